@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* probe.h: what the daemon tells the BPF programs, and what they count for it.
+ *
+ * One enter and one exit program serve every function. The attach cookie says which function was
+ * hit (row number in the low 16 bits, enum ts_event_flag to set in the next 16), and the
+ * function's probe_desc says where its arguments are and which field of struct ts_api they fill.
+ */
+#ifndef TS_PROBE_H
+#define TS_PROBE_H
+
+#include "proto/event.h"
+
+#define PROBE_FUNCTIONS_MAX	512
+#define PROBE_SLOTS_MAX		10
+#define PROBE_OUTS_MAX		2
+#define PROBE_DEPTH_MAX		4
+#define PROBE_FILTER_MAX	32
+#define PROBE_CGROUP_LEVELS	12
+
+#define PROBE_COOKIE(fn, flags) ((__u64)(fn) | (__u64)(flags) << 16)
+
+enum probe_from {
+	PROBE_END = 0,
+	PROBE_ARG,   /* argument `arg`, counted from 0; 6 and up are on the stack */
+	PROBE_FIELD, /* `offset` bytes into what argument `arg` points to */
+};
+
+/* One value: `width` bytes (4 or 8) go to byte `to` of struct ts_api. */
+struct probe_slot {
+	__u8 from;
+	__u8 arg;
+	__u8 width;
+	__u8 to;
+	__u16 offset;
+};
+
+enum probe_flag {
+	PROBE_RETURN = 1 << 0, /* the exit program sends the event, not the enter program */
+	PROBE_STACK = 1 << 1,  /* take the stack of every call */
+	PROBE_SAMPLE = 1 << 2, /* take a limited number of stacks per thread and second */
+	PROBE_KEEP = 1 << 3,   /* a lost call falsifies the model: never rate-limited */
+};
+
+struct probe_desc {
+	__u16 flags;
+	__u8 slot_count;
+	__u8 out_count;
+	__u8 stack_words; /* how many arguments beyond the sixth are wanted */
+	__u8 reserved[3];
+	struct probe_slot slot[PROBE_SLOTS_MAX];
+	struct probe_slot out[PROBE_OUTS_MAX]; /* read through argument `arg` at the return */
+};
+
+/* Settings, written by the daemon into the programs' .bss at any time. */
+struct probe_settings {
+	__u32 generation;			  /* raised when a filter changes */
+	__u32 stack_depth;			  /* frames at most */
+	__u32 samples_per_s;			  /* launch stacks per thread and second */
+	__u32 wake_bytes;			  /* wake the reader when this much is waiting */
+	__u64 events_per_s;			  /* host-wide limit, 0 for none */
+	__u64 reserve_bytes;			  /* room that only PROBE_KEEP events may take */
+	__u32 pid_count, uid_count, cgroup_count; /* of the filters; 0: everything */
+	__u32 reader_idle; /* 1: the reader sleeps, so wake it at the next event */
+	__u32 pid[PROBE_FILTER_MAX];
+	__u32 uid[PROBE_FILTER_MAX];
+	__u64 cgroup[PROBE_FILTER_MAX];
+};
+
+/* Counters of one CPU. made = sent + dropped + limited + lost_calls, over calls not filtered. */
+#define PROBE_COUNTERS(X)                                                                          \
+	X(sent, "events handed over")                                                              \
+	X(dropped, "events lost because the ring was full")                                        \
+	X(limited, "events left out by the rate limit")                                            \
+	X(lost_calls, "calls whose thread state could not be had, or nested too deep")             \
+	X(stacks, "stacks taken")                                                                  \
+	X(stacks_lost, "stacks that could not be taken or sent")                                   \
+	X(unread, "events with an argument that could not be read")                                \
+	X(processes_lost, "processes that could not be announced")
+
+struct probe_counters {
+#define X(name, text) __u64 name;
+	PROBE_COUNTERS(X)
+#undef X
+};
+
+#endif

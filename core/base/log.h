@@ -1,0 +1,36 @@
+/* log.h: one line a message on stderr, with the level as systemd reads it where stderr goes there.
+ */
+#ifndef TS_LOG_H
+#define TS_LOG_H
+
+#include <errno.h>
+
+enum log_level {
+	LOG_LEVEL_ERROR = 3,
+	LOG_LEVEL_WARNING = 4,
+	LOG_LEVEL_INFO = 6,
+	LOG_LEVEL_DEBUG = 7
+};
+
+void log_set_level(enum log_level level);
+enum log_level log_get_level(void);
+
+/* `error` is a negative errno that is added as text, or 0. Returns `error`. */
+int log_write(enum log_level level, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#define log_error(...)		      log_write(LOG_LEVEL_ERROR, 0, __VA_ARGS__)
+#define log_warning(...)	      log_write(LOG_LEVEL_WARNING, 0, __VA_ARGS__)
+#define log_info(...)		      log_write(LOG_LEVEL_INFO, 0, __VA_ARGS__)
+#define log_debug(...)		      log_write(LOG_LEVEL_DEBUG, 0, __VA_ARGS__)
+#define log_error_errno(error, ...)   log_write(LOG_LEVEL_ERROR, error, __VA_ARGS__)
+#define log_warning_errno(error, ...) log_write(LOG_LEVEL_WARNING, error, __VA_ARGS__)
+
+/* True at most `burst` times in each second that passes; for what a peer can trigger. */
+struct log_limit {
+	long second;
+	unsigned int count;
+};
+int log_allowed(struct log_limit *limit, unsigned int burst);
+
+#endif

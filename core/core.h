@@ -1,0 +1,196 @@
+/* core.h: the trace model. Events go in, finished ops and changes of state come out.
+ *
+ * The model is pure: no I/O, no clock, no threads, no locks; time comes as an argument
+ * (CLOCK_MONOTONIC nanoseconds). Everything that it learns for others it hands to the sink, at once
+ * (processes, streams, stacks, ops as they finish) or at a checkpoint (allocations that outlived
+ * it, memory totals, rollups, losses). What a sink gets is valid during the call only.
+ * Ids of processes, streams and allocations are the model's own, count up, and are never reused:
+ * after a restart core_config says where to go on.
+ */
+#ifndef TS_CORE_H
+#define TS_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/function.h"
+#include "core/op.h"
+#include "proto/event.h"
+
+struct core;
+
+struct core_process {
+	uint32_t id;
+	uint32_t pid;
+	uint32_t ns_pid;
+	uint32_t ppid;
+	uint32_t uid;
+	int32_t exit_code;	/* as wait(2) gives it */
+	uint64_t started_ticks; /* CLOCK_BOOTTIME at its start in units of 10 ms, as in /proc */
+	uint64_t cgroup;
+	uint64_t first_ns; /* first seen */
+	uint64_t exit_ns;  /* 0: running */
+	char comm[TS_COMM_SIZE];
+};
+
+struct core_stream {
+	uint32_t id;
+	uint32_t process;
+	uint64_t handle;
+	uint64_t context;
+	uint64_t created_ns;   /* 0: before we looked */
+	uint64_t destroyed_ns; /* 0: not yet */
+	uint32_t tid;	       /* of a per-thread default stream, else 0 */
+	int16_t device;
+	bool non_blocking;
+};
+
+struct core_allocation {
+	uint64_t id;
+	uint64_t address;
+	uint64_t bytes;
+	uint64_t start_ns; /* when the call began */
+	uint64_t end_ns;   /* when it returned */
+	uint64_t stack_id;
+	uint64_t context;
+	uint32_t process;
+	uint32_t tid;
+	uint16_t fn;
+	uint8_t kind; /* enum memory_kind */
+	int16_t device;
+};
+
+struct core_memory {
+	uint32_t process;
+	int16_t device;
+	uint8_t kind;
+	uint64_t live_bytes, live_count, peak_bytes;
+};
+
+/* Sums over the calls of one second that are alike in everything but time and size.
+ * `freed` rows count, under the stack and function that allocated, what was given back. */
+struct core_rollup {
+	uint64_t second; /* CLOCK_MONOTONIC */
+	uint64_t stack_id;
+	uint32_t process;
+	uint32_t stream; /* id, of ops that have one */
+	int32_t result;
+	uint16_t fn;
+	uint8_t kind, detail;
+	int16_t device;
+	bool freed;
+	uint64_t calls, timed; /* timed: calls whose return was seen */
+	uint64_t total_ns, min_ns, max_ns, bytes;
+};
+
+/* number, identifier, name, text. Numbers are stored. */
+#define LOSS_REASONS(X)                                                                            \
+	X(1, RING_FULL, "ring-full", "events lost because the BPF ring was full")                  \
+	X(2, RATE_LIMIT, "rate-limit", "events left out by the rate limit")                        \
+	X(3, CALL_STATE, "call-state", "calls lost because a thread's state could not be had")     \
+	X(4, STACK, "stack", "stacks that could not be taken")                                     \
+	X(5, STACK_SAMPLED, "stack-sampled", "launches whose stack was left out by sampling")      \
+	X(6, PROCESS, "process", "processes that could not be announced")                          \
+	X(7, BAD_EVENT, "bad-event", "events that made no sense")                                  \
+	X(8, STRAY, "stray", "events of a process that was never announced")                       \
+	X(9, UNKNOWN_FREE, "unknown-free", "frees of addresses not known as allocated")            \
+	X(10, UNBOUND, "unbound", "ops with no synchronization seen in time: GPU end unknown")     \
+	X(11, LIMIT, "limit", "things not followed because a limit of the daemon was reached")     \
+	X(12, STORE, "store", "ops dropped because the disk was behind or full")                   \
+	X(13, GAP, "gap", "times in which the daemon was not looking")                             \
+	X(14, UNREAD, "unread", "calls with an argument that could not be read")                   \
+	X(15, MAPPING, "mapping", "mappings not seen, so that stacks may lack names")
+
+enum loss_reason {
+#define X(number, name, text, sentence) LOSS_##name = number,
+	LOSS_REASONS(X)
+#undef X
+		LOSS_REASON_MAX = 15,
+};
+
+struct core_loss {
+	uint64_t start_ns, end_ns; /* when it may have happened */
+	uint32_t process;	   /* 0: not known whose */
+	uint8_t reason;
+	uint64_t count; /* of a gap: 1 */
+};
+
+/* Members may not be NULL. */
+struct core_sink {
+	void (*op)(void *data, const struct op *op);
+	void (*process)(void *data, const struct core_process *process); /* new or changed */
+	void (*stream)(void *data, const struct core_stream *stream);	 /* new or changed */
+	void (*stack)(void *data, const struct core_process *process, const struct ts_stack *stack);
+	void (*allocation)(void *data, const struct core_allocation *allocation, bool live);
+	void (*memory)(void *data, const struct core_memory *memory);
+	void (*rollup)(void *data, const struct core_rollup *rollup);
+	void (*loss)(void *data, const struct core_loss *loss);
+};
+
+struct core_config {
+	struct function_table functions;
+	struct core_sink sink;
+	void *data;
+	uint32_t next_process, next_stream; /* first ids to give out, 0 counts as 1 */
+	uint64_t next_allocation;
+	uint64_t bounds_wait_ns; /* how long an op waits for a synchronization that bounds it */
+	/* Bounds on what other processes can make the model hold. */
+	uint32_t max_processes, max_threads, max_streams, max_events, max_pending, max_rollups;
+	uint64_t max_allocations;
+};
+
+/* Who handed a record in, by the kernel's word. */
+struct core_origin {
+	uint32_t pid; /* 0: BPF, which speaks for every process */
+};
+
+enum ingest_result {
+	INGEST_OK = 0,
+	INGEST_BAD = 1,	  /* makes no sense; counted */
+	INGEST_STRAY = 2, /* of a process that was never announced; counted */
+	INGEST_LIMIT = 3, /* a bound was reached; counted */
+};
+
+int core_new(const struct core_config *config, struct core **ret);
+struct core *core_free(struct core *core);
+
+/* Takes one record (struct ts_event or struct ts_stack) that no other process can change any
+ * more. `size` is what the transport says; longer than the record is fine, shorter is bad.
+ * Returns an ingest_result, or -ENOMEM. */
+int core_ingest(struct core *core, const struct core_origin *origin, const void *record,
+		size_t size);
+
+/* Lets time pass: ops that waited long enough for their bounds leave. Call every 100 ms or so. */
+void core_tick(struct core *core, uint64_t now_ns);
+
+/* Hands over allocations born or gone since the last checkpoint, changed memory totals, rollups
+ * of the seconds since, and losses. */
+void core_checkpoint(struct core *core, uint64_t now_ns);
+
+/* Hands over everything that is still held (at the daemon's end), then checkpoints. */
+void core_flush(struct core *core, uint64_t now_ns);
+
+/* Counts a loss that happened outside the model. */
+void core_lose(struct core *core, const struct core_loss *loss);
+
+/* Restores what a former daemon knew of a process that is still running; before any event. */
+int core_restore_process(struct core *core, const struct core_process *process);
+int core_restore_stream(struct core *core, const struct core_stream *stream);
+int core_restore_allocation(struct core *core, const struct core_allocation *allocation);
+int core_restore_peak(struct core *core, const struct core_memory *memory);
+
+/* The process that runs under a host pid now, or NULL. Valid until the next call into core. */
+const struct core_process *core_process_by_pid(const struct core *core, uint32_t pid);
+const struct core_process *core_process_by_id(const struct core *core, uint32_t id);
+
+/* A process is known to be gone (seen by other means than an EXIT event). */
+void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns);
+
+struct core_stats {
+	uint64_t events, ops, bad, stray, limited;
+	uint64_t processes, streams, allocations, pending;
+};
+void core_stats(const struct core *core, struct core_stats *ret);
+
+#endif

@@ -1,0 +1,107 @@
+/* function.h: what a driver function does, told to the model by the vendor's table.
+ *
+ * The model knows no function by name. A row says of what kind a call is, what it does to the
+ * model (its effect) and, where the effect needs it, to which kind of memory or in which direction.
+ */
+#ifndef TS_CORE_FUNCTION_H
+#define TS_CORE_FUNCTION_H
+
+#include <stdint.h>
+
+/* number, identifier, name. Numbers are stored: never reuse one. */
+#define OP_KINDS(X)                                                                                \
+	X(1, LAUNCH, "launch")                                                                     \
+	X(2, ALLOC, "alloc")                                                                       \
+	X(3, FREE, "free")                                                                         \
+	X(4, COPY, "copy")                                                                         \
+	X(5, SET, "set")                                                                           \
+	X(6, SYNC, "sync")                                                                         \
+	X(7, EVENT, "event")                                                                       \
+	X(8, STREAM, "stream")                                                                     \
+	X(9, GRAPH, "graph")                                                                       \
+	X(10, CONTEXT, "context")                                                                  \
+	X(11, MODULE, "module")                                                                    \
+	X(12, INIT, "init")                                                                        \
+	X(13, STATE, "state") /* an interval in which a stream or device was in one state */
+
+enum op_kind {
+#define X(number, name, text) OP_##name = number,
+	OP_KINDS(X)
+#undef X
+		OP_KIND_MAX = 13,
+};
+
+/* What a call does to the model. Fields are those of struct ts_api. */
+enum effect {
+	EFFECT_NONE,
+	EFFECT_SUBMIT,	      /* work is put on `stream` */
+	EFFECT_SUBMIT_WAIT,   /* work is put on `stream` and is finished at the return */
+	EFFECT_ALLOC,	      /* `bytes` at `address`, of memory kind `detail` */
+	EFFECT_FREE,	      /* what was at `address`, in the space of memory kind `detail` */
+	EFFECT_SYNC_STREAM,   /* all on `stream` is finished at the return */
+	EFFECT_SYNC_CONTEXT,  /* all of the context is */
+	EFFECT_SYNC_EVENT,    /* all before the last record of event `handle` is */
+	EFFECT_EVENT_RECORD,  /* event `handle` marks the end of `stream` now */
+	EFFECT_EVENT_DESTROY, /* event `handle` is gone */
+	EFFECT_STREAM_WAIT,   /* what comes on `stream` waits for event `handle` */
+	EFFECT_STREAM_CREATE, /* `stream` is new; bit 0 of `flags`: non-blocking */
+	EFFECT_STREAM_DESTROY,
+	EFFECT_CAPTURE_BEGIN, /* what comes on `stream` is recorded, not run */
+	EFFECT_CAPTURE_END,
+	EFFECT_CONTEXT_CREATE, /* `context` is new on `device` and the thread's current one */
+	EFFECT_CONTEXT_RETAIN, /* `context` is the primary one of `device` */
+	EFFECT_CONTEXT_SET,    /* `context` is the thread's current one */
+	EFFECT_CONTEXT_PUSH,
+	EFFECT_CONTEXT_POP,
+	EFFECT_CONTEXT_DESTROY, /* and all that was allocated in it */
+	EFFECT_PRIMARY_RESET,	/* the same, of the primary context of `device` */
+};
+
+/* number, identifier, name. Numbers are stored. An address means one thing in one space:
+ * device, managed, pool and host memory share the unified address space (0), physical handles
+ * and address reservations have their own. `counts`: the bytes are held by it. */
+#define MEMORY_KINDS(X)                                                                            \
+	X(1, DEVICE, "device", 0, 1)                                                               \
+	X(2, MANAGED, "managed", 0, 1)                                                             \
+	X(3, POOL, "pool", 0, 1)	     /* stream-ordered */                                  \
+	X(4, HOST, "host", 0, 1)	     /* page-locked, allocated by the driver */            \
+	X(5, REGISTERED, "registered", 1, 1) /* page-locked, memory of the program's own */        \
+	X(6, PHYSICAL, "physical", 2, 1)     /* cuMemCreate */                                     \
+	X(7, RESERVED, "reserved", 3, 0)     /* address space without memory */
+
+enum memory_kind {
+#define X(number, name, text, space, counts) MEMORY_##name = number,
+	MEMORY_KINDS(X)
+#undef X
+		MEMORY_KIND_MAX = 7,
+};
+
+/* number, identifier, name. Numbers are stored. */
+#define COPY_KINDS(X)                                                                              \
+	X(1, HTOD, "HtoD")                                                                         \
+	X(2, DTOH, "DtoH")                                                                         \
+	X(3, DTOD, "DtoD")                                                                         \
+	X(4, PTOP, "PtoP")                                                                         \
+	X(5, UNKNOWN, "unknown") /* unified addresses, arrays: the call does not say */
+
+enum copy_kind {
+#define X(number, name, text) COPY_##name = number,
+	COPY_KINDS(X)
+#undef X
+		COPY_KIND_MAX = 5,
+};
+
+struct function {
+	const char *name; /* symbol in the driver library */
+	uint8_t kind;	  /* enum op_kind */
+	uint8_t effect;	  /* enum effect */
+	uint8_t detail;	  /* enum memory_kind or enum copy_kind, 0 for none */
+};
+
+/* Indexed by the event's fn. Rows without a name are unused numbers. */
+struct function_table {
+	const struct function *row;
+	uint32_t count;
+};
+
+#endif

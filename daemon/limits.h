@@ -1,0 +1,48 @@
+/* limits.h: every bound on what others can make the daemon hold, with its reason. */
+#ifndef TS_LIMITS_H
+#define TS_LIMITS_H
+
+/* Processes that use CUDA at one time or did lately. A host runs tens; a fork bomb does not count,
+ * since only processes that call the driver are followed. */
+#define LIMIT_PROCESSES 8192
+/* Threads whose current context is remembered. */
+#define LIMIT_THREADS 65536
+/* Streams and events that live at one time, of all processes. PyTorch makes 32 streams a device and
+ * tens of thousands of events. */
+#define LIMIT_STREAMS 65536
+#define LIMIT_EVENTS  262144
+/* Live allocations, of all processes: 128 bytes each, so 128 MiB at the very most. */
+#define LIMIT_ALLOCATIONS 1048576
+/* Ops that wait for a synchronization to bound them: 160 bytes each. */
+#define LIMIT_PENDING 131072
+/* Rows of one second's rollup; beyond it calls are counted without stack and stream. */
+#define LIMIT_ROLLUPS 16384
+
+/* Events taken from one source per turn of the loop, so that no source starves the others. */
+#define LIMIT_EVENTS_PER_TURN 16384
+
+/* Executable mappings per process, and files held open, for symbolization. */
+#define LIMIT_MAPPINGS 2048
+#define LIMIT_FILES    1024
+/* Copies of driver libraries with probes on them. */
+#define LIMIT_LIBRARIES 64
+/* Stacks that wait for names, and names as long as anybody would read. */
+#define LIMIT_SYMBOL_JOBS 4096
+#define LIMIT_SYMBOL_NAME 1024
+
+/* Ops that wait for the writer; beyond it the oldest are dropped and counted. 144 bytes each. */
+#define LIMIT_STORE_OPS 524288
+
+/* Clients of control.sock at one time, in all and of one user; requests of one client. */
+#define LIMIT_CLIENTS	      512
+#define LIMIT_CLIENTS_PER_UID 128
+#define LIMIT_CLIENT_REQUESTS 16
+/* Bytes of replies that wait for a slow reader before its query waits too. */
+#define LIMIT_CLIENT_QUEUE (4 << 20)
+/* A client that has sent half a message must send the rest in this time. */
+#define LIMIT_CLIENT_HALF_MS 10000
+/* Time and rows of one query. */
+#define LIMIT_QUERY_MS	 30000
+#define LIMIT_QUERY_ROWS 1000000
+
+#endif

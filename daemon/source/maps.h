@@ -1,0 +1,78 @@
+/* maps.h: which process maps which executable file where, on the whole host, from the moment it
+ * happens.
+ *
+ * The kernel reports every executable mapping, fork, exec and exit through one perf ring per CPU;
+ * what was mapped before is read from /proc. Two things come of it: the copies of the driver
+ * library that anybody maps (found at once, and let go when nobody does any more), and, for
+ * processes that are followed, the file and offset behind an address, also after their end.
+ */
+#ifndef TS_MAPS_H
+#define TS_MAPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+struct maps;
+
+/* A file, known by device and inode, held open so that it can be read when its last process, or
+ * its mount namespace, is gone. Counted references. */
+struct maps_file {
+	dev_t device;
+	ino_t inode;
+	int fd; /* O_RDONLY, -1: could not be opened */
+	uint32_t references;
+	uint32_t mappers; /* processes that map it now; counted for libraries only */
+	bool library;	  /* matches a pattern */
+	char *path;	  /* as its process sees it */
+	void *data;	  /* the user's, for libraries */
+};
+
+struct maps_config {
+	const char *const *patterns; /* of the library's base name, fnmatch(3), NULL-terminated */
+	size_t ring_bytes;	     /* of each CPU's perf ring, a power of two */
+	uint32_t max_processes, max_mappings, max_files;
+};
+
+struct maps_callbacks {
+	/* A matching library is mapped by somebody, `pid`, for the first time. */
+	void (*library_found)(void *data, struct maps_file *file, uint32_t pid);
+	/* Nobody maps it any more; the file is valid during the call. */
+	void (*library_gone)(void *data, struct maps_file *file);
+	/* A process that maps a library has ended; for those the model never got an EXIT of. */
+	void (*process_gone)(void *data, uint32_t pid, uint64_t time_ns);
+};
+
+/* Without perf events (permission, old kernel) it falls back to reading /proc now and then, and
+ * says so in maps_stats. Returns negative errno only where nothing would work. */
+int maps_new(uv_loop_t *loop, const struct maps_config *config,
+	     const struct maps_callbacks *callbacks, void *data, struct maps **ret);
+/* Reads what is mapped now; calls library_found for what it finds. */
+int maps_scan(struct maps *maps);
+/* Dies in two steps as every libuv handle; `closed` is called when all is freed. */
+void maps_close(struct maps *maps, void (*closed)(void *data));
+
+/* Follow a process: keep its mappings and hold its files open. */
+int maps_follow(struct maps *maps, uint32_t pid);
+void maps_unfollow(struct maps *maps, uint32_t pid); /* its addresses are no more asked for */
+
+/* The file behind an address of a followed process, as mapped now (or last, if it has ended).
+ * -ENOENT: none known. `file` is borrowed; maps_file_ref keeps it. */
+int maps_resolve(struct maps *maps, uint32_t pid, uint64_t address, struct maps_file **file,
+		 uint64_t *offset);
+struct maps_file *maps_file_ref(struct maps_file *file);
+struct maps_file *maps_file_unref(struct maps_file *file);
+
+/* Take in what the kernel has reported so far, without waiting for the loop (before resolving the
+ * addresses of a process that was seen this very moment). */
+void maps_catch_up(struct maps *maps);
+
+struct maps_stats {
+	bool live; /* perf events work; else /proc is read now and then */
+	uint64_t records, lost;
+	uint32_t processes, mappings, files, libraries;
+};
+void maps_stats(const struct maps *maps, struct maps_stats *ret);
+
+#endif

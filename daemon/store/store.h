@@ -1,0 +1,90 @@
+/* store.h: keeps what the model learns in SQLite.
+ *
+ * The loop adds rows to the open batch (no I/O, no waiting) and commits it a few times a second;
+ * a writer thread packs the ops into chunks and writes each batch in one transaction. Where the
+ * writer is behind, the oldest ops not yet written are dropped and counted; rows of other tables
+ * are never dropped while memory lasts. A kill at any moment loses at most what was not committed.
+ */
+#ifndef TS_STORE_H
+#define TS_STORE_H
+
+#include <sqlite3.h>
+#include <stdint.h>
+
+#include "core/core.h"
+
+struct store;
+
+struct store_config {
+	const char *path; /* of the database file */
+	const char *boot_id;
+	int64_t wall_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+	struct function_table functions;
+	uint64_t keep_ns;    /* ops older than this are deleted, 0: never */
+	uint64_t keep_bytes; /* the database is kept below this, 0: no limit */
+};
+
+/* Opens or makes the database and starts the writer. A newer schema is refused (-EPROTO), an older
+ * one is brought up to date; a damaged file (-EBADMSG) is left as it is. */
+int store_open(const struct store_config *config, struct store **ret);
+/* Commits what is left, waits for the writer and closes. */
+struct store *store_free(struct store *store);
+
+/* What a former daemon knew. Called before the first batch. */
+struct store_resume {
+	uint32_t next_process, next_stream;
+	uint64_t next_allocation;
+	uint64_t last_ns; /* last commit of this boot, 0: none */
+};
+int store_resume(struct store *store, struct store_resume *ret);
+/* Gives every process of this boot that had not ended; for those that still run the caller asks
+ * for the rest, the others it reports as ended with store_add_process. */
+int store_resume_processes(struct store *store,
+			   void (*call)(void *data, const struct core_process *process),
+			   void *data);
+int store_resume_state(struct store *store, uint32_t process, struct core *core);
+
+/* Rows for the open batch. Strings are copied. */
+void store_add_op(struct store *store, const struct op *op);
+void store_add_process(struct store *store, const struct core_process *process);
+void store_add_stream(struct store *store, const struct core_stream *stream);
+void store_add_allocation(struct store *store, const struct core_allocation *allocation, bool live);
+void store_add_memory(struct store *store, const struct core_memory *memory);
+void store_add_rollup(struct store *store, const struct core_rollup *rollup);
+void store_add_loss(struct store *store, const struct core_loss *loss);
+
+/* What the daemon learns of a process beside the model. NULL: not known. */
+struct store_process_detail {
+	const char *command; /* command line, arguments separated by spaces */
+	const char *user;
+	const char *cgroup;
+	const char *container; /* id, where the cgroup names one */
+};
+void store_add_process_detail(struct store *store, uint32_t process,
+			      const struct store_process_detail *detail);
+
+/* One frame of a stack. `symbol` NULL: none found; `file` NULL: no mapping known. */
+struct store_frame {
+	uint64_t address;
+	uint64_t offset; /* in the file */
+	const char *file;
+	const char *symbol; /* demangled */
+};
+void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
+		     const struct store_frame *frame, uint32_t count);
+
+/* Hands the open batch to the writer. */
+void store_commit(struct store *store, uint64_t now_ns);
+
+struct store_stats {
+	uint64_t ops_written, ops_dropped, chunks, chunk_bytes; /* since the start */
+	uint64_t database_bytes;				/* with its WAL */
+	uint64_t queued_batches;
+	int last_error; /* negative errno of the last failed commit, 0 after one that worked */
+};
+void store_stats(struct store *store, struct store_stats *ret);
+
+/* A read-only connection for queries, with the virtual table `op`; for one thread at a time. */
+int store_reader_open(const char *path, sqlite3 **ret);
+
+#endif

@@ -1,0 +1,39 @@
+/* symbol.h: names for addresses. A thread of its own reads ELF files; the loop never waits.
+ */
+#ifndef TS_SYMBOL_H
+#define TS_SYMBOL_H
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "daemon/source/maps.h"
+
+struct symbolizer;
+
+/* A frame to name. The file is a reference of the frame's own, NULL where none is known. */
+struct symbol_frame {
+	uint64_t address;
+	uint64_t offset; /* in the file */
+	struct maps_file *file;
+	char *name; /* out: demangled, NULL where there is none */
+};
+
+struct symbol_job {
+	uint64_t stack_id;
+	uint32_t process; /* id of the process row */
+	uint32_t count;
+	struct symbol_frame frame[];
+};
+
+/* `done` is called on the loop and owns nothing: the job is freed after it returns. */
+int symbolizer_new(uv_loop_t *loop, void (*done)(void *data, struct symbol_job *job), void *data,
+		   struct symbolizer **ret);
+/* Finishes what is queued, then dies. */
+void symbolizer_close(struct symbolizer *symbolizer, void (*closed)(void *data));
+
+struct symbol_job *symbol_job_new(uint32_t count);
+struct symbol_job *symbol_job_free(struct symbol_job *job);
+/* Takes the job over. -EAGAIN: too many are waiting; the job is freed. */
+int symbolizer_add(struct symbolizer *symbolizer, struct symbol_job *job);
+
+#endif
