@@ -1,0 +1,42 @@
+/* command.h: the verbs of tsctl. A verb is a row of the table in command.c and a cmd_<verb>.c. */
+#ifndef TS_CLIENT_COMMAND_H
+#define TS_CLIENT_COMMAND_H
+
+#include <stdint.h>
+
+#include "client/options.h"
+
+enum exit_status {
+	EXIT_DONE = 0,
+	EXIT_FAILED = 1, /* said why on stderr */
+	EXIT_USAGE = 2,
+};
+
+struct command {
+	const char *name;
+	const char *arguments; /* what follows the options in the usage line, or "" */
+	const char *summary;   /* one line of `tsctl help` */
+	uint32_t options;      /* OPTION_ bits that it takes */
+	int arguments_min, arguments_max;
+	const char *help; /* what else to know, and an example; ends with a newline */
+	/* `argument` are those left beside the options. Returns an exit_status. */
+	int (*run)(const struct options *options, int count, char **argument);
+};
+
+extern const struct command command_table[]; /* ends with a row without name */
+
+const struct command *command_find(const char *name);
+void command_usage(const struct command *command);
+
+int cmd_status(const struct options *options, int count, char **argument);
+int cmd_ps(const struct options *options, int count, char **argument);
+int cmd_query(const struct options *options, int count, char **argument);
+int cmd_sql(const struct options *options, int count, char **argument);
+int cmd_export(const struct options *options, int count, char **argument);
+int cmd_version(const struct options *options, int count, char **argument);
+int cmd_help(const struct options *options, int count, char **argument);
+
+/* One sentence on stderr, after the program's name. Returns EXIT_FAILED. */
+int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

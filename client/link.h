@@ -1,0 +1,46 @@
+/* link.h: a connection to the daemon, used synchronously: one request, then its replies.
+ *
+ * What goes wrong is said on stderr, once, in a sentence that says what to do; the caller gets a
+ * negative errno and only has to leave.
+ */
+#ifndef TS_CLIENT_LINK_H
+#define TS_CLIENT_LINK_H
+
+#include <stdint.h>
+
+#include "client/options.h"
+#include "core/base/cleanup.h"
+#include "proto/control.pb-c.h"
+
+struct link;
+
+/* What the daemon said of itself when the link was opened. */
+struct link_hello {
+	char version[64];
+	char boot_id[64];
+	uint64_t now_ns;	/* CLOCK_MONOTONIC of the daemon */
+	int64_t wall_offset_ns; /* add to a time to get CLOCK_REALTIME */
+};
+
+/* Connects to options->socket and greets. */
+int link_open(const struct options *options, struct link **ret);
+struct link *link_free(struct link *link);
+const struct link_hello *link_hello(const struct link *link);
+
+/* Sends a request; its id is filled in. */
+int link_send(struct link *link, Tracesmith__V1__Request *request);
+
+/* The next reply to it, to be freed with reply_free.
+ * 1: a reply; 0: the last one, whose body is `done` (or the single answer of hello or status);
+ * negative: the daemon refused (the sentence was printed) or is gone. */
+int link_next(struct link *link, Tracesmith__V1__Reply **ret);
+
+void reply_free(Tracesmith__V1__Reply *reply);
+
+/* A moment on the daemon's CLOCK_MONOTONIC; before its boot is 0. */
+uint64_t link_time(const struct link *link, const struct moment *moment);
+
+CLEANUP_DEFINE(struct link, link_free)
+CLEANUP_DEFINE(Tracesmith__V1__Reply, reply_free)
+
+#endif

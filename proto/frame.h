@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame.h: messages on a byte stream: a length of 4 bytes, little-endian, then so many bytes of
+ * protobuf. The length does not count itself; 0 is a valid message without fields.
+ *
+ * The reader takes bytes as they come. What it holds grows with what has arrived, never with what
+ * a length claims, and a length above its maximum ends the stream.
+ */
+#ifndef TS_FRAME_H
+#define TS_FRAME_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TS_FRAME_HEAD	     4
+#define TS_FRAME_REQUEST_MAX (64u << 10) /* what a client may send */
+#define TS_FRAME_REPLY_MAX   (16u << 20) /* what a client must be ready to get */
+
+struct ts_frame_reader {
+	uint32_t max; /* longest message taken */
+	uint8_t *data;
+	size_t capacity;
+	size_t begin, end; /* data[begin..end) is not consumed yet */
+};
+
+/* Zero but for `max` is an empty reader. */
+void ts_frame_reader_done(struct ts_frame_reader *reader);
+
+/* Where the next bytes of the stream go: at least one byte of room. Makes messages that were given
+ * out invalid. NULL: no memory. Then tell how many came. */
+void *ts_frame_reader_room(struct ts_frame_reader *reader, size_t *ret_size);
+void ts_frame_reader_fill(struct ts_frame_reader *reader, size_t size);
+
+/* 1: the next message, valid until the next room; 0: it is not complete yet;
+ * -EMSGSIZE: longer than the maximum, nothing can be read from this stream any more. */
+int ts_frame_reader_next(struct ts_frame_reader *reader, const uint8_t **ret_data,
+			 size_t *ret_size);
+
+/* Part of a message is held, the rest has not come. */
+static inline int ts_frame_reader_half(const struct ts_frame_reader *reader)
+{
+	return reader->end > reader->begin;
+}
+
+/* The message with its length before it, to be freed by the caller. -EMSGSIZE: longer than `max`.
+ */
+int ts_frame_pack(const ProtobufCMessage *message, uint32_t max, uint8_t **ret_data,
+		  size_t *ret_size);
+
+#endif

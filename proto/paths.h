@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* paths.h: where the daemon and its clients meet when nobody says otherwise. */
+#ifndef TS_PATHS_H
+#define TS_PATHS_H
+
+#define TS_PATH_RUN	       "/run/tracesmith"
+#define TS_PATH_CONTROL_SOCKET TS_PATH_RUN "/control.sock" /* mode 0660, group TS_GROUP */
+#define TS_PATH_INJECT_SOCKET  TS_PATH_RUN "/inject.sock"
+#define TS_PATH_STATE	       "/var/lib/tracesmith"
+#define TS_PATH_DATABASE       TS_PATH_STATE "/tracesmith.db"
+#define TS_PATH_SETTINGS       "/etc/tracesmith/tracesmithd.conf"
+
+#define TS_GROUP	       "tracesmith" /* its members may use the control socket, as root may */
+#define TS_ENV_SOCKET	       "TRACESMITH_SOCKET" /* the client's control socket */
+
+#endif
