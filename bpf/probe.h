@@ -21,7 +21,7 @@
 
 enum probe_from {
 	PROBE_END = 0,
-	PROBE_ARG,   /* argument `arg`, counted from 0; 6 and up are on the stack */
+	PROBE_ARG,   /* argument `arg`, counted from 0 */
 	PROBE_FIELD, /* `offset` bytes into what argument `arg` points to */
 };
 
@@ -35,18 +35,18 @@ struct probe_slot {
 };
 
 enum probe_flag {
-	PROBE_RETURN = 1 << 0, /* the exit program sends the event, not the enter program */
-	PROBE_STACK = 1 << 1,  /* take the stack of every call */
-	PROBE_SAMPLE = 1 << 2, /* take a limited number of stacks per thread and second */
-	PROBE_KEEP = 1 << 3,   /* a lost call falsifies the model: never rate-limited */
+	PROBE_RETURN = 1 << 0,	/* the exit program sends the event, not the enter program */
+	PROBE_STACK = 1 << 1,	/* take the stack of every call */
+	PROBE_SAMPLE = 1 << 2,	/* take a limited number of stacks per thread and second */
+	PROBE_KEEP = 1 << 3,	/* a lost call falsifies the model: never rate-limited */
+	PROBE_SPILLED = 1 << 4, /* arguments beyond the sixth are wanted: read them off the stack */
 };
 
 struct probe_desc {
 	__u16 flags;
 	__u8 slot_count;
 	__u8 out_count;
-	__u8 stack_words; /* how many arguments beyond the sixth are wanted */
-	__u8 reserved[3];
+	__u32 reserved;
 	struct probe_slot slot[PROBE_SLOTS_MAX];
 	struct probe_slot out[PROBE_OUTS_MAX]; /* read through argument `arg` at the return */
 };
@@ -66,13 +66,12 @@ struct probe_settings {
 	__u64 cgroup[PROBE_FILTER_MAX];
 };
 
-/* Counters of one CPU. made = sent + dropped + limited + lost_calls, over calls not filtered. */
+/* Counters of one CPU. A call that is not filtered is received by the daemon or counted in one of
+ * dropped, limited and lost_calls. */
 #define PROBE_COUNTERS(X)                                                                          \
-	X(sent, "events handed over")                                                              \
 	X(dropped, "events lost because the ring was full")                                        \
 	X(limited, "events left out by the rate limit")                                            \
 	X(lost_calls, "calls whose thread state could not be had, or nested too deep")             \
-	X(stacks, "stacks taken")                                                                  \
 	X(stacks_lost, "stacks that could not be taken or sent")                                   \
 	X(unread, "events with an argument that could not be read")                                \
 	X(processes_lost, "processes that could not be announced")

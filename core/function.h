@@ -22,13 +22,14 @@
 	X(10, CONTEXT, "context")                                                                  \
 	X(11, MODULE, "module")                                                                    \
 	X(12, INIT, "init")                                                                        \
-	X(13, STATE, "state") /* an interval in which a stream or device was in one state */
+	X(13, STATE, "state")	/* an interval in which a stream or device was in one state */     \
+	X(14, MEMORY, "memory") /* mapping, pools, prefetch: holds no bytes by itself */
 
 enum op_kind {
 #define X(number, name, text) OP_##name = number,
 	OP_KINDS(X)
 #undef X
-		OP_KIND_MAX = 13,
+		OP_KIND_MAX = 14,
 };
 
 /* What a call does to the model. Fields are those of struct ts_api. */
@@ -95,7 +96,7 @@ struct function {
 	const char *name; /* symbol in the driver library */
 	uint8_t kind;	  /* enum op_kind */
 	uint8_t effect;	  /* enum effect */
-	uint8_t detail;	  /* enum memory_kind or enum copy_kind, 0 for none */
+	uint8_t detail;	  /* enum memory_kind, enum copy_kind, or the bytes of a set's element */
 };
 
 /* Indexed by the event's fn. Rows without a name are unused numbers. */

@@ -38,6 +38,7 @@ enum ts_event_flag {
 	TS_EVENT_PER_THREAD = 1 << 1, /* a _ptsz/_ptds entry: stream 0 is the thread's own */
 	TS_EVENT_UNREAD = 1 << 2,     /* an argument in memory could not be read and is 0 */
 	TS_EVENT_STACK_LOST = 1 << 3, /* a stack was wanted, none could be taken */
+	TS_EVENT_UNFINISHED = 1 << 4, /* its thread ended inside the call: no effect is known */
 };
 
 /* What the arguments of a call meant; a function fills the fields that it has. */

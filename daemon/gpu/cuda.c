@@ -1,0 +1,293 @@
+/* Cuda: NVIDIA's driver API (libcuda), one row per function.
+ *
+ * Argument positions and structure offsets are those of cuda.h (CUDA 12 and 13; the ABI of a symbol
+ * never changes, a new signature gets a new symbol). Every call of the runtime API reaches one of
+ * these functions, so watching libcuda alone sees programs of both APIs, static or shared.
+ */
+#include "daemon/gpu/gpu.h"
+
+/* A row is one thought: laid out by hand. */
+/* clang-format off */
+#define RETURN	PROBE_RETURN
+#define STACK	PROBE_STACK
+#define SAMPLE	PROBE_SAMPLE
+#define KEEP	PROBE_KEEP
+#define SPILLED PROBE_SPILLED
+
+#define TO(field)		  (uint8_t) offsetof(struct ts_api, field)
+#define ARG(n, field)		  { PROBE_ARG, n, 8, TO(field), 0 }
+#define ARG32(n, field)		  { PROBE_ARG, n, 4, TO(field), 0 }
+#define FIELD(n, offset, field)	  { PROBE_FIELD, n, 8, TO(field), offset }
+#define FIELD32(n, offset, field) { PROBE_FIELD, n, 4, TO(field), offset }
+/* The pointer is kept in the field from entry to return: IN must put it there. */
+#define AT(n, field) { PROBE_FIELD, n, 8, TO(field), 0 }
+
+#define IN(...)	   .slot = { __VA_ARGS__ }
+#define OUT(...)   .out = { __VA_ARGS__ }
+#define ALIAS(...) .alias = { __VA_ARGS__ }
+#define PTSZ	   .per_thread = "_ptsz"
+#define PTDS	   .per_thread = "_ptds"
+#define ROW(number, name, kind, effect, detail, flags, ...)                                        \
+	{ number, { name, OP_##kind, EFFECT_##effect, detail }, flags, __VA_ARGS__ }
+
+/* Of cuLaunchKernel and its kin. */
+#define LAUNCH_ARGS                                                                                \
+	ARG(0, handle), ARG32(1, grid[0]), ARG32(2, grid[1]), ARG32(3, grid[2]),                   \
+		ARG32(4, block[0]), ARG32(5, block[1]), ARG32(6, block[2]),                        \
+		ARG32(7, shared_bytes), ARG(8, stream)
+/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER agree in these. */
+#define COPY_3D                                                                                    \
+	FIELD(0, 136, address), FIELD(0, 48, source), FIELD(0, 176, bytes), FIELD(0, 184, height), \
+		FIELD(0, 192, depth)
+
+static const struct gpu_function cuda_function[] = {
+	/* Launches. Their return is not watched, so errors of launches are not seen here. */
+	ROW(1, "cuLaunchKernel", LAUNCH, SUBMIT, 0, SAMPLE | SPILLED, IN(LAUNCH_ARGS), PTSZ),
+	ROW(2, "cuLaunchKernelEx", LAUNCH, SUBMIT, 0, SAMPLE,
+	    IN(ARG(1, handle), FIELD(0, 0, grid[0]), FIELD(0, 8, grid[2]), FIELD(0, 16, block[1]), FIELD32(0, 24, shared_bytes), FIELD(0, 32, stream)),
+	    PTSZ),
+	ROW(3, "cuLaunchCooperativeKernel", LAUNCH, SUBMIT, 0, SAMPLE | SPILLED, IN(LAUNCH_ARGS),
+	    PTSZ),
+	ROW(4, "cuGraphLaunch", LAUNCH, SUBMIT, 0, SAMPLE, IN(ARG(0, handle), ARG(1, stream)),
+	    PTSZ),
+	ROW(5, "cuLaunchHostFunc", LAUNCH, SUBMIT, 0, SAMPLE, IN(ARG(1, handle), ARG(0, stream)),
+	    PTSZ),
+
+	/* Memory that is held until it is given back. */
+	ROW(10, "cuMemAlloc_v2", ALLOC, ALLOC, MEMORY_DEVICE, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes)), OUT(AT(0, address))),
+	ROW(11, "cuMemAllocPitch_v2", ALLOC, ALLOC, MEMORY_DEVICE, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes), ARG(3, height)), OUT(AT(0, address), AT(1, bytes))),
+	ROW(12, "cuMemAllocManaged", ALLOC, ALLOC, MEMORY_MANAGED, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes)), OUT(AT(0, address))),
+	ROW(13, "cuMemAllocAsync", ALLOC, ALLOC, MEMORY_POOL, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes), ARG(2, stream)), OUT(AT(0, address)), PTSZ),
+	ROW(14, "cuMemAllocFromPoolAsync", ALLOC, ALLOC, MEMORY_POOL, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes), ARG(2, handle), ARG(3, stream)),
+	    OUT(AT(0, address)), PTSZ),
+	ROW(15, "cuMemHostAlloc", ALLOC, ALLOC, MEMORY_HOST, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes), ARG32(2, flags)), OUT(AT(0, address))),
+	ROW(16, "cuMemAllocHost_v2", ALLOC, ALLOC, MEMORY_HOST, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes)), OUT(AT(0, address))),
+	ROW(17, "cuMemHostRegister_v2", ALLOC, ALLOC, MEMORY_REGISTERED, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes), ARG32(2, flags)), ALIAS("cuMemHostRegister")),
+	ROW(18, "cuMemCreate", ALLOC, ALLOC, MEMORY_PHYSICAL, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes), FIELD32(2, 12, device)), OUT(AT(0, address))),
+	ROW(19, "cuMemAddressReserve", ALLOC, ALLOC, MEMORY_RESERVED, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes)), OUT(AT(0, address))),
+	ROW(30, "cuMemFree_v2", FREE, FREE, MEMORY_DEVICE, RETURN | KEEP, IN(ARG(0, address))),
+	ROW(31, "cuMemFreeAsync", FREE, FREE, MEMORY_POOL, RETURN | KEEP,
+	    IN(ARG(0, address), ARG(1, stream)), PTSZ),
+	ROW(32, "cuMemFreeHost", FREE, FREE, MEMORY_HOST, RETURN | KEEP, IN(ARG(0, address))),
+	ROW(33, "cuMemHostUnregister", FREE, FREE, MEMORY_REGISTERED, RETURN | KEEP,
+	    IN(ARG(0, address))),
+	ROW(34, "cuMemRelease", FREE, FREE, MEMORY_PHYSICAL, RETURN | KEEP, IN(ARG(0, address))),
+	ROW(35, "cuMemAddressFree", FREE, FREE, MEMORY_RESERVED, RETURN | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes))),
+
+	/* Memory management that holds nothing by itself. */
+	ROW(40, "cuMemMap", MEMORY, NONE, 0, RETURN,
+	    IN(ARG(0, address), ARG(1, bytes), ARG(3, handle))),
+	ROW(41, "cuMemUnmap", MEMORY, NONE, 0, RETURN, IN(ARG(0, address), ARG(1, bytes))),
+	ROW(42, "cuMemSetAccess", MEMORY, NONE, 0, RETURN, IN(ARG(0, address), ARG(1, bytes))),
+	ROW(43, "cuMemPoolCreate", MEMORY, NONE, 0, RETURN, IN(ARG(0, handle)), OUT(AT(0, handle))),
+	ROW(44, "cuMemPoolDestroy", MEMORY, NONE, 0, RETURN, IN(ARG(0, handle))),
+	ROW(45, "cuMemPoolTrimTo", MEMORY, NONE, 0, RETURN, IN(ARG(0, handle), ARG(1, bytes))),
+	ROW(46, "cuMemPrefetchAsync_v2", MEMORY, SUBMIT, 0, 0,
+	    IN(ARG(0, address), ARG(1, bytes), ARG(4, stream)), PTSZ),
+
+	/* Copies. Those that return when they are done are watched for their time. */
+	ROW(50, "cuMemcpy", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN,
+	    IN(ARG(0, address), ARG(1, source), ARG(2, bytes)), PTDS),
+	ROW(51, "cuMemcpyHtoD_v2", COPY, SUBMIT_WAIT, COPY_HTOD, RETURN,
+	    IN(ARG(0, address), ARG(1, source), ARG(2, bytes)), PTDS),
+	ROW(52, "cuMemcpyDtoH_v2", COPY, SUBMIT_WAIT, COPY_DTOH, RETURN,
+	    IN(ARG(0, address), ARG(1, source), ARG(2, bytes)), PTDS),
+	ROW(53, "cuMemcpyDtoD_v2", COPY, SUBMIT, COPY_DTOD, RETURN,
+	    IN(ARG(0, address), ARG(1, source), ARG(2, bytes)), PTDS),
+	ROW(54, "cuMemcpyPeer", COPY, SUBMIT_WAIT, COPY_PTOP, RETURN,
+	    IN(ARG(0, address), ARG(2, source), ARG(4, bytes)), PTDS),
+	ROW(55, "cuMemcpyAsync", COPY, SUBMIT, COPY_UNKNOWN, 0,
+	    IN(ARG(0, address), ARG(1, source), ARG(2, bytes), ARG(3, stream)), PTSZ),
+	ROW(56, "cuMemcpyHtoDAsync_v2", COPY, SUBMIT, COPY_HTOD, 0,
+	    IN(ARG(0, address), ARG(1, source), ARG(2, bytes), ARG(3, stream)), PTSZ),
+	ROW(57, "cuMemcpyDtoHAsync_v2", COPY, SUBMIT, COPY_DTOH, 0,
+	    IN(ARG(0, address), ARG(1, source), ARG(2, bytes), ARG(3, stream)), PTSZ),
+	ROW(58, "cuMemcpyDtoDAsync_v2", COPY, SUBMIT, COPY_DTOD, 0,
+	    IN(ARG(0, address), ARG(1, source), ARG(2, bytes), ARG(3, stream)), PTSZ),
+	ROW(59, "cuMemcpyPeerAsync", COPY, SUBMIT, COPY_PTOP, 0,
+	    IN(ARG(0, address), ARG(2, source), ARG(4, bytes), ARG(5, stream)), PTSZ),
+	ROW(60, "cuMemcpy2D_v2", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN,
+	    IN(FIELD(0, 88, address), FIELD(0, 32, source), FIELD(0, 112, bytes), FIELD(0, 120, height)),
+	    PTDS),
+	ROW(61, "cuMemcpy2DUnaligned_v2", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN,
+	    IN(FIELD(0, 88, address), FIELD(0, 32, source), FIELD(0, 112, bytes), FIELD(0, 120, height)),
+	    PTDS),
+	ROW(62, "cuMemcpy2DAsync_v2", COPY, SUBMIT, COPY_UNKNOWN, 0,
+	    IN(FIELD(0, 88, address), FIELD(0, 32, source), FIELD(0, 112, bytes), FIELD(0, 120, height), ARG(1, stream)),
+	    PTSZ),
+	ROW(63, "cuMemcpy3D_v2", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN, IN(COPY_3D), PTDS),
+	ROW(64, "cuMemcpy3DAsync_v2", COPY, SUBMIT, COPY_UNKNOWN, 0, IN(COPY_3D, ARG(1, stream)),
+	    PTSZ),
+	ROW(65, "cuMemcpy3DPeer", COPY, SUBMIT_WAIT, COPY_PTOP, RETURN, IN(COPY_3D), PTDS),
+	ROW(66, "cuMemcpy3DPeerAsync", COPY, SUBMIT, COPY_PTOP, 0, IN(COPY_3D, ARG(1, stream)),
+	    PTSZ),
+	ROW(67, "cuMemcpyDtoA_v2", COPY, SUBMIT, COPY_DTOD, RETURN,
+	    IN(ARG(0, handle), ARG(2, source), ARG(3, bytes)), PTDS),
+	ROW(68, "cuMemcpyAtoD_v2", COPY, SUBMIT, COPY_DTOD, RETURN,
+	    IN(ARG(0, address), ARG(1, handle), ARG(3, bytes)), PTDS),
+	ROW(69, "cuMemcpyHtoA_v2", COPY, SUBMIT_WAIT, COPY_HTOD, RETURN,
+	    IN(ARG(0, handle), ARG(2, source), ARG(3, bytes)), PTDS),
+	ROW(70, "cuMemcpyAtoH_v2", COPY, SUBMIT_WAIT, COPY_DTOH, RETURN,
+	    IN(ARG(0, address), ARG(1, handle), ARG(3, bytes)), PTDS),
+	ROW(71, "cuMemcpyAtoA_v2", COPY, SUBMIT, COPY_DTOD, RETURN,
+	    IN(ARG(0, handle), ARG(4, bytes)), PTDS),
+	ROW(72, "cuMemcpyHtoAAsync_v2", COPY, SUBMIT, COPY_HTOD, 0,
+	    IN(ARG(0, handle), ARG(2, source), ARG(3, bytes), ARG(4, stream)), PTSZ),
+	ROW(73, "cuMemcpyAtoHAsync_v2", COPY, SUBMIT, COPY_DTOH, 0,
+	    IN(ARG(0, address), ARG(1, handle), ARG(3, bytes), ARG(4, stream)), PTSZ),
+	ROW(74, "cuMemcpyBatchAsync", COPY, SUBMIT, COPY_UNKNOWN, 0, IN(), PTSZ),
+	ROW(75, "cuMemcpyBatchAsync_v2", COPY, SUBMIT, COPY_UNKNOWN, SPILLED, IN(ARG(7, stream)),
+	    PTSZ),
+
+	/* Sets. The size is in elements; the model multiplies. */
+	ROW(80, "cuMemsetD8_v2", SET, SUBMIT, 1, RETURN,
+	    IN(ARG(0, address), ARG32(1, source), ARG(2, bytes)), PTDS),
+	ROW(81, "cuMemsetD8Async", SET, SUBMIT, 1, 0,
+	    IN(ARG(0, address), ARG32(1, source), ARG(2, bytes), ARG(3, stream)), PTSZ),
+	ROW(82, "cuMemsetD2D8_v2", SET, SUBMIT, 1, RETURN,
+	    IN(ARG(0, address), ARG32(2, source), ARG(3, bytes), ARG(4, height)), PTDS),
+	ROW(83, "cuMemsetD2D8Async", SET, SUBMIT, 1, 0,
+	    IN(ARG(0, address), ARG32(2, source), ARG(3, bytes), ARG(4, height), ARG(5, stream)),
+	    PTSZ),
+	ROW(84, "cuMemsetD16_v2", SET, SUBMIT, 2, RETURN,
+	    IN(ARG(0, address), ARG32(1, source), ARG(2, bytes)), PTDS),
+	ROW(85, "cuMemsetD16Async", SET, SUBMIT, 2, 0,
+	    IN(ARG(0, address), ARG32(1, source), ARG(2, bytes), ARG(3, stream)), PTSZ),
+	ROW(86, "cuMemsetD2D16_v2", SET, SUBMIT, 2, RETURN,
+	    IN(ARG(0, address), ARG32(2, source), ARG(3, bytes), ARG(4, height)), PTDS),
+	ROW(87, "cuMemsetD2D16Async", SET, SUBMIT, 2, 0,
+	    IN(ARG(0, address), ARG32(2, source), ARG(3, bytes), ARG(4, height), ARG(5, stream)),
+	    PTSZ),
+	ROW(88, "cuMemsetD32_v2", SET, SUBMIT, 4, RETURN,
+	    IN(ARG(0, address), ARG32(1, source), ARG(2, bytes)), PTDS),
+	ROW(89, "cuMemsetD32Async", SET, SUBMIT, 4, 0,
+	    IN(ARG(0, address), ARG32(1, source), ARG(2, bytes), ARG(3, stream)), PTSZ),
+	ROW(90, "cuMemsetD2D32_v2", SET, SUBMIT, 4, RETURN,
+	    IN(ARG(0, address), ARG32(2, source), ARG(3, bytes), ARG(4, height)), PTDS),
+	ROW(91, "cuMemsetD2D32Async", SET, SUBMIT, 4, 0,
+	    IN(ARG(0, address), ARG32(2, source), ARG(3, bytes), ARG(4, height), ARG(5, stream)),
+	    PTSZ),
+
+	/* Synchronization: the host waits. */
+	ROW(100, "cuStreamSynchronize", SYNC, SYNC_STREAM, 0, RETURN | SAMPLE, IN(ARG(0, stream)),
+	    PTSZ),
+	ROW(101, "cuCtxSynchronize", SYNC, SYNC_CONTEXT, 0, RETURN | SAMPLE, IN()),
+	ROW(102, "cuCtxSynchronize_v2", SYNC, SYNC_CONTEXT, 0, RETURN | SAMPLE,
+	    IN(ARG(0, context))),
+	ROW(103, "cuEventSynchronize", SYNC, SYNC_EVENT, 0, RETURN | SAMPLE, IN(ARG(0, handle))),
+
+	/* Events. */
+	ROW(110, "cuEventCreate", EVENT, NONE, 0, RETURN, IN(ARG(0, handle), ARG32(1, flags)),
+	    OUT(AT(0, handle))),
+	ROW(111, "cuEventDestroy_v2", EVENT, EVENT_DESTROY, 0, RETURN, IN(ARG(0, handle)),
+	    ALIAS("cuEventDestroy")),
+	ROW(112, "cuEventRecord", EVENT, EVENT_RECORD, 0, 0, IN(ARG(0, handle), ARG(1, stream)),
+	    PTSZ),
+	ROW(113, "cuEventRecordWithFlags", EVENT, EVENT_RECORD, 0, 0,
+	    IN(ARG(0, handle), ARG(1, stream)), PTSZ),
+	ROW(114, "cuEventQuery", EVENT, NONE, 0, 0, IN(ARG(0, handle))),
+	ROW(115, "cuEventElapsedTime", EVENT, NONE, 0, 0, IN(ARG(1, handle))),
+	ROW(116, "cuEventElapsedTime_v2", EVENT, NONE, 0, 0, IN(ARG(1, handle))),
+
+	/* Streams. */
+	ROW(120, "cuStreamCreate", STREAM, STREAM_CREATE, 0, RETURN | KEEP,
+	    IN(ARG(0, stream), ARG32(1, flags)), OUT(AT(0, stream))),
+	ROW(121, "cuStreamCreateWithPriority", STREAM, STREAM_CREATE, 0, RETURN | KEEP,
+	    IN(ARG(0, stream), ARG32(1, flags)), OUT(AT(0, stream))),
+	ROW(122, "cuStreamDestroy_v2", STREAM, STREAM_DESTROY, 0, RETURN | KEEP,
+	    IN(ARG(0, stream)), ALIAS("cuStreamDestroy")),
+	ROW(123, "cuStreamWaitEvent", STREAM, STREAM_WAIT, 0, 0,
+	    IN(ARG(0, stream), ARG(1, handle)), PTSZ),
+	ROW(124, "cuStreamQuery", STREAM, NONE, 0, 0, IN(ARG(0, stream)), PTSZ),
+	ROW(125, "cuStreamAddCallback", STREAM, SUBMIT, 0, 0, IN(ARG(0, stream), ARG(1, handle)),
+	    PTSZ),
+	ROW(126, "cuStreamWaitValue32_v2", STREAM, SUBMIT, 0, 0,
+	    IN(ARG(0, stream), ARG(1, address), ARG(2, source)), PTSZ),
+	ROW(127, "cuStreamWaitValue64_v2", STREAM, SUBMIT, 0, 0,
+	    IN(ARG(0, stream), ARG(1, address), ARG(2, source)), PTSZ),
+	ROW(128, "cuStreamWriteValue32_v2", STREAM, SUBMIT, 0, 0,
+	    IN(ARG(0, stream), ARG(1, address), ARG(2, source)), PTSZ),
+	ROW(129, "cuStreamWriteValue64_v2", STREAM, SUBMIT, 0, 0,
+	    IN(ARG(0, stream), ARG(1, address), ARG(2, source)), PTSZ),
+
+	/* Capture and graphs. */
+	ROW(140, "cuStreamBeginCapture_v2", GRAPH, CAPTURE_BEGIN, 0, RETURN | KEEP,
+	    IN(ARG(0, stream)), PTSZ),
+	ROW(141, "cuStreamBeginCaptureToGraph", GRAPH, CAPTURE_BEGIN, 0, RETURN | KEEP,
+	    IN(ARG(0, stream), ARG(1, handle)), PTSZ),
+	ROW(142, "cuStreamEndCapture", GRAPH, CAPTURE_END, 0, RETURN | KEEP,
+	    IN(ARG(0, stream), ARG(1, handle)), OUT(AT(1, handle)), PTSZ),
+	ROW(143, "cuGraphCreate", GRAPH, NONE, 0, RETURN, IN(ARG(0, handle)), OUT(AT(0, handle))),
+	ROW(144, "cuGraphDestroy", GRAPH, NONE, 0, RETURN, IN(ARG(0, handle))),
+	ROW(145, "cuGraphInstantiateWithFlags", GRAPH, NONE, 0, RETURN,
+	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle))),
+	ROW(146, "cuGraphInstantiateWithParams", GRAPH, NONE, 0, RETURN,
+	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle)), PTSZ),
+	ROW(147, "cuGraphInstantiate_v2", GRAPH, NONE, 0, RETURN,
+	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle)), ALIAS("cuGraphInstantiate")),
+	ROW(148, "cuGraphExecDestroy", GRAPH, NONE, 0, RETURN, IN(ARG(0, handle))),
+	ROW(149, "cuGraphUpload", GRAPH, SUBMIT, 0, 0, IN(ARG(0, handle), ARG(1, stream)), PTSZ),
+	ROW(150, "cuGraphExecUpdate_v2", GRAPH, NONE, 0, RETURN,
+	    IN(ARG(0, handle), ARG(1, source))),
+
+	/* Contexts. */
+	ROW(160, "cuCtxCreate_v2", CONTEXT, CONTEXT_CREATE, 0, RETURN | KEEP,
+	    IN(ARG(0, context), ARG32(2, device)), OUT(AT(0, context))),
+	ROW(161, "cuCtxCreate_v3", CONTEXT, CONTEXT_CREATE, 0, RETURN | KEEP,
+	    IN(ARG(0, context), ARG32(4, device)), OUT(AT(0, context))),
+	ROW(162, "cuCtxCreate_v4", CONTEXT, CONTEXT_CREATE, 0, RETURN | KEEP,
+	    IN(ARG(0, context), ARG32(3, device)), OUT(AT(0, context))),
+	ROW(163, "cuCtxDestroy_v2", CONTEXT, CONTEXT_DESTROY, 0, RETURN | KEEP,
+	    IN(ARG(0, context)), ALIAS("cuCtxDestroy")),
+	ROW(164, "cuCtxSetCurrent", CONTEXT, CONTEXT_SET, 0, KEEP, IN(ARG(0, context))),
+	ROW(165, "cuCtxPushCurrent_v2", CONTEXT, CONTEXT_PUSH, 0, KEEP, IN(ARG(0, context)),
+	    ALIAS("cuCtxPushCurrent")),
+	ROW(166, "cuCtxPopCurrent_v2", CONTEXT, CONTEXT_POP, 0, KEEP, IN(),
+	    ALIAS("cuCtxPopCurrent")),
+	ROW(167, "cuDevicePrimaryCtxRetain", CONTEXT, CONTEXT_RETAIN, 0, RETURN | KEEP,
+	    IN(ARG(0, context), ARG32(1, device)), OUT(AT(0, context))),
+	ROW(168, "cuDevicePrimaryCtxRelease_v2", CONTEXT, NONE, 0, RETURN, IN(ARG32(0, device)),
+	    ALIAS("cuDevicePrimaryCtxRelease")),
+	ROW(169, "cuDevicePrimaryCtxReset_v2", CONTEXT, PRIMARY_RESET, 0, RETURN | KEEP,
+	    IN(ARG32(0, device)), ALIAS("cuDevicePrimaryCtxReset")),
+
+	/* Modules and libraries. */
+	ROW(180, "cuModuleLoad", MODULE, NONE, 0, RETURN, IN(ARG(0, handle), ARG(1, source)),
+	    OUT(AT(0, handle))),
+	ROW(181, "cuModuleLoadData", MODULE, NONE, 0, RETURN, IN(ARG(0, handle), ARG(1, source)),
+	    OUT(AT(0, handle))),
+	ROW(182, "cuModuleLoadDataEx", MODULE, NONE, 0, RETURN, IN(ARG(0, handle), ARG(1, source)),
+	    OUT(AT(0, handle))),
+	ROW(183, "cuModuleLoadFatBinary", MODULE, NONE, 0, RETURN,
+	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle))),
+	ROW(184, "cuModuleUnload", MODULE, NONE, 0, RETURN, IN(ARG(0, handle))),
+	ROW(185, "cuLibraryLoadData", MODULE, NONE, 0, RETURN, IN(ARG(0, handle), ARG(1, source)),
+	    OUT(AT(0, handle))),
+	ROW(186, "cuLibraryLoadFromFile", MODULE, NONE, 0, RETURN,
+	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle))),
+	ROW(187, "cuLibraryUnload", MODULE, NONE, 0, RETURN, IN(ARG(0, handle))),
+
+	/* The beginning of everything. */
+	ROW(200, "cuInit", INIT, NONE, 0, RETURN, IN(ARG32(0, flags))),
+};
+/* clang-format on */
+
+static const char *const cuda_libraries[] = { "libcuda.so*", NULL };
+
+const struct gpu_vendor gpu_cuda = {
+	.name = "cuda",
+	.libraries = cuda_libraries,
+	.function = cuda_function,
+	.count = sizeof(cuda_function) / sizeof(cuda_function[0]),
+};

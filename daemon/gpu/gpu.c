@@ -1,0 +1,38 @@
+/* Gpu: turns a vendor's rows into what the model and the BPF programs want. */
+#include "daemon/gpu/gpu.h"
+
+#include <string.h>
+
+struct function_table gpu_functions(const struct gpu_vendor *vendor)
+{
+	static struct function row[PROBE_FUNCTIONS_MAX];
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < vendor->count; i++) {
+		const struct gpu_function *function = &vendor->function[i];
+
+		row[function->number] = function->model;
+		if (function->number >= count)
+			count = function->number + 1;
+	}
+	return (struct function_table){ row, count };
+}
+
+static uint8_t gpu_copy_slots(struct probe_slot *to, const struct probe_slot *from, uint8_t max)
+{
+	uint8_t count = 0;
+
+	while (count < max && from[count].from != PROBE_END) {
+		to[count] = from[count];
+		count++;
+	}
+	return count;
+}
+
+void gpu_probe_desc(const struct gpu_function *function, struct probe_desc *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->flags = function->flags;
+	ret->slot_count = gpu_copy_slots(ret->slot, function->slot, PROBE_SLOTS_MAX);
+	ret->out_count = gpu_copy_slots(ret->out, function->out, PROBE_OUTS_MAX);
+}
