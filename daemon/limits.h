@@ -24,11 +24,34 @@
 /* Executable mappings per process, and files held open, for symbolization. */
 #define LIMIT_MAPPINGS 2048
 #define LIMIT_FILES    1024
+/* Executable mappings of all processes: 32 bytes each. */
+#define LIMIT_MAPPINGS_TOTAL 262144
+/* Programs that have ended, whose mappings are kept until their last stacks have names, and for
+ * how long. As long stay probes on a library that nobody maps, for the next process of a series.
+ * Not longer: an open file keeps the file system of an ended container alive. */
+#define LIMIT_MAPS_ENDED    256
+#define LIMIT_MAPS_GRACE_MS 5000
+/* Bytes of the last mappings of processes that are not followed (twice), for one that is gone
+ * before we look at it: a few hundred exec. */
+#define LIMIT_MAPS_HISTORY (128 << 10)
+/* Where records come faster than this, the rings are read once in this time. */
+#define LIMIT_MAPS_REST_MS 1
 /* Copies of driver libraries with probes on them. */
-#define LIMIT_LIBRARIES 64
+#define LIMIT_LIBRARIES		    64
+#define LIMIT_LIBRARIES_PER_PROCESS 8
 /* Stacks that wait for names, and names as long as anybody would read. */
 #define LIMIT_SYMBOL_JOBS 4096
 #define LIMIT_SYMBOL_NAME 1024
+/* Names remembered, of 100 bytes mostly; a symbol table read to the end, and its section headers:
+ * the file is anybody's. */
+#define LIMIT_SYMBOL_CACHE 16384
+#define LIMIT_ELF_SYMBOLS  (4 << 20)
+#define LIMIT_ELF_SECTIONS 65280
+#define LIMIT_ELF_SEGMENTS 128
+/* The symbolizer collects addresses for this long at least, since a big table costs the same for
+ * one as for a thousand, and at most. */
+#define LIMIT_SYMBOL_WAIT_MIN_MS 20
+#define LIMIT_SYMBOL_WAIT_MAX_MS 500
 
 /* Ops that wait for the writer; beyond it the oldest are dropped and counted. 144 bytes each. */
 #define LIMIT_STORE_OPS 524288
@@ -41,8 +64,16 @@
 #define LIMIT_CLIENT_QUEUE (4 << 20)
 /* A client that has sent half a message must send the rest in this time. */
 #define LIMIT_CLIENT_HALF_MS 10000
-/* Time and rows of one query. */
-#define LIMIT_QUERY_MS	 30000
-#define LIMIT_QUERY_ROWS 1000000
+/* One whose replies wait and who takes nothing for so long is gone for all we know. */
+#define LIMIT_CLIENT_STALL_MS 30000
+/* Queries that run at one time, in all, of one user and of one connection: each takes a thread of
+ * the uv pool and a SQLite connection (2 MiB of cache). Others wait for their turn. */
+#define LIMIT_QUERIES		 8
+#define LIMIT_QUERIES_PER_UID	 6
+#define LIMIT_QUERIES_PER_CLIENT 2
+/* Time and rows of one query, memory of SQLite for it, and length of a value. */
+#define LIMIT_QUERY_MS	  30000
+#define LIMIT_QUERY_ROWS  1000000
+#define LIMIT_QUERY_VALUE (1 << 20)
 
 #endif

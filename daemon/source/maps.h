@@ -21,7 +21,8 @@ struct maps;
 struct maps_file {
 	dev_t device;
 	ino_t inode;
-	int fd; /* O_RDONLY, -1: could not be opened */
+	int fd; /* O_RDONLY, -1: could not be opened; does not change while others hold a reference
+		 */
 	uint32_t references;
 	uint32_t mappers; /* processes that map it now; counted for libraries only */
 	bool library;	  /* matches a pattern */
@@ -33,12 +34,13 @@ struct maps_config {
 	const char *const *patterns; /* of the library's base name, fnmatch(3), NULL-terminated */
 	size_t ring_bytes;	     /* of each CPU's perf ring, a power of two */
 	uint32_t max_processes, max_mappings, max_files;
+	uint32_t grace_ms; /* how long what has ended is kept, 0: LIMIT_MAPS_GRACE_MS */
 };
 
 struct maps_callbacks {
 	/* A matching library is mapped by somebody, `pid`, for the first time. */
 	void (*library_found)(void *data, struct maps_file *file, uint32_t pid);
-	/* Nobody maps it any more; the file is valid during the call. */
+	/* Nobody has mapped it for grace_ms; the file is valid during the call. */
 	void (*library_gone)(void *data, struct maps_file *file);
 	/* A process that maps a library has ended; for those the model never got an EXIT of. */
 	void (*process_gone)(void *data, uint32_t pid, uint64_t time_ns);
@@ -53,14 +55,16 @@ int maps_scan(struct maps *maps);
 /* Dies in two steps as every libuv handle; `closed` is called when all is freed. */
 void maps_close(struct maps *maps, void (*closed)(void *data));
 
-/* Follow a process: keep its mappings and hold its files open. */
+/* Follow a process: keep its mappings and hold its files open, also when it runs another program.
+ * Those that map a library are followed as long as they do. -ESRCH: gone, and nothing known. */
 int maps_follow(struct maps *maps, uint32_t pid);
 void maps_unfollow(struct maps *maps, uint32_t pid); /* its addresses are no more asked for */
 
-/* The file behind an address of a followed process, as mapped now (or last, if it has ended).
- * -ENOENT: none known. `file` is borrowed; maps_file_ref keeps it. */
-int maps_resolve(struct maps *maps, uint32_t pid, uint64_t address, struct maps_file **file,
-		 uint64_t *offset);
+/* The file behind an address of a followed process, in the program that it ran at `time_ns`; works
+ * until grace_ms after the end of that program. -ENOENT: none known. `file` is borrowed;
+ * maps_file_ref keeps it. References are the loop's alone. */
+int maps_resolve(struct maps *maps, uint32_t pid, uint64_t time_ns, uint64_t address,
+		 struct maps_file **file, uint64_t *offset);
 struct maps_file *maps_file_ref(struct maps_file *file);
 struct maps_file *maps_file_unref(struct maps_file *file);
 
@@ -71,6 +75,7 @@ void maps_catch_up(struct maps *maps);
 struct maps_stats {
 	bool live; /* perf events work; else /proc is read now and then */
 	uint64_t records, lost;
+	uint64_t limited; /* processes, mappings, files and libraries left out by a limit */
 	uint32_t processes, mappings, files, libraries;
 };
 void maps_stats(const struct maps *maps, struct maps_stats *ret);
