@@ -1,0 +1,351 @@
+/* Config: reads the settings file. One row a setting: where it stands, what it takes, its default.
+ * What the file says is checked before the daemon does anything. */
+#include "daemon/config.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/units.h"
+#include "proto/paths.h"
+
+struct choice {
+	const char *name;
+	uint64_t value;
+};
+
+static const struct choice levels[] = {
+	{ "error", LOG_LEVEL_ERROR },
+	{ "warning", LOG_LEVEL_WARNING },
+	{ "info", LOG_LEVEL_INFO },
+	{ "debug", LOG_LEVEL_DEBUG },
+	{ NULL, 0 },
+};
+
+static const struct choice ways[] = {
+	{ "auto", PROBE_WAY_AUTO },
+	{ "multi", PROBE_WAY_MULTI },
+	{ "perf", PROBE_WAY_PERF },
+	{ NULL, 0 },
+};
+
+enum setting_type { TEXT, COUNT, SIZE, DURATION, CHOICE };
+
+struct setting {
+	const char *section, *key;
+	enum setting_type type;
+	size_t offset;
+	const char *value; /* default */
+	uint64_t min, max; /* of numbers */
+	const struct choice *choice;
+	const char *text;
+};
+
+#define AT(field) offsetof(struct config, field)
+
+/* Where distributions, NVIDIA's installers and container images put the driver library. */
+#define STANDING                                                                                   \
+	"/usr/lib/x86_64-linux-gnu/libcuda.so.1 /usr/lib/aarch64-linux-gnu/libcuda.so.1 "          \
+	"/usr/lib64/libcuda.so.1 /usr/lib/libcuda.so.1 /usr/local/nvidia/lib*/libcuda.so.1 "       \
+	"/usr/local/cuda*/compat/libcuda.so.1 /usr/lib/wsl/lib/libcuda.so.1 "                      \
+	"/run/opengl-driver/lib/libcuda.so.1"
+
+/* clang-format off */
+static const struct setting settings[] = {
+	{ "daemon", "control_socket", TEXT, AT(control_socket), TS_PATH_CONTROL_SOCKET, 0, 0, NULL,
+	  "Where tsctl finds the daemon. systemd's socket goes before it." },
+	{ "daemon", "control_group", TEXT, AT(control_group), TS_GROUP, 0, 0, NULL,
+	  "Group whose members may use the control socket, beside root." },
+	{ "daemon", "state_dir", TEXT, AT(state_dir), TS_PATH_STATE, 0, 0, NULL,
+	  "Where the database lies." },
+	{ "daemon", "log_level", CHOICE, AT(log_level), "info", 0, 0, levels,
+	  "error, warning, info or debug." },
+
+	{ "probe", "libraries", TEXT, AT(libraries), "libcuda.so*", 0, 0, NULL,
+	  "Names of driver libraries, as shell patterns separated by spaces." },
+	{ "probe", "standing", TEXT, AT(standing), STANDING, 0, 0, NULL,
+	  "Copies that keep their probes while nobody maps them, so that the first call of a new\n"
+	  "# process is seen; shell patterns separated by spaces." },
+	{ "probe", "attach", CHOICE, AT(way), "auto", 0, 0, ways,
+	  "How probes are attached: multi (kernels from 6.6 on), perf, or auto." },
+	{ "probe", "ring_size", SIZE, AT(ring_bytes), "16MiB", 65536, 1 << 30, NULL,
+	  "Of the ring from the probes to the daemon; a power of two." },
+	{ "probe", "stack_depth", COUNT, AT(stack_depth), "64", 2, TS_STACK_FRAMES_MAX, NULL,
+	  "Frames of a call stack at most." },
+	{ "probe", "launch_stacks", COUNT, AT(launch_stacks_per_s), "20", 0, 1000000000, NULL,
+	  "Stacks of launches and synchronizations taken per thread and second." },
+	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
+	  "Events per second on the whole host, 0 for no limit. Allocations always pass." },
+
+	{ "filter", "pids", TEXT, AT(filter_pids), "", 0, 0, NULL,
+	  "Trace only these processes; numbers separated by spaces." },
+	{ "filter", "uids", TEXT, AT(filter_uids), "", 0, 0, NULL,
+	  "Trace only processes of these users; numbers separated by spaces." },
+	{ "filter", "cgroups", TEXT, AT(filter_cgroups), "", 0, 0, NULL,
+	  "Trace only processes below these cgroups; paths separated by spaces." },
+
+	{ "store", "keep_age", DURATION, AT(keep_ns), "7d", 0, INT64_MAX, NULL,
+	  "How long operations are kept, 0 for ever." },
+	{ "store", "keep_size", SIZE, AT(keep_bytes), "2GiB", 0, INT64_MAX, NULL,
+	  "How large the database may grow, 0 for no limit." },
+	{ "store", "bounds_wait", DURATION, AT(bounds_wait_ns), "2s", 0, 60000000000, NULL,
+	  "How long an operation waits for the synchronization that tells its end." },
+};
+/* clang-format on */
+
+#define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
+
+static int setting_parse_choice(const struct choice *choice, const char *value, uint64_t *ret)
+{
+	for (; choice->name; choice++) {
+		if (strcmp(choice->name, value))
+			continue;
+		*ret = choice->value;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int setting_parse(const struct setting *setting, const char *value, uint64_t *ret)
+{
+	switch (setting->type) {
+	case COUNT:
+		return units_parse_count(value, ret);
+	case SIZE:
+		return units_parse_size(value, ret);
+	case DURATION:
+		return units_parse_duration(value, ret);
+	case CHOICE:
+		return setting_parse_choice(setting->choice, value, ret);
+	default:
+		return -EINVAL;
+	}
+}
+
+static int setting_put(struct config *config, const struct setting *setting, const char *value)
+{
+	void *place = (char *)config + setting->offset;
+	uint64_t number;
+	char *text;
+	int r;
+
+	if (setting->type == TEXT) {
+		text = strdup(value);
+		if (!text)
+			return -ENOMEM;
+		free(*(char **)place);
+		*(char **)place = text;
+		return 0;
+	}
+	r = setting_parse(setting, value, &number);
+	if (r < 0)
+		return r;
+	if (setting->type != CHOICE && (number < setting->min || number > setting->max))
+		return -ERANGE;
+	*(uint64_t *)place = number;
+	return 0;
+}
+
+int config_new(struct config **ret)
+{
+	struct config *config = calloc(1, sizeof(*config));
+
+	if (!config)
+		return -ENOMEM;
+	for (size_t i = 0; i < SETTING_COUNT; i++) {
+		int r = setting_put(config, &settings[i], settings[i].value);
+
+		if (r < 0) {
+			config_free(config);
+			return r;
+		}
+	}
+	*ret = config;
+	return 0;
+}
+
+struct config *config_free(struct config *config)
+{
+	if (!config)
+		return NULL;
+	for (size_t i = 0; i < SETTING_COUNT; i++)
+		if (settings[i].type == TEXT)
+			free(*(char **)((char *)config + settings[i].offset));
+	free(config);
+	return NULL;
+}
+
+struct reading {
+	struct config *config;
+	const char *path;
+	int faults;
+};
+
+static int config_line(void *data, const char *section, const char *key, const char *value)
+{
+	struct reading *reading = data;
+	const struct setting *setting = NULL;
+	int r;
+
+	for (size_t i = 0; i < SETTING_COUNT && !setting; i++)
+		if (!strcmp(settings[i].section, section) && !strcmp(settings[i].key, key))
+			setting = &settings[i];
+	if (!setting) {
+		log_error("%s: there is no setting '%s' in section [%s]", reading->path, key,
+			  section);
+		reading->faults++;
+		return 1;
+	}
+	r = setting_put(reading->config, setting, value);
+	if (r < 0) {
+		log_error("%s: '%s' is %s for '%s' in [%s]: %s", reading->path, value,
+			  r == -ERANGE ? "out of range" : "no good value", key, section,
+			  setting->text);
+		reading->faults++;
+	}
+	return 1;
+}
+
+int config_read(struct config *config, const char *path, bool may_miss)
+{
+	struct reading reading = { config, path, 0 };
+	struct stat st;
+	int r;
+
+	if (stat(path, &st) < 0 && errno == ENOENT && may_miss)
+		return 0;
+	r = ini_parse(path, config_line, &reading);
+	if (r < 0)
+		return log_error_errno(-errno, "Cannot read the settings file '%s'", path);
+	if (r > 0) {
+		log_error("%s:%d: this line is neither a [section] nor a setting = value", path, r);
+		return -EINVAL;
+	}
+	if (config->ring_bytes & (config->ring_bytes - 1)) {
+		log_error("%s: ring_size must be a power of two", path);
+		reading.faults++;
+	}
+	return reading.faults ? -EINVAL : 0;
+}
+
+/* Calls `put` for each word; its number, or -EINVAL. */
+static int config_words(const char *text, const char *what, uint32_t max,
+			int (*put)(const char *word, uint32_t n, struct probe_config *config),
+			struct probe_config *config)
+{
+	_cleanup_(freep) char *copy = strdup(text);
+	char *state = NULL;
+	uint32_t n = 0;
+
+	if (!copy)
+		return -ENOMEM;
+	for (char *word = strtok_r(copy, " ,\t", &state); word;
+	     word = strtok_r(NULL, " ,\t", &state)) {
+		if (n == max) {
+			log_error("[filter] %s: %u at most", what, max);
+			return -EINVAL;
+		}
+		if (put(word, n++, config) < 0) {
+			log_error("[filter] %s: '%s' is none", what, word);
+			return -EINVAL;
+		}
+	}
+	return (int)n;
+}
+
+static int config_put_number(const char *word, uint32_t *ret)
+{
+	uint64_t number;
+
+	if (units_parse_count(word, &number) < 0 || number > UINT32_MAX)
+		return -EINVAL;
+	*ret = (uint32_t)number;
+	return 0;
+}
+
+static int config_put_pid(const char *word, uint32_t n, struct probe_config *config)
+{
+	return config_put_number(word, &config->pid[n]);
+}
+
+static int config_put_uid(const char *word, uint32_t n, struct probe_config *config)
+{
+	return config_put_number(word, &config->uid[n]);
+}
+
+/* The id of a cgroup v2 is the inode number of its directory. */
+static int config_put_cgroup(const char *word, uint32_t n, struct probe_config *config)
+{
+	static const char *const roots[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified", "" };
+	char path[4096];
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", roots[i], word);
+		if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+			config->cgroup[n] = st.st_ino;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int config_probe(const struct config *config, const struct gpu_vendor *vendor,
+		 struct probe_config *ret)
+{
+	struct probe_config probe = {
+		.vendor = vendor,
+		.way = (enum probe_way)config->way,
+		.ring_bytes = config->ring_bytes,
+		.stack_depth = (uint32_t)config->stack_depth,
+		.samples_per_s = (uint32_t)config->launch_stacks_per_s,
+		.events_per_s = config->events_per_s,
+	};
+	int pids, uids, cgroups;
+
+	pids = config_words(config->filter_pids, "pids", PROBE_FILTER_MAX, config_put_pid, &probe);
+	uids = config_words(config->filter_uids, "uids", PROBE_FILTER_MAX, config_put_uid, &probe);
+	cgroups = config_words(config->filter_cgroups, "cgroups", PROBE_FILTER_MAX,
+			       config_put_cgroup, &probe);
+	if (pids < 0 || uids < 0 || cgroups < 0)
+		return -EINVAL;
+	probe.pid_count = (uint32_t)pids;
+	probe.uid_count = (uint32_t)uids;
+	probe.cgroup_count = (uint32_t)cgroups;
+	*ret = probe;
+	return 0;
+}
+
+int config_patterns(const struct config *config, char **ret_text,
+		    const char *pattern[CONFIG_PATTERNS_MAX + 1])
+{
+	char *text = strdup(config->libraries), *state = NULL;
+	size_t n = 0;
+
+	if (!text)
+		return -ENOMEM;
+	for (char *word = strtok_r(text, " ,\t", &state); word && n < CONFIG_PATTERNS_MAX;
+	     word = strtok_r(NULL, " ,\t", &state))
+		pattern[n++] = word;
+	pattern[n] = NULL;
+	*ret_text = text;
+	return 0;
+}
+
+void config_print(FILE *file)
+{
+	const char *section = "";
+
+	for (size_t i = 0; i < SETTING_COUNT; i++) {
+		const struct setting *setting = &settings[i];
+
+		if (strcmp(section, setting->section))
+			fprintf(file, "%s[%s]\n", i ? "\n" : "", setting->section);
+		section = setting->section;
+		fprintf(file, "# %s\n#%s = %s\n", setting->text, setting->key, setting->value);
+	}
+}

@@ -1,0 +1,51 @@
+/* config.h: the daemon's settings, from one ini-like file, with their defaults in one table. */
+#ifndef TS_CONFIG_H
+#define TS_CONFIG_H
+
+#include <stdio.h>
+
+#include "core/base/log.h"
+#include "daemon/source/probe.h"
+
+#define CONFIG_PATTERNS_MAX 16
+
+struct config {
+	char *control_socket;
+	char *control_group;
+	char *state_dir;
+	uint64_t log_level; /* enum log_level */
+
+	char *libraries; /* patterns, separated by spaces, as the next */
+	char *standing;
+	uint64_t way; /* enum probe_way */
+	uint64_t ring_bytes;
+	uint64_t stack_depth;
+	uint64_t launch_stacks_per_s;
+	uint64_t events_per_s;
+	char *filter_pids, *filter_uids, *filter_cgroups;
+
+	uint64_t keep_ns;
+	uint64_t keep_bytes;
+	uint64_t bounds_wait_ns;
+};
+
+/* All defaults. */
+int config_new(struct config **ret);
+struct config *config_free(struct config *config);
+
+/* Reads a file over what is there. A fault is told on the log with its line; -EINVAL. A file that
+ * does not exist is fine where `may_miss`. */
+int config_read(struct config *config, const char *path, bool may_miss);
+
+/* The probes' part. -EINVAL: a filter makes no sense; told on the log. */
+int config_probe(const struct config *config, const struct gpu_vendor *vendor,
+		 struct probe_config *ret);
+
+/* Splits config->libraries into `pattern` (NULL-terminated); the strings belong to *ret_text. */
+int config_patterns(const struct config *config, char **ret_text,
+		    const char *pattern[CONFIG_PATTERNS_MAX + 1]);
+
+/* The table as a settings file with comments, for --print-config and the packaged file. */
+void config_print(FILE *file);
+
+#endif

@@ -1,0 +1,466 @@
+/* Daemon: owns every part and wires them, and decides the order of birth and death.
+ *
+ * All state lives on the loop. A part is born after those that it calls, and dies before them: the
+ * clients go first, then the probes, then what was still in the model goes to the store, which is
+ * the last to close.
+ */
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/daemon_internal.h"
+#include "daemon/limits.h"
+#include "daemon/notify.h"
+#include "daemon/source/procfs.h"
+
+#define TICK_MS	  125
+#define MAPS_RING (64 << 10)
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void daemon_on_record(void *data, const void *record, size_t size)
+{
+	static const struct core_origin bpf = { .pid = 0 };
+	struct daemon *daemon = data;
+
+	core_ingest(daemon->core, &bpf, record, size);
+}
+
+static void daemon_lose(struct daemon *daemon, enum loss_reason reason, uint64_t count,
+			uint64_t now)
+{
+	struct core_loss loss = {
+		.start_ns = daemon->counted_ns,
+		.end_ns = now,
+		.reason = (uint8_t)reason,
+		.count = count,
+	};
+
+	if (count)
+		core_lose(daemon->core, &loss);
+}
+
+/* What BPF and perf have lost since the last time. */
+static void daemon_count_losses(struct daemon *daemon, uint64_t now)
+{
+	struct probe_counters *old = &daemon->counted;
+	struct probe_stats stats;
+	struct maps_stats maps;
+
+	probe_stats(daemon->probe, &stats, NULL, 0);
+	maps_stats(daemon->maps, &maps);
+	daemon_lose(daemon, LOSS_RING_FULL, stats.total.dropped - old->dropped, now);
+	daemon_lose(daemon, LOSS_RATE_LIMIT, stats.total.limited - old->limited, now);
+	daemon_lose(daemon, LOSS_CALL_STATE, stats.total.lost_calls - old->lost_calls, now);
+	daemon_lose(daemon, LOSS_STACK, stats.total.stacks_lost - old->stacks_lost, now);
+	daemon_lose(daemon, LOSS_PROCESS, stats.total.processes_lost - old->processes_lost, now);
+	daemon_lose(daemon, LOSS_UNREAD, stats.total.unread - old->unread, now);
+	daemon_lose(daemon, LOSS_MAPPING, maps.lost - daemon->maps_lost, now);
+	daemon->counted = stats.total;
+	daemon->maps_lost = maps.lost;
+	daemon->counted_ns = now;
+}
+
+static void daemon_on_tick(uv_timer_t *timer)
+{
+	struct daemon *daemon = timer->data;
+	uint64_t now = uv_hrtime();
+
+	core_tick(daemon->core, now);
+	daemon_count_losses(daemon, now);
+	core_checkpoint(daemon->core, now);
+	store_commit(daemon->store, now);
+}
+
+static void daemon_on_watchdog(uv_timer_t *timer)
+{
+	notify_send("WATCHDOG=1");
+}
+
+static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
+{
+	struct daemon *daemon = data;
+	struct core_loss gap = { .reason = LOSS_GAP, .count = 1 };
+	const struct core_process *process;
+	uint64_t now = uv_hrtime();
+
+	if (file->fd < 0) {
+		log_warning("Process %u maps '%s', which cannot be opened: tracing without it", pid,
+			    file->path);
+		return;
+	}
+	if (libraries_mapped(daemon->libraries, file->fd, file->path) <= 0)
+		return;
+	/* What the process called before the probes were there was not seen. */
+	process = core_process_by_pid(daemon->core, pid);
+	gap.process = process ? process->id : 0;
+	gap.start_ns = now;
+	gap.end_ns = uv_hrtime();
+	core_lose(daemon->core, &gap);
+}
+
+static void daemon_on_library_gone(void *data, struct maps_file *file)
+{
+	struct daemon *daemon = data;
+
+	libraries_unmapped(daemon->libraries, file->device, file->inode);
+}
+
+static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
+{
+	struct daemon *daemon = data;
+
+	/* Its last events may still be in the ring, with the EXIT behind them. */
+	probe_drain(daemon->probe);
+	core_process_gone(daemon->core, pid, time_ns);
+}
+
+static void daemon_stop(struct daemon *daemon)
+{
+	uv_stop(&daemon->loop);
+}
+
+static void daemon_on_terminate(uv_signal_t *signal, int number)
+{
+	daemon_stop(signal->data);
+}
+
+static void daemon_on_hangup(uv_signal_t *signal, int number)
+{
+	struct daemon *daemon = signal->data;
+	struct probe_config probe;
+	struct config *config;
+
+	if (config_new(&config) < 0)
+		return;
+	if (config_read(config, daemon->config_path, true) < 0 ||
+	    config_probe(config, &gpu_cuda, &probe) < 0) {
+		log_error("The settings stay as they were");
+		config_free(config);
+		return;
+	}
+	probe_configure(daemon->probe, &probe);
+	libraries_add_standing(daemon->libraries, config->standing);
+	log_set_level((enum log_level)config->log_level);
+	log_info("Read '%s' again; [daemon], [store], ring_size, attach and libraries need a "
+		 "restart",
+		 daemon->config_path);
+	config_free(config);
+}
+
+static int daemon_start_store(struct daemon *daemon)
+{
+	struct store_config config = {
+		.path = daemon->database,
+		.boot_id = daemon->boot_id,
+		.wall_offset_ns = daemon->wall_offset_ns,
+		.functions = gpu_functions(&gpu_cuda),
+		.keep_ns = daemon->config->keep_ns,
+		.keep_bytes = daemon->config->keep_bytes,
+	};
+	int r = store_open(&config, &daemon->store);
+
+	if (r == -EPROTO)
+		return log_error_errno(r,
+				       "'%s' was written by a newer version: use that one, or "
+				       "another state_dir",
+				       daemon->database);
+	if (r == -EBADMSG)
+		return log_error_errno(r, "'%s' is damaged: move it away to start anew",
+				       daemon->database);
+	if (r < 0)
+		return log_error_errno(r, "Cannot open the database '%s'", daemon->database);
+	return 0;
+}
+
+static int daemon_start_core(struct daemon *daemon, struct store_resume *resume)
+{
+	struct core_config config = {
+		.functions = gpu_functions(&gpu_cuda),
+		.sink = daemon_sink,
+		.data = daemon,
+		.bounds_wait_ns = daemon->config->bounds_wait_ns,
+		.max_processes = LIMIT_PROCESSES,
+		.max_threads = LIMIT_THREADS,
+		.max_streams = LIMIT_STREAMS,
+		.max_events = LIMIT_EVENTS,
+		.max_pending = LIMIT_PENDING,
+		.max_rollups = LIMIT_ROLLUPS,
+		.max_allocations = LIMIT_ALLOCATIONS,
+	};
+	int r = store_resume(daemon->store, resume);
+
+	if (r < 0)
+		return log_error_errno(r, "Cannot read '%s'", daemon->database);
+	config.next_process = resume->next_process;
+	config.next_stream = resume->next_stream;
+	config.next_allocation = resume->next_allocation;
+	return core_new(&config, &daemon->core);
+}
+
+/* A process that a former daemon knew either still runs, and goes on, or ended unseen. */
+static void daemon_resume_process(void *data, const struct core_process *process)
+{
+	struct daemon *daemon = data;
+	struct core_process ended = *process;
+	uint64_t ticks;
+
+	if (procfs_started_ticks(process->pid, &ticks) == 0 && ticks == process->started_ticks) {
+		if (core_restore_process(daemon->core, process) == 0)
+			store_resume_state(daemon->store, process->id, daemon->core);
+		return;
+	}
+	ended.exit_ns = uv_hrtime();
+	store_add_process(daemon->store, &ended);
+}
+
+static void daemon_resume(struct daemon *daemon, const struct store_resume *resume)
+{
+	struct core_loss gap = {
+		.start_ns = resume->last_ns,
+		.end_ns = uv_hrtime(),
+		.reason = LOSS_GAP,
+		.count = 1,
+	};
+	int r = store_resume_processes(daemon->store, daemon_resume_process, daemon);
+
+	if (r < 0)
+		log_warning_errno(r, "Failed to read what a former daemon knew, going on without");
+	if (resume->last_ns)
+		core_lose(daemon->core, &gap);
+}
+
+static int daemon_start_maps(struct daemon *daemon)
+{
+	struct maps_config config = {
+		.patterns = daemon->pattern,
+		.ring_bytes = MAPS_RING,
+		.max_processes = LIMIT_PROCESSES,
+		.max_mappings = LIMIT_MAPPINGS,
+		.max_files = LIMIT_FILES,
+	};
+	struct maps_callbacks callbacks = {
+		.library_found = daemon_on_library,
+		.library_gone = daemon_on_library_gone,
+		.process_gone = daemon_on_process_gone,
+	};
+	int r = config_patterns(daemon->config, &daemon->patterns_text, daemon->pattern);
+
+	if (r < 0)
+		return r;
+	r = maps_new(&daemon->loop, &config, &callbacks, daemon, &daemon->maps);
+	if (r < 0)
+		log_error_errno(r, "Cannot follow the mappings of processes");
+	return r;
+}
+
+static int daemon_start_probes(struct daemon *daemon)
+{
+	struct probe_callbacks callbacks = { .record = daemon_on_record };
+	struct probe_config config;
+	int r;
+
+	r = config_probe(daemon->config, &gpu_cuda, &config);
+	if (r < 0)
+		return r;
+	r = probe_new(&daemon->loop, &config, &callbacks, daemon, &daemon->probe);
+	if (r < 0)
+		return r;
+	r = libraries_new(daemon->probe, &daemon->libraries);
+	if (r < 0)
+		return r;
+	libraries_add_standing(daemon->libraries, daemon->config->standing);
+	r = maps_scan(daemon->maps);
+	if (r < 0)
+		log_warning_errno(r, "Failed to read what processes map now");
+	return 0;
+}
+
+static int daemon_start_api(struct daemon *daemon)
+{
+	struct api_callbacks callbacks = { .status = daemon_report };
+	struct api_config config = {
+		.fd = notify_listen_fd("control"),
+		.path = daemon->config->control_socket,
+		.group = daemon->config->control_group,
+		.database = daemon->database,
+		.boot_id = daemon->boot_id,
+		.wall_offset_ns = daemon->wall_offset_ns,
+	};
+	int r = api_new(&daemon->loop, &config, &callbacks, daemon, &daemon->api);
+
+	if (r == -EADDRINUSE)
+		log_error("Another tracesmithd answers on '%s'", config.path);
+	else if (r < 0)
+		log_error_errno(r, "Cannot listen on '%s'", config.path);
+	return r;
+}
+
+static void daemon_start_timers(struct daemon *daemon)
+{
+	uint64_t watchdog_ms = notify_watchdog_ms();
+
+	uv_signal_start(&daemon->on_terminate, daemon_on_terminate, SIGTERM);
+	uv_signal_start(&daemon->on_interrupt, daemon_on_terminate, SIGINT);
+	uv_signal_start(&daemon->on_hangup, daemon_on_hangup, SIGHUP);
+	uv_timer_start(&daemon->tick, daemon_on_tick, TICK_MS, TICK_MS);
+	if (watchdog_ms)
+		uv_timer_start(&daemon->watchdog, daemon_on_watchdog, watchdog_ms, watchdog_ms);
+}
+
+static int daemon_init(struct daemon *daemon)
+{
+	int r = uv_loop_init(&daemon->loop);
+
+	if (r < 0)
+		return r;
+	uv_signal_init(&daemon->loop, &daemon->on_terminate);
+	uv_signal_init(&daemon->loop, &daemon->on_interrupt);
+	uv_signal_init(&daemon->loop, &daemon->on_hangup);
+	uv_timer_init(&daemon->loop, &daemon->tick);
+	uv_timer_init(&daemon->loop, &daemon->watchdog);
+	daemon->on_terminate.data = daemon->on_interrupt.data = daemon->on_hangup.data = daemon;
+	daemon->tick.data = daemon->watchdog.data = daemon;
+	daemon->started_ns = daemon->counted_ns = uv_hrtime();
+	daemon->wall_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
+	/* A file for each library and each followed file, two for each probe of the perf way. */
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 65536, 65536 });
+	signal(SIGPIPE, SIG_IGN);
+	return procfs_boot_id(daemon->boot_id);
+}
+
+static int daemon_start(struct daemon *daemon)
+{
+	struct store_resume resume;
+	int r;
+
+	r = daemon_start_store(daemon);
+	if (r < 0)
+		return r;
+	r = daemon_start_core(daemon, &resume);
+	if (r < 0)
+		return r;
+	r = symbolizer_new(&daemon->loop, daemon_stack_named, daemon, &daemon->symbolizer);
+	if (r < 0)
+		return r;
+	r = daemon_start_maps(daemon);
+	if (r < 0)
+		return r;
+	daemon_resume(daemon, &resume);
+	r = daemon_start_probes(daemon);
+	if (r < 0)
+		return r;
+	r = daemon_start_api(daemon);
+	if (r < 0)
+		return r;
+	daemon_start_timers(daemon);
+	return 0;
+}
+
+int daemon_new(struct config *config, const char *config_path, struct daemon **ret)
+{
+	struct daemon *daemon = calloc(1, sizeof(*daemon));
+	int r;
+
+	if (!daemon)
+		return -ENOMEM;
+	daemon->config = config;
+	daemon->config_path = strdup(config_path);
+	if (mkdir(config->state_dir, 0755) < 0 && errno != EEXIST)
+		log_error_errno(-errno, "Cannot make the state directory '%s'", config->state_dir);
+	if (!daemon->config_path ||
+	    asprintf(&daemon->database, "%s/tracesmith.db", config->state_dir) < 0)
+		r = -ENOMEM;
+	else
+		r = daemon_init(daemon);
+	if (!r)
+		r = daemon_start(daemon);
+	if (r < 0) {
+		daemon_free(daemon);
+		return r;
+	}
+	*ret = daemon;
+	return 0;
+}
+
+int daemon_run(struct daemon *daemon)
+{
+	notify_send("READY=1");
+	log_info("Tracing this host; ask with 'tsctl --socket %s status'",
+		 daemon->config->control_socket);
+	uv_run(&daemon->loop, UV_RUN_DEFAULT);
+	notify_send("STOPPING=1");
+	return 0;
+}
+
+static void daemon_handle_close(uv_handle_t *handle, void *data)
+{
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+static void daemon_run_down(struct daemon *daemon)
+{
+	uv_run(&daemon->loop, UV_RUN_DEFAULT);
+}
+
+/* The timers and signals would keep the loop alive while a part winds down. */
+static void daemon_close_handles(struct daemon *daemon)
+{
+	uv_handle_t *handles[] = {
+		(uv_handle_t *)&daemon->on_terminate, (uv_handle_t *)&daemon->on_interrupt,
+		(uv_handle_t *)&daemon->on_hangup,    (uv_handle_t *)&daemon->tick,
+		(uv_handle_t *)&daemon->watchdog,
+	};
+
+	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
+		if (handles[i]->loop)
+			daemon_handle_close(handles[i], NULL);
+}
+
+struct daemon *daemon_free(struct daemon *daemon)
+{
+	if (!daemon)
+		return NULL;
+	daemon_close_handles(daemon);
+	if (daemon->api)
+		api_close(daemon->api, NULL);
+	libraries_free(daemon->libraries);
+	if (daemon->probe) {
+		probe_drain(daemon->probe);
+		probe_close(daemon->probe, NULL);
+	}
+	if (daemon->core && daemon->store)
+		core_flush(daemon->core, uv_hrtime());
+	/* The symbolizer finishes what is queued, and its answers go to the store. */
+	if (daemon->symbolizer)
+		symbolizer_close(daemon->symbolizer, NULL);
+	if (daemon->maps)
+		maps_close(daemon->maps, NULL);
+	if (daemon->loop.data || daemon->started_ns)
+		daemon_run_down(daemon);
+	if (daemon->store)
+		store_commit(daemon->store, uv_hrtime());
+	store_free(daemon->store);
+	core_free(daemon->core);
+	uv_loop_close(&daemon->loop);
+	config_free(daemon->config);
+	free(daemon->patterns_text);
+	free(daemon->database);
+	free(daemon->config_path);
+	free(daemon);
+	return NULL;
+}

@@ -1,0 +1,16 @@
+/* daemon.h: the daemon as a whole. */
+#ifndef TS_DAEMON_H
+#define TS_DAEMON_H
+
+#include "daemon/config.h"
+
+struct daemon;
+
+/* Builds and starts every part; what fails is told on the log. `config_path` is read again on
+ * SIGHUP. `config` is taken over. */
+int daemon_new(struct config *config, const char *config_path, struct daemon **ret);
+/* Runs until SIGTERM or SIGINT; 0, or a negative errno. */
+int daemon_run(struct daemon *daemon);
+struct daemon *daemon_free(struct daemon *daemon);
+
+#endif

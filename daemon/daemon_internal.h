@@ -1,0 +1,54 @@
+/* daemon_internal.h: the daemon's parts, for daemon.c (birth and death), sink.c (what the model
+ * hands out) and report.c (status). */
+#ifndef TS_DAEMON_INTERNAL_H
+#define TS_DAEMON_INTERNAL_H
+
+#include <uv.h>
+
+#include "core/core.h"
+#include "daemon/api/api.h"
+#include "daemon/config.h"
+#include "daemon/libraries.h"
+#include "daemon/source/maps.h"
+#include "daemon/source/probe.h"
+#include "daemon/store/store.h"
+#include "daemon/symbol/symbol.h"
+
+struct daemon {
+	struct config *config;
+	char *config_path;
+	char *database;
+	char *patterns_text; /* of `pattern` */
+	const char *pattern[CONFIG_PATTERNS_MAX + 1];
+	char boot_id[37];
+	uint64_t started_ns;
+	int64_t wall_offset_ns;
+	uint64_t committed_ns;
+
+	uv_loop_t loop;
+	uv_signal_t on_terminate, on_interrupt, on_hangup;
+	uv_timer_t tick, watchdog;
+
+	/* In the order of birth. */
+	struct store *store;
+	struct core *core;
+	struct symbolizer *symbolizer;
+	struct maps *maps;
+	struct probe *probe;
+	struct libraries *libraries;
+	struct api *api;
+
+	struct probe_counters counted; /* BPF losses that the model knows */
+	uint64_t counted_ns;
+	uint64_t maps_lost;
+	uint64_t stacks_unnamed; /* stacks that found the symbolizer's queue full */
+};
+
+/* sink.c */
+extern const struct core_sink daemon_sink;
+void daemon_stack_named(void *data, struct symbol_job *job);
+
+/* report.c */
+void daemon_report(void *data, struct status_builder *builder);
+
+#endif

@@ -1,0 +1,146 @@
+/* tracesmithd: sees every CUDA process of this host. The program only reads its options. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/daemon.h"
+#include "proto/paths.h"
+
+enum { EXIT_USAGE = 2 };
+
+static const struct option long_options[] = {
+	{ "config", required_argument, NULL, 'c' },
+	{ "check-config", no_argument, NULL, 'C' },
+	{ "print-config", no_argument, NULL, 'P' },
+	{ "socket", required_argument, NULL, 's' },
+	{ "state-dir", required_argument, NULL, 'd' },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const char help[] =
+	"Usage: tracesmithd [OPTION]…\n"
+	"See every CUDA process of this host, with nothing set up in it.\n"
+	"\n"
+	"  -c, --config FILE    read settings from FILE (" TS_PATH_SETTINGS ")\n"
+	"      --check-config   read the settings, say what is wrong, and end\n"
+	"      --print-config   print all settings with their defaults, and end\n"
+	"  -s, --socket PATH    control socket, before the settings' one\n"
+	"  -d, --state-dir DIR  where the database lies, before the settings' one\n"
+	"  -v, --verbose        log all there is\n"
+	"      --version        print the version, and end\n"
+	"  -h, --help           print this, and end\n"
+	"\n"
+	"Example: run beside the system's daemon, in a directory of your own:\n"
+	"  tracesmithd --socket /tmp/ts/control.sock --state-dir /tmp/ts\n";
+
+struct arguments {
+	const char *config, *socket, *state_dir;
+	bool check, print, verbose, version, help;
+};
+
+static int arguments_parse(int argc, char **argv, struct arguments *ret)
+{
+	int option;
+
+	while ((option = getopt_long(argc, argv, "c:s:d:vh", long_options, NULL)) != -1) {
+		switch (option) {
+		case 'c':
+			ret->config = optarg;
+			break;
+		case 's':
+			ret->socket = optarg;
+			break;
+		case 'd':
+			ret->state_dir = optarg;
+			break;
+		case 'C':
+			ret->check = true;
+			break;
+		case 'P':
+			ret->print = true;
+			break;
+		case 'v':
+			ret->verbose = true;
+			break;
+		case 'V':
+			ret->version = true;
+			break;
+		case 'h':
+			ret->help = true;
+			break;
+		default:
+			return -EINVAL;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "tracesmithd: '%s' is no option; see tracesmithd --help\n",
+			argv[optind]);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int config_apply(struct config *config, const struct arguments *arguments)
+{
+	char **places[] = { &config->control_socket, &config->state_dir };
+	const char *values[] = { arguments->socket, arguments->state_dir };
+
+	for (size_t i = 0; i < 2; i++) {
+		if (!values[i])
+			continue;
+		free(*places[i]);
+		*places[i] = strdup(values[i]);
+		if (!*places[i])
+			return -ENOMEM;
+	}
+	log_set_level(arguments->verbose ? LOG_LEVEL_DEBUG : (enum log_level)config->log_level);
+	return 0;
+}
+
+static int run(const struct arguments *arguments)
+{
+	const char *path = arguments->config ? arguments->config : TS_PATH_SETTINGS;
+	struct probe_config probe;
+	struct config *config;
+	struct daemon *daemon;
+
+	if (config_new(&config) < 0)
+		return EXIT_FAILURE;
+	if (config_read(config, path, !arguments->config) < 0 ||
+	    config_probe(config, &gpu_cuda, &probe) < 0 || config_apply(config, arguments) < 0) {
+		config_free(config);
+		return EXIT_FAILURE;
+	}
+	if (arguments->check) {
+		printf("The settings are good.\n");
+		config_free(config);
+		return EXIT_SUCCESS;
+	}
+	if (daemon_new(config, path, &daemon) < 0)
+		return EXIT_FAILURE;
+	daemon_run(daemon);
+	daemon_free(daemon);
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments arguments = { 0 };
+
+	if (arguments_parse(argc, argv, &arguments) < 0)
+		return EXIT_USAGE;
+	if (arguments.help)
+		fputs(help, stdout);
+	else if (arguments.version)
+		printf("tracesmithd %s\n", TS_VERSION);
+	else if (arguments.print)
+		config_print(stdout);
+	else
+		return run(&arguments);
+	return EXIT_SUCCESS;
+}

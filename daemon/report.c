@@ -1,0 +1,204 @@
+/* Report: what `tsctl status` shows. Reads the parts' figures, changes nothing. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "core/base/units.h"
+#include "daemon/daemon_internal.h"
+
+#define REPORT_CPUS 1024
+#define REPORT_SLOW 8 /* names of slow functions shown */
+
+static const char *const way_text[] = {
+	[PROBE_WAY_AUTO] = "none",
+	[PROBE_WAY_MULTI] = "uprobe_multi: one link for many functions",
+	[PROBE_WAY_PERF] = "perf events: one for each function",
+};
+
+static uint64_t report_rss_bytes(void)
+{
+	unsigned long pages = 0, resident = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+
+	if (file) {
+		if (fscanf(file, "%lu %lu", &pages, &resident) != 2)
+			resident = 0;
+		fclose(file);
+	}
+	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void report_daemon(struct daemon *daemon, struct status_builder *builder)
+{
+	char text[UNITS_TEXT_SIZE];
+	uint64_t up_ns = uv_hrtime() - daemon->started_ns, cpu_ns, rss = report_rss_bytes();
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	cpu_ns = ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * 1000000000 +
+		 ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000;
+	status_text(builder, "daemon", "version", false, "%s", TS_VERSION);
+	status_number(builder, "daemon", "pid", false, getpid(), "%d", getpid());
+	status_number(builder, "daemon", "running_ns", false, (int64_t)up_ns, "%s",
+		      units_format_duration(text, up_ns));
+	status_number(builder, "daemon", "cpu_ns", false, (int64_t)cpu_ns, "%s (%.2f %% of a core)",
+		      units_format_duration(text, cpu_ns), 100.0 * (double)cpu_ns / (double)up_ns);
+	status_number(builder, "daemon", "memory_bytes", false, (int64_t)rss, "%s",
+		      units_format_size(text, rss));
+}
+
+static void report_kernel(struct daemon *daemon, const struct probe_stats *probe,
+			  struct status_builder *builder)
+{
+	struct maps_stats maps;
+	struct utsname name;
+
+	uname(&name);
+	maps_stats(daemon->maps, &maps);
+	status_text(builder, "kernel", "release", false, "%s", name.release);
+	status_text(builder, "kernel", "attach", probe->way == PROBE_WAY_PERF, "%s",
+		    way_text[probe->way]);
+	status_text(builder, "kernel", "mappings", !maps.live, "%s",
+		    maps.live ? "perf events: new libraries are found at once"
+			      : "no perf events: new libraries are found within seconds");
+}
+
+static void report_ring(const struct probe_stats *probe, struct status_builder *builder)
+{
+	char text[UNITS_TEXT_SIZE];
+
+	status_number(builder, "probes", "events", false, (int64_t)probe->records, "%lu received",
+		      probe->records);
+	status_number(builder, "probes", "ring_bytes", false, (int64_t)probe->ring_bytes, "%s",
+		      units_format_size(text, probe->ring_bytes));
+}
+
+static void report_slow(const struct library *library, struct status_builder *builder)
+{
+	const char *name;
+
+	for (uint32_t i = 0; i < REPORT_SLOW && (name = probe_library_slow(library->probes, i));
+	     i++)
+		status_text(builder, "probes", "slow", true,
+			    "%s of %s single-steps: about 10 us a call instead of 0.7", name,
+			    library->path);
+}
+
+static void report_library(const struct library *library, struct status_builder *builder)
+{
+	const char *use = library->mapped ? "in use" : "standing, not in use";
+	struct probe_library_stats stats;
+
+	if (!library->probes) {
+		status_text(builder, "libraries", library->path, true, "no probes: %s",
+			    strerror(-library->error));
+		return;
+	}
+	probe_library_stats(library->probes, &stats);
+	status_number(builder, "libraries", library->path, stats.failed, stats.functions,
+		      "%u functions, %u with return probe, %u single-step%s, %s", stats.functions,
+		      stats.returns, stats.single_steps, stats.failed ? ", some failed" : "", use);
+	report_slow(library, builder);
+}
+
+static void report_cpus(const struct probe_stats *probe, const struct probe_counters *cpu,
+			struct status_builder *builder)
+{
+	char name[32];
+
+	for (uint32_t i = 0; i < probe->cpus && i < REPORT_CPUS; i++) {
+		if (!cpu[i].dropped && !cpu[i].limited && !cpu[i].lost_calls)
+			continue;
+		snprintf(name, sizeof(name), "cpu%u", i);
+		status_number(builder, "loss", name, true, (int64_t)cpu[i].dropped,
+			      "%llu dropped, %llu rate-limited, %llu without state", cpu[i].dropped,
+			      cpu[i].limited, cpu[i].lost_calls);
+	}
+}
+
+static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
+			struct status_builder *builder)
+{
+	struct core_stats core;
+	struct maps_stats maps;
+
+	core_stats(daemon->core, &core);
+	maps_stats(daemon->maps, &maps);
+#define X(name, text)                                                                              \
+	status_number(builder, "loss", #name, probe->total.name, (int64_t)probe->total.name,       \
+		      "%llu %s", probe->total.name, text);
+	PROBE_COUNTERS(X)
+#undef X
+	status_number(builder, "loss", "bad_events", core.bad, (int64_t)core.bad,
+		      "%lu events that made no sense", core.bad);
+	status_number(builder, "loss", "stray_events", core.stray, (int64_t)core.stray,
+		      "%lu events of processes never announced", core.stray);
+	status_number(builder, "loss", "limited_things", core.limited, (int64_t)core.limited,
+		      "%lu things beyond a limit of the daemon", core.limited);
+	status_number(builder, "loss", "mappings_lost", maps.lost, (int64_t)maps.lost,
+		      "%lu records of mappings lost", maps.lost);
+	status_number(builder, "loss", "stacks_unnamed", daemon->stacks_unnamed,
+		      (int64_t)daemon->stacks_unnamed, "%lu stacks that could not be named",
+		      daemon->stacks_unnamed);
+}
+
+static void report_model(struct daemon *daemon, struct status_builder *builder)
+{
+	struct core_stats core;
+
+	core_stats(daemon->core, &core);
+	status_number(builder, "model", "processes", false, (int64_t)core.processes, "%lu",
+		      core.processes);
+	status_number(builder, "model", "streams", false, (int64_t)core.streams, "%lu",
+		      core.streams);
+	status_number(builder, "model", "allocations", false, (int64_t)core.allocations, "%lu live",
+		      core.allocations);
+	status_number(builder, "model", "pending_ops", false, (int64_t)core.pending,
+		      "%lu not yet known as finished", core.pending);
+}
+
+static void report_store(struct daemon *daemon, struct status_builder *builder)
+{
+	char text[UNITS_TEXT_SIZE];
+	struct store_stats store;
+
+	store_stats(daemon->store, &store);
+	status_text(builder, "store", "path", false, "%s", daemon->database);
+	status_number(builder, "store", "database_bytes", false, (int64_t)store.database_bytes,
+		      "%s", units_format_size(text, store.database_bytes));
+	status_number(builder, "store", "ops_written", false, (int64_t)store.ops_written, "%lu",
+		      store.ops_written);
+	status_number(builder, "store", "ops_dropped", store.ops_dropped,
+		      (int64_t)store.ops_dropped, "%lu", store.ops_dropped);
+	if (store.ops_written)
+		status_number(builder, "store", "bytes_per_op", false,
+			      (int64_t)(store.chunk_bytes / store.ops_written), "%.2f as written",
+			      (double)store.chunk_bytes / (double)store.ops_written);
+	status_text(builder, "store", "state", store.last_error < 0, "%s",
+		    store.last_error < 0 ? strerror(-store.last_error) : "writing");
+}
+
+void daemon_report(void *data, struct status_builder *builder)
+{
+	static struct probe_counters cpu[REPORT_CPUS];
+	struct daemon *daemon = data;
+	const struct library *library;
+	struct probe_stats probe;
+
+	probe_stats(daemon->probe, &probe, cpu, REPORT_CPUS);
+	report_daemon(daemon, builder);
+	report_kernel(daemon, &probe, builder);
+	report_ring(&probe, builder);
+	for (uint32_t i = 0; (library = libraries_get(daemon->libraries, i)); i++)
+		report_library(library, builder);
+	if (!libraries_get(daemon->libraries, 0))
+		status_text(builder, "libraries", "none", true,
+			    "no process maps a driver library now; one will be found when it does");
+	report_model(daemon, builder);
+	report_loss(daemon, &probe, builder);
+	report_cpus(&probe, cpu, builder);
+	report_store(daemon, builder);
+}

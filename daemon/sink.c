@@ -1,0 +1,135 @@
+/* Sink: what the model hands out goes to the store, and a new process or stack sets the parts in
+ * motion that learn more about it. Runs on the loop, inside core_ingest() and core_checkpoint(). */
+#include <errno.h>
+#include <pwd.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/log.h"
+#include "daemon/daemon_internal.h"
+#include "daemon/source/procfs.h"
+
+static void sink_op(void *data, const struct op *op)
+{
+	struct daemon *daemon = data;
+
+	store_add_op(daemon->store, op);
+}
+
+static void sink_process_detail(struct daemon *daemon, const struct core_process *process)
+{
+	struct procfs_process found;
+	struct passwd *user = getpwuid(process->uid);
+	struct store_process_detail detail = { .user = user ? user->pw_name : NULL };
+
+	/* Gone, or a pid that is somebody else's by now: the kernel's word has to do. */
+	if (procfs_read(process->pid, &found) == 0 &&
+	    found.started_ticks == process->started_ticks) {
+		detail.command = found.command[0] ? found.command : NULL;
+		detail.cgroup = found.cgroup[0] ? found.cgroup : NULL;
+		detail.container = found.container[0] ? found.container : NULL;
+	}
+	store_add_process_detail(daemon->store, process->id, &detail);
+}
+
+static void sink_process(void *data, const struct core_process *process)
+{
+	struct daemon *daemon = data;
+
+	store_add_process(daemon->store, process);
+	if (process->exit_ns) {
+		maps_unfollow(daemon->maps, process->pid);
+		return;
+	}
+	maps_catch_up(daemon->maps);
+	maps_follow(daemon->maps, process->pid);
+	sink_process_detail(daemon, process);
+}
+
+static void sink_stream(void *data, const struct core_stream *stream)
+{
+	struct daemon *daemon = data;
+
+	store_add_stream(daemon->store, stream);
+}
+
+static void sink_allocation(void *data, const struct core_allocation *allocation, bool live)
+{
+	struct daemon *daemon = data;
+
+	store_add_allocation(daemon->store, allocation, live);
+}
+
+static void sink_memory(void *data, const struct core_memory *memory)
+{
+	struct daemon *daemon = data;
+
+	store_add_memory(daemon->store, memory);
+}
+
+static void sink_rollup(void *data, const struct core_rollup *rollup)
+{
+	struct daemon *daemon = data;
+
+	store_add_rollup(daemon->store, rollup);
+}
+
+static void sink_loss(void *data, const struct core_loss *loss)
+{
+	struct daemon *daemon = data;
+
+	store_add_loss(daemon->store, loss);
+}
+
+/* Addresses become file and offset at once, while the mappings are those of the stack; names come
+ * later from the symbolizer's thread. */
+static void sink_stack(void *data, const struct core_process *process, const struct ts_stack *stack)
+{
+	struct daemon *daemon = data;
+	struct symbol_job *job = symbol_job_new(stack->frame_count);
+
+	if (!job) {
+		daemon->stacks_unnamed++;
+		return;
+	}
+	job->stack_id = stack->id;
+	job->process = process->id;
+	maps_catch_up(daemon->maps);
+	for (uint32_t i = 0; i < stack->frame_count; i++) {
+		struct symbol_frame *frame = &job->frame[i];
+		struct maps_file *file;
+
+		frame->address = stack->frame[i];
+		if (maps_resolve(daemon->maps, process->pid, stack->time_ns, frame->address, &file,
+				 &frame->offset) == 0)
+			frame->file = maps_file_ref(file);
+	}
+	if (symbolizer_add(daemon->symbolizer, job) < 0)
+		daemon->stacks_unnamed++;
+}
+
+void daemon_stack_named(void *data, struct symbol_job *job)
+{
+	struct store_frame frame[TS_STACK_FRAMES_MAX];
+	struct daemon *daemon = data;
+
+	for (uint32_t i = 0; i < job->count; i++)
+		frame[i] = (struct store_frame){
+			.address = job->frame[i].address,
+			.offset = job->frame[i].offset,
+			.file = job->frame[i].file ? job->frame[i].file->path : NULL,
+			.symbol = job->frame[i].name,
+		};
+	store_add_stack(daemon->store, job->stack_id, job->process, frame, job->count);
+}
+
+const struct core_sink daemon_sink = {
+	.op = sink_op,
+	.process = sink_process,
+	.stream = sink_stream,
+	.stack = sink_stack,
+	.allocation = sink_allocation,
+	.memory = sink_memory,
+	.rollup = sink_rollup,
+	.loss = sink_loss,
+};

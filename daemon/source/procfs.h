@@ -1,0 +1,24 @@
+/* procfs.h: what /proc says of a process beside what the kernel told with its events. */
+#ifndef TS_PROCFS_H
+#define TS_PROCFS_H
+
+#include <stdint.h>
+
+#define PROCFS_COMMAND_SIZE   1024
+#define PROCFS_CGROUP_SIZE    512
+#define PROCFS_CONTAINER_SIZE 65
+
+struct procfs_process {
+	uint64_t started_ticks; /* as in /proc/PID/stat, units of 10 ms */
+	char command[PROCFS_COMMAND_SIZE];
+	char cgroup[PROCFS_CGROUP_SIZE];
+	char container[PROCFS_CONTAINER_SIZE]; /* 64 hexadecimal digits in the cgroup path */
+};
+
+/* -ESRCH: there is none, or it ended meanwhile. */
+int procfs_read(uint32_t pid, struct procfs_process *ret);
+int procfs_started_ticks(uint32_t pid, uint64_t *ret);
+/* 36 characters and the zero. */
+int procfs_boot_id(char ret[37]);
+
+#endif
