@@ -1,0 +1,44 @@
+# cpack: a Debian package, or of a bundle a tarball to unpack anywhere.
+set(doc_dir share/doc/tracesmith)
+set(debian ${CMAKE_CURRENT_LIST_DIR}/debian)
+set(generated ${CMAKE_CURRENT_BINARY_DIR}/debian)
+
+set(CPACK_PACKAGE_NAME tracesmith)
+set(CPACK_PACKAGE_VENDOR TraceSmith)
+set(CPACK_PACKAGE_CONTACT "TraceSmith maintainers <maintainers@users.noreply.tracesmith.example>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "see what every GPU process on a host does")
+set(CPACK_PACKAGE_DESCRIPTION
+"tracesmithd follows every CUDA process on a host through eBPF, with nothing
+set up in the process: calls, memory, leaks with the code that allocated, and
+timelines of its streams. tsctl asks the daemon.")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/package)
+
+if(TS_BUNDLE)
+  set(CPACK_GENERATOR TGZ)
+  set(CPACK_PACKAGE_FILE_NAME tracesmith-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+else()
+  set(CPACK_GENERATOR DEB)
+  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+  set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd")
+  foreach(script postinst prerm postrm)
+    list(APPEND CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${debian}/${script})
+  endforeach()
+  file(WRITE ${generated}/conffiles "/etc/tracesmith/tracesmithd.conf\n")
+  list(APPEND CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${generated}/conffiles)
+  set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+  configure_file(${debian}/changelog.in ${generated}/changelog @ONLY)
+  add_custom_command(OUTPUT ${generated}/changelog.gz
+    COMMAND gzip -9nc ${generated}/changelog > ${generated}/changelog.gz
+    DEPENDS ${generated}/changelog)
+  add_custom_target(ts_changelog ALL DEPENDS ${generated}/changelog.gz)
+  install(FILES ${generated}/changelog.gz DESTINATION ${doc_dir})
+endif()
+install(FILES ${debian}/copyright DESTINATION ${doc_dir})
+include(CPack)
