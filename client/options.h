@@ -30,7 +30,7 @@ enum option_number {
 		OPTION_COUNT
 };
 
-enum option {
+enum option_bit {
 #define X(id, ...) OPTION_##id = 1u << OPTION_NUMBER_##id,
 	OPTIONS(X)
 #undef X
@@ -47,7 +47,7 @@ struct moment {
 };
 
 struct options {
-	uint32_t given;	    /* enum option */
+	uint32_t given;	    /* enum option_bit */
 	const char *socket; /* never NULL */
 	const char *output;
 	uint32_t pid;
@@ -60,8 +60,9 @@ struct options {
 };
 
 /* Reads the options in `allowed` and moves the other arguments to the end; returns the index of the
- * first of them. -EINVAL: it said on stderr what is wrong. */
-int options_parse(struct options *options, uint32_t allowed, const char *command, int argc,
+ * first of them. Without a verb it stops at the first of them. -EINVAL: it said on stderr what is
+ * wrong. */
+int options_parse(struct options *options, uint32_t allowed, const char *verb, int argc,
 		  char **argv);
 
 /* "500ms", "10s", "5m", "2h", "1d"; a plain number is seconds. */

@@ -55,6 +55,10 @@
 
 /* Ops that wait for the writer; beyond it the oldest are dropped and counted. 144 bytes each. */
 #define LIMIT_STORE_OPS 524288
+/* Rows of other tables that wait for the writer, in bytes: hours of them on a full disk. */
+#define LIMIT_STORE_ROW_BYTES (64 << 20)
+/* The write-ahead log that a long query may keep alive before the writer insists. */
+#define LIMIT_STORE_WAL_BYTES (64 << 20)
 
 /* Clients of control.sock at one time, in all and of one user; requests of one client. */
 #define LIMIT_CLIENTS	      512

@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0 */
 /* frame.h: messages on a byte stream: a length of 4 bytes, little-endian, then so many bytes of
  * protobuf. The length does not count itself; 0 is a valid message without fields.
  *

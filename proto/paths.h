@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0 */
 /* paths.h: where the daemon and its clients meet when nobody says otherwise. */
 #ifndef TS_PATHS_H
 #define TS_PATHS_H

@@ -1,0 +1,97 @@
+/* Ask: sends one request and writes its rows while they come. */
+#include "client/ask.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/link.h"
+#include "client/table.h"
+
+static int take(struct table *table, const Tracesmith__V1__Reply *reply)
+{
+	int r = 0;
+
+	switch (reply->body_case) {
+	case TRACESMITH__V1__REPLY__BODY_COLUMNS:
+		return table_columns(table, reply->columns);
+	case TRACESMITH__V1__REPLY__BODY_ROWS:
+		for (size_t i = 0; r == 0 && i < reply->rows->n_row; i++)
+			r = table_row(table, reply->rows->row[i]);
+		return r;
+	case TRACESMITH__V1__REPLY__BODY_DONE:
+		return table_end(table, reply->done);
+	default:
+		return -EPROTO;
+	}
+}
+
+static int converse(struct link *link, Tracesmith__V1__Request *request, struct table *table)
+{
+	int more, r = link_send(link, request);
+
+	if (r < 0)
+		return r;
+	do {
+		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+		more = link_next(link, &reply);
+		if (more < 0)
+			return more;
+		r = take(table, reply);
+		if (r < 0) {
+			complain("Cannot make sense of the daemon's answer: %s", strerror(-r));
+			return r;
+		}
+	} while (more);
+	return 0;
+}
+
+static int ask_link(struct link *link, const struct options *options,
+		    Tracesmith__V1__Request *request, const char *query)
+{
+	struct table table;
+	int r;
+
+	table_init(&table, options, query, link_hello(link)->wall_offset_ns);
+	r = converse(link, request, &table);
+	table_done(&table);
+	return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+int ask(const struct options *options, Tracesmith__V1__Request *request, const char *query)
+{
+	_cleanup_(link_freep) struct link *link = NULL;
+
+	if (link_open(options, &link) < 0)
+		return EXIT_FAILED;
+	return ask_link(link, options, request, query);
+}
+
+int ask_query(const struct options *options, const char *name)
+{
+	_cleanup_(link_freep) struct link *link = NULL;
+	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+
+	if (link_open(options, &link) < 0)
+		return EXIT_FAILED;
+	query.name = (char *)name;
+	query.has_pid = (options->given & OPTION_PID) != 0;
+	query.pid = options->pid;
+	query.has_limit = (options->given & OPTION_LIMIT) != 0;
+	query.limit = options->limit;
+	query.has_min_age_ns = (options->given & OPTION_MIN_AGE) != 0;
+	query.min_age_ns = options->min_age_ns;
+	query.has_stream = (options->given & OPTION_STREAM) != 0;
+	query.stream = options->stream;
+	query.has_device = (options->given & OPTION_DEVICE) != 0;
+	query.device = options->device;
+	query.has_since_ns = (options->given & OPTION_SINCE) != 0;
+	query.since_ns = link_time(link, &options->since);
+	query.has_until_ns = (options->given & OPTION_UNTIL) != 0;
+	query.until_ns = link_time(link, &options->until);
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
+	request.query = &query;
+	return ask_link(link, options, &request, name);
+}

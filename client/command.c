@@ -1,0 +1,82 @@
+/* Command: the table of verbs, and their help. */
+#include "client/command.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct command command_table[] = {
+	{ "status", "", "what the daemon sees with, and what it misses", OPTION_JSON | OPTION_CSV,
+	  0, 0, "Example: tsctl status\n", cmd_status },
+	{ "ps", "", "processes that use CUDA now", OPTIONS_TABLE | OPTION_PID | OPTION_LIMIT, 0, 0,
+	  "Example: tsctl ps\n", cmd_ps },
+	{ "query", "NAME", "ask one of the listed queries ('tsctl query list')",
+	  OPTIONS_TABLE | OPTIONS_WINDOW | OPTION_PID | OPTION_LIMIT | OPTION_MIN_AGE |
+		  OPTION_STREAM | OPTION_DEVICE,
+	  1, 1,
+	  "'tsctl query list' shows the queries and which options each takes.\n"
+	  "Example: tsctl query leaks --pid 4711 --min-age 5m\n"
+	  "Example: tsctl query apis --since 10s --json\n",
+	  cmd_query },
+	{ "sql", "STATEMENT", "one read-only SQL statement over the daemon's tables",
+	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_TIMEOUT, 1, 1,
+	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns = 0\"\n", cmd_sql },
+	{ "export", "", "write a trace for another program to show",
+	  OPTIONS_WINDOW | OPTION_PID | OPTION_PERFETTO | OPTION_CHROME | OPTION_OUTPUT, 0, 0,
+	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n", cmd_export },
+	{ "version", "", "the version of tsctl and of the daemon", 0, 0, 0,
+	  "Example: tsctl version\n", cmd_version },
+	{ "help", "[VERB]", "this help, or that of a verb", 0, 0, 1, "Example: tsctl help query\n",
+	  cmd_help },
+	{ 0 },
+};
+
+static const struct {
+	const char *name;
+	char letter;
+	const char *argument, *text;
+} option_texts[OPTION_COUNT] = {
+#define X(id, name, letter, argument, text) { name, letter, argument, text },
+	OPTIONS(X)
+#undef X
+};
+
+const struct command *command_find(const char *name)
+{
+	for (const struct command *command = command_table; command->name; command++)
+		if (strcmp(command->name, name) == 0)
+			return command;
+	return NULL;
+}
+
+void command_usage(const struct command *command)
+{
+	uint32_t options = command->options | OPTIONS_COMMON;
+	char name[32];
+
+	printf("Usage: tsctl %s [OPTION...]%s%s\n%s\n\n", command->name,
+	       *command->arguments ? " " : "", command->arguments, command->summary);
+	for (int i = 0; i < OPTION_COUNT; i++) {
+		if (!(options & 1u << i))
+			continue;
+		snprintf(name, sizeof(name), "--%s%s%s", option_texts[i].name,
+			 option_texts[i].argument ? " " : "",
+			 option_texts[i].argument ? option_texts[i].argument : "");
+		printf("  %c%c%c %-20s %s\n", option_texts[i].letter ? '-' : ' ',
+		       option_texts[i].letter ? option_texts[i].letter : ' ',
+		       option_texts[i].letter ? ',' : ' ', name, option_texts[i].text);
+	}
+	printf("\n%s", command->help);
+}
+
+int complain(const char *format, ...)
+{
+	va_list ap;
+
+	fputs("tsctl: ", stderr);
+	va_start(ap, format);
+	vfprintf(stderr, format, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return EXIT_FAILED;
+}

@@ -1,0 +1,78 @@
+/* tsctl: asks tracesmithd. The verb's row says what it takes and what it does. */
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "core/base/distance.h"
+#include "proto/paths.h"
+
+static const struct command *find(const char *name)
+{
+	const struct command *command = command_find(name);
+
+	if (command)
+		return command;
+	for (command = command_table; command->name; command++)
+		if (distance_near(name, command->name))
+			break;
+	if (command->name)
+		complain("There is no verb '%s', did you mean '%s'?", name, command->name);
+	else
+		complain("There is no verb '%s': see 'tsctl help'", name);
+	return NULL;
+}
+
+static int run(const struct command *command, struct options *options, int argc, char **argv)
+{
+	int first = options_parse(options, command->options | OPTIONS_COMMON, command->name, argc,
+				  argv);
+
+	if (first < 0)
+		return EXIT_USAGE;
+	if (options->given & OPTION_HELP) {
+		command_usage(command);
+		return EXIT_DONE;
+	}
+	if (argc - first < command->arguments_min || argc - first > command->arguments_max) {
+		complain("%s: see 'tsctl %s --help'",
+			 argc - first < command->arguments_min ? "An argument is missing"
+							       : "There are too many arguments",
+			 command->name);
+		return EXIT_USAGE;
+	}
+	return command->run(options, argc - first, argv + first);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .socket = getenv(TS_ENV_SOCKET) };
+	const struct command *command;
+	int first, status;
+
+	setlocale(LC_TIME, "");
+	signal(SIGPIPE, SIG_DFL); /* whoever reads us has enough: end quietly */
+	if (!options.socket || !*options.socket)
+		options.socket = TS_PATH_CONTROL_SOCKET;
+	if (argc == 2 && strcmp(argv[1], "--version") == 0)
+		argv[1] = "version";
+	first = options_parse(&options, OPTIONS_COMMON, NULL, argc, argv);
+	if (first < 0)
+		return EXIT_USAGE;
+	if (options.given & OPTION_HELP)
+		return cmd_help(&options, 0, NULL);
+	if (first == argc) {
+		complain("What shall be done? See 'tsctl help'");
+		return EXIT_USAGE;
+	}
+	command = find(argv[first]);
+	if (!command)
+		return EXIT_USAGE;
+	status = run(command, &options, argc - first, argv + first);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return complain("Cannot write the output: %s", strerror(errno));
+	return status;
+}

@@ -1,0 +1,316 @@
+/* Table as text for a person: aligned columns, units, stacks below their row, losses at the end.
+ * The first TABLE_ROWS_MEASURED rows wait until the widths are known; then rows go out at once.
+ * What came from other processes is shown without control characters. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/table.h"
+#include "client/unit.h"
+#include "core/base/cleanup.h"
+#include "core/base/utf8.h"
+
+#define GAP	     2
+#define SHRUNK_MIN   8
+#define FRAMES_SHOWN 24
+
+struct text_row {
+	size_t count;
+	char *stack; /* lines below the row */
+	char *cell[];
+};
+
+struct table_text {
+	size_t *width;
+	struct text_row **row;
+	size_t row_count;
+	bool measured;
+};
+
+static struct text_row *row_free(struct text_row *row)
+{
+	if (!row)
+		return NULL;
+	for (size_t i = 0; i < row->count; i++)
+		free(row->cell[i]);
+	free(row->stack);
+	free(row);
+	return NULL;
+}
+CLEANUP_DEFINE(struct text_row, row_free)
+
+struct table_text *table_text_free(struct table_text *text)
+{
+	if (!text)
+		return NULL;
+	for (size_t i = 0; i < text->row_count; i++)
+		row_free(text->row[i]);
+	free(text->row);
+	free(text->width);
+	free(text);
+	return NULL;
+}
+
+static bool is_control(uint32_t code)
+{
+	return code < 0x20 || (code >= 0x7f && code < 0xa0);
+}
+
+static char *visible(const char *text)
+{
+	size_t size = strlen(text), length = 0;
+	char *out = malloc(3 * size + 1);
+	uint32_t code;
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < size;) {
+		i += utf8_read(text + i, size - i, &code);
+		length += utf8_write(out + length, is_control(code) ? UTF8_REPLACEMENT : code);
+	}
+	out[length] = '\0';
+	return out;
+}
+
+/* Columns on the screen, taking each code point for one. */
+static size_t width_of(const char *text)
+{
+	size_t width = 0;
+
+	for (; *text; text++)
+		width += (*text & 0xc0) != 0x80;
+	return width;
+}
+
+static const char *format_integer(const struct table *table, int64_t value,
+				  Tracesmith__V1__Columns__Type type, char *buffer)
+{
+	switch (type) {
+	case TRACESMITH__V1__COLUMNS__TYPE__BYTES:
+		return unit_bytes(buffer, value);
+	case TRACESMITH__V1__COLUMNS__TYPE__BYTES_PER_SECOND:
+		return unit_bytes_per_second(buffer, value);
+	case TRACESMITH__V1__COLUMNS__TYPE__NANOSECONDS:
+		return unit_nanoseconds(buffer, value);
+	case TRACESMITH__V1__COLUMNS__TYPE__TIME:
+		return unit_time(buffer, value + table->wall_offset_ns);
+	case TRACESMITH__V1__COLUMNS__TYPE__HANDLE:
+		snprintf(buffer, UNIT_TEXT_MAX, "0x%" PRIx64, value);
+		return buffer;
+	default:
+		snprintf(buffer, UNIT_TEXT_MAX, "%" PRId64, value);
+		return buffer;
+	}
+}
+
+static char *format_cell(const struct table *table, const Tracesmith__V1__Value *value,
+			 Tracesmith__V1__Columns__Type type)
+{
+	char buffer[UNIT_TEXT_MAX];
+
+	switch (value->value_case) {
+	case TRACESMITH__V1__VALUE__VALUE_INTEGER:
+		return strdup(format_integer(table, value->integer, type, buffer));
+	case TRACESMITH__V1__VALUE__VALUE_REAL:
+		snprintf(buffer, sizeof(buffer), "%.6g", value->real);
+		return strdup(buffer);
+	case TRACESMITH__V1__VALUE__VALUE__NOT_SET:
+		return strdup("-");
+	default:
+		return visible(table_plain(buffer, value, type));
+	}
+}
+
+static int format_stack(const Tracesmith__V1__Stack *stack, char **ret)
+{
+	size_t size = 0, shown = stack->n_frame < FRAMES_SHOWN ? stack->n_frame : FRAMES_SHOWN;
+	_cleanup_(freep) char *out = NULL;
+	FILE *file = open_memstream(&out, &size);
+
+	if (!file)
+		return -ENOMEM;
+	for (size_t i = 0; i < shown; i++) {
+		_cleanup_(freep) char *frame = visible(stack->frame[i]);
+
+		fprintf(file, "      %s\n", frame ? frame : "?");
+	}
+	if (shown < stack->n_frame)
+		fprintf(file, "      and %zu more\n", stack->n_frame - shown);
+	if (fclose(file) != 0)
+		return -ENOMEM;
+	free(*ret);
+	*ret = TAKE(out);
+	return 0;
+}
+
+static int format_row(const struct table *table, const Tracesmith__V1__Row *row,
+		      struct text_row **ret)
+{
+	_cleanup_(row_freep) struct text_row *out =
+		calloc(1, sizeof(*out) + row->n_value * sizeof(char *));
+	int r = 0;
+
+	if (!out)
+		return -ENOMEM;
+	out->count = row->n_value;
+	for (size_t i = 0; i < row->n_value; i++) {
+		if (row->value[i]->value_case == TRACESMITH__V1__VALUE__VALUE_STACK)
+			r = format_stack(row->value[i]->stack, &out->stack);
+		else if (table->column[i].type != TRACESMITH__V1__COLUMNS__TYPE__STACK)
+			out->cell[i] = format_cell(table, row->value[i], table->column[i].type);
+		if (r < 0 || (!out->cell[i] &&
+			      table->column[i].type != TRACESMITH__V1__COLUMNS__TYPE__STACK))
+			return -ENOMEM;
+	}
+	*ret = TAKE(out);
+	return 0;
+}
+
+static bool is_text(const struct table *table, size_t i)
+{
+	return table->column[i].type == TRACESMITH__V1__COLUMNS__TYPE__TEXT ||
+	       table->column[i].type == TRACESMITH__V1__COLUMNS__TYPE__TIME;
+}
+
+/* Left out of the line: a stack has lines of its own. */
+static bool is_below(const struct table *table, size_t i)
+{
+	return table->column[i].type == TRACESMITH__V1__COLUMNS__TYPE__STACK;
+}
+
+static void write_cell(const struct table *table, size_t i, const char *text, bool last)
+{
+	size_t width = table->text->width[i], length = width_of(text), shown = 0;
+
+	if (length > width && is_text(table, i) && !last) {
+		for (; *text && shown + 1 < width; shown++)
+			do
+				fputc(*text++, table->out);
+			while ((*text & 0xc0) == 0x80);
+		fputs("…", table->out);
+		return;
+	}
+	if (!is_text(table, i))
+		fprintf(table->out, "%*s", (int)(width > length ? width - length : 0), "");
+	fputs(text, table->out);
+	if (is_text(table, i) && !last)
+		fprintf(table->out, "%*s", (int)(width > length ? width - length : 0), "");
+}
+
+static void write_line(const struct table *table, char *const *cell)
+{
+	size_t last = 0;
+	bool first = true;
+
+	for (size_t i = 0; i < table->column_count; i++)
+		if (!is_below(table, i))
+			last = i;
+	for (size_t i = 0; i < table->column_count; i++) {
+		if (is_below(table, i))
+			continue;
+		if (!first)
+			fprintf(table->out, "%*s", GAP, "");
+		first = false;
+		write_cell(table, i, cell ? cell[i] : table->column[i].name,
+			   i == last && !table->width);
+	}
+	fputc('\n', table->out);
+}
+
+static void write_text_row(const struct table *table, const struct text_row *row)
+{
+	write_line(table, row->cell);
+	if (row->stack)
+		fputs(row->stack, table->out);
+}
+
+/* Takes from the widest columns of text until the line fits. */
+static void shrink(struct table *table)
+{
+	size_t *width = table->text->width, total, widest;
+
+	for (;;) {
+		total = 0;
+		widest = table->column_count;
+		for (size_t i = 0; i < table->column_count; i++) {
+			if (is_below(table, i))
+				continue;
+			total += width[i] + (i ? GAP : 0);
+			if (is_text(table, i) && width[i] > SHRUNK_MIN &&
+			    (widest == table->column_count || width[i] > width[widest]))
+				widest = i;
+		}
+		if (total <= table->width || widest == table->column_count)
+			return;
+		width[widest]--;
+	}
+}
+
+static void measure(struct table *table)
+{
+	struct table_text *text = table->text;
+
+	for (size_t i = 0; i < table->column_count; i++) {
+		text->width[i] = width_of(table->column[i].name);
+		for (size_t j = 0; j < text->row_count && !is_below(table, i); j++)
+			if (width_of(text->row[j]->cell[i]) > text->width[i])
+				text->width[i] = width_of(text->row[j]->cell[i]);
+	}
+	if (table->width)
+		shrink(table);
+	text->measured = true;
+	if (table->color)
+		fputs("\033[1m", table->out);
+	write_line(table, NULL);
+	if (table->color)
+		fputs("\033[0m", table->out);
+	for (size_t j = 0; j < text->row_count; j++) {
+		write_text_row(table, text->row[j]);
+		row_free(text->row[j]);
+	}
+	text->row_count = 0;
+}
+
+static int begin(struct table *table)
+{
+	table->text = calloc(1, sizeof(*table->text));
+	if (!table->text)
+		return -ENOMEM;
+	table->text->width = calloc(table->column_count, sizeof(size_t));
+	table->text->row = calloc(TABLE_ROWS_MEASURED, sizeof(struct text_row *));
+	return table->text->width && table->text->row ? 0 : -ENOMEM;
+}
+
+static int write_row(struct table *table, const Tracesmith__V1__Row *row)
+{
+	_cleanup_(row_freep) struct text_row *out = NULL;
+	struct table_text *text = table->text;
+	int r = format_row(table, row, &out);
+
+	if (r < 0)
+		return r;
+	if (!text->measured && text->row_count == TABLE_ROWS_MEASURED)
+		measure(table);
+	if (text->measured)
+		write_text_row(table, out);
+	else
+		text->row[text->row_count++] = TAKE(out);
+	return 0;
+}
+
+static int end(struct table *table, const Tracesmith__V1__Done *done)
+{
+	if (table->rows && !table->text->measured)
+		measure(table);
+	if (!table->rows)
+		fputs("no rows\n", table->out);
+	if (!done->n_loss)
+		fputs("\nnothing lost\n", table->out);
+	for (size_t i = 0; i < done->n_loss; i++)
+		fprintf(table->out, "%slost: %" PRIu64 " %s (%s)\n", i ? "" : "\n",
+			done->loss[i]->count, done->loss[i]->reason, done->loss[i]->text);
+	return 0;
+}
+
+const struct table_writer table_text_writer = { begin, write_row, end };

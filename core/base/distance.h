@@ -1,0 +1,14 @@
+/* distance.h: how far one name is from another, to say "did you mean". */
+#ifndef TS_DISTANCE_H
+#define TS_DISTANCE_H
+
+#include <stdbool.h>
+
+/* Insertions, deletions and replacements from one to the other, at most 32 (also for names of 32
+ * bytes and more). */
+unsigned int distance(const char *a, const char *b);
+
+/* Near enough to have been meant. */
+bool distance_near(const char *typed, const char *name);
+
+#endif

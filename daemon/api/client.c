@@ -1,0 +1,298 @@
+/* Client: one connection of the control socket.
+ * What it has sent and not finished is bounded by the frame reader, what it has not read by
+ * LIMIT_CLIENT_QUEUE: beyond that its queries wait and nothing more is read from it. A client is in
+ * api->clients until uv_close, and freed in the close callback, after its last write callback. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/log.h"
+#include "daemon/api/internal.h"
+#include "daemon/limits.h"
+
+struct write {
+	uv_write_t request;
+	struct client *client;
+	struct job *job;
+	uint8_t *data;
+	size_t size;
+};
+
+static void parse(struct client *client);
+
+static void on_close(uv_handle_t *handle)
+{
+	struct client *client = handle->data;
+	struct api *api = client->api;
+
+	ts_frame_reader_done(&client->reader);
+	free(client);
+	api->handles--;
+	api_settle(api);
+}
+
+void client_close(struct client *client)
+{
+	struct job *job;
+
+	if (uv_is_closing((uv_handle_t *)&client->pipe))
+		return;
+	while ((job = TAILQ_FIRST(&client->jobs)))
+		job_detach(job);
+	TAILQ_REMOVE(&client->api->clients, client, link);
+	client->api->client_count--;
+	uv_close((uv_handle_t *)&client->pipe, on_close);
+}
+
+static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+	struct client *client = handle->data;
+	size_t size = 0;
+
+	buffer->base = ts_frame_reader_room(&client->reader, &size);
+	buffer->len = size;
+}
+
+static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
+{
+	struct client *client = stream->data;
+
+	if (size < 0) {
+		client_close(client);
+		return;
+	}
+	ts_frame_reader_fill(&client->reader, size);
+	parse(client);
+}
+
+static void pause_reading(struct client *client, bool pause)
+{
+	if (client->paused == pause)
+		return;
+	client->paused = pause;
+	if (pause)
+		uv_read_stop((uv_stream_t *)&client->pipe);
+	else
+		uv_read_start((uv_stream_t *)&client->pipe, on_room, on_read);
+}
+
+static bool accepts(const struct client *client)
+{
+	return !client->ending && !uv_is_closing((const uv_handle_t *)&client->pipe);
+}
+
+static void parse(struct client *client)
+{
+	Tracesmith__V1__Request *request;
+	const uint8_t *data;
+	size_t size;
+	int r = 0;
+
+	while (accepts(client)) {
+		if (client->queued_bytes > LIMIT_CLIENT_QUEUE) {
+			pause_reading(client, true);
+			return;
+		}
+		r = ts_frame_reader_next(&client->reader, &data, &size);
+		if (r <= 0)
+			break;
+		client->half_since_ms = 0;
+		client->api->requests++;
+		request = tracesmith__v1__request__unpack(NULL, size, data);
+		if (request)
+			handler_call(client, request);
+		else
+			client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+				      "This is no request that tracesmithd understands: use a "
+				      "tsctl of the same version");
+	}
+	if (r < 0)
+		client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+			      "The message is too long for a request, or no message at all");
+	if (!ts_frame_reader_half(&client->reader))
+		client->half_since_ms = 0;
+	else if (!client->half_since_ms)
+		client->half_since_ms = uv_now(client->api->loop);
+}
+
+static void on_written(uv_write_t *request, int status)
+{
+	_cleanup_(freep) struct write *write = request->data;
+	_cleanup_(freep) uint8_t *data = write->data;
+	struct client *client = write->client;
+
+	client->queued_bytes -= write->size;
+	client->moved_ms = uv_now(client->api->loop);
+	if (write->job)
+		job_written(write->job, write->size);
+	if (status < 0) {
+		client_close(client);
+		return;
+	}
+	if (client->ending && client->queued_bytes == 0)
+		client_close(client);
+	if (client->paused && accepts(client) && client->queued_bytes <= LIMIT_CLIENT_QUEUE / 2) {
+		pause_reading(client, false);
+		parse(client);
+	}
+}
+
+void client_write(struct client *client, struct job *job, uint8_t *data, size_t size)
+{
+	struct write *write = calloc(1, sizeof(*write));
+	uv_buf_t buffer = uv_buf_init((char *)data, size);
+
+	if (!write) {
+		free(data);
+		if (job)
+			job_written(job, size);
+		client_close(client);
+		return;
+	}
+	*write = (struct write){ .client = client, .job = job, .data = data, .size = size };
+	write->request.data = write;
+	if (client->queued_bytes == 0)
+		client->moved_ms = uv_now(client->api->loop);
+	client->queued_bytes += size;
+	if (uv_write(&write->request, (uv_stream_t *)&client->pipe, &buffer, 1, on_written) < 0)
+		on_written(&write->request, UV_ECANCELED);
+}
+
+void client_reply(struct client *client, const Tracesmith__V1__Reply *reply)
+{
+	uint8_t *data;
+	size_t size;
+
+	if (!accepts(client))
+		return;
+	if (ts_frame_pack(&reply->base, TS_FRAME_REPLY_MAX, &data, &size) < 0)
+		client_close(client);
+	else
+		client_write(client, NULL, data, size);
+}
+
+void client_error(struct client *client, uint64_t id, Tracesmith__V1__Error__Code code,
+		  const char *message)
+{
+	Tracesmith__V1__Error error = TRACESMITH__V1__ERROR__INIT;
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+
+	error.code = code;
+	error.message = (char *)message;
+	reply.id = id;
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_ERROR;
+	reply.error = &error;
+	client_reply(client, &reply);
+}
+
+void client_refuse(struct client *client, Tracesmith__V1__Error__Code code, const char *message)
+{
+	struct job *job;
+
+	if (!accepts(client))
+		return;
+	client->api->refused++;
+	while ((job = TAILQ_FIRST(&client->jobs)))
+		job_detach(job);
+	uv_read_stop((uv_stream_t *)&client->pipe);
+	client_error(client, 0, code, message);
+	client->ending = true;
+	if (client->queued_bytes == 0)
+		client_close(client);
+}
+
+void client_sweep(struct client *client, uint64_t now_ms)
+{
+	struct api *api = client->api;
+
+	if (client->queued_bytes && now_ms - client->moved_ms > api->stall_ms)
+		client_close(client);
+	else if (client->half_since_ms && !client->paused &&
+		 now_ms - client->half_since_ms > api->half_ms)
+		client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+			      "Half a message came and the rest did not");
+}
+
+/* A user who holds many idle connections loses the oldest, so that his next command works. */
+static struct client *oldest_idle(struct api *api, uid_t uid)
+{
+	struct client *client;
+
+	TAILQ_FOREACH(client, &api->clients, link)
+	if (client->uid == uid && client->job_count == 0 && client->queued_bytes == 0 &&
+	    !client->ending)
+		return client;
+	return NULL;
+}
+
+static uint32_t count_of(struct api *api, uid_t uid)
+{
+	struct client *client;
+	uint32_t count = 0;
+
+	TAILQ_FOREACH(client, &api->clients, link)
+	count += client->uid == uid;
+	return count;
+}
+
+static void admit(struct client *client)
+{
+	static struct log_limit limit;
+	struct api *api = client->api;
+	struct client *idle;
+	uv_os_fd_t fd = -1;
+	char text[256];
+	int r;
+
+	r = uv_fileno((uv_handle_t *)&client->pipe, &fd);
+	if (r == 0)
+		r = peer_check(fd, &api->rule, &client->uid);
+	if (r < 0) {
+		if (log_allowed(&limit, 5))
+			log_warning("Refused the control socket to uid %u", client->uid);
+		snprintf(text, sizeof(text),
+			 "User %u may not use tracesmithd: run tsctl as root, or let root add the "
+			 "user to the group '%s' and log in again",
+			 client->uid, api->group);
+		client_refuse(client, TRACESMITH__V1__ERROR__CODE__DENIED, text);
+		return;
+	}
+	if (count_of(api, client->uid) > LIMIT_CLIENTS_PER_UID ||
+	    api->client_count > LIMIT_CLIENTS) {
+		idle = oldest_idle(api, client->uid);
+		client_refuse(idle ? idle : client, TRACESMITH__V1__ERROR__CODE__LIMIT,
+			      "Too many connections of this user: close some and try again");
+	}
+}
+
+int client_accept(struct api *api, uv_stream_t *listener)
+{
+	struct client *client = calloc(1, sizeof(*client));
+	int r;
+
+	if (!client)
+		return -ENOMEM;
+	client->api = api;
+	client->uid = -1;
+	client->reader.max = TS_FRAME_REQUEST_MAX;
+	TAILQ_INIT(&client->jobs);
+	r = uv_pipe_init(api->loop, &client->pipe, 0);
+	if (r < 0) {
+		free(client);
+		return r;
+	}
+	client->pipe.data = client;
+	api->handles++;
+	TAILQ_INSERT_TAIL(&api->clients, client, link);
+	api->client_count++;
+	r = uv_accept(listener, (uv_stream_t *)&client->pipe);
+	if (r == 0)
+		r = uv_read_start((uv_stream_t *)&client->pipe, on_room, on_read);
+	if (r < 0) {
+		client_close(client);
+		return r;
+	}
+	admit(client);
+	return 0;
+}

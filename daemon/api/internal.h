@@ -1,0 +1,86 @@
+/* internal.h: what the files of api share. All of it belongs to the loop, but for what struct job
+ * says is the worker's too. */
+#ifndef TS_API_INTERNAL_H
+#define TS_API_INTERNAL_H
+
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "daemon/api/api.h"
+#include "daemon/api/peer.h"
+#include "proto/control.pb-c.h"
+#include "proto/frame.h"
+
+struct job;
+TAILQ_HEAD(job_list, job);
+
+struct client {
+	TAILQ_ENTRY(client) link; /* oldest first */
+	struct api *api;
+	uv_pipe_t pipe;
+	uid_t uid;
+	struct ts_frame_reader reader;
+	struct job_list jobs;
+	uint32_t job_count, running_count;
+	size_t queued_bytes;	/* given to libuv, not yet written */
+	uint64_t half_since_ms; /* when the part of a message that is held began to come, 0: none */
+	uint64_t moved_ms;	/* last time that it took something while something waited */
+	bool paused;		/* not read from while its replies wait */
+	bool ending;		/* closed as soon as what is queued is written */
+};
+TAILQ_HEAD(client_list, client);
+
+struct api {
+	uv_loop_t *loop;
+	uv_pipe_t listener;
+	uv_async_t wake;  /* a worker has output */
+	uv_timer_t sweep; /* runs while there are clients */
+	unsigned int handles;
+	char *path; /* of a socket that is ours to remove, else NULL */
+	char *group, *database, *boot_id;
+	int64_t wall_offset_ns;
+	unsigned int half_ms, stall_ms;
+	struct peer_rule rule;
+	struct api_callbacks callbacks;
+	void *data;
+	struct client_list clients;
+	uint32_t client_count;
+	struct job_list waiting, running;
+	uint32_t waiting_count, running_count;
+	uint64_t requests, refused;
+	void (*closed)(void *data); /* set: closing */
+};
+
+/* client.c */
+int client_accept(struct api *api, uv_stream_t *listener);
+/* Queues a framed message and takes it over. `job` hears of its bytes when they are written. */
+void client_write(struct client *client, struct job *job, uint8_t *data, size_t size);
+void client_reply(struct client *client, const Tracesmith__V1__Reply *reply);
+void client_error(struct client *client, uint64_t id, Tracesmith__V1__Error__Code code,
+		  const char *message);
+/* One sentence, then the end. */
+void client_refuse(struct client *client, Tracesmith__V1__Error__Code code, const char *message);
+void client_close(struct client *client);
+void client_sweep(struct client *client, uint64_t now_ms);
+
+/* handler.c */
+/* Takes the request over. */
+void handler_call(struct client *client, Tracesmith__V1__Request *request);
+
+/* job.c */
+int job_add(struct client *client, Tracesmith__V1__Request *request);
+/* Its client is gone or wants no answer. */
+void job_cancel(struct job *job);
+void job_detach(struct job *job);
+struct job *job_find(struct client *client, uint64_t id);
+void job_written(struct job *job, size_t size);
+/* Starts what may run now. */
+void jobs_start(struct api *api);
+/* Hands the output of running jobs to their clients. */
+void jobs_flush(struct api *api);
+
+/* api.c */
+/* Goes on with closing when nothing is left that needs the handles. */
+void api_settle(struct api *api);
+
+#endif

@@ -1,0 +1,286 @@
+/* Job: a request that is answered by a thread of the uv pool.
+ * The worker puts framed replies in the outbox and the loop takes them out; `pending` counts what
+ * the reader has not taken yet, in the outbox and in libuv, and the worker waits while it is above
+ * LIMIT_CLIENT_QUEUE. A job is waiting, running, or done with writes under way, and freed after
+ * the last of them. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/api/internal.h"
+#include "daemon/limits.h"
+#include "daemon/query/query.h"
+
+struct message {
+	STAILQ_ENTRY(message) link;
+	uint8_t *data;
+	size_t size;
+};
+STAILQ_HEAD(message_list, message);
+
+struct job {
+	TAILQ_ENTRY(job) link;	      /* in api->waiting or api->running */
+	TAILQ_ENTRY(job) client_link; /* in client->jobs */
+	struct api *api;
+	struct client *client; /* NULL: gone */
+	uid_t uid;
+	Tracesmith__V1__Request *request;
+	uv_work_t work;
+	uint32_t writes;
+	bool running, done;
+
+	/* Of the loop and the worker, under the lock. */
+	uv_mutex_t lock;
+	uv_cond_t moved;
+	struct message_list outbox;
+	size_t pending;
+	bool cancelled;
+	bool ended; /* the last reply is in the outbox or was */
+};
+
+static void job_free(struct job *job)
+{
+	tracesmith__v1__request__free_unpacked(job->request, NULL);
+	uv_mutex_destroy(&job->lock);
+	uv_cond_destroy(&job->moved);
+	free(job);
+}
+
+static void settle(struct job *job)
+{
+	if (job->done && job->writes == 0)
+		job_free(job);
+}
+
+void job_cancel(struct job *job)
+{
+	uv_mutex_lock(&job->lock);
+	job->cancelled = true;
+	uv_cond_signal(&job->moved);
+	uv_mutex_unlock(&job->lock);
+}
+
+void job_detach(struct job *job)
+{
+	struct client *client = job->client;
+	struct api *api = job->api;
+
+	TAILQ_REMOVE(&client->jobs, job, client_link);
+	client->job_count--;
+	client->running_count -= job->running;
+	job->client = NULL;
+	job_cancel(job);
+	if (job->running || job->done)
+		return;
+	TAILQ_REMOVE(&api->waiting, job, link);
+	api->waiting_count--;
+	job_free(job);
+}
+
+struct job *job_find(struct client *client, uint64_t id)
+{
+	struct job *job;
+
+	TAILQ_FOREACH(job, &client->jobs, client_link)
+	if (job->request->id == id)
+		return job;
+	return NULL;
+}
+
+void job_written(struct job *job, size_t size)
+{
+	uv_mutex_lock(&job->lock);
+	job->pending -= size;
+	uv_cond_signal(&job->moved);
+	uv_mutex_unlock(&job->lock);
+	job->writes--;
+	settle(job);
+}
+
+static int put(struct job *job, struct message *message, bool last)
+{
+	int r = 0;
+
+	uv_mutex_lock(&job->lock);
+	while (job->pending > LIMIT_CLIENT_QUEUE && !job->cancelled)
+		uv_cond_wait(&job->moved, &job->lock);
+	if (job->cancelled) {
+		r = -ECANCELED;
+	} else {
+		STAILQ_INSERT_TAIL(&job->outbox, message, link);
+		job->pending += message->size;
+		job->ended = last;
+	}
+	uv_mutex_unlock(&job->lock);
+	return r;
+}
+
+/* On the worker. */
+static int on_send(void *data, const Tracesmith__V1__Reply *reply)
+{
+	struct job *job = data;
+	_cleanup_(freep) uint8_t *bytes = NULL;
+	_cleanup_(freep) struct message *message = calloc(1, sizeof(*message));
+	int r;
+
+	if (!message)
+		return -ENOMEM;
+	r = ts_frame_pack(&reply->base, TS_FRAME_REPLY_MAX, &bytes, &message->size);
+	if (r < 0)
+		return r;
+	message->data = bytes;
+	r = put(job, message,
+		reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE ||
+			reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR);
+	if (r < 0)
+		return r;
+	TAKE(bytes);
+	TAKE(message);
+	uv_async_send(&job->api->wake);
+	return 0;
+}
+
+static bool on_cancelled(void *data)
+{
+	struct job *job = data;
+	bool cancelled;
+
+	uv_mutex_lock(&job->lock);
+	cancelled = job->cancelled;
+	uv_mutex_unlock(&job->lock);
+	return cancelled;
+}
+
+static void on_work(uv_work_t *work)
+{
+	struct job *job = work->data;
+	struct query_job query = {
+		.request = job->request,
+		.database = job->api->database,
+		.boot_id = job->api->boot_id,
+		.wall_offset_ns = job->api->wall_offset_ns,
+		.send = on_send,
+		.cancelled = on_cancelled,
+		.data = job,
+	};
+
+	query_run(&query);
+}
+
+static void flush(struct job *job)
+{
+	struct message_list list = STAILQ_HEAD_INITIALIZER(list);
+	struct message *message;
+
+	uv_mutex_lock(&job->lock);
+	STAILQ_CONCAT(&list, &job->outbox);
+	uv_mutex_unlock(&job->lock);
+	while ((message = STAILQ_FIRST(&list))) {
+		STAILQ_REMOVE_HEAD(&list, link);
+		if (job->client) {
+			job->writes++;
+			client_write(job->client, job, message->data, message->size);
+		} else {
+			free(message->data);
+		}
+		free(message);
+	}
+}
+
+void jobs_flush(struct api *api)
+{
+	struct job *job;
+
+	TAILQ_FOREACH(job, &api->running, link)
+	flush(job);
+}
+
+static void end(struct job *job)
+{
+	if (!job->client)
+		return;
+	if (!job->ended && job->cancelled)
+		client_error(job->client, job->request->id, TRACESMITH__V1__ERROR__CODE__CANCELLED,
+			     "The request was cancelled");
+	else if (!job->ended)
+		client_error(job->client, job->request->id, TRACESMITH__V1__ERROR__CODE__INTERNAL,
+			     "tracesmithd ran out of memory over this request");
+}
+
+static void on_worked(uv_work_t *work, int status)
+{
+	struct job *job = work->data;
+	struct api *api = job->api;
+
+	flush(job);
+	end(job);
+	TAILQ_REMOVE(&api->running, job, link);
+	api->running_count--;
+	if (job->client)
+		job_detach(job);
+	job->running = false;
+	job->done = true;
+	settle(job);
+	jobs_start(api);
+	api_settle(api);
+}
+
+static uint32_t running_of(const struct api *api, uid_t uid)
+{
+	const struct job *job;
+	uint32_t count = 0;
+
+	TAILQ_FOREACH(job, &api->running, link)
+	count += job->uid == uid;
+	return count;
+}
+
+static bool may_run(const struct job *job)
+{
+	return job->client->running_count < LIMIT_QUERIES_PER_CLIENT &&
+	       running_of(job->api, job->uid) < LIMIT_QUERIES_PER_UID;
+}
+
+void jobs_start(struct api *api)
+{
+	struct job *job, *next;
+
+	for (job = TAILQ_FIRST(&api->waiting); job && api->running_count < LIMIT_QUERIES;
+	     job = next) {
+		next = TAILQ_NEXT(job, link);
+		if (!may_run(job))
+			continue;
+		TAILQ_REMOVE(&api->waiting, job, link);
+		api->waiting_count--;
+		TAILQ_INSERT_TAIL(&api->running, job, link);
+		api->running_count++;
+		job->client->running_count++;
+		job->running = true;
+		uv_queue_work(api->loop, &job->work, on_work, on_worked);
+	}
+}
+
+int job_add(struct client *client, Tracesmith__V1__Request *request)
+{
+	struct api *api = client->api;
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return -ENOMEM;
+	if (uv_mutex_init(&job->lock) < 0 || uv_cond_init(&job->moved) < 0) {
+		free(job);
+		return -ENOMEM;
+	}
+	STAILQ_INIT(&job->outbox);
+	job->api = api;
+	job->client = client;
+	job->uid = client->uid;
+	job->request = request;
+	job->work.data = job;
+	TAILQ_INSERT_TAIL(&client->jobs, job, client_link);
+	client->job_count++;
+	TAILQ_INSERT_TAIL(&api->waiting, job, link);
+	api->waiting_count++;
+	jobs_start(api);
+	return 0;
+}

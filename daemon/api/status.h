@@ -1,0 +1,18 @@
+/* status.h: the lines of a status reply, collected. */
+#ifndef TS_API_STATUS_H
+#define TS_API_STATUS_H
+
+#include <stddef.h>
+
+#include "daemon/api/api.h"
+#include "proto/control.pb-c.h"
+
+struct status_builder {
+	Tracesmith__V1__StatusReply__Item **item;
+	size_t count, capacity;
+	bool failed; /* no memory: the reply would be a lie */
+};
+
+void status_done(struct status_builder *builder);
+
+#endif
