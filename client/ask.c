@@ -77,20 +77,19 @@ int ask_query(const struct options *options, const char *name)
 	if (link_open(options, &link) < 0)
 		return EXIT_FAILED;
 	query.name = (char *)name;
-	query.has_pid = (options->given & OPTION_PID) != 0;
 	query.pid = options->pid;
-	query.has_limit = (options->given & OPTION_LIMIT) != 0;
 	query.limit = options->limit;
-	query.has_min_age_ns = (options->given & OPTION_MIN_AGE) != 0;
-	query.min_age_ns = options->min_age_ns;
-	query.has_stream = (options->given & OPTION_STREAM) != 0;
 	query.stream = options->stream;
-	query.has_device = (options->given & OPTION_DEVICE) != 0;
-	query.device = options->device;
-	query.has_since_ns = (options->given & OPTION_SINCE) != 0;
-	query.since_ns = link_time(link, &options->since);
-	query.has_until_ns = (options->given & OPTION_UNTIL) != 0;
-	query.until_ns = link_time(link, &options->until);
+	if (options->given & OPTION_MIN_AGE)
+		query.min_age_ns = options->min_age_ns ? options->min_age_ns : 1;
+	if (options->given & OPTION_SINCE)
+		query.since_ns = link_time(link, &options->since);
+	if (options->given & OPTION_UNTIL)
+		query.until_ns = link_time(link, &options->until);
+	if (options->given & OPTION_DEVICE) {
+		query.device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE;
+		query.device = options->device;
+	}
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
 	request.query = &query;
 	return ask_link(link, options, &request, name);

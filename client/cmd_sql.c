@@ -8,9 +8,7 @@ int cmd_sql(const struct options *options, int count, char **argument)
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	sql.text = argument[0];
-	sql.has_limit = (options->given & OPTION_LIMIT) != 0;
 	sql.limit = options->limit;
-	sql.has_timeout_ns = (options->given & OPTION_TIMEOUT) != 0;
 	sql.timeout_ns = options->timeout_ns;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
 	request.sql = &sql;

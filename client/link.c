@@ -214,5 +214,5 @@ uint64_t link_time(const struct link *link, const struct moment *moment)
 	int64_t ns = moment->ago ? (int64_t)link->hello.now_ns - moment->ns
 				 : moment->ns - link->hello.wall_offset_ns;
 
-	return ns > 0 ? ns : 0;
+	return ns > 0 ? ns : 1;
 }

@@ -37,7 +37,7 @@ int link_next(struct link *link, Tracesmith__V1__Reply **ret);
 
 void reply_free(Tracesmith__V1__Reply *reply);
 
-/* A moment on the daemon's CLOCK_MONOTONIC; before its boot is 0. */
+/* A moment on the daemon's CLOCK_MONOTONIC, never 0; before its boot is 1. */
 uint64_t link_time(const struct link *link, const struct moment *moment);
 
 CLEANUP_DEFINE(struct link, link_free)

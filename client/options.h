@@ -52,7 +52,7 @@ struct options {
 	const char *output;
 	uint32_t pid;
 	uint32_t stream;
-	int32_t device;
+	uint32_t device;
 	uint64_t limit;
 	uint64_t min_age_ns;
 	uint64_t timeout_ns;
