@@ -19,6 +19,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define REGISTER_ARGS 6
 #define SPILLED_ARGS  3 /* as many as cuLaunchKernel needs */
 #define SENT_SLOTS    16
+#define WINDOW_WORDS  128
 #define ARGS_SIZE     16 /* both, rounded up so that an index can be masked */
 
 struct thread {
@@ -29,7 +30,9 @@ struct thread {
 	__u32 watched;
 	__u32 depth;
 	struct ts_event call[PROBE_DEPTH_MAX];
-	__u64 sent[SENT_SLOTS]; /* ids of stacks that need no look-up */
+	__u64 window_at;	    /* address of `window` in the process */
+	__u64 window[WINDOW_WORDS]; /* a piece of its stack */
+	__u64 sent[SENT_SLOTS];	    /* ids of stacks that need no look-up */
 	__u64 frame[TS_STACK_FRAMES_MAX];
 };
 
@@ -295,29 +298,54 @@ static __noinline int stack_send(struct thread *thread, __u64 id, __u32 count)
 	return 0;
 }
 
-/* Walks the frame pointers by itself: bpf_get_stack() costs three times as much, and before 6.11 it
- * misses the caller, since at a function's first instruction %rbp is still the caller's. The return
- * address is on top of the stack there. */
+struct link {
+	__u64 next; /* frame pointer of the caller */
+	__u64 address;
+};
+
+/* Reads of user memory are what a walk costs, so the stack is read a window at a time: a frame is
+ * mostly in the window of the one before. Where a whole window cannot be read, the link alone is.
+ */
+static __always_inline bool stack_read(struct thread *thread, __u64 at, struct link *link)
+{
+	__u64 index = (at - thread->window_at) / sizeof(__u64);
+
+	if (index > WINDOW_WORDS - 2) {
+		if (bpf_probe_read_user(thread->window, sizeof(thread->window), (void *)at)) {
+			thread->window_at = ~0ull;
+			return !bpf_probe_read_user(link, sizeof(*link), (void *)at);
+		}
+		thread->window_at = at;
+		index = 0;
+	}
+	link->next = thread->window[index & (WINDOW_WORDS - 1)];
+	link->address = thread->window[(index + 1) & (WINDOW_WORDS - 1)];
+	return true;
+}
+
+/* Walks the frame pointers by itself: bpf_get_stack() costs more, and before 6.11 it misses the
+ * caller, since at a function's first instruction %rbp is still the caller's. The return address
+ * is on top of the stack there. */
 static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thread)
 {
-	struct {
-		__u64 next;
-		__u64 address;
-	} link = { .next = PT_REGS_FP(ctx) };
 	__u32 count = 2, depth = settings.stack_depth;
-	__u64 at = PT_REGS_SP(ctx), id;
+	__u64 at = PT_REGS_SP(ctx), next = PT_REGS_FP(ctx), id;
+	struct link link = {};
 
-	thread->frame[0] = PT_REGS_IP(ctx);
-	if (bpf_probe_read_user(&thread->frame[1], sizeof(__u64), (void *)at))
+	thread->window_at = ~0ull;
+	if (at & 7 || !stack_read(thread, at, &link))
 		return 0;
+	thread->frame[0] = PT_REGS_IP(ctx);
+	thread->frame[1] = link.next;
 	for (; count < TS_STACK_FRAMES_MAX && count < depth; count++) {
 		/* The stack grows down, so callers lie above; anything else is no frame. */
-		if (link.next <= at || link.next & 7)
+		if (next <= at || next & 7)
 			break;
-		at = link.next;
-		if (bpf_probe_read_user(&link, sizeof(link), (void *)at) || !link.address)
+		at = next;
+		if (!stack_read(thread, at, &link) || !link.address)
 			break;
 		thread->frame[count] = link.address;
+		next = link.next;
 	}
 	id = stack_hash(thread->seed, thread->frame, count);
 	if (thread->sent[id % SENT_SLOTS] == id)

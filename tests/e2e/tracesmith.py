@@ -1,0 +1,186 @@
+"""What the end-to-end tests share: a private daemon, the simulated GPU and its workloads.
+
+A test is a program: it imports this, defines unittest cases and calls main(). The build is found
+through TS_BUILD (see CMakeLists.txt). Nothing here sleeps for a guess: what takes time is waited
+for with a deadline, and what does not come is a failure that shows the daemon's log.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SOURCE = os.environ.get("TS_SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("TS_BUILD") or os.path.join(SOURCE, "build", "release")
+FAKE = os.path.join(BUILD, "tests", "fake")
+DEADLINE = float(os.environ.get("TS_DEADLINE", "20"))
+SKIP = 77
+
+
+def skip(why):
+    print("skipped:", why, file=sys.stderr)
+    sys.exit(SKIP)
+
+
+def wait_for(what, condition, seconds=DEADLINE):
+    """Returns the first true value of condition(), or fails."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(0.02)
+
+
+class Result:
+    """What a command said."""
+
+    def __init__(self, process):
+        self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
+
+
+class Daemon:
+    """A tracesmithd of our own, with its socket and database in a directory of its own."""
+
+    def __init__(self, settings="", directory=None, standing=("lib",)):
+        self.directory = directory or tempfile.mkdtemp(prefix="tracesmith-test-")
+        self.socket = os.path.join(self.directory, "control.sock")
+        self.database = os.path.join(self.directory, "tracesmith.db")
+        self.log_path = os.path.join(self.directory, "log")
+        self.config = os.path.join(self.directory, "tracesmithd.conf")
+        copies = " ".join(library(name) for name in standing)
+        with open(self.config, "w") as file:
+            file.write(f"[probe]\nstanding = {copies}\n{settings}\n")
+        self.process = None
+
+    def start(self, prefix=()):
+        log = open(self.log_path, "a")
+        self.process = subprocess.Popen(
+            [*prefix, os.path.join(BUILD, "tracesmithd"), "--config", self.config, "--socket", self.socket,
+             "--state-dir", self.directory], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        log.close()
+        wait_for("the daemon to answer", self._answers)
+        return self
+
+    def _answers(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"the daemon ended with {self.process.returncode}:\n{self.log()}")
+        return os.path.exists(self.socket) and self.ctl("status").code == 0
+
+    def log(self):
+        with open(self.log_path, errors="replace") as file:
+            return file.read()
+
+    def ctl(self, *arguments, **options):
+        environment = dict(os.environ, TRACESMITH_SOCKET=self.socket)
+        return Result(subprocess.run([os.path.join(BUILD, "tsctl"), *map(str, arguments)], env=environment,
+                                     capture_output=True, text=True, timeout=120, **options))
+
+    def answer(self, name, *arguments):
+        """The whole JSON object of a query."""
+        result = self.ctl("query", name, "--json", *arguments)
+        if result.code:
+            raise AssertionError(f"query {name} {arguments}: exit {result.code}: {result.err}\n{self.log()}")
+        return json.loads(result.out)
+
+    def query(self, name, *arguments):
+        return self.answer(name, *arguments)["rows"]
+
+    def sql(self, text):
+        result = self.ctl("sql", "--json", text)
+        if result.code:
+            raise AssertionError(f"sql {text}: exit {result.code}: {result.err}")
+        return json.loads(result.out)["rows"]
+
+    def apis(self, pid):
+        """Calls of a process by function."""
+        return {row["fn"]: row for row in self.query("apis", "--pid", pid)}
+
+    def known(self, pid):
+        return self.ctl("query", "apis", "--pid", str(pid), "--json").code == 0
+
+    def ended(self, pid):
+        """Whether the daemon has stored the end of a process, and with it all its calls."""
+        return self.sql(f"SELECT 1 FROM process WHERE pid = {pid} AND exit_ns > 0")
+
+    def wait_ended(self, pid):
+        wait_for(f"the end of process {pid} to be stored", lambda: self.ended(pid))
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(DEADLINE)
+        return self.process.returncode if self.process else None
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def close(self):
+        try:
+            code = self.stop()
+        finally:
+            if self.process and self.process.poll() is None:
+                self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        return code
+
+
+def library(copy="lib"):
+    return os.path.join(FAKE, copy, "libcuda.so.1")
+
+
+def workload_path(name):
+    return os.path.join(FAKE, "workload", name)
+
+
+def workload(name, *arguments, copy="lib", environment=None, **options):
+    """Starts a workload, with its output in a pipe."""
+    env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(library(copy)), FAKE_CUDA_TIME_SCALE="0")
+    env.update(environment or {})
+    return subprocess.Popen([workload_path(name), *map(str, arguments)], env=env, stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True, **options)
+
+
+def run(name, *arguments, **options):
+    """Runs a workload to its end; its pid and the JSON objects that it printed."""
+    process = workload(name, *arguments, **options)
+    out, _ = process.communicate(timeout=120)
+    return process, [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+class Case(unittest.TestCase):
+    """A test with a daemon that is stopped, cleanly, at its end."""
+    settings = ""
+    standing = ("lib",)
+
+    def setUp(self):
+        self.daemon = Daemon(self.settings, standing=self.standing)
+        self.addCleanup(self._close)
+        self.daemon.start()
+
+    def _close(self):
+        failed = any(error for _, error in self._outcome.errors) if hasattr(self._outcome, "errors") else False
+        log = self.daemon.log()
+        code = self.daemon.close()
+        if failed or code:
+            print(f"--- the daemon ended with {code}; its log:\n{log}", file=sys.stderr)
+        if not failed:
+            self.assertEqual(code, 0, "the daemon did not end cleanly")
+
+    def assert_nothing_lost(self, answer):
+        self.assertEqual(answer["loss"], {}, "something was lost")
+
+
+def main():
+    if os.geteuid() != 0:
+        skip("needs root for BPF")
+    if not os.path.exists(library()):
+        skip(f"no simulated GPU in {FAKE}")
+    unittest.main(verbosity=2)
