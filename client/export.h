@@ -1,0 +1,78 @@
+/* export.h: a trace in another program's format. Metadata and ops go in, bytes come out.
+ *
+ * What a format holds in memory grows with the processes, threads and stacks of the trace, never
+ * with its ops. A format is a file export_<name>.c and a row of EXPORT_FORMATS.
+ */
+#ifndef TS_CLIENT_EXPORT_H
+#define TS_CLIENT_EXPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/export_meta.h"
+#include "client/out.h"
+#include "core/op.h"
+
+struct exporter;
+
+struct export_format {
+	int (*begin)(const struct export_meta *meta, const struct out_sink *sink,
+		     struct exporter **ret);
+	/* Ops may come in any order; the metadata has the process of each. */
+	int (*ops)(struct exporter *exporter, const struct op *op, size_t count);
+	int (*end)(struct exporter *exporter);
+	void (*free)(struct exporter *exporter);
+};
+
+/* name of the format, option that asks for it */
+#define EXPORT_FORMATS(X)                                                                          \
+	X(perfetto, PERFETTO)                                                                      \
+	X(chrome, CHROME)
+
+#define X(name, option) extern const struct export_format export_##name;
+EXPORT_FORMATS(X)
+#undef X
+
+/* What is said of an op beside its name and times. */
+enum export_how { EXPORT_NUMBER, EXPORT_SIGNED, EXPORT_ADDRESS };
+
+struct export_field {
+	const char *name;
+	uint16_t offset; /* in struct op */
+	uint8_t width;	 /* bytes: 4 or 8 */
+	uint8_t count;	 /* more than 1: an array */
+	uint8_t how;	 /* enum export_how */
+};
+extern const struct export_field export_fields[];
+extern const size_t export_field_count;
+
+uint64_t export_field_value(const struct export_field *field, const struct op *op, uint32_t index);
+bool export_field_shown(const struct export_field *field, const struct op *op); /* it is not 0 */
+
+/* Flags of an op that a reader has to know. */
+struct export_mark {
+	const char *name;
+	uint16_t flag;
+};
+extern const struct export_mark export_marks[];
+extern const size_t export_mark_count;
+
+bool export_marked(const struct export_mark *mark, const struct op *op);
+
+const char *export_kind_name(uint8_t kind);
+const char *export_state_name(uint8_t state);
+bool export_has_memory(const struct op *op); /* its live_bytes mean something */
+uint64_t export_end_ns(const struct op *op); /* of the call; its start where no return is known */
+
+/* Names of what has none of its own. */
+#define EXPORT_NAME_BYTES 64
+void export_device_name(char name[EXPORT_NAME_BYTES], int16_t device, const char *what);
+void export_thread_name(char name[EXPORT_NAME_BYTES], const struct export_process *process,
+			uint32_t tid);
+void export_stream_name(char name[EXPORT_NAME_BYTES], const struct export_stream *stream,
+			uint32_t id);
+
+/* 1: the first time that this thing is named, 0: it was before, or -ENOMEM. */
+int export_first(struct map *seen, uint64_t what, uint64_t id);
+
+#endif

@@ -1,0 +1,238 @@
+/* Export metadata: every thing and text is cut from an arena and found through a map, so that all
+ * of it goes at once and nothing is freed alone. */
+#include "client/export_meta.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "core/base/utf8.h"
+
+#define ARENA_BYTES ((size_t)256 << 10)
+
+struct export_arena {
+	struct export_arena *next;
+	size_t used, size;
+	uint64_t data[]; /* aligned for everything that is put here */
+};
+
+/* Zeroed. */
+static void *arena_get(struct export_meta *meta, size_t size)
+{
+	struct export_arena *arena = meta->arena;
+
+	size = (size + 7) & ~(size_t)7;
+	if (!arena || arena->size - arena->used < size) {
+		size_t room = size > ARENA_BYTES ? size : ARENA_BYTES;
+
+		arena = calloc(1, sizeof(*arena) + room);
+		if (!arena)
+			return NULL;
+		arena->size = room;
+		arena->next = meta->arena;
+		meta->arena = arena;
+	}
+	arena->used += size;
+	return (char *)arena->data + arena->used - size;
+}
+
+int export_meta_new(struct export_meta **ret)
+{
+	struct export_meta *meta = calloc(1, sizeof(*meta));
+
+	if (!meta)
+		return -ENOMEM;
+	*ret = meta;
+	return 0;
+}
+
+struct export_meta *export_meta_free(struct export_meta *meta)
+{
+	if (!meta)
+		return NULL;
+	for (struct export_arena *arena = meta->arena; arena;) {
+		struct export_arena *next = arena->next;
+
+		free(arena);
+		arena = next;
+	}
+	map_clear(&meta->process);
+	map_clear(&meta->stream);
+	map_clear(&meta->stack);
+	map_clear(&meta->text);
+	map_clear(&meta->frame);
+	free(meta->function);
+	free(meta);
+	return NULL;
+}
+
+static const struct export_text *text_get(struct export_meta *meta, const char *source)
+{
+	char clean[EXPORT_TEXT_BYTES + 1];
+	size_t length = strnlen(source, EXPORT_TEXT_BYTES / 3);
+	XXH128_hash_t hash;
+	struct map_key key;
+	struct export_text *text;
+
+	length = utf8_clean(clean, source, length);
+	hash = XXH3_128bits(clean, length);
+	key = (struct map_key){ hash.low64, hash.high64 };
+	text = map_get(&meta->text, key);
+	if (text)
+		return text;
+	text = arena_get(meta, sizeof(*text) + length + 1);
+	if (!text || map_put(&meta->text, key, text) < 0)
+		return NULL;
+	memcpy(text->text, clean, length);
+	text->number = ++meta->text_count;
+	return text;
+}
+
+int export_meta_add_process(struct export_meta *meta, uint32_t id, uint32_t pid, const char *comm,
+			    const char *command)
+{
+	struct export_process *process = arena_get(meta, sizeof(*process));
+	char number[32];
+
+	if (!process)
+		return -ENOMEM;
+	snprintf(number, sizeof(number), "process %" PRIu32, pid);
+	process->id = id;
+	process->pid = pid;
+	process->name = text_get(meta, comm && *comm ? comm : number);
+	process->command = command && *command ? text_get(meta, command) : process->name;
+	if (!process->name || !process->command)
+		return -ENOMEM;
+	return map_put(&meta->process, (struct map_key){ id, 0 }, process);
+}
+
+int export_meta_add_stream(struct export_meta *meta, const struct export_stream *stream)
+{
+	struct export_stream *copy = arena_get(meta, sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *stream;
+	return map_put(&meta->stream, (struct map_key){ stream->id, 0 }, copy);
+}
+
+int export_meta_add_function(struct export_meta *meta, uint16_t fn, const char *name)
+{
+	if (fn >= meta->function_count) {
+		const struct export_text **more =
+			reallocarray(meta->function, fn + 1u, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		memset(more + meta->function_count, 0,
+		       (fn + 1u - meta->function_count) * sizeof(*more));
+		meta->function = more;
+		meta->function_count = fn + 1u;
+	}
+	meta->function[fn] = text_get(meta, name);
+	return meta->function[fn] ? 0 : -ENOMEM;
+}
+
+int export_meta_add_loss(struct export_meta *meta, const struct export_loss *loss, const char *name)
+{
+	struct export_loss *copy = arena_get(meta, sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *loss;
+	copy->next = NULL;
+	copy->name = text_get(meta, name);
+	if (!copy->name)
+		return -ENOMEM;
+	if (meta->loss_last)
+		meta->loss_last->next = copy;
+	else
+		meta->loss = copy;
+	meta->loss_last = copy;
+	return 0;
+}
+
+/* A frame without a symbol is called by its place in the file, or by its address. */
+static const struct export_text *frame_name(struct export_meta *meta,
+					    const struct export_frame_source *source)
+{
+	char name[EXPORT_TEXT_BYTES];
+	const char *base;
+
+	if (source->symbol && *source->symbol)
+		return text_get(meta, source->symbol);
+	if (!source->file || !*source->file) {
+		snprintf(name, sizeof(name), "0x%" PRIx64, source->address);
+		return text_get(meta, name);
+	}
+	base = strrchr(source->file, '/');
+	snprintf(name, sizeof(name), "%s+0x%" PRIx64, base ? base + 1 : source->file,
+		 source->offset);
+	return text_get(meta, name);
+}
+
+static const struct export_frame *frame_get(struct export_meta *meta,
+					    const struct export_frame_source *source)
+{
+	const char *path = source->file && *source->file ? source->file : "[unknown]";
+	uint64_t offset = source->file ? source->offset : source->address;
+	const struct export_text *symbol = frame_name(meta, source);
+	const struct export_text *file = text_get(meta, path);
+	struct export_frame *frame;
+	struct map_key key;
+
+	if (!symbol || !file)
+		return NULL;
+	key = (struct map_key){ (uint64_t)file->number << 32 | symbol->number, offset };
+	frame = map_get(&meta->frame, key);
+	if (frame)
+		return frame;
+	frame = arena_get(meta, sizeof(*frame));
+	if (!frame || map_put(&meta->frame, key, frame) < 0)
+		return NULL;
+	*frame = (struct export_frame){ ++meta->frame_count, symbol, file, offset };
+	return frame;
+}
+
+int export_meta_add_stack(struct export_meta *meta, uint64_t id,
+			  const struct export_frame_source *frame, uint32_t count)
+{
+	struct export_stack *stack;
+
+	if (count > TS_STACK_FRAMES_MAX)
+		count = TS_STACK_FRAMES_MAX;
+	stack = arena_get(meta, sizeof(*stack) + count * sizeof(stack->frame[0]));
+	if (!stack)
+		return -ENOMEM;
+	stack->count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		stack->frame[i] = frame_get(meta, &frame[i]);
+		if (!stack->frame[i])
+			return -ENOMEM;
+	}
+	stack->number = ++meta->stack_count;
+	return map_put(&meta->stack, (struct map_key){ id, 0 }, stack);
+}
+
+const struct export_process *export_meta_process(const struct export_meta *meta, uint32_t id)
+{
+	return map_get(&meta->process, (struct map_key){ id, 0 });
+}
+
+const struct export_stream *export_meta_stream(const struct export_meta *meta, uint32_t id)
+{
+	return map_get(&meta->stream, (struct map_key){ id, 0 });
+}
+
+const struct export_stack *export_meta_stack(const struct export_meta *meta, uint64_t id)
+{
+	return map_get(&meta->stack, (struct map_key){ id, 0 });
+}
+
+const struct export_text *export_meta_function(const struct export_meta *meta, uint16_t fn)
+{
+	return fn < meta->function_count ? meta->function[fn] : NULL;
+}
