@@ -397,8 +397,10 @@ static __always_inline void call_read_args(struct pt_regs *ctx, const struct pro
 		if (slot->from == PROBE_FIELD) {
 			__u64 field = 0;
 
-			unread |= !!bpf_probe_read_user(&field, sizeof(field),
-							(void *)(value + slot->offset));
+			/* NULL is a mistake of the caller's that the driver will refuse. */
+			if (value)
+				unread |= !!bpf_probe_read_user(&field, sizeof(field),
+								(void *)(value + slot->offset));
 			value = field;
 		}
 		slot_put(ev, slot->to, slot->width, value);
