@@ -77,9 +77,10 @@ void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
 void store_commit(struct store *store, uint64_t now_ns);
 
 struct store_stats {
-	uint64_t ops_written, ops_dropped, chunks, chunk_bytes; /* since the start */
-	uint64_t database_bytes;				/* with its WAL */
-	uint64_t queued_batches;
+	/* Since the start. Ops offered = written + dropped + those that still wait. */
+	uint64_t ops_written, ops_dropped, rows_dropped, chunks, chunk_bytes;
+	uint64_t database_bytes; /* with its WAL */
+	uint64_t queued_batches; /* 0: all that was committed is in the database */
 	int last_error; /* negative errno of the last failed commit, 0 after one that worked */
 };
 void store_stats(struct store *store, struct store_stats *ret);

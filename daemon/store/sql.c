@@ -1,0 +1,149 @@
+/* Sql: SQLite with the house's errors. Keeps nothing. */
+#include "daemon/store/sql.h"
+
+#include <errno.h>
+
+static const struct {
+	int code, error;
+} errors[] = {
+	{ SQLITE_NOMEM, -ENOMEM },    { SQLITE_FULL, -ENOSPC },	  { SQLITE_CORRUPT, -EBADMSG },
+	{ SQLITE_NOTADB, -EBADMSG },  { SQLITE_BUSY, -EBUSY },	  { SQLITE_LOCKED, -EBUSY },
+	{ SQLITE_READONLY, -EROFS },  { SQLITE_PERM, -EACCES },	  { SQLITE_AUTH, -EACCES },
+	{ SQLITE_INTERRUPT, -EINTR }, { SQLITE_TOOBIG, -EINVAL }, { SQLITE_CONSTRAINT, -EINVAL },
+	{ SQLITE_MISMATCH, -EINVAL }, { SQLITE_NOLFS, -EFBIG },	  { SQLITE_PROTOCOL, -EBUSY },
+};
+
+int sql_error(sqlite3 *db)
+{
+	int code = sqlite3_errcode(db), system = sqlite3_system_errno(db);
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		if ((code & 0xff) == errors[i].code)
+			return errors[i].error;
+	if (((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN) && system > 0)
+		return -system;
+	return -EIO;
+}
+
+int sql_exec(sqlite3 *db, const char *text)
+{
+	return sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK ? 0 : sql_error(db);
+}
+
+int sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **ret)
+{
+	sqlite3_stmt *stmt;
+
+	if (sqlite3_prepare_v3(db, text, -1, SQLITE_PREPARE_PERSISTENT, &stmt, NULL) != SQLITE_OK)
+		return sql_error(db);
+	*ret = stmt;
+	return 0;
+}
+
+int sql_prepare_all(sqlite3 *db, const char *const *text, size_t count, sqlite3_stmt **ret)
+{
+	for (size_t i = 0; i < count; i++) {
+		int r = sql_prepare(db, text[i], &ret[i]);
+
+		if (r < 0) {
+			sql_finalize_all(ret, i);
+			return r;
+		}
+	}
+	return 0;
+}
+
+void sql_finalize_all(sqlite3_stmt **stmt, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		sqlite3_finalize(stmt[i]);
+		stmt[i] = NULL;
+	}
+}
+
+void sql_bind_array(sqlite3_stmt *stmt, const int64_t *value, int count)
+{
+	for (int i = 0; i < count; i++)
+		sqlite3_bind_int64(stmt, i + 1, value[i]);
+}
+
+/* How many bytes at `at` are one UTF-8 character, 0 for none. */
+static size_t character_size(const unsigned char *at)
+{
+	static const struct {
+		unsigned char mask, lead, size;
+		uint32_t least;
+	} forms[] = { { 0x80, 0x00, 1, 0 },
+		      { 0xe0, 0xc0, 2, 0x80 },
+		      { 0xf0, 0xe0, 3, 0x800 },
+		      { 0xf8, 0xf0, 4, 0x10000 } };
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		uint32_t code = at[0] & (unsigned char)~forms[i].mask;
+		size_t k = 1;
+
+		if ((at[0] & forms[i].mask) != forms[i].lead)
+			continue;
+		for (; k < forms[i].size && (at[k] & 0xc0) == 0x80; k++)
+			code = code << 6 | (at[k] & 0x3f);
+		return k == forms[i].size && code >= forms[i].least && code <= 0x10ffff &&
+				       code >> 11 != 0xd800 >> 11
+			       ? k
+			       : 0;
+	}
+	return 0;
+}
+
+void sql_bind_text(sqlite3_stmt *stmt, int number, const char *text)
+{
+	char *copy;
+
+	if (!text) {
+		sqlite3_bind_null(stmt, number);
+		return;
+	}
+	copy = sqlite3_mprintf("%s", text);
+	for (char *at = copy; at && *at;) {
+		size_t size = character_size((unsigned char *)at);
+
+		if (!size)
+			*at = '?';
+		at += size ? size : 1;
+	}
+	sqlite3_bind_text(stmt, number, copy, -1, sqlite3_free);
+}
+
+int sql_run(sqlite3_stmt *stmt)
+{
+	int r = 0;
+
+	if (sqlite3_step(stmt) != SQLITE_DONE)
+		r = sql_error(sqlite3_db_handle(stmt));
+	sqlite3_reset(stmt);
+	sqlite3_clear_bindings(stmt);
+	return r;
+}
+
+int sql_integer(sqlite3_stmt *stmt, int64_t *ret)
+{
+	int code = sqlite3_step(stmt), r = 0;
+	int64_t value = 0;
+
+	if (code == SQLITE_ROW)
+		value = sqlite3_column_int64(stmt, 0);
+	else if (code != SQLITE_DONE)
+		r = sql_error(sqlite3_db_handle(stmt));
+	sqlite3_reset(stmt);
+	sqlite3_clear_bindings(stmt);
+	if (r == 0)
+		*ret = value;
+	return r;
+}
+
+int sql_query_integer(sqlite3 *db, const char *text, int64_t *ret)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	int r = sql_prepare(db, text, &stmt);
+
+	return r < 0 ? r : sql_integer(stmt, ret);
+}

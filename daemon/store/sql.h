@@ -1,0 +1,37 @@
+/* sql.h: the few things that every part of the store does with SQLite, with errno for errors. */
+#ifndef TS_SQL_H
+#define TS_SQL_H
+
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/cleanup.h"
+
+CLEANUP_DEFINE(sqlite3_stmt, sqlite3_finalize)
+CLEANUP_DEFINE(sqlite3, sqlite3_close)
+
+/* The negative errno of the connection's last error. */
+int sql_error(sqlite3 *db);
+
+int sql_exec(sqlite3 *db, const char *text);
+int sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **ret);
+/* Statements of a table, in its order; all or none. */
+int sql_prepare_all(sqlite3 *db, const char *const *text, size_t count, sqlite3_stmt **ret);
+void sql_finalize_all(sqlite3_stmt **stmt, size_t count);
+
+/* Binds parameters 1, 2, … */
+void sql_bind_array(sqlite3_stmt *stmt, const int64_t *value, int count);
+#define sql_bind(stmt, ...)                                                                        \
+	sql_bind_array(stmt, (const int64_t[]){ __VA_ARGS__ },                                     \
+		       sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
+/* A copied string, or NULL; what is not UTF-8 becomes '?'. */
+void sql_bind_text(sqlite3_stmt *stmt, int number, const char *text);
+
+/* Runs a statement that gives no rows to its end and makes it ready for the next time. */
+int sql_run(sqlite3_stmt *stmt);
+/* The same of one that gives one integer; 0 where it gives no row or NULL. */
+int sql_integer(sqlite3_stmt *stmt, int64_t *ret);
+int sql_query_integer(sqlite3 *db, const char *text, int64_t *ret);
+
+#endif

@@ -1,0 +1,239 @@
+/* Tables: one statement or a few for each type of record.
+ * What a process held is gone with it: its live allocations leave with the row's exit time. */
+#include "daemon/store/tables.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/store/sql.h"
+
+/* Statements use ?1, ?2, … in the order of the lists given to sql_bind below. */
+#define STATEMENTS(X)                                                                              \
+	X(PROCESS, "INSERT INTO process(id, boot, pid, ns_pid, ppid, uid, started_ticks,"          \
+		   " cgroup_id, first_ns, exit_ns, exit_code, comm)"                               \
+		   " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,nullif(?10,0),iif(?10,?11,NULL),?12)"       \
+		   " ON CONFLICT(id) DO UPDATE SET pid=?3, ns_pid=?4, ppid=?5, uid=?6,"            \
+		   " started_ticks=?7, cgroup_id=?8, exit_ns=excluded.exit_ns,"                    \
+		   " exit_code=excluded.exit_code, comm=?12")                                      \
+	X(PROCESS_ALLOCATIONS, "DELETE FROM allocation WHERE process=?1")                          \
+	X(PROCESS_MEMORY, "UPDATE memory SET live_bytes=0, live_count=0 WHERE process=?1")         \
+	X(DETAIL, "UPDATE process SET command=coalesce(?2,command), user=coalesce(?3,user),"       \
+		  " cgroup=coalesce(?4,cgroup), container=coalesce(?5,container) WHERE id=?1")     \
+	X(STREAM, "INSERT OR REPLACE INTO stream(id, process, handle, context, device, tid,"       \
+		  " non_blocking, created_ns, destroyed_ns)"                                       \
+		  " VALUES(?,?,?,?,?,?,?,nullif(?,0),nullif(?,0))")                                \
+	X(ALLOCATION, "INSERT OR REPLACE INTO allocation(id, process, address, bytes, start_ns,"   \
+		      " end_ns, stack, context, tid, fn, kind, device)"                            \
+		      " VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")                                          \
+	X(FREED, "DELETE FROM allocation WHERE id=?")                                              \
+	X(MEMORY, "INSERT OR REPLACE INTO memory(process, device, kind, live_bytes, live_count,"   \
+		  " peak_bytes) VALUES(?,?,?,?,?,?)")                                              \
+	X(ROLLUP, "INSERT INTO rollup(boot, second, process, kind, fn, detail, device, stream,"    \
+		  " result, stack, freed, calls, timed, total_ns, min_ns, max_ns, bytes)"          \
+		  " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET"           \
+		  " min_ns=CASE WHEN timed=0 THEN excluded.min_ns"                                 \
+		  " WHEN excluded.timed=0 THEN min_ns ELSE min(min_ns, excluded.min_ns) END,"      \
+		  " calls=calls+excluded.calls, timed=timed+excluded.timed,"                       \
+		  " total_ns=total_ns+excluded.total_ns, max_ns=max(max_ns, excluded.max_ns),"     \
+		  " bytes=bytes+excluded.bytes")                                                   \
+	X(LOSS, "INSERT INTO loss(boot, second, process, reason, start_ns, end_ns, count)"         \
+		" VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET"                                 \
+		" start_ns=min(start_ns, excluded.start_ns), end_ns=max(end_ns, excluded.end_ns)," \
+		" count=count+excluded.count")                                                     \
+	X(STACK, "INSERT OR REPLACE INTO stack(id, process) VALUES(?,?)")                          \
+	X(STACK_FRAMES, "DELETE FROM frame WHERE stack=?")                                         \
+	X(FRAME, "INSERT INTO frame(stack, depth, address, offset, file, symbol)"                  \
+		 " VALUES(?,?,?,?,?,?)")                                                           \
+	X(TIME, "UPDATE boot SET last_ns=?2, next_process=max(next_process,?3),"                   \
+		" next_stream=max(next_stream,?4), next_allocation=max(next_allocation,?5)"        \
+		" WHERE id=?1")
+
+enum statement {
+#define X(name, text) STATEMENT_##name,
+	STATEMENTS(X)
+#undef X
+		STATEMENT_COUNT
+};
+
+static const char *const statement_text[] = {
+#define X(name, text) text,
+	STATEMENTS(X)
+#undef X
+};
+
+struct tables {
+	int64_t boot;
+	uint64_t next_process, next_stream, next_allocation;
+	sqlite3_stmt *stmt[STATEMENT_COUNT];
+};
+
+static void raise_next(uint64_t *next, uint64_t id)
+{
+	if (id >= *next)
+		*next = id + 1;
+}
+
+static int run_for(struct tables *t, enum statement number, uint64_t id)
+{
+	sql_bind(t->stmt[number], (int64_t)id);
+	return sql_run(t->stmt[number]);
+}
+
+static int write_process(struct tables *t, const void *data)
+{
+	const struct core_process *p = data;
+	char comm[TS_COMM_SIZE + 1] = "";
+	int r;
+
+	memcpy(comm, p->comm, TS_COMM_SIZE);
+	raise_next(&t->next_process, p->id);
+	sql_bind(t->stmt[STATEMENT_PROCESS], p->id, t->boot, p->pid, p->ns_pid, p->ppid, p->uid,
+		 (int64_t)p->started_ticks, (int64_t)p->cgroup, (int64_t)p->first_ns,
+		 (int64_t)p->exit_ns, p->exit_code);
+	sql_bind_text(t->stmt[STATEMENT_PROCESS], 12, comm);
+	r = sql_run(t->stmt[STATEMENT_PROCESS]);
+	if (r < 0 || !p->exit_ns)
+		return r;
+	r = run_for(t, STATEMENT_PROCESS_ALLOCATIONS, p->id);
+	return r < 0 ? r : run_for(t, STATEMENT_PROCESS_MEMORY, p->id);
+}
+
+static const char *text_at(const char *text, uint32_t offset)
+{
+	return offset ? text + offset - 1 : NULL;
+}
+
+static int write_detail(struct tables *t, const void *data)
+{
+	const struct record_detail *d = data;
+	sqlite3_stmt *stmt = t->stmt[STATEMENT_DETAIL];
+
+	sql_bind(stmt, d->process);
+	sql_bind_text(stmt, 2, text_at(d->text, d->command));
+	sql_bind_text(stmt, 3, text_at(d->text, d->user));
+	sql_bind_text(stmt, 4, text_at(d->text, d->cgroup));
+	sql_bind_text(stmt, 5, text_at(d->text, d->container));
+	return sql_run(stmt);
+}
+
+static int write_stream(struct tables *t, const void *data)
+{
+	const struct core_stream *s = data;
+
+	raise_next(&t->next_stream, s->id);
+	sql_bind(t->stmt[STATEMENT_STREAM], s->id, s->process, (int64_t)s->handle,
+		 (int64_t)s->context, s->device, s->tid, s->non_blocking, (int64_t)s->created_ns,
+		 (int64_t)s->destroyed_ns);
+	return sql_run(t->stmt[STATEMENT_STREAM]);
+}
+
+static int write_allocation(struct tables *t, const void *data)
+{
+	const struct record_allocation *record = data;
+	const struct core_allocation *a = &record->allocation;
+
+	raise_next(&t->next_allocation, a->id);
+	if (!record->live)
+		return run_for(t, STATEMENT_FREED, a->id);
+	sql_bind(t->stmt[STATEMENT_ALLOCATION], (int64_t)a->id, a->process, (int64_t)a->address,
+		 (int64_t)a->bytes, (int64_t)a->start_ns, (int64_t)a->end_ns, (int64_t)a->stack_id,
+		 (int64_t)a->context, a->tid, a->fn, a->kind, a->device);
+	return sql_run(t->stmt[STATEMENT_ALLOCATION]);
+}
+
+static int write_memory(struct tables *t, const void *data)
+{
+	const struct core_memory *m = data;
+
+	sql_bind(t->stmt[STATEMENT_MEMORY], m->process, m->device, m->kind, (int64_t)m->live_bytes,
+		 (int64_t)m->live_count, (int64_t)m->peak_bytes);
+	return sql_run(t->stmt[STATEMENT_MEMORY]);
+}
+
+static int write_rollup(struct tables *t, const void *data)
+{
+	const struct core_rollup *u = data;
+
+	sql_bind(t->stmt[STATEMENT_ROLLUP], t->boot, (int64_t)u->second, u->process, u->kind, u->fn,
+		 u->detail, u->device, u->stream, u->result, (int64_t)u->stack_id, u->freed,
+		 (int64_t)u->calls, (int64_t)u->timed, (int64_t)u->total_ns, (int64_t)u->min_ns,
+		 (int64_t)u->max_ns, (int64_t)u->bytes);
+	return sql_run(t->stmt[STATEMENT_ROLLUP]);
+}
+
+static int write_loss(struct tables *t, const void *data)
+{
+	const struct core_loss *l = data;
+
+	sql_bind(t->stmt[STATEMENT_LOSS], t->boot, (int64_t)(l->start_ns / 1000000000), l->process,
+		 l->reason, (int64_t)l->start_ns, (int64_t)l->end_ns, (int64_t)l->count);
+	return sql_run(t->stmt[STATEMENT_LOSS]);
+}
+
+static int write_stack(struct tables *t, const void *data)
+{
+	const struct record_stack *s = data;
+	const char *text = (const char *)&s->frame[s->count];
+	sqlite3_stmt *stmt = t->stmt[STATEMENT_FRAME];
+	int r = run_for(t, STATEMENT_STACK_FRAMES, s->id);
+
+	sql_bind(t->stmt[STATEMENT_STACK], (int64_t)s->id, s->process);
+	r = r < 0 ? r : sql_run(t->stmt[STATEMENT_STACK]);
+	for (uint32_t i = 0; r == 0 && i < s->count; i++) {
+		const struct record_frame *frame = &s->frame[i];
+
+		sql_bind(stmt, (int64_t)s->id, i, (int64_t)frame->address, (int64_t)frame->offset);
+		if (!frame->file)
+			sqlite3_bind_null(stmt, 4);
+		sql_bind_text(stmt, 5, text_at(text, frame->file));
+		sql_bind_text(stmt, 6, text_at(text, frame->symbol));
+		r = sql_run(stmt);
+	}
+	return r;
+}
+
+static int (*const writers[])(struct tables *t, const void *data) = {
+	[RECORD_PROCESS] = write_process, [RECORD_DETAIL] = write_detail,
+	[RECORD_STREAM] = write_stream,	  [RECORD_ALLOCATION] = write_allocation,
+	[RECORD_MEMORY] = write_memory,	  [RECORD_ROLLUP] = write_rollup,
+	[RECORD_LOSS] = write_loss,	  [RECORD_STACK] = write_stack,
+};
+
+int tables_new(sqlite3 *db, int64_t boot, struct tables **ret)
+{
+	struct tables *tables = calloc(1, sizeof(*tables));
+	int r;
+
+	if (!tables)
+		return -ENOMEM;
+	tables->boot = boot;
+	r = sql_prepare_all(db, statement_text, STATEMENT_COUNT, tables->stmt);
+	if (r < 0) {
+		free(tables);
+		return r;
+	}
+	*ret = tables;
+	return 0;
+}
+
+struct tables *tables_free(struct tables *tables)
+{
+	if (tables)
+		sql_finalize_all(tables->stmt, STATEMENT_COUNT);
+	free(tables);
+	return NULL;
+}
+
+int tables_write(struct tables *tables, enum record_type type, const void *data)
+{
+	return writers[type](tables, data);
+}
+
+int tables_write_time(struct tables *tables, uint64_t now_ns)
+{
+	sql_bind(tables->stmt[STATEMENT_TIME], tables->boot, (int64_t)now_ns,
+		 (int64_t)tables->next_process, (int64_t)tables->next_stream,
+		 (int64_t)tables->next_allocation);
+	return sql_run(tables->stmt[STATEMENT_TIME]);
+}

@@ -1,0 +1,234 @@
+/* Writer: turns of the queue into transactions, and in between the upkeep of the database.
+ * Every transaction is all or nothing; nothing is kept in memory that the next one relies on. */
+#include "daemon/store/writer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "daemon/limits.h"
+#include "daemon/store/merge.h"
+#include "daemon/store/retain.h"
+#include "daemon/store/schema.h"
+#include "daemon/store/sql.h"
+#include "daemon/store/tables.h"
+
+/* What SQLite leaves of the log once everything in it has moved to the database. */
+#define LOG_PRAGMA "PRAGMA journal_size_limit = 8388608"
+
+enum { JOB_LOG, JOB_MERGE, JOB_RETAIN, JOB_COUNT };
+
+struct writer {
+	sqlite3 *db;
+	struct sbt_codec *codec;
+	struct packer *packer;
+	struct tables *tables;
+	struct merge *merge;
+	struct retain *retain;
+	int64_t boot, page_bytes;
+	uint64_t keep_bytes;
+	char *log_path;
+	uint64_t due_ns[JOB_COUNT];
+};
+
+CLEANUP_DEFINE(struct writer, writer_close)
+
+static int open_database(struct writer *writer, const struct store_config *config)
+{
+	int r = schema_open(config->path, &writer->db);
+
+	if (r == 0)
+		r = schema_write_names(writer->db, &config->functions);
+	if (r == 0)
+		r = schema_write_boot(writer->db, config, &writer->boot);
+	if (r == 0)
+		r = sql_query_integer(writer->db, "PRAGMA page_size", &writer->page_bytes);
+	return r < 0 ? r : sql_exec(writer->db, LOG_PRAGMA);
+}
+
+static int open_parts(struct writer *writer, const struct store_config *config)
+{
+	int r = sbt_codec_new(&writer->codec);
+
+	if (r == 0)
+		r = packer_new(writer->db, writer->codec, &writer->packer);
+	if (r == 0)
+		r = tables_new(writer->db, writer->boot, &writer->tables);
+	if (r == 0)
+		r = merge_new(writer->db, writer->boot, writer->codec, writer->packer,
+			      &writer->merge);
+	return r < 0 ? r : retain_new(writer->db, writer->boot, config, &writer->retain);
+}
+
+int writer_open(const struct store_config *config, struct writer **ret)
+{
+	_cleanup_(writer_closep) struct writer *writer = calloc(1, sizeof(*writer));
+	int r;
+
+	if (!writer || asprintf(&writer->log_path, "%s-wal", config->path) < 0)
+		return -ENOMEM;
+	writer->keep_bytes = config->keep_bytes;
+	r = open_database(writer, config);
+	if (r == 0)
+		r = open_parts(writer, config);
+	if (r < 0)
+		return r;
+	*ret = TAKE(writer);
+	return 0;
+}
+
+struct writer *writer_close(struct writer *writer)
+{
+	if (!writer)
+		return NULL;
+	retain_free(writer->retain);
+	merge_free(writer->merge);
+	tables_free(writer->tables);
+	packer_free(writer->packer);
+	sbt_codec_free(writer->codec);
+	sqlite3_close(writer->db);
+	free(writer->log_path);
+	free(writer);
+	return NULL;
+}
+
+int64_t writer_boot(const struct writer *writer)
+{
+	return writer->boot;
+}
+
+/* A row that the tables refuse is left out: it must not hold up the others for ever. */
+static int write_rows(struct writer *writer, const struct batch *batch)
+{
+	struct record_cursor cursor = { 0 };
+	const struct record *record;
+
+	while ((record = batch_next_record(batch, &cursor))) {
+		int r = tables_write(writer->tables, record->type, record->data);
+
+		if (r < 0 && r != -EINVAL)
+			return r;
+	}
+	return 0;
+}
+
+static int write_drops(struct writer *writer, const struct queue_drops *drops)
+{
+	struct core_loss loss = {
+		.start_ns = drops->first_ns,
+		.end_ns = drops->last_ns,
+		.reason = LOSS_STORE,
+		.count = drops->ops,
+	};
+
+	return drops->ops ? tables_write(writer->tables, RECORD_LOSS, &loss) : 0;
+}
+
+static int write_turn(struct writer *writer, const struct queue_turn *turn,
+		      struct packer_stats *stats)
+{
+	int r = write_rows(writer, &turn->batch);
+
+	if (r == 0)
+		r = packer_write(writer->packer, writer->boot, turn->batch.first_ops, stats);
+	if (r == 0)
+		r = write_drops(writer, &turn->drops);
+	if (r == 0)
+		r = tables_write_time(writer->tables, turn->now_ns);
+	return r < 0 ? r : sql_exec(writer->db, "COMMIT");
+}
+
+int writer_write(struct writer *writer, const struct queue_turn *turn, struct packer_stats *stats)
+{
+	struct packer_stats sum = *stats;
+	int r = sql_exec(writer->db, "BEGIN IMMEDIATE");
+
+	if (r < 0)
+		return r;
+	r = write_turn(writer, turn, &sum);
+	if (r < 0)
+		sql_exec(writer->db, "ROLLBACK");
+	else
+		*stats = sum;
+	return r;
+}
+
+static uint64_t log_bytes(const struct writer *writer)
+{
+	struct stat st;
+
+	return stat(writer->log_path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+static uint64_t page_bytes(struct writer *writer)
+{
+	int64_t pages = 0;
+
+	sql_query_integer(writer->db, "PRAGMA page_count", &pages);
+	return (uint64_t)(pages * writer->page_bytes);
+}
+
+uint64_t writer_bytes(struct writer *writer)
+{
+	return page_bytes(writer) + log_bytes(writer);
+}
+
+/* SQLite empties the log by itself; a reader that stays keeps it growing. When it has grown too
+ * much, it is emptied as soon as no reader is in it, before new ones come. */
+static uint64_t log_limit(const struct writer *writer)
+{
+	uint64_t share = writer->keep_bytes / 8;
+
+	return share && share < LIMIT_STORE_WAL_BYTES ? share : LIMIT_STORE_WAL_BYTES;
+}
+
+static int log_job(struct writer *writer, uint64_t now_ns)
+{
+	if (log_bytes(writer) <= log_limit(writer))
+		return 0;
+	sqlite3_busy_timeout(writer->db, 100);
+	sqlite3_wal_checkpoint_v2(writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	sqlite3_busy_timeout(writer->db, 5000);
+	return 0;
+}
+
+static int merge_job(struct writer *writer, uint64_t now_ns)
+{
+	return merge_turn(writer->merge, now_ns);
+}
+
+static int retain_job(struct writer *writer, uint64_t now_ns)
+{
+	uint64_t log = log_bytes(writer), limit = log_limit(writer);
+
+	return retain_turn(writer->retain, now_ns,
+			   page_bytes(writer) + (log < limit ? log : limit));
+}
+
+static const struct {
+	int (*run)(struct writer *writer, uint64_t now_ns);
+	uint64_t period_ns;
+} jobs[JOB_COUNT] = {
+	[JOB_LOG] = { log_job, 1000000000 },
+	[JOB_MERGE] = { merge_job, 2000000000 },
+	[JOB_RETAIN] = { retain_job, 2000000000 },
+};
+
+int writer_upkeep(struct writer *writer, uint64_t now_ns)
+{
+	int more = 0;
+
+	for (int i = 0; i < JOB_COUNT; i++) {
+		int r;
+
+		if (now_ns < writer->due_ns[i])
+			continue;
+		r = jobs[i].run(writer, now_ns);
+		if (r > 0)
+			more = 1;
+		else
+			writer->due_ns[i] = now_ns + jobs[i].period_ns;
+	}
+	return more;
+}

@@ -1,0 +1,320 @@
+/* The store's tables: what is added is there, what the former daemon knew comes back, and files
+ * that are not ours are left alone. */
+#include <sys/stat.h>
+
+#include "tests/unit/store_fixture.h"
+
+static void a_committed_op_can_be_selected(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t seed = 1;
+	struct op op = fixture_launch(7, 3, 5 * SECOND_NS, &seed);
+	struct store_stats stats;
+
+	assert_int_equal(fixture_open(f), 0);
+	store_add_op(f->store, &op);
+	stats = fixture_commit(f, 6 * SECOND_NS);
+	assert_int_equal(stats.ops_written, 1);
+	assert_int_equal(stats.chunks, 1);
+	assert_true(stats.database_bytes > 0);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), 1);
+	assert_int_equal(fixture_ask(f, "SELECT start_ns FROM op WHERE kind='launch' AND"
+					" fn='cuLaunchKernel' AND process=7 AND stream=3"),
+			 5 * SECOND_NS);
+}
+
+static const struct core_process process = {
+	.id = 4,
+	.pid = 1234,
+	.ns_pid = 12,
+	.ppid = 1,
+	.uid = 1000,
+	.started_ticks = 77,
+	.cgroup = 99,
+	.first_ns = 3 * SECOND_NS,
+	.comm = "0123456789abcdef", /* without its 0 */
+};
+
+static const struct core_allocation allocation = {
+	.id = 41,
+	.address = 0x7f0000000000,
+	.bytes = 4096,
+	.process = 4,
+	.fn = 2,
+	.kind = MEMORY_DEVICE,
+};
+
+static void add_process_with_belongings(struct store *store)
+{
+	struct core_allocation freed = allocation;
+
+	store_add_process(store, &process);
+	store_add_process_detail(store, 4,
+				 &(struct store_process_detail){ .command = "python train.py",
+								 .user = "ann\xff",
+								 .container = "c0ffee" });
+	store_add_stream(store, &(struct core_stream){ .id = 8, .process = 4, .handle = 0xabc });
+	store_add_stream(
+		store,
+		&(struct core_stream){ .id = 9, .process = 4, .created_ns = 5, .destroyed_ns = 6 });
+	store_add_allocation(store, &allocation, true);
+	freed.id = 42;
+	store_add_allocation(store, &freed, true);
+	store_add_allocation(store, &freed, false);
+	store_add_memory(store, &(struct core_memory){ .process = 4,
+						       .kind = MEMORY_DEVICE,
+						       .live_bytes = 4096,
+						       .live_count = 1,
+						       .peak_bytes = 8192 });
+	store_add_stack(store, 0xfedcba9876543210, 4,
+			(struct store_frame[]){ { 0x1000, 0x10, "/lib/libcuda.so.1", "cuMemAlloc" },
+						{ 0x2000, 0, NULL, NULL } },
+			2);
+}
+
+static void rows_say_what_was_added(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_process_with_belongings(f->store);
+	fixture_commit(f, 6 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM process WHERE id=4 AND pid=1234 AND"
+					" comm='0123456789abcdef' AND command='python train.py' AND"
+					" user='ann?' AND container='c0ffee' AND cgroup IS NULL AND"
+					" exit_ns IS NULL AND uid=1000"),
+			 1);
+	assert_int_equal(fixture_ask(f, "SELECT id FROM stream WHERE destroyed_ns IS NULL"), 8);
+	assert_int_equal(fixture_ask(f, "SELECT sum(id) FROM allocation"), 41);
+	assert_int_equal(fixture_ask(f, "SELECT peak_bytes FROM memory WHERE process=4"), 8192);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM frame JOIN stack ON stack.id=stack"
+					" WHERE process=4 AND (depth=0 AND symbol='cuMemAlloc' OR"
+					" depth=1 AND symbol IS NULL AND file IS NULL)"),
+			 2);
+}
+
+static void the_end_of_a_process_takes_its_allocations(void **state)
+{
+	struct fixture *f = *state;
+	struct core_process ended = process;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_process_with_belongings(f->store);
+	fixture_commit(f, 6 * SECOND_NS);
+	ended.exit_ns = 7 * SECOND_NS;
+	ended.exit_code = 9;
+	store_add_process(f->store, &ended);
+	fixture_commit(f, 8 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM allocation"), 0);
+	assert_int_equal(fixture_ask(f, "SELECT live_bytes FROM memory WHERE process=4"), 0);
+	assert_int_equal(fixture_ask(f, "SELECT exit_code FROM process WHERE id=4 AND"
+					" command='python train.py'"),
+			 9);
+}
+
+static void rollups_of_the_same_calls_add_up(void **state)
+{
+	struct fixture *f = *state;
+	struct core_rollup rollup = { .second = 5,
+				      .process = 4,
+				      .kind = OP_SYNC,
+				      .fn = 5,
+				      .device = -1,
+				      .calls = 3,
+				      .timed = 2,
+				      .total_ns = 50,
+				      .min_ns = 20,
+				      .max_ns = 30,
+				      .bytes = 7 };
+
+	assert_int_equal(fixture_open(f), 0);
+	store_add_rollup(f->store, &rollup);
+	rollup.min_ns = 10;
+	store_add_rollup(f->store, &rollup);
+	rollup.timed = rollup.min_ns = rollup.max_ns = rollup.total_ns = 0;
+	store_add_rollup(f->store, &rollup);
+	rollup.result = 2;
+	store_add_rollup(f->store, &rollup);
+	fixture_commit(f, 6 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM rollup"), 2);
+	assert_int_equal(fixture_ask(f, "SELECT calls=9 AND timed=4 AND total_ns=100 AND min_ns=10"
+					" AND max_ns=30 AND bytes=21 FROM rollup WHERE result=0"),
+			 1);
+}
+
+static void losses_of_a_second_add_up(void **state)
+{
+	struct fixture *f = *state;
+	struct core_loss loss = { .start_ns = 5 * SECOND_NS,
+				  .end_ns = 5 * SECOND_NS + 10,
+				  .reason = LOSS_RING_FULL,
+				  .count = 3 };
+
+	assert_int_equal(fixture_open(f), 0);
+	store_add_loss(f->store, &loss);
+	loss.end_ns += 10;
+	store_add_loss(f->store, &loss);
+	fixture_commit(f, 6 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count FROM loss JOIN loss_reason r ON r.id=reason"
+					" WHERE name='ring-full' AND end_ns - start_ns = 20"),
+			 6);
+}
+
+static void count_process(void *data, const struct core_process *p)
+{
+	assert_memory_equal(p, &process, sizeof(process));
+	++*(int *)data;
+}
+
+static void a_new_daemon_goes_on_where_the_old_one_ended(void **state)
+{
+	struct fixture *f = *state;
+	struct store_resume resume;
+	int count = 0;
+
+	assert_int_equal(fixture_open(f), 0);
+	assert_int_equal(store_resume(f->store, &resume), 0);
+	assert_int_equal(resume.last_ns, 0);
+	assert_int_equal(resume.next_process, 1);
+	add_process_with_belongings(f->store);
+	fixture_commit(f, 6 * SECOND_NS);
+	f->store = store_free(f->store);
+
+	assert_int_equal(fixture_open(f), 0);
+	assert_int_equal(store_resume(f->store, &resume), 0);
+	assert_int_equal(resume.last_ns, 6 * SECOND_NS);
+	assert_int_equal(resume.next_process, 5);
+	assert_int_equal(resume.next_stream, 10);
+	assert_int_equal(resume.next_allocation, 43);
+	assert_int_equal(store_resume_processes(f->store, count_process, &count), 0);
+	assert_int_equal(count, 1);
+}
+
+static void another_boot_resumes_ids_and_nothing_else(void **state)
+{
+	struct fixture *f = *state;
+	struct store_resume resume;
+	int count = 0;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_process_with_belongings(f->store);
+	fixture_commit(f, 6 * SECOND_NS);
+	f->store = store_free(f->store);
+	f->config.boot_id = "second-boot";
+
+	assert_int_equal(fixture_open(f), 0);
+	assert_int_equal(store_resume(f->store, &resume), 0);
+	assert_int_equal(resume.last_ns, 0);
+	assert_int_equal(resume.next_process, 5);
+	assert_int_equal(store_resume_processes(f->store, count_process, &count), 0);
+	assert_int_equal(count, 0);
+}
+
+static void an_idle_store_still_says_that_it_was_there(void **state)
+{
+	struct fixture *f = *state;
+	struct store_resume resume;
+
+	assert_int_equal(fixture_open(f), 0);
+	fixture_commit(f, 5 * SECOND_NS);
+	fixture_commit(f, 60 * SECOND_NS);
+	assert_int_equal(store_resume(f->store, &resume), 0);
+	assert_int_equal(resume.last_ns, 60 * SECOND_NS);
+}
+
+static void write_with_sqlite(const char *path, const char *sql)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+}
+
+static void a_newer_schema_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(fixture_open(f), 0);
+	f->store = store_free(f->store);
+	write_with_sqlite(f->path, "PRAGMA user_version = 999");
+	assert_int_equal(fixture_open(f), -EPROTO);
+	assert_null(f->store);
+}
+
+static void someone_elses_database_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	write_with_sqlite(f->path, "CREATE TABLE mine(x)");
+	assert_int_equal(fixture_open(f), -EBADMSG);
+}
+
+static void a_file_that_is_no_database_is_left_as_it_is(void **state)
+{
+	struct fixture *f = *state;
+	char line[64] = "";
+	FILE *file = fopen(f->path, "w");
+
+	for (int i = 0; i < 1000; i++)
+		fputs("this is no database\n", file);
+	fclose(file);
+	assert_int_equal(fixture_open(f), -EBADMSG);
+	file = fopen(f->path, "r");
+	assert_non_null(fgets(line, sizeof(line), file));
+	assert_string_equal(line, "this is no database\n");
+	fclose(file);
+}
+
+static void a_directory_that_is_not_there_is_an_error(void **state)
+{
+	struct fixture *f = *state;
+
+	f->config.path = "/nonexistent/store.db";
+	assert_int_equal(fixture_open(f), -ENOENT);
+}
+
+static void a_reader_can_write_nothing(void **state)
+{
+	static const char *const attempts[] = {
+		"DELETE FROM boot",
+		"PRAGMA query_only=0; DELETE FROM boot",
+		"PRAGMA writable_schema=1; DELETE FROM sqlite_schema",
+		"INSERT INTO op(process) VALUES(1)",
+		"CREATE TABLE x(y)",
+		"ATTACH '/tmp/ts-store-attached.db' AS other",
+	};
+	struct fixture *f = *state;
+	sqlite3 *db;
+
+	assert_int_equal(fixture_open(f), 0);
+	assert_int_equal(store_reader_open(f->path, &db), 0);
+	for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++)
+		assert_int_not_equal(sqlite3_exec(db, attempts[i], NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(ask(db, "SELECT count(*) FROM boot"), 1);
+	assert_true(ask(db, "SELECT now_ns()") > 0);
+	sqlite3_close(db);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_committed_op_can_be_selected),
+		TEST(rows_say_what_was_added),
+		TEST(the_end_of_a_process_takes_its_allocations),
+		TEST(rollups_of_the_same_calls_add_up),
+		TEST(losses_of_a_second_add_up),
+		TEST(a_new_daemon_goes_on_where_the_old_one_ended),
+		TEST(another_boot_resumes_ids_and_nothing_else),
+		TEST(an_idle_store_still_says_that_it_was_there),
+		TEST(a_newer_schema_is_refused),
+		TEST(someone_elses_database_is_refused),
+		TEST(a_file_that_is_no_database_is_left_as_it_is),
+		TEST(a_directory_that_is_not_there_is_an_error),
+		TEST(a_reader_can_write_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
