@@ -5,7 +5,7 @@
 
 #define LENGTH_MAX 32
 
-unsigned int distance(const char *a, const char *b)
+unsigned int distance_between(const char *a, const char *b)
 {
 	unsigned int row[LENGTH_MAX], above_left, above;
 	size_t a_length = strlen(a), b_length = strlen(b);
@@ -34,5 +34,6 @@ bool distance_near(const char *typed, const char *name)
 {
 	size_t length = strlen(typed);
 
-	return distance(typed, name) <= 2 || (length >= 2 && strncmp(typed, name, length) == 0);
+	return distance_between(typed, name) <= 2 ||
+	       (length >= 2 && strncmp(typed, name, length) == 0);
 }

@@ -6,7 +6,7 @@
 
 /* Insertions, deletions and replacements from one to the other, at most 32 (also for names of 32
  * bytes and more). */
-unsigned int distance(const char *a, const char *b);
+unsigned int distance_between(const char *a, const char *b);
 
 /* Near enough to have been meant. */
 bool distance_near(const char *typed, const char *name);

@@ -1,0 +1,172 @@
+/* Query: dispatches a request, and answers those for the query table. */
+#include "daemon/query/query.h"
+
+#include <errno.h>
+
+#include "daemon/limits.h"
+#include "daemon/query/answer.h"
+#include "daemon/store/sql.h"
+
+#define MIN_AGE_NS 60000000000ull /* of leaks, where none is given */
+#define T(type)	   TRACESMITH__V1__COLUMNS__TYPE__##type
+
+static int find(struct answer *answer, const char *name, const struct query **ret)
+{
+	const char *near;
+
+	*ret = query_find(name);
+	if (*ret)
+		return 0;
+	near = query_near(name);
+	if (near)
+		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+				   "There is no query '%s', did you mean '%s'? 'tsctl query list' "
+				   "shows all",
+				   name, near);
+	return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+			   "There is no query '%s': 'tsctl query list' shows all", name);
+}
+
+static int check_options(struct answer *answer, const struct query *query,
+			 const Tracesmith__V1__QueryRequest *request)
+{
+	const struct {
+		bool given;
+		uint32_t option;
+		const char *name;
+	} checks[] = {
+		{ request->pid, QUERY_PID, "--pid" },
+		{ request->since_ns, QUERY_WINDOW, "--since" },
+		{ request->until_ns, QUERY_WINDOW, "--until" },
+		{ request->min_age_ns, QUERY_MIN_AGE, "--min-age" },
+		{ request->stream, QUERY_STREAM, "--stream" },
+		{ request->device_given_case, QUERY_DEVICE, "--device" },
+	};
+	char text[QUERY_OPTIONS_TEXT_MAX];
+
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		if (!checks[i].given || (query->options & checks[i].option))
+			continue;
+		query_options_text(query, text);
+		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+				   "The query '%s' takes no %s, only %s", query->name,
+				   checks[i].name, text);
+	}
+	if (request->since_ns && request->until_ns && request->since_ns > request->until_ns)
+		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+				   "The window ends before it begins: see --since and --until");
+	return 0;
+}
+
+static void set_window(struct answer *answer, const struct query *query,
+		       const Tracesmith__V1__QueryRequest *request)
+{
+	struct answer_window *window = &answer->window;
+
+	window->pid = request->pid;
+	if (request->until_ns && request->until_ns < answer->now_ns)
+		window->until_ns = request->until_ns;
+	if (request->since_ns)
+		window->since_ns = request->since_ns;
+	else if (query->window_ns && query->window_ns < window->until_ns)
+		window->since_ns = window->until_ns - query->window_ns;
+}
+
+static uint64_t limit_of(const struct query *query, uint64_t wanted)
+{
+	uint64_t limit = wanted ? wanted : query->limit;
+
+	return limit < LIMIT_QUERY_ROWS ? limit : LIMIT_QUERY_ROWS;
+}
+
+static void bind(const struct answer *answer, sqlite3_stmt *stmt,
+		 const Tracesmith__V1__QueryRequest *request, uint64_t limit)
+{
+	const struct answer_window *window = &answer->window;
+
+	answer_bind(stmt, ":boot", true, answer->boot);
+	answer_bind(stmt, ":now", true, answer->now_ns);
+	answer_bind(stmt, ":since", true, window->since_ns);
+	answer_bind(stmt, ":until", true, window->until_ns);
+	answer_bind(stmt, ":pid", window->pid, window->pid);
+	answer_bind(stmt, ":stream", request->stream, request->stream);
+	answer_bind(stmt, ":device", request->device_given_case, request->device);
+	answer_bind(stmt, ":min_age", true, request->min_age_ns ? request->min_age_ns : MIN_AGE_NS);
+	/* One more, to know whether there are more. */
+	answer_bind(stmt, ":limit", true, limit + 1);
+}
+
+int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	const struct query *query;
+	uint64_t limit;
+	bool truncated = false;
+	int r = find(answer, request->name, &query);
+
+	if (r == 0)
+		r = check_options(answer, query, request);
+	if (r == 0)
+		r = answer_check_pid(answer, request->pid);
+	if (r == 0)
+		r = answer_prepare(answer, query->sql, &stmt);
+	if (r < 0)
+		return r;
+	limit = limit_of(query, request->limit);
+	set_window(answer, query, request);
+	bind(answer, stmt, request, limit);
+	r = answer_columns(answer, query->column, sqlite3_column_count(stmt));
+	if (r == 0)
+		r = answer_rows(answer, stmt, sqlite3_step(stmt), query->column, limit, &truncated);
+	return r < 0 ? r : answer_done(answer, truncated);
+}
+
+static int run_list(struct answer *answer)
+{
+	static const struct query_column columns[] = {
+		{ "name", T(TEXT) },
+		{ "text", T(TEXT) },
+		{ "options", T(TEXT) },
+	};
+	char options[QUERY_OPTIONS_TEXT_MAX];
+	int r = answer_columns(answer, columns, 3);
+
+	for (const struct query *query = query_table; r == 0 && query->name; query++) {
+		query_options_text(query, options);
+		r = answer_texts(answer, (const char *const[]){ query->name, query->text, options },
+				 3);
+	}
+	return r < 0 ? r : answer_done(answer, false);
+}
+
+static int dispatch(struct answer *answer, const Tracesmith__V1__Request *request)
+{
+	switch (request->body_case) {
+	case TRACESMITH__V1__REQUEST__BODY_QUERY:
+		return run_query(answer, request->query);
+	case TRACESMITH__V1__REQUEST__BODY_SQL:
+		return run_sql(answer, request->sql);
+	case TRACESMITH__V1__REQUEST__BODY_EXPORT:
+		return run_export(answer, request->export);
+	case TRACESMITH__V1__REQUEST__BODY_LIST:
+		return run_list(answer);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+void query_run(const struct query_job *job)
+{
+	struct answer answer;
+	int r = answer_open(&answer, job);
+
+	if (r == 0)
+		r = dispatch(&answer, job->request);
+	if (r == -ENOMEM)
+		answer_fail(&answer, TRACESMITH__V1__ERROR__CODE__INTERNAL,
+			    "tracesmithd ran out of memory over this request");
+	else if (r < 0 && r != -ECANCELED)
+		answer_fail(&answer, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE,
+			    "The database cannot be read");
+	answer_close(&answer);
+}

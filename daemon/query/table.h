@@ -1,0 +1,43 @@
+/* table.h: the queries there are, one row each. */
+#ifndef TS_QUERY_TABLE_H
+#define TS_QUERY_TABLE_H
+
+#include <stdint.h>
+
+#include "proto/control.pb-c.h"
+
+enum query_option {
+	QUERY_PID = 1 << 0,
+	QUERY_WINDOW = 1 << 1, /* since, until */
+	QUERY_MIN_AGE = 1 << 2,
+	QUERY_STREAM = 1 << 3,
+	QUERY_DEVICE = 1 << 4,
+};
+
+struct query_column {
+	const char *name;
+	Tracesmith__V1__Columns__Type type;
+};
+
+/* Parameters of the SQL: :boot (id of the boot row), :now, :since and :until (in nanoseconds,
+ * never NULL), :pid, :stream and :device (NULL: all), :min_age, and :limit, which it must obey.
+ * A STACK column is a stack id; 0 and NULL are none. */
+struct query {
+	const char *name, *text;
+	uint32_t options;   /* enum query_option */
+	uint64_t window_ns; /* how far it looks back by default, 0: to the start of the boot */
+	uint64_t limit;	    /* rows by default */
+	const struct query_column *column; /* ends with a column without name */
+	const char *sql;
+};
+
+extern const struct query query_table[]; /* ends with a row without name */
+
+const struct query *query_find(const char *name);
+/* The name that may have been meant, or NULL. */
+const char *query_near(const char *name);
+/* The names of its options, as tsctl takes them, into `out`. */
+#define QUERY_OPTIONS_TEXT_MAX 96
+void query_options_text(const struct query *query, char *out);
+
+#endif
