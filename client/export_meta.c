@@ -174,8 +174,8 @@ static const struct export_text *frame_name(struct export_meta *meta,
 	return text_get(meta, name);
 }
 
-static const struct export_frame *frame_get(struct export_meta *meta,
-					    const struct export_frame_source *source)
+const struct export_frame *export_meta_frame(struct export_meta *meta,
+					     const struct export_frame_source *source)
 {
 	const char *path = source->file && *source->file ? source->file : "[unknown]";
 	uint64_t offset = source->file ? source->offset : source->address;
@@ -198,22 +198,15 @@ static const struct export_frame *frame_get(struct export_meta *meta,
 }
 
 int export_meta_add_stack(struct export_meta *meta, uint64_t id,
-			  const struct export_frame_source *frame, uint32_t count)
+			  const struct export_frame *const *frame, uint32_t count)
 {
-	struct export_stack *stack;
+	struct export_stack *stack = arena_get(meta, sizeof(*stack) + count * sizeof(frame[0]));
 
-	if (count > TS_STACK_FRAMES_MAX)
-		count = TS_STACK_FRAMES_MAX;
-	stack = arena_get(meta, sizeof(*stack) + count * sizeof(stack->frame[0]));
 	if (!stack)
 		return -ENOMEM;
-	stack->count = count;
-	for (uint32_t i = 0; i < count; i++) {
-		stack->frame[i] = frame_get(meta, &frame[i]);
-		if (!stack->frame[i])
-			return -ENOMEM;
-	}
 	stack->number = ++meta->stack_count;
+	stack->count = count;
+	memcpy(stack->frame, frame, count * sizeof(frame[0]));
 	return map_put(&meta->stack, (struct map_key){ id, 0 }, stack);
 }
 

@@ -77,12 +77,15 @@ int export_meta_add_function(struct export_meta *meta, uint16_t fn, const char *
 int export_meta_add_loss(struct export_meta *meta, const struct export_loss *loss,
 			 const char *name);
 
+/* Where it has no symbol, or no file, a frame is called by what there is. */
 struct export_frame_source {
 	const char *symbol, *file;
 	uint64_t offset, address;
 };
+const struct export_frame *export_meta_frame(struct export_meta *meta,
+					     const struct export_frame_source *source);
 int export_meta_add_stack(struct export_meta *meta, uint64_t id,
-			  const struct export_frame_source *frame, uint32_t count);
+			  const struct export_frame *const *frame, uint32_t count);
 
 /* NULL: not known. */
 const struct export_process *export_meta_process(const struct export_meta *meta, uint32_t id);

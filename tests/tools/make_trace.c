@@ -47,6 +47,7 @@ static int put(struct export_meta *meta)
 		  .process = TRAIN },
 	};
 	static const char *const reasons[] = { "ring-full", "ring-full", "gap", "unread" };
+	const struct export_frame *stack[COUNT(frames)];
 	int r = 0;
 
 	meta->wall_offset_ns = 1700000000 * (int64_t)SECOND;
@@ -56,7 +57,9 @@ static int put(struct export_meta *meta)
 		r |= export_meta_add_stream(meta, &streams[i]);
 	for (size_t i = 0; i < COUNT(losses); i++)
 		r |= export_meta_add_loss(meta, &losses[i], reasons[i]);
-	r |= export_meta_add_stack(meta, STACK, frames, COUNT(frames));
+	for (size_t i = 0; i < COUNT(frames); i++)
+		stack[i] = export_meta_frame(meta, &frames[i]);
+	r |= export_meta_add_stack(meta, STACK, stack, COUNT(stack));
 	r |= export_meta_add_process(meta, TRAIN, 4242, "train",
 				     "train --name \"a\\b\"\t\xff\xc3\xa4 \x1b[31m");
 	r |= export_meta_add_process(meta, SERVE, 5151, "serve", NULL);

@@ -1,0 +1,246 @@
+/* Export load: each kind of metadata is one SQL statement and a function for its rows.
+ * Stacks come frame by frame and in pages, since an answer has a row limit; one may begin in a page
+ * and end in the next. */
+#include "client/export_load.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/command.h"
+
+#define SQL_BYTES   1024
+#define WHERE_BYTES 128
+#define PAGE_ROWS   200000
+
+struct load {
+	struct link *link;
+	struct export_meta *meta;
+	uint32_t pid;
+	uint64_t since_ns, until_ns;
+	uint64_t rows;	      /* of the last statement */
+	int64_t stack, depth; /* of the last frame */
+	uint32_t frame_count;
+	const struct export_frame *frame[TS_STACK_FRAMES_MAX];
+};
+
+static int64_t integer(const Tracesmith__V1__Value *value)
+{
+	return value->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER ? value->integer : 0;
+}
+
+static const char *text(const Tracesmith__V1__Value *value)
+{
+	return value->value_case == TRACESMITH__V1__VALUE__VALUE_TEXT ? value->text : NULL;
+}
+
+static int take_process(struct load *load, Tracesmith__V1__Value *const *value)
+{
+	return export_meta_add_process(load->meta, integer(value[0]), integer(value[1]),
+				       text(value[2]), text(value[3]));
+}
+
+static int take_stream(struct load *load, Tracesmith__V1__Value *const *value)
+{
+	struct export_stream stream = {
+		.id = integer(value[0]),
+		.process = integer(value[1]),
+		.handle = integer(value[2]),
+		.tid = integer(value[3]),
+		.device = integer(value[4]),
+	};
+
+	return export_meta_add_stream(load->meta, &stream);
+}
+
+static int take_function(struct load *load, Tracesmith__V1__Value *const *value)
+{
+	const char *name = text(value[1]);
+
+	return name ? export_meta_add_function(load->meta, integer(value[0]), name) : -EPROTO;
+}
+
+static int take_loss(struct load *load, Tracesmith__V1__Value *const *value)
+{
+	struct export_loss loss = {
+		.start_ns = integer(value[0]),
+		.end_ns = integer(value[1]),
+		.process = integer(value[2]),
+		.reason = integer(value[3]),
+		.count = integer(value[5]),
+	};
+	const char *name = text(value[4]);
+
+	return export_meta_add_loss(load->meta, &loss, name ? name : "unknown");
+}
+
+static int end_stack(struct load *load)
+{
+	int r = load->frame_count == 0 ? 0
+				       : export_meta_add_stack(load->meta, load->stack, load->frame,
+							       load->frame_count);
+
+	load->frame_count = 0;
+	return r;
+}
+
+static int take_frame(struct load *load, Tracesmith__V1__Value *const *value)
+{
+	struct export_frame_source source = {
+		.symbol = text(value[2]),
+		.file = text(value[3]),
+		.offset = integer(value[4]),
+		.address = integer(value[5]),
+	};
+	int64_t stack = integer(value[0]);
+	int r = stack == load->stack ? 0 : end_stack(load);
+
+	if (r < 0)
+		return r;
+	load->stack = stack;
+	load->depth = integer(value[1]);
+	if (load->frame_count == TS_STACK_FRAMES_MAX)
+		return 0;
+	load->frame[load->frame_count] = export_meta_frame(load->meta, &source);
+	return load->frame[load->frame_count++] ? 0 : -ENOMEM;
+}
+
+struct statement {
+	uint32_t columns;
+	int (*take)(struct load *load, Tracesmith__V1__Value *const *value);
+};
+
+static int take_rows(struct load *load, const struct statement *statement,
+		     const Tracesmith__V1__Rows *rows)
+{
+	for (size_t i = 0; i < rows->n_row; i++) {
+		int r;
+
+		if (rows->row[i]->n_value != statement->columns)
+			return -EPROTO;
+		r = statement->take(load, rows->row[i]->value);
+		if (r < 0)
+			return r;
+		load->rows++;
+	}
+	return 0;
+}
+
+static int run(struct load *load, const struct statement *statement, const char *sql)
+{
+	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	int more, r;
+
+	body.text = (char *)sql;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
+	request.sql = &body;
+	load->rows = 0;
+	r = link_send(load->link, &request);
+	if (r < 0)
+		return r;
+	do {
+		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+		more = link_next(load->link, &reply);
+		if (more < 0)
+			return more;
+		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
+			r = take_rows(load, statement, reply->rows);
+		if (r < 0) {
+			complain("Cannot make sense of the daemon's answer: %s", strerror(-r));
+			return r;
+		}
+	} while (more);
+	return 0;
+}
+
+/* The processes that are wanted, of this boot. */
+static const char *processes(const struct load *load, char where[WHERE_BYTES])
+{
+	int length = snprintf(where, WHERE_BYTES,
+			      "(SELECT id FROM process WHERE boot = (SELECT max(id) FROM boot)");
+
+	if (load->pid != 0)
+		length += snprintf(where + length, WHERE_BYTES - length, " AND pid = %" PRIu32,
+				   load->pid);
+	snprintf(where + length, WHERE_BYTES - length, ")");
+	return where;
+}
+
+static int load_names(struct load *load)
+{
+	static const struct statement process = { 4, take_process }, stream = { 5, take_stream },
+				      function = { 2, take_function };
+	char sql[SQL_BYTES], where[WHERE_BYTES];
+	int r;
+
+	snprintf(sql, sizeof(sql), "SELECT id, pid, comm, command FROM process WHERE id IN %s",
+		 processes(load, where));
+	r = run(load, &process, sql);
+	if (r < 0)
+		return r;
+	snprintf(sql, sizeof(sql),
+		 "SELECT id, process, handle, tid, device FROM stream WHERE process IN %s",
+		 processes(load, where));
+	r = run(load, &stream, sql);
+	return r < 0 ? r : run(load, &function, "SELECT id, name FROM function");
+}
+
+static int load_stacks(struct load *load)
+{
+	static const struct statement frame = { 6, take_frame };
+	char sql[SQL_BYTES], where[WHERE_BYTES];
+	int r;
+
+	load->stack = INT64_MIN;
+	load->depth = -1;
+	do {
+		snprintf(sql, sizeof(sql),
+			 "SELECT stack, depth, symbol, file, offset, address FROM frame"
+			 " WHERE (stack, depth) > (%" PRId64 ", %" PRId64 ")"
+			 " AND stack IN (SELECT id FROM stack WHERE process IN %s)"
+			 " ORDER BY stack, depth LIMIT %d",
+			 load->stack + (load->stack == INT64_MIN), load->depth,
+			 processes(load, where), PAGE_ROWS);
+		r = run(load, &frame, sql);
+		if (r < 0)
+			return r;
+	} while (load->rows == PAGE_ROWS);
+	return end_stack(load);
+}
+
+static int load_losses(struct load *load)
+{
+	static const struct statement loss = { 6, take_loss };
+	char sql[SQL_BYTES], where[WHERE_BYTES];
+
+	snprintf(sql, sizeof(sql),
+		 "SELECT l.start_ns, l.end_ns, l.process, l.reason, r.name, l.count FROM loss l"
+		 " LEFT JOIN loss_reason r ON r.id = l.reason"
+		 " WHERE l.boot = (SELECT max(id) FROM boot) AND l.end_ns >= %" PRIu64
+		 " AND l.start_ns < %" PRIu64 " AND (l.process = 0 OR l.process IN %s)"
+		 " ORDER BY l.start_ns",
+		 load->since_ns, load->until_ns, processes(load, where));
+	return run(load, &loss, sql);
+}
+
+int export_load(struct link *link, uint32_t pid, uint64_t since_ns, uint64_t until_ns,
+		struct export_meta **ret)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = NULL;
+	struct load load = { .link = link, .pid = pid, .since_ns = since_ns, .until_ns = until_ns };
+	int r;
+
+	r = export_meta_new(&meta);
+	if (r < 0)
+		return complain("Not enough memory"), r;
+	load.meta = meta;
+	meta->wall_offset_ns = link_hello(link)->wall_offset_ns;
+	if ((r = load_names(&load)) < 0 || (r = load_stacks(&load)) < 0 ||
+	    (r = load_losses(&load)) < 0)
+		return r;
+	*ret = TAKE(meta);
+	return 0;
+}
