@@ -1,0 +1,110 @@
+"""The .deb installs in a clean Debian, is enabled, works, upgrades, and leaves nothing behind."""
+
+import shutil
+import subprocess
+import unittest
+
+import tracesmith
+from container import BUILD, Container, debian, require, run
+
+# What the system itself writes as packages come and go.
+NOT_OURS = r"^/(dev|proc|run|sys|test|tmp|root|var/cache|var/lib/(dpkg|apt|systemd)|var/log|var/tmp)(/|$)|^/etc/[a-z]*-?$"
+
+INSTALLED = """
+systemctl is-enabled tracesmithd.service tracesmith-control.socket tracesmith-inject.socket
+wait_for systemctl is-active tracesmithd.service
+systemctl status --no-pager tracesmithd.service
+tsctl status
+
+# Its user's files, for nobody else.
+test "$(stat -c %U:%a /var/lib/tracesmith)" = tracesmith:700
+test "$(stat -c %U:%G:%a /run/tracesmith/control.sock)" = root:tracesmith:660
+
+# A process of another user, with a library that only that user may see.
+cat >/test/trace <<'END'
+setpriv --reuid nobody --regid nogroup --clear-groups env LD_LIBRARY_PATH=/opt/fake/lib \\
+	/opt/fake/workload/leak --seconds 3
+END
+bash /test/trace &
+wait_for "tsctl query leaks --json --min-age 0s | grep -q leaky_cache_insert"
+wait
+
+# Members of the group may ask, others are told what to do.
+useradd -G tracesmith member
+useradd stranger
+setpriv --reuid member --regid member --init-groups tsctl version
+setpriv --reuid member --regid member --init-groups tsctl ps
+! setpriv --reuid stranger --regid stranger --init-groups tsctl ps 2>/test/refused
+grep -q "group" /test/refused
+userdel member
+userdel stranger
+"""
+
+REMOVED = """
+# An upgrade keeps the sockets and starts the new daemon.
+before=$(systemctl show -P MainPID tracesmithd.service)
+dpkg -i /root/tracesmith.deb
+wait_for systemctl is-active tracesmithd.service
+test "$before" != "$(systemctl show -P MainPID tracesmithd.service)"
+tsctl version
+
+dpkg -r tracesmith
+! systemctl is-active tracesmithd.service
+test ! -e /run/tracesmith/control.sock
+test -e /etc/tracesmith/tracesmithd.conf
+test -e /var/lib/tracesmith
+
+dpkg -i /root/tracesmith.deb
+wait_for systemctl is-active tracesmithd.service
+tsctl version
+
+dpkg -P tracesmith
+! getent passwd tracesmith
+! getent group tracesmith
+test ! -e /run/tracesmith
+! systemctl cat tracesmithd.service
+systemctl --failed --no-legend | grep tracesmith && exit 1
+true
+"""
+
+
+def tree(root):
+    listed = subprocess.run(
+        f"cd {root} && find . -xdev | sed 's,^[.],,' | grep -Ev '{NOT_OURS}' | sort",
+        shell=True, stdout=subprocess.PIPE, text=True, check=True)
+    return set(listed.stdout.splitlines())
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        run("cpack", "-B", f"{BUILD}/package", cwd=BUILD)
+        cls.deb = run("sh", "-c", f"ls -t {BUILD}/package/*.deb | head -n 1").strip()
+
+    def test_lintian_finds_nothing(self):
+        found = subprocess.run(["lintian", "--allow-root", "--fail-on=error,warning", self.deb],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               check=False)
+        self.assertEqual(found.returncode, 0, found.stdout)
+
+    def test_clean_machine_install_use_upgrade_remove_purge(self):
+        with Container(debian()) as box:
+            shutil.copy(self.deb, box.root / "root/tracesmith.deb")
+            box.add_fake()
+            # What it depends on first, so that the difference is the package alone.
+            box.chroot("apt-get -q update; apt-get -qy --no-install-recommends install "
+                       "/root/tracesmith.deb; dpkg -P tracesmith")
+            before = tree(box.root)
+            box.chroot("dpkg -i /root/tracesmith.deb")
+            self.assertGreater(len(tree(box.root) - before), 10)
+
+            status, output = box.boot(INSTALLED + REMOVED)
+            self.assertEqual(status, 0, output)
+            left = tree(box.root) - before
+            self.assertEqual({path for path in left if "/systemd/system/test." not in path},
+                             set(), "left behind after purge")
+
+
+if __name__ == "__main__":
+    require("systemd-nspawn", "debootstrap", "lintian", "cpack")
+    tracesmith.main()
