@@ -19,6 +19,7 @@
  *     52	the body
  * The body is the columns, by rising number, each: number (SBT_COLUMNS), encoding (enum
  * sbt_encoding, plus 16 where the values are relative), length of the data as a varint, data.
+ * How the data of each encoding looks is in sbt_column.h.
  * A column that is not there is 0 in every op. Signed fields are stored as the unsigned number with
  * the same bits. A relative time is 0 where the time is 0, else the time minus start_ns, plus 1
  * where it is not before start_ns, modulo 2^64.
@@ -41,8 +42,8 @@
 #define SBT_CHECKED_FROM    16
 #define SBT_COMPRESSED	    1
 #define SBT_RELATIVE	    16
-#define SBT_LEVEL	    1 /* of zstd: higher ones gain little on columns, and cost much */
-#define SBT_COLUMN_HEAD_MAX 5 /* number, encoding, length below 2^21 */
+#define SBT_LEVEL	    1  /* of zstd: higher ones gain little on columns, and cost much */
+#define SBT_COLUMN_HEAD_MAX 16 /* number, encoding, length, base, shift */
 #define SBT_BODY_MAX	    (SBT_COLUMN_COUNT * (SBT_COLUMN_HEAD_MAX + (size_t)SBT_OPS_MAX * 10))
 #define OP_WORDS	    (sizeof(struct op) / sizeof(uint64_t))
 
@@ -194,8 +195,6 @@ static uint8_t *put_column(struct sbt_codec *codec, unsigned int number, const s
 	unsigned int relative = 0;
 
 	field_load(field, op, count, codec->value);
-	if (number == 0)
-		memcpy(codec->start, codec->value, count * sizeof(*codec->value));
 	sbt_column_plan(codec->value, count, &codec->plan);
 	if (field->time) {
 		make_relative(codec->start, codec->value, count, codec->relative);
@@ -228,13 +227,14 @@ static size_t put_body(struct sbt_codec *codec, const struct op *op, size_t coun
 	uint8_t *at = codec->body;
 
 	*ret_columns = 0;
+	field_load(&fields[0], op, count, codec->start);
 	find_differences(op, count, differences);
 	for (unsigned int i = 0; i < SBT_COLUMN_COUNT; i++) {
 		field_load(&fields[i], (const struct op *)differences, 1, &differs);
 		field_load(&fields[i], op, 1, &value);
 		if (!differs && !value)
 			continue;
-		if (differs || i == 0 || fields[i].time)
+		if (differs || fields[i].time)
 			at = put_column(codec, i, op, count, at);
 		else
 			at = put_constant(i, value, at);

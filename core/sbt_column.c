@@ -49,6 +49,11 @@ const uint8_t *varint_get(const uint8_t *at, const uint8_t *end, uint64_t *ret)
 	return varint_get_long(at, end, ret);
 }
 
+static uint64_t scale(const struct sbt_plan *plan, uint64_t value)
+{
+	return (value - plan->base) >> plan->shift;
+}
+
 /* Which entry a value is; a new one is added. False: there is no room for it. */
 static bool dictionary_add(struct sbt_plan *plan, uint16_t *slot, uint64_t value, uint8_t *ret)
 {
@@ -73,7 +78,7 @@ static bool dictionary_plan(const uint64_t *value, size_t count, struct sbt_plan
 
 	plan->entry_count = 0;
 	for (size_t i = 0; i < count; i++)
-		if (!dictionary_add(plan, slot, value[i], &plan->index[i]))
+		if (!dictionary_add(plan, slot, scale(plan, value[i]), &plan->index[i]))
 			return false;
 	*ret_size = 1 + count;
 	for (unsigned int i = 0; i < plan->entry_count; i++)
@@ -81,69 +86,78 @@ static bool dictionary_plan(const uint64_t *value, size_t count, struct sbt_plan
 	return true;
 }
 
+/* False: every value is the same. */
+static bool find_scale(const uint64_t *value, size_t count, struct sbt_plan *plan)
+{
+	uint64_t differs = 0;
+
+	plan->base = value[0];
+	for (size_t i = 0; i < count; i++) {
+		differs |= value[i] ^ value[0];
+		plan->base = value[i] < plan->base ? value[i] : plan->base;
+	}
+	/* Bits below the lowest that differs are alike, and so gone in a difference. */
+	plan->shift = differs ? (unsigned int)__builtin_ctzll(differs) : 0;
+	return differs;
+}
+
 void sbt_column_plan(const uint64_t *value, size_t count, struct sbt_plan *ret)
 {
-	uint64_t before = 0, differs = 0;
 	size_t plain = 0, delta = 0, dictionary;
+	uint64_t before = 0;
 
+	if (!find_scale(value, count, ret)) {
+		ret->encoding = SBT_CONSTANT;
+		ret->size = varint_size(value[0]);
+		return;
+	}
 	for (size_t i = 0; i < count; i++) {
-		plain += varint_size(value[i]);
-		delta += varint_size(zigzag(value[i] - before));
-		differs |= value[i] ^ value[0];
-		before = value[i];
+		uint64_t scaled = scale(ret, value[i]);
+
+		plain += varint_size(scaled);
+		delta += varint_size(zigzag(scaled - before));
+		before = scaled;
 	}
 	ret->encoding = plain <= delta ? SBT_PLAIN : SBT_DELTA;
 	ret->size = plain <= delta ? plain : delta;
-	if (!differs) {
-		ret->encoding = SBT_CONSTANT;
-		ret->size = varint_size(value[0]);
-	} else if (ret->size > count + 2 && dictionary_plan(value, count, ret, &dictionary) &&
-		   dictionary < ret->size) {
+	if (ret->size > count + 2 && dictionary_plan(value, count, ret, &dictionary) &&
+	    dictionary < ret->size) {
 		ret->encoding = SBT_DICTIONARY;
 		ret->size = dictionary;
 	}
+	ret->size += varint_size(ret->base) + 1;
 }
 
-static uint8_t *dictionary_put(const struct sbt_plan *plan, size_t count, uint8_t *at)
+static uint8_t *plain_put(const struct sbt_plan *plan, const uint64_t *value, size_t count,
+			  uint8_t *at)
+{
+	for (size_t i = 0; i < count; i++)
+		at = varint_put(at, scale(plan, value[i]));
+	return at;
+}
+
+static uint8_t *delta_put(const struct sbt_plan *plan, const uint64_t *value, size_t count,
+			  uint8_t *at)
+{
+	uint64_t before = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t scaled = scale(plan, value[i]);
+
+		at = varint_put(at, zigzag(scaled - before));
+		before = scaled;
+	}
+	return at;
+}
+
+static uint8_t *dictionary_put(const struct sbt_plan *plan, const uint64_t *value, size_t count,
+			       uint8_t *at)
 {
 	*at++ = (uint8_t)plan->entry_count;
 	for (unsigned int i = 0; i < plan->entry_count; i++)
 		at = varint_put(at, plan->entry[i]);
 	memcpy(at, plan->index, count);
 	return at + count;
-}
-
-uint8_t *sbt_column_put(const struct sbt_plan *plan, const uint64_t *value, size_t count,
-			uint8_t *at)
-{
-	uint64_t before = 0;
-
-	switch (plan->encoding) {
-	case SBT_CONSTANT:
-		return varint_put(at, value[0]);
-	case SBT_PLAIN:
-		for (size_t i = 0; i < count; i++)
-			at = varint_put(at, value[i]);
-		return at;
-	case SBT_DELTA:
-		for (size_t i = 0; i < count; i++) {
-			at = varint_put(at, zigzag(value[i] - before));
-			before = value[i];
-		}
-		return at;
-	case SBT_DICTIONARY:
-		return dictionary_put(plan, count, at);
-	}
-	return at;
-}
-
-static const uint8_t *constant_get(const uint8_t *at, const uint8_t *end, uint64_t *value,
-				   size_t count)
-{
-	at = varint_get(at, end, &value[0]);
-	for (size_t i = 1; at && i < count; i++)
-		value[i] = value[0];
-	return at;
 }
 
 static const uint8_t *plain_get(const uint8_t *at, const uint8_t *end, uint64_t *value,
@@ -191,18 +205,54 @@ static const uint8_t *dictionary_get(const uint8_t *at, const uint8_t *end, uint
 	return at + count;
 }
 
-static const uint8_t *(*const getter[])(const uint8_t *at, const uint8_t *end, uint64_t *value,
-					size_t count) = {
-	[SBT_CONSTANT] = constant_get,
-	[SBT_PLAIN] = plain_get,
-	[SBT_DELTA] = delta_get,
-	[SBT_DICTIONARY] = dictionary_get,
+static const struct {
+	uint8_t *(*put)(const struct sbt_plan *plan, const uint64_t *value, size_t count,
+			uint8_t *at);
+	/* Returns what follows the values, NULL: they are not all there. */
+	const uint8_t *(*get)(const uint8_t *at, const uint8_t *end, uint64_t *value, size_t count);
+} encodings[] = {
+	[SBT_PLAIN] = { plain_put, plain_get },
+	[SBT_DELTA] = { delta_put, delta_get },
+	[SBT_DICTIONARY] = { dictionary_put, dictionary_get },
 };
+
+uint8_t *sbt_column_put(const struct sbt_plan *plan, const uint64_t *value, size_t count,
+			uint8_t *at)
+{
+	if (plan->encoding == SBT_CONSTANT)
+		return varint_put(at, value[0]);
+	at = varint_put(at, plan->base);
+	*at++ = (uint8_t)plan->shift;
+	return encodings[plan->encoding].put(plan, value, count, at);
+}
+
+static int constant_get(const uint8_t *at, const uint8_t *end, uint64_t *value, size_t count)
+{
+	if (varint_get(at, end, value) != end)
+		return -EBADMSG;
+	for (size_t i = 1; i < count; i++)
+		value[i] = value[0];
+	return 0;
+}
 
 int sbt_column_get(unsigned int encoding, const uint8_t *data, size_t size, uint64_t *value,
 		   size_t count)
 {
-	if (encoding >= sizeof(getter) / sizeof(getter[0]) || !getter[encoding])
+	const uint8_t *at = data, *end = data + size;
+	unsigned int shift;
+	uint64_t base;
+
+	if (encoding == SBT_CONSTANT)
+		return constant_get(at, end, value, count);
+	if (encoding >= sizeof(encodings) / sizeof(encodings[0]) || !encodings[encoding].get)
 		return -EBADMSG;
-	return getter[encoding](data, data + size, value, count) == data + size ? 0 : -EBADMSG;
+	at = varint_get(at, end, &base);
+	if (!at || at == end || *at >= 64)
+		return -EBADMSG;
+	shift = *at++;
+	if (encodings[encoding].get(at, end, value, count) != end)
+		return -EBADMSG;
+	for (size_t i = 0; i < count; i++)
+		value[i] = (value[i] << shift) + base;
+	return 0;
 }

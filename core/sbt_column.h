@@ -8,7 +8,8 @@
 #define SBT_DICTIONARY_MAX 255
 
 /* Numbers are stored. A varint is LEB128, least significant group first, never longer than needed.
- */
+ * All but SBT_CONSTANT begin with a base (varint) and a shift (byte, below 64) and then encode, of
+ * each value, (value - base) >> shift: addresses and sizes are alike at both ends. */
 enum sbt_encoding {
 	SBT_CONSTANT = 1, /* one varint: every value */
 	SBT_PLAIN = 2,	  /* a varint each */
@@ -19,6 +20,8 @@ enum sbt_encoding {
 /* How a column will be written, and how long that is. */
 struct sbt_plan {
 	enum sbt_encoding encoding;
+	unsigned int shift;
+	uint64_t base;
 	size_t size;
 	unsigned int entry_count;
 	uint64_t entry[SBT_DICTIONARY_MAX];
