@@ -4,13 +4,16 @@
 #define TS_SYMBOL_H
 
 #include <stdint.h>
+#include <sys/queue.h>
 #include <uv.h>
 
 #include "daemon/source/maps.h"
 
 struct symbolizer;
 
-/* A frame to name. The file is a reference of the frame's own, NULL where none is known. */
+/* A frame to name. The first one of a stack is where the program was, the others are where it will
+ * return to, so that their name is that of the instruction before. The file is a reference of the
+ * frame's own, NULL where none is known. */
 struct symbol_frame {
 	uint64_t address;
 	uint64_t offset; /* in the file */
@@ -22,6 +25,7 @@ struct symbol_job {
 	uint64_t stack_id;
 	uint32_t process; /* id of the process row */
 	uint32_t count;
+	STAILQ_ENTRY(symbol_job) queue; /* the symbolizer's */
 	struct symbol_frame frame[];
 };
 
@@ -31,6 +35,7 @@ int symbolizer_new(uv_loop_t *loop, void (*done)(void *data, struct symbol_job *
 /* Finishes what is queued, then dies. */
 void symbolizer_close(struct symbolizer *symbolizer, void (*closed)(void *data));
 
+/* Frames are zeroed. Jobs are made and freed on the loop. */
 struct symbol_job *symbol_job_new(uint32_t count);
 struct symbol_job *symbol_job_free(struct symbol_job *job);
 /* Takes the job over. -EAGAIN: too many are waiting; the job is freed. */

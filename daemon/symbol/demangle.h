@@ -1,0 +1,9 @@
+/* demangle.h: a symbol as a person reads it. */
+#ifndef TS_DEMANGLE_H
+#define TS_DEMANGLE_H
+
+/* C++ and Rust (legacy) names are demangled, others are copied; valid UTF-8 without control
+ * characters, shorter than LIMIT_SYMBOL_NAME. The caller frees it. NULL: no memory. */
+char *demangle(const char *symbol);
+
+#endif

@@ -1,0 +1,361 @@
+/* elf: the functions behind offsets of an ELF file.
+ * The file is anybody's, may be damaged on purpose, and may be cut off while we look: it is never
+ * mapped but read piece by piece into bounded memory, no number of it is believed, and the work on
+ * it is bounded too.
+ */
+#include "daemon/symbol/elf.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/limits.h"
+
+#define SYMBOLS_PER_READ 4096
+#define NOTES_MAX	 4096
+#define BUILD_ID_MAX	 64
+/* Symbols may overlap; so many times in all an address is compared with a symbol around it. */
+#define COMPARISONS_MAX (4 * LIMIT_ELF_SYMBOLS)
+
+struct elf {
+	int fd;
+	Elf64_Ehdr header;
+	Elf64_Phdr segment[LIMIT_ELF_SEGMENTS];
+	Elf64_Shdr *section; /* header.e_shnum */
+};
+
+static void elf_close(struct elf *elf)
+{
+	free(elf->section);
+}
+
+static int read_at(int fd, uint64_t offset, void *to, size_t size)
+{
+	uint8_t *at = to;
+	ssize_t n;
+
+	if (offset > INT64_MAX - size)
+		return -EBADMSG;
+	while (size > 0) {
+		n = pread(fd, at, size, offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return -EBADMSG;
+		at += n;
+		offset += n;
+		size -= n;
+	}
+	return 0;
+}
+
+static int elf_read_sections(struct elf *elf)
+{
+	const Elf64_Ehdr *header = &elf->header;
+	_cleanup_(freep) Elf64_Shdr *section = NULL;
+	size_t size = header->e_shnum * sizeof(*section);
+	int r;
+
+	if (header->e_shnum == 0)
+		return 0;
+	if (header->e_shnum > LIMIT_ELF_SECTIONS || header->e_shentsize != sizeof(*section))
+		return -EBADMSG;
+	section = malloc(size);
+	if (!section)
+		return -ENOMEM;
+	r = read_at(elf->fd, header->e_shoff, section, size);
+	if (r < 0)
+		return r;
+	elf->section = TAKE(section);
+	return 0;
+}
+
+static int elf_open(struct elf *elf, int fd)
+{
+	Elf64_Ehdr *header = &elf->header;
+	int r;
+
+	elf->fd = fd;
+	elf->section = NULL;
+	r = read_at(fd, 0, header, sizeof(*header));
+	if (r < 0)
+		return r;
+	if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB)
+		return -EBADMSG;
+	if (header->e_phnum > LIMIT_ELF_SEGMENTS ||
+	    (header->e_phnum > 0 && header->e_phentsize != sizeof(Elf64_Phdr)))
+		return -EBADMSG;
+	r = read_at(fd, header->e_phoff, elf->segment, header->e_phnum * sizeof(Elf64_Phdr));
+	if (r < 0)
+		return r;
+	/* Without sections there are no names, but notes may lead to some. */
+	if (elf_read_sections(elf) < 0)
+		header->e_shnum = 0;
+	return 0;
+}
+
+static int elf_address(const struct elf *elf, uint64_t offset, uint64_t *ret)
+{
+	unsigned int i;
+
+	for (i = 0; i < elf->header.e_phnum; i++) {
+		const Elf64_Phdr *segment = &elf->segment[i];
+
+		if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) &&
+		    offset >= segment->p_offset && offset - segment->p_offset < segment->p_filesz) {
+			*ret = segment->p_vaddr + (offset - segment->p_offset);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+static const Elf64_Shdr *elf_section(const struct elf *elf, uint32_t type)
+{
+	unsigned int i;
+
+	for (i = 0; i < elf->header.e_shnum; i++) {
+		const Elf64_Shdr *section = &elf->section[i];
+
+		if (section->sh_type == type && !(section->sh_flags & SHF_COMPRESSED) &&
+		    section->sh_entsize == sizeof(Elf64_Sym) &&
+		    section->sh_link < elf->header.e_shnum)
+			return section;
+	}
+	return NULL;
+}
+
+/* A symbol with a size beats one without, which may only be the nearest one before; a global name
+ * beats its local and weak aliases. 0: not a function. */
+static uint32_t symbol_rank(const Elf64_Sym *symbol)
+{
+	static const uint8_t binding_rank[] = { [STB_LOCAL] = 1, [STB_GLOBAL] = 3, [STB_WEAK] = 2 };
+	unsigned int type = ELF64_ST_TYPE(symbol->st_info);
+	unsigned int binding = ELF64_ST_BIND(symbol->st_info);
+
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF)
+		return 0;
+	return (symbol->st_size > 0 ? 4 : 0) +
+	       (binding < sizeof(binding_rank) ? binding_rank[binding] : 1);
+}
+
+static uint64_t symbol_end(const struct elf *elf, const Elf64_Sym *symbol)
+{
+	const Elf64_Shdr *section;
+
+	if (symbol->st_size > 0)
+		return symbol->st_value + symbol->st_size;
+	if (symbol->st_shndx >= elf->header.e_shnum)
+		return symbol->st_value + 1;
+	section = &elf->section[symbol->st_shndx];
+	return section->sh_addr + section->sh_size;
+}
+
+static bool is_better(const struct elf_query *query, const Elf64_Sym *symbol, uint32_t rank)
+{
+	bool sized = rank > 4, was_sized = query->rank > 4;
+
+	if (query->rank == 0 || sized != was_sized)
+		return query->rank == 0 || sized;
+	if (symbol->st_value != query->value)
+		return symbol->st_value > query->value;
+	return rank > query->rank;
+}
+
+static size_t search(const struct elf_query *query, size_t count, uint64_t address)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (query[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void match(const struct elf *elf, const Elf64_Sym *symbol, struct elf_query *query,
+		  size_t count, uint64_t *budget)
+{
+	uint32_t rank = symbol_rank(symbol);
+	uint64_t end;
+	size_t i;
+
+	if (rank == 0 || symbol->st_value > query[count - 1].address)
+		return;
+	end = symbol_end(elf, symbol);
+	if (end <= query[0].address)
+		return;
+	for (i = search(query, count, symbol->st_value);
+	     i < count && query[i].address<end && * budget> 0; i++, (*budget)--) {
+		if (query[i].name || !is_better(&query[i], symbol, rank))
+			continue;
+		query[i].rank = rank;
+		query[i].value = symbol->st_value;
+		query[i].name_at = symbol->st_name;
+	}
+}
+
+static void read_name(const struct elf *elf, const Elf64_Shdr *strings, struct elf_query *query)
+{
+	char name[LIMIT_SYMBOL_NAME];
+	uint64_t size = sizeof(name) - 1;
+
+	if (query->rank == 0 || query->name_at >= strings->sh_size)
+		return;
+	if (size > strings->sh_size - query->name_at)
+		size = strings->sh_size - query->name_at;
+	if (strings->sh_offset > INT64_MAX ||
+	    read_at(elf->fd, strings->sh_offset + query->name_at, name, size) < 0)
+		return;
+	name[size] = '\0';
+	if (name[0])
+		query->name = strdup(name);
+}
+
+static int elf_scan(const struct elf *elf, const Elf64_Shdr *table, struct elf_query *query,
+		    size_t count)
+{
+	uint64_t left = table->sh_size / sizeof(Elf64_Sym), at = table->sh_offset;
+	uint64_t budget = COMPARISONS_MAX;
+	_cleanup_(freep) Elf64_Sym *symbol = NULL;
+	size_t i, n;
+	int r;
+
+	symbol = malloc(SYMBOLS_PER_READ * sizeof(*symbol));
+	if (!symbol)
+		return -ENOMEM;
+	if (left > LIMIT_ELF_SYMBOLS)
+		left = LIMIT_ELF_SYMBOLS;
+	for (; left > 0 && budget > 0; left -= n, at += n * sizeof(*symbol)) {
+		n = left < SYMBOLS_PER_READ ? left : SYMBOLS_PER_READ;
+		r = read_at(elf->fd, at, symbol, n * sizeof(*symbol));
+		if (r < 0)
+			return r;
+		for (i = 0; i < n; i++)
+			match(elf, &symbol[i], query, count, &budget);
+	}
+	return 0;
+}
+
+/* Returns whether the file has such a table. */
+static bool elf_find_in(const struct elf *elf, uint32_t type, struct elf_query *query, size_t count)
+{
+	const Elf64_Shdr *table = elf_section(elf, type);
+	size_t i;
+
+	if (!table)
+		return false;
+	for (i = 0; i < count; i++)
+		query[i].rank = 0;
+	if (elf_scan(elf, table, query, count) < 0)
+		return true;
+	for (i = 0; i < count; i++)
+		if (!query[i].name)
+			read_name(elf, &elf->section[table->sh_link], &query[i]);
+	return true;
+}
+
+static size_t note_build_id(const uint8_t *note, size_t size, uint8_t ret[BUILD_ID_MAX])
+{
+	size_t name, descriptor;
+	Elf64_Nhdr header;
+
+	while (size >= sizeof(header)) {
+		memcpy(&header, note, sizeof(header));
+		name = ((size_t)header.n_namesz + 3) / 4 * 4;
+		descriptor = ((size_t)header.n_descsz + 3) / 4 * 4;
+		if (name > size || descriptor > size || sizeof(header) + name + descriptor > size)
+			return 0;
+		note += sizeof(header);
+		if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
+		    memcmp(note, "GNU", 4) == 0 && header.n_descsz <= BUILD_ID_MAX) {
+			memcpy(ret, note + name, header.n_descsz);
+			return header.n_descsz;
+		}
+		note += name + descriptor;
+		size -= sizeof(header) + name + descriptor;
+	}
+	return 0;
+}
+
+static size_t elf_build_id(const struct elf *elf, uint8_t ret[BUILD_ID_MAX])
+{
+	uint8_t note[NOTES_MAX];
+	size_t size = 0;
+	unsigned int i;
+
+	for (i = 0; i < elf->header.e_phnum && size == 0; i++) {
+		const Elf64_Phdr *segment = &elf->segment[i];
+
+		if (segment->p_type == PT_NOTE && segment->p_filesz <= sizeof(note) &&
+		    read_at(elf->fd, segment->p_offset, note, segment->p_filesz) == 0)
+			size = note_build_id(note, segment->p_filesz, ret);
+	}
+	return size;
+}
+
+static int debug_open(const struct elf *elf, const char *directory)
+{
+	char path[PATH_MAX], hex[2 * BUILD_ID_MAX + 1] = "";
+	uint8_t id[BUILD_ID_MAX];
+	size_t size = elf_build_id(elf, id), i;
+	int fd;
+
+	if (size < 2)
+		return -ENOENT;
+	for (i = 0; i < size; i++)
+		snprintf(hex + 2 * i, 3, "%02x", id[i]);
+	snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s.debug", directory, hex, hex + 2);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return fd < 0 ? -errno : fd;
+}
+
+static void elf_find_in_debug(const struct elf *elf, const char *directory, struct elf_query *query,
+			      size_t count)
+{
+	_cleanup_(elf_close) struct elf debug = { .section = NULL };
+	_cleanup_(closep) int fd = debug_open(elf, directory);
+
+	if (fd >= 0 && elf_open(&debug, fd) == 0)
+		elf_find_in(&debug, SHT_SYMTAB, query, count);
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	const struct elf_query *x = a, *y = b;
+
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+int elf_find_names(int fd, const char *debug_directory, struct elf_query *query, size_t count)
+{
+	_cleanup_(elf_close) struct elf elf = { .section = NULL };
+	size_t i;
+	int r;
+
+	if (count == 0)
+		return 0;
+	r = elf_open(&elf, fd);
+	if (r < 0)
+		return r;
+	for (i = 0; i < count; i++)
+		if (elf_address(&elf, query[i].offset, &query[i].address) < 0)
+			query[i].address = UINT64_MAX; /* no symbol reaches so far */
+	qsort(query, count, sizeof(*query), compare_addresses);
+	if (!elf_find_in(&elf, SHT_SYMTAB, query, count) && debug_directory)
+		elf_find_in_debug(&elf, debug_directory, query, count);
+	elf_find_in(&elf, SHT_DYNSYM, query, count);
+	return 0;
+}

@@ -1,0 +1,24 @@
+/* elf.h: the functions behind offsets of an ELF file. */
+#ifndef TS_ELF_H
+#define TS_ELF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct elf_query {
+	uint64_t offset; /* in the file */
+	char *name;	 /* out: as in the file, owned by the caller, NULL: none found */
+
+	/* The best symbol so far. */
+	uint64_t address; /* the offset's, as the file counts */
+	uint64_t value;
+	uint32_t rank; /* 0: none */
+	uint32_t name_at;
+};
+
+/* Finds the names of all queries (which it sorts) in one pass over each symbol table: .symtab,
+ * where there is none that of `debug_directory`/.build-id (NULL: not looked for), then .dynsym. The
+ * file may hold anything, and change meanwhile. -EBADMSG: not an ELF file of 64 bits. */
+int elf_find_names(int fd, const char *debug_directory, struct elf_query *query, size_t count);
+
+#endif
