@@ -1,0 +1,57 @@
+"""The probes count right under Debian's other kernels, and an older one is refused with a sentence.
+
+6.1 has no uprobe_multi (probes are attached the perf way), 6.12 has it.
+"""
+
+import os
+import unittest
+
+import tracesmith
+import vm
+from container import require
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Emulation is slow: give things the time.
+COUNTS = f"""
+export TS_BUILD={tracesmith.BUILD} TS_SOURCE={tracesmith.SOURCE} TS_DEADLINE=100
+uname -r
+/usr/bin/python3 -B {HERE}/test_counts.py Counts.test_every_function
+"""
+REFUSED = f"""
+uname -r
+mkdir /run/ts
+{tracesmith.BUILD}/tracesmithd --socket /run/ts/control.sock --state-dir /run/ts 2>&1 |
+	sed 's/^/said: /'
+echo "ended with: ${{PIPESTATUS[0]}}"
+"""
+
+
+class Kernels(unittest.TestCase):
+    def boot(self, suite, command):
+        try:
+            return vm.boot(suite, command)
+        except vm.NoKernel as reason:
+            self.skipTest(str(reason))
+
+    def test_counts_on_6_1(self):
+        status, output = self.boot("bookworm", COUNTS)
+        self.assertRegex(output, r"(?m)^6\.1\.")
+        self.assertEqual(status, 0, output)
+
+    def test_counts_on_6_12(self):
+        status, output = self.boot("bookworm-backports", COUNTS)
+        self.assertRegex(output, r"(?m)^6\.12\.")
+        self.assertEqual(status, 0, output)
+
+    def test_5_10_is_refused_in_one_sentence(self):
+        _, output = self.boot("bullseye", REFUSED)
+        self.assertRegex(output, r"(?m)^5\.10\.")
+        said = [line for line in output.splitlines() if line.startswith("said: ")]
+        self.assertEqual(len(said), 1, output)
+        self.assertRegex(said[0], r"5\.15")
+        self.assertIn("ended with: 1", output)
+
+
+if __name__ == "__main__":
+    require("qemu-system-x86_64", "busybox", "cpio", "modprobe", "depmod", "xz")
+    tracesmith.main()
