@@ -1,0 +1,33 @@
+/* map.h: a hash table from 16-byte keys to pointers. It owns its slots, never the values.
+ *
+ * Zeroed memory is an empty map. Keys come from other processes, so the hash is seeded with an
+ * address that they do not know. */
+#ifndef TS_MAP_H
+#define TS_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct map_key {
+	uint64_t a, b;
+};
+
+struct map_slot {
+	struct map_key key;
+	void *value; /* NULL: free */
+};
+
+struct map {
+	struct map_slot *slot;
+	size_t size; /* slots, a power of two, or 0 */
+	size_t count;
+	uint64_t seed;
+};
+
+void *map_get(const struct map *map, struct map_key key);
+/* Replaces what the key had. -ENOMEM: nothing is changed. */
+int map_put(struct map *map, struct map_key key, void *value);
+void *map_remove(struct map *map, struct map_key key);
+void map_clear(struct map *map);
+
+#endif

@@ -1,0 +1,24 @@
+/* pool.h: objects of one size, cut from blocks. What is got is not zeroed. The blocks are given
+ * back when the last object is. */
+#ifndef TS_POOL_H
+#define TS_POOL_H
+
+#include <stddef.h>
+
+struct pool_block;
+
+struct pool {
+	size_t object_bytes; /* a multiple of 8 */
+	size_t used;
+	size_t cut; /* bytes of the newest block that are cut already */
+	void *free;
+	struct pool_block *block; /* newest first */
+};
+
+#define POOL_OF(type) ((struct pool){ .object_bytes = (sizeof(type) + 7) & ~(size_t)7 })
+
+void *pool_get(struct pool *pool); /* NULL: no memory */
+void pool_put(struct pool *pool, void *object);
+void pool_clear(struct pool *pool); /* with all objects, whoever has them */
+
+#endif

@@ -1,0 +1,169 @@
+/* Call: makes an op of each call of a driver function, and lets it take its effect on the model.
+ * What a function does is a row of the vendor's table; what an effect means is a row here. */
+#include "core/call.h"
+
+#include <string.h>
+
+struct effect_row {
+	void (*apply)(struct call *call);
+	bool on_stream; /* stream 0 means a default stream here, not none */
+	bool makes_stream;
+	bool names_device;
+	bool even_failed;
+};
+
+static const struct effect_row effect_table[] = {
+	[EFFECT_NONE] = { .apply = NULL },
+	[EFFECT_SUBMIT] = { .apply = timeline_submit, .on_stream = true },
+	[EFFECT_SUBMIT_WAIT] = { .apply = timeline_submit_wait, .on_stream = true },
+	[EFFECT_ALLOC] = { .apply = memory_alloc },
+	[EFFECT_FREE] = { .apply = memory_free },
+	[EFFECT_SYNC_STREAM] = { .apply = timeline_sync_stream, .on_stream = true },
+	[EFFECT_SYNC_CONTEXT] = { .apply = timeline_sync_context },
+	[EFFECT_SYNC_EVENT] = { .apply = timeline_sync_event },
+	[EFFECT_EVENT_RECORD] = { .apply = gpu_event_record, .on_stream = true },
+	[EFFECT_EVENT_DESTROY] = { .apply = gpu_event_destroy },
+	[EFFECT_STREAM_WAIT] = { .apply = timeline_stream_wait, .on_stream = true },
+	[EFFECT_STREAM_CREATE] = { .apply = stream_create, .makes_stream = true },
+	[EFFECT_STREAM_DESTROY] = { .apply = stream_destroy, .on_stream = true },
+	[EFFECT_CAPTURE_BEGIN] = { .apply = stream_capture_begin, .on_stream = true },
+	/* A capture that went wrong is over as well. */
+	[EFFECT_CAPTURE_END] = { .apply = stream_capture_end,
+				 .on_stream = true,
+				 .even_failed = true },
+	[EFFECT_CONTEXT_CREATE] = { .apply = context_create, .names_device = true },
+	[EFFECT_CONTEXT_RETAIN] = { .apply = context_retain, .names_device = true },
+	[EFFECT_CONTEXT_SET] = { .apply = context_set },
+	[EFFECT_CONTEXT_PUSH] = { .apply = context_push },
+	[EFFECT_CONTEXT_POP] = { .apply = context_pop },
+	[EFFECT_CONTEXT_DESTROY] = { .apply = context_destroy },
+	[EFFECT_PRIMARY_RESET] = { .apply = context_reset_primary, .names_device = true },
+};
+
+#define EFFECT_COUNT (sizeof(effect_table) / sizeof(effect_table[0]))
+
+static const struct function *call_function(const struct core *core, uint16_t fn)
+{
+	const struct function *function;
+
+	if (fn >= core->config.functions.count)
+		return NULL;
+	function = &core->config.functions.row[fn];
+	return function->name ? function : NULL;
+}
+
+/* Bytes of up to three dimensions; a nonsense product ends at what the store can hold. */
+static uint64_t call_bytes(const struct ts_api *api, uint8_t kind)
+{
+	uint64_t bytes = api->bytes;
+
+	if (kind == OP_COPY || kind == OP_SET || kind == OP_ALLOC) {
+		if (api->height && __builtin_mul_overflow(bytes, api->height, &bytes))
+			return INT64_MAX;
+		if (api->depth && __builtin_mul_overflow(bytes, api->depth, &bytes))
+			return INT64_MAX;
+	}
+	return bytes < INT64_MAX ? bytes : INT64_MAX;
+}
+
+static uint16_t call_flags(const struct ts_event *event)
+{
+	return (event->flags & TS_EVENT_RETURNED ? OP_RETURNED : 0) |
+	       (event->flags & TS_EVENT_PER_THREAD ? OP_PER_THREAD : 0) |
+	       (event->flags & TS_EVENT_UNREAD ? OP_UNREAD : 0) |
+	       (event->flags & TS_EVENT_STACK_LOST ? OP_STACK_LOST : 0);
+}
+
+static void call_fill(struct op *op, const struct ts_event *event, const struct function *function)
+{
+	const struct ts_api *api = &event->api;
+
+	op->start_ns = event->start_ns;
+	op->tid = event->tid;
+	op->fn = event->fn;
+	op->flags = call_flags(event);
+	op->kind = function->kind;
+	op->detail = function->detail;
+	op->address = api->address;
+	op->source = api->source;
+	op->bytes = call_bytes(api, function->kind);
+	op->handle = api->handle;
+	op->stack_id = event->stack_id;
+	if (event->flags & TS_EVENT_RETURNED) {
+		op->end_ns = event->end_ns;
+		op->result = event->result;
+	}
+	if (function->kind == OP_LAUNCH) {
+		memcpy(op->grid, api->grid, sizeof(op->grid));
+		memcpy(op->block, api->block, sizeof(op->block));
+		op->shared_bytes = api->shared_bytes;
+	}
+}
+
+static bool call_is_memory(const struct op *op)
+{
+	return (op->kind == OP_ALLOC || op->kind == OP_FREE) && op->detail <= MEMORY_KIND_MAX;
+}
+
+/* On which stream and device the call is. One that failed makes no stream known. */
+static void call_place(struct call *call, const struct effect_row *effect)
+{
+	const struct ts_api *api = &call->event->api;
+	struct op *op = call->op;
+
+	call->context = context_of_call(call->core, call->process, api->context, op->tid);
+	if (!effect->makes_stream && (effect->on_stream || api->stream))
+		call->stream = op->result ? stream_find(call) : stream_get(call);
+	op->device = call->context->device;
+	if (call->stream) {
+		op->stream = call->stream->row.id;
+		op->device = call->stream->row.device;
+	}
+	if (effect->names_device)
+		op->device = context_device(api->device);
+	if (call_is_memory(op))
+		op->device = memory_device(op->detail, op->device);
+}
+
+int call_ingest(struct core *core, struct process *process, const struct ts_event *event)
+{
+	const struct function *function = call_function(core, event->fn);
+	struct op op = { .process = process->row.id };
+	struct call call = { .core = core, .process = process, .event = event, .op = &op };
+	const struct effect_row *effect;
+
+	if (!function) {
+		loss_count(core, process, LOSS_BAD_EVENT);
+		return INGEST_BAD;
+	}
+	effect = &effect_table[function->effect];
+	call_fill(&op, event, function);
+	call_place(&call, effect);
+	if (effect->apply && (!op.result || effect->even_failed))
+		effect->apply(&call);
+	if (call_is_memory(&op))
+		op.live_bytes = memory_live_bytes(process, op.device, op.detail);
+	rollup_add_call(core, &op);
+	if (!call.held)
+		core_emit(core, &op);
+	if (!call.bad)
+		return INGEST_OK;
+	loss_count(core, process, LOSS_BAD_EVENT);
+	return INGEST_BAD;
+}
+
+bool call_table_ok(const struct function_table *table)
+{
+	for (uint32_t i = 0; i < table->count; i++) {
+		const struct function *function = &table->row[i];
+		bool memory = function->effect == EFFECT_ALLOC || function->effect == EFFECT_FREE;
+
+		if (!function->name)
+			continue;
+		if (function->effect >= EFFECT_COUNT)
+			return false;
+		if (memory && (!function->detail || function->detail > MEMORY_KIND_MAX))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,29 @@
+/* call.h: one call of a driver function on its way to becoming an op. */
+#ifndef TS_CORE_CALL_H
+#define TS_CORE_CALL_H
+
+#include "core/model.h"
+
+struct call {
+	struct core *core;
+	struct process *process;
+	const struct ts_event *event;
+	struct context *context; /* the named or current one, never NULL */
+	struct stream *stream;	 /* NULL: none, or not followed */
+	struct op *op;
+	bool held; /* the timeline has the op now */
+	bool bad;  /* its effect makes no sense */
+};
+
+/* When its effect is there at the latest, as far as that is known. */
+static inline uint64_t call_end_ns(const struct call *call)
+{
+	return call->op->end_ns ? call->op->end_ns : call->op->start_ns;
+}
+
+/* Whether every row can be followed. */
+bool call_table_ok(const struct function_table *table);
+/* Handler of API records, see core.c. */
+int call_ingest(struct core *core, struct process *process, const struct ts_event *event);
+
+#endif

@@ -1,0 +1,170 @@
+/* Context: which contexts a process has, on which devices, and which one a call is about.
+ * The unknown context, handle 0, holds what was not seen to belong to another; it never ends. */
+#include "core/context.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/call.h"
+
+/* Programs have one for each device; libraries that partition a device have a few more. */
+#define CONTEXT_PER_PROCESS_MAX 256
+/* Ordinals of one process; 64 partitioned devices are more than a host has. */
+#define CONTEXT_DEVICES_MAX 128
+
+void context_init(struct context *context, uint64_t handle)
+{
+	*context = (struct context){ .handle = handle, .device = DEVICE_UNKNOWN };
+	list_init(&context->link);
+	list_init(&context->streams);
+	list_init(&context->active);
+	list_init(&context->allocations);
+}
+
+int16_t context_device(uint32_t ordinal)
+{
+	return ordinal < CONTEXT_DEVICES_MAX ? (int16_t)ordinal : DEVICE_UNKNOWN;
+}
+
+struct context *context_find(const struct process *process, uint64_t handle)
+{
+	struct context *context;
+
+	list_for_each(context, &process->contexts, link)
+		if (context->handle == handle)
+			return context;
+	return NULL;
+}
+
+static struct context *context_add(struct core *core, struct process *process, uint64_t handle)
+{
+	struct context *context = NULL;
+
+	if (process->context_count < CONTEXT_PER_PROCESS_MAX)
+		context = malloc(sizeof(*context));
+	if (!context) {
+		loss_count(core, process, LOSS_LIMIT);
+		return &process->unknown;
+	}
+	context_init(context, handle);
+	list_append(&process->contexts, &context->link);
+	process->context_count++;
+	return context;
+}
+
+struct context *context_get(struct core *core, struct process *process, uint64_t handle,
+			    int16_t device)
+{
+	struct context *context = context_find(process, handle);
+
+	if (!context)
+		context = context_add(core, process, handle);
+	if (context->handle && device != DEVICE_UNKNOWN)
+		context->device = device;
+	return context;
+}
+
+struct context *context_of_call(const struct core *core, struct process *process, uint64_t handle,
+				uint32_t tid)
+{
+	struct context *context;
+
+	if (!handle)
+		handle = thread_context(core, process, tid);
+	if (handle) {
+		context = context_find(process, handle);
+		return context ? context : &process->unknown;
+	}
+	return process->context_count == 1 ? list_last(&process->contexts, struct context, link)
+					   : &process->unknown;
+}
+
+void context_end_streams(struct core *core, struct context *context, uint64_t time_ns)
+{
+	struct stream *stream;
+
+	list_for_each(stream, &context->streams, in_context)
+		stream_end(core, stream, time_ns);
+	/* Dropping one can free others that waited for it. */
+	while ((stream = list_first(&context->streams, struct stream, in_context)))
+		timeline_drop_stream(core, stream, time_ns);
+}
+
+static void context_free(struct process *process, struct context *context)
+{
+	list_remove(&context->link);
+	process->context_count--;
+	free(context);
+}
+
+/* Nothing of it runs any more when the call returns, so that is a bound for its work. */
+static void context_empty(struct call *call, struct context *context)
+{
+	uint64_t time_ns = call_end_ns(call);
+
+	timeline_cover_context(call->core, context, call->op->start_ns, call->op->end_ns);
+	context_end_streams(call->core, context, time_ns);
+	memory_end_context(call->core, context, time_ns);
+}
+
+void context_create(struct call *call)
+{
+	if (!call->event->api.context)
+		return;
+	call->context =
+		context_get(call->core, call->process, call->event->api.context, call->op->device);
+	thread_push(call->core, call->process, call->op->tid, call->event->api.context);
+}
+
+void context_retain(struct call *call)
+{
+	if (!call->event->api.context)
+		return;
+	call->context =
+		context_get(call->core, call->process, call->event->api.context, call->op->device);
+	call->context->primary = call->context->handle;
+}
+
+void context_set(struct call *call)
+{
+	thread_pop(call->core, call->process, call->op->tid);
+	context_push(call);
+}
+
+void context_push(struct call *call)
+{
+	uint64_t handle = call->event->api.context;
+
+	if (!handle)
+		return;
+	context_get(call->core, call->process, handle, DEVICE_UNKNOWN);
+	thread_push(call->core, call->process, call->op->tid, handle);
+}
+
+void context_pop(struct call *call)
+{
+	thread_pop(call->core, call->process, call->op->tid);
+}
+
+void context_destroy(struct call *call)
+{
+	uint64_t handle = call->event->api.context;
+	struct context *context = handle ? context_find(call->process, handle) : NULL;
+
+	if (!context)
+		return;
+	context_empty(call, context);
+	context_free(call->process, context);
+	call->context = &call->process->unknown;
+	if (thread_context(call->core, call->process, call->op->tid) == handle)
+		thread_pop(call->core, call->process, call->op->tid);
+}
+
+void context_reset_primary(struct call *call)
+{
+	struct context *context;
+
+	list_for_each(context, &call->process->contexts, link)
+		if (context->primary && context->device == call->op->device)
+			context_empty(call, context);
+}

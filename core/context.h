@@ -1,0 +1,48 @@
+/* context.h: the contexts of a process, and what lives in each. */
+#ifndef TS_CORE_CONTEXT_H
+#define TS_CORE_CONTEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/list.h"
+
+struct call;
+struct core;
+struct process;
+
+struct context {
+	struct list link; /* in the process */
+	uint64_t handle;  /* 0: the unknown one */
+	int16_t device;
+	bool primary;
+	struct list streams;	 /* struct stream, also destroyed ones with ops pending */
+	struct list active;	 /* those of them that have something pending */
+	struct list allocations; /* struct allocation */
+};
+
+void context_init(struct context *context, uint64_t handle);
+/* NULL where it is not known. */
+struct context *context_find(const struct process *process, uint64_t handle);
+/* Adds it where it is not known, and its device where that is news; the unknown one at the limit.
+ */
+struct context *context_get(struct core *core, struct process *process, uint64_t handle,
+			    int16_t device);
+/* The one that a call is about: the named one, else the thread's current one, else the only one,
+ * else the unknown one. */
+struct context *context_of_call(const struct core *core, struct process *process, uint64_t handle,
+				uint32_t tid);
+/* Ends the streams in it at once, and counts what is pending on them as unbound. */
+void context_end_streams(struct core *core, struct context *context, uint64_t time_ns);
+/* Ordinals that no host has are unknown ones. */
+int16_t context_device(uint32_t ordinal);
+
+void context_create(struct call *call);
+void context_retain(struct call *call);
+void context_set(struct call *call);
+void context_push(struct call *call);
+void context_pop(struct call *call);
+void context_destroy(struct call *call);
+void context_reset_primary(struct call *call);
+
+#endif

@@ -1,0 +1,77 @@
+/* GPU event: where each of the driver's events was last recorded. An event is known from its first
+ * record on, until it is destroyed or its process ends. */
+#include "core/gpu_event.h"
+
+#include "core/call.h"
+
+static struct map_key gpu_event_key(uint32_t process, uint64_t handle)
+{
+	return (struct map_key){ handle, process };
+}
+
+struct gpu_event *gpu_event_find(const struct call *call)
+{
+	return map_get(&call->core->gpu_event_by_handle,
+		       gpu_event_key(call->process->row.id, call->event->api.handle));
+}
+
+static void gpu_event_forget(struct core *core, struct gpu_event *gpu_event)
+{
+	map_remove(&core->gpu_event_by_handle,
+		   gpu_event_key(gpu_event->process, gpu_event->handle));
+	list_remove(&gpu_event->in_process);
+	pool_put(&core->gpu_event_pool, gpu_event);
+}
+
+static struct gpu_event *gpu_event_add(struct call *call)
+{
+	struct core *core = call->core;
+	uint64_t handle = call->event->api.handle;
+	uint32_t process = call->process->row.id;
+	struct gpu_event *gpu_event = NULL;
+
+	if (core->gpu_event_pool.used < core->config.max_events)
+		gpu_event = pool_get(&core->gpu_event_pool);
+	if (!gpu_event)
+		return NULL;
+	*gpu_event = (struct gpu_event){ .handle = handle, .process = process };
+	if (map_put(&core->gpu_event_by_handle, gpu_event_key(process, handle), gpu_event) < 0) {
+		pool_put(&core->gpu_event_pool, gpu_event);
+		return NULL;
+	}
+	list_append(&call->process->gpu_events, &gpu_event->in_process);
+	return gpu_event;
+}
+
+void gpu_event_record(struct call *call)
+{
+	struct gpu_event *gpu_event = gpu_event_find(call);
+
+	if (!call->stream)
+		return;
+	if (!gpu_event)
+		gpu_event = gpu_event_add(call);
+	if (!gpu_event) {
+		loss_count(call->core, call->process, LOSS_LIMIT);
+		return;
+	}
+	gpu_event->stream = call->stream->row.id;
+	gpu_event->record_ns = call->op->start_ns;
+	gpu_event->capture = call->stream->capture;
+}
+
+void gpu_event_destroy(struct call *call)
+{
+	struct gpu_event *gpu_event = gpu_event_find(call);
+
+	if (gpu_event)
+		gpu_event_forget(call->core, gpu_event);
+}
+
+void gpu_event_forget_all(struct core *core, struct process *process)
+{
+	struct gpu_event *gpu_event;
+
+	list_for_each(gpu_event, &process->gpu_events, in_process)
+		gpu_event_forget(core, gpu_event);
+}

@@ -1,0 +1,28 @@
+/* gpu_event.h: the driver's events, as far as they mark a point on a stream. */
+#ifndef TS_CORE_GPU_EVENT_H
+#define TS_CORE_GPU_EVENT_H
+
+#include <stdint.h>
+
+#include "core/base/list.h"
+
+struct call;
+struct core;
+struct process;
+
+struct gpu_event {
+	struct list in_process;
+	uint64_t handle;
+	uint64_t record_ns; /* when its last record began: what began before is before it */
+	uint64_t capture;   /* the record was captured, in the capture with this number */
+	uint32_t process;   /* id */
+	uint32_t stream;    /* id of the stream it was recorded on */
+};
+
+struct gpu_event *gpu_event_find(const struct call *call);
+void gpu_event_forget_all(struct core *core, struct process *process);
+
+void gpu_event_record(struct call *call);
+void gpu_event_destroy(struct call *call);
+
+#endif

@@ -1,0 +1,63 @@
+/* model.h: all that the model holds. Every member belongs to the file that it is named after. */
+#ifndef TS_CORE_MODEL_H
+#define TS_CORE_MODEL_H
+
+#include "core/base/list.h"
+#include "core/base/map.h"
+#include "core/base/pool.h"
+#include "core/context.h"
+#include "core/core.h"
+#include "core/gpu_event.h"
+#include "core/loss.h"
+#include "core/memory.h"
+#include "core/process.h"
+#include "core/rollup.h"
+#include "core/state.h"
+#include "core/stream.h"
+#include "core/thread.h"
+#include "core/timeline.h"
+
+struct core {
+	struct core_config config;
+	struct core_stats stats;
+	uint64_t now_ns;    /* the latest time that anything showed */
+	uint64_t ticked_ns; /* the latest time that we were told, 0: not yet */
+	struct loss loss;   /* of no known process */
+
+	struct list processes;
+	struct map process_by_pid, process_by_id;
+	uint32_t next_process;
+
+	struct list threads;
+	struct map thread_by_tid;
+	struct pool thread_pool;
+
+	struct map stream_by_key; /* not the destroyed ones */
+	struct map stream_by_id;
+	uint32_t next_stream;
+	uint64_t next_capture;
+	struct list states;
+
+	struct map gpu_event_by_handle;
+	struct pool gpu_event_pool;
+
+	struct list pendings;
+	struct pool pending_pool;
+
+	struct map allocation_by_address;
+	struct list changed_allocations, changed_accounts;
+	struct pool allocation_pool;
+	uint64_t next_allocation;
+	struct map superseded_by_address;
+	struct list superseded;
+
+	struct rollups rollups;
+};
+
+static inline void core_emit(struct core *core, const struct op *op)
+{
+	core->stats.ops++;
+	core->config.sink.op(core->config.data, op);
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* Process: who is followed. A running process is in both maps under its pid and its id; one that
+ * has ended is nowhere, and what it held has been told. */
+#include "core/process.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model.h"
+
+#define NS_PER_TICK 10000000 /* of /proc's start times, which have to be comparable */
+
+static struct map_key process_key(uint32_t number)
+{
+	return (struct map_key){ number, 0 };
+}
+
+struct process *process_by_pid(const struct core *core, uint32_t pid)
+{
+	return map_get(&core->process_by_pid, process_key(pid));
+}
+
+struct process *process_by_id(const struct core *core, uint32_t id)
+{
+	return map_get(&core->process_by_id, process_key(id));
+}
+
+static void process_init(struct process *process, const struct core_process *row)
+{
+	process->row = *row;
+	list_init(&process->contexts);
+	list_init(&process->threads);
+	list_init(&process->gpu_events);
+	list_init(&process->accounts);
+	list_init(&process->devices);
+	list_init(&process->capturing);
+	context_init(&process->unknown, 0);
+	list_append(&process->contexts, &process->unknown.link);
+}
+
+struct process *process_add(struct core *core, const struct core_process *row)
+{
+	struct process *process = NULL;
+
+	if (core->process_by_id.count < core->config.max_processes)
+		process = calloc(1, sizeof(*process));
+	if (!process)
+		return NULL;
+	process_init(process, row);
+	if (map_put(&core->process_by_id, process_key(row->id), process) < 0) {
+		free(process);
+		return NULL;
+	}
+	if (map_put(&core->process_by_pid, process_key(row->pid), process) < 0) {
+		map_remove(&core->process_by_id, process_key(row->id));
+		free(process);
+		return NULL;
+	}
+	list_append(&core->processes, &process->link);
+	if (row->id >= core->next_process)
+		core->next_process = row->id + 1;
+	return process;
+}
+
+/* The address space is gone, with all that the driver kept for it. */
+static void process_empty(struct core *core, struct process *process, uint64_t time_ns)
+{
+	struct context *context;
+	struct device *device;
+
+	list_for_each(context, &process->contexts, link)
+		context_end_streams(core, context, time_ns);
+	list_for_each(device, &process->devices, link)
+		state_set(core, &device->state, STATE_NONE, time_ns);
+	memory_end_process(core, process);
+	thread_forget_all(core, process);
+	gpu_event_forget_all(core, process);
+	list_for_each(context, &process->contexts, link) {
+		if (context == &process->unknown)
+			continue;
+		list_remove(&context->link);
+		free(context);
+	}
+	process->context_count = 0;
+}
+
+void process_end(struct core *core, struct process *process, uint64_t time_ns, int32_t exit_code)
+{
+	process_empty(core, process, time_ns);
+	memory_tell_accounts(core, process);
+	process->row.exit_ns = time_ns;
+	process->row.exit_code = exit_code;
+	core->config.sink.process(core->config.data, &process->row);
+	loss_hand_over(core, &process->loss, process->row.id);
+	map_remove(&core->process_by_pid, process_key(process->row.pid));
+	map_remove(&core->process_by_id, process_key(process->row.id));
+	list_remove(&process->link);
+	process_free(process);
+}
+
+static void process_describe(struct core_process *row, const struct ts_process *from)
+{
+	row->ns_pid = from->ns_pid;
+	row->ppid = from->ppid;
+	row->uid = from->uid;
+	row->cgroup = from->cgroup;
+	memset(row->comm, 0, sizeof(row->comm));
+	memcpy(row->comm, from->comm, strnlen(from->comm, sizeof(from->comm) - 1));
+}
+
+int process_announced(struct core *core, struct process *process, const struct ts_event *event)
+{
+	struct core_process row = {
+		.id = core->next_process,
+		.pid = event->tgid,
+		.started_ticks = event->process.started_ns / NS_PER_TICK,
+		.first_ns = event->start_ns,
+	};
+
+	if (process && process->row.started_ticks != row.started_ticks) {
+		/* Its EXIT was lost, and the pid is in use again. */
+		process_end(core, process, event->start_ns, 0);
+		process = NULL;
+	}
+	if (process)
+		row = process->row;
+	process_describe(&row, &event->process);
+	if (process && memcmp(&process->row, &row, sizeof(row)) == 0)
+		return INGEST_OK;
+	if (!process)
+		process = process_add(core, &row);
+	if (!process) {
+		loss_count(core, NULL, LOSS_LIMIT);
+		return INGEST_LIMIT;
+	}
+	process->row = row;
+	core->config.sink.process(core->config.data, &row);
+	return INGEST_OK;
+}
+
+int process_executed(struct core *core, struct process *process, const struct ts_event *event)
+{
+	if (process)
+		process_empty(core, process, event->start_ns);
+	return process_announced(core, process, event);
+}
+
+int process_exited(struct core *core, struct process *process, const struct ts_event *event)
+{
+	process_end(core, process, event->start_ns, event->process.exit_code);
+	return INGEST_OK;
+}
+
+static void process_free_context(struct process *process, struct context *context)
+{
+	struct stream *stream;
+
+	list_for_each(stream, &context->streams, in_context)
+		free(stream);
+	if (context != &process->unknown)
+		free(context);
+}
+
+void process_free(struct process *process)
+{
+	struct context *context;
+	struct account *account;
+	struct device *device;
+
+	list_for_each(context, &process->contexts, link)
+		process_free_context(process, context);
+	list_for_each(account, &process->accounts, link)
+		free(account);
+	list_for_each(device, &process->devices, link)
+		free(device);
+	free(process);
+}

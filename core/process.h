@@ -1,0 +1,38 @@
+/* process.h: the processes that are followed, and all that hangs on one. */
+#ifndef TS_CORE_PROCESS_H
+#define TS_CORE_PROCESS_H
+
+#include "core/base/list.h"
+#include "core/context.h"
+#include "core/loss.h"
+
+struct process {
+	struct core_process row;
+	struct list link;	/* in core's processes, oldest first */
+	struct list contexts;	/* struct context, the unknown one first */
+	struct context unknown; /* holds what is not known to belong to a context */
+	uint32_t context_count; /* without the unknown one */
+	struct list threads;	/* struct thread */
+	struct list gpu_events; /* struct gpu_event */
+	struct list accounts;	/* struct account */
+	struct list devices;	/* struct device */
+	struct list capturing;	/* struct stream */
+	struct loss loss;
+};
+
+struct process *process_by_pid(const struct core *core, uint32_t pid);
+struct process *process_by_id(const struct core *core, uint32_t id);
+
+/* Under the id that the row has. NULL: the limit is reached. Tells nobody. */
+struct process *process_add(struct core *core, const struct core_process *row);
+void process_end(struct core *core, struct process *process, uint64_t time_ns, int32_t exit_code);
+
+/* Handlers of records, see core.c. */
+int process_announced(struct core *core, struct process *process, const struct ts_event *event);
+int process_executed(struct core *core, struct process *process, const struct ts_event *event);
+int process_exited(struct core *core, struct process *process, const struct ts_event *event);
+
+/* Releases the memory of a process and of what hangs on it, telling nobody. */
+void process_free(struct process *process);
+
+#endif

@@ -1,0 +1,278 @@
+/* Stream: which streams there are. A stream is found by its key until it is destroyed, and by its
+ * id until nothing is pending on it any more.
+ *
+ * The handles 0 and 1 are the legacy default stream of a context, 2 (or 0 where the caller was
+ * compiled so) is the default stream of a thread; every other handle is unique in its process. */
+#include "core/stream.h"
+
+#include <stdlib.h>
+
+#include "core/base/cleanup.h"
+#include "core/call.h"
+
+#define STREAM_LEGACY		 1
+#define STREAM_PER_THREAD	 2
+#define STREAM_FLAG_NON_BLOCKING 1
+
+/* Thread ids stay below 2^22, so that the bits above can tell what a key is. */
+#define KEY_LEGACY     (1u << 30)
+#define KEY_PER_THREAD (1u << 31)
+
+static bool stream_is_legacy(const struct core_stream *row)
+{
+	return row->handle <= STREAM_LEGACY;
+}
+
+static struct map_key stream_key(const struct core_stream *row)
+{
+	uint64_t process = (uint64_t)row->process << 32;
+
+	if (stream_is_legacy(row))
+		return (struct map_key){ row->context, process | KEY_LEGACY };
+	if (row->handle == STREAM_PER_THREAD)
+		return (struct map_key){ row->context, process | KEY_PER_THREAD | row->tid };
+	return (struct map_key){ row->handle, process };
+}
+
+static struct map_key stream_id_key(uint32_t id)
+{
+	return (struct map_key){ id, 0 };
+}
+
+struct stream *stream_by_id(const struct core *core, uint32_t id)
+{
+	return map_get(&core->stream_by_id, stream_id_key(id));
+}
+
+/* The row that the call's stream has or would get. */
+static struct core_stream stream_of_call(const struct call *call)
+{
+	uint64_t handle = call->event->api.stream;
+	struct core_stream row = {
+		.process = call->process->row.id,
+		.handle = handle == STREAM_LEGACY ? 0 : handle,
+		.context = call->context->handle,
+		.device = call->context->device,
+	};
+
+	if (!handle && (call->event->flags & TS_EVENT_PER_THREAD))
+		row.handle = STREAM_PER_THREAD;
+	if (row.handle == STREAM_PER_THREAD)
+		row.tid = call->op->tid;
+	return row;
+}
+
+struct stream *stream_find(const struct call *call)
+{
+	struct core_stream row = stream_of_call(call);
+
+	return map_get(&call->core->stream_by_key, stream_key(&row));
+}
+
+static void stream_init(struct stream *stream, struct process *process, struct context *context,
+			const struct core_stream *row)
+{
+	*stream = (struct stream){ .row = *row, .process = process, .context = context };
+	stream->key = stream_key(row);
+	stream->legacy = stream_is_legacy(row);
+	stream->device = device_get(process, row->device);
+	list_init(&stream->in_context);
+	list_init(&stream->active);
+	list_init(&stream->capturing);
+	list_init(&stream->pending);
+	list_init(&stream->waiters);
+	list_init(&stream->work);
+	state_init(&stream->state, process->row.id, row->id, row->device);
+}
+
+struct stream *stream_add(struct core *core, struct process *process,
+			  const struct core_stream *from)
+{
+	_cleanup_(freep) struct stream *stream = NULL;
+	struct core_stream row = *from;
+	struct context *context = &process->unknown;
+
+	if (core->stream_by_id.count >= core->config.max_streams)
+		return NULL;
+	if (map_get(&core->stream_by_key, stream_key(from)))
+		return NULL;
+	stream = malloc(sizeof(*stream));
+	if (!stream)
+		return NULL;
+	if (!row.id)
+		row.id = core->next_stream;
+	if (row.context)
+		context = context_get(core, process, row.context, row.device);
+	stream_init(stream, process, context, &row);
+	if (map_put(&core->stream_by_id, stream_id_key(row.id), stream) < 0)
+		return NULL;
+	if (map_put(&core->stream_by_key, stream->key, stream) < 0) {
+		map_remove(&core->stream_by_id, stream_id_key(row.id));
+		return NULL;
+	}
+	if (row.id >= core->next_stream)
+		core->next_stream = row.id + 1;
+	list_append(&context->streams, &stream->in_context);
+	return TAKE(stream);
+}
+
+static struct stream *stream_add_told(struct call *call, const struct core_stream *row)
+{
+	struct stream *stream = stream_add(call->core, call->process, row);
+
+	if (!stream) {
+		loss_count(call->core, call->process, LOSS_LIMIT);
+		return NULL;
+	}
+	call->core->config.sink.stream(call->core->config.data, &stream->row);
+	return stream;
+}
+
+static void stream_set_state(struct core *core, struct stream *stream, uint8_t now,
+			     uint64_t time_ns)
+{
+	uint8_t before = stream->state.now;
+
+	if (now == before)
+		return;
+	device_count(core, stream->device, before, now, time_ns);
+	state_set(core, &stream->state, now, time_ns);
+}
+
+static bool stream_is_misplaced(const struct stream *stream, const struct context *context)
+{
+	if (stream->context == context)
+		return context->handle && stream->row.device != context->device;
+	return !stream->context->handle;
+}
+
+/* A stream that was first seen in a thread whose context was not known is placed when one that
+ * knows more uses it. */
+static void stream_place(struct call *call, struct stream *stream)
+{
+	struct context *context = call->context;
+	uint8_t state = stream->state.now;
+
+	stream_set_state(call->core, stream, STATE_NONE, call->op->start_ns);
+	list_remove(&stream->in_context);
+	list_append(&context->streams, &stream->in_context);
+	if (list_linked(&stream->active)) {
+		list_remove(&stream->active);
+		list_append(&context->active, &stream->active);
+	}
+	stream->context = context;
+	stream->row.context = context->handle;
+	stream->row.device = stream->state.device = context->device;
+	stream->device = device_get(call->process, context->device);
+	stream_set_state(call->core, stream, state, call->op->start_ns);
+	call->core->config.sink.stream(call->core->config.data, &stream->row);
+}
+
+struct stream *stream_get(struct call *call)
+{
+	struct core_stream row = stream_of_call(call);
+	struct stream *stream = map_get(&call->core->stream_by_key, stream_key(&row));
+
+	if (!stream)
+		return stream_add_told(call, &row);
+	if (stream_is_misplaced(stream, call->context))
+		stream_place(call, stream);
+	return stream;
+}
+
+static void stream_free(struct core *core, struct stream *stream)
+{
+	map_remove(&core->stream_by_id, stream_id_key(stream->row.id));
+	list_remove(&stream->in_context);
+	list_remove(&stream->active);
+	free(stream);
+}
+
+static uint8_t stream_state(const struct stream *stream)
+{
+	const struct pending *last = list_last(&stream->pending, struct pending, in_stream);
+
+	if (last)
+		return last->source ? OP_STATE_WAITING : OP_STATE_PENDING;
+	return stream->destroyed || stream->state.now == STATE_NONE ? STATE_NONE : OP_STATE_IDLE;
+}
+
+void stream_settle(struct core *core, struct stream *stream, uint64_t time_ns)
+{
+	stream_set_state(core, stream, stream_state(stream), time_ns);
+	if (!list_empty(&stream->pending)) {
+		if (!list_linked(&stream->active))
+			list_append(&stream->context->active, &stream->active);
+		return;
+	}
+	list_remove(&stream->active);
+	if (stream->destroyed)
+		stream_free(core, stream);
+}
+
+static void stream_leave_capture(struct stream *stream)
+{
+	stream->capture = 0;
+	list_remove(&stream->capturing);
+}
+
+void stream_end(struct core *core, struct stream *stream, uint64_t time_ns)
+{
+	if (stream->destroyed)
+		return;
+	stream->destroyed = true;
+	stream->row.destroyed_ns = time_ns;
+	stream_leave_capture(stream);
+	map_remove(&core->stream_by_key, stream->key);
+	core->config.sink.stream(core->config.data, &stream->row);
+	stream_settle(core, stream, time_ns);
+}
+
+void stream_create(struct call *call)
+{
+	struct core_stream row = stream_of_call(call);
+	struct stream *former = map_get(&call->core->stream_by_key, stream_key(&row));
+
+	if (row.handle <= STREAM_PER_THREAD)
+		return;
+	if (former)
+		stream_end(call->core, former, call->op->start_ns);
+	row.created_ns = call_end_ns(call);
+	row.non_blocking = call->event->api.flags & STREAM_FLAG_NON_BLOCKING;
+	call->stream = stream_add_told(call, &row);
+	if (call->stream)
+		call->op->stream = call->stream->row.id;
+}
+
+/* The default streams are there as long as their context. */
+void stream_destroy(struct call *call)
+{
+	if (call->stream && call->stream->row.handle > STREAM_PER_THREAD)
+		stream_end(call->core, call->stream, call_end_ns(call));
+	call->stream = NULL;
+}
+
+void stream_join_capture(struct stream *stream, uint64_t capture)
+{
+	if (!stream->capture)
+		list_append(&stream->process->capturing, &stream->capturing);
+	stream->capture = capture;
+}
+
+void stream_capture_begin(struct call *call)
+{
+	if (call->stream)
+		stream_join_capture(call->stream, call->core->next_capture++);
+}
+
+void stream_capture_end(struct call *call)
+{
+	uint64_t capture = call->stream ? call->stream->capture : 0;
+	struct stream *stream;
+
+	if (!capture)
+		return;
+	list_for_each(stream, &call->process->capturing, capturing)
+		if (stream->capture == capture)
+			stream_leave_capture(stream);
+}

@@ -1,0 +1,168 @@
+/* Feeds records of any content to the model, and lets time pass between them. The first byte of
+ * each step says what happens; limits are small so that they are reached. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+#define ROW(effect)                                                                                \
+	{                                                                                          \
+		"f", 1 + (effect) % OP_INIT, effect, 1                                             \
+	}
+
+/* One function for each effect, so that fn chooses it. */
+static const struct function functions[] = {
+	ROW(EFFECT_NONE),	    ROW(EFFECT_SUBMIT),		ROW(EFFECT_SUBMIT_WAIT),
+	ROW(EFFECT_ALLOC),	    ROW(EFFECT_FREE),		ROW(EFFECT_SYNC_STREAM),
+	ROW(EFFECT_SYNC_CONTEXT),   ROW(EFFECT_SYNC_EVENT),	ROW(EFFECT_EVENT_RECORD),
+	ROW(EFFECT_EVENT_DESTROY),  ROW(EFFECT_STREAM_WAIT),	ROW(EFFECT_STREAM_CREATE),
+	ROW(EFFECT_STREAM_DESTROY), ROW(EFFECT_CAPTURE_BEGIN),	ROW(EFFECT_CAPTURE_END),
+	ROW(EFFECT_CONTEXT_CREATE), ROW(EFFECT_CONTEXT_RETAIN), ROW(EFFECT_CONTEXT_SET),
+	ROW(EFFECT_CONTEXT_PUSH),   ROW(EFFECT_CONTEXT_POP),	ROW(EFFECT_CONTEXT_DESTROY),
+	ROW(EFFECT_PRIMARY_RESET),
+};
+
+#define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))
+
+static void check_op(void *data, const struct op *op)
+{
+	if (op->kind == OP_STATE ? op->end_ns <= op->start_ns
+				 : op->end_ns && op->end_ns < op->start_ns)
+		abort();
+	if (op->gpu_end_ns && op->gpu_end_ns < op->gpu_start_ns)
+		abort();
+}
+
+static void check_process(void *data, const struct core_process *process)
+{
+	if (!process->id || memchr(process->comm, 0, sizeof(process->comm)) == NULL)
+		abort();
+}
+
+static void check_memory(void *data, const struct core_memory *memory)
+{
+	if (memory->peak_bytes < memory->live_bytes || (!memory->live_count && memory->live_bytes))
+		abort();
+}
+
+static void ignore_stream(void *data, const struct core_stream *stream)
+{
+}
+
+static void ignore_stack(void *data, const struct core_process *process,
+			 const struct ts_stack *stack)
+{
+}
+
+static void ignore_allocation(void *data, const struct core_allocation *allocation, bool live)
+{
+}
+
+static void ignore_rollup(void *data, const struct core_rollup *rollup)
+{
+}
+
+static void ignore_loss(void *data, const struct core_loss *loss)
+{
+}
+
+static const struct core_config config = {
+	.functions = { functions, FUNCTION_COUNT },
+	.sink = { check_op, check_process, ignore_stream, ignore_stack, ignore_allocation,
+		  check_memory, ignore_rollup, ignore_loss },
+	.bounds_wait_ns = 1000,
+	.max_processes = 3,
+	.max_threads = 3,
+	.max_streams = 6,
+	.max_events = 4,
+	.max_pending = 12,
+	.max_rollups = 16,
+	.max_allocations = 8,
+};
+
+struct input {
+	const uint8_t *data;
+	size_t size;
+};
+
+static uint8_t take(struct input *input)
+{
+	if (!input->size)
+		return 0;
+	input->size--;
+	return *input->data++;
+}
+
+/* A record that is likely to be accepted: small numbers meet each other again. */
+static void step_likely(struct core *core, struct input *input, uint64_t *now_ns)
+{
+	static const struct core_origin bpf = { 0 };
+	struct ts_event event = { .kind = 1 + take(input) % 4 };
+
+	*now_ns += take(input);
+	event.fn = take(input) % FUNCTION_COUNT;
+	event.flags = take(input) & 7;
+	event.tgid = 1 + take(input) % 4;
+	event.tid = take(input) % 5;
+	event.start_ns = *now_ns - *now_ns % 64;
+	event.end_ns = *now_ns;
+	event.stack_id = take(input) % 4;
+	event.result = take(input) > 240;
+	if (event.kind == TS_EVENT_API) {
+		event.api.context = take(input) % 4;
+		event.api.stream = take(input) % 8;
+		event.api.handle = take(input) % 6;
+		event.api.address = take(input) % 8;
+		event.api.bytes = take(input);
+		event.api.device = take(input) % 3;
+	} else {
+		event.kind = event.stack_id ? TS_EVENT_PROCESS : event.kind;
+		event.process.started_ns = take(input) % 2 * 10000000;
+	}
+	(void)core_ingest(core, &bpf, &event, sizeof(event));
+}
+
+static void step_raw(struct core *core, struct input *input)
+{
+	struct core_origin origin = { .pid = take(input) % 2 };
+	size_t size = take(input);
+	void *record;
+
+	if (size > input->size)
+		size = input->size;
+	record = malloc(size); /* of that size exactly, so that reading beyond shows */
+	if (!record)
+		return;
+	memcpy(record, input->data, size);
+	input->data += size;
+	input->size -= size;
+	(void)core_ingest(core, &origin, record, size);
+	free(record);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input input = { data, size };
+	uint64_t now_ns = 1000;
+	struct core *core;
+
+	if (core_new(&config, &core) < 0)
+		abort();
+	while (input.size) {
+		uint8_t what = take(&input);
+
+		if (what < 200)
+			step_likely(core, &input, &now_ns);
+		else if (what < 230)
+			step_raw(core, &input);
+		else if (what < 245)
+			core_tick(core, now_ns += (uint64_t)what << (what % 32));
+		else
+			core_checkpoint(core, now_ns);
+	}
+	if (size % 2)
+		core_flush(core, now_ns);
+	core_free(core);
+	return 0;
+}

@@ -1,0 +1,317 @@
+/* core_fixture.h: a model with a small function table, whose sink writes down what it gets. */
+#ifndef TS_CORE_FIXTURE_H
+#define TS_CORE_FIXTURE_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/core.h"
+
+enum fn {
+	FN_NONE,
+	FN_LAUNCH,
+	FN_COPY,      /* asynchronous */
+	FN_COPY_WAIT, /* synchronous */
+	FN_ALLOC,
+	FN_ALLOC_MANAGED,
+	FN_ALLOC_HOST,
+	FN_MEM_CREATE,
+	FN_MEM_RESERVE,
+	FN_FREE,
+	FN_FREE_HOST,
+	FN_MEM_RELEASE,
+	FN_STREAM_SYNC,
+	FN_CTX_SYNC,
+	FN_EVENT_SYNC,
+	FN_EVENT_RECORD,
+	FN_EVENT_DESTROY,
+	FN_STREAM_WAIT,
+	FN_STREAM_CREATE,
+	FN_STREAM_DESTROY,
+	FN_CAPTURE_BEGIN,
+	FN_CAPTURE_END,
+	FN_CTX_CREATE,
+	FN_RETAIN,
+	FN_CTX_SET,
+	FN_CTX_PUSH,
+	FN_CTX_POP,
+	FN_CTX_DESTROY,
+	FN_RESET,
+	FN_INIT,
+	FN_COUNT,
+};
+
+static const struct function fixture_functions[FN_COUNT] = {
+	[FN_LAUNCH] = { "launch", OP_LAUNCH, EFFECT_SUBMIT, 0 },
+	[FN_COPY] = { "copy", OP_COPY, EFFECT_SUBMIT, COPY_HTOD },
+	[FN_COPY_WAIT] = { "copy_wait", OP_COPY, EFFECT_SUBMIT_WAIT, COPY_HTOD },
+	[FN_ALLOC] = { "alloc", OP_ALLOC, EFFECT_ALLOC, MEMORY_DEVICE },
+	[FN_ALLOC_MANAGED] = { "alloc_managed", OP_ALLOC, EFFECT_ALLOC, MEMORY_MANAGED },
+	[FN_ALLOC_HOST] = { "alloc_host", OP_ALLOC, EFFECT_ALLOC, MEMORY_HOST },
+	[FN_MEM_CREATE] = { "mem_create", OP_ALLOC, EFFECT_ALLOC, MEMORY_PHYSICAL },
+	[FN_MEM_RESERVE] = { "mem_reserve", OP_ALLOC, EFFECT_ALLOC, MEMORY_RESERVED },
+	[FN_FREE] = { "free", OP_FREE, EFFECT_FREE, MEMORY_DEVICE },
+	[FN_FREE_HOST] = { "free_host", OP_FREE, EFFECT_FREE, MEMORY_HOST },
+	[FN_MEM_RELEASE] = { "mem_release", OP_FREE, EFFECT_FREE, MEMORY_PHYSICAL },
+	[FN_STREAM_SYNC] = { "stream_sync", OP_SYNC, EFFECT_SYNC_STREAM, 0 },
+	[FN_CTX_SYNC] = { "ctx_sync", OP_SYNC, EFFECT_SYNC_CONTEXT, 0 },
+	[FN_EVENT_SYNC] = { "event_sync", OP_SYNC, EFFECT_SYNC_EVENT, 0 },
+	[FN_EVENT_RECORD] = { "event_record", OP_EVENT, EFFECT_EVENT_RECORD, 0 },
+	[FN_EVENT_DESTROY] = { "event_destroy", OP_EVENT, EFFECT_EVENT_DESTROY, 0 },
+	[FN_STREAM_WAIT] = { "stream_wait", OP_STREAM, EFFECT_STREAM_WAIT, 0 },
+	[FN_STREAM_CREATE] = { "stream_create", OP_STREAM, EFFECT_STREAM_CREATE, 0 },
+	[FN_STREAM_DESTROY] = { "stream_destroy", OP_STREAM, EFFECT_STREAM_DESTROY, 0 },
+	[FN_CAPTURE_BEGIN] = { "capture_begin", OP_GRAPH, EFFECT_CAPTURE_BEGIN, 0 },
+	[FN_CAPTURE_END] = { "capture_end", OP_GRAPH, EFFECT_CAPTURE_END, 0 },
+	[FN_CTX_CREATE] = { "ctx_create", OP_CONTEXT, EFFECT_CONTEXT_CREATE, 0 },
+	[FN_RETAIN] = { "retain", OP_CONTEXT, EFFECT_CONTEXT_RETAIN, 0 },
+	[FN_CTX_SET] = { "ctx_set", OP_CONTEXT, EFFECT_CONTEXT_SET, 0 },
+	[FN_CTX_PUSH] = { "ctx_push", OP_CONTEXT, EFFECT_CONTEXT_PUSH, 0 },
+	[FN_CTX_POP] = { "ctx_pop", OP_CONTEXT, EFFECT_CONTEXT_POP, 0 },
+	[FN_CTX_DESTROY] = { "ctx_destroy", OP_CONTEXT, EFFECT_CONTEXT_DESTROY, 0 },
+	[FN_RESET] = { "reset", OP_CONTEXT, EFFECT_PRIMARY_RESET, 0 },
+	[FN_INIT] = { "init", OP_INIT, EFFECT_NONE, 0 },
+};
+
+#define SEEN_MAX 4096
+
+struct seen_allocation {
+	struct core_allocation row;
+	bool live;
+};
+
+/* What the sink got, in order. */
+static struct seen {
+	struct op op[SEEN_MAX], state[SEEN_MAX];
+	struct core_process process[SEEN_MAX];
+	struct core_stream stream[SEEN_MAX];
+	struct seen_allocation allocation[SEEN_MAX];
+	struct core_memory memory[SEEN_MAX];
+	struct core_rollup rollup[SEEN_MAX];
+	struct core_loss loss[SEEN_MAX];
+	size_t ops, states, processes, streams, allocations, memories, rollups, losses, stacks;
+} seen;
+
+#define SEE(array, count, value)                                                                   \
+	do {                                                                                       \
+		assert_true((count) < SEEN_MAX);                                                   \
+		(array)[(count)++] = (value);                                                      \
+	} while (0)
+
+static void see_op(void *data, const struct op *op)
+{
+	if (op->kind == OP_STATE)
+		SEE(seen.state, seen.states, *op);
+	else
+		SEE(seen.op, seen.ops, *op);
+}
+
+static void see_process(void *data, const struct core_process *process)
+{
+	SEE(seen.process, seen.processes, *process);
+}
+
+static void see_stream(void *data, const struct core_stream *stream)
+{
+	SEE(seen.stream, seen.streams, *stream);
+}
+
+static void see_stack(void *data, const struct core_process *process, const struct ts_stack *stack)
+{
+	seen.stacks++;
+}
+
+static void see_allocation(void *data, const struct core_allocation *allocation, bool live)
+{
+	SEE(seen.allocation, seen.allocations, ((struct seen_allocation){ *allocation, live }));
+}
+
+static void see_memory(void *data, const struct core_memory *memory)
+{
+	SEE(seen.memory, seen.memories, *memory);
+}
+
+static void see_rollup(void *data, const struct core_rollup *rollup)
+{
+	SEE(seen.rollup, seen.rollups, *rollup);
+}
+
+static void see_loss(void *data, const struct core_loss *loss)
+{
+	SEE(seen.loss, seen.losses, *loss);
+}
+
+static struct core_config fixture_config(void)
+{
+	return (struct core_config){
+		.functions = { fixture_functions, FN_COUNT },
+		.sink = { see_op, see_process, see_stream, see_stack, see_allocation, see_memory,
+			  see_rollup, see_loss },
+		.bounds_wait_ns = 10000,
+		.max_processes = 16,
+		.max_threads = 16,
+		.max_streams = 64,
+		.max_events = 16,
+		.max_pending = 256,
+		.max_rollups = 256,
+		.max_allocations = 64,
+	};
+}
+
+static struct core *core;
+
+static int fixture_begin_with(const struct core_config *config)
+{
+	memset(&seen, 0, sizeof(seen));
+	return core_new(config, &core);
+}
+
+static int fixture_begin(void **state)
+{
+	struct core_config config = fixture_config();
+
+	return fixture_begin_with(&config);
+}
+
+static int fixture_end(void **state)
+{
+	core = core_free(core);
+	return 0;
+}
+
+static inline void fixture_restart(const struct core_config *config)
+{
+	core = core_free(core);
+	assert_int_equal(fixture_begin_with(config), 0);
+}
+
+#define STORY(function) cmocka_unit_test_setup_teardown(function, fixture_begin, fixture_end)
+
+/* Whom events are from; tests change it. */
+static uint32_t pid = 100, tid = 100;
+
+static int give(const struct ts_event *event)
+{
+	static const struct core_origin bpf = { 0 };
+
+	return core_ingest(core, &bpf, event, sizeof(*event));
+}
+
+static struct ts_event process_event(uint16_t kind, uint64_t time_ns, uint64_t started_ns)
+{
+	struct ts_event event = { .kind = kind, .tgid = pid, .tid = tid, .start_ns = time_ns };
+
+	event.process.started_ns = started_ns;
+	memcpy(event.process.comm, "program", 8);
+	return event;
+}
+
+/* A process of `pid` that is there from time 1 on. */
+static inline void announce(void)
+{
+	struct ts_event event = process_event(TS_EVENT_PROCESS, 1, 50000000);
+
+	assert_int_equal(give(&event), INGEST_OK);
+}
+
+/* A call that returned well; tests change what they are about. */
+static struct ts_event call_event(enum fn fn, uint64_t start_ns, uint64_t end_ns)
+{
+	return (struct ts_event){
+		.kind = TS_EVENT_API,
+		.fn = (uint16_t)fn,
+		.flags = end_ns ? TS_EVENT_RETURNED : 0,
+		.tgid = pid,
+		.tid = tid,
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+	};
+}
+
+static inline int on_stream(enum fn fn, uint64_t start_ns, uint64_t end_ns, uint64_t stream)
+{
+	struct ts_event event = call_event(fn, start_ns, end_ns);
+
+	event.api.stream = stream;
+	return give(&event);
+}
+
+static inline int launch(uint64_t start_ns, uint64_t stream)
+{
+	return on_stream(FN_LAUNCH, start_ns, 0, stream);
+}
+
+static inline int on_event(enum fn fn, uint64_t start_ns, uint64_t end_ns, uint64_t handle,
+			   uint64_t stream)
+{
+	struct ts_event event = call_event(fn, start_ns, end_ns);
+
+	event.api.handle = handle;
+	event.api.stream = stream;
+	return give(&event);
+}
+
+static inline int on_context(enum fn fn, uint64_t start_ns, uint64_t context, uint32_t device)
+{
+	struct ts_event event = call_event(fn, start_ns, start_ns + 1);
+
+	event.api.context = context;
+	event.api.device = device;
+	return give(&event);
+}
+
+static inline int on_memory(enum fn fn, uint64_t start_ns, uint64_t end_ns, uint64_t address,
+			    uint64_t bytes)
+{
+	struct ts_event event = call_event(fn, start_ns, end_ns);
+
+	event.api.address = address;
+	event.api.bytes = bytes;
+	event.stack_id = 7;
+	return give(&event);
+}
+
+static inline uint64_t lost(enum loss_reason reason)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < seen.losses; i++)
+		if (seen.loss[i].reason == reason)
+			count += seen.loss[i].count;
+	return count;
+}
+
+/* The last op of a function, which must be there. */
+static inline const struct op *last_op(enum fn fn)
+{
+	for (size_t i = seen.ops; i > 0; i--)
+		if (seen.op[i - 1].fn == fn)
+			return &seen.op[i - 1];
+	fail_msg("no op of '%s'", fixture_functions[fn].name);
+	return NULL;
+}
+
+/* The op that began then, or NULL if it is still held. */
+static inline const struct op *op_at(uint64_t start_ns)
+{
+	for (size_t i = 0; i < seen.ops; i++)
+		if (seen.op[i].start_ns == start_ns)
+			return &seen.op[i];
+	return NULL;
+}
+
+static inline struct core_stats stats(void)
+{
+	struct core_stats now;
+
+	core_stats(core, &now);
+	return now;
+}
+
+#endif

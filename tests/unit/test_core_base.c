@@ -1,0 +1,112 @@
+/* The containers under the model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/list.h"
+#include "core/base/map.h"
+#include "core/base/pool.h"
+
+#define COUNT 20000
+
+static char value[COUNT];
+
+static struct map_key key(uint64_t i)
+{
+	return (struct map_key){ i * 4096, i % 3 };
+}
+
+static void map_finds_what_is_left_after_removals(void **state)
+{
+	struct map map = { 0 };
+
+	assert_null(map_get(&map, key(1)));
+	assert_null(map_remove(&map, key(1)));
+	for (uint64_t i = 0; i < COUNT; i++)
+		assert_int_equal(map_put(&map, key(i), &value[i]), 0);
+	for (uint64_t i = 0; i < COUNT; i += 2)
+		assert_ptr_equal(map_remove(&map, key(i)), &value[i]);
+	assert_int_equal(map.count, COUNT / 2);
+	for (uint64_t i = 0; i < COUNT; i++)
+		assert_ptr_equal(map_get(&map, key(i)), i % 2 ? &value[i] : NULL);
+	for (uint64_t i = 1; i < COUNT; i += 2)
+		map_remove(&map, key(i));
+	assert_int_equal(map.count, 0);
+	assert_true(map.size <= 32); /* memory goes back */
+	map_clear(&map);
+}
+
+static void map_replaces_the_value_of_a_key(void **state)
+{
+	struct map map = { 0 };
+
+	map_put(&map, key(1), &value[1]);
+	map_put(&map, key(1), &value[2]);
+	assert_int_equal(map.count, 1);
+	assert_ptr_equal(map_get(&map, key(1)), &value[2]);
+	map_clear(&map);
+}
+
+static void pool_reuses_and_gives_back(void **state)
+{
+	struct pool pool = { .object_bytes = 104 };
+	void *object[COUNT / 10];
+	void *first;
+
+	first = pool_get(&pool);
+	pool_put(&pool, first);
+	assert_ptr_equal(pool_get(&pool), first);
+	for (size_t i = 0; i < COUNT / 10; i++)
+		memset(object[i] = pool_get(&pool), 0xff, 104);
+	assert_int_equal(pool.used, COUNT / 10 + 1);
+	for (size_t i = 0; i < COUNT / 10; i++)
+		pool_put(&pool, object[i]);
+	assert_non_null(pool.block);
+	pool_put(&pool, first);
+	assert_null(pool.block);
+	pool_clear(&pool);
+}
+
+struct item {
+	int number;
+	struct list link;
+};
+
+static void list_survives_the_removal_of_the_current_item(void **state)
+{
+	struct item item[5];
+	struct list list;
+	struct item *at;
+	int sum = 0;
+
+	list_init(&list);
+	assert_null(list_first(&list, struct item, link));
+	for (int i = 0; i < 5; i++) {
+		item[i].number = i;
+		list_append(&list, &item[i].link);
+	}
+	list_for_each(at, &list, link)
+		if (at->number % 2)
+			list_remove(&at->link);
+	list_for_each(at, &list, link)
+		sum = sum * 10 + at->number;
+	assert_int_equal(sum, 24);
+	assert_false(list_linked(&item[1].link));
+	assert_int_equal(list_last(&list, struct item, link)->number, 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(map_finds_what_is_left_after_removals),
+		cmocka_unit_test(map_replaces_the_value_of_a_key),
+		cmocka_unit_test(pool_reuses_and_gives_back),
+		cmocka_unit_test(list_survives_the_removal_of_the_current_item),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
