@@ -94,6 +94,11 @@ bool export_has_memory(const struct op *op)
 	       !(op->flags & OP_UNKNOWN);
 }
 
+bool export_is_host(const struct op *op)
+{
+	return op->detail == MEMORY_HOST || op->detail == MEMORY_REGISTERED;
+}
+
 uint64_t export_end_ns(const struct op *op)
 {
 	return op->end_ns > op->start_ns ? op->end_ns : op->start_ns;
@@ -102,9 +107,17 @@ uint64_t export_end_ns(const struct op *op)
 void export_device_name(char name[EXPORT_NAME_BYTES], int16_t device, const char *what)
 {
 	if (device == DEVICE_UNKNOWN)
-		snprintf(name, EXPORT_NAME_BYTES, "no GPU%s", what);
+		snprintf(name, EXPORT_NAME_BYTES, "unknown GPU%s", what);
 	else
 		snprintf(name, EXPORT_NAME_BYTES, "GPU %d%s", device, what);
+}
+
+void export_memory_name(char name[EXPORT_NAME_BYTES], const struct op *op)
+{
+	if (export_is_host(op))
+		snprintf(name, EXPORT_NAME_BYTES, "page-locked host memory");
+	else
+		export_device_name(name, op->device, " memory");
 }
 
 /* No thread's name is known; the first one is called as its process. */

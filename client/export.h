@@ -62,11 +62,13 @@ bool export_marked(const struct export_mark *mark, const struct op *op);
 const char *export_kind_name(uint8_t kind);
 const char *export_state_name(uint8_t state);
 bool export_has_memory(const struct op *op); /* its live_bytes mean something */
+bool export_is_host(const struct op *op);    /* the memory is the host's */
 uint64_t export_end_ns(const struct op *op); /* of the call; its start where no return is known */
 
 /* Names of what has none of its own. */
 #define EXPORT_NAME_BYTES 64
 void export_device_name(char name[EXPORT_NAME_BYTES], int16_t device, const char *what);
+void export_memory_name(char name[EXPORT_NAME_BYTES], const struct op *op);
 void export_thread_name(char name[EXPORT_NAME_BYTES], const struct export_process *process,
 			uint32_t tid);
 void export_stream_name(char name[EXPORT_NAME_BYTES], const struct export_stream *stream,

@@ -315,7 +315,7 @@ static int write_memory(struct exporter *x, const struct op *op)
 
 	if (r < 0)
 		return r;
-	export_device_name(name, op->device, " memory");
+	export_memory_name(name, op);
 	text(x->out, ",\"ts\":");
 	microseconds(x->out, export_end_ns(op));
 	text(x->out, ",\"name\":");

@@ -86,26 +86,29 @@ static int thread_track(struct exporter *x, const struct op *op, uint64_t *ret)
 	return perfetto_track(x->out, &track);
 }
 
-/* A track directly below its process. */
-static int device_track(struct exporter *x, const struct op *op, enum what what, const char *suffix,
-			uint64_t *ret)
+/* A track directly below its process: of a device, or of memory. */
+static int child_track(struct exporter *x, const struct op *op, enum what what, uint32_t sub,
+		       uint64_t *ret)
 {
-	uint64_t uuid = track_uuid(what, op->process, (uint16_t)op->device);
-	const struct export_process *process;
 	char name[EXPORT_NAME_BYTES];
-	struct perfetto_track track = { .uuid = uuid, .name = name };
-	int r = export_first(&x->seen, what, uuid);
+	struct perfetto_track track = {
+		.uuid = track_uuid(what, op->process, sub),
+		.parent = track_uuid(WHAT_PROCESS, op->process, 0),
+		.name = name,
+		.bytes = what == WHAT_MEMORY,
+	};
+	const struct export_process *process;
+	int r = export_first(&x->seen, what, track.uuid);
 
-	*ret = uuid;
+	*ret = track.uuid;
 	if (r <= 0)
 		return r;
+	if (what == WHAT_MEMORY)
+		export_memory_name(name, op);
+	else
+		export_device_name(name, op->device, " (bounds)");
 	r = process_track(x, op->process, &process);
-	if (r < 0)
-		return r;
-	export_device_name(name, op->device, suffix);
-	track.parent = track_uuid(WHAT_PROCESS, op->process, 0);
-	track.bytes = what == WHAT_MEMORY;
-	return perfetto_track(x->out, &track);
+	return r < 0 ? r : perfetto_track(x->out, &track);
 }
 
 /* The state of a device is on the track above those of its streams. */
@@ -113,11 +116,11 @@ static int state_track(struct exporter *x, const struct op *op, uint64_t *ret)
 {
 	char name[EXPORT_NAME_BYTES];
 	struct perfetto_track track = { .name = name };
-	int r = device_track(x, op, WHAT_DEVICE, " (bounds)", ret);
+	int r = child_track(x, op, WHAT_DEVICE, (uint16_t)op->device, ret);
 
 	if (r < 0 || op->stream == 0)
 		return r;
-	track.uuid = track_uuid(WHAT_STREAM, 0, 0) | (uint64_t)op->stream << UUID_WHAT_BITS;
+	track.uuid = track_uuid(WHAT_STREAM, 0, op->stream);
 	track.parent = *ret;
 	*ret = track.uuid;
 	r = export_first(&x->seen, WHAT_STREAM, op->stream);
@@ -200,8 +203,9 @@ static int write_call(struct exporter *x, const struct op *op)
 
 static int write_memory(struct exporter *x, const struct op *op)
 {
+	uint32_t sub = (uint32_t)export_is_host(op) << 16 | (uint16_t)op->device;
 	uint64_t uuid;
-	int r = device_track(x, op, WHAT_MEMORY, " memory", &uuid);
+	int r = child_track(x, op, WHAT_MEMORY, sub, &uuid);
 
 	return r < 0 ? r : perfetto_counter(x->out, uuid, export_end_ns(op), op->live_bytes);
 }

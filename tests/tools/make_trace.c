@@ -100,6 +100,9 @@ static int memory(const struct export_format *format, struct exporter *x)
 		op[101 + i].live_bytes = (100 - i - 1) * 256;
 		op[101 + i].device = 0;
 	}
+	op[139].detail = MEMORY_HOST;
+	op[139].device = DEVICE_UNKNOWN;
+	op[139].live_bytes = 77;
 	op[140].flags |= OP_UNKNOWN; /* says nothing about live bytes */
 	return format->ops(x, op, COUNT(op));
 }

@@ -39,6 +39,7 @@ QUERY_ARGS = "select arg_set_id, key, display_value from args"
 class Trace(unittest.TestCase):
     """What holds in every format."""
 
+    format = None
     queries = ()
 
     @classmethod
@@ -58,8 +59,6 @@ class Trace(unittest.TestCase):
         for row in args:
             key = row["key"].removeprefix("debug.").removeprefix("args.")
             cls.args[row["arg_set_id"]][key] = row["display_value"]
-
-    format = None
 
     def named(self, name):
         rows = [row for row in self.slices if row["name"] == name]
@@ -113,11 +112,13 @@ class Trace(unittest.TestCase):
         self.assertEqual({self.args_of(row)["bounds"] for row in rows}, {"true"})
 
     def test_memory_counts_what_is_live(self):
-        self.assertEqual({(r["name"].strip(), r["pid"]) for r in self.counters},
-                         {(self.counter_name, 4242)})
+        values = collections.defaultdict(list)
+        for row in self.counters:
+            values[(row["name"], row["pid"])].append(row["value"])
         rise = [(i + 1) * 256 for i in range(100)]
-        fall = [(99 - i) * 256 for i in range(39)]  # the last free was of an unknown address
-        self.assertEqual([row["value"] for row in self.counters], rise + fall)
+        fall = [(99 - i) * 256 for i in range(38)]  # the last free was of an unknown address
+        self.assertEqual(values, {(f"GPU 0 memory{self.counter_suffix}", 4242): rise + fall,
+                                  (f"page-locked host memory{self.counter_suffix}", 4242): [77]})
 
     def test_losses_are_counted(self):
         counts = [self.args_of(row)["count"] for name in LOSSES for row in self.named(name)]
@@ -134,7 +135,7 @@ class Trace(unittest.TestCase):
 
 class Perfetto(Trace):
     format = "perfetto"
-    counter_name = "GPU 0 memory"
+    counter_suffix = ""
     queries = (
         "select s.ts, c.callsite_id from __intrinsic_track_event_callstacks c"
         " join slice s on s.id = c.slice_id",
@@ -176,15 +177,17 @@ class Perfetto(Trace):
 
 class Chrome(Trace):
     format = "chrome"
-    counter_name = "GPU 0 memory bytes"
+    counter_suffix = " bytes"
 
     def test_it_is_json_with_every_event(self):
         trace = json.loads(self.bytes)
         phases = collections.Counter(event["ph"] for event in trace["traceEvents"])
         instants = CALLS["cuLaunchKernel"] + 1
         slices = sum(CALLS.values()) + sum(STATES.values()) + sum(LOSSES.values())
-        self.assertEqual((phases["i"], phases["X"], phases["C"]), (instants, slices - instants, 139))
-        labels = [e["args"]["labels"] for e in trace["traceEvents"] if e["name"] == "process_labels"]
+        self.assertEqual((phases["i"], phases["X"], phases["C"]),
+                         (instants, slices - instants, 139))
+        labels = [event["args"]["labels"] for event in trace["traceEvents"]
+                  if event["name"] == "process_labels"]
         self.assertIn(COMMAND, labels)
 
     def test_stacks_lead_from_the_call_to_main(self):
