@@ -52,7 +52,8 @@ class Counts(tracesmith.Case):
             f"SELECT DISTINCT fn FROM op JOIN process ON process.id = op.process WHERE process.pid = {pid} AND op.end_ns > 0")}
         seen = {}
         for row in self.daemon.query("errors", "--pid", pid):
-            seen.setdefault(row["fn"], {})[str(row["result"])] = row["calls"]
+            by_code = seen.setdefault(row["fn"], {})
+            by_code[str(row["code"])] = by_code.get(str(row["code"]), 0) + row["calls"]
         for name, row in want.items():
             if name in watched:
                 self.assertEqual(seen.get(name, {}), row.get("errors", {}), f"errors of {name}")

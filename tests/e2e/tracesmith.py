@@ -56,7 +56,7 @@ class Daemon:
         self.config = os.path.join(self.directory, "tracesmithd.conf")
         copies = " ".join(library(name) for name in standing)
         with open(self.config, "w") as file:
-            file.write(f"[probe]\nstanding = {copies}\n{settings}\n")
+            file.write(f"{settings}\n[probe]\nstanding = {copies}\n")
         self.process = None
 
     def start(self, prefix=()):

@@ -1,0 +1,109 @@
+"""Processes come, fork, run other programs, crash and end; each is one row with its own calls."""
+import json
+
+import tracesmith
+from tracesmith import run, wait_for, workload
+
+
+class Processes(tracesmith.Case):
+    def assert_calls(self, pid, expected):
+        self.daemon.wait_ended(pid)
+        probed = {row["name"] for row in self.daemon.sql("SELECT name FROM function")}
+        want = {row["fn"]: row["calls"] for row in expected if row.get("pid") == pid and row.get("fn") in probed}
+        seen = {fn: row["calls"] for fn, row in self.daemon.apis(pid).items()}
+        self.assertEqual(seen, want, f"calls of {pid}")
+
+    def test_forks_and_execs(self):
+        process, expected = run("forkexec")
+        pids = sorted({row["pid"] for row in expected if "fn" in row})
+        self.assertGreater(len(pids), 2)
+        for pid in pids:
+            self.assert_calls(pid, expected)
+        rows = {row["pid"]: row for row in self.daemon.query("processes")}
+        for pid in pids:
+            if pid != process.pid:
+                self.assertIn(rows[pid]["ppid"], pids + [process.pid])
+
+    def test_short_life(self):
+        for _ in range(20):
+            process, expected = run("short")
+            self.assert_calls(process.pid, expected)
+        row = [row for row in self.daemon.query("processes") if row["pid"] == process.pid][0]
+        self.assertEqual((row["comm"], row["state"], row["exit_code"]), ("short", "ended", 0))
+
+    def test_crashes(self):
+        codes = {"segv": 11, "kill": 9, "abort": 6, "_exit": None, "exit": None}
+        for how, code in codes.items():
+            process = workload("crash", "--how", how, "--launches", 37, stderr=tracesmith.subprocess.DEVNULL)
+            process.communicate()
+            self.daemon.wait_ended(process.pid)
+            self.assertEqual(self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"], 37, how)
+            row = [row for row in self.daemon.query("processes") if row["pid"] == process.pid][0]
+            if code is not None:
+                self.assertEqual(row["exit_code"] & 127, code, how)
+            self.assertEqual(self.daemon.query("leaks", "--pid", process.pid, "--min-age", "0s"), [])
+
+    def test_description_of_a_running_process(self):
+        process = workload("leak", "--steps", 3)
+        row = wait_for("the process", lambda: [row for row in self.daemon.query("processes") if row["pid"] == process.pid])[0]
+        self.assertEqual((row["comm"], row["state"], row["user"]), ("leak", "running", "root"))
+        self.assertIn("--steps 3", row["command"])
+        self.assertIn(process.pid, [row["pid"] for row in json.loads(self.daemon.ctl("ps", "--json").out)["rows"]])
+        process.communicate("\n")
+
+    def test_streams_and_states(self):
+        process, expected = run("streams", "--threads", 3, "--steps", 20)
+        self.assert_calls(process.pid, expected)
+        self.assertGreater(len(self.daemon.query("streams", "--pid", process.pid)), 3)
+        states = self.daemon.query("states", "--pid", process.pid)
+        self.assertTrue({"pending"} <= {row["state"] for row in states})
+        for row in states:
+            self.assertGreater(row["duration_ns"], 0)
+        by_stream = {}
+        for row in states:
+            by_stream.setdefault((row["stream"], row["device"]), []).append((row["start_ns"], row["end_ns"]))
+        for intervals in by_stream.values():
+            intervals.sort()
+            for before, after in zip(intervals, intervals[1:]):
+                self.assertLessEqual(before[1], after[0], "intervals of one machine do not overlap")
+
+
+class Filter(tracesmith.Case):
+    settings = "[filter]\nuids = 12345\n"
+
+    def test_only_what_the_filter_wants(self):
+        other, _ = run("short")
+        wanted, expected = run("short", user=12345)
+        self.daemon.wait_ended(wanted.pid)
+        self.assertEqual({row["pid"] for row in self.daemon.query("processes")}, {wanted.pid})
+
+
+class RateLimit(tracesmith.Case):
+    settings = "[probe]\nrate_limit = 1000\n"
+
+    def test_what_is_left_out_is_counted(self):
+        process, expected = run("rate", "--kind", "launch", "--count", "20000")
+        self.daemon.wait_ended(process.pid)
+        made = [row["calls"] for row in expected if row.get("fn") == "cuLaunchKernel"][0]
+        seen = self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"]
+        limited = sum(row["count"] for row in self.daemon.query("loss") if row["reason"] == "rate-limit")
+        self.assertLess(seen, made)
+        self.assertGreater(limited, 0)
+        self.assertLessEqual(abs(seen + limited - made), 30, "other calls are limited too, but they are few")
+
+
+class PerfWay(tracesmith.Case):
+    settings = "[probe]\nattach = perf\n"
+
+    def test_counts_with_one_perf_event_each(self):
+        process, expected = run("short")
+        self.daemon.wait_ended(process.pid)
+        seen = {fn: row["calls"] for fn, row in self.daemon.apis(process.pid).items()}
+        for row in expected:
+            if row.get("fn") in seen:
+                self.assertEqual(seen[row["fn"]], row["calls"])
+        self.assertIn("perf events", self.daemon.ctl("status").out)
+
+
+if __name__ == "__main__":
+    tracesmith.main()

@@ -1,0 +1,102 @@
+"""The daemon is killed at any moment: the database is whole, the next one goes on, the gap is told."""
+import json
+import os
+import random
+import subprocess
+import time
+import unittest
+
+import tracesmith
+from tracesmith import run, wait_for, workload
+
+
+def integrity(path):
+    out = subprocess.run(["sqlite3", path, "PRAGMA integrity_check"], capture_output=True, text=True, check=True)
+    return out.stdout.strip()
+
+
+class Restart(unittest.TestCase):
+    def setUp(self):
+        self.daemon = tracesmith.Daemon()
+        self.addCleanup(self.daemon.close)
+
+    def test_process_goes_on_after_a_kill(self):
+        self.daemon.start()
+        process = workload("leak", "--steps", "50")
+        for line in process.stdout:
+            if '"leak"' in line:
+                want = json.loads(line)
+                break
+        wait_for("the leak", lambda: self.daemon.query("leaks", "--pid", process.pid, "--min-age", "0s"))
+        wait_for("all calls", lambda: self.daemon.apis(process.pid).get("cuStreamDestroy_v2", {}).get("calls") == 2)
+        before = self.daemon.query("leaks", "--pid", process.pid, "--min-age", "0s")
+        self.daemon.kill()
+        self.assertEqual(integrity(self.daemon.database), "ok")
+        self.daemon.start()
+        after = self.daemon.answer("leaks", "--pid", process.pid, "--min-age", "0s")
+        self.assertEqual([(row["bytes"], row["count"], row["stack"]) for row in after["rows"]],
+                         [(row["bytes"], row["count"], row["stack"]) for row in before])
+        self.assertEqual(after["rows"][0]["bytes"], want["bytes"])
+        gap = [row for row in self.daemon.query("loss") if row["reason"] == "gap"]
+        self.assertTrue(gap, "the time without a daemon is a gap")
+        process.communicate("\n")
+        self.daemon.wait_ended(process.pid)
+        rows = self.daemon.sql(f"SELECT id FROM process WHERE pid = {process.pid}")
+        self.assertEqual(len(rows), 1, "one process, one row")
+
+    def test_process_that_ended_meanwhile(self):
+        self.daemon.start()
+        process = workload("leak", "--steps", "20")
+        wait_for("the process", lambda: self.daemon.known(process.pid))
+        self.daemon.kill()
+        process.communicate("\n")
+        self.daemon.start()
+        wait_for("its end", lambda: self.daemon.ended(process.pid))
+        self.assertEqual(self.daemon.query("leaks", "--pid", process.pid, "--min-age", "0s"), [])
+
+    def test_killed_at_random_moments_under_load(self):
+        rate = workload("rate", "--kind", "mixed", "--rate", "20000", "--seconds", "60")
+        self.addCleanup(lambda: (rate.kill(), rate.communicate()))
+        calls = 0
+        for _ in range(6):
+            self.daemon.start()
+            time.sleep(random.uniform(0.05, 0.8))
+            self.daemon.kill()
+            self.assertEqual(integrity(self.daemon.database), "ok")
+        self.daemon.start()
+        wait_for("calls to be seen again", lambda: self.daemon.known(rate.pid))
+        calls = sum(row["calls"] for row in self.daemon.query("apis", "--pid", rate.pid))
+        wait_for("more calls", lambda: sum(row["calls"] for row in self.daemon.query("apis", "--pid", rate.pid)) > calls)
+        self.assertEqual(self.daemon.stop(), 0)
+
+
+class FullDisk(unittest.TestCase):
+    def test_full_disk_loses_ops_tells_and_recovers(self):
+        directory = tracesmith.tempfile.mkdtemp(prefix="tracesmith-full-")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", directory], check=True)
+        self.addCleanup(lambda: subprocess.run(["umount", "-l", directory], check=True))
+        daemon = tracesmith.Daemon(directory=directory)
+        self.addCleanup(lambda: daemon.process and daemon.process.poll() is None and daemon.kill())
+        daemon.start()
+        filler = os.path.join(directory, "filler")
+        with open(filler, "wb") as file:
+            try:
+                while True:
+                    file.write(b"\0" * 4096)
+                    file.flush()
+            except OSError:
+                pass
+        rate = workload("rate", "--kind", "mixed", "--rate", "50000", "--seconds", "4")
+        rate.communicate()
+        status = daemon.ctl("status")
+        self.assertEqual(status.code, 0, "it answers while the disk is full")
+        self.assertIsNone(daemon.process.poll(), daemon.log())
+        os.unlink(filler)
+        process, expected = run("short")
+        wait_for("writing to go on", lambda: daemon.known(process.pid))
+        self.assertEqual(daemon.stop(), 0)
+        self.assertEqual(integrity(daemon.database), "ok")
+
+
+if __name__ == "__main__":
+    tracesmith.main()
