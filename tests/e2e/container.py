@@ -27,7 +27,7 @@ wait_for() { timeout 20 bash -c "until $*; do sleep 0.1; done"; }
 
 # What a unit prints is collected outside, so that it survives whatever the script does.
 UNIT = """[Unit]
-After=multi-user.target
+After={target}
 [Service]
 Type=oneshot
 ExecStart=/bin/bash -c "bash /test/script >/test/output 2>&1; echo $$? >/test/status"
@@ -35,8 +35,8 @@ TimeoutStartSec=120
 ExecStopPost=systemctl poweroff --force --no-wall
 """
 TARGET = """[Unit]
-Requires=multi-user.target test.service
-After=multi-user.target test.service
+Requires={target} test.service
+After={target} test.service
 AllowIsolate=yes
 """
 
@@ -121,16 +121,16 @@ class Container:
         run("chown", "-R", "nobody:", str(self.root / "opt/fake"))
         (self.root / "opt/fake").chmod(0o700)
 
-    def boot(self, script):
-        """Boots systemd, runs the script when it is up, powers off: (exit status, output)."""
+    def boot(self, script, target="multi-user.target"):
+        """Boots systemd, runs the script at the target, powers off: (exit status, output)."""
         test = self.root / "test"
         test.mkdir(exist_ok=True)
         (test / "script").write_text(PRELUDE + script)
         for old in ("output", "status"):
             (test / old).unlink(missing_ok=True)
         units = self.root / "etc/systemd/system"
-        (units / "test.service").write_text(UNIT)
-        (units / "test.target").write_text(TARGET)
+        (units / "test.service").write_text(UNIT.format(target=target))
+        (units / "test.target").write_text(TARGET.format(target=target))
         (self.root / "usr/sbin/policy-rc.d").unlink(missing_ok=True)
         # Without one it would be a first boot, which enables every unit.
         (self.root / "etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")

@@ -1,0 +1,115 @@
+"""The units under a real systemd: activation, rights, reload, restart, watchdog, a clean stop."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+import tracesmith
+from container import BUILD, Container, require, run
+
+UNITS = os.path.join(tracesmith.SOURCE, "systemd")
+EXPOSURE_MAX = 4.0
+
+CAPABILITIES = {"cap_bpf": 39, "cap_perfmon": 38, "cap_sys_ptrace": 19, "cap_dac_read_search": 2,
+                "cap_checkpoint_restore": 40}
+CAPABILITY_MASK = f"{sum(1 << bit for bit in CAPABILITIES.values()):016x}"
+
+SCRIPT = f"""
+pid() {{ systemctl show -P MainPID tracesmithd.service; }}
+systemd-sysusers tracesmith.conf
+systemd-analyze verify --man=no /usr/lib/systemd/system/tracesmith* >/test/verify 2>&1
+test ! -s /test/verify
+
+# The first client starts the daemon.
+systemctl start tracesmith-control.socket tracesmith-inject.socket
+! systemctl is-active tracesmithd.service
+tsctl version
+systemctl is-active tracesmithd.service
+
+# What it may: five capabilities (and CAP_SYS_ADMIN where the kernel has no uprobe_multi).
+grep -x "Uid:.*" /proc/$(pid)/status
+test "$(stat -c %U /proc/$(pid))" = tracesmith
+if ! systemctl cat tracesmithd.service | grep -q CAP_SYS_ADMIN$; then
+	grep -Ex "CapEff:.{CAPABILITY_MASK}" /proc/$(pid)/status
+	grep -Ex "CapBnd:.{CAPABILITY_MASK}" /proc/$(pid)/status
+fi
+grep -Ex "NoNewPrivs:.1" /proc/$(pid)/status
+grep -Ex "Seccomp:.2" /proc/$(pid)/status
+
+# With these rights it sees a process whose files nobody else may read.
+setpriv --reuid nobody --regid nogroup --clear-groups env LD_LIBRARY_PATH=/opt/fake/lib \\
+	/opt/fake/workload/leak --seconds 1
+wait_for "tsctl query apis --json | grep -q cuMemAlloc_v2"
+
+# Reload: the same process, new settings; with a fault, the old ones.
+before=$(pid)
+echo "[probe]
+launch_stacks = 7" >/etc/tracesmith/tracesmithd.conf
+systemctl reload tracesmithd.service
+echo "[probe]
+launch_stacks = many" >/etc/tracesmith/tracesmithd.conf
+systemctl reload tracesmithd.service
+wait_for "journalctl -u tracesmithd.service | grep -q \\"'many'\\""
+tsctl version
+test $(pid) = $before
+
+# Killed: back at once, with what it had stored.
+echo >/etc/tracesmith/tracesmithd.conf
+kill -KILL $before
+wait_for "test \\$(systemctl show -P MainPID tracesmithd.service) -gt 0 -a \\
+	\\$(systemctl show -P MainPID tracesmithd.service) != $before"
+tsctl query apis --json | grep cuMemAlloc_v2
+
+# Stuck: the watchdog ends it, and it is back.
+mkdir -p /run/systemd/system/tracesmithd.service.d
+printf '[Service]\\nWatchdogSec=1s\\n' >/run/systemd/system/tracesmithd.service.d/test.conf
+systemctl daemon-reload
+systemctl restart tracesmithd.service
+sleep 2
+systemctl is-active tracesmithd.service
+before=$(pid)
+kill -STOP $before
+wait_for "test \\$(systemctl show -P NRestarts tracesmithd.service) -gt 0"
+wait_for systemctl is-active tracesmithd.service
+tsctl version
+
+systemctl stop tracesmithd.service
+test "$(systemctl show -P Result tracesmithd.service)" = success
+test -S /run/tracesmith/control.sock
+"""
+
+
+class Units(unittest.TestCase):
+    def test_exposure_is_low(self):
+        out = run("systemd-analyze", "security", "--offline=true",
+                  os.path.join(UNITS, "tracesmithd.service"))
+        exposure = float(re.search(r"exposure level .*: ([0-9.]+)", out).group(1))
+        self.assertLessEqual(exposure, EXPOSURE_MAX, out)
+
+    def test_generator_gives_a_right_only_where_the_kernel_needs_it(self):
+        for release, needed in {"5.15.0-1-amd64": True, "6.1.0-50-amd64": True, "6.5.13": True,
+                                "6.6.0": False, "6.12.95+deb12-amd64": False,
+                                "7.0-rc1": False, "10.2.3": False}.items():
+            with tempfile.TemporaryDirectory() as place:
+                with open(f"{place}/uname", "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\necho {release}\n")
+                os.chmod(f"{place}/uname", 0o755)
+                subprocess.run([f"{UNITS}/tracesmith-generator", place], check=True,
+                               env={"PATH": f"{place}:/usr/bin:/bin"})
+                made = f"{place}/tracesmithd.service.d/50-sys-admin.conf"
+                self.assertEqual(os.path.exists(made), needed, release)
+
+    def test_life_under_systemd(self):
+        with Container("/") as box:
+            run("cmake", "--install", BUILD, "--prefix", "/usr",
+                env={**os.environ, "DESTDIR": str(box.root)})
+            box.add_fake()
+            status, output = box.boot(SCRIPT, target="basic.target")
+            self.assertEqual(status, 0, output)
+
+
+if __name__ == "__main__":
+    require("systemd-nspawn", "systemd-analyze", "cmake")
+    tracesmith.main()
