@@ -28,7 +28,7 @@ static int harden(sqlite3 *db)
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
-	return sql_exec(db, "PRAGMA temp_store = MEMORY; PRAGMA query_only = 1");
+	return sql_exec(db, "PRAGMA query_only = 1");
 }
 
 static int add_helpers(sqlite3 *db)
