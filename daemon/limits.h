@@ -75,9 +75,10 @@
 #define LIMIT_QUERIES		 8
 #define LIMIT_QUERIES_PER_UID	 6
 #define LIMIT_QUERIES_PER_CLIENT 2
-/* Time and rows of one query, memory of SQLite for it, and length of a value. */
+/* Time and rows of one query, and the longest value that SQL of a user's own may make: longer than
+ * any chunk, so that `op` can be read. */
 #define LIMIT_QUERY_MS	  30000
 #define LIMIT_QUERY_ROWS  1000000
-#define LIMIT_QUERY_VALUE (1 << 20)
+#define LIMIT_QUERY_VALUE (8 << 20)
 
 #endif

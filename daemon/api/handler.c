@@ -32,6 +32,16 @@ static void handle_hello(struct client *client, const Tracesmith__V1__Request *r
 	client_reply(client, &reply);
 }
 
+static void add_own_status(const struct api *api, struct status_builder *builder)
+{
+	status_number(builder, "api", "clients", false, api->client_count, "%u",
+		      api->client_count);
+	status_number(builder, "api", "queries", false, api->running_count + api->waiting_count,
+		      "%u running, %u waiting", api->running_count, api->waiting_count);
+	status_number(builder, "api", "refused", false, api->refused, "%llu",
+		      (unsigned long long)api->refused);
+}
+
 static void handle_status(struct client *client, const Tracesmith__V1__Request *request)
 {
 	Tracesmith__V1__StatusReply status = TRACESMITH__V1__STATUS_REPLY__INIT;
@@ -40,6 +50,7 @@ static void handle_status(struct client *client, const Tracesmith__V1__Request *
 	struct api *api = client->api;
 
 	api->callbacks.status(api->data, &builder);
+	add_own_status(api, &builder);
 	status.n_item = builder.count;
 	status.item = builder.item;
 	reply.id = request->id;

@@ -1,5 +1,7 @@
 /* Loss: what is missing from an answer, by reason.
  * What was lost of an unknown process counts for every process. */
+#include <errno.h>
+
 #include "core/core.h"
 #include "daemon/query/answer.h"
 #include "daemon/store/sql.h"

@@ -46,6 +46,10 @@ static int prepare(struct answer *answer, const char *text, sqlite3_stmt **ret)
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL, *second = NULL;
 	const char *rest;
 
+	/* The virtual table declares itself at its first use, which the authorizer would forbid. */
+	if (sqlite3_exec(answer->db, "SELECT 1 FROM op LIMIT 0", NULL, NULL, NULL) != SQLITE_OK)
+		return answer_fail_sqlite(answer);
+	sqlite3_limit(answer->db, SQLITE_LIMIT_LENGTH, LIMIT_QUERY_VALUE);
 	sqlite3_set_authorizer(answer->db, authorize, NULL);
 	if (sqlite3_prepare_v2(answer->db, text, -1, &stmt, &rest) != SQLITE_OK)
 		return answer_fail_sqlite(answer);

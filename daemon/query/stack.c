@@ -1,5 +1,6 @@
 /* Stack: turns stack ids into the names of their frames.
  * Frame 0 is the probed function itself, which the answer has in a column of its own. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

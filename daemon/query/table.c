@@ -48,7 +48,7 @@ static const struct query_column ps_columns[] = {
 	{ 0 },
 };
 #define PS_SQL                                                                                     \
-	"SELECT p.pid, coalesce(p.user, p.uid), p.comm, p.container, 'probe',"                     \
+	"SELECT p.pid, coalesce(p.user, CAST(p.uid AS TEXT)), p.comm, p.container, 'probe',"       \
 	" coalesce(m.live_bytes, 0), coalesce(m.peak_bytes, 0), coalesce(c.calls, 0),"             \
 	" coalesce(c.errors, 0), p.command"                                                        \
 	" FROM process p LEFT JOIN " MEMORY_OF " m ON m.process = p.id"                            \
@@ -76,7 +76,7 @@ static const struct query_column processes_columns[] = {
 	{ 0 },
 };
 #define PROCESSES_SQL                                                                              \
-	"SELECT p.pid, p.ns_pid, p.ppid, coalesce(p.user, p.uid), p.comm,"                         \
+	"SELECT p.pid, p.ns_pid, p.ppid, coalesce(p.user, CAST(p.uid AS TEXT)), p.comm,"           \
 	" CASE WHEN " RUNNING " THEN 'running' ELSE 'ended' END, p.first_ns,"                      \
 	" nullif(p.exit_ns, 0), CASE WHEN NOT " RUNNING " THEN p.exit_code END,"                   \
 	" p.container, p.cgroup, coalesce(m.live_bytes, 0), coalesce(m.peak_bytes, 0),"            \

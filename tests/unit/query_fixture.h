@@ -1,0 +1,189 @@
+/* query_fixture.h: a store with rows made by hand, and answers as the JSON that tsctl would write.
+ */
+#ifndef QUERY_FIXTURE_H
+#define QUERY_FIXTURE_H
+
+#include "client/table.h"
+#include "daemon/query/query.h"
+#include "tests/unit/store_fixture.h"
+
+#define BOOT "first-boot"
+/* Times of the rows are so long before now; the start of a second. */
+#define AGO_S 100
+
+enum fn { FN_LAUNCH = 1, FN_ALLOC, FN_FREE, FN_HTOD, FN_SYNC };
+
+struct answer_text {
+	struct table table;
+	char *text; /* JSON of the answer, or the message of its error */
+	size_t size;
+	int replies;
+	int cancel_after;		   /* replies, 0: never */
+	Tracesmith__V1__Error__Code error; /* UNSPECIFIED: none */
+	uint64_t rows;
+	bool truncated, ended;
+};
+
+static inline int take_reply(void *data, const Tracesmith__V1__Reply *reply)
+{
+	struct answer_text *answer = data;
+
+	assert_false(answer->ended);
+	answer->replies++;
+	if (answer->cancel_after && answer->replies > answer->cancel_after)
+		return -ECANCELED;
+	switch (reply->body_case) {
+	case TRACESMITH__V1__REPLY__BODY_COLUMNS:
+		assert_int_equal(table_columns(&answer->table, reply->columns), 0);
+		break;
+	case TRACESMITH__V1__REPLY__BODY_ROWS:
+		for (size_t i = 0; i < reply->rows->n_row; i++)
+			assert_int_equal(table_row(&answer->table, reply->rows->row[i]), 0);
+		break;
+	case TRACESMITH__V1__REPLY__BODY_DONE:
+		if (answer->table.column)
+			assert_int_equal(table_end(&answer->table, reply->done), 0);
+		answer->rows = reply->done->rows;
+		answer->truncated = reply->done->truncated;
+		answer->ended = true;
+		break;
+	case TRACESMITH__V1__REPLY__BODY_ERROR:
+		fputs(reply->error->message, answer->table.out);
+		answer->error = reply->error->code;
+		answer->ended = true;
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+static inline bool is_cancelled(void *data)
+{
+	struct answer_text *answer = data;
+
+	return answer->cancel_after && answer->replies > answer->cancel_after;
+}
+
+/* Runs a request to its end. To be freed with answer_text_done. */
+static inline void run_request(const struct fixture *fixture, Tracesmith__V1__Request *request,
+			       const char *name, struct answer_text *answer)
+{
+	struct options options = { .given = OPTION_JSON };
+	struct query_job job = {
+		.request = request,
+		.database = fixture->path,
+		.boot_id = BOOT,
+		.send = take_reply,
+		.cancelled = is_cancelled,
+		.data = answer,
+	};
+	FILE *notes = fopen("/dev/null", "w");
+
+	request->id = 1;
+	table_init(&answer->table, &options, name, 0);
+	answer->table.out = open_memstream(&answer->text, &answer->size);
+	answer->table.notes = notes;
+	query_run(&job);
+	fclose(answer->table.out);
+	fclose(notes);
+	assert_true(answer->ended || answer->cancel_after);
+}
+
+static inline void answer_text_done(struct answer_text *answer)
+{
+	table_done(&answer->table);
+	free(answer->text);
+	*answer = (struct answer_text){ 0 };
+}
+
+static inline void run_named(const struct fixture *fixture, Tracesmith__V1__QueryRequest *query,
+			     struct answer_text *answer)
+{
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
+	request.query = query;
+	run_request(fixture, &request, query->name, answer);
+}
+
+static inline void run_sql_text(const struct fixture *fixture, const char *text, uint64_t limit,
+				uint64_t timeout_ns, struct answer_text *answer)
+{
+	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+
+	sql.text = (char *)text;
+	sql.limit = limit;
+	sql.timeout_ns = timeout_ns;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
+	request.sql = &sql;
+	run_request(fixture, &request, "sql", answer);
+}
+
+static inline uint64_t fixture_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+/* Second in which everything happened. */
+static inline uint64_t fixture_second(void)
+{
+	static uint64_t second;
+
+	if (!second)
+		second = fixture_now() / SECOND_NS - AGO_S;
+	return second;
+}
+
+/* A rollup row of that second. */
+static inline void add_rollup(struct store *store, uint32_t process, uint16_t fn, uint8_t kind,
+			      uint64_t calls, struct core_rollup rest)
+{
+	rest.second = rest.second ? rest.second : fixture_second();
+	rest.process = process;
+	rest.fn = fn;
+	rest.kind = kind;
+	rest.calls = calls;
+	store_add_rollup(store, &rest);
+}
+
+static inline void add_process(struct store *store, uint32_t id, uint32_t pid, uint64_t exit_ns)
+{
+	struct core_process process = {
+		.id = id,
+		.pid = pid,
+		.ns_pid = pid + 1,
+		.ppid = 1,
+		.uid = 1000,
+		.exit_code = exit_ns ? 9 : 0,
+		.first_ns = fixture_second() * SECOND_NS,
+		.exit_ns = exit_ns,
+	};
+
+	snprintf(process.comm, sizeof(process.comm), "job%u", id);
+	store_add_process(store, &process);
+}
+
+static inline void add_allocation(struct store *store, uint64_t id, uint32_t process,
+				  uint64_t bytes, uint64_t stack, uint8_t kind, uint64_t start_ns)
+{
+	struct core_allocation allocation = {
+		.id = id,
+		.address = 0x7f0000000000 + id * 4096,
+		.bytes = bytes,
+		.start_ns = start_ns,
+		.end_ns = start_ns + 10,
+		.stack_id = stack,
+		.process = process,
+		.fn = FN_ALLOC,
+		.kind = kind,
+	};
+
+	store_add_allocation(store, &allocation, true);
+}
+
+#endif

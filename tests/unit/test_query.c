@@ -1,0 +1,509 @@
+/* Queries over rows made by hand: exact answers, what they refuse, and where they stop. */
+#include "tests/unit/query_fixture.h"
+
+#define STACK_LEAK    0x8000000000000001ull /* does not fit a positive int64 */
+#define STACK_HEALTHY 2ull
+#define PID	      4000000
+
+static void add_names(struct store *store)
+{
+	const struct store_frame leak[] = {
+		{ 0x10, 0x10, "/lib/libcuda.so.1", "cuMemAlloc_v2" },
+		{ 0x20, 0x20, "/opt/app", "leak_here" },
+		{ 0x30, 0x31, "/opt/a\xff", NULL },
+		{ 0x40, 0, NULL, NULL },
+	};
+	const struct store_frame healthy = { 0x10, 0x10, "/lib/libcuda.so.1", "cuMemAlloc_v2" };
+
+	store_add_stack(store, STACK_LEAK, 1, leak, 4);
+	store_add_stack(store, STACK_HEALTHY, 1, &healthy, 1);
+}
+
+static void add_rollups(struct store *store)
+{
+	add_rollup(store, 1, FN_LAUNCH, OP_LAUNCH, 100, (struct core_rollup){ .stream = 1 });
+	add_rollup(store, 1, FN_LAUNCH, OP_LAUNCH, 7,
+		   (struct core_rollup){ .stream = 1, .stack_id = STACK_LEAK });
+	add_rollup(store, 1, FN_ALLOC, OP_ALLOC, 5,
+		   (struct core_rollup){ .stack_id = STACK_LEAK,
+					 .detail = MEMORY_DEVICE,
+					 .timed = 5,
+					 .total_ns = 500,
+					 .min_ns = 50,
+					 .max_ns = 200,
+					 .bytes = 5000 });
+	add_rollup(store, 1, FN_ALLOC, OP_ALLOC, 2,
+		   (struct core_rollup){ .result = 2,
+					 .detail = MEMORY_DEVICE,
+					 .timed = 2,
+					 .total_ns = 20,
+					 .min_ns = 9,
+					 .max_ns = 11 });
+	add_rollup(store, 1, FN_ALLOC, OP_ALLOC, 2,
+		   (struct core_rollup){ .stack_id = STACK_LEAK,
+					 .detail = MEMORY_DEVICE,
+					 .freed = true,
+					 .bytes = 2000 });
+	add_rollup(store, 1, FN_HTOD, OP_COPY, 4,
+		   (struct core_rollup){ .detail = COPY_HTOD,
+					 .stream = 1,
+					 .timed = 4,
+					 .total_ns = 2000,
+					 .min_ns = 400,
+					 .max_ns = 700,
+					 .bytes = 1000000 });
+	add_rollup(store, 1, FN_SYNC, OP_SYNC, 3,
+		   (struct core_rollup){ .stream = 1,
+					 .timed = 3,
+					 .total_ns = 900,
+					 .min_ns = 100,
+					 .max_ns = 500,
+					 .stack_id = STACK_LEAK });
+	add_rollup(store, 1, FN_SYNC, OP_SYNC, 1,
+		   (struct core_rollup){ .stream = 1,
+					 .timed = 1,
+					 .result = 600,
+					 .total_ns = 1,
+					 .min_ns = 1,
+					 .max_ns = 1 });
+	/* Two seconds before, and another process. */
+	add_rollup(store, 1, FN_LAUNCH, OP_LAUNCH, 1000,
+		   (struct core_rollup){ .second = fixture_second() - 2, .stream = 1 });
+	add_rollup(store, 2, FN_LAUNCH, OP_LAUNCH, 10, (struct core_rollup){ .device = 1 });
+}
+
+static void add_memory(struct store *store)
+{
+	const uint64_t now_ns = fixture_now();
+	const struct core_memory rows[] = {
+		{ 1, 0, MEMORY_DEVICE, 3000, 3, 4000 },
+		{ 1, 0, MEMORY_HOST, 64, 1, 64 },
+		{ 2, 1, MEMORY_MANAGED, 0, 0, 128 },
+	};
+
+	for (size_t i = 0; i < 3; i++)
+		store_add_memory(store, &rows[i]);
+	add_allocation(store, 1, 1, 1000, STACK_LEAK, MEMORY_DEVICE, now_ns - 90 * SECOND_NS);
+	add_allocation(store, 2, 1, 1500, STACK_LEAK, MEMORY_DEVICE, now_ns - 80 * SECOND_NS);
+	/* Not leaks: too young, address space only, of a process that has ended. */
+	add_allocation(store, 3, 1, 500, STACK_LEAK, MEMORY_DEVICE, now_ns - SECOND_NS);
+	add_allocation(store, 4, 1, 1 << 30, STACK_HEALTHY, MEMORY_RESERVED,
+		       now_ns - 90 * SECOND_NS);
+	add_allocation(store, 5, 2, 77, STACK_HEALTHY, MEMORY_DEVICE, now_ns - 90 * SECOND_NS);
+}
+
+static int setup(void **state)
+{
+	const struct core_stream stream = {
+		.id = 1, .process = 1, .handle = 0xabc, .device = 0, .non_blocking = true
+	};
+	const struct store_process_detail detail = { "./job1 --x", "ann", "/user.slice", "c0ffee" };
+	struct fixture *fixture;
+	struct core_loss loss = { .reason = LOSS_RING_FULL, .count = 12 };
+	struct op op = { .process = 1, .stream = 1, .kind = OP_STATE, .detail = OP_STATE_PENDING };
+
+	fixture_setup(state);
+	fixture = *state;
+	assert_int_equal(fixture_open(fixture), 0);
+	add_process(fixture->store, 1, PID, 0);
+	add_process(fixture->store, 2, PID + 1, (fixture_second() + 1) * SECOND_NS);
+	store_add_process_detail(fixture->store, 1, &detail);
+	store_add_stream(fixture->store, &stream);
+	add_names(fixture->store);
+	add_rollups(fixture->store);
+	add_memory(fixture->store);
+	loss.start_ns = loss.end_ns = fixture_second() * SECOND_NS;
+	store_add_loss(fixture->store, &loss);
+	op.start_ns = fixture_second() * SECOND_NS + 5;
+	op.end_ns = op.start_ns + 95;
+	op.start_ns += (AGO_S - 10) * SECOND_NS;
+	op.end_ns += (AGO_S - 10) * SECOND_NS;
+	store_add_op(fixture->store, &op);
+	store_commit(fixture->store, fixture_now());
+	fixture->store = store_free(fixture->store);
+	return 0;
+}
+
+#define LOSS "\"loss\":{\"ring-full\":12}}\n"
+
+/* Numbers that differ from run to run become X: those that begin with `prefix`. */
+static void mask(char *text, const char *key)
+{
+	char *at = text;
+
+	while ((at = strstr(at, key))) {
+		at += strlen(key);
+		if (*at < '0' || *at > '9')
+			continue;
+		memmove(at + 1, at + strspn(at, "0123456789"),
+			strlen(at + strspn(at, "0123456789")) + 1);
+		*at = 'X';
+	}
+}
+
+static void expect(void **state, Tracesmith__V1__QueryRequest query, const char *expected)
+{
+	struct answer_text answer = { 0 };
+
+	run_named(*state, &query, &answer);
+	mask(answer.text, "_ns\":1000");
+	mask(answer.text, "oldest_ns\":");
+	mask(answer.text, "first_ns\":");
+	mask(answer.text, "last_ns\":");
+	mask(answer.text, "start_ns\":");
+	mask(answer.text, "end_ns\":");
+	mask(answer.text, "exit_ns\":");
+	assert_string_equal(answer.text, expected);
+	answer_text_done(&answer);
+}
+
+#define QUERY(...)                                                                                 \
+	(Tracesmith__V1__QueryRequest)                                                             \
+	{                                                                                          \
+		PROTOBUF_C_MESSAGE_INIT(&tracesmith__v1__query_request__descriptor), __VA_ARGS__   \
+	}
+
+static void test_leaks_are_old_live_allocations_by_stack(void **state)
+{
+	expect(state, QUERY(.name = "leaks"),
+	       "{\"query\":\"leaks\",\"rows\":[\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"kind\":\"device\",\"fn\":\"cuMemAlloc_v2\","
+	       "\"device\":0,\"bytes\":2500,\"count\":2,\"oldest_ns\":X,\"allocations\":5,"
+	       "\"frees\":2,\"stack\":[\"leak_here\",\"/opt/a?+0x31\",\"0x40\"]}\n"
+	       "]," LOSS);
+}
+
+static void test_leaks_without_minimum_age_count_the_young_too(void **state)
+{
+	struct answer_text answer = { 0 };
+	Tracesmith__V1__QueryRequest query = QUERY(.name = "leaks", .min_age_ns = 1);
+
+	run_named(*state, &query, &answer);
+	assert_non_null(strstr(answer.text, "\"bytes\":3000,\"count\":3,"));
+	answer_text_done(&answer);
+}
+
+static void test_apis_sum_calls_errors_and_times(void **state)
+{
+	expect(state, QUERY(.name = "apis", .pid = PID, .since_ns = fixture_second() * SECOND_NS),
+	       "{\"query\":\"apis\",\"rows\":[\n"
+	       "{\"fn\":\"cuMemcpyHtoD_v2\",\"kind\":\"copy\",\"calls\":4,\"errors\":0,"
+	       "\"total_ns\":2000,\"mean_ns\":500,\"min_ns\":400,\"max_ns\":700,"
+	       "\"bytes\":1000000},\n"
+	       "{\"fn\":\"cuStreamSynchronize\",\"kind\":\"sync\",\"calls\":4,\"errors\":0,"
+	       "\"total_ns\":901,\"mean_ns\":225,\"min_ns\":1,\"max_ns\":500,\"bytes\":0},\n"
+	       "{\"fn\":\"cuMemAlloc_v2\",\"kind\":\"alloc\",\"calls\":7,\"errors\":2,"
+	       "\"total_ns\":520,\"mean_ns\":74,\"min_ns\":9,\"max_ns\":200,\"bytes\":5000},\n"
+	       "{\"fn\":\"cuLaunchKernel\",\"kind\":\"launch\",\"calls\":107,\"errors\":0,"
+	       "\"total_ns\":null,\"mean_ns\":null,\"min_ns\":null,\"max_ns\":null,\"bytes\":0}\n"
+	       "]," LOSS);
+}
+
+static void test_launches_are_by_stack(void **state)
+{
+	expect(state, QUERY(.name = "launches"),
+	       "{\"query\":\"launches\",\"rows\":[\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuLaunchKernel\",\"device\":0,"
+	       "\"calls\":1100,\"errors\":0,\"stack\":null},\n"
+	       "{\"pid\":4000001,\"comm\":\"job2\",\"fn\":\"cuLaunchKernel\",\"device\":1,"
+	       "\"calls\":10,\"errors\":0,\"stack\":null},\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuLaunchKernel\",\"device\":0,"
+	       "\"calls\":7,\"errors\":0,"
+	       "\"stack\":[\"leak_here\",\"/opt/a?+0x31\",\"0x40\"]}\n"
+	       "]," LOSS);
+}
+
+static void test_window_is_exact_to_the_second(void **state)
+{
+	struct answer_text answer = { 0 };
+	uint64_t second_ns = fixture_second() * SECOND_NS;
+	Tracesmith__V1__QueryRequest query =
+		QUERY(.name = "launches", .since_ns = second_ns - 2 * SECOND_NS,
+		      .until_ns = second_ns - 1);
+
+	run_named(*state, &query, &answer);
+	assert_int_equal(answer.rows, 1);
+	assert_non_null(strstr(answer.text, "\"calls\":1000,"));
+	assert_non_null(strstr(answer.text, "\"loss\":{}}"));
+	answer_text_done(&answer);
+}
+
+static void test_memory_is_by_device_and_kind(void **state)
+{
+	expect(state, QUERY(.name = "memory"),
+	       "{\"query\":\"memory\",\"rows\":[\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
+	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,\"peak_bytes\":4000},\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
+	       "\"kind\":\"host\",\"live_bytes\":64,\"live_count\":1,\"peak_bytes\":64},\n"
+	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
+	       "\"kind\":\"managed\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":128}\n"
+	       "]," LOSS);
+}
+
+static void test_processes_tell_the_ended_from_the_running(void **state)
+{
+	expect(state, QUERY(.name = "processes"),
+	       "{\"query\":\"processes\",\"rows\":[\n"
+	       "{\"pid\":4000000,\"ns_pid\":4000001,\"ppid\":1,\"user\":\"ann\",\"comm\":\"job1\","
+	       "\"state\":\"running\",\"first_ns\":X,\"exit_ns\":null,\"exit_code\":null,"
+	       "\"container\":\"c0ffee\",\"cgroup\":\"/user.slice\",\"live_bytes\":3000,"
+	       "\"peak_bytes\":4000,\"calls\":1122,\"errors\":2,\"command\":\"./job1 --x\"},\n"
+	       "{\"pid\":4000001,\"ns_pid\":4000002,\"ppid\":1,\"user\":\"1000\",\"comm\":\"job2\","
+	       "\"state\":\"ended\",\"first_ns\":X,\"exit_ns\":X,\"exit_code\":9,"
+	       "\"container\":null,\"cgroup\":null,\"live_bytes\":0,\"peak_bytes\":128,"
+	       "\"calls\":10,\"errors\":0,\"command\":null}\n"
+	       "]," LOSS);
+}
+
+static void test_ps_shows_only_the_running(void **state)
+{
+	expect(state, QUERY(.name = "ps"),
+	       "{\"query\":\"ps\",\"rows\":[\n"
+	       "{\"pid\":4000000,\"user\":\"ann\",\"comm\":\"job1\",\"container\":\"c0ffee\","
+	       "\"tier\":\"probe\",\"live_bytes\":3000,\"peak_bytes\":4000,\"calls\":1122,"
+	       "\"errors\":2,\"command\":\"./job1 --x\"}\n"
+	       "]," LOSS);
+}
+
+static void test_transfers_have_the_rate_of_what_waited(void **state)
+{
+	expect(state, QUERY(.name = "transfers"),
+	       "{\"query\":\"transfers\",\"rows\":[\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"kind\":\"HtoD\",\"calls\":4,\"errors\":0,"
+	       "\"bytes\":1000000,\"total_ns\":2000,\"bytes_per_s\":500000000000}\n"
+	       "]," LOSS);
+}
+
+static void test_syncs_say_who_waits_where(void **state)
+{
+	expect(state, QUERY(.name = "syncs", .limit = 1),
+	       "{\"query\":\"syncs\",\"rows\":[\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuStreamSynchronize\",\"calls\":3,"
+	       "\"errors\":0,\"total_ns\":900,\"mean_ns\":300,\"max_ns\":500,"
+	       "\"stack\":[\"leak_here\",\"/opt/a?+0x31\",\"0x40\"]}\n"
+	       "]," LOSS);
+}
+
+static void test_streams_count_what_was_put_on_them(void **state)
+{
+	expect(state, QUERY(.name = "streams"),
+	       "{\"query\":\"streams\",\"rows\":[\n"
+	       "{\"stream\":1,\"pid\":4000000,\"comm\":\"job1\",\"device\":0,\"handle\":2748,"
+	       "\"tid\":null,\"non_blocking\":1,\"created_ns\":null,\"destroyed_ns\":null,"
+	       "\"launches\":1107,\"transfers\":4,\"bytes\":1000000,\"calls\":1115}\n"
+	       "]," LOSS);
+}
+
+static void test_states_come_from_the_chunks(void **state)
+{
+	expect(state, QUERY(.name = "states", .stream = 1),
+	       "{\"query\":\"states\",\"rows\":[\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"device\":0,\"stream\":1,"
+	       "\"state\":\"pending\",\"start_ns\":X,\"end_ns\":X,\"duration_ns\":95}\n"
+	       "],\"loss\":{}}\n");
+}
+
+static void test_errors_have_names_and_not_ready_is_none(void **state)
+{
+	expect(state, QUERY(.name = "errors"),
+	       "{\"query\":\"errors\",\"rows\":[\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuMemAlloc_v2\",\"code\":2,"
+	       "\"name\":\"CUDA_ERROR_OUT_OF_MEMORY\",\"calls\":2,\"last_ns\":X,\"stack\":null}\n"
+	       "]," LOSS);
+}
+
+static void test_loss_is_told_by_reason(void **state)
+{
+	expect(state, QUERY(.name = "loss"),
+	       "{\"query\":\"loss\",\"rows\":[\n"
+	       "{\"reason\":\"ring-full\",\"pid\":null,\"count\":12,\"first_ns\":X,\"last_ns\":X,"
+	       "\"text\":\"events lost because the BPF ring was full\"}\n"
+	       "]," LOSS);
+}
+
+static void refuse(void **state, Tracesmith__V1__QueryRequest query,
+		   Tracesmith__V1__Error__Code code, const char *message)
+{
+	struct answer_text answer = { 0 };
+
+	run_named(*state, &query, &answer);
+	assert_int_equal(answer.error, code);
+	assert_non_null(strstr(answer.text, message));
+	answer_text_done(&answer);
+}
+
+static void test_mistakes_are_answered_with_what_to_do(void **state)
+{
+	refuse(state, QUERY(.name = "leak"), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+	       "did you mean 'leaks'?");
+	refuse(state, QUERY(.name = "nonsense"), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+	       "'tsctl query list'");
+	refuse(state, QUERY(.name = "leaks", .pid = 12), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+	       "No process 12 ");
+	refuse(state, QUERY(.name = "apis", .min_age_ns = 1),
+	       TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+	       "takes no --min-age, only --limit --pid --since --until");
+	refuse(state, QUERY(.name = "apis", .since_ns = 9, .until_ns = 8),
+	       TRACESMITH__V1__ERROR__CODE__BAD_REQUEST, "ends before it begins");
+	refuse(state, QUERY(.name = "\xff"), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+	       "\xef\xbf\xbd");
+}
+
+static void test_limit_is_told_when_it_cuts(void **state)
+{
+	struct answer_text answer = { 0 };
+	Tracesmith__V1__QueryRequest query = QUERY(.name = "memory", .limit = 2);
+
+	run_named(*state, &query, &answer);
+	assert_int_equal(answer.rows, 2);
+	assert_true(answer.truncated);
+	answer_text_done(&answer);
+	query.limit = 3;
+	run_named(*state, &query, &answer);
+	assert_int_equal(answer.rows, 3);
+	assert_false(answer.truncated);
+	answer_text_done(&answer);
+}
+
+static void expect_sql(void **state, const char *sql, Tracesmith__V1__Error__Code code,
+		       const char *text)
+{
+	struct answer_text answer = { 0 };
+
+	run_sql_text(*state, sql, 0, 0, &answer);
+	if (answer.error != code || !strstr(answer.text, text))
+		fail_msg("%s: %d %s", sql, answer.error, answer.text);
+	answer_text_done(&answer);
+}
+
+static void test_sql_reads_and_does_nothing_else(void **state)
+{
+	const Tracesmith__V1__Error__Code denied = TRACESMITH__V1__ERROR__CODE__DENIED;
+	const Tracesmith__V1__Error__Code bad = TRACESMITH__V1__ERROR__CODE__BAD_REQUEST;
+
+	expect_sql(state, "SELECT pid, 1.5, NULL, x'00ff' AS b FROM process ORDER BY pid; -- end",
+		   0, "{\"pid\":4000000,\"1.5\":1.5,\"NULL\":null,\"b\":\"00ff\"}");
+	expect_sql(state, "SELECT kind, detail FROM op", 0, "\"detail\":\"pending\"");
+	expect_sql(state, "SELECT count(*) AS n FROM state", 0, "{\"n\":1}");
+	expect_sql(state, "PRAGMA table_info(process)", 0, "\"name\":\"exit_code\"");
+	expect_sql(state, "DELETE FROM process", denied, "Only reading");
+	expect_sql(state, "CREATE TEMP TABLE t(a)", denied, "Only reading");
+	expect_sql(state, "ATTACH '/etc/passwd' AS p", denied, "Only reading");
+	expect_sql(state, "PRAGMA query_only = 0", denied, "Only reading");
+	expect_sql(state, "PRAGMA journal_mode = DELETE", denied, "Only reading");
+	expect_sql(state, "VACUUM INTO '/tmp/x'", denied, "Only reading");
+	expect_sql(state, "BEGIN", denied, "Only reading");
+	expect_sql(state, "SELECT load_extension('x')", bad, "not authorized to use function");
+	expect_sql(state, "SELECT 1; SELECT 2", bad, "one statement");
+	expect_sql(state, " -- nothing", bad, "no statement");
+	expect_sql(state, "SELECT nonsense FROM process", bad, "no such column: nonsense");
+	expect_sql(state, "SELECT '\xff'", bad, "UTF-8");
+}
+
+static void test_sql_ends_at_its_time_and_rows(void **state)
+{
+	const char *endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) ";
+	struct answer_text answer = { 0 };
+	char sql[256];
+
+	snprintf(sql, sizeof(sql), "%sSELECT count(*) FROM n", endless);
+	run_sql_text(*state, sql, 0, 50000000, &answer);
+	assert_int_equal(answer.error, TRACESMITH__V1__ERROR__CODE__LIMIT);
+	answer_text_done(&answer);
+	snprintf(sql, sizeof(sql), "%sSELECT i FROM n", endless);
+	run_sql_text(*state, sql, 1000, 0, &answer);
+	assert_int_equal(answer.rows, 1000);
+	assert_true(answer.truncated);
+	answer_text_done(&answer);
+}
+
+static void test_cancelled_query_stops(void **state)
+{
+	struct answer_text answer = { .cancel_after = 3 };
+
+	run_sql_text(*state,
+		     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+		     "SELECT i FROM n",
+		     1000000, 0, &answer);
+	assert_false(answer.ended);
+	assert_int_equal(answer.replies, 4);
+	answer_text_done(&answer);
+}
+
+static void test_list_names_every_query(void **state)
+{
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	Tracesmith__V1__ListRequest list = TRACESMITH__V1__LIST_REQUEST__INIT;
+	struct answer_text answer = { 0 };
+
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_LIST;
+	request.list = &list;
+	run_request(*state, &request, "list", &answer);
+	assert_int_equal(answer.rows, 12);
+	assert_non_null(strstr(answer.text, "{\"name\":\"leaks\",\"text\":\"live allocations older "
+					    "than --min-age (60s) by stack\","
+					    "\"options\":\"--limit --pid --min-age --device\"}"));
+	answer_text_done(&answer);
+}
+
+static void test_export_gives_the_chunks_of_a_process(void **state)
+{
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	Tracesmith__V1__ExportRequest export = TRACESMITH__V1__EXPORT_REQUEST__INIT;
+	struct answer_text answer = { 0 };
+
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_EXPORT;
+	request.export = &export;
+	export.pid = PID;
+	run_request(*state, &request, "export", &answer);
+	assert_int_equal(answer.rows, 1);
+	answer_text_done(&answer);
+	export.pid = PID + 1;
+	run_request(*state, &request, "export", &answer);
+	assert_int_equal(answer.rows, 0);
+	answer_text_done(&answer);
+}
+
+static void test_damaged_database_is_said(void **state)
+{
+	struct fixture broken = { 0 };
+	struct answer_text answer = { 0 };
+	Tracesmith__V1__QueryRequest query = QUERY(.name = "apis");
+
+	snprintf(broken.path, sizeof(broken.path), "%s/none",
+		 ((struct fixture *)*state)->directory);
+	run_named(&broken, &query, &answer);
+	assert_int_equal(answer.error, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE);
+	answer_text_done(&answer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_leaks_are_old_live_allocations_by_stack),
+		cmocka_unit_test(test_leaks_without_minimum_age_count_the_young_too),
+		cmocka_unit_test(test_apis_sum_calls_errors_and_times),
+		cmocka_unit_test(test_launches_are_by_stack),
+		cmocka_unit_test(test_window_is_exact_to_the_second),
+		cmocka_unit_test(test_memory_is_by_device_and_kind),
+		cmocka_unit_test(test_processes_tell_the_ended_from_the_running),
+		cmocka_unit_test(test_ps_shows_only_the_running),
+		cmocka_unit_test(test_transfers_have_the_rate_of_what_waited),
+		cmocka_unit_test(test_syncs_say_who_waits_where),
+		cmocka_unit_test(test_streams_count_what_was_put_on_them),
+		cmocka_unit_test(test_states_come_from_the_chunks),
+		cmocka_unit_test(test_errors_have_names_and_not_ready_is_none),
+		cmocka_unit_test(test_loss_is_told_by_reason),
+		cmocka_unit_test(test_mistakes_are_answered_with_what_to_do),
+		cmocka_unit_test(test_limit_is_told_when_it_cuts),
+		cmocka_unit_test(test_sql_reads_and_does_nothing_else),
+		cmocka_unit_test(test_sql_ends_at_its_time_and_rows),
+		cmocka_unit_test(test_cancelled_query_stops),
+		cmocka_unit_test(test_list_names_every_query),
+		cmocka_unit_test(test_export_gives_the_chunks_of_a_process),
+		cmocka_unit_test(test_damaged_database_is_said),
+	};
+
+	return cmocka_run_group_tests(tests, setup, fixture_teardown);
+}
