@@ -34,8 +34,7 @@ static void handle_hello(struct client *client, const Tracesmith__V1__Request *r
 
 static void add_own_status(const struct api *api, struct status_builder *builder)
 {
-	status_number(builder, "api", "clients", false, api->client_count, "%u",
-		      api->client_count);
+	status_number(builder, "api", "clients", false, api->client_count, "%u", api->client_count);
 	status_number(builder, "api", "queries", false, api->running_count + api->waiting_count,
 		      "%u running, %u waiting", api->running_count, api->waiting_count);
 	status_number(builder, "api", "refused", false, api->refused, "%llu",
