@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <ini.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,6 +219,7 @@ int config_read(struct config *config, const char *path, bool may_miss)
 
 	if (stat(path, &st) < 0 && errno == ENOENT && may_miss)
 		return 0;
+	ini_max_line = LINE_MAX; /* instead of 200: a list of paths is longer */
 	r = ini_parse(path, config_line, &reading);
 	if (r < 0)
 		return log_error_errno(-errno, "Cannot read the settings file '%s'", path);
