@@ -29,13 +29,19 @@ static const struct record_kind {
 
 CLEANUP_DEFINE(struct core, core_free)
 
+static bool core_config_ok(const struct core_config *config)
+{
+	return config->max_processes && config->max_threads && config->max_streams &&
+	       config->max_events && config->max_pending && config->max_rollups &&
+	       config->max_allocations && call_table_ok(&config->functions);
+}
+
 int core_new(const struct core_config *config, struct core **ret)
 {
 	_cleanup_(core_freep) struct core *core = NULL;
 	int r;
 
-	if (!config->max_processes || !config->max_threads || !config->max_pending ||
-	    !call_table_ok(&config->functions))
+	if (!core_config_ok(config))
 		return -EINVAL;
 	core = calloc(1, sizeof(*core));
 	if (!core)
@@ -195,6 +201,7 @@ void core_checkpoint(struct core *core, uint64_t now_ns)
 
 void core_flush(struct core *core, uint64_t now_ns)
 {
+	core_see_time(core, now_ns);
 	timeline_flush(core, now_ns);
 	state_flush(core, now_ns);
 	core_checkpoint(core, now_ns);

@@ -119,8 +119,9 @@ struct core_loss {
 /* Members may not be NULL. */
 struct core_sink {
 	void (*op)(void *data, const struct op *op);
-	void (*process)(void *data, const struct core_process *process); /* new or changed */
-	void (*stream)(void *data, const struct core_stream *stream);	 /* new or changed */
+	/* New, announced again, runs another program, or has ended. */
+	void (*process)(void *data, const struct core_process *process);
+	void (*stream)(void *data, const struct core_stream *stream); /* new or changed */
 	void (*stack)(void *data, const struct core_process *process, const struct ts_stack *stack);
 	void (*allocation)(void *data, const struct core_allocation *allocation, bool live);
 	void (*memory)(void *data, const struct core_memory *memory);
@@ -135,7 +136,7 @@ struct core_config {
 	uint32_t next_process, next_stream; /* first ids to give out, 0 counts as 1 */
 	uint64_t next_allocation;
 	uint64_t bounds_wait_ns; /* how long an op waits for a synchronization that bounds it */
-	/* Bounds on what other processes can make the model hold. */
+	/* Bounds on what other processes can make the model hold; none may be 0. */
 	uint32_t max_processes, max_threads, max_streams, max_events, max_pending, max_rollups;
 	uint64_t max_allocations;
 };
@@ -152,12 +153,13 @@ enum ingest_result {
 	INGEST_LIMIT = 3, /* a bound was reached; counted */
 };
 
+/* -EINVAL: a bound is 0, or a function has an effect or a kind of memory that there is not. */
 int core_new(const struct core_config *config, struct core **ret);
 struct core *core_free(struct core *core);
 
 /* Takes one record (struct ts_event or struct ts_stack) that no other process can change any
  * more. `size` is what the transport says; longer than the record is fine, shorter is bad.
- * Returns an ingest_result, or -ENOMEM. */
+ * Returns an ingest_result. Memory that cannot be had counts as a limit that was reached. */
 int core_ingest(struct core *core, const struct core_origin *origin, const void *record,
 		size_t size);
 
@@ -171,10 +173,12 @@ void core_checkpoint(struct core *core, uint64_t now_ns);
 /* Hands over everything that is still held (at the daemon's end), then checkpoints. */
 void core_flush(struct core *core, uint64_t now_ns);
 
-/* Counts a loss that happened outside the model. */
+/* Hands on a loss that happened outside the model, at once. */
 void core_lose(struct core *core, const struct core_loss *loss);
 
-/* Restores what a former daemon knew of a process that is still running; before any event. */
+/* Restores what a former daemon knew of a process that is still running; before any event, and the
+ * process before what it has. The sink is not told. -EINVAL: cannot be; -ENOENT: no such process;
+ * -EEXIST: known already; -ENOSPC: a bound is reached. */
 int core_restore_process(struct core *core, const struct core_process *process);
 int core_restore_stream(struct core *core, const struct core_stream *stream);
 int core_restore_allocation(struct core *core, const struct core_allocation *allocation);

@@ -48,7 +48,7 @@ struct op {
 	int32_t result; /* CUresult */
 	uint64_t address;
 	uint64_t source;
-	uint64_t bytes;
+	uint64_t bytes; /* of a free, as its detail and device: those of what was freed */
 	uint64_t handle;
 	uint64_t stack_id;
 	uint64_t live_bytes; /* of alloc and free: live on this device afterwards */

@@ -124,8 +124,6 @@ int process_announced(struct core *core, struct process *process, const struct t
 	if (process)
 		row = process->row;
 	process_describe(&row, &event->process);
-	if (process && memcmp(&process->row, &row, sizeof(row)) == 0)
-		return INGEST_OK;
 	if (!process)
 		process = process_add(core, &row);
 	if (!process) {

@@ -175,6 +175,10 @@ static void ingest_refuses_a_table_that_it_cannot_follow(void **state)
 
 	config.functions = (struct function_table){ &no_kind, 1 };
 	assert_int_equal(core_new(&config, &none), -EINVAL);
+	config.functions = (struct function_table){ NULL, 0 };
+	config.max_streams = 0;
+	assert_int_equal(core_new(&config, &none), -EINVAL);
+	config = fixture_config();
 	config.functions = (struct function_table){ &no_effect, 1 };
 	assert_int_equal(core_new(&config, &none), -EINVAL);
 	assert_null(none);
@@ -227,6 +231,17 @@ static void rollup_adds_up_like_calls(void **state)
 	assert_int_equal(rollup_like(FN_COPY_WAIT, 700, false)->calls, 1);
 	core_checkpoint(core, 4 * SECOND_NS);
 	assert_int_equal(seen.rollups, 2); /* handed over once */
+}
+
+static void rollup_keeps_unlike_calls_apart(void **state)
+{
+	struct ts_event event = call_event(FN_INIT, 10, 20);
+
+	announce();
+	for (event.result = 0; event.result < 250; event.result++)
+		give(&event);
+	core_checkpoint(core, 30);
+	assert_int_equal(seen.rollups, 250);
 }
 
 static void rollup_counts_a_held_op_when_it_was_called(void **state)
@@ -302,6 +317,7 @@ int main(void)
 		STORY(ingest_forwards_losses_of_others),
 		STORY(ingest_refuses_a_table_that_it_cannot_follow),
 		STORY(rollup_adds_up_like_calls),
+		STORY(rollup_keeps_unlike_calls_apart),
 		STORY(rollup_counts_a_held_op_when_it_was_called),
 		STORY(rollup_of_what_is_freed_is_under_its_allocation),
 		STORY(rollup_of_the_context_of_a_retain_is_its_device),

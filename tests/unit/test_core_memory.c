@@ -140,6 +140,8 @@ static void memory_late_free_is_known_after_the_next_allocation_is_freed_too(voi
 	on_memory(FN_ALLOC, 10, 20, A, 1000);
 	on_memory(FN_ALLOC, 35, 40, A, 2000);
 	on_memory(FN_FREE, 42, 44, A, 0);
+	on_memory(FN_FREE, 43, 44, A, 0); /* once too often */
+	assert_true(last_op(FN_FREE)->flags & OP_UNKNOWN);
 	on_memory(FN_FREE, 30, 45, A, 0);
 	assert_int_equal(last_op(FN_FREE)->bytes, 1000);
 	on_memory(FN_FREE, 31, 46, A, 0);
@@ -188,10 +190,12 @@ static void memory_ends_with_the_reset_of_its_device(void **state)
 	on_context(FN_CTX_SET, 22, 0xc2, 0);
 	on_memory(FN_ALLOC, 30, 40, B, 1000);
 	assert_int_equal(last_op(FN_ALLOC)->device, 1);
+	on_context(FN_CTX_CREATE, 42, 0xc3, 0); /* not the primary one */
+	on_memory(FN_ALLOC, 44, 46, B + 1, 1000);
 	on_context(FN_RESET, 50, 0, 0);
-	assert_int_equal(live(), 1);
-	on_memory(FN_FREE, 60, 70, B, 0);
-	assert_int_equal(live(), 0);
+	assert_int_equal(live(), 2);
+	on_memory(FN_FREE, 60, 70, A, 0);
+	assert_true(last_op(FN_FREE)->flags & OP_UNKNOWN);
 }
 
 static void memory_of_a_process_ends_with_it(void **state)
@@ -248,6 +252,16 @@ static void memory_sums_are_by_device_and_the_host_apart(void **state)
 	assert_int_equal(last_op(FN_ALLOC_HOST)->device, DEVICE_UNKNOWN);
 	on_memory(FN_MEM_RESERVE, 13, 23, B + 2, 1 << 30);
 	assert_int_equal(last_op(FN_MEM_RESERVE)->live_bytes, 1100);
+}
+
+static void memory_of_an_unknown_device_is_not_that_of_the_host(void **state)
+{
+	announce();
+	on_memory(FN_ALLOC, 10, 20, A, 1000);
+	on_memory(FN_ALLOC_HOST, 12, 22, B, 10);
+	assert_int_equal(last_op(FN_ALLOC)->device, DEVICE_UNKNOWN);
+	assert_int_equal(last_op(FN_ALLOC)->live_bytes, 1000);
+	assert_int_equal(last_op(FN_ALLOC_HOST)->live_bytes, 10);
 }
 
 static void memory_at_the_limit_is_counted_not_followed(void **state)
@@ -313,6 +327,7 @@ int main(void)
 		STORY(memory_of_a_process_ends_with_it),
 		STORY(memory_is_told_when_it_outlives_a_checkpoint),
 		STORY(memory_sums_are_by_device_and_the_host_apart),
+		STORY(memory_of_an_unknown_device_is_not_that_of_the_host),
 		STORY(memory_at_the_limit_is_counted_not_followed),
 		STORY(memory_known_before_a_restart_is_known_after_it),
 	};

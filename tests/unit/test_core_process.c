@@ -4,11 +4,13 @@
 #define TICK_NS	   10000000ull
 #define STARTED_NS 50000000ull
 
-static void process_is_told_once(void **state)
+static void process_announced_again_is_the_same(void **state)
 {
 	announce();
 	announce();
-	assert_int_equal(seen.processes, 1);
+	assert_int_equal(seen.processes, 2);
+	assert_int_equal(seen.process[1].id, 1);
+	assert_int_equal(stats().processes, 1);
 	assert_int_equal(seen.process[0].id, 1);
 	assert_int_equal(seen.process[0].pid, pid);
 	assert_int_equal(seen.process[0].started_ticks, 5);
@@ -63,6 +65,22 @@ static void process_that_executes_stays_and_begins_anew(void **state)
 	on_memory(FN_ALLOC, 110, 120, 0xa000, 10);
 	assert_int_equal(op_at(110)->device, DEVICE_UNKNOWN);
 	assert_int_equal(op_at(110)->live_bytes, 10);
+}
+
+static void process_that_executes_forgets_its_threads_and_events(void **state)
+{
+	struct ts_event event = process_event(TS_EVENT_EXEC, 100, STARTED_NS);
+
+	announce();
+	on_context(FN_RETAIN, 2, 0xc1, 0);
+	on_context(FN_CTX_SET, 4, 0xc1, 0);
+	for (uint64_t i = 0; i < 16; i++)
+		on_event(FN_EVENT_RECORD, 10, 0, 0xe0 + i, 0);
+	give(&event);
+	on_context(FN_RETAIN, 110, 0xc1, 0);
+	on_context(FN_RETAIN, 112, 0xc2, 1);
+	assert_int_equal(on_event(FN_EVENT_RECORD, 120, 0, 0xf0, 0), INGEST_OK);
+	assert_int_equal(op_at(120)->device, DEVICE_UNKNOWN);
 }
 
 static void process_that_exits_leaves_nothing(void **state)
@@ -145,6 +163,18 @@ static void context_stack_is_followed(void **state)
 	assert_int_equal(device_of_init(61), DEVICE_UNKNOWN); /* below it is itself again */
 }
 
+static void context_below_is_current_when_the_top_is_destroyed(void **state)
+{
+	announce();
+	on_context(FN_RETAIN, 5, 0xc2, 2);
+	on_context(FN_CTX_CREATE, 10, 0xc0, 0);
+	on_context(FN_CTX_CREATE, 20, 0xc1, 1);
+	on_context(FN_CTX_DESTROY, 30, 0xc1, 0);
+	assert_int_equal(device_of_init(31), 0);
+	on_context(FN_CTX_DESTROY, 40, 0xc2, 0);
+	assert_int_equal(device_of_init(41), 0);
+}
+
 static void context_of_a_silent_thread_is_the_only_one(void **state)
 {
 	announce();
@@ -219,15 +249,17 @@ static void context_at_the_limit_is_the_unknown_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STORY(process_is_told_once),
+		STORY(process_announced_again_is_the_same),
 		STORY(process_that_reuses_a_pid_is_another_one),
 		STORY(process_start_is_compared_in_ticks),
 		STORY(process_that_executes_stays_and_begins_anew),
+		STORY(process_that_executes_forgets_its_threads_and_events),
 		STORY(process_that_exits_leaves_nothing),
 		STORY(process_seen_gone_has_ended),
 		STORY(process_at_the_limit_is_counted),
 		STORY(process_ids_go_on_where_the_store_says),
 		STORY(context_stack_is_followed),
+		STORY(context_below_is_current_when_the_top_is_destroyed),
 		STORY(context_of_a_silent_thread_is_the_only_one),
 		STORY(context_of_a_failed_call_is_not_current),
 		STORY(context_of_threads_beyond_the_limit_is_that_of_the_latest),

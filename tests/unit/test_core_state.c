@@ -76,6 +76,20 @@ static void state_waits_until_the_event_is_known_to_be_over(void **state)
 	EXPECT(2, { OP_STATE_WAITING, 30, 50 }, { OP_STATE_IDLE, 50, 60 });
 }
 
+static void state_waits_on_while_another_record_is_reached(void **state)
+{
+	announce();
+	launch(10, S1);
+	on_event(FN_EVENT_RECORD, 12, 0, E1, S1);
+	launch(14, S1);
+	on_event(FN_EVENT_RECORD, 16, 0, E1 + 1, S1);
+	on_event(FN_STREAM_WAIT, 30, 0, E1 + 1, S2);
+	on_event(FN_EVENT_SYNC, 40, 45, E1, 0);
+	on_event(FN_EVENT_SYNC, 50, 55, E1 + 1, 0);
+	core_flush(core, 60);
+	EXPECT(2, { OP_STATE_WAITING, 30, 55 }, { OP_STATE_IDLE, 55, 60 });
+}
+
 static void state_of_work_behind_a_wait_is_pending(void **state)
 {
 	announce();
@@ -96,6 +110,7 @@ static void state_does_not_wait_for_what_is_over(void **state)
 	launch(10, S1);
 	on_event(FN_EVENT_RECORD, 20, 0, E1, S1);
 	on_stream(FN_STREAM_SYNC, 22, 25, S1);
+	launch(27, S1);
 	on_event(FN_STREAM_WAIT, 30, 0, E1, S2);
 	core_flush(core, 60);
 	expect(2, NULL, 0);
@@ -157,6 +172,7 @@ int main(void)
 		STORY(state_is_pending_from_the_call_to_the_synchronization),
 		STORY(state_of_a_device_is_the_union_of_its_streams),
 		STORY(state_waits_until_the_event_is_known_to_be_over),
+		STORY(state_waits_on_while_another_record_is_reached),
 		STORY(state_of_work_behind_a_wait_is_pending),
 		STORY(state_does_not_wait_for_what_is_over),
 		STORY(state_ends_with_its_stream_and_process),

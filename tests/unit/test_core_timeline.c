@@ -204,6 +204,7 @@ static void timeline_default_streams_are_told_apart(void **state)
 	announce();
 	launch(5, 1);
 	assert_int_equal(seen.streams, 1);
+	assert_int_equal(seen.stream[0].handle, 0);
 	launch(6, 0); /* the same */
 	assert_int_equal(seen.streams, 1);
 	event.flags = TS_EVENT_PER_THREAD;
@@ -234,6 +235,18 @@ static void timeline_handle_of_a_destroyed_stream_names_a_new_one(void **state)
 	assert_int_equal(op_at(10)->stream, seen.stream[0].id);
 	assert_int_equal(op_at(40)->stream, seen.stream[2].id);
 	assert_int_equal(stats().streams, 1);
+}
+
+static void timeline_handle_given_out_again_names_a_new_stream(void **state)
+{
+	announce();
+	on_stream(FN_STREAM_CREATE, 2, 3, S1);
+	on_stream(FN_STREAM_CREATE, 30, 31, S1); /* its destruction was lost */
+	launch(40, S1);
+	assert_int_equal(seen.stream[1].id, seen.stream[0].id);
+	assert_int_equal(seen.stream[1].destroyed_ns, 30);
+	assert_int_equal(stats().streams, 1);
+	assert_int_equal(stats().limited, 0);
 }
 
 static void timeline_captured_work_does_not_run(void **state)
@@ -414,6 +427,7 @@ int main(void)
 		STORY(timeline_waiting_copy_bounds_itself_and_what_was_before),
 		STORY(timeline_default_streams_are_told_apart),
 		STORY(timeline_handle_of_a_destroyed_stream_names_a_new_one),
+		STORY(timeline_handle_given_out_again_names_a_new_stream),
 		STORY(timeline_captured_work_does_not_run),
 		STORY(timeline_capture_that_failed_is_over),
 		STORY(timeline_work_waits_no_longer_than_the_setting),
