@@ -21,6 +21,8 @@ FNR == NR && /^\[/ {
 	open = 1
 }
 FNR == NR && /^# / {
+	gsub(/[.] /, "&\n") # a sentence, a line
+	gsub(/ \n/, "\n")
 	text = text substr($0, 3) "\n"
 }
 FNR == NR && /^#[a-z]/ {

@@ -22,6 +22,7 @@ SYSTEM_CALLS = "bpf perf_event_open"
 
 # What every script of a test may use.
 PRELUDE = """set -eux
+trap '[ $? = 0 ] || journalctl -b --no-pager -u "tracesmith*" | tail -n 40' EXIT
 wait_for() { timeout 20 bash -c "until $*; do sleep 0.1; done"; }
 """
 
