@@ -39,6 +39,7 @@ CUresult context_new(struct context **ret, struct device *device, unsigned int f
 	context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
 	context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
 	pthread_mutex_init(&context->lock, NULL);
+	pthread_cond_init(&context->stream_gone, NULL);
 	HOOK(context_created, (CUcontext)context, (uint32_t)context->object.id, device->ordinal);
 	r = stream_new(&context->legacy, context, 0, 0, true);
 	if (r != CUDA_SUCCESS) {
@@ -49,15 +50,39 @@ CUresult context_new(struct context **ret, struct device *device, unsigned int f
 	return CUDA_SUCCESS;
 }
 
+static struct stream *context_live_stream(struct context *context)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&context->lock);
+	for (s = context->streams; s && !object_live(&s->object); s = s->next)
+		;
+	pthread_mutex_unlock(&context->lock);
+	return s;
+}
+
+/* A stream that the engine has in hand is deleted there, so the last may take a moment. */
+static void context_delete_streams(struct context *context)
+{
+	struct stream *s;
+
+	while ((s = context_live_stream(context)))
+		stream_retire(s);
+	pthread_mutex_lock(&context->lock);
+	while (context->streams)
+		pthread_cond_wait(&context->stream_gone, &context->lock);
+	pthread_mutex_unlock(&context->lock);
+}
+
 void context_delete(struct context *context)
 {
 	context_drain(context);
 	atomic_store(&context->object.state, OBJECT_DYING);
-	while (context->streams)
-		stream_delete(context->streams);
+	context_delete_streams(context);
 	module_unload_all(context);
 	memory_release_context(context);
 	HOOK(context_destroyed, (CUcontext)context, (uint32_t)context->object.id);
+	pthread_cond_destroy(&context->stream_gone);
 	pthread_mutex_destroy(&context->lock);
 	arena_give(&arena_contexts, context);
 }

@@ -83,6 +83,7 @@ struct context {
 	unsigned int flags;
 	bool primary;
 	pthread_mutex_t lock; /* the list of streams */
+	pthread_cond_t stream_gone;
 	struct stream *streams;
 	struct stream *legacy;
 	_Atomic uint64_t order;            /* of operations in blocking streams and the legacy one */

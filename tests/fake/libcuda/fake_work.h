@@ -41,6 +41,8 @@ struct stream *stream_resolve(CUstream handle);
 CUresult stream_new(struct stream **ret, struct context *context, unsigned int flags, int priority,
 		    bool legacy);
 void stream_delete(struct stream *stream);
+/* Deletes it now, or lets the engine do so after the queued work. */
+void stream_retire(struct stream *stream);
 /* Captures the operation, runs it at once or queues it. With wait, returns when it is done. */
 CUresult stream_submit(struct stream *stream, struct op *op, bool wait);
 void stream_wait_head(struct stream *stream, uint64_t target);

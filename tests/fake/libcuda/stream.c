@@ -68,6 +68,7 @@ void stream_delete(struct stream *stream)
 	*link = stream->next;
 	atomic_store(&stream->object.state, OBJECT_DYING);
 	stream->unlinked = true;
+	pthread_cond_broadcast(&context->stream_gone);
 	pinned = stream->pins > 0;
 	pthread_mutex_unlock(&context->lock);
 	if (!pinned)
@@ -285,14 +286,10 @@ CUresult stream_create(CUstream *ret, unsigned int flags, int priority)
 	return r;
 }
 
-/* What is queued still runs; the engine deletes the stream after it. */
-CUresult stream_destroy(CUstream handle)
+void stream_retire(struct stream *stream)
 {
-	struct stream *stream = arena_check(&arena_streams, handle);
 	bool idle;
 
-	if (!stream || stream->legacy)
-		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&stream->lock);
 	if (stream->capture)
 		capture_invalidate(stream, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -301,5 +298,14 @@ CUresult stream_destroy(CUstream handle)
 	pthread_mutex_unlock(&stream->lock);
 	if (idle)
 		stream_delete(stream);
+}
+
+CUresult stream_destroy(CUstream handle)
+{
+	struct stream *stream = arena_check(&arena_streams, handle);
+
+	if (!stream || stream->legacy)
+		return CUDA_ERROR_INVALID_HANDLE;
+	stream_retire(stream);
 	return CUDA_SUCCESS;
 }
