@@ -13,14 +13,30 @@
 
 /* One function for each effect, so that fn chooses it. */
 static const struct function functions[] = {
-	ROW(EFFECT_NONE),	    ROW(EFFECT_SUBMIT),		ROW(EFFECT_SUBMIT_WAIT),
-	ROW(EFFECT_ALLOC),	    ROW(EFFECT_FREE),		ROW(EFFECT_SYNC_STREAM),
-	ROW(EFFECT_SYNC_CONTEXT),   ROW(EFFECT_SYNC_EVENT),	ROW(EFFECT_EVENT_RECORD),
-	ROW(EFFECT_EVENT_DESTROY),  ROW(EFFECT_STREAM_WAIT),	ROW(EFFECT_STREAM_CREATE),
-	ROW(EFFECT_STREAM_DESTROY), ROW(EFFECT_CAPTURE_BEGIN),	ROW(EFFECT_CAPTURE_END),
-	ROW(EFFECT_CONTEXT_CREATE), ROW(EFFECT_CONTEXT_RETAIN), ROW(EFFECT_CONTEXT_SET),
-	ROW(EFFECT_CONTEXT_PUSH),   ROW(EFFECT_CONTEXT_POP),	ROW(EFFECT_CONTEXT_DESTROY),
+	ROW(EFFECT_NONE),
+	ROW(EFFECT_SUBMIT),
+	ROW(EFFECT_SUBMIT_WAIT),
+	ROW(EFFECT_ALLOC),
+	ROW(EFFECT_FREE),
+	ROW(EFFECT_SYNC_STREAM),
+	ROW(EFFECT_SYNC_CONTEXT),
+	ROW(EFFECT_SYNC_EVENT),
+	ROW(EFFECT_EVENT_RECORD),
+	ROW(EFFECT_EVENT_DESTROY),
+	ROW(EFFECT_STREAM_WAIT),
+	ROW(EFFECT_STREAM_CREATE),
+	ROW(EFFECT_STREAM_DESTROY),
+	ROW(EFFECT_CAPTURE_BEGIN),
+	ROW(EFFECT_CAPTURE_END),
+	ROW(EFFECT_CONTEXT_CREATE),
+	ROW(EFFECT_CONTEXT_RETAIN),
+	ROW(EFFECT_CONTEXT_SET),
+	ROW(EFFECT_CONTEXT_PUSH),
+	ROW(EFFECT_CONTEXT_POP),
+	ROW(EFFECT_CONTEXT_DESTROY),
 	ROW(EFFECT_PRIMARY_RESET),
+	{ "create", OP_ALLOC, EFFECT_ALLOC, MEMORY_PHYSICAL },
+	{ "release", OP_FREE, EFFECT_FREE, MEMORY_PHYSICAL },
 };
 
 #define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))
@@ -78,7 +94,7 @@ static const struct core_config config = {
 	.max_events = 4,
 	.max_pending = 12,
 	.max_rollups = 16,
-	.max_allocations = 8,
+	.max_allocations = 6,
 };
 
 struct input {
@@ -101,11 +117,11 @@ static void step_likely(struct core *core, struct input *input, uint64_t *now_ns
 	struct ts_event event = { .kind = 1 + take(input) % 4 };
 
 	*now_ns += take(input);
-	event.fn = take(input) % FUNCTION_COUNT;
+	event.fn = take(input) % (FUNCTION_COUNT + 1);
 	event.flags = take(input) & 7;
 	event.tgid = 1 + take(input) % 4;
 	event.tid = take(input) % 5;
-	event.start_ns = *now_ns - *now_ns % 64;
+	event.start_ns = *now_ns - take(input) % 64;
 	event.end_ns = *now_ns;
 	event.stack_id = take(input) % 4;
 	event.result = take(input) > 240;

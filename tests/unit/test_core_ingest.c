@@ -131,31 +131,24 @@ static void ingest_believes_a_library_about_itself_only(void **state)
 
 static void ingest_checks_stacks(void **state)
 {
-	struct {
-		struct ts_stack head;
-		uint64_t frame[TS_STACK_FRAMES_MAX + 1];
-	} record = {
-		.head = {
-			.kind = TS_EVENT_STACK,
-			.frame_count = 3,
-			.tgid = pid,
-			.time_ns = 10,
-			.id = 7,
-		},
-	};
-	size_t size = sizeof(struct ts_stack) + 3 * sizeof(uint64_t);
+	static _Alignas(struct ts_stack) char
+		record[sizeof(struct ts_stack) + (TS_STACK_FRAMES_MAX + 1) * sizeof(uint64_t)];
+	struct ts_stack *stack = (struct ts_stack *)record;
+	size_t size = sizeof(*stack) + 3 * sizeof(uint64_t);
 
-	assert_int_equal(core_ingest(core, &bpf, &record, size), INGEST_STRAY);
+	*stack = (struct ts_stack){ .kind = TS_EVENT_STACK, .tgid = pid, .time_ns = 10, .id = 7 };
+	stack->frame_count = 3;
+	assert_int_equal(core_ingest(core, &bpf, record, size), INGEST_STRAY);
 	announce();
-	assert_int_equal(core_ingest(core, &bpf, &record, size), INGEST_OK);
-	assert_int_equal(core_ingest(core, &bpf, &record, size - 1), INGEST_BAD);
-	assert_int_equal(core_ingest(core, &bpf, &record, 20), INGEST_BAD);
-	record.head.frame_count = TS_STACK_FRAMES_MAX;
-	assert_int_equal(core_ingest(core, &bpf, &record, sizeof(record)), INGEST_OK);
-	record.head.frame_count = TS_STACK_FRAMES_MAX + 1;
-	assert_int_equal(core_ingest(core, &bpf, &record, sizeof(record)), INGEST_BAD);
-	record.head.frame_count = 0;
-	assert_int_equal(core_ingest(core, &bpf, &record, sizeof(record)), INGEST_BAD);
+	assert_int_equal(core_ingest(core, &bpf, record, size), INGEST_OK);
+	assert_int_equal(core_ingest(core, &bpf, record, size - 1), INGEST_BAD);
+	assert_int_equal(core_ingest(core, &bpf, record, 20), INGEST_BAD);
+	stack->frame_count = TS_STACK_FRAMES_MAX;
+	assert_int_equal(core_ingest(core, &bpf, record, sizeof(record)), INGEST_OK);
+	stack->frame_count = TS_STACK_FRAMES_MAX + 1;
+	assert_int_equal(core_ingest(core, &bpf, record, sizeof(record)), INGEST_BAD);
+	stack->frame_count = 0;
+	assert_int_equal(core_ingest(core, &bpf, record, sizeof(record)), INGEST_BAD);
 	assert_int_equal(seen.stacks, 2);
 }
 
