@@ -47,21 +47,29 @@ static int open_named(struct outfile *file)
 	return 0;
 }
 
+/* The folder of a path, with its slash; "." for a plain name. */
+static const char *folder_of(const char *path, char folder[PATH_MAX])
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return ".";
+	snprintf(folder, PATH_MAX, "%.*s", (int)(slash - path + 1), path);
+	return folder;
+}
+
 static int open_beside(struct outfile *file, const char *path)
 {
-	_cleanup_(freep) char *folder = NULL;
-	char *slash;
+	char folder[PATH_MAX];
 
 	file->path = target_of(path);
 	if (!file->path)
 		return -errno;
-	folder = strdup(file->path);
-	if (!folder || asprintf(&file->temporary, "%s.%d.part", file->path, getpid()) < 0)
+	if (asprintf(&file->temporary, "%s.%d.part", file->path, getpid()) < 0) {
+		file->temporary = NULL;
 		return -ENOMEM;
-	slash = strrchr(folder, '/');
-	if (slash)
-		slash[slash == folder] = '\0';
-	file->fd = open(slash ? folder : ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE);
+	}
+	file->fd = open(folder_of(file->path, folder), O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE);
 	if (file->fd >= 0)
 		return 0;
 	/* Kernels and file systems without O_TMPFILE answer in many ways. */
