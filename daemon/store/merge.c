@@ -1,37 +1,42 @@
 /* Merge: a slow stream's batches make chunks of a few ops, that cost more than their ops.
- * Time is cut in spans. Within a span, chunks of one process, stream and kind that are under half
- * full are joined when there are enough of them to be worth it, and all that are left once the span
- * is over; then the next span's turn comes. So an op is written again a few times at the most, and
- * no chunk covers much more than a span, which keeps time windows and retention sharp. */
+ * Time is cut in spans. Within a span, chunks of one process, stream and kind are joined when there
+ * are sixteen of about the same size, and once the span is over all that are under half full; then
+ * the next span's turn comes. So an op is written again three or four times at the most, and no
+ * chunk covers much more than a span, which keeps time windows and retention sharp. */
 #include "daemon/store/merge.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/sbt.h"
 #include "daemon/store/sql.h"
 
 #define SPAN_NS	      (600 * INT64_C(1000000000))
 #define SPAN_GRACE_NS (60 * INT64_C(1000000000)) /* ops are finished some time after they began */
-#define SMALL_OPS     (SBT_OPS_MAX / 2)		 /* that of the index chunk_small */
-#define ENOUGH	      16
+#define ENOUGH	      16			 /* the levels below go with it */
+#define OPS_PER_TURN  65536			 /* a few tens of milliseconds of work */
+#define LISTED_MAX    65536
 
-/* The index's expression, word for word, so that it is used. */
-#define SMALL                                                                                      \
-	"FROM chunk INDEXED BY chunk_small WHERE ops < 4096 AND boot=?1 AND first_ns>=?2"          \
-	" AND first_ns<?3"
-_Static_assert(SMALL_OPS == 4096, "the index chunk_small is made for this");
+enum { OLDEST, LIST, DATA, DELETE, STATEMENT_COUNT };
 
-enum { OLDEST, GROUP, CHUNKS, DELETE, STATEMENT_COUNT };
-
+/* The condition on ops is that of the index, word for word, so that the index can be used. */
 static const char *const statement_text[] = {
 	[OLDEST] = "SELECT min(first_ns) FROM chunk INDEXED BY chunk_small"
 		   " WHERE ops < 4096 AND boot=?1 AND first_ns>=?2",
-	[GROUP] = "SELECT process, stream, kind " SMALL
-		  " GROUP BY process, stream, kind HAVING count(*)>=?4 LIMIT 1",
-	[CHUNKS] = "SELECT id, ops, data " SMALL
-		   " AND process=?4 AND stream=?5 AND kind=?6 ORDER BY first_ns",
+	/* ?4 is 1 where chunks of different sizes are to be kept apart. */
+	[LIST] = "SELECT id, ops, process, stream, kind, ((ops >= 16) + (ops >= 256)) * ?4 AS level"
+		 " FROM chunk INDEXED BY chunk_small"
+		 " WHERE ops < 4096 AND boot=?1 AND first_ns>=?2 AND first_ns<?3"
+		 " ORDER BY process, stream, kind, level, first_ns LIMIT ?5",
+	[DATA] = "SELECT data FROM chunk WHERE id=?",
 	[DELETE] = "DELETE FROM chunk WHERE id=?",
+};
+_Static_assert(SBT_OPS_MAX / 2 == 4096, "any two chunks of the index fit in one");
+
+struct small {
+	int64_t id, ops, group[4];
 };
 
 struct merge {
@@ -41,6 +46,8 @@ struct merge {
 	int64_t boot;
 	int64_t span; /* the first that may have something to merge */
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
+	struct small *small;
+	size_t small_count, small_capacity;
 	struct batch batch;
 	struct op op[SBT_OPS_MAX];
 };
@@ -71,91 +78,148 @@ struct merge *merge_free(struct merge *merge)
 	if (merge) {
 		sql_finalize_all(merge->stmt, STATEMENT_COUNT);
 		batch_clear(&merge->batch);
+		free(merge->small);
 	}
 	free(merge);
 	return NULL;
 }
 
-/* Adds a chunk's ops to the batch, and deletes it. */
-static int take_chunk(struct merge *merge, sqlite3_stmt *row)
+static int add_op(struct batch *batch, const struct op *op)
 {
-	const void *data = sqlite3_column_blob(row, 2);
-	struct sbt_info info;
-	int r;
+	struct op *slot = batch_add_op(batch);
 
-	r = sbt_decode(merge->codec, data, (size_t)sqlite3_column_bytes(row, 2), SBT_ALL_COLUMNS,
-		       merge->op, &info);
-	for (uint32_t i = 0; r == 0 && i < info.count; i++) {
-		struct op *slot = batch_add_op(&merge->batch);
+	if (!slot) {
+		int r = batch_add_block(batch);
 
-		if (!slot && (r = batch_add_block(&merge->batch)) == 0)
-			slot = batch_add_op(&merge->batch);
-		if (slot)
-			*slot = merge->op[i];
+		if (r < 0)
+			return r;
+		slot = batch_add_op(batch);
 	}
-	if (r < 0)
-		return r;
-	sql_bind(merge->stmt[DELETE], sqlite3_column_int64(row, 0));
-	return sql_run(merge->stmt[DELETE]);
+	*slot = *op;
+	return 0;
 }
 
-/* As many of the oldest chunks as fit in one. */
-static int take_chunks(struct merge *merge, sqlite3_stmt *chunks)
+static int read_chunk(struct merge *merge, int64_t id)
 {
-	int64_t ops = 0;
-	int r = 0, code;
+	sqlite3_stmt *stmt = merge->stmt[DATA];
+	struct sbt_info info;
+	int r = -EBADMSG;
 
-	while ((code = sqlite3_step(chunks)) == SQLITE_ROW) {
-		ops += sqlite3_column_int64(chunks, 1);
-		if (ops > SBT_OPS_MAX)
-			break;
-		r = take_chunk(merge, chunks);
-		if (r < 0)
-			break;
-	}
-	if (code != SQLITE_ROW && code != SQLITE_DONE)
-		r = sql_error(merge->db);
-	sqlite3_reset(chunks);
+	sql_bind(stmt, id);
+	if (sqlite3_step(stmt) == SQLITE_ROW)
+		r = sbt_decode(merge->codec, sqlite3_column_blob(stmt, 0),
+			       (size_t)sqlite3_column_bytes(stmt, 0), SBT_ALL_COLUMNS, merge->op,
+			       &info);
+	sqlite3_reset(stmt);
+	for (uint32_t i = 0; r == 0 && i < info.count; i++)
+		r = add_op(&merge->batch, &merge->op[i]);
 	return r;
 }
 
-static int join(struct merge *merge, int64_t span, const int64_t group[3])
+/* One chunk, or more where ops came between, in the place of several. */
+static int join(struct merge *merge, const struct small *small, size_t count)
 {
 	struct packer_stats ignored = { 0 };
-	int r = sql_exec(merge->db, "BEGIN IMMEDIATE");
+	int r = 0;
 
-	if (r < 0)
-		return r;
-	sql_bind(merge->stmt[CHUNKS], merge->boot, span * SPAN_NS, (span + 1) * SPAN_NS, group[0],
-		 group[1], group[2]);
-	r = take_chunks(merge, merge->stmt[CHUNKS]);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		r = read_chunk(merge, small[i].id);
+		if (r == 0) {
+			sql_bind(merge->stmt[DELETE], small[i].id);
+			r = sql_run(merge->stmt[DELETE]);
+		}
+	}
 	if (r == 0)
 		r = packer_write(merge->packer, merge->boot, merge->batch.first_ops, &ignored);
 	batch_clear(&merge->batch);
-	if (r == 0)
-		r = sql_exec(merge->db, "COMMIT");
-	if (r < 0)
-		sql_exec(merge->db, "ROLLBACK");
+	return r;
+}
+
+/* How many chunks at the start of the list are of one group and fit in one chunk. */
+static size_t find_run(const struct small *small, size_t count, int64_t *ret_ops)
+{
+	int64_t ops = 0;
+	size_t run = 0;
+
+	while (run < count && !memcmp(small[run].group, small[0].group, sizeof(small[0].group)) &&
+	       ops + small[run].ops <= SBT_OPS_MAX)
+		ops += small[run++].ops;
+	*ret_ops = ops;
+	return run;
+}
+
+/* Joins where there are `enough` chunks, or enough for a full one; returns the number of ops. */
+static int64_t join_runs(struct merge *merge, size_t enough)
+{
+	int64_t sum = 0, ops;
+	size_t run;
+
+	for (size_t i = 0; i < merge->small_count && sum < OPS_PER_TURN; i += run) {
+		int r;
+
+		run = find_run(&merge->small[i], merge->small_count - i, &ops);
+		if (run < enough && (run < 2 || ops < SBT_OPS_MAX / 2))
+			continue;
+		r = join(merge, &merge->small[i], run);
+		if (r < 0)
+			return r;
+		sum += ops;
+	}
+	return sum;
+}
+
+static int add_small(struct merge *merge, sqlite3_stmt *row)
+{
+	struct small *small = merge->small;
+
+	if (merge->small_count == merge->small_capacity) {
+		size_t capacity = merge->small_capacity ? 2 * merge->small_capacity : 64;
+
+		small = reallocarray(small, capacity, sizeof(*small));
+		if (!small)
+			return -ENOMEM;
+		merge->small = small;
+		merge->small_capacity = capacity;
+	}
+	small += merge->small_count++;
+	small->id = sqlite3_column_int64(row, 0);
+	small->ops = sqlite3_column_int64(row, 1);
+	for (int i = 0; i < 4; i++)
+		small->group[i] = sqlite3_column_int64(row, 2 + i);
+	return 0;
+}
+
+static int list_small(struct merge *merge, int64_t span, bool levels)
+{
+	sqlite3_stmt *stmt = merge->stmt[LIST];
+	int code, r = 0;
+
+	merge->small_count = 0;
+	sql_bind(stmt, merge->boot, span * SPAN_NS, (span + 1) * SPAN_NS, levels, LISTED_MAX);
+	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW)
+		r = add_small(merge, stmt);
+	if (r == 0 && code != SQLITE_DONE)
+		r = sql_error(merge->db);
+	sqlite3_reset(stmt);
 	return r;
 }
 
 /* 1: something was joined. */
-static int merge_span(struct merge *merge, int64_t span, int64_t enough)
+static int merge_span(struct merge *merge, int64_t span, bool over)
 {
-	sqlite3_stmt *stmt = merge->stmt[GROUP];
-	int64_t group[3];
-	int code, r;
+	int64_t ops;
+	int r = list_small(merge, span, !over);
 
-	sql_bind(stmt, merge->boot, span * SPAN_NS, (span + 1) * SPAN_NS, enough);
-	code = sqlite3_step(stmt);
-	for (int i = 0; code == SQLITE_ROW && i < 3; i++)
-		group[i] = sqlite3_column_int64(stmt, i);
-	r = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : sql_error(merge->db);
-	sqlite3_reset(stmt);
-	if (r < 0 || code == SQLITE_DONE)
+	if (r < 0 || merge->small_count < 2)
 		return r;
-	r = join(merge, span, group);
-	return r < 0 ? r : 1;
+	r = sql_exec(merge->db, "BEGIN IMMEDIATE");
+	if (r < 0)
+		return r;
+	ops = join_runs(merge, over ? 2 : ENOUGH);
+	r = ops < 0 ? (int)ops : sql_exec(merge->db, "COMMIT");
+	if (r < 0)
+		sql_exec(merge->db, "ROLLBACK");
+	return r < 0 ? r : ops > 0;
 }
 
 int merge_turn(struct merge *merge, uint64_t now_ns)
@@ -172,10 +236,10 @@ int merge_turn(struct merge *merge, uint64_t now_ns)
 	if (oldest / SPAN_NS > merge->span)
 		merge->span = oldest / SPAN_NS;
 	if (now < (merge->span + 1) * SPAN_NS + SPAN_GRACE_NS) {
-		r = merge_span(merge, merge->span, ENOUGH);
-		return r ? r : merge_span(merge, merge->span + 1, ENOUGH);
+		r = merge_span(merge, merge->span, false);
+		return r ? r : merge_span(merge, merge->span + 1, false);
 	}
-	r = merge_span(merge, merge->span, 2);
+	r = merge_span(merge, merge->span, true);
 	/* A chunk that cannot be read stays where it is, and its span as it is. */
 	if (r == 0 || r == -EBADMSG)
 		merge->span++;

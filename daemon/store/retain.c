@@ -13,13 +13,16 @@
 #define SECOND_NS INT64_C(1000000000)
 
 /* Of one turn: a few milliseconds of work. */
-#define CHUNKS_PER_TURN	   "64"
+#define CHUNKS_PER_TURN	   64
 #define SECONDS_PER_TURN   "60"
 #define PROCESSES_PER_TURN "16"
 #define STREAMS_PER_TURN   "256"
 #define PAGES_PER_TURN	   "2048"
 
-#define NEVER		   "0x7fffffffffffffff"
+/* About the largest that a chunk gets, for not deleting more than needed. */
+#define CHUNK_BYTES (256 << 10)
+
+#define NEVER	    "0x7fffffffffffffff"
 
 enum {
 	CUTOFF,
@@ -43,13 +46,12 @@ static const char *const statement_text[] = {
 	/* Where the oldest chunks, or rollups, of the oldest boot that has any end. */
 	[OLDEST] = "SELECT id, horizon FROM (SELECT id, min("
 		   "coalesce((SELECT max(first_ns) FROM (SELECT first_ns FROM chunk"
-		   " WHERE boot=b.id ORDER BY first_ns LIMIT " CHUNKS_PER_TURN ")), " NEVER "),"
+		   " WHERE boot=b.id ORDER BY first_ns LIMIT ?3)), " NEVER "),"
 		   "coalesce((SELECT (min(second) + " SECONDS_PER_TURN ") * 1000000000 FROM rollup"
 		   " WHERE boot=b.id), " NEVER ")) AS horizon FROM boot b)"
 		   " WHERE horizon < " NEVER " ORDER BY id LIMIT 1",
 	[CHUNKS] = "DELETE FROM chunk WHERE id IN (SELECT id FROM chunk WHERE boot=?1"
-		   " AND first_ns<=?2 AND (last_ns<=?2 OR ?3) ORDER BY first_ns"
-		   " LIMIT " CHUNKS_PER_TURN ")",
+		   " AND first_ns<=?2 AND (last_ns<=?2 OR ?3) ORDER BY first_ns LIMIT ?4)",
 	[ROLLUPS] = "DELETE FROM rollup WHERE boot=?1 AND second < min(?2 / 1000000000,"
 		    " " SECONDS_PER_TURN " + (SELECT min(second) FROM rollup WHERE boot=?1))",
 	[LOSSES] = "DELETE FROM loss WHERE boot=?1 AND second < min(?2 / 1000000000,"
@@ -111,9 +113,16 @@ struct retain *retain_free(struct retain *retain)
 	return NULL;
 }
 
-static int run(struct retain *retain, int statement, int64_t first, int64_t second, int64_t third)
+/* Up to where, and how much of it in one turn. */
+struct horizon {
+	int64_t ns;
+	int64_t chunks; /* at the most */
+	bool all;	/* also chunks that began before the horizon and end behind it */
+};
+
+static int run(struct retain *retain, int statement, int64_t row)
 {
-	sql_bind(retain->stmt[statement], first, second, third);
+	sql_bind(retain->stmt[statement], row);
 	return sql_run(retain->stmt[statement]);
 }
 
@@ -125,48 +134,53 @@ static int delete_processes(struct retain *retain, int64_t boot, int64_t horizon
 	sql_bind(stmt, boot, horizon_ns);
 	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW)
 		for (int i = FIRST_OF_PROCESS; r == 0 && i <= LAST_OF_PROCESS; i++)
-			r = run(retain, i, sqlite3_column_int64(stmt, 0), 0, 0);
+			r = run(retain, i, sqlite3_column_int64(stmt, 0));
 	if (r == 0 && code != SQLITE_DONE)
 		r = sql_error(retain->db);
 	sqlite3_reset(stmt);
 	return r;
 }
 
-/* `all`: also chunks that began before the horizon and end behind it. */
-static int delete_before(struct retain *retain, int64_t boot, int64_t horizon_ns, bool all)
+static int delete_before(struct retain *retain, int64_t boot, const struct horizon *horizon)
 {
-	int r = run(retain, CHUNKS, boot, horizon_ns, all);
+	int r;
 
-	for (int i = ROLLUPS; r == 0 && i <= STREAMS; i++)
-		r = run(retain, i, boot, horizon_ns, 0);
-	r = r < 0 ? r : delete_processes(retain, boot, horizon_ns);
-	return r < 0 ? r : run(retain, BOOT, boot, 0, 0);
+	sql_bind(retain->stmt[CHUNKS], boot, horizon->ns, horizon->all, horizon->chunks);
+	r = sql_run(retain->stmt[CHUNKS]);
+	for (int i = ROLLUPS; r == 0 && i <= STREAMS; i++) {
+		sql_bind(retain->stmt[i], boot, horizon->ns);
+		r = sql_run(retain->stmt[i]);
+	}
+	r = r < 0 ? r : delete_processes(retain, boot, horizon->ns);
+	return r < 0 ? r : run(retain, BOOT, boot);
 }
 
-/* What statement `which` gives, boots and horizons, deleted. */
-static int delete_each(struct retain *retain, int which, int64_t cutoff_ns, bool all)
+/* Statement `which` gives boots, and the horizon of each. */
+static int delete_each(struct retain *retain, int which, const struct horizon *limit)
 {
 	sqlite3_stmt *stmt = retain->stmt[which];
+	struct horizon horizon = *limit;
 	int code, r = 0;
 
-	sql_bind(stmt, retain->boot, cutoff_ns);
-	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW)
-		r = delete_before(retain, sqlite3_column_int64(stmt, 0),
-				  sqlite3_column_int64(stmt, 1), all);
+	sql_bind(stmt, retain->boot, limit->ns, limit->chunks);
+	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+		horizon.ns = sqlite3_column_int64(stmt, 1);
+		r = delete_before(retain, sqlite3_column_int64(stmt, 0), &horizon);
+	}
 	if (r == 0 && code != SQLITE_DONE)
 		r = sql_error(retain->db);
 	sqlite3_reset(stmt);
 	return r;
 }
 
-static int delete_turn(struct retain *retain, int which, int64_t cutoff_ns, bool all)
+static int delete_turn(struct retain *retain, int which, const struct horizon *limit)
 {
 	int64_t before = sqlite3_total_changes64(retain->db);
 	int r = sql_exec(retain->db, "BEGIN IMMEDIATE");
 
 	if (r < 0)
 		return r;
-	r = delete_each(retain, which, cutoff_ns, all);
+	r = delete_each(retain, which, limit);
 	if (r == 0)
 		r = sql_exec(retain->db, "COMMIT");
 	if (r < 0)
@@ -174,25 +188,38 @@ static int delete_turn(struct retain *retain, int which, int64_t cutoff_ns, bool
 	return r < 0 ? r : sqlite3_total_changes64(retain->db) != before;
 }
 
-/* Free pages go back to the file system before anything more is deleted. */
-static int shrink_turn(struct retain *retain)
+/* Deletes while what is used is too much, then gives pages back while the file is too large. What
+ * is used stays somewhat below the limit, so that new rows find free pages and the file its size.
+ */
+static int shrink_turn(struct retain *retain, int64_t log_bytes)
 {
-	int64_t free_pages;
-	int r = sql_query_integer(retain->db, "PRAGMA freelist_count", &free_pages);
+	struct horizon limit = { .all = true };
+	int64_t pages, free_pages, page_bytes, keep = (int64_t)retain->keep_bytes, excess;
+	int r;
 
-	if (r < 0)
+	if ((r = sql_query_integer(retain->db, "PRAGMA page_count", &pages)) < 0 ||
+	    (r = sql_query_integer(retain->db, "PRAGMA freelist_count", &free_pages)) < 0 ||
+	    (r = sql_query_integer(retain->db, "PRAGMA page_size", &page_bytes)) < 0)
 		return r;
-	if (!free_pages)
-		return delete_turn(retain, OLDEST, 0, true);
+	excess = (pages - free_pages) * page_bytes + log_bytes - (keep - keep / 16);
+	if (excess > 0) {
+		limit.chunks = 1 + excess / CHUNK_BYTES;
+		limit.chunks = limit.chunks < CHUNKS_PER_TURN ? limit.chunks : CHUNKS_PER_TURN;
+		return delete_turn(retain, OLDEST, &limit);
+	}
+	if (!free_pages || pages * page_bytes + log_bytes <= keep)
+		return 0;
 	r = sql_exec(retain->db, "PRAGMA incremental_vacuum(" PAGES_PER_TURN ")");
 	return r < 0 ? r : 1;
 }
 
-int retain_turn(struct retain *retain, uint64_t now_ns, uint64_t bytes)
+int retain_turn(struct retain *retain, uint64_t now_ns, uint64_t log_bytes)
 {
-	if (retain->keep_bytes && bytes > retain->keep_bytes)
-		return shrink_turn(retain);
-	if (!retain->keep_ns)
-		return 0;
-	return delete_turn(retain, CUTOFF, (int64_t)now_ns - (int64_t)retain->keep_ns, false);
+	struct horizon limit = { .ns = (int64_t)(now_ns - retain->keep_ns),
+				 .chunks = CHUNKS_PER_TURN };
+	int r = retain->keep_bytes ? shrink_turn(retain, (int64_t)log_bytes) : 0;
+
+	if (r || !retain->keep_ns)
+		return r;
+	return delete_turn(retain, CUTOFF, &limit);
 }

@@ -13,8 +13,8 @@ struct retain;
 int retain_new(sqlite3 *db, int64_t boot, const struct store_config *config, struct retain **ret);
 struct retain *retain_free(struct retain *retain);
 
-/* Deletes a bounded number of rows in a transaction of its own. `bytes`: size of the database with
- * its log. 1: there may be more to do, 0: not now. */
-int retain_turn(struct retain *retain, uint64_t now_ns, uint64_t bytes);
+/* Deletes a bounded number of rows in a transaction of its own. `log_bytes`: size of the log, which
+ * counts too. 1: there may be more to do, 0: not now. */
+int retain_turn(struct retain *retain, uint64_t now_ns, uint64_t log_bytes);
 
 #endif

@@ -161,17 +161,12 @@ static uint64_t log_bytes(const struct writer *writer)
 	return stat(writer->log_path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-static uint64_t page_bytes(struct writer *writer)
+uint64_t writer_bytes(struct writer *writer)
 {
 	int64_t pages = 0;
 
 	sql_query_integer(writer->db, "PRAGMA page_count", &pages);
-	return (uint64_t)(pages * writer->page_bytes);
-}
-
-uint64_t writer_bytes(struct writer *writer)
-{
-	return page_bytes(writer) + log_bytes(writer);
+	return (uint64_t)(pages * writer->page_bytes) + log_bytes(writer);
 }
 
 /* SQLite empties the log by itself; a reader that stays keeps it growing. When it has grown too
@@ -202,8 +197,7 @@ static int retain_job(struct writer *writer, uint64_t now_ns)
 {
 	uint64_t log = log_bytes(writer), limit = log_limit(writer);
 
-	return retain_turn(writer->retain, now_ns,
-			   page_bytes(writer) + (log < limit ? log : limit));
+	return retain_turn(writer->retain, now_ns, log < limit ? log : limit);
 }
 
 static const struct {

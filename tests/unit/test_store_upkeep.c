@@ -1,0 +1,202 @@
+/* What the writer does beside writing: small chunks become large ones, and what is too old or too
+ * much goes. */
+#include <sys/stat.h>
+
+#include "tests/unit/store_fixture.h"
+
+/* Commits until a statement gives what is wanted. */
+static void wait_until(struct fixture *f, uint64_t now_ns, const char *sql, int64_t want)
+{
+	for (int i = 0; i < 20000; i++) {
+		fixture_commit(f, now_ns + (uint64_t)i * SECOND_NS / 1000);
+		if (fixture_ask(f, sql) == want)
+			return;
+		pause_ms(1);
+	}
+	fail_msg("never %ld: %s: is %ld", (long)want, sql, (long)fixture_ask(f, sql));
+}
+
+/* `count` batches of a few ops on two streams, 250 ms apart. */
+static void add_slow_batches(struct fixture *f, uint32_t process, uint64_t from_ns, int count)
+{
+	uint64_t seed = from_ns;
+
+	for (int i = 0; i < count; i++) {
+		for (int k = 0; k < 6; k++) {
+			struct op op = fixture_launch(process, 1 + k % 2,
+						      from_ns + (uint64_t)k * 1000, &seed);
+
+			store_add_op(f->store, &op);
+		}
+		from_ns += SECOND_NS / 4;
+		fixture_commit(f, from_ns);
+	}
+}
+
+#define CONTENT "SELECT sum((start_ns % 1000003) * stream + handle % 1009 + stack % 7) FROM op"
+
+static void small_chunks_become_few_with_the_same_ops(void **state)
+{
+	struct fixture *f = *state;
+	int64_t content;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_slow_batches(f, 1, 10 * SECOND_NS, 12);
+	content = fixture_ask(f, CONTENT);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM chunk"), 24);
+	/* The span is over an hour later. */
+	wait_until(f, 3600 * SECOND_NS, "SELECT count(*) FROM chunk", 2);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), 72);
+	assert_int_equal(fixture_ask(f, CONTENT), content);
+	assert_int_equal(fixture_ask(f, "SELECT min(ops) FROM chunk"), 36);
+}
+
+static void sixteen_of_a_size_are_merged_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_slow_batches(f, 1, 10 * SECOND_NS, 16);
+	wait_until(f, 15 * SECOND_NS, "SELECT count(*) FROM chunk", 2);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), 96);
+}
+
+static void chunks_of_different_streams_or_spans_stay_apart(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_slow_batches(f, 1, 10 * SECOND_NS, 5);
+	add_slow_batches(f, 1, 1000 * SECOND_NS, 5);
+	wait_until(f, 7200 * SECOND_NS, "SELECT count(*) FROM chunk", 4);
+	assert_int_equal(fixture_ask(f, "SELECT max(last_ns - first_ns) < 600000000000 FROM chunk"),
+			 1);
+}
+
+static void what_is_older_than_the_limit_goes(void **state)
+{
+	struct fixture *f = *state;
+
+	f->config.keep_ns = 3600 * SECOND_NS;
+	assert_int_equal(fixture_open(f), 0);
+	store_add_process(f->store,
+			  &(struct core_process){ .id = 1, .pid = 5, .exit_ns = 12 * SECOND_NS });
+	store_add_process(f->store, &(struct core_process){ .id = 2, .pid = 6 });
+	store_add_stack(f->store, 77, 1, (struct store_frame[]){ { 1, 1, "a", "b" } }, 1);
+	for (uint32_t i = 1; i <= 2; i++) {
+		uint64_t second = i == 1 ? 11 : 4000;
+
+		store_add_rollup(f->store, &(struct core_rollup){ .second = second, .process = i });
+		store_add_loss(f->store, &(struct core_loss){ .start_ns = second * SECOND_NS,
+							      .end_ns = second * SECOND_NS,
+							      .count = 1 });
+	}
+	add_slow_batches(f, 1, 10 * SECOND_NS, 2);
+	add_slow_batches(f, 2, 4000 * SECOND_NS, 1);
+	wait_until(f, 4100 * SECOND_NS, "SELECT count(*) FROM op", 6);
+	wait_until(f, 4150 * SECOND_NS, "SELECT count(*) FROM process", 1);
+	assert_int_equal(fixture_ask(f, "SELECT min(start_ns) FROM op"), 4000 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT sum(second) FROM rollup"), 4000);
+	assert_int_equal(fixture_ask(f, "SELECT sum(second) FROM loss"), 4000);
+	assert_int_equal(fixture_ask(f, "SELECT id FROM process"), 2);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM stack"), 0);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM frame"), 0);
+}
+
+static void former_boots_age_by_wall_time(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_slow_batches(f, 1, 5000 * SECOND_NS, 2);
+	f->store = store_free(f->store);
+	/* Up again 1000 s after the ops, with a clock that begins anew. */
+	f->config.boot_id = "second-boot";
+	f->config.wall_offset_ns += 6000 * (int64_t)SECOND_NS;
+	f->config.keep_ns = 2000 * SECOND_NS;
+	assert_int_equal(fixture_open(f), 0);
+	add_slow_batches(f, 1, 100 * SECOND_NS, 1);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), 18);
+	wait_until(f, 1200 * SECOND_NS, "SELECT count(*) FROM op", 6);
+	wait_until(f, 1250 * SECOND_NS, "SELECT count(*) FROM boot", 1);
+	assert_int_equal(fixture_ask(f, "SELECT boot FROM op LIMIT 1"), 2);
+}
+
+/* What cannot be compressed, so that the size is known. */
+static void add_bulk(struct fixture *f, uint64_t now_ns, uint64_t *seed)
+{
+	for (int i = 0; i < 16384; i++) {
+		struct op op = fixture_launch(1, 1, now_ns + (uint64_t)i * 1000, seed);
+
+		op.address = fixture_random(seed);
+		op.source = fixture_random(seed);
+		op.correlation = fixture_random(seed);
+		store_add_op(f->store, &op);
+	}
+	fixture_commit(f, now_ns);
+}
+
+static void the_file_stays_below_its_limit(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t seed = 5, now_ns = 1000 * SECOND_NS, most = 0;
+	struct stat st;
+	struct store_stats stats;
+
+	f->config.keep_bytes = 24 << 20;
+	assert_int_equal(fixture_open(f), 0);
+	for (int i = 0; i < 200; i++, now_ns += 3 * SECOND_NS) {
+		add_bulk(f, now_ns, &seed);
+		store_stats(f->store, &stats);
+		most = stats.database_bytes > most ? stats.database_bytes : most;
+		fixture_commit(f, now_ns + SECOND_NS);
+	}
+	assert_true(stats.chunk_bytes > 3 * f->config.keep_bytes);
+	/* Between two looks at it a little more may come. */
+	assert_true(most < f->config.keep_bytes + (8 << 20));
+	assert_int_equal(fixture_ask(f, "SELECT max(start_ns) FROM op") / (int64_t)SECOND_NS,
+			 now_ns / SECOND_NS - 3);
+	assert_true(fixture_ask(f, "SELECT count(*) FROM op") > 16384 * 20);
+	f->store = store_free(f->store);
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_true((uint64_t)st.st_size <= f->config.keep_bytes + (4 << 20));
+}
+
+static void a_smaller_limit_shrinks_the_file(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t seed = 5, now_ns = 1000 * SECOND_NS;
+	struct store_stats stats;
+
+	assert_int_equal(fixture_open(f), 0);
+	for (int i = 0; i < 60; i++, now_ns += SECOND_NS)
+		add_bulk(f, now_ns, &seed);
+	f->store = store_free(f->store);
+	f->config.keep_bytes = 8 << 20;
+	assert_int_equal(fixture_open(f), 0);
+	for (int i = 0; i < 20000; i++, now_ns += SECOND_NS) {
+		stats = fixture_commit(f, now_ns);
+		if (stats.database_bytes <= f->config.keep_bytes)
+			break;
+		pause_ms(1);
+	}
+	assert_true(stats.database_bytes <= f->config.keep_bytes);
+	assert_true(fixture_ask(f, "SELECT count(*) FROM op") > 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(small_chunks_become_few_with_the_same_ops),
+		TEST(sixteen_of_a_size_are_merged_at_once),
+		TEST(chunks_of_different_streams_or_spans_stay_apart),
+		TEST(what_is_older_than_the_limit_goes),
+		TEST(former_boots_age_by_wall_time),
+		TEST(the_file_stays_below_its_limit),
+		TEST(a_smaller_limit_shrinks_the_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
