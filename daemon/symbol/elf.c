@@ -332,6 +332,16 @@ static void elf_find_in_debug(const struct elf *elf, const char *directory, stru
 		elf_find_in(&debug, SHT_SYMTAB, query, count);
 }
 
+static bool any_without_name(const struct elf_query *query, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (!query[i].name)
+			return true;
+	return false;
+}
+
 static int compare_addresses(const void *a, const void *b)
 {
 	const struct elf_query *x = a, *y = b;
@@ -356,6 +366,7 @@ int elf_find_names(int fd, const char *debug_directory, struct elf_query *query,
 	qsort(query, count, sizeof(*query), compare_addresses);
 	if (!elf_find_in(&elf, SHT_SYMTAB, query, count) && debug_directory)
 		elf_find_in_debug(&elf, debug_directory, query, count);
-	elf_find_in(&elf, SHT_DYNSYM, query, count);
+	if (any_without_name(query, count))
+		elf_find_in(&elf, SHT_DYNSYM, query, count);
 	return 0;
 }
