@@ -26,6 +26,21 @@ trap '[ $? = 0 ] || journalctl -b --no-pager -u "tracesmith*" | tail -n 40' EXIT
 wait_for() { timeout 20 bash -c "until $*; do sleep 0.1; done"; }
 """
 
+# The daemon sees every call of a process of another user, and finds a copy of the library that only
+# that user may read. (Not whose calls: the container has its own process numbers, BPF the host's.)
+TRACE = """
+leak() {
+	setpriv --reuid nobody --regid nogroup --clear-groups env LD_LIBRARY_PATH=$1 \\
+		/opt/fake/leak --seconds $2
+}
+leak /usr/lib/x86_64-linux-gnu 0 >/test/told
+calls=$(sed -nE 's/.*"cuMemAlloc_v2","calls":([0-9]+).*/\\1/p' /test/told)
+wait_for "tsctl query apis --csv | grep ^cuMemAlloc_v2,alloc,$calls,"
+leak /opt/fake 3 >/dev/null &
+wait_for "tsctl status | grep -F /opt/fake/libcuda.so.1"
+wait $!
+"""
+
 # What a unit prints is collected outside, so that it survives whatever the script does.
 UNIT = """[Unit]
 After={target}
@@ -116,9 +131,13 @@ class Container:
                    "DEBIAN_FRONTEND=noninteractive", "/bin/bash", "-euc", script)
 
     def add_fake(self):
-        """Puts the simulated GPU and its workloads under /opt/fake, for its owner's eyes only."""
-        shutil.copytree(os.path.join(FAKE, "lib"), self.root / "opt/fake/lib")
-        shutil.copytree(os.path.join(FAKE, "workload"), self.root / "opt/fake/workload")
+        """Puts the simulated GPU where a driver is installed, and a copy of it and a workload
+        under /opt/fake, for nobody's eyes only."""
+        lib = os.path.join(FAKE, "lib/libcuda.so.1")
+        shutil.copy(lib, self.root / "usr/lib/x86_64-linux-gnu")
+        (self.root / "opt/fake").mkdir(parents=True)
+        shutil.copy(lib, self.root / "opt/fake")
+        shutil.copy(os.path.join(FAKE, "workload/leak"), self.root / "opt/fake")
         run("chown", "-R", "nobody:", str(self.root / "opt/fake"))
         (self.root / "opt/fake").chmod(0o700)
 
