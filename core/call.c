@@ -52,11 +52,15 @@ static const struct function *call_function(const struct core *core, uint16_t fn
 	return function->name ? function : NULL;
 }
 
-/* Bytes of up to three dimensions; a nonsense product ends at what the store can hold. */
-static uint64_t call_bytes(const struct ts_api *api, uint8_t kind)
+/* Bytes of up to three dimensions, of a set from its elements; a nonsense product ends at what the
+ * store can hold. */
+static uint64_t call_bytes(const struct ts_api *api, const struct function *function)
 {
 	uint64_t bytes = api->bytes;
+	uint8_t kind = function->kind;
 
+	if (kind == OP_SET && __builtin_mul_overflow(bytes, function->detail, &bytes))
+		return INT64_MAX;
 	if (kind == OP_COPY || kind == OP_SET || kind == OP_ALLOC) {
 		if (api->height && __builtin_mul_overflow(bytes, api->height, &bytes))
 			return INT64_MAX;
@@ -86,7 +90,7 @@ static void call_fill(struct op *op, const struct ts_event *event, const struct 
 	op->detail = function->detail;
 	op->address = api->address;
 	op->source = api->source;
-	op->bytes = call_bytes(api, function->kind);
+	op->bytes = call_bytes(api, function);
 	op->handle = api->handle;
 	op->stack_id = event->stack_id;
 	if (event->flags & TS_EVENT_RETURNED) {
@@ -139,7 +143,9 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 	effect = &effect_table[function->effect];
 	call_fill(&op, event, function);
 	call_place(&call, effect);
-	if (effect->apply && (!op.result || effect->even_failed))
+	/* A thread that ended inside a call tells nothing of what the call did. */
+	if (effect->apply && !(event->flags & TS_EVENT_UNFINISHED) &&
+	    (!op.result || effect->even_failed))
 		effect->apply(&call);
 	if (call_is_memory(&op))
 		op.live_bytes = memory_live_bytes(process, op.device, op.detail);

@@ -93,8 +93,6 @@ static void daemon_on_watchdog(uv_timer_t *timer)
 static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 {
 	struct daemon *daemon = data;
-	struct core_loss gap = { .reason = LOSS_GAP, .count = 1 };
-	const struct core_process *process;
 	uint64_t now = uv_hrtime();
 
 	if (file->fd < 0) {
@@ -105,11 +103,7 @@ static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 	if (libraries_mapped(daemon->libraries, file->fd, file->path) <= 0)
 		return;
 	/* What the process called before the probes were there was not seen. */
-	process = core_process_by_pid(daemon->core, pid);
-	gap.process = process ? process->id : 0;
-	gap.start_ns = now;
-	gap.end_ns = uv_hrtime();
-	core_lose(daemon->core, &gap);
+	daemon_gap(daemon, pid, now, uv_hrtime());
 }
 
 static void daemon_on_library_gone(void *data, struct maps_file *file)
@@ -406,15 +400,9 @@ int daemon_run(struct daemon *daemon)
 	return 0;
 }
 
-static void daemon_handle_close(uv_handle_t *handle, void *data)
+/* The loop runs until all have closed: nobody waits for one of them. */
+static void daemon_part_closed(void *data)
 {
-	if (!uv_is_closing(handle))
-		uv_close(handle, NULL);
-}
-
-static void daemon_run_down(struct daemon *daemon)
-{
-	uv_run(&daemon->loop, UV_RUN_DEFAULT);
 }
 
 /* The timers and signals would keep the loop alive while a part winds down. */
@@ -428,7 +416,7 @@ static void daemon_close_handles(struct daemon *daemon)
 
 	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
 		if (handles[i]->loop)
-			daemon_handle_close(handles[i], NULL);
+			uv_close(handles[i], NULL);
 }
 
 struct daemon *daemon_free(struct daemon *daemon)
@@ -437,21 +425,21 @@ struct daemon *daemon_free(struct daemon *daemon)
 		return NULL;
 	daemon_close_handles(daemon);
 	if (daemon->api)
-		api_close(daemon->api, NULL);
+		api_close(daemon->api, daemon_part_closed);
 	libraries_free(daemon->libraries);
 	if (daemon->probe) {
 		probe_drain(daemon->probe);
-		probe_close(daemon->probe, NULL);
+		probe_close(daemon->probe, daemon_part_closed);
 	}
 	if (daemon->core && daemon->store)
 		core_flush(daemon->core, uv_hrtime());
 	/* The symbolizer finishes what is queued, and its answers go to the store. */
 	if (daemon->symbolizer)
-		symbolizer_close(daemon->symbolizer, NULL);
+		symbolizer_close(daemon->symbolizer, daemon_part_closed);
 	if (daemon->maps)
-		maps_close(daemon->maps, NULL);
-	if (daemon->loop.data || daemon->started_ns)
-		daemon_run_down(daemon);
+		maps_close(daemon->maps, daemon_part_closed);
+	if (daemon->tick.loop)
+		uv_run(&daemon->loop, UV_RUN_DEFAULT);
 	if (daemon->store)
 		store_commit(daemon->store, uv_hrtime());
 	store_free(daemon->store);

@@ -14,6 +14,14 @@
 #include "daemon/store/store.h"
 #include "daemon/symbol/symbol.h"
 
+#define DAEMON_GAPS 64
+
+/* A time in which a process had a library without probes. */
+struct gap {
+	uint32_t pid;
+	uint64_t start_ns, end_ns;
+};
+
 struct daemon {
 	struct config *config;
 	char *config_path;
@@ -38,6 +46,10 @@ struct daemon {
 	struct libraries *libraries;
 	struct api *api;
 
+	/* Of processes that the model does not know yet; the oldest is overwritten. */
+	struct gap gap[DAEMON_GAPS];
+	uint32_t gaps;
+
 	struct probe_counters counted; /* BPF losses that the model knows */
 	uint64_t counted_ns;
 	uint64_t maps_lost;
@@ -46,6 +58,8 @@ struct daemon {
 
 /* sink.c */
 extern const struct core_sink daemon_sink;
+/* Tells the model of a gap, now or when it gets to know the process. */
+void daemon_gap(struct daemon *daemon, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
 void daemon_stack_named(void *data, struct symbol_job *job);
 
 /* report.c */

@@ -32,6 +32,40 @@ static void sink_process_detail(struct daemon *daemon, const struct core_process
 	store_add_process_detail(daemon->store, process->id, &detail);
 }
 
+static void gap_lose(struct daemon *daemon, uint32_t process, const struct gap *gap)
+{
+	struct core_loss loss = {
+		.start_ns = gap->start_ns,
+		.end_ns = gap->end_ns,
+		.process = process,
+		.reason = LOSS_GAP,
+		.count = 1,
+	};
+
+	core_lose(daemon->core, &loss);
+}
+
+void daemon_gap(struct daemon *daemon, uint32_t pid, uint64_t start_ns, uint64_t end_ns)
+{
+	const struct core_process *process = core_process_by_pid(daemon->core, pid);
+	struct gap gap = { pid, start_ns, end_ns };
+
+	if (process)
+		gap_lose(daemon, process->id, &gap);
+	else
+		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = gap;
+}
+
+static void sink_process_gaps(struct daemon *daemon, const struct core_process *process)
+{
+	for (uint32_t i = 0; i < DAEMON_GAPS; i++) {
+		if (daemon->gap[i].pid != process->pid)
+			continue;
+		gap_lose(daemon, process->id, &daemon->gap[i]);
+		daemon->gap[i].pid = 0;
+	}
+}
+
 static void sink_process(void *data, const struct core_process *process)
 {
 	struct daemon *daemon = data;
@@ -44,6 +78,7 @@ static void sink_process(void *data, const struct core_process *process)
 	maps_catch_up(daemon->maps);
 	maps_follow(daemon->maps, process->pid);
 	sink_process_detail(daemon, process);
+	sink_process_gaps(daemon, process);
 }
 
 static void sink_stream(void *data, const struct core_stream *stream)

@@ -165,7 +165,7 @@ static int probe_open_bpf(struct probe *probe, bool multi)
 	if (!bpf)
 		return -errno;
 	bpf_map__set_max_entries(bpf->maps.events, (uint32_t)probe->config.ring_bytes);
-	*(uint64_t *)&bpf->rodata->ring_bytes = probe->config.ring_bytes;
+	bpf->rodata->ring_bytes = probe->config.ring_bytes;
 	if (multi) {
 		bpf_program__set_expected_attach_type(bpf->progs.enter, ATTACH_TYPE_MULTI);
 		bpf_program__set_expected_attach_type(bpf->progs.leave, ATTACH_TYPE_MULTI);
