@@ -65,9 +65,10 @@ struct maps_files *maps_files_free(struct maps_files *files)
 
 	if (!files)
 		return NULL;
-	for (i = 0; i < MAPS_FILE_BUCKETS; i++)
+	for (i = 0; i < MAPS_FILE_BUCKETS; i++) {
 		LIST_FOREACH(entry, &files->bucket[i], bucket)
-	entry->table = NULL;
+			entry->table = NULL;
+	}
 	free(files);
 	return NULL;
 }
@@ -164,10 +165,10 @@ static bool files_make_room(struct maps_files *files)
 	if (files->open_count < files->open_max)
 		return true;
 	TAILQ_FOREACH(entry, &files->open, open)
-	if (!entry->file.library && !entry_is_lent(entry)) {
-		entry_close(entry);
-		return true;
-	}
+		if (!entry->file.library && !entry_is_lent(entry)) {
+			entry_close(entry);
+			return true;
+		}
 	return false;
 }
 
@@ -192,8 +193,8 @@ static struct maps_entry *files_find(struct maps_files *files, const struct iden
 	struct maps_entry *entry;
 
 	LIST_FOREACH(entry, &files->bucket[identity->inode % MAPS_FILE_BUCKETS], bucket)
-	if (identity_equals(&entry->identity, identity))
-		return entry;
+		if (identity_equals(&entry->identity, identity))
+			return entry;
 	return NULL;
 }
 

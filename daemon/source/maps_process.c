@@ -27,8 +27,8 @@ struct maps_process *maps_process_find(struct maps *maps, uint32_t pid)
 	struct maps_process *process;
 
 	LIST_FOREACH(process, bucket_of(maps, pid), bucket)
-	if (process->pid == pid && process->live)
-		return process;
+		if (process->pid == pid && process->live)
+			return process;
 	return NULL;
 }
 
@@ -37,8 +37,7 @@ struct maps_image *maps_process_image(struct maps *maps, uint32_t pid, uint64_t 
 	struct maps_process *process;
 	struct maps_image *image;
 
-	LIST_FOREACH(process, bucket_of(maps, pid), bucket)
-	{
+	LIST_FOREACH(process, bucket_of(maps, pid), bucket) {
 		if (process->pid != pid)
 			continue;
 		for (image = process->image; image; image = image->older)
@@ -150,9 +149,10 @@ void maps_process_unwatch_all(struct maps *maps)
 	struct maps_process *process;
 	unsigned int i;
 
-	for (i = 0; i < MAPS_PROCESS_BUCKETS; i++)
+	for (i = 0; i < MAPS_PROCESS_BUCKETS; i++) {
 		LIST_FOREACH(process, &maps->bucket[i], bucket)
-	watch_stop(process);
+			watch_stop(process);
+	}
 }
 
 /* From now on only what has ended is kept. May free the process. */

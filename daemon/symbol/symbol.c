@@ -165,13 +165,13 @@ static void name_batch(struct symbolizer *s, struct job_queue *batch)
 	size_t frames = 0;
 
 	STAILQ_FOREACH(job, batch, queue)
-	frames += job->count;
+		frames += job->count;
 	lookup = calloc(frames, sizeof(*lookup));
 	if (!lookup)
 		return;
 	lookups.lookup = lookup;
 	STAILQ_FOREACH(job, batch, queue)
-	prepare_job(s, job, &lookups);
+		prepare_job(s, job, &lookups);
 	if (lookups.count > 0)
 		name_lookups(s, &lookups);
 }
