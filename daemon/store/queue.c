@@ -1,7 +1,8 @@
 /* Queue: three batches, `open` which the loop fills, `handed` which waits for the writer, and the
- * one that the writer has. `open` is handed over only when nothing waits, so that a slow writer
- * gets few and full blocks. All else is under the lock. An op that was added is in exactly one
- * place: a batch, the database, or counted as dropped. */
+ * one that the writer has. While writing fails nothing is handed over, so that what waits is in few
+ * and full blocks. All but `open` is under the lock.
+ *
+ * An op that was added is in exactly one place: a batch, the database, or counted as dropped. */
 #include "daemon/store/queue.h"
 
 #include <errno.h>
@@ -133,7 +134,7 @@ void queue_commit(struct queue *queue, uint64_t now_ns)
 {
 	pthread_mutex_lock(&queue->lock);
 	queue->now_ns = now_ns;
-	queue->held = !batch_empty(&queue->handed) && !batch_empty(&queue->open);
+	queue->held = queue->failed && !batch_empty(&queue->open);
 	if (!queue->held)
 		batch_append(&queue->handed, &queue->open);
 	if (!batch_empty(&queue->handed) || now_ns - queue->turn_ns >= IDLE_TURN_NS) {
