@@ -20,8 +20,7 @@
 #include "daemon/source/site.h"
 
 #define ATTACH_TYPE_MULTI 48 /* BPF_TRACE_UPROBE_MULTI */
-#define CLOSERS		  64
-#define MULTI_RETURN	  1 /* BPF_F_UPROBE_MULTI_RETURN */
+#define MULTI_RETURN	  1  /* BPF_F_UPROBE_MULTI_RETURN */
 
 /* The part of union bpf_attr that BPF_LINK_CREATE reads; headers before 6.6 do not have it. */
 struct multi_attr {
@@ -165,47 +164,14 @@ static void library_count(struct probe_library *library)
 	}
 }
 
-struct closing {
-	struct probe_library *library;
-	size_t first;
-};
-
-static void library_close_some(void *data)
-{
-	struct closing *closing = data;
-	struct probe_library *library = closing->library;
-
-	for (size_t i = closing->first; i < 2 * library->count; i += CLOSERS)
-		bpf_link__destroy(library->perf_link[i]);
-}
-
-/* Each perf event waits a tenth of a second for the kernel to be done with it, but they can wait
- * together. */
-static void library_detach_perf(struct probe_library *library)
-{
-	struct closing closing[CLOSERS];
-	uv_thread_t thread[CLOSERS];
-	size_t started = 0;
-
-	for (size_t i = 0; i < CLOSERS; i++)
-		closing[i] = (struct closing){ library, i };
-	while (started < CLOSERS &&
-	       uv_thread_create(&thread[started], library_close_some, &closing[started]) == 0)
-		started++;
-	for (size_t i = started; i < CLOSERS; i++)
-		library_close_some(&closing[i]);
-	for (size_t i = 0; i < started; i++)
-		uv_thread_join(&thread[i]);
-}
-
 struct probe_library *probe_detach(struct probe_library *library)
 {
 	if (!library)
 		return NULL;
 	for (int i = 1; i >= 0; i--)
 		closep(&library->link[i]);
-	if (library->perf_link)
-		library_detach_perf(library);
+	for (size_t i = 2 * library->count; library->perf_link && i > 0; i--)
+		bpf_link__destroy(library->perf_link[i - 1]);
 	free(library->perf_link);
 	free(library->site);
 	free(library);

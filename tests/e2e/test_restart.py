@@ -73,7 +73,7 @@ class Restart(unittest.TestCase):
 class FullDisk(unittest.TestCase):
     def test_full_disk_loses_ops_tells_and_recovers(self):
         directory = tracesmith.tempfile.mkdtemp(prefix="tracesmith-full-")
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", directory], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", directory], check=True)
         self.addCleanup(lambda: subprocess.run(["umount", "-l", directory], check=True))
         daemon = tracesmith.Daemon(directory=directory)
         self.addCleanup(lambda: daemon.process and daemon.process.poll() is None and daemon.kill())
