@@ -204,7 +204,9 @@ static void a_forked_child_has_lost_cuda(void **state)
 	(void)state;
 	if (pid == 0)
 		_exit(cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
-		      cuMemAlloc(&ptr, 16) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+				      cuMemAlloc(&ptr, 16) == CUDA_ERROR_NOT_INITIALIZED
+			      ? 0
+			      : 1);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	OK(cuMemAlloc(&ptr, 16));

@@ -12,11 +12,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#define OK(call) assert_int_equal(call, CUDA_SUCCESS)
+#define OK(call)	   assert_int_equal(call, CUDA_SUCCESS)
 #define FAILS(call, error) assert_int_equal(call, error)
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define BYTES 4096
-#define NONSENSE 0xdead0000
+#define ARRAY_SIZE(a)	   (sizeof(a) / sizeof((a)[0]))
+#define BYTES		   4096
+#define NONSENSE	   0xdead0000
 
 /* The objects that every test gets: a context on device 0 that is current. */
 extern CUcontext context;

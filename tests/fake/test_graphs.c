@@ -162,12 +162,17 @@ static void count_up(void *counter)
 static void nodes_run_after_what_they_depend_on(void **state)
 {
 	CUdeviceptr a = filled(0), b = filled(1);
-	CUDA_MEMSET_NODE_PARAMS set = { .dst = a, .value = 8, .elementSize = 1, .width = BYTES,
-					.height = 1 };
+	CUDA_MEMSET_NODE_PARAMS set = {
+		.dst = a, .value = 8, .elementSize = 1, .width = BYTES, .height = 1
+	};
 	CUDA_MEMCPY3D copy = {
-		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = a,
-		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = b,
-		.WidthInBytes = BYTES, .Height = 1, .Depth = 1,
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = a,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = b,
+		.WidthInBytes = BYTES,
+		.Height = 1,
+		.Depth = 1,
 	};
 	CUDA_HOST_NODE_PARAMS host = { .fn = count_up };
 	int counter = 0;

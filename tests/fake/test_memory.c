@@ -143,14 +143,29 @@ static void copies_have_two_and_three_dimensions(void **state)
 	unsigned char host[4][8], box[2][3][4];
 	CUdeviceptr a = filled(0);
 	CUDA_MEMCPY2D flat = {
-		.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host, .srcPitch = 8, .srcY = 1,
-		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = a, .dstPitch = 64,
-		.dstXInBytes = 4, .WidthInBytes = 8, .Height = 3,
+		.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = host,
+		.srcPitch = 8,
+		.srcY = 1,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = a,
+		.dstPitch = 64,
+		.dstXInBytes = 4,
+		.WidthInBytes = 8,
+		.Height = 3,
 	};
 	CUDA_MEMCPY3D deep = {
-		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = a, .srcPitch = 64,
-		.srcHeight = 2, .srcXInBytes = 4, .dstMemoryType = CU_MEMORYTYPE_HOST,
-		.dstHost = box, .dstPitch = 4, .dstHeight = 3, .WidthInBytes = 4, .Height = 1,
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = a,
+		.srcPitch = 64,
+		.srcHeight = 2,
+		.srcXInBytes = 4,
+		.dstMemoryType = CU_MEMORYTYPE_HOST,
+		.dstHost = box,
+		.dstPitch = 4,
+		.dstHeight = 3,
+		.WidthInBytes = 4,
+		.Height = 1,
 		.Depth = 2,
 	};
 

@@ -14,7 +14,8 @@ fail() {
 	exit 1
 }
 
-sed -nE 's/^([FSD])\([0-9]+, (cu[A-Za-z0-9_]+),.*/\1 \2/p' "$abi"/api_*.def | while read -r kind name; do
+sed -nE 's/^([FSD])\([0-9]+, (cu[A-Za-z0-9_]+),.*/\1 \2/p' "$abi"/api_*.def |
+while read -r kind name; do
 	echo "$name"
 	case $kind in
 	S) echo "${name}_ptsz" ;;
@@ -24,7 +25,8 @@ done | sort >"$work/wanted"
 [ "$(wc -l <"$work/wanted")" -gt 200 ] || fail "found too few rows in $abi" "$work/wanted"
 
 nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$work/exported"
-diff "$work/wanted" "$work/exported" >"$work/diff" || fail "exports differ from api.def" "$work/diff"
+diff "$work/wanted" "$work/exported" >"$work/diff" ||
+	fail "exports differ from api.def" "$work/diff"
 
 nm -D --defined-only "$library" | awk '{ print $1 }' | sort | uniq -d >"$work/shared"
 [ ! -s "$work/shared" ] || fail "exported functions share addresses" "$work/shared"

@@ -13,6 +13,10 @@
 
 /* A declaration that differs from the header's is an error. */
 #define F(since, name, need, params, args, call) CUresult name params;
-#define S(since, name, need, params, args, call) CUresult name params; CUresult name##_ptsz params;
-#define D(since, name, need, params, args, call) CUresult name params; CUresult name##_ptds params;
+#define S(since, name, need, params, args, call)                                                   \
+	CUresult name params;                                                                      \
+	CUresult name##_ptsz params;
+#define D(since, name, need, params, args, call)                                                   \
+	CUresult name params;                                                                      \
+	CUresult name##_ptds params;
 #include "api.def"

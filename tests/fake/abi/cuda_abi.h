@@ -31,15 +31,15 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 
-#define CU_STREAM_LEGACY ((CUstream)0x1)
-#define CU_STREAM_PER_THREAD ((CUstream)0x2)
-#define CU_MEMHOSTALLOC_PORTABLE 0x01
-#define CU_MEMHOSTALLOC_DEVICEMAP 0x02
+#define CU_STREAM_LEGACY	      ((CUstream)0x1)
+#define CU_STREAM_PER_THREAD	      ((CUstream)0x2)
+#define CU_MEMHOSTALLOC_PORTABLE      0x01
+#define CU_MEMHOSTALLOC_DEVICEMAP     0x02
 #define CU_MEMHOSTALLOC_WRITECOMBINED 0x04
-#define CU_MEMHOSTREGISTER_PORTABLE 0x01
-#define CU_MEMHOSTREGISTER_DEVICEMAP 0x02
-#define CU_MEMHOSTREGISTER_IOMEMORY 0x04
-#define CU_MEMHOSTREGISTER_READ_ONLY 0x08
+#define CU_MEMHOSTREGISTER_PORTABLE   0x01
+#define CU_MEMHOSTREGISTER_DEVICEMAP  0x02
+#define CU_MEMHOSTREGISTER_IOMEMORY   0x04
+#define CU_MEMHOSTREGISTER_READ_ONLY  0x08
 
 typedef struct CUuuid_st {
 	char bytes[16];
@@ -303,8 +303,12 @@ typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *user_da
 #include "cuda_structs.h"
 
 #define F(since, name, need, params, args, call) CUresult name params;
-#define S(since, name, need, params, args, call) CUresult name params; CUresult name##_ptsz params;
-#define D(since, name, need, params, args, call) CUresult name params; CUresult name##_ptds params;
+#define S(since, name, need, params, args, call)                                                   \
+	CUresult name params;                                                                      \
+	CUresult name##_ptsz params;
+#define D(since, name, need, params, args, call)                                                   \
+	CUresult name params;                                                                      \
+	CUresult name##_ptds params;
 #include "api.def"
 
 #ifndef __CUDA_API_VERSION_INTERNAL

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #define ARENA_REST 256 /* freed slots before the oldest is used again */
-#define SLOT_NONE UINT32_MAX
+#define SLOT_NONE  UINT32_MAX
 
 #define ARENA(bytes, slots)                                                                        \
 	{                                                                                          \

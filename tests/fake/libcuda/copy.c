@@ -155,13 +155,25 @@ CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool wait)
 	if (!context_check(p->srcContext) || !context_check(p->dstContext))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	plain = (CUDA_MEMCPY3D){
-		.srcXInBytes = p->srcXInBytes, .srcY = p->srcY, .srcZ = p->srcZ,
-		.srcMemoryType = p->srcMemoryType, .srcHost = p->srcHost,
-		.srcDevice = p->srcDevice, .srcPitch = p->srcPitch, .srcHeight = p->srcHeight,
-		.dstXInBytes = p->dstXInBytes, .dstY = p->dstY, .dstZ = p->dstZ,
-		.dstMemoryType = p->dstMemoryType, .dstHost = p->dstHost,
-		.dstDevice = p->dstDevice, .dstPitch = p->dstPitch, .dstHeight = p->dstHeight,
-		.WidthInBytes = p->WidthInBytes, .Height = p->Height, .Depth = p->Depth,
+		.srcXInBytes = p->srcXInBytes,
+		.srcY = p->srcY,
+		.srcZ = p->srcZ,
+		.srcMemoryType = p->srcMemoryType,
+		.srcHost = p->srcHost,
+		.srcDevice = p->srcDevice,
+		.srcPitch = p->srcPitch,
+		.srcHeight = p->srcHeight,
+		.dstXInBytes = p->dstXInBytes,
+		.dstY = p->dstY,
+		.dstZ = p->dstZ,
+		.dstMemoryType = p->dstMemoryType,
+		.dstHost = p->dstHost,
+		.dstDevice = p->dstDevice,
+		.dstPitch = p->dstPitch,
+		.dstHeight = p->dstHeight,
+		.WidthInBytes = p->WidthInBytes,
+		.Height = p->Height,
+		.Depth = p->Depth,
 	};
 	return copy_3d(&plain, stream, wait);
 }
@@ -173,13 +185,21 @@ CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool wait)
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	flat = (CUDA_MEMCPY3D){
-		.srcXInBytes = p->srcXInBytes, .srcY = p->srcY,
-		.srcMemoryType = p->srcMemoryType, .srcHost = p->srcHost,
-		.srcDevice = p->srcDevice, .srcPitch = p->srcPitch,
-		.dstXInBytes = p->dstXInBytes, .dstY = p->dstY,
-		.dstMemoryType = p->dstMemoryType, .dstHost = p->dstHost,
-		.dstDevice = p->dstDevice, .dstPitch = p->dstPitch,
-		.WidthInBytes = p->WidthInBytes, .Height = p->Height, .Depth = 1,
+		.srcXInBytes = p->srcXInBytes,
+		.srcY = p->srcY,
+		.srcMemoryType = p->srcMemoryType,
+		.srcHost = p->srcHost,
+		.srcDevice = p->srcDevice,
+		.srcPitch = p->srcPitch,
+		.dstXInBytes = p->dstXInBytes,
+		.dstY = p->dstY,
+		.dstMemoryType = p->dstMemoryType,
+		.dstHost = p->dstHost,
+		.dstDevice = p->dstDevice,
+		.dstPitch = p->dstPitch,
+		.WidthInBytes = p->WidthInBytes,
+		.Height = p->Height,
+		.Depth = 1,
 	};
 	return copy_3d(&flat, stream, wait);
 }
@@ -202,8 +222,8 @@ CUresult set_shape(struct op *op, CUdeviceptr dst, size_t pitch, uint32_t value,
 	return copy_check(dst, (height - 1) * op->set.pitch + row, false);
 }
 
-CUresult set_2d(CUdeviceptr dst, size_t pitch, uint32_t value, uint32_t element_bytes,
-		size_t width, size_t height, CUstream stream, bool wait)
+CUresult set_2d(CUdeviceptr dst, size_t pitch, uint32_t value, uint32_t element_bytes, size_t width,
+		size_t height, CUstream stream, bool wait)
 {
 	struct op op;
 	CUresult r = set_shape(&op, dst, pitch, value, element_bytes, width, height);

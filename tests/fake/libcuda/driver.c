@@ -11,7 +11,7 @@
 #include <time.h>
 
 #define MEMORY_MIB_DEFAULT 16384
-#define DEVICES_DEFAULT 2
+#define DEVICES_DEFAULT	   2
 
 struct driver driver;
 
@@ -52,8 +52,8 @@ static void driver_forked(void)
 
 static CUresult driver_setup(void)
 {
-	uint64_t mib = (uint64_t)driver_setting("FAKE_CUDA_MEMORY_MIB", MEMORY_MIB_DEFAULT, 1,
-						1 << 20);
+	uint64_t mib =
+		(uint64_t)driver_setting("FAKE_CUDA_MEMORY_MIB", MEMORY_MIB_DEFAULT, 1, 1 << 20);
 	CUresult r;
 
 	driver.time_scale = driver_setting("FAKE_CUDA_TIME_SCALE", 1, 0, 1e6);

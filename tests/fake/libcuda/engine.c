@@ -14,10 +14,10 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	bool running;
-	struct stream *inbox;       /* streams that have work and are not in the list yet */
+	struct stream *inbox; /* streams that have work and are not in the list yet */
 	uint64_t kicks;
-	_Atomic uint32_t streams;   /* in the inbox or the list */
-	struct stream *list;        /* the engine thread's own */
+	_Atomic uint32_t streams; /* in the inbox or the list */
+	struct stream *list;	  /* the engine thread's own */
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static struct {
@@ -56,8 +56,7 @@ static bool engine_ready(struct stream *stream, const struct op *op)
 	struct context *context = stream->context;
 	bool older = false;
 
-	if (op->kind == FAKE_OP_WAIT &&
-	    atomic_load(&op->event.event->done) < op->event.generation)
+	if (op->kind == FAKE_OP_WAIT && atomic_load(&op->event.event->done) < op->event.generation)
 		return false;
 	if (stream_is_blocking(stream))
 		return !engine_older(context->legacy, op->order);
@@ -93,8 +92,8 @@ static bool engine_needs_host(const struct op *op)
 
 static void engine_begin(struct stream *stream, const struct op *op)
 {
-	uint64_t start = op->queued_ns ? op->queued_ns + op_scaled(LAUNCH_LATENCY_NS) :
-					 driver_now();
+	uint64_t start =
+		op->queued_ns ? op->queued_ns + op_scaled(LAUNCH_LATENCY_NS) : driver_now();
 
 	start = MAX(start, atomic_load(&stream->last_end_ns));
 	start = MAX(start, engine_after(stream));

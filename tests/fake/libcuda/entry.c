@@ -33,34 +33,35 @@ static inline CUresult entry_check_CTX(void)
 }
 
 /* What the call column of the rows may use */
-#define DEFAULT entry_default
+#define DEFAULT	       entry_default
 #define STREAM(handle) ((handle) ? (handle) : entry_default)
-#define SYNC entry_default, true
-#define ASYNC(handle) handle, false
-#define PTR(pointer) ((CUdeviceptr)(uintptr_t)(pointer))
-#define GRID gridDimX, gridDimY, gridDimZ
-#define BLOCK blockDimX, blockDimY, blockDimZ
-#define COPY_ANY FAKE_COPY_ANY
-#define COPY_HTOD FAKE_COPY_HTOD
-#define COPY_DTOH FAKE_COPY_DTOH
-#define COPY_DTOD FAKE_COPY_DTOD
+#define SYNC	       entry_default, true
+#define ASYNC(handle)  handle, false
+#define PTR(pointer)   ((CUdeviceptr)(uintptr_t)(pointer))
+#define GRID	       gridDimX, gridDimY, gridDimZ
+#define BLOCK	       blockDimX, blockDimY, blockDimZ
+#define COPY_ANY       FAKE_COPY_ANY
+#define COPY_HTOD      FAKE_COPY_HTOD
+#define COPY_DTOH      FAKE_COPY_DTOH
+#define COPY_DTOD      FAKE_COPY_DTOD
 
 /* A list of up to 11 arguments as integers */
-#define W(x) (uint64_t)(x)
-#define W1(a) W(a)
-#define W2(a, ...) W(a), W1(__VA_ARGS__)
-#define W3(a, ...) W(a), W2(__VA_ARGS__)
-#define W4(a, ...) W(a), W3(__VA_ARGS__)
-#define W5(a, ...) W(a), W4(__VA_ARGS__)
-#define W6(a, ...) W(a), W5(__VA_ARGS__)
-#define W7(a, ...) W(a), W6(__VA_ARGS__)
-#define W8(a, ...) W(a), W7(__VA_ARGS__)
-#define W9(a, ...) W(a), W8(__VA_ARGS__)
+#define W(x)	    (uint64_t)(x)
+#define W1(a)	    W(a)
+#define W2(a, ...)  W(a), W1(__VA_ARGS__)
+#define W3(a, ...)  W(a), W2(__VA_ARGS__)
+#define W4(a, ...)  W(a), W3(__VA_ARGS__)
+#define W5(a, ...)  W(a), W4(__VA_ARGS__)
+#define W6(a, ...)  W(a), W5(__VA_ARGS__)
+#define W7(a, ...)  W(a), W6(__VA_ARGS__)
+#define W8(a, ...)  W(a), W7(__VA_ARGS__)
+#define W9(a, ...)  W(a), W8(__VA_ARGS__)
 #define W10(a, ...) W(a), W9(__VA_ARGS__)
 #define W11(a, ...) W(a), W10(__VA_ARGS__)
+/* W11 for eleven arguments, and so on */
 #define W_PICK(a, b, c, d, e, f, g, h, i, j, k, name, ...) name
-#define WORDS(...)                                                                                 \
-	W_PICK(__VA_ARGS__, W11, W10, W9, W8, W7, W6, W5, W4, W3, W2, W1)(__VA_ARGS__)
+/* All of them */
+#define WORDS(...) W_PICK(__VA_ARGS__, W11, W10, W9, W8, W7, W6, W5, W4, W3, W2, W1)(__VA_ARGS__)
 
 /* The macro's own names must not be those of struct members. */
 #define DEFINE(fn_, need_, params_, args_, call_, stream_)                                         \

@@ -133,6 +133,7 @@ CUresult event_elapsed(float *ms, CUevent start_handle, CUevent end_handle)
 	if (event_query(start_handle) != CUDA_SUCCESS || event_query(end_handle) != CUDA_SUCCESS)
 		return CUDA_ERROR_NOT_READY;
 	*ms = (float)((double)((int64_t)atomic_load(&end->done_ns) -
-			       (int64_t)atomic_load(&start->done_ns)) / 1e6);
+			       (int64_t)atomic_load(&start->done_ns)) /
+		      1e6);
 	return CUDA_SUCCESS;
 }

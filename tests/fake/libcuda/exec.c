@@ -192,8 +192,8 @@ CUresult graph_instantiate_params(CUgraphExec *ret, CUgraph handle,
 		return CUDA_ERROR_INVALID_VALUE;
 	r = graph_instantiate(ret, handle, params->flags);
 	params->hErrNode_out = NULL;
-	params->result_out = r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS :
-						 CUDA_GRAPH_INSTANTIATE_ERROR;
+	params->result_out =
+		r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
 	return r;
 }
 

@@ -9,19 +9,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define likely(x)	   __builtin_expect(!!(x), 1)
+#define unlikely(x)	   __builtin_expect(!!(x), 0)
+#define MIN(a, b)	   ((a) < (b) ? (a) : (b))
+#define MAX(a, b)	   ((a) > (b) ? (a) : (b))
+#define ARRAY_SIZE(a)	   (sizeof(a) / sizeof((a)[0]))
 
-#define DEVICES_MAX 16
-#define RING_OPS 1024 /* a launch blocks when so many are pending, as on a real device */
-#define CONTEXT_STACK_MAX 32
+#define DEVICES_MAX	   16
+#define RING_OPS	   1024 /* a launch blocks when so many are pending, as on a real device */
+#define CONTEXT_STACK_MAX  32
 #define THREAD_STREAMS_MAX 8
-#define NAME_MAX_BYTES 512
-#define CAPTURE_LAST_MAX 8 /* nodes a captured node depends on; more are joined by an empty one */
-#define NEVER UINT64_MAX
+#define NAME_MAX_BYTES	   512
+#define CAPTURE_LAST_MAX   8 /* nodes a captured node depends on; more are joined by an empty one */
+#define NEVER		   UINT64_MAX
 
 /* --- arena.c: handles that can be told from garbage ------------------------------------- */
 
@@ -61,8 +61,8 @@ static inline bool object_live(const struct object *object)
 
 /* The object behind a handle, or NULL if the handle is not one of a live object. */
 #define arena_check(arena, handle)                                                                 \
-	((arena_owns(arena, handle) && object_live((const void *)(handle))) ? (void *)(handle) :   \
-									      NULL)
+	((arena_owns(arena, handle) && object_live((const void *)(handle))) ? (void *)(handle)     \
+									    : NULL)
 
 /* --- objects ---------------------------------------------------------------------------- */
 
@@ -86,11 +86,11 @@ struct context {
 	pthread_cond_t stream_gone;
 	struct stream *streams;
 	struct stream *legacy;
-	_Atomic uint64_t order;            /* of operations in blocking streams and the legacy one */
+	_Atomic uint64_t order; /* of operations in blocking streams and the legacy one */
 	_Atomic uint32_t blocking_pending; /* queued in blocking streams */
-	_Atomic uint32_t pending;          /* queued in any stream */
-	_Atomic uint32_t captures;         /* running captures that forbid the legacy stream */
-	_Atomic uint32_t peers;            /* a bit per device that may be accessed */
+	_Atomic uint32_t pending;	   /* queued in any stream */
+	_Atomic uint32_t captures;	   /* running captures that forbid the legacy stream */
+	_Atomic uint32_t peers;		   /* a bit per device that may be accessed */
 	struct module *modules;
 	size_t limits[8];
 	CUfunc_cache cache;
@@ -98,13 +98,13 @@ struct context {
 
 struct function {
 	struct object object;
-	struct module *module;   /* NULL for a kernel of a library */
+	struct module *module;	 /* NULL for a kernel of a library */
 	struct context *context; /* the same */
 	struct library *library;
 	struct function *next;
-	uint64_t fixed_ns;    /* a duration that the name asks for, or 0 */
-	uint32_t weight;      /* how much work a thread of it does */
-	int attributes[2];    /* dynamic shared memory, carve-out */
+	uint64_t fixed_ns; /* a duration that the name asks for, or 0 */
+	uint32_t weight;   /* how much work a thread of it does */
+	int attributes[2]; /* dynamic shared memory, carve-out */
 	char name[NAME_MAX_BYTES];
 };
 
@@ -115,7 +115,7 @@ struct copy {
 };
 
 struct op {
-	uint8_t kind;      /* enum fake_op_kind */
+	uint8_t kind;	   /* enum fake_op_kind */
 	uint8_t copy_kind; /* enum fake_copy_kind */
 	uint32_t correlation;
 	uint64_t order;
@@ -164,7 +164,7 @@ struct stream {
 	struct object object;
 	struct context *context;
 	struct stream *next; /* in the context */
-	uint32_t pins;       /* by waits that must outlive a destroy; under the context's lock */
+	uint32_t pins;	     /* by waits that must outlive a destroy; under the context's lock */
 	unsigned int flags;
 	int priority;
 	bool legacy;
@@ -177,7 +177,7 @@ struct stream {
 	_Atomic uint64_t head, tail; /* operations completed and queued, ever */
 	_Atomic uint64_t last_end_ns;
 	struct capture *capture;
-	struct stream *capture_next; /* member of the same capture */
+	struct stream *capture_next;		     /* member of the same capture */
 	struct node *capture_last[CAPTURE_LAST_MAX]; /* what the next captured node depends on */
 	unsigned int capture_last_count;
 
@@ -192,7 +192,7 @@ struct event {
 	struct object object;
 	unsigned int flags;
 	struct context *context;
-	_Atomic uint32_t refs; /* queued operations, and 1 for the program */
+	_Atomic uint32_t refs;		 /* queued operations, and 1 for the program */
 	_Atomic uint64_t recorded, done; /* generations: asked for, reached */
 	_Atomic uint64_t done_ns;
 	_Atomic(struct capture *) capture; /* only whether it was last recorded while capturing */

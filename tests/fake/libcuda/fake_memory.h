@@ -13,9 +13,9 @@ enum block_kind {
 };
 
 struct block {
-	uint8_t kind;            /* enum block_kind */
+	uint8_t kind;		 /* enum block_kind */
 	_Atomic uint8_t touched; /* has backing pages to give back */
-	uint8_t freeing;         /* a stream-ordered free is queued */
+	uint8_t freeing;	 /* a stream-ordered free is queued */
 	uint8_t flags;
 	int device;
 	uint32_t next_free;

@@ -24,8 +24,8 @@ CUresult set_shape(struct op *op, CUdeviceptr dst, size_t pitch, uint32_t value,
 		   uint32_t element_bytes, size_t width, size_t height);
 CUresult set_linear(CUdeviceptr dst, uint32_t value, uint32_t element_bytes, size_t count,
 		    CUstream stream, bool wait);
-CUresult set_2d(CUdeviceptr dst, size_t pitch, uint32_t value, uint32_t element_bytes,
-		size_t width, size_t height, CUstream stream, bool wait);
+CUresult set_2d(CUdeviceptr dst, size_t pitch, uint32_t value, uint32_t element_bytes, size_t width,
+		size_t height, CUstream stream, bool wait);
 CUresult launch_shape(struct op *op, struct function *function, const uint32_t grid[3],
 		      const uint32_t block[3], uint32_t shared_bytes);
 CUresult launch_kernel(CUfunction function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,

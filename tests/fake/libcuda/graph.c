@@ -114,8 +114,7 @@ CUresult graph_add_kernel(CUgraphNode *ret, CUgraph handle, const CUgraphNode *d
 	function = function_check(p->func);
 	if (!function)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = launch_shape(&op, function,
-			 (uint32_t[]){ p->gridDimX, p->gridDimY, p->gridDimZ },
+	r = launch_shape(&op, function, (uint32_t[]){ p->gridDimX, p->gridDimY, p->gridDimZ },
 			 (uint32_t[]){ p->blockDimX, p->blockDimY, p->blockDimZ },
 			 p->sharedMemBytes);
 	if (r != CUDA_SUCCESS)

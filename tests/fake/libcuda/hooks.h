@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #define FAKE_DRIVER_UUID                                                                           \
-	((CUuuid){ { 'f', 'a', 'k', 'e', '-', 'l', 'i', 'b', 'c', 'u', 'd', 'a', '-', '0', '0',   \
+	((CUuuid){ { 'f', 'a', 'k', 'e', '-', 'l', 'i', 'b', 'c', 'u', 'd', 'a', '-', '0', '0',    \
 		     '1' } })
 
 enum fake_function {
@@ -53,7 +53,7 @@ struct fake_api_call {
 	const uint64_t *args; /* the row's arguments, in order */
 	unsigned int args_count;
 	CUresult result; /* in api_exit */
-	uint64_t user;   /* for the hooks: what api_enter writes, api_exit finds */
+	uint64_t user;	 /* for the hooks: what api_enter writes, api_exit finds */
 };
 
 struct fake_op_info {

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #define BLOCK_THREADS_MAX 1024
-#define BLOCK_Z_MAX 64
-#define GRID_X_MAX 2147483647u
-#define GRID_YZ_MAX 65535
-#define SHARED_BYTES_MAX 232448
+#define BLOCK_Z_MAX	  64
+#define GRID_X_MAX	  2147483647u
+#define GRID_YZ_MAX	  65535
+#define SHARED_BYTES_MAX  232448
 
 CUresult launch_shape(struct op *op, struct function *function, const uint32_t grid[3],
 		      const uint32_t block[3], uint32_t shared_bytes)

@@ -1,8 +1,8 @@
 /* Memory: device and managed memory that the program asks for and gives back. */
 #include "fake.h"
 
-#define GRAIN 512 /* a device hands out memory in such pieces */
-#define PITCH 512
+#define GRAIN	 512 /* a device hands out memory in such pieces */
+#define PITCH	 512
 
 #define FREEABLE ((1u << BLOCK_DEVICE) | (1u << BLOCK_MANAGED) | (1u << BLOCK_POOL))
 

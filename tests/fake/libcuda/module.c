@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GLOBAL_BYTES 256
+#define GLOBAL_BYTES   256
 #define IMAGE_TEXT_MAX (64 << 20)
 
 struct module {
@@ -35,7 +35,7 @@ static const struct {
 	const char *word;
 	uint32_t weight;
 } function_weights[] = {
-	{ "gemm", 8 },    { "matmul", 8 },    { "conv", 8 }, { "attention", 6 },
+	{ "gemm", 8 },	  { "matmul", 8 },     { "conv", 8 }, { "attention", 6 },
 	{ "softmax", 2 }, { "layer_norm", 2 }, { "adam", 3 }, { "reduce", 2 },
 };
 

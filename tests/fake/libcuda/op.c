@@ -6,8 +6,8 @@
 
 #define COPY_LATENCY_NS 1500
 /* Bytes a nanosecond, about what an H200 moves over its links and within itself */
-#define RATE_HOST 25
-#define RATE_PEER 200
+#define RATE_HOST   25
+#define RATE_PEER   200
 #define RATE_DEVICE 2000
 
 uint64_t op_scaled(uint64_t ns)
@@ -32,9 +32,9 @@ uint64_t op_duration(const struct op *op)
 		threads = (uint64_t)op->kernel.block[0] * op->kernel.block[1] * op->kernel.block[2];
 		return op_scaled(function_cost(op->kernel.function, blocks, threads));
 	case FAKE_OP_COPY:
-		rate = op->copy_kind == FAKE_COPY_DTOD ? RATE_DEVICE :
-		       op->copy_kind == FAKE_COPY_PTOP ? RATE_PEER :
-							 RATE_HOST;
+		rate = op->copy_kind == FAKE_COPY_DTOD	 ? RATE_DEVICE
+		       : op->copy_kind == FAKE_COPY_PTOP ? RATE_PEER
+							 : RATE_HOST;
 		return op_scaled(COPY_LATENCY_NS + op_copy_bytes(&op->copy.shape) / rate);
 	case FAKE_OP_SET:
 		return op_scaled(COPY_LATENCY_NS + op->set.width * op->set.height *

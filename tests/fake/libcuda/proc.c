@@ -69,9 +69,9 @@ CUresult proc_find(const char *symbol, void **fn, int version, cuuint64_t flags,
 		found = proc_newest(symbol, version, false, &known);
 	*fn = found ? found->fn : NULL;
 	if (status)
-		*status = found ? CU_GET_PROC_ADDRESS_SUCCESS :
-			  known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT :
-				  CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+		*status = found	  ? CU_GET_PROC_ADDRESS_SUCCESS
+			  : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+				  : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	/* A caller that can read the status gets it, not an error. */
 	return found || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

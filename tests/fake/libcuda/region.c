@@ -6,10 +6,10 @@
 
 #include <sys/mman.h>
 
-#define SLOT_SHIFT 9 /* 512 bytes, the smallest slot */
-#define ZONES_MAX 32
+#define SLOT_SHIFT  9 /* 512 bytes, the smallest slot */
+#define ZONES_MAX   32
 #define REGION_HOST DEVICES_MAX
-#define SLOT_NONE 0 /* free lists count slots from 1 */
+#define SLOT_NONE   0 /* free lists count slots from 1 */
 
 struct zone {
 	struct block *blocks;
@@ -93,7 +93,7 @@ CUresult region_take(struct block **ret, int device, uint64_t bytes)
 	uint32_t slot;
 
 	while (class < region->zones_count && (1ull << (SLOT_SHIFT + class)) < bytes)
-		class++;
+		class ++;
 	if (class == region->zones_count)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	zone = &region->zones[class];
@@ -110,7 +110,7 @@ CUresult region_take(struct block **ret, int device, uint64_t bytes)
 		.device = device,
 		.bytes = bytes,
 		.id = ++regions_next_id,
-		.base = region->base + ((uint64_t)class << region->zone_shift) +
+		.base = region->base + ((uint64_t) class << region->zone_shift) +
 			((uint64_t)slot << (SLOT_SHIFT + class)),
 	};
 	*ret = block;

@@ -160,8 +160,7 @@ static bool stream_runs_inline(const struct stream *stream, const struct op *op)
 		return false;
 	if (op->kind == FAKE_OP_GRAPH && exec_has_host(op->graph.exec))
 		return false;
-	if (op->kind == FAKE_OP_WAIT &&
-	    atomic_load(&op->event.event->done) < op->event.generation)
+	if (op->kind == FAKE_OP_WAIT && atomic_load(&op->event.event->done) < op->event.generation)
 		return false;
 	if (stream->legacy)
 		return atomic_load(&context->blocking_pending) == 0;

@@ -75,7 +75,8 @@ bool vmm_holds(CUdeviceptr ptr, uint64_t bytes)
 	struct mapping *m;
 
 	pthread_mutex_lock(&vmm.lock);
-	while (ptr < end && (m = vmm_mapping(ptr)) && m->access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+	while (ptr < end && (m = vmm_mapping(ptr)) &&
+	       m->access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		ptr = m->base + m->bytes;
 	pthread_mutex_unlock(&vmm.lock);
 	return bytes && ptr >= end;
@@ -119,8 +120,7 @@ CUresult vmm_reserve(CUdeviceptr *ret, size_t bytes, size_t alignment, CUdevicep
 	if (r->base > (CUdeviceptr)(uintptr_t)base)
 		munmap(base, r->base - (CUdeviceptr)(uintptr_t)base);
 	if ((uintptr_t)base + bytes + align > r->base + bytes)
-		munmap((void *)(uintptr_t)(r->base + bytes),
-		       (uintptr_t)base + align - r->base);
+		munmap((void *)(uintptr_t)(r->base + bytes), (uintptr_t)base + align - r->base);
 	pthread_mutex_lock(&vmm.lock);
 	r->next = vmm.reservations;
 	vmm.reservations = r;
@@ -182,9 +182,13 @@ CUresult vmm_create(CUmemGenericAllocationHandle *ret, size_t bytes,
 		free(p);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*p = (struct physical){ .next = vmm.physicals, .handle = vmm.next_handle++,
-				.bytes = bytes, .offset = vmm.end, .device = device->ordinal,
-				.refs = 1, .held = 1 };
+	*p = (struct physical){ .next = vmm.physicals,
+				.handle = vmm.next_handle++,
+				.bytes = bytes,
+				.offset = vmm.end,
+				.device = device->ordinal,
+				.refs = 1,
+				.held = 1 };
 	vmm.end += (off_t)bytes;
 	vmm.physicals = p;
 	*ret = p->handle;
@@ -247,6 +251,15 @@ static bool vmm_reserved(CUdeviceptr ptr, uint64_t bytes)
 	return false;
 }
 
+/* Puts something else behind a part of a reservation. */
+static bool vmm_place(CUdeviceptr ptr, uint64_t bytes, int flags, int fd, off_t offset)
+{
+	void *want = (void *)(uintptr_t)ptr;
+	void *placed = mmap(want, bytes, PROT_NONE, flags | MAP_FIXED, fd, offset);
+
+	return placed == want;
+}
+
 CUresult vmm_map(CUdeviceptr ptr, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
 		 unsigned long long flags)
 {
@@ -265,8 +278,7 @@ CUresult vmm_map(CUdeviceptr ptr, size_t bytes, size_t offset, CUmemGenericAlloc
 	if (!m)
 		goto out;
 	*m = (struct mapping){ .next = vmm.mappings, .base = ptr, .bytes = bytes, .physical = p };
-	if (mmap((void *)(uintptr_t)ptr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, vmm.fd,
-		 p->offset) == MAP_FAILED) {
+	if (!vmm_place(ptr, bytes, MAP_SHARED, vmm.fd, p->offset)) {
 		free(m);
 		goto out;
 	}
@@ -292,8 +304,7 @@ CUresult vmm_unmap(CUdeviceptr ptr, size_t bytes)
 			link = &m->next;
 			continue;
 		}
-		mmap((void *)(uintptr_t)m->base, m->bytes, PROT_NONE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		vmm_place(m->base, m->bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		gone += m->bytes;
 		*link = m->next;
 		vmm_put(m->physical);
@@ -314,8 +325,8 @@ CUresult vmm_set_access(CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *de
 			return CUDA_ERROR_INVALID_DEVICE;
 	pthread_mutex_lock(&vmm.lock);
 	for (struct mapping *m = vmm.mappings; m; m = m->next) {
-		int prot = desc[0].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? PROT_NONE :
-									    PROT_READ | PROT_WRITE;
+		int prot = desc[0].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? PROT_NONE
+									  : PROT_READ | PROT_WRITE;
 
 		if (m->base < ptr || m->base + m->bytes > ptr + bytes)
 			continue;

@@ -32,7 +32,7 @@ struct counted {
 };
 
 static struct counted counted[] = {
-#define C(name, args) { TALLY_##name, call_##name, false, 0 },
+#define C(name, args)  { TALLY_##name, call_##name, false, 0 },
 #define CS(name, args) C(name, args) C(name##_ptsz, args)
 #define CD(name, args) C(name, args) C(name##_ptds, args)
 #define CB(name, args) { TALLY_##name, call_##name, true, 0 },
@@ -45,8 +45,8 @@ static int compare_calls(const void *left, const void *right)
 {
 	const struct counted *l = left, *r = right;
 
-	return l->calls != r->calls ? (l->calls > r->calls) - (l->calls < r->calls) :
-				      (int)l->function - (int)r->function;
+	return l->calls != r->calls ? (l->calls > r->calls) - (l->calls < r->calls)
+				    : (int)l->function - (int)r->function;
 }
 
 static void *pad_bare(void *unused)

@@ -5,7 +5,7 @@
 
 #define BYTES 4096
 #define CHUNK (2 << 20) /* the granularity of virtual memory */
-#define BAD 0xdead0000
+#define BAD   0xdead0000
 
 /* Objects that live as long as the program, and places for results that nobody reads */
 struct world {

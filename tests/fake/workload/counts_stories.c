@@ -132,8 +132,7 @@ static void story_capture(void)
 
 	TRY(cuStreamBeginCapture_v2, (w.stream, relaxed));
 	for (int i = 0; i < 4; i++)
-		TRY(cuLaunchKernel,
-		    (w.counted, 1, 1, 1, 32, 1, 1, 0, w.stream, NULL, NULL));
+		TRY(cuLaunchKernel, (w.counted, 1, 1, 1, 32, 1, 1, 0, w.stream, NULL, NULL));
 	TRY(cuStreamEndCapture, (w.stream, &graph));
 	TRY(cuGraphInstantiateWithFlags, (&exec, graph, 0));
 	TRY(cuGraphLaunch, (exec, w.stream));
@@ -205,10 +204,9 @@ static void story_errors(void)
 }
 
 static void (*const stories[])(void) = {
-	story_contexts, story_primary, story_modules,	     story_memory,
-	story_pools,	story_events,  story_virtual_memory, story_streams,
-	story_capture,	story_graph,   story_registration,   story_peers,
-	story_errors,
+	story_contexts,	    story_primary,	  story_modules, story_memory,	story_pools,
+	story_events,	    story_virtual_memory, story_streams, story_capture, story_graph,
+	story_registration, story_peers,	  story_errors,
 };
 
 void stories_tell(void)

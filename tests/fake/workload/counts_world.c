@@ -15,6 +15,48 @@ void stream_callback(CUstream stream, CUresult status, void *user)
 	(void)user;
 }
 
+static void world_make_copies(void)
+{
+	w.copy_2d = (CUDA_MEMCPY2D){
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = w.a,
+		.srcPitch = 64,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = w.b,
+		.dstPitch = 64,
+		.WidthInBytes = 32,
+		.Height = 4,
+	};
+	w.copy_3d = (CUDA_MEMCPY3D){
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = w.a,
+		.srcPitch = 64,
+		.srcHeight = 4,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = w.b,
+		.dstPitch = 64,
+		.dstHeight = 4,
+		.WidthInBytes = 32,
+		.Height = 4,
+		.Depth = 2,
+	};
+	w.copy_peer = (CUDA_MEMCPY3D_PEER){
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = w.a,
+		.srcContext = w.main,
+		.srcPitch = 64,
+		.srcHeight = 4,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = w.b,
+		.dstContext = w.main,
+		.dstPitch = 64,
+		.dstHeight = 4,
+		.WidthInBytes = 32,
+		.Height = 4,
+		.Depth = 2,
+	};
+}
+
 static void world_make_shapes(void)
 {
 	w.place = (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_DEVICE };
@@ -26,30 +68,23 @@ static void world_make_shapes(void)
 	w.attributes[0] = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
 	w.capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	w.config = (CUlaunchConfig){ 1, 1, 1, 32, 1, 1, 0, w.stream, NULL, 0 };
-	w.copy_2d = (CUDA_MEMCPY2D){
-		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = w.a, .srcPitch = 64,
-		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = w.b, .dstPitch = 64,
-		.WidthInBytes = 32, .Height = 4,
-	};
-	w.copy_3d = (CUDA_MEMCPY3D){
-		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = w.a, .srcPitch = 64,
-		.srcHeight = 4, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = w.b,
-		.dstPitch = 64, .dstHeight = 4, .WidthInBytes = 32, .Height = 4, .Depth = 2,
-	};
-	w.copy_peer = (CUDA_MEMCPY3D_PEER){
-		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = w.a, .srcContext = w.main,
-		.srcPitch = 64, .srcHeight = 4, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-		.dstDevice = w.b, .dstContext = w.main, .dstPitch = 64, .dstHeight = 4,
-		.WidthInBytes = 32, .Height = 4, .Depth = 2,
-	};
 	w.kernel_node_v1 = (CUDA_KERNEL_NODE_PARAMS_v1){ .func = w.counted,
-		.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1,
-		.blockDimX = 32, .blockDimY = 1, .blockDimZ = 1 };
+							 .gridDimX = 1,
+							 .gridDimY = 1,
+							 .gridDimZ = 1,
+							 .blockDimX = 32,
+							 .blockDimY = 1,
+							 .blockDimZ = 1 };
 	w.kernel_node = (CUDA_KERNEL_NODE_PARAMS_v2){ .func = w.counted,
-		.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1,
-		.blockDimX = 32, .blockDimY = 1, .blockDimZ = 1 };
-	w.set_node = (CUDA_MEMSET_NODE_PARAMS){ .dst = w.a, .pitch = BYTES, .elementSize = 1,
-						.width = BYTES, .height = 1 };
+						      .gridDimX = 1,
+						      .gridDimY = 1,
+						      .gridDimZ = 1,
+						      .blockDimX = 32,
+						      .blockDimY = 1,
+						      .blockDimZ = 1 };
+	w.set_node = (CUDA_MEMSET_NODE_PARAMS){
+		.dst = w.a, .pitch = BYTES, .elementSize = 1, .width = BYTES, .height = 1
+	};
 	w.host_node = (CUDA_HOST_NODE_PARAMS){ .fn = host_function };
 }
 
@@ -74,6 +109,7 @@ void world_make(void)
 	TRY(cuMemAlloc_v2, (&w.b, BYTES));
 	TRY(cuMemAllocManaged, (&w.managed, BYTES, CU_MEM_ATTACH_GLOBAL));
 	TRY(cuMemHostAlloc, (&w.pinned, BYTES, CU_MEMHOSTALLOC_PORTABLE));
+	world_make_copies();
 	world_make_shapes();
 	TRY(cuMemPoolCreate, (&w.pool, &w.pool_props));
 	TRY(cuDeviceGetDefaultMemPool, (&w.default_pool, 0));

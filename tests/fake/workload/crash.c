@@ -34,8 +34,8 @@ static const struct {
 	const char *how;
 	void (*crash)(void);
 } crashes[] = {
-	{ "segv", crash_segv },      { "kill", crash_kill }, { "_exit", crash_fast_exit },
-	{ "exit", crash_exit },      { "abort", abort },
+	{ "segv", crash_segv }, { "kill", crash_kill }, { "_exit", crash_fast_exit },
+	{ "exit", crash_exit }, { "abort", abort },
 };
 
 static void *crash_in_thread(void *crash)

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define LAUNCHES_PARENT 7
-#define LAUNCHES_CHILD 100 /* and one more for each later child */
-#define LAUNCHES_EXEC "31"
+#define LAUNCHES_CHILD	100 /* and one more for each later child */
+#define LAUNCHES_EXEC	"31"
 
 static void wait_for(pid_t pid)
 {

@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#define LAYERS 4
-#define BATCH_BYTES (64 << 10)
+#define LAYERS	     4
+#define BATCH_BYTES  (64 << 10)
 #define WEIGHT_BYTES (1 << 20)
 
 static struct {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BATCH 64 /* iterations between looks at the clock */
+#define BATCH	    64 /* iterations between looks at the clock */
 #define ALLOC_BYTES 4096
 
 static struct {
@@ -43,8 +43,8 @@ struct worker {
 
 static NOINLINE void spin_launch(struct worker *w)
 {
-	w->errors += cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, w->stream, NULL, NULL) !=
-		     CUDA_SUCCESS;
+	w->errors +=
+		cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, w->stream, NULL, NULL) != CUDA_SUCCESS;
 }
 
 static NOINLINE void spin_alloc(struct worker *w)
@@ -68,9 +68,9 @@ static void *work(void *data)
 		uint64_t batch = BATCH;
 
 		if (settings.count)
-			batch = settings.count - w->iterations < BATCH ?
-					settings.count - w->iterations :
-					BATCH;
+			batch = settings.count - w->iterations < BATCH
+					? settings.count - w->iterations
+					: BATCH;
 		if (settings.rate && settings.rate / 100 < batch)
 			batch = settings.rate / 100 ? settings.rate / 100 : 1;
 		if (batch == 0 || (!settings.count && workload_now() >= end))

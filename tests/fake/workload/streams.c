@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define BATCH_BYTES (256 << 10)
-#define LOSS_BYTES 4096
+#define LOSS_BYTES  4096
 
 static struct {
 	uint64_t threads, steps;
@@ -26,20 +26,21 @@ static const struct option_row options[] = {
 	{ "hold", "wait for a newline before the end", OPTION_FLAG, &settings.hold },
 };
 
-static const char image[] = IMAGE_HEAD
-	IMAGE_KERNEL("embedding_forward") IMAGE_KERNEL("attention_forward")
-	IMAGE_KERNEL("gemm_f16_128x128") IMAGE_KERNEL("softmax_forward")
-	IMAGE_KERNEL("layer_norm_forward") IMAGE_KERNEL("cross_entropy_loss")
-	IMAGE_KERNEL("attention_backward") IMAGE_KERNEL("gemm_f16_backward")
-	IMAGE_KERNEL("layer_norm_backward") IMAGE_KERNEL("all_reduce_sum")
-	IMAGE_KERNEL("adam_update");
+static const char image[] =
+	IMAGE_HEAD IMAGE_KERNEL("embedding_forward") IMAGE_KERNEL("attention_forward")
+		IMAGE_KERNEL("gemm_f16_128x128") IMAGE_KERNEL("softmax_forward")
+			IMAGE_KERNEL("layer_norm_forward") IMAGE_KERNEL("cross_entropy_loss")
+				IMAGE_KERNEL("attention_backward") IMAGE_KERNEL("gemm_f16_backward")
+					IMAGE_KERNEL("layer_norm_backward")
+						IMAGE_KERNEL("all_reduce_sum")
+							IMAGE_KERNEL("adam_update");
 
 enum { EMBED, ATTENTION, GEMM, SOFTMAX, NORM, LOSS, ATTENTION_B, GEMM_B, NORM_B, REDUCE, ADAM };
 
 static const char *const kernel_names[] = {
-	"embedding_forward",  "attention_forward",  "gemm_f16_128x128", "softmax_forward",
-	"layer_norm_forward", "cross_entropy_loss", "attention_backward", "gemm_f16_backward",
-	"layer_norm_backward", "all_reduce_sum",    "adam_update",
+	"embedding_forward",   "attention_forward",  "gemm_f16_128x128",   "softmax_forward",
+	"layer_norm_forward",  "cross_entropy_loss", "attention_backward", "gemm_f16_backward",
+	"layer_norm_backward", "all_reduce_sum",     "adam_update",
 };
 
 struct trainer {
@@ -57,8 +58,7 @@ struct trainer {
 
 static void trainer_launch(struct trainer *t, int kernel, unsigned int blocks, CUstream stream)
 {
-	TRY(cuLaunchKernel,
-	    (t->kernels[kernel], blocks, 1, 1, 256, 1, 1, 0, stream, NULL, NULL));
+	TRY(cuLaunchKernel, (t->kernels[kernel], blocks, 1, 1, 256, 1, 1, 0, stream, NULL, NULL));
 }
 
 static NOINLINE void load_batch(struct trainer *t)
@@ -163,8 +163,8 @@ static void *train(void *data)
 
 	trainer_setup(t);
 	start = next = workload_now();
-	while (settings.seconds >= 0 ? (double)(workload_now() - start) < settings.seconds * 1e9 :
-				       t->steps < settings.steps) {
+	while (settings.seconds >= 0 ? (double)(workload_now() - start) < settings.seconds * 1e9
+				     : t->steps < settings.steps) {
 		train_step(t);
 		next += (uint64_t)(settings.pace_ms * 1e6);
 		if (settings.pace_ms > 0)

@@ -25,8 +25,7 @@ CUresult tally_note(enum tally_function function, CUresult result)
 {
 	atomic_fetch_add_explicit(&tally[function], 1, memory_order_relaxed);
 	if (result != CUDA_SUCCESS && (unsigned int)result < RESULT_MAX)
-		atomic_fetch_add_explicit(&tally_errors[function][result], 1,
-					  memory_order_relaxed);
+		atomic_fetch_add_explicit(&tally_errors[function][result], 1, memory_order_relaxed);
 	return result;
 }
 
@@ -166,7 +165,8 @@ void workload_options(int argc, char **argv, const struct option_row *rows, size
 		const struct option_row *row = NULL;
 
 		for (size_t j = 0; j < count; j++)
-			if (strncmp(argv[i], "--", 2) == 0 && strcmp(argv[i] + 2, rows[j].name) == 0)
+			if (strncmp(argv[i], "--", 2) == 0 &&
+			    strcmp(argv[i] + 2, rows[j].name) == 0)
 				row = &rows[j];
 		if (!row || (row->kind != OPTION_FLAG && i + 1 == argc))
 			options_help(argv[0], rows, count, strcmp(argv[i], "--help") ? 2 : 0);

@@ -28,11 +28,11 @@ enum tally_function {
 			workload_die(#function, _r, __FILE__, __LINE__);                           \
 	} while (0)
 
-#define NOINLINE __attribute__((noinline))
+#define NOINLINE      __attribute__((noinline))
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /* PTX, so that the same program also runs on a real GPU */
-#define IMAGE_HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
+#define IMAGE_HEAD	   ".version 7.0\n.target sm_70\n.address_size 64\n"
 #define IMAGE_KERNEL(name) ".visible .entry " name "() { ret; }\n"
 
 CUresult tally_note(enum tally_function function, CUresult result);
