@@ -56,7 +56,7 @@ int duration_parse(const char *text, uint64_t *ret_ns)
 		if (strcmp(end, units[i].name) != 0)
 			continue;
 		value *= units[i].ns;
-		if (!(value < INT64_MAX))
+		if (!(value < 9.2e18)) /* of INT64_MAX */
 			return -EINVAL;
 		*ret_ns = value + 0.5;
 		return 0;

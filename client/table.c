@@ -80,7 +80,7 @@ int table_end(struct table *table, const Tracesmith__V1__Done *done)
 	r = table->writer->end(table, done);
 	if (r == 0 && done->truncated) {
 		fflush(table->out);
-		fprintf(table->notes, "tsctl: only the first %" PRIu64 " rows: raise --limit\n",
+		fprintf(table->notes, "tsctl: cut off at %" PRIu64 " rows: raise --limit\n",
 			table->rows);
 	}
 	return r;

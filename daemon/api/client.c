@@ -118,14 +118,15 @@ static void parse(struct client *client)
 
 static void on_written(uv_write_t *request, int status)
 {
-	_cleanup_(freep) struct write *write = request->data;
-	_cleanup_(freep) uint8_t *data = write->data;
+	struct write *write = request->data;
 	struct client *client = write->client;
 
 	client->queued_bytes -= write->size;
 	client->moved_ms = uv_now(client->api->loop);
 	if (write->job)
 		job_written(write->job, write->size);
+	free(write->data);
+	free(write);
 	if (status < 0) {
 		client_close(client);
 		return;

@@ -1,0 +1,220 @@
+/* Table: one answer as text, JSON and CSV, with what other processes may have named themselves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/table.h"
+#include "client/unit.h"
+#include "core/base/distance.h"
+#include "core/base/utf8.h"
+
+#define V(kind) TRACESMITH__V1__VALUE__VALUE_##kind
+#define T(type) TRACESMITH__V1__COLUMNS__TYPE__##type
+#define COLUMNS 4
+
+static char *write_table(uint32_t form, size_t width, const char *name, size_t rows, uint64_t lost,
+			 char **ret_notes)
+{
+	static char *names[COLUMNS] = { "comm", "bytes", "time_ns", "stack" };
+	static const int types[COLUMNS] = { T(TEXT), T(BYTES), T(NANOSECONDS), T(STACK) };
+	struct options options = { .given = form };
+	Tracesmith__V1__Columns__Column column[COLUMNS], *column_list[COLUMNS];
+	Tracesmith__V1__Columns columns = TRACESMITH__V1__COLUMNS__INIT;
+	Tracesmith__V1__Value value[COLUMNS], *value_list[COLUMNS];
+	Tracesmith__V1__Row row = TRACESMITH__V1__ROW__INIT;
+	Tracesmith__V1__Stack stack = TRACESMITH__V1__STACK__INIT;
+	Tracesmith__V1__Loss loss = TRACESMITH__V1__LOSS__INIT, *loss_list = &loss;
+	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
+	char *frames[] = { "inner", "ou\"ter" }, *text = NULL;
+	size_t size, notes_size;
+	struct table table;
+
+	for (int i = 0; i < COLUMNS; i++) {
+		tracesmith__v1__columns__column__init(&column[i]);
+		tracesmith__v1__value__init(&value[i]);
+		column[i].name = names[i];
+		column[i].type = types[i];
+		column_list[i] = &column[i];
+		value_list[i] = &value[i];
+	}
+	columns.n_column = row.n_value = COLUMNS;
+	columns.column = column_list;
+	row.value = value_list;
+	value[0].value_case = V(TEXT);
+	value[0].text = (char *)name;
+	value[1].value_case = V(INTEGER);
+	value[1].integer = 1536;
+	stack.n_frame = 2;
+	stack.frame = frames;
+	value[3].value_case = V(STACK);
+	value[3].stack = &stack;
+	loss.reason = "ring-full";
+	loss.text = "too much";
+	loss.count = lost;
+	done.n_loss = lost ? 1 : 0;
+	done.loss = &loss_list;
+	done.truncated = lost != 0;
+
+	table_init(&table, &options, "te\"st", 0);
+	table.out = open_memstream(&text, &size);
+	table.notes = open_memstream(ret_notes, &notes_size);
+	table.width = width;
+	table.color = false;
+	assert_int_equal(table_columns(&table, &columns), 0);
+	for (size_t i = 0; i < rows; i++)
+		assert_int_equal(table_row(&table, &row), 0);
+	assert_int_equal(table_end(&table, &done), 0);
+	fclose(table.out);
+	fclose(table.notes);
+	table_done(&table);
+	return text;
+}
+
+static void expect(uint32_t form, size_t width, const char *name, size_t rows, uint64_t lost,
+		   const char *expected, const char *expected_notes)
+{
+	char *notes = NULL, *text = write_table(form, width, name, rows, lost, &notes);
+
+	assert_string_equal(text, expected);
+	assert_string_equal(notes, expected_notes);
+	free(text);
+	free(notes);
+}
+
+static void test_json_is_one_object(void **state)
+{
+	expect(OPTION_JSON, 0, "a", 2, 12,
+	       "{\"query\":\"te\\\"st\",\"rows\":[\n"
+	       "{\"comm\":\"a\",\"bytes\":1536,\"time_ns\":null,\"stack\":[\"inner\",\"ou\\\"ter\"]"
+	       "},"
+	       "\n{\"comm\":\"a\",\"bytes\":1536,\"time_ns\":null,"
+	       "\"stack\":[\"inner\",\"ou\\\"ter\"]}\n"
+	       "],\"loss\":{\"ring-full\":12}}\n",
+	       "tsctl: cut off at 2 rows: raise --limit\n");
+	expect(OPTION_JSON, 0, "a", 0, 0, "{\"query\":\"te\\\"st\",\"rows\":[],\"loss\":{}}\n", "");
+}
+
+static void test_json_strings_are_always_valid(void **state)
+{
+	/* A quote, a control, an overlong slash, a lone surrogate, a cut-off end, and a snowman. */
+	expect(OPTION_JSON, 0, "\"\\\n\x01\x7f\xc0\xaf\xed\xa0\x80\xe2\x98\x83\xf0\x9f", 1, 0,
+	       "{\"query\":\"te\\\"st\",\"rows\":[\n"
+	       "{\"comm\":\"\\\"\\\\\\n\\u0001\\u007f\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf"
+	       "\xbd\xef\xbf\xbd\xe2\x98\x83\xef\xbf\xbd\xef\xbf\xbd\",\"bytes\":1536,"
+	       "\"time_ns\":null,\"stack\":[\"inner\",\"ou\\\"ter\"]}\n"
+	       "],\"loss\":{}}\n",
+	       "");
+}
+
+static void test_csv_quotes_what_needs_it(void **state)
+{
+	expect(OPTION_CSV, 0, "a,\"b\"", 1, 3,
+	       "comm,bytes,time_ns,stack\n"
+	       "\"a,\"\"b\"\"\",1536,,\"inner;ou\"\"ter\"\n",
+	       "tsctl: lost: 3 ring-full (too much)\n"
+	       "tsctl: cut off at 1 rows: raise --limit\n");
+}
+
+static void test_text_is_aligned_with_units_and_stacks_below(void **state)
+{
+	expect(0, 0, "a\xe2\x98\x83", 1, 0,
+	       "comm     bytes  time_ns\n"
+	       "a\xe2\x98\x83    1.50 KiB        -\n"
+	       "      inner\n"
+	       "      ou\"ter\n"
+	       "\nnothing lost\n",
+	       "");
+	expect(0, 0, "a", 0, 9, "no rows\n\nlost: 9 ring-full (too much)\n",
+	       "tsctl: cut off at 0 rows: raise --limit\n");
+}
+
+static void test_text_fits_the_terminal_without_control_characters(void **state)
+{
+	expect(0, 30, "\033[2Jabcdefghijklmnopqrstuvwxyz", 1, 0,
+	       "comm            bytes  time_ns\n"
+	       "\xef\xbf\xbd[2Jabcdef\xe2\x80\xa6  1.50 KiB        -\n"
+	       "      inner\n"
+	       "      ou\"ter\n"
+	       "\nnothing lost\n",
+	       "");
+}
+
+static void test_long_tables_are_not_held(void **state)
+{
+	char *notes = NULL;
+	char *text = write_table(0, 0, "a", TABLE_ROWS_MEASURED + 500, 0, &notes);
+	size_t lines = 0;
+
+	for (const char *p = text; *p; p++)
+		lines += *p == '\n';
+	assert_int_equal(lines, 1 + 3 * (TABLE_ROWS_MEASURED + 500) + 2);
+	free(text);
+	free(notes);
+}
+
+static void test_numbers_have_three_digits_and_a_unit(void **state)
+{
+	char out[UNIT_TEXT_MAX];
+
+	assert_string_equal(unit_bytes(out, 0), "0 B");
+	assert_string_equal(unit_bytes(out, 1023), "1023 B");
+	assert_string_equal(unit_bytes(out, 1000), "1000 B");
+	assert_string_equal(unit_bytes(out, 1536), "1.50 KiB");
+	assert_string_equal(unit_bytes(out, 80ll << 30), "80.0 GiB");
+	assert_string_equal(unit_bytes(out, -(3 << 20)), "-3.00 MiB");
+	assert_string_equal(unit_bytes_per_second(out, 12345678901), "11.5 GiB/s");
+	assert_string_equal(unit_nanoseconds(out, 999), "999 ns");
+	assert_string_equal(unit_nanoseconds(out, 3214567), "3.21 ms");
+	assert_string_equal(unit_nanoseconds(out, 90000000000), "1.50 min");
+	assert_string_equal(unit_nanoseconds(out, 999999999), "1.00 s");
+	setenv("TZ", "UTC", 1);
+	assert_string_equal(unit_time(out, 1706702405250000000), "2024-01-31 12:00:05.250");
+}
+
+static void test_near_names_are_found(void **state)
+{
+	assert_int_equal(distance_between("leaks", "leaks"), 0);
+	assert_int_equal(distance_between("kitten", "sitting"), 3);
+	assert_int_equal(distance_between("", "abc"), 3);
+	assert_true(distance_near("leak", "leaks"));
+	assert_true(distance_near("laeks", "leaks"));
+	assert_true(distance_near("trans", "transfers"));
+	assert_false(distance_near("processes", "apis"));
+}
+
+static void test_every_code_point_survives_utf8(void **state)
+{
+	char bytes[UTF8_LENGTH_MAX];
+	uint32_t read;
+
+	for (uint32_t code = 0; code < 0x110000; code++) {
+		size_t size = utf8_write(bytes, code);
+
+		if (code >= 0xd800 && code < 0xe000)
+			continue;
+		assert_int_equal(utf8_read(bytes, size, &read), size);
+		assert_int_equal(read, code);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_json_is_one_object),
+		cmocka_unit_test(test_json_strings_are_always_valid),
+		cmocka_unit_test(test_csv_quotes_what_needs_it),
+		cmocka_unit_test(test_text_is_aligned_with_units_and_stacks_below),
+		cmocka_unit_test(test_text_fits_the_terminal_without_control_characters),
+		cmocka_unit_test(test_long_tables_are_not_held),
+		cmocka_unit_test(test_numbers_have_three_digits_and_a_unit),
+		cmocka_unit_test(test_near_names_are_found),
+		cmocka_unit_test(test_every_code_point_survives_utf8),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
