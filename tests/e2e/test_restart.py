@@ -79,11 +79,10 @@ class FullDisk(unittest.TestCase):
         self.addCleanup(lambda: daemon.process and daemon.process.poll() is None and daemon.kill())
         daemon.start()
         filler = os.path.join(directory, "filler")
-        with open(filler, "wb") as file:
+        with open(filler, "wb", buffering=0) as file:
             try:
                 while True:
                     file.write(b"\0" * 4096)
-                    file.flush()
             except OSError:
                 pass
         rate = workload("rate", "--kind", "mixed", "--rate", "50000", "--seconds", "4")
