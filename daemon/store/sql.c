@@ -2,6 +2,9 @@
 #include "daemon/store/sql.h"
 
 #include <errno.h>
+#include <string.h>
+
+#include "core/base/utf8.h"
 
 static const struct {
 	int code, error;
@@ -67,50 +70,19 @@ void sql_bind_array(sqlite3_stmt *stmt, const int64_t *value, int count)
 		sqlite3_bind_int64(stmt, i + 1, value[i]);
 }
 
-/* How many bytes at `at` are one UTF-8 character, 0 for none. */
-static size_t character_size(const unsigned char *at)
-{
-	static const struct {
-		unsigned char mask, lead, size;
-		uint32_t least;
-	} forms[] = { { 0x80, 0x00, 1, 0 },
-		      { 0xe0, 0xc0, 2, 0x80 },
-		      { 0xf0, 0xe0, 3, 0x800 },
-		      { 0xf8, 0xf0, 4, 0x10000 } };
-
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		uint32_t code = at[0] & (unsigned char)~forms[i].mask;
-		size_t k = 1;
-
-		if ((at[0] & forms[i].mask) != forms[i].lead)
-			continue;
-		for (; k < forms[i].size && (at[k] & 0xc0) == 0x80; k++)
-			code = code << 6 | (at[k] & 0x3f);
-		return k == forms[i].size && code >= forms[i].least && code <= 0x10ffff &&
-				       code >> 11 != 0xd800 >> 11
-			       ? k
-			       : 0;
-	}
-	return 0;
-}
-
 void sql_bind_text(sqlite3_stmt *stmt, int number, const char *text)
 {
-	char *copy;
+	size_t size = text ? strlen(text) : 0;
+	char *clean;
 
-	if (!text) {
-		sqlite3_bind_null(stmt, number);
+	if (!text || utf8_valid(text, size)) {
+		sqlite3_bind_text(stmt, number, text, (int)size, SQLITE_TRANSIENT);
 		return;
 	}
-	copy = sqlite3_mprintf("%s", text);
-	for (char *at = copy; at && *at;) {
-		size_t size = character_size((unsigned char *)at);
-
-		if (!size)
-			*at = '?';
-		at += size ? size : 1;
-	}
-	sqlite3_bind_text(stmt, number, copy, -1, sqlite3_free);
+	clean = sqlite3_malloc64(3 * size + 1);
+	if (clean)
+		size = utf8_clean(clean, text, size);
+	sqlite3_bind_text(stmt, number, clean, (int)size, sqlite3_free);
 }
 
 int sql_run(sqlite3_stmt *stmt)

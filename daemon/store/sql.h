@@ -25,7 +25,7 @@ void sql_bind_array(sqlite3_stmt *stmt, const int64_t *value, int count);
 #define sql_bind(stmt, ...)                                                                        \
 	sql_bind_array(stmt, (const int64_t[]){ __VA_ARGS__ },                                     \
 		       sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
-/* A copied string, or NULL; what is not UTF-8 becomes '?'. */
+/* A copied string, or NULL; what is not UTF-8 becomes U+FFFD. */
 void sql_bind_text(sqlite3_stmt *stmt, int number, const char *text);
 
 /* Runs a statement that gives no rows to its end and makes it ready for the next time. */

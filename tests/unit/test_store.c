@@ -81,7 +81,7 @@ static void rows_say_what_was_added(void **state)
 	fixture_commit(f, 6 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM process WHERE id=4 AND pid=1234 AND"
 					" comm='0123456789abcdef' AND command='python train.py' AND"
-					" user='ann?' AND container='c0ffee' AND cgroup IS NULL AND"
+					" user='ann�' AND container='c0ffee' AND cgroup IS NULL AND"
 					" exit_ns IS NULL AND uid=1000"),
 			 1);
 	assert_int_equal(fixture_ask(f, "SELECT id FROM stream WHERE destroyed_ns IS NULL"), 8);
@@ -188,6 +188,76 @@ static void a_new_daemon_goes_on_where_the_old_one_ended(void **state)
 	assert_int_equal(resume.next_allocation, 43);
 	assert_int_equal(store_resume_processes(f->store, count_process, &count), 0);
 	assert_int_equal(count, 1);
+}
+
+static void take_op(void *data, const struct op *op)
+{
+}
+
+static void take_process(void *data, const struct core_process *p)
+{
+}
+
+static void take_stream(void *data, const struct core_stream *stream)
+{
+}
+
+static void take_stack(void *data, const struct core_process *p, const struct ts_stack *stack)
+{
+}
+
+static void take_allocation(void *data, const struct core_allocation *a, bool live)
+{
+}
+
+static void take_memory(void *data, const struct core_memory *memory)
+{
+}
+
+static void take_rollup(void *data, const struct core_rollup *rollup)
+{
+}
+
+static void take_loss(void *data, const struct core_loss *loss)
+{
+}
+
+static struct core *new_core(void)
+{
+	struct core_config config = {
+		.functions = { fixture_functions, 6 },
+		.sink = { take_op, take_process, take_stream, take_stack, take_allocation,
+			  take_memory, take_rollup, take_loss },
+		.max_processes = 10,
+		.max_threads = 10,
+		.max_streams = 10,
+		.max_events = 10,
+		.max_pending = 10,
+		.max_rollups = 10,
+		.max_allocations = 10,
+	};
+	struct core *core = NULL;
+
+	assert_int_equal(core_new(&config, &core), 0);
+	return core;
+}
+
+static void a_model_gets_back_what_it_knew(void **state)
+{
+	struct fixture *f = *state;
+	struct core_stats stats;
+	struct core *core = new_core();
+
+	assert_int_equal(fixture_open(f), 0);
+	add_process_with_belongings(f->store);
+	fixture_commit(f, 6 * SECOND_NS);
+	assert_int_equal(core_restore_process(core, &process), 0);
+	assert_int_equal(store_resume_state(f->store, 4, core), 0);
+	core_stats(core, &stats);
+	assert_int_equal(stats.processes, 1);
+	assert_int_equal(stats.streams, 1);
+	assert_int_equal(stats.allocations, 1);
+	core_free(core);
 }
 
 static void another_boot_resumes_ids_and_nothing_else(void **state)
@@ -307,6 +377,7 @@ int main(void)
 		TEST(rollups_of_the_same_calls_add_up),
 		TEST(losses_of_a_second_add_up),
 		TEST(a_new_daemon_goes_on_where_the_old_one_ended),
+		TEST(a_model_gets_back_what_it_knew),
 		TEST(another_boot_resumes_ids_and_nothing_else),
 		TEST(an_idle_store_still_says_that_it_was_there),
 		TEST(a_newer_schema_is_refused),
