@@ -186,27 +186,26 @@ static const struct query_column transfers_columns[] = {
 	", sum(timed) AS timed, sum(total_ns) AS total_ns, sum(bytes) AS bytes" IN_WINDOW          \
 	" AND freed = 0 AND kind IN " KIND(                                                        \
 		"'copy', 'set'") " GROUP BY process, kind, detail, fn, result),"                   \
-				 " t AS (SELECT process, s.kind, detail, sum(calls) AS calls, "    \
-				 "sum(errors) AS errors,"                                          \
-				 " sum(CASE WHEN result = 0 THEN bytes ELSE 0 END) AS bytes, "     \
-				 "sum(timed) AS timed,"                                            \
-				 " sum(total_ns) AS total_ns,"                                     \
-				 " sum(CASE WHEN result = 0 AND timed = calls AND f.name NOT "     \
-				 "LIKE '%Async%'"                                                  \
-				 " THEN bytes END) AS rate_bytes,"                                 \
-				 " sum(CASE WHEN result = 0 AND timed = calls AND f.name NOT "     \
-				 "LIKE '%Async%'"                                                  \
-				 " THEN total_ns END) AS rate_ns FROM s LEFT JOIN function f ON "  \
-				 "f.id = s.fn"                                                     \
-				 " GROUP BY process, s.kind, detail)"                              \
-				 " SELECT p.pid, p.comm, coalesce(d.name, k.name), calls, "        \
-				 "errors, bytes,"                                                  \
-				 " CASE WHEN timed > 0 THEN total_ns END, CASE WHEN rate_ns > 0 "  \
-				 "THEN"                                                            \
-				 " CAST(rate_bytes * 1e9 / rate_ns AS INTEGER) END"                \
-				 " FROM t JOIN process p ON p.id = t.process LEFT JOIN kind k ON " \
-				 "k.id = t.kind"                                                   \
-				 " LEFT JOIN detail d ON d.kind = t.kind AND d.id = t.detail"      \
+				 " t AS (SELECT process, coalesce(d.name, k.name) AS name, "       \
+				 "calls, errors, timed, total_ns,"                                 \
+				 " CASE WHEN result = 0 THEN bytes ELSE 0 END AS bytes,"           \
+				 " result = 0 AND timed = calls AND f.name NOT LIKE '%Async%' AS " \
+				 "whole"                                                           \
+				 " FROM s LEFT JOIN function f ON f.id = s.fn LEFT JOIN kind k "   \
+				 "ON k.id = s.kind"                                                \
+				 " LEFT JOIN detail d ON d.kind = s.kind AND d.id = s.detail),"    \
+				 " u AS (SELECT process, name, sum(calls) AS calls, sum(errors) "  \
+				 "AS errors,"                                                      \
+				 " sum(bytes) AS bytes, sum(timed) AS timed, sum(total_ns) AS "    \
+				 "total_ns,"                                                       \
+				 " sum(bytes) FILTER (WHERE whole) AS whole_bytes,"                \
+				 " sum(total_ns) FILTER (WHERE whole) AS whole_ns FROM t GROUP "   \
+				 "BY process, name)"                                               \
+				 " SELECT p.pid, p.comm, name, calls, errors, bytes, CASE WHEN "   \
+				 "timed > 0 THEN total_ns END,"                                    \
+				 " CASE WHEN whole_ns > 0 THEN CAST(whole_bytes * 1e9 / whole_ns " \
+				 "AS INTEGER) END"                                                 \
+				 " FROM u JOIN process p ON p.id = u.process"                      \
 				 " ORDER BY bytes DESC, calls DESC, p.pid, 3 LIMIT :limit"
 
 static const struct query_column syncs_columns[] = {

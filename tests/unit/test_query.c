@@ -169,7 +169,7 @@ static void test_leaks_are_old_live_allocations_by_stack(void **state)
 	       "{\"query\":\"leaks\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"kind\":\"device\",\"fn\":\"cuMemAlloc_v2\","
 	       "\"device\":0,\"bytes\":2500,\"count\":2,\"oldest_ns\":X,\"allocations\":5,"
-	       "\"frees\":2,\"stack\":[\"leak_here\",\"/opt/a?+0x31\",\"0x40\"]}\n"
+	       "\"frees\":2,\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
 	       "]," LOSS);
 }
 
@@ -209,7 +209,7 @@ static void test_launches_are_by_stack(void **state)
 	       "\"calls\":10,\"errors\":0,\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuLaunchKernel\",\"device\":0,"
 	       "\"calls\":7,\"errors\":0,"
-	       "\"stack\":[\"leak_here\",\"/opt/a?+0x31\",\"0x40\"]}\n"
+	       "\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
 	       "]," LOSS);
 }
 
@@ -281,7 +281,7 @@ static void test_syncs_say_who_waits_where(void **state)
 	       "{\"query\":\"syncs\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuStreamSynchronize\",\"calls\":3,"
 	       "\"errors\":0,\"total_ns\":900,\"mean_ns\":300,\"max_ns\":500,"
-	       "\"stack\":[\"leak_here\",\"/opt/a?+0x31\",\"0x40\"]}\n"
+	       "\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
 	       "]," LOSS);
 }
 
