@@ -20,12 +20,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define SPILLED_ARGS  3 /* as many as cuLaunchKernel needs */
 #define SENT_SLOTS    16
 #define WINDOW_WORDS  128
-#define ARGS_SIZE     16 /* both, rounded up so that an index can be masked */
+#define CODE_MIN      0x10000	   /* below lies nothing */
+#define CODE_MAX      (1ull << 47) /* above lies the kernel */
+#define STACK_SPAN    (8 << 20)	   /* of the main thread, at most */
+#define ARGS_SIZE     16	   /* both, rounded up so that an index can be masked */
 
 struct thread {
 	__u64 seed; /* of stack ids; that of the process */
-	__u64 sample_ns;
-	__u32 samples;
+	__u64 sampled_ns[2];
 	__u32 generation; /* of the filter that decided `watched`, 0: undecided */
 	__u32 watched;
 	__u32 depth;
@@ -323,6 +325,16 @@ static __always_inline bool stack_read(struct thread *thread, __u64 at, struct l
 	return true;
 }
 
+/* Code built without frame pointers leaves anything in %rbp, and the walk ends in data: what cannot
+ * be code ends it, so that data does not make every stack a new one. Above the main thread's frames
+ * there is only stack; other threads' stacks may lie right below a library. */
+static __always_inline bool stack_is_code(__u64 address, __u64 at, bool main_thread)
+{
+	if (address < CODE_MIN || address >= CODE_MAX)
+		return false;
+	return !main_thread || address < at || address - at > STACK_SPAN;
+}
+
 /* Walks the frame pointers by itself: bpf_get_stack() costs more, and before 6.11 it misses the
  * caller, since at a function's first instruction %rbp is still the caller's. The return address
  * is on top of the stack there. */
@@ -330,6 +342,8 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 {
 	__u32 count = 2, depth = settings.stack_depth;
 	__u64 at = PT_REGS_SP(ctx), next = PT_REGS_FP(ctx), id;
+	__u64 ids = bpf_get_current_pid_tgid();
+	bool main_thread = (__u32)ids == ids >> 32;
 	struct link link = {};
 
 	thread->window_at = ~0ull;
@@ -342,7 +356,7 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 		if (next <= at || next & 7)
 			break;
 		at = next;
-		if (!stack_read(thread, at, &link) || !link.address)
+		if (!stack_read(thread, at, &link) || !stack_is_code(link.address, at, main_thread))
 			break;
 		thread->frame[count] = link.address;
 		next = link.next;
@@ -356,17 +370,17 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 	return id;
 }
 
+/* Samples of launches and of waits are taken apart, or the launches would take them all. */
 static __always_inline bool stack_wanted(struct thread *thread, __u16 flags, __u64 now)
 {
+	__u64 *last = &thread->sampled_ns[!!(flags & PROBE_RETURN)];
+
 	if (flags & PROBE_STACK)
 		return true;
-	if (!(flags & PROBE_SAMPLE))
+	if (!(flags & PROBE_SAMPLE) || now - *last < settings.sample_ns)
 		return false;
-	if (now - thread->sample_ns >= 1000000000) {
-		thread->sample_ns = now;
-		thread->samples = 0;
-	}
-	return thread->samples++ < settings.samples_per_s;
+	*last = now;
+	return true;
 }
 
 static __always_inline void slot_put(struct ts_event *ev, __u32 to, __u32 width, __u64 value)

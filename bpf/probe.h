@@ -53,12 +53,12 @@ struct probe_desc {
 
 /* Settings, written by the daemon into the programs' .bss at any time. */
 struct probe_settings {
-	__u32 generation;			  /* raised when a filter changes */
-	__u32 stack_depth;			  /* frames at most */
-	__u32 samples_per_s;			  /* launch stacks per thread and second */
-	__u32 wake_bytes;			  /* wake the reader when this much is waiting */
-	__u64 events_per_s;			  /* host-wide limit, 0 for none */
-	__u64 reserve_bytes;			  /* room that only PROBE_KEEP events may take */
+	__u32 generation;    /* raised when a filter changes */
+	__u32 stack_depth;   /* frames at most */
+	__u32 wake_bytes;    /* wake the reader when this much is waiting */
+	__u64 events_per_s;  /* host-wide limit, 0 for none */
+	__u64 sample_ns;     /* between two sampled stacks of a thread, ~0 for none */
+	__u64 reserve_bytes; /* room that only PROBE_KEEP events may take */
 	__u32 pid_count, uid_count, cgroup_count; /* of the filters; 0: everything */
 	__u32 reader_idle; /* 1: the reader sleeps, so wake it at the next event */
 	__u32 pid[PROBE_FILTER_MAX];

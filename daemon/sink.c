@@ -122,6 +122,7 @@ static void sink_stack(void *data, const struct core_process *process, const str
 {
 	struct daemon *daemon = data;
 	struct symbol_job *job = symbol_job_new(stack->frame_count);
+	uint32_t known = 0;
 
 	if (!job) {
 		daemon->stacks_unnamed++;
@@ -136,9 +137,14 @@ static void sink_stack(void *data, const struct core_process *process, const str
 
 		frame->address = stack->frame[i];
 		if (maps_resolve(daemon->maps, process->pid, stack->time_ns, frame->address, &file,
-				 &frame->offset) == 0)
+				 &frame->offset) == 0) {
 			frame->file = maps_file_ref(file);
+			known = i + 1;
+		}
 	}
+	/* Outermost addresses that lie in no file are where the walk went astray. */
+	if (known)
+		job->count = known;
 	if (symbolizer_add(daemon->symbolizer, job) < 0)
 		daemon->stacks_unnamed++;
 }

@@ -127,7 +127,7 @@ void probe_configure(struct probe *probe, const struct probe_config *config)
 	struct probe_settings *settings = &probe->bpf->bss->settings;
 
 	settings->stack_depth = config->stack_depth;
-	settings->samples_per_s = config->samples_per_s;
+	settings->sample_ns = config->samples_per_s ? 1000000000 / config->samples_per_s : ~0ull;
 	settings->events_per_s = config->events_per_s;
 	settings->wake_bytes = (uint32_t)(probe->config.ring_bytes / 4);
 	settings->reserve_bytes = probe->config.ring_bytes / 8;
