@@ -4,6 +4,7 @@
 #include "daemon/store/schema.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 
 #include "core/core.h"
@@ -109,12 +110,22 @@ static int upgrade(sqlite3 *db, int64_t version)
 	return r < 0 ? r : sql_exec(db, pragma);
 }
 
+/* Command lines of others are in it; SQLite makes its other files like this one. */
+static int make_file(const char *path)
+{
+	_cleanup_(closep) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+
+	return fd < 0 && errno != EEXIST ? -errno : 0;
+}
+
 int schema_open(const char *path, sqlite3 **ret)
 {
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
 	int64_t version;
-	int r;
+	int r = make_file(path);
 
+	if (r < 0)
+		return r;
 	if (sqlite3_open_v2(path, &db,
 			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
 			    NULL) != SQLITE_OK)

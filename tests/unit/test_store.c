@@ -344,6 +344,16 @@ static void a_directory_that_is_not_there_is_an_error(void **state)
 	assert_int_equal(fixture_open(f), -ENOENT);
 }
 
+static void the_file_is_not_for_everybody(void **state)
+{
+	struct fixture *f = *state;
+	struct stat st;
+
+	assert_int_equal(fixture_open(f), 0);
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_int_equal(st.st_mode & 07, 0);
+}
+
 static void a_reader_can_write_nothing(void **state)
 {
 	static const char *const attempts[] = {
@@ -384,6 +394,7 @@ int main(void)
 		TEST(someone_elses_database_is_refused),
 		TEST(a_file_that_is_no_database_is_left_as_it_is),
 		TEST(a_directory_that_is_not_there_is_an_error),
+		TEST(the_file_is_not_for_everybody),
 		TEST(a_reader_can_write_nothing),
 	};
 

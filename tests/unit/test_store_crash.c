@@ -177,6 +177,9 @@ static void a_full_disk_costs_ops_and_nothing_else(void **state)
 	assert_int_equal(fixture_ask(f, "SELECT sum(count) FROM loss JOIN loss_reason r"
 					" ON r.id = reason WHERE r.name = 'store'"),
 			 stats.ops_dropped);
+	/* The newest are there. */
+	assert_true(fixture_ask(f, "SELECT max(start_ns) FROM op") >
+		    fixture_ask(f, "SELECT max(end_ns) FROM loss"));
 	assert_int_equal(fixture_ask(f, "SELECT sum(calls) FROM rollup"), 4711);
 	assert_int_equal(fixture_ask(f, "SELECT integrity_check = 'ok'"
 					" FROM pragma_integrity_check"),

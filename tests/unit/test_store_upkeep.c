@@ -93,9 +93,16 @@ static void what_is_older_than_the_limit_goes(void **state)
 	}
 	add_slow_batches(f, 1, 10 * SECOND_NS, 2);
 	add_slow_batches(f, 2, 4000 * SECOND_NS, 1);
-	wait_until(f, 4100 * SECOND_NS, "SELECT count(*) FROM op", 6);
+	/* What began early and is not long over stays. */
+	store_add_op(f->store, &(struct op){ .start_ns = 10 * SECOND_NS,
+					     .end_ns = 3900 * SECOND_NS,
+					     .process = 2,
+					     .kind = OP_STATE });
+	wait_until(f, 4100 * SECOND_NS, "SELECT count(*) FROM op", 7);
 	wait_until(f, 4150 * SECOND_NS, "SELECT count(*) FROM process", 1);
-	assert_int_equal(fixture_ask(f, "SELECT min(start_ns) FROM op"), 4000 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), 7);
+	assert_int_equal(fixture_ask(f, "SELECT min(start_ns) FROM op WHERE kind='launch'"),
+			 4000 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT sum(second) FROM rollup"), 4000);
 	assert_int_equal(fixture_ask(f, "SELECT sum(second) FROM loss"), 4000);
 	assert_int_equal(fixture_ask(f, "SELECT id FROM process"), 2);
