@@ -12,9 +12,12 @@
 /* Ordinals of one process; 64 partitioned devices are more than a host has. */
 #define CONTEXT_DEVICES_MAX 128
 
-void context_init(struct context *context, uint64_t handle)
+void context_init(const struct core *core, struct context *context, uint64_t handle)
 {
-	*context = (struct context){ .handle = handle, .device = DEVICE_UNKNOWN };
+	*context = (struct context){
+		.handle = handle,
+		.device = core->config.one_device ? 0 : DEVICE_UNKNOWN,
+	};
 	list_init(&context->link);
 	list_init(&context->streams);
 	list_init(&context->active);
@@ -46,7 +49,7 @@ static struct context *context_add(struct core *core, struct process *process, u
 		loss_count(core, process, LOSS_LIMIT);
 		return &process->unknown;
 	}
-	context_init(context, handle);
+	context_init(core, context, handle);
 	list_append(&process->contexts, &context->link);
 	process->context_count++;
 	return context;

@@ -21,7 +21,8 @@ struct context {
 	struct list allocations; /* struct allocation */
 };
 
-void context_init(struct context *context, uint64_t handle);
+/* On a host with one device every context is on it. */
+void context_init(const struct core *core, struct context *context, uint64_t handle);
 /* NULL where it is not known. */
 struct context *context_find(const struct process *process, uint64_t handle);
 /* Adds it where it is not known, and its device where that is news; the unknown one at the limit.

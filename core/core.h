@@ -135,6 +135,7 @@ struct core_config {
 	void *data;
 	uint32_t next_process, next_stream; /* first ids to give out, 0 counts as 1 */
 	uint64_t next_allocation;
+	bool one_device;	 /* the host has one: it is the device of every context */
 	uint64_t bounds_wait_ns; /* how long an op waits for a synchronization that bounds it */
 	/* Bounds on what other processes can make the model hold; none may be 0. */
 	uint32_t max_processes, max_threads, max_streams, max_events, max_pending, max_rollups;

@@ -24,7 +24,8 @@ struct process *process_by_id(const struct core *core, uint32_t id)
 	return map_get(&core->process_by_id, process_key(id));
 }
 
-static void process_init(struct process *process, const struct core_process *row)
+static void process_init(const struct core *core, struct process *process,
+			 const struct core_process *row)
 {
 	process->row = *row;
 	list_init(&process->contexts);
@@ -33,7 +34,7 @@ static void process_init(struct process *process, const struct core_process *row
 	list_init(&process->accounts);
 	list_init(&process->devices);
 	list_init(&process->capturing);
-	context_init(&process->unknown, 0);
+	context_init(core, &process->unknown, 0);
 	list_append(&process->contexts, &process->unknown.link);
 }
 
@@ -45,7 +46,7 @@ struct process *process_add(struct core *core, const struct core_process *row)
 		process = calloc(1, sizeof(*process));
 	if (!process)
 		return NULL;
-	process_init(process, row);
+	process_init(core, process, row);
 	if (map_put(&core->process_by_id, process_key(row->id), process) < 0) {
 		free(process);
 		return NULL;

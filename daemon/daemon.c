@@ -186,6 +186,7 @@ static int daemon_start_core(struct daemon *daemon, struct store_resume *resume)
 		.functions = gpu_functions(&gpu_cuda),
 		.sink = daemon_sink,
 		.data = daemon,
+		.one_device = gpu_device_count(&gpu_cuda) == 1,
 		.bounds_wait_ns = daemon->config->bounds_wait_ns,
 		.max_processes = LIMIT_PROCESSES,
 		.max_threads = LIMIT_THREADS,

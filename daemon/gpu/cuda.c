@@ -285,11 +285,9 @@ static const struct gpu_function cuda_function[] = {
 };
 /* clang-format on */
 
-static const char *const cuda_libraries[] = { "libcuda.so*", NULL };
-
 const struct gpu_vendor gpu_cuda = {
 	.name = "cuda",
-	.libraries = cuda_libraries,
+	.devices = "/dev/nvidia[0-9]*",
 	.function = cuda_function,
 	.count = sizeof(cuda_function) / sizeof(cuda_function[0]),
 };

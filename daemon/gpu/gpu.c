@@ -1,6 +1,7 @@
 /* Gpu: turns a vendor's rows into what the model and the BPF programs want. */
 #include "daemon/gpu/gpu.h"
 
+#include <glob.h>
 #include <string.h>
 
 struct function_table gpu_functions(const struct gpu_vendor *vendor)
@@ -35,4 +36,16 @@ void gpu_probe_desc(const struct gpu_function *function, struct probe_desc *ret)
 	ret->flags = function->flags;
 	ret->slot_count = gpu_copy_slots(ret->slot, function->slot, PROBE_SLOTS_MAX);
 	ret->out_count = gpu_copy_slots(ret->out, function->out, PROBE_OUTS_MAX);
+}
+
+size_t gpu_device_count(const struct gpu_vendor *vendor)
+{
+	size_t count = 0;
+	glob_t found;
+
+	if (glob(vendor->devices, 0, NULL, &found) == 0) {
+		count = found.gl_pathc;
+		globfree(&found);
+	}
+	return count;
 }

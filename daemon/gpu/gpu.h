@@ -26,7 +26,7 @@ struct gpu_function {
 
 struct gpu_vendor {
 	const char *name;
-	const char *const *libraries; /* patterns of base names, NULL-terminated */
+	const char *devices; /* pattern of the device files, one for each device */
 	const struct gpu_function *function;
 	size_t count;
 };
@@ -37,5 +37,8 @@ extern const struct gpu_vendor gpu_cuda;
 struct function_table gpu_functions(const struct gpu_vendor *vendor);
 /* What the BPF programs need to know of a row. */
 void gpu_probe_desc(const struct gpu_function *function, struct probe_desc *ret);
+
+/* How many devices the host has, 0 where that cannot be told. */
+size_t gpu_device_count(const struct gpu_vendor *vendor);
 
 #endif
