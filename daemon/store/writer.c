@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "daemon/limits.h"
+#include "daemon/store/condense.h"
 #include "daemon/store/merge.h"
 #include "daemon/store/retain.h"
 #include "daemon/store/schema.h"
@@ -17,7 +18,7 @@
 /* What SQLite leaves of the log once everything in it has moved to the database. */
 #define LOG_PRAGMA "PRAGMA journal_size_limit = 8388608"
 
-enum { JOB_LOG, JOB_MERGE, JOB_RETAIN, JOB_COUNT };
+enum { JOB_LOG, JOB_MERGE, JOB_CONDENSE, JOB_RETAIN, JOB_COUNT };
 
 struct writer {
 	sqlite3 *db;
@@ -25,6 +26,7 @@ struct writer {
 	struct packer *packer;
 	struct tables *tables;
 	struct merge *merge;
+	struct condense *condense;
 	struct retain *retain;
 	int64_t boot, page_bytes;
 	uint64_t keep_bytes;
@@ -58,6 +60,8 @@ static int open_parts(struct writer *writer, const struct store_config *config)
 	if (r == 0)
 		r = merge_new(writer->db, writer->boot, writer->codec, writer->packer,
 			      &writer->merge);
+	if (r == 0)
+		r = condense_new(writer->db, writer->boot, &writer->condense);
 	return r < 0 ? r : retain_new(writer->db, writer->boot, config, &writer->retain);
 }
 
@@ -83,6 +87,7 @@ struct writer *writer_close(struct writer *writer)
 	if (!writer)
 		return NULL;
 	retain_free(writer->retain);
+	condense_free(writer->condense);
 	merge_free(writer->merge);
 	tables_free(writer->tables);
 	packer_free(writer->packer);
@@ -193,6 +198,11 @@ static int merge_job(struct writer *writer, uint64_t now_ns)
 	return merge_turn(writer->merge, now_ns);
 }
 
+static int condense_job(struct writer *writer, uint64_t now_ns)
+{
+	return condense_turn(writer->condense, now_ns);
+}
+
 static int retain_job(struct writer *writer, uint64_t now_ns)
 {
 	uint64_t log = log_bytes(writer), limit = log_limit(writer);
@@ -206,6 +216,7 @@ static const struct {
 } jobs[JOB_COUNT] = {
 	[JOB_LOG] = { log_job, 1000000000 },
 	[JOB_MERGE] = { merge_job, 2000000000 },
+	[JOB_CONDENSE] = { condense_job, 10000000000 },
 	[JOB_RETAIN] = { retain_job, 2000000000 },
 };
 
