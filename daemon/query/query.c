@@ -5,8 +5,10 @@
 
 #include "daemon/limits.h"
 #include "daemon/query/answer.h"
+#include "daemon/store/condense.h"
 #include "daemon/store/sql.h"
 
+#define SECOND_NS  1000000000ull
 #define MIN_AGE_NS 60000000000ull /* of leaks, where none is given */
 #define T(type)	   TRACESMITH__V1__COLUMNS__TYPE__##type
 
@@ -79,6 +81,16 @@ static uint64_t limit_of(const struct query *query, uint64_t wanted)
 	return limit < LIMIT_QUERY_ROWS ? limit : LIMIT_QUERY_ROWS;
 }
 
+/* The first second of the rollups of a window: where they are kept by the minute, that of the
+ * minute in which it begins. */
+static int64_t first_second(const struct answer *answer)
+{
+	int64_t second = answer->window.since_ns / SECOND_NS;
+	bool recent = answer->now_ns / SECOND_NS - second < CONDENSE_AFTER_S;
+
+	return recent ? second : second - second % CONDENSE_TO_S;
+}
+
 static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 		 const Tracesmith__V1__QueryRequest *request, uint64_t limit)
 {
@@ -88,6 +100,7 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":now", true, answer->now_ns);
 	answer_bind(stmt, ":since", true, window->since_ns);
 	answer_bind(stmt, ":until", true, window->until_ns);
+	answer_bind(stmt, ":first", true, first_second(answer));
 	answer_bind(stmt, ":pid", window->pid, window->pid);
 	answer_bind(stmt, ":stream", request->stream, request->stream);
 	answer_bind(stmt, ":device", request->device_given_case, request->device);

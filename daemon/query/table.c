@@ -1,6 +1,6 @@
-/* Table: the queries. Most read the rollups, whose grain is a second, so that their cost does not
- * grow with the number of calls. They see the current boot only.
- * CUDA_ERROR_NOT_READY (600) is an answer, not an error. */
+/* Table: the queries. Most read the rollups, whose grain is a second, and a minute for what is
+ * older than two, so that their cost does not grow with the number of calls. They see the current
+ * boot only. CUDA_ERROR_NOT_READY (600) is an answer, not an error. */
 #include "daemon/query/table.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define PROCESSES   "(SELECT id FROM process WHERE boot = :boot AND pid = :pid)"
 #define IN_WINDOW                                                                                  \
 	" FROM rollup WHERE boot = :boot"                                                          \
-	" AND second BETWEEN :since / 1000000000 AND :until / 1000000000"                          \
+	" AND second BETWEEN :first AND :until / 1000000000"                                       \
 	" AND (:pid IS NULL OR process IN " PROCESSES ") "
 #define ERRORS "sum(CASE WHEN result IN (0, 600) THEN 0 ELSE calls END) AS errors"
 #define TIMES                                                                                      \
@@ -30,9 +30,11 @@
 	"(SELECT m.process, sum(live_bytes) AS live_bytes, sum(peak_bytes) AS peak_bytes"          \
 	" FROM memory m JOIN memory_kind k ON k.id = m.kind WHERE k.name IN " ON_DEVICE            \
 	" GROUP BY m.process)"
+/* Grouped in the order of the rollups' key first, which needs no sorting, then over the seconds. */
 #define CALLS_OF                                                                                   \
-	"(SELECT process, sum(calls) AS calls, " ERRORS IN_WINDOW " AND freed = 0 GROUP BY "       \
-	"process)"
+	"(SELECT process, sum(calls) AS calls, sum(errors) AS errors FROM"                         \
+	" (SELECT process, sum(calls) AS calls, " ERRORS IN_WINDOW                                 \
+	" AND freed = 0 GROUP BY second, process) GROUP BY process)"
 
 static const struct query_column ps_columns[] = {
 	{ "pid", T(INTEGER) },
@@ -100,8 +102,11 @@ static const struct query_column apis_columns[] = {
 	{ 0 },
 };
 #define APIS_SQL                                                                                   \
-	"WITH s AS (SELECT fn, kind, sum(calls) AS calls, " ERRORS ", " TIMES                      \
-	", sum(bytes) AS bytes" IN_WINDOW " AND freed = 0 GROUP BY fn, kind)"                      \
+	"WITH each AS (SELECT kind, fn, sum(calls) AS calls, " ERRORS ", " TIMES                   \
+	", sum(bytes) AS bytes" IN_WINDOW " AND freed = 0 GROUP BY second, process, kind, fn),"    \
+	" s AS (SELECT kind, fn, sum(calls) AS calls, sum(errors) AS errors,"                      \
+	" sum(timed) AS timed, sum(total_ns) AS total_ns, min(min_ns) AS min_ns,"                  \
+	" max(max_ns) AS max_ns, sum(bytes) AS bytes FROM each GROUP BY kind, fn)"                 \
 	" SELECT " FUNCTION                                                                        \
 	", k.name, calls, errors, CASE WHEN timed > 0 THEN total_ns END, " MEAN                    \
 	", min_ns, CASE WHEN timed > 0 THEN max_ns END, bytes"                                     \
@@ -157,16 +162,20 @@ static const struct query_column leaks_columns[] = {
 	" AND (:device IS NULL OR device = :device) GROUP BY process, stack, fn, kind, device),"   \
 	" seen AS (SELECT process, stack, fn, device, sum(CASE WHEN freed THEN 0 ELSE calls END)"  \
 	" AS allocations, sum(CASE WHEN freed THEN calls ELSE 0 END) AS frees FROM rollup"         \
-	" WHERE boot = :boot AND result = 0"                                                       \
-	" AND (process, stack, fn) IN (SELECT process, stack, fn FROM live)"                       \
-	" GROUP BY process, stack, fn, device)"                                                    \
-	" SELECT p.pid, p.comm, k.name, coalesce(f.name, 'function ' || live.fn),"                 \
-	" nullif(live.device, -1), live.bytes, live.count, :now - live.oldest,"                    \
-	" max(live.count, coalesce(seen.allocations, 0)), coalesce(seen.frees, 0), live.stack"     \
-	" FROM live JOIN process p ON p.id = live.process"                                         \
-	" LEFT JOIN seen USING (process, stack, fn, device)"                                       \
-	" LEFT JOIN function f ON f.id = live.fn LEFT JOIN memory_kind k ON k.id = live.kind"      \
-	" ORDER BY live.bytes DESC, live.count DESC, p.pid LIMIT :limit"
+	" WHERE boot = :boot AND kind IN " KIND(                                                   \
+		"'alloc'") " AND result = 0"                                                       \
+			   " AND (process, stack, fn) IN (SELECT process, stack, fn FROM live)"    \
+			   " GROUP BY process, stack, fn, device)"                                 \
+			   " SELECT p.pid, p.comm, k.name, coalesce(f.name, 'function ' || "       \
+			   "live.fn),"                                                             \
+			   " nullif(live.device, -1), live.bytes, live.count, :now - live.oldest," \
+			   " max(live.count, coalesce(seen.allocations, 0)), "                     \
+			   "coalesce(seen.frees, 0), live.stack"                                   \
+			   " FROM live JOIN process p ON p.id = live.process"                      \
+			   " LEFT JOIN seen USING (process, stack, fn, device)"                    \
+			   " LEFT JOIN function f ON f.id = live.fn LEFT JOIN memory_kind k ON "   \
+			   "k.id = live.kind"                                                      \
+			   " ORDER BY live.bytes DESC, live.count DESC, p.pid LIMIT :limit"
 
 static const struct query_column transfers_columns[] = {
 	{ "pid", T(INTEGER) },
@@ -248,18 +257,18 @@ static const struct query_column streams_columns[] = {
 	{ 0 },
 };
 #define STREAMS_SQL                                                                                \
-	"WITH s AS (SELECT stream, sum(calls) AS calls,"                                           \
-	" sum(CASE WHEN kind IN " KIND(                                                            \
-		"'launch'") " THEN calls ELSE 0 END) AS launches,"                                 \
-			    " sum(CASE WHEN kind IN " KIND(                                        \
-				    "'copy', 'set'") " THEN calls ELSE 0 END) AS transfers,"       \
-						     " sum(CASE WHEN kind IN " KIND(               \
-							     "'copy', 'set'") " THEN bytes ELSE "  \
-									      "0 END) AS "         \
-									      "bytes" IN_WINDOW    \
-									      " AND freed = 0 "    \
-									      "AND stream <> 0 "   \
-									      "GROUP BY stream)"   \
+	"WITH each AS (SELECT stream, kind, sum(calls) AS calls, sum(bytes) AS bytes" IN_WINDOW    \
+	" AND freed = 0 GROUP BY second, process, kind, fn, detail, device, stream),"              \
+	" s AS (SELECT stream, sum(calls) AS calls,"                                               \
+	" sum(calls) FILTER (WHERE kind IN " KIND(                                                 \
+		"'launch'") ") AS launches,"                                                       \
+			    " sum(calls) FILTER (WHERE kind IN " KIND(                             \
+				    "'copy', 'set'") ") AS transfers,"                             \
+						     " sum(bytes) FILTER (WHERE kind IN " KIND(    \
+							     "'copy', 'set'") ") AS bytes"         \
+									      " FROM each WHERE "  \
+									      "stream <> 0 GROUP " \
+									      "BY stream)"         \
 									      " SELECT st.id, "    \
 									      "p.pid, p.comm, "    \
 									      "nullif(st.device, " \

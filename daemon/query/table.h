@@ -20,8 +20,8 @@ struct query_column {
 };
 
 /* Parameters of the SQL: :boot (id of the boot row), :now, :since and :until (in nanoseconds,
- * never NULL), :pid, :stream and :device (NULL: all), :min_age, and :limit, which it must obey.
- * A STACK column is a stack id; 0 and NULL are none. */
+ * never NULL), :first (second from which rollups count), :pid, :stream and :device (NULL: all),
+ * :min_age, and :limit, which it must obey. A STACK column is a stack id; 0 and NULL are none. */
 struct query {
 	const char *name, *text;
 	uint32_t options;   /* enum query_option */

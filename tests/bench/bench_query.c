@@ -1,0 +1,305 @@
+/* Bench_query: the time of every query, of two statements of SQL and of an export over a database
+ * of ten million ops: 4 processes with 4 streams each, 20,000 ops a second, in the last 500
+ * seconds. A first argument is another number of seconds. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/query/query.h"
+#include "daemon/query/table.h"
+#include "daemon/store/store.h"
+#include "proto/frame.h"
+
+#define SECOND_NS 1000000000ull
+#define PROCESSES 4
+#define STREAMS	  4 /* of each process */
+#define STACKS	  16
+#define ROUNDS	  5
+
+enum { FN_LAUNCH = 1, FN_ALLOC, FN_FREE, FN_HTOD, FN_DTOH, FN_SYNC, FN_COUNT };
+
+static const struct function functions[FN_COUNT] = {
+	[FN_LAUNCH] = { "cuLaunchKernel", OP_LAUNCH, EFFECT_SUBMIT, 0 },
+	[FN_ALLOC] = { "cuMemAlloc_v2", OP_ALLOC, EFFECT_ALLOC, MEMORY_DEVICE },
+	[FN_FREE] = { "cuMemFree_v2", OP_FREE, EFFECT_FREE, MEMORY_DEVICE },
+	[FN_HTOD] = { "cuMemcpyHtoD_v2", OP_COPY, EFFECT_SUBMIT_WAIT, COPY_HTOD },
+	[FN_DTOH] = { "cuMemcpyDtoHAsync_v2", OP_COPY, EFFECT_SUBMIT, COPY_DTOH },
+	[FN_SYNC] = { "cuStreamSynchronize", OP_SYNC, EFFECT_SYNC_STREAM, 0 },
+};
+
+/* What each stream does in a second, and with how many stacks. */
+static const struct {
+	uint8_t kind;
+	uint16_t fn;
+	uint32_t calls, stacks;
+	uint64_t took_ns; /* 0: no return is watched */
+} mix[] = {
+	{ OP_LAUNCH, FN_LAUNCH, 900, 8, 0 }, { OP_COPY, FN_HTOD, 100, 1, 20000 },
+	{ OP_COPY, FN_DTOH, 100, 1, 0 },     { OP_ALLOC, FN_ALLOC, 50, 10, 2000 },
+	{ OP_FREE, FN_FREE, 50, 1, 1500 },   { OP_SYNC, FN_SYNC, 25, 2, 100000 },
+	{ OP_STATE, 0, 25, 1, 30000000 },
+};
+
+#define MIX_COUNT (sizeof(mix) / sizeof(mix[0]))
+
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+static void add_ops(struct store *store, uint32_t process, uint32_t stream, uint64_t second,
+		    size_t i)
+{
+	for (uint32_t n = 0; n < mix[i].calls; n++) {
+		struct op op = {
+			.start_ns =
+				second * SECOND_NS + n * (SECOND_NS / mix[i].calls) + n * 37 % 1000,
+			.process = process,
+			.stream = stream,
+			.tid = 1000 + stream,
+			.fn = mix[i].fn,
+			.kind = mix[i].kind,
+			.detail =
+				i == MIX_COUNT - 1 ? OP_STATE_PENDING : functions[mix[i].fn].detail,
+			.bytes = mix[i].kind == OP_LAUNCH ? 0 : 4096,
+			.stack_id = n % 100 < mix[i].stacks ? process * STACKS + n % STACKS + 1 : 0,
+		};
+
+		op.end_ns = mix[i].took_ns ? op.start_ns + mix[i].took_ns + n * 13 % 500 : 0;
+		store_add_op(store, &op);
+	}
+}
+
+static void add_rollups(struct store *store, uint32_t process, uint32_t stream, uint64_t second,
+			size_t i)
+{
+	const bool timed = mix[i].took_ns;
+
+	for (uint32_t n = 0; mix[i].kind != OP_STATE && n <= mix[i].stacks; n++) {
+		struct core_rollup rollup = {
+			.second = second,
+			.stack_id = n ? process * STACKS + n : 0,
+			.process = process,
+			.stream = stream,
+			.fn = mix[i].fn,
+			.kind = mix[i].kind,
+			.detail = functions[mix[i].fn].detail,
+			.calls = n ? 1 : mix[i].calls - mix[i].stacks,
+			.total_ns = mix[i].took_ns * 10,
+			.min_ns = mix[i].took_ns,
+			.max_ns = mix[i].took_ns * 2,
+			.bytes = 4096,
+		};
+
+		rollup.timed = timed ? rollup.calls : 0;
+		store_add_rollup(store, &rollup);
+		if (mix[i].kind != OP_ALLOC)
+			continue;
+		rollup.freed = true;
+		store_add_rollup(store, &rollup);
+	}
+}
+
+static void add_second(struct store *store, uint64_t second)
+{
+	for (uint32_t stream = 1; stream <= PROCESSES * STREAMS; stream++)
+		for (size_t i = 0; i < MIX_COUNT; i++) {
+			uint32_t process = 1 + (stream - 1) / STREAMS;
+
+			add_ops(store, process, stream, second, i);
+			add_rollups(store, process, stream, second, i);
+		}
+	store_commit(store, (second + 1) * SECOND_NS);
+}
+
+static void add_stacks(struct store *store, uint32_t process)
+{
+	static const struct store_frame frame[] = {
+		{ 1, 1, "/lib/libcuda.so.1", "cuLaunchKernel" },
+		{ 2, 2, "/opt/app", "step" },
+		{ 3, 3, "/opt/app", "train" },
+		{ 4, 4, "/opt/app", "main" },
+	};
+
+	for (uint32_t i = 1; i <= STACKS; i++)
+		store_add_stack(store, process * STACKS + i, process, frame, 4);
+}
+
+static void add_process(struct store *store, uint32_t id, uint64_t first_ns)
+{
+	const struct core_process process = {
+		.id = id, .pid = 5000000 + id, .first_ns = first_ns, .comm = "bench"
+	};
+	const struct core_memory memory = { id, 0, MEMORY_DEVICE, 1 << 20, 256, 2 << 20 };
+
+	store_add_process(store, &process);
+	store_add_memory(store, &memory);
+	add_stacks(store, id);
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		const struct core_stream stream = { .id = 1 + (id - 1) * STREAMS + i,
+						    .process = id };
+
+		store_add_stream(store, &stream);
+	}
+	for (uint32_t i = 0; i < 1000; i++) {
+		const struct core_allocation allocation = { .id = id * 1000 + i,
+							    .bytes = 4096,
+							    .start_ns = first_ns + i,
+							    .stack_id = id * STACKS + i % 10 + 1,
+							    .process = id,
+							    .fn = FN_ALLOC,
+							    .kind = MEMORY_DEVICE };
+
+		store_add_allocation(store, &allocation, true);
+	}
+}
+
+static void wait_for_writer(struct store *store)
+{
+	struct store_stats stats;
+
+	for (store_stats(store, &stats); stats.queued_batches > 1; store_stats(store, &stats))
+		usleep(200);
+}
+
+static int fill(const char *path, uint64_t seconds)
+{
+	const struct store_config config = { .path = path,
+					     .boot_id = "bench",
+					     .functions = { functions, FN_COUNT } };
+	uint64_t first = clock_ns() / SECOND_NS - seconds;
+	struct store *store;
+	struct store_stats stats;
+	int r = store_open(&config, &store);
+
+	if (r < 0)
+		return r;
+	for (uint32_t id = 1; id <= PROCESSES; id++)
+		add_process(store, id, first * SECOND_NS);
+	for (uint64_t second = first; second < first + seconds; second++) {
+		add_second(store, second);
+		wait_for_writer(store);
+	}
+	store_commit(store, (first + seconds) * SECOND_NS);
+	wait_for_writer(store);
+	store_stats(store, &stats);
+	store_free(store);
+	printf("%llu ops, %llu dropped, %.1f MiB\n\n", (unsigned long long)stats.ops_written,
+	       (unsigned long long)stats.ops_dropped, stats.database_bytes / 1048576.0);
+	return 0;
+}
+
+/* Replies are packed, as for a client, and dropped. */
+static int on_send(void *data, const Tracesmith__V1__Reply *reply)
+{
+	uint64_t *rows = data;
+	uint8_t *bytes;
+	size_t size;
+	int r = ts_frame_pack(&reply->base, TS_FRAME_REPLY_MAX, &bytes, &size);
+
+	if (r < 0)
+		return r;
+	free(bytes);
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE)
+		*rows = reply->done->rows;
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
+		fprintf(stderr, "%s\n", reply->error->message);
+	return 0;
+}
+
+static bool never(void *data)
+{
+	return false;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void measure(const char *path, const char *name, const Tracesmith__V1__Request *request)
+{
+	uint64_t rows = 0, begin_ns;
+	struct query_job job = { .request = request,
+				 .database = path,
+				 .boot_id = "bench",
+				 .send = on_send,
+				 .cancelled = never,
+				 .data = &rows };
+	double ms[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		begin_ns = clock_ns();
+		query_run(&job);
+		ms[i] = (clock_ns() - begin_ns) / 1e6;
+	}
+	qsort(ms, ROUNDS, sizeof(ms[0]), compare);
+	printf("%-28s %8.1f ms %8.1f ms %9llu rows\n", name, ms[ROUNDS / 2], ms[ROUNDS - 1],
+	       (unsigned long long)rows);
+}
+
+static void measure_queries(const char *path)
+{
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
+
+	request.id = 1;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
+	request.query = &query;
+	for (const struct query *row = query_table; row->name; row++) {
+		query.name = (char *)row->name;
+		measure(path, row->name, &request);
+	}
+}
+
+static void measure_rest(const char *path)
+{
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
+	Tracesmith__V1__ExportRequest export = TRACESMITH__V1__EXPORT_REQUEST__INIT;
+
+	request.id = 1;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
+	request.sql = &sql;
+	sql.text = "SELECT count(*) FROM op";
+	measure(path, "sql: count of all ops", &request);
+	sql.text = "SELECT fn, count(*), sum(bytes) FROM op WHERE kind = 'copy' GROUP BY fn";
+	measure(path, "sql: copies by function", &request);
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_EXPORT;
+	request.export = &export;
+	measure(path, "export", &request);
+}
+
+int main(int argc, char **argv)
+{
+	char directory[] = "/tmp/ts-bench-XXXXXX", path[64], file[80];
+	int r;
+
+	if (!mkdtemp(directory))
+		return 1;
+	snprintf(path, sizeof(path), "%s/db", directory);
+	r = fill(path, argc > 1 ? strtoull(argv[1], NULL, 10) : 500);
+	if (r == 0) {
+		printf("%-28s %11s %11s\n", "query", "median", "worst");
+		measure_queries(path);
+		measure_rest(path);
+	}
+	for (const char *const *suffix = (const char *const[]){ "", "-wal", "-shm", NULL }; *suffix;
+	     suffix++) {
+		snprintf(file, sizeof(file), "%s%s", path, *suffix);
+		unlink(file);
+	}
+	rmdir(directory);
+	if (r < 0)
+		fprintf(stderr, "%s\n", strerror(-r));
+	return r < 0;
+}
