@@ -25,7 +25,8 @@ class Leaks(tracesmith.Case):
         process = workload("leak")
         want = read_until(process, "leak")
         pid = process.pid
-        rows = wait_for("the leak", lambda: self.leaks(pid, "--min-age", "100ms"))
+        wait_for("all calls", lambda: self.daemon.apis(pid).get("cuStreamDestroy_v2", {}).get("calls") == 2)
+        rows = self.leaks(pid, "--min-age", "0s")
         self.assertEqual(len(rows), 1, rows)
         row = rows[0]
         self.assertEqual((row["bytes"], row["count"]), (want["bytes"], want["count"]))

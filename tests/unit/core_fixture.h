@@ -18,6 +18,7 @@ enum fn {
 	FN_LAUNCH,
 	FN_COPY,      /* asynchronous */
 	FN_COPY_WAIT, /* synchronous */
+	FN_SET,	      /* of 4-byte elements */
 	FN_ALLOC,
 	FN_ALLOC_MANAGED,
 	FN_ALLOC_HOST,
@@ -51,6 +52,7 @@ static const struct function fixture_functions[FN_COUNT] = {
 	[FN_LAUNCH] = { "launch", OP_LAUNCH, EFFECT_SUBMIT, 0 },
 	[FN_COPY] = { "copy", OP_COPY, EFFECT_SUBMIT, COPY_HTOD },
 	[FN_COPY_WAIT] = { "copy_wait", OP_COPY, EFFECT_SUBMIT_WAIT, COPY_HTOD },
+	[FN_SET] = { "set", OP_SET, EFFECT_SUBMIT, 4 },
 	[FN_ALLOC] = { "alloc", OP_ALLOC, EFFECT_ALLOC, MEMORY_DEVICE },
 	[FN_ALLOC_MANAGED] = { "alloc_managed", OP_ALLOC, EFFECT_ALLOC, MEMORY_MANAGED },
 	[FN_ALLOC_HOST] = { "alloc_host", OP_ALLOC, EFFECT_ALLOC, MEMORY_HOST },

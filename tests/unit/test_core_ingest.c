@@ -50,6 +50,45 @@ static uint64_t bytes_of(uint64_t width, uint64_t height, uint64_t depth)
 	return last_op(FN_COPY_WAIT)->bytes;
 }
 
+static void ingest_counts_a_set_in_bytes(void **state)
+{
+	struct ts_event event = call_event(FN_SET, 10, 20);
+
+	announce();
+	event.api.bytes = 100;
+	event.api.height = 3;
+	give(&event);
+	on_stream(FN_CTX_SYNC, 30, 40, 0);
+	assert_int_equal(last_op(FN_SET)->bytes, 1200);
+}
+
+static void ingest_gives_a_call_that_never_returned_no_effect(void **state)
+{
+	struct ts_event event = call_event(FN_FREE, 30, 0);
+
+	announce();
+	on_memory(FN_ALLOC, 10, 20, 0x1000, 100);
+	event.api.address = 0x1000;
+	event.flags = TS_EVENT_UNFINISHED;
+	assert_int_equal(give(&event), INGEST_OK);
+	assert_int_equal(stats().allocations, 1);
+	event.flags = TS_EVENT_RETURNED;
+	event.end_ns = 31;
+	give(&event);
+	assert_int_equal(stats().allocations, 0);
+}
+
+static void ingest_knows_the_device_of_a_host_with_one(void **state)
+{
+	struct core_config config = fixture_config();
+
+	config.one_device = true;
+	fixture_restart(&config);
+	announce();
+	on_memory(FN_ALLOC, 10, 20, 0x1000, 100);
+	assert_int_equal(last_op(FN_ALLOC)->device, 0);
+}
+
 static void ingest_multiplies_the_bytes_of_areas(void **state)
 {
 	announce();
@@ -301,6 +340,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORY(ingest_makes_an_op_of_a_launch),
+		STORY(ingest_counts_a_set_in_bytes),
+		STORY(ingest_gives_a_call_that_never_returned_no_effect),
+		STORY(ingest_knows_the_device_of_a_host_with_one),
 		STORY(ingest_multiplies_the_bytes_of_areas),
 		STORY(ingest_turns_away_what_makes_no_sense),
 		STORY(ingest_turns_away_times_far_ahead),
