@@ -9,7 +9,7 @@
 #define TS_PATH_DATABASE       TS_PATH_STATE "/tracesmith.db"
 #define TS_PATH_SETTINGS       "/etc/tracesmith/tracesmithd.conf"
 
-#define TS_GROUP	       "tracesmith" /* its members may use the control socket, as root may */
+#define TS_GROUP	       "tracesmith"	   /* its members may use the socket, as root may */
 #define TS_ENV_SOCKET	       "TRACESMITH_SOCKET" /* the client's control socket */
 
 #endif

@@ -221,9 +221,9 @@ static struct client *oldest_idle(struct api *api, uid_t uid)
 	struct client *client;
 
 	TAILQ_FOREACH(client, &api->clients, link)
-	if (client->uid == uid && client->job_count == 0 && client->queued_bytes == 0 &&
-	    !client->ending)
-		return client;
+		if (client->uid == uid && client->job_count == 0 && client->queued_bytes == 0 &&
+		    !client->ending)
+			return client;
 	return NULL;
 }
 
@@ -233,7 +233,7 @@ static uint32_t count_of(struct api *api, uid_t uid)
 	uint32_t count = 0;
 
 	TAILQ_FOREACH(client, &api->clients, link)
-	count += client->uid == uid;
+		count += client->uid == uid;
 	return count;
 }
 

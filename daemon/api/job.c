@@ -82,8 +82,8 @@ struct job *job_find(struct client *client, uint64_t id)
 	struct job *job;
 
 	TAILQ_FOREACH(job, &client->jobs, client_link)
-	if (job->request->id == id)
-		return job;
+		if (job->request->id == id)
+			return job;
 	return NULL;
 }
 
@@ -192,7 +192,7 @@ void jobs_flush(struct api *api)
 	struct job *job;
 
 	TAILQ_FOREACH(job, &api->running, link)
-	flush(job);
+		flush(job);
 }
 
 static void end(struct job *job)
@@ -231,7 +231,7 @@ static uint32_t running_of(const struct api *api, uid_t uid)
 	uint32_t count = 0;
 
 	TAILQ_FOREACH(job, &api->running, link)
-	count += job->uid == uid;
+		count += job->uid == uid;
 	return count;
 }
 
