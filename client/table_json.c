@@ -1,4 +1,4 @@
-/* Table as JSON: {"query":…,"rows":[{…}],"loss":{…}}, an interface (docs/json.md).
+/* Table as JSON: {"query":…,"rows":[{…}],"loss":{…}}, an interface (docs/queries.md).
  * Integers are in base units, times are CLOCK_MONOTONIC nanoseconds, a stack is an array of frames,
  * innermost first, and what was lost is counted by its reason. */
 #include <inttypes.h>
