@@ -32,9 +32,10 @@ struct thread {
 	__u32 watched;
 	__u32 depth;
 	struct ts_event call[PROBE_DEPTH_MAX];
-	__u64 window_at;	    /* address of `window` in the process */
-	__u64 window[WINDOW_WORDS]; /* a piece of its stack */
-	__u64 sent[SENT_SLOTS];	    /* ids of stacks that need no look-up */
+	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
+	__u64 window_at;		/* address of `window` in the process */
+	__u64 window[WINDOW_WORDS];	/* a piece of its stack */
+	__u64 sent[SENT_SLOTS];		/* ids of stacks that need no look-up */
 	__u64 frame[TS_STACK_FRAMES_MAX];
 };
 
@@ -443,6 +444,21 @@ static __always_inline void call_begin(struct pt_regs *ctx, struct thread *threa
 	call_read_args(ctx, desc, ev);
 }
 
+/* A call that is still under way has its frame above ours. One that has not will never return here:
+ * its return probe was taken off meanwhile, or somebody jumped out of it. */
+static __always_inline __u32 thread_depth(struct thread *thread, __u64 sp)
+{
+	__u32 depth = thread->depth;
+
+	for (int i = 0; i < PROBE_DEPTH_MAX; i++) {
+		if (depth - 1 >= PROBE_DEPTH_MAX || thread->call_sp[depth - 1] > sp)
+			break;
+		depth--;
+		COUNT(lost_calls);
+	}
+	return depth;
+}
+
 SEC("uprobe")
 int enter(struct pt_regs *ctx)
 {
@@ -467,11 +483,12 @@ int enter(struct pt_regs *ctx)
 		}
 	}
 	if (desc->flags & PROBE_RETURN) {
-		depth = thread->depth;
+		depth = thread_depth(thread, PT_REGS_SP(ctx));
 		if (depth >= PROBE_DEPTH_MAX) {
 			COUNT(lost_calls);
 			return 0;
 		}
+		thread->call_sp[depth] = PT_REGS_SP(ctx);
 		ev = &thread->call[depth];
 		call_begin(ctx, thread, desc, cookie, now, stack_id, stack_lost, ev);
 		thread->depth = depth + 1;

@@ -21,7 +21,7 @@
 #include "daemon/source/procfs.h"
 
 #define TICK_MS	  125
-#define MAPS_RING (64 << 10)
+#define MAPS_RING (128 << 10)
 
 static uint64_t clock_ns(clockid_t clock)
 {

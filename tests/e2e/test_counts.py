@@ -71,6 +71,19 @@ class Counts(tracesmith.Case):
             self.check(process, [tracesmith.json.loads(line) for line in out.splitlines() if line.startswith("{")])
 
 
+class LetGo(tracesmith.Case):
+    standing = ()
+
+    def test_copy_that_nobody_maps_any_more_loses_its_probes(self):
+        """Both a copy found when the daemon started and one that appeared later."""
+        path = tracesmith.os.path.realpath(tracesmith.library("lib2"))
+        for _ in range(2):
+            process = workload("leak", copy="lib2")
+            wait_for("probes on the copy", lambda: path in self.daemon.ctl("status").out)
+            process.communicate("\n")
+            wait_for("them to be gone", lambda: path not in self.daemon.ctl("status").out)
+
+
 class StartedBefore(tracesmith.Case):
     standing = ()
 
