@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* common.bpf.h: the maps, the settings, the counters, and the way into the ring.
+ *
+ * What a thread is doing lives in its task storage: the calls that it has begun, the stack being
+ * taken, whether its process is watched. So programs that preempt each other on a CPU share
+ * nothing, a thread that ends takes its state along, and no table can fill up with lost calls.
+ */
+#ifndef TS_COMMON_BPF_H
+#define TS_COMMON_BPF_H
+
+#include "bpf/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/probe.h"
+
+#define SENT_SLOTS   16
+#define WINDOW_WORDS 128
+
+struct thread {
+	__u64 seed; /* of stack ids; that of the process */
+	__u64 sampled_ns[2];
+	__u32 generation; /* of the filter that decided `watched`, 0: undecided */
+	__u32 watched;
+	__u32 depth;
+	struct ts_event call[PROBE_DEPTH_MAX];
+	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
+	__u64 window_at;		/* address of `window` in the process */
+	__u64 window[WINDOW_WORDS];	/* a piece of its stack */
+	__u64 sent[SENT_SLOTS];		/* ids of stacks that need no look-up */
+	__u64 frame[TS_STACK_FRAMES_MAX];
+};
+
+struct process {
+	__u64 seed;
+	__u32 generation;
+	__u32 watched;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROBE_FUNCTIONS_MAX);
+	__type(key, __u32);
+	__type(value, struct probe_desc);
+} descs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct process);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, __u8);
+} stacks_sent SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct probe_counters);
+} counters SEC(".maps");
+
+struct probe_settings settings = {};
+const volatile __u64 ring_bytes = 1 << 24;
+
+static __u64 window_ns, window_events; /* of the rate limit */
+
+#define COUNT(name)                                                                                \
+	do {                                                                                       \
+		__u32 count_zero = 0;                                                              \
+		struct probe_counters *count_c = bpf_map_lookup_elem(&counters, &count_zero);      \
+		if (count_c)                                                                       \
+			count_c->name++;                                                           \
+	} while (0)
+
+/* Whether a record has room, and how to submit it. The reader sleeps while nothing comes (then the
+ * next record wakes it), else it looks by itself every few milliseconds and is woken only when
+ * much is waiting. The window above wake_bytes is there to be hit, not to wake for each record. */
+static __always_inline bool ring_has_room(bool keep, __u64 *wake)
+{
+	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+
+	*wake = BPF_RB_NO_WAKEUP;
+	if (settings.reader_idle) {
+		settings.reader_idle = 0;
+		*wake = BPF_RB_FORCE_WAKEUP;
+	} else if (waiting >= settings.wake_bytes && waiting < settings.wake_bytes + 4096) {
+		*wake = BPF_RB_FORCE_WAKEUP;
+	}
+	return keep || waiting + settings.reserve_bytes < ring_bytes;
+}
+
+static __always_inline bool rate_allows(__u64 now)
+{
+	if (!settings.events_per_s)
+		return true;
+	if (now - window_ns >= 1000000000) {
+		window_ns = now;
+		window_events = 0;
+	}
+	return __sync_fetch_and_add(&window_events, 1) < settings.events_per_s;
+}
+
+/* Room for an event, or NULL and the loss counted. */
+static __always_inline struct ts_event *event_reserve(__u16 flags, __u64 now, __u64 *wake)
+{
+	bool keep = flags & PROBE_KEEP;
+	struct ts_event *ev;
+
+	if (!keep && !rate_allows(now)) {
+		COUNT(limited);
+		return NULL;
+	}
+	ev = ring_has_room(keep, wake) ? bpf_ringbuf_reserve(&events, sizeof(*ev), 0) : NULL;
+	if (!ev)
+		COUNT(dropped);
+	return ev;
+}
+
+#endif

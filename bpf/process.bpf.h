@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* process.bpf.h: which processes are watched, and their announcement. */
+#ifndef TS_PROCESS_BPF_H
+#define TS_PROCESS_BPF_H
+
+#include "bpf/common.bpf.h"
+
+static __always_inline bool cgroup_wanted(void)
+{
+	for (int level = 0; level < PROBE_CGROUP_LEVELS; level++) {
+		__u64 id = bpf_get_current_ancestor_cgroup_id(level);
+
+		if (!id)
+			return false;
+		for (__u32 i = 0; i < PROBE_FILTER_MAX && i < settings.cgroup_count; i++)
+			if (settings.cgroup[i] == id)
+				return true;
+	}
+	return false;
+}
+
+static __always_inline bool process_wanted(__u32 tgid, __u32 uid)
+{
+	bool found = !settings.pid_count;
+
+	for (__u32 i = 0; i < PROBE_FILTER_MAX && i < settings.pid_count; i++)
+		found |= settings.pid[i] == tgid;
+	if (!found)
+		return false;
+	found = !settings.uid_count;
+	for (__u32 i = 0; i < PROBE_FILTER_MAX && i < settings.uid_count; i++)
+		found |= settings.uid[i] == uid;
+	return found && (!settings.cgroup_count || cgroup_wanted());
+}
+
+static __always_inline __u32 process_own_pid(struct task_struct *leader)
+{
+	struct pid *pid = BPF_CORE_READ(leader, thread_pid);
+	__u32 level = BPF_CORE_READ(pid, level);
+	__u32 nr = 0;
+
+	/* Our struct upid is not the kernel's size, so no plain index. */
+	bpf_core_read(&nr, sizeof(nr),
+		      (char *)pid + bpf_core_field_offset(struct pid, numbers) +
+			      level * bpf_core_type_size(struct upid) +
+			      bpf_core_field_offset(struct upid, nr));
+	return nr;
+}
+
+static __always_inline int process_send(__u16 kind, struct task_struct *task, __s32 exit_code)
+{
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
+	struct ts_event *ev;
+	__u64 wake;
+
+	ring_has_room(true, &wake);
+	ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
+	if (!ev) {
+		COUNT(processes_lost);
+		return -1;
+	}
+	__builtin_memset(ev, 0, sizeof(*ev));
+	ev->kind = kind;
+	ev->cpu = bpf_get_smp_processor_id();
+	ev->tgid = BPF_CORE_READ(task, tgid);
+	ev->tid = BPF_CORE_READ(task, pid);
+	ev->start_ns = bpf_ktime_get_ns();
+	ev->process.started_ns = BPF_CORE_READ(leader, start_boottime);
+	ev->process.cgroup = bpf_get_current_cgroup_id();
+	ev->process.ppid = BPF_CORE_READ(leader, real_parent, tgid);
+	ev->process.uid = (__u32)bpf_get_current_uid_gid();
+	ev->process.ns_pid = process_own_pid(leader);
+	ev->process.exit_code = exit_code;
+	bpf_probe_read_kernel_str(ev->process.comm, sizeof(ev->process.comm), &leader->comm);
+	bpf_ringbuf_submit(ev, wake);
+	return 0;
+}
+
+/* Equal stacks of one run of one program have one id, also across restarts of the daemon. */
+static __always_inline __u64 process_seed(struct task_struct *task)
+{
+	__u64 seed = BPF_CORE_READ(task, group_leader, start_boottime);
+
+	seed += BPF_CORE_READ(task, self_exec_id) << 48;
+	seed ^= (__u64)BPF_CORE_READ(task, tgid) << 32;
+	seed *= 0x9e3779b97f4a7c15;
+	return seed ^ seed >> 29;
+}
+
+/* Decides once per thread and filter generation whether the process is watched, and announces the
+ * process before its first event. Two threads may both announce it: that does no harm, while an
+ * event before its process would. */
+static __noinline int thread_decide(struct thread *thread)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct process known = {};
+	struct process *process;
+
+	if (!thread)
+		return 0;
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (process)
+		known = *process;
+	if (known.generation != settings.generation) {
+		bool announced = known.watched;
+
+		known.generation = settings.generation;
+		known.seed = process_seed(task);
+		known.watched = process_wanted(tgid, (__u32)bpf_get_current_uid_gid());
+		if (known.watched && !announced && process_send(TS_EVENT_PROCESS, task, 0))
+			return 0;
+		if (bpf_map_update_elem(&processes, &tgid, &known, BPF_ANY))
+			COUNT(processes_lost);
+	}
+	thread->seed = known.seed;
+	thread->watched = known.watched;
+	thread->generation = known.generation;
+	return 0;
+}
+
+static __always_inline struct thread *thread_get(void)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
+						     BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!thread) {
+		COUNT(lost_calls);
+		return NULL;
+	}
+	if (thread->generation != settings.generation) {
+		thread_decide(thread);
+		if (thread->generation != settings.generation) {
+			COUNT(dropped);
+			return NULL;
+		}
+	}
+	return thread->watched ? thread : NULL;
+}
+
+#endif

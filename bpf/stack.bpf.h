@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* stack.bpf.h: the stack of a thread at a function's entry, and its id. */
+#ifndef TS_STACK_BPF_H
+#define TS_STACK_BPF_H
+
+#include "bpf/common.bpf.h"
+
+#define CODE_MIN   0x10000	/* below lies nothing */
+#define CODE_MAX   (1ull << 47) /* above lies the kernel */
+#define STACK_SPAN (8 << 20)	/* of the main thread, at most */
+
+static __always_inline __u64 stack_hash(__u64 seed, const __u64 *frame, __u32 count)
+{
+	__u64 hash = seed;
+
+	for (__u32 i = 0; i < TS_STACK_FRAMES_MAX && i < count; i++) {
+		hash = (hash ^ frame[i]) * 0xff51afd7ed558ccd;
+		hash ^= hash >> 32;
+	}
+	return hash ? hash : 1;
+}
+
+static __noinline int stack_send(struct thread *thread, __u64 id, __u32 count)
+{
+	__u64 wake, size;
+	__u8 one = 1;
+	struct ts_stack head = {
+		.kind = TS_EVENT_STACK,
+		.frame_count = count,
+		.time_ns = bpf_ktime_get_ns(),
+		.id = id,
+	};
+	struct {
+		__u64 head[sizeof(struct ts_stack) / sizeof(__u64)];
+		__u64 frame[TS_STACK_FRAMES_MAX];
+	} * record;
+
+	if (!thread || count > TS_STACK_FRAMES_MAX)
+		return -1;
+	ring_has_room(true, &wake);
+	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+	if (!record)
+		return -1;
+	head.tgid = bpf_get_current_pid_tgid() >> 32;
+	head.tid = (__u32)bpf_get_current_pid_tgid();
+	__builtin_memcpy(record->head, &head, sizeof(head));
+	size = count * sizeof(__u64);
+	bpf_probe_read_kernel(record->frame, size & 1023, thread->frame);
+	bpf_ringbuf_submit(record, wake);
+	bpf_map_update_elem(&stacks_sent, &id, &one, BPF_ANY);
+	return 0;
+}
+
+struct link {
+	__u64 next; /* frame pointer of the caller */
+	__u64 address;
+};
+
+/* Reads of user memory are what a walk costs, so the stack is read a window at a time: a frame is
+ * mostly in the window of the one before. Where a whole window cannot be read, the link alone is.
+ */
+static __always_inline bool stack_read(struct thread *thread, __u64 at, struct link *link)
+{
+	__u64 index = (at - thread->window_at) / sizeof(__u64);
+
+	if (index > WINDOW_WORDS - 2) {
+		if (bpf_probe_read_user(thread->window, sizeof(thread->window), (void *)at)) {
+			thread->window_at = ~0ull;
+			return !bpf_probe_read_user(link, sizeof(*link), (void *)at);
+		}
+		thread->window_at = at;
+		index = 0;
+	}
+	link->next = thread->window[index & (WINDOW_WORDS - 1)];
+	link->address = thread->window[(index + 1) & (WINDOW_WORDS - 1)];
+	return true;
+}
+
+/* Code built without frame pointers leaves anything in %rbp, and the walk ends in data: what cannot
+ * be code ends it, so that data does not make every stack a new one. Above the main thread's frames
+ * there is only stack; other threads' stacks may lie right below a library. */
+static __always_inline bool stack_is_code(__u64 address, __u64 at, bool main_thread)
+{
+	if (address < CODE_MIN || address >= CODE_MAX)
+		return false;
+	return !main_thread || address < at || address - at > STACK_SPAN;
+}
+
+/* Walks the frame pointers by itself: bpf_get_stack() costs more, and before 6.11 it misses the
+ * caller, since at a function's first instruction %rbp is still the caller's. The return address
+ * is on top of the stack there. */
+static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thread)
+{
+	__u32 count = 2, depth = settings.stack_depth;
+	__u64 at = PT_REGS_SP(ctx), next = PT_REGS_FP(ctx), id;
+	__u64 ids = bpf_get_current_pid_tgid();
+	bool main_thread = (__u32)ids == ids >> 32;
+	struct link link = {};
+
+	thread->window_at = ~0ull;
+	if (at & 7 || !stack_read(thread, at, &link))
+		return 0;
+	thread->frame[0] = PT_REGS_IP(ctx);
+	thread->frame[1] = link.next;
+	for (; count < TS_STACK_FRAMES_MAX && count < depth; count++) {
+		/* The stack grows down, so callers lie above; anything else is no frame. */
+		if (next <= at || next & 7)
+			break;
+		at = next;
+		if (!stack_read(thread, at, &link) || !stack_is_code(link.address, at, main_thread))
+			break;
+		thread->frame[count] = link.address;
+		next = link.next;
+	}
+	id = stack_hash(thread->seed, thread->frame, count);
+	if (thread->sent[id % SENT_SLOTS] == id)
+		return id;
+	if (!bpf_map_lookup_elem(&stacks_sent, &id) && stack_send(thread, id, count))
+		return 0;
+	thread->sent[id % SENT_SLOTS] = id;
+	return id;
+}
+
+/* Samples of launches and of waits are taken apart, or the launches would take them all. */
+static __always_inline bool stack_wanted(struct thread *thread, __u16 flags, __u64 now)
+{
+	__u64 *last = &thread->sampled_ns[!!(flags & PROBE_RETURN)];
+
+	if (flags & PROBE_STACK)
+		return true;
+	if (!(flags & PROBE_SAMPLE) || now - *last < settings.sample_ns)
+		return false;
+	*last = now;
+	return true;
+}
+
+#endif
