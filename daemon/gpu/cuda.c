@@ -35,6 +35,9 @@
 	ARG(0, handle), ARG32(1, grid[0]), ARG32(2, grid[1]), ARG32(3, grid[2]),                   \
 		ARG32(4, block[0]), ARG32(5, block[1]), ARG32(6, block[2]),                        \
 		ARG32(7, shared_bytes), ARG(8, stream)
+/* CUDA_MEMCPY2D. */
+#define COPY_2D                                                                                    \
+	FIELD(0, 88, address), FIELD(0, 32, source), FIELD(0, 112, bytes), FIELD(0, 120, height)
 /* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER agree in these. */
 #define COPY_3D                                                                                    \
 	FIELD(0, 136, address), FIELD(0, 48, source), FIELD(0, 176, bytes), FIELD(0, 184, height), \
@@ -119,15 +122,11 @@ static const struct gpu_function cuda_function[] = {
 	ROW(59, "cuMemcpyPeerAsync", COPY, SUBMIT, COPY_PTOP, 0,
 	    IN(ARG(0, address), ARG(2, source), ARG(4, bytes), ARG(5, stream)), PTSZ),
 	ROW(60, "cuMemcpy2D_v2", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN,
-	    IN(FIELD(0, 88, address), FIELD(0, 32, source), FIELD(0, 112, bytes), FIELD(0, 120, height)),
-	    PTDS),
+	    IN(COPY_2D), PTDS),
 	ROW(61, "cuMemcpy2DUnaligned_v2", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN,
-	    IN(FIELD(0, 88, address), FIELD(0, 32, source), FIELD(0, 112, bytes), FIELD(0, 120, height)),
-	    PTDS),
+	    IN(COPY_2D), PTDS),
 	ROW(62, "cuMemcpy2DAsync_v2", COPY, SUBMIT, COPY_UNKNOWN, 0,
-	    IN(FIELD(0, 88, address), FIELD(0, 32, source), FIELD(0, 112, bytes),
-	       FIELD(0, 120, height), ARG(1, stream)),
-	    PTSZ),
+	    IN(COPY_2D, ARG(1, stream)), PTSZ),
 	ROW(63, "cuMemcpy3D_v2", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN, IN(COPY_3D), PTDS),
 	ROW(64, "cuMemcpy3DAsync_v2", COPY, SUBMIT, COPY_UNKNOWN, 0, IN(COPY_3D, ARG(1, stream)),
 	    PTSZ),
