@@ -187,8 +187,8 @@ static const char *const statements[] = {
 	"SELECT count(*) FROM op WHERE kind='launch' AND gpu_end_ns - gpu_start_ns > 1000000",
 	"SELECT fn, count(*) FROM op GROUP BY fn",
 	"SELECT handle, count(*) FROM op GROUP BY handle",
-	"SELECT count(*) FROM op WHERE stream=1 AND start_ns BETWEEN 123460000000000 AND"
-	" 123461000000000",
+	("SELECT count(*) FROM op WHERE stream=1 AND start_ns BETWEEN 123460000000000 AND"
+	 " 123461000000000"),
 	"SELECT count(*) FROM op WHERE process=77",
 };
 
