@@ -11,57 +11,19 @@
 #include <time.h>
 
 #include "client/command.h"
+#include "core/base/units.h"
 #include "proto/paths.h"
 
 #define NS_PER_S 1000000000ull
 
 static int number_parse(const char *text, uint64_t max, uint64_t *ret)
 {
-	unsigned long long value;
-	char *end;
+	uint64_t value;
 
-	if (text[0] < '0' || text[0] > '9')
-		return -EINVAL;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno || *end || value > max)
+	if (units_parse_count(text, &value) < 0 || value > max)
 		return -EINVAL;
 	*ret = value;
 	return 0;
-}
-
-int duration_parse(const char *text, uint64_t *ret_ns)
-{
-	static const struct {
-		const char *name;
-		uint64_t ns;
-	} units[] = {
-		{ "ns", 1 },
-		{ "us", 1000 },
-		{ "ms", 1000000 },
-		{ "s", NS_PER_S },
-		{ "", NS_PER_S },
-		{ "m", 60 * NS_PER_S },
-		{ "min", 60 * NS_PER_S },
-		{ "h", 3600 * NS_PER_S },
-		{ "d", 86400 * NS_PER_S },
-	};
-	double value;
-	char *end;
-
-	if ((text[0] < '0' || text[0] > '9') && text[0] != '.')
-		return -EINVAL;
-	value = strtod(text, &end);
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (strcmp(end, units[i].name) != 0)
-			continue;
-		value *= units[i].ns;
-		if (!(value < 9.2e18)) /* of INT64_MAX */
-			return -EINVAL;
-		*ret_ns = value + 0.5;
-		return 0;
-	}
-	return -EINVAL;
 }
 
 /* ".25" after the seconds. */
@@ -111,7 +73,7 @@ int moment_parse(const char *text, struct moment *ret)
 		*ret = (struct moment){ .ago = true };
 		return 0;
 	}
-	if (duration_parse(text, &ns) == 0) {
+	if (units_parse_duration(text, &ns) == 0) {
 		*ret = (struct moment){ .ago = true, .ns = ns };
 		return 0;
 	}
@@ -164,12 +126,12 @@ static int read_until(struct options *options, const char *text)
 
 static int read_min_age(struct options *options, const char *text)
 {
-	return duration_parse(text, &options->min_age_ns);
+	return units_parse_duration(text, &options->min_age_ns);
 }
 
 static int read_timeout(struct options *options, const char *text)
 {
-	return duration_parse(text, &options->timeout_ns);
+	return units_parse_duration(text, &options->timeout_ns);
 }
 
 static int read_socket(struct options *options, const char *text)

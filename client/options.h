@@ -64,9 +64,6 @@ struct options {
  * wrong. */
 int options_parse(struct options *options, uint32_t allowed, const char *verb, int argc,
 		  char **argv);
-
-/* "500ms", "10s", "5m", "2h", "1d"; a plain number is seconds. */
-int duration_parse(const char *text, uint64_t *ret_ns);
 /* A duration, "now", or local time: 2024-05-31, 2024-05-31T13:00, 13:00:05, with a fraction. */
 int moment_parse(const char *text, struct moment *ret);
 

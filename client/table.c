@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "client/unit.h"
+#include "core/base/units.h"
 
 static size_t terminal_width(void)
 {
@@ -101,12 +101,12 @@ const char *table_plain(char *buffer, const Tracesmith__V1__Value *value,
 {
 	switch (value->value_case) {
 	case TRACESMITH__V1__VALUE__VALUE_INTEGER:
-		snprintf(buffer, UNIT_TEXT_MAX,
+		snprintf(buffer, UNITS_TEXT_SIZE,
 			 type == TRACESMITH__V1__COLUMNS__TYPE__HANDLE ? "%" PRIu64 : "%" PRId64,
 			 value->integer);
 		return buffer;
 	case TRACESMITH__V1__VALUE__VALUE_REAL:
-		snprintf(buffer, UNIT_TEXT_MAX, "%.17g", value->real);
+		snprintf(buffer, UNITS_TEXT_SIZE, "%.17g", value->real);
 		return buffer;
 	case TRACESMITH__V1__VALUE__VALUE_TEXT:
 		return value->text;

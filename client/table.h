@@ -56,7 +56,7 @@ int table_end(struct table *table, const Tracesmith__V1__Done *done);
 /* text.c: frees what waits. */
 struct table_text *table_text_free(struct table_text *text);
 
-/* The value as text in base units. `buffer` has UNIT_TEXT_MAX bytes; what is returned lives there
+/* The value as text in base units. `buffer` has UNITS_TEXT_SIZE bytes; what is returned lives there
  * or in the value. */
 const char *table_plain(char *buffer, const Tracesmith__V1__Value *value,
 			Tracesmith__V1__Columns__Type type);

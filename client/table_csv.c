@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/table.h"
-#include "client/unit.h"
+#include "core/base/units.h"
 #include "core/base/utf8.h"
 
 /* The inside of a field in quotes. */
@@ -57,7 +57,7 @@ static int begin(struct table *table)
 
 static int write_row(struct table *table, const Tracesmith__V1__Row *row)
 {
-	char buffer[UNIT_TEXT_MAX];
+	char buffer[UNITS_TEXT_SIZE];
 
 	for (size_t i = 0; i < row->n_value; i++) {
 		if (i)

@@ -5,7 +5,7 @@
 
 #include "client/json.h"
 #include "client/table.h"
-#include "client/unit.h"
+#include "core/base/units.h"
 
 static void write_stack(FILE *out, const Tracesmith__V1__Stack *stack)
 {
@@ -21,7 +21,7 @@ static void write_stack(FILE *out, const Tracesmith__V1__Stack *stack)
 static void write_value(FILE *out, const Tracesmith__V1__Value *value,
 			Tracesmith__V1__Columns__Type type)
 {
-	char buffer[UNIT_TEXT_MAX];
+	char buffer[UNITS_TEXT_SIZE];
 
 	switch (value->value_case) {
 	case TRACESMITH__V1__VALUE__VALUE_INTEGER:

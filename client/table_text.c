@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "client/table.h"
-#include "client/unit.h"
 #include "core/base/cleanup.h"
+#include "core/base/units.h"
 #include "core/base/utf8.h"
 
 #define GAP	     2
@@ -88,18 +88,18 @@ static const char *format_integer(const struct table *table, int64_t value,
 {
 	switch (type) {
 	case TRACESMITH__V1__COLUMNS__TYPE__BYTES:
-		return unit_bytes(buffer, value);
+		return units_bytes(buffer, value);
 	case TRACESMITH__V1__COLUMNS__TYPE__BYTES_PER_SECOND:
-		return unit_bytes_per_second(buffer, value);
+		return units_bytes_per_second(buffer, value);
 	case TRACESMITH__V1__COLUMNS__TYPE__NANOSECONDS:
-		return unit_nanoseconds(buffer, value);
+		return units_nanoseconds(buffer, value);
 	case TRACESMITH__V1__COLUMNS__TYPE__TIME:
-		return unit_time(buffer, value + table->wall_offset_ns);
+		return units_time(buffer, value + table->wall_offset_ns);
 	case TRACESMITH__V1__COLUMNS__TYPE__HANDLE:
-		snprintf(buffer, UNIT_TEXT_MAX, "0x%" PRIx64, value);
+		snprintf(buffer, UNITS_TEXT_SIZE, "0x%" PRIx64, value);
 		return buffer;
 	default:
-		snprintf(buffer, UNIT_TEXT_MAX, "%" PRId64, value);
+		snprintf(buffer, UNITS_TEXT_SIZE, "%" PRId64, value);
 		return buffer;
 	}
 }
@@ -107,7 +107,7 @@ static const char *format_integer(const struct table *table, int64_t value,
 static char *format_cell(const struct table *table, const Tracesmith__V1__Value *value,
 			 Tracesmith__V1__Columns__Type type)
 {
-	char buffer[UNIT_TEXT_MAX];
+	char buffer[UNITS_TEXT_SIZE];
 
 	switch (value->value_case) {
 	case TRACESMITH__V1__VALUE__VALUE_INTEGER:

@@ -43,11 +43,11 @@ static void report_daemon(struct daemon *daemon, struct status_builder *builder)
 	status_text(builder, "daemon", "version", false, "%s", TS_VERSION);
 	status_number(builder, "daemon", "pid", false, getpid(), "%d", getpid());
 	status_number(builder, "daemon", "running_ns", false, (int64_t)up_ns, "%s",
-		      units_format_duration(text, up_ns));
+		      units_nanoseconds(text, up_ns));
 	status_number(builder, "daemon", "cpu_ns", false, (int64_t)cpu_ns, "%s (%.2f %% of a core)",
-		      units_format_duration(text, cpu_ns), 100.0 * (double)cpu_ns / (double)up_ns);
+		      units_nanoseconds(text, cpu_ns), 100.0 * (double)cpu_ns / (double)up_ns);
 	status_number(builder, "daemon", "memory_bytes", false, (int64_t)rss, "%s",
-		      units_format_size(text, rss));
+		      units_bytes(text, rss));
 }
 
 static void report_kernel(struct daemon *daemon, const struct probe_stats *probe,
@@ -73,7 +73,7 @@ static void report_ring(const struct probe_stats *probe, struct status_builder *
 	status_number(builder, "probes", "events", false, (int64_t)probe->records, "%lu received",
 		      probe->records);
 	status_number(builder, "probes", "ring_bytes", false, (int64_t)probe->ring_bytes, "%s",
-		      units_format_size(text, probe->ring_bytes));
+		      units_bytes(text, probe->ring_bytes));
 }
 
 static void report_slow(const struct library *library, struct status_builder *builder)
@@ -168,7 +168,7 @@ static void report_store(struct daemon *daemon, struct status_builder *builder)
 	store_stats(daemon->store, &store);
 	status_text(builder, "store", "path", false, "%s", daemon->database);
 	status_number(builder, "store", "database_bytes", false, (int64_t)store.database_bytes,
-		      "%s", units_format_size(text, store.database_bytes));
+		      "%s", units_bytes(text, store.database_bytes));
 	status_number(builder, "store", "ops_written", false, (int64_t)store.ops_written, "%lu",
 		      store.ops_written);
 	status_number(builder, "store", "ops_dropped", store.ops_dropped,

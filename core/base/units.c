@@ -1,53 +1,56 @@
-/* Units: one table for durations and one for sizes, for both ways. */
+/* Units: one table for durations and one for sizes, for reading and for writing. */
 #include "core/base/units.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct unit {
 	const char *name;
-	uint64_t factor;
+	double size;
 };
 
-/* Largest first, for writing. */
+/* Those that are written come first, largest first, down to the one of size 1. */
 static const struct unit durations[] = {
-	{ "d", 86400000000000 }, { "h", 3600000000000 }, { "m", 60000000000 }, { "s", 1000000000 },
-	{ "ms", 1000000 },	 { "us", 1000 },	 { "ns", 1 },	       { NULL, 0 },
+	{ "d", 86400e9 }, { "h", 3600e9 }, { "min", 60e9 }, { "s", 1e9 },
+	{ "ms", 1e6 },	  { "µs", 1e3 },   { "ns", 1 },	    { "m", 60e9 },
+	{ "us", 1e3 },	  { "", 1e9 },	   { NULL, 0 },
 };
 
 static const struct unit sizes[] = {
-	{ "TiB", 1ull << 40 }, { "GiB", 1 << 30 }, { "MiB", 1 << 20 },
-	{ "KiB", 1 << 10 },    { "B", 1 },	   { "", 1 },
-	{ "T", 1ull << 40 },   { "G", 1 << 30 },   { "M", 1 << 20 },
-	{ "K", 1 << 10 },      { NULL, 0 },
+	{ "TiB", 1099511627776.0 },
+	{ "GiB", 1073741824 },
+	{ "MiB", 1048576 },
+	{ "KiB", 1024 },
+	{ "B", 1 },
+	{ "T", 1099511627776.0 },
+	{ "G", 1073741824 },
+	{ "M", 1048576 },
+	{ "K", 1024 },
+	{ "", 1 },
+	{ NULL, 0 },
 };
 
-static const struct unit counts[] = { { "", 1 }, { NULL, 0 } };
-
+/* strtod() takes signs, words and hexadecimal as well: we do not. */
 static int units_parse(const struct unit *unit, const char *text, uint64_t *ret)
 {
-	double number, value;
+	size_t digits = strspn(text, "0123456789.");
+	double value;
 	char *end;
 
-	/* strtod() takes signs, hexadecimal and words as well: we do not. */
-	if (!isdigit((unsigned char)*text) || strspn(text, "0123456789.") == 0 ||
-	    (text[0] == '0' && tolower((unsigned char)text[1]) == 'x'))
+	if (!digits)
 		return -EINVAL;
-	number = strtod(text, &end);
-	while (*end == ' ')
-		end++;
-	if (!*end && number == 0) {
-		*ret = 0;
-		return 0;
-	}
+	value = strtod(text, &end);
+	if (end != text + digits)
+		return -EINVAL;
 	while (unit->name && strcmp(unit->name, end))
 		unit++;
 	if (!unit->name)
 		return -EINVAL;
-	value = number * (double)unit->factor;
+	value *= unit->size;
 	if (value >= (double)INT64_MAX)
 		return -ERANGE;
 	*ret = (uint64_t)(value + 0.5);
@@ -66,33 +69,61 @@ int units_parse_size(const char *text, uint64_t *ret_bytes)
 
 int units_parse_count(const char *text, uint64_t *ret)
 {
-	return strchr(text, '.') ? -EINVAL : units_parse(counts, text, ret);
+	unsigned long long value;
+	char *end;
+
+	if (text[0] < '0' || text[0] > '9')
+		return -EINVAL;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (*end)
+		return -EINVAL;
+	if (errno || value > INT64_MAX)
+		return -ERANGE;
+	*ret = value;
+	return 0;
 }
 
-static const char *units_format(char text[UNITS_TEXT_SIZE], const struct unit *unit, uint64_t value)
+static char *units_scale(char *text, int64_t value, const struct unit *unit, const char *suffix)
 {
-	double number;
+	double magnitude = value < 0 ? -(double)value : (double)value, shown;
 
-	while (unit->factor > 1 && value < unit->factor)
+	/* 0.9995 of a unit would be shown as 1000 or 1024 of the smaller one. */
+	while (unit->size > 1 && magnitude < unit->size * 0.9995)
 		unit++;
-	number = (double)value / (double)unit->factor;
-	if (unit->factor == 1)
-		snprintf(text, UNITS_TEXT_SIZE, "%.0f %s", number, unit->name);
-	else
-		snprintf(text, UNITS_TEXT_SIZE, "%.*f %s",
-			 number < 9.995	  ? 2
-			 : number < 99.95 ? 1
-					  : 0,
-			 number, unit->name);
+	shown = (double)value / unit->size;
+	magnitude /= unit->size;
+	snprintf(text, UNITS_TEXT_SIZE, "%.*f %s%s",
+		 unit->size <= 1 || magnitude >= 99.95 ? 0
+		 : magnitude >= 9.995		       ? 1
+						       : 2,
+		 shown, unit->name, suffix);
 	return text;
 }
 
-const char *units_format_size(char text[UNITS_TEXT_SIZE], uint64_t bytes)
+char *units_bytes(char text[UNITS_TEXT_SIZE], int64_t bytes)
 {
-	return units_format(text, sizes, bytes);
+	return units_scale(text, bytes, sizes, "");
 }
 
-const char *units_format_duration(char text[UNITS_TEXT_SIZE], uint64_t ns)
+char *units_bytes_per_second(char text[UNITS_TEXT_SIZE], int64_t rate)
 {
-	return units_format(text, durations, ns);
+	return units_scale(text, rate, sizes, "/s");
+}
+
+char *units_nanoseconds(char text[UNITS_TEXT_SIZE], int64_t ns)
+{
+	return units_scale(text, ns, durations, "");
+}
+
+char *units_time(char text[UNITS_TEXT_SIZE], int64_t realtime_ns)
+{
+	time_t seconds = realtime_ns / 1000000000;
+	char day[24] = "";
+	struct tm tm;
+
+	if (localtime_r(&seconds, &tm))
+		strftime(day, sizeof(day), "%Y-%m-%d %H:%M:%S", &tm);
+	snprintf(text, UNITS_TEXT_SIZE, "%s.%03d", day, (int)(realtime_ns / 1000000 % 1000));
+	return text;
 }

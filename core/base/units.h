@@ -1,21 +1,23 @@
-/* units.h: durations and sizes as people write and read them. */
+/* units.h: durations, sizes and times as people write and read them. */
 #ifndef TS_UNITS_H
 #define TS_UNITS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
-/* "250ms", "10s", "5m", "2h", "7d", also with a fraction; "0" needs no unit.
- * -EINVAL: not a duration; -ERANGE: longer than 64 bits of nanoseconds. */
+/* "250ms", "10s", "5m", "2h", "7d", also with a fraction; a number alone is seconds.
+ * -EINVAL: not a duration; -ERANGE: longer than 63 bits of nanoseconds. */
 int units_parse_duration(const char *text, uint64_t *ret_ns);
-/* "4096", "64KiB", "16MiB", "2GiB"; K, M and G alone mean the same. Errors as above. */
+/* "4096", "64KiB", "16MiB", "2GiB"; K, M, G and T alone mean the same. Errors as above. */
 int units_parse_size(const char *text, uint64_t *ret_bytes);
-/* A plain decimal number. Errors as above. */
+/* A plain decimal number, exactly. Errors as above. */
 int units_parse_count(const char *text, uint64_t *ret);
 
-#define UNITS_TEXT_SIZE 32
-/* "1.50 GiB", "12.3 ms": three digits that count, for people. Return `text`. */
-const char *units_format_size(char text[UNITS_TEXT_SIZE], uint64_t bytes);
-const char *units_format_duration(char text[UNITS_TEXT_SIZE], uint64_t ns);
+#define UNITS_TEXT_SIZE 40
+
+/* Three digits that count. Each writes into `text` and returns it. */
+char *units_bytes(char text[UNITS_TEXT_SIZE], int64_t bytes);		/* 1.50 GiB */
+char *units_bytes_per_second(char text[UNITS_TEXT_SIZE], int64_t rate); /* 12.4 GiB/s */
+char *units_nanoseconds(char text[UNITS_TEXT_SIZE], int64_t ns);	/* 3.21 ms */
+char *units_time(char text[UNITS_TEXT_SIZE], int64_t realtime_ns); /* 2024-05-31 13:00:05.250 */
 
 #endif

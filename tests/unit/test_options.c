@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "client/options.h"
+#include "core/base/units.h"
 
 #define NS_PER_S 1000000000ll
 
@@ -38,11 +39,11 @@ static void test_durations_have_units(void **state)
 	uint64_t ns;
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		assert_int_equal(duration_parse(good[i].text, &ns), 0);
+		assert_int_equal(units_parse_duration(good[i].text, &ns), 0);
 		assert_int_equal(ns, good[i].ns);
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		if (duration_parse(bad[i], &ns) != -EINVAL)
+		if (units_parse_duration(bad[i], &ns) >= 0)
 			fail_msg("'%s' was taken", bad[i]);
 }
 

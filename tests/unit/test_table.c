@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "client/table.h"
-#include "client/unit.h"
 #include "core/base/distance.h"
+#include "core/base/units.h"
 #include "core/base/utf8.h"
 
 #define V(kind) TRACESMITH__V1__VALUE__VALUE_##kind
@@ -159,21 +159,21 @@ static void test_long_tables_are_not_held(void **state)
 
 static void test_numbers_have_three_digits_and_a_unit(void **state)
 {
-	char out[UNIT_TEXT_MAX];
+	char out[UNITS_TEXT_SIZE];
 
-	assert_string_equal(unit_bytes(out, 0), "0 B");
-	assert_string_equal(unit_bytes(out, 1023), "1023 B");
-	assert_string_equal(unit_bytes(out, 1000), "1000 B");
-	assert_string_equal(unit_bytes(out, 1536), "1.50 KiB");
-	assert_string_equal(unit_bytes(out, 80ll << 30), "80.0 GiB");
-	assert_string_equal(unit_bytes(out, -(3 << 20)), "-3.00 MiB");
-	assert_string_equal(unit_bytes_per_second(out, 12345678901), "11.5 GiB/s");
-	assert_string_equal(unit_nanoseconds(out, 999), "999 ns");
-	assert_string_equal(unit_nanoseconds(out, 3214567), "3.21 ms");
-	assert_string_equal(unit_nanoseconds(out, 90000000000), "1.50 min");
-	assert_string_equal(unit_nanoseconds(out, 999999999), "1.00 s");
+	assert_string_equal(units_bytes(out, 0), "0 B");
+	assert_string_equal(units_bytes(out, 1023), "1023 B");
+	assert_string_equal(units_bytes(out, 1000), "1000 B");
+	assert_string_equal(units_bytes(out, 1536), "1.50 KiB");
+	assert_string_equal(units_bytes(out, 80ll << 30), "80.0 GiB");
+	assert_string_equal(units_bytes(out, -(3 << 20)), "-3.00 MiB");
+	assert_string_equal(units_bytes_per_second(out, 12345678901), "11.5 GiB/s");
+	assert_string_equal(units_nanoseconds(out, 999), "999 ns");
+	assert_string_equal(units_nanoseconds(out, 3214567), "3.21 ms");
+	assert_string_equal(units_nanoseconds(out, 90000000000), "1.50 min");
+	assert_string_equal(units_nanoseconds(out, 999999999), "1.00 s");
 	setenv("TZ", "UTC", 1);
-	assert_string_equal(unit_time(out, 1706702405250000000), "2024-01-31 12:00:05.250");
+	assert_string_equal(units_time(out, 1706702405250000000), "2024-01-31 12:00:05.250");
 }
 
 static void test_near_names_are_found(void **state)
