@@ -109,6 +109,12 @@ static bool call_is_memory(const struct op *op)
 	return (op->kind == OP_ALLOC || op->kind == OP_FREE) && op->detail <= MEMORY_KIND_MAX;
 }
 
+/* Of which a stack is taken now and then only; of other kinds always or never. */
+static bool call_is_sampled(const struct op *op)
+{
+	return op->kind == OP_LAUNCH || op->kind == OP_SYNC;
+}
+
 /* On which stream and device the call is. One that failed makes no stream known. */
 static void call_place(struct call *call, const struct effect_row *effect)
 {
@@ -149,6 +155,8 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 		effect->apply(&call);
 	if (call_is_memory(&op))
 		op.live_bytes = memory_live_bytes(process, op.device, op.detail);
+	if (call_is_sampled(&op) && !op.stack_id && !(op.flags & OP_STACK_LOST))
+		loss_count(core, process, LOSS_STACK_SAMPLED);
 	rollup_add_call(core, &op);
 	if (!call.held)
 		core_emit(core, &op);

@@ -7,9 +7,11 @@
 #include "daemon/daemon.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -31,12 +33,24 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+static void daemon_on_tick(uv_timer_t *timer);
+
+/* Where nothing comes a tick finds nothing to do, and its wake-up is most of what an idle daemon
+ * costs: then it is rare, until the next record. */
+static void daemon_stir(struct daemon *daemon)
+{
+	if (daemon->quiet_ticks >= QUIET_TICKS)
+		uv_timer_start(&daemon->tick, daemon_on_tick, TICK_MS, TICK_MS);
+	daemon->quiet_ticks = 0;
+}
+
 static void daemon_on_record(void *data, const void *record, size_t size)
 {
 	static const struct core_origin bpf = { .pid = 0 };
 	struct daemon *daemon = data;
 
 	core_ingest(daemon->core, &bpf, record, size);
+	daemon_stir(daemon);
 }
 
 static void daemon_lose(struct daemon *daemon, enum loss_reason reason, uint64_t count,
@@ -69,8 +83,10 @@ static void daemon_count_losses(struct daemon *daemon, uint64_t now)
 	daemon_lose(daemon, LOSS_PROCESS, stats.total.processes_lost - old->processes_lost, now);
 	daemon_lose(daemon, LOSS_UNREAD, stats.total.unread - old->unread, now);
 	daemon_lose(daemon, LOSS_MAPPING, maps.lost - daemon->maps_lost, now);
+	daemon_lose(daemon, LOSS_LIMIT, maps.limited - daemon->maps_limited, now);
 	daemon->counted = stats.total;
 	daemon->maps_lost = maps.lost;
+	daemon->maps_limited = maps.limited;
 	daemon->counted_ns = now;
 }
 
@@ -83,6 +99,8 @@ static void daemon_on_tick(uv_timer_t *timer)
 	daemon_count_losses(daemon, now);
 	core_checkpoint(daemon->core, now);
 	store_commit(daemon->store, now);
+	if (++daemon->quiet_ticks == QUIET_TICKS)
+		uv_timer_set_repeat(timer, QUIET_TICK_MS);
 }
 
 static void daemon_on_watchdog(uv_timer_t *timer)
@@ -149,10 +167,29 @@ static void daemon_on_hangup(uv_signal_t *signal, int number)
 	probe_configure(daemon->probe, &probe);
 	libraries_add_standing(daemon->libraries, config->standing);
 	log_set_level((enum log_level)config->log_level);
-	log_info("Read '%s' again; [daemon], [store], ring_size, attach and libraries need a "
+	log_info("Read '%s' again: probes, filters and log level are as it says, the rest needs a "
 		 "restart",
 		 daemon->config_path);
 	config_free(config);
+}
+
+/* One daemon a directory: two would write one database. The lock goes with the process. */
+static int daemon_lock(struct daemon *daemon)
+{
+	const char *directory = daemon->config->state_dir;
+
+	if (mkdir(directory, 0755) < 0 && errno != EEXIST)
+		return log_error_errno(-errno, "Cannot make the state directory '%s'", directory);
+	daemon->lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (daemon->lock < 0)
+		return log_error_errno(-errno, "Cannot open the state directory '%s'", directory);
+	if (flock(daemon->lock, LOCK_EX | LOCK_NB) < 0) {
+		log_error("Another tracesmithd uses '%s': stop it, or give this one another "
+			  "--state-dir",
+			  directory);
+		return -EBUSY;
+	}
+	return 0;
 }
 
 static int daemon_start_store(struct daemon *daemon)
@@ -201,6 +238,7 @@ static int daemon_start_core(struct daemon *daemon, struct store_resume *resume)
 	if (r < 0)
 		return log_error_errno(r, "Cannot read '%s'", daemon->database);
 	config.next_process = resume->next_process;
+	daemon->next_process = resume->next_process;
 	config.next_stream = resume->next_stream;
 	config.next_allocation = resume->next_allocation;
 	return core_new(&config, &daemon->core);
@@ -330,6 +368,7 @@ static int daemon_init(struct daemon *daemon)
 	daemon->on_terminate.data = daemon->on_interrupt.data = daemon->on_hangup.data = daemon;
 	daemon->tick.data = daemon->watchdog.data = daemon;
 	daemon->started_ns = daemon->counted_ns = uv_hrtime();
+	daemon->boot_offset_ns = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
 	daemon->wall_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
 	/* A file for each library and each followed file, two for each probe of the perf way. */
 	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 65536, 65536 });
@@ -342,7 +381,15 @@ static int daemon_start(struct daemon *daemon)
 	struct store_resume resume;
 	int r;
 
+	r = daemon_lock(daemon);
+	if (r < 0)
+		return r;
 	r = daemon_start_store(daemon);
+	if (r < 0)
+		return r;
+	/* Clients are answered when the loop runs, but a socket that is taken is known before the
+	 * probes are on. */
+	r = daemon_start_api(daemon);
 	if (r < 0)
 		return r;
 	r = daemon_start_core(daemon, &resume);
@@ -358,9 +405,6 @@ static int daemon_start(struct daemon *daemon)
 	r = daemon_start_probes(daemon);
 	if (r < 0)
 		return r;
-	r = daemon_start_api(daemon);
-	if (r < 0)
-		return r;
 	daemon_start_timers(daemon);
 	return 0;
 }
@@ -373,9 +417,8 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 	if (!daemon)
 		return -ENOMEM;
 	daemon->config = config;
+	daemon->lock = -1;
 	daemon->config_path = strdup(config_path);
-	if (mkdir(config->state_dir, 0755) < 0 && errno != EEXIST)
-		log_error_errno(-errno, "Cannot make the state directory '%s'", config->state_dir);
 	if (!daemon->config_path ||
 	    asprintf(&daemon->database, "%s/tracesmith.db", config->state_dir) < 0)
 		r = -ENOMEM;
@@ -446,6 +489,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	store_free(daemon->store);
 	core_free(daemon->core);
 	uv_loop_close(&daemon->loop);
+	closep(&daemon->lock);
 	config_free(daemon->config);
 	free(daemon->patterns_text);
 	free(daemon->database);

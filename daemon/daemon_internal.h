@@ -30,14 +30,16 @@ struct daemon {
 	const char *pattern[CONFIG_PATTERNS_MAX + 1];
 	char boot_id[37];
 	uint64_t started_ns;
+	uint64_t boot_offset_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
 	int64_t wall_offset_ns;
 	uint64_t committed_ns;
 
 	uv_loop_t loop;
 	uv_signal_t on_terminate, on_interrupt, on_hangup;
 	uv_timer_t tick, watchdog;
+	uint32_t quiet_ticks; /* since the last record */
 
-	/* In the order of birth. */
+	/* The store comes first and goes last. */
 	struct store *store;
 	struct core *core;
 	struct symbolizer *symbolizer;
@@ -52,7 +54,9 @@ struct daemon {
 
 	struct probe_counters counted; /* BPF losses that the model knows */
 	uint64_t counted_ns;
-	uint64_t maps_lost;
+	uint64_t maps_lost, maps_limited;
+	uint32_t next_process;	 /* id of the first process that is new to us */
+	int lock;		 /* the state directory */
 	uint64_t stacks_unnamed; /* stacks that found the symbolizer's queue full */
 };
 

@@ -59,8 +59,7 @@ static void report_kernel(struct daemon *daemon, const struct probe_stats *probe
 	uname(&name);
 	maps_stats(daemon->maps, &maps);
 	status_text(builder, "kernel", "release", false, "%s", name.release);
-	status_text(builder, "kernel", "attach", probe->way == PROBE_WAY_PERF, "%s",
-		    way_text[probe->way]);
+	status_text(builder, "kernel", "attach", false, "%s", way_text[probe->way]);
 	status_text(builder, "kernel", "mappings", !maps.live, "%s",
 		    maps.live ? "perf events: new libraries are found at once"
 			      : "no perf events: new libraries are found within seconds");
@@ -140,6 +139,8 @@ static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
 		      "%lu things beyond a limit of the daemon", core.limited);
 	status_number(builder, "loss", "mappings_lost", maps.lost, (int64_t)maps.lost,
 		      "%lu records of mappings lost", maps.lost);
+	status_number(builder, "loss", "mappings_limited", maps.limited, (int64_t)maps.limited,
+		      "%lu processes, mappings or files beyond a limit", maps.limited);
 	status_number(builder, "loss", "stacks_unnamed", daemon->stacks_unnamed,
 		      (int64_t)daemon->stacks_unnamed, "%lu stacks that could not be named",
 		      daemon->stacks_unnamed);
@@ -173,6 +174,8 @@ static void report_store(struct daemon *daemon, struct status_builder *builder)
 		      store.ops_written);
 	status_number(builder, "store", "ops_dropped", store.ops_dropped,
 		      (int64_t)store.ops_dropped, "%lu", store.ops_dropped);
+	status_number(builder, "store", "rows_dropped", store.rows_dropped,
+		      (int64_t)store.rows_dropped, "%lu", store.rows_dropped);
 	if (store.ops_written)
 		status_number(builder, "store", "bytes_per_op", false,
 			      (int64_t)(store.chunk_bytes / store.ops_written), "%.2f as written",

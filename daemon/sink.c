@@ -9,6 +9,8 @@
 #include "daemon/daemon_internal.h"
 #include "daemon/source/procfs.h"
 
+#define NS_PER_TICK 10000000
+
 static void sink_op(void *data, const struct op *op)
 {
 	struct daemon *daemon = data;
@@ -66,6 +68,16 @@ static void sink_process_gaps(struct daemon *daemon, const struct core_process *
 	}
 }
 
+/* What a process did before we looked was not seen. */
+static void sink_process_past(struct daemon *daemon, const struct core_process *process)
+{
+	uint64_t started_ns = process->started_ticks * NS_PER_TICK - daemon->boot_offset_ns;
+	struct gap gap = { process->pid, started_ns, daemon->started_ns };
+
+	if (started_ns < daemon->started_ns)
+		gap_lose(daemon, process->id, &gap);
+}
+
 static void sink_process(void *data, const struct core_process *process)
 {
 	struct daemon *daemon = data;
@@ -79,6 +91,11 @@ static void sink_process(void *data, const struct core_process *process)
 	maps_follow(daemon->maps, process->pid);
 	sink_process_detail(daemon, process);
 	sink_process_gaps(daemon, process);
+	/* Ids count up; a process is told again when it runs another program. */
+	if (process->id < daemon->next_process)
+		return;
+	daemon->next_process = process->id + 1;
+	sink_process_past(daemon, process);
 }
 
 static void sink_stream(void *data, const struct core_stream *stream)

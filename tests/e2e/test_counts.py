@@ -89,7 +89,7 @@ class StartedBefore(tracesmith.Case):
 
     def test_process_started_before_the_daemon_and_copy_found_by_itself(self):
         """The library is known to nobody: the daemon finds it because a process maps it."""
-        before = workload("leak")
+        before = workload("rate", "--count", 5, "--hold")
         try:
             daemon = tracesmith.Daemon(standing=())
             try:
@@ -102,10 +102,17 @@ class StartedBefore(tracesmith.Case):
                     if name in seen:
                         self.assertEqual(seen[name], row["calls"], name)
                 self.assertGreater(len(seen), 100)
+                # What ran before has a gap up to then, as soon as it is seen; what came after has none.
+                before.stdin.write("\n")
+                before.stdin.flush()
+                wait_for("the older process", lambda: daemon.known(before.pid))
+                self.assertEqual(daemon.answer("apis", "--pid", before.pid)["loss"].get("gap"), 1)
+                self.assertNotIn("gap", daemon.answer("apis", "--pid", process.pid)["loss"])
             finally:
                 daemon.close()
         finally:
-            before.communicate("\n")
+            before.kill()
+            before.wait()
 
 
 if __name__ == "__main__":

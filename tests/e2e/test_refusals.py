@@ -70,8 +70,16 @@ class Sentences(tracesmith.Case):
         os.chmod(self.daemon.socket, 0o666)
         self.refused(tsctl("status", "--socket", self.daemon.socket, user=NOBODY), 1, "group")
 
+    def test_second_daemon_on_the_state_directory(self):
+        second = daemon_run("--config", self.daemon.config, "--socket", "/tmp/tracesmith-second.sock", "--state-dir",
+                            self.daemon.directory)
+        self.assertEqual(second.code, 1)
+        self.assertIn(f"Another tracesmithd uses '{self.daemon.directory}'", second.err)
+
     def test_second_daemon_on_the_socket(self):
-        second = daemon_run("--config", self.daemon.config, "--socket", self.daemon.socket, "--state-dir", "/tmp")
+        other = tracesmith.tempfile.mkdtemp()
+        self.addCleanup(tracesmith.shutil.rmtree, other)
+        second = daemon_run("--config", self.daemon.config, "--socket", self.daemon.socket, "--state-dir", other)
         self.assertEqual(second.code, 1)
         self.assertIn(self.daemon.socket, second.err)
         self.assertEqual(self.daemon.ctl("status").code, 0, "the first one goes on")

@@ -50,6 +50,22 @@ static uint64_t bytes_of(uint64_t width, uint64_t height, uint64_t depth)
 	return last_op(FN_COPY_WAIT)->bytes;
 }
 
+static void ingest_tells_how_many_stacks_sampling_left_out(void **state)
+{
+	struct ts_event event = call_event(FN_LAUNCH, 10, 0);
+
+	announce();
+	launch(5, 0);
+	event.stack_id = 7;
+	give(&event);
+	event.stack_id = 0;
+	event.flags = TS_EVENT_STACK_LOST;
+	give(&event);
+	on_stream(FN_CTX_SYNC, 20, 30, 0);
+	core_checkpoint(core, 40);
+	assert_int_equal(lost(LOSS_STACK_SAMPLED), 2); /* the first launch, and the wait */
+}
+
 static void ingest_counts_a_set_in_bytes(void **state)
 {
 	struct ts_event event = call_event(FN_SET, 10, 20);
@@ -340,6 +356,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORY(ingest_makes_an_op_of_a_launch),
+		STORY(ingest_tells_how_many_stacks_sampling_left_out),
 		STORY(ingest_counts_a_set_in_bytes),
 		STORY(ingest_gives_a_call_that_never_returned_no_effect),
 		STORY(ingest_knows_the_device_of_a_host_with_one),
