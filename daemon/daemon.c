@@ -22,8 +22,10 @@
 #include "daemon/notify.h"
 #include "daemon/source/procfs.h"
 
-#define TICK_MS	  125
-#define MAPS_RING (128 << 10)
+#define TICK_MS	      125
+#define QUIET_TICK_MS 1000
+#define QUIET_TICKS   24 /* so many without a record; longer than names of stacks take */
+#define MAPS_RING     (128 << 10)
 
 static uint64_t clock_ns(clockid_t clock)
 {
