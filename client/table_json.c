@@ -1,6 +1,7 @@
 /* Table as JSON: {"query":…,"rows":[{…}],"loss":{…}}, an interface (docs/queries.md).
  * Integers are in base units, times are CLOCK_MONOTONIC nanoseconds, a stack is an array of frames,
- * innermost first, and what was lost is counted by its reason. */
+ * innermost first, and what was lost is counted by its reason. "truncated":true stands at the end
+ * of an answer whose rows were cut. */
 #include <inttypes.h>
 
 #include "client/json.h"
@@ -73,7 +74,7 @@ static int end(struct table *table, const Tracesmith__V1__Done *done)
 		json_string(table->out, done->loss[i]->reason);
 		fprintf(table->out, ":%" PRIu64, done->loss[i]->count);
 	}
-	fputs("}}\n", table->out);
+	fputs(done->truncated ? "},\"truncated\":true}\n" : "}}\n", table->out);
 	return 0;
 }
 

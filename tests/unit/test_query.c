@@ -282,7 +282,7 @@ static void test_syncs_say_who_waits_where(void **state)
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuStreamSynchronize\",\"calls\":3,"
 	       "\"errors\":0,\"total_ns\":900,\"mean_ns\":300,\"max_ns\":500,"
 	       "\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
-	       "]," LOSS);
+	       "],\"loss\":{\"ring-full\":12},\"truncated\":true}\n");
 }
 
 static void test_streams_count_what_was_put_on_them(void **state)

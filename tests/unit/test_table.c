@@ -94,7 +94,7 @@ static void test_json_is_one_object(void **state)
 	       "},"
 	       "\n{\"comm\":\"a\",\"bytes\":1536,\"time_ns\":null,"
 	       "\"stack\":[\"inner\",\"ou\\\"ter\"]}\n"
-	       "],\"loss\":{\"ring-full\":12}}\n",
+	       "],\"loss\":{\"ring-full\":12},\"truncated\":true}\n",
 	       "tsctl: cut off at 2 rows: raise --limit\n");
 	expect(OPTION_JSON, 0, "a", 0, 0, "{\"query\":\"te\\\"st\",\"rows\":[],\"loss\":{}}\n", "");
 }
