@@ -227,5 +227,9 @@ int options_parse(struct options *options, uint32_t allowed, const char *verb, i
 		if (r < 0)
 			return r;
 	}
+	if ((options->given & OPTIONS_TABLE) == OPTIONS_TABLE) {
+		complain("There is one form of output: --json or --csv");
+		return -EINVAL;
+	}
 	return optind;
 }

@@ -123,6 +123,7 @@ static void test_bad_values_are_refused(void **state)
 	assert_int_equal(PARSE(&options, all, "-Z"), -EINVAL);
 	assert_int_equal(PARSE(&options, OPTION_JSON, "--pid", "1"), -EINVAL);
 	assert_int_equal(PARSE(&options, all, "--socket", ""), -EINVAL);
+	assert_int_equal(PARSE(&options, all, "--json", "--csv"), -EINVAL);
 }
 
 int main(void)
