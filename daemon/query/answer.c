@@ -49,7 +49,7 @@ int answer_open(struct answer *answer, const struct query_job *job)
 {
 	int r;
 
-	*answer = (struct answer){ .job = job, .now_ns = clock_ns() };
+	*answer = (struct answer){ .job = job, .now_ns = clock_ns(), .advice = "try again" };
 	answer->deadline_ns = answer->now_ns + LIMIT_QUERY_MS * 1000000ull;
 	answer->window.until_ns = answer->now_ns;
 	answer->batch = calloc(ANSWER_BATCH_ROWS, sizeof(*answer->batch));
@@ -117,8 +117,7 @@ int answer_fail_sqlite(struct answer *answer)
 		if (answer->job->cancelled(answer->job->data))
 			return -ECANCELED;
 		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__LIMIT,
-				   "The query took too long: narrow it, for instance with --since "
-				   "or --pid");
+				   "The query took too long: %s", answer->advice);
 	case SQLITE_NOMEM:
 		return -ENOMEM;
 	case SQLITE_TOOBIG:

@@ -26,6 +26,7 @@ struct answer {
 	int64_t boot; /* id of the current boot's row, 0: not stored yet */
 	uint64_t now_ns;
 	uint64_t deadline_ns; /* 0: none; moves with the time spent waiting for the reader */
+	const char *advice;   /* to who asked for what takes too long */
 	struct answer_window window;
 	sqlite3_stmt *frames; /* of a stack, prepared at the first */
 	struct arena arena;   /* of the batch */

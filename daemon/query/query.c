@@ -125,6 +125,8 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 		r = answer_prepare(answer, query->sql, &stmt);
 	if (r < 0)
 		return r;
+	answer->advice = query->options & QUERY_WINDOW ? "narrow it with --since or --pid"
+						       : "narrow it with --pid";
 	limit = limit_of(query, request->limit);
 	set_window(answer, query, request);
 	bind(answer, stmt, request, limit);

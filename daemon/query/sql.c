@@ -118,6 +118,7 @@ int run_sql(struct answer *answer, const Tracesmith__V1__SqlRequest *request)
 	if (!utf8_valid(request->text, strlen(request->text)))
 		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
 				   "The statement is not UTF-8");
+	answer->advice = "let it read less, for instance by bounds on start_ns";
 	set_bounds(answer, request, &limit);
 	r = prepare(answer, request->text, &stmt);
 	if (r < 0)

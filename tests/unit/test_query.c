@@ -410,6 +410,7 @@ static void test_sql_ends_at_its_time_and_rows(void **state)
 	snprintf(sql, sizeof(sql), "%sSELECT count(*) FROM n", endless);
 	run_sql_text(*state, sql, 0, 50000000, &answer);
 	assert_int_equal(answer.error, TRACESMITH__V1__ERROR__CODE__LIMIT);
+	assert_non_null(strstr(answer.text, "bounds on start_ns"));
 	answer_text_done(&answer);
 	snprintf(sql, sizeof(sql), "%sSELECT i FROM n", endless);
 	run_sql_text(*state, sql, 1000, 0, &answer);
