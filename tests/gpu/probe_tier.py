@@ -133,6 +133,7 @@ def overhead(title, unit, program):
             if daemon:
                 if name == "probe, all stacks":
                     lost = daemon.query("loss")["rows"]
+                    stacks = daemon.ctl("sql", "SELECT count(DISTINCT stack) FROM frame")[1].split()
                 daemon.stop()
     code = program.stop()
     check(f"{title}: the program ended well", code == 0)
@@ -147,7 +148,8 @@ def overhead(title, unit, program):
         median = statistics.median(found)
         each = " ".join(f"{value:.3f}" for value in rounds[name])
         print(f"{name:20} {len(found):8} {median:10.4f} {median / base:7.3f}  {each}")
-    print("loss of the last round:", {row["reason"]: row["count"] for row in lost}, flush=True)
+    print("last round with all stacks: loss", {row["reason"]: row["count"] for row in lost}, "unique stacks", stacks[1:2],
+          flush=True)
 
 
 def running_job(program):
@@ -172,9 +174,17 @@ def running_job(program):
     daemon.stop()
 
 
+def probe_cost():
+    """tests/bench/bench_probe, where it was built: what a probe adds to an empty function."""
+    bench = os.path.join(BUILD, "bench_probe")
+    if os.path.exists(bench):
+        print(subprocess.run([bench, os.path.join(BUILD, "libdriver.so")], capture_output=True, text=True).stdout, flush=True)
+
+
 def main():
     print(subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
                          text=True).stdout.strip(), "kernel", os.uname().release)
+    probe_cost()
     exact_counts()
     train = Program("python3", os.path.join(HERE, "train.py"), "600")
     running_job(train)
