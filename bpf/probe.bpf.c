@@ -114,6 +114,8 @@ int enter(struct pt_regs *ctx)
 	}
 	if (desc->flags & PROBE_RETURN) {
 		depth = thread_depth(thread, PT_REGS_SP(ctx));
+		/* One register for the check and the use: a 6.1 verifier does not link copies. */
+		asm volatile("" : "+r"(depth));
 		if (depth >= PROBE_DEPTH_MAX) {
 			COUNT(lost_calls);
 			return 0;
