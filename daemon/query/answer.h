@@ -28,6 +28,7 @@ struct answer {
 	uint64_t deadline_ns; /* 0: none; moves with the time spent waiting for the reader */
 	const char *advice;   /* to who asked for what takes too long */
 	struct answer_window window;
+	bool sampled_stacks;  /* as in struct query */
 	sqlite3_stmt *frames; /* of a stack, prepared at the first */
 	struct arena arena;   /* of the batch */
 	Tracesmith__V1__Row **batch;

@@ -1,5 +1,6 @@
 /* Loss: what is missing from an answer, by reason.
- * What was lost of an unknown process counts for every process. */
+ * What was lost of an unknown process counts for every process; stacks that sampling left out are
+ * missing only where they would be shown. */
 #include <errno.h>
 
 #include "core/core.h"
@@ -11,6 +12,7 @@
 	" WHERE l.boot = :boot AND l.end_ns >= :since AND l.start_ns <= :until"                    \
 	" AND (:pid IS NULL OR l.process = 0 OR l.process IN"                                      \
 	" (SELECT id FROM process WHERE boot = :boot AND pid = :pid))"                             \
+	" AND (:sampled_stacks OR r.name <> 'stack-sampled')"                                      \
 	" GROUP BY l.reason"
 
 static Tracesmith__V1__Loss *make(struct arena *arena, sqlite3_stmt *stmt)
@@ -41,6 +43,7 @@ int answer_loss(struct answer *answer, Tracesmith__V1__Loss ***ret, size_t *ret_
 	answer_bind(stmt, ":since", true, answer->window.since_ns);
 	answer_bind(stmt, ":until", true, answer->window.until_ns);
 	answer_bind(stmt, ":pid", answer->window.pid, answer->window.pid);
+	answer_bind(stmt, ":sampled_stacks", true, answer->sampled_stacks);
 	list = arena_get(&answer->arena, LOSS_REASON_MAX * sizeof(*list));
 	if (!list)
 		return -ENOMEM;

@@ -127,6 +127,7 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 		return r;
 	answer->advice = query->options & QUERY_WINDOW ? "narrow it with --since or --pid"
 						       : "narrow it with --pid";
+	answer->sampled_stacks = query->sampled_stacks;
 	limit = limit_of(query, request->limit);
 	set_window(answer, query, request);
 	bind(answer, stmt, request, limit);

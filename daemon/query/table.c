@@ -183,6 +183,7 @@ const struct query query_table[] = {
 			" LEFT JOIN function f ON f.id = s.fn"
 			" ORDER BY calls DESC, p.pid, 3"
 			" LIMIT :limit",
+		.sampled_stacks = true,
 	},
 	{
 		.name = "memory",
@@ -338,6 +339,7 @@ const struct query query_table[] = {
 			" LEFT JOIN function f ON f.id = s.fn"
 			" ORDER BY total_ns DESC, calls DESC, p.pid, 3"
 			" LIMIT :limit",
+		.sampled_stacks = true,
 	},
 	{
 		.name = "streams",
@@ -469,6 +471,7 @@ const struct query query_table[] = {
 			" GROUP BY l.reason, l.process"
 			" ORDER BY l.reason, p.pid"
 			" LIMIT :limit",
+		.sampled_stacks = true,
 	},
 	{ 0 },
 };

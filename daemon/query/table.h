@@ -2,6 +2,7 @@
 #ifndef TS_QUERY_TABLE_H
 #define TS_QUERY_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/control.pb-c.h"
@@ -29,6 +30,7 @@ struct query {
 	uint64_t limit;	    /* rows by default */
 	const struct query_column *column; /* ends with a column without name */
 	const char *sql;
+	bool sampled_stacks; /* stacks that sampling left out are missing from it */
 };
 
 extern const struct query query_table[]; /* ends with a row without name */

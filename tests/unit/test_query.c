@@ -114,6 +114,9 @@ static int setup(void **state)
 	add_memory(fixture->store);
 	loss.start_ns = loss.end_ns = fixture_second() * SECOND_NS;
 	store_add_loss(fixture->store, &loss);
+	loss.reason = LOSS_STACK_SAMPLED;
+	loss.count = 34;
+	store_add_loss(fixture->store, &loss);
 	op.start_ns = fixture_second() * SECOND_NS + 5;
 	op.end_ns = op.start_ns + 95;
 	op.start_ns += (AGO_S - 10) * SECOND_NS;
@@ -124,7 +127,8 @@ static int setup(void **state)
 	return 0;
 }
 
-#define LOSS "\"loss\":{\"ring-full\":12}}\n"
+#define LOSS	    "\"loss\":{\"ring-full\":12}}\n"
+#define LOSS_STACKS "\"loss\":{\"ring-full\":12,\"stack-sampled\":34}"
 
 /* Numbers that differ from run to run become X: those that begin with `prefix`. */
 static void mask(char *text, const char *key)
@@ -210,7 +214,7 @@ static void test_launches_are_by_stack(void **state)
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuLaunchKernel\",\"device\":0,"
 	       "\"calls\":7,\"errors\":0,"
 	       "\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
-	       "]," LOSS);
+	       "]," LOSS_STACKS "}\n");
 }
 
 static void test_window_is_exact_to_the_second(void **state)
@@ -282,7 +286,7 @@ static void test_syncs_say_who_waits_where(void **state)
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuStreamSynchronize\",\"calls\":3,"
 	       "\"errors\":0,\"total_ns\":900,\"mean_ns\":300,\"max_ns\":500,"
 	       "\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
-	       "],\"loss\":{\"ring-full\":12},\"truncated\":true}\n");
+	       "]," LOSS_STACKS ",\"truncated\":true}\n");
 }
 
 static void test_streams_count_what_was_put_on_them(void **state)
@@ -318,8 +322,11 @@ static void test_loss_is_told_by_reason(void **state)
 	expect(state, QUERY(.name = "loss"),
 	       "{\"query\":\"loss\",\"rows\":[\n"
 	       "{\"reason\":\"ring-full\",\"pid\":null,\"count\":12,\"first_ns\":X,\"last_ns\":X,"
-	       "\"text\":\"events lost because the BPF ring was full\"}\n"
-	       "]," LOSS);
+	       "\"text\":\"events lost because the BPF ring was full\"},\n"
+	       "{\"reason\":\"stack-sampled\",\"pid\":null,\"count\":34,\"first_ns\":X,"
+	       "\"last_ns\":X,"
+	       "\"text\":\"launches and waits whose stack was left out by sampling\"}\n"
+	       "]," LOSS_STACKS "}\n");
 }
 
 static void refuse(void **state, Tracesmith__V1__QueryRequest query,
