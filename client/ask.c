@@ -54,6 +54,7 @@ static int ask_link(struct link *link, const struct options *options,
 	int r;
 
 	table_init(&table, options, query, link_hello(link)->wall_offset_ns);
+	table.whole = request->body_case == TRACESMITH__V1__REQUEST__BODY_LIST;
 	r = converse(link, request, &table);
 	table_done(&table);
 	return r < 0 ? EXIT_FAILED : EXIT_DONE;

@@ -20,7 +20,7 @@ const struct command command_table[] = {
 	  cmd_query },
 	{ "sql", "STATEMENT", "one read-only SQL statement over the daemon's tables",
 	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_TIMEOUT, 1, 1,
-	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns = 0\"\n", cmd_sql },
+	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns IS NULL\"\n", cmd_sql },
 	{ "export", "", "write a trace for another program to show",
 	  OPTIONS_WINDOW | OPTION_PID | OPTION_PERFETTO | OPTION_CHROME | OPTION_OUTPUT, 0, 0,
 	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n", cmd_export },

@@ -27,6 +27,7 @@ struct table {
 	int64_t wall_offset_ns;
 	size_t width; /* of the terminal, 0: none */
 	bool color;
+	bool whole; /* nothing can be missing from it, so losses are not spoken of */
 	const struct table_writer *writer;
 	size_t column_count;
 	struct table_column *column;

@@ -305,7 +305,7 @@ static int end(struct table *table, const Tracesmith__V1__Done *done)
 		measure(table);
 	if (!table->rows)
 		fputs("no rows\n", table->out);
-	if (!done->n_loss)
+	if (!done->n_loss && !table->whole)
 		fputs("\nnothing lost\n", table->out);
 	for (size_t i = 0; i < done->n_loss; i++)
 		fprintf(table->out, "%slost: %" PRIu64 " %s (%s)\n", i ? "" : "\n",

@@ -355,19 +355,31 @@ int answer_rows(struct answer *answer, sqlite3_stmt *stmt, int step,
 	return step == SQLITE_DONE ? 0 : answer_fail_sqlite(answer);
 }
 
+static int send_done(struct answer *answer, Tracesmith__V1__Done *done)
+{
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+
+	done->rows = answer->rows;
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_DONE;
+	reply.done = done;
+	return answer_send(answer, &reply);
+}
+
 int answer_done(struct answer *answer, bool truncated)
 {
 	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
-	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
 	int r = send_batch(answer);
 
 	if (r == 0)
 		r = answer_loss(answer, &done.loss, &done.n_loss);
-	if (r < 0)
-		return r;
-	done.rows = answer->rows;
 	done.truncated = truncated;
-	reply.body_case = TRACESMITH__V1__REPLY__BODY_DONE;
-	reply.done = &done;
-	return answer_send(answer, &reply);
+	return r < 0 ? r : send_done(answer, &done);
+}
+
+int answer_done_whole(struct answer *answer)
+{
+	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
+	int r = send_batch(answer);
+
+	return r < 0 ? r : send_done(answer, &done);
 }

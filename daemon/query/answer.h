@@ -55,6 +55,8 @@ int answer_rows(struct answer *answer, sqlite3_stmt *stmt, int step,
 		const struct query_column *column, uint64_t limit, bool *ret_truncated);
 /* The end, with what was lost in the window. */
 int answer_done(struct answer *answer, bool truncated);
+/* The end of an answer from which nothing can be missing. */
+int answer_done_whole(struct answer *answer);
 
 /* Binds a parameter where the statement has it. */
 void answer_bind(sqlite3_stmt *stmt, const char *name, bool given, int64_t value);

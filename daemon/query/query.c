@@ -152,7 +152,7 @@ static int run_list(struct answer *answer)
 		r = answer_texts(answer, (const char *const[]){ query->name, query->text, options },
 				 3);
 	}
-	return r < 0 ? r : answer_done(answer, false);
+	return r < 0 ? r : answer_done_whole(answer);
 }
 
 static int dispatch(struct answer *answer, const Tracesmith__V1__Request *request)

@@ -449,6 +449,7 @@ static void test_list_names_every_query(void **state)
 	request.list = &list;
 	run_request(*state, &request, "list", &answer);
 	assert_int_equal(answer.rows, 12);
+	assert_non_null(strstr(answer.text, "\"loss\":{}}"));
 	assert_non_null(strstr(answer.text, "{\"name\":\"leaks\",\"text\":\"live allocations older "
 					    "than --min-age (60s) by stack\","
 					    "\"options\":\"--limit --pid --min-age --device\"}"));
