@@ -17,7 +17,7 @@ static const struct {
 	uint32_t option;
 	const struct export_format *format;
 } formats[] = {
-#define X(name, option) { OPTION_##option, &export_##name },
+#define X(id, name, letter, argument, text, symbol) { OPTION_##id, &export_##symbol },
 	EXPORT_FORMATS(X)
 #undef X
 };
@@ -183,7 +183,7 @@ int cmd_export(const struct options *options, int count, char **argument)
 	int r;
 
 	if (choose_format(options, &export.format) < 0 || !options->output) {
-		complain("Say what to write and where: --perfetto or --chrome, and -o FILE");
+		complain("Say one format of those that 'tsctl export --help' lists, and -o FILE");
 		return EXIT_USAGE;
 	}
 	export.op = calloc(SBT_OPS_MAX, sizeof(*export.op));

@@ -22,23 +22,13 @@ const struct command command_table[] = {
 	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_TIMEOUT, 1, 1,
 	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns IS NULL\"\n", cmd_sql },
 	{ "export", "", "write a trace for another program to show",
-	  OPTIONS_WINDOW | OPTION_PID | OPTION_PERFETTO | OPTION_CHROME | OPTION_OUTPUT, 0, 0,
+	  OPTIONS_WINDOW | OPTION_PID | OPTIONS_FORMAT | OPTION_OUTPUT, 0, 0,
 	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n", cmd_export },
 	{ "version", "", "the version of tsctl and of the daemon", 0, 0, 0,
 	  "Example: tsctl version\n", cmd_version },
 	{ "help", "[VERB]", "this help, or that of a verb", 0, 0, 1, "Example: tsctl help query\n",
 	  cmd_help },
 	{ 0 },
-};
-
-static const struct {
-	const char *name;
-	char letter;
-	const char *argument, *text;
-} option_texts[OPTION_COUNT] = {
-#define X(id, name, letter, argument, text) { name, letter, argument, text },
-	OPTIONS(X)
-#undef X
 };
 
 const struct command *command_find(const char *name)
@@ -49,23 +39,25 @@ const struct command *command_find(const char *name)
 	return NULL;
 }
 
+static void option_usage(const struct option_form *form)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "--%s%s%s", form->name, form->argument ? " " : "",
+		 form->argument ? form->argument : "");
+	printf("  %c%c%c %-20s %s\n", form->letter ? '-' : ' ', form->letter ? form->letter : ' ',
+	       form->letter ? ',' : ' ', name, form->text);
+}
+
 void command_usage(const struct command *command)
 {
 	uint32_t options = command->options | OPTIONS_COMMON;
-	char name[32];
 
 	printf("Usage: tsctl %s [OPTION...]%s%s\n%s\n\n", command->name,
 	       *command->arguments ? " " : "", command->arguments, command->summary);
-	for (int i = 0; i < OPTION_COUNT; i++) {
-		if (!(options & 1u << i))
-			continue;
-		snprintf(name, sizeof(name), "--%s%s%s", option_texts[i].name,
-			 option_texts[i].argument ? " " : "",
-			 option_texts[i].argument ? option_texts[i].argument : "");
-		printf("  %c%c%c %-20s %s\n", option_texts[i].letter ? '-' : ' ',
-		       option_texts[i].letter ? option_texts[i].letter : ' ',
-		       option_texts[i].letter ? ',' : ' ', name, option_texts[i].text);
-	}
+	for (int i = 0; i < OPTION_COUNT; i++)
+		if (options & 1u << i)
+			option_usage(&option_forms[i]);
 	printf("\n%s", command->help);
 }
 

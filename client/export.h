@@ -1,7 +1,7 @@
 /* export.h: a trace in another program's format. Metadata and ops go in, bytes come out.
  *
  * What a format holds in memory grows with the processes, threads and stacks of the trace, never
- * with its ops. A format is a file export_<name>.c and a row of EXPORT_FORMATS.
+ * with its ops. A format is a file export_<name>.c and a row of EXPORT_FORMATS in options.h.
  */
 #ifndef TS_CLIENT_EXPORT_H
 #define TS_CLIENT_EXPORT_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "client/export_meta.h"
+#include "client/options.h"
 #include "client/out.h"
 #include "core/op.h"
 
@@ -24,12 +25,8 @@ struct export_format {
 	void (*free)(struct exporter *exporter);
 };
 
-/* name of the format, option that asks for it */
-#define EXPORT_FORMATS(X)                                                                          \
-	X(perfetto, PERFETTO)                                                                      \
-	X(chrome, CHROME)
-
-#define X(name, option) extern const struct export_format export_##name;
+#define X(id, name, letter, argument, text, symbol)                                                \
+	extern const struct export_format export_##symbol;
 EXPORT_FORMATS(X)
 #undef X
 

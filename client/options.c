@@ -154,12 +154,8 @@ static int (*const readers[OPTION_COUNT])(struct options *options, const char *t
 	[OPTION_NUMBER_TIMEOUT] = read_timeout, [OPTION_NUMBER_OUTPUT] = read_output,
 };
 
-static const struct {
-	const char *name;
-	char letter;
-	const char *argument;
-} forms[OPTION_COUNT] = {
-#define X(id, name, letter, argument, text) { name, letter, argument },
+const struct option_form option_forms[OPTION_COUNT] = {
+#define X(id, name, letter, argument, text, ...) { name, letter, argument, text },
 	OPTIONS(X)
 #undef X
 };
@@ -175,12 +171,12 @@ static void build(uint32_t allowed, const char *verb, struct option *longs, char
 	for (int i = 0; i < OPTION_COUNT; i++) {
 		if (!(allowed & 1u << i))
 			continue;
-		*longs++ = (struct option){ forms[i].name, forms[i].argument ? 1 : 0, NULL,
-					    FIRST_LONG + i };
-		if (!forms[i].letter)
+		*longs++ = (struct option){ option_forms[i].name, option_forms[i].argument ? 1 : 0,
+					    NULL, FIRST_LONG + i };
+		if (!option_forms[i].letter)
 			continue;
-		*letters++ = forms[i].letter;
-		if (forms[i].argument)
+		*letters++ = option_forms[i].letter;
+		if (option_forms[i].argument)
 			*letters++ = ':';
 	}
 	*longs = (struct option){ 0 };
@@ -190,7 +186,8 @@ static void build(uint32_t allowed, const char *verb, struct option *longs, char
 static int number_of(int found)
 {
 	for (int i = 0; i < OPTION_COUNT; i++)
-		if (found == FIRST_LONG + i || (forms[i].letter && found == forms[i].letter))
+		if (found == FIRST_LONG + i ||
+		    (option_forms[i].letter && found == option_forms[i].letter))
 			return i;
 	return 0;
 }
@@ -198,8 +195,8 @@ static int number_of(int found)
 static int take(struct options *options, int number, const char *text)
 {
 	if (readers[number] && readers[number](options, text) < 0) {
-		complain("'%s' is no %s for --%s", text, forms[number].argument,
-			 forms[number].name);
+		complain("'%s' is no %s for --%s", text, option_forms[number].argument,
+			 option_forms[number].name);
 		return -EINVAL;
 	}
 	options->given |= 1u << number;

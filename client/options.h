@@ -5,6 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What `tsctl export` writes: the options below that ask for it, and struct export_format. */
+#define EXPORT_FORMATS(X)                                                                          \
+	X(PERFETTO, "perfetto", 0, NULL, "write a Perfetto trace", perfetto)                       \
+	X(CHROME, "chrome", 0, NULL, "write a Chrome trace (JSON)", chrome)
+
 /* identifier, long name, letter or 0, argument name or NULL, text */
 #define OPTIONS(X)                                                                                 \
 	X(HELP, "help", 'h', NULL, "show this help")                                               \
@@ -19,8 +24,7 @@
 	X(JSON, "json", 'j', NULL, "one JSON object")                                              \
 	X(CSV, "csv", 0, NULL, "comma-separated values")                                           \
 	X(TIMEOUT, "timeout", 0, "DURATION", "give up after this time")                            \
-	X(PERFETTO, "perfetto", 0, NULL, "write a Perfetto trace")                                 \
-	X(CHROME, "chrome", 0, NULL, "write a Chrome trace (JSON)")                                \
+	EXPORT_FORMATS(X)                                                                          \
 	X(OUTPUT, "output", 'o', "FILE", "write to FILE, '-' for standard output")
 
 enum option_number {
@@ -36,9 +40,19 @@ enum option_bit {
 #undef X
 };
 
+#define X(id, ...) | OPTION_##id
+enum { OPTIONS_FORMAT = 0 EXPORT_FORMATS(X) };
+#undef X
 #define OPTIONS_COMMON (OPTION_HELP | OPTION_SOCKET)
 #define OPTIONS_TABLE  (OPTION_JSON | OPTION_CSV)
 #define OPTIONS_WINDOW (OPTION_SINCE | OPTION_UNTIL)
+
+struct option_form {
+	const char *name;
+	char letter;
+	const char *argument, *text;
+};
+extern const struct option_form option_forms[OPTION_COUNT];
 
 /* A time as the user gave it: so long before now, or CLOCK_REALTIME nanoseconds. */
 struct moment {

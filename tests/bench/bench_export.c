@@ -109,7 +109,8 @@ int main(void)
 	printf("%-10s %-10s %10s %10s %10s %12s\n", "format", "load", "Mop/s", "MB/s", "bytes/op",
 	       "max RSS MiB");
 	for (size_t i = 0; i < LOAD_COUNT; i++) {
-#define X(name, option) measure(#name, &export_##name, meta, codec, &loads[i]);
+#define X(id, name, letter, argument, text, symbol)                                                \
+	measure(name, &export_##symbol, meta, codec, &loads[i]);
 		EXPORT_FORMATS(X)
 #undef X
 	}

@@ -165,7 +165,8 @@ int main(int argc, char **argv)
 	struct out_sink sink = { write_file, argc == 3 ? fopen(argv[2], "w") : NULL };
 	int r;
 
-#define X(name, option) format = argc == 3 && strcmp(argv[1], #name) == 0 ? &export_##name : format;
+#define X(id, name, letter, argument, text, symbol)                                                \
+	format = argc == 3 && strcmp(argv[1], name) == 0 ? &export_##symbol : format;
 	EXPORT_FORMATS(X)
 #undef X
 	if (!format || !sink.data)
