@@ -133,7 +133,7 @@ def overhead(title, unit, program):
             if daemon:
                 if name == "probe, all stacks":
                     lost = daemon.query("loss")["rows"]
-                    stacks = daemon.ctl("sql", "SELECT count(DISTINCT stack) FROM frame")[1].split()
+                    stacks = daemon.ctl("sql", "--csv", "SELECT count(DISTINCT stack) FROM frame")[1].split()
                 daemon.stop()
     code = program.stop()
     check(f"{title}: the program ended well", code == 0)
@@ -148,7 +148,7 @@ def overhead(title, unit, program):
         median = statistics.median(found)
         each = " ".join(f"{value:.3f}" for value in rounds[name])
         print(f"{name:20} {len(found):8} {median:10.4f} {median / base:7.3f}  {each}")
-    print("last round with all stacks: loss", {row["reason"]: row["count"] for row in lost}, "unique stacks", stacks[1:2],
+    print("last round with all stacks: loss", {row["reason"]: row["count"] for row in lost}, "unique stacks", stacks[-1:],
           flush=True)
 
 
