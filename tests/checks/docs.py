@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The man pages are well-formed and tell every verb, option and setting; completion completes."""
+"""The man pages are well-formed and tell every verb, option, query and setting; the pages of docs/
+tell the same, and their links lead somewhere; completion completes."""
 
 import os
 import re
@@ -25,6 +26,11 @@ def output(*command, **options):
 
 def verbs():
     return re.findall(r"^  ([a-z]+) ", output("tsctl", "help"), re.MULTILINE)
+
+
+def queries():
+    table = (tree.ROOT / "daemon/query/table.c").read_text()
+    return re.findall(r'\.name = "([a-z]+)"', table)
 
 
 def options(text):
@@ -57,6 +63,12 @@ class ManPages(unittest.TestCase):
                             re.MULTILINE)
         self.assertEqual(page_options("tracesmithd.8"), set(listed))
 
+    def test_every_query(self):
+        self.assertIn("leaks", queries())
+        text = (BUILD / "docs/tsctl.1").read_text().partition("daemon's queries:\n")[2]
+        listed = re.findall(r"^\.Cm ([a-z]+)\b", text.partition("\n.Ql")[0], re.MULTILINE)
+        self.assertEqual(listed, queries())
+
     def test_every_setting(self):
         text = (BUILD / "docs/tracesmithd.conf.5").read_text()
         settings = re.findall(r"^#([a-z_]+) =", output("tracesmithd", "--print-config"),
@@ -64,6 +76,44 @@ class ManPages(unittest.TestCase):
         self.assertGreater(len(settings), 10)
         for setting in settings:
             self.assertIn(f"\n.It Cm {setting}\n", text)
+
+
+class Pages(unittest.TestCase):
+    """README.md and docs/*.md."""
+
+    PATHS = [tree.ROOT / "README.md", *sorted((tree.ROOT / "docs").glob("*.md"))]
+
+    @staticmethod
+    def prose(page):
+        return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+    def anchors(self, page):
+        """The headings, as GitHub names them."""
+        headings = re.findall(r"^#+ +(.+)$", self.prose(page), re.MULTILINE)
+        return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+    def test_links_lead_somewhere(self):
+        links = [(page, link) for page in self.PATHS
+                 for link in re.findall(r"\]\(([^)\s]+)\)", self.prose(page))]
+        self.assertGreater(len(links), 20)
+        for page, link in links:
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            with self.subTest(page=page.name, link=link):
+                if not re.match(r"https?://", link):
+                    self.assertTrue(target.exists())
+                    self.assertTrue(not anchor or anchor in self.anchors(target))
+
+    def test_settings_are_those_of_the_program(self):
+        pasted = re.search(r"^```ini\n(.*?)^```$", (tree.ROOT / "docs/operating.md").read_text(),
+                           re.MULTILINE | re.DOTALL)
+        self.assertEqual(pasted[1], output("tracesmithd", "--print-config"))
+
+    def test_every_query_has_a_row_and_a_heading(self):
+        page = tree.ROOT / "docs/queries.md"
+        self.assertEqual([name for name in queries() if name not in self.anchors(page)], [])
+        rows = re.findall(r"^\| ([a-z]+) \|", self.prose(page).partition("\n## ")[0], re.MULTILINE)
+        self.assertEqual([row for row in rows if row != "query"], queries())
 
 
 class Completion(unittest.TestCase):
