@@ -408,6 +408,10 @@ static int daemon_start(struct daemon *daemon)
 	if (r < 0)
 		return r;
 	daemon_start_timers(daemon);
+	if (!procfs_is_host())
+		log_warning("This PID namespace is not the host's: calls are counted, but stacks "
+			    "have no names and processes no command; start it with the host's "
+			    "PIDs");
 	return 0;
 }
 

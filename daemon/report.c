@@ -8,6 +8,7 @@
 
 #include "core/base/units.h"
 #include "daemon/daemon_internal.h"
+#include "daemon/source/procfs.h"
 
 #define REPORT_CPUS 1024
 #define REPORT_SLOW 8 /* names of slow functions shown */
@@ -60,6 +61,9 @@ static void report_kernel(struct daemon *daemon, const struct probe_stats *probe
 	maps_stats(daemon->maps, &maps);
 	status_text(builder, "kernel", "release", false, "%s", name.release);
 	status_text(builder, "kernel", "attach", false, "%s", way_text[probe->way]);
+	if (!procfs_is_host())
+		status_text(builder, "kernel", "namespace", true,
+			    "not the host's PIDs: stacks have no names, processes no command");
 	status_text(builder, "kernel", "mappings", !maps.live, "%s",
 		    maps.live ? "perf events: new libraries are found at once"
 			      : "no perf events: new libraries are found within seconds");

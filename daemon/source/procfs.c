@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
 
 #define CONTAINER_ID_SIZE 64
+#define HOST_PID_NS	  0xeffffffc /* inode of the first namespace, fixed in the kernel */
 
 static ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size)
 {
@@ -111,4 +113,11 @@ int procfs_boot_id(char ret[37])
 		return -EIO;
 	ret[36] = '\0';
 	return 0;
+}
+
+bool procfs_is_host(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == HOST_PID_NS;
 }

@@ -2,6 +2,7 @@
 #ifndef TS_PROCFS_H
 #define TS_PROCFS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PROCFS_COMMAND_SIZE   1024
@@ -20,5 +21,8 @@ int procfs_read(uint32_t pid, struct procfs_process *ret);
 int procfs_started_ticks(uint32_t pid, uint64_t *ret);
 /* 36 characters and the zero. */
 int procfs_boot_id(char ret[37]);
+
+/* Whether pids here are those of the host, as the kernel's events have them. */
+bool procfs_is_host(void);
 
 #endif
