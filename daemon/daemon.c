@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@
 #define QUIET_TICK_MS 1000
 #define QUIET_TICKS   24 /* so many without a record; longer than names of stacks take */
 #define MAPS_RING     (128 << 10)
+#define MALLOC_ARENAS 2
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -101,8 +103,10 @@ static void daemon_on_tick(uv_timer_t *timer)
 	daemon_count_losses(daemon, now);
 	core_checkpoint(daemon->core, now);
 	store_commit(daemon->store, now);
-	if (++daemon->quiet_ticks == QUIET_TICKS)
-		uv_timer_set_repeat(timer, QUIET_TICK_MS);
+	if (++daemon->quiet_ticks % QUIET_TICKS)
+		return;
+	uv_timer_set_repeat(timer, QUIET_TICK_MS);
+	malloc_trim(0); /* of what a busy time or large queries needed */
 }
 
 static void daemon_on_watchdog(uv_timer_t *timer)
@@ -374,6 +378,8 @@ static int daemon_init(struct daemon *daemon)
 	daemon->wall_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
 	/* A file for each library and each followed file, two for each probe of the perf way. */
 	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 65536, 65536 });
+	/* An arena for each thread of the pool would keep what its largest query took: 10 MiB. */
+	mallopt(M_ARENA_MAX, MALLOC_ARENAS);
 	signal(SIGPIPE, SIG_IGN);
 	return procfs_boot_id(daemon->boot_id);
 }
