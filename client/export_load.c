@@ -134,6 +134,7 @@ static int run(struct load *load, const struct statement *statement, const char 
 	int more, r;
 
 	body.text = (char *)sql;
+	body.limit = UINT64_MAX; /* as many as the daemon gives */
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
 	request.sql = &body;
 	load->rows = 0;
@@ -152,6 +153,8 @@ static int run(struct load *load, const struct statement *statement, const char 
 			complain("Cannot make sense of the daemon's answer: %s", strerror(-r));
 			return r;
 		}
+		if (!more && reply->done->truncated)
+			complain("There are too many names for one answer: some are missing");
 	} while (more);
 	return 0;
 }

@@ -1,7 +1,9 @@
 """Traces of real runs, read back by an independent reader, hold exactly what the daemon stored."""
+import contextlib
 import datetime
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -90,6 +92,21 @@ class Export(tracesmith.Case):
         self.assertEqual([row["pid"] for row in processes], [pid])
         self.assertTrue(processes[0]["name"].endswith("/leak"))
         self.assertIn("workload/leak", processes[0]["cmdline"])
+
+    def test_more_names_than_an_answer_has_rows(self):
+        """The stack of the leak comes behind 25,000 others, each of one frame."""
+        pid = self.ended("leak")
+        tracesmith.wait_for("the stacks to have names", lambda: self.daemon.sql(
+            "SELECT 1 FROM frame WHERE symbol = 'leaky_cache_insert'"))
+        self.daemon.stop()
+        with contextlib.closing(sqlite3.connect(self.daemon.database)) as db, db:
+            process, = db.execute("SELECT id FROM process WHERE pid = ?", (pid,)).fetchone()
+            ids = range(-2**63 + 2, -2**63 + 25002)
+            db.executemany("INSERT INTO stack(id, process) VALUES (?, ?)", [(stack, process) for stack in ids])
+            db.executemany("INSERT INTO frame(stack, depth, address) VALUES (?, 0, 1)", [(stack,) for stack in ids])
+        self.daemon.start()
+        self.export("perfetto", "--pid", pid)
+        self.assertIn("leaky_cache_insert", {row["name"] for row in trace_processor.query(self.path, CALLERS)[0]})
 
     def test_all_processes_and_a_window(self):
         first, second = self.ended("short"), self.ended("short")
