@@ -1,6 +1,7 @@
 /* tsctl export: the ops of a window as a file of another program's format.
  * One chunk is held at a time; beside it, the names of what it refers to. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,8 +23,7 @@ static const struct {
 #undef X
 };
 
-struct export
-{
+struct job {
 	struct link *link;
 	struct outfile *file;
 	const struct export_format *format;
@@ -52,12 +52,12 @@ static int choose_format(const struct options *options, const struct export_form
 }
 
 /* A chunk may reach out of the window. */
-static size_t keep_window(const struct export *export, struct op *op, size_t count)
+static size_t keep_window(const struct job *job, struct op *op, size_t count)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (op[i].start_ns >= export->until_ns || export_end_ns(&op[i]) < export->since_ns)
+		if (op[i].start_ns >= job->until_ns || export_end_ns(&op[i]) < job->since_ns)
 			continue;
 		if (kept != i)
 			op[kept] = op[i];
@@ -66,144 +66,142 @@ static size_t keep_window(const struct export *export, struct op *op, size_t cou
 	return kept;
 }
 
-static int take_chunk(struct export *export, const Tracesmith__V1__Chunk *chunk)
+static int take_chunk(struct job *job, const Tracesmith__V1__Chunk *chunk)
 {
 	struct sbt_info info;
 	size_t count;
 	int r;
 
-	r = sbt_decode(export->codec, chunk->data.data, chunk->data.len, SBT_ALL_COLUMNS,
-		       export->op, &info);
+	r = sbt_decode(job->codec, chunk->data.data, chunk->data.len, SBT_ALL_COLUMNS, job->op,
+		       &info);
 	if (r < 0)
 		return r;
-	if (export->first_ns == 0)
-		export->first_ns = info.first_ns;
-	count = keep_window(export, export->op, info.count);
-	if (count > 0 && !export_meta_process(export->meta, info.process)) {
-		r = export_meta_add_process(export->meta, info.process, PID_UNKNOWN | info.process,
+	if (job->first_ns == 0)
+		job->first_ns = info.first_ns;
+	count = keep_window(job, job->op, info.count);
+	if (count > 0 && !export_meta_process(job->meta, info.process)) {
+		r = export_meta_add_process(job->meta, info.process, PID_UNKNOWN | info.process,
 					    "unknown process", NULL);
 		if (r < 0)
 			return r;
 	}
-	export->op_count += count;
-	return export->format->ops(export->exporter, export->op, count);
+	job->op_count += count;
+	return job->format->ops(job->exporter, job->op, count);
 }
 
-static void show_progress(const struct export *export, uint64_t done_ns)
+static void show_progress(const struct job *job, uint64_t done_ns)
 {
-	uint64_t begin = export->since_ns > export->first_ns ? export->since_ns : export->first_ns;
-	uint64_t all = export->until_ns > begin ? export->until_ns - begin : 0;
+	uint64_t begin = job->since_ns > job->first_ns ? job->since_ns : job->first_ns;
+	uint64_t all = job->until_ns > begin ? job->until_ns - begin : 0;
 	uint64_t part = done_ns > begin ? done_ns - begin : 0;
 
-	if (export->progress && all > 0)
+	if (job->progress && all > 0)
 		fprintf(stderr, "\r%3.0f %%, %.1f MB ", part < all ? 100.0 * part / all : 100.0,
-			outfile_size(export->file) / 1e6);
+			outfile_size(job->file) / 1e6);
 }
 
 /* What was lost in the window is a part of the answer. */
-static void show_end(const struct export *export, const Tracesmith__V1__Done *done)
+static void show_end(const struct job *job, const Tracesmith__V1__Done *done)
 {
-	if (export->progress)
-		fprintf(stderr, "\r%zu operations, %.1f MB \n", (size_t) export->op_count,
-			outfile_size(export->file) / 1e6);
+	if (job->progress)
+		fprintf(stderr, "\r%" PRIu64 " operations, %.1f MB \n", job->op_count,
+			outfile_size(job->file) / 1e6);
 	for (size_t i = 0; i < done->n_loss; i++)
-		fprintf(stderr, "lost: %llu %s\n", (unsigned long long)done->loss[i]->count,
-			*done->loss[i]->text ? done->loss[i]->text : done->loss[i]->reason);
+		fprintf(stderr, "tsctl: lost: %" PRIu64 " %s (%s)\n", done->loss[i]->count,
+			done->loss[i]->reason, done->loss[i]->text);
 }
 
-static int explain(const struct export *export, int error)
+static int explain(const struct job *job, int error)
 {
-	if (outfile_error(export->file) == 0)
+	if (outfile_error(job->file) == 0)
 		complain("Cannot make the trace: %s", strerror(-error));
 	return error;
 }
 
-static int receive(struct export *export)
+static int receive(struct job *job)
 {
 	int more, r = 0;
 
 	do {
 		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 
-		more = link_next(export->link, &reply);
+		more = link_next(job->link, &reply);
 		if (more < 0)
 			return more;
 		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK) {
-			r = take_chunk(export, reply->chunk);
-			show_progress(export, reply->chunk->done_ns);
+			r = take_chunk(job, reply->chunk);
+			show_progress(job, reply->chunk->done_ns);
 		}
 		if (r == 0 && !more) {
-			r = export->format->end(export->exporter);
+			r = job->format->end(job->exporter);
 			if (r == 0)
-				show_end(export, reply->done);
+				show_end(job, reply->done);
 		}
 		if (r < 0)
-			return explain(export, r);
+			return explain(job, r);
 	} while (more);
 	return 0;
 }
 
-static int run(struct export *export)
+static int run(struct job *job)
 {
 	Tracesmith__V1__ExportRequest body = TRACESMITH__V1__EXPORT_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	struct out_sink sink = outfile_sink(export->file);
+	struct out_sink sink = outfile_sink(job->file);
 	int r;
 
-	r = export_load(export->link, export->pid, export->since_ns, export->until_ns,
-			&export->meta);
+	r = export_load(job->link, job->pid, job->since_ns, job->until_ns, &job->meta);
 	if (r < 0)
 		return r;
-	if ((r = sbt_codec_new(&export->codec)) < 0 ||
-	    (r = export->format->begin(export->meta, &sink, &export->exporter)) < 0)
-		return explain(export, r);
-	body.pid = export->pid;
-	body.since_ns = export->since_ns;
-	body.until_ns = export->until_ns;
+	if ((r = sbt_codec_new(&job->codec)) < 0 ||
+	    (r = job->format->begin(job->meta, &sink, &job->exporter)) < 0)
+		return explain(job, r);
+	body.pid = job->pid;
+	body.since_ns = job->since_ns;
+	body.until_ns = job->until_ns;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_EXPORT;
 	request.export = &body;
-	r = link_send(export->link, &request);
-	return r < 0 ? r : receive(export);
+	r = link_send(job->link, &request);
+	return r < 0 ? r : receive(job);
 }
 
-static void export_done(struct export *export)
+static void job_done(struct job *job)
 {
-	if (export->exporter)
-		export->format->free(export->exporter);
-	export_meta_free(export->meta);
-	sbt_codec_free(export->codec);
-	outfile_free(export->file);
-	link_free(export->link);
-	free(export->op);
+	if (job->exporter)
+		job->format->free(job->exporter);
+	export_meta_free(job->meta);
+	sbt_codec_free(job->codec);
+	outfile_free(job->file);
+	link_free(job->link);
+	free(job->op);
 }
 
 int cmd_export(const struct options *options, int count, char **argument)
 {
-	_cleanup_(export_done) struct export export = { .pid = options->pid };
+	_cleanup_(job_done) struct job job = { .pid = options->pid };
 	int r;
 
-	if (choose_format(options, &export.format) < 0 || !options->output) {
+	if (choose_format(options, &job.format) < 0 || !options->output) {
 		complain("Say one format of those that 'tsctl export --help' lists, and -o FILE");
 		return EXIT_USAGE;
 	}
-	export.op = calloc(SBT_OPS_MAX, sizeof(*export.op));
-	if (!export.op)
+	job.op = calloc(SBT_OPS_MAX, sizeof(*job.op));
+	if (!job.op)
 		return complain("Not enough memory");
-	if (link_open(options, &export.link) < 0)
+	if (link_open(options, &job.link) < 0)
 		return EXIT_FAILED;
-	export.since_ns =
-		options->given & OPTION_SINCE ? link_time(export.link, &options->since) : 1;
+	job.since_ns = options->given & OPTION_SINCE ? link_time(job.link, &options->since) : 1;
 	/* What comes while we ask would have no names yet. */
-	export.until_ns = options->given & OPTION_UNTIL ? link_time(export.link, &options->until)
-							: link_hello(export.link)->now_ns;
-	r = outfile_open(options->output, &export.file);
+	job.until_ns = options->given & OPTION_UNTIL ? link_time(job.link, &options->until)
+						     : link_hello(job.link)->now_ns;
+	r = outfile_open(options->output, &job.file);
 	if (r < 0)
 		return complain("Cannot write '%s': %s", options->output, strerror(-r));
-	export.progress = isatty(STDERR_FILENO);
-	r = run(&export);
-	if (r < 0 && outfile_error(export.file) == 0)
+	job.progress = isatty(STDERR_FILENO);
+	r = run(&job);
+	if (r < 0 && outfile_error(job.file) == 0)
 		return EXIT_FAILED;
 	if (r == 0)
-		r = outfile_commit(export.file);
+		r = outfile_commit(job.file);
 	return r < 0 ? complain("Cannot write '%s': %s", options->output, strerror(-r)) : EXIT_DONE;
 }

@@ -6,14 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIELD(name, how)                                                                           \
-	{                                                                                          \
-#name, offsetof(struct op, name), sizeof(((struct op *)0)->name), 1, how           \
-	}
-#define TRIPLE(name)                                                                               \
-	{                                                                                          \
-#name, offsetof(struct op, name), sizeof(uint32_t), 3, EXPORT_NUMBER               \
-	}
+/* clang-format off */
+#define FIELD(name, how) \
+	{ #name, offsetof(struct op, name), sizeof(((struct op *)0)->name), 1, how }
+#define TRIPLE(name) \
+	{ #name, offsetof(struct op, name), sizeof(uint32_t), 3, EXPORT_NUMBER }
+/* clang-format on */
 
 const struct export_field export_fields[] = {
 	FIELD(stream, EXPORT_NUMBER),

@@ -196,8 +196,10 @@ int link_open(const struct options *options, struct link **ret)
 	_cleanup_(link_freep) struct link *link = calloc(1, sizeof(*link));
 	int r;
 
-	if (!link)
+	if (!link) {
+		complain("Not enough memory");
 		return -ENOMEM;
+	}
 	link->reader.max = TS_FRAME_REPLY_MAX;
 	link->fd = connect_to(options->socket);
 	if (link->fd < 0)

@@ -12,7 +12,6 @@
 
 #include "client/command.h"
 #include "core/base/units.h"
-#include "proto/paths.h"
 
 #define NS_PER_S 1000000000ull
 
@@ -27,7 +26,7 @@ static int number_parse(const char *text, uint64_t max, uint64_t *ret)
 }
 
 /* ".25" after the seconds. */
-static int fraction_parse(const char **text, int64_t *ret_ns)
+static int64_t fraction_parse(const char **text)
 {
 	int64_t ns = 0, unit = NS_PER_S / 10;
 	const char *p = *text;
@@ -36,8 +35,7 @@ static int fraction_parse(const char **text, int64_t *ret_ns)
 		for (p++; *p >= '0' && *p <= '9'; p++, unit /= 10)
 			ns += (*p - '0') * unit;
 	*text = p;
-	*ret_ns = ns;
-	return 0;
+	return ns;
 }
 
 static int clock_parse(const char *text, struct moment *ret)
@@ -55,7 +53,7 @@ static int clock_parse(const char *text, struct moment *ret)
 		end = strptime(text, forms[i], &tm);
 		if (!end)
 			continue;
-		fraction_parse(&end, &fraction_ns);
+		fraction_ns = fraction_parse(&end);
 		seconds = strcmp(end, "Z") == 0 ? timegm(&tm) : mktime(&tm);
 		if ((*end && strcmp(end, "Z") != 0) || seconds < 0)
 			continue;
@@ -82,31 +80,19 @@ int moment_parse(const char *text, struct moment *ret)
 
 static int read_pid(struct options *options, const char *text)
 {
-	uint64_t value;
-	int r = number_parse(text, INT_MAX, &value);
+	int r = number_parse(text, INT_MAX, &options->pid);
 
-	if (r < 0 || value == 0)
-		return -EINVAL;
-	options->pid = value;
-	return 0;
+	return r == 0 && options->pid == 0 ? -EINVAL : r;
 }
 
 static int read_stream(struct options *options, const char *text)
 {
-	uint64_t value;
-	int r = number_parse(text, UINT32_MAX, &value);
-
-	options->stream = r < 0 ? 0 : value;
-	return r;
+	return number_parse(text, UINT32_MAX, &options->stream);
 }
 
 static int read_device(struct options *options, const char *text)
 {
-	uint64_t value;
-	int r = number_parse(text, INT16_MAX, &value);
-
-	options->device = r < 0 ? 0 : value;
-	return r;
+	return number_parse(text, INT16_MAX, &options->device);
 }
 
 static int read_limit(struct options *options, const char *text)

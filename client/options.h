@@ -64,9 +64,7 @@ struct options {
 	uint32_t given;	    /* enum option_bit */
 	const char *socket; /* never NULL */
 	const char *output;
-	uint32_t pid;
-	uint32_t stream;
-	uint32_t device;
+	uint64_t pid, stream, device; /* in the range of what they are */
 	uint64_t limit;
 	uint64_t min_age_ns;
 	uint64_t timeout_ns;

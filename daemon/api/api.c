@@ -218,14 +218,3 @@ void api_close(struct api *api, void (*closed)(void *data))
 		client_close(client);
 	api_settle(api);
 }
-
-void api_stats(const struct api *api, struct api_stats *ret)
-{
-	*ret = (struct api_stats){
-		.clients = api->client_count,
-		.queries_running = api->running_count,
-		.queries_waiting = api->waiting_count,
-		.requests = api->requests,
-		.refused = api->refused,
-	};
-}

@@ -38,12 +38,6 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 /* Refuses new clients, cancels queries, and calls `closed` when all is freed. */
 void api_close(struct api *api, void (*closed)(void *data));
 
-struct api_stats {
-	uint32_t clients, queries_running, queries_waiting;
-	uint64_t requests, refused;
-};
-void api_stats(const struct api *api, struct api_stats *ret);
-
 /* A line of the status: text as a person reads it; with `status_number`, its value in base units
  * as well. `warning`: something to look at. */
 void status_text(struct status_builder *builder, const char *section, const char *name,

@@ -98,7 +98,6 @@ static void parse(struct client *client)
 		if (r <= 0)
 			break;
 		client->half_since_ms = 0;
-		client->api->requests++;
 		request = tracesmith__v1__request__unpack(NULL, size, data);
 		if (request)
 			handler_call(client, request);

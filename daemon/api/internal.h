@@ -47,7 +47,7 @@ struct api {
 	uint32_t client_count;
 	struct job_list waiting, running;
 	uint32_t waiting_count, running_count;
-	uint64_t requests, refused;
+	uint64_t refused;
 	void (*closed)(void *data); /* set: closing */
 };
 

@@ -158,7 +158,6 @@ static void on_work(uv_work_t *work)
 		.request = job->request,
 		.database = job->api->database,
 		.boot_id = job->api->boot_id,
-		.wall_offset_ns = job->api->wall_offset_ns,
 		.send = on_send,
 		.cancelled = on_cancelled,
 		.data = job,

@@ -312,7 +312,7 @@ static int add_row(struct answer *answer, Tracesmith__V1__Row *row)
 	return send_batch(answer);
 }
 
-static int answer_row(struct answer *answer, sqlite3_stmt *stmt, const struct query_column *column)
+static int take_row(struct answer *answer, sqlite3_stmt *stmt, const struct query_column *column)
 {
 	size_t count = sqlite3_column_count(stmt);
 	Tracesmith__V1__Row *row = make_row(&answer->arena, count);
@@ -348,7 +348,7 @@ int answer_rows(struct answer *answer, sqlite3_stmt *stmt, int step,
 			*ret_truncated = true;
 			return 0;
 		}
-		r = answer_row(answer, stmt, column);
+		r = take_row(answer, stmt, column);
 		if (r < 0)
 			return r;
 	}

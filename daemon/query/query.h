@@ -16,7 +16,6 @@ struct query_job {
 	const Tracesmith__V1__Request *request;
 	const char *database;
 	const char *boot_id; /* the current one; queries see nothing of others */
-	int64_t wall_offset_ns;
 	/* Sends a reply; waits while the reader is slow. -ECANCELED: nobody wants it any more. */
 	int (*send)(void *data, const Tracesmith__V1__Reply *reply);
 	bool (*cancelled)(void *data);
