@@ -11,7 +11,7 @@ from container import BUILD, TRACE, Container, debian, require, run
 NOT_OURS = r"^/(dev|proc|run|sys|test|tmp|root|var/cache|var/lib/(dpkg|apt|systemd)|var/log|var/tmp)(/|$)|^/etc/[a-z]*-?$"
 
 INSTALLED = """
-systemctl is-enabled tracesmithd.service tracesmith-control.socket tracesmith-inject.socket
+systemctl is-enabled tracesmithd.service tracesmith-control.socket
 wait_for systemctl is-active tracesmithd.service
 systemctl status --no-pager tracesmithd.service
 tsctl status

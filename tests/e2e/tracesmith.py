@@ -108,7 +108,8 @@ class Daemon:
         return self.ctl("query", "apis", "--pid", str(pid), "--json").code == 0
 
     def ended(self, pid):
-        """Whether the daemon has stored the end of a process, and with it all its calls."""
+        """Whether the daemon has stored the end of a process, and with it the sums of its calls (the ops
+        themselves may take longer where many wait for the writer)."""
         return self.sql(f"SELECT 1 FROM process WHERE pid = {pid} AND exit_ns > 0")
 
     def wait_ended(self, pid):
