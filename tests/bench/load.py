@@ -34,11 +34,11 @@ def made_by(out):
 def drive(daemon, process):
     """Lets the program make its calls; what it printed, and CPU time of daemon and program."""
     process.stdout.readline()
-    before = bench.cpu_ns(daemon.pid), bench.cpu_ns(process.pid)
+    before = bench.live_cpu_ns(daemon.pid), bench.cpu_ns(process.pid)
     process.stdin.write("\n")
     process.stdin.flush()
     process.stdout.readline()
-    after = bench.cpu_ns(daemon.pid), bench.cpu_ns(process.pid)
+    after = bench.live_cpu_ns(daemon.pid), bench.cpu_ns(process.pid)
     out, _ = process.communicate("\n")
     daemon.wait_ended(process.pid)
     return out, after[0] - before[0], after[1] - before[1]
