@@ -64,7 +64,7 @@ def measure(gpu, kind, threads, rate, settings):
         used = bench.memory(daemon.pid)
         by_function, reached = made_by(out)
         made, seen, dropped, stored, other = count(daemon, process.pid, by_function)
-    name = f"{kind}, {rate or 'flat out'}{f', {threads} threads' if threads > 1 else ''}{', small ring' if settings else ''}"
+    name = ", ".join([kind, str(rate or "flat out"), *[f"{threads} threads"] * (threads > 1), *["small ring"] * bool(settings)])
     return (name, f"{reached:.0f}", made, seen, dropped, f"{100 * dropped / made:.2f}", stored,
             f"{cpu / SECONDS / 1e7:.1f}", f"{own / SECONDS / 1e7:.1f}", bench.mib(used["VmHWM"]),
             bench.mib(used["RssAnon"]), bench.load_average(), other or ""), made == seen + dropped

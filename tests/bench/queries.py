@@ -1,8 +1,8 @@
 """Queries: every query, statements of SQL and exports through tsctl, over ten million ops that
-programs have really made. (bench_query has the same over a time as long as a day's work.)
+programs have really made. (bench_query has generated ones, spread over 500 s and 16 streams.)
 
 The programs still run, so that there is live memory. A query's time is that of tsctl from its start
-to its end; that of a query which finds nothing is the floor. An export is counted, not kept.
+to its end; that of `tsctl version` is the floor. An export is counted, not kept.
 """
 import json
 import os
@@ -71,10 +71,12 @@ def export(daemon, form):
 
 
 def measure_exports(daemon):
-    table = bench.Table("export (10 million ops)", "seconds", "MB", "MB/s", "Mop/s", "tsctl MiB", "daemon MiB", "load")
+    table = bench.Table("export (10 million ops)", "seconds", "MB", "MB/s", "Mop/s", "tsctl MiB",
+                        "daemon MiB", "load")
     for form in EXPORTS:
         seconds, size, kib = export(daemon, form)
-        table.row(form, f"{seconds:.1f}", f"{size / 1e6:.0f}", f"{size / 1e6 / seconds:.0f}", f"{OPS / 1e6 / seconds:.2f}",
+        table.row(form, f"{seconds:.1f}", f"{size / 1e6:.0f}", f"{size / 1e6 / seconds:.0f}",
+                  f"{OPS / 1e6 / seconds:.2f}",
                   bench.mib(kib), bench.mib(bench.memory(daemon.pid)["VmRSS"]), bench.load_average())
 
 
