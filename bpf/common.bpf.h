@@ -36,7 +36,8 @@ struct thread {
 struct process {
 	__u64 seed;
 	__u32 generation;
-	__u32 watched;
+	__u16 watched;
+	__u16 announced; /* so its EXEC and EXIT are told, watched or not */
 };
 
 struct {
@@ -89,7 +90,7 @@ static __u64 window_ns, window_events; /* of the rate limit */
 		__u32 count_zero = 0;                                                              \
 		struct probe_counters *count_c = bpf_map_lookup_elem(&counters, &count_zero);      \
 		if (count_c)                                                                       \
-			count_c->name++;                                                           \
+			__sync_fetch_and_add(&count_c->name, 1);                                   \
 	} while (0)
 
 /* Whether a record has room, and how to submit it. The reader sleeps while nothing comes (then the
@@ -113,7 +114,8 @@ static __always_inline bool rate_allows(__u64 now)
 {
 	if (!settings.events_per_s)
 		return true;
-	if (now - window_ns >= 1000000000) {
+	/* Another CPU may have begun the window a little later than `now`. */
+	if ((__s64)(now - window_ns) >= 1000000000) {
 		window_ns = now;
 		window_events = 0;
 	}

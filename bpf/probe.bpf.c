@@ -106,7 +106,7 @@ int enter(struct pt_regs *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (stack_wanted(thread, desc->flags, now)) {
-		stack_id = stack_take(ctx, thread);
+		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP);
 		if (!stack_id) {
 			stack_lost = true;
 			COUNT(stacks_lost);
@@ -139,7 +139,7 @@ static __always_inline void call_send(const struct ts_event *call, __u16 flags)
 	struct ts_event *ev;
 	__u64 wake;
 
-	ev = event_reserve(flags, call->start_ns, &wake);
+	ev = event_reserve(flags, bpf_ktime_get_ns(), &wake);
 	if (!ev)
 		return;
 	__builtin_memcpy(ev, call, sizeof(*ev));
@@ -147,7 +147,8 @@ static __always_inline void call_send(const struct ts_event *call, __u16 flags)
 }
 
 /* What an out-parameter points to; the pointer was kept in the (8-byte) field at the entry. */
-static __always_inline void call_read_outs(const struct probe_desc *desc, struct ts_event *call)
+static __always_inline void call_read_outs(const struct probe_desc *desc, struct ts_event *call,
+					   bool done)
 {
 	for (__u32 i = 0; i < PROBE_OUTS_MAX && i < desc->out_count; i++) {
 		const struct probe_slot *out = &desc->out[i];
@@ -157,8 +158,7 @@ static __always_inline void call_read_outs(const struct probe_desc *desc, struct
 		if (to > sizeof(struct ts_api) - sizeof(__u64))
 			return;
 		place = (void *)&call->api + to;
-		if (call->result == 0 && *place &&
-		    bpf_probe_read_user(&value, sizeof(value), (void *)*place)) {
+		if (done && *place && bpf_probe_read_user(&value, sizeof(value), (void *)*place)) {
 			call->flags |= TS_EVENT_UNREAD;
 			COUNT(unread);
 		}
@@ -189,7 +189,7 @@ int leave(struct pt_regs *ctx)
 			call->end_ns = bpf_ktime_get_ns();
 			call->result = (__s32)PT_REGS_RC(ctx);
 			call->flags |= TS_EVENT_RETURNED;
-			call_read_outs(desc, call);
+			call_read_outs(desc, call, call->result == 0);
 			call_send(call, desc->flags);
 			return 0;
 		}
@@ -207,8 +207,13 @@ static __always_inline void thread_end(struct task_struct *task)
 		return;
 	for (__u32 i = 0; i < PROBE_DEPTH_MAX && i < thread->depth; i++) {
 		struct ts_event *call = &thread->call[i];
+		__u32 fn = call->fn;
+		struct probe_desc *desc = bpf_map_lookup_elem(&descs, &fn);
 
+		if (!desc)
+			continue;
 		call->flags |= TS_EVENT_UNFINISHED;
+		call_read_outs(desc, call, false);
 		call_send(call, PROBE_KEEP);
 	}
 	thread->depth = 0;
@@ -219,20 +224,21 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct process *process = bpf_map_lookup_elem(&processes, &tgid);
+	struct process *process;
 
-	if (!process)
+	/* Two threads may both be the last one by the count below: each tells its own calls first.
+	 */
+	thread_end(task);
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (!process || BPF_CORE_READ(task, signal, live.counter) != 0)
 		return 0;
-	if (process->watched)
-		thread_end(task);
-	if (BPF_CORE_READ(task, signal, live.counter) != 0)
-		return 0;
-	if (process->watched)
+	if (process->announced)
 		process_send(TS_EVENT_EXIT, task, BPF_CORE_READ(task, exit_code));
 	bpf_map_delete_elem(&processes, &tgid);
 	return 0;
 }
 
+/* The entry stays, undecided, so that the end of the program that runs now is told, too. */
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -242,9 +248,9 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!process)
 		return 0;
-	if (process->watched)
+	if (process->announced)
 		process_send(TS_EVENT_EXEC, task, 0);
-	bpf_map_delete_elem(&processes, &tgid);
+	process->generation = 0;
 	bpf_task_storage_delete(&threads, task);
 	return 0;
 }

@@ -103,13 +103,12 @@ static __noinline int thread_decide(struct thread *thread)
 	if (process)
 		known = *process;
 	if (known.generation != settings.generation) {
-		bool announced = known.watched;
-
 		known.generation = settings.generation;
 		known.seed = process_seed(task);
 		known.watched = process_wanted(tgid, (__u32)bpf_get_current_uid_gid());
-		if (known.watched && !announced && process_send(TS_EVENT_PROCESS, task, 0))
+		if (known.watched && !known.announced && process_send(TS_EVENT_PROCESS, task, 0))
 			return 0;
+		known.announced |= known.watched;
 		if (bpf_map_update_elem(&processes, &tgid, &known, BPF_ANY))
 			COUNT(processes_lost);
 	}

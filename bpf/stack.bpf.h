@@ -20,7 +20,7 @@ static __always_inline __u64 stack_hash(__u64 seed, const __u64 *frame, __u32 co
 	return hash ? hash : 1;
 }
 
-static __noinline int stack_send(struct thread *thread, __u64 id, __u32 count)
+static __noinline int stack_send(struct thread *thread, __u64 id, __u32 count, bool keep)
 {
 	__u64 wake, size;
 	__u8 one = 1;
@@ -37,7 +37,8 @@ static __noinline int stack_send(struct thread *thread, __u64 id, __u32 count)
 
 	if (!thread || count > TS_STACK_FRAMES_MAX)
 		return -1;
-	ring_has_room(true, &wake);
+	if (!ring_has_room(keep, &wake))
+		return -1;
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record)
 		return -1;
@@ -89,7 +90,7 @@ static __always_inline bool stack_is_code(__u64 address, __u64 at, bool main_thr
 /* Walks the frame pointers by itself: bpf_get_stack() costs more, and before 6.11 it misses the
  * caller, since at a function's first instruction %rbp is still the caller's. The return address
  * is on top of the stack there. */
-static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thread)
+static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thread, bool keep)
 {
 	__u32 count = 2, depth = settings.stack_depth;
 	__u64 at = PT_REGS_SP(ctx), next = PT_REGS_FP(ctx), id;
@@ -115,7 +116,7 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 	id = stack_hash(thread->seed, thread->frame, count);
 	if (thread->sent[id % SENT_SLOTS] == id)
 		return id;
-	if (!bpf_map_lookup_elem(&stacks_sent, &id) && stack_send(thread, id, count))
+	if (!bpf_map_lookup_elem(&stacks_sent, &id) && stack_send(thread, id, count, keep))
 		return 0;
 	thread->sent[id % SENT_SLOTS] = id;
 	return id;

@@ -73,7 +73,7 @@ static const struct setting settings[] = {
 	  "# process is seen; shell patterns separated by spaces." },
 	{ "probe", "attach", CHOICE, AT(way), "auto", 0, 0, ways,
 	  "How probes are attached: multi (kernels from 6.6 on), perf, or auto." },
-	{ "probe", "ring_size", SIZE, AT(ring_bytes), "16MiB", 65536, 1 << 30, NULL,
+	{ "probe", "ring_size", SIZE, AT(ring_bytes), "8MiB", 65536, 1 << 30, NULL,
 	  "Of the ring from the probes to the daemon; a power of two." },
 	{ "probe", "stack_depth", COUNT, AT(stack_depth), "64", 2, TS_STACK_FRAMES_MAX, NULL,
 	  "Frames of a call stack at most." },

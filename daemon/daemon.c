@@ -26,6 +26,7 @@
 #define TICK_MS	      125
 #define QUIET_TICK_MS 1000
 #define QUIET_TICKS   24 /* so many without a record; longer than names of stacks take */
+#define FILES_MAX     65536
 #define MAPS_RING     (128 << 10)
 #define MALLOC_ARENAS 2
 
@@ -119,6 +120,8 @@ static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 	struct daemon *daemon = data;
 	uint64_t now = uv_hrtime();
 
+	if (!daemon->libraries)
+		return;
 	if (file->fd < 0) {
 		log_warning("Process %u maps '%s', which cannot be opened: tracing without it", pid,
 			    file->path);
@@ -134,7 +137,8 @@ static void daemon_on_library_gone(void *data, struct maps_file *file)
 {
 	struct daemon *daemon = data;
 
-	libraries_unmapped(daemon->libraries, file->device, file->inode);
+	if (daemon->libraries)
+		libraries_unmapped(daemon->libraries, file->device, file->inode);
 }
 
 static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
@@ -156,6 +160,15 @@ static void daemon_on_terminate(uv_signal_t *signal, int number)
 	daemon_stop(signal->data);
 }
 
+/* What is watched from now on may have done something before that we do not know of. */
+static void daemon_gap_of_filters(struct daemon *daemon)
+{
+	uint64_t now = uv_hrtime();
+	struct core_loss gap = { .start_ns = now, .end_ns = now, .reason = LOSS_GAP, .count = 1 };
+
+	core_lose(daemon->core, &gap);
+}
+
 static void daemon_on_hangup(uv_signal_t *signal, int number)
 {
 	struct daemon *daemon = signal->data;
@@ -170,6 +183,9 @@ static void daemon_on_hangup(uv_signal_t *signal, int number)
 		config_free(config);
 		return;
 	}
+	if (!probe_config_same_filters(&probe, &daemon->probe_config))
+		daemon_gap_of_filters(daemon);
+	daemon->probe_config = probe;
 	probe_configure(daemon->probe, &probe);
 	libraries_add_standing(daemon->libraries, config->standing);
 	log_set_level((enum log_level)config->log_level);
@@ -183,12 +199,16 @@ static void daemon_on_hangup(uv_signal_t *signal, int number)
 static int daemon_lock(struct daemon *daemon)
 {
 	const char *directory = daemon->config->state_dir;
+	_cleanup_(freep) char *path = NULL;
 
-	if (mkdir(directory, 0755) < 0 && errno != EEXIST)
+	if (mkdir(directory, 0700) < 0 && errno != EEXIST)
 		return log_error_errno(-errno, "Cannot make the state directory '%s'", directory);
-	daemon->lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (asprintf(&path, "%s/lock", directory) < 0)
+		return -ENOMEM;
+	/* A file of our own: whoever can open a directory could lock it. */
+	daemon->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (daemon->lock < 0)
-		return log_error_errno(-errno, "Cannot open the state directory '%s'", directory);
+		return log_error_errno(-errno, "Cannot open '%s'", path);
 	if (flock(daemon->lock, LOCK_EX | LOCK_NB) < 0) {
 		log_error("Another tracesmithd uses '%s': stop it, or give this one another "
 			  "--state-dir",
@@ -315,6 +335,7 @@ static int daemon_start_probes(struct daemon *daemon)
 	r = config_probe(daemon->config, &gpu_cuda, &config);
 	if (r < 0)
 		return r;
+	daemon->probe_config = config;
 	r = probe_new(&daemon->loop, &config, &callbacks, daemon, &daemon->probe);
 	if (r < 0)
 		return r;
@@ -362,6 +383,7 @@ static void daemon_start_timers(struct daemon *daemon)
 
 static int daemon_init(struct daemon *daemon)
 {
+	struct rlimit files;
 	int r = uv_loop_init(&daemon->loop);
 
 	if (r < 0)
@@ -374,10 +396,12 @@ static int daemon_init(struct daemon *daemon)
 	daemon->on_terminate.data = daemon->on_interrupt.data = daemon->on_hangup.data = daemon;
 	daemon->tick.data = daemon->watchdog.data = daemon;
 	daemon->started_ns = daemon->counted_ns = uv_hrtime();
-	daemon->boot_offset_ns = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
+	daemon->boot_offset_ns = (int64_t)(clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC));
 	daemon->wall_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
 	/* A file for each library and each followed file, two for each probe of the perf way. */
-	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 65536, 65536 });
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
+	setrlimit(RLIMIT_NOFILE, &files);
 	/* An arena for each thread of the pool would keep what its largest query took: 10 MiB. */
 	mallopt(M_ARENA_MAX, MALLOC_ARENAS);
 	signal(SIGPIPE, SIG_IGN);
@@ -482,7 +506,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	daemon_close_handles(daemon);
 	if (daemon->api)
 		api_close(daemon->api, daemon_part_closed);
-	libraries_free(daemon->libraries);
+	daemon->libraries = libraries_free(daemon->libraries);
 	if (daemon->probe) {
 		probe_drain(daemon->probe);
 		probe_close(daemon->probe, daemon_part_closed);

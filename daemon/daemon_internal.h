@@ -30,7 +30,7 @@ struct daemon {
 	const char *pattern[CONFIG_PATTERNS_MAX + 1];
 	char boot_id[37];
 	uint64_t started_ns;
-	uint64_t boot_offset_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
+	int64_t boot_offset_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
 	int64_t wall_offset_ns;
 	uint64_t committed_ns;
 
@@ -52,7 +52,8 @@ struct daemon {
 	struct gap gap[DAEMON_GAPS];
 	uint32_t gaps;
 
-	struct probe_counters counted; /* BPF losses that the model knows */
+	struct probe_config probe_config; /* as last told */
+	struct probe_counters counted;	  /* BPF losses that the model knows */
 	uint64_t counted_ns;
 	uint64_t maps_lost, maps_limited;
 	uint32_t next_process;	 /* id of the first process that is new to us */

@@ -37,7 +37,10 @@
 /* Where records come faster than this, the rings are read once in this time. */
 #define LIMIT_MAPS_REST_MS 1
 /* Copies of driver libraries with probes on them. */
-#define LIMIT_LIBRARIES		    64
+#define LIMIT_LIBRARIES 64
+/* Dynamic symbols of one, and bytes of their names: libcuda has 1,500 in 40 KiB. */
+#define LIMIT_LIBRARY_SYMBOLS	    65536
+#define LIMIT_LIBRARY_NAMES	    (4 << 20)
 #define LIMIT_LIBRARIES_PER_PROCESS 8
 /* Stacks that wait for names, and names as long as anybody would read. */
 #define LIMIT_SYMBOL_JOBS 4096

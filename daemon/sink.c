@@ -71,10 +71,17 @@ static void sink_process_gaps(struct daemon *daemon, const struct core_process *
 /* What a process did before we looked was not seen. */
 static void sink_process_past(struct daemon *daemon, const struct core_process *process)
 {
-	uint64_t started_ns = process->started_ticks * NS_PER_TICK - daemon->boot_offset_ns;
-	struct gap gap = { process->pid, started_ns, daemon->started_ns };
+	/* Before a sleep of the host, in which CLOCK_MONOTONIC stood still, it may be less than 0.
+	 */
+	int64_t started_ns =
+		(int64_t)(process->started_ticks * NS_PER_TICK) - daemon->boot_offset_ns;
+	struct gap gap = {
+		.pid = process->pid,
+		.start_ns = started_ns > 0 ? (uint64_t)started_ns : 0,
+		.end_ns = daemon->started_ns,
+	};
 
-	if (started_ns < daemon->started_ns)
+	if (gap.start_ns < gap.end_ns)
 		gap_lose(daemon, process->id, &gap);
 }
 

@@ -94,15 +94,11 @@ static void probe_look(uv_timer_t *timer)
 			uv_timer_start(timer, probe_look, 0, LOOK_MS);
 		return;
 	}
-	if (++probe->quiet_looks < QUIET_LOOKS)
-		return;
-	/* A record that came before the flag was seen has woken nobody: look once more. */
-	probe->bpf->bss->settings.reader_idle = 1;
-	__sync_synchronize();
-	probe_read(probe);
-	if (probe->records != before)
-		probe->quiet_looks = 0;
-	else
+	/* A record that was begun before the flag was seen wakes nobody: look once more after it.
+	 */
+	if (++probe->quiet_looks == QUIET_LOOKS)
+		probe->bpf->bss->settings.reader_idle = 1;
+	else if (probe->quiet_looks > QUIET_LOOKS)
 		uv_timer_stop(timer);
 }
 
@@ -120,6 +116,14 @@ void probe_drain(struct probe *probe)
 {
 	while (probe_read(probe))
 		;
+}
+
+bool probe_config_same_filters(const struct probe_config *a, const struct probe_config *b)
+{
+	return a->pid_count == b->pid_count && a->uid_count == b->uid_count &&
+	       a->cgroup_count == b->cgroup_count && !memcmp(a->pid, b->pid, sizeof(a->pid)) &&
+	       !memcmp(a->uid, b->uid, sizeof(a->uid)) &&
+	       !memcmp(a->cgroup, b->cgroup, sizeof(a->cgroup));
 }
 
 void probe_configure(struct probe *probe, const struct probe_config *config)

@@ -35,6 +35,9 @@ struct probe_config {
 };
 
 /* Gets each record; it lies in memory that only we can write. */
+/* Whether both watch the same processes. */
+bool probe_config_same_filters(const struct probe_config *a, const struct probe_config *b);
+
 struct probe_callbacks {
 	void (*record)(void *data, const void *record, size_t size);
 };

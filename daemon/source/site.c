@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <gelf.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "daemon/limits.h"
 
 #define PROLOGUE_SIZE 16
 #define SYMBOL_SIZE   128
@@ -126,14 +128,31 @@ static int site_make(Elf *elf, int fd, const struct alias *alias, uint64_t addre
 	return 0;
 }
 
+/* Anybody can map a file of this name, of any size with any numbers in it: libelf would believe
+ * them, and reads a section into memory as a whole. */
+static bool site_is_sane(int fd)
+{
+	Elf64_Ehdr header;
+
+	return pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+	       !memcmp(header.e_ident, ELFMAG, SELFMAG) && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+	       header.e_shnum > 0 && header.e_shentsize == sizeof(Elf64_Shdr);
+}
+
 static Elf_Scn *site_dynamic_symbols(Elf *elf, GElf_Shdr *ret)
 {
 	Elf_Scn *section = NULL;
+	GElf_Shdr names;
 
 	while ((section = elf_nextscn(elf, section)))
-		if (gelf_getshdr(section, ret) && ret->sh_type == SHT_DYNSYM && ret->sh_entsize)
-			return section;
-	return NULL;
+		if (gelf_getshdr(section, ret) && ret->sh_type == SHT_DYNSYM)
+			break;
+	if (!section || ret->sh_entsize != sizeof(Elf64_Sym) ||
+	    ret->sh_size > LIMIT_LIBRARY_SYMBOLS * sizeof(Elf64_Sym) ||
+	    !gelf_getshdr(elf_getscn(elf, ret->sh_link), &names) ||
+	    names.sh_size > LIMIT_LIBRARY_NAMES)
+		return NULL;
+	return section;
 }
 
 static int site_compare(const void *a, const void *b)
@@ -191,6 +210,8 @@ int site_find(int fd, const struct gpu_vendor *vendor, struct site **ret, size_t
 	GElf_Shdr header;
 
 	elf_version(EV_CURRENT);
+	if (!site_is_sane(fd))
+		return -EBADMSG;
 	elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!elf || elf_kind(elf) != ELF_K_ELF)
 		return -EBADMSG;

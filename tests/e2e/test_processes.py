@@ -24,6 +24,17 @@ class Processes(tracesmith.Case):
             if pid != process.pid:
                 self.assertIn(rows[pid]["ppid"], pids + [process.pid])
 
+    def test_program_without_cuda_in_the_place_of_one_with(self):
+        """Its end is told, though it never called anything."""
+        program = f"import ctypes, os; ctypes.CDLL({tracesmith.library()!r}).cuInit(0); os.execv('/bin/true', ['true'])"
+        pids = set()
+        for _ in range(10):
+            process = tracesmith.subprocess.Popen(["/usr/bin/python3", "-c", program])
+            process.wait()
+            pids.add(process.pid)
+        wait_for("all to be seen", lambda: pids <= {row["pid"] for row in self.daemon.query("processes")})
+        wait_for("the end of all", lambda: not self.daemon.query("ps"))
+
     def test_short_life(self):
         for _ in range(20):
             process, expected = run("short")

@@ -45,7 +45,7 @@ static void defaults_are_good(void **state)
 	struct probe_config probe;
 
 	assert_int_equal(config_probe(config, &gpu_cuda, &probe), 0);
-	assert_int_equal(config->ring_bytes, 16 << 20);
+	assert_int_equal(config->ring_bytes, 8 << 20);
 	assert_string_equal(config->libraries, "libcuda.so*");
 	assert_int_equal(probe.samples_per_s, 20);
 }

@@ -1,4 +1,5 @@
 /* Sites: where functions of a library can be probed, and what that costs. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -106,6 +107,44 @@ static void a_file_that_is_no_elf_is_refused(void **state)
 	assert_null(site);
 }
 
+/* A sparse file costs its owner nothing, and would cost us what it claims. */
+static void sections_as_large_as_memory_are_refused(void **state)
+{
+	static const struct {
+		uint64_t symbols, names;
+	} rows[] = { { 4ull << 30, 100 }, { 240, 4ull << 30 } };
+
+	for (size_t i = 0; i < 2; i++) {
+		_cleanup_(freep) struct site *site = NULL;
+		char path[] = "/tmp/test_site.XXXXXX";
+		_cleanup_(closep) int fd = mkstemp(path);
+		Elf64_Ehdr head = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1 },
+				    .e_type = ET_DYN,
+				    .e_machine = EM_X86_64,
+				    .e_version = 1,
+				    .e_ehsize = sizeof(head),
+				    .e_shoff = 64,
+				    .e_shentsize = sizeof(Elf64_Shdr),
+				    .e_shnum = 3 };
+		Elf64_Shdr section[3] = {
+			{ 0 },
+			{ .sh_type = SHT_DYNSYM,
+			  .sh_offset = 4096,
+			  .sh_size = rows[i].symbols,
+			  .sh_entsize = sizeof(Elf64_Sym),
+			  .sh_link = 2 },
+			{ .sh_type = SHT_STRTAB, .sh_offset = 4096, .sh_size = rows[i].names },
+		};
+		size_t count;
+
+		unlink(path);
+		assert_int_equal(ftruncate(fd, 5ll << 30), 0);
+		assert_int_equal(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
+		assert_int_equal(pwrite(fd, section, sizeof(section), 64), sizeof(section));
+		assert_int_equal(site_find(fd, &gpu_cuda, &site, &count), -EBADMSG);
+	}
+}
+
 static void table_has_no_number_twice_and_fits(void **state)
 {
 	bool used[PROBE_FUNCTIONS_MAX] = { false };
@@ -137,6 +176,7 @@ int main(void)
 		cmocka_unit_test(cost_of_a_function_cut_off_is_the_highest),
 		cmocka_unit_test(functions_are_found_by_all_their_names),
 		cmocka_unit_test(a_file_that_is_no_elf_is_refused),
+		cmocka_unit_test(sections_as_large_as_memory_are_refused),
 		cmocka_unit_test(table_has_no_number_twice_and_fits),
 	};
 
