@@ -1,5 +1,6 @@
 """Processes come, fork, run other programs, crash and end; each is one row with its own calls."""
 import json
+import unittest
 
 import tracesmith
 from tracesmith import run, wait_for, workload
@@ -87,6 +88,46 @@ class Filter(tracesmith.Case):
         wanted, expected = run("short", user=12345)
         self.daemon.wait_ended(wanted.pid)
         self.assertEqual({row["pid"] for row in self.daemon.query("processes")}, {wanted.pid})
+
+
+class FilterByCgroup(unittest.TestCase):
+    def test_also_those_below_the_cgroup(self):
+        root = tracesmith.tempfile.mkdtemp(prefix="tracesmith-cgroup-")
+        self.addCleanup(tracesmith.os.rmdir, root)
+        tracesmith.subprocess.run(["mount", "-t", "cgroup2", "none", root], check=True)
+        self.addCleanup(tracesmith.subprocess.run, ["umount", root], check=True)
+        outer = tracesmith.os.path.join(root, f"tracesmith-{tracesmith.os.getpid()}")
+        inner = tracesmith.os.path.join(outer, "inner")
+        for path in (outer, inner):
+            tracesmith.os.mkdir(path)
+            self.addCleanup(tracesmith.os.rmdir, path)
+        daemon = tracesmith.Daemon(f"[filter]\ncgroups = {outer}\n").start()
+        self.addCleanup(daemon.close)
+        run("short")
+
+        def enter():
+            with open(tracesmith.os.path.join(inner, "cgroup.procs"), "w") as file:
+                file.write("0")
+
+        wanted, _ = run("short", preexec_fn=enter)
+        daemon.wait_ended(wanted.pid)
+        self.assertEqual([row["pid"] for row in daemon.query("processes")], [wanted.pid])
+
+
+class FilterByReload(tracesmith.Case):
+    def test_pids_from_now_on_and_a_gap_for_what_was_before(self):
+        process = workload("rate", "--rate", "1000", "--seconds", "60")
+        self.addCleanup(lambda: (process.kill(), process.communicate()))
+        wait_for("the process", lambda: self.daemon.known(process.pid))
+        with open(self.daemon.config, "a") as file:
+            file.write(f"[filter]\npids = {process.pid}\n")
+        self.daemon.process.send_signal(tracesmith.signal.SIGHUP)
+        wait_for("the settings to be read", lambda: "again" in self.daemon.log())
+        other, _ = run("short")
+        calls = self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"]
+        wait_for("more calls", lambda: self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"] > calls + 100)
+        self.assertFalse(self.daemon.known(other.pid))
+        self.assertIn("gap", {row["reason"] for row in self.daemon.query("loss")})
 
 
 class RateLimit(tracesmith.Case):
