@@ -11,32 +11,12 @@
 
 #include "core/base/utf8.h"
 
-#define ARENA_BYTES ((size_t)256 << 10)
-
-struct export_arena {
-	struct export_arena *next;
-	size_t used, size;
-	uint64_t data[]; /* aligned for everything that is put here */
-};
-
 /* Zeroed. */
-static void *arena_get(struct export_meta *meta, size_t size)
+static void *meta_get(struct export_meta *meta, size_t size)
 {
-	struct export_arena *arena = meta->arena;
+	void *data = arena_get(&meta->arena, size);
 
-	size = (size + 7) & ~(size_t)7;
-	if (!arena || arena->size - arena->used < size) {
-		size_t room = size > ARENA_BYTES ? size : ARENA_BYTES;
-
-		arena = calloc(1, sizeof(*arena) + room);
-		if (!arena)
-			return NULL;
-		arena->size = room;
-		arena->next = meta->arena;
-		meta->arena = arena;
-	}
-	arena->used += size;
-	return (char *)arena->data + arena->used - size;
+	return data ? memset(data, 0, size) : NULL;
 }
 
 int export_meta_new(struct export_meta **ret)
@@ -53,12 +33,7 @@ struct export_meta *export_meta_free(struct export_meta *meta)
 {
 	if (!meta)
 		return NULL;
-	for (struct export_arena *arena = meta->arena; arena;) {
-		struct export_arena *next = arena->next;
-
-		free(arena);
-		arena = next;
-	}
+	arena_clear(&meta->arena);
 	map_clear(&meta->process);
 	map_clear(&meta->stream);
 	map_clear(&meta->stack);
@@ -83,7 +58,7 @@ static const struct export_text *text_get(struct export_meta *meta, const char *
 	text = map_get(&meta->text, key);
 	if (text)
 		return text;
-	text = arena_get(meta, sizeof(*text) + length + 1);
+	text = meta_get(meta, sizeof(*text) + length + 1);
 	if (!text || map_put(&meta->text, key, text) < 0)
 		return NULL;
 	memcpy(text->text, clean, length);
@@ -94,7 +69,7 @@ static const struct export_text *text_get(struct export_meta *meta, const char *
 int export_meta_add_process(struct export_meta *meta, uint32_t id, uint32_t pid, const char *comm,
 			    const char *command)
 {
-	struct export_process *process = arena_get(meta, sizeof(*process));
+	struct export_process *process = meta_get(meta, sizeof(*process));
 	char number[32];
 
 	if (!process)
@@ -111,7 +86,7 @@ int export_meta_add_process(struct export_meta *meta, uint32_t id, uint32_t pid,
 
 int export_meta_add_stream(struct export_meta *meta, const struct export_stream *stream)
 {
-	struct export_stream *copy = arena_get(meta, sizeof(*copy));
+	struct export_stream *copy = meta_get(meta, sizeof(*copy));
 
 	if (!copy)
 		return -ENOMEM;
@@ -138,7 +113,7 @@ int export_meta_add_function(struct export_meta *meta, uint16_t fn, const char *
 
 int export_meta_add_loss(struct export_meta *meta, const struct export_loss *loss, const char *name)
 {
-	struct export_loss *copy = arena_get(meta, sizeof(*copy));
+	struct export_loss *copy = meta_get(meta, sizeof(*copy));
 
 	if (!copy)
 		return -ENOMEM;
@@ -190,7 +165,7 @@ const struct export_frame *export_meta_frame(struct export_meta *meta,
 	frame = map_get(&meta->frame, key);
 	if (frame)
 		return frame;
-	frame = arena_get(meta, sizeof(*frame));
+	frame = meta_get(meta, sizeof(*frame));
 	if (!frame || map_put(&meta->frame, key, frame) < 0)
 		return NULL;
 	*frame = (struct export_frame){ ++meta->frame_count, symbol, file, offset };
@@ -200,7 +175,7 @@ const struct export_frame *export_meta_frame(struct export_meta *meta,
 int export_meta_add_stack(struct export_meta *meta, uint64_t id,
 			  const struct export_frame *const *frame, uint32_t count)
 {
-	struct export_stack *stack = arena_get(meta, sizeof(*stack) + count * sizeof(frame[0]));
+	struct export_stack *stack = meta_get(meta, sizeof(*stack) + count * sizeof(frame[0]));
 
 	if (!stack)
 		return -ENOMEM;

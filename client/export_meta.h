@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/arena.h"
 #include "core/base/cleanup.h"
 #include "core/base/map.h"
 #include "proto/event.h"
@@ -53,8 +54,6 @@ struct export_loss {
 	const struct export_text *name;
 };
 
-struct export_arena;
-
 struct export_meta {
 	int64_t wall_offset_ns; /* add to a time to get CLOCK_REALTIME */
 	struct map process, stream, stack, text, frame;
@@ -63,7 +62,7 @@ struct export_meta {
 	const struct export_text **function; /* by number; NULL: no such */
 	uint32_t function_count;
 	uint32_t text_count, frame_count, stack_count;
-	struct export_arena *arena;
+	struct arena arena;
 };
 
 struct export_meta *export_meta_free(struct export_meta *meta);

@@ -12,8 +12,6 @@
 #include "proto/frame.h"
 #include "proto/paths.h"
 
-#define PROTOCOL 1
-
 struct link {
 	int fd;
 	uint64_t last_id;
@@ -172,7 +170,7 @@ static int greet(struct link *link)
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int r;
 
-	hello.protocol = PROTOCOL;
+	hello.protocol = TS_PROTOCOL;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_HELLO;
 	request.hello = &hello;
 	r = link_send(link, &request);

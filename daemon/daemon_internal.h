@@ -32,7 +32,6 @@ struct daemon {
 	uint64_t started_ns;
 	int64_t boot_offset_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
 	int64_t wall_offset_ns;
-	uint64_t committed_ns;
 
 	uv_loop_t loop;
 	uv_signal_t on_terminate, on_interrupt, on_hangup;

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define TS_PROTOCOL	     1 /* of control.proto; said in both hellos */
 #define TS_FRAME_HEAD	     4
 #define TS_FRAME_REQUEST_MAX (64u << 10) /* what a client may send */
 #define TS_FRAME_REPLY_MAX   (16u << 20) /* what a client must be ready to get */

@@ -6,22 +6,21 @@
 #include "daemon/api/internal.h"
 #include "daemon/api/status.h"
 #include "daemon/limits.h"
-
-#define PROTOCOL 1
+#include "proto/frame.h"
 
 static void handle_hello(struct client *client, const Tracesmith__V1__Request *request)
 {
 	Tracesmith__V1__HelloReply hello = TRACESMITH__V1__HELLO_REPLY__INIT;
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
 
-	if (request->hello->protocol != PROTOCOL) {
+	if (request->hello->protocol != TS_PROTOCOL) {
 		client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
 			      "tracesmithd " TS_VERSION
 			      " speaks another protocol: use the tsctl of "
 			      "that version");
 		return;
 	}
-	hello.protocol = PROTOCOL;
+	hello.protocol = TS_PROTOCOL;
 	hello.version = TS_VERSION;
 	hello.now_ns = uv_hrtime();
 	hello.wall_offset_ns = client->api->wall_offset_ns;

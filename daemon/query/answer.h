@@ -8,7 +8,7 @@
 
 #include <sqlite3.h>
 
-#include "daemon/query/arena.h"
+#include "core/base/arena.h"
 #include "daemon/query/query.h"
 #include "daemon/query/table.h"
 

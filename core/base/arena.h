@@ -1,6 +1,6 @@
 /* arena.h: memory that is given back all at once. */
-#ifndef TS_QUERY_ARENA_H
-#define TS_QUERY_ARENA_H
+#ifndef TS_ARENA_H
+#define TS_ARENA_H
 
 #include <stddef.h>
 

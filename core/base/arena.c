@@ -1,5 +1,5 @@
 /* Arena: cuts pieces from blocks. What does not fit a block gets one of its own. */
-#include "daemon/query/arena.h"
+#include "core/base/arena.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
