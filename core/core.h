@@ -42,6 +42,7 @@ struct core_stream {
 	uint64_t created_ns;   /* 0: before we looked */
 	uint64_t destroyed_ns; /* 0: not yet */
 	uint32_t tid;	       /* of a per-thread default stream, else 0 */
+	uint32_t number;       /* CUPTI's, 0: not known */
 	int16_t device;
 	bool non_blocking;
 };
@@ -84,6 +85,61 @@ struct core_rollup {
 	uint64_t total_ns, min_ns, max_ns, bytes;
 };
 
+/* What a device did in one second that is alike in all but time and size; of OP_EXACT ops only.
+ * Durations fall in buckets, each at most 1/16 wide (work_bucket below), so that shares of them can
+ * be told without the ops. */
+struct core_work {
+	uint64_t second;   /* in which it ended */
+	uint64_t name;	   /* of kernels */
+	uint64_t stack_id; /* of the call */
+	uint32_t process;
+	uint32_t stream; /* id */
+	uint32_t graph;
+	uint16_t bucket;
+	uint8_t kind;	/* OP_KERNEL (also of launches), OP_COPY, OP_SET; OP_GRAPH as a whole */
+	uint8_t detail; /* copy_kind */
+	int16_t device;
+	uint64_t count, total_ns, min_ns, max_ns, bytes;
+	uint64_t delay_ns; /* from the begin of the calls to the start on the device, in all */
+};
+
+/* How long in a second a device of a process was in one state, and ran so many at once. */
+struct core_busy {
+	uint64_t second;
+	uint64_t ns;
+	uint32_t process;
+	int16_t device;
+	uint8_t state;	 /* enum op_state */
+	uint8_t kernels; /* that ran, 15: or more */
+	uint8_t copies;	 /* and sets */
+};
+
+struct core_device {
+	uint32_t process;
+	int16_t ordinal;
+	uint8_t uuid[16];
+	uint64_t memory_bytes;
+	uint64_t name; /* id of a name, 0: none */
+	uint32_t multiprocessors;
+	uint32_t clock_khz;
+};
+
+/* How a process is collected from in the exact tier. */
+struct core_collect {
+	uint32_t process;
+	uint32_t state; /* enum ts_collect_state */
+	uint32_t records, left_out;
+	uint32_t cupti_version;
+	uint32_t budget_ppm;
+	uint64_t since_ns;   /* when it began */
+	uint64_t changed_ns; /* when this state began */
+	/* Since it began: */
+	uint64_t busy_ns, own_ns,
+		wall_ns;      /* see struct ts_cost; wall_ns: of the time it is about */
+	uint64_t taken;	      /* records */
+	uint32_t busiest_ppm; /* lately */
+};
+
 /* number, identifier, name, text. Numbers are stored. */
 #define LOSS_REASONS(X)                                                                            \
 	X(1, RING_FULL, "ring-full", "events lost because the BPF ring was full")                  \
@@ -101,13 +157,26 @@ struct core_rollup {
 	X(12, STORE, "store", "ops dropped because the disk was behind or full")                   \
 	X(13, GAP, "gap", "times in which the daemon was not looking")                             \
 	X(14, UNREAD, "unread", "calls with an argument that could not be read")                   \
-	X(15, MAPPING, "mapping", "mappings not seen, so that stacks may lack names")
+	X(15, MAPPING, "mapping", "mappings not seen, so that stacks may lack names")              \
+	X(16, EXACT_RING, "exact-ring", "exact records lost because a process's ring was full")    \
+	X(17, CUPTI, "cupti", "exact records dropped by CUPTI")                                    \
+	X(18, BUFFERS, "buffers", "exact records lost for want of buffers")                        \
+	X(19, UNTIMED, "untimed", "exact records without usable times")                            \
+	X(20, NO_CALL, "no-call", "exact records whose call was not seen")                         \
+	X(21, NO_RECORD, "no-record", "calls that submitted work, with no exact record in time")   \
+	X(22, DUPLICATE, "duplicate", "exact records that came twice")                             \
+	X(23, LATE, "late", "exact records too late for the states of their time")                 \
+	X(24, BEFORE, "before", "exact records of work submitted before collection began")         \
+	X(25, PAUSED, "paused", "times in which another profiler had CUPTI")                       \
+	X(26, BUDGET, "budget", "times in which records were left out to stay in the budget")      \
+	X(27, RING_STUCK, "ring-stuck", "exact records lost with a thread that died handing over") \
+	X(28, UNKNOWN_RECORD, "unknown-record", "exact records that this version cannot read")
 
 enum loss_reason {
 #define X(number, name, text, sentence) LOSS_##name = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 15,
+		LOSS_REASON_MAX = 28,
 };
 
 struct core_loss {
@@ -117,7 +186,7 @@ struct core_loss {
 	uint64_t count; /* of a gap: 1 */
 };
 
-/* Members may not be NULL. */
+/* Members may not be NULL. At a checkpoint: work, busy, rollup, memory, allocation, loss. */
 struct core_sink {
 	void (*op)(void *data, const struct op *op);
 	/* New, announced again, runs another program, or has ended. */
@@ -128,6 +197,13 @@ struct core_sink {
 	void (*memory)(void *data, const struct core_memory *memory);
 	void (*rollup)(void *data, const struct core_rollup *rollup);
 	void (*loss)(void *data, const struct core_loss *loss);
+	/* A text behind an id that ops, devices or work name: told before the first of them. Ids
+	 * are hashes of the text, the same in every process and after a restart. */
+	void (*name)(void *data, uint64_t id, const char *text, size_t length);
+	void (*work)(void *data, const struct core_work *work);
+	void (*busy)(void *data, const struct core_busy *busy);
+	void (*device)(void *data, const struct core_device *device);
+	void (*collect)(void *data, const struct core_collect *collect); /* new or changed */
 };
 
 struct core_config {
@@ -140,6 +216,9 @@ struct core_config {
 	uint64_t bounds_wait_ns; /* how long an op waits for a synchronization that bounds it */
 	/* Bounds on what other processes can make the model hold; none may be 0. */
 	uint32_t max_processes, max_threads, max_streams, max_events, max_pending, max_rollups;
+	uint32_t max_waiting; /* exact records and calls that wait for their other half */
+	uint32_t max_names;   /* of one process */
+	uint32_t max_edges;   /* begins and ends that wait for their turn in the state machines */
 	uint64_t max_allocations;
 };
 
@@ -190,13 +269,39 @@ int core_restore_peak(struct core *core, const struct core_memory *memory);
 const struct core_process *core_process_by_pid(const struct core *core, uint32_t pid);
 const struct core_process *core_process_by_id(const struct core *core, uint32_t id);
 
+/* No more records come from the process's library: it has ended its connection and its ring is
+ * empty. Without a COLLECT record that says so before, the time since is a gap. */
+void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns);
+
 /* A process is known to be gone (seen by other means than an EXIT event). */
 void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 
 struct core_stats {
 	uint64_t events, ops, bad, stray, limited;
 	uint64_t processes, streams, allocations, pending;
+	uint64_t exact;	 /* ops with exact times */
+	uint64_t joined; /* of them those whose call is known */
+	uint64_t waiting, edges;
 };
 void core_stats(const struct core *core, struct core_stats *ret);
+
+/* The bucket of a duration: 16 of equal width from each power of two to the next. */
+static inline uint16_t work_bucket(uint64_t ns)
+{
+	unsigned int power;
+
+	if (ns < 32)
+		return (uint16_t)ns;
+	power = 63 - (unsigned int)__builtin_clzll(ns);
+	return (uint16_t)((power - 4) * 16 + (ns >> (power - 4)));
+}
+
+/* The smallest duration in it. */
+static inline uint64_t work_bucket_ns(uint16_t bucket)
+{
+	unsigned int power = bucket / 16;
+
+	return power < 2 ? bucket : (uint64_t)(bucket % 16 + 16) << (power - 1);
+}
 
 #endif

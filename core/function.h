@@ -23,13 +23,16 @@
 	X(11, MODULE, "module")                                                                    \
 	X(12, INIT, "init")                                                                        \
 	X(13, STATE, "state")	/* an interval in which a stream or device was in one state */     \
-	X(14, MEMORY, "memory") /* mapping, pools, prefetch: holds no bytes by itself */
+	X(14, MEMORY, "memory") /* mapping, pools, prefetch: holds no bytes by itself */           \
+	X(15, KERNEL, "kernel") /* a kernel that a graph launch ran, or whose call was not seen */ \
+	X(16, RANGE, "range")	/* NVTX: of a thread, or a mark */                                 \
+	X(17, OVERHEAD, "overhead") /* CUPTI itself was in the way */
 
 enum op_kind {
 #define X(number, name, text) OP_##name = number,
 	OP_KINDS(X)
 #undef X
-		OP_KIND_MAX = 14,
+		OP_KIND_MAX = 17,
 };
 
 /* What a call does to the model. Fields are those of struct ts_api. */
@@ -83,13 +86,14 @@ enum memory_kind {
 	X(2, DTOH, "DtoH")                                                                         \
 	X(3, DTOD, "DtoD")                                                                         \
 	X(4, PTOP, "PtoP")                                                                         \
-	X(5, UNKNOWN, "unknown") /* unified addresses, arrays: the call does not say */
+	X(5, UNKNOWN, "unknown") /* unified addresses, arrays: the call does not say */            \
+	X(6, HTOH, "HtoH")
 
 enum copy_kind {
 #define X(number, name, text) COPY_##name = number,
 	COPY_KINDS(X)
 #undef X
-		COPY_KIND_MAX = 5,
+		COPY_KIND_MAX = 6,
 };
 
 struct function {
@@ -97,6 +101,7 @@ struct function {
 	uint8_t kind;	  /* enum op_kind */
 	uint8_t effect;	  /* enum effect */
 	uint8_t detail;	  /* enum memory_kind, enum copy_kind, or the bytes of a set's element */
+	uint16_t activity[2]; /* CUPTI's numbers of it and of its per-thread form, 0: none */
 };
 
 /* Indexed by the event's fn. Rows without a name are unused numbers. */

@@ -41,9 +41,16 @@
 	X(20, block[0])                                                                            \
 	X(21, block[1])                                                                            \
 	X(22, block[2])                                                                            \
-	X(23, shared_bytes)
+	X(23, shared_bytes)                                                                        \
+	X(24, seen_ns) /* relative to start_ns, too */                                             \
+	X(25, name)                                                                                \
+	X(26, node)                                                                                \
+	X(27, graph)                                                                               \
+	X(28, static_bytes)                                                                        \
+	X(29, local_bytes)                                                                         \
+	X(30, registers)
 
-#define SBT_COLUMN_COUNT 24
+#define SBT_COLUMN_COUNT 31
 #define SBT_ALL_COLUMNS	 ((1u << SBT_COLUMN_COUNT) - 1)
 
 struct sbt_info {

@@ -2,10 +2,12 @@
 /* event.h: the one record that BPF programs and injected libraries hand to the daemon.
  *
  * An event is 128 bytes, the same in BPF, in a ring and in the daemon. Kinds are numbered by hand
- * and never reused. What has no fixed size (a stack) is a record of its own that begins with the
- * same 16 bytes, so that a reader can tell records apart by their first field.
+ * and never reused. What has no fixed size (a stack, a name) is a record of its own that begins
+ * with the same 16 bytes, so that a reader can tell records apart by their first field.
  *
- * Times are CLOCK_MONOTONIC nanoseconds, sizes are bytes, pids are those of the host.
+ * Times are CLOCK_MONOTONIC nanoseconds, sizes are bytes. Pids are those of the host in what BPF
+ * sends; a library knows only those of its own namespace, so the daemon sets the pid of what comes
+ * from one, and threads are joined by `ns_tid`, which both know.
  * The daemon copies a record, checks it, and only then believes it.
  */
 #ifndef TS_EVENT_H
@@ -18,6 +20,7 @@
 #define TS_EVENT_SIZE	    128
 #define TS_COMM_SIZE	    16
 #define TS_STACK_FRAMES_MAX 127
+#define TS_NAME_MAX	    4096
 
 /* number, name: what the record says */
 #define TS_EVENT_KINDS(X)                                                                          \
@@ -25,7 +28,23 @@
 	X(2, PROCESS) /* first sight of a process, before anything else of it */                   \
 	X(3, EXEC)    /* a process seen before runs another program now */                         \
 	X(4, EXIT)    /* the last thread of a process seen before is gone */                       \
-	X(5, STACK)   /* a call stack, sent once; struct ts_stack */
+	X(5, STACK)   /* a call stack, sent once; struct ts_stack */                               \
+	/* From a library in the process, made of CUPTI's records: */                              \
+	X(6, KERNEL)	/* a kernel ran */                                                         \
+	X(7, COPY)	/* a copy ran */                                                           \
+	X(8, SET)	/* a memory set ran */                                                     \
+	X(9, GRAPH)	/* a graph ran, as a whole: instead of what is in it */                    \
+	X(10, CALL)	/* the driver call that a correlation id stands for */                     \
+	X(11, SYNC)	/* a synchronization, as CUPTI tells it */                                 \
+	X(12, MEMORY)	/* memory was allocated or given back, with its pool */                    \
+	X(13, CONTEXT)	/* CUPTI's number of a context */                                          \
+	X(14, DEVICE)	/* a device as the process counts it */                                    \
+	X(15, RANGE)	/* NVTX: a range began or ended, or a mark */                              \
+	X(16, OVERHEAD) /* a time in which CUPTI itself was in the way */                          \
+	X(17, LOST)	/* so many records of the library are missing */                           \
+	X(18, COLLECT)	/* collection began, paused, went on, changed or ended */                  \
+	X(19, COST)	/* what collection took from the process lately */                         \
+	X(20, NAME)	/* a text, sent once; struct ts_name */
 
 enum ts_event_kind {
 #define X(number, name) TS_EVENT_##name = number,
@@ -76,9 +95,157 @@ struct ts_process {
 	char comm[TS_COMM_SIZE];
 };
 
+/* Work of the device. Its times are the device's, both 0 where CUPTI gave none; numbers of device,
+ * context and stream are CUPTI's own. */
+struct ts_work {
+	__u32 correlation; /* that of the call that submitted it, see CALL */
+	__u32 device, context, stream;
+	__u64 node;  /* of the graph that it is a part of, else 0 */
+	__u32 graph; /* CUPTI's number of that graph, else 0 */
+	__u32 name;  /* KERNEL: a NAME sent before, 0 for none */
+	union {
+		struct {
+			__u32 grid[3];
+			__u32 block[3];
+			__u32 static_bytes, dynamic_bytes; /* of shared memory */
+			__u32 local_bytes;		   /* of local memory, a thread */
+			__u32 registers;		   /* a thread */
+		};
+		struct {
+			__u64 bytes;
+			__u32 copy_kind; /* COPY: CUPTI's number, that of peer copies 10 */
+			__u32 from, to;	 /* COPY: CUPTI's kinds of memory; SET: 0 and that */
+			__u32 peer;	 /* COPY: device that it comes from, where another */
+			__u32 value;	 /* SET */
+		};
+	};
+};
+
+/* CALL: fn is CUPTI's number of the function, result what it returned, tid who called it. */
+struct ts_call {
+	__u32 correlation;
+	__u32 reserved;
+};
+
+/* SYNC: times are the host's. */
+struct ts_sync {
+	__u32 correlation;
+	__u32 type; /* CUPTI's number: 1 event, 2 stream waits for event, 3 stream, 4 context */
+	__u32 context, stream;
+	__u32 event; /* CUPTI's number of it */
+	__u32 reserved;
+};
+
+struct ts_memory {
+	__u64 address;
+	__u64 bytes;
+	__u32 correlation;
+	__u32 device, context, stream;
+	__u32 operation;   /* 1 allocated, 2 given back; of a pool 3 made, 4 destroyed, 5 trimmed */
+	__u32 memory_kind; /* CUPTI's number */
+	__u32 pool_kind;   /* 0 none, 1 of this process, 2 imported */
+	__u32 reserved;
+	__u64 pool; /* its address, 0: none */
+	__u64 pool_bytes, pool_used_bytes, pool_threshold_bytes;
+};
+
+struct ts_context {
+	__u32 context, device;
+	__u32 null_stream; /* number of its default stream */
+	__u32 reserved;
+};
+
+struct ts_device {
+	__u8 uuid[16];
+	__u64 memory_bytes;
+	__u32 device;
+	__u32 name; /* a NAME sent before */
+	__u32 multiprocessors;
+	__u32 clock_khz;
+};
+
+/* RANGE: start_ns is when. A range is known by its number, of BEGIN and END alike. */
+enum ts_range_part { TS_RANGE_BEGIN = 1, TS_RANGE_END, TS_RANGE_MARK };
+struct ts_range {
+	__u32 part;
+	__u32 number;
+	__u32 name, domain; /* NAMEs, 0 for none; of an END both 0 */
+};
+
+struct ts_overhead {
+	__u32 kind; /* CUPTI's number */
+	__u32 correlation;
+};
+
+/* number, name: why records are missing */
+#define TS_LOST_REASONS(X)                                                                         \
+	X(1, RING)    /* the ring was full */                                                      \
+	X(2, CUPTI)   /* CUPTI says that it dropped them */                                        \
+	X(3, BUFFERS) /* the library had no buffer for CUPTI: its cap was reached */               \
+	X(4, UNKNOWN) /* records of a kind or size that the library cannot read */
+
+enum ts_lost_reason {
+#define X(number, name) TS_LOST_##name = number,
+	TS_LOST_REASONS(X)
+#undef X
+};
+
+struct ts_lost {
+	__u32 reason;
+	__u32 reserved;
+	__u64 count;
+};
+
+/* What a library may be asked to record. */
+#define TS_RECORDS(X)                                                                              \
+	X(0, KERNELS, "kernels")   /* kernels, each */                                             \
+	X(1, COPIES, "copies")	   /* copies and sets */                                           \
+	X(2, CALLS, "calls")	   /* the driver calls that submit work: what joins need */        \
+	X(3, MEMORY, "memory")	   /* memory operations and pools */                               \
+	X(4, SYNCS, "syncs")	   /* synchronizations; the probes see them too */                 \
+	X(5, RANGES, "nvtx")	   /* NVTX ranges and marks */                                     \
+	X(6, OVERHEAD, "overhead") /* CUPTI's own */                                               \
+	X(7, NODES, "nodes")	   /* each kernel of a graph; without it graphs as a whole */
+
+enum ts_records {
+#define X(bit, name, text) TS_RECORD_##name = 1 << bit,
+	TS_RECORDS(X)
+#undef X
+		TS_RECORDS_DEFAULT =
+			TS_RECORD_KERNELS | TS_RECORD_COPIES | TS_RECORD_CALLS | TS_RECORD_MEMORY |
+			TS_RECORD_RANGES | TS_RECORD_OVERHEAD | TS_RECORD_NODES,
+};
+
+enum ts_collect_state {
+	TS_COLLECT_STARTED = 1, /* from start_ns on all that `records` says is recorded */
+	TS_COLLECT_PAUSED,	/* another user of CUPTI has it now */
+	TS_COLLECT_RESUMED,
+	TS_COLLECT_CHANGED, /* `records` has changed: asked to, or to stay in the budget */
+	TS_COLLECT_STOPPED, /* nothing more comes */
+};
+
+struct ts_collect {
+	__u32 state;
+	__u32 records;	     /* enum ts_records, now */
+	__u32 left_out;	     /* those of what was asked for that the budget does not allow */
+	__u32 cupti_version; /* as CUPTI counts: 130001 is that of CUDA 13.0.1 */
+	__u32 driver_version;
+	__u32 budget_ppm; /* share of a thread's time, 0: none */
+};
+
+/* COST: of the time from start_ns to end_ns. */
+struct ts_cost {
+	__u64 busy_ns; /* of all threads, in our callbacks and CUPTI's own as far as it says */
+	__u64 own_ns;  /* of it on threads of CUPTI's and ours, which nobody waits for */
+	__u64 records;
+	__u32 busiest_ppm;  /* share of its time that the thread which paid most has paid */
+	__u32 buffers;	    /* that CUPTI holds now */
+	__u64 buffer_bytes; /* in them */
+};
+
 struct ts_event {
 	__u16 kind;  /* enum ts_event_kind */
-	__u16 fn;    /* API: row of the function table, 0 for none */
+	__u16 fn;    /* API: row of the function table, 0 for none; CALL: CUPTI's number */
 	__u16 flags; /* enum ts_event_flag */
 	__u16 cpu;
 	__u32 tgid;
@@ -87,10 +254,21 @@ struct ts_event {
 	__u64 end_ns;	/* when it returned, 0 where no return is watched */
 	__u64 stack_id; /* 0: no stack taken */
 	__s32 result;	/* CUresult, where TS_EVENT_RETURNED */
-	__u32 reserved;
+	__u32 ns_tid;	/* the thread as its own PID namespace counts it */
 	union {
 		struct ts_api api;
 		struct ts_process process;
+		struct ts_work work;
+		struct ts_call call;
+		struct ts_sync sync;
+		struct ts_memory memory;
+		struct ts_context context;
+		struct ts_device device;
+		struct ts_range range;
+		struct ts_overhead overhead;
+		struct ts_lost lost;
+		struct ts_collect collect;
+		struct ts_cost cost;
 		__u64 payload[10];
 	};
 };
@@ -108,8 +286,20 @@ struct ts_stack {
 	__u64 frame[];
 };
 
+/* The text of an id that the process has chosen, not 0 and not used for another one. Kernels have
+ * their symbol, not demangled. */
+struct ts_name {
+	__u16 kind; /* TS_EVENT_NAME */
+	__u16 length;
+	__u32 id;
+	__u32 tgid;
+	__u32 tid;
+	char text[]; /* without a NUL */
+};
+
 _Static_assert(sizeof(struct ts_event) == TS_EVENT_SIZE, "an event is 128 bytes");
 _Static_assert(sizeof(struct ts_api) == 80 && sizeof(struct ts_process) <= 80, "payload is 80");
+_Static_assert(sizeof(struct ts_work) <= 80 && sizeof(struct ts_memory) <= 80, "payload is 80");
 _Static_assert(__builtin_offsetof(struct ts_event, payload) == 48, "payload follows 48 bytes");
 _Static_assert(__builtin_offsetof(struct ts_stack, frame) == 32, "frames follow 32 bytes");
 

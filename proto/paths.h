@@ -11,4 +11,12 @@
 #define TS_GROUP	       "tracesmith"	   /* its members may use the socket, as root may */
 #define TS_ENV_SOCKET	       "TRACESMITH_SOCKET" /* the client's control socket */
 
+#define TS_INJECT_LIBRARY      "libtracesmith.so" /* beside the programs, or in LIBDIR/tracesmith */
+/* For the library in a process that `tsctl run` starts: */
+#define TS_ENV_INJECT_SOCKET "TRACESMITH_INJECT_SOCKET"
+#define TS_ENV_RECORDS	     "TRACESMITH_RECORDS" /* a number, enum ts_records */
+#define TS_ENV_STACKS	     "TRACESMITH_STACKS"  /* a number, enum ts_stacks */
+#define TS_ENV_BUDGET	     "TRACESMITH_BUDGET"  /* parts per million */
+#define TS_ENV_DEBUG	     "TRACESMITH_DEBUG"	  /* the library says on stderr what it does */
+
 #endif

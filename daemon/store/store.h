@@ -52,6 +52,11 @@ void store_add_allocation(struct store *store, const struct core_allocation *all
 void store_add_memory(struct store *store, const struct core_memory *memory);
 void store_add_rollup(struct store *store, const struct core_rollup *rollup);
 void store_add_loss(struct store *store, const struct core_loss *loss);
+void store_add_name(struct store *store, uint64_t id, const char *text, size_t length);
+void store_add_work(struct store *store, const struct core_work *work);
+void store_add_busy(struct store *store, const struct core_busy *busy);
+void store_add_device(struct store *store, const struct core_device *device);
+void store_add_collect(struct store *store, const struct core_collect *collect);
 
 /* What the daemon learns of a process beside the model. NULL: not known. */
 struct store_process_detail {

@@ -1,0 +1,60 @@
+/* inject.h: the processes that carry our library: their connections and rings.
+ *
+ * Anyone may connect to inject.sock, and can only hand in records about itself: who it is the
+ * kernel says. For each process there is one connection and one ring, which we make. Records are
+ * read on the loop, a bounded number a turn.
+ */
+#ifndef TS_INJECT_SOURCE_H
+#define TS_INJECT_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "proto/hello.h"
+
+struct inject;
+
+struct inject_config {
+	int fd;		  /* already listening, or -1 */
+	const char *path; /* where to listen otherwise; NULL: nowhere */
+	uint32_t slots;	  /* of a ring */
+	uint32_t max_processes, max_per_uid;
+};
+
+struct inject_callbacks {
+	/* A library wants to hand in records: 0 and the settings it gets, or a negative errno and a
+	 * sentence of up to TS_HELLO_TEXT bytes. */
+	int (*hello)(void *data, uint32_t pid, uint32_t uid, const struct ts_hello *hello,
+		     struct ts_settings *ret_settings, char *why);
+	/* Each record, in memory that only we can write; its tgid is that of the process. */
+	void (*record)(void *data, uint32_t pid, const void *record, size_t size);
+	void (*state)(void *data, uint32_t pid, const struct ts_state *state);
+	/* The connection has ended and the ring is empty. Slots that were claimed and never
+	 * published since: `stuck`. */
+	void (*gone)(void *data, uint32_t pid);
+	/* Records lost in the ring: for want of room as the library counts, or stuck slots. */
+	void (*lost)(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck);
+};
+
+int inject_new(uv_loop_t *loop, const struct inject_config *config,
+	       const struct inject_callbacks *callbacks, void *data, struct inject **ret);
+void inject_close(struct inject *inject, void (*closed)(void *data));
+
+/* Takes a socket that is connected to the library in process `pid`, as if it had come by itself. */
+int inject_adopt(struct inject *inject, int fd, uint32_t pid);
+/* -ENOENT: no library of that process is connected. */
+int inject_settings(struct inject *inject, uint32_t pid, const struct ts_settings *settings);
+int inject_detach(struct inject *inject, uint32_t pid);
+bool inject_has(const struct inject *inject, uint32_t pid);
+/* Takes in what has been handed over so far, without waiting for the loop. */
+void inject_drain(struct inject *inject);
+
+struct inject_stats {
+	uint32_t processes;
+	uint64_t records, bytes, dropped, stuck;
+};
+void inject_stats(const struct inject *inject, struct inject_stats *ret);
+
+#endif
