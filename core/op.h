@@ -76,6 +76,7 @@ struct op {
 	uint32_t static_bytes; /* static shared memory */
 	uint32_t local_bytes;  /* a thread */
 	uint32_t registers;    /* a thread */
+	uint32_t reserved;
 };
 
 #endif
