@@ -60,6 +60,9 @@
 #define LIMIT_STORE_OPS 524288
 /* Rows of other tables that wait for the writer, in bytes: hours of them on a full disk. */
 #define LIMIT_STORE_ROW_BYTES (64 << 20)
+/* Names of kernels and ranges in the database, of some 200 bytes mostly and 5 KiB at the most.
+ * PyTorch has ten thousand kernels, of which a program uses some hundred. */
+#define LIMIT_STORE_NAMES 65536
 /* The write-ahead log that a long query may keep alive before the writer insists. */
 #define LIMIT_STORE_WAL_BYTES (64 << 20)
 
@@ -73,6 +76,10 @@
 #define LIMIT_CLIENT_HALF_MS 10000
 /* One whose replies wait and who takes nothing for so long is gone for all we know. */
 #define LIMIT_CLIENT_STALL_MS 30000
+/* Requests that another part of the daemon answers (attach, detach), in all and of one user, those
+ * that nobody waits for any more among them: each may take a thread of the uv pool for seconds. */
+#define LIMIT_TICKETS	      32
+#define LIMIT_TICKETS_PER_UID 8
 /* Queries that run at one time, in all, of one user and of one connection: each takes a thread of
  * the uv pool and a SQLite connection (2 MiB of cache). Others wait for their turn. */
 #define LIMIT_QUERIES		 8

@@ -211,9 +211,12 @@ enum ts_records {
 #define X(bit, name, text) TS_RECORD_##name = 1 << bit,
 	TS_RECORDS(X)
 #undef X
-		TS_RECORDS_DEFAULT =
-			TS_RECORD_KERNELS | TS_RECORD_COPIES | TS_RECORD_CALLS | TS_RECORD_MEMORY |
-			TS_RECORD_RANGES | TS_RECORD_OVERHEAD | TS_RECORD_NODES,
+#define X(bit, name, text) | TS_RECORD_##name
+		TS_RECORDS_ALL = 0 TS_RECORDS(X),
+#undef X
+	TS_RECORDS_DEFAULT = TS_RECORD_KERNELS | TS_RECORD_COPIES | TS_RECORD_CALLS |
+			     TS_RECORD_MEMORY | TS_RECORD_RANGES | TS_RECORD_OVERHEAD |
+			     TS_RECORD_NODES,
 };
 
 enum ts_collect_state {

@@ -190,6 +190,7 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 	TAILQ_INIT(&api->clients);
 	TAILQ_INIT(&api->waiting);
 	TAILQ_INIT(&api->running);
+	TAILQ_INIT(&api->tickets);
 	api->group = strdup(config->group ? config->group : TS_GROUP);
 	api->database = strdup(config->database);
 	api->boot_id = strdup(config->boot_id);
@@ -216,5 +217,6 @@ void api_close(struct api *api, void (*closed)(void *data))
 	close_handle((uv_handle_t *)&api->sweep);
 	while ((client = TAILQ_FIRST(&api->clients)))
 		client_close(client);
+	tickets_orphan(api);
 	api_settle(api);
 }

@@ -8,10 +8,15 @@
 #define TS_API_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <uv.h>
 
+#include "proto/hello.h"
+
 struct api;
+struct api_ticket;
 struct status_builder;
 
 struct api_config {
@@ -25,9 +30,30 @@ struct api_config {
 	unsigned int half_ms, stall_ms;
 };
 
+/* Who asks for something to be done to a process, and to which. */
+struct api_target {
+	uint32_t pid;		/* of the host, or as the daemon counts */
+	uint64_t started_ticks; /* of the process whose rights were looked at, as in /proc */
+	uid_t uid;		/* who asks, by the kernel's word; root may everything */
+	pid_t asker;		/* the client's own pid, 0: not visible from here */
+};
+
+struct api_attach {
+	struct api_target target;
+	struct ts_settings wanted; /* 0 in a field: the daemon's default */
+	bool seccomp;		   /* also where a seccomp filter might kill the process */
+};
+
 struct api_callbacks {
 	/* Adds what `tsctl status` shows. Called on the loop. */
 	void (*status)(void *data, struct status_builder *builder);
+	/* The asker may do this to the process as it was just now: if it is another one meanwhile
+	 * (other started_ticks) he may not. Called on the loop; answered then or later, on the
+	 * loop, with exactly one of the functions below, whatever becomes of the client and of the
+	 * api meanwhile: the ticket lives until it is answered. What the pointers show is valid
+	 * during the call only. NULL: refused. */
+	void (*attach)(void *data, struct api_ticket *ticket, const struct api_attach *request);
+	void (*detach)(void *data, struct api_ticket *ticket, const struct api_target *target);
 };
 
 /* Asks for a pool with room for its queries (UV_THREADPOOL_SIZE, where it is not set), so call it
@@ -37,6 +63,31 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 
 /* Refuses new clients, cancels queries, and calls `closed` when all is freed. */
 void api_close(struct api *api, void (*closed)(void *data));
+
+struct api_attach_result {
+	uint64_t stopped_ns;
+	uint32_t stops;
+	const char *library; /* libcupti that is used */
+	uint32_t cupti_version;
+	uint32_t records, stacks;
+	const char *const *note; /* what the user should know, a sentence each */
+	size_t note_count;
+};
+
+struct api_detach_result {
+	uint64_t stopped_ns;
+	uint64_t records, lost;
+	bool unloaded;
+	const char *const *note;
+	size_t note_count;
+};
+
+void api_attach_done(struct api_ticket *ticket, const struct api_attach_result *result);
+void api_detach_done(struct api_ticket *ticket, const struct api_detach_result *result);
+/* Negative errno as attach.h has them, and what the user reads: a sentence that says what to do. */
+void api_ticket_fail(struct api_ticket *ticket, int error, const char *sentence);
+/* False: nobody waits for the answer any more; it is still owed. */
+bool api_ticket_wanted(const struct api_ticket *ticket);
 
 /* A line of the status: text as a person reads it; with `status_number`, its value in base units
  * as well. `warning`: something to look at. */

@@ -32,14 +32,22 @@ static void on_close(uv_handle_t *handle)
 	api_settle(api);
 }
 
-void client_close(struct client *client)
+static void detach_requests(struct client *client)
 {
+	struct api_ticket *ticket;
 	struct job *job;
 
-	if (uv_is_closing((uv_handle_t *)&client->pipe))
-		return;
 	while ((job = TAILQ_FIRST(&client->jobs)))
 		job_detach(job);
+	while ((ticket = TAILQ_FIRST(&client->tickets)))
+		ticket_detach(ticket);
+}
+
+void client_close(struct client *client)
+{
+	if (uv_is_closing((uv_handle_t *)&client->pipe))
+		return;
+	detach_requests(client);
 	TAILQ_REMOVE(&client->api->clients, client, link);
 	client->api->client_count--;
 	uv_close((uv_handle_t *)&client->pipe, on_close);
@@ -188,13 +196,10 @@ void client_error(struct client *client, uint64_t id, Tracesmith__V1__Error__Cod
 
 void client_refuse(struct client *client, Tracesmith__V1__Error__Code code, const char *message)
 {
-	struct job *job;
-
 	if (!accepts(client))
 		return;
 	client->api->refused++;
-	while ((job = TAILQ_FIRST(&client->jobs)))
-		job_detach(job);
+	detach_requests(client);
 	uv_read_stop((uv_stream_t *)&client->pipe);
 	client_error(client, 0, code, message);
 	client->ending = true;
@@ -220,8 +225,8 @@ static struct client *oldest_idle(struct api *api, uid_t uid)
 	struct client *client;
 
 	TAILQ_FOREACH(client, &api->clients, link)
-		if (client->uid == uid && client->job_count == 0 && client->queued_bytes == 0 &&
-		    !client->ending)
+		if (client->uid == uid && client->job_count == 0 && client->ticket_count == 0 &&
+		    client->queued_bytes == 0 && !client->ending)
 			return client;
 	return NULL;
 }
@@ -240,6 +245,7 @@ static void admit(struct client *client)
 {
 	static struct log_limit limit;
 	struct api *api = client->api;
+	struct ucred peer = { .uid = -1 };
 	struct client *idle;
 	uv_os_fd_t fd = -1;
 	char text[256];
@@ -247,7 +253,9 @@ static void admit(struct client *client)
 
 	r = uv_fileno((uv_handle_t *)&client->pipe, &fd);
 	if (r == 0)
-		r = peer_check(fd, &api->rule, &client->uid);
+		r = peer_check(fd, &api->rule, &peer);
+	client->uid = peer.uid;
+	client->pid = peer.pid;
 	if (r < 0) {
 		if (log_allowed(&limit, 5))
 			log_warning("Refused the control socket to uid %u", client->uid);
@@ -277,6 +285,7 @@ int client_accept(struct api *api, uv_stream_t *listener)
 	client->uid = -1;
 	client->reader.max = TS_FRAME_REQUEST_MAX;
 	TAILQ_INIT(&client->jobs);
+	TAILQ_INIT(&client->tickets);
 	r = uv_pipe_init(api->loop, &client->pipe, 0);
 	if (r < 0) {
 		free(client);

@@ -1,12 +1,19 @@
 /* Handler: what is done for each kind of request, one row each.
- * What reads the database becomes a job, the rest is answered at once. */
+ * What reads the database becomes a job, what another part of the daemon does gets a ticket, the
+ * rest is answered at once. */
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "daemon/api/internal.h"
 #include "daemon/api/status.h"
+#include "daemon/api/target.h"
 #include "daemon/limits.h"
+#include "proto/event.h"
 #include "proto/frame.h"
+
+#define BAD_REQUEST TRACESMITH__V1__ERROR__CODE__BAD_REQUEST
+#define PPM	    1000000
 
 static void handle_hello(struct client *client, const Tracesmith__V1__Request *request)
 {
@@ -14,7 +21,7 @@ static void handle_hello(struct client *client, const Tracesmith__V1__Request *r
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
 
 	if (request->hello->protocol != TS_PROTOCOL) {
-		client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+		client_refuse(client, BAD_REQUEST,
 			      "tracesmithd " TS_VERSION
 			      " speaks another protocol: use the tsctl of "
 			      "that version");
@@ -67,13 +74,106 @@ static void handle_cancel(struct client *client, const Tracesmith__V1__Request *
 	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
 	struct job *job = job_find(client, request->cancel->request);
+	struct api_ticket *ticket = ticket_find(client, request->cancel->request);
 
 	if (job)
 		job_cancel(job);
+	if (ticket)
+		ticket_cancel(ticket);
 	reply.id = request->id;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_DONE;
 	reply.done = &done;
 	client_reply(client, &reply);
+}
+
+/* One more request of this client may be under way, with this id. */
+static bool has_room(struct client *client, uint64_t id)
+{
+	if (client->job_count + client->ticket_count >= LIMIT_CLIENT_REQUESTS) {
+		client_error(client, id, TRACESMITH__V1__ERROR__CODE__LIMIT,
+			     "Too many requests under way on this connection: wait for one to end");
+		return false;
+	}
+	if (job_find(client, id) || ticket_find(client, id)) {
+		client_refuse(client, BAD_REQUEST, "Two requests under way have the same id");
+		return false;
+	}
+	return true;
+}
+
+/* The process that is meant, where the client may; else it was told why not. */
+static bool find_target(struct client *client, uint64_t id, uint32_t pid, struct api_target *ret)
+{
+	char why[TARGET_WHY_MAX];
+	int r;
+
+	*ret = (struct api_target){ .pid = pid, .uid = client->uid, .asker = client->pid };
+	if (pid == 0 || pid > TARGET_PID_MAX) {
+		client_error(client, id, BAD_REQUEST, "That is no number of a process");
+		return false;
+	}
+	r = target_check(pid, client->uid, &ret->started_ticks, why);
+	if (r < 0)
+		client_error(client, id,
+			     r == -EACCES ? TRACESMITH__V1__ERROR__CODE__DENIED
+					  : TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+			     why);
+	return r == 0;
+}
+
+static bool is_sane(const Tracesmith__V1__AttachRequest *request)
+{
+	return !(request->records & ~TS_RECORDS_ALL) && request->stacks <= TS_STACKS_ALL &&
+	       request->budget_ppm <= PPM;
+}
+
+static void handle_attach(struct client *client, const Tracesmith__V1__Request *request)
+{
+	struct api_attach attach = {
+		.wanted = { .records = request->attach->records,
+			    .stacks = request->attach->stacks,
+			    .budget_ppm = request->attach->budget_ppm },
+		.seccomp = request->attach->seccomp,
+	};
+	struct api *api = client->api;
+	struct api_ticket *ticket;
+
+	if (!has_room(client, request->id))
+		return;
+	if (!is_sane(request->attach)) {
+		client_error(client, request->id, BAD_REQUEST,
+			     "tracesmithd " TS_VERSION
+			     " does not know what is to be recorded: use the tsctl of that "
+			     "version");
+		return;
+	}
+	if (!find_target(client, request->id, request->attach->pid, &attach.target))
+		return;
+	ticket = ticket_add(client, request->id);
+	if (!ticket)
+		return;
+	if (api->callbacks.attach)
+		api->callbacks.attach(api->data, ticket, &attach);
+	else
+		api_ticket_fail(ticket, -EOPNOTSUPP, "This tracesmithd attaches to no process");
+}
+
+static void handle_detach(struct client *client, const Tracesmith__V1__Request *request)
+{
+	struct api *api = client->api;
+	struct api_target target;
+	struct api_ticket *ticket;
+
+	if (!has_room(client, request->id) ||
+	    !find_target(client, request->id, request->detach->pid, &target))
+		return;
+	ticket = ticket_add(client, request->id);
+	if (!ticket)
+		return;
+	if (api->callbacks.detach)
+		api->callbacks.detach(api->data, ticket, &target);
+	else
+		api_ticket_fail(ticket, -EOPNOTSUPP, "This tracesmithd attaches to no process");
 }
 
 /* No function: it becomes a job. */
@@ -84,6 +184,8 @@ static const struct handler {
 	[TRACESMITH__V1__REQUEST__BODY_HELLO] = { true, handle_hello },
 	[TRACESMITH__V1__REQUEST__BODY_STATUS] = { true, handle_status },
 	[TRACESMITH__V1__REQUEST__BODY_CANCEL] = { true, handle_cancel },
+	[TRACESMITH__V1__REQUEST__BODY_ATTACH] = { true, handle_attach },
+	[TRACESMITH__V1__REQUEST__BODY_DETACH] = { true, handle_detach },
 	[TRACESMITH__V1__REQUEST__BODY_QUERY] = { true, NULL },
 	[TRACESMITH__V1__REQUEST__BODY_SQL] = { true, NULL },
 	[TRACESMITH__V1__REQUEST__BODY_EXPORT] = { true, NULL },
@@ -92,16 +194,8 @@ static const struct handler {
 
 static bool add_job(struct client *client, Tracesmith__V1__Request *request)
 {
-	if (client->job_count >= LIMIT_CLIENT_REQUESTS) {
-		client_error(client, request->id, TRACESMITH__V1__ERROR__CODE__LIMIT,
-			     "Too many requests under way on this connection: wait for one to end");
+	if (!has_room(client, request->id))
 		return false;
-	}
-	if (job_find(client, request->id)) {
-		client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-			      "Two requests under way have the same id");
-		return false;
-	}
 	if (job_add(client, request) < 0) {
 		client_error(client, request->id, TRACESMITH__V1__ERROR__CODE__INTERNAL,
 			     "tracesmithd has no memory for this request");
@@ -116,10 +210,9 @@ void handler_call(struct client *client, Tracesmith__V1__Request *request)
 	size_t body = request->body_case;
 
 	if (request->id == 0) {
-		client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-			      "A request needs an id that is not 0");
+		client_refuse(client, BAD_REQUEST, "A request needs an id that is not 0");
 	} else if (body >= count || !handlers[body].known) {
-		client_error(client, request->id, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+		client_error(client, request->id, BAD_REQUEST,
 			     "tracesmithd " TS_VERSION " does not know this kind of request");
 	} else if (handlers[body].answer) {
 		handlers[body].answer(client, request);

@@ -13,15 +13,18 @@
 
 struct job;
 TAILQ_HEAD(job_list, job);
+TAILQ_HEAD(ticket_list, api_ticket);
 
 struct client {
 	TAILQ_ENTRY(client) link; /* oldest first */
 	struct api *api;
 	uv_pipe_t pipe;
 	uid_t uid;
+	pid_t pid; /* 0: not visible from here */
 	struct ts_frame_reader reader;
 	struct job_list jobs;
-	uint32_t job_count, running_count;
+	struct ticket_list tickets;
+	uint32_t job_count, running_count, ticket_count;
 	size_t queued_bytes;	/* given to libuv, not yet written */
 	uint64_t half_since_ms; /* when the part of a message that is held began to come, 0: none */
 	uint64_t moved_ms;	/* last time that it took something while something waited */
@@ -47,6 +50,7 @@ struct api {
 	uint32_t client_count;
 	struct job_list waiting, running;
 	uint32_t waiting_count, running_count;
+	struct ticket_list tickets;
 	uint64_t refused;
 	void (*closed)(void *data); /* set: closing */
 };
@@ -78,6 +82,17 @@ void job_written(struct job *job, size_t size);
 void jobs_start(struct api *api);
 /* Hands the output of running jobs to their clients. */
 void jobs_flush(struct api *api);
+
+/* ticket.c */
+/* NULL: no memory, or too many; the client was told. */
+struct api_ticket *ticket_add(struct client *client, uint64_t id);
+struct api_ticket *ticket_find(struct client *client, uint64_t id);
+/* Its client is told that it was cancelled, and gets no answer any more. */
+void ticket_cancel(struct api_ticket *ticket);
+/* Its client is gone. */
+void ticket_detach(struct api_ticket *ticket);
+/* The api is gone: what is owed still is answered to nobody. */
+void tickets_orphan(struct api *api);
 
 /* api.c */
 /* Goes on with closing when nothing is left that needs the handles. */

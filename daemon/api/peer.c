@@ -38,14 +38,14 @@ static int in_groups(int fd, gid_t group)
 	return -EACCES;
 }
 
-int peer_check(int fd, const struct peer_rule *rule, uid_t *ret_uid)
+int peer_check(int fd, const struct peer_rule *rule, struct ucred *ret)
 {
 	struct ucred credentials;
 	socklen_t size = sizeof(credentials);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
 		return -errno;
-	*ret_uid = credentials.uid;
+	*ret = credentials;
 	if (credentials.uid == 0 || credentials.uid == geteuid())
 		return 0;
 	if (!rule->has_group)

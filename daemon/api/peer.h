@@ -3,6 +3,7 @@
 #define TS_API_PEER_H
 
 #include <stdbool.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 /* Who may beside root and the daemon's own user. */
@@ -14,7 +15,7 @@ struct peer_rule {
 /* The rule for a group's name; a group that does not exist lets nobody in. */
 struct peer_rule peer_rule_of(const char *group);
 
-/* -EACCES: he may not; `ret_uid` is set then too. Another negative errno: not to be found out. */
-int peer_check(int fd, const struct peer_rule *rule, uid_t *ret_uid);
+/* -EACCES: he may not; `ret` is set then too. Another negative errno: not to be found out. */
+int peer_check(int fd, const struct peer_rule *rule, struct ucred *ret);
 
 #endif

@@ -1,0 +1,193 @@
+/* Ticket: a request that another part of the daemon answers, later or at once.
+ * It is in api->tickets until it is answered or the api is gone, and in client->tickets while
+ * somebody waits for the answer. Answering it frees it, and nothing else does. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/api/internal.h"
+#include "daemon/limits.h"
+
+struct api_ticket {
+	TAILQ_ENTRY(api_ticket) link;
+	TAILQ_ENTRY(api_ticket) client_link;
+	struct api *api;       /* NULL: gone */
+	struct client *client; /* NULL: nobody waits */
+	uint64_t id, asked_ns;
+	uid_t uid;
+};
+
+/* What is said to a program where a part of the daemon failed with an errno. */
+static const struct {
+	int error;
+	Tracesmith__V1__Error__Code code;
+} codes[] = {
+	{ -ESRCH, TRACESMITH__V1__ERROR__CODE__NOT_FOUND },
+	{ -ENOENT, TRACESMITH__V1__ERROR__CODE__NOT_FOUND },
+	{ -EPERM, TRACESMITH__V1__ERROR__CODE__DENIED },
+	{ -EACCES, TRACESMITH__V1__ERROR__CODE__DENIED },
+	{ -ENODEV, TRACESMITH__V1__ERROR__CODE__NO_CUDA },
+	{ -EINVAL, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST },
+	{ -ENOEXEC, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST },
+	{ -EALREADY, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST },
+	{ -EIO, TRACESMITH__V1__ERROR__CODE__INTERNAL },
+	{ -ENOMEM, TRACESMITH__V1__ERROR__CODE__INTERNAL },
+};
+
+static Tracesmith__V1__Error__Code code_of(int error)
+{
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (codes[i].error == error)
+			return codes[i].code;
+	return TRACESMITH__V1__ERROR__CODE__UNAVAILABLE;
+}
+
+static bool has_room(const struct api *api, uid_t uid)
+{
+	const struct api_ticket *ticket;
+	uint32_t all = 0, own = 0;
+
+	TAILQ_FOREACH(ticket, &api->tickets, link) {
+		all++;
+		own += ticket->uid == uid;
+	}
+	return all < LIMIT_TICKETS && own < LIMIT_TICKETS_PER_UID;
+}
+
+struct api_ticket *ticket_add(struct client *client, uint64_t id)
+{
+	struct api *api = client->api;
+	struct api_ticket *ticket;
+
+	if (!has_room(api, client->uid)) {
+		client_error(client, id, TRACESMITH__V1__ERROR__CODE__LIMIT,
+			     "Too many processes are being attached to or detached from now: try "
+			     "again in a moment");
+		return NULL;
+	}
+	ticket = calloc(1, sizeof(*ticket));
+	if (!ticket) {
+		client_error(client, id, TRACESMITH__V1__ERROR__CODE__INTERNAL,
+			     "tracesmithd has no memory for this request");
+		return NULL;
+	}
+	*ticket = (struct api_ticket){
+		.api = api, .client = client, .id = id, .asked_ns = uv_hrtime(), .uid = client->uid
+	};
+	TAILQ_INSERT_TAIL(&api->tickets, ticket, link);
+	TAILQ_INSERT_TAIL(&client->tickets, ticket, client_link);
+	client->ticket_count++;
+	return ticket;
+}
+
+struct api_ticket *ticket_find(struct client *client, uint64_t id)
+{
+	struct api_ticket *ticket;
+
+	TAILQ_FOREACH(ticket, &client->tickets, client_link)
+		if (ticket->id == id)
+			return ticket;
+	return NULL;
+}
+
+void ticket_detach(struct api_ticket *ticket)
+{
+	struct client *client = ticket->client;
+
+	if (!client)
+		return;
+	TAILQ_REMOVE(&client->tickets, ticket, client_link);
+	client->ticket_count--;
+	ticket->client = NULL;
+}
+
+void ticket_cancel(struct api_ticket *ticket)
+{
+	struct client *client = ticket->client;
+
+	ticket_detach(ticket);
+	client_error(client, ticket->id, TRACESMITH__V1__ERROR__CODE__CANCELLED,
+		     "The request was cancelled; what was begun is brought to its end");
+}
+
+void tickets_orphan(struct api *api)
+{
+	struct api_ticket *ticket;
+
+	while ((ticket = TAILQ_FIRST(&api->tickets))) {
+		TAILQ_REMOVE(&api->tickets, ticket, link);
+		ticket->api = NULL;
+	}
+}
+
+bool api_ticket_wanted(const struct api_ticket *ticket)
+{
+	return ticket->client;
+}
+
+/* Takes the ticket out of all lists before anything is written: a write that fails at once closes
+ * the client, and with it its tickets. */
+static struct client *take_client(struct api_ticket *ticket)
+{
+	struct client *client = ticket->client;
+
+	ticket_detach(ticket);
+	if (ticket->api)
+		TAILQ_REMOVE(&ticket->api->tickets, ticket, link);
+	ticket->api = NULL;
+	return client;
+}
+
+static void answer(struct api_ticket *ticket, Tracesmith__V1__Reply *reply)
+{
+	struct client *client = take_client(ticket);
+
+	reply->id = ticket->id;
+	if (client)
+		client_reply(client, reply);
+	free(ticket);
+}
+
+void api_attach_done(struct api_ticket *ticket, const struct api_attach_result *result)
+{
+	Tracesmith__V1__AttachReply body = TRACESMITH__V1__ATTACH_REPLY__INIT;
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+
+	body.stopped_ns = result->stopped_ns;
+	body.stops = result->stops;
+	body.ready_ns = uv_hrtime() - ticket->asked_ns;
+	body.library = (char *)(result->library ? result->library : "");
+	body.cupti_version = result->cupti_version;
+	body.records = result->records;
+	body.stacks = result->stacks;
+	body.n_note = result->note_count;
+	body.note = (char **)result->note;
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_ATTACH;
+	reply.attach = &body;
+	answer(ticket, &reply);
+}
+
+void api_detach_done(struct api_ticket *ticket, const struct api_detach_result *result)
+{
+	Tracesmith__V1__DetachReply body = TRACESMITH__V1__DETACH_REPLY__INIT;
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+
+	body.stopped_ns = result->stopped_ns;
+	body.records = result->records;
+	body.lost = result->lost;
+	body.unloaded = result->unloaded;
+	body.n_note = result->note_count;
+	body.note = (char **)result->note;
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_DETACH;
+	reply.detach = &body;
+	answer(ticket, &reply);
+}
+
+void api_ticket_fail(struct api_ticket *ticket, int error, const char *sentence)
+{
+	struct client *client = take_client(ticket);
+
+	if (client)
+		client_error(client, ticket->id, code_of(error), sentence);
+	free(ticket);
+}
