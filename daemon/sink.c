@@ -140,6 +140,41 @@ static void sink_loss(void *data, const struct core_loss *loss)
 	store_add_loss(daemon->store, loss);
 }
 
+static void sink_name(void *data, uint64_t id, const char *text, size_t length)
+{
+	struct daemon *daemon = data;
+
+	store_add_name(daemon->store, id, text, length);
+}
+
+static void sink_work(void *data, const struct core_work *work)
+{
+	struct daemon *daemon = data;
+
+	store_add_work(daemon->store, work);
+}
+
+static void sink_busy(void *data, const struct core_busy *busy)
+{
+	struct daemon *daemon = data;
+
+	store_add_busy(daemon->store, busy);
+}
+
+static void sink_device(void *data, const struct core_device *device)
+{
+	struct daemon *daemon = data;
+
+	store_add_device(daemon->store, device);
+}
+
+static void sink_collect(void *data, const struct core_collect *collect)
+{
+	struct daemon *daemon = data;
+
+	store_add_collect(daemon->store, collect);
+}
+
 /* Addresses become file and offset at once, while the mappings are those of the stack; names come
  * later from the symbolizer's thread. */
 static void sink_stack(void *data, const struct core_process *process, const struct ts_stack *stack)
@@ -197,4 +232,9 @@ const struct core_sink daemon_sink = {
 	.memory = sink_memory,
 	.rollup = sink_rollup,
 	.loss = sink_loss,
+	.name = sink_name,
+	.work = sink_work,
+	.busy = sink_busy,
+	.device = sink_device,
+	.collect = sink_collect,
 };

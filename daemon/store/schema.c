@@ -72,6 +72,35 @@ static const char *const steps[] = {
 	"CREATE TABLE loss(boot INTEGER, second INTEGER, process INTEGER, reason INTEGER,"
 	" start_ns INTEGER, end_ns INTEGER, count INTEGER,"
 	" PRIMARY KEY(boot, second, process, reason)) WITHOUT ROWID;",
+
+	/* 2: the exact tier. */
+	"ALTER TABLE stream ADD COLUMN number INTEGER;"
+
+	/* boot and told_ns: when a process last said it. */
+	"CREATE TABLE name(id INTEGER PRIMARY KEY, text TEXT NOT NULL, symbol TEXT NOT NULL,"
+	" boot INTEGER NOT NULL, told_ns INTEGER NOT NULL);"
+	"CREATE INDEX name_told ON name(boot, told_ns);"
+
+	"CREATE TABLE work(boot INTEGER, second INTEGER, process INTEGER, device INTEGER,"
+	" stream INTEGER, kind INTEGER, detail INTEGER, name INTEGER, graph INTEGER,"
+	" stack INTEGER, bucket INTEGER, count INTEGER, total_ns INTEGER, min_ns INTEGER,"
+	" max_ns INTEGER, bytes INTEGER, delay_ns INTEGER, PRIMARY KEY(boot, second, process,"
+	" device, stream, kind, detail, name, graph, stack, bucket)) WITHOUT ROWID;"
+
+	"CREATE TABLE busy(boot INTEGER, second INTEGER, process INTEGER, device INTEGER,"
+	" state INTEGER, kernels INTEGER, copies INTEGER, ns INTEGER,"
+	" PRIMARY KEY(boot, second, process, device, state, kernels, copies)) WITHOUT ROWID;"
+
+	"CREATE TABLE device(process INTEGER, ordinal INTEGER, uuid TEXT, name INTEGER,"
+	" memory_bytes INTEGER, multiprocessors INTEGER, clock_khz INTEGER,"
+	" PRIMARY KEY(process, ordinal)) WITHOUT ROWID;"
+
+	"CREATE TABLE collect(process INTEGER PRIMARY KEY, boot INTEGER NOT NULL, state INTEGER,"
+	" records INTEGER, left_out INTEGER, cupti_version INTEGER, budget_ppm INTEGER,"
+	" since_ns INTEGER, changed_ns INTEGER, until_ns INTEGER, busy_ns INTEGER,"
+	" own_ns INTEGER, wall_ns INTEGER, taken INTEGER, busiest_ppm INTEGER);"
+	"CREATE INDEX collect_since ON collect(boot, since_ns);"
+	"CREATE TABLE collect_state(id INTEGER PRIMARY KEY, name TEXT NOT NULL);",
 };
 
 #define VERSION ((int64_t)(sizeof(steps) / sizeof(steps[0])))
@@ -183,6 +212,14 @@ static const struct name details[] = {
 	{ OP_STATE, OP_STATE_PENDING, "pending", NULL },
 	{ OP_STATE, OP_STATE_RUNNING, "running", NULL },
 	{ OP_STATE, OP_STATE_WAITING, "waiting", NULL },
+	{ OP_STATE, OP_STATE_COPYING, "copying", NULL },
+	{ OP_STATE, OP_STATE_SYNCING, "syncing", NULL },
+};
+
+static const struct name collect_states[] = {
+	{ TS_COLLECT_STARTED, 0, "started", NULL }, { TS_COLLECT_PAUSED, 0, "paused", NULL },
+	{ TS_COLLECT_RESUMED, 0, "resumed", NULL }, { TS_COLLECT_CHANGED, 0, "changed", NULL },
+	{ TS_COLLECT_STOPPED, 0, "stopped", NULL },
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -198,6 +235,8 @@ static const struct {
 	{ "INSERT OR REPLACE INTO loss_reason VALUES(?1, ?3, ?4)", loss_reasons,
 	  COUNT(loss_reasons) },
 	{ "INSERT OR REPLACE INTO detail VALUES(?1, ?2, ?3)", details, COUNT(details) },
+	{ "INSERT OR REPLACE INTO collect_state VALUES(?1, ?3)", collect_states,
+	  COUNT(collect_states) },
 };
 
 static int write_names(sqlite3 *db, const char *sql, const struct name *row, size_t count)
@@ -239,6 +278,13 @@ int schema_write_names(sqlite3 *db, const struct function_table *functions)
 	if (r == 0)
 		r = write_functions(db, functions);
 	return r < 0 ? r : sql_exec(db, "COMMIT");
+}
+
+/* What a former daemon was collecting ended with it, or goes on when it is told again. */
+int schema_close_collects(sqlite3 *db)
+{
+	return sql_exec(db, "UPDATE collect SET until_ns = coalesce((SELECT last_ns FROM boot"
+			    " WHERE boot.id = collect.boot), 0) WHERE until_ns IS NULL");
 }
 
 int schema_write_boot(sqlite3 *db, const struct store_config *config, int64_t *ret_boot)

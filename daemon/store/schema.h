@@ -13,5 +13,7 @@ int schema_open(const char *path, sqlite3 **ret);
 int schema_write_names(sqlite3 *db, const struct function_table *functions);
 /* The row of this boot, made where there is none. */
 int schema_write_boot(sqlite3 *db, const struct store_config *config, int64_t *ret_boot);
+/* Sets the end of collections that have none. */
+int schema_close_collects(sqlite3 *db);
 
 #endif

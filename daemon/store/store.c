@@ -184,6 +184,38 @@ void store_add_loss(struct store *store, const struct core_loss *loss)
 	add(store, RECORD_LOSS, loss, sizeof(*loss));
 }
 
+void store_add_name(struct store *store, uint64_t id, const char *text, size_t length)
+{
+	size_t size = length < TS_NAME_MAX ? length : TS_NAME_MAX;
+	struct record_name *record =
+		queue_add_record(store->queue, RECORD_NAME, sizeof(*record) + size + 1);
+
+	if (!record)
+		return;
+	record->id = id;
+	memcpy(record->text, text, size);
+}
+
+void store_add_work(struct store *store, const struct core_work *work)
+{
+	add(store, RECORD_WORK, work, sizeof(*work));
+}
+
+void store_add_busy(struct store *store, const struct core_busy *busy)
+{
+	add(store, RECORD_BUSY, busy, sizeof(*busy));
+}
+
+void store_add_device(struct store *store, const struct core_device *device)
+{
+	add(store, RECORD_DEVICE, device, sizeof(*device));
+}
+
+void store_add_collect(struct store *store, const struct core_collect *collect)
+{
+	add(store, RECORD_COLLECT, collect, sizeof(*collect));
+}
+
 static size_t text_size(const char *text)
 {
 	return text ? strlen(text) + 1 : 0;

@@ -3,10 +3,16 @@
 #include "daemon/store/tables.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/limits.h"
 #include "daemon/store/sql.h"
+#include "daemon/symbol/demangle.h"
+
+#define TEXT_OF(number) #number
+#define TEXT(number)	TEXT_OF(number)
 
 /* Statements use ?1, ?2, … in the order of the lists given to sql_bind below. */
 #define STATEMENTS(X)                                                                              \
@@ -18,11 +24,13 @@
 		   " exit_code=excluded.exit_code, comm=?12")                                      \
 	X(PROCESS_ALLOCATIONS, "DELETE FROM allocation WHERE process=?1")                          \
 	X(PROCESS_MEMORY, "UPDATE memory SET live_bytes=0, live_count=0 WHERE process=?1")         \
+	X(PROCESS_COLLECT, "UPDATE collect SET until_ns=(SELECT exit_ns FROM process WHERE id=?1)" \
+			   " WHERE process=?1 AND until_ns IS NULL")                               \
 	X(DETAIL, "UPDATE process SET command=coalesce(?2,command), user=coalesce(?3,user),"       \
 		  " cgroup=coalesce(?4,cgroup), container=coalesce(?5,container) WHERE id=?1")     \
 	X(STREAM, "INSERT OR REPLACE INTO stream(id, process, handle, context, device, tid,"       \
-		  " non_blocking, created_ns, destroyed_ns)"                                       \
-		  " VALUES(?,?,?,?,?,?,?,nullif(?,0),nullif(?,0))")                                \
+		  " non_blocking, created_ns, destroyed_ns, number)"                               \
+		  " VALUES(?,?,?,?,?,?,?,nullif(?,0),nullif(?,0),nullif(?,0))")                    \
 	X(ALLOCATION, "INSERT OR REPLACE INTO allocation(id, process, address, bytes, start_ns,"   \
 		      " end_ns, stack, context, tid, fn, kind, device)"                            \
 		      " VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")                                          \
@@ -41,6 +49,25 @@
 		" VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET"                                 \
 		" start_ns=min(start_ns, excluded.start_ns), end_ns=max(end_ns, excluded.end_ns)," \
 		" count=count+excluded.count")                                                     \
+	X(NAME_TOLD, "UPDATE name SET boot=?2, told_ns=?3 WHERE id=?1")                            \
+	X(NAME, "INSERT INTO name(id, boot, told_ns, text, symbol) SELECT ?1,?2,?3,?4,?5"          \
+		" WHERE (SELECT count(*) FROM name) < " TEXT(LIMIT_STORE_NAMES))                   \
+	X(WORK, "INSERT INTO work(boot, second, process, device, stream, kind, detail, name,"      \
+		" graph, stack, bucket, count, total_ns, min_ns, max_ns, bytes, delay_ns)"         \
+		" VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET"             \
+		" count=count+excluded.count, total_ns=total_ns+excluded.total_ns,"                \
+		" min_ns=min(min_ns, excluded.min_ns), max_ns=max(max_ns, excluded.max_ns),"       \
+		" bytes=bytes+excluded.bytes, delay_ns=delay_ns+excluded.delay_ns")                \
+	X(BUSY, "INSERT INTO busy(boot, second, process, device, state, kernels, copies, ns)"      \
+		" VALUES(?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET ns=ns+excluded.ns")            \
+	X(DEVICE, "INSERT OR REPLACE INTO device(process, ordinal, name, memory_bytes,"            \
+		  " multiprocessors, clock_khz, uuid) VALUES(?,?,?,?,?,?,?)")                      \
+	/* Told of late, a collection ended with its process even so. */                           \
+	X(COLLECT, "INSERT OR REPLACE INTO collect(process, boot, state, records, left_out,"       \
+		   " cupti_version, budget_ppm, since_ns, changed_ns, busy_ns, own_ns, wall_ns,"   \
+		   " taken, busiest_ppm, until_ns)"                                                \
+		   " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,"                       \
+		   " coalesce(nullif(?15,0), (SELECT exit_ns FROM process WHERE id=?1)))")         \
 	X(STACK, "INSERT OR REPLACE INTO stack(id, process) VALUES(?,?)")                          \
 	X(STACK_FRAMES, "DELETE FROM frame WHERE stack=?")                                         \
 	X(FRAME, "INSERT INTO frame(stack, depth, address, offset, file, symbol)"                  \
@@ -64,6 +91,7 @@ static const char *const statement_text[] = {
 
 struct tables {
 	int64_t boot;
+	uint64_t now_ns;
 	uint64_t next_process, next_stream, next_allocation;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
 };
@@ -95,7 +123,8 @@ static int write_process(struct tables *t, const void *data)
 	r = sql_run(t->stmt[STATEMENT_PROCESS]);
 	if (r < 0 || !p->exit_ns)
 		return r;
-	r = run_for(t, STATEMENT_PROCESS_ALLOCATIONS, p->id);
+	r = run_for(t, STATEMENT_PROCESS_COLLECT, p->id);
+	r = r < 0 ? r : run_for(t, STATEMENT_PROCESS_ALLOCATIONS, p->id);
 	return r < 0 ? r : run_for(t, STATEMENT_PROCESS_MEMORY, p->id);
 }
 
@@ -124,7 +153,7 @@ static int write_stream(struct tables *t, const void *data)
 	raise_next(&t->next_stream, s->id);
 	sql_bind(t->stmt[STATEMENT_STREAM], s->id, s->process, (int64_t)s->handle,
 		 (int64_t)s->context, s->device, s->tid, s->non_blocking, (int64_t)s->created_ns,
-		 (int64_t)s->destroyed_ns);
+		 (int64_t)s->destroyed_ns, s->number);
 	return sql_run(t->stmt[STATEMENT_STREAM]);
 }
 
@@ -171,6 +200,97 @@ static int write_loss(struct tables *t, const void *data)
 	return sql_run(t->stmt[STATEMENT_LOSS]);
 }
 
+/* What the database has no room for is counted: names are anybody's. */
+static int lose_name(struct tables *t)
+{
+	struct core_loss loss = {
+		.start_ns = t->now_ns, .end_ns = t->now_ns, .reason = LOSS_LIMIT, .count = 1
+	};
+
+	return write_loss(t, &loss);
+}
+
+/* A symbol means the same for ever, and demangling costs: once is enough. */
+static int write_name(struct tables *t, const void *data)
+{
+	const struct record_name *n = data;
+	sqlite3_stmt *stmt = t->stmt[STATEMENT_NAME];
+	sqlite3 *db = sqlite3_db_handle(stmt);
+	_cleanup_(freep) char *text = NULL;
+	int r;
+
+	sql_bind(t->stmt[STATEMENT_NAME_TOLD], (int64_t)n->id, t->boot, (int64_t)t->now_ns);
+	r = sql_run(t->stmt[STATEMENT_NAME_TOLD]);
+	if (r < 0 || sqlite3_changes(db))
+		return r;
+	if (strncmp(n->text, "_Z", 2) == 0) {
+		text = demangle(n->text);
+		if (!text)
+			return -ENOMEM;
+	}
+	sql_bind(stmt, (int64_t)n->id, t->boot, (int64_t)t->now_ns);
+	sql_bind_text(stmt, 4, text ? text : n->text);
+	sql_bind_text(stmt, 5, n->text);
+	r = sql_run(stmt);
+	return r < 0 || sqlite3_changes(db) ? r : lose_name(t);
+}
+
+static int write_work(struct tables *t, const void *data)
+{
+	const struct core_work *w = data;
+
+	sql_bind(t->stmt[STATEMENT_WORK], t->boot, (int64_t)w->second, w->process, w->device,
+		 w->stream, w->kind, w->detail, (int64_t)w->name, w->graph, (int64_t)w->stack_id,
+		 w->bucket, (int64_t)w->count, (int64_t)w->total_ns, (int64_t)w->min_ns,
+		 (int64_t)w->max_ns, (int64_t)w->bytes, (int64_t)w->delay_ns);
+	return sql_run(t->stmt[STATEMENT_WORK]);
+}
+
+static int write_busy(struct tables *t, const void *data)
+{
+	const struct core_busy *b = data;
+
+	sql_bind(t->stmt[STATEMENT_BUSY], t->boot, (int64_t)b->second, b->process, b->device,
+		 b->state, b->kernels, b->copies, (int64_t)b->ns);
+	return sql_run(t->stmt[STATEMENT_BUSY]);
+}
+
+/* As nvidia-smi writes them. */
+static void format_uuid(const uint8_t uuid[16], char *out)
+{
+	static const uint8_t groups[] = { 4, 2, 2, 2, 6 };
+
+	out += sprintf(out, "GPU");
+	for (size_t i = 0; i < sizeof(groups); i++) {
+		*out++ = '-';
+		for (uint8_t k = 0; k < groups[i]; k++)
+			out += sprintf(out, "%02x", *uuid++);
+	}
+}
+
+static int write_device(struct tables *t, const void *data)
+{
+	const struct core_device *d = data;
+	char uuid[48];
+
+	format_uuid(d->uuid, uuid);
+	sql_bind(t->stmt[STATEMENT_DEVICE], d->process, d->ordinal, (int64_t)d->name,
+		 (int64_t)d->memory_bytes, d->multiprocessors, d->clock_khz);
+	sql_bind_text(t->stmt[STATEMENT_DEVICE], 7, uuid);
+	return sql_run(t->stmt[STATEMENT_DEVICE]);
+}
+
+static int write_collect(struct tables *t, const void *data)
+{
+	const struct core_collect *c = data;
+
+	sql_bind(t->stmt[STATEMENT_COLLECT], c->process, t->boot, c->state, c->records, c->left_out,
+		 c->cupti_version, c->budget_ppm, (int64_t)c->since_ns, (int64_t)c->changed_ns,
+		 (int64_t)c->busy_ns, (int64_t)c->own_ns, (int64_t)c->wall_ns, (int64_t)c->taken,
+		 c->busiest_ppm, c->state == TS_COLLECT_STOPPED ? (int64_t)c->changed_ns : 0);
+	return sql_run(t->stmt[STATEMENT_COLLECT]);
+}
+
 static int write_stack(struct tables *t, const void *data)
 {
 	const struct record_stack *s = data;
@@ -198,6 +318,9 @@ static int (*const writers[])(struct tables *t, const void *data) = {
 	[RECORD_STREAM] = write_stream,	  [RECORD_ALLOCATION] = write_allocation,
 	[RECORD_MEMORY] = write_memory,	  [RECORD_ROLLUP] = write_rollup,
 	[RECORD_LOSS] = write_loss,	  [RECORD_STACK] = write_stack,
+	[RECORD_NAME] = write_name,	  [RECORD_WORK] = write_work,
+	[RECORD_BUSY] = write_busy,	  [RECORD_DEVICE] = write_device,
+	[RECORD_COLLECT] = write_collect,
 };
 
 int tables_new(sqlite3 *db, int64_t boot, struct tables **ret)
@@ -225,14 +348,19 @@ struct tables *tables_free(struct tables *tables)
 	return NULL;
 }
 
+void tables_set_time(struct tables *tables, uint64_t now_ns)
+{
+	tables->now_ns = now_ns;
+}
+
 int tables_write(struct tables *tables, enum record_type type, const void *data)
 {
 	return writers[type](tables, data);
 }
 
-int tables_write_time(struct tables *tables, uint64_t now_ns)
+int tables_write_time(struct tables *tables)
 {
-	sql_bind(tables->stmt[STATEMENT_TIME], tables->boot, (int64_t)now_ns,
+	sql_bind(tables->stmt[STATEMENT_TIME], tables->boot, (int64_t)tables->now_ns,
 		 (int64_t)tables->next_process, (int64_t)tables->next_stream,
 		 (int64_t)tables->next_allocation);
 	return sql_run(tables->stmt[STATEMENT_TIME]);

@@ -18,7 +18,12 @@
 	X(4, MEMORY)                                                                               \
 	X(5, ROLLUP)                                                                               \
 	X(6, LOSS)                                                                                 \
-	X(7, STACK)
+	X(7, STACK)                                                                                \
+	X(8, NAME)                                                                                 \
+	X(9, WORK)                                                                                 \
+	X(10, BUSY)                                                                                \
+	X(11, DEVICE)                                                                              \
+	X(12, COLLECT)
 
 enum record_type {
 #define X(number, name) RECORD_##name = number,
@@ -26,7 +31,7 @@ enum record_type {
 #undef X
 };
 
-/* PROCESS, STREAM, MEMORY, ROLLUP and LOSS are the model's own structs. */
+/* The others but NAME are the model's own structs. */
 
 struct record_allocation {
 	struct core_allocation allocation;
@@ -51,14 +56,21 @@ struct record_stack {
 	struct record_frame frame[];
 };
 
+struct record_name {
+	uint64_t id;
+	char text[]; /* ends with a NUL */
+};
+
 struct tables;
 
 int tables_new(sqlite3 *db, int64_t boot, struct tables **ret);
 struct tables *tables_free(struct tables *tables);
 
+/* The time of the rows that follow. */
+void tables_set_time(struct tables *tables, uint64_t now_ns);
 /* Inside a transaction of the caller's. */
 int tables_write(struct tables *tables, enum record_type type, const void *data);
 /* When this boot was last written to, and the ids to go on with. */
-int tables_write_time(struct tables *tables, uint64_t now_ns);
+int tables_write_time(struct tables *tables);
 
 #endif

@@ -45,6 +45,8 @@ static int open_database(struct writer *writer, const struct store_config *confi
 	if (r == 0)
 		r = schema_write_boot(writer->db, config, &writer->boot);
 	if (r == 0)
+		r = schema_close_collects(writer->db);
+	if (r == 0)
 		r = sql_query_integer(writer->db, "PRAGMA page_size", &writer->page_bytes);
 	return r < 0 ? r : sql_exec(writer->db, LOG_PRAGMA);
 }
@@ -133,14 +135,16 @@ static int write_drops(struct writer *writer, const struct queue_drops *drops)
 static int write_turn(struct writer *writer, const struct queue_turn *turn,
 		      struct packer_stats *stats)
 {
-	int r = write_rows(writer, &turn->batch);
+	int r;
 
+	tables_set_time(writer->tables, turn->now_ns);
+	r = write_rows(writer, &turn->batch);
 	if (r == 0)
 		r = packer_write(writer->packer, writer->boot, turn->batch.first_ops, stats);
 	if (r == 0)
 		r = write_drops(writer, &turn->drops);
 	if (r == 0)
-		r = tables_write_time(writer->tables, turn->now_ns);
+		r = tables_write_time(writer->tables);
 	return r < 0 ? r : sql_exec(writer->db, "COMMIT");
 }
 
