@@ -75,7 +75,7 @@ struct field {
 
 #define X(number, name)                                                                            \
 	[number] = { offsetof(struct op, name), sizeof(((struct op *)0)->name),                    \
-		     (number) >= 1 && (number) <= 3 },
+		     ((number) >= 1 && (number) <= 3) || (number) == 24 },
 static const struct field fields[SBT_COLUMN_COUNT] = { SBT_COLUMNS(X) };
 #undef X
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/sbt.h"
+#include "daemon/store/name_cache.h"
 #include "daemon/store/names.h"
 #include "daemon/store/sql.h"
 
@@ -18,6 +19,7 @@ struct op_table {
 	sqlite3 *db;
 	struct sbt_codec *codec;
 	struct names *names;
+	struct name_cache *name_cache;
 };
 
 struct cursor {
@@ -64,6 +66,14 @@ struct cursor {
 	X(bounds, BIT(6), true, !!(op->flags & OP_BOUNDS))                                         \
 	X(exact, BIT(6), true, !!(op->flags & OP_EXACT))                                           \
 	X(captured, BIT(6), true, !!(op->flags & OP_CAPTURED))                                     \
+	X(seen_ns, BIT(24), op->seen_ns, op->seen_ns)                                              \
+	X(node, BIT(26), true, op->node)                                                           \
+	X(graph, BIT(27), true, op->graph)                                                         \
+	X(static_bytes, BIT(28), true, op->static_bytes)                                           \
+	X(local_bytes, BIT(29), true, op->local_bytes)                                             \
+	X(registers, BIT(30), true, op->registers)                                                 \
+	X(no_call, BIT(6), true, !!(op->flags & OP_NO_CALL))                                       \
+	X(untimed, BIT(6), true, !!(op->flags & OP_UNTIMED))                                       \
 	X(boot, 0, true, cursor->boot)
 
 #define TEXTS(X)                                                                                   \
@@ -94,6 +104,16 @@ INTEGERS(X)
 TEXTS(X)
 #undef X
 
+static void get_name(sqlite3_context *context, const struct cursor *cursor, const struct op *op)
+{
+	const struct op_table *table = (const struct op_table *)cursor->base.pVtab;
+	int size;
+	const char *text = name_cache_get(table->name_cache, op->name, &size);
+
+	if (text)
+		sqlite3_result_text(context, text, size, SQLITE_TRANSIENT);
+}
+
 static void get_chunk(sqlite3_context *context, const struct cursor *cursor, const struct op *op)
 {
 	sqlite3_result_int64(context, cursor->chunk);
@@ -104,16 +124,20 @@ enum {
 #define X(name, ...) COLUMN_##name,
 	INTEGERS(X) TEXTS(X)
 #undef X
-		COLUMN_COUNT
+		COLUMN_name,
+	COLUMN_COUNT
 };
+_Static_assert(COLUMN_COUNT <= 63, "SQLite says for each of 63 columns whether it is used");
 
 static const struct {
 	void (*get)(sqlite3_context *context, const struct cursor *cursor, const struct op *op);
 	uint32_t columns;
-} columns[] = { { get_chunk, 0 },
+} columns[] = {
+	{ get_chunk, 0 },
 #define X(name, needs, ...) { get_##name, needs },
-		INTEGERS(X) TEXTS(X)
+	INTEGERS(X) TEXTS(X)
 #undef X
+		{ get_name, BIT(25) },
 };
 
 static const char declaration[] = "CREATE TABLE op(chunk INTEGER HIDDEN"
@@ -123,7 +147,7 @@ static const char declaration[] = "CREATE TABLE op(chunk INTEGER HIDDEN"
 #define X(name, ...) ", " #name " TEXT"
 		TEXTS(X)
 #undef X
-			")";
+			", name TEXT)";
 
 /* Which constraints leave out chunks, and how: %d is the number of the parameter. `exact`: what is
  * left needs no second look. `part`: one chunk in how many stays, roughly. */
@@ -171,7 +195,10 @@ static int op_connect(sqlite3 *db, void *data, int count, const char *const *arg
 	r = sbt_codec_new(&table->codec);
 	if (r == 0)
 		r = names_load(db, &table->names);
+	if (r == 0)
+		r = name_cache_new(db, &table->name_cache);
 	if (r < 0) {
+		names_free(table->names);
 		sbt_codec_free(table->codec);
 		free(table);
 		*ret_error = sqlite3_mprintf("no ops here: %s", strerror(-r));
@@ -185,6 +212,7 @@ static int op_disconnect(sqlite3_vtab *base)
 {
 	struct op_table *table = (struct op_table *)base;
 
+	name_cache_free(table->name_cache);
 	names_free(table->names);
 	sbt_codec_free(table->codec);
 	free(table);

@@ -27,6 +27,7 @@ static void decode(const uint8_t *data, size_t size)
 	sbt_peek(data, size, &info);
 	sbt_decode(codec, data, size, SBT_ALL_COLUMNS, out, &info);
 	sbt_decode(codec, data, size, 1u << 3, out, &info);
+	sbt_decode(codec, data, size, 1u << 24, out, &info);
 }
 
 static void decode_repaired(const uint8_t *data, size_t size)
@@ -64,6 +65,7 @@ static size_t make_ops(const uint8_t *data, size_t size)
 		in[i].end_ns &= INT64_MAX;
 		in[i].gpu_start_ns &= INT64_MAX;
 		in[i].gpu_end_ns &= INT64_MAX;
+		in[i].seen_ns &= INT64_MAX;
 		in[i].process = in[0].process;
 		in[i].stream = in[0].stream;
 		in[i].kind = in[0].kind;

@@ -161,6 +161,52 @@ static void times_before_the_start_come_back(void **state)
 	check_round_trip(f, 100);
 }
 
+static void make_exact(struct fixture *f, size_t count)
+{
+	make_launches(f, count);
+	for (size_t i = 0; i < count; i++) {
+		struct op *op = &f->in[i];
+
+		op->gpu_start_ns = op->start_ns + 5000 + next(f) % 2000;
+		op->gpu_end_ns = op->gpu_start_ns + 10000 + next(f) % 500;
+		op->seen_ns = i % 9 ? op->gpu_end_ns + next(f) % 100000 : 0;
+		op->flags = OP_EXACT;
+		op->correlation = 100 + i;
+		op->name = next(f) % 50 * 0x9e3779b97f4a7c15;
+		op->node = i % 3;
+		op->graph = i % 2;
+		op->static_bytes = 4096;
+		op->local_bytes = i % 4 * 16;
+		op->registers = 32 + i % 4 * 8;
+	}
+}
+
+static void exact_launches_come_back(void **state)
+{
+	static const size_t counts[] = { 1, 2, 100, SBT_OPS_MAX };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		make_exact(f, counts[i]);
+		check_round_trip(f, counts[i]);
+	}
+}
+
+/* The time seen goes with the start: what is constant behind it takes no more than a constant. */
+static void the_time_seen_is_kept_relative_to_the_start(void **state)
+{
+	struct fixture *f = *state;
+	size_t without, size;
+
+	make_launches(f, 1000);
+	free(encode(f, 1000, &without));
+	for (size_t i = 0; i < 1000; i++)
+		f->in[i].seen_ns = f->in[i].start_ns + 77777;
+	free(encode(f, 1000, &size));
+	assert_true(size < without + 16);
+	check_round_trip(f, 1000);
+}
+
 static void starts_of_zero_come_back_after_other_chunks(void **state)
 {
 	struct fixture *f = *state;
@@ -335,6 +381,18 @@ static void a_chunk_made_by_hand_is_read(void **state)
 	assert_int_equal(f->out[1].bytes, 12);
 }
 
+/* One of a former version has no columns behind the 23rd. */
+static void columns_that_are_not_there_are_zero(void **state)
+{
+	static const uint8_t body[] = { 0, 1, 1, 100, 23, 1, 1, 9 };
+	struct fixture *f = *state;
+	struct op want = { .start_ns = 100, .shared_bytes = 9, .kind = OP_LAUNCH };
+
+	memset(f->out, 0xee, sizeof(f->out));
+	assert_int_equal(decode_body(f, 1, 2, body, sizeof(body)), 0);
+	assert_memory_equal(&f->out[0], &want, sizeof(want));
+}
+
 static void nonsense_with_a_right_checksum_is_refused(void **state)
 {
 	static const struct {
@@ -370,6 +428,7 @@ static void nonsense_with_a_right_checksum_is_refused(void **state)
 		{ "columns out of order", 1, 2, 8, { 6, 1, 1, 1, 5, 1, 1, 1 } },
 		{ "a column twice", 1, 2, 8, { 5, 1, 1, 1, 5, 1, 1, 1 } },
 		{ "a size relative to a time", 1, 1, 4, { 12, 17, 1, 1 } },
+		{ "a name relative to a time", 1, 1, 4, { 25, 17, 1, 1 } },
 	};
 	struct fixture *f = *state;
 
@@ -398,6 +457,9 @@ int main(void)
 		TEST(the_largest_values_come_back),
 		TEST(random_ops_come_back),
 		TEST(times_before_the_start_come_back),
+		TEST(exact_launches_come_back),
+		TEST(the_time_seen_is_kept_relative_to_the_start),
+		TEST(columns_that_are_not_there_are_zero),
 		TEST(starts_of_zero_come_back_after_other_chunks),
 		TEST(the_head_says_what_is_inside),
 		TEST(chunks_in_a_row_are_told_apart_by_their_size),

@@ -137,10 +137,18 @@ static void every_column_says_its_field(void **state)
 		.grid = { 18, 19, 20 },
 		.block = { 21, 22, 23 },
 		.shared_bytes = 24,
+		.seen_ns = 160,
+		.name = UINT64_MAX,
+		.node = 26,
+		.graph = 27,
+		.static_bytes = 28,
+		.local_bytes = 29,
+		.registers = 30,
 	};
 
 	assert_int_equal(fixture_open(f), 0);
 	store_add_process(f->store, &(struct core_process){ .id = 7, .pid = 70 });
+	store_add_name(f->store, UINT64_MAX, "_Z3addPfi", 9);
 	store_add_op(f->store, &op);
 	fixture_commit(f, 200);
 	assert_int_equal(
@@ -148,10 +156,40 @@ static void every_column_says_its_field(void **state)
 			       " gpu_start_ns, gpu_end_ns, device, stream, result, bytes, address,"
 			       " source, handle, stack, live_bytes, correlation, grid_x, grid_y,"
 			       " grid_z, block_x, block_y, block_z, shared_bytes, bounds, exact,"
-			       " captured, boot, kind, fn, detail) = (7, 70, 9, 100, 150, 50, 110,"
+			       " captured, boot, kind, fn, detail, seen_ns, name, node, graph,"
+			       " static_bytes, local_bytes, registers, no_call, untimed) = (7, 70, "
+			       "9, 100, 150, 50, 110,"
 			       " 145, -1, 8, -3, 13, -1, 12, 14, 15, 16, 17, 18, 19, 20, 21, 22,"
-			       " 23, 24, 0, 1, 1, 1, 'copy', 'cuMemcpyHtoD_v2', 'DtoH') FROM op"),
+			       " 23, 24, 0, 1, 1, 1, 'copy', 'cuMemcpyHtoD_v2', 'DtoH', 160,"
+			       " 'add(float*, int)', 26, 27, 28, 29, 30, 0, 0) FROM op"),
 		1);
+}
+
+static void names_of_ops_are_those_of_their_ids(void **state)
+{
+	struct fixture *f = *state;
+	char text[32];
+
+	assert_int_equal(fixture_open(f), 0);
+	store_add_process(f->store, &(struct core_process){ .id = 7, .pid = 70 });
+	/* More than are remembered at one time, some without a text, one op without a name. */
+	for (uint64_t i = 0; i < 10000; i++) {
+		struct op op = { .start_ns = 1 + i, .process = 7, .kind = OP_KERNEL, .name = i };
+
+		op.flags = i % 2 ? OP_NO_CALL : OP_UNTIMED;
+		snprintf(text, sizeof(text), "kernel %d", (int)i);
+		if (i && i % 10)
+			store_add_name(f->store, i, text, strlen(text));
+		store_add_op(f->store, &op);
+	}
+	fixture_commit(f, 20000);
+	assert_int_equal(fixture_ask(f, "SELECT count(name) FROM op"), 9000);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op WHERE name ="
+					" 'kernel ' || (start_ns - 1)"),
+			 9000);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op WHERE no_call AND NOT untimed"
+					" AND (start_ns - 1) % 2"),
+			 5000);
 }
 
 static const char *const terms[] = {
@@ -262,6 +300,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(every_column_says_its_field),
+		TEST(names_of_ops_are_those_of_their_ids),
 		OPS_TEST(sums_are_those_of_the_ops),
 		OPS_TEST(names_are_text),
 		OPS_TEST(constraints_answer_as_brute_force_does),
