@@ -4,6 +4,8 @@
 #define API_FIXTURE_H
 
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -25,8 +27,16 @@ struct server {
 	struct api_config config;
 	uv_loop_t loop;
 	uv_async_t stop;
+	uv_async_t act;
+	void (*action)(struct server *server);
+	sem_t acted;
 	struct api *api;
 	pthread_t thread;
+	/* Asked for and not answered yet; the test answers. */
+	struct api_ticket *ticket[LIMIT_TICKETS];
+	atomic_uint ticket_count;
+	struct api_attach attach; /* the last one */
+	struct api_target detach;
 };
 
 struct peer {
@@ -39,10 +49,49 @@ static inline void on_status(void *data, struct status_builder *builder)
 	status_text(builder, "daemon", "name", true, "test %d", 1);
 }
 
+static inline void on_attach(void *data, struct api_ticket *ticket,
+			     const struct api_attach *request)
+{
+	struct server *server = data;
+
+	server->attach = *request;
+	server->ticket[server->ticket_count] = ticket;
+	server->ticket_count++;
+}
+
+static inline void on_detach(void *data, struct api_ticket *ticket, const struct api_target *target)
+{
+	struct server *server = data;
+
+	server->detach = *target;
+	server->ticket[server->ticket_count] = ticket;
+	server->ticket_count++;
+}
+
+static inline void on_act(uv_async_t *act)
+{
+	struct server *server = act->data;
+
+	if (!server->action)
+		return;
+	server->action(server);
+	server->action = NULL;
+	sem_post(&server->acted);
+}
+
+/* Has something done on the loop. */
+static inline void server_act(struct server *server, void (*action)(struct server *server))
+{
+	server->action = action;
+	uv_async_send(&server->act);
+	sem_wait(&server->acted);
+}
+
 static inline void on_closed(void *data)
 {
 	struct server *server = data;
 
+	uv_close((uv_handle_t *)&server->act, NULL);
 	uv_close((uv_handle_t *)&server->stop, NULL);
 }
 
@@ -63,7 +112,7 @@ static inline void *run_loop(void *data)
 
 static inline int server_start(struct server *server)
 {
-	const struct api_callbacks callbacks = { on_status };
+	const struct api_callbacks callbacks = { on_status, on_attach, on_detach };
 	int r;
 
 	uv_loop_init(&server->loop);
@@ -74,7 +123,9 @@ static inline int server_start(struct server *server)
 		return r;
 	}
 	uv_async_init(&server->loop, &server->stop, on_stop);
-	server->stop.data = server;
+	uv_async_init(&server->loop, &server->act, on_act);
+	sem_init(&server->acted, 0, 0);
+	server->stop.data = server->act.data = server;
 	return -pthread_create(&server->thread, NULL, run_loop, server);
 }
 
