@@ -23,7 +23,9 @@ struct thread {
 	__u64 seed; /* of stack ids; that of the process */
 	__u64 sampled_ns[2];
 	__u32 generation; /* of the filter that decided `watched`, 0: undecided */
-	__u32 watched;
+	__u16 watched;
+	__u16 choice; /* enum probe_choice */
+	__u32 ns_tid;
 	__u32 depth;
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
@@ -65,6 +67,15 @@ struct {
 	__type(key, __u32);
 	__type(value, struct process);
 } processes SEC(".maps");
+
+/* By process; written by the daemon. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROBE_CHOICES_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, __u32);
+} choices SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -70,6 +70,7 @@ static __always_inline void call_begin(struct pt_regs *ctx, struct thread *threa
 	ev->tgid = id >> 32;
 	ev->tid = (__u32)id;
 	ev->start_ns = now;
+	ev->ns_tid = thread->ns_tid;
 	ev->stack_id = stack_id;
 	call_read_args(ctx, desc, ev);
 }

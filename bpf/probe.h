@@ -16,6 +16,7 @@
 #define PROBE_DEPTH_MAX		4
 #define PROBE_FILTER_MAX	32
 #define PROBE_CGROUP_LEVELS	12
+#define PROBE_CHOICES_MAX	8192
 
 #define PROBE_COOKIE(fn, flags) ((__u64)(fn) | (__u64)(flags) << 16)
 
@@ -37,7 +38,8 @@ struct probe_slot {
 enum probe_flag {
 	PROBE_RETURN = 1 << 0,	/* the exit program sends the event, not the enter program */
 	PROBE_STACK = 1 << 1,	/* take the stack of every call */
-	PROBE_SAMPLE = 1 << 2,	/* take a limited number of stacks per thread and second */
+	PROBE_SAMPLE = 1 << 2,	/* take a limited number of stacks per thread and second, or as
+				 * was chosen for the process */
 	PROBE_KEEP = 1 << 3,	/* a lost call falsifies the model: never rate-limited */
 	PROBE_SPILLED = 1 << 4, /* arguments beyond the sixth are wanted: read them off the stack */
 };
@@ -51,9 +53,17 @@ struct probe_desc {
 	struct probe_slot out[PROBE_OUTS_MAX]; /* read through argument `arg` at the return */
 };
 
+/* Of which calls with PROBE_SAMPLE a process's stacks are taken; the numbers of enum ts_stacks. */
+enum probe_choice {
+	PROBE_CHOICE_DEFAULT,
+	PROBE_CHOICE_NONE,
+	PROBE_CHOICE_SAMPLED,
+	PROBE_CHOICE_ALL,
+};
+
 /* Settings, written by the daemon into the programs' .bss at any time. */
 struct probe_settings {
-	__u32 generation;    /* raised when a filter changes */
+	__u32 generation;    /* raised when a filter or a choice changes */
 	__u32 stack_depth;   /* frames at most */
 	__u32 wake_bytes;    /* wake the reader when this much is waiting */
 	__u64 events_per_s;  /* host-wide limit, 0 for none */

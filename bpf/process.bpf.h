@@ -33,9 +33,10 @@ static __always_inline bool process_wanted(__u32 tgid, __u32 uid)
 	return found && (!settings.cgroup_count || cgroup_wanted());
 }
 
-static __always_inline __u32 process_own_pid(struct task_struct *leader)
+/* Its number in its own PID namespace. */
+static __always_inline __u32 task_own_pid(struct task_struct *task)
 {
-	struct pid *pid = BPF_CORE_READ(leader, thread_pid);
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
 	__u32 level = BPF_CORE_READ(pid, level);
 	__u32 nr = 0;
 
@@ -69,7 +70,7 @@ static __always_inline int process_send(__u16 kind, struct task_struct *task, __
 	ev->process.cgroup = bpf_get_current_cgroup_id();
 	ev->process.ppid = BPF_CORE_READ(leader, real_parent, tgid);
 	ev->process.uid = (__u32)bpf_get_current_uid_gid();
-	ev->process.ns_pid = process_own_pid(leader);
+	ev->process.ns_pid = task_own_pid(leader);
 	ev->process.exit_code = exit_code;
 	bpf_probe_read_kernel_str(ev->process.comm, sizeof(ev->process.comm), &leader->comm);
 	bpf_ringbuf_submit(ev, wake);
@@ -96,6 +97,7 @@ static __noinline int thread_decide(struct thread *thread)
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct process known = {};
 	struct process *process;
+	__u32 *choice;
 
 	if (!thread)
 		return 0;
@@ -112,6 +114,9 @@ static __noinline int thread_decide(struct thread *thread)
 		if (bpf_map_update_elem(&processes, &tgid, &known, BPF_ANY))
 			COUNT(processes_lost);
 	}
+	choice = bpf_map_lookup_elem(&choices, &tgid);
+	thread->choice = choice ? *choice : PROBE_CHOICE_DEFAULT;
+	thread->ns_tid = task_own_pid(task);
 	thread->seed = known.seed;
 	thread->watched = known.watched;
 	thread->generation = known.generation;

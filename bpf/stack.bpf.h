@@ -129,7 +129,11 @@ static __always_inline bool stack_wanted(struct thread *thread, __u16 flags, __u
 
 	if (flags & PROBE_STACK)
 		return true;
-	if (!(flags & PROBE_SAMPLE) || now - *last < settings.sample_ns)
+	if (!(flags & PROBE_SAMPLE) || thread->choice == PROBE_CHOICE_NONE)
+		return false;
+	if (thread->choice == PROBE_CHOICE_ALL)
+		return true;
+	if (now - *last < settings.sample_ns)
 		return false;
 	*last = now;
 	return true;

@@ -145,6 +145,23 @@ void probe_configure(struct probe *probe, const struct probe_config *config)
 	settings->generation++;
 }
 
+int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice)
+{
+	int map = bpf_map__fd(probe->bpf->maps.choices);
+	uint32_t value = choice;
+	int r;
+
+	if (choice == PROBE_CHOICE_DEFAULT)
+		r = bpf_map_delete_elem(map, &pid);
+	else
+		r = bpf_map_update_elem(map, &pid, &value, BPF_ANY);
+	if (r && errno != ENOENT)
+		return -errno;
+	__sync_synchronize();
+	probe->bpf->bss->settings.generation++;
+	return 0;
+}
+
 static int probe_load_descs(struct probe *probe)
 {
 	const struct gpu_vendor *vendor = probe->config.vendor;

@@ -34,10 +34,10 @@ struct probe_config {
 	uint64_t cgroup[PROBE_FILTER_MAX];
 };
 
-/* Gets each record; it lies in memory that only we can write. */
 /* Whether both watch the same processes. */
 bool probe_config_same_filters(const struct probe_config *a, const struct probe_config *b);
 
+/* Gets each record; it lies in memory that only we can write. */
 struct probe_callbacks {
 	void (*record)(void *data, const void *record, size_t size);
 };
@@ -49,6 +49,9 @@ int probe_new(uv_loop_t *loop, const struct probe_config *config,
 void probe_close(struct probe *probe, void (*closed)(void *data));
 /* Takes the settings that may change while running: all but vendor, way and ring_bytes. */
 void probe_configure(struct probe *probe, const struct probe_config *config);
+/* Chooses of which launches and waits of a process stacks are taken. Its end forgets the choice
+ * only when it is told: PROBE_CHOICE_DEFAULT. */
+int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice);
 /* Takes in what has been sent so far, without waiting for the loop. */
 void probe_drain(struct probe *probe);
 
