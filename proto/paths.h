@@ -4,6 +4,8 @@
 
 #define TS_PATH_RUN	       "/run/tracesmith"
 #define TS_PATH_CONTROL_SOCKET TS_PATH_RUN "/control.sock" /* mode 0660, group TS_GROUP */
+#define TS_INJECT_SOCKET_NAME  "inject.sock" /* beside the control socket, mode 0666 */
+#define TS_PATH_INJECT_SOCKET  TS_PATH_RUN "/" TS_INJECT_SOCKET_NAME
 #define TS_PATH_STATE	       "/var/lib/tracesmith"
 #define TS_PATH_DATABASE       TS_PATH_STATE "/tracesmith.db"
 #define TS_PATH_SETTINGS       "/etc/tracesmith/tracesmithd.conf"
