@@ -107,6 +107,7 @@ static int read_stream(void *data, sqlite3_stmt *stmt)
 					   .tid = (uint32_t)sqlite3_column_int64(stmt, 5),
 					   .non_blocking = sqlite3_column_int(stmt, 6),
 					   .created_ns = (uint64_t)sqlite3_column_int64(stmt, 7),
+					   .number = (uint32_t)sqlite3_column_int64(stmt, 8),
 				   });
 }
 
@@ -146,7 +147,8 @@ static const struct {
 	const char *text;
 	int (*row)(void *data, sqlite3_stmt *stmt);
 } states[] = {
-	{ "SELECT id, process, handle, context, device, tid, non_blocking, created_ns FROM stream"
+	{ "SELECT id, process, handle, context, device, tid, non_blocking, created_ns,"
+	  " number FROM stream"
 	  " WHERE process=?1 AND destroyed_ns IS NULL ORDER BY id",
 	  read_stream },
 	{ "SELECT id, process, address, bytes, start_ns, end_ns, stack, context, tid, fn, kind,"

@@ -1,7 +1,9 @@
 /* Retain: moves a horizon over the boots, the oldest first. What ended before it goes: ops by whole
- * chunks, rollups, losses, processes with nothing left and all that is known of them. The horizon
- * is where the age limit puts it, or, while the file is too big, behind the oldest chunks and
- * rollups. The rows with the highest ids stay, so that ids are never given out twice. */
+ * chunks, rollups, work, busy times, losses, processes with nothing left and all that is known of
+ * them. The horizon is where the age limit puts it, or, while the file is too big, behind the
+ * oldest chunks and sums. A name goes when it was last told before the horizon and before all
+ * collections that are still known: nothing that is left can have it. The rows with the highest ids
+ * stay, so that ids are never given out twice. */
 #include "daemon/store/retain.h"
 
 #include <errno.h>
@@ -17,6 +19,7 @@
 #define SECONDS_PER_TURN   "60"
 #define PROCESSES_PER_TURN "16"
 #define STREAMS_PER_TURN   "256"
+#define NAMES_PER_TURN	   "256"
 #define PAGES_PER_TURN	   "2048"
 
 /* About the largest that a chunk gets, for not deleting more than needed. */
@@ -29,31 +32,42 @@ enum {
 	OLDEST,
 	CHUNKS,
 	ROLLUPS,
+	WORK,
+	BUSY,
 	LOSSES,
 	STREAMS,
+	NAMES,
 	PROCESS,
 	FIRST_OF_PROCESS,
-	LAST_OF_PROCESS = FIRST_OF_PROCESS + 5,
+	LAST_OF_PROCESS = FIRST_OF_PROCESS + 7,
 	BOOT,
 	STATEMENT_COUNT
 };
+
+#define OLDEST_OF(table)                                                                           \
+	"coalesce((SELECT (min(second) + " SECONDS_PER_TURN ") * 1000000000 FROM " table           \
+	" WHERE boot=b.id), " NEVER ")"
+#define DELETE_OF(table)                                                                           \
+	"DELETE FROM " table " WHERE boot=?1 AND second < min(?2 / 1000000000,"                    \
+	" " SECONDS_PER_TURN " + (SELECT min(second) FROM " table " WHERE boot=?1))"
 
 /* ?1 is the boot or process, ?2 the horizon. */
 static const char *const statement_text[] = {
 	/* Where the age limit lies in each boot, by wall time. */
 	[CUTOFF] = "SELECT b.id, ?2 - (b.wall_offset_ns - here.wall_offset_ns)"
 		   " FROM boot b, boot here WHERE here.id=?1 ORDER BY b.id",
-	/* Where the oldest chunks, or rollups, of the oldest boot that has any end. */
+	/* Where the oldest chunks, or sums, of the oldest boot that has any end. */
 	[OLDEST] = "SELECT id, horizon FROM (SELECT id, min("
 		   "coalesce((SELECT max(first_ns) FROM (SELECT first_ns FROM chunk"
-		   " WHERE boot=b.id ORDER BY first_ns LIMIT ?3)), " NEVER "),"
-		   "coalesce((SELECT (min(second) + " SECONDS_PER_TURN ") * 1000000000 FROM rollup"
-		   " WHERE boot=b.id), " NEVER ")) AS horizon FROM boot b)"
-		   " WHERE horizon < " NEVER " ORDER BY id LIMIT 1",
+		   " WHERE boot=b.id ORDER BY first_ns LIMIT ?3)), " NEVER
+		   ")," OLDEST_OF("rollup") "," OLDEST_OF("work") "," OLDEST_OF(
+			   "busy") ") AS horizon FROM boot b)"
+				   " WHERE horizon < " NEVER " ORDER BY id LIMIT 1",
 	[CHUNKS] = "DELETE FROM chunk WHERE id IN (SELECT id FROM chunk WHERE boot=?1"
 		   " AND first_ns<=?2 AND (last_ns<=?2 OR ?3) ORDER BY first_ns LIMIT ?4)",
-	[ROLLUPS] = "DELETE FROM rollup WHERE boot=?1 AND second < min(?2 / 1000000000,"
-		    " " SECONDS_PER_TURN " + (SELECT min(second) FROM rollup WHERE boot=?1))",
+	[ROLLUPS] = DELETE_OF("rollup"),
+	[WORK] = DELETE_OF("work"),
+	[BUSY] = DELETE_OF("busy"),
 	[LOSSES] = "DELETE FROM loss WHERE boot=?1 AND second < min(?2 / 1000000000,"
 		   " 60 * " SECONDS_PER_TURN " + (SELECT min(second) FROM loss WHERE boot=?1))"
 		   " AND end_ns < ?2",
@@ -61,6 +75,9 @@ static const char *const statement_text[] = {
 		    " JOIN process p ON p.id=s.process WHERE p.boot=?1 AND s.destroyed_ns < ?2"
 		    " AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.stream=s.id)"
 		    " AND s.id < (SELECT max(id) FROM stream) LIMIT " STREAMS_PER_TURN ")",
+	[NAMES] = "DELETE FROM name WHERE id IN (SELECT id FROM name WHERE boot=?1 AND told_ns <"
+		  " min(?2, coalesce((SELECT min(since_ns) FROM collect WHERE boot=?1), " NEVER "))"
+		  " LIMIT " NAMES_PER_TURN ")",
 	[PROCESS] = "SELECT id FROM process WHERE boot=?1 AND exit_ns < ?2"
 		    " AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.process=process.id)"
 		    " AND id < (SELECT max(id) FROM process) LIMIT " PROCESSES_PER_TURN,
@@ -70,11 +87,16 @@ static const char *const statement_text[] = {
 	"DELETE FROM memory WHERE process=?1",
 	"DELETE FROM allocation WHERE process=?1",
 	"DELETE FROM stream WHERE process=?1",
+	"DELETE FROM device WHERE process=?1",
+	"DELETE FROM collect WHERE process=?1",
 	[LAST_OF_PROCESS] = "DELETE FROM process WHERE id=?1",
 	[BOOT] = "DELETE FROM boot WHERE id=?1 AND id < (SELECT max(id) FROM boot)"
 		 " AND NOT EXISTS (SELECT 1 FROM process WHERE process.boot=boot.id)"
 		 " AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.boot=boot.id)"
 		 " AND NOT EXISTS (SELECT 1 FROM rollup WHERE rollup.boot=boot.id)"
+		 " AND NOT EXISTS (SELECT 1 FROM work WHERE work.boot=boot.id)"
+		 " AND NOT EXISTS (SELECT 1 FROM busy WHERE busy.boot=boot.id)"
+		 " AND NOT EXISTS (SELECT 1 FROM name WHERE name.boot=boot.id)"
 		 " AND NOT EXISTS (SELECT 1 FROM loss WHERE loss.boot=boot.id)",
 };
 
@@ -147,7 +169,7 @@ static int delete_before(struct retain *retain, int64_t boot, const struct horiz
 
 	sql_bind(retain->stmt[CHUNKS], boot, horizon->ns, horizon->all, horizon->chunks);
 	r = sql_run(retain->stmt[CHUNKS]);
-	for (int i = ROLLUPS; r == 0 && i <= STREAMS; i++) {
+	for (int i = ROLLUPS; r == 0 && i <= NAMES; i++) {
 		sql_bind(retain->stmt[i], boot, horizon->ns);
 		r = sql_run(retain->stmt[i]);
 	}
