@@ -89,8 +89,9 @@ struct ts_attach {
 	struct ts_settings wanted;
 };
 
-/* The library's symbols: the first is called by the driver, the second by who injects. Both return
- * at once, after starting a thread; 0 or a negative errno. */
+/* The library's symbols: the first is called by the driver and returns 1, as it expects; the second
+ * by who injects: 0, or a negative errno (-EALREADY: it is connected) and the socket remains the
+ * caller's. Both return at once, after starting a thread. */
 #define TS_INJECT_ENTRY	       "InitializeInjection"
 #define TS_INJECT_ATTACH_ENTRY "tracesmith_attach" /* int (const struct ts_attach *) */
 

@@ -1,0 +1,80 @@
+/* Entry: the functions that others call in us: the driver, who injects, fork and exit.
+ * On their threads we only start our own, or do what cannot wait; errno stays theirs. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "inject/link.h"
+#include "proto/paths.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int InitializeInjection(void);
+EXPORT int tracesmith_attach(const struct ts_attach *attach);
+
+static bool debug;
+
+void debug_say(const char *format, ...)
+{
+	static const char prefix[] = "tracesmith: ";
+	char line[512];
+	int saved = errno, n;
+	va_list ap;
+
+	if (!debug)
+		return;
+	memcpy(line, prefix, sizeof(prefix));
+	va_start(ap, format);
+	n = vsnprintf(line + sizeof(prefix) - 1, sizeof(line) - sizeof(prefix), format, ap);
+	va_end(ap);
+	n = n < 0 ? 0 : (int)strlen(line);
+	line[n] = '\n';
+	if (write(STDERR_FILENO, line, (size_t)n + 1) < 0)
+		debug = false;
+	errno = saved;
+}
+
+/* A number of the environment; 0 where there is none, or no number. */
+static uint32_t entry_number(const char *name)
+{
+	const char *text = getenv(name);
+	unsigned long number;
+	char *end;
+
+	if (!text || *text < '0' || *text > '9')
+		return 0;
+	number = strtoul(text, &end, 10);
+	return *end || number > UINT32_MAX ? 0 : (uint32_t)number;
+}
+
+int InitializeInjection(void)
+{
+	int saved = errno, r;
+	const struct ts_settings wanted = {
+		.records = entry_number(TS_ENV_RECORDS),
+		.stacks = entry_number(TS_ENV_STACKS),
+		.budget_ppm = entry_number(TS_ENV_BUDGET),
+	};
+
+	debug = getenv(TS_ENV_DEBUG) != NULL;
+	r = link_start(TS_HELLO_RUN, -1, &wanted);
+	if (r < 0)
+		debug_say("not started: %s", strerror(-r));
+	errno = saved;
+	return 1;
+}
+
+int tracesmith_attach(const struct ts_attach *attach)
+{
+	int saved = errno, r;
+
+	if (!attach || attach->size < sizeof(*attach) || attach->socket < 0)
+		return -EINVAL;
+	debug = getenv(TS_ENV_DEBUG) != NULL;
+	r = link_start(TS_HELLO_ATTACH, attach->socket, &attach->wanted);
+	errno = saved;
+	return r;
+}

@@ -1,0 +1,183 @@
+/* Handover: the ring as those see it who write, on any thread.
+ * A writer announces itself before it looks whether there is a ring. Who takes the ring away first
+ * makes it unseen, then waits until nobody is announced; so no writer ever waits. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "inject/link.h"
+#include "proto/ring.h"
+
+#define CLOSE_WAIT_MS 2000
+#define REASON_MAX    8
+
+struct handover {
+	struct ts_ring ring;
+	size_t size;
+	int wake_fd;
+};
+
+static struct handover *current; /* NULL: there is no daemon */
+static _Alignas(64) uint32_t writers;
+static _Alignas(64) uint64_t lost[REASON_MAX];
+
+/* NULL: nobody takes records now. Goes with handover_leave() in any case. */
+static struct handover *handover_enter(void)
+{
+	__atomic_fetch_add(&writers, 1, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&current, __ATOMIC_SEQ_CST);
+}
+
+static void handover_leave(void)
+{
+	__atomic_fetch_sub(&writers, 1, __ATOMIC_RELEASE);
+}
+
+int link_put(const void *record, size_t size)
+{
+	struct handover *handover;
+	int r = -ENOTCONN;
+
+	if (!size || size > TS_RING_RECORD_MAX)
+		return -EINVAL;
+	handover = handover_enter();
+	if (handover)
+		r = ts_ring_put(&handover->ring, record, size);
+	handover_leave();
+	return r;
+}
+
+void link_wake(void)
+{
+	static const uint64_t one = 1;
+	struct handover *handover = handover_enter();
+	int saved = errno;
+
+	/* It can only fail when it would wait, and then the daemon is being woken already. */
+	if (handover && ts_ring_wake(&handover->ring) &&
+	    write(handover->wake_fd, &one, sizeof(one)) < 0)
+		errno = saved;
+	handover_leave();
+}
+
+void link_lost(enum ts_lost_reason reason, uint64_t count)
+{
+	struct handover *handover = handover_enter();
+
+	if (handover && reason == TS_LOST_RING)
+		ts_ring_drop(&handover->ring, count); /* there is always room for that */
+	else if ((unsigned int)reason < REASON_MAX)
+		__atomic_fetch_add(&lost[reason], count, __ATOMIC_RELAXED);
+	handover_leave();
+}
+
+void handover_losses(void)
+{
+	struct timespec now;
+
+	for (uint32_t reason = 0; reason < REASON_MAX; reason++) {
+		struct ts_event event = { .kind = TS_EVENT_LOST, .lost.reason = reason };
+
+		event.lost.count = __atomic_load_n(&lost[reason], __ATOMIC_RELAXED);
+		if (!event.lost.count)
+			continue;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		event.start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+		if (link_put(&event, sizeof(event)) == 0)
+			__atomic_fetch_sub(&lost[reason], event.lost.count, __ATOMIC_RELAXED);
+	}
+	link_wake();
+}
+
+static bool handover_is_sound(int ring_fd, uint32_t slots)
+{
+	int seals = fcntl(ring_fd, F_GET_SEALS);
+
+	/* What can shrink could kill the program by a SIGBUS. */
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && ts_ring_slots_ok(slots) &&
+	       lseek(ring_fd, 0, SEEK_END) >= (off_t)ts_ring_bytes(slots);
+}
+
+int handover_open(int ring_fd, int wake_fd, uint32_t slots)
+{
+	struct handover *handover;
+	struct ts_ring_head *head;
+
+	if (!handover_is_sound(ring_fd, slots))
+		return -EBADMSG;
+	handover = malloc(sizeof(*handover));
+	if (!handover)
+		return -ENOMEM;
+	handover->size = ts_ring_bytes(slots);
+	handover->wake_fd = wake_fd;
+	/* Populated, so that writers have no page faults. */
+	head = mmap(NULL, handover->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+		    ring_fd, 0);
+	if (head == MAP_FAILED) {
+		free(handover);
+		return -ENOMEM;
+	}
+	if (head->magic != TS_RING_MAGIC || head->version != TS_RING_VERSION ||
+	    head->slots != slots) {
+		munmap(head, handover->size);
+		free(handover);
+		return -EBADMSG;
+	}
+	handover->ring = ts_ring_at(head, slots);
+	__atomic_store_n(&current, handover, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+/* Whether nobody is inside any more; waits a moment for it. */
+static bool handover_is_left(void)
+{
+	static const struct timespec pause = { .tv_nsec = 1000000 };
+
+	for (int ms = 0; ms < CLOSE_WAIT_MS; ms++) {
+		if (__atomic_load_n(&writers, __ATOMIC_SEQ_CST) == 0)
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+bool handover_close(void)
+{
+	struct handover *handover = __atomic_exchange_n(&current, NULL, __ATOMIC_SEQ_CST);
+
+	if (!handover)
+		return true;
+	if (!handover_is_left())
+		return false;
+	munmap(handover->ring.head, handover->size);
+	close(handover->wake_fd);
+	free(handover);
+	return true;
+}
+
+void handover_forked(void)
+{
+	struct handover *handover = current;
+
+	current = NULL;
+	if (!handover)
+		return;
+	close(handover->wake_fd);
+	/* Who was announced is a thread of the parent, or a handler of signals that interrupted us
+	 * has forked and we go on from there: then the memory must stay. */
+	if (writers == 0)
+		munmap(handover->ring.head, handover->size);
+}
+
+int descriptor_high(int fd)
+{
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, 512);
+
+	if (high < 0)
+		return fd;
+	close(fd);
+	return high;
+}

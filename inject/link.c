@@ -1,0 +1,527 @@
+/* Link: our one thread, and what it says to the daemon.
+ * It starts when somebody asks for it and ends when the daemon refuses us or wants us gone; without
+ * a daemon it comes again and again, quietly. It blocks all signals, and only it calls cupti.c. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "inject/link.h"
+#include "proto/paths.h"
+
+#define STACK_BYTES   (1 << 20) /* CUPTI is called on it */
+#define HELLO_WAIT_MS 5000
+#define AGAIN_MIN_MS  100
+#define AGAIN_MAX_MS  5000
+#define GONE_WAIT_MS  1000
+#define EXIT_WAIT_MS  500
+
+enum stage { STAGE_IDLE, STAGE_RUNNING, STAGE_FORKED };
+enum outcome { OUTCOME_NO_DAEMON, OUTCOME_DAEMON_GONE, OUTCOME_END };
+
+union message {
+	uint32_t kind;
+	struct ts_welcome welcome;
+	struct ts_refused refused;
+};
+
+struct received {
+	union message message;
+	size_t size;
+	int fd[2]; /* -1 where none came */
+};
+
+static int stage;	 /* enum stage */
+static int offered = -1; /* a socket handed in while we had no connection; a futex */
+static int connected;
+static int exiting, inside_cupti;
+
+/* Of our thread. */
+static struct {
+	enum ts_hello_how how;
+	struct ts_settings wanted;
+	struct sockaddr_un address;
+	int socket;
+	bool started;  /* cupti.c has something to give back */
+	bool stranded; /* memory that a writer is still in */
+	struct ts_state untold;
+} self = { .socket = -1 };
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* When the process exits, cupti.c belongs to the thread that does, and ours stands still. */
+static void cupti_enter(void)
+{
+	__atomic_store_n(&inside_cupti, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&exiting, __ATOMIC_SEQ_CST)) {
+		__atomic_store_n(&inside_cupti, 0, __ATOMIC_SEQ_CST);
+		poll(NULL, 0, -1);
+	}
+}
+
+static void cupti_leave(void)
+{
+	__atomic_store_n(&inside_cupti, 0, __ATOMIC_SEQ_CST);
+}
+
+static bool link_is_inside(void)
+{
+	return __atomic_load_n(&inside_cupti, __ATOMIC_SEQ_CST);
+}
+
+void link_at_exit(void)
+{
+	int saved = errno;
+
+	if (__atomic_load_n(&stage, __ATOMIC_ACQUIRE) != STAGE_RUNNING ||
+	    __atomic_exchange_n(&exiting, 1, __ATOMIC_SEQ_CST))
+		return;
+	for (int ms = 0; ms < EXIT_WAIT_MS && link_is_inside(); ms++)
+		poll(NULL, 0, 1);
+	if (!link_is_inside()) {
+		cupti_at_exit();
+		handover_losses();
+	}
+	errno = saved;
+}
+
+void link_forked(void)
+{
+	if (stage != STAGE_RUNNING)
+		return;
+	stage = STAGE_FORKED;
+	if (self.socket >= 0)
+		close(self.socket);
+	if (offered >= 0)
+		close(offered);
+	self.socket = offered = -1;
+	handover_forked();
+	cupti_forked();
+}
+
+/* On our thread, so that no thread of the program ever waits for the locks of these lists. What is
+ * registered here goes away when the library is unloaded. */
+static void link_register(void)
+{
+	static bool registered;
+
+	if (!registered)
+		registered =
+			pthread_atfork(NULL, NULL, link_forked) == 0 && atexit(link_at_exit) == 0;
+}
+
+/* Handlers run in reverse order: to be called before those of libcupti, come after them. */
+static void link_register_again(void)
+{
+	static bool registered;
+
+	if (!registered)
+		registered = atexit(link_at_exit) == 0;
+}
+
+static bool link_wait_for(short events, int ms)
+{
+	struct pollfd wait = { .fd = self.socket, .events = events };
+	int r;
+
+	do {
+		r = poll(&wait, 1, ms);
+	} while (r < 0 && errno == EINTR);
+	return r > 0;
+}
+
+static bool link_send(const void *message, size_t size)
+{
+	return send(self.socket, message, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
+}
+
+void link_tell(enum ts_library_state state, bool unloadable, const char *text)
+{
+	struct ts_state message = {
+		.message = TS_MESSAGE_STATE,
+		.state = state,
+		.unloadable = unloadable,
+	};
+
+	snprintf(message.text, sizeof(message.text), "%s", text ? text : "");
+	debug_say("state %d%s%s", state, text && *text ? ": " : "", text ? text : "");
+	if (state == TS_LIBRARY_COLLECTING)
+		link_register_again();
+	if (self.socket < 0)
+		return;
+	self.untold = message;
+	if (link_send(&message, sizeof(message)))
+		self.untold.message = 0;
+}
+
+/* What the daemon had no room for. */
+static void link_tell_again(void)
+{
+	if (self.untold.message && link_send(&self.untold, sizeof(self.untold)))
+		self.untold.message = 0;
+}
+
+static void link_take_fds(struct msghdr *header, int fd[2])
+{
+	unsigned int count = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		size_t bytes = c->cmsg_len - CMSG_LEN(0);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i + sizeof(int) <= bytes; i += sizeof(int)) {
+			int got;
+
+			memcpy(&got, CMSG_DATA(c) + i, sizeof(got));
+			if (count < 2)
+				fd[count++] = descriptor_high(got);
+			else
+				close(got);
+		}
+	}
+}
+
+static void received_done(struct received *received)
+{
+	for (int i = 0; i < 2; i++) {
+		if (received->fd[i] >= 0)
+			close(received->fd[i]);
+		received->fd[i] = -1;
+	}
+}
+
+/* -EAGAIN: nothing there; -ECONNRESET: the daemon is gone. */
+static int link_receive(struct received *ret)
+{
+	char control[CMSG_SPACE(2 * sizeof(int))];
+	struct iovec part = { &ret->message, sizeof(ret->message) };
+	struct msghdr header = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t n;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->fd[0] = ret->fd[1] = -1;
+	n = recvmsg(self.socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	/* Who closes without having read all that we sent resets the connection, which is told
+	 * once, before what he had sent last. */
+	if (n < 0 && errno == ECONNRESET)
+		n = recvmsg(self.socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -EAGAIN;
+	if (n <= 0)
+		return -ECONNRESET;
+	link_take_fds(&header, ret->fd);
+	ret->size = (size_t)n;
+	if (ret->size < sizeof(uint32_t)) {
+		received_done(ret);
+		return -ECONNRESET;
+	}
+	return 0;
+}
+
+static void link_refused(const struct received *received)
+{
+	char text[TS_HELLO_TEXT];
+
+	memcpy(text, received->message.refused.text, sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	debug_say("the daemon refuses us: %s", text);
+}
+
+/* Gets the ring. */
+static enum outcome link_welcome(struct received *received)
+{
+	const struct ts_welcome *welcome = &received->message.welcome;
+	int r;
+
+	if (welcome->message == TS_MESSAGE_REFUSED) {
+		link_refused(received);
+		return OUTCOME_END;
+	}
+	if (welcome->message != TS_MESSAGE_WELCOME || received->size < sizeof(*welcome) ||
+	    welcome->protocol != TS_HELLO_PROTOCOL || received->fd[1] < 0)
+		return OUTCOME_NO_DAEMON;
+	r = handover_open(received->fd[0], received->fd[1], welcome->slots);
+	if (r < 0) {
+		debug_say("the daemon's ring is of no use: %s", strerror(-r));
+		return OUTCOME_NO_DAEMON;
+	}
+	received->fd[1] = -1;
+	return OUTCOME_DAEMON_GONE; /* from now on */
+}
+
+static enum outcome link_hello(struct ts_settings *ret_settings)
+{
+	struct ts_hello hello = {
+		.message = TS_MESSAGE_HELLO,
+		.protocol = TS_HELLO_PROTOCOL,
+		.how = self.how,
+		.wanted = self.wanted,
+		.version = TS_VERSION,
+	};
+	struct received received;
+	enum outcome outcome;
+
+	/* A failure is no end: the daemon may have refused us at once. */
+	link_send(&hello, sizeof(hello));
+	if (!link_wait_for(POLLIN, HELLO_WAIT_MS) || link_receive(&received) < 0)
+		return OUTCOME_NO_DAEMON;
+	outcome = link_welcome(&received);
+	*ret_settings = received.message.welcome.settings;
+	received_done(&received);
+	return outcome;
+}
+
+static void link_stop(void)
+{
+	char why[TS_HELLO_TEXT] = "";
+	bool clean;
+
+	cupti_enter();
+	clean = cupti_stop(why, sizeof(why));
+	cupti_leave();
+	self.started = false;
+	handover_losses();
+	if (!handover_close())
+		self.stranded = true;
+	if (clean && self.stranded)
+		snprintf(why, sizeof(why), "a thread still hands a record over");
+	if (self.socket < 0)
+		return;
+	/* Of states only the last one counts. */
+	link_tell(TS_LIBRARY_GONE, clean && !self.stranded, why);
+	if (self.untold.message && link_wait_for(POLLOUT, GONE_WAIT_MS))
+		link_tell_again();
+}
+
+/* Messages that are there. */
+static enum outcome link_read(void)
+{
+	struct received received;
+	int r;
+
+	while ((r = link_receive(&received)) == 0) {
+		uint32_t kind = received.message.kind;
+
+		received_done(&received);
+		if (kind == TS_MESSAGE_DETACH)
+			return OUTCOME_END;
+		if (kind == TS_MESSAGE_REFUSED) {
+			link_refused(&received);
+			return OUTCOME_END;
+		}
+		if (kind == TS_MESSAGE_SETTINGS && received.size >= sizeof(struct ts_welcome)) {
+			cupti_enter();
+			cupti_settings(&received.message.welcome.settings);
+			cupti_leave();
+		}
+	}
+	return r == -EAGAIN ? OUTCOME_NO_DAEMON : OUTCOME_DAEMON_GONE;
+}
+
+static void link_tick(void)
+{
+	int fd = __atomic_exchange_n(&offered, -1, __ATOMIC_ACQ_REL);
+
+	if (fd >= 0)
+		close(fd); /* we had a connection already */
+	cupti_enter();
+	cupti_tick();
+	cupti_leave();
+	handover_losses();
+	link_tell_again();
+}
+
+/* With a daemon, until it or we go. */
+static enum outcome link_serve(const struct ts_settings *settings)
+{
+	uint64_t next_ms = now_ms() + CUPTI_TICK_MS;
+	enum outcome outcome = OUTCOME_NO_DAEMON;
+
+	self.started = true;
+	cupti_enter();
+	cupti_start(settings);
+	cupti_leave();
+	while (outcome == OUTCOME_NO_DAEMON) {
+		uint64_t now = now_ms();
+
+		if (now >= next_ms) {
+			link_tick();
+			next_ms = now_ms() + CUPTI_TICK_MS;
+			continue;
+		}
+		if (link_wait_for(POLLIN, (int)(next_ms - now)))
+			outcome = link_read();
+	}
+	return outcome;
+}
+
+static void link_close(void)
+{
+	int fd = self.socket;
+
+	self.socket = -1; /* first, for link_forked() */
+	self.untold.message = 0;
+	if (fd >= 0)
+		close(fd);
+	__atomic_store_n(&connected, 0, __ATOMIC_RELEASE);
+}
+
+static enum outcome link_talk(void)
+{
+	struct ts_settings settings;
+	enum outcome outcome = link_hello(&settings);
+
+	if (outcome == OUTCOME_DAEMON_GONE) {
+		debug_say("connected to the daemon");
+		outcome = link_serve(&settings);
+	}
+	if (outcome == OUTCOME_DAEMON_GONE) {
+		debug_say("the daemon is gone, waiting for it");
+		cupti_enter();
+		cupti_suspend();
+		cupti_leave();
+		if (!handover_close())
+			self.stranded = true;
+	} else if (outcome == OUTCOME_END && self.started) {
+		link_stop();
+	}
+	link_close();
+	return outcome;
+}
+
+/* The socket that was handed in, or one of our own. */
+static bool link_connect(void)
+{
+	int fd = __atomic_exchange_n(&offered, -1, __ATOMIC_ACQ_REL);
+
+	if (fd < 0) {
+		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (fd < 0)
+			return false;
+		if (connect(fd, (struct sockaddr *)&self.address, sizeof(self.address)) < 0) {
+			close(fd);
+			return false;
+		}
+	}
+	self.socket = descriptor_high(fd);
+	__atomic_store_n(&connected, 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Until somebody hands a socket in, or the time is over. */
+static void link_wait(unsigned int ms)
+{
+	struct timespec timeout = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l };
+
+	syscall(SYS_futex, &offered, FUTEX_WAIT_PRIVATE, -1, &timeout, NULL, 0);
+}
+
+static void *link_main(void *unused)
+{
+	unsigned int again_ms = AGAIN_MIN_MS;
+	enum outcome outcome = OUTCOME_NO_DAEMON;
+	int fd;
+
+	prctl(PR_SET_NAME, THREAD_NAME);
+	link_register();
+	while (outcome != OUTCOME_END) {
+		outcome = link_connect() ? link_talk() : OUTCOME_NO_DAEMON;
+		if (outcome == OUTCOME_DAEMON_GONE)
+			again_ms = AGAIN_MIN_MS;
+		if (outcome != OUTCOME_END)
+			link_wait(again_ms);
+		again_ms = again_ms * 2 < AGAIN_MAX_MS ? again_ms * 2 : AGAIN_MAX_MS;
+	}
+	debug_say("ends");
+	__atomic_store_n(&stage, STAGE_IDLE, __ATOMIC_RELEASE);
+	fd = __atomic_exchange_n(&offered, -1, __ATOMIC_ACQ_REL);
+	if (fd >= 0)
+		close(fd);
+	return NULL;
+}
+
+/* With all signals blocked from its first instruction on. */
+static int link_thread(void)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int r;
+
+	r = pthread_attr_init(&attr);
+	if (r)
+		return -r;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&thread, &attr, link_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return -r;
+}
+
+/* There is a thread already: it takes the socket if it has none. */
+static int link_offer(int socket)
+{
+	int none = -1;
+
+	if (socket < 0 || __atomic_load_n(&connected, __ATOMIC_ACQUIRE) ||
+	    !__atomic_compare_exchange_n(&offered, &none, socket, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		return -EALREADY;
+	syscall(SYS_futex, &offered, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	return 0;
+}
+
+static void link_address(struct sockaddr_un *ret)
+{
+	const char *path = getenv(TS_ENV_INJECT_SOCKET);
+
+	if (!path || !*path || strlen(path) >= sizeof(ret->sun_path))
+		path = TS_PATH_INJECT_SOCKET;
+	memset(ret, 0, sizeof(*ret));
+	ret->sun_family = AF_UNIX;
+	memcpy(ret->sun_path, path, strlen(path));
+}
+
+int link_start(enum ts_hello_how how, int socket, const struct ts_settings *wanted)
+{
+	int before = STAGE_IDLE, r;
+
+	if (!__atomic_compare_exchange_n(&stage, &before, STAGE_RUNNING, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
+		return before == STAGE_RUNNING ? link_offer(socket) : -ECHILD;
+	self.how = how;
+	self.wanted = *wanted;
+	link_address(&self.address);
+	__atomic_store_n(&offered, socket, __ATOMIC_RELEASE);
+	r = link_thread();
+	if (r < 0) {
+		__atomic_store_n(&offered, -1, __ATOMIC_RELEASE);
+		__atomic_store_n(&stage, STAGE_IDLE, __ATOMIC_RELEASE);
+	}
+	return r;
+}
