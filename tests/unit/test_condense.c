@@ -27,6 +27,18 @@ static void add(sqlite3 *db, uint64_t second, uint32_t fn, uint64_t timed, uint6
 	assert_int_equal(sql_exec(db, sql), 0);
 }
 
+static void add_work(sqlite3 *db, uint64_t second, uint32_t bucket)
+{
+	char sql[512];
+
+	snprintf(sql, sizeof(sql),
+		 "INSERT INTO work VALUES(1, %llu, 1, 0, 1, 15, 0, 9, 0, 0, %u, 3, 300, %llu, %llu,"
+		 " 8, 5); INSERT INTO busy VALUES(1, %llu, 1, 0, %u, 1, 0, 100)",
+		 (unsigned long long)second, bucket, (unsigned long long)(second - MINUTE + 10),
+		 (unsigned long long)(second - MINUTE + 1000), (unsigned long long)second, bucket);
+	assert_int_equal(sql_exec(db, sql), 0);
+}
+
 static int setup(void **state)
 {
 	struct rows *rows = calloc(1, sizeof(*rows));
@@ -38,6 +50,7 @@ static int setup(void **state)
 	for (int i = 0; i < SECONDS; i++) {
 		add(rows->db, MINUTE + i, 1, 1, 100 + i);
 		add(rows->db, MINUTE + i, 2, 0, 0);
+		add_work(rows->db, MINUTE + i, 1 + i % 2);
 	}
 	assert_int_equal(condense_new(rows->db, 1, &rows->condense), 0);
 	*state = rows;
@@ -81,6 +94,24 @@ static void test_old_minutes_are_one_row_each_and_sums_stay(void **state)
 			 0);
 }
 
+static void test_work_and_busy_become_minutes_too(void **state)
+{
+	struct rows *rows = *state;
+
+	run_at(rows, MINUTE + SECONDS);
+	assert_int_equal(ask(rows->db, "SELECT count(*) FROM work"), 2 * 3 + 120);
+	assert_int_equal(ask(rows->db, "SELECT count(*) FROM busy"), 2 * 3 + 120);
+	assert_int_equal(ask(rows->db, "SELECT sum(ns) FROM busy"), 100 * SECONDS);
+	assert_int_equal(ask(rows->db, "SELECT sum(ns) FROM busy WHERE second=6000060 AND state=2"),
+			 100 * 30);
+	assert_int_equal(ask(rows->db, "SELECT (sum(count), sum(total_ns), sum(bytes),"
+				       " sum(delay_ns)) = (900, 90000, 2400, 1500) FROM work"),
+			 1);
+	assert_int_equal(ask(rows->db, "SELECT (count, min_ns, max_ns) = (90, 70, 1118) FROM work"
+				       " WHERE second=6000060 AND bucket=1"),
+			 1);
+}
+
 static void test_recent_minutes_stay(void **state)
 {
 	struct rows *rows = *state;
@@ -108,6 +139,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_old_minutes_are_one_row_each_and_sums_stay,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_work_and_busy_become_minutes_too, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_recent_minutes_stay, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_new_daemon_goes_on_where_the_last_one_was,
 						setup, teardown),

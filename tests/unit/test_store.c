@@ -222,18 +222,42 @@ static void take_loss(void *data, const struct core_loss *loss)
 {
 }
 
+static void take_name(void *data, uint64_t id, const char *text, size_t length)
+{
+}
+
+static void take_work(void *data, const struct core_work *work)
+{
+}
+
+static void take_busy(void *data, const struct core_busy *busy)
+{
+}
+
+static void take_device(void *data, const struct core_device *device)
+{
+}
+
+static void take_collect(void *data, const struct core_collect *collect)
+{
+}
+
 static struct core *new_core(void)
 {
 	struct core_config config = {
 		.functions = { fixture_functions, 6 },
 		.sink = { take_op, take_process, take_stream, take_stack, take_allocation,
-			  take_memory, take_rollup, take_loss },
+			  take_memory, take_rollup, take_loss, take_name, take_work, take_busy,
+			  take_device, take_collect },
 		.max_processes = 10,
 		.max_threads = 10,
 		.max_streams = 10,
 		.max_events = 10,
 		.max_pending = 10,
 		.max_rollups = 10,
+		.max_waiting = 10,
+		.max_names = 10,
+		.max_edges = 10,
 		.max_allocations = 10,
 	};
 	struct core *core = NULL;
@@ -299,6 +323,32 @@ static void write_with_sqlite(const char *path, const char *sql)
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
+}
+
+/* As the first version made them: without what its second step adds. */
+static void an_older_file_is_brought_up_to_date(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t seed = 1;
+	struct op op = fixture_launch(4, 8, 5 * SECOND_NS, &seed);
+
+	assert_int_equal(fixture_open(f), 0);
+	add_process_with_belongings(f->store);
+	store_add_op(f->store, &op);
+	fixture_commit(f, 6 * SECOND_NS);
+	f->store = store_free(f->store);
+	write_with_sqlite(f->path,
+			  "DROP TABLE name; DROP TABLE work; DROP TABLE busy; DROP TABLE device;"
+			  "DROP TABLE collect; DROP TABLE collect_state;"
+			  "ALTER TABLE stream DROP COLUMN number; PRAGMA user_version = 1");
+	assert_int_equal(fixture_open(f), 0);
+	store_add_stream(f->store, &(struct core_stream){ .id = 10, .process = 4, .number = 7 });
+	store_add_work(f->store, &(struct core_work){ .second = 5, .count = 1 });
+	fixture_commit(f, 7 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op WHERE name IS NULL"), 1);
+	assert_int_equal(fixture_ask(f, "SELECT number FROM stream WHERE id = 10"), 7);
+	assert_int_equal(fixture_ask(f, "SELECT number IS NULL FROM stream WHERE id = 8"), 1);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM work"), 1);
 }
 
 static void a_newer_schema_is_refused(void **state)
@@ -390,6 +440,7 @@ int main(void)
 		TEST(a_model_gets_back_what_it_knew),
 		TEST(another_boot_resumes_ids_and_nothing_else),
 		TEST(an_idle_store_still_says_that_it_was_there),
+		TEST(an_older_file_is_brought_up_to_date),
 		TEST(a_newer_schema_is_refused),
 		TEST(someone_elses_database_is_refused),
 		TEST(a_file_that_is_no_database_is_left_as_it_is),
