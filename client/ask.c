@@ -8,6 +8,8 @@
 #include "client/link.h"
 #include "client/table.h"
 
+enum by { BY_STACK = 1, BY_STREAM = 2 }; /* QueryRequest.by */
+
 static int take(struct table *table, const Tracesmith__V1__Reply *reply)
 {
 	int r = 0;
@@ -87,6 +89,10 @@ int ask_query(const struct options *options, const char *name)
 		query.since_ns = link_time(link, &options->since);
 	if (options->given & OPTION_UNTIL)
 		query.until_ns = link_time(link, &options->until);
+	if (options->given & OPTION_BY_STACK)
+		query.by = BY_STACK;
+	if (options->given & OPTION_BY_STREAM)
+		query.by = BY_STREAM;
 	if (options->given & OPTION_DEVICE) {
 		query.device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE;
 		query.device = options->device;

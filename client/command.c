@@ -1,22 +1,44 @@
 /* Command: the table of verbs, and their help. */
 #include "client/command.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "core/base/units.h"
+#include "proto/event.h"
+
+#define X(bit, id, name) " " name
+#define RECORD_NAMES	 TS_RECORDS(X)
+#define RECORDS_HELP                                                                               \
+	"What can be recorded:" RECORD_NAMES ".\n"                                                 \
+	"By default all but syncs; '--records +syncs,-nvtx' changes that.\n"
 
 const struct command command_table[] = {
 	{ "status", "", "what the daemon sees with, and what it misses", OPTION_JSON | OPTION_CSV,
 	  0, 0, "Example: tsctl status\n", cmd_status },
 	{ "ps", "", "processes that use CUDA now", OPTIONS_TABLE | OPTION_PID | OPTION_LIMIT, 0, 0,
 	  "Example: tsctl ps\n", cmd_ps },
+	{ "run", "[--] PROGRAM [ARGUMENT...]", "run a program with exact GPU times", OPTIONS_RECORD,
+	  1, ARGUMENTS_FOREIGN, RECORDS_HELP "Example: tsctl run -- python3 train.py --epochs 3\n",
+	  cmd_run },
+	{ "attach", "PID", "exact GPU times of a process that runs already",
+	  OPTIONS_RECORD | OPTION_WAIT | OPTION_SECCOMP | OPTION_JSON, 1, 1,
+	  RECORDS_HELP "Root may attach to every process, others to their own.\n"
+		       "Example: tsctl attach 4711 --stacks all --budget 3%\n",
+	  cmd_attach },
+	{ "detach", "PID", "give a process back as it was before", OPTION_JSON, 1, 1,
+	  "Example: tsctl detach 4711\n", cmd_detach },
 	{ "query", "NAME", "ask one of the listed queries ('tsctl query list')",
 	  OPTIONS_TABLE | OPTIONS_WINDOW | OPTION_PID | OPTION_LIMIT | OPTION_MIN_AGE |
-		  OPTION_STREAM | OPTION_DEVICE,
+		  OPTION_STREAM | OPTION_DEVICE | OPTIONS_BY,
 	  1, 1,
 	  "'tsctl query list' shows the queries and which options each takes.\n"
 	  "Example: tsctl query leaks --pid 4711 --min-age 5m\n"
-	  "Example: tsctl query apis --since 10s --json\n",
+	  "Example: tsctl query apis --since 10s --json\n"
+	  "Example: tsctl query kernels --by-stack --pid 4711\n",
 	  cmd_query },
 	{ "sql", "STATEMENT", "one read-only SQL statement over the daemon's tables",
 	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_TIMEOUT, 1, 1,
@@ -30,6 +52,7 @@ const struct command command_table[] = {
 	  cmd_help },
 	{ 0 },
 };
+#undef X
 
 const struct command *command_find(const char *name)
 {
@@ -42,9 +65,13 @@ const struct command *command_find(const char *name)
 static void option_usage(const struct option_form *form)
 {
 	char name[32];
+	bool optional = form->argument && *form->argument == '[';
 
-	snprintf(name, sizeof(name), "--%s%s%s", form->name, form->argument ? " " : "",
-		 form->argument ? form->argument : "");
+	if (optional)
+		snprintf(name, sizeof(name), "--%s[=%s", form->name, form->argument + 1);
+	else
+		snprintf(name, sizeof(name), "--%s%s%s", form->name, form->argument ? " " : "",
+			 form->argument ? form->argument : "");
 	printf("  %c%c%c %-20s %s\n", form->letter ? '-' : ' ', form->letter ? form->letter : ' ',
 	       form->letter ? ',' : ' ', name, form->text);
 }
@@ -59,6 +86,18 @@ void command_usage(const struct command *command)
 		if (options & 1u << i)
 			option_usage(&option_forms[i]);
 	printf("\n%s", command->help);
+}
+
+int command_pid(const char *text, uint32_t *ret)
+{
+	uint64_t pid;
+
+	if (units_parse_count(text, &pid) < 0 || pid == 0 || pid > INT_MAX) {
+		complain("'%s' is no number of a process: see 'tsctl ps'", text);
+		return -EINVAL;
+	}
+	*ret = (uint32_t)pid;
+	return 0;
 }
 
 int complain(const char *format, ...)

@@ -2,6 +2,7 @@
 #ifndef TS_CLIENT_COMMAND_H
 #define TS_CLIENT_COMMAND_H
 
+#include <limits.h>
 #include <stdint.h>
 
 #include "client/options.h"
@@ -11,6 +12,9 @@ enum exit_status {
 	EXIT_FAILED = 1, /* said why on stderr */
 	EXIT_USAGE = 2,
 };
+
+/* As arguments_max: what follows is the command line of another program, which tsctl becomes. */
+#define ARGUMENTS_FOREIGN INT_MAX
 
 struct command {
 	const char *name;
@@ -30,11 +34,17 @@ void command_usage(const struct command *command);
 
 int cmd_status(const struct options *options, int count, char **argument);
 int cmd_ps(const struct options *options, int count, char **argument);
+int cmd_run(const struct options *options, int count, char **argument);
+int cmd_attach(const struct options *options, int count, char **argument);
+int cmd_detach(const struct options *options, int count, char **argument);
 int cmd_query(const struct options *options, int count, char **argument);
 int cmd_sql(const struct options *options, int count, char **argument);
 int cmd_export(const struct options *options, int count, char **argument);
 int cmd_version(const struct options *options, int count, char **argument);
 int cmd_help(const struct options *options, int count, char **argument);
+
+/* The process that an argument names; -EINVAL: it is none, and stderr says so. */
+int command_pid(const char *text, uint32_t *ret);
 
 /* One sentence on stderr, after the program's name. Returns EXIT_FAILED. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

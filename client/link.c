@@ -136,7 +136,7 @@ static int explain_error(const Tracesmith__V1__Error *error)
 	return error->code == TRACESMITH__V1__ERROR__CODE__DENIED ? -EACCES : -EREMOTEIO;
 }
 
-int link_next(struct link *link, Tracesmith__V1__Reply **ret)
+int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 	int r;
@@ -154,12 +154,22 @@ int link_next(struct link *link, Tracesmith__V1__Reply **ret)
 			return r;
 		}
 	} while (reply->id != link->last_id && reply->id != 0);
-	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
-		return explain_error(reply->error);
 	r = reply->body_case == TRACESMITH__V1__REPLY__BODY_COLUMNS ||
 	    reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS ||
 	    reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK;
 	*ret = TAKE(reply);
+	return r;
+}
+
+int link_next(struct link *link, Tracesmith__V1__Reply **ret)
+{
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+	int r = link_next_or_error(link, &reply);
+
+	if (r == 0 && reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
+		return explain_error(reply->error);
+	if (r >= 0)
+		*ret = TAKE(reply);
 	return r;
 }
 

@@ -34,6 +34,8 @@ int link_send(struct link *link, Tracesmith__V1__Request *request);
  * 1: a reply; 0: the last one, whose body is `done` (or the single answer of hello or status);
  * negative: the daemon refused (the sentence was printed) or is gone. */
 int link_next(struct link *link, Tracesmith__V1__Reply **ret);
+/* The same, but a reply whose body is `error` is the caller's to tell. */
+int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret);
 
 void reply_free(Tracesmith__V1__Reply *reply);
 

@@ -28,8 +28,8 @@ static const struct command *find(const char *name)
 
 static int run(const struct command *command, struct options *options, int argc, char **argv)
 {
-	int first = options_parse(options, command->options | OPTIONS_COMMON, command->name, argc,
-				  argv);
+	int first = options_parse(options, command->options | OPTIONS_COMMON, command->name,
+				  command->arguments_max == ARGUMENTS_FOREIGN, argc, argv);
 
 	if (first < 0)
 		return EXIT_USAGE;
@@ -54,12 +54,11 @@ int main(int argc, char **argv)
 	int first, status;
 
 	setlocale(LC_TIME, "");
-	signal(SIGPIPE, SIG_DFL); /* whoever reads us has enough: end quietly */
 	if (!options.socket || !*options.socket)
 		options.socket = TS_PATH_CONTROL_SOCKET;
 	if (argc == 2 && strcmp(argv[1], "--version") == 0)
 		argv[1] = "version";
-	first = options_parse(&options, OPTIONS_COMMON, NULL, argc, argv);
+	first = options_parse(&options, OPTIONS_COMMON, NULL, false, argc, argv);
 	if (first < 0)
 		return EXIT_USAGE;
 	if (options.given & OPTION_HELP)
@@ -71,6 +70,8 @@ int main(int argc, char **argv)
 	command = find(argv[first]);
 	if (!command)
 		return EXIT_USAGE;
+	if (command->arguments_max != ARGUMENTS_FOREIGN)
+		signal(SIGPIPE, SIG_DFL); /* whoever reads us has enough: end quietly */
 	status = run(command, &options, argc - first, argv + first);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return complain("Cannot write the output: %s", strerror(errno));

@@ -12,8 +12,11 @@
 
 #include "client/command.h"
 #include "core/base/units.h"
+#include "proto/event.h"
+#include "proto/hello.h"
 
-#define NS_PER_S 1000000000ull
+#define NS_PER_S	1000000000ull
+#define PPM_PER_PERCENT 10000
 
 static int number_parse(const char *text, uint64_t max, uint64_t *ret)
 {
@@ -78,6 +81,113 @@ int moment_parse(const char *text, struct moment *ret)
 	return clock_parse(text, ret);
 }
 
+static const struct {
+	const char *name;
+	uint32_t bits;
+} record_names[] = {
+#define X(bit, id, text) { text, TS_RECORD_##id },
+	TS_RECORDS(X)
+#undef X
+		{ "all", TS_RECORDS_ALL },
+	{ "default", TS_RECORDS_DEFAULT },
+};
+
+static uint32_t record_bits(const char *name, size_t size)
+{
+	for (size_t i = 0; i < sizeof(record_names) / sizeof(record_names[0]); i++)
+		if (strlen(record_names[i].name) == size &&
+		    memcmp(record_names[i].name, name, size) == 0)
+			return record_names[i].bits;
+	return 0;
+}
+
+int records_parse(const char *text, uint32_t *ret)
+{
+	uint32_t records = *text == '+' || *text == '-' ? TS_RECORDS_DEFAULT : 0, bits;
+	bool more = true, less;
+	size_t size;
+
+	for (; more; text += size + more) {
+		less = *text == '-';
+		text += *text == '+' || less;
+		size = strcspn(text, ",");
+		more = text[size] == ',';
+		bits = record_bits(text, size);
+		if (!bits)
+			return -EINVAL;
+		records = less ? records & ~bits : records | bits;
+	}
+	if (!records)
+		return -EINVAL;
+	*ret = records;
+	return 0;
+}
+
+void records_text(uint32_t records, char text[RECORDS_TEXT_MAX])
+{
+	size_t at = 0;
+
+	text[0] = '\0';
+#define X(bit, id, name)                                                                           \
+	if (records & TS_RECORD_##id)                                                              \
+		at += snprintf(text + at, RECORDS_TEXT_MAX - at, "%s" name, at ? ", " : "");
+	TS_RECORDS(X)
+#undef X
+}
+
+int share_parse(const char *text, uint32_t *ret_ppm)
+{
+	char *end;
+	double percent;
+
+	if (text[strspn(text, "0123456789.%")])
+		return -EINVAL;
+	percent = strtod(text, &end);
+	if (strcmp(end, "%") != 0 || percent * PPM_PER_PERCENT < 1 || percent > 100)
+		return -EINVAL;
+	*ret_ppm = (uint32_t)(percent * PPM_PER_PERCENT + 0.5);
+	return 0;
+}
+
+static const char *const stacks_names[] = {
+	[TS_STACKS_DEFAULT] = "default",
+	[TS_STACKS_NONE] = "none",
+	[TS_STACKS_SAMPLED] = "sampled",
+	[TS_STACKS_ALL] = "all",
+};
+
+const char *stacks_text(uint32_t stacks)
+{
+	return stacks <= TS_STACKS_ALL ? stacks_names[stacks] : "unknown";
+}
+
+static int read_records(struct options *options, const char *text)
+{
+	return records_parse(text, &options->records);
+}
+
+static int read_stacks(struct options *options, const char *text)
+{
+	for (uint32_t i = TS_STACKS_NONE; i <= TS_STACKS_ALL; i++) {
+		if (strcmp(text, stacks_names[i]) != 0)
+			continue;
+		options->stacks = i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int read_budget(struct options *options, const char *text)
+{
+	return share_parse(text, &options->budget_ppm);
+}
+
+static int read_wait(struct options *options, const char *text)
+{
+	options->wait_ns = 0;
+	return text ? units_parse_duration(text, &options->wait_ns) : 0;
+}
+
 static int read_pid(struct options *options, const char *text)
 {
 	int r = number_parse(text, INT_MAX, &options->pid);
@@ -138,6 +248,8 @@ static int (*const readers[OPTION_COUNT])(struct options *options, const char *t
 	[OPTION_NUMBER_LIMIT] = read_limit,	[OPTION_NUMBER_MIN_AGE] = read_min_age,
 	[OPTION_NUMBER_STREAM] = read_stream,	[OPTION_NUMBER_DEVICE] = read_device,
 	[OPTION_NUMBER_TIMEOUT] = read_timeout, [OPTION_NUMBER_OUTPUT] = read_output,
+	[OPTION_NUMBER_RECORDS] = read_records, [OPTION_NUMBER_STACKS] = read_stacks,
+	[OPTION_NUMBER_BUDGET] = read_budget,	[OPTION_NUMBER_WAIT] = read_wait,
 };
 
 const struct option_form option_forms[OPTION_COUNT] = {
@@ -149,20 +261,27 @@ const struct option_form option_forms[OPTION_COUNT] = {
 /* getopt answers with the letter, or with FIRST_LONG and the number of the option. */
 #define FIRST_LONG 256
 
-static void build(uint32_t allowed, const char *verb, struct option *longs, char *letters)
+static int argument_kind(const char *argument)
 {
-	if (!verb)
-		*letters++ = '+'; /* the verb ends them */
+	if (!argument)
+		return no_argument;
+	return *argument == '[' ? optional_argument : required_argument;
+}
+
+static void build(uint32_t allowed, bool ends, struct option *longs, char *letters)
+{
+	if (ends)
+		*letters++ = '+'; /* the first other argument ends them */
 	*letters++ = ':';
-	for (int i = 0; i < OPTION_COUNT; i++) {
+	for (int i = 0, kind; i < OPTION_COUNT; i++) {
 		if (!(allowed & 1u << i))
 			continue;
-		*longs++ = (struct option){ option_forms[i].name, option_forms[i].argument ? 1 : 0,
-					    NULL, FIRST_LONG + i };
+		kind = argument_kind(option_forms[i].argument);
+		*longs++ = (struct option){ option_forms[i].name, kind, NULL, FIRST_LONG + i };
 		if (!option_forms[i].letter)
 			continue;
 		*letters++ = option_forms[i].letter;
-		if (option_forms[i].argument)
+		if (kind == required_argument)
 			*letters++ = ':';
 	}
 	*longs = (struct option){ 0 };
@@ -180,23 +299,46 @@ static int number_of(int found)
 
 static int take(struct options *options, int number, const char *text)
 {
+	const char *name;
+
 	if (readers[number] && readers[number](options, text) < 0) {
-		complain("'%s' is no %s for --%s", text, option_forms[number].argument,
-			 option_forms[number].name);
+		name = option_forms[number].argument;
+		name += *name == '[';
+		complain("'%s' is no %.*s for --%s (%s)", text, (int)strcspn(name, "]"), name,
+			 option_forms[number].name, option_forms[number].text);
 		return -EINVAL;
 	}
 	options->given |= 1u << number;
 	return 0;
 }
 
-int options_parse(struct options *options, uint32_t allowed, const char *verb, int argc,
-		  char **argv)
+static int check(const struct options *options)
+{
+	static const struct {
+		uint32_t pair;
+		const char *sentence;
+	} alternatives[] = {
+		{ OPTIONS_TABLE, "There is one form of output: --json or --csv" },
+		{ OPTIONS_BY, "Rows are split by one thing: --by-stack or --by-stream" },
+	};
+
+	for (size_t i = 0; i < sizeof(alternatives) / sizeof(alternatives[0]); i++) {
+		if ((options->given & alternatives[i].pair) != alternatives[i].pair)
+			continue;
+		complain("%s", alternatives[i].sentence);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int options_parse(struct options *options, uint32_t allowed, const char *verb, bool foreign,
+		  int argc, char **argv)
 {
 	struct option longs[OPTION_COUNT + 1];
 	char letters[2 * OPTION_COUNT + 3];
 	int found, r;
 
-	build(allowed, verb, longs, letters);
+	build(allowed, !verb || foreign, longs, letters);
 	opterr = 0;
 	optind = 0; /* glibc: begin anew */
 	while ((found = getopt_long(argc, argv, letters, longs, NULL)) >= 0) {
@@ -210,9 +352,6 @@ int options_parse(struct options *options, uint32_t allowed, const char *verb, i
 		if (r < 0)
 			return r;
 	}
-	if ((options->given & OPTIONS_TABLE) == OPTIONS_TABLE) {
-		complain("There is one form of output: --json or --csv");
-		return -EINVAL;
-	}
-	return optind;
+	r = check(options);
+	return r < 0 ? r : optind;
 }

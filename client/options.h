@@ -10,7 +10,7 @@
 	X(PERFETTO, "perfetto", 0, NULL, "write a Perfetto trace", perfetto)                       \
 	X(CHROME, "chrome", 0, NULL, "write a Chrome trace (JSON)", chrome)
 
-/* identifier, long name, letter or 0, argument name or NULL, text */
+/* identifier, long name, letter or 0, argument name (in brackets: may be left out) or NULL, text */
 #define OPTIONS(X)                                                                                 \
 	X(HELP, "help", 'h', NULL, "show this help")                                               \
 	X(SOCKET, "socket", 's', "PATH", "control socket of the daemon")                           \
@@ -21,6 +21,13 @@
 	X(MIN_AGE, "min-age", 0, "DURATION", "only allocations at least this old")                 \
 	X(STREAM, "stream", 0, "ID", "only this stream (id as in 'query streams')")                \
 	X(DEVICE, "device", 0, "N", "only this device")                                            \
+	X(BY_STACK, "by-stack", 0, NULL, "a row for each call stack")                              \
+	X(BY_STREAM, "by-stream", 0, NULL, "a row for each stream")                                \
+	X(RECORDS, "records", 0, "LIST", "record these: names, +name, -name, all")                 \
+	X(STACKS, "stacks", 0, "WHICH", "call stacks of launches: none, sampled or all")           \
+	X(BUDGET, "budget", 0, "SHARE", "of a thread's time that recording may cost: 3%")          \
+	X(WAIT, "wait", 0, "[DURATION]", "until the process uses CUDA, at most so long")           \
+	X(SECCOMP, "seccomp", 0, NULL, "even if a seccomp filter may kill the process")            \
 	X(JSON, "json", 'j', NULL, "one JSON object")                                              \
 	X(CSV, "csv", 0, NULL, "comma-separated values")                                           \
 	X(TIMEOUT, "timeout", 0, "DURATION", "give up after this time")                            \
@@ -43,9 +50,12 @@ enum option_bit {
 #define X(id, ...) | OPTION_##id
 enum { OPTIONS_FORMAT = 0 EXPORT_FORMATS(X) };
 #undef X
+_Static_assert(OPTION_COUNT <= 32, "options are bits of 32");
 #define OPTIONS_COMMON (OPTION_HELP | OPTION_SOCKET)
 #define OPTIONS_TABLE  (OPTION_JSON | OPTION_CSV)
 #define OPTIONS_WINDOW (OPTION_SINCE | OPTION_UNTIL)
+#define OPTIONS_BY     (OPTION_BY_STACK | OPTION_BY_STREAM)
+#define OPTIONS_RECORD (OPTION_RECORDS | OPTION_STACKS | OPTION_BUDGET)
 
 struct option_form {
 	const char *name;
@@ -68,15 +78,28 @@ struct options {
 	uint64_t limit;
 	uint64_t min_age_ns;
 	uint64_t timeout_ns;
+	uint64_t wait_ns; /* 0: no bound */
+	uint32_t records; /* enum ts_records, 0: not said, as in the next two */
+	uint32_t stacks;  /* enum ts_stacks */
+	uint32_t budget_ppm;
 	struct moment since, until;
 };
 
 /* Reads the options in `allowed` and moves the other arguments to the end; returns the index of the
- * first of them. Without a verb it stops at the first of them. -EINVAL: it said on stderr what is
- * wrong. */
-int options_parse(struct options *options, uint32_t allowed, const char *verb, int argc,
-		  char **argv);
+ * first of them. Without a verb, and where they are a command line of their own (`foreign`), it
+ * stops at the first of them. -EINVAL: it said on stderr what is wrong. */
+int options_parse(struct options *options, uint32_t allowed, const char *verb, bool foreign,
+		  int argc, char **argv);
 /* A duration, "now", or local time: 2024-05-31, 2024-05-31T13:00, 13:00:05, with a fraction. */
 int moment_parse(const char *text, struct moment *ret);
+/* Names of TS_RECORDS, "all" and "default", separated by commas, "-name" takes away. A list that
+ * begins with a sign changes the default. */
+int records_parse(const char *text, uint32_t *ret);
+/* "3%", "0.5%": more than nothing, no more than all. */
+int share_parse(const char *text, uint32_t *ret_ppm);
+/* The names of what is recorded, and of enum ts_stacks. */
+#define RECORDS_TEXT_MAX 128
+void records_text(uint32_t records, char text[RECORDS_TEXT_MAX]);
+const char *stacks_text(uint32_t stacks);
 
 #endif

@@ -91,7 +91,7 @@ static void test_nonsense_is_no_moment(void **state)
 }
 
 #define PARSE(options, allowed, ...)                                                               \
-	options_parse(options, allowed, "query",                                                   \
+	options_parse(options, allowed, "query", false,                                            \
 		      sizeof((char *[]){ "query", __VA_ARGS__ }) / sizeof(char *),                 \
 		      (char *[]){ "query", __VA_ARGS__, NULL })
 
@@ -101,7 +101,7 @@ static void test_options_stand_anywhere(void **state)
 	char *argv[] = { "query", "--json", "leaks", "-p", "12", "--min-age=5m", NULL };
 
 	assert_int_equal(options_parse(&options, OPTION_JSON | OPTION_PID | OPTION_MIN_AGE, "query",
-				       6, argv),
+				       false, 6, argv),
 			 5);
 	assert_string_equal(argv[5], "leaks");
 	assert_int_equal(options.given, OPTION_JSON | OPTION_PID | OPTION_MIN_AGE);
