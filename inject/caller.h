@@ -1,0 +1,45 @@
+/* caller.h: the program's threads that call the driver, and what collecting costs them. */
+#ifndef TS_INJECT_CALLER_H
+#define TS_INJECT_CALLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+struct caller {
+	uint32_t tid; /* 0: free */
+	/* The call that the thread is in; the thread's own. */
+	uint32_t open; /* its correlation id */
+	uint32_t depth;
+	uint32_t calls;
+	uint64_t start_ns;
+	uint64_t busy_ns; /* what collecting cost it since caller_costs() */
+} __attribute__((aligned(64)));
+
+static inline uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* That of the running thread as its PID namespace counts it, without a system call where that can
+ * be. */
+uint32_t thread_id(void);
+
+/* NULL: there is none of that thread, or no room to note it. */
+struct caller *caller_find(uint32_t tid);
+struct caller *caller_note(uint32_t tid);
+
+static inline void caller_charge(struct caller *caller, uint64_t ns)
+{
+	__atomic_fetch_add(&caller->busy_ns, ns, __ATOMIC_RELAXED);
+}
+
+/* What all of them paid since the last time, and in `ret_most` what the one did that paid most.
+ * Forgets threads that are gone. From our thread. */
+uint64_t caller_costs(uint64_t *ret_most);
+void caller_forget_all(void);
+
+#endif
