@@ -4,13 +4,17 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* clang-format off */
-#define FIELD(name, how) \
-	{ #name, offsetof(struct op, name), sizeof(((struct op *)0)->name), 1, how }
-#define TRIPLE(name) \
-	{ #name, offsetof(struct op, name), sizeof(uint32_t), 3, EXPORT_NUMBER }
+#define FIELD_OF(type, name, count, how, work) \
+	{ #name, offsetof(struct type, name), sizeof(((struct type *)0)->name) / (count), count, \
+	  how, work }
+#define FIELD(name, how)      FIELD_OF(op, name, 1, how, false)
+#define TRIPLE(name)	      FIELD_OF(op, name, 3, EXPORT_NUMBER, false)
+#define WORK(name, how)	      FIELD_OF(op, name, 1, how, true)
+#define DERIVED(name, how)    FIELD_OF(export_work, name, 1, how, true)
 /* clang-format on */
 
 const struct export_field export_fields[] = {
@@ -22,20 +26,35 @@ const struct export_field export_fields[] = {
 	TRIPLE(grid),
 	TRIPLE(block),
 	FIELD(shared_bytes, EXPORT_NUMBER),
+	WORK(static_bytes, EXPORT_NUMBER),
+	WORK(local_bytes, EXPORT_NUMBER),
+	WORK(registers, EXPORT_NUMBER),
 	FIELD(correlation, EXPORT_NUMBER),
+	WORK(graph, EXPORT_NUMBER),
+	WORK(node, EXPORT_NUMBER),
 	FIELD(result, EXPORT_SIGNED),
 };
 const size_t export_field_count = sizeof(export_fields) / sizeof(export_fields[0]);
 
+const struct export_field export_work_fields[] = {
+	DERIVED(context, EXPORT_ADDRESS),
+	DERIVED(launch_delay_ns, EXPORT_NUMBER),
+	DERIVED(seen_after_ns, EXPORT_NUMBER),
+	DERIVED(bytes_per_second, EXPORT_NUMBER),
+};
+const size_t export_work_field_count = sizeof(export_work_fields) / sizeof(export_work_fields[0]);
+
 const struct export_mark export_marks[] = {
-	{ "bounds", OP_BOUNDS },	 { "captured", OP_CAPTURED },	    { "unread", OP_UNREAD },
-	{ "stack_lost", OP_STACK_LOST }, { "unknown_address", OP_UNKNOWN },
+	{ "bounds", OP_BOUNDS, true },		{ "exact", OP_EXACT, true },
+	{ "captured", OP_CAPTURED, false },	{ "unread", OP_UNREAD, false },
+	{ "stack_lost", OP_STACK_LOST, false }, { "unknown_address", OP_UNKNOWN, false },
+	{ "no_call", OP_NO_CALL, true },	{ "untimed", OP_UNTIMED, false },
 };
 const size_t export_mark_count = sizeof(export_marks) / sizeof(export_marks[0]);
 
-uint64_t export_field_value(const struct export_field *field, const struct op *op, uint32_t index)
+uint64_t export_field_value(const struct export_field *field, const void *from, uint32_t index)
 {
-	const char *at = (const char *)op + field->offset + index * field->width;
+	const char *at = (const char *)from + field->offset + index * field->width;
 	uint64_t value;
 	uint32_t half;
 
@@ -47,20 +66,103 @@ uint64_t export_field_value(const struct export_field *field, const struct op *o
 	return field->how == EXPORT_SIGNED ? (uint64_t)(int64_t)(int32_t)half : half;
 }
 
-bool export_field_shown(const struct export_field *field, const struct op *op)
+bool export_field_shown(const struct export_field *field, const void *from)
 {
 	for (uint32_t i = 0; i < field->count; i++)
-		if (export_field_value(field, op, i) != 0)
+		if (export_field_value(field, from, i) != 0)
 			return true;
 	return false;
 }
 
-bool export_marked(const struct export_mark *mark, const struct op *op)
+void export_work_get(const struct export_meta *meta, const struct op *op, struct export_work *ret)
 {
-	/* Of a call it is the work that it submits whose times are bounds; its own are exact. */
-	if (mark->flag == OP_BOUNDS && op->kind != OP_STATE)
+	const struct export_stream *stream = export_meta_stream(meta, op->stream);
+	uint64_t ns = op->gpu_end_ns - op->gpu_start_ns;
+
+	*ret = (struct export_work){ .context = stream ? stream->context : 0 };
+	if (!(op->flags & OP_NO_CALL) && op->gpu_start_ns > op->start_ns)
+		ret->launch_delay_ns = op->gpu_start_ns - op->start_ns;
+	if (op->seen_ns > op->gpu_end_ns)
+		ret->seen_after_ns = op->seen_ns - op->gpu_end_ns;
+	if (ns > 0 && (op->kind == OP_COPY || op->kind == OP_SET))
+		ret->bytes_per_second = (uint64_t)((double)op->bytes * 1e9 / (double)ns);
+}
+
+/* Times of a call are always exact: marked is the work that it submits. */
+bool export_marked(const struct export_mark *mark, const struct op *op, bool work)
+{
+	return op->flags & mark->flag && (work || !mark->work);
+}
+
+bool export_has_call(const struct op *op)
+{
+	switch (op->kind) {
+	case OP_STATE:
+	case OP_KERNEL:
+	case OP_RANGE:
+	case OP_OVERHEAD:
 		return false;
-	return op->flags & mark->flag;
+	default:
+		return !(op->flags & (OP_NODE | OP_NO_CALL));
+	}
+}
+
+uint64_t export_device_key(const struct op *op)
+{
+	return (uint64_t)op->process << 32 | (uint16_t)op->device;
+}
+
+bool export_is_submission(const struct op *op)
+{
+	return op->kind == OP_LAUNCH || op->kind == OP_COPY || op->kind == OP_SET ||
+	       op->kind == OP_KERNEL;
+}
+
+bool export_has_work(const struct op *op)
+{
+	return op->flags & OP_EXACT && (export_is_submission(op) || op->kind == OP_GRAPH) &&
+	       op->gpu_end_ns >= op->gpu_start_ns && op->gpu_start_ns != 0;
+}
+
+/* A thread begins one call at a time. What a graph launch submits is known by the same three. */
+uint64_t export_flow(const struct op *op)
+{
+	uint64_t flow = op->start_ns;
+
+	if (op->flags & OP_NO_CALL || op->correlation == 0 || !export_is_submission(op))
+		return 0;
+	flow ^= ((uint64_t)op->process << 32 | op->tid) * 0x9e3779b97f4a7c15;
+	return flow ? flow : 1;
+}
+
+const struct export_text *export_call_name(const struct export_meta *meta, const struct op *op)
+{
+	const struct export_text *name = export_meta_function(meta, op->fn);
+
+	return name ? name : meta->fixed[EXPORT_FIXED_FUNCTION];
+}
+
+const struct export_text *export_work_name(const struct export_meta *meta, const struct op *op)
+{
+	const struct export_text *name = op->name ? export_meta_name(meta, op->name) : NULL;
+
+	if (name)
+		return name;
+	switch (op->kind) {
+	case OP_COPY:
+		return meta->copy[op->detail <= COPY_KIND_MAX ? op->detail : 0];
+	case OP_SET:
+		return meta->fixed[EXPORT_FIXED_SET];
+	case OP_RANGE:
+		return meta->fixed[EXPORT_FIXED_RANGE];
+	case OP_OVERHEAD:
+		return meta->fixed[EXPORT_FIXED_OVERHEAD];
+	default:
+		/* A graph that was recorded as a whole: what is in one is marked as its node. */
+		return op->name == 0 && op->graph != 0 && !(op->flags & OP_NODE)
+			       ? meta->fixed[EXPORT_FIXED_GRAPH]
+			       : meta->fixed[EXPORT_FIXED_KERNEL];
+	}
 }
 
 const char *export_kind_name(uint8_t kind)
@@ -77,13 +179,12 @@ const char *export_kind_name(uint8_t kind)
 const char *export_state_name(uint8_t state)
 {
 	static const char *const names[] = {
-		[OP_STATE_IDLE] = "idle",
-		[OP_STATE_PENDING] = "pending",
-		[OP_STATE_RUNNING] = "running",
-		[OP_STATE_WAITING] = "waiting",
+		[OP_STATE_IDLE] = "idle",	[OP_STATE_PENDING] = "pending",
+		[OP_STATE_RUNNING] = "running", [OP_STATE_WAITING] = "waiting",
+		[OP_STATE_COPYING] = "copying", [OP_STATE_SYNCING] = "host waits",
 	};
 
-	return state > 0 && state <= OP_STATE_WAITING ? names[state] : "other";
+	return state > 0 && state <= EXPORT_STATE_MAX ? names[state] : "other";
 }
 
 bool export_has_memory(const struct op *op)
@@ -110,6 +211,18 @@ void export_device_name(char name[EXPORT_NAME_BYTES], int16_t device, const char
 		snprintf(name, EXPORT_NAME_BYTES, "GPU %d%s", device, what);
 }
 
+void export_gpu_name(char name[EXPORT_NAME_BYTES], const struct export_meta *meta,
+		     const struct op *op)
+{
+	const struct export_device *device = export_meta_device(meta, op->process, op->device);
+	int length;
+
+	export_device_name(name, op->device, "");
+	length = (int)strlen(name);
+	if (device && device->name)
+		snprintf(name + length, EXPORT_NAME_BYTES - length, " (%.40s)", device->name->text);
+}
+
 void export_memory_name(char name[EXPORT_NAME_BYTES], const struct op *op)
 {
 	if (export_is_host(op))
@@ -128,19 +241,76 @@ void export_thread_name(char name[EXPORT_NAME_BYTES], const struct export_proces
 		snprintf(name, EXPORT_NAME_BYTES, "thread %" PRIu32, tid);
 }
 
-void export_stream_name(char name[EXPORT_NAME_BYTES], const struct export_stream *stream,
-			uint32_t id)
+/* A stream belongs to a context, which is told where the device has more than one. */
+void export_stream_name(char name[EXPORT_NAME_BYTES], const struct export_meta *meta, uint32_t id)
 {
+	const struct export_stream *stream = export_meta_stream(meta, id);
+	const struct export_device *device =
+		stream ? export_meta_device(meta, stream->process, stream->device) : NULL;
+	int length = snprintf(name, EXPORT_NAME_BYTES, "stream %" PRIu32, id);
+
 	if (!stream)
-		snprintf(name, EXPORT_NAME_BYTES, "stream %" PRIu32, id);
-	else if (stream->tid != 0)
-		snprintf(name, EXPORT_NAME_BYTES,
-			 "stream %" PRIu32 " (default of thread %" PRIu32 ")", id, stream->tid);
+		return;
+	if (stream->tid != 0)
+		length += snprintf(name + length, EXPORT_NAME_BYTES - length,
+				   " (default of thread %" PRIu32 ")", stream->tid);
 	else if (stream->handle == 0)
-		snprintf(name, EXPORT_NAME_BYTES, "stream %" PRIu32 " (default)", id);
+		length += snprintf(name + length, EXPORT_NAME_BYTES - length, " (default)");
 	else
-		snprintf(name, EXPORT_NAME_BYTES, "stream %" PRIu32 " (0x%" PRIx64 ")", id,
-			 stream->handle);
+		length += snprintf(name + length, EXPORT_NAME_BYTES - length, " (0x%" PRIx64 ")",
+				   stream->handle);
+	if (device && device->contexts)
+		snprintf(name + length, EXPORT_NAME_BYTES - length, " of 0x%" PRIx64,
+			 stream->context);
+}
+
+static uint64_t begin_of(const struct op *op)
+{
+	return export_has_work(op) ? op->gpu_start_ns : op->start_ns;
+}
+
+static uint64_t end_of(const struct op *op)
+{
+	return export_has_work(op) ? op->gpu_end_ns : op->end_ns;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct op *x = *(const struct op *const *)a, *y = *(const struct op *const *)b;
+
+	if (begin_of(x) != begin_of(y))
+		return begin_of(x) < begin_of(y) ? -1 : 1;
+	if (end_of(x) != end_of(y))
+		return end_of(x) > end_of(y) ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+const struct op **export_sort(struct export_order *order, const struct op *op, size_t count)
+{
+	bool sorted = true;
+
+	if (count > order->size) {
+		const struct op **more = reallocarray(order->op, count, sizeof(*more));
+
+		if (!more)
+			return NULL;
+		order->op = more;
+		order->size = count;
+	}
+	for (size_t i = 0; i < count; i++) {
+		order->op[i] = &op[i];
+		if (i > 0 && sorted)
+			sorted = compare(&order->op[i - 1], &order->op[i]) < 0;
+	}
+	if (!sorted)
+		qsort(order->op, count, sizeof(*order->op), compare);
+	return order->op;
+}
+
+void export_order_clear(struct export_order *order)
+{
+	free(order->op);
+	*order = (struct export_order){ 0 };
 }
 
 int export_first(struct map *seen, uint64_t what, uint64_t id)

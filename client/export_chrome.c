@@ -10,13 +10,26 @@
 #include <stdlib.h>
 
 #include "client/export.h"
+#include "client/export_json.h"
+#include "client/export_lane.h"
 
 #define FIRST_ID_DEVICE (1u << 23) /* the kernel's are below 1 << 22 */
-#define FIRST_ID_LOSS	(1u << 24)
 #define FIRST_ID_STREAM (1u << 25)
-#define PID_LOSS	FIRST_ID_LOSS /* of losses that are no process's */
+#define FIRST_ID_LANE	(1u << 26)
+#define EXACT		(1u << 30) /* added to a device or stream whose states are exact */
+#define PID_LOSS	(1u << 24) /* of losses that are no process's */
 
-enum what { WHAT_PROCESS, WHAT_THREAD, WHAT_STACK };
+enum what {
+	WHAT_PROCESS,
+	WHAT_THREAD,
+	WHAT_STACK,
+	/* Rows of lanes: */
+	WHAT_KERNELS,
+	WHAT_COPIES,
+	WHAT_RANGES,
+	WHAT_OVERHEAD,
+	WHAT_LOSS,
+};
 
 struct used_stack {
 	const struct export_stack *stack;
@@ -27,81 +40,13 @@ struct exporter {
 	const struct export_meta *meta;
 	struct out *out;
 	struct map seen;
+	struct rows rows;
+	struct export_order order;
 	struct used_stack *used;
+	uint32_t lane_count;
 	uint64_t thread; /* of the last call, as a key of `seen` */
 	bool comma;	 /* something stands before */
 };
-
-static void text(struct out *out, const char *plain)
-{
-	out_bytes(out, plain, strlen(plain));
-}
-
-static void number(struct out *out, uint64_t value)
-{
-	char digits[20], *at = digits + sizeof(digits);
-
-	do
-		*--at = (char)('0' + value % 10);
-	while (value /= 10);
-	out_bytes(out, at, digits + sizeof(digits) - at);
-}
-
-static void signed_number(struct out *out, int64_t value)
-{
-	if (value < 0)
-		*out->at++ = '-';
-	number(out, value < 0 ? -(uint64_t)value : (uint64_t)value);
-}
-
-/* As text: a double, which readers make of a JSON number, holds 53 bits. */
-static void address(struct out *out, uint64_t value)
-{
-	char hex[16], *at = hex + sizeof(hex);
-
-	do
-		*--at = "0123456789abcdef"[value & 15];
-	while (value >>= 4);
-	text(out, "\"0x");
-	out_bytes(out, at, hex + sizeof(hex) - at);
-	*out->at++ = '"';
-}
-
-static void microseconds(struct out *out, uint64_t ns)
-{
-	uint32_t rest = ns % 1000;
-	char fraction[4] = { '.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10),
-			     (char)('0' + rest % 10) };
-
-	number(out, ns / 1000);
-	out_bytes(out, fraction, sizeof(fraction));
-}
-
-static void string(struct out *out, const char *value)
-{
-	*out->at++ = '"';
-	for (; *value; value++) {
-		unsigned char c = *value;
-
-		if (c < 0x20) {
-			char escape[6] = { '\\', 'u',	       '0',
-					   '0',	 "01"[c >> 4], "0123456789abcdef"[c & 15] };
-
-			out_bytes(out, escape, sizeof(escape));
-			continue;
-		}
-		if (c == '"' || c == '\\')
-			*out->at++ = '\\';
-		*out->at++ = c;
-	}
-	*out->at++ = '"';
-}
-
-static void member_number(struct out *out, const char *name, uint64_t value)
-{
-	text(out, name);
-	number(out, value);
-}
 
 /* Begins an event, up to its thread: the caller goes on with ",". */
 static int event_open(struct exporter *x, const char *phase, uint32_t pid, uint32_t tid)
@@ -110,11 +55,11 @@ static int event_open(struct exporter *x, const char *phase, uint32_t pid, uint3
 
 	if (r < 0)
 		return r;
-	text(x->out, x->comma ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+	json_text(x->out, x->comma ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
 	x->comma = true;
-	text(x->out, phase);
-	member_number(x->out, "\",\"pid\":", pid);
-	member_number(x->out, ",\"tid\":", tid);
+	json_text(x->out, phase);
+	json_member(x->out, "\",\"pid\":", pid);
+	json_member(x->out, ",\"tid\":", tid);
 	return 0;
 }
 
@@ -126,13 +71,13 @@ static int write_label(struct exporter *x, uint32_t pid, uint32_t tid, const cha
 
 	if (r < 0)
 		return r;
-	text(x->out, ",\"name\":\"");
-	text(x->out, what);
-	text(x->out, "\",\"args\":{\"");
-	text(x->out, member);
-	text(x->out, "\":");
-	string(x->out, value);
-	text(x->out, "}}");
+	json_text(x->out, ",\"name\":\"");
+	json_text(x->out, what);
+	json_text(x->out, "\",\"args\":{\"");
+	json_text(x->out, member);
+	json_text(x->out, "\":");
+	json_quoted(x->out, value);
+	json_text(x->out, "}}");
 	return 0;
 }
 
@@ -166,47 +111,59 @@ static int name_thread(struct exporter *x, uint32_t process, uint32_t pid, uint3
 static void write_value(struct out *out, uint8_t how, uint64_t value)
 {
 	if (how == EXPORT_ADDRESS)
-		address(out, value);
+		json_address(out, value);
 	else if (how == EXPORT_SIGNED)
-		signed_number(out, (int64_t)value);
+		json_signed(out, (int64_t)value);
 	else
-		number(out, value);
+		json_number(out, value);
 }
 
-static void write_field(struct out *out, const struct export_field *field, const struct op *op)
+static void write_field(struct out *out, const struct export_field *field, const void *from)
 {
 	if (field->count > 1)
 		*out->at++ = '[';
 	for (uint32_t i = 0; i < field->count; i++) {
 		if (i > 0)
 			*out->at++ = ',';
-		write_value(out, field->how, export_field_value(field, op, i));
+		write_value(out, field->how, export_field_value(field, from, i));
 	}
 	if (field->count > 1)
 		*out->at++ = ']';
 }
 
-static void write_arguments(struct out *out, const struct op *op)
+static void write_argument(struct out *out, const char *name, bool *comma)
+{
+	json_text(out, *comma ? ",\"" : "\"");
+	json_text(out, name);
+	json_text(out, "\":");
+	*comma = true;
+}
+
+/* `work`: NULL of what is none. */
+static void write_arguments(struct out *out, const struct op *op, const struct export_work *work)
 {
 	bool comma = false;
 
-	text(out, ",\"args\":{");
+	json_text(out, ",\"args\":{");
 	for (size_t i = 0; i < export_field_count; i++) {
-		if (!export_field_shown(&export_fields[i], op))
+		const struct export_field *field = &export_fields[i];
+
+		if ((field->work && !work) || !export_field_shown(field, op))
 			continue;
-		text(out, comma ? ",\"" : "\"");
-		text(out, export_fields[i].name);
-		text(out, "\":");
-		write_field(out, &export_fields[i], op);
-		comma = true;
+		write_argument(out, field->name, &comma);
+		write_field(out, field, op);
+	}
+	for (size_t i = 0; work && i < export_work_field_count; i++) {
+		if (!export_field_shown(&export_work_fields[i], work))
+			continue;
+		write_argument(out, export_work_fields[i].name, &comma);
+		write_field(out, &export_work_fields[i], work);
 	}
 	for (size_t i = 0; i < export_mark_count; i++) {
-		if (!export_marked(&export_marks[i], op))
+		if (!export_marked(&export_marks[i], op, work || op->kind == OP_STATE))
 			continue;
-		text(out, comma ? ",\"" : "\"");
-		text(out, export_marks[i].name);
-		text(out, "\":true");
-		comma = true;
+		write_argument(out, export_marks[i].name, &comma);
+		json_text(out, "true");
 	}
 	*out->at++ = '}';
 }
@@ -220,23 +177,23 @@ static int slice_open(struct exporter *x, uint32_t pid, uint32_t tid, uint64_t s
 
 	if (r < 0)
 		return r;
-	text(x->out, ",\"ts\":");
-	microseconds(x->out, start_ns);
+	json_text(x->out, ",\"ts\":");
+	json_microseconds(x->out, start_ns);
 	if (instant) {
-		text(x->out, ",\"s\":\"t\"");
+		json_text(x->out, ",\"s\":\"t\"");
 	} else {
-		text(x->out, ",\"dur\":");
-		microseconds(x->out, end_ns - start_ns);
+		json_text(x->out, ",\"dur\":");
+		json_microseconds(x->out, end_ns - start_ns);
 	}
 	return 0;
 }
 
 static void write_name(struct out *out, const char *category, const char *name)
 {
-	text(out, ",\"cat\":\"");
-	text(out, category);
-	text(out, "\",\"name\":");
-	string(out, name);
+	json_text(out, ",\"cat\":\"");
+	json_text(out, category);
+	json_text(out, "\",\"name\":");
+	json_quoted(out, name);
 }
 
 /* The number of the stack, for `sf`; it is written at the end. */
@@ -262,8 +219,8 @@ static int use_stack(struct exporter *x, uint64_t id, uint32_t *ret_number)
 
 static void write_frame_id(struct out *out, uint32_t stack, uint32_t frame)
 {
-	member_number(out, "\"", stack);
-	member_number(out, ".", frame);
+	json_member(out, "\"", stack);
+	json_member(out, ".", frame);
 	*out->at++ = '"';
 }
 
@@ -287,22 +244,147 @@ static int call_thread(struct exporter *x, const struct op *op, uint32_t *ret_pi
 	return name_thread(x, op->process, *ret_pid, op->tid, name);
 }
 
+/* Joins the slice that begins at this time with the others of the flow. An instant cannot be. */
+static int write_flow(struct exporter *x, const char *phase, uint32_t pid, uint32_t tid,
+		      const struct op *op, uint64_t start_ns, uint64_t end_ns)
+{
+	uint64_t flow = export_flow(op);
+	int r;
+
+	if (flow == 0 || end_ns <= start_ns)
+		return 0;
+	r = event_open(x, phase, pid, tid);
+	if (r < 0)
+		return r;
+	json_text(x->out, ",\"ts\":");
+	json_microseconds(x->out, start_ns);
+	write_name(x->out, "flow", "submission");
+	json_text(x->out, ",\"bp\":\"e\",\"id\":");
+	json_address(x->out, flow);
+	*x->out->at++ = '}';
+	return 0;
+}
+
+static void write_stack_id(struct out *out, uint32_t stack)
+{
+	if (stack == 0)
+		return;
+	json_text(out, ",\"sf\":");
+	write_frame_id(out, stack, 0);
+}
+
 static int write_call(struct exporter *x, const struct op *op)
 {
-	const struct export_text *function = export_meta_function(x->meta, op->fn);
 	uint32_t pid, stack;
 	int r;
 
 	if ((r = call_thread(x, op, &pid)) < 0 || (r = use_stack(x, op->stack_id, &stack)) < 0 ||
 	    (r = slice_open(x, pid, op->tid, op->start_ns, op->end_ns)) < 0)
 		return r;
-	write_name(x->out, export_kind_name(op->kind),
-		   function ? function->text : "unknown function");
-	if (stack != 0) {
-		text(x->out, ",\"sf\":");
-		write_frame_id(x->out, stack, 0);
-	}
-	write_arguments(x->out, op);
+	write_name(x->out, export_kind_name(op->kind), export_call_name(x->meta, op)->text);
+	write_stack_id(x->out, stack);
+	write_arguments(x->out, op, NULL);
+	*x->out->at++ = '}';
+	return write_flow(x, "s", pid, op->tid, op, op->start_ns, op->end_ns);
+}
+
+/* A lane is a thread. 1: it is new and needs a name. */
+static int take_lane(struct exporter *x, struct lanes *lanes, uint64_t start_ns, uint64_t end_ns,
+		     bool nest, uint32_t *ret_tid)
+{
+	struct lane *lane = lanes ? lanes_take(lanes, start_ns, end_ns, nest) : NULL;
+	bool new;
+
+	if (!lane)
+		return -ENOMEM;
+	new = lane->track == 0;
+	if (new)
+		lane->track = FIRST_ID_LANE + ++x->lane_count;
+	*ret_tid = (uint32_t)lane->track;
+	return new;
+}
+
+/* The second and later ones of a row have their number in their name. */
+static int name_lane(struct exporter *x, const struct lanes *lanes, uint32_t process, uint32_t pid,
+		     uint32_t tid, const char *name)
+{
+	char numbered[3 * EXPORT_NAME_BYTES];
+
+	snprintf(numbered, sizeof(numbered), lanes->count > 1 ? "%s (%u)" : "%s", name,
+		 lanes->count);
+	return name_thread(x, process, pid, tid, numbered);
+}
+
+static int work_thread(struct exporter *x, const struct op *op, uint32_t *ret_pid,
+		       uint32_t *ret_tid)
+{
+	bool copies = op->kind == OP_COPY || op->kind == OP_SET;
+	uint64_t id = op->stream ? op->stream : export_device_key(op);
+	struct lanes *lanes = rows_get(&x->rows, copies ? WHAT_COPIES : WHAT_KERNELS, id);
+	char name[2 * EXPORT_NAME_BYTES + 16], part[EXPORT_NAME_BYTES] = "unknown stream";
+	int r = name_process(x, op->process, ret_pid);
+
+	if (r == 0)
+		r = take_lane(x, lanes, op->gpu_start_ns, op->gpu_end_ns, false, ret_tid);
+	if (r <= 0)
+		return r;
+	export_gpu_name(name, x->meta, op);
+	if (op->stream)
+		export_stream_name(part, x->meta, op->stream);
+	strcat(strcat(name, " "), part);
+	return name_lane(x, lanes, op->process, *ret_pid, *ret_tid,
+			 copies ? strcat(name, " copies") : name);
+}
+
+static int write_work(struct exporter *x, const struct op *op)
+{
+	uint32_t pid, tid = 0, stack;
+	struct export_work work;
+	int r;
+
+	if ((r = work_thread(x, op, &pid, &tid)) < 0 ||
+	    (r = use_stack(x, op->stack_id, &stack)) < 0 ||
+	    (r = slice_open(x, pid, tid, op->gpu_start_ns, op->gpu_end_ns)) < 0)
+		return r;
+	export_work_get(x->meta, op, &work);
+	write_name(x->out, export_kind_name(op->kind == OP_LAUNCH ? OP_KERNEL : op->kind),
+		   export_work_name(x->meta, op)->text);
+	write_stack_id(x->out, stack);
+	write_arguments(x->out, op, &work);
+	*x->out->at++ = '}';
+	return write_flow(x, op->flags & OP_NODE ? "t" : "f", pid, tid, op, op->gpu_start_ns,
+			  op->gpu_end_ns);
+}
+
+static int range_thread(struct exporter *x, const struct op *op, uint32_t *ret_pid,
+			uint32_t *ret_tid)
+{
+	bool overhead = op->kind == OP_OVERHEAD;
+	struct lanes *lanes = rows_get(&x->rows, overhead ? WHAT_OVERHEAD : WHAT_RANGES,
+				       (uint64_t)op->process << 32 | op->tid);
+	char name[EXPORT_NAME_BYTES + 16];
+	int r = name_process(x, op->process, ret_pid);
+
+	if (r == 0)
+		r = take_lane(x, lanes, op->start_ns, export_end_ns(op), true, ret_tid);
+	if (r <= 0)
+		return r;
+	export_thread_name(name, export_meta_process(x->meta, op->process), op->tid);
+	strcat(name, overhead ? " CUPTI overhead" : " NVTX");
+	return name_lane(x, lanes, op->process, *ret_pid, *ret_tid, name);
+}
+
+/* A range of a program, or overhead of CUPTI. */
+static int write_range(struct exporter *x, const struct op *op)
+{
+	uint32_t pid, tid = 0;
+	int r;
+
+	if ((r = range_thread(x, op, &pid, &tid)) < 0 ||
+	    (r = slice_open(x, pid, tid, op->start_ns, op->end_ns)) < 0)
+		return r;
+	write_name(x->out, export_kind_name(op->kind), export_work_name(x->meta, op)->text);
+	write_arguments(x->out, op, NULL);
 	*x->out->at++ = '}';
 	return 0;
 }
@@ -316,13 +398,13 @@ static int write_memory(struct exporter *x, const struct op *op)
 	if (r < 0)
 		return r;
 	export_memory_name(name, op);
-	text(x->out, ",\"ts\":");
-	microseconds(x->out, export_end_ns(op));
-	text(x->out, ",\"name\":");
-	string(x->out, name);
-	text(x->out, ",\"args\":{\"bytes\":");
-	number(x->out, op->live_bytes);
-	text(x->out, "}}");
+	json_text(x->out, ",\"ts\":");
+	json_microseconds(x->out, export_end_ns(op));
+	json_text(x->out, ",\"name\":");
+	json_quoted(x->out, name);
+	json_text(x->out, ",\"args\":{\"bytes\":");
+	json_number(x->out, op->live_bytes);
+	json_text(x->out, "}}");
 	return 0;
 }
 
@@ -330,16 +412,19 @@ static int state_thread(struct exporter *x, const struct op *op, uint32_t *ret_p
 			uint32_t *ret_tid)
 {
 	char name[EXPORT_NAME_BYTES + 32], part[EXPORT_NAME_BYTES];
+	bool exact = op->flags & OP_EXACT;
 	int length, r = name_process(x, op->process, ret_pid);
 
 	if (r < 0)
 		return r;
 	*ret_tid =
 		op->stream ? FIRST_ID_STREAM + op->stream : FIRST_ID_DEVICE + (uint16_t)op->device;
-	export_device_name(part, op->device, " (bounds)");
+	if (exact)
+		*ret_tid += EXACT;
+	export_device_name(part, op->device, exact ? " state" : " (bounds)");
 	length = snprintf(name, sizeof(name), "%.31s", part);
 	if (op->stream) {
-		export_stream_name(part, export_meta_stream(x->meta, op->stream), op->stream);
+		export_stream_name(part, x->meta, op->stream);
 		snprintf(name + length, sizeof(name) - length, " %s", part);
 	}
 	return name_thread(x, op->process, *ret_pid, *ret_tid, name);
@@ -347,7 +432,7 @@ static int state_thread(struct exporter *x, const struct op *op, uint32_t *ret_p
 
 static int write_state(struct exporter *x, const struct op *op)
 {
-	uint32_t pid, tid;
+	uint32_t pid, tid = 0;
 	int r;
 
 	if (op->detail == OP_STATE_IDLE)
@@ -356,33 +441,41 @@ static int write_state(struct exporter *x, const struct op *op)
 	    (r = slice_open(x, pid, tid, op->start_ns, op->end_ns)) < 0)
 		return r;
 	write_name(x->out, export_kind_name(OP_STATE), export_state_name(op->detail));
-	write_arguments(x->out, op);
+	write_arguments(x->out, op, NULL);
 	*x->out->at++ = '}';
 	return 0;
 }
 
 static int write_op(struct exporter *x, const struct op *op)
 {
-	int r;
+	int r = 0;
 
 	if (op->kind == OP_STATE)
 		return write_state(x, op);
-	r = write_call(x, op);
+	if (op->kind == OP_RANGE || op->kind == OP_OVERHEAD)
+		return write_range(x, op);
+	if (export_has_call(op))
+		r = write_call(x, op);
+	if (r == 0 && export_has_work(op))
+		r = write_work(x, op);
 	return r == 0 && export_has_memory(op) ? write_memory(x, op) : r;
 }
 
 static int chrome_ops(struct exporter *x, const struct op *op, size_t count)
 {
-	int r = 0;
+	const struct op **sorted = export_sort(&x->order, op, count);
+	int r = sorted || count == 0 ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < count && r == 0; i++)
-		r = write_op(x, &op[i]);
+		r = write_op(x, sorted[i]);
 	return r;
 }
 
 static int write_loss(struct exporter *x, const struct export_loss *loss)
 {
-	uint32_t pid = PID_LOSS, tid = FIRST_ID_LOSS + loss->reason;
+	struct lanes *lanes =
+		rows_get(&x->rows, WHAT_LOSS, (uint64_t)loss->process << 32 | loss->reason);
+	uint32_t pid = PID_LOSS, tid = 0;
 	char name[EXPORT_NAME_BYTES];
 	int r;
 
@@ -390,15 +483,16 @@ static int write_loss(struct exporter *x, const struct export_loss *loss)
 		r = name_process(x, loss->process, &pid);
 	else if ((r = export_first(&x->seen, WHAT_PROCESS, 0)) > 0)
 		r = write_label(x, pid, pid, "process_name", "name", "TraceSmith loss");
-	if (r < 0)
-		return r;
+	if (r >= 0)
+		r = take_lane(x, lanes, loss->start_ns, loss->end_ns, false, &tid);
 	snprintf(name, sizeof(name), "TraceSmith loss: %.40s", loss->name->text);
-	if ((r = name_thread(x, loss->process, pid, tid, name)) < 0 ||
-	    (r = slice_open(x, pid, tid, loss->start_ns, loss->end_ns)) < 0)
+	if (r > 0)
+		r = name_lane(x, lanes, loss->process, pid, tid, name);
+	if (r < 0 || (r = slice_open(x, pid, tid, loss->start_ns, loss->end_ns)) < 0)
 		return r;
 	write_name(x->out, "loss", loss->name->text);
-	member_number(x->out, ",\"args\":{\"count\":", loss->count);
-	text(x->out, "}}");
+	json_member(x->out, ",\"args\":{\"count\":", loss->count);
+	json_text(x->out, "}}");
 	return 0;
 }
 
@@ -412,15 +506,15 @@ static int write_stack(struct exporter *x, const struct export_stack *stack)
 
 		if (r < 0)
 			return r;
-		text(out, x->comma ? ",\n" : "\n");
+		json_text(out, x->comma ? ",\n" : "\n");
 		x->comma = true;
 		write_frame_id(out, stack->number, i);
-		text(out, ":{\"category\":");
-		string(out, stack->frame[i]->file->text);
-		text(out, ",\"name\":");
-		string(out, stack->frame[i]->symbol->text);
+		json_text(out, ":{\"category\":");
+		json_quoted(out, stack->frame[i]->file->text);
+		json_text(out, ",\"name\":");
+		json_quoted(out, stack->frame[i]->symbol->text);
 		if (i + 1 < stack->count) {
-			text(out, ",\"parent\":");
+			json_text(out, ",\"parent\":");
 			write_frame_id(out, stack->number, i + 1);
 		}
 		*out->at++ = '}';
@@ -438,7 +532,7 @@ static int chrome_end(struct exporter *x)
 		r = out_room(x->out);
 	if (r < 0)
 		return r;
-	text(x->out, "\n],\n\"stackFrames\":{");
+	json_text(x->out, "\n],\n\"stackFrames\":{");
 	x->comma = false;
 	for (const struct used_stack *used = x->used; used && r >= 0; used = used->next)
 		r = write_stack(x, used->stack);
@@ -446,7 +540,7 @@ static int chrome_end(struct exporter *x)
 		r = out_room(x->out);
 	if (r < 0)
 		return r;
-	text(x->out, "\n}}\n");
+	json_text(x->out, "\n}}\n");
 	return out_flush(x->out);
 }
 
@@ -460,6 +554,8 @@ static void chrome_free(struct exporter *x)
 		free(used);
 		used = next;
 	}
+	rows_clear(&x->rows);
+	export_order_clear(&x->order);
 	map_clear(&x->seen);
 	out_free(x->out);
 	free(x);
@@ -482,11 +578,12 @@ static int chrome_begin(const struct export_meta *meta, const struct out_sink *s
 	r = out_new(sink, &x->out);
 	if (r < 0)
 		return r;
-	text(x->out,
-	     "{\"displayTimeUnit\":\"ns\",\n\"otherData\":{\"version\":\"TraceSmith " TS_VERSION
-	     "\",\"clock\":\"CLOCK_MONOTONIC\",\"wall_offset_ns\":\"");
-	signed_number(x->out, meta->wall_offset_ns);
-	text(x->out, "\"},\n\"traceEvents\":[");
+	json_text(
+		x->out,
+		"{\"displayTimeUnit\":\"ns\",\n\"otherData\":{\"version\":\"TraceSmith " TS_VERSION
+		"\",\"clock\":\"CLOCK_MONOTONIC\",\"wall_offset_ns\":\"");
+	json_signed(x->out, meta->wall_offset_ns);
+	json_text(x->out, "\"},\n\"traceEvents\":[");
 	*ret = TAKE(x);
 	return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@ struct load {
 	uint32_t pid;
 	uint64_t since_ns, until_ns;
 	uint64_t rows;	      /* of the last statement */
+	int64_t name;	      /* the last one */
+	bool exact;	      /* the daemon has the tables of the exact tier */
 	int64_t stack, depth; /* of the last frame */
 	uint32_t frame_count;
 	const struct export_frame *frame[TS_STACK_FRAMES_MAX];
@@ -49,9 +52,30 @@ static int take_stream(struct load *load, Tracesmith__V1__Value *const *value)
 		.handle = integer(value[2]),
 		.tid = integer(value[3]),
 		.device = integer(value[4]),
+		.context = integer(value[5]),
 	};
 
 	return export_meta_add_stream(load->meta, &stream);
+}
+
+static int take_device(struct load *load, Tracesmith__V1__Value *const *value)
+{
+	return export_meta_add_device(load->meta, integer(value[0]), integer(value[1]),
+				      text(value[2]));
+}
+
+static int take_name(struct load *load, Tracesmith__V1__Value *const *value)
+{
+	const char *name = text(value[1]);
+
+	load->name = integer(value[0]);
+	return export_meta_add_name(load->meta, load->name, name ? name : "");
+}
+
+static int take_exact(struct load *load, Tracesmith__V1__Value *const *value)
+{
+	load->exact = integer(value[0]) > 0;
+	return 0;
 }
 
 static int take_function(struct load *load, Tracesmith__V1__Value *const *value)
@@ -174,7 +198,7 @@ static const char *processes(const struct load *load, char where[WHERE_BYTES])
 
 static int load_names(struct load *load)
 {
-	static const struct statement process = { 4, take_process }, stream = { 5, take_stream },
+	static const struct statement process = { 4, take_process }, stream = { 6, take_stream },
 				      function = { 2, take_function };
 	char sql[SQL_BYTES], where[WHERE_BYTES];
 	int r;
@@ -185,10 +209,39 @@ static int load_names(struct load *load)
 	if (r < 0)
 		return r;
 	snprintf(sql, sizeof(sql),
-		 "SELECT id, process, handle, tid, device FROM stream WHERE process IN %s",
+		 "SELECT id, process, handle, tid, device, context FROM stream WHERE process IN %s",
 		 processes(load, where));
 	r = run(load, &stream, sql);
 	return r < 0 ? r : run(load, &function, "SELECT id, name FROM function");
+}
+
+/* Names are of all processes, as they may be of any. */
+static int load_exact(struct load *load)
+{
+	static const struct statement exact = { 1, take_exact }, device = { 3, take_device },
+				      name = { 2, take_name };
+	char sql[SQL_BYTES], where[WHERE_BYTES];
+	int r = run(load, &exact,
+		    "SELECT count(*) = 2 FROM sqlite_schema WHERE name IN ('name', 'device')");
+
+	if (r < 0 || !load->exact)
+		return r;
+	snprintf(sql, sizeof(sql),
+		 "SELECT d.process, d.ordinal, n.text FROM device d LEFT JOIN name n ON n.id = "
+		 "d.name"
+		 " WHERE d.process IN %s",
+		 processes(load, where));
+	r = run(load, &device, sql);
+	load->name = INT64_MIN;
+	while (r == 0) {
+		snprintf(sql, sizeof(sql),
+			 "SELECT id, text FROM name WHERE id > %" PRId64 " ORDER BY id LIMIT %d",
+			 load->name + (load->name == INT64_MIN), PAGE_ROWS);
+		r = run(load, &name, sql);
+		if (load->rows < PAGE_ROWS)
+			break;
+	}
+	return r;
 }
 
 static int load_stacks(struct load *load)
@@ -241,8 +294,8 @@ int export_load(struct link *link, uint32_t pid, uint64_t since_ns, uint64_t unt
 		return complain("Not enough memory"), r;
 	load.meta = meta;
 	meta->wall_offset_ns = link_hello(link)->wall_offset_ns;
-	if ((r = load_names(&load)) < 0 || (r = load_stacks(&load)) < 0 ||
-	    (r = load_losses(&load)) < 0)
+	if ((r = load_names(&load)) < 0 || (r = load_exact(&load)) < 0 ||
+	    (r = load_stacks(&load)) < 0 || (r = load_losses(&load)) < 0)
 		return r;
 	*ret = TAKE(meta);
 	return 0;

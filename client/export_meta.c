@@ -19,26 +19,18 @@ static void *meta_get(struct export_meta *meta, size_t size)
 	return data ? memset(data, 0, size) : NULL;
 }
 
-int export_meta_new(struct export_meta **ret)
-{
-	struct export_meta *meta = calloc(1, sizeof(*meta));
-
-	if (!meta)
-		return -ENOMEM;
-	*ret = meta;
-	return 0;
-}
-
 struct export_meta *export_meta_free(struct export_meta *meta)
 {
 	if (!meta)
 		return NULL;
 	arena_clear(&meta->arena);
 	map_clear(&meta->process);
+	map_clear(&meta->device);
 	map_clear(&meta->stream);
 	map_clear(&meta->stack);
 	map_clear(&meta->text);
 	map_clear(&meta->frame);
+	map_clear(&meta->name);
 	free(meta->function);
 	free(meta);
 	return NULL;
@@ -66,6 +58,39 @@ static const struct export_text *text_get(struct export_meta *meta, const char *
 	return text;
 }
 
+static int add_fixed(struct export_meta *meta)
+{
+	static const char *const fixed[] = {
+#define X(name, text) [EXPORT_FIXED_##name] = text,
+		EXPORT_FIXED(X)
+#undef X
+	};
+	static const char *const copies[] = {
+		[0] = "memcpy",
+#define X(number, identifier, name) [number] = "memcpy " name,
+		COPY_KINDS(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < EXPORT_FIXED_COUNT; i++)
+		if (!(meta->fixed[i] = text_get(meta, fixed[i])))
+			return -ENOMEM;
+	for (size_t i = 0; i <= COPY_KIND_MAX; i++)
+		if (!(meta->copy[i] = text_get(meta, i == COPY_UNKNOWN ? copies[0] : copies[i])))
+			return -ENOMEM;
+	return 0;
+}
+
+int export_meta_new(struct export_meta **ret)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = calloc(1, sizeof(*meta));
+
+	if (!meta || add_fixed(meta) < 0)
+		return -ENOMEM;
+	*ret = TAKE(meta);
+	return 0;
+}
+
 int export_meta_add_process(struct export_meta *meta, uint32_t id, uint32_t pid, const char *comm,
 			    const char *command)
 {
@@ -84,14 +109,54 @@ int export_meta_add_process(struct export_meta *meta, uint32_t id, uint32_t pid,
 	return map_put(&meta->process, (struct map_key){ id, 0 }, process);
 }
 
+static struct map_key device_key(uint32_t process, int16_t ordinal)
+{
+	return (struct map_key){ process, (uint16_t)ordinal };
+}
+
+static struct export_device *device_get(struct export_meta *meta, uint32_t process, int16_t ordinal)
+{
+	struct export_device *device = map_get(&meta->device, device_key(process, ordinal));
+
+	if (device)
+		return device;
+	device = meta_get(meta, sizeof(*device));
+	if (!device || map_put(&meta->device, device_key(process, ordinal), device) < 0)
+		return NULL;
+	return device;
+}
+
+int export_meta_add_device(struct export_meta *meta, uint32_t process, int16_t ordinal,
+			   const char *name)
+{
+	struct export_device *device = device_get(meta, process, ordinal);
+
+	if (!device)
+		return -ENOMEM;
+	device->name = name && *name ? text_get(meta, name) : NULL;
+	return name && *name && !device->name ? -ENOMEM : 0;
+}
+
 int export_meta_add_stream(struct export_meta *meta, const struct export_stream *stream)
 {
+	struct export_device *device = device_get(meta, stream->process, stream->device);
 	struct export_stream *copy = meta_get(meta, sizeof(*copy));
 
-	if (!copy)
+	if (!copy || !device)
 		return -ENOMEM;
 	*copy = *stream;
+	if (device->context == 0)
+		device->context = stream->context;
+	else if (stream->context != 0 && stream->context != device->context)
+		device->contexts = true;
 	return map_put(&meta->stream, (struct map_key){ stream->id, 0 }, copy);
+}
+
+int export_meta_add_name(struct export_meta *meta, uint64_t id, const char *text)
+{
+	const struct export_text *copy = text_get(meta, text);
+
+	return copy ? map_put(&meta->name, (struct map_key){ id, 0 }, (void *)copy) : -ENOMEM;
 }
 
 int export_meta_add_function(struct export_meta *meta, uint16_t fn, const char *name)
@@ -193,6 +258,17 @@ const struct export_process *export_meta_process(const struct export_meta *meta,
 const struct export_stream *export_meta_stream(const struct export_meta *meta, uint32_t id)
 {
 	return map_get(&meta->stream, (struct map_key){ id, 0 });
+}
+
+const struct export_device *export_meta_device(const struct export_meta *meta, uint32_t process,
+					       int16_t ordinal)
+{
+	return map_get(&meta->device, device_key(process, ordinal));
+}
+
+const struct export_text *export_meta_name(const struct export_meta *meta, uint64_t id)
+{
+	return map_get(&meta->name, (struct map_key){ id, 0 });
 }
 
 const struct export_stack *export_meta_stack(const struct export_meta *meta, uint64_t id)

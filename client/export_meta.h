@@ -1,4 +1,5 @@
-/* export_meta.h: what ops refer to by number: processes, streams, functions, stacks; and losses.
+/* export_meta.h: what ops refer to by number: processes, devices, streams, functions, names,
+ * stacks; and losses.
  *
  * Texts are copied, made valid UTF-8 and cut at EXPORT_TEXT_BYTES. Everything lives as long as the
  * metadata. Equal texts and equal frames are kept once, and numbered from 1.
@@ -6,12 +7,14 @@
 #ifndef TS_CLIENT_EXPORT_META_H
 #define TS_CLIENT_EXPORT_META_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/arena.h"
 #include "core/base/cleanup.h"
 #include "core/base/map.h"
+#include "core/function.h"
 #include "proto/event.h"
 
 #define EXPORT_TEXT_BYTES 4096
@@ -29,8 +32,15 @@ struct export_process {
 
 struct export_stream {
 	uint32_t id, process, tid;
-	uint64_t handle;
+	uint64_t handle, context;
 	int16_t device;
+};
+
+/* As one process counts them. */
+struct export_device {
+	const struct export_text *name; /* NULL: not known */
+	uint64_t context;		/* of its first stream */
+	bool contexts;			/* it has several */
 };
 
 struct export_frame {
@@ -54,10 +64,28 @@ struct export_loss {
 	const struct export_text *name;
 };
 
+/* Texts for what has no name of its own. */
+#define EXPORT_FIXED(X)                                                                            \
+	X(SET, "memset")                                                                           \
+	X(GRAPH, "graph")                                                                          \
+	X(KERNEL, "unknown kernel")                                                                \
+	X(RANGE, "unknown range")                                                                  \
+	X(OVERHEAD, "CUPTI overhead")                                                              \
+	X(FUNCTION, "unknown function")
+
+enum export_fixed {
+#define X(name, text) EXPORT_FIXED_##name,
+	EXPORT_FIXED(X)
+#undef X
+		EXPORT_FIXED_COUNT
+};
+
 struct export_meta {
 	int64_t wall_offset_ns; /* add to a time to get CLOCK_REALTIME */
-	struct map process, stream, stack, text, frame;
-	const struct export_loss *loss; /* first */
+	struct map process, device, stream, stack, text, frame, name;
+	const struct export_text *fixed[EXPORT_FIXED_COUNT];
+	const struct export_text *copy[COPY_KIND_MAX + 1]; /* by kind, 0 as unknown */
+	const struct export_loss *loss;			   /* first */
 	struct export_loss *loss_last;
 	const struct export_text **function; /* by number; NULL: no such */
 	uint32_t function_count;
@@ -72,6 +100,9 @@ int export_meta_new(struct export_meta **ret);
 int export_meta_add_process(struct export_meta *meta, uint32_t id, uint32_t pid, const char *comm,
 			    const char *command);
 int export_meta_add_stream(struct export_meta *meta, const struct export_stream *stream);
+int export_meta_add_device(struct export_meta *meta, uint32_t process, int16_t ordinal,
+			   const char *name);
+int export_meta_add_name(struct export_meta *meta, uint64_t id, const char *text);
 int export_meta_add_function(struct export_meta *meta, uint16_t fn, const char *name);
 int export_meta_add_loss(struct export_meta *meta, const struct export_loss *loss,
 			 const char *name);
@@ -89,6 +120,9 @@ int export_meta_add_stack(struct export_meta *meta, uint64_t id,
 /* NULL: not known. */
 const struct export_process *export_meta_process(const struct export_meta *meta, uint32_t id);
 const struct export_stream *export_meta_stream(const struct export_meta *meta, uint32_t id);
+const struct export_device *export_meta_device(const struct export_meta *meta, uint32_t process,
+					       int16_t ordinal);
+const struct export_text *export_meta_name(const struct export_meta *meta, uint64_t id);
 const struct export_stack *export_meta_stack(const struct export_meta *meta, uint64_t id);
 const struct export_text *export_meta_function(const struct export_meta *meta, uint16_t fn);
 

@@ -1,134 +1,16 @@
-/* Perfetto export: a process has a track; below it are one for each thread, with the calls that it
- * made, one for the memory of each device, and one for each device with its streams below, which
- * show in what state they were. Losses have tracks of their own.
- * A track, a name and a stack are written right before the first event that needs them. */
+/* Perfetto export: ops become slices. A call is one on its thread, what it submitted is one on its
+ * stream, and a flow leads from the one to the other; all that one launch of a graph submitted is
+ * on one flow. A name and a stack are written right before the first event that needs them. */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "client/export.h"
+#include "client/export_perfetto.h"
 #include "client/perfetto.h"
 
-/* What a track, or a thing that is sent once, is. */
-enum what {
-	WHAT_PROCESS,
-	WHAT_THREAD,
-	WHAT_MEMORY,
-	WHAT_DEVICE,
-	WHAT_STREAM,
-	WHAT_LOSS,
-	WHAT_LOSSES,
-	WHAT_SYMBOL,
-	WHAT_FILE,
-	WHAT_FRAME,
-	WHAT_STACK,
-};
-
-/* A track's uuid is its process, then a thread, device, stream or reason, then `what`. Thread ids
- * have up to 22 bits; streams have a number of their own and need no process. */
-#define UUID_WHAT_BITS 3
-#define UUID_SUB_BITS  26
-
-#define STATE_NAMES    0x10000 /* event names: the states come behind the functions */
-#define CATEGORY_LOSS  (OP_KIND_MAX + 1)
-
-struct exporter {
-	const struct export_meta *meta;
-	struct out *out;
-	struct map seen; /* what was written, and its uuid or number */
-	uint64_t thread; /* track of the last call; the next one is mostly of the same */
-};
-
-static uint64_t track_uuid(enum what what, uint32_t process, uint32_t sub)
-{
-	return (uint64_t)process << UUID_SUB_BITS | (uint64_t)sub << UUID_WHAT_BITS | what;
-}
-
-static int process_track(struct exporter *x, uint32_t id, const struct export_process **ret)
-{
-	const struct export_process *process = export_meta_process(x->meta, id);
-	struct perfetto_track track = { .uuid = track_uuid(WHAT_PROCESS, id, 0) };
-	int r;
-
-	if (!process)
-		return -ENOENT;
-	*ret = process;
-	r = export_first(&x->seen, WHAT_PROCESS, id);
-	if (r <= 0)
-		return r;
-	track.pid = process->pid;
-	track.process_name = process->name->text;
-	track.command = process->command->text;
-	return perfetto_track(x->out, &track);
-}
-
-static int thread_track(struct exporter *x, const struct op *op, uint64_t *ret)
-{
-	uint64_t uuid = track_uuid(WHAT_THREAD, op->process, op->tid);
-	const struct export_process *process;
-	char name[EXPORT_NAME_BYTES];
-	struct perfetto_track track = { .uuid = uuid, .tid = op->tid, .name = name };
-	int r;
-
-	*ret = uuid;
-	if (uuid == x->thread)
-		return 0;
-	x->thread = uuid;
-	r = export_first(&x->seen, WHAT_THREAD, uuid);
-	if (r <= 0)
-		return r;
-	r = process_track(x, op->process, &process);
-	if (r < 0)
-		return r;
-	export_thread_name(name, process, op->tid);
-	track.pid = process->pid;
-	return perfetto_track(x->out, &track);
-}
-
-/* A track directly below its process: of a device, or of memory. */
-static int child_track(struct exporter *x, const struct op *op, enum what what, uint32_t sub,
-		       uint64_t *ret)
-{
-	char name[EXPORT_NAME_BYTES];
-	struct perfetto_track track = {
-		.uuid = track_uuid(what, op->process, sub),
-		.parent = track_uuid(WHAT_PROCESS, op->process, 0),
-		.name = name,
-		.bytes = what == WHAT_MEMORY,
-	};
-	const struct export_process *process;
-	int r = export_first(&x->seen, what, track.uuid);
-
-	*ret = track.uuid;
-	if (r <= 0)
-		return r;
-	if (what == WHAT_MEMORY)
-		export_memory_name(name, op);
-	else
-		export_device_name(name, op->device, " (bounds)");
-	r = process_track(x, op->process, &process);
-	return r < 0 ? r : perfetto_track(x->out, &track);
-}
-
-/* The state of a device is on the track above those of its streams. */
-static int state_track(struct exporter *x, const struct op *op, uint64_t *ret)
-{
-	char name[EXPORT_NAME_BYTES];
-	struct perfetto_track track = { .name = name };
-	int r = child_track(x, op, WHAT_DEVICE, (uint16_t)op->device, ret);
-
-	if (r < 0 || op->stream == 0)
-		return r;
-	track.uuid = track_uuid(WHAT_STREAM, 0, op->stream);
-	track.parent = *ret;
-	*ret = track.uuid;
-	r = export_first(&x->seen, WHAT_STREAM, op->stream);
-	if (r <= 0)
-		return r;
-	export_stream_name(name, export_meta_stream(x->meta, op->stream), op->stream);
-	return perfetto_track(x->out, &track);
-}
+/* Numbers of event names: the functions, from 1, then these. */
+#define STATE_NAMES   0x10000
+#define TEXT_NAMES    0x20000
+#define CATEGORY_LOSS (OP_KIND_MAX + 1)
 
 static int write_text(struct exporter *x, enum what what, enum perfetto_table table,
 		      const struct export_text *text)
@@ -136,6 +18,15 @@ static int write_text(struct exporter *x, enum what what, enum perfetto_table ta
 	int r = export_first(&x->seen, what, text->number);
 
 	return r <= 0 ? r : perfetto_name(x->out, table, text->number, text->text);
+}
+
+/* Gives the number of a text as the name of an event. */
+static int write_event_name(struct exporter *x, const struct export_text *text, uint32_t *ret)
+{
+	int r = export_first(&x->seen, WHAT_NAME, text->number);
+
+	*ret = TEXT_NAMES + text->number;
+	return r <= 0 ? r : perfetto_name(x->out, PERFETTO_EVENT, *ret, text->text);
 }
 
 static int write_file(struct exporter *x, const struct export_text *file)
@@ -189,25 +80,85 @@ static int write_call(struct exporter *x, const struct op *op)
 		.end_ns = op->end_ns,
 		.category = op->kind,
 		.name = op->fn + 1u,
+		.flow = export_flow(op),
+		.op = op,
+	};
+	int r = 0;
+
+	if (!export_meta_function(x->meta, op->fn))
+		r = write_event_name(x, x->meta->fixed[EXPORT_FIXED_FUNCTION], &event.name);
+	if (r < 0 || (r = perfetto_thread_track(x, op, &event.track)) < 0 ||
+	    (r = write_stack(x, op, &event.stack)) < 0)
+		return r;
+	return perfetto_event(x->out, &event);
+}
+
+static int write_work(struct exporter *x, const struct op *op)
+{
+	struct export_work work;
+	struct perfetto_event event = {
+		.start_ns = op->gpu_start_ns,
+		.end_ns = op->gpu_end_ns,
+		.category = op->kind == OP_LAUNCH ? OP_KERNEL : op->kind,
+		.flow = export_flow(op),
+		.flow_ends = !(op->flags & OP_NODE),
+		.op = op,
+		.work = &work,
+	};
+	struct gpu *gpu;
+	int r;
+
+	export_work_get(x->meta, op, &work);
+	if ((r = write_event_name(x, export_work_name(x->meta, op), &event.name)) < 0 ||
+	    (r = perfetto_lane_track(x, op, event.start_ns, event.end_ns, &event.track)) < 0 ||
+	    (r = write_stack(x, op, &event.stack)) < 0)
+		return r;
+	if (op->kind == OP_COPY || op->kind == OP_SET) {
+		r = perfetto_gpu(x, op, &gpu);
+		if (r < 0)
+			return r;
+		bins_add(&gpu->copied, event.start_ns, event.end_ns, (double)op->bytes);
+	}
+	return perfetto_event(x->out, &event);
+}
+
+/* A range of a program, or overhead of CUPTI. */
+static int write_range(struct exporter *x, const struct op *op)
+{
+	struct perfetto_event event = {
+		.start_ns = op->start_ns,
+		.end_ns = op->end_ns,
+		.category = op->kind,
 		.op = op,
 	};
 	int r;
 
-	if (!export_meta_function(x->meta, op->fn))
-		event.text = "unknown function";
-	if ((r = thread_track(x, op, &event.track)) < 0 ||
-	    (r = write_stack(x, op, &event.stack)) < 0)
+	if ((r = write_event_name(x, export_work_name(x->meta, op), &event.name)) < 0 ||
+	    (r = perfetto_lane_track(x, op, op->start_ns, export_end_ns(op), &event.track)) < 0)
 		return r;
 	return perfetto_event(x->out, &event);
 }
 
 static int write_memory(struct exporter *x, const struct op *op)
 {
-	uint32_t sub = (uint32_t)export_is_host(op) << 16 | (uint16_t)op->device;
 	uint64_t uuid;
-	int r = child_track(x, op, WHAT_MEMORY, sub, &uuid);
+	int r = perfetto_memory_track(x, op, &uuid);
 
 	return r < 0 ? r : perfetto_counter(x->out, uuid, export_end_ns(op), op->live_bytes);
+}
+
+static int count_busy(struct exporter *x, const struct op *op)
+{
+	struct gpu *gpu;
+	int r;
+
+	if (op->stream != 0 || !(op->flags & OP_EXACT) ||
+	    (op->detail != OP_STATE_RUNNING && op->detail != OP_STATE_COPYING))
+		return 0;
+	r = perfetto_gpu(x, op, &gpu);
+	if (r == 0 && op->end_ns > op->start_ns)
+		bins_add(&gpu->busy, op->start_ns, op->end_ns, (double)(op->end_ns - op->start_ns));
+	return r;
 }
 
 static int write_state(struct exporter *x, const struct op *op)
@@ -223,53 +174,34 @@ static int write_state(struct exporter *x, const struct op *op)
 
 	if (op->detail == OP_STATE_IDLE)
 		return 0;
-	r = state_track(x, op, &event.track);
-	return r < 0 ? r : perfetto_event(x->out, &event);
+	if ((r = count_busy(x, op)) < 0 || (r = perfetto_state_track(x, op, &event.track)) < 0)
+		return r;
+	return perfetto_event(x->out, &event);
 }
 
 static int write_op(struct exporter *x, const struct op *op)
 {
-	int r;
+	int r = 0;
 
 	if (op->kind == OP_STATE)
 		return write_state(x, op);
-	r = write_call(x, op);
+	if (op->kind == OP_RANGE || op->kind == OP_OVERHEAD)
+		return write_range(x, op);
+	if (export_has_call(op))
+		r = write_call(x, op);
+	if (r == 0 && export_has_work(op))
+		r = write_work(x, op);
 	return r == 0 && export_has_memory(op) ? write_memory(x, op) : r;
 }
 
 static int perfetto_ops(struct exporter *x, const struct op *op, size_t count)
 {
-	int r = 0;
+	const struct op **sorted = export_sort(&x->order, op, count);
+	int r = sorted || count == 0 ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < count && r == 0; i++)
-		r = write_op(x, &op[i]);
+		r = write_op(x, sorted[i]);
 	return r;
-}
-
-/* Losses of one process and reason follow each other on one track. */
-static int loss_track(struct exporter *x, const struct export_loss *loss, uint64_t *ret)
-{
-	const struct export_process *process;
-	struct perfetto_track track = { .name = loss->name->text };
-	int r;
-
-	track.uuid = track_uuid(WHAT_LOSS, loss->process, loss->reason);
-	track.parent = track_uuid(WHAT_LOSSES, loss->process, 0);
-	*ret = track.uuid;
-	r = export_first(&x->seen, WHAT_LOSSES, loss->process);
-	if (r > 0) {
-		struct perfetto_track group = { .uuid = track.parent, .name = "TraceSmith loss" };
-
-		if (export_meta_process(x->meta, loss->process)) {
-			group.parent = track_uuid(WHAT_PROCESS, loss->process, 0);
-			r = process_track(x, loss->process, &process);
-		}
-		if (r >= 0)
-			r = perfetto_track(x->out, &group);
-	}
-	if (r >= 0)
-		r = export_first(&x->seen, WHAT_LOSS, track.uuid);
-	return r <= 0 ? r : perfetto_track(x->out, &track);
 }
 
 static int write_loss(struct exporter *x, const struct export_loss *loss)
@@ -278,23 +210,25 @@ static int write_loss(struct exporter *x, const struct export_loss *loss)
 		.start_ns = loss->start_ns,
 		.end_ns = loss->end_ns,
 		.category = CATEGORY_LOSS,
-		.text = loss->name->text,
 		.count = loss->count,
 	};
-	int r = loss_track(x, loss, &event.track);
+	int r;
 
-	return r < 0 ? r : perfetto_event(x->out, &event);
+	if ((r = write_event_name(x, loss->name, &event.name)) < 0 ||
+	    (r = perfetto_loss_track(x, loss, &event.track)) < 0)
+		return r;
+	return perfetto_event(x->out, &event);
 }
 
 static int perfetto_end(struct exporter *x)
 {
-	for (const struct export_loss *loss = x->meta->loss; loss; loss = loss->next) {
-		int r = write_loss(x, loss);
+	int r = 0;
 
-		if (r < 0)
-			return r;
-	}
-	return out_flush(x->out);
+	for (const struct export_loss *loss = x->meta->loss; loss && r == 0; loss = loss->next)
+		r = write_loss(x, loss);
+	if (r == 0)
+		r = perfetto_gpu_counters(x);
+	return r < 0 ? r : out_flush(x->out);
 }
 
 static int write_names(struct exporter *x)
@@ -305,7 +239,7 @@ static int write_names(struct exporter *x)
 		r = perfetto_name(x->out, PERFETTO_CATEGORY, kind, export_kind_name(kind));
 	if (r == 0)
 		r = perfetto_name(x->out, PERFETTO_CATEGORY, CATEGORY_LOSS, "loss");
-	for (int state = 1; state <= OP_STATE_WAITING && r == 0; state++)
+	for (int state = 1; state <= EXPORT_STATE_MAX && r == 0; state++)
 		r = perfetto_name(x->out, PERFETTO_EVENT, STATE_NAMES + state,
 				  export_state_name(state));
 	for (uint32_t fn = 0; fn < x->meta->function_count && r == 0; fn++)
@@ -319,6 +253,8 @@ static void perfetto_free(struct exporter *x)
 {
 	if (!x)
 		return;
+	perfetto_tracks_clear(x);
+	export_order_clear(&x->order);
 	map_clear(&x->seen);
 	out_free(x->out);
 	free(x);

@@ -8,8 +8,9 @@
 
 #include "client/out.h"
 
-#define PB_VARINT 0
-#define PB_LENGTH 2
+#define PB_VARINT  0
+#define PB_FIXED64 1
+#define PB_LENGTH  2
 
 static inline void pb_varint(struct out *out, uint64_t value)
 {
@@ -23,6 +24,22 @@ static inline void pb_uint(struct out *out, uint32_t field, uint64_t value)
 {
 	pb_varint(out, field << 3 | PB_VARINT);
 	pb_varint(out, value);
+}
+
+/* Of type fixed64. */
+static inline void pb_fixed(struct out *out, uint32_t field, uint64_t value)
+{
+	pb_varint(out, field << 3 | PB_FIXED64);
+	for (int i = 0; i < 64; i += 8)
+		*out->at++ = (uint8_t)(value >> i);
+}
+
+static inline void pb_double(struct out *out, uint32_t field, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	pb_fixed(out, field, bits);
 }
 
 static inline void pb_string(struct out *out, uint32_t field, const char *text)

@@ -35,8 +35,13 @@ enum field {
 	TRACK_THREAD = 4,
 	TRACK_PARENT = 5,
 	TRACK_COUNTER = 8,
+	TRACK_ORDER = 11,
+	ORDER_RANK = 3,
+	TRACK_RANK = 12,
 	TRACK_MERGE = 15,
 	MERGE_NEVER = 2,
+	MERGE_KEY = 3,
+	TRACK_MERGE_KEY = 17,
 	PROCESS_PID = 1,
 	PROCESS_NAME = 6,
 	TREE_PROCESS = 1,
@@ -47,14 +52,17 @@ enum field {
 	THREAD_NAME = 5,
 	COUNTER_UNIT = 3,
 	UNIT_BYTES = 3,
+	COUNTER_UNIT_NAME = 6,
 
 	EVENT_CATEGORY = 3,
 	EVENT_ANNOTATION = 4,
 	EVENT_TYPE = 9,
 	EVENT_NAME_NUMBER = 10,
 	EVENT_TRACK = 11,
-	EVENT_NAME = 23,
 	EVENT_VALUE = 30,
+	EVENT_REAL = 44,
+	EVENT_FLOW = 47,
+	EVENT_FLOW_END = 48,
 	EVENT_STACK = 56,
 	ANNOTATION_NAME_NUMBER = 1,
 	ANNOTATION_BOOL = 2,
@@ -100,6 +108,8 @@ static int write_annotation_names(struct out *out)
 
 	for (size_t i = 0; i < export_field_count && r == 0; i++)
 		r = perfetto_name(out, PERFETTO_ANNOTATION, ++number, export_fields[i].name);
+	for (size_t i = 0; i < export_work_field_count && r == 0; i++)
+		r = perfetto_name(out, PERFETTO_ANNOTATION, ++number, export_work_fields[i].name);
 	for (size_t i = 0; i < export_mark_count && r == 0; i++)
 		r = perfetto_name(out, PERFETTO_ANNOTATION, ++number, export_marks[i].name);
 	return r;
@@ -230,6 +240,20 @@ static void write_command(struct out *out, const struct perfetto_track *track)
 	pb_close(out, packet);
 }
 
+static void write_counter(struct out *out, const struct perfetto_track *track)
+{
+	uint8_t *counter;
+
+	if (!track->bytes && !track->unit)
+		return;
+	counter = pb_open(out, TRACK_COUNTER);
+	if (track->bytes)
+		pb_uint(out, COUNTER_UNIT, UNIT_BYTES);
+	else
+		pb_string(out, COUNTER_UNIT_NAME, track->unit);
+	pb_close(out, counter);
+}
+
 int perfetto_track(struct out *out, const struct perfetto_track *track)
 {
 	uint8_t *packet, *body;
@@ -250,13 +274,14 @@ int perfetto_track(struct out *out, const struct perfetto_track *track)
 		write_process(out, track);
 	else
 		pb_string(out, TRACK_NAME, track->name);
-	if (track->bytes) {
-		uint8_t *counter = pb_open(out, TRACK_COUNTER);
-
-		pb_uint(out, COUNTER_UNIT, UNIT_BYTES);
-		pb_close(out, counter);
-	}
-	pb_uint(out, TRACK_MERGE, MERGE_NEVER);
+	write_counter(out, track);
+	if (track->ranked)
+		pb_uint(out, TRACK_ORDER, ORDER_RANK);
+	if (track->rank)
+		pb_uint(out, TRACK_RANK, track->rank);
+	pb_uint(out, TRACK_MERGE, track->merge ? MERGE_KEY : MERGE_NEVER);
+	if (track->merge)
+		pb_uint(out, TRACK_MERGE_KEY, track->merge);
 	pb_close(out, body);
 	pb_close(out, packet);
 	return 0;
@@ -274,36 +299,52 @@ static void write_value(struct out *out, uint8_t how, uint64_t value)
 }
 
 static void write_field(struct out *out, uint32_t name, const struct export_field *field,
-			const struct op *op)
+			const void *from)
 {
 	uint8_t *body = pb_open(out, EVENT_ANNOTATION);
 
 	pb_uint(out, ANNOTATION_NAME_NUMBER, name);
 	if (field->count == 1)
-		write_value(out, field->how, export_field_value(field, op, 0));
+		write_value(out, field->how, export_field_value(field, from, 0));
 	for (uint32_t i = 0; field->count > 1 && i < field->count; i++) {
 		uint8_t *item = pb_open(out, ANNOTATION_ARRAY);
 
-		write_value(out, field->how, export_field_value(field, op, i));
+		write_value(out, field->how, export_field_value(field, from, i));
 		pb_close(out, item);
 	}
 	pb_close(out, body);
 }
 
-static void write_annotations(struct out *out, const struct op *op)
+static void write_mark(struct out *out, uint32_t name)
 {
-	for (size_t i = 0; i < export_field_count; i++)
-		if (export_field_shown(&export_fields[i], op))
-			write_field(out, i + 1, &export_fields[i], op);
-	for (size_t i = 0; i < export_mark_count; i++) {
-		uint8_t *body;
+	uint8_t *body = pb_open(out, EVENT_ANNOTATION);
 
-		if (!export_marked(&export_marks[i], op))
-			continue;
-		body = pb_open(out, EVENT_ANNOTATION);
-		pb_uint(out, ANNOTATION_NAME_NUMBER, export_field_count + i + 1);
-		pb_uint(out, ANNOTATION_BOOL, 1);
-		pb_close(out, body);
+	pb_uint(out, ANNOTATION_NAME_NUMBER, name);
+	pb_uint(out, ANNOTATION_BOOL, 1);
+	pb_close(out, body);
+}
+
+/* Numbers of the names are as write_annotation_names() gives them out. */
+static void write_annotations(struct out *out, const struct op *op, const struct export_work *work)
+{
+	uint32_t number = 0;
+
+	for (size_t i = 0; i < export_field_count; i++) {
+		const struct export_field *field = &export_fields[i];
+
+		number++;
+		if ((work || !field->work) && export_field_shown(field, op))
+			write_field(out, number, field, op);
+	}
+	for (size_t i = 0; i < export_work_field_count; i++) {
+		number++;
+		if (work && export_field_shown(&export_work_fields[i], work))
+			write_field(out, number, &export_work_fields[i], work);
+	}
+	for (size_t i = 0; i < export_mark_count; i++) {
+		number++;
+		if (export_marked(&export_marks[i], op, work || op->kind == OP_STATE))
+			write_mark(out, number);
 	}
 }
 
@@ -343,16 +384,15 @@ int perfetto_event(struct out *out, const struct perfetto_event *event)
 		return r;
 	event_open(out, event->start_ns, instant ? TYPE_INSTANT : TYPE_BEGIN, event->track, body);
 	pb_uint(out, EVENT_CATEGORY, event->category);
-	if (event->text)
-		pb_string(out, EVENT_NAME, event->text);
-	else
-		pb_uint(out, EVENT_NAME_NUMBER, event->name);
+	pb_uint(out, EVENT_NAME_NUMBER, event->name);
 	if (event->op)
-		write_annotations(out, event->op);
+		write_annotations(out, event->op, event->work);
 	if (event->count)
 		write_count(out, event->count);
 	if (event->stack)
 		pb_uint(out, EVENT_STACK, event->stack);
+	if (event->flow)
+		pb_fixed(out, event->flow_ends ? EVENT_FLOW_END : EVENT_FLOW, event->flow);
 	event_close(out, body);
 	if (instant)
 		return 0;
@@ -370,6 +410,19 @@ int perfetto_counter(struct out *out, uint64_t track, uint64_t time_ns, uint64_t
 		return r;
 	event_open(out, time_ns, TYPE_COUNTER, track, body);
 	pb_uint(out, EVENT_VALUE, value);
+	event_close(out, body);
+	return 0;
+}
+
+int perfetto_real(struct out *out, uint64_t track, uint64_t time_ns, double value)
+{
+	uint8_t *body[2];
+	int r = out_room(out);
+
+	if (r < 0)
+		return r;
+	event_open(out, time_ns, TYPE_COUNTER, track, body);
+	pb_double(out, EVENT_REAL, value);
 	event_close(out, body);
 	return 0;
 }

@@ -27,17 +27,23 @@ struct perfetto_track {
 	const char *name;
 	uint32_t pid, tid; /* of a process: pid; of a thread: both */
 	const char *process_name, *command;
-	bool bytes; /* a counter */
+	bool bytes;	  /* a counter of them */
+	const char *unit; /* a counter of others */
+	uint64_t merge;	  /* shown as one with those that have the same number below one parent */
+	uint32_t rank;	  /* among those below one parent, see `ranked` */
+	bool ranked;	  /* what is below it has ranks */
 };
 
 struct perfetto_event {
 	uint64_t track;
-	uint64_t start_ns, end_ns; /* ends not after it began: an instant */
-	uint32_t category, name;   /* numbers */
-	const char *text;	   /* the name, where it has no number */
-	uint32_t stack;		   /* number */
-	const struct op *op; /* its fields become annotations, with names from `annotations` */
-	uint64_t count;	     /* an annotation of this name */
+	uint64_t start_ns, end_ns;	/* ends not after it began: an instant */
+	uint32_t category, name;	/* numbers */
+	uint32_t stack;			/* number */
+	uint64_t flow;			/* joins the events that have it, in the order of time */
+	bool flow_ends;			/* here */
+	const struct op *op;		/* its fields become annotations, with names from head */
+	const struct export_work *work; /* likewise */
+	uint64_t count;			/* an annotation of this name */
 };
 
 /* The first packets; `wall_offset_ns` added to CLOCK_MONOTONIC gives CLOCK_REALTIME. They hold the
@@ -50,5 +56,6 @@ int perfetto_stack(struct out *out, const struct export_stack *stack);
 int perfetto_track(struct out *out, const struct perfetto_track *track);
 int perfetto_event(struct out *out, const struct perfetto_event *event);
 int perfetto_counter(struct out *out, uint64_t track, uint64_t time_ns, uint64_t value);
+int perfetto_real(struct out *out, uint64_t track, uint64_t time_ns, double value); /* a counter */
 
 #endif
