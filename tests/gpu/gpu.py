@@ -1,0 +1,156 @@
+"""What the scripts of this folder share: a private daemon, programs that print samples, checks, and
+the comparison of a running program with something switched on and off in it, several times in turn,
+since two runs differ by more than what is measured.
+
+Logs and traces go to $OUT, or a temporary directory.
+"""
+import json
+import os
+import signal
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OUT = os.environ.get("OUT") or tempfile.mkdtemp(prefix="tracesmith-gpu-")
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+PHASE_S = float(os.environ.get("PHASE_S", "2.5"))
+failures = []
+
+
+def build(arguments):
+    return os.path.abspath(arguments[1] if len(arguments) > 1 else os.path.join(HERE, "..", "..", "build", "release"))
+
+
+def check(what, condition, detail=""):
+    print(f"{'ok  ' if condition else 'FAIL'} {what} {detail}", flush=True)
+    if not condition:
+        failures.append(what)
+
+
+def machine():
+    found = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
+                           text=True)
+    return f"{found.stdout.strip()} kernel {os.uname().release}"
+
+
+def wait_for(what, condition, seconds=20):
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise SystemExit(f"waited {seconds} s for {what}; see {OUT}/daemon.log")
+        time.sleep(0.05)
+
+
+class Daemon:
+    def __init__(self, programs, settings=""):
+        self.programs = programs
+        self.directory = tempfile.mkdtemp(prefix="tracesmith-gpu-")
+        self.socket = os.path.join(self.directory, "control.sock")
+        config = os.path.join(self.directory, "conf")
+        with open(config, "w") as file:
+            file.write(settings)
+        self.log = open(os.path.join(OUT, "daemon.log"), "a")
+        self.process = subprocess.Popen(
+            [os.path.join(programs, "tracesmithd"), "--config", config, "--socket", self.socket, "--state-dir",
+             self.directory], stdout=self.log, stderr=self.log)
+        wait_for("the daemon", lambda: self.process.poll() is None and self.ctl("status")[0] == 0)
+
+    def command(self, *arguments):
+        return [os.path.join(self.programs, "tsctl"), "--socket", self.socket, *map(str, arguments)]
+
+    def ctl(self, *arguments):
+        done = subprocess.run(self.command(*arguments), capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    def show(self, *arguments):
+        print("$ tsctl", *arguments)
+        code, out, err = self.ctl(*arguments)
+        print(out + err, flush=True)
+        return code
+
+    def query(self, name, *arguments):
+        code, out, _ = self.ctl("query", name, "--json", *arguments)
+        return json.loads(out) if code == 0 else {"rows": [], "loss": {}}
+
+    def sql(self, text):
+        code, out, err = self.ctl("sql", "--json", text)
+        if code:
+            raise SystemExit(f"{text}: {err}")
+        return json.loads(out)["rows"]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+
+
+def compile_cuda(name, *options):
+    out = os.path.join(tempfile.gettempdir(), f"{name}-{os.getpid()}" + "".join(options).replace(" ", ""))
+    subprocess.run(["nvcc", "-arch=native", "-o", out, *options, os.path.join(HERE, name + ".cu")], check=True)
+    return out
+
+
+class Program:
+    """A program that prints lines of a time, a value and perhaps more, and comments after a #."""
+
+    def __init__(self, *command, samples=20, **options):
+        self.samples, self.rest, self.comments = [], [], []
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+        self.pid = self.process.pid
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+        wait_for("the program to begin", lambda: len(self.samples) >= samples or self.process.poll() is not None, 120)
+
+    def _read(self):
+        for line in self.process.stdout:
+            if line.startswith("#"):
+                self.comments.append(line[1:].strip())
+                continue
+            begin, value, *rest = line.split()
+            self.samples.append((float(begin), float(value)))
+            self.rest.append(rest)
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def stop(self):
+        self.say("")
+        self.process.stdin.close()
+        code = self.process.wait(60)
+        self.reader.join()
+        return code
+
+
+def compare(title, unit, program, phases, rounds=ROUNDS):
+    """`phases`: name to a pair of functions, on and off, or None. The first is the base."""
+    spans = []
+    for _ in range(rounds):
+        for name, switch in phases.items():
+            if switch:
+                switch[0]()
+            time.sleep(0.4)
+            begin = time.monotonic()
+            time.sleep(PHASE_S)
+            spans.append((name, begin, time.monotonic()))
+            if switch:
+                switch[1]()
+    values, each = {}, {}
+    for name, begin, end in spans:
+        inside = [value for at, value in program.samples if begin <= at < end - 0.2]
+        values.setdefault(name, []).extend(inside)
+        each.setdefault(name, []).append(statistics.median(inside) if inside else 0)
+    base = next(iter(phases))
+    print(f"\n{title} ({unit})\n{'':34} {'samples':>8} {'median':>10} {'ratio':>7}  rounds: ratio to the base of the same round")
+    result = {}
+    for name, found in values.items():
+        ratios = [mine / its for mine, its in zip(each[name], each[base]) if its]
+        result[name] = statistics.median(ratios) if ratios else 0
+        print(f"{name:34} {len(found):8} {statistics.median(found) if found else 0:10.4f} {result[name]:7.3f}  "
+              + " ".join(f"{ratio:.3f}" for ratio in ratios), flush=True)
+    return result
