@@ -21,6 +21,16 @@
 /* Events taken from one source per turn of the loop, so that no source starves the others. */
 #define LIMIT_EVENTS_PER_TURN 16384
 
+/* Processes that carry our library, in all and of one user: three descriptors and a ring each. */
+#define LIMIT_INJECT_PROCESSES	       1024
+#define LIMIT_INJECT_PROCESSES_PER_UID 256
+/* Slots of a ring, 136 bytes each: 4 MiB of the memory of the one who fills it. Looked at every
+ * 10 ms, it holds what comes at three million records a second. */
+#define LIMIT_INJECT_SLOTS 32768
+/* A library says hello in this time, and then a few messages a minute. */
+#define LIMIT_INJECT_HELLO_MS	    5000
+#define LIMIT_INJECT_MESSAGES_PER_S 64
+
 /* Executable mappings per process, and files held open, for symbolization. */
 #define LIMIT_MAPPINGS 2048
 #define LIMIT_FILES    1024

@@ -17,9 +17,10 @@
 struct inject;
 
 struct inject_config {
-	int fd;		  /* already listening, or -1 */
+	int fd;		  /* already listening, taken over; or -1 */
 	const char *path; /* where to listen otherwise; NULL: nowhere */
-	uint32_t slots;	  /* of a ring */
+	/* 0: as in limits.h */
+	uint32_t slots; /* of a ring */
 	uint32_t max_processes, max_per_uid;
 };
 
@@ -31,20 +32,25 @@ struct inject_callbacks {
 	/* Each record, in memory that only we can write; its tgid is that of the process. */
 	void (*record)(void *data, uint32_t pid, const void *record, size_t size);
 	void (*state)(void *data, uint32_t pid, const struct ts_state *state);
-	/* The connection has ended and the ring is empty. Slots that were claimed and never
-	 * published since: `stuck`. */
+	/* The connection has ended and the ring is empty; once for each hello that was answered
+	 * with 0, and in inject_close() too. */
 	void (*gone)(void *data, uint32_t pid);
-	/* Records lost in the ring: for want of room as the library counts, or stuck slots. */
+	/* Records lost in the ring since the last time: for want of room as the library counts, or
+	 * in slots that were claimed and not published in time (`stuck`). */
 	void (*lost)(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck);
 };
 
+/* -EADDRINUSE: another daemon answers on that path. */
 int inject_new(uv_loop_t *loop, const struct inject_config *config,
 	       const struct inject_callbacks *callbacks, void *data, struct inject **ret);
+/* Ends all connections, hands on what is in their rings, and calls `closed` when all is freed. */
 void inject_close(struct inject *inject, void (*closed)(void *data));
 
-/* Takes a socket that is connected to the library in process `pid`, as if it had come by itself. */
+/* Takes a socket that is connected to the library in process `pid`, as if it had come by itself;
+ * its own on success. -EPERM: it is another process's; -EUSERS: there are too many; -ESRCH: the
+ * process has ended. */
 int inject_adopt(struct inject *inject, int fd, uint32_t pid);
-/* -ENOENT: no library of that process is connected. */
+/* -ENOENT: no library of that process is connected; -EAGAIN: it does not listen now. */
 int inject_settings(struct inject *inject, uint32_t pid, const struct ts_settings *settings);
 int inject_detach(struct inject *inject, uint32_t pid);
 bool inject_has(const struct inject *inject, uint32_t pid);
@@ -54,6 +60,7 @@ void inject_drain(struct inject *inject);
 struct inject_stats {
 	uint32_t processes;
 	uint64_t records, bytes, dropped, stuck;
+	uint64_t refused; /* connections: too many, or not wanted */
 };
 void inject_stats(const struct inject *inject, struct inject_stats *ret);
 
