@@ -19,6 +19,14 @@ tsctl status
 # Its user's files, for nobody else.
 test "$(stat -c %U:%a /var/lib/tracesmith)" = tracesmith:700
 test "$(stat -c %U:%G:%a /run/tracesmith/control.sock)" = root:tracesmith:660
+test "$(stat -c %U:%G:%a /run/tracesmith/inject.sock)" = root:root:666
+
+# The library is where `tsctl run` finds it, for any user, and nothing of ours is beside it.
+library=$(setpriv --reuid nobody --regid nogroup --clear-groups tsctl run printenv \
+	CUDA_INJECTION64_PATH)
+test "$(dpkg -S "$library")" = "tracesmith: $library"
+test "$(stat -c %U:%G:%a "$library")" = root:root:644
+test "$(ls "$(dirname "$library")")" = libtracesmith.so
 
 """
 
@@ -45,6 +53,7 @@ tsctl version
 dpkg -r tracesmith
 ! systemctl is-active tracesmithd.service
 test ! -e /run/tracesmith/control.sock
+test ! -e /run/tracesmith/inject.sock
 test -e /etc/tracesmith/tracesmithd.conf
 test -e /var/lib/tracesmith
 

@@ -38,6 +38,19 @@ fi
 grep -Ex "NoNewPrivs:.1" /proc/$(pid)/status
 grep -Ex "Seccomp:.2" /proc/$(pid)/status
 
+# Libraries in processes of every user may come, through a socket that systemd holds.
+inject() {{ test "$(stat -c %U:%G:%a /run/tracesmith/inject.sock)" = root:root:666; }}
+inject
+test "$(stat -c %U:%G:%a /run/tracesmith)" = root:root:755
+socket=$(awk '$5 == "0005" && $8 == "/run/tracesmith/inject.sock" {{ print $7; exit }}' \
+	/proc/net/unix)
+ls -l /proc/$(pid)/fd | grep -F "socket:[$socket]"
+as_nobody() {{ setpriv --reuid nobody --regid nogroup --clear-groups "$@"; }}
+as_nobody tsctl run -- sh -c 'test -r "$CUDA_INJECTION64_PATH"; echo "$TRACESMITH_INJECT_SOCKET"' \
+	>/test/run 2>/test/run-errors
+test "$(cat /test/run)" = /run/tracesmith/inject.sock
+test -z "$(grep tsctl: /test/run-errors)"
+
 {TRACE}
 # Reload: the same process, new settings; with a fault, the old ones.
 before=$(pid)
@@ -57,6 +70,7 @@ kill -KILL $before
 wait_for "test \\$(systemctl show -P MainPID tracesmithd.service) -gt 0 -a \\
 	\\$(systemctl show -P MainPID tracesmithd.service) != $before"
 tsctl query apis --json | grep cuMemAlloc_v2
+inject
 
 # Stuck: the watchdog ends it, and it is back.
 mkdir -p /run/systemd/system/tracesmithd.service.d
@@ -74,6 +88,14 @@ tsctl version
 systemctl stop tracesmithd.service
 test "$(systemctl show -P Result tracesmithd.service)" = success
 test -S /run/tracesmith/control.sock
+
+# Stopped is stopped: a library that would like to come cannot start the daemon.
+test ! -e /run/tracesmith/inject.sock
+as_nobody tsctl run true 2>/test/run-errors
+grep "tsctl: .*/run/tracesmith/inject.sock" /test/run-errors
+test "$(systemctl is-active tracesmithd.service)" = inactive
+tsctl version
+inject
 """
 
 
