@@ -54,6 +54,7 @@ struct fake_api_call {
 	unsigned int args_count;
 	CUresult result; /* in api_exit */
 	uint64_t user;	 /* for the hooks: what api_enter writes, api_exit finds */
+	uint32_t outer;	 /* correlation of the call that a hook made this one in, or 0 */
 };
 
 struct fake_op_info {
@@ -90,4 +91,8 @@ struct fake_driver {
 	void (*set_hooks)(const struct fake_hooks *hooks);
 	const char *(*function_name)(enum fake_function function);
 	uint64_t (*now)(void);
+	/* Tells context_created and stream_created of what is there already. */
+	void (*replay)(const struct fake_hooks *hooks);
+	/* The id behind the handle of any live object. */
+	uint64_t (*object_id)(const void *handle);
 };
