@@ -95,6 +95,10 @@ static const char *format_integer(const struct table *table, int64_t value,
 		return units_nanoseconds(buffer, value);
 	case TRACESMITH__V1__COLUMNS__TYPE__TIME:
 		return units_time(buffer, value + table->wall_offset_ns);
+	case TRACESMITH__V1__COLUMNS__TYPE__SHARE:
+		snprintf(buffer, UNITS_TEXT_SIZE, "%.*f %%", value < 100000 ? 2 : 1,
+			 (double)value / 10000);
+		return buffer;
 	case TRACESMITH__V1__COLUMNS__TYPE__HANDLE:
 		snprintf(buffer, UNITS_TEXT_SIZE, "0x%" PRIx64, value);
 		return buffer;

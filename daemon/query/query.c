@@ -43,6 +43,8 @@ static int check_options(struct answer *answer, const struct query *query,
 		{ request->min_age_ns, QUERY_MIN_AGE, "--min-age" },
 		{ request->stream, QUERY_STREAM, "--stream" },
 		{ request->device_given_case, QUERY_DEVICE, "--device" },
+		{ request->by == QUERY_BY_IS_STACK, QUERY_BY_STACK, "--by-stack" },
+		{ request->by == QUERY_BY_IS_STREAM, QUERY_BY_STREAM, "--by-stream" },
 	};
 	char text[QUERY_OPTIONS_TEXT_MAX];
 
@@ -54,6 +56,11 @@ static int check_options(struct answer *answer, const struct query *query,
 				   "The query '%s' takes no %s, only %s", query->name,
 				   checks[i].name, text);
 	}
+	if (request->by > QUERY_BY_IS_STREAM)
+		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+				   "Rows can be split by stack or by stream, not by %u: this tsctl "
+				   "is newer than tracesmithd",
+				   request->by);
 	if (request->since_ns && request->until_ns && request->since_ns > request->until_ns)
 		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
 				   "The window ends before it begins: see --since and --until");
@@ -105,6 +112,7 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":stream", request->stream, request->stream);
 	answer_bind(stmt, ":device", request->device_given_case, request->device);
 	answer_bind(stmt, ":min_age", true, request->min_age_ns ? request->min_age_ns : MIN_AGE_NS);
+	answer_bind(stmt, ":by", true, request->by);
 	/* One more, to know whether there are more. */
 	answer_bind(stmt, ":limit", true, limit + 1);
 }
@@ -127,7 +135,7 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 		return r;
 	answer->advice = query->options & QUERY_WINDOW ? "narrow it with --since or --pid"
 						       : "narrow it with --pid";
-	answer->sampled_stacks = query->sampled_stacks;
+	answer->sampled_stacks = query->sampled_stacks || request->by == QUERY_BY_IS_STACK;
 	limit = limit_of(query, request->limit);
 	set_window(answer, query, request);
 	bind(answer, stmt, request, limit);
@@ -145,9 +153,10 @@ static int run_list(struct answer *answer)
 		{ "options", T(TEXT) },
 	};
 	char options[QUERY_OPTIONS_TEXT_MAX];
+	const struct query *query;
 	int r = answer_columns(answer, columns, 3);
 
-	for (const struct query *query = query_table; r == 0 && query->name; query++) {
+	for (size_t i = 0; r == 0 && (query = query_at(i)); i++) {
 		query_options_text(query, options);
 		r = answer_texts(answer, (const char *const[]){ query->name, query->text, options },
 				 3);

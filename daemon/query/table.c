@@ -7,23 +7,16 @@
 #include <string.h>
 
 #include "core/base/distance.h"
+#include "daemon/query/table_sql.h"
 
-#define MINUTE_NS    60000000000ull
-#define HOUR_NS	     (60 * MINUTE_NS)
-#define COLUMNS(...) ((const struct query_column[]){ __VA_ARGS__, { 0 } })
-#define T(type)	     TRACESMITH__V1__COLUMNS__TYPE__##type
-
-/* SQL is laid out by hand, a clause a line. */
 /* clang-format off */
 
 /* What the statements share. */
-#define KIND_IN(names) "kind IN (SELECT id FROM kind WHERE name IN (" names "))"
-#define PROCESSES      "(SELECT id FROM process WHERE boot = :boot AND pid = :pid)"
-#define OF_PID         "(:pid IS NULL OR p.pid = :pid)"
-#define RUNNING        "coalesce(p.exit_ns, 0) = 0"
 #define STATE          "CASE WHEN " RUNNING " THEN 'running' ELSE 'ended' END"
+/* The detail of a set says other things. */
+#define DIRECTION      "iif(" KIND_IN("'copy'") ", detail, 0)"
+#define RATE(bytes, ns) "CAST(" bytes " * 1e9 / " ns " AS INTEGER)"
 #define USER           "coalesce(p.user, CAST(p.uid AS TEXT))"
-#define FUNCTION       "coalesce(f.name, 'function ' || fn)"
 #define TIMED(time)    "CASE WHEN timed > 0 THEN " time " END"
 #define ON_DEVICE      "('device', 'managed', 'pool', 'physical')"
 
@@ -32,10 +25,7 @@
 #define TIMES \
 	"sum(timed) AS timed, sum(total_ns) AS total_ns," \
 	" min(" TIMED("min_ns") ") AS min_ns, max(max_ns) AS max_ns"
-#define IN_WINDOW \
-	" FROM rollup" \
-	" WHERE boot = :boot AND second BETWEEN :first AND :until / 1000000000" \
-	" AND (:pid IS NULL OR process IN " PROCESSES ")"
+#define IN_WINDOW SUMS_OF("rollup")
 
 /* Peaks of different kinds need not have been at one time: their sum is a bound. */
 #define JOIN_MEMORY \
@@ -57,7 +47,32 @@
 		") GROUP BY process" \
 	") c ON c.process = p.id"
 
-const struct query query_table[] = {
+/* How a process is seen now, from its row of `collect`. */
+#define JOIN_COLLECT \
+	" LEFT JOIN (" \
+		"SELECT c.process, s.name AS state, since_ns, taken," \
+		" " SHARE("busy_ns - own_ns", "wall_ns") " AS cost," \
+		" " SHARE("own_ns", "wall_ns") " AS own" \
+		" FROM collect c LEFT JOIN collect_state s ON s.id = c.state" \
+		" WHERE until_ns IS NULL" \
+	") x ON x.process = p.id"
+#define TIER \
+	"CASE WHEN x.process IS NULL THEN 'probe'" \
+	" WHEN x.state = 'paused' THEN 'paused' ELSE 'exact' END"
+
+/* What is missing of a process, in calls and records: not what counts other things. */
+#define JOIN_LOST \
+	" LEFT JOIN (" \
+		"SELECT process, sum(count) AS lost" \
+		" FROM loss" \
+		" WHERE boot = :boot AND end_ns >= :since AND start_ns <= :until" \
+		" AND reason IN (SELECT id FROM loss_reason WHERE name NOT IN (" \
+		"'stack', 'stack-sampled', 'process', 'unknown-free', 'unbound', 'gap', 'unread', 'mapping', 'untimed'," \
+		" 'no-call', 'duplicate', 'late', 'before', 'paused', 'budget'))" \
+		" GROUP BY process" \
+	") l ON l.process = p.id"
+
+const struct query query_table_host[] = {
 	{
 		.name = "ps",
 		.text = "processes that use CUDA now; calls of the window",
@@ -70,18 +85,24 @@ const struct query query_table[] = {
 			{ "comm", T(TEXT) },
 			{ "container", T(TEXT) },
 			{ "tier", T(TEXT) },
+			{ "since_ns", T(TIME) },
+			{ "cost", T(SHARE) },
+			{ "own_cost", T(SHARE) },
+			{ "records", T(INTEGER) },
+			{ "lost", T(INTEGER) },
 			{ "live_bytes", T(BYTES) },
 			{ "peak_bytes", T(BYTES) },
 			{ "calls", T(INTEGER) },
 			{ "errors", T(INTEGER) },
 			{ "command", T(TEXT) }),
 		.sql =
-			"SELECT p.pid, " USER ", p.comm, p.container, 'probe',"
+			"SELECT p.pid, " USER ", p.comm, p.container, " TIER ","
+			" x.since_ns, x.cost, x.own, x.taken, coalesce(l.lost, 0),"
 			" coalesce(m.live_bytes, 0), coalesce(m.peak_bytes, 0),"
 			" coalesce(c.calls, 0), coalesce(c.errors, 0), p.command"
-			" FROM process p" JOIN_MEMORY JOIN_CALLS
+			" FROM process p" JOIN_MEMORY JOIN_CALLS JOIN_COLLECT JOIN_LOST
 			" WHERE p.boot = :boot AND " RUNNING " AND " OF_PID
-			" ORDER BY 6 DESC, 8 DESC, p.pid"
+			" ORDER BY 11 DESC, 13 DESC, p.pid"
 			" LIMIT :limit",
 	},
 	{
@@ -97,6 +118,7 @@ const struct query query_table[] = {
 			{ "user", T(TEXT) },
 			{ "comm", T(TEXT) },
 			{ "state", T(TEXT) },
+			{ "tier", T(TEXT) },
 			{ "first_ns", T(TIME) },
 			{ "exit_ns", T(TIME) },
 			{ "exit_code", T(INTEGER) },
@@ -108,12 +130,13 @@ const struct query query_table[] = {
 			{ "errors", T(INTEGER) },
 			{ "command", T(TEXT) }),
 		.sql =
-			"SELECT p.pid, p.ns_pid, p.ppid, " USER ", p.comm, " STATE ", p.first_ns,"
+			"SELECT p.pid, p.ns_pid, p.ppid, " USER ", p.comm, " STATE ","
+			" CASE WHEN " RUNNING " THEN " TIER " END, p.first_ns,"
 			" nullif(p.exit_ns, 0), CASE WHEN NOT " RUNNING " THEN p.exit_code END,"
 			" p.container, p.cgroup,"
 			" coalesce(m.live_bytes, 0), coalesce(m.peak_bytes, 0),"
 			" coalesce(c.calls, 0), coalesce(c.errors, 0), p.command"
-			" FROM process p" JOIN_MEMORY JOIN_CALLS
+			" FROM process p" JOIN_MEMORY JOIN_CALLS JOIN_COLLECT
 			" WHERE p.boot = :boot AND p.first_ns <= :until"
 			" AND (" RUNNING " OR p.exit_ns >= :since) AND " OF_PID
 			" ORDER BY " RUNNING " DESC, p.first_ns DESC"
@@ -260,8 +283,9 @@ const struct query query_table[] = {
 			" LIMIT :limit",
 	},
 	{
-		/* The rate is that of the calls that return when the copy is done: of the others
-		 * only the time of the call is known. */
+		/* Where the device's own times are known, they tell the rate. Else it is that of
+		 * the calls that return when the copy is done: of the others only the time of the
+		 * call is known. */
 		.name = "transfers",
 		.text = "copies and sets by kind: bytes, time, rate",
 		.options = QUERY_PID | QUERY_WINDOW,
@@ -275,7 +299,9 @@ const struct query query_table[] = {
 			{ "errors", T(INTEGER) },
 			{ "bytes", T(BYTES) },
 			{ "total_ns", T(NANOSECONDS) },
-			{ "bytes_per_s", T(BYTES_PER_SECOND) }),
+			{ "bytes_per_s", T(BYTES_PER_SECOND) },
+			{ "times", T(TEXT) },
+			{ "exact", T(INTEGER) }),
 		.sql =
 			"WITH s AS ("
 				"SELECT process, kind, detail, fn, result,"
@@ -284,29 +310,43 @@ const struct query query_table[] = {
 				" AND freed = 0 AND " KIND_IN("'copy', 'set'")
 				" GROUP BY process, kind, detail, fn, result"
 			"), t AS ("
-				"SELECT process, coalesce(d.name, k.name) AS name, calls, errors,"
-				" timed, total_ns,"
+				"SELECT process, s.kind, detail, calls, errors, timed, total_ns,"
 				" CASE WHEN result = 0 THEN bytes ELSE 0 END AS bytes,"
 				" result = 0 AND timed = calls AND f.name NOT LIKE '%Async%'"
 				" AS whole"
 				" FROM s"
 				" LEFT JOIN function f ON f.id = s.fn"
-				" LEFT JOIN kind k ON k.id = s.kind"
-				" LEFT JOIN detail d ON d.kind = s.kind AND d.id = s.detail"
 			"), u AS ("
-				"SELECT process, name, sum(calls) AS calls,"
-				" sum(errors) AS errors, sum(bytes) AS bytes,"
-				" sum(timed) AS timed, sum(total_ns) AS total_ns,"
+				"SELECT process, kind, " DIRECTION " AS direction,"
+				" sum(calls) AS calls, sum(errors) AS errors, sum(bytes) AS bytes,"
+				" CASE WHEN sum(timed) > 0 THEN sum(total_ns) END AS total_ns,"
 				" sum(bytes) FILTER (WHERE whole) AS whole_bytes,"
 				" sum(total_ns) FILTER (WHERE whole) AS whole_ns"
 				" FROM t"
-				" GROUP BY process, name"
-			") SELECT p.pid, p.comm, name, calls, errors, bytes, " TIMED("total_ns") ","
-			" CASE WHEN whole_ns > 0"
-			" THEN CAST(whole_bytes * 1e9 / whole_ns AS INTEGER) END"
-			" FROM u"
-			" JOIN process p ON p.id = u.process"
-			" ORDER BY bytes DESC, calls DESC, p.pid, 3"
+				" GROUP BY 1, 2, 3"
+			"), e AS ("
+				"SELECT process, kind, " DIRECTION " AS direction,"
+				" sum(count) AS count, sum(bytes) AS bytes,"
+				" sum(total_ns) AS total_ns"
+				SUMS_OF("work") " AND " KIND_IN("'copy', 'set'")
+				" GROUP BY 1, 2, 3"
+			"), x AS ("
+				"SELECT process, kind, direction, coalesce(u.calls, 0) AS calls,"
+				" coalesce(u.errors, 0) AS errors,"
+				" coalesce(u.bytes, e.bytes) AS bytes,"
+				" coalesce(e.total_ns, u.total_ns) AS total_ns,"
+				" CASE WHEN e.total_ns > 0 THEN " RATE("e.bytes", "e.total_ns")
+				" WHEN e.count IS NULL AND whole_ns > 0"
+				" THEN " RATE("whole_bytes", "whole_ns") " END AS rate,"
+				" coalesce(e.count, 0) AS exact"
+				" FROM u FULL JOIN e USING (process, kind, direction)"
+			") SELECT p.pid, p.comm, coalesce(d.name, k.name), calls, errors, bytes,"
+			" total_ns, rate, iif(exact > 0, 'exact', 'call'), exact"
+			" FROM x"
+			" JOIN process p ON p.id = x.process"
+			" LEFT JOIN kind k ON k.id = x.kind"
+			" LEFT JOIN detail d ON d.kind = x.kind AND d.id = x.direction"
+			" ORDER BY 6 DESC, 4 DESC, p.pid, 3"
 			" LIMIT :limit",
 	},
 	{
@@ -477,9 +517,22 @@ const struct query query_table[] = {
 };
 /* clang-format on */
 
+static const struct query *const tables[] = { query_table_host, query_table_gpu };
+
+const struct query *query_at(size_t number)
+{
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		for (const struct query *query = tables[i]; query->name; query++)
+			if (number-- == 0)
+				return query;
+	return NULL;
+}
+
 const struct query *query_find(const char *name)
 {
-	for (const struct query *query = query_table; query->name; query++)
+	const struct query *query;
+
+	for (size_t i = 0; (query = query_at(i)); i++)
 		if (strcmp(query->name, name) == 0)
 			return query;
 	return NULL;
@@ -487,7 +540,9 @@ const struct query *query_find(const char *name)
 
 const char *query_near(const char *name)
 {
-	for (const struct query *query = query_table; query->name; query++)
+	const struct query *query;
+
+	for (size_t i = 0; (query = query_at(i)); i++)
 		if (distance_near(name, query->name))
 			return query->name;
 	return NULL;
@@ -499,9 +554,13 @@ void query_options_text(const struct query *query, char *out)
 		uint32_t option;
 		const char *text;
 	} texts[] = {
-		{ QUERY_PID, "--pid" },		{ QUERY_WINDOW, "--since --until" },
-		{ QUERY_MIN_AGE, "--min-age" }, { QUERY_STREAM, "--stream" },
+		{ QUERY_PID, "--pid" },
+		{ QUERY_WINDOW, "--since --until" },
+		{ QUERY_MIN_AGE, "--min-age" },
+		{ QUERY_STREAM, "--stream" },
 		{ QUERY_DEVICE, "--device" },
+		{ QUERY_BY_STACK, "--by-stack" },
+		{ QUERY_BY_STREAM, "--by-stream" },
 	};
 
 	snprintf(out, QUERY_OPTIONS_TEXT_MAX, "--limit");

@@ -3,6 +3,7 @@
 #define TS_QUERY_TABLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/control.pb-c.h"
@@ -13,7 +14,12 @@ enum query_option {
 	QUERY_MIN_AGE = 1 << 2,
 	QUERY_STREAM = 1 << 3,
 	QUERY_DEVICE = 1 << 4,
+	QUERY_BY_STACK = 1 << 5,
+	QUERY_BY_STREAM = 1 << 6,
 };
+
+/* What rows are split by, on request. */
+enum query_by { QUERY_BY_NOTHING, QUERY_BY_IS_STACK, QUERY_BY_IS_STREAM };
 
 struct query_column {
 	const char *name;
@@ -22,7 +28,8 @@ struct query_column {
 
 /* Parameters of the SQL: :boot (id of the boot row), :now, :since and :until (in nanoseconds,
  * never NULL), :first (second from which rollups count), :pid, :stream and :device (NULL: all),
- * :min_age, and :limit, which it must obey. A STACK column is a stack id; 0 and NULL are none. */
+ * :min_age, :by (enum query_by), and :limit, which it must obey. A STACK column is a stack id; 0
+ * and NULL are none. */
 struct query {
 	const char *name, *text;
 	uint32_t options;   /* enum query_option */
@@ -33,13 +40,17 @@ struct query {
 	bool sampled_stacks; /* stacks that sampling left out are missing from it */
 };
 
-extern const struct query query_table[]; /* ends with a row without name */
+/* Both end with a row without name. */
+extern const struct query query_table_host[];
+extern const struct query query_table_gpu[];
 
+/* NULL: there are not so many. */
+const struct query *query_at(size_t number);
 const struct query *query_find(const char *name);
 /* The name that may have been meant, or NULL. */
 const char *query_near(const char *name);
 /* The names of its options, as tsctl takes them, into `out`. */
-#define QUERY_OPTIONS_TEXT_MAX 96
+#define QUERY_OPTIONS_TEXT_MAX 128
 void query_options_text(const struct query *query, char *out);
 
 #endif

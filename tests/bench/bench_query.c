@@ -251,11 +251,12 @@ static void measure_queries(const char *path)
 {
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
+	const struct query *row;
 
 	request.id = 1;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
 	request.query = &query;
-	for (const struct query *row = query_table; row->name; row++) {
+	for (size_t i = 0; (row = query_at(i)); i++) {
 		query.name = (char *)row->name;
 		measure(path, row->name, &request);
 	}

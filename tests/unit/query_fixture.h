@@ -5,6 +5,7 @@
 
 #include "client/table.h"
 #include "daemon/query/query.h"
+#include "daemon/query/table.h"
 #include "tests/unit/store_fixture.h"
 
 #define BOOT "first-boot"
@@ -184,6 +185,53 @@ static inline void add_allocation(struct store *store, uint64_t id, uint32_t pro
 	};
 
 	store_add_allocation(store, &allocation, true);
+}
+
+#define QUERY(...)                                                                                 \
+	(Tracesmith__V1__QueryRequest)                                                             \
+	{                                                                                          \
+		PROTOBUF_C_MESSAGE_INIT(&tracesmith__v1__query_request__descriptor), __VA_ARGS__   \
+	}
+
+/* Numbers that differ from run to run become X: those that begin with `prefix`. */
+static inline void mask(char *text, const char *key)
+{
+	char *at = text;
+
+	while ((at = strstr(at, key))) {
+		at += strlen(key);
+		if (*at < '0' || *at > '9')
+			continue;
+		memmove(at + 1, at + strspn(at, "0123456789"),
+			strlen(at + strspn(at, "0123456789")) + 1);
+		*at = 'X';
+	}
+}
+
+static inline void expect(void **state, Tracesmith__V1__QueryRequest query, const char *expected)
+{
+	struct answer_text answer = { 0 };
+
+	run_named(*state, &query, &answer);
+	mask(answer.text, "oldest_ns\":");
+	mask(answer.text, "first_ns\":");
+	mask(answer.text, "last_ns\":");
+	mask(answer.text, "start_ns\":");
+	mask(answer.text, "end_ns\":");
+	mask(answer.text, "exit_ns\":");
+	assert_string_equal(answer.text, expected);
+	answer_text_done(&answer);
+}
+
+static inline void refuse(void **state, Tracesmith__V1__QueryRequest query,
+			  Tracesmith__V1__Error__Code code, const char *message)
+{
+	struct answer_text answer = { 0 };
+
+	run_named(*state, &query, &answer);
+	assert_int_equal(answer.error, code);
+	assert_non_null(strstr(answer.text, message));
+	answer_text_done(&answer);
 }
 
 #endif

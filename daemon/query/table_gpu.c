@@ -1,0 +1,290 @@
+/* Table_gpu: the queries about what ran on the devices and when, which know something only where
+ * the times are exact. They read `work` and `busy`, as kept as rollups are; `ranges` reads the ops.
+ */
+#include "daemon/query/table_sql.h"
+
+/* clang-format off */
+
+#define OF_DEVICE      " AND (:device IS NULL OR device = :device)"
+#define BY_STACK       "iif(:by = 1, stack, 0)"
+#define BY_STREAM      "iif(:by = 2, stream, 0)"
+
+/* One that the database had no room for is known by its id. */
+#define NAME \
+	"coalesce(name.text, CASE WHEN k.name <> 0 THEN printf('kernel %016x', k.name) END)"
+#define TIME_OF(what)  "coalesce(sum(ns) FILTER (WHERE " what "), 0)"
+#define COUNT_OF(kind) "coalesce(sum(count) FILTER (WHERE " KIND_IN(kind) "), 0)"
+
+/* Where the op of a rank is in this bucket, its duration as far as it can be told: the first and
+ * the last of a bucket are known, for the others stands their mean. */
+#define AT_RANK(rank) \
+	"max(CASE WHEN " rank " > upto - n AND " rank " <= upto THEN" \
+	" CASE " rank " WHEN upto - n + 1 THEN low WHEN upto THEN high ELSE ns / n END END)"
+
+const struct query query_table_gpu[] = {
+	{
+		.name = "kernels",
+		.text = "kernels by name: device time, share, percentiles",
+		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE | QUERY_BY_STACK |
+			   QUERY_BY_STREAM,
+		.window_ns = HOUR_NS,
+		.limit = 100,
+		.column = COLUMNS(
+			{ "pid", T(INTEGER) },
+			{ "comm", T(TEXT) },
+			{ "stream", T(INTEGER) },
+			{ "count", T(INTEGER) },
+			{ "total_ns", T(NANOSECONDS) },
+			{ "share", T(SHARE) },
+			{ "mean_ns", T(NANOSECONDS) },
+			{ "min_ns", T(NANOSECONDS) },
+			{ "p50_ns", T(NANOSECONDS) },
+			{ "p99_ns", T(NANOSECONDS) },
+			{ "max_ns", T(NANOSECONDS) },
+			{ "delay_ns", T(NANOSECONDS) },
+			{ "name", T(TEXT) },
+			{ "stack", T(STACK) }),
+		.sql =
+			"WITH w AS ("
+				"SELECT process, kind, name, " BY_STACK " AS by_stack,"
+				" " BY_STREAM " AS by_stream, bucket, sum(count) AS n,"
+				" sum(total_ns) AS ns, min(min_ns) AS low, max(max_ns) AS high,"
+				" sum(delay_ns) AS delay"
+				SUMS_OF("work") OF_DEVICE
+				" GROUP BY process, kind, name, 4, 5, bucket"
+			"), whole AS ("
+				"SELECT process, sum(ns) AS device_ns FROM w GROUP BY process"
+			"), ranked AS ("
+				"SELECT *, sum(n) OVER alike AS upto,"
+				" sum(n) OVER (PARTITION BY process, name, by_stack, by_stream)"
+				" AS count"
+				" FROM w"
+				" WHERE " KIND_IN("'kernel'")
+				" WINDOW alike AS"
+				" (PARTITION BY process, name, by_stack, by_stream ORDER BY bucket)"
+			"), k AS ("
+				"SELECT process, name, by_stack, by_stream, count, sum(ns) AS ns,"
+				" min(low) AS low, max(high) AS high, sum(delay) AS delay,"
+				" " AT_RANK("(count + 1) / 2") " AS p50,"
+				" " AT_RANK("(count * 99 + 99) / 100") " AS p99"
+				" FROM ranked"
+				" GROUP BY process, name, by_stack, by_stream"
+			") SELECT p.pid, p.comm, nullif(by_stream, 0), count, ns,"
+			" " SHARE("ns", "device_ns") ", ns / count, low, p50, p99, high,"
+			" delay / count, " NAME ", by_stack"
+			" FROM k"
+			" JOIN whole USING (process)"
+			" JOIN process p ON p.id = k.process"
+			" LEFT JOIN name ON name.id = k.name"
+			" ORDER BY ns DESC, count DESC, p.pid, 13, by_stream"
+			" LIMIT :limit",
+	},
+	{
+		.name = "idle",
+		.text = "device time: when kernels ran, and why none did",
+		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE,
+		.window_ns = HOUR_NS,
+		.limit = 1000,
+		.column = COLUMNS(
+			{ "pid", T(INTEGER) },
+			{ "comm", T(TEXT) },
+			{ "device", T(INTEGER) },
+			{ "state", T(TEXT) },
+			{ "total_ns", T(NANOSECONDS) },
+			{ "share", T(SHARE) },
+			{ "observed_ns", T(NANOSECONDS) },
+			{ "text", T(TEXT) }),
+		.sql =
+			"WITH s AS ("
+				"SELECT process, device, state, sum(ns) AS ns"
+				SUMS_OF("busy") OF_DEVICE
+				" GROUP BY process, device, state"
+			"), d AS ("
+				"SELECT process, device, sum(ns) AS observed_ns"
+				" FROM s"
+				" GROUP BY process, device"
+			"), t(name, number, text) AS (VALUES"
+				" ('running', 1, 'a kernel ran'),"
+				" ('copying', 2, 'no kernel ran, a copy or set did'),"
+				" ('waiting', 3, 'work waited for an event or another stream'),"
+				" ('pending', 4, 'work was submitted and had not begun'),"
+				" ('syncing', 5, 'nothing was submitted, a thread waited for"
+				" the device'),"
+				" ('idle', 6, 'nothing was submitted')"
+			") SELECT p.pid, p.comm, nullif(s.device, -1), t.name, s.ns,"
+			" " SHARE("s.ns", "observed_ns") ", observed_ns, t.text"
+			" FROM s"
+			" JOIN d USING (process, device)"
+			" JOIN process p ON p.id = s.process"
+			" JOIN detail n ON n.id = s.state"
+			" AND n.kind = (SELECT id FROM kind WHERE name = 'state')"
+			" JOIN t ON t.name = n.name"
+			" ORDER BY p.pid, p.id, s.device, t.number"
+			" LIMIT :limit",
+	},
+	{
+		.name = "overlap",
+		.text = "copies behind kernels, and kernels at once",
+		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE,
+		.window_ns = HOUR_NS,
+		.limit = 1000,
+		.column = COLUMNS(
+			{ "pid", T(INTEGER) },
+			{ "comm", T(TEXT) },
+			{ "device", T(INTEGER) },
+			{ "observed_ns", T(NANOSECONDS) },
+			{ "both_ns", T(NANOSECONDS) },
+			{ "kernels_ns", T(NANOSECONDS) },
+			{ "copies_ns", T(NANOSECONDS) },
+			{ "neither_ns", T(NANOSECONDS) },
+			{ "hidden", T(SHARE) },
+			{ "concurrent_ns", T(NANOSECONDS) },
+			{ "mean_kernels", T(REAL) },
+			{ "max_kernels", T(INTEGER) }),
+		.sql =
+			"WITH s AS ("
+				"SELECT process, device, sum(ns) AS observed,"
+				" " TIME_OF("kernels AND copies") " AS both,"
+				" " TIME_OF("kernels AND NOT copies") " AS kernels_only,"
+				" " TIME_OF("copies AND NOT kernels") " AS copies_only,"
+				" " TIME_OF("NOT kernels AND NOT copies") " AS neither,"
+				" " TIME_OF("kernels >= 2") " AS concurrent,"
+				" sum(kernels * ns) AS kernel_ns, max(kernels) AS most"
+				SUMS_OF("busy") OF_DEVICE
+				" GROUP BY process, device"
+			") SELECT p.pid, p.comm, nullif(s.device, -1), observed, both,"
+			" kernels_only, copies_only, neither,"
+			" " SHARE("both", "both + copies_only") ", concurrent,"
+			" CASE WHEN both + kernels_only > 0"
+			" THEN round(1.0 * kernel_ns / (both + kernels_only), 2) END, most"
+			" FROM s"
+			" JOIN process p ON p.id = s.process"
+			" ORDER BY p.pid, p.id, s.device"
+			" LIMIT :limit",
+	},
+	{
+		/* A launch says nothing of which graph it is: it is known of the whole graphs, and
+		 * where a process, or stack, has launched one only. */
+		.name = "graphs",
+		.text = "graph launches, what ran in them, and how long",
+		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE | QUERY_BY_STACK,
+		.window_ns = HOUR_NS,
+		.limit = 100,
+		.column = COLUMNS(
+			{ "pid", T(INTEGER) },
+			{ "comm", T(TEXT) },
+			{ "graph", T(INTEGER) },
+			{ "launches", T(INTEGER) },
+			{ "kernels", T(INTEGER) },
+			{ "copies", T(INTEGER) },
+			{ "sets", T(INTEGER) },
+			{ "total_ns", T(NANOSECONDS) },
+			{ "bytes", T(BYTES) },
+			{ "stack", T(STACK) }),
+		.sql =
+			"WITH launched AS ("
+				"SELECT process, " BY_STACK " AS by_stack, sum(calls) AS launches"
+				SUMS_OF("rollup") OF_DEVICE " AND freed = 0"
+				" AND fn IN"
+				" (SELECT id FROM function WHERE name LIKE 'cuGraphLaunch%')"
+				" AND " KIND_IN("'launch'")
+				" GROUP BY 1, 2"
+			"), ran AS ("
+				"SELECT process, " BY_STACK " AS by_stack, graph,"
+				" " COUNT_OF("'graph'") " AS wholes,"
+				" " COUNT_OF("'kernel'") " AS kernels,"
+				" " COUNT_OF("'copy'") " AS copies,"
+				" " COUNT_OF("'set'") " AS sets,"
+				" sum(total_ns) AS ns, sum(bytes) AS bytes"
+				SUMS_OF("work") OF_DEVICE
+				" AND (graph <> 0 OR " KIND_IN("'graph'") ")"
+				" GROUP BY 1, 2, 3"
+			"), only AS ("
+				"SELECT process, by_stack FROM ran"
+				" GROUP BY 1, 2 HAVING count(*) = 1"
+			"), g AS ("
+				"SELECT process, by_stack, graph, CASE WHEN wholes > 0 THEN wholes"
+				" WHEN (process, by_stack) IN (SELECT process, by_stack FROM only)"
+				" THEN launches END AS launches, kernels, copies, sets, ns, bytes"
+				" FROM ran LEFT JOIN launched USING (process, by_stack)"
+				" UNION ALL"
+				" SELECT process, by_stack, NULL, launches, NULL, NULL, NULL, NULL,"
+				" NULL"
+				" FROM launched"
+				" WHERE (process, by_stack) NOT IN"
+				" (SELECT process, by_stack FROM only)"
+			") SELECT p.pid, p.comm, graph, launches, kernels, copies, sets, ns, bytes,"
+			" by_stack"
+			" FROM g"
+			" JOIN process p ON p.id = g.process"
+			" ORDER BY ns DESC, launches DESC, p.pid, graph"
+			" LIMIT :limit",
+	},
+	{
+		.name = "ranges",
+		.text = "NVTX ranges and marks by name",
+		.options = QUERY_PID | QUERY_WINDOW,
+		.window_ns = HOUR_NS,
+		.limit = 100,
+		.column = COLUMNS(
+			{ "pid", T(INTEGER) },
+			{ "comm", T(TEXT) },
+			{ "count", T(INTEGER) },
+			{ "total_ns", T(NANOSECONDS) },
+			{ "mean_ns", T(NANOSECONDS) },
+			{ "min_ns", T(NANOSECONDS) },
+			{ "max_ns", T(NANOSECONDS) },
+			{ "name", T(TEXT) }),
+		.sql =
+			"WITH r AS ("
+				"SELECT process, name, count(*) AS count,"
+				" sum(duration_ns) AS ns, avg(duration_ns) AS mean,"
+				" min(duration_ns) AS low, max(duration_ns) AS high"
+				" FROM op"
+				" WHERE boot = :boot AND kind = 'range'"
+				" AND start_ns BETWEEN :since AND :until"
+				" AND (:pid IS NULL OR process IN " PROCESSES ")"
+				" GROUP BY process, name"
+			") SELECT p.pid, p.comm, count, ns, CAST(mean AS INTEGER), low, high, name"
+			" FROM r"
+			" JOIN process p ON p.id = r.process"
+			" ORDER BY ns DESC, count DESC, p.pid, name"
+			" LIMIT :limit",
+	},
+	{
+		.name = "devices",
+		.text = "devices that exact processes have, and who uses them",
+		.options = QUERY_PID | QUERY_DEVICE,
+		.limit = 1000,
+		.column = COLUMNS(
+			{ "device", T(INTEGER) },
+			{ "name", T(TEXT) },
+			{ "uuid", T(TEXT) },
+			{ "memory_bytes", T(BYTES) },
+			{ "multiprocessors", T(INTEGER) },
+			{ "clock_khz", T(INTEGER) },
+			{ "processes", T(INTEGER) },
+			{ "pids", T(TEXT) }),
+		.sql =
+			"WITH d AS ("
+				"SELECT ordinal, uuid, max(d.name) AS name,"
+				" max(memory_bytes) AS memory_bytes,"
+				" max(multiprocessors) AS multiprocessors,"
+				" max(clock_khz) AS clock_khz,"
+				" count(*) FILTER (WHERE " RUNNING ") AS processes,"
+				" group_concat(p.pid, ' ') FILTER (WHERE " RUNNING ") AS pids"
+				" FROM (SELECT * FROM device ORDER BY process) d"
+				" JOIN process p ON p.id = d.process"
+				" WHERE p.boot = :boot AND " OF_PID
+				" AND (:device IS NULL OR ordinal = :device)"
+				" GROUP BY ordinal, uuid"
+			") SELECT ordinal, name.text, uuid, memory_bytes, multiprocessors,"
+			" clock_khz, processes, pids"
+			" FROM d"
+			" LEFT JOIN name ON name.id = d.name"
+			" ORDER BY ordinal, uuid"
+			" LIMIT :limit",
+	},
+	{ 0 },
+};
+/* clang-format on */
