@@ -90,7 +90,7 @@ static void write_text(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
 	char stopped[UNITS_TEXT_SIZE], ready[UNITS_TEXT_SIZE], records[RECORDS_TEXT_MAX];
 
 	records_text(attach->records, records);
-	printf("Attached to process %u: it stood still for %s, exact records come after %s\n", pid,
+	printf("Attached to process %u: it stood still for %s, and is recorded after %s\n", pid,
 	       units_nanoseconds(stopped, (int64_t)attach->stopped_ns),
 	       units_nanoseconds(ready, (int64_t)attach->ready_ns));
 	printf("Recorded: %s; call stacks of launches: %s\n", records, stacks_text(attach->stacks));

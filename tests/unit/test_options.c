@@ -12,6 +12,8 @@
 
 #include "client/options.h"
 #include "core/base/units.h"
+#include "proto/event.h"
+#include "proto/hello.h"
 
 #define NS_PER_S 1000000000ll
 
@@ -126,6 +128,100 @@ static void test_bad_values_are_refused(void **state)
 	assert_int_equal(PARSE(&options, all, "--json", "--csv"), -EINVAL);
 }
 
+static uint32_t records_of(const char *text)
+{
+	uint32_t records = 0;
+
+	if (records_parse(text, &records) < 0)
+		return 0;
+	return records;
+}
+
+static void test_records_are_named_or_change_the_default(void **state)
+{
+	assert_int_equal(records_of("kernels"), TS_RECORD_KERNELS);
+	assert_int_equal(records_of("kernels,copies"), TS_RECORD_KERNELS | TS_RECORD_COPIES);
+	assert_int_equal(records_of("+syncs"), TS_RECORDS_DEFAULT | TS_RECORD_SYNCS);
+	assert_int_equal(records_of("-nvtx,+syncs"),
+			 (TS_RECORDS_DEFAULT & ~TS_RECORD_RANGES) | TS_RECORD_SYNCS);
+	assert_int_equal(records_of("all,-memory"), TS_RECORDS_ALL & ~TS_RECORD_MEMORY);
+	assert_int_equal(records_of("default"), TS_RECORDS_DEFAULT);
+	assert_int_equal(records_of(""), 0);
+	assert_int_equal(records_of("kernel"), 0);
+	assert_int_equal(records_of("kernels,"), 0);
+	assert_int_equal(records_of(",kernels"), 0);
+	assert_int_equal(records_of("kernels,-kernels"), 0);
+	assert_int_equal(records_of("-all"), 0);
+	assert_int_equal(records_of("--syncs"), 0);
+}
+
+static void test_records_are_told_as_they_are_named(void **state)
+{
+	char text[RECORDS_TEXT_MAX];
+
+	records_text(TS_RECORD_KERNELS | TS_RECORD_RANGES, text);
+	assert_string_equal(text, "kernels, nvtx");
+	records_text(0, text);
+	assert_string_equal(text, "");
+	records_text(UINT32_MAX, text);
+	assert_true(strlen(text) < RECORDS_TEXT_MAX - 1);
+	assert_string_equal(stacks_text(TS_STACKS_SAMPLED), "sampled");
+	assert_string_equal(stacks_text(77), "unknown");
+}
+
+static void test_shares_are_percent(void **state)
+{
+	static const char *const bad[] = { "",	   "3",	   "%",	   "0%",  "101%", "-1%",
+					   "nan%", "0x3%", "1e1%", "3%%", "3 %",  "0.00001%" };
+	uint32_t ppm;
+
+	assert_int_equal(share_parse("3%", &ppm), 0);
+	assert_int_equal(ppm, 30000);
+	assert_int_equal(share_parse("0.5%", &ppm), 0);
+	assert_int_equal(ppm, 5000);
+	assert_int_equal(share_parse("100%", &ppm), 0);
+	assert_int_equal(ppm, 1000000);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (share_parse(bad[i], &ppm) != -EINVAL)
+			fail_msg("'%s' was taken", bad[i]);
+}
+
+static void test_a_value_may_be_left_out_where_brackets_say_so(void **state)
+{
+	struct options options = { .wait_ns = 7 };
+
+	assert_int_equal(PARSE(&options, OPTION_WAIT, "--wait", "4711"), 2);
+	assert_int_equal(options.given, OPTION_WAIT);
+	assert_int_equal(options.wait_ns, 0);
+	assert_int_equal(PARSE(&options, OPTION_WAIT, "--wait=5s", "4711"), 2);
+	assert_int_equal(options.wait_ns, 5 * NS_PER_S);
+	assert_int_equal(PARSE(&options, OPTION_WAIT, "--wait=soon"), -EINVAL);
+}
+
+static void test_options_of_another_program_are_its_own(void **state)
+{
+	struct options options = { 0 };
+	char *argv[] = { "run", "--stacks", "all", "prog", "--stacks", "wide", "--json", NULL };
+	char *dashes[] = { "run", "--", "--help", NULL };
+
+	assert_int_equal(options_parse(&options, OPTIONS_RECORD, "run", true, 7, argv), 3);
+	assert_int_equal(options.stacks, TS_STACKS_ALL);
+	assert_string_equal(argv[3], "prog");
+	assert_string_equal(argv[4], "--stacks");
+	assert_int_equal(options_parse(&options, OPTION_HELP, "run", true, 3, dashes), 2);
+	assert_string_equal(dashes[2], "--help");
+	assert_int_equal(options.given, OPTION_STACKS);
+}
+
+static void test_rows_are_split_by_one_thing(void **state)
+{
+	struct options options = { 0 };
+
+	assert_int_equal(PARSE(&options, OPTIONS_BY, "--by-stack"), 2);
+	options.given = 0;
+	assert_int_equal(PARSE(&options, OPTIONS_BY, "--by-stack", "--by-stream"), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -134,6 +230,12 @@ int main(void)
 		cmocka_unit_test(test_nonsense_is_no_moment),
 		cmocka_unit_test(test_options_stand_anywhere),
 		cmocka_unit_test(test_bad_values_are_refused),
+		cmocka_unit_test(test_records_are_named_or_change_the_default),
+		cmocka_unit_test(test_records_are_told_as_they_are_named),
+		cmocka_unit_test(test_shares_are_percent),
+		cmocka_unit_test(test_a_value_may_be_left_out_where_brackets_say_so),
+		cmocka_unit_test(test_options_of_another_program_are_its_own),
+		cmocka_unit_test(test_rows_are_split_by_one_thing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
