@@ -38,7 +38,7 @@
 #define TS_RING_SLOTS_MAX (1u << 20)
 /* Bytes of the longest record, and of the slots that it takes: what a reader needs to have. */
 #define TS_RING_RECORD_MAX (sizeof(struct ts_name) + TS_NAME_MAX)
-#define TS_RING_COPY_MAX   (ts_ring_slots_of(TS_RING_RECORD_MAX) * TS_EVENT_SIZE)
+#define TS_RING_COPY_MAX   ((TS_RING_RECORD_MAX + TS_EVENT_SIZE - 1) / TS_EVENT_SIZE * TS_EVENT_SIZE)
 
 /* A word: position + 1, a flag, and how many late writers the slot has; the greatest number stays
  * as it is. */
@@ -157,14 +157,14 @@ static inline void ts_ring_leave(uint64_t *word)
 }
 
 /* Before its writer writes a slot. False: it may not, and the slot is done with: the reader has
- * passed it over, or somebody late is in it. */
+ * passed it over (and others may have since), or somebody late is in it. */
 static inline bool ts_ring_enter(const struct ts_ring *ring, uint64_t position)
 {
 	uint64_t *word = ts_ring_word(ring, position), done = ts_ring_done(position);
 	uint64_t before = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 
 	do {
-		if ((before & TS_RING_DONE) == done) {
+		if (((before - done) & TS_RING_DONE) <= TS_RING_DONE / 2) {
 			ts_ring_leave(word);
 			return false;
 		}
@@ -215,7 +215,6 @@ static inline int ts_ring_begin(const struct ts_ring *ring, uint32_t count, uint
 static inline int ts_ring_put(const struct ts_ring *ring, const void *record, size_t size)
 {
 	uint32_t count = ts_ring_slots_of(size);
-	bool whole = true;
 	uint64_t at;
 	int r;
 
@@ -229,10 +228,9 @@ static inline int ts_ring_put(const struct ts_ring *ring, const void *record, si
 		record = (const uint8_t *)record + piece;
 		size -= piece;
 	}
-	for (uint32_t i = count; i-- > 1;)
-		if (!ts_ring_publish(ring, at + i, TS_RING_PASS))
-			whole = false;
-	ts_ring_publish(ring, at, whole ? 0 : TS_RING_PASS);
+	/* The reader passes slots over in their order, so the first one is refused if any was. */
+	for (uint32_t i = count; i-- > 0;)
+		ts_ring_publish(ring, at + i, i ? TS_RING_PASS : 0);
 	return 0;
 }
 
