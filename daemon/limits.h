@@ -100,5 +100,7 @@
 #define LIMIT_QUERY_MS	  30000
 #define LIMIT_QUERY_ROWS  1000000
 #define LIMIT_QUERY_VALUE (8 << 20)
+/* Sums that a query over exact times makes in memory, of 72 bytes and 16 to find them. */
+#define LIMIT_QUERY_SUMS 524288
 
 #endif

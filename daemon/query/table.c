@@ -67,8 +67,8 @@
 		" FROM loss" \
 		" WHERE boot = :boot AND end_ns >= :since AND start_ns <= :until" \
 		" AND reason IN (SELECT id FROM loss_reason WHERE name NOT IN (" \
-		"'stack', 'stack-sampled', 'process', 'unknown-free', 'unbound', 'gap', 'unread', 'mapping', 'untimed'," \
-		" 'no-call', 'duplicate', 'late', 'before', 'paused', 'budget'))" \
+		"'stack', 'stack-sampled', 'process', 'unknown-free', 'unbound', 'gap', 'unread'," \
+		" 'mapping', 'untimed', 'no-call', 'duplicate', 'late', 'before', 'paused', 'budget'))" \
 		" GROUP BY process" \
 	") l ON l.process = p.id"
 

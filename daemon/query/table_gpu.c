@@ -7,7 +7,6 @@
 
 #define OF_DEVICE      " AND (:device IS NULL OR device = :device)"
 #define BY_STACK       "iif(:by = 1, stack, 0)"
-#define BY_STREAM      "iif(:by = 2, stream, 0)"
 
 /* One that the database had no room for is known by its id. */
 #define NAME \
@@ -45,38 +44,34 @@ const struct query query_table_gpu[] = {
 			{ "name", T(TEXT) },
 			{ "stack", T(STACK) }),
 		.sql =
-			"WITH w AS ("
-				"SELECT process, kind, name, " BY_STACK " AS by_stack,"
-				" " BY_STREAM " AS by_stream, bucket, sum(count) AS n,"
-				" sum(total_ns) AS ns, min(min_ns) AS low, max(max_ns) AS high,"
-				" sum(delay_ns) AS delay"
-				SUMS_OF("work") OF_DEVICE
-				" GROUP BY process, kind, name, 4, 5, bucket"
+			"WITH w AS MATERIALIZED ("
+				"SELECT * FROM work_sum(:boot, :first, :until / 1000000000, :pid,"
+				" :device, :by)"
 			"), whole AS ("
-				"SELECT process, sum(ns) AS device_ns FROM w GROUP BY process"
+				"SELECT process, sum(total_ns) AS device_ns FROM w GROUP BY process"
 			"), ranked AS ("
-				"SELECT *, sum(n) OVER alike AS upto,"
-				" sum(n) OVER (PARTITION BY process, name, by_stack, by_stream)"
-				" AS count"
+				"SELECT process, name, stack, stream, count AS n, total_ns AS ns,"
+				" min_ns AS low, max_ns AS high, delay_ns AS delay,"
+				" sum(count) OVER (alike ORDER BY bucket) AS upto,"
+				" sum(count) OVER alike AS count"
 				" FROM w"
-				" WHERE " KIND_IN("'kernel'")
-				" WINDOW alike AS"
-				" (PARTITION BY process, name, by_stack, by_stream ORDER BY bucket)"
+				" WHERE kernel"
+				" WINDOW alike AS (PARTITION BY process, name, stack, stream)"
 			"), k AS ("
-				"SELECT process, name, by_stack, by_stream, count, sum(ns) AS ns,"
+				"SELECT process, name, stack, stream, count, sum(ns) AS ns,"
 				" min(low) AS low, max(high) AS high, sum(delay) AS delay,"
 				" " AT_RANK("(count + 1) / 2") " AS p50,"
 				" " AT_RANK("(count * 99 + 99) / 100") " AS p99"
 				" FROM ranked"
-				" GROUP BY process, name, by_stack, by_stream"
-			") SELECT p.pid, p.comm, nullif(by_stream, 0), count, ns,"
+				" GROUP BY process, name, stack, stream"
+			") SELECT p.pid, p.comm, nullif(stream, 0), count, ns,"
 			" " SHARE("ns", "device_ns") ", ns / count, low, p50, p99, high,"
-			" delay / count, " NAME ", by_stack"
+			" delay / count, " NAME ", stack"
 			" FROM k"
 			" JOIN whole USING (process)"
 			" JOIN process p ON p.id = k.process"
 			" LEFT JOIN name ON name.id = k.name"
-			" ORDER BY ns DESC, count DESC, p.pid, 13, by_stream"
+			" ORDER BY ns DESC, count DESC, p.pid, 13, stream"
 			" LIMIT :limit",
 	},
 	{

@@ -5,6 +5,7 @@
 #include "daemon/store/op_table.h"
 #include "daemon/store/sql.h"
 #include "daemon/store/store.h"
+#include "daemon/store/work_table.h"
 
 /* What a statement may use up of memory, so that a query cannot end the daemon. */
 #define LENGTH_MAX (64 << 20)
@@ -35,6 +36,8 @@ static int add_helpers(sqlite3 *db)
 {
 	int r = op_table_register(db);
 
+	if (r == 0)
+		r = work_table_register(db);
 	if (r < 0)
 		return r;
 	if (sqlite3_create_function(db, "now_ns", 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, NULL,

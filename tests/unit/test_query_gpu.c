@@ -233,9 +233,9 @@ static int setup(void **state)
 	return 0;
 }
 
-#define LOSS_OF_EXACT "\"loss\":{\"exact-ring\":3,\"cupti\":4,\"paused\":1}}\n"
-#define LOSS_STACKS                                                                                \
-	"\"loss\":{\"stack-sampled\":900,\"exact-ring\":3,\"cupti\":4,\"paused\":1}}\n"
+#define LOSSES	      "\"exact-ring\":3,\"cupti\":4,\"paused\":1}}\n"
+#define LOSS_OF_EXACT "\"loss\":{" LOSSES
+#define LOSS_STACKS   "\"loss\":{\"stack-sampled\":900," LOSSES
 
 #define GEMM                                                                                       \
 	"\"count\":2,\"total_ns\":10100,\"share\":336667,\"mean_ns\":5050,\"min_ns\":5000,"        \
