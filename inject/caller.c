@@ -76,7 +76,7 @@ static bool is_gone(uint32_t tid)
 
 static void forget(struct caller *caller)
 {
-	caller->open = caller->depth = caller->calls = 0;
+	caller->open = caller->depth = caller->calls = caller->inside = 0;
 	__atomic_store_n(&caller->busy_ns, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&caller->tid, 0, __ATOMIC_RELEASE);
 }
@@ -100,6 +100,18 @@ uint64_t caller_costs(uint64_t *ret_most)
 			forget(caller);
 	}
 	return sum;
+}
+
+bool caller_is_inside(void)
+{
+	for (unsigned i = 0; i < BUCKETS * BUCKET_SIZE; i++) {
+		const struct caller *caller = &table[i / BUCKET_SIZE][i % BUCKET_SIZE];
+
+		/* A thread that ended in there is not in there. */
+		if (__atomic_load_n(&caller->inside, __ATOMIC_ACQUIRE) && !is_gone(caller->tid))
+			return true;
+	}
+	return false;
 }
 
 void caller_forget_all(void)

@@ -12,6 +12,7 @@ struct caller {
 	uint32_t open; /* its correlation id */
 	uint32_t depth;
 	uint32_t calls;
+	uint32_t inside; /* a callback of ours */
 	uint64_t start_ns;
 	uint64_t busy_ns; /* what collecting cost it since caller_costs() */
 } __attribute__((aligned(64)));
@@ -40,6 +41,8 @@ static inline void caller_charge(struct caller *caller, uint64_t ns)
 /* What all of them paid since the last time, and in `ret_most` what the one did that paid most.
  * Forgets threads that are gone. From our thread. */
 uint64_t caller_costs(uint64_t *ret_most);
+/* Whether a thread is inside a callback of ours just now. */
+bool caller_is_inside(void);
 void caller_forget_all(void);
 
 #endif

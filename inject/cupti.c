@@ -1,34 +1,413 @@
-/* Cupti: collects what CUPTI records, on behalf of the daemon that link.c talks to. */
+/* Cupti: whether we collect, and why not.
+ *
+ * All is decided on our own thread, in its ticks; the one exception is another user of CUPTI, who
+ * is made room for on his thread (step_aside). The lock of yield.c keeps the two apart. It is never
+ * taken in a callback of CUPTI.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 
+#include "inject/budget.h"
+#include "inject/buffer.h"
+#include "inject/caller.h"
+#include "inject/collect.h"
+#include "inject/cupti_call.h"
+#include "inject/cupti_driver.h"
+#include "inject/cupti_find.h"
+#include "inject/drain.h"
 #include "inject/internal.h"
+#include "inject/name.h"
+#include "inject/yield.h"
+
+#define FLUSH_MS_DEFAULT 250
+#define MILLISECOND_NS	 1000000ull
+#define POLL_NS		 200000ull /* for the program's cuInit to finish */
+#define POLL_LIMIT_NS	 (80 * MILLISECOND_NS)
+#define ASIDE_NS	 (100 * MILLISECOND_NS) /* to take in what is finished, on his thread */
+#define SUSPEND_NS	 (50 * MILLISECOND_NS)
+#define STOP_NS		 (400 * MILLISECOND_NS)
+#define AGAIN_NS	 (1000 * MILLISECOND_NS) /* to ask whether CUPTI is free */
+#define EXIT_MS		 500
+#define HELPER_STACK	 (256 << 10)
+
+enum state { NONE, WAITING, COLLECTING, PAUSED, FAILED };
+
+static struct {
+	enum state state;
+	struct ts_settings settings;
+	struct cupti cupti; /* once found */
+	bool before_init;   /* we came before the program had initialized the driver */
+	bool began;	    /* STARTED was told in this session */
+	bool touched;	    /* CUPTI may hold addresses of ours */
+	bool forked;
+	bool tell_paused;
+	char who[128];
+	uint32_t left_out;
+	uint64_t flushed_ns, again_ns;
+} self;
+
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec pause = { .tv_nsec = (long)ns };
+
+	nanosleep(&pause, NULL);
+}
+
+static void version_text(uint32_t version, char *text, size_t size)
+{
+	static const char *const early[] = { "12.0", "12.2", "12.3", "12.4", "12.5",
+					     "12.6", "12.7", "12.8", "12.9", "12.9.1" };
+	uint32_t nth = version - CUPTI_VERSION_12_0;
+
+	if (version >= 10000)
+		snprintf(text, size, "%u.%u.%u", version / 10000, version / 100 % 100,
+			 version % 100);
+	else if (version >= CUPTI_VERSION_12_0 && nth < sizeof(early) / sizeof(early[0]))
+		snprintf(text, size, "%s", early[nth]);
+	else
+		snprintf(text, size, "of API version %u", version);
+}
+
+static void set_settings(const struct ts_settings *settings)
+{
+	self.settings = *settings;
+	if (!self.settings.records)
+		self.settings.records = TS_RECORDS_DEFAULT;
+	if (!self.settings.flush_ms)
+		self.settings.flush_ms = FLUSH_MS_DEFAULT;
+}
+
+static void fail(const char *why)
+{
+	self.state = FAILED;
+	link_tell(TS_LIBRARY_FAILED, false, why);
+}
+
+static void fail_begin(int result)
+{
+	char why[TS_HELLO_TEXT];
+
+	switch (result) {
+	case CUPTI_NO_PRIVILEGE:
+	case CUPTI_VIRTUAL_NO_PRIVILEGE:
+		fail("the driver lets only root profile: load its module with "
+		     "NVreg_RestrictProfilingToAdminUsers=0, or run the program as root");
+		break;
+	default:
+		snprintf(why, sizeof(why),
+			 "CUPTI (%.128s) refuses to record kernels: error %d; see whether it is of "
+			 "the driver's version",
+			 self.cupti.path, result);
+		fail(why);
+	}
+}
+
+static void pause_for(const char *who)
+{
+	self.state = PAUSED;
+	self.again_ns = clock_ns() + AGAIN_NS;
+	snprintf(self.who, sizeof(self.who), "%s", who);
+	self.tell_paused = true;
+}
+
+/* With the lock held. */
+static void begin(void)
+{
+	bool whole_graphs = self.before_init && !driver_has_context();
+	char text[TS_HELLO_TEXT], version[32];
+	int r;
+
+	yield_take();
+	buffer_set(self.settings.buffer_bytes, self.cupti.version >= CUPTI_VERSION_12_9);
+	self.touched = true;
+	r = collect_begin(&self.cupti, self.settings.records, whole_graphs);
+	if (r != CUPTI_OK) {
+		yield_give();
+		if (r != CUPTI_OTHER_SUBSCRIBER)
+			fail_begin(r);
+		else if (self.state != PAUSED)
+			pause_for("another profiler that was here before");
+		self.again_ns = clock_ns() + AGAIN_NS;
+		return;
+	}
+	self.left_out = 0;
+	self.state = COLLECTING;
+	budget_set(clock_ns(), self.settings.budget_ppm, self.settings.records);
+	collect_tell(self.began ? TS_COLLECT_RESUMED : TS_COLLECT_STARTED, 0,
+		     self.settings.budget_ppm);
+	self.began = true;
+	driver_tell(&self.cupti);
+	version_text(self.cupti.version, version, sizeof(version));
+	snprintf(text, sizeof(text), "%.200s, CUPTI %s", self.cupti.path, version);
+	link_tell(TS_LIBRARY_COLLECTING, false, text);
+}
+
+/* With the lock held: CUPTI is as if we had never been. */
+static void end(uint64_t limit_ns)
+{
+	if (!collect_end(limit_ns))
+		debug_say("CUPTI keeps buffers of ours");
+	call_unsubscribe(&self.cupti);
+	yield_give();
+}
+
+/* On the thread of another user of CUPTI, with the lock held. */
+static void step_aside(const char *who)
+{
+	if (self.state != COLLECTING) {
+		yield_give();
+		return;
+	}
+	end(ASIDE_NS);
+	collect_tell(TS_COLLECT_PAUSED, 0, self.settings.budget_ppm);
+	pause_for(who);
+}
+
+static bool find(void)
+{
+	char why[TS_HELLO_TEXT] = "";
+
+	if (self.cupti.handle)
+		return true;
+	if (!cupti_find(cuda_major(driver_version()), &self.cupti, why, sizeof(why)))
+		return true;
+	memset(&self.cupti, 0, sizeof(self.cupti));
+	fail(why);
+	return false;
+}
+
+/* The program's first kernels come soon after its cuInit: so we look closely for a while. */
+static void try_begin(void)
+{
+	uint64_t until_ns = clock_ns() + POLL_LIMIT_NS;
+	enum driver_state driver;
+
+	while ((driver = driver_look()) != DRIVER_READY) {
+		self.before_init = true;
+		if (driver == DRIVER_STARTING && !find())
+			return;
+		if (clock_ns() >= until_ns)
+			return;
+		sleep_ns(POLL_NS);
+	}
+	if (!find())
+		return;
+	yield_watch(&self.cupti, step_aside);
+	if (!yield_lock())
+		return;
+	if (yield_is_free(clock_ns()))
+		begin();
+	else
+		pause_for("another profiler");
+	yield_unlock();
+}
 
 void cupti_start(const struct ts_settings *settings)
 {
-	link_tell(TS_LIBRARY_FAILED, false, "this library was built without CUPTI");
+	if (self.forked || self.state == COLLECTING)
+		return;
+	set_settings(settings);
+	name_reset();
+	self.state = WAITING;
+	self.began = self.before_init = false;
+	try_begin();
 }
 
 void cupti_settings(const struct ts_settings *settings)
 {
+	bool is_on = self.state == COLLECTING || self.state == PAUSED;
+
+	if (self.forked || self.state == NONE || !yield_lock())
+		return;
+	set_settings(settings);
+	if (is_on)
+		buffer_set(self.settings.buffer_bytes, self.cupti.version >= CUPTI_VERSION_12_9);
+	if (self.state == COLLECTING) {
+		self.left_out = 0;
+		budget_set(clock_ns(), self.settings.budget_ppm, self.settings.records);
+		collect_change(self.settings.records);
+		collect_tell(TS_COLLECT_CHANGED, 0, self.settings.budget_ppm);
+	}
+	yield_unlock();
+}
+
+/* With the lock held. */
+static void tick_collecting(void)
+{
+	uint64_t now_ns = clock_ns();
+	uint32_t left_out = budget_tick(now_ns);
+
+	if (left_out != self.left_out) {
+		self.left_out = left_out;
+		collect_change(self.settings.records & ~left_out);
+		collect_tell(TS_COLLECT_CHANGED, left_out, self.settings.budget_ppm);
+	}
+	if (now_ns - self.flushed_ns >= self.settings.flush_ms * MILLISECOND_NS) {
+		self.flushed_ns = now_ns;
+		drain_flush(false);
+	}
+	buffer_tend();
+	link_wake();
+}
+
+/* With the lock held. */
+static void tick_paused(void)
+{
+	char text[TS_HELLO_TEXT];
+	uint64_t now_ns = clock_ns();
+
+	if (self.tell_paused) {
+		snprintf(text, sizeof(text), "%s uses CUPTI", self.who);
+		link_tell(TS_LIBRARY_PAUSED, false, text);
+		self.tell_paused = false;
+	}
+	if (yield_is_free(now_ns) && now_ns >= self.again_ns)
+		begin();
 }
 
 void cupti_tick(void)
 {
+	if (self.forked || self.state == NONE || self.state == FAILED)
+		return;
+	if (self.state == WAITING) {
+		try_begin();
+		return;
+	}
+	yield_watch(&self.cupti, step_aside);
+	if (!yield_lock())
+		return;
+	if (self.state == COLLECTING)
+		tick_collecting();
+	else if (self.state == PAUSED)
+		tick_paused();
+	yield_unlock();
 }
 
 void cupti_suspend(void)
 {
+	if (self.forked || !yield_lock())
+		return;
+	if (self.state == COLLECTING)
+		end(SUSPEND_NS);
+	self.state = NONE;
+	yield_unlock();
+}
+
+/* With the lock held: takes CUPTI out of the process where that is safe. */
+static bool take_out(char *why, size_t size)
+{
+	if (yield_is_used()) {
+		snprintf(why, size, "another profiler in the process uses CUPTI too, so it stays");
+		return false;
+	}
+	if (self.cupti.version < CUPTI_VERSION_12_6 || !self.cupti.finalize) {
+		snprintf(why, size,
+			 "a CUPTI before that of CUDA 12.6 cannot be taken out of a "
+			 "process safely, so it stays, switched off");
+		return false;
+	}
+	if (call_subscribe(&self.cupti) != CUPTI_OK) {
+		snprintf(why, size, "another profiler holds CUPTI, so it stays, switched off");
+		return false;
+	}
+	if (!call_finalize(&self.cupti)) {
+		snprintf(why, size, "CUPTI could not be taken out, so it stays, switched off");
+		return false;
+	}
+	return true;
 }
 
 bool cupti_stop(char *why, size_t size)
 {
-	return true;
+	bool out = true;
+
+	if (size)
+		*why = '\0';
+	if (self.forked || !yield_lock())
+		return false;
+	if (self.state == COLLECTING) {
+		collect_end(STOP_NS);
+		collect_tell(TS_COLLECT_STOPPED, 0, self.settings.budget_ppm);
+	}
+	if (self.touched)
+		out = take_out(why, size);
+	if (!out) {
+		call_unsubscribe(&self.cupti);
+		yield_give();
+	}
+	self.state = NONE;
+	yield_unlock();
+	if (!call_wait() && out) {
+		snprintf(why, size, "a thread is still inside a callback");
+		out = false;
+	}
+	/* Who has met another user goes on watching him, to know how he stands next time. */
+	if (out && !yield_unwatch()) {
+		snprintf(why, size, "a thread of another profiler is still inside the library");
+		out = false;
+	}
+	buffer_release();
+	driver_close();
+	if (out)
+		self.touched = false;
+	return out;
 }
 
+static sem_t exit_done;
+
+static void *exit_flush(void *unused)
+{
+	prctl(PR_SET_NAME, THREAD_NAME);
+	drain_flush(false);
+	drain_flush(true);
+	sem_post(&exit_done);
+	return NULL;
+}
+
+/* CUPTI may be half gone already, and then not return: so another thread calls it. */
 void cupti_at_exit(void)
 {
+	sigset_t all, before;
+	pthread_attr_t attributes;
+	struct timespec until;
+	pthread_t helper;
+	int r;
+
+	if (self.forked || self.state != COLLECTING || sem_init(&exit_done, 0, 0))
+		return;
+	sigfillset(&all);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, HELPER_STACK);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&helper, &attributes, exit_flush, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	if (r)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += EXIT_MS * (long)MILLISECOND_NS;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	while (sem_clockwait(&exit_done, CLOCK_MONOTONIC, &until) && errno == EINTR)
+		;
+	collect_tell(TS_COLLECT_STOPPED, 0, self.settings.budget_ppm);
 }
 
 void cupti_forked(void)
 {
+	self.forked = true;
+	self.state = NONE;
+	drain_use(NULL);
+	collect_forget();
+	call_forget();
+	caller_forget_all();
+	driver_forget();
+	yield_forked();
 }

@@ -166,6 +166,13 @@ void driver_tell(const struct cupti *cupti)
 	}
 }
 
+void driver_close(void)
+{
+	if (driver.handle)
+		dlclose(driver.handle);
+	driver_forget();
+}
+
 void driver_forget(void)
 {
 	memset(&driver, 0, sizeof(driver));

@@ -25,7 +25,8 @@ void driver_tell(const struct cupti *cupti);
 /* Makes one call that CUPTI can call back for: its number is DRIVER_CALL_CBID. */
 #define DRIVER_CALL_CBID 4 /* cuDeviceGetCount */
 void driver_call(void);
-/* In the child of a fork, or before we are unloaded. */
+void driver_close(void);
+/* In the child of a fork. */
 void driver_forget(void);
 
 #endif

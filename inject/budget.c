@@ -1,0 +1,141 @@
+/* Budget: a window of time after the other, and steps from recording all to recording little.
+ *
+ * A step leaves out more than the one before. Two windows over the bound: a step down; twenty under
+ * half of it: a step back up, so that it does not swing. In the last steps even kernels are
+ * recorded only for a part of the time. Graphs as a whole are no step: they cannot be switched
+ * while a program runs (collect.c).
+ */
+#include "inject/budget.h"
+
+#include "inject/buffer.h"
+#include "inject/caller.h"
+#include "inject/drain.h"
+#include "inject/internal.h"
+
+#define WINDOW_NS      500000000
+#define OVER_WINDOWS   2
+#define UNDER_WINDOWS  20
+#define DUTY_PERIOD_NS 2000000000
+#define MILLION	       1000000
+
+#define LEAST	       (TS_RECORD_OVERHEAD | TS_RECORD_SYNCS | TS_RECORD_MEMORY)
+#define LESS	       (LEAST | TS_RECORD_COPIES)
+#define NO_JOINS       (LESS | TS_RECORD_CALLS)
+#define NOT_ALWAYS     (NO_JOINS | TS_RECORD_KERNELS)
+
+/* What a step leaves out, for so much of the time. */
+static const struct {
+	uint32_t left_out;
+	uint32_t of_thousand;
+} steps[] = {
+	{ 0, 0 },
+	{ LEAST, 1000 },
+	{ LESS, 1000 },
+	{ NO_JOINS, 1000 },
+	{ NOT_ALWAYS, 500 },
+	{ NOT_ALWAYS, 800 },
+	{ NOT_ALWAYS, 950 },
+};
+#define STEPS (sizeof(steps) / sizeof(steps[0]))
+
+static struct {
+	struct budget_rule rule;
+	uint32_t wanted;
+	uint64_t window_ns; /* its beginning */
+} budget;
+
+/* Whether a step differs from the one above it for who wants these records. */
+static bool step_matters(uint32_t step, uint32_t wanted)
+{
+	return step == 0 ||
+	       (steps[step].left_out & wanted) != (steps[step - 1].left_out & wanted) ||
+	       steps[step].of_thousand != steps[step - 1].of_thousand;
+}
+
+bool budget_rule_turn(struct budget_rule *rule, uint32_t wanted, uint32_t busiest_ppm)
+{
+	uint32_t step = rule->step;
+
+	if (!rule->limit_ppm)
+		return false;
+	rule->over = busiest_ppm > rule->limit_ppm ? rule->over + 1 : 0;
+	rule->under = busiest_ppm < rule->limit_ppm / 2 ? rule->under + 1 : 0;
+	if (rule->over >= OVER_WINDOWS && step + 1 < STEPS) {
+		do {
+			step++;
+		} while (step + 1 < STEPS && !step_matters(step, wanted));
+	} else if (rule->under >= UNDER_WINDOWS && step > 0) {
+		do {
+			step--;
+		} while (step > 0 && !step_matters(step, wanted));
+	}
+	if (step == rule->step)
+		return false;
+	rule->step = step;
+	rule->over = rule->under = 0;
+	return true;
+}
+
+uint32_t budget_left_out(const struct budget_rule *rule, uint32_t wanted, uint64_t now_ns)
+{
+	uint32_t left_out = steps[rule->step].left_out;
+	uint64_t phase = now_ns % DUTY_PERIOD_NS * 1000 / DUTY_PERIOD_NS;
+
+	/* Kernels go last and come back for a part of the time; the rest stays out. */
+	if (left_out & TS_RECORD_KERNELS && phase >= steps[rule->step].of_thousand)
+		left_out &= ~(uint32_t)TS_RECORD_KERNELS;
+	return left_out & wanted;
+}
+
+void budget_set(uint64_t now_ns, uint32_t limit_ppm, uint32_t wanted)
+{
+	struct drain_stats stats;
+	uint64_t most_ns;
+
+	budget.rule = (struct budget_rule){ .limit_ppm = limit_ppm };
+	budget.wanted = wanted;
+	budget.window_ns = now_ns;
+	caller_costs(&most_ns);
+	drain_stats(&stats);
+}
+
+/* `recorded`: enum ts_records in this window. */
+static uint32_t window_end(uint64_t now_ns, uint32_t recorded)
+{
+	struct ts_event event = { .kind = TS_EVENT_COST,
+				  .start_ns = budget.window_ns,
+				  .end_ns = now_ns };
+	struct buffer_stats buffers;
+	struct drain_stats drained;
+	uint64_t most_ns;
+
+	event.cost.busy_ns = caller_costs(&most_ns);
+	drain_stats(&drained);
+	buffer_stats(&buffers);
+	event.cost.own_ns = drained.own_ns;
+	/* Nobody tells then whose calls they were: as if all were of one thread. */
+	if (!(recorded & TS_RECORD_CALLS)) {
+		event.cost.busy_ns += drained.work * BUDGET_WORK_NS;
+		most_ns += drained.work * BUDGET_WORK_NS;
+	}
+	event.cost.busy_ns += drained.own_ns;
+	event.cost.records = drained.records;
+	event.cost.busiest_ppm = (uint32_t)(most_ns * MILLION / (now_ns - budget.window_ns));
+	event.cost.buffers = buffers.out;
+	event.cost.buffer_bytes = buffers.out_bytes;
+	link_put(&event, sizeof(event));
+	return event.cost.busiest_ppm;
+}
+
+uint32_t budget_tick(uint64_t now_ns)
+{
+	if (now_ns - budget.window_ns >= WINDOW_NS) {
+		uint32_t left_out = budget_left_out(&budget.rule, budget.wanted, now_ns);
+		uint32_t busiest_ppm = window_end(now_ns, budget.wanted & ~left_out);
+
+		if (budget_rule_turn(&budget.rule, budget.wanted, busiest_ppm))
+			debug_say("the budget leads to step %u", budget.rule.step);
+		budget.window_ns = now_ns;
+	}
+	return budget_left_out(&budget.rule, budget.wanted, now_ns);
+}

@@ -1,0 +1,203 @@
+/* Collect: CUPTI's switches, in the order that it wants them.
+ *
+ * A record kind of ours is some activity kinds of CUPTI's, or the callbacks of cupti_call.c. Graphs
+ * as a whole are only ever switched on before the first context: a graph that was made before dies
+ * in its next launch (seen with CUPTI 13.0).
+ */
+#include "inject/collect.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "inject/budget.h"
+#include "inject/caller.h"
+#include "inject/cupti_call.h"
+#include "inject/cupti_driver.h"
+#include "inject/drain.h"
+#include "inject/internal.h"
+
+#define FORCED_SHARE 4 /* of the time to end, for a forced flush */
+
+/* Of CUPTI and us, for the callbacks of a call. */
+#define CALL_NS_BASE 25
+
+static const struct {
+	uint32_t record, kind;
+} kinds[] = {
+	{ TS_RECORD_KERNELS, CUPTI_KIND_CONCURRENT_KERNEL },
+	{ TS_RECORD_COPIES, CUPTI_KIND_MEMCPY },
+	{ TS_RECORD_COPIES, CUPTI_KIND_MEMCPY2 },
+	{ TS_RECORD_COPIES, CUPTI_KIND_MEMSET },
+	{ TS_RECORD_MEMORY, CUPTI_KIND_MEMORY2 },
+	{ TS_RECORD_MEMORY, CUPTI_KIND_MEMORY_POOL },
+	{ TS_RECORD_SYNCS, CUPTI_KIND_SYNCHRONIZATION },
+	{ TS_RECORD_RANGES, CUPTI_KIND_MARKER },
+	{ TS_RECORD_OVERHEAD, CUPTI_KIND_OVERHEAD },
+};
+
+static struct {
+	const struct cupti *cupti;
+	uint32_t records, version;
+	bool whole_graphs;
+	uint32_t thread_id_type;
+} collect;
+
+/* CUPTI's clock where nobody has given it another one. */
+static uint64_t default_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t our_clock(void)
+{
+	return clock_ns();
+}
+
+static void set_up(const struct cupti *cupti)
+{
+	uint8_t zeroed = 1;
+	size_t size = sizeof(zeroed);
+
+	if (cupti->get_thread_id_type)
+		cupti->get_thread_id_type(&collect.thread_id_type);
+	if (cupti->set_thread_id_type)
+		cupti->set_thread_id_type(CUPTI_THREAD_ID_SYSTEM);
+	if (cupti->register_clock)
+		cupti->register_clock(our_clock);
+	if (cupti->set_attribute)
+		cupti->set_attribute(CUPTI_ATTRIBUTE_ZEROED_BUFFER, &size, &zeroed);
+}
+
+/* As CUPTI was before us, for the next one. */
+static void tear_down(const struct cupti *cupti)
+{
+	uint8_t zeroed = 0;
+	size_t size = sizeof(zeroed);
+
+	if (cupti->set_attribute)
+		cupti->set_attribute(CUPTI_ATTRIBUTE_ZEROED_BUFFER, &size, &zeroed);
+	if (cupti->register_clock)
+		cupti->register_clock(default_clock);
+	if (cupti->set_thread_id_type)
+		cupti->set_thread_id_type(collect.thread_id_type);
+}
+
+/* Switches what differs; what CUPTI refuses is left out. Returns the first refusal. */
+static int switch_kinds(uint32_t records)
+{
+	const struct cupti *cupti = collect.cupti;
+	uint32_t changed = records ^ collect.records, refused = 0;
+	int first = CUPTI_OK;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		int r;
+
+		if (!(changed & kinds[i].record))
+			continue;
+		if (!(records & kinds[i].record)) {
+			cupti->disable(kinds[i].kind);
+			continue;
+		}
+		r = cupti->enable(kinds[i].kind);
+		if (r == CUPTI_OK)
+			continue;
+		debug_say("CUPTI refuses records of kind %u: error %d", kinds[i].kind, r);
+		first = first ? first : r;
+		/* Peer copies and pools are not everywhere. */
+		if (kinds[i].kind != CUPTI_KIND_MEMCPY2 && kinds[i].kind != CUPTI_KIND_MEMORY_POOL)
+			refused |= kinds[i].record;
+	}
+	if (changed & TS_RECORD_CALLS)
+		call_enable(cupti, records & TS_RECORD_CALLS);
+	collect.records = records & ~refused;
+	call_price(CALL_NS_BASE + (collect.records & TS_RECORD_KERNELS ? BUDGET_WORK_NS : 0));
+	return first;
+}
+
+int collect_begin(const struct cupti *cupti, uint32_t records, bool whole_graphs)
+{
+	int r = call_subscribe(cupti);
+
+	if (r != CUPTI_OK)
+		return r;
+	collect.cupti = cupti;
+	collect.version = cupti->version;
+	collect.records = 0;
+	drain_use(cupti);
+	set_up(cupti);
+	r = cupti->register_callbacks(drain_request, drain_complete);
+	if (r == CUPTI_OK) {
+		collect.whole_graphs = whole_graphs && !(records & TS_RECORD_NODES) &&
+				       (records & TS_RECORD_KERNELS) &&
+				       cupti->enable(CUPTI_KIND_GRAPH_TRACE) == CUPTI_OK;
+		if (!collect.whole_graphs)
+			records |= records & TS_RECORD_KERNELS ? TS_RECORD_NODES : 0;
+		r = switch_kinds(records);
+	}
+	if (r != CUPTI_OK && !(collect.records & (TS_RECORD_KERNELS | TS_RECORD_COPIES))) {
+		collect_end(0);
+		call_unsubscribe(cupti);
+		return r;
+	}
+	cupti->enable(CUPTI_KIND_CONTEXT);
+	return CUPTI_OK;
+}
+
+void collect_change(uint32_t records)
+{
+	if (!collect.cupti)
+		return;
+	records &= ~(uint32_t)TS_RECORD_NODES;
+	if (!collect.whole_graphs && records & TS_RECORD_KERNELS)
+		records |= TS_RECORD_NODES;
+	switch_kinds(records);
+}
+
+uint32_t collect_records(void)
+{
+	return collect.records;
+}
+
+bool collect_end(uint64_t limit_ns)
+{
+	const struct cupti *cupti = collect.cupti;
+	bool back;
+
+	if (!cupti)
+		return true;
+	switch_kinds(0);
+	cupti->disable(CUPTI_KIND_CONTEXT);
+	if (collect.whole_graphs)
+		cupti->disable(CUPTI_KIND_GRAPH_TRACE);
+	collect.whole_graphs = false;
+	back = drain_wait(false, limit_ns - limit_ns / FORCED_SHARE) ||
+	       drain_wait(true, limit_ns / FORCED_SHARE);
+	tear_down(cupti);
+	collect.cupti = NULL;
+	return back;
+}
+
+void collect_tell(uint32_t state, uint32_t left_out, uint32_t budget_ppm)
+{
+	struct ts_event event = {
+		.kind = TS_EVENT_COLLECT,
+		.start_ns = clock_ns(),
+		.collect.state = state,
+		.collect.records = collect.records,
+		.collect.cupti_version = collect.version,
+		.collect.left_out = left_out,
+		.collect.driver_version = (uint32_t)driver_version(),
+		.collect.budget_ppm = budget_ppm,
+	};
+
+	link_put(&event, sizeof(event));
+	link_wake();
+}
+
+void collect_forget(void)
+{
+	memset(&collect, 0, sizeof(collect));
+}

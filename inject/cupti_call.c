@@ -1,0 +1,205 @@
+/* Cupti call: CALL records, made in CUPTI's callbacks on the thread that calls.
+ *
+ * Activity records of the driver's functions lack the calls that come through the runtime, and
+ * those of the runtime are dear; callbacks for single functions see them all and cost next to
+ * nothing (seen with CUPTI 13.0). The price is that we hold CUPTI's only subscription.
+ *
+ * A call within a call that has the same correlation id is a part of it.
+ */
+#include "inject/cupti_call.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "inject/caller.h"
+#include "inject/cupti_calls.h"
+#include "inject/cupti_driver.h"
+#include "inject/drain.h"
+#include "inject/internal.h"
+
+#define SAMPLE_EVERY 64	 /* calls of a thread of which one is timed */
+#define WAKE_EVERY   512 /* calls of a thread after which the daemon is woken, at the latest */
+#define WAIT_MS	     50
+
+static const uint16_t cbids[] = {
+#define CALL(name, plain, per_thread) plain, per_thread,
+	CUPTI_CALLS(CALL)
+#undef CALL
+};
+
+static struct {
+	void *handle;	   /* our subscription */
+	uint32_t price_ns; /* of one call, beside our own part */
+	uint32_t finalizing_tid;
+	bool finalized;
+	const struct cupti *cupti;
+} subscription;
+
+static void call_put(const struct cupti_call *call, uint32_t cbid, uint32_t tid, uint64_t start_ns,
+		     uint64_t end_ns)
+{
+	struct ts_event event = {
+		.kind = TS_EVENT_CALL,
+		.fn = (uint16_t)cbid,
+		.flags = TS_EVENT_RETURNED,
+		.tid = tid,
+		.ns_tid = tid,
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.result = call->result ? *(const int32_t *)call->result : 0,
+		.call.correlation = call->correlation,
+	};
+
+	if (link_put(&event, sizeof(event)) == -ENOSPC)
+		link_lost(TS_LOST_RING, 1);
+}
+
+static void call_enter(const struct cupti_call *call, struct caller *caller)
+{
+	if (!caller) {
+		if (call->correlation_data)
+			*call->correlation_data = clock_ns();
+		return;
+	}
+	if (caller->depth && caller->open == call->correlation) {
+		caller->depth++;
+		return;
+	}
+	caller->open = call->correlation;
+	caller->depth = 1;
+	caller->start_ns = clock_ns();
+}
+
+static void call_exit(const struct cupti_call *call, uint32_t cbid, uint32_t tid,
+		      struct caller *caller)
+{
+	uint64_t end_ns = clock_ns(),
+		 ns = __atomic_load_n(&subscription.price_ns, __ATOMIC_RELAXED);
+
+	if (!caller) {
+		if (call->correlation_data && *call->correlation_data)
+			call_put(call, cbid, tid, *call->correlation_data, end_ns);
+		return;
+	}
+	/* Without its ENTER: it began before we did. */
+	if (!caller->depth || caller->open != call->correlation || --caller->depth)
+		return;
+	call_put(call, cbid, tid, caller->start_ns, end_ns);
+	caller->calls++;
+	/* The way in costs about what the way out does. */
+	if (caller->calls % SAMPLE_EVERY == 0)
+		ns += 2 * SAMPLE_EVERY * (clock_ns() - end_ns);
+	caller_charge(caller, ns);
+	if (caller->calls % WAKE_EVERY == 0)
+		link_wake();
+}
+
+/* On our own thread, inside a call that we made for this. */
+static void finalize_here(void)
+{
+	const struct cupti *cupti = subscription.cupti;
+
+	cupti->unsubscribe(subscription.handle);
+	subscription.handle = NULL;
+	subscription.finalized = cupti->finalize() == CUPTI_OK;
+	__atomic_store_n(&subscription.finalizing_tid, 0, __ATOMIC_RELAXED);
+}
+
+static void callback(void *data, uint32_t domain, uint32_t cbid, const void *argument)
+{
+	const struct cupti_call *call = argument;
+	uint32_t tid = thread_id();
+	struct caller *caller;
+	int saved = errno;
+
+	if (domain != CUPTI_DOMAIN_DRIVER || !call)
+		return;
+	if (cbid == DRIVER_CALL_CBID) {
+		if (call->site == CUPTI_SITE_EXIT &&
+		    __atomic_load_n(&subscription.finalizing_tid, __ATOMIC_RELAXED) == tid)
+			finalize_here();
+		return;
+	}
+	caller = caller_note(tid);
+	if (caller)
+		__atomic_store_n(&caller->inside, 1, __ATOMIC_RELAXED);
+	if (call->site == CUPTI_SITE_ENTER)
+		call_enter(call, caller);
+	else
+		call_exit(call, cbid, tid, caller);
+	if (caller)
+		__atomic_store_n(&caller->inside, 0, __ATOMIC_RELEASE);
+	errno = saved;
+}
+
+int call_subscribe(const struct cupti *cupti)
+{
+	void *handle = NULL;
+	int r;
+
+	if (subscription.handle)
+		return CUPTI_OK;
+	r = cupti->subscribe(&handle, callback, NULL);
+	if (r == CUPTI_OK)
+		subscription.handle = handle;
+	return r;
+}
+
+void call_unsubscribe(const struct cupti *cupti)
+{
+	if (subscription.handle)
+		cupti->unsubscribe(subscription.handle);
+	subscription.handle = NULL;
+}
+
+bool call_is_subscribed(void)
+{
+	return subscription.handle;
+}
+
+void call_enable(const struct cupti *cupti, bool enable)
+{
+	for (size_t i = 0; subscription.handle && i < sizeof(cbids) / sizeof(cbids[0]); i++)
+		if (cbids[i])
+			cupti->enable_callback(enable, subscription.handle, CUPTI_DOMAIN_DRIVER,
+					       cbids[i]);
+}
+
+void call_price(uint32_t ns)
+{
+	__atomic_store_n(&subscription.price_ns, ns, __ATOMIC_RELAXED);
+}
+
+/* CUPTI wants to be finalized where a call of the driver returns. Any thread's would do; we make a
+ * call ourselves, so that it is at once, and the program's threads do not pay for it. */
+bool call_finalize(const struct cupti *cupti)
+{
+	if (!subscription.handle || !cupti->finalize)
+		return false;
+	subscription.cupti = cupti;
+	subscription.finalized = false;
+	__atomic_store_n(&subscription.finalizing_tid, thread_id(), __ATOMIC_RELAXED);
+	if (cupti->enable_callback(1, subscription.handle, CUPTI_DOMAIN_DRIVER, DRIVER_CALL_CBID) ==
+	    CUPTI_OK)
+		driver_call();
+	__atomic_store_n(&subscription.finalizing_tid, 0, __ATOMIC_RELAXED);
+	return subscription.finalized;
+}
+
+bool call_wait(void)
+{
+	struct timespec pause = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < WAIT_MS; i++) {
+		if (!caller_is_inside())
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+void call_forget(void)
+{
+	subscription.handle = NULL;
+	subscription.finalizing_tid = 0;
+}

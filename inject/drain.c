@@ -1,0 +1,235 @@
+/* Drain: empties each buffer that CUPTI completes into the ring, on the thread that completes it.
+ *
+ * No lock is taken here, for CUPTI calls with its own held. Where the ring is full a thread that
+ * nobody waits for waits a little for the daemon; a thread of the program never does.
+ */
+#include "inject/drain.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "inject/buffer.h"
+#include "inject/caller.h"
+#include "inject/convert.h"
+#include "inject/internal.h"
+
+#define WAIT_NS	       20000000 /* for room in the ring, for each buffer */
+#define WAIT_STEP_NS   200000
+#define WORKER_BUFFERS 4 /* after so many a thread that never called the driver is CUPTI's */
+#define BACK_STEP_NS   1000000
+
+static struct {
+	const struct cupti *cupti;
+	uint32_t flushing_tid; /* that is inside drain_flush */
+	uint32_t worker_tid, worker_buffers;
+	uint64_t records, work, own_ns, refused;
+} drain;
+
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec pause = { .tv_sec = (time_t)(ns / 1000000000),
+				  .tv_nsec = (long)(ns % 1000000000) };
+
+	nanosleep(&pause, NULL);
+}
+
+/* What a buffer's way to the ring has used and may still use. */
+struct turn {
+	uint64_t may_wait_ns, waited_ns;
+	uint64_t lost, unknown, records, work;
+};
+
+/* Whether nobody of the program waits for this thread. */
+static bool is_idle_thread(uint32_t tid)
+{
+	if (__atomic_load_n(&drain.flushing_tid, __ATOMIC_RELAXED) == tid)
+		return true;
+	if (caller_find(tid))
+		return false;
+	if (__atomic_exchange_n(&drain.worker_tid, tid, __ATOMIC_RELAXED) != tid)
+		__atomic_store_n(&drain.worker_buffers, 0, __ATOMIC_RELAXED);
+	return __atomic_add_fetch(&drain.worker_buffers, 1, __ATOMIC_RELAXED) > WORKER_BUFFERS;
+}
+
+static void put(const struct ts_event *event, struct turn *turn)
+{
+	int r = link_put(event, sizeof(*event));
+
+	while (r == -ENOSPC && turn->waited_ns < turn->may_wait_ns) {
+		link_wake();
+		sleep_ns(WAIT_STEP_NS);
+		turn->waited_ns += WAIT_STEP_NS;
+		r = link_put(event, sizeof(*event));
+	}
+	if (!r)
+		turn->records++;
+	else if (r == -ENOSPC)
+		turn->lost++;
+}
+
+/* What CUPTI says that it took from a thread of the program. */
+static void charge_overhead(const struct ts_event *event)
+{
+	struct caller *caller;
+
+	switch (event->overhead.kind) {
+	case CUPTI_OVERHEAD_INSTRUMENTATION:
+	case CUPTI_OVERHEAD_RESOURCE:
+	case CUPTI_OVERHEAD_BUFFER_REQUEST:
+		caller = event->tid ? caller_find(event->tid) : NULL;
+		if (caller)
+			caller_charge(caller, event->end_ns - event->start_ns);
+		else
+			drain_spent(event->end_ns - event->start_ns);
+		break;
+	default: /* a flush is measured by us, the rest is the program's own */
+		break;
+	}
+}
+
+static void drain_record(const uint8_t *record, size_t size, struct turn *turn)
+{
+	struct ts_event event;
+
+	switch (convert_record(record, size, &event)) {
+	case CONVERT_DONE:
+		if (event.kind == TS_EVENT_OVERHEAD)
+			charge_overhead(&event);
+		turn->work += event.kind >= TS_EVENT_KERNEL && event.kind <= TS_EVENT_SET &&
+			      !event.work.graph;
+		put(&event, turn);
+		break;
+	case CONVERT_UNKNOWN:
+		turn->unknown++;
+		break;
+	case CONVERT_SKIP:
+		break;
+	}
+}
+
+static void drain_records(const struct cupti *cupti, uint8_t *buffer, size_t valid,
+			  struct turn *turn)
+{
+	void *next = NULL;
+	int r = cupti->next_record(buffer, valid, &next);
+
+	while (r == CUPTI_OK && next) {
+		const uint8_t *record = next, *end = buffer + valid;
+
+		r = cupti->next_record(buffer, valid, &next);
+		if (r == CUPTI_OK && next)
+			end = next;
+		drain_record(record, (size_t)(end - record), turn);
+	}
+	if (r != CUPTI_OK && r != CUPTI_LIMIT_REACHED)
+		turn->unknown++;
+}
+
+/* Records that CUPTI had no room for: because we gave it no buffer, or for reasons of its own. */
+static void count_dropped(const struct cupti *cupti)
+{
+	struct buffer_stats stats;
+	size_t dropped = 0;
+
+	buffer_stats(&stats);
+	if (!cupti->dropped || cupti->dropped(NULL, 0, &dropped) != CUPTI_OK || !dropped)
+		return;
+	if (__atomic_exchange_n(&drain.refused, stats.refused, __ATOMIC_RELAXED) != stats.refused)
+		link_lost(TS_LOST_BUFFERS, dropped);
+	else
+		link_lost(TS_LOST_CUPTI, dropped);
+}
+
+void drain_request(uint8_t **buffer, size_t *size, size_t *records)
+{
+	int saved = errno;
+	uint64_t start_ns = clock_ns();
+	struct caller *caller = caller_find(thread_id());
+
+	*buffer = buffer_take(size);
+	*records = 0;
+	if (caller)
+		caller_charge(caller, clock_ns() - start_ns);
+	errno = saved;
+}
+
+void drain_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	const struct cupti *cupti = __atomic_load_n(&drain.cupti, __ATOMIC_ACQUIRE);
+	uint64_t start_ns = clock_ns(), spent_ns;
+	uint32_t tid = thread_id();
+	struct turn turn = { 0 };
+	struct caller *caller;
+	int saved = errno;
+
+	/* Another user of CUPTI may have left it. */
+	if (!buffer || !buffer_is_ours(buffer))
+		return;
+	if (is_idle_thread(tid))
+		turn.may_wait_ns = WAIT_NS;
+	if (cupti) {
+		drain_records(cupti, buffer, valid, &turn);
+		count_dropped(cupti);
+	}
+	buffer_give(buffer, valid);
+	if (turn.lost)
+		link_lost(TS_LOST_RING, turn.lost);
+	if (turn.unknown)
+		link_lost(TS_LOST_UNKNOWN, turn.unknown);
+	link_wake();
+	__atomic_fetch_add(&drain.records, turn.records, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&drain.work, turn.work, __ATOMIC_RELAXED);
+	spent_ns = clock_ns() - start_ns;
+	spent_ns -= turn.waited_ns < spent_ns ? turn.waited_ns : spent_ns;
+	caller = caller_find(tid);
+	if (caller)
+		caller_charge(caller, spent_ns);
+	else
+		drain_spent(spent_ns);
+	errno = saved;
+}
+
+void drain_use(const struct cupti *cupti)
+{
+	__atomic_store_n(&drain.cupti, cupti, __ATOMIC_RELEASE);
+}
+
+void drain_flush(bool forced)
+{
+	const struct cupti *cupti = __atomic_load_n(&drain.cupti, __ATOMIC_ACQUIRE);
+
+	if (!cupti)
+		return;
+	__atomic_store_n(&drain.flushing_tid, thread_id(), __ATOMIC_RELAXED);
+	cupti->flush_all(forced ? CUPTI_FLUSH_FORCED : 0);
+	__atomic_store_n(&drain.flushing_tid, 0, __ATOMIC_RELAXED);
+}
+
+bool drain_wait(bool forced, uint64_t limit_ns)
+{
+	uint64_t until_ns = clock_ns() + limit_ns;
+	struct buffer_stats stats;
+
+	for (;;) {
+		drain_flush(forced);
+		buffer_stats(&stats);
+		if (!stats.out)
+			return true;
+		if (clock_ns() >= until_ns)
+			return false;
+		sleep_ns(BACK_STEP_NS);
+	}
+}
+
+void drain_spent(uint64_t own_ns)
+{
+	__atomic_fetch_add(&drain.own_ns, own_ns, __ATOMIC_RELAXED);
+}
+
+void drain_stats(struct drain_stats *ret)
+{
+	ret->records = __atomic_exchange_n(&drain.records, 0, __ATOMIC_RELAXED);
+	ret->work = __atomic_exchange_n(&drain.work, 0, __ATOMIC_RELAXED);
+	ret->own_ns = __atomic_exchange_n(&drain.own_ns, 0, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,45 @@
+/* Nvtx: makes NVTX's ranges come to CUPTI.
+ *
+ * NVTX's headers in the program load us at their first use, where NVTX_INJECTION64_PATH names us,
+ * on the program's thread. We pass on to CUPTI; what it then records is MARKER records. Where that
+ * cannot be, NVTX stays as it was, switched off.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "inject/cupti_find.h"
+#include "inject/internal.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int InitializeInjectionNvtx2(void *get_export_table);
+
+/* The driver's, without initializing it: NVTX often comes before CUDA. */
+static int version_of_driver(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+	int (*get)(int *) = driver ? (int (*)(int *))dlsym(driver, "cuDriverGetVersion") : NULL;
+	int version = 0;
+
+	if (get && get(&version))
+		version = 0;
+	if (driver)
+		dlclose(driver);
+	return version;
+}
+
+int InitializeInjectionNvtx2(void *get_export_table)
+{
+	char why[TS_HELLO_TEXT] = "it has no function for that";
+	struct cupti cupti;
+	int version = version_of_driver(), saved = errno;
+	bool done;
+
+	done = version && !cupti_find(cuda_major(version), &cupti, why, sizeof(why)) &&
+	       cupti.nvtx_initialize && cupti.nvtx_initialize(get_export_table) == CUPTI_OK;
+	if (!done)
+		debug_say("NVTX stays off: %s", why);
+	errno = saved;
+	return done;
+}
