@@ -8,7 +8,10 @@
 /* What `tsctl export` writes: the options below that ask for it, and struct export_format. */
 #define EXPORT_FORMATS(X)                                                                          \
 	X(PERFETTO, "perfetto", 0, NULL, "write a Perfetto trace", perfetto)                       \
-	X(CHROME, "chrome", 0, NULL, "write a Chrome trace (JSON)", chrome)
+	X(CHROME, "chrome", 0, NULL, "write a Chrome trace (JSON)", chrome)                        \
+	X(FOLDED, "folded", 0, NULL, "write folded stacks with GPU microseconds (exact tier)",     \
+	  folded)                                                                                  \
+	X(SVG, "svg", 0, NULL, "write a flame graph of GPU time, for a browser (exact tier)", svg)
 
 /* identifier, long name, letter or 0, argument name (in brackets: may be left out) or NULL, text */
 #define OPTIONS(X)                                                                                 \

@@ -9,17 +9,39 @@
 #define SECOND	     UINT64_C(1000000000)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { FN_ALLOC = 1, FN_FREE, FN_LAUNCH, FN_SYNC, FN_RECORD, FN_UNKNOWN = 999 };
+enum {
+	FN_ALLOC = 1,
+	FN_FREE,
+	FN_LAUNCH,
+	FN_SYNC,
+	FN_RECORD,
+	FN_COPY,
+	FN_SET,
+	FN_GRAPH,
+	FN_EXACT,
+	FN_UNKNOWN = 999
+};
 enum { TRAIN = 1, SERVE = 2 }; /* process ids; their pids are 4242 and 5151 */
-enum { STACK = 7 };
+enum { STACK = 7, STACK_OUTER };
+enum { NAME_GEMM = 1, NAME_HOSTILE, NAME_STEP, NAME_FORWARD, NAME_MARK };
+enum { CONTEXT = 0xc0de };
 
 static int put(struct export_meta *meta)
 {
-	static const char *const functions[] = { [FN_ALLOC] = "cuMemAlloc_v2",
-						 [FN_FREE] = "cuMemFree_v2",
-						 [FN_LAUNCH] = "cuLaunchKernel",
-						 [FN_SYNC] = "cuStreamSynchronize",
-						 [FN_RECORD] = "cuEventRecord" };
+	static const char *const functions[] = {
+		[FN_ALLOC] = "cuMemAlloc_v2",	[FN_FREE] = "cuMemFree_v2",
+		[FN_LAUNCH] = "cuLaunchKernel", [FN_SYNC] = "cuStreamSynchronize",
+		[FN_RECORD] = "cuEventRecord",	[FN_COPY] = "cuMemcpyHtoDAsync_v2",
+		[FN_SET] = "cuMemsetD8Async",	[FN_GRAPH] = "cuGraphLaunch",
+		[FN_EXACT] = "cuLaunchKernelEx"
+	};
+	static const char *const names[] = {
+		[NAME_GEMM] = "void gemm<float, 128>(float const*, float*)",
+		[NAME_HOSTILE] = "<script>alert(\"1\")</script>]]>&'; \n\xff\xef\xbf\xbf",
+		[NAME_STEP] = "step",
+		[NAME_FORWARD] = "forward",
+		[NAME_MARK] = "mark",
+	};
 	static const struct export_frame_source frames[] = {
 		{ "cuMemAlloc_v2", "/usr/lib/libcuda.so.1", 0x1000, 0x7f0000001000 },
 		{ NULL, "/usr/bin/train", 0x2345, 0x400345 },
@@ -31,6 +53,8 @@ static int put(struct export_meta *meta)
 	static const struct export_stream streams[] = {
 		{ .id = 1, .process = TRAIN, .device = 0 },
 		{ .id = 2, .process = SERVE, .device = 1, .handle = 0xabc0 },
+		{ .id = 3, .process = TRAIN, .device = 0, .handle = 0x5500, .context = CONTEXT },
+		{ .id = 4, .process = TRAIN, .device = 0, .handle = 0x5600, .context = CONTEXT },
 	};
 	static const struct export_loss losses[] = {
 		{ .start_ns = 2 * SECOND, .end_ns = 3 * SECOND, .reason = 1, .count = 17 },
@@ -45,8 +69,24 @@ static int put(struct export_meta *meta)
 		  .reason = 14,
 		  .count = 5,
 		  .process = TRAIN },
+		{ .start_ns = 2 * SECOND,
+		  .end_ns = 4 * SECOND,
+		  .reason = 25,
+		  .count = 1,
+		  .process = TRAIN },
+		{ .start_ns = 3 * SECOND,
+		  .end_ns = 5 * SECOND,
+		  .reason = 25,
+		  .count = 1,
+		  .process = TRAIN },
+		{ .start_ns = 2 * SECOND,
+		  .end_ns = 3 * SECOND,
+		  .reason = 26,
+		  .count = 2,
+		  .process = TRAIN },
 	};
-	static const char *const reasons[] = { "ring-full", "ring-full", "gap", "unread" };
+	static const char *const reasons[] = { "ring-full", "ring-full", "gap",	  "unread",
+					       "paused",    "paused",	 "budget" };
 	const struct export_frame *stack[COUNT(frames)];
 	int r = 0;
 
@@ -59,7 +99,11 @@ static int put(struct export_meta *meta)
 		r |= export_meta_add_loss(meta, &losses[i], reasons[i]);
 	for (size_t i = 0; i < COUNT(frames); i++)
 		stack[i] = export_meta_frame(meta, &frames[i]);
+	for (size_t i = 1; i < COUNT(names); i++)
+		r |= export_meta_add_name(meta, i, names[i]);
 	r |= export_meta_add_stack(meta, STACK, stack, COUNT(stack));
+	r |= export_meta_add_stack(meta, STACK_OUTER, stack + 4, 1);
+	r |= export_meta_add_device(meta, TRAIN, 0, "NVIDIA H200");
 	r |= export_meta_add_process(meta, TRAIN, 4242, "train",
 				     "train --name \"a\\b\"\t\xff\xc3\xa4 \x1b[31m");
 	r |= export_meta_add_process(meta, SERVE, 5151, "serve", NULL);
@@ -152,6 +196,148 @@ static int states(const struct export_format *format, struct exporter *x)
 	return format->ops(x, op, COUNT(op));
 }
 
+/* Of thread 4243, on stream 3; times are those after a second. */
+static struct op exact(uint8_t kind, uint16_t fn, uint64_t start_ns, uint64_t gpu_start_ns,
+		       uint64_t gpu_end_ns)
+{
+	struct op op = at(kind, fn, start_ns, start_ns + 200);
+
+	op.tid = 4243;
+	op.flags |= OP_EXACT;
+	op.gpu_start_ns = SECOND + gpu_start_ns;
+	op.gpu_end_ns = SECOND + gpu_end_ns;
+	op.seen_ns = SECOND + 3000000;
+	op.stream = 3;
+	op.device = 0;
+	op.correlation = start_ns;
+	return op;
+}
+
+/* 50 kernels end to end, then 10 copies of 4096 bytes in a microsecond, 5 sets. */
+static int exact_calls(const struct export_format *format, struct exporter *x)
+{
+	struct op op[67];
+
+	for (uint32_t i = 0; i < 50; i++) {
+		op[i] = exact(OP_LAUNCH, FN_EXACT, 1000000 + i * 1000, 1002000 + i * 1000,
+			      1003000 + i * 1000);
+		op[i].name = NAME_GEMM;
+		op[i].stack_id = i % 2 ? STACK : 0;
+		op[i].registers = 64;
+		op[i].static_bytes = 1024;
+		op[i].shared_bytes = 2048;
+		op[i].local_bytes = 16;
+		op[i].grid[0] = op[i].grid[1] = op[i].grid[2] = 2;
+		op[i].block[0] = op[i].block[1] = op[i].block[2] = 8;
+	}
+	for (uint32_t i = 0; i < 10; i++) {
+		op[50 + i] = exact(OP_COPY, FN_COPY, 1060000 + i * 3000, 1063000 + i * 3000,
+				   1064000 + i * 3000);
+		op[50 + i].detail = COPY_HTOD;
+		op[50 + i].bytes = 4096;
+		op[50 + i].stack_id = STACK_OUTER;
+	}
+	for (uint32_t i = 0; i < 5; i++)
+		op[60 + i] = exact(OP_SET, FN_SET, 1100000 + i * 3000, 1103000 + i * 3000,
+				   1103500 + i * 3000);
+	op[65] = exact(OP_LAUNCH, FN_EXACT, 1150000, 1151000, 1152000);
+	op[65].name = NAME_HOSTILE;
+	op[65].stack_id = STACK;
+	op[66] = exact(OP_LAUNCH, FN_EXACT, 1160000, 0, 0);
+	op[66].flags = OP_RETURNED | OP_UNTIMED;
+	op[66].gpu_start_ns = op[66].gpu_end_ns = 0;
+	return format->ops(x, op, COUNT(op));
+}
+
+/* One launch of a graph: six kernels in two branches, told in no order; then one as a whole; then
+ * two kernels whose call nobody saw. */
+static int exact_graphs(const struct export_format *format, struct exporter *x)
+{
+	struct op launch[] = { exact(OP_LAUNCH, FN_GRAPH, 1200000, 0, 0),
+			       exact(OP_LAUNCH, FN_GRAPH, 1300000, 1302000, 1310000) };
+	struct op kernel[8];
+
+	launch[0].flags = OP_RETURNED;
+	launch[0].gpu_start_ns = launch[0].gpu_end_ns = 0;
+	launch[0].stack_id = STACK;
+	launch[1].graph = 8;
+	for (uint32_t i = 0; i < 6; i++) {
+		uint64_t start_ns = 1205000 + i / 2 * 1000 + i % 2 * 500;
+
+		kernel[5 - i] = exact(OP_KERNEL, FN_GRAPH, 1200000, start_ns, start_ns + 1000);
+		kernel[5 - i].flags = OP_EXACT | OP_NODE;
+		kernel[5 - i].name = NAME_GEMM;
+		kernel[5 - i].stack_id = STACK;
+		kernel[5 - i].graph = 7;
+		kernel[5 - i].node = 70 + i;
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		kernel[6 + i] = exact(OP_KERNEL, 0, 1400000 + i * 1000, 1400000 + i * 1000,
+				      1400500 + i * 1000);
+		kernel[6 + i].flags = OP_EXACT | OP_NO_CALL;
+		kernel[6 + i].stream = 4;
+		kernel[6 + i].tid = 0;
+		kernel[6 + i].end_ns = 0;
+	}
+	return format->ops(x, kernel, COUNT(kernel)) < 0 || format->ops(x, launch, COUNT(launch))
+		       ? -EIO
+		       : 0;
+}
+
+/* A range within another, one that ends behind the one in which it began, a mark; and overhead. */
+static int ranges(const struct export_format *format, struct exporter *x)
+{
+	static const struct {
+		uint32_t kind, name, start, end;
+	} rows[] = {
+		{ OP_RANGE, NAME_STEP, 1000000, 1100000 },
+		{ OP_RANGE, NAME_FORWARD, 1010000, 1050000 },
+		{ OP_RANGE, NAME_FORWARD, 1090000, 1120000 },
+		{ OP_RANGE, NAME_MARK, 1060000, 1060000 },
+		{ OP_OVERHEAD, 0, 1000100, 1000150 },
+	};
+
+	for (size_t i = COUNT(rows); i > 0; i--) {
+		struct op op = at(rows[i - 1].kind, 0, rows[i - 1].start, rows[i - 1].end);
+
+		op.tid = 4243;
+		op.name = rows[i - 1].name;
+		if (format->ops(x, &op, 1) < 0)
+			return -EIO;
+	}
+	return 0;
+}
+
+/* Half of a millisecond's span is busy, of the next one a quarter. */
+static int exact_states(const struct export_format *format, struct exporter *x)
+{
+	static const struct {
+		uint32_t stream, state;
+		uint64_t start, end;
+	} rows[] = {
+		{ 0, OP_STATE_RUNNING, 954 << 20, (954 << 20) + (1 << 19) },
+		{ 0, OP_STATE_SYNCING, (954 << 20) + (1 << 19), 955 << 20 },
+		{ 0, OP_STATE_COPYING, 955 << 20, (955 << 20) + (1 << 18) },
+		{ 0, OP_STATE_IDLE, (955 << 20) + (1 << 18), 956 << 20 },
+		{ 3, OP_STATE_RUNNING, 954 << 20, (954 << 20) + (1 << 19) },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct op op = at(OP_STATE, 0, 0, 0);
+
+		op.start_ns = rows[i].start;
+		op.end_ns = rows[i].end;
+		op.stream = rows[i].stream;
+		op.detail = rows[i].state;
+		op.device = 0;
+		op.flags = OP_EXACT;
+		op.tid = 0;
+		if (format->ops(x, &op, 1) < 0)
+			return -EIO;
+	}
+	return 0;
+}
+
 static int write_file(void *data, const void *bytes, size_t size)
 {
 	return fwrite(bytes, 1, size, data) == size ? 0 : -EIO;
@@ -175,7 +361,8 @@ int main(int argc, char **argv)
 	if (r < 0 || put(meta) < 0 || format->begin(meta, &sink, &x) < 0)
 		return 1;
 	r = memory(format, x) < 0 || work(format, x) < 0 || states(format, x) < 0 ||
-	    format->end(x) < 0;
+	    exact_calls(format, x) < 0 || exact_graphs(format, x) < 0 || ranges(format, x) < 0 ||
+	    exact_states(format, x) < 0 || format->end(x) < 0;
 	format->free(x);
 	return fclose(sink.data) || r;
 }

@@ -1,0 +1,189 @@
+/* Fold: a node is found by its parent and its text, so functions that stand at several places of a
+ * file are one. Times are added to leaves, and at the end to all above them. */
+#include "client/fold.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What tells a node from the others of its parent. */
+static uint64_t node_key(enum fold_kind kind, uint32_t number, uint32_t more)
+{
+	return (uint64_t)kind << 56 | (uint64_t)(number & 0xffffff) << 32 | more;
+}
+
+static struct fold_node *node_get(struct fold *fold, struct fold_node *parent, enum fold_kind kind,
+				  uint64_t key, const char *text)
+{
+	struct map_key place = { (uintptr_t)parent, key };
+	struct fold_node *node = map_get(&fold->node, place);
+
+	if (node)
+		return node;
+	node = arena_get(&fold->arena, sizeof(*node));
+	if (!node || map_put(&fold->node, place, node) < 0)
+		return NULL;
+	*node = (struct fold_node){
+		.parent = parent,
+		.next = parent->child,
+		.text = text,
+		.kind = kind,
+		.depth = parent->depth + 1,
+	};
+	parent->child = node;
+	return node;
+}
+
+/* A pid that is used again by the same program is not told apart. */
+static struct fold_node *process_node(struct fold *fold, const struct export_process *process)
+{
+	uint64_t key = node_key(FOLD_PROCESS, process->name->number, process->pid);
+	struct map_key place = { (uintptr_t)&fold->root, key };
+	struct fold_node *node = map_get(&fold->node, place);
+	char text[EXPORT_TEXT_BYTES + 16], *copy;
+	int length;
+
+	if (node)
+		return node;
+	length =
+		snprintf(text, sizeof(text), "%s (%" PRIu32 ")", process->name->text, process->pid);
+	copy = arena_text(&fold->arena, text, length);
+	return copy ? node_get(fold, &fold->root, FOLD_PROCESS, key, copy) : NULL;
+}
+
+static enum fold_kind kind_of(const struct export_meta *meta, const struct op *op)
+{
+	if (op->kind == OP_COPY)
+		return FOLD_COPY;
+	if (op->kind == OP_SET)
+		return FOLD_SET;
+	return export_work_name(meta, op) == meta->fixed[EXPORT_FIXED_GRAPH] ? FOLD_GRAPH
+									     : FOLD_KERNEL;
+}
+
+/* As it is named below a node that says of what kind it is. */
+static const char *leaf_text(const struct export_meta *meta, enum fold_kind kind,
+			     const struct op *op)
+{
+	static const char *const copies[] = {
+		[0] = "unknown",
+#define X(number, identifier, name) [number] = name,
+		COPY_KINDS(X)
+#undef X
+	};
+
+	if (kind == FOLD_COPY)
+		return copies[op->detail <= COPY_KIND_MAX ? op->detail : 0];
+	return kind == FOLD_KERNEL ? export_work_name(meta, op)->text : "";
+}
+
+static struct fold_node *stack_node(struct fold *fold, struct fold_node *node, const struct op *op)
+{
+	const struct export_stack *stack =
+		op->stack_id ? export_meta_stack(fold->meta, op->stack_id) : NULL;
+
+	if (!stack || stack->count == 0)
+		return node_get(fold, node, FOLD_NO_STACK, node_key(FOLD_NO_STACK, 0, 0), "");
+	for (uint32_t i = stack->count; i > 0 && node; i--) { /* from the outermost */
+		const struct export_text *symbol = stack->frame[i - 1]->symbol;
+
+		node = node_get(fold, node, FOLD_HOST, node_key(FOLD_HOST, 0, symbol->number),
+				symbol->text);
+	}
+	return node;
+}
+
+static int leaf_get(struct fold *fold, const struct op *op, struct fold_node **ret)
+{
+	const struct export_process *process = export_meta_process(fold->meta, op->process);
+	enum fold_kind kind = kind_of(fold->meta, op);
+	uint32_t what = kind == FOLD_COPY ? op->detail : export_work_name(fold->meta, op)->number;
+	struct map_key place = { op->stack_id, (uint64_t)op->process << 32 | kind << 28 | what };
+	struct fold_node *node = map_get(&fold->leaf, place);
+
+	*ret = node;
+	if (node)
+		return 0;
+	if (!process)
+		return -ENOENT;
+	node = process_node(fold, process);
+	if (node)
+		node = stack_node(fold, node, op);
+	if (node)
+		node = node_get(fold, node, kind, node_key(kind, 0, what),
+				leaf_text(fold->meta, kind, op));
+	*ret = node;
+	return node ? map_put(&fold->leaf, place, node) : -ENOMEM;
+}
+
+int fold_add(struct fold *fold, const struct op *op)
+{
+	struct fold_node *node;
+	int r;
+
+	if (!export_has_work(op))
+		return 0;
+	r = leaf_get(fold, op, &node);
+	if (r < 0)
+		return r;
+	node->ns += op->gpu_end_ns - op->gpu_start_ns;
+	node->count++;
+	if (fold->first_ns == 0 || op->gpu_start_ns < fold->first_ns)
+		fold->first_ns = op->gpu_start_ns;
+	if (op->gpu_end_ns > fold->last_ns)
+		fold->last_ns = op->gpu_end_ns;
+	return 0;
+}
+
+/* Puts the children of one node in order. */
+static int sort_children(struct fold_node *node, size_t count,
+			 int (*compare)(const void *, const void *))
+{
+	_cleanup_(freep) struct fold_node **child = calloc(count, sizeof(*child));
+	struct fold_node **link = &node->child;
+
+	if (!child)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		child[i] = *link;
+		link = &child[i]->next;
+	}
+	qsort(child, count, sizeof(*child), compare);
+	link = &node->child;
+	for (size_t i = 0; i < count; i++) {
+		*link = child[i];
+		link = &child[i]->next;
+	}
+	*link = NULL;
+	return 0;
+}
+
+/* As deep as the tree, which is bounded. */
+static int finish(struct fold_node *node, int (*compare)(const void *, const void *))
+{
+	size_t count = 0;
+
+	for (struct fold_node *child = node->child; child; child = child->next) {
+		int r = finish(child, compare);
+
+		if (r < 0)
+			return r;
+		node->ns += child->ns;
+		node->count += child->count;
+		count++;
+	}
+	return count > 1 ? sort_children(node, count, compare) : 0;
+}
+
+int fold_finish(struct fold *fold, int (*compare)(const void *, const void *))
+{
+	return finish(&fold->root, compare);
+}
+
+void fold_clear(struct fold *fold)
+{
+	arena_clear(&fold->arena);
+	map_clear(&fold->node);
+	map_clear(&fold->leaf);
+}

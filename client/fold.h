@@ -1,0 +1,54 @@
+/* fold.h: GPU time by who asked for it: a tree of processes, the functions on their call stacks,
+ * and, at the leaves, what ran on the device. Only ops with exact times are in it.
+ *
+ * It grows with the different stacks and names, never with the ops.
+ */
+#ifndef TS_CLIENT_FOLD_H
+#define TS_CLIENT_FOLD_H
+
+#include "client/export.h"
+
+/* identifier, what stands before its text in folded stacks */
+#define FOLD_KINDS(X)                                                                              \
+	X(ALL, "")                                                                                 \
+	X(PROCESS, "")                                                                             \
+	X(HOST, "")                                                                                \
+	X(NO_STACK, "[no stack]")                                                                  \
+	X(KERNEL, "[GPU_Kernel]")                                                                  \
+	X(COPY, "[GPU_Copy]")                                                                      \
+	X(SET, "[GPU_Set]")                                                                        \
+	X(GRAPH, "[GPU_Graph]") /* as a whole */
+
+enum fold_kind {
+#define X(name, folded) FOLD_##name,
+	FOLD_KINDS(X)
+#undef X
+};
+
+struct fold_node {
+	struct fold_node *parent, *child, *next; /* child: first */
+	const char *text;			 /* "" where the kind says all */
+	uint64_t ns, count;			 /* of a leaf; after fold_finish() of all below */
+	uint8_t kind;				 /* enum fold_kind */
+	uint8_t depth;				 /* of the root 0 */
+};
+
+#define FOLD_DEPTH_MAX (TS_STACK_FRAMES_MAX + 3)
+
+struct fold {
+	const struct export_meta *meta;
+	struct fold_node root;
+	uint64_t first_ns, last_ns; /* in which the ops ran */
+	struct map node;	    /* by parent and text */
+	struct map leaf;	    /* by process, stack and what ran: a short cut */
+	struct arena arena;
+};
+
+/* Zeroed but for `meta` is empty. */
+int fold_add(struct fold *fold, const struct op *op);
+/* Adds up, and puts the children of each node in order, as qsort(3) does an array of pointers to
+ * them. Once, at the end. */
+int fold_finish(struct fold *fold, int (*compare)(const void *, const void *));
+void fold_clear(struct fold *fold);
+
+#endif
