@@ -1,0 +1,601 @@
+/* Attach: the story of how the library gets into a process, and out of it.
+ *
+ * In the first stop a thread makes what is needed: memory, a memfd, a pair of sockets. While the
+ * process goes on, the library is written to the memfd. In the second stop the thread loads it and
+ * calls its entry; in the third it takes away what was only needed for that. What the process has
+ * because of us stands in struct attach_state, and is gone at the end, whatever the end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/source/attach_internal.h"
+#include "daemon/source/procfs.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x8u
+#endif
+
+#define PATIENCE_MS	 3000
+#define PATIENCE_UNDO_MS 10000 /* nobody likes what is left behind */
+#define THREADS_END_MS	 2000
+#define CODE_SIZE	 4096
+#define LIBRARY_MAX	 (64 << 20)
+#define ERROR_TEXT	 160
+/* What lies where in the scratch memory, below the stack that grows down from its end. */
+#define SCRATCH_NAME	0
+#define SCRATCH_SOCKETS 64
+#define SCRATCH_ATTACH	128
+
+struct attach_state {
+	struct attach_target target;
+	struct attach_remote remote;
+	pid_t pid;
+	char *why;
+	int memfd, sockets[2]; /* in the process, -1: none; [1] is the library's */
+	uint64_t handle, entry;
+	uint64_t longest_ns;
+	uint32_t stops;
+	bool abandoned; /* a call did not come back: nothing of it is taken away */
+};
+
+int attach_why(char *why, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, ATTACH_WHY_MAX, format, args);
+	va_end(args);
+	return error;
+}
+
+static int state_ended(const struct attach_state *state)
+{
+	return attach_why(state->why, -ESRCH, "Process %d has ended", state->pid);
+}
+
+/* A step is all that one stop is for. */
+static int state_step(struct attach_state *state, unsigned int patience_ms,
+		      int (*step)(struct attach_state *state, const void *data), const void *data)
+{
+	int r, end;
+
+	r = attach_thread_stop(&state->remote, state->pid, patience_ms, state->why);
+	if (r < 0)
+		return r;
+	r = step(state, data);
+	end = attach_remote_release(&state->remote);
+	state->stops++;
+	if (state->remote.stopped_ns > state->longest_ns)
+		state->longest_ns = state->remote.stopped_ns;
+	if (state->remote.gone || (r == 0 && end == -ESRCH))
+		return state_ended(state);
+	return r;
+}
+
+/* A system call of the process; its failure is a sentence. */
+static int state_syscall(struct attach_state *state, const char *name, long number,
+			 const uint64_t argument[6], int64_t *ret)
+{
+	int r = attach_remote_syscall(&state->remote, number, argument, ret);
+
+	if (r < 0)
+		return attach_why(state->why, r == -ESRCH ? r : -EIO,
+				  "Process %d did not come back from %s()", state->pid, name);
+	if (*ret >= 0 || *ret < -4095)
+		return 0;
+	return attach_why(state->why, -EIO,
+			  "Process %d could not do what attaching needs: %s(): %s%s", state->pid,
+			  name, strerror((int)-*ret),
+			  *ret == -EPERM || *ret == -ENOSYS || *ret == -EACCES
+				  ? " (its seccomp filter or security policy forbids it)"
+				  : "");
+}
+
+static int state_map(struct attach_state *state, size_t size, int protection, uint64_t *ret)
+{
+	const uint64_t argument[6] = {
+		0, size, (uint64_t)protection, MAP_PRIVATE | MAP_ANONYMOUS, -1ull, 0
+	};
+	int64_t address;
+	int r = state_syscall(state, "mmap", SYS_mmap, argument, &address);
+
+	if (r == 0)
+		*ret = (uint64_t)address;
+	return r;
+}
+
+static int step_memory(struct attach_state *state)
+{
+	int r = state_map(state, ATTACH_SCRATCH_SIZE, PROT_READ | PROT_WRITE,
+			  &state->remote.scratch);
+
+	if (r == 0)
+		r = state_map(state, CODE_SIZE, PROT_READ | PROT_EXEC, &state->remote.code);
+	if (r < 0)
+		return r;
+	r = attach_remote_code(&state->remote);
+	return r < 0 ? attach_why(state->why, -EIO, "The memory of process %d cannot be written to",
+				  state->pid)
+		     : 0;
+}
+
+static int step_memfd(struct attach_state *state)
+{
+	const uint64_t flags[] = { MFD_CLOEXEC | MFD_NOEXEC_SEAL, MFD_CLOEXEC | MFD_ALLOW_SEALING };
+	uint64_t scratch = state->remote.scratch;
+	int64_t fd = -1;
+	int r = 0;
+
+	if (attach_target_write(&state->target, scratch + SCRATCH_NAME, ATTACH_MEMFD_NAME,
+				sizeof(ATTACH_MEMFD_NAME)))
+		return state_ended(state);
+	for (int i = 0; fd < 0 && i < 2; i++) /* before Linux 6.3 there is only the second way */
+		r = state_syscall(state, "memfd_create", SYS_memfd_create,
+				  (const uint64_t[6]){ scratch + SCRATCH_NAME, flags[i] }, &fd);
+	if (r == 0)
+		state->memfd = (int)fd;
+	return r;
+}
+
+static int step_sockets(struct attach_state *state)
+{
+	const uint64_t argument[6] = { AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
+				       state->remote.scratch + SCRATCH_SOCKETS };
+	int64_t result;
+	int r = state_syscall(state, "socketpair", SYS_socketpair, argument, &result);
+
+	if (r < 0)
+		return r;
+	return attach_target_read(&state->target, argument[3], state->sockets,
+				  sizeof(state->sockets))
+		       ? state_ended(state)
+		       : 0;
+}
+
+static int step_prepare(struct attach_state *state, const void *data)
+{
+	const bool *load = data;
+	int r = step_memory(state);
+
+	if (r == 0 && *load)
+		r = step_memfd(state);
+	return r < 0 ? r : step_sockets(state);
+}
+
+/* Takes away what is left; goes on after a failure, there is nothing else to do. */
+static int step_clean(struct attach_state *state, const void *data)
+{
+	struct attach_remote *remote = &state->remote;
+	const int fds[] = { state->memfd, state->sockets[0], state->sockets[1] };
+	int64_t result;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			r = attach_remote_syscall(remote, SYS_close,
+						  (const uint64_t[6]){ (uint64_t)fds[i] }, &result);
+	state->memfd = state->sockets[0] = state->sockets[1] = -1;
+	if (r == 0 && remote->code)
+		r = attach_remote_syscall(remote, SYS_munmap,
+					  (const uint64_t[6]){ remote->code, CODE_SIZE }, &result);
+	if (r == 0 && remote->scratch)
+		r = attach_remote_syscall(
+			remote, SYS_munmap,
+			(const uint64_t[6]){ remote->scratch, ATTACH_SCRATCH_SIZE }, &result);
+	remote->code = remote->scratch = 0;
+	return r;
+}
+
+/* A call of a function of the process; that it does not come back is a sentence. */
+static int state_call(struct attach_state *state, const char *name, uint64_t function,
+		      uint64_t first, uint64_t second, uint64_t *ret)
+{
+	int r = attach_remote_call(&state->remote, function, first, second, ret);
+
+	if (r == 0)
+		return 0;
+	if (r == -ESRCH)
+		return state_ended(state);
+	state->abandoned = true;
+	if (r == -EFAULT)
+		return attach_why(state->why, -EIO, "%s() in process %d ended with signal %d (%s)",
+				  name, state->pid, state->remote.fault,
+				  strsignal(state->remote.fault));
+	return attach_why(
+		state->why, r == -ETIMEDOUT ? -EIO : r,
+		"%s() in process %d did not come back: it was taken out of it again; a lock "
+		"was held there, try once more",
+		name, state->pid);
+}
+
+static int state_dlerror(struct attach_state *state)
+{
+	char text[ERROR_TEXT] = "no reason given";
+	uint64_t address = 0;
+	ssize_t n;
+
+	if (state->target.dlerror &&
+	    state_call(state, "dlerror", state->target.dlerror, 0, 0, &address) < 0)
+		return -EIO;
+	if (address) {
+		n = pread(state->target.mem, text, sizeof(text) - 1, (off_t)address);
+		text[n > 0 ? n : 0] = '\0';
+	}
+	for (char *p = text; *p; p++)
+		if (*p < ' ' || *p > '~')
+			*p = ' ';
+	return attach_why(state->why, -EIO, "Process %d could not load the library: %s", state->pid,
+			  text);
+}
+
+static int step_dlopen(struct attach_state *state)
+{
+	uint64_t name = state->remote.scratch + SCRATCH_NAME;
+	char path[32];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", state->memfd);
+	if (attach_target_write(&state->target, name, path, sizeof(path)))
+		return state_ended(state);
+	r = state_call(state, "dlopen", state->target.dlopen, name, state->target.dlopen_flags,
+		       &state->handle);
+	if (r < 0)
+		return r;
+	if (!state->handle)
+		return state_dlerror(state);
+	if (attach_target_entry(&state->target, state->handle, &state->entry) < 0)
+		return attach_why(state->why, -EIO, "The library has no function '%s'",
+				  TS_INJECT_ATTACH_ENTRY);
+	return 0;
+}
+
+static int step_entry(struct attach_state *state, const struct ts_settings *wanted)
+{
+	struct ts_attach attach = { .size = sizeof(attach),
+				    .socket = state->sockets[1],
+				    .wanted = *wanted };
+	uint64_t address = state->remote.scratch + SCRATCH_ATTACH, result;
+	int r;
+
+	if (attach_target_write(&state->target, address, &attach, sizeof(attach)))
+		return state_ended(state);
+	r = state_call(state, TS_INJECT_ATTACH_ENTRY, state->entry, address, 0, &result);
+	if (r < 0)
+		return r;
+	if ((int)result < 0)
+		return attach_why(state->why, -EIO, "The library could not start in process %d: %s",
+				  state->pid, strerror(-(int)result));
+	state->sockets[1] = -1; /* the library's now */
+	return 0;
+}
+
+/* The thread may be about to look at its errno. */
+static int step_load(struct attach_state *state, const void *data)
+{
+	bool load = !state->entry;
+	uint64_t where, handle;
+	int r, value, error;
+
+	r = state_call(state, "__errno_location", state->target.errno_location, 0, 0, &where);
+	if (r < 0)
+		return r;
+	error = attach_target_read(&state->target, where, &value, sizeof(value));
+	if (load)
+		r = step_dlopen(state);
+	if (r == 0)
+		r = step_entry(state, data);
+	if (r < 0 && load && state->handle && !state->abandoned && !state->remote.gone) {
+		handle = state->handle;
+		state->handle = 0;
+		attach_remote_call(&state->remote, state->target.dlclose, handle, 0, &handle);
+	}
+	if (!error && !state->remote.gone)
+		attach_target_write(&state->target, where, &value, sizeof(value));
+	return r;
+}
+
+/* A descriptor of the process as one of ours. Threads may have different tables: it must be what
+ * the thread that made it sees under the number. */
+static int state_take(struct attach_state *state, int pidfd, int number, int *ret)
+{
+	_cleanup_(closep) int fd = (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+	struct stat here, there;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", state->pid, state->remote.tid,
+		 number);
+	if (fd < 0 || fstat(fd, &here) < 0 || stat(path, &there) < 0 ||
+	    here.st_ino != there.st_ino || here.st_dev != there.st_dev)
+		return attach_why(
+			state->why, -EIO, "A descriptor of process %d could not be taken over: %s",
+			state->pid, fd < 0 ? strerror(errno) : "its threads do not share them");
+	*ret = TAKE_FD(fd);
+	return 0;
+}
+
+static int copy_library(int from, int to)
+{
+	struct stat st;
+	off_t at = 0;
+
+	if (fstat(from, &st) < 0 || st.st_size <= 0 || st.st_size > LIBRARY_MAX)
+		return -EBADF;
+	while (at < st.st_size)
+		if (sendfile(to, from, &at, (size_t)(st.st_size - at)) <= 0)
+			return -EIO;
+	/* What runs in the process is what we wrote. */
+	fcntl(to, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+	return 0;
+}
+
+static int state_transfer(struct attach_state *state, int library, int *ret_socket)
+{
+	_cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, state->pid, 0);
+	_cleanup_(closep) int memfd = -1, socket = -1;
+	int r;
+
+	if (pidfd < 0)
+		return state_ended(state);
+	r = state_take(state, pidfd, state->sockets[0], &socket);
+	if (r < 0)
+		return r;
+	if (state->memfd >= 0) {
+		r = state_take(state, pidfd, state->memfd, &memfd);
+		if (r < 0)
+			return r;
+		r = copy_library(library, memfd);
+		if (r < 0)
+			return attach_why(state->why, -EIO,
+					  "Our library could not be copied into process %d: %s",
+					  state->pid, strerror(-r));
+	}
+	*ret_socket = TAKE_FD(socket);
+	return 0;
+}
+
+static int state_attach(struct attach_state *state, const struct attach_request *request,
+			int *ret_socket)
+{
+	_cleanup_(closep) int socket = -1;
+	bool load = !state->entry;
+	int r;
+
+	r = state_step(state, PATIENCE_MS, step_prepare, &load);
+	if (r == 0)
+		r = state_transfer(state, request->library, &socket);
+	if (r == 0)
+		r = state_step(state, PATIENCE_MS, step_load, &request->wanted);
+	if (r != -ESRCH && (state->remote.scratch || state->memfd >= 0)) {
+		char ignored[ATTACH_WHY_MAX], *why = state->why;
+
+		state->why = ignored;
+		state_step(state, PATIENCE_UNDO_MS, step_clean, NULL);
+		state->why = why;
+	}
+	if (r == 0)
+		*ret_socket = TAKE_FD(socket);
+	return r;
+}
+
+static int state_open(struct attach_state *state, pid_t pid, uint64_t started_ticks, char *why)
+{
+	uint64_t ticks;
+	int r;
+
+	*state = (struct attach_state){ .target = ATTACH_TARGET_NONE,
+					.pid = pid,
+					.why = why,
+					.memfd = -1,
+					.sockets = { -1, -1 } };
+	r = attach_target_open(pid, &state->target, why);
+	if (r < 0)
+		return r;
+	/* Its memory is held now: a process that comes after it cannot be mistaken for it. */
+	if (procfs_started_ticks((uint32_t)pid, &ticks) < 0 ||
+	    (started_ticks && ticks != started_ticks))
+		return state_ended(state);
+	state->remote.target = &state->target;
+	state->remote.xstate = malloc(ATTACH_XSTATE_MAX);
+	return state->remote.xstate ? 0 : -ENOMEM;
+}
+
+static void state_close(struct attach_state *state)
+{
+	attach_target_close(&state->target);
+	free(state->remote.xstate);
+}
+
+/* Work for a thread of its own: the kernel lets go of what a thread traces when that ends, which is
+ * the only way where one could not be stopped. */
+struct attach_work {
+	int (*run)(struct attach_work *work);
+	const struct attach_request *request;
+	struct attach_result *result;
+	pid_t pid;
+	uint64_t started_ticks, handle;
+	char *why;
+	int r;
+};
+
+static void *work_thread(void *data)
+{
+	struct attach_work *work = data;
+
+	work->r = work->run(work);
+	return NULL;
+}
+
+static int work_run(struct attach_work *work)
+{
+	pthread_t thread;
+	int r = pthread_create(&thread, NULL, work_thread, work);
+
+	if (r != 0)
+		return attach_why(work->why, -EAGAIN, "No thread could be started: %s",
+				  strerror(r));
+	pthread_join(thread, NULL);
+	return work->r;
+}
+
+static int work_attach(struct attach_work *work)
+{
+	const struct attach_request *request = work->request;
+	struct attach_result result = { .socket = -1 };
+	uint64_t begin = attach_now_ns();
+	struct attach_state state;
+	bool ours = true;
+	int r;
+
+	r = state_open(&state, request->pid, request->started_ticks, work->why);
+	if (r == 0) {
+		result.loaded_before = attach_target_loaded(&state.target, &state.handle,
+							    &state.entry, &ours) == 0;
+		r = state_attach(&state, request, &result.socket);
+	}
+	result.handle = ours ? state.handle : 0;
+	result.stopped_ns = state.longest_ns;
+	result.stops = state.stops;
+	result.total_ns = attach_now_ns() - begin;
+	state_close(&state);
+	if (r == 0)
+		*work->result = result;
+	return r;
+}
+
+int attach_run(const struct attach_request *request, struct attach_result *ret, char *why)
+{
+	struct attach_work work = {
+		.run = work_attach, .request = request, .result = ret, .why = why
+	};
+	int r = attach_check(request, why);
+
+	return r < 0 ? r : work_run(&work);
+}
+
+static int step_unload(struct attach_state *state, const void *data)
+{
+	uint64_t where, result;
+	int r, value, error;
+
+	r = step_memory(state);
+	if (r == 0)
+		r = state_call(state, "__errno_location", state->target.errno_location, 0, 0,
+			       &where);
+	if (r < 0)
+		return r;
+	error = attach_target_read(&state->target, where, &value, sizeof(value));
+	r = state_call(state, "dlclose", state->target.dlclose, state->handle, 0, &result);
+	if (r == 0 && (int)result)
+		r = attach_why(state->why, -EIO, "Process %d could not unload the library",
+			       state->pid);
+	if (!error && !state->remote.gone)
+		attach_target_write(&state->target, where, &value, sizeof(value));
+	if (!state->abandoned && !state->remote.gone)
+		step_clean(state, NULL);
+	return r;
+}
+
+/* Whether a thread is inside of the library, as far as can be seen from outside. */
+static bool state_inside(const struct attach_state *state)
+{
+	_cleanup_(freep) pid_t *tid = NULL;
+	const struct attach_map *map;
+	struct attach_where where;
+	struct attach_maps maps;
+	bool inside = false;
+	size_t count = 0;
+
+	if (attach_maps_read(state->pid, &maps) < 0)
+		return false;
+	attach_threads_read(state->pid, &tid, &count);
+	for (size_t i = 0; i < count; i++) {
+		if (attach_where_read(state->pid, tid[i], &where) < 0 || where.running)
+			continue;
+		map = attach_maps_find(&maps, where.pc);
+		inside |= map && attach_map_is_ours(map);
+	}
+	attach_maps_free(&maps);
+	return inside;
+}
+
+static bool still_mapped(pid_t pid, uint64_t entry)
+{
+	struct attach_maps maps;
+	const struct attach_map *map;
+	bool mapped;
+
+	if (attach_maps_read(pid, &maps) < 0)
+		return false;
+	map = attach_maps_find(&maps, entry);
+	mapped = map && attach_map_is_ours(map);
+	attach_maps_free(&maps);
+	return mapped;
+}
+
+static int wait_threads_end(pid_t pid, char *why)
+{
+	uint64_t end = attach_now_ns() + THREADS_END_MS * 1000000ull;
+
+	while (attach_is_live(pid)) {
+		if (attach_now_ns() > end)
+			return attach_why(
+				why, -EAGAIN,
+				"The library's thread in process %d has not ended: it stays "
+				"loaded, and does nothing",
+				pid);
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	return 0;
+}
+
+static int work_unload(struct attach_work *work)
+{
+	struct attach_state state;
+	int r;
+
+	r = state_open(&state, work->pid, work->started_ticks, work->why);
+	if (r == 0)
+		r = wait_threads_end(work->pid, work->why);
+	state.handle = work->handle;
+	if (r == 0 && attach_target_entry(&state.target, state.handle, &state.entry) < 0)
+		r = attach_why(
+			work->why, -ENOEXEC,
+			"The library in process %d was not loaded by attaching: it stays, and "
+			"does nothing",
+			work->pid);
+	if (r == 0 && state_inside(&state))
+		r = attach_why(work->why, -EAGAIN,
+			       "A thread of process %d is inside the library: it stays loaded",
+			       work->pid);
+	if (r == 0)
+		r = state_step(&state, PATIENCE_MS, step_unload, NULL);
+	if (r == 0 && still_mapped(work->pid, state.entry))
+		r = attach_why(
+			work->why, -EIO,
+			"The library stays in process %d, since something there refers to it",
+			work->pid);
+	state_close(&state);
+	return r;
+}
+
+int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, char *why)
+{
+	struct attach_work work = { .run = work_unload,
+				    .pid = pid,
+				    .started_ticks = started_ticks,
+				    .handle = handle,
+				    .why = why };
+
+	return work_run(&work);
+}

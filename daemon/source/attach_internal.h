@@ -1,0 +1,161 @@
+/* attach_internal.h: what the parts of attaching are to each other.
+ *
+ * attach.c tells the story, attach_check.c says who is refused, attach_proc.c reads /proc,
+ * attach_target.c knows what is where in the process, attach_thread.c chooses a thread of it and
+ * attach_remote.c makes that thread do something for us.
+ */
+#ifndef TS_ATTACH_INTERNAL_H
+#define TS_ATTACH_INTERNAL_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "daemon/source/attach.h"
+
+#define ATTACH_MEMFD_NAME   "tracesmith"
+#define ATTACH_THREAD_NAME  "tracesmith"
+#define ATTACH_SCRATCH_SIZE (256 << 10)
+#define ATTACH_XSTATE_MAX   (32 << 10)
+
+/* Writes the sentence and returns `error`. */
+int attach_why(char *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+uint64_t attach_now_ns(void);
+
+/* attach_proc.c */
+struct attach_status {
+	char state;
+	char comm[17];
+	pid_t tgid;
+	pid_t tracer;
+	int seccomp;
+	bool kernel_thread;
+	uint64_t pending; /* signals, of the thread and of the process */
+	uint64_t caught;
+};
+
+struct attach_map {
+	uint64_t start, end;
+	char *path;
+};
+
+/* The executable mappings. */
+struct attach_maps {
+	struct attach_map *map;
+	size_t count;
+};
+
+/* What a thread waits for: `call` is -1 outside of system calls. */
+struct attach_where {
+	bool running;
+	long call;
+	uint64_t argument[6];
+	uint64_t sp, pc;
+};
+
+/* -ESRCH: not there. */
+int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret);
+int attach_where_read(pid_t pid, pid_t tid, struct attach_where *ret);
+int attach_maps_read(pid_t pid, struct attach_maps *ret);
+void attach_maps_free(struct attach_maps *maps);
+const struct attach_map *attach_maps_find(const struct attach_maps *maps, uint64_t address);
+const char *attach_map_name(const struct attach_map *map);
+bool attach_map_is_ours(const struct attach_map *map);
+/* The thread ids, the caller frees *ret. */
+int attach_threads_read(pid_t pid, pid_t **ret, size_t *ret_count);
+/* Whether one of its threads is ours. */
+bool attach_is_live(pid_t pid);
+/* An entry of the auxiliary vector; 0: not there. */
+uint64_t attach_auxiliary(pid_t pid, uint64_t key);
+
+/* attach_target.c */
+struct attach_range {
+	uint64_t start, end;
+};
+
+#define ATTACH_RANGES_MAX 32
+
+struct attach_target {
+	pid_t pid;
+	int mem; /* its memory, of this program: fails after an exec */
+	uint64_t dlopen, dlclose, dlerror, errno_location;
+	uint64_t dlopen_flags;
+	uint64_t syscall;  /* a system call instruction in its libc */
+	uint64_t restorer; /* where its signal handlers return to; 0: not known */
+	uint64_t loader_state, loader_state_size;
+	uint64_t link_maps; /* where the pointer to the first is */
+	/* Code that must not be interrupted by what we do, and within it that of libc. */
+	struct attach_range unsafe[ATTACH_RANGES_MAX];
+	size_t unsafe_count;
+	struct attach_range libc;
+};
+
+#define ATTACH_TARGET_NONE                                                                         \
+	{                                                                                          \
+		.mem = -1                                                                          \
+	}
+
+int attach_target_open(pid_t pid, struct attach_target *ret, char *why);
+void attach_target_close(struct attach_target *target);
+/* All `size` bytes or -EIO. */
+int attach_target_read(const struct attach_target *target, uint64_t address, void *data,
+		       size_t size);
+int attach_target_write(const struct attach_target *target, uint64_t address, const void *data,
+			size_t size);
+bool attach_target_unsafe(const struct attach_target *target, uint64_t pc);
+/* Whether a thread of the process holds a lock of the loader. */
+bool attach_target_loading(const struct attach_target *target);
+/* Of the loaded object with this handle (link map): the address of our entry; -ENOENT: not ours. */
+int attach_target_entry(const struct attach_target *target, uint64_t handle, uint64_t *ret);
+/* The handle of a copy of the library that is there; -ENOENT. */
+int attach_target_loaded(const struct attach_target *target, uint64_t *ret_handle,
+			 uint64_t *ret_entry, bool *ret_ours);
+
+/* attach_remote.c */
+struct attach_remote {
+	const struct attach_target *target;
+	pid_t tid;
+	struct user_regs_struct saved;
+	uint64_t mask;
+	uint8_t *xstate; /* ATTACH_XSTATE_MAX */
+	size_t xstate_size;
+	uint64_t code;	  /* a page that can be run, made by us; 0: none yet */
+	uint64_t scratch; /* ATTACH_SCRATCH_SIZE of memory; 0: none yet */
+	uint64_t stopped_at_ns, stopped_ns;
+	int fault;    /* the signal that ended a call */
+	bool settled; /* in a stop from which the kernel would restart a system call */
+	bool gone;    /* the thread */
+	bool stuck;   /* could not be stopped: goes free when our own thread ends */
+};
+
+/* -ESRCH: gone; -EPERM; -EAGAIN: cannot be used now. On failure it is released. */
+int attach_remote_stop(struct attach_remote *remote, pid_t tid);
+/* *ret is a negative errno where the call failed. */
+int attach_remote_syscall(struct attach_remote *remote, long number, const uint64_t argument[6],
+			  int64_t *ret);
+/* Needs code and scratch. -ETIMEDOUT, -EFAULT: it did not come back; only release it. */
+int attach_remote_call(struct attach_remote *remote, uint64_t function, uint64_t first,
+		       uint64_t second, uint64_t *ret);
+int attach_remote_release(struct attach_remote *remote);
+/* Writes the few instructions that calls return to into the page `code`. */
+int attach_remote_code(struct attach_remote *remote);
+
+/* attach_frame.c */
+/* Where a stack that begins at `top` has to be when a function is called that returns through
+ * rt_sigreturn to what `remote` saved; writes what is needed there. */
+int attach_frame_write(const struct attach_remote *remote, uint64_t top, uint64_t return_to,
+		       uint64_t *ret_sp);
+
+/* attach_thread.c */
+/* Stops a thread that can be used, tries for `patience_ms`. -EAGAIN: there was none. */
+int attach_thread_stop(struct attach_remote *remote, pid_t pid, unsigned int patience_ms,
+		       char *why);
+/* Changes what was saved so that an interrupted call of the kinds that the kernel would end with
+ * EINTR goes on. */
+void attach_thread_again(const struct attach_target *target, pid_t tid, uint64_t mask,
+			 struct user_regs_struct *regs);
+
+#endif

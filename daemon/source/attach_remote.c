@@ -1,0 +1,311 @@
+/* attach_remote: one stopped thread that does something for us, and then is as it was.
+ *
+ * Nothing of the program's is written to: calls run on memory that was mapped for them. A thread
+ * stops three ways: in the stop that was asked for and at a signal (from both the kernel restarts
+ * what was interrupted: settled), and at the system calls it makes for us. All signals are blocked
+ * meanwhile, so they wait in the kernel. A thread is let go from a settled stop only. */
+#include <elf.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/source/attach_internal.h"
+
+#define STOP_NS	     1000000000ull /* a thread that can stop does in microseconds */
+#define SYSCALL_NS   2000000000ull
+#define CALL_NS	     500000000ull
+#define END_NS	     5000000000ull
+#define SPIN_NS	     3000000ull /* looking is as quick as the thread; after that it sleeps */
+#define SLEEP_NS     100000
+
+#define SYSCALL_STOP (SIGTRAP | 0x80)
+#define FLAGS_CLEAR  0x40500ull /* alignment check, direction, trap: not for a function's start */
+#define SHADOW_STACK 0x204
+#define WAIT_FLAGS   (__WALL | __WNOTHREAD | WNOHANG)
+
+/* mov %rax, %rdi; mov $15, %eax; syscall; ud2 */
+static const uint8_t return_code[16] = {
+	0x48, 0x89, 0xc7, 0xb8, SYS_rt_sigreturn, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b,
+};
+#define RETURN_CODE_END 10 /* where rt_sigreturn is seen from */
+
+uint64_t attach_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+static int remote_wait(struct attach_remote *remote, uint64_t limit_ns, int *ret_status)
+{
+	const struct timespec rest = { .tv_nsec = SLEEP_NS };
+	uint64_t begin = attach_now_ns(), now;
+	int status;
+
+	for (;;) {
+		pid_t r = waitpid(remote->tid, &status, WAIT_FLAGS);
+
+		if (r == remote->tid && WIFSTOPPED(status)) {
+			*ret_status = status;
+			return 0;
+		}
+		if (r == remote->tid || (r < 0 && errno == ECHILD)) {
+			remote->gone = true;
+			return -ESRCH;
+		}
+		now = attach_now_ns();
+		if (now - begin > limit_ns)
+			return -ETIMEDOUT;
+		if (now - begin > SPIN_NS)
+			nanosleep(&rest, NULL);
+		else
+			sched_yield();
+	}
+}
+
+static int remote_resume(struct attach_remote *remote, enum __ptrace_request how, int signal)
+{
+	remote->settled = false;
+	return ptrace(how, remote->tid, NULL, (void *)(long)signal) < 0 ? -errno : 0;
+}
+
+static bool status_is_event(int status)
+{
+	return status >> 16 == PTRACE_EVENT_STOP;
+}
+
+/* To a settled stop: the one asked for, or that of the whole process. Signals that come before are
+ * let through, since the thread is its own still or has them blocked. */
+static int remote_interrupt(struct attach_remote *remote, bool running)
+{
+	uint64_t end = attach_now_ns() + STOP_NS;
+	int status, r, signal = 0;
+
+	for (;;) {
+		if (ptrace(PTRACE_INTERRUPT, remote->tid, NULL, NULL) < 0)
+			return -errno;
+		if (!running && remote_resume(remote, PTRACE_CONT, signal) < 0)
+			return -ESRCH;
+		r = remote_wait(remote, STOP_NS, &status);
+		if (r == -ESRCH)
+			return r;
+		if (r == 0 && status_is_event(status)) {
+			remote->settled = true;
+			return 0;
+		}
+		if (r < 0 || attach_now_ns() > end) {
+			remote->stuck = true;
+			return -EAGAIN;
+		}
+		running = false;
+		signal = WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status);
+	}
+}
+
+static int remote_save(struct attach_remote *remote)
+{
+	struct iovec xstate = { remote->xstate, ATTACH_XSTATE_MAX };
+	struct iovec shadow = { &(uint64_t){ 0 }, sizeof(uint64_t) };
+
+	if (ptrace(PTRACE_GETREGS, remote->tid, NULL, &remote->saved) < 0 ||
+	    ptrace(PTRACE_GETREGSET, remote->tid, (void *)NT_X86_XSTATE, &xstate) < 0 ||
+	    ptrace(PTRACE_GETSIGMASK, remote->tid, (void *)sizeof(remote->mask), &remote->mask) < 0)
+		return -errno;
+	remote->xstate_size = xstate.iov_len;
+	/* Its returns are checked against a stack of calls that we cannot write to. */
+	if (ptrace(PTRACE_GETREGSET, remote->tid, (void *)SHADOW_STACK, &shadow) == 0 &&
+	    *(uint64_t *)shadow.iov_base)
+		return -ENOEXEC;
+	return 0;
+}
+
+/* A thread that was killed is ours to bury, or its parent would never hear of its end. */
+static int remote_bury(struct attach_remote *remote)
+{
+	uint64_t end = attach_now_ns() + END_NS;
+	int status;
+
+	while (!remote->gone && attach_now_ns() < end) {
+		if (remote_wait(remote, END_NS, &status) == 0 &&
+		    remote_resume(remote, PTRACE_CONT, 0) < 0)
+			sched_yield();
+	}
+	return -ESRCH;
+}
+
+int attach_remote_stop(struct attach_remote *remote, pid_t tid)
+{
+	const uint64_t all = ~0ull;
+	int r;
+
+	remote->tid = tid;
+	remote->gone = remote->settled = remote->stuck = false;
+	remote->fault = 0;
+	remote->stopped_at_ns = attach_now_ns();
+	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0)
+		return -errno;
+	r = remote_interrupt(remote, true);
+	if (r < 0)
+		return remote->stuck ? r : remote_bury(remote);
+	r = remote_save(remote);
+	if (r == 0 && ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(all), (void *)&all) < 0)
+		r = -errno;
+	if (r < 0 && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0)
+		return remote_bury(remote);
+	return r;
+}
+
+/* On to the next system call, its beginning or its end. */
+static int remote_next(struct attach_remote *remote, uint64_t limit_ns)
+{
+	int r, status, signal = 0;
+
+	for (;;) {
+		if (remote_resume(remote, PTRACE_SYSCALL, signal) < 0)
+			return -ESRCH;
+		r = remote_wait(remote, limit_ns, &status);
+		if (r < 0)
+			return r;
+		signal = 0;
+		if (status_is_event(status))
+			continue; /* the process is stopped, but not this thread before it is done
+				   */
+		if (WSTOPSIG(status) == SYSCALL_STOP)
+			return 0;
+		if (WSTOPSIG(status) != SIGSTOP) {
+			remote->fault = WSTOPSIG(status);
+			remote->settled = true;
+			return -EFAULT;
+		}
+		signal = SIGSTOP; /* cannot be blocked */
+	}
+}
+
+static int remote_registers(struct attach_remote *remote, struct user_regs_struct *regs)
+{
+	regs->orig_rax = -1ull;
+	return ptrace(PTRACE_SETREGS, remote->tid, NULL, regs) < 0 ? -ESRCH : 0;
+}
+
+int attach_remote_syscall(struct attach_remote *remote, long number, const uint64_t argument[6],
+			  int64_t *ret)
+{
+	struct user_regs_struct regs = remote->saved;
+	int r;
+
+	regs.rip = remote->target->syscall;
+	regs.rax = (uint64_t)number;
+	regs.rdi = argument[0];
+	regs.rsi = argument[1];
+	regs.rdx = argument[2];
+	regs.r10 = argument[3];
+	regs.r8 = argument[4];
+	regs.r9 = argument[5];
+	r = remote_registers(remote, &regs);
+	for (int i = 0; r == 0 && i < 2; i++)
+		r = remote_next(remote, SYSCALL_NS);
+	if (r < 0)
+		return r;
+	if (ptrace(PTRACE_GETREGS, remote->tid, NULL, &regs) < 0)
+		return -ESRCH;
+	*ret = (int64_t)regs.rax;
+	return 0;
+}
+
+int attach_remote_code(struct attach_remote *remote)
+{
+	for (size_t i = 0; i < sizeof(return_code); i += sizeof(long)) {
+		long word;
+
+		memcpy(&word, return_code + i, sizeof(word));
+		if (ptrace(PTRACE_POKEDATA, remote->tid, (void *)(remote->code + i), (void *)word))
+			return -errno;
+	}
+	return 0;
+}
+
+/* Runs until the thread is about to do the rt_sigreturn that calls end with, and leaves that out.
+ */
+static int remote_run(struct attach_remote *remote, uint64_t limit_ns, uint64_t *ret)
+{
+	uint64_t end = attach_now_ns() + limit_ns, now;
+	struct user_regs_struct regs;
+	int r;
+
+	for (;;) {
+		now = attach_now_ns();
+		r = remote_next(remote, now < end ? end - now : 0);
+		if (r < 0)
+			return r;
+		if (ptrace(PTRACE_GETREGS, remote->tid, NULL, &regs) < 0)
+			return -ESRCH;
+		if (regs.rip == remote->code + RETURN_CODE_END)
+			break;
+		now = attach_now_ns();
+		r = remote_next(remote, now < end ? end - now : 0);
+		if (r < 0)
+			return r;
+	}
+	*ret = regs.rdi;
+	r = remote_registers(remote, &regs);
+	return r < 0 ? r : remote_next(remote, SYSCALL_NS);
+}
+
+int attach_remote_call(struct attach_remote *remote, uint64_t function, uint64_t first,
+		       uint64_t second, uint64_t *ret)
+{
+	struct user_regs_struct regs = remote->saved;
+	uint64_t top = remote->scratch + ATTACH_SCRATCH_SIZE, sp;
+	int r;
+
+	r = attach_frame_write(remote, top, remote->code, &sp);
+	if (r < 0)
+		return r;
+	regs.rip = function;
+	regs.rsp = sp;
+	regs.rbp = 0;
+	regs.rax = 0;
+	regs.rdi = first;
+	regs.rsi = second;
+	regs.eflags &= ~FLAGS_CLEAR;
+	r = remote_registers(remote, &regs);
+	if (r == 0)
+		r = remote_run(remote, CALL_NS, ret);
+	if (r == -ETIMEDOUT && remote_interrupt(remote, true) < 0)
+		return remote->gone ? -ESRCH : -ETIMEDOUT;
+	return r;
+}
+
+int attach_remote_release(struct attach_remote *remote)
+{
+	struct iovec xstate = { remote->xstate, remote->xstate_size };
+	struct user_regs_struct regs = remote->saved;
+	int r = 0;
+
+	if (!remote->settled && !remote->gone && !remote->stuck)
+		r = remote_interrupt(remote, false);
+	if (remote->stuck)
+		return -EIO;
+	if (remote->gone || r < 0)
+		return remote_bury(remote);
+	attach_thread_again(remote->target, remote->tid, remote->mask, &regs);
+	if (ptrace(PTRACE_SETREGSET, remote->tid, (void *)NT_X86_XSTATE, &xstate) < 0)
+		r = -errno;
+	if (ptrace(PTRACE_SETREGS, remote->tid, NULL, &regs) < 0)
+		r = -errno;
+	if (ptrace(PTRACE_SETSIGMASK, remote->tid, (void *)sizeof(remote->mask), &remote->mask) < 0)
+		r = -errno;
+	if (ptrace(PTRACE_DETACH, remote->tid, NULL, NULL) < 0)
+		return remote_bury(remote);
+	remote->stopped_ns = attach_now_ns() - remote->stopped_at_ns;
+	return r;
+}

@@ -1,0 +1,57 @@
+/* The library that the tests attach with: a thread that says hello, and ends when it is told to.
+ * What its entry does otherwise, the test asks for in the settings. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/hello.h"
+#include "tests/unit/attach_library.h"
+
+int tracesmith_attach(const struct ts_attach *attach);
+
+static void *thread_main(void *data)
+{
+	int fd = (int)(intptr_t)data;
+	struct ts_hello hello = { .message = TS_MESSAGE_HELLO, .protocol = TS_HELLO_PROTOCOL };
+	struct ts_state gone = { .message = TS_MESSAGE_STATE, .state = TS_LIBRARY_GONE,
+				 .unloadable = 1 };
+	struct ts_refused detach;
+
+	prctl(PR_SET_NAME, "tracesmith");
+	if (send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) > 0 &&
+	    recv(fd, &detach, sizeof(detach), 0) > 0)
+		send(fd, &gone, sizeof(gone), MSG_NOSIGNAL);
+	close(fd);
+	return NULL;
+}
+
+__attribute__((visibility("default"))) int tracesmith_attach(const struct ts_attach *attach)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int r;
+
+	switch (attach->wanted.flush_ms) {
+	case ENTRY_FAILS:
+		return -ENOMEM;
+	case ENTRY_HANGS:
+		for (;;)
+			pause();
+	case ENTRY_CRASHES:
+		*(volatile int *)8 = 1;
+		break;
+	case ENTRY_IS_SLOW:
+		usleep(300000);
+		break;
+	default:
+		break;
+	}
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	r = pthread_create(&thread, &attributes, thread_main, (void *)(intptr_t)attach->socket);
+	pthread_attr_destroy(&attributes);
+	return -r;
+}

@@ -1,0 +1,13 @@
+/* attach_library.h: what the tests' library does in its entry, asked for in settings.flush_ms. */
+#ifndef TS_ATTACH_LIBRARY_H
+#define TS_ATTACH_LIBRARY_H
+
+enum entry_does {
+	ENTRY_STARTS,
+	ENTRY_FAILS = 9001,
+	ENTRY_HANGS,
+	ENTRY_CRASHES,
+	ENTRY_IS_SLOW, /* and starts then */
+};
+
+#endif

@@ -1,0 +1,501 @@
+/* Programs to attach to, each checks that nothing happened to it: `attach_target LIBCUDA MODE`.
+ * Maps LIBCUDA, so that it looks like a user of CUDA, says "ready" and does what MODE says. Ends
+ * with 0 where all came out as it should; what did not is on stderr. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WAIT_MS 400
+#define FAILURES_SHOWN 10
+#define LATE_MS 300 /* what a busy machine may add */
+
+static atomic_int failures, stopping, handled;
+
+static void fail(const char *what, long value)
+{
+	int error = errno;
+
+	if (atomic_fetch_add(&failures, 1) >= FAILURES_SHOWN)
+		return;
+	fprintf(stderr, "attach_target: %s: %ld (%s)\n", what, value, strerror(error));
+}
+
+#define CHECK(condition, value)                                                                    \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			fail(#condition, (long)(value));                                           \
+	} while (0)
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void ready(void)
+{
+	printf("ready\n");
+	fflush(stdout);
+}
+
+static void on_signal(int signal)
+{
+	atomic_fetch_add(&handled, 1);
+}
+
+static void handle(int signal, int flags)
+{
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = flags };
+
+	sigaction(signal, &action, NULL);
+}
+
+/* Calls that wait. Those with a time wait WAIT_MS and check that it was that; others wait for a
+ * byte on standard input, or for a signal, which the test sends. */
+static void wait_nanosleep(void)
+{
+	struct timespec left = { 0 }, time = { .tv_nsec = WAIT_MS * 1000000l };
+	int r = nanosleep(&time, &left);
+
+	CHECK(r == 0, r);
+}
+
+static void wait_clock(void)
+{
+	struct timespec time;
+	int r;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	time.tv_nsec += WAIT_MS * 1000000l;
+	time.tv_sec += time.tv_nsec / 1000000000l;
+	time.tv_nsec %= 1000000000l;
+	r = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+	CHECK(r == 0, r);
+}
+
+static void wait_poll(void)
+{
+	int r = poll(NULL, 0, WAIT_MS);
+
+	CHECK(r == 0, r);
+}
+
+static void wait_ppoll(void)
+{
+	sigset_t mask;
+	int r;
+
+	sigemptyset(&mask);
+	r = ppoll(NULL, 0, &(struct timespec){ .tv_nsec = WAIT_MS * 1000000l }, &mask);
+	CHECK(r == 0, r);
+}
+
+static void wait_select(void)
+{
+	struct timeval time = { .tv_usec = WAIT_MS * 1000 };
+	int r = select(0, NULL, NULL, NULL, &time);
+
+	CHECK(r == 0, r);
+}
+
+static void wait_futex(void)
+{
+	struct timespec time = { .tv_nsec = WAIT_MS * 1000000l };
+	uint32_t word = 1;
+	long r = syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, &time, NULL, 0);
+
+	CHECK(r == -1 && errno == ETIMEDOUT, r);
+}
+
+static void wait_condition(void)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+	struct timespec time;
+	int r;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	time.tv_nsec += WAIT_MS * 1000000l;
+	time.tv_sec += time.tv_nsec / 1000000000l;
+	time.tv_nsec %= 1000000000l;
+	pthread_mutex_lock(&mutex);
+	r = pthread_cond_timedwait(&condition, &mutex, &time);
+	CHECK(r == ETIMEDOUT, r);
+	pthread_mutex_unlock(&mutex);
+}
+
+static void wait_epoll_time(void)
+{
+	struct epoll_event event;
+	int r = epoll_wait(epoll_create1(0), &event, 1, WAIT_MS);
+
+	CHECK(r == 0, r);
+}
+
+static void wait_recv_time(void)
+{
+	struct timeval time = { .tv_usec = WAIT_MS * 1000 };
+	int fd[2];
+	char c;
+	long r;
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
+	setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
+	r = recv(fd[0], &c, 1, 0);
+	CHECK(r == -1 && errno == EAGAIN, r);
+}
+
+static void wait_sigtimedwait(void)
+{
+	struct timespec time = { .tv_nsec = WAIT_MS * 1000000l };
+	sigset_t mask;
+	int r;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR2);
+	r = sigtimedwait(&mask, NULL, &time);
+	CHECK(r == -1 && errno == EAGAIN, r);
+}
+
+static void wait_child(void)
+{
+	int status = 1;
+	pid_t r, child = fork();
+
+	if (!child) {
+		usleep(WAIT_MS * 1000);
+		_exit(7);
+	}
+	r = waitpid(child, &status, 0);
+	CHECK(r == child && WEXITSTATUS(status) == 7, r);
+}
+
+static void wait_read(void)
+{
+	char c = 0;
+	long r = read(0, &c, 1);
+
+	CHECK(r == 1 && c == 'x', r);
+}
+
+static void wait_recv(void)
+{
+	char c = 0;
+	long r = recv(0, &c, 1, 0);
+
+	CHECK(r == 1 && c == 'x', r);
+}
+
+static void wait_epoll(void)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = 77 };
+	int epoll = epoll_create1(0), r;
+
+	epoll_ctl(epoll, EPOLL_CTL_ADD, 0, &event);
+	event.data.u32 = 0;
+	r = epoll_wait(epoll, &event, 1, -1);
+	CHECK(r == 1 && event.data.u32 == 77, r);
+}
+
+static void wait_pause(void)
+{
+	int r = pause();
+
+	CHECK(r == -1 && errno == EINTR && handled == 1, handled);
+}
+
+static void wait_sigsuspend(void)
+{
+	sigset_t mask;
+	int r;
+
+	sigemptyset(&mask);
+	r = sigsuspend(&mask);
+	CHECK(r == -1 && errno == EINTR && handled == 1, handled);
+}
+
+static void wait_epoll_signal(void)
+{
+	struct epoll_event event;
+	int r = epoll_wait(epoll_create1(0), &event, 1, -1);
+
+	CHECK(r == -1 && errno == EINTR && handled == 1, handled);
+}
+
+static const struct {
+	const char *name;
+	void (*wait)(void);
+	bool timed;
+	bool blocked; /* SIGUSR1, but for the wait */
+} waits[] = {
+	{ "nanosleep", wait_nanosleep, true, false },
+	{ "clock_nanosleep", wait_clock, true, false },
+	{ "poll", wait_poll, true, false },
+	{ "ppoll", wait_ppoll, true, false },
+	{ "select", wait_select, true, false },
+	{ "futex", wait_futex, true, false },
+	{ "condition", wait_condition, true, false },
+	{ "epoll_time", wait_epoll_time, true, false },
+	{ "recv_time", wait_recv_time, true, false },
+	{ "sigtimedwait", wait_sigtimedwait, true, false },
+	{ "wait4", wait_child, true, false },
+	{ "read", wait_read, false, false },
+	{ "recv", wait_recv, false, false },
+	{ "epoll", wait_epoll, false, false },
+	{ "pause", wait_pause, false, false },
+	{ "sigsuspend", wait_sigsuspend, false, true },
+	{ "epoll_signal", wait_epoll_signal, false, false },
+};
+
+static bool run_wait(const char *name)
+{
+	sigset_t mask;
+
+	handle(SIGUSR1, 0);
+	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		int64_t begin = now_ms(), took;
+
+		if (strcmp(waits[i].name, name))
+			continue;
+		sigemptyset(&mask);
+		sigaddset(&mask, SIGUSR1);
+		sigprocmask(waits[i].blocked ? SIG_BLOCK : SIG_UNBLOCK, &mask, NULL);
+		ready();
+		waits[i].wait();
+		took = now_ms() - begin;
+		if (waits[i].timed)
+			CHECK(took >= WAIT_MS - 1 && took < WAIT_MS + LATE_MS, took);
+		return true;
+	}
+	return false;
+}
+
+/* All vector registers, the red zone and the general registers, unchanged in a loop that makes no
+ * call. This file is compiled without a red zone of its own. */
+static void vectors_once(unsigned int seed)
+{
+	uint32_t in[16][8] __attribute__((aligned(32))), out[16][8] __attribute__((aligned(32)));
+	uint64_t zone = 0x1122334455667788ull * (seed | 1), general = ~zone, zone_out, general_out;
+	uint64_t loops = 20000 + seed % 1000;
+
+	for (int i = 0; i < 16; i++)
+		for (int k = 0; k < 8; k++)
+			in[i][k] = seed * 2654435761u + (uint32_t)(i * 8 + k);
+#define LOAD(n)	 "vmovdqa " #n "*32(%[in]), %%ymm" #n "\n\t"
+#define STORE(n) "vmovdqa %%ymm" #n ", " #n "*32(%[out])\n\t"
+#define ALL(X)	 X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+	__asm__ volatile(ALL(LOAD) "mov %[zone], -8(%%rsp)\n\t"
+				   "mov %[zone], -120(%%rsp)\n\t"
+				   "mov %[general], %%r15\n\t"
+				   "mov %[general], %%r11\n\t"
+				   "fldpi\n\t"
+				   "1: dec %[loops]\n\t"
+				   "jnz 1b\n\t"
+				   "fldpi\n\t"
+				   "fcompp\n\t"
+				   "fnstsw %%ax\n\t"
+				   "and $0x4500, %%eax\n\t"
+				   "xor $0x4000, %%eax\n\t"
+				   "or %%rax, %%r11\n\t"
+				   "mov -8(%%rsp), %[zone_out]\n\t"
+				   "xor -120(%%rsp), %[zone_out]\n\t"
+				   "xor %%r11, %%r15\n\t"
+				   "mov %%r15, %[general_out]\n\t" ALL(STORE) "vzeroupper"
+			 : [loops] "+r"(loops), [zone_out] "=&r"(zone_out),
+			   [general_out] "=&r"(general_out)
+			 : [in] "r"(in), [out] "r"(out), [zone] "r"(zone), [general] "r"(general)
+			 : "memory", "cc", "rax", "r11", "r15", "st", "st(1)", "st(2)", "xmm0", "xmm1",
+			   "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+			   "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+	CHECK(!memcmp(in, out, sizeof(in)), seed);
+	CHECK(zone_out == 0, zone_out);
+	CHECK((general_out & general) == 0, general_out);
+}
+
+static bool avx;
+
+static void vectors_run(void)
+{
+	static _Thread_local unsigned int seed;
+
+	if (avx)
+		vectors_once(++seed);
+}
+
+static void malloc_run(void)
+{
+	static _Thread_local unsigned char *kept[64];
+	static _Thread_local unsigned int seed = 1;
+
+	for (int i = 0; i < 200; i++) {
+		unsigned int at = (seed = seed * 1103515245 + 12345) >> 16 & 63;
+		size_t size = 16 + (seed >> 8) % (seed & 15 ? 3000 : 300000);
+
+		if (kept[at])
+			CHECK(kept[at][0] == at && kept[at][8] == (at ^ 0x5a), at);
+		free(kept[at]);
+		kept[at] = malloc(size);
+		kept[at][0] = (unsigned char)at;
+		kept[at][8] = (unsigned char)(at ^ 0x5a);
+	}
+}
+
+static void dlopen_run(void)
+{
+	static const char *const names[] = { "libresolv.so.2", "libnss_dns.so.2", "libutil.so.1",
+					     "libanl.so.1" };
+	static _Thread_local unsigned int turn;
+	void *library = dlopen(names[turn++ % 4], RTLD_NOW);
+
+	CHECK(library, turn);
+	if (library)
+		dlclose(library);
+}
+
+static void fork_run(void)
+{
+	pid_t child = fork(), r;
+	int status = 0;
+
+	if (!child)
+		_exit(malloc(100) ? 3 : 4);
+	while ((r = waitpid(child, &status, 0)) < 0 && errno == EINTR)
+		;
+	CHECK(r == child && WIFEXITED(status) && WEXITSTATUS(status) == 3, status);
+}
+
+static void calls_run(void)
+{
+	static _Thread_local int fd[2];
+	char c = 'y';
+
+	if (!fd[1])
+		CHECK(pipe2(fd, O_CLOEXEC) == 0, 0);
+	CHECK(write(fd[1], &c, 1) == 1, 0);
+	CHECK(read(fd[0], &c, 1) == 1 && c == 'y', c);
+	CHECK(poll(NULL, 0, 1) == 0 || errno == EINTR, 0);
+	usleep(200);
+	getppid();
+}
+
+static void thread_run(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, (void *(*)(void *))(uintptr_t)now_ms, NULL))
+		fail("pthread_create", 0);
+	else
+		pthread_join(thread, NULL);
+}
+
+/* Signals wait for their count: one that is lost is seen. */
+static atomic_int sent;
+
+static void signal_run(void)
+{
+	static const union sigval none;
+
+	if (sigqueue(getpid(), SIGRTMIN + 1, none) == 0)
+		atomic_fetch_add(&sent, 1);
+	usleep(300);
+}
+
+static void *worker(void *data)
+{
+	void (*run)(void) = (void (*)(void))(uintptr_t)data;
+
+	while (!stopping)
+		run();
+	return NULL;
+}
+
+struct job {
+	const char *mode;
+	void (*run)(void);
+	int threads;
+};
+
+static const struct job jobs[] = {
+	{ "vectors", vectors_run, 3 }, { "chaos", vectors_run, 1 }, { "chaos", malloc_run, 2 },
+	{ "chaos", dlopen_run, 1 },    { "chaos", fork_run, 1 },    { "chaos", calls_run, 2 },
+	{ "chaos", signal_run, 1 },    { "chaos", thread_run, 1 },  { "signals", signal_run, 1 },
+	{ "malloc", malloc_run, 2 },   { "dlopen", dlopen_run, 2 }, { "fork", fork_run, 2 },
+};
+
+/* Until a byte or the end of standard input. The main thread does a job too, where there is one of
+ * its own: in a program of one thread it is the only one there. */
+static bool run_jobs(const char *mode, bool alone)
+{
+	pthread_t thread[32];
+	int count = 0, r;
+	char c;
+
+	handle(SIGRTMIN + 1, SA_RESTART);
+	for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++)
+		for (int k = 0; k < jobs[i].threads && !strcmp(jobs[i].mode, mode); k++) {
+			if (alone) {
+				fcntl(0, F_SETFL, O_NONBLOCK);
+				ready();
+				while (read(0, &c, 1) < 0)
+					jobs[i].run();
+				return true;
+			}
+			pthread_create(&thread[count++], NULL, worker,
+				       (void *)(uintptr_t)jobs[i].run);
+		}
+	if (!count)
+		return false;
+	ready();
+	while ((r = (int)read(0, &c, 1)) < 0 && errno == EINTR)
+		fail("read ended with EINTR", r);
+	stopping = 1;
+	while (count)
+		pthread_join(thread[--count], NULL);
+	CHECK(handled == sent, handled - sent);
+	return true;
+}
+
+static void map_cuda(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0 && mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+		abort();
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 3)
+		return 2;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	__builtin_cpu_init();
+	avx = __builtin_cpu_supports("avx");
+	map_cuda(argv[1]);
+	if (!run_wait(argv[2]) && !run_jobs(argv[2], argc > 3))
+		return 2;
+	return failures ? 1 : 0;
+}
