@@ -1,7 +1,7 @@
 /* Bench_store: ops a second from store_add_op to committed, bytes an op in the database with all
  * its indexes, and the speed of statements over ten million ops. Batches are handed over as the
  * daemon does, every 250 ms of the ops' own time, one after the other as fast as the writer takes
- * them. */
+ * them. A first argument is the path of the database, a second one the only load to measure. */
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -75,6 +75,7 @@ static void add_ops(struct store *store, const struct shape *shape, const struct
 			op.end_ns += op.end_ns ? later : 0;
 			op.gpu_start_ns += op.gpu_start_ns ? later : 0;
 			op.gpu_end_ns += op.gpu_end_ns ? later : 0;
+			op.seen_ns += op.seen_ns ? later : 0;
 		}
 		op.process = 1 + stream / 8;
 		op.stream = 1 + stream;
@@ -195,12 +196,16 @@ static const char *const statements[] = {
 int main(int argc, char **argv)
 {
 	const char *path = argc > 1 ? argv[1] : "/tmp/bench_store.db";
+	const char *only = argc > 2 ? argv[2] : NULL;
 
 	printf("%-22s %-8s %9s %12s %12s %9s %9s\n", "shape", "load", "ops", "Mop/s of cpu",
 	       "Mop/s of wall", "written/op", "stored/op");
 	for (size_t i = 1; i < sizeof(shapes) / sizeof(shapes[0]); i++)
 		for (size_t k = 0; k < LOAD_COUNT; k++)
-			measure_load(path, &shapes[i], &loads[k]);
+			if (!only || strcmp(only, loads[k].name) == 0)
+				measure_load(path, &shapes[i], &loads[k]);
+	if (only)
+		return unlink(path);
 	measure_load(path, &shapes[0], &loads[0]);
 	printf("\n%10s  over ten million ops\n", "ms");
 	for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++)
