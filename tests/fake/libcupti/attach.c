@@ -79,16 +79,21 @@ static bool finalize_safe(void)
 	return atomic_load(&cupti.inside) == 0;
 }
 
-static void finalize_forget(void)
+static void finalize_disable(void)
 {
-	pthread_mutex_lock(&cupti.lock);
 	for (size_t i = 0; i < CUPTI_KIND_COUNT; i++)
 		atomic_store(&cupti.kinds[i], false);
 	for (size_t i = 0; i < CBID_COUNT; i++)
 		atomic_store(&cupti.driver_calls[i], false);
+}
+
+static void finalize_forget(void)
+{
+	pthread_mutex_lock(&cupti.lock);
 	cupti.request = NULL;
 	cupti.complete = NULL;
 	cupti.late_flush = false;
+	records_clear();
 	pthread_mutex_unlock(&cupti.lock);
 	callback_forget();
 	resource_forget();
@@ -113,6 +118,7 @@ int cuptiFinalize(void)
 	atomic_store(&cupti.attached, false);
 	cupti.driver->set_hooks(NULL);
 	pthread_mutex_unlock(&attach_lock);
+	finalize_disable();
 	worker_stop();
 	buffers_deliver(true, true, true);
 	finalize_forget();

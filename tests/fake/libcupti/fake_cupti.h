@@ -128,6 +128,7 @@ void record_queued(const struct fake_op_info *op);
 void record_end(const struct fake_op_info *op);
 /* The buffer goes away with records in it that are not finished. */
 void records_forget(const struct buffer *buffer);
+void records_clear(void);
 const char *name_keep(const char *name);
 
 /* call.c */

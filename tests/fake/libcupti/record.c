@@ -160,6 +160,21 @@ void records_forget(const struct buffer *buffer)
 			}
 }
 
+/* Of what was queued before a detach nobody tells us the end; rules for contexts end as well. */
+void records_clear(void)
+{
+	for (size_t i = 0; i < PENDING_BUCKETS; i++) {
+		while (pending_table[i]) {
+			struct pending *next = pending_table[i]->next;
+
+			pending_table[i]->next = pending_free;
+			pending_free = pending_table[i];
+			pending_table[i] = next;
+		}
+	}
+	atomic_store(&rules_count, 0);
+}
+
 /* --- the records --- */
 
 static bool call_is_async(const struct frame *frame)
