@@ -113,7 +113,7 @@ static void inject_on_sweep(uv_timer_t *timer)
 	list_for_each(peer, &inject->peers, link) {
 		if (peer->stage != PEER_NEW)
 			continue;
-		if (now_ms - peer->since_ms >= LIMIT_INJECT_HELLO_MS)
+		if (now_ms - peer->since_ms >= inject->config.hello_ms)
 			peer_end(peer);
 		else
 			waits = true;
@@ -263,6 +263,8 @@ int inject_new(uv_loop_t *loop, const struct inject_config *config,
 		inject->config.max_processes = LIMIT_INJECT_PROCESSES;
 	if (!config->max_per_uid)
 		inject->config.max_per_uid = LIMIT_INJECT_PROCESSES_PER_UID;
+	if (!config->hello_ms)
+		inject->config.hello_ms = LIMIT_INJECT_HELLO_MS;
 	inject->callbacks = *callbacks;
 	inject->data = data;
 	inject->listen_fd = -1;

@@ -22,6 +22,7 @@ struct inject_config {
 	/* 0: as in limits.h */
 	uint32_t slots; /* of a ring */
 	uint32_t max_processes, max_per_uid;
+	uint32_t hello_ms; /* for tests */
 };
 
 struct inject_callbacks {
