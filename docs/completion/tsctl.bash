@@ -1,16 +1,56 @@
 # bash completion for tsctl: verbs, options and queries as tsctl itself tells them.
 
-# The options of a verb; those that take a value end with '='.
 _tsctl_options()
 {
-	"$1" help "$2" 2>/dev/null |
-		sed -nE 's/^  .{3} (--[a-z-]+) [A-Z].*/\1=/p; s/^  .{3} (--[a-z-]+)( .*)?$/\1/p'
+	"$1" help "$2" 2>/dev/null | sed -nE 's/^  .{3} (--[a-z-]+).*/\1/p'
+}
+
+_tsctl_pids()
+{
+	"$1" ps --csv 2>/dev/null | sed -n '2,$s/,.*//p'
+}
+
+# What can be recorded, as the help of attach lists it.
+_tsctl_records()
+{
+	echo all
+	"$1" help attach 2>/dev/null | sed -n 's/^What can be recorded: \(.*\)\./\1/p'
+}
+
+# Where the program of `tsctl run` begins; $1 is where the verb stands.
+_tsctl_program()
+{
+	local i=$(($1 + 1))
+	while ((i < COMP_CWORD)); do
+		case ${COMP_WORDS[i]} in
+		--)
+			((++i))
+			break
+			;;
+		--records | --stacks | --budget | -s | --socket) ((i += 2)) ;;
+		-*) ((++i)) ;;
+		*) break ;;
+		esac
+	done
+	echo "$i"
+}
+
+# A command line that begins at word $1.
+_tsctl_command()
+{
+	if declare -F _command_offset >/dev/null; then
+		_command_offset "$1"
+	elif [ "$1" = "$COMP_CWORD" ]; then
+		mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")
+	else
+		mapfile -t COMPREPLY < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+	fi
 }
 
 _tsctl()
 {
 	local tsctl=${COMP_WORDS[0]} word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-	local verbs verb='' i
+	local verbs verb='' program i
 	COMPREPLY=()
 	verbs=$("$tsctl" help 2>/dev/null | sed -nE 's/^  ([a-z]+) .*/\1/p')
 	for ((i = 1; i < COMP_CWORD; i++)); do
@@ -20,6 +60,15 @@ _tsctl()
 		fi
 	done
 
+	if [ "$verb" = run ]; then
+		program=$(_tsctl_program "$i")
+		if ((program < COMP_CWORD)) || [[ $previous = -- ]] ||
+			[[ $program = "$COMP_CWORD" && $word != -* ]]; then
+			_tsctl_command "$program"
+			return
+		fi
+	fi
+
 	case $previous in
 	-s | --socket | -o | --output)
 		compopt -o filenames 2>/dev/null
@@ -27,16 +76,24 @@ _tsctl()
 		return
 		;;
 	-p | --pid)
-		mapfile -t COMPREPLY < <(compgen -W "$("$tsctl" ps --csv 2>/dev/null |
-			sed -n '2,$s/,.*//p')" -- "$word")
+		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_pids "$tsctl")" -- "$word")
+		return
+		;;
+	--stacks)
+		mapfile -t COMPREPLY < <(compgen -W "none sampled all" -- "$word")
+		return
+		;;
+	--records)
+		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_records "$tsctl")" -- "$word")
 		return
 		;;
 	esac
 	if [ -z "$verb" ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$verbs --socket" -- "$word")
 	elif [[ $word == -* ]]; then
-		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_options "$tsctl" "$verb" |
-			tr -d =)" -- "$word")
+		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_options "$tsctl" "$verb")" -- "$word")
+	elif [ "$verb" = attach ] || [ "$verb" = detach ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_pids "$tsctl")" -- "$word")
 	elif [ "$verb" = query ]; then
 		mapfile -t COMPREPLY < <(compgen -W "list $("$tsctl" query list --csv 2>/dev/null |
 			sed -n '2,$s/,.*//p')" -- "$word")

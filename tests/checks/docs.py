@@ -29,8 +29,9 @@ def verbs():
 
 
 def queries():
-    table = (tree.ROOT / "daemon/query/table.c").read_text()
-    return re.findall(r'\.name = "([a-z]+)"', table)
+    tables = ["daemon/query/table.c", "daemon/query/table_gpu.c"]  # in the order of the list
+    return [name for table in tables
+            for name in re.findall(r'\.name = "([a-z]+)"', (tree.ROOT / table).read_text())]
 
 
 def options(text):
@@ -136,6 +137,14 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.bash("query", "l"), ["list"])
         self.assertEqual(self.bash("export", "--pe"), ["--perfetto"])
         self.assertEqual(set(self.bash("")), {*verbs(), "--socket"})
+        self.assertEqual(self.bash("attach", "--wa"), ["--wait"])
+        self.assertEqual(self.bash("run", "--stacks", "s"), ["sampled"])
+        self.assertEqual(self.bash("run", "--records", "k"), ["kernels"])
+        self.assertEqual(self.bash("run", "--b"), ["--budget"])
+        for words in ["run", "printen"], ["run", "--stacks", "all", "--", "printen"]:
+            self.assertIn("printenv", self.bash(*words))
+        self.assertIn("/etc/passwd", self.bash("run", "ls", "/etc/passw"))
+        self.assertEqual(self.bash("run", "ls", "--b"), [])
         self.assertEqual({word.removeprefix("--") for word in self.bash("query", "--")},
                          options(output("tsctl", "help", "query").split("\n\n")[1]))
 
@@ -143,6 +152,11 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.fish("tsctl st"), ["status"])
         self.assertEqual(self.fish("tsctl help ex"), ["export"])
         self.assertEqual(self.fish("tsctl query li"), ["list"])
+        self.assertEqual(self.fish("tsctl attach --wa"), ["--wait"])
+        self.assertEqual(self.fish("tsctl run --stacks s"), ["sampled"])
+        self.assertEqual(self.fish("tsctl run --records k"), ["kernels"])
+        self.assertIn("printenv", self.fish("tsctl run --stacks all printen"))
+        self.assertIn("/etc/passwd", self.fish("tsctl run -- ls /etc/passw"))
         self.assertEqual(self.fish("tsctl export --pe"), ["--perfetto"])
 
     def test_zsh_offers_the_same(self):
@@ -150,6 +164,7 @@ class Completion(unittest.TestCase):
         script = f"""
             compadd() {{ shift; print -l -- $@ }}
             _describe() {{ print -l -- ${{${{(P)2}}%%:*}} }}
+            _normal() {{ print -l -- normal $CURRENT $words }}
             words=("$@") CURRENT=$# PREFIX=${{@[-1]}}
             tsctl_complete() {{ {(COMPLETION / '_tsctl').read_text()} }}
             tsctl_complete"""
@@ -157,6 +172,12 @@ class Completion(unittest.TestCase):
         self.assertEqual(offer("st"), verbs())
         self.assertEqual(offer("query", ""), ["list"])
         self.assertIn("--perfetto", offer("export", "--"))
+        self.assertIn("--wait", offer("attach", "--"))
+        self.assertIn("--budget", offer("run", "--"))
+        self.assertIn("kernels", offer("run", "--records", ""))
+        self.assertEqual(offer("run", "--stacks", ""), ["none", "sampled", "all"])
+        self.assertEqual(offer("run", "--stacks", "all", "ls", "--b"), ["normal", "2", "ls", "--b"])
+        self.assertEqual(offer("run", "--", "l"), ["normal", "1", "l"])
 
 
 if __name__ == "__main__":
