@@ -66,7 +66,7 @@
 #define LIMIT_SYMBOL_WAIT_MIN_MS 20
 #define LIMIT_SYMBOL_WAIT_MAX_MS 500
 
-/* Ops that wait for the writer; beyond it the oldest are dropped and counted. 152 bytes each. */
+/* Ops that wait for the writer; beyond it the oldest are dropped and counted. 184 bytes each. */
 #define LIMIT_STORE_OPS 524288
 /* Rows of other tables that wait for the writer, in bytes: hours of them on a full disk. */
 #define LIMIT_STORE_ROW_BYTES (64 << 20)
