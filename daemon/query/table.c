@@ -68,7 +68,8 @@
 		" WHERE boot = :boot AND end_ns >= :since AND start_ns <= :until" \
 		" AND reason IN (SELECT id FROM loss_reason WHERE name NOT IN (" \
 		"'stack', 'stack-sampled', 'process', 'unknown-free', 'unbound', 'gap', 'unread'," \
-		" 'mapping', 'untimed', 'no-call', 'duplicate', 'late', 'before', 'paused', 'budget'))" \
+		" 'mapping', 'untimed', 'no-call', 'duplicate', 'late', 'before', 'paused'," \
+		" 'budget'))" \
 		" GROUP BY process" \
 	") l ON l.process = p.id"
 

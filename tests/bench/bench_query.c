@@ -171,7 +171,8 @@ static void add_process(struct store *store, uint32_t id, uint64_t first_ns)
 static void add_work(struct store *store, uint64_t second, uint64_t calls)
 {
 	for (uint32_t i = 0; i < KERNELS * STREAMS * BUCKETS; i++) {
-		uint64_t kernel = 1 + i % KERNELS, ns = 1000 * kernel + i / (KERNELS * STREAMS) * 4096;
+		uint64_t kernel = 1 + i % KERNELS;
+		uint64_t ns = 1000 * kernel + i / (KERNELS * STREAMS) * 4096;
 		const struct core_work work = { .second = second,
 						.name = kernel * 0x9e3779b97f4a7c15,
 						.process = EXACT,
