@@ -88,8 +88,8 @@
 #define LIMIT_CLIENT_STALL_MS 30000
 /* Requests that another part of the daemon answers (attach, detach), in all and of one user, those
  * that nobody waits for any more among them: each may take a thread of the uv pool for seconds. */
-#define LIMIT_TICKETS	      32
-#define LIMIT_TICKETS_PER_UID 8
+#define LIMIT_TICKETS	      64
+#define LIMIT_TICKETS_PER_UID 32
 /* Queries that run at one time, in all, of one user and of one connection: each takes a thread of
  * the uv pool and a SQLite connection (2 MiB of cache). Others wait for their turn. */
 #define LIMIT_QUERIES		 8
