@@ -300,6 +300,8 @@ static int scenario_count(void)
 			c.first_ms = (unsigned int)((client_clock() - start) / 1000000);
 		usleep(1000);
 	}
+	if (!c.first_ms)
+		c.first_ms = (unsigned int)((client_clock() - start) / 1000000);
 	OK(cuptiActivityGetNumDroppedRecords(NULL, 0, &dropped));
 	c.dropped = (unsigned int)dropped;
 	for (size_t i = 0; i < client.count; i++) {
