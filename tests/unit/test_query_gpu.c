@@ -313,8 +313,8 @@ static void test_idle_says_why_no_kernel_ran(void **state)
 	       "{\"query\":\"idle\",\"rows\":[\n"
 	       IDLE("running", "800", "800000", "a kernel ran") ",\n"
 	       IDLE("copying", "50", "50000", "no kernel ran, a copy or set did") ",\n"
-	       IDLE("waiting", "20", "20000", "work waited for an event or another stream") ",\n"
 	       IDLE("pending", "30", "30000", "work was submitted and had not begun") ",\n"
+	       IDLE("waiting", "20", "20000", "work waited for an event or another stream") ",\n"
 	       IDLE("syncing", "40", "40000",
 		    "nothing was submitted, a thread waited for the device") ",\n"
 	       IDLE("idle", "60", "60000", "nothing was submitted") "\n"
