@@ -13,6 +13,7 @@
 #include "core/sbt.h"
 
 #define PID_UNKNOWN (1u << 30) /* plus the id of a process that came after the metadata */
+#define NAMED_MAX   8	       /* processes without GPU times that are named */
 
 static const struct {
 	uint32_t option;
@@ -23,6 +24,13 @@ static const struct {
 #undef X
 };
 
+/* What a process submitted, for formats that show exact times only. */
+struct tally {
+	struct tally *next;
+	uint32_t process; /* id */
+	uint64_t submitted, exact;
+};
+
 struct job {
 	struct link *link;
 	struct outfile *file;
@@ -31,6 +39,7 @@ struct job {
 	struct exporter *exporter;
 	struct sbt_codec *codec;
 	struct op *op; /* SBT_OPS_MAX */
+	struct tally *tally;
 	uint32_t pid;
 	uint64_t since_ns, until_ns;
 	uint64_t first_ns; /* of the first chunk, for progress */
@@ -57,13 +66,50 @@ static size_t keep_window(const struct job *job, struct op *op, size_t count)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (op[i].start_ns >= job->until_ns || export_end_ns(&op[i]) < job->since_ns)
+		uint64_t end_ns = export_end_ns(&op[i]);
+
+		if (export_has_work(&op[i]) && op[i].gpu_end_ns > end_ns)
+			end_ns = op[i].gpu_end_ns;
+		if (op[i].start_ns >= job->until_ns || end_ns < job->since_ns)
 			continue;
 		if (kept != i)
 			op[kept] = op[i];
 		kept++;
 	}
 	return kept;
+}
+
+static struct tally *tally_of(struct job *job, uint32_t process)
+{
+	struct tally *tally = job->tally;
+
+	while (tally && tally->process != process)
+		tally = tally->next;
+	if (tally)
+		return tally;
+	tally = calloc(1, sizeof(*tally));
+	if (!tally)
+		return NULL;
+	tally->process = process;
+	tally->next = job->tally;
+	job->tally = tally;
+	return tally;
+}
+
+static int count_exact(struct job *job, const struct sbt_info *info, size_t count)
+{
+	struct tally *tally;
+
+	if (!job->format->exact || count == 0)
+		return 0;
+	tally = tally_of(job, info->process);
+	if (!tally)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		tally->submitted += export_is_submission(&job->op[i]);
+		tally->exact += export_has_work(&job->op[i]);
+	}
+	return 0;
 }
 
 static int take_chunk(struct job *job, const Tracesmith__V1__Chunk *chunk)
@@ -86,7 +132,8 @@ static int take_chunk(struct job *job, const Tracesmith__V1__Chunk *chunk)
 			return r;
 	}
 	job->op_count += count;
-	return job->format->ops(job->exporter, job->op, count);
+	r = count_exact(job, &info, count);
+	return r < 0 ? r : job->format->ops(job->exporter, job->op, count);
 }
 
 static void show_progress(const struct job *job, uint64_t done_ns)
@@ -111,6 +158,38 @@ static void show_end(const struct job *job, const Tracesmith__V1__Done *done)
 			done->loss[i]->reason, done->loss[i]->text);
 }
 
+/* Says which processes are missing for want of exact times. -ENODATA: all of them. */
+static int show_inexact(const struct job *job)
+{
+	uint32_t named = 0, more = 0;
+	uint64_t exact = 0;
+
+	if (!job->format->exact)
+		return 0;
+	if (job->progress)
+		fputs("\r\033[K", stderr);
+	for (const struct tally *tally = job->tally; tally; tally = tally->next) {
+		const struct export_process *process =
+			export_meta_process(job->meta, tally->process);
+
+		exact += tally->exact;
+		if (tally->exact > 0 || tally->submitted == 0)
+			continue;
+		if (named++ < NAMED_MAX)
+			complain("%s (%" PRIu32 ") has no GPU times: they need the exact tier",
+				 process->name->text, process->pid);
+		else
+			more++;
+	}
+	if (more > 0)
+		complain("Nor have %" PRIu32 " other processes", more);
+	if (exact > 0)
+		return 0;
+	complain("There are no GPU times to write. Get them with 'tsctl run -- PROGRAM' or"
+		 " 'tsctl attach PID', then export again");
+	return -ENODATA;
+}
+
 static int explain(const struct job *job, int error)
 {
 	if (outfile_error(job->file) == 0)
@@ -133,6 +212,9 @@ static int receive(struct job *job)
 			show_progress(job, reply->chunk->done_ns);
 		}
 		if (r == 0 && !more) {
+			r = show_inexact(job);
+			if (r < 0)
+				return r;
 			r = job->format->end(job->exporter);
 			if (r == 0)
 				show_end(job, reply->done);
@@ -169,6 +251,12 @@ static void job_done(struct job *job)
 {
 	if (job->exporter)
 		job->format->free(job->exporter);
+	while (job->tally) {
+		struct tally *next = job->tally->next;
+
+		free(job->tally);
+		job->tally = next;
+	}
 	export_meta_free(job->meta);
 	sbt_codec_free(job->codec);
 	outfile_free(job->file);

@@ -204,8 +204,8 @@ static int write_frame(struct exporter *x, const struct fold_node *node, uint64_
 	if (width >= 3 * CHAR + 2 * PAD) {
 		json_text(out, "<text x=\"");
 		write_hundredths(out, left + PAD);
-		json_member(out, "\" y=\"", top);
-		json_text(out, ".5\" dy=\"12\">");
+		json_member(out, "\" y=\"", top + 12);
+		json_text(out, ".5\">");
 		write_cut(out, looks[node->kind].shown, node->text, width - 2 * PAD);
 		json_text(out, "</text>");
 	}

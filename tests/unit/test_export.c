@@ -1,4 +1,4 @@
-/* Export: the bytes of both formats. What they mean is read back by tests/tools/test_export.py. */
+/* Export: the bytes of the formats. What they mean is read back by tests/tools/test_export.py. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,10 +11,12 @@
 #include <cmocka.h>
 
 #include "client/export.h"
+#include "client/export_bins.h"
+#include "client/export_lane.h"
 #include "client/pb.h"
 
 struct memory {
-	uint8_t bytes[4096];
+	uint8_t bytes[64 << 10];
 	size_t size;
 	int error;
 	int calls;
@@ -169,7 +171,8 @@ static void an_error_of_the_sink_ends_the_export(void **state)
 static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 {
 	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
-	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome };
+	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome,
+							       &export_folded, &export_svg };
 	const struct export_frame *frame[TS_STACK_FRAMES_MAX];
 	char text[8192];
 	struct op op = allocation;
@@ -185,13 +188,22 @@ static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 	assert_int_equal(export_meta_add_stack(meta, 9, frame, TS_STACK_FRAMES_MAX), 0);
 	assert_int_equal(export_meta_add_process(meta, 1, 42, text, text), 0);
 	assert_int_equal(export_meta_add_function(meta, 3, text), 0);
+	assert_int_equal(export_meta_add_name(meta, 5, text), 0);
+	assert_int_equal(export_meta_add_device(meta, 1, 0, text), 0);
+	op.kind = OP_LAUNCH;
+	op.name = 5;
 	op.stack_id = 9;
 	memset(op.grid, 0xff, sizeof(op.grid));
 	memset(op.block, 0xff, sizeof(op.block));
 	op.address = op.source = op.handle = op.correlation = UINT64_MAX;
 	op.result = INT32_MIN;
-	op.flags = UINT16_MAX;
-	for (size_t i = 0; i < 2; i++) {
+	op.shared_bytes = op.static_bytes = op.local_bytes = op.registers = UINT32_MAX;
+	op.node = op.bytes = UINT64_MAX;
+	op.graph = UINT32_MAX;
+	op.flags = UINT16_MAX & ~(OP_NODE | OP_NO_CALL);
+	op.gpu_start_ns = 1;
+	op.gpu_end_ns = UINT64_MAX - 1;
+	for (size_t i = 0; i < 4; i++) {
 		size_t size = 0;
 		struct out_sink sink = { discard, &size };
 		struct exporter *x = NULL;
@@ -203,6 +215,170 @@ static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 		formats[i]->free(x);
 		assert_true(size > 100000);
 	}
+}
+
+static const struct op kernel = { .process = 1,
+				  .tid = 42,
+				  .fn = 3,
+				  .kind = OP_LAUNCH,
+				  .flags = OP_EXACT,
+				  .start_ns = 1000,
+				  .end_ns = 1100,
+				  .gpu_start_ns = 5000,
+				  .gpu_end_ns = 5400,
+				  .name = 7 };
+
+/* What the format makes of the ops, as text. */
+static const char *export_text(const struct export_format *format, const struct export_meta *meta,
+			       const struct op *op, size_t count)
+{
+	static struct memory memory;
+	struct out_sink sink = { keep, &memory };
+	struct exporter *x = NULL;
+
+	memset(&memory, 0, sizeof(memory));
+	assert_int_equal(format->begin(meta, &sink, &x), 0);
+	assert_int_equal(format->ops(x, op, count), 0);
+	assert_int_equal(format->end(x), 0);
+	format->free(x);
+	assert_true(memory.size < sizeof(memory.bytes));
+	return (const char *)memory.bytes;
+}
+
+static void add_stack(struct export_meta *meta, uint64_t id, const char *inner, uint64_t offset)
+{
+	struct export_frame_source source[] = { { inner, "/lib", offset, 0 },
+						{ "main", "/bin", 1, 0 } };
+	const struct export_frame *frame[] = { export_meta_frame(meta, &source[0]),
+					       export_meta_frame(meta, &source[1]) };
+
+	assert_int_equal(export_meta_add_stack(meta, id, frame, 2), 0);
+}
+
+static void folded_stacks_add_up_to_the_microsecond(void **state)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	struct op op[5];
+
+	export_meta_add_name(meta, 7, "a");
+	export_meta_add_name(meta, 8, "b");
+	add_stack(meta, 1, "f", 16);
+	for (size_t i = 0; i < 5; i++)
+		op[i] = kernel;
+	op[0].stack_id = op[1].stack_id = op[2].stack_id = 1; /* 3 times 400 ns: 1.2 us */
+	op[2].name = 8;
+	op[3].kind = OP_COPY; /* 400 ns */
+	op[3].name = 0;
+	op[3].detail = COPY_DTOH;
+	op[4].gpu_end_ns = 5000 + 2000000; /* 2 ms */
+	assert_string_equal(export_text(&export_folded, meta, op, 5),
+			    "train_(42);[no stack];[GPU_Copy]DtoH 0\n"
+			    "train_(42);[no stack];[GPU_Kernel]a 2000\n"
+			    "train_(42);main;f;[GPU_Kernel]a 1\n"
+			    "train_(42);main;f;[GPU_Kernel]b 1\n");
+}
+
+static void folded_stacks_that_read_alike_are_one_line(void **state)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	struct op op[3] = { kernel, kernel, kernel };
+
+	export_meta_add_name(meta, 7, "k");
+	add_stack(meta, 1, "f", 16);
+	add_stack(meta, 2, "f", 48); /* elsewhere in the same function */
+	add_stack(meta, 3, "f;g h\t", 48);
+	for (size_t i = 0; i < 3; i++) {
+		op[i].stack_id = i + 1;
+		op[i].gpu_end_ns = op[i].gpu_start_ns + 1000;
+	}
+	assert_string_equal(export_text(&export_folded, meta, op, 3),
+			    "train_(42);main;f:g_h_;[GPU_Kernel]k 1\n"
+			    "train_(42);main;f;[GPU_Kernel]k 2\n");
+}
+
+static void only_exact_times_are_folded(void **state)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	struct op op[4] = { kernel, kernel, kernel, allocation };
+
+	op[0].flags = OP_BOUNDS;
+	op[1].flags = OP_UNTIMED;
+	op[2].gpu_end_ns = op[2].gpu_start_ns - 1;
+	assert_string_equal(export_text(&export_folded, meta, op, 4), "");
+}
+
+static void a_flame_graph_shows_names_as_text(void **state)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	const char *svg;
+
+	export_meta_add_name(meta, 7, "<script>x</script>]]>&\"'\n\xff\x01");
+	svg = export_text(&export_svg, meta, &kernel, 1);
+	assert_non_null(strstr(svg, "<title>&lt;script&gt;x&lt;/script&gt;]]&gt;&amp;&quot;&#39;"
+				    "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\n"
+				    "kernel · 400 ns · 100.00 % · 1 ×</title>"));
+	assert_non_null(strstr(svg, "<g class=\"process\" data-x=\"0\" data-n=\"400\"><title>train "
+				    "(42)\nprocess"));
+	assert_null(strstr(svg, "<script>x"));
+}
+
+static void what_is_too_narrow_to_draw_is_drawn_together(void **state)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	struct op op[101];
+	const char *svg;
+
+	for (size_t i = 0; i < 101; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "kernel%d", (int)i);
+		export_meta_add_name(meta, i + 1, name);
+		op[i] = kernel;
+		op[i].name = i + 1;
+		op[i].gpu_end_ns = op[i].gpu_start_ns + (i ? 10 : 1000000);
+	}
+	svg = export_text(&export_svg, meta, op, 101);
+	assert_non_null(strstr(svg, "<title>kernel0\n"));
+	assert_null(strstr(svg, "<title>kernel1\n"));
+	assert_non_null(strstr(svg, "<title>(100 smaller)\n1.00 µs · 0.10 % · 100 ×</title>"));
+}
+
+static void slices_that_overlap_have_lanes_of_their_own(void **state)
+{
+	struct rows rows = { 0 };
+	struct lanes *lanes = rows_get(&rows, 1, 2);
+
+	assert_ptr_equal(rows_get(&rows, 1, 2), lanes);
+	lanes_take(lanes, 0, 100, true)->track = 1;
+	assert_int_equal(lanes_take(lanes, 10, 60, true)->track, 1);  /* within */
+	assert_int_equal(lanes_take(lanes, 60, 100, true)->track, 1); /* behind that, within */
+	assert_int_equal(lanes_take(lanes, 70, 120, true)->track, 0); /* across the end */
+	assert_int_equal(lanes->count, 2);
+	lanes->lane[1].track = 2;
+	assert_int_equal(lanes_take(lanes, 70, 71, false)->track, 0);  /* may not be within */
+	assert_int_equal(lanes_take(lanes, 100, 110, true)->track, 1); /* touches */
+	assert_int_equal(lanes_take(lanes, 5, 6, true)->track, 0);     /* told too late for all */
+	assert_int_equal(lanes->count, 4);
+	rows_clear(&rows);
+}
+
+static void bins_hold_all_that_was_added_however_long_it_gets(void **state)
+{
+	static const uint64_t starts[] = { 5000000000, 4000000000, 9000000000, 1, 90000000000 };
+	struct bins bins = { 0 };
+	double sum = 0;
+
+	for (size_t i = 0; i < 5; i++) {
+		bins_add(&bins, starts[i], starts[i] + 3000000, 3);
+		bins_add(&bins, starts[i], starts[i], 3); /* no time, no amount */
+	}
+	for (uint32_t i = 0; i < BINS_MAX; i++)
+		sum += bins.amount[i];
+	assert_true(sum > 14.999999 && sum < 15.000001);
+	assert_true(bins.count <= BINS_MAX && bins.count > BINS_MAX / 4);
+	assert_true(bins_start_ns(&bins, 0) <= 1);
+	assert_true(bins_start_ns(&bins, bins.count) >= 90003000000);
+	assert_true(bins.amount[0] > 2.999999 && bins.amount[0] < 3.000001);
 }
 
 static void equal_texts_and_frames_are_kept_once(void **state)
@@ -228,6 +404,13 @@ int main(void)
 		cmocka_unit_test(a_process_that_nobody_knows_is_an_error),
 		cmocka_unit_test(an_error_of_the_sink_ends_the_export),
 		cmocka_unit_test(hostile_metadata_fits_in_the_room_that_is_asked_for),
+		cmocka_unit_test(folded_stacks_add_up_to_the_microsecond),
+		cmocka_unit_test(folded_stacks_that_read_alike_are_one_line),
+		cmocka_unit_test(only_exact_times_are_folded),
+		cmocka_unit_test(a_flame_graph_shows_names_as_text),
+		cmocka_unit_test(what_is_too_narrow_to_draw_is_drawn_together),
+		cmocka_unit_test(slices_that_overlap_have_lanes_of_their_own),
+		cmocka_unit_test(bins_hold_all_that_was_added_however_long_it_gets),
 		cmocka_unit_test(equal_texts_and_frames_are_kept_once),
 	};
 
