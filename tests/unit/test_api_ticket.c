@@ -311,31 +311,67 @@ static void test_what_cannot_be_attached_to_is_refused(void **state)
 	peer_done(&peer);
 }
 
-/* In a child, where nothing may be asserted. */
+/* In a child, where nothing may be asserted; it ends with an alarm where no answer comes. */
 static int denied(const struct server *server, uint32_t pid)
 {
 	struct peer peer = peer_connect(server);
 	Tracesmith__V1__Reply *reply;
 
+	alarm(5);
 	send_attach_to(&peer, 1, pid);
 	reply = peer_read(&peer);
+	alarm(0);
 	return reply && reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR &&
 	       reply->error->code == TRACESMITH__V1__ERROR__CODE__DENIED;
 }
 
-/* As an ordinary member of the group: asks for a process of root's, for itself while it is closed
- * to debuggers as after a set-uid program, and for itself. */
-static int ask_as_member(const struct server *server, pid_t roots)
+static int become_member(uid_t saved)
 {
 	const gid_t member = getgrnam(GROUP)->gr_gid;
+
+	return setgroups(1, &member) < 0 || setgid(NOBODY) < 0 ||
+	       setresuid(NOBODY, NOBODY, saved) < 0;
+}
+
+/* A process that looks like the member's, and can become root again. */
+static pid_t start_half_root(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		become_member(0);
+		prctl(PR_SET_DUMPABLE, 1);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	/* Its name changes hands when it has become the member. */
+	for (int tries = 0; tries < DEADLINE_S * 1000; tries++, pause_ms(1)) {
+		char path[64];
+		struct stat st;
+
+		snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+		if (stat(path, &st) == 0 && st.st_uid == NOBODY)
+			return pid;
+	}
+	fail_msg("it did not become a member");
+	return -1;
+}
+
+/* As an ordinary member of the group: asks for a process of root's, for one that is half root's,
+ * for itself while it is closed to debuggers as after a set-uid program, and for itself. */
+static int ask_as_member(const struct server *server, pid_t roots, pid_t half, int told)
+{
 	struct peer peer;
 
-	if (setgroups(1, &member) < 0 || setgid(NOBODY) < 0 || setuid(NOBODY) < 0)
+	if (become_member(NOBODY) != 0)
 		return 2;
-	if (!denied(server, roots))
+	if (!denied(server, roots) || !denied(server, half))
 		return 3;
 	if (prctl(PR_GET_DUMPABLE) != 0 || !denied(server, getpid()))
 		return 4;
+	if (write(told, "", 1) != 1)
+		return 5;
 	prctl(PR_SET_DUMPABLE, 1);
 	peer = peer_connect(server);
 	send_attach_to(&peer, 1, getpid());
@@ -346,24 +382,30 @@ static int ask_as_member(const struct server *server, pid_t roots)
 static void test_members_of_the_group_may_only_do_it_to_their_own(void **state)
 {
 	struct server *server = *state;
-	pid_t roots = getpid(), pid;
-	int status;
+	pid_t roots = getpid(), half, pid;
+	int told[2];
+	char byte;
 
 	if (geteuid() != 0)
 		skip();
 	chmod(server->store->directory, 0755);
+	half = start_half_root();
+	assert_int_equal(pipe(told), 0);
 	pid = fork();
 	if (pid == 0)
-		_exit(ask_as_member(server, roots));
-	for (int tries = 0; server->ticket_count != 1 && waitpid(pid, &status, WNOHANG) == 0;
-	     pause_ms(1))
-		assert_true(++tries < DEADLINE_S * 1000);
-	assert_int_equal(server->ticket_count, 1);
+		_exit(ask_as_member(server, roots, half, told[1]));
+	close(told[1]);
+	/* All that had to be denied was; at the end of the pipe it was not. */
+	assert_int_equal(read(told[0], &byte, 1), 1);
+	wait_tickets(server, 1);
 	assert_int_equal(server->attach.target.uid, NOBODY);
 	assert_int_equal(server->attach.target.pid, pid);
 	server_act(server, fail_all);
+	close(told[0]);
 	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
+	kill(half, SIGKILL);
+	waitpid(pid, NULL, 0);
+	waitpid(half, NULL, 0);
 }
 
 #define WITH_SERVER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
