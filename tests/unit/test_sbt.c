@@ -192,19 +192,17 @@ static void exact_launches_come_back(void **state)
 	}
 }
 
-/* The time seen goes with the start: what is constant behind it takes no more than a constant. */
+/* Three bytes more than its number, encoding and length, where the time itself takes seven. */
 static void the_time_seen_is_kept_relative_to_the_start(void **state)
 {
 	struct fixture *f = *state;
 	size_t without, size;
 
-	make_launches(f, 1000);
-	free(encode(f, 1000, &without));
-	for (size_t i = 0; i < 1000; i++)
-		f->in[i].seen_ns = f->in[i].start_ns + 77777;
-	free(encode(f, 1000, &size));
-	assert_true(size < without + 16);
-	check_round_trip(f, 1000);
+	make_launches(f, 1);
+	free(encode(f, 1, &without));
+	f->in[0].seen_ns = f->in[0].start_ns + 77777;
+	free(encode(f, 1, &size));
+	assert_int_equal(size, without + 3 + 3);
 }
 
 static void starts_of_zero_come_back_after_other_chunks(void **state)
