@@ -42,6 +42,8 @@ static struct {
 	struct budget_rule rule;
 	uint32_t wanted;
 	uint64_t window_ns; /* its beginning */
+	uint32_t windows;   /* since the rule was asked last */
+	uint64_t sum_ppm;
 } budget;
 
 /* Whether a step differs from the one above it for who wants these records. */
@@ -52,14 +54,22 @@ static bool step_matters(uint32_t step, uint32_t wanted)
 	       steps[step].of_thousand != steps[step - 1].of_thousand;
 }
 
-bool budget_rule_turn(struct budget_rule *rule, uint32_t wanted, uint32_t busiest_ppm)
+uint32_t budget_rule_windows(const struct budget_rule *rule)
+{
+	uint32_t share = steps[rule->step].of_thousand;
+
+	return share && share < 1000 ? DUTY_PERIOD_NS / WINDOW_NS : 1;
+}
+
+bool budget_rule_turn(struct budget_rule *rule, uint32_t wanted, uint32_t busiest_ppm,
+		      uint32_t windows)
 {
 	uint32_t step = rule->step;
 
 	if (!rule->limit_ppm)
 		return false;
-	rule->over = busiest_ppm > rule->limit_ppm ? rule->over + 1 : 0;
-	rule->under = busiest_ppm < rule->limit_ppm / 2 ? rule->under + 1 : 0;
+	rule->over = busiest_ppm > rule->limit_ppm ? rule->over + windows : 0;
+	rule->under = busiest_ppm < rule->limit_ppm / 2 ? rule->under + windows : 0;
 	if (rule->over >= OVER_WINDOWS && step + 1 < STEPS) {
 		do {
 			step++;
@@ -95,6 +105,8 @@ void budget_set(uint64_t now_ns, uint32_t limit_ppm, uint32_t wanted)
 	budget.rule = (struct budget_rule){ .limit_ppm = limit_ppm };
 	budget.wanted = wanted;
 	budget.window_ns = now_ns;
+	budget.windows = 0;
+	budget.sum_ppm = 0;
 	caller_costs(&most_ns);
 	drain_stats(&stats);
 }
@@ -127,14 +139,24 @@ static uint32_t window_end(uint64_t now_ns, uint32_t recorded)
 	return event.cost.busiest_ppm;
 }
 
+static void window_count(uint32_t busiest_ppm)
+{
+	budget.sum_ppm += busiest_ppm;
+	if (++budget.windows < budget_rule_windows(&budget.rule))
+		return;
+	if (budget_rule_turn(&budget.rule, budget.wanted,
+			     (uint32_t)(budget.sum_ppm / budget.windows), budget.windows))
+		debug_say("the budget leads to step %u", budget.rule.step);
+	budget.windows = 0;
+	budget.sum_ppm = 0;
+}
+
 uint32_t budget_tick(uint64_t now_ns)
 {
 	if (now_ns - budget.window_ns >= WINDOW_NS) {
 		uint32_t left_out = budget_left_out(&budget.rule, budget.wanted, now_ns);
-		uint32_t busiest_ppm = window_end(now_ns, budget.wanted & ~left_out);
 
-		if (budget_rule_turn(&budget.rule, budget.wanted, busiest_ppm))
-			debug_say("the budget leads to step %u", budget.rule.step);
+		window_count(window_end(now_ns, budget.wanted & ~left_out));
 		budget.window_ns = now_ns;
 	}
 	return budget_left_out(&budget.rule, budget.wanted, now_ns);

@@ -21,8 +21,12 @@ struct budget_rule {
 	uint32_t step;	      /* 0: all is recorded */
 	uint32_t over, under; /* windows in a row */
 };
-/* A window has passed in which the thread that paid most paid so much. True: the step changed. */
-bool budget_rule_turn(struct budget_rule *rule, uint32_t wanted, uint32_t busiest_ppm);
+/* So many windows have passed in which the thread that paid most paid so much on average. True: the
+ * step changed. */
+bool budget_rule_turn(struct budget_rule *rule, uint32_t wanted, uint32_t busiest_ppm,
+		      uint32_t windows);
+/* How many windows make a whole of the step, with what it leaves out only at times. */
+uint32_t budget_rule_windows(const struct budget_rule *rule);
 uint32_t budget_left_out(const struct budget_rule *rule, uint32_t wanted, uint64_t now_ns);
 
 #endif

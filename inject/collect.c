@@ -18,6 +18,8 @@
 
 #define FORCED_SHARE 4 /* of the time to end, for a forced flush */
 
+#define WORK	     (TS_RECORD_KERNELS | TS_RECORD_COPIES)
+
 /* Of CUPTI and us, for the callbacks of a call. */
 #define CALL_NS_BASE 25
 
@@ -39,6 +41,7 @@ static struct {
 	const struct cupti *cupti;
 	uint32_t records, version;
 	bool whole_graphs;
+	bool stale; /* records may stay unfinished for ever */
 	uint32_t thread_id_type;
 } collect;
 
@@ -110,6 +113,7 @@ static int switch_kinds(uint32_t records)
 		if (kinds[i].kind != CUPTI_KIND_MEMCPY2 && kinds[i].kind != CUPTI_KIND_MEMORY_POOL)
 			refused |= kinds[i].record;
 	}
+	collect.stale = collect.stale || (collect.records & ~records & WORK);
 	if (changed & TS_RECORD_CALLS)
 		call_enable(cupti, records & TS_RECORD_CALLS);
 	collect.records = records & ~refused;
@@ -125,6 +129,7 @@ int collect_begin(const struct cupti *cupti, uint32_t records, bool whole_graphs
 		return r;
 	collect.cupti = cupti;
 	collect.version = cupti->version;
+	collect.stale = false;
 	collect.records = 0;
 	drain_use(cupti);
 	set_up(cupti);
@@ -137,7 +142,7 @@ int collect_begin(const struct cupti *cupti, uint32_t records, bool whole_graphs
 			records |= records & TS_RECORD_KERNELS ? TS_RECORD_NODES : 0;
 		r = switch_kinds(records);
 	}
-	if (r != CUPTI_OK && !(collect.records & (TS_RECORD_KERNELS | TS_RECORD_COPIES))) {
+	if (r != CUPTI_OK && !(collect.records & WORK)) {
 		collect_end(0);
 		call_unsubscribe(cupti);
 		return r;
@@ -154,6 +159,16 @@ void collect_change(uint32_t records)
 	if (!collect.whole_graphs && records & TS_RECORD_KERNELS)
 		records |= TS_RECORD_NODES;
 	switch_kinds(records);
+}
+
+/* What ran when its kind was switched off is never finished, and a plain flush would hold back all
+ * that is younger from then on (seen with CUPTI 13.0). */
+bool collect_is_stale(void)
+{
+	bool stale = collect.stale;
+
+	collect.stale = false;
+	return stale;
 }
 
 uint32_t collect_records(void)

@@ -14,6 +14,8 @@ int collect_begin(const struct cupti *cupti, uint32_t records, bool whole_graphs
 void collect_change(uint32_t records);
 /* What is recorded now; 0: nothing. */
 uint32_t collect_records(void);
+/* Whether the next flush has to be a forced one; asked once. */
+bool collect_is_stale(void);
 /* Switches off and takes in what there still is. True: CUPTI holds no buffer of ours. */
 bool collect_end(uint64_t limit_ns);
 /* Tells the daemon what is so now (enum ts_collect_state). */

@@ -4,11 +4,13 @@
  * is made room for on his thread (step_aside). The lock of yield.c keeps the two apart. It is never
  * taken in a callback of CUPTI.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -44,7 +46,8 @@ static struct {
 	struct cupti cupti; /* once found */
 	bool before_init;   /* we came before the program had initialized the driver */
 	bool began;	    /* STARTED was told in this session */
-	bool touched;	    /* CUPTI may hold addresses of ours */
+	bool devices_told;
+	bool touched; /* CUPTI may hold addresses of ours */
 	bool forked;
 	bool tell_paused;
 	char who[128];
@@ -116,6 +119,14 @@ static void pause_for(const char *who)
 	self.tell_paused = true;
 }
 
+static void tell_devices(void)
+{
+	if (self.devices_told || driver_look() != DRIVER_READY)
+		return;
+	driver_tell(&self.cupti);
+	self.devices_told = true;
+}
+
 /* With the lock held. */
 static void begin(void)
 {
@@ -142,7 +153,8 @@ static void begin(void)
 	collect_tell(self.began ? TS_COLLECT_RESUMED : TS_COLLECT_STARTED, 0,
 		     self.settings.budget_ppm);
 	self.began = true;
-	driver_tell(&self.cupti);
+	self.devices_told = false;
+	tell_devices();
 	version_text(self.cupti.version, version, sizeof(version));
 	snprintf(text, sizeof(text), "%.200s, CUPTI %s", self.cupti.path, version);
 	link_tell(TS_LIBRARY_COLLECTING, false, text);
@@ -182,21 +194,36 @@ static bool find(void)
 	return false;
 }
 
-/* The program's first kernels come soon after its cuInit: so we look closely for a while. */
-static void try_begin(void)
+/* Whether the driver has loaded us: then cuInit is under way or over, and CUPTI can be switched on
+ * at once. A process that we were put into may never want it. */
+static bool is_driver_injected(void)
 {
-	uint64_t until_ns = clock_ns() + POLL_LIMIT_NS;
-	enum driver_state driver;
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	Dl_info info;
 
-	while ((driver = driver_look()) != DRIVER_READY) {
+	return path && dladdr((const void *)cupti_start, &info) && info.dli_fname &&
+	       !strcmp(info.dli_fname, path);
+}
+
+/* The program's first kernels come soon after its cuInit: so we look closely for a while. */
+static bool wait_for_driver(void)
+{
+	enum driver_state enough = is_driver_injected() ? DRIVER_STARTING : DRIVER_READY, driver;
+	uint64_t until_ns = clock_ns() + POLL_LIMIT_NS;
+
+	while ((driver = driver_look()) < enough) {
 		self.before_init = true;
-		if (driver == DRIVER_STARTING && !find())
-			return;
 		if (clock_ns() >= until_ns)
-			return;
+			return false;
 		sleep_ns(POLL_NS);
 	}
-	if (!find())
+	self.before_init = self.before_init || driver != DRIVER_READY;
+	return true;
+}
+
+static void try_begin(void)
+{
+	if (!wait_for_driver() || !find())
 		return;
 	yield_watch(&self.cupti, step_aside);
 	if (!yield_lock())
@@ -243,6 +270,10 @@ static void tick_collecting(void)
 	uint64_t now_ns = clock_ns();
 	uint32_t left_out = budget_tick(now_ns);
 
+	tell_devices();
+	/* What ran at the last change has had a tick to end. */
+	if (collect_is_stale())
+		drain_flush(true);
 	if (left_out != self.left_out) {
 		self.left_out = left_out;
 		collect_change(self.settings.records & ~left_out);
