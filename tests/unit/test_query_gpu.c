@@ -535,7 +535,8 @@ static void test_percentiles_are_within_a_sixteenth(void **state)
 		for (; at && sorted[at - 1] > ns; at--)
 			sorted[at] = sorted[at - 1];
 		sorted[at] = ns;
-		add_work(fixture->store, EXACT, OP_KERNEL, 1, ns, (struct core_work){ .name = 9 });
+		add_work(fixture->store, EXACT, OP_KERNEL, 1, ns,
+			 (struct core_work){ .name = 9, .stream = 1 + i % 7 });
 	}
 	store_commit(fixture->store, fixture_now());
 	fixture_settle(fixture);
