@@ -46,7 +46,7 @@ struct got {
 extern struct client {
 	size_t buffer_bytes, records_max;
 	bool refuse; /* gives NULL */
-	uint32_t requested, completed;
+	_Atomic uint32_t requested, completed;
 	size_t count;
 	struct got got[8192];
 } client;

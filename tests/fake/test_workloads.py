@@ -1,16 +1,20 @@
 #!/usr/bin/python3
-"""Test workloads: runs every workload program and checks what it says about itself.
+"""Test workloads: runs every workload program and checks what it says about itself, and that
+the simulated CUPTI says the same.
 
-test_workloads.py WORKLOAD_FOLDER
+test_workloads.py WORKLOAD_FOLDER INJECTION...
 """
 
 import collections
 import json
 import os
 import subprocess
+import signal
 import sys
+import tempfile
 
 folder = sys.argv[1]
+injections = sys.argv[2:]  # test_cupti_inject.c, for each layout
 # Objects that a program leaves to its end are held by memory that the leak checker does not read.
 os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")
 
@@ -99,6 +103,96 @@ def test_crash():
 
 def test_short():
     assert calls(run("short", "--launches", "4"))["cuLaunchKernel"] == 4
+
+
+def run_injected(injection, name, *args, **environment):
+    """Runs a program with a library that counts; gives its lines, and those of the library."""
+    with tempfile.NamedTemporaryFile("r") as counts:
+        lines = run(name, *args, CUDA_INJECTION64_PATH=injection, FAKE_TEST_COUNTS=counts.name,
+                    **environment)
+        return lines, [json.loads(line) for line in counts]
+
+
+def test_exact():
+    last = run("exact")[-1]
+    assert last["kernels"]["in_graph"] == last["graph_launches"] * (last["graph_nodes"] - 2)
+    assert run("exact", "--hold", stdin="\n\n")[0]["ready"] == 1
+
+
+def test_exact_as_cupti_sees_it():
+    for injection in injections:
+        for scale in "0", "1":
+            lines, (start, seen) = run_injected(
+                injection, "exact", "--threads", "4", "--rounds", "25", "--nodes", "3",
+                FAKE_CUDA_DEVICES="2", FAKE_CUDA_TIME_SCALE=scale)
+            said = lines[-1]
+            assert start["injected"] == 0 and seen["device_records"] == 2, (start, seen)
+            for what in "kernels", "copies", "copy_bytes", "sets", "set_bytes":
+                assert seen[what] == said[what], (what, seen, said)
+            assert seen["nodes"] == said["graph_launches"] * 3
+            assert seen["calls"] == said["launch_calls"] + said["graph_launches"]
+            assert seen["unjoined"] == 0
+            assert said["copies"]["ptop"] == 100
+
+
+def test_injection_reaches_children_that_exec():
+    lines, seen = run_injected(injections[0], "forkexec", "--children", "2")
+    starts = [line["pid"] for line in seen if "injected" in line]
+    executed = [line["pid"] for line in lines if line.get("role") in ("parent", "exec", "child")]
+    assert sorted(starts) == sorted(executed), (starts, executed)
+
+
+def test_loop():
+    sums = {run("loop", "--rounds", "30")[-1]["checksum"] for _ in range(2)}
+    assert len(sums) == 1
+    last = run("loop", "--seconds", "1", "--stress", "--progress")[-1]
+    assert last["right"]
+    assert all(last[what] > 0 for what in ("rounds", "signals", "forks", "loads", "blocks", "naps"))
+    for injection in injections:
+        lines, seen = run_injected(injection, "loop", "--seconds", "1", "--stress")
+        assert lines[-1]["right"]
+        kernels = lines[-1]["launches"] + lines[-1]["graphs"]
+        assert seen[-1]["kernels"] == {"carry": kernels}, (lines[-1], seen)
+
+
+def test_loop_ends_on_request():
+    with subprocess.Popen([os.path.join(folder, "loop"), "--seconds", "100"],
+                          stdout=subprocess.PIPE, text=True) as loop:
+        loop.stdout.readline()
+        loop.send_signal(signal.SIGTERM)
+        assert json.loads(loop.stdout.read().splitlines()[-1])["right"]
+    assert loop.returncode == 0
+
+
+def test_profiler():
+    for name in "profiler", "profiler12":
+        for extra in (), ("--finalize",), ("--no-subscribe",):
+            lines = run(name, "--start", "0.1", "--stop", "0.3", "--end", "0.4", *extra)
+            start, stop = [line for line in lines if "profiler" in line]
+            assert start["result"] == 0
+            assert stop["kernels"] == stop["launched"] > 0
+            assert stop["calls"] == stop["launched"] + 1 and stop["strangers"] == 0
+
+
+def test_a_second_profiler():
+    """With somebody else's registration there it gets their buffers, and neither has records."""
+    lines, seen = run_injected(injections[-1], "profiler", "--start", "0.1", "--stop", "0.3",
+                               "--end", "0.4")
+    stop = [line for line in lines if line.get("profiler") == "stop"][0]
+    assert stop["strangers"] > 0, stop
+    assert sum(seen[-1]["kernels"].values()) < lines[-1]["launches"]
+
+
+def test_nvtx():
+    assert run("nvtx")[-1]["taken"] == 0
+    for injection in injections:
+        cupti = os.path.join(os.path.dirname(injection), "libcupti.so")
+        lines, seen = run_injected(injection, "nvtx", "--threads", "2", "--ranges", "7",
+                                   NVTX_INJECTION64_PATH=os.path.realpath(cupti))
+        last = lines[-1]
+        assert last["taken"] == 1
+        assert seen[-1]["markers"] == 2 * (last["pushed"] + last["in_domain"] + last["started"]) \
+            + last["marks"]
 
 
 for name, test in list(globals().items()):
