@@ -26,36 +26,8 @@ enum { STACK = 7, STACK_OUTER };
 enum { NAME_GEMM = 1, NAME_HOSTILE, NAME_STEP, NAME_FORWARD, NAME_MARK };
 enum { CONTEXT = 0xc0de };
 
-static int put(struct export_meta *meta)
+static int put_losses(struct export_meta *meta)
 {
-	static const char *const functions[] = {
-		[FN_ALLOC] = "cuMemAlloc_v2",	[FN_FREE] = "cuMemFree_v2",
-		[FN_LAUNCH] = "cuLaunchKernel", [FN_SYNC] = "cuStreamSynchronize",
-		[FN_RECORD] = "cuEventRecord",	[FN_COPY] = "cuMemcpyHtoDAsync_v2",
-		[FN_SET] = "cuMemsetD8Async",	[FN_GRAPH] = "cuGraphLaunch",
-		[FN_EXACT] = "cuLaunchKernelEx"
-	};
-	static const char *const names[] = {
-		[NAME_GEMM] = "void gemm<float, 128>(float const*, float*)",
-		[NAME_HOSTILE] = "<script>alert(\"1\")</script>]]>&'; \n\xff\xef\xbf\xbf",
-		[NAME_STEP] = "step",
-		[NAME_FORWARD] = "forward",
-		[NAME_MARK] = "mark",
-	};
-	static const struct export_frame_source frames[] = {
-		{ "cuMemAlloc_v2", "/usr/lib/libcuda.so.1", 0x1000, 0x7f0000001000 },
-		{ NULL, "/usr/bin/train", 0x2345, 0x400345 },
-		{ "std::vector<int, std::allocator<int> >::grow(\"x\")", "/usr/bin/train", 0x2000,
-		  0x400000 },
-		{ NULL, NULL, 0, 0xdead },
-		{ "main", "/usr/bin/train", 0x1111, 0x401111 },
-	};
-	static const struct export_stream streams[] = {
-		{ .id = 1, .process = TRAIN, .device = 0 },
-		{ .id = 2, .process = SERVE, .device = 1, .handle = 0xabc0 },
-		{ .id = 3, .process = TRAIN, .device = 0, .handle = 0x5500, .context = CONTEXT },
-		{ .id = 4, .process = TRAIN, .device = 0, .handle = 0x5600, .context = CONTEXT },
-	};
 	static const struct export_loss losses[] = {
 		{ .start_ns = 2 * SECOND, .end_ns = 3 * SECOND, .reason = 1, .count = 17 },
 		{ .start_ns = 3 * SECOND, .end_ns = 4 * SECOND, .reason = 1, .count = 4 },
@@ -87,6 +59,43 @@ static int put(struct export_meta *meta)
 	};
 	static const char *const reasons[] = { "ring-full", "ring-full", "gap",	  "unread",
 					       "paused",    "paused",	 "budget" };
+	int r = 0;
+
+	for (size_t i = 0; i < COUNT(losses); i++)
+		r |= export_meta_add_loss(meta, &losses[i], reasons[i]);
+	return r;
+}
+
+static int put(struct export_meta *meta)
+{
+	static const char *const functions[] = {
+		[FN_ALLOC] = "cuMemAlloc_v2",	[FN_FREE] = "cuMemFree_v2",
+		[FN_LAUNCH] = "cuLaunchKernel", [FN_SYNC] = "cuStreamSynchronize",
+		[FN_RECORD] = "cuEventRecord",	[FN_COPY] = "cuMemcpyHtoDAsync_v2",
+		[FN_SET] = "cuMemsetD8Async",	[FN_GRAPH] = "cuGraphLaunch",
+		[FN_EXACT] = "cuLaunchKernelEx"
+	};
+	static const char *const names[] = {
+		[NAME_GEMM] = "void gemm<float, 128>(float const*, float*)",
+		[NAME_HOSTILE] = "<script>alert(\"1\")</script>]]>&'; \n\xff\xef\xbf\xbf",
+		[NAME_STEP] = "step",
+		[NAME_FORWARD] = "forward",
+		[NAME_MARK] = "mark",
+	};
+	static const struct export_frame_source frames[] = {
+		{ "cuMemAlloc_v2", "/usr/lib/libcuda.so.1", 0x1000, 0x7f0000001000 },
+		{ NULL, "/usr/bin/train", 0x2345, 0x400345 },
+		{ "std::vector<int, std::allocator<int> >::grow(\"x\")", "/usr/bin/train", 0x2000,
+		  0x400000 },
+		{ NULL, NULL, 0, 0xdead },
+		{ "main", "/usr/bin/train", 0x1111, 0x401111 },
+	};
+	static const struct export_stream streams[] = {
+		{ .id = 1, .process = TRAIN, .device = 0 },
+		{ .id = 2, .process = SERVE, .device = 1, .handle = 0xabc0 },
+		{ .id = 3, .process = TRAIN, .device = 0, .handle = 0x5500, .context = CONTEXT },
+		{ .id = 4, .process = TRAIN, .device = 0, .handle = 0x5600, .context = CONTEXT },
+	};
 	const struct export_frame *stack[COUNT(frames)];
 	int r = 0;
 
@@ -95,8 +104,7 @@ static int put(struct export_meta *meta)
 		r |= export_meta_add_function(meta, i, functions[i]);
 	for (size_t i = 0; i < COUNT(streams); i++)
 		r |= export_meta_add_stream(meta, &streams[i]);
-	for (size_t i = 0; i < COUNT(losses); i++)
-		r |= export_meta_add_loss(meta, &losses[i], reasons[i]);
+	r |= put_losses(meta);
 	for (size_t i = 0; i < COUNT(frames); i++)
 		stack[i] = export_meta_frame(meta, &frames[i]);
 	for (size_t i = 1; i < COUNT(names); i++)
