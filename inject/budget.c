@@ -8,9 +8,9 @@
 #include "inject/budget.h"
 
 #include "inject/buffer.h"
-#include "inject/caller.h"
 #include "inject/drain.h"
 #include "inject/internal.h"
+#include "inject/launcher.h"
 
 #define WINDOW_NS      500000000
 #define OVER_WINDOWS   2
@@ -107,7 +107,7 @@ void budget_set(uint64_t now_ns, uint32_t limit_ppm, uint32_t wanted)
 	budget.window_ns = now_ns;
 	budget.windows = 0;
 	budget.sum_ppm = 0;
-	caller_costs(&most_ns);
+	launcher_costs(&most_ns);
 	drain_stats(&stats);
 }
 
@@ -121,7 +121,7 @@ static uint32_t window_end(uint64_t now_ns, uint32_t recorded)
 	struct drain_stats drained;
 	uint64_t most_ns;
 
-	event.cost.busy_ns = caller_costs(&most_ns);
+	event.cost.busy_ns = launcher_costs(&most_ns);
 	drain_stats(&drained);
 	buffer_stats(&buffers);
 	event.cost.own_ns = drained.own_ns;

@@ -10,11 +10,11 @@
 #include <time.h>
 
 #include "inject/budget.h"
-#include "inject/caller.h"
 #include "inject/cupti_call.h"
 #include "inject/cupti_driver.h"
 #include "inject/drain.h"
 #include "inject/internal.h"
+#include "inject/launcher.h"
 
 #define FORCED_SHARE 4 /* of the time to end, for a forced flush */
 

@@ -17,13 +17,13 @@
 
 #include "inject/budget.h"
 #include "inject/buffer.h"
-#include "inject/caller.h"
 #include "inject/collect.h"
 #include "inject/cupti_call.h"
 #include "inject/cupti_driver.h"
 #include "inject/cupti_find.h"
 #include "inject/drain.h"
 #include "inject/internal.h"
+#include "inject/launcher.h"
 #include "inject/name.h"
 #include "inject/yield.h"
 
@@ -438,7 +438,7 @@ void cupti_forked(void)
 	drain_use(NULL);
 	collect_forget();
 	call_forget();
-	caller_forget_all();
+	launcher_forget_all();
 	driver_forget();
 	yield_forked();
 }

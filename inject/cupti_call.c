@@ -11,11 +11,11 @@
 #include <errno.h>
 #include <time.h>
 
-#include "inject/caller.h"
 #include "inject/cupti_calls.h"
 #include "inject/cupti_driver.h"
 #include "inject/drain.h"
 #include "inject/internal.h"
+#include "inject/launcher.h"
 
 #define SAMPLE_EVERY 64	 /* calls of a thread of which one is timed */
 #define WAKE_EVERY   512 /* calls of a thread after which the daemon is woken, at the latest */
@@ -54,43 +54,43 @@ static void call_put(const struct cupti_call *call, uint32_t cbid, uint32_t tid,
 		link_lost(TS_LOST_RING, 1);
 }
 
-static void call_enter(const struct cupti_call *call, struct caller *caller)
+static void call_enter(const struct cupti_call *call, struct launcher *launcher)
 {
-	if (!caller) {
+	if (!launcher) {
 		if (call->correlation_data)
 			*call->correlation_data = clock_ns();
 		return;
 	}
-	if (caller->depth && caller->open == call->correlation) {
-		caller->depth++;
+	if (launcher->depth && launcher->open == call->correlation) {
+		launcher->depth++;
 		return;
 	}
-	caller->open = call->correlation;
-	caller->depth = 1;
-	caller->start_ns = clock_ns();
+	launcher->open = call->correlation;
+	launcher->depth = 1;
+	launcher->start_ns = clock_ns();
 }
 
 static void call_exit(const struct cupti_call *call, uint32_t cbid, uint32_t tid,
-		      struct caller *caller)
+		      struct launcher *launcher)
 {
 	uint64_t end_ns = clock_ns(),
 		 ns = __atomic_load_n(&subscription.price_ns, __ATOMIC_RELAXED);
 
-	if (!caller) {
+	if (!launcher) {
 		if (call->correlation_data && *call->correlation_data)
 			call_put(call, cbid, tid, *call->correlation_data, end_ns);
 		return;
 	}
 	/* Without its ENTER: it began before we did. */
-	if (!caller->depth || caller->open != call->correlation || --caller->depth)
+	if (!launcher->depth || launcher->open != call->correlation || --launcher->depth)
 		return;
-	call_put(call, cbid, tid, caller->start_ns, end_ns);
-	caller->calls++;
+	call_put(call, cbid, tid, launcher->start_ns, end_ns);
+	launcher->calls++;
 	/* The way in costs about what the way out does. */
-	if (caller->calls % SAMPLE_EVERY == 0)
+	if (launcher->calls % SAMPLE_EVERY == 0)
 		ns += 2 * SAMPLE_EVERY * (clock_ns() - end_ns);
-	caller_charge(caller, ns);
-	if (caller->calls % WAKE_EVERY == 0)
+	launcher_charge(launcher, ns);
+	if (launcher->calls % WAKE_EVERY == 0)
 		link_wake();
 }
 
@@ -109,7 +109,7 @@ static void callback(void *data, uint32_t domain, uint32_t cbid, const void *arg
 {
 	const struct cupti_call *call = argument;
 	uint32_t tid = thread_id();
-	struct caller *caller;
+	struct launcher *launcher;
 	int saved = errno;
 
 	if (domain != CUPTI_DOMAIN_DRIVER || !call)
@@ -120,15 +120,15 @@ static void callback(void *data, uint32_t domain, uint32_t cbid, const void *arg
 			finalize_here();
 		return;
 	}
-	caller = caller_note(tid);
-	if (caller)
-		__atomic_store_n(&caller->inside, 1, __ATOMIC_RELAXED);
+	launcher = launcher_note(tid);
+	if (launcher)
+		__atomic_store_n(&launcher->inside, 1, __ATOMIC_RELAXED);
 	if (call->site == CUPTI_SITE_ENTER)
-		call_enter(call, caller);
+		call_enter(call, launcher);
 	else
-		call_exit(call, cbid, tid, caller);
-	if (caller)
-		__atomic_store_n(&caller->inside, 0, __ATOMIC_RELEASE);
+		call_exit(call, cbid, tid, launcher);
+	if (launcher)
+		__atomic_store_n(&launcher->inside, 0, __ATOMIC_RELEASE);
 	errno = saved;
 }
 
@@ -191,7 +191,7 @@ bool call_wait(void)
 	struct timespec pause = { .tv_nsec = 1000000 };
 
 	for (int i = 0; i < WAIT_MS; i++) {
-		if (!caller_is_inside())
+		if (!launcher_is_inside())
 			return true;
 		nanosleep(&pause, NULL);
 	}

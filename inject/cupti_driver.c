@@ -9,8 +9,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "inject/caller.h"
 #include "inject/internal.h"
+#include "inject/launcher.h"
 #include "inject/name.h"
 
 #define NOT_INITIALIZED	      3
@@ -125,7 +125,7 @@ static void tell_device(int ordinal, int device)
 	size_t bytes = 0;
 
 	if (driver.name && !driver.name(name, sizeof(name), device))
-		event.device.name = name_id(name);
+		event.device.name = name_number(name);
 	if (driver.uuid_v2)
 		driver.uuid_v2(event.device.uuid, device);
 	else if (driver.uuid)

@@ -10,9 +10,9 @@
 #include <time.h>
 
 #include "inject/buffer.h"
-#include "inject/caller.h"
 #include "inject/convert.h"
 #include "inject/internal.h"
+#include "inject/launcher.h"
 
 #define WAIT_NS	       20000000 /* for room in the ring, for each buffer */
 #define WAIT_STEP_NS   200000
@@ -45,7 +45,7 @@ static bool is_idle_thread(uint32_t tid)
 {
 	if (__atomic_load_n(&drain.flushing_tid, __ATOMIC_RELAXED) == tid)
 		return true;
-	if (caller_find(tid))
+	if (launcher_find(tid))
 		return false;
 	if (__atomic_exchange_n(&drain.worker_tid, tid, __ATOMIC_RELAXED) != tid)
 		__atomic_store_n(&drain.worker_buffers, 0, __ATOMIC_RELAXED);
@@ -71,15 +71,15 @@ static void put(const struct ts_event *event, struct turn *turn)
 /* What CUPTI says that it took from a thread of the program. */
 static void charge_overhead(const struct ts_event *event)
 {
-	struct caller *caller;
+	struct launcher *launcher;
 
 	switch (event->overhead.kind) {
 	case CUPTI_OVERHEAD_INSTRUMENTATION:
 	case CUPTI_OVERHEAD_RESOURCE:
 	case CUPTI_OVERHEAD_BUFFER_REQUEST:
-		caller = event->tid ? caller_find(event->tid) : NULL;
-		if (caller)
-			caller_charge(caller, event->end_ns - event->start_ns);
+		launcher = event->tid ? launcher_find(event->tid) : NULL;
+		if (launcher)
+			launcher_charge(launcher, event->end_ns - event->start_ns);
 		else
 			drain_spent(event->end_ns - event->start_ns);
 		break;
@@ -145,12 +145,12 @@ void drain_request(uint8_t **buffer, size_t *size, size_t *records)
 {
 	int saved = errno;
 	uint64_t start_ns = clock_ns();
-	struct caller *caller = caller_find(thread_id());
+	struct launcher *launcher = launcher_find(thread_id());
 
 	*buffer = buffer_take(size);
 	*records = 0;
-	if (caller)
-		caller_charge(caller, clock_ns() - start_ns);
+	if (launcher)
+		launcher_charge(launcher, clock_ns() - start_ns);
 	errno = saved;
 }
 
@@ -160,7 +160,7 @@ void drain_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size
 	uint64_t start_ns = clock_ns(), spent_ns;
 	uint32_t tid = thread_id();
 	struct turn turn = { 0 };
-	struct caller *caller;
+	struct launcher *launcher;
 	int saved = errno;
 
 	/* Another user of CUPTI may have left it. */
@@ -182,9 +182,9 @@ void drain_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size
 	__atomic_fetch_add(&drain.work, turn.work, __ATOMIC_RELAXED);
 	spent_ns = clock_ns() - start_ns;
 	spent_ns -= turn.waited_ns < spent_ns ? turn.waited_ns : spent_ns;
-	caller = caller_find(tid);
-	if (caller)
-		caller_charge(caller, spent_ns);
+	launcher = launcher_find(tid);
+	if (launcher)
+		launcher_charge(launcher, spent_ns);
 	else
 		drain_spent(spent_ns);
 	errno = saved;

@@ -86,7 +86,7 @@ static uint32_t place_of(uint64_t hash)
 	return PLACES;
 }
 
-uint32_t name_id(const char *text)
+uint32_t name_number(const char *text)
 {
 	uint32_t now = __atomic_load_n(&session, __ATOMIC_RELAXED), at;
 	size_t length;

@@ -18,9 +18,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "inject/caller.h"
 #include "inject/got.h"
 #include "inject/internal.h"
+#include "inject/launcher.h"
 
 #define QUIET_NS     300000000
 #define LOCK_NS	     500000000 /* that a call of his may wait for ours to end */

@@ -1,12 +1,12 @@
-/* caller.h: the program's threads that call the driver, and what collecting costs them. */
-#ifndef TS_INJECT_CALLER_H
-#define TS_INJECT_CALLER_H
+/* launcher.h: the program's threads that call the driver, and what collecting costs them. */
+#ifndef TS_INJECT_LAUNCHER_H
+#define TS_INJECT_LAUNCHER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
-struct caller {
+struct launcher {
 	uint32_t tid; /* 0: free */
 	/* The call that the thread is in; the thread's own. */
 	uint32_t open; /* its correlation id */
@@ -14,7 +14,7 @@ struct caller {
 	uint32_t calls;
 	uint32_t inside; /* a callback of ours */
 	uint64_t start_ns;
-	uint64_t busy_ns; /* what collecting cost it since caller_costs() */
+	uint64_t busy_ns; /* what collecting cost it since launcher_costs() */
 } __attribute__((aligned(64)));
 
 static inline uint64_t clock_ns(void)
@@ -30,19 +30,19 @@ static inline uint64_t clock_ns(void)
 uint32_t thread_id(void);
 
 /* NULL: there is none of that thread, or no room to note it. */
-struct caller *caller_find(uint32_t tid);
-struct caller *caller_note(uint32_t tid);
+struct launcher *launcher_find(uint32_t tid);
+struct launcher *launcher_note(uint32_t tid);
 
-static inline void caller_charge(struct caller *caller, uint64_t ns)
+static inline void launcher_charge(struct launcher *launcher, uint64_t ns)
 {
-	__atomic_fetch_add(&caller->busy_ns, ns, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&launcher->busy_ns, ns, __ATOMIC_RELAXED);
 }
 
 /* What all of them paid since the last time, and in `ret_most` what the one did that paid most.
  * Forgets threads that are gone. From our thread. */
-uint64_t caller_costs(uint64_t *ret_most);
+uint64_t launcher_costs(uint64_t *ret_most);
 /* Whether a thread is inside a callback of ours just now. */
-bool caller_is_inside(void);
-void caller_forget_all(void);
+bool launcher_is_inside(void);
+void launcher_forget_all(void);
 
 #endif

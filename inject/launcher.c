@@ -1,9 +1,9 @@
-/* Caller: a table of the threads that were seen in a driver call.
+/* Launcher: a table of the threads that were seen in a driver call.
  *
  * A thread's place is in one small bucket, taken with an exchange, and given back only when the
  * thread is gone: so a place has one owner, and what is only the owner's needs no lock.
  */
-#include "inject/caller.h"
+#include "inject/launcher.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 #define GLIBC_TID_OFFSET 0x2d0
 #define CHECK_EVERY	 256
 
-static struct caller table[BUCKETS][BUCKET_SIZE];
+static struct launcher table[BUCKETS][BUCKET_SIZE];
 static bool not_there;
 
 uint32_t thread_id(void)
@@ -40,14 +40,14 @@ uint32_t thread_id(void)
 	return (uint32_t)syscall(SYS_gettid);
 }
 
-static struct caller *bucket_of(uint32_t tid)
+static struct launcher *bucket_of(uint32_t tid)
 {
 	return table[(tid * 0x9e3779b1u >> 16) % BUCKETS];
 }
 
-struct caller *caller_find(uint32_t tid)
+struct launcher *launcher_find(uint32_t tid)
 {
-	struct caller *bucket = bucket_of(tid);
+	struct launcher *bucket = bucket_of(tid);
 
 	for (unsigned i = 0; i < BUCKET_SIZE; i++)
 		if (__atomic_load_n(&bucket[i].tid, __ATOMIC_RELAXED) == tid)
@@ -55,18 +55,18 @@ struct caller *caller_find(uint32_t tid)
 	return NULL;
 }
 
-struct caller *caller_note(uint32_t tid)
+struct launcher *launcher_note(uint32_t tid)
 {
-	struct caller *bucket = bucket_of(tid), *caller = caller_find(tid);
+	struct launcher *bucket = bucket_of(tid), *launcher = launcher_find(tid);
 
-	for (unsigned i = 0; !caller && i < BUCKET_SIZE; i++) {
+	for (unsigned i = 0; !launcher && i < BUCKET_SIZE; i++) {
 		uint32_t none = 0;
 
 		if (__atomic_compare_exchange_n(&bucket[i].tid, &none, tid, false, __ATOMIC_RELAXED,
 						__ATOMIC_RELAXED))
-			caller = &bucket[i];
+			launcher = &bucket[i];
 	}
-	return caller;
+	return launcher;
 }
 
 static bool is_gone(uint32_t tid)
@@ -74,47 +74,47 @@ static bool is_gone(uint32_t tid)
 	return syscall(SYS_tgkill, getpid(), tid, 0) != 0;
 }
 
-static void forget(struct caller *caller)
+static void forget(struct launcher *launcher)
 {
-	caller->open = caller->depth = caller->calls = caller->inside = 0;
-	__atomic_store_n(&caller->busy_ns, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&caller->tid, 0, __ATOMIC_RELEASE);
+	launcher->open = launcher->depth = launcher->calls = launcher->inside = 0;
+	__atomic_store_n(&launcher->busy_ns, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&launcher->tid, 0, __ATOMIC_RELEASE);
 }
 
-uint64_t caller_costs(uint64_t *ret_most)
+uint64_t launcher_costs(uint64_t *ret_most)
 {
 	uint64_t sum = 0;
 
 	*ret_most = 0;
 	for (unsigned i = 0; i < BUCKETS * BUCKET_SIZE; i++) {
-		struct caller *caller = &table[i / BUCKET_SIZE][i % BUCKET_SIZE];
-		uint32_t tid = __atomic_load_n(&caller->tid, __ATOMIC_ACQUIRE);
+		struct launcher *launcher = &table[i / BUCKET_SIZE][i % BUCKET_SIZE];
+		uint32_t tid = __atomic_load_n(&launcher->tid, __ATOMIC_ACQUIRE);
 		uint64_t busy;
 
 		if (!tid)
 			continue;
-		busy = __atomic_exchange_n(&caller->busy_ns, 0, __ATOMIC_RELAXED);
+		busy = __atomic_exchange_n(&launcher->busy_ns, 0, __ATOMIC_RELAXED);
 		sum += busy;
 		*ret_most = busy > *ret_most ? busy : *ret_most;
 		if (!busy && is_gone(tid))
-			forget(caller);
+			forget(launcher);
 	}
 	return sum;
 }
 
-bool caller_is_inside(void)
+bool launcher_is_inside(void)
 {
 	for (unsigned i = 0; i < BUCKETS * BUCKET_SIZE; i++) {
-		const struct caller *caller = &table[i / BUCKET_SIZE][i % BUCKET_SIZE];
+		const struct launcher *launcher = &table[i / BUCKET_SIZE][i % BUCKET_SIZE];
 
 		/* A thread that ended in there is not in there. */
-		if (__atomic_load_n(&caller->inside, __ATOMIC_ACQUIRE) && !is_gone(caller->tid))
+		if (__atomic_load_n(&launcher->inside, __ATOMIC_ACQUIRE) && !is_gone(launcher->tid))
 			return true;
 	}
 	return false;
 }
 
-void caller_forget_all(void)
+void launcher_forget_all(void)
 {
 	memset(table, 0, sizeof(table));
 }
