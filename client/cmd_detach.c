@@ -26,11 +26,13 @@ static void write_text(uint32_t pid, const Tracesmith__V1__DetachReply *detach)
 
 	printf("Detached from process %u after %" PRIu64 " records, %" PRIu64 " of them lost\n",
 	       pid, detach->records, detach->lost);
-	if (detach->unloaded)
+	if (!detach->unloaded)
+		puts("The library stays in the process, and does nothing there");
+	else if (detach->stopped_ns)
 		printf("The library was unloaded; the process stood still for %s\n",
 		       units_nanoseconds(stopped, (int64_t)detach->stopped_ns));
 	else
-		puts("The library stays in the process, and does nothing there");
+		puts("The library was unloaded");
 	notes_text(detach->n_note, detach->note);
 }
 

@@ -141,6 +141,14 @@ static void detached(struct server *server)
 	api_detach_done(server->ticket[0], &result);
 }
 
+static void unloaded(struct server *server)
+{
+	const struct api_detach_result result = { .stopped_ns = 400000, .unloaded = true };
+
+	server->ticket_count = 0;
+	api_detach_done(server->ticket[0], &result);
+}
+
 static char *own_pid(void)
 {
 	static char text[16];
@@ -241,6 +249,11 @@ static void test_detach_tells_what_was_done(void **state)
 	assert_int_equal(finish(place, pid), 0);
 	expect_said(place->said, "after 12 records, 3 of them lost\n");
 	expect_said(place->said, "The library stays in the process");
+	pid = START(place, "detach", own_pid());
+	wait_ticket(place->server);
+	server_act(place->server, unloaded);
+	assert_int_equal(finish(place, pid), 0);
+	expect_said(place->said, "The library was unloaded; the process stood still for 400 µs\n");
 	pid = START(place, "detach", own_pid(), "--json");
 	wait_ticket(place->server);
 	server_act(place->server, detached);
