@@ -13,8 +13,17 @@
 #define LIMIT_EVENTS  262144
 /* Live allocations, of all processes: 128 bytes each, so 128 MiB at the very most. */
 #define LIMIT_ALLOCATIONS 1048576
-/* Ops that wait for a synchronization to bound them: 160 bytes each. */
-#define LIMIT_PENDING 131072
+/* Ops that wait for a synchronization to bound them, or in the exact tier for their record, which
+ * comes within a second: two seconds of the fastest launches there are. 320 bytes each. */
+#define LIMIT_PENDING 524288
+/* Exact records and calls that wait for their other half, and correlation ids that are kept for
+ * further records, of all processes; one has half of it at most. 200 bytes each. */
+#define LIMIT_WAITING 524288
+/* Texts that one process may name: kernels and NVTX ranges. */
+#define LIMIT_NAMES 65536
+/* Begins and ends of work that wait for what comes out of order: 24 bytes each, three for a launch,
+ * for some seconds. One process has half of it at most. */
+#define LIMIT_EDGES 4194304
 /* Rows of one second's rollup; beyond it calls are counted without stack and stream. */
 #define LIMIT_ROLLUPS 16384
 
