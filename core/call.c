@@ -4,23 +4,26 @@
 
 #include <string.h>
 
+#include "core/correlate.h"
+
 struct effect_row {
 	void (*apply)(struct call *call);
 	bool on_stream; /* stream 0 means a default stream here, not none */
 	bool makes_stream;
 	bool names_device;
 	bool even_failed;
+	bool waits; /* the thread, for the device */
 };
 
 static const struct effect_row effect_table[] = {
 	[EFFECT_NONE] = { .apply = NULL },
 	[EFFECT_SUBMIT] = { .apply = timeline_submit, .on_stream = true },
-	[EFFECT_SUBMIT_WAIT] = { .apply = timeline_submit_wait, .on_stream = true },
+	[EFFECT_SUBMIT_WAIT] = { .apply = timeline_submit_wait, .on_stream = true, .waits = true },
 	[EFFECT_ALLOC] = { .apply = memory_alloc },
 	[EFFECT_FREE] = { .apply = memory_free },
-	[EFFECT_SYNC_STREAM] = { .apply = timeline_sync_stream, .on_stream = true },
-	[EFFECT_SYNC_CONTEXT] = { .apply = timeline_sync_context },
-	[EFFECT_SYNC_EVENT] = { .apply = timeline_sync_event },
+	[EFFECT_SYNC_STREAM] = { .apply = timeline_sync_stream, .on_stream = true, .waits = true },
+	[EFFECT_SYNC_CONTEXT] = { .apply = timeline_sync_context, .waits = true },
+	[EFFECT_SYNC_EVENT] = { .apply = timeline_sync_event, .waits = true },
 	[EFFECT_EVENT_RECORD] = { .apply = gpu_event_record, .on_stream = true },
 	[EFFECT_EVENT_DESTROY] = { .apply = gpu_event_destroy },
 	[EFFECT_STREAM_WAIT] = { .apply = timeline_stream_wait, .on_stream = true },
@@ -135,6 +138,16 @@ static void call_place(struct call *call, const struct effect_row *effect)
 		op->device = memory_device(op->detail, op->device);
 }
 
+/* Threads that wait for a device are a reason for it to be idle. */
+static void call_tell_exact(struct call *call, const struct effect_row *effect)
+{
+	const struct op *op = call->op;
+
+	correlate_called(call);
+	if (effect->waits && op->end_ns && !op->result)
+		sweep_sync(call->core, call->process->exact, op->device, op->start_ns, op->end_ns);
+}
+
 int call_ingest(struct core *core, struct process *process, const struct ts_event *event)
 {
 	const struct function *function = call_function(core, event->fn);
@@ -157,7 +170,10 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 		op.live_bytes = memory_live_bytes(process, op.device, op.detail);
 	if (call_is_sampled(&op) && !op.stack_id && !(op.flags & OP_STACK_LOST))
 		loss_count(core, process, LOSS_STACK_SAMPLED);
-	rollup_add_call(core, &op);
+	if (process->exact && process->exact->on)
+		call_tell_exact(&call, effect);
+	if (!call.noted)
+		rollup_add_call(core, &op);
 	if (!call.held)
 		core_emit(core, &op);
 	if (!call.bad)

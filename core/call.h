@@ -11,8 +11,9 @@ struct call {
 	struct context *context; /* the named or current one, never NULL */
 	struct stream *stream;	 /* NULL: none, or not followed */
 	struct op *op;
-	bool held; /* the timeline has the op now */
-	bool bad;  /* its effect makes no sense */
+	bool noted; /* remembered for the exact tier, which adds it to the rollups later */
+	bool held;  /* the timeline has the op now */
+	bool bad;   /* its effect makes no sense */
 };
 
 /* When its effect is there at the latest, as far as that is known. */

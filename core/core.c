@@ -8,21 +8,51 @@
 
 #include "core/base/cleanup.h"
 #include "core/call.h"
+#include "core/correlate.h"
+#include "core/name.h"
+#include "core/range.h"
+#include "core/track.h"
 
 /* No clock shows more in a century; and what is not yet over cannot be an hour ahead. */
 #define TIME_MAX_NS   (1ull << 62)
 #define TIME_AHEAD_NS 3600000000000ull
 
+/* What the times of a record have to be; 0 is none. */
+enum record_times {
+	TIMES_CALL, /* end only with TS_EVENT_RETURNED */
+	TIMES_SPAN, /* both */
+	TIMES_OPEN, /* the end may be 0 */
+	TIMES_WORK, /* none, one or in the wrong order: the device's are not usable then */
+};
+
 /* `process` is NULL only for a record that announces one. */
 static const struct record_kind {
 	int (*take)(struct core *core, struct process *process, const struct ts_event *event);
+	enum record_times times;
 	bool kernel_only; /* not for injected libraries to say */
+	bool library_only;
 	bool announces;
 } record_table[] = {
-	[TS_EVENT_API] = { .take = call_ingest },
-	[TS_EVENT_PROCESS] = { .take = process_announced, .kernel_only = true, .announces = true },
-	[TS_EVENT_EXEC] = { .take = process_executed, .kernel_only = true, .announces = true },
-	[TS_EVENT_EXIT] = { .take = process_exited, .kernel_only = true },
+#define KERNEL_ONLY  .kernel_only = true
+#define LIBRARY_ONLY .library_only = true
+	[TS_EVENT_API] = { call_ingest, KERNEL_ONLY },
+	[TS_EVENT_PROCESS] = { process_announced, KERNEL_ONLY, .announces = true },
+	[TS_EVENT_EXEC] = { process_executed, KERNEL_ONLY, .announces = true },
+	[TS_EVENT_EXIT] = { process_exited, KERNEL_ONLY },
+	[TS_EVENT_KERNEL] = { correlate_work, TIMES_WORK, LIBRARY_ONLY },
+	[TS_EVENT_COPY] = { correlate_work, TIMES_WORK, LIBRARY_ONLY },
+	[TS_EVENT_SET] = { correlate_work, TIMES_WORK, LIBRARY_ONLY },
+	[TS_EVENT_GRAPH] = { correlate_work, TIMES_WORK, LIBRARY_ONLY },
+	[TS_EVENT_CALL] = { correlate_call, TIMES_OPEN, LIBRARY_ONLY },
+	[TS_EVENT_SYNC] = { range_sync, TIMES_SPAN, LIBRARY_ONLY },
+	[TS_EVENT_MEMORY] = { exact_memory, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_CONTEXT] = { track_context, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_DEVICE] = { exact_device, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_RANGE] = { range_take, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_OVERHEAD] = { range_overhead, TIMES_SPAN, LIBRARY_ONLY },
+	[TS_EVENT_LOST] = { exact_lost, TIMES_OPEN, LIBRARY_ONLY },
+	[TS_EVENT_COLLECT] = { exact_collect, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_COST] = { exact_cost, TIMES_SPAN, LIBRARY_ONLY },
 };
 
 #define RECORD_KINDS (sizeof(record_table) / sizeof(record_table[0]))
@@ -33,7 +63,8 @@ static bool core_config_ok(const struct core_config *config)
 {
 	return config->max_processes && config->max_threads && config->max_streams &&
 	       config->max_events && config->max_pending && config->max_rollups &&
-	       config->max_allocations && call_table_ok(&config->functions);
+	       config->max_allocations && config->max_waiting && config->max_names &&
+	       config->max_edges && call_table_ok(&config->functions);
 }
 
 int core_new(const struct core_config *config, struct core **ret)
@@ -55,6 +86,11 @@ int core_new(const struct core_config *config, struct core **ret)
 	list_init(&core->threads);
 	list_init(&core->states);
 	list_init(&core->pendings);
+	list_init(&core->awaited);
+	list_init(&core->covered);
+	list_init(&core->graphs);
+	list_init(&core->answered);
+	list_init(&core->exacts);
 	list_init(&core->changed_allocations);
 	list_init(&core->changed_accounts);
 	list_init(&core->superseded);
@@ -62,6 +98,8 @@ int core_new(const struct core_config *config, struct core **ret)
 	core->gpu_event_pool = POOL_OF(struct gpu_event);
 	core->pending_pool = POOL_OF(struct pending);
 	core->allocation_pool = POOL_OF(struct allocation);
+	core->ticket_pool = POOL_OF(struct ticket);
+	core->answer_pool = POOL_OF(struct answer);
 	r = rollup_init(core);
 	if (r < 0)
 		return r;
@@ -82,6 +120,8 @@ struct core *core_free(struct core *core)
 	pool_clear(&core->thread_pool);
 	pool_clear(&core->gpu_event_pool);
 	pool_clear(&core->pending_pool);
+	pool_clear(&core->ticket_pool);
+	pool_clear(&core->answer_pool);
 	map_clear(&core->process_by_pid);
 	map_clear(&core->process_by_id);
 	map_clear(&core->thread_by_tid);
@@ -109,18 +149,45 @@ static bool core_time_ok(const struct core *core, uint64_t ns)
 	return ns && ns < TIME_MAX_NS && (!core->ticked_ns || ns < core->ticked_ns + TIME_AHEAD_NS);
 }
 
-static bool core_event_ok(const struct core *core, const struct ts_event *event)
+static bool core_span_ok(const struct core *core, const struct ts_event *event)
 {
-	if (!event->tgid || !core_time_ok(core, event->start_ns))
-		return false;
-	return !(event->flags & TS_EVENT_RETURNED) ||
-	       (event->end_ns >= event->start_ns && core_time_ok(core, event->end_ns));
+	return core_time_ok(core, event->start_ns) && core_time_ok(core, event->end_ns) &&
+	       event->end_ns >= event->start_ns;
+}
+
+static bool core_times_ok(const struct core *core, const struct ts_event *event,
+			  enum record_times times)
+{
+	switch (times) {
+	case TIMES_SPAN:
+		return core_span_ok(core, event);
+	case TIMES_OPEN:
+		return event->end_ns ? core_span_ok(core, event)
+				     : core_time_ok(core, event->start_ns);
+	case TIMES_WORK:
+		return !event->start_ns || event->end_ns < event->start_ns ||
+		       core_span_ok(core, event);
+	default:
+		return event->flags & TS_EVENT_RETURNED ? core_span_ok(core, event)
+							: core_time_ok(core, event->start_ns);
+	}
 }
 
 static void core_see_time(struct core *core, uint64_t ns)
 {
 	if (ns > core->now_ns)
 		core->now_ns = ns;
+}
+
+/* The clock of the model is the kernel's: what a process says does not move it. */
+static void core_see_event(struct core *core, const struct core_origin *origin,
+			   struct process *process, const struct ts_event *event)
+{
+	if (!origin->pid)
+		core_see_time(core,
+			      event->flags & TS_EVENT_RETURNED ? event->end_ns : event->start_ns);
+	else if (process->exact)
+		process->exact->heard_ns = core->now_ns;
 }
 
 static int core_take_event(struct core *core, const struct core_origin *origin,
@@ -131,16 +198,36 @@ static int core_take_event(struct core *core, const struct core_origin *origin,
 	uint64_t limited = core->stats.limited;
 	int r;
 
-	if (!core_event_ok(core, event) || (kind->kernel_only && origin->pid))
+	if (!event->tgid || !core_times_ok(core, event, kind->times) ||
+	    (origin->pid ? kind->kernel_only : kind->library_only))
 		return core_bad(core, process);
 	if (!process && !kind->announces)
 		return core_stray(core);
-	core_see_time(core, event->flags & TS_EVENT_RETURNED ? event->end_ns : event->start_ns);
+	core_see_event(core, origin, process, event);
 	r = kind->take(core, process, event);
 	return r == INGEST_OK && core->stats.limited != limited ? INGEST_LIMIT : r;
 }
 
-/* The one record without a fixed size. */
+/* The library chooses the number, and what it is of. */
+static int core_take_name(struct core *core, const struct core_origin *origin, const void *record,
+			  size_t size)
+{
+	struct process *process;
+	struct ts_name name;
+
+	if (size < sizeof(name))
+		return core_bad(core, NULL);
+	memcpy(&name, record, sizeof(name));
+	process = process_by_pid(core, name.tgid);
+	if (!origin->pid || !name.id || !name.length || name.length > TS_NAME_MAX ||
+	    size < sizeof(name) + name.length)
+		return core_bad(core, process);
+	if (!process)
+		return core_stray(core);
+	return name_take(core, process, name.id, (const char *)record + sizeof(name), name.length);
+}
+
+/* Frames are of one size, but not how many there are. */
 static int core_take_stack(struct core *core, const void *record, size_t size)
 {
 	_Alignas(struct ts_stack) char
@@ -176,6 +263,8 @@ int core_ingest(struct core *core, const struct core_origin *origin, const void 
 		return core_bad(core, process_by_pid(core, origin->pid));
 	if (event.kind == TS_EVENT_STACK)
 		return core_take_stack(core, record, size);
+	if (event.kind == TS_EVENT_NAME)
+		return core_take_name(core, origin, record, size);
 	if (size < sizeof(event) || event.kind >= RECORD_KINDS || !record_table[event.kind].take)
 		return core_bad(core, NULL);
 	return core_take_event(core, origin, &event);
@@ -186,6 +275,7 @@ void core_tick(struct core *core, uint64_t now_ns)
 	core_see_time(core, now_ns);
 	if (now_ns > core->ticked_ns)
 		core->ticked_ns = now_ns;
+	exact_tick(core, now_ns);
 	timeline_tick(core, now_ns);
 	memory_tick(core, now_ns);
 }
@@ -193,6 +283,7 @@ void core_tick(struct core *core, uint64_t now_ns)
 void core_checkpoint(struct core *core, uint64_t now_ns)
 {
 	core_see_time(core, now_ns);
+	exact_checkpoint(core, now_ns);
 	state_checkpoint(core, now_ns);
 	memory_checkpoint(core);
 	rollup_checkpoint(core);
@@ -202,6 +293,7 @@ void core_checkpoint(struct core *core, uint64_t now_ns)
 void core_flush(struct core *core, uint64_t now_ns)
 {
 	core_see_time(core, now_ns);
+	exact_flush(core, now_ns);
 	timeline_flush(core, now_ns);
 	state_flush(core, now_ns);
 	core_checkpoint(core, now_ns);
@@ -267,8 +359,17 @@ void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns)
 	struct process *process = process_by_pid(core, pid);
 
 	core_see_time(core, now_ns);
-	if (process)
+	if (process && !exact_lingers(process, now_ns, 0))
 		process_end(core, process, now_ns, 0);
+}
+
+void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns)
+{
+	struct process *process = process_by_pid(core, pid);
+
+	core_see_time(core, now_ns);
+	if (process)
+		exact_gone(core, process, now_ns);
 }
 
 void core_stats(const struct core *core, struct core_stats *ret)
@@ -278,4 +379,6 @@ void core_stats(const struct core *core, struct core_stats *ret)
 	ret->streams = core->stream_by_id.count;
 	ret->allocations = core->allocation_by_address.count;
 	ret->pending = core->pending_pool.used;
+	ret->waiting = core->waiting;
+	ret->edges = core->edges;
 }

@@ -37,7 +37,8 @@ struct core_process {
 struct core_stream {
 	uint32_t id;
 	uint32_t process;
-	uint64_t handle;
+	uint64_t handle; /* 0: the default stream of the context; 2: of the thread; 3: only its
+			  * number is known */
 	uint64_t context;
 	uint64_t created_ns;   /* 0: before we looked */
 	uint64_t destroyed_ns; /* 0: not yet */
@@ -103,7 +104,8 @@ struct core_work {
 	uint64_t delay_ns; /* from the begin of the calls to the start on the device, in all */
 };
 
-/* How long in a second a device of a process was in one state, and ran so many at once. */
+/* How long in a second a device of a process was in one state, and ran so many at once. Rows that
+ * are alike but for ns add up; all of a device together are the time that it was watched. */
 struct core_busy {
 	uint64_t second;
 	uint64_t ns;

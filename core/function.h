@@ -6,6 +6,7 @@
 #ifndef TS_CORE_FUNCTION_H
 #define TS_CORE_FUNCTION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* number, identifier, name. Numbers are stored: never reuse one. */
@@ -101,6 +102,7 @@ struct function {
 	uint8_t kind;	  /* enum op_kind */
 	uint8_t effect;	  /* enum effect */
 	uint8_t detail;	  /* enum memory_kind, enum copy_kind, or the bytes of a set's element */
+	bool graph;	  /* of OP_LAUNCH: of a graph, so of many works at once */
 	uint16_t activity[2]; /* CUPTI's numbers of it and of its per-thread form, 0: none */
 };
 

@@ -57,6 +57,7 @@ void gpu_event_record(struct call *call)
 	}
 	gpu_event->stream = call->stream->row.id;
 	gpu_event->record_ns = call->op->start_ns;
+	gpu_event->seq = call->stream->submitted;
 	gpu_event->capture = call->stream->capture;
 }
 

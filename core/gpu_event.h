@@ -14,6 +14,7 @@ struct gpu_event {
 	struct list in_process;
 	uint64_t handle;
 	uint64_t record_ns; /* when its last record began: what began before is before it */
+	uint64_t seq;	    /* of the stream's latest work then */
 	uint64_t capture;   /* the record was captured, in the capture with this number */
 	uint32_t process;   /* id */
 	uint32_t stream;    /* id of the stream it was recorded on */

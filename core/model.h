@@ -5,8 +5,10 @@
 #include "core/base/list.h"
 #include "core/base/map.h"
 #include "core/base/pool.h"
+#include "core/base/sums.h"
 #include "core/context.h"
 #include "core/core.h"
+#include "core/exact.h"
 #include "core/gpu_event.h"
 #include "core/loss.h"
 #include "core/memory.h"
@@ -16,6 +18,13 @@
 #include "core/stream.h"
 #include "core/thread.h"
 #include "core/timeline.h"
+
+#define TOLD_NAMES 4096
+
+/* A name that was told lately. */
+struct told_name {
+	uint64_t id, time_ns;
+};
 
 struct core {
 	struct core_config config;
@@ -41,7 +50,7 @@ struct core {
 	struct map gpu_event_by_handle;
 	struct pool gpu_event_pool;
 
-	struct list pendings;
+	struct list pendings, awaited, covered, graphs, answered; /* struct pending */
 	struct pool pending_pool;
 
 	struct map allocation_by_address;
@@ -51,12 +60,22 @@ struct core {
 	struct map superseded_by_address;
 	struct list superseded;
 
-	struct rollups rollups;
+	struct sums calls, work; /* rollup.c */
+
+	struct list exacts;
+	struct pool ticket_pool, answer_pool;
+	uint32_t waiting; /* tickets and answers of all */
+	uint32_t edges;	  /* in all sweeps */
+	struct told_name told_name[TOLD_NAMES];
 };
 
 static inline void core_emit(struct core *core, const struct op *op)
 {
 	core->stats.ops++;
+	if (op->flags & OP_EXACT && op->kind != OP_STATE && op->kind != OP_SYNC) {
+		core->stats.exact++;
+		core->stats.joined += !(op->flags & OP_NO_CALL);
+	}
 	core->config.sink.op(core->config.data, op);
 }
 

@@ -9,7 +9,12 @@
  * a call submits more (a graph), the call is an op, without exact times of its own unless the graph
  * was recorded as a whole, and each kernel, copy and set in it is one, with OP_NODE and the fn,
  * tid, start_ns, stack and correlation of the call. Work whose call was not seen is an op with
- * OP_NO_CALL, without fn, tid and stack; its start_ns is its gpu_start_ns.
+ * OP_NO_CALL, without fn, tid and stack; its start_ns is its gpu_start_ns, or where that is not
+ * known (OP_UNTIMED) when the record came.
+ *
+ * Of kind range `name` is the id of its text and `handle` that of its domain's (0: none); without
+ * OP_RETURNED its end was not seen. Of overhead `handle` is CUPTI's number of the kind. A sync with
+ * OP_EXACT is CUPTI's view of one: `detail` is its type, `handle` the event.
  */
 #ifndef TS_CORE_OP_H
 #define TS_CORE_OP_H

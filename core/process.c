@@ -68,6 +68,7 @@ static void process_empty(struct core *core, struct process *process, uint64_t t
 	struct context *context;
 	struct device *device;
 
+	exact_end(core, process, time_ns);
 	list_for_each(context, &process->contexts, link)
 		context_end_streams(core, context, time_ns);
 	list_for_each(device, &process->devices, link)
@@ -145,7 +146,8 @@ int process_executed(struct core *core, struct process *process, const struct ts
 
 int process_exited(struct core *core, struct process *process, const struct ts_event *event)
 {
-	process_end(core, process, event->start_ns, event->process.exit_code);
+	if (!exact_lingers(process, event->start_ns, event->process.exit_code))
+		process_end(core, process, event->start_ns, event->process.exit_code);
 	return INGEST_OK;
 }
 
@@ -165,11 +167,14 @@ void process_free(struct process *process)
 	struct account *account;
 	struct device *device;
 
+	exact_free(process);
 	list_for_each(context, &process->contexts, link)
 		process_free_context(process, context);
 	list_for_each(account, &process->accounts, link)
 		free(account);
-	list_for_each(device, &process->devices, link)
+	list_for_each(device, &process->devices, link) {
+		free(device->busy);
 		free(device);
+	}
 	free(process);
 }

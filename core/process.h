@@ -18,6 +18,7 @@ struct process {
 	struct list devices;	/* struct device */
 	struct list capturing;	/* struct stream */
 	struct loss loss;
+	struct exact *exact; /* NULL: no library was seen in it */
 };
 
 struct process *process_by_pid(const struct core *core, uint32_t pid);

@@ -1,102 +1,35 @@
-/* Rollup: calls added up by second and by what they have in common, until the checkpoint hands
- * the rows over. At the limit calls share a row without stack and stream; where even that many
- * rows are taken (the same number again) a call is not added up. Both are counted. */
+/* Rollup: calls, and what devices did, added up by second and by what they have in common, until
+ * the checkpoint hands the rows over. At the limit they share a row without stack and stream; where
+ * even that many rows are taken (the same number again) one is not added up. Both are counted. */
 #include "core/rollup.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/model.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
-#define NS_PER_S	1000000000ull
-#define ROLLUP_ROOM_MIN 256
+#define NS_PER_S 1000000000ull
 
 int rollup_init(struct core *core)
 {
-	struct rollups *rollups = &core->rollups;
-	uint32_t buckets = ROLLUP_ROOM_MIN;
+	int r;
 
-	while (buckets < core->config.max_rollups * 2ull)
-		buckets *= 2;
-	rollups->bucket = calloc(buckets, sizeof(*rollups->bucket));
-	if (!rollups->bucket)
-		return -ENOMEM;
-	rollups->bucket_mask = buckets - 1;
-	return 0;
+	core->calls = SUMS_OF(struct core_rollup, calls);
+	core->work = SUMS_OF(struct core_work, count);
+	r = sums_init(&core->calls, core->config.max_rollups);
+	return r < 0 ? r : sums_init(&core->work, core->config.max_rollups);
 }
 
-static uint32_t *rollup_bucket(struct rollups *rollups, const struct core_rollup *key)
-{
-	const uint64_t words[] = {
-		key->second,
-		key->stack_id,
-		(uint64_t)key->process << 32 | key->stream,
-		(uint64_t)(uint32_t)key->result << 32 | (uint32_t)key->fn << 16 | key->kind << 8 |
-			key->detail,
-		(uint64_t)(uint16_t)key->device << 1 | key->freed,
-	};
-	/* The seed is an address, which nobody who could make keys knows. */
-	uint64_t hash = XXH3_64bits_withSeed(words, sizeof(words), (uintptr_t)rollups->bucket);
-
-	return &rollups->bucket[hash & rollups->bucket_mask];
-}
-
-static bool rollup_is(const struct core_rollup *a, const struct core_rollup *b)
-{
-	return a->second == b->second && a->stack_id == b->stack_id && a->process == b->process &&
-	       a->stream == b->stream && a->result == b->result && a->fn == b->fn &&
-	       a->kind == b->kind && a->detail == b->detail && a->device == b->device &&
-	       a->freed == b->freed;
-}
-
-static int rollup_grow(struct rollups *rollups)
-{
-	uint32_t room = rollups->room ? rollups->room * 2 : ROLLUP_ROOM_MIN;
-	struct rollup_row *row = realloc(rollups->row, room * sizeof(*row));
-
-	if (!row)
-		return -ENOMEM;
-	rollups->row = row;
-	rollups->room = room;
-	return 0;
-}
-
-/* The row of a key, made if there are fewer than `max`. */
-static struct core_rollup *rollup_get(struct rollups *rollups, const struct core_rollup *key,
-				      uint64_t max)
-{
-	uint32_t *bucket = rollup_bucket(rollups, key);
-	struct rollup_row *row;
-
-	for (uint32_t i = *bucket; i; i = rollups->row[i - 1].next)
-		if (rollup_is(&rollups->row[i - 1].sum, key))
-			return &rollups->row[i - 1].sum;
-	if (rollups->count >= max)
-		return NULL;
-	if (rollups->count == rollups->room && rollup_grow(rollups) < 0)
-		return NULL;
-	row = &rollups->row[rollups->count++];
-	*row = (struct rollup_row){ .sum = *key, .next = *bucket };
-	*bucket = rollups->count;
-	return &row->sum;
-}
-
-static struct core_rollup *rollup_of(struct core *core, const struct core_rollup *key)
+static struct core_rollup *rollup_call_row(struct core *core, struct core_rollup *key)
 {
 	uint64_t max = core->config.max_rollups;
-	struct core_rollup *row = rollup_get(&core->rollups, key, max);
-	struct core_rollup coarse = *key;
+	struct core_rollup *row = sums_get(&core->calls, key, max);
 
 	if (row)
 		return row;
 	loss_count(core, process_by_id(core, key->process), LOSS_LIMIT);
-	coarse.stack_id = 0;
-	coarse.stream = 0;
-	return rollup_get(&core->rollups, &coarse, max * 2);
+	key->stack_id = 0;
+	key->stream = 0;
+	return sums_get(&core->calls, key, max * 2);
 }
 
 static void rollup_time(struct core_rollup *row, uint64_t ns)
@@ -110,19 +43,19 @@ static void rollup_time(struct core_rollup *row, uint64_t ns)
 
 void rollup_add_call(struct core *core, const struct op *op)
 {
-	struct core_rollup key = {
-		.second = op->start_ns / NS_PER_S,
-		.stack_id = op->stack_id,
-		.process = op->process,
-		.stream = op->stream,
-		.result = op->result,
-		.fn = op->fn,
-		.kind = op->kind,
-		.detail = op->detail,
-		.device = op->device,
-	};
-	struct core_rollup *row = rollup_of(core, &key);
+	struct core_rollup key, *row;
 
+	memset(&key, 0, sizeof(key)); /* padding too */
+	key.second = op->start_ns / NS_PER_S;
+	key.stack_id = op->stack_id;
+	key.process = op->process;
+	key.stream = op->stream;
+	key.result = op->result;
+	key.fn = op->fn;
+	key.kind = op->kind;
+	key.detail = op->detail;
+	key.device = op->device;
+	row = rollup_call_row(core, &key);
 	if (!row)
 		return;
 	row->calls++;
@@ -133,38 +66,89 @@ void rollup_add_call(struct core *core, const struct op *op)
 
 void rollup_add_freed(struct core *core, const struct core_allocation *allocation, uint64_t time_ns)
 {
-	struct core_rollup key = {
-		.second = time_ns / NS_PER_S,
-		.stack_id = allocation->stack_id,
-		.process = allocation->process,
-		.fn = allocation->fn,
-		.kind = OP_ALLOC,
-		.detail = allocation->kind,
-		.device = allocation->device,
-		.freed = true,
-	};
-	struct core_rollup *row = rollup_of(core, &key);
+	struct core_rollup key, *row;
 
+	memset(&key, 0, sizeof(key));
+	key.second = time_ns / NS_PER_S;
+	key.stack_id = allocation->stack_id;
+	key.process = allocation->process;
+	key.fn = allocation->fn;
+	key.kind = OP_ALLOC;
+	key.detail = allocation->kind;
+	key.device = allocation->device;
+	key.freed = true;
+	row = rollup_call_row(core, &key);
 	if (!row)
 		return;
 	row->calls++;
 	row->bytes += allocation->bytes;
 }
 
+static struct core_work *rollup_work_row(struct core *core, struct core_work *key)
+{
+	uint64_t max = core->config.max_rollups;
+	struct core_work *row = sums_get(&core->work, key, max);
+
+	if (row)
+		return row;
+	loss_count(core, process_by_id(core, key->process), LOSS_LIMIT);
+	key->stack_id = 0;
+	key->stream = 0;
+	key->graph = 0;
+	return sums_get(&core->work, key, max * 2);
+}
+
+static uint8_t rollup_work_kind(const struct op *op)
+{
+	if (op->kind == OP_LAUNCH)
+		return op->graph ? OP_GRAPH : OP_KERNEL;
+	return op->kind;
+}
+
+void rollup_add_work(struct core *core, const struct op *op)
+{
+	uint64_t ns = op->gpu_end_ns - op->gpu_start_ns;
+	bool own = !(op->flags & (OP_NODE | OP_NO_CALL));
+	struct core_work key, *row;
+
+	memset(&key, 0, sizeof(key));
+	key.second = op->gpu_end_ns / NS_PER_S;
+	key.name = op->name;
+	key.stack_id = op->stack_id;
+	key.process = op->process;
+	key.stream = op->stream;
+	key.graph = op->graph;
+	key.bucket = work_bucket(ns);
+	key.kind = rollup_work_kind(op);
+	key.detail = key.kind == OP_COPY ? op->detail : 0;
+	key.device = op->device;
+	row = rollup_work_row(core, &key);
+	if (!row)
+		return;
+	if (!row->count++ || ns < row->min_ns)
+		row->min_ns = ns;
+	if (ns > row->max_ns)
+		row->max_ns = ns;
+	row->total_ns += ns;
+	row->bytes += op->bytes;
+	if (own && op->gpu_start_ns > op->start_ns)
+		row->delay_ns += op->gpu_start_ns - op->start_ns;
+}
+
 void rollup_checkpoint(struct core *core)
 {
-	struct rollups *rollups = &core->rollups;
+	const struct core_sink *sink = &core->config.sink;
 
-	if (!rollups->count)
-		return;
-	for (uint32_t i = 0; i < rollups->count; i++)
-		core->config.sink.rollup(core->config.data, &rollups->row[i].sum);
-	rollups->count = 0;
-	memset(rollups->bucket, 0, (rollups->bucket_mask + 1ull) * sizeof(*rollups->bucket));
+	for (uint32_t i = 0; i < core->work.count; i++)
+		sink->work(core->config.data, sums_row(&core->work, i));
+	for (uint32_t i = 0; i < core->calls.count; i++)
+		sink->rollup(core->config.data, sums_row(&core->calls, i));
+	sums_empty(&core->work);
+	sums_empty(&core->calls);
 }
 
 void rollup_release(struct core *core)
 {
-	free(core->rollups.row);
-	free(core->rollups.bucket);
+	sums_release(&core->calls);
+	sums_release(&core->work);
 }

@@ -25,7 +25,7 @@ static void state_tell(struct core *core, const struct state *state, uint64_t un
 		.end_ns = until_ns,
 		.process = state->process,
 		.stream = state->stream,
-		.flags = OP_BOUNDS,
+		.flags = state->settled_ns ? OP_EXACT : OP_BOUNDS,
 		.kind = OP_STATE,
 		.detail = state->now,
 		.device = state->device,
@@ -53,12 +53,13 @@ void state_set(struct core *core, struct state *state, uint8_t now, uint64_t tim
 void state_checkpoint(struct core *core, uint64_t now_ns)
 {
 	struct state *state;
-	uint64_t edge_ns;
 
 	if (now_ns < STATE_MARGIN_NS)
 		return;
-	edge_ns = now_ns - STATE_MARGIN_NS;
 	list_for_each(state, &core->states, link) {
+		uint64_t edge_ns =
+			state->settled_ns ? *state->settled_ns : now_ns - STATE_MARGIN_NS;
+
 		if (edge_ns < state->since_ns || edge_ns - state->since_ns < state->piece_ns)
 			continue;
 		state_tell(core, state, edge_ns);

@@ -18,13 +18,23 @@ struct state {
 	uint8_t now; /* enum op_state or STATE_NONE */
 	uint64_t since_ns;
 	uint64_t piece_ns; /* how long an open interval grows before a piece of it is told */
+	const uint64_t *settled_ns; /* of an exact one: what is before is known; else NULL */
 };
+
+struct busy;
+
+/* What a device does at one time, as far as it matters for its state. */
+enum sweep_work { SWEEP_KERNEL, SWEEP_COPY, SWEEP_WORK_KINDS }; /* COPY: also of sets */
 
 /* A device as one process uses it: the union over its streams there. */
 struct device {
 	struct list link; /* in the process */
 	struct state state;
 	uint32_t pending, waiting; /* streams in these states */
+	/* Of the exact tier, see lane.c: */
+	uint32_t runs[SWEEP_WORK_KINDS]; /* how many */
+	uint32_t syncs;			 /* threads that wait in a synchronization */
+	struct busy *busy;
 };
 
 void state_init(struct state *state, uint32_t process, uint32_t stream, int16_t device);

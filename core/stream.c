@@ -2,7 +2,8 @@
  * id until nothing is pending on it any more.
  *
  * The handles 0 and 1 are the legacy default stream of a context, 2 (or 0 where the caller was
- * compiled so) is the default stream of a thread; every other handle is unique in its process. */
+ * compiled so) is the default stream of a thread; every other handle is unique in its process. 3 is
+ * no handle of the driver's: here it means a stream of which only CUPTI's number is known. */
 #include "core/stream.h"
 
 #include <stdlib.h>
@@ -12,9 +13,11 @@
 
 #define STREAM_LEGACY		 1
 #define STREAM_PER_THREAD	 2
+#define STREAM_NUMBERED		 3
 #define STREAM_FLAG_NON_BLOCKING 1
 
 /* Thread ids stay below 2^22, so that the bits above can tell what a key is. */
+#define KEY_NUMBERED   (1u << 29)
 #define KEY_LEGACY     (1u << 30)
 #define KEY_PER_THREAD (1u << 31)
 
@@ -31,6 +34,9 @@ static struct map_key stream_key(const struct core_stream *row)
 		return (struct map_key){ row->context, process | KEY_LEGACY };
 	if (row->handle == STREAM_PER_THREAD)
 		return (struct map_key){ row->context, process | KEY_PER_THREAD | row->tid };
+	if (row->handle == STREAM_NUMBERED)
+		return (struct map_key){ (uint64_t)row->number << 16 | (uint16_t)row->device,
+					 process | KEY_NUMBERED };
 	return (struct map_key){ row->handle, process };
 }
 
@@ -116,16 +122,62 @@ struct stream *stream_add(struct core *core, struct process *process,
 	return TAKE(stream);
 }
 
-static struct stream *stream_add_told(struct call *call, const struct core_stream *row)
+static void stream_tell(struct core *core, const struct stream *stream)
 {
-	struct stream *stream = stream_add(call->core, call->process, row);
+	core->config.sink.stream(core->config.data, &stream->row);
+}
+
+static struct stream *stream_add_told(struct core *core, struct process *process,
+				      const struct core_stream *row)
+{
+	struct stream *stream = stream_add(core, process, row);
 
 	if (!stream) {
-		loss_count(call->core, call->process, LOSS_LIMIT);
+		loss_count(core, process, LOSS_LIMIT);
 		return NULL;
 	}
-	call->core->config.sink.stream(call->core->config.data, &stream->row);
+	stream_tell(core, stream);
 	return stream;
+}
+
+struct stream *stream_numbered(struct core *core, struct process *process, uint32_t number,
+			       int16_t device)
+{
+	struct core_stream row = {
+		.process = process->row.id,
+		.handle = STREAM_NUMBERED,
+		.number = number,
+		.device = device,
+	};
+	struct stream *stream = map_get(&core->stream_by_key, stream_key(&row));
+
+	return stream ? stream : stream_add_told(core, process, &row);
+}
+
+struct stream *stream_legacy(struct core *core, struct process *process,
+			     const struct context *context)
+{
+	struct core_stream row = {
+		.process = process->row.id,
+		.context = context->handle,
+		.device = context->device,
+	};
+	struct stream *stream = map_get(&core->stream_by_key, stream_key(&row));
+
+	return stream ? stream : stream_add_told(core, process, &row);
+}
+
+bool stream_is_numbered(const struct stream *stream)
+{
+	return stream->row.handle == STREAM_NUMBERED;
+}
+
+void stream_learn_number(struct core *core, struct stream *stream, uint32_t number)
+{
+	if (stream->row.number == number)
+		return;
+	stream->row.number = number;
+	stream_tell(core, stream);
 }
 
 static void stream_set_state(struct core *core, struct stream *stream, uint8_t now,
@@ -133,7 +185,7 @@ static void stream_set_state(struct core *core, struct stream *stream, uint8_t n
 {
 	uint8_t before = stream->state.now;
 
-	if (now == before)
+	if (now == before || exact_is_swept(stream->process))
 		return;
 	device_count(core, stream->device, before, now, time_ns);
 	state_set(core, &stream->state, now, time_ns);
@@ -165,7 +217,7 @@ static void stream_place(struct call *call, struct stream *stream)
 	stream->row.device = stream->state.device = context->device;
 	stream->device = device_get(call->process, context->device);
 	stream_set_state(call->core, stream, state, call->op->start_ns);
-	call->core->config.sink.stream(call->core->config.data, &stream->row);
+	stream_tell(call->core, stream);
 }
 
 struct stream *stream_get(struct call *call)
@@ -174,7 +226,7 @@ struct stream *stream_get(struct call *call)
 	struct stream *stream = map_get(&call->core->stream_by_key, stream_key(&row));
 
 	if (!stream)
-		return stream_add_told(call, &row);
+		return stream_add_told(call->core, call->process, &row);
 	if (stream_is_misplaced(stream, call->context))
 		stream_place(call, stream);
 	return stream;
@@ -185,6 +237,7 @@ static void stream_free(struct core *core, struct stream *stream)
 	map_remove(&core->stream_by_id, stream_id_key(stream->row.id));
 	list_remove(&stream->in_context);
 	list_remove(&stream->active);
+	lane_unref(stream->lane);
 	free(stream);
 }
 
@@ -210,6 +263,34 @@ void stream_settle(struct core *core, struct stream *stream, uint64_t time_ns)
 		stream_free(core, stream);
 }
 
+bool stream_rest(struct core *core, struct stream *stream, uint64_t time_ns)
+{
+	uint8_t before = stream->state.now;
+
+	if (before == STATE_NONE)
+		return false;
+	/* The state of the device is taken over as well. */
+	if (stream->device) {
+		stream->device->pending -= before == OP_STATE_PENDING;
+		stream->device->waiting -= before == OP_STATE_WAITING;
+	}
+	state_set(core, &stream->state, STATE_NONE, time_ns);
+	return true;
+}
+
+void stream_resume(struct core *core, struct stream *stream, uint64_t time_ns)
+{
+	uint8_t now;
+
+	if (!stream->lane)
+		return;
+	stream->lane = lane_unref(stream->lane);
+	now = stream_state(stream);
+	if (now == STATE_NONE && !stream->destroyed)
+		now = OP_STATE_IDLE;
+	stream_set_state(core, stream, now, time_ns);
+}
+
 static void stream_leave_capture(struct stream *stream)
 {
 	stream->capture = 0;
@@ -224,7 +305,9 @@ void stream_end(struct core *core, struct stream *stream, uint64_t time_ns)
 	stream->row.destroyed_ns = time_ns;
 	stream_leave_capture(stream);
 	map_remove(&core->stream_by_key, stream->key);
-	core->config.sink.stream(core->config.data, &stream->row);
+	if (stream->lane)
+		sweep_stream_end(core, stream->process->exact, stream, time_ns);
+	stream_tell(core, stream);
 	stream_settle(core, stream, time_ns);
 }
 
@@ -239,7 +322,7 @@ void stream_create(struct call *call)
 		stream_end(call->core, former, call->op->start_ns);
 	row.created_ns = call_end_ns(call);
 	row.non_blocking = call->event->api.flags & STREAM_FLAG_NON_BLOCKING;
-	call->stream = stream_add_told(call, &row);
+	call->stream = stream_add_told(call->core, call->process, &row);
 	if (call->stream)
 		call->op->stream = call->stream->row.id;
 }

@@ -24,6 +24,8 @@ struct stream {
 	uint64_t cover_ns;     /* there: cover what began up to then */
 	uint64_t capture;      /* number of the capture that it takes part in, 0: none */
 	struct state state;
+	uint64_t submitted; /* work that was put on it: the number of the latest */
+	struct lane *lane;  /* its exact states, NULL: none */
 	bool legacy;
 	bool destroyed; /* not found any more; freed when nothing is pending */
 };
@@ -38,6 +40,18 @@ struct stream *stream_add(struct core *core, struct process *process,
 			  const struct core_stream *row);
 /* What is pending has changed: brings the state up to date. Frees a destroyed stream. */
 void stream_settle(struct core *core, struct stream *stream, uint64_t time_ns);
+/* Its exact states begin: it has none here until it resumes. Whether it had one. */
+bool stream_rest(struct core *core, struct stream *stream, uint64_t time_ns);
+void stream_resume(struct core *core, struct stream *stream, uint64_t time_ns);
+bool stream_is_numbered(const struct stream *stream);
+/* What CUPTI calls it is known. */
+void stream_learn_number(struct core *core, struct stream *stream, uint32_t number);
+/* A stream of which nothing else is known, made on first sight. NULL: a limit was reached. */
+struct stream *stream_numbered(struct core *core, struct process *process, uint32_t number,
+			       int16_t device);
+/* The default stream of a context, made on first sight. NULL: a limit was reached. */
+struct stream *stream_legacy(struct core *core, struct process *process,
+			     const struct context *context);
 void stream_end(struct core *core, struct stream *stream, uint64_t time_ns);
 /* Joins the capture that another stream takes part in. */
 void stream_join_capture(struct stream *stream, uint64_t capture);

@@ -1,6 +1,11 @@
 /* Timeline: work is pending from its submission until a synchronization that covers it returns;
  * between the two the device ran it. Whatever gets no such bound in time leaves without one and is
- * counted. Pending work is in the list of all, by arrival, and in the one of its stream, by start.
+ * counted. Pending work is in its stream's list, by start, and in one of all, by arrival:
+ *
+ * - pendings, or awaited where the exact tier is to answer it: not covered yet;
+ * - answered: with exact times, it waits a moment to be covered, to tell when that was seen;
+ * - covered, or graphs: known to be over, but the answer is still to come. What is covered is in
+ *   no stream any more.
  *
  * A mark in a stream says that what follows waits for another stream, up to a point: to cover the
  * mark is to cover that. Marks exist only while there is something to wait for.
@@ -8,9 +13,18 @@
 #include "core/timeline.h"
 
 #include "core/call.h"
+#include "core/correlate.h"
 
 /* Threads that share a stream are seen a little out of order, never by more than this. */
 #define TIMELINE_SORT_STEPS 64
+/* How long work waits for an answer where nothing covers it: a kernel may run long, and others
+ * before it. */
+#define TIMELINE_AWAIT_NS 30000000000ull
+/* How long after it was covered: records come within a second. */
+#define TIMELINE_COVERED_NS 3000000000ull
+#define TIMELINE_GRAPH_NS   1000000000ull
+/* How long an answer waits to be covered. */
+#define TIMELINE_ANSWERED_NS 250000000ull
 
 /* Streams that a synchronization reaches, those that it reaches through others included. */
 struct cover {
@@ -40,7 +54,7 @@ static struct pending *pending_first(const struct stream *stream)
 	return list_first(&stream->pending, struct pending, in_stream);
 }
 
-static void pending_remove(struct core *core, struct pending *pending)
+static void pending_free(struct core *core, struct pending *pending)
 {
 	list_remove(&pending->link);
 	list_remove(&pending->in_stream);
@@ -48,19 +62,58 @@ static void pending_remove(struct core *core, struct pending *pending)
 	pool_put(&core->pending_pool, pending);
 }
 
-/* The op leaves the model; the memory is the caller's to give back. */
-static void pending_finish(struct core *core, struct pending *pending, uint64_t bound_ns)
+static void pending_move(struct pending *pending, struct list *to)
+{
+	list_remove(&pending->link);
+	list_append(to, &pending->link);
+}
+
+static void pending_bound(struct core *core, struct pending *pending)
 {
 	struct op *op = &pending->op;
 
-	if (pending->source)
-		return;
 	op->flags |= OP_BOUNDS;
 	op->gpu_start_ns = op->start_ns;
-	op->gpu_end_ns = bound_ns;
-	if (!bound_ns)
-		loss_count(core, pending->stream->process, LOSS_UNBOUND);
+	op->gpu_end_ns = pending->covered_ns ? pending->covered_ns : pending->over_ns;
+	if (op->gpu_end_ns && op->gpu_end_ns < op->gpu_start_ns)
+		op->gpu_end_ns = op->gpu_start_ns;
+	if (!op->gpu_end_ns)
+		loss_count(core, pending->process, LOSS_UNBOUND);
+}
+
+/* The op leaves the model. Stream and clocks of the device may differ a little. */
+static void pending_leave(struct core *core, struct pending *pending)
+{
+	struct op *op = &pending->op;
+
+	if (!(op->flags & OP_EXACT) && !pending->failed)
+		pending_bound(core, pending);
+	else if (pending->covered_ns)
+		op->seen_ns =
+			pending->covered_ns > op->gpu_end_ns ? pending->covered_ns : op->gpu_end_ns;
+	if (pending->process->exact)
+		correlate_leave(core, pending);
 	core_emit(core, op);
+	pending_free(core, pending);
+}
+
+static void pending_over(struct core *core, struct pending *pending)
+{
+	pending->since_ns = core->now_ns;
+	pending_move(pending, pending->await & AWAIT_NODES ? &core->graphs : &core->covered);
+}
+
+/* It is in no stream any more. */
+static void pending_cover(struct core *core, struct pending *pending, uint64_t bound_ns)
+{
+	list_remove(&pending->in_stream);
+	pending->stream = NULL;
+	pending->covered_ns = bound_ns;
+	if (!bound_ns || !pending->await) {
+		pending_leave(core, pending);
+		return;
+	}
+	pending_over(core, pending);
 }
 
 /* Legacy work waits for all earlier work of the context's blocking streams. */
@@ -78,10 +131,13 @@ static void cover_work(struct core *core, struct cover *cover, struct stream *st
 	struct pending *pending;
 
 	while ((pending = pending_first(stream)) && pending->start_ns <= stream->cover_ns) {
-		if (pending->source && cover->bound_ns)
+		if (!pending->source) {
+			pending_cover(core, pending, cover->bound_ns);
+			continue;
+		}
+		if (cover->bound_ns)
 			cover_want(cover, pending->source, pending->upto_ns);
-		pending_finish(core, pending, cover->bound_ns);
-		pending_remove(core, pending);
+		pending_free(core, pending);
 	}
 }
 
@@ -95,7 +151,7 @@ static void cover_waiters(struct core *core, struct cover *cover, struct stream 
 		if (first && first->start_ns <= mark->upto_ns)
 			break;
 		cover_want(cover, mark->stream, 0);
-		pending_remove(core, mark);
+		pending_free(core, mark);
 	}
 }
 
@@ -114,25 +170,40 @@ static void cover_run(struct core *core, struct cover *cover)
 	}
 }
 
-/* The oldest of all gives up its place. */
-static void timeline_expire_first(struct core *core, uint64_t time_ns)
+/* It leaves, with what is known of it by now. */
+static void timeline_expire(struct core *core, struct pending *pending, uint64_t time_ns)
 {
-	struct pending *pending = list_first(&core->pendings, struct pending, link);
 	struct stream *stream = pending->stream;
 	struct cover cover;
 
-	pending_finish(core, pending, 0);
-	pending_remove(core, pending);
+	if (pending->source)
+		pending_free(core, pending);
+	else
+		pending_leave(core, pending);
+	if (!stream)
+		return;
 	cover_init(&cover, 0, time_ns);
 	cover_want(&cover, stream, 0);
 	cover_run(core, &cover);
+}
+
+/* The lists in the order in which they make room. */
+static struct pending *timeline_first(const struct core *core)
+{
+	const struct list *lists[] = { &core->answered, &core->graphs, &core->covered,
+				       &core->pendings, &core->awaited };
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (!list_empty(lists[i]))
+			return list_first(lists[i], struct pending, link);
+	return NULL;
 }
 
 /* This can free destroyed streams, so it goes before any look at other streams. */
 static void timeline_make_room(struct call *call)
 {
 	if (call->core->pending_pool.used >= call->core->config.max_pending)
-		timeline_expire_first(call->core, call->op->start_ns);
+		timeline_expire(call->core, timeline_first(call->core), call->op->start_ns);
 }
 
 static void pending_sort_in(struct stream *stream, struct pending *pending)
@@ -156,9 +227,12 @@ static struct pending *pending_add(struct call *call)
 		loss_count(core, call->process, LOSS_LIMIT);
 		return NULL;
 	}
-	pending->stream = call->stream;
-	pending->source = NULL;
-	pending->start_ns = call->op->start_ns;
+	*pending = (struct pending){
+		.stream = call->stream,
+		.process = call->process,
+		.start_ns = call->op->start_ns,
+	};
+	list_init(&pending->awaiting);
 	list_append(&core->pendings, &pending->link);
 	list_init(&pending->waiter);
 	pending_sort_in(call->stream, pending);
@@ -180,7 +254,10 @@ void timeline_submit(struct call *call)
 	if (!pending)
 		return;
 	pending->op = *call->op;
+	pending->seq = ++call->stream->submitted;
 	call->held = true;
+	if (call->process->exact)
+		correlate_submitted(call, pending);
 	stream_settle(call->core, call->stream, call->op->start_ns);
 }
 
@@ -277,6 +354,9 @@ void timeline_stream_wait(struct call *call)
 		return;
 	mark->source = source;
 	mark->upto_ns = gpu_event->record_ns;
+	if (call->process->exact)
+		sweep_wait(call->core, call->process->exact, call->stream, source, gpu_event->seq,
+			   call->op->start_ns);
 	list_append(&source->waiters, &mark->waiter);
 	stream_settle(call->core, call->stream, call->op->start_ns);
 }
@@ -290,17 +370,85 @@ void timeline_drop_stream(struct core *core, struct stream *stream, uint64_t tim
 	cover_run(core, &cover);
 }
 
+void timeline_answered(struct core *core, struct pending *pending)
+{
+	if (pending->failed) {
+		timeline_expire(core, pending, core->now_ns);
+		return;
+	}
+	if (pending->await)
+		return;
+	list_remove(&pending->awaiting);
+	if (!pending->stream) {
+		pending_leave(core, pending);
+		return;
+	}
+	pending->since_ns = core->now_ns;
+	pending_move(pending, pending->op.flags & OP_EXACT ? &core->answered : &core->pendings);
+}
+
+void timeline_began(struct core *core, struct pending *pending, uint64_t time_ns)
+{
+	struct list *node = pending->in_stream.prev;
+
+	if (!pending->stream)
+		return;
+	for (int i = 0; i < TIMELINE_SORT_STEPS && node != &pending->stream->pending; i++) {
+		struct pending *before = list_item(node, struct pending, in_stream);
+
+		node = node->prev;
+		if (before->source)
+			continue;
+		if (!before->await || before->over_ns)
+			return;
+		before->over_ns = time_ns;
+		pending_over(core, before);
+	}
+}
+
+void timeline_give_up(struct core *core, struct pending *pending)
+{
+	pending->await = 0;
+	list_remove(&pending->awaiting);
+	if (!pending->stream)
+		pending_leave(core, pending);
+	else
+		pending_move(pending, &core->pendings);
+}
+
+void timeline_await(struct core *core, struct pending *pending)
+{
+	list_append(&pending->process->exact->awaiting, &pending->awaiting);
+	pending_move(pending, &core->awaited);
+}
+
+/* A list is in the order of these times, so the first tells. */
+static void timeline_expire_list(struct core *core, struct list *list, uint64_t wait_ns,
+				 uint64_t now_ns)
+{
+	struct pending *first;
+
+	while ((first = list_first(list, struct pending, link)) &&
+	       (first->since_ns ? first->since_ns : first->start_ns) + wait_ns <= now_ns)
+		timeline_expire(core, first, now_ns);
+}
+
 void timeline_tick(struct core *core, uint64_t now_ns)
 {
-	const struct pending *first;
+	uint64_t wait_ns = core->config.bounds_wait_ns;
 
-	while ((first = list_first(&core->pendings, struct pending, link)) &&
-	       first->start_ns + core->config.bounds_wait_ns <= now_ns)
-		timeline_expire_first(core, now_ns);
+	timeline_expire_list(core, &core->pendings, wait_ns, now_ns);
+	timeline_expire_list(core, &core->awaited,
+			     wait_ns > TIMELINE_AWAIT_NS ? wait_ns : TIMELINE_AWAIT_NS, now_ns);
+	timeline_expire_list(core, &core->covered, TIMELINE_COVERED_NS, now_ns);
+	timeline_expire_list(core, &core->graphs, TIMELINE_GRAPH_NS, now_ns);
+	timeline_expire_list(core, &core->answered, TIMELINE_ANSWERED_NS, now_ns);
 }
 
 void timeline_flush(struct core *core, uint64_t now_ns)
 {
-	while (!list_empty(&core->pendings))
-		timeline_expire_first(core, now_ns);
+	struct pending *first;
+
+	while ((first = timeline_first(core)))
+		timeline_expire(core, first, now_ns);
 }

@@ -62,7 +62,7 @@ static const struct gpu_function cuda_function[] = {
 	ROW(3, "cuLaunchCooperativeKernel", LAUNCH, SUBMIT, 0, SAMPLE | SPILLED, IN(LAUNCH_ARGS),
 	    PTSZ, ACTIVITY(477, 478)),
 	ROW(4, "cuGraphLaunch", LAUNCH, SUBMIT, 0, SAMPLE, IN(ARG(0, handle), ARG(1, stream)),
-	    PTSZ, ACTIVITY(514, 515)),
+	    PTSZ, ACTIVITY(514, 515), .model.graph = true),
 	ROW(5, "cuLaunchHostFunc", LAUNCH, SUBMIT, 0, SAMPLE, IN(ARG(1, handle), ARG(0, stream)),
 	    PTSZ),
 

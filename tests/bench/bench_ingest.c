@@ -64,10 +64,36 @@ static void tell_loss(void *data, const struct core_loss *loss)
 	told++;
 }
 
+static void tell_name(void *data, uint64_t id, const char *text, size_t length)
+{
+	told++;
+}
+
+static void tell_work(void *data, const struct core_work *work)
+{
+	told++;
+}
+
+static void tell_busy(void *data, const struct core_busy *busy)
+{
+	told++;
+}
+
+static void tell_device(void *data, const struct core_device *device)
+{
+	told++;
+}
+
+static void tell_collect(void *data, const struct core_collect *collect)
+{
+	told++;
+}
+
 static const struct core_config config = {
 	.functions = { functions, FN_COUNT },
 	.sink = { tell_op, tell_process, tell_stream, tell_stack, tell_allocation, tell_memory,
-		  tell_rollup, tell_loss },
+		  tell_rollup, tell_loss, tell_name, tell_work, tell_busy, tell_device,
+		  tell_collect },
 	.bounds_wait_ns = 10000000000ull,
 	.max_processes = LIMIT_PROCESSES,
 	.max_threads = LIMIT_THREADS,
@@ -76,6 +102,9 @@ static const struct core_config config = {
 	.max_pending = LIMIT_PENDING,
 	.max_rollups = LIMIT_ROLLUPS,
 	.max_allocations = LIMIT_ALLOCATIONS,
+	.max_waiting = LIMIT_WAITING,
+	.max_names = LIMIT_NAMES,
+	.max_edges = LIMIT_EDGES,
 };
 
 static struct ts_event event_of(int fn, uint64_t time_ns)

@@ -83,10 +83,39 @@ static void ignore_loss(void *data, const struct core_loss *loss)
 {
 }
 
+static void ignore_name(void *data, uint64_t id, const char *text, size_t length)
+{
+	if (!id || !length || length > TS_NAME_MAX)
+		abort();
+}
+
+static void check_work(void *data, const struct core_work *work)
+{
+	if (!work->count || work->min_ns > work->max_ns || work->max_ns > work->total_ns)
+		abort();
+}
+
+static void check_busy(void *data, const struct core_busy *busy)
+{
+	if (!busy->ns || busy->ns > 1000000000 || !busy->state)
+		abort();
+}
+
+static void ignore_device(void *data, const struct core_device *device)
+{
+}
+
+static void check_collect(void *data, const struct core_collect *collect)
+{
+	if (!collect->process || collect->state > TS_COLLECT_STOPPED)
+		abort();
+}
+
 static const struct core_config config = {
 	.functions = { functions, FUNCTION_COUNT },
 	.sink = { check_op, check_process, ignore_stream, ignore_stack, ignore_allocation,
-		  check_memory, ignore_rollup, ignore_loss },
+		  check_memory, ignore_rollup, ignore_loss, ignore_name, check_work, check_busy,
+		  ignore_device, check_collect },
 	.bounds_wait_ns = 1000,
 	.max_processes = 3,
 	.max_threads = 3,
@@ -95,6 +124,9 @@ static const struct core_config config = {
 	.max_pending = 12,
 	.max_rollups = 16,
 	.max_allocations = 6,
+	.max_waiting = 12,
+	.max_names = 4,
+	.max_edges = 24,
 };
 
 struct input {

@@ -45,40 +45,113 @@ enum fn {
 	FN_CTX_DESTROY,
 	FN_RESET,
 	FN_INIT,
+	FN_LAUNCH_EX,
+	FN_GRAPH,
+	FN_PREFETCH,
 	FN_COUNT,
 };
 
+/* CUPTI's number of a function here: the same for both of its forms. */
+#define ACTIVITY(number) .activity = { number, 100 + (number) }
+
 static const struct function fixture_functions[FN_COUNT] = {
-	[FN_LAUNCH] = { "launch", OP_LAUNCH, EFFECT_SUBMIT, 0 },
-	[FN_COPY] = { "copy", OP_COPY, EFFECT_SUBMIT, COPY_HTOD },
-	[FN_COPY_WAIT] = { "copy_wait", OP_COPY, EFFECT_SUBMIT_WAIT, COPY_HTOD },
-	[FN_SET] = { "set", OP_SET, EFFECT_SUBMIT, 4 },
-	[FN_ALLOC] = { "alloc", OP_ALLOC, EFFECT_ALLOC, MEMORY_DEVICE },
-	[FN_ALLOC_MANAGED] = { "alloc_managed", OP_ALLOC, EFFECT_ALLOC, MEMORY_MANAGED },
-	[FN_ALLOC_HOST] = { "alloc_host", OP_ALLOC, EFFECT_ALLOC, MEMORY_HOST },
-	[FN_MEM_CREATE] = { "mem_create", OP_ALLOC, EFFECT_ALLOC, MEMORY_PHYSICAL },
-	[FN_MEM_RESERVE] = { "mem_reserve", OP_ALLOC, EFFECT_ALLOC, MEMORY_RESERVED },
-	[FN_FREE] = { "free", OP_FREE, EFFECT_FREE, MEMORY_DEVICE },
-	[FN_FREE_HOST] = { "free_host", OP_FREE, EFFECT_FREE, MEMORY_HOST },
-	[FN_MEM_RELEASE] = { "mem_release", OP_FREE, EFFECT_FREE, MEMORY_PHYSICAL },
-	[FN_STREAM_SYNC] = { "stream_sync", OP_SYNC, EFFECT_SYNC_STREAM, 0 },
-	[FN_CTX_SYNC] = { "ctx_sync", OP_SYNC, EFFECT_SYNC_CONTEXT, 0 },
-	[FN_EVENT_SYNC] = { "event_sync", OP_SYNC, EFFECT_SYNC_EVENT, 0 },
-	[FN_EVENT_RECORD] = { "event_record", OP_EVENT, EFFECT_EVENT_RECORD, 0 },
-	[FN_EVENT_DESTROY] = { "event_destroy", OP_EVENT, EFFECT_EVENT_DESTROY, 0 },
-	[FN_STREAM_WAIT] = { "stream_wait", OP_STREAM, EFFECT_STREAM_WAIT, 0 },
-	[FN_STREAM_CREATE] = { "stream_create", OP_STREAM, EFFECT_STREAM_CREATE, 0 },
-	[FN_STREAM_DESTROY] = { "stream_destroy", OP_STREAM, EFFECT_STREAM_DESTROY, 0 },
-	[FN_CAPTURE_BEGIN] = { "capture_begin", OP_GRAPH, EFFECT_CAPTURE_BEGIN, 0 },
-	[FN_CAPTURE_END] = { "capture_end", OP_GRAPH, EFFECT_CAPTURE_END, 0 },
-	[FN_CTX_CREATE] = { "ctx_create", OP_CONTEXT, EFFECT_CONTEXT_CREATE, 0 },
-	[FN_RETAIN] = { "retain", OP_CONTEXT, EFFECT_CONTEXT_RETAIN, 0 },
-	[FN_CTX_SET] = { "ctx_set", OP_CONTEXT, EFFECT_CONTEXT_SET, 0 },
-	[FN_CTX_PUSH] = { "ctx_push", OP_CONTEXT, EFFECT_CONTEXT_PUSH, 0 },
-	[FN_CTX_POP] = { "ctx_pop", OP_CONTEXT, EFFECT_CONTEXT_POP, 0 },
-	[FN_CTX_DESTROY] = { "ctx_destroy", OP_CONTEXT, EFFECT_CONTEXT_DESTROY, 0 },
-	[FN_RESET] = { "reset", OP_CONTEXT, EFFECT_PRIMARY_RESET, 0 },
-	[FN_INIT] = { "init", OP_INIT, EFFECT_NONE, 0 },
+	[FN_LAUNCH] = { .name = "launch", .kind = OP_LAUNCH, .effect = EFFECT_SUBMIT, ACTIVITY(1) },
+	[FN_LAUNCH_EX] = { .name = "launch_ex",
+			   .kind = OP_LAUNCH,
+			   .effect = EFFECT_SUBMIT,
+			   ACTIVITY(2) },
+	[FN_GRAPH] = { .name = "graph_launch",
+		       .kind = OP_LAUNCH,
+		       .effect = EFFECT_SUBMIT,
+		       ACTIVITY(3),
+		       .graph = true },
+	[FN_PREFETCH] = { .name = "prefetch",
+			  .kind = OP_MEMORY,
+			  .effect = EFFECT_SUBMIT,
+			  ACTIVITY(4) },
+	[FN_COPY] = { .name = "copy",
+		      .kind = OP_COPY,
+		      .effect = EFFECT_SUBMIT,
+		      .detail = COPY_HTOD,
+		      ACTIVITY(5) },
+	[FN_COPY_WAIT] = { .name = "copy_wait",
+			   .kind = OP_COPY,
+			   .effect = EFFECT_SUBMIT_WAIT,
+			   .detail = COPY_HTOD,
+			   ACTIVITY(6) },
+	[FN_SET] = { .name = "set",
+		     .kind = OP_SET,
+		     .effect = EFFECT_SUBMIT,
+		     .detail = 4,
+		     ACTIVITY(7) },
+	[FN_ALLOC] = { .name = "alloc",
+		       .kind = OP_ALLOC,
+		       .effect = EFFECT_ALLOC,
+		       .detail = MEMORY_DEVICE },
+	[FN_ALLOC_MANAGED] = { .name = "alloc_managed",
+			       .kind = OP_ALLOC,
+			       .effect = EFFECT_ALLOC,
+			       .detail = MEMORY_MANAGED },
+	[FN_ALLOC_HOST] = { .name = "alloc_host",
+			    .kind = OP_ALLOC,
+			    .effect = EFFECT_ALLOC,
+			    .detail = MEMORY_HOST },
+	[FN_MEM_CREATE] = { .name = "mem_create",
+			    .kind = OP_ALLOC,
+			    .effect = EFFECT_ALLOC,
+			    .detail = MEMORY_PHYSICAL },
+	[FN_MEM_RESERVE] = { .name = "mem_reserve",
+			     .kind = OP_ALLOC,
+			     .effect = EFFECT_ALLOC,
+			     .detail = MEMORY_RESERVED },
+	[FN_FREE] = { .name = "free",
+		      .kind = OP_FREE,
+		      .effect = EFFECT_FREE,
+		      .detail = MEMORY_DEVICE },
+	[FN_FREE_HOST] = { .name = "free_host",
+			   .kind = OP_FREE,
+			   .effect = EFFECT_FREE,
+			   .detail = MEMORY_HOST },
+	[FN_MEM_RELEASE] = { .name = "mem_release",
+			     .kind = OP_FREE,
+			     .effect = EFFECT_FREE,
+			     .detail = MEMORY_PHYSICAL },
+	[FN_STREAM_SYNC] = { .name = "stream_sync", .kind = OP_SYNC, .effect = EFFECT_SYNC_STREAM },
+	[FN_CTX_SYNC] = { .name = "ctx_sync", .kind = OP_SYNC, .effect = EFFECT_SYNC_CONTEXT },
+	[FN_EVENT_SYNC] = { .name = "event_sync", .kind = OP_SYNC, .effect = EFFECT_SYNC_EVENT },
+	[FN_EVENT_RECORD] = { .name = "event_record",
+			      .kind = OP_EVENT,
+			      .effect = EFFECT_EVENT_RECORD },
+	[FN_EVENT_DESTROY] = { .name = "event_destroy",
+			       .kind = OP_EVENT,
+			       .effect = EFFECT_EVENT_DESTROY },
+	[FN_STREAM_WAIT] = { .name = "stream_wait",
+			     .kind = OP_STREAM,
+			     .effect = EFFECT_STREAM_WAIT },
+	[FN_STREAM_CREATE] = { .name = "stream_create",
+			       .kind = OP_STREAM,
+			       .effect = EFFECT_STREAM_CREATE },
+	[FN_STREAM_DESTROY] = { .name = "stream_destroy",
+				.kind = OP_STREAM,
+				.effect = EFFECT_STREAM_DESTROY },
+	[FN_CAPTURE_BEGIN] = { .name = "capture_begin",
+			       .kind = OP_GRAPH,
+			       .effect = EFFECT_CAPTURE_BEGIN },
+	[FN_CAPTURE_END] = { .name = "capture_end",
+			     .kind = OP_GRAPH,
+			     .effect = EFFECT_CAPTURE_END },
+	[FN_CTX_CREATE] = { .name = "ctx_create",
+			    .kind = OP_CONTEXT,
+			    .effect = EFFECT_CONTEXT_CREATE },
+	[FN_RETAIN] = { .name = "retain", .kind = OP_CONTEXT, .effect = EFFECT_CONTEXT_RETAIN },
+	[FN_CTX_SET] = { .name = "ctx_set", .kind = OP_CONTEXT, .effect = EFFECT_CONTEXT_SET },
+	[FN_CTX_PUSH] = { .name = "ctx_push", .kind = OP_CONTEXT, .effect = EFFECT_CONTEXT_PUSH },
+	[FN_CTX_POP] = { .name = "ctx_pop", .kind = OP_CONTEXT, .effect = EFFECT_CONTEXT_POP },
+	[FN_CTX_DESTROY] = { .name = "ctx_destroy",
+			     .kind = OP_CONTEXT,
+			     .effect = EFFECT_CONTEXT_DESTROY },
+	[FN_RESET] = { .name = "reset", .kind = OP_CONTEXT, .effect = EFFECT_PRIMARY_RESET },
+	[FN_INIT] = { .name = "init", .kind = OP_INIT, .effect = EFFECT_NONE },
 };
 
 #define SEEN_MAX 4096
@@ -97,7 +170,12 @@ static struct seen {
 	struct core_memory memory[SEEN_MAX];
 	struct core_rollup rollup[SEEN_MAX];
 	struct core_loss loss[SEEN_MAX];
+	struct core_work work[SEEN_MAX];
+	struct core_busy busy[SEEN_MAX];
+	struct core_device device[SEEN_MAX];
+	struct core_collect collect[SEEN_MAX];
 	size_t ops, states, processes, streams, allocations, memories, rollups, losses, stacks;
+	size_t works, busies, devices, collects, names;
 } seen;
 
 #define SEE(array, count, value)                                                                   \
@@ -149,12 +227,38 @@ static void see_loss(void *data, const struct core_loss *loss)
 	SEE(seen.loss, seen.losses, *loss);
 }
 
+static void see_name(void *data, uint64_t id, const char *text, size_t length)
+{
+	seen.names++;
+}
+
+static void see_work(void *data, const struct core_work *work)
+{
+	SEE(seen.work, seen.works, *work);
+}
+
+static void see_busy(void *data, const struct core_busy *busy)
+{
+	SEE(seen.busy, seen.busies, *busy);
+}
+
+static void see_device(void *data, const struct core_device *device)
+{
+	SEE(seen.device, seen.devices, *device);
+}
+
+static void see_collect(void *data, const struct core_collect *collect)
+{
+	SEE(seen.collect, seen.collects, *collect);
+}
+
 static struct core_config fixture_config(void)
 {
 	return (struct core_config){
 		.functions = { fixture_functions, FN_COUNT },
 		.sink = { see_op, see_process, see_stream, see_stack, see_allocation, see_memory,
-			  see_rollup, see_loss },
+			  see_rollup, see_loss, see_name, see_work, see_busy, see_device,
+			  see_collect },
 		.bounds_wait_ns = 10000,
 		.max_processes = 16,
 		.max_threads = 16,
@@ -163,6 +267,9 @@ static struct core_config fixture_config(void)
 		.max_pending = 256,
 		.max_rollups = 256,
 		.max_allocations = 64,
+		.max_waiting = 256,
+		.max_names = 64,
+		.max_edges = 1024,
 	};
 }
 

@@ -179,9 +179,12 @@ static void ingest_believes_a_library_about_itself_only(void **state)
 	struct ts_event end = process_event(TS_EVENT_EXIT, 30, 0);
 
 	announce();
+	assert_int_equal(core_ingest(core, &self, &event, sizeof(event)), INGEST_BAD);
+	assert_int_equal(core_ingest(core, &self, &end, sizeof(end)), INGEST_BAD);
+	event.kind = TS_EVENT_OVERHEAD;
 	assert_int_equal(core_ingest(core, &self, &event, sizeof(event)), INGEST_OK);
 	assert_int_equal(core_ingest(core, &other, &event, sizeof(event)), INGEST_BAD);
-	assert_int_equal(core_ingest(core, &self, &end, sizeof(end)), INGEST_BAD);
+	assert_int_equal(give(&event), INGEST_BAD);
 }
 
 static void ingest_checks_stacks(void **state)
@@ -216,8 +219,8 @@ static void ingest_forwards_losses_of_others(void **state)
 
 static void ingest_refuses_a_table_that_it_cannot_follow(void **state)
 {
-	static const struct function no_kind = { "alloc", OP_ALLOC, EFFECT_ALLOC, 0 };
-	static const struct function no_effect = { "call", OP_INIT, 200, 0 };
+	static const struct function no_kind = { .name = "alloc", .effect = EFFECT_ALLOC };
+	static const struct function no_effect = { .name = "call", .effect = 200 };
 	struct core_config config = fixture_config();
 	struct core *none = NULL;
 

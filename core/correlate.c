@@ -1,0 +1,490 @@
+/* Correlate: joins a call with the device's records of what it submitted. A launch is in exactly
+ * one place: waiting, answered, or counted as lost.
+ *
+ * A record of a call (CALL) has CUPTI's correlation id and the thread; it is of the call that the
+ * thread was in when it began, if that is one of the same function. The device's records have the
+ * id. What is known of an id is its ticket. Any of the three may come first: a CALL is not matched
+ * before all calls of its time must be here, device records wait for the CALL, calls wait in the
+ * timeline. Nothing waits for ever, and nothing else is matched by time.
+ */
+#include "core/correlate.h"
+
+#include "core/answer.h"
+#include "core/call.h"
+#include "core/caller.h"
+
+/* Calls of that long ago are here: the ring of the probes holds less. */
+#define CORRELATE_SETTLE_NS 100000000ull
+/* How long the two sides wait for each other, and how long a ticket is kept for further records. */
+#define CORRELATE_WAIT_NS 3000000000ull
+#define CORRELATE_DONE_NS 1000000000ull
+/* CALLs that a new call of the thread is tried with. */
+#define CORRELATE_TRIES 8
+
+static struct map_key ticket_key(uint32_t correlation)
+{
+	return (struct map_key){ correlation, 0 };
+}
+
+void correlate_init(struct exact *exact)
+{
+	list_init(&exact->fresh);
+	list_init(&exact->waiting);
+	list_init(&exact->joined);
+	list_init(&exact->done);
+	list_init(&exact->awaiting);
+}
+
+static struct ticket *ticket_find(const struct exact *exact, uint32_t correlation)
+{
+	return map_get(&exact->ticket_by_correlation, ticket_key(correlation));
+}
+
+static void correlate_hold(struct core *core, struct exact *exact, int by)
+{
+	exact->held += (uint32_t)by;
+	core->waiting += (uint32_t)by;
+}
+
+static void ticket_list(struct core *core, struct ticket *ticket, struct list *list)
+{
+	list_remove(&ticket->link);
+	list_append(list, &ticket->link);
+	ticket->since_ns = core->now_ns;
+}
+
+/* Its answers have left. */
+static void ticket_free(struct core *core, struct exact *exact, struct ticket *ticket)
+{
+	if (ticket->pending)
+		ticket->pending->ticket = NULL;
+	map_remove(&exact->ticket_by_correlation, ticket_key(ticket->correlation));
+	list_remove(&ticket->link);
+	list_remove(&ticket->in_caller);
+	pool_put(&core->ticket_pool, ticket);
+	correlate_hold(core, exact, -1);
+}
+
+static void answer_free(struct core *core, struct exact *exact, struct answer *answer)
+{
+	list_remove(&answer->link);
+	pool_put(&core->answer_pool, answer);
+	correlate_hold(core, exact, -1);
+}
+
+/* No call was found for it: what waits leaves without. */
+static void ticket_expire(struct core *core, struct exact *exact, struct ticket *ticket)
+{
+	struct answer *answer;
+
+	while ((answer = list_first(&ticket->answers, struct answer, link))) {
+		answer_stray(core, exact, &answer->event, answer->swept);
+		answer_free(core, exact, answer);
+	}
+	ticket_free(core, exact, ticket);
+}
+
+/* The one that is least missed. */
+static struct ticket *ticket_victim(const struct exact *exact)
+{
+	const struct list *lists[] = { &exact->done, &exact->waiting, &exact->fresh };
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (!list_empty(lists[i]))
+			return list_first(lists[i], struct ticket, link);
+	return NULL;
+}
+
+/* No process has more than half of the room; at its limit it pays with its own. `spare` is not to
+ * go. */
+static bool correlate_make_room(struct core *core, struct exact *exact, const struct ticket *spare)
+{
+	uint32_t max = core->config.max_waiting;
+
+	while (exact->held >= (max + 1) / 2 || core->waiting >= max) {
+		struct ticket *victim = ticket_victim(exact);
+
+		if (!victim || victim == spare || victim->link.prev != &exact->done)
+			loss_count(core, exact->process, LOSS_LIMIT);
+		if (!victim || victim == spare)
+			return false;
+		ticket_expire(core, exact, victim);
+	}
+	return true;
+}
+
+static struct ticket *ticket_add(struct core *core, struct exact *exact, uint32_t correlation)
+{
+	struct ticket *ticket = NULL;
+
+	if (!correlate_make_room(core, exact, NULL))
+		return NULL;
+	ticket = pool_get(&core->ticket_pool);
+	if (!ticket)
+		return NULL;
+	if (map_put(&exact->ticket_by_correlation, ticket_key(correlation), ticket) < 0) {
+		pool_put(&core->ticket_pool, ticket);
+		return NULL;
+	}
+	*ticket = (struct ticket){ .correlation = correlation };
+	list_init(&ticket->link);
+	list_init(&ticket->in_caller);
+	list_init(&ticket->answers);
+	correlate_hold(core, exact, 1);
+	return ticket;
+}
+
+static void ticket_take_answers(struct core *core, struct exact *exact, struct ticket *ticket)
+{
+	struct answer *answer;
+
+	while ((answer = list_first(&ticket->answers, struct answer, link))) {
+		answer_take(core, exact, ticket, &answer->event, answer->swept);
+		answer_free(core, exact, answer);
+	}
+}
+
+/* Launches are not watched until they return: the record tells what became of them. */
+static void ticket_tell_call(struct core *core, const struct ticket *ticket,
+			     struct pending *pending)
+{
+	struct op *op = &pending->op;
+
+	op->correlation = ticket->correlation;
+	if (!(op->flags & OP_RETURNED) && ticket->end_ns) {
+		op->flags |= OP_RETURNED;
+		op->end_ns = ticket->end_ns;
+		op->result = ticket->result;
+		pending->failed = op->result != 0;
+	}
+	if (pending->uncounted)
+		rollup_add_call(core, op);
+	pending->uncounted = false;
+}
+
+static void ticket_join(struct core *core, struct exact *exact, struct ticket *ticket,
+			struct pending *pending)
+{
+	const struct op *op = &pending->op;
+
+	ticket_list(core, ticket, &exact->joined);
+	list_remove(&ticket->in_caller);
+	caller_forget(pending->caller, pending);
+	pending->caller = NULL;
+	pending->ticket = ticket;
+	pending->await &= (uint8_t)~AWAIT_CALL;
+	ticket->pending = pending;
+	ticket->joined = true;
+	ticket_tell_call(core, ticket, pending);
+	ticket->call = (struct ticket_call){
+		.start_ns = op->start_ns,
+		.end_ns = op->end_ns,
+		.stack_id = op->stack_id,
+		.seq = pending->seq,
+		.stream = op->stream,
+		.tid = op->tid,
+		.result = op->result,
+		.fn = op->fn,
+		.flags = op->flags & (OP_RETURNED | OP_PER_THREAD | OP_STACK_LOST),
+	};
+	if (pending->failed)
+		timeline_answered(core, pending);
+	ticket_take_answers(core, exact, ticket);
+	if (ticket->pending)
+		timeline_answered(core, ticket->pending);
+}
+
+static bool ticket_is_of(const struct core *core, const struct ticket *ticket,
+			 const struct pending *pending)
+{
+	const uint16_t *activity = core->config.functions.row[pending->op.fn].activity;
+
+	if (activity[0] != ticket->activity && activity[1] != ticket->activity)
+		return false;
+	return !(pending->op.flags & OP_RETURNED) || ticket->end_ns <= pending->op.end_ns;
+}
+
+static bool ticket_match(struct core *core, struct exact *exact, struct ticket *ticket)
+{
+	const struct caller *caller = caller_find(exact, ticket->ns_tid);
+	struct pending *pending = caller ? caller_call_at(caller, ticket->start_ns) : NULL;
+
+	if (!pending || !ticket_is_of(core, ticket, pending))
+		return false;
+	ticket_join(core, exact, ticket, pending);
+	return true;
+}
+
+static uint8_t correlate_wants(const struct exact *exact, const struct function *function)
+{
+	uint32_t records = exact->row.records;
+
+	if (!exact->on || !function->activity[0] || !(records & TS_RECORD_CALLS))
+		return 0;
+	if (function->kind == OP_COPY || function->kind == OP_SET)
+		return records & TS_RECORD_COPIES ? AWAIT_CALL | AWAIT_WORK : 0;
+	if (function->kind != OP_LAUNCH)
+		return AWAIT_CALL;
+	if (!(records & TS_RECORD_KERNELS))
+		return 0;
+	if (function->graph && (records & TS_RECORD_NODES))
+		return AWAIT_CALL | AWAIT_NODES;
+	return AWAIT_CALL | AWAIT_WORK;
+}
+
+static bool correlate_await(struct core *core, struct exact *exact, struct pending *pending,
+			    uint32_t ns_tid)
+{
+	const struct function *function = &core->config.functions.row[pending->op.fn];
+	uint8_t await = correlate_wants(exact, function);
+	struct caller *caller = await ? caller_get(core, exact, ns_tid) : NULL;
+
+	if (!caller)
+		return false;
+	caller->tid = pending->op.tid;
+	if (caller_note(caller, pending->start_ns, pending) < 0) {
+		loss_count(core, exact->process, LOSS_LIMIT);
+		return false;
+	}
+	pending->caller = caller;
+	pending->await = await;
+	timeline_await(core, pending);
+	return true;
+}
+
+/* A CALL whose call had not come may be of one before the latest. */
+static void correlate_retry(struct core *core, struct exact *exact, struct caller *caller)
+{
+	struct ticket *ticket;
+	int tries = 0;
+
+	list_for_each(ticket, &caller->unmatched, in_caller) {
+		if (tries++ == CORRELATE_TRIES)
+			break;
+		if (ticket->start_ns < caller->last_ns)
+			ticket_match(core, exact, ticket);
+	}
+}
+
+static uint32_t call_ns_tid(const struct ts_event *event)
+{
+	return event->ns_tid ? event->ns_tid : event->tid;
+}
+
+void correlate_submitted(struct call *call, struct pending *pending)
+{
+	struct exact *exact = call->process->exact;
+
+	pending->ns_tid = call_ns_tid(call->event);
+	sweep_submit(call->core, exact, call->stream, pending->seq, pending->start_ns);
+	if (correlate_await(call->core, exact, pending, pending->ns_tid))
+		pending->uncounted = call->noted = true;
+}
+
+void correlate_called(struct call *call)
+{
+	struct exact *exact = call->process->exact;
+	struct caller *caller = caller_find(exact, call_ns_tid(call->event));
+
+	if (!caller)
+		return;
+	if (!call->noted && caller_note(caller, call->op->start_ns, NULL) < 0)
+		loss_count(call->core, call->process, LOSS_LIMIT);
+	correlate_retry(call->core, exact, caller);
+}
+
+/* Where no record tells, work is over when it was seen to be. */
+static void correlate_finish(struct core *core, struct exact *exact, const struct pending *pending)
+{
+	const struct stream *stream = stream_by_id(core, pending->op.stream);
+	uint64_t time_ns = pending->covered_ns ? pending->covered_ns : pending->over_ns;
+
+	if (pending->ticket && pending->ticket->last_ns)
+		time_ns = pending->ticket->last_ns;
+	if (!time_ns)
+		time_ns = pending->failed ? pending->op.end_ns : core->now_ns;
+	if (stream && stream->lane)
+		sweep_finish(core, exact, stream->lane, pending->seq, time_ns);
+}
+
+void correlate_leave(struct core *core, struct pending *pending)
+{
+	struct exact *exact = pending->process->exact;
+	struct ticket *ticket = pending->ticket;
+
+	if ((pending->await & (AWAIT_CALL | AWAIT_WORK)) && !pending->failed)
+		loss_count(core, pending->process, LOSS_NO_RECORD);
+	list_remove(&pending->awaiting);
+	if (pending->caller)
+		caller_forget(pending->caller, pending);
+	if (pending->uncounted)
+		rollup_add_call(core, &pending->op);
+	if (!(pending->op.flags & OP_EXACT))
+		correlate_finish(core, exact, pending);
+	if (!ticket)
+		return;
+	ticket->pending = NULL;
+	ticket->call.seen_ns = pending->covered_ns;
+	ticket_list(core, ticket, &exact->done);
+}
+
+int correlate_call(struct core *core, struct process *process, const struct ts_event *event)
+{
+	struct exact *exact = exact_get(core, process);
+	uint32_t correlation = event->call.correlation;
+	struct ticket *ticket;
+	struct caller *caller;
+	uint64_t over_ns;
+
+	if (!exact || !exact->on)
+		return INGEST_OK;
+	ticket = ticket_find(exact, correlation);
+	if (ticket && ticket->called) {
+		if (ticket->start_ns == event->start_ns) {
+			loss_count(core, process, LOSS_DUPLICATE);
+			return INGEST_OK;
+		}
+		/* The number is in use again. */
+		ticket_expire(core, exact, ticket);
+		ticket = NULL;
+	}
+	caller = caller_get(core, exact, call_ns_tid(event));
+	if (caller && !ticket)
+		ticket = ticket_add(core, exact, correlation);
+	if (!caller || !ticket)
+		return INGEST_OK;
+	if (!exact->first_correlation || (int32_t)(correlation - exact->first_correlation) < 0)
+		exact->first_correlation = correlation;
+	ticket->called = true;
+	ticket->ns_tid = caller->ns_tid;
+	ticket->activity = event->fn;
+	ticket->start_ns = event->start_ns;
+	ticket->end_ns = event->end_ns;
+	ticket->result = event->result;
+	over_ns = event->end_ns ? event->end_ns : event->start_ns;
+	if (caller->last_ns > ticket->start_ns || core->now_ns > over_ns + CORRELATE_SETTLE_NS) {
+		if (ticket_match(core, exact, ticket))
+			return INGEST_OK;
+		ticket_list(core, ticket, &exact->waiting);
+	} else {
+		ticket_list(core, ticket, &exact->fresh);
+	}
+	list_append(&caller->unmatched, &ticket->in_caller);
+	return INGEST_OK;
+}
+
+/* Whether its call may still become known, and there is room to wait for that. */
+static bool correlate_wait(struct core *core, struct exact *exact, struct ticket *ticket,
+			   const struct ts_event *event)
+{
+	struct answer *answer = NULL;
+
+	if (!event->work.correlation || !exact->on || !(exact->row.records & TS_RECORD_CALLS))
+		return false;
+	if (!ticket) {
+		ticket = ticket_add(core, exact, event->work.correlation);
+		if (!ticket)
+			return false;
+		ticket_list(core, ticket, &exact->waiting);
+	}
+	if (correlate_make_room(core, exact, ticket))
+		answer = pool_get(&core->answer_pool);
+	if (!answer)
+		return false;
+	answer->event = *event;
+	answer->swept = answer_sweep_early(core, exact, event);
+	list_append(&ticket->answers, &answer->link);
+	correlate_hold(core, exact, 1);
+	return true;
+}
+
+int correlate_work(struct core *core, struct process *process, const struct ts_event *event)
+{
+	struct exact *exact = exact_get(core, process);
+	struct ticket *ticket;
+
+	if (!exact)
+		return INGEST_LIMIT;
+	if (answer_is_duplicate(exact, event)) {
+		loss_count(core, process, LOSS_DUPLICATE);
+		return INGEST_OK;
+	}
+	ticket = ticket_find(exact, event->work.correlation);
+	if (ticket && ticket->joined)
+		answer_take(core, exact, ticket, event, false);
+	else if (!correlate_wait(core, exact, ticket, event))
+		answer_stray(core, exact, event, false);
+	return INGEST_OK;
+}
+
+void correlate_begin(struct core *core, struct exact *exact, uint64_t since_ns)
+{
+	struct context *context;
+	struct pending *pending;
+	struct stream *stream;
+
+	exact->first_correlation = 0;
+	list_for_each(context, &exact->process->contexts, link)
+		list_for_each(stream, &context->active, active)
+			list_for_each(pending, &stream->pending, in_stream)
+				if (!pending->source && pending->start_ns >= since_ns)
+					correlate_await(core, exact, pending, pending->ns_tid);
+}
+
+/* It has to do without the exact tier. */
+static void correlate_give_up(struct core *core, struct pending *pending)
+{
+	if (pending->caller)
+		caller_forget(pending->caller, pending);
+	pending->caller = NULL;
+	if (pending->uncounted)
+		rollup_add_call(core, &pending->op);
+	pending->uncounted = false;
+	timeline_give_up(core, pending);
+}
+
+void correlate_change(struct core *core, struct exact *exact, uint64_t since_ns)
+{
+	const struct function *row = core->config.functions.row;
+	struct pending *pending;
+
+	list_for_each(pending, &exact->awaiting, awaiting)
+		if (pending->start_ns >= since_ns && !pending->ticket &&
+		    !correlate_wants(exact, &row[pending->op.fn]))
+			correlate_give_up(core, pending);
+}
+
+void correlate_end(struct core *core, struct exact *exact)
+{
+	struct pending *pending;
+	struct ticket *ticket;
+
+	while ((ticket = ticket_victim(exact)))
+		ticket_expire(core, exact, ticket);
+	while ((ticket = list_first(&exact->joined, struct ticket, link)))
+		ticket_free(core, exact, ticket);
+	while ((pending = list_first(&exact->awaiting, struct pending, awaiting))) {
+		if (pending->await & (AWAIT_CALL | AWAIT_WORK))
+			loss_count(core, exact->process, LOSS_NO_RECORD);
+		correlate_give_up(core, pending);
+	}
+	caller_free_all(exact);
+}
+
+void correlate_tick(struct core *core, struct exact *exact, uint64_t now_ns)
+{
+	struct ticket *ticket;
+
+	while ((ticket = list_first(&exact->fresh, struct ticket, link)) &&
+	       ticket->since_ns + CORRELATE_SETTLE_NS <= now_ns)
+		if (!ticket_match(core, exact, ticket))
+			ticket_list(core, ticket, &exact->waiting);
+	while ((ticket = list_first(&exact->waiting, struct ticket, link)) &&
+	       ticket->since_ns + CORRELATE_WAIT_NS <= now_ns)
+		if (!ticket->called || !ticket_match(core, exact, ticket))
+			ticket_expire(core, exact, ticket);
+	while ((ticket = list_first(&exact->done, struct ticket, link)) &&
+	       ticket->since_ns + CORRELATE_DONE_NS <= now_ns)
+		ticket_free(core, exact, ticket);
+	caller_tick(core, exact, now_ns);
+}

@@ -1,0 +1,359 @@
+/* Exact: how a process is collected from. From COLLECT STARTED or RESUMED on its calls wait for
+ * their records and its states are exact; from PAUSED or STOPPED on, or without the library, all is
+ * as in the probe tier. */
+#include "core/exact.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/caller.h"
+#include "core/correlate.h"
+#include "core/model.h"
+#include "core/name.h"
+#include "core/range.h"
+#include "core/track.h"
+
+/* Records that a process left behind are awaited for so long. */
+#define EXACT_LINGER_NS 1000000000ull
+/* A pause or an economy that lasts is told in pieces of so long. */
+#define EXACT_PIECE_NS 60000000000ull
+
+struct exact_device {
+	struct list link;
+	struct core_device row;
+};
+
+struct exact *exact_get(struct core *core, struct process *process)
+{
+	struct exact *exact = process->exact;
+
+	if (exact)
+		return exact;
+	exact = calloc(1, sizeof(*exact));
+	if (!exact) {
+		loss_count(core, process, LOSS_LIMIT);
+		return NULL;
+	}
+	exact->process = process;
+	exact->heard_ns = core->now_ns;
+	exact->row.process = process->row.id;
+	list_init(&exact->devices);
+	list_init(&exact->callers);
+	list_init(&exact->tracks);
+	list_init(&exact->contexts);
+	list_init(&exact->ranges);
+	list_init(&exact->sweep.lanes);
+	correlate_init(exact);
+	process->exact = exact;
+	list_append(&core->exacts, &exact->link);
+	return exact;
+}
+
+bool exact_is_swept(const struct process *process)
+{
+	return process->exact && process->exact->sweep.on;
+}
+
+static void exact_tell(struct core *core, const struct exact *exact)
+{
+	core->config.sink.collect(core->config.data, &exact->row);
+}
+
+/* A time in which something was left out, which began at *since_ns, is over or goes on. */
+static void exact_tell_gap(struct core *core, const struct exact *exact, enum loss_reason reason,
+			   uint64_t *since_ns, uint64_t until_ns, bool goes_on)
+{
+	struct core_loss loss = {
+		.start_ns = *since_ns,
+		.end_ns = until_ns > *since_ns ? until_ns : *since_ns,
+		.process = exact->process->row.id,
+		.reason = (uint8_t)reason,
+		.count = 1,
+	};
+
+	if (*since_ns)
+		core_lose(core, &loss);
+	*since_ns = goes_on ? loss.end_ns : 0;
+}
+
+static void exact_turn_on(struct core *core, struct exact *exact, uint64_t time_ns)
+{
+	exact_tell_gap(core, exact, LOSS_PAUSED, &exact->gap_ns, time_ns, false);
+	exact->on = true;
+	exact->on_ns = core->now_ns;
+	sweep_begin(core, exact, core->now_ns);
+	correlate_begin(core, exact, time_ns);
+}
+
+static void exact_turn_off(struct core *core, struct exact *exact, uint64_t time_ns)
+{
+	exact_tell_gap(core, exact, LOSS_BUDGET, &exact->left_out_ns, time_ns, false);
+	if (!exact->on)
+		return;
+	exact->on = false;
+	correlate_end(core, exact);
+	range_end_all(core, exact, time_ns);
+	sweep_end(core, exact, exact->ended_ns ? exact->ended_ns : core->now_ns);
+}
+
+static void exact_started(struct core *core, struct exact *exact, const struct ts_event *event)
+{
+	exact_turn_off(core, exact, event->start_ns);
+	exact->row = (struct core_collect){
+		.process = exact->process->row.id,
+		.since_ns = event->start_ns,
+	};
+}
+
+/* What the record says from now on. */
+static void exact_describe(struct exact *exact, const struct ts_event *event)
+{
+	const struct ts_collect *collect = &event->collect;
+
+	exact->row.state = collect->state;
+	exact->row.changed_ns = event->start_ns;
+	exact->row.records = collect->records;
+	exact->row.left_out = collect->left_out;
+	exact->row.budget_ppm = collect->budget_ppm;
+	if (collect->cupti_version)
+		exact->row.cupti_version = collect->cupti_version;
+}
+
+int exact_collect(struct core *core, struct process *process, const struct ts_event *event)
+{
+	const struct ts_collect *collect = &event->collect;
+	uint64_t time_ns = event->start_ns;
+	struct exact *exact;
+
+	if (collect->state < TS_COLLECT_STARTED || collect->state > TS_COLLECT_STOPPED) {
+		loss_count(core, process, LOSS_BAD_EVENT);
+		return INGEST_BAD;
+	}
+	exact = exact_get(core, process);
+	if (!exact)
+		return INGEST_LIMIT;
+	if (collect->state == TS_COLLECT_STARTED)
+		exact_started(core, exact, event);
+	else if (collect->state != TS_COLLECT_CHANGED)
+		exact_turn_off(core, exact, time_ns);
+	exact_describe(exact, event);
+	if (collect->state == TS_COLLECT_STARTED || collect->state == TS_COLLECT_RESUMED)
+		exact_turn_on(core, exact, time_ns);
+	else if (collect->state == TS_COLLECT_CHANGED && exact->on)
+		correlate_change(core, exact, time_ns);
+	if (collect->state == TS_COLLECT_PAUSED && !exact->gap_ns)
+		exact->gap_ns = time_ns;
+	else if (collect->state == TS_COLLECT_STOPPED)
+		exact_tell_gap(core, exact, LOSS_PAUSED, &exact->gap_ns, time_ns, false);
+	if (exact->on && collect->left_out && !exact->left_out_ns)
+		exact->left_out_ns = time_ns;
+	else if (!collect->left_out)
+		exact_tell_gap(core, exact, LOSS_BUDGET, &exact->left_out_ns, time_ns, false);
+	exact_tell(core, exact);
+	return INGEST_OK;
+}
+
+static void exact_add(uint64_t *sum, uint64_t by)
+{
+	if (__builtin_add_overflow(*sum, by, sum) || *sum > INT64_MAX)
+		*sum = INT64_MAX;
+}
+
+int exact_cost(struct core *core, struct process *process, const struct ts_event *event)
+{
+	struct exact *exact = exact_get(core, process);
+
+	if (!exact)
+		return INGEST_LIMIT;
+	exact_add(&exact->row.busy_ns, event->cost.busy_ns);
+	exact_add(&exact->row.own_ns, event->cost.own_ns);
+	exact_add(&exact->row.wall_ns, event->end_ns - event->start_ns);
+	exact_add(&exact->row.taken, event->cost.records);
+	exact->row.busiest_ppm = event->cost.busiest_ppm;
+	exact_tell(core, exact);
+	return INGEST_OK;
+}
+
+int exact_lost(struct core *core, struct process *process, const struct ts_event *event)
+{
+	static const uint8_t reason[] = {
+		[TS_LOST_RING] = LOSS_EXACT_RING,
+		[TS_LOST_CUPTI] = LOSS_CUPTI,
+		[TS_LOST_BUFFERS] = LOSS_BUFFERS,
+		[TS_LOST_UNKNOWN] = LOSS_UNKNOWN_RECORD,
+	};
+	struct core_loss loss = {
+		.start_ns = event->start_ns,
+		.end_ns = event->end_ns,
+		.process = process->row.id,
+		.count = event->lost.count < INT64_MAX ? event->lost.count : INT64_MAX,
+	};
+
+	if (!event->lost.reason || event->lost.reason >= sizeof(reason)) {
+		loss_count(core, process, LOSS_BAD_EVENT);
+		return INGEST_BAD;
+	}
+	loss.reason = reason[event->lost.reason];
+	if (loss.count)
+		core_lose(core, &loss);
+	return INGEST_OK;
+}
+
+static struct exact_device *exact_find_device(const struct exact *exact, int16_t ordinal)
+{
+	struct exact_device *device;
+
+	list_for_each(device, &exact->devices, link)
+		if (device->row.ordinal == ordinal)
+			return device;
+	return NULL;
+}
+
+int exact_device(struct core *core, struct process *process, const struct ts_event *event)
+{
+	struct exact *exact = exact_get(core, process);
+	const struct ts_device *from = &event->device;
+	struct exact_device *device;
+	struct core_device row;
+
+	if (!exact)
+		return INGEST_LIMIT;
+	if (context_device(from->device) == DEVICE_UNKNOWN) {
+		loss_count(core, process, LOSS_BAD_EVENT);
+		return INGEST_BAD;
+	}
+	memset(&row, 0, sizeof(row)); /* padding too, to compare */
+	row.process = process->row.id;
+	row.ordinal = context_device(from->device);
+	memcpy(row.uuid, from->uuid, sizeof(row.uuid));
+	row.memory_bytes = from->memory_bytes < INT64_MAX ? from->memory_bytes : INT64_MAX;
+	row.name = name_find(exact, from->name);
+	row.multiprocessors = from->multiprocessors;
+	row.clock_khz = from->clock_khz;
+	device = exact_find_device(exact, row.ordinal);
+	if (device && memcmp(&device->row, &row, sizeof(row)) == 0)
+		return INGEST_OK;
+	if (!device) {
+		device = malloc(sizeof(*device));
+		if (!device) {
+			loss_count(core, process, LOSS_LIMIT);
+			return INGEST_LIMIT;
+		}
+		list_append(&exact->devices, &device->link);
+	}
+	memcpy(&device->row, &row, sizeof(row));
+	core->config.sink.device(core->config.data, &row);
+	return INGEST_OK;
+}
+
+/* The probes see every allocation, so nothing is counted here again. */
+int exact_memory(struct core *core, struct process *process, const struct ts_event *event)
+{
+	return exact_get(core, process) ? INGEST_OK : INGEST_LIMIT;
+}
+
+bool exact_lingers(struct process *process, uint64_t time_ns, int32_t exit_code)
+{
+	struct exact *exact = process->exact;
+
+	if (!exact || !exact->on)
+		return false;
+	if (!exact->ended_ns) {
+		exact->ended_ns = time_ns;
+		exact->exit_code = exit_code;
+	}
+	return true;
+}
+
+static void exact_stop(struct core *core, struct exact *exact, uint64_t time_ns)
+{
+	if (!exact->row.state || exact->row.state == TS_COLLECT_STOPPED)
+		return;
+	if (exact->on)
+		exact_tell_gap(core, exact, LOSS_GAP, &exact->heard_ns, time_ns, true);
+	exact_turn_off(core, exact, time_ns);
+	exact_tell_gap(core, exact, LOSS_PAUSED, &exact->gap_ns, time_ns, false);
+	exact->row.state = TS_COLLECT_STOPPED;
+	exact->row.changed_ns = time_ns;
+	exact_tell(core, exact);
+}
+
+void exact_gone(struct core *core, struct process *process, uint64_t time_ns)
+{
+	struct exact *exact = process->exact;
+
+	if (!exact)
+		return;
+	exact_stop(core, exact, time_ns);
+	if (exact->ended_ns)
+		process_end(core, process, exact->ended_ns, exact->exit_code);
+}
+
+void exact_end(struct core *core, struct process *process, uint64_t time_ns)
+{
+	struct exact *exact = process->exact;
+
+	if (!exact)
+		return;
+	exact_stop(core, exact, time_ns);
+	correlate_end(core, exact);
+	range_end_all(core, exact, time_ns);
+	exact_free(process);
+}
+
+void exact_tick(struct core *core, uint64_t now_ns)
+{
+	struct exact *exact;
+
+	list_for_each(exact, &core->exacts, link) {
+		correlate_tick(core, exact, now_ns);
+		if (exact->ended_ns && exact->ended_ns + EXACT_LINGER_NS <= now_ns)
+			process_end(core, exact->process, exact->ended_ns, exact->exit_code);
+	}
+}
+
+void exact_checkpoint(struct core *core, uint64_t now_ns)
+{
+	struct exact *exact;
+
+	list_for_each(exact, &core->exacts, link) {
+		sweep_run(core, exact, now_ns);
+		if (exact->gap_ns && exact->gap_ns + EXACT_PIECE_NS <= now_ns)
+			exact_tell_gap(core, exact, LOSS_PAUSED, &exact->gap_ns, now_ns, true);
+		if (exact->left_out_ns && exact->left_out_ns + EXACT_PIECE_NS <= now_ns)
+			exact_tell_gap(core, exact, LOSS_BUDGET, &exact->left_out_ns, now_ns, true);
+	}
+}
+
+void exact_flush(struct core *core, uint64_t now_ns)
+{
+	struct exact *exact;
+
+	list_for_each(exact, &core->exacts, link) {
+		correlate_end(core, exact);
+		range_end_all(core, exact, now_ns);
+		sweep_end(core, exact, now_ns);
+		exact->on = false;
+		if (exact->ended_ns)
+			process_end(core, exact->process, exact->ended_ns, exact->exit_code);
+	}
+}
+
+void exact_free(struct process *process)
+{
+	struct exact *exact = process->exact;
+	struct exact_device *device;
+
+	if (!exact)
+		return;
+	process->exact = NULL;
+	list_remove(&exact->link);
+	list_for_each(device, &exact->devices, link)
+		free(device);
+	track_free_all(exact);
+	map_clear(&exact->name_by_id);
+	map_clear(&exact->ticket_by_correlation);
+	map_clear(&exact->range_by_number);
+	free(exact->fingerprint);
+	free(exact);
+}

@@ -1,0 +1,21 @@
+/* range.h: what libraries tell of their threads and of CUPTI: ranges, waits, overhead. */
+#ifndef TS_CORE_RANGE_H
+#define TS_CORE_RANGE_H
+
+#include <stdint.h>
+
+#include "proto/event.h"
+
+struct core;
+struct exact;
+struct process;
+
+/* Ranges that are open end then. */
+void range_end_all(struct core *core, struct exact *exact, uint64_t time_ns);
+
+/* Handlers of records, see core.c. */
+int range_take(struct core *core, struct process *process, const struct ts_event *event);
+int range_overhead(struct core *core, struct process *process, const struct ts_event *event);
+int range_sync(struct core *core, struct process *process, const struct ts_event *event);
+
+#endif
