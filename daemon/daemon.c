@@ -258,6 +258,9 @@ static int daemon_start_core(struct daemon *daemon, struct store_resume *resume)
 		.max_pending = LIMIT_PENDING,
 		.max_rollups = LIMIT_ROLLUPS,
 		.max_allocations = LIMIT_ALLOCATIONS,
+		.max_waiting = LIMIT_WAITING,
+		.max_names = LIMIT_NAMES,
+		.max_edges = LIMIT_EDGES,
 	};
 	int r = store_resume(daemon->store, resume);
 
