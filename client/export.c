@@ -115,12 +115,12 @@ uint64_t export_device_key(const struct op *op)
 bool export_is_submission(const struct op *op)
 {
 	return op->kind == OP_LAUNCH || op->kind == OP_COPY || op->kind == OP_SET ||
-	       op->kind == OP_KERNEL;
+	       op->kind == OP_KERNEL || (op->kind == OP_GRAPH && op->flags & OP_EXACT);
 }
 
 bool export_has_work(const struct op *op)
 {
-	return op->flags & OP_EXACT && (export_is_submission(op) || op->kind == OP_GRAPH) &&
+	return op->flags & OP_EXACT && export_is_submission(op) &&
 	       op->gpu_end_ns >= op->gpu_start_ns && op->gpu_start_ns != 0;
 }
 
@@ -133,6 +133,11 @@ uint64_t export_flow(const struct op *op)
 		return 0;
 	flow ^= ((uint64_t)op->process << 32 | op->tid) * 0x9e3779b97f4a7c15;
 	return flow ? flow : 1;
+}
+
+const struct export_text *export_domain(const struct export_meta *meta, const struct op *op)
+{
+	return op->kind == OP_RANGE && op->handle ? export_meta_name(meta, op->handle) : NULL;
 }
 
 const struct export_text *export_call_name(const struct export_meta *meta, const struct op *op)
@@ -156,9 +161,11 @@ const struct export_text *export_work_name(const struct export_meta *meta, const
 	case OP_RANGE:
 		return meta->fixed[EXPORT_FIXED_RANGE];
 	case OP_OVERHEAD:
-		return meta->fixed[EXPORT_FIXED_OVERHEAD];
+		return export_meta_overhead(meta, op->handle);
+	case OP_GRAPH:
+		return meta->fixed[EXPORT_FIXED_GRAPH];
 	default:
-		/* A graph that was recorded as a whole: what is in one is marked as its node. */
+		/* The launch of a graph that was recorded as a whole. */
 		return op->name == 0 && op->graph != 0 && !(op->flags & OP_NODE)
 			       ? meta->fixed[EXPORT_FIXED_GRAPH]
 			       : meta->fixed[EXPORT_FIXED_KERNEL];

@@ -87,6 +87,8 @@ uint64_t export_flow(const struct op *op);
 /* Of work, a range, an overhead. */
 const struct export_text *export_work_name(const struct export_meta *meta, const struct op *op);
 const struct export_text *export_call_name(const struct export_meta *meta, const struct op *op);
+/* Of a range: NULL for the default one. */
+const struct export_text *export_domain(const struct export_meta *meta, const struct op *op);
 bool export_has_memory(const struct op *op); /* its live_bytes mean something */
 bool export_is_host(const struct op *op);    /* the memory is the host's */
 uint64_t export_end_ns(const struct op *op); /* of the call; its start where no return is known */

@@ -5,108 +5,16 @@
  * those that a kernel gives out. Times are microseconds with three decimals, so nothing is lost.
  * Stacks are written at the end, those that were used. */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "client/export.h"
+#include "client/export_chrome.h"
 #include "client/export_json.h"
-#include "client/export_lane.h"
 
-#define FIRST_ID_DEVICE (1u << 23) /* the kernel's are below 1 << 22 */
-#define FIRST_ID_STREAM (1u << 25)
-#define FIRST_ID_LANE	(1u << 26)
-#define EXACT		(1u << 30) /* added to a device or stream whose states are exact */
-#define PID_LOSS	(1u << 24) /* of losses that are no process's */
-
-enum what {
-	WHAT_PROCESS,
-	WHAT_THREAD,
-	WHAT_STACK,
-	/* Rows of lanes: */
-	WHAT_KERNELS,
-	WHAT_COPIES,
-	WHAT_RANGES,
-	WHAT_OVERHEAD,
-	WHAT_LOSS,
-};
-
+/* A stack that is written at the end. */
 struct used_stack {
 	const struct export_stack *stack;
 	struct used_stack *next;
 };
-
-struct exporter {
-	const struct export_meta *meta;
-	struct out *out;
-	struct map seen;
-	struct rows rows;
-	struct export_order order;
-	struct used_stack *used;
-	uint32_t lane_count;
-	uint64_t thread; /* of the last call, as a key of `seen` */
-	bool comma;	 /* something stands before */
-};
-
-/* Begins an event, up to its thread: the caller goes on with ",". */
-static int event_open(struct exporter *x, const char *phase, uint32_t pid, uint32_t tid)
-{
-	int r = out_room(x->out);
-
-	if (r < 0)
-		return r;
-	json_text(x->out, x->comma ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
-	x->comma = true;
-	json_text(x->out, phase);
-	json_member(x->out, "\",\"pid\":", pid);
-	json_member(x->out, ",\"tid\":", tid);
-	return 0;
-}
-
-/* `what`: process_name, process_labels, thread_name. */
-static int write_label(struct exporter *x, uint32_t pid, uint32_t tid, const char *what,
-		       const char *member, const char *value)
-{
-	int r = event_open(x, "M", pid, tid);
-
-	if (r < 0)
-		return r;
-	json_text(x->out, ",\"name\":\"");
-	json_text(x->out, what);
-	json_text(x->out, "\",\"args\":{\"");
-	json_text(x->out, member);
-	json_text(x->out, "\":");
-	json_quoted(x->out, value);
-	json_text(x->out, "}}");
-	return 0;
-}
-
-static int name_process(struct exporter *x, uint32_t id, uint32_t *ret_pid)
-{
-	const struct export_process *process = export_meta_process(x->meta, id);
-	int r;
-
-	if (!process)
-		return -ENOENT;
-	*ret_pid = process->pid;
-	r = export_first(&x->seen, WHAT_PROCESS, id);
-	if (r <= 0)
-		return r;
-	r = write_label(x, process->pid, process->pid, "process_name", "name", process->name->text);
-	if (r < 0)
-		return r;
-	return write_label(x, process->pid, process->pid, "process_labels", "labels",
-			   process->command->text);
-}
-
-static int name_thread(struct exporter *x, uint32_t process, uint32_t pid, uint32_t tid,
-		       const char *name)
-{
-	uint64_t key = (uint64_t)process << 32 | tid;
-	int r = export_first(&x->seen, WHAT_THREAD, key);
-
-	return r <= 0 ? r : write_label(x, pid, tid, "thread_name", "name", name);
-}
 
 static void write_value(struct out *out, uint8_t how, uint64_t value)
 {
@@ -173,7 +81,7 @@ static int slice_open(struct exporter *x, uint32_t pid, uint32_t tid, uint64_t s
 		      uint64_t end_ns)
 {
 	bool instant = end_ns <= start_ns;
-	int r = event_open(x, instant ? "i" : "X", pid, tid);
+	int r = chrome_event_open(x, instant ? "i" : "X", pid, tid);
 
 	if (r < 0)
 		return r;
@@ -224,26 +132,6 @@ static void write_frame_id(struct out *out, uint32_t stack, uint32_t frame)
 	*out->at++ = '"';
 }
 
-static int call_thread(struct exporter *x, const struct op *op, uint32_t *ret_pid)
-{
-	const struct export_process *process = export_meta_process(x->meta, op->process);
-	char name[EXPORT_NAME_BYTES];
-	uint64_t key = (uint64_t)op->process << 32 | op->tid;
-	int r = 0;
-
-	if (!process)
-		return -ENOENT;
-	*ret_pid = process->pid;
-	if (key == x->thread)
-		return 0;
-	x->thread = key;
-	r = name_process(x, op->process, ret_pid);
-	if (r < 0)
-		return r;
-	export_thread_name(name, process, op->tid);
-	return name_thread(x, op->process, *ret_pid, op->tid, name);
-}
-
 /* Joins the slice that begins at this time with the others of the flow. An instant cannot be. */
 static int write_flow(struct exporter *x, const char *phase, uint32_t pid, uint32_t tid,
 		      const struct op *op, uint64_t start_ns, uint64_t end_ns)
@@ -253,7 +141,7 @@ static int write_flow(struct exporter *x, const char *phase, uint32_t pid, uint3
 
 	if (flow == 0 || end_ns <= start_ns)
 		return 0;
-	r = event_open(x, phase, pid, tid);
+	r = chrome_event_open(x, phase, pid, tid);
 	if (r < 0)
 		return r;
 	json_text(x->out, ",\"ts\":");
@@ -278,7 +166,8 @@ static int write_call(struct exporter *x, const struct op *op)
 	uint32_t pid, stack;
 	int r;
 
-	if ((r = call_thread(x, op, &pid)) < 0 || (r = use_stack(x, op->stack_id, &stack)) < 0 ||
+	if ((r = chrome_call_thread(x, op, &pid)) < 0 ||
+	    (r = use_stack(x, op->stack_id, &stack)) < 0 ||
 	    (r = slice_open(x, pid, op->tid, op->start_ns, op->end_ns)) < 0)
 		return r;
 	write_name(x->out, export_kind_name(op->kind), export_call_name(x->meta, op)->text);
@@ -288,61 +177,13 @@ static int write_call(struct exporter *x, const struct op *op)
 	return write_flow(x, "s", pid, op->tid, op, op->start_ns, op->end_ns);
 }
 
-/* A lane is a thread. 1: it is new and needs a name. */
-static int take_lane(struct exporter *x, struct lanes *lanes, uint64_t start_ns, uint64_t end_ns,
-		     bool nest, uint32_t *ret_tid)
-{
-	struct lane *lane = lanes ? lanes_take(lanes, start_ns, end_ns, nest) : NULL;
-	bool new;
-
-	if (!lane)
-		return -ENOMEM;
-	new = lane->track == 0;
-	if (new)
-		lane->track = FIRST_ID_LANE + ++x->lane_count;
-	*ret_tid = (uint32_t)lane->track;
-	return new;
-}
-
-/* The second and later ones of a row have their number in their name. */
-static int name_lane(struct exporter *x, const struct lanes *lanes, uint32_t process, uint32_t pid,
-		     uint32_t tid, const char *name)
-{
-	char numbered[3 * EXPORT_NAME_BYTES];
-
-	snprintf(numbered, sizeof(numbered), lanes->count > 1 ? "%s (%u)" : "%s", name,
-		 lanes->count);
-	return name_thread(x, process, pid, tid, numbered);
-}
-
-static int work_thread(struct exporter *x, const struct op *op, uint32_t *ret_pid,
-		       uint32_t *ret_tid)
-{
-	bool copies = op->kind == OP_COPY || op->kind == OP_SET;
-	uint64_t id = op->stream ? op->stream : export_device_key(op);
-	struct lanes *lanes = rows_get(&x->rows, copies ? WHAT_COPIES : WHAT_KERNELS, id);
-	char name[2 * EXPORT_NAME_BYTES + 16], part[EXPORT_NAME_BYTES] = "unknown stream";
-	int r = name_process(x, op->process, ret_pid);
-
-	if (r == 0)
-		r = take_lane(x, lanes, op->gpu_start_ns, op->gpu_end_ns, false, ret_tid);
-	if (r <= 0)
-		return r;
-	export_gpu_name(name, x->meta, op);
-	if (op->stream)
-		export_stream_name(part, x->meta, op->stream);
-	strcat(strcat(name, " "), part);
-	return name_lane(x, lanes, op->process, *ret_pid, *ret_tid,
-			 copies ? strcat(name, " copies") : name);
-}
-
 static int write_work(struct exporter *x, const struct op *op)
 {
 	uint32_t pid, tid = 0, stack;
 	struct export_work work;
 	int r;
 
-	if ((r = work_thread(x, op, &pid, &tid)) < 0 ||
+	if ((r = chrome_work_thread(x, op, &pid, &tid)) < 0 ||
 	    (r = use_stack(x, op->stack_id, &stack)) < 0 ||
 	    (r = slice_open(x, pid, tid, op->gpu_start_ns, op->gpu_end_ns)) < 0)
 		return r;
@@ -356,35 +197,22 @@ static int write_work(struct exporter *x, const struct op *op)
 			  op->gpu_end_ns);
 }
 
-static int range_thread(struct exporter *x, const struct op *op, uint32_t *ret_pid,
-			uint32_t *ret_tid)
-{
-	bool overhead = op->kind == OP_OVERHEAD;
-	struct lanes *lanes = rows_get(&x->rows, overhead ? WHAT_OVERHEAD : WHAT_RANGES,
-				       (uint64_t)op->process << 32 | op->tid);
-	char name[EXPORT_NAME_BYTES + 16];
-	int r = name_process(x, op->process, ret_pid);
-
-	if (r == 0)
-		r = take_lane(x, lanes, op->start_ns, export_end_ns(op), true, ret_tid);
-	if (r <= 0)
-		return r;
-	export_thread_name(name, export_meta_process(x->meta, op->process), op->tid);
-	strcat(name, overhead ? " CUPTI overhead" : " NVTX");
-	return name_lane(x, lanes, op->process, *ret_pid, *ret_tid, name);
-}
-
 /* A range of a program, or overhead of CUPTI. */
 static int write_range(struct exporter *x, const struct op *op)
 {
+	const struct export_text *domain = export_domain(x->meta, op);
 	uint32_t pid, tid = 0;
 	int r;
 
-	if ((r = range_thread(x, op, &pid, &tid)) < 0 ||
+	if ((r = chrome_range_thread(x, op, &pid, &tid)) < 0 ||
 	    (r = slice_open(x, pid, tid, op->start_ns, op->end_ns)) < 0)
 		return r;
 	write_name(x->out, export_kind_name(op->kind), export_work_name(x->meta, op)->text);
-	write_arguments(x->out, op, NULL);
+	if (domain) {
+		json_text(x->out, ",\"args\":{\"domain\":");
+		json_quoted(x->out, domain->text);
+		*x->out->at++ = '}';
+	}
 	*x->out->at++ = '}';
 	return 0;
 }
@@ -393,7 +221,7 @@ static int write_memory(struct exporter *x, const struct op *op)
 {
 	const struct export_process *process = export_meta_process(x->meta, op->process);
 	char name[EXPORT_NAME_BYTES];
-	int r = event_open(x, "C", process->pid, process->pid);
+	int r = chrome_event_open(x, "C", process->pid, process->pid);
 
 	if (r < 0)
 		return r;
@@ -408,28 +236,6 @@ static int write_memory(struct exporter *x, const struct op *op)
 	return 0;
 }
 
-static int state_thread(struct exporter *x, const struct op *op, uint32_t *ret_pid,
-			uint32_t *ret_tid)
-{
-	char name[EXPORT_NAME_BYTES + 32], part[EXPORT_NAME_BYTES];
-	bool exact = op->flags & OP_EXACT;
-	int length, r = name_process(x, op->process, ret_pid);
-
-	if (r < 0)
-		return r;
-	*ret_tid =
-		op->stream ? FIRST_ID_STREAM + op->stream : FIRST_ID_DEVICE + (uint16_t)op->device;
-	if (exact)
-		*ret_tid += EXACT;
-	export_device_name(part, op->device, exact ? " state" : " (bounds)");
-	length = snprintf(name, sizeof(name), "%.31s", part);
-	if (op->stream) {
-		export_stream_name(part, x->meta, op->stream);
-		snprintf(name + length, sizeof(name) - length, " %s", part);
-	}
-	return name_thread(x, op->process, *ret_pid, *ret_tid, name);
-}
-
 static int write_state(struct exporter *x, const struct op *op)
 {
 	uint32_t pid, tid = 0;
@@ -437,7 +243,7 @@ static int write_state(struct exporter *x, const struct op *op)
 
 	if (op->detail == OP_STATE_IDLE)
 		return 0;
-	if ((r = state_thread(x, op, &pid, &tid)) < 0 ||
+	if ((r = chrome_state_thread(x, op, &pid, &tid)) < 0 ||
 	    (r = slice_open(x, pid, tid, op->start_ns, op->end_ns)) < 0)
 		return r;
 	write_name(x->out, export_kind_name(OP_STATE), export_state_name(op->detail));
@@ -473,22 +279,11 @@ static int chrome_ops(struct exporter *x, const struct op *op, size_t count)
 
 static int write_loss(struct exporter *x, const struct export_loss *loss)
 {
-	struct lanes *lanes =
-		rows_get(&x->rows, WHAT_LOSS, (uint64_t)loss->process << 32 | loss->reason);
-	uint32_t pid = PID_LOSS, tid = 0;
-	char name[EXPORT_NAME_BYTES];
+	uint32_t pid, tid = 0;
 	int r;
 
-	if (export_meta_process(x->meta, loss->process))
-		r = name_process(x, loss->process, &pid);
-	else if ((r = export_first(&x->seen, WHAT_PROCESS, 0)) > 0)
-		r = write_label(x, pid, pid, "process_name", "name", "TraceSmith loss");
-	if (r >= 0)
-		r = take_lane(x, lanes, loss->start_ns, loss->end_ns, false, &tid);
-	snprintf(name, sizeof(name), "TraceSmith loss: %.40s", loss->name->text);
-	if (r > 0)
-		r = name_lane(x, lanes, loss->process, pid, tid, name);
-	if (r < 0 || (r = slice_open(x, pid, tid, loss->start_ns, loss->end_ns)) < 0)
+	if ((r = chrome_loss_thread(x, loss, &pid, &tid)) < 0 ||
+	    (r = slice_open(x, pid, tid, loss->start_ns, loss->end_ns)) < 0)
 		return r;
 	write_name(x->out, "loss", loss->name->text);
 	json_member(x->out, ",\"args\":{\"count\":", loss->count);

@@ -58,6 +58,15 @@ static const struct export_text *text_get(struct export_meta *meta, const char *
 	return text;
 }
 
+static const struct {
+	uint64_t kind;
+	const char *text;
+} overheads[] = {
+#define X(kind, text) { kind, text },
+	EXPORT_OVERHEADS(X)
+#undef X
+};
+
 static int add_fixed(struct export_meta *meta)
 {
 	static const char *const fixed[] = {
@@ -74,6 +83,9 @@ static int add_fixed(struct export_meta *meta)
 
 	for (size_t i = 0; i < EXPORT_FIXED_COUNT; i++)
 		if (!(meta->fixed[i] = text_get(meta, fixed[i])))
+			return -ENOMEM;
+	for (size_t i = 0; i < EXPORT_OVERHEAD_COUNT; i++)
+		if (!(meta->overhead[i] = text_get(meta, overheads[i].text)))
 			return -ENOMEM;
 	for (size_t i = 0; i <= COPY_KIND_MAX; i++)
 		if (!(meta->copy[i] = text_get(meta, i == COPY_UNKNOWN ? copies[0] : copies[i])))
@@ -269,6 +281,14 @@ const struct export_device *export_meta_device(const struct export_meta *meta, u
 const struct export_text *export_meta_name(const struct export_meta *meta, uint64_t id)
 {
 	return map_get(&meta->name, (struct map_key){ id, 0 });
+}
+
+const struct export_text *export_meta_overhead(const struct export_meta *meta, uint64_t kind)
+{
+	for (size_t i = 0; i < EXPORT_OVERHEAD_COUNT; i++)
+		if (overheads[i].kind == kind)
+			return meta->overhead[i];
+	return meta->overhead[0];
 }
 
 const struct export_stack *export_meta_stack(const struct export_meta *meta, uint64_t id)

@@ -70,8 +70,24 @@ struct export_loss {
 	X(GRAPH, "graph")                                                                          \
 	X(KERNEL, "unknown kernel")                                                                \
 	X(RANGE, "unknown range")                                                                  \
-	X(OVERHEAD, "CUPTI overhead")                                                              \
 	X(FUNCTION, "unknown function")
+
+/* enum CUpti_ActivityOverheadKind */
+#define EXPORT_OVERHEADS(X)                                                                        \
+	X(0, "CUPTI overhead") /* and what comes later */                                          \
+	X(1, "driver compiles")                                                                    \
+	X(1 << 16, "CUPTI flushes a buffer")                                                       \
+	X(2 << 16, "CUPTI instruments")                                                            \
+	X(3 << 16, "CUPTI makes resources")                                                        \
+	X(4 << 16, "runtime loads a module")                                                       \
+	X(5 << 16, "lazy loading of a function")                                                   \
+	X(6 << 16, "command buffer is full")                                                       \
+	X(7 << 16, "CUPTI asks for a buffer")                                                      \
+	X(8 << 16, "CUPTI prepares for managed memory")
+
+#define X(...) +1
+enum { EXPORT_OVERHEAD_COUNT = 0 EXPORT_OVERHEADS(X) };
+#undef X
 
 enum export_fixed {
 #define X(name, text) EXPORT_FIXED_##name,
@@ -85,7 +101,8 @@ struct export_meta {
 	struct map process, device, stream, stack, text, frame, name;
 	const struct export_text *fixed[EXPORT_FIXED_COUNT];
 	const struct export_text *copy[COPY_KIND_MAX + 1]; /* by kind, 0 as unknown */
-	const struct export_loss *loss;			   /* first */
+	const struct export_text *overhead[EXPORT_OVERHEAD_COUNT];
+	const struct export_loss *loss; /* first */
 	struct export_loss *loss_last;
 	const struct export_text **function; /* by number; NULL: no such */
 	uint32_t function_count;
@@ -123,6 +140,7 @@ const struct export_stream *export_meta_stream(const struct export_meta *meta, u
 const struct export_device *export_meta_device(const struct export_meta *meta, uint32_t process,
 					       int16_t ordinal);
 const struct export_text *export_meta_name(const struct export_meta *meta, uint64_t id);
+const struct export_text *export_meta_overhead(const struct export_meta *meta, uint64_t kind);
 const struct export_stack *export_meta_stack(const struct export_meta *meta, uint64_t id);
 const struct export_text *export_meta_function(const struct export_meta *meta, uint16_t fn);
 

@@ -125,11 +125,12 @@ static int write_work(struct exporter *x, const struct op *op)
 /* A range of a program, or overhead of CUPTI. */
 static int write_range(struct exporter *x, const struct op *op)
 {
+	const struct export_text *domain = export_domain(x->meta, op);
 	struct perfetto_event event = {
 		.start_ns = op->start_ns,
 		.end_ns = op->end_ns,
 		.category = op->kind,
-		.op = op,
+		.domain = domain ? domain->text : NULL,
 	};
 	int r;
 

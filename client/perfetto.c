@@ -68,6 +68,7 @@ enum field {
 	ANNOTATION_BOOL = 2,
 	ANNOTATION_UINT = 3,
 	ANNOTATION_INT = 4,
+	ANNOTATION_STRING = 6,
 	ANNOTATION_POINTER = 7,
 	ANNOTATION_NAME = 10,
 	ANNOTATION_ARRAY = 12,
@@ -357,6 +358,15 @@ static void write_count(struct out *out, uint64_t count)
 	pb_close(out, body);
 }
 
+static void write_domain(struct out *out, const char *domain)
+{
+	uint8_t *body = pb_open(out, EVENT_ANNOTATION);
+
+	pb_string(out, ANNOTATION_NAME, "domain");
+	pb_string(out, ANNOTATION_STRING, domain);
+	pb_close(out, body);
+}
+
 static void event_open(struct out *out, uint64_t time_ns, enum event_type type, uint64_t track,
 		       uint8_t *ret_body[2])
 {
@@ -389,6 +399,8 @@ int perfetto_event(struct out *out, const struct perfetto_event *event)
 		write_annotations(out, event->op, event->work);
 	if (event->count)
 		write_count(out, event->count);
+	if (event->domain)
+		write_domain(out, event->domain);
 	if (event->stack)
 		pb_uint(out, EVENT_STACK, event->stack);
 	if (event->flow)

@@ -43,7 +43,8 @@ struct perfetto_event {
 	bool flow_ends;			/* here */
 	const struct op *op;		/* its fields become annotations, with names from head */
 	const struct export_work *work; /* likewise */
-	uint64_t count;			/* an annotation of this name */
+	uint64_t count;			/* an annotation of this name, as the next */
+	const char *domain;
 };
 
 /* The first packets; `wall_offset_ns` added to CLOCK_MONOTONIC gives CLOCK_REALTIME. They hold the

@@ -23,7 +23,7 @@ enum {
 };
 enum { TRAIN = 1, SERVE = 2 }; /* process ids; their pids are 4242 and 5151 */
 enum { STACK = 7, STACK_OUTER };
-enum { NAME_GEMM = 1, NAME_HOSTILE, NAME_STEP, NAME_FORWARD, NAME_MARK };
+enum { NAME_GEMM = 1, NAME_HOSTILE, NAME_STEP, NAME_FORWARD, NAME_MARK, NAME_DOMAIN };
 enum { CONTEXT = 0xc0de };
 
 static int put_losses(struct export_meta *meta)
@@ -81,6 +81,7 @@ static int put(struct export_meta *meta)
 		[NAME_STEP] = "step",
 		[NAME_FORWARD] = "forward",
 		[NAME_MARK] = "mark",
+		[NAME_DOMAIN] = "torch",
 	};
 	static const struct export_frame_source frames[] = {
 		{ "cuMemAlloc_v2", "/usr/lib/libcuda.so.1", 0x1000, 0x7f0000001000 },
@@ -310,6 +311,9 @@ static int ranges(const struct export_format *format, struct exporter *x)
 
 		op.tid = 4243;
 		op.name = rows[i - 1].name;
+		op.handle = op.kind == OP_OVERHEAD    ? 1 << 16
+			    : op.name == NAME_FORWARD ? NAME_DOMAIN
+						      : 0;
 		if (format->ops(x, &op, 1) < 0)
 			return -EIO;
 	}
