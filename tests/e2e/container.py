@@ -16,9 +16,10 @@ from tracesmith import BUILD, FAKE, skip
 
 CACHE = Path(os.environ.get("TS_CACHE", os.path.join(BUILD, "cache")))
 BOOT_SECONDS_MAX = 200
-# What the kernel lets the container do beside systemd-nspawn's defaults: load and attach BPF.
+# What the kernel lets the container do beside systemd-nspawn's defaults: load and attach BPF, and
+# take over a descriptor of another process.
 CAPABILITIES = "CAP_BPF,CAP_PERFMON,CAP_CHECKPOINT_RESTORE"
-SYSTEM_CALLS = "bpf perf_event_open"
+SYSTEM_CALLS = "bpf perf_event_open pidfd_getfd"
 
 # What every script of a test may use.
 PRELUDE = """set -eux

@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
 
 import tracesmith
 from container import BUILD, TRACE, Container, require, run
+from tracesmith import FAKE
 
 UNITS = os.path.join(tracesmith.SOURCE, "systemd")
 EXPOSURE_MAX = 4.0
@@ -52,6 +54,17 @@ test "$(cat /test/run)" = /run/tracesmith/inject.sock
 test -z "$(grep tsctl: /test/run-errors)"
 
 {TRACE}
+# With no more rights than that it attaches to a process of another user, whose files are closed to
+# it, and leaves it again. (systemd-nspawn has a seccomp filter.)
+setpriv --reuid nobody --regid nogroup --clear-groups env LD_LIBRARY_PATH=/opt/fake \
+	/opt/fake/loop --seconds 60 --pace-ms 1 >/test/loop &
+loop=$!
+tsctl attach --wait=20s --seccomp --json $loop | grep -F /opt/fake/libcupti.so.13
+wait_for "grep -q memfd:tracesmith /proc/$loop/maps"
+tsctl detach --json $loop | grep -F '"unloaded":true'
+test -z "$(grep memfd:tracesmith /proc/$loop/maps)"
+kill $loop
+
 # Reload: the same process, new settings; with a fault, the old ones.
 before=$(pid)
 echo "[probe]
@@ -124,6 +137,9 @@ class Units(unittest.TestCase):
             run("cmake", "--install", BUILD, "--prefix", "/usr",
                 env={**os.environ, "DESTDIR": str(box.root)})
             box.add_fake()
+            for name in "lib/libcupti.so.13", "workload/loop":
+                shutil.copy(os.path.join(FAKE, name), box.root / "opt/fake")
+            run("chown", "-R", "nobody:", str(box.root / "opt/fake"))
             status, output = box.boot(SCRIPT, target="basic.target")
             self.assertEqual(status, 0, output)
 
