@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/command.h"
+#include "core/base/beside.h"
 #include "core/base/cleanup.h"
 #include "proto/event.h"
 #include "proto/paths.h"
@@ -20,36 +21,17 @@
 /* As env(1) and the shells have it. */
 enum { EXIT_CANNOT_RUN = 126, EXIT_NO_PROGRAM = 127 };
 
-/* The directory of tsctl itself, without a slash at its end. */
-static int own_directory(char path[PATH_MAX])
-{
-	ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - 1);
-	char *slash;
-
-	if (size < 0)
-		return -errno;
-	path[size] = '\0';
-	slash = strrchr(path, '/');
-	if (!slash)
-		return -ENOENT;
-	*slash = '\0';
-	return 0;
-}
-
-/* Where a build, an unpacked tarball and an installation have it, in this order. */
 static int find_library(char ret[PATH_MAX])
 {
-	static const char *const places[] = { "/", "/../lib/tracesmith/" };
-	char own[PATH_MAX], path[PATH_MAX + 64];
+	_cleanup_(freep) char *path = beside_find(TS_INJECT_LIBRARY);
 
-	if (own_directory(own) == 0) {
-		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-			snprintf(path, sizeof(path), "%s%s" TS_INJECT_LIBRARY, own, places[i]);
-			if (access(path, R_OK) == 0 && realpath(path, ret))
-				return 0;
-		}
-	}
-	return realpath(TS_LIBDIR "/" TS_INJECT_LIBRARY, ret) ? 0 : -errno;
+	if (!path)
+		return complain("Not enough memory");
+	if (access(path, R_OK) < 0 || !realpath(path, ret))
+		return complain("There is no " TS_INJECT_LIBRARY
+				" beside tsctl nor at '%s': install tracesmith whole",
+				path);
+	return 0;
 }
 
 /* Beside the control socket, as a path that holds wherever the program goes. */
