@@ -138,9 +138,8 @@ int cmd_run(const struct options *options, int count, char **argument)
 	char library[PATH_MAX], socket[PATH_MAX];
 	int error;
 
-	if (find_library(library) < 0)
-		return complain("There is no " TS_INJECT_LIBRARY " beside tsctl nor in " TS_LIBDIR
-				": install tracesmith whole");
+	if (find_library(library) != 0)
+		return EXIT_FAILED;
 	if (find_socket(options, socket) < 0)
 		return complain("The path of the daemon's socket is too long");
 	if (set_environment(options, library, socket) < 0)
