@@ -82,6 +82,9 @@
 /* Names of kernels and ranges in the database, of some 200 bytes mostly and 5 KiB at the most.
  * PyTorch has ten thousand kernels, of which a program uses some hundred. */
 #define LIMIT_STORE_NAMES 65536
+/* One of them as a person reads it: kernels that are templates of templates have long ones, which
+ * differ at their ends. */
+#define LIMIT_STORE_NAME 4096
 /* The write-ahead log that a long query may keep alive before the writer insists. */
 #define LIMIT_STORE_WAL_BYTES (64 << 20)
 

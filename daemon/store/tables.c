@@ -224,7 +224,7 @@ static int write_name(struct tables *t, const void *data)
 	if (r < 0 || sqlite3_changes(db))
 		return r;
 	if (strncmp(n->text, "_Z", 2) == 0) {
-		text = demangle(n->text);
+		text = demangle_long(n->text);
 		if (!text)
 			return -ENOMEM;
 	}

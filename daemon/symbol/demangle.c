@@ -17,21 +17,23 @@ int __gcclibcxx_demangle_callback(const char *mangled,
 				  void *data);
 
 struct output {
-	char text[LIMIT_SYMBOL_NAME];
-	size_t size;
+	char text[LIMIT_STORE_NAME];
+	size_t size, limit; /* of the text with its NUL */
 	jmp_buf full;
 };
 
 static void output_add(const char *text, size_t size, void *data)
 {
 	struct output *output = data;
-	size_t room = sizeof(output->text) - 1 - output->size;
+	size_t room = output->limit - 1 - output->size;
 
 	memcpy(output->text + output->size, text, size < room ? size : room);
 	output->size += size < room ? size : room;
 	if (size > room)
 		longjmp(output->full, 1);
 }
+
+_Static_assert(LIMIT_SYMBOL_NAME <= LIMIT_STORE_NAME, "both fit");
 
 static bool output_demangle(struct output *output, const char *symbol)
 {
@@ -61,17 +63,28 @@ static void clean(char *text)
 			*at = '?';
 }
 
-char *demangle(const char *symbol)
+static char *demangle_up_to(const char *symbol, size_t limit)
 {
 	struct output output;
 
 	output.size = 0;
+	output.limit = limit;
 	if (strncmp(symbol, "_Z", 2) != 0 || !output_demangle(&output, symbol)) {
-		output.size = strnlen(symbol, sizeof(output.text) - 1);
+		output.size = strnlen(symbol, limit - 1);
 		memcpy(output.text, symbol, output.size);
 	}
 	output.size = length_without_hash(output.text, output.size);
 	output.text[output.size] = '\0';
 	clean(output.text);
 	return strdup(output.text);
+}
+
+char *demangle(const char *symbol)
+{
+	return demangle_up_to(symbol, LIMIT_SYMBOL_NAME);
+}
+
+char *demangle_long(const char *symbol)
+{
+	return demangle_up_to(symbol, LIMIT_STORE_NAME);
 }

@@ -5,5 +5,7 @@
 /* C++ and Rust (legacy) names are demangled, others are copied; valid UTF-8 without control
  * characters, shorter than LIMIT_SYMBOL_NAME. The caller frees it. NULL: no memory. */
 char *demangle(const char *symbol);
+/* The same, shorter than LIMIT_STORE_NAME. */
+char *demangle_long(const char *symbol);
 
 #endif

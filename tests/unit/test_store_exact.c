@@ -107,7 +107,7 @@ static void devices_have_their_uuid_as_text(void **state)
 static void names_are_demangled_and_valid_and_bounded(void **state)
 {
 	struct fixture *f = *state;
-	char longest[2 * TS_NAME_MAX];
+	char longest[2 * TS_NAME_MAX], *at;
 
 	assert_int_equal(fixture_open(f), 0);
 	store_add_name(f->store, 1, "_Z3addPfi and what is behind", 9);
@@ -124,6 +124,12 @@ static void names_are_demangled_and_valid_and_bounded(void **state)
 	for (size_t i = 5; i + 12 < TS_NAME_MAX; i += 12)
 		memcpy(longest + i, "St4pairIS0_S0", 12);
 	store_add_name(f->store, 6, longest, TS_NAME_MAX);
+	/* An argument of 40 letters, over and over, and a last one that tells it from others. */
+	at = longest + sprintf(longest, "_Z1fI40k%039d", 0);
+	for (int i = 0; i < 60; i++)
+		at += sprintf(at, "S0_");
+	sprintf(at, "4lastEvv");
+	store_add_name(f->store, 7, longest, strlen(longest));
 	/* The first that had an id keeps it. */
 	store_add_name(f->store, 1, "other", 5);
 	fixture_commit(f, 6 * SECOND_NS);
@@ -136,7 +142,11 @@ static void names_are_demangled_and_valid_and_bounded(void **state)
 	assert_int_equal(fixture_ask(f, "SELECT text = '' FROM name WHERE id = 3"), 1);
 	assert_int_equal(fixture_ask(f, "SELECT text = 'cut' FROM name WHERE id = 4"), 1);
 	assert_int_equal(fixture_ask(f, "SELECT length(text) FROM name WHERE id = 5"), TS_NAME_MAX);
-	assert_int_equal(fixture_ask(f, "SELECT length(text) <= 4096 FROM name WHERE id = 6"), 1);
+	assert_int_equal(fixture_ask(f, "SELECT length(text) < 4096 FROM name WHERE id = 6"), 1);
+	assert_int_equal(fixture_ask(f,
+				     "SELECT length(text) > 2000 AND text LIKE 'void f<k%, last>()'"
+				     " FROM name WHERE id = 7"),
+			 1);
 }
 
 static void names_beyond_the_limit_are_counted(void **state)
