@@ -50,7 +50,6 @@ static void on_complete(void *unused, uint32_t stream_id, uint8_t *buffer, size_
 	(void)stream_id;
 	(void)size;
 	pthread_mutex_lock(&client_lock);
-	client.completed++;
 	while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_OK) {
 		struct got *got = &client.got[client.count];
 		size_t left = (size_t)(buffer + valid - (uint8_t *)record);
@@ -58,10 +57,11 @@ static void on_complete(void *unused, uint32_t stream_id, uint8_t *buffer, size_
 		if (client.count < ARRAY_SIZE(client.got) - 1)
 			client.count++;
 		got->kind = record->kind;
-		got->buffer = client.completed;
+		got->buffer = client.completed + 1;
 		got->thread = (uint32_t)syscall(SYS_gettid);
 		memcpy(got->bytes, record, left < sizeof(got->bytes) ? left : sizeof(got->bytes));
 	}
+	client.completed++;
 	pthread_mutex_unlock(&client_lock);
 	free(buffer);
 }

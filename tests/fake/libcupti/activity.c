@@ -253,7 +253,9 @@ int cuptiActivityGetAttribute(uint32_t attribute, size_t *size, void *value)
 	if (attribute == CUPTI_ATTR_PER_THREAD) {
 		if (*size < sizeof(cupti.per_thread))
 			return CUPTI_E_PARAMETER_SIZE;
+		pthread_mutex_lock(&cupti.lock);
 		*(uint8_t *)value = cupti.per_thread;
+		pthread_mutex_unlock(&cupti.lock);
 		*size = sizeof(cupti.per_thread);
 		return CUPTI_OK;
 	}

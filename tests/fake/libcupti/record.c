@@ -34,7 +34,7 @@ static struct {
 } name_cache[NAME_CACHE];
 static struct {
 	uint32_t context, kind;
-	bool enable;
+	_Atomic bool enable;
 } rules[CONTEXT_RULES];
 static _Atomic uint32_t rules_count;
 

@@ -10,6 +10,8 @@
 #define DEVICES_MAX    16
 #define DEVICE_NAME    64
 #define STREAM_BUCKETS 1024
+#define CONTEXTS_MAX   64 /* of a dump */
+#define STREAMS_MAX    4096
 
 struct known_context {
 	struct known_context *next;
@@ -29,8 +31,8 @@ static struct {
 	struct cupti_device record;
 	char name[DEVICE_NAME];
 } devices[DEVICES_MAX];
-static int devices_count;
-static bool devices_owed; /* enabled, and not told yet */
+static _Atomic int devices_count;
+static _Atomic bool devices_owed; /* enabled, and not told yet */
 
 static struct known_stream **stream_bucket(const void *handle)
 {
@@ -247,32 +249,45 @@ void resource_enabled(uint32_t kind)
 	if (kind != CUPTI_KIND_DEVICE)
 		return;
 	devices_read();
-	if (FAKE_CUPTI_MAJOR < 13 && devices_count)
+	if (FAKE_CUPTI_MAJOR < 13 && devices_count) {
 		devices_record();
-	else
-		devices_owed = !contexts;
+		return;
+	}
+	pthread_mutex_lock(&cupti.lock);
+	devices_owed = !contexts;
+	pthread_mutex_unlock(&cupti.lock);
 }
 
-static void dump_streams(void)
+/* Copies the lists, since a record takes the lock. */
+static void dump_contexts(bool with_streams)
 {
-	for (size_t i = 0; i < STREAM_BUCKETS; i++)
-		for (struct known_stream *s = streams[i]; s; s = s->next) {
-			struct known_context *c = context_find(s->context);
+	struct known_context copies[CONTEXTS_MAX];
+	struct known_stream all[STREAMS_MAX];
+	size_t count = 0, streams_count = 0;
 
-			stream_record(s->id, s->context, c ? c->null_stream : 0);
-		}
+	pthread_mutex_lock(&cupti.lock);
+	for (struct known_context *c = contexts; c && count < CONTEXTS_MAX; c = c->next)
+		copies[count++] = *c;
+	for (size_t i = 0; with_streams && i < STREAM_BUCKETS; i++)
+		for (struct known_stream *s = streams[i]; s && streams_count < STREAMS_MAX;
+		     s = s->next)
+			all[streams_count++] = *s;
+	pthread_mutex_unlock(&cupti.lock);
+	for (size_t i = 0; i < count; i++) {
+		if (!with_streams)
+			context_record(&copies[i]);
+		for (size_t j = 0; j < streams_count; j++)
+			if (all[j].context == copies[i].id)
+				stream_record(all[j].id, all[j].context, copies[i].null_stream);
+	}
 }
 
-/* The lists are read without the lock: what is dumped is there while the client asks. */
 void resource_dump(uint32_t kind)
 {
 	if (kind == CUPTI_KIND_DEVICE && devices_read())
 		devices_record();
-	if (kind == CUPTI_KIND_CONTEXT)
-		for (struct known_context *c = contexts; c; c = c->next)
-			context_record(c);
-	if (kind == CUPTI_KIND_STREAM)
-		dump_streams();
+	if (kind == CUPTI_KIND_CONTEXT || kind == CUPTI_KIND_STREAM)
+		dump_contexts(kind == CUPTI_KIND_STREAM);
 }
 
 /* --- what the driver tells --- */
@@ -297,18 +312,21 @@ void resource_context_created(CUcontext context, uint32_t context_id, int device
 /* The record of a context has its null stream in it, so it waits for that. */
 void resource_stream_created(CUstream stream, uint32_t stream_id, uint32_t context_id)
 {
-	struct known_context *c;
+	struct known_context context = { 0 };
+	const struct known_context *c;
 
 	if (atomic_load(&cupti.forked) || !stream_add(stream, stream_id, context_id))
 		return;
 	pthread_mutex_lock(&cupti.lock);
 	c = context_find(context_id);
+	if (c)
+		context = *c;
 	pthread_mutex_unlock(&cupti.lock);
-	if (c && c->null_stream == stream_id && kind_enabled(CUPTI_KIND_CONTEXT, context_id))
-		context_record(c);
+	if (context.null_stream == stream_id && kind_enabled(CUPTI_KIND_CONTEXT, context_id))
+		context_record(&context);
 	if (kind_enabled(CUPTI_KIND_STREAM, context_id))
-		stream_record(stream_id, context_id, c ? c->null_stream : 0);
-	resource_call(CUPTI_RESOURCE_STREAM_CREATED, c ? (void *)c->handle : NULL, stream, NULL);
+		stream_record(stream_id, context_id, context.null_stream);
+	resource_call(CUPTI_RESOURCE_STREAM_CREATED, (void *)context.handle, stream, NULL);
 }
 
 void resource_context_destroyed(CUcontext context, uint32_t context_id)
