@@ -46,7 +46,7 @@ struct attach_state {
 	uint64_t handle, entry;
 	uint64_t longest_ns;
 	uint32_t stops;
-	bool abandoned; /* a call did not come back: nothing of it is taken away */
+	bool unload; /* the library is there, but did not start */
 };
 
 int attach_why(char *why, int error, const char *format, ...)
@@ -65,14 +65,15 @@ static int state_ended(const struct attach_state *state)
 }
 
 /* A step is all that one stop is for. */
-static int state_step(struct attach_state *state, unsigned int patience_ms,
+static int state_step(struct attach_state *state, bool loads, unsigned int patience_ms,
 		      int (*step)(struct attach_state *state, const void *data), const void *data)
 {
 	int r, end;
 
-	r = attach_thread_stop(&state->remote, state->pid, patience_ms, state->why);
+	r = attach_thread_stop(&state->remote, state->pid, loads, patience_ms, state->why);
 	if (r < 0)
 		return r;
+	attach_remote_hurry(&state->remote, true);
 	r = step(state, data);
 	end = attach_remote_release(&state->remote);
 	state->stops++;
@@ -178,9 +179,12 @@ static int step_clean(struct attach_state *state, const void *data)
 {
 	struct attach_remote *remote = &state->remote;
 	const int fds[] = { state->memfd, state->sockets[0], state->sockets[1] };
+	uint64_t closed;
 	int64_t result;
 	int r = 0;
 
+	if (state->unload && !attach_is_live(state->pid))
+		r = attach_remote_call(remote, state->target.dlclose, state->handle, 0, &closed);
 	for (size_t i = 0; r == 0 && i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			r = attach_remote_syscall(remote, SYS_close,
@@ -207,7 +211,6 @@ static int state_call(struct attach_state *state, const char *name, uint64_t fun
 		return 0;
 	if (r == -ESRCH)
 		return state_ended(state);
-	state->abandoned = true;
 	if (r == -EFAULT)
 		return attach_why(state->why, -EIO, "%s() in process %d ended with signal %d (%s)",
 				  name, state->pid, state->remote.fault,
@@ -270,6 +273,7 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 
 	if (attach_target_write(&state->target, address, &attach, sizeof(attach)))
 		return state_ended(state);
+	attach_remote_hurry(&state->remote, false);
 	r = state_call(state, TS_INJECT_ATTACH_ENTRY, state->entry, address, 0, &result);
 	if (r < 0)
 		return r;
@@ -284,7 +288,7 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 static int step_load(struct attach_state *state, const void *data)
 {
 	bool load = !state->entry;
-	uint64_t where, handle;
+	uint64_t where;
 	int r, value, error;
 
 	r = state_call(state, "__errno_location", state->target.errno_location, 0, 0, &where);
@@ -295,11 +299,7 @@ static int step_load(struct attach_state *state, const void *data)
 		r = step_dlopen(state);
 	if (r == 0)
 		r = step_entry(state, data);
-	if (r < 0 && load && state->handle && !state->abandoned && !state->remote.gone) {
-		handle = state->handle;
-		state->handle = 0;
-		attach_remote_call(&state->remote, state->target.dlclose, handle, 0, &handle);
-	}
+	state->unload = r < 0 && load && state->handle;
 	if (!error && !state->remote.gone)
 		attach_target_write(&state->target, where, &value, sizeof(value));
 	return r;
@@ -371,16 +371,16 @@ static int state_attach(struct attach_state *state, const struct attach_request 
 	bool load = !state->entry;
 	int r;
 
-	r = state_step(state, PATIENCE_MS, step_prepare, &load);
+	r = state_step(state, false, PATIENCE_MS, step_prepare, &load);
 	if (r == 0)
 		r = state_transfer(state, request->library, &socket);
 	if (r == 0)
-		r = state_step(state, PATIENCE_MS, step_load, &request->wanted);
+		r = state_step(state, true, PATIENCE_MS, step_load, &request->wanted);
 	if (r != -ESRCH && (state->remote.scratch || state->memfd >= 0)) {
 		char ignored[ATTACH_WHY_MAX], *why = state->why;
 
 		state->why = ignored;
-		state_step(state, PATIENCE_UNDO_MS, step_clean, NULL);
+		state_step(state, state->unload, PATIENCE_UNDO_MS, step_clean, NULL);
 		state->why = why;
 	}
 	if (r == 0)
@@ -432,7 +432,15 @@ static void *work_thread(void *data)
 {
 	struct attach_work *work = data;
 
+	timer_t ticks;
+
+	work->r = attach_remote_ticks(&ticks);
+	if (work->r < 0) {
+		attach_why(work->why, work->r, "No timer could be set: %s", strerror(-work->r));
+		return NULL;
+	}
 	work->r = work->run(work);
+	timer_delete(ticks);
 	return NULL;
 }
 
@@ -501,7 +509,7 @@ static int step_unload(struct attach_state *state, const void *data)
 			       state->pid);
 	if (!error && !state->remote.gone)
 		attach_target_write(&state->target, where, &value, sizeof(value));
-	if (!state->abandoned && !state->remote.gone)
+	if (!state->remote.gone && !state->remote.fault)
 		step_clean(state, NULL);
 	return r;
 }
@@ -579,7 +587,7 @@ static int work_unload(struct attach_work *work)
 			       "A thread of process %d is inside the library: it stays loaded",
 			       work->pid);
 	if (r == 0)
-		r = state_step(&state, PATIENCE_MS, step_unload, NULL);
+		r = state_step(&state, true, PATIENCE_MS, step_unload, NULL);
 	if (r == 0 && still_mapped(work->pid, state.entry))
 		r = attach_why(
 			work->why, -EIO,

@@ -219,6 +219,22 @@ static int check_memory(pid_t pid, char *why)
 	return fd < 0 ? attach_why(why, -ESRCH, "Process %d has ended", pid) : 0;
 }
 
+/* A process that ends loses its memory first, and then looks like all kinds of things. */
+static bool check_ended(pid_t pid)
+{
+	struct attach_status status;
+	struct attach_maps maps;
+	bool empty;
+
+	if (attach_status_read(pid, 0, &status) < 0 || strchr("ZX", status.state))
+		return true;
+	if (status.kernel_thread || attach_maps_read(pid, &maps) < 0)
+		return false;
+	empty = maps.count == 0;
+	attach_maps_free(&maps);
+	return empty;
+}
+
 int attach_check(const struct attach_request *request, char *why)
 {
 	static int (*const checks[])(pid_t pid, char *why) = {
@@ -228,5 +244,9 @@ int attach_check(const struct attach_request *request, char *why)
 
 	for (size_t i = 0; r == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)
 		r = checks[i](request->pid, why);
-	return r == 0 ? check_seccomp(request, why) : r;
+	if (r == 0)
+		r = check_seccomp(request, why);
+	if (r < 0 && r != -ESRCH && check_ended(request->pid))
+		return attach_why(why, -ESRCH, "Process %d has ended", request->pid);
+	return r;
 }

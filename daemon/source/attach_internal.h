@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/user.h>
+#include <time.h>
 
 #include "daemon/source/attach.h"
 
@@ -30,11 +31,10 @@ struct attach_status {
 	char state;
 	char comm[17];
 	pid_t tgid;
+	pid_t ns_tid; /* its number where it lives */
 	pid_t tracer;
 	int seccomp;
 	bool kernel_thread;
-	uint64_t pending; /* signals, of the thread and of the process */
-	uint64_t caught;
 };
 
 struct attach_map {
@@ -106,8 +106,13 @@ int attach_target_read(const struct attach_target *target, uint64_t address, voi
 int attach_target_write(const struct attach_target *target, uint64_t address, const void *data,
 			size_t size);
 bool attach_target_unsafe(const struct attach_target *target, uint64_t pc);
-/* Whether a thread of the process holds a lock of the loader. */
-bool attach_target_loading(const struct attach_target *target);
+enum attach_loader {
+	LOADER_FREE,
+	LOADER_BUSY,  /* another thread holds a lock of it */
+	LOADER_LOADS, /* this thread does */
+	LOADER_ANY,
+};
+enum attach_loader attach_target_loader(const struct attach_target *target, pid_t tid);
 /* Of the loaded object with this handle (link map): the address of our entry; -ENOENT: not ours. */
 int attach_target_entry(const struct attach_target *target, uint64_t handle, uint64_t *ret);
 /* The handle of a copy of the library that is there; -ENOENT. */
@@ -125,14 +130,20 @@ struct attach_remote {
 	uint64_t code;	  /* a page that can be run, made by us; 0: none yet */
 	uint64_t scratch; /* ATTACH_SCRATCH_SIZE of memory; 0: none yet */
 	uint64_t stopped_at_ns, stopped_ns;
+	int nice; /* that it had */
+	bool hurries;
 	int fault;    /* the signal that ended a call */
 	bool settled; /* in a stop from which the kernel would restart a system call */
 	bool gone;    /* the thread */
 	bool stuck;   /* could not be stopped: goes free when our own thread ends */
 };
 
+/* For the thread that does all this: a timer of its own, to be deleted at the end. */
+int attach_remote_ticks(timer_t *ret);
 /* -ESRCH: gone; -EPERM; -EAGAIN: cannot be used now. On failure it is released. */
 int attach_remote_stop(struct attach_remote *remote, pid_t tid);
+/* Lets it run before others, or as it did. What it starts meanwhile would inherit that. */
+void attach_remote_hurry(struct attach_remote *remote, bool hurry);
 /* *ret is a negative errno where the call failed. */
 int attach_remote_syscall(struct attach_remote *remote, long number, const uint64_t argument[6],
 			  int64_t *ret);
@@ -150,12 +161,12 @@ int attach_frame_write(const struct attach_remote *remote, uint64_t top, uint64_
 		       uint64_t *ret_sp);
 
 /* attach_thread.c */
-/* Stops a thread that can be used, tries for `patience_ms`. -EAGAIN: there was none. */
-int attach_thread_stop(struct attach_remote *remote, pid_t pid, unsigned int patience_ms,
-		       char *why);
-/* Changes what was saved so that an interrupted call of the kinds that the kernel would end with
- * EINTR goes on. */
-void attach_thread_again(const struct attach_target *target, pid_t tid, uint64_t mask,
-			 struct user_regs_struct *regs);
+/* Stops a thread that can be used, for system calls only or to call functions that load something;
+ * tries for `patience_ms`. -EAGAIN: there was none. */
+int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
+		       unsigned int patience_ms, char *why);
+/* Some calls the kernel ends with EINTR whenever they are interrupted. Makes it begin them again,
+ * unless a handler of the program's runs. */
+void attach_thread_again(struct user_regs_struct *regs);
 
 #endif

@@ -48,6 +48,18 @@ static uint64_t status_field(const char *text, const char *name, int base)
 	return found ? strtoull(found + strlen(name), NULL, base) : 0;
 }
 
+/* The last number of the line. */
+static pid_t status_last(const char *text, const char *name)
+{
+	const char *found = strstr(text, name), *end, *tab;
+
+	if (!found)
+		return 0;
+	end = found + strlen(name) + strcspn(found + strlen(name), "\n");
+	tab = memrchr(found, '\t', (size_t)(end - found));
+	return tab ? atoi(tab) : 0;
+}
+
 /* The flags are the ninth field; the command before may hold anything. */
 static bool status_is_kernel_thread(pid_t pid)
 {
@@ -79,9 +91,7 @@ int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret)
 	status.tgid = (pid_t)status_field(state, "\nTgid:", 10);
 	status.tracer = (pid_t)status_field(state, "\nTracerPid:", 10);
 	status.seccomp = (int)status_field(state, "\nSeccomp:", 10);
-	status.pending =
-		status_field(state, "\nSigPnd:", 16) | status_field(state, "\nShdPnd:", 16);
-	status.caught = status_field(state, "\nSigCgt:", 16);
+	status.ns_tid = status_last(state, "\nNSpid:");
 	status.kernel_thread = !tid && status_is_kernel_thread(pid);
 	*ret = status;
 	return 0;

@@ -6,11 +6,13 @@
  * meanwhile, so they wait in the kernel. A thread is let go from a settled stop only. */
 #include <elf.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -23,13 +25,14 @@
 #define SYSCALL_NS   2000000000ull
 #define CALL_NS	     500000000ull
 #define END_NS	     5000000000ull
-#define SPIN_NS	     3000000ull /* looking is as quick as the thread; after that it sleeps */
-#define SLEEP_NS     100000
+#define SPIN_NS	     20000ull
+#define TICK_NS	     10000000
+#define TICK_SIGNAL  (SIGRTMAX - 3)
+#define CALL_ROUNDS  8 /* more of them, while it holds a lock of the loader */
 
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 #define FLAGS_CLEAR  0x40500ull /* alignment check, direction, trap: not for a function's start */
 #define SHADOW_STACK 0x204
-#define WAIT_FLAGS   (__WALL | __WNOTHREAD | WNOHANG)
 
 /* mov %rax, %rdi; mov $15, %eax; syscall; ud2 */
 static const uint8_t return_code[16] = {
@@ -45,14 +48,38 @@ uint64_t attach_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
+/* Ticks, so that a wait ends now and then: waitpid() knows no time limit. */
+static void on_tick(int signal)
+{
+}
+
+int attach_remote_ticks(timer_t *ret)
+{
+	struct sigaction action = { .sa_handler = on_tick };
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = TICK_SIGNAL };
+	const struct itimerspec every = { { .tv_nsec = TICK_NS }, { .tv_nsec = TICK_NS } };
+	sigset_t ticks;
+
+	event._sigev_un._tid = gettid();
+	setpriority(PRIO_PROCESS, (id_t)gettid(), PRIO_MIN); /* ends with the thread */
+	sigemptyset(&ticks);
+	sigaddset(&ticks, TICK_SIGNAL);
+	if (sigaction(TICK_SIGNAL, &action, NULL) < 0 || timer_create(CLOCK_MONOTONIC, &event, ret))
+		return -errno;
+	timer_settime(*ret, 0, &every, NULL);
+	return -pthread_sigmask(SIG_UNBLOCK, &ticks, NULL);
+}
+
+/* A stop mostly comes sooner than sleeping and being woken takes. But the thread may need our
+ * processor for it. */
 static int remote_wait(struct attach_remote *remote, uint64_t limit_ns, int *ret_status)
 {
-	const struct timespec rest = { .tv_nsec = SLEEP_NS };
-	uint64_t begin = attach_now_ns(), now;
+	uint64_t begin = attach_now_ns(), passed = 0;
 	int status;
 
 	for (;;) {
-		pid_t r = waitpid(remote->tid, &status, WAIT_FLAGS);
+		int flags = __WALL | __WNOTHREAD | (passed < SPIN_NS ? WNOHANG : 0);
+		pid_t r = waitpid(remote->tid, &status, flags);
 
 		if (r == remote->tid && WIFSTOPPED(status)) {
 			*ret_status = status;
@@ -62,13 +89,9 @@ static int remote_wait(struct attach_remote *remote, uint64_t limit_ns, int *ret
 			remote->gone = true;
 			return -ESRCH;
 		}
-		now = attach_now_ns();
-		if (now - begin > limit_ns)
+		passed = attach_now_ns() - begin;
+		if (passed > limit_ns)
 			return -ETIMEDOUT;
-		if (now - begin > SPIN_NS)
-			nanosleep(&rest, NULL);
-		else
-			sched_yield();
 	}
 }
 
@@ -121,6 +144,7 @@ static int remote_save(struct attach_remote *remote)
 	    ptrace(PTRACE_GETSIGMASK, remote->tid, (void *)sizeof(remote->mask), &remote->mask) < 0)
 		return -errno;
 	remote->xstate_size = xstate.iov_len;
+	attach_thread_again(&remote->saved);
 	/* Its returns are checked against a stack of calls that we cannot write to. */
 	if (ptrace(PTRACE_GETREGSET, remote->tid, (void *)SHADOW_STACK, &shadow) == 0 &&
 	    *(uint64_t *)shadow.iov_base)
@@ -142,13 +166,26 @@ static int remote_bury(struct attach_remote *remote)
 	return -ESRCH;
 }
 
+/* On a busy machine most of a stop would be waiting for a processor. Not allowed is not bad. */
+void attach_remote_hurry(struct attach_remote *remote, bool hurry)
+{
+	if (remote->hurries == hurry)
+		return;
+	errno = 0;
+	if (hurry)
+		remote->nice = getpriority(PRIO_PROCESS, (id_t)remote->tid);
+	if (errno == 0 &&
+	    setpriority(PRIO_PROCESS, (id_t)remote->tid, hurry ? PRIO_MIN : remote->nice) == 0)
+		remote->hurries = hurry;
+}
+
 int attach_remote_stop(struct attach_remote *remote, pid_t tid)
 {
 	const uint64_t all = ~0ull;
 	int r;
 
 	remote->tid = tid;
-	remote->gone = remote->settled = remote->stuck = false;
+	remote->gone = remote->settled = remote->stuck = remote->hurries = false;
 	remote->fault = 0;
 	remote->stopped_at_ns = attach_now_ns();
 	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0)
@@ -233,27 +270,37 @@ int attach_remote_code(struct attach_remote *remote)
 	return 0;
 }
 
-/* Runs until the thread is about to do the rt_sigreturn that calls end with, and leaves that out.
- */
-static int remote_run(struct attach_remote *remote, uint64_t limit_ns, uint64_t *ret)
+/* A call that takes too long waits for a lock, or is on its way to a slow end. It must not be left
+ * while it holds a lock of the loader itself; where it waits for one, that is safe. */
+static int remote_late(struct attach_remote *remote)
 {
-	uint64_t end = attach_now_ns() + limit_ns, now;
+	int r = remote_interrupt(remote, true);
+
+	if (r < 0)
+		return r;
+	return attach_target_loader(remote->target, remote->tid) == LOADER_LOADS ? 0 : -ETIMEDOUT;
+}
+
+/* Runs until the thread is about to do the rt_sigreturn that calls end with, and leaves that out.
+ * Whether a stop is at the beginning of a system call is told by the result that is there then. */
+static int remote_run(struct attach_remote *remote, uint64_t *ret)
+{
 	struct user_regs_struct regs;
-	int r;
+	int r, rounds = 0;
 
 	for (;;) {
-		now = attach_now_ns();
-		r = remote_next(remote, now < end ? end - now : 0);
+		r = remote_next(remote, CALL_NS);
+		if (r == -ETIMEDOUT && rounds++ < CALL_ROUNDS) {
+			r = remote_late(remote);
+			if (r == 0)
+				continue;
+		}
 		if (r < 0)
 			return r;
 		if (ptrace(PTRACE_GETREGS, remote->tid, NULL, &regs) < 0)
 			return -ESRCH;
-		if (regs.rip == remote->code + RETURN_CODE_END)
+		if (regs.rip == remote->code + RETURN_CODE_END && (long)regs.rax == -ENOSYS)
 			break;
-		now = attach_now_ns();
-		r = remote_next(remote, now < end ? end - now : 0);
-		if (r < 0)
-			return r;
 	}
 	*ret = regs.rdi;
 	r = remote_registers(remote, &regs);
@@ -279,16 +326,13 @@ int attach_remote_call(struct attach_remote *remote, uint64_t function, uint64_t
 	regs.eflags &= ~FLAGS_CLEAR;
 	r = remote_registers(remote, &regs);
 	if (r == 0)
-		r = remote_run(remote, CALL_NS, ret);
-	if (r == -ETIMEDOUT && remote_interrupt(remote, true) < 0)
-		return remote->gone ? -ESRCH : -ETIMEDOUT;
+		r = remote_run(remote, ret);
 	return r;
 }
 
 int attach_remote_release(struct attach_remote *remote)
 {
 	struct iovec xstate = { remote->xstate, remote->xstate_size };
-	struct user_regs_struct regs = remote->saved;
 	int r = 0;
 
 	if (!remote->settled && !remote->gone && !remote->stuck)
@@ -297,10 +341,10 @@ int attach_remote_release(struct attach_remote *remote)
 		return -EIO;
 	if (remote->gone || r < 0)
 		return remote_bury(remote);
-	attach_thread_again(remote->target, remote->tid, remote->mask, &regs);
+	attach_remote_hurry(remote, false);
 	if (ptrace(PTRACE_SETREGSET, remote->tid, (void *)NT_X86_XSTATE, &xstate) < 0)
 		r = -errno;
-	if (ptrace(PTRACE_SETREGS, remote->tid, NULL, &regs) < 0)
+	if (ptrace(PTRACE_SETREGS, remote->tid, NULL, &remote->saved) < 0)
 		r = -errno;
 	if (ptrace(PTRACE_SETSIGMASK, remote->tid, (void *)sizeof(remote->mask), &remote->mask) < 0)
 		r = -errno;

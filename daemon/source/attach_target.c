@@ -254,23 +254,22 @@ static void target_avoid_functions(struct attach_target *target, const struct ob
 		const char *first, *last;
 		uint32_t before, after;
 	} rows[] = {
-		{ "malloc", "reallocarray", 0x6000, 0x200 },
-		{ "malloc", "malloc", 0x6000, 0x2000 },
-		{ "free", "free", 0, 0x400 },
-		{ "realloc", "realloc", 0, 0x400 },
-		{ "calloc", "calloc", 0, 0x400 },
-		{ "pthread_create", "pthread_create", 0x2000, 0x1000 },
-		{ "fork", "fork", 0x400, 0x500 },
-		{ "_Fork", "_Fork", 0, 0x80 },
-		{ "dl_iterate_phdr", "dl_iterate_phdr", 0, 0x200 },
+		{ "malloc", "reallocarray", 0x6000, 0 },
+		{ "malloc", "malloc", 0x6000, 0x1000 },
+		{ "pthread_create", "pthread_create", 0x2000, 0x400 },
+		{ "fork", "fork", 0, 0 },
+		{ "_Fork", "_Fork", 0, 0 },
+		{ "dl_iterate_phdr", "dl_iterate_phdr", 0, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		uint64_t first = object_address(target, libc, rows[i].first);
-		uint64_t last = object_address(target, libc, rows[i].last);
+		struct symbol first, last;
 
-		if (first && last >= first && last - first < 0x10000)
-			target_avoid(target, first - rows[i].before, last + rows[i].after);
+		if (object_find(target, libc, rows[i].first, &first) == 0 &&
+		    object_find(target, libc, rows[i].last, &last) == 0 &&
+		    last.address >= first.address && last.address - first.address < 0x10000)
+			target_avoid(target, first.address - rows[i].before,
+				     last.address + last.size + rows[i].after);
 	}
 }
 
@@ -389,22 +388,29 @@ bool attach_target_unsafe(const struct attach_target *target, uint64_t pc)
 
 /* Its locks are recursive mutexes: lock, count, owner, users, kind. Where they lie in the loader's
  * state differs with its version, so they are known by how a held one looks. */
-bool attach_target_loading(const struct attach_target *target)
+enum attach_loader attach_target_loader(const struct attach_target *target, pid_t tid)
 {
 	_cleanup_(freep) uint32_t *word = NULL;
 	size_t count = target->loader_state_size / sizeof(*word);
+	enum attach_loader loader = LOADER_FREE;
+	struct attach_status status;
 
-	if (count < MUTEX_WORDS || target->loader_state_size > TEXT_CHUNK)
-		return false;
+	if (count < MUTEX_WORDS || target->loader_state_size > TEXT_CHUNK ||
+	    attach_status_read(target->pid, tid, &status) < 0)
+		return LOADER_FREE;
 	word = malloc(target->loader_state_size);
 	if (!word || attach_target_read(target, target->loader_state, word, count * sizeof(*word)))
-		return false;
-	for (size_t i = 0; i + MUTEX_WORDS <= count; i += 2)
-		if ((word[i] == 1 || word[i] == 2) && word[i + 1] &&
-		    word[i + 1] < MUTEX_COUNT_MAX && word[i + 2] && word[i + 2] <= PID_MAX &&
-		    word[i + 3] <= 1 && word[i + 4] == 1)
-			return true;
-	return false;
+		return LOADER_FREE;
+	for (size_t i = 0; i + MUTEX_WORDS <= count; i += 2) {
+		if ((word[i] != 1 && word[i] != 2) || !word[i + 1] ||
+		    word[i + 1] >= MUTEX_COUNT_MAX || !word[i + 2] || word[i + 2] > PID_MAX ||
+		    word[i + 3] > 1 || word[i + 4] != 1)
+			continue;
+		if (word[i + 2] == (uint32_t)status.ns_tid)
+			return LOADER_LOADS;
+		loader = LOADER_BUSY;
+	}
+	return loader;
 }
 
 struct find_entry {

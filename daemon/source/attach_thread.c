@@ -17,13 +17,15 @@
 #include "core/base/cleanup.h"
 #include "daemon/source/attach_internal.h"
 
-#define STACK_WINDOW   (16 << 10) /* of a thread's stack, that is looked through */
-#define STACK_NEAR     (4 << 10)
-#define CANDIDATES_MAX 64
-#define FRAME_CONTEXT  8 /* of a signal frame, behind the address it returns to */
-#define RETRY_FIRST_US 200
-#define RETRY_MAX_US   20000
-#define RSEQ_CONFIG    0x420f
+#define STACK_WINDOW	   (16 << 10) /* of a thread's stack, that is looked through */
+#define STACK_NEAR	   (4 << 10)
+#define CANDIDATES_MAX	   64
+#define FRAME_CONTEXT	   8 /* of a signal frame, behind the address it returns to */
+#define LOADER_PATIENCE_NS 300000000ull
+#define RESTART_NO_HANDLER 514 /* ERESTARTNOHAND of the kernel */
+#define RETRY_FIRST_US	   200
+#define RETRY_MAX_US	   2000
+#define RSEQ_CONFIG	   0x420f
 
 enum rank {
 	RANK_WAITS, /* restarted without a trace */
@@ -201,7 +203,7 @@ static bool thread_in_rseq(const struct attach_remote *remote)
 	return regs->rip >= range[1] && regs->rip < range[1] + range[2];
 }
 
-static bool thread_usable(const struct attach_remote *remote)
+static bool thread_usable(const struct attach_remote *remote, enum attach_loader loader_max)
 {
 	const struct user_regs_struct *regs = &remote->saved;
 	const struct attach_target *target = remote->target;
@@ -209,10 +211,16 @@ static bool thread_usable(const struct attach_remote *remote)
 				       regs->r10, regs->r8,  regs->r9 };
 	bool in_call = (long)regs->orig_rax >= 0;
 	enum rank rank = in_call ? call_rank((long)regs->orig_rax, argument) : RANK_RUNS;
-	size_t near = rank == RANK_WAITS || rank == RANK_AGAIN ? 0 : STACK_NEAR;
+	/* Nothing with a lock of its own waits like that. */
+	bool calm = rank == RANK_WAITS || rank == RANK_AGAIN;
+	size_t near = calm ? 0 : STACK_NEAR;
 
-	if (rank == RANK_NEVER || attach_target_unsafe(target, regs->rip) ||
-	    attach_target_loading(target) || thread_in_rseq(remote))
+	if (rank == RANK_NEVER || thread_in_rseq(remote))
+		return false;
+	if (loader_max == LOADER_ANY)
+		return true;
+	if ((!calm && attach_target_unsafe(target, regs->rip)) ||
+	    attach_target_loader(target, remote->tid) > loader_max)
 		return false;
 	/* The program's own code is called from nothing that has a lock. */
 	if (regs->rip < target->libc.start || regs->rip >= target->libc.end)
@@ -221,44 +229,51 @@ static bool thread_usable(const struct attach_remote *remote)
 }
 
 /* 0: stopped. -EAGAIN: not this one. */
-static int thread_try(struct attach_remote *remote, pid_t tid)
+static int thread_try(struct attach_remote *remote, pid_t tid, enum attach_loader loader_max)
 {
 	int r = attach_remote_stop(remote, tid);
 
 	if (r < 0)
 		return r == -ESRCH ? -EAGAIN : r;
-	if (thread_usable(remote))
+	if (thread_usable(remote, loader_max))
 		return 0;
 	attach_remote_release(remote);
 	return remote->stuck ? -EIO : -EAGAIN;
 }
 
-static int thread_round(struct attach_remote *remote)
+static int thread_round(struct attach_remote *remote, enum attach_loader loader_max)
 {
 	_cleanup_(freep) struct candidate *candidate = NULL;
 	size_t count = 0;
 	int r;
 
-	if (attach_target_loading(remote->target))
+	if (loader_max == LOADER_FREE &&
+	    attach_target_loader(remote->target, remote->target->pid) != LOADER_FREE)
 		return -EAGAIN;
 	r = thread_candidates(remote->target, &candidate, &count);
 	if (r < 0)
 		return r;
 	r = -EAGAIN;
 	for (size_t i = 0; i < count && r == -EAGAIN && !remote->stuck; i++)
-		r = thread_try(remote, candidate[i].tid);
+		r = thread_try(remote, candidate[i].tid, loader_max);
 	return r;
 }
 
-int attach_thread_stop(struct attach_remote *remote, pid_t pid, unsigned int patience_ms, char *why)
+int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
+		       unsigned int patience_ms, char *why)
 {
-	uint64_t end = attach_now_ns() + patience_ms * 1000000ull;
+	uint64_t begin = attach_now_ns(), end = begin + patience_ms * 1000000ull;
 	long wait_us = RETRY_FIRST_US;
 	struct attach_status status;
 	int r;
 
 	for (;;) {
-		r = thread_round(remote);
+		/* Another thread that loads something makes ours wait, which does no harm if it is
+		 * short: but it is better to look for a moment without one. */
+		r = thread_round(remote, !loads ? LOADER_ANY
+					 : attach_now_ns() - begin > LOADER_PATIENCE_NS
+						 ? LOADER_BUSY
+						 : LOADER_FREE);
 		if (r == 0 || r == -ESRCH || (r != -EAGAIN && r != -ENOEXEC))
 			break;
 		if (attach_status_read(pid, 0, &status) < 0 || strchr("ZX", status.state))
@@ -290,22 +305,12 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, unsigned int pat
 			  pid, patience_ms);
 }
 
-void attach_thread_again(const struct attach_target *target, pid_t tid, uint64_t mask,
-			 struct user_regs_struct *regs)
+void attach_thread_again(struct user_regs_struct *regs)
 {
-	struct attach_status status;
-	bool again = false;
-
 	if ((long)regs->rax != -EINTR || (long)regs->orig_rax < 0)
 		return;
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-		if (calls[i].call == (long)regs->orig_rax)
-			again = calls[i].rank == RANK_AGAIN || calls[i].rank == RANK_LOCK;
-	/* A handler will run: the program is to see that, as it would have without us. */
-	if (!again || attach_status_read(target->pid, tid, &status) < 0 ||
-	    (status.pending & status.caught & ~mask))
-		return;
-	regs->rax = regs->orig_rax;
-	regs->orig_rax = -1ull;
-	regs->rip -= 2;
+		if (calls[i].call == (long)regs->orig_rax &&
+		    (calls[i].rank == RANK_AGAIN || calls[i].rank == RANK_LOCK))
+			regs->rax = (unsigned long long)-RESTART_NO_HANDLER;
 }

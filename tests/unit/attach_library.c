@@ -16,7 +16,8 @@ static void *thread_main(void *data)
 {
 	int fd = (int)(intptr_t)data;
 	struct ts_hello hello = { .message = TS_MESSAGE_HELLO, .protocol = TS_HELLO_PROTOCOL };
-	struct ts_state gone = { .message = TS_MESSAGE_STATE, .state = TS_LIBRARY_GONE,
+	struct ts_state gone = { .message = TS_MESSAGE_STATE,
+				 .state = TS_LIBRARY_GONE,
 				 .unloadable = 1 };
 	struct ts_refused detach;
 

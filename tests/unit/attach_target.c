@@ -26,9 +26,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAIT_MS 400
+#define WAIT_MS	       400
 #define FAILURES_SHOWN 10
-#define LATE_MS 300 /* what a busy machine may add */
+#define LATE_MS	       300 /* what a busy machine may add */
 
 static atomic_int failures, stopping, handled;
 
@@ -306,30 +306,46 @@ static void vectors_once(unsigned int seed)
 			in[i][k] = seed * 2654435761u + (uint32_t)(i * 8 + k);
 #define LOAD(n)	 "vmovdqa " #n "*32(%[in]), %%ymm" #n "\n\t"
 #define STORE(n) "vmovdqa %%ymm" #n ", " #n "*32(%[out])\n\t"
-#define ALL(X)	 X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-	__asm__ volatile(ALL(LOAD) "mov %[zone], -8(%%rsp)\n\t"
-				   "mov %[zone], -120(%%rsp)\n\t"
-				   "mov %[general], %%r15\n\t"
-				   "mov %[general], %%r11\n\t"
-				   "fldpi\n\t"
-				   "1: dec %[loops]\n\t"
-				   "jnz 1b\n\t"
-				   "fldpi\n\t"
-				   "fcompp\n\t"
-				   "fnstsw %%ax\n\t"
-				   "and $0x4500, %%eax\n\t"
-				   "xor $0x4000, %%eax\n\t"
-				   "or %%rax, %%r11\n\t"
-				   "mov -8(%%rsp), %[zone_out]\n\t"
-				   "xor -120(%%rsp), %[zone_out]\n\t"
-				   "xor %%r11, %%r15\n\t"
-				   "mov %%r15, %[general_out]\n\t" ALL(STORE) "vzeroupper"
-			 : [loops] "+r"(loops), [zone_out] "=&r"(zone_out),
-			   [general_out] "=&r"(general_out)
-			 : [in] "r"(in), [out] "r"(out), [zone] "r"(zone), [general] "r"(general)
-			 : "memory", "cc", "rax", "r11", "r15", "st", "st(1)", "st(2)", "xmm0", "xmm1",
-			   "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
-			   "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+#define ALL(X)                                                                                     \
+	X(0)                                                                                       \
+	X(1)                                                                                       \
+	X(2)                                                                                       \
+	X(3)                                                                                       \
+	X(4)                                                                                       \
+	X(5)                                                                                       \
+	X(6)                                                                                       \
+	X(7)                                                                                       \
+	X(8)                                                                                       \
+	X(9)                                                                                       \
+	X(10)                                                                                      \
+	X(11)                                                                                      \
+	X(12)                                                                                      \
+	X(13)                                                                                      \
+	X(14)                                                                                      \
+	X(15)
+	__asm__ volatile(
+		ALL(LOAD) "mov %[zone], -8(%%rsp)\n\t"
+			  "mov %[zone], -120(%%rsp)\n\t"
+			  "mov %[general], %%r15\n\t"
+			  "mov %[general], %%r11\n\t"
+			  "fldpi\n\t"
+			  "1: dec %[loops]\n\t"
+			  "jnz 1b\n\t"
+			  "fldpi\n\t"
+			  "fcompp\n\t"
+			  "fnstsw %%ax\n\t"
+			  "and $0x4500, %%eax\n\t"
+			  "xor $0x4000, %%eax\n\t"
+			  "or %%rax, %%r11\n\t"
+			  "mov -8(%%rsp), %[zone_out]\n\t"
+			  "xor -120(%%rsp), %[zone_out]\n\t"
+			  "xor %%r11, %%r15\n\t"
+			  "mov %%r15, %[general_out]\n\t" ALL(STORE) "vzeroupper"
+		: [loops] "+r"(loops), [zone_out] "=&r"(zone_out), [general_out] "=&r"(general_out)
+		: [in] "r"(in), [out] "r"(out), [zone] "r"(zone), [general] "r"(general)
+		: "memory", "cc", "rax", "r11", "r15", "st", "st(1)", "st(2)", "xmm0", "xmm1",
+		  "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+		  "xmm12", "xmm13", "xmm14", "xmm15");
 	CHECK(!memcmp(in, out, sizeof(in)), seed);
 	CHECK(zone_out == 0, zone_out);
 	CHECK((general_out & general) == 0, general_out);
