@@ -49,8 +49,11 @@ static struct {
 /* Whether a step differs from the one above it for who wants these records. */
 static bool step_matters(uint32_t step, uint32_t wanted)
 {
-	return step == 0 ||
-	       (steps[step].left_out & wanted) != (steps[step - 1].left_out & wanted) ||
+	uint32_t left_out = steps[step].left_out & wanted;
+
+	if (step == 0 || left_out != (steps[step - 1].left_out & wanted))
+		return true;
+	return left_out & TS_RECORD_KERNELS &&
 	       steps[step].of_thousand != steps[step - 1].of_thousand;
 }
 

@@ -150,7 +150,7 @@ static void place_unmap(struct place *p)
 	place_set(p, EMPTY);
 }
 
-void buffer_give(uint8_t *buffer, size_t valid)
+void buffer_give(uint8_t *buffer)
 {
 	struct place *p = place_of(buffer);
 
@@ -162,7 +162,7 @@ void buffer_give(uint8_t *buffer, size_t valid)
 		place_unmap(p);
 		return;
 	}
-	memset(p->at, 0, valid < p->size ? valid : p->size);
+	memset(p->at, 0, p->size);
 	place_set(p, READY);
 }
 

@@ -16,8 +16,8 @@ void buffer_set(uint64_t cap_bytes, bool may_refuse);
 uint8_t *buffer_take(size_t *ret_size);
 /* Whether CUPTI has this one from us. */
 bool buffer_is_ours(const uint8_t *buffer);
-/* CUPTI has given it back, with so many bytes written. */
-void buffer_give(uint8_t *buffer, size_t valid);
+/* CUPTI has given it back. */
+void buffer_give(uint8_t *buffer);
 
 struct buffer_stats {
 	uint32_t out; /* that CUPTI holds */

@@ -1,0 +1,70 @@
+/* cupti_fixture.h: the end of link.c that the library's CUPTI side sees: what was put is kept. */
+#ifndef TS_CUPTI_FIXTURE_H
+#define TS_CUPTI_FIXTURE_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "inject/internal.h"
+
+#define PUT_MAX 256
+
+static struct put {
+	size_t size;
+	union {
+		struct ts_event event;
+		struct ts_name name;
+		uint8_t bytes[sizeof(struct ts_name) + TS_NAME_MAX];
+	};
+} put[PUT_MAX];
+static size_t put_count;
+static int put_refuses; /* so many puts find no room; -1: all */
+static uint64_t put_lost[8];
+static unsigned woken;
+
+int link_put(const void *record, size_t size)
+{
+	if (put_refuses) {
+		put_refuses -= put_refuses > 0;
+		return -ENOSPC;
+	}
+	assert_true(put_count < PUT_MAX && size <= sizeof(put->bytes));
+	put[put_count].size = size;
+	memcpy(put[put_count++].bytes, record, size);
+	return 0;
+}
+
+void link_lost(enum ts_lost_reason reason, uint64_t count)
+{
+	put_lost[reason] += count;
+}
+
+void link_wake(void)
+{
+	woken++;
+}
+
+void link_tell(enum ts_library_state state, bool unloadable, const char *text)
+{
+}
+
+void debug_say(const char *format, ...)
+{
+}
+
+static inline void put_reset(void)
+{
+	put_count = 0;
+	put_refuses = 0;
+	woken = 0;
+	memset(put_lost, 0, sizeof(put_lost));
+}
+
+#endif

@@ -1,0 +1,326 @@
+/* test_drain: CUPTI's buffers, taken, filled by hand and drained into what stands for the ring. */
+#include "cupti_fixture.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "inject/buffer.h"
+#include "inject/drain.h"
+#include "inject/launcher.h"
+#include "inject/name.h"
+
+#define SET_BYTES 88
+#define MIB	  (1u << 20)
+
+static size_t dropped_now;
+static unsigned flushes, forced;
+
+/* CUPTI's walk over records: all of this test are sets, but one of a kind that it does not know. */
+static int fake_next(uint8_t *buffer, size_t valid, void **record)
+{
+	uint8_t *at = *record ? (uint8_t *)*record + SET_BYTES : buffer;
+
+	if (at + SET_BYTES > buffer + valid)
+		return CUPTI_LIMIT_REACHED;
+	*record = at;
+	return CUPTI_OK;
+}
+
+static int fake_dropped(void *context, uint32_t stream, size_t *ret)
+{
+	*ret = dropped_now;
+	dropped_now = 0;
+	return CUPTI_OK;
+}
+
+static uint8_t *filling;
+
+static int fake_flush(uint32_t flag)
+{
+	flushes++;
+	forced += flag == CUPTI_FLUSH_FORCED;
+	if (filling)
+		drain_complete(NULL, 0, filling, 0, SET_BYTES);
+	filling = NULL;
+	return CUPTI_OK;
+}
+
+static const struct cupti fake = { .next_record = fake_next,
+				   .dropped = fake_dropped,
+				   .flush_all = fake_flush };
+
+static size_t fill(uint8_t *buffer, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct cupti_set *set = (struct cupti_set *)(buffer + i * SET_BYTES);
+
+		set->kind = CUPTI_KIND_MEMSET;
+		set->start = 10 + i;
+		set->end = 20 + i;
+		set->correlation = i + 1;
+	}
+	return count * SET_BYTES;
+}
+
+static uint8_t *take(size_t *ret_size)
+{
+	uint8_t *buffer = NULL;
+	size_t records = 1;
+
+	drain_request(&buffer, ret_size, &records);
+	assert_int_equal(records, 0);
+	return buffer;
+}
+
+static int setup(void **state)
+{
+	put_reset();
+	name_reset();
+	drain_use(&fake);
+	buffer_set(0, true);
+	dropped_now = flushes = forced = 0;
+	return 0;
+}
+
+static void buffer_becomes_events_and_is_zeros_again(void **state)
+{
+	struct buffer_stats stats;
+	size_t size;
+	uint8_t *buffer = take(&size);
+
+	assert_non_null(buffer);
+	assert_int_equal((uintptr_t)buffer % 8, 0);
+	buffer_stats(&stats);
+	assert_int_equal(stats.out, 1);
+	assert_int_equal(stats.out_bytes, size);
+	drain_complete(NULL, 0, buffer, size, fill(buffer, 3));
+	assert_int_equal(put_count, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(put[i].event.kind, TS_EVENT_SET);
+		assert_int_equal(put[i].event.work.correlation, i + 1);
+	}
+	assert_true(woken > 0);
+	buffer_stats(&stats);
+	assert_int_equal(stats.out, 0);
+	assert_ptr_equal(take(&size), buffer);
+	for (size_t i = 0; i < size; i++)
+		assert_int_equal(buffer[i], 0);
+	drain_complete(NULL, 0, buffer, size, 0);
+}
+
+static void buffer_of_another_user_is_not_touched(void **state)
+{
+	static uint8_t theirs[4096];
+
+	fill(theirs, 2);
+	drain_complete(NULL, 0, theirs, sizeof(theirs), 2 * SET_BYTES);
+	drain_complete(NULL, 0, NULL, 0, 0);
+	assert_int_equal(put_count, 0);
+	assert_int_equal(theirs[0], CUPTI_KIND_MEMSET);
+}
+
+static void records_that_cannot_be_read_are_counted(void **state)
+{
+	size_t size;
+	uint8_t *buffer = take(&size);
+	size_t valid = fill(buffer, 3);
+
+	((struct cupti_set *)(buffer + SET_BYTES))->kind = 1000;
+	drain_complete(NULL, 0, buffer, size, valid);
+	assert_int_equal(put_count, 2);
+	assert_int_equal(put_lost[TS_LOST_UNKNOWN], 1);
+}
+
+static void what_cupti_dropped_is_counted(void **state)
+{
+	size_t size;
+	uint8_t *buffer = take(&size);
+
+	dropped_now = 17;
+	drain_complete(NULL, 0, buffer, size, 0);
+	assert_int_equal(put_lost[TS_LOST_CUPTI], 17);
+}
+
+/* A thread of the program does not wait. */
+static void full_ring_loses_on_the_threads_of_the_program(void **state)
+{
+	size_t size;
+	uint8_t *buffer = take(&size);
+
+	assert_non_null(launcher_note(thread_id()));
+	put_refuses = 2;
+	drain_complete(NULL, 0, buffer, size, fill(buffer, 5));
+	assert_int_equal(put_lost[TS_LOST_RING], 2);
+	assert_int_equal(put_count, 3);
+	launcher_forget_all();
+}
+
+static void full_ring_is_waited_for_in_a_flush_of_ours(void **state)
+{
+	size_t size;
+
+	filling = take(&size);
+	fill(filling, 1);
+	put_refuses = 3;
+	drain_flush(false);
+	assert_int_equal(put_lost[TS_LOST_RING], 0);
+	assert_int_equal(put_count, 1);
+	assert_true(woken >= 3);
+}
+
+static void full_ring_is_not_waited_for_without_end(void **state)
+{
+	size_t size;
+	uint64_t start_ns = clock_ns();
+
+	filling = take(&size);
+	fill(filling, 1);
+	put_refuses = -1;
+	drain_flush(false);
+	assert_int_equal(put_lost[TS_LOST_RING], 1);
+	assert_true(clock_ns() - start_ns < 2000000000);
+}
+
+static void waiting_for_buffers_flushes_until_they_are_back(void **state)
+{
+	size_t size;
+
+	filling = take(&size);
+	fill(filling, 1);
+	assert_true(drain_wait(false, 1000000000));
+	assert_int_equal(forced, 0);
+	assert_int_equal(put_count, 1);
+	filling = NULL;
+	take(&size); /* CUPTI keeps this one */
+	assert_false(drain_wait(true, 3000000));
+	assert_true(forced > 0);
+}
+
+static void buffers_have_a_cap(void **state)
+{
+	struct buffer_stats before, stats;
+	uint64_t bytes = 0;
+	size_t size, last = SIZE_MAX;
+	unsigned count = 0;
+	uint8_t *buffer[1024];
+
+	buffer_stats(&before);
+	buffer_set(before.out_bytes + MIB, true);
+	while ((buffer[count] = take(&size))) {
+		assert_true(size <= last && size >= 4096);
+		last = size;
+		bytes += size;
+		buffer[count][size - 1] = 1;
+		assert_true(++count < 1024);
+	}
+	assert_int_equal(size, 0);
+	assert_in_range(bytes, MIB / 2, MIB);
+	assert_int_equal(put_lost[TS_LOST_BUFFERS], 0); /* CUPTI says how many records that were */
+	dropped_now = 5;
+	drain_complete(NULL, 0, buffer[--count], 0, 0);
+	assert_int_equal(put_lost[TS_LOST_BUFFERS], 5);
+	while (count)
+		drain_complete(NULL, 0, buffer[--count], 0, 0);
+	buffer_stats(&stats);
+	assert_int_equal(stats.out, before.out);
+	assert_true(stats.refused > before.refused);
+}
+
+static void older_cupti_is_never_refused(void **state)
+{
+	struct buffer_stats before, stats;
+	uint8_t *buffer[300];
+	size_t size;
+
+	buffer_stats(&before);
+	buffer_set(before.out_bytes + 65536, false);
+	for (unsigned i = 0; i < 300; i++) {
+		buffer[i] = take(&size);
+		assert_non_null(buffer[i]);
+		assert_int_not_equal(size, 0);
+	}
+	assert_int_equal(size, 4096);
+	for (unsigned i = 0; i < 300; i++)
+		drain_complete(NULL, 0, buffer[i], 0, 0);
+	buffer_stats(&stats);
+	assert_int_equal(stats.out, before.out);
+}
+
+static void what_is_ready_is_given_back_to_the_system(void **state)
+{
+	struct buffer_stats stats;
+	uint8_t *held;
+	size_t size;
+
+	held = take(&size);
+	held[0] = 9;
+	for (int i = 0; i < 10; i++)
+		buffer_tend();
+	buffer_stats(&stats);
+	assert_true(stats.bytes > stats.out_bytes);
+	buffer_release();
+	buffer_stats(&stats);
+	assert_int_equal(stats.bytes, stats.out_bytes);
+	assert_int_equal(held[0], 9);
+	drain_complete(NULL, 0, held, size, 0);
+}
+
+static void *churn(void *unused)
+{
+	for (int i = 0; i < 2000; i++) {
+		uint8_t *buffer[4];
+		size_t size[4];
+
+		for (int n = 0; n < 4; n++) {
+			buffer[n] = buffer_take(&size[n]);
+			if (buffer[n] && buffer[n][0])
+				return buffer[n];
+			if (buffer[n])
+				buffer[n][0] = 1;
+		}
+		for (int n = 0; n < 4; n++)
+			if (buffer[n])
+				buffer_give(buffer[n]);
+		if (i % 16 == 0)
+			buffer_tend();
+	}
+	return NULL;
+}
+
+static void threads_never_share_a_buffer(void **state)
+{
+	struct buffer_stats before, stats;
+	pthread_t thread[4];
+	void *r;
+
+	buffer_stats(&before);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, churn, NULL), 0);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(thread[i], &r);
+		assert_null(r);
+	}
+	buffer_stats(&stats);
+	assert_int_equal(stats.out, before.out);
+	assert_int_equal(stats.out_bytes, before.out_bytes);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(buffer_becomes_events_and_is_zeros_again, setup),
+		cmocka_unit_test_setup(buffer_of_another_user_is_not_touched, setup),
+		cmocka_unit_test_setup(records_that_cannot_be_read_are_counted, setup),
+		cmocka_unit_test_setup(what_cupti_dropped_is_counted, setup),
+		cmocka_unit_test_setup(full_ring_loses_on_the_threads_of_the_program, setup),
+		cmocka_unit_test_setup(full_ring_is_waited_for_in_a_flush_of_ours, setup),
+		cmocka_unit_test_setup(full_ring_is_not_waited_for_without_end, setup),
+		cmocka_unit_test_setup(waiting_for_buffers_flushes_until_they_are_back, setup),
+		cmocka_unit_test_setup(buffers_have_a_cap, setup),
+		cmocka_unit_test_setup(older_cupti_is_never_refused, setup),
+		cmocka_unit_test_setup(what_is_ready_is_given_back_to_the_system, setup),
+		cmocka_unit_test_setup(threads_never_share_a_buffer, setup),
+	};
+
+	return cmocka_run_group_tests_name("drain", tests, NULL, NULL);
+}

@@ -1,0 +1,238 @@
+/* test_yield: another module calls CUPTI, and we have left it before the call arrives. */
+#include "cupti_fixture.h"
+
+#include <dlfcn.h>
+#include <time.h>
+
+#include "inject/launcher.h"
+#include "inject/yield.h"
+#include "tests/unit/yield_cupti.h"
+
+#define QUIET_NS 400000000ull
+
+static struct {
+	void *library, *user;
+	struct yield_log *log;
+	struct cupti cupti;
+	int (*subscribe)(void), (*switch_on)(void), (*start)(void), (*stop)(void);
+	int (*unsubscribe)(void), (*finalize)(void);
+	void *(*slot)(void);
+} world;
+static unsigned aside_count, aside_at; /* where the log was */
+static char aside_who[64];
+static void *our_handle;
+
+static void our_callback(void *data, uint32_t domain, uint32_t cbid, const void *call)
+{
+}
+
+/* As cupti.c does it. */
+static void take(void)
+{
+	assert_true(yield_lock());
+	yield_take();
+	assert_int_equal(world.cupti.subscribe(&our_handle, our_callback, NULL), CUPTI_OK);
+	yield_unlock();
+}
+
+static void aside(const char *who)
+{
+	aside_count++;
+	aside_at = world.log->count;
+	snprintf(aside_who, sizeof(aside_who), "%s", who);
+	world.cupti.unsubscribe(our_handle);
+	yield_give();
+}
+
+static void load_user(void)
+{
+	world.user = dlopen(YIELD_USER, RTLD_NOW | RTLD_LOCAL);
+	if (!world.user)
+		fail_msg("%s", dlerror());
+#define FIND(field, symbol) *(void **)&world.field = dlsym(world.user, symbol)
+	FIND(subscribe, "user_subscribe");
+	FIND(switch_on, "user_switch");
+	FIND(start, "user_start");
+	FIND(stop, "user_stop");
+	FIND(unsubscribe, "user_unsubscribe");
+	FIND(finalize, "user_finalize");
+	FIND(slot, "user_slot");
+#undef FIND
+}
+
+static int setup(void **state)
+{
+	world.library = dlopen(YIELD_CUPTI, RTLD_NOW | RTLD_GLOBAL);
+	if (!world.library)
+		fail_msg("%s", dlerror());
+	load_user();
+	world.log = dlsym(world.library, "yield_log");
+	memset(world.log, 0, sizeof(*world.log));
+	world.cupti = (struct cupti){ .handle = world.library };
+	*(void **)&world.cupti.subscribe = dlsym(world.library, "cuptiSubscribe");
+	*(void **)&world.cupti.unsubscribe = dlsym(world.library, "cuptiUnsubscribe");
+	aside_count = 0;
+	yield_watch(&world.cupti, aside);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	assert_true(yield_unwatch());
+	assert_ptr_equal(world.slot(), dlsym(world.library, "cuptiActivityEnable"));
+	dlclose(world.user);
+	dlclose(world.library);
+	return 0;
+}
+
+static bool log_has(enum yield_call call, unsigned from)
+{
+	for (unsigned i = from; i < world.log->count; i++)
+		if (world.log->entry[i].call == call)
+			return true;
+	return false;
+}
+
+static bool is_free(void)
+{
+	bool r;
+
+	assert_true(yield_lock());
+	r = yield_is_free(clock_ns());
+	yield_unlock();
+	return r;
+}
+
+/* Until he was quiet long enough. */
+static void wait_until_free(void)
+{
+	uint64_t until_ns = clock_ns() + 10 * QUIET_NS;
+	struct timespec pause = { .tv_nsec = 5000000 };
+
+	while (!is_free()) {
+		assert_true(clock_ns() < until_ns);
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void slots_are_turned_and_turned_back(void **state)
+{
+	void *real = dlsym(world.library, "cuptiActivityEnable");
+
+	assert_ptr_not_equal(world.slot(), real);
+	assert_true(yield_unwatch());
+	assert_ptr_equal(world.slot(), real);
+	yield_watch(&world.cupti, aside);
+	assert_ptr_not_equal(world.slot(), real);
+}
+
+static void module_that_comes_later_is_seen_in_the_next_look(void **state)
+{
+	dlclose(world.user);
+	load_user();
+	yield_watch(&world.cupti, aside);
+	take();
+	assert_int_equal(world.start(), 0);
+	assert_int_equal(aside_count, 1);
+}
+
+static void we_leave_before_his_first_call_arrives(void **state)
+{
+	take();
+	assert_true(is_free());
+	assert_int_equal(world.subscribe(), 0);
+	assert_int_equal(aside_count, 1);
+	assert_non_null(strstr(aside_who, "yield_user"));
+	assert_false(log_has(YIELD_REGISTER, 0));
+	assert_ptr_not_equal(world.log->callback, (void *)our_callback);
+	assert_int_equal(world.start(), 0);
+	assert_int_equal(aside_count, 1);
+	assert_false(is_free());
+	assert_int_equal(world.stop(), 0);
+	assert_int_equal(world.unsubscribe(), 0);
+	assert_false(is_free()); /* he was here just now */
+	wait_until_free();
+	assert_true(yield_is_used()); /* his buffer callbacks are CUPTI's still */
+}
+
+static void while_he_records_cupti_is_never_free(void **state)
+{
+	struct timespec pause = { .tv_nsec = QUIET_NS };
+
+	assert_int_equal(world.start(), 0);
+	nanosleep(&pause, NULL);
+	assert_false(is_free());
+	world.stop();
+	wait_until_free();
+}
+
+static void what_he_holds_idly_is_put_away_and_given_back(void **state)
+{
+	void *callback, *request, *handle;
+	unsigned mark;
+
+	assert_int_equal(world.subscribe(), 0);
+	assert_int_equal(world.switch_on(), 0);
+	assert_int_equal(world.start(), 0);
+	assert_int_equal(world.stop(), 0);
+	callback = world.log->callback;
+	request = world.log->request;
+	handle = world.log->subscriber;
+	wait_until_free();
+	take();
+	assert_ptr_equal(world.log->callback, (void *)our_callback);
+	world.log->request = NULL; /* ours now */
+	mark = world.log->count;
+	/* With the handle that he knows. */
+	assert_int_equal(world.switch_on(), 0);
+	assert_int_equal(aside_count, 1);
+	assert_ptr_equal(world.log->callback, callback);
+	assert_ptr_equal(world.log->request, request);
+	assert_ptr_not_equal(world.log->subscriber, handle);
+	assert_true(log_has(YIELD_SUBSCRIBE, mark) && log_has(YIELD_SWITCH, mark));
+	assert_int_equal(world.start(), 0);
+	assert_int_equal(world.stop(), 0);
+	assert_int_equal(world.unsubscribe(), 0);
+	assert_null(world.log->subscriber);
+}
+
+static void what_he_switches_off_while_we_record_stays_on_for_us(void **state)
+{
+	unsigned mark;
+
+	world.subscribe();
+	wait_until_free();
+	take();
+	mark = world.log->count;
+	assert_int_equal(world.stop(), 0);
+	assert_int_equal(world.unsubscribe(), 0);
+	assert_int_equal(world.log->count, mark);
+	assert_int_equal(aside_count, 0);
+	assert_ptr_equal(world.log->callback, (void *)our_callback);
+}
+
+static void he_finalizes_cupti_only_after_we_have_left(void **state)
+{
+	take();
+	assert_int_equal(world.finalize(), 0);
+	assert_int_equal(aside_count, 1);
+	assert_true(log_has(YIELD_FINALIZE, aside_at));
+	wait_until_free();
+	assert_false(yield_is_used());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(slots_are_turned_and_turned_back),
+		TEST(module_that_comes_later_is_seen_in_the_next_look),
+		TEST(we_leave_before_his_first_call_arrives),
+		TEST(while_he_records_cupti_is_never_free),
+		TEST(what_he_holds_idly_is_put_away_and_given_back),
+		TEST(what_he_switches_off_while_we_record_stays_on_for_us),
+		TEST(he_finalizes_cupti_only_after_we_have_left),
+	};
+
+	return cmocka_run_group_tests_name("yield", tests, NULL, NULL);
+}
