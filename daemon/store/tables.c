@@ -14,6 +14,11 @@
 #define TEXT_OF(number) #number
 #define TEXT(number)	TEXT_OF(number)
 
+/* So many names are given up at a time, since to find them costs a look at all work; where there
+ * were none the next look is not before so long. */
+#define EVICT_NAMES    4096
+#define EVICT_AGAIN_NS 10000000000
+
 /* Statements use ?1, ?2, … in the order of the lists given to sql_bind below. */
 #define STATEMENTS(X)                                                                              \
 	X(PROCESS, "INSERT INTO process(id, boot, pid, ns_pid, ppid, uid, started_ticks,"          \
@@ -52,6 +57,9 @@
 	X(NAME_TOLD, "UPDATE name SET boot=?2, told_ns=?3 WHERE id=?1")                            \
 	X(NAME, "INSERT INTO name(id, boot, told_ns, text, symbol) SELECT ?1,?2,?3,?4,?5"          \
 		" WHERE (SELECT count(*) FROM name) < " TEXT(LIMIT_STORE_NAMES))                   \
+	X(NAME_EVICT, "DELETE FROM name WHERE id IN (SELECT id FROM name WHERE id NOT IN"          \
+		      " (SELECT name FROM work) AND id NOT IN (SELECT name FROM device)"           \
+		      " ORDER BY boot, told_ns, rowid LIMIT " TEXT(EVICT_NAMES) ")")               \
 	X(WORK, "INSERT INTO work(boot, second, process, device, stream, kind, detail, name,"      \
 		" graph, stack, bucket, count, total_ns, min_ns, max_ns, bytes, delay_ns)"         \
 		" VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET"             \
@@ -91,7 +99,7 @@ static const char *const statement_text[] = {
 
 struct tables {
 	int64_t boot;
-	uint64_t now_ns;
+	uint64_t now_ns, evict_ns;
 	uint64_t next_process, next_stream, next_allocation;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
 };
@@ -200,39 +208,68 @@ static int write_loss(struct tables *t, const void *data)
 	return sql_run(t->stmt[STATEMENT_LOSS]);
 }
 
-/* What the database has no room for is counted: names are anybody's. */
-static int lose_name(struct tables *t)
+static int lose_names(struct tables *t, int count)
 {
-	struct core_loss loss = {
-		.start_ns = t->now_ns, .end_ns = t->now_ns, .reason = LOSS_LIMIT, .count = 1
-	};
+	struct core_loss loss = { .start_ns = t->now_ns,
+				  .end_ns = t->now_ns,
+				  .reason = LOSS_LIMIT,
+				  .count = (uint64_t)count };
 
-	return write_loss(t, &loss);
+	return count ? write_loss(t, &loss) : 0;
+}
+
+/* Names are anybody's, and some programs give every range one of its own. Where there are too many
+ * the oldest that no kernel has are given up, and counted. 0: none can be now. */
+static int evict_names(struct tables *t)
+{
+	int r, evicted;
+
+	if (t->now_ns < t->evict_ns)
+		return 0;
+	r = sql_run(t->stmt[STATEMENT_NAME_EVICT]);
+	if (r < 0)
+		return r;
+	evicted = sqlite3_changes(sqlite3_db_handle(t->stmt[STATEMENT_NAME_EVICT]));
+	if (!evicted)
+		t->evict_ns = t->now_ns + EVICT_AGAIN_NS;
+	r = lose_names(t, evicted);
+	return r < 0 ? r : evicted;
+}
+
+/* 1: added, 0: there are too many. */
+static int insert_name(struct tables *t, const struct record_name *n, const char *text)
+{
+	sqlite3_stmt *stmt = t->stmt[STATEMENT_NAME];
+	int r;
+
+	sql_bind(stmt, (int64_t)n->id, t->boot, (int64_t)t->now_ns);
+	sql_bind_text(stmt, 4, text);
+	sql_bind_text(stmt, 5, n->text);
+	r = sql_run(stmt);
+	return r < 0 ? r : sqlite3_changes(sqlite3_db_handle(stmt));
 }
 
 /* A symbol means the same for ever, and demangling costs: once is enough. */
 static int write_name(struct tables *t, const void *data)
 {
 	const struct record_name *n = data;
-	sqlite3_stmt *stmt = t->stmt[STATEMENT_NAME];
-	sqlite3 *db = sqlite3_db_handle(stmt);
 	_cleanup_(freep) char *text = NULL;
 	int r;
 
 	sql_bind(t->stmt[STATEMENT_NAME_TOLD], (int64_t)n->id, t->boot, (int64_t)t->now_ns);
 	r = sql_run(t->stmt[STATEMENT_NAME_TOLD]);
-	if (r < 0 || sqlite3_changes(db))
+	if (r < 0 || sqlite3_changes(sqlite3_db_handle(t->stmt[STATEMENT_NAME_TOLD])))
 		return r;
-	if (strncmp(n->text, "_Z", 2) == 0) {
-		text = demangle_long(n->text);
-		if (!text)
-			return -ENOMEM;
-	}
-	sql_bind(stmt, (int64_t)n->id, t->boot, (int64_t)t->now_ns);
-	sql_bind_text(stmt, 4, text ? text : n->text);
-	sql_bind_text(stmt, 5, n->text);
-	r = sql_run(stmt);
-	return r < 0 || sqlite3_changes(db) ? r : lose_name(t);
+	text = strncmp(n->text, "_Z", 2) == 0 ? demangle_long(n->text) : strdup(n->text);
+	if (!text)
+		return -ENOMEM;
+	r = insert_name(t, n, text);
+	if (r)
+		return r < 0 ? r : 0;
+	r = evict_names(t);
+	if (r > 0)
+		r = insert_name(t, n, text);
+	return r ? (r < 0 ? r : 0) : lose_names(t, 1);
 }
 
 static int write_work(struct tables *t, const void *data)

@@ -149,21 +149,55 @@ static void names_are_demangled_and_valid_and_bounded(void **state)
 			 1);
 }
 
-static void names_beyond_the_limit_are_counted(void **state)
+static void add_numbered_names(struct fixture *f, uint64_t first, uint64_t last)
 {
-	struct fixture *f = *state;
 	char text[32];
 
-	assert_int_equal(fixture_open(f), 0);
-	for (uint64_t i = 1; i <= LIMIT_STORE_NAMES + 5; i++) {
-		snprintf(text, sizeof(text), "kernel %d", (int)i);
+	for (uint64_t i = first; i <= last; i++) {
+		snprintf(text, sizeof(text), "name %d", (int)i);
 		store_add_name(f->store, i, text, strlen(text));
 	}
+}
+
+#define LIMITED                                                                                    \
+	"SELECT coalesce(sum(count), 0) FROM loss JOIN loss_reason r ON r.id = reason"             \
+	" WHERE r.name = 'limit'"
+
+static void the_oldest_names_make_room_but_not_those_of_kernels(void **state)
+{
+	struct fixture *f = *state;
+	struct core_work row = work;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_numbered_names(f, 1, 10);
+	row.name = 3;
+	store_add_work(f->store, &row);
+	store_add_device(f->store, &(struct core_device){ .process = 4, .name = 5 });
 	fixture_commit(f, 6 * SECOND_NS);
-	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM name"), LIMIT_STORE_NAMES);
-	assert_int_equal(fixture_ask(f, "SELECT sum(count) FROM loss JOIN loss_reason r"
-					" ON r.id = reason WHERE r.name = 'limit'"),
-			 5);
+	add_numbered_names(f, 11, LIMIT_STORE_NAMES);
+	fixture_commit(f, 7 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, LIMITED), 0);
+	add_numbered_names(f, LIMIT_STORE_NAMES + 1, LIMIT_STORE_NAMES + 5);
+	fixture_commit(f, 8 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM name"), LIMIT_STORE_NAMES - 4096 + 5);
+	assert_int_equal(fixture_ask(f, "SELECT sum(id) FROM name WHERE id <= 10"), 3 + 5);
+	assert_int_equal(fixture_ask(f, LIMITED), 4096);
+}
+
+static void names_of_kernels_beyond_the_limit_are_counted(void **state)
+{
+	struct fixture *f = *state;
+	struct core_work row = work;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_numbered_names(f, 1, LIMIT_STORE_NAMES);
+	for (row.name = 1; row.name <= LIMIT_STORE_NAMES; row.name++)
+		store_add_work(f->store, &row);
+	fixture_commit(f, 6 * SECOND_NS);
+	add_numbered_names(f, LIMIT_STORE_NAMES + 1, LIMIT_STORE_NAMES + 5);
+	fixture_commit(f, 7 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT max(id) FROM name"), LIMIT_STORE_NAMES);
+	assert_int_equal(fixture_ask(f, LIMITED), 5);
 }
 
 static void a_collection_ends_with_stop_or_process(void **state)
@@ -296,7 +330,8 @@ int main(void)
 		TEST(busy_times_of_a_second_add_up),
 		TEST(devices_have_their_uuid_as_text),
 		TEST(names_are_demangled_and_valid_and_bounded),
-		TEST(names_beyond_the_limit_are_counted),
+		TEST(the_oldest_names_make_room_but_not_those_of_kernels),
+		TEST(names_of_kernels_beyond_the_limit_are_counted),
 		TEST(a_collection_ends_with_stop_or_process),
 		TEST(a_restart_keeps_all_and_closes_what_was_open),
 		TEST(what_is_older_than_the_limit_goes),
