@@ -13,6 +13,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
 #include "proto/paths.h"
+#include "proto/ring.h"
 
 struct choice {
 	const char *name;
@@ -61,6 +62,8 @@ static const struct setting settings[] = {
 	  "Where tsctl finds the daemon. systemd's socket goes before it." },
 	{ "daemon", "control_group", TEXT, AT(control_group), TS_GROUP, 0, 0, NULL,
 	  "Group whose members may use the control socket, beside root." },
+	{ "daemon", "inject_socket", TEXT, AT(inject_socket), TS_PATH_INJECT_SOCKET, 0, 0, NULL,
+	  "Where the libraries of 'tsctl run' find the daemon. systemd's socket goes before it." },
 	{ "daemon", "state_dir", TEXT, AT(state_dir), TS_PATH_STATE, 0, 0, NULL,
 	  "Where the database lies." },
 	{ "daemon", "log_level", CHOICE, AT(log_level), "info", 0, 0, levels,
@@ -81,6 +84,13 @@ static const struct setting settings[] = {
 	  "Stacks of launches and synchronizations taken per thread and second." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
 	  "Events per second on the whole host, 0 for no limit. Allocations always pass." },
+
+	{ "exact", "attach_library", TEXT, AT(attach_library), "", 0, 0, NULL,
+	  "The library that 'tsctl attach' puts into a process; where none is named, the one that\n"
+	  "# came with the daemon." },
+	{ "exact", "ring_records", COUNT, AT(exact_slots), "32768", TS_RING_SLOTS_MIN,
+	  TS_RING_SLOTS_MAX, NULL,
+	  "Room for so many records of 128 bytes, for each process; a power of two." },
 
 	{ "filter", "pids", TEXT, AT(filter_pids), "", 0, 0, NULL,
 	  "Trace only these processes; numbers separated by spaces." },

@@ -13,6 +13,9 @@ struct config {
 	char *control_socket;
 	char *control_group;
 	char *state_dir;
+	char *inject_socket;
+	char *attach_library;
+	uint64_t exact_slots;
 	uint64_t log_level; /* enum log_level */
 
 	char *libraries; /* patterns, separated by spaces, as the next */

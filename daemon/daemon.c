@@ -17,11 +17,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "core/base/beside.h"
 #include "core/base/cleanup.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/limits.h"
 #include "daemon/notify.h"
 #include "daemon/source/procfs.h"
+#include "proto/paths.h"
 
 #define TICK_MS	      125
 #define QUIET_TICK_MS 1000
@@ -49,13 +51,26 @@ static void daemon_stir(struct daemon *daemon)
 	daemon->quiet_ticks = 0;
 }
 
+/* The last words of a program that ends are in its ring already, and belong before its end. */
+static void daemon_before_end(struct daemon *daemon, const struct ts_event *event)
+{
+	if (daemon->exact && (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC))
+		exact_drain(daemon->exact, event->tgid);
+}
+
 static void daemon_on_record(void *data, const void *record, size_t size)
 {
 	static const struct core_origin bpf = { .pid = 0 };
 	struct daemon *daemon = data;
 
+	daemon_before_end(daemon, record);
 	core_ingest(daemon->core, &bpf, record, size);
 	daemon_stir(daemon);
+}
+
+static void daemon_on_exact_record(void *data)
+{
+	daemon_stir(data);
 }
 
 static void daemon_lose(struct daemon *daemon, enum loss_reason reason, uint64_t count,
@@ -352,9 +367,64 @@ static int daemon_start_probes(struct daemon *daemon)
 	return 0;
 }
 
+/* Ours lies beside the program, or where it was installed. */
+static int daemon_find_library(struct daemon *daemon)
+{
+	if (daemon->config->attach_library[0])
+		daemon->library = strdup(daemon->config->attach_library);
+	else
+		daemon->library = beside_find(TS_INJECT_LIBRARY);
+	return daemon->library ? 0 : -ENOMEM;
+}
+
+static int daemon_start_exact(struct daemon *daemon)
+{
+	struct exact_parts parts = {
+		.core = daemon->core,
+		.probe = daemon->probe,
+		.stir = daemon_on_exact_record,
+		.data = daemon,
+	};
+	struct exact_config config = {
+		.fd = notify_listen_fd("inject"),
+		.socket = daemon->config->inject_socket,
+		.slots = (uint32_t)daemon->config->exact_slots,
+	};
+	int r = daemon_find_library(daemon);
+
+	if (r < 0)
+		return r;
+	config.library = daemon->library;
+	r = exact_new(&daemon->loop, &config, &parts, &daemon->exact);
+	if (r == -EADDRINUSE)
+		log_error("Another tracesmithd answers on '%s'", config.socket);
+	else if (r < 0)
+		log_error_errno(r, "Cannot listen on '%s'", config.socket);
+	return r;
+}
+
+static void daemon_on_attach(void *data, struct api_ticket *ticket,
+			     const struct api_attach *request)
+{
+	struct daemon *daemon = data;
+
+	exact_attach(daemon->exact, ticket, request);
+}
+
+static void daemon_on_detach(void *data, struct api_ticket *ticket, const struct api_target *target)
+{
+	struct daemon *daemon = data;
+
+	exact_detach(daemon->exact, ticket, target);
+}
+
 static int daemon_start_api(struct daemon *daemon)
 {
-	struct api_callbacks callbacks = { .status = daemon_report };
+	struct api_callbacks callbacks = {
+		.status = daemon_report,
+		.attach = daemon_on_attach,
+		.detach = daemon_on_detach,
+	};
 	struct api_config config = {
 		.fd = notify_listen_fd("control"),
 		.path = daemon->config->control_socket,
@@ -440,6 +510,9 @@ static int daemon_start(struct daemon *daemon)
 	r = daemon_start_probes(daemon);
 	if (r < 0)
 		return r;
+	r = daemon_start_exact(daemon);
+	if (r < 0)
+		return r;
 	daemon_start_timers(daemon);
 	if (!procfs_is_host())
 		log_warning("This PID namespace is not the host's: calls are counted, but stacks "
@@ -510,6 +583,10 @@ struct daemon *daemon_free(struct daemon *daemon)
 	if (daemon->api)
 		api_close(daemon->api, daemon_part_closed);
 	daemon->libraries = libraries_free(daemon->libraries);
+	if (daemon->exact) {
+		exact_drain_all(daemon->exact);
+		exact_close(TAKE(daemon->exact), daemon_part_closed);
+	}
 	if (daemon->probe) {
 		probe_drain(daemon->probe);
 		probe_close(daemon->probe, daemon_part_closed);
@@ -531,6 +608,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	closep(&daemon->lock);
 	config_free(daemon->config);
 	free(daemon->patterns_text);
+	free(daemon->library);
 	free(daemon->database);
 	free(daemon->config_path);
 	free(daemon);

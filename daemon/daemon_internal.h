@@ -8,6 +8,7 @@
 #include "core/core.h"
 #include "daemon/api/api.h"
 #include "daemon/config.h"
+#include "daemon/exact.h"
 #include "daemon/libraries.h"
 #include "daemon/source/maps.h"
 #include "daemon/source/probe.h"
@@ -26,6 +27,7 @@ struct daemon {
 	struct config *config;
 	char *config_path;
 	char *database;
+	char *library;	     /* what attach puts into processes */
 	char *patterns_text; /* of `pattern` */
 	const char *pattern[CONFIG_PATTERNS_MAX + 1];
 	char boot_id[37];
@@ -45,6 +47,7 @@ struct daemon {
 	struct maps *maps;
 	struct probe *probe;
 	struct libraries *libraries;
+	struct exact *exact;
 	struct api *api;
 
 	/* Of processes that the model does not know yet; the oldest is overwritten. */

@@ -29,7 +29,8 @@ static const char help[] =
 	"  -c, --config FILE    read settings from FILE (" TS_PATH_SETTINGS ")\n"
 	"      --check-config   read the settings, say what is wrong, and end\n"
 	"      --print-config   print all settings with their defaults, and end\n"
-	"  -s, --socket PATH    control socket, before the settings' one\n"
+	"  -s, --socket PATH    control socket, before the settings' one; that for the\n"
+	"                       libraries of 'tsctl run' is then beside it\n"
 	"  -d, --state-dir DIR  where the database lies, before the settings' one\n"
 	"  -v, --verbose        log all there is\n"
 	"      --version        print the version, and end\n"
@@ -85,6 +86,20 @@ static int arguments_parse(int argc, char **argv, struct arguments *ret)
 	return 0;
 }
 
+/* A daemon with a control socket of its own has the other socket beside it. */
+static int config_put_inject_socket(struct config *config)
+{
+	const char *slash = strrchr(config->control_socket, '/');
+	int length = slash ? (int)(slash + 1 - config->control_socket) : 0;
+	char *path;
+
+	if (asprintf(&path, "%.*s%s", length, config->control_socket, TS_INJECT_SOCKET_NAME) < 0)
+		return -ENOMEM;
+	free(config->inject_socket);
+	config->inject_socket = path;
+	return 0;
+}
+
 static int config_apply(struct config *config, const struct arguments *arguments)
 {
 	char **places[] = { &config->control_socket, &config->state_dir };
@@ -98,6 +113,8 @@ static int config_apply(struct config *config, const struct arguments *arguments
 		if (!*places[i])
 			return -ENOMEM;
 	}
+	if (arguments->socket && config_put_inject_socket(config) < 0)
+		return -ENOMEM;
 	log_set_level(arguments->verbose ? LOG_LEVEL_DEBUG : (enum log_level)config->log_level);
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "core/base/cleanup.h"
 
 #define CONTAINER_ID_SIZE 64
+#define NS_PER_TICK	  10000000
 #define HOST_PID_NS	  0xeffffffc /* inode of the first namespace, fixed in the kernel */
 
 static ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size)
@@ -101,6 +102,44 @@ int procfs_read(uint32_t pid, struct procfs_process *ret)
 	r = procfs_started_ticks(pid, &process.started_ticks);
 	if (r < 0)
 		return r;
+	*ret = process;
+	return 0;
+}
+
+/* The first number of a line of /proc/PID/status, or the last. */
+static uint32_t status_number(const char *status, const char *key, bool last)
+{
+	const char *line = strstr(status, key);
+	const char *end = line ? strchr(line + 1, '\n') : NULL;
+	const char *at;
+
+	if (!end)
+		return 0;
+	for (at = last ? end : line; last && at > line && at[-1] != '\t'; at--)
+		;
+	return (uint32_t)strtoul(last ? at : line + strlen(key), NULL, 10);
+}
+
+int procfs_identity(uint32_t pid, struct ts_process *ret)
+{
+	struct ts_process process = { 0 };
+	char status[4096];
+	ssize_t n = procfs_file(pid, "status", status, sizeof(status));
+	uint64_t ticks;
+	int r;
+
+	if (n < 0)
+		return (int)n;
+	process.ppid = status_number(status, "\nPPid:\t", false);
+	process.uid = status_number(status, "\nUid:\t", false);
+	process.ns_pid = status_number(status, "\nNSpid:\t", true);
+	if (strncmp(status, "Name:\t", 6) == 0)
+		snprintf(process.comm, sizeof(process.comm), "%.*s", (int)strcspn(status + 6, "\n"),
+			 status + 6);
+	r = procfs_started_ticks(pid, &ticks);
+	if (r < 0)
+		return r;
+	process.started_ns = ticks * NS_PER_TICK;
 	*ret = process;
 	return 0;
 }

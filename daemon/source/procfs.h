@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/event.h"
+
 #define PROCFS_COMMAND_SIZE   1024
 #define PROCFS_CGROUP_SIZE    512
 #define PROCFS_CONTAINER_SIZE 65
@@ -18,6 +20,8 @@ struct procfs_process {
 
 /* -ESRCH: there is none, or it ended meanwhile. */
 int procfs_read(uint32_t pid, struct procfs_process *ret);
+/* What the kernel's events say of it as well. */
+int procfs_identity(uint32_t pid, struct ts_process *ret);
 int procfs_started_ticks(uint32_t pid, uint64_t *ret);
 /* 36 characters and the zero. */
 int procfs_boot_id(char ret[37]);
