@@ -24,7 +24,7 @@ void debug_say(const char *format, ...)
 	int saved = errno, n;
 	va_list ap;
 
-	if (!debug)
+	if (!__atomic_load_n(&debug, __ATOMIC_RELAXED))
 		return;
 	memcpy(line, prefix, sizeof(prefix));
 	va_start(ap, format);
@@ -33,7 +33,7 @@ void debug_say(const char *format, ...)
 	n = n < 0 ? 0 : (int)strlen(line);
 	line[n] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)n + 1) < 0)
-		debug = false;
+		__atomic_store_n(&debug, false, __ATOMIC_RELAXED);
 	errno = saved;
 }
 
@@ -59,7 +59,7 @@ int InitializeInjection(void)
 		.budget_ppm = entry_number(TS_ENV_BUDGET),
 	};
 
-	debug = getenv(TS_ENV_DEBUG) != NULL;
+	__atomic_store_n(&debug, getenv(TS_ENV_DEBUG) != NULL, __ATOMIC_RELAXED);
 	r = link_start(TS_HELLO_RUN, -1, &wanted);
 	if (r < 0)
 		debug_say("not started: %s", strerror(-r));
@@ -73,7 +73,7 @@ int tracesmith_attach(const struct ts_attach *attach)
 
 	if (!attach || attach->size < sizeof(*attach) || attach->socket < 0)
 		return -EINVAL;
-	debug = getenv(TS_ENV_DEBUG) != NULL;
+	__atomic_store_n(&debug, getenv(TS_ENV_DEBUG) != NULL, __ATOMIC_RELAXED);
 	r = link_start(TS_HELLO_ATTACH, attach->socket, &attach->wanted);
 	errno = saved;
 	return r;

@@ -41,8 +41,10 @@ struct received {
 	int fd[2]; /* -1 where none came */
 };
 
-static int stage;	 /* enum stage */
-static int offered = -1; /* a socket handed in while we had no connection; a futex */
+static int stage; /* enum stage */
+/* A socket handed in while we had no connection, or one of these; a futex. */
+enum { NOTHING = -1, CLOSED = -2 };
+static int offered = NOTHING;
 static int connected;
 static int exiting, inside_cupti;
 
@@ -110,7 +112,8 @@ void link_forked(void)
 		close(self.socket);
 	if (offered >= 0)
 		close(offered);
-	self.socket = offered = -1;
+	self.socket = -1;
+	offered = CLOSED;
 	handover_forked();
 	cupti_forked();
 }
@@ -342,7 +345,7 @@ static enum outcome link_read(void)
 
 static void link_tick(void)
 {
-	int fd = __atomic_exchange_n(&offered, -1, __ATOMIC_ACQ_REL);
+	int fd = __atomic_exchange_n(&offered, NOTHING, __ATOMIC_ACQ_REL);
 
 	if (fd >= 0)
 		close(fd); /* we had a connection already */
@@ -383,9 +386,10 @@ static void link_close(void)
 
 	self.socket = -1; /* first, for link_forked() */
 	self.untold.message = 0;
+	/* Who sees the end of the connection may hand in the next one. */
+	__atomic_store_n(&connected, 0, __ATOMIC_RELEASE);
 	if (fd >= 0)
 		close(fd);
-	__atomic_store_n(&connected, 0, __ATOMIC_RELEASE);
 }
 
 static enum outcome link_talk(void)
@@ -414,7 +418,7 @@ static enum outcome link_talk(void)
 /* The socket that was handed in, or one of our own. */
 static bool link_connect(void)
 {
-	int fd = __atomic_exchange_n(&offered, -1, __ATOMIC_ACQ_REL);
+	int fd = __atomic_exchange_n(&offered, NOTHING, __ATOMIC_ACQ_REL);
 
 	if (fd < 0) {
 		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -435,18 +439,26 @@ static void link_wait(unsigned int ms)
 {
 	struct timespec timeout = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l };
 
-	syscall(SYS_futex, &offered, FUTEX_WAIT_PRIVATE, -1, &timeout, NULL, 0);
+	syscall(SYS_futex, &offered, FUTEX_WAIT_PRIVATE, NOTHING, &timeout, NULL, 0);
+}
+
+/* Before we end: nothing was handed in, and from now on nothing can be. */
+static bool link_is_last(void)
+{
+	int none = NOTHING;
+
+	return __atomic_compare_exchange_n(&offered, &none, CLOSED, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED);
 }
 
 static void *link_main(void *unused)
 {
 	unsigned int again_ms = AGAIN_MIN_MS;
 	enum outcome outcome = OUTCOME_NO_DAEMON;
-	int fd;
 
 	prctl(PR_SET_NAME, THREAD_NAME);
 	link_register();
-	while (outcome != OUTCOME_END) {
+	while (outcome != OUTCOME_END || !link_is_last()) {
 		outcome = link_connect() ? link_talk() : OUTCOME_NO_DAEMON;
 		if (outcome == OUTCOME_DAEMON_GONE)
 			again_ms = AGAIN_MIN_MS;
@@ -456,9 +468,6 @@ static void *link_main(void *unused)
 	}
 	debug_say("ends");
 	__atomic_store_n(&stage, STAGE_IDLE, __ATOMIC_RELEASE);
-	fd = __atomic_exchange_n(&offered, -1, __ATOMIC_ACQ_REL);
-	if (fd >= 0)
-		close(fd);
 	return NULL;
 }
 
@@ -486,7 +495,7 @@ static int link_thread(void)
 /* There is a thread already: it takes the socket if it has none. */
 static int link_offer(int socket)
 {
-	int none = -1;
+	int none = NOTHING;
 
 	if (socket < 0 || __atomic_load_n(&connected, __ATOMIC_ACQUIRE) ||
 	    !__atomic_compare_exchange_n(&offered, &none, socket, false, __ATOMIC_ACQ_REL,
@@ -520,7 +529,7 @@ int link_start(enum ts_hello_how how, int socket, const struct ts_settings *want
 	__atomic_store_n(&offered, socket, __ATOMIC_RELEASE);
 	r = link_thread();
 	if (r < 0) {
-		__atomic_store_n(&offered, -1, __ATOMIC_RELEASE);
+		__atomic_store_n(&offered, NOTHING, __ATOMIC_RELEASE);
 		__atomic_store_n(&stage, STAGE_IDLE, __ATOMIC_RELEASE);
 	}
 	return r;

@@ -1,6 +1,6 @@
 /* inject_internal.h: what the files of inject share. All of it belongs to the loop. */
-#ifndef TS_INJECT_INTERNAL_H
-#define TS_INJECT_INTERNAL_H
+#ifndef TS_INJECT_SOURCE_INTERNAL_H
+#define TS_INJECT_SOURCE_INTERNAL_H
 
 #include "core/base/list.h"
 #include "daemon/source/inject.h"
