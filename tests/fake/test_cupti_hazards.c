@@ -241,6 +241,17 @@ static void what_hangs_or_crashes_is_loud(void **state)
 	assert_int_equal(scenario("finalize-graph", "24", NULL, out, sizeof(out)), 0);
 }
 
+static void at_exit_it_may_be_gone(void **state)
+{
+	char out[1024];
+
+	(void)state;
+	assert_int_equal(scenario("exit", NULL, "", out, sizeof(out)), 0);
+	assert_string_equal(out, "flush 0, 1 kernels\n");
+	assert_int_equal(scenario("exit", NULL, "gone", out, sizeof(out)), 0);
+	assert_string_equal(out, "flush 15, 0 kernels\n");
+}
+
 /* What the scenario "count" says of its kernels. */
 struct counted {
 	unsigned int kernels, zero, reversed, twice, unordered, unknown, dropped, first_ms,
@@ -368,8 +379,18 @@ static int scenario_finalize(bool graph)
 	return cuptiFinalize();
 }
 
+static void say_flush(void)
+{
+	int r = cuptiActivityFlushAll(0);
+
+	printf("flush %d, %zu kernels\n", r, client_kind(CUPTI_KIND_CONCURRENT_KERNEL));
+	fflush(stdout);
+}
+
 int run_scenario(const char *name)
 {
+	if (strcmp(name, "exit") == 0)
+		atexit(say_flush);
 	if (cupti_up(NULL))
 		return 1;
 	if (strcmp(name, "count") == 0)
@@ -378,6 +399,11 @@ int run_scenario(const char *name)
 		return scenario_fork();
 	if (strncmp(name, "finalize", 8) == 0)
 		return scenario_finalize(name[8] == '-');
+	if (strcmp(name, "exit") == 0) {
+		OK(cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL));
+		launch(stream);
+		return cuStreamSynchronize(stream);
+	}
 	if (strcmp(name, "refuse") == 0) {
 		client.refuse = true;
 		OK(cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL));
@@ -398,6 +424,7 @@ int run_hazard_tests(const char *program)
 		TEST(without_a_clock_of_ours_times_are_real),
 		TEST(names_and_numbers_are_answered),
 		cmocka_unit_test(what_hangs_or_crashes_is_loud),
+		cmocka_unit_test(at_exit_it_may_be_gone),
 		cmocka_unit_test(odd_records_are_as_asked),
 	};
 

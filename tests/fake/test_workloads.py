@@ -174,6 +174,12 @@ def test_profiler():
             assert stop["calls"] == stop["launched"] + 1 and stop["strangers"] == 0
 
 
+def test_profiler_in_a_module():
+    lines = run("profiler_late", "0.1", "--start", "0.1", "--stop", "0.2", "--end", "0.3")
+    stop = [line for line in lines if line.get("profiler") == "stop"][0]
+    assert lines[0]["waiting"] == 1 and stop["kernels"] == stop["launched"] > 0
+
+
 def test_a_second_profiler():
     """With somebody else's registration there it gets their buffers, and neither has records."""
     lines, seen = run_injected(injections[-1], "profiler", "--start", "0.1", "--stop", "0.3",

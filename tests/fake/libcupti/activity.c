@@ -192,6 +192,8 @@ int cuptiActivityFlushAll(uint32_t flag)
 	bool registered;
 
 	cupti_begin(__func__);
+	if (atomic_load(&cupti.gone))
+		return CUPTI_E_NOT_INITIALIZED;
 	pthread_mutex_lock(&cupti.lock);
 	registered = cupti.complete;
 	pthread_mutex_unlock(&cupti.lock);

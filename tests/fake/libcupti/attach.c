@@ -43,6 +43,18 @@ void *attach_symbol(const char *name)
 	return cupti.libcuda ? dlsym(cupti.libcuda, name) : NULL;
 }
 
+void attach_gone(void)
+{
+	if (atomic_load(&cupti.forked))
+		return;
+	pthread_mutex_lock(&attach_lock);
+	atomic_store(&cupti.gone, true);
+	if (atomic_exchange(&cupti.attached, false))
+		cupti.driver->set_hooks(NULL);
+	pthread_mutex_unlock(&attach_lock);
+	worker_stop();
+}
+
 int cupti_attach(void)
 {
 	struct owner *self = owner_self();
@@ -52,7 +64,7 @@ int cupti_attach(void)
 
 	pthread_mutex_lock(&attach_lock);
 	self->busy = true;
-	if (!attach_find()) {
+	if (atomic_load(&cupti.gone) || !attach_find()) {
 		r = CUPTI_E_NOT_INITIALIZED;
 	} else if (!atomic_load(&cupti.attached)) {
 		atomic_store(&cupti.graphs, false);

@@ -45,6 +45,8 @@ static void setup(void)
 	cupti.process = (uint32_t)getpid();
 	odd_read(&cupti.odd);
 	pthread_atfork(NULL, NULL, forked);
+	if (cupti.odd.gone)
+		atexit(attach_gone);
 }
 
 void cupti_begin(const char *function)

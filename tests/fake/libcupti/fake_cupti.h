@@ -48,14 +48,14 @@ struct owner {
 };
 
 struct odd {
-	bool zero, reversed, duplicate, shuffle, unknown;
+	bool zero, reversed, duplicate, shuffle, unknown, gone;
 	uint64_t late_ns, drop, slow_ns;
 	uint64_t kernels, records, seed;
 };
 
 struct cupti {
 	uint32_t version, process;
-	_Atomic bool forked, attached;
+	_Atomic bool forked, attached, gone;
 	_Atomic uint32_t inside; /* calls that threads are in */
 	_Atomic bool graphs;	 /* were launched while attached */
 	const struct fake_driver *driver;
@@ -90,6 +90,8 @@ void cupti_overhead(uint32_t kind, uint64_t start_ns, uint64_t end_ns);
 /* attach.c */
 int cupti_attach(void);
 void *attach_symbol(const char *name);
+/* The process ends, and CUPTI before the client. */
+void attach_gone(void);
 
 /* clock.c; ns are CLOCK_MONOTONIC, stamps what the client's clock says */
 uint64_t clock_ns(void);

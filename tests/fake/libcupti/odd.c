@@ -6,6 +6,7 @@
  *   unknown     records of a kind that no header knows between the others
  *   late=MS     buffers come that much later
  *   drop=N      every Nth record is dropped and counted
+ *   gone        at exit CUPTI goes before who registered with atexit() before its first call
  *   slow=NS     that much time is spent for each call that makes a record */
 #include "fake_cupti.h"
 
@@ -30,6 +31,8 @@ static void odd_word(struct odd *odd, const char *word)
 		odd->shuffle = true;
 	else if (strcmp(word, "unknown") == 0)
 		odd->unknown = true;
+	else if (strcmp(word, "gone") == 0)
+		odd->gone = true;
 	else if (strncmp(word, "late=", 5) == 0)
 		odd->late_ns = number * 1000000;
 	else if (strncmp(word, "drop=", 5) == 0)

@@ -2,8 +2,10 @@
  * subscribe, register, enable; later disable, flush, unsubscribe. It says what came of it.
  *   profiler --start S --stop S --end S   when, in seconds from the begin of the launches
  *   profiler --signals                    SIGUSR1 starts, SIGUSR2 stops, SIGTERM ends
- * Linked to libcupti, so its calls go through its own import table. */
+ * Linked to libcupti, so its calls go through its own import table (or its module's). */
 #include "workload.h"
+
+#include "profiler.h"
 
 #include <cupti_abi.h>
 #include <pthread.h>
@@ -206,7 +208,7 @@ static void run(void)
 	TRY(cuStreamSynchronize, (stream));
 }
 
-int main(int argc, char **argv)
+int profiler_main(int argc, char **argv)
 {
 	static const char image[] = IMAGE_HEAD IMAGE_KERNEL("profiled_kernel");
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
