@@ -16,7 +16,8 @@
 #include "inject/internal.h"
 #include "inject/launcher.h"
 
-#define FORCED_SHARE 4 /* of the time to end, for a forced flush */
+#define FORCED_SHARE 4	     /* of the time to end, for a forced flush */
+#define CALL_LONG_NS 1000000 /* few calls that submit work take longer */
 
 #define WORK	     (TS_RECORD_KERNELS | TS_RECORD_COPIES)
 
@@ -88,6 +89,14 @@ static void tear_down(const struct cupti *cupti)
 		cupti->set_thread_id_type(collect.thread_id_type);
 }
 
+/* Calls that are under way end, as good as all of them. */
+static void let_calls_pass(void)
+{
+	struct timespec pause = { .tv_nsec = CALL_LONG_NS };
+
+	nanosleep(&pause, NULL);
+}
+
 /* Switches what differs; what CUPTI refuses is left out. Returns the first refusal. */
 static int switch_kinds(uint32_t records)
 {
@@ -95,6 +104,11 @@ static int switch_kinds(uint32_t records)
 	uint32_t changed = records ^ collect.records, refused = 0;
 	int first = CUPTI_OK;
 
+	/* So that each kernel has its call: calls first, and last. */
+	if (changed & records & TS_RECORD_CALLS) {
+		call_enable(cupti, true);
+		let_calls_pass();
+	}
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		int r;
 
@@ -114,8 +128,10 @@ static int switch_kinds(uint32_t records)
 			refused |= kinds[i].record;
 	}
 	collect.stale = collect.stale || (collect.records & ~records & WORK);
-	if (changed & TS_RECORD_CALLS)
-		call_enable(cupti, records & TS_RECORD_CALLS);
+	if (changed & collect.records & TS_RECORD_CALLS) {
+		let_calls_pass();
+		call_enable(cupti, false);
+	}
 	collect.records = records & ~refused;
 	call_price(CALL_NS_BASE + (collect.records & TS_RECORD_KERNELS ? BUDGET_WORK_NS : 0));
 	return first;
