@@ -218,16 +218,30 @@ void export_device_name(char name[EXPORT_NAME_BYTES], int16_t device, const char
 		snprintf(name, EXPORT_NAME_BYTES, "GPU %d%s", device, what);
 }
 
+/* As many whole characters as there is room for. */
+static int whole_length(const char *text, size_t room)
+{
+	size_t length = strnlen(text, room + 1);
+
+	if (length <= room)
+		return (int)length;
+	for (length = room; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;)
+		length--;
+	return (int)length;
+}
+
 void export_gpu_name(char name[EXPORT_NAME_BYTES], const struct export_meta *meta,
 		     const struct op *op)
 {
 	const struct export_device *device = export_meta_device(meta, op->process, op->device);
-	int length;
+	size_t length;
 
 	export_device_name(name, op->device, "");
-	length = (int)strlen(name);
+	length = strlen(name);
 	if (device && device->name)
-		snprintf(name + length, EXPORT_NAME_BYTES - length, " (%.40s)", device->name->text);
+		snprintf(name + length, EXPORT_NAME_BYTES - length, " (%.*s)",
+			 whole_length(device->name->text, EXPORT_NAME_BYTES - length - 4),
+			 device->name->text);
 }
 
 void export_memory_name(char name[EXPORT_NAME_BYTES], const struct op *op)

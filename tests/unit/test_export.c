@@ -14,6 +14,7 @@
 #include "client/export_bins.h"
 #include "client/export_lane.h"
 #include "client/pb.h"
+#include "core/base/utf8.h"
 
 struct memory {
 	uint8_t bytes[64 << 10];
@@ -381,6 +382,22 @@ static void bins_hold_all_that_was_added_however_long_it_gets(void **state)
 	assert_true(bins.amount[0] > 2.999999 && bins.amount[0] < 3.000001);
 }
 
+static void the_name_of_a_device_is_cut_between_characters(void **state)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	char text[128], name[EXPORT_NAME_BYTES];
+
+	for (size_t length = 20; length < 60; length++) {
+		memset(text, 'x', length);
+		strcpy(text + length, "äöü€äöü€äöü€äöü€äöü€");
+		assert_int_equal(export_meta_add_device(meta, 1, 0, text), 0);
+		export_gpu_name(name, meta, &kernel);
+		assert_true(utf8_valid(name, strlen(name)));
+		assert_true(strlen(name) > EXPORT_NAME_BYTES - 6);
+		assert_int_equal(name[strlen(name) - 1], ')');
+	}
+}
+
 static void equal_texts_and_frames_are_kept_once(void **state)
 {
 	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
@@ -411,6 +428,7 @@ int main(void)
 		cmocka_unit_test(what_is_too_narrow_to_draw_is_drawn_together),
 		cmocka_unit_test(slices_that_overlap_have_lanes_of_their_own),
 		cmocka_unit_test(bins_hold_all_that_was_added_however_long_it_gets),
+		cmocka_unit_test(the_name_of_a_device_is_cut_between_characters),
 		cmocka_unit_test(equal_texts_and_frames_are_kept_once),
 	};
 
