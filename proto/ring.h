@@ -37,8 +37,9 @@
 #define TS_RING_SLOTS_MIN 64
 #define TS_RING_SLOTS_MAX (1u << 20)
 /* Bytes of the longest record, and of the slots that it takes: what a reader needs to have. */
-#define TS_RING_RECORD_MAX (sizeof(struct ts_name) + TS_NAME_MAX)
-#define TS_RING_COPY_MAX   ((TS_RING_RECORD_MAX + TS_EVENT_SIZE - 1) / TS_EVENT_SIZE * TS_EVENT_SIZE)
+#define TS_RING_RECORD_MAX   (sizeof(struct ts_name) + TS_NAME_MAX)
+#define TS_RING_RECORD_SLOTS ((TS_RING_RECORD_MAX + TS_EVENT_SIZE - 1) / TS_EVENT_SIZE)
+#define TS_RING_COPY_MAX     (TS_RING_RECORD_SLOTS * TS_EVENT_SIZE)
 
 /* A word: position + 1, a flag, and how many late writers the slot has; the greatest number stays
  * as it is. */
