@@ -22,6 +22,12 @@ static inline uint64_t call_end_ns(const struct call *call)
 	return call->op->end_ns ? call->op->end_ns : call->op->start_ns;
 }
 
+/* The thread as its own PID namespace counts it. */
+static inline uint32_t call_ns_tid(const struct ts_event *event)
+{
+	return event->ns_tid ? event->ns_tid : event->tid;
+}
+
 /* Whether every row can be followed. */
 bool call_table_ok(const struct function_table *table);
 /* Handler of API records, see core.c. */

@@ -6,6 +6,9 @@
  * id. What is known of an id is its ticket. Any of the three may come first: a CALL is not matched
  * before all calls of its time must be here, device records wait for the CALL, calls wait in the
  * timeline. Nothing waits for ever, and nothing else is matched by time.
+ *
+ * One thing cannot be told: where the event of a call was lost, and the one before it of its thread
+ * is of the same function and has lost its CALL, or that comes later, then the CALL is joined to it.
  */
 #include "core/correlate.h"
 
@@ -266,16 +269,10 @@ static void correlate_retry(struct core *core, struct exact *exact, struct calle
 	}
 }
 
-static uint32_t call_ns_tid(const struct ts_event *event)
-{
-	return event->ns_tid ? event->ns_tid : event->tid;
-}
-
 void correlate_submitted(struct call *call, struct pending *pending)
 {
 	struct exact *exact = call->process->exact;
 
-	pending->ns_tid = call_ns_tid(call->event);
 	sweep_submit(call->core, exact, call->stream, pending->seq, pending->start_ns);
 	if (correlate_await(call->core, exact, pending, pending->ns_tid))
 		pending->uncounted = call->noted = true;
@@ -459,6 +456,8 @@ void correlate_end(struct core *core, struct exact *exact)
 	struct pending *pending;
 	struct ticket *ticket;
 
+	list_for_each(ticket, &exact->fresh, link)
+		ticket_match(core, exact, ticket);
 	while ((ticket = ticket_victim(exact)))
 		ticket_expire(core, exact, ticket);
 	while ((ticket = list_first(&exact->joined, struct ticket, link)))

@@ -350,10 +350,12 @@ void exact_free(struct process *process)
 	list_remove(&exact->link);
 	list_for_each(device, &exact->devices, link)
 		free(device);
+	sweep_discard(exact);
 	track_free_all(exact);
+	caller_free_all(exact);
 	map_clear(&exact->name_by_id);
 	map_clear(&exact->ticket_by_correlation);
-	map_clear(&exact->range_by_number);
+	range_free_all(exact);
 	free(exact->fingerprint);
 	free(exact);
 }

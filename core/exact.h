@@ -41,6 +41,7 @@ struct exact {
 
 	struct map track_by_number; /* track.c */
 	struct list tracks, contexts;
+	uint32_t numbered; /* streams that were made for them */
 
 	struct map range_by_number; /* range.c */
 	struct list ranges;

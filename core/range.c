@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
+#include "core/call.h"
 #include "core/caller.h"
-#include "core/model.h"
 #include "core/name.h"
 #include "core/track.h"
 
@@ -28,7 +28,7 @@ static struct op range_op(struct exact *exact, const struct ts_event *event, uin
 	return (struct op){
 		.start_ns = event->start_ns,
 		.process = exact->process->row.id,
-		.tid = caller_tid(exact, event->ns_tid ? event->ns_tid : event->tid),
+		.tid = caller_tid(exact, call_ns_tid(event)),
 		.kind = kind,
 		.device = DEVICE_UNKNOWN,
 	};
@@ -63,6 +63,16 @@ void range_end_all(struct core *core, struct exact *exact, uint64_t time_ns)
 
 	while ((range = list_first(&exact->ranges, struct range, link)))
 		range_end(core, exact, range, time_ns, 0);
+}
+
+void range_free_all(struct exact *exact)
+{
+	struct range *range;
+
+	list_for_each(range, &exact->ranges, link)
+		free(range);
+	list_init(&exact->ranges);
+	map_clear(&exact->range_by_number);
 }
 
 static int range_begin(struct core *core, struct exact *exact, const struct ts_event *event)

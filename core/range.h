@@ -13,6 +13,9 @@ struct process;
 /* Ranges that are open end then. */
 void range_end_all(struct core *core, struct exact *exact, uint64_t time_ns);
 
+/* Releases the memory, telling nobody. */
+void range_free_all(struct exact *exact);
+
 /* Handlers of records, see core.c. */
 int range_take(struct core *core, struct process *process, const struct ts_event *event);
 int range_overhead(struct core *core, struct process *process, const struct ts_event *event);

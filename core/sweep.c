@@ -296,15 +296,14 @@ void sweep_begin(struct core *core, struct exact *exact, uint64_t time_ns)
 		lane_settle(core, lane, time_ns);
 }
 
-static void sweep_release(struct core *core, struct exact *exact)
+/* Leaves the lanes, each with a reference of ours. */
+static void sweep_empty(struct sweep *sweep)
 {
-	struct sweep *sweep = &exact->sweep;
 	struct lane *lane;
 	struct mark *mark;
 
 	for (uint32_t i = 0; i < sweep->count; i++)
 		edge_drop(&sweep->edge[i]);
-	core->edges -= sweep->count;
 	free(sweep->edge);
 	sweep->edge = NULL;
 	sweep->count = sweep->room = 0;
@@ -313,6 +312,20 @@ static void sweep_release(struct core *core, struct exact *exact)
 	list_for_each(lane, &sweep->lanes, link)
 		while ((mark = list_first(&lane->marks, struct mark, in_lane)))
 			mark_free(mark);
+}
+
+void sweep_discard(struct exact *exact)
+{
+	struct sweep *sweep = &exact->sweep;
+	struct lane *lane;
+
+	sweep_empty(sweep);
+	track_drop_lanes(exact);
+	/* The streams' go with them. */
+	while ((lane = list_first(&sweep->lanes, struct lane, link))) {
+		lane->refs = 1;
+		lane_unref(lane);
+	}
 }
 
 static void sweep_end_device(struct core *core, struct device *device, uint64_t time_ns)
@@ -339,7 +352,8 @@ void sweep_end(struct core *core, struct exact *exact, uint64_t time_ns)
 		return;
 	sweep_pass_until(core, exact, time_ns);
 	time_ns = sweep->settled_ns;
-	sweep_release(core, exact);
+	core->edges -= sweep->count;
+	sweep_empty(sweep);
 	list_for_each(lane, &sweep->lanes, link)
 		state_set(core, &lane->state, STATE_NONE, time_ns);
 	list_for_each(device, &exact->process->devices, link)

@@ -20,6 +20,8 @@ struct sweep {
 /* Takes over from the states of bounds, and gives back to them. */
 void sweep_begin(struct core *core, struct exact *exact, uint64_t time_ns);
 void sweep_end(struct core *core, struct exact *exact, uint64_t time_ns);
+/* Releases the memory, telling nobody. */
+void sweep_discard(struct exact *exact);
 /* Tells what is long enough ago that nothing of that time comes any more. */
 void sweep_run(struct core *core, struct exact *exact, uint64_t now_ns);
 

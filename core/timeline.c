@@ -255,6 +255,7 @@ void timeline_submit(struct call *call)
 		return;
 	pending->op = *call->op;
 	pending->seq = ++call->stream->submitted;
+	pending->ns_tid = call_ns_tid(call->event);
 	call->held = true;
 	if (call->process->exact)
 		correlate_submitted(call, pending);

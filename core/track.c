@@ -98,6 +98,21 @@ static struct stream *track_legacy(struct core *core, struct exact *exact,
 	return context ? stream_legacy(core, exact->process, context) : NULL;
 }
 
+static struct stream *track_numbered(struct core *core, struct exact *exact,
+				     const struct ts_work *work)
+{
+	size_t before = core->stream_by_id.count;
+	struct stream *stream;
+
+	if (exact->numbered >= core->config.max_streams / 4) {
+		loss_count(core, exact->process, LOSS_LIMIT);
+		return NULL;
+	}
+	stream = stream_numbered(core, exact->process, work->stream, context_device(work->device));
+	exact->numbered += core->stream_by_id.count > before;
+	return stream;
+}
+
 static struct track *track_get(struct core *core, struct exact *exact, const struct ts_work *work)
 {
 	struct track *track = track_find(exact, work);
@@ -107,8 +122,7 @@ static struct track *track_get(struct core *core, struct exact *exact, const str
 		return track;
 	stream = track_legacy(core, exact, work);
 	if (!stream)
-		stream = stream_numbered(core, exact->process, work->stream,
-					 context_device(work->device));
+		stream = track_numbered(core, exact, work);
 	track = stream ? track_add(core, exact, work) : NULL;
 	if (!track)
 		return NULL;
@@ -173,8 +187,10 @@ void track_learn(struct core *core, struct exact *exact, const struct ts_work *w
 	track->lane = lane_unref(track->lane);
 	track->stream = id;
 	/* One of its own was made for it, which it is not. */
-	if (former && stream_is_numbered(former))
+	if (former && stream_is_numbered(former)) {
 		stream_end(core, former, core->now_ns);
+		exact->numbered--;
+	}
 	stream_learn_number(core, stream, work->stream);
 	track_learn_context(core, exact, work, stream);
 }
