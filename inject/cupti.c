@@ -136,8 +136,11 @@ static void begin(void)
 
 	yield_take();
 	buffer_set(self.settings.buffer_bytes, self.cupti.version >= CUPTI_VERSION_12_9);
-	self.touched = true;
-	r = collect_begin(&self.cupti, self.settings.records, whole_graphs);
+	r = call_subscribe(&self.cupti);
+	if (r == CUPTI_OK) {
+		self.touched = true;
+		r = collect_begin(&self.cupti, self.settings.records, whole_graphs);
+	}
 	if (r != CUPTI_OK) {
 		yield_give();
 		if (r != CUPTI_OTHER_SUBSCRIBER)

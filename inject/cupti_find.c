@@ -138,37 +138,45 @@ static bool try_toolkit(unsigned major, struct cupti *cupti)
 	return false;
 }
 
-static bool try_major(unsigned major, struct cupti *cupti)
+static bool try_name(unsigned major, struct cupti *cupti)
 {
-	static const char *const near[] = { "libcudart.so", "libcublas.so", "libcudnn.so",
-					    "libnvrtc.so", "libnccl.so" };
 	char name[32];
 
 	snprintf(name, sizeof(name), "libcupti.so.%u", major);
-	if (try_open(name, 0, cupti))
-		return true;
+	return try_open(name, 0, cupti);
+}
+
+static bool try_beside_others(unsigned major, struct cupti *cupti)
+{
+	static const char *const near[] = { "libcudart.so", "libcublas.so", "libcudnn.so",
+					    "libnvrtc.so", "libnccl.so" };
+
 	for (size_t i = 0; i < sizeof(near) / sizeof(near[0]); i++)
 		if (try_near(near[i], major, cupti))
 			return true;
-	return try_toolkit(major, cupti);
+	return false;
 }
 
 int cupti_find(unsigned major, struct cupti *ret, char *why, size_t size)
 {
+	static bool (*const ways[])(
+		unsigned major, struct cupti *cupti) = { try_name, try_beside_others, try_toolkit };
 	char path[PATH_MAX];
 
 	if (mapped_library("libcupti.so", path, sizeof(path)) && try_open(path, RTLD_NOLOAD, ret))
 		return 0;
 	if (major && (major < MAJOR_MIN || major > MAJOR_MAX)) {
 		snprintf(why, size,
-			 "the process uses CUDA %u; kernel times need CUDA %u or %u with its CUPTI",
+			 "the process uses CUDA %u; kernel times need CUDA %d or %d with its CUPTI",
 			 major, MAJOR_MIN, MAJOR_MAX);
 		return -ENOTSUP;
 	}
-	/* A driver of a newer version runs what was built for an older one. */
-	for (unsigned m = major ? major : MAJOR_MAX; m >= MAJOR_MIN; m--)
-		if (try_major(m, ret))
-			return 0;
+	/* A driver of a newer version runs what was built for an older one; what the process was
+	 * set up with goes before what happens to be installed. */
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		for (unsigned m = major ? major : MAJOR_MAX; m >= MAJOR_MIN; m--)
+			if (ways[i](m, ret))
+				return 0;
 	snprintf(why, size,
 		 "no libcupti.so.%u was found by name, beside the CUDA libraries of the process or "
 		 "in /usr/local/cuda*; install the CUPTI of CUDA %u (cuda-cupti, or the wheel "

@@ -77,7 +77,7 @@ static const enum role role_of[] = {
 #undef X
 };
 
-typedef int real_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+typedef int (*real_fn)(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
 /* A call of his, and what it takes to make it again. */
 struct call {
@@ -86,7 +86,7 @@ struct call {
 };
 
 static struct {
-	real_fn *real[HOOK_COUNT];
+	real_fn real[HOOK_COUNT];
 	void (*aside)(const char *who);
 	bool ours;    /* CUPTI is ours now */
 	bool taken;   /* and his subscription is put away meanwhile */
@@ -313,7 +313,7 @@ void yield_watch(const struct cupti *cupti, void (*aside)(const char *who))
 	other.aside = aside;
 	for (int i = 0; i < HOOK_COUNT; i++)
 		if (!other.real[i])
-			other.real[i] = (real_fn *)dlsym(cupti->handle, hooks[i].symbol);
+			other.real[i] = (real_fn)dlsym(cupti->handle, hooks[i].symbol);
 	__atomic_store_n(&other.passing, false, __ATOMIC_RELEASE);
 	got_turn(hooks, HOOK_COUNT, (const void *)cupti->subscribe);
 }
