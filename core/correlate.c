@@ -8,7 +8,8 @@
  * timeline. Nothing waits for ever, and nothing else is matched by time.
  *
  * One thing cannot be told: where the event of a call was lost, and the one before it of its thread
- * is of the same function and has lost its CALL, or that comes later, then the CALL is joined to it.
+ * is of the same function and has lost its CALL, or that comes later, then the CALL is joined to
+ * it.
  */
 #include "core/correlate.h"
 

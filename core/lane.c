@@ -113,8 +113,10 @@ static uint8_t lane_state(struct lane *lane)
 
 	if (lane->runs[SWEEP_KERNEL] || lane->runs[SWEEP_COPY])
 		return OP_STATE_RUNNING;
+	if (lane->ended)
+		return STATE_NONE;
 	if (lane->finished >= lane->submitted)
-		return lane->ended ? STATE_NONE : OP_STATE_IDLE;
+		return OP_STATE_IDLE;
 	return mark && mark->position <= lane->finished ? OP_STATE_WAITING : OP_STATE_PENDING;
 }
 

@@ -129,9 +129,11 @@ static void cover_blocking(struct cover *cover, const struct stream *legacy)
 static void cover_work(struct core *core, struct cover *cover, struct stream *stream)
 {
 	struct pending *pending;
+	uint64_t seq = 0;
 
 	while ((pending = pending_first(stream)) && pending->start_ns <= stream->cover_ns) {
 		if (!pending->source) {
+			seq = pending->seq;
 			pending_cover(core, pending, cover->bound_ns);
 			continue;
 		}
@@ -139,6 +141,8 @@ static void cover_work(struct core *core, struct cover *cover, struct stream *st
 			cover_want(cover, pending->source, pending->upto_ns);
 		pending_free(core, pending);
 	}
+	if (seq && stream->lane && cover->bound_ns)
+		sweep_finish(core, stream->process->exact, stream->lane, seq, cover->bound_ns);
 }
 
 /* Marks that wait for what is finished now are of no more use. */
