@@ -220,7 +220,7 @@ static int check_memory(pid_t pid, char *why)
 }
 
 /* A process that ends loses its memory first, and then looks like all kinds of things. */
-static bool check_ended(pid_t pid)
+bool attach_ended(pid_t pid)
 {
 	struct attach_status status;
 	struct attach_maps maps;
@@ -246,7 +246,7 @@ int attach_check(const struct attach_request *request, char *why)
 		r = checks[i](request->pid, why);
 	if (r == 0)
 		r = check_seccomp(request, why);
-	if (r < 0 && r != -ESRCH && check_ended(request->pid))
+	if (r < 0 && r != -ESRCH && attach_ended(request->pid))
 		return attach_why(why, -ESRCH, "Process %d has ended", request->pid);
 	return r;
 }

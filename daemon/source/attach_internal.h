@@ -1,8 +1,9 @@
 /* attach_internal.h: what the parts of attaching are to each other.
  *
- * attach.c tells the story, attach_check.c says who is refused, attach_proc.c reads /proc,
- * attach_target.c knows what is where in the process, attach_thread.c chooses a thread of it and
- * attach_remote.c makes that thread do something for us.
+ * attach.c tells the story, attach_step.c has its steps, attach_check.c says who is refused,
+ * attach_proc.c reads /proc, attach_target.c knows what is where in the process, attach_thread.c
+ * chooses a thread of it, attach_remote.c makes that thread do something for us, and attach_frame.c
+ * is its way back if we die meanwhile.
  */
 #ifndef TS_ATTACH_INTERNAL_H
 #define TS_ATTACH_INTERNAL_H
@@ -70,6 +71,9 @@ int attach_threads_read(pid_t pid, pid_t **ret, size_t *ret_count);
 bool attach_is_live(pid_t pid);
 /* An entry of the auxiliary vector; 0: not there. */
 uint64_t attach_auxiliary(pid_t pid, uint64_t key);
+
+/* attach_check.c */
+bool attach_ended(pid_t pid);
 
 /* attach_target.c */
 struct attach_range {
@@ -168,5 +172,25 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 /* Some calls the kernel ends with EINTR whenever they are interrupted. Makes it begin them again,
  * unless a handler of the program's runs. */
 void attach_thread_again(struct user_regs_struct *regs);
+
+/* What the process has because of us, and what came of it. */
+struct attach_state {
+	struct attach_target target;
+	struct attach_remote remote;
+	pid_t pid;
+	char *why;
+	int memfd, sockets[2]; /* in the process, -1: none; [1] is the library's */
+	uint64_t handle, entry;
+	uint64_t longest_ns;
+	uint32_t stops;
+	bool unload; /* the library is there, but did not start */
+};
+
+/* attach_step.c; each is a step for attach.c to do in one stop. Negative errno with a sentence. */
+int attach_state_ended(const struct attach_state *state);
+int attach_step_prepare(struct attach_state *state, const void *load); /* bool: a memfd too */
+int attach_step_load(struct attach_state *state, const void *wanted);  /* struct ts_settings */
+int attach_step_clean(struct attach_state *state, const void *none);
+int attach_step_unload(struct attach_state *state, const void *none);
 
 #endif

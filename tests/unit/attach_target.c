@@ -381,6 +381,7 @@ static void malloc_run(void)
 
 static void dlopen_run(void)
 {
+#ifndef WITHOUT_DLOPEN
 	static const char *const names[] = { "libresolv.so.2", "libnss_dns.so.2", "libutil.so.1",
 					     "libanl.so.1" };
 	static _Thread_local unsigned int turn;
@@ -389,6 +390,7 @@ static void dlopen_run(void)
 	CHECK(library, turn);
 	if (library)
 		dlclose(library);
+#endif
 }
 
 static void fork_run(void)

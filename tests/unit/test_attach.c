@@ -173,13 +173,29 @@ static void victim_waits(const struct victim *victim, long number)
 	}
 }
 
-static void *kill_soon(void *data)
+/* A tracer that is the parent as well would take the exit status away: another process attaches. */
+static pid_t attach_elsewhere(const struct victim *victim, uint32_t entry_does)
 {
-	const struct victim *victim = data;
+	pid_t daemon = fork();
 
-	usleep((useconds_t)(victim->in * 37 % 2500));
-	kill(victim->pid, SIGUSR1);
-	return NULL;
+	if (!daemon) {
+		struct attach_result result;
+		char why[ATTACH_WHY_MAX];
+		int r = victim_attach(victim, entry_does, &result, why);
+
+		if (r < 0 && r != -ESRCH)
+			fprintf(stderr, "%s\n", why);
+		_exit(-r);
+	}
+	return daemon;
+}
+
+static int elsewhere_end(pid_t daemon)
+{
+	int status;
+
+	waitpid(daemon, &status, 0);
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -1000;
 }
 
 /* In the middle of an attach: the call must neither wait on nor miss its handler. */
@@ -190,16 +206,15 @@ static void a_signal_during_the_stop_ends_the_call(void **state)
 
 	for (int i = 0; i < 60; i++) {
 		struct victim victim = victim_start(names[i % 3], NULL);
-		struct victim timing = { .pid = victim.pid, .in = i };
-		struct attach_result result;
-		char why[ATTACH_WHY_MAX];
-		pthread_t thread;
+		pid_t daemon;
+		int r;
 
 		victim_waits(&victim, numbers[i % 3]);
-		pthread_create(&thread, NULL, kill_soon, &timing);
-		if (victim_attach(&victim, ENTRY_STARTS, &result, why) == 0)
-			close(result.socket);
-		pthread_join(thread, NULL);
+		daemon = attach_elsewhere(&victim, ENTRY_STARTS);
+		usleep((useconds_t)(i * 70));
+		kill(victim.pid, SIGUSR1);
+		r = elsewhere_end(daemon);
+		assert_true(r == 0 || r == -ESRCH);
 		assert_int_equal(victim_end(&victim), 0);
 	}
 }
@@ -232,27 +247,21 @@ static void what_is_not_there_is_refused(void **state)
 
 static void a_program_without_cuda_is_refused(void **state)
 {
-	struct victim victim = victim_start("read", NULL);
-	pid_t child = fork();
+	struct victim victim = { .pid = fork() };
+	char path[64], exe[64];
 
-	if (!child) {
+	if (!victim.pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		execl("/bin/sleep", "sleep", "60", NULL);
 		_exit(1);
 	}
-	while (fixture_now_ms() % 2)
-		fixture_rest();
-	{
-		struct victim sleeper = { .pid = child };
-		char exe[64] = "", path[64];
-
-		snprintf(path, sizeof(path), "/proc/%d/exe", child);
-		while (readlink(path, exe, sizeof(exe) - 1) < 0 || !strstr(exe, "sleep"))
-			fixture_rest();
-		refuses(&sleeper, false, -ENODEV, "CUDA");
-	}
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
-	assert_int_equal(victim_end(&victim), 0);
+	snprintf(path, sizeof(path), "/proc/%d/exe", victim.pid);
+	do
+		memset(exe, 0, sizeof(exe));
+	while (readlink(path, exe, sizeof(exe) - 1) < 0 || !strstr(exe, "sleep"));
+	refuses(&victim, false, -ENODEV, "CUDA");
+	kill(victim.pid, SIGKILL);
+	waitpid(victim.pid, NULL, 0);
 }
 
 static void a_static_program_is_refused(void **state)
@@ -320,13 +329,16 @@ static void a_32_bit_program_is_refused(void **state)
 	close(fd);
 	victim.pid = fork();
 	if (!victim.pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		execl(path, path, NULL);
 		_exit(127);
 	}
 	snprintf(link, sizeof(link), "/proc/%d/exe", victim.pid);
-	while (readlink(link, exe, sizeof(exe) - 1) > 0 && strcmp(exe, path) &&
-	       waitpid(victim.pid, NULL, WNOHANG) == 0)
-		fixture_rest();
+	while (strcmp(exe, path) && waitpid(victim.pid, NULL, WNOHANG) == 0) {
+		ssize_t n = readlink(link, exe, sizeof(exe) - 1);
+
+		exe[n > 0 ? n : 0] = '\0';
+	}
 	unlink(path);
 	if (strcmp(exe, path)) {
 		fprintf(stderr, "this kernel runs no 32-bit programs\n");
@@ -491,15 +503,8 @@ static void a_program_survives_the_death_of_the_daemon(void **state)
 
 	for (int i = 0; i < 2; i++) {
 		struct victim victim = victim_start(modes[i][0], modes[i][1]);
-		pid_t daemon = fork();
+		pid_t daemon = attach_elsewhere(&victim, ENTRY_IS_SLOW);
 
-		if (!daemon) {
-			struct attach_result result;
-			char why[ATTACH_WHY_MAX];
-
-			victim_attach(&victim, ENTRY_IS_SLOW, &result, why);
-			_exit(0);
-		}
 		while (!residue_of(victim.pid).ours)
 			fixture_rest();
 		usleep(50000);
@@ -514,29 +519,22 @@ static void a_program_survives_the_death_of_the_daemon(void **state)
 
 static void a_program_killed_in_the_middle_is_told_and_not_kept(void **state)
 {
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0; i < 60; i++) {
 		struct victim victim = victim_start(i % 2 ? "chaos" : "read", NULL);
-		struct attach_result result;
-		char why[ATTACH_WHY_MAX];
-		pid_t killer = fork();
+		pid_t daemon = attach_elsewhere(&victim, ENTRY_STARTS);
 		int r;
 
-		if (!killer) {
-			usleep((useconds_t)(i * 150));
-			kill(victim.pid, SIGKILL);
-			_exit(0);
-		}
-		r = victim_attach(&victim, ENTRY_STARTS, &result, why);
-		if (r == 0)
-			close(result.socket);
-		else if (r != -ESRCH)
-			fail_msg("%d: %s", r, why);
-		waitpid(killer, NULL, 0);
+		usleep((useconds_t)(i * 100));
+		kill(victim.pid, SIGKILL);
+		r = elsewhere_end(daemon);
+		assert_true(r == 0 || r == -ESRCH);
 		assert_int_equal(victim_end(&victim), 1000 + SIGKILL);
 	}
 }
 
-/* The test program's own folder and /tmp are not there. */
+static bool with_proc;
+
+/* Another file system, without the library, without the test's own files. */
 static void other_mounts(void)
 {
 	char root[] = "/tmp/test_attach_root.XXXXXX", command[1024];
@@ -546,25 +544,43 @@ static void other_mounts(void)
 	    mount("none", root, "tmpfs", 0, NULL) < 0)
 		_exit(99);
 	snprintf(command, sizeof(command),
-		 "cd %s && mkdir -p proc lib64 lib/x86_64-linux-gnu tmp && mount -t proc none proc "
-		 "&& cp -L "
-		 "/lib64/ld-linux-x86-64.so.2 lib64 && cp -L /lib/x86_64-linux-gnu/libc.so.6 lib64 "
-		 "&& "
-		 "cp %s prog && mkdir -p .%s && cp %s .%s",
-		 root, ATTACH_TARGET, "/tmp", fixture_cuda(), "/libcuda.so.1");
+		 "cd %s && mkdir -p proc lib64 lib/x86_64-linux-gnu && "
+		 "cp -L /lib64/ld-linux-x86-64.so.2 lib64 && "
+		 "cp -L /lib/x86_64-linux-gnu/libc.so.6 lib/x86_64-linux-gnu && "
+		 "cp %s prog && cp %s . && if %s; then mount -t proc none proc; fi",
+		 root, ATTACH_TARGET, fixture_cuda(), with_proc ? "true" : "false");
 	if (system(command) || chroot(root) < 0 || chdir("/") < 0)
 		_exit(98);
 	execl("/prog", "prog", "/libcuda.so.1", "read", NULL);
 	_exit(97);
 }
 
+static void remove_roots(void)
+{
+	assert_int_equal(system("rmdir /tmp/test_attach_root.* 2>/dev/null || true"), 0);
+}
+
 static void a_program_with_other_mounts_needs_none_of_ours(void **state)
 {
-	struct victim victim = victim_start_as(ATTACH_TARGET, "read", NULL, other_mounts);
 	struct attach_result result;
+	struct victim victim;
 
+	with_proc = true;
+	victim = victim_start_as(ATTACH_TARGET, "read", NULL, other_mounts);
 	cycle(&victim, &result);
 	assert_int_equal(victim_end(&victim), 0);
+	remove_roots();
+}
+
+static void a_program_without_proc_is_refused(void **state)
+{
+	struct victim victim;
+
+	with_proc = false;
+	victim = victim_start_as(ATTACH_TARGET, "read", NULL, other_mounts);
+	refuses(&victim, false, -ENOEXEC, "/proc");
+	assert_int_equal(victim_end(&victim), 0);
+	remove_roots();
 }
 
 static void a_program_in_a_pid_namespace_is_attached_to(void **state)
@@ -633,6 +649,7 @@ int main(void)
 		cmocka_unit_test(a_program_survives_the_death_of_the_daemon),
 		cmocka_unit_test(a_program_killed_in_the_middle_is_told_and_not_kept),
 		cmocka_unit_test(a_program_with_other_mounts_needs_none_of_ours),
+		cmocka_unit_test(a_program_without_proc_is_refused),
 		cmocka_unit_test(a_program_in_a_pid_namespace_is_attached_to),
 	};
 	int r;
