@@ -185,8 +185,8 @@ void drain_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size
 	launcher = launcher_find(tid);
 	if (launcher)
 		launcher_charge(launcher, spent_ns);
-	else
-		drain_spent(spent_ns);
+	else if (__atomic_load_n(&drain.flushing_tid, __ATOMIC_RELAXED) != tid)
+		drain_spent(spent_ns); /* drain_flush() counts its own time */
 	errno = saved;
 }
 
@@ -198,12 +198,14 @@ void drain_use(const struct cupti *cupti)
 void drain_flush(bool forced)
 {
 	const struct cupti *cupti = __atomic_load_n(&drain.cupti, __ATOMIC_ACQUIRE);
+	uint64_t start_ns = clock_ns();
 
 	if (!cupti)
 		return;
 	__atomic_store_n(&drain.flushing_tid, thread_id(), __ATOMIC_RELAXED);
 	cupti->flush_all(forced ? CUPTI_FLUSH_FORCED : 0);
 	__atomic_store_n(&drain.flushing_tid, 0, __ATOMIC_RELAXED);
+	drain_spent(clock_ns() - start_ns);
 }
 
 bool drain_wait(bool forced, uint64_t limit_ns)
