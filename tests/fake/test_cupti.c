@@ -224,6 +224,22 @@ static void a_plain_flush_keeps_back_what_is_unfinished(void **state)
 	assert_int_not_equal(client_get(CUPTI_KIND_CONCURRENT_KERNEL, 1)->kernel.end, 0);
 }
 
+static void a_full_buffer_is_kept_back_as_well(void **state)
+{
+	(void)state;
+	client.buffer_bytes = 2 * sizeof(struct cupti_kernel);
+	OK(cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL));
+	gate_close(stream);
+	for (int i = 0; i < 3; i++)
+		launch(stream);
+	OK(cuptiActivityFlushAll(0));
+	assert_int_equal(client_kind(CUPTI_KIND_CONCURRENT_KERNEL), 0);
+	gate_open();
+	OK(cuStreamSynchronize(stream));
+	OK(cuptiActivityFlushAll(0));
+	assert_int_equal(client_kind(CUPTI_KIND_CONCURRENT_KERNEL), 3);
+}
+
 static void a_forced_flush_spoils_what_is_unfinished(void **state)
 {
 	(void)state;
@@ -342,6 +358,7 @@ int main(int argc, char **argv)
 		TEST(buffers_come_when_they_are_full),
 		TEST(a_buffer_takes_no_more_records_than_it_may),
 		TEST(a_plain_flush_keeps_back_what_is_unfinished),
+		TEST(a_full_buffer_is_kept_back_as_well),
 		TEST(a_forced_flush_spoils_what_is_unfinished),
 		TEST(threads_have_buffers_of_their_own),
 		TEST(what_has_no_room_is_counted),
