@@ -6,6 +6,7 @@
 #include "inject/convert.h"
 
 #include "inject/cupti_abi.h"
+#include "inject/launcher.h"
 #include "inject/name.h"
 
 /* A time that cannot be is none. */
@@ -184,6 +185,7 @@ static enum convert_result convert_context(const void *record, struct ts_event *
 	const struct cupti_context *context = record;
 
 	ret->kind = TS_EVENT_CONTEXT;
+	ret->start_ns = clock_ns(); /* the record has none */
 	ret->context.context = context->context;
 	ret->context.device = context->device;
 	ret->context.null_stream = context->null_stream;

@@ -1,5 +1,6 @@
 /* Entry: the functions that others call in us: the driver, who injects, fork and exit.
- * On their threads we only start our own, or do what cannot wait; errno stays theirs. */
+ * On their threads we only start our own, wait a moment for it where the program is just beginning,
+ * or do what cannot wait; errno stays theirs. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,10 @@
 
 EXPORT int InitializeInjection(void);
 EXPORT int tracesmith_attach(const struct ts_attach *attach);
+
+/* Whoever has started a program under us wants its first kernel, too; without a daemon, or with one
+ * that is slow, the program goes on. cuInit itself takes longer than CUPTI's 20 ms. */
+#define SETTLE_MS 250
 
 static bool debug;
 
@@ -63,6 +68,8 @@ int InitializeInjection(void)
 	r = link_start(TS_HELLO_RUN, -1, &wanted);
 	if (r < 0)
 		debug_say("not started: %s", strerror(-r));
+	else
+		link_settle(SETTLE_MS);
 	errno = saved;
 	return 1;
 }

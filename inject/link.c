@@ -47,6 +47,7 @@ enum { NOTHING = -1, CLOSED = -2 };
 static int offered = NOTHING;
 static int connected;
 static int exiting, inside_cupti;
+static int settled; /* a futex */
 
 /* Of our thread. */
 static struct {
@@ -154,6 +155,24 @@ static bool link_send(const void *message, size_t size)
 	return send(self.socket, message, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
 }
 
+/* The first try to collect has come to something. */
+static void link_settled(void)
+{
+	if (__atomic_exchange_n(&settled, 1, __ATOMIC_ACQ_REL) == 0)
+		syscall(SYS_futex, &settled, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void link_settle(unsigned int ms)
+{
+	uint64_t until_ms = now_ms() + ms, now;
+
+	while (!__atomic_load_n(&settled, __ATOMIC_ACQUIRE) && (now = now_ms()) < until_ms) {
+		struct timespec timeout = { .tv_nsec = (long)(until_ms - now) * 1000000 };
+
+		syscall(SYS_futex, &settled, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
+	}
+}
+
 void link_tell(enum ts_library_state state, bool unloadable, const char *text)
 {
 	struct ts_state message = {
@@ -166,6 +185,7 @@ void link_tell(enum ts_library_state state, bool unloadable, const char *text)
 	debug_say("state %d%s%s", state, text && *text ? ": " : "", text ? text : "");
 	if (state == TS_LIBRARY_COLLECTING)
 		link_register_again();
+	link_settled();
 	if (self.socket < 0)
 		return;
 	self.untold = message;
@@ -460,6 +480,7 @@ static void *link_main(void *unused)
 	link_register();
 	while (outcome != OUTCOME_END || !link_is_last()) {
 		outcome = link_connect() ? link_talk() : OUTCOME_NO_DAEMON;
+		link_settled();
 		if (outcome == OUTCOME_DAEMON_GONE)
 			again_ms = AGAIN_MIN_MS;
 		if (outcome != OUTCOME_END)

@@ -5,6 +5,8 @@
 #include "inject/internal.h"
 
 /* link.c */
+/* Waits, at most so long, until the first try to collect has come to something. */
+void link_settle(unsigned int ms);
 /* From the thread that exits: nobody of ours calls cupti.c after this. */
 void link_at_exit(void);
 /* In the child of a fork. */
