@@ -18,8 +18,6 @@ from gpu import HERE, OUT, Program, check, compile_cuda, wait_for
 BUILD = gpu.build(sys.argv)
 CYCLES = int(os.environ.get("CYCLES", "100"))
 DEVICES = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.count("GPU ")
-EXACT = 4      # enum op_flag of core/op.h
-NO_CALL = 512
 
 
 def attach(daemon, pid, *options):
@@ -40,24 +38,24 @@ def detach(daemon, pid):
 
 def compare_counts(title, daemon, pid, lines):
     """What the program says that the device did, against what the daemon has."""
-    ops = (f"FROM op WHERE process IN (SELECT id FROM process WHERE pid = {pid}) AND flags & {EXACT}")
+    ops = f"FROM op WHERE pid = {pid} AND exact"
     for line in lines:
         if "kernel" in line:
             seen = sum(row["count"] for row in daemon.query("kernels", "--pid", pid)["rows"] if row["name"] == line["kernel"])
             check(f"{title}: {line['kernel']}", seen == line["count"], f"ran {line['count']}, seen {seen}")
         if "copy" in line:
-            row = daemon.sql(f"SELECT count(*) AS n, sum(bytes) AS bytes {ops} AND kind = 4 AND detail = (SELECT id FROM detail"
-                             f" WHERE kind = 4 AND name = '{line['copy']}')")[0]
+            row = daemon.sql(f"SELECT count(*) AS n, sum(bytes) AS bytes {ops} AND kind = 'copy'"
+                             f" AND detail = '{line['copy']}'")[0]
             check(f"{title}: copies {line['copy']}", (row["n"], row["bytes"]) == (line["count"], line["bytes"]), row)
         if "set" in line:
-            row = daemon.sql(f"SELECT count(*) AS n, sum(bytes) AS bytes {ops} AND kind = 5")[0]
+            row = daemon.sql(f"SELECT count(*) AS n, sum(bytes) AS bytes {ops} AND kind = 'set'")[0]
             check(f"{title}: sets", (row["n"], row["bytes"]) == (line["count"], line["bytes"]), row)
         if "graph_launches" in line:
             row = daemon.sql(f"SELECT count(DISTINCT correlation) AS launches, count(*) AS nodes {ops} AND node <> 0")[0]
             want = (line["graph_launches"], line["graph_launches"] * line["nodes"])
             check(f"{title}: graph launches and nodes", (row["launches"], row["nodes"]) == want, row)
-    row = daemon.sql(f"SELECT count(*) AS n, sum(flags & {NO_CALL} <> 0) AS alone, sum(gpu_start_ns < start_ns) AS early {ops}"
-                     " AND kind IN (1, 4, 5, 15)")[0]
+    row = daemon.sql(f"SELECT count(*) AS n, sum(no_call) AS alone, sum(gpu_start_ns < start_ns) AS early {ops}"
+                     " AND kind IN ('launch', 'copy', 'set', 'kernel')")[0]
     check(f"{title}: all joined", row["n"] > 0 and not row["alone"], row)
     check(f"{title}: nothing runs before it was launched", not row["early"], row)
     loss = daemon.query("apis", "--pid", pid)["loss"]

@@ -1,0 +1,326 @@
+"""The exact tier: under `tsctl run` and attached to, every kernel, copy and set of the simulated GPU is
+there with its exact time and joined to its call; what is odd is counted, and nothing else changes."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import tracesmith
+from tracesmith import BUILD, wait_for
+
+COPY = {"htod": "HtoD", "dtoh": "DtoH", "dtod": "DtoD", "ptop": "PtoP"}
+EXACT = "(SELECT * FROM op WHERE exact AND pid = {pid})"
+
+
+class Exact(tracesmith.Case):
+    def environment(self, copy="lib", **more):
+        # Times as they are, so that durations can be told. There is a libcupti of 13 beside libcuda.
+        path = ":".join(os.path.join(tracesmith.FAKE, name) for name in dict.fromkeys((copy, "lib")))
+        return dict(os.environ, LD_LIBRARY_PATH=path, FAKE_CUDA_TIME_SCALE="1",
+                    TRACESMITH_SOCKET=self.daemon.socket, **more)
+
+    def start(self, *arguments, run=True, options=(), copy="lib", stderr=None, **environment):
+        command = [os.path.join(BUILD, "tsctl"), "run", *options, "--"] if run else []
+        name, *rest = arguments
+        process = subprocess.Popen([*command, tracesmith.workload_path(name), *map(str, rest)], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=stderr, text=True,
+                                   env=self.environment(copy, **environment))
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+    def tier(self, pid):
+        return next((row["tier"] for row in self.daemon.query("ps") if row["pid"] == pid), None)
+
+    def wait_exact(self, pid):
+        wait_for("collection to begin", lambda: self.tier(pid) == "exact")
+
+    def attach(self, pid, *options):
+        result = self.daemon.ctl("attach", pid, "--json", *options)
+        self.assertEqual(result.code, 0, result.err + self.daemon.log())
+        return json.loads(result.out)
+
+    def detach(self, pid):
+        result = self.daemon.ctl("detach", pid, "--json")
+        self.assertEqual(result.code, 0, result.err + self.daemon.log())
+        return json.loads(result.out)
+
+    def exact(self, pid, columns, where="1", more=""):
+        return self.daemon.sql(f"SELECT {columns} FROM {EXACT.format(pid=pid)} WHERE {where} {more}")
+
+    def wait_records(self, pid, count):
+        """Waits until so many kernels, copies and sets are there."""
+        try:
+            wait_for(f"{count} exact ops", lambda: self.exact(pid, "count(*) AS n", "kind IN ('launch', 'kernel', 'copy', 'set')")[0]["n"] >= count)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; there are {self.exact(pid, 'kind, count(*) AS n', more='GROUP BY kind')}, "
+                                 f"loss {self.loss(pid)}") from None
+
+    def loss(self, pid, allowed=()):
+        answer = self.daemon.answer("apis", "--pid", pid)
+        return {reason: n for reason, n in answer["loss"].items()
+                if reason not in ("mapping", "stack-sampled", "gap", "unbound", *allowed)}
+
+    def assert_as_told(self, pid, told, allowed=()):
+        self.wait_records(pid, sum(told["kernels"].values()) + sum(told["copies"].values()) + told["sets"])
+        symbols = {}
+        for row in self.daemon.sql(f"SELECT n.symbol, count(*) AS n FROM {EXACT.format(pid=pid)} o JOIN name n ON n.text = o.name"
+                                   " WHERE o.kind IN ('launch', 'kernel') GROUP BY n.symbol"):
+            symbols[row["symbol"]] = row["n"]
+        self.assertEqual(symbols, told["kernels"])
+        copies = {row["detail"]: (row["n"], row["bytes"])
+                  for row in self.exact(pid, "detail, count(*) AS n, sum(bytes) AS bytes", "kind = 'copy'", "GROUP BY detail")}
+        self.assertEqual(copies, {COPY[kind]: (count, told["copy_bytes"][kind]) for kind, count in told["copies"].items()})
+        sets = self.exact(pid, "count(*) AS n, sum(bytes) AS bytes", "kind = 'set'")[0]
+        self.assertEqual((sets["n"], sets["bytes"]), (told["sets"], told["set_bytes"]))
+        graphs = self.exact(pid, "count(DISTINCT correlation) AS launches, count(*) AS nodes", "node <> 0")[0]
+        self.assertEqual((graphs["launches"], graphs["nodes"]),
+                         (told["graph_launches"], told["graph_launches"] * told["graph_nodes"]))
+        work = "kind IN ('launch', 'kernel', 'copy', 'set')"
+        self.assertEqual(self.exact(pid, "count(*) AS n", f"{work} AND no_call")[0]["n"], 0, "some are not joined")
+        self.assertEqual(self.exact(pid, "count(*) AS n", f"{work} AND (gpu_start_ns < start_ns OR gpu_end_ns < gpu_start_ns)")[0]["n"],
+                         0, "work ran before it was launched")
+        self.assertEqual(self.loss(pid, allowed), {})
+
+    def hold(self, *arguments, **options):
+        """The workload `exact`, waiting; its pid."""
+        process = self.start("exact", "--hold", *arguments, **options)
+        return process
+
+    def go(self, process):
+        """Lets it do its work; what it did."""
+        process.stdin.write("\n")
+        process.stdin.flush()
+        for line in process.stdout:
+            if line.startswith("{") and "kernels" in json.loads(line):
+                return json.loads(line)
+        raise AssertionError("the workload said nothing")
+
+    def test_run(self):
+        process = self.hold()
+        told = self.go(process)
+        begin = time.monotonic()
+        self.wait_records(process.pid, sum(told["kernels"].values()))
+        self.assertLess(time.monotonic() - begin, 2.0, "records are late")
+        self.assert_as_told(process.pid, told)
+        self.assertEqual(self.tier(process.pid), "exact")
+        out, _ = process.communicate("\n")
+        self.assertEqual(process.returncode, 0, out)
+        self.daemon.wait_ended(process.pid)
+        self.assert_as_told(process.pid, told)
+
+    def test_run_of_a_short_program(self):
+        """From its first kernel on, and to its last one: flushed at the exit."""
+        process = self.start("exact")
+        out, _ = process.communicate()
+        told = [json.loads(line) for line in out.splitlines() if '"kernels"' in line][0]
+        self.assert_as_told(process.pid, told)
+
+    def test_layout_of_cuda_12(self):
+        process = self.hold(copy="lib12")
+        self.assert_as_told(process.pid, self.go(process))
+
+    def test_exit_status_and_signals_pass_through(self):
+        process = self.start("crash", "--how", "segv", "--launches", 5, stderr=subprocess.DEVNULL)
+        process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGSEGV)
+        result = self.daemon.ctl("run", "--", "/bin/sh", "-c", "echo out; echo err >&2; exit 7")
+        self.assertEqual((result.code, result.out, result.err), (7, "out\n", "err\n"))
+
+    def test_attach_and_detach(self):
+        process = self.hold(run=False)
+        pid = process.pid
+        wait_for("the program to use CUDA", lambda: self.uses_cuda(pid))
+        before = self.residue(pid)
+        told = self.attach(pid, "--stacks", "all")
+        self.assertGreater(told["stopped_ns"], 0)
+        again = self.daemon.ctl("attach", pid)
+        self.assertEqual(again.code, 1)
+        self.assertIn("already", again.err)
+        done = self.go(process)
+        self.assert_as_told(pid, done)
+        stacks = self.exact(pid, "count(*) AS n", "kind = 'launch' AND coalesce(stack, 0) = 0")[0]["n"]
+        self.assertEqual(stacks, 0, "launches without a stack")
+        told = self.detach(pid)
+        self.assertTrue(told["unloaded"], told)
+        self.assertEqual(told["lost"], 0)
+        self.assertEqual(self.residue(pid), before)
+        self.assertEqual(self.tier(pid), "probe")
+        process.communicate("\n")
+        self.assertEqual(process.returncode, 0)
+
+    def uses_cuda(self, pid):
+        with open(f"/proc/{pid}/maps") as file:
+            return "libcuda" in file.read()
+
+    def residue(self, pid):
+        """What attaching could leave behind. libcupti itself may stay: it cannot be unloaded."""
+        with open(f"/proc/{pid}/maps") as file:
+            ours = [line for line in file if "tracesmith" in line]
+        links = sorted(os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{pid}/fd"))
+        return len(os.listdir(f"/proc/{pid}/task")), links, ours
+
+    def test_again_and_again(self):
+        process = self.start("loop", "--seconds", 60, "--pace-ms", 1, "--stress", "--progress", run=False)
+        pid = process.pid
+        wait_for("the program to use CUDA", lambda: self.tier(pid) == "probe")
+        for _ in range(8):
+            self.attach(pid)
+            begin = time.monotonic_ns()
+            wait_for("kernels", lambda: self.exact(pid, "count(*) AS n", f"gpu_start_ns > {begin}")[0]["n"] > 20)
+            self.assertTrue(self.detach(pid)["unloaded"])
+        self.assertIsNone(process.poll(), "the program has ended")
+
+    def test_refusals(self):
+        sleeper = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(lambda: (sleeper.kill(), sleeper.wait()))
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        for pid, sentence in ((sleeper.pid, "CUDA"), (gone.pid, "no process"), (2, ""), (1, "")):
+            for verb in ("attach", "detach"):
+                result = self.daemon.ctl(verb, pid)
+                self.assertEqual(result.code, 1, (verb, pid, result.out))
+                self.assertEqual(len(result.err.strip().splitlines()), 1, result.err)
+            self.assertIn(sentence.lower(), self.daemon.ctl("attach", pid).err.lower())
+        result = self.daemon.ctl("attach", "nobody")
+        self.assertEqual(result.code, 2, result.err)
+
+    def test_wait_for_cuda(self):
+        """`attach --wait` takes a process that has not loaded the driver yet."""
+        program = (f"import ctypes, sys, time; print('up', flush=True); sys.stdin.readline()\n"
+                   f"cuda = ctypes.CDLL({tracesmith.library()!r}); cuda.cuInit(0); time.sleep(30)")
+        process = subprocess.Popen(["/usr/bin/python3", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, env=self.environment())
+        self.addCleanup(self.end, process)
+        process.stdout.readline()
+        waiting = subprocess.Popen([os.path.join(BUILD, "tsctl"), "attach", "--wait", str(process.pid)], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment())
+        process.stdin.write("\n")
+        process.stdin.flush()
+        out, err = waiting.communicate(timeout=30)
+        self.assertEqual(waiting.returncode, 0, err)
+        self.wait_exact(process.pid)
+
+    def test_crash_keeps_what_was_handed_over(self):
+        process = self.hold()
+        told = self.go(process)
+        wait_for("the last records", lambda: self.exact(process.pid, "count(*) AS n", "node <> 0")[0]["n"] ==
+                 told["graph_launches"] * told["graph_nodes"])
+        process.kill()
+        self.daemon.wait_ended(process.pid)
+        self.assert_as_told(process.pid, told)
+
+    def test_daemon_restarts(self):
+        """The program goes on, and is collected from by the next daemon by itself."""
+        process = self.start("loop", "--seconds", 60, "--pace-ms", 1)
+        self.wait_exact(process.pid)
+        self.daemon.kill()
+        self.daemon.start()
+        wait_for("collection to go on", lambda: self.tier(process.pid) == "exact")
+        begin = time.monotonic_ns()
+        wait_for("kernels", lambda: self.exact(process.pid, "count(*) AS n", f"gpu_start_ns > {begin}")[0]["n"] > 20)
+        self.assertIsNone(process.poll())
+
+    def test_without_a_daemon(self):
+        self.daemon.stop()
+        process = self.start("exact", stderr=subprocess.PIPE)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(len(err.strip().splitlines()), 1, err)
+        self.assertIn("daemon", err)
+
+    def test_forks_and_execs(self):
+        """A forked child is not collected from and not harmed; one that runs a program is."""
+        process = self.start("forkexec")
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, out)
+
+    def test_another_profiler(self):
+        """We step aside while it profiles, it gets what it wants, and the gap is told."""
+        process = self.start("profiler", "--start", 1.5, "--stop", 3, "--end", 30)
+        self.wait_exact(process.pid)
+        wait_for("us to step aside", lambda: self.tier(process.pid) == "paused")
+        wait_for("us to go on", lambda: self.tier(process.pid) == "exact")
+        begin = time.monotonic_ns()
+        wait_for("kernels", lambda: self.exact(process.pid, "count(*) AS n", f"gpu_start_ns > {begin}")[0]["n"] > 20)
+        wait_for("the gap", lambda: "paused" in self.daemon.answer("kernels", "--pid", process.pid)["loss"])
+
+    def test_odd_records(self):
+        """What CUPTI does wrong is counted, never drawn and never a crash."""
+        for odd, reason in (("zero", "untimed"), ("reversed", "untimed"), ("duplicate", "duplicate"), ("shuffle", None),
+                            ("drop=20", "cupti"), ("unknown", "unknown-record"), ("late=300", None)):
+            process = self.hold("--rounds", 40, FAKE_CUPTI_ODD=odd)
+            told = self.go(process)
+            if reason:
+                wait_for(f"'{reason}' with {odd}", lambda: self.loss(process.pid).get(reason))
+                bad = self.exact(process.pid, "count(*) AS n", "gpu_end_ns < gpu_start_ns OR gpu_start_ns = 0")[0]["n"]
+                self.assertEqual(bad, 0, odd)
+            else:
+                self.assert_as_told(process.pid, told, allowed=("late",))
+            process.communicate("\n")
+            self.assertEqual(process.returncode, 0, odd)
+
+    def test_budget(self):
+        process = self.start("loop", "--seconds", 60, "--threads", 1, options=("--budget", "0.1%"), FAKE_CUPTI_ODD="slow=20000")
+        self.wait_exact(process.pid)
+        wait_for("less to be recorded", lambda: self.daemon.sql(
+            f"SELECT left_out FROM collect c JOIN process p ON p.id = c.process WHERE p.pid = {process.pid}")[0]["left_out"])
+        wait_for("that to be told", lambda: "budget" in self.daemon.answer("ps", "--pid", process.pid)["loss"])
+
+    def test_own_namespaces(self):
+        """In a PID and mount namespace of its own, where our library lies nowhere."""
+        command = ["unshare", "--pid", "--fork", "--mount", "--mount-proc", tracesmith.workload_path("exact"), "--hold"]
+        outer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment())
+        self.addCleanup(self.end, outer)
+        pid = int(wait_for("the program", lambda: subprocess.run(
+            ["pgrep", "-P", str(outer.pid)], capture_output=True, text=True).stdout.strip()))
+        wait_for("it to use CUDA", lambda: self.uses_cuda(pid))
+        self.attach(pid)
+        self.assert_as_told(pid, self.go(outer))
+        self.assertTrue(self.detach(pid)["unloaded"])
+        outer.communicate("\n")
+
+    def test_queries_and_exports(self):
+        process = self.hold(options=("--stacks", "all"))
+        told = self.go(process)
+        pid = process.pid
+        self.assert_as_told(pid, told)
+        rows = self.daemon.query("kernels", "--pid", pid)
+        self.assertEqual(sum(row["count"] for row in rows), sum(told["kernels"].values()))
+        self.assertAlmostEqual(sum(row["share"] for row in rows), 1000000, delta=len(rows) + 1)
+        for row in rows:
+            self.assertLessEqual(row["min_ns"], row["p50_ns"])
+            self.assertLessEqual(row["p50_ns"], row["p99_ns"])
+            self.assertLessEqual(row["p99_ns"], row["max_ns"])
+        by_stack = self.daemon.query("kernels", "--pid", pid, "--by-stack")
+        self.assertEqual(sum(row["count"] for row in by_stack), sum(told["kernels"].values()))
+        self.assertTrue(all(row["stack"] for row in by_stack), "a kernel has no stack")
+        self.assertIn("main", str(by_stack) + "thread")
+        streams = {row["stream"] for row in self.daemon.query("kernels", "--pid", pid, "--by-stream")}
+        self.assertGreater(len(streams), 3)
+        graphs = self.daemon.query("graphs", "--pid", pid)
+        self.assertEqual(sum(row["launches"] for row in graphs), told["graph_launches"])
+        devices = self.daemon.query("devices")
+        self.assertEqual(len(devices), told["devices"])
+        wait_for("the states", lambda: self.daemon.query("idle", "--pid", pid))
+        for row in self.daemon.query("overlap", "--pid", pid):
+            self.assertGreater(row["observed_ns"], 0)
+        for format in ("perfetto", "chrome", "folded", "svg"):
+            path = os.path.join(self.daemon.directory, f"out.{format}")
+            result = self.daemon.ctl("export", f"--{format}", "--pid", pid, "-o", path)
+            self.assertEqual(result.code, 0, result.err)
+            self.assertGreater(os.path.getsize(path), 1000)
+        with open(os.path.join(self.daemon.directory, "out.folded")) as file:
+            self.assertIn("[GPU_Kernel]", file.read())
+
+
+if __name__ == "__main__":
+    tracesmith.main()
