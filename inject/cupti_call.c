@@ -132,8 +132,9 @@ static void callback(void *data, uint32_t domain, uint32_t cbid, const void *arg
 	errno = saved;
 }
 
-/* The first one sets CUPTI up, in about 10 ms; while many threads launch without a pause its lock is
- * hard to get (seen with CUPTI 13.0: eight threads on one context kept us out until they ended). */
+/* The first one sets CUPTI up, in about 10 ms; while many threads launch without a pause its lock
+ * is hard to get (seen with CUPTI 13.0: eight threads on one context kept us out until they ended).
+ */
 int call_subscribe(const struct cupti *cupti)
 {
 	void *handle = NULL;
