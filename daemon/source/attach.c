@@ -20,6 +20,7 @@
 #include "daemon/source/attach_internal.h"
 #include "daemon/source/procfs.h"
 
+#define LATE_TRIES	 4
 #define PATIENCE_MS	 3000
 #define PATIENCE_UNDO_MS 10000 /* nobody likes what is left behind */
 #define THREADS_END_MS	 2000
@@ -40,17 +41,22 @@ static int state_step(struct attach_state *state, bool loads, unsigned int patie
 {
 	int r, end;
 
-	r = attach_thread_stop(&state->remote, state->pid, loads, patience_ms, state->why);
-	if (r < 0)
-		return r;
-	attach_remote_hurry(&state->remote, true);
-	r = step(state, data);
-	end = attach_remote_release(&state->remote);
-	state->stops++;
-	if (state->remote.stopped_ns > state->longest_ns)
-		state->longest_ns = state->remote.stopped_ns;
-	if (state->remote.gone || (r == 0 && end == -ESRCH))
-		return attach_state_ended(state);
+	for (int i = 0; i < LATE_TRIES; i++) {
+		r = attach_thread_stop(&state->remote, state->pid, loads, patience_ms, state->why);
+		if (r < 0)
+			break;
+		state->late = false;
+		attach_remote_hurry(&state->remote, true);
+		r = step(state, data);
+		end = attach_remote_release(&state->remote);
+		state->stops++;
+		if (state->remote.stopped_ns > state->longest_ns)
+			state->longest_ns = state->remote.stopped_ns;
+		if (state->remote.gone || (r == 0 && end == -ESRCH))
+			return attach_state_ended(state);
+		if (!state->late)
+			break;
+	}
 	return r;
 }
 

@@ -183,6 +183,7 @@ struct attach_state {
 	uint64_t handle, entry;
 	uint64_t longest_ns;
 	uint32_t stops;
+	bool late;   /* a call waited for a lock and was given up before it did anything */
 	bool unload; /* the library is there, but did not start */
 };
 

@@ -21,18 +21,19 @@
 #include "core/base/cleanup.h"
 #include "daemon/source/attach_internal.h"
 
-#define STOP_NS	     1000000000ull /* a thread that can stop does in microseconds */
-#define SYSCALL_NS   2000000000ull
-#define CALL_NS	     500000000ull
-#define END_NS	     5000000000ull
-#define SPIN_NS	     20000ull
-#define TICK_NS	     10000000
-#define TICK_SIGNAL  (SIGRTMAX - 3)
-#define CALL_ROUNDS  8 /* more of them, while it holds a lock of the loader */
+#define STOP_NS	       1000000000ull /* a thread that can stop does in microseconds */
+#define SYSCALL_NS     2000000000ull
+#define CALL_NS	       100000000ull /* without a system call */
+#define ROUNDS_SLOW    8
+#define ROUNDS_LOADING 50
+#define END_NS	       5000000000ull
+#define SPIN_NS	       20000ull
+#define TICK_NS	       10000000
+#define TICK_SIGNAL    (SIGRTMAX - 3)
 
-#define SYSCALL_STOP (SIGTRAP | 0x80)
-#define FLAGS_CLEAR  0x40500ull /* alignment check, direction, trap: not for a function's start */
-#define SHADOW_STACK 0x204
+#define SYSCALL_STOP   (SIGTRAP | 0x80)
+#define FLAGS_CLEAR    0x40500ull /* alignment check, direction, trap: not for a function's start */
+#define SHADOW_STACK   0x204
 
 /* mov %rax, %rdi; mov $15, %eax; syscall; ud2 */
 static const uint8_t return_code[16] = {
@@ -270,15 +271,21 @@ int attach_remote_code(struct attach_remote *remote)
 	return 0;
 }
 
-/* A call that takes too long waits for a lock, or is on its way to a slow end. It must not be left
- * while it holds a lock of the loader itself; where it waits for one, that is safe. */
-static int remote_late(struct attach_remote *remote)
+/* Whether a call that takes long is to go on. It must not be left while it holds a lock of the
+ * loader itself; where it only waits for one, that is safe, and better than to stand still. What is
+ * slow for another reason gets more time. */
+static int remote_late(struct attach_remote *remote, int round)
 {
+	struct user_regs_struct regs;
 	int r = remote_interrupt(remote, true);
 
 	if (r < 0)
 		return r;
-	return attach_target_loader(remote->target, remote->tid) == LOADER_LOADS ? 0 : -ETIMEDOUT;
+	if (ptrace(PTRACE_GETREGS, remote->tid, NULL, &regs) < 0)
+		return -ESRCH;
+	if (attach_target_loader(remote->target, remote->tid) == LOADER_LOADS)
+		return round < ROUNDS_LOADING ? 0 : -ETIMEDOUT;
+	return regs.orig_rax != SYS_futex && round < ROUNDS_SLOW ? 0 : -ETIMEDOUT;
 }
 
 /* Runs until the thread is about to do the rt_sigreturn that calls end with, and leaves that out.
@@ -290,8 +297,8 @@ static int remote_run(struct attach_remote *remote, uint64_t *ret)
 
 	for (;;) {
 		r = remote_next(remote, CALL_NS);
-		if (r == -ETIMEDOUT && rounds++ < CALL_ROUNDS) {
-			r = remote_late(remote);
+		if (r == -ETIMEDOUT) {
+			r = remote_late(remote, rounds++);
 			if (r == 0)
 				continue;
 		}

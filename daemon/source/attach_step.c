@@ -150,6 +150,7 @@ static int state_call(struct attach_state *state, const char *name, uint64_t fun
 {
 	int r = attach_remote_call(&state->remote, function, first, second, ret);
 
+	state->late = r == -ETIMEDOUT;
 	if (r == 0)
 		return 0;
 	if (r == -ESRCH)
@@ -218,6 +219,7 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 		return attach_state_ended(state);
 	attach_remote_hurry(&state->remote, false);
 	r = state_call(state, TS_INJECT_ATTACH_ENTRY, state->entry, address, 0, &result);
+	state->late = false; /* who knows how far it came */
 	if (r < 0)
 		return r;
 	if ((int)result < 0)
