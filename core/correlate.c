@@ -21,7 +21,7 @@
 #define CORRELATE_SETTLE_NS 100000000ull
 /* How long the two sides wait for each other, and how long a ticket is kept for further records. */
 #define CORRELATE_WAIT_NS 3000000000ull
-#define CORRELATE_DONE_NS 1000000000ull
+#define CORRELATE_DONE_NS 500000000ull
 /* CALLs that a new call of the thread is tried with. */
 #define CORRELATE_TRIES 8
 

@@ -1,4 +1,4 @@
-/* Sweep: begins and ends of work wait in a heap until nothing earlier can come any more, then pass
+/* Sweep: begins and ends of work wait until nothing earlier can come any more, then pass
  * in order of time and change the states. So it does no harm that records come in no order.
  *
  * What comes for a time that was told already counts as late, and only the rest of it is shown.
@@ -17,82 +17,39 @@
 /* Calls whose record is awaited hold the sweep back, but not longer. */
 #define SWEEP_HOLD_NS 10000000000ull
 
-static bool edge_before(const struct edge *a, const struct edge *b)
-{
-	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->kind < b->kind;
-}
-
-static void heap_push(struct sweep *sweep, const struct edge *edge)
-{
-	uint32_t i = sweep->count++;
-
-	for (; i; i = (i - 1) / 2) {
-		if (!edge_before(edge, &sweep->edge[(i - 1) / 2]))
-			break;
-		sweep->edge[i] = sweep->edge[(i - 1) / 2];
-	}
-	sweep->edge[i] = *edge;
-}
-
-static struct edge heap_pop(struct sweep *sweep)
-{
-	struct edge top = sweep->edge[0], last = sweep->edge[--sweep->count];
-	uint32_t i = 0, child;
-
-	while ((child = 2 * i + 1) < sweep->count) {
-		if (child + 1 < sweep->count &&
-		    edge_before(&sweep->edge[child + 1], &sweep->edge[child]))
-			child++;
-		if (!edge_before(&sweep->edge[child], &last))
-			break;
-		sweep->edge[i] = sweep->edge[child];
-		i = child;
-	}
-	sweep->edge[i] = last;
-	return top;
-}
-
+/* There is one. */
 static void sweep_pass_first(struct core *core, struct sweep *sweep)
 {
-	struct edge edge = heap_pop(sweep);
+	struct edge edge = edges_take(&sweep->edges);
 
 	core->edges--;
 	sweep->settled_ns = edge.time_ns;
 	edge_pass(core, &edge);
 }
 
-static bool sweep_grow(struct sweep *sweep)
-{
-	uint32_t room = sweep->room ? sweep->room * 2 : 256;
-	struct edge *edge = realloc(sweep->edge, room * sizeof(*edge));
-
-	if (!edge)
-		return false;
-	sweep->edge = edge;
-	sweep->room = room;
-	return true;
-}
-
 /* At the limit the earliest pass before their time. No process has more than half of the room. */
-static bool sweep_make_room(struct core *core, struct exact *exact, uint32_t edges)
+static bool sweep_make_room(struct core *core, struct exact *exact, uint32_t more)
 {
 	struct sweep *sweep = &exact->sweep;
 	uint32_t max = core->config.max_edges;
+	const struct edge *first;
 
-	while (sweep->count && sweep->edge[0].time_ns <= core->now_ns &&
-	       (sweep->count + edges > max / 2 || core->edges + edges > max))
+	while (sweep->edges.count + more > max / 2 || core->edges + more > max) {
+		first = edges_first(&sweep->edges);
+		if (!first || first->time_ns > core->now_ns) {
+			loss_count(core, exact->process, LOSS_LIMIT);
+			return false;
+		}
 		sweep_pass_first(core, sweep);
-	if (sweep->count + edges <= max / 2 && core->edges + edges <= max)
-		if (sweep->count + edges <= sweep->room || sweep_grow(sweep))
-			return true;
-	loss_count(core, exact->process, LOSS_LIMIT);
-	return false;
+	}
+	return true;
 }
 
-/* There is room. */
-static void sweep_push(struct core *core, struct sweep *sweep, uint64_t time_ns,
+/* False: no memory. */
+static bool sweep_push(struct core *core, struct exact *exact, uint64_t time_ns,
 		       enum edge_kind kind, void *what, uint64_t seq)
 {
+	struct sweep *sweep = &exact->sweep;
 	struct edge edge = {
 		.time_ns = time_ns > sweep->settled_ns ? time_ns : sweep->settled_ns,
 		.what = what,
@@ -100,8 +57,13 @@ static void sweep_push(struct core *core, struct sweep *sweep, uint64_t time_ns,
 		.kind = kind,
 	};
 
-	heap_push(sweep, &edge);
+	if (edges_add(&sweep->edges, &edge) < 0) {
+		edge_drop(&edge);
+		loss_count(core, exact->process, LOSS_LIMIT);
+		return false;
+	}
 	core->edges++;
+	return true;
 }
 
 static uint64_t sweep_settled(const struct exact *exact, uint64_t now_ns)
@@ -118,9 +80,10 @@ static uint64_t sweep_settled(const struct exact *exact, uint64_t now_ns)
 static void sweep_pass_until(struct core *core, struct exact *exact, uint64_t time_ns)
 {
 	struct sweep *sweep = &exact->sweep;
+	const struct edge *first;
 	struct device *device;
 
-	while (sweep->count && sweep->edge[0].time_ns <= time_ns)
+	while ((first = edges_first(&sweep->edges)) && first->time_ns <= time_ns)
 		sweep_pass_first(core, sweep);
 	if (time_ns > sweep->settled_ns)
 		sweep->settled_ns = time_ns;
@@ -186,7 +149,7 @@ void sweep_submit(struct core *core, struct exact *exact, struct stream *stream,
 	if (!lane)
 		lane = sweep_add_lane(core, exact, stream, seq - 1);
 	if (lane && sweep_make_room(core, exact, 1))
-		sweep_push(core, &exact->sweep, time_ns, EDGE_SUBMIT, lane_ref(lane), seq);
+		sweep_push(core, exact, time_ns, EDGE_SUBMIT, lane_ref(lane), seq);
 }
 
 void sweep_wait(struct core *core, struct exact *exact, struct stream *stream,
@@ -200,7 +163,7 @@ void sweep_wait(struct core *core, struct exact *exact, struct stream *stream,
 		return;
 	mark = mark_new(lane, other, stream->submitted, seq);
 	if (mark)
-		sweep_push(core, &exact->sweep, time_ns, EDGE_WAIT, mark, 0);
+		sweep_push(core, exact, time_ns, EDGE_WAIT, mark, 0);
 }
 
 void sweep_ran(struct core *core, struct exact *exact, struct lane *lane, enum sweep_work work,
@@ -224,15 +187,17 @@ void sweep_ran(struct core *core, struct exact *exact, struct lane *lane, enum s
 	}
 	if (!sweep_make_room(core, exact, 2))
 		return;
-	sweep_push(core, sweep, op->gpu_start_ns, EDGE_KERNEL_BEGIN + work, lane_ref(lane), began);
-	sweep_push(core, sweep, op->gpu_end_ns, EDGE_KERNEL_END + work, lane_ref(lane), finished);
+	if (sweep_push(core, exact, op->gpu_start_ns, EDGE_KERNEL_BEGIN + work, lane_ref(lane),
+		       began))
+		sweep_push(core, exact, op->gpu_end_ns, EDGE_KERNEL_END + work, lane_ref(lane),
+			   finished);
 }
 
 void sweep_finish(struct core *core, struct exact *exact, struct lane *lane, uint64_t seq,
 		  uint64_t time_ns)
 {
 	if (exact->sweep.on && lane && seq > lane->finished && sweep_make_room(core, exact, 1))
-		sweep_push(core, &exact->sweep, time_ns, EDGE_FINISH, lane_ref(lane), seq);
+		sweep_push(core, exact, time_ns, EDGE_FINISH, lane_ref(lane), seq);
 }
 
 void sweep_sync(struct core *core, struct exact *exact, int16_t ordinal, uint64_t start_ns,
@@ -246,16 +211,15 @@ void sweep_sync(struct core *core, struct exact *exact, int16_t ordinal, uint64_
 	device = sweep_device(core, exact, ordinal);
 	if (!device || !sweep_make_room(core, exact, 2))
 		return;
-	sweep_push(core, sweep, start_ns, EDGE_SYNC_BEGIN, device, 0);
-	sweep_push(core, sweep, end_ns, EDGE_SYNC_END, device, 0);
+	if (sweep_push(core, exact, start_ns, EDGE_SYNC_BEGIN, device, 0))
+		sweep_push(core, exact, end_ns, EDGE_SYNC_END, device, 0);
 }
 
 void sweep_stream_end(struct core *core, struct exact *exact, struct stream *stream,
 		      uint64_t time_ns)
 {
 	if (stream->lane && sweep_make_room(core, exact, 1))
-		sweep_push(core, &exact->sweep, time_ns, EDGE_STREAM_END, lane_ref(stream->lane),
-			   0);
+		sweep_push(core, exact, time_ns, EDGE_STREAM_END, lane_ref(stream->lane), 0);
 }
 
 /* What is pending goes on to be so. */
@@ -302,11 +266,7 @@ static void sweep_empty(struct sweep *sweep)
 	struct lane *lane;
 	struct mark *mark;
 
-	for (uint32_t i = 0; i < sweep->count; i++)
-		edge_drop(&sweep->edge[i]);
-	free(sweep->edge);
-	sweep->edge = NULL;
-	sweep->count = sweep->room = 0;
+	edges_clear(&sweep->edges);
 	list_for_each(lane, &sweep->lanes, link)
 		lane_ref(lane);
 	list_for_each(lane, &sweep->lanes, link)
@@ -352,7 +312,7 @@ void sweep_end(struct core *core, struct exact *exact, uint64_t time_ns)
 		return;
 	sweep_pass_until(core, exact, time_ns);
 	time_ns = sweep->settled_ns;
-	core->edges -= sweep->count;
+	core->edges -= sweep->edges.count;
 	sweep_empty(sweep);
 	list_for_each(lane, &sweep->lanes, link)
 		state_set(core, &lane->state, STATE_NONE, time_ns);

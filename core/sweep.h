@@ -2,7 +2,7 @@
 #ifndef TS_CORE_SWEEP_H
 #define TS_CORE_SWEEP_H
 
-#include "core/lane.h"
+#include "core/edges.h"
 
 struct core;
 struct exact;
@@ -12,8 +12,7 @@ struct sweep {
 	bool on;
 	uint64_t begun_ns;
 	uint64_t settled_ns; /* what was before is told */
-	struct edge *edge;   /* a heap, the earliest first */
-	uint32_t count, room;
+	struct edges edges;
 	struct list lanes;
 };
 
