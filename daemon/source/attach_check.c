@@ -138,7 +138,7 @@ static int check_program(pid_t pid, char *why)
 				  "Process %d uses the musl C library, and the CUDA profiling "
 				  "library needs glibc",
 				  pid);
-	if (!interpreter[0] || !attach_auxiliary(pid, AT_BASE))
+	if (!interpreter[0])
 		return attach_why(why, -ENOEXEC,
 				  "Process %d is statically linked: nothing can be loaded into it",
 				  pid);

@@ -393,6 +393,13 @@ static void dlopen_run(void)
 #endif
 }
 
+/* As a program would at the most: without the rest, the loader is never free. */
+static void dlopen_often_run(void)
+{
+	dlopen_run();
+	usleep(1000);
+}
+
 static void fork_run(void)
 {
 	pid_t child = fork(), r;
@@ -457,10 +464,10 @@ struct job {
 };
 
 static const struct job jobs[] = {
-	{ "vectors", vectors_run, 3 }, { "chaos", vectors_run, 1 }, { "chaos", malloc_run, 2 },
-	{ "chaos", dlopen_run, 1 },    { "chaos", fork_run, 1 },    { "chaos", calls_run, 2 },
-	{ "chaos", signal_run, 1 },    { "chaos", thread_run, 1 },  { "signals", signal_run, 1 },
-	{ "malloc", malloc_run, 2 },   { "dlopen", dlopen_run, 2 }, { "fork", fork_run, 2 },
+	{ "vectors", vectors_run, 3 },	  { "chaos", vectors_run, 1 }, { "chaos", malloc_run, 2 },
+	{ "chaos", dlopen_often_run, 1 }, { "chaos", fork_run, 1 },    { "chaos", calls_run, 2 },
+	{ "chaos", signal_run, 1 },	  { "chaos", thread_run, 1 },  { "signals", signal_run, 1 },
+	{ "malloc", malloc_run, 2 },	  { "dlopen", dlopen_run, 2 }, { "fork", fork_run, 2 },
 };
 
 /* Until a byte or the end of standard input. The main thread does a job too, where there is one of
