@@ -86,6 +86,7 @@ void handover_losses(void)
 			continue;
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		event.start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+		event.end_ns = event.start_ns;
 		if (link_put(&event, sizeof(event)) == 0)
 			__atomic_fetch_sub(&lost[reason], event.lost.count, __ATOMIC_RELAXED);
 	}
