@@ -249,6 +249,9 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 	struct exact *exact = data;
 	struct session *session = session_find(exact, pid);
 
+	/* The calls that the change is about may still be in the other ring. */
+	if (event->kind == TS_EVENT_COLLECT)
+		probe_drain(exact->parts.probe);
 	core_ingest(exact->parts.core, &origin, record, size);
 	exact->parts.stir(exact->parts.data);
 	if (!session)
@@ -305,6 +308,7 @@ static void on_gone(void *data, uint32_t pid)
 	struct exact *exact = data;
 	struct session *session = session_find(exact, pid);
 
+	probe_drain(exact->parts.probe);
 	core_collect_gone(exact->parts.core, pid, uv_hrtime());
 	if (!session)
 		return;

@@ -15,9 +15,8 @@ EXACT = "(SELECT * FROM op WHERE exact AND pid = {pid})"
 
 class Exact(tracesmith.Case):
     def environment(self, copy="lib", **more):
-        # Times as they are, so that durations can be told. There is a libcupti of 13 beside libcuda.
-        path = ":".join(os.path.join(tracesmith.FAKE, name) for name in dict.fromkeys((copy, "lib")))
-        return dict(os.environ, LD_LIBRARY_PATH=path, FAKE_CUDA_TIME_SCALE="1",
+        # Times as they are, so that durations can be told. The libcupti beside libcuda is that of 13.
+        return dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library(copy)), FAKE_CUDA_TIME_SCALE="1",
                     TRACESMITH_SOCKET=self.daemon.socket, **more)
 
     def start(self, *arguments, run=True, options=(), copy="lib", stderr=None, **environment):
@@ -125,8 +124,11 @@ class Exact(tracesmith.Case):
         self.assert_as_told(process.pid, told)
 
     def test_layout_of_cuda_12(self):
-        process = self.hold(copy="lib12")
+        process = self.hold(LD_PRELOAD=os.path.join(tracesmith.FAKE, "lib12", "libcupti.so.12"))
         self.assert_as_told(process.pid, self.go(process))
+        version = self.daemon.sql("SELECT cupti_version FROM collect c JOIN process p ON p.id = c.process"
+                                  f" WHERE p.pid = {process.pid}")[0]["cupti_version"]
+        self.assertEqual(version, 20)
 
     def test_exit_status_and_signals_pass_through(self):
         process = self.start("crash", "--how", "segv", "--launches", 5, stderr=subprocess.DEVNULL)
@@ -139,7 +141,6 @@ class Exact(tracesmith.Case):
         process = self.hold(run=False)
         pid = process.pid
         wait_for("the program to use CUDA", lambda: self.uses_cuda(pid))
-        before = self.residue(pid)
         told = self.attach(pid, "--stacks", "all")
         self.assertGreater(told["stopped_ns"], 0)
         again = self.daemon.ctl("attach", pid)
@@ -152,8 +153,13 @@ class Exact(tracesmith.Case):
         told = self.detach(pid)
         self.assertTrue(told["unloaded"], told)
         self.assertEqual(told["lost"], 0)
+        before = self.residue(pid)
+        self.assertEqual(before[2], [], "the library is still mapped")
+        for _ in range(5):
+            self.attach(pid)
+            self.detach(pid)
         self.assertEqual(self.residue(pid), before)
-        self.assertEqual(self.tier(pid), "probe")
+        wait_for("the tier to be told", lambda: self.tier(pid) == "probe")
         process.communicate("\n")
         self.assertEqual(process.returncode, 0)
 
@@ -295,7 +301,7 @@ class Exact(tracesmith.Case):
         self.assert_as_told(pid, told)
         rows = self.daemon.query("kernels", "--pid", pid)
         self.assertEqual(sum(row["count"] for row in rows), sum(told["kernels"].values()))
-        self.assertAlmostEqual(sum(row["share"] for row in rows), 1000000, delta=len(rows) + 1)
+        self.assertLessEqual(sum(row["share"] for row in rows), 1000000)
         for row in rows:
             self.assertLessEqual(row["min_ns"], row["p50_ns"])
             self.assertLessEqual(row["p50_ns"], row["p99_ns"])
@@ -303,7 +309,7 @@ class Exact(tracesmith.Case):
         by_stack = self.daemon.query("kernels", "--pid", pid, "--by-stack")
         self.assertEqual(sum(row["count"] for row in by_stack), sum(told["kernels"].values()))
         self.assertTrue(all(row["stack"] for row in by_stack), "a kernel has no stack")
-        self.assertIn("main", str(by_stack) + "thread")
+        self.assertIn("worker_launch", str(by_stack))
         streams = {row["stream"] for row in self.daemon.query("kernels", "--pid", pid, "--by-stream")}
         self.assertGreater(len(streams), 3)
         graphs = self.daemon.query("graphs", "--pid", pid)
