@@ -281,11 +281,11 @@ void sweep_discard(struct exact *exact)
 
 	sweep_empty(sweep);
 	track_drop_lanes(exact);
-	/* The streams' go with them. */
-	while ((lane = list_first(&sweep->lanes, struct lane, link))) {
-		lane->refs = 1;
-		lane_unref(lane);
-	}
+	/* References that streams have go with them; so do the states that its own is in a list
+	 * with. */
+	list_for_each(lane, &sweep->lanes, link)
+		free(lane);
+	list_init(&sweep->lanes);
 }
 
 static void sweep_end_device(struct core *core, struct device *device, uint64_t time_ns)

@@ -6,12 +6,23 @@
 
 #include "core/core.h"
 
-#define ROW(effect)                                                                                \
+/* CUPTI's number of a row is its effect: those that submit have the kinds that records answer. */
+#define ROW(does)                                                                                  \
 	{                                                                                          \
-		"f", 1 + (effect) % OP_INIT, effect, 1                                             \
+		.name = "f", .kind = 1 + (does) % OP_INIT, .effect = (does), .detail = 1,          \
+		.activity = {                                                                      \
+			(does)                                                                     \
+		}                                                                                  \
+	}
+#define SUBMITS(number, what, is_graph)                                                            \
+	{                                                                                          \
+		.name = "f", .kind = OP_##what, .effect = EFFECT_SUBMIT, .graph = (is_graph),      \
+		.activity = {                                                                      \
+			number                                                                     \
+		}                                                                                  \
 	}
 
-/* One function for each effect, so that fn chooses it. */
+/* One function for each effect, so that fn chooses it, and those that records answer. */
 static const struct function functions[] = {
 	ROW(EFFECT_NONE),
 	ROW(EFFECT_SUBMIT),
@@ -35,8 +46,11 @@ static const struct function functions[] = {
 	ROW(EFFECT_CONTEXT_POP),
 	ROW(EFFECT_CONTEXT_DESTROY),
 	ROW(EFFECT_PRIMARY_RESET),
-	{ "create", OP_ALLOC, EFFECT_ALLOC, MEMORY_PHYSICAL },
-	{ "release", OP_FREE, EFFECT_FREE, MEMORY_PHYSICAL },
+	SUBMITS(1, LAUNCH, false),
+	SUBMITS(2, LAUNCH, true),
+	SUBMITS(3, COPY, false),
+	{ .name = "create", .kind = OP_ALLOC, .effect = EFFECT_ALLOC, .detail = MEMORY_PHYSICAL },
+	{ .name = "release", .kind = OP_FREE, .effect = EFFECT_FREE, .detail = MEMORY_PHYSICAL },
 };
 
 #define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))
@@ -171,6 +185,40 @@ static void step_likely(struct core *core, struct input *input, uint64_t *now_ns
 	(void)core_ingest(core, &bpf, &event, sizeof(event));
 }
 
+/* What a library says: few ids and threads, so that halves meet. */
+static void step_library(struct core *core, struct input *input, uint64_t now_ns)
+{
+	struct ts_event event = { .kind = TS_EVENT_KERNEL + take(input) % 14 };
+	struct core_origin origin;
+
+	event.tgid = origin.pid = 1 + take(input) % 4;
+	event.tid = event.ns_tid = take(input) % 5;
+	event.fn = take(input) % 4;
+	event.start_ns = now_ns - take(input) % 64;
+	event.end_ns = event.start_ns + take(input) % 64;
+	for (size_t i = 0; i < sizeof(event.payload) / (sizeof(uint32_t)); i++)
+		((uint32_t *)event.payload)[i] = take(input) % 4;
+	if (event.kind == TS_EVENT_COLLECT && take(input) % 2)
+		event.collect.records = TS_RECORDS_DEFAULT;
+	if (take(input) % 16 == 0)
+		event.end_ns = 0;
+	(void)core_ingest(core, &origin, &event, sizeof(event));
+}
+
+static void step_name(struct core *core, struct input *input)
+{
+	_Alignas(struct ts_name) char record[sizeof(struct ts_name) + 8] = { 0 };
+	struct ts_name *name = (struct ts_name *)record;
+	struct core_origin origin = { .pid = 1 + take(input) % 4 };
+
+	name->kind = TS_EVENT_NAME;
+	name->length = take(input) % 10;
+	name->id = take(input) % 8;
+	name->tgid = origin.pid;
+	name->text[0] = (char)take(input);
+	(void)core_ingest(core, &origin, record, sizeof(record));
+}
+
 static void step_raw(struct core *core, struct input *input)
 {
 	struct core_origin origin = { .pid = take(input) % 2 };
@@ -200,8 +248,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (input.size) {
 		uint8_t what = take(&input);
 
-		if (what < 200)
+		if (what < 100)
 			step_likely(core, &input, &now_ns);
+		else if (what < 200)
+			step_library(core, &input, now_ns);
+		else if (what < 205)
+			step_name(core, &input);
+		else if (what < 208)
+			core_collect_gone(core, 1 + take(&input) % 4, now_ns);
 		else if (what < 230)
 			step_raw(core, &input);
 		else if (what < 245)
