@@ -1,0 +1,250 @@
+/* What a library says of itself, of devices, names and ranges; and that none of it is believed. */
+#include "exact_fixture.h"
+
+static void exact_tells_how_it_collects_and_what_it_costs(void **state)
+{
+	struct ts_event cost = library_event(TS_EVENT_COST, 1000 * MS, 1100 * MS);
+	const struct core_collect *row;
+
+	begin_exact();
+	assert_int_equal(seen.collects, 1);
+	assert_int_equal(seen.collect[0].state, TS_COLLECT_STARTED);
+	assert_int_equal(seen.collect[0].records, TS_RECORDS_DEFAULT);
+	cost.cost.busy_ns = 3 * MS;
+	cost.cost.own_ns = MS;
+	cost.cost.records = 70;
+	cost.cost.busiest_ppm = 900;
+	tell(&cost);
+	tell(&cost);
+	row = &seen.collect[seen.collects - 1];
+	assert_int_equal(row->busy_ns, 6 * MS);
+	assert_int_equal(row->own_ns, 2 * MS);
+	assert_int_equal(row->wall_ns, 200 * MS);
+	assert_int_equal(row->taken, 140);
+	assert_int_equal(row->busiest_ppm, 900);
+	cost.cost.busy_ns = cost.cost.records = UINT64_MAX;
+	tell(&cost);
+	assert_int_equal(seen.collect[seen.collects - 1].busy_ns, INT64_MAX);
+	collect(TS_COLLECT_STOPPED, 1200 * MS, 0);
+	assert_int_equal(seen.collect[seen.collects - 1].state, TS_COLLECT_STOPPED);
+	core_collect_gone(core, pid, 1300 * MS);
+	assert_int_equal(lost(LOSS_GAP), 0);
+}
+
+static void exact_tells_when_the_budget_left_something_out(void **state)
+{
+	struct ts_event event = library_event(TS_EVENT_COLLECT, 1100 * MS, 0);
+
+	begin_exact();
+	event.collect.state = TS_COLLECT_CHANGED;
+	event.collect.records = TS_RECORD_KERNELS;
+	event.collect.left_out = TS_RECORD_COPIES;
+	tell(&event);
+	collect(TS_COLLECT_CHANGED, 1500 * MS, TS_RECORDS_DEFAULT);
+	assert_int_equal(lost(LOSS_BUDGET), 1);
+	assert_int_equal(seen.loss[0].start_ns, 1100 * MS);
+	assert_int_equal(seen.loss[0].end_ns, 1500 * MS);
+}
+
+static void exact_tells_a_long_pause_in_pieces(void **state)
+{
+	begin_exact();
+	collect(TS_COLLECT_PAUSED, 1100 * MS, 0);
+	pass_until(130000 * MS);
+	assert_int_equal(lost(LOSS_PAUSED), 2);
+	core_process_gone(core, pid, 131000 * MS);
+	assert_int_equal(lost(LOSS_PAUSED), 3);
+	assert_int_equal(seen.loss[seen.losses - 1].end_ns, 131000 * MS);
+}
+
+static void exact_passes_losses_on(void **state)
+{
+	struct ts_event event = library_event(TS_EVENT_LOST, 1000 * MS, 1100 * MS);
+
+	begin_exact();
+	event.lost.reason = TS_LOST_RING;
+	event.lost.count = 7;
+	assert_int_equal(tell(&event), INGEST_OK);
+	assert_int_equal(lost(LOSS_EXACT_RING), 7);
+	assert_int_equal(seen.loss[0].start_ns, 1000 * MS);
+	event.lost.reason = 9;
+	assert_int_equal(tell(&event), INGEST_BAD);
+}
+
+static void exact_tells_a_device_when_it_changes(void **state)
+{
+	struct ts_event event = library_event(TS_EVENT_DEVICE, 1000 * MS, 0);
+
+	begin_exact();
+	event.device.multiprocessors = 132;
+	tell(&event);
+	tell(&event);
+	assert_int_equal(seen.devices, 1);
+	assert_int_equal(seen.device[0].multiprocessors, 132);
+	event.device.clock_khz = 1;
+	tell(&event);
+	assert_int_equal(seen.devices, 2);
+	event.device.device = 5000;
+	assert_int_equal(tell(&event), INGEST_BAD);
+}
+
+static int range(enum ts_range_part part, uint32_t number, uint64_t time_ns)
+{
+	struct ts_event event = library_event(TS_EVENT_RANGE, time_ns, 0);
+
+	event.range.part = part;
+	event.range.number = number;
+	return tell(&event);
+}
+
+static void exact_pairs_ranges_by_their_number(void **state)
+{
+	begin_exact();
+	range(TS_RANGE_BEGIN, 1, 1010 * MS);
+	range(TS_RANGE_BEGIN, 2, 1020 * MS);
+	range(TS_RANGE_MARK, 0, 1025 * MS);
+	range(TS_RANGE_END, 1, 1030 * MS);
+	range(TS_RANGE_END, 9, 1040 * MS);
+	assert_int_equal(seen.ops, 2);
+	assert_int_equal(op_at(1025 * MS)->end_ns, 1025 * MS);
+	assert_int_equal(op_at(1010 * MS)->end_ns, 1030 * MS);
+	assert_int_equal(op_at(1010 * MS)->flags, OP_RETURNED);
+	assert_int_equal(range(4, 1, 1050 * MS), INGEST_BAD);
+	core_process_gone(core, pid, 1100 * MS);
+	core_collect_gone(core, pid, 1100 * MS);
+	assert_int_equal(op_at(1020 * MS)->end_ns, 1100 * MS);
+	assert_int_equal(op_at(1020 * MS)->flags, 0);
+	assert_int_equal(lost(LOSS_BEFORE), 1);
+}
+
+static void exact_bounds_ranges_and_names(void **state)
+{
+	const struct core_origin self = { .pid = pid };
+	_Alignas(struct ts_name) char record[sizeof(struct ts_name) + 16];
+	struct ts_name *name = (struct ts_name *)record;
+
+	begin_exact();
+	for (uint32_t i = 0; i < 5000; i++)
+		range(TS_RANGE_BEGIN, i, 1010 * MS + i);
+	core_checkpoint(core, 1011 * MS);
+	assert_int_equal(lost(LOSS_LIMIT), 5000 - 4096);
+	*name = (struct ts_name){ .kind = TS_EVENT_NAME, .length = 4, .tgid = pid };
+	for (uint32_t i = 1; i <= 100; i++) {
+		name->id = i;
+		memcpy(name->text, &i, 4);
+		assert_int_equal(core_ingest(core, &self, record, sizeof(*name) + 4),
+				 i <= 64 ? INGEST_OK : INGEST_LIMIT);
+	}
+	assert_int_equal(seen.names, 64);
+	name->id = 0;
+	assert_int_equal(core_ingest(core, &self, record, sizeof(*name) + 4), INGEST_BAD);
+}
+
+static void exact_tells_a_name_once_for_all_processes(void **state)
+{
+	_Alignas(struct ts_name) char record[sizeof(struct ts_name) + 4];
+	struct ts_name *name = (struct ts_name *)record;
+
+	*name = (struct ts_name){ .kind = TS_EVENT_NAME, .length = 4, .id = 1 };
+	memcpy(name->text, "name", 4);
+	for (pid = 100; pid < 102; pid++)
+		begin_exact();
+	for (pid = 100; pid < 102; pid++) {
+		const struct core_origin self = { .pid = pid };
+
+		name->tgid = pid;
+		core_ingest(core, &self, record, sizeof(record));
+	}
+	assert_int_equal(seen.names, 1);
+	/* One that began later may outlive what was told of the former. */
+	pid = 102;
+	clock_ns = 1000 * MS;
+	announce();
+	core_tick(core, 2000 * MS);
+	collect(TS_COLLECT_STARTED, 2000 * MS, TS_RECORDS_DEFAULT);
+	name->tgid = pid;
+	core_ingest(core, &(struct core_origin){ .pid = pid }, record, sizeof(record));
+	pid = 100;
+	assert_int_equal(seen.names, 2);
+}
+
+static void exact_finds_the_default_stream_by_its_number(void **state)
+{
+	struct ts_event context = library_event(TS_EVENT_CONTEXT, 1000 * MS, 0);
+
+	begin_exact();
+	on_context(FN_CTX_CREATE, 1001 * MS, 0xc1, 0);
+	context.context.context = 1;
+	context.context.null_stream = 7;
+	tell(&context);
+	kernel(99, 1020 * MS, 1030 * MS, 7);
+	launch(1040 * MS, 0);
+	pass_until(5000 * MS);
+	core_flush(core, 5000 * MS);
+	assert_int_equal(op_that_ran_at(1020 * MS)->stream, op_at(1040 * MS)->stream);
+	assert_int_equal(seen.stream[seen.streams - 1].number, 7);
+	assert_int_equal(seen.stream[seen.streams - 1].handle, 0);
+}
+
+static void exact_learns_which_stream_a_number_is(void **state)
+{
+	begin_exact();
+	kernel(99, 1020 * MS, 1030 * MS, N1);
+	pass_until(4500 * MS);
+	assert_int_equal(seen.stream[0].handle, 3);
+	assert_int_equal(seen.stream[0].number, N1);
+	launch(4510 * MS, S1);
+	call_record(5, FN_LAUNCH, 4511 * MS, 4512 * MS);
+	kernel(5, 4520 * MS, 4530 * MS, N1);
+	kernel(100, 4540 * MS, 4550 * MS, N1);
+	pass_until(9000 * MS);
+	assert_int_equal(op_that_ran_at(4520 * MS)->stream, op_that_ran_at(4540 * MS)->stream);
+	assert_true(op_that_ran_at(1020 * MS)->stream != op_that_ran_at(4540 * MS)->stream);
+}
+
+static void exact_believes_no_nonsense(void **state)
+{
+	begin_exact();
+	assert_int_equal(kernel(5, 1ull << 63, 1ull << 63, N1), INGEST_BAD);
+	assert_int_equal(kernel(5, 1000 * MS, 1ull << 62, N1), INGEST_BAD);
+	assert_int_equal(call_record(5, FN_LAUNCH, 1012 * MS, 1011 * MS), INGEST_BAD);
+	assert_int_equal(call_record(5, FN_LAUNCH, 0, 1011 * MS), INGEST_BAD);
+	assert_int_equal(collect(0, 1000 * MS, 1), INGEST_BAD);
+	assert_int_equal(collect(77, 1000 * MS, 1), INGEST_BAD);
+	assert_int_equal(stats().waiting, 0);
+	/* What a process says does not move the clock of all. */
+	range(TS_RANGE_MARK, 0, 3000000 * MS);
+	core_checkpoint(core, 1001 * MS);
+	assert_int_equal(seen.loss[0].end_ns, 1000 * MS);
+}
+
+static void exact_leaves_streams_to_others(void **state)
+{
+	begin_exact();
+	for (uint32_t i = 1; i <= 200; i++)
+		kernel(0, 1000 * MS + i, 1000 * MS + i + 1, i);
+	core_checkpoint(core, 1001 * MS);
+	assert_int_equal(ops_with(OP_EXACT), 200);
+	assert_in_range(stats().streams, 1, 16);
+	assert_true(lost(LOSS_LIMIT) > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORY(exact_tells_how_it_collects_and_what_it_costs),
+		STORY(exact_tells_when_the_budget_left_something_out),
+		STORY(exact_tells_a_long_pause_in_pieces),
+		STORY(exact_passes_losses_on),
+		STORY(exact_tells_a_device_when_it_changes),
+		STORY(exact_pairs_ranges_by_their_number),
+		STORY(exact_bounds_ranges_and_names),
+		STORY(exact_tells_a_name_once_for_all_processes),
+		STORY(exact_finds_the_default_stream_by_its_number),
+		STORY(exact_learns_which_stream_a_number_is),
+		STORY(exact_believes_no_nonsense),
+		STORY(exact_leaves_streams_to_others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
