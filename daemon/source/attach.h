@@ -1,7 +1,7 @@
 /* attach.h: puts our library into a process that runs already, and takes it out again.
  *
- * Each call blocks for some milliseconds to seconds and does all its ptrace work on the thread that
- * makes it, so it belongs on a thread of the pool. What goes wrong is rolled back: the process goes
+ * Each call blocks for some milliseconds to seconds and does its work on a thread of its own that
+ * ends with it, so it belongs on a thread of the pool. What goes wrong is rolled back: the process goes
  * on as if nothing had been, and `why` has a sentence that says what to do.
  */
 #ifndef TS_ATTACH_H
