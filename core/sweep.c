@@ -180,7 +180,7 @@ void sweep_ran(struct core *core, struct exact *exact, struct lane *lane, enum s
 		sweep_finish(core, exact, lane, finished, op->gpu_end_ns);
 		return;
 	}
-	if (lane->device->state.device != op->device) {
+	if (op->device != DEVICE_UNKNOWN && lane->device->state.device != op->device) {
 		device = sweep_device(core, exact, op->device);
 		if (device)
 			lane_move(core, lane, device, sweep->settled_ns);

@@ -189,7 +189,7 @@ void track_learn(struct core *core, struct exact *exact, const struct ts_work *w
 	/* One of its own was made for it, which it is not. */
 	if (former && stream_is_numbered(former)) {
 		stream_end(core, former, core->now_ns);
-		exact->numbered--;
+		exact->numbered -= exact->numbered > 0; /* a restored one was not counted */
 	}
 	stream_learn_number(core, stream, work->stream);
 	track_learn_context(core, exact, work, stream);
