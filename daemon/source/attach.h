@@ -1,8 +1,8 @@
 /* attach.h: puts our library into a process that runs already, and takes it out again.
  *
- * Each call blocks for some milliseconds to seconds and does its work on a thread of its own that
- * ends with it, so it belongs on a thread of the pool. What goes wrong is rolled back: the process goes
- * on as if nothing had been, and `why` has a sentence that says what to do.
+ * Each call blocks for some milliseconds to seconds, so it belongs on a thread of the pool; the
+ * ptrace work is done on a thread that ends with the call. What goes wrong is rolled back: the
+ * process goes on as if nothing had been, and `why` has a sentence that says what to do.
  */
 #ifndef TS_ATTACH_H
 #define TS_ATTACH_H
