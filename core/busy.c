@@ -10,6 +10,8 @@
 
 #define NS_PER_S 1000000000ull
 #define BUSY_MAX 15 /* that many, or more */
+/* Nobody looks away for longer; a clock that jumps further is not worth a row for each second. */
+#define BUSY_JUMP_NS (3600 * NS_PER_S)
 
 /* With something running the numbers tell the state. */
 struct busy {
@@ -84,6 +86,10 @@ void busy_pass(struct core *core, struct device *device, uint64_t time_ns)
 {
 	struct busy *busy = device->busy;
 
+	if (busy && time_ns > BUSY_JUMP_NS && busy->passed_ns < time_ns - BUSY_JUMP_NS) {
+		busy_tell_second(core, device);
+		busy->passed_ns = time_ns - BUSY_JUMP_NS;
+	}
 	while (busy && busy->passed_ns < time_ns) {
 		uint64_t next_ns = (busy->passed_ns / NS_PER_S + 1) * NS_PER_S;
 		uint64_t until_ns = next_ns < time_ns ? next_ns : time_ns;

@@ -188,7 +188,8 @@ struct core_loss {
 	uint64_t count; /* of a gap: 1 */
 };
 
-/* Members may not be NULL. At a checkpoint: work, busy, rollup, memory, allocation, loss. */
+/* Members may not be NULL. At a checkpoint: device, collect (where only the cost has changed),
+ * work, busy, rollup, memory, allocation, loss. */
 struct core_sink {
 	void (*op)(void *data, const struct op *op);
 	/* New, announced again, runs another program, or has ended. */

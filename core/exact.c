@@ -18,9 +18,13 @@
 /* A pause or an economy that lasts is told in pieces of so long. */
 #define EXACT_PIECE_NS 60000000000ull
 
+/* Between two checkpoints: each looks at all streams of the process. */
+#define EXACT_CHANGES_MAX 16
+
 struct exact_device {
 	struct list link;
 	struct core_device row;
+	bool untold;
 };
 
 struct exact *exact_get(struct core *core, struct process *process)
@@ -54,8 +58,9 @@ bool exact_is_swept(const struct process *process)
 	return process->exact && process->exact->sweep.on;
 }
 
-static void exact_tell(struct core *core, const struct exact *exact)
+static void exact_tell(struct core *core, struct exact *exact)
 {
+	exact->untold = false;
 	core->config.sink.collect(core->config.data, &exact->row);
 }
 
@@ -132,6 +137,10 @@ int exact_collect(struct core *core, struct process *process, const struct ts_ev
 	exact = exact_get(core, process);
 	if (!exact)
 		return INGEST_LIMIT;
+	if (exact->changes++ >= EXACT_CHANGES_MAX) {
+		loss_count(core, process, LOSS_LIMIT);
+		return INGEST_LIMIT;
+	}
 	if (collect->state == TS_COLLECT_STARTED)
 		exact_started(core, exact, event);
 	else if (collect->state != TS_COLLECT_CHANGED)
@@ -170,7 +179,7 @@ int exact_cost(struct core *core, struct process *process, const struct ts_event
 	exact_add(&exact->row.wall_ns, event->end_ns - event->start_ns);
 	exact_add(&exact->row.taken, event->cost.records);
 	exact->row.busiest_ppm = event->cost.busiest_ppm;
-	exact_tell(core, exact);
+	exact->untold = true;
 	return INGEST_OK;
 }
 
@@ -182,20 +191,14 @@ int exact_lost(struct core *core, struct process *process, const struct ts_event
 		[TS_LOST_BUFFERS] = LOSS_BUFFERS,
 		[TS_LOST_UNKNOWN] = LOSS_UNKNOWN_RECORD,
 	};
-	struct core_loss loss = {
-		.start_ns = event->start_ns,
-		.end_ns = event->end_ns,
-		.process = process->row.id,
-		.count = event->lost.count < INT64_MAX ? event->lost.count : INT64_MAX,
-	};
+	uint32_t number = event->lost.reason;
+	uint64_t end_ns = event->end_ns ? event->end_ns : event->start_ns;
 
-	if (!event->lost.reason || event->lost.reason >= sizeof(reason)) {
+	if (!number || number >= sizeof(reason)) {
 		loss_count(core, process, LOSS_BAD_EVENT);
 		return INGEST_BAD;
 	}
-	loss.reason = reason[event->lost.reason];
-	if (loss.count)
-		core_lose(core, &loss);
+	loss_add(process, reason[number], event->lost.count, event->start_ns, end_ns);
 	return INGEST_OK;
 }
 
@@ -242,8 +245,22 @@ int exact_device(struct core *core, struct process *process, const struct ts_eve
 		list_append(&exact->devices, &device->link);
 	}
 	memcpy(&device->row, &row, sizeof(row));
-	core->config.sink.device(core->config.data, &row);
+	device->untold = true;
 	return INGEST_OK;
+}
+
+/* What a process may say often is told at checkpoints only. */
+static void exact_tell_all(struct core *core, struct exact *exact)
+{
+	struct exact_device *device;
+
+	if (exact->untold)
+		exact_tell(core, exact);
+	list_for_each(device, &exact->devices, link) {
+		if (device->untold)
+			core->config.sink.device(core->config.data, &device->row);
+		device->untold = false;
+	}
 }
 
 /* The probes see every allocation, so nothing is counted here again. */
@@ -298,6 +315,7 @@ void exact_end(struct core *core, struct process *process, uint64_t time_ns)
 	exact_stop(core, exact, time_ns);
 	correlate_end(core, exact);
 	range_end_all(core, exact, time_ns);
+	exact_tell_all(core, exact);
 	exact_free(process);
 }
 
@@ -317,6 +335,8 @@ void exact_checkpoint(struct core *core, uint64_t now_ns)
 	struct exact *exact;
 
 	list_for_each(exact, &core->exacts, link) {
+		exact->changes = 0;
+		exact_tell_all(core, exact);
 		sweep_run(core, exact, now_ns);
 		if (exact->gap_ns && exact->gap_ns + EXACT_PIECE_NS <= now_ns)
 			exact_tell_gap(core, exact, LOSS_PAUSED, &exact->gap_ns, now_ns, true);

@@ -15,6 +15,8 @@ struct exact {
 	struct list link; /* in core's exacts */
 	struct process *process;
 	struct core_collect row;
+	bool untold;	       /* the row has changed */
+	uint32_t changes;      /* since the last checkpoint */
 	bool on;	       /* records come: started or resumed */
 	uint64_t ended_ns;     /* the process has, 0: not; the rest of its records is awaited */
 	int32_t exit_code;     /* then */

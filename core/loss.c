@@ -15,6 +15,23 @@ void loss_count(struct core *core, struct process *process, enum loss_reason rea
 	core->stats.limited += reason == LOSS_LIMIT;
 }
 
+void loss_add(struct process *process, enum loss_reason reason, uint64_t count, uint64_t start_ns,
+	      uint64_t end_ns)
+{
+	struct loss *loss = &process->loss;
+	uint64_t *sum = &loss->of[reason].count;
+
+	if (!count)
+		return;
+	if (!*sum || start_ns < loss->of[reason].first_ns)
+		loss->of[reason].first_ns = start_ns;
+	if (end_ns > loss->of[reason].last_ns)
+		loss->of[reason].last_ns = end_ns;
+	if (__builtin_add_overflow(*sum, count, sum) || *sum > INT64_MAX)
+		*sum = INT64_MAX;
+	loss->any = true;
+}
+
 void loss_hand_over(struct core *core, struct loss *loss, uint32_t id)
 {
 	if (!loss->any)

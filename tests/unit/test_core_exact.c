@@ -16,6 +16,7 @@ static void exact_tells_how_it_collects_and_what_it_costs(void **state)
 	cost.cost.busiest_ppm = 900;
 	tell(&cost);
 	tell(&cost);
+	core_checkpoint(core, 1100 * MS);
 	row = &seen.collect[seen.collects - 1];
 	assert_int_equal(row->busy_ns, 6 * MS);
 	assert_int_equal(row->own_ns, 2 * MS);
@@ -24,7 +25,9 @@ static void exact_tells_how_it_collects_and_what_it_costs(void **state)
 	assert_int_equal(row->busiest_ppm, 900);
 	cost.cost.busy_ns = cost.cost.records = UINT64_MAX;
 	tell(&cost);
-	assert_int_equal(seen.collect[seen.collects - 1].busy_ns, INT64_MAX);
+	core_checkpoint(core, 1100 * MS);
+	assert_int_equal(seen.collects, 3);
+	assert_int_equal(seen.collect[2].busy_ns, INT64_MAX);
 	collect(TS_COLLECT_STOPPED, 1200 * MS, 0);
 	assert_int_equal(seen.collect[seen.collects - 1].state, TS_COLLECT_STOPPED);
 	core_collect_gone(core, pid, 1300 * MS);
@@ -65,6 +68,7 @@ static void exact_passes_losses_on(void **state)
 	event.lost.reason = TS_LOST_RING;
 	event.lost.count = 7;
 	assert_int_equal(tell(&event), INGEST_OK);
+	core_checkpoint(core, 1100 * MS);
 	assert_int_equal(lost(LOSS_EXACT_RING), 7);
 	assert_int_equal(seen.loss[0].start_ns, 1000 * MS);
 	event.lost.reason = 9;
@@ -79,10 +83,13 @@ static void exact_tells_a_device_when_it_changes(void **state)
 	event.device.multiprocessors = 132;
 	tell(&event);
 	tell(&event);
+	core_checkpoint(core, 1100 * MS);
+	core_checkpoint(core, 1100 * MS);
 	assert_int_equal(seen.devices, 1);
 	assert_int_equal(seen.device[0].multiprocessors, 132);
 	event.device.clock_khz = 1;
 	tell(&event);
+	core_checkpoint(core, 1100 * MS);
 	assert_int_equal(seen.devices, 2);
 	event.device.device = 5000;
 	assert_int_equal(tell(&event), INGEST_BAD);
@@ -202,6 +209,16 @@ static void exact_learns_which_stream_a_number_is(void **state)
 	assert_true(op_that_ran_at(1020 * MS)->stream != op_that_ran_at(4540 * MS)->stream);
 }
 
+static void exact_does_not_change_its_mind_all_the_time(void **state)
+{
+	begin_exact();
+	for (int i = 0; i < 100; i++)
+		collect(i % 2 ? TS_COLLECT_RESUMED : TS_COLLECT_PAUSED, 1000 * MS + i, 1);
+	core_checkpoint(core, 1001 * MS);
+	assert_int_equal(seen.collects, 16);
+	assert_int_equal(lost(LOSS_LIMIT), 85);
+}
+
 static void exact_believes_no_nonsense(void **state)
 {
 	begin_exact();
@@ -242,6 +259,7 @@ int main(void)
 		STORY(exact_tells_a_name_once_for_all_processes),
 		STORY(exact_finds_the_default_stream_by_its_number),
 		STORY(exact_learns_which_stream_a_number_is),
+		STORY(exact_does_not_change_its_mind_all_the_time),
 		STORY(exact_believes_no_nonsense),
 		STORY(exact_leaves_streams_to_others),
 	};
