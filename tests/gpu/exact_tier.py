@@ -2,7 +2,7 @@
 """The exact tier on a real GPU: exact numbers, all joined; what it costs, beside torch.profiler; attach
 and detach again and again; another profiler in the same process; several processes and devices.
 
-Usage: tests/gpu/exact_tier.py [BUILD] [PART…] (build/release; counts cost cycles profiler several),
+Usage: tests/gpu/exact_tier.py [BUILD] [PART…] (build/release; counts cost large empty run cycles profiler several),
 as root, with nvcc and PyTorch.
 """
 import json
@@ -126,14 +126,15 @@ def cost_of(title, unit, program, profilers, name):
             detach(daemons[-1], program.pid)
         daemons.pop().stop()
 
+    def profile(kind):
+        program.say(f"profile {kind}")
+        wait_for(f"profile {kind}", lambda: program.comments[-1:] == [f"profile {kind}"], 300)
+
     stops, told = [], []
-    phases = {"off": None, "probe tier": (on, off)}
+    phases = {"probe tier": (on, off)}
     for stacks in ("sampled", "all"):
         options = ("--stacks", stacks)
         phases[f"exact, stacks {stacks}"] = (lambda options=options: on(*options), lambda options=options: off(*options))
-    for kind in profilers:
-        phases[f"torch.profiler {kind}"] = (lambda kind=kind: program.say(f"profile {kind}"),
-                                            lambda: (program.say("profile off"), time.sleep(6)))
     result = gpu.compare(title, unit, program, phases)
     print("loss of the rounds", told)
     if stops:
@@ -142,7 +143,11 @@ def cost_of(title, unit, program, profilers, name):
     attach(daemon, program.pid, "--stacks", "all")
     time.sleep(3)
     look(daemon, program.pid, name)
+    detach(daemon, program.pid)
     daemon.stop()
+    if profilers:
+        phases = {f"torch.profiler {kind}": (lambda kind=kind: profile(kind), lambda: profile("off")) for kind in profilers}
+        result.update(gpu.compare(title, unit, program, phases, min(gpu.ROUNDS, 3)))
     check(f"{title}: the program ended well", program.stop() == 0)
     return result
 
@@ -153,8 +158,15 @@ def cost():
                      ("cuda", "cpu", "stack"), "train")
     check("exact tier cheaper than torch.profiler with CUDA alone",
           result["exact, stacks sampled"] < result["torch.profiler cuda"])
+
+
+def cost_large():
+    train = os.path.join(HERE, "train.py")
     cost_of("training step, PyTorch, bound by the GPU", "ms a step", Program("python3", train, "900", "--large"), ("cuda",),
             "train-large")
+
+
+def cost_empty():
     cost_of("empty kernels back to back", "ns a launch", Program(compile_cuda("empty"), "900"), (), "empty")
 
 
@@ -164,8 +176,7 @@ def cost_of_run():
     program = Program(*daemon.command("run", "--", "python3", os.path.join(HERE, "train.py"), "600"))
     wait_for("collection", lambda: any(row["tier"].startswith("exact") for row in daemon.query("ps")["rows"]))
     detach(daemon, program.pid)
-    gpu.compare("training step under tsctl run", "ms a step", program, {
-        "detached": None,
+    gpu.compare("training step under tsctl run, off: detached", "ms a step", program, {
         "exact": (lambda: attach(daemon, program.pid), lambda: detach(daemon, program.pid)),
     })
     check("tsctl run: the program ended well", program.stop() == 0)
@@ -221,14 +232,14 @@ def profiler():
     program = Program("python3", os.path.join(HERE, "train.py"), "600")
     attach(daemon, program.pid)
     time.sleep(1)
-    program.say("profile cuda")
+    program.say("profile cuda count")
     wait_for("the profiler", lambda: "profile cuda" in program.comments, 60)
     wait_for("us to step aside", lambda: any(row["tier"].endswith("paused") or "paused" in row["tier"]
                                              for row in daemon.query("ps")["rows"]), 5)
     time.sleep(2)
     daemon.show("ps")
     program.say("profile off")
-    wait_for("the profiler's end", lambda: "profile off" in program.comments, 60)
+    wait_for("the profiler's end", lambda: "profile off" in program.comments, 120)
     seen = [comment for comment in program.comments if "saw" in comment]
     check("profiler: it records", bool(seen) and int(seen[0].split()[2]) > 1000, seen)
     begin = time.monotonic()
@@ -240,7 +251,7 @@ def profiler():
     loss = {row["reason"] for row in daemon.query("loss")["rows"]}
     check("profiler: the gap is told", "paused" in loss, loss)
     daemon.show("query", "loss")
-    program.say("profile cuda")
+    program.say("profile cuda count")
     time.sleep(2)
     program.say("profile off")
     wait_for("the second profile", lambda: program.comments.count("profile off") == 2, 60)
@@ -269,7 +280,8 @@ def several():
     daemon.stop()
 
 
-PARTS = {"counts": counts, "cost": cost, "run": cost_of_run, "cycles": cycles, "profiler": profiler, "several": several}
+PARTS = {"counts": counts, "cost": cost, "large": cost_large, "empty": cost_empty,
+         "run": cost_of_run, "cycles": cycles, "profiler": profiler, "several": several}
 
 
 def main():

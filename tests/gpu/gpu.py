@@ -16,7 +16,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.environ.get("OUT") or tempfile.mkdtemp(prefix="tracesmith-gpu-")
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
-PHASE_S = float(os.environ.get("PHASE_S", "2.5"))
+PHASE_S = float(os.environ.get("PHASE_S", "1.5"))
 failures = []
 
 
@@ -127,30 +127,37 @@ class Program:
         return code
 
 
+def median_between(program, begin, end):
+    inside = [value for at, value in program.samples if begin <= at < end]
+    return statistics.median(inside) if inside else 0
+
+
 def compare(title, unit, program, phases, rounds=ROUNDS):
-    """`phases`: name to a pair of functions, on and off, or None. The first is the base."""
-    spans = []
+    """`phases`: name to a pair of functions, on and off. Each is held against what the program did just
+    before and just after, with everything off."""
+    def measure():
+        time.sleep(0.3)
+        begin = time.monotonic()
+        time.sleep(PHASE_S)
+        return begin, time.monotonic() - 0.1
+
+    spans, base = {name: [] for name in phases}, [measure()]
     for _ in range(rounds):
-        for name, switch in phases.items():
-            if switch:
-                switch[0]()
-            time.sleep(0.4)
-            begin = time.monotonic()
-            time.sleep(PHASE_S)
-            spans.append((name, begin, time.monotonic()))
-            if switch:
-                switch[1]()
-    values, each = {}, {}
-    for name, begin, end in spans:
-        inside = [value for at, value in program.samples if begin <= at < end - 0.2]
-        values.setdefault(name, []).extend(inside)
-        each.setdefault(name, []).append(statistics.median(inside) if inside else 0)
-    base = next(iter(phases))
-    print(f"\n{title} ({unit})\n{'':34} {'samples':>8} {'median':>10} {'ratio':>7}  rounds: ratio to the base of the same round")
+        for name, (on, off) in phases.items():
+            on()
+            span = measure()
+            off()
+            base.append(measure())
+            spans[name].append((span, base[-2], base[-1]))
+    print(f"\n{title} ({unit}), {rounds} rounds of {PHASE_S} s\n{'':28} {'median':>10} {'ratio':>7}  ratio of each round to off before and after it")
+    off = statistics.median(median_between(program, *span) for span in base)
+    print(f"{'off':28} {off:10.4f} {1:7.3f}")
     result = {}
-    for name, found in values.items():
-        ratios = [mine / its for mine, its in zip(each[name], each[base]) if its]
+    for name, found in spans.items():
+        mine = [median_between(program, *span) for span, _, _ in found]
+        its = [(median_between(program, *before) + median_between(program, *after)) / 2 for _, before, after in found]
+        ratios = [a / b for a, b in zip(mine, its) if a and b]
         result[name] = statistics.median(ratios) if ratios else 0
-        print(f"{name:34} {len(found):8} {statistics.median(found) if found else 0:10.4f} {result[name]:7.3f}  "
-              + " ".join(f"{ratio:.3f}" for ratio in ratios), flush=True)
+        print(f"{name:28} {statistics.median(mine):10.4f} {result[name]:7.3f}  " + " ".join(f"{ratio:.3f}" for ratio in ratios),
+              flush=True)
     return result

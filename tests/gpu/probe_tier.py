@@ -55,7 +55,7 @@ def overhead(title, unit, program):
             told["stacks"] = daemon.sql("SELECT count(DISTINCT stack) AS n FROM frame")[0]["n"]
         daemon.stop()
 
-    phases = {"off": None}
+    phases = {}
     for name in SETTINGS:
         phases[name] = (lambda name=name: on(name), lambda name=name: off(name))
     gpu.compare(title, unit, program, phases)

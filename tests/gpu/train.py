@@ -4,7 +4,8 @@ with an empty line, or after the seconds given as its first argument. The model 
 step is bound by launches; with --large it is large products of matrices, bound by the GPU.
 
 A line "profile cuda", "profile cpu" or "profile stack" switches torch.profiler on (CUDA alone, with
-the CPU, with stacks as well), "profile off" switches it off.
+the CPU, with stacks as well), "profile off" switches it off; with "count" behind the first, that
+says what it saw.
 """
 import select
 import sys
@@ -27,7 +28,7 @@ loss_of = torch.nn.CrossEntropyLoss()
 batch = 8192 if large else 64
 inputs, labels = torch.randn(batch, width, device="cuda"), torch.randint(0, 10, (batch,), device="cuda")
 kept = []
-profiler = None
+profiler, count = None, False
 PROFILES = {
     "cuda": dict(activities=[ProfilerActivity.CUDA]),
     "cpu": dict(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]),
@@ -37,16 +38,18 @@ PROFILES = {
 
 def command(line):
     """False: end."""
-    global profiler
+    global profiler, count
     words = line.split()
     if words[:1] != ["profile"]:
         return False
     if profiler:
         profiler.__exit__(None, None, None)
-        kernels = sum(1 for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA)
-        print(f"# profiler saw {kernels} events of the device", flush=True)
+        if count:
+            kernels = sum(1 for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA)
+            print(f"# profiler saw {kernels} events of the device", flush=True)
         profiler = None
     if words[1] != "off":
+        count = "count" in words
         profiler = profile(**PROFILES[words[1]])
         profiler.__enter__()
     print(f"# profile {words[1]}", flush=True)
