@@ -266,9 +266,9 @@ static void sweep_empty(struct sweep *sweep)
 	struct lane *lane;
 	struct mark *mark;
 
-	edges_clear(&sweep->edges);
 	list_for_each(lane, &sweep->lanes, link)
 		lane_ref(lane);
+	edges_clear(&sweep->edges);
 	list_for_each(lane, &sweep->lanes, link)
 		while ((mark = list_first(&lane->marks, struct mark, in_lane)))
 			mark_free(mark);
