@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "core/base/beside.h"
 #include "core/base/cleanup.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/limits.h"
@@ -44,7 +43,7 @@ static void daemon_on_tick(uv_timer_t *timer);
 
 /* Where nothing comes a tick finds nothing to do, and its wake-up is most of what an idle daemon
  * costs: then it is rare, until the next record. */
-static void daemon_stir(struct daemon *daemon)
+void daemon_stir(struct daemon *daemon)
 {
 	if (daemon->quiet_ticks >= QUIET_TICKS)
 		uv_timer_start(&daemon->tick, daemon_on_tick, TICK_MS, TICK_MS);
@@ -66,11 +65,6 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 	daemon_before_end(daemon, record);
 	core_ingest(daemon->core, &bpf, record, size);
 	daemon_stir(daemon);
-}
-
-static void daemon_on_exact_record(void *data)
-{
-	daemon_stir(data);
 }
 
 static void daemon_lose(struct daemon *daemon, enum loss_reason reason, uint64_t count,
@@ -367,63 +361,12 @@ static int daemon_start_probes(struct daemon *daemon)
 	return 0;
 }
 
-/* Ours lies beside the program, or where it was installed. */
-static int daemon_find_library(struct daemon *daemon)
-{
-	if (daemon->config->attach_library[0])
-		daemon->library = strdup(daemon->config->attach_library);
-	else
-		daemon->library = beside_find(TS_INJECT_LIBRARY);
-	return daemon->library ? 0 : -ENOMEM;
-}
-
-static int daemon_start_exact(struct daemon *daemon)
-{
-	struct exact_parts parts = {
-		.core = daemon->core,
-		.probe = daemon->probe,
-		.stir = daemon_on_exact_record,
-		.data = daemon,
-	};
-	struct exact_config config = {
-		.fd = notify_listen_fd("inject"),
-		.socket = daemon->config->inject_socket,
-		.slots = (uint32_t)daemon->config->exact_slots,
-	};
-	int r = daemon_find_library(daemon);
-
-	if (r < 0)
-		return r;
-	config.library = daemon->library;
-	r = exact_new(&daemon->loop, &config, &parts, &daemon->exact);
-	if (r == -EADDRINUSE)
-		log_error("Another tracesmithd answers on '%s'", config.socket);
-	else if (r < 0)
-		log_error_errno(r, "Cannot listen on '%s'", config.socket);
-	return r;
-}
-
-static void daemon_on_attach(void *data, struct api_ticket *ticket,
-			     const struct api_attach *request)
-{
-	struct daemon *daemon = data;
-
-	exact_attach(daemon->exact, ticket, request);
-}
-
-static void daemon_on_detach(void *data, struct api_ticket *ticket, const struct api_target *target)
-{
-	struct daemon *daemon = data;
-
-	exact_detach(daemon->exact, ticket, target);
-}
-
 static int daemon_start_api(struct daemon *daemon)
 {
 	struct api_callbacks callbacks = {
 		.status = daemon_report,
-		.attach = daemon_on_attach,
-		.detach = daemon_on_detach,
+		.attach = daemon_attach,
+		.detach = daemon_detach,
 	};
 	struct api_config config = {
 		.fd = notify_listen_fd("control"),

@@ -63,6 +63,14 @@ struct daemon {
 	uint64_t stacks_unnamed; /* stacks that found the symbolizer's queue full */
 };
 
+/* daemon.c: something comes, so look often again. */
+void daemon_stir(struct daemon *daemon);
+
+/* exact_start.c */
+int daemon_start_exact(struct daemon *daemon);
+void daemon_attach(void *data, struct api_ticket *ticket, const struct api_attach *request);
+void daemon_detach(void *data, struct api_ticket *ticket, const struct api_target *target);
+
 /* sink.c */
 extern const struct core_sink daemon_sink;
 /* Tells the model of a gap, now or when it gets to know the process. */

@@ -165,6 +165,36 @@ static void report_model(struct daemon *daemon, struct status_builder *builder)
 		      "%lu not yet known as finished", core.pending);
 }
 
+static void report_exact(struct daemon *daemon, struct status_builder *builder)
+{
+	char text[UNITS_TEXT_SIZE];
+	struct exact_stats exact;
+	struct core_stats core;
+
+	exact_stats(daemon->exact, &exact);
+	core_stats(daemon->core, &core);
+	status_number(builder, "exact", "processes", false, exact.collecting,
+		      "%u collected from, %u of them attached to", exact.collecting,
+		      exact.attached);
+	status_number(builder, "exact", "records", false, (int64_t)exact.inject.records,
+		      "%lu received", exact.inject.records);
+	status_number(builder, "exact", "records_lost", exact.inject.dropped || exact.inject.stuck,
+		      (int64_t)(exact.inject.dropped + exact.inject.stuck),
+		      "%lu without room, %lu with a thread that died", exact.inject.dropped,
+		      exact.inject.stuck);
+	status_number(builder, "exact", "ops", false, (int64_t)core.exact,
+		      "%lu with exact times, %lu of them joined to their call", core.exact,
+		      core.joined);
+	status_number(builder, "exact", "attaches", false, (int64_t)exact.attaches,
+		      "%lu, %lu failed", exact.attaches, exact.failed);
+	if (exact.attaches)
+		status_number(builder, "exact", "longest_stop_ns", false,
+			      (int64_t)exact.longest_stop_ns, "%s",
+			      units_nanoseconds(text, exact.longest_stop_ns));
+	status_text(builder, "exact", "library", access(daemon->library, R_OK) < 0, "%s",
+		    daemon->library);
+}
+
 static void report_store(struct daemon *daemon, struct status_builder *builder)
 {
 	char text[UNITS_TEXT_SIZE];
@@ -205,6 +235,7 @@ void daemon_report(void *data, struct status_builder *builder)
 		status_text(builder, "libraries", "none", true,
 			    "no process maps a driver library now; one will be found when it does");
 	report_model(daemon, builder);
+	report_exact(daemon, builder);
 	report_loss(daemon, &probe, builder);
 	report_cpus(&probe, cpu, builder);
 	report_store(daemon, builder);

@@ -1,0 +1,64 @@
+/* Exact start: what the exact tier is to the rest of the daemon. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/base/beside.h"
+#include "core/base/log.h"
+#include "daemon/daemon_internal.h"
+#include "daemon/notify.h"
+#include "proto/paths.h"
+
+static void on_record(void *data)
+{
+	daemon_stir(data);
+}
+
+/* Ours lies beside the program, or where it was installed. */
+static int daemon_find_library(struct daemon *daemon)
+{
+	if (daemon->config->attach_library[0])
+		daemon->library = strdup(daemon->config->attach_library);
+	else
+		daemon->library = beside_find(TS_INJECT_LIBRARY);
+	return daemon->library ? 0 : -ENOMEM;
+}
+
+int daemon_start_exact(struct daemon *daemon)
+{
+	struct exact_parts parts = {
+		.core = daemon->core,
+		.probe = daemon->probe,
+		.stir = on_record,
+		.data = daemon,
+	};
+	struct exact_config config = {
+		.fd = notify_listen_fd("inject"),
+		.socket = daemon->config->inject_socket,
+		.slots = (uint32_t)daemon->config->exact_slots,
+	};
+	int r = daemon_find_library(daemon);
+
+	if (r < 0)
+		return r;
+	config.library = daemon->library;
+	r = exact_new(&daemon->loop, &config, &parts, &daemon->exact);
+	if (r == -EADDRINUSE)
+		log_error("Another tracesmithd answers on '%s'", config.socket);
+	else if (r < 0)
+		log_error_errno(r, "Cannot listen on '%s'", config.socket);
+	return r;
+}
+
+void daemon_attach(void *data, struct api_ticket *ticket, const struct api_attach *request)
+{
+	struct daemon *daemon = data;
+
+	exact_attach(daemon->exact, ticket, request);
+}
+
+void daemon_detach(void *data, struct api_ticket *ticket, const struct api_target *target)
+{
+	struct daemon *daemon = data;
+
+	exact_detach(daemon->exact, ticket, target);
+}
