@@ -2,7 +2,7 @@
 """The exact tier on a real GPU: exact numbers, all joined; what it costs, beside torch.profiler; attach
 and detach again and again; another profiler in the same process; several processes and devices.
 
-Usage: tests/gpu/exact_tier.py [BUILD] [PART…] (build/release; counts cost large empty run cycles profiler several),
+Usage: tests/gpu/exact_tier.py [BUILD] [PART…] (build/release; counts cost large empty beside run cycles profiler several),
 as root, with nvcc and PyTorch.
 """
 import json
@@ -58,6 +58,10 @@ def compare_counts(title, daemon, pid, lines):
                      " AND kind IN ('launch', 'copy', 'set', 'kernel')")[0]
     check(f"{title}: all joined", row["n"] > 0 and not row["alone"], row)
     check(f"{title}: nothing runs before it was launched", not row["early"], row)
+    # A copy that the host waits for lies within its call, if host and device have one clock.
+    row = daemon.sql(f"SELECT min(gpu_start_ns - start_ns) AS before, min(end_ns - gpu_end_ns) AS after {ops}"
+                     " AND fn IN ('cuMemcpyHtoD_v2', 'cuMemcpyDtoH_v2')")[0]
+    check(f"{title}: host and device on one clock", row["before"] > -5000 and row["after"] > -5000, f"ns: {row}")
     loss = daemon.query("apis", "--pid", pid)["loss"]
     check(f"{title}: nothing lost", not set(loss) - {"unbound", "unknown-free", "stack-sampled", "gap", "mapping"}, loss)
 
@@ -170,6 +174,49 @@ def cost_empty():
     cost_of("empty kernels back to back", "ns a launch", Program(compile_cuda("empty"), "900"), (), "empty")
 
 
+def beside():
+    """Ours and torch.profiler, each in programs of their own, since CUPTI once used is never quite
+    gone from a process: so many steps alone, then with it on."""
+    def ours(*options):
+        def on(program):
+            daemon = gpu.Daemon(BUILD)
+            attach(daemon, program.pid, *options)
+            return daemon.stop
+        return on
+
+    def profile(kind):
+        def on(program):
+            program.say(f"profile {kind}")
+            wait_for("the profiler", lambda: program.comments[-1:] == [f"profile {kind}"], 60)
+            return lambda: None
+        return on
+
+    def probe(program):
+        return gpu.Daemon(BUILD).stop
+
+    ways = {"probe tier": probe, "exact, stacks sampled": ours("--stacks", "sampled"), "exact, stacks all": ours("--stacks", "all"),
+            "torch.profiler cuda": profile("cuda"), "torch.profiler cpu": profile("cpu"),
+            "torch.profiler stack": profile("stack")}
+    found = {name: [] for name in ways}
+    for _ in range(gpu.ROUNDS):
+        for name, on in ways.items():
+            program = Program("python3", os.path.join(HERE, "train.py"), "600", samples=300)
+            spans = []
+            for what in (None, on):
+                off = what(program) if what else None
+                time.sleep(0.4)
+                begin = time.monotonic()
+                time.sleep(gpu.PHASE_S)
+                spans.append(gpu.median_between(program, begin, time.monotonic()))
+            found[name].append(spans[1] / spans[0])
+            program.process.kill()
+            program.process.wait()
+            off()
+    print(f"\ntraining step, PyTorch, bound by launches: with it on, held against the same program before, {gpu.ROUNDS} programs each")
+    for name, ratios in found.items():
+        print(f"{name:24} {statistics.median(ratios):.3f}  " + " ".join(f"{ratio:.3f}" for ratio in sorted(ratios)), flush=True)
+
+
 def cost_of_run():
     """A process under `tsctl run`: collecting, and detached."""
     daemon = gpu.Daemon(BUILD)
@@ -280,7 +327,7 @@ def several():
     daemon.stop()
 
 
-PARTS = {"counts": counts, "cost": cost, "large": cost_large, "empty": cost_empty,
+PARTS = {"counts": counts, "cost": cost, "large": cost_large, "empty": cost_empty, "beside": beside,
          "run": cost_of_run, "cycles": cycles, "profiler": profiler, "several": several}
 
 
