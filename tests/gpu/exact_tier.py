@@ -110,7 +110,8 @@ def look(daemon, pid, name):
                     ["query", "loss"]):
         daemon.show(*command)
     for option, file in (("--perfetto", "perfetto-trace"), ("--folded", "folded"), ("--svg", "svg")):
-        window = ["--since", "100ms"] if option == "--perfetto" else ["--since", "2s"]
+        # What happened a moment ago is not all there yet.
+        window = ["--since", "1600ms", "--until", "1500ms"] if option == "--perfetto" else ["--since", "3s"]
         code, _, err = daemon.ctl("export", option, *window, "--pid", pid, "-o", os.path.join(OUT, f"{name}.{file}"))
         check(f"{name}: export {option}", code == 0, err)
 
