@@ -20,7 +20,7 @@ static struct op ops[SBT_OPS_MAX];
 
 /* Launches that were recorded exactly: each is a call, a kernel on one of the device's rows, and a
  * flow between both. */
-static void load_exact(struct load_state *state, struct op *op)
+static void export_exact(struct load_state *state, struct op *op)
 {
 	load_train(state, op);
 	op->flags = OP_EXACT | OP_RETURNED;
@@ -34,7 +34,7 @@ static void load_exact(struct load_state *state, struct op *op)
 	op->static_bytes = 1024;
 }
 
-static const struct load exact = { "exact", load_exact };
+static const struct load exact = { "exact", export_exact };
 
 static int count_bytes(void *data, const void *bytes, size_t size)
 {
