@@ -169,6 +169,18 @@ static void answer_emit(struct core *core, struct exact *exact, struct op *op,
 	core_emit(core, op);
 }
 
+/* A launch is as long as from the first to the last of its parts. */
+static void answer_span(struct ticket *ticket, const struct op *op)
+{
+	if (!ticket->first_ns || op->gpu_start_ns < ticket->first_ns)
+		ticket->first_ns = op->gpu_start_ns;
+	if (op->gpu_end_ns > ticket->last_ns)
+		ticket->last_ns = op->gpu_end_ns;
+	if (op->kind != OP_GRAPH && op->graph)
+		ticket->graph = op->graph;
+	ticket->device = op->device;
+}
+
 static void answer_node(struct core *core, struct exact *exact, struct ticket *ticket,
 			const struct ts_event *event, bool swept)
 {
@@ -196,8 +208,7 @@ static void answer_node(struct core *core, struct exact *exact, struct ticket *t
 		op.gpu_end_ns = seen_ns;
 	} else {
 		op.seen_ns = seen_ns >= op.gpu_end_ns ? seen_ns : 0;
-		if (op.gpu_end_ns > ticket->last_ns)
-			ticket->last_ns = op.gpu_end_ns;
+		answer_span(ticket, &op);
 		if (pending)
 			timeline_began(core, pending, op.gpu_start_ns);
 	}

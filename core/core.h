@@ -97,12 +97,16 @@ struct core_work {
 	uint32_t stream; /* id */
 	uint32_t graph;
 	uint16_t bucket;
-	uint8_t kind;	/* OP_KERNEL (also of launches), OP_COPY, OP_SET; OP_GRAPH as a whole */
-	uint8_t detail; /* copy_kind */
+	uint8_t kind; /* OP_KERNEL (also of launches), OP_COPY, OP_SET; OP_GRAPH: a launch of one */
+	uint8_t detail; /* copy_kind; of OP_GRAPH enum work_graph */
 	int16_t device;
 	uint64_t count, total_ns, min_ns, max_ns, bytes;
 	uint64_t delay_ns; /* from the begin of the calls to the start on the device, in all */
 };
+
+/* A graph was recorded as a whole; or it lasted from the first to the last of its parts, which are
+ * rows of their own. */
+enum work_graph { WORK_GRAPH_WHOLE = 0, WORK_GRAPH_PARTS = 1 };
 
 /* How long in a second a device of a process was in one state, and ran so many at once. Rows that
  * are alike but for ns add up; all of a device together are the time that it was watched. */

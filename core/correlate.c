@@ -57,9 +57,32 @@ static void ticket_list(struct core *core, struct ticket *ticket, struct list *l
 	ticket->since_ns = core->now_ns;
 }
 
+/* All parts that came of the launch of a graph are known now. */
+static void ticket_count_graph(struct core *core, const struct exact *exact,
+			       const struct ticket *ticket)
+{
+	const struct ticket_call *call = &ticket->call;
+	struct op op = {
+		.start_ns = call->start_ns,
+		.gpu_start_ns = ticket->first_ns,
+		.gpu_end_ns = ticket->last_ns,
+		.process = exact->process->row.id,
+		.stream = call->stream,
+		.kind = OP_GRAPH,
+		.detail = WORK_GRAPH_PARTS,
+		.device = ticket->device,
+		.stack_id = call->stack_id,
+		.graph = ticket->graph,
+	};
+
+	if (ticket->graph && core->config.functions.row[call->fn].graph)
+		rollup_add_work(core, &op);
+}
+
 /* Its answers have left. */
 static void ticket_free(struct core *core, struct exact *exact, struct ticket *ticket)
 {
+	ticket_count_graph(core, exact, ticket);
 	if (ticket->pending)
 		ticket->pending->ticket = NULL;
 	map_remove(&exact->ticket_by_correlation, ticket_key(ticket->correlation));
@@ -321,6 +344,8 @@ void correlate_leave(struct core *core, struct pending *pending)
 		correlate_finish(core, exact, pending);
 	if (!ticket)
 		return;
+	if (ticket->graph)
+		pending->op.graph = ticket->graph;
 	ticket->pending = NULL;
 	ticket->call.seen_ns = pending->covered_ns;
 	ticket_list(core, ticket, &exact->done);

@@ -43,7 +43,10 @@ struct ticket {
 	bool called;	   /* the record of the call is here */
 	bool joined;	   /* to the call: */
 	struct ticket_call call;
-	uint64_t last_ns; /* the end of the latest of its parts, 0: none */
+	/* Of the parts that were recorded each, 0: none. */
+	uint64_t first_ns, last_ns; /* begin of the first, end of the latest */
+	uint32_t graph;
+	int16_t device;
 };
 
 /* A record of the device that waits for its call. */

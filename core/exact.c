@@ -15,8 +15,8 @@
 
 /* Records that a process left behind are awaited for so long. */
 #define EXACT_LINGER_NS 1000000000ull
-/* A pause or an economy that lasts is told in pieces of so long. */
-#define EXACT_PIECE_NS 60000000000ull
+/* So often it is told how long a gap has been open. */
+#define EXACT_GAP_NS 1000000000ull
 
 /* Between two checkpoints: each looks at all streams of the process. */
 #define EXACT_CHANGES_MAX 16
@@ -64,26 +64,47 @@ static void exact_tell(struct core *core, struct exact *exact)
 	core->config.sink.collect(core->config.data, &exact->row);
 }
 
-/* A time in which something was left out, which began at *since_ns, is over or goes on. */
-static void exact_tell_gap(struct core *core, const struct exact *exact, enum loss_reason reason,
-			   uint64_t *since_ns, uint64_t until_ns, bool goes_on)
+static void gap_open(struct exact_gap *gap, uint64_t time_ns)
+{
+	if (!gap->since_ns)
+		gap->since_ns = time_ns;
+}
+
+/* It is told from its begin each time and counted the first time, so that it is seen at once and
+ * remains one. */
+static void gap_tell(struct core *core, const struct exact *exact, enum loss_reason reason,
+		     struct exact_gap *gap, uint64_t until_ns)
 {
 	struct core_loss loss = {
-		.start_ns = *since_ns,
-		.end_ns = until_ns > *since_ns ? until_ns : *since_ns,
+		.start_ns = gap->since_ns,
+		.end_ns = until_ns > gap->since_ns ? until_ns : gap->since_ns,
 		.process = exact->process->row.id,
 		.reason = (uint8_t)reason,
-		.count = 1,
+		.count = !gap->told_ns,
 	};
 
-	if (*since_ns)
-		core_lose(core, &loss);
-	*since_ns = goes_on ? loss.end_ns : 0;
+	core_lose(core, &loss);
+	gap->told_ns = loss.end_ns;
+}
+
+static void gap_checkpoint(struct core *core, const struct exact *exact, enum loss_reason reason,
+			   struct exact_gap *gap, uint64_t now_ns)
+{
+	if (gap->since_ns && (!gap->told_ns || gap->told_ns + EXACT_GAP_NS <= now_ns))
+		gap_tell(core, exact, reason, gap, now_ns);
+}
+
+static void gap_close(struct core *core, const struct exact *exact, enum loss_reason reason,
+		      struct exact_gap *gap, uint64_t time_ns)
+{
+	if (gap->since_ns)
+		gap_tell(core, exact, reason, gap, time_ns);
+	*gap = (struct exact_gap){ 0 };
 }
 
 static void exact_turn_on(struct core *core, struct exact *exact, uint64_t time_ns)
 {
-	exact_tell_gap(core, exact, LOSS_PAUSED, &exact->gap_ns, time_ns, false);
+	gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
 	exact->on = true;
 	exact->on_ns = core->now_ns;
 	sweep_begin(core, exact, core->now_ns);
@@ -92,7 +113,7 @@ static void exact_turn_on(struct core *core, struct exact *exact, uint64_t time_
 
 static void exact_turn_off(struct core *core, struct exact *exact, uint64_t time_ns)
 {
-	exact_tell_gap(core, exact, LOSS_BUDGET, &exact->left_out_ns, time_ns, false);
+	gap_close(core, exact, LOSS_BUDGET, &exact->economy, time_ns);
 	if (!exact->on)
 		return;
 	exact->on = false;
@@ -150,14 +171,14 @@ int exact_collect(struct core *core, struct process *process, const struct ts_ev
 		exact_turn_on(core, exact, time_ns);
 	else if (collect->state == TS_COLLECT_CHANGED && exact->on)
 		correlate_change(core, exact, time_ns);
-	if (collect->state == TS_COLLECT_PAUSED && !exact->gap_ns)
-		exact->gap_ns = time_ns;
+	if (collect->state == TS_COLLECT_PAUSED)
+		gap_open(&exact->pause, time_ns);
 	else if (collect->state == TS_COLLECT_STOPPED)
-		exact_tell_gap(core, exact, LOSS_PAUSED, &exact->gap_ns, time_ns, false);
-	if (exact->on && collect->left_out && !exact->left_out_ns)
-		exact->left_out_ns = time_ns;
+		gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
+	if (exact->on && collect->left_out)
+		gap_open(&exact->economy, time_ns);
 	else if (!collect->left_out)
-		exact_tell_gap(core, exact, LOSS_BUDGET, &exact->left_out_ns, time_ns, false);
+		gap_close(core, exact, LOSS_BUDGET, &exact->economy, time_ns);
 	exact_tell(core, exact);
 	return INGEST_OK;
 }
@@ -287,9 +308,9 @@ static void exact_stop(struct core *core, struct exact *exact, uint64_t time_ns)
 	if (!exact->row.state || exact->row.state == TS_COLLECT_STOPPED)
 		return;
 	if (exact->on)
-		exact_tell_gap(core, exact, LOSS_GAP, &exact->heard_ns, time_ns, true);
+		gap_tell(core, exact, LOSS_GAP, &(struct exact_gap){ exact->heard_ns, 0 }, time_ns);
 	exact_turn_off(core, exact, time_ns);
-	exact_tell_gap(core, exact, LOSS_PAUSED, &exact->gap_ns, time_ns, false);
+	gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
 	exact->row.state = TS_COLLECT_STOPPED;
 	exact->row.changed_ns = time_ns;
 	exact_tell(core, exact);
@@ -338,10 +359,8 @@ void exact_checkpoint(struct core *core, uint64_t now_ns)
 		exact->changes = 0;
 		exact_tell_all(core, exact);
 		sweep_run(core, exact, now_ns);
-		if (exact->gap_ns && exact->gap_ns + EXACT_PIECE_NS <= now_ns)
-			exact_tell_gap(core, exact, LOSS_PAUSED, &exact->gap_ns, now_ns, true);
-		if (exact->left_out_ns && exact->left_out_ns + EXACT_PIECE_NS <= now_ns)
-			exact_tell_gap(core, exact, LOSS_BUDGET, &exact->left_out_ns, now_ns, true);
+		gap_checkpoint(core, exact, LOSS_PAUSED, &exact->pause, now_ns);
+		gap_checkpoint(core, exact, LOSS_BUDGET, &exact->economy, now_ns);
 	}
 }
 

@@ -10,22 +10,27 @@
 struct caller;
 struct process;
 
+/* A time in which something is left out. */
+struct exact_gap {
+	uint64_t since_ns; /* 0: there is none */
+	uint64_t told_ns;  /* it was told up to then, 0: not yet */
+};
+
 /* Of a process from its library's first record on. */
 struct exact {
 	struct list link; /* in core's exacts */
 	struct process *process;
 	struct core_collect row;
-	bool untold;	       /* the row has changed */
-	uint32_t changes;      /* since the last checkpoint */
-	bool on;	       /* records come: started or resumed */
-	uint64_t ended_ns;     /* the process has, 0: not; the rest of its records is awaited */
-	int32_t exit_code;     /* then */
-	uint64_t heard_ns;     /* the latest record came, by our time */
-	uint64_t on_ns;	       /* when we knew that they come */
-	uint64_t gap_ns;       /* paused since, 0: not */
-	uint64_t left_out_ns;  /* a budget leaves records out since, 0: not */
-	struct list devices;   /* struct exact_device */
-	struct map name_by_id; /* name.c */
+	bool untold;	   /* the row has changed */
+	uint32_t changes;  /* since the last checkpoint */
+	bool on;	   /* records come: started or resumed */
+	uint64_t ended_ns; /* the process has, 0: not; the rest of its records is awaited */
+	int32_t exit_code; /* then */
+	uint64_t heard_ns; /* the latest record came, by our time */
+	uint64_t on_ns;	   /* when we knew that they come */
+	struct exact_gap pause, economy; /* another has CUPTI; a budget leaves records out */
+	struct list devices;		 /* struct exact_device */
+	struct map name_by_id;		 /* name.c */
 
 	struct map caller_by_tid; /* caller.c */
 	struct list callers;

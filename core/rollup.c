@@ -120,7 +120,7 @@ void rollup_add_work(struct core *core, const struct op *op)
 	key.graph = op->graph;
 	key.bucket = work_bucket(ns);
 	key.kind = rollup_work_kind(op);
-	key.detail = key.kind == OP_COPY ? op->detail : 0;
+	key.detail = key.kind == OP_COPY || op->kind == OP_GRAPH ? op->detail : 0;
 	key.device = op->device;
 	row = rollup_work_row(core, &key);
 	if (!row)

@@ -49,15 +49,42 @@ static void exact_tells_when_the_budget_left_something_out(void **state)
 	assert_int_equal(seen.loss[0].end_ns, 1500 * MS);
 }
 
-static void exact_tells_a_long_pause_in_pieces(void **state)
+static void exact_tells_an_open_pause_at_once_and_counts_it_once(void **state)
 {
+	size_t early;
+
 	begin_exact();
 	collect(TS_COLLECT_PAUSED, 1100 * MS, 0);
-	pass_until(130000 * MS);
-	assert_int_equal(lost(LOSS_PAUSED), 2);
-	core_process_gone(core, pid, 131000 * MS);
-	assert_int_equal(lost(LOSS_PAUSED), 3);
-	assert_int_equal(seen.loss[seen.losses - 1].end_ns, 131000 * MS);
+	pass_until(2000 * MS);
+	assert_int_equal(lost(LOSS_PAUSED), 1);
+	assert_int_equal(seen.loss[0].start_ns, 1100 * MS);
+	early = seen.losses;
+	pass_until(40000 * MS);
+	assert_in_range(seen.losses - early, 30, 39);
+	assert_int_equal(seen.loss[seen.losses - 1].start_ns, 1100 * MS);
+	assert_true(seen.loss[seen.losses - 1].end_ns > 38000 * MS);
+	core_process_gone(core, pid, 41000 * MS);
+	assert_int_equal(lost(LOSS_PAUSED), 1);
+	assert_int_equal(seen.loss[seen.losses - 1].end_ns, 41000 * MS);
+}
+
+static void exact_tells_an_open_economy_at_once(void **state)
+{
+	struct ts_event event = library_event(TS_EVENT_COLLECT, 1100 * MS, 0);
+
+	begin_exact();
+	event.collect.state = TS_COLLECT_CHANGED;
+	event.collect.records = TS_RECORD_KERNELS;
+	event.collect.left_out = TS_RECORD_COPIES;
+	tell(&event);
+	pass_until(1250 * MS);
+	assert_int_equal(lost(LOSS_BUDGET), 1);
+	pass_until(5000 * MS);
+	event = library_event(TS_EVENT_COLLECT, 5000 * MS, 0);
+	event.collect.state = TS_COLLECT_STOPPED;
+	tell(&event);
+	assert_int_equal(lost(LOSS_BUDGET), 1);
+	assert_int_equal(seen.loss[seen.losses - 1].end_ns, 5000 * MS);
 }
 
 static void exact_passes_losses_on(void **state)
@@ -73,6 +100,13 @@ static void exact_passes_losses_on(void **state)
 	assert_int_equal(seen.loss[0].start_ns, 1000 * MS);
 	event.lost.reason = 9;
 	assert_int_equal(tell(&event), INGEST_BAD);
+	event = library_event(TS_EVENT_LOST, 1050 * MS, 0);
+	event.lost.reason = TS_LOST_CUPTI;
+	event.lost.count = 1;
+	assert_int_equal(tell(&event), INGEST_OK);
+	core_checkpoint(core, 1200 * MS);
+	assert_int_equal(lost(LOSS_CUPTI), 1);
+	assert_int_equal(seen.loss[seen.losses - 1].end_ns, 1050 * MS);
 }
 
 static void exact_tells_a_device_when_it_changes(void **state)
@@ -251,7 +285,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORY(exact_tells_how_it_collects_and_what_it_costs),
 		STORY(exact_tells_when_the_budget_left_something_out),
-		STORY(exact_tells_a_long_pause_in_pieces),
+		STORY(exact_tells_an_open_pause_at_once_and_counts_it_once),
+		STORY(exact_tells_an_open_economy_at_once),
 		STORY(exact_passes_losses_on),
 		STORY(exact_tells_a_device_when_it_changes),
 		STORY(exact_pairs_ranges_by_their_number),

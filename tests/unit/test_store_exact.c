@@ -78,6 +78,29 @@ static void busy_times_of_a_second_add_up(void **state)
 			 400);
 }
 
+static void a_gap_that_stays_open_is_one_row(void **state)
+{
+	struct fixture *f = *state;
+	struct core_loss gap = { .start_ns = 5 * SECOND_NS + 7,
+				 .end_ns = 5 * SECOND_NS + 9,
+				 .process = 4,
+				 .reason = LOSS_PAUSED,
+				 .count = 1 };
+
+	assert_int_equal(fixture_open(f), 0);
+	store_add_loss(f->store, &gap);
+	for (int i = 6; i < 90; i++) {
+		gap.end_ns = i * SECOND_NS;
+		gap.count = 0;
+		store_add_loss(f->store, &gap);
+		fixture_commit(f, gap.end_ns);
+	}
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM loss"), 1);
+	assert_int_equal(fixture_ask(f, "SELECT (start_ns, end_ns, count) ="
+					" (5000000007, 89000000000, 1) FROM loss"),
+			 1);
+}
+
 static void devices_have_their_uuid_as_text(void **state)
 {
 	struct fixture *f = *state;
@@ -328,6 +351,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(work_that_is_alike_adds_up),
 		TEST(busy_times_of_a_second_add_up),
+		TEST(a_gap_that_stays_open_is_one_row),
 		TEST(devices_have_their_uuid_as_text),
 		TEST(names_are_demangled_and_valid_and_bounded),
 		TEST(the_oldest_names_make_room_but_not_those_of_kernels),
