@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define TS_HELLO_PROTOCOL 1
+#define TS_HELLO_PROTOCOL 1u
 #define TS_HELLO_TEXT	  256
 
 enum ts_stacks { TS_STACKS_DEFAULT, TS_STACKS_NONE, TS_STACKS_SAMPLED, TS_STACKS_ALL };
