@@ -12,6 +12,8 @@
 #define NAME \
 	"coalesce(name.text, CASE WHEN k.name <> 0 THEN printf('kernel %016x', k.name) END)"
 #define TIME_OF(what)  "coalesce(sum(ns) FILTER (WHERE " what "), 0)"
+/* What ran in it has rows of its own: enum work_graph. */
+#define GRAPH_OF_PARTS "(" KIND_IN("'graph'") " AND detail = 1)"
 #define COUNT_OF(kind) "coalesce(sum(count) FILTER (WHERE " KIND_IN(kind) "), 0)"
 
 /* Where the op of a rank is in this bucket, its duration as far as it can be told: the first and
@@ -158,10 +160,10 @@ const struct query query_table_gpu[] = {
 			" LIMIT :limit",
 	},
 	{
-		/* A launch says nothing of which graph it is: it is known of the whole graphs, and
-		 * where a process, or stack, has launched one only. */
+		/* Which graph was launched is known from what ran. What is left are launches of
+		 * the probe tier, and those of which it is not known yet. */
 		.name = "graphs",
-		.text = "graph launches, what ran in them, and how long",
+		.text = "graph launches, how long they took, what ran in them",
 		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE | QUERY_BY_STACK,
 		.window_ns = HOUR_NS,
 		.limit = 100,
@@ -170,6 +172,10 @@ const struct query query_table_gpu[] = {
 			{ "comm", T(TEXT) },
 			{ "graph", T(INTEGER) },
 			{ "launches", T(INTEGER) },
+			{ "mean_ns", T(NANOSECONDS) },
+			{ "p50_ns", T(NANOSECONDS) },
+			{ "p99_ns", T(NANOSECONDS) },
+			{ "max_ns", T(NANOSECONDS) },
 			{ "kernels", T(INTEGER) },
 			{ "copies", T(INTEGER) },
 			{ "sets", T(INTEGER) },
@@ -177,39 +183,57 @@ const struct query query_table_gpu[] = {
 			{ "bytes", T(BYTES) },
 			{ "stack", T(STACK) }),
 		.sql =
-			"WITH launched AS ("
-				"SELECT process, " BY_STACK " AS by_stack, sum(calls) AS launches"
-				SUMS_OF("rollup") OF_DEVICE " AND freed = 0"
+			"WITH called AS ("
+				"SELECT process, " BY_STACK " AS by_stack, sum(calls) AS calls"
+				SUMS_OF("rollup") OF_DEVICE " AND freed = 0 AND result = 0"
 				" AND fn IN"
 				" (SELECT id FROM function WHERE name LIKE 'cuGraphLaunch%')"
 				" AND " KIND_IN("'launch'")
 				" GROUP BY 1, 2"
 			"), ran AS ("
 				"SELECT process, " BY_STACK " AS by_stack, graph,"
-				" " COUNT_OF("'graph'") " AS wholes,"
 				" " COUNT_OF("'kernel'") " AS kernels,"
 				" " COUNT_OF("'copy'") " AS copies,"
 				" " COUNT_OF("'set'") " AS sets,"
-				" sum(total_ns) AS ns, sum(bytes) AS bytes"
+				" coalesce(sum(total_ns) FILTER (WHERE NOT " GRAPH_OF_PARTS "), 0)"
+				" AS ns, sum(bytes) AS bytes"
 				SUMS_OF("work") OF_DEVICE
 				" AND (graph <> 0 OR " KIND_IN("'graph'") ")"
 				" GROUP BY 1, 2, 3"
-			"), only AS ("
-				"SELECT process, by_stack FROM ran"
-				" GROUP BY 1, 2 HAVING count(*) = 1"
-			"), g AS ("
-				"SELECT process, by_stack, graph, CASE WHEN wholes > 0 THEN wholes"
-				" WHEN (process, by_stack) IN (SELECT process, by_stack FROM only)"
-				" THEN launches END AS launches, kernels, copies, sets, ns, bytes"
-				" FROM ran LEFT JOIN launched USING (process, by_stack)"
-				" UNION ALL"
-				" SELECT process, by_stack, NULL, launches, NULL, NULL, NULL, NULL,"
-				" NULL"
+			"), each AS ("
+				"SELECT process, " BY_STACK " AS by_stack, graph, bucket,"
+				" sum(count) AS n, sum(total_ns) AS ns, min(min_ns) AS low,"
+				" max(max_ns) AS high"
+				SUMS_OF("work") OF_DEVICE
+				" AND " KIND_IN("'graph'")
+				" GROUP BY 1, 2, 3, 4"
+			"), ranked AS ("
+				"SELECT *, sum(n) OVER (alike ORDER BY bucket) AS upto,"
+				" sum(n) OVER alike AS count"
+				" FROM each"
+				" WINDOW alike AS (PARTITION BY process, by_stack, graph)"
+			"), launched AS ("
+				"SELECT process, by_stack, graph, count AS launches,"
+				" sum(ns) / count AS mean, max(high) AS high,"
+				" " AT_RANK("(count + 1) / 2") " AS p50,"
+				" " AT_RANK("(count * 99 + 99) / 100") " AS p99"
+				" FROM ranked"
+				" GROUP BY process, by_stack, graph"
+			"), known AS ("
+				"SELECT process, by_stack, sum(launches) AS launches"
 				" FROM launched"
-				" WHERE (process, by_stack) NOT IN"
-				" (SELECT process, by_stack FROM only)"
-			") SELECT p.pid, p.comm, graph, launches, kernels, copies, sets, ns, bytes,"
-			" by_stack"
+				" GROUP BY process, by_stack"
+			"), g AS ("
+				"SELECT process, by_stack, graph, launches, mean, p50, p99, high,"
+				" kernels, copies, sets, ns, bytes"
+				" FROM ran LEFT JOIN launched USING (process, by_stack, graph)"
+				" UNION ALL"
+				" SELECT process, by_stack, NULL, calls - coalesce(launches, 0),"
+				" NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+				" FROM called LEFT JOIN known USING (process, by_stack)"
+				" WHERE calls > coalesce(launches, 0)"
+			") SELECT p.pid, p.comm, graph, launches, mean, p50, p99, high, kernels,"
+			" copies, sets, ns, bytes, by_stack"
 			" FROM g"
 			" JOIN process p ON p.id = g.process"
 			" ORDER BY ns DESC, launches DESC, p.pid, graph"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
-#include "core/function.h"
+#include "core/core.h"
 #include "daemon/limits.h"
 #include "daemon/store/sql.h"
 
@@ -54,7 +54,9 @@ static const char rows_text[] =
 	"SELECT process, kind, name, stack, stream, bucket, count, total_ns, min_ns, max_ns,"
 	" delay_ns FROM work WHERE boot = ?1 AND second BETWEEN ?2 AND ?3"
 	" AND (?4 IS NULL OR process IN (SELECT id FROM process WHERE boot = ?1 AND pid = ?4))"
-	" AND (?5 IS NULL OR device = ?5)";
+	" AND (?5 IS NULL OR device = ?5)"
+	/* Not the time of a graph whose parts have rows of their own. */
+	" AND NOT (kind = ?6 AND detail = ?7)";
 
 static size_t hash(const struct key *key)
 {
@@ -245,6 +247,8 @@ static int work_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
 		return r;
 	for (int i = 0; i < ARGUMENTS - 1; i++)
 		sqlite3_bind_value(rows, i + 1, value[i]);
+	sqlite3_bind_int(rows, ARGUMENTS, OP_GRAPH);
+	sqlite3_bind_int(rows, ARGUMENTS + 1, WORK_GRAPH_PARTS);
 	return add_rows(&cursor->sums, rows, sqlite3_value_int(value[ARGUMENTS - 1]));
 }
 

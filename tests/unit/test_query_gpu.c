@@ -73,6 +73,7 @@ static void add_busy(struct store *store)
 static void add_graphs(struct store *store)
 {
 	const struct core_work seven = { .name = NAME_GEMM, .graph = 7 };
+	struct core_work launch = { .graph = 7, .detail = WORK_GRAPH_PARTS };
 
 	add_rollup(store, ONE_GRAPH, FN_GRAPH, OP_LAUNCH, 10, (struct core_rollup){ .stream = 5 });
 	add_rollup(store, ONE_GRAPH, FN_LAUNCH, OP_LAUNCH, 99, (struct core_rollup){ .stream = 5 });
@@ -80,10 +81,17 @@ static void add_graphs(struct store *store)
 	add_work(store, ONE_GRAPH, OP_KERNEL, 3, 100, (struct core_work){ .name = NAME_GEMM });
 	add_work(store, ONE_GRAPH, OP_COPY, 10, 50,
 		 (struct core_work){ .graph = 7, .detail = COPY_DTOD, .bytes = 40960 });
+	add_work(store, ONE_GRAPH, OP_GRAPH, 8, 400, launch);
+	add_work(store, ONE_GRAPH, OP_GRAPH, 1, 900, launch);
 	add_work(store, ONE_GRAPH, OP_SET, 5, 10, (struct core_work){ .graph = 7, .bytes = 512 });
 	add_rollup(store, TWO_GRAPHS, FN_GRAPH, OP_LAUNCH, 20, (struct core_rollup){ .stream = 6 });
 	add_rollup(store, TWO_GRAPHS, FN_GRAPH, OP_LAUNCH, 4,
 		   (struct core_rollup){ .stream = 6, .stack_id = STACK });
+	launch.graph = 8;
+	add_work(store, TWO_GRAPHS, OP_GRAPH, 20, 30, launch);
+	launch.graph = 9;
+	launch.stack_id = STACK;
+	add_work(store, TWO_GRAPHS, OP_GRAPH, 4, 40, launch);
 	add_work(store, TWO_GRAPHS, OP_KERNEL, 20, 10, (struct core_work){ .graph = 8 });
 	add_work(store, TWO_GRAPHS, OP_KERNEL, 8, 10,
 		 (struct core_work){ .graph = 9, .stack_id = STACK });
@@ -335,33 +343,38 @@ static void test_overlap_tells_what_ran_at_once(void **state)
 	       "],\"loss\":{\"exact-ring\":3,\"cupti\":54,\"paused\":1}}\n");
 }
 
+#define GRAPH(job, graph, launches, mean, p50, p99, max, kernels, copies, sets, total, bytes, at)  \
+	"{\"pid\":400000" #job ",\"comm\":\"job" #job "\",\"graph\":" #graph                       \
+	",\"launches\":" #launches ",\"mean_ns\":" #mean ",\"p50_ns\":" #p50 ",\"p99_ns\":" #p99   \
+	",\"max_ns\":" #max ",\"kernels\":" #kernels ",\"copies\":" #copies ",\"sets\":" #sets     \
+	",\"total_ns\":" #total ",\"bytes\":" #bytes ",\"stack\":" at "}"
+#define ONLY_CALLS(job, launches)                                                                  \
+	GRAPH(job, null, launches, null, null, null, null, null, null, null, null, null, "null")
+
 static void test_graphs_are_by_number(void **state)
 {
 	expect(state, QUERY(.name = "graphs"),
-	       "{\"query\":\"graphs\",\"rows\":[\n"
-	       "{\"pid\":4000005,\"comm\":\"job5\",\"graph\":5,\"launches\":6,\"kernels\":0,"
-	       "\"copies\":0,\"sets\":0,\"total_ns\":6000,\"bytes\":0,\"stack\":null},\n"
-	       "{\"pid\":4000003,\"comm\":\"job3\",\"graph\":7,\"launches\":10,\"kernels\":30,"
-	       "\"copies\":10,\"sets\":5,\"total_ns\":3550,\"bytes\":41472,\"stack\":null},\n"
-	       "{\"pid\":4000004,\"comm\":\"job4\",\"graph\":8,\"launches\":null,\"kernels\":20,"
-	       "\"copies\":0,\"sets\":0,\"total_ns\":200,\"bytes\":0,\"stack\":null},\n"
-	       "{\"pid\":4000004,\"comm\":\"job4\",\"graph\":9,\"launches\":null,\"kernels\":8,"
-	       "\"copies\":0,\"sets\":0,\"total_ns\":80,\"bytes\":0,\"stack\":null},\n"
-	       "{\"pid\":4000004,\"comm\":\"job4\",\"graph\":null,\"launches\":24,"
-	       "\"kernels\":null,\"copies\":null,\"sets\":null,\"total_ns\":null,\"bytes\":null,"
-	       "\"stack\":null}\n"
-	       "],\"loss\":{\"exact-ring\":3,\"cupti\":54,\"paused\":1}}\n");
+	       "{\"query\":\"graphs\",\"rows\":[\n" GRAPH(5, 5, 6, 1000, 1000, 1000, 1000, 0, 0, 0, 6000, 0, "null") ",\n" GRAPH(
+		       3, 7, 9, 455, 400, 900, 900, 30, 10, 5, 3550, 41472,
+		       "null") ",\n" GRAPH(4, 8, 20, 30, 30, 30, 30, 20, 0, 0, 200, 0,
+					   "null") ",\n" GRAPH(4, 9, 4, 40, 40, 40, 40, 8, 0, 0, 80,
+							       0,
+							       "null") ",\n" ONLY_CALLS(3,
+											1) ","
+											   "\n" ONLY_CALLS(
+												   5,
+												   1) "\n"
+												      "],\"loss\":{\"exact-ring\":3,\"cupti\":54,\"paused\":1}}\n");
 }
 
 static void test_graphs_by_stack_tell_whose_launches(void **state)
 {
 	expect(state, QUERY(.name = "graphs", .pid = PID + TWO_GRAPHS, .by = 1),
-	       "{\"query\":\"graphs\",\"rows\":[\n"
-	       "{\"pid\":4000004,\"comm\":\"job4\",\"graph\":8,\"launches\":20,\"kernels\":20,"
-	       "\"copies\":0,\"sets\":0,\"total_ns\":200,\"bytes\":0,\"stack\":null},\n"
-	       "{\"pid\":4000004,\"comm\":\"job4\",\"graph\":9,\"launches\":4,\"kernels\":8,"
-	       "\"copies\":0,\"sets\":0,\"total_ns\":80,\"bytes\":0,\"stack\":[\"forward\"]}\n"
-	       "],\"loss\":{\"cupti\":50}}\n");
+	       "{\"query\":\"graphs\",\"rows\":[\n" GRAPH(
+		       4, 8, 20, 30, 30, 30, 30, 20, 0, 0, 200, 0,
+		       "null") ",\n" GRAPH(4, 9, 4, 40, 40, 40, 40, 8, 0, 0, 80, 0,
+					   "[\"forward\"]") "\n"
+							    "],\"loss\":{\"cupti\":50}}\n");
 }
 
 static void test_ranges_are_by_name(void **state)
@@ -416,6 +429,12 @@ static void expect_part(void **state, Tracesmith__V1__QueryRequest query, const 
 	if (!strstr(answer.text, part))
 		fail_msg("%s\nis not in\n%s", part, answer.text);
 	answer_text_done(&answer);
+}
+
+static void test_kernels_of_a_graph_have_their_share_of_the_parts(void **state)
+{
+	expect_part(state, QUERY(.name = "kernels", .pid = PID + ONE_GRAPH),
+		    "\"count\":33,\"total_ns\":3300,\"share\":857143,");
 }
 
 static void test_ps_tells_tier_cost_and_loss(void **state)
@@ -567,6 +586,7 @@ int main(void)
 		cmocka_unit_test(test_overlap_tells_what_ran_at_once),
 		cmocka_unit_test(test_graphs_are_by_number),
 		cmocka_unit_test(test_graphs_by_stack_tell_whose_launches),
+		cmocka_unit_test(test_kernels_of_a_graph_have_their_share_of_the_parts),
 		cmocka_unit_test(test_ranges_are_by_name),
 		cmocka_unit_test(test_devices_are_told_apart_by_uuid),
 		cmocka_unit_test(test_ps_tells_tier_cost_and_loss),
