@@ -262,13 +262,13 @@ static int nvtx_take(void *get)
 int cuptiNvtxInitialize(void *exports)
 {
 	cupti_begin(__func__);
-	return nvtx_take(exports);
+	return nvtx_take(exports) ? CUPTI_OK : CUPTI_E_INVALID_PARAMETER;
 }
 
 int cuptiNvtxInitialize2(void *exports)
 {
 	cupti_begin(__func__);
-	return nvtx_take(exports);
+	return nvtx_take(exports) ? CUPTI_OK : CUPTI_E_INVALID_PARAMETER;
 }
 
 /* For NVTX_INJECTION64_PATH that names CUPTI. */
