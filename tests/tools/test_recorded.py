@@ -1,14 +1,19 @@
-"""The trace of a PyTorch training loop on an H200 (tests/gpu/probe_tier.py) still reads as it should."""
+"""The traces recorded on an H200 still read as they should: of a PyTorch training loop in the probe tier
+(tests/gpu/probe_tier.py), and of a program with known numbers of everything in the exact tier, on two
+devices (tests/gpu/exact.cu under `tsctl run`)."""
 
 import collections
+import gzip
 import os
 import sys
+import tempfile
 import unittest
 
 import trace_processor
 
-TRACE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "data",
-                     "train-probe-tier.perfetto-trace")
+DATA = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "data")
+TRACE = os.path.join(DATA, "train-probe-tier.perfetto-trace")
+EXACT = os.path.join(DATA, "exact-tier.perfetto-trace.gz")
 
 
 class Recorded(unittest.TestCase):
@@ -28,6 +33,26 @@ class Recorded(unittest.TestCase):
         self.assertGreater(names["cuLaunchKernel"] / names["cuCtxSynchronize_v2"], 100)
         self.assertIn("train.py", processes[0]["cmdline"])
         self.assertGreater(frames[0]["n"], 0)
+
+    def test_exact_tier_has_every_kernel_and_copy(self):
+        with tempfile.NamedTemporaryFile(suffix=".perfetto-trace") as plain:
+            with gzip.open(EXACT) as packed:
+                plain.write(packed.read())
+            plain.flush()
+            errors, slices, flows = trace_processor.query(
+                plain.name,
+                "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
+                "select s.name, s.dur, t.name as track from slice s join track t on s.track_id = t.id",
+                "select count(*) as n from flow")
+        self.assertEqual(errors, [])
+        self.assertEqual([row for row in slices if row["dur"] < 0], [])
+        names = collections.Counter(row["name"] for row in slices)
+        self.assertEqual(names["empty()"], 1000 + 11)
+        self.assertEqual(names["void scale<float>(float*, float, int)"], 100 + 200 + 300)
+        self.assertEqual(names["spin(long long)"], 42 * 4 + 7)
+        self.assertEqual(sum(n for name, n in names.items() if name.startswith("memcpy HtoD")), 16 + 19)
+        # One flow from each call to its work, and on from node to node.
+        self.assertEqual(flows[0]["n"], 1924)
 
 
 if __name__ == "__main__":
