@@ -312,8 +312,8 @@ class Exact(tracesmith.Case):
         self.assertIn("worker_launch", str(by_stack))
         streams = {row["stream"] for row in self.daemon.query("kernels", "--pid", pid, "--by-stream")}
         self.assertGreater(len(streams), 3)
-        graphs = self.daemon.query("graphs", "--pid", pid)
-        self.assertEqual(sum(row["launches"] for row in graphs), told["graph_launches"])
+        wait_for("the graph launches", lambda: sum(row["launches"] or 0 for row in self.daemon.query("graphs", "--pid", pid))
+                 == told["graph_launches"])
         devices = self.daemon.query("devices")
         self.assertEqual(len(devices), told["devices"])
         wait_for("the states", lambda: self.daemon.query("idle", "--pid", pid))
