@@ -4,192 +4,25 @@
  * has ended and, where we have put the library there, it is out of the process again. Whoever asked
  * (a ticket) is answered exactly once, when the session gets to what he asked for or cannot.
  */
-#include "daemon/exact.h"
+#include "daemon/exact_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/cleanup.h"
-#include "core/base/list.h"
 #include "core/base/log.h"
-#include "daemon/source/attach.h"
 #include "daemon/source/procfs.h"
 
-/* The library says hello some milliseconds after it was started. CUPTI's set-up takes 10 to 50 ms,
- * but a program that has not called cuInit() yet may take its time. */
-#define HELLO_MS  5000
-#define BEGIN_MS  3000
-#define DETACH_MS 10000
-/* The pool's threads serve queries as well. */
-#define JOBS_MAX 2
-
-enum session_stage {
-	SESSION_ASKED,	   /* waits for its turn in the pool */
-	SESSION_INJECTING, /* a job of the pool puts the library in */
-	SESSION_WAITING,   /* for its hello */
-	SESSION_BEGINNING, /* connected; collects when the driver is ready */
-	SESSION_COLLECTING,
-	SESSION_LEAVING,   /* was told to detach */
-	SESSION_STAYING,   /* gone, and waits for its turn in the pool */
-	SESSION_UNLOADING, /* a job of the pool takes the library out */
-};
-
-struct session {
-	struct list link;
-	struct exact *exact;
-	uint32_t pid;
-	enum session_stage stage;
-	bool attached; /* by us, so we take it out again */
-	bool connected;
-	bool unloadable; /* the library says so */
-	uint64_t asked_ns;
-	struct api_ticket *attach, *detach; /* who waits, or NULL */
-	struct ts_settings settings;
-	char library[TS_HELLO_TEXT]; /* which libcupti, as the library says */
-	char note[TS_HELLO_TEXT];    /* what the user should know */
-	uint32_t cupti_version, records_now;
-	uint64_t records, lost;
-	uv_timer_t timer;
-
-	/* Of the job of the pool: */
-	uv_work_t work;
-	struct attach_request request;
-	struct attach_result result;
-	int error;
-	char why[ATTACH_WHY_MAX];
-};
-
-struct exact {
-	uv_loop_t *loop;
-	struct exact_config config;
-	struct exact_parts parts;
-	struct inject *inject;
-	struct list sessions;
-	struct exact_stats stats;
-	bool closing;
-	uint32_t jobs; /* under way */
-	uint32_t open; /* sessions whose timer is not closed yet, and the inject part */
-	void (*closed)(void *data);
-};
-
-static void session_on_timer(uv_timer_t *timer);
-static void exact_next_job(struct exact *exact);
-
-/* A job of the pool has it. */
-static bool session_is_busy(const struct session *session)
-{
-	return session->stage == SESSION_INJECTING || session->stage == SESSION_UNLOADING;
-}
-
-static struct session *session_find(const struct exact *exact, uint32_t pid)
-{
-	struct session *session;
-
-	list_for_each(session, &exact->sessions, link)
-		if (session->pid == pid)
-			return session;
-	return NULL;
-}
-
-static struct session *session_new(struct exact *exact, uint32_t pid)
-{
-	struct session *session = calloc(1, sizeof(*session));
-
-	if (!session)
-		return NULL;
-	session->exact = exact;
-	session->pid = pid;
-	session->asked_ns = uv_hrtime();
-	session->request.library = -1;
-	session->result.socket = -1;
-	uv_timer_init(exact->loop, &session->timer);
-	session->timer.data = session->work.data = session;
-	list_append(&exact->sessions, &session->link);
-	exact->open++;
-	return session;
-}
-
-static void exact_part_closed(struct exact *exact)
+void exact_part_closed(struct exact *exact)
 {
 	if (--exact->open)
 		return;
 	if (exact->closed)
 		exact->closed(exact->parts.data);
 	free(exact);
-}
-
-static void session_closed(uv_handle_t *timer)
-{
-	struct session *session = timer->data;
-	struct exact *exact = session->exact;
-
-	free(session);
-	exact_part_closed(exact);
-}
-
-static void session_fail(struct session *session, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-/* Answers whoever waits, and forgets the session. */
-static void session_end(struct session *session)
-{
-	session_fail(session, -ECANCELED, "Process %u has ended, or the daemon ends", session->pid);
-	closep(&session->request.library);
-	closep(&session->result.socket);
-	list_remove(&session->link);
-	uv_close((uv_handle_t *)&session->timer, session_closed);
-}
-
-static void session_fail(struct session *session, int error, const char *format, ...)
-{
-	char text[512];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
-	va_end(ap);
-	if (session->attach)
-		api_ticket_fail(TAKE(session->attach), error, text);
-	if (session->detach)
-		api_ticket_fail(TAKE(session->detach), error, text);
-}
-
-static void session_answer_attach(struct session *session)
-{
-	const char *note[] = { session->note };
-	struct api_attach_result result = {
-		.stopped_ns = session->result.stopped_ns,
-		.stops = session->result.stops,
-		.library = session->library,
-		.cupti_version = session->cupti_version,
-		.records = session->records_now,
-		.stacks = session->settings.stacks,
-		.note = note,
-		.note_count = session->note[0] != '\0',
-	};
-
-	uv_timer_stop(&session->timer);
-	if (session->attach)
-		api_attach_done(TAKE(session->attach), &result);
-}
-
-static void session_answer_detach(struct session *session, bool unloaded)
-{
-	const char *note[] = { session->note };
-	struct api_detach_result result = {
-		.records = session->records,
-		.lost = session->lost,
-		.unloaded = unloaded,
-		.note = note,
-		.note_count = session->note[0] != '\0',
-	};
-
-	if (session->detach)
-		api_detach_done(TAKE(session->detach), &result);
 }
 
 /* The model knows a process from its first call of the driver on. One that has made none since we
@@ -217,7 +50,7 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	struct exact *exact = data;
 	struct session *session = session_find(exact, pid);
 
-	if (session && session->stage != SESSION_WAITING && session->connected) {
+	if (session && session->connected) {
 		snprintf(why, TS_HELLO_TEXT, "process %u is connected already", pid);
 		return -EALREADY;
 	}
@@ -228,8 +61,12 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 		return -ENOMEM;
 	}
 	session->connected = true;
+	session->gone = session->failed = session->unloadable = false;
+	session->records_now = 0;
+	session->note[0] = '\0';
 	session->stage = SESSION_BEGINNING;
-	session->settings = hello->wanted;
+	/* A library that was there already may want what somebody else once asked for. */
+	session->settings = session->attach ? session->request.wanted : hello->wanted;
 	if (!session->settings.records)
 		session->settings.records = TS_RECORDS_DEFAULT;
 	if (session->settings.stacks > TS_STACKS_ALL || !session->settings.stacks)
@@ -237,22 +74,45 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	probe_choose_stacks(exact->parts.probe, pid, (enum probe_choice)session->settings.stacks);
 	session_announce(session);
 	*ret_settings = session->settings;
-	if (session->attach)
-		uv_timer_start(&session->timer, session_on_timer, BEGIN_MS, 0);
+	if (session->attach && !session->running)
+		session_wait(session, BEGIN_MS);
 	return 0;
+}
+
+/* A change of what is collected goes behind the calls that it is about, which may still be in the
+ * other ring. Where they are being read just now, the process has come to its end there. */
+static void exact_take(struct exact *exact, uint32_t pid, const void *record, size_t size)
+{
+	const struct core_origin origin = { .pid = pid };
+	const struct ts_event *event = record;
+
+	if (event->kind == TS_EVENT_COLLECT && !exact->in_probe) {
+		exact->pending = record;
+		exact->pending_pid = pid;
+		exact->pending_size = size;
+		probe_drain(exact->parts.probe);
+		if (!TAKE(exact->pending))
+			return;
+	}
+	core_ingest(exact->parts.core, &origin, record, size);
+}
+
+/* What waits for the probe's records is next, where these end its process. */
+static void exact_take_pending(struct exact *exact, uint32_t pid)
+{
+	const struct core_origin origin = { .pid = pid };
+
+	if (exact->pending && exact->pending_pid == pid)
+		core_ingest(exact->parts.core, &origin, TAKE(exact->pending), exact->pending_size);
 }
 
 static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 {
-	const struct core_origin origin = { .pid = pid };
 	const struct ts_event *event = record;
 	struct exact *exact = data;
 	struct session *session = session_find(exact, pid);
 
-	/* The calls that the change is about may still be in the other ring. */
-	if (event->kind == TS_EVENT_COLLECT)
-		probe_drain(exact->parts.probe);
-	core_ingest(exact->parts.core, &origin, record, size);
+	exact_take(exact, pid, record, size);
 	exact->parts.stir(exact->parts.data);
 	if (!session)
 		return;
@@ -266,11 +126,18 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 		session_answer_attach(session);
 }
 
-static void session_leave(struct session *session)
+/* It is as it was found then, where we have put it there. */
+static void session_failed(struct session *session, const char *text)
 {
-	session->stage = SESSION_LEAVING;
-	if (inject_detach(session->exact->inject, session->pid) == 0)
-		uv_timer_start(&session->timer, session_on_timer, DETACH_MS, 0);
+	static struct log_limit limit;
+
+	if (log_allowed(&limit, 1))
+		log_info("Process %u cannot be collected from: %s", session->pid, text);
+	session->failed = true;
+	session_note(session, "%s", text);
+	session_fail(session, -EIO, "Process %u cannot be collected from: %s", session->pid, text);
+	if (session->attached)
+		session_leave(session);
 }
 
 static void on_state(void *data, uint32_t pid, const struct ts_state *state)
@@ -289,18 +156,39 @@ static void on_state(void *data, uint32_t pid, const struct ts_state *state)
 		if (session->records_now)
 			session_answer_attach(session);
 		break;
-	case TS_LIBRARY_FAILED:
-		log_info("Process %u cannot be collected from: %s", pid, state->text);
-		session_fail(session, -EIO, "Process %u cannot be collected from: %s", pid,
+	case TS_LIBRARY_PAUSED:
+		if (!session->attach)
+			break;
+		session_note(session,
+			     "In this process %s now: what the GPU does is recorded when that has "
+			     "stopped",
 			     state->text);
-		if (session->attached)
-			session_leave(session);
+		session_answer_attach(session);
+		break;
+	case TS_LIBRARY_FAILED:
+		session_failed(session, state->text);
 		break;
 	case TS_LIBRARY_GONE:
+		session->gone = true;
 		session->unloadable = state->unloadable;
-		snprintf(session->note, sizeof(session->note), "%s", state->text);
+		session_note(session, "%s", state->text);
 		break;
 	}
+}
+
+/* It was told to go, and has gone; or its process has. */
+static void session_left(struct session *session)
+{
+	struct exact *exact = session->exact;
+
+	exact->stats.detaches++;
+	if (session->attached && session->unloadable && !exact->closing) {
+		exact_job(session, JOB_UNLOAD);
+		return;
+	}
+	if (session->gone)
+		session_answer_detach(session, false);
+	session_end(session);
 }
 
 static void on_gone(void *data, uint32_t pid)
@@ -308,23 +196,20 @@ static void on_gone(void *data, uint32_t pid)
 	struct exact *exact = data;
 	struct session *session = session_find(exact, pid);
 
-	probe_drain(exact->parts.probe);
+	if (!exact->in_probe)
+		probe_drain(exact->parts.probe);
 	core_collect_gone(exact->parts.core, pid, uv_hrtime());
 	if (!session)
 		return;
 	session->connected = false;
 	uv_timer_stop(&session->timer);
 	probe_choose_stacks(exact->parts.probe, pid, PROBE_CHOICE_DEFAULT);
-	if (session->stage == SESSION_LEAVING) {
-		exact->stats.detaches++;
-		if (session->attached && session->unloadable && !exact->closing) {
-			session->stage = SESSION_STAYING;
-			exact_next_job(exact);
-			return;
-		}
-		session_answer_detach(session, false);
-	}
-	session_end(session);
+	if (session->job != JOB_NONE)
+		session->stage = SESSION_WAITING;
+	else if (session->stage == SESSION_LEAVING)
+		session_left(session);
+	else
+		session_end(session);
 }
 
 static void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck)
@@ -350,114 +235,30 @@ static void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck)
 		core_lose(exact->parts.core, &loss);
 }
 
-static void session_on_timer(uv_timer_t *timer)
+/* A second one who wants to attach. */
+static void session_refuse(const struct session *session, struct api_ticket *ticket)
 {
-	struct session *session = timer->data;
+	uint32_t pid = session->pid;
+	char text[512];
 
-	switch (session->stage) {
-	case SESSION_WAITING:
-		session_fail(session, -EIO,
-			     "Our library was put into process %u, but does not answer: try "
-			     "'tsctl detach %u', then attach again",
-			     session->pid, session->pid);
-		session_end(session);
-		break;
-	case SESSION_BEGINNING:
-	case SESSION_COLLECTING:
-		snprintf(session->note, sizeof(session->note),
-			 "The process has loaded the driver but not initialized it: collection "
-			 "begins when it does");
-		session->records_now = session->settings.records;
-		session_answer_attach(session);
-		break;
-	default:
-		session_fail(session, -EIO,
-			     "Process %u does not answer the request to detach: is it stopped?",
-			     session->pid);
-		break;
-	}
-}
-
-static void job_run(uv_work_t *work)
-{
-	struct session *session = work->data;
-
-	if (session->stage == SESSION_INJECTING)
-		session->error = attach_run(&session->request, &session->result, session->why);
-	else
-		session->error = attach_unload((pid_t)session->pid, session->request.started_ticks,
-					       session->result.handle, session->why);
-}
-
-static void session_unloaded(struct session *session)
-{
-	if (session->error < 0)
-		snprintf(session->note, sizeof(session->note), "%s", session->why);
-	session_answer_detach(session, session->error == 0);
-	session_end(session);
-}
-
-static void session_injected(struct session *session)
-{
-	struct exact *exact = session->exact;
-	int r = session->error;
-
-	if (r < 0) {
-		exact->stats.failed++;
-		session_fail(session, r, "%s", session->why);
-		session_end(session);
+	if (session->stage == SESSION_LEAVING || session->job == JOB_UNLOAD) {
+		snprintf(text, sizeof(text),
+			 "Process %u is being detached from: try again in a moment", pid);
+		api_ticket_fail(ticket, -EAGAIN, text);
 		return;
 	}
-	exact->stats.attaches++;
-	if (session->result.stopped_ns > exact->stats.longest_stop_ns)
-		exact->stats.longest_stop_ns = session->result.stopped_ns;
-	session->attached = true;
-	session->stage = SESSION_WAITING;
-	if (exact->closing) {
-		session_end(session);
-		return;
-	}
-	uv_timer_start(&session->timer, session_on_timer, HELLO_MS, 0);
-	r = inject_adopt(exact->inject, TAKE_FD(session->result.socket), session->pid);
-	if (r < 0) {
-		session_fail(session, r, "Process %u was attached to, but cannot be followed: %s",
-			     session->pid, strerror(-r));
-		session_end(session);
-	}
-}
-
-static void job_done(uv_work_t *work, int status)
-{
-	struct session *session = work->data;
-	struct exact *exact = session->exact;
-
-	exact->jobs--;
-	if (session->stage == SESSION_INJECTING)
-		session_injected(session);
+	if (session->attach || session->job == JOB_ATTACH)
+		snprintf(text, sizeof(text), "Process %u is being attached to already", pid);
+	else if (session->failed)
+		snprintf(text, sizeof(text),
+			 "Process %u carries our library, but cannot be collected from: %s", pid,
+			 session->note);
 	else
-		session_unloaded(session);
-	if (!exact->closing)
-		exact_next_job(exact);
-}
-
-/* The pool runs a few of our jobs at a time, in the order in which they came. */
-static void exact_next_job(struct exact *exact)
-{
-	struct session *session;
-
-	list_for_each(session, &exact->sessions, link) {
-		if (exact->jobs >= JOBS_MAX)
-			return;
-		if (session->stage == SESSION_ASKED)
-			session->stage = SESSION_INJECTING;
-		else if (session->stage == SESSION_STAYING)
-			session->stage = SESSION_UNLOADING;
-		else
-			continue;
-		/* It fails only without a function to run. */
-		if (uv_queue_work(exact->loop, &session->work, job_run, job_done) == 0)
-			exact->jobs++;
-	}
+		snprintf(text, sizeof(text),
+			 "Process %u is collected from already: see 'tsctl ps'; 'tsctl detach %u' "
+			 "ends it",
+			 pid, pid);
+	api_ticket_fail(ticket, -EALREADY, text);
 }
 
 void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct api_attach *request)
@@ -467,11 +268,7 @@ void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct a
 	int library;
 
 	if (session) {
-		snprintf(text, sizeof(text),
-			 "Process %u is collected from already: see 'tsctl ps'; 'tsctl detach %u' "
-			 "ends it",
-			 session->pid, session->pid);
-		api_ticket_fail(ticket, -EALREADY, text);
+		session_refuse(session, ticket);
 		return;
 	}
 	library = open(exact->config.library, O_RDONLY | O_CLOEXEC);
@@ -494,30 +291,44 @@ void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct a
 		.library = library,
 		.wanted = request->wanted,
 		.seccomp = request->seccomp,
+		.limited = request->target.uid != 0,
+		.uid = request->target.uid,
 	};
-	exact_next_job(exact);
+	exact_job(session, JOB_ATTACH);
 }
 
 void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct api_target *target)
 {
 	struct session *session = session_find(exact, target->pid);
+	bool attaching = session && !session->connected && session->job != JOB_UNLOAD;
 	char text[256];
 
-	if (!session || !session->connected || session->detach) {
+	if (!session || attaching || session->detach) {
 		snprintf(text, sizeof(text), "Process %u is %s", target->pid,
-			 session && session->detach ? "being detached from already"
-						    : "not attached to: see 'tsctl ps'");
-		api_ticket_fail(ticket, -ENOENT, text);
+			 !session	   ? "not attached to: see 'tsctl ps'"
+			 : session->detach ? "being detached from already"
+					   : "being attached to: try again in a moment");
+		api_ticket_fail(ticket, session ? -EAGAIN : -ENOENT, text);
 		return;
 	}
+	session_fail(session, -ECANCELED, "Process %u is being detached from", target->pid);
 	session->detach = ticket;
-	session_leave(session);
+	if (session->job == JOB_NONE)
+		session_leave(session);
 }
 
 void exact_drain(struct exact *exact, uint32_t pid)
 {
-	if (exact->inject && inject_has(exact->inject, pid))
-		inject_drain(exact->inject);
+	struct session *session = session_find(exact, pid);
+
+	exact_take_pending(exact, pid);
+	exact->in_probe = true;
+	if (exact->inject)
+		inject_drain_process(exact->inject, pid);
+	exact->in_probe = false;
+	/* Nobody will say hello any more. */
+	if (session && session->stage == SESSION_WAITING && session->job == JOB_NONE)
+		session_wait(session, 0);
 }
 
 void exact_drain_all(struct exact *exact)
@@ -565,7 +376,7 @@ static void on_inject_closed(void *data)
 	exact_part_closed(data);
 }
 
-/* A job of the pool that is under way ends its session when it is done. */
+/* A session whose job is under way ends with that. */
 void exact_close(struct exact *exact, void (*closed)(void *data))
 {
 	struct session *session;
@@ -573,8 +384,7 @@ void exact_close(struct exact *exact, void (*closed)(void *data))
 	exact->closing = true;
 	exact->closed = closed;
 	list_for_each(session, &exact->sessions, link)
-		if (!session_is_busy(session))
-			session_end(session);
+		session_end(session);
 	inject_close(TAKE(exact->inject), on_inject_closed);
 }
 
@@ -583,7 +393,8 @@ void exact_stats(const struct exact *exact, struct exact_stats *ret)
 	const struct session *session;
 
 	*ret = exact->stats;
-	inject_stats(exact->inject, &ret->inject);
+	if (exact->inject)
+		inject_stats(exact->inject, &ret->inject);
 	list_for_each(session, &exact->sessions, link) {
 		ret->collecting += session->connected;
 		ret->attached += session->connected && session->attached;

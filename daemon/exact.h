@@ -42,8 +42,8 @@ void exact_close(struct exact *exact, void (*closed)(void *data));
 void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct api_attach *request);
 void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct api_target *target);
 
-/* Takes in what the process, or each process, has handed over so far. Before its end is told to the
- * model, say. */
+/* Takes in what the process, or each process, has handed over so far. The former before its end is
+ * told to the model, from within the callback of the probe. */
 void exact_drain(struct exact *exact, uint32_t pid);
 void exact_drain_all(struct exact *exact);
 

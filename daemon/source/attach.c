@@ -35,6 +35,22 @@ int attach_why(char *why, int error, const char *format, ...)
 	return error;
 }
 
+/* Whether the stopped thread is of the program that was looked at: its memory cannot be read any
+ * more after an exec. */
+static int state_confirm(const struct attach_state *state)
+{
+	const struct attach_request *request = state->request;
+	uint16_t instruction;
+
+	if (attach_target_read(&state->target, state->target.syscall, &instruction,
+			       sizeof(instruction)))
+		return attach_why(state->why, -ESRCH, "Process %d has begun another program",
+				  state->pid);
+	return request && request->limited
+		       ? attach_check_owner(state->pid, request->uid, state->why)
+		       : 0;
+}
+
 /* A step is all that one stop is for. */
 static int state_step(struct attach_state *state, bool loads, unsigned int patience_ms,
 		      int (*step)(struct attach_state *state, const void *data), const void *data)
@@ -47,8 +63,11 @@ static int state_step(struct attach_state *state, bool loads, unsigned int patie
 			break;
 		state->late = false;
 		attach_remote_hurry(&state->remote, true);
-		r = step(state, data);
+		r = state_confirm(state);
+		if (r == 0)
+			r = step(state, data);
 		end = attach_remote_release(&state->remote);
+		state->lost |= state->remote.stuck;
 		state->stops++;
 		if (state->remote.stopped_ns > state->longest_ns)
 			state->longest_ns = state->remote.stopped_ns;
@@ -70,8 +89,11 @@ static int state_take(struct attach_state *state, int pidfd, int number, int *re
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", state->pid, state->remote.tid,
 		 number);
-	if (fd < 0 || fstat(fd, &here) < 0 || stat(path, &there) < 0 ||
-	    here.st_ino != there.st_ino || here.st_dev != there.st_dev)
+	/* And what we write to must be no pipe, say, that somebody has put there: it could block.
+	 */
+	if (fd < 0 || (number == state->memfd && fcntl(fd, F_GET_SEALS) < 0) ||
+	    fstat(fd, &here) < 0 || stat(path, &there) < 0 || here.st_ino != there.st_ino ||
+	    here.st_dev != there.st_dev)
 		return attach_why(
 			state->why, -EIO, "A descriptor of process %d could not be taken over: %s",
 			state->pid, fd < 0 ? strerror(errno) : "its threads do not share them");
@@ -131,7 +153,7 @@ static int state_attach(struct attach_state *state, const struct attach_request 
 		r = state_transfer(state, request->library, &socket);
 	if (r == 0)
 		r = state_step(state, true, PATIENCE_MS, attach_step_load, &request->wanted);
-	if (r != -ESRCH && (state->remote.scratch || state->memfd >= 0)) {
+	if (r != -ESRCH && !state->lost && (state->remote.scratch || state->memfd >= 0)) {
 		char ignored[ATTACH_WHY_MAX], *why = state->why;
 
 		state->why = ignored;
@@ -224,6 +246,7 @@ static int work_attach(struct attach_work *work)
 
 	r = state_open(&state, request->pid, request->started_ticks, work->why);
 	if (r == 0) {
+		state.request = request;
 		result.loaded_before = attach_target_loaded(&state.target, &state.handle,
 							    &state.entry, &ours) == 0;
 		r = state_attach(&state, request, &result.socket);

@@ -21,6 +21,8 @@ struct attach_request {
 	int library;		/* descriptor of our library's file */
 	struct ts_settings wanted;
 	bool seccomp; /* try it although a seccomp filter might kill the process */
+	bool limited; /* only while it is a process of `uid`, with no rights beside those */
+	uid_t uid;
 };
 
 struct attach_result {

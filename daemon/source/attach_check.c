@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "core/base/cleanup.h"
@@ -148,17 +149,15 @@ static int check_program(pid_t pid, char *why)
 static int check_mappings(pid_t pid, char *why)
 {
 	struct attach_maps maps;
-	bool cuda = false, ours = false;
+	bool cuda = false;
 	int r = attach_maps_read(pid, &maps);
 
 	if (r == -EACCES || r == -EPERM)
 		return check_denied(pid, why);
 	if (r < 0)
 		return attach_why(why, -ESRCH, "Process %d has ended", pid);
-	for (size_t i = 0; i < maps.count; i++) {
+	for (size_t i = 0; i < maps.count; i++)
 		cuda |= !strncmp(attach_map_name(&maps.map[i]), CUDA_LIBRARY, strlen(CUDA_LIBRARY));
-		ours |= attach_map_is_ours(&maps.map[i]);
-	}
 	attach_maps_free(&maps);
 	if (!cuda)
 		return attach_why(
@@ -166,8 +165,6 @@ static int check_mappings(pid_t pid, char *why)
 			"Process %d does not use CUDA (no libcuda.so is mapped): try again "
 			"when it does, or wait for it with --wait",
 			pid);
-	if (ours && attach_is_live(pid))
-		return attach_why(why, -EALREADY, "Process %d is attached to already", pid);
 	return 0;
 }
 
@@ -233,6 +230,29 @@ bool attach_ended(pid_t pid)
 	empty = maps.count == 0;
 	attach_maps_free(&maps);
 	return empty;
+}
+
+int attach_check_owner(pid_t pid, uid_t uid, char *why)
+{
+	struct attach_status status;
+	struct stat st;
+	char path[32];
+	int r = attach_status_read(pid, 0, &status);
+
+	if (r < 0)
+		return attach_why(why, -ESRCH, "Process %d has ended", pid);
+	for (size_t i = 0; i < sizeof(status.uid) / sizeof(status.uid[0]); i++)
+		if (status.uid[i] != uid)
+			r = -EPERM;
+	/* It is root's where the process is not to be traced by its user. */
+	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	if (stat(path, &st) < 0 || st.st_uid != uid)
+		r = -EPERM;
+	return r == 0 ? 0
+		      : attach_why(why, r,
+				   "Process %d has got other rights than those of its user: run "
+				   "tsctl as root",
+				   pid);
 }
 
 int attach_check(const struct attach_request *request, char *why)

@@ -36,6 +36,7 @@ struct attach_status {
 	pid_t tracer;
 	int seccomp;
 	bool kernel_thread;
+	uid_t uid[4]; /* real, effective, saved, of the file system */
 };
 
 struct attach_map {
@@ -73,6 +74,9 @@ bool attach_is_live(pid_t pid);
 uint64_t attach_auxiliary(pid_t pid, uint64_t key);
 
 /* attach_check.c */
+/* Whether `uid` may still trace it. Asked while a thread is stopped, so that what is asked about
+ * stays so: a program that runs with other rights may have been begun since the last time. */
+int attach_check_owner(pid_t pid, uid_t uid, char *why);
 bool attach_ended(pid_t pid);
 
 /* attach_target.c */
@@ -185,6 +189,8 @@ struct attach_state {
 	uint32_t stops;
 	bool late;   /* a call waited for a lock and was given up before it did anything */
 	bool unload; /* the library is there, but did not start */
+	bool lost;   /* a thread could not be stopped where it was: it still needs our memory */
+	const struct attach_request *request; /* NULL: none */
 };
 
 /* attach_step.c; each is a step for attach.c to do in one stop. Negative errno with a sentence. */

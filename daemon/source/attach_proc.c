@@ -76,7 +76,7 @@ static bool status_is_kernel_thread(pid_t pid)
 int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret)
 {
 	struct attach_status status = { 0 };
-	char text[TEXT_SIZE], *state;
+	char text[TEXT_SIZE], *state, *p;
 	ssize_t n = proc_read(pid, tid, "status", text, sizeof(text));
 
 	if (n < 0)
@@ -84,13 +84,17 @@ int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret)
 	state = strstr(text, "\nState:\t");
 	if (!state || sscanf(text, "Name:\t%16[^\n]", status.comm) < 1)
 		return -ESRCH;
-	for (char *p = status.comm; *p; p++)
+	for (p = status.comm; *p; p++)
 		if (!isprint((unsigned char)*p))
 			*p = '?';
 	status.state = state[strlen("\nState:\t")];
 	status.tgid = (pid_t)status_field(state, "\nTgid:", 10);
 	status.tracer = (pid_t)status_field(state, "\nTracerPid:", 10);
 	status.seccomp = (int)status_field(state, "\nSeccomp:", 10);
+	p = strstr(state, "\nUid:");
+	if (!p || sscanf(p, "\nUid: %u %u %u %u", &status.uid[0], &status.uid[1], &status.uid[2],
+			 &status.uid[3]) != 4)
+		return -ESRCH;
 	status.ns_tid = status_last(state, "\nNSpid:");
 	status.kernel_thread = !tid && status_is_kernel_thread(pid);
 	*ret = status;

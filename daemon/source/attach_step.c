@@ -222,6 +222,11 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 	state->late = false; /* who knows how far it came */
 	if (r < 0)
 		return r;
+	if ((int)result == -EALREADY)
+		return attach_why(state->why, -EALREADY,
+				  "Process %d carries our library already, which is connected to "
+				  "another daemon",
+				  state->pid);
 	if ((int)result < 0)
 		return attach_why(state->why, -EIO, "The library could not start in process %d: %s",
 				  state->pid, strerror(-(int)result));

@@ -17,6 +17,7 @@
 #define DYNAMIC_MAX	128
 #define LINK_MAPS_MAX	8192
 #define CHAIN_MAX	4096
+#define ENTRIES_MAX	8
 #define NAME_SIZE	512
 #define TEXT_CHUNK	(64 << 10)
 #define TEXT_MAX	(16 << 20)
@@ -416,6 +417,7 @@ enum attach_loader attach_target_loader(const struct attach_target *target, pid_
 struct find_entry {
 	uint64_t handle, entry;
 	bool any, ours;
+	int looked_at; /* objects of our name: each costs some milliseconds where it lies */
 };
 
 static int find_entry(const struct attach_target *target, void *data, uint64_t handle,
@@ -434,6 +436,8 @@ static int find_entry(const struct attach_target *target, void *data, uint64_t h
 	if (!find->ours &&
 	    strncmp(slash ? slash + 1 : name, "libtracesmith.so", strlen("libtracesmith.so")))
 		return 0;
+	if (++find->looked_at > ENTRIES_MAX)
+		return -ELOOP;
 	if (object_open(target, map->base, map->dynamic, &object) < 0 ||
 	    object_find(target, &object, TS_INJECT_ATTACH_ENTRY, &symbol) < 0)
 		return 0;

@@ -342,6 +342,14 @@ void inject_drain(struct inject *inject)
 	}
 }
 
+void inject_drain_process(struct inject *inject, uint32_t pid)
+{
+	struct peer *peer = inject_find(inject, pid);
+
+	if (peer)
+		peer_drain(peer);
+}
+
 void inject_stats(const struct inject *inject, struct inject_stats *ret)
 {
 	*ret = inject->stats;

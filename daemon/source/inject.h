@@ -57,6 +57,7 @@ int inject_detach(struct inject *inject, uint32_t pid);
 bool inject_has(const struct inject *inject, uint32_t pid);
 /* Takes in what has been handed over so far, without waiting for the loop. */
 void inject_drain(struct inject *inject);
+void inject_drain_process(struct inject *inject, uint32_t pid);
 
 struct inject_stats {
 	uint32_t processes;

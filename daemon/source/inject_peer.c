@@ -23,6 +23,8 @@ static void peer_handle_closed(uv_handle_t *handle)
 
 	if (--peer->handles)
 		return;
+	/* A child that was forked while we attached may have a copy of our end. */
+	shutdown(peer->fd, SHUT_RDWR);
 	close(peer->fd);
 	if (peer->process_fd >= 0)
 		close(peer->process_fd);

@@ -183,6 +183,9 @@ static void peer_on_state(struct peer *peer, struct ts_state *state)
 
 	clean_text(state->text, sizeof(state->text));
 	inject->callbacks.state(inject->data, peer->pid, state);
+	/* A child that was forked at a bad moment may keep the connection open. */
+	if (state->state == TS_LIBRARY_GONE)
+		peer_end(peer);
 }
 
 static bool peer_says_too_much(struct peer *peer)

@@ -2,6 +2,7 @@
  * What its entry does otherwise, the test asks for in the settings. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 int tracesmith_attach(const struct ts_attach *attach);
 
 static int *volatile nowhere;
+static bool running;
 
 static void *thread_main(void *data)
 {
@@ -28,6 +30,7 @@ static void *thread_main(void *data)
 	    recv(fd, &detach, sizeof(detach), 0) > 0)
 		send(fd, &gone, sizeof(gone), MSG_NOSIGNAL);
 	close(fd);
+	__atomic_store_n(&running, false, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -52,6 +55,8 @@ __attribute__((visibility("default"))) int tracesmith_attach(const struct ts_att
 	default:
 		break;
 	}
+	if (__atomic_exchange_n(&running, true, __ATOMIC_ACQ_REL))
+		return -EALREADY;
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	r = pthread_create(&thread, &attributes, thread_main, (void *)(intptr_t)attach->socket);
