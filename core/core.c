@@ -9,6 +9,7 @@
 #include "core/base/cleanup.h"
 #include "core/call.h"
 #include "core/correlate.h"
+#include "core/gpu_pool.h"
 #include "core/name.h"
 #include "core/range.h"
 #include "core/track.h"
@@ -45,7 +46,7 @@ static const struct record_kind {
 	[TS_EVENT_GRAPH] = { correlate_work, TIMES_WORK, LIBRARY_ONLY },
 	[TS_EVENT_CALL] = { correlate_call, TIMES_OPEN, LIBRARY_ONLY },
 	[TS_EVENT_SYNC] = { range_sync, TIMES_SPAN, LIBRARY_ONLY },
-	[TS_EVENT_MEMORY] = { exact_memory, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_MEMORY] = { gpu_pool_take, TIMES_CALL, LIBRARY_ONLY },
 	[TS_EVENT_CONTEXT] = { track_context, TIMES_CALL, LIBRARY_ONLY },
 	[TS_EVENT_DEVICE] = { exact_device, TIMES_CALL, LIBRARY_ONLY },
 	[TS_EVENT_RANGE] = { range_take, TIMES_CALL, LIBRARY_ONLY },

@@ -120,6 +120,20 @@ struct core_busy {
 	uint8_t copies;	 /* and sets */
 };
 
+/* A pool that memory is allocated from. */
+enum core_pool_kind { CORE_POOL_OWN = 1, CORE_POOL_IMPORTED = 2 };
+struct core_pool {
+	uint32_t process;
+	int16_t device;
+	uint8_t kind;
+	uint64_t address;	  /* CUPTI's: as good as a number */
+	uint64_t bytes;		  /* held of the device; of an imported one 0: not known */
+	uint64_t used_bytes;	  /* of it allocated */
+	uint64_t threshold_bytes; /* what is free above it goes back at a synchronization */
+	uint64_t peak_bytes, peak_used_bytes;
+	uint64_t told_ns; /* when that was so */
+};
+
 struct core_device {
 	uint32_t process;
 	int16_t ordinal;
@@ -189,11 +203,11 @@ struct core_loss {
 	uint64_t start_ns, end_ns; /* when it may have happened */
 	uint32_t process;	   /* 0: not known whose */
 	uint8_t reason;
-	uint64_t count; /* of a gap: 1 */
+	uint64_t count; /* of a gap 1; 0 where it is told again, from its begin, to be longer */
 };
 
-/* Members may not be NULL. At a checkpoint: device, collect (where only the cost has changed),
- * work, busy, rollup, memory, allocation, loss. */
+/* Members may not be NULL. At a checkpoint: device, pool, collect (where only the cost has
+ * changed), work, busy, rollup, memory, allocation, loss. */
 struct core_sink {
 	void (*op)(void *data, const struct op *op);
 	/* New, announced again, runs another program, or has ended. */
@@ -210,7 +224,8 @@ struct core_sink {
 	void (*work)(void *data, const struct core_work *work);
 	void (*busy)(void *data, const struct core_busy *busy);
 	void (*device)(void *data, const struct core_device *device);
-	void (*collect)(void *data, const struct core_collect *collect); /* new or changed */
+	void (*collect)(void *data, const struct core_collect *collect);   /* new or changed */
+	void (*pool)(void *data, const struct core_pool *pool, bool live); /* changed, or gone */
 };
 
 struct core_config {

@@ -8,6 +8,7 @@
 
 #include "core/caller.h"
 #include "core/correlate.h"
+#include "core/gpu_pool.h"
 #include "core/model.h"
 #include "core/name.h"
 #include "core/range.h"
@@ -42,6 +43,7 @@ struct exact *exact_get(struct core *core, struct process *process)
 	exact->heard_ns = core->now_ns;
 	exact->row.process = process->row.id;
 	list_init(&exact->devices);
+	list_init(&exact->pools);
 	list_init(&exact->callers);
 	list_init(&exact->tracks);
 	list_init(&exact->contexts);
@@ -282,12 +284,7 @@ static void exact_tell_all(struct core *core, struct exact *exact)
 			core->config.sink.device(core->config.data, &device->row);
 		device->untold = false;
 	}
-}
-
-/* The probes see every allocation, so nothing is counted here again. */
-int exact_memory(struct core *core, struct process *process, const struct ts_event *event)
-{
-	return exact_get(core, process) ? INGEST_OK : INGEST_LIMIT;
+	gpu_pool_tell_all(core, exact, core->now_ns);
 }
 
 bool exact_lingers(struct process *process, uint64_t time_ns, int32_t exit_code)
@@ -389,6 +386,7 @@ void exact_free(struct process *process)
 	list_remove(&exact->link);
 	list_for_each(device, &exact->devices, link)
 		free(device);
+	gpu_pool_free_all(exact);
 	sweep_discard(exact);
 	track_free_all(exact);
 	caller_free_all(exact);

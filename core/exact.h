@@ -30,6 +30,7 @@ struct exact {
 	uint64_t on_ns;	   /* when we knew that they come */
 	struct exact_gap pause, economy; /* another has CUPTI; a budget leaves records out */
 	struct list devices;		 /* struct exact_device */
+	struct list pools;		 /* struct gpu_pool */
 	struct map name_by_id;		 /* name.c */
 
 	struct map caller_by_tid; /* caller.c */
@@ -78,6 +79,5 @@ int exact_collect(struct core *core, struct process *process, const struct ts_ev
 int exact_cost(struct core *core, struct process *process, const struct ts_event *event);
 int exact_lost(struct core *core, struct process *process, const struct ts_event *event);
 int exact_device(struct core *core, struct process *process, const struct ts_event *event);
-int exact_memory(struct core *core, struct process *process, const struct ts_event *event);
 
 #endif

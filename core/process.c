@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/gpu_pool.h"
 #include "core/model.h"
 
 #define NS_PER_TICK 10000000 /* of /proc's start times, which have to be comparable */
@@ -139,6 +140,8 @@ int process_announced(struct core *core, struct process *process, const struct t
 
 int process_executed(struct core *core, struct process *process, const struct ts_event *event)
 {
+	if (process && process->exact)
+		gpu_pool_forget_all(core, process->exact);
 	if (process)
 		process_empty(core, process, event->start_ns);
 	return process_announced(core, process, event);

@@ -175,6 +175,13 @@ static void sink_collect(void *data, const struct core_collect *collect)
 	store_add_collect(daemon->store, collect);
 }
 
+static void sink_pool(void *data, const struct core_pool *pool, bool live)
+{
+	struct daemon *daemon = data;
+
+	store_add_pool(daemon->store, pool, live);
+}
+
 /* Addresses become file and offset at once, while the mappings are those of the stack; names come
  * later from the symbolizer's thread. */
 static void sink_stack(void *data, const struct core_process *process, const struct ts_stack *stack)
@@ -237,4 +244,5 @@ const struct core_sink daemon_sink = {
 	.busy = sink_busy,
 	.device = sink_device,
 	.collect = sink_collect,
+	.pool = sink_pool,
 };

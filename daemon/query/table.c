@@ -12,7 +12,6 @@
 /* clang-format off */
 
 /* What the statements share. */
-#define STATE          "CASE WHEN " RUNNING " THEN 'running' ELSE 'ended' END"
 /* The detail of a set says other things. */
 #define DIRECTION      "iif(" KIND_IN("'copy'") ", detail, 0)"
 #define RATE(bytes, ns) "CAST(" bytes " * 1e9 / " ns " AS INTEGER)"
@@ -222,11 +221,24 @@ const struct query query_table_host[] = {
 			{ "kind", T(TEXT) },
 			{ "live_bytes", T(BYTES) },
 			{ "live_count", T(INTEGER) },
-			{ "peak_bytes", T(BYTES) }),
+			{ "peak_bytes", T(BYTES) },
+			{ "reserved_bytes", T(BYTES) }),
 		.sql =
-			"SELECT p.pid, p.comm, " STATE ", nullif(m.device, -1), k.name,"
-			" m.live_bytes, m.live_count, m.peak_bytes"
-			" FROM memory m"
+			"WITH held AS ("
+				"SELECT process, device,"
+				" (SELECT id FROM memory_kind WHERE name = 'pool') AS kind,"
+				" sum(bytes) AS bytes"
+				" FROM pool"
+				" WHERE kind = (SELECT id FROM pool_kind WHERE name = 'own')"
+				" GROUP BY process, device"
+			"), m AS ("
+				"SELECT process, device, kind, coalesce(live_bytes, 0) AS live_bytes,"
+				" coalesce(live_count, 0) AS live_count,"
+				" coalesce(peak_bytes, 0) AS peak_bytes, bytes"
+				" FROM memory FULL JOIN held USING (process, device, kind)"
+			") SELECT p.pid, p.comm, " STATE ", nullif(m.device, -1), k.name,"
+			" m.live_bytes, m.live_count, m.peak_bytes, m.bytes"
+			" FROM m"
 			" JOIN process p ON p.id = m.process"
 			" LEFT JOIN memory_kind k ON k.id = m.kind"
 			" WHERE p.boot = :boot AND " OF_PID

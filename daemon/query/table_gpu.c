@@ -271,6 +271,38 @@ const struct query query_table_gpu[] = {
 			" LIMIT :limit",
 	},
 	{
+		.name = "pools",
+		.text = "memory pools: what they hold, and what of it is used",
+		.options = QUERY_PID | QUERY_DEVICE,
+		.limit = 1000,
+		.column = COLUMNS(
+			{ "pid", T(INTEGER) },
+			{ "comm", T(TEXT) },
+			{ "state", T(TEXT) },
+			{ "device", T(INTEGER) },
+			{ "pool", T(HANDLE) },
+			{ "kind", T(TEXT) },
+			{ "reserved_bytes", T(BYTES) },
+			{ "used_bytes", T(BYTES) },
+			{ "used", T(SHARE) },
+			{ "threshold_bytes", T(BYTES) },
+			{ "peak_bytes", T(BYTES) },
+			{ "peak_used_bytes", T(BYTES) },
+			{ "told_ns", T(TIME) }),
+		.sql =
+			"SELECT p.pid, p.comm, " STATE ", nullif(m.device, -1), m.address, k.name,"
+			" m.bytes, m.used_bytes, " SHARE("m.used_bytes", "m.bytes") ","
+			" m.threshold_bytes, m.peak_bytes, m.peak_used_bytes, m.told_ns"
+			" FROM pool m"
+			" JOIN process p ON p.id = m.process"
+			" LEFT JOIN pool_kind k ON k.id = m.kind"
+			" WHERE p.boot = :boot AND " OF_PID
+			" AND (:device IS NULL OR m.device = :device)"
+			" ORDER BY " RUNNING " DESC, m.bytes DESC, m.peak_bytes DESC, p.pid,"
+			" m.address"
+			" LIMIT :limit",
+	},
+	{
 		.name = "devices",
 		.text = "devices that exact processes have, and who uses them",
 		.options = QUERY_PID | QUERY_DEVICE,

@@ -16,6 +16,7 @@
 #define PROCESSES      "(SELECT id FROM process WHERE boot = :boot AND pid = :pid)"
 #define OF_PID         "(:pid IS NULL OR p.pid = :pid)"
 #define RUNNING        "coalesce(p.exit_ns, 0) = 0"
+#define STATE          "CASE WHEN " RUNNING " THEN 'running' ELSE 'ended' END"
 #define FUNCTION       "coalesce(f.name, 'function ' || fn)"
 #define SHARE(part, of) \
 	"CASE WHEN " of " > 0 THEN CAST(round(1e6 * (" part ") / (" of ")) AS INTEGER) END"

@@ -39,7 +39,7 @@ enum {
 	NAMES,
 	PROCESS,
 	FIRST_OF_PROCESS,
-	LAST_OF_PROCESS = FIRST_OF_PROCESS + 7,
+	LAST_OF_PROCESS = FIRST_OF_PROCESS + 8,
 	BOOT,
 	STATEMENT_COUNT
 };
@@ -88,6 +88,7 @@ static const char *const statement_text[] = {
 	"DELETE FROM allocation WHERE process=?1",
 	"DELETE FROM stream WHERE process=?1",
 	"DELETE FROM device WHERE process=?1",
+	"DELETE FROM pool WHERE process=?1",
 	"DELETE FROM collect WHERE process=?1",
 	[LAST_OF_PROCESS] = "DELETE FROM process WHERE id=?1",
 	[BOOT] = "DELETE FROM boot WHERE id=?1 AND id < (SELECT max(id) FROM boot)"

@@ -101,6 +101,13 @@ static const char *const steps[] = {
 	" own_ns INTEGER, wall_ns INTEGER, taken INTEGER, busiest_ppm INTEGER);"
 	"CREATE INDEX collect_since ON collect(boot, since_ns);"
 	"CREATE TABLE collect_state(id INTEGER PRIMARY KEY, name TEXT NOT NULL);",
+
+	/* 3 */
+	"CREATE TABLE pool(process INTEGER, address INTEGER, device INTEGER, kind INTEGER,"
+	" bytes INTEGER, used_bytes INTEGER, threshold_bytes INTEGER, peak_bytes INTEGER,"
+	" peak_used_bytes INTEGER, told_ns INTEGER, PRIMARY KEY(process, address))"
+	" WITHOUT ROWID;"
+	"CREATE TABLE pool_kind(id INTEGER PRIMARY KEY, name TEXT NOT NULL);",
 };
 
 #define VERSION ((int64_t)(sizeof(steps) / sizeof(steps[0])))
@@ -222,6 +229,11 @@ static const struct name collect_states[] = {
 	{ TS_COLLECT_STOPPED, 0, "stopped", NULL },
 };
 
+static const struct name pool_kinds[] = {
+	{ CORE_POOL_OWN, 0, "own", NULL },
+	{ CORE_POOL_IMPORTED, 0, "imported", NULL },
+};
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct {
@@ -237,6 +249,7 @@ static const struct {
 	{ "INSERT OR REPLACE INTO detail VALUES(?1, ?2, ?3)", details, COUNT(details) },
 	{ "INSERT OR REPLACE INTO collect_state VALUES(?1, ?3)", collect_states,
 	  COUNT(collect_states) },
+	{ "INSERT OR REPLACE INTO pool_kind VALUES(?1, ?3)", pool_kinds, COUNT(pool_kinds) },
 };
 
 static int write_names(sqlite3 *db, const char *sql, const struct name *row, size_t count)

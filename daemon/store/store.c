@@ -216,6 +216,13 @@ void store_add_collect(struct store *store, const struct core_collect *collect)
 	add(store, RECORD_COLLECT, collect, sizeof(*collect));
 }
 
+void store_add_pool(struct store *store, const struct core_pool *pool, bool live)
+{
+	struct record_pool record = { *pool, live };
+
+	add(store, RECORD_POOL, &record, sizeof(record));
+}
+
 static size_t text_size(const char *text)
 {
 	return text ? strlen(text) + 1 : 0;

@@ -57,6 +57,7 @@ void store_add_work(struct store *store, const struct core_work *work);
 void store_add_busy(struct store *store, const struct core_busy *busy);
 void store_add_device(struct store *store, const struct core_device *device);
 void store_add_collect(struct store *store, const struct core_collect *collect);
+void store_add_pool(struct store *store, const struct core_pool *pool, bool live);
 
 /* What the daemon learns of a process beside the model. NULL: not known. */
 struct store_process_detail {

@@ -29,6 +29,7 @@
 		   " exit_code=excluded.exit_code, comm=?12")                                      \
 	X(PROCESS_ALLOCATIONS, "DELETE FROM allocation WHERE process=?1")                          \
 	X(PROCESS_MEMORY, "UPDATE memory SET live_bytes=0, live_count=0 WHERE process=?1")         \
+	X(PROCESS_POOLS, "UPDATE pool SET bytes=0, used_bytes=0 WHERE process=?1")                 \
 	X(PROCESS_COLLECT, "UPDATE collect SET until_ns=(SELECT exit_ns FROM process WHERE id=?1)" \
 			   " WHERE process=?1 AND until_ns IS NULL")                               \
 	X(DETAIL, "UPDATE process SET command=coalesce(?2,command), user=coalesce(?3,user),"       \
@@ -76,6 +77,14 @@
 		   " taken, busiest_ppm, until_ns)"                                                \
 		   " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,"                       \
 		   " coalesce(nullif(?15,0), (SELECT exit_ns FROM process WHERE id=?1)))")         \
+	/* A daemon that was started again knows the peaks since then. */                          \
+	X(POOL, "INSERT INTO pool(process, address, device, kind, bytes, used_bytes,"              \
+		" threshold_bytes, peak_bytes, peak_used_bytes, told_ns)"                          \
+		" VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ON CONFLICT DO UPDATE SET device=?3,"     \
+		" kind=?4, bytes=?5, used_bytes=?6, threshold_bytes=?7,"                           \
+		" peak_bytes=max(peak_bytes, ?8), peak_used_bytes=max(peak_used_bytes, ?9),"       \
+		" told_ns=?10")                                                                    \
+	X(POOL_GONE, "DELETE FROM pool WHERE process=? AND address=?")                             \
 	X(STACK, "INSERT OR REPLACE INTO stack(id, process) VALUES(?,?)")                          \
 	X(STACK_FRAMES, "DELETE FROM frame WHERE stack=?")                                         \
 	X(FRAME, "INSERT INTO frame(stack, depth, address, offset, file, symbol)"                  \
@@ -133,6 +142,7 @@ static int write_process(struct tables *t, const void *data)
 		return r;
 	r = run_for(t, STATEMENT_PROCESS_COLLECT, p->id);
 	r = r < 0 ? r : run_for(t, STATEMENT_PROCESS_ALLOCATIONS, p->id);
+	r = r < 0 ? r : run_for(t, STATEMENT_PROCESS_POOLS, p->id);
 	return r < 0 ? r : run_for(t, STATEMENT_PROCESS_MEMORY, p->id);
 }
 
@@ -328,6 +338,21 @@ static int write_collect(struct tables *t, const void *data)
 	return sql_run(t->stmt[STATEMENT_COLLECT]);
 }
 
+static int write_pool(struct tables *t, const void *data)
+{
+	const struct record_pool *record = data;
+	const struct core_pool *p = &record->pool;
+
+	if (!record->live) {
+		sql_bind(t->stmt[STATEMENT_POOL_GONE], p->process, (int64_t)p->address);
+		return sql_run(t->stmt[STATEMENT_POOL_GONE]);
+	}
+	sql_bind(t->stmt[STATEMENT_POOL], p->process, (int64_t)p->address, p->device, p->kind,
+		 (int64_t)p->bytes, (int64_t)p->used_bytes, (int64_t)p->threshold_bytes,
+		 (int64_t)p->peak_bytes, (int64_t)p->peak_used_bytes, (int64_t)p->told_ns);
+	return sql_run(t->stmt[STATEMENT_POOL]);
+}
+
 static int write_stack(struct tables *t, const void *data)
 {
 	const struct record_stack *s = data;
@@ -357,7 +382,7 @@ static int (*const writers[])(struct tables *t, const void *data) = {
 	[RECORD_LOSS] = write_loss,	  [RECORD_STACK] = write_stack,
 	[RECORD_NAME] = write_name,	  [RECORD_WORK] = write_work,
 	[RECORD_BUSY] = write_busy,	  [RECORD_DEVICE] = write_device,
-	[RECORD_COLLECT] = write_collect,
+	[RECORD_COLLECT] = write_collect, [RECORD_POOL] = write_pool,
 };
 
 int tables_new(sqlite3 *db, int64_t boot, struct tables **ret)

@@ -23,7 +23,8 @@
 	X(9, WORK)                                                                                 \
 	X(10, BUSY)                                                                                \
 	X(11, DEVICE)                                                                              \
-	X(12, COLLECT)
+	X(12, COLLECT)                                                                             \
+	X(13, POOL)
 
 enum record_type {
 #define X(number, name) RECORD_##name = number,
@@ -35,6 +36,11 @@ enum record_type {
 
 struct record_allocation {
 	struct core_allocation allocation;
+	uint64_t live;
+};
+
+struct record_pool {
+	struct core_pool pool;
 	uint64_t live;
 };
 

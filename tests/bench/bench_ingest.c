@@ -89,11 +89,16 @@ static void tell_collect(void *data, const struct core_collect *collect)
 	told++;
 }
 
+static void tell_pool(void *data, const struct core_pool *pool, bool live)
+{
+	told++;
+}
+
 static const struct core_config config = {
 	.functions = { functions, FN_COUNT },
 	.sink = { tell_op, tell_process, tell_stream, tell_stack, tell_allocation, tell_memory,
 		  tell_rollup, tell_loss, tell_name, tell_work, tell_busy, tell_device,
-		  tell_collect },
+		  tell_collect, tell_pool },
 	.bounds_wait_ns = 10000000000ull,
 	.max_processes = LIMIT_PROCESSES,
 	.max_threads = LIMIT_THREADS,

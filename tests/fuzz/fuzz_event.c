@@ -125,11 +125,18 @@ static void check_collect(void *data, const struct core_collect *collect)
 		abort();
 }
 
+static void check_pool(void *data, const struct core_pool *pool, bool live)
+{
+	if (!pool->address || pool->peak_bytes < pool->bytes ||
+	    pool->peak_used_bytes < pool->used_bytes || pool->peak_bytes > INT64_MAX)
+		abort();
+}
+
 static const struct core_config config = {
 	.functions = { functions, FUNCTION_COUNT },
 	.sink = { check_op, check_process, ignore_stream, ignore_stack, ignore_allocation,
 		  check_memory, ignore_rollup, ignore_loss, ignore_name, check_work, check_busy,
-		  ignore_device, check_collect },
+		  ignore_device, check_collect, check_pool },
 	.bounds_wait_ns = 1000,
 	.max_processes = 3,
 	.max_threads = 3,

@@ -161,6 +161,11 @@ struct seen_allocation {
 	bool live;
 };
 
+struct seen_pool {
+	struct core_pool row;
+	bool live;
+};
+
 /* What the sink got, in order. */
 static struct seen {
 	struct op op[SEEN_MAX], state[SEEN_MAX];
@@ -175,7 +180,8 @@ static struct seen {
 	struct core_device device[SEEN_MAX];
 	struct core_collect collect[SEEN_MAX];
 	size_t ops, states, processes, streams, allocations, memories, rollups, losses, stacks;
-	size_t works, busies, devices, collects, names;
+	struct seen_pool pool[SEEN_MAX];
+	size_t works, busies, devices, collects, names, pools;
 } seen;
 
 #define SEE(array, count, value)                                                                   \
@@ -252,13 +258,18 @@ static void see_collect(void *data, const struct core_collect *collect)
 	SEE(seen.collect, seen.collects, *collect);
 }
 
+static void see_pool(void *data, const struct core_pool *pool, bool live)
+{
+	SEE(seen.pool, seen.pools, ((struct seen_pool){ *pool, live }));
+}
+
 static struct core_config fixture_config(void)
 {
 	return (struct core_config){
 		.functions = { fixture_functions, FN_COUNT },
 		.sink = { see_op, see_process, see_stream, see_stack, see_allocation, see_memory,
 			  see_rollup, see_loss, see_name, see_work, see_busy, see_device,
-			  see_collect },
+			  see_collect, see_pool },
 		.bounds_wait_ns = 10000,
 		.max_processes = 16,
 		.max_threads = 16,

@@ -214,6 +214,7 @@ static inline void expect(void **state, Tracesmith__V1__QueryRequest query, cons
 
 	run_named(*state, &query, &answer);
 	mask(answer.text, "oldest_ns\":");
+	mask(answer.text, "told_ns\":");
 	mask(answer.text, "first_ns\":");
 	mask(answer.text, "last_ns\":");
 	mask(answer.text, "start_ns\":");

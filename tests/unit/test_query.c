@@ -72,6 +72,23 @@ static void add_rollups(struct store *store)
 	add_rollup(store, 2, FN_LAUNCH, OP_LAUNCH, 10, (struct core_rollup){ .device = 1 });
 }
 
+static void add_pool(struct store *store, uint64_t address, uint8_t kind, uint64_t bytes,
+		     uint64_t used_bytes)
+{
+	store_add_pool(store,
+		       &(struct core_pool){ .process = 2,
+					    .device = 1,
+					    .kind = kind,
+					    .address = address,
+					    .bytes = bytes,
+					    .used_bytes = used_bytes,
+					    .threshold_bytes = 4096,
+					    .peak_bytes = 100,
+					    .peak_used_bytes = 90,
+					    .told_ns = fixture_now() },
+		       true);
+}
+
 static void add_memory(struct store *store)
 {
 	const uint64_t now_ns = fixture_now();
@@ -83,6 +100,9 @@ static void add_memory(struct store *store)
 
 	for (size_t i = 0; i < 3; i++)
 		store_add_memory(store, &rows[i]);
+	add_pool(store, 0xa000, CORE_POOL_OWN, 64, 16);
+	add_pool(store, 0xb000, CORE_POOL_OWN, 32, 32);
+	add_pool(store, 0xc000, CORE_POOL_IMPORTED, 0, 8);
 	add_allocation(store, 1, 1, 1000, STACK_LEAK, MEMORY_DEVICE, now_ns - 90 * SECOND_NS);
 	add_allocation(store, 2, 1, 1500, STACK_LEAK, MEMORY_DEVICE, now_ns - 80 * SECOND_NS);
 	/* Not leaks: too young, address space only, of a process that has ended. */
@@ -200,12 +220,29 @@ static void test_memory_is_by_device_and_kind(void **state)
 	expect(state, QUERY(.name = "memory"),
 	       "{\"query\":\"memory\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
-	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,\"peak_bytes\":4000},\n"
+	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,\"peak_bytes\":4000,"
+	       "\"reserved_bytes\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
-	       "\"kind\":\"host\",\"live_bytes\":64,\"live_count\":1,\"peak_bytes\":64},\n"
+	       "\"kind\":\"host\",\"live_bytes\":64,\"live_count\":1,\"peak_bytes\":64,"
+	       "\"reserved_bytes\":null},\n"
 	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
-	       "\"kind\":\"managed\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":128}\n"
+	       "\"kind\":\"managed\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":128,"
+	       "\"reserved_bytes\":null},\n"
+	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
+	       "\"kind\":\"pool\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":0,"
+	       "\"reserved_bytes\":96}\n"
 	       "]," LOSS);
+}
+
+static void test_pools_are_by_what_they_hold(void **state)
+{
+	expect(state, QUERY(.name = "pools", .limit = 1),
+	       "{\"query\":\"pools\",\"rows\":[\n"
+	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
+	       "\"pool\":40960,\"kind\":\"own\",\"reserved_bytes\":64,\"used_bytes\":16,"
+	       "\"used\":250000,\"threshold_bytes\":4096,\"peak_bytes\":100,"
+	       "\"peak_used_bytes\":90,\"told_ns\":X}\n"
+	       "],\"loss\":{\"ring-full\":12},\"truncated\":true}\n");
 }
 
 static void test_processes_tell_the_ended_from_the_running(void **state)
@@ -315,15 +352,15 @@ static void test_mistakes_are_answered_with_what_to_do(void **state)
 static void test_limit_is_told_when_it_cuts(void **state)
 {
 	struct answer_text answer = { 0 };
-	Tracesmith__V1__QueryRequest query = QUERY(.name = "memory", .limit = 2);
+	Tracesmith__V1__QueryRequest query = QUERY(.name = "memory", .limit = 3);
 
 	run_named(*state, &query, &answer);
-	assert_int_equal(answer.rows, 2);
+	assert_int_equal(answer.rows, 3);
 	assert_true(answer.truncated);
 	answer_text_done(&answer);
-	query.limit = 3;
+	query.limit = 4;
 	run_named(*state, &query, &answer);
-	assert_int_equal(answer.rows, 3);
+	assert_int_equal(answer.rows, 4);
 	assert_false(answer.truncated);
 	answer_text_done(&answer);
 }
@@ -403,7 +440,7 @@ static void test_list_names_every_query(void **state)
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_LIST;
 	request.list = &list;
 	run_request(*state, &request, "list", &answer);
-	assert_int_equal(answer.rows, 18);
+	assert_int_equal(answer.rows, 19);
 	assert_non_null(strstr(answer.text, "\"loss\":{}}"));
 	assert_non_null(strstr(answer.text, "{\"name\":\"leaks\",\"text\":\"live allocations older "
 					    "than --min-age (60s) by stack\","
@@ -451,6 +488,7 @@ int main(void)
 		cmocka_unit_test(test_launches_are_by_stack),
 		cmocka_unit_test(test_window_is_exact_to_the_second),
 		cmocka_unit_test(test_memory_is_by_device_and_kind),
+		cmocka_unit_test(test_pools_are_by_what_they_hold),
 		cmocka_unit_test(test_processes_tell_the_ended_from_the_running),
 		cmocka_unit_test(test_ps_shows_only_the_running),
 		cmocka_unit_test(test_transfers_have_the_rate_of_what_waited),

@@ -340,6 +340,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 	write_with_sqlite(f->path,
 			  "DROP TABLE name; DROP TABLE work; DROP TABLE busy; DROP TABLE device;"
 			  "DROP TABLE collect; DROP TABLE collect_state;"
+			  "DROP TABLE pool; DROP TABLE pool_kind;"
 			  "ALTER TABLE stream DROP COLUMN number; PRAGMA user_version = 1");
 	assert_int_equal(fixture_open(f), 0);
 	store_add_stream(f->store, &(struct core_stream){ .id = 10, .process = 4, .number = 7 });

@@ -101,6 +101,42 @@ static void a_gap_that_stays_open_is_one_row(void **state)
 			 1);
 }
 
+static void a_pool_is_one_row_until_it_is_gone(void **state)
+{
+	struct fixture *f = *state;
+	struct core_pool pool = { .process = 4,
+				  .device = 1,
+				  .kind = CORE_POOL_OWN,
+				  .address = 0xf000000000000010,
+				  .bytes = 64 << 20,
+				  .used_bytes = 3 << 20,
+				  .threshold_bytes = INT64_MAX,
+				  .peak_bytes = 128 << 20,
+				  .peak_used_bytes = 99 << 20,
+				  .told_ns = 7 };
+
+	assert_int_equal(fixture_open(f), 0);
+	store_add_pool(f->store, &pool, true);
+	pool.used_bytes = 5;
+	pool.peak_bytes = pool.bytes;
+	store_add_pool(f->store, &pool, true);
+	pool.address++;
+	store_add_pool(f->store, &pool, true);
+	fixture_commit(f, 6 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT (process, device, kind, bytes, used_bytes,"
+					" threshold_bytes, peak_bytes, peak_used_bytes, told_ns) ="
+					" (4, 1, 1, 67108864, 5, 0x7fffffffffffffff, 134217728,"
+					" 103809024, 7) FROM pool ORDER BY address LIMIT 1"),
+			 1);
+	store_add_pool(f->store, &pool, false);
+	store_add_process(f->store, &(struct core_process){ .id = 4, .pid = 9, .exit_ns = 8 });
+	fixture_commit(f, 7 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM pool"), 1);
+	assert_int_equal(fixture_ask(f, "SELECT (bytes, used_bytes, peak_used_bytes) ="
+					" (0, 0, 103809024) FROM pool"),
+			 1);
+}
+
 static void devices_have_their_uuid_as_text(void **state)
 {
 	struct fixture *f = *state;
@@ -352,6 +388,7 @@ int main(void)
 		TEST(work_that_is_alike_adds_up),
 		TEST(busy_times_of_a_second_add_up),
 		TEST(a_gap_that_stays_open_is_one_row),
+		TEST(a_pool_is_one_row_until_it_is_gone),
 		TEST(devices_have_their_uuid_as_text),
 		TEST(names_are_demangled_and_valid_and_bounded),
 		TEST(the_oldest_names_make_room_but_not_those_of_kernels),
