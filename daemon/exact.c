@@ -326,9 +326,11 @@ void exact_drain(struct exact *exact, uint32_t pid)
 	if (exact->inject)
 		inject_drain_process(exact->inject, pid);
 	exact->in_probe = false;
-	/* Nobody will say hello any more. */
-	if (session && session->stage == SESSION_WAITING && session->job == JOB_NONE)
-		session_wait(session, 0);
+	if (session && session->stage == SESSION_WAITING && session->job == JOB_NONE) {
+		session_fail(session, -ESRCH, "Process %u has ended, or begun another program",
+			     pid);
+		session_end(session);
+	}
 }
 
 void exact_drain_all(struct exact *exact)
