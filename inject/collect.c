@@ -15,6 +15,7 @@
 #include "inject/drain.h"
 #include "inject/internal.h"
 #include "inject/launcher.h"
+#include "inject/queue.h"
 
 #define FORCED_SHARE 4	     /* of the time to end, for a forced flush */
 #define CALL_LONG_NS 1000000 /* few calls that submit work take longer */
@@ -131,6 +132,7 @@ static int switch_kinds(uint32_t records)
 	if (changed & collect.records & TS_RECORD_CALLS) {
 		let_calls_pass();
 		call_enable(cupti, false);
+		queue_take_all();
 	}
 	collect.records = records & ~refused;
 	call_price(CALL_NS_BASE + (collect.records & TS_RECORD_KERNELS ? BUDGET_WORK_NS : 0));
@@ -206,6 +208,7 @@ bool collect_end(uint64_t limit_ns)
 	collect.whole_graphs = false;
 	back = drain_wait(false, limit_ns - limit_ns / FORCED_SHARE) ||
 	       drain_wait(true, limit_ns / FORCED_SHARE);
+	queue_end();
 	tear_down(cupti);
 	collect.cupti = NULL;
 	return back;

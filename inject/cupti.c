@@ -25,6 +25,7 @@
 #include "inject/internal.h"
 #include "inject/launcher.h"
 #include "inject/name.h"
+#include "inject/queue.h"
 #include "inject/yield.h"
 
 #define FLUSH_MS_DEFAULT 250
@@ -60,21 +61,6 @@ static void sleep_ns(uint64_t ns)
 	struct timespec pause = { .tv_nsec = (long)ns };
 
 	nanosleep(&pause, NULL);
-}
-
-static void version_text(uint32_t version, char *text, size_t size)
-{
-	static const char *const early[] = { "12.0", "12.2", "12.3", "12.4", "12.5",
-					     "12.6", "12.7", "12.8", "12.9", "12.9.1" };
-	uint32_t nth = version - CUPTI_VERSION_12_0;
-
-	if (version >= 10000)
-		snprintf(text, size, "%u.%u.%u", version / 10000, version / 100 % 100,
-			 version % 100);
-	else if (version >= CUPTI_VERSION_12_0 && nth < sizeof(early) / sizeof(early[0]))
-		snprintf(text, size, "%s", early[nth]);
-	else
-		snprintf(text, size, "of API version %u", version);
 }
 
 static void set_settings(const struct ts_settings *settings)
@@ -131,7 +117,6 @@ static void tell_devices(void)
 static void begin(void)
 {
 	bool whole_graphs = self.before_init && !driver_has_context();
-	char text[TS_HELLO_TEXT], version[32];
 	int r;
 
 	yield_take();
@@ -158,9 +143,7 @@ static void begin(void)
 	self.began = true;
 	self.devices_told = false;
 	tell_devices();
-	version_text(self.cupti.version, version, sizeof(version));
-	snprintf(text, sizeof(text), "%.200s, CUPTI %s", self.cupti.path, version);
-	link_tell(TS_LIBRARY_COLLECTING, false, text);
+	link_tell(TS_LIBRARY_COLLECTING, false, self.cupti.path);
 }
 
 /* With the lock held: CUPTI is as if we had never been. */
@@ -273,6 +256,8 @@ static void tick_collecting(void)
 	uint64_t now_ns = clock_ns();
 	uint32_t left_out = budget_tick(now_ns);
 
+	queue_take_all();
+	drain_spent(clock_ns() - now_ns);
 	tell_devices();
 	/* What ran at the last change has had a tick to end. */
 	if (collect_is_stale())
@@ -398,6 +383,7 @@ static sem_t exit_done;
 static void *exit_flush(void *unused)
 {
 	prctl(PR_SET_NAME, THREAD_NAME);
+	queue_end();
 	drain_flush(false);
 	drain_flush(true);
 	sem_post(&exit_done);

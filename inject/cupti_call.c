@@ -16,9 +16,9 @@
 #include "inject/drain.h"
 #include "inject/internal.h"
 #include "inject/launcher.h"
+#include "inject/queue.h"
 
-#define SAMPLE_EVERY 64	 /* calls of a thread of which one is timed */
-#define WAKE_EVERY   512 /* calls of a thread after which the daemon is woken, at the latest */
+#define SAMPLE_EVERY 64 /* calls of a thread of which one is timed */
 #define WAIT_MS	     50
 
 static const uint16_t cbids[] = {
@@ -34,25 +34,6 @@ static struct {
 	bool finalized;
 	const struct cupti *cupti;
 } subscription;
-
-static void call_put(const struct cupti_call *call, uint32_t cbid, uint32_t tid, uint64_t start_ns,
-		     uint64_t end_ns)
-{
-	struct ts_event event = {
-		.kind = TS_EVENT_CALL,
-		.fn = (uint16_t)cbid,
-		.flags = TS_EVENT_RETURNED,
-		.tid = tid,
-		.ns_tid = tid,
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.result = call->result ? *(const int32_t *)call->result : 0,
-		.call.correlation = call->correlation,
-	};
-
-	if (link_put(&event, sizeof(event)) == -ENOSPC)
-		link_lost(TS_LOST_RING, 1);
-}
 
 static void call_enter(const struct cupti_call *call, struct launcher *launcher)
 {
@@ -73,25 +54,29 @@ static void call_enter(const struct cupti_call *call, struct launcher *launcher)
 static void call_exit(const struct cupti_call *call, uint32_t cbid, uint32_t tid,
 		      struct launcher *launcher)
 {
-	uint64_t end_ns = clock_ns(),
-		 ns = __atomic_load_n(&subscription.price_ns, __ATOMIC_RELAXED);
+	struct queue_call queued = {
+		.start_ns = launcher		     ? launcher->start_ns
+			    : call->correlation_data ? *call->correlation_data
+						     : 0,
+		.end_ns = clock_ns(),
+		.correlation = call->correlation,
+		.cbid = cbid,
+		.result = call->result ? *(const int32_t *)call->result : 0,
+	};
+	uint64_t ns = __atomic_load_n(&subscription.price_ns, __ATOMIC_RELAXED);
 
 	if (!launcher) {
-		if (call->correlation_data && *call->correlation_data)
-			call_put(call, cbid, tid, *call->correlation_data, end_ns);
+		if (queued.start_ns)
+			queue_pass(tid, &queued);
 		return;
 	}
 	/* Without its ENTER: it began before we did. */
 	if (!launcher->depth || launcher->open != call->correlation || --launcher->depth)
 		return;
-	call_put(call, cbid, tid, launcher->start_ns, end_ns);
-	launcher->calls++;
 	/* The way in costs about what the way out does. */
-	if (launcher->calls % SAMPLE_EVERY == 0)
-		ns += 2 * SAMPLE_EVERY * (clock_ns() - end_ns);
+	if (!queue_put(launcher, &queued) && ++launcher->calls % SAMPLE_EVERY == 0)
+		ns += 2 * SAMPLE_EVERY * (clock_ns() - queued.end_ns);
 	launcher_charge(launcher, ns);
-	if (launcher->calls % WAKE_EVERY == 0)
-		link_wake();
 }
 
 /* On our own thread, inside a call that we made for this. */

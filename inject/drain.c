@@ -79,7 +79,7 @@ static void charge_overhead(const struct ts_event *event)
 	case CUPTI_OVERHEAD_BUFFER_REQUEST:
 		launcher = event->tid ? launcher_find(event->tid) : NULL;
 		if (launcher)
-			launcher_charge(launcher, event->end_ns - event->start_ns);
+			launcher_charge_other(launcher, event->end_ns - event->start_ns);
 		else
 			drain_spent(event->end_ns - event->start_ns);
 		break;

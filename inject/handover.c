@@ -50,6 +50,30 @@ int link_put(const void *record, size_t size)
 	return r;
 }
 
+int link_begin(struct link_batch *batch, uint32_t count)
+{
+	struct handover *handover = handover_enter();
+	int r = handover ? ts_ring_begin(&handover->ring, count, &batch->at) : -ENOTCONN;
+
+	batch->to = handover;
+	if (r < 0)
+		handover_leave();
+	return r;
+}
+
+void link_fill(const struct link_batch *batch, uint32_t nth, const void *record, size_t size)
+{
+	const struct handover *handover = batch->to;
+
+	memcpy(ts_ring_slot(&handover->ring, batch->at + nth), record, size);
+	ts_ring_publish(&handover->ring, batch->at + nth, 0);
+}
+
+void link_end(const struct link_batch *batch)
+{
+	handover_leave();
+}
+
 void link_wake(void)
 {
 	static const uint64_t one = 1;

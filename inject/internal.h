@@ -2,8 +2,8 @@
  *
  * entry.c is called by the driver or by who injects, and only starts our one thread. On that thread
  * link.c talks to the daemon and holds the ring, and calls the functions of cupti.c below. CUPTI
- * calls back on threads of its own and of the program; those only ever call link_put(), link_lost()
- * and link_wake(), which never wait, allocate or fail loudly.
+ * calls back on threads of its own and of the program; those only ever call link_put(),
+ * link_begin() and its kin, link_lost() and link_wake(), which never wait, allocate or fail loudly.
  */
 #ifndef TS_INJECT_INTERNAL_H
 #define TS_INJECT_INTERNAL_H
@@ -22,6 +22,15 @@
 int link_start(enum ts_hello_how how, int socket, const struct ts_settings *wanted);
 /* Hands a record over, as ts_ring_put does; -ENOTCONN: there is no daemon now. */
 int link_put(const void *record, size_t size);
+/* The same for `count` records of a slot each, one after the other: 0, or as link_put. After
+ * link_begin() fill each one, in their order, then end. */
+struct link_batch {
+	void *to;
+	uint64_t at;
+};
+int link_begin(struct link_batch *batch, uint32_t count);
+void link_fill(const struct link_batch *batch, uint32_t nth, const void *record, size_t size);
+void link_end(const struct link_batch *batch);
 /* Counts records that could not be handed over; told when there is room. */
 void link_lost(enum ts_lost_reason reason, uint64_t count);
 /* After a batch of puts. */

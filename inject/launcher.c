@@ -5,49 +5,57 @@
  */
 #include "inject/launcher.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define BUCKETS	    256
 #define BUCKET_SIZE 8
+#define BUCKETS	    (LAUNCHERS_MAX / BUCKET_SIZE)
 
 /* Where glibc keeps the number of a thread, from pthread_self() on x86-64 since 2.3. Believed only
- * where it is so on the asking thread; else it is a system call. */
+ * where it is so for each thread that we note; else it is a system call. */
 #define GLIBC_TID_OFFSET 0x2d0
-#define CHECK_EVERY	 256
 
 static struct launcher table[BUCKETS][BUCKET_SIZE];
-static bool not_there;
+static uint64_t noted[BUCKETS / 64]; /* bits: buckets that were ever used */
+static enum tid_source { UNKNOWN, GLIBC, SYSTEM } tid_source;
 
-uint32_t thread_id(void)
+static uint32_t tid_of_system(void)
 {
-#if defined(__x86_64__) && defined(__GLIBC__)
-	static uint32_t asked; /* sloppy, it only says when to check */
-	uint32_t tid;
-
-	if (!__atomic_load_n(&not_there, __ATOMIC_RELAXED)) {
-		memcpy(&tid, (const char *)pthread_self() + GLIBC_TID_OFFSET, sizeof(tid));
-		if (__atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED) % CHECK_EVERY)
-			return tid;
-		if (tid == (uint32_t)syscall(SYS_gettid))
-			return tid;
-		__atomic_store_n(&not_there, true, __ATOMIC_RELAXED);
-	}
-#endif
 	return (uint32_t)syscall(SYS_gettid);
 }
 
-static struct launcher *bucket_of(uint32_t tid)
+static uint32_t tid_of_glibc(void)
 {
-	return table[(tid * 0x9e3779b1u >> 16) % BUCKETS];
+	uint32_t tid = 0;
+
+#if defined(__x86_64__) && defined(__GLIBC__)
+	__asm__("movl %%fs:%c1, %0" : "=r"(tid) : "i"(GLIBC_TID_OFFSET));
+#endif
+	return tid;
+}
+
+uint32_t thread_id(void)
+{
+	enum tid_source source = __atomic_load_n(&tid_source, __ATOMIC_RELAXED);
+
+	if (source == GLIBC)
+		return tid_of_glibc();
+	if (source == UNKNOWN)
+		__atomic_store_n(&tid_source, tid_of_glibc() == tid_of_system() ? GLIBC : SYSTEM,
+				 __ATOMIC_RELAXED);
+	return tid_of_system();
+}
+
+static uint32_t bucket_of(uint32_t tid)
+{
+	return (tid * 0x9e3779b1u >> 16) % BUCKETS;
 }
 
 struct launcher *launcher_find(uint32_t tid)
 {
-	struct launcher *bucket = bucket_of(tid);
+	struct launcher *bucket = table[bucket_of(tid)];
 
 	for (unsigned i = 0; i < BUCKET_SIZE; i++)
 		if (__atomic_load_n(&bucket[i].tid, __ATOMIC_RELAXED) == tid)
@@ -57,16 +65,48 @@ struct launcher *launcher_find(uint32_t tid)
 
 struct launcher *launcher_note(uint32_t tid)
 {
-	struct launcher *bucket = bucket_of(tid), *launcher = launcher_find(tid);
+	struct launcher *launcher = launcher_find(tid);
+	uint32_t at = bucket_of(tid);
 
-	for (unsigned i = 0; !launcher && i < BUCKET_SIZE; i++) {
+	if (launcher)
+		return launcher;
+	if (__atomic_load_n(&tid_source, __ATOMIC_RELAXED) == GLIBC && tid != tid_of_system()) {
+		__atomic_store_n(&tid_source, SYSTEM, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	__atomic_fetch_or(&noted[at / 64], (uint64_t)1 << at % 64, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < BUCKET_SIZE; i++) {
 		uint32_t none = 0;
 
-		if (__atomic_compare_exchange_n(&bucket[i].tid, &none, tid, false, __ATOMIC_RELAXED,
-						__ATOMIC_RELAXED))
-			launcher = &bucket[i];
+		if (__atomic_compare_exchange_n(&table[at][i].tid, &none, tid, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return &table[at][i];
 	}
-	return launcher;
+	return NULL;
+}
+
+uint32_t launcher_place(const struct launcher *launcher)
+{
+	return (uint32_t)(launcher - &table[0][0]);
+}
+
+struct launcher *launcher_next(const struct launcher *before)
+{
+	uint32_t place = before ? launcher_place(before) + 1 : 0;
+
+	while (place < LAUNCHERS_MAX) {
+		uint32_t at = place / BUCKET_SIZE;
+		struct launcher *launcher = &table[at][place % BUCKET_SIZE];
+
+		if (!(__atomic_load_n(&noted[at / 64], __ATOMIC_RELAXED) >> at % 64 & 1)) {
+			place = (at + 1) * BUCKET_SIZE;
+			continue;
+		}
+		if (__atomic_load_n(&launcher->tid, __ATOMIC_ACQUIRE))
+			return launcher;
+		place++;
+	}
+	return NULL;
 }
 
 static bool is_gone(uint32_t tid)
@@ -76,9 +116,14 @@ static bool is_gone(uint32_t tid)
 
 static void forget(struct launcher *launcher)
 {
-	launcher->open = launcher->depth = launcher->calls = launcher->inside = 0;
-	__atomic_store_n(&launcher->busy_ns, 0, __ATOMIC_RELAXED);
+	memset(&launcher->open, 0, sizeof(*launcher) - offsetof(struct launcher, open));
 	__atomic_store_n(&launcher->tid, 0, __ATOMIC_RELEASE);
+}
+
+bool launcher_has_queued(const struct launcher *launcher)
+{
+	return __atomic_load_n(&launcher->queued, __ATOMIC_RELAXED) !=
+	       __atomic_load_n(&launcher->taken, __ATOMIC_RELAXED);
 }
 
 uint64_t launcher_costs(uint64_t *ret_most)
@@ -86,35 +131,31 @@ uint64_t launcher_costs(uint64_t *ret_most)
 	uint64_t sum = 0;
 
 	*ret_most = 0;
-	for (unsigned i = 0; i < BUCKETS * BUCKET_SIZE; i++) {
-		struct launcher *launcher = &table[i / BUCKET_SIZE][i % BUCKET_SIZE];
-		uint32_t tid = __atomic_load_n(&launcher->tid, __ATOMIC_ACQUIRE);
-		uint64_t busy;
+	for (struct launcher *l = launcher_next(NULL); l; l = launcher_next(l)) {
+		uint64_t paid_ns = __atomic_load_n(&l->busy_ns, __ATOMIC_RELAXED) +
+				   __atomic_load_n(&l->charged_ns, __ATOMIC_RELAXED);
+		uint64_t busy_ns = paid_ns - l->told_ns;
 
-		if (!tid)
-			continue;
-		busy = __atomic_exchange_n(&launcher->busy_ns, 0, __ATOMIC_RELAXED);
-		sum += busy;
-		*ret_most = busy > *ret_most ? busy : *ret_most;
-		if (!busy && is_gone(tid))
-			forget(launcher);
+		l->told_ns = paid_ns;
+		sum += busy_ns;
+		*ret_most = busy_ns > *ret_most ? busy_ns : *ret_most;
+		if (!busy_ns && is_gone(l->tid) && !launcher_has_queued(l))
+			forget(l);
 	}
 	return sum;
 }
 
 bool launcher_is_inside(void)
 {
-	for (unsigned i = 0; i < BUCKETS * BUCKET_SIZE; i++) {
-		const struct launcher *launcher = &table[i / BUCKET_SIZE][i % BUCKET_SIZE];
-
+	for (const struct launcher *l = launcher_next(NULL); l; l = launcher_next(l))
 		/* A thread that ended in there is not in there. */
-		if (__atomic_load_n(&launcher->inside, __ATOMIC_ACQUIRE) && !is_gone(launcher->tid))
+		if (__atomic_load_n(&l->inside, __ATOMIC_ACQUIRE) && !is_gone(l->tid))
 			return true;
-	}
 	return false;
 }
 
 void launcher_forget_all(void)
 {
-	memset(table, 0, sizeof(table));
+	for (struct launcher *l = launcher_next(NULL); l; l = launcher_next(l))
+		forget(l);
 }

@@ -14,17 +14,19 @@
 #include "inject/link.h"
 #include "tests/bench/load.h"
 
-#define ROUNDS	  9
-#define PER_ROUND 400000
-#define LAUNCH	  307 /* CUPTI's number of cuLaunchKernel */
-#define TICK_NS	  100000000
-#define PAUSE_NS  20000 /* a full ring of the other thread's, an empty one of the reader's */
-#define COLD	  (1 << 20)
-#define LINES	  64 /* of it that a program touches between two calls */
+#define ROUNDS	   9
+#define PER_ROUND  400000
+#define PER_BUFFER 1000
+#define LAUNCH	   307 /* CUPTI's number of cuLaunchKernel */
+#define TICK_NS	   100000000
+#define PAUSE_NS   20000 /* a full ring of the other thread's, an empty one of the reader's */
+#define COLD	   (1 << 20)
+#define LINES	   64 /* of it that a program touches between two calls */
 
 static cupti_callback_fn *call_back;
 static struct inject_ring ring;
 static int stop, working;
+static uint32_t launched;
 static uint64_t calls_read, kernels_read;
 
 static int fake_subscribe(void **handle, cupti_callback_fn *callback, void *data)
@@ -60,17 +62,18 @@ static void *read_records(void *unused)
 	return NULL;
 }
 
-/* CUPTI's thread: a kernel for each call, as fast as it goes, then for a while none. */
+/* CUPTI's thread: a kernel for each call, a buffer of them at a time. */
 static void *put_kernels(void *unused)
 {
 	struct ts_event event = { .kind = TS_EVENT_KERNEL };
+	uint32_t done = 0;
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-		bool put = __atomic_load_n(&working, __ATOMIC_RELAXED) &&
-			   link_put(&event, sizeof(event)) == 0;
-
-		if (!put)
+		if (done == __atomic_load_n(&launched, __ATOMIC_RELAXED) ||
+		    link_put(&event, sizeof(event)) < 0)
 			pause_ns(PAUSE_NS);
+		else
+			done++;
 	}
 	return NULL;
 }
@@ -111,6 +114,8 @@ static double launch(bool works)
 		call_back(NULL, CUPTI_DOMAIN_DRIVER, LAUNCH, &call);
 		if (works)
 			work();
+		if (working && i % PER_BUFFER == 0)
+			__atomic_fetch_add(&launched, PER_BUFFER, __ATOMIC_RELAXED);
 	}
 	return (thread_ns() - start - (works ? worked : 0)) / PER_ROUND;
 }
@@ -153,12 +158,11 @@ int main(void)
 		value[i] = clocks();
 	print("two reads of the clock", value);
 	for (int i = 0; i < 4; i++) {
-		__atomic_store_n(&working, i & 1, __ATOMIC_RELAXED);
+		working = i & 1;
 		for (int n = 0; n < ROUNDS; n++)
 			value[n] = launch(i & 2);
 		print(name[i], value);
 	}
-	__atomic_store_n(&working, 0, __ATOMIC_RELAXED);
 	pause_ns(TICK_NS);
 	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	pthread_join(reader, NULL);

@@ -14,7 +14,7 @@
 
 #include "inject/internal.h"
 
-#define PUT_MAX 256
+#define PUT_MAX 1024
 
 static struct put {
 	size_t size;
@@ -26,6 +26,9 @@ static struct put {
 } put[PUT_MAX];
 static size_t put_count;
 static int put_refuses; /* so many puts find no room; -1: all */
+static size_t put_room; /* for batches, in records */
+static bool put_away;	/* nobody takes batches */
+static unsigned put_batches, put_ends;
 static uint64_t put_lost[8];
 static unsigned woken;
 
@@ -39,6 +42,35 @@ int link_put(const void *record, size_t size)
 	put[put_count].size = size;
 	memcpy(put[put_count++].bytes, record, size);
 	return 0;
+}
+
+int link_begin(struct link_batch *batch, uint32_t count)
+{
+	if (put_away)
+		return -ENOTCONN;
+	if (put_refuses) {
+		put_refuses -= put_refuses > 0;
+		return -ENOSPC;
+	}
+	if (count > put_room)
+		return -ENOSPC;
+	assert_true(put_count + count <= PUT_MAX);
+	batch->at = put_count;
+	put_count += count;
+	put_room -= count;
+	put_batches++;
+	return 0;
+}
+
+void link_fill(const struct link_batch *batch, uint32_t nth, const void *record, size_t size)
+{
+	put[batch->at + nth].size = size;
+	memcpy(put[batch->at + nth].bytes, record, size);
+}
+
+void link_end(const struct link_batch *batch)
+{
+	put_ends++;
 }
 
 void link_lost(enum ts_lost_reason reason, uint64_t count)
@@ -63,6 +95,9 @@ static inline void put_reset(void)
 {
 	put_count = 0;
 	put_refuses = 0;
+	put_room = SIZE_MAX;
+	put_away = false;
+	put_batches = put_ends = 0;
 	woken = 0;
 	memset(put_lost, 0, sizeof(put_lost));
 }

@@ -1,6 +1,8 @@
 /* test_budget: less and less is recorded until the bound is kept, and more again when it may be. */
 #include "cupti_fixture.h"
 
+#include <pthread.h>
+
 #include "inject/budget.h"
 #include "inject/launcher.h"
 
@@ -126,20 +128,31 @@ static void thread_that_pays_too_much_has_its_records_lowered(void **state)
 	assert_int_not_equal(budget_tick(now_ns), 0);
 }
 
+static void *note(void *data)
+{
+	*(struct launcher **)data = launcher_note(thread_id());
+	return NULL;
+}
+
 static void threads_are_told_apart_and_forgotten_when_gone(void **state)
 {
+	struct launcher *launcher = launcher_note(thread_id()), *gone;
+	pthread_t thread;
 	uint64_t most_ns;
-	struct launcher *launcher = launcher_note(thread_id());
+	uint32_t tid;
 
 	assert_ptr_equal(launcher_note(thread_id()), launcher);
 	assert_ptr_equal(launcher_find(thread_id()), launcher);
-	assert_non_null(launcher_note(0x7ffffff0)); /* no such thread */
-	launcher_charge(launcher_find(0x7ffffff0), 3);
+	assert_int_equal(pthread_create(&thread, NULL, note, &gone), 0);
+	pthread_join(thread, NULL);
+	assert_ptr_not_equal(gone, launcher);
+	tid = gone->tid;
+	launcher_charge(gone, 3);
 	launcher_charge(launcher, 5);
 	assert_int_equal(launcher_costs(&most_ns), 8);
 	assert_int_equal(most_ns, 5);
 	launcher_costs(&most_ns);
-	assert_null(launcher_find(0x7ffffff0));
+	assert_null(launcher_find(tid));
 	assert_ptr_equal(launcher_find(thread_id()), launcher);
 }
 
