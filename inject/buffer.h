@@ -16,8 +16,8 @@ void buffer_set(uint64_t cap_bytes, bool may_refuse);
 uint8_t *buffer_take(size_t *ret_size);
 /* Whether CUPTI has this one from us. */
 bool buffer_is_ours(const uint8_t *buffer);
-/* CUPTI has given it back. */
-void buffer_give(uint8_t *buffer);
+/* CUPTI has given it back, with finished records in so many bytes of it. */
+void buffer_give(uint8_t *buffer, size_t written);
 
 struct buffer_stats {
 	uint32_t out; /* that CUPTI holds */

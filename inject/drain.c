@@ -172,7 +172,7 @@ void drain_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size
 		drain_records(cupti, buffer, valid, &turn);
 		count_dropped(cupti);
 	}
-	buffer_give(buffer);
+	buffer_give(buffer, valid);
 	if (turn.lost)
 		link_lost(TS_LOST_RING, turn.lost);
 	if (turn.unknown)

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "inject/buffer.h"
 #include "inject/drain.h"
@@ -108,6 +109,31 @@ static void buffer_becomes_events_and_is_zeros_again(void **state)
 	drain_complete(NULL, 0, buffer, size, 0);
 }
 
+/* And what CUPTI never came to stays untouched. */
+static void first_buffers_are_big_and_cost_only_what_is_used(void **state)
+{
+	static unsigned char resident[4 * MIB / 4096];
+	unsigned pages = 0;
+	size_t size;
+	uint8_t *buffer;
+
+	buffer_release();
+	buffer = take(&size);
+	assert_int_equal(size, 4 * MIB);
+	fill(buffer, 3000);
+	buffer[4000 * SET_BYTES] = 1; /* begun, and never finished */
+	drain_complete(NULL, 0, buffer, size, 100 * SET_BYTES);
+	assert_int_equal(mincore(buffer, size, resident), 0);
+	for (size_t i = 0; i < sizeof(resident); i++)
+		pages += resident[i] & 1;
+	assert_true(pages < sizeof(resident)); /* less where pages are not huge */
+	assert_ptr_equal(take(&size), buffer);
+	for (size_t i = 0; i < size; i++)
+		if (buffer[i])
+			fail_msg("byte %zu is not cleared", i);
+	drain_complete(NULL, 0, buffer, size, 0);
+}
+
 static void buffer_of_another_user_is_not_touched(void **state)
 {
 	static uint8_t theirs[4096];
@@ -210,7 +236,7 @@ static void buffers_have_a_cap(void **state)
 		assert_true(size <= last && size >= 4096);
 		last = size;
 		bytes += size;
-		buffer[count][size - 1] = 1;
+		buffer[count][0] = 1;
 		assert_true(++count < 1024);
 	}
 	assert_int_equal(size, 0);
@@ -280,7 +306,7 @@ static void *churn(void *unused)
 		}
 		for (int n = 0; n < 4; n++)
 			if (buffer[n])
-				buffer_give(buffer[n]);
+				buffer_give(buffer[n], 0);
 		if (i % 16 == 0)
 			buffer_tend();
 	}
@@ -309,6 +335,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(buffer_becomes_events_and_is_zeros_again, setup),
+		cmocka_unit_test_setup(first_buffers_are_big_and_cost_only_what_is_used, setup),
 		cmocka_unit_test_setup(buffer_of_another_user_is_not_touched, setup),
 		cmocka_unit_test_setup(records_that_cannot_be_read_are_counted, setup),
 		cmocka_unit_test_setup(what_cupti_dropped_is_counted, setup),
