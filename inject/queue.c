@@ -98,15 +98,15 @@ static uint32_t hand_over(struct launcher *launcher)
 }
 
 /* Time that is worth to be told by itself. */
-static uint32_t hand_over_own(struct launcher *launcher)
+static void hand_over_own(struct launcher *launcher)
 {
 	uint64_t start_ns = clock_ns();
-	uint32_t queued = launcher->queued, count = hand_over(launcher);
+	uint32_t queued = launcher->queued;
 
+	hand_over(launcher);
 	if (queued / WAKE_EVERY != (queued - BATCH) / WAKE_EVERY)
 		link_wake();
 	launcher_charge(launcher, clock_ns() - start_ns);
-	return count;
 }
 
 bool queue_put(struct launcher *launcher, const struct queue_call *call)
@@ -115,8 +115,10 @@ bool queue_put(struct launcher *launcher, const struct queue_call *call)
 	uint32_t held = queued - __atomic_load_n(&launcher->taken, __ATOMIC_ACQUIRE);
 	bool due = held >= BATCH && held % AGAIN_EVERY == 0;
 
-	if (due)
-		held -= hand_over_own(launcher);
+	if (due) {
+		hand_over_own(launcher);
+		held = queued - __atomic_load_n(&launcher->taken, __ATOMIC_ACQUIRE);
+	}
 	if (held >= CALLS) {
 		link_lost(TS_LOST_RING, 1);
 		return true;
