@@ -84,15 +84,17 @@ static struct place *place_make(uint32_t size, int flags)
 	for (uint32_t i = 0; i < PLACES; i++) {
 		uint32_t used = __atomic_load_n(&pool.used, __ATOMIC_RELAXED);
 		struct place *p = &place[i];
+		uint8_t *at;
 
 		if (!place_take(p, EMPTY, BUSY))
 			continue;
-		p->at = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-		if (p->at == MAP_FAILED) {
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
+			  -1, 0);
+		if (at == MAP_FAILED) {
 			place_set(p, EMPTY);
 			return NULL;
 		}
+		__atomic_store_n(&p->at, at, __ATOMIC_RELAXED);
 		p->size = size;
 		__atomic_fetch_add(&pool.bytes, size, __ATOMIC_RELAXED);
 		while (used <= i &&
@@ -143,7 +145,7 @@ static struct place *place_of(const uint8_t *buffer)
 
 	for (uint32_t i = 0; i < used; i++)
 		if (__atomic_load_n(&place[i].state, __ATOMIC_ACQUIRE) == OUT &&
-		    place[i].at == buffer)
+		    __atomic_load_n(&place[i].at, __ATOMIC_RELAXED) == buffer)
 			return &place[i];
 	return NULL;
 }
