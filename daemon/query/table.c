@@ -448,7 +448,7 @@ const struct query query_table_host[] = {
 	{
 		/* Stream 0 is the device itself. */
 		.name = "states",
-		.text = "state intervals of streams and devices",
+		.text = "state intervals of streams and devices, from 20 us on",
 		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE | QUERY_STREAM,
 		.window_ns = MINUTE_NS,
 		.limit = 1000,

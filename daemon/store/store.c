@@ -139,8 +139,20 @@ void store_stats(struct store *store, struct store_stats *ret)
 	ret->queued_batches = waiting;
 }
 
+/* Where kernels are short there are four intervals to each, which say no more than its op does.
+ * Those that no op tells of stay. */
+static bool is_fleeting(const struct op *op)
+{
+	if (op->kind != OP_STATE || !(op->flags & OP_EXACT) ||
+	    op->end_ns - op->start_ns >= STORE_STATE_MIN_NS)
+		return false;
+	return op->detail != OP_STATE_WAITING && op->detail != OP_STATE_SYNCING;
+}
+
 void store_add_op(struct store *store, const struct op *op)
 {
+	if (is_fleeting(op))
+		return;
 	queue_add_op(store->queue, op);
 }
 

@@ -13,6 +13,9 @@
 
 #include "core/core.h"
 
+/* Exact states that were shorter are not kept, but for waiting and syncing: the ops tell them. */
+#define STORE_STATE_MIN_NS 20000
+
 struct store;
 
 struct store_config {

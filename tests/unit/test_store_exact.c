@@ -78,6 +78,33 @@ static void busy_times_of_a_second_add_up(void **state)
 			 400);
 }
 
+static void add_state(struct store *store, uint16_t flags, uint8_t state, uint64_t ns)
+{
+	store_add_op(store, &(struct op){ .start_ns = 5 * SECOND_NS,
+					  .end_ns = 5 * SECOND_NS + ns,
+					  .process = 4,
+					  .stream = 3,
+					  .flags = flags,
+					  .kind = OP_STATE,
+					  .detail = state });
+}
+
+static void exact_states_that_ops_tell_of_are_left_out_where_short(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_state(f->store, OP_EXACT, OP_STATE_RUNNING, STORE_STATE_MIN_NS - 1);
+	add_state(f->store, OP_EXACT, OP_STATE_IDLE, 1);
+	add_state(f->store, OP_EXACT, OP_STATE_RUNNING, STORE_STATE_MIN_NS);
+	add_state(f->store, OP_EXACT, OP_STATE_WAITING, 7);
+	add_state(f->store, OP_EXACT, OP_STATE_SYNCING, 8);
+	add_state(f->store, OP_BOUNDS, OP_STATE_PENDING, 9);
+	fixture_commit(f, 6 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM state"), 4);
+	assert_int_equal(fixture_ask(f, "SELECT sum(duration_ns) FROM state"), 20024);
+}
+
 static void a_gap_that_stays_open_is_one_row(void **state)
 {
 	struct fixture *f = *state;
@@ -387,6 +414,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(work_that_is_alike_adds_up),
 		TEST(busy_times_of_a_second_add_up),
+		TEST(exact_states_that_ops_tell_of_are_left_out_where_short),
 		TEST(a_gap_that_stays_open_is_one_row),
 		TEST(a_pool_is_one_row_until_it_is_gone),
 		TEST(devices_have_their_uuid_as_text),
