@@ -92,6 +92,7 @@ struct attach_target {
 	uint64_t dlopen, dlclose, dlerror, errno_location;
 	uint64_t dlopen_flags;
 	uint64_t syscall;  /* a system call instruction in its libc */
+	bool returns;	   /* and it is followed by a return */
 	uint64_t restorer; /* where its signal handlers return to; 0: not known */
 	uint64_t loader_state, loader_state_size;
 	uint64_t link_maps; /* where the pointer to the first is */

@@ -1,6 +1,9 @@
 /* attach_remote: one stopped thread that does something for us, and then is as it was.
  *
- * Nothing of the program's is written to: calls run on memory that was mapped for them. A thread
+ * At each moment we may die, and the thread goes on with the registers that it has then: so it is
+ * always on its way to an rt_sigreturn that gives it back what it had, its signal mask too.
+ * Nothing of the program's is written to: calls run on memory that was mapped for them. (Only until
+ * there is such memory the frame for that lies where one of a signal would.) A thread
  * stops three ways: in the stop that was asked for and at a signal (from both the kernel restarts
  * what was interrupted: settled), and at the system calls it makes for us. All signals are blocked
  * meanwhile, so they wait in the kernel. A thread is let go from a settled stop only. */
@@ -39,7 +42,9 @@
 static const uint8_t return_code[16] = {
 	0x48, 0x89, 0xc7, 0xb8, SYS_rt_sigreturn, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b,
 };
-#define RETURN_CODE_END 10 /* where rt_sigreturn is seen from */
+#define RETURN_CODE_AGAIN 3
+#define RETURN_CODE_END	  10 /* where rt_sigreturn is seen from */
+#define RED_ZONE	  128
 
 uint64_t attach_now_ns(void)
 {
@@ -182,7 +187,6 @@ void attach_remote_hurry(struct attach_remote *remote, bool hurry)
 
 int attach_remote_stop(struct attach_remote *remote, pid_t tid)
 {
-	const uint64_t all = ~0ull;
 	int r;
 
 	remote->tid = tid;
@@ -195,8 +199,6 @@ int attach_remote_stop(struct attach_remote *remote, pid_t tid)
 	if (r < 0)
 		return remote->stuck ? r : remote_bury(remote);
 	r = remote_save(remote);
-	if (r == 0 && ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(all), (void *)&all) < 0)
-		r = -errno;
 	if (r < 0 && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0)
 		return remote_bury(remote);
 	return r;
@@ -228,19 +230,42 @@ static int remote_next(struct attach_remote *remote, uint64_t limit_ns)
 	}
 }
 
+/* Signals are blocked last, and given back first. */
 static int remote_registers(struct attach_remote *remote, struct user_regs_struct *regs)
 {
+	const uint64_t all = ~0ull;
+
 	regs->orig_rax = -1ull;
-	return ptrace(PTRACE_SETREGS, remote->tid, NULL, regs) < 0 ? -ESRCH : 0;
+	if (ptrace(PTRACE_SETREGS, remote->tid, NULL, regs) < 0 ||
+	    ptrace(PTRACE_SETSIGMASK, remote->tid, (void *)sizeof(all), (void *)&all) < 0)
+		return -ESRCH;
+	return 0;
+}
+
+/* Where its stack is to begin so that what follows the system call brings it back. Where that is
+ * not to be had, we must not die meanwhile. */
+static uint64_t remote_way_back(const struct attach_remote *remote, bool on_scratch)
+{
+	const struct attach_target *target = remote->target;
+	uint64_t top =
+		on_scratch ? remote->scratch + ATTACH_SCRATCH_SIZE : remote->saved.rsp - RED_ZONE;
+	uint64_t sp;
+
+	if (!target->returns || !target->restorer ||
+	    attach_frame_write(remote, top, target->restorer, &sp) < 0)
+		return remote->saved.rsp;
+	return sp;
 }
 
 int attach_remote_syscall(struct attach_remote *remote, long number, const uint64_t argument[6],
 			  int64_t *ret)
 {
 	struct user_regs_struct regs = remote->saved;
+	bool ends_scratch = number == SYS_munmap && argument[0] == remote->scratch;
 	int r;
 
 	regs.rip = remote->target->syscall;
+	regs.rsp = remote_way_back(remote, remote->scratch && !ends_scratch);
 	regs.rax = (uint64_t)number;
 	regs.rdi = argument[0];
 	regs.rsi = argument[1];
@@ -310,6 +335,7 @@ static int remote_run(struct attach_remote *remote, uint64_t *ret)
 			break;
 	}
 	*ret = regs.rdi;
+	regs.rip = remote->code + RETURN_CODE_AGAIN;
 	r = remote_registers(remote, &regs);
 	return r < 0 ? r : remote_next(remote, SYSCALL_NS);
 }
@@ -349,11 +375,11 @@ int attach_remote_release(struct attach_remote *remote)
 	if (remote->gone || r < 0)
 		return remote_bury(remote);
 	attach_remote_hurry(remote, false);
+	if (ptrace(PTRACE_SETSIGMASK, remote->tid, (void *)sizeof(remote->mask), &remote->mask) < 0)
+		r = -errno;
 	if (ptrace(PTRACE_SETREGSET, remote->tid, (void *)NT_X86_XSTATE, &xstate) < 0)
 		r = -errno;
 	if (ptrace(PTRACE_SETREGS, remote->tid, NULL, &remote->saved) < 0)
-		r = -errno;
-	if (ptrace(PTRACE_SETSIGMASK, remote->tid, (void *)sizeof(remote->mask), &remote->mask) < 0)
 		r = -errno;
 	if (ptrace(PTRACE_DETACH, remote->tid, NULL, NULL) < 0)
 		return remote_bury(remote);

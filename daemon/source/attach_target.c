@@ -300,7 +300,7 @@ static bool search(const uint8_t *text, size_t size, const void *bytes, size_t l
 /* An instruction is found by its bytes: read, never written. */
 static int target_instructions(struct attach_target *target)
 {
-	static const uint8_t call[] = { 0x0f, 0x05 };
+	static const uint8_t call[] = { 0x0f, 0x05 }, call_return[] = { 0x0f, 0x05, 0xc3 };
 	/* mov $15, %rax; syscall: gdb knows a signal frame by it, so glibc never changes it */
 	static const uint8_t restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 	_cleanup_(freep) uint8_t *text = malloc(TEXT_CHUNK);
@@ -314,9 +314,14 @@ static int target_instructions(struct attach_target *target)
 
 		if (attach_target_read(target, at, text, size))
 			return -EIO;
+		if (!target->returns)
+			target->returns = search(text, size, call_return, sizeof(call_return), at,
+						 &target->syscall);
 		if (!target->syscall)
 			search(text, size, call, sizeof(call), at, &target->syscall);
-		if (search(text, size, restorer, sizeof(restorer), at, &target->restorer))
+		if (!target->restorer)
+			search(text, size, restorer, sizeof(restorer), at, &target->restorer);
+		if (target->returns && target->restorer)
 			break;
 	}
 	return target->syscall ? 0 : -ENOENT;

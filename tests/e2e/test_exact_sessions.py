@@ -30,8 +30,9 @@ print("up", flush=True)
 
 class Sessions(tracesmith.Case):
     def environment(self, **more):
-        return dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), FAKE_CUDA_TIME_SCALE="1",
-                    TRACESMITH_SOCKET=self.daemon.socket, **more)
+        # A library that stays comes back to this daemon, and to no other of the host.
+        return {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(tracesmith.library()), "FAKE_CUDA_TIME_SCALE": "1",
+                "TRACESMITH_SOCKET": self.daemon.socket, "TRACESMITH_INJECT_SOCKET": self.inject_socket(), **more}
 
     def start(self, command, **more):
         process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

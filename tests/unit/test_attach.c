@@ -242,6 +242,22 @@ static void a_program_survives_the_death_of_the_daemon(void **state)
 	}
 }
 
+/* Wherever it is: each stop has its moments. */
+static void a_program_survives_the_death_of_the_daemon_at_any_moment(void **state)
+{
+	static const char *const modes[][2] = { { "vectors", "alone" }, { "read", NULL } };
+
+	for (int i = 0; i < 80; i++) {
+		struct victim victim = victim_start(modes[i % 2][0], modes[i % 2][1]);
+		pid_t daemon = attach_elsewhere(&victim, ENTRY_STARTS);
+
+		usleep((useconds_t)(300 + i * 37));
+		kill(daemon, SIGKILL);
+		waitpid(daemon, NULL, 0);
+		assert_int_equal(victim_end(&victim), 0);
+	}
+}
+
 static void a_program_killed_in_the_middle_is_told_and_not_kept(void **state)
 {
 	for (int i = 0; i < 60; i++) {
@@ -295,6 +311,7 @@ int main(void)
 		cmocka_unit_test(a_signal_during_the_stop_ends_the_call),
 		cmocka_unit_test(a_second_attach_is_refused_and_a_parked_library_started_again),
 		cmocka_unit_test(a_program_survives_the_death_of_the_daemon),
+		cmocka_unit_test(a_program_survives_the_death_of_the_daemon_at_any_moment),
 		cmocka_unit_test(a_program_killed_in_the_middle_is_told_and_not_kept),
 		cmocka_unit_test(a_program_in_a_pid_namespace_is_attached_to),
 	};
