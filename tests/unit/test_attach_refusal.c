@@ -309,6 +309,26 @@ static void a_program_without_proc_is_refused(void **state)
 	remove_roots();
 }
 
+/* As after the one who asked was found to own it: it has begun a program with other rights. */
+static void a_program_that_is_another_users_by_now_is_let_go(void **state)
+{
+	struct victim victim = victim_start("read", NULL);
+	struct residue before = residue_of(victim.pid), after;
+	struct attach_request request = { .pid = victim.pid,
+					  .library = fixture_library(),
+					  .seccomp = true,
+					  .limited = true,
+					  .uid = 12345 };
+	struct attach_result result;
+	char why[ATTACH_WHY_MAX] = "";
+
+	assert_int_equal(attach_run(&request, &result, why), -EPERM);
+	assert_non_null(strstr(why, "other rights"));
+	after = residue_of(victim.pid);
+	assert_memory_equal(&after, &before, sizeof(before));
+	assert_int_equal(victim_end(&victim), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +346,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_is_no_library_is_told),
 		cmocka_unit_test(a_program_with_other_mounts_needs_none_of_ours),
 		cmocka_unit_test(a_program_without_proc_is_refused),
+		cmocka_unit_test(a_program_that_is_another_users_by_now_is_let_go),
 	};
 	int r;
 
