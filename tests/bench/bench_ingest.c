@@ -12,14 +12,29 @@
 enum { LAUNCH, COPY_WAIT, ALLOC, FREE, SYNC, RECORD, WAIT, CREATE, FN_COUNT };
 
 static const struct function functions[FN_COUNT] = {
-	[LAUNCH] = { "launch", OP_LAUNCH, EFFECT_SUBMIT, 0 },
-	[COPY_WAIT] = { "copy", OP_COPY, EFFECT_SUBMIT_WAIT, COPY_HTOD },
-	[ALLOC] = { "alloc", OP_ALLOC, EFFECT_ALLOC, MEMORY_DEVICE },
-	[FREE] = { "free", OP_FREE, EFFECT_FREE, MEMORY_DEVICE },
-	[SYNC] = { "sync", OP_SYNC, EFFECT_SYNC_CONTEXT, 0 },
-	[RECORD] = { "record", OP_EVENT, EFFECT_EVENT_RECORD, 0 },
-	[WAIT] = { "wait", OP_STREAM, EFFECT_STREAM_WAIT, 0 },
-	[CREATE] = { "create", OP_CONTEXT, EFFECT_CONTEXT_CREATE, 0 },
+	[LAUNCH] = { .name = "launch", .kind = OP_LAUNCH, .effect = EFFECT_SUBMIT, .detail = 0 },
+	[COPY_WAIT] = { .name = "copy",
+			.kind = OP_COPY,
+			.effect = EFFECT_SUBMIT_WAIT,
+			.detail = COPY_HTOD },
+	[ALLOC] = { .name = "alloc",
+		    .kind = OP_ALLOC,
+		    .effect = EFFECT_ALLOC,
+		    .detail = MEMORY_DEVICE },
+	[FREE] = { .name = "free",
+		   .kind = OP_FREE,
+		   .effect = EFFECT_FREE,
+		   .detail = MEMORY_DEVICE },
+	[SYNC] = { .name = "sync", .kind = OP_SYNC, .effect = EFFECT_SYNC_CONTEXT, .detail = 0 },
+	[RECORD] = { .name = "record",
+		     .kind = OP_EVENT,
+		     .effect = EFFECT_EVENT_RECORD,
+		     .detail = 0 },
+	[WAIT] = { .name = "wait", .kind = OP_STREAM, .effect = EFFECT_STREAM_WAIT, .detail = 0 },
+	[CREATE] = { .name = "create",
+		     .kind = OP_CONTEXT,
+		     .effect = EFFECT_CONTEXT_CREATE,
+		     .detail = 0 },
 };
 
 static uint64_t told;

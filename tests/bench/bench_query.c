@@ -25,12 +25,30 @@
 enum { FN_LAUNCH = 1, FN_ALLOC, FN_FREE, FN_HTOD, FN_DTOH, FN_SYNC, FN_COUNT };
 
 static const struct function functions[FN_COUNT] = {
-	[FN_LAUNCH] = { "cuLaunchKernel", OP_LAUNCH, EFFECT_SUBMIT, 0 },
-	[FN_ALLOC] = { "cuMemAlloc_v2", OP_ALLOC, EFFECT_ALLOC, MEMORY_DEVICE },
-	[FN_FREE] = { "cuMemFree_v2", OP_FREE, EFFECT_FREE, MEMORY_DEVICE },
-	[FN_HTOD] = { "cuMemcpyHtoD_v2", OP_COPY, EFFECT_SUBMIT_WAIT, COPY_HTOD },
-	[FN_DTOH] = { "cuMemcpyDtoHAsync_v2", OP_COPY, EFFECT_SUBMIT, COPY_DTOH },
-	[FN_SYNC] = { "cuStreamSynchronize", OP_SYNC, EFFECT_SYNC_STREAM, 0 },
+	[FN_LAUNCH] = { .name = "cuLaunchKernel",
+			.kind = OP_LAUNCH,
+			.effect = EFFECT_SUBMIT,
+			.detail = 0 },
+	[FN_ALLOC] = { .name = "cuMemAlloc_v2",
+		       .kind = OP_ALLOC,
+		       .effect = EFFECT_ALLOC,
+		       .detail = MEMORY_DEVICE },
+	[FN_FREE] = { .name = "cuMemFree_v2",
+		      .kind = OP_FREE,
+		      .effect = EFFECT_FREE,
+		      .detail = MEMORY_DEVICE },
+	[FN_HTOD] = { .name = "cuMemcpyHtoD_v2",
+		      .kind = OP_COPY,
+		      .effect = EFFECT_SUBMIT_WAIT,
+		      .detail = COPY_HTOD },
+	[FN_DTOH] = { .name = "cuMemcpyDtoHAsync_v2",
+		      .kind = OP_COPY,
+		      .effect = EFFECT_SUBMIT,
+		      .detail = COPY_DTOH },
+	[FN_SYNC] = { .name = "cuStreamSynchronize",
+		      .kind = OP_SYNC,
+		      .effect = EFFECT_SYNC_STREAM,
+		      .detail = 0 },
 };
 
 /* What each stream does in a second, and with how many stacks. */

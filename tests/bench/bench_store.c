@@ -18,9 +18,15 @@
 #define ROUNDS	  5
 
 static const struct function functions[] = {
-	[1] = { "cuLaunchKernel", OP_LAUNCH, EFFECT_SUBMIT, 0 },
-	[2] = { "cuMemAlloc_v2", OP_ALLOC, EFFECT_ALLOC, MEMORY_DEVICE },
-	[4] = { "cuMemcpyHtoD_v2", OP_COPY, EFFECT_SUBMIT_WAIT, COPY_HTOD },
+	[1] = { .name = "cuLaunchKernel", .kind = OP_LAUNCH, .effect = EFFECT_SUBMIT, .detail = 0 },
+	[2] = { .name = "cuMemAlloc_v2",
+		.kind = OP_ALLOC,
+		.effect = EFFECT_ALLOC,
+		.detail = MEMORY_DEVICE },
+	[4] = { .name = "cuMemcpyHtoD_v2",
+		.kind = OP_COPY,
+		.effect = EFFECT_SUBMIT_WAIT,
+		.detail = COPY_HTOD },
 };
 
 struct shape {

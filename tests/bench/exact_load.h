@@ -141,10 +141,8 @@ static inline void burst_give(struct burst *b)
 static inline void begin(struct core *core)
 {
 	struct ts_event event = event_of(TS_EVENT_PROCESS, 1, 0);
-	struct {
-		struct ts_name name;
-		char text[8];
-	} name = { { .kind = TS_EVENT_NAME, .length = 8, .tgid = 1000 }, "kernel00" };
+	_Alignas(struct ts_name) char record[sizeof(struct ts_name) + 8] = { 0 };
+	struct ts_name *name = (struct ts_name *)record;
 
 	core_ingest(core, &bpf, &event, sizeof(event));
 	core_tick(core, 1000000000);
@@ -153,9 +151,12 @@ static inline void begin(struct core *core)
 	event.collect.records = TS_RECORDS_DEFAULT;
 	core_ingest(core, &library, &event, sizeof(event));
 	for (uint32_t i = 1; i <= 64; i++) {
-		name.name.id = i;
-		memcpy(name.text + 6, &i, 2);
-		core_ingest(core, &library, &name, sizeof(name));
+		*name = (struct ts_name){
+			.kind = TS_EVENT_NAME, .length = 8, .id = i, .tgid = 1000
+		};
+		memcpy(record + sizeof(*name), "kernel", 6);
+		memcpy(record + sizeof(*name) + 6, &i, 2);
+		core_ingest(core, &library, record, sizeof(record));
 	}
 }
 

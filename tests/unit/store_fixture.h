@@ -21,11 +21,23 @@
 #define SECOND_NS 1000000000ull
 
 static const struct function fixture_functions[] = {
-	[1] = { "cuLaunchKernel", OP_LAUNCH, EFFECT_SUBMIT, 0 },
-	[2] = { "cuMemAlloc_v2", OP_ALLOC, EFFECT_ALLOC, MEMORY_DEVICE },
-	[3] = { "cuMemFree_v2", OP_FREE, EFFECT_FREE, MEMORY_DEVICE },
-	[4] = { "cuMemcpyHtoD_v2", OP_COPY, EFFECT_SUBMIT_WAIT, COPY_HTOD },
-	[5] = { "cuStreamSynchronize", OP_SYNC, EFFECT_SYNC_STREAM, 0 },
+	[1] = { .name = "cuLaunchKernel", .kind = OP_LAUNCH, .effect = EFFECT_SUBMIT, .detail = 0 },
+	[2] = { .name = "cuMemAlloc_v2",
+		.kind = OP_ALLOC,
+		.effect = EFFECT_ALLOC,
+		.detail = MEMORY_DEVICE },
+	[3] = { .name = "cuMemFree_v2",
+		.kind = OP_FREE,
+		.effect = EFFECT_FREE,
+		.detail = MEMORY_DEVICE },
+	[4] = { .name = "cuMemcpyHtoD_v2",
+		.kind = OP_COPY,
+		.effect = EFFECT_SUBMIT_WAIT,
+		.detail = COPY_HTOD },
+	[5] = { .name = "cuStreamSynchronize",
+		.kind = OP_SYNC,
+		.effect = EFFECT_SYNC_STREAM,
+		.detail = 0 },
 };
 
 struct fixture {

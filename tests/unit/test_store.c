@@ -242,13 +242,17 @@ static void take_collect(void *data, const struct core_collect *collect)
 {
 }
 
+static void take_pool(void *data, const struct core_pool *pool)
+{
+}
+
 static struct core *new_core(void)
 {
 	struct core_config config = {
 		.functions = { fixture_functions, 6 },
 		.sink = { take_op, take_process, take_stream, take_stack, take_allocation,
 			  take_memory, take_rollup, take_loss, take_name, take_work, take_busy,
-			  take_device, take_collect },
+			  take_device, take_collect, take_pool },
 		.max_processes = 10,
 		.max_threads = 10,
 		.max_streams = 10,
