@@ -242,7 +242,7 @@ static void take_collect(void *data, const struct core_collect *collect)
 {
 }
 
-static void take_pool(void *data, const struct core_pool *pool)
+static void take_pool(void *data, const struct core_pool *pool, bool live)
 {
 }
 
