@@ -14,6 +14,15 @@ import trace_processor
 DATA = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "data")
 TRACE = os.path.join(DATA, "train-probe-tier.perfetto-trace")
 EXACT = os.path.join(DATA, "exact-tier.perfetto-trace.gz")
+TRAIN = os.path.join(DATA, "train-exact-tier.perfetto-trace.gz")
+
+
+def query_packed(path, *queries):
+    with tempfile.NamedTemporaryFile(suffix=".perfetto-trace") as plain:
+        with gzip.open(path) as packed:
+            plain.write(packed.read())
+        plain.flush()
+        return trace_processor.query(plain.name, *queries)
 
 
 class Recorded(unittest.TestCase):
@@ -35,15 +44,11 @@ class Recorded(unittest.TestCase):
         self.assertGreater(frames[0]["n"], 0)
 
     def test_exact_tier_has_every_kernel_and_copy(self):
-        with tempfile.NamedTemporaryFile(suffix=".perfetto-trace") as plain:
-            with gzip.open(EXACT) as packed:
-                plain.write(packed.read())
-            plain.flush()
-            errors, slices, flows = trace_processor.query(
-                plain.name,
-                "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
-                "select s.name, s.dur, t.name as track from slice s join track t on s.track_id = t.id",
-                "select count(*) as n from flow")
+        errors, slices, flows = query_packed(
+            EXACT,
+            "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
+            "select s.name, s.dur, t.name as track from slice s join track t on s.track_id = t.id",
+            "select count(*) as n from flow")
         self.assertEqual(errors, [])
         self.assertEqual([row for row in slices if row["dur"] < 0], [])
         names = collections.Counter(row["name"] for row in slices)
@@ -53,6 +58,19 @@ class Recorded(unittest.TestCase):
         self.assertEqual(sum(n for name, n in names.items() if name.startswith("memcpy HtoD")), 16 + 19)
         # One flow from each call to its work, and on from node to node.
         self.assertEqual(flows[0]["n"], 1924)
+
+    def test_exact_tier_of_a_training_loop(self):
+        errors, slices, flows = query_packed(
+            TRAIN,
+            "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
+            "select name, dur from slice",
+            "select count(*) as n from flow")
+        self.assertEqual(errors, [])
+        self.assertEqual([row for row in slices if row["dur"] < 0], [])
+        kernels = [row for row in slices if "layer_norm" in row["name"] and row["name"].startswith("void at::native")]
+        self.assertGreater(len(kernels), 50)
+        self.assertTrue(all(0 < row["dur"] < 1000000 for row in kernels))
+        self.assertGreater(flows[0]["n"], 1000)
 
 
 if __name__ == "__main__":
