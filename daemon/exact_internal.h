@@ -47,6 +47,7 @@ struct session {
 	uv_work_t work;
 	struct attach_request request;
 	struct attach_result result;
+	uint32_t unloads; /* tries */
 	int error;
 	char why[ATTACH_WHY_MAX];
 };

@@ -7,7 +7,8 @@
 #include "daemon/exact_internal.h"
 
 /* The pool's threads serve queries as well. */
-#define JOBS_MAX 2
+#define JOBS_MAX    2
+#define UNLOADS_MAX 3
 
 static void job_run(uv_work_t *work)
 {
@@ -24,6 +25,11 @@ static void session_unloaded(struct session *session)
 {
 	bool ended = session->error == -ESRCH;
 
+	/* No thread of the process could be used just then. */
+	if (session->error == -EAGAIN && !session->connected && session->unloads++ < UNLOADS_MAX) {
+		exact_job(session, JOB_UNLOAD);
+		return;
+	}
 	if (session->error < 0)
 		session_note(session, "%s", session->why);
 	session_answer_detach(session, ended || session->error == 0);

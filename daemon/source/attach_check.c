@@ -210,7 +210,7 @@ static int check_memory(pid_t pid, char *why)
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
 		return check_denied(pid, why);
 	return fd < 0 ? attach_why(why, -ESRCH, "Process %d has ended", pid) : 0;
