@@ -131,8 +131,10 @@ void session_answer_detach(struct session *session, bool unloaded)
 
 void session_leave(struct session *session)
 {
+	/* Told once: a message that it has not read when it closes would cost us its last words. */
+	if (session->stage != SESSION_LEAVING)
+		inject_detach(session->exact->inject, session->pid);
 	session->stage = SESSION_LEAVING;
-	inject_detach(session->exact->inject, session->pid);
 	/* Where it takes no message now, that is what the user is told. */
 	session_wait(session, DETACH_MS);
 }
