@@ -118,11 +118,7 @@ static int folded_end(struct exporter *x)
 
 static int folded_ops(struct exporter *x, const struct op *op, size_t count)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = fold_add(&x->fold, &op[i]);
-	return r;
+	return fold_add_all(&x->fold, op, count);
 }
 
 static void folded_free(struct exporter *x)

@@ -362,11 +362,7 @@ static int svg_end(struct exporter *x)
 
 static int svg_ops(struct exporter *x, const struct op *op, size_t count)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = fold_add(&x->fold, &op[i]);
-	return r;
+	return fold_add_all(&x->fold, op, count);
 }
 
 static void svg_free(struct exporter *x)

@@ -176,6 +176,15 @@ static int finish(struct fold_node *node, int (*compare)(const void *, const voi
 	return count > 1 ? sort_children(node, count, compare) : 0;
 }
 
+int fold_add_all(struct fold *fold, const struct op *op, size_t count)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = fold_add(fold, &op[i]);
+	return r;
+}
+
 int fold_finish(struct fold *fold, int (*compare)(const void *, const void *))
 {
 	return finish(&fold->root, compare);

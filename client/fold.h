@@ -46,6 +46,7 @@ struct fold {
 
 /* Zeroed but for `meta` is empty. */
 int fold_add(struct fold *fold, const struct op *op);
+int fold_add_all(struct fold *fold, const struct op *op, size_t count);
 /* Adds up, and puts the children of each node in order, as qsort(3) does an array of pointers to
  * them. Once, at the end. */
 int fold_finish(struct fold *fold, int (*compare)(const void *, const void *));

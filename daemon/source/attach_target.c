@@ -426,7 +426,7 @@ enum attach_loader attach_target_loader(const struct attach_target *target, pid_
 
 struct find_entry {
 	uint64_t handle, entry;
-	bool any, ours;
+	bool ours;
 	int looked_at; /* objects of our name: each costs some milliseconds where it lies */
 };
 
@@ -438,8 +438,6 @@ static int find_entry(const struct attach_target *target, void *data, uint64_t h
 	struct symbol symbol;
 	char name[NAME_SIZE], *slash;
 
-	if (!find->any && handle != find->handle)
-		return 0;
 	target_read_text(target, map->name, name, sizeof(name));
 	slash = strrchr(name, '/');
 	find->ours = !strncmp(name, "/proc/self/", strlen("/proc/self/"));
@@ -458,7 +456,7 @@ static int find_entry(const struct attach_target *target, void *data, uint64_t h
 
 int attach_target_entry(const struct attach_target *target, uint64_t handle, uint64_t *ret)
 {
-	struct find_entry find = { .handle = handle };
+	struct find_entry find = { 0 };
 	struct link_map_head map;
 
 	/* Not through the list of all: other threads may be changing it just now. */
@@ -472,7 +470,7 @@ int attach_target_entry(const struct attach_target *target, uint64_t handle, uin
 int attach_target_loaded(const struct attach_target *target, uint64_t *ret_handle,
 			 uint64_t *ret_entry, bool *ret_ours)
 {
-	struct find_entry find = { .any = true };
+	struct find_entry find = { 0 };
 
 	if (target_libraries(target, find_entry, &find) != 1)
 		return -ENOENT;
