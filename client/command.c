@@ -78,12 +78,12 @@ static void option_usage(const struct option_form *form)
 
 void command_usage(const struct command *command)
 {
-	uint32_t options = command->options | OPTIONS_COMMON;
+	uint64_t options = command->options | OPTIONS_COMMON;
 
 	printf("Usage: tsctl %s [OPTION...]%s%s\n%s\n\n", command->name,
 	       *command->arguments ? " " : "", command->arguments, command->summary);
 	for (int i = 0; i < OPTION_COUNT; i++)
-		if (options & 1u << i)
+		if (options & UINT64_C(1) << i)
 			option_usage(&option_forms[i]);
 	printf("\n%s", command->help);
 }

@@ -20,7 +20,7 @@ struct command {
 	const char *name;
 	const char *arguments; /* what follows the options in the usage line, or "" */
 	const char *summary;   /* one line of `tsctl help` */
-	uint32_t options;      /* OPTION_ bits that it takes */
+	uint64_t options;      /* OPTION_ bits that it takes */
 	int arguments_min, arguments_max;
 	const char *help; /* what else to know, and an example; ends with a newline */
 	/* `argument` are those left beside the options. Returns an exit_status. */

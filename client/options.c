@@ -17,6 +17,8 @@
 
 #define NS_PER_S	1000000000ull
 #define PPM_PER_PERCENT 10000
+#define FACTOR_MAX	1e6
+#define COUNT_MAX	1024
 
 static int number_parse(const char *text, uint64_t max, uint64_t *ret)
 {
@@ -149,6 +151,20 @@ int share_parse(const char *text, uint32_t *ret_ppm)
 	return 0;
 }
 
+int factor_parse(const char *text, double *ret)
+{
+	char *end;
+	double factor;
+
+	if (text[strspn(text, "0123456789.x")])
+		return -EINVAL;
+	factor = strtod(text, &end);
+	if (end == text || (*end && strcmp(end, "x") != 0) || factor <= 0 || factor > FACTOR_MAX)
+		return -EINVAL;
+	*ret = factor;
+	return 0;
+}
+
 static const char *const stacks_names[] = {
 	[TS_STACKS_DEFAULT] = "default",
 	[TS_STACKS_NONE] = "none",
@@ -242,14 +258,130 @@ static int read_output(struct options *options, const char *text)
 	return *text ? 0 : -EINVAL;
 }
 
+static int read_file(struct options *options, const char *text)
+{
+	options->file = text;
+	return *text ? 0 : -EINVAL;
+}
+
+static int read_kernel(struct options *options, const char *text)
+{
+	options->kernel = text;
+	return *text ? 0 : -EINVAL;
+}
+
+static int read_from(struct options *options, const char *text)
+{
+	return units_parse_duration(text, &options->from_ns);
+}
+
+static int read_to(struct options *options, const char *text)
+{
+	return units_parse_duration(text, &options->to_ns);
+}
+
+static int read_duration(struct options *options, const char *text)
+{
+	return units_parse_duration(text, &options->duration_ns);
+}
+
+static int read_launch_latency(struct options *options, const char *text)
+{
+	return units_parse_duration(text, &options->launch_latency_ns);
+}
+
+static int read_fail_over(struct options *options, const char *text)
+{
+	return share_parse(text, &options->fail_over_ppm);
+}
+
+static int read_tolerance(struct options *options, const char *text)
+{
+	return share_parse(text, &options->tolerance_ppm);
+}
+
+static int read_speed(struct options *options, const char *text)
+{
+	options->speed = 0;
+	return strcmp(text, "max") == 0 ? 0 : factor_parse(text, &options->speed);
+}
+
+static int read_copy_bandwidth(struct options *options, const char *text)
+{
+	return factor_parse(text, &options->copy_bandwidth);
+}
+
+static int read_count(const char *text, uint64_t *ret)
+{
+	int r = number_parse(text, COUNT_MAX, ret);
+
+	return r == 0 && *ret == 0 ? -EINVAL : r;
+}
+
+static int read_streams(struct options *options, const char *text)
+{
+	return read_count(text, &options->streams);
+}
+
+static int read_devices(struct options *options, const char *text)
+{
+	return read_count(text, &options->devices);
+}
+
+static int read_list(struct option_list *list, const char *text)
+{
+	if (!*text || list->count == OPTIONS_LIST_MAX)
+		return -EINVAL;
+	list->text[list->count++] = text;
+	return 0;
+}
+
+static int read_scale(struct options *options, const char *text)
+{
+	return read_list(&options->scale, text);
+}
+
+static int read_drop(struct options *options, const char *text)
+{
+	return read_list(&options->drop, text);
+}
+
+static int read_graph(struct options *options, const char *text)
+{
+	options->graph = text;
+	return 0;
+}
+
 static int (*const readers[OPTION_COUNT])(struct options *options, const char *text) = {
-	[OPTION_NUMBER_SOCKET] = read_socket,	[OPTION_NUMBER_PID] = read_pid,
-	[OPTION_NUMBER_SINCE] = read_since,	[OPTION_NUMBER_UNTIL] = read_until,
-	[OPTION_NUMBER_LIMIT] = read_limit,	[OPTION_NUMBER_MIN_AGE] = read_min_age,
-	[OPTION_NUMBER_STREAM] = read_stream,	[OPTION_NUMBER_DEVICE] = read_device,
-	[OPTION_NUMBER_TIMEOUT] = read_timeout, [OPTION_NUMBER_OUTPUT] = read_output,
-	[OPTION_NUMBER_RECORDS] = read_records, [OPTION_NUMBER_STACKS] = read_stacks,
-	[OPTION_NUMBER_BUDGET] = read_budget,	[OPTION_NUMBER_WAIT] = read_wait,
+	[OPTION_NUMBER_SOCKET] = read_socket,
+	[OPTION_NUMBER_PID] = read_pid,
+	[OPTION_NUMBER_SINCE] = read_since,
+	[OPTION_NUMBER_UNTIL] = read_until,
+	[OPTION_NUMBER_LIMIT] = read_limit,
+	[OPTION_NUMBER_MIN_AGE] = read_min_age,
+	[OPTION_NUMBER_STREAM] = read_stream,
+	[OPTION_NUMBER_DEVICE] = read_device,
+	[OPTION_NUMBER_TIMEOUT] = read_timeout,
+	[OPTION_NUMBER_OUTPUT] = read_output,
+	[OPTION_NUMBER_RECORDS] = read_records,
+	[OPTION_NUMBER_STACKS] = read_stacks,
+	[OPTION_NUMBER_BUDGET] = read_budget,
+	[OPTION_NUMBER_WAIT] = read_wait,
+	[OPTION_NUMBER_FILE] = read_file,
+	[OPTION_NUMBER_DURATION] = read_duration,
+	[OPTION_NUMBER_FROM] = read_from,
+	[OPTION_NUMBER_TO] = read_to,
+	[OPTION_NUMBER_KERNEL] = read_kernel,
+	[OPTION_NUMBER_SPEED] = read_speed,
+	[OPTION_NUMBER_SCALE] = read_scale,
+	[OPTION_NUMBER_DROP] = read_drop,
+	[OPTION_NUMBER_STREAMS] = read_streams,
+	[OPTION_NUMBER_DEVICES] = read_devices,
+	[OPTION_NUMBER_GRAPH] = read_graph,
+	[OPTION_NUMBER_LAUNCH_LATENCY] = read_launch_latency,
+	[OPTION_NUMBER_FAIL_OVER] = read_fail_over,
+	[OPTION_NUMBER_TOLERANCE] = read_tolerance,
+	[OPTION_NUMBER_COPY_BANDWIDTH] = read_copy_bandwidth,
 };
 
 const struct option_form option_forms[OPTION_COUNT] = {
@@ -268,13 +400,13 @@ static int argument_kind(const char *argument)
 	return *argument == '[' ? optional_argument : required_argument;
 }
 
-static void build(uint32_t allowed, bool ends, struct option *longs, char *letters)
+static void build(uint64_t allowed, bool ends, struct option *longs, char *letters)
 {
 	if (ends)
 		*letters++ = '+'; /* the first other argument ends them */
 	*letters++ = ':';
 	for (int i = 0, kind; i < OPTION_COUNT; i++) {
-		if (!(allowed & 1u << i))
+		if (!(allowed & UINT64_C(1) << i))
 			continue;
 		kind = argument_kind(option_forms[i].argument);
 		*longs++ = (struct option){ option_forms[i].name, kind, NULL, FIRST_LONG + i };
@@ -308,14 +440,14 @@ static int take(struct options *options, int number, const char *text)
 			 option_forms[number].name, option_forms[number].text);
 		return -EINVAL;
 	}
-	options->given |= 1u << number;
+	options->given |= UINT64_C(1) << number;
 	return 0;
 }
 
 static int check(const struct options *options)
 {
 	static const struct {
-		uint32_t pair;
+		uint64_t pair;
 		const char *sentence;
 	} alternatives[] = {
 		{ OPTIONS_TABLE, "There is one form of output: --json or --csv" },
@@ -331,7 +463,7 @@ static int check(const struct options *options)
 	return 0;
 }
 
-int options_parse(struct options *options, uint32_t allowed, const char *verb, bool foreign,
+int options_parse(struct options *options, uint64_t allowed, const char *verb, bool foreign,
 		  int argc, char **argv)
 {
 	struct option longs[OPTION_COUNT + 1];

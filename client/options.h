@@ -35,6 +35,29 @@
 	X(CSV, "csv", 0, NULL, "comma-separated values")                                           \
 	X(TIMEOUT, "timeout", 0, "DURATION", "give up after this time")                            \
 	EXPORT_FORMATS(X)                                                                          \
+	X(FILE, "file", 'f', "FILE", "ask this recording (.sbt) instead of the daemon")            \
+	X(ALL, "all", 'a', NULL, "all processes")                                                  \
+	X(DURATION, "duration", 'd', "DURATION", "so long")                                        \
+	X(FROM, "from", 0, "TIME", "so long after the begin of the recording: 1.5s")               \
+	X(TO, "to", 0, "TIME", "up to so long after its begin")                                    \
+	X(KERNEL, "kernel", 'k', "REGEX", "only operations of such a name")                        \
+	X(TREE, "tree", 0, NULL, "by process, device and stream")                                  \
+	X(LANES, "lanes", 0, NULL, "a lane for each stream, as wide as the terminal")              \
+	X(DOT, "dot", 0, NULL, "a graph for Graphviz")                                             \
+	X(FAIL_OVER, "fail-over", 0, "SHARE", "exit 1 where something got worse by more: 5%")      \
+	X(SPEED, "speed", 0, "X", "times as fast as it was, or 'max'")                             \
+	X(EMULATE, "emulate", 0, NULL, "run the recording again in the emulator")                  \
+	X(SCALE, "scale", 0, "WHAT:FACTOR", "what if these took FACTOR of the time")               \
+	X(DROP, "drop", 0, "WHAT", "what if these were not there")                                 \
+	X(LAUNCH_LATENCY, "launch-latency", 0, "DURATION", "what if a launch took so long")        \
+	X(STREAMS, "streams", 0, "N", "what if there were N streams")                              \
+	X(NO_SYNC, "no-sync", 0, NULL, "what if no thread waited for the device")                  \
+	X(COPY_BANDWIDTH, "copy-bandwidth", 0, "FACTOR", "what if copies were so fast: 2x")        \
+	X(DEVICES, "devices", 0, "N", "what if there were N devices")                              \
+	X(GRAPH, "graph", 0, "[FROM..TO]", "what if the launches were graphs")                     \
+	X(CHECK, "check", 0, NULL, "compare with a second recording, or with the emulator")        \
+	X(TOLERANCE, "tolerance", 0, "SHARE", "durations may differ by so much: 5%")               \
+	X(ON_GPU, "on-gpu", 0, NULL, "issue the recorded commands on a GPU again")                 \
 	X(OUTPUT, "output", 'o', "FILE", "write to FILE, '-' for standard output")
 
 enum option_number {
@@ -45,7 +68,7 @@ enum option_number {
 };
 
 enum option_bit {
-#define X(id, ...) OPTION_##id = 1u << OPTION_NUMBER_##id,
+#define X(id, ...) OPTION_##id = UINT64_C(1) << OPTION_NUMBER_##id,
 	OPTIONS(X)
 #undef X
 };
@@ -53,10 +76,15 @@ enum option_bit {
 #define X(id, ...) | OPTION_##id
 enum { OPTIONS_FORMAT = 0 EXPORT_FORMATS(X) };
 #undef X
-_Static_assert(OPTION_COUNT <= 32, "options are bits of 32");
+_Static_assert(OPTION_COUNT <= 63, "options are bits of 63");
 #define OPTIONS_COMMON (OPTION_HELP | OPTION_SOCKET)
 #define OPTIONS_TABLE  (OPTION_JSON | OPTION_CSV)
 #define OPTIONS_WINDOW (OPTION_SINCE | OPTION_UNTIL)
+#define OPTIONS_PART   (OPTION_FROM | OPTION_TO)
+#define OPTIONS_FILTER (OPTION_PID | OPTION_STREAM | OPTION_DEVICE | OPTION_KERNEL)
+#define OPTIONS_WHATIF                                                                             \
+	(OPTION_SCALE | OPTION_DROP | OPTION_LAUNCH_LATENCY | OPTION_STREAMS | OPTION_NO_SYNC |    \
+	 OPTION_COPY_BANDWIDTH | OPTION_DEVICES | OPTION_GRAPH)
 #define OPTIONS_BY     (OPTION_BY_STACK | OPTION_BY_STREAM)
 #define OPTIONS_RECORD (OPTION_RECORDS | OPTION_STACKS | OPTION_BUDGET)
 
@@ -73,10 +101,27 @@ struct moment {
 	int64_t ns;
 };
 
+#define OPTIONS_LIST_MAX 16
+
+/* What an option that may be given several times was given. */
+struct option_list {
+	const char *text[OPTIONS_LIST_MAX];
+	uint32_t count;
+};
+
 struct options {
-	uint32_t given;	    /* enum option_bit */
+	uint64_t given;	    /* enum option_bit */
 	const char *socket; /* never NULL */
 	const char *output;
+	const char *file; /* a recording; NULL: the daemon */
+	const char *kernel;
+	const char *graph; /* NULL: all of it */
+	struct option_list scale, drop;
+	uint64_t from_ns, to_ns, duration_ns, launch_latency_ns;
+	uint64_t streams, devices;
+	uint32_t fail_over_ppm, tolerance_ppm;
+	double speed; /* 0: as fast as it goes */
+	double copy_bandwidth;
 	uint64_t pid, stream, device; /* in the range of what they are */
 	uint64_t limit;
 	uint64_t min_age_ns;
@@ -91,7 +136,7 @@ struct options {
 /* Reads the options in `allowed` and moves the other arguments to the end; returns the index of the
  * first of them. Without a verb, and where they are a command line of their own (`foreign`), it
  * stops at the first of them. -EINVAL: it said on stderr what is wrong. */
-int options_parse(struct options *options, uint32_t allowed, const char *verb, bool foreign,
+int options_parse(struct options *options, uint64_t allowed, const char *verb, bool foreign,
 		  int argc, char **argv);
 /* A duration, "now", or local time: 2024-05-31, 2024-05-31T13:00, 13:00:05, with a fraction. */
 int moment_parse(const char *text, struct moment *ret);
@@ -100,6 +145,8 @@ int moment_parse(const char *text, struct moment *ret);
 int records_parse(const char *text, uint32_t *ret);
 /* "3%", "0.5%": more than nothing, no more than all. */
 int share_parse(const char *text, uint32_t *ret_ppm);
+/* "2", "0.5", "2x": more than 0. */
+int factor_parse(const char *text, double *ret);
 /* The names of what is recorded, and of enum ts_stacks. */
 #define RECORDS_TEXT_MAX 128
 void records_text(uint32_t records, char text[RECORDS_TEXT_MAX]);

@@ -108,6 +108,15 @@ static const char *const steps[] = {
 	" peak_used_bytes INTEGER, told_ns INTEGER, PRIMARY KEY(process, address))"
 	" WITHOUT ROWID;"
 	"CREATE TABLE pool_kind(id INTEGER PRIMARY KEY, name TEXT NOT NULL);",
+
+	/* 4: recordings. `batch` is the number of the commit that brought the newest of the ops,
+	 * `first_batch` the oldest: they differ where chunks were merged. */
+	"ALTER TABLE chunk ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE chunk ADD COLUMN first_batch INTEGER NOT NULL DEFAULT 0;"
+	"CREATE INDEX chunk_batch ON chunk(boot, batch);"
+	"ALTER TABLE stack ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE boot ADD COLUMN next_batch INTEGER NOT NULL DEFAULT 1;"
+	"ALTER TABLE function ADD COLUMN effect INTEGER NOT NULL DEFAULT 0;",
 };
 
 #define VERSION ((int64_t)(sizeof(steps) / sizeof(steps[0])))
@@ -269,14 +278,16 @@ static int write_names(sqlite3 *db, const char *sql, const struct name *row, siz
 static int write_functions(sqlite3 *db, const struct function_table *functions)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
-	int r = sql_prepare(db, "INSERT OR REPLACE INTO function(id, kind, name) VALUES(?,?,?)",
+	int r = sql_prepare(db,
+			    "INSERT OR REPLACE INTO function(id, kind, effect, name)"
+			    " VALUES(?,?,?,?)",
 			    &stmt);
 
 	for (uint32_t i = 0; r == 0 && i < functions->count; i++) {
 		if (!functions->row[i].name)
 			continue;
-		sql_bind(stmt, i, functions->row[i].kind);
-		sql_bind_text(stmt, 3, functions->row[i].name);
+		sql_bind(stmt, i, functions->row[i].kind, functions->row[i].effect);
+		sql_bind_text(stmt, 4, functions->row[i].name);
 		r = sql_run(stmt);
 	}
 	return r;

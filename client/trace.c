@@ -1,0 +1,124 @@
+/* Trace: opens the link, loads the metadata of a window and hands out its ops.
+ * One chunk is held at a time. */
+#include "client/trace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/export.h"
+#include "client/export_load.h"
+
+#define PID_UNKNOWN (1u << 30) /* plus the id of a process that came after the metadata */
+
+int trace_open(const struct options *options, struct trace *ret)
+{
+	struct trace *trace = ret;
+	int r;
+
+	*trace = (struct trace){ .pid = (uint32_t)options->pid };
+	trace->op = calloc(SBT_OPS_MAX, sizeof(*trace->op));
+	if (!trace->op || sbt_codec_new(&trace->codec) < 0) {
+		complain("Not enough memory");
+		return -ENOMEM;
+	}
+	r = link_open(options, &trace->link);
+	if (r < 0)
+		return r;
+	trace->since_ns =
+		options->given & OPTION_SINCE ? link_time(trace->link, &options->since) : 1;
+	/* What comes while we ask would have no names yet. */
+	trace->until_ns = options->given & OPTION_UNTIL ? link_time(trace->link, &options->until)
+							: link_hello(trace->link)->now_ns;
+	return export_load(trace->link, trace->pid, trace->since_ns, trace->until_ns, &trace->meta);
+}
+
+void trace_done(struct trace *trace)
+{
+	export_meta_free(trace->meta);
+	sbt_codec_free(trace->codec);
+	link_free(trace->link);
+	free(trace->op);
+	*trace = (struct trace){ 0 };
+}
+
+/* A chunk may reach out of the window. */
+static size_t keep_window(const struct trace *trace, struct op *op, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t end_ns = export_end_ns(&op[i]);
+
+		if (export_has_work(&op[i]) && op[i].gpu_end_ns > end_ns)
+			end_ns = op[i].gpu_end_ns;
+		if (op[i].start_ns >= trace->until_ns || end_ns < trace->since_ns)
+			continue;
+		if (kept != i)
+			op[kept] = op[i];
+		kept++;
+	}
+	return kept;
+}
+
+static int take_chunk(struct trace *trace, const Tracesmith__V1__Chunk *chunk, trace_fn *call,
+		      void *data)
+{
+	struct sbt_info info;
+	size_t count;
+	int r;
+
+	r = sbt_decode(trace->codec, chunk->data.data, chunk->data.len, SBT_ALL_COLUMNS, trace->op,
+		       &info);
+	if (r < 0) {
+		complain("The answer is damaged: a chunk of operations cannot be read");
+		return r;
+	}
+	if (trace->first_ns == 0)
+		trace->first_ns = info.first_ns;
+	count = keep_window(trace, trace->op, info.count);
+	if (count > 0 && !export_meta_process(trace->meta, info.process)) {
+		r = export_meta_add_process(trace->meta, info.process, PID_UNKNOWN | info.process,
+					    "unknown process", NULL);
+		if (r < 0)
+			return r;
+	}
+	trace->op_count += count;
+	return call(data, trace->op, count, chunk->done_ns);
+}
+
+static int request(struct trace *trace)
+{
+	Tracesmith__V1__ExportRequest body = TRACESMITH__V1__EXPORT_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+
+	body.pid = trace->pid;
+	body.since_ns = trace->since_ns;
+	body.until_ns = trace->until_ns;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_EXPORT;
+	request.export = &body;
+	return link_send(trace->link, &request);
+}
+
+int trace_read(struct trace *trace, trace_fn *call, void *data, Tracesmith__V1__Reply **ret_end)
+{
+	int more, r = request(trace);
+
+	if (r < 0)
+		return r;
+	do {
+		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+		more = link_next(trace->link, &reply);
+		if (more < 0)
+			return more;
+		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK)
+			r = take_chunk(trace, reply->chunk, call, data);
+		if (r < 0)
+			return r;
+		if (!more && ret_end)
+			*ret_end = TAKE(reply);
+	} while (more);
+	return 0;
+}
