@@ -55,8 +55,7 @@ static inline struct w1 w1_start(void)
 static inline const char *w1_name(uint32_t i, char name[W1_NAME_BYTES])
 {
 	snprintf(name, W1_NAME_BYTES,
-		 "void workloads::kernel_number_%02d<float, 128, 4>(float const*, int)",
-		 (int)i % 100);
+		 "void workloads::kernel_number_%02u<float, 128, 4>(float const*, int)", i % 100);
 	return name;
 }
 
