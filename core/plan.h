@@ -1,18 +1,31 @@
 /* plan.h: the instruction stream of a recording: what ran, and what had to wait for what.
  *
  * A plan has calls, which host threads made one after another, and works, which streams did one
- * after another: kernels, copies, sets, and the marks that events leave on a stream. Four rules
- * say when a thing can begin, beside its own delay:
- *   call: the call before it on its thread has ended;
- *   work: the call that submitted it has begun; the work before it on its stream has ended; and the
- *   works of its edges (events, the default stream, nodes of a graph, what a host wait covered)
- *   have ended;
- *   end of a call that blocks: the works of its edges have ended.
- * What was recorded beyond that is a delay: of a call the time its thread did something else, of a
- * work the latency of its launch or dispatch, of a waiting call that of its waking up. So a plan
- * that is run again as it is (emulate.h) gives the times of the recording.
+ * after another: kernels, copies, sets, and the marks that events leave on a stream. A thing begins
+ * its delay after the last of what it waits for:
+ *   call: the end of the call before it on its thread; of the first one the start of the plan;
+ *   work: the begin of the call that submits it; the end of the work before it on its stream, less
+ *   `early_ns`, and no sooner than the begin of that one; the ends of the works of its edges; and
+ *   where its `bound` is PLAN_BOUND_ENGINE, a place on its engine. What waits for nothing: the
+ *   start of the plan.
+ * A call ends as long after its begin as recorded; one that blocks ends its tail after the last of
+ * its begin and the ends of the works of its edges.
  *
- * Calls of a thread and works of a stream are chained in order; both arrays are in order of time.
+ * All else that was recorded is a delay: of a call the time its thread did something else, of a
+ * work the latency of its launch or dispatch, of a waiting call that of its waking up. So a plan
+ * that is run again as it is (emulate.h) gives the times of the recording, to the nanosecond. A
+ * dependency that the recording contradicts (clocks differ a little; a rule need not hold for every
+ * driver) is left out, and counted.
+ *
+ * Calls are in order of time, and works in the order in which they were submitted; each thread's
+ * and each stream's are chained by `before`. That of a work has a smaller number but where threads
+ * raced for a stream, or where a call was not seen. What has edges has them in one piece.
+ * A work without exact times takes none: it is over as soon as it can be.
+ *
+ * A launch of a graph that was recorded node by node has a mark at its begin and one at its end on
+ * its stream, PLAN_GRAPH | PLAN_MARK, and the nodes between: they have an edge to the begin, and
+ * the end has one to each node that no other waits for. A node's `before` is of the same launch or
+ * PLAN_NONE, and never the `before` of a work outside; its stream is where it was recorded.
  * Times are CLOCK_MONOTONIC nanoseconds.
  */
 #ifndef TS_CORE_PLAN_H
@@ -43,13 +56,13 @@ enum plan_flag {
 	PLAN_GRAPH = 1 << 2,   /* call: launches a graph; work: a part of one */
 	PLAN_NO_CALL = 1 << 3, /* work: who submitted it is not known */
 	PLAN_DROPPED = 1 << 4, /* by a what-if: takes no time, and is not in what comes out */
-	PLAN_MARK = 1 << 5,    /* work: of an event, or a wait for one */
+	PLAN_MARK = 1 << 5,    /* work: of an event, a wait for one, or of a graph; takes no time */
 };
 
 struct plan_call {
-	uint64_t start_ns, end_ns; /* as recorded */
-	int64_t delay_ns;	   /* from the end of the call before it on the thread */
-	int64_t tail_ns;	   /* of a call that blocks: from the end of what it waits for */
+	uint64_t start_ns, end_ns; /* as recorded; equal where the end was not */
+	int64_t delay_ns;	   /* never less than 0 */
+	int64_t tail_ns;	   /* likewise; of a call that blocks */
 	uint32_t op;
 	uint32_t thread;
 	uint32_t before; /* on the thread, or PLAN_NONE */
@@ -59,10 +72,13 @@ struct plan_call {
 };
 
 struct plan_work {
-	uint64_t start_ns, end_ns; /* as recorded */
-	/* How long after all it waited for it began; never less than 0 in a recording that is
-	 * whole. Which of them was the last is why: see `bound`. */
+	uint64_t start_ns, end_ns; /* as recorded; of what takes no time, when it could be */
+	/* How long after the last of what it waited for (see `bound`) it began; never less than
+	 * 0. */
 	int64_t delay_ns;
+	/* Where the one before it on the stream had not ended when it began, as programmatic
+	 * launches may: how long that ran on. */
+	uint64_t early_ns;
 	uint32_t op;
 	uint32_t call;	 /* that submits it, or PLAN_NONE */
 	uint32_t next;	 /* of the same call, or PLAN_NONE */
@@ -79,14 +95,15 @@ enum plan_bound {
 	PLAN_BOUND_CALL,   /* its launch */
 	PLAN_BOUND_STREAM, /* the work before it on its stream */
 	PLAN_BOUND_EDGE,   /* an event, another stream */
-	PLAN_BOUND_ENGINE, /* others of its engine */
+	PLAN_BOUND_ENGINE, /* its engine had no place: the delay is from when it got one */
 };
 
 enum plan_edge_kind {
 	PLAN_EDGE_EVENT,   /* cuStreamWaitEvent */
 	PLAN_EDGE_DEFAULT, /* order between the legacy default stream and the blocking ones */
 	PLAN_EDGE_NODE,	   /* of a graph, as far as times and streams show it */
-	PLAN_EDGE_HOST,	   /* a host wait: edges of calls */
+	PLAN_EDGE_HOST,	   /* a host wait: edges of calls, as the next */
+	PLAN_EDGE_QUEUE,   /* a launch waits for room in the queue of its stream */
 };
 
 struct plan_edge {
@@ -101,7 +118,7 @@ struct plan_thread {
 
 struct plan_stream {
 	uint32_t process, stream; /* row of the stream, 0: none */
-	uint32_t first, last;	  /* works */
+	uint32_t first, last;	  /* works, but for nodes; PLAN_NONE: it has none of its own */
 	uint32_t device;	  /* index */
 };
 
@@ -129,19 +146,27 @@ struct plan {
 	uint32_t device_count;
 	uint64_t start_ns, end_ns; /* of the first call or work; of the last */
 	uint64_t untimed, no_call; /* works */
+	uint64_t contradicted;	   /* dependencies */
 };
 
 /* Building: ops in any order, at most `max` (-E2BIG beyond), then the end. `effect` of a function
  * (enum effect, function.h) by its number; it has to live until the end. */
 struct plan_builder;
 
+/* What the row of a stream tells. A stream that is not told of waits for none of the default
+ * streams, nor they for it. */
+struct plan_stream_row {
+	uint32_t process, stream;
+	uint64_t handle, context;
+	bool non_blocking;
+};
+
 int plan_builder_new(const uint8_t *effect, uint32_t effect_count, size_t max,
 		     struct plan_builder **ret);
 struct plan_builder *plan_builder_free(struct plan_builder *builder);
+int plan_builder_stream(struct plan_builder *builder, const struct plan_stream_row *row);
 int plan_builder_add(struct plan_builder *builder, const struct op *op, size_t count);
-/* Whether a stream is one that the legacy default stream waits for, and the other way round; what
- * is not told is. */
-int plan_builder_stream(struct plan_builder *builder, uint32_t stream, bool non_blocking);
+/* The builder is empty afterwards. */
 int plan_builder_end(struct plan_builder *builder, struct plan **ret);
 struct plan *plan_free(struct plan *plan);
 

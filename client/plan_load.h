@@ -1,0 +1,13 @@
+/* plan_load.h: the plan of a window, from the daemon or from an .sbt file. */
+#ifndef TS_CLIENT_PLAN_LOAD_H
+#define TS_CLIENT_PLAN_LOAD_H
+
+#include "client/trace.h"
+#include "core/plan.h"
+
+/* Opens the trace, reads the ops of the window and of --from and --to, and builds their plan. The
+ * trace stays open: what the ops refer to is in its metadata. What goes wrong is said on stderr;
+ * the caller has to call trace_done() in any case. */
+int plan_load(const struct options *options, struct trace *ret_trace, struct plan **ret);
+
+#endif
