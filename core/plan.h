@@ -38,7 +38,8 @@
 #include "core/base/cleanup.h"
 #include "core/op.h"
 
-#define PLAN_NONE UINT32_MAX
+#define PLAN_NONE      UINT32_MAX
+#define PLAN_SHARE_ALL (1u << 20)
 
 /* What a work needs of its device while it runs. Copies have an engine for each direction. */
 enum plan_engine {
@@ -63,6 +64,7 @@ struct plan_call {
 	uint64_t start_ns, end_ns; /* as recorded; equal where the end was not */
 	int64_t delay_ns;	   /* never less than 0 */
 	int64_t tail_ns;	   /* likewise; of a call that blocks */
+	int64_t own_ns;		   /* from its begin, where what it waits for is over: see settle */
 	uint32_t op;
 	uint32_t thread;
 	uint32_t before; /* on the thread, or PLAN_NONE */
@@ -79,6 +81,14 @@ struct plan_work {
 	/* Where the one before it on the stream had not ended when it began, as programmatic
 	 * launches may: how long that ran on. */
 	uint64_t early_ns;
+	/* What plan_settle() makes of these: it begins no sooner than so long after its call began
+	 * (that of the plan, where it waits for nothing), after the works that it waits for ended,
+	 * and after the work ended that had its place on the engine before. */
+	int64_t launch_ns, gap_ns;
+	uint64_t duration_ns;
+	uint32_t behind; /* that work, or PLAN_NONE */
+	uint32_t behind_ns;
+	uint32_t share; /* of its engine that it takes, of PLAN_SHARE_ALL */
 	uint32_t op;
 	uint32_t call;	 /* that submits it, or PLAN_NONE */
 	uint32_t next;	 /* of the same call, or PLAN_NONE */
@@ -125,7 +135,8 @@ struct plan_stream {
 struct plan_device {
 	uint32_t process;
 	int16_t ordinal;
-	/* How many ran at once at most, by engine: the limits of the emulator. */
+	uint32_t multiprocessors; /* 0: not known */
+	/* How many ran at once at most, by engine; plan_settle() counts. */
 	uint32_t width[PLAN_ENGINE_COUNT];
 };
 
@@ -147,6 +158,7 @@ struct plan {
 	uint64_t start_ns, end_ns; /* of the first call or work; of the last */
 	uint64_t untimed, no_call; /* works */
 	uint64_t contradicted;	   /* dependencies */
+	bool changed;		   /* by a what-if */
 };
 
 /* Building: ops in any order, at most `max` (-E2BIG beyond), then the end. `effect` of a function
@@ -166,8 +178,15 @@ int plan_builder_new(const uint8_t *effect, uint32_t effect_count, size_t max,
 struct plan_builder *plan_builder_free(struct plan_builder *builder);
 int plan_builder_stream(struct plan_builder *builder, const struct plan_stream_row *row);
 int plan_builder_add(struct plan_builder *builder, const struct op *op, size_t count);
+/* How many multiprocessors a device has. */
+int plan_builder_device(struct plan_builder *builder, uint32_t process, int16_t ordinal,
+			uint32_t multiprocessors);
 /* The builder is empty afterwards. */
 int plan_builder_end(struct plan_builder *builder, struct plan **ret);
+/* Takes the delays apart, so that a plan that was changed gives sensible times, too: the last step
+ * of plan_builder_end(), and of plans made by hand. Needs order, edges and recorded times; fills in
+ * own_ns, and of works from launch_ns to share, PLAN_BOUND_ENGINE, and the widths. -ENOMEM */
+int plan_settle(struct plan *plan);
 struct plan *plan_free(struct plan *plan);
 
 CLEANUP_DEFINE(struct plan_builder, plan_builder_free)
