@@ -8,16 +8,6 @@
 
 #define HASH_BITS 10 /* four slots for each dictionary entry */
 
-static uint64_t zigzag(uint64_t difference)
-{
-	return difference << 1 ^ (uint64_t)((int64_t)difference >> 63);
-}
-
-static uint64_t unzigzag(uint64_t value)
-{
-	return value >> 1 ^ -(value & 1);
-}
-
 static const uint8_t *varint_get_long(const uint8_t *at, const uint8_t *end, uint64_t *ret)
 {
 	uint64_t value = 0;

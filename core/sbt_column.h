@@ -6,6 +6,7 @@
 #include "core/sbt.h"
 
 #define SBT_DICTIONARY_MAX 255
+#define SBT_VARINT_MAX	   10 /* bytes */
 
 /* Numbers are stored. A varint is LEB128, least significant group first, never longer than needed.
  * All but SBT_CONSTANT begin with a base (varint) and a shift (byte, below 64) and then encode, of
@@ -39,6 +40,16 @@ static inline uint8_t *varint_put(uint8_t *at, uint64_t value)
 		*at++ = (uint8_t)value | 0x80;
 	*at++ = (uint8_t)value;
 	return at;
+}
+
+static inline uint64_t zigzag(uint64_t difference)
+{
+	return difference << 1 ^ (uint64_t)((int64_t)difference >> 63);
+}
+
+static inline uint64_t unzigzag(uint64_t value)
+{
+	return value >> 1 ^ -(value & 1);
 }
 
 /* Returns what follows the varint, or NULL where there is none between `at` and `end`. */

@@ -16,13 +16,14 @@
 #define SBT_ROW_COLUMNS_MAX 32
 #define SBT_ROW_NAME_MAX    63	       /* bytes of the name of a table or column */
 #define SBT_ROW_TEXT_MAX    (1u << 20) /* bytes of a value */
+#define SBT_ROWS_BYTES_MAX  (8u << 20) /* of a block, when it is not compressed */
 
 enum sbt_value_type { SBT_NULL, SBT_INTEGER, SBT_TEXT };
 
 struct sbt_value {
 	enum sbt_value_type type;
 	int64_t integer;
-	const char *text; /* UTF-8 without NUL; ends with one that is not counted */
+	const char *text; /* UTF-8 without NUL; of a view it ends with one that is not counted */
 	size_t size;
 };
 
@@ -31,9 +32,13 @@ struct sbt_rows;
 
 int sbt_rows_new(struct sbt_rows **ret);
 struct sbt_rows *sbt_rows_free(struct sbt_rows *rows);
-void sbt_rows_begin(struct sbt_rows *rows, const char *table, const char *const *column,
-		    size_t count);
-/* As many values as columns; copied. -ENOSPC: the block is full, nothing was added. */
+/* Names are a lower-case letter, then such letters, digits and '_'; no column is there twice.
+ * -EINVAL: they are not, or are too many. What was added and not ended is forgotten. */
+int sbt_rows_begin(struct sbt_rows *rows, const char *table, const char *const *column,
+		   size_t count);
+/* As many values as columns; copied. Texts that are no UTF-8, or have a NUL, are -EINVAL.
+ * -ENOSPC: the block is full, nothing was added: end it, begin the next and add again. -EMSGSIZE:
+ * too large for any block. */
 int sbt_rows_add(struct sbt_rows *rows, const struct sbt_value *value);
 size_t sbt_rows_count(const struct sbt_rows *rows);
 /* The block; it lives until the next call. */
@@ -49,7 +54,8 @@ const char *sbt_view_table(const struct sbt_view *view);
 size_t sbt_view_column_count(const struct sbt_view *view);
 const char *sbt_view_column(const struct sbt_view *view, size_t i);
 size_t sbt_view_row_count(const struct sbt_view *view);
-/* The next row, of as many values as columns; NULL after the last. */
+/* The next row, of as many values as columns; NULL after the last. The row lives until the next
+ * call. */
 const struct sbt_value *sbt_view_next(struct sbt_view *view);
 
 CLEANUP_DEFINE(struct sbt_rows, sbt_rows_free)
