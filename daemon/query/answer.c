@@ -13,6 +13,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/utf8.h"
 #include "daemon/limits.h"
+#include "daemon/store/reader.h"
 #include "daemon/store/sql.h"
 #include "daemon/store/store.h"
 
@@ -45,17 +46,31 @@ static int find_boot(struct answer *answer)
 	return sql_integer(stmt, &answer->boot);
 }
 
+/* Who asks a recording waits on his own time. */
+static int open_database(struct answer *answer)
+{
+	const struct query_job *job = answer->job;
+
+	if (job->reader) {
+		answer->db = job->reader;
+		return 0;
+	}
+	answer->deadline_ns = answer->begin_ns + LIMIT_QUERY_MS * 1000000ull;
+	return store_reader_open(job->database, &answer->db);
+}
+
 int answer_open(struct answer *answer, const struct query_job *job)
 {
 	int r;
 
-	*answer = (struct answer){ .job = job, .now_ns = clock_ns(), .advice = "try again" };
-	answer->deadline_ns = answer->now_ns + LIMIT_QUERY_MS * 1000000ull;
+	*answer = (struct answer){ .job = job, .begin_ns = clock_ns(), .advice = "try again" };
+	answer->now_ns = job->now_ns ? job->now_ns : answer->begin_ns;
+	answer->told_ns = job->told_ns ? job->told_ns : answer->now_ns;
 	answer->window.until_ns = answer->now_ns;
 	answer->batch = calloc(ANSWER_BATCH_ROWS, sizeof(*answer->batch));
 	if (!answer->batch)
 		return -ENOMEM;
-	r = store_reader_open(job->database, &answer->db);
+	r = open_database(answer);
 	if (r < 0)
 		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE,
 				   "The database cannot be read: %s", strerror(-r));
@@ -67,7 +82,10 @@ int answer_open(struct answer *answer, const struct query_job *job)
 void answer_close(struct answer *answer)
 {
 	sqlite3_finalize(answer->frames);
-	sqlite3_close(answer->db);
+	if (answer->job->reader)
+		reader_reset(answer->job->reader);
+	else
+		sqlite3_close(answer->db);
 	arena_clear(&answer->arena);
 	free(answer->batch);
 	*answer = (struct answer){ 0 };
@@ -167,8 +185,11 @@ int answer_check_pid(struct answer *answer, uint32_t pid)
 	if (r < 0 || found)
 		return r;
 	return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
-			   "No process %u has used CUDA while tracesmithd was looking: 'tsctl ps' "
-			   "shows those that do",
+			   answer->job->reader
+				   ? "There is no process %u in this recording: 'tsctl info' shows "
+				     "those that are"
+				   : "No process %u has used CUDA while tracesmithd was looking: "
+				     "'tsctl ps' shows those that do",
 			   pid);
 }
 

@@ -9,7 +9,7 @@
 #include "daemon/store/sql.h"
 
 #define CHUNKS_SQL                                                                                 \
-	"SELECT first_ns, data FROM chunk INDEXED BY chunk_time"                                   \
+	"SELECT first_ns, data FROM chunk"                                                         \
 	" WHERE boot = :boot AND first_ns <= :until AND last_ns >= :since"                         \
 	" AND (:pid IS NULL OR process IN"                                                         \
 	" (SELECT id FROM process WHERE boot = :boot AND pid = :pid))"                             \

@@ -93,7 +93,7 @@ static uint64_t limit_of(const struct query *query, uint64_t wanted)
 static int64_t first_second(const struct answer *answer)
 {
 	int64_t second = answer->window.since_ns / SECOND_NS;
-	bool recent = answer->now_ns / SECOND_NS - second < CONDENSE_AFTER_S;
+	bool recent = answer->told_ns / SECOND_NS - second < CONDENSE_AFTER_S;
 
 	return recent ? second : second - second % CONDENSE_TO_S;
 }
@@ -189,7 +189,8 @@ void query_run(const struct query_job *job)
 		r = dispatch(&answer, job->request);
 	if (r == -ENOMEM)
 		answer_fail(&answer, TRACESMITH__V1__ERROR__CODE__INTERNAL,
-			    "tracesmithd ran out of memory over this request");
+			    job->reader ? "There is not enough memory for this"
+					: "tracesmithd ran out of memory over this request");
 	else if (r < 0 && r != -ECANCELED)
 		answer_fail(&answer, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE,
 			    "The database cannot be read");

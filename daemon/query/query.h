@@ -1,8 +1,8 @@
 /* query.h: answers one request of those that read the database: query, sql, export, list.
  *
- * Runs to its end on the calling thread, over a read-only connection of its own, and sends its
- * replies as they come, so that memory stays flat however long the answer. What can go wrong is
- * part of the answer: the last reply is `done` or `error`.
+ * Runs to its end on the calling thread, over a read-only connection, and sends its replies as they
+ * come, so that memory stays flat however long the answer. What can go wrong is part of the answer:
+ * the last reply is `done` or `error`.
  */
 #ifndef TS_QUERY_H
 #define TS_QUERY_H
@@ -14,8 +14,11 @@
 
 struct query_job {
 	const Tracesmith__V1__Request *request;
-	const char *database;
-	const char *boot_id; /* the current one; queries see nothing of others */
+	const char *database;	/* of the daemon: opened for this request, which has limits */
+	struct sqlite3 *reader; /* else of a recording, for one request at a time (reader.h) */
+	const char *boot_id;	/* the current one; queries see nothing of others */
+	/* Of a recording its end, and when it was told its last sums; 0: the clock's time. */
+	uint64_t now_ns, told_ns;
 	/* Sends a reply; waits while the reader is slow. -ECANCELED: nobody wants it any more. */
 	int (*send)(void *data, const Tracesmith__V1__Reply *reply);
 	bool (*cancelled)(void *data);

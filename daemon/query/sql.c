@@ -101,9 +101,10 @@ static void set_bounds(struct answer *answer, const Tracesmith__V1__SqlRequest *
 		       uint64_t *ret_limit)
 {
 	uint64_t limit = request->limit ? request->limit : ROWS_DEFAULT;
+	uint64_t longest_ns = answer->deadline_ns ? LIMIT_QUERY_MS * 1000000ull : INT64_MAX;
 
-	if (request->timeout_ns && request->timeout_ns < LIMIT_QUERY_MS * 1000000ull)
-		answer->deadline_ns = answer->now_ns + request->timeout_ns;
+	if (request->timeout_ns && request->timeout_ns < longest_ns)
+		answer->deadline_ns = answer->begin_ns + request->timeout_ns;
 	*ret_limit = limit < LIMIT_QUERY_ROWS ? limit : LIMIT_QUERY_ROWS;
 }
 

@@ -1,5 +1,8 @@
 /* Reader: connections that can do nothing but read, whatever SQL they are given. */
+#include "daemon/store/reader.h"
+
 #include <errno.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "daemon/store/op_table.h"
@@ -13,6 +16,13 @@
 #define STATE_VIEW                                                                                 \
 	"CREATE TEMP VIEW state AS SELECT boot, process, pid, device, stream, detail AS state,"    \
 	" start_ns, end_ns, duration_ns FROM op WHERE kind = 'state'"
+
+static void fixed_now_function(sqlite3_context *context, int count, sqlite3_value **value)
+{
+	const uint64_t *now_ns = sqlite3_user_data(context);
+
+	sqlite3_result_int64(context, (int64_t)*now_ns);
+}
 
 static void now_function(sqlite3_context *context, int count, sqlite3_value **value)
 {
@@ -32,18 +42,40 @@ static int harden(sqlite3 *db)
 	return sql_exec(db, "PRAGMA query_only = 1");
 }
 
-static int add_helpers(sqlite3 *db)
+static int add_now(sqlite3 *db, uint64_t now_ns)
+{
+	uint64_t *fixed = now_ns ? malloc(sizeof(*fixed)) : NULL;
+
+	if (now_ns && !fixed)
+		return -ENOMEM;
+	if (fixed)
+		*fixed = now_ns;
+	/* SQLite frees it, also where it fails. */
+	if (sqlite3_create_function_v2(db, "now_ns", 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, fixed,
+				       fixed ? fixed_now_function : now_function, NULL, NULL,
+				       free) != SQLITE_OK)
+		return sql_error(db);
+	return 0;
+}
+
+int reader_make(sqlite3 *db, uint64_t now_ns)
 {
 	int r = op_table_register(db);
 
 	if (r == 0)
 		r = work_table_register(db);
-	if (r < 0)
-		return r;
-	if (sqlite3_create_function(db, "now_ns", 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, NULL,
-				    now_function, NULL, NULL) != SQLITE_OK)
-		return sql_error(db);
-	return sql_exec(db, CACHE "; " STATE_VIEW);
+	if (r == 0)
+		r = add_now(db, now_ns);
+	if (r == 0)
+		r = sql_exec(db, STATE_VIEW);
+	return r < 0 ? r : harden(db);
+}
+
+void reader_reset(sqlite3 *db)
+{
+	sqlite3_set_authorizer(db, NULL, NULL);
+	sqlite3_progress_handler(db, 0, NULL, NULL);
+	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
 }
 
 int store_reader_open(const char *path, sqlite3 **ret)
@@ -55,9 +87,9 @@ int store_reader_open(const char *path, sqlite3 **ret)
 	    SQLITE_OK)
 		return db ? sql_error(db) : -ENOMEM;
 	sqlite3_busy_timeout(db, 5000);
-	r = add_helpers(db);
+	r = sql_exec(db, CACHE);
 	if (r == 0)
-		r = harden(db);
+		r = reader_make(db, 0);
 	if (r < 0)
 		return r;
 	*ret = TAKE(db);

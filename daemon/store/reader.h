@@ -1,0 +1,16 @@
+/* reader.h: connections that can do nothing but read, whatever SQL they are given.
+ */
+#ifndef TS_READER_H
+#define TS_READER_H
+
+#include <sqlite3.h>
+#include <stdint.h>
+
+/* Makes a reader of a connection whose tables are filled: adds `op` and what else a query needs,
+ * and takes from it the right to write. In SQL now_ns() gives `now_ns`; 0: the clock's time. */
+int reader_make(sqlite3 *db, uint64_t now_ns);
+
+/* Takes back what one query has set, so that the next can use the connection. */
+void reader_reset(sqlite3 *db);
+
+#endif
