@@ -7,7 +7,7 @@
  *   work: the begin of the call that submits it; the end of the work before it on its stream, less
  *   `early_ns`, and no sooner than the begin of that one; the ends of the works of its edges; and
  *   where its `bound` is PLAN_BOUND_ENGINE, a place on its engine. What waits for nothing: the
- *   start of the plan.
+ *   start of the plan. And never sooner than `latency_ns` after the begin of its call.
  * A call ends as long after its begin as recorded; one that blocks ends its tail after the last of
  * its begin and the ends of the works of its edges.
  *
@@ -81,6 +81,9 @@ struct plan_work {
 	/* Where the one before it on the stream had not ended when it began, as programmatic
 	 * launches may: how long that ran on. */
 	uint64_t early_ns;
+	/* It begins no sooner than so long after the begin of its call, whatever it waits for: what
+	 * is usual in this recording for works of its sort, or less where it took less. */
+	uint32_t latency_ns;
 	/* What plan_settle() makes of these: it begins no sooner than so long after its call began
 	 * (that of the plan, where it waits for nothing), after the works that it waits for ended,
 	 * and after the work ended that had its place on the engine before. */
