@@ -46,6 +46,18 @@ const struct command command_table[] = {
 	{ "export", "", "write a trace for another program to show",
 	  OPTIONS_WINDOW | OPTION_PID | OPTIONS_FORMAT | OPTION_OUTPUT, 0, 0,
 	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n", cmd_export },
+	{ "diff", "A.sbt B.sbt", "what got slower from one recording to another, ranked",
+	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_FAIL_OVER, 2, 2,
+	  "Where both did the same work (their common kernels ran as often), totals are compared,\n"
+	  "else the calls of B with those of A. --limit: rows of a section.\n"
+	  "--fail-over 5% exits with 1 where B is worse by more in kernels, copies, NVTX ranges,\n"
+	  "peaks of memory or the time of all; a sentence says where. It does not count what is\n"
+	  "less than 1 % of the GPU time, was seen fewer than 5 times, or differs no more than\n"
+	  "its own durations do (their middle halves overlap); the time from the first to the\n"
+	  "last operation was measured once, and has to be worse by 4 times the share. What has\n"
+	  "no verdict (idle time, calls of the driver) tells why, and fails nothing.\n"
+	  "Example: tsctl diff before.sbt after.sbt --fail-over 5%\n",
+	  cmd_diff },
 	{ "version", "", "the version of tsctl and of the daemon", 0, 0, 0,
 	  "Example: tsctl version\n", cmd_version },
 	{ "help", "[VERB]", "this help, or that of a verb", 0, 0, 1, "Example: tsctl help query\n",

@@ -1,0 +1,337 @@
+/* Diff: gathers what both recordings say, by section and name, then compares it.
+ * The rules are told in diff.h; here each of them is a function. */
+#include "client/diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define ROWS_FIRST 64
+
+static const struct {
+	const char *name, *title;
+	enum diff_unit unit;
+	bool judged;
+} sections[DIFF_SECTION_COUNT] = {
+#define X(id, name, unit, judged, title) [DIFF_##id] = { name, title, unit, judged },
+	DIFF_SECTIONS(X)
+#undef X
+};
+
+static const char *const verdicts[DIFF_VERDICT_COUNT] = {
+#define X(id, name) [DIFF_##id] = name,
+	DIFF_VERDICTS(X)
+#undef X
+};
+
+const char *diff_section_name(enum diff_section section)
+{
+	return sections[section].name;
+}
+
+const char *diff_section_title(enum diff_section section)
+{
+	return sections[section].title;
+}
+
+enum diff_unit diff_section_unit(enum diff_section section)
+{
+	return sections[section].unit;
+}
+
+const char *diff_verdict_name(enum diff_verdict verdict)
+{
+	return verdicts[verdict];
+}
+
+void diff_done(struct diff *diff)
+{
+	free(diff->row);
+	map_clear(&diff->index);
+	arena_clear(&diff->arena);
+	*diff = (struct diff){ 0 };
+}
+
+/* Where the op of a rank is in its bucket: the first and the last of one are known, for the others
+ * stands their mean. */
+static uint64_t at_rank(const struct diff_bucket *bucket, size_t count, uint64_t rank)
+{
+	uint64_t before = 0;
+
+	for (size_t i = 0; i < count; before += bucket[i++].count) {
+		if (rank > before + bucket[i].count)
+			continue;
+		if (rank == before + 1)
+			return bucket[i].min;
+		if (rank == before + bucket[i].count)
+			return bucket[i].max;
+		return bucket[i].total / bucket[i].count;
+	}
+	return 0;
+}
+
+struct diff_side diff_sum(const struct diff_bucket *bucket, size_t count)
+{
+	struct diff_side sum = { 0 };
+
+	for (size_t i = 0; i < count; i++) {
+		sum.count += bucket[i].count;
+		sum.total += bucket[i].total;
+	}
+	if (count == 0 || bucket[count - 1].max == 0)
+		return sum;
+	sum.p25 = at_rank(bucket, count, (sum.count + 3) / 4);
+	sum.p50 = at_rank(bucket, count, (sum.count + 1) / 2);
+	sum.p75 = at_rank(bucket, count, sum.count - sum.count / 4);
+	return sum;
+}
+
+static int grow(struct diff *diff)
+{
+	size_t room = diff->room ? 2 * diff->room : ROWS_FIRST;
+	struct diff_row *row = reallocarray(diff->row, room, sizeof(*row));
+
+	if (!row)
+		return -ENOMEM;
+	diff->row = row;
+	diff->room = room;
+	return 0;
+}
+
+static struct diff_row *row_of(struct diff *diff, enum diff_section section, const char *name)
+{
+	XXH128_hash_t hash = XXH3_128bits_withSeed(name, strlen(name), section);
+	struct map_key key = { hash.low64, hash.high64 };
+	uintptr_t number = (uintptr_t)map_get(&diff->index, key);
+	char *copy;
+
+	if (number)
+		return &diff->row[number - 1];
+	if (diff->count == diff->room && grow(diff) < 0)
+		return NULL;
+	copy = arena_text(&diff->arena, name, strlen(name));
+	if (!copy || map_put(&diff->index, key, (void *)(diff->count + 1)) < 0)
+		return NULL;
+	diff->row[diff->count] = (struct diff_row){ .section = section, .name = copy };
+	return &diff->row[diff->count++];
+}
+
+int diff_add(struct diff *diff, int side, enum diff_section section, const char *name,
+	     const struct diff_side *value)
+{
+	struct diff_row *row = row_of(diff, section, name);
+	struct diff_side *to;
+
+	if (!row)
+		return -ENOMEM;
+	to = &row->side[side];
+	to->count += value->count;
+	to->total += value->total;
+	to->bytes += value->bytes;
+	to->p25 = value->p25;
+	to->p50 = value->p50;
+	to->p75 = value->p75;
+	return 0;
+}
+
+/* The sums of all kernels, and of all transfers, are things that can get slower, too. */
+static int add_sums(struct diff *diff)
+{
+	static const struct {
+		enum diff_section section;
+		const char *name;
+	} sums[] = { { DIFF_KERNELS, "all kernels" }, { DIFF_TRANSFERS, "all copies and sets" } };
+	int r = 0;
+
+	for (size_t s = 0; r == 0 && s < sizeof(sums) / sizeof(sums[0]); s++) {
+		for (int side = 0; r == 0 && side < 2; side++) {
+			struct diff_side sum = { 0 };
+
+			for (size_t i = 0; i < diff->count; i++) {
+				if (diff->row[i].section != sums[s].section)
+					continue;
+				sum.count += diff->row[i].side[side].count;
+				sum.total += diff->row[i].side[side].total;
+				sum.bytes += diff->row[i].side[side].bytes;
+			}
+			diff->gpu[side] += sum.total;
+			if (sum.count > 0)
+				r = diff_add(diff, side, DIFF_TIME, sums[s].name, &sum);
+		}
+	}
+	return r;
+}
+
+struct ratio {
+	double ratio, weight;
+};
+
+static int by_ratio(const void *a, const void *b)
+{
+	const struct ratio *x = a, *y = b;
+
+	return (x->ratio > y->ratio) - (x->ratio < y->ratio);
+}
+
+/* How many times as often B did what both did, as the median by weight. 0: nothing in common. */
+static int median_ratio(const struct diff *diff, enum diff_section section, double *ret)
+{
+	struct ratio *ratio = calloc(diff->count + 1, sizeof(*ratio));
+	double whole = 0, upto = 0;
+	size_t count = 0;
+
+	if (!ratio)
+		return -ENOMEM;
+	for (size_t i = 0; i < diff->count; i++) {
+		const struct diff_side *a = &diff->row[i].side[0], *b = &diff->row[i].side[1];
+
+		if (diff->row[i].section != section || a->count == 0 || b->count == 0)
+			continue;
+		ratio[count].ratio = (double)b->count / (double)a->count;
+		ratio[count].weight = (double)a->total + (double)b->total;
+		whole += ratio[count++].weight;
+	}
+	qsort(ratio, count, sizeof(*ratio), by_ratio);
+	*ret = 0;
+	for (size_t i = 0; i < count && *ret == 0; i++) {
+		upto += ratio[i].weight;
+		if (2 * upto >= whole)
+			*ret = ratio[i].ratio;
+	}
+	free(ratio);
+	return 0;
+}
+
+static int find_ratio(struct diff *diff)
+{
+	int r = median_ratio(diff, DIFF_KERNELS, &diff->ratio);
+
+	if (r == 0 && diff->ratio == 0)
+		r = median_ratio(diff, DIFF_LAUNCHES, &diff->ratio);
+	if (diff->ratio == 0)
+		diff->ratio = 1;
+	diff->alike = fabs(diff->ratio - 1) * DIFF_PPM <= DIFF_ALIKE_PPM;
+	return r;
+}
+
+/* Of these each call can be compared, whatever the length of the recordings. */
+static bool has_calls(enum diff_section section)
+{
+	return section == DIFF_KERNELS || section == DIFF_TRANSFERS || section == DIFF_RANGES ||
+	       section == DIFF_APIS;
+}
+
+bool diff_by_call(const struct diff *diff, const struct diff_row *row)
+{
+	return !diff->alike && has_calls(row->section);
+}
+
+static double expect(const struct diff *diff, const struct diff_row *row)
+{
+	const struct diff_side *a = &row->side[0], *b = &row->side[1];
+	double total = (double)a->total;
+
+	if (diff->alike || a->count == 0 || row->section == DIFF_MEMORY ||
+	    row->section == DIFF_LOST)
+		return total;
+	if (b->count == 0 || !has_calls(row->section))
+		return total * diff->ratio;
+	if (row->section == DIFF_TRANSFERS && a->bytes > 0)
+		return total / (double)a->bytes * (double)b->bytes;
+	return total / (double)a->count * (double)b->count;
+}
+
+static double larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+/* Of what `row` is compared with: the GPU time, or the most memory. */
+static double weight_of(const struct diff *diff, const struct diff_row *row)
+{
+	double most = 0;
+
+	if (row->section != DIFF_MEMORY)
+		return larger((double)diff->gpu[0], (double)diff->gpu[1]);
+	for (size_t i = 0; i < diff->count; i++)
+		if (diff->row[i].section == DIFF_MEMORY)
+			for (int side = 0; side < 2; side++)
+				most = larger(most, (double)diff->row[i].side[side].total);
+	return most;
+}
+
+static bool is_light(const struct diff *diff, const struct diff_row *row)
+{
+	double total = larger((double)row->side[0].total, (double)row->side[1].total);
+
+	return total * DIFF_PPM < weight_of(diff, row) * DIFF_WEIGHT_PPM;
+}
+
+/* The middle halves of the durations overlap, and it was not done more, or less, often. */
+static bool is_noise(const struct diff *diff, const struct diff_row *row, double limit)
+{
+	const struct diff_side *a = &row->side[0], *b = &row->side[1];
+	double more = (double)b->count / (double)a->count - 1;
+
+	if (a->p75 == 0 || b->p75 == 0 || a->p25 > b->p75 || b->p25 > a->p75)
+		return false;
+	return !diff->alike || (row->difference > 0 ? more <= limit : more >= -limit);
+}
+
+static enum diff_verdict judge(const struct diff *diff, const struct diff_row *row, double share)
+{
+	const struct diff_side *a = &row->side[0], *b = &row->side[1];
+	/* Of the rows of time only that of the first to the last operation is no sum. */
+	bool once = row->section == DIFF_TIME && a->count <= 1 && b->count <= 1;
+	double limit = once ? DIFF_ONCE * share : share;
+
+	if (!sections[row->section].judged || (!diff->alike && !has_calls(row->section)))
+		return DIFF_NONE;
+	if (a->count == 0 || b->count == 0)
+		return a->count == 0 ? DIFF_NEW : DIFF_GONE;
+	if (is_light(diff, row))
+		return DIFF_LIGHT;
+	if (!(fabs(row->difference) > limit * row->expected))
+		return DIFF_SAME;
+	if (has_calls(row->section) && (a->count < DIFF_COUNT_MIN || b->count < DIFF_COUNT_MIN))
+		return DIFF_FEW;
+	if (has_calls(row->section) && is_noise(diff, row, limit))
+		return DIFF_NOISE;
+	return row->difference > 0 ? DIFF_WORSE : DIFF_BETTER;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct diff_row *x = a, *y = b;
+	double left = fabs(x->difference), right = fabs(y->difference);
+
+	if (x->section != y->section)
+		return x->section < y->section ? -1 : 1;
+	if (left != right)
+		return left > right ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+int diff_end(struct diff *diff, uint32_t share_ppm)
+{
+	double share = (double)share_ppm / DIFF_PPM;
+	int r = add_sums(diff);
+
+	if (r == 0)
+		r = find_ratio(diff);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < diff->count; i++) {
+		struct diff_row *row = &diff->row[i];
+
+		row->expected = expect(diff, row);
+		row->difference = (double)row->side[1].total - row->expected;
+		row->change = row->expected > 0 ? row->difference / row->expected : NAN;
+		row->verdict = judge(diff, row, share);
+	}
+	if (diff->count > 0)
+		qsort(diff->row, diff->count, sizeof(*diff->row), by_rank);
+	return 0;
+}

@@ -1,0 +1,214 @@
+/* Diff ask: each section is one SQL statement, whose rows all have the same columns: what it is,
+ * and count, total, least, most and bytes of some of it. Rows of one name follow each other, in
+ * order of their durations. */
+#include "client/diff_ask.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/link.h"
+
+#define ROWS_MAX      1000000 /* what the query engine gives at most */
+#define BUCKETS_FIRST 256
+#define COLUMNS	      6
+#define NAME_BYTES    4096
+
+/* SQL is laid out by hand, a clause a line. */
+/* clang-format off */
+#define KIND(name) "(SELECT id FROM kind WHERE name = '" name "')"
+
+static const struct {
+	enum diff_section section;
+	const char *sql;
+} statements[] = {
+	{ DIFF_TIME,
+		"SELECT 'from the first to the last operation', 1, max(last_ns) - min(first_ns), 0, 0, 0"
+		" FROM chunk"
+		" WHERE kind NOT IN (" KIND("state") ", " KIND("overhead") ", " KIND("range") ")"
+		" HAVING count(*) > 0" },
+	{ DIFF_KERNELS,
+		"SELECT coalesce(n.text, printf('kernel %016x', w.name)), sum(count),"
+		" sum(total_ns), min(min_ns), max(max_ns), 0"
+		" FROM work w"
+		" LEFT JOIN name n ON n.id = w.name"
+		" WHERE w.kind = " KIND("kernel")
+		" GROUP BY 1, bucket"
+		" ORDER BY 1, bucket" },
+	{ DIFF_TRANSFERS,
+		"SELECT coalesce(d.name, k.name), sum(count), sum(total_ns), min(min_ns),"
+		" max(max_ns), sum(bytes)"
+		" FROM work w"
+		" JOIN kind k ON k.id = w.kind"
+		" LEFT JOIN detail d ON d.kind = w.kind AND d.id = iif(k.name = 'copy', w.detail, 0)"
+		" WHERE k.name IN ('copy', 'set')"
+		" GROUP BY 1, bucket"
+		" ORDER BY 1, bucket" },
+	{ DIFF_RANGES,
+		"SELECT name, 1, duration_ns, duration_ns, duration_ns, 0"
+		" FROM op"
+		" WHERE kind = 'range' AND duration_ns > 0"
+		" ORDER BY 1, 3" },
+	{ DIFF_MEMORY,
+		"SELECT k.name || ' ' || w.which, 1,"
+		" sum(iif(w.which = 'peak', m.peak_bytes, m.live_bytes)), 0, 0, 0"
+		" FROM memory m"
+		" JOIN memory_kind k ON k.id = m.kind,"
+		" (SELECT 'peak' AS which UNION ALL SELECT 'at the end') w"
+		" GROUP BY 1"
+		" ORDER BY 1" },
+	{ DIFF_IDLE,
+		"SELECT d.name, 1, sum(ns), 0, 0, 0"
+		" FROM busy b"
+		" JOIN detail d ON d.kind = " KIND("state") " AND d.id = b.state"
+		" GROUP BY 1"
+		" ORDER BY 1" },
+	{ DIFF_APIS,
+		"SELECT coalesce(f.name, 'function ' || r.fn), sum(timed), sum(total_ns), 0, 0, 0"
+		" FROM rollup r"
+		" LEFT JOIN function f ON f.id = r.fn"
+		" WHERE freed = 0 AND timed > 0"
+		" GROUP BY 1"
+		" ORDER BY 1" },
+	{ DIFF_LAUNCHES,
+		"SELECT coalesce(f.name, 'function ' || r.fn), sum(calls), sum(calls), 0, 0, 0"
+		" FROM rollup r"
+		" LEFT JOIN function f ON f.id = r.fn"
+		" WHERE freed = 0 AND r.kind = " KIND("launch")
+		" GROUP BY 1"
+		" ORDER BY 1" },
+	{ DIFF_LOST,
+		"SELECT coalesce(r.name, 'reason ' || l.reason), 1, sum(count), 0, 0, 0"
+		" FROM loss l"
+		" LEFT JOIN loss_reason r ON r.id = l.reason"
+		" GROUP BY 1"
+		" ORDER BY 1" },
+};
+/* clang-format on */
+
+struct asker {
+	struct diff *diff;
+	int side;
+	enum diff_section section;
+	char name[NAME_BYTES]; /* of what the buckets are */
+	uint64_t bytes;
+	struct diff_bucket *bucket;
+	size_t count, room;
+};
+
+static uint64_t integer(const Tracesmith__V1__Value *value)
+{
+	return value->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER && value->integer > 0
+		       ? value->integer
+		       : 0;
+}
+
+/* All of one name was told. */
+static int finish(struct asker *asker)
+{
+	struct diff_side sum = diff_sum(asker->bucket, asker->count);
+
+	if (asker->count == 0)
+		return 0;
+	sum.bytes = asker->bytes;
+	asker->bytes = 0;
+	asker->count = 0;
+	return diff_add(asker->diff, asker->side, asker->section, asker->name, &sum);
+}
+
+static int grow(struct asker *asker)
+{
+	size_t room = asker->room ? 2 * asker->room : BUCKETS_FIRST;
+	struct diff_bucket *bucket = reallocarray(asker->bucket, room, sizeof(*bucket));
+
+	if (!bucket)
+		return -ENOMEM;
+	asker->bucket = bucket;
+	asker->room = room;
+	return 0;
+}
+
+static int take_row(struct asker *asker, const Tracesmith__V1__Row *row)
+{
+	const char *name;
+	int r = 0;
+
+	if (row->n_value != COLUMNS)
+		return -EPROTO;
+	name = row->value[0]->value_case == TRACESMITH__V1__VALUE__VALUE_TEXT ? row->value[0]->text
+									      : "unknown";
+	if (strncmp(name, asker->name, NAME_BYTES - 1) != 0)
+		r = finish(asker);
+	if (r == 0 && asker->count == asker->room)
+		r = grow(asker);
+	if (r < 0)
+		return r;
+	if (asker->count == 0)
+		snprintf(asker->name, NAME_BYTES, "%s", name);
+	asker->bucket[asker->count] = (struct diff_bucket){
+		.count = integer(row->value[1]),
+		.total = integer(row->value[2]),
+		.min = integer(row->value[3]),
+		.max = integer(row->value[4]),
+	};
+	asker->bytes += integer(row->value[5]);
+	asker->count += asker->bucket[asker->count].count > 0;
+	return 0;
+}
+
+static int take_reply(struct asker *asker, const Tracesmith__V1__Reply *reply)
+{
+	int r = 0;
+
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
+		for (size_t i = 0; r == 0 && i < reply->rows->n_row; i++)
+			r = take_row(asker, reply->rows->row[i]);
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE && reply->done->truncated)
+		complain("There are more than %d %s: the others are left out", ROWS_MAX,
+			 diff_section_name(asker->section));
+	if (r < 0)
+		complain("Cannot make sense of the answer about %s: %s",
+			 diff_section_name(asker->section), strerror(-r));
+	return r;
+}
+
+static int ask(struct link *link, struct asker *asker, const char *text)
+{
+	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	int more, r;
+
+	sql.text = (char *)text;
+	sql.limit = ROWS_MAX;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
+	request.sql = &sql;
+	r = link_send(link, &request);
+	if (r < 0)
+		return r;
+	do {
+		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+		more = link_next(link, &reply);
+		if (more < 0)
+			return more;
+		r = take_reply(asker, reply);
+		if (r < 0)
+			return r;
+	} while (more);
+	return finish(asker);
+}
+
+int diff_ask(const struct options *options, struct diff *diff, int side)
+{
+	_cleanup_(link_freep) struct link *link = NULL;
+	struct asker asker = { .diff = diff, .side = side };
+	int r = link_open(options, &link);
+
+	for (size_t i = 0; r == 0 && i < sizeof(statements) / sizeof(statements[0]); i++) {
+		asker.section = statements[i].section;
+		r = ask(link, &asker, statements[i].sql);
+	}
+	free(asker.bucket);
+	return r;
+}

@@ -1,0 +1,12 @@
+/* diff_show.h: a comparison on standard output: a table for each section, or as JSON or CSV all
+ * rows in one. */
+#ifndef TS_CLIENT_DIFF_SHOW_H
+#define TS_CLIENT_DIFF_SHOW_H
+
+#include "client/diff.h"
+#include "client/options.h"
+
+/* `path` are A and B. options->limit rows of a section at most, 0: all (of text: a screenful). */
+int diff_show(const struct options *options, const struct diff *diff, const char *const path[2]);
+
+#endif
