@@ -2,7 +2,9 @@
  * Time is cut in spans. Within a span, chunks of one process, stream and kind are joined when there
  * are sixteen of about the same size, and once the span is over all that are under half full; then
  * the next span's turn comes. So an op is written again three or four times at the most, and no
- * chunk covers much more than a span, which keeps time windows and retention sharp. */
+ * chunk covers much more than a span, which keeps time windows and retention sharp. Chunks that
+ * were written lately stay as they are, so that a recorder that looks every second sees each of
+ * them. */
 #include "daemon/store/merge.h"
 
 #include <errno.h>
@@ -15,6 +17,7 @@
 
 #define SPAN_NS	      (600 * INT64_C(1000000000))
 #define SPAN_GRACE_NS (60 * INT64_C(1000000000)) /* ops are finished some time after they began */
+#define REST_NS	      10000000000		 /* so long at least, and twice that at most */
 #define ENOUGH	      16			 /* the levels below go with it */
 #define OPS_PER_TURN  65536			 /* a few tens of milliseconds of work */
 #define LISTED_MAX    65536
@@ -28,9 +31,9 @@ static const char *const statement_text[] = {
 	/* ?4 is 1 where chunks of different sizes are to be kept apart. */
 	[LIST] = "SELECT id, ops, process, stream, kind, ((ops >= 16) + (ops >= 256)) * ?4 AS level"
 		 " FROM chunk INDEXED BY chunk_small"
-		 " WHERE ops < 4096 AND boot=?1 AND first_ns>=?2 AND first_ns<?3"
+		 " WHERE ops < 4096 AND boot=?1 AND first_ns>=?2 AND first_ns<?3 AND batch<=?6"
 		 " ORDER BY process, stream, kind, level, first_ns LIMIT ?5",
-	[DATA] = "SELECT data FROM chunk WHERE id=?",
+	[DATA] = "SELECT data, batch, first_batch FROM chunk WHERE id=?",
 	[DELETE] = "DELETE FROM chunk WHERE id=?",
 };
 _Static_assert(SBT_OPS_MAX / 2 == 4096, "any two chunks of the index fit in one");
@@ -45,6 +48,10 @@ struct merge {
 	struct packer *packer;
 	int64_t boot;
 	int64_t span; /* the first that may have something to merge */
+	/* Commits up to these were before these times; the first is REST_NS ago at least. */
+	struct mark {
+		int64_t batch, ns;
+	} rested, resting;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
 	struct small *small;
 	size_t small_count, small_capacity;
@@ -99,17 +106,23 @@ static int add_op(struct batch *batch, const struct op *op)
 	return 0;
 }
 
-static int read_chunk(struct merge *merge, int64_t id)
+static int read_chunk(struct merge *merge, int64_t id, struct packer_place *place)
 {
 	sqlite3_stmt *stmt = merge->stmt[DATA];
+	int64_t batch, first_batch;
 	struct sbt_info info;
 	int r = -EBADMSG;
 
 	sql_bind(stmt, id);
-	if (sqlite3_step(stmt) == SQLITE_ROW)
+	if (sqlite3_step(stmt) == SQLITE_ROW) {
+		batch = sqlite3_column_int64(stmt, 1);
+		first_batch = sqlite3_column_int64(stmt, 2);
+		place->batch = batch > place->batch ? batch : place->batch;
+		place->first_batch =
+			first_batch < place->first_batch ? first_batch : place->first_batch;
 		r = sbt_decode(merge->codec, sqlite3_column_blob(stmt, 0),
-			       (size_t)sqlite3_column_bytes(stmt, 0), SBT_ALL_COLUMNS, merge->op,
-			       &info);
+			       sqlite3_column_bytes(stmt, 0), SBT_ALL_COLUMNS, merge->op, &info);
+	}
 	sqlite3_reset(stmt);
 	for (uint32_t i = 0; r == 0 && i < info.count; i++)
 		r = add_op(&merge->batch, &merge->op[i]);
@@ -119,18 +132,19 @@ static int read_chunk(struct merge *merge, int64_t id)
 /* One chunk, or more where ops came between, in the place of several. */
 static int join(struct merge *merge, const struct small *small, size_t count)
 {
+	struct packer_place place = { .boot = merge->boot, .first_batch = INT64_MAX };
 	struct packer_stats ignored = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		r = read_chunk(merge, small[i].id);
+		r = read_chunk(merge, small[i].id, &place);
 		if (r == 0) {
 			sql_bind(merge->stmt[DELETE], small[i].id);
 			r = sql_run(merge->stmt[DELETE]);
 		}
 	}
 	if (r == 0)
-		r = packer_write(merge->packer, merge->boot, merge->batch.first_ops, &ignored);
+		r = packer_write(merge->packer, &place, merge->batch.first_ops, &ignored);
 	batch_clear(&merge->batch);
 	return r;
 }
@@ -195,7 +209,8 @@ static int list_small(struct merge *merge, int64_t span, bool levels)
 	int code, r = 0;
 
 	merge->small_count = 0;
-	sql_bind(stmt, merge->boot, span * SPAN_NS, (span + 1) * SPAN_NS, levels, LISTED_MAX);
+	sql_bind(stmt, merge->boot, span * SPAN_NS, (span + 1) * SPAN_NS, levels, LISTED_MAX,
+		 merge->rested.batch);
 	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW)
 		r = add_small(merge, stmt);
 	if (r == 0 && code != SQLITE_DONE)
@@ -222,20 +237,32 @@ static int merge_span(struct merge *merge, int64_t span, bool over)
 	return r < 0 ? r : ops > 0;
 }
 
-int merge_turn(struct merge *merge, uint64_t now_ns)
+/* Moves the mark between what has rested and what has not. */
+static void move_mark(struct merge *merge, int64_t now, int64_t batch)
 {
-	int64_t now = (int64_t)now_ns, oldest;
+	if (merge->resting.ns && now < merge->resting.ns + REST_NS)
+		return;
+	merge->rested = merge->resting;
+	merge->resting = (struct mark){ batch, now };
+}
+
+int merge_turn(struct merge *merge, uint64_t now_ns, int64_t batch)
+{
+	int64_t oldest;
 	int r;
 
+	move_mark(merge, (int64_t)now_ns, batch);
+	if (!merge->rested.ns)
+		return 0;
 	sql_bind(merge->stmt[OLDEST], merge->boot, merge->span * SPAN_NS);
 	r = sql_integer(merge->stmt[OLDEST], &oldest);
 	if (r < 0)
 		return r;
 	if (!oldest)
-		oldest = now;
+		oldest = merge->rested.ns;
 	if (oldest / SPAN_NS > merge->span)
 		merge->span = oldest / SPAN_NS;
-	if (now < (merge->span + 1) * SPAN_NS + SPAN_GRACE_NS) {
+	if (merge->rested.ns < (merge->span + 1) * SPAN_NS + SPAN_GRACE_NS) {
 		r = merge_span(merge, merge->span, false);
 		return r ? r : merge_span(merge, merge->span + 1, false);
 	}

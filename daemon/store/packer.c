@@ -42,8 +42,8 @@ int packer_new(sqlite3 *db, struct sbt_codec *codec, struct packer **ret)
 	packer->codec = codec;
 	r = sql_prepare(
 		db,
-		"INSERT INTO chunk(boot, process, stream, kind, first_ns, last_ns, ops, data)"
-		" VALUES(?,?,?,?,?,?,?,?)",
+		"INSERT INTO chunk(boot, process, stream, kind, first_ns, last_ns, ops, batch,"
+		" first_batch, data) VALUES(?,?,?,?,?,?,?,?,?,?)",
 		&packer->insert);
 	if (r < 0) {
 		packer_free(packer);
@@ -153,8 +153,8 @@ static uint32_t sort_group(struct packer *packer, const struct group *group)
 	return count;
 }
 
-static int write_chunk(struct packer *packer, int64_t boot, const struct op *const *op,
-		       uint32_t count, struct packer_stats *stats)
+static int write_chunk(struct packer *packer, const struct packer_place *place,
+		       const struct op *const *op, uint32_t count, struct packer_stats *stats)
 {
 	struct sbt_info info;
 	const void *data;
@@ -169,9 +169,10 @@ static int write_chunk(struct packer *packer, int64_t boot, const struct op *con
 	r = sbt_peek(data, size, &info);
 	if (r < 0)
 		return r;
-	sql_bind(packer->insert, boot, info.process, info.stream, info.kind, (int64_t)info.first_ns,
-		 (int64_t)info.last_ns, info.count);
-	sqlite3_bind_blob(packer->insert, 8, data, (int)size, SQLITE_STATIC);
+	sql_bind(packer->insert, place->boot, info.process, info.stream, info.kind,
+		 (int64_t)info.first_ns, (int64_t)info.last_ns, info.count, place->batch,
+		 place->first_batch);
+	sqlite3_bind_blob(packer->insert, 10, data, (int)size, SQLITE_STATIC);
 	r = sql_run(packer->insert);
 	if (r < 0)
 		return r;
@@ -181,8 +182,8 @@ static int write_chunk(struct packer *packer, int64_t boot, const struct op *con
 	return 0;
 }
 
-static int write_group(struct packer *packer, int64_t boot, const struct group *group,
-		       struct packer_stats *stats)
+static int write_group(struct packer *packer, const struct packer_place *place,
+		       const struct group *group, struct packer_stats *stats)
 {
 	uint32_t count = sort_group(packer, group), part;
 
@@ -190,15 +191,15 @@ static int write_group(struct packer *packer, int64_t boot, const struct group *
 		int r;
 
 		part = count - i < SBT_OPS_MAX ? count - i : SBT_OPS_MAX;
-		r = write_chunk(packer, boot, &packer->sorted[i], part, stats);
+		r = write_chunk(packer, place, &packer->sorted[i], part, stats);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-int packer_write(struct packer *packer, int64_t boot, const struct op_block *blocks,
-		 struct packer_stats *stats)
+int packer_write(struct packer *packer, const struct packer_place *place,
+		 const struct op_block *blocks, struct packer_stats *stats)
 {
 	uint32_t count = 0;
 	int r;
@@ -212,6 +213,6 @@ int packer_write(struct packer *packer, int64_t boot, const struct op_block *blo
 		for (uint32_t i = 0; i < block->count; i++)
 			add_entry(packer, &block->op[i]);
 	for (uint32_t i = 0; r == 0 && count && i < packer->group_count; i++)
-		r = write_group(packer, boot, &packer->group[i], stats);
+		r = write_group(packer, place, &packer->group[i], stats);
 	return r;
 }

@@ -114,6 +114,9 @@ static const char *const steps[] = {
 	"ALTER TABLE chunk ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE chunk ADD COLUMN first_batch INTEGER NOT NULL DEFAULT 0;"
 	"CREATE INDEX chunk_batch ON chunk(boot, batch);"
+	"DROP INDEX chunk_small;"
+	"CREATE INDEX chunk_small ON chunk(boot, first_ns, process, stream, kind, ops, batch)"
+	" WHERE ops < 4096;"
 	"ALTER TABLE stack ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE boot ADD COLUMN next_batch INTEGER NOT NULL DEFAULT 1;"
 	"ALTER TABLE function ADD COLUMN effect INTEGER NOT NULL DEFAULT 0;",
@@ -153,6 +156,11 @@ static int upgrade(sqlite3 *db, int64_t version)
 		 "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", APPLICATION_ID,
 		 (int)VERSION);
 	return r < 0 ? r : sql_exec(db, pragma);
+}
+
+int schema_make(sqlite3 *db)
+{
+	return upgrade(db, 0);
 }
 
 /* Command lines of others are in it; SQLite makes its other files like this one. */

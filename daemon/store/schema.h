@@ -9,6 +9,8 @@
 
 /* Opens the file for writing and brings its tables up to date. Errors as of store_open. */
 int schema_open(const char *path, sqlite3 **ret);
+/* Makes the tables in an empty database of any kind. */
+int schema_make(sqlite3 *db);
 /* Names of kinds, functions and reasons as this program knows them. */
 int schema_write_names(sqlite3 *db, const struct function_table *functions);
 /* The row of this boot, made where there is none. */

@@ -85,13 +85,13 @@
 		" peak_bytes=max(peak_bytes, ?8), peak_used_bytes=max(peak_used_bytes, ?9),"       \
 		" told_ns=?10")                                                                    \
 	X(POOL_GONE, "DELETE FROM pool WHERE process=? AND address=?")                             \
-	X(STACK, "INSERT OR REPLACE INTO stack(id, process) VALUES(?,?)")                          \
+	X(STACK, "INSERT OR REPLACE INTO stack(id, process, batch) VALUES(?,?,?)")                 \
 	X(STACK_FRAMES, "DELETE FROM frame WHERE stack=?")                                         \
 	X(FRAME, "INSERT INTO frame(stack, depth, address, offset, file, symbol)"                  \
 		 " VALUES(?,?,?,?,?,?)")                                                           \
 	X(TIME, "UPDATE boot SET last_ns=?2, next_process=max(next_process,?3),"                   \
-		" next_stream=max(next_stream,?4), next_allocation=max(next_allocation,?5)"        \
-		" WHERE id=?1")
+		" next_stream=max(next_stream,?4), next_allocation=max(next_allocation,?5),"       \
+		" next_batch=?6 WHERE id=?1")
 
 enum statement {
 #define X(name, text) STATEMENT_##name,
@@ -107,7 +107,7 @@ static const char *const statement_text[] = {
 };
 
 struct tables {
-	int64_t boot;
+	int64_t boot, batch;
 	uint64_t now_ns, evict_ns;
 	uint64_t next_process, next_stream, next_allocation;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
@@ -360,7 +360,7 @@ static int write_stack(struct tables *t, const void *data)
 	sqlite3_stmt *stmt = t->stmt[STATEMENT_FRAME];
 	int r = run_for(t, STATEMENT_STACK_FRAMES, s->id);
 
-	sql_bind(t->stmt[STATEMENT_STACK], (int64_t)s->id, s->process);
+	sql_bind(t->stmt[STATEMENT_STACK], (int64_t)s->id, s->process, t->batch);
 	r = r < 0 ? r : sql_run(t->stmt[STATEMENT_STACK]);
 	for (uint32_t i = 0; r == 0 && i < s->count; i++) {
 		const struct record_frame *frame = &s->frame[i];
@@ -410,9 +410,10 @@ struct tables *tables_free(struct tables *tables)
 	return NULL;
 }
 
-void tables_set_time(struct tables *tables, uint64_t now_ns)
+void tables_set_time(struct tables *tables, uint64_t now_ns, int64_t batch)
 {
 	tables->now_ns = now_ns;
+	tables->batch = batch;
 }
 
 int tables_write(struct tables *tables, enum record_type type, const void *data)
@@ -424,6 +425,6 @@ int tables_write_time(struct tables *tables)
 {
 	sql_bind(tables->stmt[STATEMENT_TIME], tables->boot, (int64_t)tables->now_ns,
 		 (int64_t)tables->next_process, (int64_t)tables->next_stream,
-		 (int64_t)tables->next_allocation);
+		 (int64_t)tables->next_allocation, tables->batch + 1);
 	return sql_run(tables->stmt[STATEMENT_TIME]);
 }

@@ -29,6 +29,7 @@ struct writer {
 	struct condense *condense;
 	struct retain *retain;
 	int64_t boot, page_bytes;
+	int64_t batch; /* number of the last commit that was tried; they grow over all boots */
 	uint64_t keep_bytes;
 	char *log_path;
 	uint64_t due_ns[JOB_COUNT];
@@ -46,6 +47,9 @@ static int open_database(struct writer *writer, const struct store_config *confi
 		r = schema_write_boot(writer->db, config, &writer->boot);
 	if (r == 0)
 		r = schema_close_collects(writer->db);
+	if (r == 0)
+		r = sql_query_integer(writer->db, "SELECT max(next_batch) - 1 FROM boot",
+				      &writer->batch);
 	if (r == 0)
 		r = sql_query_integer(writer->db, "PRAGMA page_size", &writer->page_bytes);
 	return r < 0 ? r : sql_exec(writer->db, LOG_PRAGMA);
@@ -135,12 +139,13 @@ static int write_drops(struct writer *writer, const struct queue_drops *drops)
 static int write_turn(struct writer *writer, const struct queue_turn *turn,
 		      struct packer_stats *stats)
 {
+	struct packer_place place = { writer->boot, writer->batch, writer->batch };
 	int r;
 
-	tables_set_time(writer->tables, turn->now_ns);
+	tables_set_time(writer->tables, turn->now_ns, writer->batch);
 	r = write_rows(writer, &turn->batch);
 	if (r == 0)
-		r = packer_write(writer->packer, writer->boot, turn->batch.first_ops, stats);
+		r = packer_write(writer->packer, &place, turn->batch.first_ops, stats);
 	if (r == 0)
 		r = write_drops(writer, &turn->drops);
 	if (r == 0)
@@ -155,6 +160,8 @@ int writer_write(struct writer *writer, const struct queue_turn *turn, struct pa
 
 	if (r < 0)
 		return r;
+	/* One that failed may be on disk even so. */
+	writer->batch++;
 	r = write_turn(writer, turn, &sum);
 	if (r < 0)
 		sql_exec(writer->db, "ROLLBACK");
@@ -199,7 +206,7 @@ static int log_job(struct writer *writer, uint64_t now_ns)
 
 static int merge_job(struct writer *writer, uint64_t now_ns)
 {
-	return merge_turn(writer->merge, now_ns);
+	return merge_turn(writer->merge, now_ns, writer->batch);
 }
 
 static int condense_job(struct writer *writer, uint64_t now_ns)

@@ -345,6 +345,13 @@ static void an_older_file_is_brought_up_to_date(void **state)
 			  "DROP TABLE name; DROP TABLE work; DROP TABLE busy; DROP TABLE device;"
 			  "DROP TABLE collect; DROP TABLE collect_state;"
 			  "DROP TABLE pool; DROP TABLE pool_kind;"
+			  "DROP INDEX chunk_batch; DROP INDEX chunk_small;"
+			  "ALTER TABLE chunk DROP COLUMN batch;"
+			  "ALTER TABLE chunk DROP COLUMN first_batch;"
+			  "CREATE INDEX chunk_small ON chunk(boot, first_ns) WHERE ops < 4096;"
+			  "ALTER TABLE stack DROP COLUMN batch;"
+			  "ALTER TABLE boot DROP COLUMN next_batch;"
+			  "ALTER TABLE function DROP COLUMN effect;"
 			  "ALTER TABLE stream DROP COLUMN number; PRAGMA user_version = 1");
 	assert_int_equal(fixture_open(f), 0);
 	store_add_stream(f->store, &(struct core_stream){ .id = 10, .process = 4, .number = 7 });

@@ -8,7 +8,7 @@
 static void wait_until(struct fixture *f, uint64_t now_ns, const char *sql, int64_t want)
 {
 	for (int i = 0; i < 20000; i++) {
-		fixture_commit(f, now_ns + (uint64_t)i * SECOND_NS / 1000);
+		fixture_commit(f, now_ns + (uint64_t)i * SECOND_NS / 10);
 		if (fixture_ask(f, sql) == want)
 			return;
 		pause_ms(1);
@@ -59,6 +59,40 @@ static void sixteen_of_a_size_are_merged_at_once(void **state)
 	add_slow_batches(f, 1, 10 * SECOND_NS, 16);
 	wait_until(f, 15 * SECOND_NS, "SELECT count(*) FROM chunk", 2);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), 96);
+}
+
+/* A recorder that looks every second has seen them by then. */
+static void what_came_lately_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_slow_batches(f, 1, 10 * SECOND_NS, 20);
+	for (int i = 0; i < 20; i++)
+		fixture_commit(f, (16 + i / 5) * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM chunk"), 40);
+	wait_until(f, 21 * SECOND_NS, "SELECT count(*) < 40 FROM chunk", 1);
+}
+
+static void chunks_know_their_commits(void **state)
+{
+	struct fixture *f = *state;
+	int64_t first;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_slow_batches(f, 1, 10 * SECOND_NS, 3);
+	f->store = store_free(f->store);
+	assert_int_equal(fixture_open(f), 0);
+	add_slow_batches(f, 1, 11 * SECOND_NS, 13);
+	assert_int_equal(fixture_ask(f, "SELECT count(DISTINCT batch) FROM chunk"), 16);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM chunk WHERE batch<>first_batch"), 0);
+	assert_int_equal(fixture_ask(f, "SELECT next_batch > (SELECT max(batch) FROM chunk)"
+					" FROM boot"),
+			 1);
+	first = fixture_ask(f, "SELECT min(batch) FROM chunk");
+	wait_until(f, 25 * SECOND_NS, "SELECT count(*) FROM chunk", 2);
+	assert_int_equal(fixture_ask(f, "SELECT min(first_batch) FROM chunk"), first);
+	assert_true(fixture_ask(f, "SELECT min(batch) FROM chunk") >= first + 15);
 }
 
 static void chunks_of_different_streams_or_spans_stay_apart(void **state)
@@ -199,6 +233,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(small_chunks_become_few_with_the_same_ops),
 		TEST(sixteen_of_a_size_are_merged_at_once),
+		TEST(what_came_lately_is_left_alone),
+		TEST(chunks_know_their_commits),
 		TEST(chunks_of_different_streams_or_spans_stay_apart),
 		TEST(what_is_older_than_the_limit_goes),
 		TEST(former_boots_age_by_wall_time),
