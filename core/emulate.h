@@ -1,7 +1,9 @@
 /* emulate.h: runs a plan again: a discrete-event simulation of host threads, streams, copy engines
  * and devices.
  *
- * A plan that was not changed gives the times of the recording. whatif.h changes one.
+ * A plan that was not changed gives the times of the recording, to the nanosecond. whatif.h changes
+ * one. How long a work takes does not depend on what runs beside it: that two share the memory's
+ * bandwidth, or caches, is not known. Processes are taken to share nothing.
  */
 #ifndef TS_CORE_EMULATE_H
 #define TS_CORE_EMULATE_H
@@ -9,16 +11,24 @@
 #include "core/critical.h"
 #include "core/plan.h"
 
-/* Where nothing limits an engine its width is that of the recording. */
+#define EMULATE_DEVICES_MAX 16
+
 struct emulate_result {
 	struct plan_times *times; /* the caller's, to be freed */
 	uint64_t makespan_ns;
-	uint64_t busy_ns;	/* at least one work ran on any device */
-	uint64_t device_ns[16]; /* the same of the first devices */
 };
 
-/* -ELOOP: its edges go in a circle. */
+/* -ELOOP: its edges go in a circle; -E2BIG, -ENOMEM. */
 int emulate(const struct plan *plan, struct emulate_result *ret);
+
+/* How long at least one work ran: on any device, on each of the first devices of the plan, and on
+ * each kind of engine of any device. */
+struct emulate_busy {
+	uint64_t any_ns;
+	uint64_t device_ns[EMULATE_DEVICES_MAX];
+	uint64_t engine_ns[PLAN_ENGINE_COUNT];
+};
+int emulate_busy(const struct plan *plan, const struct plan_times *times, struct emulate_busy *ret);
 
 /* How well an emulation reproduces the recording. */
 struct emulate_error {
@@ -29,8 +39,9 @@ struct emulate_error {
 int emulate_compare(const struct plan *plan, const struct plan_times *times,
 		    struct emulate_error *ret);
 
-/* The ops of the plan with the times of an emulation, sorted by start_ns; dropped ones are left
- * out. States are not among them: their machines run again where the file is read. */
+/* The ops of the plan with the times of an emulation, sorted by start_ns, to be freed; dropped ones
+ * are left out, and so are what is neither call nor work: states, of which the machines run again
+ * where the file is read, and ranges. */
 int emulate_ops(const struct plan *plan, const struct plan_times *times, struct op **ret,
 		size_t *ret_count);
 
