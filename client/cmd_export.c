@@ -190,11 +190,15 @@ static void job_done(struct job *job)
 	trace_done(&job->trace);
 }
 
-int cmd_export(const struct options *options, int count, char **argument)
+int cmd_export(const struct options *given, int count, char **argument)
 {
 	_cleanup_(job_done) struct job job = { 0 };
+	struct options copy = *given;
+	const struct options *options = &copy;
 	int r;
 
+	if (count > 0)
+		copy.file = argument[0];
 	if (choose_format(options, &job.format) < 0 || !options->output) {
 		complain("Say one format of those that 'tsctl export --help' lists, and -o FILE");
 		return EXIT_USAGE;

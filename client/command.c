@@ -33,19 +33,23 @@ const struct command command_table[] = {
 	  "Example: tsctl detach 4711\n", cmd_detach },
 	{ "query", "NAME", "ask one of the listed queries ('tsctl query list')",
 	  OPTIONS_TABLE | OPTIONS_WINDOW | OPTION_PID | OPTION_LIMIT | OPTION_MIN_AGE |
-		  OPTION_STREAM | OPTION_DEVICE | OPTIONS_BY,
+		  OPTION_STREAM | OPTION_DEVICE | OPTIONS_BY | OPTION_FILE,
 	  1, 1,
 	  "'tsctl query list' shows the queries and which options each takes.\n"
 	  "Example: tsctl query leaks --pid 4711 --min-age 5m\n"
 	  "Example: tsctl query apis --since 10s --json\n"
-	  "Example: tsctl query kernels --by-stack --pid 4711\n",
+	  "Example: tsctl query kernels --by-stack --pid 4711\n"
+	  "Example: tsctl query kernels --file run.sbt\n",
 	  cmd_query },
 	{ "sql", "STATEMENT", "one read-only SQL statement over the daemon's tables",
-	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_TIMEOUT, 1, 1,
+	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_TIMEOUT | OPTION_FILE, 1, 1,
 	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns IS NULL\"\n", cmd_sql },
-	{ "export", "", "write a trace for another program to show",
-	  OPTIONS_WINDOW | OPTION_PID | OPTIONS_FORMAT | OPTION_OUTPUT, 0, 0,
-	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n", cmd_export },
+	{ "export", "[F.sbt]", "write a trace for another program to show",
+	  OPTIONS_WINDOW | OPTION_PID | OPTIONS_FORMAT | OPTION_CSV | OPTION_OUTPUT | OPTION_FILE,
+	  0, 1,
+	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n"
+	  "Example: tsctl export run.sbt --svg -o flame.svg\n",
+	  cmd_export },
 	{ "diff", "A.sbt B.sbt", "what got slower from one recording to another, ranked",
 	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_FAIL_OVER, 2, 2,
 	  "Where both did the same work (their common kernels ran as often), totals are compared,\n"

@@ -1,4 +1,4 @@
-/* Link: a blocking connection to the daemon.
+/* Link: a blocking connection to the daemon, or to what stands for it where a file is asked.
  * Whatever ends it is said on stderr here, once. */
 #include "client/link.h"
 
@@ -9,11 +9,13 @@
 #include <sys/un.h>
 
 #include "client/command.h"
+#include "client/file_serve.h"
 #include "proto/frame.h"
 #include "proto/paths.h"
 
 struct link {
 	int fd;
+	struct file_server *file; /* what answers, NULL: the daemon */
 	uint64_t last_id;
 	struct ts_frame_reader reader;
 	struct link_hello hello;
@@ -23,6 +25,7 @@ struct link *link_free(struct link *link)
 {
 	if (!link)
 		return NULL;
+	file_server_free(link->file);
 	closep(&link->fd);
 	ts_frame_reader_done(&link->reader);
 	free(link);
@@ -54,7 +57,7 @@ static int explain_connect(int error, const char *path)
 	return error;
 }
 
-static int connect_to(const char *path)
+static int try_connect(const char *path)
 {
 	_cleanup_(closep) int fd = -1;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -66,6 +69,16 @@ static int connect_to(const char *path)
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
 	return TAKE_FD(fd);
+}
+
+static int connect_to(const char *path, int *ret_fd)
+{
+	int fd = try_connect(path);
+
+	if (fd < 0)
+		return explain_connect(fd, path);
+	*ret_fd = fd;
+	return 0;
 }
 
 static int write_all(int fd, const uint8_t *data, size_t size)
@@ -209,10 +222,11 @@ int link_open(const struct options *options, struct link **ret)
 		return -ENOMEM;
 	}
 	link->reader.max = TS_FRAME_REPLY_MAX;
-	link->fd = connect_to(options->socket);
-	if (link->fd < 0)
-		return explain_connect(link->fd, options->socket);
-	r = greet(link);
+	link->fd = -1;
+	r = options->file ? file_serve(options->file, &link->file, &link->fd)
+			  : connect_to(options->socket, &link->fd);
+	if (r == 0)
+		r = greet(link);
 	if (r < 0)
 		return r;
 	*ret = TAKE(link);

@@ -1,4 +1,5 @@
-/* link.h: a connection to the daemon, used synchronously: one request, then its replies.
+/* link.h: a connection to the daemon, used synchronously: one request, then its replies. To a
+ * recording it is the same; it answers what needs no daemon.
  *
  * What goes wrong is said on stderr, once, in a sentence that says what to do; the caller gets a
  * negative errno and only has to leave.
@@ -18,11 +19,11 @@ struct link;
 struct link_hello {
 	char version[64];
 	char boot_id[64];
-	uint64_t now_ns;	/* CLOCK_MONOTONIC of the daemon */
+	uint64_t now_ns;	/* CLOCK_MONOTONIC of the daemon; the end of a recording */
 	int64_t wall_offset_ns; /* add to a time to get CLOCK_REALTIME */
 };
 
-/* Connects to options->socket and greets. */
+/* Connects to options->socket, or opens options->file where that is given, and greets. */
 int link_open(const struct options *options, struct link **ret);
 struct link *link_free(struct link *link);
 const struct link_hello *link_hello(const struct link *link);

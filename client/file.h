@@ -1,0 +1,35 @@
+/* file.h: an .sbt file as a database of which queries can be asked (docs/tables.md).
+ *
+ * Its rows fill tables like those of the store, its chunks stay where they are and are read when
+ * they are asked for. What memory that takes is bounded; a large database lies in a file without a
+ * name. Nothing that is in the file is believed. What goes wrong is said on stderr, once.
+ */
+#ifndef TS_CLIENT_FILE_H
+#define TS_CLIENT_FILE_H
+
+#include <stdint.h>
+
+#include "core/base/cleanup.h"
+
+struct file;
+struct sqlite3;
+
+/* What the recording says of itself. */
+struct file_facts {
+	char boot_id[64];
+	uint64_t now_ns;  /* its end: the present, for who asks it */
+	uint64_t told_ns; /* when its sums were told last */
+	int64_t wall_offset_ns;
+};
+
+/* Of a file without its end, what is whole is used, and stderr says so. */
+int file_open(const char *path, struct file **ret);
+struct file *file_free(struct file *file);
+
+const struct file_facts *file_facts(const struct file *file);
+/* A reader (daemon/store/reader.h). */
+struct sqlite3 *file_reader(const struct file *file);
+
+CLEANUP_DEFINE(struct file, file_free)
+
+#endif
