@@ -17,7 +17,7 @@ static const struct {
 	const struct export_format *format;
 } formats[] = {
 #define X(id, name, letter, argument, text, symbol) { OPTION_##id, &export_##symbol },
-	EXPORT_FORMATS(X)
+	EXPORTS(X)
 #undef X
 };
 

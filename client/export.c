@@ -194,6 +194,31 @@ const char *export_state_name(uint8_t state)
 	return state > 0 && state <= EXPORT_STATE_MAX ? names[state] : "other";
 }
 
+const char *export_detail_name(uint8_t kind, uint8_t detail)
+{
+	static const char *const memory[] = {
+#define X(number, identifier, name, ...) [number] = name,
+		MEMORY_KINDS(X)
+#undef X
+	};
+	static const char *const copies[] = {
+#define X(number, identifier, name) [number] = name,
+		COPY_KINDS(X)
+#undef X
+	};
+	static const char *const states[] = {
+		[OP_STATE_IDLE] = "idle",	[OP_STATE_PENDING] = "pending",
+		[OP_STATE_RUNNING] = "running", [OP_STATE_WAITING] = "waiting",
+		[OP_STATE_COPYING] = "copying", [OP_STATE_SYNCING] = "syncing",
+	};
+
+	if (kind == OP_ALLOC || kind == OP_FREE)
+		return detail <= MEMORY_KIND_MAX ? memory[detail] : NULL;
+	if (kind == OP_COPY)
+		return detail <= COPY_KIND_MAX ? copies[detail] : NULL;
+	return kind == OP_STATE && detail <= EXPORT_STATE_MAX ? states[detail] : NULL;
+}
+
 bool export_has_memory(const struct op *op)
 {
 	return (op->kind == OP_ALLOC || op->kind == OP_FREE) && op->result == 0 &&

@@ -27,9 +27,12 @@ struct export_format {
 	bool exact; /* shows ops with exact times, and nothing else */
 };
 
+/* Those of options.h, and CSV, which is also a form of tables. */
+#define EXPORTS(X) EXPORT_FORMATS(X) X(CSV, "csv", 0, NULL, "comma-separated values", csv)
+
 #define X(id, name, letter, argument, text, symbol)                                                \
 	extern const struct export_format export_##symbol;
-EXPORT_FORMATS(X)
+EXPORTS(X)
 #undef X
 
 /* What is said of an op beside its name and times. */
@@ -76,6 +79,8 @@ bool export_marked(const struct export_mark *mark, const struct op *op, bool wor
 #define EXPORT_STATE_MAX OP_STATE_SYNCING
 const char *export_kind_name(uint8_t kind);
 const char *export_state_name(uint8_t state);
+/* What op.detail means, as the table `detail` has it; NULL: nothing. */
+const char *export_detail_name(uint8_t kind, uint8_t detail);
 /* The device of a process, as the id of a thing that has no other; above those of streams. */
 uint64_t export_device_key(const struct op *op);
 /* What an op shows: a call that a thread made, work with exact times on a device, or both. */

@@ -49,7 +49,10 @@ static struct fold_node *process_node(struct fold *fold, const struct export_pro
 	length =
 		snprintf(text, sizeof(text), "%s (%" PRIu32 ")", process->name->text, process->pid);
 	copy = arena_text(&fold->arena, text, length);
-	return copy ? node_get(fold, &fold->root, FOLD_PROCESS, key, copy) : NULL;
+	node = copy ? node_get(fold, &fold->root, FOLD_PROCESS, key, copy) : NULL;
+	if (node)
+		node->process = process;
+	return node;
 }
 
 static enum fold_kind kind_of(const struct export_meta *meta, const struct op *op)
@@ -90,6 +93,8 @@ static struct fold_node *stack_node(struct fold *fold, struct fold_node *node, c
 
 		node = node_get(fold, node, FOLD_HOST, node_key(FOLD_HOST, 0, symbol->number),
 				symbol->text);
+		if (node && !node->frame)
+			node->frame = stack->frame[i - 1];
 	}
 	return node;
 }
@@ -117,6 +122,18 @@ static int leaf_get(struct fold *fold, const struct op *op, struct fold_node **r
 	return node ? map_put(&fold->leaf, place, node) : -ENOMEM;
 }
 
+static struct fold_node *stream_node(struct fold *fold, struct fold_node *leaf, const struct op *op)
+{
+	uint64_t key = node_key(FOLD_STREAM, (uint16_t)op->device, op->stream);
+	struct fold_node *node = node_get(fold, leaf, FOLD_STREAM, key, "");
+
+	if (node) {
+		node->stream = op->stream;
+		node->device = op->device;
+	}
+	return node;
+}
+
 int fold_add(struct fold *fold, const struct op *op)
 {
 	struct fold_node *node;
@@ -127,8 +144,14 @@ int fold_add(struct fold *fold, const struct op *op)
 	r = leaf_get(fold, op, &node);
 	if (r < 0)
 		return r;
+	if (fold->by_stream)
+		node = stream_node(fold, node, op);
+	if (!node)
+		return -ENOMEM;
 	node->ns += op->gpu_end_ns - op->gpu_start_ns;
 	node->count++;
+	if (op->kind == OP_COPY || op->kind == OP_SET)
+		node->bytes += op->bytes;
 	if (fold->first_ns == 0 || op->gpu_start_ns < fold->first_ns)
 		fold->first_ns = op->gpu_start_ns;
 	if (op->gpu_end_ns > fold->last_ns)
@@ -171,6 +194,7 @@ static int finish(struct fold_node *node, int (*compare)(const void *, const voi
 			return r;
 		node->ns += child->ns;
 		node->count += child->count;
+		node->bytes += child->bytes;
 		count++;
 	}
 	return count > 1 ? sort_children(node, count, compare) : 0;

@@ -17,7 +17,8 @@
 	X(KERNEL, "[GPU_Kernel]")                                                                  \
 	X(COPY, "[GPU_Copy]")                                                                      \
 	X(SET, "[GPU_Set]")                                                                        \
-	X(GRAPH, "[GPU_Graph]") /* as a whole */
+	X(GRAPH, "[GPU_Graph]") /* as a whole */                                                   \
+	X(STREAM, "")		/* below these where wanted: on which one it ran */
 
 enum fold_kind {
 #define X(name, folded) FOLD_##name,
@@ -28,15 +29,21 @@ enum fold_kind {
 struct fold_node {
 	struct fold_node *parent, *child, *next; /* child: first */
 	const char *text;			 /* "" where the kind says all */
+	const struct export_process *process;	 /* of FOLD_PROCESS */
+	const struct export_frame *frame;	 /* of FOLD_HOST: the first of this name */
 	uint64_t ns, count;			 /* of a leaf; after fold_finish() of all below */
-	uint8_t kind;				 /* enum fold_kind */
-	uint8_t depth;				 /* of the root 0 */
+	uint64_t bytes;				 /* likewise: copied or set */
+	uint32_t stream;			 /* of FOLD_STREAM, as the next */
+	int16_t device;
+	uint8_t kind;  /* enum fold_kind */
+	uint8_t depth; /* of the root 0 */
 };
 
-#define FOLD_DEPTH_MAX (TS_STACK_FRAMES_MAX + 3)
+#define FOLD_DEPTH_MAX (TS_STACK_FRAMES_MAX + 4)
 
 struct fold {
 	const struct export_meta *meta;
+	bool by_stream;
 	struct fold_node root;
 	uint64_t first_ns, last_ns; /* in which the ops ran */
 	struct map node;	    /* by parent and text */
@@ -44,7 +51,7 @@ struct fold {
 	struct arena arena;
 };
 
-/* Zeroed but for `meta` is empty. */
+/* Zeroed but for `meta` and `by_stream` is empty. */
 int fold_add(struct fold *fold, const struct op *op);
 int fold_add_all(struct fold *fold, const struct op *op, size_t count);
 /* Adds up, and puts the children of each node in order, as qsort(3) does an array of pointers to

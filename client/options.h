@@ -11,7 +11,8 @@
 	X(CHROME, "chrome", 0, NULL, "write a Chrome trace (JSON)", chrome)                        \
 	X(FOLDED, "folded", 0, NULL, "write folded stacks with GPU microseconds (exact tier)",     \
 	  folded)                                                                                  \
-	X(SVG, "svg", 0, NULL, "write a flame graph of GPU time, for a browser (exact tier)", svg)
+	X(SVG, "svg", 0, NULL, "write a flame graph of GPU time, for a browser (exact tier)", svg) \
+	X(PPROF, "pprof", 0, NULL, "write GPU time by stack for pprof (exact tier)", pprof)
 
 /* identifier, long name, letter or 0, argument name (in brackets: may be left out) or NULL, text */
 #define OPTIONS(X)                                                                                 \

@@ -135,7 +135,7 @@ int main(void)
 	for (size_t i = 0; i < LOAD_COUNT && !export_##symbol.exact; i++)                          \
 		measure(name, &export_##symbol, meta, codec, &loads[i]);                           \
 	measure(name, &export_##symbol, meta, codec, &exact);
-	EXPORT_FORMATS(X)
+	EXPORTS(X)
 #undef X
 	sbt_codec_free(codec);
 	export_meta_free(meta);

@@ -365,7 +365,7 @@ int main(int argc, char **argv)
 
 #define X(id, name, letter, argument, text, symbol)                                                \
 	format = argc == 3 && strcmp(argv[1], name) == 0 ? &export_##symbol : format;
-	EXPORT_FORMATS(X)
+	EXPORTS(X)
 #undef X
 	if (!format || !sink.data)
 		return 2;
