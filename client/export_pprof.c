@@ -42,7 +42,6 @@ enum {
 	LINE_FUNCTION = 1,
 	FUNCTION_ID = 1,
 	FUNCTION_NAME = 2,
-	FUNCTION_SYSTEM_NAME = 3,
 };
 
 /* The first texts, by number. */
@@ -123,7 +122,8 @@ static int write_file(struct exporter *x, const struct export_frame *frame, uint
 	return put_number(x, WHAT_FILE, frame->file->number, *ret);
 }
 
-/* A function and its only location, which has the same number. Texts that are equal are one. */
+/* A function and its only location, which has the same number. With a mangled name that is the same
+ * pprof would take it for one that nobody demangled, and cut off its template arguments. */
 static int write_function(struct exporter *x, const struct fold_node *node, uint64_t *ret)
 {
 	uint64_t id = (uint64_t)node->kind << 56 | (uintptr_t)node->text, file, text;
@@ -141,7 +141,6 @@ static int write_function(struct exporter *x, const struct fold_node *node, uint
 	body = pb_open(x->out, PROFILE_FUNCTION);
 	pb_uint(x->out, FUNCTION_ID, *ret);
 	pb_uint(x->out, FUNCTION_NAME, text);
-	pb_uint(x->out, FUNCTION_SYSTEM_NAME, text);
 	pb_close(x->out, body);
 	body = pb_open(x->out, PROFILE_LOCATION);
 	pb_uint(x->out, LOCATION_ID, *ret);
