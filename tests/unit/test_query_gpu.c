@@ -553,8 +553,7 @@ static void test_percentiles_are_within_a_sixteenth(void **state)
 		add_work(fixture->store, EXACT, OP_KERNEL, 1, ns,
 			 (struct core_work){ .name = 9, .stream = 1 + i % 7 });
 	}
-	store_commit(fixture->store, fixture_now());
-	fixture_settle(fixture);
+	fixture_commit(fixture, fixture_now());
 	run_named(fixture, &query, &answer);
 	assert_int_equal(sscanf(strstr(answer.text, "\"min_ns\""),
 				"\"min_ns\":%lu,\"p50_ns\":%lu,\"p99_ns\":%lu,\"max_ns\":%lu", &low,
