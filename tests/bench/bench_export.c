@@ -9,12 +9,15 @@
 #include "client/export.h"
 #include "core/sbt.h"
 #include "tests/bench/load.h"
+#include "tests/bench/w1.h"
 
-#define ROUNDS 5
-#define CHUNKS 123 /* about a million ops */
-#define STACKS 64
-#define FRAMES 12
-#define NAMES  200
+#define ROUNDS	   5
+#define CHUNKS	   123 /* about a million ops */
+#define CHUNKS_MAX 256
+#define W1_OPS	   1000000
+#define STACKS	   64
+#define FRAMES	   12
+#define NAMES	   200
 
 static struct op ops[SBT_OPS_MAX];
 
@@ -35,6 +38,10 @@ static void export_exact(struct load_state *state, struct op *op)
 }
 
 static const struct load exact = { "exact", export_exact };
+static const struct load bounds[] = { { "launch", load_launch },
+				      { "train", load_train },
+				      { "copy", load_copy },
+				      { "alloc", load_alloc } };
 
 static int count_bytes(void *data, const void *bytes, size_t size)
 {
@@ -42,7 +49,28 @@ static int count_bytes(void *data, const void *bytes, size_t size)
 	return 0;
 }
 
-/* Names for whatever the load refers to. */
+static struct export_meta *make_w1_meta(void)
+{
+	struct export_meta *meta = NULL;
+	char name[W1_NAME_BYTES];
+
+	if (export_meta_new(&meta) < 0)
+		abort();
+	export_meta_add_process(meta, W1_PROCESS, W1_TID, "w1", "w1");
+	export_meta_add_device(meta, W1_PROCESS, 0, "GPU");
+	for (uint16_t fn = 1; fn < W1_FUNCTION_COUNT; fn++)
+		export_meta_add_function(meta, fn, w1_functions[fn].name);
+	for (uint32_t i = 1; i <= W1_NAMES; i++)
+		export_meta_add_name(meta, i, w1_name(i, name));
+	for (uint32_t id = 1; id <= W1_STREAMS; id++)
+		export_meta_add_stream(meta, &(struct export_stream){ .id = id,
+								      .process = W1_PROCESS,
+								      .handle = 0x5500 + id,
+								      .context = 0xc0de });
+	return meta;
+}
+
+/* Names for whatever the other loads refer to. */
 static struct export_meta *make_meta(void)
 {
 	struct export_meta *meta = NULL;
@@ -73,71 +101,154 @@ static struct export_meta *make_meta(void)
 	return meta;
 }
 
-/* Returns the seconds it took, and the bytes that came out. */
+/* What an export reads. */
+struct store {
+	struct chunk {
+		void *data;
+		size_t size;
+		uint64_t first_ns;
+	} chunk[CHUNKS_MAX];
+	size_t count, ops, bytes;
+};
+
+static void store_add(struct store *store, struct sbt_codec *codec, const struct op *op,
+		      size_t count)
+{
+	struct chunk *chunk = &store->chunk[store->count++];
+	const void *data;
+
+	if (store->count > CHUNKS_MAX || sbt_encode(codec, op, count, &data, &chunk->size) < 0)
+		abort();
+	chunk->data = malloc(chunk->size);
+	memcpy(chunk->data, data, chunk->size);
+	chunk->first_ns = op->start_ns;
+	store->ops += count;
+	store->bytes += chunk->size;
+}
+
+static void store_clear(struct store *store)
+{
+	for (size_t i = 0; i < store->count; i++)
+		free(store->chunk[i].data);
+	*store = (struct store){ 0 };
+}
+
+/* One chunk, over and over. */
+static void store_load(struct store *store, struct sbt_codec *codec, const struct load *load)
+{
+	load_make(load, 1, 1, SBT_OPS_MAX, ops);
+	for (size_t i = 0; i < SBT_OPS_MAX; i++)
+		if (ops[i].stack_id)
+			ops[i].stack_id = ops[i].stack_id % STACKS + 1;
+	for (int i = 0; i < CHUNKS; i++)
+		store_add(store, codec, ops, SBT_OPS_MAX);
+}
+
+static int compare_chunks(const void *a, const void *b)
+{
+	const struct chunk *x = a, *y = b;
+
+	return x->first_ns < y->first_ns ? -1 : x->first_ns > y->first_ns;
+}
+
+/* In chunks of a stream and kind, as the daemon packs them. */
+static void store_w1(struct store *store, struct sbt_codec *codec)
+{
+	static struct op group[W1_STREAMS + 1][OP_KIND_MAX + 1][SBT_OPS_MAX];
+	size_t count[W1_STREAMS + 1][OP_KIND_MAX + 1] = { 0 };
+	struct w1 w1 = w1_start();
+	struct op op;
+
+	for (int i = 0; i < W1_OPS; i++) {
+		size_t *at;
+
+		w1_next(&w1, &op);
+		at = &count[op.stream][op.kind];
+		group[op.stream][op.kind][(*at)++] = op;
+		if (*at < SBT_OPS_MAX)
+			continue;
+		store_add(store, codec, group[op.stream][op.kind], *at);
+		*at = 0;
+	}
+	for (int stream = 1; stream <= W1_STREAMS; stream++)
+		for (int kind = 1; kind <= OP_KIND_MAX; kind++)
+			if (count[stream][kind] > 0)
+				store_add(store, codec, group[stream][kind], count[stream][kind]);
+	qsort(store->chunk, store->count, sizeof(struct chunk), compare_chunks);
+}
+
+/* Without a format: reads only. Returns the seconds it took, and the bytes that came out. */
 static double export_all(const struct export_format *format, const struct export_meta *meta,
-			 struct sbt_codec *codec, const void *chunk, size_t size, size_t *ret_bytes)
+			 struct sbt_codec *codec, const struct store *store, size_t *ret_bytes)
 {
 	struct out_sink sink = { count_bytes, ret_bytes };
 	struct exporter *x = NULL;
 	struct sbt_info info;
 	double begin = now_ns();
 
-	*ret_bytes = 0;
-	if (format->begin(meta, &sink, &x) < 0)
+	*ret_bytes = format ? 0 : store->bytes;
+	if (format && format->begin(meta, &sink, &x) < 0)
 		abort();
-	for (int i = 0; i < CHUNKS; i++)
-		if (sbt_decode(codec, chunk, size, SBT_ALL_COLUMNS, ops, &info) < 0 ||
-		    format->ops(x, ops, info.count) < 0)
+	for (size_t i = 0; i < store->count; i++)
+		if (sbt_decode(codec, store->chunk[i].data, store->chunk[i].size, SBT_ALL_COLUMNS,
+			       ops, &info) < 0 ||
+		    (format && format->ops(x, ops, info.count) < 0))
 			abort();
-	if (format->end(x) < 0)
+	if (format && format->end(x) < 0)
 		abort();
-	format->free(x);
+	if (format)
+		format->free(x);
 	return (now_ns() - begin) / 1e9;
 }
 
-static void measure(const char *name, const struct export_format *format,
+static void measure(const char *name, const struct export_format *format, const char *load,
 		    const struct export_meta *meta, struct sbt_codec *codec,
-		    const struct load *load)
+		    const struct store *store)
 {
-	double seconds[ROUNDS], middle, count = CHUNKS * (double)SBT_OPS_MAX;
+	double seconds[ROUNDS], middle, count = (double)store->ops;
 	struct rusage usage;
-	const void *data;
-	size_t size, bytes = 0;
-	void *chunk;
+	size_t bytes = 0;
 
-	load_make(load, 1, 1, SBT_OPS_MAX, ops);
-	for (size_t i = 0; i < SBT_OPS_MAX; i++)
-		if (ops[i].stack_id)
-			ops[i].stack_id = ops[i].stack_id % STACKS + 1;
-	if (sbt_encode(codec, ops, SBT_OPS_MAX, &data, &size) < 0)
-		abort();
-	chunk = malloc(size);
-	memcpy(chunk, data, size);
 	for (int i = 0; i < ROUNDS; i++)
-		seconds[i] = export_all(format, meta, codec, chunk, size, &bytes);
-	free(chunk);
+		seconds[i] = export_all(format, meta, codec, store, &bytes);
 	middle = median(seconds, ROUNDS);
 	getrusage(RUSAGE_SELF, &usage);
-	printf("%-10s %-10s %10.2f %10.0f %10.1f %12.1f\n", name, load->name, count / middle / 1e6,
+	printf("%-10s %-10s %10.2f %10.0f %10.1f %12.1f\n", load, name, count / middle / 1e6,
 	       (double)bytes / middle / 1e6, (double)bytes / count, (double)usage.ru_maxrss / 1024);
+}
+
+static void measure_all(const char *load, bool timed, const struct export_meta *meta,
+			struct sbt_codec *codec, struct store *store)
+{
+	measure("(chunks)", NULL, load, meta, codec, store);
+#define X(id, name, letter, argument, text, symbol)                                                \
+	if (timed || !export_##symbol.exact)                                                       \
+		measure(name, &export_##symbol, load, meta, codec, store);
+	EXPORTS(X)
+#undef X
+	store_clear(store);
 }
 
 int main(void)
 {
-	struct export_meta *meta = make_meta();
+	struct export_meta *meta = make_meta(), *w1_meta = make_w1_meta();
+	static struct store store;
 	struct sbt_codec *codec;
 
 	if (sbt_codec_new(&codec) < 0)
 		return 1;
-	printf("%-10s %-10s %10s %10s %10s %12s\n", "format", "load", "Mop/s", "MB/s", "bytes/op",
+	printf("%-10s %-10s %10s %10s %10s %12s\n", "load", "format", "Mop/s", "MB/s", "bytes/op",
 	       "max RSS MiB");
-#define X(id, name, letter, argument, text, symbol)                                                \
-	for (size_t i = 0; i < LOAD_COUNT && !export_##symbol.exact; i++)                          \
-		measure(name, &export_##symbol, meta, codec, &loads[i]);                           \
-	measure(name, &export_##symbol, meta, codec, &exact);
-	EXPORTS(X)
-#undef X
+	store_w1(&store, codec);
+	measure_all("W1", true, w1_meta, codec, &store);
+	store_load(&store, codec, &exact);
+	measure_all(exact.name, true, meta, codec, &store);
+	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+		store_load(&store, codec, &bounds[i]);
+		measure_all(bounds[i].name, false, meta, codec, &store);
+	}
 	sbt_codec_free(codec);
+	export_meta_free(w1_meta);
 	export_meta_free(meta);
 	return 0;
 }
