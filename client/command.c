@@ -44,6 +44,8 @@ const struct command command_table[] = {
 	{ "sql", "STATEMENT", "one read-only SQL statement over the daemon's tables",
 	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_TIMEOUT | OPTION_FILE, 1, 1,
 	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns IS NULL\"\n", cmd_sql },
+	{ "info", "F.sbt", "what a recording is, and what is in it", OPTIONS_TABLE, 1, 1,
+	  "Example: tsctl info run.sbt\n", cmd_info },
 	{ "export", "[F.sbt]", "write a trace for another program to show",
 	  OPTIONS_WINDOW | OPTION_PID | OPTIONS_FORMAT | OPTION_CSV | OPTION_OUTPUT | OPTION_FILE,
 	  0, 1,

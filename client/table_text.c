@@ -52,24 +52,13 @@ struct table_text *table_text_free(struct table_text *text)
 	return NULL;
 }
 
-static bool is_control(uint32_t code)
-{
-	return code < 0x20 || (code >= 0x7f && code < 0xa0);
-}
-
 static char *visible(const char *text)
 {
-	size_t size = strlen(text), length = 0;
+	size_t size = strlen(text);
 	char *out = malloc(3 * size + 1);
-	uint32_t code;
 
-	if (!out)
-		return NULL;
-	for (size_t i = 0; i < size;) {
-		i += utf8_read(text + i, size - i, &code);
-		length += utf8_write(out + length, is_control(code) ? UTF8_REPLACEMENT : code);
-	}
-	out[length] = '\0';
+	if (out)
+		utf8_visible(out, text, size);
 	return out;
 }
 
@@ -94,7 +83,7 @@ static const char *format_integer(const struct table *table, int64_t value,
 	case TRACESMITH__V1__COLUMNS__TYPE__NANOSECONDS:
 		return units_nanoseconds(buffer, value);
 	case TRACESMITH__V1__COLUMNS__TYPE__TIME:
-		return units_time(buffer, value + table->wall_offset_ns);
+		return units_time(buffer, (int64_t)((uint64_t)value + table->wall_offset_ns));
 	case TRACESMITH__V1__COLUMNS__TYPE__SHARE:
 		snprintf(buffer, UNITS_TEXT_SIZE, "%.*f %%", value < 100000 ? 2 : 1,
 			 (double)value / 10000);

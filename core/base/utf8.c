@@ -81,3 +81,21 @@ size_t utf8_clean(char *out, const char *text, size_t size)
 	out[length] = '\0';
 	return length;
 }
+
+static bool is_control(uint32_t code)
+{
+	return code < 0x20 || (code >= 0x7f && code < 0xa0);
+}
+
+size_t utf8_visible(char *out, const char *text, size_t size)
+{
+	size_t length = 0;
+	uint32_t code;
+
+	for (size_t i = 0; i < size;) {
+		i += utf8_read(text + i, size - i, &code);
+		length += utf8_write(out + length, is_control(code) ? UTF8_REPLACEMENT : code);
+	}
+	out[length] = '\0';
+	return length;
+}

@@ -19,5 +19,7 @@ size_t utf8_write(char text[UTF8_LENGTH_MAX], uint32_t code);
 bool utf8_valid(const char *text, size_t size);
 /* Writes `text` as valid UTF-8 and a NUL; `out` has room for 3 * size + 1. Returns its length. */
 size_t utf8_clean(char *out, const char *text, size_t size);
+/* The same, and control characters become U+FFFD, so that a terminal shows it as it is. */
+size_t utf8_visible(char *out, const char *text, size_t size);
 
 #endif
