@@ -46,6 +46,11 @@ static bool replay_tells(const struct replay *replay, uint64_t time_ns)
 	return !replay->error && time_ns >= replay->since_ns && time_ns < replay->until_ns;
 }
 
+static bool open_is_bounds(const struct open *open)
+{
+	return open->state == REPLAY_FINISHED && open->op.flags & OP_BOUNDS && !open->parts;
+}
+
 static void tell_op(struct replay *replay, struct open *open, uint8_t from, uint64_t time_ns)
 {
 	const struct replay_op *op = &open->op;
@@ -54,19 +59,18 @@ static void tell_op(struct replay *replay, struct open *open, uint8_t from, uint
 		return;
 	if (!open->number)
 		open->number = ++replay->number;
-	replay->error = replay->change(replay->data,
-				       &(struct replay_change){
-					       .time_ns = time_ns,
-					       .number = open->number,
-					       .process = op->process,
-					       .stream = op->stream,
-					       .device = op->device,
-					       .machine = REPLAY_OP,
-					       .from = from,
-					       .to = open->state,
-					       .bounds = op->flags & OP_BOUNDS && !open->parts,
-					       .op = op,
-				       });
+	replay->error = replay->change(replay->data, &(struct replay_change){
+							     .time_ns = time_ns,
+							     .number = open->number,
+							     .process = op->process,
+							     .stream = op->stream,
+							     .device = op->device,
+							     .machine = REPLAY_OP,
+							     .from = from,
+							     .to = open->state,
+							     .bounds = open_is_bounds(open),
+							     .op = op,
+						     });
 }
 
 static void tell_lane(void *data, const struct replay_lane *lane,

@@ -59,7 +59,7 @@ struct replay_change {
 	int16_t device;
 	uint8_t machine;	    /* enum replay_machine */
 	uint8_t from, to;	    /* enum replay_state */
-	bool bounds;		    /* of an op: its GPU times are bounds */
+	bool bounds;		    /* of an op that is finished: when it ran before is not known */
 	const struct replay_op *op; /* of an op, only during the call; NULL: of others */
 };
 
