@@ -7,7 +7,7 @@
  *   work: the begin of the call that submits it; the end of the work before it on its stream, less
  *   `early_ns`, and no sooner than the begin of that one; the ends of the works of its edges; and
  *   where its `bound` is PLAN_BOUND_ENGINE, a place on its engine. What waits for nothing: the
- *   start of the plan. And never sooner than `latency_ns` after the begin of its call.
+ *   start of the plan.
  * A call ends as long after its begin as recorded; one that blocks ends its tail after the last of
  * its begin and the ends of the works of its edges.
  *
@@ -23,9 +23,10 @@
  * A work without exact times takes none: it is over as soon as it can be.
  *
  * A launch of a graph that was recorded node by node has a mark at its begin and one at its end on
- * its stream, PLAN_GRAPH | PLAN_MARK, and the nodes between: they have an edge to the begin, and
- * the end has one to each node that no other waits for. A node's `before` is of the same launch or
- * PLAN_NONE, and never the `before` of a work outside; its stream is where it was recorded.
+ * its stream, PLAN_GRAPH | PLAN_MARK, and the nodes between: those that wait for no other node have
+ * an edge to the begin, and the end has one to each node that no other waits for. A node's `before`
+ * is of the same launch or PLAN_NONE, and never the `before` of a work outside; its stream is where
+ * it was recorded.
  * Times are CLOCK_MONOTONIC nanoseconds.
  */
 #ifndef TS_CORE_PLAN_H
@@ -81,9 +82,6 @@ struct plan_work {
 	/* Where the one before it on the stream had not ended when it began, as programmatic
 	 * launches may: how long that ran on. */
 	uint64_t early_ns;
-	/* It begins no sooner than so long after the begin of its call, whatever it waits for: what
-	 * is usual in this recording for works of its sort, or less where it took less. */
-	uint32_t latency_ns;
 	/* What plan_settle() makes of these: it begins no sooner than so long after its call began
 	 * (that of the plan, where it waits for nothing), after the works that it waits for ended,
 	 * and after the work ended that had its place on the engine before. */
@@ -184,7 +182,7 @@ int plan_builder_add(struct plan_builder *builder, const struct op *op, size_t c
 /* How many multiprocessors a device has. */
 int plan_builder_device(struct plan_builder *builder, uint32_t process, int16_t ordinal,
 			uint32_t multiprocessors);
-/* The builder is empty afterwards. */
+/* The builder is of no more use afterwards. */
 int plan_builder_end(struct plan_builder *builder, struct plan **ret);
 /* Takes the delays apart, so that a plan that was changed gives sensible times, too: the last step
  * of plan_builder_end(), and of plans made by hand. Needs order, edges and recorded times; fills in

@@ -1,0 +1,189 @@
+/* Plan load: asks for what a plan needs beside the ops (what functions do, which streams wait for
+ * the default one, how big devices are), then reads the ops into it. */
+#include "client/plan_load.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/pb.h"
+
+/* Each takes about half a kilobyte while the plan is built. */
+#define PLAN_LOAD_OPS_MAX 10000000
+/* Numbers of functions are of 16 bits. */
+#define PLAN_FUNCTIONS 65536
+#define COLUMNS_MAX    5
+
+struct plan_load {
+	struct trace *trace;
+	struct plan_builder *builder;
+	uint64_t begin_ns; /* of the recording */
+	uint8_t effect[PLAN_FUNCTIONS];
+};
+
+/* The integers of a row; 0 for what is none. */
+typedef int take_fn(struct plan_load *load, const int64_t *value);
+
+static int take_effect(struct plan_load *load, const int64_t *value)
+{
+	if (value[0] >= 0 && value[0] < PLAN_FUNCTIONS)
+		load->effect[value[0]] = (uint8_t)value[1];
+	return 0;
+}
+
+static int take_stream(struct plan_load *load, const int64_t *value)
+{
+	struct plan_stream_row row = {
+		.stream = (uint32_t)value[0],
+		.process = (uint32_t)value[1],
+		.handle = (uint64_t)value[2],
+		.context = (uint64_t)value[3],
+		.non_blocking = value[4] != 0,
+	};
+
+	return plan_builder_stream(load->builder, &row);
+}
+
+static int take_device(struct plan_load *load, const int64_t *value)
+{
+	return plan_builder_device(load->builder, (uint32_t)value[0], (int16_t)value[1],
+				   (uint32_t)value[2]);
+}
+
+static int take_begin(struct plan_load *load, const int64_t *value)
+{
+	if (value[0] > 0)
+		load->begin_ns = (uint64_t)value[0];
+	return 0;
+}
+
+static int take_rows(struct plan_load *load, const Tracesmith__V1__Rows *rows, take_fn *take)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < rows->n_row && r == 0; i++) {
+		const Tracesmith__V1__Row *row = rows->row[i];
+		int64_t value[COLUMNS_MAX] = { 0 };
+
+		for (size_t k = 0; k < row->n_value && k < COLUMNS_MAX; k++)
+			if (row->value[k]->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER)
+				value[k] = row->value[k]->integer;
+		r = take(load, value);
+	}
+	return r;
+}
+
+static int plan_load_ask(struct plan_load *load, const char *sql, take_fn *take)
+{
+	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	int more, r;
+
+	body.text = (char *)sql;
+	body.limit = UINT64_MAX; /* as many as the daemon gives */
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
+	request.sql = &body;
+	r = link_send(load->trace->link, &request);
+	if (r < 0)
+		return r;
+	do {
+		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+		more = link_next(load->trace->link, &reply);
+		if (more < 0)
+			return more;
+		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
+			r = take_rows(load, reply->rows, take);
+		if (r < 0)
+			return complain("Not enough memory"), r;
+	} while (more);
+	return 0;
+}
+
+static int plan_load_rows(struct plan_load *load)
+{
+	int r = plan_load_ask(load, "SELECT id, effect FROM function", take_effect);
+
+	if (r == 0)
+		r = plan_load_ask(load,
+				  "SELECT id, process, handle, context, non_blocking FROM stream"
+				  " WHERE process IN (SELECT id FROM process"
+				  " WHERE boot = (SELECT max(id) FROM boot))",
+				  take_stream);
+	if (r == 0)
+		r = plan_load_ask(load, "SELECT process, ordinal, multiprocessors FROM device",
+				  take_device);
+	return r;
+}
+
+/* --from and --to count from the begin of the recording, or of the window where it is the
+ * daemon's. */
+static int plan_load_part(struct plan_load *load, const struct options *options)
+{
+	struct trace *trace = load->trace;
+	int r;
+
+	if (!(options->given & OPTIONS_PART))
+		return 0;
+	load->begin_ns = trace->since_ns;
+	if (options->file) {
+		r = plan_load_ask(load,
+				  "SELECT CAST(value AS INTEGER) FROM recording"
+				  " WHERE key = 'since_ns'",
+				  take_begin);
+		if (r < 0)
+			return r;
+	}
+	if (options->given & OPTION_FROM)
+		trace->since_ns = load->begin_ns + options->from_ns;
+	if (options->given & OPTION_TO)
+		trace->until_ns = load->begin_ns + options->to_ns;
+	if (trace->since_ns < trace->until_ns)
+		return 0;
+	complain("The part ends before it begins: see --from and --to");
+	return -EINVAL;
+}
+
+static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
+{
+	struct plan_load *load = data;
+	int r = plan_builder_add(load->builder, op, count);
+
+	if (r == -E2BIG)
+		complain("There are more than %d operations: narrow the window, with --from and "
+			 "--to, --since and --until, or --pid",
+			 PLAN_LOAD_OPS_MAX);
+	else if (r < 0)
+		complain("Not enough memory");
+	return r;
+}
+
+int plan_load(const struct options *options, struct trace *ret_trace, struct plan **ret)
+{
+	_cleanup_(freep) struct plan_load *load = NULL;
+	_cleanup_(plan_builder_freep) struct plan_builder *builder = NULL;
+	int r = trace_open(options, ret_trace);
+
+	if (r < 0)
+		return r;
+	load = calloc(1, sizeof(*load));
+	if (!load ||
+	    plan_builder_new(load->effect, PLAN_FUNCTIONS, PLAN_LOAD_OPS_MAX, &builder) < 0)
+		return complain("Not enough memory"), -ENOMEM;
+	load->trace = ret_trace;
+	load->builder = builder;
+	r = plan_load_rows(load);
+	if (r == 0)
+		r = plan_load_part(load, options);
+	if (r == 0)
+		r = trace_read(ret_trace, take_ops, load, NULL);
+	if (r < 0)
+		return r;
+	r = plan_builder_end(builder, ret);
+	if (r < 0)
+		complain("Not enough memory");
+	return r;
+}

@@ -1,0 +1,344 @@
+/* Plan, times: puts the works of a stream in the order in which they ran, gives those without times
+ * the time at which they could be, and leaves out what the recorded times contradict. Then all that
+ * is left to explain is a delay. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan_build.h"
+
+/* The works of a stream by their begin; one without times stays behind the works before it. One
+ * whose call is not known is where it ran: it says nothing of what was submitted before it. */
+static uint32_t order_keys(struct plan_builder *builder, uint32_t stream)
+{
+	const struct plan *plan = builder->plan;
+	uint32_t count = 0;
+	uint64_t latest_ns = 0;
+
+	for (uint32_t i = builder->stream[stream].tail; i != PLAN_NONE; i = plan->work[i].before)
+		builder->spare_key[count++].number = i;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct plan_work *work;
+		struct plan_key *key = &builder->key[i];
+
+		key->number = builder->spare_key[count - 1 - i].number;
+		work = &plan->work[key->number];
+		key->key = work->flags & BUILD_TIMED ? work->start_ns - plan->start_ns : latest_ns;
+		if (key->key > latest_ns && work->call != PLAN_NONE)
+			latest_ns = key->key;
+	}
+	return count;
+}
+
+static void order_stream(struct plan_builder *builder, uint32_t stream)
+{
+	struct plan *plan = builder->plan;
+	uint32_t count = order_keys(builder, stream), before = PLAN_NONE;
+	struct plan_key *sorted = plan_sort(builder->key, builder->spare_key, count);
+
+	for (uint32_t i = 0; i < count; i++) {
+		plan->work[sorted[i].number].before = before;
+		before = sorted[i].number;
+	}
+	plan->stream[stream].first = sorted[0].number;
+	plan->stream[stream].last = before;
+}
+
+/* Of what is known; what has no time is later than its call. */
+static void find_start(struct plan *plan)
+{
+	plan->start_ns = plan->call_count ? plan->call[0].start_ns : UINT64_MAX;
+	for (uint32_t i = 0; i < plan->work_count; i++) {
+		const struct plan_work *work = &plan->work[i];
+		uint64_t start_ns =
+			work->flags & BUILD_TIMED ? work->start_ns : plan->op[work->op].start_ns;
+
+		if (start_ns < plan->start_ns)
+			plan->start_ns = start_ns;
+	}
+	if (plan->start_ns == UINT64_MAX)
+		plan->start_ns = 0;
+}
+
+int build_order(struct plan_builder *builder)
+{
+	struct plan *plan = builder->plan;
+	bool disorder = false;
+
+	find_start(plan);
+	for (uint32_t i = 0; i < plan->stream_count; i++)
+		disorder |= builder->stream[i].disorder;
+	if (!disorder)
+		return 0;
+	builder->key = malloc(plan->work_count * sizeof(*builder->key));
+	builder->spare_key = malloc(plan->work_count * sizeof(*builder->spare_key));
+	if (!builder->key || !builder->spare_key)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < plan->stream_count; i++)
+		if (builder->stream[i].disorder)
+			order_stream(builder, i);
+	return 0;
+}
+
+static bool edge_is_of_graph(const struct plan *plan, const struct plan_edge *edge)
+{
+	const uint16_t flags = PLAN_GRAPH | PLAN_MARK;
+
+	return edge->kind == PLAN_EDGE_NODE && (plan->work[edge->work].flags & flags) == flags;
+}
+
+/* What has no time is over before the next on its stream begins, and a graph's begin before its
+ * nodes do: `limit` of each. */
+static void find_limits(const struct plan *plan, uint64_t *limit)
+{
+	memset(limit, 0xff, plan->work_count * sizeof(*limit));
+	for (uint32_t i = 0; i < plan->work_count; i++) {
+		const struct plan_work *work = &plan->work[i];
+
+		for (uint32_t k = 0; work->flags & BUILD_TIMED && k < work->edge_count; k++) {
+			const struct plan_edge *edge = &plan->edge[work->edge + k];
+
+			if (edge_is_of_graph(plan, edge) && work->start_ns < limit[edge->work])
+				limit[edge->work] = work->start_ns;
+		}
+	}
+	for (uint32_t i = 0; i < plan->stream_count; i++) {
+		uint64_t least_ns = UINT64_MAX;
+
+		for (uint32_t k = plan->stream[i].last; k != PLAN_NONE; k = plan->work[k].before) {
+			if (plan->work[k].flags & BUILD_TIMED)
+				limit[k] = plan->work[k].start_ns;
+			if (limit[k] < least_ns)
+				least_ns = limit[k];
+			limit[k] = least_ns;
+		}
+	}
+}
+
+/* The edges of works that ended by then stay, in their order. Returns how many. */
+static uint32_t keep_edges(struct plan *plan, uint32_t first, uint32_t count, uint64_t limit_ns)
+{
+	struct plan_edge *edge = &plan->edge[first];
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (plan->work[edge[i].work].end_ns <= limit_ns)
+			edge[kept++] = edge[i];
+	plan->contradicted += count - kept;
+	return kept;
+}
+
+/* Leaves out what does not allow the work to begin by then. */
+static void work_keep(struct plan *plan, struct plan_work *work, uint64_t limit_ns)
+{
+	work->edge_count = keep_edges(plan, work->edge, work->edge_count, limit_ns);
+	if (work->call != PLAN_NONE && plan->call[work->call].start_ns > limit_ns) {
+		work->flags |= PLAN_NO_CALL;
+		plan->contradicted++;
+	}
+	if (work->before != PLAN_NONE && plan->work[work->before].start_ns > limit_ns) {
+		work->before = PLAN_NONE;
+		plan->contradicted++;
+	}
+	if (work->before != PLAN_NONE && plan->work[work->before].end_ns > limit_ns)
+		work->early_ns = plan->work[work->before].end_ns - limit_ns;
+}
+
+/* When all that it waits for lets it begin, and what that is. */
+static uint64_t work_ready(const struct plan *plan, struct plan_work *work)
+{
+	uint64_t ready_ns = plan->start_ns;
+
+	work->bound = PLAN_BOUND_NOTHING;
+	if (work->call != PLAN_NONE && !(work->flags & PLAN_NO_CALL)) {
+		ready_ns = plan->call[work->call].start_ns;
+		work->bound = PLAN_BOUND_CALL;
+	}
+	if (work->before != PLAN_NONE) {
+		uint64_t ns = plan_stream_ready(&plan->work[work->before], work->early_ns);
+
+		if (ns > ready_ns || work->bound == PLAN_BOUND_NOTHING) {
+			ready_ns = ns;
+			work->bound = PLAN_BOUND_STREAM;
+		}
+	}
+	for (uint32_t i = 0; i < work->edge_count; i++) {
+		uint64_t ns = plan->work[plan->edge[work->edge + i].work].end_ns;
+
+		if (ns > ready_ns) {
+			ready_ns = ns;
+			work->bound = PLAN_BOUND_EDGE;
+		}
+	}
+	return ready_ns;
+}
+
+/* Each of these waits for works with smaller numbers, or such that have times. */
+static void time_untimed(struct plan *plan, const uint64_t *limit)
+{
+	for (uint32_t i = 0; i < plan->work_count; i++) {
+		struct plan_work *work = &plan->work[i];
+		uint64_t ready_ns;
+
+		if (work->flags & BUILD_TIMED)
+			continue;
+		work_keep(plan, work, limit[i]);
+		ready_ns = work_ready(plan, work);
+		if (work->bound == PLAN_BOUND_NOTHING && plan->op[work->op].start_ns > ready_ns)
+			ready_ns = plan->op[work->op].start_ns;
+		if (ready_ns > limit[i])
+			ready_ns = limit[i];
+		work->start_ns = work->end_ns = ready_ns;
+	}
+}
+
+static void forget_calls(struct plan *plan)
+{
+	for (uint32_t i = 0; i < plan->call_count; i++) {
+		uint32_t *next = &plan->call[i].work;
+
+		while (*next != PLAN_NONE) {
+			struct plan_work *work = &plan->work[*next];
+			uint32_t after = work->next;
+
+			if (!(work->flags & PLAN_NO_CALL)) {
+				next = &work->next;
+				continue;
+			}
+			work->call = work->next = PLAN_NONE;
+			*next = after;
+		}
+	}
+}
+
+static void time_works(struct plan *plan)
+{
+	for (uint32_t i = 0; i < plan->work_count; i++) {
+		struct plan_work *work = &plan->work[i];
+
+		if (work->flags & BUILD_TIMED)
+			work_keep(plan, work, work->start_ns);
+	}
+	forget_calls(plan);
+	for (uint32_t i = 0; i < plan->work_count; i++) {
+		struct plan_work *work = &plan->work[i];
+
+		work->delay_ns = (int64_t)(work->start_ns - work_ready(plan, work));
+		work->flags &= (uint16_t) ~(BUILD_TIMED | BUILD_WAITED);
+		if (work->end_ns > plan->end_ns)
+			plan->end_ns = work->end_ns;
+	}
+}
+
+static void time_calls(struct plan *plan)
+{
+	for (uint32_t i = 0; i < plan->call_count; i++) {
+		struct plan_call *call = &plan->call[i];
+		uint64_t before_ns = call->before == PLAN_NONE ? plan->start_ns
+							       : plan->call[call->before].end_ns;
+
+		call->delay_ns = (int64_t)(call->start_ns - before_ns);
+		call->edge_count = keep_edges(plan, call->edge, call->edge_count, call->end_ns);
+		if (!call->edge_count)
+			call->flags &= (uint16_t)~PLAN_BLOCKS;
+		if (call->end_ns > plan->end_ns)
+			plan->end_ns = call->end_ns;
+	}
+}
+
+/* How deep a queue is is not documented; shorter ones have not been seen to be full. */
+#define QUEUE_WORKS_MIN 256
+/* A launch that has room takes less. */
+#define QUEUE_LONG_NS 20000
+
+/* Works of a stream as one walks along it; `after` has the way. */
+struct front {
+	uint32_t work;	  /* the first that has not ended */
+	uint32_t skipped; /* works before it */
+};
+
+static void front_advance(const struct plan *plan, const uint32_t *after, struct front *front,
+			  uint64_t time_ns)
+{
+	while (front->work != PLAN_NONE && plan->work[front->work].end_ns <= time_ns) {
+		front->work = after[front->work];
+		front->skipped++;
+	}
+}
+
+/* A launch that took long while much was waiting on its stream waited for room: until the last that
+ * ended before it returned. */
+static void queue_call(struct plan_builder *builder, const uint32_t *after,
+		       const uint32_t *position, struct front *front, uint32_t index)
+{
+	struct plan *plan = builder->plan;
+	const struct plan_call *call = &plan->call[index];
+	struct front then;
+	uint32_t last = PLAN_NONE;
+
+	front_advance(plan, after, front, call->start_ns);
+	if (call->end_ns < call->start_ns + QUEUE_LONG_NS || call->edge_count ||
+	    position[call->work] < front->skipped + QUEUE_WORKS_MIN)
+		return;
+	for (then = *front; then.work != PLAN_NONE && then.work != call->work;
+	     then.work = after[then.work]) {
+		if (plan->work[then.work].end_ns > call->end_ns)
+			break;
+		last = then.work;
+	}
+	build_call_edge(builder, index, last, PLAN_EDGE_QUEUE);
+}
+
+static void queue_follow(const struct plan *plan, uint32_t stream, uint32_t *after,
+			 uint32_t *position)
+{
+	uint32_t next = PLAN_NONE, count = 0;
+
+	for (uint32_t i = plan->stream[stream].last; i != PLAN_NONE; i = plan->work[i].before) {
+		after[i] = next;
+		next = i;
+	}
+	for (uint32_t i = next; i != PLAN_NONE; i = after[i])
+		position[i] = count++;
+}
+
+static int queue_calls(struct plan_builder *builder)
+{
+	struct plan *plan = builder->plan;
+	_cleanup_(freep) uint32_t *after = malloc((plan->work_count + 1ul) * sizeof(*after));
+	_cleanup_(freep) uint32_t *position = malloc((plan->work_count + 1ul) * sizeof(*position));
+	_cleanup_(freep) struct front *front = calloc(plan->stream_count + 1ul, sizeof(*front));
+
+	if (!after || !position || !front)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < plan->stream_count; i++) {
+		queue_follow(plan, i, after, position);
+		front[i].work = plan->stream[i].first;
+	}
+	for (uint32_t i = 0; i < plan->call_count; i++) {
+		uint32_t work = plan->call[i].work;
+
+		if (work != PLAN_NONE && plan->op[plan->call[i].op].kind == OP_LAUNCH &&
+		    plan->stream[plan->work[work].stream].stream)
+			queue_call(builder, after, position, &front[plan->work[work].stream], i);
+	}
+	return builder->error;
+}
+
+int build_times(struct plan_builder *builder)
+{
+	struct plan *plan = builder->plan;
+	_cleanup_(freep) uint64_t *limit = malloc((plan->work_count + 1ul) * sizeof(*limit));
+	int r;
+
+	if (!limit)
+		return -ENOMEM;
+	find_limits(plan, limit);
+	time_untimed(plan, limit);
+	time_works(plan);
+	r = queue_calls(builder);
+	if (r < 0)
+		return r;
+	time_calls(plan);
+	return plan_settle(plan);
+}
