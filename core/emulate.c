@@ -6,16 +6,14 @@
  * full: the first that waits keeps those behind it waiting, as it would take the room that becomes
  * free. Works that ran beside each other in the recording may do so again, whatever they need.
  *
- * What had its engine before a work (`behind`) is waited for like a work of its stream as long as
- * nothing was changed: then the times are those of the recording. In a changed plan only where it
- * runs, or is about to: the order may be another one.
+ * As long as nothing was changed, what had its engine before a work (`behind`) is waited for like a
+ * work of its stream, so that the order is that of the recording. In a changed plan who comes first
+ * is first.
  */
 #include "core/emulate.h"
 
 #include <errno.h>
 #include <string.h>
-
-#define HELD (1u << 31) /* of a count: only what it is behind is left */
 
 /* What is told about a work's end. */
 enum tell { TELL_BEFORE, TELL_EDGE, TELL_BEHIND, TELL_CALL };
@@ -156,17 +154,19 @@ static void engine_pass(struct engine *engine, uint64_t time_ns)
 	}
 }
 
+/* Beside what it ran beside in the recording it may run again, even where the shares say that they
+ * do not fit. */
 static bool engine_fits(const struct emulation *e, const struct engine *engine,
 			const struct plan_work *work)
 {
-	uint64_t share = work->share;
+	uint64_t share = work->share, beside = 0;
 
 	if (engine->share + share <= PLAN_SHARE_ALL)
 		return true;
 	for (uint32_t i = 0; i < engine->count; i++)
-		if (!ran_beside(e->plan, work, engine->place[i].work))
-			share += engine->place[i].share;
-	return share <= PLAN_SHARE_ALL;
+		if (ran_beside(e->plan, work, engine->place[i].work))
+			beside += engine->place[i].share;
+	return beside + share > PLAN_SHARE_ALL && engine->share - beside + share <= PLAN_SHARE_ALL;
 }
 
 static int engine_take(struct engine *engine, uint32_t index, uint32_t share, uint64_t end_ns)
@@ -232,38 +232,7 @@ static int work_ready(struct emulation *e, uint32_t index)
 /* One thing less is waited for. */
 static int work_count_down(struct emulation *e, uint32_t index)
 {
-	const struct plan_work *work = &e->plan->work[index], *behind;
-
-	if (--e->work_waits[index])
-		return 0;
-	if (!e->plan->changed || work->behind == PLAN_NONE || !takes_engine(work))
-		return work_ready(e, index);
-	behind = &e->plan->work[work->behind];
-	if (takes_engine(behind) && engine_of(e, behind) == engine_of(e, work) &&
-	    !e->work_waits[work->behind] && !e->times->work_end_ns[work->behind]) {
-		e->work_waits[index] = HELD;
-		return 0;
-	}
-	return work_ready(e, index);
-}
-
-static int tell_behind(struct emulation *e, uint32_t index, uint32_t behind)
-{
-	const struct plan_work *work = &e->plan->work[index];
-	uint64_t ns = e->times->work_end_ns[behind] + work->behind_ns;
-	bool counts = takes_engine(work) && takes_engine(&e->plan->work[behind]) &&
-		      engine_of(e, work) == engine_of(e, &e->plan->work[behind]);
-
-	if (!e->work_waits[index])
-		return 0; /* it was sooner this time */
-	if (counts || !e->plan->changed)
-		later(&e->times->work_start_ns[index], ns);
-	if (!e->plan->changed)
-		return work_count_down(e, index);
-	if (e->work_waits[index] != HELD)
-		return 0;
-	e->work_waits[index] = 0;
-	return work_ready(e, index);
+	return --e->work_waits[index] ? 0 : work_ready(e, index);
 }
 
 static void tell_call(struct emulation *e, uint32_t index, uint64_t end_ns)
@@ -284,7 +253,8 @@ static int tell_one(struct emulation *e, uint32_t from, uint32_t tell)
 		tell_call(e, index, end_ns);
 		return 0;
 	case TELL_BEHIND:
-		return tell_behind(e, index, from);
+		later(&e->times->work_start_ns[index], end_ns + to->behind_ns);
+		return work_count_down(e, index);
 	case TELL_BEFORE:
 		end_ns = after(end_ns, -(int64_t)to->early_ns);
 		later(&end_ns, e->times->work_start_ns[from]);
@@ -414,7 +384,7 @@ static uint64_t count_tells(struct emulation *e)
 
 		if (work->before != PLAN_NONE)
 			count[work->before]++;
-		if (work->behind != PLAN_NONE)
+		if (work->behind != PLAN_NONE && !plan->changed)
 			count[work->behind]++;
 		for (uint32_t k = 0; k < work->edge_count; k++)
 			count[plan->edge[work->edge + k].work]++;
@@ -456,9 +426,9 @@ static void add_tells(struct emulation *e)
 
 		e->work_waits[i] =
 			(work->call != PLAN_NONE) + (work->before != PLAN_NONE) + work->edge_count;
-		if (work->behind != PLAN_NONE) {
+		if (work->behind != PLAN_NONE && !plan->changed) {
 			add_tell(e, work->behind, TELL_BEHIND, i);
-			e->work_waits[i] += !plan->changed;
+			e->work_waits[i]++;
 		}
 		if (work->before != PLAN_NONE)
 			add_tell(e, work->before, TELL_BEFORE, i);

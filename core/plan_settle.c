@@ -231,38 +231,61 @@ static uint64_t freed_ns(const struct plan *plan, const struct plan_work *work)
 	return ns;
 }
 
-/* Would it not have fitted beside what ran just before `last` ended, and was over when it began? */
+/* Would it not have fitted beside what ran just before `last` ended? What still ran when it began
+ * counts only where it fitted beside that: else it may run beside what it likes. */
 static bool was_full(const struct plan *plan, const struct turn *turn, const struct plan_work *work,
 		     const struct plan_work *last)
 {
-	uint64_t share = work->share;
+	uint64_t over = work->share, still = work->share;
 
 	for (uint32_t i = 0; i < turn_size(turn); i++) {
 		const struct plan_work *other = &plan->work[turn->recent[i]];
 
-		if (other->start_ns < last->end_ns && other->end_ns >= last->end_ns &&
-		    other->end_ns <= work->start_ns)
-			share += other->share;
+		if (other->start_ns >= last->end_ns || other->end_ns < last->end_ns)
+			continue;
+		if (other->end_ns <= work->start_ns)
+			over += other->share;
+		else
+			still += other->share;
 	}
-	return share > PLAN_SHARE_ALL;
+	return over > PLAN_SHARE_ALL ||
+	       (over + still - work->share > PLAN_SHARE_ALL && still <= PLAN_SHARE_ALL);
 }
 
-/* Which work of its engine it was behind, of those that ended since it could have begun. */
+static bool ended_between(const struct plan *plan, uint32_t other, uint64_t since_ns,
+			  const struct plan_work *work)
+{
+	uint64_t end_ns = plan->work[other].end_ns;
+
+	return end_ns > since_ns && end_ns <= work->start_ns &&
+	       work->start_ns - end_ns <= UINT32_MAX;
+}
+
+/* Which work of its engine it was behind, of those that ended since it could have begun: one that
+ * left no room, or what another one was behind that was before it in the queue. */
 static uint32_t find_behind(const struct plan *plan, const struct turn *turn,
 			    const struct plan_work *work, uint64_t since_ns)
 {
+	uint64_t queued_ns = since_ns;
 	uint32_t found = PLAN_NONE;
-	uint64_t found_ns = since_ns;
 
 	for (uint32_t i = 0; i < turn_size(turn); i++) {
 		const struct plan_work *other = &plan->work[turn->recent[i]];
 
-		if (other->end_ns <= found_ns || other->end_ns > work->start_ns ||
-		    work->start_ns - other->end_ns > UINT32_MAX ||
-		    !was_full(plan, turn, work, other))
-			continue;
-		found = turn->recent[i];
-		found_ns = other->end_ns;
+		if (ended_between(plan, turn->recent[i], since_ns, work) &&
+		    was_full(plan, turn, work, other)) {
+			found = turn->recent[i];
+			since_ns = other->end_ns;
+		}
+	}
+	for (uint32_t i = 0; i < turn_size(turn); i++) {
+		const struct plan_work *other = &plan->work[turn->recent[i]];
+
+		if (other->behind != PLAN_NONE && other->start_ns > queued_ns &&
+		    ended_between(plan, other->behind, since_ns, work)) {
+			found = other->behind;
+			since_ns = plan->work[found].end_ns;
+		}
 	}
 	return found;
 }
