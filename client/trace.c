@@ -3,6 +3,8 @@
 #include "client/trace.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +12,71 @@
 #include "client/export.h"
 #include "client/export_load.h"
 
+#define SQL_BYTES   512
 #define PID_UNKNOWN (1u << 30) /* plus the id of a process that came after the metadata */
+
+static int64_t integer_of(const Tracesmith__V1__Reply *reply)
+{
+	const Tracesmith__V1__Rows *rows =
+		reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS ? reply->rows : NULL;
+
+	if (!rows || rows->n_row == 0 || rows->row[0]->n_value == 0 ||
+	    rows->row[0]->value[0]->value_case != TRACESMITH__V1__VALUE__VALUE_INTEGER)
+		return 0;
+	return rows->row[0]->value[0]->integer;
+}
+
+/* The first op of the window; a chunk may reach out of what was to be recorded. */
+static int find_begin(struct trace *trace, bool recorded)
+{
+	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	int64_t first_ns = 0;
+	char sql[SQL_BYTES];
+	int more, r;
+
+	snprintf(sql, sizeof(sql),
+		 "SELECT max(min(first_ns), %s) FROM chunk WHERE boot = (SELECT max(id) FROM boot)"
+		 " AND last_ns >= %" PRIu64,
+		 recorded ? "coalesce((SELECT value FROM recording WHERE key = 'since_ns'"
+			    " AND typeof(value) = 'integer'), 0)"
+			  : "0",
+		 trace->since_ns);
+	body.text = sql;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
+	request.sql = &body;
+	r = link_send(trace->link, &request);
+	if (r < 0)
+		return r;
+	do {
+		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+		more = link_next(trace->link, &reply);
+		if (more < 0)
+			return more;
+		first_ns += integer_of(reply);
+	} while (more);
+	trace->begin_ns = trace->since_ns;
+	if (first_ns > 0 && (uint64_t)first_ns > trace->begin_ns)
+		trace->begin_ns = (uint64_t)first_ns;
+	return 0;
+}
+
+/* A sum beyond all times is one that is never reached. */
+static uint64_t after(const struct trace *trace, uint64_t ns)
+{
+	return ns < UINT64_MAX - trace->begin_ns ? trace->begin_ns + ns : UINT64_MAX;
+}
+
+static void narrow(struct trace *trace, const struct options *options)
+{
+	uint64_t from_ns = after(trace, options->from_ns), to_ns = after(trace, options->to_ns);
+
+	if (options->given & OPTION_FROM && from_ns > trace->since_ns)
+		trace->since_ns = from_ns;
+	if (options->given & OPTION_TO && to_ns < trace->until_ns)
+		trace->until_ns = to_ns;
+}
 
 int trace_open(const struct options *options, struct trace *ret)
 {
@@ -31,6 +97,10 @@ int trace_open(const struct options *options, struct trace *ret)
 	/* What comes while we ask would have no names yet. */
 	trace->until_ns = options->given & OPTION_UNTIL ? link_time(trace->link, &options->until)
 							: link_hello(trace->link)->now_ns;
+	r = find_begin(trace, options->file);
+	if (r < 0)
+		return r;
+	narrow(trace, options);
 	return export_load(trace->link, trace->pid, trace->since_ns, trace->until_ns, &trace->meta);
 }
 

@@ -17,14 +17,16 @@ struct trace {
 	struct link *link;
 	struct export_meta *meta;
 	struct sbt_codec *codec;
-	struct op *op; /* SBT_OPS_MAX */
-	uint32_t pid;  /* 0: all */
+	struct op *op;	   /* SBT_OPS_MAX */
+	uint32_t pid;	   /* 0: all */
+	uint64_t begin_ns; /* of the recording, from which --from and --to count */
 	uint64_t since_ns, until_ns;
 	uint64_t first_ns; /* of the first chunk that came */
 	uint64_t op_count;
 };
 
-/* Connects (to options->file, where that is given), and loads the metadata of the window. */
+/* Connects (to options->file, where that is given), and loads the metadata of the window, which is
+ * what --since and --until, and --from and --to leave of all that is there. */
 int trace_open(const struct options *options, struct trace *ret);
 void trace_done(struct trace *trace);
 
