@@ -112,6 +112,8 @@
 #define LIMIT_QUERY_MS	  30000
 #define LIMIT_QUERY_ROWS  1000000
 #define LIMIT_QUERY_VALUE (8 << 20)
+/* Processes of one recording that are named one by one. */
+#define LIMIT_RECORD_PIDS 4096
 /* Sums that a query over exact times makes in memory, of 72 bytes and 16 to find them. */
 #define LIMIT_QUERY_SUMS 524288
 

@@ -168,6 +168,14 @@ void answer_bind(sqlite3_stmt *stmt, const char *name, bool given, int64_t value
 		sqlite3_bind_int64(stmt, number, value);
 }
 
+void answer_bind_text(sqlite3_stmt *stmt, const char *name, const char *text)
+{
+	int number = sqlite3_bind_parameter_index(stmt, name);
+
+	if (number && text)
+		sqlite3_bind_text(stmt, number, text, -1, SQLITE_STATIC);
+}
+
 int answer_check_pid(struct answer *answer, uint32_t pid)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
@@ -386,15 +394,20 @@ static int send_done(struct answer *answer, Tracesmith__V1__Done *done)
 	return answer_send(answer, &reply);
 }
 
+int answer_done_with(struct answer *answer, Tracesmith__V1__Done *done)
+{
+	int r = answer_loss(answer, done);
+
+	return r < 0 ? r : send_done(answer, done);
+}
+
 int answer_done(struct answer *answer, bool truncated)
 {
 	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
 	int r = send_batch(answer);
 
-	if (r == 0)
-		r = answer_loss(answer, &done.loss, &done.n_loss);
 	done.truncated = truncated;
-	return r < 0 ? r : send_done(answer, &done);
+	return r < 0 ? r : answer_done_with(answer, &done);
 }
 
 int answer_done_whole(struct answer *answer)

@@ -17,7 +17,8 @@
 
 struct answer_window {
 	uint64_t since_ns, until_ns;
-	uint32_t pid; /* 0: all */
+	uint32_t pid;	  /* 0: all */
+	const char *pids; /* several: a list in JSON; NULL: all */
 };
 
 struct answer {
@@ -57,11 +58,14 @@ int answer_rows(struct answer *answer, sqlite3_stmt *stmt, int step,
 		const struct query_column *column, uint64_t limit, bool *ret_truncated);
 /* The end, with what was lost in the window. */
 int answer_done(struct answer *answer, bool truncated);
+/* The same with what the caller has put in it. */
+int answer_done_with(struct answer *answer, Tracesmith__V1__Done *done);
 /* The end of an answer from which nothing can be missing. */
 int answer_done_whole(struct answer *answer);
 
 /* Binds a parameter where the statement has it. */
 void answer_bind(sqlite3_stmt *stmt, const char *name, bool given, int64_t value);
+void answer_bind_text(sqlite3_stmt *stmt, const char *name, const char *text); /* not copied */
 /* Fails with NOT_FOUND where no process of this boot had this pid. */
 int answer_check_pid(struct answer *answer, uint32_t pid);
 /* Prepares, or fails with SQLite's words. */
@@ -71,8 +75,10 @@ int answer_prepare(struct answer *answer, const char *sql, sqlite3_stmt **ret);
  * arena owns them. A stack that is not known is NULL. */
 int answer_stack(struct answer *answer, int64_t id, Tracesmith__V1__Stack **ret);
 
-/* loss.c: what was lost in the window, in the answer's arena. */
-int answer_loss(struct answer *answer, Tracesmith__V1__Loss ***ret, size_t *ret_count);
+/* loss.c: adds what was lost in the window, or in the making of the answer, in its arena. */
+int answer_loss(struct answer *answer, Tracesmith__V1__Done *done);
+int answer_add_loss(struct answer *answer, Tracesmith__V1__Done *done, const char *reason,
+		    uint64_t count, const char *text);
 
 /* result.c: result_name(code) for SQL. */
 int result_register(sqlite3 *db);
@@ -80,6 +86,7 @@ int result_register(sqlite3 *db);
 /* The kinds of requests. */
 int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request);
 int run_sql(struct answer *answer, const Tracesmith__V1__SqlRequest *request);
+int run_record(struct answer *answer, const Tracesmith__V1__RecordRequest *request);
 int run_export(struct answer *answer, const Tracesmith__V1__ExportRequest *request);
 
 #endif

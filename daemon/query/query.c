@@ -173,6 +173,8 @@ static int dispatch(struct answer *answer, const Tracesmith__V1__Request *reques
 		return run_sql(answer, request->sql);
 	case TRACESMITH__V1__REQUEST__BODY_EXPORT:
 		return run_export(answer, request->export);
+	case TRACESMITH__V1__REQUEST__BODY_RECORD:
+		return run_record(answer, request->record);
 	case TRACESMITH__V1__REQUEST__BODY_LIST:
 		return run_list(answer);
 	default:
