@@ -161,29 +161,61 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 	return r;
 }
 
-int plan_load(const struct options *options, struct trace *ret_trace, struct plan **ret)
+static int plan_load_new(struct trace *trace, struct plan_load **ret)
 {
-	_cleanup_(freep) struct plan_load *load = NULL;
-	_cleanup_(plan_builder_freep) struct plan_builder *builder = NULL;
-	int r = trace_open(options, ret_trace);
+	struct plan_load *load = calloc(1, sizeof(*load));
+
+	if (!load ||
+	    plan_builder_new(load->effect, PLAN_FUNCTIONS, PLAN_LOAD_OPS_MAX, &load->builder) < 0) {
+		free(load);
+		complain("Not enough memory");
+		return -ENOMEM;
+	}
+	load->trace = trace;
+	*ret = load;
+	return 0;
+}
+
+static void plan_load_freep(struct plan_load **load)
+{
+	if (*load)
+		plan_builder_free((*load)->builder);
+	free(*load);
+}
+
+static int plan_load_end(struct plan_load *load, struct plan **ret)
+{
+	int r = plan_builder_end(load->builder, ret);
 
 	if (r < 0)
-		return r;
-	load = calloc(1, sizeof(*load));
-	if (!load ||
-	    plan_builder_new(load->effect, PLAN_FUNCTIONS, PLAN_LOAD_OPS_MAX, &builder) < 0)
-		return complain("Not enough memory"), -ENOMEM;
-	load->trace = ret_trace;
-	load->builder = builder;
-	r = plan_load_rows(load);
+		complain("Not enough memory");
+	return r;
+}
+
+int plan_load(const struct options *options, struct trace *ret_trace, struct plan **ret)
+{
+	_cleanup_(plan_load_freep) struct plan_load *load = NULL;
+	int r = trace_open(options, ret_trace);
+
+	if (r == 0)
+		r = plan_load_new(ret_trace, &load);
+	if (r == 0)
+		r = plan_load_rows(load);
 	if (r == 0)
 		r = plan_load_part(load, options);
 	if (r == 0)
 		r = trace_read(ret_trace, take_ops, load, NULL);
-	if (r < 0)
-		return r;
-	r = plan_builder_end(builder, ret);
-	if (r < 0)
-		complain("Not enough memory");
-	return r;
+	return r < 0 ? r : plan_load_end(load, ret);
+}
+
+int plan_load_ops(struct trace *trace, struct op *op, size_t count, struct plan **ret)
+{
+	_cleanup_(plan_load_freep) struct plan_load *load = NULL;
+	int r = plan_load_new(trace, &load);
+
+	if (r == 0)
+		r = plan_load_rows(load);
+	if (r == 0)
+		r = take_ops(load, op, count, 0);
+	return r < 0 ? r : plan_load_end(load, ret);
 }

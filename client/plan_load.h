@@ -9,5 +9,7 @@
  * trace stays open: what the ops refer to is in its metadata. What goes wrong is said on stderr;
  * the caller has to call trace_done() in any case. */
 int plan_load(const struct options *options, struct trace *ret_trace, struct plan **ret);
+/* The same from ops at hand (an emulation's), with what they refer to in a trace that is open. */
+int plan_load_ops(struct trace *trace, struct op *op, size_t count, struct plan **ret);
 
 #endif

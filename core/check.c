@@ -76,15 +76,58 @@ static uint32_t places_of(const struct work *work, int of, bool thread, uint32_t
 	return count;
 }
 
+/* When the item was over with waiting: of a work its begin, but a mark has no time of its own, so
+ * that of the next on its stream that has. */
+static uint64_t waited_until(const struct work *work, int of, bool thread, uint32_t item)
+{
+	const struct plan *plan = work->side[of].plan;
+	const struct check_lanes *lanes = work->check->lanes[of];
+	const struct check_half *half;
+	uint32_t at;
+
+	if (thread)
+		return plan->call[item].end_ns;
+	half = &lanes->half[lanes->place[item].lane];
+	at = lanes->place[item].at;
+	while (plan->work[item].flags & (PLAN_MARK | PLAN_UNTIMED) && ++at < half->count)
+		item = lanes->item[half->first + at];
+	return plan->work[item].start_ns;
+}
+
+/* A plan leaves out a dependency that its times contradict. Where that is a matter of clocks it is
+ * none of what the program does. */
+static bool contradicts(const struct work *work, int of, bool thread, uint32_t item, uint64_t place)
+{
+	const struct plan *plan = work->side[of].plan;
+	const struct check_lanes *lanes = work->check->lanes[of];
+	uint32_t lane = (uint32_t)(place >> 32), at = (uint32_t)place;
+	uint64_t by_ns = waited_until(work, of, thread, item), end_ns;
+
+	if (lane < work->check->lanes[0]->count && of == 1)
+		lane = work->check->lanes[0]->half[lane].mate;
+	if (lane >= lanes->count || at >= lanes->half[lane].count)
+		return false;
+	end_ns = plan->work[lanes->item[lanes->half[lane].first + at]].end_ns;
+	return end_ns > by_ns && end_ns - by_ns <= CHECK_CLOCK_NS;
+}
+
 static bool same_places(const struct work *work, bool thread, const uint32_t item[2])
 {
-	uint32_t count = places_of(work, 0, thread, item[0]);
+	uint32_t count[2] = { places_of(work, 0, thread, item[0]),
+			      places_of(work, 1, thread, item[1]) };
+	uint32_t i[2] = { 0, 0 };
 
-	if (places_of(work, 1, thread, item[1]) != count)
-		return false;
-	for (uint32_t i = 0; i < count; i++)
-		if (work->place[0][i] != work->place[1][i])
+	while (i[0] < count[0] || i[1] < count[1]) {
+		uint64_t a = i[0] < count[0] ? work->place[0][i[0]] : UINT64_MAX;
+		uint64_t b = i[1] < count[1] ? work->place[1][i[1]] : UINT64_MAX;
+
+		i[0] += a <= b;
+		i[1] += b <= a;
+		if (a < b && !contradicts(work, 1, thread, item[1], a))
 			return false;
+		if (b < a && !contradicts(work, 0, thread, item[0], b))
+			return false;
+	}
 	return true;
 }
 

@@ -151,6 +151,28 @@ static void add_items(struct maker *maker, bool thread)
 	}
 }
 
+/* Works are in the order in which they were submitted; where threads raced for a stream, in that in
+ * which they ran. */
+static int sort_stream(const struct plan *plan, uint32_t stream, uint32_t *item, uint32_t count)
+{
+	uint32_t *ran = malloc((count + 1) * sizeof(*ran)), left = count, at = count;
+	struct map chained = { 0 };
+	int r = ran ? 0 : -ENOMEM;
+
+	for (uint32_t work = plan->stream[stream].last; r == 0 && left > 0 && work != PLAN_NONE;
+	     work = plan->work[work].before) {
+		ran[--left] = work;
+		r = map_put(&chained, (struct map_key){ work, 0 }, ran);
+	}
+	/* From the end: nodes of graphs, which are in no chain, stay where they are. */
+	for (uint32_t i = count; r == 0 && i > 0; i--)
+		if (map_get(&chained, (struct map_key){ item[i - 1], 0 }) && at > left)
+			item[i - 1] = ran[--at];
+	map_clear(&chained);
+	free(ran);
+	return r;
+}
+
 struct node {
 	uint64_t node;
 	uint32_t work;
@@ -217,8 +239,13 @@ static int fill(struct maker *maker)
 	if (r < 0)
 		return r;
 	add_items(maker, false);
-	for (uint32_t h = 0; r == 0 && h < lanes->count; h++)
-		r = sort_nodes(plan, lanes->item + lanes->half[h].first, lanes->half[h].count);
+	for (uint32_t h = 0; r == 0 && h < lanes->count; h++) {
+		const struct check_half *half = &lanes->half[h];
+
+		r = sort_stream(plan, half->index, lanes->item + half->first, half->count);
+		if (r == 0)
+			r = sort_nodes(plan, lanes->item + half->first, half->count);
+	}
 	add_items(maker, true);
 	describe(maker->side, lanes);
 	return r;

@@ -232,6 +232,39 @@ static void test_a_dependency_is_found(void **state)
 	assert_int_equal(lane->number, 3);
 }
 
+/* The clock of the device may say that a work began a little before what it waited for ended. */
+static void test_clocks_are_no_dependency(void **state)
+{
+	_cleanup_(check_freep) struct check *check = NULL;
+	const struct check_lane *lane;
+	struct program pair[2];
+
+	begin(pair);
+	two_streams(&pair[0], 0, 1, 1);
+	two_streams(&pair[1], 0, 1, 1);
+	pair[1].op[5].gpu_end_ns = pair[1].op[8].gpu_start_ns + 500;
+	expect_same(pair);
+	pair[1].op[5].gpu_end_ns += 5000;
+	lane = check_pair(pair, 0, &check);
+	assert_non_null(lane);
+	assert_int_equal(lane->what, CHECK_DEPENDENCY);
+}
+
+/* Two threads put works on one stream: in B the second began to submit first, and ran last. */
+static void test_the_order_is_that_of_running(void **state)
+{
+	struct program pair[2];
+
+	begin(pair);
+	for (int i = 0; i < 2; i++) {
+		launch(&pair[i], 0, 1, 1, 1);
+		launch(&pair[i], 0, 2, 1, 2)->gpu_start_ns += 200000;
+		pair[i].op[1].gpu_end_ns += 200000;
+	}
+	pair[1].op[1].start_ns = pair[1].op[0].start_ns - 10;
+	expect_same(pair);
+}
+
 static void test_an_end_and_a_missing_stream_are_found(void **state)
 {
 	_cleanup_(check_freep) struct check *check = NULL;
@@ -316,6 +349,8 @@ int main(void)
 		cmocka_unit_test(test_a_parameter_is_found),
 		cmocka_unit_test(test_another_order_is_found),
 		cmocka_unit_test(test_a_dependency_is_found),
+		cmocka_unit_test(test_clocks_are_no_dependency),
+		cmocka_unit_test(test_the_order_is_that_of_running),
 		cmocka_unit_test(test_an_end_and_a_missing_stream_are_found),
 		cmocka_unit_test(test_threads_may_start_in_any_order),
 		cmocka_unit_test(test_durations_count_with_a_tolerance),
