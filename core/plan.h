@@ -131,6 +131,7 @@ struct plan_stream {
 	uint32_t process, stream; /* row of the stream, 0: none */
 	uint32_t first, last;	  /* works, but for nodes; PLAN_NONE: it has none of its own */
 	uint32_t device;	  /* index */
+	uint32_t made_of;	  /* by a what-if: row of the stream that it is a part of, else 0 */
 };
 
 struct plan_device {
