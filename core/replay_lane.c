@@ -1,8 +1,8 @@
 /* Replay lane: what a step of an op does to the state of its stream and device.
  *
- * With exact times a stream waits where the work that comes next has to; of bounds only the end of
- * all is known, so there it waits where nothing was submitted since (see lane.c and timeline.c,
- * whose rules these are). */
+ * With exact times a stream waits where the work that comes next has to. Of bounds only the end of
+ * all is known: there it waits where nothing was submitted since, and who waits for it waits for
+ * what it waits for (see lane.c and timeline.c, whose rules these are). */
 #include "core/replay_lane.h"
 
 #include <errno.h>
@@ -10,18 +10,20 @@
 /* Waits are seen a little out of the order of what they wait for, never by more than this. */
 #define LANE_SORT_STEPS 64
 
-/* From here on a lane waits for another one. */
+/* From here on a lane waits for another one. There is one only as long as it means something. */
 struct replay_mark {
 	struct list in_lane, waiter;
 	struct replay_lane *lane, *source;
 	uint64_t position; /* the lane's work up to this number is before it */
-	uint64_t seq;	   /* it waits for the source's work up to this one */
+	uint64_t number;   /* of the marks in the lane */
+	/* It waits for the source's work, and with bounds for its marks, up to these numbers. */
+	uint64_t seq, marks;
 };
 
 /* Where one of the driver's events was recorded last. */
 struct replay_event {
 	struct replay_lane *lane;
-	uint64_t seq;
+	uint64_t seq, marks;
 	uint64_t capture;
 };
 
@@ -37,6 +39,7 @@ void replay_lanes_init(struct replay_lanes *lanes, replay_lane_fn *tell, void *d
 	};
 	list_init(&lanes->order);
 	list_init(&lanes->device_order);
+	list_init(&lanes->work);
 }
 
 void replay_lanes_clear(struct replay_lanes *lanes)
@@ -57,46 +60,32 @@ static void mark_free(struct replay_lanes *lanes, struct replay_mark *mark)
 	pool_put(&lanes->mark_pool, mark);
 }
 
-static bool mark_holds(const struct replay_mark *mark)
+static const struct replay_mark *lane_first_mark(const struct replay_lane *lane)
 {
-	return mark->source->finished < mark->seq && mark->lane->finished <= mark->position;
+	return list_first(&lane->marks, const struct replay_mark, in_lane);
 }
 
-static const struct replay_mark *lane_first_mark(struct replay_lanes *lanes,
-						 struct replay_lane *lane)
+static bool lane_has_passed(const struct replay_lane *lane, uint64_t seq, uint64_t marks)
 {
-	struct replay_mark *mark;
+	const struct replay_mark *first = lane_first_mark(lane);
 
-	while ((mark = list_first(&lane->marks, struct replay_mark, in_lane)) && !mark_holds(mark))
-		mark_free(lanes, mark);
-	return mark;
+	return lane->finished >= seq && (!first || first->number > marks);
 }
 
-static const struct replay_mark *lane_last_mark(struct replay_lanes *lanes,
-						struct replay_lane *lane)
+static uint8_t lane_state(const struct replay_lane *lane)
 {
-	struct replay_mark *mark;
-
-	while ((mark = list_last(&lane->marks, struct replay_mark, in_lane)) && !mark_holds(mark))
-		mark_free(lanes, mark);
-	return mark;
-}
-
-static uint8_t lane_state(struct replay_lanes *lanes, struct replay_lane *lane)
-{
-	const struct replay_mark *mark;
+	const struct replay_mark *first = lane_first_mark(lane);
+	const struct replay_mark *last = list_last(&lane->marks, const struct replay_mark, in_lane);
 
 	if (lane->runs)
 		return REPLAY_RUNNING;
-	if (!lane->device->exact) {
-		mark = lane_last_mark(lanes, lane);
-		if (mark && mark->position == lane->submitted)
-			return REPLAY_WAITING;
-	}
+	if (!lane->device->exact && last && last->position == lane->submitted)
+		return REPLAY_WAITING;
 	if (lane->finished >= lane->submitted)
 		return REPLAY_IDLE;
-	mark = lane->device->exact ? lane_first_mark(lanes, lane) : NULL;
-	return mark && mark->position <= lane->finished ? REPLAY_WAITING : REPLAY_PENDING;
+	if (lane->device->exact && first && first->position <= lane->finished)
+		return REPLAY_WAITING;
+	return REPLAY_PENDING;
 }
 
 static void device_settle(struct replay_lanes *lanes, struct replay_device *device,
@@ -115,7 +104,7 @@ static void device_settle(struct replay_lanes *lanes, struct replay_device *devi
 
 static void lane_settle(struct replay_lanes *lanes, struct replay_lane *lane, uint64_t time_ns)
 {
-	uint8_t from = lane->now, to = lane_state(lanes, lane);
+	uint8_t from = lane->now, to = lane_state(lane);
 
 	if (from == to)
 		return;
@@ -161,6 +150,7 @@ static struct replay_lane *lane_add(struct replay_lanes *lanes, const struct rep
 	};
 	list_init(&lane->marks);
 	list_init(&lane->waiters);
+	list_init(&lane->work);
 	list_append(&lanes->order, &lane->link);
 	device->lanes[REPLAY_IDLE]++;
 	return lane;
@@ -204,23 +194,36 @@ uint64_t replay_lane_submit(struct replay_lanes *lanes, struct replay_lane *lane
 	return lane->submitted;
 }
 
-/* Others may have waited for it. */
-static void lane_over(struct replay_lanes *lanes, struct replay_lane *lane, uint64_t seq,
-		      uint64_t time_ns)
+static void lane_pass_marks(struct replay_lanes *lanes, const struct replay_lane *lane)
 {
 	struct replay_mark *mark;
 
-	if (seq <= lane->finished)
-		return;
-	lane->finished = seq;
-	while ((mark = list_first(&lane->waiters, struct replay_mark, waiter))) {
-		struct replay_lane *waiting = mark->lane;
-
-		if (mark->seq > seq)
-			break;
+	while ((mark = list_first(&lane->marks, struct replay_mark, in_lane)) &&
+	       mark->position < lane->finished)
 		mark_free(lanes, mark);
-		lane_settle(lanes, waiting, time_ns);
+}
+
+/* Others may have waited for it, and again others for those; they change first. A list instead of
+ * recursion: they can do so in long chains. */
+static void lane_over(struct replay_lanes *lanes, struct replay_lane *over, uint64_t time_ns)
+{
+	struct replay_lane *lane;
+	struct replay_mark *mark;
+
+	list_append(&lanes->work, &over->work);
+	while ((lane = list_first(&lanes->work, struct replay_lane, work))) {
+		list_remove(&lane->work);
+		lane_pass_marks(lanes, lane);
+		while ((mark = list_first(&lane->waiters, struct replay_mark, waiter)) &&
+		       lane_has_passed(lane, mark->seq, mark->marks)) {
+			if (!list_linked(&mark->lane->work))
+				list_append(&lanes->work, &mark->lane->work);
+			mark_free(lanes, mark);
+		}
+		if (lane != over)
+			lane_settle(lanes, lane, time_ns);
 	}
+	lane_settle(lanes, over, time_ns);
 }
 
 void replay_lane_begin(struct replay_lanes *lanes, struct replay_lane *lane, uint64_t seq,
@@ -240,8 +243,12 @@ void replay_lane_end(struct replay_lanes *lanes, struct replay_lane *lane, uint6
 void replay_lane_finish(struct replay_lanes *lanes, struct replay_lane *lane, uint64_t seq,
 			uint64_t time_ns)
 {
-	lane_over(lanes, lane, seq, time_ns);
-	lane_settle(lanes, lane, time_ns);
+	if (seq > lane->finished) {
+		lane->finished = seq;
+		lane_over(lanes, lane, time_ns);
+	} else {
+		lane_settle(lanes, lane, time_ns);
+	}
 }
 
 static struct map_key event_key(const struct replay_op *op)
@@ -264,6 +271,7 @@ static int event_record(struct replay_lanes *lanes, struct replay_lane *lane,
 	*event = (struct replay_event){
 		.lane = lane,
 		.seq = lane->submitted,
+		.marks = lane->device->exact ? 0 : lane->marked,
 		.capture = lane->capture,
 	};
 	return 0;
@@ -277,12 +285,17 @@ static void event_destroy(struct replay_lanes *lanes, const struct replay_op *op
 		pool_put(&lanes->event_pool, event);
 }
 
+static bool mark_is_after(const struct replay_mark *a, const struct replay_mark *b)
+{
+	return a->seq != b->seq ? a->seq > b->seq : a->marks > b->marks;
+}
+
 static void mark_sort_in(struct replay_mark *mark)
 {
 	struct list *position = mark->source->waiters.prev;
 
 	for (int i = 0; i < LANE_SORT_STEPS && position != &mark->source->waiters; i++) {
-		if (list_item(position, struct replay_mark, waiter)->seq <= mark->seq)
+		if (!mark_is_after(list_item(position, struct replay_mark, waiter), mark))
 			break;
 		position = position->prev;
 	}
@@ -302,7 +315,7 @@ static int lane_wait(struct replay_lanes *lanes, struct replay_lane *lane,
 			lane->capture = event->capture;
 		return 0;
 	}
-	if (event->lane->finished >= event->seq)
+	if (lane_has_passed(event->lane, event->seq, event->marks))
 		return 0;
 	if (lanes->mark_pool.used >= REPLAY_HELD_MAX)
 		return -E2BIG;
@@ -313,7 +326,9 @@ static int lane_wait(struct replay_lanes *lanes, struct replay_lane *lane,
 		.lane = lane,
 		.source = event->lane,
 		.position = lane->submitted,
+		.number = ++lane->marked,
 		.seq = event->seq,
+		.marks = event->marks,
 	};
 	mark_sort_in(mark);
 	list_append(&lane->marks, &mark->in_lane);

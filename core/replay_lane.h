@@ -23,8 +23,10 @@ struct replay_lane {
 	struct list link;
 	struct list marks;   /* struct replay_mark that it has to pass, in order */
 	struct list waiters; /* struct replay_mark of others that wait for it, by number */
+	struct list work;    /* while others are told that it is over with something */
 	struct replay_device *device;
 	uint64_t submitted, finished; /* up to this number */
+	uint64_t marked;	      /* how many marks there were */
 	uint64_t capture;	      /* that it takes part in, 0: none */
 	uint32_t process, stream;
 	uint32_t runs; /* how many */
@@ -39,6 +41,7 @@ typedef void replay_lane_fn(void *data, const struct replay_lane *lane,
 struct replay_lanes {
 	struct map lane, device, event;
 	struct list order, device_order; /* as they were seen first */
+	struct list work;		 /* lanes that are over with something */
 	struct pool lane_pool, device_pool, mark_pool, event_pool;
 	uint64_t captures;
 	replay_lane_fn *tell;

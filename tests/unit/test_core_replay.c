@@ -75,9 +75,12 @@ static int play(const struct op *op, size_t count, uint64_t since_ns, uint64_t u
 	return r;
 }
 
+#define TIMES(at, begin, end, seen)                                                                \
+	.start_ns = (at), .gpu_start_ns = (begin), .gpu_end_ns = (end), .seen_ns = (seen)
 #define EXACT(at, begin, end, seen)                                                                \
-	.start_ns = (at), .gpu_start_ns = (begin), .gpu_end_ns = (end), .seen_ns = (seen),         \
-	.kind = OP_LAUNCH, .fn = FN_LAUNCH, .flags = OP_EXACT
+	TIMES(at, begin, end, seen), .kind = OP_LAUNCH, .fn = FN_LAUNCH, .flags = OP_EXACT
+#define PART(at, begin, end, what)                                                                 \
+	TIMES(at, begin, end, 0), .kind = (what), .fn = FN_LAUNCH, .flags = OP_EXACT | OP_NODE
 #define BOUNDS(at, until)                                                                          \
 	.start_ns = (at), .gpu_start_ns = (at), .gpu_end_ns = (until), .kind = OP_LAUNCH,          \
 	.fn = FN_LAUNCH, .flags = OP_BOUNDS
@@ -135,7 +138,8 @@ static void work_without_a_call_runs_at_once(void **state)
 {
 	EXPECT("10 op 1 idle-running\n10 stream 3 idle-running\n10 device 0 idle-running\n"
 	       "20 op 1 running-finished\n20 stream 3 running-idle\n20 device 0 running-idle\n",
-	       { EXACT(10, 10, 20, 0), .flags = OP_EXACT | OP_NO_CALL, .stream = 3 },
+	       { TIMES(10, 10, 20, 0), .kind = OP_KERNEL, .flags = OP_EXACT | OP_NO_CALL,
+		 .stream = 3 },
 	       { .start_ns = 11,
 		 .flags = OP_NO_CALL | OP_UNTIMED,
 		 .kind = OP_KERNEL,
@@ -241,10 +245,8 @@ static void a_graph_is_known_by_its_parts(void **state)
 	       "40 op 1 running-waiting\n40 stream 1 pending-idle\n"
 	       "40 op 3 running-finished\n40 stream 2 running-idle\n40 device 0 running-idle\n"
 	       "50 op 1 waiting-finished\n",
-	       { EXACT(10, 30, 40, 0), .flags = OP_EXACT | OP_NODE, .kind = OP_KERNEL,
-		 .stream = 2 },
-	       { EXACT(10, 20, 30, 0), .flags = OP_EXACT | OP_NODE, .kind = OP_COPY, .stream = 1 },
-	       { BOUNDS(10, 50), .stream = 1 });
+	       { PART(10, 30, 40, OP_KERNEL), .stream = 2 },
+	       { PART(10, 20, 30, OP_COPY), .stream = 1 }, { BOUNDS(10, 50), .stream = 1 });
 }
 
 static void a_window_begins_with_what_is_under_way(void **state)
