@@ -166,6 +166,19 @@ static void a_stream_is_as_busy_as_its_ops(void **state)
 	       { EXACT(11, 30, 40, 0), .stream = 3 }, { EXACT(10, 20, 30, 0), .stream = 3 });
 }
 
+/* The record of the first was lost: when it was seen to be over says little. */
+static void where_work_begins_all_before_it_is_over(void **state)
+{
+	const struct op list[] = {
+		{ BOUNDS(10, 90), .stream = 3 },
+		{ EXACT(11, 20, 30, 0), .stream = 3 },
+	};
+
+	assert_int_equal(play(list, 2, 0, UINT64_MAX), 0);
+	assert_non_null(strstr(told, "30 stream 3 running-idle\n30 device 0 running-idle\n"
+				     "90 op 1 pending-finished bounds\n"));
+}
+
 static void a_stream_waits_for_another_one(void **state)
 {
 	EXPECT("10 op 1 idle-pending\n10 stream 1 idle-pending\n10 device 0 idle-pending\n"
@@ -326,6 +339,7 @@ int main(void)
 		cmocka_unit_test(work_without_a_call_runs_at_once),
 		cmocka_unit_test(what_is_no_op_is_not_played),
 		cmocka_unit_test(a_stream_is_as_busy_as_its_ops),
+		cmocka_unit_test(where_work_begins_all_before_it_is_over),
 		cmocka_unit_test(a_stream_waits_for_another_one),
 		cmocka_unit_test(with_bounds_a_stream_waits_until_more_is_submitted),
 		cmocka_unit_test(waits_that_mean_nothing_show_nothing),
