@@ -1,80 +1,11 @@
-/* Sbt_column: plans, writes and reads one column of a chunk.
- * Reading never looks past the bytes it was given, and takes nothing but what writing makes. */
+/* Sbt_column: plans and writes one column of a chunk; sbt_column_read.c reads it. */
 #include "core/sbt_column.h"
 
-#include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
+#include "core/sbt_pack.h"
+
 #define HASH_BITS 10 /* four slots for each dictionary entry */
-
-static const uint8_t *varint_get_long(const uint8_t *at, const uint8_t *end, uint64_t *ret)
-{
-	uint64_t value = 0;
-
-	for (unsigned int shift = 0; at < end && shift < 64; shift += 7) {
-		uint64_t byte = *at++;
-
-		value |= (byte & 0x7f) << shift;
-		if (byte >= 0x80)
-			continue;
-		if (byte == 0 || (shift == 63 && byte > 1))
-			return NULL;
-		*ret = value;
-		return at;
-	}
-	return NULL;
-}
-
-const uint8_t *varint_get(const uint8_t *at, const uint8_t *end, uint64_t *ret)
-{
-	if (end - at >= 1 && at[0] < 0x80) {
-		*ret = at[0];
-		return at + 1;
-	}
-	if (end - at >= 2 && at[1] < 0x80 && at[1]) {
-		*ret = (at[0] & 0x7f) | (uint64_t)at[1] << 7;
-		return at + 2;
-	}
-	return varint_get_long(at, end, ret);
-}
-
-static uint64_t scale(const struct sbt_plan *plan, uint64_t value)
-{
-	return (value - plan->base) >> plan->shift;
-}
-
-/* Which entry a value is; a new one is added. False: there is no room for it. */
-static bool dictionary_add(struct sbt_plan *plan, uint16_t *slot, uint64_t value, uint8_t *ret)
-{
-	size_t at = value * 0x9e3779b97f4a7c15u >> (64 - HASH_BITS);
-
-	while (slot[at] && plan->entry[slot[at] - 1] != value)
-		at = (at + 1) % (1u << HASH_BITS);
-	if (!slot[at]) {
-		if (plan->entry_count == SBT_DICTIONARY_MAX)
-			return false;
-		plan->entry[plan->entry_count] = value;
-		slot[at] = (uint16_t)++plan->entry_count;
-	}
-	*ret = (uint8_t)(slot[at] - 1);
-	return true;
-}
-
-static bool dictionary_plan(const uint64_t *value, size_t count, struct sbt_plan *plan,
-			    size_t *ret_size)
-{
-	uint16_t slot[1 << HASH_BITS] = { 0 };
-
-	plan->entry_count = 0;
-	for (size_t i = 0; i < count; i++)
-		if (!dictionary_add(plan, slot, scale(plan, value[i]), &plan->index[i]))
-			return false;
-	*ret_size = 1 + count;
-	for (unsigned int i = 0; i < plan->entry_count; i++)
-		*ret_size += varint_size(plan->entry[i]);
-	return true;
-}
 
 /* False: every value is the same. */
 static bool find_scale(const uint64_t *value, size_t count, struct sbt_plan *plan)
@@ -88,161 +19,289 @@ static bool find_scale(const uint64_t *value, size_t count, struct sbt_plan *pla
 	}
 	/* Bits below the lowest that differs are alike, and so gone in a difference. */
 	plan->shift = differs ? (unsigned int)__builtin_ctzll(differs) : 0;
+	for (size_t i = 0; i < count; i++)
+		plan->scaled[i] = (value[i] - plan->base) >> plan->shift;
 	return differs;
+}
+
+/* Which entry a value is; a new one is added. False: there is no room for it. */
+static bool dictionary_add(struct sbt_dictionary *dictionary, uint16_t *slot, uint64_t value,
+			   uint8_t *ret)
+{
+	size_t at = value * 0x9e3779b97f4a7c15u >> (64 - HASH_BITS);
+
+	while (slot[at] && dictionary->entry[slot[at] - 1] != value)
+		at = (at + 1) % (1u << HASH_BITS);
+	if (!slot[at]) {
+		if (dictionary->count == SBT_DICTIONARY_MAX)
+			return false;
+		dictionary->entry[dictionary->count] = value;
+		slot[at] = (uint16_t)++dictionary->count;
+	}
+	*ret = (uint8_t)(slot[at] - 1);
+	return true;
+}
+
+static bool dictionary_fill(const uint64_t *value, size_t count, struct sbt_dictionary *dictionary)
+{
+	uint16_t slot[1 << HASH_BITS] = { 0 };
+
+	dictionary->count = 0;
+	for (size_t i = 0; i < count; i++)
+		if (!dictionary_add(dictionary, slot, value[i], &dictionary->index[i]))
+			return false;
+	return true;
+}
+
+static size_t entries_size(const struct sbt_dictionary *dictionary)
+{
+	size_t size = 0;
+
+	for (unsigned int i = 0; i < dictionary->count; i++)
+		size += varint_size(dictionary->entry[i]);
+	return size;
+}
+
+static size_t packed_size(const uint8_t *width, size_t count)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < count; i += SBT_GROUP) {
+		size_t part = count - i < SBT_GROUP ? count - i : SBT_GROUP;
+
+		if (width[i / SBT_GROUP] > SBT_WIDTH_MAX)
+			return SIZE_MAX / 2; /* none */
+		size += 1 + pack_size(part, width[i / SBT_GROUP]);
+	}
+	return size;
+}
+
+/* Sizes of the encodings that take each value, or each difference, by itself. */
+struct sizes {
+	size_t plain, delta;
+	size_t same; /* values like the one before */
+	int64_t least;
+};
+
+static struct sizes measure(const struct sbt_plan *plan, size_t count)
+{
+	struct sizes sizes = { .least = INT64_MAX };
+	uint64_t before = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t scaled = plan->scaled[i], difference = scaled - before;
+
+		sizes.plain += varint_size(scaled);
+		sizes.delta += varint_size(zigzag(difference));
+		sizes.same += difference == 0;
+		if (i && (int64_t)difference < sizes.least)
+			sizes.least = (int64_t)difference;
+		before = scaled;
+	}
+	return sizes;
+}
+
+static void measure_widths(struct sbt_plan *plan, size_t count)
+{
+	uint64_t before = -plan->least;
+
+	for (size_t i = 0; i < count;) {
+		uint64_t bits = 0, delta_bits = 0;
+		size_t group = i / SBT_GROUP;
+
+		for (size_t k = 0; k < SBT_GROUP && i < count; k++, i++) {
+			bits |= plan->scaled[i];
+			delta_bits |= plan->scaled[i] - before - plan->least;
+			before = plan->scaled[i];
+		}
+		plan->width[group] = (uint8_t)bits_of(bits);
+		plan->delta_width[group] = (uint8_t)bits_of(delta_bits);
+	}
+}
+
+static void take_packed(struct sbt_plan *plan, enum sbt_encoding encoding, size_t size)
+{
+	if (size < plan->packed_size) {
+		plan->packed = encoding;
+		plan->packed_size = size;
+	}
+}
+
+/* Worth it where a value takes more than a byte. */
+static void plan_dictionary(struct sbt_plan *plan, size_t count)
+{
+	size_t entries, groups = (count + SBT_GROUP - 1) / SBT_GROUP;
+	unsigned int width;
+
+	if (!dictionary_fill(plan->scaled, count, &plan->dictionary))
+		return;
+	entries = 1 + entries_size(&plan->dictionary);
+	width = bits_of(plan->dictionary.count - 1);
+	if (entries + count < plan->bytes_size) {
+		plan->bytes = SBT_DICTIONARY;
+		plan->bytes_size = entries + count;
+	}
+	take_packed(plan, SBT_PACKED_DICTIONARY, entries + groups + pack_size(count, width));
 }
 
 void sbt_column_plan(const uint64_t *value, size_t count, struct sbt_plan *ret)
 {
-	size_t plain = 0, delta = 0, dictionary;
-	uint64_t before = 0;
+	struct sizes sizes;
+	size_t head;
 
 	if (!find_scale(value, count, ret)) {
-		ret->encoding = SBT_CONSTANT;
-		ret->size = varint_size(value[0]);
+		ret->bytes = ret->packed = SBT_CONSTANT;
+		ret->bytes_size = ret->packed_size = ret->guess = varint_size(value[0]);
 		return;
 	}
-	for (size_t i = 0; i < count; i++) {
-		uint64_t scaled = scale(ret, value[i]);
-
-		plain += varint_size(scaled);
-		delta += varint_size(zigzag(scaled - before));
-		before = scaled;
-	}
-	ret->encoding = plain <= delta ? SBT_PLAIN : SBT_DELTA;
-	ret->size = plain <= delta ? plain : delta;
-	if (ret->size > count + 2 && dictionary_plan(value, count, ret, &dictionary) &&
-	    dictionary < ret->size) {
-		ret->encoding = SBT_DICTIONARY;
-		ret->size = dictionary;
-	}
-	ret->size += varint_size(ret->base) + 1;
+	head = varint_size(ret->base) + 1;
+	sizes = measure(ret, count);
+	ret->least = count > 1 ? (uint64_t)sizes.least : 0;
+	measure_widths(ret, count);
+	ret->bytes = sizes.plain <= sizes.delta ? SBT_PLAIN : SBT_DELTA;
+	ret->bytes_size = sizes.plain <= sizes.delta ? sizes.plain : sizes.delta;
+	ret->packed_size = SIZE_MAX / 2;
+	take_packed(ret, SBT_PACKED, packed_size(ret->width, count));
+	take_packed(ret, SBT_PACKED_DELTA,
+		    packed_size(ret->delta_width, count) + varint_size(zigzag(ret->least)));
+	if (ret->bytes_size > count + 2)
+		plan_dictionary(ret, count);
+	/* Runs cost next to nothing once they are compressed. */
+	ret->guess = ret->bytes_size / count * (count - sizes.same) + sizes.same / 16;
+	if (ret->packed_size < ret->guess)
+		ret->guess = ret->packed_size;
+	ret->bytes_size += head;
+	ret->packed_size += head;
 }
 
-static uint8_t *plain_put(const struct sbt_plan *plan, const uint64_t *value, size_t count,
-			  uint8_t *at)
+bool sbt_column_map(const struct sbt_dictionary *from, uint8_t number, const uint64_t *value,
+		    size_t count, struct sbt_plan *ret)
 {
-	for (size_t i = 0; i < count; i++)
-		at = varint_put(at, scale(plan, value[i]));
+	uint64_t entry[SBT_DICTIONARY_MAX + 1];
+	bool there[SBT_DICTIONARY_MAX + 1] = { false };
+
+	for (size_t i = 0; i < count; i++) {
+		uint8_t index = from->index[i];
+
+		if (there[index] && entry[index] != value[i])
+			return false;
+		there[index] = true;
+		entry[index] = value[i];
+	}
+	find_scale(entry, from->count, ret);
+	memcpy(ret->dictionary.entry, ret->scaled, from->count * sizeof(entry[0]));
+	ret->dictionary.count = from->count;
+	ret->map = number;
+	ret->bytes = ret->packed = SBT_MAPPED;
+	ret->bytes_size = varint_size(ret->base) + 2 + entries_size(&ret->dictionary);
+	ret->packed_size = ret->guess = ret->bytes_size;
+	return true;
+}
+
+static uint8_t *entries_put(const struct sbt_dictionary *dictionary, uint8_t *at)
+{
+	for (unsigned int i = 0; i < dictionary->count; i++)
+		at = varint_put(at, dictionary->entry[i]);
 	return at;
 }
 
-static uint8_t *delta_put(const struct sbt_plan *plan, const uint64_t *value, size_t count,
-			  uint8_t *at)
+static uint8_t *plain_put(const struct sbt_plan *plan, size_t count, uint8_t *at)
+{
+	for (size_t i = 0; i < count; i++)
+		at = varint_put(at, plan->scaled[i]);
+	return at;
+}
+
+static uint8_t *delta_put(const struct sbt_plan *plan, size_t count, uint8_t *at)
 {
 	uint64_t before = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		uint64_t scaled = scale(plan, value[i]);
-
-		at = varint_put(at, zigzag(scaled - before));
-		before = scaled;
+		at = varint_put(at, zigzag(plan->scaled[i] - before));
+		before = plan->scaled[i];
 	}
 	return at;
 }
 
-static uint8_t *dictionary_put(const struct sbt_plan *plan, const uint64_t *value, size_t count,
-			       uint8_t *at)
+static uint8_t *dictionary_put(const struct sbt_plan *plan, size_t count, uint8_t *at)
 {
-	*at++ = (uint8_t)plan->entry_count;
-	for (unsigned int i = 0; i < plan->entry_count; i++)
-		at = varint_put(at, plan->entry[i]);
-	memcpy(at, plan->index, count);
+	*at++ = (uint8_t)plan->dictionary.count;
+	at = entries_put(&plan->dictionary, at);
+	memcpy(at, plan->dictionary.index, count);
 	return at + count;
 }
 
-static const uint8_t *plain_get(const uint8_t *at, const uint8_t *end, uint64_t *value,
-				size_t count)
+static uint8_t *packed_put(const struct sbt_plan *plan, size_t count, uint8_t *at)
 {
-	for (size_t i = 0; at && i < count; i++)
-		at = varint_get(at, end, &value[i]);
-	return at;
-}
+	for (size_t i = 0; i < count; i += SBT_GROUP) {
+		size_t part = count - i < SBT_GROUP ? count - i : SBT_GROUP;
 
-static const uint8_t *delta_get(const uint8_t *at, const uint8_t *end, uint64_t *value,
-				size_t count)
-{
-	uint64_t before = 0, difference = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		at = varint_get(at, end, &difference);
-		if (!at)
-			return NULL;
-		before += unzigzag(difference);
-		value[i] = before;
+		*at++ = plan->width[i / SBT_GROUP];
+		at = pack_put(at, &plan->scaled[i], part, plan->width[i / SBT_GROUP]);
 	}
 	return at;
 }
 
-static const uint8_t *dictionary_get(const uint8_t *at, const uint8_t *end, uint64_t *value,
-				     size_t count)
+static uint8_t *packed_delta_put(const struct sbt_plan *plan, size_t count, uint8_t *at)
 {
-	uint64_t entry[SBT_DICTIONARY_MAX];
-	size_t entry_count;
+	uint64_t before = -plan->least, difference[SBT_GROUP];
 
-	if (at == end)
-		return NULL;
-	entry_count = *at++;
-	if (entry_count > SBT_DICTIONARY_MAX)
-		return NULL;
-	at = plain_get(at, end, entry, entry_count);
-	if (!at || (size_t)(end - at) < count)
-		return NULL;
-	for (size_t i = 0; i < count; i++) {
-		if (at[i] >= entry_count)
-			return NULL;
-		value[i] = entry[at[i]];
+	at = varint_put(at, zigzag(plan->least));
+	for (size_t i = 0; i < count;) {
+		uint8_t width = plan->delta_width[i / SBT_GROUP];
+		size_t part = 0;
+
+		for (; part < SBT_GROUP && i < count; part++, i++) {
+			difference[part] = plan->scaled[i] - before - plan->least;
+			before = plan->scaled[i];
+		}
+		*at++ = width;
+		at = pack_put(at, difference, part, width);
 	}
-	return at + count;
+	return at;
 }
 
-static const struct {
-	uint8_t *(*put)(const struct sbt_plan *plan, const uint64_t *value, size_t count,
-			uint8_t *at);
-	/* Returns what follows the values, NULL: they are not all there. */
-	const uint8_t *(*get)(const uint8_t *at, const uint8_t *end, uint64_t *value, size_t count);
-} encodings[] = {
-	[SBT_PLAIN] = { plain_put, plain_get },
-	[SBT_DELTA] = { delta_put, delta_get },
-	[SBT_DICTIONARY] = { dictionary_put, dictionary_get },
+static uint8_t *packed_dictionary_put(const struct sbt_plan *plan, size_t count, uint8_t *at)
+{
+	uint8_t width = (uint8_t)bits_of(plan->dictionary.count - 1);
+	uint64_t index[SBT_GROUP];
+
+	*at++ = (uint8_t)plan->dictionary.count;
+	at = entries_put(&plan->dictionary, at);
+	for (size_t i = 0; i < count;) {
+		size_t part = 0;
+
+		for (; part < SBT_GROUP && i < count; part++, i++)
+			index[part] = plan->dictionary.index[i];
+		*at++ = width;
+		at = pack_put(at, index, part, width);
+	}
+	return at;
+}
+
+static uint8_t *mapped_put(const struct sbt_plan *plan, size_t count, uint8_t *at)
+{
+	*at++ = plan->map;
+	return entries_put(&plan->dictionary, at);
+}
+
+static uint8_t *(*const put[SBT_ENCODING_COUNT])(const struct sbt_plan *plan, size_t count,
+						 uint8_t *at) = {
+	[SBT_PLAIN] = plain_put,
+	[SBT_DELTA] = delta_put,
+	[SBT_DICTIONARY] = dictionary_put,
+	[SBT_PACKED] = packed_put,
+	[SBT_PACKED_DELTA] = packed_delta_put,
+	[SBT_PACKED_DICTIONARY] = packed_dictionary_put,
+	[SBT_MAPPED] = mapped_put,
 };
 
-uint8_t *sbt_column_put(const struct sbt_plan *plan, const uint64_t *value, size_t count,
+uint8_t *sbt_column_put(const struct sbt_plan *plan, enum sbt_encoding encoding, size_t count,
 			uint8_t *at)
 {
-	if (plan->encoding == SBT_CONSTANT)
-		return varint_put(at, value[0]);
 	at = varint_put(at, plan->base);
-	*at++ = (uint8_t)plan->shift;
-	return encodings[plan->encoding].put(plan, value, count, at);
-}
-
-static int constant_get(const uint8_t *at, const uint8_t *end, uint64_t *value, size_t count)
-{
-	if (varint_get(at, end, value) != end)
-		return -EBADMSG;
-	for (size_t i = 1; i < count; i++)
-		value[i] = value[0];
-	return 0;
-}
-
-int sbt_column_get(unsigned int encoding, const uint8_t *data, size_t size, uint64_t *value,
-		   size_t count)
-{
-	const uint8_t *at = data, *end = data + size;
-	unsigned int shift;
-	uint64_t base;
-
 	if (encoding == SBT_CONSTANT)
-		return constant_get(at, end, value, count);
-	if (encoding >= sizeof(encodings) / sizeof(encodings[0]) || !encodings[encoding].get)
-		return -EBADMSG;
-	at = varint_get(at, end, &base);
-	if (!at || at == end || *at >= 64)
-		return -EBADMSG;
-	shift = *at++;
-	if (encodings[encoding].get(at, end, value, count) != end)
-		return -EBADMSG;
-	for (size_t i = 0; i < count; i++)
-		value[i] = (value[i] << shift) + base;
-	return 0;
+		return at;
+	*at++ = (uint8_t)plan->shift;
+	return put[encoding](plan, count, at);
 }
