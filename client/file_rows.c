@@ -14,6 +14,7 @@
 #include "daemon/store/sql.h"
 
 #define NAME_MAX_BYTES (2 * SBT_ROW_NAME_MAX + 2) /* table.column */
+#define UNKNOWN_MAX    16			  /* that are told apart */
 
 /* Those that a recording may fill. */
 static const char *const tables[] = {
@@ -27,7 +28,7 @@ struct file_rows {
 	sqlite3 *db;
 	const char *path;
 	char nonsense[NAME_MAX_BYTES + 64];
-	char unknown[NAME_MAX_BYTES]; /* the first of them */
+	char unknown[UNKNOWN_MAX][NAME_MAX_BYTES];
 	unsigned int unknown_count;
 };
 
@@ -66,11 +67,11 @@ const char *file_rows_nonsense(const struct file_rows *rows)
 void file_rows_say_unknown(const struct file_rows *rows)
 {
 	if (rows->unknown_count == 1)
-		complain("%s has '%s', which this tsctl leaves out: update it", rows->path,
-			 rows->unknown);
+		complain("'%s' has '%s', which this tsctl leaves out: update it", rows->path,
+			 rows->unknown[0]);
 	else if (rows->unknown_count > 1)
-		complain("%s has '%s' and %u more, which this tsctl leaves out: update it",
-			 rows->path, rows->unknown, rows->unknown_count - 1);
+		complain("'%s' has '%s' and %u more, which this tsctl leaves out: update it",
+			 rows->path, rows->unknown[0], rows->unknown_count - 1);
 }
 
 static void add_unknown(struct file_rows *rows, const char *table, const char *column)
@@ -78,11 +79,11 @@ static void add_unknown(struct file_rows *rows, const char *table, const char *c
 	char name[NAME_MAX_BYTES];
 
 	snprintf(name, sizeof(name), "%s%s%s", table, column ? "." : "", column ? column : "");
-	/* Blocks of one table follow each other. */
-	if (rows->unknown_count && !strcmp(rows->unknown, name))
-		return;
-	if (rows->unknown_count++ == 0)
-		memcpy(rows->unknown, name, sizeof(name));
+	for (unsigned int i = 0; i < rows->unknown_count; i++)
+		if (!strcmp(rows->unknown[i], name))
+			return;
+	if (rows->unknown_count < UNKNOWN_MAX)
+		memcpy(rows->unknown[rows->unknown_count++], name, sizeof(name));
 }
 
 static int nonsense(struct file_rows *rows, const struct sbt_view *view, size_t column,

@@ -304,6 +304,16 @@ static int damaged(struct op_table *table, const struct cursor *cursor)
 	return SQLITE_CORRUPT_VTAB;
 }
 
+/* SQLite would forget what it said of the chunks. */
+static int failed(struct cursor *cursor, int code)
+{
+	struct op_table *table = (struct op_table *)cursor->base.pVtab;
+
+	sqlite3_free(table->base.zErrMsg);
+	table->base.zErrMsg = sqlite3_mprintf("%s", sqlite3_errmsg(table->db));
+	return code;
+}
+
 static int decode(struct cursor *cursor, sqlite3_stmt *row)
 {
 	struct op_table *table = (struct op_table *)cursor->base.pVtab;
@@ -344,7 +354,7 @@ static int next_chunk(struct cursor *cursor)
 		return SQLITE_OK;
 	}
 	if (code != SQLITE_ROW)
-		return code;
+		return failed(cursor, code);
 	cursor->chunk = sqlite3_column_int64(row, 0);
 	cursor->count = (uint32_t)sqlite3_column_int64(row, 1);
 	cursor->boot = sqlite3_column_int64(row, 2);

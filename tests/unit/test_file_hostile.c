@@ -1,0 +1,396 @@
+/* File, hostile: whatever is in a file, a sentence says what is wrong with it, or what is right is
+ * used and the answers say that something is missing. */
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include "core/sbt_format.h"
+#include "tests/unit/file_fixture.h"
+
+#define CUTS	   150
+#define FLIPS	   400
+#define STORM_ROWS 40
+
+static int setup(void **state)
+{
+	struct fixture *fixture;
+	uint64_t seed = 7, now_ns = fixture_now();
+
+	fixture_setup(state);
+	fixture = *state;
+	assert_int_equal(fixture_open(fixture), 0);
+	add_process(fixture->store, 1, 77, 0);
+	add_rollup(fixture->store, 1, FN_LAUNCH, OP_LAUNCH, 9, (struct core_rollup){ 0 });
+	for (int i = 0; i < 3000; i++) {
+		struct op op = fixture_launch(1, 1 + i % 3, now_ns - 3000000 + i * 1000, &seed);
+
+		store_add_op(fixture->store, &op);
+		if (i % 500 == 0)
+			fixture_commit(fixture, now_ns);
+	}
+	fixture_commit(fixture, now_ns);
+	fixture->store = store_free(fixture->store);
+	return 0;
+}
+
+static void read_all(const char *path, uint8_t **ret, size_t *ret_size)
+{
+	FILE *file = fopen(path, "r");
+	struct stat stat;
+
+	assert_non_null(file);
+	assert_int_equal(fstat(fileno(file), &stat), 0);
+	*ret_size = (size_t)stat.st_size;
+	*ret = malloc(*ret_size);
+	assert_int_equal(fread(*ret, 1, *ret_size, file), *ret_size);
+	fclose(file);
+}
+
+static void write_all(const char *path, const void *data, size_t size)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_int_equal(fwrite(data, 1, size, file), size);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* Nothing that is asked ends the program; what was said is at most a line or two of ours. */
+static void storm(struct link *link)
+{
+	const struct query *query;
+
+	for (size_t i = 0; (query = query_at(i)); i++) {
+		Tracesmith__V1__QueryRequest request = QUERY(.name = (char *)query->name);
+
+		free(ask_query_of(link, &request));
+		if (query->options & QUERY_BY_STACK) {
+			request.by = QUERY_BY_IS_STACK;
+			free(ask_query_of(link, &request));
+		}
+	}
+	free(ask_sql(link, "SELECT * FROM op"));
+	free(ask_sql(link, "SELECT * FROM frame, recording, chunk"));
+}
+
+static void expect_sentences(const char *said)
+{
+	for (const char *line = said; *line; line = strchr(line, '\n') + 1) {
+		assert_memory_equal(line, "tsctl: ", 7);
+		assert_non_null(strchr(line, '\n'));
+	}
+}
+
+static int try_open(const char *path, struct link **ret)
+{
+	struct options options = { .file = path };
+	const char *said;
+	int r;
+
+	*ret = NULL;
+	said_begin();
+	r = link_open(&options, ret);
+	said = said_end();
+	expect_sentences(said);
+	assert_true(r == 0 || *said);
+	return r;
+}
+
+static void test_a_file_that_was_cut_off_is_never_called_whole(void **state)
+{
+	struct fixture *fixture = *state;
+	_cleanup_(freep) uint8_t *data = NULL;
+	struct link *link;
+	struct made made;
+	size_t size;
+
+	made_of_store(&made, fixture, fixture_now(), true);
+	read_all(made.path, &data, &size);
+	for (size_t i = 0; i < CUTS; i++) {
+		/* The last bytes and the first are the ones to look at. */
+		size_t left = i < 50 ? size - 1 - i : i < 100 ? i - 50 : i * size / CUTS;
+
+		write_all(made.path, data, left);
+		if (try_open(made.path, &link) < 0) {
+			assert_true(left < SBT_FILE_HEAD);
+			continue;
+		}
+		assert_true(left >= SBT_FILE_HEAD);
+		expect_sql(link, "SELECT 1", "\"loss\":{\"cut-off\":1}");
+		expect_sql(link, "SELECT count(*) FROM op", "\"cut-off\":1");
+		expect_sql(link, "SELECT value FROM recording WHERE key = 'file_state'", "cut off");
+		link_free(link);
+	}
+}
+
+static void test_what_is_whole_of_a_cut_off_file_is_used(void **state)
+{
+	struct fixture *fixture = *state;
+	char expected[256];
+	struct link *link;
+	struct stat stat;
+	struct made made;
+
+	made_of_store(&made, fixture, fixture_now(), false);
+	snprintf(expected, sizeof(expected),
+		 "tsctl: '%s' has no end: who wrote it was stopped, or is still at it\n",
+		 made.path);
+	assert_int_equal(open_saying(made.path, expected, &link), 0);
+	expect_sql(link, "SELECT count(*) AS n FROM op", "\"n\":3000}");
+	link_free(link);
+	assert_int_equal(lstat(made.path, &stat), 0);
+	assert_int_equal(truncate(made.path, stat.st_size - 3), 0);
+	assert_int_equal(try_open(made.path, &link), 0);
+	expect_sql(link, "SELECT count(*) AS n FROM op", "\"n\":3000}");
+	link_free(link);
+}
+
+static void test_a_byte_that_changed_is_noticed_or_of_no_matter(void **state)
+{
+	struct fixture *fixture = *state;
+	_cleanup_(freep) uint8_t *data = NULL;
+	uint64_t seed = 99;
+	struct made made;
+	size_t size;
+
+	made_of_store(&made, fixture, fixture_now(), true);
+	read_all(made.path, &data, &size);
+	for (int i = 0; i < FLIPS; i++) {
+		size_t at = i < 24 ? (size_t)i : fixture_random(&seed) % size;
+		struct link *link;
+
+		data[at] ^= 1 << i % 8;
+		write_all(made.path, data, size);
+		if (try_open(made.path, &link) == 0) {
+			if (i % 8 == 0)
+				storm(link);
+			free(ask_sql(link, "SELECT count(*), sum(handle) FROM op"));
+			link_free(link);
+		}
+		data[at] ^= 1 << i % 8;
+	}
+}
+
+static void test_a_damaged_chunk_is_said_where_it_is_read(void **state)
+{
+	struct fixture *fixture = *state;
+	_cleanup_(link_freep) struct link *link = NULL;
+	_cleanup_(freep) uint8_t *data = NULL;
+	struct made made;
+	size_t size;
+	char *text;
+
+	made_of_store(&made, fixture, fixture_now(), true);
+	read_all(made.path, &data, &size);
+	assert_int_equal(try_open(made.path, &link), 0);
+	text = ask_sql(link, "SELECT offset FROM file_block ORDER BY id LIMIT 1 OFFSET 1");
+	data[atoll(strstr(text, "\"offset\":") + 9) + 100] ^= 4;
+	free(text);
+	write_all(made.path, data, size);
+	expect_sql(link, "SELECT sum(handle) FROM op",
+		   "The database cannot be read: the recording is damaged at byte ");
+	expect_sql(link, "SELECT count(*) AS n FROM op", "\"n\":3000}");
+}
+
+static void test_a_file_that_shrinks_while_it_is_read_ends_no_program(void **state)
+{
+	struct fixture *fixture = *state;
+	_cleanup_(link_freep) struct link *link = NULL;
+	struct made made;
+
+	made_of_store(&made, fixture, fixture_now(), true);
+	assert_int_equal(try_open(made.path, &link), 0);
+	assert_int_equal(truncate(made.path, 100), 0);
+	expect_sql(link, "SELECT sum(handle) FROM op", "damaged at byte ");
+	expect_sql(link, "SELECT pid FROM process", "\"pid\":77");
+}
+
+static void refuse_file(const char *path, const char *said)
+{
+	char expected[512];
+	struct link *link;
+
+	snprintf(expected, sizeof(expected), said, path);
+	assert_true(open_saying(path, expected, &link) < 0);
+}
+
+static void test_what_is_no_recording_is_said(void **state)
+{
+	struct fixture *fixture = *state;
+	struct sbt_file_head head = { .version = SBT_FILE_VERSION + 1 };
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/x", fixture->directory);
+	refuse_file(path, "tsctl: Cannot open '%s': No such file or directory\n");
+	refuse_file(fixture->directory, "tsctl: '%s' is no recording: it is a directory\n");
+	refuse_file("/dev/null", "tsctl: '%s' is no recording: it is no regular file\n");
+	write_all(path, "", 0);
+	refuse_file(path, "tsctl: '%s' is cut off within its first bytes: nothing can be read from"
+			  " it\n");
+	write_all(path, "SELECT 1; this is a text of some length, no recording\n", 54);
+	refuse_file(path, "tsctl: '%s' is no .sbt file\n");
+	refuse_file(fixture->path, "tsctl: '%s' is no .sbt file\n");
+	memcpy(head.magic, SBT_FILE_MAGIC, SBT_MAGIC_SIZE);
+	head.checksum = XXH3_64bits(&head, offsetof(struct sbt_file_head, checksum));
+	write_all(path, &head, sizeof(head));
+	refuse_file(path, "tsctl: '%s' is of a later version: update tsctl\n");
+}
+
+static void test_a_pipe_is_not_waited_for(void **state)
+{
+	struct fixture *fixture = *state;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/pipe", fixture->directory);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	refuse_file(path, "tsctl: '%s' is no recording: it is no regular file\n");
+}
+
+static void test_unknown_tables_and_columns_are_left_out_and_said(void **state)
+{
+	_cleanup_(link_freep) struct link *link = NULL;
+	char expected[256];
+	struct made made;
+
+	made_begin(&made, *state);
+	made_row(&made, "boot", NAMES("id", "boot_id", "wall_offset_ns", "mood"), INTEGER(1),
+		 TEXT(BOOT), INTEGER(0), TEXT("good"));
+	made_row(&made, "weather", NAMES("rain"), INTEGER(1));
+	made_row(&made, "weather", NAMES("rain"), INTEGER(2));
+	made_row(&made, "chunk", NAMES("id"), INTEGER(1));
+	made_row(&made, "sqlite_schema", NAMES("sql"), TEXT("x"));
+	made_end(&made, true);
+	snprintf(expected, sizeof(expected),
+		 "tsctl: '%s' has 'boot.mood' and 3 more, which this tsctl leaves out: update it\n",
+		 made.path);
+	assert_int_equal(open_saying(made.path, expected, &link), 0);
+	expect_sql(link, "SELECT boot_id FROM boot", BOOT);
+}
+
+#define expect_nonsense(fixture, what, table, names, ...)                                          \
+	do {                                                                                       \
+		char expected_[256];                                                               \
+		struct link *link_;                                                                \
+		struct made made_;                                                                 \
+                                                                                                   \
+		made_begin(&made_, fixture);                                                       \
+		made_row(&made_, table, names, __VA_ARGS__);                                       \
+		made_end(&made_, true);                                                            \
+		snprintf(expected_, sizeof(expected_), "tsctl: '%s' is damaged at byte 24: %s\n",  \
+			 made_.path, what);                                                        \
+		assert_true(open_saying(made_.path, expected_, &link_) < 0);                       \
+	} while (0)
+
+static void test_rows_that_make_no_sense_are_said(void **state)
+{
+	expect_nonsense(*state, "'process.pid' is text", "process", NAMES("id", "boot", "pid"),
+			INTEGER(1), INTEGER(1), TEXT("x"));
+	expect_nonsense(*state, "'process.comm' is a number", "process",
+			NAMES("id", "boot", "pid", "comm"), INTEGER(1), INTEGER(1), INTEGER(1),
+			INTEGER(1));
+	expect_nonsense(*state, "a row of 'process' is incomplete", "process", NAMES("id", "boot"),
+			INTEGER(1), INTEGER(1));
+	expect_nonsense(*state, "a row of 'recording' is incomplete", "recording", NAMES("value"),
+			INTEGER(1));
+}
+
+static struct sbt_value odd_value(const char *type, uint64_t *seed)
+{
+	static const int64_t odd[] = {
+		INT64_MIN, INT64_MAX, -1, 0, 1, 2, 3, 1000000000, UINT32_MAX, INT64_MAX / 2,
+	};
+	static const char *const texts[] = {
+		"", "\033[31mred", "kernel", "\xf0\x9f\x92\xa9", "a\nb\tc", "state", "%s%n",
+	};
+
+	if (fixture_random(seed) % 8 == 0)
+		return NOTHING;
+	if (!strcmp(type, "TEXT")) {
+		const char *text = texts[fixture_random(seed) % (sizeof(texts) / sizeof(texts[0]))];
+
+		return TEXT(text);
+	}
+	return INTEGER(odd[fixture_random(seed) % (sizeof(odd) / sizeof(odd[0]))]);
+}
+
+/* Rows of odd values in all columns of a table; those that must have a value have one. */
+static void add_odd_rows(struct made *made, sqlite3 *db, const char *table, uint64_t *seed)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	struct sbt_value value[SBT_ROW_COLUMNS_MAX];
+	const char *names[SBT_ROW_COLUMNS_MAX], *type;
+	int count, filled, key;
+	char sql[128];
+
+	snprintf(sql, sizeof(sql), "SELECT * FROM %s", table);
+	assert_int_equal(sql_prepare(db, sql, &stmt), 0);
+	count = sqlite3_column_count(stmt);
+	for (int i = 0; i < count; i++)
+		names[i] = sqlite3_column_name(stmt, i);
+	assert_int_equal(sbt_rows_begin(made->rows, table, names, (size_t)count), 0);
+	for (int row = 0; row < STORM_ROWS; row++) {
+		for (int i = 0; i < count; i++) {
+			sqlite3_table_column_metadata(db, NULL, table, names[i], &type, NULL,
+						      &filled, &key, NULL);
+			do
+				value[i] = odd_value(type, seed);
+			while ((filled || key) && value[i].type == SBT_NULL);
+			/* Else nothing would belong to the boot that is asked. */
+			if (!strcmp(names[i], "boot") || !strcmp(names[i], "process"))
+				value[i] = INTEGER(1 + row % 3);
+		}
+		assert_int_equal(sbt_rows_add(made->rows, value), 0);
+	}
+	made_block(made);
+}
+
+static void test_values_may_be_anything(void **state)
+{
+	struct fixture *fixture = *state;
+	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
+	uint64_t seed = 5;
+
+	assert_int_equal(store_reader_open(fixture->path, &db), 0);
+	for (int i = 0; i < 12; i++) {
+		struct link *link;
+		struct made made;
+
+		made_begin(&made, fixture);
+		made_chunks(&made, db);
+		for (size_t k = 0; k < sizeof(made_tables) / sizeof(made_tables[0]); k++) {
+			if (k % 4 == (size_t)i % 4)
+				made_table(&made, db, made_tables[k]);
+			else
+				add_odd_rows(&made, db, made_tables[k], &seed);
+		}
+		made_row(&made, "boot", NAMES("id", "boot_id", "wall_offset_ns"), INTEGER(1),
+			 TEXT(BOOT), odd_value("", &seed).type ? INTEGER(INT64_MAX) : INTEGER(0));
+		made_fact(&made, "boot_id", i % 3 ? TEXT(BOOT) : odd_value("TEXT", &seed));
+		made_fact(&made, "until_ns", odd_value(i % 2 ? "TEXT" : "INTEGER", &seed));
+		made_fact(&made, "since_ns", odd_value("INTEGER", &seed));
+		made_fact(&made, "told_ns", odd_value("INTEGER", &seed));
+		made_fact(&made, "wall_offset_ns", odd_value("INTEGER", &seed));
+		made_end(&made, i % 2);
+		if (try_open(made.path, &link) < 0)
+			continue;
+		storm(link);
+		link_free(link);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_file_that_was_cut_off_is_never_called_whole),
+		cmocka_unit_test(test_what_is_whole_of_a_cut_off_file_is_used),
+		cmocka_unit_test(test_a_byte_that_changed_is_noticed_or_of_no_matter),
+		cmocka_unit_test(test_a_damaged_chunk_is_said_where_it_is_read),
+		cmocka_unit_test(test_a_file_that_shrinks_while_it_is_read_ends_no_program),
+		cmocka_unit_test(test_what_is_no_recording_is_said),
+		cmocka_unit_test(test_a_pipe_is_not_waited_for),
+		cmocka_unit_test(test_unknown_tables_and_columns_are_left_out_and_said),
+		cmocka_unit_test(test_rows_that_make_no_sense_are_said),
+		cmocka_unit_test(test_values_may_be_anything),
+	};
+
+	return cmocka_run_group_tests(tests, setup, fixture_teardown);
+}
