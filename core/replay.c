@@ -433,3 +433,27 @@ const char *replay_state_name(uint8_t state)
 
 	return names[state <= REPLAY_FINISHED ? state : 0];
 }
+
+const char *replay_kind_name(const struct replay_op *op)
+{
+	static const char *const names[] = {
+#define X(number, identifier, name) [number] = name,
+		OP_KINDS(X)
+#undef X
+	};
+
+	return op->kind > 0 && op->kind <= OP_KIND_MAX ? names[op->kind] : "other";
+}
+
+const char *replay_copy_name(const struct replay_op *op)
+{
+	static const char *const names[] = {
+#define X(number, identifier, name) [number] = name,
+		COPY_KINDS(X)
+#undef X
+	};
+
+	if (op->kind != OP_COPY)
+		return NULL;
+	return names[op->detail > 0 && op->detail <= COPY_KIND_MAX ? op->detail : COPY_UNKNOWN];
+}

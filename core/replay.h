@@ -24,6 +24,10 @@
 #include "core/base/cleanup.h"
 #include "core/op.h"
 
+/* Give ops of so long before a window, too: they may be under way where it begins. Whatever the
+ * pieces of a recording, these are those that end their call, or with exact times on the device, no
+ * earlier. Bounds are within that. */
+#define REPLAY_BEFORE_NS 2500000000ull
 /* Ops, marks and events that are held at one time, each. */
 #define REPLAY_HELD_MAX (1u << 24)
 
@@ -81,6 +85,9 @@ int replay_end(struct replay *replay);
 
 const char *replay_machine_name(uint8_t machine);
 const char *replay_state_name(uint8_t state);
+const char *replay_kind_name(const struct replay_op *op);
+/* The direction of a copy. NULL: it is called by its name, or else by its function. */
+const char *replay_copy_name(const struct replay_op *op);
 
 CLEANUP_DEFINE(struct replay, replay_free)
 

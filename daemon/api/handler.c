@@ -191,6 +191,7 @@ static const struct handler {
 	[TRACESMITH__V1__REQUEST__BODY_EXPORT] = { true, NULL },
 	[TRACESMITH__V1__REQUEST__BODY_LIST] = { true, NULL },
 	[TRACESMITH__V1__REQUEST__BODY_RECORD] = { true, NULL },
+	[TRACESMITH__V1__REQUEST__BODY_REPLAY] = { true, NULL },
 };
 
 static bool add_job(struct client *client, Tracesmith__V1__Request *request)

@@ -87,6 +87,7 @@ int result_register(sqlite3 *db);
 int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request);
 int run_sql(struct answer *answer, const Tracesmith__V1__SqlRequest *request);
 int run_record(struct answer *answer, const Tracesmith__V1__RecordRequest *request);
+int run_replay(struct answer *answer, const Tracesmith__V1__ReplayRequest *request);
 int run_export(struct answer *answer, const Tracesmith__V1__ExportRequest *request);
 
 #endif

@@ -175,6 +175,8 @@ static int dispatch(struct answer *answer, const Tracesmith__V1__Request *reques
 		return run_export(answer, request->export);
 	case TRACESMITH__V1__REQUEST__BODY_RECORD:
 		return run_record(answer, request->record);
+	case TRACESMITH__V1__REQUEST__BODY_REPLAY:
+		return run_replay(answer, request->replay);
 	case TRACESMITH__V1__REQUEST__BODY_LIST:
 		return run_list(answer);
 	default:
