@@ -149,24 +149,11 @@ uint32_t build_stream(struct plan_builder *builder, const struct op *op)
 
 static uint8_t work_engine(const struct op *op)
 {
-	static const uint8_t copy[] = {
-		[COPY_HTOD] = PLAN_ENGINE_HTOD,	   [COPY_DTOH] = PLAN_ENGINE_DTOH,
-		[COPY_DTOD] = PLAN_ENGINE_DTOD,	   [COPY_PTOP] = PLAN_ENGINE_DTOD,
-		[COPY_UNKNOWN] = PLAN_ENGINE_DTOD, [COPY_HTOH] = PLAN_ENGINE_NONE,
-	};
-
-	switch (op->kind) {
-	case OP_COPY:
-		return op->detail <= COPY_KIND_MAX ? copy[op->detail] : PLAN_ENGINE_DTOD;
-	case OP_SET:
-		return PLAN_ENGINE_DTOD;
-	case OP_LAUNCH:
-	case OP_KERNEL:
-	case OP_GRAPH:
-		return PLAN_ENGINE_COMPUTE;
-	default:
-		return PLAN_ENGINE_NONE;
-	}
+	if (op->kind == OP_COPY && op->detail == COPY_HTOD)
+		return PLAN_ENGINE_HTOD;
+	if (op->kind == OP_COPY && op->detail == COPY_DTOH)
+		return PLAN_ENGINE_DTOH;
+	return op->kind == OP_COPY || op->kind == OP_SET ? PLAN_ENGINE_DTOD : PLAN_ENGINE_COMPUTE;
 }
 
 static void call_submits(struct plan_builder *builder, uint32_t call, uint32_t work)
