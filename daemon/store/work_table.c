@@ -105,6 +105,12 @@ static int grow(struct sums *sums)
 	return SQLITE_OK;
 }
 
+/* The numbers of a recording may be anything. */
+static void add_to(int64_t *sum, int64_t value)
+{
+	*sum = (int64_t)((uint64_t)*sum + (uint64_t)value);
+}
+
 static int add(struct sums *sums, const struct sum *row)
 {
 	uint32_t *slot;
@@ -123,11 +129,11 @@ static int add(struct sums *sums, const struct sum *row)
 		return SQLITE_OK;
 	}
 	sum = &sums->sum[*slot - 1];
-	sum->count += row->count;
-	sum->total_ns += row->total_ns;
+	add_to(&sum->count, row->count);
+	add_to(&sum->total_ns, row->total_ns);
 	sum->min_ns = row->min_ns < sum->min_ns ? row->min_ns : sum->min_ns;
 	sum->max_ns = row->max_ns > sum->max_ns ? row->max_ns : sum->max_ns;
-	sum->delay_ns += row->delay_ns;
+	add_to(&sum->delay_ns, row->delay_ns);
 	return SQLITE_OK;
 }
 

@@ -62,6 +62,8 @@ static void storm(struct link *link)
 	for (size_t i = 0; (query = query_at(i)); i++) {
 		Tracesmith__V1__QueryRequest request = QUERY(.name = (char *)query->name);
 
+		if (query->options & QUERY_WINDOW)
+			request.since_ns = 1;
 		free(ask_query_of(link, &request));
 		if (query->options & QUERY_BY_STACK) {
 			request.by = QUERY_BY_IS_STACK;
@@ -335,7 +337,8 @@ static void add_odd_rows(struct made *made, sqlite3 *db, const char *table, uint
 				value[i] = odd_value(type, seed);
 			while ((filled || key) && value[i].type == SBT_NULL);
 			/* Else nothing would belong to the boot that is asked. */
-			if (!strcmp(names[i], "boot") || !strcmp(names[i], "process"))
+			if (!strcmp(names[i], "boot") || !strcmp(names[i], "process") ||
+			    !strcmp(names[i], "second"))
 				value[i] = INTEGER(1 + row % 3);
 		}
 		assert_int_equal(sbt_rows_add(made->rows, value), 0);
