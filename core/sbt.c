@@ -19,14 +19,15 @@
  *     51    1	0
  *     52	the body
  * The body is the columns, by rising number, each: number (SBT_COLUMNS), encoding (enum
- * sbt_encoding, plus 16 where the values are relative, 32 where they are chained, 64 where the data
- * is compressed), length of the data as a varint, data. Compressed data is a varint, its own size,
- * and a zstd frame. How the data of each encoding looks is in sbt_column.h.
- * A column that is not there is 0 in every op. Signed fields are stored as the unsigned number with
- * the same bits. A relative time is 0 where the time is 0, else the time minus start_ns, plus 1
- * where it is not before start_ns, modulo 2^64. A chained time is so in regard to another one:
- * gpu_start_ns to the later of start_ns and the gpu_end_ns of the op before (of the first op:
- * start_ns), gpu_end_ns to gpu_start_ns, seen_ns to gpu_end_ns.
+ * sbt_encoding, plus 16 where times are relative, 32 where they are chained, 48 where they are from
+ * the end, plus 64 where the data is compressed), length of the data as a varint, data. Compressed
+ *data is a varint, its own size, and a zstd frame. How the data of each encoding looks is in
+ *sbt_column.h. A column that is not there is 0 in every op. Signed fields are stored as the
+ *unsigned number with the same bits. A relative time is 0 where the time is 0, else the time minus
+ *start_ns, plus 1 where it is not before start_ns, modulo 2^64. A chained time is so in regard to
+ *another one: gpu_start_ns to the later of start_ns and the gpu_end_ns of the op before (of the
+ *first op: start_ns), gpu_end_ns to gpu_start_ns, seen_ns to gpu_end_ns. One from the end is so to
+ *end_ns.
  */
 #include "core/sbt.h"
 
@@ -37,10 +38,17 @@
 
 #include "core/sbt_codec.h"
 
+enum {
+	AS_END = SBT_MODE_BIT(SBT_RELATIVE),
+	AS_GPU_START = AS_END | SBT_MODE_BIT(SBT_CHAINED),
+	AS_GPU_END = AS_GPU_START | SBT_MODE_BIT(SBT_FROM_END),
+};
+
 #define MODES_OF(number)                                                                           \
-	((number) == COLUMN_END				    ? SBT_RELATIVE                         \
-	 : (number) == 2 || (number) == 3 || (number) == 24 ? SBT_RELATIVE | SBT_CHAINED           \
-							    : 0)
+	((number) == COLUMN_END					 ? AS_END                          \
+	 : (number) == COLUMN_GPU_START				 ? AS_GPU_START                    \
+	 : (number) == COLUMN_GPU_END || (number) == COLUMN_SEEN ? AS_GPU_END                      \
+								 : 0)
 #define X(number, name)                                                                            \
 	[number] = { offsetof(struct op, name), sizeof(((struct op *)0)->name), MODES_OF(number) },
 const struct sbt_field sbt_fields[SBT_COLUMN_COUNT] = { SBT_COLUMNS(X) };

@@ -16,6 +16,9 @@
 /* Added to the encoding of a column. */
 #define SBT_RELATIVE	      16 /* times: to start_ns */
 #define SBT_CHAINED	      32 /* times: see sbt.c */
+#define SBT_FROM_END	      48 /* times: to end_ns */
+#define SBT_MODE_MASK	      48
+#define SBT_MODE_BIT(mode)    (1 << (mode) / 16)
 #define SBT_COLUMN_COMPRESSED 64 /* its data is a varint, its size, and a zstd frame */
 #define SBT_ENCODING_MASK     15
 
@@ -49,9 +52,12 @@ _Static_assert(offsetof(struct sbt_head, zero) == SBT_HEAD_SIZE - 1, "the head h
 
 struct sbt_field {
 	uint8_t offset, width; /* in struct op */
-	uint8_t modes;	       /* SBT_RELATIVE and SBT_CHAINED, as far as its values may be */
+	uint8_t modes;	       /* SBT_MODE_BIT() of those that its values may have */
 };
 extern const struct sbt_field sbt_fields[SBT_COLUMN_COUNT];
+
+#define OP_WORDS (sizeof(struct op) / sizeof(uint64_t))
+_Static_assert(sizeof(struct op) % sizeof(uint64_t) == 0, "an op is whole words");
 
 #define SBT_DICTIONARIES_MAX 4 /* that columns can be mapped from: later ones are no use */
 
@@ -59,8 +65,10 @@ extern const struct sbt_field sbt_fields[SBT_COLUMN_COUNT];
 struct sbt_encoder {
 	ZSTD_CCtx *compressor;
 	struct sbt_plan plan[2];
-	uint64_t value[SBT_OPS_MAX], relative[SBT_OPS_MAX], chain[SBT_OPS_MAX];
-	uint64_t start[SBT_OPS_MAX], gpu_start[SBT_OPS_MAX], gpu_end[SBT_OPS_MAX];
+	uint64_t difference[OP_WORDS];			/* the bits in which ops differ */
+	bool differs[SBT_COLUMN_COUNT];			/* or is a time */
+	uint64_t values[SBT_COLUMN_COUNT][SBT_OPS_MAX]; /* of columns that differ */
+	uint64_t relative[SBT_OPS_MAX], chain[SBT_OPS_MAX];
 	struct sbt_dictionary dictionary[SBT_DICTIONARIES_MAX];
 	uint8_t dictionary_column[SBT_DICTIONARIES_MAX];
 	unsigned int dictionary_count;

@@ -5,22 +5,27 @@
 
 #include "core/sbt_pack.h"
 
-#define HASH_BITS 10 /* four slots for each dictionary entry */
+#define HASH_BITS   10 /* four slots for each dictionary entry */
+#define SAMPLE_FROM 256
+#define SAMPLE	    16 /* of a group */
 
-/* False: every value is the same. */
+/* Base, shift and the least difference. False: every value is the same. */
 static bool find_scale(const uint64_t *value, size_t count, struct sbt_plan *plan)
 {
-	uint64_t differs = 0;
+	uint64_t differs = 0, base = value[0];
+	int64_t least = INT64_MAX;
 
-	plan->base = value[0];
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 1; i < count; i++) {
+		int64_t difference = (int64_t)(value[i] - value[i - 1]);
+
 		differs |= value[i] ^ value[0];
-		plan->base = value[i] < plan->base ? value[i] : plan->base;
+		base = value[i] < base ? value[i] : base;
+		least = difference < least ? difference : least;
 	}
 	/* Bits below the lowest that differs are alike, and so gone in a difference. */
 	plan->shift = differs ? (unsigned int)__builtin_ctzll(differs) : 0;
-	for (size_t i = 0; i < count; i++)
-		plan->scaled[i] = (value[i] - plan->base) >> plan->shift;
+	plan->base = base;
+	plan->least = (uint64_t)(least >> plan->shift);
 	return differs;
 }
 
@@ -76,47 +81,59 @@ static size_t packed_size(const uint8_t *width, size_t count)
 	return size;
 }
 
-/* Sizes of the encodings that take each value, or each difference, by itself. */
-struct sizes {
-	size_t plain, delta;
-	size_t same; /* values like the one before */
-	int64_t least;
-};
-
-static struct sizes measure(const struct sbt_plan *plan, size_t count)
-{
-	struct sizes sizes = { .least = INT64_MAX };
-	uint64_t before = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t scaled = plan->scaled[i], difference = scaled - before;
-
-		sizes.plain += varint_size(scaled);
-		sizes.delta += varint_size(zigzag(difference));
-		sizes.same += difference == 0;
-		if (i && (int64_t)difference < sizes.least)
-			sizes.least = (int64_t)difference;
-		before = scaled;
-	}
-	return sizes;
-}
-
-static void measure_widths(struct sbt_plan *plan, size_t count)
+/* Scales the values, and finds how many bits those of each group need. */
+static void scale(const uint64_t *value, size_t count, struct sbt_plan *plan)
 {
 	uint64_t before = -plan->least;
 
 	for (size_t i = 0; i < count;) {
 		uint64_t bits = 0, delta_bits = 0;
 		size_t group = i / SBT_GROUP;
+		size_t end = count - i < SBT_GROUP ? count : i + SBT_GROUP;
 
-		for (size_t k = 0; k < SBT_GROUP && i < count; k++, i++) {
-			bits |= plan->scaled[i];
-			delta_bits |= plan->scaled[i] - before - plan->least;
-			before = plan->scaled[i];
+		for (; i < end; i++) {
+			uint64_t scaled = (value[i] - plan->base) >> plan->shift;
+
+			plan->scaled[i] = scaled;
+			bits |= scaled;
+			delta_bits |= scaled - before - plan->least;
+			before = scaled;
 		}
 		plan->width[group] = (uint8_t)bits_of(bits);
 		plan->delta_width[group] = (uint8_t)bits_of(delta_bits);
 	}
+}
+
+/* Sizes of the encodings that take each value, or each difference, by itself. */
+struct sizes {
+	size_t plain, delta;
+	size_t same; /* values like the one before */
+};
+
+/* Of many values some of each group are looked at. */
+static struct sizes measure(const struct sbt_plan *plan, size_t count)
+{
+	size_t part = count > SAMPLE_FROM ? SAMPLE : SBT_GROUP, seen = 0;
+	struct sizes sizes = { 0 };
+
+	for (size_t group = 0; group < count; group += SBT_GROUP) {
+		uint64_t before = group ? plan->scaled[group - 1] : 0;
+		size_t end = count - group < part ? count : group + part;
+
+		for (size_t i = group; i < end; i++) {
+			uint64_t scaled = plan->scaled[i];
+
+			sizes.plain += varint_size(scaled);
+			sizes.delta += varint_size(zigzag(scaled - before));
+			sizes.same += scaled == before;
+			before = scaled;
+		}
+		seen += end - group;
+	}
+	sizes.plain = sizes.plain * count / seen;
+	sizes.delta = sizes.delta * count / seen;
+	sizes.same = sizes.same * count / seen;
+	return sizes;
 }
 
 static void take_packed(struct sbt_plan *plan, enum sbt_encoding encoding, size_t size)
@@ -155,9 +172,8 @@ void sbt_column_plan(const uint64_t *value, size_t count, struct sbt_plan *ret)
 		return;
 	}
 	head = varint_size(ret->base) + 1;
+	scale(value, count, ret);
 	sizes = measure(ret, count);
-	ret->least = count > 1 ? (uint64_t)sizes.least : 0;
-	measure_widths(ret, count);
 	ret->bytes = sizes.plain <= sizes.delta ? SBT_PLAIN : SBT_DELTA;
 	ret->bytes_size = sizes.plain <= sizes.delta ? sizes.plain : sizes.delta;
 	ret->packed_size = SIZE_MAX / 2;
@@ -189,7 +205,8 @@ bool sbt_column_map(const struct sbt_dictionary *from, uint8_t number, const uin
 		entry[index] = value[i];
 	}
 	find_scale(entry, from->count, ret);
-	memcpy(ret->dictionary.entry, ret->scaled, from->count * sizeof(entry[0]));
+	for (unsigned int i = 0; i < from->count; i++)
+		ret->dictionary.entry[i] = (entry[i] - ret->base) >> ret->shift;
 	ret->dictionary.count = from->count;
 	ret->map = number;
 	ret->bytes = ret->packed = SBT_MAPPED;

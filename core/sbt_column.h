@@ -45,8 +45,9 @@ struct sbt_dictionary {
 	uint8_t index[SBT_OPS_MAX];
 };
 
-/* How a column can be written, and how long that is: in whole bytes, which zstd finds repetitions
- * in, and in bits. A constant has no second way. */
+/* How a column can be written, and how long that is: in whole bytes, in which zstd finds
+ * repetitions, and in bits. Where both are the same there is no second way. The size in bytes of a
+ * long column is an estimate, that of constants and mapped ones excepted. */
 struct sbt_plan {
 	enum sbt_encoding bytes, packed;
 	size_t bytes_size, packed_size;

@@ -81,13 +81,14 @@ static int find_parts(struct sbt_decoder *decoder, const struct sbt_head *head, 
 	return at == end ? 0 : -EBADMSG;
 }
 
-/* Which column another's values refer to, beside start_ns. */
+/* Which column another's times are in regard to, beside start_ns. */
 static unsigned int reference(const struct sbt_part *part, unsigned int number)
 {
-	if (part->encoding & SBT_CHAINED) {
-		if (number == COLUMN_GPU_START || number == COLUMN_SEEN)
-			return COLUMN_GPU_END;
-		return COLUMN_GPU_START;
+	switch (part->encoding & SBT_MODE_MASK) {
+	case SBT_CHAINED:
+		return number == COLUMN_GPU_END ? COLUMN_GPU_START : COLUMN_GPU_END;
+	case SBT_FROM_END:
+		return COLUMN_END;
 	}
 	return COLUMN_START;
 }
@@ -102,7 +103,7 @@ static void find_needed(struct sbt_decoder *decoder)
 	for (size_t i = 0; i < sizeof(order); i++) {
 		struct sbt_part *one = &part[order[i]];
 
-		if (!one->needed || !(one->encoding & (SBT_RELATIVE | SBT_CHAINED)))
+		if (!one->needed || !(one->encoding & SBT_MODE_MASK))
 			continue;
 		part[COLUMN_START].needed = true;
 		part[reference(one, order[i])].needed = true;
@@ -148,10 +149,10 @@ static int need_map(struct sbt_decoder *decoder, unsigned int number)
 static int open_part(struct sbt_decoder *decoder, unsigned int number, uint8_t **room)
 {
 	struct sbt_part *part = &decoder->part[number];
-	unsigned int mode = part->encoding & (SBT_RELATIVE | SBT_CHAINED);
+	unsigned int mode = part->encoding & SBT_MODE_MASK;
 	int r;
 
-	if (mode & ~(unsigned int)sbt_fields[number].modes || mode == (SBT_RELATIVE | SBT_CHAINED))
+	if (mode && !(sbt_fields[number].modes & SBT_MODE_BIT(mode)))
 		return -EBADMSG;
 	r = open_data(decoder, part, room);
 	return r < 0 ? r : need_map(decoder, number);
@@ -177,9 +178,8 @@ static int open_columns(struct sbt_decoder *decoder)
 
 		decoder->column[i].encoding = 0;
 		if (part->needed)
-			r = sbt_column_open(part->encoding & ~(SBT_RELATIVE | SBT_CHAINED),
-					    part->data, part->size, decoder->column, i,
-					    &decoder->column[i]);
+			r = sbt_column_open(part->encoding & ~SBT_MODE_MASK, part->data, part->size,
+					    decoder->column, i, &decoder->column[i]);
 	}
 	return r;
 }
@@ -228,7 +228,7 @@ static void make_absolute(struct sbt_decoder *decoder, unsigned int number, size
 	const uint64_t *to = decoder->value[reference(part, number)];
 	uint64_t *value = decoder->value[number];
 
-	if (part->needed && part->encoding & (SBT_RELATIVE | SBT_CHAINED))
+	if (part->needed && part->encoding & SBT_MODE_MASK)
 		for (size_t i = 0; i < count; i++)
 			value[i] = absolute(value[i], to[i]);
 }
@@ -239,18 +239,23 @@ static void follow_chain(struct sbt_decoder *decoder, size_t count)
 	const uint64_t *start = decoder->value[COLUMN_START];
 	uint64_t *gpu_start = decoder->value[COLUMN_GPU_START];
 	uint64_t *gpu_end = decoder->value[COLUMN_GPU_END];
+	const struct sbt_part *end = &decoder->part[COLUMN_GPU_END];
+	const uint64_t *to = decoder->value[reference(end, COLUMN_GPU_END)];
+	bool is_absolute = !(end->encoding & SBT_MODE_MASK);
 	uint64_t before = decoder->last_gpu_end;
-	uint8_t mode = decoder->part[COLUMN_GPU_END].encoding;
 
 	for (size_t i = 0; i < count; i++) {
 		gpu_start[i] = absolute(gpu_start[i], start[i] > before ? start[i] : before);
-		if (mode & SBT_CHAINED)
-			gpu_end[i] = absolute(gpu_end[i], gpu_start[i]);
-		else if (mode & SBT_RELATIVE)
-			gpu_end[i] = absolute(gpu_end[i], start[i]);
+		if (!is_absolute)
+			gpu_end[i] = absolute(gpu_end[i], to[i]);
 		before = gpu_end[i];
 	}
 	decoder->last_gpu_end = before;
+}
+
+static bool is_chained(const struct sbt_part *part)
+{
+	return (part->encoding & SBT_MODE_MASK) == SBT_CHAINED;
 }
 
 static void find_times(struct sbt_decoder *decoder, size_t count)
@@ -258,7 +263,7 @@ static void find_times(struct sbt_decoder *decoder, size_t count)
 	const struct sbt_part *part = decoder->part;
 
 	make_absolute(decoder, COLUMN_END, count);
-	if (part[COLUMN_GPU_START].needed && part[COLUMN_GPU_START].encoding & SBT_CHAINED) {
+	if (part[COLUMN_GPU_START].needed && is_chained(&part[COLUMN_GPU_START])) {
 		follow_chain(decoder, count);
 	} else {
 		make_absolute(decoder, COLUMN_GPU_START, count);

@@ -8,11 +8,9 @@
 
 #include "core/sbt_codec.h"
 
-#define LEVEL	   1   /* of zstd: higher ones gain little on columns, and cost much */
-#define COLUMN_OPS 512 /* from so many ops on columns are compressed one by one, else together */
+#define LEVEL	   1	/* of zstd: higher ones gain little on columns, and cost much */
+#define COLUMN_OPS 2048 /* from so many ops on columns are compressed one by one, else together */
 #define OP_WORDS   (sizeof(struct op) / sizeof(uint64_t))
-
-_Static_assert(sizeof(struct op) % sizeof(uint64_t) == 0, "an op is whole words");
 
 int sbt_encoder_new(struct sbt_encoder **ret)
 {
@@ -60,18 +58,31 @@ static void field_load(unsigned int number, const struct op *op, size_t count, u
 	}
 }
 
-/* Which bits differ from op to op, so that most columns need not be looked at. */
-static void find_differences(const struct op *op, size_t count, uint64_t *ret)
+/* Adds which bits differ from the first op, so that most columns need not be looked at. */
+static void find_differences(const struct op *op, size_t begin, size_t end, uint64_t *ret)
 {
-	uint64_t first[OP_WORDS], word[OP_WORDS];
+	uint64_t first[OP_WORDS], word[OP_WORDS], all[OP_WORDS];
 
 	memcpy(first, op, sizeof(first));
-	memset(ret, 0, sizeof(first));
-	for (size_t i = 1; i < count; i++) {
+	memcpy(all, ret, sizeof(all));
+	for (size_t i = begin; i < end; i++) {
 		memcpy(word, &op[i], sizeof(word));
-		for (size_t k = 0; k < OP_WORDS; k++)
-			ret[k] |= word[k] ^ first[k];
+		/* An even number, so that it is done two at a time. */
+		for (size_t k = 0; k < OP_WORDS / 2 * 2; k++)
+			all[k] |= word[k] ^ first[k];
+		if (OP_WORDS % 2)
+			all[OP_WORDS - 1] |= word[OP_WORDS - 1] ^ first[OP_WORDS - 1];
 	}
+	memcpy(ret, all, sizeof(all));
+}
+
+static bool is_zero(const uint64_t *value, size_t count)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < count; i++)
+		all |= value[i];
+	return !all;
 }
 
 static void make_relative(const uint64_t *to, const uint64_t *value, size_t count, uint64_t *ret)
@@ -80,55 +91,64 @@ static void make_relative(const uint64_t *to, const uint64_t *value, size_t coun
 		ret[i] = value[i] ? value[i] - to[i] + (value[i] >= to[i]) : 0;
 }
 
-static const uint64_t *chained_to(struct sbt_encoder *encoder, unsigned int number, size_t count)
+static const uint64_t *chain(struct sbt_encoder *encoder, size_t count)
 {
+	const uint64_t *start = encoder->values[COLUMN_START];
+	const uint64_t *gpu_end = encoder->values[COLUMN_GPU_END];
 	uint64_t before = 0;
 
-	if (number == COLUMN_GPU_END)
-		return encoder->gpu_start;
-	if (number == COLUMN_SEEN)
-		return encoder->gpu_end;
 	for (size_t i = 0; i < count; i++) {
-		uint64_t start = encoder->start[i];
-
-		encoder->chain[i] = start > before ? start : before;
-		before = encoder->gpu_end[i];
+		encoder->chain[i] = start[i] > before ? start[i] : before;
+		before = gpu_end[i];
 	}
 	return encoder->chain;
 }
 
-/* Plans the column in encoder->value as each of its modes, and returns the best. */
+/* What the times of a column are taken in regard to. */
+static const uint64_t *reference(struct sbt_encoder *encoder, unsigned int number,
+				 unsigned int mode, size_t count)
+{
+	if (mode == SBT_RELATIVE)
+		return encoder->values[COLUMN_START];
+	if (mode == SBT_FROM_END)
+		return encoder->values[COLUMN_END];
+	if (number == COLUMN_GPU_START)
+		return chain(encoder, count);
+	return encoder->values[number == COLUMN_SEEN ? COLUMN_GPU_END : COLUMN_GPU_START];
+}
+
+/* Plans a column as each of its modes, and returns the best. */
 static const struct sbt_plan *plan_modes(struct sbt_encoder *encoder, unsigned int number,
 					 size_t count, unsigned int *ret_mode)
 {
 	struct sbt_plan *best = &encoder->plan[0], *other = &encoder->plan[1], *swap;
-	static const uint8_t modes[] = { SBT_RELATIVE, SBT_CHAINED };
+	const uint64_t *value = encoder->values[number];
 
 	*ret_mode = 0;
-	sbt_column_plan(encoder->value, count, best);
-	for (size_t i = 0; i < sizeof(modes) && best->guess > 1; i++) {
-		if (!(sbt_fields[number].modes & modes[i]))
+	sbt_column_plan(value, count, best);
+	for (unsigned int mode = SBT_RELATIVE; mode <= SBT_FROM_END; mode += SBT_RELATIVE) {
+		if (!(sbt_fields[number].modes & SBT_MODE_BIT(mode)) || best->guess < 2)
 			continue;
-		make_relative(modes[i] == SBT_RELATIVE ? encoder->start
-						       : chained_to(encoder, number, count),
-			      encoder->value, count, encoder->relative);
+		make_relative(reference(encoder, number, mode, count), value, count,
+			      encoder->relative);
 		sbt_column_plan(encoder->relative, count, other);
 		if (other->guess >= best->guess)
 			continue;
 		swap = best;
 		best = other;
 		other = swap;
-		*ret_mode = modes[i];
+		*ret_mode = mode;
 	}
 	return best;
 }
 
 /* NULL: it does not follow from a column before. */
-static const struct sbt_plan *plan_map(struct sbt_encoder *encoder, size_t count)
+static const struct sbt_plan *plan_map(struct sbt_encoder *encoder, unsigned int number,
+				       size_t count)
 {
 	for (unsigned int i = 0; i < encoder->dictionary_count; i++)
 		if (sbt_column_map(&encoder->dictionary[i], encoder->dictionary_column[i],
-				   encoder->value, count, &encoder->plan[1]))
+				   encoder->values[number], count, &encoder->plan[1]))
 			return &encoder->plan[1];
 	return NULL;
 }
@@ -141,23 +161,21 @@ static const struct sbt_plan *plan_column(struct sbt_encoder *encoder, unsigned 
 	if (sbt_fields[number].modes)
 		return plan_modes(encoder, number, count, ret_mode);
 	*ret_mode = 0;
-	map = plan_map(encoder, count);
+	map = plan_map(encoder, number, count);
 	if (map && map->guess < count / 8)
 		return map;
 	plan = &encoder->plan[0];
-	sbt_column_plan(encoder->value, count, &encoder->plan[0]);
+	sbt_column_plan(encoder->values[number], count, &encoder->plan[0]);
 	return map && map->guess < plan->guess ? map : plan;
 }
 
-/* Compresses the bytes of a column; its size, with that of what was compressed, or SIZE_MAX. */
-static size_t compress_column(struct sbt_encoder *encoder, const struct sbt_plan *plan,
-			      size_t count)
+/* Compresses the bytes of a column; the result with what it begins with, or SIZE_MAX. */
+static size_t compress_column(struct sbt_encoder *encoder, size_t bytes)
 {
-	uint8_t *end = sbt_column_put(plan, plan->bytes, count, encoder->column);
-	uint8_t *at = varint_put(encoder->compressed, plan->bytes_size);
+	uint8_t *at = varint_put(encoder->compressed, bytes);
 	size_t size = ZSTD_compressCCtx(encoder->compressor, at,
 					sizeof(encoder->compressed) - SBT_VARINT_MAX,
-					encoder->column, (size_t)(end - encoder->column), LEVEL);
+					encoder->column, bytes, LEVEL);
 
 	return ZSTD_isError(size) ? SIZE_MAX : (size_t)(at - encoder->compressed) + size;
 }
@@ -181,28 +199,49 @@ static void keep_dictionary(struct sbt_encoder *encoder, unsigned int number,
 	memcpy(kept->index, dictionary->index, count);
 }
 
+static uint8_t *put_data(uint8_t *at, unsigned int number, unsigned int encoding,
+			 const uint8_t *data, size_t size)
+{
+	at = column_head(number, encoding, size, at);
+	memcpy(at, data, size);
+	return at + size;
+}
+
+/* The smallest of its bytes, these compressed, and its bits. */
+static uint8_t *put_smallest(struct sbt_encoder *encoder, unsigned int number, size_t count,
+			     const struct sbt_plan *plan, unsigned int mode, uint8_t *at)
+{
+	size_t packed = plan->packed_size, bytes, compressed = SIZE_MAX;
+
+	bytes = (size_t)(sbt_column_put(plan, plan->bytes, count, encoder->column) -
+			 encoder->column);
+	if (count >= COLUMN_OPS)
+		compressed = compress_column(encoder, bytes);
+	if (compressed < bytes && compressed < packed)
+		return put_data(at, number, plan->bytes | mode | SBT_COLUMN_COMPRESSED,
+				encoder->compressed, compressed);
+	if (bytes <= packed)
+		return put_data(at, number, plan->bytes | mode, encoder->column, bytes);
+	at = column_head(number, plan->packed | mode, packed, at);
+	return sbt_column_put(plan, plan->packed, count, at);
+}
+
 static uint8_t *put_column(struct sbt_encoder *encoder, unsigned int number, size_t count,
 			   uint8_t *at)
 {
 	unsigned int mode;
 	const struct sbt_plan *plan = plan_column(encoder, number, count, &mode);
-	bool bytes = plan->bytes_size <= plan->packed_size;
-	enum sbt_encoding encoding = bytes ? plan->bytes : plan->packed;
-	size_t size = bytes ? plan->bytes_size : plan->packed_size, compressed = SIZE_MAX;
+	uint8_t *head = at;
 
-	if (count >= COLUMN_OPS && size > count / 16)
-		compressed = compress_column(encoder, plan, count);
-	if (compressed < size)
-		encoding = plan->bytes;
-	if (sbt_has_dictionary(encoding) && !sbt_is_time(number))
-		keep_dictionary(encoder, number, &plan->dictionary, count);
-	if (compressed < size) {
-		at = column_head(number, encoding | mode | SBT_COLUMN_COMPRESSED, compressed, at);
-		memcpy(at, encoder->compressed, compressed);
-		return at + compressed;
+	if (plan->bytes == plan->packed || plan->packed_size < count / 16) {
+		at = column_head(number, plan->packed | mode, plan->packed_size, at);
+		at = sbt_column_put(plan, plan->packed, count, at);
+	} else {
+		at = put_smallest(encoder, number, count, plan, mode, at);
 	}
-	at = column_head(number, encoding | mode, size, at);
-	return sbt_column_put(plan, encoding, count, at);
+	if (sbt_has_dictionary(head[1] & SBT_ENCODING_MASK) && !sbt_is_time(number))
+		keep_dictionary(encoder, number, &plan->dictionary, count);
+	return at;
 }
 
 /* A column that is the same in every op, and not 0. */
@@ -211,43 +250,74 @@ static uint8_t *put_constant(unsigned int number, uint64_t value, uint8_t *at)
 	return varint_put(column_head(number, SBT_CONSTANT, varint_size(value), at), value);
 }
 
+/* Some ops' values of the columns that differ, as far as is known. One that begins to was the same
+ * until here. */
+static void load_columns(struct sbt_encoder *encoder, const struct op *op, size_t begin, size_t end)
+{
+	const struct op *differences = (const struct op *)encoder->difference;
+
+	for (unsigned int i = 0; i < SBT_COLUMN_COUNT; i++) {
+		uint64_t *value = encoder->values[i];
+		uint64_t differs;
+
+		field_load(i, differences, 1, &differs);
+		if (!differs && !sbt_is_time(i))
+			continue;
+		if (!encoder->differs[i]) {
+			field_load(i, op, 1, value);
+			for (size_t k = 1; k < begin; k++)
+				value[k] = value[0];
+		}
+		encoder->differs[i] = true;
+		field_load(i, op + begin, end - begin, value + begin);
+	}
+}
+
+/* A part of the ops at a time, so that it is near when its columns are taken from it. */
+static void load_ops(struct sbt_encoder *encoder, const struct op *op, size_t count)
+{
+	memset(encoder->difference, 0, sizeof(encoder->difference));
+	memset(encoder->differs, 0, sizeof(encoder->differs));
+	for (size_t begin = 0; begin < count; begin += SBT_GROUP) {
+		size_t end = count - begin < SBT_GROUP ? count : begin + SBT_GROUP;
+
+		find_differences(op, begin, end, encoder->difference);
+		load_columns(encoder, op, begin, end);
+	}
+}
+
 static size_t put_body(struct sbt_encoder *encoder, const struct op *op, size_t count,
 		       uint8_t *ret_columns)
 {
-	uint64_t differences[OP_WORDS], differs, value;
 	uint8_t *at = encoder->body;
+	uint64_t first;
 
 	*ret_columns = 0;
 	encoder->dictionary_count = 0;
-	field_load(COLUMN_START, op, count, encoder->start);
-	field_load(COLUMN_GPU_START, op, count, encoder->gpu_start);
-	field_load(COLUMN_GPU_END, op, count, encoder->gpu_end);
-	find_differences(op, count, differences);
+	load_ops(encoder, op, count);
 	for (unsigned int i = 0; i < SBT_COLUMN_COUNT; i++) {
-		field_load(i, (const struct op *)differences, 1, &differs);
-		field_load(i, op, 1, &value);
-		if (!differs && !value)
+		field_load(i, op, 1, &first);
+		if (!first && (!encoder->differs[i] || is_zero(encoder->values[i], count)))
 			continue;
-		if (differs || sbt_fields[i].modes) {
-			field_load(i, op, count, encoder->value);
-			at = put_column(encoder, i, count, at);
-		} else {
-			at = put_constant(i, value, at);
-		}
+		at = encoder->differs[i] ? put_column(encoder, i, count, at)
+					 : put_constant(i, first, at);
 		++*ret_columns;
 	}
 	return (size_t)(at - encoder->body);
 }
 
-static void find_times(const struct op *op, size_t count, struct sbt_head *head)
+static void find_times(const struct sbt_encoder *encoder, size_t count, struct sbt_head *head)
 {
-	uint64_t first = op->start_ns, last = 0;
+	const uint64_t *start = encoder->values[COLUMN_START];
+	const uint64_t *end = encoder->values[COLUMN_END];
+	const uint64_t *gpu_end = encoder->values[COLUMN_GPU_END];
+	uint64_t first = start[0], last = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		first = op[i].start_ns < first ? op[i].start_ns : first;
-		last = op[i].start_ns > last ? op[i].start_ns : last;
-		last = op[i].end_ns > last ? op[i].end_ns : last;
-		last = op[i].gpu_end_ns > last ? op[i].gpu_end_ns : last;
+		first = start[i] < first ? start[i] : first;
+		last = start[i] > last ? start[i] : last;
+		last = end[i] > last ? end[i] : last;
+		last = gpu_end[i] > last ? gpu_end[i] : last;
 	}
 	head->first_ns = htole64(first);
 	head->last_ns = htole64(last);
@@ -287,7 +357,7 @@ int sbt_encode(struct sbt_codec *codec, const struct op *op, size_t count, const
 	encoder = codec->encoder;
 	body_size = put_body(encoder, op, count, &head.column_count);
 	size = SBT_HEAD_SIZE + close_body(encoder, count, body_size, &head.flags);
-	find_times(op, count, &head);
+	find_times(encoder, count, &head);
 	head.size = htole32((uint32_t)size);
 	head.process = htole32(op->process);
 	head.stream = htole32(op->stream);
