@@ -102,8 +102,8 @@ int plan_builder_stream(struct plan_builder *builder, const struct plan_stream_r
 /* Of states and ranges no thread or stream had to wait; and CUPTI tells of syncs that we have. */
 static bool plan_takes(const struct op *op)
 {
-	if (op->start_ns >= PLAN_TIME_MAX_NS || op->kind == OP_STATE || op->kind == OP_RANGE ||
-	    op->kind == OP_OVERHEAD)
+	if (!op->start_ns || op->start_ns >= PLAN_TIME_MAX_NS || op->kind == OP_STATE ||
+	    op->kind == OP_RANGE || op->kind == OP_OVERHEAD)
 		return false;
 	return op->kind != OP_SYNC || !(op->flags & OP_EXACT);
 }

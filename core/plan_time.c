@@ -138,6 +138,7 @@ static void work_keep(struct plan *plan, struct plan_work *work, uint64_t limit_
 	}
 	if (work->before != PLAN_NONE && plan->work[work->before].start_ns > limit_ns) {
 		work->before = PLAN_NONE;
+		plan->stream[work->stream].first = (uint32_t)(work - plan->work);
 		plan->contradicted++;
 	}
 	if (work->before != PLAN_NONE && plan->work[work->before].end_ns > limit_ns)
@@ -306,11 +307,12 @@ static int queue_calls(struct plan_builder *builder)
 {
 	struct plan *plan = builder->plan;
 	_cleanup_(freep) uint32_t *after = malloc((plan->work_count + 1ul) * sizeof(*after));
-	_cleanup_(freep) uint32_t *position = malloc((plan->work_count + 1ul) * sizeof(*position));
+	_cleanup_(freep) uint32_t *position = calloc(plan->work_count + 1ul, sizeof(*position));
 	_cleanup_(freep) struct front *front = calloc(plan->stream_count + 1ul, sizeof(*front));
 
 	if (!after || !position || !front)
 		return -ENOMEM;
+	memset(after, 0xff, plan->work_count * sizeof(*after));
 	for (uint32_t i = 0; i < plan->stream_count; i++) {
 		queue_follow(plan, i, after, position);
 		front[i].work = plan->stream[i].first;
