@@ -44,6 +44,19 @@ const struct command command_table[] = {
 	{ "sql", "STATEMENT", "one read-only SQL statement over the daemon's tables",
 	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_TIMEOUT | OPTION_FILE, 1, 1,
 	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns IS NULL\"\n", cmd_sql },
+	{ "record", "[--] [PROGRAM [ARGUMENT...]]",
+	  "keep what happens, or what happened, in a file",
+	  OPTIONS_WINDOW | OPTIONS_RECORD | OPTION_PID | OPTION_ALL | OPTION_DURATION |
+		  OPTION_OUTPUT,
+	  0, ARGUMENTS_FOREIGN,
+	  "With --since it takes the past, up to now. Without, and with --duration, it goes on: "
+	  "until\n"
+	  "that time is over, the process or program has ended, or Ctrl-C. The file is written\n"
+	  "under its name as it comes, and what was there before goes at the first byte.\n"
+	  "Example: tsctl record -o train.sbt -- python3 train.py\n"
+	  "Example: tsctl record -o last.sbt --pid 4711 --since 30s\n"
+	  "Example: tsctl record -o next.sbt --all --duration 10s\n",
+	  cmd_record },
 	{ "info", "F.sbt", "what a recording is, and what is in it", OPTIONS_TABLE, 1, 1,
 	  "Example: tsctl info run.sbt\n", cmd_info },
 	{ "export", "[F.sbt]", "write a trace for another program to show",

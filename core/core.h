@@ -191,13 +191,14 @@ struct core_collect {
 	X(26, BUDGET, "budget", "times in which records were left out to stay in the budget")      \
 	X(27, RING_STUCK, "ring-stuck", "exact records lost with a thread that died handing over") \
 	X(28, UNKNOWN_RECORD, "unknown-record", "exact records that this version cannot read")     \
-	X(29, CUT_OFF, "cut-off", "recordings without their end: what came last is missing")
+	X(29, CUT_OFF, "cut-off", "recordings without their end: what came last is missing")       \
+	X(30, BEHIND, "behind", "ops and seconds of sums that a recording asked for too late")
 
 enum loss_reason {
 #define X(number, name, text, sentence) LOSS_##name = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 29,
+		LOSS_REASON_MAX = 30,
 };
 
 struct core_loss {

@@ -114,6 +114,10 @@ static const struct table {
 	CHUNKS "chunk_batch" CHUNKS_WHERE                                                          \
 	       " AND batch >= :batch AND (batch > :batch OR id > :chunk) ORDER BY batch, id"
 
+static const char *const behind_name = "behind";
+static const char *const behind_text =
+	"ops and seconds of sums that a recording asked for too late";
+
 struct record {
 	struct answer *answer;
 	const Tracesmith__V1__RecordRequest *request;
@@ -122,7 +126,7 @@ struct record {
 	uint64_t batch, chunk;	  /* known to the client, with what was stored before */
 	uint64_t told_ns;	  /* of its last answer; 0: this is the first */
 	uint64_t newest, last_ns; /* of the snapshot */
-	uint64_t max_batch;
+	uint64_t before_batch;
 	uint64_t second_from, second_to;
 	uint64_t merged;    /* ops that cannot be told apart from those that are known */
 	uint64_t condensed; /* seconds whose sums were not asked for in time */
@@ -242,7 +246,9 @@ static void set_window(struct record *record)
 		record->chunk = request->cursor->chunk;
 		record->told_ns = request->cursor->told_ns;
 	}
-	record->max_batch = request->max_batch ? request->max_batch : record->newest;
+	record->before_batch = record->newest + 1;
+	if (request->before_batch)
+		record->before_batch = min(record->before_batch, request->before_batch);
 	choose_seconds(record);
 }
 
@@ -388,9 +394,9 @@ static int send_chunk(struct record *record, sqlite3_stmt *stmt)
 	chunk.id = sqlite3_column_int64(stmt, 0);
 	chunk.done_ns = sqlite3_column_int64(stmt, 1);
 	chunk.batch = sqlite3_column_int64(stmt, 2);
-	if (first_batch > record->max_batch)
+	if (first_batch >= record->before_batch)
 		return 0;
-	if (chunk.batch > record->max_batch ||
+	if (chunk.batch >= record->before_batch ||
 	    (record->request->cursor && first_batch != chunk.batch &&
 	     first_batch <= record->batch)) {
 		record->merged += sqlite3_column_int64(stmt, 4);
@@ -421,25 +427,15 @@ static int send_done(struct record *record)
 {
 	Tracesmith__V1__RecordCursor cursor = TRACESMITH__V1__RECORD_CURSOR__INIT;
 	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
-	struct {
-		uint64_t count;
-		const char *reason, *text;
-	} losses[] = {
-		{ record->merged, "merged",
-		  "operations that were stored with others while the recorder was behind" },
-		{ record->condensed, "condensed",
-		  "seconds of sums that were condensed while the recorder was behind" },
-	};
+	uint64_t behind = record->merged + record->condensed;
 	int r = 0;
 
-	cursor.batch = min(record->max_batch, record->newest);
+	cursor.batch = record->before_batch - 1;
 	cursor.chunk = INT64_MAX;
 	cursor.told_ns = record->last_ns;
 	done.cursor = &cursor;
-	for (size_t i = 0; r == 0 && i < sizeof(losses) / sizeof(losses[0]); i++)
-		if (losses[i].count)
-			r = answer_add_loss(record->answer, &done, losses[i].reason,
-					    losses[i].count, losses[i].text);
+	if (behind)
+		r = answer_add_loss(record->answer, &done, behind_name, behind, behind_text);
 	return r < 0 ? r : answer_done_with(record->answer, &done);
 }
 
