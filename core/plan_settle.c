@@ -30,8 +30,11 @@
 #define REGISTERS_OF_WARPS 256 /* they are given out in such pieces */
 
 #define RECENT		   16 /* works of an engine that are looked at */
-/* What a call that waits takes for itself, where none was seen that did not have to wait. */
+/* What is taken where a recording shows none: what a call that waits takes for itself, where all
+ * had to wait; how soon kernels reach an H200, and follow each other (docs/measurements.md). */
 #define CALL_OWN_NS 2000
+#define LAUNCH_NS   5000
+#define GAP_NS	    1000
 
 #define BUCKETS	    976 /* work_bucket() of 2^64 - 1, and one */
 
@@ -58,6 +61,7 @@ struct settle {
 	size_t begin_count;
 	struct turn *turn; /* of device and engine */
 	struct usual launch[PLAN_ENGINE_COUNT], gap[PLAN_ENGINE_COUNT];
+	struct usual any_launch, any_gap;
 	struct usual own[OP_KIND_MAX + 1], tail;
 };
 
@@ -81,8 +85,8 @@ static void usual_add(struct usual *usual, int64_t ns)
 	usual->total++;
 }
 
-/* The median; -1: there is none. */
-static int64_t usual_ns(const struct usual *usual)
+/* The median, or where there is none this. */
+static int64_t usual_ns(const struct usual *usual, int64_t else_ns)
 {
 	uint64_t below = 0;
 
@@ -91,7 +95,7 @@ static int64_t usual_ns(const struct usual *usual)
 		if (below * 2 >= usual->total)
 			return (int64_t)work_bucket_ns(i);
 	}
-	return -1;
+	return else_ns;
 }
 
 static bool needs_engine(const struct plan_work *work)
@@ -326,25 +330,27 @@ static void measure_engine(struct settle *settle, uint32_t index)
 		work->behind_ns = (uint32_t)(work->start_ns - plan->work[work->behind].end_ns);
 		work->delay_ns = work->behind_ns;
 		work->bound = PLAN_BOUND_ENGINE;
+		usual_add(&settle->any_gap, work->delay_ns);
 	} else if (work->bound == PLAN_BOUND_CALL && plan->call[work->call].work == index) {
 		usual_add(&settle->launch[work->engine], work->delay_ns);
+		usual_add(&settle->any_launch, work->delay_ns);
 	} else if (work->bound == PLAN_BOUND_STREAM || work->bound == PLAN_BOUND_EDGE) {
 		usual_add(&settle->gap[work->engine], work->delay_ns);
+		usual_add(&settle->any_gap, work->delay_ns);
 	}
 	turn_pass(turn, index);
 }
 
-static int64_t less_ns(int64_t usual, int64_t most)
+static int64_t less_ns(int64_t a, int64_t b)
 {
-	if (usual < 0)
-		usual = 0;
-	return usual < most ? usual : most;
+	return a < b ? a : b;
 }
 
 static void settle_works(struct settle *settle)
 {
 	struct plan *plan = settle->plan;
 	int64_t launch[PLAN_ENGINE_COUNT] = { 0 }, gap[PLAN_ENGINE_COUNT] = { 0 };
+	int64_t any_launch_ns, any_gap_ns;
 
 	for (uint32_t i = 0; i < plan->work_count; i++)
 		measure_work(settle, &plan->work[i]);
@@ -354,9 +360,11 @@ static void settle_works(struct settle *settle)
 		work->share = share_of(plan, work);
 		measure_engine(settle, settle->begin[i].work);
 	}
+	any_launch_ns = usual_ns(&settle->any_launch, LAUNCH_NS);
+	any_gap_ns = usual_ns(&settle->any_gap, GAP_NS);
 	for (int i = PLAN_ENGINE_NONE + 1; i < PLAN_ENGINE_COUNT; i++) {
-		launch[i] = usual_ns(&settle->launch[i]);
-		gap[i] = usual_ns(&settle->gap[i]);
+		launch[i] = usual_ns(&settle->launch[i], any_launch_ns);
+		gap[i] = usual_ns(&settle->gap[i], any_gap_ns);
 	}
 	for (uint32_t i = 0; i < plan->work_count; i++) {
 		struct plan_work *work = &plan->work[i];
@@ -407,15 +415,14 @@ static void settle_calls(struct settle *settle)
 			usual_add(&settle->own[kind_of(plan, call)], call->own_ns);
 	}
 	for (int i = 0; i <= OP_KIND_MAX; i++)
-		own[i] = usual_ns(&settle->own[i]);
-	tail = usual_ns(&settle->tail);
+		own[i] = usual_ns(&settle->own[i], CALL_OWN_NS);
+	tail = usual_ns(&settle->tail, 0);
 	for (uint32_t i = 0; i < plan->call_count; i++) {
 		struct plan_call *call = &plan->call[i];
 		uint8_t kind = kind_of(plan, call);
 
 		if (waited_ns(plan, call) > call->start_ns)
-			call->own_ns =
-				less_ns(own[kind] < 0 ? CALL_OWN_NS : own[kind], call->own_ns);
+			call->own_ns = less_ns(own[kind], call->own_ns);
 		else
 			call->tail_ns = less_ns(tail, call->tail_ns);
 	}

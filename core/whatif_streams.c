@@ -254,7 +254,7 @@ static int add_passed(struct change *change, struct origin *origin, struct part 
 }
 
 /* Joined, a stream waits for what was submitted before, and for nothing later. */
-static int keep_edges(struct change *change, uint32_t index)
+static int keep_edges(struct change *change, const struct origin *origin, uint32_t index)
 {
 	const struct plan_work *work = &change->plan->work[index];
 	int r = 0;
@@ -262,7 +262,7 @@ static int keep_edges(struct change *change, uint32_t index)
 	for (uint32_t i = 0; r == 0 && i < work->edge_count; i++) {
 		const struct plan_edge *edge = &change->plan->edge[work->edge + i];
 
-		if (edge->work < index)
+		if (!origin->joined || edge->work < index)
 			r = add_up_to(change, edge->work, edge->kind);
 	}
 	return r;
@@ -322,7 +322,8 @@ static int move_work(struct change *change, uint32_t index)
 						   ? origin->last
 						   : change->elsewhere[origin->last];
 	change->part_of[index] = number;
-	r = origin->parts > 1 ? add_passed(change, origin, part) : keep_edges(change, index);
+	r = origin->parts > 1 ? add_passed(change, origin, part)
+			      : keep_edges(change, origin, index);
 	if (part->last != work->before)
 		work->early_ns = 0;
 	if (part->stream != work->stream)

@@ -389,7 +389,7 @@ static inline struct plan *program_plan(const struct machine *m)
 	for (uint32_t i = 0; i < PROGRAM_THREADS; i++)
 		plan->thread[i] = (struct plan_thread){ 1, i + 1, PLAN_NONE, PLAN_NONE };
 	for (uint32_t i = 0; i < PROGRAM_STREAMS; i++)
-		plan->stream[i] = (struct plan_stream){ 1, i + 1, PLAN_NONE, PLAN_NONE, 0 };
+		plan->stream[i] = (struct plan_stream){ 1, i + 1, PLAN_NONE, PLAN_NONE, 0, 0 };
 	for (uint32_t i = 0; i < m->calls; i++)
 		plan_add_call(plan, m, i);
 	for (uint32_t i = 0; i < m->works; i++)
@@ -442,11 +442,26 @@ static inline struct step *program_add(struct program *program, uint32_t thread,
 	return added;
 }
 
-static inline void program_make(struct program *program, uint64_t seed)
+static inline struct step program_step(uint64_t *seed, uint32_t streams)
 {
 	static const int kinds[] = { KERNEL,	  KERNEL,      KERNEL,	KERNEL, COPY_IN,
 				     COPY_OUT,	  COPY_IN,     RECORD,	WAIT,	WAIT,
 				     WAITED_COPY, SYNC_STREAM, SYNC_ALL };
+
+	return (struct step){
+		.kind = kinds[program_random(seed, 13)],
+		.stream = (uint32_t)program_random(seed, streams),
+		.event = (uint32_t)program_random(seed, 2),
+		.host_ns = 1 + program_random(seed, 3000),
+		.call_ns = 1024,
+		.ns = 1000 + program_random(seed, 40000),
+		.name = program_random(seed, 4),
+		.blocks = 1 + (uint32_t)program_random(seed, 12),
+	};
+}
+
+static inline void program_make(struct program *program, uint64_t seed)
+{
 	uint32_t threads, streams;
 
 	seed = seed * 0x9e3779b97f4a7c15 + 1;
@@ -455,17 +470,27 @@ static inline void program_make(struct program *program, uint64_t seed)
 	streams = 1 + (uint32_t)program_random(&seed, 6);
 	for (uint32_t t = 0; t < threads; t++)
 		for (uint32_t i = 0; i < 60; i++)
-			program_add(program, t,
-				    (struct step){
-					    .kind = kinds[program_random(&seed, 13)],
-					    .stream = (uint32_t)program_random(&seed, streams),
-					    .event = (uint32_t)program_random(&seed, 3),
-					    .host_ns = 1 + program_random(&seed, 3000),
-					    .call_ns = 1024,
-					    .ns = 1000 + program_random(&seed, 40000),
-					    .name = program_random(&seed, 4),
-					    .blocks = 1 + (uint32_t)program_random(&seed, 12),
-				    });
+			program_add(program, t, program_step(&seed, streams));
+}
+
+/* Each thread has streams and events of its own: who comes first is no race between threads. */
+static inline void program_make_apart(struct program *program, uint64_t seed)
+{
+	uint32_t threads, streams;
+
+	seed = seed * 0x9e3779b97f4a7c15 + 1;
+	program_begin(program);
+	threads = 1 + (uint32_t)program_random(&seed, PROGRAM_THREADS);
+	streams = 1 + (uint32_t)program_random(&seed, PROGRAM_STREAMS / PROGRAM_THREADS);
+	for (uint32_t t = 0; t < threads; t++)
+		for (uint32_t i = 0; i < 60; i++) {
+			struct step step = program_step(&seed, streams);
+
+			step.kind = step.kind == SYNC_ALL ? SYNC_STREAM : step.kind;
+			step.stream += t * PROGRAM_STREAMS / PROGRAM_THREADS;
+			step.event += t * PROGRAM_EVENTS / PROGRAM_THREADS;
+			program_add(program, t, step);
+		}
 }
 
 #endif
