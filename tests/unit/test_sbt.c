@@ -1,50 +1,7 @@
 /* Chunks: what was encoded comes back, wanted columns only, and damaged bytes are told apart. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-#include <xxhash.h>
-
-#include "core/sbt.h"
-
-#define HEAD_SIZE 52
-
-struct fixture {
-	struct sbt_codec *codec;
-	struct op in[SBT_OPS_MAX], out[SBT_OPS_MAX];
-	uint64_t seed;
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	f->seed = 88172645463325252u;
-	*state = f;
-	return sbt_codec_new(&f->codec);
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	sbt_codec_free(f->codec);
-	free(f);
-	return 0;
-}
-
-static uint64_t next(struct fixture *f)
-{
-	f->seed ^= f->seed << 13;
-	f->seed ^= f->seed >> 7;
-	f->seed ^= f->seed << 17;
-	return f->seed;
-}
+#include "tests/unit/sbt_fixture.h"
 
 static void make_launches(struct fixture *f, size_t count)
 {
@@ -69,38 +26,6 @@ static void make_launches(struct fixture *f, size_t count)
 			.grid = { (uint32_t)(next(f) % 4), 1, 1 },
 		};
 	}
-}
-
-/* A copy on the heap with nothing behind it, so that a sanitizer sees a read too far. */
-static uint8_t *copy_of(const void *data, size_t size)
-{
-	uint8_t *copy = malloc(size ? size : 1);
-
-	assert_non_null(copy);
-	memcpy(copy, data, size);
-	return copy;
-}
-
-static uint8_t *encode(struct fixture *f, size_t count, size_t *ret_size)
-{
-	const void *data;
-
-	assert_int_equal(sbt_encode(f->codec, f->in, count, &data, ret_size), 0);
-	return copy_of(data, *ret_size);
-}
-
-static void check_round_trip(struct fixture *f, size_t count)
-{
-	struct sbt_info info;
-	size_t size;
-	uint8_t *data = encode(f, count, &size);
-
-	memset(f->out, 0xee, sizeof(f->out));
-	assert_int_equal(sbt_decode(f->codec, data, size, SBT_ALL_COLUMNS, f->out, &info), 0);
-	assert_int_equal(info.count, count);
-	assert_int_equal(info.size, size);
-	assert_memory_equal(f->in, f->out, count * sizeof(struct op));
-	free(data);
 }
 
 static void launches_come_back(void **state)
@@ -330,34 +255,6 @@ static void a_changed_byte_is_noticed(void **state)
 	free(data);
 }
 
-static void put_le(uint8_t *at, uint64_t value, int bytes)
-{
-	for (int i = 0; i < bytes; i++)
-		at[i] = (uint8_t)(value >> 8 * i);
-}
-
-/* A chunk of `count` ops with a body made by hand, as docs of the format say. */
-static int decode_body(struct fixture *f, uint32_t count, uint8_t columns, const uint8_t *body,
-		       size_t size)
-{
-	uint8_t chunk[512] = "SBT\1";
-	uint8_t *copy;
-	struct sbt_info info;
-	int r;
-
-	put_le(chunk + 4, HEAD_SIZE + size, 4);
-	put_le(chunk + 40, count, 4);
-	put_le(chunk + 44, size, 4);
-	chunk[48] = OP_LAUNCH;
-	chunk[50] = columns;
-	memcpy(chunk + HEAD_SIZE, body, size);
-	put_le(chunk + 8, XXH3_64bits(chunk + 16, HEAD_SIZE - 16 + size), 8);
-	copy = copy_of(chunk, HEAD_SIZE + size);
-	r = sbt_decode(f->codec, copy, HEAD_SIZE + size, ~0u, f->out, &info);
-	free(copy);
-	return r;
-}
-
 static void a_chunk_made_by_hand_is_read(void **state)
 {
 	static const uint8_t body[] = {
@@ -369,7 +266,7 @@ static void a_chunk_made_by_hand_is_read(void **state)
 	};
 	struct fixture *f = *state;
 
-	assert_int_equal(decode_body(f, 2, 5, body, sizeof(body)), 0);
+	assert_int_equal(decode_body(f, 2, 5, body, sizeof(body), ~0u), 0);
 	assert_int_equal(f->out[0].start_ns, 100);
 	assert_int_equal(f->out[1].start_ns, 102);
 	assert_int_equal(f->out[0].end_ns, 0);
@@ -387,7 +284,7 @@ static void columns_that_are_not_there_are_zero(void **state)
 	struct op want = { .start_ns = 100, .shared_bytes = 9, .kind = OP_LAUNCH };
 
 	memset(f->out, 0xee, sizeof(f->out));
-	assert_int_equal(decode_body(f, 1, 2, body, sizeof(body)), 0);
+	assert_int_equal(decode_body(f, 1, 2, body, sizeof(body), ~0u), 0);
 	assert_memory_equal(&f->out[0], &want, sizeof(want));
 }
 
@@ -431,8 +328,8 @@ static void nonsense_with_a_right_checksum_is_refused(void **state)
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (decode_body(f, cases[i].count, cases[i].columns, cases[i].body,
-				cases[i].size) != -EBADMSG)
+		if (decode_body(f, cases[i].count, cases[i].columns, cases[i].body, cases[i].size,
+				~0u) != -EBADMSG)
 			fail_msg("not refused: %s", cases[i].what);
 }
 
