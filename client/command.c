@@ -59,6 +59,15 @@ const struct command command_table[] = {
 	  cmd_record },
 	{ "info", "F.sbt", "what a recording is, and what is in it", OPTIONS_TABLE, 1, 1,
 	  "Example: tsctl info run.sbt\n", cmd_info },
+	{ "view", "[F.sbt]", "operations as text: a list, a tree, or lanes that fit the terminal",
+	  OPTIONS_WINDOW | OPTIONS_PART | OPTIONS_FILTER | OPTION_FILE | OPTION_LIMIT |
+		  OPTION_TREE | OPTION_LANES | OPTION_JSON,
+	  0, 1,
+	  "Without a recording it shows the daemon's last 10 seconds.\n"
+	  "Example: tsctl view run.sbt --kernel 'gemm|conv' --from 1.5s --to 2s\n"
+	  "Example: tsctl view run.sbt --lanes --stream 3\n"
+	  "Example: tsctl view run.sbt --tree --limit 0\n",
+	  cmd_view },
 	{ "export", "[F.sbt]", "write a trace for another program to show",
 	  OPTIONS_WINDOW | OPTION_PID | OPTIONS_FORMAT | OPTION_CSV | OPTION_OUTPUT | OPTION_FILE,
 	  0, 1,

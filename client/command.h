@@ -40,6 +40,7 @@ int cmd_detach(const struct options *options, int count, char **argument);
 int cmd_query(const struct options *options, int count, char **argument);
 int cmd_sql(const struct options *options, int count, char **argument);
 int cmd_info(const struct options *options, int count, char **argument);
+int cmd_view(const struct options *options, int count, char **argument);
 int cmd_record(const struct options *options, int count, char **argument);
 int cmd_export(const struct options *options, int count, char **argument);
 int cmd_diff(const struct options *options, int count, char **argument);

@@ -139,8 +139,12 @@ static int take_chunk(struct trace *trace, const Tracesmith__V1__Chunk *chunk, t
 	size_t count;
 	int r;
 
-	r = sbt_decode(trace->codec, chunk->data.data, chunk->data.len, SBT_ALL_COLUMNS, trace->op,
-		       &info);
+	r = sbt_peek(chunk->data.data, chunk->data.len, &info);
+	if (r == 0 && trace->want && !trace->want(trace->want_data, &info))
+		return 0;
+	if (r == 0)
+		r = sbt_decode(trace->codec, chunk->data.data, chunk->data.len, SBT_ALL_COLUMNS,
+			       trace->op, &info);
 	if (r < 0) {
 		complain("The answer is damaged: a chunk of operations cannot be read");
 		return r;

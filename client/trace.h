@@ -23,6 +23,9 @@ struct trace {
 	uint64_t since_ns, until_ns;
 	uint64_t first_ns; /* of the first chunk that came */
 	uint64_t op_count;
+	/* Chunks of which it says no are not read; NULL: all are. */
+	bool (*want)(const void *data, const struct sbt_info *info);
+	const void *want_data;
 };
 
 /* Connects (to options->file, where that is given), and loads the metadata of the window, which is
