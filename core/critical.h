@@ -16,12 +16,12 @@ struct plan_times {
 int plan_times_new(const struct plan *plan, struct plan_times **ret); /* as recorded */
 struct plan_times *plan_times_free(struct plan_times *times);
 
-/* A piece of the path, from the end to the start of time. `why` says what the piece is. */
+/* `why` says what a piece of the path is. */
 enum critical_why {
 	CRITICAL_WORK,	/* a work ran */
-	CRITICAL_CALL,	/* a call was under way */
+	CRITICAL_CALL,	/* a call was under way, which did not wait */
 	CRITICAL_HOST,	/* a thread did something else before the call */
-	CRITICAL_DELAY, /* latency between the end of one and the begin of the other */
+	CRITICAL_DELAY, /* from what the work, or the end of the call, waited for to it */
 };
 
 struct critical_piece {
@@ -33,10 +33,11 @@ struct critical_piece {
 struct critical {
 	struct critical_piece *piece; /* in order of time */
 	size_t count;
-	/* How much later it could have ended and nothing would have ended later. */
+	/* How much later it could have ended, and all would have been over as soon. */
 	uint64_t *call_slack_ns, *work_slack_ns;
 };
 
+/* -ELOOP: what waits for what goes in a circle; -ENOMEM. */
 int critical_find(const struct plan *plan, const struct plan_times *times, struct critical **ret);
 struct critical *critical_free(struct critical *critical);
 

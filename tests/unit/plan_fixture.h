@@ -104,8 +104,8 @@ static struct op *add_event(uint16_t fn, uint32_t tid, uint64_t start_ns, uint64
 }
 
 /* A node of the graph that the call launches. */
-static struct op *add_node(const struct op *call, uint32_t stream, uint64_t gpu_start_ns,
-			   uint64_t gpu_end_ns)
+static inline struct op *add_node(const struct op *call, uint32_t stream, uint64_t gpu_start_ns,
+				  uint64_t gpu_end_ns)
 {
 	struct op *op = add_work(call->fn, call->tid, call->start_ns, call->end_ns, stream,
 				 gpu_start_ns, gpu_end_ns);
@@ -264,7 +264,7 @@ static void assert_rules(void)
 	}
 }
 
-static void assert_reproduced(void)
+static inline void assert_reproduced(void)
 {
 	struct emulate_result result;
 
