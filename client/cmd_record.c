@@ -320,7 +320,8 @@ static int record_program(struct job *job)
 	int status;
 
 	recording->command = job->argument[0];
-	if (launch_prepare(job->options, job->argument[0]) < 0 || recording_begin(recording) < 0)
+	if (launch_prepare(job->options, job->argument[0]) < 0 ||
+	    recording_begin(recording, job->options) < 0)
 		return EXIT_FAILED;
 	status = record_program_start(&job->program, job->argument);
 	return status ? status : finish_program(job, run_live(job));
@@ -336,7 +337,7 @@ static int record(struct job *job)
 	if (!job->live)
 		return finish(job, recording_ask(recording, true));
 	catch_stops();
-	r = recording_begin(recording);
+	r = recording_begin(recording, job->options);
 	return finish(job, r < 0 ? r : run_live(job));
 }
 

@@ -17,8 +17,10 @@
 #include "client/export.h"
 #include "client/record_sql.h"
 
-#define HOST_MAX 256
-#define PIDS_MAX 4096 /* of text; what is more is in the table process */
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define ASK_NS	     1000000000ull
+#define HOST_MAX     256
+#define PIDS_MAX     4096 /* of text; what is more is in the table process */
 
 static uint64_t clock_ns(void)
 {
@@ -147,12 +149,12 @@ static int add_facts(struct recording *recording, bool complete)
 	const struct record_fact facts[] = {
 		{ .key = "until_ns", .number = over ? recording->until_ns : now_ns },
 		{ .key = "told_ns", .number = recording->told_ns },
-		{ .key = "pids", .text = pids },
 		{ .key = "complete", .number = complete },
+		{ .key = "pids", .text = pids },
 	};
 
 	list_pids(recording, pids, sizeof(pids));
-	return record_file_facts(recording->file, facts, sizeof(facts) / sizeof(facts[0]));
+	return record_file_facts(recording->file, facts, COUNT(facts) - recording->all);
 }
 
 /* Not before the daemon has something to say: it may refuse. */
@@ -166,7 +168,7 @@ static int start(struct recording *recording)
 		{ .key = "host", .text = host },
 		{ .key = "version", .text = recording->hello->version },
 		{ .key = "made_by", .text = "tsctl " TS_VERSION },
-		{ .key = "command", .text = recording->command ? recording->command : "" },
+		{ .key = "command", .text = recording->command },
 	};
 	int r;
 
@@ -175,7 +177,7 @@ static int start(struct recording *recording)
 	recording->started = true;
 	recording->told_ns = recording_now(recording);
 	gethostname(host, sizeof(host) - 1);
-	r = record_file_facts(recording->file, facts, sizeof(facts) / sizeof(facts[0]));
+	r = record_file_facts(recording->file, facts, COUNT(facts) - !recording->command);
 	return r < 0 ? r : add_facts(recording, false);
 }
 
@@ -213,7 +215,8 @@ static void take_done(struct recording *recording, Tracesmith__V1__Reply *end)
 	recording->end = end;
 }
 
-static int converse(struct recording *recording, Tracesmith__V1__RecordRequest *body)
+static int converse(struct recording *recording, struct link *link,
+		    Tracesmith__V1__RecordRequest *body)
 {
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int more, r;
@@ -222,17 +225,20 @@ static int converse(struct recording *recording, Tracesmith__V1__RecordRequest *
 	body->until_ns = recording->until_ns;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_RECORD;
 	request.record = body;
-	r = link_send(recording->link, &request);
+	r = link_send(link, &request);
 	if (r < 0)
 		return r;
 	do {
 		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 
-		more = link_next(recording->link, &reply);
+		more = link_next(link, &reply);
 		if (more < 0)
 			return more;
 		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK)
 			r = take_chunk(recording, reply->chunk, body->cursor);
+		/* A long past does not keep the present waiting: it would be merged. */
+		if (r == 0 && link != recording->link && clock_ns() - recording->asked_ns > ASK_NS)
+			r = recording_ask(recording, false);
 		if (r < 0)
 			return r;
 		if (!more)
@@ -242,7 +248,8 @@ static int converse(struct recording *recording, Tracesmith__V1__RecordRequest *
 }
 
 /* What was there before the cursor. */
-static int ask_past(struct recording *recording, uint32_t *pid, size_t pid_count, bool last)
+static int ask_past(struct recording *recording, struct link *link, uint32_t *pid, size_t pid_count,
+		    bool last)
 {
 	Tracesmith__V1__RecordRequest body = TRACESMITH__V1__RECORD_REQUEST__INIT;
 
@@ -251,7 +258,7 @@ static int ask_past(struct recording *recording, uint32_t *pid, size_t pid_count
 	body.last = last;
 	if (!last)
 		body.before_batch = recording->cursor.batch + 1;
-	return converse(recording, &body);
+	return converse(recording, link, &body);
 }
 
 int recording_ask(struct recording *recording, bool last)
@@ -261,15 +268,17 @@ int recording_ask(struct recording *recording, bool last)
 	int r;
 
 	recording->chunks = 0;
+	recording->asked_ns = clock_ns();
 	if (!recording->all && recording->pid_count == 0)
 		return 0;
 	if (!recording->live)
-		return ask_past(recording, recording->pid, recording->pid_count, last);
+		return ask_past(recording, recording->link, recording->pid, recording->pid_count,
+				last);
 	body.pid = recording->pid;
 	body.n_pid = recording->pid_count;
 	body.last = last;
 	body.cursor = &recording->cursor;
-	r = converse(recording, &body);
+	r = converse(recording, recording->link, &body);
 	if (r != 0)
 		return r;
 	told = recording->end->done->cursor;
@@ -291,17 +300,20 @@ int recording_add_pid(struct recording *recording, uint32_t pid)
 	}
 	recording->pid = list;
 	list[recording->pid_count++] = pid;
-	return recording->live ? ask_past(recording, &pid, 1, false) : 0;
+	return recording->live ? ask_past(recording, recording->link, &pid, 1, false) : 0;
 }
 
-int recording_begin(struct recording *recording)
+int recording_begin(struct recording *recording, const struct options *options)
 {
+	_cleanup_(link_freep) struct link *past = NULL;
 	int r = record_sql_cursor(recording->link, &recording->cursor, &recording->boot);
 
 	recording->live = true;
 	if (r < 0 || (!recording->all && recording->pid_count == 0))
 		return r;
-	return ask_past(recording, recording->pid, recording->pid_count, false);
+	recording->asked_ns = clock_ns();
+	r = link_open(options, &past);
+	return r < 0 ? r : ask_past(recording, past, recording->pid, recording->pid_count, false);
 }
 
 int recording_end(struct recording *recording, bool complete)

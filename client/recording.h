@@ -25,8 +25,9 @@ struct recording {
 	bool all;
 	uint32_t *pid; /* that are recorded */
 	size_t pid_count;
-	bool started; /* something is in the file */
-	bool live;    /* the cursor is one */
+	bool started;	   /* something is in the file */
+	bool live;	   /* the cursor is one */
+	uint64_t asked_ns; /* last, by our clock */
 	Tracesmith__V1__RecordCursor cursor;
 	uint64_t told_ns;	    /* when the first answer was given */
 	uint64_t ops, chunks;	    /* so far; chunks of the last answer */
@@ -46,7 +47,7 @@ void recording_done(struct recording *recording);
 
 uint64_t recording_now(const struct recording *recording); /* of the daemon's clock */
 /* A live one begins: writes what there is of the window. */
-int recording_begin(struct recording *recording);
+int recording_begin(struct recording *recording, const struct options *options);
 /* Writes what came since the last answer; `last`: and what is told once. Of one that is not live:
  * all of it. */
 int recording_ask(struct recording *recording, bool last);
