@@ -86,6 +86,19 @@ const struct command command_table[] = {
 	  "no verdict (idle time, calls of the driver) tells why, and fails nothing.\n"
 	  "Example: tsctl diff before.sbt after.sbt --fail-over 5%\n",
 	  cmd_diff },
+	{ "replay", "[F.sbt [B.sbt]]", "play a recording again, check it, or ask 'what if'",
+	  OPTIONS_WINDOW | OPTIONS_PART | OPTIONS_FILTER | OPTION_SPEED | OPTION_JSON |
+		  OPTION_CHECK | OPTION_TOLERANCE | OPTION_ON_GPU | OPTION_EMULATE |
+		  OPTIONS_WHATIF | OPTION_OUTPUT,
+	  0, 2,
+	  "Plays the states of operations, streams and devices in order of time: on a terminal a\n"
+	  "lane for each stream, at the speed at which it was ('q' ends it); else, as fast as it\n"
+	  "goes, a line for each change, or with --json an object. Without a recording it is the\n"
+	  "last 10 s of the daemon.\n"
+	  "Example: tsctl replay run.sbt --speed 0.1 --from 1.5s --to 2s\n"
+	  "Example: tsctl replay run.sbt --json --stream 3 | head\n"
+	  "Example: tsctl replay --since 1m --kernel gemm --speed max\n",
+	  cmd_replay },
 	{ "version", "", "the version of tsctl and of the daemon", 0, 0, 0,
 	  "Example: tsctl version\n", cmd_version },
 	{ "help", "[VERB]", "this help, or that of a verb", 0, 0, 1, "Example: tsctl help query\n",

@@ -44,6 +44,7 @@ int cmd_view(const struct options *options, int count, char **argument);
 int cmd_record(const struct options *options, int count, char **argument);
 int cmd_export(const struct options *options, int count, char **argument);
 int cmd_diff(const struct options *options, int count, char **argument);
+int cmd_replay(const struct options *options, int count, char **argument);
 int cmd_version(const struct options *options, int count, char **argument);
 int cmd_help(const struct options *options, int count, char **argument);
 

@@ -1,0 +1,58 @@
+/* tsctl replay: a recording again: played, checked against another one, emulated, changed, or
+ * issued on a GPU. */
+#include "client/command.h"
+#include "client/replay_check.h"
+#include "client/replay_play.h"
+
+/* Options of one way only. */
+#define PLAY_ONLY  (OPTION_SPEED)
+#define CHECK_ONLY (OPTION_TOLERANCE)
+
+static int play(const struct options *options, int count, char **argument)
+{
+	return replay_play(options);
+}
+
+static int not_built_in(const struct options *options, int count, char **argument)
+{
+	return complain("This is not built in yet");
+}
+
+/* The first that is asked for; the last is asked for by nothing. */
+static const struct way {
+	uint64_t options; /* that ask for it */
+	uint64_t never;	  /* that make no sense with it */
+	int files_max;
+	const char *name;
+	int (*run)(const struct options *options, int count, char **argument);
+} ways[] = {
+	{ OPTION_CHECK, PLAY_ONLY | OPTION_ON_GPU | OPTION_EMULATE | OPTIONS_WHATIF, 2, "--check",
+	  replay_check },
+	{ OPTION_ON_GPU, PLAY_ONLY | OPTION_EMULATE | OPTIONS_WHATIF, 1, "--on-gpu", not_built_in },
+	{ OPTION_EMULATE | OPTIONS_WHATIF, PLAY_ONLY | CHECK_ONLY, 1, "--emulate and what-ifs",
+	  not_built_in },
+	{ 0, CHECK_ONLY | OPTION_OUTPUT, 1, "playing", play },
+};
+
+int cmd_replay(const struct options *options, int count, char **argument)
+{
+	struct options own = *options;
+	const struct way *way = ways;
+
+	while (way->options && !(options->given & way->options))
+		way++;
+	for (int i = 0; i < OPTION_COUNT; i++) {
+		if (!(options->given & way->never & UINT64_C(1) << i))
+			continue;
+		complain("--%s makes no sense with %s: see 'tsctl replay --help'",
+			 option_forms[i].name, way->name);
+		return EXIT_USAGE;
+	}
+	if (count > way->files_max) {
+		complain("One recording at a time: a second one is for --check");
+		return EXIT_USAGE;
+	}
+	if (count > 0)
+		own.file = argument[0];
+	return way->run(&own, count, argument);
+}
