@@ -126,8 +126,8 @@ int replay_check(const struct options *options, int count, char **argument)
 		return EXIT_FAILED;
 	if ((count > 1 ? load(options, argument[1], &b) : load_emulation(&a, &b)) < 0)
 		return EXIT_FAILED;
-	side[0] = (struct check_side){ a.plan, function_of, a.names };
-	side[1] = (struct check_side){ b.plan, function_of, b.names };
+	side[0] = (struct check_side){ a.plan, function_of, a.names, 0 };
+	side[1] = (struct check_side){ b.plan, function_of, b.names, 0 };
 	if (check_run(side, options->tolerance_ppm, &check) < 0)
 		return complain("Not enough memory");
 	warn(a.plan, argument[0]);

@@ -57,6 +57,7 @@ struct check_side {
 	 * not compared. */
 	uint64_t (*function)(void *data, uint16_t fn);
 	void *data;
+	uint32_t ignored; /* fields that are not compared: bits of enum check_field */
 };
 
 enum check_what {

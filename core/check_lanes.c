@@ -36,6 +36,8 @@ static const struct op *op_of(const struct plan *plan, bool thread, uint32_t ite
 uint64_t check_field_value(const struct check_side *side, const struct op *op,
 			   enum check_field field)
 {
+	if (side->ignored & 1u << field)
+		return 0;
 	switch (field) {
 #define X(id, name, value)                                                                         \
 	case CHECK_FIELD_##id:                                                                     \

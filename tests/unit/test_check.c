@@ -120,8 +120,8 @@ static const struct check_lane *check_pair(const struct program pair[2], uint32_
 					   struct check **ret)
 {
 	struct plan *plan[2] = { plan_of(&pair[0]), plan_of(&pair[1]) };
-	const struct check_side side[2] = { { plan[0], function_of, NULL },
-					    { plan[1], function_of, NULL } };
+	const struct check_side side[2] = { { plan[0], function_of, NULL, 0 },
+					    { plan[1], function_of, NULL, 0 } };
 	const struct check_lane *found = NULL;
 
 	assert_int_equal(check_run(side, tolerance_ppm, ret), 0);

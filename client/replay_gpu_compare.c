@@ -1,0 +1,154 @@
+/* Replay on a GPU, comparison: a recording, and a recording of its replay. The makespan is that of
+ * the works, from the first to the last, as the device saw them. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/plan_load.h"
+#include "client/replay_gpu_world.h"
+#include "core/base/units.h"
+#include "core/check.h"
+#include "core/emulate.h"
+
+/* What the stand-in of a kernel has otherwise, and how a copy was asked for. */
+#define IGNORED                                                                                    \
+	(1u << CHECK_FIELD_REGISTERS | 1u << CHECK_FIELD_STATIC | 1u << CHECK_FIELD_RESULT |       \
+	 1u << CHECK_FIELD_KIND | 1u << CHECK_FIELD_NODE | 1u << CHECK_FIELD_CAPTURED)
+
+struct measured {
+	struct trace trace;
+	struct plan *plan;
+	uint64_t makespan_ns, sum_ns, busy_ns;
+};
+
+static void measured_done(struct measured *measured)
+{
+	trace_done(&measured->trace);
+	plan_free(measured->plan);
+}
+
+static bool is_timed(const struct plan_work *work)
+{
+	return !(work->flags & (PLAN_MARK | PLAN_UNTIMED)) && work->engine != PLAN_ENGINE_NONE;
+}
+
+static int measure(struct measured *measured)
+{
+	_cleanup_(plan_times_freep) struct plan_times *times = NULL;
+	const struct plan *plan = measured->plan;
+	uint64_t first_ns = UINT64_MAX, last_ns = 0;
+	struct emulate_busy busy;
+	int r = plan_times_new(plan, &times);
+
+	if (r == 0)
+		r = emulate_busy(plan, times, &busy);
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < plan->work_count; i++) {
+		const struct plan_work *work = &plan->work[i];
+
+		if (!is_timed(work))
+			continue;
+		measured->sum_ns += work->end_ns - work->start_ns;
+		first_ns = work->start_ns < first_ns ? work->start_ns : first_ns;
+		last_ns = work->end_ns > last_ns ? work->end_ns : last_ns;
+	}
+	measured->busy_ns = busy.any_ns;
+	measured->makespan_ns = last_ns > first_ns ? last_ns - first_ns : 0;
+	return 0;
+}
+
+static int load(const struct options *options, const char *path, bool part,
+		struct measured *measured)
+{
+	struct options one = *options;
+	int r;
+
+	one.file = path;
+	one.given |= OPTION_FILE;
+	if (!part)
+		one.given &= ~(OPTIONS_PART | OPTIONS_FILTER | OPTIONS_WINDOW);
+	one.pid = part ? one.pid : 0;
+	r = plan_load(&one, &measured->trace, &measured->plan);
+	if (r == 0 && measure(measured) < 0) {
+		complain("Not enough memory");
+		r = -ENOMEM;
+	}
+	return r;
+}
+
+/* Threads are none of what is compared, and functions neither. */
+static uint64_t no_function(void *data, uint16_t fn)
+{
+	return 0;
+}
+
+/* Of the time in which the device did something, how much there was more to do than one thing. */
+static double overlap(const struct measured *measured)
+{
+	return measured->sum_ns > 0 ? 1 - (double)measured->busy_ns / (double)measured->sum_ns : 0;
+}
+
+static double change(const struct measured pair[2])
+{
+	return pair[0].makespan_ns > 0
+		       ? (double)pair[1].makespan_ns / (double)pair[0].makespan_ns - 1
+		       : 0;
+}
+
+static void show(const struct options *options, const struct measured pair[2],
+		 const struct check *check, uint32_t streams, uint32_t disorder)
+{
+	char text[2][UNITS_TEXT_SIZE];
+
+	if (options->given & OPTION_JSON) {
+		printf("{\"recorded_ns\":%" PRIu64 ",\"replayed_ns\":%" PRIu64
+		       ",\"recorded_overlap\":%.6f,\"replayed_overlap\":%.6f,\"streams\":%u"
+		       ",\"streams_in_order\":%u,\"works\":%" PRIu64
+		       ",\"p50_ppm\":%u,\"p99_ppm\":%u}\n",
+		       pair[0].makespan_ns, pair[1].makespan_ns, overlap(&pair[0]),
+		       overlap(&pair[1]), streams, streams - disorder, check->durations,
+		       check->p50_ppm, check->p99_ppm);
+		return;
+	}
+	printf("Makespan: %s recorded, %s replayed (%+.2f %%).\n",
+	       units_nanoseconds(text[0], (int64_t)pair[0].makespan_ns),
+	       units_nanoseconds(text[1], (int64_t)pair[1].makespan_ns), 100 * change(pair));
+	printf("Overlap: %.2f %% of the device's work recorded, %.2f %% replayed.\n",
+	       100 * overlap(&pair[0]), 100 * overlap(&pair[1]));
+	printf("Order: %u of %u streams did the same in the same order.\n", streams - disorder,
+	       streams);
+	printf("Durations of %" PRIu64 " works differ by %.2f %% at the median, %.2f %% at the 99th"
+	       " percentile.\n",
+	       check->durations, check->p50_ppm / 1e4, check->p99_ppm / 1e4);
+}
+
+int gpu_compare(const struct options *options, const char *path)
+{
+	_cleanup_(measured_done) struct measured recorded = { 0 };
+	_cleanup_(measured_done) struct measured replayed = { 0 };
+	_cleanup_(check_freep) struct check *check = NULL;
+	uint32_t streams = 0, disorder = 0;
+	struct check_side side[2];
+
+	if (load(options, options->file, true, &recorded) < 0 ||
+	    load(options, path, false, &replayed) < 0)
+		return EXIT_FAILED;
+	side[0] = (struct check_side){ recorded.plan, no_function, NULL, IGNORED };
+	side[1] = (struct check_side){ replayed.plan, no_function, NULL, IGNORED };
+	if (check_run(side, 0, &check) < 0)
+		return complain("Not enough memory");
+	for (uint32_t i = 0; i < check->lane_count; i++) {
+		const struct check_lane *lane = &check->lane[i];
+
+		/* What the replay does beside it has streams of its own. */
+		if (lane->index[0] == PLAN_NONE)
+			continue;
+		streams++;
+		disorder += lane->what != CHECK_SAME;
+	}
+	show(options, (const struct measured[]){ recorded, replayed }, check, streams, disorder);
+	return disorder > 0 && !(options->given & OPTIONS_FILTER) ? EXIT_FAILED : EXIT_DONE;
+}

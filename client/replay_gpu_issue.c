@@ -1,0 +1,299 @@
+/* Replay on a GPU, issuing: a row for each family of functions of the driver, by the begin of its
+ * name. What has none is not done again: it does nothing on the device. */
+#include <string.h>
+
+#include "client/command.h"
+#include "client/export.h"
+#include "client/replay_gpu_kernel.h"
+#include "client/replay_gpu_world.h"
+
+/* What a launch takes beside what its kernel does; to be measured on the device at hand. */
+#define KERNEL_OWN_NS 1500
+#define SLOT_BYTES    8
+
+/* One call that is done again. */
+struct issue {
+	struct gpu_world *world;
+	const struct gpu_driver *driver;
+	uint32_t call;
+	const struct op *op;
+	int device;
+	CUstream stream; /* where it was issued */
+};
+
+static const struct plan_work *work_of(const struct issue *issue)
+{
+	uint32_t work = issue->world->plan->call[issue->call].work;
+
+	return work == PLAN_NONE ? NULL : &issue->world->plan->work[work];
+}
+
+/* The device waits in a kernel's stead. `number` tells which slot is its own. */
+static int launch(struct issue *issue, const struct plan_work *work, uint64_t duration_ns,
+		  CUstream stream)
+{
+	struct gpu_world *world = issue->world;
+	const struct op *op = &world->plan->op[work->op];
+	int ordinal = gpu_world_device(world, op);
+	struct gpu_device *device = &world->device[ordinal < 0 ? issue->device : ordinal];
+	CUfunction function = gpu_world_function(world, ordinal < 0 ? issue->device : ordinal, op);
+	struct gpu_kernel_arguments argument = {
+		.duration_ns = duration_ns > KERNEL_OWN_NS ? duration_ns - KERNEL_OWN_NS : 0,
+		.slot = device->slots + (uint64_t)(work - world->plan->work) * SLOT_BYTES,
+		.resident = gpu_world_resident(device, op),
+	};
+	void *parameter[] = { &argument.duration_ns, &argument.slot, &argument.resident };
+
+	atomic_fetch_add(&world->works, 1);
+	return issue->driver->cuLaunchKernel(
+		function, op->grid[0] ? op->grid[0] : 1, op->grid[1] ? op->grid[1] : 1,
+		op->grid[2] ? op->grid[2] : 1, op->block[0] ? op->block[0] : 1,
+		op->block[1] ? op->block[1] : 1, op->block[2] ? op->block[2] : 1, op->shared_bytes,
+		stream, parameter, NULL);
+}
+
+static int issue_kernel(struct issue *issue)
+{
+	const struct plan_work *work = work_of(issue);
+
+	if (!work || work->flags & PLAN_MARK)
+		return 0;
+	return launch(issue, work, work->end_ns - work->start_ns, issue->stream);
+}
+
+static int copy(struct issue *issue, const struct op *op, bool wait, CUstream stream)
+{
+	struct gpu_world *world = issue->world;
+	const struct gpu_driver *driver = issue->driver;
+	CUdeviceptr scratch = world->device[issue->device].scratch;
+	CUdeviceptr other = scratch + world->scratch_bytes;
+	bool out = op->detail == COPY_DTOH;
+	void *host = gpu_world_is_locked(world, op->process, out ? op->address : op->source)
+			     ? world->locked
+			     : world->plain;
+	size_t size = op->bytes;
+
+	if (op->detail == COPY_HTOH || size == 0)
+		return 0;
+	atomic_fetch_add(&world->works, 1);
+	if (op->detail == COPY_HTOD)
+		return wait ? driver->cuMemcpyHtoD_v2(scratch, host, size)
+			    : driver->cuMemcpyHtoDAsync_v2(scratch, host, size, stream);
+	if (out)
+		return wait ? driver->cuMemcpyDtoH_v2(host, scratch, size)
+			    : driver->cuMemcpyDtoHAsync_v2(host, scratch, size, stream);
+	return wait ? driver->cuMemcpyDtoD_v2(other, scratch, size)
+		    : driver->cuMemcpyDtoDAsync_v2(other, scratch, size, stream);
+}
+
+static bool is_async(const struct issue *issue)
+{
+	return strstr(export_call_name(issue->world->trace.meta, issue->op)->text, "Async");
+}
+
+static int issue_copy(struct issue *issue)
+{
+	return copy(issue, issue->op, !is_async(issue), issue->stream);
+}
+
+static int issue_set(struct issue *issue)
+{
+	CUdeviceptr to = issue->world->device[issue->device].scratch;
+
+	if (issue->op->bytes == 0)
+		return 0;
+	atomic_fetch_add(&issue->world->works, 1);
+	return is_async(issue)
+		       ? issue->driver->cuMemsetD8Async(to, 0, issue->op->bytes, issue->stream)
+		       : issue->driver->cuMemsetD8_v2(to, 0, issue->op->bytes);
+}
+
+static struct map_key memory_key(const struct op *op)
+{
+	return (struct map_key){ op->address, op->process };
+}
+
+static int issue_alloc(struct issue *issue)
+{
+	const struct gpu_driver *driver = issue->driver;
+	const struct op *op = issue->op;
+	CUdeviceptr address = 0;
+	void *host = NULL;
+	int result;
+
+	if (op->result != 0 || op->bytes == 0)
+		return 0;
+	switch (op->detail) {
+	case MEMORY_DEVICE:
+	case MEMORY_PHYSICAL:
+		result = driver->cuMemAlloc_v2(&address, op->bytes);
+		break;
+	case MEMORY_POOL:
+		result = driver->cuMemAllocAsync(&address, op->bytes, issue->stream);
+		break;
+	case MEMORY_MANAGED:
+		result = driver->cuMemAllocManaged(&address, op->bytes, CU_MEM_ATTACH_GLOBAL);
+		break;
+	case MEMORY_HOST:
+		result = driver->cuMemHostAlloc(&host, op->bytes, 0);
+		address = (CUdeviceptr)(uintptr_t)host;
+		break;
+	default: /* the program's own memory, and addresses without memory */
+		return 0;
+	}
+	if (result != 0)
+		return result;
+	pthread_mutex_lock(&issue->world->lock);
+	if (map_put(&issue->world->memory, memory_key(op), (void *)(uintptr_t)address) < 0)
+		atomic_fetch_add(&issue->world->unknown, 1); /* it is not freed */
+	pthread_mutex_unlock(&issue->world->lock);
+	return 0;
+}
+
+static int issue_free(struct issue *issue)
+{
+	const struct gpu_driver *driver = issue->driver;
+	void *address;
+
+	pthread_mutex_lock(&issue->world->lock);
+	address = map_remove(&issue->world->memory, memory_key(issue->op));
+	pthread_mutex_unlock(&issue->world->lock);
+	if (!address) /* it was there before the recording */
+		return 0;
+	if (issue->op->detail == MEMORY_HOST)
+		return driver->cuMemFreeHost(address);
+	if (issue->op->detail == MEMORY_POOL && is_async(issue))
+		return driver->cuMemFreeAsync((CUdeviceptr)(uintptr_t)address, issue->stream);
+	return driver->cuMemFree_v2((CUdeviceptr)(uintptr_t)address);
+}
+
+static CUevent event_of(const struct issue *issue)
+{
+	return map_get(&issue->world->event,
+		       (struct map_key){ issue->op->handle, issue->op->process });
+}
+
+static int issue_record(struct issue *issue)
+{
+	CUevent event = event_of(issue);
+
+	return event ? issue->driver->cuEventRecord(event, issue->stream) : 0;
+}
+
+static int issue_wait(struct issue *issue)
+{
+	CUevent event = event_of(issue);
+
+	return event ? issue->driver->cuStreamWaitEvent(issue->stream, event, 0) : 0;
+}
+
+static int issue_event_sync(struct issue *issue)
+{
+	CUevent event = event_of(issue);
+
+	return event ? issue->driver->cuEventSynchronize(event) : 0;
+}
+
+static int issue_stream_sync(struct issue *issue)
+{
+	return issue->driver->cuStreamSynchronize(issue->stream);
+}
+
+static int issue_device_sync(struct issue *issue)
+{
+	return issue->driver->cuCtxSynchronize();
+}
+
+static int issue_graph(struct issue *issue)
+{
+	CUgraphExec exec = map_get(&issue->world->graph, gpu_graph_key(issue->world, issue->call));
+
+	return exec ? issue->driver->cuGraphLaunch(exec, issue->stream) : 0;
+}
+
+/* Functions by the begin of their names: the first row that fits is that of a call. */
+static const struct {
+	const char *name;
+	int (*issue)(struct issue *issue);
+} functions[] = {
+	{ "cuLaunchKernel", issue_kernel },
+	{ "cuLaunchCooperativeKernel", issue_kernel },
+	{ "cuGraphLaunch", issue_graph },
+	{ "cuMemcpy", issue_copy },
+	{ "cuMemset", issue_set },
+	{ "cuEventRecord", issue_record },
+	{ "cuStreamWaitEvent", issue_wait },
+	{ "cuEventSynchronize", issue_event_sync },
+	{ "cuStreamSynchronize", issue_stream_sync },
+	{ "cuCtxSynchronize", issue_device_sync },
+};
+
+static int dispatch(struct issue *issue)
+{
+	const char *name = export_call_name(issue->world->trace.meta, issue->op)->text;
+
+	if (issue->op->kind == OP_ALLOC)
+		return issue_alloc(issue);
+	if (issue->op->kind == OP_FREE)
+		return issue_free(issue);
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (strncmp(name, functions[i].name, strlen(functions[i].name)) == 0)
+			return functions[i].issue(issue);
+	if (work_of(issue))
+		atomic_fetch_add(&issue->world->unknown, 1);
+	return 0;
+}
+
+static CUstream stream_of(const struct gpu_world *world, const struct op *op, uint32_t call)
+{
+	const struct plan *plan = world->plan;
+	uint32_t work = plan->call[call].work;
+
+	if (work != PLAN_NONE)
+		return world->stream[plan->work[work].stream];
+	for (uint32_t i = 0; i < plan->stream_count; i++)
+		if (plan->stream[i].stream == op->stream && op->stream != 0)
+			return world->stream[i];
+	return CU_STREAM_LEGACY;
+}
+
+int gpu_issue_work(struct gpu_world *world, const struct plan_work *work, CUstream stream)
+{
+	const struct op *op = &world->plan->op[work->op];
+	int device = gpu_world_device(world, op);
+	struct issue issue = {
+		.world = world,
+		.driver = world->driver,
+		.op = op,
+		.device = device < 0 ? 0 : device,
+	};
+
+	if (work->engine == PLAN_ENGINE_COMPUTE)
+		return launch(&issue, work, work->end_ns - work->start_ns, stream);
+	if (op->kind == OP_COPY)
+		return copy(&issue, op, false, stream);
+	if (op->kind != OP_SET || op->bytes == 0)
+		return 0;
+	return world->driver->cuMemsetD8Async(world->device[issue.device].scratch, 0, op->bytes,
+					      stream);
+}
+
+int gpu_issue(struct gpu_world *world, uint32_t call)
+{
+	const struct op *op = &world->plan->op[world->plan->call[call].op];
+	struct issue issue = {
+		.world = world,
+		.driver = world->driver,
+		.call = call,
+		.op = op,
+		.device = gpu_world_device(world, op),
+		.stream = stream_of(world, op, call),
+	};
+
+	/* It was recorded into a graph, or failed. */
+	if (op->flags & OP_CAPTURED || op->result != 0)
+		return 0;
+	if (issue.device < 0)
+		issue.device = 0;
+	return dispatch(&issue);
+}
