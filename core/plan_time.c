@@ -1,6 +1,6 @@
 /* Plan, times: puts the works of a stream in the order in which they ran, gives those without times
  * the time at which they could be, and leaves out what the recorded times contradict. Then all that
- * is left to explain is a delay. */
+ * is left to explain is a delay: see plan_settle.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,32 +87,38 @@ static bool edge_is_of_graph(const struct plan *plan, const struct plan_edge *ed
 	return edge->kind == PLAN_EDGE_NODE && (plan->work[edge->work].flags & flags) == flags;
 }
 
-/* What has no time is over before the next on its stream begins, and a graph's begin before its
- * nodes do: `limit` of each. */
-static void find_limits(const struct plan *plan, uint64_t *limit)
+static void limit_to(uint64_t *limit_ns, uint64_t ns)
 {
+	if (ns < *limit_ns)
+		*limit_ns = ns;
+}
+
+static void limit_work(const struct plan *plan, uint64_t *limit, uint32_t index)
+{
+	const struct plan_work *work = &plan->work[index];
+
+	if (work->flags & BUILD_TIMED)
+		limit[index] = work->start_ns;
+	if (work->before != PLAN_NONE)
+		limit_to(&limit[work->before], limit[index]);
+	for (uint32_t i = 0; work->flags & BUILD_TIMED && i < work->edge_count; i++)
+		if (edge_is_of_graph(plan, &plan->edge[work->edge + i]))
+			limit_to(&limit[plan->edge[work->edge + i].work], work->start_ns);
+}
+
+/* What has no time is over before the next on its stream begins, and a graph's begin before its
+ * nodes do: `limit` of each. Backwards, so that each is told before it tells. */
+static void find_limits(const struct plan_builder *builder, uint64_t *limit)
+{
+	const struct plan *plan = builder->plan;
+
 	memset(limit, 0xff, plan->work_count * sizeof(*limit));
-	for (uint32_t i = 0; i < plan->work_count; i++) {
-		const struct plan_work *work = &plan->work[i];
-
-		for (uint32_t k = 0; work->flags & BUILD_TIMED && k < work->edge_count; k++) {
-			const struct plan_edge *edge = &plan->edge[work->edge + k];
-
-			if (edge_is_of_graph(plan, edge) && work->start_ns < limit[edge->work])
-				limit[edge->work] = work->start_ns;
-		}
-	}
-	for (uint32_t i = 0; i < plan->stream_count; i++) {
-		uint64_t least_ns = UINT64_MAX;
-
-		for (uint32_t k = plan->stream[i].last; k != PLAN_NONE; k = plan->work[k].before) {
-			if (plan->work[k].flags & BUILD_TIMED)
-				limit[k] = plan->work[k].start_ns;
-			if (limit[k] < least_ns)
-				least_ns = limit[k];
-			limit[k] = least_ns;
-		}
-	}
+	for (uint32_t i = plan->work_count; i-- > 0;)
+		limit_work(plan, limit, i);
+	for (uint32_t i = 0; i < plan->stream_count; i++)
+		for (uint32_t k = plan->stream[i].last;
+		     builder->stream[i].disorder && k != PLAN_NONE; k = plan->work[k].before)
+			limit_work(plan, limit, k);
 }
 
 /* The edges of works that ended by then stay, in their order. Returns how many. */
@@ -174,25 +180,6 @@ static uint64_t work_ready(const struct plan *plan, struct plan_work *work)
 	return ready_ns;
 }
 
-/* Each of these waits for works with smaller numbers, or such that have times. */
-static void time_untimed(struct plan *plan, const uint64_t *limit)
-{
-	for (uint32_t i = 0; i < plan->work_count; i++) {
-		struct plan_work *work = &plan->work[i];
-		uint64_t ready_ns;
-
-		if (work->flags & BUILD_TIMED)
-			continue;
-		work_keep(plan, work, limit[i]);
-		ready_ns = work_ready(plan, work);
-		if (work->bound == PLAN_BOUND_NOTHING && plan->op[work->op].start_ns > ready_ns)
-			ready_ns = plan->op[work->op].start_ns;
-		if (ready_ns > limit[i])
-			ready_ns = limit[i];
-		work->start_ns = work->end_ns = ready_ns;
-	}
-}
-
 static void forget_calls(struct plan *plan)
 {
 	for (uint32_t i = 0; i < plan->call_count; i++) {
@@ -212,23 +199,32 @@ static void forget_calls(struct plan *plan)
 	}
 }
 
-static void time_works(struct plan *plan)
+/* A work waits for such with smaller numbers, or such that have times. */
+static void time_works(struct plan *plan, const uint64_t *limit)
 {
+	uint64_t contradicted;
+	bool forget = false;
+
 	for (uint32_t i = 0; i < plan->work_count; i++) {
 		struct plan_work *work = &plan->work[i];
+		uint64_t ready_ns;
 
-		if (work->flags & BUILD_TIMED)
-			work_keep(plan, work, work->start_ns);
-	}
-	forget_calls(plan);
-	for (uint32_t i = 0; i < plan->work_count; i++) {
-		struct plan_work *work = &plan->work[i];
-
-		work->delay_ns = (int64_t)(work->start_ns - work_ready(plan, work));
+		contradicted = plan->contradicted;
+		work_keep(plan, work, limit[i]);
+		forget |= plan->contradicted > contradicted;
+		ready_ns = work_ready(plan, work);
+		if (!(work->flags & BUILD_TIMED)) {
+			if (work->bound == PLAN_BOUND_NOTHING)
+				ready_ns = plan->op[work->op].start_ns;
+			limit_to(&ready_ns, limit[i]);
+			work->start_ns = work->end_ns = ready_ns;
+		}
 		work->flags &= (uint16_t) ~(BUILD_TIMED | BUILD_WAITED);
 		if (work->end_ns > plan->end_ns)
 			plan->end_ns = work->end_ns;
 	}
+	if (forget)
+		forget_calls(plan);
 }
 
 static void time_calls(struct plan *plan)
@@ -290,19 +286,6 @@ static void queue_call(struct plan_builder *builder, const uint32_t *after,
 	build_call_edge(builder, index, last, PLAN_EDGE_QUEUE);
 }
 
-static void queue_follow(const struct plan *plan, uint32_t stream, uint32_t *after,
-			 uint32_t *position)
-{
-	uint32_t next = PLAN_NONE, count = 0;
-
-	for (uint32_t i = plan->stream[stream].last; i != PLAN_NONE; i = plan->work[i].before) {
-		after[i] = next;
-		next = i;
-	}
-	for (uint32_t i = next; i != PLAN_NONE; i = after[i])
-		position[i] = count++;
-}
-
 static int queue_calls(struct plan_builder *builder)
 {
 	struct plan *plan = builder->plan;
@@ -313,10 +296,16 @@ static int queue_calls(struct plan_builder *builder)
 	if (!after || !position || !front)
 		return -ENOMEM;
 	memset(after, 0xff, plan->work_count * sizeof(*after));
-	for (uint32_t i = 0; i < plan->stream_count; i++) {
-		queue_follow(plan, i, after, position);
-		front[i].work = plan->stream[i].first;
+	for (uint32_t i = 0; i < plan->work_count; i++) {
+		uint32_t before = plan->work[i].before;
+
+		if (before == PLAN_NONE)
+			continue;
+		after[before] = i;
+		position[i] = position[before] + 1;
 	}
+	for (uint32_t i = 0; i < plan->stream_count; i++)
+		front[i].work = plan->stream[i].first;
 	for (uint32_t i = 0; i < plan->call_count; i++) {
 		uint32_t work = plan->call[i].work;
 
@@ -335,9 +324,8 @@ int build_times(struct plan_builder *builder)
 
 	if (!limit)
 		return -ENOMEM;
-	find_limits(plan, limit);
-	time_untimed(plan, limit);
-	time_works(plan);
+	find_limits(builder, limit);
+	time_works(plan, limit);
 	r = queue_calls(builder);
 	if (r < 0)
 		return r;
