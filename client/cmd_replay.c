@@ -3,6 +3,7 @@
 #include "client/command.h"
 #include "client/replay_check.h"
 #include "client/replay_play.h"
+#include "client/replay_whatif.h"
 
 /* Options of one way only. */
 #define PLAY_ONLY  (OPTION_SPEED)
@@ -11,6 +12,11 @@
 static int play(const struct options *options, int count, char **argument)
 {
 	return replay_play(options);
+}
+
+static int whatif(const struct options *options, int count, char **argument)
+{
+	return replay_whatif(options);
 }
 
 static int not_built_in(const struct options *options, int count, char **argument)
@@ -30,7 +36,7 @@ static const struct way {
 	  replay_check },
 	{ OPTION_ON_GPU, PLAY_ONLY | OPTION_EMULATE | OPTIONS_WHATIF, 1, "--on-gpu", not_built_in },
 	{ OPTION_EMULATE | OPTIONS_WHATIF, PLAY_ONLY | CHECK_ONLY, 1, "--emulate and what-ifs",
-	  not_built_in },
+	  whatif },
 	{ 0, CHECK_ONLY | OPTION_OUTPUT, 1, "playing", play },
 };
 

@@ -157,6 +157,25 @@ static void set_call(struct ops *ops, uint32_t index)
 		op->end_ns = ops->times->call_end_ns[index];
 }
 
+/* It is submitted by another call, now or as ever. */
+static void become_part(const struct ops *ops, struct op *op, uint32_t call)
+{
+	const struct op *by = &ops->plan->op[ops->plan->call[call].op];
+
+	op->start_ns = ops->times->call_start_ns[call];
+	if (op->flags & (OP_NODE | OP_NO_CALL))
+		return;
+	op->flags |= OP_NODE;
+	op->flags &= (uint16_t)~OP_RETURNED;
+	op->kind = op->kind == OP_LAUNCH ? OP_KERNEL : op->kind;
+	op->fn = by->fn;
+	op->tid = by->tid;
+	op->stack_id = by->stack_id;
+	op->correlation = by->correlation;
+	op->end_ns = 0;
+	op->result = 0;
+}
+
 static void set_work(struct ops *ops, uint32_t index)
 {
 	const struct plan_work *work = &ops->plan->work[index];
@@ -170,7 +189,9 @@ static void set_work(struct ops *ops, uint32_t index)
 	if (work->call == PLAN_NONE)
 		op->start_ns = ops->times->work_start_ns[index];
 	else if (ops->plan->call[work->call].op != work->op)
-		op->start_ns = ops->times->call_start_ns[work->call];
+		become_part(ops, op, work->call);
+	if (stream->stream)
+		op->stream = stream->stream;
 	op->device = ops->plan->device[stream->device].ordinal;
 	if (op->seen_ns)
 		op->seen_ns = ops->seen[index];

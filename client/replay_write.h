@@ -1,0 +1,13 @@
+/* replay_write.h: what was emulated, as a recording. */
+#ifndef TS_CLIENT_REPLAY_WRITE_H
+#define TS_CLIENT_REPLAY_WRITE_H
+
+#include "client/options.h"
+#include "client/whatif_options.h"
+#include "core/critical.h"
+
+/* Of options->file, to options->output. What goes wrong is said on stderr. */
+int replay_write(const struct options *options, const struct whatif_options *changes,
+		 const struct plan *plan, const struct plan_times *times);
+
+#endif

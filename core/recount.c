@@ -1,0 +1,252 @@
+/* Recount: a model without events: ops are handed to its sums and to the sweeps of its processes,
+ * which run as far as no op can begin any more. */
+#include "core/recount.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/model.h"
+
+#define SWEEP_SETTLE_NS 2000000000ull /* as in sweep.c: so far the sweep lags behind */
+#define ROLLUPS_MAX	(1u << 20)
+#define MANY		(1u << 30)
+
+struct recount {
+	struct recount_sink sink;
+	struct core *core;
+	uint64_t since_ns;
+	struct op graph; /* of the parts that come now: kind 0 is none */
+};
+
+static void take_op(void *data, const struct op *op)
+{
+	struct recount *recount = data;
+
+	if (op->kind == OP_STATE)
+		recount->sink.state(recount->sink.data, op);
+}
+
+static void take_rollup(void *data, const struct core_rollup *rollup)
+{
+	struct recount *recount = data;
+
+	recount->sink.rollup(recount->sink.data, rollup);
+}
+
+static void take_work(void *data, const struct core_work *work)
+{
+	struct recount *recount = data;
+
+	recount->sink.work(recount->sink.data, work);
+}
+
+static void take_busy(void *data, const struct core_busy *busy)
+{
+	struct recount *recount = data;
+
+	recount->sink.busy(recount->sink.data, busy);
+}
+
+/* Nobody needs to be told of these. */
+static void no_process(void *data, const struct core_process *process)
+{
+}
+static void no_stream(void *data, const struct core_stream *stream)
+{
+}
+static void no_stack(void *data, const struct core_process *process, const struct ts_stack *stack)
+{
+}
+static void no_allocation(void *data, const struct core_allocation *allocation, bool live)
+{
+}
+static void no_memory(void *data, const struct core_memory *memory)
+{
+}
+static void no_loss(void *data, const struct core_loss *loss)
+{
+}
+static void no_name(void *data, uint64_t id, const char *text, size_t length)
+{
+}
+static void no_device(void *data, const struct core_device *device)
+{
+}
+static void no_collect(void *data, const struct core_collect *collect)
+{
+}
+static void no_pool(void *data, const struct core_pool *pool, bool live)
+{
+}
+
+int recount_new(const struct recount_sink *sink, uint64_t since_ns, struct recount **ret)
+{
+	_cleanup_(recount_freep) struct recount *recount = calloc(1, sizeof(*recount));
+	struct core_config config = {
+		.sink = { take_op, no_process, no_stream, no_stack, no_allocation, no_memory,
+			  take_rollup, no_loss, no_name, take_work, take_busy, no_device,
+			  no_collect, no_pool },
+		.data = recount,
+		.max_processes = MANY,
+		.max_threads = MANY,
+		.max_streams = MANY,
+		.max_events = MANY,
+		.max_pending = MANY,
+		.max_rollups = ROLLUPS_MAX,
+		.max_waiting = MANY,
+		.max_names = MANY,
+		.max_edges = MANY,
+		.max_allocations = MANY,
+	};
+	int r;
+
+	if (!recount)
+		return -ENOMEM;
+	recount->sink = *sink;
+	recount->since_ns = since_ns;
+	r = core_new(&config, &recount->core);
+	if (r < 0)
+		return r;
+	*ret = TAKE(recount);
+	return 0;
+}
+
+struct recount *recount_free(struct recount *recount)
+{
+	if (!recount)
+		return NULL;
+	core_free(recount->core);
+	free(recount);
+	return NULL;
+}
+
+/* With exact states from the begin of the window on. */
+static int add_process(struct recount *recount, uint32_t id)
+{
+	struct core_process row = { .id = id, .pid = id };
+	struct exact *exact;
+	int r;
+
+	if (core_process_by_id(recount->core, id))
+		return 0;
+	r = core_restore_process(recount->core, &row);
+	if (r < 0)
+		return r;
+	recount->core->now_ns = recount->since_ns;
+	exact = exact_get(recount->core, process_by_id(recount->core, id));
+	if (!exact)
+		return -ENOMEM;
+	sweep_begin(recount->core, exact, recount->since_ns);
+	return 0;
+}
+
+int recount_stream(struct recount *recount, uint32_t process, uint32_t stream, int16_t device)
+{
+	/* Any handle is as good as another. */
+	struct core_stream row = {
+		.id = stream, .process = process, .handle = 16ull + stream, .device = device
+	};
+	int r = add_process(recount, process);
+
+	if (r < 0 || stream_by_id(recount->core, stream))
+		return r;
+	return core_restore_stream(recount->core, &row);
+}
+
+/* All parts of a graph's launch have come: it lasted from the first to the last. */
+static void end_graph(struct recount *recount)
+{
+	if (recount->graph.kind)
+		rollup_add_work(recount->core, &recount->graph);
+	recount->graph.kind = 0;
+}
+
+static void add_part(struct recount *recount, const struct op *op)
+{
+	struct op *graph = &recount->graph;
+
+	if (graph->kind && (graph->start_ns != op->start_ns || graph->process != op->process ||
+			    graph->tid != op->tid || graph->graph != op->graph))
+		end_graph(recount);
+	if (!graph->kind)
+		*graph = (struct op){
+			.start_ns = op->start_ns,
+			.gpu_start_ns = op->gpu_start_ns,
+			.process = op->process,
+			.stream = op->stream,
+			.tid = op->tid,
+			.kind = OP_GRAPH,
+			.detail = WORK_GRAPH_PARTS,
+			.device = op->device,
+			.stack_id = op->stack_id,
+			.graph = op->graph,
+		};
+	if (op->gpu_start_ns < graph->gpu_start_ns)
+		graph->gpu_start_ns = op->gpu_start_ns;
+	if (op->gpu_end_ns > graph->gpu_end_ns)
+		graph->gpu_end_ns = op->gpu_end_ns;
+}
+
+static void add_work(struct recount *recount, struct exact *exact, const struct op *op)
+{
+	struct stream *stream = stream_by_id(recount->core, op->stream);
+	enum sweep_work work =
+		op->kind == OP_COPY || op->kind == OP_SET ? SWEEP_COPY : SWEEP_KERNEL;
+	uint64_t number;
+
+	rollup_add_work(recount->core, op);
+	if (op->flags & OP_NODE && op->graph)
+		add_part(recount, op);
+	if (!stream)
+		return;
+	number = ++stream->submitted;
+	sweep_submit(recount->core, exact, stream, number, op->start_ns);
+	sweep_ran(recount->core, exact, stream->lane, work, op, number, number);
+}
+
+static bool is_call(const struct op *op)
+{
+	return op->fn && !(op->flags & (OP_NODE | OP_NO_CALL)) && op->kind != OP_STATE &&
+	       op->kind != OP_RANGE && op->kind != OP_OVERHEAD;
+}
+
+/* A thread waited in it for the device. */
+static bool waited(const struct op *op)
+{
+	return op->end_ns > op->start_ns && !op->result &&
+	       (op->kind == OP_SYNC || (op->gpu_end_ns && op->end_ns >= op->gpu_end_ns));
+}
+
+int recount_op(struct recount *recount, const struct op *op)
+{
+	struct core *core = recount->core;
+	struct process *process;
+	int r = add_process(recount, op->process);
+
+	if (r < 0)
+		return r;
+	process = process_by_id(core, op->process);
+	core->now_ns = op->start_ns;
+	if (core->edges > ROLLUPS_MAX)
+		sweep_run(core, process->exact, op->start_ns + SWEEP_SETTLE_NS);
+	if (is_call(op)) {
+		rollup_add_call(core, op);
+		if (waited(op))
+			sweep_sync(core, process->exact, op->device, op->start_ns, op->end_ns);
+	}
+	if (op->flags & OP_EXACT && op->gpu_end_ns && op->kind != OP_SYNC)
+		add_work(recount, process->exact, op);
+	return 0;
+}
+
+void recount_end(struct recount *recount, uint64_t until_ns)
+{
+	struct process *process;
+
+	end_graph(recount);
+	recount->core->now_ns = until_ns;
+	list_for_each(process, &recount->core->processes, link)
+		if (process->exact)
+			sweep_end(recount->core, process->exact, until_ns);
+	rollup_checkpoint(recount->core);
+}
