@@ -56,6 +56,16 @@ void view_time(const struct view *view, uint64_t time_ns, char text[VIEW_TIME_BY
 		 us < 0 ? -us / 1000000 : us / 1000000, (us < 0 ? -us : us) % 1000000);
 }
 
+void view_field(FILE *out, int width, const char *text)
+{
+	int columns = 0;
+
+	for (const char *c = text; *c; c++)
+		columns += (*c & 0xc0) != 0x80;
+	fprintf(out, "%*s%s%*s", width > columns ? width - columns : 0, "", text,
+		-width > columns ? -width - columns : 0, "");
+}
+
 void view_begin(const struct view *view)
 {
 	char text[UNITS_TEXT_SIZE];

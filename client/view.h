@@ -49,6 +49,8 @@ void view_marks(const struct op *op, char text[VIEW_MARKS_BYTES]);
 /* Seconds since the begin of the recording. */
 #define VIEW_TIME_BYTES 32
 void view_time(const struct view *view, uint64_t time_ns, char text[VIEW_TIME_BYTES]);
+/* In a field of so many columns: to the right, or below 0 to the left. */
+void view_field(FILE *out, int width, const char *text);
 /* Where 0 is. */
 void view_begin(const struct view *view);
 /* What is missing from an answer, a line each. */

@@ -48,21 +48,20 @@ static void draw_cell(const struct view_lanes *lanes, const uint64_t *ns, uint32
 		fputc(letter, out);
 }
 
-/* Tenths, rounded up, so that what is busy at all is seen. */
+/* Eighths or tenths, rounded up, so that what is busy at all is seen. */
 static void draw_share(const struct view_lanes *lanes, uint64_t ns)
 {
 	static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
-	double share = (double)ns / (double)lanes->step_ns;
+	uint64_t tenths = (ns * 10 + lanes->step_ns - 1) / lanes->step_ns;
+	uint64_t eighths = (ns * 8 + lanes->step_ns - 1) / lanes->step_ns;
 	FILE *out = lanes->view->out;
 
 	if (ns == 0)
 		fputs(idle(lanes->view), out);
 	else if (lanes->view->utf8)
-		fputs(blocks[share < 0.999 ? (int)(share * 8) : 7], out);
-	else if (share < 0.9)
-		fputc('1' + (int)(share * 10), out);
+		fputs(blocks[eighths < 8 ? eighths - 1 : 7], out);
 	else
-		fputc('#', out);
+		fputc(tenths < 10 ? '0' + (int)tenths : '#', out);
 }
 
 static void draw_label(const struct view_lanes *lanes, const struct view_lane *lane)
@@ -114,9 +113,11 @@ static void draw_axis(const struct view_lanes *lanes)
 	char text[UNITS_TEXT_SIZE];
 
 	fprintf(out, "%-*s", VIEW_LANES_LABEL, "");
-	for (size_t i = 0; i + TICK_CELLS <= lanes->cells; i += TICK_CELLS)
-		fprintf(out, "|%-*s", TICK_CELLS - 1,
-			units_nanoseconds(text, (int64_t)(i * lanes->step_ns)));
+	for (size_t i = 0; i + TICK_CELLS <= lanes->cells; i += TICK_CELLS) {
+		fputc('|', out);
+		view_field(out, -(TICK_CELLS - 1),
+			   units_nanoseconds(text, (int64_t)(i * lanes->step_ns)));
+	}
 	fputc('\n', out);
 }
 

@@ -13,6 +13,7 @@
 #include "core/base/utf8.h"
 
 #define LABEL_WIDTH 48
+#define NAME_BYTES  (2 * EXPORT_NAME_BYTES)
 #define HOST_RANK   UINT64_MAX /* behind all devices */
 
 enum level { LEVEL_ROOT, LEVEL_PROCESS, LEVEL_PLACE, LEVEL_PART };
@@ -159,8 +160,7 @@ static double busy_share(const struct tree *tree, const struct node *node)
 	return (double)node->busy_ns / (double)(tree->end_ns - tree->begin_ns);
 }
 
-static void node_name(const struct tree *tree, const struct node *node,
-		      char name[2 * EXPORT_NAME_BYTES])
+static void node_name(const struct tree *tree, const struct node *node, char name[NAME_BYTES])
 {
 	const struct export_meta *meta = tree->view->trace.meta;
 	const struct export_process *process = export_meta_process(meta, node->part.process);
@@ -168,7 +168,7 @@ static void node_name(const struct tree *tree, const struct node *node,
 
 	switch (node->level) {
 	case LEVEL_PROCESS:
-		snprintf(name, 2 * EXPORT_NAME_BYTES, "%.64s (%" PRIu32 ")", process->name->text,
+		snprintf(name, NAME_BYTES, "%.64s (%" PRIu32 ")", process->name->text,
 			 process->pid);
 		break;
 	case LEVEL_PLACE:
@@ -181,7 +181,7 @@ static void node_name(const struct tree *tree, const struct node *node,
 		if (node->part.stream)
 			export_stream_name(name, meta, node->part.stream);
 		else
-			export_thread_name(name, process, node->part.tid);
+			snprintf(name, NAME_BYTES, "thread %" PRIu32, node->part.tid);
 	}
 }
 
@@ -195,18 +195,30 @@ static void write_visible(FILE *out, const char *text)
 
 static void write_node(const struct tree *tree, const struct node *node)
 {
-	char name[2 * EXPORT_NAME_BYTES], clean[6 * EXPORT_NAME_BYTES + 1], ns[UNITS_TEXT_SIZE];
+	char name[NAME_BYTES], clean[3 * NAME_BYTES + 1], ns[UNITS_TEXT_SIZE];
 	const struct view *view = tree->view;
 	int indent = 2 * (node->level - LEVEL_PROCESS);
+	double share = busy_share(tree, node);
 
 	node_name(tree, node, name);
 	utf8_visible(clean, name, strlen(name));
 	fprintf(view->out, "%*s%s%-*s%s %9" PRIu64 " ops", indent, "", view->color ? "\033[1m" : "",
 		LABEL_WIDTH - indent, clean, view->color ? "\033[0m" : "", node->ops);
 	if (node->gpu_ns > 0)
-		fprintf(view->out, "  GPU %s, busy %.1f %%",
-			units_nanoseconds(ns, (int64_t)node->gpu_ns), 100 * busy_share(tree, node));
+		fprintf(view->out, "  GPU %s, busy %.*f %%",
+			units_nanoseconds(ns, (int64_t)node->gpu_ns), share < 0.1 ? 2 : 1,
+			100 * share);
 	fputc('\n', view->out);
+}
+
+static void write_columns(FILE *out, const char *at, const char *call, const char *gpu,
+			  const char *kind)
+{
+	fprintf(out, "      %11s  ", at);
+	view_field(out, 8, call);
+	fputs("  ", out);
+	view_field(out, 8, gpu);
+	fprintf(out, "  %-8s  ", kind);
 }
 
 static int write_op(void *data, const struct op *op)
@@ -228,8 +240,7 @@ static int write_op(void *data, const struct op *op)
 		units_nanoseconds(call, (int64_t)(op->end_ns - op->start_ns));
 	if (export_has_work(op))
 		units_nanoseconds(gpu, (int64_t)(op->gpu_end_ns - op->gpu_start_ns));
-	fprintf(view->out, "      %11s  %8s  %8s  %-8s  ", at, call, gpu,
-		export_kind_name(op->kind));
+	write_columns(view->out, at, call, gpu, export_kind_name(op->kind));
 	write_visible(view->out, view_name(view->trace.meta, op)->text);
 	fprintf(view->out, "%s%s%s%s%s\n", *size ? "  " : "", size, *marks ? "  [" : "", marks,
 		*marks ? "]" : "");
@@ -319,6 +330,10 @@ static int write_tree(struct tree *tree, const Tracesmith__V1__Done *done)
 		return 0;
 	}
 	view_begin(view);
+	if (!(view->options->given & OPTION_LIMIT) || view->options->limit > 0) {
+		write_columns(view->out, "at", "call", "GPU time", "kind");
+		fputs("name\n", view->out);
+	}
 	r = write_below(tree, &tree->root);
 	if (r < 0)
 		return r;
