@@ -18,7 +18,7 @@ struct sqlite3;
 struct file_facts {
 	char boot_id[64];
 	uint64_t now_ns;  /* its end: the present, for who asks it */
-	uint64_t told_ns; /* when its sums were told last */
+	uint64_t told_ns; /* when its first sums were told, some by the minute */
 	int64_t wall_offset_ns;
 };
 

@@ -300,9 +300,13 @@ static int end(struct table *table, const Tracesmith__V1__Done *done)
 		fputs("no rows\n", table->out);
 	if (!done->n_loss && !table->whole)
 		fputs("\nnothing lost\n", table->out);
-	for (size_t i = 0; i < done->n_loss; i++)
+	for (size_t i = 0; i < done->n_loss; i++) {
+		_cleanup_(freep) char *reason = visible(done->loss[i]->reason);
+		_cleanup_(freep) char *text = visible(done->loss[i]->text);
+
 		fprintf(table->out, "%slost: %" PRIu64 " %s (%s)\n", i ? "" : "\n",
-			done->loss[i]->count, done->loss[i]->reason, done->loss[i]->text);
+			done->loss[i]->count, reason ? reason : "?", text ? text : "?");
+	}
 	return 0;
 }
 

@@ -65,7 +65,7 @@ int answer_open(struct answer *answer, const struct query_job *job)
 
 	*answer = (struct answer){ .job = job, .begin_ns = clock_ns(), .advice = "try again" };
 	answer->now_ns = job->now_ns ? job->now_ns : answer->begin_ns;
-	answer->told_ns = job->told_ns ? job->told_ns : answer->now_ns;
+	answer->told_ns = job->told_ns > answer->now_ns ? job->told_ns : answer->now_ns;
 	answer->window.until_ns = answer->now_ns;
 	answer->batch = calloc(ANSWER_BATCH_ROWS, sizeof(*answer->batch));
 	if (!answer->batch)
@@ -144,6 +144,9 @@ int answer_fail_sqlite(struct answer *answer)
 	case SQLITE_AUTH:
 		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__DENIED,
 				   "Only reading is allowed: %s", sqlite3_errmsg(answer->db));
+	case SQLITE_FULL: /* only said by functions of ours */
+		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__LIMIT, "%s",
+				   sqlite3_errmsg(answer->db));
 	case SQLITE_ERROR:
 		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
 				   "The statement does not work: %s", sqlite3_errmsg(answer->db));

@@ -26,7 +26,7 @@ struct answer {
 	sqlite3 *db;
 	int64_t boot; /* id of the current boot's row, 0: not stored yet */
 	uint64_t now_ns;
-	uint64_t told_ns;     /* when the store had the sums as they are */
+	uint64_t told_ns;     /* for how old sums are: now, or later */
 	uint64_t begin_ns;    /* of the clock */
 	uint64_t deadline_ns; /* 0: none; moves with the time spent waiting for the reader */
 	const char *advice;   /* to who asked for what takes too long */

@@ -93,7 +93,8 @@ static uint64_t limit_of(const struct query *query, uint64_t wanted)
 static int64_t first_second(const struct answer *answer)
 {
 	int64_t second = answer->window.since_ns / SECOND_NS;
-	bool recent = answer->told_ns / SECOND_NS - second < CONDENSE_AFTER_S;
+	int64_t age = (int64_t)(answer->told_ns / SECOND_NS) - second;
+	bool recent = age < CONDENSE_AFTER_S;
 
 	return recent ? second : second - second % CONDENSE_TO_S;
 }

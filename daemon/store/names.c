@@ -30,12 +30,14 @@ static int add_name(struct list *list, int64_t number, const char *text)
 	struct name_text *name;
 
 	if (number < 0 || number >= NUMBERS_MAX || !text)
-		return -EBADMSG;
+		return 0; /* no op has it */
 	if (!list->name) {
 		list->count = (uint32_t)number + 1;
 		list->name = calloc(list->count, sizeof(*list->name));
 	}
 	name = list->name ? &list->name[number] : NULL;
+	if (name && name->text)
+		return 0; /* a detail of one kind may look like that of another */
 	if (!name || !(name->text = strdup(text)))
 		return -ENOMEM;
 	name->size = (int)strlen(text);

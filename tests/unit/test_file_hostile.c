@@ -360,7 +360,7 @@ static void test_values_may_be_anything(void **state)
 		made_begin(&made, fixture);
 		made_chunks(&made, db);
 		for (size_t k = 0; k < sizeof(made_tables) / sizeof(made_tables[0]); k++) {
-			if (k % 4 == (size_t)i % 4)
+			if (k % 4 == (size_t)i % 4 || (i % 3 && strstr(made_tables[k], "kind")))
 				made_table(&made, db, made_tables[k]);
 			else
 				add_odd_rows(&made, db, made_tables[k], &seed);
