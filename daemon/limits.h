@@ -116,5 +116,7 @@
 #define LIMIT_RECORD_PIDS 4096
 /* Sums that a query over exact times makes in memory, of 72 bytes and 16 to find them. */
 #define LIMIT_QUERY_SUMS 524288
+/* Ops of one process of which a plan is made, of half a kilobyte each while that lasts. */
+#define LIMIT_PLAN_OPS 500000
 
 #endif

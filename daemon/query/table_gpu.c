@@ -271,6 +271,41 @@ const struct query query_table_gpu[] = {
 			" LIMIT :limit",
 	},
 	{
+		.name = "critical-path",
+		.text = "what the program waited for, step by step, from its begin to its end",
+		.options = QUERY_PID | QUERY_WINDOW | QUERY_BY_STACK,
+		.window_ns = 10 * SECOND_NS,
+		.limit = 100,
+		.column = COLUMNS(
+			{ "pid", T(INTEGER) },
+			{ "comm", T(TEXT) },
+			{ "what", T(TEXT) },
+			{ "count", T(INTEGER) },
+			{ "total_ns", T(NANOSECONDS) },
+			{ "share", T(SHARE) },
+			{ "idle_ns", T(NANOSECONDS) },
+			{ "name", T(TEXT) },
+			{ "stack", T(STACK) }),
+		.sql =
+			"WITH k AS MATERIALIZED ("
+				"SELECT process, what, kind, detail, fn, name, " BY_STACK " AS stack,"
+				" sum(count) AS count, sum(ns) AS ns, sum(idle_ns) AS idle"
+				" FROM critical_path(:boot, :since, :until, :pid)"
+				" GROUP BY process, what, kind, detail, fn, name, 7"
+			"), whole AS ("
+				"SELECT process, sum(ns) AS path_ns FROM k GROUP BY process"
+			") SELECT p.pid, p.comm, what, count, ns, " SHARE("ns", "path_ns") ", idle,"
+			" coalesce(" NAME ", d.name, f.name), stack"
+			" FROM k"
+			" JOIN whole USING (process)"
+			" JOIN process p ON p.id = k.process"
+			" LEFT JOIN name ON name.id = k.name"
+			" LEFT JOIN detail d ON d.kind = k.kind AND d.id = k.detail"
+			" LEFT JOIN function f ON f.id = k.fn"
+			" ORDER BY ns DESC, count DESC, p.pid, what, 8"
+			" LIMIT :limit",
+	},
+	{
 		.name = "pools",
 		.text = "memory pools: what they hold, and what of it is used",
 		.options = QUERY_PID | QUERY_DEVICE,

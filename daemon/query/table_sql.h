@@ -4,6 +4,7 @@
 
 #include "daemon/query/table.h"
 
+#define SECOND_NS    1000000000ull
 #define MINUTE_NS    60000000000ull
 #define HOUR_NS	     (60 * MINUTE_NS)
 #define COLUMNS(...) ((const struct query_column[]){ __VA_ARGS__, { 0 } })

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "daemon/store/op_table.h"
+#include "daemon/store/path_table.h"
 #include "daemon/store/sql.h"
 #include "daemon/store/store.h"
 #include "daemon/store/work_table.h"
@@ -64,6 +65,8 @@ int reader_make(sqlite3 *db, uint64_t now_ns)
 
 	if (r == 0)
 		r = work_table_register(db);
+	if (r == 0)
+		r = path_table_register(db);
 	if (r == 0)
 		r = add_now(db, now_ns);
 	if (r == 0)

@@ -1,0 +1,49 @@
+/* path.h: the critical path of one process, summed up. */
+#ifndef TS_STORE_PATH_H
+#define TS_STORE_PATH_H
+
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/cleanup.h"
+
+enum path_what {
+	PATH_KERNEL,
+	PATH_COPY,
+	PATH_SET,
+	PATH_GRAPH,
+	PATH_WORK,
+	PATH_CALL,
+	PATH_HOST,
+	PATH_LATENCY,
+	PATH_WAKE_UP,
+	PATH_WHATS,
+};
+
+/* Without padding, to be compared as it lies. */
+struct path_key {
+	uint32_t process;
+	uint16_t fn;
+	uint8_t what; /* enum path_what */
+	uint8_t kind;
+	uint64_t detail, name, stack;
+};
+
+struct path_row {
+	struct path_key key;
+	uint64_t count, ns, idle_ns;
+};
+
+struct path_rows {
+	struct path_row *row;
+	size_t count;
+};
+
+void path_rows_clear(struct path_rows *rows);
+
+/* Adds those of a process in the window. -E2BIG: it did more in it than LIMIT_PLAN_OPS. */
+int path_add(sqlite3 *db, uint32_t process, uint64_t since_ns, uint64_t until_ns,
+	     struct path_rows *rows);
+
+#endif
