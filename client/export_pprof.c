@@ -224,8 +224,10 @@ static int write_sample(struct exporter *x, const struct fold_node *leaf)
 	struct labels labels = { 0 };
 	uint32_t count = 0;
 	uint8_t *body;
-	int r = name_labels(x, leaf, &labels);
+	int r = out_room(x->out);
 
+	if (r == 0)
+		r = name_labels(x, leaf, &labels);
 	for (const struct fold_node *node = leaf->parent; r == 0 && node->kind != FOLD_PROCESS;
 	     node = node->parent)
 		r = write_function(x, node, &location[count++]);

@@ -9,10 +9,12 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <zlib.h>
 
 #include "client/export.h"
 #include "client/export_bins.h"
 #include "client/export_lane.h"
+#include "client/gzip.h"
 #include "client/pb.h"
 #include "core/base/utf8.h"
 
@@ -133,13 +135,14 @@ static void chrome_writes_nanoseconds_as_microseconds(void **state)
 static void a_process_that_nobody_knows_is_an_error(void **state)
 {
 	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
-	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome };
+	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome,
+							       &export_csv };
 	struct memory memory = { 0 };
 	struct out_sink sink = { keep, &memory };
 	struct op stray = allocation;
 
 	stray.process = 2;
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		struct exporter *x = NULL;
 
 		assert_int_equal(formats[i]->begin(meta, &sink, &x), 0);
@@ -151,9 +154,10 @@ static void a_process_that_nobody_knows_is_an_error(void **state)
 static void an_error_of_the_sink_ends_the_export(void **state)
 {
 	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
-	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome };
+	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome,
+							       &export_csv };
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		int calls = 0, r = 0;
 		struct out_sink sink = { refuse, &calls };
 		struct exporter *x = NULL;
@@ -173,7 +177,8 @@ static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 {
 	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
 	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome,
-							       &export_folded, &export_svg };
+							       &export_folded,	 &export_svg,
+							       &export_csv,	 &export_pprof };
 	const struct export_frame *frame[TS_STACK_FRAMES_MAX];
 	char text[8192];
 	struct op op = allocation;
@@ -204,7 +209,7 @@ static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 	op.flags = UINT16_MAX & ~(OP_NODE | OP_NO_CALL);
 	op.gpu_start_ns = 1;
 	op.gpu_end_ns = UINT64_MAX - 1;
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 6; i++) {
 		size_t size = 0;
 		struct out_sink sink = { discard, &size };
 		struct exporter *x = NULL;
@@ -214,7 +219,7 @@ static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 			assert_int_equal(formats[i]->ops(x, &op, 1), 0);
 		assert_int_equal(formats[i]->end(x), 0);
 		formats[i]->free(x);
-		assert_true(size > 100000);
+		assert_true(size > (formats[i] == &export_pprof ? 100 : 100000)); /* compressed */
 	}
 }
 
@@ -306,6 +311,72 @@ static void only_exact_times_are_folded(void **state)
 	op[1].flags = OP_UNTIMED;
 	op[2].gpu_end_ns = op[2].gpu_start_ns - 1;
 	assert_string_equal(export_text(&export_folded, meta, op, 4), "");
+}
+
+/* As zlib reads it back. */
+static size_t unpack(const struct memory *packed, uint8_t *plain, size_t room)
+{
+	z_stream stream = { .next_in = (Bytef *)packed->bytes,
+			    .avail_in = (uInt)packed->size,
+			    .next_out = plain,
+			    .avail_out = (uInt)room };
+
+	assert_int_equal(inflateInit2(&stream, 15 + 16), Z_OK);
+	assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
+	assert_int_equal(stream.avail_in, 0);
+	inflateEnd(&stream);
+	return stream.total_out;
+}
+
+static void compressed_bytes_come_back(void **state)
+{
+	static uint8_t plain[1 << 20], back[1 << 20];
+	static const size_t pieces[] = { 1, 0, 70000, 300, 200000 };
+	_cleanup_(gzip_freep) struct gzip *gzip = NULL;
+	static struct memory memory;
+	struct out_sink sink = { keep, &memory };
+	size_t at = 0;
+
+	memory.size = 0;
+	for (size_t i = 0; i < sizeof(plain); i++)
+		plain[i] = (uint8_t)(i / 50 * 7);
+	assert_int_equal(gzip_new(&sink, &gzip), 0);
+	sink = gzip_sink(gzip);
+	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); at += pieces[i++])
+		assert_int_equal(sink.write(sink.data, plain + at, pieces[i]), 0);
+	assert_int_equal(gzip_end(gzip), 0);
+	assert_int_equal(unpack(&memory, back, sizeof(back)), at);
+	assert_memory_equal(plain, back, at);
+}
+
+static void a_profile_that_cannot_be_written_is_an_error(void **state)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	struct exporter *x = NULL;
+	int calls = 0;
+	struct out_sink sink = { refuse, &calls };
+
+	assert_int_equal(export_pprof.begin(meta, &sink, &x), 0);
+	assert_int_equal(export_pprof.ops(x, &kernel, 1), 0);
+	assert_int_equal(export_pprof.end(x), -ENOSPC);
+	assert_int_equal(calls, 1);
+	export_pprof.free(x);
+}
+
+static void fields_of_csv_are_quoted_where_they_must_be(void **state)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	struct op op = kernel;
+	const char *text;
+
+	assert_int_equal(export_meta_add_name(meta, 7, "f<1, 2>(\"x\")\r\n"), 0);
+	op.address = UINT64_MAX;
+	op.device = DEVICE_UNKNOWN;
+	text = strchr(export_text(&export_csv, meta, &op, 1), '\n') + 1;
+	assert_string_equal(text,
+			    "1,42,42,1000,1100,100,5000,5400,,0,1,-1,0,,0,-1,0,0,0,0,0,0,0,0,0,0,"
+			    "0,0,0,0,0,0,0,0,0,0,4,launch,cuMemAlloc_v2,,"
+			    "\"f<1, 2>(\"\"x\"\")\r\n\",train,\n");
 }
 
 static void a_flame_graph_shows_names_as_text(void **state)
@@ -424,6 +495,9 @@ int main(void)
 		cmocka_unit_test(folded_stacks_add_up_to_the_microsecond),
 		cmocka_unit_test(folded_stacks_that_read_alike_are_one_line),
 		cmocka_unit_test(only_exact_times_are_folded),
+		cmocka_unit_test(compressed_bytes_come_back),
+		cmocka_unit_test(a_profile_that_cannot_be_written_is_an_error),
+		cmocka_unit_test(fields_of_csv_are_quoted_where_they_must_be),
 		cmocka_unit_test(a_flame_graph_shows_names_as_text),
 		cmocka_unit_test(what_is_too_narrow_to_draw_is_drawn_together),
 		cmocka_unit_test(slices_that_overlap_have_lanes_of_their_own),
