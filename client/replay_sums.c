@@ -169,12 +169,11 @@ static void take_state(void *data, const struct op *op)
 	writer->state[writer->states++] = *op;
 }
 
-static int recount_all(struct sums_writer *writer, uint64_t since_ns, uint64_t until_ns,
-		       const struct op *op, size_t count)
+static int recount_all(struct sums_writer *writer, const struct op *op, size_t count)
 {
 	const struct recount_sink sink = { take_state, take_rollup, take_work, take_busy, writer };
 	_cleanup_(recount_freep) struct recount *recount = NULL;
-	int r = recount_new(&sink, since_ns, &recount);
+	int r = recount_new(&sink, &recount);
 
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		if (op[i].stream)
@@ -183,13 +182,12 @@ static int recount_all(struct sums_writer *writer, uint64_t since_ns, uint64_t u
 			r = recount_op(recount, &op[i]);
 	}
 	if (r == 0)
-		recount_end(recount, until_ns);
+		recount_end(recount);
 	return r < 0 ? r : writer->error;
 }
 
-int replay_sums_write(struct record_file *file, int64_t boot, uint64_t since_ns, uint64_t until_ns,
-		      const struct op *op, size_t count, struct op **ret_state,
-		      size_t *ret_state_count)
+int replay_sums_write(struct record_file *file, int64_t boot, const struct op *op, size_t count,
+		      struct op **ret_state, size_t *ret_state_count)
 {
 	_cleanup_(sums_writer_release) struct sums_writer writer = { .file = file, .boot = boot };
 	int r = 0;
@@ -200,7 +198,7 @@ int replay_sums_write(struct record_file *file, int64_t boot, uint64_t since_ns,
 			r = begin_block(&writer, i);
 	}
 	if (r == 0)
-		r = recount_all(&writer, since_ns, until_ns, op, count);
+		r = recount_all(&writer, op, count);
 	for (int i = 0; r == 0 && i < SUMS_COUNT; i++)
 		r = end_block(&writer, i);
 	if (r < 0)

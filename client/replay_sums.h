@@ -10,8 +10,7 @@
 
 /* Ops in order of start_ns; `boot` is their row. `state` are theirs, to be freed, in no order.
  * What goes wrong in writing is said on stderr. */
-int replay_sums_write(struct record_file *file, int64_t boot, uint64_t since_ns, uint64_t until_ns,
-		      const struct op *op, size_t count, struct op **ret_state,
-		      size_t *ret_state_count);
+int replay_sums_write(struct record_file *file, int64_t boot, const struct op *op, size_t count,
+		      struct op **ret_state, size_t *ret_state_count);
 
 #endif

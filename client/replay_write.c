@@ -290,15 +290,14 @@ static int write_chunks(struct replay_file *file, struct op *op, size_t count)
 	return r;
 }
 
-static int write_ops(struct replay_file *file, uint64_t since_ns, uint64_t until_ns)
+static int write_ops(struct replay_file *file)
 {
 	_cleanup_(freep) struct op *op = NULL, *state = NULL;
 	size_t count, states;
 	int r = emulate_ops(file->plan, file->times, &op, &count);
 
 	if (r == 0)
-		r = replay_sums_write(file->file, file->boot, since_ns, until_ns, op, count, &state,
-				      &states);
+		r = replay_sums_write(file->file, file->boot, op, count, &state, &states);
 	if (r == 0)
 		r = write_chunks(file, op, count);
 	return r < 0 ? r : write_chunks(file, state, states);
@@ -338,7 +337,7 @@ static int write_all(struct replay_file *file, const struct options *options,
 	if (r == 0)
 		r = write_facts(file, changes, since_ns, until_ns);
 	if (r == 0)
-		r = write_ops(file, since_ns, until_ns);
+		r = write_ops(file);
 	return r < 0 ? r : record_file_end(file->file);
 }
 

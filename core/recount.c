@@ -5,17 +5,27 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/arena.h"
 #include "core/model.h"
 
 #define SWEEP_SETTLE_NS 2000000000ull /* as in sweep.c: so far the sweep lags behind */
 #define ROLLUPS_MAX	(1u << 20)
+#define EDGES_MAX	65536
 #define MANY		(1u << 30)
+
+/* A record of an event. */
+struct mark_of_event {
+	uint32_t stream;
+	uint64_t number; /* of the latest work on it */
+};
 
 struct recount {
 	struct recount_sink sink;
 	struct core *core;
-	uint64_t since_ns;
-	struct op graph; /* of the parts that come now: kind 0 is none */
+	struct op graph;  /* of the parts that come now: kind 0 is none */
+	struct map event; /* its latest record, by process and handle */
+	struct arena arena;
+	struct map last; /* of each process: when its last op ended */
 };
 
 static void take_op(void *data, const struct op *op)
@@ -79,7 +89,7 @@ static void no_pool(void *data, const struct core_pool *pool, bool live)
 {
 }
 
-int recount_new(const struct recount_sink *sink, uint64_t since_ns, struct recount **ret)
+int recount_new(const struct recount_sink *sink, struct recount **ret)
 {
 	_cleanup_(recount_freep) struct recount *recount = calloc(1, sizeof(*recount));
 	struct core_config config = {
@@ -103,7 +113,6 @@ int recount_new(const struct recount_sink *sink, uint64_t since_ns, struct recou
 	if (!recount)
 		return -ENOMEM;
 	recount->sink = *sink;
-	recount->since_ns = since_ns;
 	r = core_new(&config, &recount->core);
 	if (r < 0)
 		return r;
@@ -116,28 +125,27 @@ struct recount *recount_free(struct recount *recount)
 	if (!recount)
 		return NULL;
 	core_free(recount->core);
+	map_clear(&recount->event);
+	map_clear(&recount->last);
+	arena_clear(&recount->arena);
 	free(recount);
 	return NULL;
 }
 
-/* With exact states from the begin of the window on. */
 static int add_process(struct recount *recount, uint32_t id)
 {
 	struct core_process row = { .id = id, .pid = id };
-	struct exact *exact;
+	uint64_t *last_ns;
 	int r;
 
 	if (core_process_by_id(recount->core, id))
 		return 0;
-	r = core_restore_process(recount->core, &row);
-	if (r < 0)
-		return r;
-	recount->core->now_ns = recount->since_ns;
-	exact = exact_get(recount->core, process_by_id(recount->core, id));
-	if (!exact)
+	last_ns = arena_get(&recount->arena, sizeof(*last_ns));
+	if (!last_ns)
 		return -ENOMEM;
-	sweep_begin(recount->core, exact, recount->since_ns);
-	return 0;
+	*last_ns = 0;
+	r = map_put(&recount->last, (struct map_key){ id, 0 }, last_ns);
+	return r < 0 ? r : core_restore_process(recount->core, &row);
 }
 
 int recount_stream(struct recount *recount, uint32_t process, uint32_t stream, int16_t device)
@@ -187,21 +195,60 @@ static void add_part(struct recount *recount, const struct op *op)
 		graph->gpu_end_ns = op->gpu_end_ns;
 }
 
-static void add_work(struct recount *recount, struct exact *exact, const struct op *op)
+/* States are exact from the first submission on. */
+static struct exact *sweep_of(struct recount *recount, struct process *process)
 {
+	struct exact *exact = exact_get(recount->core, process);
+
+	if (exact && !exact->sweep.on)
+		sweep_begin(recount->core, exact, recount->core->now_ns);
+	return exact;
+}
+
+static int add_work(struct recount *recount, struct process *process, const struct op *op)
+{
+	struct exact *exact = sweep_of(recount, process);
 	struct stream *stream = stream_by_id(recount->core, op->stream);
 	enum sweep_work work =
 		op->kind == OP_COPY || op->kind == OP_SET ? SWEEP_COPY : SWEEP_KERNEL;
 	uint64_t number;
 
+	if (!exact)
+		return -ENOMEM;
 	rollup_add_work(recount->core, op);
 	if (op->flags & OP_NODE && op->graph)
 		add_part(recount, op);
 	if (!stream)
-		return;
+		return 0;
 	number = ++stream->submitted;
 	sweep_submit(recount->core, exact, stream, number, op->start_ns);
 	sweep_ran(recount->core, exact, stream->lane, work, op, number, number);
+	return 0;
+}
+
+/* An event is recorded on a stream, or a stream waits for one. Other calls of these kinds name no
+ * stream, or no event that was recorded. */
+static int add_event(struct recount *recount, struct process *process, const struct op *op)
+{
+	struct map_key key = { op->process, op->handle };
+	struct stream *stream = stream_by_id(recount->core, op->stream), *source;
+	struct mark_of_event *mark = map_get(&recount->event, key);
+
+	if (!stream || !op->handle || op->flags & OP_CAPTURED || !process->exact)
+		return 0;
+	if (op->kind == OP_EVENT) {
+		if (!mark)
+			mark = arena_get(&recount->arena, sizeof(*mark));
+		if (!mark)
+			return -ENOMEM;
+		*mark = (struct mark_of_event){ op->stream, stream->submitted };
+		return map_put(&recount->event, key, mark);
+	}
+	source = mark ? stream_by_id(recount->core, mark->stream) : NULL;
+	if (source && source != stream)
+		sweep_wait(recount->core, process->exact, stream, source, mark->number,
+			   op->start_ns);
+	return 0;
 }
 
 static bool is_call(const struct op *op)
@@ -217,36 +264,53 @@ static bool waited(const struct op *op)
 	       (op->kind == OP_SYNC || (op->gpu_end_ns && op->end_ns >= op->gpu_end_ns));
 }
 
+static uint64_t end_of(const struct op *op)
+{
+	uint64_t end_ns = op->end_ns > op->start_ns ? op->end_ns : op->start_ns;
+
+	return op->gpu_end_ns > end_ns ? op->gpu_end_ns : end_ns;
+}
+
 int recount_op(struct recount *recount, const struct op *op)
 {
 	struct core *core = recount->core;
 	struct process *process;
+	uint64_t *last_ns;
 	int r = add_process(recount, op->process);
 
 	if (r < 0)
 		return r;
 	process = process_by_id(core, op->process);
+	last_ns = map_get(&recount->last, (struct map_key){ op->process, 0 });
+	if (end_of(op) > *last_ns)
+		*last_ns = end_of(op);
 	core->now_ns = op->start_ns;
-	if (core->edges > ROLLUPS_MAX)
+	if (process->exact && process->exact->sweep.edges.count > EDGES_MAX)
 		sweep_run(core, process->exact, op->start_ns + SWEEP_SETTLE_NS);
 	if (is_call(op)) {
 		rollup_add_call(core, op);
-		if (waited(op))
+		if (waited(op) && process->exact)
 			sweep_sync(core, process->exact, op->device, op->start_ns, op->end_ns);
 	}
+	if (op->kind == OP_EVENT || op->kind == OP_STREAM)
+		return add_event(recount, process, op);
 	if (op->flags & OP_EXACT && op->gpu_end_ns && op->kind != OP_SYNC)
-		add_work(recount, process->exact, op);
+		return add_work(recount, process, op);
 	return 0;
 }
 
-void recount_end(struct recount *recount, uint64_t until_ns)
+void recount_end(struct recount *recount)
 {
 	struct process *process;
 
 	end_graph(recount);
-	recount->core->now_ns = until_ns;
-	list_for_each(process, &recount->core->processes, link)
+	list_for_each(process, &recount->core->processes, link) {
+		const uint64_t *last_ns =
+			map_get(&recount->last, (struct map_key){ process->row.id, 0 });
+
+		recount->core->now_ns = *last_ns;
 		if (process->exact)
-			sweep_end(recount->core, process->exact, until_ns);
+			sweep_end(recount->core, process->exact, *last_ns);
+	}
 	rollup_checkpoint(recount->core);
 }

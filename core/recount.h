@@ -1,6 +1,6 @@
 /* recount.h: sums and states of ops that are there already, made by the parts of the model that
- * make them from events. Of the exact tier; that streams wait for events is not among the states:
- * they are pending then.
+ * make them from events. Of the exact tier. A device is seen from its process's first submission to
+ * its last op.
  */
 #ifndef TS_CORE_RECOUNT_H
 #define TS_CORE_RECOUNT_H
@@ -21,15 +21,14 @@ struct recount_sink {
 
 struct recount;
 
-/* States and `busy` are of the window. */
-int recount_new(const struct recount_sink *sink, uint64_t since_ns, struct recount **ret);
+int recount_new(const struct recount_sink *sink, struct recount **ret);
 struct recount *recount_free(struct recount *recount);
 /* Before their ops; of a process any number. */
 int recount_stream(struct recount *recount, uint32_t process, uint32_t stream, int16_t device);
 /* In order of start_ns. */
 int recount_op(struct recount *recount, const struct op *op);
-/* States until then; sums are told now. */
-void recount_end(struct recount *recount, uint64_t until_ns);
+/* What is still open is told, and the sums. */
+void recount_end(struct recount *recount);
 
 CLEANUP_DEFINE(struct recount, recount_free)
 
