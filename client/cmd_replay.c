@@ -2,6 +2,7 @@
  * issued on a GPU. */
 #include "client/command.h"
 #include "client/replay_check.h"
+#include "client/replay_gpu.h"
 #include "client/replay_play.h"
 #include "client/replay_whatif.h"
 
@@ -19,9 +20,9 @@ static int whatif(const struct options *options, int count, char **argument)
 	return replay_whatif(options);
 }
 
-static int not_built_in(const struct options *options, int count, char **argument)
+static int on_gpu(const struct options *options, int count, char **argument)
 {
-	return complain("This is not built in yet");
+	return replay_on_gpu(options);
 }
 
 /* The first that is asked for; the last is asked for by nothing. */
@@ -34,7 +35,8 @@ static const struct way {
 } ways[] = {
 	{ OPTION_CHECK, PLAY_ONLY | OPTION_ON_GPU | OPTION_EMULATE | OPTIONS_WHATIF, 2, "--check",
 	  replay_check },
-	{ OPTION_ON_GPU, PLAY_ONLY | OPTION_EMULATE | OPTIONS_WHATIF, 1, "--on-gpu", not_built_in },
+	{ OPTION_ON_GPU, PLAY_ONLY | CHECK_ONLY | OPTION_EMULATE | OPTIONS_WHATIF, 1, "--on-gpu",
+	  on_gpu },
 	{ OPTION_EMULATE | OPTIONS_WHATIF, PLAY_ONLY | CHECK_ONLY, 1, "--emulate and what-ifs",
 	  whatif },
 	{ 0, CHECK_ONLY | OPTION_OUTPUT, 1, "playing", play },

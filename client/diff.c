@@ -164,22 +164,18 @@ static int add_sums(struct diff *diff)
 	return r;
 }
 
-struct ratio {
-	double ratio, weight;
-};
-
 static int by_ratio(const void *a, const void *b)
 {
-	const struct ratio *x = a, *y = b;
+	double x = *(const double *)a, y = *(const double *)b;
 
-	return (x->ratio > y->ratio) - (x->ratio < y->ratio);
+	return (x > y) - (x < y);
 }
 
-/* How many times as often B did what both did, as the median by weight. 0: nothing in common. */
-static int median_ratio(const struct diff *diff, enum diff_section section, double *ret)
+/* How many times as often B did what both did at least so often: the median. 0: nothing. */
+static int median_ratio(const struct diff *diff, enum diff_section section, uint64_t least,
+			double *ret)
 {
-	struct ratio *ratio = calloc(diff->count + 1, sizeof(*ratio));
-	double whole = 0, upto = 0;
+	double *ratio = calloc(diff->count + 1, sizeof(*ratio));
 	size_t count = 0;
 
 	if (!ratio)
@@ -187,29 +183,24 @@ static int median_ratio(const struct diff *diff, enum diff_section section, doub
 	for (size_t i = 0; i < diff->count; i++) {
 		const struct diff_side *a = &diff->row[i].side[0], *b = &diff->row[i].side[1];
 
-		if (diff->row[i].section != section || a->count == 0 || b->count == 0)
-			continue;
-		ratio[count].ratio = (double)b->count / (double)a->count;
-		ratio[count].weight = (double)a->total + (double)b->total;
-		whole += ratio[count++].weight;
+		if (diff->row[i].section == section && a->count >= least && b->count >= least)
+			ratio[count++] = (double)b->count / (double)a->count;
 	}
 	qsort(ratio, count, sizeof(*ratio), by_ratio);
-	*ret = 0;
-	for (size_t i = 0; i < count && *ret == 0; i++) {
-		upto += ratio[i].weight;
-		if (2 * upto >= whole)
-			*ret = ratio[i].ratio;
-	}
+	*ret = count > 0 ? ratio[(count - 1) / 2] : 0;
 	free(ratio);
 	return 0;
 }
 
 static int find_ratio(struct diff *diff)
 {
-	int r = median_ratio(diff, DIFF_KERNELS, &diff->ratio);
+	/* What was done a few times only may be of the begin. */
+	int r = median_ratio(diff, DIFF_KERNELS, DIFF_COUNT_MIN, &diff->ratio);
 
 	if (r == 0 && diff->ratio == 0)
-		r = median_ratio(diff, DIFF_LAUNCHES, &diff->ratio);
+		r = median_ratio(diff, DIFF_KERNELS, 1, &diff->ratio);
+	if (r == 0 && diff->ratio == 0)
+		r = median_ratio(diff, DIFF_LAUNCHES, 1, &diff->ratio);
 	if (diff->ratio == 0)
 		diff->ratio = 1;
 	diff->alike = fabs(diff->ratio - 1) * DIFF_PPM <= DIFF_ALIKE_PPM;

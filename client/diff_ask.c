@@ -82,6 +82,7 @@ static const struct {
 		"SELECT coalesce(r.name, 'reason ' || l.reason), 1, sum(count), 0, 0, 0"
 		" FROM loss l"
 		" LEFT JOIN loss_reason r ON r.id = l.reason"
+		" WHERE r.name IS NOT 'stack-sampled'"
 		" GROUP BY 1"
 		" ORDER BY 1" },
 };

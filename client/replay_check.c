@@ -122,6 +122,10 @@ int replay_check(const struct options *options, int count, char **argument)
 	struct replay_check_shown shown = { 0 };
 	struct check_side side[2];
 
+	if (count == 0) {
+		complain("Say which recording: tsctl replay --check A.sbt [B.sbt]");
+		return EXIT_USAGE;
+	}
 	if (load(options, argument[0], &a) < 0)
 		return EXIT_FAILED;
 	if ((count > 1 ? load(options, argument[1], &b) : load_emulation(&a, &b)) < 0)
@@ -140,8 +144,8 @@ int replay_check(const struct options *options, int count, char **argument)
 		.path = { argument[0], count > 1 ? argument[1] : EMULATION },
 	};
 	if (options->given & OPTION_JSON)
-		replay_check_json(&shown, options);
+		replay_check_json(&shown);
 	else
-		replay_check_text(&shown, options);
+		replay_check_text(&shown);
 	return check->different > 0 ? EXIT_FAILED : EXIT_DONE;
 }

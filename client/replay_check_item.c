@@ -107,7 +107,7 @@ void replay_check_waits(const struct replay_check_shown *shown, int side,
 		const struct plan_edge *edge = &plan->edge[first + i];
 		struct check_place place = lanes->place[edge->work];
 
-		if (!check_lanes_counts(plan, item, lane->thread ? PLAN_NONE : item, edge))
+		if (!check_lanes_counts(lanes, plan, item, lane->thread ? PLAN_NONE : item, edge))
 			continue;
 		/* Streams have the numbers of A. */
 		if (side == 1 && lanes->half[place.lane].mate != PLAN_NONE)

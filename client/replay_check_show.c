@@ -159,17 +159,17 @@ static void show_summary(const struct replay_check_shown *shown)
 		       check->durations, check->p50_ppm / 1e4, check->p99_ppm / 1e4);
 }
 
-void replay_check_text(const struct replay_check_shown *shown, const struct options *options)
+void replay_check_text(const struct replay_check_shown *shown)
 {
 	const struct check *check = shown->check;
-	uint64_t limit = options->limit > 0 ? options->limit : LANES_SHOWN, count = 0;
+	uint32_t count = 0;
 
 	show_summary(shown);
 	for (uint32_t i = 0; i < check->lane_count; i++)
-		if (check->lane[i].what != CHECK_SAME && count++ < limit)
+		if (check->lane[i].what != CHECK_SAME && count++ < LANES_SHOWN)
 			show_lane(shown, &check->lane[i]);
-	if (count > limit)
-		printf("\nand %" PRIu64 " more (--limit)\n", count - limit);
+	if (count > LANES_SHOWN)
+		printf("\nand %u more, which --json shows\n", count - LANES_SHOWN);
 }
 
 static void json_stack(const char *name, const struct export_stack *stack)
@@ -229,10 +229,10 @@ static void json_lane(const struct replay_check_shown *shown, const struct check
 	putchar('}');
 }
 
-void replay_check_json(const struct replay_check_shown *shown, const struct options *options)
+void replay_check_json(const struct replay_check_shown *shown)
 {
 	const struct check *check = shown->check;
-	uint64_t limit = options->limit > 0 ? options->limit : UINT64_MAX, count = 0;
+	uint32_t count = 0;
 
 	fputs("{\"a\":", stdout);
 	json_string(stdout, shown->path[0]);
@@ -245,9 +245,9 @@ void replay_check_json(const struct replay_check_shown *shown, const struct opti
 	       check->different, check->durations, check->p50_ppm, check->p99_ppm);
 	fputs(",\"differences\":[", stdout);
 	for (uint32_t i = 0; i < check->lane_count; i++) {
-		if (check->lane[i].what == CHECK_SAME || count++ >= limit)
+		if (check->lane[i].what == CHECK_SAME)
 			continue;
-		fputs(count > 1 ? ",\n" : "\n", stdout);
+		fputs(count++ > 0 ? ",\n" : "\n", stdout);
 		json_lane(shown, &check->lane[i]);
 	}
 	fputs("]}\n", stdout);

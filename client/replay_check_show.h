@@ -3,7 +3,6 @@
 #ifndef TS_CLIENT_REPLAY_CHECK_SHOW_H
 #define TS_CLIENT_REPLAY_CHECK_SHOW_H
 
-#include "client/options.h"
 #include "client/trace.h"
 #include "core/check.h"
 
@@ -14,8 +13,8 @@ struct replay_check_shown {
 	const char *path[2];
 };
 
-void replay_check_text(const struct replay_check_shown *shown, const struct options *options);
-void replay_check_json(const struct replay_check_shown *shown, const struct options *options);
+void replay_check_text(const struct replay_check_shown *shown);
+void replay_check_json(const struct replay_check_shown *shown);
 
 /* replay_check_item.c: one work or call, and what it waits for, in a line. */
 #define REPLAY_CHECK_TEXT 256

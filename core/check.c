@@ -65,7 +65,7 @@ static uint32_t places_of(const struct work *work, int of, bool thread, uint32_t
 		const struct plan_edge *edge = &plan->edge[first + i];
 		struct check_place place = lanes->place[edge->work];
 
-		if (!check_lanes_counts(plan, item, thread ? PLAN_NONE : item, edge))
+		if (!check_lanes_counts(lanes, plan, item, thread ? PLAN_NONE : item, edge))
 			continue;
 		/* Without a mate it is nothing that A knows. */
 		if (of == 1)

@@ -11,6 +11,10 @@
 
 #include "core/base/map.h"
 
+/* To find the mate of one that has several that are alike: */
+#define HALVES_TRIED 64
+#define EDGES_LOOKED 256
+
 /* Kinds of calls that do something; others set things up, or ask. */
 #define CALLS                                                                                      \
 	(1u << OP_LAUNCH | 1u << OP_ALLOC | 1u << OP_FREE | 1u << OP_COPY | 1u << OP_SET |         \
@@ -85,13 +89,24 @@ static int number_processes(struct maker *maker)
 	return r == 0 && !maker->number ? -ENOMEM : r;
 }
 
+/* Nodes of a graph belong to the stream where it was launched: which one a node runs on is up to
+ * the driver. */
+static uint32_t stream_of(const struct plan *plan, uint32_t work)
+{
+	uint32_t call = plan->work[work].call;
+
+	if (call != PLAN_NONE && plan->op[plan->work[work].op].flags & OP_NODE)
+		work = plan->call[call].work;
+	return plan->work[work].stream;
+}
+
 /* The stream of a work, or the thread of a call; PLAN_NONE: it is not compared. */
 static uint32_t group_of(const struct check_side *side, bool thread, uint32_t item)
 {
 	const struct op *op;
 
 	if (!thread)
-		return side->plan->work[item].stream;
+		return stream_of(side->plan, item);
 	op = op_of(side->plan, true, item);
 	if (op->kind > OP_KIND_MAX || !(CALLS & 1u << op->kind) ||
 	    side->function(side->data, op->fn) == 0)
@@ -215,6 +230,13 @@ static int sort_nodes(const struct plan *plan, uint32_t *item, uint32_t count)
 	return 0;
 }
 
+static uint32_t thread_of(const struct plan *plan, uint32_t work)
+{
+	uint32_t call = plan->work[work].call;
+
+	return call == PLAN_NONE ? PLAN_NONE : plan->call[call].thread;
+}
+
 static void describe(const struct check_side *side, struct check_lanes *lanes)
 {
 	for (uint32_t h = 0; h < lanes->count; h++) {
@@ -224,8 +246,11 @@ static void describe(const struct check_side *side, struct check_lanes *lanes)
 			uint32_t at = half->first + i, item = lanes->item[at];
 
 			lanes->key[at] = key_of(side, op_of(side->plan, half->thread, item));
-			if (!half->thread)
-				lanes->place[item] = (struct check_place){ h, i };
+			if (half->thread)
+				continue;
+			lanes->place[item] = (struct check_place){ h, i };
+			half->shared |= thread_of(side->plan, item) !=
+					thread_of(side->plan, lanes->item[half->first]);
 		}
 		half->print =
 			XXH3_64bits(lanes->key + half->first, half->count * sizeof(*lanes->key));
@@ -279,20 +304,19 @@ int check_lanes_new(const struct check_side *side, struct check_lanes **ret)
 	return r;
 }
 
-static uint32_t thread_of(const struct plan *plan, uint32_t work)
+bool check_lanes_counts(const struct check_lanes *lanes, const struct plan *plan, uint32_t call,
+			uint32_t work, const struct plan_edge *edge)
 {
-	uint32_t call = plan->work[work].call;
-
-	return call == PLAN_NONE ? PLAN_NONE : plan->call[call].thread;
-}
-
-bool check_lanes_counts(const struct plan *plan, uint32_t call, uint32_t work,
-			const struct plan_edge *edge)
-{
-	uint32_t thread = work == PLAN_NONE ? plan->call[call].thread : thread_of(plan, work);
+	uint32_t thread;
 
 	if (edge->kind == PLAN_EDGE_EVENT)
 		return true;
+	/* What is the last on a stream that threads share is a matter of time, too. And whether
+	 * another call than a wait had to wait is guessed from how long it took. */
+	if (edge->kind == PLAN_EDGE_HOST && (lanes->half[lanes->place[edge->work].lane].shared ||
+					     plan->op[plan->call[call].op].kind != OP_SYNC))
+		return false;
+	thread = work == PLAN_NONE ? plan->call[call].thread : thread_of(plan, work);
 	return (edge->kind == PLAN_EDGE_DEFAULT || edge->kind == PLAN_EDGE_HOST) &&
 	       thread != PLAN_NONE && thread == thread_of(plan, edge->work);
 }
@@ -355,6 +379,57 @@ static void follow(struct matcher *matcher)
 	}
 }
 
+static const struct plan_edge *edges_of(const struct matcher *matcher, int side, uint32_t half,
+					uint32_t at, uint32_t *ret_count)
+{
+	const struct plan *plan = matcher->side[side].plan;
+	const struct check_half *of = &matcher->lanes[side]->half[half];
+	uint32_t item = matcher->lanes[side]->item[of->first + at];
+
+	*ret_count = of->thread ? plan->call[item].edge_count : plan->work[item].edge_count;
+	return &plan->edge[of->thread ? plan->call[item].edge : plan->work[item].edge];
+}
+
+/* Whether nothing of the two, which are alike, depends on streams that belong to others. */
+static bool agree(const struct matcher *matcher, uint32_t a, uint32_t b)
+{
+	uint32_t count[2], looked = 0;
+
+	for (uint32_t i = 0; i < matcher->lanes[0]->half[a].count; i++) {
+		const struct plan_edge *left = edges_of(matcher, 0, a, i, &count[0]);
+		const struct plan_edge *right = edges_of(matcher, 1, b, i, &count[1]);
+
+		for (uint32_t k = 0; count[0] == count[1] && k < count[0]; k++) {
+			uint32_t x = matcher->lanes[0]->place[left[k].work].lane;
+			uint32_t y = matcher->lanes[1]->place[right[k].work].lane;
+
+			if (matcher->lanes[0]->half[x].mate != PLAN_NONE &&
+			    matcher->lanes[0]->half[x].mate != y)
+				return false;
+			if (++looked == EDGES_LOOKED)
+				return true;
+		}
+	}
+	return true;
+}
+
+/* Of those of B that are left, from `b` on, the first that agrees, else the first. */
+static uint32_t choose(const struct matcher *matcher, uint32_t a, uint32_t b, bool alike)
+{
+	uint32_t first = PLAN_NONE, tried = 0;
+
+	for (; b != PLAN_NONE && tried < HALVES_TRIED; b = matcher->next[b]) {
+		if (matcher->lanes[1]->half[b].mate != PLAN_NONE)
+			continue;
+		if (!alike || agree(matcher, a, b))
+			return b;
+		if (first == PLAN_NONE)
+			first = b;
+		tried++;
+	}
+	return first;
+}
+
 /* Chains the halves of B that have this in common, the first first. */
 static int chain(struct matcher *matcher, bool alike)
 {
@@ -387,7 +462,7 @@ static int match_all(struct matcher *matcher, bool alike)
 			b = matcher->next[b];
 		if (b == PLAN_NONE)
 			continue;
-		match(matcher, a, b);
+		match(matcher, a, choose(matcher, a, b, alike));
 		follow(matcher);
 		r = map_put(&matcher->first, key,
 			    (void *)(uintptr_t)(b + 1)); /* those before are taken */

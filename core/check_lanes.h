@@ -19,6 +19,7 @@ struct check_half {
 	uint32_t first;	  /* in `item` */
 	uint32_t count;
 	uint64_t print; /* hash of the keys of its items */
+	bool shared;	/* stream: several threads put works on it */
 	uint32_t mate;	/* half of the other side, or PLAN_NONE */
 };
 
@@ -36,8 +37,8 @@ struct check_lanes *check_lanes_free(struct check_lanes *lanes);
 CLEANUP_DEFINE(struct check_lanes, check_lanes_free)
 
 /* Whether a dependency of a work, or of a call (`work` is PLAN_NONE), is compared. */
-bool check_lanes_counts(const struct plan *plan, uint32_t call, uint32_t work,
-			const struct plan_edge *edge);
+bool check_lanes_counts(const struct check_lanes *lanes, const struct plan *plan, uint32_t call,
+			uint32_t work, const struct plan_edge *edge);
 /* Finds the mates of both sides. */
 int check_lanes_match(const struct check_side side[2], struct check_lanes *const lanes[2]);
 
