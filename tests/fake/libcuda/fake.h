@@ -104,6 +104,7 @@ struct function {
 	struct function *next;
 	uint64_t fixed_ns; /* a duration that the name asks for, or 0 */
 	uint32_t weight;   /* how much work a thread of it does */
+	bool timed;	   /* its first argument is how many nanoseconds it takes */
 	int attributes[2]; /* dynamic shared memory, carve-out */
 	char name[NAME_MAX_BYTES];
 };
@@ -125,6 +126,7 @@ struct op {
 		struct {
 			struct function *function;
 			uint32_t grid[3], block[3], shared_bytes;
+			uint64_t asked_ns; /* of a timed function */
 		} kernel;
 		struct {
 			struct copy shape;

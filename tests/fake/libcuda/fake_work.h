@@ -30,7 +30,7 @@ CUresult launch_shape(struct op *op, struct function *function, const uint32_t g
 		      const uint32_t block[3], uint32_t shared_bytes);
 CUresult launch_kernel(CUfunction function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
 		       uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared_bytes,
-		       CUstream stream);
+		       CUstream stream, void **parameter);
 CUresult launch_config(const CUlaunchConfig *config, CUfunction function, CUstream stream_default);
 CUresult launch_host(CUstream stream, CUhostFn fn, void *user);
 

@@ -26,12 +26,13 @@ CUresult launch_shape(struct op *op, struct function *function, const uint32_t g
 	memcpy(op->kernel.grid, grid, sizeof(op->kernel.grid));
 	memcpy(op->kernel.block, block, sizeof(op->kernel.block));
 	op->kernel.shared_bytes = shared_bytes;
+	op->kernel.asked_ns = 0;
 	return CUDA_SUCCESS;
 }
 
 CUresult launch_kernel(CUfunction handle, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
 		       uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared_bytes,
-		       CUstream stream_handle)
+		       CUstream stream_handle, void **parameter)
 {
 	struct function *function = function_check(handle);
 	struct stream *stream = stream_resolve(stream_handle);
@@ -47,6 +48,8 @@ CUresult launch_kernel(CUfunction handle, uint32_t grid_x, uint32_t grid_y, uint
 	r = launch_shape(&op, function, grid, block, shared_bytes);
 	if (unlikely(r != CUDA_SUCCESS))
 		return r;
+	if (function->timed && parameter)
+		op.kernel.asked_ns = *(const uint64_t *)parameter[0];
 	return stream_submit(stream, &op, false);
 }
 
@@ -56,7 +59,7 @@ CUresult launch_config(const CUlaunchConfig *c, CUfunction function, CUstream st
 		return CUDA_ERROR_INVALID_VALUE;
 	return launch_kernel(function, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX,
 			     c->blockDimY, c->blockDimZ, c->sharedMemBytes,
-			     c->hStream ? c->hStream : stream_default);
+			     c->hStream ? c->hStream : stream_default, NULL);
 }
 
 CUresult launch_host(CUstream handle, CUhostFn fn, void *user)

@@ -18,6 +18,7 @@ struct module {
 	struct function *functions;
 	CUdeviceptr global; /* the one variable that every name finds */
 	struct library *library;
+	bool timed;
 };
 
 struct library {
@@ -164,6 +165,14 @@ void module_unload_all(struct context *context)
 	}
 }
 
+/* The kernels of 'tsctl replay --on-gpu': they take as long as their first argument says. */
+static bool image_is_timed(const void *image)
+{
+	static const char head[] = "// TraceSmith timed kernels";
+
+	return strncmp(image, head, strlen(head)) == 0;
+}
+
 CUresult module_load(CUmodule *ret, const void *image)
 {
 	struct module *module;
@@ -172,9 +181,11 @@ CUresult module_load(CUmodule *ret, const void *image)
 	if (!ret || !image)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = module_new(&module, image);
-	if (r == CUDA_SUCCESS)
-		*ret = (CUmodule)module;
-	return r;
+	if (r != CUDA_SUCCESS)
+		return r;
+	module->timed = image_is_timed(image);
+	*ret = (CUmodule)module;
+	return CUDA_SUCCESS;
 }
 
 CUresult module_load_file(CUmodule *ret, const char *path)
@@ -235,6 +246,7 @@ CUresult module_get_function(CUfunction *ret, CUmodule handle, const char *name)
 	if (r == CUDA_SUCCESS) {
 		f->module = module;
 		f->context = module->context;
+		f->timed = module->timed;
 		*ret = (CUfunction)f;
 	}
 	pthread_mutex_unlock(&module_lock);
