@@ -97,7 +97,7 @@ int gpu_graph_make(struct gpu_world *world, uint32_t call)
 	struct capture capture = {
 		.world = world,
 		.driver = driver,
-		.device = &world->device[ordinal < 0 ? 0 : ordinal],
+		.device = &world->device[ordinal],
 		.count = 1,
 	};
 	CUgraph graph = NULL;

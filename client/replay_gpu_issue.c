@@ -35,8 +35,8 @@ static int launch(struct issue *issue, const struct plan_work *work, uint64_t du
 	struct gpu_world *world = issue->world;
 	const struct op *op = &world->plan->op[work->op];
 	int ordinal = gpu_world_device(world, op);
-	struct gpu_device *device = &world->device[ordinal < 0 ? issue->device : ordinal];
-	CUfunction function = gpu_world_function(world, ordinal < 0 ? issue->device : ordinal, op);
+	struct gpu_device *device = &world->device[ordinal];
+	CUfunction function = gpu_world_function(world, ordinal, op);
 	struct gpu_kernel_arguments argument = {
 		.duration_ns = duration_ns > KERNEL_OWN_NS ? duration_ns - KERNEL_OWN_NS : 0,
 		.slot = device->slots + (uint64_t)(work - world->plan->work) * SLOT_BYTES,
@@ -260,12 +260,11 @@ static CUstream stream_of(const struct gpu_world *world, const struct op *op, ui
 int gpu_issue_work(struct gpu_world *world, const struct plan_work *work, CUstream stream)
 {
 	const struct op *op = &world->plan->op[work->op];
-	int device = gpu_world_device(world, op);
 	struct issue issue = {
 		.world = world,
 		.driver = world->driver,
 		.op = op,
-		.device = device < 0 ? 0 : device,
+		.device = gpu_world_device(world, op),
 	};
 
 	if (work->engine == PLAN_ENGINE_COMPUTE)
@@ -293,7 +292,5 @@ int gpu_issue(struct gpu_world *world, uint32_t call)
 	/* It was recorded into a graph, or failed. */
 	if (op->flags & OP_CAPTURED || op->result != 0)
 		return 0;
-	if (issue.device < 0)
-		issue.device = 0;
 	return dispatch(&issue);
 }

@@ -88,17 +88,17 @@ static void *run(void *data)
 	struct runner *runner = data;
 	struct gpu_world *world = runner->world;
 	const struct plan *plan = world->plan;
-	int device = -1, none = 0;
+	int device = -1;
 
 	runner->late_ns = (int64_t)(world->start_ns - plan->start_ns);
 	for (uint32_t i = 0; i < runner->count && atomic_load(&world->error) == 0; i++) {
 		const struct plan_call *call = &plan->call[runner->call[i]];
 		const struct op *op = &plan->op[call->op];
-		int on = gpu_world_device(world, op), result;
+		int on = gpu_world_device(world, op), result, none = 0;
 
-		if (on >= 0 && on != device)
+		if (on != device)
 			world->driver->cuCtxSetCurrent(world->device[on].context);
-		device = on >= 0 ? on : device;
+		device = on;
 		wait_until((uint64_t)((int64_t)call->start_ns + runner->late_ns));
 		wait_for_others(runner, call);
 		result = gpu_issue(world, runner->call[i]);

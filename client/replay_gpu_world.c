@@ -23,9 +23,13 @@ static int fail(const struct gpu_world *world, const char *what, int result)
 
 int gpu_world_device(const struct gpu_world *world, const struct op *op)
 {
-	int device = op->device == DEVICE_UNKNOWN ? 0 : op->device;
+	int device = op->device;
 
-	return device >= 0 && device < GPU_DEVICES_MAX && world->device[device].used ? device : -1;
+	if (device >= 0 && device < GPU_DEVICES_MAX && world->device[device].used)
+		return device;
+	for (device = 0; device < GPU_DEVICES_MAX - 1 && !world->device[device].used; device++)
+		;
+	return device;
 }
 
 /* Bytes that are held of devices, at the most, and the largest copy. */
@@ -43,7 +47,7 @@ static int measure(struct gpu_world *world)
 
 		if ((op->kind == OP_COPY || op->kind == OP_SET) && op->bytes > world->scratch_bytes)
 			world->scratch_bytes = op->bytes;
-		if (device < 0 || !counts || op->result != 0)
+		if (!counts || op->result != 0)
 			continue;
 		if (op->kind == OP_ALLOC)
 			live[device] += op->bytes;
@@ -154,7 +158,7 @@ static int prepare_kernels(struct gpu_world *world)
 		CUfunction function;
 		int result;
 
-		if (plan->work[i].engine != PLAN_ENGINE_COMPUTE || device < 0)
+		if (plan->work[i].engine != PLAN_ENGINE_COMPUTE)
 			continue;
 		function = gpu_world_function(world, device, op);
 		if (!function) {
@@ -248,10 +252,9 @@ static int make_streams(struct gpu_world *world)
 	for (uint32_t i = 0; r == 0 && world->stream && i < plan->stream_count; i++) {
 		const struct plan_stream *stream = &plan->stream[i];
 		uintptr_t is = (uintptr_t)map_get(&kind, (struct map_key){ stream->stream, 0 });
-		int device = plan->device[stream->device].ordinal;
+		struct op of = { .device = plan->device[stream->device].ordinal };
+		int device = gpu_world_device(world, &of);
 
-		if (device == DEVICE_UNKNOWN)
-			device = 0;
 		if (is <= 2) {
 			world->stream[i] = is == 2 ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 			continue;
@@ -284,7 +287,7 @@ static int make_events(struct gpu_world *world)
 		if ((op->kind != OP_EVENT && op->kind != OP_SYNC && op->kind != OP_STREAM) ||
 		    op->handle == 0 || map_get(&world->event, key))
 			continue;
-		world->driver->cuCtxSetCurrent(world->device[device < 0 ? 0 : device].context);
+		world->driver->cuCtxSetCurrent(world->device[device].context);
 		result = world->driver->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 		if (result != 0)
 			return fail(world, "make an event", result);

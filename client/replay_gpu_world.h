@@ -63,7 +63,7 @@ int gpu_world_load(const struct options *options, struct gpu_world *world);
 int gpu_world_make(struct gpu_world *world);
 void gpu_world_done(struct gpu_world *world);
 
-/* -1: it has none that is here. */
+/* Of what is known of no device, or of one where nothing ran, the first. */
 int gpu_world_device(const struct gpu_world *world, const struct op *op);
 /* How many blocks of a kernel the device holds at once, as far as the recording tells. */
 uint64_t gpu_world_resident(const struct gpu_device *device, const struct op *op);
