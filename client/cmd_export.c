@@ -102,8 +102,8 @@ static void show_end(const struct job *job, const Tracesmith__V1__Done *done)
 		fprintf(stderr, "\r%" PRIu64 " operations, %.1f MB \n", job->trace.op_count,
 			outfile_size(job->file) / 1e6);
 	for (size_t i = 0; i < done->n_loss; i++)
-		fprintf(stderr, "tsctl: lost: %" PRIu64 " %s (%s)\n", done->loss[i]->count,
-			done->loss[i]->reason, done->loss[i]->text);
+		complain("lost: %" PRIu64 " %s (%s)", done->loss[i]->count, done->loss[i]->reason,
+			 done->loss[i]->text);
 }
 
 /* Says which processes are missing for want of exact times. -ENODATA: all of them. */

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/units.h"
+#include "core/base/utf8.h"
 #include "proto/event.h"
 
 #define X(bit, id, name) " " name
@@ -68,6 +70,15 @@ const struct command command_table[] = {
 	  "Example: tsctl view run.sbt --lanes --stream 3\n"
 	  "Example: tsctl view run.sbt --tree --limit 0\n",
 	  cmd_view },
+	{ "graph", "[F.sbt]", "what had to wait for what, and how long each could have been later",
+	  OPTIONS_WINDOW | OPTIONS_PART | OPTION_PID | OPTION_FILE | OPTION_DOT | OPTION_JSON |
+		  OPTION_OUTPUT,
+	  0, 1,
+	  "Without a recording it is the daemon's last 10 seconds. What is on the critical path is\n"
+	  "red, or has \"critical\"; 'tsctl query critical-path' adds up what is on it.\n"
+	  "Example: tsctl graph run.sbt --json -o graph.json\n"
+	  "Example: tsctl graph run.sbt --dot --from 1.5s --to 1.52s | dot -Tsvg -o graph.svg\n",
+	  cmd_graph },
 	{ "export", "[F.sbt]", "write a trace for another program to show",
 	  OPTIONS_WINDOW | OPTION_PID | OPTIONS_FORMAT | OPTION_CSV | OPTION_OUTPUT | OPTION_FILE,
 	  0, 1,
@@ -155,12 +166,17 @@ int command_pid(const char *text, uint32_t *ret)
 
 int complain(const char *format, ...)
 {
+	_cleanup_(freep) char *text = NULL, *clean = NULL;
 	va_list ap;
 
-	fputs("tsctl: ", stderr);
 	va_start(ap, format);
-	vfprintf(stderr, format, ap);
+	if (vasprintf(&text, format, ap) < 0)
+		text = NULL;
 	va_end(ap);
-	fputc('\n', stderr);
+	if (text)
+		clean = malloc(3 * strlen(text) + 1);
+	if (clean)
+		utf8_visible(clean, text, strlen(text));
+	fprintf(stderr, "tsctl: %s\n", clean ? clean : "Not enough memory");
 	return EXIT_FAILED;
 }

@@ -40,6 +40,7 @@ int cmd_detach(const struct options *options, int count, char **argument);
 int cmd_query(const struct options *options, int count, char **argument);
 int cmd_sql(const struct options *options, int count, char **argument);
 int cmd_info(const struct options *options, int count, char **argument);
+int cmd_graph(const struct options *options, int count, char **argument);
 int cmd_view(const struct options *options, int count, char **argument);
 int cmd_record(const struct options *options, int count, char **argument);
 int cmd_export(const struct options *options, int count, char **argument);
@@ -51,7 +52,8 @@ int cmd_help(const struct options *options, int count, char **argument);
 /* The process that an argument names; -EINVAL: it is none, and stderr says so. */
 int command_pid(const char *text, uint32_t *ret);
 
-/* One sentence on stderr, after the program's name. Returns EXIT_FAILED. */
+/* One sentence on stderr, after the program's name; what others named is shown without control
+ * characters. Returns EXIT_FAILED. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -38,8 +38,11 @@ static const char *text(const Tracesmith__V1__Value *value)
 	return value->value_case == TRACESMITH__V1__VALUE__VALUE_TEXT ? value->text : NULL;
 }
 
+/* One without a number is unknown when its ops come. */
 static int take_process(struct load *load, Tracesmith__V1__Value *const *value)
 {
+	if ((uint32_t)integer(value[1]) == 0)
+		return 0;
 	return export_meta_add_process(load->meta, integer(value[0]), integer(value[1]),
 				       text(value[2]), text(value[3]));
 }
