@@ -39,17 +39,11 @@ static void catch_signals(void)
 	sigaction(SIGTERM, &action, NULL);
 }
 
-void replay_pace_begin(struct replay_pace *pace, struct replay_view *view, double speed, bool keys,
-		       uint64_t begin_ns)
+void replay_pace_begin(struct replay_pace *pace, struct replay_view *view, double speed, bool keys)
 {
 	struct termios raw;
 
-	*pace = (struct replay_pace){
-		.view = view,
-		.speed = speed,
-		.begin_ns = begin_ns,
-		.clock_ns = clock_now(),
-	};
+	*pace = (struct replay_pace){ .view = view, .speed = speed };
 	catch_signals();
 	if (!keys || !isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &terminal) < 0)
 		return;
@@ -130,6 +124,10 @@ int replay_pace_wait(struct replay_pace *pace, uint64_t time_ns)
 {
 	int r = 0;
 
+	if (!pace->clock_ns) {
+		pace->clock_ns = clock_now();
+		pace->begin_ns = time_ns;
+	}
 	if (pace->speed > 0)
 		r = wait_until(pace, due_at(pace, time_ns));
 	if (r < 0 || pace->unchecked++ % CHECK_CHANGES)

@@ -21,6 +21,7 @@
 #define SLICE_MIN_NS  1000000.0
 #define SLICE_MAX_NS  600e9
 #define FUNCTIONS_MAX 65536
+#define SQL_BYTES     512
 
 struct play {
 	const struct options *options;
@@ -30,6 +31,7 @@ struct play {
 	struct replay_view view;
 	struct replay_pace pace;
 	uint64_t since_ns, until_ns; /* of what is shown */
+	uint64_t first_ns;	     /* of the first op, about */
 	uint64_t from_ns;	     /* ops that start before were given already */
 	uint64_t changes;
 	const struct export_process *process; /* of the last change */
@@ -37,7 +39,9 @@ struct play {
 	uint8_t effect[FUNCTIONS_MAX];
 };
 
-static int take_effects(struct play *play, const Tracesmith__V1__Rows *rows)
+typedef void take_fn(struct play *play, const Tracesmith__V1__Rows *rows);
+
+static void take_effects(struct play *play, const Tracesmith__V1__Rows *rows)
 {
 	for (size_t i = 0; i < rows->n_row; i++) {
 		Tracesmith__V1__Value *const *value = rows->row[i]->value;
@@ -46,11 +50,16 @@ static int take_effects(struct play *play, const Tracesmith__V1__Rows *rows)
 		    value[0]->integer < FUNCTIONS_MAX)
 			play->effect[value[0]->integer] = (uint8_t)value[1]->integer;
 	}
-	return 0;
+}
+
+static void take_first(struct play *play, const Tracesmith__V1__Rows *rows)
+{
+	if (rows->n_row == 1 && rows->row[0]->n_value == 1 && rows->row[0]->value[0]->integer > 0)
+		play->first_ns = (uint64_t)rows->row[0]->value[0]->integer;
 }
 
 /* The reply that ends the answer has its losses. */
-static int converse(struct play *play, Tracesmith__V1__Request *request, bool effects,
+static int converse(struct play *play, Tracesmith__V1__Request *request, take_fn *take,
 		    Tracesmith__V1__Reply **ret_end)
 {
 	int more, r = link_send(play->trace.link, request);
@@ -63,24 +72,37 @@ static int converse(struct play *play, Tracesmith__V1__Request *request, bool ef
 		more = link_next(play->trace.link, &reply);
 		if (more < 0)
 			return more;
-		if (effects && reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
-			take_effects(play, reply->rows);
+		if (take && reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
+			take(play, reply->rows);
 		if (!more && ret_end)
 			*ret_end = TAKE(reply);
 	} while (more);
 	return 0;
 }
 
-static int load_effects(struct play *play)
+static int ask(struct play *play, const char *sql, take_fn *take)
 {
 	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
-	body.text = (char *)"SELECT id, effect FROM function";
+	body.text = (char *)sql;
 	body.limit = UINT64_MAX;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
 	request.sql = &body;
-	return converse(play, &request, true, NULL);
+	return converse(play, &request, take, NULL);
+}
+
+/* Of the window and the process: nothing is before. */
+static int load_first(struct play *play)
+{
+	char sql[SQL_BYTES];
+
+	snprintf(sql, sizeof(sql),
+		 "SELECT min(first_ns) FROM chunk WHERE boot = (SELECT max(id) FROM boot)"
+		 " AND last_ns >= %" PRIu64 " AND (%" PRIu32 " = 0 OR process IN"
+		 " (SELECT id FROM process WHERE pid = %" PRIu32 "))",
+		 play->trace.since_ns, play->trace.pid, play->trace.pid);
+	return ask(play, sql, take_first);
 }
 
 /* What is missing from the window: the end of any answer about it tells. */
@@ -96,7 +118,7 @@ static int load_losses(struct play *play, Tracesmith__V1__Reply **ret)
 	body.until_ns = play->until_ns < INT64_MAX ? play->until_ns : 0;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
 	request.query = &body;
-	return converse(play, &request, false, ret);
+	return converse(play, &request, NULL, ret);
 }
 
 static uint32_t pid_of(struct play *play, uint32_t process)
@@ -157,10 +179,12 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 static int play_slices(struct play *play)
 {
 	struct trace *trace = &play->trace;
-	uint64_t until_ns = trace->until_ns, at_ns = play->pace.begin_ns;
+	uint64_t until_ns = trace->until_ns, at_ns = play->first_ns;
 	double slice_ns = play->pace.speed * SLICE_NS;
 	int r = 0;
 
+	if (at_ns < play->since_ns)
+		at_ns = play->since_ns;
 	slice_ns = slice_ns < SLICE_MIN_NS ? SLICE_MIN_NS : slice_ns;
 	slice_ns = slice_ns > SLICE_MAX_NS ? SLICE_MAX_NS : slice_ns;
 	play->sliced = true;
@@ -232,7 +256,6 @@ static int play_begin(struct play *play)
 	bool lanes = !(options->given & OPTION_JSON) && isatty(STDOUT_FILENO);
 	bool from = options->given & (OPTION_SINCE | OPTION_FROM);
 	bool to = options->given & (OPTION_UNTIL | OPTION_TO);
-	uint64_t begin_ns = from ? trace->since_ns : trace->begin_ns;
 	int r = replay_new(play->effect, FUNCTIONS_MAX, on_change, play, &play->replay);
 
 	if (r == 0)
@@ -248,7 +271,7 @@ static int play_begin(struct play *play)
 	replay_window(play->replay, play->since_ns, play->until_ns);
 	trace->since_ns = play->since_ns > REPLAY_BEFORE_NS ? play->since_ns - REPLAY_BEFORE_NS : 1;
 	replay_pace_begin(&play->pace, &play->view,
-			  options->given & OPTION_SPEED ? options->speed : lanes, lanes, begin_ns);
+			  options->given & OPTION_SPEED ? options->speed : lanes, lanes);
 	return 0;
 }
 
@@ -272,7 +295,8 @@ static int play_run(const struct options *options, const regex_t *kernel)
 		return complain("Not enough memory");
 	play->options = options;
 	play->names.wanted = kernel;
-	if (trace_open(options, &play->trace) < 0 || load_effects(play) < 0)
+	if (trace_open(options, &play->trace) < 0 ||
+	    ask(play, "SELECT id, effect FROM function", take_effects) < 0 || load_first(play) < 0)
 		return EXIT_FAILED;
 	r = play_begin(play);
 	if (r < 0)

@@ -1,0 +1,272 @@
+"""The state machines, played again: what tsctl and the API tell is the same, from the daemon and from a
+recording, and is what the store has; at a pace it takes the time that it should."""
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+
+import tracesmith
+from foreign import Client, control
+from tracesmith import BUILD, wait_for
+
+# What a device does in more detail, as a replay tells it.
+SAME = {"copying": "running", "syncing": "idle"}
+STEP_MS = 10
+WINDOW = ("--since", "10m")
+
+
+class Replay(tracesmith.Case):
+    def program(self, name, *arguments, exact=False):
+        """Runs a workload to its end; its pid."""
+        command = [os.path.join(BUILD, "tsctl"), "run", "--"] if exact else []
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()),
+                           FAKE_CUDA_TIME_SCALE="1", TRACESMITH_SOCKET=self.daemon.socket)
+        process = subprocess.Popen([*command, tracesmith.workload_path(name), *map(str, arguments)], env=environment,
+                                   stdout=subprocess.DEVNULL)
+        process.wait(60)
+        self.daemon.wait_ended(process.pid)
+        return process.pid
+
+    def ops(self, pid):
+        return self.daemon.sql(f"SELECT count(*) AS n FROM op WHERE pid = {pid}")[0]["n"]
+
+    def wait_stored(self, pid, fewest):
+        """Until all ops of a program that has ended are there: a commit is a second."""
+        wait_for("ops", lambda: self.ops(pid) >= fewest)
+        count = -1
+        while count != self.ops(pid):
+            count = self.ops(pid)
+            time.sleep(2.5)
+
+    def replay(self, *arguments, code=0):
+        result = self.daemon.ctl("replay", *arguments)
+        self.assertEqual(result.code, code, result.err)
+        return result
+
+    def played(self, *arguments):
+        """The changes that --json tells, without the object at its end."""
+        lines = self.replay("--json", *arguments).out.splitlines()
+        end = json.loads(lines.pop())
+        self.assertEqual(end["changes"], len(lines))
+        self.assertIn("loss", end)
+        return [json.loads(line) for line in lines]
+
+    def asked(self, **request):
+        """The same from the API."""
+        client = Client(self.daemon.socket)
+        replies = client.ask(id=1, replay=control.ReplayRequest(**request))
+        client.socket.close()
+        self.assertEqual(replies[-1].WhichOneof("body"), "done")
+        changes = []
+        for change in [change for reply in replies for change in reply.changes.change]:
+            row = {"time_ns": change.time_ns, "machine": control.Changes.Machine.Name(change.machine).lower(),
+                   "pid": change.pid, "stream": change.stream, "device": change.device,
+                   "from": getattr(change, "from"), "to": change.to}
+            for side in ("from", "to"):
+                row[side] = control.Changes.State.Name(row[side]).lower()
+            if change.op:
+                row.update(op=change.op, kind=change.kind, name=change.name, tid=change.tid)
+            if change.bounds:
+                row["bounds"] = True
+            changes.append(row)
+        self.assertEqual(replies[-1].done.rows, len(changes))
+        return changes
+
+    def record(self, path, *arguments):
+        result = self.daemon.ctl("record", "-o", path, *WINDOW, *arguments)
+        self.assertEqual(result.code, 0, result.err)
+
+    def assert_as_stored(self, pid, changes, exact):
+        """A stored interval of 20 us or more is one in which the machine is in that state. Before collection
+        begins it has bounds, though there may be exact times by now; and of the first step of the program the
+        model may learn too late of which stream a record is."""
+        compared = {}
+        begin_ns = min(change["time_ns"] for change in changes if change["machine"] == "stream") + 3 * STEP_MS * 1000000
+        for row in self.daemon.sql("SELECT stream, device, detail, start_ns, end_ns FROM op WHERE kind = 'state'"
+                                   f" AND pid = {pid} AND duration_ns >= 20000 AND exact = {exact:d} AND start_ns > {begin_ns}"):
+            machine, wanted = ("stream" if row["stream"] else "device"), SAME.get(row["detail"], row["detail"])
+            now, states = "idle", set()
+            for change in changes:
+                if change["machine"] != machine or change["stream"] != row["stream"] or \
+                        machine == "device" and change["device"] != row["device"]:
+                    continue
+                if change["time_ns"] >= row["end_ns"]:
+                    break
+                if change["time_ns"] > row["start_ns"]:
+                    states.add(now)
+                now = change["to"]
+            self.assertEqual(states | {now}, {wanted}, row)
+            compared[wanted] = compared.get(wanted, 0) + 1
+        return compared
+
+    def test_changes_are_those_of_the_store_and_of_recordings(self):
+        exact = self.program("streams", "--steps", 20, "--pace-ms", STEP_MS, exact=True)
+        probe = self.program("streams", "--steps", 20, "--pace-ms", STEP_MS)
+        self.wait_stored(exact, 1000)
+        self.wait_stored(probe, 1000)
+        path = os.path.join(self.daemon.directory, "all.sbt")
+        self.record(path, "--all")
+        for pid, states in ((exact, {"idle", "running", "waiting"}), (probe, {"idle", "pending"})):
+            changes = self.played("--pid", pid, *WINDOW)
+            self.assertEqual(changes, sorted(changes, key=lambda change: change["time_ns"]))
+            self.assertEqual(changes, self.asked(pid=pid), "the API tells something else")
+            self.assertEqual(changes, self.played("--pid", pid, path), "the recording tells something else")
+            compared = self.assert_as_stored(pid, changes, pid == exact)
+            self.assertLessEqual(states, set(compared), compared)
+            self.check_ops(pid, changes)
+        self.check_filters(exact)
+        self.check_files(path)
+
+    def check_ops(self, pid, changes):
+        """Each op begins at idle and ends finished, and what ran on the device did so at its times."""
+        last, ran = {}, {}
+        for change in changes:
+            if change["machine"] != "op":
+                continue
+            self.assertEqual(change["from"], last.get(change["op"], "idle"))
+            last[change["op"]] = change["to"]
+            if change["to"] == "running" or change["from"] == "running":
+                ran.setdefault(change["op"], []).append(change["time_ns"])
+        self.assertEqual(set(last.values()), {"finished"})
+        stored = self.daemon.sql(f"SELECT gpu_start_ns, gpu_end_ns FROM op WHERE pid = {pid} AND exact"
+                                 " AND kind IN ('launch', 'copy', 'set', 'kernel')")
+        self.assertEqual(sorted(map(tuple, ran.values())), sorted((row["gpu_start_ns"], row["gpu_end_ns"]) for row in stored))
+
+    def check_filters(self, pid):
+        all_of_it = self.played("--pid", pid, *WINDOW)
+        stream = next(change["stream"] for change in all_of_it if change["machine"] == "stream")
+        wanted = [change for change in all_of_it if change["stream"] == stream]
+        self.assertEqual(self.played("--pid", pid, "--stream", stream, *WINDOW), wanted)
+        self.assertEqual(self.asked(pid=pid, stream=stream), wanted)
+        wanted = [change for change in all_of_it if change["device"] == 1]
+        self.assertTrue(wanted)
+        self.assertEqual(self.played("--pid", pid, "--device", 1, *WINDOW), wanted)
+        self.assertEqual(self.asked(pid=pid, device=1), wanted)
+        wanted = [change for change in all_of_it if change["machine"] == "op" and "gemm" in change["name"]]
+        self.assertTrue(wanted)
+        self.assertEqual(self.played("--pid", pid, "--kernel", "gemm_f16", *WINDOW), wanted)
+        self.assertIn("nothing to play", self.replay("--pid", pid, "--kernel", "no_such", *WINDOW).err)
+        times = [change["time_ns"] for change in all_of_it]
+        since, until = times[len(times) // 3], times[len(times) // 2]
+        wanted = [change for change in all_of_it if since < change["time_ns"] < until]
+        self.assertTrue(wanted)
+        part = self.asked(pid=pid, since_ns=since, until_ns=until)
+        for rows in (wanted, part):
+            for row in rows:
+                row.pop("op", None)
+        self.assertEqual([change for change in part if change["time_ns"] > since], wanted)
+
+    def check_files(self, path):
+        first = self.replay("--json", path).out
+        self.assertEqual(self.replay("--json", path).out, first, "a second time it is something else")
+        self.assertEqual(self.replay("--json", path, "--speed", 20).out, first)
+        lines = self.replay(path, "--from", "0.01", "--to", "0.05").out.splitlines()
+        self.assertTrue(lines)
+        for line in lines:
+            self.assertGreaterEqual(float(line.split()[0]), 0.01)
+            self.assertLess(float(line.split()[0]), 0.05)
+        cut = path + ".cut"
+        with open(path, "rb") as whole, open(cut, "wb") as file:
+            file.write(whole.read(os.path.getsize(path) * 2 // 3))
+        result = self.daemon.ctl("replay", "--json", cut)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertTrue(result.err, "nothing is said of the end that is missing")
+
+    def test_pace(self):
+        pid = self.program("rate", "--rate", 100, "--seconds", 1)
+        self.wait_stored(pid, 100)
+        arguments = ("replay", "--pid", pid, *WINDOW)
+        begin = time.monotonic()
+        changes = self.played(*arguments[1:])
+        whole_s = time.monotonic() - begin
+        span_s = (changes[-1]["time_ns"] - changes[0]["time_ns"]) / 1e9
+        self.assertGreater(span_s, 0.8)
+        for speed in (10, 2):
+            begin = time.monotonic()
+            self.assertEqual(self.played("--speed", speed, *arguments[1:]), changes)
+            took_s = time.monotonic() - begin
+            self.assertGreaterEqual(took_s, span_s / speed)
+            self.assertLess(took_s, span_s / speed + whole_s + 0.5)
+        self.check_lines_come_when_they_are_due(arguments, changes)
+        self.check_lanes(arguments)
+
+    def check_lines_come_when_they_are_due(self, arguments, changes):
+        environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
+        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), *map(str, arguments), "--json", "--speed", "1"],
+                                   env=environment, stdout=subprocess.PIPE, text=True)
+        late = []
+        for line in process.stdout:
+            row = json.loads(line)
+            if "time_ns" in row:
+                late.append(time.monotonic() - (row["time_ns"] - changes[0]["time_ns"]) / 1e9)
+            if len(late) == len(changes) // 3:
+                process.send_signal(signal.SIGINT)
+        process.stdout.close()
+        self.assertEqual(process.wait(10), 0, "Ctrl-C is an end like another")
+        self.assertGreaterEqual(len(late), len(changes) // 3)
+        self.assertLess(len(late), len(changes))
+        self.assertGreater(min(late), late[0] - 0.5)
+        late.sort()
+        self.assertLess(late[len(late) // 2] - late[0], 0.2, "half of the lines are late")
+
+    def check_lanes(self, arguments):
+        """On a terminal: a line for each stream, drawn again and again, until 'q'."""
+        environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
+        master, slave = pty.openpty()
+        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), *map(str, arguments), "--speed", "0.2"],
+                                   env=environment, stdin=slave, stdout=slave)
+        os.close(slave)
+        shown, end = b"", time.monotonic() + tracesmith.DEADLINE
+        while time.monotonic() < end:
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(master, 65536)
+                except OSError:
+                    break
+            if shown.count(b"\033[2A") == 10:
+                os.write(master, b"q")
+        os.close(master)
+        self.assertEqual(process.wait(10), 0)
+        self.assertIn(b" at 0.2x ", shown)
+        self.assertIn(b"GPU 0 stream ", shown)
+        self.assertLess(shown.count(b"\033[2A"), 14)
+
+    def test_long_replays_are_stopped(self):
+        pid = self.program("rate", "--seconds", 1, exact=True)
+        wait_for("ops", lambda: self.ops(pid) > 20000)
+        client = Client(self.daemon.socket)
+        client.send(id=1, replay=control.ReplayRequest(pid=pid))
+        client.reply()
+        client.send(id=2, cancel=control.CancelRequest(request=1))
+        ends = {reply.id: reply for _ in range(2) for reply in client.replies()}
+        client.socket.close()
+        self.assertEqual(ends[1].error.code, control.Error.CANCELLED)
+        self.assertEqual(ends[2].WhichOneof("body"), "done")
+        # Who reads no more is no end of the world.
+        process = subprocess.run(f"{BUILD}/tsctl replay --since 10m | head -n 5", shell=True, capture_output=True, text=True,
+                                 env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket), timeout=60)
+        self.assertEqual(len(process.stdout.splitlines()), 5)
+        self.assertEqual(process.stderr, "")
+
+    def test_mistakes(self):
+        def refused(part, *arguments):
+            self.assertIn(part, self.replay(*arguments, code=2).err)
+
+        refused("no regular expression", "--kernel", "(")
+        refused("makes no sense with playing", "--tolerance", "5%")
+        refused("makes no sense with --check", "--check", "--speed", "2", "a.sbt")
+        refused("One recording at a time", "a.sbt", "b.sbt")
+        refused("--speed", "--speed", "0")
+        refused("--speed", "--speed", "fast")
+        self.assertIn("none.sbt", self.replay("none.sbt", code=1).err)
+        self.assertIn("1 has used CUDA", self.replay("--pid", 1, code=1).err)
+        self.assertEqual(self.replay("--json").out, '{"changes":0,"loss":{}}\n')
+        self.daemon.stop()
+        self.assertIn("No daemon listens", self.replay(code=1).err)
+
+
+if __name__ == "__main__":
+    tracesmith.main()
