@@ -1,9 +1,9 @@
 /* sbt.h: the chunk, in which ops are stored, sent and (as .sbt files) recorded.
  *
  * A chunk holds up to SBT_OPS_MAX ops of one process, stream and kind, in columns: each column is
- * written in the smallest of a few encodings (constant, delta, plain, dictionary; varints), then
- * all columns are compressed with zstd where that helps. A chunk describes itself and carries a
- * checksum, so that one can be read with nothing but its bytes, and a damaged one is told apart.
+ * written in the smallest of a few encodings (docs/sbt.md), and compressed with zstd where that
+ * helps. A chunk describes itself and carries a checksum, so that one can be read with nothing but
+ * its bytes, and a damaged one is told apart.
  */
 #ifndef TS_CORE_SBT_H
 #define TS_CORE_SBT_H
@@ -19,7 +19,7 @@
  * and gives 0 for one that is not there. */
 #define SBT_COLUMNS(X)                                                                             \
 	X(0, start_ns)                                                                             \
-	X(1, end_ns) /* stored relative to start_ns, as the next two are; 0 stays 0 */             \
+	X(1, end_ns)                                                                               \
 	X(2, gpu_start_ns)                                                                         \
 	X(3, gpu_end_ns)                                                                           \
 	X(4, tid)                                                                                  \
@@ -42,7 +42,7 @@
 	X(21, block[1])                                                                            \
 	X(22, block[2])                                                                            \
 	X(23, shared_bytes)                                                                        \
-	X(24, seen_ns) /* relative to start_ns, too */                                             \
+	X(24, seen_ns)                                                                             \
 	X(25, name)                                                                                \
 	X(26, node)                                                                                \
 	X(27, graph)                                                                               \
