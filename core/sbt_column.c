@@ -110,29 +110,28 @@ struct sizes {
 	size_t same; /* values like the one before */
 };
 
-/* Of many values some of each group are looked at. */
+static void measure_part(const uint64_t *scaled, uint64_t before, size_t count, struct sizes *sizes)
+{
+	for (size_t i = 0; i < count; i++) {
+		sizes->plain += varint_size(scaled[i]);
+		sizes->delta += varint_size(zigzag(scaled[i] - before));
+		sizes->same += scaled[i] == before;
+		before = scaled[i];
+	}
+}
+
+/* Of many values the first of each group are looked at. */
 static struct sizes measure(const struct sbt_plan *plan, size_t count)
 {
-	size_t part = count > SAMPLE_FROM ? SAMPLE : SBT_GROUP, seen = 0;
+	size_t part = count > SAMPLE_FROM ? SAMPLE : SBT_GROUP, times = SBT_GROUP / part;
 	struct sizes sizes = { 0 };
 
-	for (size_t group = 0; group < count; group += SBT_GROUP) {
-		uint64_t before = group ? plan->scaled[group - 1] : 0;
-		size_t end = count - group < part ? count : group + part;
-
-		for (size_t i = group; i < end; i++) {
-			uint64_t scaled = plan->scaled[i];
-
-			sizes.plain += varint_size(scaled);
-			sizes.delta += varint_size(zigzag(scaled - before));
-			sizes.same += scaled == before;
-			before = scaled;
-		}
-		seen += end - group;
-	}
-	sizes.plain = sizes.plain * count / seen;
-	sizes.delta = sizes.delta * count / seen;
-	sizes.same = sizes.same * count / seen;
+	for (size_t i = 0; i < count; i += SBT_GROUP)
+		measure_part(&plan->scaled[i], i ? plan->scaled[i - 1] : 0,
+			     count - i < part ? count - i : part, &sizes);
+	sizes.plain *= times;
+	sizes.delta *= times;
+	sizes.same *= times;
 	return sizes;
 }
 
@@ -164,7 +163,7 @@ static void plan_dictionary(struct sbt_plan *plan, size_t count)
 void sbt_column_plan(const uint64_t *value, size_t count, struct sbt_plan *ret)
 {
 	struct sizes sizes;
-	size_t head;
+	size_t head, same;
 
 	if (!find_scale(value, count, ret)) {
 		ret->bytes = ret->packed = SBT_CONSTANT;
@@ -183,7 +182,8 @@ void sbt_column_plan(const uint64_t *value, size_t count, struct sbt_plan *ret)
 	if (ret->bytes_size > count + 2)
 		plan_dictionary(ret, count);
 	/* Runs cost next to nothing once they are compressed. */
-	ret->guess = ret->bytes_size / count * (count - sizes.same) + sizes.same / 16;
+	same = sizes.same < count ? sizes.same : count;
+	ret->guess = ret->bytes_size * (count - same) / count + same / 16;
 	if (ret->packed_size < ret->guess)
 		ret->guess = ret->packed_size;
 	ret->bytes_size += head;
@@ -193,7 +193,7 @@ void sbt_column_plan(const uint64_t *value, size_t count, struct sbt_plan *ret)
 bool sbt_column_map(const struct sbt_dictionary *from, uint8_t number, const uint64_t *value,
 		    size_t count, struct sbt_plan *ret)
 {
-	uint64_t entry[SBT_DICTIONARY_MAX + 1];
+	uint64_t entry[SBT_DICTIONARY_MAX + 1] = { 0 };
 	bool there[SBT_DICTIONARY_MAX + 1] = { false };
 
 	for (size_t i = 0; i < count; i++) {

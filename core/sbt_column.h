@@ -75,7 +75,7 @@ static inline uint8_t *varint_put(uint8_t *at, uint64_t value)
 
 static inline uint64_t zigzag(uint64_t difference)
 {
-	return difference << 1 ^ (uint64_t)((int64_t)difference >> 63);
+	return difference << 1 ^ -(difference >> 63);
 }
 
 static inline uint64_t unzigzag(uint64_t value)
