@@ -154,7 +154,9 @@ class Export(tracesmith.Case):
         self.assertFalse(os.path.exists(self.path))
 
     def test_memory_stays_flat(self):
-        self.ended("rate", "--count", "400000")
+        pid = self.ended("rate", "--count", "400000")
+        tracesmith.wait_for("the ops to be stored", lambda: self.daemon.sql(
+            f"SELECT sum(ops) n FROM chunk JOIN process p ON p.id = process WHERE p.pid = {pid}")[0]["n"] > 300000)
         environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
         export = subprocess.Popen([os.path.join(BUILD, "tsctl"), "export", "--perfetto", "-o", self.path],
                                   env=environment)
