@@ -1,7 +1,5 @@
 /* Replay lines: a change is a line of text, or a JSON object. */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "client/command.h"
@@ -11,6 +9,7 @@
 
 #define PUT(out, literal) out_bytes(out, literal, sizeof(literal) - 1)
 #define TIME_BYTES	  48
+#define TIME_WIDTH	  18 /* of text */
 
 /* The longest line is of a name of which each byte is escaped. */
 _Static_assert(OUT_ROOM > 6 * EXPORT_TEXT_BYTES + 1024, "a line fits");
@@ -21,7 +20,7 @@ struct lines {
 	uint64_t begin_ns;
 	uint64_t time_ns; /* of the last line, which often is that of the next */
 	char time[TIME_BYTES];
-	size_t time_size;
+	const char *time_at; /* in it, up to its end */
 };
 
 static int write_all(void *data, const void *bytes, size_t size)
@@ -53,19 +52,35 @@ static void put_padded(struct out *out, const uint8_t *from, size_t width)
 	*out->at++ = ' ';
 }
 
+/* At least `width` digits, or what stands for them. */
+static char *number_before(char *end, uint64_t value, int width, char pad)
+{
+	for (; value > 0 || width > 0; value /= 10, width--)
+		*--end = value > 0 ? (char)('0' + value % 10) : pad;
+	return end;
+}
+
 static void set_time(struct lines *lines, uint64_t time_ns)
 {
+	static const char key[] = "{\"time_ns\":";
 	uint64_t ns = time_ns > lines->begin_ns ? time_ns - lines->begin_ns : 0;
-	int size;
+	char *end = lines->time + TIME_BYTES, *at = end;
 
-	if (lines->time_size && time_ns == lines->time_ns)
+	if (lines->time_at && time_ns == lines->time_ns)
 		return;
-	if (lines->json)
-		size = snprintf(lines->time, TIME_BYTES, "{\"time_ns\":%" PRIu64, time_ns);
-	else
-		size = snprintf(lines->time, TIME_BYTES, "%6" PRIu64 ".%09" PRIu64 "  ",
-				ns / 1000000000, ns % 1000000000);
-	lines->time_size = (size_t)size;
+	if (lines->json) {
+		at = number_before(end, time_ns, 1, '0') - (sizeof(key) - 1);
+		memcpy(at, key, sizeof(key) - 1);
+	} else {
+		*--at = ' ';
+		*--at = ' ';
+		at = number_before(at, ns % 1000000000, 9, '0');
+		*--at = '.';
+		at = number_before(at, ns / 1000000000, 1, '0');
+		while (end - at < TIME_WIDTH)
+			*--at = ' ';
+	}
+	lines->time_at = at;
 	lines->time_ns = time_ns;
 }
 
@@ -140,7 +155,7 @@ static int lines_change(void *view, const struct replay_shown *shown)
 	if (r < 0)
 		return r;
 	set_time(lines, shown->change->time_ns);
-	out_bytes(lines->out, lines->time, lines->time_size);
+	out_bytes(lines->out, lines->time_at, (size_t)(lines->time + TIME_BYTES - lines->time_at));
 	if (lines->json)
 		put_json(lines->out, shown);
 	else
