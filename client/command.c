@@ -74,8 +74,8 @@ const struct command command_table[] = {
 	  OPTIONS_WINDOW | OPTIONS_PART | OPTION_PID | OPTION_FILE | OPTION_DOT | OPTION_JSON |
 		  OPTION_OUTPUT,
 	  0, 1,
-	  "Without a recording it is the daemon's last 10 seconds. What is on the critical path is\n"
-	  "red, or has \"critical\"; 'tsctl query critical-path' adds up what is on it.\n"
+	  "Without a recording it is the daemon's last 10 seconds. What is on the critical path\n"
+	  "is red, or has \"critical\"; 'tsctl query critical-path' adds up what is on it.\n"
 	  "Example: tsctl graph run.sbt --json -o graph.json\n"
 	  "Example: tsctl graph run.sbt --dot --from 1.5s --to 1.52s | dot -Tsvg -o graph.svg\n",
 	  cmd_graph },

@@ -13,7 +13,7 @@ static void dot_label(struct out *out, const char *name)
 {
 	size_t size = 0;
 
-	for (; name[size] && size < LABEL_BYTES; size++) {
+	for (; size < LABEL_BYTES && name[size]; size++) {
 		unsigned char c = (unsigned char)name[size];
 
 		if (c == '"' || c == '\\')

@@ -288,7 +288,8 @@ const struct query query_table_gpu[] = {
 			{ "stack", T(STACK) }),
 		.sql =
 			"WITH k AS MATERIALIZED ("
-				"SELECT process, what, kind, detail, fn, name, " BY_STACK " AS stack,"
+				"SELECT process, what, kind, detail, fn, name,"
+				" " BY_STACK " AS stack,"
 				" sum(count) AS count, sum(ns) AS ns, sum(idle_ns) AS idle"
 				" FROM critical_path(:boot, :since, :until, :pid)"
 				" GROUP BY process, what, kind, detail, fn, name, 7"

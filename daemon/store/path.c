@@ -304,12 +304,13 @@ static int add_rows(const struct load *load, const struct plan *plan,
 
 		if (start_ns == end_ns)
 			continue;
-		row[count++] = (struct path_row){
+		row[count] = (struct path_row){
 			.key = path_key(plan, piece),
 			.count = 1,
 			.ns = end_ns - start_ns,
 			.idle_ns = busy_idle_ns(&busy, start_ns, end_ns),
 		};
+		count++;
 	}
 	rows->count += merge_rows(row, count);
 	return 0;
