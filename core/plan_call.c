@@ -19,17 +19,17 @@ static const struct call_row {
 	bool returns; /* only where it was seen to return */
 	bool even_failed;
 } call_table[] = {
-	[EFFECT_SUBMIT] = { call_submit },
-	[EFFECT_SUBMIT_WAIT] = { call_submit_wait },
-	[EFFECT_FREE] = { call_free, .returns = true },
-	[EFFECT_SYNC_STREAM] = { call_sync_stream, .returns = true },
-	[EFFECT_SYNC_CONTEXT] = { call_sync_device, .returns = true },
-	[EFFECT_SYNC_EVENT] = { build_event_sync, .returns = true },
-	[EFFECT_EVENT_RECORD] = { build_event_record },
-	[EFFECT_EVENT_DESTROY] = { build_event_destroy },
-	[EFFECT_STREAM_WAIT] = { build_event_wait },
-	[EFFECT_CAPTURE_BEGIN] = { build_capture_begin },
-	[EFFECT_CAPTURE_END] = { build_capture_end, .even_failed = true },
+	[EFFECT_SUBMIT] = { .take = call_submit },
+	[EFFECT_SUBMIT_WAIT] = { .take = call_submit_wait },
+	[EFFECT_FREE] = { .take = call_free, .returns = true },
+	[EFFECT_SYNC_STREAM] = { .take = call_sync_stream, .returns = true },
+	[EFFECT_SYNC_CONTEXT] = { .take = call_sync_device, .returns = true },
+	[EFFECT_SYNC_EVENT] = { .take = build_event_sync, .returns = true },
+	[EFFECT_EVENT_RECORD] = { .take = build_event_record },
+	[EFFECT_EVENT_DESTROY] = { .take = build_event_destroy },
+	[EFFECT_STREAM_WAIT] = { .take = build_event_wait },
+	[EFFECT_CAPTURE_BEGIN] = { .take = build_capture_begin },
+	[EFFECT_CAPTURE_END] = { .take = build_capture_end, .even_failed = true },
 };
 
 #define CALL_EFFECTS (sizeof(call_table) / sizeof(call_table[0]))
