@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import unittest
 
 import tracesmith
 from tracesmith import BUILD, wait_for
@@ -139,9 +138,89 @@ class File(tracesmith.Case):
                 self.assertEqual(store.read(), file.read(), name)
 
 
-def main():
-    tracesmith.main()
+class Damaged(tracesmith.Case):
+    """Files that are not whole."""
+
+    def setUp(self):
+        super().setUp()
+        self.directory = tempfile.mkdtemp(prefix="tracesmith-file-")
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.file = os.path.join(self.directory, "f.sbt")
+        process, _ = tracesmith.run("exact")
+        self.daemon.wait_ended(process.pid)
+        self.assertEqual(self.daemon.ctl("record", "-o", self.file, "--all", "--since", "1h").code, 0)
+        with open(self.file, "rb") as file:
+            self.data = file.read()
+
+    def ask(self, data, statement="SELECT count(*) AS n, sum(handle) AS h FROM op"):
+        """What is said of a file of these bytes; its answer or None."""
+        with open(self.file, "wb") as file:
+            file.write(data)
+        result = self.daemon.ctl("sql", "--json", "--file", self.file, statement)
+        self.assertIn(result.code, (0, 1), result.err)
+        for line in result.err.splitlines():
+            self.assertRegex(line, "^tsctl: ")
+        return result.err, json.loads(result.out) if result.code == 0 else None
+
+    def test_each_damage_is_said(self):
+        self.cut_off()
+        self.changed_byte()
+        self.no_recording()
+        self.without_a_daemon()
+
+    def cut_off(self):
+        size, most = len(self.data), 0
+        for left in {*range(0, size, size // 40), *range(size - 40, size, 3), 1, 23, 24, 55, 57}:
+            said, answer = self.ask(self.data[:left])
+            self.assertEqual(said.count("\n"), 1, said)
+            if left < 24:
+                self.assertIsNone(answer)
+                self.assertRegex(said, "is cut off within its first bytes")
+                continue
+            self.assertRegex(said, "is cut off: what it holds up to byte [0-9]+ is used|has no end")
+            self.assertEqual(answer["loss"].get("cut-off"), 1, left)
+            most = max(most, answer["rows"][0]["n"])
+        said, answer = self.ask(self.data)
+        self.assertEqual(said, "")
+        self.assertNotIn("cut-off", answer["loss"])
+        self.assertEqual(answer["rows"][0]["n"], most)
+        self.assertGreater(most, 500)
+        result = self.daemon.ctl("export", self.file, "--perfetto", "-o", os.path.join(self.directory, "t"))
+        self.assertEqual((result.code, "cut-off" in result.err), (0, False))
+        self.ask(self.data[:size - 100])
+        result = self.daemon.ctl("export", self.file, "--perfetto", "-o", os.path.join(self.directory, "t"))
+        self.assertEqual((result.code, "cut-off" in result.err), (0, True))
+        self.assertRegex(self.daemon.ctl("info", self.file).out, "! state +cut off at byte [0-9]+")
+
+    def changed_byte(self):
+        noticed = 0
+        for at in range(3, len(self.data), len(self.data) // 60):
+            said, _ = self.ask(self.data[:at] + bytes([self.data[at] ^ 16]) + self.data[at + 1:])
+            noticed += bool(said)
+        self.assertEqual(noticed, len(range(3, len(self.data), len(self.data) // 60)))
+
+    def no_recording(self):
+        for data, said in ((b"", "cut off within its first bytes"), (b"text\n" * 100, "is no .sbt file"),
+                           (os.urandom(1000), "is no .sbt file")):
+            self.assertRegex(self.ask(data)[0], said)
+        os.chmod(self.directory, 0o755)
+        os.chmod(self.file, 0)
+        shutil.copy(os.path.join(BUILD, "tsctl"), self.directory)
+        result = subprocess.run([os.path.join(self.directory, "tsctl"), "info", self.file], user=65534, capture_output=True,
+                                text=True)
+        self.assertEqual((result.returncode, result.stderr),
+                         (1, f"tsctl: Cannot open '{self.file}': Permission denied\n"))
+        for path, said in ((self.directory, "it is a directory"), ("/dev/null", "it is no regular file"),
+                           (self.file + "x", "No such file or directory")):
+            for verb in (["query", "ps", "--file", path], ["info", path], ["export", path, "--chrome", "-o", "-"]):
+                result = self.daemon.ctl(*verb)
+                self.assertEqual((result.code, result.out, result.err.count("\n")), (1, "", 1))
+                self.assertIn(said, result.err)
+
+    def without_a_daemon(self):
+        for verb in (["status"], ["ps"], ["attach", "1"]):
+            self.assertEqual(self.daemon.ctl(*verb, "--file", self.file).code, 2)
 
 
 if __name__ == "__main__":
-    main()
+    tracesmith.main()
