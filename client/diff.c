@@ -234,30 +234,26 @@ static double expect(const struct diff *diff, const struct diff_row *row)
 	return total / (double)a->count * (double)b->count;
 }
 
-static double larger(double a, double b)
+/* What a row of this side is weighed against: the GPU time, or the most memory. */
+static double weight_of(const struct diff *diff, const struct diff_row *row, int side)
 {
-	return a > b ? a : b;
-}
-
-/* Of what `row` is compared with: the GPU time, or the most memory. */
-static double weight_of(const struct diff *diff, const struct diff_row *row)
-{
-	double most = 0;
+	uint64_t most = 0;
 
 	if (row->section != DIFF_MEMORY)
-		return larger((double)diff->gpu[0], (double)diff->gpu[1]);
+		return (double)diff->gpu[side];
 	for (size_t i = 0; i < diff->count; i++)
-		if (diff->row[i].section == DIFF_MEMORY)
-			for (int side = 0; side < 2; side++)
-				most = larger(most, (double)diff->row[i].side[side].total);
-	return most;
+		if (diff->row[i].section == DIFF_MEMORY && diff->row[i].side[side].total > most)
+			most = diff->row[i].side[side].total;
+	return (double)most;
 }
 
 static bool is_light(const struct diff *diff, const struct diff_row *row)
 {
-	double total = larger((double)row->side[0].total, (double)row->side[1].total);
-
-	return total * DIFF_PPM < weight_of(diff, row) * DIFF_WEIGHT_PPM;
+	for (int side = 0; side < 2; side++)
+		if ((double)row->side[side].total * DIFF_PPM >=
+		    weight_of(diff, row, side) * DIFF_WEIGHT_PPM)
+			return false;
+	return true;
 }
 
 /* The middle halves of the durations overlap, and it was not done more, or less, often. */

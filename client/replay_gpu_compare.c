@@ -34,7 +34,8 @@ static bool is_timed(const struct plan_work *work)
 	return !(work->flags & (PLAN_MARK | PLAN_UNTIMED)) && work->engine != PLAN_ENGINE_NONE;
 }
 
-static int measure(struct measured *measured)
+/* Of the streams that both sides have: a replay does some things of its own. */
+static int measure(struct measured *measured, const struct check *check, int side)
 {
 	_cleanup_(plan_times_freep) struct plan_times *times = NULL;
 	const struct plan *plan = measured->plan;
@@ -42,41 +43,54 @@ static int measure(struct measured *measured)
 	struct emulate_busy busy;
 	int r = plan_times_new(plan, &times);
 
-	if (r == 0)
-		r = emulate_busy(plan, times, &busy);
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < plan->work_count; i++) {
-		const struct plan_work *work = &plan->work[i];
+	for (uint32_t i = 0; i < check->lane_count; i++) {
+		const struct check_lane *lane = &check->lane[i];
 
-		if (!is_timed(work))
-			continue;
-		measured->sum_ns += work->end_ns - work->start_ns;
-		first_ns = work->start_ns < first_ns ? work->start_ns : first_ns;
-		last_ns = work->end_ns > last_ns ? work->end_ns : last_ns;
+		for (uint32_t k = 0; !lane->thread && k < lane->count[side]; k++) {
+			uint32_t item = lane->item[side][k];
+			const struct plan_work *work = &plan->work[item];
+
+			if (lane->what == CHECK_MISSING)
+				times->work_end_ns[item] = times->work_start_ns[item];
+			if (lane->what == CHECK_MISSING || !is_timed(work))
+				continue;
+			measured->sum_ns += work->end_ns - work->start_ns;
+			first_ns = work->start_ns < first_ns ? work->start_ns : first_ns;
+			last_ns = work->end_ns > last_ns ? work->end_ns : last_ns;
+		}
 	}
+	r = emulate_busy(plan, times, &busy);
 	measured->busy_ns = busy.any_ns;
 	measured->makespan_ns = last_ns > first_ns ? last_ns - first_ns : 0;
-	return 0;
+	return r;
 }
 
 static int load(const struct options *options, const char *path, bool part,
 		struct measured *measured)
 {
 	struct options one = *options;
-	int r;
 
 	one.file = path;
 	one.given |= OPTION_FILE;
 	if (!part)
 		one.given &= ~(OPTIONS_PART | OPTIONS_FILTER | OPTIONS_WINDOW);
 	one.pid = part ? one.pid : 0;
-	r = plan_load(&one, &measured->trace, &measured->plan);
-	if (r == 0 && measure(measured) < 0) {
-		complain("Not enough memory");
-		r = -ENOMEM;
+	return plan_load(&one, &measured->trace, &measured->plan);
+}
+
+/* What a replay does in its own way: copies between devices stay on one, and sets are of bytes. */
+static void level(struct plan *plan)
+{
+	for (size_t i = 0; i < plan->op_count; i++) {
+		struct op *op = &plan->op[i];
+
+		if (op->kind == OP_SET)
+			op->detail = 0;
+		if (op->kind == OP_COPY && (op->detail == COPY_PTOP || op->detail == COPY_UNKNOWN))
+			op->detail = COPY_DTOD;
 	}
-	return r;
 }
 
 /* Threads are none of what is compared, and functions neither. */
@@ -136,9 +150,12 @@ int gpu_compare(const struct options *options, const char *path)
 	if (load(options, options->file, true, &recorded) < 0 ||
 	    load(options, path, false, &replayed) < 0)
 		return EXIT_FAILED;
+	level(recorded.plan);
+	level(replayed.plan);
 	side[0] = (struct check_side){ recorded.plan, no_function, NULL, IGNORED };
 	side[1] = (struct check_side){ replayed.plan, no_function, NULL, IGNORED };
-	if (check_run(side, 0, &check) < 0)
+	if (check_run(side, 0, &check) < 0 || measure(&recorded, check, 0) < 0 ||
+	    measure(&replayed, check, 1) < 0)
 		return complain("Not enough memory");
 	for (uint32_t i = 0; i < check->lane_count; i++) {
 		const struct check_lane *lane = &check->lane[i];

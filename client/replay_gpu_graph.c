@@ -6,7 +6,6 @@
 #include "client/replay_gpu_world.h"
 
 #define BRANCHES_MAX 16
-#define SLOT_BYTES   8
 
 struct branch {
 	CUstream stream;
@@ -65,12 +64,6 @@ static void capture_nodes(struct capture *capture, uint32_t call)
 	const struct gpu_driver *driver = capture->driver;
 	CUstream first = capture->branch[0].stream;
 
-	/* A graph may run many times: its slots are empty at each begin. */
-	for (uint32_t i = plan->call[call].work; i != PLAN_NONE; i = plan->work[i].next)
-		if (plan->work[i].engine == PLAN_ENGINE_COMPUTE)
-			note(capture, driver->cuMemsetD8Async(capture->device->slots +
-								      (uint64_t)i * SLOT_BYTES,
-							      0, SLOT_BYTES, first));
 	note(capture, driver->cuEventRecord(capture->branch[0].event, first));
 	for (uint32_t i = plan->call[call].work; i != PLAN_NONE; i = plan->work[i].next) {
 		const struct plan_work *work = &plan->work[i];

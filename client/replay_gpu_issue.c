@@ -9,7 +9,6 @@
 
 /* What a launch takes beside what its kernel does; to be measured on the device at hand. */
 #define KERNEL_OWN_NS 1500
-#define SLOT_BYTES    8
 
 /* One call that is done again. */
 struct issue {
@@ -39,12 +38,13 @@ static int launch(struct issue *issue, const struct plan_work *work, uint64_t du
 	CUfunction function = gpu_world_function(world, ordinal, op);
 	struct gpu_kernel_arguments argument = {
 		.duration_ns = duration_ns > KERNEL_OWN_NS ? duration_ns - KERNEL_OWN_NS : 0,
-		.slot = device->slots + (uint64_t)(work - world->plan->work) * SLOT_BYTES,
+		.slot = device->slots + (uint64_t)(work - world->plan->work) * GPU_KERNEL_SLOT,
 		.resident = gpu_world_resident(device, op),
+		.again = work->flags & PLAN_GRAPH,
 	};
-	void *parameter[] = { &argument.duration_ns, &argument.slot, &argument.resident };
+	void *parameter[] = { &argument.duration_ns, &argument.slot, &argument.resident,
+			      &argument.again };
 
-	atomic_fetch_add(&world->works, 1);
 	return issue->driver->cuLaunchKernel(
 		function, op->grid[0] ? op->grid[0] : 1, op->grid[1] ? op->grid[1] : 1,
 		op->grid[2] ? op->grid[2] : 1, op->block[0] ? op->block[0] : 1,
@@ -58,6 +58,7 @@ static int issue_kernel(struct issue *issue)
 
 	if (!work || work->flags & PLAN_MARK)
 		return 0;
+	atomic_fetch_add(&issue->world->works, 1);
 	return launch(issue, work, work->end_ns - work->start_ns, issue->stream);
 }
 

@@ -18,9 +18,11 @@
 /* Arguments of each of them, in this order: */
 struct gpu_kernel_arguments {
 	uint64_t duration_ns;
-	uint64_t slot;	   /* address of 8 bytes that are 0 */
+	uint64_t slot;	   /* address of GPU_KERNEL_SLOT bytes that are 0 */
 	uint64_t resident; /* blocks that the device holds at once, at least 1 */
+	uint64_t again;	   /* not 0: it runs more than once, and leaves its slot as it was */
 };
+#define GPU_KERNEL_SLOT 16
 
 /* Whether a symbol can be the name of a kernel in PTX. */
 bool gpu_kernel_named(const char *symbol);

@@ -13,7 +13,6 @@
 #include "core/base/units.h"
 
 #define SCRATCH_LEAST 4096
-#define SLOT_BYTES    8
 
 static int fail(const struct gpu_world *world, const char *what, int result)
 {
@@ -180,7 +179,7 @@ static int prepare_kernels(struct gpu_world *world)
 static int make_room(struct gpu_world *world, struct gpu_device *device)
 {
 	const struct gpu_driver *driver = world->driver;
-	size_t slots = ((size_t)world->plan->work_count + 1) * SLOT_BYTES, left = 0, total = 0;
+	size_t slots = ((size_t)world->plan->work_count + 1) * GPU_KERNEL_SLOT, left = 0, total = 0;
 	uint64_t need = device->need_bytes + 2 * world->scratch_bytes + slots;
 	char text[2][UNITS_TEXT_SIZE];
 	int result = driver->cuMemGetInfo_v2(&left, &total);

@@ -20,7 +20,7 @@ struct gpu_device {
 	CUmodule module;
 	CUstream own;	     /* for what is not in the recording */
 	CUdeviceptr scratch; /* what copies and sets touch: their contents mean nothing */
-	CUdeviceptr slots;   /* of 8 bytes, one for each kernel */
+	CUdeviceptr slots;   /* of kernels, one for each work */
 	uint64_t multiprocessors, threads, registers, shared_bytes, blocks; /* of one of them */
 	uint64_t need_bytes; /* of memory, at the most at one time */
 	struct map function; /* by name id */

@@ -4,8 +4,9 @@
  * What a system numbers anew each time is not compared: pids, ids, handles, addresses, times.
  * Processes are matched by the order of their start. A stream (or thread) is matched with one that
  * does the same, of several with the one that the works of matched streams depend on, else with the
- * first; what is left, by the order of first use. So threads that start in another order are no
- * difference, but works that threads put on one stream in another order are.
+ * first; what is left, with one that begins alike, and at last by the order of first use. So
+ * threads that start in another order are no difference, but works that threads put on one stream
+ * in another order are.
  *
  * Compared are the calls that do something (not those that ask), the works that they submit, and as
  * dependencies: events; and within what one thread does, the default stream and host waits, since

@@ -11,6 +11,8 @@
 
 #include "core/base/map.h"
 
+#define BEGIN 4 /* items by which streams are known that go on differently */
+
 /* To find the mate of one that has several that are alike: */
 #define HALVES_TRIED 64
 #define EDGES_LOOKED 256
@@ -254,6 +256,9 @@ static void describe(const struct check_side *side, struct check_lanes *lanes)
 		}
 		half->print =
 			XXH3_64bits(lanes->key + half->first, half->count * sizeof(*lanes->key));
+		half->begin = XXH3_64bits(lanes->key + half->first,
+					  (half->count < BEGIN ? half->count : BEGIN) *
+						  sizeof(*lanes->key));
 	}
 }
 
@@ -330,10 +335,14 @@ struct matcher {
 	uint32_t waiting; /* in it */
 };
 
-/* What halves have to have in common to be mates: their process and sort, and what they do. */
-static struct map_key likeness(const struct check_half *half, bool alike)
+/* What halves have to have in common to be mates, beside their process and sort. */
+enum alike { ALIKE_ALL, ALIKE_BEGIN, ALIKE_NOTHING, ALIKE_COUNT };
+
+static struct map_key likeness(const struct check_half *half, enum alike alike)
 {
-	return (struct map_key){ alike ? half->print : 0,
+	return (struct map_key){ alike == ALIKE_ALL	? half->print
+				 : alike == ALIKE_BEGIN ? half->begin
+							: 0,
 				 (uint64_t)half->process << 1 | half->thread };
 }
 
@@ -414,14 +423,14 @@ static bool agree(const struct matcher *matcher, uint32_t a, uint32_t b)
 }
 
 /* Of those of B that are left, from `b` on, the first that agrees, else the first. */
-static uint32_t choose(const struct matcher *matcher, uint32_t a, uint32_t b, bool alike)
+static uint32_t choose(const struct matcher *matcher, uint32_t a, uint32_t b, enum alike alike)
 {
 	uint32_t first = PLAN_NONE, tried = 0;
 
 	for (; b != PLAN_NONE && tried < HALVES_TRIED; b = matcher->next[b]) {
 		if (matcher->lanes[1]->half[b].mate != PLAN_NONE)
 			continue;
-		if (!alike || agree(matcher, a, b))
+		if (alike != ALIKE_ALL || agree(matcher, a, b))
 			return b;
 		if (first == PLAN_NONE)
 			first = b;
@@ -431,7 +440,7 @@ static uint32_t choose(const struct matcher *matcher, uint32_t a, uint32_t b, bo
 }
 
 /* Chains the halves of B that have this in common, the first first. */
-static int chain(struct matcher *matcher, bool alike)
+static int chain(struct matcher *matcher, enum alike alike)
 {
 	const struct check_lanes *lanes = matcher->lanes[1];
 	int r = 0;
@@ -447,7 +456,7 @@ static int chain(struct matcher *matcher, bool alike)
 }
 
 /* The first that is left of A with the first that is left of B. */
-static int match_all(struct matcher *matcher, bool alike)
+static int match_all(struct matcher *matcher, enum alike alike)
 {
 	const struct check_lanes *lanes = matcher->lanes[0];
 	int r = chain(matcher, alike);
@@ -473,16 +482,16 @@ static int match_all(struct matcher *matcher, bool alike)
 int check_lanes_match(const struct check_side side[2], struct check_lanes *const lanes[2])
 {
 	struct matcher matcher = { .side = side, .lanes = lanes };
-	int r = -ENOMEM;
+	bool room;
+	int r = 0;
 
 	matcher.next = calloc((size_t)lanes[1]->count + 1, sizeof(*matcher.next));
 	matcher.queue = calloc((size_t)lanes[0]->count + 1, sizeof(*matcher.queue));
-	if (matcher.next && matcher.queue)
-		r = match_all(&matcher, true);
-	if (r == 0)
-		r = match_all(&matcher, false);
+	room = matcher.next && matcher.queue;
+	for (int alike = 0; room && r == 0 && alike < ALIKE_COUNT; alike++)
+		r = match_all(&matcher, alike);
 	map_clear(&matcher.first);
 	free(matcher.next);
 	free(matcher.queue);
-	return r;
+	return room ? r : -ENOMEM;
 }

@@ -19,6 +19,7 @@ struct check_half {
 	uint32_t first;	  /* in `item` */
 	uint32_t count;
 	uint64_t print; /* hash of the keys of its items */
+	uint64_t begin; /* of the first of them */
 	bool shared;	/* stream: several threads put works on it */
 	uint32_t mate;	/* half of the other side, or PLAN_NONE */
 };

@@ -32,7 +32,7 @@ uint64_t op_duration(const struct op *op)
 		blocks = (uint64_t)op->kernel.grid[0] * op->kernel.grid[1] * op->kernel.grid[2];
 		threads = (uint64_t)op->kernel.block[0] * op->kernel.block[1] * op->kernel.block[2];
 		if (op->kernel.function->timed)
-			return op_scaled(LAUNCH_OWN_NS + op->kernel.asked_ns);
+			return LAUNCH_OWN_NS + op->kernel.asked_ns;
 		return op_scaled(function_cost(op->kernel.function, blocks, threads));
 	case FAKE_OP_COPY:
 		rate = op->copy_kind == FAKE_COPY_DTOD	 ? RATE_DEVICE

@@ -1,0 +1,115 @@
+"""Recordings of one program are compared: what it did (replay --check), how long that took (diff), and what a
+GPU makes of its commands when they are issued again (replay --on-gpu)."""
+
+import json
+import os
+import subprocess
+import tempfile
+
+import tracesmith
+from tracesmith import BUILD, library, workload_path
+
+
+class Compare(tracesmith.Case):
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory(prefix="tracesmith-diff-")
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+
+    def tsctl(self, *arguments, scale=1):
+        environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket, FAKE_CUDA_TIME_SCALE=str(scale),
+                           LD_LIBRARY_PATH=os.path.dirname(library()))
+        return tracesmith.Result(subprocess.run([os.path.join(BUILD, "tsctl"), *map(str, arguments)], text=True,
+                                                env=environment, capture_output=True, timeout=60))
+
+    def record(self, name, workload, *arguments, scale=1):
+        path = os.path.join(self.directory, name + ".sbt")
+        result = self.tsctl("record", "-o", path, "--", workload_path(workload), *arguments, scale=scale)
+        self.assertEqual(result.code, 0, result.err)
+        return path
+
+    def json(self, *arguments, code=0, scale=1):
+        result = self.tsctl(*arguments, "--json", scale=scale)
+        self.assertEqual(result.code, code, result.err)
+        return json.loads(result.out)
+
+    def test_two_runs_are_the_same_and_a_changed_one_is_not(self):
+        first = self.record("first", "exact", "--threads", 1, "--rounds", 5)
+        second = self.record("second", "exact", "--threads", 1, "--rounds", 5)
+        changed = self.record("changed", "exact", "--threads", 1, "--rounds", 5, "--nodes", 5)
+
+        same = self.json("replay", "--check", first, second)
+        self.assertTrue(same["same"])
+        self.assertEqual((same["processes"], same["streams"], same["threads"]), (1, 3, 1))
+        self.assertGreater(same["compared"], 200)
+        self.assertTrue(self.json("replay", "--check", first)["same"])
+
+        # A graph of five kernels instead of four: the set that followed the fourth comes later.
+        other = self.json("replay", "--check", first, changed, code=1)
+        stream = next(one for one in other["differences"] if "stream" in one)
+        self.assertEqual((stream["what"], stream["field"]), ("field", "kind"))
+        here = next(one for one in stream["context"] if one["operation"] == stream["operation"])
+        self.assertIn("memset", here["a"])
+        self.assertIn("in_graph", here["b"])
+        text = self.tsctl("replay", "--check", first, changed)
+        self.assertEqual(text.code, 1)
+        self.assertIn("They differ", text.out)
+
+        rows = self.json("diff", first, changed)["rows"]
+        kernel = next(row for row in rows if row["section"] == "kernels" and row["name"] == "in_graph")
+        self.assertEqual((kernel["a_count"], kernel["b_count"]), (20, 25))
+        self.assertEqual(kernel["verdict"], "worse")
+        self.assertEqual(next(row for row in rows if row["section"] == "kernels")["name"], "in_graph")
+
+    def test_fail_over_tells_in_its_exit_status(self):
+        fast = self.record("fast", "streams", "--threads", 1, "--steps", 6, scale=1)
+        again = self.record("again", "streams", "--threads", 1, "--steps", 6, scale=1)
+        slow = self.record("slow", "streams", "--threads", 1, "--steps", 6, scale=2)
+
+        worse = self.tsctl("diff", fast, slow, "--fail-over", "20%")
+        self.assertEqual(worse.code, 1)
+        self.assertRegex(worse.err, r"kernels: 'gemm_f16_backward' got worse by 100\.0 %")
+        self.assertEqual(self.tsctl("diff", fast, slow).code, 0, "without --fail-over nothing fails")
+        self.assertEqual(self.tsctl("diff", slow, fast, "--fail-over", "99%").code, 0)
+        kernels = [row for row in self.json("diff", fast, again)["rows"] if row["section"] == "kernels"]
+        self.assertEqual({row["verdict"] for row in kernels} - {"same", "light", "noise"}, set())
+
+        self.assertEqual(self.tsctl("diff", fast).code, 2)
+        self.assertEqual(self.tsctl("diff", fast, slow, "--fail-over", "5").code, 2)
+        missing = self.tsctl("diff", fast, os.path.join(self.directory, "none.sbt"))
+        self.assertEqual(missing.code, 1)
+        self.assertIn("none.sbt", missing.err)
+
+    def test_a_longer_recording_is_compared_by_call(self):
+        short = self.record("short", "streams", "--threads", 1, "--steps", 6)
+        long = self.record("long", "streams", "--threads", 1, "--steps", 12)
+        rows = self.json("diff", short, long, "--fail-over", "5%")["rows"]
+        kernel = next(row for row in rows if row["section"] == "kernels")
+        self.assertEqual((kernel["compared"], kernel["verdict"]), ("calls", "same"))
+        self.assertEqual(kernel["b_count"], 2 * kernel["a_count"])
+
+    def test_commands_are_issued_again_on_a_gpu(self):
+        recording = self.record("steps", "streams", "--threads", 2, "--steps", 8)
+        replayed = os.path.join(self.directory, "replayed.sbt")
+        report = self.json("replay", "--on-gpu", recording, "-o", replayed)
+        self.assertEqual(report["streams_in_order"], report["streams"])
+        self.assertEqual(report["streams"], 6)
+        self.assertLess(report["p99_ppm"], 10000)
+        # Threads of a busy machine are late now and then; none of it is lost.
+        self.assertGreater(report["replayed_ns"], 0.9 * report["recorded_ns"])
+        self.assertLess(report["replayed_ns"], 2 * report["recorded_ns"])
+
+        part = self.json("replay", "--on-gpu", recording, "--kernel", "gemm")
+        self.assertEqual(part["unknown"], 0)
+        whole = self.json("replay", "--on-gpu", recording)
+        self.assertLess(part["works"], whole["works"])
+
+    def test_graphs_are_issued_again_as_graphs(self):
+        recording = self.record("graphs", "exact", "--threads", 1, "--rounds", 5)
+        report = self.json("replay", "--on-gpu", recording, "-o", os.path.join(self.directory, "replayed.sbt"))
+        self.assertEqual(report["streams_in_order"], report["streams"])
+
+
+if __name__ == "__main__":
+    tracesmith.main()
