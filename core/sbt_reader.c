@@ -224,7 +224,8 @@ static int add_index(struct sbt_reader *reader, uint64_t offset)
 	return 0;
 }
 
-/* From the last index block to the first: each has to end where what is known already begins. */
+/* From the last index block to the first: each has to end where what is known already begins, and
+ * so lies before it. */
 static int follow_index(struct sbt_reader *reader, uint64_t offset, uint64_t end)
 {
 	struct sbt_index_head head = { .before = offset, .first = end };
@@ -236,7 +237,7 @@ static int follow_index(struct sbt_reader *reader, uint64_t offset, uint64_t end
 
 		if (r < 0)
 			return r;
-		if (end != begin || head.before >= at || !fills(view, head.first, at))
+		if (end != begin || !fills(view, head.first, at))
 			return -EBADMSG;
 		r = add_index(reader, at);
 		if (r < 0)

@@ -230,6 +230,79 @@ static void a_compressed_column_is_as_long_as_it_says(void **state)
 	assert_int_equal(decode_body(f, 2, 1, body, size, 1), 0);
 }
 
+/* More than any column has. */
+static void a_column_that_grows_without_end_is_refused(void **state)
+{
+	const size_t size = 8u << 20;
+	struct fixture *f = *state;
+	uint8_t body[1900] = { 12, 64 + SBT_PLAIN }, frame[1800], *at;
+	uint8_t *zeros = calloc(1, size);
+	size_t packed = ZSTD_compress(frame, sizeof(frame), zeros, size, 1);
+
+	free(zeros);
+	assert_false(ZSTD_isError(packed));
+	at = varint_put(body + 2, varint_size(size) + packed);
+	at = varint_put(at, size);
+	memcpy(at, frame, packed);
+	assert_int_equal(decode_body(f, 2, 1, body, (size_t)(at - body) + packed, ~0u), -EBADMSG);
+}
+
+/* The size of a column's data in a chunk whose body is not compressed. */
+static uint64_t size_of(const uint8_t *data, size_t size, unsigned int number)
+{
+	const uint8_t *at = data + HEAD_SIZE, *end = data + size;
+	uint64_t length = 0;
+
+	for (; at < end; at += length) {
+		unsigned int column = *at;
+
+		at = varint_get(at + 2, end, &length);
+		assert_non_null(at);
+		if (column == number)
+			return length;
+	}
+	return 0;
+}
+
+/* When it starts follows from when the one before ends, whatever the calls do. */
+static void starts_on_a_busy_device_cost_nothing(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t start = 1000000, end = 1000000;
+	uint8_t *data;
+	size_t size;
+
+	memset(f->in, 0, sizeof(f->in));
+	for (size_t i = 0; i < SBT_OPS_MAX; i++) {
+		start += 100 + next(f) % 100;
+		f->in[i].start_ns = start;
+		f->in[i].gpu_start_ns = end + 500;
+		f->in[i].gpu_end_ns = end = end + 500 + 5000 + next(f) % 4096;
+	}
+	check_round_trip(f, SBT_OPS_MAX);
+	data = encode(f, SBT_OPS_MAX, &size);
+	assert_int_equal(data[49], 0);
+	assert_true(size_of(data, size, 2) < 100);
+	assert_true(size_of(data, size, 3) < SBT_OPS_MAX * 13 / 8);
+	free(data);
+}
+
+/* They could be mapped from, but would not be there when only some columns are read. */
+static void times_of_few_values_come_back(void **state)
+{
+	struct fixture *f = *state;
+
+	memset(f->in, 0, sizeof(f->in));
+	for (size_t i = 0; i < 3000; i++) {
+		uint64_t which = next(f) % 50;
+
+		f->in[i].start_ns = which * which * 1000003;
+		f->in[i].gpu_start_ns = f->in[i].start_ns + 77 * which;
+		f->in[i].name = which * 0x9e3779b97f4a7c15;
+	}
+	check_round_trip(f, 3000);
+}
+
 static void nonsense_is_refused(void **state)
 {
 	static const struct {
@@ -242,7 +315,7 @@ static void nonsense_is_refused(void **state)
 		{ "bytes behind packed values", 2, 1, 8, { 12, 5, 5, 0, 0, 3, 1, 1 } },
 		{ "no least difference", 2, 1, 5, { 12, 6, 2, 0, 0 } },
 		{ "no packed differences", 2, 1, 6, { 12, 6, 3, 0, 0, 1 } },
-		{ "a packed index out of range", 2, 1, 8, { 12, 7, 5, 0, 0, 1, 9, 1 } },
+		{ "a packed index out of range", 2, 1, 9, { 12, 7, 6, 0, 0, 1, 9, 1, 2 } },
 		{ "an index that is no byte", 1, 1, 10, { 12, 7, 7, 0, 0, 1, 9, 9, 0, 1 } },
 		{ "a map cut off", 2, 1, 5, { 25, 8, 2, 0, 0 } },
 		{ "mapped from nothing", 2, 1, 7, { 25, 8, 4, 0, 0, 13, 1 } },
@@ -296,6 +369,9 @@ int main(void)
 		TEST(a_time_is_right_without_what_it_refers_to),
 		TEST(chains_are_whole_over_groups),
 		TEST(a_compressed_column_is_as_long_as_it_says),
+		TEST(a_column_that_grows_without_end_is_refused),
+		TEST(starts_on_a_busy_device_cost_nothing),
+		TEST(times_of_few_values_come_back),
 		TEST(nonsense_is_refused),
 	};
 

@@ -244,7 +244,7 @@ static void the_index_goes_on(void **state)
 	struct sbt_writer *writer;
 	struct sbt_reader *reader;
 	struct sbt_block block;
-	size_t ends[] = { 0, 0 };
+	size_t ends[] = { 0, 0 }, last = 0;
 
 	for (int cut = 0; cut < 2; cut++) {
 		f->size = 0;
@@ -258,6 +258,10 @@ static void the_index_goes_on(void **state)
 		for (size_t i = 0; i < many; i++) {
 			assert_int_equal(sbt_reader_next(reader, &block), 0);
 			assert_int_equal(block.size, i % 2);
+			/* An index block lies between. */
+			if (i % SBT_INDEX_ENTRIES == 0)
+				assert_true(i == 0 || block.offset > last + SBT_BLOCK_HEAD + 1);
+			last = block.offset;
 		}
 		ends[cut] = block.offset;
 		assert_int_equal(sbt_reader_next(reader, &block), SBT_READER_END);
