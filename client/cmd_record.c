@@ -19,7 +19,8 @@
 #define MS_NS	     1000000ull
 #define SECOND_NS    1000000000ull
 #define PERIOD_NS    SECOND_NS	      /* from one look to the next */
-#define SLICE_NS     (200 * MS_NS)    /* so often a program's children are looked at */
+#define SLICE_NS     (50 * MS_NS)     /* so often a program's children are looked at, at the most */
+#define LOOK_SHARE   20		      /* of our time, one part at most */
 #define LINGER_NS    (2500 * MS_NS)   /* the daemon knows of all work by then (bounds_wait) */
 #define QUIET_NS     (500 * MS_NS)    /* of processes that have ended, so long nothing came */
 #define NO_CUDA_NS   SECOND_NS	      /* a process that used CUDA is known by then */
@@ -38,6 +39,7 @@ struct job {
 	bool progress;
 	uint64_t begin_ns, end_ns; /* end_ns 0: not known yet */
 	uint64_t shown_ns, shown_ops;
+	uint64_t rest_ns; /* until then the program is let alone */
 };
 
 static void on_stop(int number)
@@ -217,6 +219,17 @@ static bool is_over(const struct job *job)
 	       (!recording->all && job->ended);
 }
 
+/* A program of many threads takes longer to look at, and is looked at less often. */
+static void look_at_program(struct job *job)
+{
+	uint64_t begin_ns = recording_now(&job->recording);
+
+	if (!job->argument || begin_ns < job->rest_ns)
+		return;
+	record_program_look(&job->program);
+	job->rest_ns = begin_ns + LOOK_SHARE * (recording_now(&job->recording) - begin_ns);
+}
+
 /* Until it is time for the next look. */
 static void pause_until(struct job *job, uint64_t then_ns)
 {
@@ -228,8 +241,7 @@ static void pause_until(struct job *job, uint64_t then_ns)
 		if (job->end_ns && job->end_ns > now_ns && job->end_ns - now_ns < left_ns)
 			left_ns = job->end_ns - now_ns;
 		wait_ns(left_ns < SLICE_NS ? left_ns : SLICE_NS);
-		if (job->argument)
-			record_program_look(&job->program);
+		look_at_program(job);
 	}
 }
 
@@ -258,7 +270,7 @@ static int linger(struct job *job)
 	if (!job->argument)
 		recording->until_ns = job->end_ns && job->end_ns < over_ns ? job->end_ns : over_ns;
 	while (r == 0 && !is_told(job, over_ns, quiet_ns)) {
-		wait_ns(SLICE_NS);
+		wait_ns(4 * SLICE_NS);
 		r = look(job, false);
 		if (recording->chunks > 0)
 			quiet_ns = recording_now(recording);

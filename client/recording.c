@@ -309,8 +309,10 @@ int recording_begin(struct recording *recording, const struct options *options)
 	int r = record_sql_cursor(recording->link, &recording->cursor, &recording->boot);
 
 	recording->live = true;
-	if (r < 0 || (!recording->all && recording->pid_count == 0))
+	if (r < 0)
 		return r;
+	if (!recording->all && recording->pid_count == 0)
+		return start(recording);
 	recording->asked_ns = clock_ns();
 	r = link_open(options, &past);
 	return r < 0 ? r : ask_past(recording, past, recording->pid, recording->pid_count, false);
