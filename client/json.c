@@ -15,6 +15,17 @@ static const char *escape_of(uint32_t code)
 	return found ? escapes[found - codes] : NULL;
 }
 
+/* How much of it stands in JSON as it is: mostly all. */
+static size_t plain_length(const char *text)
+{
+	size_t length = 0;
+
+	while (text[length] >= ' ' && text[length] < 0x7f && text[length] != '"' &&
+	       text[length] != '\\')
+		length++;
+	return length;
+}
+
 void json_string(FILE *out, const char *text)
 {
 	size_t size = strlen(text);
@@ -24,6 +35,12 @@ void json_string(FILE *out, const char *text)
 
 	fputc('"', out);
 	for (size_t i = 0; i < size;) {
+		size_t plain = plain_length(text + i);
+
+		fwrite(text + i, 1, plain, out);
+		i += plain;
+		if (i == size)
+			break;
 		i += utf8_read(text + i, size - i, &code);
 		escape = escape_of(code);
 		if (escape)
