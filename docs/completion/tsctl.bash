@@ -17,7 +17,7 @@ _tsctl_records()
 	"$1" help attach 2>/dev/null | sed -n 's/^What can be recorded: \(.*\)\./\1/p'
 }
 
-# Where the program of `tsctl run` begins; $1 is where the verb stands.
+# Where the program of `tsctl run` or `record` begins; $1 is where the verb stands.
 _tsctl_program()
 {
 	local i=$(($1 + 1))
@@ -27,7 +27,9 @@ _tsctl_program()
 			((++i))
 			break
 			;;
-		--records | --stacks | --budget | -s | --socket) ((i += 2)) ;;
+		--records | --stacks | --budget | --pid | --since | --until | --duration | --output | --socket | -[dops])
+			((i += 2))
+			;;
 		-*) ((++i)) ;;
 		*) break ;;
 		esac
@@ -60,7 +62,7 @@ _tsctl()
 		fi
 	done
 
-	if [ "$verb" = run ]; then
+	if [ "$verb" = run ] || [ "$verb" = record ]; then
 		program=$(_tsctl_program "$i")
 		if ((program < COMP_CWORD)) || [[ $previous = -- ]] ||
 			[[ $program = "$COMP_CWORD" && $word != -* ]]; then
@@ -70,7 +72,7 @@ _tsctl()
 	fi
 
 	case $previous in
-	-s | --socket | -o | --output)
+	-s | --socket | -o | --output | -f | --file)
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return
@@ -97,6 +99,9 @@ _tsctl()
 	elif [ "$verb" = query ]; then
 		mapfile -t COMPREPLY < <(compgen -W "list $("$tsctl" query list --csv 2>/dev/null |
 			sed -n '2,$s/,.*//p')" -- "$word")
+	elif [[ $verb = @(info|view|export|diff|graph|replay) ]]; then
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -X '!*.sbt' -- "$word")
 	elif [ "$verb" = help ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$word")
 	fi

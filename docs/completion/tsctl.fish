@@ -22,7 +22,7 @@ end
 function __tsctl_options
 	set -l verb (__tsctl_verb); or return
 	tsctl help $verb 2>/dev/null |
-		string replace -rf '^  .{3} (--[a-z-]+)( [A-Z]+|\[=[A-Z]+\])? +(.*)' '$1\t$3'
+		string replace -rf '^  .{3} (--[a-z-]+)( [A-Z:]+|\[=[A-Z.]+\])? +(.*)' '$1\t$3'
 end
 
 function __tsctl_pids
@@ -35,10 +35,10 @@ function __tsctl_records
 		string split ' '
 end
 
-# The words of the program that `tsctl run` becomes, without options of run's own before it.
+# The words of the program of `tsctl run` or `record`, without their own options before it.
 function __tsctl_program
 	set -l words (commandline -opc)
-	while set -q words[1]; and test "$words[1]" != run
+	while set -q words[1]; and not contains -- $words[1] run record
 		set -e words[1]
 	end
 	set -e words[1]
@@ -47,7 +47,7 @@ function __tsctl_program
 			case --
 				set -e words[1]
 				break
-			case --records --stacks --budget -s --socket
+			case --records --stacks --budget --pid --since --until --duration --output --socket '-[dops]'
 				set -e words[1..2]
 			case '-*'
 				set -e words[1]
@@ -59,7 +59,7 @@ function __tsctl_program
 end
 
 function __tsctl_runs
-	__tsctl_verb_is run; and test -n "$(__tsctl_program)"
+	contains -- (__tsctl_verb) run record; and test -n "$(__tsctl_program)"
 end
 
 function __tsctl_queries
@@ -73,10 +73,12 @@ complete -c tsctl -n '__tsctl_verb_is help' -a '(__tsctl_verbs)'
 complete -c tsctl -n '__tsctl_verb_is query' -a '(__tsctl_queries)'
 complete -c tsctl -n '__tsctl_verb_is attach' -a '(__tsctl_pids)'
 complete -c tsctl -n '__tsctl_verb_is detach' -a '(__tsctl_pids)'
-complete -c tsctl -n '__tsctl_verb_is run; and not __tsctl_runs' -a '(__fish_complete_command)'
+complete -c tsctl -n 'contains -- (__tsctl_verb) run record; and not __tsctl_runs' -a '(__fish_complete_command)'
 complete -c tsctl -n '__tsctl_runs' -a '(complete -C "$(string escape -- (__tsctl_program) | string join " ") $(commandline -ct)")'
-complete -c tsctl -n 'contains -- (__tsctl_verb) run attach' -l stacks -x -a 'none sampled all'
-complete -c tsctl -n 'contains -- (__tsctl_verb) run attach' -l records -x -a '(__tsctl_records)'
+complete -c tsctl -n 'contains -- (__tsctl_verb) run record attach' -l stacks -x -a 'none sampled all'
+complete -c tsctl -n 'contains -- (__tsctl_verb) run record attach' -l records -x -a '(__tsctl_records)'
 complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs; and string match -q -- "-*" (commandline -ct)' -a '(__tsctl_options)'
 complete -c tsctl -s s -l socket -r -F
-complete -c tsctl -n '__tsctl_verb_is export' -s o -l output -r -F
+complete -c tsctl -n 'contains -- (__tsctl_verb) export record graph replay' -s o -l output -r -F
+complete -c tsctl -n 'contains -- (__tsctl_verb) query sql export view graph replay' -s f -l file -r -F
+complete -c tsctl -n 'contains -- (__tsctl_verb) info view export diff graph replay' -a '(__fish_complete_suffix .sbt)'

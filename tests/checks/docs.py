@@ -31,7 +31,7 @@ def verbs():
 def queries():
     tables = ["daemon/query/table.c", "daemon/query/table_gpu.c"]  # in the order of the list
     return [name for table in tables
-            for name in re.findall(r'\.name = "([a-z]+)"', (tree.ROOT / table).read_text())]
+            for name in re.findall(r'\.name = "([a-z-]+)"', (tree.ROOT / table).read_text())]
 
 
 def options(text):
@@ -67,7 +67,7 @@ class ManPages(unittest.TestCase):
     def test_every_query(self):
         self.assertIn("leaks", queries())
         text = (BUILD / "docs/tsctl.1").read_text().partition("daemon's queries:\n")[2]
-        listed = re.findall(r"^\.Cm ([a-z]+)\b", text.partition("\n.Ql")[0], re.MULTILINE)
+        listed = re.findall(r"^\.Cm ([a-z-]+)", text.partition("\n.Ql")[0], re.MULTILINE)
         self.assertEqual(listed, queries())
 
     def test_every_setting(self):
@@ -113,7 +113,7 @@ class Pages(unittest.TestCase):
     def test_every_query_has_a_row_and_a_heading(self):
         page = tree.ROOT / "docs/queries.md"
         self.assertEqual([name for name in queries() if name not in self.anchors(page)], [])
-        rows = re.findall(r"^\| ([a-z]+) \|", self.prose(page).partition("\n## ")[0], re.MULTILINE)
+        rows = re.findall(r"^\| ([a-z-]+) \|", self.prose(page).partition("\n## ")[0], re.MULTILINE)
         self.assertEqual([row for row in rows if row != "query"], queries())
 
 
@@ -141,6 +141,8 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.bash("run", "--stacks", "s"), ["sampled"])
         self.assertEqual(self.bash("run", "--records", "k"), ["kernels"])
         self.assertEqual(self.bash("run", "--b"), ["--budget"])
+        self.assertIn("printenv", self.bash("record", "-o", "x.sbt", "--", "printen"))
+        self.assertEqual(self.bash("replay", "--copy"), ["--copy-bandwidth"])
         for words in ["run", "printen"], ["run", "--stacks", "all", "--", "printen"]:
             self.assertIn("printenv", self.bash(*words))
         self.assertIn("/etc/passwd", self.bash("run", "ls", "/etc/passw"))
@@ -157,6 +159,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.fish("tsctl run --records k"), ["kernels"])
         self.assertIn("printenv", self.fish("tsctl run --stacks all printen"))
         self.assertIn("/etc/passwd", self.fish("tsctl run -- ls /etc/passw"))
+        self.assertIn("printenv", self.fish("tsctl record -o x.sbt printen"))
         self.assertEqual(self.fish("tsctl export --pe"), ["--perfetto"])
 
     def test_zsh_offers_the_same(self):
@@ -174,6 +177,8 @@ class Completion(unittest.TestCase):
         self.assertIn("--perfetto", offer("export", "--"))
         self.assertIn("--wait", offer("attach", "--"))
         self.assertIn("--budget", offer("run", "--"))
+        self.assertIn("--scale", offer("replay", "--"))
+        self.assertEqual(offer("record", "-o", "x.sbt", "l"), ["normal", "1", "l"])
         self.assertIn("kernels", offer("run", "--records", ""))
         self.assertEqual(offer("run", "--stacks", ""), ["none", "sampled", "all"])
         self.assertEqual(offer("run", "--stacks", "all", "ls", "--b"), ["normal", "2", "ls", "--b"])
