@@ -427,6 +427,15 @@ static void test_what_needs_the_daemon_is_refused(void **state)
 	expect_sql(link, "SELECT 1 AS x", "\"x\":1");
 }
 
+static void test_a_refused_statement_leaves_no_refusal_behind(void **state)
+{
+	struct fixture *fixture = *state;
+	_cleanup_(link_freep) struct link *link = record(fixture, fixture_now());
+
+	expect_sql(link, "DELETE FROM op", "Only reading is allowed");
+	compare(fixture, link, QUERY(.name = "kernels", .since_ns = 1, .until_ns = fixture_now()));
+}
+
 static void test_a_link_closes_while_an_answer_is_under_way(void **state)
 {
 	struct link *link = record(*state, fixture_now());
@@ -451,6 +460,7 @@ int main(void)
 		cmocka_unit_test(test_now_is_the_end_of_the_recording),
 		cmocka_unit_test(test_sums_are_as_old_as_when_they_were_told),
 		cmocka_unit_test(test_what_needs_the_daemon_is_refused),
+		cmocka_unit_test(test_a_refused_statement_leaves_no_refusal_behind),
 		cmocka_unit_test(test_a_link_closes_while_an_answer_is_under_way),
 	};
 
