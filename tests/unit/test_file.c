@@ -228,8 +228,7 @@ static void test_sql_sees_the_same_ops_and_tables(void **state)
 		"SELECT * FROM op WHERE process = 2 AND kind = 'launch' ORDER BY start_ns",
 		"SELECT pid, stream, count(*) FROM op GROUP BY 1, 2",
 		"SELECT * FROM state ORDER BY start_ns, stream, process",
-		"SELECT boot, process, stream, kind, first_ns, last_ns, ops, data FROM chunk"
-		" ORDER BY first_ns, last_ns",
+		"SELECT boot, process, kind, first_ns, last_ns, ops, data FROM chunk ORDER BY 4, 5",
 		"SELECT * FROM process",
 		"SELECT * FROM rollup",
 		"SELECT * FROM frame",
