@@ -125,8 +125,8 @@ static int write_like(struct replay_file *file, const struct sbt_view *view,
 {
 	const char *column[SBT_ROW_COLUMNS_MAX];
 	struct sbt_value value[SBT_ROW_COLUMNS_MAX];
-	size_t count = sbt_view_column_count(view), size;
-	const void *data;
+	size_t count = sbt_view_column_count(view), size = 0;
+	const void *data = NULL;
 	int r;
 
 	for (size_t i = 0; i < count; i++) {
@@ -293,7 +293,7 @@ static int write_chunks(struct replay_file *file, struct op *op, size_t count)
 static int write_ops(struct replay_file *file)
 {
 	_cleanup_(freep) struct op *op = NULL, *state = NULL;
-	size_t count, states;
+	size_t count = 0, states = 0;
 	int r = emulate_ops(file->plan, file->times, &op, &count);
 
 	if (r == 0)

@@ -240,7 +240,7 @@ static uint64_t freed_ns(const struct plan *plan, const struct plan_work *work)
 static bool was_full(const struct plan *plan, const struct turn *turn, const struct plan_work *work,
 		     const struct plan_work *last)
 {
-	uint64_t over = work->share, still = work->share;
+	uint64_t over = work->share, still = 0;
 
 	for (uint32_t i = 0; i < turn_size(turn); i++) {
 		const struct plan_work *other = &plan->work[turn->recent[i]];
@@ -253,7 +253,7 @@ static bool was_full(const struct plan *plan, const struct turn *turn, const str
 			still += other->share;
 	}
 	return over > PLAN_SHARE_ALL ||
-	       (over + still - work->share > PLAN_SHARE_ALL && still <= PLAN_SHARE_ALL);
+	       (over + still > PLAN_SHARE_ALL && work->share + still <= PLAN_SHARE_ALL);
 }
 
 static bool ended_between(const struct plan *plan, uint32_t other, uint64_t since_ns,
