@@ -9,6 +9,7 @@
 
 #include "client/command.h"
 #include "client/link.h"
+#include "client/rows.h"
 
 #define ROWS_MAX      1000000 /* what the query engine gives at most */
 #define BUCKETS_FIRST 256
@@ -24,7 +25,8 @@ static const struct {
 	const char *sql;
 } statements[] = {
 	{ DIFF_TIME,
-		"SELECT 'from the first to the last operation', 1, max(last_ns) - min(first_ns), 0, 0, 0"
+		"SELECT 'from the first to the last operation', 1,"
+		" max(last_ns) - min(first_ns), 0, 0, 0"
 		" FROM chunk"
 		" WHERE kind NOT IN (" KIND("state") ", " KIND("overhead") ", " KIND("range") ")"
 		" HAVING count(*) > 0" },
@@ -41,7 +43,8 @@ static const struct {
 		" max(max_ns), sum(bytes)"
 		" FROM work w"
 		" JOIN kind k ON k.id = w.kind"
-		" LEFT JOIN detail d ON d.kind = w.kind AND d.id = iif(k.name = 'copy', w.detail, 0)"
+		" LEFT JOIN detail d ON d.kind = w.kind"
+		" AND d.id = iif(k.name = 'copy', w.detail, 0)"
 		" WHERE k.name IN ('copy', 'set')"
 		" GROUP BY 1, bucket"
 		" ORDER BY 1, bucket" },
@@ -98,11 +101,12 @@ struct asker {
 	size_t count, room;
 };
 
+/* What was never negative. */
 static uint64_t integer(const Tracesmith__V1__Value *value)
 {
-	return value->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER && value->integer > 0
-		       ? value->integer
-		       : 0;
+	int64_t number = rows_integer(value);
+
+	return number > 0 ? (uint64_t)number : 0;
 }
 
 /* All of one name was told. */
@@ -130,15 +134,17 @@ static int grow(struct asker *asker)
 	return 0;
 }
 
-static int take_row(struct asker *asker, const Tracesmith__V1__Row *row)
+static int take_row(void *data, const Tracesmith__V1__Row *row)
 {
+	struct asker *asker = data;
 	const char *name;
 	int r = 0;
 
 	if (row->n_value != COLUMNS)
 		return -EPROTO;
-	name = row->value[0]->value_case == TRACESMITH__V1__VALUE__VALUE_TEXT ? row->value[0]->text
-									      : "unknown";
+	name = rows_text(row->value[0]);
+	if (!name)
+		name = "unknown";
 	if (strncmp(name, asker->name, NAME_BYTES - 1) != 0)
 		r = finish(asker);
 	if (r == 0 && asker->count == asker->room)
@@ -158,46 +164,19 @@ static int take_row(struct asker *asker, const Tracesmith__V1__Row *row)
 	return 0;
 }
 
-static int take_reply(struct asker *asker, const Tracesmith__V1__Reply *reply)
+static int ask(struct link *link, struct asker *asker, const char *sql)
 {
-	int r = 0;
+	int r = rows_ask(link, sql, ROWS_MAX, take_row, asker);
 
-	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
-		for (size_t i = 0; r == 0 && i < reply->rows->n_row; i++)
-			r = take_row(asker, reply->rows->row[i]);
-	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE && reply->done->truncated)
+	if (r == 1)
 		complain("There are more than %d %s: the others are left out", ROWS_MAX,
 			 diff_section_name(asker->section));
-	if (r < 0)
+	if (r >= 0)
+		r = finish(asker);
+	if (r == -EPROTO || r == -ENOMEM)
 		complain("Cannot make sense of the answer about %s: %s",
 			 diff_section_name(asker->section), strerror(-r));
 	return r;
-}
-
-static int ask(struct link *link, struct asker *asker, const char *text)
-{
-	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int more, r;
-
-	sql.text = (char *)text;
-	sql.limit = ROWS_MAX;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &sql;
-	r = link_send(link, &request);
-	if (r < 0)
-		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(link, &reply);
-		if (more < 0)
-			return more;
-		r = take_reply(asker, reply);
-		if (r < 0)
-			return r;
-	} while (more);
-	return finish(asker);
 }
 
 int diff_ask(const struct options *options, struct diff *diff, int side)

@@ -248,7 +248,7 @@ static int make_streams(struct gpu_world *world)
 	    result = 0;
 
 	world->stream = calloc(plan->stream_count + 1, sizeof(CUstream));
-	for (uint32_t i = 0; r == 0 && world->stream && i < plan->stream_count; i++) {
+	for (uint32_t i = 0; r >= 0 && world->stream && i < plan->stream_count; i++) {
 		const struct plan_stream *stream = &plan->stream[i];
 		uintptr_t is = (uintptr_t)map_get(&kind, (struct map_key){ stream->stream, 0 });
 		struct op of = { .device = plan->device[stream->device].ordinal };
@@ -265,11 +265,11 @@ static int make_streams(struct gpu_world *world)
 			r = fail(world, "make a stream", result);
 	}
 	map_clear(&kind);
-	if (r == 0 && !world->stream) {
+	if (r >= 0 && !world->stream) {
 		complain("Not enough memory");
 		r = -ENOMEM;
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /* Each event that is ever recorded or waited for. */

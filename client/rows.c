@@ -17,7 +17,7 @@ int rows_ask(struct link *link, const char *sql, uint64_t limit, rows_fn *row, v
 {
 	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int more, r;
+	int more, truncated = 0, r;
 
 	body.text = (char *)sql;
 	body.limit = limit;
@@ -32,6 +32,8 @@ int rows_ask(struct link *link, const char *sql, uint64_t limit, rows_fn *row, v
 		more = link_next(link, &reply);
 		if (more < 0)
 			return more;
+		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE)
+			truncated = reply->done->truncated;
 		if (reply->body_case != TRACESMITH__V1__REPLY__BODY_ROWS)
 			continue;
 		for (size_t i = 0; r == 0 && i < reply->rows->n_row; i++)
@@ -39,5 +41,5 @@ int rows_ask(struct link *link, const char *sql, uint64_t limit, rows_fn *row, v
 		if (r < 0)
 			return r;
 	} while (more);
-	return 0;
+	return truncated;
 }

@@ -1,0 +1,170 @@
+/* Steps: a training-like loop whose every step copies a batch in, multiplies matrices and adds the result up, in
+ * variants that 'tsctl replay' predicts from a recording of the first:
+ *   steps base STEPS SIZE     copies and kernels on one stream
+ *   steps overlap …           the batch of the next step is copied on a second stream meanwhile
+ *   steps graph …             the kernels of a step are one graph
+ *   steps streams …           two chains of kernels, on streams that wait for each other with events
+ * The last line says how many milliseconds the steps took. */
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cuda_runtime.h>
+
+#define CHECK(call)                                                                                \
+	do {                                                                                       \
+		cudaError_t error = (call);                                                        \
+		if (error != cudaSuccess) {                                                        \
+			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,              \
+				cudaGetErrorString(error));                                        \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+#define TILE	16
+#define KERNELS 8
+
+__global__ void multiply(const float *a, const float *b, float *c, int size)
+{
+	__shared__ float left[TILE][TILE], right[TILE][TILE];
+	int x = blockIdx.x * TILE + threadIdx.x, y = blockIdx.y * TILE + threadIdx.y;
+	float sum = 0;
+
+	for (int i = 0; i < size; i += TILE) {
+		left[threadIdx.y][threadIdx.x] = a[y * size + i + threadIdx.x];
+		right[threadIdx.y][threadIdx.x] = b[(i + threadIdx.y) * size + x];
+		__syncthreads();
+		for (int k = 0; k < TILE; k++)
+			sum += left[threadIdx.y][k] * right[k][threadIdx.x];
+		__syncthreads();
+	}
+	c[y * size + x] = sum;
+}
+
+__global__ void add(float *to, const float *from, int count)
+{
+	int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < count)
+		to[i] += from[i];
+}
+
+static float *batch[2], *weights, *result, *sum, *host;
+static int size;
+
+static void compute(const float *in, cudaStream_t stream)
+{
+	dim3 block(TILE, TILE), grid(size / TILE, size / TILE);
+
+	for (int i = 0; i < KERNELS; i++) {
+		multiply<<<grid, block, 0, stream>>>(in, weights, result, size);
+		add<<<(size * size + 255) / 256, 256, 0, stream>>>(sum, result, size * size);
+	}
+	CHECK(cudaGetLastError());
+}
+
+static void load(float *to, cudaStream_t stream)
+{
+	CHECK(cudaMemcpyAsync(to, host, sizeof(float) * size * size, cudaMemcpyHostToDevice,
+			      stream));
+}
+
+static void run_base(int steps, cudaStream_t stream)
+{
+	for (int i = 0; i < steps; i++) {
+		load(batch[0], stream);
+		compute(batch[0], stream);
+		CHECK(cudaStreamSynchronize(stream));
+	}
+}
+
+static void run_overlap(int steps, cudaStream_t stream)
+{
+	cudaStream_t copies;
+	cudaEvent_t loaded;
+
+	CHECK(cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking));
+	CHECK(cudaEventCreateWithFlags(&loaded, cudaEventDisableTiming));
+	load(batch[0], copies);
+	for (int i = 0; i < steps; i++) {
+		CHECK(cudaEventRecord(loaded, copies));
+		CHECK(cudaStreamWaitEvent(stream, loaded, 0));
+		compute(batch[i % 2], stream);
+		if (i + 1 < steps)
+			load(batch[(i + 1) % 2], copies);
+		CHECK(cudaStreamSynchronize(stream));
+	}
+}
+
+static void run_graph(int steps, cudaStream_t stream)
+{
+	cudaGraph_t graph;
+	cudaGraphExec_t exec;
+
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+	compute(batch[0], stream);
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	for (int i = 0; i < steps; i++) {
+		load(batch[0], stream);
+		CHECK(cudaGraphLaunch(exec, stream));
+		CHECK(cudaStreamSynchronize(stream));
+	}
+}
+
+static void run_streams(int steps, cudaStream_t stream)
+{
+	cudaStream_t other;
+	cudaEvent_t begun, done;
+
+	CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+	CHECK(cudaEventCreateWithFlags(&begun, cudaEventDisableTiming));
+	CHECK(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+	for (int i = 0; i < steps; i++) {
+		load(batch[0], stream);
+		CHECK(cudaEventRecord(begun, stream));
+		CHECK(cudaStreamWaitEvent(other, begun, 0));
+		compute(batch[0], stream);
+		load(batch[1], other);
+		add<<<8, 256, 0, other>>>(sum, batch[1], 8 * 256);
+		CHECK(cudaEventRecord(done, other));
+		CHECK(cudaStreamWaitEvent(stream, done, 0));
+		CHECK(cudaStreamSynchronize(stream));
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*run)(int steps, cudaStream_t stream);
+} variants[] = {
+	{ "base", run_base },
+	{ "overlap", run_overlap },
+	{ "graph", run_graph },
+	{ "streams", run_streams },
+};
+
+int main(int argc, char **argv)
+{
+	int steps = argc > 2 ? atoi(argv[2]) : 50;
+	cudaStream_t stream;
+
+	size = argc > 3 ? atoi(argv[3]) : 1024;
+	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	for (float **at : { &batch[0], &batch[1], &weights, &result, &sum })
+		CHECK(cudaMalloc(at, sizeof(float) * size * size));
+	CHECK(cudaMallocHost(&host, sizeof(float) * size * size));
+	memset(host, 0, sizeof(float) * size * size);
+	run_base(2, stream); /* what the first launch loads is no step */
+	for (const auto &variant : variants) {
+		if (argc < 2 || strcmp(variant.name, argv[1]) != 0)
+			continue;
+		auto begin = std::chrono::steady_clock::now();
+		variant.run(steps, stream);
+		std::chrono::duration<double, std::milli> took =
+			std::chrono::steady_clock::now() - begin;
+		printf("{\"variant\": \"%s\", \"ms\": %.3f}\n", variant.name, took.count());
+		return 0;
+	}
+	fprintf(stderr, "Usage: steps base|overlap|graph|streams [STEPS [SIZE]]\n");
+	return 2;
+}
