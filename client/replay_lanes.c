@@ -25,7 +25,7 @@ struct lane {
 	uint64_t ns[REPLAY_FINISHED]; /* of this moment, in each state */
 	uint8_t strip[STRIP];	      /* the state of each moment, from `at` on; 0: none yet */
 	uint64_t op;		      /* that is named, 0: none */
-	const struct replay_name *name;
+	const char *name;	      /* lives as long as the names do */
 };
 
 struct lanes {
@@ -88,7 +88,7 @@ static void lane_name(struct lane *lane, const struct replay_shown *shown)
 
 	if (change->to == REPLAY_RUNNING || (change->to == REPLAY_PENDING && !lane->op)) {
 		lane->op = change->number;
-		lane->name = shown->name;
+		lane->name = shown->name->text;
 	} else if (change->number == lane->op && change->to >= REPLAY_WAITING) {
 		lane->op = 0;
 	}
@@ -149,9 +149,9 @@ static void draw_strip(const struct lane *lane, uint32_t at)
 }
 
 /* As many characters as there is room for. */
-static void draw_name(const struct replay_name *name, int room)
+static void draw_name(const char *name, int room)
 {
-	for (const char *at = name->text; *at; at++) {
+	for (const char *at = name; *at; at++) {
 		if (((unsigned char)*at & 0xc0) != 0x80 && room-- <= 0)
 			return;
 		putchar(*at);
