@@ -47,7 +47,7 @@ function __tsctl_program
 			case --
 				set -e words[1]
 				break
-			case --records --stacks --budget --pid --since --until --duration --output --socket '-[dops]'
+			case --records --stacks --budget --pid --since --until --duration --output --socket -d -o -p -s
 				set -e words[1..2]
 			case '-*'
 				set -e words[1]
