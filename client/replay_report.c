@@ -178,17 +178,42 @@ static const char *const engine_names[PLAN_ENGINE_COUNT] = {
 	[PLAN_ENGINE_DTOD] = "sets, copies on devices",
 };
 
+/* As the process counts its devices. */
+static uint32_t device_pid(const struct replay_report *report, const struct plan_device *device)
+{
+	const struct export_process *process = export_meta_process(report->meta, device->process);
+
+	return process ? process->pid : 0;
+}
+
+static bool is_busy(const struct replay_report *report, uint32_t device)
+{
+	return report->busy[0].device_ns[device] || report->busy[1].device_ns[device];
+}
+
+static void text_device(const struct replay_report *report, uint32_t number, bool both)
+{
+	const struct plan_device *device = &report->plan->device[number];
+	uint64_t ns[2] = { report->busy[0].device_ns[number], report->busy[1].device_ns[number] };
+	bool several = false;
+	char name[48];
+
+	for (uint32_t i = 0; i < report->devices; i++)
+		several |= report->plan->device[i].process != device->process;
+	if (several)
+		snprintf(name, sizeof(name), "%u: device %d busy", device_pid(report, device),
+			 device->ordinal);
+	else
+		snprintf(name, sizeof(name), "device %d busy", device->ordinal);
+	text_share(name, ns, report->makespan_ns, both);
+}
+
 static void text_busy(const struct replay_report *report, bool both)
 {
-	char name[32];
 
-	for (uint32_t i = 0; i < report->devices && i < EMULATE_DEVICES_MAX; i++) {
-		uint64_t ns[2] = { report->busy[0].device_ns[i], report->busy[1].device_ns[i] };
-
-		snprintf(name, sizeof(name), "device %u busy", i);
-		if (ns[0] || ns[1])
-			text_share(name, ns, report->makespan_ns, both);
-	}
+	for (uint32_t i = 0; i < report->devices && i < EMULATE_DEVICES_MAX; i++)
+		if (is_busy(report, i))
+			text_device(report, i, both);
 	for (int i = 0; i < PLAN_ENGINE_COUNT; i++) {
 		uint64_t ns[2] = { report->busy[0].engine_ns[i], report->busy[1].engine_ns[i] };
 
@@ -247,9 +272,11 @@ static void json_side(const struct replay_report *report, int side)
 	json_ns("makespan_ns", report->makespan_ns[side]);
 	printf(",");
 	json_ns("busy_ns", report->busy[side].any_ns);
-	printf(",\"device_busy_ns\":[");
+	printf(",\"devices\":[");
 	for (uint32_t i = 0; i < report->devices && i < EMULATE_DEVICES_MAX; i++)
-		printf("%s%" PRIu64, i ? "," : "", report->busy[side].device_ns[i]);
+		printf("%s{\"pid\":%u,\"device\":%d,\"busy_ns\":%" PRIu64 "}", i ? "," : "",
+		       device_pid(report, &report->plan->device[i]),
+		       report->plan->device[i].ordinal, report->busy[side].device_ns[i]);
 	printf("],\"engine_busy_ns\":{\"kernel\":%" PRIu64 ",\"htod\":%" PRIu64 ",\"dtoh\":%" PRIu64
 	       ",\"other\":%" PRIu64 "},\"critical_path\":[",
 	       report->busy[side].engine_ns[PLAN_ENGINE_COMPUTE],
