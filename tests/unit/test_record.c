@@ -50,6 +50,7 @@ static void take_ops(struct recorder *recorder, const Tracesmith__V1__Chunk *chu
 	assert_int_equal(
 		sbt_decode(codec, chunk->data.data, chunk->data.len, SBT_ALL_COLUMNS, op, &info),
 		0);
+	sbt_codec_free(codec);
 	for (uint32_t i = 0; i < info.count; i++)
 		recorder->sum += op[i].start_ns;
 	recorder->ops += info.count;
