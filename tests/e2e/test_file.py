@@ -97,9 +97,9 @@ class File(tracesmith.Case):
 
     def queries(self):
         facts = {row["key"]: row["value"] for row in self.rows("SELECT key, value FROM recording")}
-        middle = (facts["wall_offset_ns"] + self.rows("SELECT (min(start_ns) + max(start_ns)) / 2 AS t FROM op")[0]["t"]) / 1e9
-        windows = [[], ["--since", datetime.datetime.fromtimestamp(middle).isoformat()],
-                   ["--until", datetime.datetime.fromtimestamp(middle).isoformat()]]
+        times = self.rows("SELECT (min(start_ns) + max(start_ns)) / 2 AS middle, now_ns() / 1000000000 * 1000000000 - 1000 AS end FROM op")[0]
+        middle, end = (datetime.datetime.fromtimestamp((time + facts["wall_offset_ns"]) // 1000 / 1e6).isoformat() for time in (times["middle"], times["end"]))
+        windows = [["--until", end], ["--since", middle, "--until", end], ["--until", middle]]
         pid = self.rows("SELECT max(pid) AS pid FROM process WHERE comm = 'exact'")[0]["pid"]
         some = {}
         for query in self.assert_same("query", "list"):
@@ -109,9 +109,9 @@ class File(tracesmith.Case):
                 some[name] += len(self.assert_same("query", name, *window))
             for option in ("--by-stack", "--by-stream"):
                 if option in options:
-                    self.assert_same("query", name, option)
+                    self.assert_same("query", name, option, "--until", end)
             if "--pid" in options:
-                self.assert_same("query", name, "--pid", pid, "--limit", 5)
+                self.assert_same("query", name, "--pid", pid, "--limit", 5, *(windows[0] if "--since" in options else []))
         empty = [name for name, rows in some.items() if not rows]
         self.assertEqual(empty, ["ps", "leaks", "pools"], "asked of nothing")
 
