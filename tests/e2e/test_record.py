@@ -163,7 +163,7 @@ class Record(tracesmith.Case):
 
     def test_daemon_that_is_killed_meanwhile(self):
         recorder = self.start("--all")
-        process = workload("rate", "--kind", "mixed", "--rate", "3000", "--seconds", "5")
+        process = workload("rate", "--kind", "mixed", "--rate", "3000", "--seconds", "8")
         wait_for("the process", lambda: self.daemon.known(process.pid))
         for _ in range(2):
             at = os.path.getsize(self.file)
