@@ -20,7 +20,6 @@
 struct plan_load {
 	struct trace *trace;
 	struct plan_builder *builder;
-	uint64_t begin_ns; /* of the recording */
 	uint8_t effect[PLAN_FUNCTIONS];
 };
 
@@ -51,13 +50,6 @@ static int take_device(struct plan_load *load, const int64_t *value)
 {
 	return plan_builder_device(load->builder, (uint32_t)value[0], (int16_t)value[1],
 				   (uint32_t)value[2]);
-}
-
-static int take_begin(struct plan_load *load, const int64_t *value)
-{
-	if (value[0] > 0)
-		load->begin_ns = (uint64_t)value[0];
-	return 0;
 }
 
 static int take_rows(struct plan_load *load, const Tracesmith__V1__Rows *rows, take_fn *take)
@@ -119,34 +111,6 @@ static int plan_load_rows(struct plan_load *load)
 	return r;
 }
 
-/* --from and --to count from the begin of the recording, or of the window where it is the
- * daemon's. */
-static int plan_load_part(struct plan_load *load, const struct options *options)
-{
-	struct trace *trace = load->trace;
-	int r;
-
-	if (!(options->given & OPTIONS_PART))
-		return 0;
-	load->begin_ns = trace->since_ns;
-	if (options->file) {
-		r = plan_load_ask(load,
-				  "SELECT CAST(value AS INTEGER) FROM recording"
-				  " WHERE key = 'since_ns'",
-				  take_begin);
-		if (r < 0)
-			return r;
-	}
-	if (options->given & OPTION_FROM)
-		trace->since_ns = load->begin_ns + options->from_ns;
-	if (options->given & OPTION_TO)
-		trace->until_ns = load->begin_ns + options->to_ns;
-	if (trace->since_ns < trace->until_ns)
-		return 0;
-	complain("The part ends before it begins: see --from and --to");
-	return -EINVAL;
-}
-
 static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 {
 	struct plan_load *load = data;
@@ -201,8 +165,6 @@ int plan_load(const struct options *options, struct trace *ret_trace, struct pla
 		r = plan_load_new(ret_trace, &load);
 	if (r == 0)
 		r = plan_load_rows(load);
-	if (r == 0)
-		r = plan_load_part(load, options);
 	if (r == 0)
 		r = trace_read(ret_trace, take_ops, load, NULL);
 	return r < 0 ? r : plan_load_end(load, ret);

@@ -68,7 +68,7 @@ static uint64_t after(const struct trace *trace, uint64_t ns)
 	return ns < UINT64_MAX - trace->begin_ns ? trace->begin_ns + ns : UINT64_MAX;
 }
 
-static void narrow(struct trace *trace, const struct options *options)
+static int narrow(struct trace *trace, const struct options *options)
 {
 	uint64_t from_ns = after(trace, options->from_ns), to_ns = after(trace, options->to_ns);
 
@@ -76,6 +76,10 @@ static void narrow(struct trace *trace, const struct options *options)
 		trace->since_ns = from_ns;
 	if (options->given & OPTION_TO && to_ns < trace->until_ns)
 		trace->until_ns = to_ns;
+	if (!(options->given & OPTIONS_PART) || trace->since_ns < trace->until_ns)
+		return 0;
+	complain("Nothing is left between --from and --to: see 'tsctl info' for how long it is");
+	return -EINVAL;
 }
 
 int trace_open(const struct options *options, struct trace *ret)
@@ -100,7 +104,9 @@ int trace_open(const struct options *options, struct trace *ret)
 	r = find_begin(trace, options->file);
 	if (r < 0)
 		return r;
-	narrow(trace, options);
+	r = narrow(trace, options);
+	if (r < 0)
+		return r;
 	return export_load(trace->link, trace->pid, trace->since_ns, trace->until_ns, &trace->meta);
 }
 
