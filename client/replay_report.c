@@ -249,7 +249,7 @@ static void show_text(const struct replay_report *report)
 		printf("changed: %s (%" PRId64 ")\n", report->changes->change[i].text,
 		       report->changes->change[i].changed);
 	if (both)
-		printf("predicted: %.3g times as fast\n",
+		printf("predicted: %.2f times as fast\n",
 		       share(report->makespan_ns[0], report->makespan_ns[1]));
 	printf("\n%-30s %12s%s\n", "", "recorded", both ? "    predicted" : "");
 	text_row("makespan", report->makespan_ns[0], report->makespan_ns[1], both);
