@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/rows.h"
 
 #define SQL_BYTES   1024
 #define WHERE_BYTES 128
@@ -20,42 +21,33 @@ struct load {
 	struct export_meta *meta;
 	uint32_t pid;
 	uint64_t since_ns, until_ns;
-	uint64_t rows;	      /* of the last statement */
-	int64_t name;	      /* the last one */
-	bool exact;	      /* the daemon has the tables of the exact tier */
-	int64_t stack, depth; /* of the last frame */
+	const struct statement *statement; /* the last one */
+	uint64_t rows;			   /* of it */
+	int64_t name;			   /* the last one */
+	bool exact;			   /* the daemon has the tables of the exact tier */
+	int64_t stack, depth;		   /* of the last frame */
 	uint32_t frame_count;
 	const struct export_frame *frame[TS_STACK_FRAMES_MAX];
 };
 
-static int64_t integer(const Tracesmith__V1__Value *value)
-{
-	return value->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER ? value->integer : 0;
-}
-
-static const char *text(const Tracesmith__V1__Value *value)
-{
-	return value->value_case == TRACESMITH__V1__VALUE__VALUE_TEXT ? value->text : NULL;
-}
-
 /* One without a number is unknown when its ops come. */
 static int take_process(struct load *load, Tracesmith__V1__Value *const *value)
 {
-	if ((uint32_t)integer(value[1]) == 0)
+	if ((uint32_t)rows_integer(value[1]) == 0)
 		return 0;
-	return export_meta_add_process(load->meta, integer(value[0]), integer(value[1]),
-				       text(value[2]), text(value[3]));
+	return export_meta_add_process(load->meta, rows_integer(value[0]), rows_integer(value[1]),
+				       rows_text(value[2]), rows_text(value[3]));
 }
 
 static int take_stream(struct load *load, Tracesmith__V1__Value *const *value)
 {
 	struct export_stream stream = {
-		.id = integer(value[0]),
-		.process = integer(value[1]),
-		.handle = integer(value[2]),
-		.tid = integer(value[3]),
-		.device = integer(value[4]),
-		.context = integer(value[5]),
+		.id = rows_integer(value[0]),
+		.process = rows_integer(value[1]),
+		.handle = rows_integer(value[2]),
+		.tid = rows_integer(value[3]),
+		.device = rows_integer(value[4]),
+		.context = rows_integer(value[5]),
 	};
 
 	return export_meta_add_stream(load->meta, &stream);
@@ -63,41 +55,41 @@ static int take_stream(struct load *load, Tracesmith__V1__Value *const *value)
 
 static int take_device(struct load *load, Tracesmith__V1__Value *const *value)
 {
-	return export_meta_add_device(load->meta, integer(value[0]), integer(value[1]),
-				      text(value[2]));
+	return export_meta_add_device(load->meta, rows_integer(value[0]), rows_integer(value[1]),
+				      rows_text(value[2]));
 }
 
 static int take_name(struct load *load, Tracesmith__V1__Value *const *value)
 {
-	const char *name = text(value[1]);
+	const char *name = rows_text(value[1]);
 
-	load->name = integer(value[0]);
+	load->name = rows_integer(value[0]);
 	return export_meta_add_name(load->meta, load->name, name ? name : "");
 }
 
 static int take_exact(struct load *load, Tracesmith__V1__Value *const *value)
 {
-	load->exact = integer(value[0]) > 0;
+	load->exact = rows_integer(value[0]) > 0;
 	return 0;
 }
 
 static int take_function(struct load *load, Tracesmith__V1__Value *const *value)
 {
-	const char *name = text(value[1]);
+	const char *name = rows_text(value[1]);
 
-	return name ? export_meta_add_function(load->meta, integer(value[0]), name) : -EPROTO;
+	return name ? export_meta_add_function(load->meta, rows_integer(value[0]), name) : -EPROTO;
 }
 
 static int take_loss(struct load *load, Tracesmith__V1__Value *const *value)
 {
 	struct export_loss loss = {
-		.start_ns = integer(value[0]),
-		.end_ns = integer(value[1]),
-		.process = integer(value[2]),
-		.reason = integer(value[3]),
-		.count = integer(value[5]),
+		.start_ns = rows_integer(value[0]),
+		.end_ns = rows_integer(value[1]),
+		.process = rows_integer(value[2]),
+		.reason = rows_integer(value[3]),
+		.count = rows_integer(value[5]),
 	};
-	const char *name = text(value[4]);
+	const char *name = rows_text(value[4]);
 
 	return export_meta_add_loss(load->meta, &loss, name ? name : "unknown");
 }
@@ -115,18 +107,18 @@ static int end_stack(struct load *load)
 static int take_frame(struct load *load, Tracesmith__V1__Value *const *value)
 {
 	struct export_frame_source source = {
-		.symbol = text(value[2]),
-		.file = text(value[3]),
-		.offset = integer(value[4]),
-		.address = integer(value[5]),
+		.symbol = rows_text(value[2]),
+		.file = rows_text(value[3]),
+		.offset = rows_integer(value[4]),
+		.address = rows_integer(value[5]),
 	};
-	int64_t stack = integer(value[0]);
+	int64_t stack = rows_integer(value[0]);
 	int r = stack == load->stack ? 0 : end_stack(load);
 
 	if (r < 0)
 		return r;
 	load->stack = stack;
-	load->depth = integer(value[1]);
+	load->depth = rows_integer(value[1]);
 	if (load->frame_count == TS_STACK_FRAMES_MAX)
 		return 0;
 	load->frame[load->frame_count] = export_meta_frame(load->meta, &source);
@@ -138,52 +130,30 @@ struct statement {
 	int (*take)(struct load *load, Tracesmith__V1__Value *const *value);
 };
 
-static int take_rows(struct load *load, const struct statement *statement,
-		     const Tracesmith__V1__Rows *rows)
+static int take_row(void *data, const Tracesmith__V1__Row *row)
 {
-	for (size_t i = 0; i < rows->n_row; i++) {
-		int r;
+	struct load *load = data;
+	int r = -EPROTO;
 
-		if (rows->row[i]->n_value != statement->columns)
-			return -EPROTO;
-		r = statement->take(load, rows->row[i]->value);
-		if (r < 0)
-			return r;
-		load->rows++;
-	}
-	return 0;
+	if (row->n_value == load->statement->columns)
+		r = load->statement->take(load, row->value);
+	if (r < 0)
+		complain("Cannot make sense of the daemon's answer: %s", strerror(-r));
+	load->rows++;
+	return r;
 }
 
+/* As many rows as the daemon gives. */
 static int run(struct load *load, const struct statement *statement, const char *sql)
 {
-	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int more, r;
+	int r;
 
-	body.text = (char *)sql;
-	body.limit = UINT64_MAX; /* as many as the daemon gives */
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &body;
+	load->statement = statement;
 	load->rows = 0;
-	r = link_send(load->link, &request);
-	if (r < 0)
-		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(load->link, &reply);
-		if (more < 0)
-			return more;
-		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
-			r = take_rows(load, statement, reply->rows);
-		if (r < 0) {
-			complain("Cannot make sense of the daemon's answer: %s", strerror(-r));
-			return r;
-		}
-		if (!more && reply->done->truncated)
-			complain("There are too many names for one answer: some are missing");
-	} while (more);
-	return 0;
+	r = rows_ask(load->link, sql, UINT64_MAX, take_row, load);
+	if (r > 0)
+		complain("There are too many names for one answer: some are missing");
+	return r < 0 ? r : 0;
 }
 
 /* The processes that are wanted, of this boot. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "client/command.h"
-#include "client/pb.h"
+#include "client/rows.h"
 
 /* Each takes about half a kilobyte while the plan is built. */
 #define PLAN_LOAD_OPS_MAX 10000000
@@ -52,47 +52,32 @@ static int take_device(struct plan_load *load, const int64_t *value)
 				   (uint32_t)value[2]);
 }
 
-static int take_rows(struct plan_load *load, const Tracesmith__V1__Rows *rows, take_fn *take)
+struct statement {
+	struct plan_load *load;
+	take_fn *take;
+};
+
+static int take_row(void *data, const Tracesmith__V1__Row *row)
 {
-	int r = 0;
+	const struct statement *statement = data;
+	int64_t value[COLUMNS_MAX] = { 0 };
+	int r;
 
-	for (size_t i = 0; i < rows->n_row && r == 0; i++) {
-		const Tracesmith__V1__Row *row = rows->row[i];
-		int64_t value[COLUMNS_MAX] = { 0 };
-
-		for (size_t k = 0; k < row->n_value && k < COLUMNS_MAX; k++)
-			if (row->value[k]->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER)
-				value[k] = row->value[k]->integer;
-		r = take(load, value);
-	}
+	for (size_t i = 0; i < row->n_value && i < COLUMNS_MAX; i++)
+		value[i] = rows_integer(row->value[i]);
+	r = statement->take(statement->load, value);
+	if (r < 0)
+		complain("Not enough memory");
 	return r;
 }
 
+/* As many rows as the daemon gives. */
 static int plan_load_ask(struct plan_load *load, const char *sql, take_fn *take)
 {
-	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int more, r;
+	struct statement statement = { load, take };
+	int r = rows_ask(load->trace->link, sql, UINT64_MAX, take_row, &statement);
 
-	body.text = (char *)sql;
-	body.limit = UINT64_MAX; /* as many as the daemon gives */
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &body;
-	r = link_send(load->trace->link, &request);
-	if (r < 0)
-		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(load->trace->link, &reply);
-		if (more < 0)
-			return more;
-		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
-			r = take_rows(load, reply->rows, take);
-		if (r < 0)
-			return complain("Not enough memory"), r;
-	} while (more);
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 static int plan_load_rows(struct plan_load *load)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/rows.h"
 
 #define SQL_MAX	    256
 #define COLUMNS_MAX 4
@@ -18,52 +19,28 @@ struct rows {
 	size_t count;
 };
 
-static int64_t integer(const Tracesmith__V1__Value *value)
+static int take_row(void *data, const Tracesmith__V1__Row *from)
 {
-	return value->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER ? value->integer : 0;
-}
+	struct rows *rows = data;
+	void *more = reallocarray(rows->row, rows->count + 1, sizeof(rows->row[0]));
 
-static int take_rows(struct rows *rows, const Tracesmith__V1__Rows *from)
-{
-	void *more = reallocarray(rows->row, rows->count + from->n_row, sizeof(rows->row[0]));
-
-	if (!more)
+	if (!more) {
+		complain("Not enough memory");
 		return -ENOMEM;
+	}
 	rows->row = more;
-	for (size_t i = 0; i < from->n_row; i++, rows->count++)
-		for (size_t k = 0; k < COLUMNS_MAX; k++)
-			rows->row[rows->count][k] =
-				k < from->row[i]->n_value ? integer(from->row[i]->value[k]) : 0;
+	for (size_t k = 0; k < COLUMNS_MAX; k++)
+		rows->row[rows->count][k] = k < from->n_value ? rows_integer(from->value[k]) : 0;
+	rows->count++;
 	return 0;
 }
 
+/* As many rows as the daemon gives. */
 static int ask(struct link *link, const char *sql, struct rows *rows)
 {
-	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int more, r;
+	int r = rows_ask(link, sql, UINT64_MAX, take_row, rows);
 
-	body.text = (char *)sql;
-	body.limit = UINT64_MAX; /* as many as the daemon gives */
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &body;
-	r = link_send(link, &request);
-	if (r < 0)
-		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(link, &reply);
-		if (more < 0)
-			return more;
-		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
-			r = take_rows(rows, reply->rows);
-		if (r < 0) {
-			complain("Not enough memory");
-			return r;
-		}
-	} while (more);
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 int record_sql_cursor(struct link *link, Tracesmith__V1__RecordCursor *ret, int64_t *ret_boot)

@@ -12,6 +12,7 @@
 #include "client/command.h"
 #include "client/replay_pace.h"
 #include "client/replay_view.h"
+#include "client/rows.h"
 #include "client/trace.h"
 
 /* Of the daemon, where no window is given. */
@@ -39,57 +40,24 @@ struct play {
 	uint8_t effect[FUNCTIONS_MAX];
 };
 
-typedef void take_fn(struct play *play, const Tracesmith__V1__Rows *rows);
-
-static void take_effects(struct play *play, const Tracesmith__V1__Rows *rows)
+static int take_effect(void *data, const Tracesmith__V1__Row *row)
 {
-	for (size_t i = 0; i < rows->n_row; i++) {
-		Tracesmith__V1__Value *const *value = rows->row[i]->value;
+	struct play *play = data;
+	int64_t fn = row->n_value == 2 ? rows_integer(row->value[0]) : -1;
 
-		if (rows->row[i]->n_value == 2 && value[0]->integer >= 0 &&
-		    value[0]->integer < FUNCTIONS_MAX)
-			play->effect[value[0]->integer] = (uint8_t)value[1]->integer;
-	}
-}
-
-static void take_first(struct play *play, const Tracesmith__V1__Rows *rows)
-{
-	if (rows->n_row == 1 && rows->row[0]->n_value == 1 && rows->row[0]->value[0]->integer > 0)
-		play->first_ns = (uint64_t)rows->row[0]->value[0]->integer;
-}
-
-/* The reply that ends the answer has its losses. */
-static int converse(struct play *play, Tracesmith__V1__Request *request, take_fn *take,
-		    Tracesmith__V1__Reply **ret_end)
-{
-	int more, r = link_send(play->trace.link, request);
-
-	if (r < 0)
-		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(play->trace.link, &reply);
-		if (more < 0)
-			return more;
-		if (take && reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
-			take(play, reply->rows);
-		if (!more && ret_end)
-			*ret_end = TAKE(reply);
-	} while (more);
+	if (fn >= 0 && fn < FUNCTIONS_MAX)
+		play->effect[fn] = (uint8_t)rows_integer(row->value[1]);
 	return 0;
 }
 
-static int ask(struct play *play, const char *sql, take_fn *take)
+static int take_first(void *data, const Tracesmith__V1__Row *row)
 {
-	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	struct play *play = data;
+	int64_t first_ns = row->n_value == 1 ? rows_integer(row->value[0]) : 0;
 
-	body.text = (char *)sql;
-	body.limit = UINT64_MAX;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &body;
-	return converse(play, &request, take, NULL);
+	if (first_ns > 0)
+		play->first_ns = (uint64_t)first_ns;
+	return 0;
 }
 
 /* Of the window and the process: nothing is before. */
@@ -102,7 +70,7 @@ static int load_first(struct play *play)
 		 " AND last_ns >= %" PRIu64 " AND (%" PRIu32 " = 0 OR process IN"
 		 " (SELECT id FROM process WHERE pid = %" PRIu32 "))",
 		 play->trace.since_ns, play->trace.pid, play->trace.pid);
-	return ask(play, sql, take_first);
+	return rows_ask(play->trace.link, sql, 1, take_first, play);
 }
 
 /* What is missing from the window: the end of any answer about it tells. */
@@ -110,6 +78,7 @@ static int load_losses(struct play *play, Tracesmith__V1__Reply **ret)
 {
 	Tracesmith__V1__QueryRequest body = TRACESMITH__V1__QUERY_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	int more, r;
 
 	body.name = (char *)"apis";
 	body.limit = 1;
@@ -118,7 +87,17 @@ static int load_losses(struct play *play, Tracesmith__V1__Reply **ret)
 	body.until_ns = play->until_ns < INT64_MAX ? play->until_ns : 0;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
 	request.query = &body;
-	return converse(play, &request, NULL, ret);
+	r = link_send(play->trace.link, &request);
+	if (r < 0)
+		return r;
+	do {
+		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+		more = link_next(play->trace.link, &reply);
+		if (more == 0)
+			*ret = TAKE(reply);
+	} while (more > 0);
+	return more;
 }
 
 static uint32_t pid_of(struct play *play, uint32_t process)
@@ -296,7 +275,9 @@ static int play_run(const struct options *options, const regex_t *kernel)
 	play->options = options;
 	play->names.wanted = kernel;
 	if (trace_open(options, &play->trace) < 0 ||
-	    ask(play, "SELECT id, effect FROM function", take_effects) < 0 || load_first(play) < 0)
+	    rows_ask(play->trace.link, "SELECT id, effect FROM function", FUNCTIONS_MAX,
+		     take_effect, play) < 0 ||
+	    load_first(play) < 0)
 		return EXIT_FAILED;
 	r = play_begin(play);
 	if (r < 0)

@@ -11,29 +11,26 @@
 #include "client/command.h"
 #include "client/export.h"
 #include "client/export_load.h"
+#include "client/rows.h"
 
 #define SQL_BYTES   512
 #define PID_UNKNOWN (1u << 30) /* plus the id of a process that came after the metadata */
 
-static int64_t integer_of(const Tracesmith__V1__Reply *reply)
+static int take_first(void *data, const Tracesmith__V1__Row *row)
 {
-	const Tracesmith__V1__Rows *rows =
-		reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS ? reply->rows : NULL;
+	int64_t *first_ns = data;
 
-	if (!rows || rows->n_row == 0 || rows->row[0]->n_value == 0 ||
-	    rows->row[0]->value[0]->value_case != TRACESMITH__V1__VALUE__VALUE_INTEGER)
-		return 0;
-	return rows->row[0]->value[0]->integer;
+	if (row->n_value > 0)
+		*first_ns = rows_integer(row->value[0]);
+	return 0;
 }
 
 /* The first op of the window; a chunk may reach out of what was to be recorded. */
 static int find_begin(struct trace *trace, bool recorded)
 {
-	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int64_t first_ns = 0;
 	char sql[SQL_BYTES];
-	int more, r;
+	int r;
 
 	snprintf(sql, sizeof(sql),
 		 "SELECT max(min(first_ns), %s) FROM chunk WHERE boot = (SELECT max(id) FROM boot)"
@@ -42,20 +39,9 @@ static int find_begin(struct trace *trace, bool recorded)
 			    " AND typeof(value) = 'integer'), 0)"
 			  : "0",
 		 trace->since_ns);
-	body.text = sql;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &body;
-	r = link_send(trace->link, &request);
+	r = rows_ask(trace->link, sql, 1, take_first, &first_ns);
 	if (r < 0)
 		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(trace->link, &reply);
-		if (more < 0)
-			return more;
-		first_ns += integer_of(reply);
-	} while (more);
 	trace->begin_ns = trace->since_ns;
 	if (first_ns > 0 && (uint64_t)first_ns > trace->begin_ns)
 		trace->begin_ns = (uint64_t)first_ns;
