@@ -10,8 +10,8 @@ import time
 import tracesmith
 from tracesmith import BUILD, wait_for
 
-CYCLES = 200
-CYCLES_S = 40
+CYCLES = int(os.environ.get("TS_CYCLES", "60"))
+CYCLES_S = CYCLES / 4
 # A program that speaks for a library, badly: as a hostile one might.
 LIAR = """
 import ctypes, os, socket, struct, sys, time
@@ -119,7 +119,7 @@ class Sessions(tracesmith.Case):
             self.assertTrue(self.do("detach", pid)["unloaded"])
             cycles += 1
         print(f"{cycles} cycles", flush=True)
-        self.assertGreater(cycles, 20)
+        self.assertGreater(cycles, 10)
         # Its stress opens files and starts processes all the time.
         wait_for("threads and descriptors as before", lambda: settled() <= before)
         self.assertEqual(self.residue(pid)[2], [])
@@ -197,9 +197,9 @@ class Sessions(tracesmith.Case):
 
     def test_daemon_is_killed_while_attaching(self):
         process = self.loop("--stress", "--threads", 4)
-        for i in range(12):
+        for i in range(6):
             attach = self.start([os.path.join(BUILD, "tsctl"), "attach", process.pid])
-            time.sleep(0.004 + i * 0.002)
+            time.sleep(0.004 + i * 0.004)
             self.daemon.kill()
             attach.communicate(timeout=30)
             self.assertIsNone(process.poll(), "the program has ended")
