@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/command.h"
 #include "client/json.h"
 #include "client/spans.h"
 #include "client/view.h"
@@ -15,6 +16,7 @@
 #define LABEL_WIDTH 48
 #define NAME_BYTES  (2 * EXPORT_NAME_BYTES)
 #define HOST_RANK   UINT64_MAX /* behind all devices */
+#define PARTS_MAX   256	       /* whose ops are shown: the trace is read anew for each */
 
 enum level { LEVEL_ROOT, LEVEL_PROCESS, LEVEL_PLACE, LEVEL_PART };
 
@@ -26,7 +28,8 @@ struct node {
 	struct view_part part; /* what is known at this level */
 	int16_t device;
 	uint64_t ops, gpu_ns, busy_ns;
-	struct spans spans; /* of the device's work */
+	uint64_t first_ns, last_ns; /* of the calls */
+	struct spans spans;	    /* of the device's work */
 };
 
 struct tree {
@@ -36,6 +39,7 @@ struct tree {
 	uint64_t begin_ns, end_ns;
 	uint64_t left; /* of a part: ops that are still shown */
 	uint64_t more; /* that are not */
+	unsigned int parts;
 };
 
 static void clear(struct node *node)
@@ -135,7 +139,10 @@ static int add_op(void *data, const struct op *op)
 	if (!node)
 		return -ENOMEM;
 	for (; node->level > LEVEL_ROOT; node = node->parent) {
-		node->ops++;
+		if (node->ops++ == 0 || op->start_ns < node->first_ns)
+			node->first_ns = op->start_ns;
+		if (op->start_ns > node->last_ns)
+			node->last_ns = op->start_ns;
 		if (!export_has_work(op))
 			continue;
 		node->gpu_ns += op->gpu_end_ns - op->gpu_start_ns;
@@ -251,14 +258,23 @@ static int write_ops(struct tree *tree, const struct node *node)
 {
 	struct view *view = tree->view;
 	uint64_t limit = view->options->given & OPTION_LIMIT ? view->options->limit : UINT64_MAX;
+	uint64_t since_ns = view->trace.since_ns, until_ns = view->trace.until_ns;
 	int r = 0;
 
+	if (tree->parts++ >= PARTS_MAX)
+		return 0;
 	tree->left = limit;
 	tree->more = 0;
 	view->part = &node->part;
+	if (since_ns < node->first_ns)
+		view->trace.since_ns = node->first_ns;
+	if (until_ns > node->last_ns + 1)
+		view->trace.until_ns = node->last_ns + 1;
 	if (limit > 0)
 		r = view_read(view, write_op, tree, NULL);
 	view->part = NULL;
+	view->trace.since_ns = since_ns;
+	view->trace.until_ns = until_ns;
 	if (tree->more > 0)
 		fprintf(view->out, "      and %" PRIu64 " more\n", tree->more);
 	return r;
@@ -339,6 +355,10 @@ static int write_tree(struct tree *tree, const Tracesmith__V1__Done *done)
 		return r;
 	if (!tree->root.child)
 		fputs("no rows\n", view->out);
+	if (tree->parts > PARTS_MAX)
+		complain("The operations of %u streams and threads are not shown: choose with "
+			 "--pid, --device or --stream",
+			 tree->parts - PARTS_MAX);
 	view_losses(view, done);
 	return 0;
 }
