@@ -16,6 +16,7 @@
 #define SELF	  "/proc/self/exe"
 #define WORDS_MAX 32
 #define TEXT_MAX  32
+#define LONG_NS	  UINT64_C(10000000000)
 
 struct line {
 	const char *word[WORDS_MAX];
@@ -126,6 +127,18 @@ static void show(const struct options *options, const struct gpu_world *world)
 			 world->plan->no_call);
 }
 
+/* Who waits for it should know for how long. */
+static void say_length(const struct plan *plan)
+{
+	uint64_t ns = plan->end_ns - plan->start_ns;
+	char text[UNITS_TEXT_SIZE];
+
+	if (ns > LONG_NS)
+		complain("It takes as long as it did, %s: a part of it is chosen with --from and"
+			 " --to",
+			 units_nanoseconds(text, ns > INT64_MAX ? INT64_MAX : (int64_t)ns));
+}
+
 int replay_on_gpu(const struct options *options)
 {
 	_cleanup_(gpu_world_done) struct gpu_world world = { 0 };
@@ -136,11 +149,17 @@ int replay_on_gpu(const struct options *options)
 			complain("Say which recording: tsctl replay --on-gpu F.sbt -o REPLAY.sbt");
 			return EXIT_USAGE;
 		}
+		if (options->given & OPTIONS_WINDOW) {
+			complain("With -o say the part with --from and --to");
+			return EXIT_USAGE;
+		}
 		status = record(options);
 		return status == EXIT_DONE ? gpu_compare(options, options->output) : status;
 	}
-	if (gpu_world_load(options, &world) < 0 || gpu_world_make(&world) < 0 ||
-	    gpu_run(&world) < 0)
+	if (gpu_world_load(options, &world) < 0 || gpu_world_make(&world) < 0)
+		return EXIT_FAILED;
+	say_length(world.plan);
+	if (gpu_run(&world) < 0)
 		return EXIT_FAILED;
 	show(options, &world);
 	return EXIT_DONE;
