@@ -26,7 +26,6 @@
 #define NO_CUDA_NS   SECOND_NS	      /* a process that used CUDA is known by then */
 #define LINGER_MAX   (30 * SECOND_NS) /* while more comes */
 #define RECONNECT_NS (30 * SECOND_NS)
-#define NONE_MAX     8
 
 static volatile sig_atomic_t stops;
 
@@ -66,6 +65,10 @@ static int check(const struct options *options, int count)
 	else if (count == 0 && (options->given & OPTIONS_RECORD))
 		complain("--records, --stacks and --budget are for a program that is started: for "
 			 "one that runs see 'tsctl attach'");
+	else if (count > 0 && (options->given & OPTION_SINCE))
+		complain("A program that is started has no past: leave out --since");
+	else if (count > 0 && strcmp(options->output, "-") == 0)
+		complain("Standard output is the program's: give -o FILE.sbt");
 	else
 		return 0;
 	return -EINVAL;
@@ -213,10 +216,11 @@ static bool is_over(const struct job *job)
 {
 	const struct recording *recording = &job->recording;
 
+	if (job->end_ns && recording_now(recording) >= job->end_ns)
+		return true;
 	if (job->argument)
 		return job->program.ended;
-	return stops || (job->end_ns && recording_now(recording) >= job->end_ns) ||
-	       (!recording->all && job->ended);
+	return stops || (!recording->all && job->ended);
 }
 
 /* A program of many threads takes longer to look at, and is looked at less often. */
@@ -267,7 +271,7 @@ static int linger(struct job *job)
 	uint64_t over_ns = recording_now(recording), quiet_ns = over_ns;
 	int r = 0;
 
-	if (!job->argument)
+	if (!job->argument || !job->program.ended)
 		recording->until_ns = job->end_ns && job->end_ns < over_ns ? job->end_ns : over_ns;
 	while (r == 0 && !is_told(job, over_ns, quiet_ns)) {
 		wait_ns(4 * SLICE_NS);
@@ -282,7 +286,7 @@ static int run_live(struct job *job)
 {
 	struct recording *recording = &job->recording;
 	uint64_t next_ns;
-	int r = 0;
+	int r = recording_begin(recording, job->options);
 
 	job->shown_ns = next_ns = recording_now(recording);
 	while (r == 0 && !is_over(job)) {
@@ -326,14 +330,14 @@ static int finish_program(struct job *job, int error)
 	return record_program_exit_status(program) ? record_program_exit_status(program) : status;
 }
 
+/* What it did before the recording begins is asked for as its past: a program that cannot be
+ * started leaves the file as it was. */
 static int record_program(struct job *job)
 {
-	struct recording *recording = &job->recording;
 	int status;
 
-	recording->command = job->argument[0];
-	if (launch_prepare(job->options, job->argument[0]) < 0 ||
-	    recording_begin(recording, job->options) < 0)
+	job->recording.command = job->argument[0];
+	if (launch_prepare(job->options, job->argument[0]) < 0)
 		return EXIT_FAILED;
 	status = record_program_start(&job->program, job->argument);
 	return status ? status : finish_program(job, run_live(job));
@@ -341,16 +345,12 @@ static int record_program(struct job *job)
 
 static int record(struct job *job)
 {
-	struct recording *recording = &job->recording;
-	int r;
-
 	if (job->argument)
 		return record_program(job);
 	if (!job->live)
-		return finish(job, recording_ask(recording, true));
+		return finish(job, recording_ask(&job->recording, true));
 	catch_stops();
-	r = recording_begin(recording, job->options);
-	return finish(job, r < 0 ? r : run_live(job));
+	return finish(job, run_live(job));
 }
 
 static void job_done(struct job *job)

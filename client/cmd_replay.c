@@ -6,9 +6,10 @@
 #include "client/replay_play.h"
 #include "client/replay_whatif.h"
 
-/* Options of one way only. */
+/* Options of some ways only. */
 #define PLAY_ONLY  (OPTION_SPEED)
 #define CHECK_ONLY (OPTION_TOLERANCE)
+#define CHOICE	   (OPTION_STREAM | OPTION_DEVICE | OPTION_KERNEL) /* the others need all */
 
 static int play(const struct options *options, int count, char **argument)
 {
@@ -33,12 +34,13 @@ static const struct way {
 	const char *name;
 	int (*run)(const struct options *options, int count, char **argument);
 } ways[] = {
-	{ OPTION_CHECK, PLAY_ONLY | OPTION_ON_GPU | OPTION_EMULATE | OPTIONS_WHATIF, 2, "--check",
-	  replay_check },
+	{ OPTION_CHECK,
+	  PLAY_ONLY | CHOICE | OPTION_ON_GPU | OPTION_EMULATE | OPTIONS_WHATIF | OPTION_OUTPUT, 2,
+	  "--check", replay_check },
 	{ OPTION_ON_GPU, PLAY_ONLY | CHECK_ONLY | OPTION_EMULATE | OPTIONS_WHATIF, 1, "--on-gpu",
 	  on_gpu },
-	{ OPTION_EMULATE | OPTIONS_WHATIF, PLAY_ONLY | CHECK_ONLY, 1, "--emulate and what-ifs",
-	  whatif },
+	{ OPTION_EMULATE | OPTIONS_WHATIF, PLAY_ONLY | CHECK_ONLY | CHOICE, 1,
+	  "--emulate and what-ifs", whatif },
 	{ 0, CHECK_ONLY | OPTION_OUTPUT, 1, "playing", play },
 };
 

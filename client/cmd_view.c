@@ -75,6 +75,8 @@ static int check(const struct options *options)
 		sentence = "There is one way to look: --tree or --lanes";
 	else if (options->given & OPTION_LANES && options->given & OPTIONS_TABLE)
 		sentence = "Lanes are for people: leave out --lanes, or the form of output";
+	else if (options->given & OPTION_LANES && options->given & OPTION_LIMIT)
+		sentence = "Lanes have no rows: narrow them with --from, --to and --stream";
 	if (sentence)
 		complain("%s", sentence);
 	return sentence ? -EINVAL : 0;

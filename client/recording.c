@@ -133,11 +133,16 @@ static int take_ops(struct recording *recording, const Tracesmith__V1__Chunk *ch
 
 static void list_pids(const struct recording *recording, char *text, size_t size)
 {
-	size_t at = 0;
+	size_t at = 0, n;
 
 	text[0] = '\0';
-	for (size_t i = 0; i < recording->pid_count && at < size; i++)
-		at += snprintf(text + at, size - at, "%s%" PRIu32, i ? " " : "", recording->pid[i]);
+	for (size_t i = 0; i < recording->pid_count; i++, at += n) {
+		n = snprintf(text + at, size - at, "%s%" PRIu32, i ? " " : "", recording->pid[i]);
+		if (n < size - at)
+			continue;
+		text[at] = '\0'; /* half a number is another one */
+		break;
+	}
 }
 
 /* What changes. */

@@ -121,6 +121,20 @@ class Record(tracesmith.Case):
             self.assertEqual(result.code, status, result.err)
             self.assertIn(said, result.err)
 
+    def test_program_that_is_not_there_leaves_the_file(self):
+        with open(self.file, "w") as file:
+            file.write("mine")
+        self.assertEqual(self.daemon.ctl("record", "-o", self.file, "--", "/nonexistent").code, 127)
+        with open(self.file) as file:
+            self.assertEqual(file.read(), "mine")
+
+    def test_program_outlives_its_recording(self):
+        result = self.daemon.ctl("record", "-o", self.file, "--duration", "0.2s", "--", "sh", "-c", "sleep 3; exit 5")
+        self.assertEqual(result.code, 5, result.err)
+        until, since = (self.rows(f"SELECT value FROM recording WHERE key = '{key}'", self.file)[0]["value"]
+                        for key in ("until_ns", "since_ns"))
+        self.assertLess(until - since, 1_000_000_000)
+
     def test_program_gets_our_signals(self):
         script = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); print('ready', flush=True); signal.pause()"
         recorder = self.start("--", "/usr/bin/python3", "-c", script)
@@ -239,6 +253,7 @@ class Record(tracesmith.Case):
     def test_who_asks_for_nonsense(self):
         for arguments in (["--all"], ["-o", self.file], ["-o", self.file, "--all", "--pid", "7"],
                           ["-o", self.file, "--all", "--", "true"], ["-o", self.file, "--all", "--records", "all"],
+                          ["-o", self.file, "--since", "1m", "--", "true"], ["-o", "-", "--", "true"],
                           ["-o", self.file, "--all", "--since", "10s", "--until", "20s"]):
             result = self.daemon.ctl("record", *arguments)
             self.assertEqual((result.code, result.err.count("\n")), (2, 1), arguments)

@@ -251,6 +251,7 @@ class Replay(tracesmith.Case):
         refused("no regular expression", "--kernel", "(")
         refused("makes no sense with playing", "--tolerance", "5%")
         refused("makes no sense with --check", "--check", "--speed", "2", "a.sbt")
+        refused("makes no sense with --emulate", "--emulate", "--kernel", "gemm", "a.sbt")
         refused("One recording at a time", "a.sbt", "b.sbt")
         refused("--speed", "--speed", "0")
         refused("--speed", "--speed", "fast")
