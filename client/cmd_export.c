@@ -7,6 +7,7 @@
 
 #include "client/command.h"
 #include "client/export.h"
+#include "client/file.h"
 #include "client/outfile.h"
 #include "client/trace.h"
 
@@ -203,6 +204,8 @@ int cmd_export(const struct options *given, int count, char **argument)
 		complain("Say one format of those that 'tsctl export --help' lists, and -o FILE");
 		return EXIT_USAGE;
 	}
+	if (file_spare(options->file, options->output) < 0)
+		return EXIT_USAGE;
 	if (trace_open(options, &job.trace) < 0)
 		return EXIT_FAILED;
 	r = outfile_open(options->output, &job.file);

@@ -1,6 +1,7 @@
 /* tsctl replay: a recording again: played, checked against another one, emulated, changed, or
  * issued on a GPU. */
 #include "client/command.h"
+#include "client/file.h"
 #include "client/replay_check.h"
 #include "client/replay_gpu.h"
 #include "client/replay_play.h"
@@ -64,5 +65,7 @@ int cmd_replay(const struct options *options, int count, char **argument)
 	}
 	if (count > 0)
 		own.file = argument[0];
+	if (file_spare(own.file, own.output) < 0)
+		return EXIT_USAGE;
 	return way->run(&own, count, argument);
 }

@@ -342,3 +342,14 @@ int file_open(const char *path, struct file **ret)
 	*ret = TAKE(file);
 	return 0;
 }
+
+int file_spare(const char *path, const char *output)
+{
+	struct stat from, to;
+
+	if (!path || !output || stat(path, &from) < 0 || stat(output, &to) < 0 ||
+	    from.st_dev != to.st_dev || from.st_ino != to.st_ino)
+		return 0;
+	complain("'%s' is the recording itself: name another file with --output", output);
+	return -EINVAL;
+}

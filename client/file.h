@@ -26,6 +26,9 @@ struct file_facts {
 int file_open(const char *path, struct file **ret);
 struct file *file_free(struct file *file);
 
+/* -EINVAL: writing `output` would destroy the recording; either may be NULL. */
+int file_spare(const char *path, const char *output);
+
 const struct file_facts *file_facts(const struct file *file);
 /* A reader (daemon/store/reader.h). */
 struct sqlite3 *file_reader(const struct file *file);

@@ -82,9 +82,11 @@ size_t utf8_clean(char *out, const char *text, size_t size)
 	return length;
 }
 
+/* Those of the direction of text too, which make what follows look like something else. */
 static bool is_control(uint32_t code)
 {
-	return code < 0x20 || (code >= 0x7f && code < 0xa0);
+	return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
+	       (code >= 0x2066 && code <= 0x2069);
 }
 
 size_t utf8_visible(char *out, const char *text, size_t size)
