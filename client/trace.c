@@ -16,35 +16,44 @@
 #define SQL_BYTES   512
 #define PID_UNKNOWN (1u << 30) /* plus the id of a process that came after the metadata */
 
-static int take_first(void *data, const Tracesmith__V1__Row *row)
-{
-	int64_t *first_ns = data;
+struct ends {
+	int64_t first_ns, last_ns;
+};
 
-	if (row->n_value > 0)
-		*first_ns = rows_integer(row->value[0]);
+static int take_ends(void *data, const Tracesmith__V1__Row *row)
+{
+	struct ends *ends = data;
+
+	if (row->n_value == 2)
+		*ends = (struct ends){ rows_integer(row->value[0]), rows_integer(row->value[1]) };
 	return 0;
 }
 
-/* The first op of the window; a chunk may reach out of what was to be recorded. */
-static int find_begin(struct trace *trace, bool recorded)
+/* The first op of the window; a chunk may reach out of what was to be recorded. And the last one:
+ * a recording waits at its end for what may still come. */
+static int find_ends(struct trace *trace, bool recorded)
 {
-	int64_t first_ns = 0;
+	struct ends ends = { 0, 0 };
 	char sql[SQL_BYTES];
 	int r;
 
 	snprintf(sql, sizeof(sql),
-		 "SELECT max(min(first_ns), %s) FROM chunk WHERE boot = (SELECT max(id) FROM boot)"
-		 " AND last_ns >= %" PRIu64,
+		 "SELECT max(min(first_ns), %s), max(last_ns) FILTER (WHERE kind NOT IN (%d, %d))"
+		 " FROM chunk WHERE boot = (SELECT max(id) FROM boot) AND last_ns >= %" PRIu64,
 		 recorded ? "coalesce((SELECT value FROM recording WHERE key = 'since_ns'"
 			    " AND typeof(value) = 'integer'), 0)"
 			  : "0",
-		 trace->since_ns);
-	r = rows_ask(trace->link, sql, 1, take_first, &first_ns);
+		 OP_STATE, OP_OVERHEAD, trace->since_ns);
+	r = rows_ask(trace->link, sql, 1, take_ends, &ends);
 	if (r < 0)
 		return r;
 	trace->begin_ns = trace->since_ns;
-	if (first_ns > 0 && (uint64_t)first_ns > trace->begin_ns)
-		trace->begin_ns = (uint64_t)first_ns;
+	if (ends.first_ns > 0 && (uint64_t)ends.first_ns > trace->begin_ns)
+		trace->begin_ns = (uint64_t)ends.first_ns;
+	trace->end_ns = trace->until_ns;
+	if (recorded && ends.last_ns > 0 && (uint64_t)ends.last_ns < trace->end_ns &&
+	    (uint64_t)ends.last_ns > trace->begin_ns)
+		trace->end_ns = (uint64_t)ends.last_ns;
 	return 0;
 }
 
@@ -62,6 +71,8 @@ static int narrow(struct trace *trace, const struct options *options)
 		trace->since_ns = from_ns;
 	if (options->given & OPTION_TO && to_ns < trace->until_ns)
 		trace->until_ns = to_ns;
+	if (options->given & OPTION_TO)
+		trace->end_ns = trace->until_ns;
 	if (!(options->given & OPTIONS_PART) || trace->since_ns < trace->until_ns)
 		return 0;
 	complain("Nothing is left between --from and --to: see 'tsctl info' for how long it is");
@@ -87,7 +98,7 @@ int trace_open(const struct options *options, struct trace *ret)
 	/* What comes while we ask would have no names yet. */
 	trace->until_ns = options->given & OPTION_UNTIL ? link_time(trace->link, &options->until)
 							: link_hello(trace->link)->now_ns;
-	r = find_begin(trace, options->file);
+	r = find_ends(trace, options->file);
 	if (r < 0)
 		return r;
 	r = narrow(trace, options);

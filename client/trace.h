@@ -21,6 +21,7 @@ struct trace {
 	uint32_t pid;	   /* 0: all */
 	uint64_t begin_ns; /* of the recording, from which --from and --to count */
 	uint64_t since_ns, until_ns;
+	uint64_t end_ns;   /* until_ns, or earlier where a recording has nothing after that */
 	uint64_t first_ns; /* of the first chunk that came */
 	uint64_t op_count;
 	/* Chunks of which it says no are not read; NULL: all are. */

@@ -198,7 +198,7 @@ int view_lanes(struct view *view)
 		.begin_ns = trace->since_ns > trace->begin_ns ? trace->since_ns : trace->begin_ns,
 		.cells = view->width - VIEW_LANES_LABEL,
 	};
-	uint64_t ns = trace->until_ns > lanes.begin_ns ? trace->until_ns - lanes.begin_ns : 1;
+	uint64_t ns = trace->end_ns > lanes.begin_ns ? trace->end_ns - lanes.begin_ns : 1;
 	int r;
 
 	lanes.step_ns = ns / lanes.cells + (ns % lanes.cells != 0);

@@ -371,7 +371,7 @@ int view_tree(struct view *view)
 		.view = view,
 		.root = { .device = DEVICE_UNKNOWN },
 		.begin_ns = trace->since_ns > trace->begin_ns ? trace->since_ns : trace->begin_ns,
-		.end_ns = trace->until_ns,
+		.end_ns = trace->end_ns,
 	};
 	int r = view_read(view, add_op, &tree, &end);
 

@@ -145,6 +145,8 @@ static int make(void **state)
 
 static bool terminal;
 
+#define TO_LAST 1
+
 /* What it says on standard output. */
 static char *show(int (*how)(struct view *view), struct options options)
 {
@@ -155,6 +157,11 @@ static char *show(int (*how)(struct view *view), struct options options)
 	char *text;
 
 	options.file = made.path;
+	/* Up to the end of the recording, which is later than the last op. */
+	if (options.to_ns == 0)
+		options.to_ns = 1000 * US;
+	if (options.to_ns != TO_LAST)
+		options.given |= OPTION_TO;
 	assert_int_equal(trace_open(&options, &view.trace), 0);
 	if (options.kernel) {
 		assert_int_equal(regcomp(&view.name, options.kernel, REG_EXTENDED), 0);
@@ -295,6 +302,13 @@ static void test_a_tree_of_sums_only(void **state)
 	expect_part(json, "],\"loss\":{\"ring-full\":17}}\n");
 }
 
+static void test_lanes_end_with_the_last_op(void **state)
+{
+	_cleanup_(freep) char *text = SHOW(view_lanes, .to_ns = TO_LAST);
+
+	expect_part(text, "from 0.000000 to 0.000750 s");
+}
+
 static void test_lanes_show_what_fills_a_cell(void **state)
 {
 	_cleanup_(freep) char *text = SHOW(view_lanes, .given = 0);
@@ -394,6 +408,7 @@ int main(void)
 		TEST(test_json_has_what_sql_has),
 		TEST(test_a_tree_adds_up),
 		TEST(test_a_tree_of_sums_only),
+		TEST(test_lanes_end_with_the_last_op),
 		TEST(test_lanes_show_what_fills_a_cell),
 		TEST(test_lanes_on_a_terminal),
 		TEST(test_lanes_of_a_window),
