@@ -170,7 +170,7 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 		op.live_bytes = memory_live_bytes(process, op.device, op.detail);
 	if (call_is_sampled(&op) && !op.stack_id && !(op.flags & OP_STACK_LOST))
 		loss_count(core, process, LOSS_STACK_SAMPLED);
-	if (process->exact && process->exact->on)
+	if (exact_is_swept(process))
 		call_tell_exact(&call, effect);
 	if (!call.noted)
 		rollup_add_call(core, &op);

@@ -242,11 +242,20 @@ static bool ticket_match(struct core *core, struct exact *exact, struct ticket *
 	return true;
 }
 
-static uint8_t correlate_wants(const struct exact *exact, const struct function *function)
+/* That are handed over of a call of then. */
+static uint32_t correlate_records(const struct exact *exact, uint64_t start_ns)
 {
-	uint32_t records = exact->row.records;
+	if (start_ns < exact->former.until_ns)
+		return exact->former.records;
+	return exact->on ? exact->row.records : 0;
+}
 
-	if (!exact->on || !function->activity[0] || !(records & TS_RECORD_CALLS))
+static uint8_t correlate_wants(const struct exact *exact, const struct pending *pending,
+			       const struct function *function)
+{
+	uint32_t records = correlate_records(exact, pending->start_ns);
+
+	if (!function->activity[0] || !(records & TS_RECORD_CALLS))
 		return 0;
 	if (function->kind == OP_COPY || function->kind == OP_SET)
 		return records & TS_RECORD_COPIES ? AWAIT_CALL | AWAIT_WORK : 0;
@@ -263,7 +272,7 @@ static bool correlate_await(struct core *core, struct exact *exact, struct pendi
 			    uint32_t ns_tid)
 {
 	const struct function *function = &core->config.functions.row[pending->op.fn];
-	uint8_t await = correlate_wants(exact, function);
+	uint8_t await = correlate_wants(exact, pending, function);
 	struct caller *caller = await ? caller_get(core, exact, ns_tid) : NULL;
 
 	if (!caller)
@@ -473,7 +482,7 @@ void correlate_change(struct core *core, struct exact *exact, uint64_t since_ns)
 
 	list_for_each(pending, &exact->awaiting, awaiting)
 		if (pending->start_ns >= since_ns && !pending->ticket &&
-		    !correlate_wants(exact, &row[pending->op.fn]))
+		    !correlate_wants(exact, pending, &row[pending->op.fn]))
 			correlate_give_up(core, pending);
 }
 
@@ -484,6 +493,9 @@ void correlate_end(struct core *core, struct exact *exact)
 
 	list_for_each(ticket, &exact->fresh, link)
 		ticket_match(core, exact, ticket);
+	list_for_each(ticket, &exact->waiting, link)
+		if (ticket->called)
+			ticket_match(core, exact, ticket);
 	while ((ticket = ticket_victim(exact)))
 		ticket_expire(core, exact, ticket);
 	while ((ticket = list_first(&exact->joined, struct ticket, link)))

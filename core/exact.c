@@ -1,6 +1,10 @@
 /* Exact: how a process is collected from. From COLLECT STARTED or RESUMED on its calls wait for
  * their records and its states are exact; from PAUSED or STOPPED on, or without the library, all is
- * as in the probe tier. */
+ * as in the probe tier.
+ *
+ * Calls come another way than records, and behind what a processor has not finished yet. So the end
+ * takes a moment: what waits for its call waits on, and calls of before the end still wait for
+ * their records. */
 #include "core/exact.h"
 
 #include <stdlib.h>
@@ -16,6 +20,8 @@
 
 /* Records that a process left behind are awaited for so long. */
 #define EXACT_LINGER_NS 1000000000ull
+/* Calls of before a change are awaited for so long after it. */
+#define EXACT_FORMER_NS 250000000ull
 /* So often it is told how long a gap has been open. */
 #define EXACT_GAP_NS 1000000000ull
 
@@ -104,8 +110,24 @@ static void gap_close(struct core *core, const struct exact *exact, enum loss_re
 	*gap = (struct exact_gap){ 0 };
 }
 
+static void exact_change(const struct core *core, struct exact *exact, uint64_t time_ns)
+{
+	exact->former = (struct exact_former){ time_ns, core->now_ns, exact->row.records };
+}
+
+/* The calls of before the change are here. */
+static void exact_settle(struct core *core, struct exact *exact, uint64_t time_ns)
+{
+	exact->former = (struct exact_former){ 0 };
+	if (exact->on)
+		return;
+	correlate_end(core, exact);
+	sweep_end(core, exact, time_ns);
+}
+
 static void exact_turn_on(struct core *core, struct exact *exact, uint64_t time_ns)
 {
+	exact_settle(core, exact, core->now_ns);
 	gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
 	exact->on = true;
 	exact->on_ns = core->now_ns;
@@ -119,9 +141,10 @@ static void exact_turn_off(struct core *core, struct exact *exact, uint64_t time
 	if (!exact->on)
 		return;
 	exact->on = false;
-	correlate_end(core, exact);
+	exact_change(core, exact, time_ns);
 	range_end_all(core, exact, time_ns);
-	sweep_end(core, exact, exact->ended_ns ? exact->ended_ns : core->now_ns);
+	if (exact->ended_ns) /* its calls came before that */
+		exact_settle(core, exact, exact->ended_ns);
 }
 
 static void exact_started(struct core *core, struct exact *exact, const struct ts_event *event)
@@ -168,6 +191,8 @@ int exact_collect(struct core *core, struct process *process, const struct ts_ev
 		exact_started(core, exact, event);
 	else if (collect->state != TS_COLLECT_CHANGED)
 		exact_turn_off(core, exact, time_ns);
+	else if (exact->on)
+		exact_change(core, exact, time_ns);
 	exact_describe(exact, event);
 	if (collect->state == TS_COLLECT_STARTED || collect->state == TS_COLLECT_RESUMED)
 		exact_turn_on(core, exact, time_ns);
@@ -331,7 +356,7 @@ void exact_end(struct core *core, struct process *process, uint64_t time_ns)
 	if (!exact)
 		return;
 	exact_stop(core, exact, time_ns);
-	correlate_end(core, exact);
+	exact_settle(core, exact, time_ns);
 	range_end_all(core, exact, time_ns);
 	exact_tell_all(core, exact);
 	exact_free(process);
@@ -343,6 +368,8 @@ void exact_tick(struct core *core, uint64_t now_ns)
 
 	list_for_each(exact, &core->exacts, link) {
 		correlate_tick(core, exact, now_ns);
+		if (exact->former.until_ns && exact->former.told_ns + EXACT_FORMER_NS <= now_ns)
+			exact_settle(core, exact, now_ns);
 		if (exact->ended_ns && exact->ended_ns + EXACT_LINGER_NS <= now_ns)
 			process_end(core, exact->process, exact->ended_ns, exact->exit_code);
 	}
@@ -366,10 +393,9 @@ void exact_flush(struct core *core, uint64_t now_ns)
 	struct exact *exact;
 
 	list_for_each(exact, &core->exacts, link) {
-		correlate_end(core, exact);
-		range_end_all(core, exact, now_ns);
-		sweep_end(core, exact, now_ns);
 		exact->on = false;
+		exact_settle(core, exact, now_ns);
+		range_end_all(core, exact, now_ns);
 		if (exact->ended_ns)
 			process_end(core, exact->process, exact->ended_ns, exact->exit_code);
 	}

@@ -16,14 +16,22 @@ struct exact_gap {
 	uint64_t told_ns;  /* it was told up to then, 0: not yet */
 };
 
+/* Calls of before a change, which may still come. */
+struct exact_former {
+	uint64_t until_ns; /* made before then; 0: they have come */
+	uint64_t told_ns;  /* of the change, by our time */
+	uint32_t records;  /* that were handed over of them */
+};
+
 /* Of a process from its library's first record on. */
 struct exact {
 	struct list link; /* in core's exacts */
 	struct process *process;
 	struct core_collect row;
-	bool untold;	   /* the row has changed */
-	uint32_t changes;  /* since the last checkpoint */
-	bool on;	   /* records come: started or resumed */
+	bool untold;	  /* the row has changed */
+	uint32_t changes; /* since the last checkpoint */
+	bool on;	  /* records come: started or resumed */
+	struct exact_former former;
 	uint64_t ended_ns; /* the process has, 0: not; the rest of its records is awaited */
 	int32_t exit_code; /* then */
 	uint64_t heard_ns; /* the latest record came, by our time */

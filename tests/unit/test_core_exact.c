@@ -243,6 +243,77 @@ static void exact_learns_which_stream_a_number_is(void **state)
 	assert_true(op_that_ran_at(1020 * MS)->stream != op_that_ran_at(4540 * MS)->stream);
 }
 
+/* Launched at 1010 ms, called until 1012, ran from 1020 to 1030. */
+static void tell_records(void)
+{
+	call_record(5, FN_LAUNCH, 1011 * MS, 1012 * MS);
+	kernel(5, 1020 * MS, 1030 * MS, N1);
+}
+
+/* The ring of the probes is read behind the end of the library's own. */
+static void exact_waits_for_calls_of_before_the_end(void **state)
+{
+	static const char how[] = "spg";
+	struct core_config config = fixture_config();
+
+	for (size_t i = 0; i < 3; i++) {
+		fixture_restart(&config);
+		begin_exact();
+		tell_records();
+		pass_until(1040 * MS);
+		if (how[i] == 'g')
+			core_collect_gone(core, pid, 1040 * MS);
+		else
+			collect(how[i] == 's' ? TS_COLLECT_STOPPED : TS_COLLECT_PAUSED, 1040 * MS,
+				0);
+		pass_until(1200 * MS);
+		assert_int_equal(seen.ops, 0);
+		launch(1010 * MS, S1);
+		launch(1041 * MS, S1);
+		on_stream(FN_STREAM_SYNC, 1050 * MS, 1060 * MS, S1);
+		assert_int_equal(op_at(1041 * MS)->flags, OP_BOUNDS);
+		pass_until(1300 * MS);
+		assert_int_equal(op_at(1010 * MS)->flags, OP_EXACT | OP_RETURNED);
+		assert_int_equal(op_at(1010 * MS)->seen_ns, 1060 * MS);
+		assert_int_equal(lost(LOSS_NO_CALL) + lost(LOSS_NO_RECORD), 0);
+		assert_int_equal(stats().waiting + stats().edges, 0);
+	}
+}
+
+static void exact_waits_for_calls_until_the_process_ends(void **state)
+{
+	struct ts_event end = process_event(TS_EVENT_EXIT, 1060 * MS, 0);
+
+	begin_exact();
+	tell_records();
+	kernel(6, 1032 * MS, 1033 * MS, N1);
+	collect(TS_COLLECT_STOPPED, 1040 * MS, 0);
+	launch(1010 * MS, S1);
+	give(&end);
+	assert_int_equal(seen.ops, 2);
+	assert_int_equal(op_at(1010 * MS)->flags, OP_EXACT | OP_RETURNED);
+	assert_int_equal(lost(LOSS_NO_CALL), 1);
+	assert_int_equal(stats().processes, 0);
+	assert_int_equal(stats().pending + stats().waiting + stats().edges, 0);
+}
+
+static void exact_waits_for_calls_of_before_less_is_recorded(void **state)
+{
+	struct ts_event copy = work_event(TS_EVENT_COPY, 5, 1013 * MS, 1014 * MS, N1);
+
+	begin_exact();
+	call_record(5, FN_COPY, 1011 * MS, 1012 * MS);
+	tell(&copy);
+	collect(TS_COLLECT_CHANGED, 1020 * MS, TS_RECORDS_DEFAULT & ~TS_RECORD_COPIES);
+	on_stream(FN_COPY, 1010 * MS, 0, S1);
+	on_stream(FN_COPY, 1025 * MS, 0, S1);
+	on_stream(FN_STREAM_SYNC, 1040 * MS, 1050 * MS, S1);
+	assert_int_equal(op_at(1025 * MS)->flags, OP_BOUNDS);
+	pass_until(1200 * MS);
+	assert_int_equal(op_at(1010 * MS)->flags, OP_EXACT | OP_RETURNED);
+	assert_int_equal(lost(LOSS_NO_CALL) + lost(LOSS_NO_RECORD), 0);
+}
+
 static void exact_does_not_change_its_mind_all_the_time(void **state)
 {
 	begin_exact();
@@ -294,6 +365,9 @@ int main(void)
 		STORY(exact_tells_a_name_once_for_all_processes),
 		STORY(exact_finds_the_default_stream_by_its_number),
 		STORY(exact_learns_which_stream_a_number_is),
+		STORY(exact_waits_for_calls_of_before_the_end),
+		STORY(exact_waits_for_calls_until_the_process_ends),
+		STORY(exact_waits_for_calls_of_before_less_is_recorded),
 		STORY(exact_does_not_change_its_mind_all_the_time),
 		STORY(exact_believes_no_nonsense),
 		STORY(exact_leaves_streams_to_others),
