@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/huge.h"
 #include "core/plan_build.h"
 
 /* Indexes have 32 bits, and a graph has three works where there is one op. */
@@ -78,7 +79,7 @@ bool build_room(struct plan_builder *builder, void *array, uint32_t count, uint3
 	if (count < *room)
 		return true;
 	wanted = count < PLAN_ROOM_MIN ? PLAN_ROOM_MIN : count + count / 2;
-	more = wanted > count ? realloc(*items, wanted * size) : NULL;
+	more = wanted > count ? huge_realloc(*items, wanted, size) : NULL;
 	if (!more) {
 		builder->error = -ENOMEM;
 		return false;
@@ -116,7 +117,7 @@ static bool plan_reserve(struct plan_builder *builder, size_t count)
 	if (room <= builder->op_room)
 		return true;
 	room += room / 2;
-	op = realloc(builder->op, room * sizeof(*op));
+	op = huge_realloc(builder->op, room, sizeof(*op));
 	if (!op)
 		return false;
 	builder->op = op;
@@ -124,16 +125,33 @@ static bool plan_reserve(struct plan_builder *builder, size_t count)
 	return true;
 }
 
+/* What is read of a file may be anything. */
+static void plan_check_times(struct op *op)
+{
+	if (op->end_ns < op->start_ns || op->end_ns >= PLAN_TIME_MAX_NS)
+		op->end_ns = 0;
+	if (!op->gpu_start_ns || op->gpu_end_ns < op->gpu_start_ns ||
+	    op->gpu_end_ns >= PLAN_TIME_MAX_NS)
+		op->flags &= (uint16_t)~OP_EXACT;
+}
+
 int plan_builder_add(struct plan_builder *builder, const struct op *op, size_t count)
 {
 	if (!plan_reserve(builder, count))
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
+		struct op *to = &builder->op[builder->op_count];
+
 		if (!plan_takes(&op[i]))
 			continue;
 		if (builder->op_count == builder->max)
 			return -E2BIG;
-		builder->op[builder->op_count++] = op[i];
+		*to = op[i];
+		plan_check_times(to);
+		if (to->start_ns <= builder->latest_ns)
+			builder->disorder = true;
+		builder->latest_ns = to->start_ns;
+		builder->op_count++;
 	}
 	return 0;
 }
@@ -198,8 +216,8 @@ static int plan_order(struct plan_builder *builder)
 	uint64_t least_ns = UINT64_MAX;
 	struct plan_key *sorted;
 
-	builder->key = malloc((count + 1) * sizeof(*builder->key));
-	builder->spare_key = malloc((count + 1) * sizeof(*builder->key));
+	builder->key = huge_malloc(count + 1, sizeof(*builder->key));
+	builder->spare_key = huge_malloc(count + 1, sizeof(*builder->key));
 	if (!builder->key || !builder->spare_key)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
@@ -214,18 +232,6 @@ static int plan_order(struct plan_builder *builder)
 	free(TAKE(builder->key));
 	free(TAKE(builder->spare_key));
 	return 0;
-}
-
-/* What is read of a file may be anything. */
-static void plan_check_times(struct op *op, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (op[i].end_ns < op[i].start_ns || op[i].end_ns >= PLAN_TIME_MAX_NS)
-			op[i].end_ns = 0;
-		if (!op[i].gpu_start_ns || op[i].gpu_end_ns < op[i].gpu_start_ns ||
-		    op[i].gpu_end_ns >= PLAN_TIME_MAX_NS)
-			op[i].flags &= (uint16_t)~OP_EXACT;
-	}
 }
 
 int plan_builder_device(struct plan_builder *builder, uint32_t process, int16_t ordinal,
@@ -253,12 +259,24 @@ static void plan_take_devices(const struct plan_builder *builder)
 	}
 }
 
+/* Few ops are no call, and few are more than one work. */
+static bool plan_room(struct plan_builder *builder)
+{
+	struct plan *plan = builder->plan;
+
+	if (plan->op_count < PLAN_ROOM_MIN)
+		return true;
+	builder->call_room = builder->work_room = (uint32_t)plan->op_count;
+	plan->call = huge_malloc(builder->call_room, sizeof(*plan->call));
+	plan->work = huge_malloc(builder->work_room, sizeof(*plan->work));
+	return plan->call && plan->work;
+}
+
 int plan_builder_end(struct plan_builder *builder, struct plan **ret)
 {
 	int r;
 
-	plan_check_times(builder->op, builder->op_count);
-	r = plan_order(builder);
+	r = builder->disorder ? plan_order(builder) : 0;
 	if (r < 0)
 		return r;
 	builder->plan = calloc(1, sizeof(*builder->plan));
@@ -266,8 +284,9 @@ int plan_builder_end(struct plan_builder *builder, struct plan **ret)
 		return -ENOMEM;
 	builder->plan->op = TAKE(builder->op);
 	builder->plan->op_count = builder->op_count;
+	builder->plan->start_ns = UINT64_MAX;
 	builder->op_count = builder->op_room = 0;
-	r = build_calls(builder);
+	r = plan_room(builder) ? build_calls(builder) : -ENOMEM;
 	plan_take_devices(builder);
 	if (r == 0)
 		r = build_order(builder);

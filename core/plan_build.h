@@ -57,6 +57,8 @@ struct plan_builder {
 	size_t max;
 	struct op *op;
 	size_t op_count, op_room;
+	uint64_t latest_ns; /* when the last of them began */
+	bool disorder;	    /* one began no later than the one before it */
 	struct plan_stream_row *row;
 	struct build_device *device; /* what was told of them */
 	uint32_t row_count, row_room, device_count, build_device_room;
@@ -76,6 +78,7 @@ struct plan_builder {
 		process_by_id, event_by_handle;
 	uint32_t thread_seen, stream_seen; /* the last ones that were looked up */
 	uint32_t call_work;		   /* the last one of the last call */
+	uint32_t timeless;		   /* works without times of their own */
 	struct plan_key *key, *spare_key;  /* room for every op or work */
 };
 

@@ -233,5 +233,9 @@ int build_calls(struct plan_builder *builder)
 		else
 			call_take(builder, call);
 	}
+	if (plan->call_count && plan->call[0].start_ns < plan->start_ns)
+		plan->start_ns = plan->call[0].start_ns;
+	if (plan->start_ns == UINT64_MAX)
+		plan->start_ns = 0;
 	return builder->error;
 }

@@ -17,8 +17,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/huge.h"
 #include "core/core.h"
 #include "core/plan.h"
+#include "core/plan_sort.h"
 
 /* Of a multiprocessor. These are of compute capability 9.0; others have the same, or less threads
  * and shared memory. Source: CUDA C++ Programming Guide, "Compute Capabilities". */
@@ -44,20 +46,22 @@ struct usual {
 	uint64_t total;
 };
 
-/* An engine of a device, while its works pass in order of start. */
+/* The latest works of an engine of a device, while they pass in order of start. What is asked of
+ * them is copied, as it is asked often. */
 struct turn {
-	uint32_t recent[RECENT]; /* works; the newest is before `next` */
-	uint32_t next;
-};
-
-struct begin {
-	uint64_t start_ns;
-	uint32_t work;
+	uint64_t start_ns[RECENT], end_ns[RECENT];
+	uint64_t
+		behind_ns[RECENT]; /* when the one ended that it was behind, 0: it was so of none */
+	uint32_t share[RECENT];
+	uint32_t work[RECENT], behind[RECENT];
+	uint32_t next;	  /* the newest is before it */
+	uint64_t last_ns; /* the latest end of all up to now */
 };
 
 struct settle {
 	struct plan *plan;
-	struct begin *begin; /* of works that need an engine, in order of start */
+	struct plan_key *key, *spare; /* works that need an engine, by their start */
+	const struct plan_key *begin; /* one of both, in order */
 	size_t begin_count;
 	struct turn *turn; /* of device and engine */
 	struct usual launch[PLAN_ENGINE_COUNT], gap[PLAN_ENGINE_COUNT];
@@ -69,7 +73,8 @@ static struct settle *settle_free(struct settle *settle)
 {
 	if (!settle)
 		return NULL;
-	free(settle->begin);
+	free(settle->key);
+	free(settle->spare);
 	free(settle->turn);
 	free(settle);
 	return NULL;
@@ -115,47 +120,51 @@ static struct turn *turn_of(struct settle *settle, const struct plan_work *work)
 	return &settle->turn[device * PLAN_ENGINE_COUNT + work->engine];
 }
 
-static int begin_compare(const void *a, const void *b)
-{
-	const struct begin *x = a, *y = b;
-
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->work < y->work ? -1 : x->work > y->work;
-}
-
 static int sort_begins(struct settle *settle)
 {
 	const struct plan *plan = settle->plan;
-	bool sorted = true;
+	uint64_t least_ns = UINT64_MAX;
 	size_t n = 0;
 
-	settle->begin = calloc(plan->work_count + 1ul, sizeof(*settle->begin));
+	settle->key = huge_malloc(plan->work_count + 1ul, sizeof(*settle->key));
+	settle->spare = huge_malloc(plan->work_count + 1ul, sizeof(*settle->spare));
 	settle->turn = calloc(plan->device_count * PLAN_ENGINE_COUNT + 1ul, sizeof(*settle->turn));
-	if (!settle->begin || !settle->turn)
+	if (!settle->key || !settle->spare || !settle->turn)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < plan->work_count; i++) {
+		uint64_t start_ns = plan->work[i].start_ns;
+
 		if (!needs_engine(&plan->work[i]))
 			continue;
-		settle->begin[n] = (struct begin){ plan->work[i].start_ns, i };
-		if (n && begin_compare(&settle->begin[n - 1], &settle->begin[n]) > 0)
-			sorted = false;
-		n++;
+		settle->key[n++] = (struct plan_key){ start_ns, i };
+		if (start_ns < least_ns)
+			least_ns = start_ns;
 	}
-	if (!sorted)
-		qsort(settle->begin, n, sizeof(*settle->begin), begin_compare);
+	for (size_t i = 0; i < n; i++)
+		settle->key[i].key -= least_ns;
+	settle->begin = plan_sort(settle->key, settle->spare, n);
 	settle->begin_count = n;
 	return 0;
-}
-
-static void turn_pass(struct turn *turn, uint32_t work)
-{
-	turn->recent[turn->next++ % RECENT] = work;
 }
 
 static uint32_t turn_size(const struct turn *turn)
 {
 	return turn->next < RECENT ? turn->next : RECENT;
+}
+
+static void turn_pass(struct turn *turn, const struct plan *plan, uint32_t index)
+{
+	const struct plan_work *work = &plan->work[index];
+	uint32_t i = turn->next++ % RECENT;
+
+	turn->start_ns[i] = work->start_ns;
+	turn->end_ns[i] = work->end_ns;
+	turn->behind_ns[i] = work->behind == PLAN_NONE ? 0 : plan->work[work->behind].end_ns;
+	turn->share[i] = work->share;
+	turn->work[i] = index;
+	turn->behind[i] = work->behind;
+	if (work->end_ns > turn->last_ns)
+		turn->last_ns = work->end_ns;
 }
 
 static void count_widths(struct settle *settle)
@@ -165,15 +174,17 @@ static void count_widths(struct settle *settle)
 	for (uint32_t i = 0; i < plan->device_count; i++)
 		memset(plan->device[i].width, 0, sizeof(plan->device[i].width));
 	for (size_t i = 0; i < settle->begin_count; i++) {
-		const struct plan_work *work = &plan->work[settle->begin[i].work];
+		const struct plan_work *work = &plan->work[settle->begin[i].number];
 		struct turn *turn = turn_of(settle, work);
 		uint32_t *width = &device_of(plan, work)->width[work->engine], now = 1;
 
-		for (uint32_t k = 0; k < turn_size(turn); k++)
-			now += plan->work[turn->recent[k]].end_ns > work->start_ns;
+		for (uint32_t k = 0; turn->last_ns > work->start_ns && k < RECENT; k++)
+			now += turn->end_ns[k] > work->start_ns;
 		if (now > *width)
 			*width = now;
-		turn_pass(turn, settle->begin[i].work);
+		turn->end_ns[turn->next++ % RECENT] = work->end_ns;
+		if (work->end_ns > turn->last_ns)
+			turn->last_ns = work->end_ns;
 	}
 	memset(settle->turn, 0, plan->device_count * PLAN_ENGINE_COUNT * sizeof(*settle->turn));
 }
@@ -235,62 +246,52 @@ static uint64_t freed_ns(const struct plan *plan, const struct plan_work *work)
 	return ns;
 }
 
-/* Would it not have fitted beside what ran just before `last` ended? What still ran when it began
- * counts only where it fitted beside that: else it may run beside what it likes. */
-static bool was_full(const struct plan *plan, const struct turn *turn, const struct plan_work *work,
-		     const struct plan_work *last)
+/* Would it not have fitted beside what ran just before that time, when one ended? What still ran
+ * when it began counts only where it fitted beside that: else it may run beside what it likes. */
+static bool was_full(const struct turn *turn, const struct plan_work *work, uint64_t ended_ns)
 {
 	uint64_t over = work->share, still = 0;
 
 	for (uint32_t i = 0; i < turn_size(turn); i++) {
-		const struct plan_work *other = &plan->work[turn->recent[i]];
-
-		if (other->start_ns >= last->end_ns || other->end_ns < last->end_ns)
+		if (turn->start_ns[i] >= ended_ns || turn->end_ns[i] < ended_ns)
 			continue;
-		if (other->end_ns <= work->start_ns)
-			over += other->share;
+		if (turn->end_ns[i] <= work->start_ns)
+			over += turn->share[i];
 		else
-			still += other->share;
+			still += turn->share[i];
 	}
 	return over > PLAN_SHARE_ALL ||
 	       (over + still > PLAN_SHARE_ALL && work->share + still <= PLAN_SHARE_ALL);
 }
 
-static bool ended_between(const struct plan *plan, uint32_t other, uint64_t since_ns,
-			  const struct plan_work *work)
+static bool ended_between(uint64_t end_ns, uint64_t since_ns, const struct plan_work *work)
 {
-	uint64_t end_ns = plan->work[other].end_ns;
-
 	return end_ns > since_ns && end_ns <= work->start_ns &&
 	       work->start_ns - end_ns <= UINT32_MAX;
 }
 
 /* Which work of its engine it was behind, of those that ended since it could have begun: one that
  * left no room, or what another one was behind that was before it in the queue. */
-static uint32_t find_behind(const struct plan *plan, const struct turn *turn,
-			    const struct plan_work *work, uint64_t since_ns)
+static uint32_t find_behind(const struct turn *turn, const struct plan_work *work,
+			    uint64_t since_ns)
 {
 	uint64_t queued_ns = since_ns;
 	uint32_t found = PLAN_NONE;
 
-	for (uint32_t i = 0; i < turn_size(turn); i++) {
-		const struct plan_work *other = &plan->work[turn->recent[i]];
-
-		if (ended_between(plan, turn->recent[i], since_ns, work) &&
-		    was_full(plan, turn, work, other)) {
-			found = turn->recent[i];
-			since_ns = other->end_ns;
+	if (turn->last_ns <= since_ns)
+		return found;
+	for (uint32_t i = 0; i < turn_size(turn); i++)
+		if (ended_between(turn->end_ns[i], since_ns, work) &&
+		    was_full(turn, work, turn->end_ns[i])) {
+			found = turn->work[i];
+			since_ns = turn->end_ns[i];
 		}
-	}
-	for (uint32_t i = 0; i < turn_size(turn); i++) {
-		const struct plan_work *other = &plan->work[turn->recent[i]];
-
-		if (other->behind != PLAN_NONE && other->start_ns > queued_ns &&
-		    ended_between(plan, other->behind, since_ns, work)) {
-			found = other->behind;
-			since_ns = plan->work[found].end_ns;
+	for (uint32_t i = 0; i < turn_size(turn); i++)
+		if (turn->start_ns[i] > queued_ns &&
+		    ended_between(turn->behind_ns[i], since_ns, work)) {
+			found = turn->behind[i];
+			since_ns = turn->behind_ns[i];
 		}
-	}
 	return found;
 }
 
@@ -324,8 +325,7 @@ static void measure_engine(struct settle *settle, uint32_t index)
 	struct turn *turn = turn_of(settle, work);
 
 	if (work->delay_ns > 0)
-		work->behind =
-			find_behind(plan, turn, work, work->start_ns - (uint64_t)work->delay_ns);
+		work->behind = find_behind(turn, work, work->start_ns - (uint64_t)work->delay_ns);
 	if (work->behind != PLAN_NONE) {
 		work->behind_ns = (uint32_t)(work->start_ns - plan->work[work->behind].end_ns);
 		work->delay_ns = work->behind_ns;
@@ -338,7 +338,7 @@ static void measure_engine(struct settle *settle, uint32_t index)
 		usual_add(&settle->gap[work->engine], work->delay_ns);
 		usual_add(&settle->any_gap, work->delay_ns);
 	}
-	turn_pass(turn, index);
+	turn_pass(turn, plan, index);
 }
 
 static int64_t less_ns(int64_t a, int64_t b)
@@ -353,12 +353,14 @@ static void settle_works(struct settle *settle)
 	int64_t any_launch_ns, any_gap_ns;
 
 	for (uint32_t i = 0; i < plan->work_count; i++)
-		measure_work(settle, &plan->work[i]);
+		if (!needs_engine(&plan->work[i]))
+			measure_work(settle, &plan->work[i]);
 	for (size_t i = 0; i < settle->begin_count; i++) {
-		struct plan_work *work = &plan->work[settle->begin[i].work];
+		struct plan_work *work = &plan->work[settle->begin[i].number];
 
+		measure_work(settle, work);
 		work->share = share_of(plan, work);
-		measure_engine(settle, settle->begin[i].work);
+		measure_engine(settle, settle->begin[i].number);
 	}
 	any_launch_ns = usual_ns(&settle->any_launch, LAUNCH_NS);
 	any_gap_ns = usual_ns(&settle->any_gap, GAP_NS);
@@ -419,10 +421,11 @@ static void settle_calls(struct settle *settle)
 	tail = usual_ns(&settle->tail, 0);
 	for (uint32_t i = 0; i < plan->call_count; i++) {
 		struct plan_call *call = &plan->call[i];
-		uint8_t kind = kind_of(plan, call);
 
+		if (!(call->flags & PLAN_BLOCKS))
+			continue;
 		if (waited_ns(plan, call) > call->start_ns)
-			call->own_ns = less_ns(own[kind], call->own_ns);
+			call->own_ns = less_ns(own[kind_of(plan, call)], call->own_ns);
 		else
 			call->tail_ns = less_ns(tail, call->tail_ns);
 	}

@@ -180,6 +180,7 @@ uint32_t build_work(struct plan_builder *builder, uint32_t number, uint32_t call
 	plan->work[work] = (struct plan_work){
 		.start_ns = timed ? op->gpu_start_ns : 0,
 		.end_ns = timed ? op->gpu_end_ns : 0,
+		.duration_ns = UINT64_MAX, /* no limit: see plan_time.c */
 		.behind = PLAN_NONE,
 		.op = number,
 		.call = call,
@@ -194,6 +195,9 @@ uint32_t build_work(struct plan_builder *builder, uint32_t number, uint32_t call
 		plan->work[work].flags |= PLAN_UNTIMED;
 		plan->untimed++;
 	}
+	builder->timeless += !timed;
+	if ((timed ? op->gpu_start_ns : op->start_ns) < plan->start_ns)
+		plan->start_ns = timed ? op->gpu_start_ns : op->start_ns;
 	plan->no_call += call == PLAN_NONE;
 	plan->work_count++;
 	if (call != PLAN_NONE)

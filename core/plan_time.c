@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/huge.h"
 #include "core/plan_build.h"
 
 /* The works of a stream by their begin; one without times stays behind the works before it. One
@@ -44,34 +45,17 @@ static void order_stream(struct plan_builder *builder, uint32_t stream)
 	plan->stream[stream].last = before;
 }
 
-/* Of what is known; what has no time is later than its call. */
-static void find_start(struct plan *plan)
-{
-	plan->start_ns = plan->call_count ? plan->call[0].start_ns : UINT64_MAX;
-	for (uint32_t i = 0; i < plan->work_count; i++) {
-		const struct plan_work *work = &plan->work[i];
-		uint64_t start_ns =
-			work->flags & BUILD_TIMED ? work->start_ns : plan->op[work->op].start_ns;
-
-		if (start_ns < plan->start_ns)
-			plan->start_ns = start_ns;
-	}
-	if (plan->start_ns == UINT64_MAX)
-		plan->start_ns = 0;
-}
-
 int build_order(struct plan_builder *builder)
 {
 	struct plan *plan = builder->plan;
 	bool disorder = false;
 
-	find_start(plan);
 	for (uint32_t i = 0; i < plan->stream_count; i++)
 		disorder |= builder->stream[i].disorder;
 	if (!disorder)
 		return 0;
-	builder->key = malloc(plan->work_count * sizeof(*builder->key));
-	builder->spare_key = malloc(plan->work_count * sizeof(*builder->spare_key));
+	builder->key = huge_malloc(plan->work_count, sizeof(*builder->key));
+	builder->spare_key = huge_malloc(plan->work_count, sizeof(*builder->spare_key));
 	if (!builder->key || !builder->spare_key)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < plan->stream_count; i++)
@@ -93,32 +77,36 @@ static void limit_to(uint64_t *limit_ns, uint64_t ns)
 		*limit_ns = ns;
 }
 
-static void limit_work(const struct plan *plan, uint64_t *limit, uint32_t index)
+/* When the work has begun at the latest: while the plan is built, in place of a duration. */
+static uint64_t limit_of(const struct plan_work *work)
 {
-	const struct plan_work *work = &plan->work[index];
+	return work->flags & BUILD_TIMED ? work->start_ns : work->duration_ns;
+}
 
-	if (work->flags & BUILD_TIMED)
-		limit[index] = work->start_ns;
+static void limit_work(struct plan *plan, const struct plan_work *work)
+{
 	if (work->before != PLAN_NONE)
-		limit_to(&limit[work->before], limit[index]);
+		limit_to(&plan->work[work->before].duration_ns, limit_of(work));
 	for (uint32_t i = 0; work->flags & BUILD_TIMED && i < work->edge_count; i++)
 		if (edge_is_of_graph(plan, &plan->edge[work->edge + i]))
-			limit_to(&limit[plan->edge[work->edge + i].work], work->start_ns);
+			limit_to(&plan->work[plan->edge[work->edge + i].work].duration_ns,
+				 work->start_ns);
 }
 
 /* What has no time is over before the next on its stream begins, and a graph's begin before its
- * nodes do: `limit` of each. Backwards, so that each is told before it tells. */
-static void find_limits(const struct plan_builder *builder, uint64_t *limit)
+ * nodes do. Backwards, so that each is told before it tells. */
+static void find_limits(struct plan_builder *builder)
 {
-	const struct plan *plan = builder->plan;
+	struct plan *plan = builder->plan;
 
-	memset(limit, 0xff, plan->work_count * sizeof(*limit));
+	if (!builder->timeless)
+		return;
 	for (uint32_t i = plan->work_count; i-- > 0;)
-		limit_work(plan, limit, i);
+		limit_work(plan, &plan->work[i]);
 	for (uint32_t i = 0; i < plan->stream_count; i++)
 		for (uint32_t k = plan->stream[i].last;
 		     builder->stream[i].disorder && k != PLAN_NONE; k = plan->work[k].before)
-			limit_work(plan, limit, k);
+			limit_work(plan, &plan->work[k]);
 }
 
 /* The edges of works that ended by then stay, in their order. Returns how many. */
@@ -200,23 +188,21 @@ static void forget_calls(struct plan *plan)
 }
 
 /* A work waits for such with smaller numbers, or such that have times. */
-static void time_works(struct plan *plan, const uint64_t *limit)
+static void time_works(struct plan *plan)
 {
-	uint64_t contradicted;
 	bool forget = false;
 
 	for (uint32_t i = 0; i < plan->work_count; i++) {
 		struct plan_work *work = &plan->work[i];
-		uint64_t ready_ns;
+		uint64_t ready_ns, limit_ns = limit_of(work), contradicted = plan->contradicted;
 
-		contradicted = plan->contradicted;
-		work_keep(plan, work, limit[i]);
+		work_keep(plan, work, limit_ns);
 		forget |= plan->contradicted > contradicted;
 		ready_ns = work_ready(plan, work);
 		if (!(work->flags & BUILD_TIMED)) {
 			if (work->bound == PLAN_BOUND_NOTHING)
 				ready_ns = plan->op[work->op].start_ns;
-			limit_to(&ready_ns, limit[i]);
+			limit_to(&ready_ns, limit_ns);
 			work->start_ns = work->end_ns = ready_ns;
 		}
 		work->flags &= (uint16_t) ~(BUILD_TIMED | BUILD_WAITED);
@@ -274,8 +260,7 @@ static void queue_call(struct plan_builder *builder, const uint32_t *after,
 	uint32_t last = PLAN_NONE;
 
 	front_advance(plan, after, front, call->start_ns);
-	if (call->end_ns < call->start_ns + QUEUE_LONG_NS || call->edge_count ||
-	    position[call->work] < front->skipped + QUEUE_WORKS_MIN)
+	if (position[call->work] < front->skipped + QUEUE_WORKS_MIN)
 		return;
 	for (then = *front; then.work != PLAN_NONE && then.work != call->work;
 	     then.work = after[then.work]) {
@@ -286,13 +271,28 @@ static void queue_call(struct plan_builder *builder, const uint32_t *after,
 	build_call_edge(builder, index, last, PLAN_EDGE_QUEUE);
 }
 
+/* Whether the call may have waited for room. */
+static bool queue_wants(const struct plan *plan, const struct plan_call *call)
+{
+	return call->end_ns >= call->start_ns + QUEUE_LONG_NS && !call->edge_count &&
+	       call->work != PLAN_NONE && plan->op[call->op].kind == OP_LAUNCH &&
+	       plan->stream[plan->work[call->work].stream].stream;
+}
+
 static int queue_calls(struct plan_builder *builder)
 {
 	struct plan *plan = builder->plan;
-	_cleanup_(freep) uint32_t *after = malloc((plan->work_count + 1ul) * sizeof(*after));
-	_cleanup_(freep) uint32_t *position = calloc(plan->work_count + 1ul, sizeof(*position));
-	_cleanup_(freep) struct front *front = calloc(plan->stream_count + 1ul, sizeof(*front));
+	_cleanup_(freep) uint32_t *after = NULL, *position = NULL;
+	_cleanup_(freep) struct front *front = NULL;
+	uint32_t first = 0;
 
+	while (first < plan->call_count && !queue_wants(plan, &plan->call[first]))
+		first++;
+	if (first == plan->call_count)
+		return 0;
+	after = huge_malloc(plan->work_count, sizeof(*after));
+	position = huge_calloc(plan->work_count, sizeof(*position));
+	front = calloc(plan->stream_count, sizeof(*front));
 	if (!after || !position || !front)
 		return -ENOMEM;
 	memset(after, 0xff, plan->work_count * sizeof(*after));
@@ -306,26 +306,20 @@ static int queue_calls(struct plan_builder *builder)
 	}
 	for (uint32_t i = 0; i < plan->stream_count; i++)
 		front[i].work = plan->stream[i].first;
-	for (uint32_t i = 0; i < plan->call_count; i++) {
-		uint32_t work = plan->call[i].work;
-
-		if (work != PLAN_NONE && plan->op[plan->call[i].op].kind == OP_LAUNCH &&
-		    plan->stream[plan->work[work].stream].stream)
-			queue_call(builder, after, position, &front[plan->work[work].stream], i);
-	}
+	for (uint32_t i = first; i < plan->call_count; i++)
+		if (queue_wants(plan, &plan->call[i]))
+			queue_call(builder, after, position,
+				   &front[plan->work[plan->call[i].work].stream], i);
 	return builder->error;
 }
 
 int build_times(struct plan_builder *builder)
 {
 	struct plan *plan = builder->plan;
-	_cleanup_(freep) uint64_t *limit = malloc((plan->work_count + 1ul) * sizeof(*limit));
 	int r;
 
-	if (!limit)
-		return -ENOMEM;
-	find_limits(builder, limit);
-	time_works(plan, limit);
+	find_limits(builder);
+	time_works(plan);
 	r = queue_calls(builder);
 	if (r < 0)
 		return r;

@@ -2,16 +2,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/huge.h"
 #include "core/critical.h"
 
 static int times_alloc(const struct plan *plan, struct plan_times *times)
 {
 	size_t calls = plan->call_count + 1ul, works = plan->work_count + 1ul;
 
-	times->call_start_ns = malloc(calls * sizeof(uint64_t));
-	times->call_end_ns = malloc(calls * sizeof(uint64_t));
-	times->work_start_ns = malloc(works * sizeof(uint64_t));
-	times->work_end_ns = malloc(works * sizeof(uint64_t));
+	times->call_start_ns = huge_malloc(calls, sizeof(uint64_t));
+	times->call_end_ns = huge_malloc(calls, sizeof(uint64_t));
+	times->work_start_ns = huge_malloc(works, sizeof(uint64_t));
+	times->work_end_ns = huge_malloc(works, sizeof(uint64_t));
 	return times->call_start_ns && times->call_end_ns && times->work_start_ns &&
 			       times->work_end_ns
 		       ? 0

@@ -1,0 +1,35 @@
+/* Huge: memory of malloc() with a word to the kernel. That it does not listen does no harm. */
+#include "core/base/huge.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define PAGE_BYTES     ((uintptr_t)4096)
+#define HUGE_BYTES_MIN ((size_t)4 << 20)
+
+/* Of all pages that it touches, so that what was mapped for it stays one mapping, and can grow. */
+static void *huge_advise(void *array, size_t bytes)
+{
+	uintptr_t first = (uintptr_t)array & -PAGE_BYTES;
+	uintptr_t end = ((uintptr_t)array + bytes + PAGE_BYTES - 1) & -PAGE_BYTES;
+
+	if (array && bytes >= HUGE_BYTES_MIN)
+		(void)madvise((void *)first, end - first, MADV_HUGEPAGE);
+	return array;
+}
+
+void *huge_malloc(size_t count, size_t size)
+{
+	return huge_advise(reallocarray(NULL, count, size), count * size);
+}
+
+void *huge_calloc(size_t count, size_t size)
+{
+	return huge_advise(calloc(count, size), count * size);
+}
+
+void *huge_realloc(void *array, size_t count, size_t size)
+{
+	return huge_advise(reallocarray(array, count, size), count * size);
+}
