@@ -142,6 +142,7 @@ static int take_chunk(struct trace *trace, const Tracesmith__V1__Chunk *chunk, t
 	size_t count;
 	int r;
 
+	trace->chunk_count++;
 	r = sbt_peek(chunk->data.data, chunk->data.len, &info);
 	if (r == 0 && trace->want && !trace->want(trace->want_data, &info))
 		return 0;

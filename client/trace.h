@@ -24,6 +24,7 @@ struct trace {
 	uint64_t end_ns;   /* until_ns, or earlier where a recording has nothing after that */
 	uint64_t first_ns; /* of the first chunk that came */
 	uint64_t op_count;
+	uint64_t chunk_count; /* read, of all passes */
 	/* Chunks of which it says no are not read; NULL: all are. */
 	bool (*want)(const void *data, const struct sbt_info *info);
 	const void *want_data;

@@ -16,7 +16,7 @@
 #define LABEL_WIDTH 48
 #define NAME_BYTES  (2 * EXPORT_NAME_BYTES)
 #define HOST_RANK   UINT64_MAX /* behind all devices */
-#define PARTS_MAX   256	       /* whose ops are shown: the trace is read anew for each */
+#define CHUNKS_MAX  500000     /* read in all: a part's ops take a pass of their own */
 
 enum level { LEVEL_ROOT, LEVEL_PROCESS, LEVEL_PLACE, LEVEL_PART };
 
@@ -37,9 +37,9 @@ struct tree {
 	struct node root;
 	struct map part; /* nodes, by process and stream or thread */
 	uint64_t begin_ns, end_ns;
-	uint64_t left; /* of a part: ops that are still shown */
-	uint64_t more; /* that are not */
-	unsigned int parts;
+	uint64_t left;	     /* of a part: ops that are still shown */
+	uint64_t more;	     /* that are not */
+	unsigned int unread; /* parts */
 };
 
 static void clear(struct node *node)
@@ -261,8 +261,10 @@ static int write_ops(struct tree *tree, const struct node *node)
 	uint64_t since_ns = view->trace.since_ns, until_ns = view->trace.until_ns;
 	int r = 0;
 
-	if (tree->parts++ >= PARTS_MAX)
+	if (view->trace.chunk_count > CHUNKS_MAX) {
+		tree->unread++;
 		return 0;
+	}
 	tree->left = limit;
 	tree->more = 0;
 	view->part = &node->part;
@@ -355,10 +357,10 @@ static int write_tree(struct tree *tree, const Tracesmith__V1__Done *done)
 		return r;
 	if (!tree->root.child)
 		fputs("no rows\n", view->out);
-	if (tree->parts > PARTS_MAX)
+	if (tree->unread > 0)
 		complain("The operations of %u streams and threads are not shown: choose with "
 			 "--pid, --device or --stream",
-			 tree->parts - PARTS_MAX);
+			 tree->unread);
 	view_losses(view, done);
 	return 0;
 }
