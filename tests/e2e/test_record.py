@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import tempfile
@@ -74,7 +75,9 @@ class Record(tracesmith.Case):
         self.settle(process.pid)
         for whom in (["--all"], ["--pid", process.pid]):
             result = self.daemon.ctl("record", "-o", self.file, "--since", "1h", *whom)
-            self.assertEqual((result.code, result.out, result.err), (0, "", ""))
+            self.assertEqual((result.code, result.out), (0, ""))
+            # A host that is busy with other things may leave gaps.
+            self.assertEqual(re.sub("tsctl: lost: [0-9]+ gap .*\n", "", result.err), "")
             self.assert_same(process.pid)
             self.assertEqual(self.fact("complete"), 1)
         for name in ("apis", "memory", "transfers", "syncs", "streams", "states"):
