@@ -179,6 +179,12 @@ static void wait_ns(uint64_t ns)
 	nanosleep(&(struct timespec){ .tv_sec = ns / SECOND_NS, .tv_nsec = ns % SECOND_NS }, NULL);
 }
 
+static bool is_away(int error)
+{
+	/* The socket of a daemon that is dying may still take a connection. */
+	return error == -ECONNREFUSED || error == -ECONNRESET;
+}
+
 /* What the daemon does not see meanwhile is a gap in its own words. */
 static int reconnect(struct job *job)
 {
@@ -186,14 +192,14 @@ static int reconnect(struct job *job)
 	int r = -ECONNREFUSED;
 
 	complain("Waiting %llu s for it to come back", RECONNECT_NS / SECOND_NS);
-	while (r == -ECONNREFUSED && away_ns < RECONNECT_NS && !stops) {
+	while (is_away(r) && away_ns < RECONNECT_NS && !stops) {
 		wait_ns(SLICE_NS);
 		r = recording_open_again(job->options, &job->recording);
 		away_ns = recording_now(&job->recording) - lost_ns;
 	}
 	if (r == 0)
 		complain("The daemon is back after %.1f s: the recording goes on", away_ns / 1e9);
-	else if (r == -ECONNREFUSED)
+	else if (is_away(r))
 		complain("It has not come back: the recording ends here");
 	return r;
 }
