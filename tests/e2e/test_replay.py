@@ -228,7 +228,7 @@ class Replay(tracesmith.Case):
         self.assertLess(shown.count(b"\033[2A"), 14)
 
     def test_long_replays_are_stopped(self):
-        pid = self.program("rate", "--seconds", 1, exact=True)
+        pid = self.program("rate", "--rate", 40000, "--seconds", 1, exact=True)
         wait_for("ops", lambda: self.ops(pid) > 20000)
         client = Client(self.daemon.socket)
         client.send(id=1, replay=control.ReplayRequest(pid=pid))
