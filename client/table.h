@@ -54,6 +54,9 @@ int table_columns(struct table *table, const Tracesmith__V1__Columns *columns);
 int table_row(struct table *table, const Tracesmith__V1__Row *row);
 int table_end(struct table *table, const Tracesmith__V1__Done *done);
 
+/* "lost: …" and the end of the line, as a terminal may have it. */
+void table_loss(FILE *out, const Tracesmith__V1__Loss *loss);
+
 /* text.c: frees what waits. */
 struct table_text *table_text_free(struct table_text *text);
 

@@ -75,9 +75,10 @@ static int write_row(struct table *table, const Tracesmith__V1__Row *row)
 static int end(struct table *table, const Tracesmith__V1__Done *done)
 {
 	fflush(table->out);
-	for (size_t i = 0; i < done->n_loss; i++)
-		fprintf(table->notes, "tsctl: lost: %" PRIu64 " %s (%s)\n", done->loss[i]->count,
-			done->loss[i]->reason, done->loss[i]->text);
+	for (size_t i = 0; i < done->n_loss; i++) {
+		fputs("tsctl: ", table->notes);
+		table_loss(table->notes, done->loss[i]);
+	}
 	return 0;
 }
 

@@ -62,6 +62,14 @@ static char *visible(const char *text)
 	return out;
 }
 
+void table_loss(FILE *out, const Tracesmith__V1__Loss *loss)
+{
+	_cleanup_(freep) char *reason = visible(loss->reason), *text = visible(loss->text);
+
+	fprintf(out, "lost: %" PRIu64 " %s (%s)\n", loss->count, reason ? reason : "?",
+		text ? text : "?");
+}
+
 /* Columns on the screen, taking each code point for one. */
 static size_t width_of(const char *text)
 {
@@ -301,11 +309,9 @@ static int end(struct table *table, const Tracesmith__V1__Done *done)
 	if (!done->n_loss && !table->whole)
 		fputs("\nnothing lost\n", table->out);
 	for (size_t i = 0; i < done->n_loss; i++) {
-		_cleanup_(freep) char *reason = visible(done->loss[i]->reason);
-		_cleanup_(freep) char *text = visible(done->loss[i]->text);
-
-		fprintf(table->out, "%slost: %" PRIu64 " %s (%s)\n", i ? "" : "\n",
-			done->loss[i]->count, reason ? reason : "?", text ? text : "?");
+		if (i == 0)
+			fputc('\n', table->out);
+		table_loss(table->out, done->loss[i]);
 	}
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/table.h"
 #include "client/view_order.h"
 #include "core/base/units.h"
 
@@ -78,9 +79,11 @@ void view_losses(const struct view *view, const Tracesmith__V1__Done *done)
 {
 	if (done->n_loss == 0)
 		fputs("\nnothing lost\n", view->out);
-	for (size_t i = 0; i < done->n_loss; i++)
-		fprintf(view->out, "%slost: %" PRIu64 " %s (%s)\n", i ? "" : "\n",
-			done->loss[i]->count, done->loss[i]->reason, done->loss[i]->text);
+	for (size_t i = 0; i < done->n_loss; i++) {
+		if (i == 0)
+			fputc('\n', view->out);
+		table_loss(view->out, done->loss[i]);
+	}
 }
 
 static bool in_part(const struct view_part *part, uint32_t process, uint32_t stream)
