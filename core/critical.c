@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/huge.h"
 #include "core/plan_build.h"
 
 /* How many works of other engines are looked past. */
@@ -78,8 +79,8 @@ static int walk_sort(struct walk *walk)
 {
 	const struct plan *plan = walk->plan;
 
-	walk->ended = malloc((plan->work_count + 1ul) * sizeof(*walk->ended));
-	walk->spare = malloc((plan->work_count + 1ul) * sizeof(*walk->spare));
+	walk->ended = huge_malloc(plan->work_count + 1ul, sizeof(*walk->ended));
+	walk->spare = huge_malloc(plan->work_count + 1ul, sizeof(*walk->spare));
 	if (!walk->ended || !walk->spare)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < plan->work_count; i++)
@@ -292,8 +293,8 @@ static int critical_new(const struct plan *plan, struct critical **ret)
 
 	if (!critical)
 		return -ENOMEM;
-	critical->call_slack_ns = malloc((plan->call_count + 1ul) * sizeof(uint64_t));
-	critical->work_slack_ns = malloc((plan->work_count + 1ul) * sizeof(uint64_t));
+	critical->call_slack_ns = huge_malloc(plan->call_count + 1ul, sizeof(uint64_t));
+	critical->work_slack_ns = huge_malloc(plan->work_count + 1ul, sizeof(uint64_t));
 	if (!critical->call_slack_ns || !critical->work_slack_ns)
 		return -ENOMEM;
 	*ret = TAKE(critical);
@@ -436,9 +437,9 @@ static int find_slack(struct walk *walk)
 	const struct plan_times *times = walk->times;
 	size_t count = 2ul * plan->call_count + plan->work_count;
 
-	latest.ns = malloc((count + 1) * sizeof(*latest.ns));
-	latest.left = calloc(count + 1, sizeof(*latest.left));
-	latest.ready = malloc((count + 1) * sizeof(*latest.ready));
+	latest.ns = huge_malloc(count + 1, sizeof(*latest.ns));
+	latest.left = huge_calloc(count + 1, sizeof(*latest.left));
+	latest.ready = huge_malloc(count + 1, sizeof(*latest.ready));
 	if (!latest.ns || !latest.left || !latest.ready)
 		return -ENOMEM;
 	latest_count(&latest);

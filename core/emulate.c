@@ -15,6 +15,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/huge.h"
+
 /* What is told about a work's end. */
 enum tell { TELL_BEFORE, TELL_EDGE, TELL_BEHIND, TELL_CALL };
 #define TELL_MAX (1u << 30) /* works or calls */
@@ -447,20 +449,20 @@ static int prepare(struct emulation *e)
 		return -E2BIG;
 	e->engine_count = plan->device_count * PLAN_ENGINE_COUNT;
 	e->engine = calloc(e->engine_count + 1ul, sizeof(*e->engine));
-	e->event = malloc((calls + works + e->engine_count) * sizeof(*e->event));
-	e->call_waits = calloc(calls, sizeof(uint32_t));
-	e->work_waits = calloc(works, sizeof(uint32_t));
-	e->call_after = malloc(calls * sizeof(uint32_t));
-	e->tell_first = calloc(works, sizeof(uint32_t));
-	e->begun = malloc(works * sizeof(uint32_t));
-	e->wait_next = malloc(works * sizeof(uint32_t));
+	e->event = huge_malloc(calls + works + e->engine_count, sizeof(*e->event));
+	e->call_waits = huge_calloc(calls, sizeof(uint32_t));
+	e->work_waits = huge_calloc(works, sizeof(uint32_t));
+	e->call_after = huge_malloc(calls, sizeof(uint32_t));
+	e->tell_first = huge_calloc(works, sizeof(uint32_t));
+	e->begun = huge_malloc(works, sizeof(uint32_t));
+	e->wait_next = huge_malloc(works, sizeof(uint32_t));
 	if (!e->engine || !e->event || !e->call_waits || !e->work_waits || !e->call_after ||
 	    !e->tell_first || !e->begun || !e->wait_next)
 		return -ENOMEM;
 	tells = count_tells(e);
 	if (tells > UINT32_MAX)
 		return -E2BIG;
-	e->tell = malloc((tells + 1) * sizeof(uint32_t));
+	e->tell = huge_malloc(tells + 1, sizeof(uint32_t));
 	if (!e->tell)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < e->engine_count; i++)

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #define PAGE_BYTES     ((uintptr_t)4096)
-#define HUGE_BYTES_MIN ((size_t)4 << 20)
+#define HUGE_BYTES_MIN ((size_t)2 << 20)
 
 /* Of all pages that it touches, so that what was mapped for it stays one mapping, and can grow. */
 static void *huge_advise(void *array, size_t bytes)
