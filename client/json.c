@@ -45,7 +45,7 @@ void json_string(FILE *out, const char *text)
 		escape = escape_of(code);
 		if (escape)
 			fputs(escape, out);
-		else if (code < 0x20 || code == 0x7f)
+		else if (code < 0x20 || (code >= 0x7f && code < 0xa0))
 			fprintf(out, "\\u%04x", code);
 		else
 			fwrite(bytes, 1, utf8_write(bytes, code), out);

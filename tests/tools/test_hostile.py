@@ -21,6 +21,7 @@ EACH = 9  # commands that a mutant gets: the next ones
 SECONDS = 30
 MEMORY_KB = 2 << 20
 OUTPUT = 64 << 20
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 COMMANDS = [line.split() for line in """
@@ -100,7 +101,7 @@ class Hostile(unittest.TestCase):
         words = {"F": self.path, "ORIGINAL": original, "OUT": self.out}
         code, out, said = self.run_tsctl([words.get(word, word) for word in command])
         for text in (out, said):
-            found = OBEYED.search(text)
+            found = (CONTROL if "--json" in command else OBEYED).search(text)
             self.assertIsNone(found, found and repr(text[max(0, found.start() - 60):found.end() + 60]))
         for line in said.splitlines():
             self.assertRegex(line, "^tsctl: ", said)
