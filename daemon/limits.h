@@ -116,7 +116,8 @@
 #define LIMIT_RECORD_PIDS 4096
 /* Sums that a query over exact times makes in memory, of 72 bytes and 16 to find them. */
 #define LIMIT_QUERY_SUMS 524288
-/* Ops of one process of which a plan is made, of half a kilobyte each while that lasts. */
-#define LIMIT_PLAN_OPS 500000
+/* Ops of one process of which a plan is made, of half a kilobyte each while that lasts: 100 MB in
+ * each of the queries that run at one time. Who reads a recording has a bound of his own. */
+#define LIMIT_PLAN_OPS 200000
 
 #endif

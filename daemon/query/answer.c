@@ -35,6 +35,21 @@ static int on_progress(void *data)
 	       (answer->deadline_ns && clock_ns() > answer->deadline_ns);
 }
 
+/* For what works for long without a step of SQLite's. */
+static void is_over(sqlite3_context *context, int count, sqlite3_value **value)
+{
+	sqlite3_result_int(context, on_progress(sqlite3_user_data(context)));
+}
+
+static int watch(struct answer *answer)
+{
+	sqlite3_progress_handler(answer->db, PROGRESS_STEPS, on_progress, answer);
+	return sqlite3_create_function(answer->db, "query_is_over", 0, SQLITE_UTF8, answer, is_over,
+				       NULL, NULL) == SQLITE_OK
+		       ? 0
+		       : -ENOMEM;
+}
+
 static int find_boot(struct answer *answer)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
@@ -74,8 +89,9 @@ int answer_open(struct answer *answer, const struct query_job *job)
 	if (r < 0)
 		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE,
 				   "The database cannot be read: %s", strerror(-r));
-	sqlite3_progress_handler(answer->db, PROGRESS_STEPS, on_progress, answer);
-	r = result_register(answer->db);
+	r = watch(answer);
+	if (r == 0)
+		r = result_register(answer->db);
 	return r < 0 ? r : find_boot(answer);
 }
 

@@ -10,13 +10,13 @@
 #include "core/plan.h"
 #include "core/plan_sort.h"
 #include "core/sbt.h"
-#include "daemon/limits.h"
 #include "daemon/store/sql.h"
 
 #define FUNCTIONS_MAX 65536
 
 struct load {
 	sqlite3 *db;
+	sqlite3_stmt *over; /* says whether the query is, or NULL */
 	uint32_t process;
 	uint64_t since_ns, until_ns;
 	struct plan_builder *builder;
@@ -29,6 +29,7 @@ static struct load *load_free(struct load *load)
 {
 	if (!load)
 		return NULL;
+	sqlite3_finalize(load->over);
 	plan_builder_free(load->builder);
 	sbt_codec_free(load->codec);
 	free(load->op);
@@ -38,7 +39,7 @@ static struct load *load_free(struct load *load)
 
 CLEANUP_DEFINE(struct load, load_free)
 
-static int load_new(sqlite3 *db, uint32_t process, struct load **ret)
+static int load_new(sqlite3 *db, uint32_t process, uint32_t max, struct load **ret)
 {
 	_cleanup_(load_freep) struct load *load = calloc(1, sizeof(*load));
 
@@ -48,10 +49,21 @@ static int load_new(sqlite3 *db, uint32_t process, struct load **ret)
 	load->process = process;
 	load->op = malloc(SBT_OPS_MAX * sizeof(*load->op));
 	if (!load->op || sbt_codec_new(&load->codec) < 0 ||
-	    plan_builder_new(load->effect, FUNCTIONS_MAX, LIMIT_PLAN_OPS, &load->builder) < 0)
+	    plan_builder_new(load->effect, FUNCTIONS_MAX, max, &load->builder) < 0)
 		return -ENOMEM;
+	(void)sqlite3_prepare_v2(db, "SELECT query_is_over()", -1, &load->over, NULL);
 	*ret = TAKE(load);
 	return 0;
+}
+
+/* SQLite looks for itself only after many steps of a statement, and here are few. */
+static int load_check(const struct load *load)
+{
+	bool over = load->over && sqlite3_step(load->over) == SQLITE_ROW &&
+		    sqlite3_column_int(load->over, 0);
+
+	sqlite3_reset(load->over);
+	return over ? -EINTR : 0;
 }
 
 /* Each row of the statement, whose parameter 1 is the process. */
@@ -65,7 +77,9 @@ static int load_each(struct load *load, const char *sql,
 		return r;
 	sql_bind(stmt, load->process, (int64_t)load->since_ns, (int64_t)load->until_ns);
 	while ((step = sqlite3_step(stmt)) == SQLITE_ROW) {
-		r = take(load, stmt);
+		r = load_check(load);
+		if (r == 0)
+			r = take(load, stmt);
 		if (r < 0)
 			return r;
 	}
@@ -322,14 +336,14 @@ void path_rows_clear(struct path_rows *rows)
 	*rows = (struct path_rows){ 0 };
 }
 
-int path_add(sqlite3 *db, uint32_t process, uint64_t since_ns, uint64_t until_ns,
+int path_add(sqlite3 *db, uint32_t process, uint64_t since_ns, uint64_t until_ns, uint32_t max,
 	     struct path_rows *rows)
 {
 	_cleanup_(load_freep) struct load *load = NULL;
 	_cleanup_(plan_freep) struct plan *plan = NULL;
 	_cleanup_(plan_times_freep) struct plan_times *times = NULL;
 	_cleanup_(critical_freep) struct critical *critical = NULL;
-	int r = load_new(db, process, &load);
+	int r = load_new(db, process, max, &load);
 
 	if (r < 0)
 		return r;
@@ -338,6 +352,8 @@ int path_add(sqlite3 *db, uint32_t process, uint64_t since_ns, uint64_t until_ns
 	r = load_all(load);
 	if (r == 0)
 		r = plan_builder_end(load->builder, &plan);
+	if (r == 0)
+		r = load_check(load);
 	if (r == 0)
 		r = plan_times_new(plan, &times);
 	if (r == 0)

@@ -42,8 +42,9 @@ struct path_rows {
 
 void path_rows_clear(struct path_rows *rows);
 
-/* Adds those of a process in the window. -E2BIG: it did more in it than LIMIT_PLAN_OPS. */
-int path_add(sqlite3 *db, uint32_t process, uint64_t since_ns, uint64_t until_ns,
+/* Adds those of a process in the window. -E2BIG: it did more in it than `max` operations; -EINTR:
+ * the query is over, as its SQL function query_is_over() says, where there is one. */
+int path_add(sqlite3 *db, uint32_t process, uint64_t since_ns, uint64_t until_ns, uint32_t max,
 	     struct path_rows *rows);
 
 #endif

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 
 #include "core/base/cleanup.h"
-#include "daemon/limits.h"
 #include "daemon/store/path.h"
 #include "daemon/store/sql.h"
 
 struct table {
 	sqlite3_vtab base;
 	sqlite3 *db;
+	uint32_t plan_ops; /* that a process may have */
 };
 
 struct cursor {
@@ -51,6 +51,7 @@ static int path_connect(sqlite3 *db, void *data, int count, const char *const *a
 	if (!table)
 		return SQLITE_NOMEM;
 	table->db = db;
+	table->plan_ops = (uint32_t)(uintptr_t)data;
 	*ret = &table->base;
 	return SQLITE_OK;
 }
@@ -117,12 +118,12 @@ static int path_fail(struct table *table, int error)
 		return SQLITE_NOMEM;
 	if (error == -E2BIG) {
 		path_say(&table->base,
-			 sqlite3_mprintf("The window has more than %d operations of one process: "
+			 sqlite3_mprintf("The window has more than %u operations of one process: "
 					 "narrow it with --since and --until",
-					 LIMIT_PLAN_OPS));
+					 table->plan_ops));
 		return SQLITE_FULL;
 	}
-	if (sqlite3_errcode(table->db) == SQLITE_INTERRUPT)
+	if (error == -EINTR || sqlite3_errcode(table->db) == SQLITE_INTERRUPT)
 		return SQLITE_INTERRUPT;
 	path_say(&table->base, sqlite3_mprintf("a chunk is damaged"));
 	return SQLITE_CORRUPT_VTAB;
@@ -146,7 +147,7 @@ static int path_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
 		sqlite3_bind_value(processes, i + 1, value[i]);
 	while ((code = sqlite3_step(processes)) == SQLITE_ROW) {
 		r = path_add(table->db, (uint32_t)sqlite3_column_int64(processes, 0), since_ns,
-			     until_ns, &cursor->rows);
+			     until_ns, table->plan_ops, &cursor->rows);
 		if (r < 0)
 			return path_fail(table, r);
 	}
@@ -210,9 +211,10 @@ static const sqlite3_module module = {
 	.xRowid = path_rowid,
 };
 
-int path_table_register(sqlite3 *db)
+int path_table_register(sqlite3 *db, uint32_t plan_ops)
 {
-	return sqlite3_create_module(db, "critical_path", &module, NULL) == SQLITE_OK
+	return sqlite3_create_module(db, "critical_path", &module, (void *)(uintptr_t)plan_ops) ==
+			       SQLITE_OK
 		       ? 0
 		       : sql_error(db);
 }

@@ -5,13 +5,14 @@
  * thread did something else before the call; latency: from what the work waited for to its begin;
  * wake-up: from what the call waited for to its return), kind, detail, fn, name, stack, count, ns,
  * idle_ns (of that, no device of the process ran anything). `pid` may be NULL for all. A window
- * with more than LIMIT_PLAN_OPS operations of a process is refused with SQLITE_FULL and a sentence.
+ * with more than `plan_ops` operations of a process is refused with SQLITE_FULL and a sentence.
  */
 #ifndef TS_PATH_TABLE_H
 #define TS_PATH_TABLE_H
 
 #include <sqlite3.h>
+#include <stdint.h>
 
-int path_table_register(sqlite3 *db);
+int path_table_register(sqlite3 *db, uint32_t plan_ops);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "daemon/limits.h"
 #include "daemon/store/op_table.h"
 #include "daemon/store/path_table.h"
 #include "daemon/store/sql.h"
@@ -59,14 +60,14 @@ static int add_now(sqlite3 *db, uint64_t now_ns)
 	return 0;
 }
 
-int reader_make(sqlite3 *db, uint64_t now_ns)
+int reader_make(sqlite3 *db, uint64_t now_ns, uint32_t plan_ops)
 {
 	int r = op_table_register(db);
 
 	if (r == 0)
 		r = work_table_register(db);
 	if (r == 0)
-		r = path_table_register(db);
+		r = path_table_register(db, plan_ops);
 	if (r == 0)
 		r = add_now(db, now_ns);
 	if (r == 0)
@@ -92,7 +93,7 @@ int store_reader_open(const char *path, sqlite3 **ret)
 	sqlite3_busy_timeout(db, 5000);
 	r = sql_exec(db, CACHE);
 	if (r == 0)
-		r = reader_make(db, 0);
+		r = reader_make(db, 0, LIMIT_PLAN_OPS);
 	if (r < 0)
 		return r;
 	*ret = TAKE(db);
