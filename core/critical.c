@@ -349,30 +349,36 @@ static uint32_t latest_behind(const struct latest *latest, uint32_t index)
 	return cause.work == plan->work[index].before ? PLAN_NONE : cause.work;
 }
 
+/* Of times that a file made up: wraps around. */
+static int64_t minus(int64_t ns, uint64_t by_ns)
+{
+	return (int64_t)((uint64_t)ns - by_ns);
+}
+
 static void latest_pass_work(struct latest *latest, uint32_t index)
 {
 	const struct walk *walk = latest->walk;
 	const struct plan *plan = walk->plan;
 	const struct plan_work *work = &plan->work[index];
 	uint64_t start_ns = walk->times->work_start_ns[index];
-	int64_t begin = latest->ns[node_of_work(latest, index)] -
-			(int64_t)(walk->times->work_end_ns[index] - start_ns);
+	int64_t begin = minus(latest->ns[node_of_work(latest, index)],
+			      walk->times->work_end_ns[index] - start_ns);
 	uint32_t behind = latest_behind(latest, index);
 
 	if (work->call != PLAN_NONE)
-		latest_relax(latest, 2 * work->call, begin - work->launch_ns);
+		latest_relax(latest, 2 * work->call, minus(begin, (uint64_t)work->launch_ns));
 	if (work->before != PLAN_NONE) {
 		uint64_t beyond = walk->times->work_end_ns[work->before] - before_ns(walk, work);
 
 		latest_relax(latest, node_of_work(latest, work->before),
-			     begin - work->gap_ns + (int64_t)beyond);
+			     minus(begin, (uint64_t)work->gap_ns - beyond));
 	}
 	for (uint32_t i = 0; i < work->edge_count; i++)
 		latest_relax(latest, node_of_work(latest, plan->edge[work->edge + i].work),
-			     begin - work->gap_ns);
+			     minus(begin, (uint64_t)work->gap_ns));
 	if (behind != PLAN_NONE)
 		latest_relax(latest, node_of_work(latest, behind),
-			     begin - (int64_t)(start_ns - walk->times->work_end_ns[behind]));
+			     minus(begin, start_ns - walk->times->work_end_ns[behind]));
 }
 
 static void latest_pass_end(struct latest *latest, uint32_t index)
@@ -381,10 +387,10 @@ static void latest_pass_end(struct latest *latest, uint32_t index)
 	const struct plan_call *call = &plan->call[index];
 	int64_t end = latest->ns[2 * index + 1];
 
-	latest_relax(latest, 2 * index, end - call->own_ns);
+	latest_relax(latest, 2 * index, minus(end, (uint64_t)call->own_ns));
 	for (uint32_t i = 0; call->flags & PLAN_BLOCKS && i < call->edge_count; i++)
 		latest_relax(latest, node_of_work(latest, plan->edge[call->edge + i].work),
-			     end - call->tail_ns);
+			     minus(end, (uint64_t)call->tail_ns));
 }
 
 static void latest_pass(struct latest *latest, uint32_t node)
@@ -399,7 +405,7 @@ static void latest_pass(struct latest *latest, uint32_t node)
 		latest_pass_end(latest, call);
 	else if (plan->call[call].before != PLAN_NONE)
 		latest_relax(latest, 2 * plan->call[call].before + 1,
-			     latest->ns[node] - plan->call[call].delay_ns);
+			     minus(latest->ns[node], (uint64_t)plan->call[call].delay_ns));
 }
 
 static void latest_count(struct latest *latest)
