@@ -16,6 +16,8 @@
 #define SWEEP_SETTLE_NS 2000000000ull
 /* Calls whose record is awaited hold the sweep back, but not longer. */
 #define SWEEP_HOLD_NS 10000000000ull
+/* The latest lanes, that one of a stream that is no more is looked for in. */
+#define SWEEP_TRIES 256
 
 /* There is one. */
 static void sweep_pass_first(struct core *core, struct sweep *sweep)
@@ -137,6 +139,19 @@ struct lane *sweep_lane(struct core *core, struct exact *exact, struct stream *s
 	if (!exact->sweep.on || stream->lane)
 		return stream->lane;
 	return sweep_add_lane(core, exact, stream, stream->submitted);
+}
+
+struct lane *sweep_find_lane(const struct exact *exact, uint32_t stream)
+{
+	const struct list *lanes = &exact->sweep.lanes, *node = lanes->prev;
+
+	for (int i = 0; i < SWEEP_TRIES && node != lanes; i++, node = node->prev) {
+		struct lane *lane = list_item(node, struct lane, link);
+
+		if (lane->state.stream == stream)
+			return lane;
+	}
+	return NULL;
 }
 
 void sweep_submit(struct core *core, struct exact *exact, struct stream *stream, uint64_t seq,

@@ -26,6 +26,8 @@ void sweep_run(struct core *core, struct exact *exact, uint64_t now_ns);
 
 /* The lane of a stream, made on first sight. NULL: the sweep is off, or no memory. */
 struct lane *sweep_lane(struct core *core, struct exact *exact, struct stream *stream);
+/* That of a stream that may be no more, while some of its begins and ends wait. NULL: none. */
+struct lane *sweep_find_lane(const struct exact *exact, uint32_t stream);
 
 /* Work with this number was put on the stream. */
 void sweep_submit(struct core *core, struct exact *exact, struct stream *stream, uint64_t seq,

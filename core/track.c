@@ -175,22 +175,30 @@ void track_learn(struct core *core, struct exact *exact, const struct ts_work *w
 {
 	struct track *track = track_find(exact, work);
 	struct stream *stream, *former;
+	struct lane *lane;
 
 	if (track && track->stream == id)
 		return;
 	stream = stream_by_id(core, id);
+	/* Records may come when the stream is no more. */
+	lane = stream ? stream->lane : sweep_find_lane(exact, id);
+	if (!stream && !lane)
+		return;
 	if (!track)
-		track = stream ? track_add(core, exact, work) : NULL;
-	if (!track || !stream)
+		track = track_add(core, exact, work);
+	if (!track)
 		return;
 	former = track->stream ? stream_by_id(core, track->stream) : NULL;
-	track->lane = lane_unref(track->lane);
+	lane_unref(track->lane);
+	track->lane = lane_ref(lane);
 	track->stream = id;
 	/* One of its own was made for it, which it is not. */
 	if (former && stream_is_numbered(former)) {
 		stream_end(core, former, core->now_ns);
 		exact->numbered -= exact->numbered > 0; /* a restored one was not counted */
 	}
+	if (!stream)
+		return;
 	stream_learn_number(core, stream, work->stream);
 	track_learn_context(core, exact, work, stream);
 }

@@ -334,6 +334,24 @@ static void sweep_survives_the_end_of_its_stream(void **state)
 	       { OP_STATE_IDLE, 1050, 1060 });
 }
 
+static void sweep_tells_of_a_stream_that_was_destroyed_before_its_records(void **state)
+{
+	struct ts_event event = work_on(TS_EVENT_KERNEL, 5, 1020, 1030, N1);
+
+	begin_exact();
+	launch(1010 * MS, S1);
+	on_stream(FN_STREAM_SYNC, 1015 * MS, 1050 * MS, S1);
+	on_stream(FN_STREAM_DESTROY, 1060 * MS, 1070 * MS, S1);
+	call_record(5, FN_LAUNCH, 1010 * MS + 1, 1010 * MS + 2);
+	tell(&event);
+	pass_until(4000 * MS);
+	core_flush(core, 4000 * MS);
+	EXPECT(1, { OP_STATE_PENDING, 1010, 1020 }, { OP_STATE_RUNNING, 1020, 1030 },
+	       { OP_STATE_IDLE, 1030, 1070 });
+	assert_int_equal(op_that_ran_at(1020 * MS)->stream, 1);
+	assert_int_equal(stats().streams, 0);
+}
+
 static void work_adds_up_by_name_and_length(void **state)
 {
 	_Alignas(struct ts_name) char record[sizeof(struct ts_name) + 16];
@@ -384,6 +402,7 @@ int main(void)
 		STORY(sweep_keeps_a_graph_pending_between_its_nodes),
 		STORY(sweep_is_bounded),
 		STORY(sweep_survives_the_end_of_its_stream),
+		STORY(sweep_tells_of_a_stream_that_was_destroyed_before_its_records),
 		STORY(work_adds_up_by_name_and_length),
 	};
 
