@@ -114,6 +114,9 @@ class Graph(tracesmith.Case):
         by_stack = json.loads(self.daemon.ctl("query", "critical-path", "--json", "--file", path, "--by-stack",
                                               "--limit", "1000").out)["rows"]
         self.assertEqual(sum(row["total_ns"] for row in by_stack), graph["duration_ns"])
+        summed = self.daemon.ctl("sql", "SELECT sum(ns) AS ns FROM critical_path((SELECT max(id) FROM boot), 0, now_ns(), NULL)",
+                                 "--json", "--file", path)
+        self.assertEqual(json.loads(summed.out)["rows"], [{"ns": graph["duration_ns"]}], summed.err)
 
     def test_dot_is_what_graphviz_reads(self):
         path = self.record("streams", "--threads", 1, "--steps", 2)
