@@ -71,18 +71,20 @@ static inline void on_detach(void *data, struct api_ticket *ticket, const struct
 static inline void on_act(uv_async_t *act)
 {
 	struct server *server = act->data;
+	void (*action)(struct server * server) =
+		__atomic_exchange_n(&server->action, NULL, __ATOMIC_ACQUIRE);
 
-	if (!server->action)
+	if (!action)
 		return;
-	server->action(server);
-	server->action = NULL;
+	action(server);
 	sem_post(&server->acted);
 }
 
 /* Has something done on the loop. */
 static inline void server_act(struct server *server, void (*action)(struct server *server))
 {
-	server->action = action;
+	/* How libuv hands over, the thread sanitizer does not see. */
+	__atomic_store_n(&server->action, action, __ATOMIC_RELEASE);
 	uv_async_send(&server->act);
 	sem_wait(&server->acted);
 }
