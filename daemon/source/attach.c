@@ -108,9 +108,14 @@ static int copy_library(int from, int to)
 
 	if (fstat(from, &st) < 0 || st.st_size <= 0 || st.st_size > LIBRARY_MAX)
 		return -EBADF;
-	while (at < st.st_size)
-		if (sendfile(to, from, &at, (size_t)(st.st_size - at)) <= 0)
+	while (at < st.st_size) {
+		ssize_t n = sendfile(to, from, &at, (size_t)(st.st_size - at));
+
+		if (n == 0)
 			return -EIO;
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return -errno;
+	}
 	/* What runs in the process is what we wrote. */
 	fcntl(to, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
 	return 0;
