@@ -341,7 +341,7 @@ static void graph_add(struct plan *plan, struct graph *graph, uint32_t index, in
 		if (!graph->launches++)
 			graph->launch_ns = work->launch_ns;
 		work->launch_ns = graph->launch_ns;
-		if (graph->launches > 1)
+		if (graph->launches > 1 && work->gap_ns > gap_ns)
 			work->gap_ns = gap_ns;
 	}
 	call->work = PLAN_NONE;
