@@ -8,6 +8,7 @@
 #include "core/base/cleanup.h"
 #include "daemon/store/path.h"
 #include "daemon/store/sql.h"
+#include "daemon/store/table_function.h"
 
 struct table {
 	sqlite3_vtab base;
@@ -62,32 +63,13 @@ static int path_disconnect(sqlite3_vtab *base)
 	return SQLITE_OK;
 }
 
-static void path_say(sqlite3_vtab *base, char *text)
-{
-	sqlite3_free(base->zErrMsg);
-	base->zErrMsg = text;
-}
-
-/* All arguments have to be there. */
 static int path_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-	unsigned int given = 0;
+	int r = table_function_arguments(base, info, FIRST_ARGUMENT, ARGUMENTS,
+					 "critical_path takes boot, since, until and pid");
 
-	for (int i = 0; i < info->nConstraint; i++) {
-		int argument = info->aConstraint[i].iColumn - FIRST_ARGUMENT;
-
-		if (argument < 0 || info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ)
-			continue;
-		if (!info->aConstraint[i].usable)
-			return SQLITE_CONSTRAINT;
-		info->aConstraintUsage[i].argvIndex = argument + 1;
-		info->aConstraintUsage[i].omit = 1;
-		given |= 1u << argument;
-	}
-	if (given != (1u << ARGUMENTS) - 1) {
-		path_say(base, sqlite3_mprintf("critical_path takes boot, since, until and pid"));
-		return SQLITE_ERROR;
-	}
+	if (r != SQLITE_OK)
+		return r;
 	info->estimatedCost = 1e7;
 	info->estimatedRows = 100;
 	return SQLITE_OK;
@@ -117,15 +99,16 @@ static int path_fail(struct table *table, int error)
 	if (error == -ENOMEM)
 		return SQLITE_NOMEM;
 	if (error == -E2BIG) {
-		path_say(&table->base,
-			 sqlite3_mprintf("The window has more than %u operations of one process: "
-					 "narrow it with --since and --until",
-					 table->plan_ops));
+		table_function_say(
+			&table->base,
+			sqlite3_mprintf("The window has more than %u operations of one process: "
+					"narrow it with --since and --until",
+					table->plan_ops));
 		return SQLITE_FULL;
 	}
 	if (error == -EINTR || sqlite3_errcode(table->db) == SQLITE_INTERRUPT)
 		return SQLITE_INTERRUPT;
-	path_say(&table->base, sqlite3_mprintf("a chunk is damaged"));
+	table_function_say(&table->base, sqlite3_mprintf("a chunk is damaged"));
 	return SQLITE_CORRUPT_VTAB;
 }
 

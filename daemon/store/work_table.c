@@ -10,6 +10,7 @@
 #include "core/core.h"
 #include "daemon/limits.h"
 #include "daemon/store/sql.h"
+#include "daemon/store/table_function.h"
 
 enum { BY_STACK = 1, BY_STREAM = 2 };
 
@@ -193,28 +194,13 @@ static int work_disconnect(sqlite3_vtab *base)
 	return SQLITE_OK;
 }
 
-/* All arguments have to be there. */
 static int work_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-	unsigned int given = 0;
+	int r = table_function_arguments(base, info, FIRST_ARGUMENT, ARGUMENTS,
+					 "work_sum takes boot, first, last, pid, device and by");
 
-	for (int i = 0; i < info->nConstraint; i++) {
-		int argument = info->aConstraint[i].iColumn - FIRST_ARGUMENT;
-
-		if (argument < 0 || info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ)
-			continue;
-		if (!info->aConstraint[i].usable)
-			return SQLITE_CONSTRAINT;
-		info->aConstraintUsage[i].argvIndex = argument + 1;
-		info->aConstraintUsage[i].omit = 1;
-		given |= 1u << argument;
-	}
-	if (given != (1u << ARGUMENTS) - 1) {
-		sqlite3_free(base->zErrMsg);
-		base->zErrMsg =
-			sqlite3_mprintf("work_sum takes boot, first, last, pid, device and by");
-		return SQLITE_ERROR;
-	}
+	if (r != SQLITE_OK)
+		return r;
 	info->estimatedCost = 1e6;
 	info->estimatedRows = 1000;
 	return SQLITE_OK;

@@ -2,15 +2,13 @@
  * The first byte of an input says what is done with the rest: decode it as it is, decode it as a
  * chunk whose size and checksum are right (so that what is behind them is reached), or make ops of
  * it, which must come back from a chunk as they were. */
-#include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "core/sbt.h"
+#include "tests/fuzz/seed.h"
 
 #define HEAD_SIZE 52
 
@@ -98,21 +96,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size)
 		actions[data[0] % 3](data + 1, size - 1);
 	return 0;
-}
-
-static void write_seed(const char *directory, unsigned int number, uint8_t action, const void *data,
-		       size_t size)
-{
-	char path[512];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/seed-%u", directory, number);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-	if (fd < 0)
-		return;
-	if (write(fd, &action, 1) == 1 && write(fd, data, size) == (ssize_t)size)
-		fsync(fd);
-	close(fd);
 }
 
 /* Real chunks, small enough not to be compressed and large enough to be. */

@@ -3,17 +3,15 @@
  * places and checksums are put right, so that what is behind them is reached, those of its chunks
  * too; with 2 it also gets a tail that makes its last block the index. */
 #include <endian.h>
-#include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "core/sbt_file.h"
 #include "core/sbt_format.h"
 #include "core/sbt_rows.h"
+#include "tests/fuzz/seed.h"
 
 #define CHUNK_HEAD 52
 
@@ -207,21 +205,6 @@ static void make_file(struct memory *file, size_t count)
 	sbt_writer_free(writer);
 }
 
-static void write_seed(const char *directory, unsigned int number, uint8_t action,
-		       const struct memory *file, size_t size)
-{
-	char path[512];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/seed-%u", directory, number);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-	if (fd < 0)
-		return;
-	if (write(fd, &action, 1) == 1 && write(fd, file->data, size) == (ssize_t)size)
-		fsync(fd);
-	close(fd);
-}
-
 /* Real files, whole and cut off. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -233,7 +216,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		struct memory file = { 0 };
 
 		make_file(&file, i < 3 ? 2 : 40 * i);
-		write_seed(directory, i, (uint8_t)(i % 3), &file, file.size - (i == 4 ? 40 : 0));
+		write_seed(directory, i, (uint8_t)(i % 3), file.data,
+			   file.size - (i == 4 ? 40 : 0));
 		free(file.data);
 	}
 	return 0;

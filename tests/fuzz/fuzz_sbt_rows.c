@@ -2,16 +2,14 @@
  * The first byte of an input says what is done with the rest: it is a block; it is one with the
  * right size of its body; or rows are made of it. */
 #include <endian.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/utf8.h"
 #include "core/sbt_rows.h"
+#include "tests/fuzz/seed.h"
 
 #define HEAD_SIZE 12
 #define ROWS_MADE 400
@@ -121,21 +119,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size)
 		actions[data[0] % 3](data + 1, size - 1);
 	return 0;
-}
-
-static void write_seed(const char *directory, unsigned int number, uint8_t action, const void *data,
-		       size_t size)
-{
-	char path[512];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/seed-%u", directory, number);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-	if (fd < 0)
-		return;
-	if (write(fd, &action, 1) == 1 && write(fd, data, size) == (ssize_t)size)
-		fsync(fd);
-	close(fd);
 }
 
 /* Real blocks: few rows are not compressed, many are. */
