@@ -7,6 +7,7 @@
 #include "tests/unit/attach_story.h"
 
 #define CYCLES		20
+#define ROUNDS		4
 #define WAITS_CYCLES_MS 150 /* in a call of 400 ms */
 #define SAMPLES		20
 #define SAMPLE_US	2000
@@ -33,20 +34,26 @@ static void cycles_leave_nothing(const char *mode, const char *alone, bool threa
 	struct victim victim = victim_start(mode, alone);
 	struct residue before, after;
 	struct attach_result result;
+	bool grew = true;
 
 	cycle(&victim, &result); /* the C library keeps a thread's stack */
-	before = settled_residue_of(victim.pid);
-	for (int i = 0; i < CYCLES; i++)
-		cycle(&victim, &result);
 	after = settled_residue_of(victim.pid);
-	assert_int_equal(after.ours, 0);
-	if (!threads_change) {
-		assert_int_equal(after.threads, before.threads);
-		assert_int_equal(after.descriptors, before.descriptors);
+	/* A program that allocates gets stacks and arenas of its own, up to a number; what a cycle
+	 * leaves behind comes in every round. */
+	for (int round = 0; grew && round < ROUNDS; round++) {
+		before = after;
+		for (int i = 0; i < CYCLES; i++)
+			cycle(&victim, &result);
+		after = settled_residue_of(victim.pid);
+		assert_int_equal(after.ours, 0);
+		if (!threads_change) {
+			assert_int_equal(after.threads, before.threads);
+			assert_int_equal(after.descriptors, before.descriptors);
+		}
+		grew = after.mappings >= before.mappings + CYCLES / 2 ||
+		       after.descriptors >= before.descriptors + CYCLES / 2;
 	}
-	/* Stacks and arenas that the C library keeps come and go; a leak comes each time. */
-	assert_true(after.mappings < before.mappings + CYCLES / 2);
-	assert_true(after.descriptors < before.descriptors + CYCLES / 2);
+	assert_false(grew);
 	assert_int_equal(victim_end(&victim), 0);
 }
 
