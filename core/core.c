@@ -276,6 +276,7 @@ void core_tick(struct core *core, uint64_t now_ns)
 	core_see_time(core, now_ns);
 	if (now_ns > core->ticked_ns)
 		core->ticked_ns = now_ns;
+	process_tick(core, now_ns);
 	exact_tick(core, now_ns);
 	timeline_tick(core, now_ns);
 	memory_tick(core, now_ns);
@@ -294,6 +295,7 @@ void core_checkpoint(struct core *core, uint64_t now_ns)
 void core_flush(struct core *core, uint64_t now_ns)
 {
 	core_see_time(core, now_ns);
+	process_tick(core, UINT64_MAX);
 	exact_flush(core, now_ns);
 	timeline_flush(core, now_ns);
 	state_flush(core, now_ns);
@@ -360,8 +362,8 @@ void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns)
 	struct process *process = process_by_pid(core, pid);
 
 	core_see_time(core, now_ns);
-	if (process && !exact_lingers(process, now_ns, 0))
-		process_end(core, process, now_ns, 0);
+	if (process)
+		process_gone(core, process, now_ns);
 }
 
 void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns)

@@ -297,7 +297,8 @@ const struct core_process *core_process_by_id(const struct core *core, uint32_t 
  * empty. Without a COLLECT record that says so before, the time since is a gap. */
 void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 
-/* A process is known to be gone (seen by other means than an EXIT event). */
+/* A process is known to be gone (seen by other means than an EXIT event). What it did, and its
+ * EXIT, may still come for a moment. */
 void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 
 struct core_stats {

@@ -34,6 +34,7 @@ struct core {
 	struct loss loss;   /* of no known process */
 
 	struct list processes;
+	uint32_t gone; /* of them */
 	struct map process_by_pid, process_by_id;
 	uint32_t next_process;
 

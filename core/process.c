@@ -10,6 +10,10 @@
 
 #define NS_PER_TICK 10000000 /* of /proc's start times, which have to be comparable */
 
+/* The EXIT of a process that is gone is awaited for so long: a ring is read up to where a processor
+ * is not finished, and its task may wait for its turn meanwhile. */
+#define GONE_NS 250000000ull
+
 static struct map_key process_key(uint32_t number)
 {
 	return (struct map_key){ number, 0 };
@@ -86,6 +90,12 @@ static void process_empty(struct core *core, struct process *process, uint64_t t
 	process->context_count = 0;
 }
 
+static void process_forget_gone(struct core *core, struct process *process)
+{
+	core->gone -= process->gone_ns != 0;
+	process->gone_ns = 0;
+}
+
 void process_end(struct core *core, struct process *process, uint64_t time_ns, int32_t exit_code)
 {
 	process_empty(core, process, time_ns);
@@ -97,6 +107,7 @@ void process_end(struct core *core, struct process *process, uint64_t time_ns, i
 	map_remove(&core->process_by_pid, process_key(process->row.pid));
 	map_remove(&core->process_by_id, process_key(process->row.id));
 	list_remove(&process->link);
+	process_forget_gone(core, process);
 	process_free(process);
 }
 
@@ -121,7 +132,7 @@ int process_announced(struct core *core, struct process *process, const struct t
 
 	if (process && process->row.started_ticks != row.started_ticks) {
 		/* Its EXIT was lost, and the pid is in use again. */
-		process_end(core, process, event->start_ns, 0);
+		process_end(core, process, process->gone_ns ?: event->start_ns, 0);
 		process = NULL;
 	}
 	if (process)
@@ -152,6 +163,31 @@ int process_exited(struct core *core, struct process *process, const struct ts_e
 	if (!exact_lingers(process, event->start_ns, event->process.exit_code))
 		process_end(core, process, event->start_ns, event->process.exit_code);
 	return INGEST_OK;
+}
+
+void process_gone(struct core *core, struct process *process, uint64_t time_ns)
+{
+	if (process->gone_ns)
+		return;
+	process->gone_ns = time_ns;
+	core->gone++;
+}
+
+void process_tick(struct core *core, uint64_t now_ns)
+{
+	struct process *process;
+
+	if (!core->gone)
+		return;
+	list_for_each(process, &core->processes, link) {
+		uint64_t time_ns = process->gone_ns;
+
+		if (!time_ns || now_ns < time_ns + GONE_NS)
+			continue;
+		process_forget_gone(core, process);
+		if (!exact_lingers(process, time_ns, 0))
+			process_end(core, process, time_ns, 0);
+	}
 }
 
 static void process_free_context(struct process *process, struct context *context)

@@ -18,6 +18,7 @@ struct process {
 	struct list devices;	/* struct device */
 	struct list capturing;	/* struct stream */
 	struct loss loss;
+	uint64_t gone_ns;    /* seen gone before its EXIT was here; 0: not */
 	struct exact *exact; /* NULL: no library was seen in it */
 };
 
@@ -27,6 +28,11 @@ struct process *process_by_id(const struct core *core, uint32_t id);
 /* Under the id that the row has. NULL: the limit is reached. Tells nobody. */
 struct process *process_add(struct core *core, const struct core_process *row);
 void process_end(struct core *core, struct process *process, uint64_t time_ns, int32_t exit_code);
+
+/* It has ended; its EXIT, and what it did before that, may still be on the way. */
+void process_gone(struct core *core, struct process *process, uint64_t time_ns);
+/* Ends those whose EXIT did not come in its time, or (UINT64_MAX) will not any more. */
+void process_tick(struct core *core, uint64_t now_ns);
 
 /* Handlers of records, see core.c. */
 int process_announced(struct core *core, struct process *process, const struct ts_event *event);

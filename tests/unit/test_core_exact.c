@@ -64,6 +64,7 @@ static void exact_tells_an_open_pause_at_once_and_counts_it_once(void **state)
 	assert_int_equal(seen.loss[seen.losses - 1].start_ns, 1100 * MS);
 	assert_true(seen.loss[seen.losses - 1].end_ns > 38000 * MS);
 	core_process_gone(core, pid, 41000 * MS);
+	core_tick(core, 41250 * MS);
 	assert_int_equal(lost(LOSS_PAUSED), 1);
 	assert_int_equal(seen.loss[seen.losses - 1].end_ns, 41000 * MS);
 }
@@ -153,6 +154,7 @@ static void exact_pairs_ranges_by_their_number(void **state)
 	assert_int_equal(range(4, 1, 1050 * MS), INGEST_BAD);
 	core_process_gone(core, pid, 1100 * MS);
 	core_collect_gone(core, pid, 1100 * MS);
+	core_tick(core, 1350 * MS);
 	assert_int_equal(op_at(1020 * MS)->end_ns, 1100 * MS);
 	assert_int_equal(op_at(1020 * MS)->flags, 0);
 	assert_int_equal(lost(LOSS_BEFORE), 1);

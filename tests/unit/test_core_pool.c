@@ -150,6 +150,7 @@ static void pools_go_with_the_program_but_not_with_the_process(void **state)
 	pool(MADE, 0xa0, 1210 * MS, 32, 0);
 	core_collect_gone(core, pid, 1250 * MS);
 	core_process_gone(core, pid, 1300 * MS);
+	core_tick(core, 1550 * MS);
 	assert_int_equal(seen.pools, 3);
 	assert_true(last_pool()->live);
 }

@@ -108,8 +108,32 @@ static void process_seen_gone_has_ended(void **state)
 	announce();
 	core_process_gone(core, pid, 77);
 	core_process_gone(core, pid, 78);
+	assert_int_equal(seen.processes, 1);
+	core_tick(core, 1000000000);
 	assert_int_equal(seen.processes, 2);
 	assert_int_equal(seen.process[1].exit_ns, 77);
+	announce();
+	core_process_gone(core, pid, 79);
+	core_flush(core, 80);
+	assert_int_equal(seen.process[3].exit_ns, 79);
+}
+
+/* A processor that has not finished its record holds back those behind it. */
+static void process_seen_gone_may_still_be_heard_of(void **state)
+{
+	struct ts_event exit = process_event(TS_EVENT_EXIT, 100, STARTED_NS);
+
+	exit.process.exit_code = 9;
+	announce();
+	core_process_gone(core, pid, 101);
+	assert_int_equal(launch(90, 0), INGEST_OK);
+	assert_int_equal(give(&exit), INGEST_OK);
+	assert_int_equal(seen.processes, 2);
+	assert_int_equal(seen.process[1].exit_ns, 100);
+	assert_int_equal(seen.process[1].exit_code, 9);
+	core_tick(core, 1000000000);
+	assert_int_equal(seen.processes, 2);
+	assert_int_equal(lost(LOSS_STRAY), 0);
 }
 
 static void process_at_the_limit_is_counted(void **state)
@@ -256,6 +280,7 @@ int main(void)
 		STORY(process_that_executes_forgets_its_threads_and_events),
 		STORY(process_that_exits_leaves_nothing),
 		STORY(process_seen_gone_has_ended),
+		STORY(process_seen_gone_may_still_be_heard_of),
 		STORY(process_at_the_limit_is_counted),
 		STORY(process_ids_go_on_where_the_store_says),
 		STORY(context_stack_is_followed),

@@ -125,6 +125,7 @@ static void state_ends_with_its_stream_and_process(void **state)
 	on_stream(FN_STREAM_DESTROY, 29, 30, S1);
 	launch(40, S2);
 	core_process_gone(core, pid, 50);
+	core_tick(core, 1000000000);
 	EXPECT(1, { OP_STATE_PENDING, 10, 20 }, { OP_STATE_IDLE, 20, 30 });
 	EXPECT(2, { OP_STATE_PENDING, 40, 50 });
 	EXPECT(0, { OP_STATE_PENDING, 10, 20 }, { OP_STATE_IDLE, 20, 40 },
