@@ -20,6 +20,8 @@
 
 /* Records that a process left behind are awaited for so long. */
 #define EXACT_LINGER_NS 1000000000ull
+/* Collection is told to have begun within so long of that. */
+#define EXACT_BEGIN_NS 1000000000ull
 /* Calls of before a change are awaited for so long after it. */
 #define EXACT_FORMER_NS 250000000ull
 /* So often it is told how long a gap has been open. */
@@ -125,13 +127,23 @@ static void exact_settle(struct core *core, struct exact *exact, uint64_t time_n
 	sweep_end(core, exact, time_ns);
 }
 
+/* Where states were told already, the exact ones go on from now. */
+static uint64_t exact_begin_ns(const struct core *core, const struct exact *exact, uint64_t time_ns)
+{
+	if (!list_empty(&exact->process->devices) || time_ns > core->now_ns ||
+	    time_ns + EXACT_BEGIN_NS < core->now_ns)
+		return core->now_ns;
+	return time_ns;
+}
+
 static void exact_turn_on(struct core *core, struct exact *exact, uint64_t time_ns)
 {
 	exact_settle(core, exact, core->now_ns);
+	exact->former = (struct exact_former){ time_ns, core->now_ns, 0 };
 	gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
 	exact->on = true;
-	exact->on_ns = core->now_ns;
-	sweep_begin(core, exact, core->now_ns);
+	exact->on_ns = time_ns < core->now_ns ? time_ns : core->now_ns;
+	sweep_begin(core, exact, exact_begin_ns(core, exact, time_ns));
 	correlate_begin(core, exact, time_ns);
 }
 

@@ -50,11 +50,16 @@ void daemon_stir(struct daemon *daemon)
 	daemon->quiet_ticks = 0;
 }
 
-/* The last words of a program that ends are in its ring already, and belong before its end. */
-static void daemon_before_end(struct daemon *daemon, const struct ts_event *event)
+/* The last words of a program that ends are in its ring already, and belong before its end. So does
+ * the word that collection has begun, before the calls that are collected. */
+static void daemon_before(struct daemon *daemon, const struct ts_event *event)
 {
-	if (daemon->exact && (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC))
+	if (!daemon->exact)
+		return;
+	if (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC)
 		exact_drain(daemon->exact, event->tgid);
+	else
+		exact_begin(daemon->exact, event->tgid);
 }
 
 static void daemon_on_record(void *data, const void *record, size_t size)
@@ -62,7 +67,7 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 	static const struct core_origin bpf = { .pid = 0 };
 	struct daemon *daemon = data;
 
-	daemon_before_end(daemon, record);
+	daemon_before(daemon, record);
 	core_ingest(daemon->core, &bpf, record, size);
 	daemon_stir(daemon);
 }

@@ -16,6 +16,8 @@
 #include "core/base/log.h"
 #include "daemon/source/procfs.h"
 
+#define BEGINS_MS 2000 /* from hello to the begin of collection, also where all takes long */
+
 void exact_part_closed(struct exact *exact)
 {
 	if (--exact->open)
@@ -65,6 +67,7 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	session->records_now = 0;
 	session->note[0] = '\0';
 	session->stage = SESSION_BEGINNING;
+	exact->begins_until_ms = uv_now(exact->loop) + BEGINS_MS;
 	/* A library that was there already may want what somebody else once asked for. */
 	session->settings = session->attach ? session->request.wanted : hello->wanted;
 	if (!session->settings.records)
@@ -79,14 +82,21 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	return 0;
 }
 
+static bool exact_is_end(const struct ts_event *event)
+{
+	return event->kind == TS_EVENT_COLLECT && event->collect.state != TS_COLLECT_STARTED &&
+	       event->collect.state != TS_COLLECT_RESUMED;
+}
+
 /* A change of what is collected goes behind the calls that it is about, which may still be in the
- * other ring. Where they are being read just now, the process has come to its end there. */
+ * other ring, and the begin goes before them. Where they are being read just now, the process has
+ * come to its end there. */
 static void exact_take(struct exact *exact, uint32_t pid, const void *record, size_t size)
 {
 	const struct core_origin origin = { .pid = pid };
 	const struct ts_event *event = record;
 
-	if (event->kind == TS_EVENT_COLLECT && !exact->in_probe) {
+	if (!exact->in_probe && size >= sizeof(*event) && exact_is_end(event)) {
 		exact->pending = record;
 		exact->pending_pid = pid;
 		exact->pending_size = size;
@@ -331,6 +341,21 @@ void exact_drain(struct exact *exact, uint32_t pid)
 			     pid);
 		session_end(session);
 	}
+}
+
+void exact_begin(struct exact *exact, uint32_t pid)
+{
+	struct session *session;
+
+	if (uv_now(exact->loop) >= exact->begins_until_ms || exact->in_probe || !exact->inject)
+		return;
+	session = session_find(exact, pid);
+	if (!session || !session->connected || session->records_now)
+		return;
+	exact_take_pending(exact, pid);
+	exact->in_probe = true;
+	inject_drain_process(exact->inject, pid);
+	exact->in_probe = false;
 }
 
 void exact_drain_all(struct exact *exact)

@@ -46,6 +46,8 @@ void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct a
  * told to the model, from within the callback of the probe. */
 void exact_drain(struct exact *exact, uint32_t pid);
 void exact_drain_all(struct exact *exact);
+/* The same of a process whose collection is about to begin, before a call of it is told. */
+void exact_begin(struct exact *exact, uint32_t pid);
 
 struct exact_stats {
 	struct inject_stats inject;

@@ -60,6 +60,7 @@ struct exact {
 	struct list sessions;
 	struct exact_stats stats;
 	bool closing;
+	uint64_t begins_until_ms; /* until then a collection may begin: on the loop's clock */
 	bool in_probe;	     /* called while the probe's records are read: not to be read now */
 	const void *pending; /* a record of `pending_pid` that waits for those of the probe */
 	uint32_t pending_pid;

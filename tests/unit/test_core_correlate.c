@@ -309,6 +309,23 @@ static void correlate_takes_calls_since_the_beginning(void **state)
 	assert_int_equal(lost(LOSS_NO_RECORD), 0);
 }
 
+/* The word that collection has begun comes another way than calls, and may be first. */
+static void correlate_expects_nothing_of_calls_of_before(void **state)
+{
+	announce();
+	clock_ns = 1030 * MS;
+	core_tick(core, clock_ns);
+	collect(TS_COLLECT_STARTED, 1015 * MS, TS_RECORDS_DEFAULT);
+	launch(1010 * MS, S1);
+	launch(1020 * MS, S1);
+	call_record(5, FN_LAUNCH, 1021 * MS, 1022 * MS);
+	kernel(5, 1024 * MS, 1028 * MS, N1);
+	pass_until(6000 * MS);
+	assert_int_equal(op_at(1020 * MS)->flags, OP_EXACT | OP_RETURNED);
+	assert_false(op_at(1010 * MS)->flags & OP_EXACT);
+	assert_int_equal(lost(LOSS_NO_RECORD) + lost(LOSS_NO_CALL) + lost(LOSS_BEFORE), 0);
+}
+
 static void correlate_keeps_further_records_of_a_call(void **state)
 {
 	struct ts_event event = work_event(TS_EVENT_COPY, 5, 1020 * MS, 1030 * MS, N1);
@@ -523,6 +540,7 @@ int main(void)
 		STORY(correlate_joins_records_without_times),
 		STORY(correlate_counts_work_from_before),
 		STORY(correlate_takes_calls_since_the_beginning),
+		STORY(correlate_expects_nothing_of_calls_of_before),
 		STORY(correlate_keeps_further_records_of_a_call),
 		STORY(correlate_tells_when_the_end_was_seen),
 		STORY(correlate_gives_up_when_paused),

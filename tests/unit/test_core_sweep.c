@@ -79,6 +79,19 @@ static void run(enum fn fn, uint32_t correlation, uint64_t stream, uint64_t call
 	tell(&event);
 }
 
+static void sweep_begins_when_collection_did(void **state)
+{
+	announce();
+	clock_ns = 1030 * MS;
+	core_tick(core, clock_ns);
+	collect(TS_COLLECT_STARTED, 1015 * MS, TS_RECORDS_DEFAULT);
+	run(FN_LAUNCH, 1, S1, 1020, 1024, 1028);
+	pass_until(2000 * MS);
+	core_flush(core, 2000 * MS);
+	EXPECT(1, { OP_STATE_PENDING, 1020, 1024 }, { OP_STATE_RUNNING, 1024, 1028 },
+	       { OP_STATE_IDLE, 1028, 2000 });
+}
+
 static void sweep_tells_pending_running_and_idle(void **state)
 {
 	begin_exact();
@@ -389,6 +402,7 @@ static void work_adds_up_by_name_and_length(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		STORY(sweep_begins_when_collection_did),
 		STORY(sweep_tells_pending_running_and_idle),
 		STORY(sweep_does_not_mind_the_order_of_records),
 		STORY(sweep_waits_for_the_record_of_long_work),
