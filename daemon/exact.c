@@ -222,6 +222,16 @@ static void on_gone(void *data, uint32_t pid)
 		session_end(session);
 }
 
+/* What we have put in has ended by itself: with its process, or by its exec(). */
+static void on_unheard(void *data, uint32_t pid)
+{
+	struct session *session = session_find(data, pid);
+
+	if (session && !session->connected && session->stage == SESSION_WAITING &&
+	    session->job == JOB_NONE)
+		session_end(session);
+}
+
 static void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck)
 {
 	struct exact *exact = data;
@@ -377,6 +387,7 @@ int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct e
 		.record = on_record,
 		.state = on_state,
 		.gone = on_gone,
+		.unheard = on_unheard,
 		.lost = on_lost,
 	};
 	struct exact *exact = calloc(1, sizeof(*exact));

@@ -61,8 +61,9 @@ static void session_adopt(struct session *session)
 		TAKE_FD(session->result.socket);
 		return;
 	}
-	session_fail(session, r, "Process %u was attached to, but cannot be followed: %s",
-		     session->pid, strerror(-r));
+	if (r != -ESRCH)
+		session_fail(session, r, "Process %u was attached to, but cannot be followed: %s",
+			     session->pid, strerror(-r));
 	session_end(session);
 }
 

@@ -36,6 +36,8 @@ struct inject_callbacks {
 	/* The connection has ended and the ring is empty; once for each hello that was answered
 	 * with 0, and in inject_close() too. */
 	void (*gone)(void *data, uint32_t pid);
+	/* An adopted connection has ended before its library said hello. */
+	void (*unheard)(void *data, uint32_t pid);
 	/* Records lost in the ring since the last time: for want of room as the library counts, or
 	 * in slots that were claimed and not published in time (`stuck`). */
 	void (*lost)(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck);

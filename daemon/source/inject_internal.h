@@ -20,6 +20,7 @@ struct peer {
 	enum peer_stage stage;
 	bool closing;
 	uint32_t pid, uid;
+	bool adopted;
 	uv_poll_t socket, process, wake;
 	unsigned int handles;
 	int fd;		/* of the connection */
@@ -56,7 +57,7 @@ void inject_handle_closed(struct inject *inject);
 
 /* inject_peer.c */
 /* Takes `fd` over on success. */
-int peer_new(struct inject *inject, int fd, uint32_t pid, uint32_t uid);
+int peer_new(struct inject *inject, int fd, uint32_t pid, uint32_t uid, bool adopted);
 /* Its connection is over; what is in the ring is read in the next turns. */
 void peer_end(struct peer *peer);
 /* The same, at once. */

@@ -166,6 +166,8 @@ void peer_end(struct peer *peer)
 		return;
 	if (peer->stage == PEER_NEW) {
 		peer_close(peer);
+		if (peer->adopted)
+			peer->inject->callbacks.unheard(peer->inject->data, peer->pid);
 		return;
 	}
 	peer->stage = PEER_ENDED;
@@ -228,7 +230,7 @@ static int peer_watch(struct peer *peer, uv_poll_t *handle, int fd, int events, 
 	return on ? uv_poll_start(handle, events, on) : 0;
 }
 
-int peer_new(struct inject *inject, int fd, uint32_t pid, uint32_t uid)
+int peer_new(struct inject *inject, int fd, uint32_t pid, uint32_t uid, bool adopted)
 {
 	_cleanup_(freep) struct peer *peer = calloc(1, sizeof(*peer));
 	_cleanup_(closep) int process_fd = open_process(fd, pid);
@@ -241,6 +243,7 @@ int peer_new(struct inject *inject, int fd, uint32_t pid, uint32_t uid)
 	peer->inject = inject;
 	peer->pid = pid;
 	peer->uid = uid;
+	peer->adopted = adopted;
 	peer->since_ms = uv_now(inject->loop);
 	list_init(&peer->link);
 	list_init(&peer->awake);

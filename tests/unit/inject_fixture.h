@@ -41,7 +41,7 @@ struct server {
 	struct ts_hello hello;
 	struct ts_state state;
 	uint32_t pid, uid;
-	uint64_t hellos, states, gone, records, no_room, stuck;
+	uint64_t hellos, states, gone, unheard, records, no_room, stuck;
 	uint64_t records_at_gone;
 	struct ts_event last;
 	bool in_order, closed;
@@ -100,6 +100,14 @@ static inline void on_gone(void *data, uint32_t pid)
 	server->records_at_gone = server->records;
 }
 
+static inline void on_unheard(void *data, uint32_t pid)
+{
+	struct server *server = data;
+
+	server->unheard++;
+	server->pid = pid;
+}
+
 static inline void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck)
 {
 	struct server *server = data;
@@ -108,8 +116,9 @@ static inline void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t 
 	server->stuck += stuck;
 }
 
-static const struct inject_callbacks server_callbacks = { on_hello, on_record, on_state, on_gone,
-							  on_lost };
+static const struct inject_callbacks server_callbacks = {
+	on_hello, on_record, on_state, on_gone, on_unheard, on_lost,
+};
 
 static inline void on_alarm(uv_timer_t *timer)
 {

@@ -399,6 +399,26 @@ static void a_socket_is_adopted_when_it_is_the_processes_own(void **state)
 	server_wait(server, server->gone == 1);
 }
 
+static void a_library_that_is_put_in_and_dies_at_once_is_told(void **state)
+{
+	struct server *server = *state;
+	struct library came;
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(inject_adopt(server->inject, pair[0], (uint32_t)getpid()), 0);
+	close(pair[1]);
+	server_wait(server, server->unheard == 1);
+	assert_int_equal(server->pid, getpid());
+	/* Not one that came by itself: nobody waits for it. */
+	came = library_connect(server);
+	server_wait(server, !list_empty(&server->inject->peers));
+	library_close(&came);
+	server_wait(server, list_empty(&server->inject->peers));
+	assert_int_equal(server->unheard, 1);
+	assert_int_equal(server->gone, 0);
+}
+
 static void a_stale_socket_is_replaced_and_a_living_one_is_not(void **state)
 {
 	struct server *server = *state;
@@ -492,6 +512,7 @@ int main(void)
 		TEST(thousands_of_connections_leave_nothing_behind),
 		TEST(a_hundred_new_rings_in_turn_leave_nothing_behind),
 		TEST(a_socket_is_adopted_when_it_is_the_processes_own),
+		TEST(a_library_that_is_put_in_and_dies_at_once_is_told),
 		TEST(a_stale_socket_is_replaced_and_a_living_one_is_not),
 		TEST(a_library_that_scribbles_over_its_ring_hurts_nobody),
 	};
