@@ -28,6 +28,7 @@ def check(what, condition, detail=""):
     print(f"{'ok  ' if condition else 'FAIL'} {what} {detail}", flush=True)
     if not condition:
         failures.append(what)
+    return condition
 
 
 def machine():

@@ -1,10 +1,14 @@
-/* Steps: a training-like loop whose every step copies a batch in, multiplies matrices and adds the result up, in
- * variants that 'tsctl replay' predicts from a recording of the first:
- *   steps base STEPS SIZE     copies and kernels on one stream
- *   steps overlap …           the batch of the next step is copied on a second stream meanwhile
- *   steps graph …             the kernels of a step are one graph
- *   steps streams …           two chains of kernels, on streams that wait for each other with events
- * The last line says how many milliseconds the steps took. */
+/* Steps: a training-like loop whose every step copies a batch in, multiplies matrices and adds the
+ * result up, in variants that 'tsctl replay' predicts from a recording of the first:
+ *
+ *   steps base STEPS SIZE KERNELS MIB: a copy of so many MiB and so many pairs of kernels, on
+ *     matrices of SIZE by SIZE, on one stream;
+ *   steps overlap …: the batch of the next step is copied on a second stream meanwhile;
+ *   steps graph …: a step is one graph;
+ *   steps streams …: two chains of work, on streams that wait for each other with events.
+ *
+ * Each begins with two steps as of base, for what is loaded at the first launch. The last line says
+ * how many milliseconds the others took. */
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -21,8 +25,8 @@
 		}                                                                                  \
 	} while (0)
 
-#define TILE	16
-#define KERNELS 8
+#define TILE 16
+#define WARM 2 /* steps */
 
 __global__ void multiply(const float *a, const float *b, float *c, int size)
 {
@@ -50,13 +54,14 @@ __global__ void add(float *to, const float *from, int count)
 }
 
 static float *batch[2], *weights, *result, *sum, *host;
-static int size;
+static int size, kernels;
+static size_t batch_bytes;
 
 static void compute(const float *in, cudaStream_t stream)
 {
 	dim3 block(TILE, TILE), grid(size / TILE, size / TILE);
 
-	for (int i = 0; i < KERNELS; i++) {
+	for (int i = 0; i < kernels; i++) {
 		multiply<<<grid, block, 0, stream>>>(in, weights, result, size);
 		add<<<(size * size + 255) / 256, 256, 0, stream>>>(sum, result, size * size);
 	}
@@ -65,8 +70,7 @@ static void compute(const float *in, cudaStream_t stream)
 
 static void load(float *to, cudaStream_t stream)
 {
-	CHECK(cudaMemcpyAsync(to, host, sizeof(float) * size * size, cudaMemcpyHostToDevice,
-			      stream));
+	CHECK(cudaMemcpyAsync(to, host, batch_bytes, cudaMemcpyHostToDevice, stream));
 }
 
 static void run_base(int steps, cudaStream_t stream)
@@ -102,11 +106,11 @@ static void run_graph(int steps, cudaStream_t stream)
 	cudaGraphExec_t exec;
 
 	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+	load(batch[0], stream);
 	compute(batch[0], stream);
 	CHECK(cudaStreamEndCapture(stream, &graph));
 	CHECK(cudaGraphInstantiate(&exec, graph, 0));
 	for (int i = 0; i < steps; i++) {
-		load(batch[0], stream);
 		CHECK(cudaGraphLaunch(exec, stream));
 		CHECK(cudaStreamSynchronize(stream));
 	}
@@ -143,18 +147,27 @@ static const struct {
 	{ "streams", run_streams },
 };
 
+static int number(int argc, char **argv, int index, int otherwise)
+{
+	return argc > index ? atoi(argv[index]) : otherwise;
+}
+
 int main(int argc, char **argv)
 {
-	int steps = argc > 2 ? atoi(argv[2]) : 50;
+	int steps = number(argc, argv, 2, 50);
+	size_t bytes;
 	cudaStream_t stream;
 
-	size = argc > 3 ? atoi(argv[3]) : 1024;
+	size = number(argc, argv, 3, 1024);
+	kernels = number(argc, argv, 4, 8);
+	bytes = sizeof(float) * size * size;
+	batch_bytes = (size_t)number(argc, argv, 5, 4) << 20;
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	for (float **at : { &batch[0], &batch[1], &weights, &result, &sum })
-		CHECK(cudaMalloc(at, sizeof(float) * size * size));
-	CHECK(cudaMallocHost(&host, sizeof(float) * size * size));
-	memset(host, 0, sizeof(float) * size * size);
-	run_base(2, stream); /* what the first launch loads is no step */
+		CHECK(cudaMalloc(at, bytes > batch_bytes ? bytes : batch_bytes));
+	CHECK(cudaMallocHost(&host, batch_bytes));
+	memset(host, 0, batch_bytes);
+	run_base(WARM, stream);
 	for (const auto &variant : variants) {
 		if (argc < 2 || strcmp(variant.name, argv[1]) != 0)
 			continue;
@@ -165,6 +178,6 @@ int main(int argc, char **argv)
 		printf("{\"variant\": \"%s\", \"ms\": %.3f}\n", variant.name, took.count());
 		return 0;
 	}
-	fprintf(stderr, "Usage: steps base|overlap|graph|streams [STEPS [SIZE]]\n");
+	fprintf(stderr, "Usage: steps base|overlap|graph|streams [STEPS [SIZE [KERNELS [MIB]]]]\n");
 	return 2;
 }
