@@ -333,8 +333,9 @@ static void correlate_finish(struct core *core, struct exact *exact, const struc
 		time_ns = pending->ticket->last_ns;
 	if (!time_ns)
 		time_ns = pending->failed ? pending->op.end_ns : core->now_ns;
-	if (stream && stream->lane)
-		sweep_finish(core, exact, stream->lane, pending->seq, time_ns);
+	sweep_finish(core, exact,
+		     stream ? stream->lane : sweep_find_lane(exact, pending->op.stream),
+		     pending->seq, time_ns);
 }
 
 void correlate_leave(struct core *core, struct pending *pending)

@@ -126,6 +126,8 @@ static void cover_blocking(struct cover *cover, const struct stream *legacy)
 			cover_want(cover, stream, legacy->cover_ns);
 }
 
+/* What awaits its record is over when that says so: a launch that was under way when the wait began
+ * may run after it. */
 static void cover_work(struct core *core, struct cover *cover, struct stream *stream)
 {
 	struct pending *pending;
@@ -133,7 +135,7 @@ static void cover_work(struct core *core, struct cover *cover, struct stream *st
 
 	while ((pending = pending_first(stream)) && pending->start_ns <= stream->cover_ns) {
 		if (!pending->source) {
-			seq = pending->seq;
+			seq = pending->await ? seq : pending->seq;
 			pending_cover(core, pending, cover->bound_ns);
 			continue;
 		}

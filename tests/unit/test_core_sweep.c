@@ -112,6 +112,22 @@ static void sweep_tells_pending_running_and_idle(void **state)
 	check_wall_time(DEVICE_UNKNOWN, 1000 * MS, 4000 * MS);
 }
 
+/* A launch that was under way when another thread began to wait came after the wait. */
+static void sweep_believes_the_record_and_not_the_wait(void **state)
+{
+	struct ts_event late = work_on(TS_EVENT_KERNEL, 1, 1040, 1050, N1);
+
+	begin_exact();
+	on_stream(FN_LAUNCH, 1010 * MS, 0, S1);
+	on_stream(FN_STREAM_SYNC, 1015 * MS, 1030 * MS, S1);
+	call_record(1, FN_LAUNCH, 1010 * MS + 1, 1035 * MS);
+	tell(&late);
+	pass_until(4000 * MS);
+	core_flush(core, 4000 * MS);
+	EXPECT(1, { OP_STATE_PENDING, 1010, 1040 }, { OP_STATE_RUNNING, 1040, 1050 },
+	       { OP_STATE_IDLE, 1050, 4000 });
+}
+
 static void sweep_does_not_mind_the_order_of_records(void **state)
 {
 	struct ts_event late = work_on(TS_EVENT_KERNEL, 1, 1020, 1030, N1);
@@ -404,6 +420,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORY(sweep_begins_when_collection_did),
 		STORY(sweep_tells_pending_running_and_idle),
+		STORY(sweep_believes_the_record_and_not_the_wait),
 		STORY(sweep_does_not_mind_the_order_of_records),
 		STORY(sweep_waits_for_the_record_of_long_work),
 		STORY(sweep_counts_what_is_too_late),
