@@ -198,8 +198,8 @@ int cmd_export(const struct options *given, int count, char **argument)
 	const struct options *options = &copy;
 	int r;
 
-	if (count > 0)
-		copy.file = argument[0];
+	if (command_file(&copy, count, argument) < 0)
+		return EXIT_USAGE;
 	if (choose_format(options, &job.format) < 0 || !options->output) {
 		complain("Say one format of those that 'tsctl export --help' lists, and -o FILE");
 		return EXIT_USAGE;

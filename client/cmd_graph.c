@@ -114,8 +114,8 @@ int cmd_graph(const struct options *given, int count, char **argument)
 		complain("Say in which form: --dot or --json");
 		return EXIT_USAGE;
 	}
-	if (count > 0)
-		options.file = argument[0];
+	if (command_file(&options, count, argument) < 0)
+		return EXIT_USAGE;
 	if (!options.file && !(options.given & OPTION_SINCE)) {
 		options.given |= OPTION_SINCE;
 		options.since = (struct moment){ .ago = true, .ns = LAST_NS };

@@ -93,10 +93,9 @@ int cmd_view(const struct options *given, int count, char **argument)
 		.utf8 = isatty(STDOUT_FILENO) && is_utf8(),
 	};
 
-	if (check(&options) < 0 || (options.kernel && read_regex(&view, options.kernel) < 0))
+	if (check(&options) < 0 || (options.kernel && read_regex(&view, options.kernel) < 0) ||
+	    command_file(&options, count, argument) < 0)
 		return EXIT_USAGE;
-	if (count > 0)
-		options.file = argument[0];
 	if (!options.file && !(options.given & OPTION_SINCE)) {
 		options.given |= OPTION_SINCE;
 		options.since = (struct moment){ .ago = true, .ns = LAST_NS };

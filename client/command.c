@@ -164,6 +164,18 @@ int command_pid(const char *text, uint32_t *ret)
 	return 0;
 }
 
+int command_file(struct options *options, int count, char **argument)
+{
+	if (count == 0)
+		return 0;
+	if (options->file) {
+		complain("One recording at a time: '%s' or '%s'", argument[0], options->file);
+		return -EINVAL;
+	}
+	options->file = argument[0];
+	return 0;
+}
+
 int complain(const char *format, ...)
 {
 	_cleanup_(freep) char *text = NULL, *clean = NULL;

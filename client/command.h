@@ -52,6 +52,10 @@ int cmd_help(const struct options *options, int count, char **argument);
 /* The process that an argument names; -EINVAL: it is none, and stderr says so. */
 int command_pid(const char *text, uint32_t *ret);
 
+/* The recording that an argument names, if there is one; -EINVAL: --file names one as well, and
+ * stderr says so. */
+int command_file(struct options *options, int count, char **argument);
+
 /* One sentence on stderr, after the program's name; what others named is shown without control
  * characters. Returns EXIT_FAILED. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

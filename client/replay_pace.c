@@ -10,6 +10,7 @@
 
 #define DRAW_NS	     50000000ull /* 20 times a second */
 #define SLEEP_MAX_NS DRAW_NS	 /* what was pressed just before is seen soon */
+#define WAIT_MAX_NS  1e18
 /* At full speed the clock is looked at once in so many changes. */
 #define CHECK_CHANGES 1024
 
@@ -97,8 +98,9 @@ static int draw(struct replay_pace *pace, uint64_t now_ns)
 static uint64_t due_at(const struct replay_pace *pace, uint64_t time_ns)
 {
 	uint64_t ns = time_ns > pace->begin_ns ? time_ns - pace->begin_ns : 0;
+	double wait_ns = (double)ns / pace->speed;
 
-	return pace->clock_ns + (uint64_t)((double)ns / pace->speed);
+	return pace->clock_ns + (uint64_t)(wait_ns < WAIT_MAX_NS ? wait_ns : WAIT_MAX_NS);
 }
 
 static int wait_until(struct replay_pace *pace, uint64_t due_ns)
@@ -118,6 +120,13 @@ static int wait_until(struct replay_pace *pace, uint64_t due_ns)
 		r = draw(pace, now_ns);
 	}
 	return r;
+}
+
+int replay_pace_wait_ahead(struct replay_pace *pace, uint64_t time_ns)
+{
+	if (pace->clock_ns)
+		return wait_until(pace, due_at(pace, time_ns));
+	return is_stopped(pace, 0) ? -ECANCELED : 0;
 }
 
 int replay_pace_wait(struct replay_pace *pace, uint64_t time_ns)

@@ -23,5 +23,7 @@ void replay_pace_begin(struct replay_pace *pace, struct replay_view *view, doubl
 void replay_pace_end(struct replay_pace *pace);
 /* Waits until it is time for what happened then. -ECANCELED: it is to end. */
 int replay_pace_wait(struct replay_pace *pace, uint64_t time_ns);
+/* The same of what is read ahead, which is not the first change; before that it does not wait. */
+int replay_pace_wait_ahead(struct replay_pace *pace, uint64_t time_ns);
 
 #endif

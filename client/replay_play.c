@@ -37,6 +37,7 @@ struct play {
 	uint64_t changes;
 	const struct export_process *process; /* of the last change */
 	bool sliced;
+	size_t ops; /* of the slice */
 	uint8_t effect[FUNCTIONS_MAX];
 };
 
@@ -152,29 +153,43 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 	for (size_t i = 0; i < count; i++)
 		if (op[i].start_ns >= play->from_ns)
 			op[kept++] = op[i];
+	play->ops += kept;
 	return replay_ops(play->replay, op, kept, 0);
 }
 
+static uint64_t slice_at(double speed)
+{
+	double slice_ns = speed * SLICE_NS;
+
+	if (slice_ns < SLICE_MIN_NS)
+		return (uint64_t)SLICE_MIN_NS;
+	return (uint64_t)(slice_ns < SLICE_MAX_NS ? slice_ns : SLICE_MAX_NS);
+}
+
+/* Where nothing is, slices grow: a file may say that it lasts for ages. */
 static int play_slices(struct play *play)
 {
 	struct trace *trace = &play->trace;
 	uint64_t until_ns = trace->until_ns, at_ns = play->first_ns;
-	double slice_ns = play->pace.speed * SLICE_NS;
+	uint64_t first_slice_ns = slice_at(play->pace.speed), slice_ns = first_slice_ns;
 	int r = 0;
 
 	if (at_ns < play->since_ns)
 		at_ns = play->since_ns;
-	slice_ns = slice_ns < SLICE_MIN_NS ? SLICE_MIN_NS : slice_ns;
-	slice_ns = slice_ns > SLICE_MAX_NS ? SLICE_MAX_NS : slice_ns;
 	play->sliced = true;
 	while (r == 0 && at_ns < until_ns) {
-		at_ns = until_ns - at_ns > (uint64_t)slice_ns ? at_ns + (uint64_t)slice_ns
-							      : until_ns;
+		r = replay_pace_wait_ahead(&play->pace,
+					   at_ns > first_slice_ns ? at_ns - first_slice_ns : 0);
+		if (r < 0)
+			return r;
+		at_ns = until_ns - at_ns > slice_ns ? at_ns + slice_ns : until_ns;
 		trace->until_ns = at_ns;
+		play->ops = 0;
 		r = trace_read(trace, take_ops, play, NULL);
 		if (r == 0)
 			r = replay_ops(play->replay, NULL, 0, at_ns);
 		play->from_ns = trace->since_ns = at_ns;
+		slice_ns = play->ops ? first_slice_ns : slice_ns * 2;
 	}
 	return r;
 }

@@ -377,7 +377,12 @@ static void test_more_lanes_than_are_shown(void **state)
 
 static int command(const char *said, uint64_t given, const char *kernel)
 {
-	struct options options = { .given = given, .kernel = kernel, .socket = "/nonexistent" };
+	struct options options = {
+		.given = given,
+		.kernel = kernel,
+		.socket = "/nonexistent",
+		.file = given & OPTION_FILE ? "other.sbt" : NULL,
+	};
 	char *path = made.path;
 	int status;
 
@@ -394,6 +399,7 @@ static void test_what_makes_no_sense_is_one_sentence(void **state)
 				 OPTION_TREE | OPTION_LANES, NULL),
 			 2);
 	assert_int_equal(command("Lanes are for people", OPTION_LANES | OPTION_JSON, NULL), 2);
+	assert_int_equal(command("or 'other.sbt'\n", OPTION_FILE, NULL), 2);
 	strcat(made.path, ".gone");
 	assert_int_equal(command("made.sbt.gone", 0, NULL), 1);
 }
