@@ -10,7 +10,7 @@ from tracesmith import BUILD, library, workload_path
 
 # Of the device, from the first of its work to the last: what the program does before takes as long as it takes.
 SPAN = "SELECT max(gpu_end_ns) - min(gpu_start_ns) AS ns FROM op WHERE exact AND kind IN ('launch', 'copy')"
-SLOW = 20  # times slower than the simulated GPU is, so that a host that is disturbed does not matter
+SLOW = 500  # times slower than the simulated GPU is, so that a host that is disturbed does not matter
 
 
 class WhatIf(tracesmith.Case):
