@@ -4,6 +4,7 @@
 
 #include "core/core.h"
 #include "daemon/limits.h"
+#include "tests/bench/counting_sink.h"
 #include "tests/bench/load.h"
 
 #define ROUNDS	  9
@@ -37,83 +38,9 @@ static const struct function functions[FN_COUNT] = {
 		     .detail = 0 },
 };
 
-static uint64_t told;
-
-static void tell_op(void *data, const struct op *op)
-{
-	told += op->start_ns;
-}
-
-static void tell_process(void *data, const struct core_process *process)
-{
-	told++;
-}
-
-static void tell_stream(void *data, const struct core_stream *stream)
-{
-	told++;
-}
-
-static void tell_stack(void *data, const struct core_process *process, const struct ts_stack *stack)
-{
-	told++;
-}
-
-static void tell_allocation(void *data, const struct core_allocation *allocation, bool live)
-{
-	told++;
-}
-
-static void tell_memory(void *data, const struct core_memory *memory)
-{
-	told++;
-}
-
-static void tell_rollup(void *data, const struct core_rollup *rollup)
-{
-	told++;
-}
-
-static void tell_loss(void *data, const struct core_loss *loss)
-{
-	told++;
-}
-
-static void tell_name(void *data, uint64_t id, const char *text, size_t length)
-{
-	told++;
-}
-
-static void tell_work(void *data, const struct core_work *work)
-{
-	told++;
-}
-
-static void tell_busy(void *data, const struct core_busy *busy)
-{
-	told++;
-}
-
-static void tell_device(void *data, const struct core_device *device)
-{
-	told++;
-}
-
-static void tell_collect(void *data, const struct core_collect *collect)
-{
-	told++;
-}
-
-static void tell_pool(void *data, const struct core_pool *pool, bool live)
-{
-	told++;
-}
-
 static const struct core_config config = {
 	.functions = { functions, FN_COUNT },
-	.sink = { tell_op, tell_process, tell_stream, tell_stack, tell_allocation, tell_memory,
-		  tell_rollup, tell_loss, tell_name, tell_work, tell_busy, tell_device,
-		  tell_collect, tell_pool },
+	.sink = COUNTING_SINK,
 	.bounds_wait_ns = 10000000000ull,
 	.max_processes = LIMIT_PROCESSES,
 	.max_threads = LIMIT_THREADS,
