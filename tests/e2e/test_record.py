@@ -213,11 +213,11 @@ class Record(tracesmith.Case):
         self.addCleanup(lambda: (process.kill(), process.communicate()))
         wait_for("the process", lambda: self.daemon.known(process.pid))
         recorder = self.start("--all", "--since", "1m", "--duration", "1h")
-        at = os.path.getsize(self.file)
-        wait_for("more", lambda: os.path.getsize(self.file) > at + 5000)
+        launches = "SELECT count(*) AS n, count(fn) AS fn FROM op WHERE kind = 'launch'"
+        wait_for("launches in the file", lambda: self.rows(launches, self.file)[0]["n"] > 1000)
         self.end(recorder, signal.SIGKILL)
         self.assertEqual(self.fact("file_state"), "cut off")
-        have = self.rows("SELECT count(*) AS n, count(fn) AS fn FROM op WHERE kind = 'launch'", self.file)[0]
+        have = self.rows(launches, self.file)[0]
         self.assertGreater(have["n"], 1000)
         self.assertEqual(have["n"], have["fn"])
         self.assertEqual(self.rows(REFERRED.format("> 0"), self.file), [{"stacks": 0, "streams": 0}])
