@@ -169,3 +169,8 @@ class Container:
         if not (test / "status").exists():
             raise RuntimeError(f"the container did not get through:\n{console}\n{output}")
         return int((test / "status").read_text()), output
+
+
+if __name__ == "__main__":
+    require("debootstrap")
+    print(debian())

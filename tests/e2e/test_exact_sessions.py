@@ -11,7 +11,7 @@ import tracesmith
 from tracesmith import BUILD, wait_for
 
 CYCLES = int(os.environ.get("TS_CYCLES", "60"))
-CYCLES_S = CYCLES / 4
+CYCLES_MIN, CYCLES_S = CYCLES / 6, CYCLES / 6
 # A program that speaks for a library, badly: as a hostile one might.
 LIAR = """
 import ctypes, os, socket, struct, sys, time
@@ -114,12 +114,11 @@ class Sessions(tracesmith.Case):
         self.do("detach", pid)
         settled = lambda: min(self.residue(pid)[:2] for _ in range(40))
         before, end, cycles = settled(), time.monotonic() + CYCLES_S, 0
-        while cycles < CYCLES and time.monotonic() < end:
+        while cycles < CYCLES_MIN or cycles < CYCLES and time.monotonic() < end:
             self.do("attach", pid)
             self.assertTrue(self.do("detach", pid)["unloaded"])
             cycles += 1
         print(f"{cycles} cycles", flush=True)
-        self.assertGreater(cycles, 10)
         # Its stress opens files and starts processes all the time.
         wait_for("threads and descriptors as before", lambda: settled() <= before)
         self.assertEqual(self.residue(pid)[2], [])
