@@ -12,6 +12,7 @@
 #include "client/command.h"
 #include "client/file_chunk.h"
 #include "client/file_rows.h"
+#include "client/plan_load.h"
 #include "core/core.h"
 #include "core/sbt_file.h"
 #include "daemon/store/reader.h"
@@ -20,8 +21,6 @@
 
 /* A database without a name is in memory, and beyond the cache in a file that nobody else sees.
  * What a small file can claim to hold is bounded: 4 GiB. */
-/* Of a process, of which a critical path is found: half a kilobyte each while that lasts. */
-#define PLAN_OPS_MAX 10000000
 #define PREPARE                                                                                    \
 	"PRAGMA page_size = 4096; PRAGMA max_page_count = 1048576; PRAGMA cache_size = -32768;"    \
 	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF"
@@ -302,7 +301,7 @@ static int finish(struct file *file, struct file_chunks *chunks)
 	r = write_state(file);
 	if (r == 0)
 		r = sql_exec(file->db, "COMMIT");
-	return r < 0 ? r : reader_make(file->db, file->facts.now_ns, PLAN_OPS_MAX);
+	return r < 0 ? r : reader_make(file->db, file->facts.now_ns, PLAN_LOAD_OPS_MAX);
 }
 
 static int fill(struct file *file)

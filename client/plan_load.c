@@ -11,8 +11,6 @@
 #include "client/command.h"
 #include "client/rows.h"
 
-/* Each takes about half a kilobyte while the plan is built. */
-#define PLAN_LOAD_OPS_MAX 10000000
 /* Numbers of functions are of 16 bits. */
 #define PLAN_FUNCTIONS 65536
 #define COLUMNS_MAX    5

@@ -5,6 +5,9 @@
 #include "client/trace.h"
 #include "core/plan.h"
 
+/* Ops of which a plan is made; each takes about half a kilobyte while it is built. */
+#define PLAN_LOAD_OPS_MAX 10000000
+
 /* Opens the trace, reads the ops of the window and of --from and --to, and builds their plan. The
  * trace stays open: what the ops refer to is in its metadata. What goes wrong is said on stderr;
  * the caller has to call trace_done() in any case. */

@@ -210,7 +210,6 @@ static void text_device(const struct replay_report *report, uint32_t number, boo
 
 static void text_busy(const struct replay_report *report, bool both)
 {
-
 	for (uint32_t i = 0; i < report->devices && i < EMULATE_DEVICES_MAX; i++)
 		if (is_busy(report, i))
 			text_device(report, i, both);

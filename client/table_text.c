@@ -70,6 +70,13 @@ void table_loss(FILE *out, const Tracesmith__V1__Loss *loss)
 		text ? text : "?");
 }
 
+void table_losses(FILE *out, const Tracesmith__V1__Done *done)
+{
+	fputs(done->n_loss ? "\n" : "\nnothing lost\n", out);
+	for (size_t i = 0; i < done->n_loss; i++)
+		table_loss(out, done->loss[i]);
+}
+
 /* Columns on the screen, taking each code point for one. */
 static size_t width_of(const char *text)
 {
@@ -306,13 +313,8 @@ static int end(struct table *table, const Tracesmith__V1__Done *done)
 		measure(table);
 	if (!table->rows)
 		fputs("no rows\n", table->out);
-	if (!done->n_loss && !table->whole)
-		fputs("\nnothing lost\n", table->out);
-	for (size_t i = 0; i < done->n_loss; i++) {
-		if (i == 0)
-			fputc('\n', table->out);
-		table_loss(table->out, done->loss[i]);
-	}
+	if (done->n_loss || !table->whole)
+		table_losses(table->out, done);
 	return 0;
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "client/command.h"
-#include "client/table.h"
 #include "client/view_order.h"
 #include "core/base/units.h"
 
@@ -73,17 +72,6 @@ void view_begin(const struct view *view)
 
 	fprintf(view->out, "0 is %s\n",
 		units_time(text, (int64_t)view->trace.begin_ns + view->trace.meta->wall_offset_ns));
-}
-
-void view_losses(const struct view *view, const Tracesmith__V1__Done *done)
-{
-	if (done->n_loss == 0)
-		fputs("\nnothing lost\n", view->out);
-	for (size_t i = 0; i < done->n_loss; i++) {
-		if (i == 0)
-			fputc('\n', view->out);
-		table_loss(view->out, done->loss[i]);
-	}
 }
 
 static bool in_part(const struct view_part *part, uint32_t process, uint32_t stream)

@@ -53,7 +53,5 @@ void view_time(const struct view *view, uint64_t time_ns, char text[VIEW_TIME_BY
 void view_field(FILE *out, int width, const char *text);
 /* Where 0 is. */
 void view_begin(const struct view *view);
-/* What is missing from an answer, a line each. */
-void view_losses(const struct view *view, const Tracesmith__V1__Done *done);
 
 #endif

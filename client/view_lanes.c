@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client/command.h"
+#include "client/table.h"
 
 static bool is_device(const struct view_lane *lane)
 {
@@ -208,7 +209,7 @@ int view_lanes(struct view *view)
 			take_busy(&lanes, lanes.lane[i], UINT64_MAX);
 		qsort(lanes.lane, lanes.count, sizeof(lanes.lane[0]), compare);
 		view_lanes_draw(&lanes);
-		view_losses(view, end->done);
+		table_losses(view->out, end->done);
 	}
 	clear(&lanes);
 	return r;

@@ -9,6 +9,7 @@
 #include "client/command.h"
 #include "client/json.h"
 #include "client/spans.h"
+#include "client/table.h"
 #include "client/view.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
@@ -361,7 +362,7 @@ static int write_tree(struct tree *tree, const Tracesmith__V1__Done *done)
 		complain("The operations of %u streams and threads are not shown: choose with "
 			 "--pid, --device or --stream",
 			 tree->unread);
-	view_losses(view, done);
+	table_losses(view->out, done);
 	return 0;
 }
 

@@ -16,8 +16,6 @@
 #include "core/base/log.h"
 #include "daemon/source/procfs.h"
 
-#define BEGINS_MS 2000 /* from hello to the begin of collection, also where all takes long */
-
 void exact_part_closed(struct exact *exact)
 {
 	if (--exact->open)
@@ -67,7 +65,7 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	session->records_now = 0;
 	session->note[0] = '\0';
 	session->stage = SESSION_BEGINNING;
-	exact->begins_until_ms = uv_now(exact->loop) + BEGINS_MS;
+	exact->begins_until_ms = uv_now(exact->loop) + FIRST_MS;
 	/* A library that was there already may want what somebody else once asked for. */
 	session->settings = session->attach ? session->request.wanted : hello->wanted;
 	if (!session->settings.records)
@@ -337,15 +335,21 @@ void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct a
 		session_leave(session);
 }
 
-void exact_drain(struct exact *exact, uint32_t pid)
+/* Within the callback of the probe. */
+static void exact_hear(struct exact *exact, uint32_t pid)
 {
-	struct session *session = session_find(exact, pid);
-
 	exact_take_pending(exact, pid);
 	exact->in_probe = true;
 	if (exact->inject)
 		inject_drain_process(exact->inject, pid);
 	exact->in_probe = false;
+}
+
+void exact_drain(struct exact *exact, uint32_t pid)
+{
+	struct session *session = session_find(exact, pid);
+
+	exact_hear(exact, pid);
 	if (session && session->stage == SESSION_WAITING && session->job == JOB_NONE) {
 		session_fail(session, -ESRCH, "Process %u has ended, or begun another program",
 			     pid);
@@ -357,15 +361,11 @@ void exact_begin(struct exact *exact, uint32_t pid)
 {
 	struct session *session;
 
-	if (uv_now(exact->loop) >= exact->begins_until_ms || exact->in_probe || !exact->inject)
+	if (uv_now(exact->loop) >= exact->begins_until_ms || exact->in_probe)
 		return;
 	session = session_find(exact, pid);
-	if (!session || !session->connected || session->records_now)
-		return;
-	exact_take_pending(exact, pid);
-	exact->in_probe = true;
-	inject_drain_process(exact->inject, pid);
-	exact->in_probe = false;
+	if (session && session->connected && !session->records_now)
+		exact_hear(exact, pid);
 }
 
 void exact_drain_all(struct exact *exact)

@@ -97,6 +97,7 @@ void exact_job(struct session *session, enum session_job job);
  * but a program that has not called cuInit() yet may take its time. */
 #define HELLO_MS  5000
 #define BEGIN_MS  3000
+#define FIRST_MS  2000 /* from hello on: its ring is read before each call */
 #define DETACH_MS 10000
 
 #endif

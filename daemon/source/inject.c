@@ -151,7 +151,7 @@ static int inject_take(struct inject *inject, int fd, const uint32_t *pid)
 		inject->stats.refused++;
 		return -EUSERS;
 	}
-	r = peer_new(inject, fd, (uint32_t)peer.pid, peer.uid, pid);
+	r = peer_new(inject, fd, (uint32_t)peer.pid, peer.uid, pid != NULL);
 	if (r == 0)
 		inject_sweep_soon(inject);
 	return r;

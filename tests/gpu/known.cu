@@ -5,15 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		cudaError_t error = (call);                                                        \
-		if (error != cudaSuccess) {                                                        \
-			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,              \
-				cudaGetErrorString(error));                                        \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "check.h"
+
 #define TIMES(n) for (int i = 0; i < (n); i++)
 
 static void expect(const char *fn, int calls)

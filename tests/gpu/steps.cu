@@ -15,15 +15,7 @@
 #include <cstring>
 #include <cuda_runtime.h>
 
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		cudaError_t error = (call);                                                        \
-		if (error != cudaSuccess) {                                                        \
-			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,              \
-				cudaGetErrorString(error));                                        \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "check.h"
 
 #define TILE 16
 #define WARM 2 /* steps */
