@@ -10,7 +10,7 @@
 
 enum by { BY_STACK = 1, BY_STREAM = 2 }; /* QueryRequest.by */
 
-static int take(struct table *table, const Tracesmith__V1__Reply *reply)
+static int put(struct table *table, const Tracesmith__V1__Reply *reply)
 {
 	int r = 0;
 
@@ -28,25 +28,13 @@ static int take(struct table *table, const Tracesmith__V1__Reply *reply)
 	}
 }
 
-static int converse(struct link *link, Tracesmith__V1__Request *request, struct table *table)
+static int take(void *data, const Tracesmith__V1__Reply *reply)
 {
-	int more, r = link_send(link, request);
+	int r = put(data, reply);
 
 	if (r < 0)
-		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(link, &reply);
-		if (more < 0)
-			return more;
-		r = take(table, reply);
-		if (r < 0) {
-			complain("Cannot make sense of the daemon's answer: %s", strerror(-r));
-			return r;
-		}
-	} while (more);
-	return 0;
+		complain("Cannot make sense of the daemon's answer: %s", strerror(-r));
+	return r;
 }
 
 static int ask_link(struct link *link, const struct options *options,
@@ -57,7 +45,7 @@ static int ask_link(struct link *link, const struct options *options,
 
 	table_init(&table, options, query, link_hello(link)->wall_offset_ns);
 	table.whole = request->body_case == TRACESMITH__V1__REQUEST__BODY_LIST;
-	r = converse(link, request, &table);
+	r = link_converse(link, request, take, &table, NULL);
 	table_done(&table);
 	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }

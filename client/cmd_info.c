@@ -158,8 +158,9 @@ static int take_losses(struct info *info, const Tracesmith__V1__Done *done)
 	return 0;
 }
 
-static int take(struct info *info, const Tracesmith__V1__Reply *reply)
+static int take(void *data, const Tracesmith__V1__Reply *reply)
 {
+	struct info *info = data;
 	int r = 0;
 
 	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
@@ -176,27 +177,13 @@ static int load(struct info *info, struct link *link)
 {
 	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int more, r;
 
 	sql.text = FACTS_SQL LISTS_SQL;
 	sql.limit = UINT64_MAX;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
 	request.sql = &sql;
 	info->wall_offset_ns = link_hello(link)->wall_offset_ns;
-	r = link_send(link, &request);
-	if (r < 0)
-		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(link, &reply);
-		if (more < 0)
-			return more;
-		r = take(info, reply);
-		if (r < 0)
-			return r;
-	} while (more);
-	return 0;
+	return link_converse(link, &request, take, info, NULL);
 }
 
 int cmd_info(const struct options *given, int count, char **argument)

@@ -186,6 +186,28 @@ int link_next(struct link *link, Tracesmith__V1__Reply **ret)
 	return r;
 }
 
+int link_converse(struct link *link, Tracesmith__V1__Request *request, link_reply_fn *take,
+		  void *data, Tracesmith__V1__Reply **ret_end)
+{
+	int more, r = link_send(link, request);
+
+	if (r < 0)
+		return r;
+	do {
+		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+		more = link_next(link, &reply);
+		if (more < 0)
+			return more;
+		r = take ? take(data, reply) : 0;
+		if (r < 0)
+			return r;
+		if (!more && ret_end)
+			*ret_end = TAKE(reply);
+	} while (more);
+	return 0;
+}
+
 static int greet(struct link *link)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;

@@ -38,6 +38,14 @@ int link_next(struct link *link, Tracesmith__V1__Reply **ret);
 /* The same, but a reply whose body is `error` is the caller's to tell. */
 int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret);
 
+/* A negative errno ends it, and is returned. */
+typedef int link_reply_fn(void *data, const Tracesmith__V1__Reply *reply);
+
+/* Sends a request and gives each reply to `take`, the last one too, which is `ret_end` then.
+ * Either may be NULL. */
+int link_converse(struct link *link, Tracesmith__V1__Request *request, link_reply_fn *take,
+		  void *data, Tracesmith__V1__Reply **ret_end);
+
 void reply_free(Tracesmith__V1__Reply *reply);
 
 /* A moment on the daemon's CLOCK_MONOTONIC, never 0; before its boot is 1. */

@@ -79,7 +79,6 @@ static int load_losses(struct play *play, Tracesmith__V1__Reply **ret)
 {
 	Tracesmith__V1__QueryRequest body = TRACESMITH__V1__QUERY_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int more, r;
 
 	body.name = (char *)"apis";
 	body.limit = 1;
@@ -88,17 +87,7 @@ static int load_losses(struct play *play, Tracesmith__V1__Reply **ret)
 	body.until_ns = play->until_ns < INT64_MAX ? play->until_ns : 0;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
 	request.query = &body;
-	r = link_send(play->trace.link, &request);
-	if (r < 0)
-		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(play->trace.link, &reply);
-		if (more == 0)
-			*ret = TAKE(reply);
-	} while (more > 0);
-	return more;
+	return link_converse(play->trace.link, &request, NULL, NULL, ret);
 }
 
 static uint32_t pid_of(struct play *play, uint32_t process)

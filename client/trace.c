@@ -166,37 +166,31 @@ static int take_chunk(struct trace *trace, const Tracesmith__V1__Chunk *chunk, t
 	return call(data, trace->op, count, chunk->done_ns);
 }
 
-static int request(struct trace *trace)
+struct reading {
+	struct trace *trace;
+	trace_fn *call;
+	void *data;
+};
+
+static int take(void *data, const Tracesmith__V1__Reply *reply)
+{
+	const struct reading *reading = data;
+
+	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_CHUNK)
+		return 0;
+	return take_chunk(reading->trace, reply->chunk, reading->call, reading->data);
+}
+
+int trace_read(struct trace *trace, trace_fn *call, void *data, Tracesmith__V1__Reply **ret_end)
 {
 	Tracesmith__V1__ExportRequest body = TRACESMITH__V1__EXPORT_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	struct reading reading = { trace, call, data };
 
 	body.pid = trace->pid;
 	body.since_ns = trace->since_ns;
 	body.until_ns = trace->until_ns;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_EXPORT;
 	request.export = &body;
-	return link_send(trace->link, &request);
-}
-
-int trace_read(struct trace *trace, trace_fn *call, void *data, Tracesmith__V1__Reply **ret_end)
-{
-	int more, r = request(trace);
-
-	if (r < 0)
-		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(trace->link, &reply);
-		if (more < 0)
-			return more;
-		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK)
-			r = take_chunk(trace, reply->chunk, call, data);
-		if (r < 0)
-			return r;
-		if (!more && ret_end)
-			*ret_end = TAKE(reply);
-	} while (more);
-	return 0;
+	return link_converse(trace->link, &request, take, &reading, ret_end);
 }
