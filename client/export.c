@@ -235,6 +235,24 @@ uint64_t export_end_ns(const struct op *op)
 	return op->end_ns > op->start_ns ? op->end_ns : op->start_ns;
 }
 
+size_t export_keep_window(struct op *op, size_t count, uint64_t since_ns, uint64_t until_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t end_ns = export_end_ns(&op[i]);
+
+		if (export_has_work(&op[i]) && op[i].gpu_end_ns > end_ns)
+			end_ns = op[i].gpu_end_ns;
+		if (op[i].start_ns >= until_ns || end_ns < since_ns)
+			continue;
+		if (kept != i)
+			op[kept] = op[i];
+		kept++;
+	}
+	return kept;
+}
+
 void export_device_name(char name[EXPORT_NAME_BYTES], int16_t device, const char *what)
 {
 	if (device == DEVICE_UNKNOWN)

@@ -97,6 +97,8 @@ const struct export_text *export_domain(const struct export_meta *meta, const st
 bool export_has_memory(const struct op *op); /* its live_bytes mean something */
 bool export_is_host(const struct op *op);    /* the memory is the host's */
 uint64_t export_end_ns(const struct op *op); /* of the call; its start where no return is known */
+/* Moves the ops to the front of which a part, call or work, is in the window. Returns how many. */
+size_t export_keep_window(struct op *op, size_t count, uint64_t since_ns, uint64_t until_ns);
 
 /* Names of what has none of its own. */
 #define EXPORT_NAME_BYTES 64

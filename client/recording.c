@@ -73,26 +73,6 @@ void recording_done(struct recording *recording)
 	*recording = (struct recording){ 0 };
 }
 
-/* As client/trace.c does: what overlaps the window. */
-static size_t keep_window(const struct recording *recording, struct op *op, size_t count)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t end_ns = export_end_ns(&op[i]);
-
-		if (export_has_work(&op[i]) && op[i].gpu_end_ns > end_ns)
-			end_ns = op[i].gpu_end_ns;
-		if (end_ns < recording->since_ns ||
-		    (recording->until_ns && op[i].start_ns >= recording->until_ns))
-			continue;
-		if (kept != i)
-			op[kept] = op[i];
-		kept++;
-	}
-	return kept;
-}
-
 static int cut_chunk(struct recording *recording, const ProtobufCBinaryData *chunk)
 {
 	const void *data;
@@ -105,7 +85,8 @@ static int cut_chunk(struct recording *recording, const ProtobufCBinaryData *chu
 		complain("The answer is damaged: a chunk of operations cannot be read");
 		return r;
 	}
-	count = keep_window(recording, recording->op, info.count);
+	count = export_keep_window(recording->op, info.count, recording->since_ns,
+				   recording->until_ns ? recording->until_ns : UINT64_MAX);
 	if (count == 0)
 		return 0;
 	r = sbt_encode(recording->codec, recording->op, count, &data, &size);

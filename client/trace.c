@@ -116,25 +116,6 @@ void trace_done(struct trace *trace)
 	*trace = (struct trace){ 0 };
 }
 
-/* A chunk may reach out of the window. */
-static size_t keep_window(const struct trace *trace, struct op *op, size_t count)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t end_ns = export_end_ns(&op[i]);
-
-		if (export_has_work(&op[i]) && op[i].gpu_end_ns > end_ns)
-			end_ns = op[i].gpu_end_ns;
-		if (op[i].start_ns >= trace->until_ns || end_ns < trace->since_ns)
-			continue;
-		if (kept != i)
-			op[kept] = op[i];
-		kept++;
-	}
-	return kept;
-}
-
 static int take_chunk(struct trace *trace, const Tracesmith__V1__Chunk *chunk, trace_fn *call,
 		      void *data)
 {
@@ -155,7 +136,7 @@ static int take_chunk(struct trace *trace, const Tracesmith__V1__Chunk *chunk, t
 	}
 	if (trace->first_ns == 0)
 		trace->first_ns = info.first_ns;
-	count = keep_window(trace, trace->op, info.count);
+	count = export_keep_window(trace->op, info.count, trace->since_ns, trace->until_ns);
 	if (count > 0 && !export_meta_process(trace->meta, info.process)) {
 		r = export_meta_add_process(trace->meta, info.process, PID_UNKNOWN | info.process,
 					    "unknown process", NULL);
