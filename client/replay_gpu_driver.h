@@ -17,18 +17,14 @@ typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef uint64_t CUdeviceptr;
 
-#define CU_STREAM_NON_BLOCKING			  1
-#define CU_STREAM_LEGACY			  ((CUstream)1)
-#define CU_STREAM_PER_THREAD			  ((CUstream)2)
-#define CU_EVENT_DISABLE_TIMING			  2
-#define CU_MEM_ATTACH_GLOBAL			  1
-#define CU_CAPTURE_MODE_RELAXED			  2
-#define CU_ATTRIBUTE_MULTIPROCESSORS		  16
-#define CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR	  39
-#define CU_ATTRIBUTE_SHARED_PER_MULTIPROCESSOR	  81
-#define CU_ATTRIBUTE_REGISTERS_PER_MULTIPROCESSOR 82
-#define CU_ATTRIBUTE_BLOCKS_PER_MULTIPROCESSOR	  106
-#define CU_FUNC_MAX_DYNAMIC_SHARED		  8
+#define CU_STREAM_NON_BLOCKING	     1
+#define CU_STREAM_LEGACY	     ((CUstream)1)
+#define CU_STREAM_PER_THREAD	     ((CUstream)2)
+#define CU_EVENT_DISABLE_TIMING	     2
+#define CU_MEM_ATTACH_GLOBAL	     1
+#define CU_CAPTURE_MODE_RELAXED	     2
+#define CU_ATTRIBUTE_MULTIPROCESSORS 16
+#define CU_FUNC_MAX_DYNAMIC_SHARED   8
 
 /* name, parameters */
 #define REPLAY_GPU_DRIVER(X)                                                                       \
@@ -43,6 +39,8 @@ typedef uint64_t CUdeviceptr;
 	X(cuModuleLoadData, (CUmodule * ret, const void *image))                                   \
 	X(cuModuleGetFunction, (CUfunction * ret, CUmodule module, const char *name))              \
 	X(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                     \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor,                                             \
+	  (int *ret, CUfunction function, int threads, size_t shared_bytes))                       \
 	X(cuLaunchKernel,                                                                          \
 	  (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,     \
 	   unsigned int block_x, unsigned int block_y, unsigned int block_z,                       \

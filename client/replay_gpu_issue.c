@@ -1,5 +1,6 @@
 /* Replay on a GPU, issuing: a row for each family of functions of the driver, by the begin of its
  * name. What has none is not done again: it does nothing on the device. */
+#include <errno.h>
 #include <string.h>
 
 #include "client/command.h"
@@ -7,11 +8,8 @@
 #include "client/replay_gpu_kernel.h"
 #include "client/replay_gpu_world.h"
 
-/* What a launch takes beside what its kernel does; to be measured on the device at hand. */
-#define KERNEL_OWN_NS 1500
-
 /* One call that is done again. */
-struct issue {
+struct gpu_issue {
 	struct gpu_world *world;
 	const struct gpu_driver *driver;
 	uint32_t call;
@@ -20,58 +18,50 @@ struct issue {
 	CUstream stream; /* where it was issued */
 };
 
-static const struct plan_work *work_of(const struct issue *issue)
+static const struct plan_work *work_of(const struct gpu_issue *issue)
 {
 	uint32_t work = issue->world->plan->call[issue->call].work;
 
 	return work == PLAN_NONE ? NULL : &issue->world->plan->work[work];
 }
 
-/* The device waits in a kernel's stead. `number` tells which slot is its own. */
-static int launch(struct issue *issue, const struct plan_work *work, uint64_t duration_ns,
-		  CUstream stream)
+/* The device waits in a kernel's stead. */
+static int launch(struct gpu_issue *issue, const struct plan_work *work, CUstream stream)
 {
-	struct gpu_world *world = issue->world;
-	const struct op *op = &world->plan->op[work->op];
-	int ordinal = gpu_world_device(world, op);
-	struct gpu_device *device = &world->device[ordinal];
-	CUfunction function = gpu_world_function(world, ordinal, op);
-	struct gpu_kernel_arguments argument = {
-		.duration_ns = duration_ns > KERNEL_OWN_NS ? duration_ns - KERNEL_OWN_NS : 0,
-		.slot = device->slots + (uint64_t)(work - world->plan->work) * GPU_KERNEL_SLOT,
-		.resident = gpu_world_resident(device, op),
-		.again = work->flags & PLAN_GRAPH,
-	};
-	void *parameter[] = { &argument.duration_ns, &argument.slot, &argument.resident,
-			      &argument.again };
+	const struct plan *plan = issue->world->plan;
+	const struct op *op = &plan->op[work->op];
+	struct gpu_launch *launch = &issue->world->launch[work - plan->work];
+	struct gpu_kernel_arguments *argument = &launch->argument;
+	void *parameter[] = { &argument->duration_ns, &argument->slot, &argument->old_ns,
+			      &argument->block_waves, &argument->wave_part };
 
-	return issue->driver->cuLaunchKernel(
-		function, op->grid[0] ? op->grid[0] : 1, op->grid[1] ? op->grid[1] : 1,
-		op->grid[2] ? op->grid[2] : 1, op->block[0] ? op->block[0] : 1,
-		op->block[1] ? op->block[1] : 1, op->block[2] ? op->block[2] : 1, op->shared_bytes,
-		stream, parameter, NULL);
+	return issue->driver->cuLaunchKernel(launch->function, op->grid[0] ?: 1, op->grid[1] ?: 1,
+					     op->grid[2] ?: 1, op->block[0] ?: 1, op->block[1] ?: 1,
+					     op->block[2] ?: 1, op->shared_bytes, stream, parameter,
+					     NULL);
 }
 
-static int issue_kernel(struct issue *issue)
+static int issue_kernel(struct gpu_issue *issue)
 {
 	const struct plan_work *work = work_of(issue);
 
 	if (!work || work->flags & PLAN_MARK)
 		return 0;
 	atomic_fetch_add(&issue->world->works, 1);
-	return launch(issue, work, work->end_ns - work->start_ns, issue->stream);
+	return launch(issue, work, issue->stream);
 }
 
-static int copy(struct issue *issue, const struct op *op, bool wait, CUstream stream)
+static int copy(struct gpu_issue *issue, const struct op *op, bool wait, CUstream stream)
 {
 	struct gpu_world *world = issue->world;
 	const struct gpu_driver *driver = issue->driver;
 	CUdeviceptr scratch = world->device[issue->device].scratch;
 	CUdeviceptr other = scratch + world->scratch_bytes;
 	bool out = op->detail == COPY_DTOH;
-	void *host = gpu_world_is_locked(world, op->process, out ? op->address : op->source)
-			     ? world->locked
-			     : world->plain;
+	uint64_t address = out ? op->address : op->source;
+	/* Nodes of graphs do not tell addresses. */
+	bool locked = address == 0 || gpu_world_is_locked(world, op->process, address);
+	void *host = locked ? world->locked : world->plain;
 	size_t size = op->bytes;
 
 	if (op->detail == COPY_HTOH || size == 0)
@@ -87,17 +77,17 @@ static int copy(struct issue *issue, const struct op *op, bool wait, CUstream st
 		    : driver->cuMemcpyDtoDAsync_v2(other, scratch, size, stream);
 }
 
-static bool is_async(const struct issue *issue)
+static bool is_async(const struct gpu_issue *issue)
 {
-	return strstr(export_call_name(issue->world->trace.meta, issue->op)->text, "Async");
+	return issue->world->way[issue->op->fn].async;
 }
 
-static int issue_copy(struct issue *issue)
+static int issue_copy(struct gpu_issue *issue)
 {
 	return copy(issue, issue->op, !is_async(issue), issue->stream);
 }
 
-static int issue_set(struct issue *issue)
+static int issue_set(struct gpu_issue *issue)
 {
 	CUdeviceptr to = issue->world->device[issue->device].scratch;
 
@@ -114,7 +104,7 @@ static struct map_key memory_key(const struct op *op)
 	return (struct map_key){ op->address, op->process };
 }
 
-static int issue_alloc(struct issue *issue)
+static int issue_alloc(struct gpu_issue *issue)
 {
 	const struct gpu_driver *driver = issue->driver;
 	const struct op *op = issue->op;
@@ -151,7 +141,7 @@ static int issue_alloc(struct issue *issue)
 	return 0;
 }
 
-static int issue_free(struct issue *issue)
+static int issue_free(struct gpu_issue *issue)
 {
 	const struct gpu_driver *driver = issue->driver;
 	void *address;
@@ -168,44 +158,44 @@ static int issue_free(struct issue *issue)
 	return driver->cuMemFree_v2((CUdeviceptr)(uintptr_t)address);
 }
 
-static CUevent event_of(const struct issue *issue)
+static CUevent event_of(const struct gpu_issue *issue)
 {
 	return map_get(&issue->world->event,
 		       (struct map_key){ issue->op->handle, issue->op->process });
 }
 
-static int issue_record(struct issue *issue)
+static int issue_record(struct gpu_issue *issue)
 {
 	CUevent event = event_of(issue);
 
 	return event ? issue->driver->cuEventRecord(event, issue->stream) : 0;
 }
 
-static int issue_wait(struct issue *issue)
+static int issue_wait(struct gpu_issue *issue)
 {
 	CUevent event = event_of(issue);
 
 	return event ? issue->driver->cuStreamWaitEvent(issue->stream, event, 0) : 0;
 }
 
-static int issue_event_sync(struct issue *issue)
+static int issue_event_sync(struct gpu_issue *issue)
 {
 	CUevent event = event_of(issue);
 
 	return event ? issue->driver->cuEventSynchronize(event) : 0;
 }
 
-static int issue_stream_sync(struct issue *issue)
+static int issue_stream_sync(struct gpu_issue *issue)
 {
 	return issue->driver->cuStreamSynchronize(issue->stream);
 }
 
-static int issue_device_sync(struct issue *issue)
+static int issue_device_sync(struct gpu_issue *issue)
 {
 	return issue->driver->cuCtxSynchronize();
 }
 
-static int issue_graph(struct issue *issue)
+static int issue_graph(struct gpu_issue *issue)
 {
 	CUgraphExec exec = map_get(&issue->world->graph, gpu_graph_key(issue->world, issue->call));
 
@@ -215,7 +205,7 @@ static int issue_graph(struct issue *issue)
 /* Functions by the begin of their names: the first row that fits is that of a call. */
 static const struct {
 	const char *name;
-	int (*issue)(struct issue *issue);
+	int (*issue)(struct gpu_issue *issue);
 } functions[] = {
 	{ "cuLaunchKernel", issue_kernel },
 	{ "cuLaunchCooperativeKernel", issue_kernel },
@@ -229,17 +219,41 @@ static const struct {
 	{ "cuCtxSynchronize", issue_device_sync },
 };
 
-static int dispatch(struct issue *issue)
+static void find_way(struct gpu_world *world, const struct op *op)
 {
-	const char *name = export_call_name(issue->world->trace.meta, issue->op)->text;
+	const char *name = export_call_name(world->trace.meta, op)->text;
+	struct gpu_way *way = &world->way[op->fn];
+
+	way->async = strstr(name, "Async");
+	for (size_t i = 0; !way->issue && i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (strncmp(name, functions[i].name, strlen(functions[i].name)) == 0)
+			way->issue = functions[i].issue;
+}
+
+int gpu_issue_ways(struct gpu_world *world)
+{
+	const struct plan *plan = world->plan;
+
+	world->way = calloc(UINT16_MAX + 1, sizeof(*world->way));
+	if (!world->way) {
+		complain("Not enough memory");
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < plan->call_count; i++)
+		find_way(world, &plan->op[plan->call[i].op]);
+	return 0;
+}
+
+static int dispatch(struct gpu_issue *issue)
+{
+	const struct gpu_way *way = &issue->world->way[issue->op->fn];
 
 	if (issue->op->kind == OP_ALLOC)
 		return issue_alloc(issue);
 	if (issue->op->kind == OP_FREE)
 		return issue_free(issue);
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
-		if (strncmp(name, functions[i].name, strlen(functions[i].name)) == 0)
-			return functions[i].issue(issue);
+	if (way->issue)
+		return way->issue(issue);
 	if (work_of(issue))
 		atomic_fetch_add(&issue->world->unknown, 1);
 	return 0;
@@ -261,7 +275,7 @@ static CUstream stream_of(const struct gpu_world *world, const struct op *op, ui
 int gpu_issue_work(struct gpu_world *world, const struct plan_work *work, CUstream stream)
 {
 	const struct op *op = &world->plan->op[work->op];
-	struct issue issue = {
+	struct gpu_issue issue = {
 		.world = world,
 		.driver = world->driver,
 		.op = op,
@@ -269,7 +283,7 @@ int gpu_issue_work(struct gpu_world *world, const struct plan_work *work, CUstre
 	};
 
 	if (work->engine == PLAN_ENGINE_COMPUTE)
-		return launch(&issue, work, work->end_ns - work->start_ns, stream);
+		return launch(&issue, work, stream);
 	if (op->kind == OP_COPY)
 		return copy(&issue, op, false, stream);
 	if (op->kind != OP_SET || op->bytes == 0)
@@ -281,7 +295,7 @@ int gpu_issue_work(struct gpu_world *world, const struct plan_work *work, CUstre
 int gpu_issue(struct gpu_world *world, uint32_t call)
 {
 	const struct op *op = &world->plan->op[world->plan->call[call].op];
-	struct issue issue = {
+	struct gpu_issue issue = {
 		.world = world,
 		.driver = world->driver,
 		.call = call,

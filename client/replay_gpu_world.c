@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,12 @@
 #include "core/base/units.h"
 
 #define SCRATCH_LEAST 4096
+/* What a launch takes beside what its kernel does, on an H200: where no multiprocessor has more
+ * than one block, and where they have many. Source: docs/measurements.md, "Issued again on a GPU".
+ */
+#define KERNEL_OWN_NS	     700
+#define KERNEL_FULL_OWN_NS   1000
+#define SHARED_BYTES_UNASKED (48 << 10) /* more than this has to be asked for */
 
 static int fail(const struct gpu_world *world, const char *what, int result)
 {
@@ -58,45 +65,6 @@ static int measure(struct gpu_world *world)
 	return 0;
 }
 
-static void ask_attributes(const struct gpu_driver *driver, int ordinal, struct gpu_device *device)
-{
-	const struct {
-		int attribute;
-		uint64_t *to;
-	} rows[] = {
-		{ CU_ATTRIBUTE_MULTIPROCESSORS, &device->multiprocessors },
-		{ CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR, &device->threads },
-		{ CU_ATTRIBUTE_REGISTERS_PER_MULTIPROCESSOR, &device->registers },
-		{ CU_ATTRIBUTE_SHARED_PER_MULTIPROCESSOR, &device->shared_bytes },
-		{ CU_ATTRIBUTE_BLOCKS_PER_MULTIPROCESSOR, &device->blocks },
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		int value = 0;
-
-		if (driver->cuDeviceGetAttribute(&value, rows[i].attribute, ordinal) == 0)
-			*rows[i].to = value > 0 ? (uint64_t)value : 0;
-	}
-}
-
-static void bound(uint64_t *least, uint64_t all, uint64_t each)
-{
-	if (all > 0 && each > 0 && all / each < *least)
-		*least = all / each;
-}
-
-uint64_t gpu_world_resident(const struct gpu_device *device, const struct op *op)
-{
-	uint64_t threads = (uint64_t)op->block[0] * op->block[1] * op->block[2];
-	uint64_t blocks = device->blocks > 0 ? device->blocks : 1;
-
-	bound(&blocks, device->threads, threads);
-	bound(&blocks, device->registers, threads * op->registers);
-	bound(&blocks, device->shared_bytes, (uint64_t)op->shared_bytes + op->static_bytes);
-	blocks *= device->multiprocessors;
-	return blocks > 0 ? blocks : 1;
-}
-
 static int use_devices(struct gpu_world *world)
 {
 	int count = 0, result = world->driver->cuDeviceGetCount(&count);
@@ -128,52 +96,81 @@ static int load_kernels(struct gpu_world *world, struct gpu_device *device)
 		      : 0;
 }
 
-/* A kernel of this name, made by the first who asks; they do so before the replay begins. */
-CUfunction gpu_world_function(struct gpu_world *world, int ordinal, const struct op *op)
+/* The stand-in for kernels of this name. */
+static CUfunction find_function(struct gpu_world *world, struct gpu_device *device,
+				uint64_t name_id)
 {
-	struct gpu_device *device = &world->device[ordinal];
-	struct map_key key = { op->name, 0 };
+	struct map_key key = { name_id, 0 };
 	const char *name = map_get(&world->symbol, key);
 	CUfunction function = map_get(&device->function, key);
 
 	if (function)
 		return function;
 	if (world->driver->cuModuleGetFunction(&function, device->module,
-					       name ? name : GPU_KERNEL_NAMELESS) != 0)
-		return NULL;
-	if (map_put(&device->function, key, function) < 0)
+					       name ? name : GPU_KERNEL_NAMELESS) != 0 ||
+	    map_put(&device->function, key, function) < 0)
 		return NULL;
 	return function;
+}
+
+/* How the time of a kernel is parted among its blocks: see replay_gpu_kernel.h. */
+static int prepare_kernel(struct gpu_world *world, struct gpu_device *device, uint32_t index)
+{
+	const struct plan_work *work = &world->plan->work[index];
+	const struct op *op = &world->plan->op[work->op];
+	struct gpu_launch *launch = &world->launch[index];
+	uint64_t duration_ns = work->end_ns - work->start_ns, own_ns = KERNEL_OWN_NS;
+	double blocks = (double)(op->grid[0] ?: 1) * (op->grid[1] ?: 1) * (op->grid[2] ?: 1), held;
+	int threads = (int)((op->block[0] ?: 1) * (op->block[1] ?: 1) * (op->block[2] ?: 1));
+	int result = 0, most = 0;
+
+	launch->function = find_function(world, device, op->name);
+	if (!launch->function) {
+		complain("Cannot find the kernel that stands in for a recorded one");
+		return -EIO;
+	}
+	if (op->shared_bytes > SHARED_BYTES_UNASKED)
+		result = world->driver->cuFuncSetAttribute(
+			launch->function, CU_FUNC_MAX_DYNAMIC_SHARED, (int)op->shared_bytes);
+	if (result == 0)
+		result = world->driver->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+			&most, launch->function, threads, op->shared_bytes);
+	if (result != 0)
+		return fail(world, "have blocks like those of a recorded kernel", result);
+	if (blocks > device->multiprocessors)
+		own_ns = KERNEL_FULL_OWN_NS;
+	held = (double)most * device->multiprocessors;
+	held = held < 1 ? 1 : held;
+	launch->argument = (struct gpu_kernel_arguments){
+		.duration_ns = duration_ns > own_ns ? duration_ns - own_ns : 0,
+		.slot = device->slots + (uint64_t)index * GPU_KERNEL_SLOT,
+		.old_ns = work->flags & PLAN_GRAPH ? duration_ns : UINT64_MAX,
+		.block_waves = (float)(1 / held),
+		.wave_part = (float)(1 / ceil(blocks / held)),
+	};
+	return 0;
 }
 
 /* All that launches need, so that none has to wait for it. */
 static int prepare_kernels(struct gpu_world *world)
 {
 	const struct plan *plan = world->plan;
+	int r = 0;
 
-	for (uint32_t i = 0; i < plan->work_count; i++) {
-		const struct op *op = &plan->op[plan->work[i].op];
-		int device = gpu_world_device(world, op);
-		CUfunction function;
-		int result;
+	world->launch = calloc(plan->work_count + 1ul, sizeof(*world->launch));
+	if (!world->launch) {
+		complain("Not enough memory");
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; r == 0 && i < plan->work_count; i++) {
+		int ordinal = gpu_world_device(world, &plan->op[plan->work[i].op]);
 
 		if (plan->work[i].engine != PLAN_ENGINE_COMPUTE)
 			continue;
-		function = gpu_world_function(world, device, op);
-		if (!function) {
-			complain("Cannot find the kernel that stands in for a recorded one");
-			return -EIO;
-		}
-		if (op->shared_bytes <= 48 << 10)
-			continue;
-		world->driver->cuCtxSetCurrent(world->device[device].context);
-		result = world->driver->cuFuncSetAttribute(function, CU_FUNC_MAX_DYNAMIC_SHARED,
-							   (int)op->shared_bytes);
-		if (result != 0)
-			return fail(world, "use as much shared memory as a recorded kernel did",
-				    result);
+		world->driver->cuCtxSetCurrent(world->device[ordinal].context);
+		r = prepare_kernel(world, &world->device[ordinal], i);
 	}
-	return 0;
+	return r;
 }
 
 static int make_room(struct gpu_world *world, struct gpu_device *device)
@@ -211,8 +208,9 @@ static int make_devices(struct gpu_world *world)
 
 		if (!device->used)
 			continue;
-		ask_attributes(driver, i, device);
-		if ((result = driver->cuDevicePrimaryCtxRetain(&device->context, i)) != 0 ||
+		if ((result = driver->cuDeviceGetAttribute(&device->multiprocessors,
+							   CU_ATTRIBUTE_MULTIPROCESSORS, i)) != 0 ||
+		    (result = driver->cuDevicePrimaryCtxRetain(&device->context, i)) != 0 ||
 		    (result = driver->cuCtxSetCurrent(device->context)) != 0)
 			return fail(world, "use a device", result);
 		r = load_kernels(world, device);
@@ -331,6 +329,8 @@ int gpu_world_make(struct gpu_world *world)
 		r = make_events(world);
 	if (r == 0)
 		r = prepare_kernels(world);
+	if (r == 0)
+		r = gpu_issue_ways(world);
 	if (r < 0)
 		return r;
 	result = world->driver->cuMemHostAlloc(&world->locked, world->scratch_bytes, 0);
@@ -353,6 +353,8 @@ void gpu_world_done(struct gpu_world *world)
 	map_clear(&world->graph);
 	for (int i = 0; i < GPU_DEVICES_MAX; i++)
 		map_clear(&world->device[i].function);
+	free(world->launch);
+	free(world->way);
 	free(world->skip);
 	free(world->issued);
 	free(world->stream);

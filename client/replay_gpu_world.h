@@ -8,6 +8,7 @@
 
 #include "client/options.h"
 #include "client/replay_gpu_driver.h"
+#include "client/replay_gpu_kernel.h"
 #include "client/trace.h"
 #include "core/base/map.h"
 #include "core/plan.h"
@@ -21,9 +22,22 @@ struct gpu_device {
 	CUstream own;	     /* for what is not in the recording */
 	CUdeviceptr scratch; /* what copies and sets touch: their contents mean nothing */
 	CUdeviceptr slots;   /* of kernels, one for each work */
-	uint64_t multiprocessors, threads, registers, shared_bytes, blocks; /* of one of them */
+	int multiprocessors;
 	uint64_t need_bytes; /* of memory, at the most at one time */
 	struct map function; /* by name id */
+};
+
+/* What stands in for a kernel. */
+struct gpu_launch {
+	CUfunction function;
+	struct gpu_kernel_arguments argument;
+};
+
+/* How calls of a function are done again: by nothing, if they do nothing on the device. */
+struct gpu_issue;
+struct gpu_way {
+	int (*issue)(struct gpu_issue *issue);
+	bool async;
 };
 
 /* Page-locked memory of the recording. */
@@ -40,6 +54,8 @@ struct gpu_world {
 	struct gpu_device device[GPU_DEVICES_MAX];
 	bool *skip;			/* calls that are not a part of it */
 	atomic_bool *issued;		/* calls that are done with */
+	struct gpu_launch *launch;	/* by number of the work */
+	struct gpu_way *way;		/* by number of the function */
 	CUstream *stream;		/* by number of the plan */
 	struct map event;		/* by process and handle */
 	struct map symbol;		/* names of kernels, by id: text */
@@ -65,13 +81,11 @@ void gpu_world_done(struct gpu_world *world);
 
 /* Of what is known of no device, or of one where nothing ran, the first. */
 int gpu_world_device(const struct gpu_world *world, const struct op *op);
-/* How many blocks of a kernel the device holds at once, as far as the recording tells. */
-uint64_t gpu_world_resident(const struct gpu_device *device, const struct op *op);
 /* Whether host memory was page-locked when it was recorded, as far as is known. */
 bool gpu_world_is_locked(const struct gpu_world *world, uint32_t process, uint64_t address);
-CUfunction gpu_world_function(struct gpu_world *world, int device, const struct op *op);
 
-/* replay_gpu_issue.c: does what a call did. Returns a CUresult. */
+/* replay_gpu_issue.c: does what a call did. Returns a CUresult. The ways have to be there. */
+int gpu_issue_ways(struct gpu_world *world);
 int gpu_issue(struct gpu_world *world, uint32_t call);
 /* A kernel, copy or set by itself, without waiting for it. */
 int gpu_issue_work(struct gpu_world *world, const struct plan_work *work, CUstream stream);

@@ -14,7 +14,9 @@
 #include "core/base/units.h"
 #include "core/whatif.h"
 
-#define GRAPH_GAP_NS 1000
+/* From the end of a kernel to the begin of the next one of its graph, on an H200. Source:
+ * docs/measurements.md, "Predictions" */
+#define GRAPH_GAP_NS 80
 
 static const char *const what_names[WHAT_COUNT] = { "kernel", "copy", "set", "call", "host" };
 

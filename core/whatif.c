@@ -322,6 +322,19 @@ static void graph_begin(struct plan *plan, struct graph *graph, uint32_t index)
 	}
 }
 
+/* Sets and copies on the device are done by kernels, more or less. */
+static bool is_inside(const struct plan_work *work)
+{
+	return work->engine == PLAN_ENGINE_COMPUTE || work->engine == PLAN_ENGINE_DTOD;
+}
+
+/* What kernels and copy engines hand to each other takes the time that it took: a graph does not
+ * shorten it. */
+static bool follows_inside(const struct plan *plan, const struct plan_work *work)
+{
+	return is_inside(work) && work->before != PLAN_NONE && is_inside(&plan->work[work->before]);
+}
+
 static void graph_add(struct plan *plan, struct graph *graph, uint32_t index, int64_t gap_ns)
 {
 	struct plan_call *call = &plan->call[index];
@@ -341,7 +354,7 @@ static void graph_add(struct plan *plan, struct graph *graph, uint32_t index, in
 		if (!graph->launches++)
 			graph->launch_ns = work->launch_ns;
 		work->launch_ns = graph->launch_ns;
-		if (graph->launches > 1 && work->gap_ns > gap_ns)
+		if (graph->launches > 1 && work->gap_ns > gap_ns && follows_inside(plan, work))
 			work->gap_ns = gap_ns;
 	}
 	call->work = PLAN_NONE;

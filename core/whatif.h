@@ -64,8 +64,9 @@ int64_t whatif_devices(struct plan *plan, uint32_t count);
 
 /* The launches, copies, sets and events of each thread between two host waits, within the window,
  * become one launch of a graph: one call remains, the first, and what the thread did between them
- * goes, too; `gap_ns` from node to node of a stream, where it was no less. That a graph can be made
- * of them, and what it costs to make it once, is not known. */
+ * goes, too; `gap_ns` from a kernel, set or copy on the device to the next of its stream, where it
+ * was no less. That a graph can be made of them, and what it costs to make it once, is not known.
+ */
 int64_t whatif_graph(struct plan *plan, uint64_t since_ns, uint64_t until_ns, uint64_t gap_ns);
 
 #endif

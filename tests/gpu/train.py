@@ -1,7 +1,8 @@
 """A PyTorch training loop that nothing was set up in. Prints, for each step, when it began
 (CLOCK_MONOTONIC, seconds), how many milliseconds it took, and the loss; ends when its input ends or
 with an empty line, or after the seconds given as its first argument. The model is small, so that a
-step is bound by launches; with --large it is large products of matrices, bound by the GPU.
+step is bound by launches; with --large it is large products of matrices, bound by the GPU; with
+--graph a step is one launch of a CUDA graph.
 
 A line "profile cuda", "profile cpu" or "profile stack" switches torch.profiler on (CUDA alone, with
 the CPU, with stacks as well), "profile off" switches it off; with "count" behind the first, that
@@ -14,7 +15,7 @@ import time
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-arguments = [argument for argument in sys.argv[1:] if argument != "--large"]
+arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
 large = "--large" in sys.argv
 seconds = float(arguments[0]) if arguments else 60
 torch.manual_seed(0)
@@ -56,16 +57,39 @@ def command(line):
     return True
 
 
+def train():
+    optimizer.zero_grad(set_to_none=True)
+    loss = loss_of(model(inputs), labels)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def captured():
+    """train() as a graph, after the steps that have to come before it; and what it makes."""
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            train()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = train()
+    return graph, loss
+
+
+graph, loss = captured() if "--graph" in sys.argv else (None, None)
 end = time.monotonic() + seconds
 step = 0
 while time.monotonic() < end:
     if select.select([sys.stdin], [], [], 0)[0] and not command(sys.stdin.readline()):
         break
     begin = time.monotonic()
-    optimizer.zero_grad(set_to_none=True)
-    loss = loss_of(model(inputs), labels)
-    loss.backward()
-    optimizer.step()
+    if graph:
+        graph.replay()
+    else:
+        loss = train()
     torch.cuda.synchronize()
     took = time.monotonic() - begin
     print(f"{begin:.6f} {took * 1e3:.4f} {loss.item():.9g}", flush=True)

@@ -336,6 +336,7 @@ CUresult function_get_name(const char **name, CUfunction handle);
 CUresult function_get_module(CUmodule *ret, CUfunction handle);
 CUresult function_get_attribute(int *value, CUfunction_attribute attribute, CUfunction handle);
 CUresult function_set_attribute(CUfunction handle, CUfunction_attribute attribute, int value);
+CUresult function_get_occupancy(int *blocks, CUfunction handle, int threads, size_t shared_bytes);
 CUresult function_set_cache(CUfunction handle, CUfunc_cache cache);
 CUresult function_get_param(CUfunction handle, size_t index, size_t *offset, size_t *size);
 CUresult function_is_loaded(CUfunctionLoadingState *state, CUfunction handle);

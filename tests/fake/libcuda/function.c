@@ -1,6 +1,10 @@
 /* Function: questions about one function or kernel. */
 #include "fake.h"
 
+#define SM_THREADS	2048
+#define SM_BLOCKS	32
+#define SM_SHARED_BYTES 233472
+
 CUresult kernel_get_library(CUlibrary *ret, CUkernel handle)
 {
 	struct function *kernel = arena_check(&arena_kernels, handle);
@@ -91,6 +95,20 @@ CUresult function_get_attribute(int *value, CUfunction_attribute attribute, CUfu
 CUresult function_set_attribute(CUfunction handle, CUfunction_attribute attribute, int value)
 {
 	return attribute_set(arena_check(&arena_functions, handle), attribute, value);
+}
+
+CUresult function_get_occupancy(int *blocks, CUfunction handle, int threads, size_t shared_bytes)
+{
+	int most;
+
+	if (!blocks || threads <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!function_check(handle))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*blocks = SM_THREADS / threads < SM_BLOCKS ? SM_THREADS / threads : SM_BLOCKS;
+	most = shared_bytes ? (int)(SM_SHARED_BYTES / shared_bytes) : *blocks;
+	*blocks = most < *blocks ? most : *blocks;
+	return CUDA_SUCCESS;
 }
 
 /* As in the real driver, the cuFunc calls do not take a CUkernel. */

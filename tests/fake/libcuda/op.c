@@ -5,7 +5,10 @@
 #include <string.h>
 
 #define COPY_LATENCY_NS 1500
-#define LAUNCH_OWN_NS	1500 /* to get going */
+/* To get going: kernels of up to a block for each multiprocessor, and larger ones. */
+#define MULTIPROCESSORS	   132
+#define LAUNCH_OWN_NS	   700
+#define LAUNCH_FULL_OWN_NS 1000
 /* Bytes a nanosecond, about what an H200 moves over its links and within itself */
 #define RATE_HOST   25
 #define RATE_PEER   200
@@ -32,7 +35,8 @@ uint64_t op_duration(const struct op *op)
 		blocks = (uint64_t)op->kernel.grid[0] * op->kernel.grid[1] * op->kernel.grid[2];
 		threads = (uint64_t)op->kernel.block[0] * op->kernel.block[1] * op->kernel.block[2];
 		if (op->kernel.function->timed)
-			return LAUNCH_OWN_NS + op->kernel.asked_ns;
+			return op->kernel.asked_ns +
+			       (blocks > MULTIPROCESSORS ? LAUNCH_FULL_OWN_NS : LAUNCH_OWN_NS);
 		return op_scaled(function_cost(op->kernel.function, blocks, threads));
 	case FAKE_OP_COPY:
 		rate = op->copy_kind == FAKE_COPY_DTOD	 ? RATE_DEVICE
