@@ -24,17 +24,21 @@ BOUND_BY_COPIES, BOUND_BY_BOTH = (1024, 2, 32), (1024, 4, 16)
 BOUND_BY_LAUNCHES, SHORT, LONGER = (64, 32, 1), (128, 16, 1), (256, 100, 1)
 LARGE, HALF = (2048, 8, 16), (1024, 8, 4)
 
-# What-ifs of the base program, and the variant that really does so: name, recorded, options of replay, variant. Half
-# the length of a side is an eighth of a multiplication and a quarter of all else.
+FEW_BLOCKS, HALF_FULL, FULL = (16, 16, 1), (700, 16, 1), (2000, 16, 1)  # of kernels that only compute
+
+# What-ifs, and the variant that really does so: name, recorded, options of replay, variant. Half the length of a side
+# is an eighth of a multiplication and a quarter of all else.
 OVERLAP = ("--streams", 2, "--no-sync")
 HALVES = ("--scale", "kernel=multiply:0.125", "--scale", "kernel=add:0.25", "--scale", "copy:0.25")
 PREDICTIONS = (
-    ("copies on a second stream", BOUND_BY_COPIES, OVERLAP, ("overlap", BOUND_BY_COPIES)),
-    ("copies on a second stream", BOUND_BY_BOTH, OVERLAP, ("overlap", BOUND_BY_BOTH)),
-    ("half the size", LARGE, HALVES, ("base", HALF)),
-    ("graphs", BOUND_BY_LAUNCHES, ("--graph",), ("graph", BOUND_BY_LAUNCHES)),
-    ("graphs", SHORT, ("--graph",), ("graph", SHORT)),
-    ("graphs", LONGER, ("--graph",), ("graph", LONGER)),
+    ("copies on a second stream", ("base", BOUND_BY_COPIES), OVERLAP, ("overlap", BOUND_BY_COPIES)),
+    ("copies on a second stream", ("base", BOUND_BY_BOTH), OVERLAP, ("overlap", BOUND_BY_BOTH)),
+    ("half the size", ("base", LARGE), HALVES, ("base", HALF)),
+    *(("kernels on four streams", ("serial", shape), ("--streams", 4), ("spread", shape))
+      for shape in (FEW_BLOCKS, FULL, HALF_FULL)),
+    ("graphs", ("base", BOUND_BY_LAUNCHES), ("--graph",), ("graph", BOUND_BY_LAUNCHES)),
+    ("graphs", ("base", SHORT), ("--graph",), ("graph", SHORT)),
+    ("graphs", ("base", LONGER), ("--graph",), ("graph", LONGER)),
 )
 
 WORK = "exact AND kind IN ('launch', 'kernel', 'copy', 'graph')"
@@ -75,8 +79,8 @@ def span(daemon, path, skip):
     return rows[0]["ns"] or 0 if rows else 0
 
 
-def span_of_steps(daemon, path, shape):
-    return span(daemon, path, WARM * (1 + 2 * shape[1]))
+def span_of_steps(daemon, path, variant, shape):
+    return span(daemon, path, WARM * (shape[1] if variant in ("serial", "spread") else 1 + 2 * shape[1]))
 
 
 def emulates(daemon, name, path):
@@ -148,60 +152,72 @@ def train(daemon, program):
         issue_again(daemon, name, paths[name])
 
 
-def told(name, recorded, predicted, measured, **more):
+# How much faster blocks of two kernels are done beside each other than one after the other, no recording tells.
+UNKNOWN = {HALF_FULL: 0.2}
+
+
+def told(name, recorded, predicted, measured, within=0.1, **more):
     """A prediction in milliseconds, and what was measured."""
     print(json.dumps({"prediction": name, "recorded_ms": recorded, "predicted_ms": predicted, "measured_ms": measured,
                       **more}), flush=True)
     truth = statistics.median(measured)
-    check(f"{name}: within 10 %", predicted and truth and abs(predicted / truth - 1) <= 0.1,
+    check(f"{name}: within {within:.0%}", predicted and truth and abs(predicted / truth - 1) <= within,
           f"{recorded:.3f} ms recorded, {predicted:.3f} predicted, {truth:.3f} measured: "
           f"{predicted / max(truth, 1e-6) - 1:+.1%}")
 
 
 def predict(daemon, program):
-    for name, shape, options, (variant, other) in PREDICTIONS:
-        base, _ = record_steps(daemon, program, "base", shape)
+    for name, (from_variant, shape), options, (variant, other) in PREDICTIONS:
+        base, _ = record_steps(daemon, program, from_variant, shape)
         path = os.path.join(OUT, f"predicted-{variant}-{'-'.join(map(str, shape))}.sbt")
         daemon.show("replay", base, *options, "-o", path)
         spans, said = [], []
         for number in range(RUNS):
             # Of a graph as a whole: a record for each of its kernels slows it down.
             again, line = record_steps(daemon, program, variant, other, f"real-{number}", ("--records=-nodes",))
-            spans.append(span_of_steps(daemon, again, other) / 1e6)
+            spans.append(span_of_steps(daemon, again, variant, other) / 1e6)
             said.append(json.loads(line)["ms"] if line.startswith("{") else 0)
         alone = [json.loads(subprocess.run([program, variant, str(STEPS), *map(str, other)], capture_output=True,
                                            text=True).stdout)["ms"] for _ in range(RUNS)]
-        told(f"{name}, {' '.join(map(str, shape))}", span_of_steps(daemon, base, shape) / 1e6,
-             span_of_steps(daemon, path, shape) / 1e6, spans, said_ms=said, untraced_ms=alone)
+        told(f"{name}, {' '.join(map(str, shape))}", span_of_steps(daemon, base, from_variant, shape) / 1e6,
+             span_of_steps(daemon, path, from_variant, shape) / 1e6, spans,
+             within=UNKNOWN.get(shape, 0.1), said_ms=said, untraced_ms=alone)
 
 
-def issue_again(daemon, name, path, *part):
-    """Issued again on the GPU, a recording takes as long, in order, with as much overlap."""
-    report = answer(daemon, "replay", "--on-gpu", path, *part, "-o", os.path.join(OUT, f"issued-{name}.sbt"))
-    print(json.dumps({"issued": name, **report}), flush=True)
-    if not check(f"{name}: issued again", "replayed_ns" in report):
-        return
-    longer = report["replayed_ns"] / report["recorded_ns"] - 1
-    check(f"{name}: makespan within 5 %", abs(longer) <= 0.05, f"{longer:+.1%}")
-    check(f"{name}: every stream in order", report["streams_in_order"] == report["streams"])
-    overlap = report["replayed_overlap"] - report["recorded_overlap"]
-    check(f"{name}: overlaps as much", abs(overlap) <= 0.05, f"{overlap:+.3f}")
-    print(f"{name}: durations {report['p50_ppm'] / 1e4:.2f} % off at the median, {report['p99_ppm'] / 1e4:.2f} % at the 99th"
-          " percentile", flush=True)
+def issue_again(daemon, name, *paths, within=0.05):
+    """Issued again on the GPU, recordings take as long, in order, with as much overlap; by the medians, if several."""
+    reports = []
+    for path in paths:
+        report = answer(daemon, "replay", "--on-gpu", path, "-o", os.path.join(OUT, f"issued-{os.path.basename(path)}"))
+        print(json.dumps({"issued": name, **report}), flush=True)
+        if not check(f"{name}: issued again", "replayed_ns" in report):
+            return
+        check(f"{name}: every stream in order", report["streams_in_order"] == report["streams"])
+        overlap = report["replayed_overlap"] - report["recorded_overlap"]
+        check(f"{name}: overlaps as much", abs(overlap) <= 0.05, f"{overlap:+.3f}")
+        reports.append(report)
+    recorded, replayed, p50, p99 = (statistics.median(one[what] for one in reports)
+                                    for what in ("recorded_ns", "replayed_ns", "p50_ppm", "p99_ppm"))
+    check(f"{name}: makespan within {within:.0%}", abs(replayed / recorded - 1) <= within,
+          f"{recorded / 1e6:.3f} ms recorded, {replayed / 1e6:.3f} issued again: {replayed / recorded - 1:+.1%}; durations"
+          f" {p50 / 1e4:.2f} % off at the median, {p99 / 1e4:.2f} % at the 99th percentile")
 
 
 def issue(daemon, program):
     for variant, shape in (("base", PLAIN), ("overlap", PLAIN), ("graph", PLAIN), ("streams", PLAIN),
                            ("overlap", BOUND_BY_COPIES), ("base", BOUND_BY_LAUNCHES), ("graph", BOUND_BY_LAUNCHES)):
-        path, _ = record_steps(daemon, program, variant, shape, "issue")
-        issue_again(daemon, f"{variant}-{shape[0]}-{shape[1]}", path)
+        paths = [record_steps(daemon, program, variant, shape, f"issue-{number}")[0] for number in range(3)]
+        # A program that does nothing but launch is as fast as the host.
+        issue_again(daemon, f"{variant} {' '.join(map(str, shape))}", *paths,
+                    within=0.1 if shape == BOUND_BY_LAUNCHES else 0.05)
     path, _ = record_steps(daemon, program, "streams", PLAIN, "part")
-    rows = answer(daemon, "sql", "--file", path, f"SELECT stream, count(*) AS n FROM op WHERE {WORK} GROUP BY 1").get("rows")
+    rows = answer(daemon, "sql", "--file", path, f"SELECT DISTINCT stream FROM op WHERE {WORK}")["rows"]
     for row in rows:
         daemon.show("replay", "--on-gpu", path, "--stream", row["stream"])
     daemon.show("replay", "--on-gpu", path, "--kernel", "multiply")
-    begin = answer(daemon, "sql", "--file", path,
-                   f"SELECT (SELECT min(start_ns) FROM op WHERE {WORK}) - min(start_ns) AS ns FROM op").get("rows")[0]["ns"]
+    rows = answer(daemon, "sql", "--file", path,
+                  f"SELECT (SELECT min(start_ns) FROM op WHERE {WORK}) - min(start_ns) AS ns FROM op")["rows"]
+    begin = rows[0]["ns"]
     daemon.show("replay", "--on-gpu", path, "--from", f"{begin + 20000000}ns", "--to", f"{begin + 60000000}ns")
 
 

@@ -5,9 +5,11 @@
  *     matrices of SIZE by SIZE, on one stream;
  *   steps overlap …: the batch of the next step is copied on a second stream meanwhile;
  *   steps graph …: a step is one graph;
- *   steps streams …: two chains of work, on streams that wait for each other with events.
+ *   steps streams …: two chains of work, on streams that wait for each other with events;
+ *   steps serial …: so many kernels of SIZE blocks that only compute, on one stream;
+ *   steps spread …: the same on four streams.
  *
- * Each begins with two steps as of base, for what is loaded at the first launch. The last line says
+ * Each begins with two steps as of base, or serial, for what is loaded at the first launch. The last line says
  * how many milliseconds the others took. */
 #include <chrono>
 #include <cstdio>
@@ -19,6 +21,8 @@
 
 #define TILE 16
 #define WARM 2 /* steps */
+#define SPREAD 4 /* streams */
+#define ROUNDS 20000 /* of a kernel that computes: some 50 us */
 
 __global__ void multiply(const float *a, const float *b, float *c, int size)
 {
@@ -43,6 +47,16 @@ __global__ void add(float *to, const float *from, int count)
 
 	if (i < count)
 		to[i] += from[i];
+}
+
+__global__ void walk(float *to, float from)
+{
+	float value = from + threadIdx.x;
+
+	for (int i = 0; i < ROUNDS; i++)
+		value = value * 0.999f + 1.0f;
+	if (value < 0) /* never: it is here so that the loop is */
+		*to = value;
 }
 
 static float *batch[2], *weights, *result, *sum, *host;
@@ -129,6 +143,29 @@ static void run_streams(int steps, cudaStream_t stream)
 	}
 }
 
+static void run_serial(int steps, cudaStream_t stream)
+{
+	for (int i = 0; i < steps; i++) {
+		for (int k = 0; k < kernels; k++)
+			walk<<<size, 256, 0, stream>>>(sum, (float)k);
+		CHECK(cudaStreamSynchronize(stream));
+	}
+}
+
+static void run_spread(int steps, cudaStream_t stream)
+{
+	cudaStream_t streams[SPREAD];
+
+	for (int i = 0; i < SPREAD; i++)
+		CHECK(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking));
+	for (int i = 0; i < steps; i++) {
+		for (int k = 0; k < kernels; k++)
+			walk<<<size, 256, 0, streams[k % SPREAD]>>>(sum, (float)k);
+		for (int k = 0; k < SPREAD; k++)
+			CHECK(cudaStreamSynchronize(streams[k]));
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(int steps, cudaStream_t stream);
@@ -137,6 +174,8 @@ static const struct {
 	{ "overlap", run_overlap },
 	{ "graph", run_graph },
 	{ "streams", run_streams },
+	{ "serial", run_serial },
+	{ "spread", run_spread },
 };
 
 static int number(int argc, char **argv, int index, int otherwise)
@@ -159,7 +198,10 @@ int main(int argc, char **argv)
 		CHECK(cudaMalloc(at, bytes > batch_bytes ? bytes : batch_bytes));
 	CHECK(cudaMallocHost(&host, batch_bytes));
 	memset(host, 0, batch_bytes);
-	run_base(WARM, stream);
+	if (argc > 1 && strcmp(argv[1], "serial") != 0 && strcmp(argv[1], "spread") != 0)
+		run_base(WARM, stream);
+	else
+		run_serial(WARM, stream);
 	for (const auto &variant : variants) {
 		if (argc < 2 || strcmp(variant.name, argv[1]) != 0)
 			continue;
@@ -170,6 +212,6 @@ int main(int argc, char **argv)
 		printf("{\"variant\": \"%s\", \"ms\": %.3f}\n", variant.name, took.count());
 		return 0;
 	}
-	fprintf(stderr, "Usage: steps base|overlap|graph|streams [STEPS [SIZE [KERNELS [MIB]]]]\n");
+	fprintf(stderr, "Usage: steps base|overlap|graph|streams|serial|spread [STEPS [SIZE [KERNELS [MIB]]]]\n");
 	return 2;
 }
