@@ -164,16 +164,22 @@ static CUevent event_of(const struct gpu_issue *issue)
 		       (struct map_key){ issue->op->handle, issue->op->process });
 }
 
+/* What leaves no mark on its stream orders nothing, or was recorded into a graph. */
+static bool marks(const struct gpu_issue *issue)
+{
+	return issue->world->plan->call[issue->call].work != PLAN_NONE;
+}
+
 static int issue_record(struct gpu_issue *issue)
 {
-	CUevent event = event_of(issue);
+	CUevent event = marks(issue) ? event_of(issue) : NULL;
 
 	return event ? issue->driver->cuEventRecord(event, issue->stream) : 0;
 }
 
 static int issue_wait(struct gpu_issue *issue)
 {
-	CUevent event = event_of(issue);
+	CUevent event = marks(issue) ? event_of(issue) : NULL;
 
 	return event ? issue->driver->cuStreamWaitEvent(issue->stream, event, 0) : 0;
 }

@@ -2,7 +2,7 @@
 """Recordings on a real GPU: emulated, they are as they were; what-ifs are compared with variants of the program that
 really do what was asked; issued again on the GPU, they take as long and overlap as much.
 
-Usage: tests/gpu/replay.py [BUILD] [PART…] (build/release; same train predict issue), as root, with nvcc.
+Usage: tests/gpu/replay.py [BUILD] [PART…] (build/release; same train predict issue mixed), as root, with nvcc.
 """
 import json
 import os
@@ -44,12 +44,13 @@ PREDICTIONS = (
 WORK = "exact AND kind IN ('launch', 'kernel', 'copy', 'graph')"
 
 
-def record(daemon, name, *command, options=()):
+def record(daemon, name, *command, options=(), said=b""):
     """The path of the recording, and what the program said last."""
     path = os.path.join(OUT, name + ".sbt")
-    quiet, held = os.pipe()  # nothing is said to it, and its input does not end
-    done = subprocess.run(daemon.command("record", "-o", path, *options, "--", *command), stdin=quiet, capture_output=True,
-                          text=True)
+    quiet, held = os.pipe()  # nothing else is said to it, and its input does not end
+    os.write(held, said)
+    done = subprocess.run(daemon.command("record", "-o", path, *options, "--", *command), stdin=quiet,
+                          capture_output=True, text=True)
     os.close(quiet)
     os.close(held)
     check(f"record {name}", done.returncode == 0, done.stderr.strip()[-300:])
@@ -221,7 +222,17 @@ def issue(daemon, program):
     daemon.show("replay", "--on-gpu", path, "--from", f"{begin + 20000000}ns", "--to", f"{begin + 60000000}ns")
 
 
-PARTS = {"same": same, "train": train, "predict": predict, "issue": issue}
+def mixed(daemon, program):
+    """Threads, many streams, events, copies and sets of each kind, a graph that forks and joins; on each device."""
+    devices = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.count("\n")
+    path, _ = record(daemon, "mixed", compile_cuda("exact"), str(devices), said=b"\n\n")
+    emulates(daemon, "mixed", path)
+    daemon.show("replay", "--check", path)
+    issue_again(daemon, "mixed", path)
+    daemon.show("replay", "--on-gpu", path, "-o", os.path.join(OUT, "mixed-again.sbt"))
+
+
+PARTS = {"same": same, "train": train, "predict": predict, "issue": issue, "mixed": mixed}
 
 if __name__ == "__main__":
     print(gpu.machine())

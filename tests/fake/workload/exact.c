@@ -84,6 +84,11 @@ static void worker_capture(struct worker *w)
 		worker_launch(w, IN_GRAPH, w->first);
 	TRY(cuMemsetD32Async, (w->a, 0, 128, w->first));
 	TRY(cuMemcpyDtoDAsync_v2, (w->b, w->a, 256, w->first));
+	/* A fork and a join, with nothing between them. */
+	TRY(cuEventRecord, (w->moved, w->first));
+	TRY(cuStreamWaitEvent, (w->second, w->moved, 0));
+	TRY(cuEventRecord, (w->moved, w->second));
+	TRY(cuStreamWaitEvent, (w->first, w->moved, 0));
 	TRY(cuStreamEndCapture, (w->first, &graph));
 	TRY(cuGraphInstantiateWithFlags, (&w->exec, graph, 0));
 	TRY(cuGraphDestroy, (graph));
