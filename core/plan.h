@@ -76,8 +76,8 @@ struct plan_call {
 
 struct plan_work {
 	uint64_t start_ns, end_ns; /* as recorded; of what takes no time, when it could be */
-	/* How long after the last of what it waited for (see `bound`) it began; never less than
-	 * 0. */
+	/* How long after the last of what it waits for it began, or with PLAN_BOUND_ENGINE after
+	 * its place was free; never less than 0. */
 	int64_t delay_ns;
 	/* Where the one before it on the stream had not ended when it began, as programmatic
 	 * launches may: how long that ran on. */
@@ -103,7 +103,8 @@ struct plan_work {
 
 enum plan_bound {
 	PLAN_BOUND_NOTHING,
-	PLAN_BOUND_CALL,   /* its launch */
+	PLAN_BOUND_CALL,   /* its launch, also where its call was not the last, but still on its way
+			    */
 	PLAN_BOUND_STREAM, /* the work before it on its stream */
 	PLAN_BOUND_EDGE,   /* an event, another stream */
 	PLAN_BOUND_ENGINE, /* its engine had no place: the delay is from when it got one */

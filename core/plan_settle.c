@@ -8,6 +8,10 @@
  * its launch instead of its stream still begins no sooner than launches of this program reach the
  * device. The same goes for calls that wait: their own time, and that of waking up.
  *
+ * How soon a stream or an engine goes on is seen only where the next work had long been launched. A
+ * kernel that was still on its way when its stream became free waited for its launch, although the
+ * call was made before.
+ *
  * A kernel takes as much of its device as its blocks take of all that the multiprocessors can hold
  * at once. Where that is not known, and on the engines of copies, a work takes its part of as many
  * as ever ran at once.
@@ -330,13 +334,9 @@ static void measure_engine(struct settle *settle, uint32_t index)
 		work->behind_ns = (uint32_t)(work->start_ns - plan->work[work->behind].end_ns);
 		work->delay_ns = work->behind_ns;
 		work->bound = PLAN_BOUND_ENGINE;
-		usual_add(&settle->any_gap, work->delay_ns);
 	} else if (work->bound == PLAN_BOUND_CALL && plan->call[work->call].work == index) {
 		usual_add(&settle->launch[work->engine], work->delay_ns);
 		usual_add(&settle->any_launch, work->delay_ns);
-	} else if (work->bound == PLAN_BOUND_STREAM || work->bound == PLAN_BOUND_EDGE) {
-		usual_add(&settle->gap[work->engine], work->delay_ns);
-		usual_add(&settle->any_gap, work->delay_ns);
 	}
 	turn_pass(turn, plan, index);
 }
@@ -344,6 +344,41 @@ static void measure_engine(struct settle *settle, uint32_t index)
 static int64_t less_ns(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
+}
+
+static bool waits_for_work(const struct plan_work *work)
+{
+	return work->bound == PLAN_BOUND_STREAM || work->bound == PLAN_BOUND_EDGE;
+}
+
+/* How long after its call it could have begun, as far as other works go. */
+static int64_t lead_ns(const struct plan_work *work)
+{
+	return work->launch_ns - work->delay_ns;
+}
+
+static void measure_gaps(struct settle *settle, const int64_t *launch)
+{
+	const struct plan *plan = settle->plan;
+
+	for (size_t i = 0; i < settle->begin_count; i++) {
+		const struct plan_work *work = &plan->work[settle->begin[i].number];
+
+		if (work->flags & PLAN_GRAPH || /* nodes follow sooner than launches */
+		    (work->call != PLAN_NONE && lead_ns(work) < launch[work->engine]))
+			continue;
+		if (waits_for_work(work))
+			usual_add(&settle->gap[work->engine], work->delay_ns);
+		if (waits_for_work(work) || work->bound == PLAN_BOUND_ENGINE)
+			usual_add(&settle->any_gap, work->delay_ns);
+	}
+}
+
+/* It was still on its way: its launch explains more of the delay than what it waited for. */
+static bool was_coming(const struct plan_work *work, int64_t launch_ns, int64_t gap_ns)
+{
+	return waits_for_work(work) && work->call != PLAN_NONE &&
+	       lead_ns(work) + gap_ns < launch_ns;
 }
 
 static void settle_works(struct settle *settle)
@@ -363,15 +398,18 @@ static void settle_works(struct settle *settle)
 		measure_engine(settle, settle->begin[i].number);
 	}
 	any_launch_ns = usual_ns(&settle->any_launch, LAUNCH_NS);
-	any_gap_ns = usual_ns(&settle->any_gap, GAP_NS);
-	for (int i = PLAN_ENGINE_NONE + 1; i < PLAN_ENGINE_COUNT; i++) {
+	for (int i = PLAN_ENGINE_NONE + 1; i < PLAN_ENGINE_COUNT; i++)
 		launch[i] = usual_ns(&settle->launch[i], any_launch_ns);
+	measure_gaps(settle, launch);
+	any_gap_ns = usual_ns(&settle->any_gap, GAP_NS);
+	for (int i = PLAN_ENGINE_NONE + 1; i < PLAN_ENGINE_COUNT; i++)
 		gap[i] = usual_ns(&settle->gap[i], any_gap_ns);
-	}
 	for (uint32_t i = 0; i < plan->work_count; i++) {
 		struct plan_work *work = &plan->work[i];
 		uint8_t engine = needs_engine(work) ? work->engine : PLAN_ENGINE_NONE;
 
+		if (was_coming(work, launch[engine], gap[engine]))
+			work->bound = PLAN_BOUND_CALL;
 		if (work->bound != PLAN_BOUND_CALL && work->bound != PLAN_BOUND_NOTHING)
 			work->launch_ns = less_ns(launch[engine], work->launch_ns);
 		if (work->bound != PLAN_BOUND_STREAM && work->bound != PLAN_BOUND_EDGE)

@@ -214,6 +214,30 @@ static void whatif_launch_latency_tells_of_other_launches(void **state)
 	}
 }
 
+/* Each is called while the one before it runs, and begins late because it is still on its way. */
+static void whatif_launch_latency_tells_of_launches_on_their_way(void **state)
+{
+	struct plan *plan;
+
+	program_begin(&program);
+	program_add(&program, 0, (struct step){ .kind = KERNEL, .ns = 50000 });
+	for (int i = 0; i < 4; i++) /* how soon kernels follow each other is seen here */
+		program_add(&program, 0, (struct step){ .kind = KERNEL, .ns = 500 });
+	program_add(&program, 0, (struct step){ .kind = SYNC_STREAM });
+	for (int i = 0; i < 20; i++)
+		program_add(&program, 0, (struct step){ .kind = KERNEL, .ns = 100 });
+	program_add(&program, 0, (struct step){ .kind = SYNC_STREAM });
+	plan = plan_of_program();
+	assert_int_equal(plan->work[10].bound, PLAN_BOUND_CALL);
+	assert_int_equal(plan->work[3].bound, PLAN_BOUND_STREAM);
+	assert_int_equal(whatif_launch_latency(plan, 0), 25);
+	program.launch_ns = 0;
+	for (uint32_t k = 0; k < program.steps[0]; k++)
+		if (program.step[0][k].kind == KERNEL)
+			program.step[0][k].call_ns = 0;
+	assert_int_equal(predict(plan), machine_says());
+}
+
 static void whatif_no_sync_waits_only_at_the_end(void **state)
 {
 	struct plan *plan;
@@ -468,6 +492,7 @@ int main(void)
 		cmocka_unit_test(whatif_drop_is_as_if_it_was_not_there),
 		cmocka_unit_test(whatif_drop_of_waits_goes_on_at_once),
 		cmocka_unit_test(whatif_launch_latency_tells_of_other_launches),
+		cmocka_unit_test(whatif_launch_latency_tells_of_launches_on_their_way),
 		cmocka_unit_test(whatif_no_sync_waits_only_at_the_end),
 		cmocka_unit_test(whatif_streams_overlaps_groups_of_copies_and_kernels),
 		cmocka_unit_test(whatif_streams_joins_streams),
