@@ -7,6 +7,7 @@
 #include "client/command.h"
 #include "client/items.h"
 #include "client/link.h"
+#include "client/rows.h"
 #include "core/base/arena.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
@@ -16,7 +17,8 @@
 #define FACTS_SQL                                                                                  \
 	"WITH r AS (SELECT"                                                                        \
 	" max(value) FILTER (WHERE key = 'file_bytes') AS bytes,"                                  \
-	" max(value) FILTER (WHERE key = 'file_used_bytes') AS used,"                              \
+	" coalesce(max(value) FILTER (WHERE key = 'file_damaged_byte'),"                           \
+	" max(value) FILTER (WHERE key = 'file_used_bytes')) AS used,"                             \
 	" max(value) FILTER (WHERE key = 'file_state') AS state,"                                  \
 	" max(value) FILTER (WHERE key = 'since_ns') AS since FROM recording),"                    \
 	" c AS (SELECT count(*) AS chunks, coalesce(sum(ops), 0) AS ops, min(first_ns) AS first"   \
@@ -173,6 +175,17 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 	return r;
 }
 
+static int no_row(void *data, const Tracesmith__V1__Row *row)
+{
+	return 0;
+}
+
+/* A chunk is looked at when it is read: so all are, for what is damaged to be known. */
+static int verify(struct link *link)
+{
+	return rows_ask(link, "SELECT count(data) FROM chunk", 1, no_row, NULL);
+}
+
 static int load(struct info *info, struct link *link)
 {
 	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
@@ -195,7 +208,7 @@ int cmd_info(const struct options *given, int count, char **argument)
 	int r;
 
 	options.file = argument[0];
-	if (link_open(&options, &link) < 0 || load(&info, link) < 0)
+	if (link_open(&options, &link) < 0 || verify(link) < 0 || load(&info, link) < 0)
 		return EXIT_FAILED;
 	items.item = info.item;
 	items.n_item = info.count;

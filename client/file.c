@@ -31,6 +31,7 @@ struct file {
 	char *path;
 	int fd;
 	struct sbt_reader *reader;
+	struct file_chunks *chunks;
 	uint64_t size, used;
 	sqlite3 *db;
 	int64_t boot;
@@ -41,6 +42,7 @@ struct file *file_free(struct file *file)
 {
 	if (!file)
 		return NULL;
+	file_chunks_free(file->chunks);
 	sqlite3_close(file->db);
 	sbt_reader_free(file->reader);
 	closep(&file->fd);
@@ -151,7 +153,7 @@ static int add_rows(struct file *file, struct file_rows *rows, const struct sbt_
 	return r;
 }
 
-static int read_blocks(struct file *file, struct file_rows *rows, struct file_chunks *chunks)
+static int read_blocks(struct file *file, struct file_rows *rows)
 {
 	struct sbt_block block;
 	int r;
@@ -160,7 +162,7 @@ static int read_blocks(struct file *file, struct file_rows *rows, struct file_ch
 		if (block.type == SBT_BLOCK_ROWS)
 			r = add_rows(file, rows, &block);
 		else
-			r = file_chunks_add(chunks, &block);
+			r = file_chunks_add(file->chunks, &block);
 		if (r < 0)
 			return block.type == SBT_BLOCK_ROWS ? r : explain_database(file, r);
 	}
@@ -289,12 +291,12 @@ static int write_state(struct file *file)
 }
 
 /* What follows from the tables that are filled. */
-static int finish(struct file *file, struct file_chunks *chunks)
+static int finish(struct file *file)
 {
 	int r = find_boot(file);
 
 	if (r == 0)
-		r = file_chunks_end(chunks, file->boot);
+		r = file_chunks_end(file->chunks, file->boot);
 	if (r < 0)
 		return r;
 	find_times(file);
@@ -307,17 +309,16 @@ static int finish(struct file *file, struct file_chunks *chunks)
 static int fill(struct file *file)
 {
 	_cleanup_(file_rows_freep) struct file_rows *rows = NULL;
-	_cleanup_(file_chunks_freep) struct file_chunks *chunks = NULL;
 	int r;
 
 	if ((r = make_tables(file)) < 0 || (r = file_rows_new(file->db, file->path, &rows)) < 0 ||
 	    (r = sql_exec(file->db, "BEGIN")) < 0 ||
-	    (r = file_chunks_new(file->db, file->reader, &chunks)) < 0)
+	    (r = file_chunks_new(file->db, file->reader, &file->chunks)) < 0)
 		return explain_database(file, r);
-	r = read_blocks(file, rows, chunks);
+	r = read_blocks(file, rows);
 	if (r < 0)
 		return r;
-	r = finish(file, chunks);
+	r = finish(file);
 	if (r < 0)
 		return explain_database(file, r);
 	file_rows_say_unknown(rows);
@@ -342,6 +343,50 @@ int file_open(const char *path, struct file **ret)
 		return r;
 	*ret = TAKE(file);
 	return 0;
+}
+
+/* A reader has no right to write, and what was asked may have taken more rights from it. */
+static int let_write(struct file *file, bool on)
+{
+	sqlite3_set_authorizer(file->db, NULL, NULL);
+	return sql_exec(file->db, on ? "PRAGMA query_only = 0" : "PRAGMA query_only = 1");
+}
+
+static void say_damage(const struct file *file, const struct file_damage *damage)
+{
+	char more[48] = "";
+
+	if (damage->chunks > 1)
+		snprintf(more, sizeof(more), " and in %" PRIu64 " more places", damage->chunks - 1);
+	complain("'%s' is damaged at byte %" PRIu64 "%s: %" PRIu64 " operations are missing there",
+		 file->path, damage->offset, more, damage->ops);
+}
+
+int file_note_losses(struct file *file)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	struct file_damage damage = { 0 };
+	int r, end;
+
+	if (!file_chunks_damaged(file->chunks))
+		return 0;
+	r = let_write(file, true);
+	if (r == 0)
+		r = file_chunks_lose(file->chunks, file->boot, &damage);
+	if (r == 0)
+		r = sql_prepare(file->db,
+				"INSERT OR REPLACE INTO recording SELECT 'file_state', 'damaged'"
+				" UNION ALL SELECT 'file_damaged_byte', min(?1, coalesce((SELECT"
+				" value FROM recording WHERE key = 'file_damaged_byte'), ?1))",
+				&stmt);
+	if (r == 0) {
+		sql_bind(stmt, (int64_t)damage.offset);
+		r = sql_run(stmt);
+	}
+	end = let_write(file, false);
+	if (r == 0)
+		say_damage(file, &damage);
+	return r < 0 ? r : end;
 }
 
 int file_spare(const char *path, const char *output)

@@ -32,6 +32,8 @@ int file_spare(const char *path, const char *output);
 const struct file_facts *file_facts(const struct file *file);
 /* A reader (daemon/store/reader.h). */
 struct sqlite3 *file_reader(const struct file *file);
+/* Makes losses of what statements have found to be damaged, and says where it is. */
+int file_note_losses(struct file *file);
 
 CLEANUP_DEFINE(struct file, file_free)
 

@@ -55,6 +55,13 @@ static bool on_cancelled(void *data)
 	return atomic_load(&server->stopped);
 }
 
+static int on_note_losses(void *data)
+{
+	struct file_server *server = data;
+
+	return file_note_losses(server->file);
+}
+
 static void greet(struct file_server *server, const Tracesmith__V1__Request *request)
 {
 	const struct file_facts *facts = file_facts(server->file);
@@ -96,6 +103,7 @@ static void ask(struct file_server *server, const Tracesmith__V1__Request *reque
 		.told_ns = facts->told_ns,
 		.send = on_send,
 		.cancelled = on_cancelled,
+		.note_losses = on_note_losses,
 		.data = server,
 	};
 

@@ -192,13 +192,14 @@ struct core_collect {
 	X(27, RING_STUCK, "ring-stuck", "exact records lost with a thread that died handing over") \
 	X(28, UNKNOWN_RECORD, "unknown-record", "exact records that this version cannot read")     \
 	X(29, CUT_OFF, "cut-off", "recordings without their end: what came last is missing")       \
-	X(30, BEHIND, "behind", "ops and seconds of sums that a recording asked for too late")
+	X(30, BEHIND, "behind", "ops and seconds of sums that a recording asked for too late")     \
+	X(31, DAMAGED, "damaged", "ops in parts of a recording that are damaged")
 
 enum loss_reason {
 #define X(number, name, text, sentence) LOSS_##name = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 30,
+		LOSS_REASON_MAX = 31,
 };
 
 struct core_loss {

@@ -168,7 +168,9 @@ int answer_fail_sqlite(struct answer *answer)
 				   "The statement does not work: %s", sqlite3_errmsg(answer->db));
 	default:
 		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE,
-				   "The database cannot be read: %s", sqlite3_errmsg(answer->db));
+				   "The %s cannot be read: %s",
+				   answer->job->reader ? "recording" : "database",
+				   sqlite3_errmsg(answer->db));
 	}
 }
 

@@ -25,6 +25,8 @@ static int send_chunk(struct answer *answer, sqlite3_stmt *stmt)
 	chunk.data.len = sqlite3_column_bytes(stmt, 1);
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_CHUNK;
 	reply.chunk = &chunk;
+	if (!chunk.data.data)
+		return 0; /* a recording has lost it, and counts it */
 	answer->rows++;
 	return answer_send(answer, &reply);
 }

@@ -57,8 +57,11 @@ static int prepare(struct answer *answer, sqlite3_stmt **ret)
 int answer_loss(struct answer *answer, Tracesmith__V1__Done *done)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
-	int step = SQLITE_DONE, r = prepare(answer, &stmt);
+	const struct query_job *job = answer->job;
+	int step = SQLITE_DONE, r = job->note_losses ? job->note_losses(job->data) : 0;
 
+	if (r == 0)
+		r = prepare(answer, &stmt);
 	while (r == 0 && done->n_loss < LOSSES_MAX && (step = sqlite3_step(stmt)) == SQLITE_ROW)
 		r = answer_add_loss(answer, done, (const char *)sqlite3_column_text(stmt, 0),
 				    sqlite3_column_int64(stmt, 1),

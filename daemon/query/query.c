@@ -198,6 +198,7 @@ void query_run(const struct query_job *job)
 					: "tracesmithd ran out of memory over this request");
 	else if (r < 0 && r != -ECANCELED)
 		answer_fail(&answer, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE,
-			    "The database cannot be read");
+			    job->reader ? "The recording cannot be read"
+					: "The database cannot be read");
 	answer_close(&answer);
 }

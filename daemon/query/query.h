@@ -22,6 +22,8 @@ struct query_job {
 	/* Sends a reply; waits while the reader is slow. -ECANCELED: nobody wants it any more. */
 	int (*send)(void *data, const Tracesmith__V1__Reply *reply);
 	bool (*cancelled)(void *data);
+	/* Puts into `loss` what was found to be missing meanwhile; NULL: nothing can be. */
+	int (*note_losses)(void *data);
 	void *data;
 };
 

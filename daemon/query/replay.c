@@ -234,7 +234,9 @@ static int explain(struct play *play, int error)
 				   "--since or --pid");
 	if (error == -EBADMSG || error == -ENODATA)
 		return answer_fail(play->answer, TRACESMITH__V1__ERROR__CODE__INTERNAL,
-				   "A stored chunk of operations is damaged");
+				   play->answer->job->reader
+					   ? "A chunk of operations of the recording is damaged"
+					   : "A stored chunk of operations is damaged");
 	return error;
 }
 
@@ -261,9 +263,12 @@ static int play_chunk(struct play *play, sqlite3_stmt *stmt)
 	uint64_t first_ns = (uint64_t)sqlite3_column_int64(stmt, 0);
 	const void *data = sqlite3_column_blob(stmt, 1);
 	struct sbt_info info;
-	int r = sbt_decode(play->codec, data, (size_t)sqlite3_column_bytes(stmt, 1), COLUMNS,
-			   play->op, &info);
+	int r;
 
+	if (!data)
+		return 0; /* a recording has lost it, and counts it */
+	r = sbt_decode(play->codec, data, (size_t)sqlite3_column_bytes(stmt, 1), COLUMNS, play->op,
+		       &info);
 	if (r == 0)
 		r = replay_ops(play->replay, play->op, keep_window(play, info.count), first_ns);
 	/* What nobody is told of goes on for long, too. */

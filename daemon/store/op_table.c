@@ -320,6 +320,10 @@ static int decode(struct cursor *cursor, sqlite3_stmt *row)
 	const void *data = sqlite3_column_blob(row, 6);
 	struct sbt_info info;
 
+	if (!data) {
+		cursor->count = 0; /* a recording has lost it, and counts it */
+		return SQLITE_OK;
+	}
 	if (sbt_decode(table->codec, data, (size_t)sqlite3_column_bytes(row, 6), cursor->columns,
 		       cursor->op, &info) < 0 ||
 	    info.count != cursor->count)
@@ -343,7 +347,7 @@ static int fill(struct cursor *cursor, sqlite3_stmt *row)
 	return SQLITE_OK;
 }
 
-static int next_chunk(struct cursor *cursor)
+static int read_chunk(struct cursor *cursor)
 {
 	sqlite3_stmt *row = cursor->chunks;
 	int code = sqlite3_step(row);
@@ -360,6 +364,16 @@ static int next_chunk(struct cursor *cursor)
 	cursor->boot = sqlite3_column_int64(row, 2);
 	cursor->pid = sqlite3_column_int64(row, 7);
 	return cursor->columns ? decode(cursor, row) : fill(cursor, row);
+}
+
+static int next_chunk(struct cursor *cursor)
+{
+	int code;
+
+	do
+		code = read_chunk(cursor);
+	while (code == SQLITE_OK && !cursor->end && cursor->count == 0);
+	return code;
 }
 
 static int prepare(struct cursor *cursor, const char *sql)

@@ -126,11 +126,15 @@ static bool load_wants(const struct load *load, const struct op *op)
 
 static int take_chunk(struct load *load, sqlite3_stmt *row)
 {
+	const void *data = sqlite3_column_blob(row, 0);
 	struct sbt_info info;
 	size_t count = 0;
-	int r = sbt_decode(load->codec, sqlite3_column_blob(row, 0),
-			   (size_t)sqlite3_column_bytes(row, 0), SBT_ALL_COLUMNS, load->op, &info);
+	int r;
 
+	if (!data)
+		return 0; /* a recording has lost it, and counts it */
+	r = sbt_decode(load->codec, data, (size_t)sqlite3_column_bytes(row, 0), SBT_ALL_COLUMNS,
+		       load->op, &info);
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < info.count; i++)

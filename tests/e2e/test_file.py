@@ -165,6 +165,7 @@ class Damaged(tracesmith.Case):
     def test_each_damage_is_said(self):
         self.cut_off()
         self.changed_byte()
+        self.changed_chunk()
         self.no_recording()
         self.without_a_daemon()
 
@@ -198,6 +199,22 @@ class Damaged(tracesmith.Case):
             said, _ = self.ask(self.data[:at] + bytes([self.data[at] ^ 16]) + self.data[at + 1:])
             noticed += bool(said)
         self.assertEqual(noticed, len(range(3, len(self.data), len(self.data) // 60)))
+
+    def changed_chunk(self):
+        """What can be asked goes on without one of the chunks, and says so."""
+        _, answer = self.ask(self.data, "SELECT offset, ops, (SELECT sum(ops) FROM chunk) AS n FROM file_block ORDER BY ops DESC LIMIT 1")
+        chunk = answer["rows"][0]
+        at = chunk["offset"] + 60
+        said, answer = self.ask(self.data[:at] + bytes([self.data[at] ^ 16]) + self.data[at + 1:])
+        self.assertEqual(said, f"tsctl: '{self.file}' is damaged at byte {chunk['offset']}: {chunk['ops']} operations are missing there\n")
+        self.assertEqual((answer["loss"], answer["rows"][0]["n"]), ({"damaged": chunk["ops"]}, chunk["n"] - chunk["ops"]))
+        path = os.path.join(self.directory, "t")
+        for verb in (["view", self.file], ["export", self.file, "--chrome", "-o", path], ["replay", self.file, "--json"],
+                     ["graph", self.file, "--json"], ["query", "critical-path", "--file", self.file], ["info", self.file]):
+            result = self.daemon.ctl(*verb)
+            self.assertEqual((result.code, "is damaged at byte" in result.err), (0, True), result.err)
+        self.assertRegex(result.out, f"! state +damaged at byte {chunk['offset']}\n")
+        self.assertRegex(result.out, f"! damaged +{chunk['ops']}\n")
 
     def no_recording(self):
         for data, said in ((b"", "cut off within its first bytes"), (b"text\n" * 100, "is no .sbt file"),
