@@ -25,11 +25,29 @@ static int ask_both(const struct options *options, char **path, struct diff *dif
 	return r;
 }
 
+/* Who measured nothing has not got slower, and must not pass for it. */
+static int check_measured(const struct diff *diff, char **path)
+{
+	for (int side = 0; side < 2; side++) {
+		if (diff_is_part(diff, side))
+			return complain("There is nothing to compare: a part of %s is missing, so "
+					"record it again",
+					path[side]);
+		if (diff->gpu[side] == 0)
+			return complain("There is nothing to compare: %s has no GPU times, so "
+					"record it with 'tsctl record -o %s -- PROGRAM'",
+					path[side], path[side]);
+	}
+	return EXIT_DONE;
+}
+
 /* Why it fails, a sentence for each thing. */
-static int fail(const struct options *options, const struct diff *diff)
+static int fail(const struct options *options, const struct diff *diff, char **path)
 {
 	uint32_t worse = 0;
 
+	if (check_measured(diff, path) != EXIT_DONE)
+		return EXIT_FAILED;
 	for (size_t i = 0; i < diff->count; i++) {
 		const struct diff_row *row = &diff->row[i];
 
@@ -59,5 +77,5 @@ int cmd_diff(const struct options *options, int count, char **argument)
 	if (diff_show(options, &diff, (const char *const *)argument) < 0)
 		return EXIT_FAILED;
 	fflush(stdout); /* the reasons come after it */
-	return fails ? fail(options, &diff) : EXIT_DONE;
+	return fails ? fail(options, &diff, argument) : EXIT_DONE;
 }

@@ -94,7 +94,8 @@ const struct command command_table[] = {
 	  "less than 1 % of the GPU time, was seen fewer than 5 times, or differs no more than\n"
 	  "its own durations do (their middle halves overlap); the time from the first to the\n"
 	  "last operation was measured once, and has to be worse by 4 times the share. What has\n"
-	  "no verdict (idle time, calls of the driver) tells why, and fails nothing.\n"
+	  "no verdict (idle time, calls of the driver) tells why, and fails nothing. It exits\n"
+	  "with 1 also where there is nothing to compare: one is cut off, or has no GPU times.\n"
 	  "Example: tsctl diff before.sbt after.sbt --fail-over 5%\n",
 	  cmd_diff },
 	{ "replay", "[F.sbt [B.sbt]]", "play a recording again, check it, or ask 'what if'",

@@ -201,7 +201,8 @@ static int find_ratio(struct diff *diff)
 		r = median_ratio(diff, DIFF_KERNELS, 1, &diff->ratio);
 	if (r == 0 && diff->ratio == 0)
 		r = median_ratio(diff, DIFF_LAUNCHES, 1, &diff->ratio);
-	if (diff->ratio == 0)
+	diff->common = diff->ratio > 0;
+	if (!diff->common)
 		diff->ratio = 1;
 	diff->alike = fabs(diff->ratio - 1) * DIFF_PPM <= DIFF_ALIKE_PPM;
 	return r;
@@ -287,6 +288,18 @@ static enum diff_verdict judge(const struct diff *diff, const struct diff_row *r
 	if (has_calls(row->section) && is_noise(diff, row, limit))
 		return DIFF_NOISE;
 	return row->difference > 0 ? DIFF_WORSE : DIFF_BETTER;
+}
+
+bool diff_is_part(const struct diff *diff, int side)
+{
+	for (size_t i = 0; i < diff->count; i++) {
+		const struct diff_row *row = &diff->row[i];
+
+		if (row->section == DIFF_LOST && row->side[side].count > 0 &&
+		    (strcmp(row->name, "cut-off") == 0 || strcmp(row->name, "damaged") == 0))
+			return true;
+	}
+	return false;
 }
 
 static int by_rank(const void *a, const void *b)

@@ -96,7 +96,8 @@ struct diff {
 	size_t count, room;
 	struct map index; /* number of the row, from 1, by the hash of its section and name */
 	struct arena arena;
-	bool alike;   /* both did as much work: totals are compared */
+	bool common;  /* there is something that both did, which says how much work it was */
+	bool alike;   /* both did as much work, or nothing says so: totals are compared */
 	double ratio; /* B did so many times the work of A */
 	uint64_t gpu[2];
 };
@@ -112,6 +113,9 @@ int diff_add(struct diff *diff, int side, enum diff_section section, const char 
 /* Adds what follows from the others, compares and ranks. Worse or better is what differs by more
  * than `share_ppm`. */
 int diff_end(struct diff *diff, uint32_t share_ppm);
+
+/* Whether a part of a side is missing as a whole: what is there is no measure of what it did. */
+bool diff_is_part(const struct diff *diff, int side);
 
 const char *diff_section_name(enum diff_section section);
 const char *diff_section_title(enum diff_section section);

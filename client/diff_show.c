@@ -10,16 +10,17 @@
 #include "client/command.h"
 #include "client/table.h"
 
-#define TEXT_ROWS 12 /* of a section, where no limit was given */
+#define TEXT_ROWS  12 /* of a section, where no limit was given */
+#define LOSSES_MAX 64 /* reasons, of which there are fewer */
 
-#define S(id)	  (1u << DIFF_##id)
-#define ALL	  ((1u << DIFF_SECTION_COUNT) - 1)
-#define TIMED	  (S(KERNELS) | S(TRANSFERS) | S(RANGES))
-#define JUDGED	  (TIMED | S(TIME) | S(MEMORY))
-#define COUNTED	  (TIMED | S(APIS))
-#define FORM_TEXT 1
-#define FORM_FLAT 2 /* JSON and CSV */
-#define FORM_BOTH (FORM_TEXT | FORM_FLAT)
+#define S(id)	   (1u << DIFF_##id)
+#define ALL	   ((1u << DIFF_SECTION_COUNT) - 1)
+#define TIMED	   (S(KERNELS) | S(TRANSFERS) | S(RANGES))
+#define JUDGED	   (TIMED | S(TIME) | S(MEMORY))
+#define COUNTED	   (TIMED | S(APIS))
+#define FORM_TEXT  1
+#define FORM_FLAT  2 /* JSON and CSV */
+#define FORM_BOTH  (FORM_TEXT | FORM_FLAT)
 
 enum type { UNIT, COUNT, SHARE, RATE, BYTES, TEXT }; /* UNIT: that of the section */
 
@@ -243,9 +244,31 @@ static int write_rows(struct sheet *sheet, const struct diff *diff, uint64_t lim
 	return r;
 }
 
+/* As other answers tell it, for both; what is of which is in the rows. */
+static size_t list_losses(const struct diff *diff, Tracesmith__V1__Loss *loss,
+			  Tracesmith__V1__Loss **list)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < diff->count && count < LOSSES_MAX; i++) {
+		const struct diff_row *row = &diff->row[i];
+
+		if (row->section != DIFF_LOST)
+			continue;
+		tracesmith__v1__loss__init(&loss[count]);
+		loss[count].reason = (char *)row->name;
+		loss[count].text = (char *)"in A and B";
+		loss[count].count = row->side[0].total + row->side[1].total;
+		list[count] = &loss[count];
+		count++;
+	}
+	return count;
+}
+
 static int write_sheet(const struct options *options, const struct diff *diff, uint32_t sections,
 		       uint32_t form, uint64_t limit)
 {
+	Tracesmith__V1__Loss loss[LOSSES_MAX], *list[LOSSES_MAX];
 	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
 	struct sheet sheet = { .sections = sections, .form = form };
 	int r;
@@ -257,6 +280,9 @@ static int write_sheet(const struct options *options, const struct diff *diff, u
 				  : DIFF_CALLS);
 	if (r == 0)
 		r = write_rows(&sheet, diff, limit);
+	if (form == FORM_FLAT)
+		done.n_loss = list_losses(diff, loss, list);
+	done.loss = list;
 	if (r == 0)
 		r = table_end(&sheet.table, &done);
 	table_done(&sheet.table);
@@ -267,7 +293,9 @@ static int write_sheet(const struct options *options, const struct diff *diff, u
 static void write_head(const struct diff *diff, const char *const path[2])
 {
 	printf("A is %s, B is %s.\n", path[0], path[1]);
-	if (diff->alike)
+	if (!diff->common || !diff->gpu[0] != !diff->gpu[1])
+		printf("There is nothing that says how much work each did: totals are compared.\n");
+	else if (diff->alike)
 		printf("Both did the same work: totals are compared.\n");
 	else
 		printf("B did %.3g times the work of A: its calls are compared with A's, and the"
@@ -276,6 +304,8 @@ static void write_head(const struct diff *diff, const char *const path[2])
 		       diff->ratio, diff->ratio);
 	if (diff->gpu[0] == 0 && diff->gpu[1] == 0)
 		printf("There are no GPU times in them: they need the exact tier.\n");
+	else if (diff->gpu[0] == 0 || diff->gpu[1] == 0)
+		printf("There are no GPU times in %s.\n", path[diff->gpu[1] == 0]);
 }
 
 static int write_text(const struct options *options, const struct diff *diff,

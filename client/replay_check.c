@@ -132,8 +132,13 @@ int replay_check(const struct options *options, int count, char **argument)
 		return EXIT_FAILED;
 	side[0] = (struct check_side){ a.plan, function_of, a.names, 0 };
 	side[1] = (struct check_side){ b.plan, function_of, b.names, 0 };
-	if (check_run(side, options->tolerance_ppm, &check) < 0)
+	if (check_run(side, tolerance_ppm, &check) < 0)
 		return complain("Not enough memory");
+	if (check->compared == 0 && check->different == 0)
+		return complain(
+			"There is nothing to compare: no operations were recorded in %s, so "
+			"record it with 'tsctl record -o FILE.sbt -- PROGRAM'",
+			argument[0]);
 	warn(a.plan, argument[0]);
 	if (count > 1)
 		warn(b.plan, argument[1]);

@@ -81,6 +81,40 @@ class Compare(tracesmith.Case):
         self.assertEqual(missing.code, 1)
         self.assertIn("none.sbt", missing.err)
 
+    def test_what_measured_nothing_does_not_pass(self):
+        whole = self.record("whole", "streams", "--threads", 1, "--steps", 6)
+        process, _ = tracesmith.run("short")
+        self.daemon.wait_ended(process.pid)
+        untimed, cut = (os.path.join(self.directory, name + ".sbt") for name in ("untimed", "cut"))
+        self.assertEqual(self.tsctl("record", "-o", untimed, "--pid", process.pid, "--since", "1h", "--until", "now").code, 0)
+        with open(whole, "rb") as file, open(cut, "wb") as to:
+            to.write(file.read()[:-200])
+
+        for a, b, said in ((whole, untimed, f"{untimed} has no GPU times"), (untimed, whole, f"{untimed} has no GPU times"),
+                           (untimed, untimed, f"{untimed} has no GPU times"), (whole, cut, f"a part of {cut} is missing"),
+                           (cut, whole, f"a part of {cut} is missing")):
+            result = self.tsctl("diff", a, b, "--fail-over", "5%")
+            self.assertEqual(result.code, 1)
+            self.assertIn(f"There is nothing to compare: {said}", result.err)
+            self.assertEqual(self.tsctl("diff", a, b).code, 0, "without --fail-over nothing fails")
+        self.assertNotIn("Both did the same work", self.tsctl("diff", whole, untimed).out)
+        self.assertIn("Both did the same work", self.tsctl("diff", whole, whole).out)
+        answer = self.json("diff", whole, cut)
+        lost = {row["name"]: (row["a"] or 0) + (row["b"] or 0) for row in answer["rows"] if row["section"] == "lost"}
+        self.assertEqual(answer["loss"], lost)
+        self.assertEqual(lost["cut-off"], 1)
+
+    def test_empty_recordings_are_not_the_same(self):
+        whole = self.record("whole", "exact", "--threads", 1, "--rounds", 2)
+        empty = os.path.join(self.directory, "empty.sbt")
+        with open(whole, "rb") as file, open(empty, "wb") as to:
+            to.write(file.read()[:32])
+        for arguments in ((empty, empty), (empty,)):
+            result = self.tsctl("replay", "--check", *arguments)
+            self.assertEqual((result.code, result.out), (1, ""))
+            self.assertIn("There is nothing to compare", result.err)
+        self.assertEqual(self.tsctl("replay", "--check", whole, empty).code, 1)
+
     def test_a_longer_recording_is_compared_by_call(self):
         short = self.record("short", "streams", "--threads", 1, "--steps", 6)
         long = self.record("long", "streams", "--threads", 1, "--steps", 12)

@@ -188,6 +188,23 @@ static void test_recordings_of_different_length_are_compared_by_call(void **stat
 	assert_true(row_of(&diff, DIFF_TIME, "all")->difference == 600);
 	assert_int_equal(verdict_of(&diff, DIFF_TIME, "all"), DIFF_NONE);
 	assert_int_equal(verdict_of(&diff, DIFF_MEMORY, "peak"), DIFF_NONE);
+	assert_false(diff_is_part(&diff, 0));
+	diff_done(&diff);
+}
+
+/* One that was cut off is no measure of the other, nor is one that did nothing. */
+static void test_a_part_or_nothing_is_no_measure(void **state)
+{
+	struct diff diff = { 0 };
+
+	tell(&diff, 0, DIFF_KERNELS, "gemm", 100, 1000, 20);
+	tell_total(&diff, 0, DIFF_LOST, "gap", 3);
+	tell_total(&diff, 1, DIFF_LOST, "cut-off", 1);
+	assert_int_equal(diff_end(&diff, FIVE_PERCENT), 0);
+	assert_false(diff.common);
+	assert_int_equal(diff.gpu[1], 0);
+	assert_false(diff_is_part(&diff, 0));
+	assert_true(diff_is_part(&diff, 1));
 	diff_done(&diff);
 }
 
@@ -254,6 +271,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_not_sure_does_not_count),
 		cmocka_unit_test(test_what_was_measured_once_needs_more),
 		cmocka_unit_test(test_recordings_of_different_length_are_compared_by_call),
+		cmocka_unit_test(test_a_part_or_nothing_is_no_measure),
 		cmocka_unit_test(test_one_kernel_more_often_is_the_same_length),
 		cmocka_unit_test(test_any_numbers_are_taken),
 	};
