@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 
 #include "client/command.h"
+#include "client/pattern.h"
 #include "client/view.h"
 
 #define LAST_NS	      (10 * UINT64_C(1000000000)) /* what the daemon is asked for */
@@ -38,16 +39,13 @@ static bool is_utf8(void)
 
 static int read_regex(struct view *view, const char *text)
 {
-	int code = regcomp(&view->name, text, REG_EXTENDED | REG_NOSUB);
-	char why[128];
+	char why[PATTERN_WHY_BYTES];
+	int r = pattern_compile(text, 0, &view->name, why);
 
-	if (code != 0) {
-		regerror(code, &view->name, why, sizeof(why));
+	if (r < 0)
 		complain("'%s' is no regular expression for --kernel: %s", text, why);
-		return -EINVAL;
-	}
-	view->by_name = true;
-	return 0;
+	view->by_name = r == 0;
+	return r;
 }
 
 static void view_done(struct view *view)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/pattern.h"
 #include "client/replay_pace.h"
 #include "client/replay_view.h"
 #include "client/rows.h"
@@ -289,35 +290,20 @@ static int play_run(const struct options *options, const regex_t *kernel)
 	return play_to_the_end(play) < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* The daemon has days: without a window it is the last moments. */
-static void choose_window(struct options *options)
-{
-	if (options->file || options->given & (OPTION_SINCE | OPTION_FROM | OPTION_TO))
-		return;
-	options->since = (struct moment){ .ago = true };
-	if (options->given & OPTION_UNTIL)
-		options->since = options->until;
-	options->since.ns += options->since.ago ? WINDOW_NS : -WINDOW_NS;
-	options->given |= OPTION_SINCE;
-}
-
 int replay_play(const struct options *options)
 {
-	struct options own = *options;
 	regex_t kernel;
-	char why[128];
+	char why[PATTERN_WHY_BYTES];
 	int r;
 
-	choose_window(&own);
-	if (!(own.given & OPTION_KERNEL))
-		return play_run(&own, NULL);
-	r = regcomp(&kernel, own.kernel, REG_EXTENDED | REG_NOSUB);
-	if (r != 0) {
-		regerror(r, &kernel, why, sizeof(why));
-		complain("--kernel '%s' is no regular expression: %s", own.kernel, why);
+	if (!(options->given & OPTION_KERNEL))
+		return play_run(options, NULL);
+	r = pattern_compile(options->kernel, 0, &kernel, why);
+	if (r < 0) {
+		complain("--kernel '%s' is no regular expression: %s", options->kernel, why);
 		return EXIT_USAGE;
 	}
-	r = play_run(&own, &kernel);
+	r = play_run(options, &kernel);
 	regfree(&kernel);
 	return r;
 }

@@ -11,6 +11,7 @@
 
 #include "client/command.h"
 #include "client/export.h"
+#include "client/pattern.h"
 #include "core/base/units.h"
 #include "core/whatif.h"
 
@@ -25,13 +26,12 @@ static const char *const what_names[WHAT_COUNT] = { "kernel", "copy", "set", "ca
 static int parse_name(struct whatif_option *change, const char *pattern, const char *given)
 {
 	regex_t *name = calloc(1, sizeof(*name));
-	char error[128];
+	char why[PATTERN_WHY_BYTES];
 	int r;
 
 	if (!name)
 		return complain("Not enough memory"), -ENOMEM;
-	r = regcomp(name, pattern,
-		    REG_EXTENDED | REG_NOSUB | (change->what == WHAT_COPY ? REG_ICASE : 0));
+	r = pattern_compile(pattern, change->what == WHAT_COPY ? REG_ICASE : 0, name, why);
 	if (r == 0) {
 		change->name = name;
 		return 0;

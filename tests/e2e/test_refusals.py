@@ -39,6 +39,9 @@ class Sentences(Case):
                 (["query"], "An argument is missing"), (["sql"], "An argument is missing"),
                 (["status", "extra"], "too many arguments"), (["query", "apis", "--pid", "x"], "'x' is no PID"),
                 (["query", "apis", "--since", "yesterday"], "'yesterday' is no WHEN"),
+                (["view", "--kernel", "a{1,255}{1,255}{1,255}"], "written out"),
+                (["replay", "--kernel", ".{0,32767}"], "written out"), (["view", "--kernel", "(a*)*\\1"], "refers back"),
+                (["replay", "--emulate", "--scale", "kernel=a{1,255}{1,255}:2", "x.sbt"], "written out"),
                 (["ps", "--json", "--csv"], "one form"), (["export", "--perfetto"], "-o FILE")):
             self.refused(self.daemon.ctl(*arguments), 2, word)
 
