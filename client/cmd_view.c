@@ -11,7 +11,7 @@
 
 #define LAST_NS	      (10 * UINT64_C(1000000000)) /* what the daemon is asked for */
 #define WIDTH_DEFAULT 80
-#define WIDTH_MIN     40
+#define WIDTH_MIN     20
 #define WIDTH_MAX     1000
 
 static size_t terminal_width(void)
@@ -24,7 +24,7 @@ static size_t terminal_width(void)
 		width = size.ws_col;
 	if (width <= 0)
 		return WIDTH_DEFAULT;
-	return width < WIDTH_MIN ? WIDTH_MIN : width > WIDTH_MAX ? WIDTH_MAX : (size_t)width;
+	return width < WIDTH_MAX ? (size_t)width : WIDTH_MAX;
 }
 
 static bool is_utf8(void)
@@ -65,7 +65,7 @@ static int run(struct view *view)
 	return view_list(view);
 }
 
-static int check(const struct options *options)
+static int check(const struct options *options, size_t width)
 {
 	const char *sentence = NULL;
 
@@ -77,7 +77,13 @@ static int check(const struct options *options)
 		sentence = "Lanes have no rows: narrow them with --from, --to and --stream";
 	if (sentence)
 		complain("%s", sentence);
-	return sentence ? -EINVAL : 0;
+	else if (options->given & OPTION_LANES && width < WIDTH_MIN)
+		complain("Lanes need a terminal of %d columns, and this one has %zu: widen it, or "
+			 "leave out --lanes",
+			 WIDTH_MIN, width);
+	else
+		return 0;
+	return -EINVAL;
 }
 
 int cmd_view(const struct options *given, int count, char **argument)
@@ -91,7 +97,8 @@ int cmd_view(const struct options *given, int count, char **argument)
 		.utf8 = isatty(STDOUT_FILENO) && is_utf8(),
 	};
 
-	if (check(&options) < 0 || (options.kernel && read_regex(&view, options.kernel) < 0) ||
+	if (check(&options, view.width) < 0 ||
+	    (options.kernel && read_regex(&view, options.kernel) < 0) ||
 	    command_file(&options, count, argument) < 0)
 		return EXIT_USAGE;
 	if (!options.file && !(options.given & OPTION_SINCE)) {

@@ -7,13 +7,18 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "client/command.h"
 #include "client/replay_view.h"
 #include "core/base/map.h"
 
-#define STRIP	      32 /* moments that are shown */
-#define LABEL	      34
+#define STRIP	      32 /* moments that are kept, and shown where there is room */
+#define STRIP_LEAST   4
+#define LABEL	      28
+#define LABEL_BYTES   48
+#define STATE	      7
 #define LINES_DEFAULT 24
 #define WIDTH_DEFAULT 80
+#define WIDTH_LEAST   20
 #define MOMENT_SHARE  10 /* of a moment, in percent: below it is idle */
 
 struct lane {
@@ -133,12 +138,13 @@ static void lane_end_moment(struct lane *lane, uint32_t at)
 	memset(lane->ns, 0, sizeof(lane->ns));
 }
 
-static void draw_strip(const struct lane *lane, uint32_t at)
+/* The last ones, up to the one before `at`. */
+static void draw_strip(const struct lane *lane, uint32_t at, int moments)
 {
 	uint8_t before = 0;
 
-	for (uint32_t i = 0; i < STRIP; i++) {
-		uint8_t state = lane->strip[(at + i) % STRIP];
+	for (int i = STRIP - moments; i < STRIP; i++) {
+		uint8_t state = lane->strip[(at + (uint32_t)i) % STRIP];
 
 		if (state != before)
 			printf("%s%s", PLAIN, looks[state].colour);
@@ -158,43 +164,95 @@ static void draw_name(const char *name, int room)
 	}
 }
 
+static int within(int number, int least, int most)
+{
+	return number < least ? least : number < most ? number : most;
+}
+
+static void draw_label(const struct lane *lane, int width)
+{
+	char label[LABEL_BYTES];
+	int length = snprintf(label, sizeof(label), "%" PRIu32 " GPU %d stream %" PRIu32, lane->pid,
+			      lane->device, lane->stream);
+
+	if (length > width)
+		snprintf(label, sizeof(label), "%d:%" PRIu32 " %" PRIu32, lane->device,
+			 lane->stream, lane->pid);
+	printf("%-*.*s", width, width, label);
+}
+
+/* Of a narrow terminal the name goes first, then old moments, then the word for the state, which
+ * the last moment tells; the last column is left free, since some terminals begin a line after it.
+ */
 static void draw_lane(const struct lane *lane, uint32_t at, int width)
 {
-	char label[LABEL + 1];
+	int left = width - 1;
+	int moments = within(left - LABEL - STATE - 2, STRIP_LEAST, STRIP);
+	int label = within(left - moments - 1, 1, LABEL);
 
-	snprintf(label, sizeof(label), "%" PRIu32 " GPU %d stream %" PRIu32, lane->pid,
-		 lane->device, lane->stream);
-	printf("%-*s ", LABEL - 6, label);
-	draw_strip(lane, at);
-	printf(" %s%-7s%s ", looks[lane->state].colour, replay_state_name(lane->state), PLAIN);
-	if (lane->op && lane->name)
-		draw_name(lane->name, width - LABEL - STRIP - 5);
+	draw_label(lane, label);
+	putchar(' ');
+	draw_strip(lane, at, moments);
+	left -= label + 1 + moments;
+	if (left > STATE) {
+		printf(" %s%-*s%s", looks[lane->state].colour, STATE,
+		       replay_state_name(lane->state), PLAIN);
+		left -= 1 + STATE;
+	}
+	if (left > 1 && lane->op && lane->name) {
+		putchar(' ');
+		draw_name(lane->name, left - 1);
+	}
 	fputs("\033[K\n", stdout);
 }
 
-static void draw_all(struct lanes *lanes, uint32_t more)
+static void draw_head(const struct lanes *lanes, bool more, int width)
 {
-	struct winsize size = { .ws_row = LINES_DEFAULT, .ws_col = WIDTH_DEFAULT };
 	uint64_t ns = lanes->time_ns > lanes->begin_ns ? lanes->time_ns - lanes->begin_ns : 0;
-	uint32_t room, shown = 0;
+	char text[128];
+	int at = snprintf(text, sizeof(text), "%12.6f s", (double)ns / 1e9);
+
+	if (lanes->speed > 0)
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "  at %gx", lanes->speed);
+	if (more)
+		snprintf(text + at, sizeof(text) - (size_t)at, "  (q ends)");
+	printf("\r%.*s\033[K\n", width - 1, text);
+}
+
+static void draw_others(uint32_t count, int width)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "and %" PRIu32 " other streams: see --stream and --pid",
+		 count);
+	printf("%.*s\033[K\n", width - 1, text);
+}
+
+static struct winsize terminal_size(void)
+{
+	struct winsize size;
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_row || !size.ws_col)
 		size = (struct winsize){ .ws_row = LINES_DEFAULT, .ws_col = WIDTH_DEFAULT };
-	room = size.ws_row > 4 ? size.ws_row - 3u : 1;
+	return size;
+}
+
+static void draw_all(struct lanes *lanes, bool more)
+{
+	struct winsize size = terminal_size();
+	uint32_t room, shown = 0;
+
+	room = size.ws_row > 3 ? size.ws_row - 3u : 0;
 	if (lanes->drawn)
 		printf("\033[%" PRIu32 "A", lanes->drawn);
-	printf("\r%12.6f s ", (double)ns / 1e9);
-	if (lanes->speed > 0)
-		printf(" at %gx ", lanes->speed);
-	fputs(more ? " (q ends)\033[K\n" : "\033[K\n", stdout);
+	draw_head(lanes, more, size.ws_col);
 	for (const struct lane *lane = lanes->first; lane && shown < room; lane = lane->next) {
 		draw_lane(lane, lanes->at, size.ws_col);
 		shown++;
 	}
 	lanes->drawn = shown + 1;
 	if (lanes->count > shown) {
-		printf("and %" PRIu32 " other streams: see --stream and --pid\033[K\n",
-		       lanes->count - shown);
+		draw_others(lanes->count - shown, size.ws_col);
 		lanes->drawn++;
 	}
 	fflush(stdout);
@@ -212,7 +270,7 @@ static int lanes_draw(void *view, uint64_t time_ns, double speed)
 		lane_end_moment(lane, lanes->at);
 	}
 	lanes->at = (lanes->at + 1) % STRIP;
-	draw_all(lanes, 1);
+	draw_all(lanes, true);
 	return ferror(stdout) ? -EIO : 0;
 }
 
@@ -220,7 +278,7 @@ static int lanes_end(void *view, const Tracesmith__V1__Done *done, uint64_t chan
 {
 	struct lanes *lanes = view;
 
-	draw_all(lanes, 0);
+	draw_all(lanes, false);
 	if (done)
 		printf("%" PRIu64 " changes of %" PRIu32 " streams\n", changes, lanes->count);
 	return fflush(stdout) ? -errno : 0;
@@ -241,8 +299,16 @@ static void lanes_free(void *view)
 
 int replay_lanes_new(uint64_t begin_ns, struct replay_view *ret)
 {
-	struct lanes *lanes = calloc(1, sizeof(*lanes));
+	struct lanes *lanes;
+	int width = terminal_size().ws_col;
 
+	if (width < WIDTH_LEAST) {
+		complain("Lanes need a terminal of %d columns, and this one has %d: widen it, or "
+			 "send the lines somewhere else ('| cat')",
+			 WIDTH_LEAST, width);
+		return -EINVAL;
+	}
+	lanes = calloc(1, sizeof(*lanes));
 	if (!lanes)
 		return -ENOMEM;
 	lanes->begin_ns = lanes->time_ns = begin_ns;

@@ -85,14 +85,17 @@ static uint64_t time_at(const struct replay_pace *pace, uint64_t now_ns)
 	return pace->begin_ns + (uint64_t)((double)(now_ns - pace->clock_ns) * pace->speed);
 }
 
-static int draw(struct replay_pace *pace, uint64_t now_ns)
+/* The clock does not run ahead of `next_ns`, before which all has been shown: who cannot play as
+ * fast as was asked for shows how far it is. */
+static int draw(struct replay_pace *pace, uint64_t now_ns, uint64_t next_ns)
 {
 	const struct replay_view *view = pace->view;
+	uint64_t time_ns = time_at(pace, now_ns);
 
 	if (!view->draw || now_ns < pace->draw_ns)
 		return 0;
 	pace->draw_ns = now_ns + DRAW_NS;
-	return view->draw(view->view, time_at(pace, now_ns), pace->speed);
+	return view->draw(view->view, time_ns < next_ns ? time_ns : next_ns, pace->speed);
 }
 
 static uint64_t due_at(const struct replay_pace *pace, uint64_t time_ns)
@@ -103,10 +106,10 @@ static uint64_t due_at(const struct replay_pace *pace, uint64_t time_ns)
 	return pace->clock_ns + (uint64_t)(wait_ns < WAIT_MAX_NS ? wait_ns : WAIT_MAX_NS);
 }
 
-static int wait_until(struct replay_pace *pace, uint64_t due_ns)
+static int wait_until(struct replay_pace *pace, uint64_t time_ns)
 {
 	const struct replay_view *view = pace->view;
-	uint64_t now_ns = clock_now();
+	uint64_t now_ns = clock_now(), due_ns = due_at(pace, time_ns);
 	int r = 0;
 
 	if (now_ns < due_ns && view->flush)
@@ -117,7 +120,7 @@ static int wait_until(struct replay_pace *pace, uint64_t due_ns)
 		if (is_stopped(pace, next_ns > now_ns ? next_ns - now_ns : 0))
 			return -ECANCELED;
 		now_ns = clock_now();
-		r = draw(pace, now_ns);
+		r = draw(pace, now_ns, time_ns);
 	}
 	return r;
 }
@@ -125,7 +128,7 @@ static int wait_until(struct replay_pace *pace, uint64_t due_ns)
 int replay_pace_wait_ahead(struct replay_pace *pace, uint64_t time_ns)
 {
 	if (pace->clock_ns)
-		return wait_until(pace, due_at(pace, time_ns));
+		return wait_until(pace, time_ns);
 	return is_stopped(pace, 0) ? -ECANCELED : 0;
 }
 
@@ -138,10 +141,10 @@ int replay_pace_wait(struct replay_pace *pace, uint64_t time_ns)
 		pace->begin_ns = time_ns;
 	}
 	if (pace->speed > 0)
-		r = wait_until(pace, due_at(pace, time_ns));
+		r = wait_until(pace, time_ns);
 	if (r < 0 || pace->unchecked++ % CHECK_CHANGES)
 		return stopped ? -ECANCELED : r;
 	if (is_stopped(pace, 0))
 		return -ECANCELED;
-	return draw(pace, clock_now());
+	return draw(pace, clock_now(), time_ns);
 }

@@ -286,7 +286,7 @@ static int play_run(const struct options *options, const regex_t *kernel)
 		return EXIT_FAILED;
 	r = play_begin(play);
 	if (r < 0)
-		return complain("Not enough memory");
+		return r == -EINVAL ? EXIT_USAGE : complain("Not enough memory");
 	return play_to_the_end(play) < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 

@@ -27,7 +27,8 @@ struct replay_view {
 	void *view;
 };
 
-/* Times are shown since `begin_ns`. -ENOMEM */
+/* Times are shown since `begin_ns`. -ENOMEM; -EINVAL: the terminal is too narrow, and stderr says
+ * so. */
 int replay_lines_new(bool json, uint64_t begin_ns, struct replay_view *ret);
 int replay_lanes_new(uint64_t begin_ns, struct replay_view *ret);
 

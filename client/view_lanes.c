@@ -197,11 +197,14 @@ int view_lanes(struct view *view)
 	struct view_lanes lanes = {
 		.view = view,
 		.begin_ns = trace->since_ns > trace->begin_ns ? trace->since_ns : trace->begin_ns,
-		.cells = view->width - VIEW_LANES_LABEL,
+		.label = view->width < VIEW_LANES_WIDE ? VIEW_LANES_NARROW : VIEW_LANES_LABEL,
+		.cells = 1,
 	};
 	uint64_t ns = trace->end_ns > lanes.begin_ns ? trace->end_ns - lanes.begin_ns : 1;
 	int r;
 
+	if (view->width > lanes.label)
+		lanes.cells = view->width - lanes.label;
 	lanes.step_ns = ns / lanes.cells + (ns % lanes.cells != 0);
 	r = view_read(view, add_op, &lanes, &end);
 	if (r == 0) {

@@ -6,8 +6,11 @@
 #include "client/spans.h"
 #include "client/view.h"
 
-#define VIEW_LANES_MAX	 256
-#define VIEW_LANES_LABEL 20 /* columns before the first cell */
+#define VIEW_LANES_MAX 256
+/* Columns before the first cell, and where there are fewer than VIEW_LANES_WIDE in all. */
+#define VIEW_LANES_LABEL  20
+#define VIEW_LANES_NARROW 15
+#define VIEW_LANES_WIDE	  40
 
 /* identifier, letter, text, colour of a terminal */
 #define LANE_KINDS(X)                                                                              \
@@ -49,7 +52,7 @@ struct view_lanes {
 	size_t count;
 	struct map refused; /* lanes beyond the last */
 	uint64_t begin_ns, step_ns;
-	size_t cells;
+	size_t label, cells; /* columns */
 };
 
 /* The whole picture, without losses. */

@@ -67,6 +67,7 @@ static void draw_share(const struct view_lanes *lanes, uint64_t ns)
 static void draw_label(const struct view_lanes *lanes, const struct view_lane *lane)
 {
 	char text[EXPORT_NAME_BYTES];
+	size_t indent;
 
 	if (lane->place == LANE_HOST)
 		snprintf(text, sizeof(text), "  thread %" PRIu32, lane->id);
@@ -78,7 +79,9 @@ static void draw_label(const struct view_lanes *lanes, const struct view_lane *l
 		strcpy(text, "  GPU ? busy");
 	else
 		snprintf(text, sizeof(text), "  GPU %d busy", lane->device);
-	fprintf(lanes->view->out, "%-*.*s", VIEW_LANES_LABEL, VIEW_LANES_LABEL - 1, text);
+	indent = lanes->label < VIEW_LANES_LABEL ? strspn(text, " ") : 0;
+	fprintf(lanes->view->out, "%-*.*s", (int)lanes->label, (int)lanes->label - 1,
+		text + indent);
 }
 
 static void draw_process(const struct view_lanes *lanes, const struct view_lane *lane)
@@ -112,7 +115,7 @@ static void draw_axis(const struct view_lanes *lanes)
 	FILE *out = lanes->view->out;
 	char text[UNITS_TEXT_SIZE];
 
-	fprintf(out, "%-*s", VIEW_LANES_LABEL, "");
+	fprintf(out, "%-*s", (int)lanes->label, "");
 	for (size_t i = 0; i + TICK_CELLS <= lanes->cells; i += TICK_CELLS) {
 		fputc('|', out);
 		view_field(out, -(TICK_CELLS - 1),

@@ -1,11 +1,15 @@
 """The state machines, played again: what tsctl and the API tell is the same, from the daemon and from a
 recording, and is what the store has; at a pace it takes the time that it should."""
+import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 import tracesmith
@@ -228,6 +232,55 @@ class Replay(tracesmith.Case):
         self.assertIn(b" at 0.2x ", shown)
         self.assertIn(b"GPU 0 stream ", shown)
         self.assertLess(shown.count(b"\033[2A"), 14)
+
+    def on_terminal(self, columns, *arguments):
+        """What is shown on a terminal of so many columns, and the exit status."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 12, columns, 0, 0))
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), *map(str, arguments)], stdin=slave, stdout=slave,
+                                   stderr=subprocess.PIPE, env=dict(environment, TRACESMITH_SOCKET=self.daemon.socket))
+        os.close(slave)
+        shown, end = b"", time.monotonic() + tracesmith.DEADLINE
+        while time.monotonic() < end:
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(master, 65536)
+                except OSError:
+                    break
+        os.close(master)
+        said = process.stderr.read().decode()
+        process.stderr.close()
+        shown = re.sub(r"\033\[[0-9]*([A-Za-z])", lambda code: "\f" if code[1] == "A" else "", shown.decode())
+        return process.wait(10), re.split(r"[\r\n\f]+", shown), said
+
+    def test_lanes_fit_the_terminal(self):
+        path = os.path.join(self.daemon.directory, "lanes.sbt")
+        self.program("streams", "--threads", 2, "--steps", 20, exact=True)
+        self.record(path, "--all")
+        for columns in (20, 33, 39, 40, 41, 60, 69, 70, 71, 80, 132):
+            for arguments in (["replay", path, "--speed", "max"], ["view", path, "--lanes"]):
+                code, lines, said = self.on_terminal(columns, *arguments)
+                self.assertEqual((code, said), (0, ""))
+                lanes = [line for line in lines if re.search(r"stream [0-9]|^[0-9]+:[0-9]+ ", line)]
+                self.assertGreaterEqual(len(lanes), 4)
+                self.assertLessEqual(max(map(len, lanes)), columns, lanes)
+        for arguments in (["replay", path], ["view", path, "--lanes"]):
+            code, _, said = self.on_terminal(12, *arguments)
+            self.assertEqual(code, 2)
+            self.assertIn("Lanes need a terminal of 20 columns, and this one has 12", said)
+
+    def test_the_clock_does_not_run_ahead(self):
+        path = os.path.join(self.daemon.directory, "clock.sbt")
+        self.program("rate", "--rate", 40000, "--seconds", 2, exact=True)
+        self.record(path, "--all")
+        length = self.daemon.sql("SELECT (max(last_ns) - min(first_ns)) / 1e9 AS s FROM chunk")[0]["s"]
+        code, lines, _ = self.on_terminal(80, "replay", path, "--speed", 1000)
+        self.assertEqual(code, 0)
+        times = [float(line.split()[0]) for line in lines if re.match(r" *[0-9]+\.[0-9]{6} s", line)]
+        self.assertGreater(len(times), 1)
+        self.assertEqual(times, sorted(times))
+        self.assertLess(times[-1], length + 1)
 
     def test_long_replays_are_stopped(self):
         pid = self.program("rate", "--rate", 40000, "--seconds", 1, exact=True)
