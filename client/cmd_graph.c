@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/file.h"
 #include "client/graph.h"
 #include "client/outfile.h"
 #include "client/plan_load.h"
@@ -114,7 +115,8 @@ int cmd_graph(const struct options *given, int count, char **argument)
 		complain("Say in which form: --dot or --json");
 		return EXIT_USAGE;
 	}
-	if (command_file(&options, count, argument) < 0)
+	if (command_file(&options, count, argument) < 0 ||
+	    file_spare(options.file, options.output) < 0)
 		return EXIT_USAGE;
 	if (!options.file && !(options.given & OPTION_SINCE)) {
 		options.given |= OPTION_SINCE;
