@@ -151,6 +151,14 @@ int share_parse(const char *text, uint32_t *ret_ppm)
 	return 0;
 }
 
+int share_or_none_parse(const char *text, uint32_t *ret_ppm)
+{
+	if (strcmp(text, "0") != 0 && strcmp(text, "0%") != 0)
+		return share_parse(text, ret_ppm);
+	*ret_ppm = 0;
+	return 0;
+}
+
 int factor_parse(const char *text, double *ret)
 {
 	char *end;
@@ -297,7 +305,7 @@ static int read_fail_over(struct options *options, const char *text)
 
 static int read_tolerance(struct options *options, const char *text)
 {
-	return share_parse(text, &options->tolerance_ppm);
+	return share_or_none_parse(text, &options->tolerance_ppm);
 }
 
 static int read_speed(struct options *options, const char *text)

@@ -21,7 +21,7 @@
 	X(PID, "pid", 'p', "PID", "only this process")                                             \
 	X(SINCE, "since", 0, "WHEN", "from then on: 10s, 5m, 2h ago, or 2024-05-31T13:00:00")      \
 	X(UNTIL, "until", 0, "WHEN", "up to then")                                                 \
-	X(LIMIT, "limit", 'n', "N", "at most N rows")                                              \
+	X(LIMIT, "limit", 'n', "N", "at most N rows, 0: as without it")                            \
 	X(MIN_AGE, "min-age", 0, "DURATION", "only allocations at least this old")                 \
 	X(STREAM, "stream", 0, "ID", "only this stream (id as in 'query streams')")                \
 	X(DEVICE, "device", 0, "N", "only this device")                                            \
@@ -146,6 +146,8 @@ int moment_parse(const char *text, struct moment *ret);
 int records_parse(const char *text, uint32_t *ret);
 /* "3%", "0.5%": more than nothing, no more than all. */
 int share_parse(const char *text, uint32_t *ret_ppm);
+/* The same, and "0%", or "0". */
+int share_or_none_parse(const char *text, uint32_t *ret_ppm);
 /* "2", "0.5", "2x": more than 0. */
 int factor_parse(const char *text, double *ret);
 /* The names of what is recorded, and of enum ts_stacks. */

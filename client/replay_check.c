@@ -121,6 +121,8 @@ int replay_check(const struct options *options, int count, char **argument)
 	_cleanup_(check_freep) struct check *check = NULL;
 	struct replay_check_shown shown = { 0 };
 	struct check_side side[2];
+	uint32_t tolerance_ppm =
+		options->given & OPTION_TOLERANCE ? options->tolerance_ppm : CHECK_ANY_DURATION;
 
 	if (count == 0) {
 		complain("Say which recording: tsctl replay --check A.sbt [B.sbt]");

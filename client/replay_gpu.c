@@ -17,6 +17,7 @@
 #define WORDS_MAX 32
 #define TEXT_MAX  32
 #define LONG_NS	  UINT64_C(10000000000)
+#define RECORDED  "TRACESMITH_REPLAY_RECORDED" /* tells the replay that it is recorded */
 
 struct line {
 	const char *word[WORDS_MAX];
@@ -88,6 +89,7 @@ static int record(const struct options *options)
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
+		setenv(RECORDED, "1", 1);
 		dup2(STDERR_FILENO, STDOUT_FILENO); /* what the two say is no part of the answer */
 		execv(self, (char *const *)line.word);
 		_exit(127);
@@ -112,9 +114,11 @@ static void show(const struct options *options, const struct gpu_world *world)
 		       recorded_ns, replayed_ns, (uint64_t)world->works, unknown);
 	else
 		printf("%" PRIu64 " works, from the first call to the last work %s recorded, %s"
-		       " replayed. Compare it with -o FILE, which records the replay.\n",
+		       " replayed.%s\n",
 		       (uint64_t)world->works, units_nanoseconds(text[0], (int64_t)recorded_ns),
-		       units_nanoseconds(text[1], (int64_t)replayed_ns));
+		       units_nanoseconds(text[1], (int64_t)replayed_ns),
+		       getenv(RECORDED) ? ""
+					: " Compare it with -o FILE, which records the replay.");
 	if (unknown > 0)
 		complain("%" PRIu64 " calls submitted work in a way that cannot be done again",
 			 unknown);
@@ -139,6 +143,14 @@ static void say_length(const struct plan *plan)
 			 units_nanoseconds(text, ns > INT64_MAX ? INT64_MAX : (int64_t)ns));
 }
 
+/* What cannot be replayed is no reason to write over a file. */
+static int look(const struct options *options)
+{
+	_cleanup_(gpu_world_done) struct gpu_world world = { 0 };
+
+	return gpu_world_load(options, &world);
+}
+
 int replay_on_gpu(const struct options *options)
 {
 	_cleanup_(gpu_world_done) struct gpu_world world = { 0 };
@@ -153,6 +165,8 @@ int replay_on_gpu(const struct options *options)
 			complain("With -o say the part with --from and --to");
 			return EXIT_USAGE;
 		}
+		if (look(options) < 0)
+			return EXIT_FAILED;
 		status = record(options);
 		return status == EXIT_DONE ? gpu_compare(options, options->output) : status;
 	}

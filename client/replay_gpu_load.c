@@ -1,15 +1,14 @@
 /* Replay on a GPU, loading: the plan, the part of it that is asked for, and what of the recording
  * says how to do it again. */
 #include <errno.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/command.h"
-#include "client/export.h"
 #include "client/plan_load.h"
 #include "client/replay_gpu_kernel.h"
+#include "client/replay_gpu_part.h"
 #include "client/replay_gpu_world.h"
 #include "client/rows.h"
 
@@ -79,47 +78,20 @@ bool gpu_world_is_locked(const struct gpu_world *world, uint32_t process, uint64
 	       world->locked_range[low - 1].process == process;
 }
 
-/* Whether an operation is a part of what is asked for. */
-static bool is_wanted(const struct gpu_world *world, const regex_t *kernel, const struct op *op,
-		      bool works)
-{
-	const struct options *options = world->options;
-
-	if (options->given & OPTION_STREAM && op->stream != options->stream &&
-	    (works || op->stream != 0))
-		return false;
-	if (options->given & OPTION_DEVICE && op->device != (int16_t)options->device)
-		return false;
-	return !kernel || !works ||
-	       regexec(kernel, export_work_name(world->trace.meta, op)->text, 0, NULL, 0) == 0;
-}
-
 static int choose(struct gpu_world *world)
 {
 	const struct plan *plan = world->plan;
-	const char *pattern = world->options->kernel;
-	regex_t kernel;
+	int r = gpu_part_choose(world->options, &world->trace, plan, &world->skip);
 
-	world->skip = calloc(plan->call_count + 1, sizeof(*world->skip));
+	if (r < 0)
+		return r;
 	world->issued = calloc(plan->call_count + 1, sizeof(*world->issued));
-	if (!world->skip || !world->issued) {
+	if (!world->issued) {
 		complain("Not enough memory");
 		return -ENOMEM;
 	}
-	if (pattern && regcomp(&kernel, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
-		complain("'%s' is no regular expression", pattern);
-		return -EINVAL;
-	}
-	for (uint32_t i = 0; i < plan->call_count; i++) {
-		uint32_t work = plan->call[i].work;
-		bool works = work != PLAN_NONE && !(plan->work[work].flags & PLAN_MARK);
-		const struct op *op = &plan->op[works ? plan->work[work].op : plan->call[i].op];
-
-		world->skip[i] = !is_wanted(world, pattern ? &kernel : NULL, op, works);
+	for (uint32_t i = 0; i < plan->call_count; i++)
 		world->issued[i] = world->skip[i];
-	}
-	if (pattern)
-		regfree(&kernel);
 	return 0;
 }
 

@@ -146,7 +146,10 @@ static bool same_duration(struct work *work, const uint32_t item[2])
 	apart = ns[0] > ns[1] ? ns[0] - ns[1] : ns[1] - ns[0];
 	ppm = (uint64_t)((double)apart * 1e6 / (double)(ns[0] ? ns[0] : 1));
 	work->apart[work->apart_count++] = ppm < UINT32_MAX ? (uint32_t)ppm : UINT32_MAX;
-	return work->tolerance_ppm == 0 || apart <= CHECK_CLOCK_NS || ppm <= work->tolerance_ppm;
+	if (work->tolerance_ppm == 0)
+		return apart == 0;
+	return work->tolerance_ppm == CHECK_ANY_DURATION || apart <= CHECK_CLOCK_NS ||
+	       ppm <= work->tolerance_ppm;
 }
 
 static enum check_field differing(const struct work *work, bool thread, const uint32_t item[2])

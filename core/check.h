@@ -21,8 +21,11 @@
 
 #include "core/plan.h"
 
-/* So much durations may differ whatever the tolerance: the step of some devices' clocks. */
+/* So much durations may differ whatever the tolerance, but for that of 0: the step of some devices'
+ * clocks. */
 #define CHECK_CLOCK_NS 1000
+/* As a tolerance: durations are only measured. */
+#define CHECK_ANY_DURATION UINT32_MAX
 
 /* identifier, name, value of an operation (struct op *op) */
 #define CHECK_FIELDS(X)                                                                            \
@@ -94,7 +97,7 @@ struct check {
 	struct check_lanes *lanes[2]; /* the check's own */
 };
 
-/* `tolerance_ppm` of durations of works; 0: they are only measured. */
+/* `tolerance_ppm` of durations of works; 0: they are equal to the nanosecond. */
 int check_run(const struct check_side side[2], uint32_t tolerance_ppm, struct check **ret);
 struct check *check_free(struct check *check);
 

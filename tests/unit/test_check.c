@@ -137,7 +137,7 @@ static const struct check_lane *check_pair(const struct program pair[2], uint32_
 static void expect_same(const struct program pair[2])
 {
 	_cleanup_(check_freep) struct check *check = NULL;
-	const struct check_lane *lane = check_pair(pair, 0, &check);
+	const struct check_lane *lane = check_pair(pair, CHECK_ANY_DURATION, &check);
 
 	if (lane)
 		fail_msg("%s %u differs at %u: %d", lane->thread ? "thread" : "stream",
@@ -182,7 +182,7 @@ static void test_a_parameter_is_found(void **state)
 	two_streams(&pair[0], 0, 1, 1);
 	two_streams(&pair[1], 0, 1, 1);
 	pair[1].op[8].grid[0]++; /* the second launch on the second stream */
-	lane = check_pair(pair, 0, &check);
+	lane = check_pair(pair, CHECK_ANY_DURATION, &check);
 	assert_non_null(lane);
 	assert_false(lane->thread);
 	assert_int_equal(lane->number, 2);
@@ -203,7 +203,7 @@ static void test_another_order_is_found(void **state)
 		launch(&pair[i], 0, 1, 1, i == 0 ? 2 : 3);
 		launch(&pair[i], 0, 1, 1, i == 0 ? 3 : 2);
 	}
-	lane = check_pair(pair, 0, &check);
+	lane = check_pair(pair, CHECK_ANY_DURATION, &check);
 	assert_int_equal(lane->what, CHECK_FIELD);
 	assert_int_equal(lane->field, CHECK_FIELD_NAME);
 	assert_int_equal(lane->at, 1);
@@ -225,7 +225,7 @@ static void test_a_dependency_is_found(void **state)
 		launch(&pair[i], 0, 1, 2, 2)->gpu_start_ns += 300000;
 		pair[i].op[pair[i].count - 1].gpu_end_ns += 300000;
 	}
-	lane = check_pair(pair, 0, &check);
+	lane = check_pair(pair, CHECK_ANY_DURATION, &check);
 	assert_non_null(lane);
 	assert_false(lane->thread);
 	assert_int_equal(lane->what, CHECK_DEPENDENCY);
@@ -245,7 +245,7 @@ static void test_clocks_are_no_dependency(void **state)
 	pair[1].op[5].gpu_end_ns = pair[1].op[8].gpu_start_ns + 500;
 	expect_same(pair);
 	pair[1].op[5].gpu_end_ns += 5000;
-	lane = check_pair(pair, 0, &check);
+	lane = check_pair(pair, CHECK_ANY_DURATION, &check);
 	assert_non_null(lane);
 	assert_int_equal(lane->what, CHECK_DEPENDENCY);
 }
@@ -276,7 +276,7 @@ static void test_an_end_and_a_missing_stream_are_found(void **state)
 	two_streams(&pair[1], 0, 1, 1);
 	launch(&pair[1], 0, 1, 2, 1);
 	launch(&pair[0], 0, 1, 9, 1);
-	lane = check_pair(pair, 0, &check);
+	lane = check_pair(pair, CHECK_ANY_DURATION, &check);
 	assert_int_equal(lane->what, CHECK_END);
 	assert_int_equal(lane->at, lane->count[0]);
 	assert_int_equal(lane->count[1], lane->count[0] + 1);
@@ -324,13 +324,26 @@ static void test_durations_count_with_a_tolerance(void **state)
 	two_streams(&pair[0], 0, 1, 1);
 	two_streams(&pair[1], 0, 1, 1);
 	pair[1].op[8].gpu_end_ns += 40000; /* of 200 us */
-	assert_null(check_pair(pair, 0, &none));
+	assert_null(check_pair(pair, CHECK_ANY_DURATION, &none));
 	assert_int_equal(none->p50_ppm, 0);
 	assert_int_equal(none->different, 0);
 	lane = check_pair(pair, 100000, &some);
 	assert_int_equal(lane->what, CHECK_DURATION);
 	assert_int_equal(lane->durations, 1);
 	assert_null(check_pair(pair, 250000, &wide));
+}
+
+static void test_a_tolerance_of_0_is_of_no_nanosecond(void **state)
+{
+	_cleanup_(check_freep) struct check *some = NULL, *none = NULL;
+	struct program pair[2];
+
+	begin(pair);
+	two_streams(&pair[0], 0, 1, 1);
+	two_streams(&pair[1], 0, 1, 1);
+	assert_null(check_pair(pair, 0, &none));
+	pair[1].op[8].gpu_end_ns++;
+	assert_int_equal(check_pair(pair, 0, &some)->durations, 1);
 }
 
 static void test_nothing_is_the_same_as_nothing(void **state)
@@ -354,6 +367,7 @@ int main(void)
 		cmocka_unit_test(test_an_end_and_a_missing_stream_are_found),
 		cmocka_unit_test(test_threads_may_start_in_any_order),
 		cmocka_unit_test(test_durations_count_with_a_tolerance),
+		cmocka_unit_test(test_a_tolerance_of_0_is_of_no_nanosecond),
 		cmocka_unit_test(test_nothing_is_the_same_as_nothing),
 	};
 

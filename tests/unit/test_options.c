@@ -184,6 +184,14 @@ static void test_shares_are_percent(void **state)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		if (share_parse(bad[i], &ppm) != -EINVAL)
 			fail_msg("'%s' was taken", bad[i]);
+	for (int i = 0; i < 2; i++) {
+		ppm = 7;
+		assert_int_equal(share_or_none_parse(i ? "0" : "0%", &ppm), 0);
+		assert_int_equal(ppm, 0);
+	}
+	assert_int_equal(share_or_none_parse("3%", &ppm), 0);
+	assert_int_equal(ppm, 30000);
+	assert_int_equal(share_or_none_parse("3", &ppm), -EINVAL);
 }
 
 static void test_a_value_may_be_left_out_where_brackets_say_so(void **state)
