@@ -12,7 +12,7 @@
 #include "core/base/utf8.h"
 
 #define GAP	     2
-#define SHRUNK_MIN   8
+#define SHRUNK_MIN   24 /* what is cut below says nothing */
 #define FRAMES_SHOWN 24
 
 struct text_row {
@@ -191,7 +191,7 @@ static void write_cell(const struct table *table, size_t i, const char *text, bo
 {
 	size_t width = table->text->width[i], length = width_of(text), shown = 0;
 
-	if (length > width && is_text(table, i) && !last) {
+	if (length > width && is_text(table, i) && (table->width || !last)) {
 		for (; *text && shown + 1 < width; shown++)
 			do
 				fputc(*text++, table->out);
@@ -206,22 +206,28 @@ static void write_cell(const struct table *table, size_t i, const char *text, bo
 		fprintf(table->out, "%*s", (int)(width > length ? width - length : 0), "");
 }
 
-static void write_line(const struct table *table, char *const *cell)
+static size_t last_column(const struct table *table)
 {
 	size_t last = 0;
-	bool first = true;
 
 	for (size_t i = 0; i < table->column_count; i++)
 		if (!is_below(table, i))
 			last = i;
+	return last;
+}
+
+static void write_line(const struct table *table, char *const *cell)
+{
+	size_t last = last_column(table);
+	bool first = true;
+
 	for (size_t i = 0; i < table->column_count; i++) {
 		if (is_below(table, i))
 			continue;
 		if (!first)
 			fprintf(table->out, "%*s", GAP, "");
 		first = false;
-		write_cell(table, i, cell ? cell[i] : table->column[i].name,
-			   i == last && !table->width);
+		write_cell(table, i, cell ? cell[i] : table->column[i].name, i == last);
 	}
 	fputc('\n', table->out);
 }
@@ -233,26 +239,49 @@ static void write_text_row(const struct table *table, const struct text_row *row
 		fputs(row->stack, table->out);
 }
 
-/* Takes from the widest columns of text until the line fits. */
+/* Times, and what is as short as they are, are not cut: half a number is another one. */
+static bool can_shrink(const struct table *table, size_t i)
+{
+	return table->column[i].type == TRACESMITH__V1__COLUMNS__TYPE__TEXT &&
+	       table->text->width[i] > SHRUNK_MIN;
+}
+
+static size_t line_width(const struct table *table)
+{
+	size_t total = 0;
+
+	for (size_t i = 0; i < table->column_count; i++)
+		if (!is_below(table, i))
+			total += table->text->width[i] + (i ? GAP : 0);
+	return total;
+}
+
+static size_t widest_column(const struct table *table)
+{
+	size_t widest = table->column_count;
+
+	for (size_t i = 0; i < table->column_count; i++)
+		if (can_shrink(table, i) && (widest == table->column_count ||
+					     table->text->width[i] > table->text->width[widest]))
+			widest = i;
+	return widest;
+}
+
+/* Takes from the widest columns of text until the line fits. One that cannot fit goes on below,
+ * where the last column has what room there is. */
 static void shrink(struct table *table)
 {
-	size_t *width = table->text->width, total, widest;
+	size_t *width = table->text->width, last = last_column(table), whole = width[last];
+	size_t total, widest, room;
 
-	for (;;) {
-		total = 0;
-		widest = table->column_count;
-		for (size_t i = 0; i < table->column_count; i++) {
-			if (is_below(table, i))
-				continue;
-			total += width[i] + (i ? GAP : 0);
-			if (is_text(table, i) && width[i] > SHRUNK_MIN &&
-			    (widest == table->column_count || width[i] > width[widest]))
-				widest = i;
-		}
-		if (total <= table->width || widest == table->column_count)
-			return;
+	while ((total = line_width(table)) > table->width) {
+		widest = widest_column(table);
+		if (widest == table->column_count)
+			break;
 		width[widest]--;
 	}
+	room = (total + table->width - 1) / table->width * table->width - total;
+	width[last] = whole - width[last] < room ? whole : width[last] + room;
 }
 
 static void measure(struct table *table)

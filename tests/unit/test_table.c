@@ -135,9 +135,27 @@ static void test_text_is_aligned_with_units_and_stacks_below(void **state)
 
 static void test_text_fits_the_terminal_without_control_characters(void **state)
 {
-	expect(0, 30, "\033[2Jabcdefghijklmnopqrstuvwxyz", 1, 0,
-	       "comm            bytes  time_ns\n"
-	       "\xef\xbf\xbd[2Jabcdef\xe2\x80\xa6  1.50 KiB        -\n"
+	expect(0, 45, "\033[2Jabcdefghijklmnopqrstuvwxyz", 1, 0,
+	       "comm                           bytes  time_ns\n"
+	       "\xef\xbf\xbd[2Jabcdefghijklmnopqrstu\xe2\x80\xa6  1.50 KiB        -\n"
+	       "      inner\n"
+	       "      ou\"ter\n"
+	       "\nnothing lost\n",
+	       "");
+}
+
+static void test_names_stay_readable_on_a_narrow_terminal(void **state)
+{
+	expect(0, 20, "\033[2Jabcdefghijklmnopqrstuvwxyz", 1, 0,
+	       "comm                         bytes  time_ns\n"
+	       "\xef\xbf\xbd[2Jabcdefghijklmnopqrs\xe2\x80\xa6  1.50 KiB        -\n"
+	       "      inner\n"
+	       "      ou\"ter\n"
+	       "\nnothing lost\n",
+	       "");
+	expect(0, 20, "   12.345678901", 1, 0,
+	       "comm                bytes  time_ns\n"
+	       "   12.345678901  1.50 KiB        -\n"
 	       "      inner\n"
 	       "      ou\"ter\n"
 	       "\nnothing lost\n",
@@ -210,6 +228,7 @@ int main(void)
 		cmocka_unit_test(test_csv_quotes_what_needs_it),
 		cmocka_unit_test(test_text_is_aligned_with_units_and_stacks_below),
 		cmocka_unit_test(test_text_fits_the_terminal_without_control_characters),
+		cmocka_unit_test(test_names_stay_readable_on_a_narrow_terminal),
 		cmocka_unit_test(test_long_tables_are_not_held),
 		cmocka_unit_test(test_numbers_have_three_digits_and_a_unit),
 		cmocka_unit_test(test_near_names_are_found),
