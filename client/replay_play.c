@@ -16,8 +16,6 @@
 #include "client/rows.h"
 #include "client/trace.h"
 
-/* Of the daemon, where no window is given. */
-#define WINDOW_NS 10000000000ll
 /* Of our time. */
 #define SLICE_NS      500000000.0
 #define SLICE_MIN_NS  1000000.0
