@@ -1,7 +1,7 @@
-/* Replay write: the rows of the recording that was emulated, but for sums; then the emulated ops,
- * their states and sums. What the rows say of times other than those of ops (when a process ended,
- * or something was lost) is as recorded. What is neither call nor work is left out: ranges,
- * overheads. */
+/* Replay write: the rows of the recording that was emulated, but for sums, and with streams on the
+ * devices where they are now; then the emulated ops, their states and sums. What the rows say of
+ * times other than those of ops (when a process ended, or something was lost) is as recorded. What
+ * is neither call nor work is left out: ranges, overheads. */
 #include "client/replay_write.h"
 
 #include <errno.h>
@@ -119,9 +119,15 @@ static int each_row(struct replay_file *file, const char *table, const void *dat
 	return r;
 }
 
-/* The same row again, with another number in a column. */
+/* A column that has another number than it had. */
+struct cell {
+	const char *column;
+	int64_t number;
+};
+
+/* The same row again, but for some cells; a cell without a column ends them. */
 static int write_like(struct replay_file *file, const struct sbt_view *view,
-		      const struct sbt_value *row, const char *name, int64_t number)
+		      const struct sbt_value *row, const struct cell *cell)
 {
 	const char *column[SBT_ROW_COLUMNS_MAX];
 	struct sbt_value value[SBT_ROW_COLUMNS_MAX];
@@ -132,8 +138,13 @@ static int write_like(struct replay_file *file, const struct sbt_view *view,
 	for (size_t i = 0; i < count; i++) {
 		column[i] = sbt_view_column(view, i);
 		value[i] = row[i];
-		if (strcmp(column[i], name) == 0)
-			value[i] = (struct sbt_value){ .type = SBT_INTEGER, .integer = number };
+	}
+	for (; cell->column; cell++) {
+		size_t i = column_of(view, cell->column);
+
+		if (i != SIZE_MAX)
+			value[i] =
+				(struct sbt_value){ .type = SBT_INTEGER, .integer = cell->number };
 	}
 	r = sbt_rows_begin(file->rows, sbt_view_table(view), column, count);
 	if (r == 0)
@@ -177,16 +188,23 @@ static int note_device(struct replay_file *file, const struct sbt_view *view,
 	return 0;
 }
 
-/* Streams that a what-if made, after the one that they were a part of. */
+/* A stream where it is now, and those that a what-if made, which were a part of it. Of two rows the
+ * later one holds. */
 static int add_streams(struct replay_file *file, const struct sbt_view *view,
 		       const struct sbt_value *row)
 {
-	int64_t id = integer_of(view, row, "id");
+	int64_t id = integer_of(view, row, "id"), was = integer_of(view, row, "device");
 	int r = 0;
 
-	for (uint32_t i = 0; r == 0 && id && i < file->plan->stream_count; i++)
-		if (file->plan->stream[i].made_of == id)
-			r = write_like(file, view, row, "id", file->plan->stream[i].stream);
+	for (uint32_t i = 0; r == 0 && id && i < file->plan->stream_count; i++) {
+		const struct plan_stream *stream = &file->plan->stream[i];
+		int16_t device = file->plan->device[stream->device].ordinal;
+		struct cell cell[] = { { "id", stream->stream }, { "device", device }, { 0 } };
+		bool moved = stream->stream == id && device != was && file->plan->changed;
+
+		if (stream->made_of == id || moved)
+			r = write_like(file, view, row, cell);
+	}
 	return r;
 }
 
@@ -201,7 +219,9 @@ static int add_devices(struct replay_file *file, const struct sbt_view *view,
 		if (file->has_device[i] || file->plan->device[i].process != process)
 			continue;
 		file->has_device[i] = 1;
-		r = write_like(file, view, row, "ordinal", file->plan->device[i].ordinal);
+		r = write_like(file, view, row,
+			       (const struct cell[]){ { "ordinal", file->plan->device[i].ordinal },
+						      { 0 } });
 	}
 	return r;
 }

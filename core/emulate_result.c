@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/map.h"
 #include "core/emulate.h"
 
 static bool ran(const struct plan_work *work)
@@ -112,9 +113,10 @@ int emulate_compare(const struct plan *plan, const struct plan_times *times,
 struct ops {
 	const struct plan *plan;
 	const struct plan_times *times;
-	struct op *op;	/* as those of the plan */
-	uint8_t *keep;	/* of each: it comes out */
-	uint64_t *seen; /* of each work: a host wait that covers it returned */
+	struct op *op;	   /* as those of the plan */
+	uint8_t *keep;	   /* of each: it comes out */
+	uint64_t *seen;	   /* of each work: a host wait that covers it returned */
+	struct map stream; /* by process and row: of the plan */
 };
 
 static void ops_release(struct ops *ops)
@@ -122,6 +124,30 @@ static void ops_release(struct ops *ops)
 	free(ops->op);
 	free(ops->keep);
 	free(ops->seen);
+	map_clear(&ops->stream);
+}
+
+static int number_streams(struct ops *ops)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < ops->plan->stream_count; i++) {
+		struct plan_stream *stream = &ops->plan->stream[i];
+
+		r = map_put(&ops->stream, (struct map_key){ stream->stream, stream->process },
+			    stream);
+	}
+	return r;
+}
+
+/* A what-if may have put its stream elsewhere. */
+static void move_call(const struct ops *ops, struct op *op)
+{
+	const struct plan_stream *stream =
+		map_get(&ops->stream, (struct map_key){ op->stream, op->process });
+
+	if (ops->plan->changed && stream && op->stream != 0 && op->device != DEVICE_UNKNOWN)
+		op->device = ops->plan->device[stream->device].ordinal;
 }
 
 /* A wait for a work covers those before it on its stream. */
@@ -152,6 +178,7 @@ static void set_call(struct ops *ops, uint32_t index)
 	if (call->flags & PLAN_DROPPED)
 		return;
 	ops->keep[call->op] = 1;
+	move_call(ops, op);
 	op->start_ns = ops->times->call_start_ns[index];
 	if (op->end_ns)
 		op->end_ns = ops->times->call_end_ns[index];
@@ -217,7 +244,7 @@ int emulate_ops(const struct plan *plan, const struct plan_times *times, struct 
 	ops.op = malloc((plan->op_count + 1) * sizeof(*ops.op));
 	ops.keep = calloc(plan->op_count + 1, 1);
 	ops.seen = calloc(plan->work_count + 1ul, sizeof(*ops.seen));
-	if (!ops.op || !ops.keep || !ops.seen)
+	if (!ops.op || !ops.keep || !ops.seen || number_streams(&ops) < 0)
 		return -ENOMEM;
 	if (plan->op_count)
 		memcpy(ops.op, plan->op, plan->op_count * sizeof(*ops.op));
