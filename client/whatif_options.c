@@ -36,9 +36,8 @@ static int parse_name(struct whatif_option *change, const char *pattern, const c
 		change->name = name;
 		return 0;
 	}
-	regerror(r, name, error, sizeof(error));
 	free(name);
-	complain("'%s' has no regular expression after its '=': %s", given, error);
+	complain("'%s' has no regular expression after its '=': %s", given, why);
 	return -EINVAL;
 }
 
@@ -66,12 +65,21 @@ static int parse_what(struct whatif_option *change, const char *text, const char
 	return parse_name(change, equal + 1, given);
 }
 
+static bool is_zero(const char *text)
+{
+	return *text && !text[strspn(text, "0.")] && strchr(text, '0');
+}
+
 /* WHAT:FACTOR; a name may have colons, too. */
 static int parse_scale(struct whatif_option *change, const char *given)
 {
 	const char *colon = strrchr(given, ':');
 	char what[WHATIF_OPTION_TEXT];
 
+	if (colon && is_zero(colon + 1)) {
+		complain("'%s': the factor has to be more than 0; --drop leaves things out", given);
+		return -EINVAL;
+	}
 	if (!colon || factor_parse(colon + 1, &change->factor) < 0) {
 		complain("'%s' ends with no factor: write WHAT:FACTOR, as in 'kernel=gemm:0.5', "
 			 "with a factor of more than 0",
@@ -284,6 +292,27 @@ static int64_t apply_one(const struct whatif_option *change, const struct option
 	}
 }
 
+/* Why it changes nothing: what is then predicted would be the recording. */
+static const char *nothing(enum option_number option)
+{
+	switch (option) {
+	case OPTION_NUMBER_NO_SYNC:
+		return "changes nothing: no thread waits for the device more than once";
+	case OPTION_NUMBER_COPY_BANDWIDTH:
+		return "changes nothing: no copy between host and device has a time";
+	case OPTION_NUMBER_GRAPH:
+		return "changes nothing: no thread launches two things there without a wait"
+		       " between them";
+	case OPTION_NUMBER_STREAMS:
+		return "changes nothing: there are so many streams already, or their work cannot be"
+		       " spread, since it all follows one copy to the device";
+	case OPTION_NUMBER_DEVICES:
+		return "changes nothing: there are no more streams to spread";
+	default:
+		return "means nothing that was recorded";
+	}
+}
+
 int whatif_options_apply(struct whatif_options *changes, const struct options *options,
 			 const struct export_meta *meta, uint64_t begin_ns, struct plan *plan)
 {
@@ -301,9 +330,8 @@ int whatif_options_apply(struct whatif_options *changes, const struct options *o
 				 strerror((int)-change->changed));
 			return (int)change->changed;
 		}
-		if (change->changed == 0 && (change->option == OPTION_NUMBER_SCALE ||
-					     change->option == OPTION_NUMBER_DROP)) {
-			complain("'%s' means nothing that was recorded", change->text);
+		if (change->changed == 0) {
+			complain("'%s' %s", change->text, nothing(change->option));
 			return -ENOENT;
 		}
 	}

@@ -67,7 +67,12 @@ class WhatIf(tracesmith.Case):
             result = self.tsctl("replay", self.path(was), *options, code=2)
             self.assertRegex(result.err, r"^tsctl: ")
             self.assertEqual(result.out, "")
-        self.tsctl("replay", self.path(was), "--scale", "kernel=nobody:2", code=1)
+        for options, said in ((("--scale", "kernel=nobody:2"), "means nothing"), (("--graph=1h..2h",), "two things"),
+                              (("--streams", "1"), "so many streams already"), (("--devices", "1"), "no more streams")):
+            result = self.tsctl("replay", self.path(was), *options, code=1)
+            self.assertEqual(result.out, "")
+            self.assertIn(said, result.err)
+        self.assertIn("has to be more than 0", self.tsctl("replay", self.path(was), "--scale", "copy=.*:0", code=2).err)
         self.tsctl("replay", "--emulate", "-o", self.path("told"), code=2)
 
     def test_what_is_unchanged_comes_out_as_it_was(self):
@@ -77,7 +82,7 @@ class WhatIf(tracesmith.Case):
             error = said["emulated"]
             self.assertEqual(error["recorded_ns"], error["emulated_ns"])
             self.assertEqual((error["start_max_ns"], error["disorder"]), (0, 0))
-            self.tsctl("replay", "--check", self.path("was"), self.path("is"), "--tolerance", "1%")
+            self.tsctl("replay", "--check", self.path("was"), self.path("is"), "--tolerance", "0")
             # What is asked of the prediction is asked of its own sums: they are those of the model.
             self.assertEqual(self.query("is", "kernels"), self.query("was", "kernels"))
             self.assertEqual(self.query("is", "transfers"), self.query("was", "transfers"))
@@ -101,6 +106,26 @@ class WhatIf(tracesmith.Case):
         self.assert_told("told", "one")
         self.check_result("one")
         self.check_refusals("one")
+
+    def test_other_devices_are_in_all_of_the_prediction(self):
+        self.record("one", "pipeline", "--streams", "2")
+        self.replay("one", "--devices", "2", "-o", self.path("told"))
+        streams = "SELECT id, device FROM stream WHERE id IN (SELECT stream FROM op WHERE exact) ORDER BY id"
+        on = [(row["id"], row["device"]) for row in self.rows("told", streams)]
+        self.assertEqual([device for _, device in on], [0, 1])
+        self.tsctl("replay", "--check", self.path("told"))
+        self.replay("told", "--emulate", "-o", self.path("again"))
+        for name in ("told", "again"):
+            ops = "SELECT DISTINCT stream, device FROM op WHERE stream > 0 AND kind != 'state' ORDER BY stream"
+            self.assertEqual([(row["stream"], row["device"]) for row in self.rows(name, ops)], on)
+
+    def test_without_a_recording_it_is_the_last_10_s(self):
+        program, _ = tracesmith.run("pipeline")
+        self.daemon.wait_ended(program.pid)
+        tracesmith.wait_for("the last 10 s to be empty",
+                            lambda: json.loads(self.tsctl("replay", "--json").out.splitlines()[-1]).get("changes") == 0)
+        self.assertIn("no operations", self.tsctl("replay", "--emulate", code=1).err)
+        self.tsctl("replay", "--emulate", "--since", "1m")
 
     def test_fewer_waits_are_predicted(self):
         self.record("waits", "pipeline", "--streams", "2", "--sync", scale=SLOW)
