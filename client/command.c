@@ -68,7 +68,7 @@ const struct command command_table[] = {
 	  "Without a recording it shows the daemon's last 10 seconds.\n"
 	  "Example: tsctl view run.sbt --kernel 'gemm|conv' --from 1.5s --to 2s\n"
 	  "Example: tsctl view run.sbt --lanes --stream 3\n"
-	  "Example: tsctl view run.sbt --tree --limit 0\n",
+	  "Example: tsctl view run.sbt --tree --limit 1\n",
 	  cmd_view },
 	{ "graph", "[F.sbt]", "what had to wait for what, and how long each could have been later",
 	  OPTIONS_WINDOW | OPTIONS_PART | OPTION_PID | OPTION_FILE | OPTION_DOT | OPTION_JSON |

@@ -74,6 +74,13 @@ void view_begin(const struct view *view)
 		units_time(text, (int64_t)view->trace.begin_ns + view->trace.meta->wall_offset_ns));
 }
 
+uint64_t view_limit(const struct view *view)
+{
+	bool limited = view->options->given & OPTION_LIMIT && view->options->limit > 0;
+
+	return limited ? view->options->limit : UINT64_MAX;
+}
+
 static bool in_part(const struct view_part *part, uint32_t process, uint32_t stream)
 {
 	return !part || (part->process == process && part->stream == stream);

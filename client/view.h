@@ -51,6 +51,8 @@ void view_marks(const struct op *op, char text[VIEW_MARKS_BYTES]);
 void view_time(const struct view *view, uint64_t time_ns, char text[VIEW_TIME_BYTES]);
 /* In a field of so many columns: to the right, or below 0 to the left. */
 void view_field(FILE *out, int width, const char *text);
+/* Rows of a list, or of a part of the tree. */
+uint64_t view_limit(const struct view *view);
 /* Where 0 is. */
 void view_begin(const struct view *view);
 

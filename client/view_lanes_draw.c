@@ -162,11 +162,11 @@ void view_lanes_draw(const struct view_lanes *lanes)
 	FILE *out = lanes->view->out;
 	uint32_t seen = 0;
 
-	draw_head(lanes);
 	if (lanes->count == 0) {
-		fputs("nothing ran\n", out);
+		fputs("no operations\n", out);
 		return;
 	}
+	draw_head(lanes);
 	draw_axis(lanes);
 	for (size_t i = 0; i < lanes->count; i++) {
 		if (i == 0 || lanes->lane[i]->process != lanes->lane[i - 1]->process)

@@ -213,6 +213,7 @@ struct list {
 	const struct column *column;
 	size_t column_count;
 	uint64_t left; /* rows that may still come */
+	bool begun;
 	bool truncated;
 };
 
@@ -244,6 +245,9 @@ static int take_op(void *data, const struct op *op)
 		return 0;
 	}
 	list->left--;
+	if (!list->begun && list->column == shown)
+		view_begin(list->view);
+	list->begun = true;
 	for (size_t i = 0; i < list->column_count; i++) {
 		struct cell cell = { list->view, op, &texts, &value[i] };
 
@@ -277,14 +281,12 @@ int view_list(struct view *view)
 		.view = view,
 		.column = people ? shown : told,
 		.column_count = people ? COUNT(shown) : COUNT(told),
-		.left = options->given & OPTION_LIMIT ? options->limit : UINT64_MAX,
+		.left = view_limit(view),
 	};
 	int r;
 
 	table_init(&list.table, options, "view", view->trace.meta->wall_offset_ns);
 	list.table.out = view->out;
-	if (people)
-		view_begin(view);
 	r = run(&list);
 	table_done(&list.table);
 	return r;

@@ -258,23 +258,21 @@ static int write_op(void *data, const struct op *op)
 static int write_ops(struct tree *tree, const struct node *node)
 {
 	struct view *view = tree->view;
-	uint64_t limit = view->options->given & OPTION_LIMIT ? view->options->limit : UINT64_MAX;
 	uint64_t since_ns = view->trace.since_ns, until_ns = view->trace.until_ns;
-	int r = 0;
+	int r;
 
 	if (view->trace.chunk_count > CHUNKS_MAX) {
 		tree->unread++;
 		return 0;
 	}
-	tree->left = limit;
+	tree->left = view_limit(view);
 	tree->more = 0;
 	view->part = &node->part;
 	if (since_ns < node->first_ns)
 		view->trace.since_ns = node->first_ns;
 	if (until_ns > node->last_ns + 1)
 		view->trace.until_ns = node->last_ns + 1;
-	if (limit > 0)
-		r = view_read(view, write_op, tree, NULL);
+	r = view_read(view, write_op, tree, NULL);
 	view->part = NULL;
 	view->trace.since_ns = since_ns;
 	view->trace.until_ns = until_ns;
@@ -348,8 +346,8 @@ static int write_tree(struct tree *tree, const Tracesmith__V1__Done *done)
 		fputs("}}\n", view->out);
 		return 0;
 	}
-	view_begin(view);
-	if (!(view->options->given & OPTION_LIMIT) || view->options->limit > 0) {
+	if (tree->root.child) {
+		view_begin(view);
 		write_columns(view->out, "at", "call", "GPU time", "kind");
 		fputs("name\n", view->out);
 	}

@@ -139,6 +139,7 @@ class View(unittest.TestCase):
             result = self.daemon.ctl("view", self.file, *arguments)
             self.assertEqual(result.code, code, result.err)
             self.assertIn(said, result.err)
+            self.assertEqual(result.out, "")
 
 
 if __name__ == "__main__":
