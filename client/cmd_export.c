@@ -191,6 +191,16 @@ static void job_done(struct job *job)
 	trace_done(&job->trace);
 }
 
+/* A terminal takes what is no text for commands. */
+static int check_output(const struct options *options)
+{
+	if (!(options->given & (OPTION_PERFETTO | OPTION_PPROF)) ||
+	    strcmp(options->output, "-") != 0 || !isatty(STDOUT_FILENO))
+		return 0;
+	complain("This format is no text: give -o FILE, or send it to a file or a pipe");
+	return -EINVAL;
+}
+
 int cmd_export(const struct options *given, int count, char **argument)
 {
 	_cleanup_(job_done) struct job job = { 0 };
@@ -204,7 +214,7 @@ int cmd_export(const struct options *given, int count, char **argument)
 		complain("Say one format of those that 'tsctl export --help' lists, and -o FILE");
 		return EXIT_USAGE;
 	}
-	if (file_spare(options->file, options->output) < 0)
+	if (file_spare(options->file, options->output) < 0 || check_output(options) < 0)
 		return EXIT_USAGE;
 	if (trace_open(options, &job.trace) < 0)
 		return EXIT_FAILED;

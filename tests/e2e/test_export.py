@@ -3,6 +3,7 @@ import contextlib
 import datetime
 import json
 import os
+import pty
 import sqlite3
 import subprocess
 import sys
@@ -130,6 +131,18 @@ class Export(tracesmith.Case):
         result = self.daemon.ctl("export", "--chrome", "-o", "-", "--pid", str(pid))
         self.assertEqual(result.code, 0)
         self.assertGreater(len(json.loads(result.out)["traceEvents"]), 0)
+
+    def test_a_terminal_gets_no_bytes(self):
+        pid = self.ended("short")
+        environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
+        for form, code in (("--perfetto", 2), ("--pprof", 2), ("--chrome", 0)):
+            ours, theirs = pty.openpty()
+            command = [os.path.join(BUILD, "tsctl"), "export", form, "-o", "-", "--pid", str(pid), "--since", "1us"]
+            result = subprocess.run(command, env=environment, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=60)
+            os.close(theirs)
+            os.close(ours)
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertEqual("This format is no text" in result.stderr, code == 2)
 
     def test_a_failure_leaves_the_old_file(self):
         with open(self.path, "w") as file:
