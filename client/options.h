@@ -50,14 +50,15 @@
 	X(EMULATE, "emulate", 0, NULL, "run the recording again in the emulator")                  \
 	X(SCALE, "scale", 0, "WHAT:FACTOR", "what if these took FACTOR of the time")               \
 	X(DROP, "drop", 0, "WHAT", "what if these were not there")                                 \
-	X(LAUNCH_LATENCY, "launch-latency", 0, "DURATION", "what if a launch took so long")        \
+	X(LAUNCH_LATENCY, "launch-latency", 0, "DURATION",                                         \
+	  "what if a launch took so long, and its call no longer")                                 \
 	X(STREAMS, "streams", 0, "N", "what if there were N streams")                              \
 	X(NO_SYNC, "no-sync", 0, NULL, "what if no thread waited for the device")                  \
 	X(COPY_BANDWIDTH, "copy-bandwidth", 0, "FACTOR", "what if copies were so fast: 2x")        \
 	X(DEVICES, "devices", 0, "N", "what if there were N devices")                              \
 	X(GRAPH, "graph", 0, "[FROM..TO]", "what if the launches were graphs")                     \
 	X(CHECK, "check", 0, NULL, "compare with a second recording, or with the emulator")        \
-	X(TOLERANCE, "tolerance", 0, "SHARE", "durations may differ by so much: 5%")               \
+	X(TOLERANCE, "tolerance", 0, "SHARE", "durations may differ by so much: 5%, 0")            \
 	X(ON_GPU, "on-gpu", 0, NULL, "issue the recorded commands on a GPU again")                 \
 	X(OUTPUT, "output", 'o', "FILE", "write to FILE, '-' for standard output")
 
