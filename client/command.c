@@ -107,8 +107,8 @@ const struct command command_table[] = {
 	  "lane for each stream, at the speed at which it was ('q' ends it); else, as fast as it\n"
 	  "goes, a line for each change, or with --json an object. Without a recording it is the\n"
 	  "last 10 s of the daemon.\n"
-	  "--launch-latency D lets the calls that launch take no more than D of their thread's time,\n"
-	  "with 0 none. A what-if that changes nothing is refused.\n"
+	  "--launch-latency D lets the calls that launch take no more than D of their thread's\n"
+	  "time, with 0 none. A what-if that changes nothing is refused.\n"
 	  "Example: tsctl replay run.sbt --speed 0.1 --from 1.5s --to 2s\n"
 	  "Example: tsctl replay run.sbt --json --stream 3 | head\n"
 	  "Example: tsctl replay --since 1m --kernel gemm --speed max\n",
