@@ -302,10 +302,31 @@ static int run_live(struct job *job)
 		if (recording_now(recording) > next_ns + PERIOD_NS)
 			next_ns = recording_now(recording);
 	}
-	if (r == 0 && !job->argument && !recording->all && job->ended && !stops)
-		complain("Process %" PRIu64 " has ended, and with it the recording",
-			 job->options->pid);
 	return r < 0 ? r : linger(job);
+}
+
+static bool has_ended(const struct job *job)
+{
+	return job->live && !job->argument && !job->recording.all && job->ended && !stops;
+}
+
+/* What to do about a recording of nothing, which nobody can want. */
+static int refuse_nothing(const struct job *job)
+{
+	if (job->argument)
+		return complain("Nothing was recorded: %s has used no CUDA that the daemon saw; is "
+				"it a CUDA program? 'tsctl ps' shows those that run",
+				job->program.name);
+	if (job->recording.all)
+		return complain("Nothing was recorded: no process used CUDA in that time; 'tsctl "
+				"ps' shows those that run, --since records what was before");
+	if (has_ended(job))
+		return complain("Nothing was recorded: process %" PRIu64 " has ended; 'tsctl ps' "
+				"shows those that run, --since records what it did before",
+				job->options->pid);
+	return complain("Nothing was recorded: process %" PRIu64 " used no CUDA in that time; "
+			"--since records what it did before",
+			job->options->pid);
 }
 
 static int finish(struct job *job, int error)
@@ -316,6 +337,13 @@ static int finish(struct job *job, int error)
 	/* Nothing came: the file is as it was. */
 	if (error < 0 && (!recording->started || record_file_error(recording->file) < 0))
 		return EXIT_FAILED;
+	if (recording->ops == 0) {
+		show_end(job);
+		return error < 0 ? EXIT_FAILED : refuse_nothing(job);
+	}
+	if (error == 0 && has_ended(job))
+		complain("Process %" PRIu64 " has ended, and with it the recording",
+			 job->options->pid);
 	r = recording_end(recording, error == 0);
 	show_end(job);
 	return error < 0 || r < 0 ? EXIT_FAILED : EXIT_DONE;
@@ -331,8 +359,6 @@ static int finish_program(struct job *job, int error)
 		wait_ns(SLICE_NS);
 		record_program_look(program);
 	}
-	if (error == 0 && job->recording.pid_count == 0)
-		complain("%s has used no CUDA that the daemon saw", program->name);
 	return record_program_exit_status(program) ? record_program_exit_status(program) : status;
 }
 

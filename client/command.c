@@ -54,7 +54,8 @@ const struct command command_table[] = {
 	  "With --since it takes the past, up to now. Without, and with --duration, it goes on: "
 	  "until\n"
 	  "that time is over, the process or program has ended, or Ctrl-C. The file is written\n"
-	  "under its name as it comes, and what was there before goes at the first byte.\n"
+	  "under its name as it comes, and what was there before goes with the first operation.\n"
+	  "Where there was none, the file is not made, and it exits with 1.\n"
 	  "Example: tsctl record -o train.sbt -- python3 train.py\n"
 	  "Example: tsctl record -o last.sbt --pid 4711 --since 30s\n"
 	  "Example: tsctl record -o next.sbt --all --duration 10s\n",

@@ -1,4 +1,6 @@
-/* Record_file: nothing is held back, so that a block that was added is whole in the file. */
+/* Record_file: nothing is held back, so that a block that was added is whole in the file; but where
+ * a file of that name is there already, what comes before the first operation, so that it is not
+ * lost for an empty one. */
 #include "client/record_file.h"
 
 #include <errno.h>
@@ -13,14 +15,18 @@
 #include "core/core.h"
 #include "core/sbt_rows.h"
 
-#define MODE	       0666 /* less the umask */
+#define MODE	       0666	 /* less the umask */
+#define HELD_MAX       (1 << 20) /* bytes: of a day without operations */
 #define COLUMNS(array) (sizeof(array) / sizeof((array)[0]))
 
 struct record_file {
 	const char *path;
 	int fd, error;
 	bool regular, made; /* made: there was none of this name */
+	bool filled;	    /* with operations */
 	uint64_t size;
+	uint8_t *held;
+	size_t held_size;
 	struct sbt_writer *writer; /* from the first block on */
 	struct sbt_rows *rows;
 };
@@ -34,9 +40,20 @@ static int fail(struct record_file *file, int error)
 	return error;
 }
 
-static int write_bytes(void *data, const void *bytes, size_t size)
+static int hold(struct record_file *file, const void *bytes, size_t size)
 {
-	struct record_file *file = data;
+	uint8_t *held = realloc(file->held, file->held_size + size);
+
+	if (!held)
+		return fail(file, -ENOMEM);
+	memcpy(held + file->held_size, bytes, size);
+	file->held = held;
+	file->held_size += size;
+	return 0;
+}
+
+static int write_through(struct record_file *file, const void *bytes, size_t size)
+{
 	ssize_t n;
 
 	/* What was there before. */
@@ -51,6 +68,26 @@ static int write_bytes(void *data, const void *bytes, size_t size)
 	}
 	file->size += size;
 	return 0;
+}
+
+static int write_held(struct record_file *file)
+{
+	size_t size = file->held_size;
+
+	file->held_size = 0;
+	return size > 0 ? write_through(file, file->held, size) : 0;
+}
+
+static int write_bytes(void *data, const void *bytes, size_t size)
+{
+	struct record_file *file = data;
+	int r;
+
+	if (file->regular && !file->made && file->size == 0 && !file->filled &&
+	    file->held_size + size <= HELD_MAX)
+		return hold(file, bytes, size);
+	r = write_held(file);
+	return r < 0 ? r : write_through(file, bytes, size);
 }
 
 static int open_path(struct record_file *file)
@@ -97,8 +134,9 @@ struct record_file *record_file_free(struct record_file *file)
 {
 	if (!file)
 		return NULL;
-	if (file->made && file->size == 0)
+	if (file->made && (!file->filled || file->size == 0))
 		unlink(file->path);
+	free(file->held);
 	sbt_writer_free(file->writer);
 	sbt_rows_free(file->rows);
 	closep(&file->fd);
@@ -111,6 +149,7 @@ int record_file_add(struct record_file *file, enum sbt_block_type type, const vo
 {
 	int r = file->writer ? 0 : sbt_writer_new(write_bytes, file, &file->writer);
 
+	file->filled |= type == SBT_BLOCK_OPS;
 	if (r == 0)
 		r = sbt_writer_add(file->writer, type, data, size);
 	if (r == -EBADMSG && file->error == 0) {
@@ -181,7 +220,7 @@ int record_file_end(struct record_file *file)
 
 uint64_t record_file_size(const struct record_file *file)
 {
-	return file->size;
+	return file->size + file->held_size;
 }
 
 int record_file_error(const struct record_file *file)

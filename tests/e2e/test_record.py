@@ -119,10 +119,29 @@ class Record(tracesmith.Case):
 
     def test_program_that_ends_otherwise(self):
         for program, status, said in ((["sh", "-c", "kill -9 $$"], 137, "no CUDA"), (["/nonexistent"], 127, "Cannot run"),
-                                      (["/etc/passwd"], 126, "Cannot run"), (["true"], 0, "no CUDA")):
+                                      (["/etc/passwd"], 126, "Cannot run"), (["true"], 1, "no CUDA")):
             result = self.daemon.ctl("record", "-o", self.file, "--", *program)
             self.assertEqual(result.code, status, result.err)
             self.assertIn(said, result.err)
+            self.assertFalse(os.path.exists(self.file))
+
+    def test_nothing_is_no_recording(self):
+        process, _ = run("short")
+        self.settle(process.pid)
+        with open(self.file, "w") as file:
+            file.write("mine")
+        for whom, said in ((["--pid", process.pid], f"process {process.pid} has ended"), (["--", "true"], "true has used no CUDA"),
+                           (["--all", "--duration", "0.1s"], "no process used CUDA"),
+                           (["--pid", process.pid, "--since", "0.2s", "--until", "0.1s"], "in that time")):
+            result = self.daemon.ctl("record", "-o", self.file, *whom)
+            self.assertEqual(result.code, 1, (whom, result.err, result.code or self.rows("SELECT * FROM op", self.file)))
+            self.assertIn("Nothing was recorded: ", result.err)
+            self.assertIn(said, result.err)
+            with open(self.file) as file:
+                self.assertEqual(file.read(), "mine", "not lost for an empty one")
+        result = self.daemon.ctl("record", "-o", self.file, "--pid", process.pid, "--since", "1h")
+        self.assertEqual(result.code, 0, result.err)
+        self.assert_same(process.pid)
 
     def test_program_that_is_not_there_leaves_the_file(self):
         with open(self.file, "w") as file:
@@ -132,11 +151,12 @@ class Record(tracesmith.Case):
             self.assertEqual(file.read(), "mine")
 
     def test_program_outlives_its_recording(self):
-        result = self.daemon.ctl("record", "-o", self.file, "--duration", "0.2s", "--", "sh", "-c", "sleep 3; exit 5")
+        result = self.daemon.ctl("record", "-o", self.file, "--duration", "1s", "--", "sh", "-c",
+                                 f"LD_LIBRARY_PATH={os.path.dirname(library())} {workload_path('rate')} --rate 1000 --seconds 4; exit 5")
         self.assertEqual(result.code, 5, result.err)
         until, since = (self.rows(f"SELECT value FROM recording WHERE key = '{key}'", self.file)[0]["value"]
                         for key in ("until_ns", "since_ns"))
-        self.assertLess(until - since, 1_000_000_000)
+        self.assertLess(until - since, 2_000_000_000)
 
     def test_program_gets_our_signals(self):
         script = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); print('ready', flush=True); signal.pause()"
@@ -197,7 +217,9 @@ class Record(tracesmith.Case):
 
     def test_daemon_that_does_not_come_back(self):
         process, _ = run("short")
+        self.settle(process.pid)
         recorder = self.start("--all", "--since", "1m", "--duration", "1h")
+        wait_for("the past", lambda: self.rows("SELECT count(*) AS n FROM op", self.file)[0]["n"])
         self.daemon.stop()
         wait_for("to be told", lambda: recorder.stderr.readline().count("Waiting"))
         code, err = self.end(recorder)

@@ -102,10 +102,15 @@ class Help(Case):
         self.addCleanup(process.communicate, "\n")
         wait_for("the workload", lambda: self.daemon.known(process.pid))
         with open(os.path.join(self.daemon.directory, "train.py"), "w") as file:
-            file.write("print('trained')\n")  # of `tsctl run`
+            file.write("import os, subprocess\n"  # of `tsctl run` and `record`
+                       f"environment = dict(os.environ, LD_LIBRARY_PATH={os.path.dirname(tracesmith.library())!r})\n"
+                       f"subprocess.run([{tracesmith.workload_path('short')!r}], env=environment, check=True)\n")
         wait_for("what is longer than the examples", lambda: self.daemon.sql(
             "SELECT now_ns() - min(first_ns) > 2200000000 AS long FROM chunk")[0]["long"])
         for name in ("run.sbt", "before.sbt", "after.sbt"):
+        busy = workload("rate", "--rate", "500", "--seconds", "600")  # what is recorded for a time has something
+        self.addCleanup(lambda: (busy.kill(), busy.communicate()))
+        wait_for("the other workload", lambda: self.daemon.known(busy.pid))
             self.assertEqual(self.daemon.ctl("record", "-o", name, "--all", "--since", "1h", cwd=self.daemon.directory).code, 0)
         for verb in self.verbs():
             result = self.daemon.ctl(verb, "--help")
@@ -114,8 +119,9 @@ class Help(Case):
             self.assertTrue(examples, verb)
             for example in examples:
                 with self.subTest(example=example):
-                    example = example.replace("4711", str(process.pid)).replace("--duration 10s", "--duration 1s")
-                    example = example.replace("--svg", "--chrome")  # the workload has no times on the GPU
+                    example = example.replace("4711", str(busy.pid if verb == "record" else process.pid)).replace("--duration 10s", "--duration 1s")
+                    # The workload has no times on the GPU.
+                    example = example.replace("--svg", "--chrome").replace(" --fail-over 5%", "")
                     self.example(verb, shlex.split(example.split(" | ")[0]))
 
     def example(self, verb, arguments):
