@@ -7,6 +7,7 @@
 #include "client/command.h"
 #include "client/link.h"
 #include "client/table.h"
+#include "daemon/query/table.h"
 
 enum by { BY_STACK = 1, BY_STREAM = 2 }; /* QueryRequest.by */
 
@@ -47,7 +48,7 @@ static int ask_link(struct link *link, const struct options *options,
 	table.whole = request->body_case == TRACESMITH__V1__REQUEST__BODY_LIST;
 	r = link_converse(link, request, take, &table, NULL);
 	table_done(&table);
-	return r < 0 ? EXIT_FAILED : EXIT_DONE;
+	return r;
 }
 
 int ask(const struct options *options, Tracesmith__V1__Request *request, const char *query)
@@ -56,7 +57,16 @@ int ask(const struct options *options, Tracesmith__V1__Request *request, const c
 
 	if (link_open(options, &link) < 0)
 		return EXIT_FAILED;
-	return ask_link(link, options, request, query);
+	return ask_link(link, options, request, query) < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* Of a query that neither we nor the daemon know it is the name that was not found, of another one
+ * the process. */
+static int query_status(const char *name, int error)
+{
+	if (error == -EINVAL || (error == -ENOENT && !query_find(name)))
+		return EXIT_USAGE;
+	return error < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 int ask_query(const struct options *options, const char *name)
@@ -87,5 +97,5 @@ int ask_query(const struct options *options, const char *name)
 	}
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
 	request.query = &query;
-	return ask_link(link, options, &request, name);
+	return query_status(name, ask_link(link, options, &request, name));
 }

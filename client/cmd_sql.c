@@ -1,4 +1,6 @@
 /* tsctl sql: one statement, as it stands. */
+#include <string.h>
+
 #include "client/ask.h"
 #include "client/command.h"
 
@@ -7,6 +9,10 @@ int cmd_sql(const struct options *options, int count, char **argument)
 	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
+	if (!argument[0][strspn(argument[0], " \t\r\n;")]) {
+		complain("There is no statement in this: tsctl sql 'SELECT ...'");
+		return EXIT_USAGE;
+	}
 	sql.text = argument[0];
 	sql.limit = options->limit;
 	sql.timeout_ns = options->timeout_ns;

@@ -146,7 +146,16 @@ static int receive(struct link *link, Tracesmith__V1__Reply **ret)
 static int explain_error(const Tracesmith__V1__Error *error)
 {
 	complain("%s", error->message);
-	return error->code == TRACESMITH__V1__ERROR__CODE__DENIED ? -EACCES : -EREMOTEIO;
+	switch (error->code) {
+	case TRACESMITH__V1__ERROR__CODE__DENIED:
+		return -EACCES;
+	case TRACESMITH__V1__ERROR__CODE__BAD_REQUEST:
+		return -EINVAL;
+	case TRACESMITH__V1__ERROR__CODE__NOT_FOUND:
+		return -ENOENT;
+	default:
+		return -EREMOTEIO;
+	}
 }
 
 int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret)

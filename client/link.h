@@ -33,7 +33,8 @@ int link_send(struct link *link, Tracesmith__V1__Request *request);
 
 /* The next reply to it, to be freed with reply_free.
  * 1: a reply; 0: the last one, whose body is `done` (or the single answer of hello or status);
- * negative: the daemon refused (the sentence was printed) or is gone. */
+ * negative: the daemon refused (the sentence was printed; -EINVAL: it makes no sense, -ENOENT:
+ * there is no such thing) or is gone. */
 int link_next(struct link *link, Tracesmith__V1__Reply **ret);
 /* The same, but a reply whose body is `error` is the caller's to tell. */
 int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret);

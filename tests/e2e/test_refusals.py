@@ -46,8 +46,13 @@ class Sentences(Case):
             self.refused(self.daemon.ctl(*arguments), 2, word)
 
     def test_queries_that_make_no_sense(self):
-        self.refused(self.daemon.ctl("query", "leak"), 1, "did you mean 'leaks'?")
-        self.refused(self.daemon.ctl("query", "memory", "--since", "5s"), 1, "takes no --since")
+        self.refused(self.daemon.ctl("query", "leak"), 2, "did you mean 'leaks'?")
+        self.refused(self.daemon.ctl("query", "nosuch", "--pid", "1"), 2, "There is no query 'nosuch'")
+        self.refused(self.daemon.ctl("query", "memory", "--since", "5s"), 2, "takes no --since")
+        self.refused(self.daemon.ctl("query", "processes", "--stream", "99"), 2, "takes no --stream")
+        self.refused(self.daemon.ctl("query", "apis", "--since", "1s", "--until", "2s"), 2, "ends before it begins")
+        for nothing in ("", " ", ";", "\n"):
+            self.refused(self.daemon.ctl("sql", nothing), 2, "no statement")
 
     def test_process_that_is_not_known(self):
         """No such process, or one that does not use CUDA."""
@@ -101,6 +106,9 @@ class Help(Case):
         process = workload("leak")
         self.addCleanup(process.communicate, "\n")
         wait_for("the workload", lambda: self.daemon.known(process.pid))
+        busy = workload("rate", "--rate", "500", "--seconds", "600")  # what is recorded for a time has something
+        self.addCleanup(lambda: (busy.kill(), busy.communicate()))
+        wait_for("the other workload", lambda: self.daemon.known(busy.pid))
         with open(os.path.join(self.daemon.directory, "train.py"), "w") as file:
             file.write("import os, subprocess\n"  # of `tsctl run` and `record`
                        f"environment = dict(os.environ, LD_LIBRARY_PATH={os.path.dirname(tracesmith.library())!r})\n"
@@ -108,9 +116,6 @@ class Help(Case):
         wait_for("what is longer than the examples", lambda: self.daemon.sql(
             "SELECT now_ns() - min(first_ns) > 2200000000 AS long FROM chunk")[0]["long"])
         for name in ("run.sbt", "before.sbt", "after.sbt"):
-        busy = workload("rate", "--rate", "500", "--seconds", "600")  # what is recorded for a time has something
-        self.addCleanup(lambda: (busy.kill(), busy.communicate()))
-        wait_for("the other workload", lambda: self.daemon.known(busy.pid))
             self.assertEqual(self.daemon.ctl("record", "-o", name, "--all", "--since", "1h", cwd=self.daemon.directory).code, 0)
         for verb in self.verbs():
             result = self.daemon.ctl(verb, "--help")
