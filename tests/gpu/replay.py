@@ -2,13 +2,14 @@
 """Recordings on a real GPU: emulated, they are as they were; what-ifs are compared with variants of the program that
 really do what was asked; issued again on the GPU, they take as long and overlap as much.
 
-Usage: tests/gpu/replay.py [BUILD] [PART…] (build/release; same train predict issue mixed), as root, with nvcc.
+Usage: tests/gpu/replay.py [BUILD] [PART…] (build/release; live same train predict issue mixed), as root, with nvcc.
 """
 import json
 import os
 import statistics
 import subprocess
 import sys
+import time
 
 import gpu
 from gpu import OUT, check, compile_cuda
@@ -232,7 +233,23 @@ def mixed(daemon, program):
     daemon.show("replay", "--on-gpu", path, "-o", os.path.join(OUT, "mixed-again.sbt"))
 
 
-PARTS = {"same": same, "train": train, "predict": predict, "issue": issue, "mixed": mixed}
+def live(daemon, program):
+    """Two seconds of a job that was running, attached to; and the two before them, from the store."""
+    job = gpu.Program(sys.executable, os.path.join(gpu.HERE, "train.py"), "60", samples=100)
+    check("attach", daemon.show("attach", job.pid) == 0)
+    time.sleep(3)
+    path = os.path.join(OUT, "live.sbt")
+    check("record 2 s", daemon.show("record", "-o", path, "--pid", job.pid, "--duration", "2s") == 0)
+    past = os.path.join(OUT, "past.sbt")
+    check("record the past", daemon.show("record", "-o", past, "--pid", job.pid, "--since", "4s", "--duration", "1s") == 0)
+    job.stop()
+    emulates(daemon, "live", path)
+    emulates(daemon, "past", past)
+    daemon.show("replay", path, "--graph")
+    issue_again(daemon, "live", path)
+
+
+PARTS = {"live": live, "same": same, "train": train, "predict": predict, "issue": issue, "mixed": mixed}
 
 if __name__ == "__main__":
     print(gpu.machine())
