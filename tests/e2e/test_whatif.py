@@ -122,10 +122,11 @@ class WhatIf(tracesmith.Case):
     def test_without_a_recording_it_is_the_last_10_s(self):
         program, _ = tracesmith.run("pipeline")
         self.daemon.wait_ended(program.pid)
+        of = ("replay", "--pid", program.pid)
         tracesmith.wait_for("the last 10 s to be empty",
-                            lambda: json.loads(self.tsctl("replay", "--json").out.splitlines()[-1]).get("changes") == 0)
-        self.assertIn("no operations", self.tsctl("replay", "--emulate", code=1).err)
-        self.tsctl("replay", "--emulate", "--since", "1m")
+                            lambda: json.loads(self.tsctl(*of, "--json").out.splitlines()[-1]).get("changes") == 0)
+        self.assertIn("no operations", self.tsctl(*of, "--emulate", code=1).err)
+        self.tsctl(*of, "--emulate", "--since", "1m")
 
     def test_fewer_waits_are_predicted(self):
         self.record("waits", "pipeline", "--streams", "2", "--sync", scale=SLOW)
