@@ -12,6 +12,7 @@
 #include "client/command.h"
 #include "client/file_chunk.h"
 #include "client/file_rows.h"
+#include "client/file_sums.h"
 #include "client/plan_load.h"
 #include "core/core.h"
 #include "core/sbt_file.h"
@@ -36,6 +37,8 @@ struct file {
 	sqlite3 *db;
 	int64_t boot;
 	struct file_facts facts;
+	bool counted; /* its sums were, with this result */
+	int count_error;
 };
 
 struct file *file_free(struct file *file)
@@ -350,6 +353,31 @@ static int let_write(struct file *file, bool on)
 {
 	sqlite3_set_authorizer(file->db, NULL, NULL);
 	return sql_exec(file->db, on ? "PRAGMA query_only = 0" : "PRAGMA query_only = 1");
+}
+
+int file_count(struct file *file, const char *sql, bool (*cancelled)(void *data), void *data)
+{
+	struct file_sums_job job = {
+		.db = file->db,
+		.boot = file->boot,
+		.told_ns = file->facts.told_ns,
+		.now_ns = file->facts.now_ns,
+		.cancelled = cancelled,
+		.data = data,
+	};
+	int r, end;
+
+	if (sbt_reader_state(file->reader) == SBT_WHOLE || !file_sums_named(sql))
+		return 0;
+	if (file->counted)
+		return file->count_error;
+	file->counted = true;
+	r = let_write(file, true);
+	if (r == 0)
+		r = file_sums_add(&job);
+	end = let_write(file, false);
+	file->count_error = r < 0 ? r : end;
+	return file->count_error;
 }
 
 static void say_damage(const struct file *file, const struct file_damage *damage)

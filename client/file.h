@@ -7,6 +7,7 @@
 #ifndef TS_CLIENT_FILE_H
 #define TS_CLIENT_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/cleanup.h"
@@ -32,6 +33,9 @@ int file_spare(const char *path, const char *output);
 const struct file_facts *file_facts(const struct file *file);
 /* A reader (daemon/store/reader.h). */
 struct sqlite3 *file_reader(const struct file *file);
+/* Of a file without its end, counts the sums that it lacks from its operations, where a statement
+ * asks for them: once, since that may take long. -E2BIG: too many operations overlap. */
+int file_count(struct file *file, const char *sql, bool (*cancelled)(void *data), void *data);
 /* Makes losses of what statements have found to be damaged, and says where it is. */
 int file_note_losses(struct file *file);
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include "client/command.h"
 #include "client/file.h"
 #include "daemon/query/query.h"
+#include "daemon/query/table.h"
 #include "proto/control.pb-c.h"
 #include "proto/frame.h"
 
@@ -79,21 +81,36 @@ static void greet(struct file_server *server, const Tracesmith__V1__Request *req
 	on_send(server, &reply);
 }
 
-static void refuse(struct file_server *server, const Tracesmith__V1__Request *request)
+static void refuse(struct file_server *server, const Tracesmith__V1__Request *request,
+		   const char *message)
 {
 	Tracesmith__V1__Error error = TRACESMITH__V1__ERROR__INIT;
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
 
 	error.code = TRACESMITH__V1__ERROR__CODE__UNAVAILABLE;
-	error.message = "A recording has no daemon behind it: ask that without --file";
+	error.message = (char *)message;
 	reply.id = request->id;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_ERROR;
 	reply.error = &error;
 	on_send(server, &reply);
 }
 
+/* What a request reads, "" where that is no table of sums. */
+static const char *statement_of(const Tracesmith__V1__Request *request)
+{
+	const struct query *query = NULL;
+
+	if (request->body_case == TRACESMITH__V1__REQUEST__BODY_SQL)
+		return request->sql->text;
+	if (request->body_case == TRACESMITH__V1__REQUEST__BODY_QUERY)
+		query = query_find(request->query->name);
+	return query ? query->sql : "";
+}
+
 static void ask(struct file_server *server, const Tracesmith__V1__Request *request)
 {
+	int r = file_count(server->file, statement_of(request), on_cancelled, server);
+	char message[160];
 	const struct file_facts *facts = file_facts(server->file);
 	struct query_job job = {
 		.request = request,
@@ -107,6 +124,13 @@ static void ask(struct file_server *server, const Tracesmith__V1__Request *reque
 		.data = server,
 	};
 
+	if (r < 0) {
+		snprintf(message, sizeof(message),
+			 "The recording has no end, and its sums cannot be counted: %s",
+			 r == -E2BIG ? "too many operations overlap" : strerror(-r));
+		refuse(server, request, message);
+		return;
+	}
 	query_run(&job);
 }
 
@@ -124,7 +148,8 @@ static void answer(struct file_server *server, const Tracesmith__V1__Request *re
 		ask(server, request);
 		break;
 	default:
-		refuse(server, request);
+		refuse(server, request,
+		       "A recording has no daemon behind it: ask that without --file");
 	}
 }
 

@@ -171,7 +171,13 @@ static void take_state(void *data, const struct op *op)
 
 static int recount_all(struct sums_writer *writer, const struct op *op, size_t count)
 {
-	const struct recount_sink sink = { take_state, take_rollup, take_work, take_busy, writer };
+	const struct recount_sink sink = {
+		.state = take_state,
+		.rollup = take_rollup,
+		.work = take_work,
+		.busy = take_busy,
+		.data = writer,
+	};
 	_cleanup_(recount_freep) struct recount *recount = NULL;
 	int r = recount_new(&sink, &recount);
 

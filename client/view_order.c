@@ -237,3 +237,8 @@ int view_order_next(struct view_order *order, uint64_t before_ns, const struct o
 	order->given = true;
 	return 1;
 }
+
+size_t view_order_count(const struct view_order *order)
+{
+	return order->count;
+}

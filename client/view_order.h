@@ -19,6 +19,8 @@ struct view_order *view_order_free(struct view_order *order);
 
 /* Ops of one process, stream and kind, SBT_OPS_MAX at most, in any order; they are copied. */
 int view_order_add(struct view_order *order, const struct op *op, size_t count);
+/* Chunks that overlap now. */
+size_t view_order_count(const struct view_order *order);
 /* 1: the next op, which starts before that time and lives until the next call; 0: there is none. */
 int view_order_next(struct view_order *order, uint64_t before_ns, const struct op **ret);
 

@@ -6,12 +6,19 @@
 #include <stdlib.h>
 
 #include "core/base/arena.h"
+#include "core/call.h"
 #include "core/model.h"
 
 #define SWEEP_SETTLE_NS 2000000000ull /* as in sweep.c: so far the sweep lags behind */
 #define ROLLUPS_MAX	(1u << 20)
 #define EDGES_MAX	65536
 #define MANY		(1u << 30)
+/* More than there are at one time, some hundred MB in all. */
+#define PROCESSES_MAX	65536
+#define STREAMS_MAX	(1u << 18)
+#define EVENTS_MAX	(1u << 20)
+#define SWEPT_MAX	(1u << 23)
+#define ALLOCATIONS_MAX (1u << 20)
 
 /* A record of an event. */
 struct mark_of_event {
@@ -57,6 +64,20 @@ static void take_busy(void *data, const struct core_busy *busy)
 	recount->sink.busy(recount->sink.data, busy);
 }
 
+static void take_allocation(void *data, const struct core_allocation *allocation, bool live)
+{
+	struct recount *recount = data;
+
+	recount->sink.allocation(recount->sink.data, allocation, live);
+}
+
+static void take_memory(void *data, const struct core_memory *memory)
+{
+	struct recount *recount = data;
+
+	recount->sink.memory(recount->sink.data, memory);
+}
+
 /* Nobody needs to be told of these. */
 static void no_process(void *data, const struct core_process *process)
 {
@@ -65,12 +86,6 @@ static void no_stream(void *data, const struct core_stream *stream)
 {
 }
 static void no_stack(void *data, const struct core_process *process, const struct ts_stack *stack)
-{
-}
-static void no_allocation(void *data, const struct core_allocation *allocation, bool live)
-{
-}
-static void no_memory(void *data, const struct core_memory *memory)
 {
 }
 static void no_loss(void *data, const struct core_loss *loss)
@@ -93,20 +108,20 @@ int recount_new(const struct recount_sink *sink, struct recount **ret)
 {
 	_cleanup_(recount_freep) struct recount *recount = calloc(1, sizeof(*recount));
 	struct core_config config = {
-		.sink = { take_op, no_process, no_stream, no_stack, no_allocation, no_memory,
+		.sink = { take_op, no_process, no_stream, no_stack, take_allocation, take_memory,
 			  take_rollup, no_loss, no_name, take_work, take_busy, no_device,
 			  no_collect, no_pool },
 		.data = recount,
-		.max_processes = MANY,
+		.max_processes = PROCESSES_MAX,
 		.max_threads = MANY,
-		.max_streams = MANY,
+		.max_streams = STREAMS_MAX,
 		.max_events = MANY,
 		.max_pending = MANY,
 		.max_rollups = ROLLUPS_MAX,
 		.max_waiting = MANY,
 		.max_names = MANY,
-		.max_edges = MANY,
-		.max_allocations = MANY,
+		.max_edges = SWEPT_MAX,
+		.max_allocations = ALLOCATIONS_MAX,
 	};
 	int r;
 
@@ -237,6 +252,8 @@ static int add_event(struct recount *recount, struct process *process, const str
 	if (!stream || !op->handle || op->flags & OP_CAPTURED || !process->exact)
 		return 0;
 	if (op->kind == OP_EVENT) {
+		if (!mark && recount->event.count >= EVENTS_MAX)
+			return -ENOSPC;
 		if (!mark)
 			mark = arena_get(&recount->arena, sizeof(*mark));
 		if (!mark)
@@ -249,6 +266,24 @@ static int add_event(struct recount *recount, struct process *process, const str
 		sweep_wait(recount->core, process->exact, stream, source, mark->number,
 			   op->start_ns);
 	return 0;
+}
+
+static void follow_memory(struct recount *recount, struct process *process, const struct op *op)
+{
+	struct op copy = *op;
+	struct call call = {
+		.core = recount->core,
+		.process = process,
+		.context = &process->unknown,
+		.op = &copy,
+	};
+
+	if (!recount->sink.memory || op->result || !op->detail || op->detail > MEMORY_KIND_MAX)
+		return;
+	if (op->kind == OP_ALLOC)
+		memory_alloc(&call);
+	else if (op->kind == OP_FREE)
+		memory_free(&call);
 }
 
 static bool is_call(const struct op *op)
@@ -288,6 +323,7 @@ int recount_op(struct recount *recount, const struct op *op)
 	if (process->exact && process->exact->sweep.edges.count > EDGES_MAX)
 		sweep_run(core, process->exact, op->start_ns + SWEEP_SETTLE_NS);
 	if (is_call(op)) {
+		follow_memory(recount, process, op);
 		rollup_add_call(core, op);
 		if (waited(op) && process->exact)
 			sweep_sync(core, process->exact, op->device, op->start_ns, op->end_ns);
@@ -297,6 +333,12 @@ int recount_op(struct recount *recount, const struct op *op)
 	if (op->flags & OP_EXACT && op->gpu_end_ns && op->kind != OP_SYNC)
 		return add_work(recount, process, op);
 	return 0;
+}
+
+void recount_tell(struct recount *recount)
+{
+	memory_tick(recount->core, recount->core->now_ns);
+	rollup_checkpoint(recount->core);
 }
 
 void recount_end(struct recount *recount)
@@ -313,4 +355,11 @@ void recount_end(struct recount *recount)
 			sweep_end(recount->core, process->exact, *last_ns);
 	}
 	rollup_checkpoint(recount->core);
+	if (recount->sink.memory)
+		memory_checkpoint(recount->core);
+}
+
+uint64_t recount_limited(const struct recount *recount)
+{
+	return recount->core->stats.limited;
 }

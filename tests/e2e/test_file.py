@@ -166,6 +166,7 @@ class Damaged(tracesmith.Case):
         self.cut_off()
         self.changed_byte()
         self.changed_chunk()
+        self.sums_of_what_is_left()
         self.no_recording()
         self.without_a_daemon()
 
@@ -215,6 +216,27 @@ class Damaged(tracesmith.Case):
             self.assertEqual((result.code, "is damaged at byte" in result.err), (0, True), result.err)
         self.assertRegex(result.out, f"! state +damaged at byte {chunk['offset']}\n")
         self.assertRegex(result.out, f"! damaged +{chunk['ops']}\n")
+
+    def sums_of_what_is_left(self):
+        """A program is recorded, and tsctl is gone before it told any sums, or all of them."""
+        command = [tracesmith.workload_path("exact")]
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
+        subprocess.run([os.path.join(BUILD, "tsctl"), "record", "-o", self.file, "--", *command], env=environment, check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        with open(self.file, "rb") as file:
+            data = file.read()
+        _, answer = self.ask(data, "SELECT offset + size + 32 AS end FROM file_block ORDER BY id")
+        for end in {answer["rows"][i]["end"] for i in (len(answer["rows"]) // 2, -1)}:
+            _, answer = self.ask(data[:end + 1], "SELECT sum(calls) AS sums, (SELECT count(*) FROM op WHERE kind = 'launch') AS ops,"
+                                 " (SELECT sum(count) FROM work) > 0 AS works FROM rollup WHERE kind = (SELECT id FROM kind WHERE name = 'launch')")
+            row = answer["rows"][0]
+            self.assertGreater(row["ops"], 100)
+            self.assertEqual((row["sums"], row["works"]), (row["ops"], 1))
+            for query in ("kernels", "apis", "overlap", "memory"):
+                result = self.daemon.ctl("query", query, "--json", "--since", "1h", "--file", self.file) if query != "memory" else \
+                    self.daemon.ctl("query", query, "--json", "--file", self.file)
+                answer = json.loads(result.out)
+                self.assertEqual((bool(answer["rows"]), answer["loss"].get("cut-off")), (True, 1), query)
 
     def no_recording(self):
         for data, said in ((b"", "cut off within its first bytes"), (b"text\n" * 100, "is no .sbt file"),

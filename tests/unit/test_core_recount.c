@@ -46,7 +46,12 @@ static void take_busy(void *data, const struct core_busy *busy)
 
 static void recount(const struct op *op, size_t count)
 {
-	const struct recount_sink sink = { take_state, take_rollup, take_work, take_busy, NULL };
+	const struct recount_sink sink = {
+		.state = take_state,
+		.rollup = take_rollup,
+		.work = take_work,
+		.busy = take_busy,
+	};
 	_cleanup_(recount_freep) struct recount *recount = NULL;
 
 	memset(&told, 0, sizeof(told));
@@ -188,6 +193,63 @@ static void recount_tells_of_graphs_from_their_parts(void **state)
 	assert_int_equal(graph->detail, WORK_GRAPH_PARTS);
 }
 
+static struct core_memory held;
+static size_t live;
+
+static void take_memory(void *data, const struct core_memory *memory)
+{
+	held = *memory;
+}
+
+static void take_allocation(void *data, const struct core_allocation *allocation, bool is_live)
+{
+	live += is_live;
+}
+
+static struct op memory(uint8_t kind, uint64_t start_ns, uint64_t address, uint64_t bytes)
+{
+	return (struct op){ .kind = kind,
+			    .process = 1,
+			    .fn = 8,
+			    .detail = MEMORY_DEVICE,
+			    .start_ns = start_ns,
+			    .end_ns = start_ns + 10,
+			    .address = address,
+			    .bytes = bytes };
+}
+
+static void recount_follows_memory_where_it_is_asked_for(void **state)
+{
+	const struct recount_sink sink = {
+		.state = take_state,
+		.rollup = take_rollup,
+		.work = take_work,
+		.busy = take_busy,
+		.allocation = take_allocation,
+		.memory = take_memory,
+	};
+	const struct op op[] = {
+		memory(OP_ALLOC, 100, 0x1000, 100),
+		memory(OP_ALLOC, 200, 0x2000, 50),
+		memory(OP_FREE, 300, 0x1000, 100),
+	};
+	_cleanup_(recount_freep) struct recount *recount = NULL;
+
+	memset(&told, 0, sizeof(told));
+	assert_int_equal(recount_new(&sink, &recount), 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(recount_op(recount, &op[i]), 0);
+	recount_tell(recount);
+	assert_int_equal(told.rollups, 3);
+	assert_true(told.rollup[2].freed ^ told.rollup[1].freed);
+	recount_end(recount);
+	assert_int_equal(told.rollups, 3);
+	assert_int_equal(held.live_bytes, 50);
+	assert_int_equal(held.peak_bytes, 150);
+	assert_int_equal(live, 1);
+	assert_int_equal(recount_limited(recount), 0);
+}
+
 static void recount_of_nonsense_is_no_crash(void **state)
 {
 	const struct op op[] = {
@@ -207,6 +269,7 @@ int main(void)
 		cmocka_unit_test(recount_tells_states),
 		cmocka_unit_test(recount_tells_of_waits_for_events),
 		cmocka_unit_test(recount_tells_of_graphs_from_their_parts),
+		cmocka_unit_test(recount_follows_memory_where_it_is_asked_for),
 		cmocka_unit_test(recount_of_nonsense_is_no_crash),
 	};
 
