@@ -7,7 +7,6 @@
 #include "client/command.h"
 #include "client/link.h"
 #include "client/table.h"
-#include "daemon/query/table.h"
 
 enum by { BY_STACK = 1, BY_STREAM = 2 }; /* QueryRequest.by */
 
@@ -60,11 +59,10 @@ int ask(const struct options *options, Tracesmith__V1__Request *request, const c
 	return ask_link(link, options, request, query) < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* Of a query that neither we nor the daemon know it is the name that was not found, of another one
- * the process. */
-static int query_status(const char *name, int error)
+/* What was not found is the process, or else there is no such query. */
+static int query_status(const struct options *options, int error)
 {
-	if (error == -EINVAL || (error == -ENOENT && !query_find(name)))
+	if (error == -EINVAL || (error == -ENOENT && !(options->given & OPTION_PID)))
 		return EXIT_USAGE;
 	return error < 0 ? EXIT_FAILED : EXIT_DONE;
 }
@@ -97,5 +95,5 @@ int ask_query(const struct options *options, const char *name)
 	}
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
 	request.query = &query;
-	return query_status(name, ask_link(link, options, &request, name));
+	return query_status(options, ask_link(link, options, &request, name));
 }
