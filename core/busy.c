@@ -92,7 +92,9 @@ void busy_pass(struct core *core, struct device *device, uint64_t time_ns)
 	}
 	while (busy && busy->passed_ns < time_ns) {
 		uint64_t next_ns = (busy->passed_ns / NS_PER_S + 1) * NS_PER_S;
-		uint64_t until_ns = next_ns < time_ns ? next_ns : time_ns;
+		/* Time of a file may be as late as can be, and the next second none. */
+		bool second = next_ns > busy->passed_ns && next_ns < time_ns;
+		uint64_t until_ns = second ? next_ns : time_ns;
 
 		busy_add(device, until_ns - busy->passed_ns);
 		if (until_ns == next_ns)
