@@ -8,6 +8,8 @@
 #include "client/replay_gpu_kernel.h"
 #include "client/replay_gpu_world.h"
 
+#define STAGED_AT_ONCE (64 << 10)
+
 /* One call that is done again. */
 struct gpu_issue {
 	struct gpu_world *world;
@@ -51,6 +53,16 @@ static int issue_kernel(struct gpu_issue *issue)
 	return launch(issue, work, issue->stream);
 }
 
+/* Whether the host's memory of a copy was page-locked. Of memory that was allocated before the
+ * recording began the copy tells: it goes on after its call has returned only if it needs no
+ * staging, which 64 KiB at the most get at once. Source: CUDA driver API, "API synchronization
+ * behavior". Nodes of graphs do not tell addresses; a graph has no use for staging. */
+static bool is_locked(const struct gpu_issue *issue, const struct op *op, uint64_t address)
+{
+	return address == 0 || gpu_world_is_locked(issue->world, op->process, address) ||
+	       (op->bytes > STAGED_AT_ONCE && op->end_ns && op->end_ns < op->gpu_end_ns);
+}
+
 static int copy(struct gpu_issue *issue, const struct op *op, bool wait, CUstream stream)
 {
 	struct gpu_world *world = issue->world;
@@ -58,9 +70,7 @@ static int copy(struct gpu_issue *issue, const struct op *op, bool wait, CUstrea
 	CUdeviceptr scratch = world->device[issue->device].scratch;
 	CUdeviceptr other = scratch + world->scratch_bytes;
 	bool out = op->detail == COPY_DTOH;
-	uint64_t address = out ? op->address : op->source;
-	/* Nodes of graphs do not tell addresses. */
-	bool locked = address == 0 || gpu_world_is_locked(world, op->process, address);
+	bool locked = is_locked(issue, op, out ? op->address : op->source);
 	void *host = locked ? world->locked : world->plain;
 	size_t size = op->bytes;
 

@@ -186,11 +186,12 @@ def predict(daemon, program):
              within=UNKNOWN.get(shape, 0.1), said_ms=said, untraced_ms=alone)
 
 
-def issue_again(daemon, name, *paths, within=0.05):
+def issue_again(daemon, name, *paths, within=0.05, part=()):
     """Issued again on the GPU, recordings take as long, in order, with as much overlap; by the medians, if several."""
     reports = []
     for path in paths:
-        report = answer(daemon, "replay", "--on-gpu", path, "-o", os.path.join(OUT, f"issued-{os.path.basename(path)}"))
+        again = os.path.join(OUT, f"issued-{os.path.basename(path)}")
+        report = answer(daemon, "replay", "--on-gpu", path, *part, "-o", again)
         print(json.dumps({"issued": name, **report}), flush=True)
         if not check(f"{name}: issued again", "replayed_ns" in report):
             return
@@ -214,13 +215,14 @@ def issue(daemon, program):
                     within=0.1 if shape == BOUND_BY_LAUNCHES else 0.05)
     path, _ = record_steps(daemon, program, "streams", PLAIN, "part")
     rows = answer(daemon, "sql", "--file", path, f"SELECT DISTINCT stream FROM op WHERE {WORK}")["rows"]
-    for row in rows:
-        daemon.show("replay", "--on-gpu", path, "--stream", row["stream"])
-    daemon.show("replay", "--on-gpu", path, "--kernel", "multiply")
+    again = os.path.join(OUT, "part-again.sbt")
+    for part in ((), *(("--stream", row["stream"]) for row in rows), ("--kernel", "multiply")):
+        check(f"issued {part}", daemon.show("replay", "--on-gpu", path, *part, "-o", again) == 0)
     rows = answer(daemon, "sql", "--file", path,
                   f"SELECT (SELECT min(start_ns) FROM op WHERE {WORK}) - min(start_ns) AS ns FROM op")["rows"]
     begin = rows[0]["ns"]
-    daemon.show("replay", "--on-gpu", path, "--from", f"{begin + 20000000}ns", "--to", f"{begin + 60000000}ns")
+    window = "--from", f"{begin + 20000000}ns", "--to", f"{begin + 60000000}ns"
+    issue_again(daemon, "40 ms of two chains", path, part=window)
 
 
 def mixed(daemon, program):
@@ -229,8 +231,7 @@ def mixed(daemon, program):
     path, _ = record(daemon, "mixed", compile_cuda("exact"), str(devices), said=b"\n\n")
     emulates(daemon, "mixed", path)
     daemon.show("replay", "--check", path)
-    issue_again(daemon, "mixed", path)
-    daemon.show("replay", "--on-gpu", path, "-o", os.path.join(OUT, "mixed-again.sbt"))
+    issue_again(daemon, "mixed", path, within=0.2)  # most of it is launches of an empty kernel
 
 
 def live(daemon, program):
