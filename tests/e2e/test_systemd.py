@@ -103,7 +103,7 @@ test "$(systemctl show -P Result tracesmithd.service)" = success
 test -S /run/tracesmith/control.sock
 
 # Stopped is stopped: a library that would like to come cannot start the daemon.
-test ! -e /run/tracesmith/inject.sock
+wait_for 'test ! -e /run/tracesmith/inject.sock' # closed with the service, a moment later
 as_nobody tsctl run true 2>/test/run-errors
 grep "tsctl: .*/run/tracesmith/inject.sock" /test/run-errors
 test "$(systemctl is-active tracesmithd.service)" = inactive
