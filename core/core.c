@@ -202,6 +202,9 @@ static int core_take_event(struct core *core, const struct core_origin *origin,
 	if (!event->tgid || !core_times_ok(core, event, kind->times) ||
 	    (origin->pid ? kind->kernel_only : kind->library_only))
 		return core_bad(core, process);
+	/* Its end was noticed before it was told: nothing is missing. */
+	if (!process && event->kind == TS_EVENT_EXIT)
+		return INGEST_OK;
 	if (!process && !kind->announces)
 		return core_stray(core);
 	core_see_event(core, origin, process, event);

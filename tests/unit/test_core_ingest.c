@@ -172,6 +172,16 @@ static void ingest_counts_strays_with_their_window(void **state)
 	assert_int_equal(seen.losses, 1);
 }
 
+/* The daemon saw the process gone, and did not wait for longer. */
+static void ingest_takes_an_end_that_comes_late(void **state)
+{
+	struct ts_event end = process_event(TS_EVENT_EXIT, 30, 0);
+
+	assert_int_equal(core_ingest(core, &bpf, &end, sizeof(end)), INGEST_OK);
+	core_checkpoint(core, 60);
+	assert_int_equal(lost(LOSS_STRAY), 0);
+}
+
 static void ingest_believes_a_library_about_itself_only(void **state)
 {
 	const struct core_origin self = { .pid = pid }, other = { .pid = pid + 1 };
@@ -367,6 +377,7 @@ int main(void)
 		STORY(ingest_turns_away_what_makes_no_sense),
 		STORY(ingest_turns_away_times_far_ahead),
 		STORY(ingest_counts_strays_with_their_window),
+		STORY(ingest_takes_an_end_that_comes_late),
 		STORY(ingest_believes_a_library_about_itself_only),
 		STORY(ingest_checks_stacks),
 		STORY(ingest_forwards_losses_of_others),
