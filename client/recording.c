@@ -201,36 +201,42 @@ static void take_done(struct recording *recording, Tracesmith__V1__Reply *end)
 	recording->end = end;
 }
 
+struct asking {
+	struct recording *recording;
+	const struct link *link;
+	Tracesmith__V1__RecordCursor *cursor;
+};
+
+static int take(void *data, const Tracesmith__V1__Reply *reply)
+{
+	const struct asking *asking = data;
+	struct recording *recording = asking->recording;
+	int r = 0;
+
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK)
+		r = take_chunk(recording, reply->chunk, asking->cursor);
+	/* A long past does not keep the present waiting: it would be merged. */
+	if (r == 0 && asking->link != recording->link && clock_ns() - recording->asked_ns > ASK_NS)
+		r = recording_ask(recording, false);
+	return r;
+}
+
 static int converse(struct recording *recording, struct link *link,
 		    Tracesmith__V1__RecordRequest *body)
 {
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int more, r;
+	struct asking asking = { recording, link, body->cursor };
+	Tracesmith__V1__Reply *end = NULL;
+	int r;
 
 	body->since_ns = recording->since_ns;
 	body->until_ns = recording->until_ns;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_RECORD;
 	request.record = body;
-	r = link_send(link, &request);
-	if (r < 0)
-		return r;
-	do {
-		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-
-		more = link_next(link, &reply);
-		if (more < 0)
-			return more;
-		if (reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK)
-			r = take_chunk(recording, reply->chunk, body->cursor);
-		/* A long past does not keep the present waiting: it would be merged. */
-		if (r == 0 && link != recording->link && clock_ns() - recording->asked_ns > ASK_NS)
-			r = recording_ask(recording, false);
-		if (r < 0)
-			return r;
-		if (!more)
-			take_done(recording, TAKE(reply));
-	} while (more);
-	return 0;
+	r = link_converse(link, &request, take, &asking, &end);
+	if (r == 0)
+		take_done(recording, end);
+	return r;
 }
 
 /* What was there before the cursor. */

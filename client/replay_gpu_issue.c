@@ -237,9 +237,13 @@ static const struct {
 
 static void find_way(struct gpu_world *world, const struct op *op)
 {
-	const char *name = export_call_name(world->trace.meta, op)->text;
 	struct gpu_way *way = &world->way[op->fn];
+	const char *name;
 
+	if (way->found)
+		return;
+	way->found = true;
+	name = export_call_name(world->trace.meta, op)->text;
 	way->async = strstr(name, "Async");
 	for (size_t i = 0; !way->issue && i < sizeof(functions) / sizeof(functions[0]); i++)
 		if (strncmp(name, functions[i].name, strlen(functions[i].name)) == 0)

@@ -36,6 +36,7 @@ struct gpu_launch {
 /* How calls of a function are done again: by nothing, if they do nothing on the device. */
 struct gpu_issue;
 struct gpu_way {
+	bool found;
 	int (*issue)(struct gpu_issue *issue);
 	bool async;
 };

@@ -218,6 +218,14 @@ class Replay(tracesmith.Case):
         process = subprocess.Popen([os.path.join(BUILD, "tsctl"), *map(str, arguments), "--speed", "0.2"],
                                    env=environment, stdin=slave, stdout=slave)
         os.close(slave)
+        shown = self.read_terminal(master, lambda shown: shown.count(b"\033[2A") == 10)
+        self.assertEqual(process.wait(10), 0)
+        self.assertIn(b" at 0.2x ", shown)
+        self.assertIn(b"GPU 0 stream ", shown)
+        self.assertLess(shown.count(b"\033[2A"), 14)
+
+    def read_terminal(self, master, enough=lambda shown: False):
+        """All that is shown until the program ends; it is told to while there is enough."""
         shown, end = b"", time.monotonic() + tracesmith.DEADLINE
         while time.monotonic() < end:
             if select.select([master], [], [], 0.1)[0]:
@@ -225,13 +233,10 @@ class Replay(tracesmith.Case):
                     shown += os.read(master, 65536)
                 except OSError:
                     break
-            if shown.count(b"\033[2A") == 10:
+            if enough(shown):
                 os.write(master, b"q")
         os.close(master)
-        self.assertEqual(process.wait(10), 0)
-        self.assertIn(b" at 0.2x ", shown)
-        self.assertIn(b"GPU 0 stream ", shown)
-        self.assertLess(shown.count(b"\033[2A"), 14)
+        return shown
 
     def on_terminal(self, columns, *arguments):
         """What is shown on a terminal of so many columns, and the exit status."""
@@ -241,14 +246,7 @@ class Replay(tracesmith.Case):
         process = subprocess.Popen([os.path.join(BUILD, "tsctl"), *map(str, arguments)], stdin=slave, stdout=slave,
                                    stderr=subprocess.PIPE, env=dict(environment, TRACESMITH_SOCKET=self.daemon.socket))
         os.close(slave)
-        shown, end = b"", time.monotonic() + tracesmith.DEADLINE
-        while time.monotonic() < end:
-            if select.select([master], [], [], 0.1)[0]:
-                try:
-                    shown += os.read(master, 65536)
-                except OSError:
-                    break
-        os.close(master)
+        shown = self.read_terminal(master)
         said = process.stderr.read().decode()
         process.stderr.close()
         shown = re.sub(r"\033\[[0-9]*([A-Za-z])", lambda code: "\f" if code[1] == "A" else "", shown.decode())

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "client/link.h"
+#include "core/sbt.h"
 #include "core/sbt_file.h"
 #include "core/sbt_rows.h"
 #include "daemon/store/sql.h"
@@ -126,6 +127,19 @@ static inline void made_table(struct made *made, sqlite3 *db, const char *table)
 	made_block(made);
 }
 
+static inline void made_chunk(struct made *made, const struct op *op, size_t count)
+{
+	struct sbt_codec *codec;
+	const void *data;
+	size_t size;
+
+	assert_int_equal(sbt_codec_new(&codec), 0);
+	assert_int_equal(sbt_encode(codec, op, count, &data, &size), 0);
+	assert_int_equal(sbt_writer_add(made->writer, SBT_BLOCK_OPS, data, size), 0);
+	sbt_codec_free(codec);
+}
+
+/* Those that a store has. */
 static inline void made_chunks(struct made *made, sqlite3 *db)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;

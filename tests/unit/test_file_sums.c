@@ -38,18 +38,6 @@ static struct op memory(uint8_t kind, uint64_t number, uint64_t address, uint64_
 	return op;
 }
 
-static void add_chunk(struct made *made, const struct op *op, size_t count)
-{
-	struct sbt_codec *codec;
-	const void *data;
-	size_t size;
-
-	assert_int_equal(sbt_codec_new(&codec), 0);
-	assert_int_equal(sbt_encode(codec, op, count, &data, &size), 0);
-	assert_int_equal(sbt_writer_add(made->writer, SBT_BLOCK_OPS, data, size), 0);
-	sbt_codec_free(codec);
-}
-
 /* Three seconds of launches on two streams, in chunks that overlap, and some memory. */
 static void made_ops(struct made *made, const struct fixture *fixture)
 {
@@ -64,14 +52,14 @@ static void made_ops(struct made *made, const struct fixture *fixture)
 		 TEXT("scale"), TEXT("scale"), INTEGER(1), INTEGER(1));
 	for (size_t i = 0; i < LAUNCHES; i++)
 		op[i % 2][i / 2] = launch(1 + i % 2, i);
-	add_chunk(made, op[1], LAUNCHES / 2);
-	add_chunk(made, op[0], LAUNCHES / 2);
+	made_chunk(made, op[1], LAUNCHES / 2);
+	made_chunk(made, op[0], LAUNCHES / 2);
 	held[0][0] = memory(OP_ALLOC, 1, 0x1000, 100);
 	held[0][1] = memory(OP_ALLOC, 3, 0x2000, 50);
 	held[1][0] = memory(OP_FREE, 2, 0x1000, 100);
 	held[1][1] = memory(OP_FREE, 4, 0x9000, 0);
-	add_chunk(made, held[0], 2);
-	add_chunk(made, held[1], 2);
+	made_chunk(made, held[0], 2);
+	made_chunk(made, held[1], 2);
 }
 
 static void made_told(struct made *made, int64_t second, int64_t calls)
@@ -196,15 +184,15 @@ static void test_nonsense_takes_no_room(void **state)
 	op[2].gpu_end_ns = op[2].end_ns = UINT64_MAX;
 	op[4].start_ns = UINT64_MAX - 1;
 	made_ops(&made, *state);
-	add_chunk(&made, op, 3);
-	add_chunk(&made, op + 3, 2);
+	made_chunk(&made, op, 3);
+	made_chunk(&made, op + 3, 2);
 	op[0].process = 0;
 	op[0].kind = OP_ALLOC;
 	op[0].detail = 200;
-	add_chunk(&made, op, 1);
+	made_chunk(&made, op, 1);
 	op[0].process = 9;
 	op[0].stream = 1;
-	add_chunk(&made, op, 1);
+	made_chunk(&made, op, 1);
 	made_end(&made, false);
 	link = open_made(&made);
 	expect_sql(link, "SELECT count(*) > 0 AS n FROM rollup", "\"n\":1}");

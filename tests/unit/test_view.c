@@ -40,18 +40,6 @@ static struct op kernel_of(uint32_t stream, uint64_t name, uint64_t start_us, ui
 	return op;
 }
 
-static void put_ops(struct made *made, const struct op *op, size_t count)
-{
-	struct sbt_codec *codec;
-	const void *data;
-	size_t size;
-
-	assert_int_equal(sbt_codec_new(&codec), 0);
-	assert_int_equal(sbt_encode(codec, op, count, &data, &size), 0);
-	assert_int_equal(sbt_writer_add(made->writer, SBT_BLOCK_OPS, data, size), 0);
-	sbt_codec_free(codec);
-}
-
 static void put_name(struct made *made, int id, const char *text)
 {
 	made_row(made, "name", NAMES("id", "text", "symbol", "boot", "told_ns"), INTEGER(id),
@@ -120,12 +108,12 @@ static void put_trace(struct made *made)
 	alloc.result = 2;
 	alloc.detail = MEMORY_DEVICE;
 	idle.detail = OP_STATE_IDLE;
-	put_ops(made, &alloc, 1);
-	put_ops(made, gemm, 5);
-	put_ops(made, conv, 2);
-	put_ops(made, &copy, 1);
-	put_ops(made, &sync, 1);
-	put_ops(made, &idle, 1);
+	made_chunk(made, &alloc, 1);
+	made_chunk(made, gemm, 5);
+	made_chunk(made, conv, 2);
+	made_chunk(made, &copy, 1);
+	made_chunk(made, &sync, 1);
+	made_chunk(made, &idle, 1);
 }
 
 static struct made made;
@@ -376,7 +364,7 @@ static void test_more_lanes_than_are_shown(void **state)
 	}
 	made_begin(&made, fixture);
 	put_names(&made);
-	put_ops(&made, op, 300);
+	made_chunk(&made, op, 300);
 	made_end(&made, true);
 	text = SHOW(view_lanes, .given = 0);
 	expect_part(text, "  thread 1255       ");
