@@ -158,6 +158,7 @@ static void on_work(uv_work_t *work)
 		.request = job->request,
 		.database = job->api->database,
 		.boot_id = job->api->boot_id,
+		.now_ns = uv_hrtime(),
 		.send = on_send,
 		.cancelled = on_cancelled,
 		.data = job,

@@ -71,7 +71,7 @@ static int open_database(struct answer *answer)
 		return 0;
 	}
 	answer->deadline_ns = answer->begin_ns + LIMIT_QUERY_MS * 1000000ull;
-	return store_reader_open(job->database, &answer->db);
+	return store_reader_open(job->database, job->now_ns, &answer->db);
 }
 
 int answer_open(struct answer *answer, const struct query_job *job)
@@ -79,7 +79,7 @@ int answer_open(struct answer *answer, const struct query_job *job)
 	int r;
 
 	*answer = (struct answer){ .job = job, .begin_ns = clock_ns(), .advice = "try again" };
-	answer->now_ns = job->now_ns ? job->now_ns : answer->begin_ns;
+	answer->now_ns = job->now_ns;
 	answer->told_ns = job->told_ns > answer->now_ns ? job->told_ns : answer->now_ns;
 	answer->window.until_ns = answer->now_ns;
 	answer->batch = calloc(ANSWER_BATCH_ROWS, sizeof(*answer->batch));

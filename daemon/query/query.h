@@ -17,7 +17,8 @@ struct query_job {
 	const char *database;	/* of the daemon: opened for this request, which has limits */
 	struct sqlite3 *reader; /* else of a recording, for one request at a time (reader.h) */
 	const char *boot_id;	/* the current one; queries see nothing of others */
-	/* Of a recording its end, and when it was told its first sums; 0: the clock's time. */
+	/* The moment it is asked at; of a recording its end, and when it was told its first sums.
+	 */
 	uint64_t now_ns, told_ns;
 	/* Sends a reply; waits while the reader is slow. -ECANCELED: nobody wants it any more. */
 	int (*send)(void *data, const Tracesmith__V1__Reply *reply);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "daemon/limits.h"
 #include "daemon/store/op_table.h"
@@ -19,19 +18,11 @@
 	"CREATE TEMP VIEW state AS SELECT boot, process, pid, device, stream, detail AS state,"    \
 	" start_ns, end_ns, duration_ns FROM op WHERE kind = 'state'"
 
-static void fixed_now_function(sqlite3_context *context, int count, sqlite3_value **value)
+static void now_function(sqlite3_context *context, int count, sqlite3_value **value)
 {
 	const uint64_t *now_ns = sqlite3_user_data(context);
 
 	sqlite3_result_int64(context, (int64_t)*now_ns);
-}
-
-static void now_function(sqlite3_context *context, int count, sqlite3_value **value)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	sqlite3_result_int64(context, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
 }
 
 static int harden(sqlite3 *db)
@@ -46,16 +37,14 @@ static int harden(sqlite3 *db)
 
 static int add_now(sqlite3 *db, uint64_t now_ns)
 {
-	uint64_t *fixed = now_ns ? malloc(sizeof(*fixed)) : NULL;
+	uint64_t *copy = malloc(sizeof(*copy));
 
-	if (now_ns && !fixed)
+	if (!copy)
 		return -ENOMEM;
-	if (fixed)
-		*fixed = now_ns;
+	*copy = now_ns;
 	/* SQLite frees it, also where it fails. */
-	if (sqlite3_create_function_v2(db, "now_ns", 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, fixed,
-				       fixed ? fixed_now_function : now_function, NULL, NULL,
-				       free) != SQLITE_OK)
+	if (sqlite3_create_function_v2(db, "now_ns", 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, copy,
+				       now_function, NULL, NULL, free) != SQLITE_OK)
 		return sql_error(db);
 	return 0;
 }
@@ -82,7 +71,7 @@ void reader_reset(sqlite3 *db)
 	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
 }
 
-int store_reader_open(const char *path, sqlite3 **ret)
+int store_reader_open(const char *path, uint64_t now_ns, sqlite3 **ret)
 {
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
 	int r;
@@ -93,7 +82,7 @@ int store_reader_open(const char *path, sqlite3 **ret)
 	sqlite3_busy_timeout(db, 5000);
 	r = sql_exec(db, CACHE);
 	if (r == 0)
-		r = reader_make(db, 0, LIMIT_PLAN_OPS);
+		r = reader_make(db, now_ns, LIMIT_PLAN_OPS);
 	if (r < 0)
 		return r;
 	*ret = TAKE(db);

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /* Makes a reader of a connection whose tables are filled: adds `op` and what else a query needs,
- * and takes from it the right to write. In SQL now_ns() gives `now_ns`; 0: the clock's time. A
- * critical path is found of at most `plan_ops` operations of a process. */
+ * and takes from it the right to write. In SQL now_ns() gives `now_ns`. A critical path is found of
+ * at most `plan_ops` operations of a process. */
 int reader_make(sqlite3 *db, uint64_t now_ns, uint32_t plan_ops);
 
 /* Takes back what one query has set, so that the next can use the connection. */

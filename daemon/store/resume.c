@@ -45,7 +45,7 @@ static int read_next(void *data, sqlite3_stmt *stmt)
 int store_resume(struct store *store, struct store_resume *ret)
 {
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
-	int r = store_reader_open(store_path(store), &db);
+	int r = store_reader_open(store_path(store), 0, &db);
 
 	if (r < 0)
 		return r;
@@ -84,7 +84,7 @@ int store_resume_processes(struct store *store,
 {
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
 	struct process_call to = { call, data };
-	int r = store_reader_open(store_path(store), &db);
+	int r = store_reader_open(store_path(store), 0, &db);
 
 	if (r < 0)
 		return r;
@@ -162,7 +162,7 @@ static const struct {
 int store_resume_state(struct store *store, uint32_t process, struct core *core)
 {
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
-	int r = store_reader_open(store_path(store), &db);
+	int r = store_reader_open(store_path(store), 0, &db);
 
 	for (size_t i = 0; r == 0 && i < sizeof(states) / sizeof(states[0]); i++)
 		r = for_each(db, states[i].text, process, states[i].row, core);

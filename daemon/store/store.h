@@ -94,7 +94,8 @@ struct store_stats {
 };
 void store_stats(struct store *store, struct store_stats *ret);
 
-/* A read-only connection for queries, with the virtual table `op`; for one thread at a time. */
-int store_reader_open(const char *path, sqlite3 **ret);
+/* A read-only connection for queries, with the virtual table `op`; for one thread at a time. In SQL
+ * now_ns() gives `now_ns`. */
+int store_reader_open(const char *path, uint64_t now_ns, sqlite3 **ret);
 
 #endif

@@ -16,6 +16,7 @@
 #include "proto/frame.h"
 
 #define SECOND_NS 1000000000ull
+#define NOW_S	  10000000 /* after the boot: what is asked is older */
 #define PROCESSES 4
 #define STREAMS	  4 /* of each process */
 #define STACKS	  16
@@ -241,7 +242,7 @@ static int fill(const char *path, uint64_t seconds)
 	const struct store_config config = { .path = path,
 					     .boot_id = "bench",
 					     .functions = { functions, FN_COUNT } };
-	uint64_t first = clock_ns() / SECOND_NS - seconds;
+	uint64_t first = NOW_S - seconds;
 	struct store *store;
 	struct store_stats stats;
 	int r = store_open(&config, &store);
@@ -301,6 +302,7 @@ static void measure(const char *path, const char *name, const Tracesmith__V1__Re
 	struct query_job job = { .request = request,
 				 .database = path,
 				 .boot_id = "bench",
+				 .now_ns = NOW_S * SECOND_NS,
 				 .send = on_send,
 				 .cancelled = never,
 				 .data = &rows };

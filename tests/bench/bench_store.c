@@ -131,7 +131,7 @@ static double used_bytes(const char *path)
 	sqlite3 *db;
 	double bytes;
 
-	if (store_reader_open(path, &db) < 0 ||
+	if (store_reader_open(path, 0, &db) < 0 ||
 	    sqlite3_prepare_v2(db,
 			       "SELECT (page_count - freelist_count) * page_size"
 			       " FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
@@ -175,7 +175,7 @@ static void measure_statement(const char *path, const char *sql)
 	double time[ROUNDS];
 	sqlite3 *db;
 
-	if (store_reader_open(path, &db) < 0)
+	if (store_reader_open(path, 0, &db) < 0)
 		exit(1);
 	for (int i = 0; i < ROUNDS; i++) {
 		double begin = now_ns();

@@ -84,6 +84,7 @@ static void answer(const Tracesmith__V1__Request *request)
 		.request = request,
 		.database = path,
 		.boot_id = "boot",
+		.now_ns = 1000 * 1000000000ull,
 		.send = on_send,
 		.cancelled = on_cancelled,
 		.data = &sent,

@@ -165,7 +165,7 @@ static inline void made_of_store(struct made *made, const struct fixture *fixtur
 {
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
 
-	assert_int_equal(store_reader_open(fixture->path, &db), 0);
+	assert_int_equal(store_reader_open(fixture->path, 0, &db), 0);
 	made_begin(made, fixture);
 	made_fact(made, "boot_id", TEXT(BOOT));
 	made_fact(made, "wall_offset_ns", INTEGER(fixture->config.wall_offset_ns));

@@ -14,6 +14,9 @@
 
 enum fn { FN_LAUNCH = 1, FN_ALLOC, FN_FREE, FN_HTOD, FN_SYNC };
 
+/* The clock of the tests, far enough from the boot for every window. */
+static uint64_t fixture_now_ns = 100000 * SECOND_NS + 345678901;
+
 struct answer_text {
 	struct table table;
 	char *text; /* JSON of the answer, or the message of its error */
@@ -75,6 +78,7 @@ static inline void run_request(const struct fixture *fixture, Tracesmith__V1__Re
 		.request = request,
 		.database = fixture->path,
 		.boot_id = BOOT,
+		.now_ns = fixture_now_ns,
 		.send = take_reply,
 		.cancelled = is_cancelled,
 		.data = answer,
@@ -122,22 +126,10 @@ static inline void run_sql_text(const struct fixture *fixture, const char *text,
 	run_request(fixture, &request, "sql", answer);
 }
 
-static inline uint64_t fixture_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
-
 /* Second in which everything happened. */
 static inline uint64_t fixture_second(void)
 {
-	static uint64_t second;
-
-	if (!second)
-		second = fixture_now() / SECOND_NS - AGO_S;
-	return second;
+	return fixture_now_ns / SECOND_NS - AGO_S;
 }
 
 /* A rollup row of that second. */

@@ -135,7 +135,7 @@ static inline int64_t fixture_ask(struct fixture *fixture, const char *sql)
 	sqlite3 *db = NULL;
 	int64_t value;
 
-	assert_int_equal(store_reader_open(fixture->path, &db), 0);
+	assert_int_equal(store_reader_open(fixture->path, 0, &db), 0);
 	value = ask(db, sql);
 	sqlite3_close(db);
 	return value;

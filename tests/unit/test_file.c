@@ -143,7 +143,7 @@ static int setup(void **state)
 		add_sums(fixture->store, &seed);
 	for (int i = 0; i < 4; i++) {
 		add_ops(fixture->store, &seed);
-		fixture_commit(fixture, fixture_now());
+		fixture_commit(fixture, fixture_now_ns);
 	}
 	fixture->store = store_free(fixture->store);
 	return 0;
@@ -203,7 +203,7 @@ static struct link *record(struct fixture *fixture, uint64_t now_ns)
 static void test_every_query_answers_as_the_store_does(void **state)
 {
 	struct fixture *fixture = *state;
-	uint64_t now_ns = fixture_now(), first_ns = now_ns - SPAN_S * SECOND_NS;
+	uint64_t now_ns = fixture_now_ns, first_ns = now_ns - SPAN_S * SECOND_NS;
 	_cleanup_(link_freep) struct link *link = record(fixture, now_ns);
 	const uint64_t windows[][2] = {
 		{ 1, now_ns - 1 },
@@ -242,7 +242,7 @@ static void test_sql_sees_the_same_ops_and_tables(void **state)
 		"SELECT 1; SELECT 2",
 	};
 	struct fixture *fixture = *state;
-	_cleanup_(link_freep) struct link *link = record(fixture, fixture_now());
+	_cleanup_(link_freep) struct link *link = record(fixture, fixture_now_ns);
 
 	for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
 		struct answer_text answer = { 0 };
@@ -298,13 +298,14 @@ static void export_link(struct link *link, Tracesmith__V1__Request *request, str
 static void test_exports_are_the_same_bytes_in_the_same_order(void **state)
 {
 	struct fixture *fixture = *state;
-	uint64_t now_ns = fixture_now();
+	uint64_t now_ns = fixture_now_ns;
 	_cleanup_(link_freep) struct link *link = record(fixture, now_ns);
 	Tracesmith__V1__ExportRequest body = TRACESMITH__V1__EXPORT_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	struct query_job job = { .request = &request,
 				 .database = fixture->path,
 				 .boot_id = BOOT,
+				 .now_ns = fixture_now_ns,
 				 .send = take_export,
 				 .cancelled = never };
 
@@ -337,7 +338,7 @@ static void test_chunks_are_found_by_their_indices(void **state)
 		  "INDEX file_block_stream (stream=?)" },
 	};
 	struct fixture *fixture = *state;
-	_cleanup_(link_freep) struct link *link = record(fixture, fixture_now());
+	_cleanup_(link_freep) struct link *link = record(fixture, fixture_now_ns);
 
 	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
 		struct answer_text answer = { 0 };
@@ -362,7 +363,7 @@ static void test_chunks_are_found_by_their_indices(void **state)
 static void test_now_is_the_end_of_the_recording(void **state)
 {
 	struct fixture *fixture = *state;
-	uint64_t now_ns = fixture_now() - 77;
+	uint64_t now_ns = fixture_now_ns - 77;
 	_cleanup_(link_freep) struct link *link = record(fixture, now_ns);
 	const struct moment moment = { .ago = true, .ns = 5 };
 	char number[32];
@@ -411,7 +412,7 @@ static void test_sums_are_as_old_as_when_they_were_told(void **state)
 
 static void test_what_needs_the_daemon_is_refused(void **state)
 {
-	_cleanup_(link_freep) struct link *link = record(*state, fixture_now());
+	_cleanup_(link_freep) struct link *link = record(*state, fixture_now_ns);
 	Tracesmith__V1__StatusRequest status = TRACESMITH__V1__STATUS_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
@@ -429,15 +430,15 @@ static void test_what_needs_the_daemon_is_refused(void **state)
 static void test_a_refused_statement_leaves_no_refusal_behind(void **state)
 {
 	struct fixture *fixture = *state;
-	_cleanup_(link_freep) struct link *link = record(fixture, fixture_now());
+	_cleanup_(link_freep) struct link *link = record(fixture, fixture_now_ns);
 
 	expect_sql(link, "PRAGMA query_only = 0", "Only reading is allowed");
-	compare(fixture, link, QUERY(.name = "kernels", .since_ns = 1, .until_ns = fixture_now()));
+	compare(fixture, link, QUERY(.name = "kernels", .since_ns = 1, .until_ns = fixture_now_ns));
 }
 
 static void test_a_link_closes_while_an_answer_is_under_way(void **state)
 {
-	struct link *link = record(*state, fixture_now());
+	struct link *link = record(*state, fixture_now_ns);
 	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 

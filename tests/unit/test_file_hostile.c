@@ -17,7 +17,7 @@
 static int setup(void **state)
 {
 	struct fixture *fixture;
-	uint64_t seed = 7, now_ns = fixture_now();
+	uint64_t seed = 7, now_ns = fixture_now_ns;
 
 	fixture_setup(state);
 	fixture = *state;
@@ -109,7 +109,7 @@ static void test_a_file_that_was_cut_off_is_never_called_whole(void **state)
 	struct made made;
 	size_t size;
 
-	made_of_store(&made, fixture, fixture_now(), true);
+	made_of_store(&made, fixture, fixture_now_ns, true);
 	read_all(made.path, &data, &size);
 	for (size_t i = 0; i < CUTS; i++) {
 		/* The last bytes and the first are the ones to look at. */
@@ -136,7 +136,7 @@ static void test_what_is_whole_of_a_cut_off_file_is_used(void **state)
 	struct stat stat;
 	struct made made;
 
-	made_of_store(&made, fixture, fixture_now(), false);
+	made_of_store(&made, fixture, fixture_now_ns, false);
 	snprintf(expected, sizeof(expected),
 		 "tsctl: '%s' has no end: who wrote it was stopped, or is still at it\n",
 		 made.path);
@@ -158,7 +158,7 @@ static void test_a_byte_that_changed_is_noticed_or_of_no_matter(void **state)
 	struct made made;
 	size_t size;
 
-	made_of_store(&made, fixture, fixture_now(), true);
+	made_of_store(&made, fixture, fixture_now_ns, true);
 	read_all(made.path, &data, &size);
 	for (int i = 0; i < FLIPS; i++) {
 		size_t at = i < 24 ? (size_t)i : fixture_random(&seed) % size;
@@ -186,7 +186,7 @@ static void test_a_damaged_chunk_loses_only_itself(void **state)
 	char *text, expected[64];
 	int lost;
 
-	made_of_store(&made, fixture, fixture_now(), true);
+	made_of_store(&made, fixture, fixture_now_ns, true);
 	read_all(made.path, &data, &size);
 	assert_int_equal(try_open(made.path, &link), 0);
 	text = ask_sql(link, "SELECT offset FROM file_block ORDER BY id LIMIT 1 OFFSET 1");
@@ -212,7 +212,7 @@ static void test_a_file_that_shrinks_while_it_is_read_ends_no_program(void **sta
 	_cleanup_(link_freep) struct link *link = NULL;
 	struct made made;
 
-	made_of_store(&made, fixture, fixture_now(), true);
+	made_of_store(&made, fixture, fixture_now_ns, true);
 	assert_int_equal(try_open(made.path, &link), 0);
 	assert_int_equal(truncate(made.path, 100), 0);
 	expect_sql(link, "SELECT sum(handle) FROM op", "The recording cannot be read: ");
@@ -365,7 +365,7 @@ static void test_values_may_be_anything(void **state)
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
 	uint64_t seed = 5;
 
-	assert_int_equal(store_reader_open(fixture->path, &db), 0);
+	assert_int_equal(store_reader_open(fixture->path, 0, &db), 0);
 	for (int i = 0; i < 12; i++) {
 		struct link *link;
 		struct made made;

@@ -85,13 +85,13 @@ static void add_pool(struct store *store, uint64_t address, uint8_t kind, uint64
 					    .threshold_bytes = 4096,
 					    .peak_bytes = 100,
 					    .peak_used_bytes = 90,
-					    .told_ns = fixture_now() },
+					    .told_ns = fixture_now_ns },
 		       true);
 }
 
 static void add_memory(struct store *store)
 {
-	const uint64_t now_ns = fixture_now();
+	const uint64_t now_ns = fixture_now_ns;
 	const struct core_memory rows[] = {
 		{ 1, 0, MEMORY_DEVICE, 3000, 3, 4000 },
 		{ 1, 0, MEMORY_HOST, 64, 1, 64 },
@@ -142,7 +142,7 @@ static int setup(void **state)
 	op.start_ns += (AGO_S - 10) * SECOND_NS;
 	op.end_ns += (AGO_S - 10) * SECOND_NS;
 	store_add_op(fixture->store, &op);
-	store_commit(fixture->store, fixture_now());
+	store_commit(fixture->store, fixture_now_ns);
 	fixture->store = store_free(fixture->store);
 	return 0;
 }
@@ -479,6 +479,41 @@ static void test_damaged_database_is_said(void **state)
 	answer_text_done(&answer);
 }
 
+/* Three seconds after the boot, when no window of a query nor its minimum age has passed. */
+static void test_window_may_begin_before_the_boot(void **state)
+{
+	const uint64_t now_ns = fixture_now_ns;
+	struct core_process process = {
+		.id = 1, .pid = PID, .first_ns = SECOND_NS, .comm = "job1"
+	};
+	struct answer_text answer = { 0 };
+	struct fixture *young;
+
+	fixture_now_ns = 3 * SECOND_NS;
+	fixture_setup((void **)&young);
+	assert_int_equal(fixture_open(young), 0);
+	store_add_process(young->store, &process);
+	add_rollup(young->store, 1, FN_LAUNCH, OP_LAUNCH, 9, (struct core_rollup){ .second = 1 });
+	add_allocation(young->store, 1, 1, 64, STACK_LEAK, MEMORY_DEVICE, SECOND_NS);
+	fixture_commit(young, fixture_now_ns);
+	for (size_t i = 0; query_at(i); i++) {
+		Tracesmith__V1__QueryRequest query = QUERY(.name = (char *)query_at(i)->name);
+
+		run_named(young, &query, &answer);
+		assert_int_equal(answer.error, TRACESMITH__V1__ERROR__CODE__UNSPECIFIED);
+		if (strcmp(query.name, "leaks") == 0)
+			assert_int_equal(answer.rows, 0);
+		if (strcmp(query.name, "apis") == 0)
+			assert_non_null(strstr(answer.text, "\"calls\":9,"));
+		answer_text_done(&answer);
+	}
+	run_named(young, &QUERY(.name = "leaks", .min_age_ns = SECOND_NS), &answer);
+	assert_non_null(strstr(answer.text, "\"oldest_ns\":2000000000,"));
+	answer_text_done(&answer);
+	fixture_teardown((void **)&young);
+	fixture_now_ns = now_ns;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -505,6 +540,7 @@ int main(void)
 		cmocka_unit_test(test_list_names_every_query),
 		cmocka_unit_test(test_export_gives_the_chunks_of_a_process),
 		cmocka_unit_test(test_damaged_database_is_said),
+		cmocka_unit_test(test_window_may_begin_before_the_boot),
 	};
 
 	return cmocka_run_group_tests(tests, setup, fixture_teardown);

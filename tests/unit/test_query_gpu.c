@@ -235,7 +235,7 @@ static int setup(void **state)
 	add_collects(fixture->store);
 	add_losses(fixture->store);
 	add_calls(fixture->store);
-	store_commit(fixture->store, fixture_now());
+	store_commit(fixture->store, fixture_now_ns);
 	fixture->store = store_free(fixture->store);
 	return 0;
 }
@@ -516,7 +516,7 @@ static void test_an_empty_database_has_no_rows(void **state)
 	fixture_setup(&empty);
 	fixture = empty;
 	assert_int_equal(fixture_open(fixture), 0);
-	fixture_commit(fixture, fixture_now());
+	fixture_commit(fixture, fixture_now_ns);
 	for (size_t i = 0; query_at(i); i++) {
 		struct answer_text answer = { 0 };
 		Tracesmith__V1__QueryRequest query = QUERY(.name = (char *)query_at(i)->name);
@@ -553,7 +553,7 @@ static void test_percentiles_are_within_a_sixteenth(void **state)
 		add_work(fixture->store, EXACT, OP_KERNEL, 1, ns,
 			 (struct core_work){ .name = 9, .stream = 1 + i % 7 });
 	}
-	fixture_commit(fixture, fixture_now());
+	fixture_commit(fixture, fixture_now_ns);
 	run_named(fixture, &query, &answer);
 	assert_int_equal(sscanf(strstr(answer.text, "\"min_ns\""),
 				"\"min_ns\":%lu,\"p50_ns\":%lu,\"p99_ns\":%lu,\"max_ns\":%lu", &low,

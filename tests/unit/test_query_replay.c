@@ -66,6 +66,7 @@ static void replay(const struct fixture *fixture, Tracesmith__V1__ReplayRequest 
 		.request = &request,
 		.database = fixture->path,
 		.boot_id = BOOT,
+		.now_ns = fixture_now_ns,
 		.send = take,
 		.cancelled = is_no_more_wanted,
 		.data = told,
@@ -166,7 +167,7 @@ static int setup(void **state)
 	store_add_name(fixture->store, 9, "gemm\xff", 5);
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
 		store_add_op(fixture->store, &ops[i]);
-	fixture_commit(fixture, fixture_now());
+	fixture_commit(fixture, fixture_now_ns);
 	return 0;
 }
 
@@ -258,7 +259,7 @@ static void test_a_long_replay_comes_in_batches_and_can_be_cancelled(void **stat
 			store_add_name(fixture->store, 1 + i, name, 1000 + i);
 		store_add_op(fixture->store, &op);
 	}
-	fixture_commit(fixture, fixture_now());
+	fixture_commit(fixture, fixture_now_ns);
 	replay(fixture, ASK(.stream = 2), &told);
 	assert_true(told.done);
 	assert_int_equal(told.changes, (COUNT + 1) / 3 * 6);

@@ -260,7 +260,7 @@ static void a_long_reader_keeps_the_log_only_while_it_reads(void **state)
 	f->config.keep_bytes = 64 << 20; /* so the log may have 8 MiB */
 	snprintf(log, sizeof(log), "%s-wal", f->path);
 	assert_int_equal(fixture_open(f), 0);
-	assert_int_equal(store_reader_open(f->path, &db), 0);
+	assert_int_equal(store_reader_open(f->path, 0, &db), 0);
 	assert_int_equal(sqlite3_exec(db, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
 	assert_int_equal(ask(db, "SELECT count(*) FROM op"), 0);
 	for (int i = 0; i < 40; i++) {

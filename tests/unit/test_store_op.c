@@ -60,7 +60,7 @@ static int setup_ops(void **state)
 			fixture_commit(f, now_ns);
 	}
 	fixture_commit(f, now_ns);
-	return store_reader_open(f->path, &s->db);
+	return store_reader_open(f->path, 0, &s->db);
 }
 
 static int teardown_ops(void **state)
