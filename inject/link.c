@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "inject/link.h"
+#include "inject/pin.h"
 #include "proto/paths.h"
 
 #define STACK_BYTES   (1 << 20) /* CUPTI is called on it */
@@ -57,6 +58,7 @@ static struct {
 	int socket;
 	bool started;  /* cupti.c has something to give back */
 	bool stranded; /* memory that a writer is still in */
+	bool clings;   /* something refers to us, so we must not be unloaded */
 	struct ts_state untold;
 } self = { .socket = -1 };
 
@@ -328,6 +330,7 @@ static void link_stop(void)
 	handover_losses();
 	if (!handover_close())
 		self.stranded = true;
+	self.clings = !clean;
 	if (clean && self.stranded)
 		snprintf(why, sizeof(why), "a thread still hands a record over");
 	if (self.socket < 0)
@@ -471,6 +474,12 @@ static bool link_is_last(void)
 					   __ATOMIC_RELAXED);
 }
 
+/* Whether something may still call us when our thread has ended. */
+static bool link_stays(void)
+{
+	return self.clings || self.stranded || __atomic_load_n(&exiting, __ATOMIC_SEQ_CST);
+}
+
 static void *link_main(void *unused)
 {
 	unsigned int again_ms = AGAIN_MIN_MS;
@@ -488,6 +497,8 @@ static void *link_main(void *unused)
 		again_ms = again_ms * 2 < AGAIN_MAX_MS ? again_ms * 2 : AGAIN_MAX_MS;
 	}
 	debug_say("ends");
+	if (!link_stays())
+		pin_give_at_end();
 	__atomic_store_n(&stage, STAGE_IDLE, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -548,7 +559,9 @@ int link_start(enum ts_hello_how how, int socket, const struct ts_settings *want
 	self.wanted = *wanted;
 	link_address(&self.address);
 	__atomic_store_n(&offered, socket, __ATOMIC_RELEASE);
-	r = link_thread();
+	r = pin_take();
+	if (r == 0 && (r = link_thread()) < 0 && !link_stays())
+		pin_give();
 	if (r < 0) {
 		__atomic_store_n(&offered, NOTHING, __ATOMIC_RELEASE);
 		__atomic_store_n(&stage, STAGE_IDLE, __ATOMIC_RELEASE);

@@ -123,6 +123,23 @@ class Exact(tracesmith.Case):
         told = [json.loads(line) for line in out.splitlines() if '"kernels"' in line][0]
         self.assert_as_told(process.pid, told)
 
+    def test_run_by_a_driver_that_closes_the_library(self):
+        """The library stays while it works: nothing of the program is lost, and detaching unloads it."""
+        process = self.start("exact", FAKE_CUDA_CLOSE="1")
+        out, _ = process.communicate()
+        self.assertEqual(process.returncode, 0)
+        self.assert_as_told(process.pid, [json.loads(line) for line in out.splitlines() if '"kernels"' in line][0])
+        process = self.start("forkexec", FAKE_CUDA_CLOSE="1")
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, out)
+        process = self.start("loop", "--seconds", 60, "--pace-ms", 1, "--stress", FAKE_CUDA_CLOSE="1")
+        self.wait_exact(process.pid)
+        self.detach(process.pid)
+        wait_for("the library to be unloaded", lambda: self.residue(process.pid)[2] == [])
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate()
+        self.assertEqual(process.returncode, 0, out)
+
     def test_layout_of_cuda_12(self):
         process = self.hold(LD_PRELOAD=os.path.join(tracesmith.FAKE, "lib12", "libcupti.so.12"))
         self.assert_as_told(process.pid, self.go(process))

@@ -3,7 +3,8 @@
  *   FAKE_CUDA_DEVICES      number of devices (2)
  *   FAKE_CUDA_MEMORY_MIB   memory of each (16384); smaller under a thread sanitizer
  *   FAKE_CUDA_TIME_SCALE   1: believable durations; 0: everything as quick as possible
- *   CUDA_INJECTION64_PATH  a library to load, as the real driver does */
+ *   CUDA_INJECTION64_PATH  a library to load, as the real driver does
+ *   FAKE_CUDA_CLOSE        set: that library is closed again as soon as it was called */
 #include "fake.h"
 
 #include <dlfcn.h>
@@ -87,6 +88,8 @@ static void driver_inject(void)
 	initialize = (int (*)(void))dlsym(library, "InitializeInjection");
 	if (initialize)
 		initialize();
+	if (getenv("FAKE_CUDA_CLOSE"))
+		dlclose(library);
 }
 
 CUresult driver_init(unsigned int flags)
