@@ -75,7 +75,8 @@ static const struct {
 		" GROUP BY 1"
 		" ORDER BY 1" },
 	{ DIFF_LAUNCHES,
-		"SELECT coalesce(f.name, 'function ' || r.fn), sum(calls), sum(calls), 0, 0, 0"
+		"SELECT coalesce(f.name, 'function ' || r.fn), sum(calls - captured),"
+		" sum(calls - captured), 0, 0, 0"
 		" FROM rollup r"
 		" LEFT JOIN function f ON f.id = r.fn"
 		" WHERE freed = 0 AND r.kind = " KIND("launch")

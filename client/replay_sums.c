@@ -21,8 +21,8 @@ static const struct {
 	[SUMS_ROLLUP] = { "rollup",
 			  { "boot", "second", "process", "kind", "fn", "detail", "device", "stream",
 			    "result", "stack", "freed", "calls", "timed", "total_ns", "min_ns",
-			    "max_ns", "bytes" },
-			  17 },
+			    "max_ns", "bytes", "captured" },
+			  18 },
 	[SUMS_WORK] = { "work",
 			{ "boot", "second", "process", "device", "stream", "kind", "detail", "name",
 			  "graph", "stack", "bucket", "count", "total_ns", "min_ns", "max_ns",
@@ -109,7 +109,8 @@ static void take_rollup(void *data, const struct core_rollup *row)
 				   (int64_t)row->total_ns,
 				   (int64_t)row->min_ns,
 				   (int64_t)row->max_ns,
-				   (int64_t)row->bytes };
+				   (int64_t)row->bytes,
+				   (int64_t)row->captured };
 
 	add_row(writer, SUMS_ROLLUP, number);
 }

@@ -12,15 +12,16 @@ struct effect_row {
 	bool makes_stream;
 	bool names_device;
 	bool even_failed;
-	bool waits; /* the thread, for the device */
+	bool in_graph; /* in a stream that is captured it waits for the launch of the graph */
+	bool waits;    /* the thread, for the device */
 };
 
 static const struct effect_row effect_table[] = {
 	[EFFECT_NONE] = { .apply = NULL },
 	[EFFECT_SUBMIT] = { .apply = timeline_submit, .on_stream = true },
 	[EFFECT_SUBMIT_WAIT] = { .apply = timeline_submit_wait, .on_stream = true, .waits = true },
-	[EFFECT_ALLOC] = { .apply = memory_alloc },
-	[EFFECT_FREE] = { .apply = memory_free },
+	[EFFECT_ALLOC] = { .apply = memory_alloc, .in_graph = true },
+	[EFFECT_FREE] = { .apply = memory_free, .in_graph = true },
 	[EFFECT_SYNC_STREAM] = { .apply = timeline_sync_stream, .on_stream = true, .waits = true },
 	[EFFECT_SYNC_CONTEXT] = { .apply = timeline_sync_context, .waits = true },
 	[EFFECT_SYNC_EVENT] = { .apply = timeline_sync_event, .waits = true },
@@ -30,7 +31,6 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_STREAM_CREATE] = { .apply = stream_create, .makes_stream = true },
 	[EFFECT_STREAM_DESTROY] = { .apply = stream_destroy, .on_stream = true },
 	[EFFECT_CAPTURE_BEGIN] = { .apply = stream_capture_begin, .on_stream = true },
-	/* A capture that went wrong is over as well. */
 	[EFFECT_CAPTURE_END] = { .apply = stream_capture_end,
 				 .on_stream = true,
 				 .even_failed = true },
@@ -118,6 +118,15 @@ static bool call_is_sampled(const struct op *op)
 	return op->kind == OP_LAUNCH || op->kind == OP_SYNC;
 }
 
+/* The forms of memory functions for a thread's own default stream are those with a stream. */
+static bool call_is_on_stream(const struct call *call, const struct effect_row *effect)
+{
+	const struct ts_event *event = call->event;
+
+	return effect->on_stream || event->api.stream ||
+	       (call_is_memory(call->op) && event->flags & TS_EVENT_PER_THREAD);
+}
+
 /* On which stream and device the call is. One that failed makes no stream known. */
 static void call_place(struct call *call, const struct effect_row *effect)
 {
@@ -125,7 +134,7 @@ static void call_place(struct call *call, const struct effect_row *effect)
 	struct op *op = call->op;
 
 	call->context = context_of_call(call->core, call->process, api->context, op->tid);
-	if (!effect->makes_stream && (effect->on_stream || api->stream))
+	if (!effect->makes_stream && call_is_on_stream(call, effect))
 		call->stream = op->result ? stream_find(call) : stream_get(call);
 	op->device = call->context->device;
 	if (call->stream) {
@@ -162,9 +171,11 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 	effect = &effect_table[function->effect];
 	call_fill(&op, event, function);
 	call_place(&call, effect);
+	if (effect->in_graph && !op.result && call.stream && call.stream->capture)
+		op.flags |= OP_CAPTURED;
 	/* A thread that ended inside a call tells nothing of what the call did. */
-	if (effect->apply && !(event->flags & TS_EVENT_UNFINISHED) &&
-	    (!op.result || effect->even_failed))
+	else if (effect->apply && !(event->flags & TS_EVENT_UNFINISHED) &&
+		 (!op.result || effect->even_failed))
 		effect->apply(&call);
 	if (call_is_memory(&op))
 		op.live_bytes = memory_live_bytes(process, op.device, op.detail);

@@ -83,7 +83,9 @@ struct core_rollup {
 	int16_t device;
 	bool freed;
 	uint64_t calls, timed; /* timed: calls whose return was seen */
-	uint64_t total_ns, min_ns, max_ns, bytes;
+	uint64_t captured;     /* of the calls: recorded into a graph, so they did nothing yet */
+	uint64_t total_ns, min_ns, max_ns;
+	uint64_t bytes; /* moved or given: none of calls that failed or were captured */
 };
 
 /* What a device did in one second that is alike in all but time and size; of OP_EXACT ops only.

@@ -278,7 +278,8 @@ static void follow_memory(struct recount *recount, struct process *process, cons
 		.op = &copy,
 	};
 
-	if (!recount->sink.memory || op->result || !op->detail || op->detail > MEMORY_KIND_MAX)
+	if (!recount->sink.memory || op->result || op->flags & OP_CAPTURED || !op->detail ||
+	    op->detail > MEMORY_KIND_MAX)
 		return;
 	if (op->kind == OP_ALLOC)
 		memory_alloc(&call);

@@ -41,6 +41,17 @@ static void rollup_time(struct core_rollup *row, uint64_t ns)
 	row->total_ns += ns;
 }
 
+/* What a call only asked for was not moved, nor given. Allocations and frees that did not return
+ * tell nothing of what they did. */
+static uint64_t rollup_bytes(const struct op *op)
+{
+	bool memory = op->kind == OP_ALLOC || op->kind == OP_FREE;
+
+	if (op->result || op->flags & OP_CAPTURED || (memory && !(op->flags & OP_RETURNED)))
+		return 0;
+	return op->bytes;
+}
+
 void rollup_add_call(struct core *core, const struct op *op)
 {
 	struct core_rollup key, *row;
@@ -59,7 +70,8 @@ void rollup_add_call(struct core *core, const struct op *op)
 	if (!row)
 		return;
 	row->calls++;
-	row->bytes += op->bytes;
+	row->captured += !!(op->flags & OP_CAPTURED);
+	row->bytes += rollup_bytes(op);
 	if (op->end_ns)
 		rollup_time(row, op->end_ns - op->start_ns);
 }

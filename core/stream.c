@@ -16,6 +16,10 @@
 #define STREAM_NUMBERED		 3
 #define STREAM_FLAG_NON_BLOCKING 1
 
+/* CUresult */
+#define ERROR_CAPTURE_INVALIDATED 901
+#define ERROR_CAPTURE_UNJOINED	  904
+
 /* Thread ids stay below 2^22, so that the bits above can tell what a key is. */
 #define KEY_NUMBERED   (1u << 29)
 #define KEY_LEGACY     (1u << 30)
@@ -348,12 +352,18 @@ void stream_capture_begin(struct call *call)
 		stream_join_capture(call->stream, call->core->next_capture++);
 }
 
+/* A capture that went wrong is over as well; one whose end was refused goes on. */
+static bool stream_capture_is_over(int32_t result)
+{
+	return !result || result == ERROR_CAPTURE_INVALIDATED || result == ERROR_CAPTURE_UNJOINED;
+}
+
 void stream_capture_end(struct call *call)
 {
 	uint64_t capture = call->stream ? call->stream->capture : 0;
 	struct stream *stream;
 
-	if (!capture)
+	if (!capture || !stream_capture_is_over(call->op->result))
 		return;
 	list_for_each(stream, &call->process->capturing, capturing)
 		if (stream->capture == capture)

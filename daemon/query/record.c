@@ -84,7 +84,7 @@ static const struct table {
 	  " AND start_ns <= :until AND (process = 0 OR process IN " MINE ")" },
 	{ "rollup", ALWAYS,
 	  "SELECT boot, second, process, kind, fn, detail, device, stream, result, stack, freed,"
-	  " calls, timed, total_ns, min_ns, max_ns, bytes FROM rollup" SUMS },
+	  " calls, timed, total_ns, min_ns, max_ns, bytes, captured FROM rollup" SUMS },
 	{ "work", ALWAYS,
 	  "SELECT boot, second, process, device, stream, kind, detail, name, graph, stack, bucket,"
 	  " count, total_ns, min_ns, max_ns, bytes, delay_ns FROM work" SUMS },

@@ -12,19 +12,8 @@
 /* clang-format off */
 
 /* What the statements share. */
-/* The detail of a set says other things. */
-#define DIRECTION      "iif(" KIND_IN("'copy'") ", detail, 0)"
-#define RATE(bytes, ns) "CAST(" bytes " * 1e9 / " ns " AS INTEGER)"
 #define USER           "coalesce(p.user, CAST(p.uid AS TEXT))"
-#define TIMED(time)    "CASE WHEN timed > 0 THEN " time " END"
 #define ON_DEVICE      "('device', 'managed', 'pool', 'physical')"
-
-/* Of rollups, to be grouped: */
-#define ERRORS         "sum(CASE WHEN result IN (0, 600) THEN 0 ELSE calls END) AS errors"
-#define TIMES \
-	"sum(timed) AS timed, sum(total_ns) AS total_ns," \
-	" min(" TIMED("min_ns") ") AS min_ns, max(max_ns) AS max_ns"
-#define IN_WINDOW SUMS_OF("rollup")
 
 /* Peaks of different kinds need not have been at one time: their sum is a bound. */
 #define JOIN_MEMORY \
@@ -192,15 +181,16 @@ const struct query query_table_host[] = {
 			{ "device", T(INTEGER) },
 			{ "calls", T(INTEGER) },
 			{ "errors", T(INTEGER) },
+			{ "captured", T(INTEGER) },
 			{ "stack", T(STACK) }),
 		.sql =
 			"WITH s AS ("
-				"SELECT process, fn, device, stack, sum(calls) AS calls, " ERRORS
-				IN_WINDOW
+				"SELECT process, fn, device, stack, sum(calls) AS calls,"
+				" " ERRORS ", sum(captured) AS captured" IN_WINDOW
 				" AND freed = 0 AND " KIND_IN("'launch'")
 				" GROUP BY process, fn, device, stack"
 			") SELECT p.pid, p.comm, " FUNCTION ", nullif(device, -1),"
-			" calls, errors, stack"
+			" calls, errors, captured, stack"
 			" FROM s"
 			" JOIN process p ON p.id = s.process"
 			" LEFT JOIN function f ON f.id = s.fn"
@@ -278,7 +268,8 @@ const struct query query_table_host[] = {
 				" GROUP BY process, stack, fn, kind, device"
 			"), seen AS ("
 				"SELECT process, stack, fn, device,"
-				" sum(CASE WHEN freed THEN 0 ELSE calls END) AS allocations,"
+				" sum(CASE WHEN freed THEN 0 ELSE calls - captured END)"
+				" AS allocations,"
 				" sum(CASE WHEN freed THEN calls ELSE 0 END) AS frees"
 				" FROM rollup"
 				" WHERE boot = :boot AND " KIND_IN("'alloc'") " AND result = 0"
@@ -296,242 +287,12 @@ const struct query query_table_host[] = {
 			" ORDER BY live.bytes DESC, live.count DESC, p.pid"
 			" LIMIT :limit",
 	},
-	{
-		/* Where the device's own times are known, they tell the rate. Else it is that of
-		 * the calls that return when the copy is done: of the others only the time of the
-		 * call is known. */
-		.name = "transfers",
-		.text = "copies and sets by kind: bytes, time, rate",
-		.options = QUERY_PID | QUERY_WINDOW,
-		.window_ns = HOUR_NS,
-		.limit = 1000,
-		.column = COLUMNS(
-			{ "pid", T(INTEGER) },
-			{ "comm", T(TEXT) },
-			{ "kind", T(TEXT) },
-			{ "calls", T(INTEGER) },
-			{ "errors", T(INTEGER) },
-			{ "bytes", T(BYTES) },
-			{ "total_ns", T(NANOSECONDS) },
-			{ "bytes_per_s", T(BYTES_PER_SECOND) },
-			{ "times", T(TEXT) },
-			{ "exact", T(INTEGER) }),
-		.sql =
-			"WITH s AS ("
-				"SELECT process, kind, detail, fn, result,"
-				" sum(calls) AS calls, " ERRORS ", sum(timed) AS timed,"
-				" sum(total_ns) AS total_ns, sum(bytes) AS bytes" IN_WINDOW
-				" AND freed = 0 AND " KIND_IN("'copy', 'set'")
-				" GROUP BY process, kind, detail, fn, result"
-			"), t AS ("
-				"SELECT process, s.kind, detail, calls, errors, timed, total_ns,"
-				" CASE WHEN result = 0 THEN bytes ELSE 0 END AS bytes,"
-				" result = 0 AND timed = calls AND f.name NOT LIKE '%Async%'"
-				" AS whole"
-				" FROM s"
-				" LEFT JOIN function f ON f.id = s.fn"
-			"), u AS ("
-				"SELECT process, kind, " DIRECTION " AS direction,"
-				" sum(calls) AS calls, sum(errors) AS errors, sum(bytes) AS bytes,"
-				" CASE WHEN sum(timed) > 0 THEN sum(total_ns) END AS total_ns,"
-				" sum(bytes) FILTER (WHERE whole) AS whole_bytes,"
-				" sum(total_ns) FILTER (WHERE whole) AS whole_ns"
-				" FROM t"
-				" GROUP BY 1, 2, 3"
-			"), e AS ("
-				"SELECT process, kind, " DIRECTION " AS direction,"
-				" sum(count) AS count, sum(bytes) AS bytes,"
-				" sum(total_ns) AS total_ns"
-				SUMS_OF("work") " AND " KIND_IN("'copy', 'set'")
-				" GROUP BY 1, 2, 3"
-			"), x AS ("
-				"SELECT process, kind, direction, coalesce(u.calls, 0) AS calls,"
-				" coalesce(u.errors, 0) AS errors,"
-				" coalesce(u.bytes, e.bytes) AS bytes,"
-				" coalesce(e.total_ns, u.total_ns) AS total_ns,"
-				" CASE WHEN e.total_ns > 0 THEN " RATE("e.bytes", "e.total_ns")
-				" WHEN e.count IS NULL AND whole_ns > 0"
-				" THEN " RATE("whole_bytes", "whole_ns") " END AS rate,"
-				" coalesce(e.count, 0) AS exact"
-				" FROM u FULL JOIN e USING (process, kind, direction)"
-			") SELECT p.pid, p.comm, coalesce(d.name, k.name), calls, errors, bytes,"
-			" total_ns, rate, iif(exact > 0, 'exact', 'call'), exact"
-			" FROM x"
-			" JOIN process p ON p.id = x.process"
-			" LEFT JOIN kind k ON k.id = x.kind"
-			" LEFT JOIN detail d ON d.kind = x.kind AND d.id = x.direction"
-			" ORDER BY 6 DESC, 4 DESC, p.pid, 3"
-			" LIMIT :limit",
-	},
-	{
-		.name = "syncs",
-		.text = "who waits where and how long",
-		.options = QUERY_PID | QUERY_WINDOW,
-		.window_ns = HOUR_NS,
-		.limit = 100,
-		.column = COLUMNS(
-			{ "pid", T(INTEGER) },
-			{ "comm", T(TEXT) },
-			{ "fn", T(TEXT) },
-			{ "calls", T(INTEGER) },
-			{ "errors", T(INTEGER) },
-			{ "total_ns", T(NANOSECONDS) },
-			{ "mean_ns", T(NANOSECONDS) },
-			{ "max_ns", T(NANOSECONDS) },
-			{ "stack", T(STACK) }),
-		.sql =
-			"WITH s AS ("
-				"SELECT process, fn, stack, sum(calls) AS calls, " ERRORS ", " TIMES
-				IN_WINDOW
-				" AND freed = 0 AND " KIND_IN("'sync'")
-				" GROUP BY process, fn, stack"
-			") SELECT p.pid, p.comm, " FUNCTION ", calls, errors,"
-			" " TIMED("total_ns") ", " TIMED("total_ns / timed") ","
-			" " TIMED("max_ns") ", stack"
-			" FROM s"
-			" JOIN process p ON p.id = s.process"
-			" LEFT JOIN function f ON f.id = s.fn"
-			" ORDER BY total_ns DESC, calls DESC, p.pid, 3"
-			" LIMIT :limit",
-		.sampled_stacks = true,
-	},
-	{
-		.name = "streams",
-		.text = "streams that live or were used in the window",
-		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE | QUERY_STREAM,
-		.window_ns = HOUR_NS,
-		.limit = 1000,
-		.column = COLUMNS(
-			{ "stream", T(INTEGER) },
-			{ "pid", T(INTEGER) },
-			{ "comm", T(TEXT) },
-			{ "device", T(INTEGER) },
-			{ "handle", T(HANDLE) },
-			{ "tid", T(INTEGER) },
-			{ "non_blocking", T(INTEGER) },
-			{ "created_ns", T(TIME) },
-			{ "destroyed_ns", T(TIME) },
-			{ "launches", T(INTEGER) },
-			{ "transfers", T(INTEGER) },
-			{ "bytes", T(BYTES) },
-			{ "calls", T(INTEGER) }),
-		.sql =
-			"WITH each AS ("
-				"SELECT stream, kind, sum(calls) AS calls, sum(bytes) AS bytes"
-				IN_WINDOW
-				" AND freed = 0"
-				" GROUP BY second, process, kind, fn, detail, device, stream"
-			"), s AS ("
-				"SELECT stream, sum(calls) AS calls,"
-				" sum(calls) FILTER (WHERE " KIND_IN("'launch'") ") AS launches,"
-				" sum(calls) FILTER (WHERE " KIND_IN("'copy', 'set'") ")"
-				" AS transfers,"
-				" sum(bytes) FILTER (WHERE " KIND_IN("'copy', 'set'") ") AS bytes"
-				" FROM each"
-				" WHERE stream <> 0"
-				" GROUP BY stream"
-			") SELECT st.id, p.pid, p.comm, nullif(st.device, -1), st.handle,"
-			" nullif(st.tid, 0), st.non_blocking,"
-			" nullif(st.created_ns, 0), nullif(st.destroyed_ns, 0),"
-			" coalesce(launches, 0), coalesce(transfers, 0),"
-			" coalesce(bytes, 0), coalesce(calls, 0)"
-			" FROM stream st"
-			" JOIN process p ON p.id = st.process"
-			" LEFT JOIN s ON s.stream = st.id"
-			" WHERE p.boot = :boot AND " OF_PID
-			" AND (:device IS NULL OR st.device = :device)"
-			" AND (:stream IS NULL OR st.id = :stream)"
-			" AND (s.stream IS NOT NULL"
-			" OR coalesce(st.destroyed_ns, 0) = 0 AND " RUNNING ")"
-			" ORDER BY calls DESC, st.id"
-			" LIMIT :limit",
-	},
-	{
-		/* Stream 0 is the device itself. */
-		.name = "states",
-		.text = "state intervals of streams and devices, from 20 us on",
-		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE | QUERY_STREAM,
-		.window_ns = MINUTE_NS,
-		.limit = 1000,
-		.column = COLUMNS(
-			{ "pid", T(INTEGER) },
-			{ "comm", T(TEXT) },
-			{ "device", T(INTEGER) },
-			{ "stream", T(INTEGER) },
-			{ "state", T(TEXT) },
-			{ "start_ns", T(TIME) },
-			{ "end_ns", T(TIME) },
-			{ "duration_ns", T(NANOSECONDS) }),
-		.sql =
-			"SELECT p.pid, p.comm, nullif(s.device, -1), nullif(s.stream, 0), s.state,"
-			" s.start_ns, s.end_ns, s.end_ns - s.start_ns"
-			" FROM state s"
-			" JOIN process p ON p.id = s.process"
-			" WHERE p.boot = :boot AND s.start_ns <= :until AND s.end_ns >= :since"
-			" AND " OF_PID
-			" AND (:device IS NULL OR s.device = :device)"
-			" AND (:stream IS NULL OR s.stream = :stream)"
-			" ORDER BY s.start_ns, s.stream"
-			" LIMIT :limit",
-	},
-	{
-		.name = "errors",
-		.text = "failed calls by function, code and stack",
-		.options = QUERY_PID | QUERY_WINDOW,
-		.window_ns = HOUR_NS,
-		.limit = 1000,
-		.column = COLUMNS(
-			{ "pid", T(INTEGER) },
-			{ "comm", T(TEXT) },
-			{ "fn", T(TEXT) },
-			{ "code", T(INTEGER) },
-			{ "name", T(TEXT) },
-			{ "calls", T(INTEGER) },
-			{ "last_ns", T(TIME) },
-			{ "stack", T(STACK) }),
-		.sql =
-			"WITH s AS ("
-				"SELECT process, fn, result, stack, sum(calls) AS calls,"
-				" max(second) AS last" IN_WINDOW
-				" AND freed = 0 AND result NOT IN (0, 600)"
-				" GROUP BY process, fn, result, stack"
-			") SELECT p.pid, p.comm, " FUNCTION ", result, result_name(result), calls,"
-			" last * 1000000000, stack"
-			" FROM s"
-			" JOIN process p ON p.id = s.process"
-			" LEFT JOIN function f ON f.id = s.fn"
-			" ORDER BY calls DESC, p.pid, 3, 4"
-			" LIMIT :limit",
-	},
-	{
-		.name = "loss",
-		.text = "what is missing from the answers, and why",
-		.options = QUERY_PID | QUERY_WINDOW,
-		.limit = 1000,
-		.column = COLUMNS(
-			{ "reason", T(TEXT) },
-			{ "pid", T(INTEGER) },
-			{ "count", T(INTEGER) },
-			{ "first_ns", T(TIME) },
-			{ "last_ns", T(TIME) },
-			{ "text", T(TEXT) }),
-		.sql =
-			"SELECT r.name, p.pid, sum(l.count), min(l.start_ns), max(l.end_ns), r.text"
-			" FROM loss l"
-			" JOIN loss_reason r ON r.id = l.reason"
-			" LEFT JOIN process p ON p.id = l.process"
-			" WHERE l.boot = :boot AND l.end_ns >= :since AND l.start_ns <= :until"
-			" AND (:pid IS NULL OR p.pid = :pid OR l.process = 0)"
-			" GROUP BY l.reason, l.process"
-			" ORDER BY l.reason, p.pid"
-			" LIMIT :limit",
-		.sampled_stacks = true,
-	},
 	{ 0 },
 };
 /* clang-format on */
 
-static const struct query *const tables[] = { query_table_host, query_table_gpu };
+static const struct query *const tables[] = { query_table_host, query_table_stream,
+					      query_table_loss, query_table_gpu };
 
 const struct query *query_at(size_t number)
 {

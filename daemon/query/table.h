@@ -40,8 +40,10 @@ struct query {
 	bool sampled_stacks; /* stacks that sampling left out are missing from it */
 };
 
-/* Both end with a row without name. */
+/* Each ends with a row without name. */
 extern const struct query query_table_host[];
+extern const struct query query_table_stream[];
+extern const struct query query_table_loss[];
 extern const struct query query_table_gpu[];
 
 /* NULL: there are not so many. */

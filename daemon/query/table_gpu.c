@@ -184,7 +184,8 @@ const struct query query_table_gpu[] = {
 			{ "stack", T(STACK) }),
 		.sql =
 			"WITH called AS ("
-				"SELECT process, " BY_STACK " AS by_stack, sum(calls) AS calls"
+				"SELECT process, " BY_STACK " AS by_stack,"
+				" sum(calls - captured) AS calls"
 				SUMS_OF("rollup") OF_DEVICE " AND freed = 0 AND result = 0"
 				" AND fn IN"
 				" (SELECT id FROM function WHERE name LIKE 'cuGraphLaunch%')"

@@ -28,6 +28,14 @@
 	" WHERE boot = :boot AND second BETWEEN :first AND :until / 1000000000" \
 	" AND (:pid IS NULL OR process IN " PROCESSES ")"
 
+/* Of rollups, to be grouped: */
+#define TIMED(time)    "CASE WHEN timed > 0 THEN " time " END"
+#define ERRORS         "sum(CASE WHEN result IN (0, 600) THEN 0 ELSE calls END) AS errors"
+#define TIMES \
+	"sum(timed) AS timed, sum(total_ns) AS total_ns," \
+	" min(" TIMED("min_ns") ") AS min_ns, max(max_ns) AS max_ns"
+#define IN_WINDOW SUMS_OF("rollup")
+
 /* clang-format on */
 
 #endif

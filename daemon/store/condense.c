@@ -25,18 +25,20 @@ enum { ROLLUP, WORK, BUSY, TABLE_COUNT };
 /* ?1 is the boot, ?2 and ?3 the first and last second, ?4 the start of their minute. */
 static const char *const statement_text[TABLE_COUNT][STATEMENT_COUNT] = {
 	[ROLLUP][NEXT] = NEXT_OF("rollup"),
-	[ROLLUP][ADD] = "INSERT INTO rollup(boot, second, " ROLLUP_KEY ", calls, timed, total_ns,"
-			" min_ns, max_ns, bytes) SELECT ?1, ?4, " ROLLUP_KEY ", sum(calls),"
-			" sum(timed), sum(total_ns), coalesce(min(min_ns) FILTER (WHERE timed > 0),"
-			" 0), max(max_ns), sum(bytes)" SECONDS_OF(
-				"rollup") " GROUP BY " ROLLUP_KEY " ON CONFLICT DO UPDATE SET"
-					  " min_ns=CASE WHEN timed=0 THEN excluded.min_ns"
-					  " WHEN excluded.timed=0 THEN min_ns ELSE min(min_ns, "
-					  "excluded.min_ns) END,"
-					  " calls=calls+excluded.calls, timed=timed+excluded.timed,"
-					  " total_ns=total_ns+excluded.total_ns, "
-					  "max_ns=max(max_ns, excluded.max_ns),"
-					  " bytes=bytes+excluded.bytes",
+	[ROLLUP][ADD] =
+		"INSERT INTO rollup(boot, second, " ROLLUP_KEY ", calls, timed, total_ns,"
+		" min_ns, max_ns, bytes, captured) SELECT ?1, ?4, " ROLLUP_KEY ", sum(calls),"
+		" sum(timed), sum(total_ns), coalesce(min(min_ns) FILTER (WHERE timed > 0),"
+		" 0), max(max_ns), sum(bytes), sum(captured)" SECONDS_OF(
+			"rollup") " GROUP BY " ROLLUP_KEY " ON CONFLICT DO UPDATE SET"
+				  " min_ns=CASE WHEN timed=0 THEN excluded.min_ns"
+				  " WHEN excluded.timed=0 THEN min_ns ELSE min(min_ns, "
+				  "excluded.min_ns) END,"
+				  " calls=calls+excluded.calls, timed=timed+excluded.timed,"
+				  " total_ns=total_ns+excluded.total_ns, "
+				  "max_ns=max(max_ns, excluded.max_ns),"
+				  " bytes=bytes+excluded.bytes,"
+				  " captured=captured+excluded.captured",
 	[ROLLUP][DELETE] = DELETE_OF("rollup"),
 	[WORK][NEXT] = NEXT_OF("work"),
 	[WORK][ADD] =

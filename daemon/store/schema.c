@@ -120,6 +120,10 @@ static const char *const steps[] = {
 	"ALTER TABLE stack ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE boot ADD COLUMN next_batch INTEGER NOT NULL DEFAULT 1;"
 	"ALTER TABLE function ADD COLUMN effect INTEGER NOT NULL DEFAULT 0;",
+
+	/* 5: what was only asked for is not counted any more. */
+	"ALTER TABLE rollup ADD COLUMN captured INTEGER NOT NULL DEFAULT 0;"
+	"UPDATE rollup SET bytes = 0 WHERE result <> 0 AND bytes <> 0;",
 };
 
 #define VERSION ((int64_t)(sizeof(steps) / sizeof(steps[0])))

@@ -43,14 +43,15 @@
 	X(FREED, "DELETE FROM allocation WHERE id=?")                                              \
 	X(MEMORY, "INSERT OR REPLACE INTO memory(process, device, kind, live_bytes, live_count,"   \
 		  " peak_bytes) VALUES(?,?,?,?,?,?)")                                              \
-	X(ROLLUP, "INSERT INTO rollup(boot, second, process, kind, fn, detail, device, stream,"    \
-		  " result, stack, freed, calls, timed, total_ns, min_ns, max_ns, bytes)"          \
-		  " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET"           \
-		  " min_ns=CASE WHEN timed=0 THEN excluded.min_ns"                                 \
-		  " WHEN excluded.timed=0 THEN min_ns ELSE min(min_ns, excluded.min_ns) END,"      \
-		  " calls=calls+excluded.calls, timed=timed+excluded.timed,"                       \
-		  " total_ns=total_ns+excluded.total_ns, max_ns=max(max_ns, excluded.max_ns),"     \
-		  " bytes=bytes+excluded.bytes")                                                   \
+	X(ROLLUP,                                                                                  \
+	  "INSERT INTO rollup(boot, second, process, kind, fn, detail, device, stream,"            \
+	  " result, stack, freed, calls, timed, total_ns, min_ns, max_ns, bytes, captured)"        \
+	  " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET"                 \
+	  " min_ns=CASE WHEN timed=0 THEN excluded.min_ns"                                         \
+	  " WHEN excluded.timed=0 THEN min_ns ELSE min(min_ns, excluded.min_ns) END,"              \
+	  " calls=calls+excluded.calls, timed=timed+excluded.timed,"                               \
+	  " total_ns=total_ns+excluded.total_ns, max_ns=max(max_ns, excluded.max_ns),"             \
+	  " bytes=bytes+excluded.bytes, captured=captured+excluded.captured")                      \
 	X(LOSS, "INSERT INTO loss(boot, second, process, reason, start_ns, end_ns, count)"         \
 		" VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET"                                 \
 		" start_ns=min(start_ns, excluded.start_ns), end_ns=max(end_ns, excluded.end_ns)," \
@@ -205,7 +206,7 @@ static int write_rollup(struct tables *t, const void *data)
 	sql_bind(t->stmt[STATEMENT_ROLLUP], t->boot, (int64_t)u->second, u->process, u->kind, u->fn,
 		 u->detail, u->device, u->stream, u->result, (int64_t)u->stack_id, u->freed,
 		 (int64_t)u->calls, (int64_t)u->timed, (int64_t)u->total_ns, (int64_t)u->min_ns,
-		 (int64_t)u->max_ns, (int64_t)u->bytes);
+		 (int64_t)u->max_ns, (int64_t)u->bytes, (int64_t)u->captured);
 	return sql_run(t->stmt[STATEMENT_ROLLUP]);
 }
 

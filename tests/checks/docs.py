@@ -29,7 +29,8 @@ def verbs():
 
 
 def queries():
-    tables = ["daemon/query/table.c", "daemon/query/table_gpu.c"]  # in the order of the list
+    nouns = ("", "_stream", "_loss", "_gpu")  # in the order of the list
+    tables = [f"daemon/query/table{noun}.c" for noun in nouns]
     return [name for table in tables
             for name in re.findall(r'\.name = "([a-z-]+)"', (tree.ROOT / table).read_text())]
 

@@ -20,7 +20,7 @@ static void add(sqlite3 *db, uint64_t second, uint32_t fn, uint64_t timed, uint6
 	snprintf(sql, sizeof(sql),
 		 "INSERT INTO rollup VALUES(1, %llu, 1, 1, %u, 0, 0, 0, 0, 0, 0, 2, %llu, %llu, "
 		 "%llu,"
-		 " %llu, 10)",
+		 " %llu, 10, 1)",
 		 (unsigned long long)second, fn, (unsigned long long)timed,
 		 (unsigned long long)min_ns * 3, (unsigned long long)min_ns,
 		 (unsigned long long)min_ns * 2);
@@ -85,6 +85,7 @@ static void test_old_minutes_are_one_row_each_and_sums_stay(void **state)
 	assert_int_equal(ask(rows->db, "SELECT count(*) FROM rollup"), 2 * (3 + 120));
 	assert_int_equal(ask(rows->db, "SELECT sum(calls) FROM rollup"), 2 * 2 * SECONDS);
 	assert_int_equal(ask(rows->db, "SELECT sum(bytes) FROM rollup"), 2 * 10 * SECONDS);
+	assert_int_equal(ask(rows->db, "SELECT sum(captured) FROM rollup"), 2 * SECONDS);
 	assert_int_equal(ask(rows->db, "SELECT sum(timed) FROM rollup"), SECONDS);
 	assert_int_equal(ask(rows->db, "SELECT min_ns FROM rollup WHERE fn=1 AND second=6000060"),
 			 160);

@@ -82,6 +82,8 @@ static void add_graphs(struct store *store)
 	add_work(store, ONE_GRAPH, OP_KERNEL, 3, 100, (struct core_work){ .name = NAME_GEMM });
 	add_work(store, ONE_GRAPH, OP_COPY, 10, 50,
 		 (struct core_work){ .graph = 7, .detail = COPY_DTOD, .bytes = 40960 });
+	add_rollup(store, ONE_GRAPH, FN_HTOD, OP_COPY, 6,
+		   (struct core_rollup){ .detail = COPY_DTOD, .captured = 2, .bytes = 4096 });
 	add_work(store, ONE_GRAPH, OP_GRAPH, 8, 400, launch);
 	add_work(store, ONE_GRAPH, OP_GRAPH, 1, 900, launch);
 	add_work(store, ONE_GRAPH, OP_SET, 5, 10, (struct core_work){ .graph = 7, .bytes = 512 });
@@ -454,24 +456,24 @@ static void test_transfers_use_exact_times_where_there_are_any(void **state)
 	expect(state, QUERY(.name = "transfers", .pid = PID + EXACT),
 	       "{\"query\":\"transfers\",\"rows\":[\n"
 	       "{\"pid\":4000001,\"comm\":\"job1\",\"kind\":\"HtoD\",\"calls\":4,\"errors\":0,"
-	       "\"bytes\":1000000,\"total_ns\":8900,\"bytes_per_s\":112359550561,"
+	       "\"captured\":0,\"bytes\":1000000,\"total_ns\":8900,\"bytes_per_s\":112359550561,"
 	       "\"times\":\"exact\",\"exact\":4},\n"
 	       "{\"pid\":4000001,\"comm\":\"job1\",\"kind\":\"DtoH\",\"calls\":2,\"errors\":0,"
-	       "\"bytes\":80,\"total_ns\":40,\"bytes_per_s\":2000000000,"
+	       "\"captured\":0,\"bytes\":80,\"total_ns\":40,\"bytes_per_s\":2000000000,"
 	       "\"times\":\"call\",\"exact\":0}\n"
 	       "]," LOSS_OF_EXACT);
 }
 
-/* Copies and sets of graphs have no calls. */
-static void test_transfers_without_calls_are_there(void **state)
+/* Copies and sets of graphs have no calls: theirs add to those of calls. */
+static void test_transfers_of_graphs_are_there(void **state)
 {
 	expect(state, QUERY(.name = "transfers", .pid = PID + ONE_GRAPH),
 	       "{\"query\":\"transfers\",\"rows\":[\n"
-	       "{\"pid\":4000003,\"comm\":\"job3\",\"kind\":\"DtoD\",\"calls\":0,\"errors\":0,"
-	       "\"bytes\":40960,\"total_ns\":500,\"bytes_per_s\":81920000000,"
+	       "{\"pid\":4000003,\"comm\":\"job3\",\"kind\":\"DtoD\",\"calls\":6,\"errors\":0,"
+	       "\"captured\":2,\"bytes\":45056,\"total_ns\":500,\"bytes_per_s\":81920000000,"
 	       "\"times\":\"exact\",\"exact\":10},\n"
 	       "{\"pid\":4000003,\"comm\":\"job3\",\"kind\":\"set\",\"calls\":0,\"errors\":0,"
-	       "\"bytes\":512,\"total_ns\":50,\"bytes_per_s\":10240000000,"
+	       "\"captured\":0,\"bytes\":512,\"total_ns\":50,\"bytes_per_s\":10240000000,"
 	       "\"times\":\"exact\",\"exact\":5}\n"
 	       "],\"loss\":{}}\n");
 }
@@ -586,7 +588,7 @@ int main(void)
 		cmocka_unit_test(test_devices_are_told_apart_by_uuid),
 		cmocka_unit_test(test_ps_tells_tier_cost_and_loss),
 		cmocka_unit_test(test_transfers_use_exact_times_where_there_are_any),
-		cmocka_unit_test(test_transfers_without_calls_are_there),
+		cmocka_unit_test(test_transfers_of_graphs_are_there),
 		cmocka_unit_test(test_windows_and_limits_cut),
 		cmocka_unit_test(test_rows_are_split_only_where_they_can_be),
 		cmocka_unit_test(test_an_empty_database_has_no_rows),

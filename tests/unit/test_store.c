@@ -352,6 +352,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 			  "ALTER TABLE stack DROP COLUMN batch;"
 			  "ALTER TABLE boot DROP COLUMN next_batch;"
 			  "ALTER TABLE function DROP COLUMN effect;"
+			  "ALTER TABLE rollup DROP COLUMN captured;"
 			  "ALTER TABLE stream DROP COLUMN number; PRAGMA user_version = 1");
 	assert_int_equal(fixture_open(f), 0);
 	store_add_stream(f->store, &(struct core_stream){ .id = 10, .process = 4, .number = 7 });
