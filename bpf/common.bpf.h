@@ -18,11 +18,23 @@
 
 #define SENT_SLOTS   16
 #define WINDOW_WORDS 128
+#define SEEN_WORDS   64
+
+/* Of which calls a thread's stacks are taken. */
+struct sampler {
+	__u64 last_ns; /* the last sample */
+	__u32 calls;   /* since then */
+	__u32 left;    /* calls until the next */
+	__u32 stride;  /* their mean */
+	__u32 reserved;
+};
 
 struct thread {
-	__u64 seed; /* of stack ids; that of the process */
-	__u64 sampled_ns[2];
-	__u32 generation; /* of the filter that decided `watched`, 0: undecided */
+	__u64 seed;		     /* of stack ids; that of the process */
+	struct sampler sampler[2];   /* of what submits work, of waits */
+	__u64 work_ns;		     /* when a stack was taken last because the work was new */
+	__u64 work_seen[SEEN_WORDS]; /* a bit for each kernel, graph, or function */
+	__u32 generation;	     /* of the filter that decided `watched`, 0: undecided */
 	__u16 watched;
 	__u16 choice; /* enum probe_choice */
 	__u32 ns_tid;

@@ -106,7 +106,7 @@ int enter(struct pt_regs *ctx)
 	if (!thread)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (stack_wanted(thread, desc->flags, now)) {
+	if (stack_wanted(ctx, thread, desc, fn, now)) {
 		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP);
 		if (!stack_id) {
 			stack_lost = true;

@@ -42,13 +42,15 @@ enum probe_flag {
 				 * was chosen for the process */
 	PROBE_KEEP = 1 << 3,	/* a lost call falsifies the model: never rate-limited */
 	PROBE_SPILLED = 1 << 4, /* arguments beyond the sixth are wanted: read them off the stack */
+	PROBE_WAIT = 1 << 5,	/* sampled apart from what submits work */
 };
 
 struct probe_desc {
 	__u16 flags;
 	__u8 slot_count;
 	__u8 out_count;
-	__u32 reserved;
+	__u8 kernel_arg; /* 1 + argument with the handle of the kernel or graph, 0: none */
+	__u8 reserved[3];
 	struct probe_slot slot[PROBE_SLOTS_MAX];
 	struct probe_slot out[PROBE_OUTS_MAX]; /* read through argument `arg` at the return */
 };
@@ -67,7 +69,7 @@ struct probe_settings {
 	__u32 stack_depth;   /* frames at most */
 	__u32 wake_bytes;    /* wake the reader when this much is waiting */
 	__u64 events_per_s;  /* host-wide limit, 0 for none */
-	__u64 sample_ns;     /* between two sampled stacks of a thread, ~0 for none */
+	__u64 sample_ns;     /* mean time between two sampled stacks of a thread, ~0 for none */
 	__u64 reserve_bytes; /* room that only PROBE_KEEP events may take */
 	__u32 pid_count, uid_count, cgroup_count; /* of the filters; 0: everything */
 	__u32 reader_idle; /* 1: the reader sleeps, so wake it at the next event */

@@ -5,9 +5,12 @@
 
 #include "bpf/common.bpf.h"
 
-#define CODE_MIN   0x10000	/* below lies nothing */
-#define CODE_MAX   (1ull << 47) /* above lies the kernel */
-#define STACK_SPAN (8 << 20)	/* of the main thread, at most */
+#define CODE_MIN	  0x10000      /* below lies nothing */
+#define CODE_MAX	  (1ull << 47) /* above lies the kernel */
+#define STACK_SPAN	  (8 << 20)    /* of the main thread, at most */
+
+#define SAMPLE_STALE	  4	    /* times the mean, and calls have become rare */
+#define SAMPLE_STRIDE_MAX (1 << 24) /* calls */
 
 static __always_inline __u64 stack_hash(__u64 seed, const __u64 *frame, __u32 count)
 {
@@ -122,21 +125,71 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 	return id;
 }
 
-/* Samples of launches and of waits are taken apart, or the launches would take them all. */
-static __always_inline bool stack_wanted(struct thread *thread, __u16 flags, __u64 now)
+/* Every call of a thread is as likely to be sampled as the others around it: were it the first one
+ * after so much time, loops would be seen at one place only, that behind the wait. So calls are
+ * counted, and how many are left out is drawn, with a mean that follows the rate of calls: it at
+ * most doubles, as a burst is no rate. Where calls have become rare it is not waited for. */
+static __always_inline bool sampler_due(struct sampler *sampler, __u64 now)
 {
-	__u64 *last = &thread->sampled_ns[!!(flags & PROBE_RETURN)];
+	__u64 elapsed = now - sampler->last_ns, mean;
+	__u32 most = 2 * sampler->stride;
 
-	if (flags & PROBE_STACK)
+	if (settings.sample_ns == ~0ull)
+		return false;
+	sampler->calls++;
+	if (sampler->left > 1 && elapsed > SAMPLE_STALE * settings.sample_ns)
+		sampler->left /= 2;
+	if (sampler->left > 1) {
+		sampler->left--;
+		return false;
+	}
+	mean = (sampler->calls * settings.sample_ns + elapsed) / (elapsed + 1);
+	sampler->stride = mean < most ? mean : most;
+	if (sampler->stride == 0)
+		sampler->stride = 1;
+	if (sampler->stride > SAMPLE_STRIDE_MAX)
+		sampler->stride = SAMPLE_STRIDE_MAX;
+	sampler->left = 1 + bpf_get_prandom_u32() % (2 * sampler->stride - 1);
+	sampler->calls = 0;
+	sampler->last_ns = now;
+	return true;
+}
+
+/* A kernel that is launched rarely may run for most of the time, so the first launch of each is
+ * sampled, too, as is the first copy or set of each function, within a bound of their own. */
+static __always_inline bool work_is_new(struct pt_regs *ctx, struct thread *thread, __u32 fn,
+					__u8 arg, __u64 now)
+{
+	__u64 first = PT_REGS_PARM1(ctx), second = PT_REGS_PARM2(ctx), bit, mask, *word;
+
+	/* Both are read, or the compiler chooses the address and the verifier refuses it. */
+	asm volatile("" : "+r"(first), "+r"(second));
+	bit = (arg == 1 ? first : arg == 2 ? second : fn) * 0x9e3779b97f4a7c15 >> 32;
+	word = &thread->work_seen[bit / 64 % SEEN_WORDS];
+	mask = 1ull << bit % 64;
+	if (*word & mask || settings.sample_ns == ~0ull ||
+	    now - thread->work_ns < settings.sample_ns)
+		return false;
+	*word |= mask;
+	thread->work_ns = now;
+	return true;
+}
+
+/* Samples of work and of waits are taken apart, or the work would take them all. */
+static __always_inline bool stack_wanted(struct pt_regs *ctx, struct thread *thread,
+					 const struct probe_desc *desc, __u32 fn, __u64 now)
+{
+	bool wait = desc->flags & PROBE_WAIT;
+
+	if (desc->flags & PROBE_STACK)
 		return true;
-	if (!(flags & PROBE_SAMPLE) || thread->choice == PROBE_CHOICE_NONE)
+	if (!(desc->flags & PROBE_SAMPLE) || thread->choice == PROBE_CHOICE_NONE)
 		return false;
 	if (thread->choice == PROBE_CHOICE_ALL)
 		return true;
-	if (now - *last < settings.sample_ns)
-		return false;
-	*last = now;
-	return true;
+	if (sampler_due(&thread->sampler[wait], now))
+		return true;
+	return !wait && work_is_new(ctx, thread, fn, desc->kernel_arg, now);
 }
 
 #endif

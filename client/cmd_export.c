@@ -99,12 +99,18 @@ static void show_progress(const struct job *job, uint64_t done_ns)
 /* What was lost in the window is a part of the answer. */
 static void show_end(const struct job *job, const Tracesmith__V1__Done *done)
 {
+	char note[EXPORT_NOTE_BYTES] = "";
+
 	if (job->progress)
 		fprintf(stderr, "\r%" PRIu64 " operations, %.1f MB \n", job->trace.op_count,
 			outfile_size(job->file) / 1e6);
 	for (size_t i = 0; i < done->n_loss; i++)
 		complain("lost: %" PRIu64 " %s (%s)", done->loss[i]->count, done->loss[i]->reason,
 			 done->loss[i]->text);
+	if (job->format->note)
+		job->format->note(job->exporter, note);
+	if (*note)
+		complain("%s", note);
 }
 
 /* Says which processes are missing for want of exact times. -ENODATA: all of them. */

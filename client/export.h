@@ -16,6 +16,8 @@
 
 struct exporter;
 
+#define EXPORT_NOTE_BYTES 128
+
 struct export_format {
 	int (*begin)(const struct export_meta *meta, const struct out_sink *sink,
 		     struct exporter **ret);
@@ -23,6 +25,8 @@ struct export_format {
 	 * of time, the less is held. */
 	int (*ops)(struct exporter *exporter, const struct op *op, size_t count);
 	int (*end)(struct exporter *exporter);
+	/* After the end: what the reader of the file has to know, or "". NULL: nothing. */
+	void (*note)(const struct exporter *exporter, char note[EXPORT_NOTE_BYTES]);
 	void (*free)(struct exporter *exporter);
 	bool exact; /* shows ops with exact times, and nothing else */
 };

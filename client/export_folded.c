@@ -121,6 +121,11 @@ static int folded_ops(struct exporter *x, const struct op *op, size_t count)
 	return fold_add_all(&x->fold, op, count);
 }
 
+static void folded_note(const struct exporter *x, char note[EXPORT_NOTE_BYTES])
+{
+	fold_note(&x->fold, note);
+}
+
 static void folded_free(struct exporter *x)
 {
 	if (!x)
@@ -155,6 +160,7 @@ const struct export_format export_folded = {
 	.begin = folded_begin,
 	.ops = folded_ops,
 	.end = folded_end,
+	.note = folded_note,
 	.free = folded_free,
 	.exact = true,
 };

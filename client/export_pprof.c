@@ -271,6 +271,7 @@ static void write_type(struct out *out, uint64_t type, uint64_t unit)
 static void write_head(struct exporter *x)
 {
 	const struct fold *fold = &x->fold;
+	char note[EXPORT_NOTE_BYTES];
 
 #define X(id, text) write_text(x, "", text);
 	TEXTS(X)
@@ -280,6 +281,9 @@ static void write_head(struct exporter *x)
 	write_type(x->out, TEXT_BYTES, TEXT_BYTES);
 	pb_uint(x->out, PROFILE_DEFAULT_TYPE, TEXT_GPU_TIME);
 	pb_uint(x->out, PROFILE_COMMENT, TEXT_COMMENT);
+	fold_note(fold, note);
+	if (*note)
+		pb_uint(x->out, PROFILE_COMMENT, write_text(x, "", note));
 	if (fold->last_ns == 0)
 		return;
 	pb_uint(x->out, PROFILE_TIME, fold->first_ns + (uint64_t)fold->meta->wall_offset_ns);
@@ -288,8 +292,10 @@ static void write_head(struct exporter *x)
 
 static int pprof_end(struct exporter *x)
 {
-	int r;
+	int r = fold_finish(&x->fold, NULL);
 
+	if (r < 0)
+		return r;
 	write_head(x);
 	r = write_below(x, &x->fold.root);
 	if (r == 0)
@@ -300,6 +306,11 @@ static int pprof_end(struct exporter *x)
 static int pprof_ops(struct exporter *x, const struct op *op, size_t count)
 {
 	return fold_add_all(&x->fold, op, count);
+}
+
+static void pprof_note(const struct exporter *x, char note[EXPORT_NOTE_BYTES])
+{
+	fold_note(&x->fold, note);
 }
 
 static void pprof_free(struct exporter *x)
@@ -344,6 +355,7 @@ const struct export_format export_pprof = {
 	.begin = pprof_begin,
 	.ops = pprof_ops,
 	.end = pprof_end,
+	.note = pprof_note,
 	.free = pprof_free,
 	.exact = true,
 };

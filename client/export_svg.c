@@ -167,6 +167,7 @@ static void write_title(const struct exporter *x, const struct fold_node *node, 
 	*out->at++ = '\n';
 	json_text(out, word);
 	json_text(out, *word ? " · " : "");
+	json_text(out, node->depth > 1 && node->scaled > 0 ? "about " : "");
 	json_text(out, units_nanoseconds(text, (int64_t)node->ns));
 	json_text(out, " · ");
 	write_hundredths(out, 100.0 * (double)node->ns / (double)x->fold.root.ns);
@@ -224,6 +225,7 @@ static int write_rest(struct exporter *x, const struct fold_node *parent,
 	for (; first; first = first->next) {
 		rest.ns += first->ns;
 		rest.count += first->count;
+		rest.scaled += first->scaled;
 		count++;
 	}
 	if (count == 0 || rest.ns == 0 || rest.ns < x->narrow_ns)
@@ -281,7 +283,7 @@ static void write_summary(struct exporter *x)
 {
 	const struct fold *fold = &x->fold;
 	int64_t wall_ns = fold->meta->wall_offset_ns;
-	char text[UNITS_TEXT_SIZE];
+	char text[UNITS_TEXT_SIZE], note[EXPORT_NOTE_BYTES];
 	struct out *out = x->out;
 
 	json_text(out, "<text class=\"faint\" x=\"8\" y=\"48\">");
@@ -292,6 +294,9 @@ static void write_summary(struct exporter *x)
 	json_text(out, units_time(text, (int64_t)fold->first_ns + wall_ns));
 	json_text(out, " to ");
 	json_text(out, units_time(text, (int64_t)fold->last_ns + wall_ns));
+	fold_note(fold, note);
+	json_text(out, *note ? " · " : "");
+	write_escaped(out, note);
 	json_text(out, "</text>\n");
 }
 
@@ -365,6 +370,11 @@ static int svg_ops(struct exporter *x, const struct op *op, size_t count)
 	return fold_add_all(&x->fold, op, count);
 }
 
+static void svg_note(const struct exporter *x, char note[EXPORT_NOTE_BYTES])
+{
+	fold_note(&x->fold, note);
+}
+
 static void svg_free(struct exporter *x)
 {
 	if (!x)
@@ -399,6 +409,7 @@ const struct export_format export_svg = {
 	.begin = svg_begin,
 	.ops = svg_ops,
 	.end = svg_end,
+	.note = svg_note,
 	.free = svg_free,
 	.exact = true,
 };

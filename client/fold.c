@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define STREAM_NONE (1u << 31) /* and the device */
+
 /* What tells a node from the others of its parent. */
 static uint64_t node_key(enum fold_kind kind, uint32_t number, uint32_t more)
 {
@@ -134,28 +136,76 @@ static struct fold_node *stream_node(struct fold *fold, struct fold_node *leaf, 
 	return node;
 }
 
+/* What one thread submitted to one stream, by the same function, and is called alike. */
+static struct estimate_part *part_of(struct fold *fold, const struct op *op)
+{
+	enum fold_kind kind = kind_of(fold->meta, op);
+	uint32_t what = kind == FOLD_COPY ? op->detail : export_work_name(fold->meta, op)->number;
+	struct estimate_key key = {
+		.what = (uint64_t)kind << 48 | (uint64_t)op->fn << 32 | what,
+		.process = op->process,
+		.graph = op->graph,
+		.thread = op->tid,
+		.stream = op->stream ? op->stream : STREAM_NONE | (uint16_t)op->device,
+	};
+	struct estimate_part *part = estimate_part(&fold->estimate, &key);
+	struct op *first;
+
+	if (!part || part->owner)
+		return part;
+	first = arena_get(&fold->arena, sizeof(*first));
+	if (!first)
+		return NULL;
+	*first = *op;
+	part->owner = first;
+	return part;
+}
+
 int fold_add(struct fold *fold, const struct op *op)
 {
-	struct fold_node *node;
-	int r;
+	struct estimate_sum sum = { .count = 1, .ns = op->gpu_end_ns - op->gpu_start_ns };
+	struct estimate_part *part;
 
 	if (!export_has_work(op))
 		return 0;
-	r = leaf_get(fold, op, &node);
-	if (r < 0)
-		return r;
-	if (fold->by_stream)
-		node = stream_node(fold, node, op);
-	if (!node)
+	if (!export_meta_process(fold->meta, op->process))
+		return -ENOENT;
+	part = part_of(fold, op);
+	if (!part)
 		return -ENOMEM;
-	node->ns += op->gpu_end_ns - op->gpu_start_ns;
-	node->count++;
 	if (op->kind == OP_COPY || op->kind == OP_SET)
-		node->bytes += op->bytes;
+		sum.bytes = op->bytes;
 	if (fold->first_ns == 0 || op->gpu_start_ns < fold->first_ns)
 		fold->first_ns = op->gpu_start_ns;
 	if (op->gpu_end_ns > fold->last_ns)
 		fold->last_ns = op->gpu_end_ns;
+	if (op->stack_id == 0 && op->flags & (OP_NO_CALL | OP_STACK_LOST)) {
+		estimate_add_unstacked(part, &sum);
+		return 0;
+	}
+	return estimate_add(&fold->estimate, part, 0, op->stack_id, &sum);
+}
+
+static int add_result(void *data, const struct estimate_result *result)
+{
+	struct fold *fold = data;
+	struct op op = *(const struct op *)result->owner;
+	struct fold_node *node;
+	int r;
+
+	op.stack_id = result->stack;
+	r = leaf_get(fold, &op, &node);
+	if (r < 0)
+		return r;
+	if (fold->by_stream)
+		node = stream_node(fold, node, &op);
+	if (!node)
+		return -ENOMEM;
+	node->ns += result->sum.ns;
+	node->count += result->sum.count;
+	node->bytes += result->sum.bytes;
+	node->scaled += result->scaled;
+	fold->sampled += result->sampled;
 	return 0;
 }
 
@@ -195,9 +245,10 @@ static int finish(struct fold_node *node, int (*compare)(const void *, const voi
 		node->ns += child->ns;
 		node->count += child->count;
 		node->bytes += child->bytes;
+		node->scaled += child->scaled;
 		count++;
 	}
-	return count > 1 ? sort_children(node, count, compare) : 0;
+	return count > 1 && compare ? sort_children(node, count, compare) : 0;
 }
 
 int fold_add_all(struct fold *fold, const struct op *op, size_t count)
@@ -211,11 +262,32 @@ int fold_add_all(struct fold *fold, const struct op *op, size_t count)
 
 int fold_finish(struct fold *fold, int (*compare)(const void *, const void *))
 {
-	return finish(&fold->root, compare);
+	int r = estimate_end(&fold->estimate, add_result, fold);
+
+	return r < 0 ? r : finish(&fold->root, compare);
+}
+
+bool fold_is_estimated(const struct fold *fold)
+{
+	return fold->root.scaled > 0;
+}
+
+void fold_note(const struct fold *fold, char note[EXPORT_NOTE_BYTES])
+{
+	note[0] = '\0';
+	if (fold_is_estimated(fold))
+		snprintf(note, EXPORT_NOTE_BYTES,
+			 "Stacks are estimated from %" PRIu64
+			 " samples: 'tsctl run --stacks all' takes every one",
+			 fold->sampled);
+	else if (fold->root.count > 0 && fold->sampled == 0)
+		snprintf(note, EXPORT_NOTE_BYTES,
+			 "No stacks were taken: 'tsctl run --stacks all' takes every one");
 }
 
 void fold_clear(struct fold *fold)
 {
+	estimate_clear(&fold->estimate);
 	arena_clear(&fold->arena);
 	map_clear(&fold->node);
 	map_clear(&fold->leaf);

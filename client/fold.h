@@ -1,5 +1,6 @@
 /* fold.h: GPU time by who asked for it: a tree of processes, the functions on their call stacks,
- * and, at the leaves, what ran on the device. Only ops with exact times are in it.
+ * and, at the leaves, what ran on the device. Only ops with exact times are in it. Where stacks
+ * are a sample, each stands for what was launched without one (core/estimate.h).
  *
  * It grows with the different stacks and names, never with the ops.
  */
@@ -7,6 +8,7 @@
 #define TS_CLIENT_FOLD_H
 
 #include "client/export.h"
+#include "core/estimate.h"
 
 /* identifier, what stands before its text in folded stacks */
 #define FOLD_KINDS(X)                                                                              \
@@ -33,7 +35,8 @@ struct fold_node {
 	const struct export_frame *frame;	 /* of FOLD_HOST: the first of this name */
 	uint64_t ns, count;			 /* of a leaf; after fold_finish() of all below */
 	uint64_t bytes;				 /* likewise: copied or set */
-	uint32_t stream;			 /* of FOLD_STREAM, as the next */
+	uint64_t scaled; /* likewise: of `count`, what others of it stand for */
+	uint32_t stream; /* of FOLD_STREAM, as the next */
 	int16_t device;
 	uint8_t kind;  /* enum fold_kind */
 	uint8_t depth; /* of the root 0 */
@@ -48,6 +51,8 @@ struct fold {
 	uint64_t first_ns, last_ns; /* in which the ops ran */
 	struct map node;	    /* by parent and text */
 	struct map leaf;	    /* by process, stack and what ran: a short cut */
+	struct estimate estimate;   /* of whose parts the owner is the first op */
+	uint64_t sampled;	    /* ops whose stack was taken; after fold_finish() */
 	struct arena arena;
 };
 
@@ -55,8 +60,12 @@ struct fold {
 int fold_add(struct fold *fold, const struct op *op);
 int fold_add_all(struct fold *fold, const struct op *op, size_t count);
 /* Adds up, and puts the children of each node in order, as qsort(3) does an array of pointers to
- * them. Once, at the end. */
+ * them; NULL: in any. Once, at the end. */
 int fold_finish(struct fold *fold, int (*compare)(const void *, const void *));
 void fold_clear(struct fold *fold);
+/* Whether times below the processes are estimated. */
+bool fold_is_estimated(const struct fold *fold);
+/* What a reader has to know of the stacks, or "". */
+void fold_note(const struct fold *fold, char note[EXPORT_NOTE_BYTES]);
 
 #endif

@@ -115,7 +115,8 @@ static bool call_is_memory(const struct op *op)
 /* Of which a stack is taken now and then only; of other kinds always or never. */
 static bool call_is_sampled(const struct op *op)
 {
-	return op->kind == OP_LAUNCH || op->kind == OP_SYNC;
+	return op->kind == OP_LAUNCH || op->kind == OP_COPY || op->kind == OP_SET ||
+	       op->kind == OP_SYNC;
 }
 
 /* The forms of memory functions for a thread's own default stream are those with a stream. */

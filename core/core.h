@@ -169,7 +169,7 @@ struct core_collect {
 	X(3, CALL_STATE, "call-state", "calls lost because a thread's state could not be had")     \
 	X(4, STACK, "stack", "stacks that could not be taken")                                     \
 	X(5, STACK_SAMPLED, "stack-sampled",                                                       \
-	  "launches and waits whose stack was left out by sampling")                               \
+	  "launches, copies, sets and waits whose stack was left out")                             \
 	X(6, PROCESS, "process", "processes that could not be announced")                          \
 	X(7, BAD_EVENT, "bad-event", "events that made no sense")                                  \
 	X(8, STRAY, "stray", "events of a process that was never announced")                       \

@@ -81,7 +81,7 @@ static const struct setting settings[] = {
 	{ "probe", "stack_depth", COUNT, AT(stack_depth), "64", 2, TS_STACK_FRAMES_MAX, NULL,
 	  "Frames of a call stack at most." },
 	{ "probe", "launch_stacks", COUNT, AT(launch_stacks_per_s), "20", 0, 1000000000, NULL,
-	  "Stacks of launches and synchronizations taken per thread and second." },
+	  "Stacks of launches, copies and sets, and of waits, taken per thread and second." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
 	  "Events per second on the whole host, 0 for no limit. Allocations always pass." },
 

@@ -30,11 +30,25 @@ static uint8_t gpu_copy_slots(struct probe_slot *to, const struct probe_slot *fr
 	return count;
 }
 
+/* What a launch names, by which its stacks are sampled, too. */
+static uint8_t gpu_kernel_arg(const struct gpu_function *function)
+{
+	const struct probe_slot *slot = function->slot;
+
+	if (function->model.kind != OP_LAUNCH)
+		return 0;
+	for (size_t i = 0; i < PROBE_SLOTS_MAX && slot[i].from != PROBE_END; i++)
+		if (slot[i].from == PROBE_ARG && slot[i].to == offsetof(struct ts_api, handle))
+			return slot[i].arg + 1;
+	return 0;
+}
+
 void gpu_probe_desc(const struct gpu_function *function, struct probe_desc *ret)
 {
 	memset(ret, 0, sizeof(*ret));
 	ret->flags = function->flags;
 	ret->slot_count = gpu_copy_slots(ret->slot, function->slot, PROBE_SLOTS_MAX);
+	ret->kernel_arg = gpu_kernel_arg(function);
 	ret->out_count = gpu_copy_slots(ret->out, function->out, PROBE_OUTS_MAX);
 }
 

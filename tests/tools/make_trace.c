@@ -232,6 +232,7 @@ static int exact_calls(const struct export_format *format, struct exporter *x)
 			      1003000 + i * 1000);
 		op[i].name = NAME_GEMM;
 		op[i].stack_id = i % 2 ? STACK : 0;
+		op[i].flags |= i % 2 ? 0 : OP_STACK_LOST;
 		op[i].registers = 64;
 		op[i].static_bytes = 1024;
 		op[i].shared_bytes = 2048;

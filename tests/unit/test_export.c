@@ -277,11 +277,42 @@ static void folded_stacks_add_up_to_the_microsecond(void **state)
 	op[3].name = 0;
 	op[3].detail = COPY_DTOH;
 	op[4].gpu_end_ns = 5000 + 2000000; /* 2 ms */
+	op[4].flags |= OP_STACK_LOST;
 	assert_string_equal(export_text(&export_folded, meta, op, 5),
 			    "train_(42);[no stack];[GPU_Copy]DtoH 0\n"
 			    "train_(42);[no stack];[GPU_Kernel]a 2000\n"
 			    "train_(42);main;f;[GPU_Kernel]a 1\n"
 			    "train_(42);main;f;[GPU_Kernel]b 1\n");
+}
+
+/* Of six launches of 400 ns one in three has a stack. */
+static void what_was_not_sampled_is_estimated(void **state)
+{
+	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	char *svg, *summary;
+	struct op op[6];
+
+	export_meta_add_name(meta, 7, "a");
+	add_stack(meta, 1, "f", 16);
+	add_stack(meta, 2, "g", 16);
+	for (size_t i = 0; i < 6; i++)
+		op[i] = kernel;
+	op[2].stack_id = 1;
+	op[5].stack_id = 2;
+	assert_string_equal(export_text(&export_folded, meta, op, 6),
+			    "train_(42);main;f;[GPU_Kernel]a 1\n"
+			    "train_(42);main;g;[GPU_Kernel]a 1\n");
+	svg = strdup(export_text(&export_svg, meta, op, 6));
+	summary = strstr(svg, "Stacks are estimated from 2 samples: &#39;tsctl run --stacks all");
+	assert_non_null(summary);
+	assert_non_null(strstr(svg, "<title>main\nhost · about 2.40 µs · 100.00 % · 6 ×</title>"));
+	assert_non_null(strstr(svg, "<title>f\nhost · about 1.20 µs · 50.00 % · 3 ×</title>"));
+	assert_non_null(strstr(svg, "<title>train (42)\nprocess · 2.40 µs"));
+	free(svg);
+	for (size_t i = 0; i < 6; i++)
+		op[i].stack_id = 1 + i % 2;
+	assert_null(strstr(export_text(&export_svg, meta, op, 6), "about"));
+	assert_null(strstr(export_text(&export_svg, meta, op, 6), "estimated"));
 }
 
 static void folded_stacks_that_read_alike_are_one_line(void **state)
@@ -493,6 +524,7 @@ int main(void)
 		cmocka_unit_test(an_error_of_the_sink_ends_the_export),
 		cmocka_unit_test(hostile_metadata_fits_in_the_room_that_is_asked_for),
 		cmocka_unit_test(folded_stacks_add_up_to_the_microsecond),
+		cmocka_unit_test(what_was_not_sampled_is_estimated),
 		cmocka_unit_test(folded_stacks_that_read_alike_are_one_line),
 		cmocka_unit_test(only_exact_times_are_folded),
 		cmocka_unit_test(compressed_bytes_come_back),

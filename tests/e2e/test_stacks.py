@@ -1,0 +1,88 @@
+"""GPU time by call stack: a sample of stacks tells about what all of them tell, and says that it is an estimate."""
+import json
+import os
+import subprocess
+import tempfile
+
+import tracesmith
+from tracesmith import BUILD, library, wait_for, workload_path
+
+PATHS = ("forward", "backward", "update", "replay", "seldom")
+SAMPLES = 500  # a second and thread
+TOLERANCE = 0.08  # of all: about four standard deviations of the largest share
+NOTE = "'tsctl run --stacks all' takes every one"
+
+
+class Stacks(tracesmith.Case):
+    settings = f"[probe]\nlaunch_stacks = {SAMPLES}"
+
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory(prefix="tracesmith-stacks-")
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+
+    def tsctl(self, *arguments):
+        environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket, FAKE_CUDA_TIME_SCALE="1",
+                           LD_LIBRARY_PATH=os.path.dirname(library()))
+        result = tracesmith.Result(subprocess.run([os.path.join(BUILD, "tsctl"), *map(str, arguments)], text=True,
+                                                  env=environment, capture_output=True, timeout=120))
+        self.assertEqual(result.code, 0, result.err)
+        return result
+
+    def run_paths(self, *options, rounds=2000):
+        """Its pid, with all that it did in the store."""
+        result = self.tsctl("run", *options, "--", workload_path("paths"), "--rounds", rounds)
+        pid = next(json.loads(line)["pid"] for line in result.out.splitlines() if '"rounds"' in line)
+        self.daemon.wait_ended(pid)
+        wait_for("its kernels", lambda: sum(row["count"] for row in self.daemon.query("kernels", "--pid", pid))
+                 >= 12 * rounds + rounds // 50)
+        return pid
+
+    def shares(self, *options):
+        """The part of the GPU time that each path has, the others' name being "", and what was said beside."""
+        result = self.tsctl("export", "--folded", "-o", "-", *options)
+        time = dict.fromkeys((*PATHS, ""), 0)
+        for line in result.out.splitlines():
+            stack, us = line.rsplit(" ", 1)
+            time[next((path for path in PATHS if f";{path};" in stack), "")] += int(us)
+        return {path: us / sum(time.values()) for path, us in time.items()}, result.err
+
+    def assert_alike(self, estimated, true):
+        for path, share in true.items():
+            self.assertAlmostEqual(estimated[path], share, delta=TOLERANCE, msg=f"{path}: {estimated} for {true}")
+
+    def test_a_sample_tells_what_all_stacks_tell(self):
+        every, sampled = self.run_paths("--stacks", "all"), self.run_paths()
+        true, said = self.shares("--pid", every)
+        self.assertEqual(true[""], 0, "with all stacks everything has one")
+        self.assertGreater(min(true[path] for path in PATHS), 0.05, "each path matters")
+        self.assertNotIn("estimated", said)
+
+        estimated, said = self.shares("--pid", sampled)
+        self.assertEqual(estimated[""], 0)
+        self.assert_alike(estimated, true)
+        self.assertRegex(said, r"Stacks are estimated from \d+ samples: " + NOTE)
+
+        recording = os.path.join(self.directory, "sampled.sbt")
+        self.tsctl("record", "-o", recording, "--pid", sampled, "--since", "1h", "--until", "now")
+        recorded, said = self.shares("--file", recording)
+        self.assertEqual(recorded, estimated)
+        self.assertIn(NOTE, said)
+        self.assertIn("Stacks are estimated", self.tsctl("export", "--svg", "-o", "-", "--pid", sampled).out)
+        self.assertNotIn("estimated", self.tsctl("export", "--svg", "-o", "-", "--pid", every).out)
+
+
+class FewStacks(Stacks):
+    """As few as by default: what is launched often is there, and what runs for long, too."""
+    settings = ""
+
+    def test_a_sample_tells_what_all_stacks_tell(self):
+        estimated, said = self.shares("--pid", self.run_paths(rounds=6000))
+        self.assertLess(estimated[""], 0.01)
+        self.assertGreater(estimated["seldom"], 0.05)
+        self.assertIn(NOTE, said)
+
+
+if __name__ == "__main__":
+    tracesmith.main()
