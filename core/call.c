@@ -65,9 +65,11 @@ static uint64_t call_bytes(const struct ts_api *api, const struct function *func
 	if (kind == OP_SET && __builtin_mul_overflow(bytes, function->detail, &bytes))
 		return INT64_MAX;
 	if (kind == OP_COPY || kind == OP_SET || kind == OP_ALLOC) {
-		if (api->height && __builtin_mul_overflow(bytes, api->height, &bytes))
+		if ((api->height || function->sizes > 1) &&
+		    __builtin_mul_overflow(bytes, api->height, &bytes))
 			return INT64_MAX;
-		if (api->depth && __builtin_mul_overflow(bytes, api->depth, &bytes))
+		if ((api->depth || function->sizes > 2) &&
+		    __builtin_mul_overflow(bytes, api->depth, &bytes))
 			return INT64_MAX;
 	}
 	return bytes < INT64_MAX ? bytes : INT64_MAX;

@@ -250,6 +250,15 @@ static uint32_t correlate_records(const struct exact *exact, uint64_t start_ns)
 	return exact->on ? exact->row.records : 0;
 }
 
+/* The device does nothing for a copy or set of nothing, and tells nothing; but what it does tell is
+ * taken. */
+static uint8_t correlate_wants_copy(const struct op *op, const struct function *function)
+{
+	bool nothing = function->sizes && !op->bytes && !(op->flags & OP_UNREAD);
+
+	return AWAIT_CALL | (nothing ? AWAIT_NODES : AWAIT_WORK);
+}
+
 static uint8_t correlate_wants(const struct exact *exact, const struct pending *pending,
 			       const struct function *function)
 {
@@ -258,7 +267,8 @@ static uint8_t correlate_wants(const struct exact *exact, const struct pending *
 	if (!function->activity[0] || !(records & TS_RECORD_CALLS))
 		return 0;
 	if (function->kind == OP_COPY || function->kind == OP_SET)
-		return records & TS_RECORD_COPIES ? AWAIT_CALL | AWAIT_WORK : 0;
+		return records & TS_RECORD_COPIES ? correlate_wants_copy(&pending->op, function)
+						  : 0;
 	if (function->kind != OP_LAUNCH)
 		return AWAIT_CALL;
 	if (!(records & TS_RECORD_KERNELS))

@@ -103,6 +103,7 @@ struct function {
 	uint8_t effect;	  /* enum effect */
 	uint8_t detail;	  /* enum memory_kind, enum copy_kind, or the bytes of a set's element */
 	bool graph;	  /* of OP_LAUNCH: of a graph, so of many works at once */
+	uint8_t sizes;	  /* how many of bytes, height and depth the call gives */
 	uint16_t activity[2]; /* CUPTI's numbers of it and of its per-thread form, 0: none */
 };
 

@@ -20,7 +20,7 @@ struct ticket;
 enum await {
 	AWAIT_CALL = 1 << 0,  /* the record of the call */
 	AWAIT_WORK = 1 << 1,  /* the record of what it submitted */
-	AWAIT_NODES = 1 << 2, /* those of its parts, however many */
+	AWAIT_NODES = 1 << 2, /* those of its parts, if any */
 };
 
 /* Work on a stream, or a mark: from here on the stream waits for another one. */

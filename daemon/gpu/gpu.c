@@ -4,6 +4,20 @@
 #include <glob.h>
 #include <string.h>
 
+static uint8_t gpu_sizes(const struct gpu_function *function)
+{
+	static const uint8_t size[] = {
+		offsetof(struct ts_api, bytes),
+		offsetof(struct ts_api, height),
+		offsetof(struct ts_api, depth),
+	};
+	uint8_t count = 0;
+
+	for (size_t i = 0; i < PROBE_SLOTS_MAX && function->slot[i].from != PROBE_END; i++)
+		count += memchr(size, function->slot[i].to, sizeof(size)) != NULL;
+	return count;
+}
+
 struct function_table gpu_functions(const struct gpu_vendor *vendor)
 {
 	static struct function row[PROBE_FUNCTIONS_MAX];
@@ -13,6 +27,7 @@ struct function_table gpu_functions(const struct gpu_vendor *vendor)
 		const struct gpu_function *function = &vendor->function[i];
 
 		row[function->number] = function->model;
+		row[function->number].sizes = gpu_sizes(function);
 		if (function->number >= count)
 			count = function->number + 1;
 	}

@@ -71,16 +71,19 @@ static const struct function fixture_functions[FN_COUNT] = {
 			  ACTIVITY(4) },
 	[FN_COPY] = { .name = "copy",
 		      .kind = OP_COPY,
+		      .sizes = 1,
 		      .effect = EFFECT_SUBMIT,
 		      .detail = COPY_HTOD,
 		      ACTIVITY(5) },
 	[FN_COPY_WAIT] = { .name = "copy_wait",
 			   .kind = OP_COPY,
+			   .sizes = 1,
 			   .effect = EFFECT_SUBMIT_WAIT,
 			   .detail = COPY_HTOD,
 			   ACTIVITY(6) },
 	[FN_SET] = { .name = "set",
 		     .kind = OP_SET,
+		     .sizes = 1,
 		     .effect = EFFECT_SUBMIT,
 		     .detail = 4,
 		     ACTIVITY(7) },
@@ -359,6 +362,7 @@ static inline int on_stream(enum fn fn, uint64_t start_ns, uint64_t end_ns, uint
 	struct ts_event event = call_event(fn, start_ns, end_ns);
 
 	event.api.stream = stream;
+	event.api.bytes = fixture_functions[fn].sizes ? 64 : 0;
 	return give(&event);
 }
 

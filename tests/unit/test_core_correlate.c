@@ -348,6 +348,29 @@ static void correlate_keeps_further_records_of_a_call(void **state)
 	assert_int_equal(op_that_ran_at(1031 * MS)->kind, OP_COPY);
 }
 
+/* The device does nothing for it, so CUPTI tells nothing of it. */
+static void correlate_misses_no_record_of_a_copy_of_nothing(void **state)
+{
+	struct ts_event event = call_event(FN_COPY, 1010 * MS, 0);
+
+	begin_exact();
+	event.api.stream = S1;
+	give(&event);
+	call_record(5, FN_COPY, 1010 * MS + 10, 1010 * MS + 20);
+	launch(1011 * MS, S1);
+	call_record(6, FN_LAUNCH, 1011 * MS + 10, 1011 * MS + 20);
+	kernel(6, 1012 * MS, 1013 * MS, N1);
+	event.start_ns = 1014 * MS;
+	event.flags = TS_EVENT_UNREAD; /* its size is not known: it is missed */
+	give(&event);
+	call_record(7, FN_COPY, 1014 * MS + 10, 1014 * MS + 20);
+	on_stream(FN_STREAM_SYNC, 1020 * MS, 1030 * MS, S1);
+	pass_until(9000 * MS);
+	assert_int_equal(op_at(1010 * MS)->flags, OP_BOUNDS | OP_RETURNED);
+	assert_int_equal(op_at(1010 * MS)->gpu_end_ns, 1030 * MS);
+	assert_int_equal(lost(LOSS_NO_RECORD), 1);
+}
+
 static void correlate_tells_when_the_end_was_seen(void **state)
 {
 	begin_exact();
@@ -542,6 +565,7 @@ int main(void)
 		STORY(correlate_takes_calls_since_the_beginning),
 		STORY(correlate_expects_nothing_of_calls_of_before),
 		STORY(correlate_keeps_further_records_of_a_call),
+		STORY(correlate_misses_no_record_of_a_copy_of_nothing),
 		STORY(correlate_tells_when_the_end_was_seen),
 		STORY(correlate_gives_up_when_paused),
 		STORY(correlate_awaits_no_more_than_is_recorded),

@@ -304,11 +304,14 @@ static void fill_graph(struct cupti_graph_trace *record, const struct fake_op_in
 #endif
 }
 
-/* The kind of record that an operation gets now, or 0. */
+/* The kind of record that an operation gets now, or 0. The device does nothing for a copy or set of
+ * nothing. */
 static uint32_t record_kind(const struct fake_op_info *op)
 {
 	uint32_t kind = 0;
 
+	if ((op->kind == FAKE_OP_COPY || op->kind == FAKE_OP_SET) && !op->bytes)
+		return 0;
 	switch (op->kind) {
 	case FAKE_OP_KERNEL:
 		kind = kind_enabled(CUPTI_KIND_CONCURRENT_KERNEL, op->context_id)
