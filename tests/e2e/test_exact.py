@@ -64,7 +64,7 @@ class Exact(tracesmith.Case):
                                  f"loss {self.loss(pid)}") from None
 
     def loss(self, pid, allowed=()):
-        answer = self.daemon.answer("apis", "--pid", pid)
+        answer = self.daemon.answer("loss", "--pid", pid)
         return {reason: n for reason, n in answer["loss"].items()
                 if reason not in ("mapping", "stack-sampled", "gap", "unbound", *allowed)}
 

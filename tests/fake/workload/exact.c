@@ -124,6 +124,9 @@ static NOINLINE void worker_round(struct worker *w)
 	TRY(cuMemsetD32Async, (w->a, 3, 500, w->second));
 	w->done.sets += 2;
 	w->done.set_bytes += 3000 + 500 * 4;
+	/* Of nothing: the GPU is given no work. */
+	TRY(cuMemcpyDtoDAsync_v2, (w->b, w->a, 0, w->second));
+	TRY(cuMemsetD8_v2, (w->b, 3, 0));
 	worker_launch(w, REDUCE, NULL);
 	worker_graph(w);
 	if (w->there) {
