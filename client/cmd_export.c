@@ -8,6 +8,7 @@
 #include "client/command.h"
 #include "client/export.h"
 #include "client/file.h"
+#include "client/loss.h"
 #include "client/outfile.h"
 #include "client/trace.h"
 
@@ -104,9 +105,7 @@ static void show_end(const struct job *job, const Tracesmith__V1__Done *done)
 	if (job->progress)
 		fprintf(stderr, "\r%" PRIu64 " operations, %.1f MB \n", job->trace.op_count,
 			outfile_size(job->file) / 1e6);
-	for (size_t i = 0; i < done->n_loss; i++)
-		complain("lost: %" PRIu64 " %s (%s)", done->loss[i]->count, done->loss[i]->reason,
-			 done->loss[i]->text);
+	loss_complain(done);
 	if (job->format->note)
 		job->format->note(job->exporter, note);
 	if (*note)

@@ -12,6 +12,7 @@
 
 #include "client/command.h"
 #include "client/launch.h"
+#include "client/loss.h"
 #include "client/record_program.h"
 #include "client/record_sql.h"
 #include "client/recording.h"
@@ -122,9 +123,8 @@ static void show_end(const struct job *job)
 	if (job->progress)
 		fprintf(stderr, "\r\033[K%" PRIu64 " operations, %.1f MB\n", recording->ops,
 			record_file_size(recording->file) / 1e6);
-	for (size_t i = 0; done && i < done->n_loss; i++)
-		fprintf(stderr, "tsctl: lost: %" PRIu64 " %s (%s)\n", done->loss[i]->count,
-			done->loss[i]->reason, done->loss[i]->text);
+	if (done)
+		loss_complain(done);
 }
 
 static bool is_recorded(const struct recording *recording, uint32_t pid)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/loss.h"
 #include "client/pattern.h"
 #include "client/replay_pace.h"
 #include "client/replay_view.h"
@@ -206,9 +207,7 @@ static void show_losses(const struct play *play, const Tracesmith__V1__Done *don
 {
 	if (!play->changes)
 		complain("There is nothing to play here");
-	for (size_t i = 0; i < done->n_loss; i++)
-		complain("lost: %" PRIu64 " %s (%s)", done->loss[i]->count, done->loss[i]->reason,
-			 done->loss[i]->text);
+	loss_complain(done);
 }
 
 /* What was stopped is an end like another. */

@@ -54,9 +54,7 @@ int table_columns(struct table *table, const Tracesmith__V1__Columns *columns);
 int table_row(struct table *table, const Tracesmith__V1__Row *row);
 int table_end(struct table *table, const Tracesmith__V1__Done *done);
 
-/* "lost: …" and the end of the line, as a terminal may have it. */
-void table_loss(FILE *out, const Tracesmith__V1__Loss *loss);
-/* All of an answer, or that there are none, behind an empty line. */
+/* What was lost, or that nothing was, behind an empty line. */
 void table_losses(FILE *out, const Tracesmith__V1__Done *done);
 
 /* text.c: frees what waits. */

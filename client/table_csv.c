@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "client/loss.h"
 #include "client/table.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
@@ -75,9 +76,9 @@ static int write_row(struct table *table, const Tracesmith__V1__Row *row)
 static int end(struct table *table, const Tracesmith__V1__Done *done)
 {
 	fflush(table->out);
-	for (size_t i = 0; i < done->n_loss; i++) {
+	if (done->n_loss) {
 		fputs("tsctl: ", table->notes);
-		table_loss(table->notes, done->loss[i]);
+		loss_write(table->notes, done);
 	}
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/loss.h"
 #include "client/table.h"
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
@@ -62,19 +63,10 @@ static char *visible(const char *text)
 	return out;
 }
 
-void table_loss(FILE *out, const Tracesmith__V1__Loss *loss)
-{
-	_cleanup_(freep) char *reason = visible(loss->reason), *text = visible(loss->text);
-
-	fprintf(out, "lost: %" PRIu64 " %s (%s)\n", loss->count, reason ? reason : "?",
-		text ? text : "?");
-}
-
 void table_losses(FILE *out, const Tracesmith__V1__Done *done)
 {
 	fputs(done->n_loss ? "\n" : "\nnothing lost\n", out);
-	for (size_t i = 0; i < done->n_loss; i++)
-		table_loss(out, done->loss[i]);
+	loss_write(out, done);
 }
 
 /* Columns on the screen, taking each code point for one. */

@@ -5,6 +5,7 @@
  * the last of them. */
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "core/base/cleanup.h"
 #include "daemon/api/internal.h"
@@ -151,6 +152,15 @@ static bool on_cancelled(void *data)
 	return cancelled;
 }
 
+/* CLOCK_BOOTTIME goes on while the host sleeps, ours does not. */
+static int64_t suspended_ns(void)
+{
+	struct timespec since_boot;
+
+	clock_gettime(CLOCK_BOOTTIME, &since_boot);
+	return since_boot.tv_sec * 1000000000ll + since_boot.tv_nsec - (int64_t)uv_hrtime();
+}
+
 static void on_work(uv_work_t *work)
 {
 	struct job *job = work->data;
@@ -159,6 +169,7 @@ static void on_work(uv_work_t *work)
 		.database = job->api->database,
 		.boot_id = job->api->boot_id,
 		.now_ns = uv_hrtime(),
+		.suspended_ns = suspended_ns(),
 		.send = on_send,
 		.cancelled = on_cancelled,
 		.data = job,

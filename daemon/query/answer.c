@@ -78,7 +78,12 @@ int answer_open(struct answer *answer, const struct query_job *job)
 {
 	int r;
 
-	*answer = (struct answer){ .job = job, .begin_ns = clock_ns(), .advice = "try again" };
+	*answer = (struct answer){
+		.job = job,
+		.begin_ns = clock_ns(),
+		.advice = "try again",
+		.about = ABOUT_ALL & ~ABOUT_SAMPLES,
+	};
 	answer->now_ns = job->now_ns;
 	answer->told_ns = job->told_ns > answer->now_ns ? job->told_ns : answer->now_ns;
 	answer->window.until_ns = answer->now_ns;

@@ -19,6 +19,7 @@ struct answer_window {
 	uint64_t since_ns, until_ns;
 	uint32_t pid;	  /* 0: all */
 	const char *pids; /* several: a list in JSON; NULL: all */
+	bool running;	  /* those that run, and no others */
 };
 
 struct answer {
@@ -31,7 +32,7 @@ struct answer {
 	uint64_t deadline_ns; /* 0: none; moves with the time spent waiting for the reader */
 	const char *advice;   /* to who asked for what takes too long */
 	struct answer_window window;
-	bool sampled_stacks;  /* as in struct query */
+	uint32_t about;	      /* enum query_about */
 	sqlite3_stmt *frames; /* of a stack, prepared at the first */
 	struct arena arena;   /* of the batch */
 	Tracesmith__V1__Row **batch;

@@ -114,6 +114,7 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":device", request->device_given_case, request->device);
 	answer_bind(stmt, ":min_age", true, request->min_age_ns ? request->min_age_ns : MIN_AGE_NS);
 	answer_bind(stmt, ":by", true, request->by);
+	answer_bind(stmt, ":suspended", true, answer->job->suspended_ns);
 	/* One more, to know whether there are more. */
 	answer_bind(stmt, ":limit", true, limit + 1);
 }
@@ -136,7 +137,10 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 		return r;
 	answer->advice = query->options & QUERY_WINDOW ? "narrow it with --since or --pid"
 						       : "narrow it with --pid";
-	answer->sampled_stacks = query->sampled_stacks || request->by == QUERY_BY_IS_STACK;
+	answer->about = query->about;
+	if (request->by == QUERY_BY_IS_STACK)
+		answer->about |= ABOUT_STACKS | ABOUT_SAMPLES;
+	answer->window.running = query->running;
 	limit = limit_of(query, request->limit);
 	set_window(answer, query, request);
 	bind(answer, stmt, request, limit);

@@ -20,6 +20,9 @@ struct query_job {
 	/* The moment it is asked at; of a recording its end, and when it was told its first sums.
 	 */
 	uint64_t now_ns, told_ns;
+	/* How long the host slept since its boot, which /proc counts and our clock does not. Of a
+	 * recording it is not known: 0. */
+	int64_t suspended_ns;
 	/* Sends a reply; waits while the reader is slow. -ECANCELED: nobody wants it any more. */
 	int (*send)(void *data, const Tracesmith__V1__Reply *reply);
 	bool (*cancelled)(void *data);

@@ -65,6 +65,8 @@ const struct query query_table_host[] = {
 	{
 		.name = "ps",
 		.text = "processes that use CUDA now; calls of the window",
+		.about = ABOUT_CALLS | ABOUT_MEMORY,
+		.running = true,
 		.options = QUERY_PID | QUERY_WINDOW,
 		.window_ns = HOUR_NS,
 		.limit = 1000,
@@ -97,6 +99,7 @@ const struct query query_table_host[] = {
 	{
 		.name = "processes",
 		.text = "processes seen in the window, also ended ones",
+		.about = ABOUT_CALLS | ABOUT_MEMORY,
 		.options = QUERY_PID | QUERY_WINDOW,
 		.window_ns = HOUR_NS,
 		.limit = 1000,
@@ -134,6 +137,7 @@ const struct query query_table_host[] = {
 	{
 		.name = "apis",
 		.text = "calls, errors and time by driver function",
+		.about = ABOUT_CALLS,
 		.options = QUERY_PID | QUERY_WINDOW,
 		.window_ns = HOUR_NS,
 		.limit = 1000,
@@ -171,6 +175,7 @@ const struct query query_table_host[] = {
 	{
 		.name = "launches",
 		.text = "launches by function and, where sampled, by stack",
+		.about = ABOUT_CALLS | ABOUT_STACKS | ABOUT_SAMPLES,
 		.options = QUERY_PID | QUERY_WINDOW,
 		.window_ns = HOUR_NS,
 		.limit = 100,
@@ -196,11 +201,11 @@ const struct query query_table_host[] = {
 			" LEFT JOIN function f ON f.id = s.fn"
 			" ORDER BY calls DESC, p.pid, 3"
 			" LIMIT :limit",
-		.sampled_stacks = true,
 	},
 	{
 		.name = "memory",
 		.text = "live and peak bytes by process, device and kind",
+		.about = ABOUT_MEMORY | ABOUT_POOLS,
 		.options = QUERY_PID | QUERY_DEVICE,
 		.limit = 1000,
 		.column = COLUMNS(
@@ -241,6 +246,8 @@ const struct query query_table_host[] = {
 	{
 		.name = "leaks",
 		.text = "live allocations older than --min-age (60s) by stack",
+		.about = ABOUT_MEMORY | ABOUT_STACKS,
+		.running = true,
 		.options = QUERY_PID | QUERY_DEVICE | QUERY_MIN_AGE,
 		.limit = 100,
 		.column = COLUMNS(

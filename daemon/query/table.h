@@ -21,6 +21,20 @@ enum query_option {
 /* What rows are split by, on request. */
 enum query_by { QUERY_BY_NOTHING, QUERY_BY_IS_STACK, QUERY_BY_IS_STREAM };
 
+/* What an answer is about, which says what may be missing from it: see loss.c. */
+enum query_about {
+	ABOUT_CALLS = 1 << 0,	/* how many there were, of what kind, how long */
+	ABOUT_MEMORY = 1 << 1,	/* what is allocated */
+	ABOUT_STACKS = 1 << 2,	/* those that are always taken: of allocations */
+	ABOUT_SAMPLES = 1 << 3, /* those of launches and waits */
+	ABOUT_BOUNDS = 1 << 4,	/* when work ran, as calls tell it */
+	ABOUT_TIMES = 1 << 5,	/* when it ran, exactly */
+	ABOUT_STATES = 1 << 6,	/* of streams and devices */
+	ABOUT_POOLS = 1 << 7,	/* what else a process of the exact tier tells */
+	ABOUT_ALL = (1 << 8) - 1,
+	ABOUT_LOSS = 1 << 8, /* what was lost, even where nothing is missing by it */
+};
+
 struct query_column {
 	const char *name;
 	Tracesmith__V1__Columns__Type type;
@@ -28,8 +42,8 @@ struct query_column {
 
 /* Parameters of the SQL: :boot (id of the boot row), :now, :since and :until (in nanoseconds,
  * never NULL), :first (second from which rollups count), :pid, :stream and :device (NULL: all),
- * :min_age, :by (enum query_by), and :limit, which it must obey. A STACK column is a stack id; 0
- * and NULL are none. */
+ * :min_age, :by (enum query_by), :suspended (how long the host slept), and :limit, which it must
+ * obey. A STACK column is a stack id; 0 and NULL are none. */
 struct query {
 	const char *name, *text;
 	uint32_t options;   /* enum query_option */
@@ -37,7 +51,8 @@ struct query {
 	uint64_t limit;	    /* rows by default */
 	const struct query_column *column; /* ends with a column without name */
 	const char *sql;
-	bool sampled_stacks; /* stacks that sampling left out are missing from it */
+	uint32_t about; /* enum query_about */
+	bool running;	/* it is about processes that run, and no others */
 };
 
 /* Each ends with a row without name. */

@@ -26,6 +26,7 @@ const struct query query_table_gpu[] = {
 	{
 		.name = "kernels",
 		.text = "kernels by name: device time, share, percentiles",
+		.about = ABOUT_TIMES,
 		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE | QUERY_BY_STACK |
 			   QUERY_BY_STREAM,
 		.window_ns = HOUR_NS,
@@ -79,6 +80,7 @@ const struct query query_table_gpu[] = {
 	{
 		.name = "idle",
 		.text = "device time: when kernels ran, and why none did",
+		.about = ABOUT_STATES,
 		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE,
 		.window_ns = HOUR_NS,
 		.limit = 1000,
@@ -122,6 +124,7 @@ const struct query query_table_gpu[] = {
 	{
 		.name = "overlap",
 		.text = "copies behind kernels, and kernels at once",
+		.about = ABOUT_STATES,
 		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE,
 		.window_ns = HOUR_NS,
 		.limit = 1000,
@@ -164,6 +167,7 @@ const struct query query_table_gpu[] = {
 		 * the probe tier, and those of which it is not known yet. */
 		.name = "graphs",
 		.text = "graph launches, how long they took, what ran in them",
+		.about = ABOUT_CALLS | ABOUT_TIMES,
 		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE | QUERY_BY_STACK,
 		.window_ns = HOUR_NS,
 		.limit = 100,
@@ -243,6 +247,7 @@ const struct query query_table_gpu[] = {
 	{
 		.name = "ranges",
 		.text = "NVTX ranges and marks by name",
+		.about = ABOUT_TIMES,
 		.options = QUERY_PID | QUERY_WINDOW,
 		.window_ns = HOUR_NS,
 		.limit = 100,
@@ -274,6 +279,7 @@ const struct query query_table_gpu[] = {
 	{
 		.name = "critical-path",
 		.text = "what the program waited for, step by step, from its begin to its end",
+		.about = ABOUT_CALLS | ABOUT_BOUNDS | ABOUT_TIMES,
 		.options = QUERY_PID | QUERY_WINDOW | QUERY_BY_STACK,
 		.window_ns = 10 * SECOND_NS,
 		.limit = 100,
@@ -310,6 +316,7 @@ const struct query query_table_gpu[] = {
 	{
 		.name = "pools",
 		.text = "memory pools: what they hold, and what of it is used",
+		.about = ABOUT_POOLS,
 		.options = QUERY_PID | QUERY_DEVICE,
 		.limit = 1000,
 		.column = COLUMNS(
@@ -342,6 +349,7 @@ const struct query query_table_gpu[] = {
 	{
 		.name = "devices",
 		.text = "devices that exact processes have, and who uses them",
+		.about = ABOUT_POOLS,
 		.options = QUERY_PID | QUERY_DEVICE,
 		.limit = 1000,
 		.column = COLUMNS(

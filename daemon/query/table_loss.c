@@ -7,6 +7,7 @@ const struct query query_table_loss[] = {
 	{
 		.name = "errors",
 		.text = "failed calls by function, code and stack",
+		.about = ABOUT_CALLS | ABOUT_STACKS,
 		.options = QUERY_PID | QUERY_WINDOW,
 		.window_ns = HOUR_NS,
 		.limit = 1000,
@@ -36,6 +37,7 @@ const struct query query_table_loss[] = {
 	{
 		.name = "loss",
 		.text = "what is missing from the answers, and why",
+		.about = ABOUT_ALL | ABOUT_LOSS,
 		.options = QUERY_PID | QUERY_WINDOW,
 		.limit = 1000,
 		.column = COLUMNS(
@@ -51,11 +53,13 @@ const struct query query_table_loss[] = {
 			" JOIN loss_reason r ON r.id = l.reason"
 			" LEFT JOIN process p ON p.id = l.process"
 			" WHERE l.boot = :boot AND l.end_ns >= :since AND l.start_ns <= :until"
-			" AND (:pid IS NULL OR p.pid = :pid OR l.process = 0)"
+			" AND (:pid IS NULL OR p.pid = :pid OR l.process = 0 AND EXISTS ("
+				"SELECT 1 FROM process p WHERE boot = :boot AND pid = :pid"
+				" AND " STARTED " <= l.end_ns"
+				" AND (" RUNNING " OR p.exit_ns >= l.start_ns)))"
 			" GROUP BY l.reason, l.process"
 			" ORDER BY l.reason, p.pid"
 			" LIMIT :limit",
-		.sampled_stacks = true,
 	},
 	{ 0 },
 };

@@ -17,6 +17,8 @@
 #define PROCESSES      "(SELECT id FROM process WHERE boot = :boot AND pid = :pid)"
 #define OF_PID         "(:pid IS NULL OR p.pid = :pid)"
 #define RUNNING        "coalesce(p.exit_ns, 0) = 0"
+/* When it began: before it was first seen, as far as that is known. */
+#define STARTED        "min(p.first_ns, p.started_ticks * 10000000 - :suspended)"
 #define STATE          "CASE WHEN " RUNNING " THEN 'running' ELSE 'ended' END"
 #define FUNCTION       "coalesce(f.name, 'function ' || fn)"
 #define SHARE(part, of) \

@@ -17,6 +17,7 @@ const struct query query_table_stream[] = {
 		 * call is known. */
 		.name = "transfers",
 		.text = "copies and sets by kind: bytes, time, rate",
+		.about = ABOUT_CALLS | ABOUT_TIMES,
 		.options = QUERY_PID | QUERY_WINDOW,
 		.window_ns = HOUR_NS,
 		.limit = 1000,
@@ -87,6 +88,7 @@ const struct query query_table_stream[] = {
 	{
 		.name = "syncs",
 		.text = "who waits where and how long",
+		.about = ABOUT_CALLS | ABOUT_STACKS | ABOUT_SAMPLES,
 		.options = QUERY_PID | QUERY_WINDOW,
 		.window_ns = HOUR_NS,
 		.limit = 100,
@@ -114,11 +116,11 @@ const struct query query_table_stream[] = {
 			" LEFT JOIN function f ON f.id = s.fn"
 			" ORDER BY total_ns DESC, calls DESC, p.pid, 3"
 			" LIMIT :limit",
-		.sampled_stacks = true,
 	},
 	{
 		.name = "streams",
 		.text = "streams that live or were used in the window",
+		.about = ABOUT_CALLS,
 		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE | QUERY_STREAM,
 		.window_ns = HOUR_NS,
 		.limit = 1000,
@@ -173,6 +175,7 @@ const struct query query_table_stream[] = {
 		/* Stream 0 is the device itself. */
 		.name = "states",
 		.text = "state intervals of streams and devices, from 20 us on",
+		.about = ABOUT_BOUNDS | ABOUT_STATES,
 		.options = QUERY_PID | QUERY_WINDOW | QUERY_DEVICE | QUERY_STREAM,
 		.window_ns = MINUTE_NS,
 		.limit = 1000,

@@ -43,7 +43,7 @@ class Counts(tracesmith.Case):
             self.assertIn(name, seen, f"{name} was called {row['calls']} times and not seen")
             self.assertEqual(seen[name]["calls"], row["calls"], name)
         self.assertEqual(sorted(set(seen) - set(want)), [], "functions that nobody called")
-        self.assert_nothing_lost(answer, allowed=("unbound", "unknown-free"))
+        self.assert_nothing_lost(answer)
         self.check_errors(pid, want)
 
     def check_errors(self, pid, want):

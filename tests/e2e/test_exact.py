@@ -296,7 +296,7 @@ class Exact(tracesmith.Case):
         self.wait_exact(process.pid)
         wait_for("less to be recorded", lambda: self.daemon.sql(
             f"SELECT left_out FROM collect c JOIN process p ON p.id = c.process WHERE p.pid = {process.pid}")[0]["left_out"])
-        wait_for("that to be told", lambda: "budget" in self.daemon.answer("ps", "--pid", process.pid)["loss"])
+        wait_for("that to be told", lambda: "budget" in self.daemon.answer("kernels", "--pid", process.pid)["loss"])
 
     def test_own_namespaces(self):
         """In a PID and mount namespace of its own, where our library lies nowhere."""

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "client/loss.h"
 #include "client/table.h"
 #include "core/base/distance.h"
 #include "core/base/units.h"
@@ -54,6 +55,7 @@ static char *write_table(uint32_t form, size_t width, const char *name, size_t r
 	value[3].value_case = V(STACK);
 	value[3].stack = &stack;
 	loss.reason = "ring-full";
+	loss.noun = "event";
 	loss.text = "too much";
 	loss.count = lost;
 	done.n_loss = lost ? 1 : 0;
@@ -116,7 +118,7 @@ static void test_csv_quotes_what_needs_it(void **state)
 	expect(OPTION_CSV, 0, "a,\"b\"", 1, 3,
 	       "comm,bytes,time_ns,stack\n"
 	       "\"a,\"\"b\"\"\",1536,,\"inner;ou\"\"ter\"\n",
-	       "tsctl: lost: 3 ring-full (too much)\n"
+	       "tsctl: lost: 3 events (ring-full); see 'tsctl query loss'\n"
 	       "tsctl: cut off at 1 rows: raise --limit\n");
 }
 
@@ -129,7 +131,7 @@ static void test_text_is_aligned_with_units_and_stacks_below(void **state)
 	       "      ou\"ter\n"
 	       "\nnothing lost\n",
 	       "");
-	expect(0, 0, "a", 0, 9, "no rows\n\nlost: 9 ring-full (too much)\n",
+	expect(0, 0, "a", 0, 9, "no rows\n\nlost: 9 events (ring-full); see 'tsctl query loss'\n",
 	       "tsctl: cut off at 0 rows: raise --limit\n");
 }
 
@@ -160,6 +162,50 @@ static void test_names_stay_readable_on_a_narrow_terminal(void **state)
 	       "      ou\"ter\n"
 	       "\nnothing lost\n",
 	       "");
+}
+
+static char *loss_line(size_t count)
+{
+	static Tracesmith__V1__Loss row[] = {
+		{ .reason = "ring-full", .noun = "event", .count = 24 },
+		{ .reason = "gap", .noun = "gap", .count = 3, .time_ns = 1200000000 },
+		{ .reason = "paused", .noun = "pause", .count = 1, .time_ns = 5000000 },
+		{ .reason = "new\033[2J", .noun = "", .count = 2 },
+		{ .reason = "cut-off", .noun = "end", .count = 1 },
+	};
+	Tracesmith__V1__Loss *list[] = { &row[0], &row[1], &row[2], &row[3], &row[4] };
+	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	done.loss = list;
+	done.n_loss = count;
+	loss_write(out, &done);
+	fclose(out);
+	return text;
+}
+
+static void test_what_was_lost_is_one_line(void **state)
+{
+	static const char *const lines[] = {
+		"",
+		"lost: 24 events (ring-full); see 'tsctl query loss'\n",
+		"lost: 24 events (ring-full), 3 gaps of 1.20 s; see 'tsctl query loss'\n",
+		"lost: 24 events (ring-full), 3 gaps of 1.20 s, 1 pause of 5.00 ms (paused); "
+		"see 'tsctl query loss'\n",
+		"lost: 24 events (ring-full), 3 gaps of 1.20 s, 1 pause of 5.00 ms (paused), "
+		"2 things (new\xef\xbf\xbd[2J); see 'tsctl query loss'\n",
+		"lost: 24 events (ring-full), 3 gaps of 1.20 s, 1 pause of 5.00 ms (paused) "
+		"and 2 other reasons; see 'tsctl query loss'\n",
+	};
+
+	for (size_t count = 0; count <= 5; count++) {
+		char *text = loss_line(count);
+
+		assert_string_equal(text, lines[count]);
+		free(text);
+	}
 }
 
 static void test_long_tables_are_not_held(void **state)
@@ -229,6 +275,7 @@ int main(void)
 		cmocka_unit_test(test_text_is_aligned_with_units_and_stacks_below),
 		cmocka_unit_test(test_text_fits_the_terminal_without_control_characters),
 		cmocka_unit_test(test_names_stay_readable_on_a_narrow_terminal),
+		cmocka_unit_test(test_what_was_lost_is_one_line),
 		cmocka_unit_test(test_long_tables_are_not_held),
 		cmocka_unit_test(test_numbers_have_three_digits_and_a_unit),
 		cmocka_unit_test(test_near_names_are_found),

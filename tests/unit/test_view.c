@@ -210,7 +210,7 @@ static void test_a_line_an_op_in_order_of_time(void **state)
 		    "       -        -  -                 -        cuStreamSynchronize\n"
 		    "   0.000700  2.00 µs  train (42)      42    0       4  launch  -            "
 		    "       -        -  2x2x2 of 128x1x1  untimed  �[31mconv\n");
-	expect_part(text, "\nlost: 17 ring-full (the ring was full)\n");
+	expect_part(text, "\nlost: 17 events (ring-full); see 'tsctl query loss'\n");
 }
 
 static void test_a_name_a_stream_and_a_time_choose(void **state)
@@ -272,7 +272,7 @@ static void test_a_tree_adds_up(void **state)
 		    "    thread 42                                            1 ops\n"
 		    "         0.000000   10.0 µs         -  alloc     cuMemAlloc_v2  1.00 MiB  "
 		    "[error 2]\n"
-		    "\nlost: 17 ring-full");
+		    "\nlost: 17 events (ring-full)");
 }
 
 static void test_a_limit_of_0_is_none(void **state)
@@ -323,7 +323,7 @@ static void test_lanes_show_what_fills_a_cell(void **state)
 			  "w wait for the device  m memory  \n"
 			  "capital: half of the cell or more\n"
 			  "\n"
-			  "lost: 17 ring-full");
+			  "lost: 17 events (ring-full)");
 }
 
 static void test_lanes_on_a_terminal(void **state)

@@ -1,0 +1,215 @@
+/* What an answer says is missing from it: no loss that cannot matter, and each that can. */
+#include "tests/unit/query_fixture.h"
+
+#define PID	4000000
+#define NS_TICK 10000000ull /* of started_ticks */
+
+/* The first runs since the second, the other one has ended a second later. */
+static void add_processes(struct store *store)
+{
+	uint64_t first_ns = fixture_second() * SECOND_NS;
+	struct core_process process = {
+		.id = 1, .pid = PID, .started_ticks = first_ns / NS_TICK, .first_ns = first_ns
+	};
+
+	store_add_process(store, &process);
+	process.id = 2;
+	process.pid = PID + 1;
+	process.exit_ns = first_ns + SECOND_NS;
+	store_add_process(store, &process);
+}
+
+static void add_loss(struct store *store, enum loss_reason reason, uint32_t process, uint64_t count,
+		     int64_t after_s)
+{
+	uint64_t start_ns = (uint64_t)((int64_t)fixture_second() + after_s) * SECOND_NS;
+	struct core_loss loss = {
+		.start_ns = start_ns,
+		.end_ns = start_ns + SECOND_NS / 10,
+		.process = process,
+		.reason = (uint8_t)reason,
+		.count = count,
+	};
+
+	store_add_loss(store, &loss);
+}
+
+static int setup(void **state)
+{
+	struct fixture *fixture;
+
+	fixture_setup(state);
+	fixture = *state;
+	assert_int_equal(fixture_open(fixture), 0);
+	add_processes(fixture->store);
+	return 0;
+}
+
+static void store_all(struct fixture *fixture)
+{
+	store_commit(fixture->store, fixture_now_ns);
+	fixture->store = store_free(fixture->store);
+}
+
+/* The names of all reasons in an answer's loss, but for those whose number is in no bit. */
+static void expect_loss(void **state, Tracesmith__V1__QueryRequest query, uint64_t bits)
+{
+	static const struct {
+		int number;
+		const char *name;
+	} reasons[] = {
+#define X(number, identifier, name, text) { number, name },
+		LOSS_REASONS(X)
+#undef X
+	};
+	struct answer_text answer = { 0 };
+	char key[48];
+
+	run_named(*state, &query, &answer);
+	for (size_t i = 0; i < LOSS_REASON_MAX; i++) {
+		bool told;
+
+		snprintf(key, sizeof(key), "\"%s\":", reasons[i].name);
+		told = strstr(strstr(answer.text, "\"loss\":"), key);
+		if (told != (bool)(bits >> reasons[i].number & 1))
+			fail_msg("%s of %s: %s", reasons[i].name, query.name,
+				 told ? "cannot matter" : "is hidden");
+	}
+	answer_text_done(&answer);
+}
+
+#define BIT(name) (UINT64_C(1) << LOSS_##name)
+
+static void test_nobodys_loss_is_of_who_lived_then(void **state)
+{
+	struct fixture *fixture = *state;
+
+	add_loss(fixture->store, LOSS_RING_FULL, 0, 3, -5);
+	add_loss(fixture->store, LOSS_RATE_LIMIT, 0, 4, 0);
+	add_loss(fixture->store, LOSS_GAP, 0, 5, 5);
+	store_all(fixture);
+	expect_loss(state, QUERY(.name = "apis", .pid = PID), BIT(RATE_LIMIT) | BIT(GAP));
+	expect_loss(state, QUERY(.name = "apis", .pid = PID + 1), BIT(RATE_LIMIT));
+	expect_loss(state, QUERY(.name = "loss", .pid = PID + 1), BIT(RATE_LIMIT));
+	/* In it there may have been others, that nobody knows of. */
+	expect_loss(state, QUERY(.name = "apis"), BIT(RING_FULL) | BIT(RATE_LIMIT) | BIT(GAP));
+	/* These are of none that has ended. */
+	expect_loss(state, QUERY(.name = "leaks"), BIT(GAP));
+}
+
+static void test_a_loss_of_one_is_no_others(void **state)
+{
+	struct fixture *fixture = *state;
+
+	add_loss(fixture->store, LOSS_UNKNOWN_FREE, 1, 3, 0);
+	add_loss(fixture->store, LOSS_RING_FULL, 2, 4, 0);
+	store_all(fixture);
+	expect_loss(state, QUERY(.name = "leaks", .pid = PID), BIT(UNKNOWN_FREE));
+	expect_loss(state, QUERY(.name = "leaks"), BIT(UNKNOWN_FREE));
+	expect_loss(state, QUERY(.name = "memory"), BIT(UNKNOWN_FREE) | BIT(RING_FULL));
+	expect_loss(state, QUERY(.name = "memory", .pid = PID + 1), BIT(RING_FULL));
+}
+
+static void test_a_loss_outside_of_the_window_is_none(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t since_ns = (fixture_second() + 20) * SECOND_NS;
+
+	add_loss(fixture->store, LOSS_RING_FULL, 1, 3, 0);
+	store_all(fixture);
+	expect_loss(state, QUERY(.name = "apis", .pid = PID), BIT(RING_FULL));
+	expect_loss(state, QUERY(.name = "apis", .pid = PID, .since_ns = since_ns), 0);
+}
+
+static void test_a_reason_counts_where_it_can_matter(void **state)
+{
+	const uint64_t all = BIT(RING_FULL) | BIT(CALL_STATE) | BIT(PROCESS) | BIT(BAD_EVENT) |
+			     BIT(STRAY) | BIT(LIMIT) | BIT(STORE) | BIT(GAP) | BIT(UNREAD) |
+			     BIT(CUT_OFF) | BIT(BEHIND) | BIT(DAMAGED);
+	const uint64_t pools = all | BIT(EXACT_RING) | BIT(CUPTI) | BIT(BUFFERS) | BIT(RING_STUCK) |
+			       BIT(UNKNOWN_RECORD) | BIT(PAUSED) | BIT(BUDGET);
+	const uint64_t times = pools | BIT(RATE_LIMIT) | BIT(UNTIMED) | BIT(NO_CALL) |
+			       BIT(NO_RECORD) | BIT(BEFORE);
+	const uint64_t stacks = BIT(STACK) | BIT(MAPPING);
+	struct fixture *fixture = *state;
+
+	for (int reason = 1; reason <= LOSS_REASON_MAX; reason++)
+		add_loss(fixture->store, (enum loss_reason)reason, 1, 1, 0);
+	store_all(fixture);
+	expect_loss(state, QUERY(.name = "apis"), all | BIT(RATE_LIMIT));
+	expect_loss(state, QUERY(.name = "launches"),
+		    all | BIT(RATE_LIMIT) | stacks | BIT(STACK_SAMPLED));
+	expect_loss(state, QUERY(.name = "leaks"), all | BIT(UNKNOWN_FREE) | stacks);
+	expect_loss(state, QUERY(.name = "pools"), pools);
+	expect_loss(state, QUERY(.name = "kernels"), times);
+	expect_loss(state, QUERY(.name = "kernels", .by = QUERY_BY_IS_STACK),
+		    times | stacks | BIT(STACK_SAMPLED));
+	expect_loss(state, QUERY(.name = "idle"), times | BIT(LATE));
+	expect_loss(state, QUERY(.name = "states", .since_ns = 1),
+		    times | BIT(LATE) | BIT(UNBOUND));
+	expect_loss(state, QUERY(.name = "loss"), UINT64_MAX);
+}
+
+/* Done, as the client reads it. */
+static int check_nouns(void *data, const Tracesmith__V1__Reply *reply)
+{
+	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_DONE)
+		return 0;
+	assert_int_equal(reply->done->n_loss, LOSS_REASON_MAX);
+	for (size_t i = 0; i < reply->done->n_loss; i++) {
+		const Tracesmith__V1__Loss *loss = reply->done->loss[i];
+		bool timed = strcmp(loss->reason, "gap") == 0 ||
+			     strcmp(loss->reason, "paused") == 0 ||
+			     strcmp(loss->reason, "budget") == 0;
+
+		assert_true(loss->noun[0]);
+		if (strcmp(loss->reason, "limit") != 0)
+			assert_string_not_equal(loss->noun, "thing");
+		/* Of the first half second of each. */
+		assert_int_equal(loss->time_ns, timed ? SECOND_NS / 20 : 0);
+	}
+	return 0;
+}
+
+static bool goes_on(void *data)
+{
+	return false;
+}
+
+static void test_each_reason_says_what_it_counts_and_how_long(void **state)
+{
+	Tracesmith__V1__QueryRequest query =
+		QUERY(.name = "loss", .since_ns = fixture_second() * SECOND_NS + SECOND_NS / 20);
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	struct fixture *fixture = *state;
+	struct query_job job = {
+		.request = &request,
+		.database = fixture->path,
+		.boot_id = BOOT,
+		.now_ns = fixture_now_ns,
+		.send = check_nouns,
+		.cancelled = goes_on,
+	};
+
+	for (int reason = 1; reason <= LOSS_REASON_MAX; reason++)
+		add_loss(fixture->store, (enum loss_reason)reason, 1, 2, 0);
+	store_all(fixture);
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
+	request.query = &query;
+	query_run(&job);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_nobodys_loss_is_of_who_lived_then),
+		TEST(test_a_loss_of_one_is_no_others),
+		TEST(test_a_loss_outside_of_the_window_is_none),
+		TEST(test_a_reason_counts_where_it_can_matter),
+		TEST(test_each_reason_says_what_it_counts_and_how_long),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
