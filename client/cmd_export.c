@@ -11,6 +11,7 @@
 #include "client/loss.h"
 #include "client/outfile.h"
 #include "client/trace.h"
+#include "core/base/units.h"
 
 #define NAMED_MAX 8 /* processes without GPU times that are named */
 
@@ -37,6 +38,7 @@ struct job {
 	struct exporter *exporter;
 	struct tally *tally;
 	bool progress;
+	bool narrowed; /* to the last seconds, which nobody asked for */
 };
 
 static int choose_format(const struct options *options, const struct export_format **ret)
@@ -97,14 +99,33 @@ static void show_progress(const struct job *job, uint64_t done_ns)
 			outfile_size(job->file) / 1e6);
 }
 
+/* Which part of time it is, since few would find that out from the file. */
+static void show_window(const struct job *job)
+{
+	const struct trace *trace = &job->trace;
+	int64_t wall_ns = link_hello(trace->link)->wall_offset_ns;
+	uint64_t from_ns = trace->since_ns, to_ns = trace->until_ns;
+	char from[UNITS_TEXT_SIZE], to[UNITS_TEXT_SIZE], length[UNITS_TEXT_SIZE];
+
+	if (from_ns <= 1 && trace->begin_ns < to_ns) /* all there is */
+		from_ns = trace->begin_ns;
+	if (trace->end_ns < to_ns && trace->end_ns > from_ns)
+		to_ns = trace->end_ns;
+	complain("%" PRIu64 " operations of %s, from %s to %s, %.1f MB%s", trace->op_count,
+		 units_nanoseconds(length, to_ns > from_ns ? (int64_t)(to_ns - from_ns) : 0),
+		 units_time(from, (int64_t)from_ns + wall_ns),
+		 units_time(to, (int64_t)to_ns + wall_ns), outfile_size(job->file) / 1e6,
+		 job->narrowed ? "; --since takes more" : "");
+}
+
 /* What was lost in the window is a part of the answer. */
 static void show_end(const struct job *job, const Tracesmith__V1__Done *done)
 {
 	char note[EXPORT_NOTE_BYTES] = "";
 
 	if (job->progress)
-		fprintf(stderr, "\r%" PRIu64 " operations, %.1f MB \n", job->trace.op_count,
-			outfile_size(job->file) / 1e6);
+		fputs("\r\033[K", stderr);
+	show_window(job);
 	loss_complain(done);
 	if (job->format->note)
 		job->format->note(job->exporter, note);
@@ -221,6 +242,7 @@ int cmd_export(const struct options *given, int count, char **argument)
 	}
 	if (file_spare(options->file, options->output) < 0 || check_output(options) < 0)
 		return EXIT_USAGE;
+	job.narrowed = command_window(&copy);
 	if (trace_open(options, &job.trace) < 0)
 		return EXIT_FAILED;
 	r = outfile_open(options->output, &job.file);

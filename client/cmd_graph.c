@@ -12,7 +12,6 @@
 
 /* What Graphviz lays out within a minute or so. */
 #define DOT_NODES_MAX 2000
-#define LAST_NS	      (10 * UINT64_C(1000000000)) /* what the daemon is asked for */
 
 struct job {
 	struct trace trace;
@@ -118,9 +117,6 @@ int cmd_graph(const struct options *given, int count, char **argument)
 	if (command_file(&options, count, argument) < 0 ||
 	    file_spare(options.file, options.output) < 0)
 		return EXIT_USAGE;
-	if (!options.file && !(options.given & OPTION_SINCE)) {
-		options.given |= OPTION_SINCE;
-		options.since = (struct moment){ .ago = true, .ns = LAST_NS };
-	}
+	command_window(&options);
 	return run(&job, &options, options.output ? options.output : "-");
 }

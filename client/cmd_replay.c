@@ -7,8 +7,6 @@
 #include "client/replay_play.h"
 #include "client/replay_whatif.h"
 
-/* Of the daemon, where no window is given. */
-#define WINDOW_NS 10000000000ll
 /* Options of some ways only. */
 #define PLAY_ONLY  (OPTION_SPEED)
 #define CHECK_ONLY (OPTION_TOLERANCE)
@@ -47,18 +45,6 @@ static const struct way {
 	{ 0, CHECK_ONLY | OPTION_OUTPUT, 1, "playing", play },
 };
 
-/* The daemon has days: without a window it is the last moments. */
-static void choose_window(struct options *options)
-{
-	if (options->file || options->given & (OPTION_SINCE | OPTION_FROM | OPTION_TO))
-		return;
-	options->since = (struct moment){ .ago = true };
-	if (options->given & OPTION_UNTIL)
-		options->since = options->until;
-	options->since.ns += options->since.ago ? WINDOW_NS : -WINDOW_NS;
-	options->given |= OPTION_SINCE;
-}
-
 int cmd_replay(const struct options *options, int count, char **argument)
 {
 	struct options own = *options;
@@ -81,6 +67,7 @@ int cmd_replay(const struct options *options, int count, char **argument)
 		own.file = argument[0];
 	if (file_spare(own.file, own.output) < 0)
 		return EXIT_USAGE;
-	choose_window(&own);
+	if (!(own.given & OPTIONS_PART))
+		command_window(&own);
 	return way->run(&own, count, argument);
 }

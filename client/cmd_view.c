@@ -9,7 +9,6 @@
 #include "client/pattern.h"
 #include "client/view.h"
 
-#define LAST_NS	      (10 * UINT64_C(1000000000)) /* what the daemon is asked for */
 #define WIDTH_DEFAULT 80
 #define WIDTH_MIN     20
 #define WIDTH_MAX     1000
@@ -101,10 +100,7 @@ int cmd_view(const struct options *given, int count, char **argument)
 	    (options.kernel && read_regex(&view, options.kernel) < 0) ||
 	    command_file(&options, count, argument) < 0)
 		return EXIT_USAGE;
-	if (!options.file && !(options.given & OPTION_SINCE)) {
-		options.given |= OPTION_SINCE;
-		options.since = (struct moment){ .ago = true, .ns = LAST_NS };
-	}
+	command_window(&options);
 	if (trace_open(&options, &view.trace) < 0)
 		return EXIT_FAILED;
 	return run(&view) < 0 ? EXIT_FAILED : EXIT_DONE;

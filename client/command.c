@@ -12,6 +12,8 @@
 #include "core/base/utf8.h"
 #include "proto/event.h"
 
+#define WINDOW_NS	 10000000000ll /* without one, in command_window */
+
 #define X(bit, id, name) " " name
 #define RECORD_NAMES	 TS_RECORDS(X)
 #define RECORDS_HELP                                                                               \
@@ -83,6 +85,7 @@ const struct command command_table[] = {
 	{ "export", "[F.sbt]", "write a trace for another program to show",
 	  OPTIONS_WINDOW | OPTION_PID | OPTIONS_FORMAT | OPTION_CSV | OPTION_OUTPUT | OPTION_FILE,
 	  0, 1,
+	  "Without a recording it is the daemon's last 10 seconds: --since takes more.\n"
 	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n"
 	  "Example: tsctl export run.sbt --svg -o flame.svg\n",
 	  cmd_export },
@@ -178,6 +181,21 @@ int command_file(struct options *options, int count, char **argument)
 	}
 	options->file = argument[0];
 	return 0;
+}
+
+bool command_window(struct options *options)
+{
+	if (options->file || options->given & OPTION_SINCE)
+		return false;
+	options->since = (struct moment){ .ago = true };
+	if (options->given & OPTION_UNTIL)
+		options->since = options->until;
+	if (!options->since.ago)
+		options->since.ns -= WINDOW_NS;
+	else if (options->since.ns < INT64_MAX - WINDOW_NS)
+		options->since.ns += WINDOW_NS;
+	options->given |= OPTION_SINCE;
+	return true;
 }
 
 int complain(const char *format, ...)

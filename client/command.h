@@ -3,6 +3,7 @@
 #define TS_CLIENT_COMMAND_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/options.h"
@@ -51,6 +52,10 @@ int cmd_help(const struct options *options, int count, char **argument);
 
 /* The process that an argument names; -EINVAL: it is none, and stderr says so. */
 int command_pid(const char *text, uint32_t *ret);
+
+/* The daemon has days: what it is asked for without --since are the 10 seconds before --until, or
+ * before now. A recording is taken as a whole. True: it is those seconds. */
+bool command_window(struct options *options);
 
 /* The recording that an argument names, if there is one; -EINVAL: --file names one as well, and
  * stderr says so. */

@@ -437,17 +437,33 @@ static int number_of(int found)
 	return 0;
 }
 
-static int take(struct options *options, int number, const char *text)
+static int refuse(const struct option_form *form, const char *text)
 {
-	const char *name;
+	static const struct {
+		const char *argument, *noun, *examples;
+	} kinds[] = {
+		{ "DURATION", "duration", UNITS_DURATION_EXAMPLES },
+		{ "[DURATION]", "duration", UNITS_DURATION_EXAMPLES },
+		{ "TIME", "duration", UNITS_DURATION_EXAMPLES },
+		{ "WHEN", "time", "10s, 5m or 2h (ago), now, or 2024-05-31T13:00:00" },
+		{ "SHARE", "share", "3% or 0.5%" },
+	};
 
-	if (readers[number] && readers[number](options, text) < 0) {
-		name = option_forms[number].argument;
-		name += *name == '[';
-		complain("'%s' is no %.*s for --%s (%s)", text, (int)strcspn(name, "]"), name,
-			 option_forms[number].name, option_forms[number].text);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strcmp(form->argument, kinds[i].argument) != 0)
+			continue;
+		complain("'%s' is not a %s: give --%s one such as %s", text, kinds[i].noun,
+			 form->name, kinds[i].examples);
 		return -EINVAL;
 	}
+	complain("'%s' is no %s for --%s (%s)", text, form->argument, form->name, form->text);
+	return -EINVAL;
+}
+
+static int take(struct options *options, int number, const char *text)
+{
+	if (readers[number] && readers[number](options, text) < 0)
+		return refuse(&option_forms[number], text);
 	options->given |= UINT64_C(1) << number;
 	return 0;
 }

@@ -128,7 +128,7 @@ static int parse_window(struct whatif_option *change, const char *given)
 	}
 	if (r == 0 && change->from_ns < change->to_ns)
 		return 0;
-	complain("'%s' is no window: write FROM..TO, as in 1.5s..2s", given);
+	complain("'%s' is no window: write FROM..TO, as in 1.5s..2s or 500ms..10m", given);
 	return -EINVAL;
 }
 

@@ -196,6 +196,14 @@ struct reading {
 	int faults;
 };
 
+static const char *const examples[] = {
+	[TEXT] = "",
+	[COUNT] = " Give a number.",
+	[SIZE] = " Give a size such as " UNITS_SIZE_EXAMPLES ".",
+	[DURATION] = " Give a duration such as " UNITS_DURATION_EXAMPLES ".",
+	[CHOICE] = "",
+};
+
 static int config_line(void *data, const char *section, const char *key, const char *value)
 {
 	struct reading *reading = data;
@@ -213,9 +221,9 @@ static int config_line(void *data, const char *section, const char *key, const c
 	}
 	r = setting_put(reading->config, setting, value);
 	if (r < 0) {
-		log_error("%s: '%s' is %s for '%s' in [%s]: %s", reading->path, value,
+		log_error("%s: '%s' is %s for '%s' in [%s]: %s%s", reading->path, value,
 			  r == -ERANGE ? "out of range" : "no good value", key, section,
-			  setting->text);
+			  setting->text, r == -ERANGE ? "" : examples[setting->type]);
 		reading->faults++;
 	}
 	return 1;
@@ -238,7 +246,7 @@ int config_read(struct config *config, const char *path, bool may_miss)
 		return -EINVAL;
 	}
 	if (config->ring_bytes & (config->ring_bytes - 1)) {
-		log_error("%s: ring_size must be a power of two", path);
+		log_error("%s: ring_size must be a power of two, such as 8MiB", path);
 		reading.faults++;
 	}
 	return reading.faults ? -EINVAL : 0;

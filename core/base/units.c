@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 struct unit {
@@ -15,9 +16,9 @@ struct unit {
 
 /* Those that are written come first, largest first, down to the one of size 1. */
 static const struct unit durations[] = {
-	{ "d", 86400e9 }, { "h", 3600e9 }, { "min", 60e9 }, { "s", 1e9 },
-	{ "ms", 1e6 },	  { "µs", 1e3 },   { "ns", 1 },	    { "m", 60e9 },
-	{ "us", 1e3 },	  { "", 1e9 },	   { NULL, 0 },
+	{ "d", 86400e9 }, { "h", 3600e9 }, { "min", 60e9 }, { "s", 1e9 },  { "ms", 1e6 },
+	{ "µs", 1e3 },	  { "ns", 1 },	   { "m", 60e9 },   { "us", 1e3 }, { "μs", 1e3 },
+	{ "sec", 1e9 },	  { "", 1e9 },	   { NULL, 0 },
 };
 
 static const struct unit sizes[] = {
@@ -26,16 +27,22 @@ static const struct unit sizes[] = {
 	{ "MiB", 1048576 },
 	{ "KiB", 1024 },
 	{ "B", 1 },
+	{ "TB", 1e12 },
+	{ "GB", 1e9 },
+	{ "MB", 1e6 },
+	{ "KB", 1e3 },
 	{ "T", 1099511627776.0 },
 	{ "G", 1073741824 },
 	{ "M", 1048576 },
 	{ "K", 1024 },
+	{ "bytes", 1 },
 	{ "", 1 },
 	{ NULL, 0 },
 };
 
 /* strtod() takes signs, words and hexadecimal as well: we do not. */
-static int units_parse(const struct unit *unit, const char *text, uint64_t *ret)
+static int units_parse(const struct unit *unit, const char *text,
+		       int (*compare)(const char *, const char *), uint64_t *ret)
 {
 	size_t digits = strspn(text, "0123456789.");
 	double value;
@@ -46,7 +53,9 @@ static int units_parse(const struct unit *unit, const char *text, uint64_t *ret)
 	value = strtod(text, &end);
 	if (end != text + digits)
 		return -EINVAL;
-	while (unit->name && strcmp(unit->name, end))
+	if (*end == ' ' && end[1])
+		end++;
+	while (unit->name && compare(unit->name, end))
 		unit++;
 	if (!unit->name)
 		return -EINVAL;
@@ -59,12 +68,12 @@ static int units_parse(const struct unit *unit, const char *text, uint64_t *ret)
 
 int units_parse_duration(const char *text, uint64_t *ret_ns)
 {
-	return units_parse(durations, text, ret_ns);
+	return units_parse(durations, text, strcmp, ret_ns);
 }
 
 int units_parse_size(const char *text, uint64_t *ret_bytes)
 {
-	return units_parse(sizes, text, ret_bytes);
+	return units_parse(sizes, text, strcasecmp, ret_bytes);
 }
 
 int units_parse_count(const char *text, uint64_t *ret)

@@ -4,10 +4,15 @@
 
 #include <stdint.h>
 
-/* "250ms", "10s", "5m", "2h", "7d", also with a fraction; a number alone is seconds.
- * -EINVAL: not a duration; -ERANGE: longer than 63 bits of nanoseconds. */
+/* Of sentences about what cannot be read. */
+#define UNITS_DURATION_EXAMPLES "500ms, 1.5s, 10m, 2h or 7d"
+#define UNITS_SIZE_EXAMPLES	"4096, 64KiB, 500MB or 2GiB"
+
+/* "250ms", "10s", "5m", "2h", "7d", also with a fraction and with a space between; a number alone
+ * is seconds. -EINVAL: not a duration; -ERANGE: longer than 63 bits of nanoseconds. */
 int units_parse_duration(const char *text, uint64_t *ret_ns);
-/* "4096", "64KiB", "16MiB", "2GiB"; K, M, G and T alone mean the same. Errors as above. */
+/* "4096", "64KiB", "16MiB", "2GiB"; K, M, G and T alone mean the same, and KB, MB, GB and TB are
+ * powers of 1000. In capitals or not. Errors as above. */
 int units_parse_size(const char *text, uint64_t *ret_bytes);
 /* A plain decimal number, exactly. Errors as above. */
 int units_parse_count(const char *text, uint64_t *ret);

@@ -59,7 +59,7 @@ def export(daemon, form):
     """Seconds and bytes of one export, and the most KiB that tsctl had."""
     begin = time.monotonic()
     process = subprocess.Popen(
-        [os.path.join(tracesmith.BUILD, "tsctl"), "export", form, "-o", "-"], stdout=subprocess.PIPE,
+        [os.path.join(tracesmith.BUILD, "tsctl"), "export", form, "--since", "1d", "-o", "-"], stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, env=dict(os.environ, TRACESMITH_SOCKET=daemon.socket))
     size = 0
     while data := os.read(process.stdout.fileno(), 1 << 20):

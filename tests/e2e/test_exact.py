@@ -338,7 +338,7 @@ class Exact(tracesmith.Case):
             self.assertGreater(row["observed_ns"], 0)
         for format in ("perfetto", "chrome", "folded", "svg"):
             path = os.path.join(self.daemon.directory, f"out.{format}")
-            result = self.daemon.ctl("export", f"--{format}", "--pid", pid, "-o", path)
+            result = self.daemon.ctl("export", f"--{format}", "--since", "1h", "--pid", pid, "-o", path)
             self.assertEqual(result.code, 0, result.err)
             self.assertGreater(os.path.getsize(path), 1000)
         with open(os.path.join(self.daemon.directory, "out.folded")) as file:

@@ -46,7 +46,8 @@ class Export(tracesmith.Case):
         return process.pid
 
     def export(self, kind, *arguments):
-        result = self.daemon.ctl("export", f"--{kind}", "-o", self.path, *arguments)
+        since = () if "--since" in arguments else ("--since", "1000d")
+        result = self.daemon.ctl("export", f"--{kind}", "-o", self.path, *since, *arguments)
         self.assertEqual(result.code, 0, result.err)
         return result
 
@@ -121,6 +122,35 @@ class Export(tracesmith.Case):
             self.export("chrome", *window)
             self.assertEqual(self.pids(), pids, window)
 
+    def test_the_daemon_is_asked_for_its_last_seconds(self):
+        """And which part of time came is said, since a file of another program's format hides it."""
+        pid = self.ended("short")
+        result = self.daemon.ctl("export", "--chrome", "-o", self.path)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertRegex(result.err, r"^tsctl: \d+ operations of 10\.0 s, from \d{4}-\d\d-\d\d [\d:.]+ to [\d :.-]+, "
+                                     r"\d+\.\d MB; --since takes more\n")
+        last_ns = self.daemon.sql(f"SELECT max(start_ns) n FROM op WHERE pid = {pid}")[0]["n"]
+        tracesmith.wait_for("ten seconds to pass", lambda: self.daemon.sql("SELECT now_ns() n")[0]["n"] > last_ns + 11e9)
+        self.export("chrome", "--since", "1h")
+        self.assertIn(pid, self.pids())
+        result = self.daemon.ctl("export", "--chrome", "-o", self.path)
+        self.assertNotIn(pid, self.pids())
+        result = self.daemon.ctl("export", "--chrome", "--since", "5s", "-o", self.path)
+        self.assertIn(" operations of 5.00 s, from ", result.err)
+        self.assertNotIn("--since takes more", result.err)
+
+    def test_progress_is_for_terminals(self):
+        self.ended("short")
+        ours, theirs = pty.openpty()
+        environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
+        subprocess.run([os.path.join(BUILD, "tsctl"), "export", "--chrome", "-o", self.path], env=environment,
+                       stdout=subprocess.DEVNULL, stderr=theirs, timeout=60, check=True)
+        os.close(theirs)
+        shown = os.read(ours, 65536).decode()
+        os.close(ours)
+        self.assertRegex(shown, r"\r *\d+ %, \d+\.\d MB ")
+        self.assertNotIn("%", self.export("chrome").err)
+
     def pids(self):
         with open(self.path) as file:
             events = json.load(file)["traceEvents"]
@@ -128,7 +158,7 @@ class Export(tracesmith.Case):
 
     def test_standard_output(self):
         pid = self.ended("short")
-        result = self.daemon.ctl("export", "--chrome", "-o", "-", "--pid", str(pid))
+        result = self.daemon.ctl("export", "--chrome", "-o", "-", "--since", "1h", "--pid", str(pid))
         self.assertEqual(result.code, 0)
         self.assertGreater(len(json.loads(result.out)["traceEvents"]), 0)
 
@@ -171,7 +201,7 @@ class Export(tracesmith.Case):
         tracesmith.wait_for("the ops to be stored", lambda: self.daemon.sql(
             f"SELECT sum(ops) n FROM chunk JOIN process p ON p.id = process WHERE p.pid = {pid}")[0]["n"] > 300000)
         environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
-        export = subprocess.Popen([os.path.join(BUILD, "tsctl"), "export", "--perfetto", "-o", self.path],
+        export = subprocess.Popen([os.path.join(BUILD, "tsctl"), "export", "--perfetto", "--since", "1h", "-o", self.path],
                                   env=environment)
         _, export.returncode, usage = os.wait4(export.pid, 0)
         self.assertEqual(export.returncode, 0)

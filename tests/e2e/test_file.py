@@ -131,7 +131,7 @@ class File(tracesmith.Case):
     def exports(self):
         for name in FORMATS:
             paths = [os.path.join(self.directory, f"{name}.{of}") for of in ("store", "file")]
-            for arguments, path in (([], paths[0]), ([self.file], paths[1])):
+            for arguments, path in ((["--since", "1000d"], paths[0]), ([self.file], paths[1])):
                 result = self.daemon.ctl("export", *arguments, f"--{name}", "-o", path)
                 self.assertEqual(result.code, 0, result.err)
             with open(paths[0], "rb") as store, open(paths[1], "rb") as file:

@@ -98,7 +98,7 @@ def counts():
                 for command in (["ps"], ["query", "kernels"], ["query", "kernels", "--by-stack", "--limit", "4"],
                                 ["query", "idle"], ["query", "overlap"], ["query", "graphs"], ["query", "loss"]):
                     daemon.show(*command)
-                code, _, err = daemon.ctl("export", "--perfetto", "-o", os.path.join(OUT, f"exact-{how}.perfetto-trace"))
+                code, _, err = daemon.ctl("export", "--perfetto", "--since", "1h", "-o", os.path.join(OUT, f"exact-{how}.perfetto-trace"))
                 check("export --perfetto", code == 0, err)
             daemon.stop()
 

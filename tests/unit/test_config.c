@@ -73,6 +73,9 @@ static void values_have_units(void **state)
 	assert_int_equal(config->keep_ns, 5400000000000);
 	assert_int_equal(config->keep_bytes, 0);
 	assert_int_equal(config->bounds_wait_ns, 250000000);
+	assert_int_equal(read_text("[store]\nkeep_age = 10m\nkeep_size = 2GB\n"), 0);
+	assert_int_equal(config->keep_ns, 600000000000);
+	assert_int_equal(config->keep_bytes, 2000000000);
 }
 
 static void faults_are_refused(void **state)
@@ -110,6 +113,43 @@ static void filters_are_lists_of_numbers(void **state)
 	assert_int_equal(config_probe(config, &gpu_cuda, &probe), -EINVAL);
 }
 
+static void units_are_read_as_people_write_them(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t value;
+	} size[] = { { "2GB", 2000000000 },    { "2GiB", 2147483648 }, { "2G", 2147483648 },
+		     { "2g", 2147483648 },     { "500MB", 500000000 }, { "1.5 MiB", 1572864 },
+		     { "64kb", 64000 },	       { "64kB", 64000 },      { "4KiB", 4096 },
+		     { "1TB", 1000000000000 }, { "4096", 4096 },       { "4096B", 4096 },
+		     { "10 bytes", 10 } },
+	  duration[] = { { "10m", 600000000000 },   { "10min", 600000000000 },
+			 { "1.5s", 1500000000 },    { "1.50 s", 1500000000 },
+			 { "500ms", 500000000 },    { "90sec", 90000000000 },
+			 { "7d", 604800000000000 }, { "2h", 7200000000000 },
+			 { "3us", 3000 },	    { "3\302\265s", 3000 },
+			 { "3\316\274s", 3000 },    { "40ns", 40 },
+			 { "10", 10000000000 } };
+	uint64_t value;
+
+	for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
+		assert_int_equal(units_parse_size(size[i].text, &value), 0);
+		assert_int_equal(value, size[i].value);
+	}
+	for (size_t i = 0; i < sizeof(duration) / sizeof(duration[0]); i++) {
+		assert_int_equal(units_parse_duration(duration[i].text, &value), 0);
+		assert_int_equal(value, duration[i].value);
+	}
+	assert_int_equal(units_parse_size("2GBs", &value), -EINVAL);
+	assert_int_equal(units_parse_size("GB", &value), -EINVAL);
+	assert_int_equal(units_parse_size("2  GB", &value), -EINVAL);
+	assert_int_equal(units_parse_size("2 ", &value), -EINVAL);
+	assert_int_equal(units_parse_duration("10M", &value), -EINVAL); /* months? */
+	assert_int_equal(units_parse_duration("10q", &value), -EINVAL);
+	assert_int_equal(units_parse_duration("1.5.2s", &value), -EINVAL);
+	assert_int_equal(units_parse_duration(".", &value), -EINVAL);
+}
+
 static void units_are_read_exactly(void **state)
 {
 	uint64_t value;
@@ -130,6 +170,7 @@ static void units_are_read_exactly(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(units_are_read_as_people_write_them),
 		cmocka_unit_test_setup_teardown(defaults_are_good, begin, end),
 		cmocka_unit_test_setup_teardown(printed_settings_are_read_back, begin, end),
 		cmocka_unit_test_setup_teardown(values_have_units, begin, end),

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "client/command.h"
 #include "client/options.h"
 #include "core/base/units.h"
 #include "proto/event.h"
@@ -35,8 +36,9 @@ static void test_durations_have_units(void **state)
 		{ "1d", 86400 * NS_PER_S },
 		{ "2min", 120 * NS_PER_S },
 		{ ".5s", 500000000 },
+		{ "5 s", 5 * NS_PER_S },
 	};
-	static const char *const bad[] = { "",	    "s",   "-5s", "+5s",  "5x",	    "5 s",
+	static const char *const bad[] = { "",	    "s",   "-5s", "+5s",  "5x",	    "5  s",
 					   "1e99s", "nan", "inf", "5ms5", "400000d" };
 	uint64_t ns;
 
@@ -230,6 +232,31 @@ static void test_rows_are_split_by_one_thing(void **state)
 	assert_int_equal(PARSE(&options, OPTIONS_BY, "--by-stack", "--by-stream"), -EINVAL);
 }
 
+static void test_the_daemon_is_asked_for_its_last_seconds(void **state)
+{
+	const int64_t ten_s = 10000000000;
+	struct options none = { 0 }, file = { .file = "a.sbt" }, until = { 0 }, clock = { 0 },
+		       since = { 0 }, ever = { 0 };
+
+	assert_true(command_window(&none));
+	assert_true(none.given & OPTION_SINCE && none.since.ago && none.since.ns == ten_s);
+	assert_false(command_window(&file));
+	assert_int_equal(file.given, 0);
+	assert_int_equal(PARSE(&until, OPTIONS_WINDOW, "--until", "1h"), 3);
+	assert_true(command_window(&until));
+	assert_true(until.since.ago && until.since.ns == 360 * ten_s + ten_s);
+	assert_int_equal(PARSE(&clock, OPTIONS_WINDOW, "--until", "2024-05-31T13:00:00"), 3);
+	assert_true(command_window(&clock));
+	assert_true(!clock.since.ago && clock.since.ns == clock.until.ns - ten_s);
+	assert_int_equal(PARSE(&since, OPTIONS_WINDOW, "--since", "3s"), 3);
+	assert_false(command_window(&since));
+	assert_int_equal(since.since.ns, 3000000000);
+	ever.given = OPTION_UNTIL;
+	ever.until = (struct moment){ .ago = true, .ns = INT64_MAX };
+	assert_true(command_window(&ever));
+	assert_int_equal(ever.since.ns, INT64_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +271,7 @@ int main(void)
 		cmocka_unit_test(test_a_value_may_be_left_out_where_brackets_say_so),
 		cmocka_unit_test(test_options_of_another_program_are_its_own),
 		cmocka_unit_test(test_rows_are_split_by_one_thing),
+		cmocka_unit_test(test_the_daemon_is_asked_for_its_last_seconds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
