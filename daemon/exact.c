@@ -438,3 +438,18 @@ void exact_stats(const struct exact *exact, struct exact_stats *ret)
 		ret->attached += session->connected && session->attached;
 	}
 }
+
+void exact_failed(const struct exact *exact,
+		  void (*each)(void *data, uint32_t pid, const char *why), void *data)
+{
+	const struct session *session;
+	uint32_t left = FAILED_TOLD;
+
+	list_for_each(session, &exact->sessions, link) {
+		if (!session->connected || !session->failed)
+			continue;
+		if (!left--)
+			break;
+		each(data, session->pid, session->note);
+	}
+}

@@ -56,5 +56,8 @@ struct exact_stats {
 	uint64_t longest_stop_ns;
 };
 void exact_stats(const struct exact *exact, struct exact_stats *ret);
+/* Calls `each` for the processes whose library cannot collect, with the sentence that says why. */
+void exact_failed(const struct exact *exact,
+		  void (*each)(void *data, uint32_t pid, const char *why), void *data);
 
 #endif

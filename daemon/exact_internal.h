@@ -95,9 +95,10 @@ void exact_job(struct session *session, enum session_job job);
 
 /* The library says hello some milliseconds after it was started. CUPTI's set-up takes 10 to 50 ms,
  * but a program that has not called cuInit() yet may take its time. */
-#define HELLO_MS  5000
-#define BEGIN_MS  3000
-#define FIRST_MS  2000 /* from hello on: its ring is read before each call */
-#define DETACH_MS 10000
+#define HELLO_MS    5000
+#define BEGIN_MS    3000
+#define FAILED_TOLD 16	 /* by `tsctl status`, of the processes that cannot be collected from */
+#define FIRST_MS    2000 /* from hello on: its ring is read before each call */
+#define DETACH_MS   10000
 
 #endif

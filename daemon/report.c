@@ -165,6 +165,14 @@ static void report_model(struct daemon *daemon, struct status_builder *builder)
 		      "%lu not yet known as finished", core.pending);
 }
 
+static void report_failed(void *data, uint32_t pid, const char *why)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "process %u", pid);
+	status_text(data, "exact", name, true, "cannot be collected from: %s", why);
+}
+
 static void report_exact(struct daemon *daemon, struct status_builder *builder)
 {
 	char text[UNITS_TEXT_SIZE];
@@ -193,6 +201,7 @@ static void report_exact(struct daemon *daemon, struct status_builder *builder)
 			      units_nanoseconds(text, exact.longest_stop_ns));
 	status_text(builder, "exact", "library", access(daemon->library, R_OK) < 0, "%s",
 		    daemon->library);
+	exact_failed(daemon->exact, report_failed, builder);
 }
 
 static void report_store(struct daemon *daemon, struct status_builder *builder)

@@ -16,6 +16,7 @@
 #include "inject/internal.h"
 #include "inject/launcher.h"
 #include "inject/queue.h"
+#include "inject/stamp.h"
 
 #define FORCED_SHARE 4	     /* of the time to end, for a forced flush */
 #define CALL_LONG_NS 1000000 /* few calls that submit work take longer */
@@ -70,8 +71,9 @@ static void set_up(const struct cupti *cupti)
 		cupti->get_thread_id_type(&collect.thread_id_type);
 	if (cupti->set_thread_id_type)
 		cupti->set_thread_id_type(CUPTI_THREAD_ID_SYSTEM);
-	if (cupti->register_clock)
-		cupti->register_clock(our_clock);
+	if (!cupti->register_clock || cupti->register_clock(our_clock) != CUPTI_OK)
+		debug_say("CUPTI keeps its own clock: its times are converted");
+	stamp_begin();
 	if (cupti->set_attribute)
 		cupti->set_attribute(CUPTI_ATTRIBUTE_ZEROED_BUFFER, &size, &zeroed);
 }

@@ -26,6 +26,7 @@
 #include "inject/launcher.h"
 #include "inject/name.h"
 #include "inject/queue.h"
+#include "inject/stamp.h"
 #include "inject/yield.h"
 
 #define FLUSH_MS_DEFAULT 250
@@ -167,6 +168,20 @@ static void step_aside(const char *who)
 	pause_for(who);
 }
 
+/* With the lock held. */
+static void fail_clock(void)
+{
+	char why[TS_HELLO_TEXT];
+
+	end(ASIDE_NS);
+	collect_tell(TS_COLLECT_STOPPED, 0, self.settings.budget_ppm);
+	snprintf(why, sizeof(why),
+		 "CUPTI (%.96s) stamps its records with a clock that is neither CLOCK_MONOTONIC "
+		 "nor the wall clock, so no kernel can be timed; use the CUPTI of CUDA %u",
+		 self.cupti.path, cuda_major(driver_version()));
+	fail(why);
+}
+
 static bool find(void)
 {
 	char why[TS_HELLO_TEXT] = "";
@@ -207,9 +222,24 @@ static bool wait_for_driver(void)
 	return true;
 }
 
+/* A driver that we cannot ask will never be ready. */
+static bool driver_fits(void)
+{
+	char why[TS_HELLO_TEXT], path[96];
+
+	if (driver_is_known(path, sizeof(path)))
+		return true;
+	snprintf(why, sizeof(why),
+		 "its driver library (%s) has no cuDeviceGetCount, so it is none that CUPTI works "
+		 "with; see which libcuda.so.1 the process loads",
+		 path);
+	fail(why);
+	return false;
+}
+
 static void try_begin(void)
 {
-	if (!wait_for_driver() || !find())
+	if (!driver_fits() || !wait_for_driver() || !find())
 		return;
 	yield_watch(&self.cupti, step_aside);
 	if (!yield_lock())
@@ -256,6 +286,10 @@ static void tick_collecting(void)
 	uint64_t now_ns = clock_ns();
 	uint32_t left_out = budget_tick(now_ns);
 
+	if (stamp_is_foreign()) {
+		fail_clock();
+		return;
+	}
 	queue_take_all();
 	drain_spent(clock_ns() - now_ns);
 	tell_devices();

@@ -7,12 +7,14 @@
 #include "inject/cupti_driver.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "inject/internal.h"
 #include "inject/launcher.h"
 #include "inject/name.h"
 
+#define LIBRARY		      "libcuda.so"
 #define NOT_INITIALIZED	      3
 #define ATTRIBUTE_CLOCK_KHZ   13
 #define ATTRIBUTE_MULTIPROCS  16
@@ -46,7 +48,7 @@ static bool driver_open(void)
 
 	if (driver.handle)
 		return true;
-	if (!mapped_library("libcuda.so", path, sizeof(path)))
+	if (!mapped_library(LIBRARY, path, sizeof(path)))
 		return false;
 	driver.handle = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
 	if (!driver.handle)
@@ -56,6 +58,17 @@ static bool driver_open(void)
 	DRIVER_FUNCTIONS(X)
 #undef X
 	return true;
+}
+
+bool driver_is_known(char *path, size_t size)
+{
+	char whole[PATH_MAX] = "";
+
+	if (!driver_open() || driver.count)
+		return true;
+	mapped_library(LIBRARY, whole, sizeof(whole));
+	snprintf(path, size, "%s", whole);
+	return false;
 }
 
 enum driver_state driver_look(void)

@@ -3,6 +3,7 @@
 #define TS_CUPTI_DRIVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "inject/cupti_find.h"
@@ -13,6 +14,8 @@ enum driver_state {
 	DRIVER_READY,
 };
 
+/* False: the driver that is mapped, at `path`, lacks what we cannot do without. */
+bool driver_is_known(char *path, size_t size);
 /* Looks again. Never initializes the driver: that is the program's. */
 enum driver_state driver_look(void);
 /* As cuDriverGetVersion has it, 0: not known. */

@@ -58,14 +58,15 @@ unsigned cuda_major(int driver_version)
 
 static bool resolve(struct cupti *cupti)
 {
-	bool complete = true;
-
 #define X(need, field, symbol, parameters)                                                         \
 	cupti->field = (int(*) parameters)dlsym(cupti->handle, #symbol);                           \
-	complete = complete && (!(need) || cupti->field);
+	if ((need) && !cupti->field)                                                               \
+		cupti->lacks = #symbol;
 	CUPTI_FUNCTIONS(X)
 #undef X
-	return complete && cupti->get_version(&cupti->version) == CUPTI_OK;
+	if (!cupti->lacks && cupti->get_version(&cupti->version) != CUPTI_OK)
+		cupti->lacks = "answer to cuptiGetVersion";
+	return !cupti->lacks;
 }
 
 static bool try_open(const char *name, int flags, struct cupti *cupti)
@@ -76,14 +77,13 @@ static bool try_open(const char *name, int flags, struct cupti *cupti)
 	if (!handle)
 		return false;
 	*cupti = (struct cupti){ .handle = handle };
-	if (!resolve(cupti)) {
-		debug_say("%s is no CUPTI that we know", name);
-		dlclose(handle);
-		return false;
-	}
 	if (!dlinfo(handle, RTLD_DI_LINKMAP, &map))
 		snprintf(cupti->path, sizeof(cupti->path), "%s", map->l_name);
-	return true;
+	if (resolve(cupti))
+		return true;
+	debug_say("%s has no %s", cupti->path, cupti->lacks);
+	dlclose(handle);
+	return false;
 }
 
 /* `beside`/`under`/libcupti.so.N */
@@ -157,12 +157,26 @@ static bool try_beside_others(unsigned major, struct cupti *cupti)
 	return false;
 }
 
-int cupti_find(unsigned major, struct cupti *ret, char *why, size_t size)
+static int find_elsewhere(unsigned major, struct cupti *cupti)
 {
 	static bool (*const ways[])(
 		unsigned major, struct cupti *cupti) = { try_name, try_beside_others, try_toolkit };
+
+	/* A driver of a newer version runs what was built for an older one; what the process was
+	 * set up with goes before what happens to be installed. */
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		for (unsigned m = major ? major : MAJOR_MAX; m >= MAJOR_MIN; m--)
+			if (ways[i](m, cupti))
+				return 0;
+	return -ENOENT;
+}
+
+int cupti_find(unsigned major, struct cupti *ret, char *why, size_t size)
+{
+	unsigned wanted = major ? major : MAJOR_MAX;
 	char path[PATH_MAX];
 
+	*ret = (struct cupti){ 0 };
 	if (mapped_library("libcupti.so", path, sizeof(path)) && try_open(path, RTLD_NOLOAD, ret))
 		return 0;
 	if (major && (major < MAJOR_MIN || major > MAJOR_MAX)) {
@@ -171,16 +185,18 @@ int cupti_find(unsigned major, struct cupti *ret, char *why, size_t size)
 			 major, MAJOR_MIN, MAJOR_MAX);
 		return -ENOTSUP;
 	}
-	/* A driver of a newer version runs what was built for an older one; what the process was
-	 * set up with goes before what happens to be installed. */
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		for (unsigned m = major ? major : MAJOR_MAX; m >= MAJOR_MIN; m--)
-			if (ways[i](m, ret))
-				return 0;
-	snprintf(why, size,
-		 "no libcupti.so.%u was found by name, beside the CUDA libraries of the process or "
-		 "in /usr/local/cuda*; install the CUPTI of CUDA %u (cuda-cupti, or the wheel "
-		 "nvidia-cuda-cupti)",
-		 major ? major : MAJOR_MAX, major ? major : MAJOR_MAX);
+	if (!ret->lacks && !find_elsewhere(major, ret))
+		return 0;
+	if (ret->lacks)
+		snprintf(why, size,
+			 "the CUPTI of the process (%.96s) has no %s, so it cannot be used; "
+			 "install that of CUDA %u (cuda-cupti, or the wheel nvidia-cuda-cupti)",
+			 ret->path, ret->lacks, wanted);
+	else
+		snprintf(why, size,
+			 "no libcupti.so.%u was found by name, beside the CUDA libraries of the "
+			 "process or in /usr/local/cuda*; install the CUPTI of CUDA %u "
+			 "(cuda-cupti, or the wheel nvidia-cuda-cupti)",
+			 wanted, wanted);
 	return -ENOENT;
 }

@@ -12,6 +12,7 @@ struct cupti {
 	void *handle;
 	uint32_t version;
 	char path[256];
+	const char *lacks; /* why this one, the last that was looked at, cannot be used */
 #define X(need, field, symbol, parameters) int(*field) parameters;
 	CUPTI_FUNCTIONS(X)
 #undef X

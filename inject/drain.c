@@ -13,6 +13,7 @@
 #include "inject/convert.h"
 #include "inject/internal.h"
 #include "inject/launcher.h"
+#include "inject/stamp.h"
 
 #define WAIT_NS	       20000000 /* for room in the ring, for each buffer */
 #define WAIT_STEP_NS   200000
@@ -38,6 +39,7 @@ static void sleep_ns(uint64_t ns)
 struct turn {
 	uint64_t may_wait_ns, waited_ns;
 	uint64_t lost, unknown, records, work;
+	struct stamp stamp;
 };
 
 /* Whether nobody of the program waits for this thread. */
@@ -94,6 +96,11 @@ static void drain_record(const uint8_t *record, size_t size, struct turn *turn)
 
 	switch (convert_record(record, size, &event)) {
 	case CONVERT_DONE:
+		/* What ran is worth telling without its times. */
+		if (!stamp_mend(&turn->stamp, &event) && event.kind > TS_EVENT_GRAPH) {
+			turn->unknown++;
+			break;
+		}
 		if (event.kind == TS_EVENT_OVERHEAD)
 			charge_overhead(&event);
 		turn->work += event.kind >= TS_EVENT_KERNEL && event.kind <= TS_EVENT_SET &&
@@ -169,6 +176,7 @@ void drain_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size
 	if (is_idle_thread(tid))
 		turn.may_wait_ns = WAIT_NS;
 	if (cupti) {
+		turn.stamp = stamp_now();
 		drain_records(cupti, buffer, valid, &turn);
 		count_dropped(cupti);
 	}

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 
 import tracesmith
@@ -16,8 +17,8 @@ EXACT = "(SELECT * FROM op WHERE exact AND pid = {pid})"
 class Exact(tracesmith.Case):
     def environment(self, copy="lib", **more):
         # Times as they are, so that durations can be told. The libcupti beside libcuda is that of 13.
-        return dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library(copy)), FAKE_CUDA_TIME_SCALE="1",
-                    TRACESMITH_SOCKET=self.daemon.socket, **more)
+        return {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(tracesmith.library(copy)), "FAKE_CUDA_TIME_SCALE": "1",
+                "TRACESMITH_SOCKET": self.daemon.socket, **more}
 
     def start(self, *arguments, run=True, options=(), copy="lib", stderr=None, **environment):
         command = [os.path.join(BUILD, "tsctl"), "run", *options, "--"] if run else []
@@ -135,7 +136,7 @@ class Exact(tracesmith.Case):
         process = self.start("loop", "--seconds", 60, "--pace-ms", 1, "--stress", FAKE_CUDA_CLOSE="1")
         self.wait_exact(process.pid)
         self.detach(process.pid)
-        wait_for("the library to be unloaded", lambda: self.residue(process.pid)[2] == [])
+        wait_for("the library to be unloaded", lambda: self.ours(process.pid) == [])
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate()
         self.assertEqual(process.returncode, 0, out)
@@ -184,12 +185,14 @@ class Exact(tracesmith.Case):
         with open(f"/proc/{pid}/maps") as file:
             return "libcuda" in file.read()
 
+    def ours(self, pid):
+        with open(f"/proc/{pid}/maps") as file:
+            return [line for line in file if "tracesmith" in line]
+
     def residue(self, pid):
         """What attaching could leave behind. libcupti itself may stay: it cannot be unloaded."""
-        with open(f"/proc/{pid}/maps") as file:
-            ours = [line for line in file if "tracesmith" in line]
         links = sorted(os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{pid}/fd"))
-        return len(os.listdir(f"/proc/{pid}/task")), links, ours
+        return len(os.listdir(f"/proc/{pid}/task")), links, self.ours(pid)
 
     def test_again_and_again(self):
         process = self.start("loop", "--seconds", 60, "--pace-ms", 1, "--stress", "--progress", run=False)
@@ -279,7 +282,8 @@ class Exact(tracesmith.Case):
     def test_odd_records(self):
         """What CUPTI does wrong is counted, never drawn and never a crash."""
         for odd, reason in (("zero", "untimed"), ("reversed", "untimed"), ("duplicate", "duplicate"), ("shuffle", None),
-                            ("drop=20", "cupti"), ("unknown", "unknown-record"), ("late=300", None)):
+                            ("drop=20", "cupti"), ("unknown", "unknown-record"), ("late=300", None),
+                            ("clock=none", None), ("clock=deaf", None)):
             process = self.hold("--rounds", 40, FAKE_CUPTI_ODD=odd)
             told = self.go(process)
             if reason:
@@ -290,6 +294,63 @@ class Exact(tracesmith.Case):
                 self.assert_as_told(process.pid, told, allowed=("late",))
             process.communicate("\n")
             self.assertEqual(process.returncode, 0, odd)
+
+    def test_a_clock_that_nobody_knows(self):
+        """A sentence for who asks, and no op that ran at a time that cannot be."""
+        process = self.start("loop", "--seconds", 60, "--pace-ms", 1, FAKE_CUPTI_ODD="clock=alien")
+        told = "with a clock that is neither"
+        wait_for("the library to give up", lambda: told in self.daemon.log())
+        result = self.daemon.ctl("attach", process.pid)
+        self.assertEqual(result.code, 1)
+        self.assertIn(told, result.err)
+        self.assertEqual(self.exact(process.pid, "count(*) AS n", "gpu_start_ns <> 0 AND NOT untimed")[0]["n"], 0)
+        self.assertEqual(self.loss(process.pid).get("bad-event"), None)
+        self.assertIn(told, self.daemon.ctl("status").out)
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        self.assertEqual(process.returncode, 0)
+
+    def without(self, place, library, symbol):
+        """A copy of a simulated library that has no such function."""
+        with open(tracesmith.library() if library == "libcuda.so.1" else os.path.join(
+                os.path.dirname(tracesmith.library()), library), "rb") as file:
+            code = file.read()
+        name = symbol.encode()
+        self.assertIn(b"\0" + name + b"\0", code)
+        with open(f"{place}/{library}", "wb") as file:
+            file.write(code.replace(b"\0" + name + b"\0", b"\0" + name[:-1] + b"_\0"))
+
+    def assert_refused(self, told, **environment):
+        """To who attaches, before or after the library came; and to who looks at the daemon."""
+        for run in True, False:
+            process = self.start("loop", "--seconds", 60, "--pace-ms", 1, run=run, **environment)
+            wait_for("the program to use CUDA", lambda: self.tier(process.pid) == "probe")
+            if run:
+                wait_for("the library to give up", lambda: told in self.daemon.ctl("status").out)
+            result = self.daemon.ctl("attach", process.pid)
+            self.assertEqual(result.code, 1)
+            self.assertIn(told, result.err)
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+            self.assertEqual(process.returncode, 0)
+
+    def test_a_driver_that_nobody_knows(self):
+        with tempfile.TemporaryDirectory() as place:
+            self.without(place, "libcuda.so.1", "cuDeviceGetCount")
+            self.assert_refused(f"({place}/libcuda.so.1) has no cuDeviceGetCount", LD_LIBRARY_PATH=place)
+
+    def test_a_cupti_that_nobody_knows(self):
+        with tempfile.TemporaryDirectory() as place:
+            path = place + ":" + os.path.dirname(tracesmith.library())
+            self.without(place, "libcupti.so.13", "cuptiSubscribe")
+            self.assert_refused(f"({place}/libcupti.so.13) has no cuptiSubscribe", LD_LIBRARY_PATH=path,
+                                LD_PRELOAD=f"{place}/libcupti.so.13")
+            # What can be done without is done without.
+            self.without(place, "libcupti.so.13", "cuptiActivityRegisterTimestampCallback")
+            process = self.hold(LD_LIBRARY_PATH=path)
+            self.assert_as_told(process.pid, self.go(process))
+            process.communicate("\n")
+            self.assertEqual(process.returncode, 0)
 
     def test_budget(self):
         process = self.start("loop", "--seconds", 60, "--threads", 1, options=("--budget", "0.1%"), FAKE_CUPTI_ODD="slow=20000")

@@ -4,6 +4,8 @@
 
 #include <time.h>
 
+#define DAY_NS 86400000000000u
+
 static _Atomic int64_t clock_offset;
 static _Atomic bool clock_known;
 
@@ -15,14 +17,16 @@ static uint64_t clock_read(clockid_t id)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-static uint64_t clock_default(void)
-{
-	return clock_read(CLOCK_REALTIME);
-}
-
 uint64_t clock_ns(void)
 {
 	return clock_read(CLOCK_MONOTONIC);
+}
+
+static uint64_t clock_default(void)
+{
+	if (cupti.odd.clock == ODD_CLOCK_ALIEN)
+		return clock_ns() + DAY_NS;
+	return clock_read(CLOCK_REALTIME);
 }
 
 /* A clock whose answer lies between two of ours is ours. */
@@ -46,7 +50,7 @@ uint64_t clock_stamp(uint64_t ns)
 
 void clock_register(cupti_time_fn time)
 {
-	clock_measure(time ? time : clock_default);
+	clock_measure(time && !cupti.odd.clock ? time : clock_default);
 }
 
 int cuptiActivityRegisterTimestampCallback(cupti_time_fn time)
@@ -54,6 +58,8 @@ int cuptiActivityRegisterTimestampCallback(cupti_time_fn time)
 	cupti_begin(__func__);
 	if (!time)
 		return CUPTI_E_INVALID_PARAMETER;
+	if (cupti.odd.clock == ODD_CLOCK_NONE)
+		return CUPTI_E_NOT_COMPATIBLE;
 	clock_register(time);
 	return CUPTI_OK;
 }

@@ -47,7 +47,10 @@ struct owner {
 	uint64_t external[EXTERNAL_MAX][EXTERNAL_DEEP];
 };
 
+enum odd_clock { ODD_CLOCK_TAKEN, ODD_CLOCK_NONE, ODD_CLOCK_DEAF, ODD_CLOCK_ALIEN };
+
 struct odd {
+	enum odd_clock clock;
 	bool zero, reversed, duplicate, shuffle, unknown, gone;
 	uint64_t late_ns, drop, slow_ns;
 	uint64_t kernels, records, seed;

@@ -7,7 +7,9 @@
  *   late=MS     buffers come that much later
  *   drop=N      every Nth record is dropped and counted
  *   gone        at exit CUPTI goes before who registered with atexit() before its first call
- *   slow=NS     that much time is spent for each call that makes a record */
+ *   slow=NS     that much time is spent for each call that makes a record
+ *   clock=none  another clock than its own is refused; clock=deaf: taken, and not used;
+ *               clock=alien: the same, and its own is a day ahead of ours */
 #include "fake_cupti.h"
 
 #include <stdlib.h>
@@ -39,6 +41,12 @@ static void odd_word(struct odd *odd, const char *word)
 		odd->drop = number;
 	else if (strncmp(word, "slow=", 5) == 0)
 		odd->slow_ns = number;
+	else if (strcmp(word, "clock=none") == 0)
+		odd->clock = ODD_CLOCK_NONE;
+	else if (strcmp(word, "clock=deaf") == 0)
+		odd->clock = ODD_CLOCK_DEAF;
+	else if (strcmp(word, "clock=alien") == 0)
+		odd->clock = ODD_CLOCK_ALIEN;
 	else
 		cupti_abort("FAKE_CUPTI_ODD has no '%s'", word);
 }

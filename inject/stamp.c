@@ -1,0 +1,78 @@
+/* Stamp: CUPTI is given our clock, but need not take it. A copy that knows no other stamps with the
+ * wall clock, and one that is given a clock late goes on with that for what the device measures.
+ *
+ * The two clocks are decades apart, so each stamp tells whose it is. They run alike and differ by
+ * what the wall clock was set to: a record is wrong by a step of it between the record and its
+ * buffer's end. A stamp that fits neither clock is no time.
+ */
+#include "inject/stamp.h"
+
+#include <time.h>
+
+#include "inject/launcher.h"
+
+#define AHEAD_NS  1000000000  /* what the device's times may be off */
+#define BEFORE_NS 60000000000 /* what runs may have begun before collection */
+#define WORK_SURE 16
+
+static struct {
+	uint64_t began_ns, foreign;
+	bool good;
+} seen;
+
+static uint64_t wall_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void stamp_begin(void)
+{
+	__atomic_store_n(&seen.began_ns, clock_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&seen.good, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&seen.foreign, 0, __ATOMIC_RELAXED);
+}
+
+struct stamp stamp_now(void)
+{
+	uint64_t before_ns = clock_ns(), wall = wall_ns(), now_ns = clock_ns();
+
+	return (struct stamp){ now_ns, (int64_t)(wall - before_ns - (now_ns - before_ns) / 2) };
+}
+
+static bool is_ours(const struct stamp *stamp, uint64_t ns)
+{
+	uint64_t began_ns = __atomic_load_n(&seen.began_ns, __ATOMIC_RELAXED);
+
+	return ns < stamp->now_ns + AHEAD_NS && ns + BEFORE_NS >= began_ns;
+}
+
+bool stamp_mend(const struct stamp *stamp, struct ts_event *event)
+{
+	bool is_work = event->kind >= TS_EVENT_KERNEL && event->kind <= TS_EVENT_GRAPH;
+	uint64_t ahead_ns = (uint64_t)stamp->wall_ahead_ns;
+	bool good = true;
+
+	if (!event->start_ns || event->end_ns < event->start_ns)
+		return true; /* no times, and no sign of a clock */
+	if (!is_ours(stamp, event->start_ns) || !is_ours(stamp, event->end_ns)) {
+		event->start_ns -= ahead_ns;
+		event->end_ns -= ahead_ns;
+		good = is_ours(stamp, event->start_ns) && is_ours(stamp, event->end_ns);
+	}
+	if (!good)
+		event->start_ns = event->end_ns = 0;
+	if (is_work && !good)
+		__atomic_fetch_add(&seen.foreign, 1, __ATOMIC_RELAXED);
+	else if (is_work && !__atomic_load_n(&seen.good, __ATOMIC_RELAXED))
+		__atomic_store_n(&seen.good, true, __ATOMIC_RELAXED);
+	return good;
+}
+
+bool stamp_is_foreign(void)
+{
+	return !__atomic_load_n(&seen.good, __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&seen.foreign, __ATOMIC_RELAXED) >= WORK_SURE;
+}
