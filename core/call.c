@@ -5,12 +5,19 @@
 #include <string.h>
 
 #include "core/correlate.h"
+#include "core/mapping.h"
+#include "core/mempool.h"
+
+/* Of the kinds of place that a call can name: 0 is none, beyond it are the host's. */
+#define PLACE_DEVICE 1
 
 struct effect_row {
 	void (*apply)(struct call *call);
 	bool on_stream; /* stream 0 means a default stream here, not none */
 	bool makes_stream;
 	bool names_device;
+	bool names_place; /* the device, or that it is none */
+	bool in_pool;	  /* `handle` is of a memory pool, which is on a device */
 	bool even_failed;
 	bool in_graph; /* in a stream that is captured it waits for the launch of the graph */
 	bool waits;    /* the thread, for the device */
@@ -20,7 +27,7 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_NONE] = { .apply = NULL },
 	[EFFECT_SUBMIT] = { .apply = timeline_submit, .on_stream = true },
 	[EFFECT_SUBMIT_WAIT] = { .apply = timeline_submit_wait, .on_stream = true, .waits = true },
-	[EFFECT_ALLOC] = { .apply = memory_alloc, .in_graph = true },
+	[EFFECT_ALLOC] = { .apply = memory_alloc, .in_pool = true, .in_graph = true },
 	[EFFECT_FREE] = { .apply = memory_free, .in_graph = true },
 	[EFFECT_SYNC_STREAM] = { .apply = timeline_sync_stream, .on_stream = true, .waits = true },
 	[EFFECT_SYNC_CONTEXT] = { .apply = timeline_sync_context, .waits = true },
@@ -41,6 +48,16 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_CONTEXT_POP] = { .apply = context_pop },
 	[EFFECT_CONTEXT_DESTROY] = { .apply = context_destroy },
 	[EFFECT_PRIMARY_RESET] = { .apply = context_reset_primary, .names_device = true },
+	[EFFECT_INIT] = { .apply = process_initialized },
+	[EFFECT_PRIMARY_RELEASE] = { .apply = context_release, .names_device = true },
+	[EFFECT_CONTEXT_KNOWN] = { .apply = context_known },
+	[EFFECT_ALLOC_ON] = { .apply = memory_alloc, .names_place = true },
+	[EFFECT_IMPORT] = { .apply = memory_import, .in_pool = true },
+	[EFFECT_MAP] = { .apply = mapping_map },
+	[EFFECT_UNMAP] = { .apply = mapping_unmap },
+	[EFFECT_HANDLE_RETAIN] = { .apply = mapping_retain },
+	[EFFECT_POOL_KNOWN] = { .apply = mempool_known, .names_place = true },
+	[EFFECT_POOL_DESTROY] = { .apply = mempool_destroy },
 };
 
 #define EFFECT_COUNT (sizeof(effect_table) / sizeof(effect_table[0]))
@@ -146,6 +163,11 @@ static void call_place(struct call *call, const struct effect_row *effect)
 	}
 	if (effect->names_device)
 		op->device = context_device(api->device);
+	if (effect->names_place)
+		op->device =
+			api->value > PLACE_DEVICE ? DEVICE_UNKNOWN : context_device(api->device);
+	if (effect->in_pool && op->handle)
+		op->device = mempool_device(call->process, op->handle);
 	if (call_is_memory(op))
 		op->device = memory_device(op->detail, op->device);
 }
@@ -174,6 +196,8 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 	effect = &effect_table[function->effect];
 	call_fill(&op, event, function);
 	call_place(&call, effect);
+	if (!op.result)
+		process_used(process, op.start_ns);
 	if (effect->in_graph && !op.result && call.stream && call.stream->capture)
 		op.flags |= OP_CAPTURED;
 	/* A thread that ended inside a call tells nothing of what the call did. */
@@ -196,11 +220,17 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 	return INGEST_BAD;
 }
 
+static bool effect_is_memory(uint8_t effect)
+{
+	return effect == EFFECT_ALLOC || effect == EFFECT_ALLOC_ON || effect == EFFECT_IMPORT ||
+	       effect == EFFECT_FREE;
+}
+
 bool call_table_ok(const struct function_table *table)
 {
 	for (uint32_t i = 0; i < table->count; i++) {
 		const struct function *function = &table->row[i];
-		bool memory = function->effect == EFFECT_ALLOC || function->effect == EFFECT_FREE;
+		bool memory = effect_is_memory(function->effect);
 
 		if (!function->name)
 			continue;

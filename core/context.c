@@ -119,17 +119,73 @@ void context_create(struct call *call)
 	thread_push(call->core, call->process, call->op->tid, call->event->api.context);
 }
 
+static struct context *context_primary(const struct process *process, int16_t device)
+{
+	struct context *context;
+
+	list_for_each(context, &process->contexts, link)
+		if (context->primary && context->device == device)
+			return context;
+	return NULL;
+}
+
+/* A device has one: where another handle is given out for it, the former one is gone. The driver
+ * counts retains by device, and a reset leaves that number as it is. */
 void context_retain(struct call *call)
 {
-	if (!call->event->api.context)
+	uint64_t handle = call->event->api.context;
+	struct context *former = context_primary(call->process, call->op->device);
+	uint32_t retains = former ? former->retains : 0;
+
+	if (!handle)
 		return;
-	call->context =
-		context_get(call->core, call->process, call->event->api.context, call->op->device);
-	call->context->primary = call->context->handle;
+	if (former && former->handle != handle) {
+		context_empty(call, former);
+		context_free(call->process, former);
+	}
+	call->context = context_get(call->core, call->process, handle, call->op->device);
+	if (!call->context->handle)
+		return;
+	call->context->primary = true;
+	call->context->retains = retains + 1;
+}
+
+/* The last release frees all that it held. Which one is the last is known only where every retain
+ * was seen; else it is taken to be still held. It stays known: the next retain gives the same
+ * handle, and threads that had it as their current one have it again. */
+void context_release(struct call *call)
+{
+	struct context *context = context_primary(call->process, call->op->device);
+
+	if (!context)
+		return;
+	if (context->retains)
+		context->retains--;
+	if (!context->retains && process_is_whole(call->process))
+		context_empty(call, context);
+}
+
+void context_known(struct call *call)
+{
+	if (call->event->api.context)
+		context_get(call->core, call->process, call->event->api.context, DEVICE_UNKNOWN);
+}
+
+/* Some programs make a context current before each thing they do, so that watching for the return
+ * would cost them a second trap each time. The driver refuses a handle that is none: where all
+ * contexts were seen as they were made, one that is not known is such. */
+static bool context_is_refused(const struct process *process, uint64_t handle)
+{
+	return process_is_whole(process) && process->context_count < CONTEXT_PER_PROCESS_MAX &&
+	       !context_find(process, handle);
 }
 
 void context_set(struct call *call)
 {
+	uint64_t handle = call->event->api.context;
+
+	if (handle && context_is_refused(call->process, handle))
+		return;
 	thread_pop(call->core, call->process, call->op->tid);
 	context_push(call);
 }
@@ -138,7 +194,7 @@ void context_push(struct call *call)
 {
 	uint64_t handle = call->event->api.context;
 
-	if (!handle)
+	if (!handle || context_is_refused(call->process, handle))
 		return;
 	context_get(call->core, call->process, handle, DEVICE_UNKNOWN);
 	thread_push(call->core, call->process, call->op->tid, handle);

@@ -16,6 +16,7 @@ struct context {
 	uint64_t handle;  /* 0: the unknown one */
 	int16_t device;
 	bool primary;
+	uint32_t retains;	 /* of a primary one: those of the program that were seen */
 	struct list streams;	 /* struct stream, also destroyed ones with ops pending */
 	struct list active;	 /* those of them that have something pending */
 	struct list allocations; /* struct allocation */
@@ -40,6 +41,8 @@ int16_t context_device(uint32_t ordinal);
 
 void context_create(struct call *call);
 void context_retain(struct call *call);
+void context_release(struct call *call);
+void context_known(struct call *call);
 void context_set(struct call *call);
 void context_push(struct call *call);
 void context_pop(struct call *call);

@@ -55,9 +55,11 @@ struct core_allocation {
 	uint64_t start_ns; /* when the call began */
 	uint64_t end_ns;   /* when it returned */
 	uint64_t stack_id;
-	uint64_t context;
+	uint64_t context; /* that it ends with, 0: none, or not known */
 	uint32_t process;
 	uint32_t tid;
+	uint32_t handles;  /* references of the program to it, 0: only mappings keep it */
+	uint64_t physical; /* of a mapping: the id of what it shows */
 	uint16_t fn;
 	uint8_t kind; /* enum memory_kind */
 	int16_t device;

@@ -36,7 +36,9 @@ enum op_kind {
 		OP_KIND_MAX = 17,
 };
 
-/* What a call does to the model. Fields are those of struct ts_api. */
+/* What a call does to the model. Fields are those of struct ts_api. A place is `device` where
+ * `value` is 0 (the call has no other kind of place) or 1 (it says that it means a device), else
+ * memory of the host. */
 enum effect {
 	EFFECT_NONE,
 	EFFECT_SUBMIT,	      /* work is put on `stream` */
@@ -60,6 +62,17 @@ enum effect {
 	EFFECT_CONTEXT_POP,
 	EFFECT_CONTEXT_DESTROY, /* and all that was allocated in it */
 	EFFECT_PRIMARY_RESET,	/* the same, of the primary context of `device` */
+	/* Files have these numbers: new ones come last. */
+	EFFECT_INIT,		/* the driver begins: the process has used nothing of it before */
+	EFFECT_PRIMARY_RELEASE, /* one retain less of the primary context of `device` */
+	EFFECT_CONTEXT_KNOWN,	/* `context` is there, on a device that the call does not say */
+	EFFECT_ALLOC_ON,	/* as ALLOC, on the place that the call names (see below) */
+	EFFECT_IMPORT,		/* as ALLOC, of memory that another process made */
+	EFFECT_MAP,		/* `bytes` at `address` show the physical memory `handle` */
+	EFFECT_UNMAP,		/* the mappings in `bytes` at `address` end */
+	EFFECT_HANDLE_RETAIN,	/* one more `handle` of what is mapped at `address` */
+	EFFECT_POOL_KNOWN,	/* the memory pool `handle` is at the place that the call names */
+	EFFECT_POOL_DESTROY,	/* the memory pool `handle` is gone; what it gave out stays */
 };
 
 /* number, identifier, name. Numbers are stored. An address means one thing in one space:
@@ -72,13 +85,18 @@ enum effect {
 	X(4, HOST, "host", 0, 1)	     /* page-locked, allocated by the driver */            \
 	X(5, REGISTERED, "registered", 1, 1) /* page-locked, memory of the program's own */        \
 	X(6, PHYSICAL, "physical", 2, 1)     /* cuMemCreate */                                     \
-	X(7, RESERVED, "reserved", 3, 0)     /* address space without memory */
+	X(7, RESERVED, "reserved", 3, 0)     /* address space without memory */                    \
+	/* Held by the process that made it: IPC, pools and graphics memory by address, else by    \
+	 * handle. */                                                                              \
+	X(8, IMPORTED, "imported", 0, 0)                                                           \
+	X(9, IMPORTED_PHYSICAL, "imported-physical", 2, 0)                                         \
+	X(10, MAPPED, "mapped", 4, 0) /* address space that shows physical memory */
 
 enum memory_kind {
 #define X(number, name, text, space, counts) MEMORY_##name = number,
 	MEMORY_KINDS(X)
 #undef X
-		MEMORY_KIND_MAX = 7,
+		MEMORY_KIND_MAX = 10,
 };
 
 /* number, identifier, name. Numbers are stored. */

@@ -33,9 +33,11 @@ static bool memory_is_host(uint8_t kind)
 	return kind == MEMORY_HOST || kind == MEMORY_REGISTERED;
 }
 
-static bool memory_is_of_context(uint8_t kind)
+/* What is in a pool, or behind a handle, outlives the context that was current. */
+static bool memory_is_of_context(const struct op *op)
 {
-	return kind != MEMORY_PHYSICAL && kind != MEMORY_RESERVED;
+	return (op->detail < MEMORY_PHYSICAL && op->detail != MEMORY_POOL) ||
+	       (op->detail == MEMORY_IMPORTED && !op->handle);
 }
 
 static struct map_key memory_key(uint32_t process, uint8_t kind, uint64_t address)
@@ -115,34 +117,89 @@ static struct allocation *memory_add(struct core *core, struct process *process,
 		allocation = pool_get(&core->allocation_pool);
 	if (!allocation)
 		return NULL;
-	if (map_put(&core->allocation_by_address, key, allocation) < 0) {
+	if (row->handles && map_put(&core->allocation_by_address, key, allocation) < 0) {
 		pool_put(&core->allocation_pool, allocation);
 		return NULL;
 	}
 	*allocation = (struct allocation){ .row = *row, .account = account };
-	if (!memory_is_of_context(row->kind))
-		context = &process->unknown;
-	list_append(&context->allocations, &allocation->in_context);
+	list_append(row->kind == MEMORY_MAPPED ? &process->mappings : &context->allocations,
+		    &allocation->in_context);
 	list_init(&allocation->changed);
 	memory_credit(core, allocation);
 	return allocation;
 }
 
-/* It is live no more. Untold ones are forgotten at once. */
-static void memory_end(struct core *core, struct allocation *allocation)
+struct allocation *memory_find(const struct core *core, uint32_t process, uint8_t kind,
+			       uint64_t address)
+{
+	return map_get(&core->allocation_by_address, memory_key(process, kind, address));
+}
+
+struct allocation *memory_make(struct call *call, const struct core_allocation *row)
+{
+	struct context *context = row->context ? call->context : &call->process->unknown;
+	struct allocation *allocation = memory_add(call->core, call->process, context, row);
+
+	if (!allocation) {
+		loss_count(call->core, call->process, LOSS_LIMIT);
+		return NULL;
+	}
+	call->core->next_allocation++;
+	list_append(&call->core->changed_allocations, &allocation->changed);
+	return allocation;
+}
+
+void memory_changed(struct core *core, struct allocation *allocation)
+{
+	if (!list_linked(&allocation->changed))
+		list_append(&core->changed_allocations, &allocation->changed);
+}
+
+void memory_resize(struct core *core, struct allocation *allocation, uint64_t bytes)
+{
+	memory_debit(core, allocation);
+	allocation->row.bytes = bytes;
+	memory_credit(core, allocation);
+	memory_changed(core, allocation);
+}
+
+/* What only mappings keep is not found: its handle may be another one's by now. */
+static void memory_hide(struct core *core, struct allocation *allocation)
 {
 	const struct core_allocation *row = &allocation->row;
+	struct map_key key = memory_key(row->process, row->kind, row->address);
 
-	map_remove(&core->allocation_by_address, memory_key(row->process, row->kind, row->address));
+	if (map_get(&core->allocation_by_address, key) == allocation)
+		map_remove(&core->allocation_by_address, key);
+}
+
+/* Untold ones are forgotten at once. */
+void memory_end(struct core *core, struct allocation *allocation)
+{
+	memory_hide(core, allocation);
 	memory_debit(core, allocation);
 	list_remove(&allocation->in_context);
 	if (allocation->told) {
 		allocation->gone = true;
-		list_append(&core->changed_allocations, &allocation->changed);
+		memory_changed(core, allocation);
 		return;
 	}
 	list_remove(&allocation->changed);
 	pool_put(&core->allocation_pool, allocation);
+}
+
+/* The program has no reference to it any more. Whether that was its end. */
+static bool memory_abandon(struct core *core, struct allocation *allocation, uint64_t time_ns)
+{
+	allocation->row.handles = 0;
+	if (allocation->mappings) {
+		memory_hide(core, allocation);
+		memory_changed(core, allocation);
+		return false;
+	}
+	rollup_add_freed(core, &allocation->row, time_ns);
+	memory_end(core, allocation);
+	return true;
 }
 
 static void superseded_forget(struct core *core, struct superseded *superseded)
@@ -178,7 +235,6 @@ static void memory_supersede(struct call *call, struct allocation *old, struct m
 {
 	struct superseded *superseded = superseded_get(call->core, key);
 
-	rollup_add_freed(call->core, &old->row, call->op->start_ns);
 	if (superseded) {
 		superseded->row = old->row;
 		superseded->before_ns = call_end_ns(call);
@@ -187,10 +243,29 @@ static void memory_supersede(struct call *call, struct allocation *old, struct m
 		list_remove(&superseded->link);
 		list_append(&call->core->superseded, &superseded->link);
 	}
-	memory_end(call->core, old);
+	if (!memory_abandon(call->core, old, call->op->start_ns) && superseded)
+		superseded->row.bytes = 0;
 }
 
-static struct core_allocation memory_row(const struct call *call)
+void memory_retain(struct call *call, struct allocation *allocation, uint64_t handle)
+{
+	struct core *core = call->core;
+	struct map_key key = memory_key(allocation->row.process, allocation->row.kind, handle);
+	struct allocation *other = map_get(&core->allocation_by_address, key);
+
+	if (other != allocation) {
+		if (other)
+			memory_supersede(call, other, key);
+		memory_hide(core, allocation);
+		if (map_put(&core->allocation_by_address, key, allocation) < 0)
+			return;
+		allocation->row.address = handle;
+	}
+	allocation->row.handles++;
+	memory_changed(core, allocation);
+}
+
+struct core_allocation memory_row(const struct call *call)
 {
 	const struct op *op = call->op;
 
@@ -201,23 +276,22 @@ static struct core_allocation memory_row(const struct call *call)
 		.start_ns = op->start_ns,
 		.end_ns = call_end_ns(call),
 		.stack_id = op->stack_id,
-		.context = call->context->handle,
+		.context = memory_is_of_context(op) ? call->context->handle : 0,
 		.process = op->process,
 		.tid = op->tid,
+		.handles = 1,
 		.fn = op->fn,
 		.kind = op->detail,
 		.device = op->device,
 	};
 }
 
-void memory_alloc(struct call *call)
+static void memory_take(struct call *call)
 {
 	struct core_allocation row = memory_row(call);
 	struct allocation *allocation;
 	struct map_key key;
 
-	if (!row.bytes)
-		return;
 	if (!row.address) {
 		call->bad = (call->op->flags & (OP_RETURNED | OP_UNREAD)) == OP_RETURNED;
 		return;
@@ -226,21 +300,53 @@ void memory_alloc(struct call *call)
 	allocation = map_get(&call->core->allocation_by_address, key);
 	if (allocation)
 		memory_supersede(call, allocation, key);
-	allocation = memory_add(call->core, call->process, call->context, &row);
-	if (!allocation) {
-		loss_count(call->core, call->process, LOSS_LIMIT);
-		return;
-	}
-	call->core->next_allocation++;
-	list_append(&call->core->changed_allocations, &allocation->changed);
+	memory_make(call, &row);
 }
 
-/* A free says what was freed, which may be of another kind than its function's. */
-static void memory_describe(struct op *op, const struct core_allocation *row)
+void memory_alloc(struct call *call)
 {
-	op->bytes = row->bytes;
+	if (call->op->bytes)
+		memory_take(call);
+}
+
+/* How much it is may not be known. What is opened twice has the same address, and is closed twice.
+ */
+void memory_import(struct call *call)
+{
+	struct op *op = call->op;
+	struct allocation *allocation =
+		memory_find(call->core, op->process, op->detail, op->address);
+
+	if (!allocation || allocation->row.kind != op->detail) {
+		memory_take(call);
+		return;
+	}
+	allocation->row.handles++;
+	memory_changed(call->core, allocation);
+}
+
+/* A free says what was freed, which may be of another kind than its function's; 0 bytes where
+ * something else still holds it. */
+static void memory_describe(struct op *op, const struct core_allocation *row, bool freed)
+{
+	op->bytes = freed ? row->bytes : 0;
 	op->detail = row->kind;
 	op->device = row->device;
+}
+
+static bool memory_is_last(const struct allocation *allocation)
+{
+	return allocation->row.handles == 1 && !allocation->mappings;
+}
+
+static void memory_drop(struct core *core, struct allocation *allocation, uint64_t time_ns)
+{
+	if (allocation->row.handles > 1) {
+		allocation->row.handles--;
+		memory_changed(core, allocation);
+		return;
+	}
+	memory_abandon(core, allocation, time_ns);
 }
 
 void memory_free(struct call *call)
@@ -254,14 +360,13 @@ void memory_free(struct call *call)
 	if (!op->address)
 		return;
 	if (allocation && op->start_ns >= allocation->row.end_ns) {
-		memory_describe(op, &allocation->row);
-		rollup_add_freed(core, &allocation->row, op->start_ns);
-		memory_end(core, allocation);
+		memory_describe(op, &allocation->row, memory_is_last(allocation));
+		memory_drop(core, allocation, op->start_ns);
 		return;
 	}
 	superseded = map_get(&core->superseded_by_address, key);
 	if (superseded && op->start_ns < superseded->before_ns) {
-		memory_describe(op, &superseded->row);
+		memory_describe(op, &superseded->row, true);
 		if (--superseded->frees == 0)
 			superseded_forget(core, superseded);
 		return;
@@ -270,22 +375,45 @@ void memory_free(struct call *call)
 	loss_count(core, call->process, LOSS_UNKNOWN_FREE);
 }
 
+/* What is mapped was mostly made just before it. */
+static struct allocation *memory_physical(const struct process *process, uint64_t id)
+{
+	const struct list *all = &process->unknown.allocations;
+
+	for (struct list *node = all->prev; node != all; node = node->prev) {
+		struct allocation *allocation = list_item(node, struct allocation, in_context);
+
+		if (allocation->row.id == id)
+			return allocation;
+	}
+	return NULL;
+}
+
 int memory_restore(struct core *core, struct process *process, const struct core_allocation *row)
 {
 	struct context *context = &process->unknown;
-	struct allocation *allocation;
+	struct allocation *allocation, *physical = NULL;
 
 	if (!row->kind || row->kind > MEMORY_KIND_MAX)
 		return -EINVAL;
-	if (map_get(&core->allocation_by_address,
-		    memory_key(row->process, row->kind, row->address)))
+	if (row->handles && memory_find(core, row->process, row->kind, row->address))
 		return -EEXIST;
+	if (!row->handles && row->kind != MEMORY_PHYSICAL && row->kind != MEMORY_IMPORTED_PHYSICAL)
+		return -EINVAL;
+	if (row->kind == MEMORY_MAPPED) {
+		physical = memory_physical(process, row->physical);
+		if (!physical)
+			return -ENOENT;
+	}
 	if (row->context)
 		context = context_get(core, process, row->context, row->device);
 	allocation = memory_add(core, process, context, row);
 	if (!allocation)
 		return -ENOSPC;
 	allocation->told = true;
+	allocation->physical = physical;
+	if (physical)
+		physical->mappings++;
 	if (row->id >= core->next_allocation)
 		core->next_allocation = row->id + 1;
 	return 0;
@@ -324,6 +452,8 @@ void memory_end_process(struct core *core, struct process *process)
 	list_for_each(context, &process->contexts, link)
 		list_for_each(allocation, &context->allocations, in_context)
 			memory_end(core, allocation);
+	list_for_each(allocation, &process->mappings, in_context)
+		memory_end(core, allocation);
 }
 
 void memory_tick(struct core *core, uint64_t now_ns)

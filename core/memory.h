@@ -20,8 +20,10 @@ struct account {
 struct allocation {
 	struct core_allocation row;
 	struct account *account;
-	struct list in_context;
-	struct list changed; /* in core's changed allocations: born or gone and not yet told */
+	struct list in_context; /* a mapping: in the process */
+	struct list changed;	/* in core's changed allocations: born or gone and not yet told */
+	uint32_t mappings;	/* of it, while which it lives */
+	struct allocation *physical; /* of a mapping: what it shows */
 	bool told, gone;
 };
 
@@ -41,7 +43,24 @@ int16_t memory_device(uint8_t kind, int16_t device);
 uint64_t memory_live_bytes(const struct process *process, int16_t device, uint8_t kind);
 
 void memory_alloc(struct call *call);
+void memory_import(struct call *call);
 void memory_free(struct call *call);
+
+/* NULL: none. */
+struct allocation *memory_find(const struct core *core, uint32_t process, uint8_t kind,
+			       uint64_t address);
+/* Told with the next number. NULL: a limit was reached, and is counted. */
+struct allocation *memory_make(struct call *call, const struct core_allocation *row);
+/* What its row says has changed. */
+void memory_changed(struct core *core, struct allocation *allocation);
+/* Its size is known only now. */
+void memory_resize(struct core *core, struct allocation *allocation, uint64_t bytes);
+/* The program has one more handle of what it may have had none any more. */
+void memory_retain(struct call *call, struct allocation *allocation, uint64_t handle);
+/* It is live no more. */
+void memory_end(struct core *core, struct allocation *allocation);
+/* What the call describes, as yet without its kind. */
+struct core_allocation memory_row(const struct call *call);
 
 int memory_restore(struct core *core, struct process *process, const struct core_allocation *row);
 int memory_restore_peak(struct core *core, struct process *process, const struct core_memory *row);

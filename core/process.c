@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/call.h"
 #include "core/gpu_pool.h"
-#include "core/model.h"
+#include "core/mempool.h"
 
 #define NS_PER_TICK 10000000 /* of /proc's start times, which have to be comparable */
 
@@ -39,6 +40,8 @@ static void process_init(const struct core *core, struct process *process,
 	list_init(&process->accounts);
 	list_init(&process->devices);
 	list_init(&process->capturing);
+	list_init(&process->mappings);
+	list_init(&process->mempools);
 	context_init(core, &process->unknown, 0);
 	list_append(&process->contexts, &process->unknown.link);
 }
@@ -81,6 +84,8 @@ static void process_empty(struct core *core, struct process *process, uint64_t t
 	memory_end_process(core, process);
 	thread_forget_all(core, process);
 	gpu_event_forget_all(core, process);
+	mempool_forget_all(process);
+	process->init_ns = process->used_ns = 0;
 	list_for_each(context, &process->contexts, link) {
 		if (context == &process->unknown)
 			continue;
@@ -190,6 +195,24 @@ void process_tick(struct core *core, uint64_t now_ns)
 	}
 }
 
+void process_used(struct process *process, uint64_t start_ns)
+{
+	if (!process->used_ns || start_ns < process->used_ns)
+		process->used_ns = start_ns;
+}
+
+void process_initialized(struct call *call)
+{
+	if (!call->process->init_ns)
+		call->process->init_ns = call->op->start_ns;
+}
+
+/* What is called inside of the initialization, as by a library that it loads, is told before it. */
+bool process_is_whole(const struct process *process)
+{
+	return process->init_ns && process->init_ns <= process->used_ns;
+}
+
 static void process_free_context(struct process *process, struct context *context)
 {
 	struct stream *stream;
@@ -207,6 +230,7 @@ void process_free(struct process *process)
 	struct device *device;
 
 	exact_free(process);
+	mempool_forget_all(process);
 	list_for_each(context, &process->contexts, link)
 		process_free_context(process, context);
 	list_for_each(account, &process->accounts, link)

@@ -6,6 +6,8 @@
 #include "core/context.h"
 #include "core/loss.h"
 
+struct call;
+
 struct process {
 	struct core_process row;
 	struct list link;	/* in core's processes, oldest first */
@@ -17,7 +19,12 @@ struct process {
 	struct list accounts;	/* struct account */
 	struct list devices;	/* struct device */
 	struct list capturing;	/* struct stream */
+	struct list mappings;	/* struct allocation: what is mapped where */
+	struct list mempools;	/* struct mempool */
+	uint32_t mempool_count;
 	struct loss loss;
+	uint64_t init_ns;    /* when it first initialized the driver, 0: not seen */
+	uint64_t used_ns;    /* when it first used the driver, as far as seen; 0: not yet */
 	uint64_t gone_ns;    /* seen gone before its EXIT was here; 0: not */
 	struct exact *exact; /* NULL: no library was seen in it */
 };
@@ -38,6 +45,12 @@ void process_tick(struct core *core, uint64_t now_ns);
 int process_announced(struct core *core, struct process *process, const struct ts_event *event);
 int process_executed(struct core *core, struct process *process, const struct ts_event *event);
 int process_exited(struct core *core, struct process *process, const struct ts_event *event);
+
+/* A call of it has come back well, or its return is not watched. */
+void process_used(struct process *process, uint64_t start_ns);
+void process_initialized(struct call *call);
+/* Whether all its use of the driver was seen: nothing was there before we looked. */
+bool process_is_whole(const struct process *process);
 
 /* Releases the memory of a process and of what hangs on it, telling nobody. */
 void process_free(struct process *process);

@@ -281,9 +281,12 @@ static void follow_memory(struct recount *recount, struct process *process, cons
 	if (!recount->sink.memory || op->result || op->flags & OP_CAPTURED || !op->detail ||
 	    op->detail > MEMORY_KIND_MAX)
 		return;
+	/* What an unmap freed is named by its handle; a free of 0 bytes freed nothing yet. */
+	if (op->kind == OP_MEMORY)
+		copy.address = op->handle;
 	if (op->kind == OP_ALLOC)
 		memory_alloc(&call);
-	else if (op->kind == OP_FREE)
+	else if (op->kind == OP_MEMORY || (op->kind == OP_FREE && op->bytes))
 		memory_free(&call);
 }
 

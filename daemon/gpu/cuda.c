@@ -44,6 +44,8 @@
 	ARG(0, handle), ARG32(1, grid[0]), ARG32(2, grid[1]), ARG32(3, grid[2]),                   \
 		ARG32(4, block[0]), ARG32(5, block[1]), ARG32(6, block[2]),                        \
 		ARG32(7, shared_bytes), ARG(8, stream)
+/* Of CUmemAllocationProp and CUmemPoolProps: the type of place, and the device. */
+#define LOCATION(n) FIELD32(n, 8, value), FIELD32(n, 12, device)
 /* CUDA_MEMCPY2D. */
 #define COPY_2D                                                                                    \
 	FIELD(0, 88, address), FIELD(0, 32, source), FIELD(0, 112, bytes), FIELD(0, 120, height)
@@ -85,10 +87,19 @@ static const struct gpu_function cuda_function[] = {
 	    IN(ARG(0, address), ARG(1, bytes)), OUT(AT(0, address))),
 	ROW(17, "cuMemHostRegister_v2", ALLOC, ALLOC, MEMORY_REGISTERED, RETURN | STACK | KEEP,
 	    IN(ARG(0, address), ARG(1, bytes), ARG32(2, flags)), ALIAS("cuMemHostRegister")),
-	ROW(18, "cuMemCreate", ALLOC, ALLOC, MEMORY_PHYSICAL, RETURN | STACK | KEEP,
-	    IN(ARG(0, address), ARG(1, bytes), FIELD32(2, 12, device)), OUT(AT(0, address))),
+	ROW(18, "cuMemCreate", ALLOC, ALLOC_ON, MEMORY_PHYSICAL, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, bytes), LOCATION(2)), OUT(AT(0, address))),
 	ROW(19, "cuMemAddressReserve", ALLOC, ALLOC, MEMORY_RESERVED, RETURN | STACK | KEEP,
 	    IN(ARG(0, address), ARG(1, bytes)), OUT(AT(0, address))),
+	/* Memory that another process made. */
+	ROW(20, "cuMemImportFromShareableHandle", ALLOC, IMPORT, MEMORY_IMPORTED_PHYSICAL,
+	    RETURN | STACK | KEEP, IN(ARG(0, address)), OUT(AT(0, address))),
+	ROW(21, "cuIpcOpenMemHandle_v2", ALLOC, IMPORT, MEMORY_IMPORTED, RETURN | STACK | KEEP,
+	    IN(ARG(0, address)), OUT(AT(0, address)), ALIAS("cuIpcOpenMemHandle")),
+	ROW(22, "cuMemPoolImportPointer", ALLOC, IMPORT, MEMORY_IMPORTED, RETURN | STACK | KEEP,
+	    IN(ARG(0, address), ARG(1, handle)), OUT(AT(0, address))),
+	ROW(23, "cuExternalMemoryGetMappedBuffer", ALLOC, IMPORT, MEMORY_IMPORTED,
+	    RETURN | STACK | KEEP, IN(ARG(0, address), FIELD(2, 8, bytes)), OUT(AT(0, address))),
 	ROW(30, "cuMemFree_v2", FREE, FREE, MEMORY_DEVICE, RETURN | KEEP, IN(ARG(0, address))),
 	ROW(31, "cuMemFreeAsync", FREE, FREE, MEMORY_POOL, RETURN | KEEP,
 	    IN(ARG(0, address), ARG(1, stream)), PTSZ),
@@ -98,17 +109,26 @@ static const struct gpu_function cuda_function[] = {
 	ROW(34, "cuMemRelease", FREE, FREE, MEMORY_PHYSICAL, RETURN | KEEP, IN(ARG(0, address))),
 	ROW(35, "cuMemAddressFree", FREE, FREE, MEMORY_RESERVED, RETURN | KEEP,
 	    IN(ARG(0, address), ARG(1, bytes))),
+	ROW(36, "cuIpcCloseMemHandle", FREE, FREE, MEMORY_IMPORTED, RETURN | KEEP,
+	    IN(ARG(0, address))),
 
 	/* Memory management that holds nothing by itself. */
-	ROW(40, "cuMemMap", MEMORY, NONE, 0, RETURN,
+	ROW(40, "cuMemMap", MEMORY, MAP, 0, RETURN | KEEP,
 	    IN(ARG(0, address), ARG(1, bytes), ARG(3, handle))),
-	ROW(41, "cuMemUnmap", MEMORY, NONE, 0, RETURN, IN(ARG(0, address), ARG(1, bytes))),
+	ROW(41, "cuMemUnmap", MEMORY, UNMAP, 0, RETURN | KEEP, IN(ARG(0, address), ARG(1, bytes))),
 	ROW(42, "cuMemSetAccess", MEMORY, NONE, 0, RETURN, IN(ARG(0, address), ARG(1, bytes))),
-	ROW(43, "cuMemPoolCreate", MEMORY, NONE, 0, RETURN, IN(ARG(0, handle)), OUT(AT(0, handle))),
-	ROW(44, "cuMemPoolDestroy", MEMORY, NONE, 0, RETURN, IN(ARG(0, handle))),
+	ROW(43, "cuMemPoolCreate", MEMORY, POOL_KNOWN, 0, RETURN | KEEP,
+	    IN(ARG(0, handle), LOCATION(1)), OUT(AT(0, handle))),
+	ROW(44, "cuMemPoolDestroy", MEMORY, POOL_DESTROY, 0, RETURN | KEEP, IN(ARG(0, handle))),
 	ROW(45, "cuMemPoolTrimTo", MEMORY, NONE, 0, RETURN, IN(ARG(0, handle), ARG(1, bytes))),
 	ROW(46, "cuMemPrefetchAsync_v2", MEMORY, SUBMIT, 0, 0,
 	    IN(ARG(0, address), ARG(1, bytes), ARG(4, stream)), PTSZ, ACTIVITY(716, 717)),
+	ROW(47, "cuMemRetainAllocationHandle", MEMORY, HANDLE_RETAIN, 0, RETURN | KEEP,
+	    IN(ARG(0, handle), ARG(1, address)), OUT(AT(0, handle))),
+	ROW(48, "cuDeviceGetDefaultMemPool", MEMORY, POOL_KNOWN, 0, RETURN | KEEP,
+	    IN(ARG(0, handle), ARG32(1, device)), OUT(AT(0, handle))),
+	ROW(49, "cuDeviceGetMemPool", MEMORY, POOL_KNOWN, 0, RETURN | KEEP,
+	    IN(ARG(0, handle), ARG32(1, device)), OUT(AT(0, handle))),
 
 	/* Copies. Those that return when they are done are watched for their time. */
 	ROW(50, "cuMemcpy", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN | SAMPLE,
@@ -271,7 +291,7 @@ static const struct gpu_function cuda_function[] = {
 
 	/* Contexts. */
 	ROW(160, "cuCtxCreate_v2", CONTEXT, CONTEXT_CREATE, 0, RETURN | KEEP,
-	    IN(ARG(0, context), ARG32(2, device)), OUT(AT(0, context))),
+	    IN(ARG(0, context), ARG32(2, device)), OUT(AT(0, context)), ALIAS("cuCtxCreate")),
 	ROW(161, "cuCtxCreate_v3", CONTEXT, CONTEXT_CREATE, 0, RETURN | KEEP,
 	    IN(ARG(0, context), ARG32(4, device)), OUT(AT(0, context))),
 	ROW(162, "cuCtxCreate_v4", CONTEXT, CONTEXT_CREATE, 0, RETURN | KEEP,
@@ -285,10 +305,12 @@ static const struct gpu_function cuda_function[] = {
 	    ALIAS("cuCtxPopCurrent")),
 	ROW(167, "cuDevicePrimaryCtxRetain", CONTEXT, CONTEXT_RETAIN, 0, RETURN | KEEP,
 	    IN(ARG(0, context), ARG32(1, device)), OUT(AT(0, context))),
-	ROW(168, "cuDevicePrimaryCtxRelease_v2", CONTEXT, NONE, 0, RETURN, IN(ARG32(0, device)),
-	    ALIAS("cuDevicePrimaryCtxRelease")),
+	ROW(168, "cuDevicePrimaryCtxRelease_v2", CONTEXT, PRIMARY_RELEASE, 0, RETURN | KEEP,
+	    IN(ARG32(0, device)), ALIAS("cuDevicePrimaryCtxRelease")),
 	ROW(169, "cuDevicePrimaryCtxReset_v2", CONTEXT, PRIMARY_RESET, 0, RETURN | KEEP,
 	    IN(ARG32(0, device)), ALIAS("cuDevicePrimaryCtxReset")),
+	ROW(170, "cuCtxFromGreenCtx", CONTEXT, CONTEXT_KNOWN, 0, RETURN | KEEP,
+	    IN(ARG(0, context)), OUT(AT(0, context))),
 
 	/* Modules and libraries. */
 	ROW(180, "cuModuleLoad", MODULE, NONE, 0, RETURN, IN(ARG(0, handle), ARG(1, source)),
@@ -307,7 +329,7 @@ static const struct gpu_function cuda_function[] = {
 	ROW(187, "cuLibraryUnload", MODULE, NONE, 0, RETURN, IN(ARG(0, handle))),
 
 	/* The beginning of everything. */
-	ROW(200, "cuInit", INIT, NONE, 0, RETURN, IN(ARG32(0, flags))),
+	ROW(200, "cuInit", INIT, INIT, 0, RETURN | KEEP, IN(ARG32(0, flags))),
 };
 /* clang-format on */
 

@@ -127,6 +127,8 @@ static int read_allocation(void *data, sqlite3_stmt *stmt)
 					       .fn = (uint16_t)sqlite3_column_int(stmt, 9),
 					       .kind = (uint8_t)sqlite3_column_int(stmt, 10),
 					       .device = (int16_t)sqlite3_column_int(stmt, 11),
+					       .handles = (uint32_t)sqlite3_column_int64(stmt, 12),
+					       .physical = (uint64_t)sqlite3_column_int64(stmt, 13),
 				       });
 }
 
@@ -152,7 +154,7 @@ static const struct {
 	  " WHERE process=?1 AND destroyed_ns IS NULL ORDER BY id",
 	  read_stream },
 	{ "SELECT id, process, address, bytes, start_ns, end_ns, stack, context, tid, fn, kind,"
-	  " device FROM allocation WHERE process=?1 ORDER BY id",
+	  " device, handles, physical FROM allocation WHERE process=?1 ORDER BY id",
 	  read_allocation },
 	{ "SELECT process, device, kind, live_bytes, live_count, peak_bytes FROM memory"
 	  " WHERE process=?1",

@@ -124,6 +124,10 @@ static const char *const steps[] = {
 	/* 5: what was only asked for is not counted any more. */
 	"ALTER TABLE rollup ADD COLUMN captured INTEGER NOT NULL DEFAULT 0;"
 	"UPDATE rollup SET bytes = 0 WHERE result <> 0 AND bytes <> 0;",
+
+	/* 6: what physical memory is kept by. */
+	"ALTER TABLE allocation ADD COLUMN handles INTEGER NOT NULL DEFAULT 1;"
+	"ALTER TABLE allocation ADD COLUMN physical INTEGER;",
 };
 
 #define VERSION ((int64_t)(sizeof(steps) / sizeof(steps[0])))

@@ -38,8 +38,8 @@
 		  " non_blocking, created_ns, destroyed_ns, number)"                               \
 		  " VALUES(?,?,?,?,?,?,?,nullif(?,0),nullif(?,0),nullif(?,0))")                    \
 	X(ALLOCATION, "INSERT OR REPLACE INTO allocation(id, process, address, bytes, start_ns,"   \
-		      " end_ns, stack, context, tid, fn, kind, device)"                            \
-		      " VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")                                          \
+		      " end_ns, stack, context, tid, fn, kind, device, handles, physical)"         \
+		      " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,nullif(?,0))")                            \
 	X(FREED, "DELETE FROM allocation WHERE id=?")                                              \
 	X(MEMORY, "INSERT OR REPLACE INTO memory(process, device, kind, live_bytes, live_count,"   \
 		  " peak_bytes) VALUES(?,?,?,?,?,?)")                                              \
@@ -186,7 +186,8 @@ static int write_allocation(struct tables *t, const void *data)
 		return run_for(t, STATEMENT_FREED, a->id);
 	sql_bind(t->stmt[STATEMENT_ALLOCATION], (int64_t)a->id, a->process, (int64_t)a->address,
 		 (int64_t)a->bytes, (int64_t)a->start_ns, (int64_t)a->end_ns, (int64_t)a->stack_id,
-		 (int64_t)a->context, a->tid, a->fn, a->kind, a->device);
+		 (int64_t)a->context, a->tid, a->fn, a->kind, a->device, a->handles,
+		 (int64_t)a->physical);
 	return sql_run(t->stmt[STATEMENT_ALLOCATION]);
 }
 

@@ -6,7 +6,7 @@ from tracesmith import run, wait_for, workload
 OLDER = {
     "cuMemHostRegister": "cuMemHostRegister_v2", "cuEventDestroy": "cuEventDestroy_v2",
     "cuStreamDestroy": "cuStreamDestroy_v2", "cuGraphInstantiate": "cuGraphInstantiate_v2",
-    "cuCtxDestroy": "cuCtxDestroy_v2", "cuCtxPushCurrent": "cuCtxPushCurrent_v2",
+    "cuCtxCreate": "cuCtxCreate_v2", "cuCtxDestroy": "cuCtxDestroy_v2", "cuCtxPushCurrent": "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent": "cuCtxPopCurrent_v2", "cuDevicePrimaryCtxRelease": "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxReset": "cuDevicePrimaryCtxReset_v2",
 }

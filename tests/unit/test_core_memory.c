@@ -287,6 +287,7 @@ static void memory_known_before_a_restart_is_known_after_it(void **state)
 		.start_ns = 1,
 		.end_ns = 2,
 		.context = 0xc1,
+		.handles = 1,
 	};
 	struct core_memory peak = { .process = 5, .kind = MEMORY_DEVICE, .peak_bytes = 5000 };
 

@@ -265,7 +265,7 @@ static void context_at_the_limit_is_the_unknown_one(void **state)
 {
 	announce();
 	for (uint64_t i = 0; i < 256; i++)
-		assert_int_equal(on_context(FN_RETAIN, 10, 0xc000 + i, 1), INGEST_OK);
+		assert_int_equal(on_context(FN_CTX_SET, 10, 0xc000 + i, 1), INGEST_OK);
 	assert_int_equal(on_context(FN_CTX_SET, 10, 0xd000, 1), INGEST_LIMIT);
 	assert_int_equal(device_of_init(20), DEVICE_UNKNOWN);
 }

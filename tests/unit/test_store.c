@@ -40,6 +40,7 @@ static const struct core_allocation allocation = {
 	.address = 0x7f0000000000,
 	.bytes = 4096,
 	.process = 4,
+	.handles = 1,
 	.fn = 2,
 	.kind = MEMORY_DEVICE,
 };
@@ -353,6 +354,8 @@ static void an_older_file_is_brought_up_to_date(void **state)
 			  "ALTER TABLE boot DROP COLUMN next_batch;"
 			  "ALTER TABLE function DROP COLUMN effect;"
 			  "ALTER TABLE rollup DROP COLUMN captured;"
+			  "ALTER TABLE allocation DROP COLUMN handles;"
+			  "ALTER TABLE allocation DROP COLUMN physical;"
 			  "ALTER TABLE stream DROP COLUMN number; PRAGMA user_version = 1");
 	assert_int_equal(fixture_open(f), 0);
 	store_add_stream(f->store, &(struct core_stream){ .id = 10, .process = 4, .number = 7 });

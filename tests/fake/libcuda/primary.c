@@ -53,6 +53,7 @@ CUresult primary_release(CUdevice dev)
 	return r;
 }
 
+/* Whoever has retained it has still to release it, as on a real device (seen on an H200). */
 CUresult primary_reset(CUdevice dev)
 {
 	struct device *device = device_check(dev);
@@ -61,7 +62,6 @@ CUresult primary_reset(CUdevice dev)
 		return CUDA_ERROR_INVALID_DEVICE;
 	pthread_mutex_lock(&device->primary_lock);
 	primary_drop(device);
-	device->primary_refs = 0;
 	pthread_mutex_unlock(&device->primary_lock);
 	return CUDA_SUCCESS;
 }

@@ -1,0 +1,25 @@
+/* mempool.h: the memory pools of a process. */
+#ifndef TS_CORE_MEMPOOL_H
+#define TS_CORE_MEMPOOL_H
+
+#include <stdint.h>
+
+#include "core/base/list.h"
+
+struct call;
+struct process;
+
+struct mempool {
+	struct list link; /* in the process */
+	uint64_t handle;
+	int16_t device; /* DEVICE_UNKNOWN: of the host */
+};
+
+/* Where what is allocated from it is; DEVICE_UNKNOWN also for one that was never seen. */
+int16_t mempool_device(const struct process *process, uint64_t handle);
+
+void mempool_known(struct call *call);
+void mempool_destroy(struct call *call);
+void mempool_forget_all(struct process *process);
+
+#endif
