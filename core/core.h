@@ -197,13 +197,15 @@ struct core_collect {
 	X(28, UNKNOWN_RECORD, "unknown-record", "exact records that this version cannot read")     \
 	X(29, CUT_OFF, "cut-off", "recordings without their end: what came last is missing")       \
 	X(30, BEHIND, "behind", "ops and seconds of sums that a recording asked for too late")     \
-	X(31, DAMAGED, "damaged", "ops in parts of a recording that are damaged")
+	X(31, DAMAGED, "damaged", "ops in parts of a recording that are damaged")                  \
+	X(32, STORE_ROWS, "store-rows",                                                            \
+	  "rows of sums and processes dropped because the disk was behind or full")
 
 enum loss_reason {
 #define X(number, name, text, sentence) LOSS_##name = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 31,
+		LOSS_REASON_MAX = 32,
 };
 
 struct core_loss {

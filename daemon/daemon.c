@@ -118,6 +118,7 @@ static void daemon_on_tick(uv_timer_t *timer)
 	daemon_count_losses(daemon, now);
 	core_checkpoint(daemon->core, now);
 	store_commit(daemon->store, now);
+	daemon_watch_store(daemon, now);
 	if (++daemon->quiet_ticks % QUIET_TICKS)
 		return;
 	uv_timer_set_repeat(timer, QUIET_TICK_MS);
@@ -372,6 +373,8 @@ static int daemon_start_api(struct daemon *daemon)
 		.status = daemon_report,
 		.attach = daemon_attach,
 		.detach = daemon_detach,
+		.is_held = daemon_is_held,
+		.held_lock = daemon_held_lock,
 	};
 	struct api_config config = {
 		.fd = notify_listen_fd("control"),
@@ -549,7 +552,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	if (daemon->tick.loop)
 		uv_run(&daemon->loop, UV_RUN_DEFAULT);
 	if (daemon->store)
-		store_commit(daemon->store, uv_hrtime());
+		daemon_stop_store(daemon);
 	store_free(daemon->store);
 	core_free(daemon->core);
 	uv_loop_close(&daemon->loop);

@@ -61,6 +61,11 @@ struct daemon {
 	uint32_t next_process;	 /* id of the first process that is new to us */
 	int lock;		 /* the state directory */
 	uint64_t stacks_unnamed; /* stacks that found the symbolizer's queue full */
+
+	/* As last logged: since when the store holds what comes in memory, 0: it writes; and what
+	 * it had dropped before. */
+	uint64_t held_ns;
+	struct store_stats held_before;
 };
 
 /* daemon.c: something comes, so look often again. */
@@ -76,6 +81,14 @@ extern const struct core_sink daemon_sink;
 /* Tells the model of a gap, now or when it gets to know the process. */
 void daemon_gap(struct daemon *daemon, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
 void daemon_stack_named(void *data, struct symbol_job *job);
+
+/* disk.c: logs when the store cannot write, and when it can again. */
+void daemon_watch_store(struct daemon *daemon, uint64_t now_ns);
+/* Writes what is left, as far as the disk takes it. */
+void daemon_stop_store(struct daemon *daemon);
+/* For the api: asks of what is held in memory. */
+bool daemon_is_held(void *data);
+void daemon_held_lock(void *data, bool locked);
 
 /* report.c */
 void daemon_report(void *data, struct status_builder *builder);

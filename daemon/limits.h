@@ -77,8 +77,11 @@
 
 /* Ops that wait for the writer; beyond it the oldest are dropped and counted. 184 bytes each. */
 #define LIMIT_STORE_OPS 524288
-/* Rows of other tables that wait for the writer, in bytes: hours of them on a full disk. */
+/* Rows of other tables that wait for the writer, in bytes. */
 #define LIMIT_STORE_ROW_BYTES (64 << 20)
+/* Pages that are held in memory while the disk takes nothing: hours of sums, and of ops, which are
+ * let go first, some millions. */
+#define LIMIT_STORE_HELD_BYTES (96 << 20)
 /* Names of kernels and ranges in the database, of some 200 bytes mostly and 5 KiB at the most.
  * PyTorch has ten thousand kernels, of which a program uses some hundred. */
 #define LIMIT_STORE_NAMES 65536

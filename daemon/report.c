@@ -223,8 +223,14 @@ static void report_store(struct daemon *daemon, struct status_builder *builder)
 		status_number(builder, "store", "bytes_per_op", false,
 			      (int64_t)(store.chunk_bytes / store.ops_written), "%.2f as written",
 			      (double)store.chunk_bytes / (double)store.ops_written);
-	status_text(builder, "store", "state", store.last_error < 0, "%s",
-		    store.last_error < 0 ? strerror(-store.last_error) : "writing");
+	if (store.last_error < 0)
+		status_text(builder, "store", "state", true, "cannot write: %s",
+			    strerror(-store.last_error));
+	else
+		status_text(builder, "store", "state", false, "writing");
+	if (store.last_error < 0)
+		status_number(builder, "store", "ops_held", true, (int64_t)store.ops_held,
+			      "%lu in memory until it can", store.ops_held);
 }
 
 void daemon_report(void *data, struct status_builder *builder)

@@ -54,6 +54,9 @@ struct api_callbacks {
 	 * during the call only. NULL: refused. */
 	void (*attach)(void *data, struct api_ticket *ticket, const struct api_attach *request);
 	void (*detach)(void *data, struct api_ticket *ticket, const struct api_target *target);
+	/* As store_is_held, and its lock. Called on any thread. NULL: never. */
+	bool (*is_held)(void *data);
+	void (*held_lock)(void *data, bool locked);
 };
 
 /* Asks for a pool with room for its queries (UV_THREADPOOL_SIZE, where it is not set), so call it

@@ -29,6 +29,7 @@ struct job {
 	uv_work_t work;
 	uint32_t writes;
 	bool running, done;
+	bool held; /* asks what is held in memory */
 
 	/* Of the loop and the worker, under the lock. */
 	uv_mutex_t lock;
@@ -98,13 +99,40 @@ void job_written(struct job *job, size_t size)
 	settle(job);
 }
 
+static void lock_held(struct job *job, bool locked)
+{
+	if (job->held)
+		job->api->callbacks.held_lock(job->api->data, locked);
+}
+
+static bool is_full(struct job *job)
+{
+	bool full;
+
+	uv_mutex_lock(&job->lock);
+	full = job->pending > LIMIT_CLIENT_QUEUE && !job->cancelled;
+	uv_mutex_unlock(&job->lock);
+	return full;
+}
+
+/* The store does not wait with it. */
+static void wait_for_reader(struct job *job)
+{
+	lock_held(job, false);
+	uv_mutex_lock(&job->lock);
+	while (job->pending > LIMIT_CLIENT_QUEUE && !job->cancelled)
+		uv_cond_wait(&job->moved, &job->lock);
+	uv_mutex_unlock(&job->lock);
+	lock_held(job, true);
+}
+
 static int put(struct job *job, struct message *message, bool last)
 {
 	int r = 0;
 
+	if (is_full(job))
+		wait_for_reader(job);
 	uv_mutex_lock(&job->lock);
-	while (job->pending > LIMIT_CLIENT_QUEUE && !job->cancelled)
-		uv_cond_wait(&job->moved, &job->lock);
 	if (job->cancelled) {
 		r = -ECANCELED;
 	} else {
@@ -164,10 +192,11 @@ static int64_t suspended_ns(void)
 static void on_work(uv_work_t *work)
 {
 	struct job *job = work->data;
+	struct api *api = job->api;
 	struct query_job query = {
 		.request = job->request,
-		.database = job->api->database,
-		.boot_id = job->api->boot_id,
+		.database = api->database,
+		.boot_id = api->boot_id,
 		.now_ns = uv_hrtime(),
 		.suspended_ns = suspended_ns(),
 		.send = on_send,
@@ -175,7 +204,10 @@ static void on_work(uv_work_t *work)
 		.data = job,
 	};
 
+	job->held = query.held = api->callbacks.is_held && api->callbacks.is_held(api->data);
+	lock_held(job, true);
 	query_run(&query);
+	lock_held(job, false);
 }
 
 static void flush(struct job *job)

@@ -71,7 +71,8 @@ static int open_database(struct answer *answer)
 		return 0;
 	}
 	answer->deadline_ns = answer->begin_ns + LIMIT_QUERY_MS * 1000000ull;
-	return store_reader_open(job->database, job->now_ns, &answer->db);
+	return job->held ? store_reader_open_held(job->database, job->now_ns, &answer->db)
+			 : store_reader_open(job->database, job->now_ns, &answer->db);
 }
 
 int answer_open(struct answer *answer, const struct query_job *job)

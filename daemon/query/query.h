@@ -15,6 +15,7 @@
 struct query_job {
 	const Tracesmith__V1__Request *request;
 	const char *database;	/* of the daemon: opened for this request, which has limits */
+	bool held;		/* ask also what its store holds in memory (store.h) */
 	struct sqlite3 *reader; /* else of a recording, for one request at a time (reader.h) */
 	const char *boot_id;	/* the current one; queries see nothing of others */
 	/* The moment it is asked at; of a recording its end, and when it was told its first sums.

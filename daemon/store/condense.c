@@ -103,7 +103,8 @@ static int condense_seconds(struct condense *condense, struct table *table, int6
 			    int64_t last)
 {
 	int64_t minute = first - first % CONDENSE_TO_S;
-	int r = sql_exec(condense->db, "BEGIN IMMEDIATE");
+	/* In a transaction that is held (hold.h) it is a part of that. */
+	int r = sql_exec(condense->db, "SAVEPOINT condense");
 
 	if (r < 0)
 		return r;
@@ -113,9 +114,9 @@ static int condense_seconds(struct condense *condense, struct table *table, int6
 	if (r == 0)
 		r = sql_run(table->stmt[DELETE]);
 	if (r == 0)
-		r = sql_exec(condense->db, "COMMIT");
+		r = sql_exec(condense->db, "RELEASE condense");
 	if (r < 0)
-		sql_exec(condense->db, "ROLLBACK");
+		sql_exec(condense->db, "ROLLBACK TO condense; RELEASE condense");
 	return r;
 }
 

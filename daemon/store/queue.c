@@ -54,20 +54,48 @@ struct queue *queue_free(struct queue *queue)
 	return NULL;
 }
 
-static void add_drops(struct queue_drops *drops, const struct op *op, uint32_t count)
+static void widen(uint64_t *first_ns, uint64_t *last_ns, bool any, uint64_t from_ns, uint64_t to_ns)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		if (!drops->ops++ || op[i].start_ns < drops->first_ns)
-			drops->first_ns = op[i].start_ns;
-		if (op[i].start_ns > drops->last_ns)
-			drops->last_ns = op[i].start_ns;
-	}
+	if (!any || from_ns < *first_ns)
+		*first_ns = from_ns;
+	if (!any || to_ns > *last_ns)
+		*last_ns = to_ns;
+}
+
+void queue_drops_add_ops(struct queue_drops *drops, const struct op *op, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		widen(&drops->first_ns, &drops->last_ns, drops->ops++, op[i].start_ns,
+		      op[i].start_ns);
+}
+
+void queue_drops_add(struct queue_drops *drops, const struct queue_drops *more)
+{
+	if (more->ops)
+		widen(&drops->first_ns, &drops->last_ns, drops->ops, more->first_ns, more->last_ns);
+	if (more->rows)
+		widen(&drops->rows_first_ns, &drops->rows_last_ns, drops->rows, more->rows_first_ns,
+		      more->rows_last_ns);
+	drops->ops += more->ops;
+	drops->rows += more->rows;
 }
 
 static void drop_ops(struct queue *queue, const struct op *op, uint32_t count)
 {
-	add_drops(&queue->drops, op, count);
-	add_drops(&queue->untold, op, count);
+	queue_drops_add_ops(&queue->drops, op, count);
+	queue_drops_add_ops(&queue->untold, op, count);
+}
+
+static void drop_row(struct queue *queue)
+{
+	struct queue_drops row = {
+		.rows = 1,
+		.rows_first_ns = queue->now_ns,
+		.rows_last_ns = queue->now_ns,
+	};
+
+	queue_drops_add(&queue->drops, &row);
+	queue_drops_add(&queue->untold, &row);
 }
 
 /* Makes room for a block. False: the writer has all there may be. */
@@ -122,10 +150,8 @@ void *queue_add_record(struct queue *queue, uint32_t type, size_t size)
 	if (queue->record_bytes + size <= LIMIT_STORE_ROW_BYTES)
 		record = batch_add_record(&queue->open, type, size);
 	queue->record_bytes += queue->open.record_bytes - before;
-	if (!record) {
-		queue->drops.rows++;
-		queue->untold.rows++;
-	}
+	if (!record)
+		drop_row(queue);
 	pthread_mutex_unlock(&queue->lock);
 	return record;
 }
@@ -176,15 +202,8 @@ bool queue_take(struct queue *queue, struct queue_turn *ret)
 
 static void put_back(struct queue *queue, struct queue_turn *turn)
 {
-	struct queue_drops *untold = &queue->untold;
-
 	batch_prepend(&queue->handed, &turn->batch);
-	if (turn->drops.ops && (!untold->ops || turn->drops.first_ns < untold->first_ns))
-		untold->first_ns = turn->drops.first_ns;
-	if (turn->drops.last_ns > untold->last_ns)
-		untold->last_ns = turn->drops.last_ns;
-	untold->ops += turn->drops.ops;
-	untold->rows += turn->drops.rows;
+	queue_drops_add(&queue->untold, &turn->drops);
 }
 
 void queue_finish(struct queue *queue, struct queue_turn *turn, int error)

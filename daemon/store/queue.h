@@ -11,11 +11,14 @@
 
 struct queue;
 
-/* What could not be kept. Times are the start times of the ops. */
+/* What could not be kept. Times are the start times of the ops, and when rows were told. */
 struct queue_drops {
 	uint64_t ops, rows;
 	uint64_t first_ns, last_ns;
+	uint64_t rows_first_ns, rows_last_ns;
 };
+void queue_drops_add_ops(struct queue_drops *drops, const struct op *op, uint32_t count);
+void queue_drops_add(struct queue_drops *drops, const struct queue_drops *more);
 
 /* What the writer does next: rows and ops to write, and drops to tell of. */
 struct queue_turn {

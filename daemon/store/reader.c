@@ -14,6 +14,9 @@
 /* What a statement may use up of memory, so that a query cannot end the daemon. */
 #define LENGTH_MAX (64 << 20)
 #define CACHE	   "PRAGMA cache_size = -8192"
+/* The last to set something sets it for all that share the cache: as hold.c and schema.c have it.
+ */
+#define SHARED "PRAGMA cache_spill = 0; PRAGMA synchronous = NORMAL; PRAGMA read_uncommitted = 1"
 #define STATE_VIEW                                                                                 \
 	"CREATE TEMP VIEW state AS SELECT boot, process, pid, device, stream, detail AS state,"    \
 	" start_ns, end_ns, duration_ns FROM op WHERE kind = 'state'"
@@ -71,20 +74,33 @@ void reader_reset(sqlite3 *db)
 	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
 }
 
-int store_reader_open(const char *path, uint64_t now_ns, sqlite3 **ret)
+static int open_reader(const char *path, int flags, const char *pragma, uint64_t now_ns,
+		       sqlite3 **ret)
 {
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
 	int r;
 
-	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
+	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL) !=
 	    SQLITE_OK)
 		return db ? sql_error(db) : -ENOMEM;
 	sqlite3_busy_timeout(db, 5000);
-	r = sql_exec(db, CACHE);
+	r = sql_exec(db, pragma);
 	if (r == 0)
 		r = reader_make(db, now_ns, LIMIT_PLAN_OPS);
 	if (r < 0)
 		return r;
 	*ret = TAKE(db);
 	return 0;
+}
+
+int store_reader_open(const char *path, uint64_t now_ns, sqlite3 **ret)
+{
+	return open_reader(path, 0, CACHE, now_ns, ret);
+}
+
+/* Sees the pages of the writer's transaction. An error ends a transaction: this has its own, so
+ * that the writer's goes on. */
+int store_reader_open_held(const char *path, uint64_t now_ns, sqlite3 **ret)
+{
+	return open_reader(path, SQLITE_OPEN_SHAREDCACHE, SHARED, now_ns, ret);
 }

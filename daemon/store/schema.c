@@ -188,7 +188,8 @@ int schema_open(const char *path, sqlite3 **ret)
 	if (r < 0)
 		return r;
 	if (sqlite3_open_v2(path, &db,
-			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+				    SQLITE_OPEN_SHAREDCACHE,
 			    NULL) != SQLITE_OK)
 		return db ? sql_error(db) : -ENOMEM;
 	sqlite3_busy_timeout(db, 5000);

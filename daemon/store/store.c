@@ -20,7 +20,8 @@ struct store {
 	char *path;
 	pthread_t thread;
 	bool running;
-	pthread_mutex_t lock; /* of stats */
+	pthread_rwlock_t written; /* by the thread, and by readers of what is held */
+	pthread_mutex_t lock;	  /* of stats */
 	struct store_stats stats;
 };
 
@@ -39,13 +40,18 @@ int64_t store_boot(const struct store *store)
 static void note(struct store *store, const struct packer_stats *sum, int error)
 {
 	uint64_t bytes = writer_bytes(store->writer);
+	struct hold_stats held;
 
+	writer_held(store->writer, &held);
 	pthread_mutex_lock(&store->lock);
 	store->stats.ops_written = sum->ops;
 	store->stats.chunks = sum->chunks;
 	store->stats.chunk_bytes = sum->bytes;
 	store->stats.database_bytes = bytes;
-	store->stats.last_error = error;
+	store->stats.last_error = error < 0 ? error : held.error;
+	store->stats.ops_held = held.ops;
+	store->stats.ops_dropped = held.ops_dropped;
+	store->stats.rows_dropped = held.rows_dropped;
 	pthread_mutex_unlock(&store->lock);
 }
 
@@ -56,14 +62,36 @@ static void *run(void *data)
 	struct queue_turn turn;
 
 	while (queue_take(store->queue, &turn)) {
-		int r = writer_write(store->writer, &turn, &sum);
+		bool more = true;
+		int r;
 
+		pthread_rwlock_wrlock(&store->written);
+		r = writer_write(store->writer, &turn, &sum);
 		note(store, &sum, r);
 		queue_finish(store->queue, &turn, r);
-		while (writer_upkeep(store->writer, turn.now_ns) && queue_idle(store->queue))
-			;
+		pthread_rwlock_unlock(&store->written);
+		while (more) {
+			pthread_rwlock_wrlock(&store->written);
+			more = writer_upkeep(store->writer, turn.now_ns) &&
+			       queue_idle(store->queue);
+			pthread_rwlock_unlock(&store->written);
+		}
 	}
+	writer_finish(store->writer, &sum);
+	note(store, &sum, 0);
 	return NULL;
+}
+
+/* The writer gets its turn, however many ask. */
+static void make_locks(struct store *store)
+{
+	pthread_rwlockattr_t kind;
+
+	pthread_rwlockattr_init(&kind);
+	pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&store->written, &kind);
+	pthread_rwlockattr_destroy(&kind);
+	pthread_mutex_init(&store->lock, NULL);
 }
 
 /* Signals are for the loop. */
@@ -87,7 +115,7 @@ int store_open(const struct store_config *config, struct store **ret)
 
 	if (!store)
 		return -ENOMEM;
-	pthread_mutex_init(&store->lock, NULL);
+	make_locks(store);
 	store->path = strdup(config->path);
 	if (!store->path)
 		return -ENOMEM;
@@ -104,16 +132,23 @@ int store_open(const struct store_config *config, struct store **ret)
 	return 0;
 }
 
+void store_stop(struct store *store)
+{
+	if (!store->running)
+		return;
+	queue_stop(store->queue);
+	pthread_join(store->thread, NULL);
+	store->running = false;
+}
+
 struct store *store_free(struct store *store)
 {
 	if (!store)
 		return NULL;
-	if (store->running) {
-		queue_stop(store->queue);
-		pthread_join(store->thread, NULL);
-	}
+	store_stop(store);
 	writer_close(store->writer);
 	queue_free(store->queue);
+	pthread_rwlock_destroy(&store->written);
 	pthread_mutex_destroy(&store->lock);
 	free(store->path);
 	free(store);
@@ -134,9 +169,29 @@ void store_stats(struct store *store, struct store_stats *ret)
 	pthread_mutex_lock(&store->lock);
 	*ret = store->stats;
 	pthread_mutex_unlock(&store->lock);
-	ret->ops_dropped = drops.ops;
-	ret->rows_dropped = drops.rows;
+	ret->ops_dropped += drops.ops;
+	ret->rows_dropped += drops.rows;
 	ret->queued_batches = waiting;
+}
+
+bool store_is_held(struct store *store)
+{
+	bool held;
+
+	pthread_mutex_lock(&store->lock);
+	held = store->stats.last_error < 0;
+	pthread_mutex_unlock(&store->lock);
+	return held;
+}
+
+void store_held_lock(struct store *store)
+{
+	pthread_rwlock_rdlock(&store->written);
+}
+
+void store_held_unlock(struct store *store)
+{
+	pthread_rwlock_unlock(&store->written);
 }
 
 /* Where kernels are short there are four intervals to each, which say no more than its op does.

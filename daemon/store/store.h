@@ -9,6 +9,7 @@
 #define TS_STORE_H
 
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/core.h"
@@ -30,7 +31,9 @@ struct store_config {
 /* Opens or makes the database and starts the writer. A newer schema is refused (-EPROTO), an older
  * one is brought up to date; a damaged file (-EBADMSG) is left as it is. */
 int store_open(const struct store_config *config, struct store **ret);
-/* Commits what is left, waits for the writer and closes. */
+/* Commits what is left and waits for the writer, whose last figures store_stats then has. */
+void store_stop(struct store *store);
+/* Stops and closes. */
 struct store *store_free(struct store *store);
 
 /* What a former daemon knew. Called before the first batch. */
@@ -86,16 +89,26 @@ void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
 void store_commit(struct store *store, uint64_t now_ns);
 
 struct store_stats {
-	/* Since the start. Ops offered = written + dropped + those that still wait. */
+	/* Since the start. Ops offered = written + dropped + held + those that wait. */
 	uint64_t ops_written, ops_dropped, rows_dropped, chunks, chunk_bytes;
 	uint64_t database_bytes; /* with its WAL */
 	uint64_t queued_batches; /* 0: all that was committed is in the database */
-	int last_error; /* negative errno of the last failed commit, 0 after one that worked */
+	int last_error;	   /* negative errno: what comes is held in memory; 0: it is written */
+	uint64_t ops_held; /* in memory only, since the disk does not take them */
 };
 void store_stats(struct store *store, struct store_stats *ret);
+
+/* What was committed is held in memory, since the disk does not take it. On any thread. */
+bool store_is_held(struct store *store);
+/* Nothing is written in between. For readers of what is held, which see transactions half done; not
+ * for long, and with one lock a thread. */
+void store_held_lock(struct store *store);
+void store_held_unlock(struct store *store);
 
 /* A read-only connection for queries, with the virtual table `op`; for one thread at a time. In SQL
  * now_ns() gives `now_ns`. */
 int store_reader_open(const char *path, uint64_t now_ns, sqlite3 **ret);
+/* The same, to what the store holds as well: of the process that has the store open. */
+int store_reader_open_held(const char *path, uint64_t now_ns, sqlite3 **ret);
 
 #endif

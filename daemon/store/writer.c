@@ -28,6 +28,7 @@ struct writer {
 	struct merge *merge;
 	struct condense *condense;
 	struct retain *retain;
+	struct hold *hold;
 	int64_t boot, page_bytes;
 	int64_t batch; /* number of the last commit that was tried; they grow over all boots */
 	uint64_t keep_bytes;
@@ -52,7 +53,7 @@ static int open_database(struct writer *writer, const struct store_config *confi
 				      &writer->batch);
 	if (r == 0)
 		r = sql_query_integer(writer->db, "PRAGMA page_size", &writer->page_bytes);
-	return r < 0 ? r : sql_exec(writer->db, LOG_PRAGMA);
+	return r < 0 ? r : sql_exec(writer->db, LOG_PRAGMA "; PRAGMA temp_store = MEMORY");
 }
 
 static int open_parts(struct writer *writer, const struct store_config *config)
@@ -68,7 +69,9 @@ static int open_parts(struct writer *writer, const struct store_config *config)
 			      &writer->merge);
 	if (r == 0)
 		r = condense_new(writer->db, writer->boot, &writer->condense);
-	return r < 0 ? r : retain_new(writer->db, writer->boot, config, &writer->retain);
+	if (r == 0)
+		r = retain_new(writer->db, writer->boot, config, &writer->retain);
+	return r < 0 ? r : hold_new(writer->db, writer->boot, writer->log_path, &writer->hold);
 }
 
 int writer_open(const struct store_config *config, struct writer **ret)
@@ -92,6 +95,7 @@ struct writer *writer_close(struct writer *writer)
 {
 	if (!writer)
 		return NULL;
+	hold_free(writer->hold);
 	retain_free(writer->retain);
 	condense_free(writer->condense);
 	merge_free(writer->merge);
@@ -110,64 +114,143 @@ int64_t writer_boot(const struct writer *writer)
 }
 
 /* A row that the tables refuse is left out: it must not hold up the others for ever. */
-static int write_rows(struct writer *writer, const struct batch *batch)
+static int write_rows(struct writer *writer, const struct batch *batch, uint64_t *ret_rows)
 {
 	struct record_cursor cursor = { 0 };
 	const struct record *record;
+	uint64_t rows = 0;
 
 	while ((record = batch_next_record(batch, &cursor))) {
 		int r = tables_write(writer->tables, record->type, record->data);
 
 		if (r < 0 && r != -EINVAL)
 			return r;
+		rows++;
 	}
+	*ret_rows = rows;
 	return 0;
 }
 
 static int write_drops(struct writer *writer, const struct queue_drops *drops)
 {
-	struct core_loss loss = {
+	struct core_loss ops = {
 		.start_ns = drops->first_ns,
 		.end_ns = drops->last_ns,
 		.reason = LOSS_STORE,
 		.count = drops->ops,
 	};
+	struct core_loss rows = {
+		.start_ns = drops->rows_first_ns,
+		.end_ns = drops->rows_last_ns,
+		.reason = LOSS_STORE_ROWS,
+		.count = drops->rows,
+	};
+	int r = ops.count ? tables_write(writer->tables, RECORD_LOSS, &ops) : 0;
 
-	return drops->ops ? tables_write(writer->tables, RECORD_LOSS, &loss) : 0;
+	return r == 0 && rows.count ? tables_write(writer->tables, RECORD_LOSS, &rows) : r;
 }
 
 static int write_turn(struct writer *writer, const struct queue_turn *turn,
-		      struct packer_stats *stats)
+		      struct packer_stats *stats, uint64_t *ret_rows)
 {
 	struct packer_place place = { writer->boot, writer->batch, writer->batch };
 	int r;
 
 	tables_set_time(writer->tables, turn->now_ns, writer->batch);
-	r = write_rows(writer, &turn->batch);
+	r = write_rows(writer, &turn->batch, ret_rows);
 	if (r == 0)
 		r = packer_write(writer->packer, &place, turn->batch.first_ops, stats);
 	if (r == 0)
 		r = write_drops(writer, &turn->drops);
-	if (r == 0)
-		r = tables_write_time(writer->tables);
-	return r < 0 ? r : sql_exec(writer->db, "COMMIT");
+	return r < 0 ? r : tables_write_time(writer->tables);
 }
 
-int writer_write(struct writer *writer, const struct queue_turn *turn, struct packer_stats *stats)
+static int write_through(struct writer *writer, const struct queue_turn *turn,
+			 struct packer_stats *stats)
 {
 	struct packer_stats sum = *stats;
+	uint64_t rows;
 	int r = sql_exec(writer->db, "BEGIN IMMEDIATE");
 
 	if (r < 0)
 		return r;
 	/* One that failed may be on disk even so. */
 	writer->batch++;
-	r = write_turn(writer, turn, &sum);
+	r = write_turn(writer, turn, &sum, &rows);
+	if (r == 0)
+		r = sql_exec(writer->db, "COMMIT");
 	if (r < 0)
 		sql_exec(writer->db, "ROLLBACK");
 	else
 		*stats = sum;
 	return r;
+}
+
+/* All or nothing, in the transaction that is held. */
+static int write_into_hold(struct writer *writer, const struct queue_turn *turn)
+{
+	struct packer_stats added = { 0 };
+	uint64_t rows = 0;
+	int r = hold_bound(writer->hold);
+
+	if (r == 0)
+		r = sql_exec(writer->db, "SAVEPOINT turn");
+	if (r < 0)
+		return r;
+	writer->batch++;
+	r = write_turn(writer, turn, &added, &rows);
+	if (r < 0) {
+		sql_exec(writer->db, "ROLLBACK TO turn; RELEASE turn");
+		return r;
+	}
+	hold_add(writer->hold, turn, rows, &added);
+	return sql_exec(writer->db, "RELEASE turn");
+}
+
+static int write_held(struct writer *writer, const struct queue_turn *turn, int error,
+		      struct packer_stats *stats)
+{
+	int r = 0;
+
+	if (!hold_is_open(writer->hold)) {
+		struct queue_drops lost;
+
+		r = hold_begin(writer->hold, error, turn->now_ns);
+		if (r < 0)
+			return r;
+		lost = hold_take_lost(writer->hold);
+		r = write_drops(writer, &lost);
+	}
+	if (r == 0)
+		r = write_into_hold(writer, turn);
+	hold_end(writer->hold, turn->now_ns, stats);
+	return r;
+}
+
+/* Of these another try is as good. */
+static bool is_passing(int error)
+{
+	return error == -ENOMEM || error == -EBUSY;
+}
+
+int writer_write(struct writer *writer, const struct queue_turn *turn, struct packer_stats *stats)
+{
+	int r = hold_error(writer->hold);
+
+	if (!r)
+		r = write_through(writer, turn, stats);
+	return r < 0 && !is_passing(r) ? write_held(writer, turn, r, stats) : r;
+}
+
+void writer_finish(struct writer *writer, struct packer_stats *stats)
+{
+	if (hold_is_open(writer->hold))
+		hold_end(writer->hold, 0, stats);
+}
+
+void writer_held(const struct writer *writer, struct hold_stats *ret)
+{
+	hold_stats(writer->hold, ret);
 }
 
 static uint64_t log_bytes(const struct writer *writer)
@@ -224,11 +307,12 @@ static int retain_job(struct writer *writer, uint64_t now_ns)
 static const struct {
 	int (*run)(struct writer *writer, uint64_t now_ns);
 	uint64_t period_ns;
+	bool held; /* also while the disk takes nothing */
 } jobs[JOB_COUNT] = {
-	[JOB_LOG] = { log_job, 1000000000 },
-	[JOB_MERGE] = { merge_job, 2000000000 },
-	[JOB_CONDENSE] = { condense_job, 10000000000 },
-	[JOB_RETAIN] = { retain_job, 2000000000 },
+	[JOB_LOG] = { log_job, 1000000000, false },
+	[JOB_MERGE] = { merge_job, 2000000000, false },
+	[JOB_CONDENSE] = { condense_job, 10000000000, true },
+	[JOB_RETAIN] = { retain_job, 2000000000, false },
 };
 
 int writer_upkeep(struct writer *writer, uint64_t now_ns)
@@ -238,7 +322,7 @@ int writer_upkeep(struct writer *writer, uint64_t now_ns)
 	for (int i = 0; i < JOB_COUNT; i++) {
 		int r;
 
-		if (now_ns < writer->due_ns[i])
+		if (now_ns < writer->due_ns[i] || (hold_error(writer->hold) && !jobs[i].held))
 			continue;
 		r = jobs[i].run(writer, now_ns);
 		if (r > 0)

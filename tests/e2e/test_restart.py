@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import sqlite3
 import subprocess
 import time
 import unittest
@@ -70,30 +71,78 @@ class Restart(unittest.TestCase):
         self.assertEqual(self.daemon.stop(), 0)
 
 
+def fill(path):
+    with open(path, "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"\0" * 4096)
+        except OSError:
+            pass
+
+
 class FullDisk(unittest.TestCase):
-    def test_full_disk_loses_ops_tells_and_recovers(self):
+    def start(self):
         directory = tracesmith.tempfile.mkdtemp(prefix="tracesmith-full-")
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", directory], check=True)
         self.addCleanup(lambda: subprocess.run(["umount", "-l", directory], check=True))
         daemon = tracesmith.Daemon(directory=directory)
         self.addCleanup(lambda: daemon.process and daemon.process.poll() is None and daemon.kill())
         daemon.start()
-        filler = os.path.join(directory, "filler")
-        with open(filler, "wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(b"\0" * 4096)
-            except OSError:
-                pass
-        rate = workload("rate", "--kind", "mixed", "--rate", "50000", "--seconds", "4")
-        rate.communicate()
+        return daemon, os.path.join(directory, "filler")
+
+    def calls(self, daemon, pid):
+        return sum(row["calls"] for row in daemon.query("apis", "--pid", pid))
+
+    def test_what_comes_while_the_disk_is_full_is_answered_and_written_later(self):
+        daemon, filler = self.start()
+        fill(filler)
+        process, _ = run("short")
+        wait_for("the journal to say so", lambda: "holding in memory" in daemon.log())
+        wait_for("its end", lambda: daemon.ended(process.pid))
+        calls = self.calls(daemon, process.pid)
+        self.assertGreater(calls, 0)
+        leak = workload("leak", "--steps", "20")
+        wait_for("a process that runs", lambda: str(leak.pid) in daemon.ctl("ps", "-p", leak.pid).out)
+        leak.communicate("\n")
+        with sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True) as db:
+            stored = "SELECT count(*) FROM process WHERE pid = ?"
+            self.assertEqual(db.execute(stored, (process.pid,)).fetchone()[0], 0)
+        answer = daemon.ctl("sql", f"SELECT count(*) AS n FROM op WHERE pid = {process.pid}", "--json")
+        self.assertGreaterEqual(json.loads(answer.out)["rows"][0]["n"], calls)
         status = daemon.ctl("status")
-        self.assertEqual(status.code, 0, "it answers while the disk is full")
+        self.assertIn("No space left on device", status.out)
+        os.unlink(filler)
+        wait_for("the journal to say so", lambda: "nothing was lost" in daemon.log())
+        self.assertEqual(self.calls(daemon, process.pid), calls)
+        self.assertEqual(daemon.log().count("holding in memory"), 1)
+        self.assertEqual(daemon.stop(), 0)
+        self.assertEqual(integrity(daemon.database), "ok")
+        with sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True) as db:
+            self.assertEqual(db.execute(stored, (process.pid,)).fetchone()[0], 1)
+
+    def test_a_full_disk_is_no_matter_for_a_busy_program(self):
+        daemon, filler = self.start()
+        fill(filler)
+        rate = workload("rate", "--kind", "mixed", "--rate", "50000", "--seconds", "4")
+        wait_for("calls", lambda: daemon.known(rate.pid) and self.calls(daemon, rate.pid) > 100000)
+        rate.communicate()
+        self.assertEqual(daemon.ctl("status").code, 0, "it answers while the disk is full")
         self.assertIsNone(daemon.process.poll(), daemon.log())
         os.unlink(filler)
-        process, expected = run("short")
+        wait_for("the journal to say so", lambda: "nothing was lost" in daemon.log())
+        process, _ = run("short")
         wait_for("writing to go on", lambda: daemon.known(process.pid))
         self.assertEqual(daemon.stop(), 0)
+        self.assertEqual(integrity(daemon.database), "ok")
+
+    def test_a_daemon_that_stops_on_a_full_disk_says_what_is_lost(self):
+        daemon, filler = self.start()
+        fill(filler)
+        process, _ = run("short")
+        wait_for("the journal to say so", lambda: "holding in memory" in daemon.log())
+        daemon.stop()
+        self.assertRegex(daemon.log(), "Cannot write .* [1-9][0-9]* operations")
+        os.unlink(filler)
         self.assertEqual(integrity(daemon.database), "ok")
 
 

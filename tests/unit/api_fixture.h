@@ -114,7 +114,11 @@ static inline void *run_loop(void *data)
 
 static inline int server_start(struct server *server)
 {
-	const struct api_callbacks callbacks = { on_status, on_attach, on_detach };
+	const struct api_callbacks callbacks = {
+		.status = on_status,
+		.attach = on_attach,
+		.detach = on_detach,
+	};
 	int r;
 
 	uv_loop_init(&server->loop);

@@ -124,8 +124,8 @@ static void test_a_loss_outside_of_the_window_is_none(void **state)
 static void test_a_reason_counts_where_it_can_matter(void **state)
 {
 	const uint64_t all = BIT(RING_FULL) | BIT(CALL_STATE) | BIT(PROCESS) | BIT(BAD_EVENT) |
-			     BIT(STRAY) | BIT(LIMIT) | BIT(STORE) | BIT(GAP) | BIT(UNREAD) |
-			     BIT(CUT_OFF) | BIT(BEHIND) | BIT(DAMAGED);
+			     BIT(STRAY) | BIT(LIMIT) | BIT(STORE) | BIT(STORE_ROWS) | BIT(GAP) |
+			     BIT(UNREAD) | BIT(CUT_OFF) | BIT(BEHIND) | BIT(DAMAGED);
 	const uint64_t pools = all | BIT(EXACT_RING) | BIT(CUPTI) | BIT(BUFFERS) | BIT(RING_STUCK) |
 			       BIT(UNKNOWN_RECORD) | BIT(PAUSED) | BIT(BUDGET);
 	const uint64_t times = pools | BIT(RATE_LIMIT) | BIT(UNTIMED) | BIT(NO_CALL) |

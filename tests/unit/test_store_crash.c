@@ -1,8 +1,10 @@
 /* The store when things go wrong: killed at any moment, no room on the disk, a writer that is
  * behind. What was committed is there, and what is not there was counted. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -110,14 +112,29 @@ static void mount_small(struct fixture *f, const char *options)
 	}
 }
 
+static uint64_t ops_seed = 3;
+
 static void add_ops(struct fixture *f, uint64_t count, uint64_t now_ns)
 {
-	static uint64_t seed = 3;
-
 	for (uint64_t i = 0; i < count; i++) {
-		struct op op = fixture_launch(1, 1, now_ns + i * 1000, &seed);
+		struct op op = fixture_launch(1, 1, now_ns + i * 1000, &ops_seed);
 
-		op.address = fixture_random(&seed); /* cannot be compressed */
+		op.address = fixture_random(&ops_seed); /* cannot be compressed */
+		store_add_op(f->store, &op);
+	}
+}
+
+/* Some 50 bytes each, so that a disk is full soon. */
+static void add_large_ops(struct fixture *f, uint64_t count, uint64_t now_ns)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		struct op op = fixture_launch(1, 1, now_ns + i * 1000, &ops_seed);
+
+		op.address = fixture_random(&ops_seed);
+		op.source = fixture_random(&ops_seed);
+		op.handle = fixture_random(&ops_seed);
+		op.bytes = fixture_random(&ops_seed);
+		op.name = fixture_random(&ops_seed);
 		store_add_op(f->store, &op);
 	}
 }
@@ -127,8 +144,8 @@ static struct store_stats fill_until_full(struct fixture *f, uint64_t *now_ns, u
 	struct store_stats stats;
 
 	do {
-		add_ops(f, 20000, *now_ns);
-		*offered += 20000;
+		add_large_ops(f, 5000, *now_ns);
+		*offered += 5000;
 		stats = fixture_commit(f, *now_ns += SECOND_NS);
 		assert_true(*offered < 100000000);
 	} while (!stats.last_error);
@@ -150,7 +167,68 @@ static struct store_stats commit_until_written(struct fixture *f, uint64_t *now_
 	return stats;
 }
 
-static void a_full_disk_costs_ops_and_nothing_else(void **state)
+/* As a query of the daemon's own sees it while the disk is full. */
+static int64_t ask_held(struct fixture *f, const char *sql)
+{
+	sqlite3 *db = NULL;
+	int64_t value;
+
+	assert_true(store_is_held(f->store));
+	assert_int_equal(store_reader_open_held(f->path, 0, &db), 0);
+	value = ask(db, sql);
+	sqlite3_close(db);
+	return value;
+}
+
+#define LOST(reason)                                                                               \
+	"SELECT coalesce(sum(count), 0) FROM loss JOIN loss_reason r ON r.id = reason"             \
+	" WHERE r.name = '" reason "'"
+#define INTACT "SELECT integrity_check = 'ok' FROM pragma_integrity_check"
+
+static void what_comes_while_the_disk_is_full_is_known_and_written_later(void **state)
+{
+	struct fixture *f = *state;
+	struct core_process process = { .id = 7, .pid = 4711 };
+	struct store_process_detail detail = { .command = "a program" };
+	uint64_t offered = 0, now_ns = 1000 * SECOND_NS;
+	struct store_stats stats;
+
+	mount_small(f, "size=8m");
+	assert_int_equal(fixture_open(f), 0);
+	fill_until_full(f, &now_ns, &offered);
+	store_add_process(f->store, &process);
+	fixture_commit(f, now_ns += SECOND_NS);
+	store_add_process_detail(f->store, process.id, &detail);
+	for (int i = 0; i < 3; i++)
+		store_add_rollup(f->store, &(struct core_rollup){ .second = 9, .calls = 5 });
+	add_ops(f, 1000, now_ns += SECOND_NS);
+	stats = fixture_commit(f, now_ns);
+	offered += 1000;
+	assert_int_equal(stats.last_error, -ENOSPC);
+	assert_true(stats.ops_held > 1000 && stats.ops_dropped == 0);
+	assert_int_equal(stats.ops_written + stats.ops_held, offered);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), stats.ops_written);
+	assert_int_equal(ask_held(f, "SELECT count(*) FROM op"), offered);
+	assert_int_equal(ask_held(f, "SELECT pid FROM process WHERE command = 'a program'"), 4711);
+	assert_int_equal(ask_held(f, "SELECT sum(calls) FROM rollup"), 15);
+	assert_int_equal(ask_held(f, "SELECT count(*) FROM loss"), 0);
+
+	assert_int_equal(mount("small", f->directory, "tmpfs", MS_REMOUNT, "size=256m"), 0);
+	stats = commit_until_written(f, &now_ns);
+	assert_false(store_is_held(f->store));
+	assert_int_equal(stats.ops_written, offered);
+	assert_int_equal(stats.ops_held + stats.ops_dropped + stats.rows_dropped, 0);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), offered);
+	assert_int_equal(fixture_ask(f, "SELECT pid FROM process WHERE command = 'a program'"),
+			 4711);
+	assert_int_equal(fixture_ask(f, "SELECT sum(calls) FROM rollup"), 15);
+	assert_int_equal(fixture_ask(f, INTACT), 1);
+	f->store = store_free(f->store);
+	umount(f->directory);
+}
+
+/* Much more than there is memory for. */
+static void a_full_disk_costs_the_oldest_ops_and_nothing_else(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t offered = 0, now_ns = 1000 * SECOND_NS;
@@ -159,33 +237,176 @@ static void a_full_disk_costs_ops_and_nothing_else(void **state)
 	mount_small(f, "size=8m");
 	assert_int_equal(fixture_open(f), 0);
 	stats = fill_until_full(f, &now_ns, &offered);
-	assert_int_equal(stats.last_error, -ENOSPC);
 	store_add_rollup(f->store, &(struct core_rollup){ .second = 9, .calls = 4711 });
-	/* Ops are kept while there is memory for them, then the oldest go. */
 	assert_int_equal(stats.ops_dropped, 0);
-	for (uint64_t i = 0; i < 2 * LIMIT_STORE_OPS / 20000; i++, offered += 20000) {
-		add_ops(f, 20000, now_ns);
+	while (!stats.ops_dropped) {
+		add_large_ops(f, 100000, now_ns);
+		offered += 100000;
 		stats = fixture_commit(f, now_ns += SECOND_NS / 4);
+		assert_int_equal(stats.last_error, -ENOSPC);
+		assert_int_equal(ask_held(f, "SELECT max(batch) FROM chunk"),
+				 ask_held(f, "SELECT next_batch - 1 FROM boot"));
+		assert_true(offered < 100000000);
 	}
-	assert_true(stats.ops_dropped > 0);
+	assert_int_equal(ask_held(f, LOST("store")), stats.ops_dropped);
 	assert_int_equal(stats.rows_dropped, 0);
+	assert_int_equal(ask_held(f, "SELECT count(*) FROM op"),
+			 stats.ops_written + stats.ops_held);
 
-	assert_int_equal(mount("small", f->directory, "tmpfs", MS_REMOUNT, "size=256m"), 0);
+	assert_int_equal(mount("small", f->directory, "tmpfs", MS_REMOUNT, "size=512m"), 0);
 	stats = commit_until_written(f, &now_ns);
 	assert_int_equal(stats.ops_written + stats.ops_dropped, offered);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), stats.ops_written);
-	assert_int_equal(fixture_ask(f, "SELECT sum(count) FROM loss JOIN loss_reason r"
-					" ON r.id = reason WHERE r.name = 'store'"),
-			 stats.ops_dropped);
+	assert_int_equal(fixture_ask(f, LOST("store")), stats.ops_dropped);
 	/* The newest are there. */
 	assert_true(fixture_ask(f, "SELECT max(start_ns) FROM op") >
 		    fixture_ask(f, "SELECT max(end_ns) FROM loss"));
 	assert_int_equal(fixture_ask(f, "SELECT sum(calls) FROM rollup"), 4711);
-	assert_int_equal(fixture_ask(f, "SELECT integrity_check = 'ok'"
-					" FROM pragma_integrity_check"),
-			 1);
+	assert_int_equal(fixture_ask(f, INTACT), 1);
 	f->store = store_free(f->store);
 	umount(f->directory);
+}
+
+static atomic_bool asking;
+
+/* Finds each turn as a whole, and chunks that are merged once. */
+static void *ask_for_ever(void *data)
+{
+	struct fixture *f = data;
+	int64_t count, before = 0;
+
+	while (asking) {
+		sqlite3 *db = NULL;
+
+		store_held_lock(f->store);
+		if (store_reader_open_held(f->path, 0, &db) < 0)
+			abort();
+		count = ask(db, "SELECT sum(ops) FROM chunk");
+		if (count < before)
+			abort();
+		store_held_unlock(f->store);
+		before = count;
+		sqlite3_close(db);
+	}
+	return NULL;
+}
+
+static void queries_run_while_it_is_held_and_written(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t offered = 0, now_ns = 1000 * SECOND_NS;
+	struct store_stats stats;
+	pthread_t thread[2];
+
+	mount_small(f, "size=8m");
+	assert_int_equal(fixture_open(f), 0);
+	for (int round = 1; round <= 2; round++) {
+		char size[32];
+
+		fill_until_full(f, &now_ns, &offered);
+		asking = true;
+		for (int i = 0; i < 2; i++)
+			pthread_create(&thread[i], NULL, ask_for_ever, f);
+		for (int i = 0; i < 20; i++, offered += 5000) {
+			add_ops(f, 5000, now_ns);
+			fixture_commit(f, now_ns += SECOND_NS / 4);
+		}
+		snprintf(size, sizeof(size), "size=%dm", 8 + 24 * round);
+		assert_int_equal(mount("small", f->directory, "tmpfs", MS_REMOUNT, size), 0);
+		stats = commit_until_written(f, &now_ns);
+		asking = false;
+		for (int i = 0; i < 2; i++)
+			pthread_join(thread[i], NULL);
+		assert_int_equal(stats.ops_written, offered);
+		assert_int_equal(fixture_ask(f, INTACT), 1);
+	}
+	f->store = store_free(f->store);
+	umount(f->directory);
+}
+
+static void a_disk_that_stays_full_costs_what_was_held(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t offered = 0, now_ns = 1000 * SECOND_NS;
+	struct store_stats stats;
+
+	mount_small(f, "size=8m");
+	assert_int_equal(fixture_open(f), 0);
+	fill_until_full(f, &now_ns, &offered);
+	store_stop(f->store);
+	store_stats(f->store, &stats);
+	assert_int_equal(stats.last_error, -ENOSPC);
+	assert_int_equal(stats.ops_written + stats.ops_held, offered);
+	f->store = store_free(f->store);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), stats.ops_written);
+	assert_int_equal(fixture_ask(f, INTACT), 1);
+	umount(f->directory);
+}
+
+/* Writing to the log fails while this is set, to other files of the same disk it does not. */
+static atomic_bool log_fails;
+static sqlite3_io_methods log_methods;
+static int (*log_write)(sqlite3_file *file, const void *data, int size, sqlite3_int64 offset);
+static int (*vfs_open)(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int flags,
+		       int *ret_flags);
+
+static int write_or_fail(sqlite3_file *file, const void *data, int size, sqlite3_int64 offset)
+{
+	return log_fails ? SQLITE_IOERR_WRITE : log_write(file, data, size, offset);
+}
+
+static int open_log(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int flags,
+		    int *ret_flags)
+{
+	int code = vfs_open(vfs, path, file, flags, ret_flags);
+
+	if (code == SQLITE_OK && (flags & SQLITE_OPEN_WAL)) {
+		log_methods = *file->pMethods;
+		log_write = log_methods.xWrite;
+		log_methods.xWrite = write_or_fail;
+		file->pMethods = &log_methods;
+	}
+	return code;
+}
+
+static void a_disk_that_fails_at_the_last_costs_what_was_held(void **state)
+{
+	sqlite3_vfs vfs = *sqlite3_vfs_find(NULL);
+	struct fixture *f = *state;
+	uint64_t now_ns = 1000 * SECOND_NS;
+	struct store_stats stats;
+
+	vfs_open = vfs.xOpen;
+	vfs.xOpen = open_log;
+	vfs.zName = "failing";
+	sqlite3_vfs_register(&vfs, 1);
+	assert_int_equal(fixture_open(f), 0);
+	add_ops(f, 100, now_ns);
+	assert_int_equal(fixture_commit(f, now_ns).last_error, 0);
+	log_fails = true;
+	add_ops(f, 1000, now_ns);
+	store_add_rollup(f->store, &(struct core_rollup){ .second = 9, .calls = 4711 });
+	stats = fixture_commit(f, now_ns += SECOND_NS / 4);
+	assert_true(stats.last_error < 0);
+	assert_int_equal(stats.ops_held, 1000);
+	assert_int_equal(ask_held(f, "SELECT count(*) FROM op"), 1100);
+	/* There is room, so it is tried, and fails. */
+	while (stats.ops_dropped == 0)
+		stats = fixture_commit(f, now_ns += SECOND_NS);
+	assert_int_equal(stats.ops_dropped, 1000);
+	add_ops(f, 10, now_ns);
+	stats = fixture_commit(f, now_ns += SECOND_NS / 4);
+	assert_int_equal(ask_held(f, LOST("store")), 1000);
+	assert_int_equal(ask_held(f, LOST("store-rows")), 1);
+	assert_int_equal(stats.rows_dropped, 1);
+	log_fails = false;
+	stats = commit_until_written(f, &now_ns);
+	assert_int_equal(stats.ops_written, 110);
+	assert_int_equal(fixture_ask(f, LOST("store")), 1000);
+	assert_int_equal(fixture_ask(f, LOST("store-rows")), 1);
+	assert_int_equal(fixture_ask(f, INTACT), 1);
+	f->store = store_free(f->store);
+	sqlite3_vfs_unregister(&vfs);
 }
 
 static void ops_beyond_the_bound_are_dropped_and_counted(void **state)
@@ -225,9 +446,8 @@ static void rows_beyond_the_bound_are_dropped_and_counted(void **state)
 		store_add_loss(f->store, &(struct core_loss){ .reason = LOSS_GAP, .count = 1 });
 	stats = commit_until_written(f, &now_ns);
 	assert_true(stats.rows_dropped > 0);
-	assert_int_equal(fixture_ask(f, "SELECT sum(count) FROM loss") +
-				 (int64_t)stats.rows_dropped,
-			 2 * count);
+	assert_int_equal(fixture_ask(f, LOST("gap")) + (int64_t)stats.rows_dropped, 2 * count);
+	assert_int_equal(fixture_ask(f, LOST("store-rows")), stats.rows_dropped);
 }
 
 static void what_is_left_is_written_at_the_end(void **state)
@@ -286,7 +506,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_kill_at_any_moment_loses_nothing_committed),
-		TEST(a_full_disk_costs_ops_and_nothing_else),
+		TEST(what_comes_while_the_disk_is_full_is_known_and_written_later),
+		TEST(a_full_disk_costs_the_oldest_ops_and_nothing_else),
+		TEST(queries_run_while_it_is_held_and_written),
+		TEST(a_disk_that_stays_full_costs_what_was_held),
+		TEST(a_disk_that_fails_at_the_last_costs_what_was_held),
 		TEST(ops_beyond_the_bound_are_dropped_and_counted),
 		TEST(rows_beyond_the_bound_are_dropped_and_counted),
 		TEST(what_is_left_is_written_at_the_end),

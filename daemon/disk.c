@@ -1,0 +1,86 @@
+/* Disk: says, once each, that the store cannot write, that it can again, and what that has cost. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/units.h"
+#include "daemon/daemon_internal.h"
+#include "daemon/limits.h"
+#include "daemon/notify.h"
+
+static void disk_tell_begin(struct daemon *daemon, int error)
+{
+	char text[UNITS_TEXT_SIZE], state[128];
+
+	log_warning_errno(error,
+			  "Failed to write '%s', holding in memory what comes, up to %s of it",
+			  daemon->database, units_bytes(text, LIMIT_STORE_HELD_BYTES));
+	snprintf(state, sizeof(state), "STATUS=The database cannot be written: %s",
+		 strerror(-error));
+	notify_send(state);
+}
+
+static void disk_tell_end(struct daemon *daemon, const struct store_stats *now, uint64_t time_ns)
+{
+	uint64_t ops = now->ops_dropped - daemon->held_before.ops_dropped;
+	uint64_t rows = now->rows_dropped - daemon->held_before.rows_dropped;
+	char text[UNITS_TEXT_SIZE];
+
+	units_nanoseconds(text, time_ns - daemon->held_ns);
+	if (ops || rows)
+		log_warning("Writing '%s' again after %s, in which %lu operations and %lu other "
+			    "rows were lost",
+			    daemon->database, text, ops, rows);
+	else
+		log_info("Writing '%s' again after %s, in which nothing was lost", daemon->database,
+			 text);
+	notify_send("STATUS=");
+}
+
+void daemon_watch_store(struct daemon *daemon, uint64_t now_ns)
+{
+	struct store_stats now;
+
+	store_stats(daemon->store, &now);
+	if (now.last_error < 0 && !daemon->held_ns) {
+		disk_tell_begin(daemon, now.last_error);
+		daemon->held_ns = now_ns;
+	} else if (!now.last_error && daemon->held_ns) {
+		disk_tell_end(daemon, &now, now_ns);
+		daemon->held_ns = 0;
+	}
+	if (!daemon->held_ns)
+		daemon->held_before = now;
+}
+
+void daemon_stop_store(struct daemon *daemon)
+{
+	struct store_stats last;
+
+	store_commit(daemon->store, uv_hrtime());
+	store_stop(daemon->store);
+	store_stats(daemon->store, &last);
+	if (last.last_error < 0)
+		log_error_errno(last.last_error,
+				"Cannot write '%s': %lu operations that were held in memory, and "
+				"all else since then, are lost",
+				daemon->database, last.ops_held);
+	else
+		daemon_watch_store(daemon, uv_hrtime());
+}
+
+bool daemon_is_held(void *data)
+{
+	struct daemon *daemon = data;
+
+	return store_is_held(daemon->store);
+}
+
+void daemon_held_lock(void *data, bool locked)
+{
+	struct daemon *daemon = data;
+
+	if (locked)
+		store_held_lock(daemon->store);
+	else
+		store_held_unlock(daemon->store);
+}
