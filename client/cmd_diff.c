@@ -1,4 +1,5 @@
-/* tsctl diff: what got slower from one recording to another, by how much, ranked. */
+/* tsctl diff: what got slower from one recording, or several of the same, to another, by how much,
+ * ranked. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,56 +11,122 @@
 #include "core/base/cleanup.h"
 
 #define SHARE_PPM  50000 /* what differs less is the same, where --fail-over does not say */
-#define WORSE_SAID 10
+#define SAID_MAX   10
+#define RUNS_INNER 3 /* with fewer of a side there may be an interval from inside them only */
 
-static int ask_both(const struct options *options, char **path, struct diff *diff)
+/* A and B, or those before and those behind a "--". */
+static int choose_sides(const struct options *options, int count, char **argument,
+			struct diff_paths side[2])
 {
+	int after = options->after < 0 ? count - 1 : options->after;
+
+	if (options->after < 0 && count > 2) {
+		complain("Say which recordings are A and which are B: 'tsctl diff A... -- B...'");
+		return -EINVAL;
+	}
+	if (after <= 0 || after >= count) {
+		complain("A recording is missing %s the '--'", after <= 0 ? "behind" : "before");
+		return -EINVAL;
+	}
+	side[0] = (struct diff_paths){ argument, count - after };
+	side[1] = (struct diff_paths){ argument + count - after, after };
+	for (int i = 0; i < 2; i++) {
+		if (side[i].count <= DIFF_RUNS_MAX)
+			continue;
+		complain("There are more than %d recordings of a side", DIFF_RUNS_MAX);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int ask_all(const struct options *options, const struct diff_paths side[2],
+		   struct diff *diff)
+{
+	bool inside = side[0].count < RUNS_INNER || side[1].count < RUNS_INNER;
 	struct options one = *options;
 	int r = 0;
 
-	for (int side = 0; r == 0 && side < 2; side++) {
-		one.file = path[side];
-		one.given |= OPTION_FILE;
-		r = diff_ask(&one, diff, side);
+	one.given |= OPTION_FILE;
+	for (int i = 0; i < 2; i++)
+		diff->runs[i] = (uint32_t)side[i].count;
+	for (int i = 0; r == 0 && i < 2; i++) {
+		for (int run = 0; r == 0 && run < side[i].count; run++) {
+			one.file = side[i].path[run];
+			r = diff_ask(&one, diff, i, (uint32_t)run, inside);
+		}
 	}
 	return r;
 }
 
 /* Who measured nothing has not got slower, and must not pass for it. */
-static int check_measured(const struct diff *diff, char **path)
+static int check_measured(const struct diff *diff, const struct diff_paths side[2])
 {
-	for (int side = 0; side < 2; side++) {
-		if (diff_is_part(diff, side))
-			return complain("There is nothing to compare: a part of %s is missing, so "
-					"record it again",
-					path[side]);
-		if (diff->gpu[side] == 0)
-			return complain("There is nothing to compare: %s has no GPU times, so "
+	for (int i = 0; i < 2; i++) {
+		for (int run = 0; run < side[i].count; run++) {
+			const char *path = side[i].path[run];
+
+			if (diff_is_part(diff, i, (uint32_t)run))
+				return complain("There is nothing to compare: a part of %s is "
+						"missing, so record it again",
+						path);
+			if (diff_gpu(diff, i, (uint32_t)run) == 0)
+				return complain(
+					"There is nothing to compare: %s has no GPU times, so "
 					"record it with 'tsctl record -o %s -- PROGRAM'",
-					path[side], path[side]);
+					path, path);
+		}
 	}
 	return EXIT_DONE;
 }
 
-/* Why it fails, a sentence for each thing. */
-static int fail(const struct options *options, const struct diff *diff, char **path)
+static void say_worse(const struct diff_row *row, double share)
 {
-	uint32_t worse = 0;
+	if (row->confidence > 0)
+		complain("%s: '%s' got worse by %.1f %% (%.1f to %.1f %%), more than %.4g %%",
+			 diff_section_name(row->section), row->name, 100 * row->change,
+			 100 * row->low, 100 * row->high, 100 * share);
+	else
+		complain("%s: '%s' got worse by %.1f %%, more than %.4g %%",
+			 diff_section_name(row->section), row->name, 100 * row->change,
+			 100 * share);
+}
 
-	if (check_measured(diff, path) != EXIT_DONE)
+static void say_open(const struct diff_row *row)
+{
+	if (row->confidence > 0)
+		complain("%s: '%s' is not decided: %+.1f %%, but between %+.1f and %+.1f %%; more "
+			 "recordings ('tsctl diff A... -- B...') say more",
+			 diff_section_name(row->section), row->name, 100 * row->change,
+			 100 * row->low, 100 * row->high);
+	else
+		complain(
+			"%s: '%s' is not decided: %+.1f %%, but there are too few recordings to be "
+			"sure; give %d of each ('tsctl diff A... -- B...')",
+			diff_section_name(row->section), row->name, 100 * row->change,
+			diff_is_wall(row->section) ? 5 : 3);
+}
+
+/* A sentence for each thing that got worse, or may have. */
+static int fail(const struct options *options, const struct diff *diff,
+		const struct diff_paths side[2])
+{
+	double share = (double)options->fail_over_ppm / DIFF_PPM;
+	uint32_t worse = 0, open = 0;
+
+	if (check_measured(diff, side) != EXIT_DONE)
 		return EXIT_FAILED;
 	for (size_t i = 0; i < diff->count; i++) {
 		const struct diff_row *row = &diff->row[i];
 
-		if (row->verdict != DIFF_WORSE)
-			continue;
-		if (worse++ < WORSE_SAID)
-			complain("%s: '%s' got worse by %.1f %%, more than %.4g %%",
-				 diff_section_name(row->section), row->name, 100 * row->change,
-				 100.0 * options->fail_over_ppm / DIFF_PPM);
+		if (row->verdict == DIFF_WORSE && worse++ < SAID_MAX)
+			say_worse(row, share);
+		if (row->verdict == DIFF_OPEN && diff_may_be_worse(row, share) && open++ < SAID_MAX)
+			say_open(row);
 	}
-	if (worse > WORSE_SAID)
-		complain("And so did %" PRIu32 " others", worse - WORSE_SAID);
+	if (worse > SAID_MAX)
+		complain("And so did %" PRIu32 " others", worse - SAID_MAX);
+	if (open > SAID_MAX)
+		complain("Nor are %" PRIu32 " others decided", open - SAID_MAX);
 	return worse > 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -67,15 +134,19 @@ int cmd_diff(const struct options *options, int count, char **argument)
 {
 	_cleanup_(diff_done) struct diff diff = { 0 };
 	bool fails = options->given & OPTION_FAIL_OVER;
-	int r = ask_both(options, argument, &diff);
+	struct diff_paths side[2];
+	int r;
 
+	if (choose_sides(options, count, argument, side) < 0)
+		return EXIT_USAGE;
+	r = ask_all(options, side, &diff);
 	if (r < 0)
 		return EXIT_FAILED;
 	r = diff_end(&diff, fails ? options->fail_over_ppm : SHARE_PPM);
 	if (r < 0)
 		return complain("Cannot compare: %s", strerror(-r));
-	if (diff_show(options, &diff, (const char *const *)argument) < 0)
+	if (diff_show(options, &diff, side) < 0)
 		return EXIT_FAILED;
 	fflush(stdout); /* the reasons come after it */
-	return fails ? fail(options, &diff, argument) : EXIT_DONE;
+	return fails ? fail(options, &diff, side) : EXIT_DONE;
 }

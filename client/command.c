@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/diff.h"
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
@@ -89,18 +90,23 @@ const struct command command_table[] = {
 	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n"
 	  "Example: tsctl export run.sbt --svg -o flame.svg\n",
 	  cmd_export },
-	{ "diff", "A.sbt B.sbt", "what got slower from one recording to another, ranked",
-	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_FAIL_OVER, 2, 2,
+	{ "diff", "A.sbt... [--] B.sbt...", "what got slower from recordings to others, ranked",
+	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_FAIL_OVER, 2, 2 * DIFF_RUNS_MAX,
+	  "Several runs of the same say how sure a change is: A's before a '--', B's behind it.\n"
 	  "Where both did the same work (their common kernels ran as often), totals are compared,\n"
 	  "else the calls of B with those of A. --limit: rows of a section.\n"
-	  "--fail-over 5% exits with 1 where B is worse by more in kernels, copies, NVTX ranges,\n"
-	  "peaks of memory or the time of all; a sentence says where. It does not count what is\n"
-	  "less than 1 % of the GPU time, was seen fewer than 5 times, or differs no more than\n"
-	  "its own durations do (their middle halves overlap); the time from the first to the\n"
-	  "last operation was measured once, and has to be worse by 4 times the share. What has\n"
-	  "no verdict (idle time, calls of the driver) tells why, and fails nothing. It exits\n"
-	  "with 1 also where there is nothing to compare: one is cut off, or has no GPU times.\n"
-	  "Example: tsctl diff before.sbt after.sbt --fail-over 5%\n",
+	  "low and high: within these the change lies, for 95 % where that can be told. It takes\n"
+	  "3 recordings of each (90 %), for wall time 5 (99 %). With fewer there is an interval\n"
+	  "for kernels and copies from inside the recordings, and none for wall time.\n"
+	  "--fail-over 5% exits with 1 where all of the interval is worse by more, in kernels,\n"
+	  "copies, NVTX ranges, peaks of memory or the time of all; a sentence says where. Where\n"
+	  "only a part of it is, a sentence says that it is not decided. It does not count what\n"
+	  "is less than 1 % of the GPU time, was seen fewer than 5 times, or differs no more\n"
+	  "than its own durations do (their middle halves overlap). What has no verdict (idle\n"
+	  "time, calls of the driver) tells why, and fails nothing. It exits with 1 also where\n"
+	  "there is nothing to compare: one is cut off, or has no GPU times.\n"
+	  "Example: tsctl diff before.sbt after.sbt --fail-over 5%\n"
+	  "Example: tsctl diff a1.sbt a2.sbt a3.sbt --fail-over 5% -- b1.sbt b2.sbt b3.sbt\n",
 	  cmd_diff },
 	{ "replay", "[F.sbt [B.sbt]]", "play a recording again, check it, or ask 'what if'",
 	  OPTIONS_WINDOW | OPTIONS_PART | OPTIONS_FILTER | OPTION_SPEED | OPTION_JSON |

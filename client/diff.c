@@ -100,25 +100,44 @@ static int grow(struct diff *diff)
 	return 0;
 }
 
+uint32_t diff_runs(const struct diff *diff, int side)
+{
+	return diff->runs[side] ? diff->runs[side] : 1;
+}
+
+static int make_runs(struct diff *diff, struct diff_row *row)
+{
+	for (int side = 0; side < 2; side++) {
+		size_t size = diff_runs(diff, side) * sizeof(*row->run[side]);
+
+		row->run[side] = arena_get(&diff->arena, size);
+		if (!row->run[side])
+			return -ENOMEM;
+		memset(row->run[side], 0, size);
+	}
+	return 0;
+}
+
 static struct diff_row *row_of(struct diff *diff, enum diff_section section, const char *name)
 {
 	XXH128_hash_t hash = XXH3_128bits_withSeed(name, strlen(name), section);
 	struct map_key key = { hash.low64, hash.high64 };
 	uintptr_t number = (uintptr_t)map_get(&diff->index, key);
-	char *copy;
+	struct diff_row row = { .section = section };
 
 	if (number)
 		return &diff->row[number - 1];
 	if (diff->count == diff->room && grow(diff) < 0)
 		return NULL;
-	copy = arena_text(&diff->arena, name, strlen(name));
-	if (!copy || map_put(&diff->index, key, (void *)(diff->count + 1)) < 0)
+	row.name = arena_text(&diff->arena, name, strlen(name));
+	if (!row.name || make_runs(diff, &row) < 0 ||
+	    map_put(&diff->index, key, (void *)(diff->count + 1)) < 0)
 		return NULL;
-	diff->row[diff->count] = (struct diff_row){ .section = section, .name = copy };
+	diff->row[diff->count] = row;
 	return &diff->row[diff->count++];
 }
 
-int diff_add(struct diff *diff, int side, enum diff_section section, const char *name,
+int diff_add(struct diff *diff, int side, uint32_t run, enum diff_section section, const char *name,
 	     const struct diff_side *value)
 {
 	struct diff_row *row = row_of(diff, section, name);
@@ -126,7 +145,7 @@ int diff_add(struct diff *diff, int side, enum diff_section section, const char 
 
 	if (!row)
 		return -ENOMEM;
-	to = &row->side[side];
+	to = &row->run[side][run].side;
 	to->count += value->count;
 	to->total += value->total;
 	to->bytes += value->bytes;
@@ -136,32 +155,108 @@ int diff_add(struct diff *diff, int side, enum diff_section section, const char 
 	return 0;
 }
 
+int diff_add_block(struct diff *diff, int side, uint32_t run, enum diff_section section,
+		   const char *name, const struct diff_block *block)
+{
+	struct diff_row *row = row_of(diff, section, name);
+	struct diff_run *to;
+
+	if (!row)
+		return -ENOMEM;
+	to = &row->run[side][run];
+	if (!to->block)
+		to->block = arena_get(&diff->arena, DIFF_BLOCKS * sizeof(*to->block));
+	if (!to->block)
+		return -ENOMEM;
+	if (to->blocks < DIFF_BLOCKS && block->count > 0)
+		to->block[to->blocks++] = *block;
+	return 0;
+}
+
 /* The sums of all kernels, and of all transfers, are things that can get slower, too. */
+static const struct {
+	enum diff_section section;
+	const char *name;
+} sums[] = { { DIFF_KERNELS, "all kernels" }, { DIFF_TRANSFERS, "all copies and sets" } };
+#define SUMS (sizeof(sums) / sizeof(sums[0]))
+
+static struct diff_side sum_of(const struct diff *diff, enum diff_section section, int side,
+			       uint32_t run)
+{
+	struct diff_side sum = { 0 };
+
+	for (size_t i = 0; i < diff->count; i++) {
+		if (diff->row[i].section != section)
+			continue;
+		sum.count += diff->row[i].run[side][run].side.count;
+		sum.total += diff->row[i].run[side][run].side.total;
+		sum.bytes += diff->row[i].run[side][run].side.bytes;
+	}
+	return sum;
+}
+
+uint64_t diff_gpu(const struct diff *diff, int side, uint32_t run)
+{
+	return sum_of(diff, DIFF_KERNELS, side, run).total +
+	       sum_of(diff, DIFF_TRANSFERS, side, run).total;
+}
+
 static int add_sums(struct diff *diff)
 {
-	static const struct {
-		enum diff_section section;
-		const char *name;
-	} sums[] = { { DIFF_KERNELS, "all kernels" }, { DIFF_TRANSFERS, "all copies and sets" } };
-	int r = 0;
+	for (size_t s = 0; s < SUMS; s++) {
+		for (int side = 0; side < 2; side++) {
+			for (uint32_t run = 0; run < diff_runs(diff, side); run++) {
+				struct diff_side sum = sum_of(diff, sums[s].section, side, run);
 
-	for (size_t s = 0; r == 0 && s < sizeof(sums) / sizeof(sums[0]); s++) {
-		for (int side = 0; r == 0 && side < 2; side++) {
-			struct diff_side sum = { 0 };
-
-			for (size_t i = 0; i < diff->count; i++) {
-				if (diff->row[i].section != sums[s].section)
-					continue;
-				sum.count += diff->row[i].side[side].count;
-				sum.total += diff->row[i].side[side].total;
-				sum.bytes += diff->row[i].side[side].bytes;
+				if (sum.count > 0 &&
+				    diff_add(diff, side, run, DIFF_TIME, sums[s].name, &sum) < 0)
+					return -ENOMEM;
 			}
-			diff->gpu[side] += sum.total;
-			if (sum.count > 0)
-				r = diff_add(diff, side, DIFF_TIME, sums[s].name, &sum);
 		}
 	}
-	return r;
+	return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Of losses each counts, of the others the run in the middle. */
+static uint64_t settle_field(const struct diff_row *row, int side, uint32_t runs, size_t offset)
+{
+	uint64_t value[DIFF_RUNS_MAX], sum = 0;
+
+	for (uint32_t run = 0; run < runs; run++) {
+		memcpy(&value[run], (const char *)&row->run[side][run].side + offset,
+		       sizeof(value[run]));
+		sum += value[run];
+	}
+	if (row->section == DIFF_LOST)
+		return sum;
+	qsort(value, runs, sizeof(*value), by_size);
+	return value[(runs - 1) / 2];
+}
+
+static void settle(struct diff *diff, struct diff_row *row)
+{
+	static const size_t field[] = {
+		offsetof(struct diff_side, count), offsetof(struct diff_side, total),
+		offsetof(struct diff_side, bytes), offsetof(struct diff_side, p25),
+		offsetof(struct diff_side, p50),   offsetof(struct diff_side, p75),
+	};
+
+	for (int side = 0; side < 2; side++) {
+		for (size_t i = 0; i < sizeof(field) / sizeof(field[0]); i++) {
+			uint64_t value = settle_field(row, side, diff_runs(diff, side), field[i]);
+
+			memcpy((char *)&row->side[side] + field[i], &value, sizeof(value));
+		}
+		if (row->section == DIFF_KERNELS || row->section == DIFF_TRANSFERS)
+			diff->gpu[side] += row->side[side].total;
+	}
 }
 
 static int by_ratio(const void *a, const void *b)
@@ -208,8 +303,12 @@ static int find_ratio(struct diff *diff)
 	return r;
 }
 
-/* Of these each call can be compared, whatever the length of the recordings. */
-static bool has_calls(enum diff_section section)
+bool diff_is_wall(enum diff_section section)
+{
+	return section == DIFF_WALL || section == DIFF_RANGES;
+}
+
+bool diff_has_calls(enum diff_section section)
 {
 	return section == DIFF_KERNELS || section == DIFF_TRANSFERS || section == DIFF_RANGES ||
 	       section == DIFF_APIS;
@@ -217,7 +316,7 @@ static bool has_calls(enum diff_section section)
 
 bool diff_by_call(const struct diff *diff, const struct diff_row *row)
 {
-	return !diff->alike && has_calls(row->section);
+	return !diff->alike && diff_has_calls(row->section);
 }
 
 static double expect(const struct diff *diff, const struct diff_row *row)
@@ -228,7 +327,7 @@ static double expect(const struct diff *diff, const struct diff_row *row)
 	if (diff->alike || a->count == 0 || row->section == DIFF_MEMORY ||
 	    row->section == DIFF_LOST)
 		return total;
-	if (b->count == 0 || !has_calls(row->section))
+	if (b->count == 0 || !diff_has_calls(row->section))
 		return total * diff->ratio;
 	if (row->section == DIFF_TRANSFERS && a->bytes > 0)
 		return total / (double)a->bytes * (double)b->bytes;
@@ -268,34 +367,56 @@ static bool is_noise(const struct diff *diff, const struct diff_row *row, double
 	return !diff->alike || (row->difference > 0 ? more <= limit : more >= -limit);
 }
 
-static enum diff_verdict judge(const struct diff *diff, const struct diff_row *row, double share)
+/* What the interval says, or where there is none the change itself, which can only say so much. */
+static enum diff_verdict compare(const struct diff_row *row, double limit)
+{
+	/* What was measured once, and is the same each time. */
+	bool known = row->confidence == 0 && row->section == DIFF_MEMORY;
+	double low = known ? row->change : row->low, high = known ? row->change : row->high;
+
+	if (row->confidence == 0 && !known)
+		return fabs(row->change) <= limit ? DIFF_SAME : DIFF_OPEN;
+	if (low > limit)
+		return DIFF_WORSE;
+	if (high < -limit)
+		return DIFF_BETTER;
+	return low >= -limit && high <= limit ? DIFF_SAME : DIFF_OPEN;
+}
+
+static enum diff_verdict judge(const struct diff *diff, const struct diff_row *row, double limit)
 {
 	const struct diff_side *a = &row->side[0], *b = &row->side[1];
-	/* Of the rows of time only that of the first to the last operation is no sum. */
-	bool once = row->section == DIFF_TIME && a->count <= 1 && b->count <= 1;
-	double limit = once ? DIFF_ONCE * share : share;
+	bool calls = diff_has_calls(row->section);
+	enum diff_verdict verdict;
 
-	if (!sections[row->section].judged || (!diff->alike && !has_calls(row->section)))
+	if (!sections[row->section].judged || (!diff->alike && !calls))
 		return DIFF_NONE;
 	if (a->count == 0 || b->count == 0)
 		return a->count == 0 ? DIFF_NEW : DIFF_GONE;
 	if (is_light(diff, row))
 		return DIFF_LIGHT;
-	if (!(fabs(row->difference) > limit * row->expected))
-		return DIFF_SAME;
-	if (has_calls(row->section) && (a->count < DIFF_COUNT_MIN || b->count < DIFF_COUNT_MIN))
+	verdict = isnan(row->change) ? DIFF_OPEN : compare(row, limit);
+	if (verdict == DIFF_SAME)
+		return verdict;
+	if (calls && row->confidence == 0 &&
+	    (a->count < DIFF_COUNT_MIN || b->count < DIFF_COUNT_MIN))
 		return DIFF_FEW;
-	if (has_calls(row->section) && is_noise(diff, row, limit))
+	if (calls && is_noise(diff, row, limit))
 		return DIFF_NOISE;
-	return row->difference > 0 ? DIFF_WORSE : DIFF_BETTER;
+	return verdict;
 }
 
-bool diff_is_part(const struct diff *diff, int side)
+bool diff_may_be_worse(const struct diff_row *row, double share)
+{
+	return !((row->confidence > 0 ? row->high : row->change) <= share);
+}
+
+bool diff_is_part(const struct diff *diff, int side, uint32_t run)
 {
 	for (size_t i = 0; i < diff->count; i++) {
 		const struct diff_row *row = &diff->row[i];
 
-		if (row->section == DIFF_LOST && row->side[side].count > 0 &&
+		if (row->section == DIFF_LOST && row->run[side][run].side.count > 0 &&
 		    (strcmp(row->name, "cut-off") == 0 || strcmp(row->name, "damaged") == 0))
 			return true;
 	}
@@ -319,6 +440,8 @@ int diff_end(struct diff *diff, uint32_t share_ppm)
 	double share = (double)share_ppm / DIFF_PPM;
 	int r = add_sums(diff);
 
+	for (size_t i = 0; i < diff->count; i++)
+		settle(diff, &diff->row[i]);
 	if (r == 0)
 		r = find_ratio(diff);
 	if (r < 0)
@@ -328,9 +451,10 @@ int diff_end(struct diff *diff, uint32_t share_ppm)
 
 		row->expected = expect(diff, row);
 		row->difference = (double)row->side[1].total - row->expected;
-		row->change = row->expected > 0 ? row->difference / row->expected : NAN;
-		row->verdict = judge(diff, row, share);
+		diff_interval(diff, row); /* sums come last */
 	}
+	for (size_t i = 0; i < diff->count; i++)
+		diff->row[i].verdict = judge(diff, &diff->row[i], share);
 	if (diff->count > 0)
 		qsort(diff->row, diff->count, sizeof(*diff->row), by_rank);
 	return 0;

@@ -11,10 +11,14 @@
 #include "client/link.h"
 #include "client/rows.h"
 
-#define ROWS_MAX      1000000 /* what the query engine gives at most */
-#define BUCKETS_FIRST 256
-#define COLUMNS	      6
-#define NAME_BYTES    4096
+#define ROWS_MAX	1000000 /* what the query engine gives at most */
+#define BUCKETS_FIRST	256
+#define COLUMNS		6
+#define NAME_BYTES	4096
+#define PART_COLUMNS	4
+
+#define STRING(number)	STRING_(number)
+#define STRING_(number) #number
 
 /* SQL is laid out by hand, a clause a line. */
 /* clang-format off */
@@ -24,7 +28,7 @@ static const struct {
 	enum diff_section section;
 	const char *sql;
 } statements[] = {
-	{ DIFF_TIME,
+	{ DIFF_WALL,
 		"SELECT 'from the first to the last operation', 1,"
 		" max(last_ns) - min(first_ns), 0, 0, 0"
 		" FROM chunk"
@@ -90,11 +94,38 @@ static const struct {
 		" GROUP BY 1"
 		" ORDER BY 1" },
 };
+
+/* Rows of one name follow each other in the order of its parts: count, total, bytes. */
+#define BLOCKS \
+	"ntile(" STRING(DIFF_BLOCKS) ") OVER (PARTITION BY name ORDER BY gpu_start_ns)"
+
+static const struct {
+	enum diff_section section;
+	const char *sql;
+} parts[] = {
+	{ DIFF_KERNELS,
+		"SELECT name, count(*), sum(ns), 0"
+		" FROM (SELECT name, gpu_end_ns - gpu_start_ns AS ns, " BLOCKS " AS part"
+		" FROM op"
+		" WHERE exact AND kind IN ('launch', 'kernel') AND name IS NOT NULL)"
+		" GROUP BY name, part"
+		" ORDER BY name, part" },
+	{ DIFF_TRANSFERS,
+		"SELECT name, count(*), sum(ns), sum(bytes)"
+		" FROM (SELECT *, " BLOCKS " AS part"
+		" FROM (SELECT coalesce(detail, kind) AS name, gpu_start_ns,"
+		" gpu_end_ns - gpu_start_ns AS ns, bytes"
+		" FROM op"
+		" WHERE exact AND kind IN ('copy', 'set')))"
+		" GROUP BY name, part"
+		" ORDER BY name, part" },
+};
 /* clang-format on */
 
 struct asker {
 	struct diff *diff;
 	int side;
+	uint32_t run;
 	enum diff_section section;
 	char name[NAME_BYTES]; /* of what the buckets are */
 	uint64_t bytes;
@@ -120,7 +151,7 @@ static int finish(struct asker *asker)
 	sum.bytes = asker->bytes;
 	asker->bytes = 0;
 	asker->count = 0;
-	return diff_add(asker->diff, asker->side, asker->section, asker->name, &sum);
+	return diff_add(asker->diff, asker->side, asker->run, asker->section, asker->name, &sum);
 }
 
 static int grow(struct asker *asker)
@@ -180,16 +211,48 @@ static int ask(struct link *link, struct asker *asker, const char *sql)
 	return r;
 }
 
-int diff_ask(const struct options *options, struct diff *diff, int side)
+static int take_part(void *data, const Tracesmith__V1__Row *row)
+{
+	struct asker *asker = data;
+	struct diff_block block;
+	const char *name;
+
+	if (row->n_value != PART_COLUMNS)
+		return -EPROTO;
+	name = rows_text(row->value[0]);
+	block = (struct diff_block){
+		.count = integer(row->value[1]),
+		.total = integer(row->value[2]),
+		.bytes = integer(row->value[3]),
+	};
+	return name ? diff_add_block(asker->diff, asker->side, asker->run, asker->section, name,
+				     &block)
+		    : 0;
+}
+
+/* Without them there is no interval, as where it would take too long to cut up a recording. */
+static void ask_parts(struct link *link, struct asker *asker)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
+		asker->section = parts[i].section;
+		r = rows_ask(link, parts[i].sql, ROWS_MAX, take_part, asker);
+	}
+}
+
+int diff_ask(const struct options *options, struct diff *diff, int side, uint32_t run, bool inside)
 {
 	_cleanup_(link_freep) struct link *link = NULL;
-	struct asker asker = { .diff = diff, .side = side };
+	struct asker asker = { .diff = diff, .side = side, .run = run };
 	int r = link_open(options, &link);
 
 	for (size_t i = 0; r == 0 && i < sizeof(statements) / sizeof(statements[0]); i++) {
 		asker.section = statements[i].section;
 		r = ask(link, &asker, statements[i].sql);
 	}
+	if (r == 0 && inside)
+		ask_parts(link, &asker);
 	free(asker.bucket);
 	return r;
 }

@@ -5,7 +5,8 @@
 #include "client/diff.h"
 #include "client/options.h"
 
-/* Asks options->file; `side` is 0 or 1. What goes wrong is said on stderr. */
-int diff_ask(const struct options *options, struct diff *diff, int side);
+/* Asks options->file, that run of the side. `inside`: what it says of its parts, too. What goes
+ * wrong is said on stderr. */
+int diff_ask(const struct options *options, struct diff *diff, int side, uint32_t run, bool inside);
 
 #endif

@@ -16,7 +16,7 @@
 #define S(id)	   (1u << DIFF_##id)
 #define ALL	   ((1u << DIFF_SECTION_COUNT) - 1)
 #define TIMED	   (S(KERNELS) | S(TRANSFERS) | S(RANGES))
-#define JUDGED	   (TIMED | S(TIME) | S(MEMORY))
+#define JUDGED	   (TIMED | S(TIME) | S(WALL) | S(MEMORY))
 #define COUNTED	   (TIMED | S(APIS))
 #define FORM_TEXT  1
 #define FORM_FLAT  2 /* JSON and CSV */
@@ -86,6 +86,21 @@ static struct cell cell_change(const struct diff *diff, const struct diff_row *r
 	return number(row->change * DIFF_PPM);
 }
 
+static struct cell cell_low(const struct diff *diff, const struct diff_row *row, int side)
+{
+	return number_if(row->confidence > 0, row->low * DIFF_PPM);
+}
+
+static struct cell cell_high(const struct diff *diff, const struct diff_row *row, int side)
+{
+	return number_if(row->confidence > 0, row->high * DIFF_PPM);
+}
+
+static struct cell cell_confidence(const struct diff *diff, const struct diff_row *row, int side)
+{
+	return number_if(row->confidence > 0, row->confidence * DIFF_PPM);
+}
+
 static struct cell cell_count(const struct diff *diff, const struct diff_row *row, int side)
 {
 	return number((double)row->side[side].count);
@@ -139,6 +154,9 @@ static const struct {
 	{ "compared", TEXT, 0, ALL, FORM_FLAT, cell_compared },
 	{ "difference", UNIT, 0, ALL, FORM_BOTH, cell_difference },
 	{ "change", SHARE, 0, ALL, FORM_BOTH, cell_change },
+	{ "low", SHARE, 0, JUDGED, FORM_BOTH, cell_low },
+	{ "high", SHARE, 0, JUDGED, FORM_BOTH, cell_high },
+	{ "confidence", SHARE, 0, JUDGED, FORM_FLAT, cell_confidence },
 	{ "a", UNIT, 0, ALL, FORM_BOTH, cell_total },
 	{ "b", UNIT, 1, ALL, FORM_BOTH, cell_total },
 	{ "expected", UNIT, 0, ALL, FORM_FLAT, cell_expected },
@@ -289,10 +307,40 @@ static int write_sheet(const struct options *options, const struct diff *diff, u
 	return r;
 }
 
-/* What the columns mean depends on it, so it comes first. */
-static void write_head(const struct diff *diff, const char *const path[2])
+static void write_side(const struct diff_paths *side, char name)
 {
-	printf("A is %s, B is %s.\n", path[0], path[1]);
+	if (side->count == 1)
+		printf("%c is %s", name, side->path[0]);
+	else
+		printf("%c is the median of %d recordings, %s to %s", name, side->count,
+		       side->path[0], side->path[side->count - 1]);
+}
+
+/* Only where there is anything between whose ends it says something. */
+static void write_intervals(const struct diff *diff, const struct diff_paths side[2])
+{
+	bool any = false;
+
+	for (size_t i = 0; i < diff->count; i++)
+		any |= diff->row[i].confidence > 0;
+	if (!any)
+		return;
+	if (side[0].count == 1 && side[1].count == 1)
+		printf("A change is between low and high, by the parts of each recording: what "
+		       "differs from run to\nrun takes several of each, 'tsctl diff A... -- "
+		       "B...'.\n");
+	else
+		printf("A change is between low and high, by how the recordings of a side "
+		       "differ.\n");
+}
+
+/* What the columns mean depends on it, so it comes first. */
+static void write_head(const struct diff *diff, const struct diff_paths side[2])
+{
+	write_side(&side[0], 'A');
+	printf(", ");
+	write_side(&side[1], 'B');
+	printf(".\n");
 	if (!diff->common || !diff->gpu[0] != !diff->gpu[1])
 		printf("There is nothing that says how much work each did: totals are compared.\n");
 	else if (diff->alike)
@@ -305,11 +353,12 @@ static void write_head(const struct diff *diff, const char *const path[2])
 	if (diff->gpu[0] == 0 && diff->gpu[1] == 0)
 		printf("There are no GPU times in them: they need the exact tier.\n");
 	else if (diff->gpu[0] == 0 || diff->gpu[1] == 0)
-		printf("There are no GPU times in %s.\n", path[diff->gpu[1] == 0]);
+		printf("There are no GPU times in %s.\n", side[diff->gpu[1] == 0].path[0]);
+	write_intervals(diff, side);
 }
 
 static int write_text(const struct options *options, const struct diff *diff,
-		      const char *const path[2])
+		      const struct diff_paths side[2])
 {
 	uint64_t limit = options->limit > 0 ? options->limit : TEXT_ROWS;
 	size_t count[DIFF_SECTION_COUNT] = { 0 };
@@ -317,7 +366,7 @@ static int write_text(const struct options *options, const struct diff *diff,
 
 	for (size_t i = 0; i < diff->count; i++)
 		count[diff->row[i].section]++;
-	write_head(diff, path);
+	write_head(diff, side);
 	for (int i = 0; r == 0 && i < DIFF_SECTION_COUNT; i++) {
 		if (count[i] == 0)
 			continue;
@@ -329,7 +378,8 @@ static int write_text(const struct options *options, const struct diff *diff,
 	return r;
 }
 
-int diff_show(const struct options *options, const struct diff *diff, const char *const path[2])
+int diff_show(const struct options *options, const struct diff *diff,
+	      const struct diff_paths side[2])
 {
 	uint64_t limit = options->limit > 0 ? options->limit : UINT64_MAX;
 	int r;
@@ -337,7 +387,7 @@ int diff_show(const struct options *options, const struct diff *diff, const char
 	if (options->given & OPTIONS_TABLE)
 		r = write_sheet(options, diff, ALL, FORM_FLAT, limit);
 	else
-		r = write_text(options, diff, path);
+		r = write_text(options, diff, side);
 	if (r < 0)
 		complain("Cannot write the comparison: %s", strerror(-r));
 	return r;

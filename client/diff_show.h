@@ -6,7 +6,14 @@
 #include "client/diff.h"
 #include "client/options.h"
 
-/* `path` are A and B. options->limit rows of a section at most, 0: all (of text: a screenful). */
-int diff_show(const struct options *options, const struct diff *diff, const char *const path[2]);
+/* The recordings of a side. */
+struct diff_paths {
+	char **path;
+	int count;
+};
+
+/* options->limit rows of a section at most, 0: all (of text: a screenful). */
+int diff_show(const struct options *options, const struct diff *diff,
+	      const struct diff_paths side[2]);
 
 #endif

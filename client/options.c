@@ -487,6 +487,15 @@ static int check(const struct options *options)
 	return 0;
 }
 
+/* getopt takes the "--" away. */
+static int count_after(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--") == 0)
+			return argc - i - 1;
+	return -1;
+}
+
 int options_parse(struct options *options, uint64_t allowed, const char *verb, bool foreign,
 		  int argc, char **argv)
 {
@@ -494,6 +503,7 @@ int options_parse(struct options *options, uint64_t allowed, const char *verb, b
 	char letters[2 * OPTION_COUNT + 3];
 	int found, r;
 
+	options->after = count_after(argc, argv);
 	build(allowed, !verb || foreign, longs, letters);
 	opterr = 0;
 	optind = 0; /* glibc: begin anew */

@@ -121,6 +121,7 @@ struct options {
 	struct option_list scale, drop;
 	uint64_t from_ns, to_ns, duration_ns, launch_latency_ns;
 	uint64_t streams, devices;
+	int after; /* arguments behind a "--", -1: there is none */
 	uint32_t fail_over_ppm, tolerance_ppm;
 	double speed; /* 0: as fast as it goes */
 	double copy_bandwidth;

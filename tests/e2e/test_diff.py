@@ -81,6 +81,32 @@ class Compare(tracesmith.Case):
         self.assertEqual(missing.code, 1)
         self.assertIn("none.sbt", missing.err)
 
+    def test_several_recordings_of_each_make_an_interval(self):
+        arguments = ("streams", "--threads", 1, "--steps", 6)
+        fast = [self.record(f"fast{i}", *arguments, scale=5) for i in range(3)]
+        slow = [self.record(f"slow{i}", *arguments, scale=6) for i in range(3)]
+
+        result = self.tsctl("diff", "--json", "--fail-over", "10%", *fast, "--", *slow)
+        self.assertEqual(result.code, 1, result.err)
+        self.assertRegex(result.err, r"kernels: 'gemm_f16_backward' got worse by 20\.0 % \(\d+\.\d to \d+\.\d %\)")
+        rows = {(row["section"], row["name"]): row for row in json.loads(result.out)["rows"]}
+        gpu = rows["time", "all kernels"]
+        self.assertEqual((gpu["confidence"], gpu["verdict"]), (900000, "worse"))
+        self.assertAlmostEqual(gpu["change"], 200000, delta=20000)
+        self.assertLessEqual(gpu["low"], gpu["change"])
+        self.assertLessEqual(gpu["change"], gpu["high"])
+        wall = rows["wall", "from the first to the last operation"]
+        self.assertIsNone(wall["confidence"], "of wall time three runs are too few")
+        self.assertNotIn("wall: 'from the first to the last operation' got worse", result.err)
+
+        same = self.tsctl("diff", "--fail-over", "5%", fast[0], fast[1], "--", fast[2], fast[1])
+        self.assertEqual(same.code, 0, same.err)
+        self.assertIn("A is the median of 2 recordings", same.out)
+        for wrong in ((*fast,), (fast[0], "--"), ("--", fast[0], fast[1])):
+            result = self.tsctl("diff", *wrong)
+            self.assertEqual((result.code, result.out), (2, ""))
+            self.assertIn("--", result.err)
+
     def test_what_measured_nothing_does_not_pass(self):
         whole = self.record("whole", "streams", "--threads", 1, "--steps", 6)
         process, _ = tracesmith.run("short")
