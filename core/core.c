@@ -380,6 +380,8 @@ void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns)
 
 void core_stats(const struct core *core, struct core_stats *ret)
 {
+	const struct exact *exact;
+
 	*ret = core->stats;
 	ret->processes = core->process_by_id.count;
 	ret->streams = core->stream_by_id.count;
@@ -387,4 +389,7 @@ void core_stats(const struct core *core, struct core_stats *ret)
 	ret->pending = core->pending_pool.used;
 	ret->waiting = core->waiting;
 	ret->edges = core->edges;
+	ret->ending = 0;
+	list_for_each(exact, &core->exacts, link)
+		ret->ending += exact->ended_ns != 0;
 }

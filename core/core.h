@@ -314,6 +314,7 @@ struct core_stats {
 	uint64_t exact;	 /* ops with exact times */
 	uint64_t joined; /* of them those whose call is known */
 	uint64_t waiting, edges;
+	uint64_t ending; /* processes that have ended, the rest of whose records is awaited */
 };
 void core_stats(const struct core *core, struct core_stats *ret);
 

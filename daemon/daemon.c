@@ -109,16 +109,20 @@ static void daemon_count_losses(struct daemon *daemon, uint64_t now)
 	daemon->counted_ns = now;
 }
 
-static void daemon_on_tick(uv_timer_t *timer)
+void daemon_checkpoint(struct daemon *daemon, uint64_t now)
 {
-	struct daemon *daemon = timer->data;
-	uint64_t now = uv_hrtime();
-
 	core_tick(daemon->core, now);
 	daemon_count_losses(daemon, now);
 	core_checkpoint(daemon->core, now);
 	store_commit(daemon->store, now);
 	daemon_watch_store(daemon, now);
+}
+
+static void daemon_on_tick(uv_timer_t *timer)
+{
+	struct daemon *daemon = timer->data;
+
+	daemon_checkpoint(daemon, uv_hrtime());
 	if (++daemon->quiet_ticks % QUIET_TICKS)
 		return;
 	uv_timer_set_repeat(timer, QUIET_TICK_MS);
@@ -371,6 +375,7 @@ static int daemon_start_api(struct daemon *daemon)
 {
 	struct api_callbacks callbacks = {
 		.status = daemon_report,
+		.settle = daemon_settle,
 		.attach = daemon_attach,
 		.detach = daemon_detach,
 		.is_held = daemon_is_held,

@@ -57,6 +57,7 @@ struct daemon {
 	struct probe_config probe_config; /* as last told */
 	struct probe_counters counted;	  /* BPF losses that the model knows */
 	uint64_t counted_ns;
+	uint64_t settled_ns; /* what came until then is in the store, or on its way there */
 	uint64_t maps_lost, maps_limited;
 	uint32_t next_process;	 /* id of the first process that is new to us */
 	int lock;		 /* the state directory */
@@ -70,6 +71,8 @@ struct daemon {
 
 /* daemon.c: something comes, so look often again. */
 void daemon_stir(struct daemon *daemon);
+/* Hands over all that the model knows to the store. */
+void daemon_checkpoint(struct daemon *daemon, uint64_t now);
 
 /* exact_start.c */
 int daemon_start_exact(struct daemon *daemon);
@@ -89,6 +92,8 @@ void daemon_stop_store(struct daemon *daemon);
 /* For the api: asks of what is held in memory. */
 bool daemon_is_held(void *data);
 void daemon_held_lock(void *data, bool locked);
+/* settle.c: as the api's callback */
+bool daemon_settle(void *data, uint64_t time_ns);
 
 /* report.c */
 void daemon_report(void *data, struct status_builder *builder);

@@ -27,6 +27,10 @@
 /* Rows of one second's rollup; beyond it calls are counted without stack and stream. */
 #define LIMIT_ROLLUPS 16384
 
+/* A query waits so long for what came before it to be stored: the last records of a program that
+ * has just ended, and a commit. */
+#define LIMIT_QUERY_SETTLE_MS 300
+
 /* Events taken from one source per turn of the loop, so that no source starves the others. */
 #define LIMIT_EVENTS_PER_TURN 16384
 

@@ -155,13 +155,17 @@ static int init_handles(struct api *api)
 	r = uv_timer_init(api->loop, &api->sweep);
 	if (r < 0)
 		return r;
+	r = uv_timer_init(api->loop, &api->settle);
+	if (r < 0)
+		return r;
 	r = uv_async_init(api->loop, &api->wake, on_wake);
 	if (r < 0)
 		return r;
 	api->listener.data = api;
 	api->sweep.data = api;
+	api->settle.data = api;
 	api->wake.data = api;
-	api->handles = 3;
+	api->handles = 4;
 	return 0;
 }
 
@@ -215,6 +219,7 @@ void api_close(struct api *api, void (*closed)(void *data))
 	api->closed = closed;
 	close_handle((uv_handle_t *)&api->listener);
 	close_handle((uv_handle_t *)&api->sweep);
+	close_handle((uv_handle_t *)&api->settle);
 	while ((client = TAILQ_FIRST(&api->clients)))
 		client_close(client);
 	tickets_orphan(api);

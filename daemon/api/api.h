@@ -57,6 +57,10 @@ struct api_callbacks {
 	/* As store_is_held, and its lock. Called on any thread. NULL: never. */
 	bool (*is_held)(void *data);
 	void (*held_lock)(void *data, bool locked);
+	/* Whether all that had come by then is where queries find it; brings it on its way there.
+	 * Called on the loop, every few milliseconds until it is or LIMIT_QUERY_SETTLE_MS are over.
+	 * NULL: it always is. */
+	bool (*settle)(void *data, uint64_t time_ns);
 };
 
 /* Asks for a pool with room for its queries (UV_THREADPOOL_SIZE, where it is not set), so call it

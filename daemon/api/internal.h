@@ -36,8 +36,9 @@ TAILQ_HEAD(client_list, client);
 struct api {
 	uv_loop_t *loop;
 	uv_pipe_t listener;
-	uv_async_t wake;  /* a worker has output */
-	uv_timer_t sweep; /* runs while there are clients */
+	uv_async_t wake;   /* a worker has output */
+	uv_timer_t sweep;  /* runs while there are clients */
+	uv_timer_t settle; /* runs while a job waits for what came before it to be stored */
 	unsigned int handles;
 	char *path; /* of a socket that is ours to remove, else NULL */
 	char *group, *database, *boot_id;
@@ -78,7 +79,7 @@ void job_cancel(struct job *job);
 void job_detach(struct job *job);
 struct job *job_find(struct client *client, uint64_t id);
 void job_written(struct job *job, size_t size);
-/* Starts what may run now. */
+/* Starts what may run now, and sees to it that the rest is looked at again. */
 void jobs_start(struct api *api);
 /* Hands the output of running jobs to their clients. */
 void jobs_flush(struct api *api);

@@ -12,6 +12,8 @@
 #include "daemon/limits.h"
 #include "daemon/query/query.h"
 
+#define SETTLE_MS 2 /* how long until it is asked again */
+
 struct message {
 	STAILQ_ENTRY(message) link;
 	uint8_t *data;
@@ -27,6 +29,7 @@ struct job {
 	uid_t uid;
 	Tracesmith__V1__Request *request;
 	uv_work_t work;
+	uint64_t asked_ns;
 	uint32_t writes;
 	bool running, done;
 	bool held; /* asks what is held in memory */
@@ -284,14 +287,35 @@ static bool may_run(const struct job *job)
 	       running_of(job->api, job->uid) < LIMIT_QUERIES_PER_UID;
 }
 
+static void on_settle(uv_timer_t *timer)
+{
+	jobs_start(timer->data);
+}
+
+/* What it asks for may still be on its way to the database. */
+static bool is_settled(struct job *job)
+{
+	const uint64_t limit_ns = LIMIT_QUERY_SETTLE_MS * 1000000ull;
+	struct api *api = job->api;
+
+	if (!api->callbacks.settle || uv_hrtime() - job->asked_ns >= limit_ns ||
+	    api->callbacks.settle(api->data, job->asked_ns))
+		return true;
+	if (!uv_is_active((uv_handle_t *)&api->settle))
+		uv_timer_start(&api->settle, on_settle, SETTLE_MS, 0);
+	return false;
+}
+
 void jobs_start(struct api *api)
 {
 	struct job *job, *next;
 
+	if (api->closed)
+		return;
 	for (job = TAILQ_FIRST(&api->waiting); job && api->running_count < LIMIT_QUERIES;
 	     job = next) {
 		next = TAILQ_NEXT(job, link);
-		if (!may_run(job))
+		if (!may_run(job) || !is_settled(job))
 			continue;
 		TAILQ_REMOVE(&api->waiting, job, link);
 		api->waiting_count--;
@@ -318,6 +342,7 @@ int job_add(struct client *client, Tracesmith__V1__Request *request)
 	job->api = api;
 	job->client = client;
 	job->uid = client->uid;
+	job->asked_ns = uv_hrtime();
 	job->request = request;
 	job->work.data = job;
 	TAILQ_INSERT_TAIL(&client->jobs, job, client_link);

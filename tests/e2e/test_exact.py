@@ -124,6 +124,24 @@ class Exact(tracesmith.Case):
         told = [json.loads(line) for line in out.splitlines() if '"kernels"' in line][0]
         self.assert_as_told(process.pid, told)
 
+    def test_an_answer_right_after_the_end_is_whole(self):
+        for _ in range(8):
+            process = self.start("exact")
+            out, _ = process.communicate()
+            answer = self.daemon.answer("kernels", "--pid", process.pid)
+            told = [json.loads(line) for line in out.splitlines() if '"kernels"' in line][0]
+            self.assertEqual(sum(row["count"] for row in answer["rows"]), sum(told["kernels"].values()))
+            self.assert_nothing_lost(answer)
+            self.assertTrue(self.daemon.ended(process.pid))
+
+    def test_ps_right_after_an_attach_says_so(self):
+        process = self.hold(run=False)
+        wait_for("the program to be seen", lambda: self.tier(process.pid) == "probe")
+        self.attach(process.pid)
+        self.assertEqual(self.tier(process.pid), "exact")
+        self.detach(process.pid)
+        self.assertEqual(self.tier(process.pid), "probe")
+
     def test_run_by_a_driver_that_closes_the_library(self):
         """The library stays while it works: nothing of the program is lost, and detaching unloads it."""
         process = self.start("exact", FAKE_CUDA_CLOSE="1")

@@ -37,6 +37,7 @@ struct server {
 	atomic_uint ticket_count;
 	struct api_attach attach; /* the last one */
 	struct api_target detach;
+	atomic_uint unsettled; /* so often a query is told to wait */
 };
 
 struct peer {
@@ -66,6 +67,14 @@ static inline void on_detach(void *data, struct api_ticket *ticket, const struct
 	server->detach = *target;
 	server->ticket[server->ticket_count] = ticket;
 	server->ticket_count++;
+}
+
+static inline bool on_settle(void *data, uint64_t time_ns)
+{
+	struct server *server = data;
+
+	assert_in_range(time_ns, 1, uv_hrtime());
+	return server->unsettled == 0 || server->unsettled-- == 0;
 }
 
 static inline void on_act(uv_async_t *act)
@@ -118,6 +127,7 @@ static inline int server_start(struct server *server)
 		.status = on_status,
 		.attach = on_attach,
 		.detach = on_detach,
+		.settle = on_settle,
 	};
 	int r;
 

@@ -196,6 +196,25 @@ static void test_cancelled_query_says_so(void **state)
 	peer_done(&peer);
 }
 
+static void test_query_waits_for_what_came_before_it(void **state)
+{
+	struct server *server = *state;
+	struct peer peer = peer_connect(server);
+	uint64_t begin_ns = uv_hrtime();
+
+	server->unsettled = 5;
+	send_sql(&peer, 1, "SELECT 1", 0);
+	assert_int_equal(count_rows(&peer, 1), 1);
+	assert_int_equal(server->unsettled, 0);
+	/* But not for ever. */
+	server->unsettled = UINT_MAX;
+	send_sql(&peer, 2, "SELECT 1", 0);
+	assert_int_equal(count_rows(&peer, 2), 1);
+	assert_true(uv_hrtime() - begin_ns >= LIMIT_QUERY_SETTLE_MS * 1000000ull);
+	server->unsettled = 0;
+	peer_done(&peer);
+}
+
 static void test_requests_of_one_client_are_bounded(void **state)
 {
 	struct peer peer = peer_connect(*state), other = peer_connect(*state);
@@ -347,6 +366,7 @@ int main(void)
 		WITH_STORE(test_client_that_takes_nothing_is_closed),
 		WITH_SERVER(test_query_of_a_client_that_left_stops),
 		WITH_SERVER(test_cancelled_query_says_so),
+		WITH_SERVER(test_query_waits_for_what_came_before_it),
 		WITH_SERVER(test_requests_of_one_client_are_bounded),
 		WITH_SERVER(test_only_root_and_the_group_may),
 		WITH_STORE(test_socket_is_for_the_group_and_goes_with_the_daemon),

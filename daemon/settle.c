@@ -1,0 +1,35 @@
+/* Settle: brings what has come so far to where queries find it, so that who asks right after a
+ * program's end, or after an attach, has it all. What is in the rings is taken in; a program that
+ * has just ended may still have records under way; then comes a commit, and its writing. */
+#include "daemon/daemon_internal.h"
+
+/* However many ask, there is no more than one commit for them in this time. */
+#define SETTLE_PERIOD_NS 5000000
+
+static void settle(struct daemon *daemon, uint64_t now)
+{
+	struct core_stats core;
+
+	probe_drain(daemon->probe);
+	if (daemon->exact)
+		exact_drain_all(daemon->exact);
+	core_stats(daemon->core, &core);
+	if (core.ending)
+		return;
+	daemon_checkpoint(daemon, now);
+	daemon->settled_ns = now;
+}
+
+bool daemon_settle(void *data, uint64_t time_ns)
+{
+	struct daemon *daemon = data;
+	uint64_t now = uv_hrtime();
+	struct store_stats store;
+
+	if (daemon->settled_ns < time_ns && now - daemon->settled_ns >= SETTLE_PERIOD_NS)
+		settle(daemon, now);
+	if (daemon->settled_ns < time_ns)
+		return false;
+	store_stats(daemon->store, &store);
+	return !store.queued_batches;
+}
