@@ -55,6 +55,9 @@ static __always_inline int process_send(__u16 kind, struct task_struct *task, __
 	__u64 wake;
 
 	ring_has_room(true, &wake);
+	/* What only /proc tells of it is read while it is there. */
+	if (kind != TS_EVENT_EXIT)
+		wake = BPF_RB_FORCE_WAKEUP;
 	ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
 	if (!ev) {
 		COUNT(processes_lost);

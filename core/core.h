@@ -20,17 +20,20 @@
 
 struct core;
 
+#define EXIT_UNKNOWN (-1) /* it runs, or nobody told how it ended */
+
 struct core_process {
 	uint32_t id;
 	uint32_t pid;
 	uint32_t ns_pid;
 	uint32_t ppid;
 	uint32_t uid;
-	int32_t exit_code;	/* as wait(2) gives it */
+	int32_t exit_code;	/* as wait(2) gives it, or EXIT_UNKNOWN */
 	uint64_t started_ticks; /* CLOCK_BOOTTIME at its start in units of 10 ms, as in /proc */
 	uint64_t cgroup;
 	uint64_t first_ns; /* first seen */
 	uint64_t exit_ns;  /* 0: running */
+	bool executed;	   /* it is told since it runs another program now */
 	char comm[TS_COMM_SIZE];
 };
 

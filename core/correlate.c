@@ -79,12 +79,19 @@ static void ticket_count_graph(struct core *core, const struct exact *exact,
 		rollup_add_work(core, &op);
 }
 
+static void ticket_tell_graph(const struct ticket *ticket, struct pending *pending)
+{
+	if (ticket->graph)
+		pending->op.graph = ticket->graph;
+	pending->ticket = NULL;
+}
+
 /* Its answers have left. */
 static void ticket_free(struct core *core, struct exact *exact, struct ticket *ticket)
 {
 	ticket_count_graph(core, exact, ticket);
 	if (ticket->pending)
-		ticket->pending->ticket = NULL;
+		ticket_tell_graph(ticket, ticket->pending);
 	map_remove(&exact->ticket_by_correlation, ticket_key(ticket->correlation));
 	list_remove(&ticket->link);
 	list_remove(&ticket->in_caller);
@@ -364,8 +371,7 @@ void correlate_leave(struct core *core, struct pending *pending)
 		correlate_finish(core, exact, pending);
 	if (!ticket)
 		return;
-	if (ticket->graph)
-		pending->op.graph = ticket->graph;
+	ticket_tell_graph(ticket, pending);
 	ticket->pending = NULL;
 	ticket->call.seen_ns = pending->covered_ns;
 	ticket_list(core, ticket, &exact->done);

@@ -333,6 +333,8 @@ bool exact_lingers(struct process *process, uint64_t time_ns, int32_t exit_code)
 	if (!exact->ended_ns) {
 		exact->ended_ns = time_ns;
 		exact->exit_code = exit_code;
+	} else if (exact->exit_code == EXIT_UNKNOWN) {
+		exact->exit_code = exit_code;
 	}
 	return true;
 }

@@ -133,11 +133,12 @@ int process_announced(struct core *core, struct process *process, const struct t
 		.pid = event->tgid,
 		.started_ticks = event->process.started_ns / NS_PER_TICK,
 		.first_ns = event->start_ns,
+		.exit_code = EXIT_UNKNOWN,
 	};
 
 	if (process && process->row.started_ticks != row.started_ticks) {
 		/* Its EXIT was lost, and the pid is in use again. */
-		process_end(core, process, process->gone_ns ?: event->start_ns, 0);
+		process_end(core, process, process->gone_ns ?: event->start_ns, EXIT_UNKNOWN);
 		process = NULL;
 	}
 	if (process)
@@ -150,6 +151,7 @@ int process_announced(struct core *core, struct process *process, const struct t
 		return INGEST_LIMIT;
 	}
 	process->row = row;
+	row.executed = event->kind == TS_EVENT_EXEC;
 	core->config.sink.process(core->config.data, &row);
 	return INGEST_OK;
 }
@@ -190,8 +192,8 @@ void process_tick(struct core *core, uint64_t now_ns)
 		if (!time_ns || now_ns < time_ns + GONE_NS)
 			continue;
 		process_forget_gone(core, process);
-		if (!exact_lingers(process, time_ns, 0))
-			process_end(core, process, time_ns, 0);
+		if (!exact_lingers(process, time_ns, EXIT_UNKNOWN))
+			process_end(core, process, time_ns, EXIT_UNKNOWN);
 	}
 }
 

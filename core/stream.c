@@ -17,8 +17,9 @@
 #define STREAM_FLAG_NON_BLOCKING 1
 
 /* CUresult */
-#define ERROR_CAPTURE_INVALIDATED 901
-#define ERROR_CAPTURE_UNJOINED	  904
+#define ERROR_INVALID_VALUE	1
+#define ERROR_INVALID_HANDLE	400
+#define ERROR_CAPTURE_UNMATCHED 903
 
 /* Thread ids stay below 2^22, so that the bits above can tell what a key is. */
 #define KEY_NUMBERED   (1u << 29)
@@ -352,10 +353,12 @@ void stream_capture_begin(struct call *call)
 		stream_join_capture(call->stream, call->core->next_capture++);
 }
 
-/* A capture that went wrong is over as well; one whose end was refused goes on. */
+/* A capture that went wrong is over as well. It goes on where the call did not name the stream in
+ * which it began. */
 static bool stream_capture_is_over(int32_t result)
 {
-	return !result || result == ERROR_CAPTURE_INVALIDATED || result == ERROR_CAPTURE_UNJOINED;
+	return result != ERROR_INVALID_VALUE && result != ERROR_INVALID_HANDLE &&
+	       result != ERROR_CAPTURE_UNMATCHED;
 }
 
 void stream_capture_end(struct call *call)

@@ -22,7 +22,10 @@ static void sink_process_detail(struct daemon *daemon, const struct core_process
 {
 	struct procfs_process found;
 	struct passwd *user = getpwuid(process->uid);
-	struct store_process_detail detail = { .user = user ? user->pw_name : NULL };
+	struct store_process_detail detail = {
+		.user = user ? user->pw_name : NULL,
+		.executed = process->executed,
+	};
 
 	/* Gone, or a pid that is somebody else's by now: the kernel's word has to do. */
 	if (procfs_read(process->pid, &found) == 0 &&

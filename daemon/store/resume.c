@@ -72,6 +72,7 @@ static int read_process(void *data, sqlite3_stmt *stmt)
 		.started_ticks = (uint64_t)sqlite3_column_int64(stmt, 5),
 		.cgroup = (uint64_t)sqlite3_column_int64(stmt, 6),
 		.first_ns = (uint64_t)sqlite3_column_int64(stmt, 7),
+		.exit_code = EXIT_UNKNOWN,
 	};
 
 	copy_text(stmt, 8, process.comm, sizeof(process.comm));

@@ -320,6 +320,7 @@ void store_add_process_detail(struct store *store, uint32_t process,
 	if (!record)
 		return;
 	record->process = process;
+	record->executed = detail->executed;
 	record->command = put_text(record->text, &used, detail->command);
 	record->user = put_text(record->text, &used, detail->user);
 	record->cgroup = put_text(record->text, &used, detail->cgroup);

@@ -71,6 +71,7 @@ struct store_process_detail {
 	const char *user;
 	const char *cgroup;
 	const char *container; /* id, where the cgroup names one */
+	bool executed;	       /* another program: what is not known of it is NULL */
 };
 void store_add_process_detail(struct store *store, uint32_t process,
 			      const struct store_process_detail *detail);

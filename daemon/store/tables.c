@@ -21,19 +21,21 @@
 
 /* Statements use ?1, ?2, … in the order of the lists given to sql_bind below. */
 #define STATEMENTS(X)                                                                              \
-	X(PROCESS, "INSERT INTO process(id, boot, pid, ns_pid, ppid, uid, started_ticks,"          \
-		   " cgroup_id, first_ns, exit_ns, exit_code, comm)"                               \
-		   " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,nullif(?10,0),iif(?10,?11,NULL),?12)"       \
-		   " ON CONFLICT(id) DO UPDATE SET pid=?3, ns_pid=?4, ppid=?5, uid=?6,"            \
-		   " started_ticks=?7, cgroup_id=?8, exit_ns=excluded.exit_ns,"                    \
-		   " exit_code=excluded.exit_code, comm=?12")                                      \
+	X(PROCESS,                                                                                 \
+	  "INSERT INTO process(id, boot, pid, ns_pid, ppid, uid, started_ticks,"                   \
+	  " cgroup_id, first_ns, exit_ns, exit_code, comm)"                                        \
+	  " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,nullif(?10,0),iif(?10,nullif(?11,-1),NULL),?12)"     \
+	  " ON CONFLICT(id) DO UPDATE SET pid=?3, ns_pid=?4, ppid=?5, uid=?6,"                     \
+	  " started_ticks=?7, cgroup_id=?8, exit_ns=excluded.exit_ns,"                             \
+	  " exit_code=excluded.exit_code, comm=?12")                                               \
 	X(PROCESS_ALLOCATIONS, "DELETE FROM allocation WHERE process=?1")                          \
 	X(PROCESS_MEMORY, "UPDATE memory SET live_bytes=0, live_count=0 WHERE process=?1")         \
 	X(PROCESS_POOLS, "UPDATE pool SET bytes=0, used_bytes=0 WHERE process=?1")                 \
 	X(PROCESS_COLLECT, "UPDATE collect SET until_ns=(SELECT exit_ns FROM process WHERE id=?1)" \
 			   " WHERE process=?1 AND until_ns IS NULL")                               \
-	X(DETAIL, "UPDATE process SET command=coalesce(?2,command), user=coalesce(?3,user),"       \
-		  " cgroup=coalesce(?4,cgroup), container=coalesce(?5,container) WHERE id=?1")     \
+	X(DETAIL, "UPDATE process SET command=iif(?6,?2,coalesce(?2,command)),"                    \
+		  " user=coalesce(?3,user), cgroup=coalesce(?4,cgroup), "                          \
+		  "container=coalesce(?5,container) WHERE id=?1")                                  \
 	X(STREAM, "INSERT OR REPLACE INTO stream(id, process, handle, context, device, tid,"       \
 		  " non_blocking, created_ns, destroyed_ns, number)"                               \
 		  " VALUES(?,?,?,?,?,?,?,nullif(?,0),nullif(?,0),nullif(?,0))")                    \
@@ -162,6 +164,7 @@ static int write_detail(struct tables *t, const void *data)
 	sql_bind_text(stmt, 3, text_at(d->text, d->user));
 	sql_bind_text(stmt, 4, text_at(d->text, d->cgroup));
 	sql_bind_text(stmt, 5, text_at(d->text, d->container));
+	sqlite3_bind_int(stmt, 6, d->executed);
 	return sql_run(stmt);
 }
 

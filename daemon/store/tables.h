@@ -48,6 +48,7 @@ struct record_pool {
 struct record_detail {
 	uint32_t process;
 	uint32_t command, user, cgroup, container;
+	bool executed;
 	char text[];
 };
 

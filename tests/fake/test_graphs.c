@@ -111,6 +111,12 @@ static void what_breaks_a_capture(void **state)
 	OK(cuStreamWaitEvent(side, fork, 0));
 	OK(launch(side));
 	FAILS(cuStreamEndCapture(side, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+	FAILS(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+
+	OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuEventRecord(fork, s));
+	OK(cuStreamWaitEvent(side, fork, 0));
+	OK(launch(side));
 	FAILS(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 
 	OK(cuEventRecord(outside, s));
@@ -202,26 +208,47 @@ static void nodes_run_after_what_they_depend_on(void **state)
 	OK(cuGraphDestroy(graph));
 }
 
-static void a_graph_is_launched_into_a_capture(void **state)
+/* As with a driver of CUDA 13. */
+static void a_graph_is_not_launched_into_a_capture(void **state)
 {
 	CUdeviceptr a = filled(1);
 	CUstream s = stream_new();
-	CUgraph inner, outer;
+	CUgraph graph;
 	CUgraphExec exec;
 
 	(void)state;
 	OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
 	OK(cuMemsetD8Async(a, 6, BYTES, s));
-	OK(cuStreamEndCapture(s, &inner));
-	OK(cuGraphInstantiate(&exec, inner, 0));
+	OK(cuStreamEndCapture(s, &graph));
+	OK(cuGraphInstantiate(&exec, graph, 0));
+	OK(cuGraphDestroy(graph));
 	OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
-	OK(cuGraphLaunch(exec, s));
-	OK(cuStreamEndCapture(s, &outer));
+	FAILS(cuGraphLaunch(exec, s), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	FAILS(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 	OK(cuGraphExecDestroy(exec));
+	assert_int_equal(uniform(a), 1);
+}
+
+static void a_graph_is_a_node_of_another(void **state)
+{
+	CUdeviceptr a = filled(1), b = filled(1);
+	CUstream s = stream_new();
+	CUgraph inner, outer;
+	CUgraphNode node, after;
+
+	(void)state;
+	OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuMemsetD8Async(a, 6, BYTES, s));
+	OK(cuStreamEndCapture(s, &inner));
+	OK(cuGraphCreate(&outer, 0));
+	OK(cuGraphAddChildGraphNode(&node, outer, NULL, 0, inner));
+	OK(cuGraphDestroy(inner));
+	FAILS(cuGraphAddChildGraphNode(&node, outer, NULL, 0, inner), CUDA_ERROR_INVALID_VALUE);
+	OK(cuGraphAddEmptyNode(&after, outer, &node, 1));
 	assert_int_equal(uniform(a), 1);
 	run_once(outer, s);
 	assert_int_equal(uniform(a), 6);
-	OK(cuGraphDestroy(inner));
+	assert_int_equal(uniform(b), 1);
 	OK(cuGraphDestroy(outer));
 }
 
@@ -236,7 +263,8 @@ int run_graph_tests(void)
 		TEST(a_global_capture_forbids_dangerous_calls),
 		TEST(a_blocking_stream_in_capture_bars_the_legacy_one),
 		TEST(nodes_run_after_what_they_depend_on),
-		TEST(a_graph_is_launched_into_a_capture),
+		TEST(a_graph_is_not_launched_into_a_capture),
+		TEST(a_graph_is_a_node_of_another),
 	};
 
 	return cmocka_run_group_tests_name("graphs", tests, NULL, NULL);

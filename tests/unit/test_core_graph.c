@@ -81,6 +81,27 @@ static void graph_counts_each_launch_of_a_graph_once(void **state)
 	assert_int_equal(total_ns, 15 * MS);
 }
 
+/* Also where collection ends while the launch waits for more parts. */
+static void graph_of_a_launch_is_told_at_the_end(void **state)
+{
+	begin_exact();
+	on_stream(FN_GRAPH, 1010 * MS, 0, S1);
+	call_record(5, FN_GRAPH, 1011 * MS, 1012 * MS);
+	node(5, 1020 * MS, 1021 * MS, N1, 1);
+	on_stream(FN_STREAM_SYNC, 1040 * MS, 1050 * MS, S1);
+	on_stream(FN_GRAPH, 1060 * MS, 0, S1);
+	call_record(6, FN_GRAPH, 1061 * MS, 1062 * MS);
+	node(6, 1070 * MS, 1071 * MS, N1, 2);
+	pass_until(1200 * MS);
+	collect(TS_COLLECT_STOPPED, 1210 * MS, 0);
+	pass_until(5000 * MS);
+	assert_int_equal(op_at(1010 * MS)->kind, OP_KERNEL);
+	for (size_t i = 0; i < seen.ops; i++)
+		if (seen.op[i].fn == FN_GRAPH)
+			assert_int_equal(seen.op[i].graph, 7);
+	assert_int_equal(seen.ops, 5);
+}
+
 static void graph_fills_a_graph_as_a_whole(void **state)
 {
 	struct ts_event event = work_event(TS_EVENT_GRAPH, 5, 1020 * MS, 1030 * MS, N1);
@@ -108,6 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORY(graph_makes_an_op_of_each_node),
 		STORY(graph_counts_each_launch_of_a_graph_once),
+		STORY(graph_of_a_launch_is_told_at_the_end),
 		STORY(graph_fills_a_graph_as_a_whole),
 	};
 

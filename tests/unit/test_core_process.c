@@ -58,6 +58,8 @@ static void process_that_executes_stays_and_begins_anew(void **state)
 	assert_int_equal(give(&event), INGEST_OK);
 	assert_int_equal(seen.process[1].id, 1);
 	assert_string_equal(seen.process[1].comm, "other");
+	assert_false(seen.process[0].executed);
+	assert_true(seen.process[1].executed);
 	assert_int_equal(stats().processes, 1);
 	assert_int_equal(stats().allocations, 0);
 	assert_int_equal(stats().streams, 0);
@@ -112,6 +114,7 @@ static void process_seen_gone_has_ended(void **state)
 	core_tick(core, 1000000000);
 	assert_int_equal(seen.processes, 2);
 	assert_int_equal(seen.process[1].exit_ns, 77);
+	assert_int_equal(seen.process[1].exit_code, EXIT_UNKNOWN);
 	announce();
 	core_process_gone(core, pid, 79);
 	core_flush(core, 80);

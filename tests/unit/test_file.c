@@ -32,7 +32,9 @@ static void add_things(struct store *store, uint64_t *seed)
 	char text[32];
 
 	for (uint32_t i = 1; i <= PROCESSES; i++) {
-		const struct store_process_detail detail = { "./job --x \"y\"", "ann", NULL, "c0" };
+		const struct store_process_detail detail = { .command = "./job --x \"y\"",
+							     .user = "ann",
+							     .container = "c0" };
 
 		add_process(store, i, FIRST_PID + i, i == PROCESSES ? some_ns(seed) : 0);
 		store_add_process_detail(store, i, &detail);

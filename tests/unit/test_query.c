@@ -118,7 +118,10 @@ static int setup(void **state)
 	const struct core_stream stream = {
 		.id = 1, .process = 1, .handle = 0xabc, .device = 0, .non_blocking = true
 	};
-	const struct store_process_detail detail = { "./job1 --x", "ann", "/user.slice", "c0ffee" };
+	const struct store_process_detail detail = { .command = "./job1 --x",
+						     .user = "ann",
+						     .cgroup = "/user.slice",
+						     .container = "c0ffee" };
 	struct fixture *fixture;
 	struct core_loss loss = { .reason = LOSS_RING_FULL, .count = 12 };
 	struct op op = { .process = 1, .stream = 1, .kind = OP_STATE, .detail = OP_STATE_PENDING };

@@ -28,6 +28,7 @@ static const struct core_process process = {
 	.pid = 1234,
 	.ns_pid = 12,
 	.ppid = 1,
+	.exit_code = EXIT_UNKNOWN,
 	.uid = 1000,
 	.started_ticks = 77,
 	.cgroup = 99,
@@ -108,6 +109,24 @@ static void the_end_of_a_process_takes_its_allocations(void **state)
 	fixture_commit(f, 8 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM allocation"), 0);
 	assert_int_equal(fixture_ask(f, "SELECT live_bytes FROM memory WHERE process=4"), 0);
+	store_add_process_detail(f->store, 4, &(struct store_process_detail){ .executed = true });
+	store_add_process_detail(f->store, 4, &(struct store_process_detail){ 0 });
+	fixture_commit(f, 8 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT command IS NULL AND user IS NOT NULL AND"
+					" container IS NOT NULL FROM process WHERE id=4"),
+			 1);
+	store_add_process_detail(f->store, 4,
+				 &(struct store_process_detail){ .command = "python train.py" });
+	store_add_process_detail(f->store, 4, &(struct store_process_detail){ 0 });
+	ended.exit_code = EXIT_UNKNOWN;
+	store_add_process(f->store, &ended);
+	fixture_commit(f, 9 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM process WHERE id=4 AND exit_ns > 0"
+					" AND exit_code IS NULL"),
+			 1);
+	ended.exit_code = 9;
+	store_add_process(f->store, &ended);
+	fixture_commit(f, 10 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT exit_code FROM process WHERE id=4 AND"
 					" command='python train.py'"),
 			 9);

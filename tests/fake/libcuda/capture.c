@@ -50,8 +50,6 @@ static CUgraphNodeType capture_type(const struct op *op)
 		return CU_GRAPH_NODE_TYPE_MEMSET;
 	case FAKE_OP_HOST:
 		return CU_GRAPH_NODE_TYPE_HOST;
-	case FAKE_OP_GRAPH:
-		return CU_GRAPH_NODE_TYPE_GRAPH;
 	default:
 		return CU_GRAPH_NODE_TYPE_EMPTY;
 	}
@@ -81,7 +79,7 @@ CUresult capture_add(struct stream *stream, const struct op *op)
 {
 	CUresult r;
 
-	if (op->kind == FAKE_OP_FREE || op->kind == FAKE_OP_CALLBACK)
+	if (op->kind == FAKE_OP_FREE || op->kind == FAKE_OP_CALLBACK || op->kind == FAKE_OP_GRAPH)
 		return capture_invalidate(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	pthread_mutex_lock(&capture_lock);
 	if (stream->capture->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
@@ -250,15 +248,14 @@ static bool capture_joined(const struct capture *capture)
 }
 
 /* With capture_lock held. */
-static CUresult capture_may_end(const struct capture *capture, const struct stream *stream)
+static CUresult capture_may_end(struct capture *capture, const struct stream *stream)
 {
 	if (!capture)
 		return CUDA_ERROR_ILLEGAL_STATE;
-	if (capture->origin != stream)
+	if (capture->origin != stream) {
+		capture->status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-	    !pthread_equal(capture->thread, pthread_self()))
-		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -293,7 +290,11 @@ CUresult capture_end(CUstream handle, CUgraph *ret)
 	pthread_mutex_unlock(&stream->lock);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (capture->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+	/* Another thread may not end it, but it is over all the same. */
+	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+	    !pthread_equal(capture->thread, pthread_self()))
+		r = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	else if (capture->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
 		r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	else if (!capture_joined(capture))
 		r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;

@@ -5,7 +5,6 @@
 
 struct step {
 	struct op op;
-	uint64_t node_id;
 	size_t *deps; /* earlier steps */
 	size_t deps_count;
 	uint64_t end_ns; /* in the run at hand, with the lock held */
@@ -19,6 +18,14 @@ struct exec {
 	uint64_t duration_ns;
 	size_t count;
 	struct step *steps;
+};
+
+/* One launch. To its nodes, those of child graphs too, the graph that was launched is theirs. */
+struct run {
+	const struct op *launch;
+	const struct stream *stream;
+	uint32_t graph;
+	uint32_t nodes; /* so far */
 };
 
 _Static_assert(sizeof(struct exec) <= 256, "slot of an executable graph");
@@ -59,8 +66,9 @@ static uint64_t exec_start_of(const struct exec *exec, const struct step *step, 
 	return start;
 }
 
-static void exec_step(struct step *step, const struct op *launch, const struct exec *exec,
-		      const struct stream *stream, uint64_t start_ns)
+static void exec_run_steps(struct exec *exec, struct run *run, uint64_t start_ns);
+
+static void exec_step(struct step *step, struct run *run, uint64_t start_ns)
 {
 	const struct fake_hooks *hooks = hooks_get();
 	struct fake_op_info info;
@@ -68,11 +76,11 @@ static void exec_step(struct step *step, const struct op *launch, const struct e
 
 	step->end_ns = start_ns + op_duration(&op);
 	if (hooks && op.kind && op.kind != FAKE_OP_GRAPH) {
-		op.correlation = launch->correlation;
-		op.queued_ns = launch->queued_ns;
-		op_describe(&info, &op, stream);
-		info.graph_id = exec_id(exec);
-		info.node_id = step->node_id;
+		op.correlation = run->launch->correlation;
+		op.queued_ns = run->launch->queued_ns;
+		op_describe(&info, &op, run->stream);
+		info.graph_id = run->graph;
+		info.node_id = (uint64_t)run->graph << 32 | run->nodes++;
 		info.start_ns = start_ns;
 		info.end_ns = step->end_ns;
 		if (hooks->op_start)
@@ -83,21 +91,28 @@ static void exec_step(struct step *step, const struct op *launch, const struct e
 	if (op.kind == FAKE_OP_HOST)
 		op.host.fn(op.host.user);
 	else if (op.kind == FAKE_OP_GRAPH)
-		exec_run(op.graph.exec, launch, stream, start_ns);
+		exec_run_steps(op.graph.exec, run, start_ns);
 	else
 		op_apply(&op, step->end_ns);
 }
 
-void exec_run(struct exec *exec, const struct op *launch, const struct stream *stream,
-	      uint64_t start_ns)
+static void exec_run_steps(struct exec *exec, struct run *run, uint64_t start_ns)
 {
 	pthread_mutex_lock(&exec->lock);
 	for (size_t i = 0; i < exec->count; i++) {
 		struct step *step = &exec->steps[i];
 
-		exec_step(step, launch, exec, stream, exec_start_of(exec, step, start_ns));
+		exec_step(step, run, exec_start_of(exec, step, start_ns));
 	}
 	pthread_mutex_unlock(&exec->lock);
+}
+
+void exec_run(struct exec *exec, const struct op *launch, const struct stream *stream,
+	      uint64_t start_ns)
+{
+	struct run run = { .launch = launch, .stream = stream, .graph = exec_id(exec) };
+
+	exec_run_steps(exec, &run, start_ns);
 }
 
 /* Numbers the nodes so that each comes after what it needs; false if there is a circle. */
@@ -132,7 +147,6 @@ static bool exec_fill(struct exec *exec, struct node *const *order)
 		const struct node *n = order[i];
 
 		step->op = n->op;
-		step->node_id = n->object.id;
 		step->deps_count = n->deps_count;
 		step->deps = calloc(n->deps_count ? n->deps_count : 1, sizeof(*step->deps));
 		if (!step->deps)

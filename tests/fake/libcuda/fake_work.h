@@ -135,6 +135,8 @@ CUresult graph_add_set(CUgraphNode *ret, CUgraph handle, const CUgraphNode *deps
 		       const CUDA_MEMSET_NODE_PARAMS *params);
 CUresult graph_add_host(CUgraphNode *ret, CUgraph handle, const CUgraphNode *deps, size_t count,
 			const CUDA_HOST_NODE_PARAMS *params);
+CUresult graph_add_child(CUgraphNode *ret, CUgraph handle, const CUgraphNode *deps, size_t count,
+			 CUgraph child);
 CUresult graph_add_empty(CUgraphNode *ret, CUgraph handle, const CUgraphNode *deps, size_t count);
 CUresult graph_add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
 			 size_t count);

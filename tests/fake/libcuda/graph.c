@@ -181,6 +181,23 @@ CUresult graph_add_empty(CUgraphNode *ret, CUgraph handle, const CUgraphNode *de
 	return graph_add(ret, handle, deps, count, CU_GRAPH_NODE_TYPE_EMPTY, NULL);
 }
 
+/* The child is copied; what is done to it later does not matter. */
+CUresult graph_add_child(CUgraphNode *ret, CUgraph handle, const CUgraphNode *deps, size_t count,
+			 CUgraph child)
+{
+	struct op op = { .kind = FAKE_OP_GRAPH };
+	CUgraphExec exec;
+	CUresult r = graph_instantiate(&exec, child, 0);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	op.graph.exec = (struct exec *)exec;
+	r = graph_add(ret, handle, deps, count, CU_GRAPH_NODE_TYPE_GRAPH, &op);
+	if (r != CUDA_SUCCESS)
+		exec_put(op.graph.exec);
+	return r;
+}
+
 CUresult graph_add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
 			 size_t count)
 {

@@ -1,0 +1,99 @@
+"""What programs do seldom, in both tiers and in recordings: what was only asked for is not counted, graphs in
+graphs are of the graph that was launched, a process without an exit code has none."""
+import json
+import os
+import subprocess
+
+import tracesmith
+from tracesmith import BUILD, wait_for
+
+MIB = 1 << 20
+COPIES = 10 * MIB
+
+
+class Odd(tracesmith.Case):
+    def odd(self, *arguments, exact=False):
+        command = [tracesmith.workload_path("odd"), *map(str, arguments)]
+        if exact:
+            command = [os.path.join(BUILD, "tsctl"), "run", "--", *command]
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, self.daemon.log())
+        self.daemon.wait_ended(process.pid)
+        return process.pid, [json.loads(line) for line in out.splitlines()]
+
+    def check_bytes(self, pid, failed_async):
+        """`failed_async`: bytes of asynchronous copies whose failure cannot be known."""
+        apis = self.daemon.apis(pid)
+        self.assertEqual(apis["cuMemAlloc_v2"]["bytes"], 10 * MIB)
+        self.assertEqual(apis["cuMemAlloc_v2"]["errors"], 3)
+        self.assertEqual(apis["cuMemcpyHtoD_v2"]["bytes"], 10 * MIB)
+        self.assertEqual(apis["cuMemcpyHtoDAsync_v2"]["bytes"], failed_async)
+        self.assertEqual(apis["cuMemcpyHtoDAsync_v2"]["calls"], 13)
+        self.assertEqual(apis["cuMemsetD8Async"]["bytes"], failed_async)
+        transfers = {row["kind"]: row for row in self.daemon.query("transfers", "--pid", pid)}
+        self.assertEqual((transfers["HtoD"]["calls"], transfers["HtoD"]["captured"]), (17, 10))
+        self.assertEqual(transfers["HtoD"]["bytes"], 10 * MIB + failed_async)
+        launches = self.daemon.query("launches", "--pid", pid)
+        self.assertEqual(sum(row["captured"] for row in launches), 2)
+        streams = self.daemon.query("streams", "--pid", pid)
+        self.assertEqual(sum(row["bytes"] for row in streams), 10 * MIB + 2 * failed_async)
+
+    def test_probe_tier(self):
+        pid, _ = self.odd()
+        self.check_bytes(pid, 3 * COPIES)
+
+    def check_graphs(self, rows, launches):
+        """`rows`: graph, kind, node, correlation of all works."""
+        nodes, graph_of = {}, {}
+        for row in rows:
+            if row["kind"] == "kernel":
+                nodes.setdefault(row["correlation"], []).append(row["graph"])
+            elif row["fn"] == "cuGraphLaunch":
+                graph_of[row["correlation"]] = row["graph"]
+        self.assertEqual(sorted(len(graphs) for graphs in nodes.values()), [2] * launches + [5] * launches)
+        by_size = {}
+        for correlation, graphs in nodes.items():
+            self.assertEqual(set(graphs), {graph_of[correlation]})
+            by_size.setdefault(len(graphs), set()).update(graphs)
+        self.assertEqual([len(graphs) for graphs in by_size.values()], [1, 1])
+        self.assertNotEqual(by_size[2], by_size[5])
+
+    OPS = "SELECT fn, kind, graph, correlation FROM op WHERE pid = {pid} AND kind IN ('kernel', 'launch')"
+
+    def test_exact_tier(self):
+        pid, (told,) = self.odd(exact=True)
+        wait_for("the kernels", lambda: self.daemon.sql(f"SELECT count(*) AS n FROM op WHERE pid = {pid} AND kind = 'kernel'")[0]["n"]
+                 == told["launches"] * (told["inner"] + told["outer"]))
+        self.check_bytes(pid, 0)
+        self.assertEqual([row["launches"] for row in self.daemon.query("streams", "--pid", pid) if row["launches"]], [10])
+        wait_for("the launches of the graphs", lambda: self.daemon.sql(
+            f"SELECT count(*) AS n FROM op WHERE pid = {pid} AND fn = 'cuGraphLaunch' AND kind = 'launch'")[0]["n"] == 2 * told["launches"])
+        self.check_graphs(self.daemon.sql(self.OPS.format(pid=pid)), told["launches"])
+        graphs = self.daemon.query("graphs", "--pid", pid)
+        self.assertEqual(sorted((row["launches"], row["kernels"]) for row in graphs), [(5, 10), (5, 25)])
+
+    def test_recording(self):
+        path = os.path.join(self.daemon.directory, "odd.sbt")
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
+        result = subprocess.run([os.path.join(BUILD, "tsctl"), "record", "-o", path, "--", tracesmith.workload_path("odd")],
+                                capture_output=True, text=True, env=environment, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = self.daemon.ctl("sql", "--file", path, "--json", self.OPS.replace("pid = {pid} AND ", ""))
+        self.assertEqual(result.code, 0, result.err)
+        self.check_graphs(json.loads(result.out)["rows"], 5)
+
+    def test_exec(self):
+        """The same process, another command line; what it was is told alike in both tiers."""
+        commands = []
+        for exact in (False, True):
+            pid, _ = self.odd("--again", "--launches", 2, exact=exact)
+            rows = self.daemon.query("processes", "--pid", pid)
+            commands.append([row["command"] for row in rows])
+        self.assertEqual(commands[0], commands[1])
+        self.assertEqual(commands[0], [f"{tracesmith.workload_path('odd')} --launches 1"])
+
+
+if __name__ == "__main__":
+    tracesmith.main()
