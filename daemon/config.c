@@ -3,12 +3,16 @@
 #include "daemon/config.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <ini.h>
 #include <limits.h>
+#include <linux/magic.h>
+#include <pwd.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
@@ -35,7 +39,7 @@ static const struct choice ways[] = {
 	{ NULL, 0 },
 };
 
-enum setting_type { TEXT, COUNT, SIZE, DURATION, CHOICE };
+enum setting_type { TEXT, GROUP, COUNT, SIZE, DURATION, CHOICE };
 
 struct setting {
 	const char *section, *key;
@@ -60,7 +64,7 @@ struct setting {
 static const struct setting settings[] = {
 	{ "daemon", "control_socket", TEXT, AT(control_socket), TS_PATH_CONTROL_SOCKET, 0, 0, NULL,
 	  "Where tsctl finds the daemon. systemd's socket goes before it." },
-	{ "daemon", "control_group", TEXT, AT(control_group), TS_GROUP, 0, 0, NULL,
+	{ "daemon", "control_group", GROUP, AT(control_group), TS_GROUP, 0, 0, NULL,
 	  "Group whose members may use the control socket, beside root." },
 	{ "daemon", "inject_socket", TEXT, AT(inject_socket), TS_PATH_INJECT_SOCKET, 0, 0, NULL,
 	  "Where the libraries of 'tsctl run' find the daemon. systemd's socket goes before it." },
@@ -95,9 +99,9 @@ static const struct setting settings[] = {
 	{ "filter", "pids", TEXT, AT(filter_pids), "", 0, 0, NULL,
 	  "Trace only these processes; numbers separated by spaces." },
 	{ "filter", "uids", TEXT, AT(filter_uids), "", 0, 0, NULL,
-	  "Trace only processes of these users; numbers separated by spaces." },
+	  "Trace only processes of these users; names or numbers separated by spaces." },
 	{ "filter", "cgroups", TEXT, AT(filter_cgroups), "", 0, 0, NULL,
-	  "Trace only processes below these cgroups; paths separated by spaces." },
+	  "Trace only processes below these cgroups (v2); paths separated by spaces." },
 
 	{ "store", "keep_age", DURATION, AT(keep_ns), "7d", 0, INT64_MAX, NULL,
 	  "How long operations are kept, 0 for ever." },
@@ -137,6 +141,11 @@ static int setting_parse(const struct setting *setting, const char *value, uint6
 	}
 }
 
+static bool setting_is_text(const struct setting *setting)
+{
+	return setting->type == TEXT || setting->type == GROUP;
+}
+
 static int setting_put(struct config *config, const struct setting *setting, const char *value)
 {
 	void *place = (char *)config + setting->offset;
@@ -144,7 +153,7 @@ static int setting_put(struct config *config, const struct setting *setting, con
 	char *text;
 	int r;
 
-	if (setting->type == TEXT) {
+	if (setting_is_text(setting)) {
 		text = strdup(value);
 		if (!text)
 			return -ENOMEM;
@@ -184,7 +193,7 @@ struct config *config_free(struct config *config)
 	if (!config)
 		return NULL;
 	for (size_t i = 0; i < SETTING_COUNT; i++)
-		if (settings[i].type == TEXT)
+		if (setting_is_text(&settings[i]))
 			free(*(char **)((char *)config + settings[i].offset));
 	free(config);
 	return NULL;
@@ -215,6 +224,13 @@ static int config_line(void *data, const char *section, const char *key, const c
 			setting = &settings[i];
 	if (!setting) {
 		log_error("%s: there is no setting '%s' in section [%s]", reading->path, key,
+			  section);
+		reading->faults++;
+		return 1;
+	}
+	/* That of the default need not exist: then root alone may use the socket. */
+	if (setting->type == GROUP && *value && strcmp(value, setting->value) && !getgrnam(value)) {
+		log_error("%s: there is no group '%s' for '%s' in [%s]", reading->path, value, key,
 			  section);
 		reading->faults++;
 		return 1;
@@ -252,7 +268,7 @@ int config_read(struct config *config, const char *path, bool may_miss)
 	return reading.faults ? -EINVAL : 0;
 }
 
-/* Calls `put` for each word; its number, or -EINVAL. */
+/* Calls `put` for each word; their number, or -EINVAL. What is wrong with a word `put` tells. */
 static int config_words(const char *text, const char *what, uint32_t max,
 			int (*put)(const char *word, uint32_t n, struct probe_config *config),
 			struct probe_config *config)
@@ -269,48 +285,63 @@ static int config_words(const char *text, const char *what, uint32_t max,
 			log_error("[filter] %s: %u at most", what, max);
 			return -EINVAL;
 		}
-		if (put(word, n++, config) < 0) {
-			log_error("[filter] %s: '%s' is none", what, word);
+		if (put(word, n++, config) < 0)
 			return -EINVAL;
-		}
 	}
 	return (int)n;
 }
 
-static int config_put_number(const char *word, uint32_t *ret)
+static int config_put_pid(const char *word, uint32_t n, struct probe_config *config)
 {
 	uint64_t number;
 
-	if (units_parse_count(word, &number) < 0 || number > UINT32_MAX)
+	if (units_parse_count(word, &number) < 0 || number > INT32_MAX) {
+		log_error("[filter] pids: '%s' is not the number of a process", word);
 		return -EINVAL;
-	*ret = (uint32_t)number;
+	}
+	config->pid[n] = (uint32_t)number;
 	return 0;
-}
-
-static int config_put_pid(const char *word, uint32_t n, struct probe_config *config)
-{
-	return config_put_number(word, &config->pid[n]);
 }
 
 static int config_put_uid(const char *word, uint32_t n, struct probe_config *config)
 {
-	return config_put_number(word, &config->uid[n]);
+	struct passwd entry, *user = NULL;
+	char room[4096];
+	uint64_t number;
+
+	if (getpwnam_r(word, &entry, room, sizeof(room), &user) == 0 && user) {
+		config->uid[n] = user->pw_uid;
+		return 0;
+	}
+	if (units_parse_count(word, &number) < 0 || number > UINT32_MAX) {
+		log_error("[filter] uids: there is no user '%s'", word);
+		return -EINVAL;
+	}
+	config->uid[n] = (uint32_t)number;
+	return 0;
 }
 
 /* The id of a cgroup v2 is the inode number of its directory. */
 static int config_put_cgroup(const char *word, uint32_t n, struct probe_config *config)
 {
 	static const char *const roots[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified", "" };
+	const char *why = "is no cgroup: give a path below /sys/fs/cgroup";
 	char path[4096];
+	struct statfs fs;
 	struct stat st;
 
 	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", roots[i], word);
-		if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+		if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode) || statfs(path, &fs) < 0)
+			continue;
+		if (fs.f_type == CGROUP2_SUPER_MAGIC) {
 			config->cgroup[n] = st.st_ino;
 			return 0;
 		}
+		if (fs.f_type == CGROUP_SUPER_MAGIC)
+			why = "is a cgroup of v1: only those of v2 can be filtered by";
 	}
+	log_error("[filter] cgroups: '%s' %s", word, why);
 	return -EINVAL;
 }
 

@@ -5,21 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/api/refuse.h"
 #include "daemon/daemon.h"
+#include "daemon/notify.h"
+#include "daemon/reload.h"
 #include "proto/paths.h"
 
-enum { EXIT_USAGE = 2 };
+enum { EXIT_USAGE = 2, EXIT_SETTINGS = 78 /* EX_CONFIG: systemd does not try again */ };
 
 static const struct option long_options[] = {
-	{ "config", required_argument, NULL, 'c' },
-	{ "check-config", no_argument, NULL, 'C' },
-	{ "print-config", no_argument, NULL, 'P' },
-	{ "socket", required_argument, NULL, 's' },
-	{ "state-dir", required_argument, NULL, 'd' },
-	{ "verbose", no_argument, NULL, 'v' },
-	{ "version", no_argument, NULL, 'V' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+	{ "config", required_argument, NULL, 'c' }, { "check-config", no_argument, NULL, 'C' },
+	{ "print-config", no_argument, NULL, 'P' }, { "reload", required_argument, NULL, 'R' },
+	{ "socket", required_argument, NULL, 's' }, { "state-dir", required_argument, NULL, 'd' },
+	{ "verbose", no_argument, NULL, 'v' },	    { "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },	    { NULL, 0, NULL, 0 },
 };
 
 static const char help[] =
@@ -28,6 +27,8 @@ static const char help[] =
 	"\n"
 	"  -c, --config FILE    read settings from FILE (" TS_PATH_SETTINGS ")\n"
 	"      --check-config   read the settings, say what is wrong, and end\n"
+	"      --reload PID     check the settings; if they are good, let that daemon read\n"
+	"                       them, and end\n"
 	"      --print-config   print all settings with their defaults, and end\n"
 	"  -s, --socket PATH    control socket, before the settings' one; that for the\n"
 	"                       libraries of 'tsctl run' is then beside it\n"
@@ -40,7 +41,7 @@ static const char help[] =
 	"  tracesmithd --socket /tmp/ts/control.sock --state-dir /tmp/ts\n";
 
 struct arguments {
-	const char *config, *socket, *state_dir;
+	const char *config, *reload, *socket, *state_dir;
 	bool check, print, verbose, version, help;
 };
 
@@ -61,6 +62,9 @@ static int arguments_parse(int argc, char **argv, struct arguments *ret)
 			break;
 		case 'C':
 			ret->check = true;
+			break;
+		case 'R':
+			ret->reload = optarg;
 			break;
 		case 'P':
 			ret->print = true;
@@ -119,27 +123,57 @@ static int config_apply(struct config *config, const struct arguments *arguments
 	return 0;
 }
 
-static int run(const struct arguments *arguments)
+/* Those who have come through systemd's sockets; a library tries again by itself. */
+static void refuse(const char *sentence)
 {
-	const char *path = arguments->config ? arguments->config : TS_PATH_SETTINGS;
+	refuse_waiting(notify_listen_fd("control"), sentence);
+	refuse_waiting(notify_listen_fd("inject"), NULL);
+}
+
+/* The settings, and what of them is for the probes only. */
+static int settings_read(const struct arguments *arguments, const char *path, struct config **ret)
+{
 	struct probe_config probe;
 	struct config *config;
-	struct daemon *daemon;
 
 	if (config_new(&config) < 0)
 		return EXIT_FAILURE;
 	if (config_read(config, path, !arguments->config) < 0 ||
-	    config_probe(config, &gpu_cuda, &probe) < 0 || config_apply(config, arguments) < 0) {
+	    config_probe(config, &gpu_cuda, &probe) < 0) {
+		config_free(config);
+		return EXIT_SETTINGS;
+	}
+	if (config_apply(config, arguments) < 0) {
 		config_free(config);
 		return EXIT_FAILURE;
 	}
-	if (arguments->check) {
-		printf("The settings are good.\n");
+	*ret = config;
+	return EXIT_SUCCESS;
+}
+
+static int run(const struct arguments *arguments)
+{
+	const char *path = arguments->config ? arguments->config : TS_PATH_SETTINGS;
+	struct config *config;
+	struct daemon *daemon;
+	int status = settings_read(arguments, path, &config);
+
+	if (status == EXIT_SETTINGS)
+		refuse("The daemon does not start, its settings are not good: 'tracesmithd "
+		       "--check-config' says what is wrong with them; mend that and try again");
+	if (status != EXIT_SUCCESS)
+		return status;
+	if (arguments->check || arguments->reload) {
 		config_free(config);
+		if (arguments->reload)
+			return reload_signal(arguments->reload) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		printf("The settings are good.\n");
 		return EXIT_SUCCESS;
 	}
-	if (daemon_new(config, path, &daemon) < 0)
+	if (daemon_new(config, path, &daemon) < 0) {
+		refuse("The daemon cannot start: 'journalctl -u tracesmithd' says why");
 		return EXIT_FAILURE;
+	}
 	daemon_run(daemon);
 	daemon_free(daemon);
 	return EXIT_SUCCESS;

@@ -19,6 +19,7 @@ CAPABILITIES = {"cap_bpf": 39, "cap_perfmon": 38, "cap_sys_ptrace": 19, "cap_dac
 CAPABILITY_MASK = f"{sum(1 << bit for bit in CAPABILITIES.values()):016x}"
 
 SCRIPT = f"""
+fails() {{ if "$@"; then return 1; fi; }} # what ! does, but for set -e
 pid() {{ systemctl show -P MainPID tracesmithd.service; }}
 systemd-sysusers tracesmith.conf
 systemd-analyze verify --man=no /usr/lib/systemd/system/tracesmith* >/test/verify 2>&1
@@ -26,7 +27,7 @@ test ! -s /test/verify
 
 # The first client starts the daemon.
 systemctl start tracesmith-control.socket
-! systemctl is-active tracesmithd.service
+fails systemctl is-active tracesmithd.service
 tsctl version
 systemctl is-active tracesmithd.service
 
@@ -65,20 +66,56 @@ tsctl detach --json $loop | grep -F '"unloaded":true'
 test -z "$(grep memfd:tracesmith /proc/$loop/maps)"
 kill $loop
 
-# Reload: the same process, new settings; with a fault, the old ones.
+# Reload: the same process, new settings; with a fault it fails, with one sentence, and the old ones
+# stay. Nothing but the daemon is needed for it.
+settings=/etc/tracesmith/tracesmithd.conf
 before=$(pid)
-echo "[probe]
-launch_stacks = 7" >/etc/tracesmith/tracesmithd.conf
+printf '[probe]\nlaunch_stacks = 7\n' >$settings
+chmod -x /bin/kill
 systemctl reload tracesmithd.service
-echo "[probe]
-launch_stacks = many" >/etc/tracesmith/tracesmithd.conf
-systemctl reload tracesmithd.service
-wait_for "journalctl -u tracesmithd.service | grep -q \\"'many'\\""
+chmod +x /bin/kill
+wait_for "journalctl -u tracesmithd.service | grep -q 'Read .* again'"
+reads() {{ journalctl -u tracesmithd.service | grep -c 'Read .* again'; }}
+count=$(reads)
+printf '[probe]\nlaunch_stacks = many\n' >$settings
+fails systemctl reload tracesmithd.service
+journalctl -u tracesmithd.service | grep "'many'"
 tsctl version
-test $(pid) = $before
+test "$(pid)" = $before
+test "$(reads)" = $count
+test "$(systemctl is-active tracesmithd.service)" = active
+
+# A restart with the fault: one failure, and whoever asks is told at once what is wrong, however often.
+fails systemctl restart tracesmithd.service
+test "$(systemctl show -P ExecMainStatus tracesmithd.service)" = 78
+test "$(systemctl show -P NRestarts tracesmithd.service)" = 0
+test "$(journalctl -u tracesmithd.service | grep -c 'status=78')" = 2 # of the reload, and this one
+for i in $(seq 40); do
+	fails tsctl ps 2>/test/refused
+	grep "settings are not good" /test/refused
+done
+for i in $(seq 40); do tsctl ps 2>/dev/null & done
+wait
+test "$(systemctl is-active tracesmith-control.socket)" = active
+# A library that would like to come, and one that has been: neither makes it start without end.
+for i in $(seq 40); do
+	as_nobody python3 -c "import socket; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect('/run/tracesmith/inject.sock')" 2>/dev/null || true
+done
+test "$(systemctl show -P NRestarts tracesmithd.service)" = 0
+test -S /run/tracesmith/control.sock
+# Mended: the next client has what it wants. And so it is with a restart.
+: >$settings
+tsctl ps
+inject
+printf '[probe]\nlaunch_stacks = many\n' >$settings
+fails systemctl restart tracesmithd.service
+: >$settings
+systemctl restart tracesmithd.service
+tsctl ps
+inject
+before=$(pid)
 
 # Killed: back at once, with what it had stored.
-echo >/etc/tracesmith/tracesmithd.conf
 kill -KILL $before
 wait_for "test \\$(systemctl show -P MainPID tracesmithd.service) -gt 0 -a \\
 	\\$(systemctl show -P MainPID tracesmithd.service) != $before"

@@ -1,5 +1,6 @@
 /* Settings: what the file may say, and what becomes of a fault. */
 #include <errno.h>
+#include <mntent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +99,7 @@ static void faults_are_refused(void **state)
 	assert_int_equal(config_read(config, "/nonexistent/file", true), 0);
 }
 
-static void filters_are_lists_of_numbers(void **state)
+static void filters_are_lists(void **state)
 {
 	struct probe_config probe;
 
@@ -109,8 +110,72 @@ static void filters_are_lists_of_numbers(void **state)
 	assert_int_equal(probe.uid[0], 1000);
 	assert_int_equal(read_text("[filter]\npids = 12 x\n"), 0);
 	assert_int_equal(config_probe(config, &gpu_cuda, &probe), -EINVAL);
-	assert_int_equal(read_text("[filter]\npids =\ncgroups = /no/such/cgroup\n"), 0);
+}
+
+static void users_have_names(void **state)
+{
+	struct probe_config probe;
+
+	assert_int_equal(read_text("[filter]\nuids = nobody 7 root\n"), 0);
+	assert_int_equal(config_probe(config, &gpu_cuda, &probe), 0);
+	assert_int_equal(probe.uid_count, 3);
+	assert_int_equal(probe.uid[0], 65534);
+	assert_int_equal(probe.uid[1], 7);
+	assert_int_equal(probe.uid[2], 0);
+	assert_int_equal(read_text("[filter]\nuids = no-such-user\n"), 0);
 	assert_int_equal(config_probe(config, &gpu_cuda, &probe), -EINVAL);
+}
+
+/* Where a file system of that type is mounted first; false: nowhere. */
+static bool mount_of(const char *type, char path[256])
+{
+	FILE *mounts = setmntent("/proc/self/mounts", "r");
+	struct mntent *entry;
+	bool found = false;
+
+	while (!found && (entry = getmntent(mounts))) {
+		found = !strcmp(entry->mnt_type, type) && strlen(entry->mnt_dir) < 256;
+		if (found)
+			strcpy(path, entry->mnt_dir);
+	}
+	endmntent(mounts);
+	return found;
+}
+
+static int read_cgroup(const char *path, struct probe_config *ret)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "[filter]\ncgroups = %s\n", path);
+	assert_int_equal(read_text(text), 0);
+	return config_probe(config, &gpu_cuda, ret);
+}
+
+static void a_cgroup_is_one_of_v2(void **state)
+{
+	struct probe_config probe;
+	char path[256];
+	struct stat st;
+
+	assert_int_equal(read_cgroup("/no/such/cgroup", &probe), -EINVAL);
+	assert_int_equal(read_cgroup("/tmp", &probe), -EINVAL);
+	assert_int_equal(read_cgroup("/etc/passwd", &probe), -EINVAL);
+	if (mount_of("cgroup", path))
+		assert_int_equal(read_cgroup(path, &probe), -EINVAL);
+	if (!mount_of("cgroup2", path))
+		skip();
+	assert_int_equal(read_cgroup(path, &probe), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(probe.cgroup[0], st.st_ino);
+}
+
+/* That of the default need not be there, where somebody tries the daemon out. */
+static void a_group_that_is_named_has_to_be_there(void **state)
+{
+	assert_int_equal(read_text("[daemon]\ncontrol_group = no-such-group\n"), -EINVAL);
+	assert_int_equal(read_text("[daemon]\ncontrol_group = root\n"), 0);
+	assert_string_equal(config->control_group, "root");
+	assert_int_equal(read_text("[daemon]\ncontrol_group =\n"), 0);
 }
 
 static void units_are_read_as_people_write_them(void **state)
@@ -175,7 +240,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(printed_settings_are_read_back, begin, end),
 		cmocka_unit_test_setup_teardown(values_have_units, begin, end),
 		cmocka_unit_test_setup_teardown(faults_are_refused, begin, end),
-		cmocka_unit_test_setup_teardown(filters_are_lists_of_numbers, begin, end),
+		cmocka_unit_test_setup_teardown(filters_are_lists, begin, end),
+		cmocka_unit_test_setup_teardown(users_have_names, begin, end),
+		cmocka_unit_test_setup_teardown(a_cgroup_is_one_of_v2, begin, end),
+		cmocka_unit_test_setup_teardown(a_group_that_is_named_has_to_be_there, begin, end),
 		cmocka_unit_test(units_are_read_exactly),
 	};
 

@@ -1,0 +1,44 @@
+/* Reload: sends SIGHUP to a daemon. Any other process would die of it, so who it is is looked at.
+ */
+#include "daemon/reload.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/units.h"
+
+#define DAEMON_NAME "tracesmithd\n"
+
+static bool is_daemon(pid_t pid)
+{
+	char path[64], name[32] = "";
+	FILE *file;
+	bool is;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	is = fgets(name, sizeof(name), file) && !strcmp(name, DAEMON_NAME);
+	fclose(file);
+	return is;
+}
+
+int reload_signal(const char *pid)
+{
+	uint64_t number;
+
+	if (units_parse_count(pid, &number) < 0 || !number || number > INT32_MAX ||
+	    !is_daemon((pid_t)number)) {
+		log_error("'%s' is not the process of a tracesmithd that runs", pid);
+		return -ESRCH;
+	}
+	if (kill((pid_t)number, SIGHUP) < 0)
+		return log_error_errno(-errno, "Cannot let process %s read its settings", pid);
+	return 0;
+}
