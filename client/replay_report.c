@@ -234,6 +234,16 @@ static void text_path(const struct replay_report *report, bool both)
 	}
 }
 
+static void text_speedup(const struct replay_report *report)
+{
+	printf("predicted: %.2f times as fast",
+	       share(report->makespan_ns[0], report->makespan_ns[1]));
+	if (report->speedup.confidence > 0)
+		printf(" (%.2f to %.2f, as far as the parts of the recording tell)",
+		       report->speedup.low, report->speedup.high);
+	printf("\n");
+}
+
 static void show_text(const struct replay_report *report)
 {
 	bool both = report->changes->count > 0;
@@ -248,8 +258,7 @@ static void show_text(const struct replay_report *report)
 		printf("changed: %s (%" PRId64 ")\n", report->changes->change[i].text,
 		       report->changes->change[i].changed);
 	if (both)
-		printf("predicted: %.2f times as fast\n",
-		       share(report->makespan_ns[0], report->makespan_ns[1]));
+		text_speedup(report);
 	printf("\n%-30s %12s%s\n", "", "recorded", both ? "    predicted" : "");
 	text_row("makespan", report->makespan_ns[0], report->makespan_ns[1], both);
 	text_busy(report, both);
@@ -293,6 +302,20 @@ static void json_side(const struct replay_report *report, int side)
 	printf("]}");
 }
 
+static void json_speedup(const struct replay_report *report)
+{
+	if (report->speedup.confidence == 0) {
+		printf(",\"speedup_low\":null,\"speedup_high\":null,\"confidence\":null");
+		return;
+	}
+	printf(",\"speedup_low\":");
+	json_real(stdout, report->speedup.low);
+	printf(",\"speedup_high\":");
+	json_real(stdout, report->speedup.high);
+	printf(",\"confidence\":");
+	json_real(stdout, report->speedup.confidence);
+}
+
 static void show_json(const struct replay_report *report)
 {
 	char text[CAVEATS_MAX][CAVEAT_TEXT];
@@ -316,6 +339,7 @@ static void show_json(const struct replay_report *report)
 	json_real(stdout, report->makespan_ns[1]
 				  ? share(report->makespan_ns[0], report->makespan_ns[1])
 				  : 1);
+	json_speedup(report);
 	printf(",\"output\":");
 	if (report->output)
 		json_string(stdout, report->output);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "client/export_meta.h"
+#include "client/interval.h"
 #include "client/options.h"
 #include "client/whatif_options.h"
 #include "core/emulate.h"
@@ -26,6 +27,7 @@ struct replay_report {
 	const struct whatif_options *changes;
 	struct emulate_error error; /* of the emulation of what was not changed */
 	uint64_t makespan_ns[2];
+	struct interval speedup; /* a confidence of 0: there is no interval */
 	struct emulate_busy busy[2];
 	uint32_t devices;
 	struct replay_part *part; /* the longest first; kinds, then names */

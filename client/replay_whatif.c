@@ -7,6 +7,7 @@
 
 #include "client/command.h"
 #include "client/plan_load.h"
+#include "client/replay_interval.h"
 #include "client/replay_report.h"
 #include "client/replay_write.h"
 #include "client/rows.h"
@@ -102,6 +103,8 @@ static int say_predicted(struct replay *replay)
 	if (r == 0) {
 		report->makespan_ns[1] = replay->result.makespan_ns;
 		report->devices = replay->plan->device_count;
+		if (replay->changes.count)
+			replay_interval(replay->plan, replay->result.times, &report->speedup);
 		r = emulate_busy(replay->plan, replay->result.times, &report->busy[1]);
 	}
 	if (r == 0)

@@ -167,6 +167,13 @@ static void call_submits(struct plan_builder *builder, uint32_t call, uint32_t w
 	builder->call_work = work;
 }
 
+/* A copy or set of nothing has no record. Of one whose call does not tell its size, as of a batch,
+ * no address is known either. */
+static bool is_of_nothing(const struct op *op)
+{
+	return (op->kind == OP_COPY || op->kind == OP_SET) && op->bytes == 0 && op->address != 0;
+}
+
 uint32_t build_work(struct plan_builder *builder, uint32_t number, uint32_t call, uint32_t flags)
 {
 	struct plan *plan = builder->plan;
@@ -193,7 +200,7 @@ uint32_t build_work(struct plan_builder *builder, uint32_t number, uint32_t call
 	};
 	if (!timed && !(flags & PLAN_MARK)) {
 		plan->work[work].flags |= PLAN_UNTIMED;
-		plan->untimed++;
+		plan->untimed += !is_of_nothing(op);
 	}
 	builder->timeless += !timed;
 	if ((timed ? op->gpu_start_ns : op->start_ns) < plan->start_ns)

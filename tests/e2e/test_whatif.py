@@ -98,8 +98,12 @@ class WhatIf(tracesmith.Case):
         self.record("one", "pipeline", scale=SLOW)
         self.record("three", "pipeline", "--streams", "3", scale=SLOW)
         self.assertLess(self.span("three"), self.span("one") * 0.5)
-        self.replay("one", "--streams", "3", "-o", self.path("told"))
+        said = self.replay("one", "--streams", "3", "-o", self.path("told"))
         self.assert_told("told", "three")
+        self.assertEqual(said["confidence"], 0.95)
+        self.assertLess(1.5, said["speedup_low"])
+        self.assertLessEqual(said["speedup_low"], said["speedup"])
+        self.assertLessEqual(said["speedup"], said["speedup_high"])
         streams = "SELECT count(DISTINCT stream) AS n FROM op JOIN stream s ON s.id = stream WHERE exact"
         self.assertEqual(self.rows("told", streams)[0]["n"], 3)
         self.replay("three", "--streams", "1", "-o", self.path("told"))
