@@ -346,6 +346,13 @@ int core_restore_peak(struct core *core, const struct core_memory *row)
 	return process ? memory_restore_peak(core, process, row) : -ENOENT;
 }
 
+int core_restore_collect(struct core *core, uint32_t process, uint64_t since_ns)
+{
+	struct process *found = process_by_id(core, process);
+
+	return found ? exact_restore(core, found, since_ns) : -ENOENT;
+}
+
 const struct core_process *core_process_by_pid(const struct core *core, uint32_t pid)
 {
 	const struct process *process = process_by_pid(core, pid);

@@ -202,13 +202,15 @@ struct core_collect {
 	X(30, BEHIND, "behind", "ops and seconds of sums that a recording asked for too late")     \
 	X(31, DAMAGED, "damaged", "ops in parts of a recording that are damaged")                  \
 	X(32, STORE_ROWS, "store-rows",                                                            \
-	  "rows of sums and processes dropped because the disk was behind or full")
+	  "rows of sums and processes dropped because the disk was behind or full")                \
+	X(33, DISCONNECTED, "disconnected",                                                        \
+	  "times after a restart of the daemon until it collected again")
 
 enum loss_reason {
 #define X(number, name, text, sentence) LOSS_##name = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 32,
+		LOSS_REASON_MAX = 33,
 };
 
 struct core_loss {
@@ -302,6 +304,10 @@ int core_restore_peak(struct core *core, const struct core_memory *memory);
 /* The process that runs under a host pid now, or NULL. Valid until the next call into core. */
 const struct core_process *core_process_by_pid(const struct core *core, uint32_t pid);
 const struct core_process *core_process_by_id(const struct core *core, uint32_t id);
+
+/* A restored process was collected from when a former daemon ended; what it told is complete up to
+ * `since_ns`. What is missing until collection goes on is a loss. */
+int core_restore_collect(struct core *core, uint32_t process, uint64_t since_ns);
 
 /* No more records come from the process's library: it has ended its connection and its ring is
  * empty. Without a COLLECT record that says so before, the time since is a gap. */

@@ -7,6 +7,7 @@
  * their records. */
 #include "core/exact.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,8 @@
 #define EXACT_BEGIN_NS 1000000000ull
 /* Calls of before a change are awaited for so long after it. */
 #define EXACT_FORMER_NS 250000000ull
+/* A library that has lost its daemon looks for one more often than this. */
+#define EXACT_AWAY_NS 10000000000ull
 /* So often it is told how long a gap has been open. */
 #define EXACT_GAP_NS 1000000000ull
 
@@ -206,6 +209,7 @@ int exact_collect(struct core *core, struct process *process, const struct ts_ev
 	else if (exact->on)
 		exact_change(core, exact, time_ns);
 	exact_describe(exact, event);
+	gap_close(core, exact, LOSS_DISCONNECTED, &exact->away, time_ns);
 	if (collect->state == TS_COLLECT_STARTED || collect->state == TS_COLLECT_RESUMED)
 		exact_turn_on(core, exact, time_ns);
 	else if (collect->state == TS_COLLECT_CHANGED && exact->on)
@@ -369,6 +373,7 @@ void exact_end(struct core *core, struct process *process, uint64_t time_ns)
 
 	if (!exact)
 		return;
+	gap_close(core, exact, LOSS_DISCONNECTED, &exact->away, time_ns);
 	exact_stop(core, exact, time_ns);
 	exact_settle(core, exact, time_ns);
 	range_end_all(core, exact, time_ns);
@@ -389,6 +394,26 @@ void exact_tick(struct core *core, uint64_t now_ns)
 	}
 }
 
+int exact_restore(struct core *core, struct process *process, uint64_t since_ns)
+{
+	struct exact *exact = exact_get(core, process);
+
+	if (!exact)
+		return -ENOMEM;
+	gap_open(&exact->away, since_ns);
+	return 0;
+}
+
+static void exact_check_away(struct core *core, struct exact *exact, uint64_t now_ns)
+{
+	if (!exact->away_until_ns)
+		exact->away_until_ns = now_ns + EXACT_AWAY_NS;
+	if (now_ns < exact->away_until_ns)
+		gap_checkpoint(core, exact, LOSS_DISCONNECTED, &exact->away, now_ns);
+	else
+		gap_close(core, exact, LOSS_DISCONNECTED, &exact->away, exact->away_until_ns);
+}
+
 void exact_checkpoint(struct core *core, uint64_t now_ns)
 {
 	struct exact *exact;
@@ -399,6 +424,8 @@ void exact_checkpoint(struct core *core, uint64_t now_ns)
 		sweep_run(core, exact, now_ns);
 		gap_checkpoint(core, exact, LOSS_PAUSED, &exact->pause, now_ns);
 		gap_checkpoint(core, exact, LOSS_BUDGET, &exact->economy, now_ns);
+		if (exact->away.since_ns)
+			exact_check_away(core, exact, now_ns);
 	}
 }
 

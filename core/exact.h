@@ -37,6 +37,8 @@ struct exact {
 	uint64_t heard_ns; /* the latest record came, by our time */
 	uint64_t on_ns;	   /* when we knew that they come */
 	struct exact_gap pause, economy; /* another has CUPTI; a budget leaves records out */
+	struct exact_gap away;		 /* a former daemon collected, we do not yet */
+	uint64_t away_until_ns;		 /* after which its library will not come */
 	struct list devices;		 /* struct exact_device */
 	struct list pools;		 /* struct gpu_pool */
 	struct map name_by_id;		 /* name.c */
@@ -73,6 +75,8 @@ bool exact_is_swept(const struct process *process);
 /* The process has ended. Whether the rest of its records is still to come: then it ends later. */
 bool exact_lingers(struct process *process, uint64_t time_ns, int32_t exit_code);
 /* The library is gone. */
+/* Of a process that a former daemon collected from. */
+int exact_restore(struct core *core, struct process *process, uint64_t since_ns);
 void exact_gone(struct core *core, struct process *process, uint64_t time_ns);
 /* The process, or its program, is no more: whatever waits leaves. */
 void exact_end(struct core *core, struct process *process, uint64_t time_ns);

@@ -297,15 +297,21 @@ static void daemon_resume_process(void *data, const struct core_process *process
 {
 	struct daemon *daemon = data;
 	struct core_process ended = *process;
+	struct core_loss loss = { .process = process->id, .reason = LOSS_DISCONNECTED, .count = 1 };
+	bool collected = store_resume_collect(daemon->store, process->id, &loss.start_ns) > 0;
 	uint64_t ticks;
 
 	if (procfs_started_ticks(process->pid, &ticks) == 0 && ticks == process->started_ticks) {
 		if (core_restore_process(daemon->core, process) == 0)
 			store_resume_state(daemon->store, process->id, daemon->core);
+		if (collected)
+			core_restore_collect(daemon->core, process->id, loss.start_ns);
 		return;
 	}
-	ended.exit_ns = uv_hrtime();
+	ended.exit_ns = loss.end_ns = uv_hrtime();
 	store_add_process(daemon->store, &ended);
+	if (collected)
+		core_lose(daemon->core, &loss);
 }
 
 static void daemon_resume(struct daemon *daemon, const struct store_resume *resume)

@@ -206,7 +206,9 @@ static void on_gone(void *data, uint32_t pid)
 
 	if (!exact->in_probe)
 		probe_drain(exact->parts.probe);
-	core_collect_gone(exact->parts.core, pid, uv_hrtime());
+	/* It goes on with the next daemon. */
+	if (!exact->closing)
+		core_collect_gone(exact->parts.core, pid, uv_hrtime());
 	if (!session)
 		return;
 	session->connected = false;

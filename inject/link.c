@@ -22,8 +22,11 @@
 
 #define STACK_BYTES   (1 << 20) /* CUPTI is called on it */
 #define HELLO_WAIT_MS 5000
-#define AGAIN_MIN_MS  100
-#define AGAIN_MAX_MS  5000
+/* Without a daemon we come again so often, as long as it may be about to come back: what is
+ * submitted until then has no times. A connect that fails takes a few microseconds. */
+#define AGAIN_MS      100
+#define AGAIN_OFTEN   600
+#define AGAIN_RARE_MS 1000
 #define GONE_WAIT_MS  1000
 #define EXIT_WAIT_MS  500
 
@@ -482,7 +485,7 @@ static bool link_stays(void)
 
 static void *link_main(void *unused)
 {
-	unsigned int again_ms = AGAIN_MIN_MS;
+	unsigned int tries = 0;
 	enum outcome outcome = OUTCOME_NO_DAEMON;
 
 	prctl(PR_SET_NAME, THREAD_NAME);
@@ -490,11 +493,9 @@ static void *link_main(void *unused)
 	while (outcome != OUTCOME_END || !link_is_last()) {
 		outcome = link_connect() ? link_talk() : OUTCOME_NO_DAEMON;
 		link_settled();
-		if (outcome == OUTCOME_DAEMON_GONE)
-			again_ms = AGAIN_MIN_MS;
+		tries = outcome == OUTCOME_DAEMON_GONE ? 0 : tries + 1;
 		if (outcome != OUTCOME_END)
-			link_wait(again_ms);
-		again_ms = again_ms * 2 < AGAIN_MAX_MS ? again_ms * 2 : AGAIN_MAX_MS;
+			link_wait(tries < AGAIN_OFTEN ? AGAIN_MS : AGAIN_RARE_MS);
 	}
 	debug_say("ends");
 	if (!link_stays())

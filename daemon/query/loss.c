@@ -29,6 +29,7 @@ static const struct reason {
 	[LOSS_LIMIT] = { "thing", ABOUT_ALL },
 	[LOSS_STORE] = { "op", ABOUT_ALL },
 	[LOSS_STORE_ROWS] = { "row", ABOUT_ALL },
+	[LOSS_DISCONNECTED] = { "time", ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS, true },
 	[LOSS_GAP] = { "gap", ABOUT_ALL, true },
 	[LOSS_UNREAD] = { "call", ABOUT_ALL },
 	[LOSS_MAPPING] = { "mapping", ABOUT_STACKS | ABOUT_SAMPLES },

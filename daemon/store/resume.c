@@ -96,6 +96,37 @@ int store_resume_processes(struct store *store,
 		store_boot(store), read_process, &to);
 }
 
+static int read_since(void *data, sqlite3_stmt *stmt)
+{
+	uint64_t *since_ns = data;
+
+	*since_ns = (uint64_t)sqlite3_column_int64(stmt, 0);
+	return 0;
+}
+
+/* A second of `busy` is told when nothing that comes can change it, all earlier ones before it. It
+ * is a few seconds behind. */
+int store_resume_collect(struct store *store, uint32_t process, uint64_t *ret_since_ns)
+{
+	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
+	uint64_t since_ns = 0;
+	int r = store_reader_open(store_path(store), 0, &db);
+
+	if (r == 0)
+		r = for_each(db,
+			     "SELECT min(t.last_ns, coalesce((SELECT max(second) + 1 FROM busy"
+			     " WHERE boot = t.id AND second >= t.last_ns / 1000000000 - 60"
+			     " AND process = c.process) * 1000000000, t.last_ns))"
+			     " FROM collect c JOIN boot t ON t.id = c.boot"
+			     " WHERE c.process = ?1 AND c.state <> (SELECT id FROM collect_state"
+			     " WHERE name = 'stopped')",
+			     process, read_since, &since_ns);
+	if (r < 0)
+		return r;
+	*ret_since_ns = since_ns;
+	return since_ns > 0;
+}
+
 static int read_stream(void *data, sqlite3_stmt *stmt)
 {
 	return core_restore_stream(data,

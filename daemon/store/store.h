@@ -48,6 +48,9 @@ int store_resume(struct store *store, struct store_resume *ret);
 int store_resume_processes(struct store *store,
 			   void (*call)(void *data, const struct core_process *process),
 			   void *data);
+/* 1: it was collected from in the exact tier when the former daemon ended, whose sums of exact
+ * times are complete up to `ret_since_ns`; 0: it was not. */
+int store_resume_collect(struct store *store, uint32_t process, uint64_t *ret_since_ns);
 int store_resume_state(struct store *store, uint32_t process, struct core *core);
 
 /* Rows for the open batch. Strings are copied. */

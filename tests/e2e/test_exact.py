@@ -273,6 +273,43 @@ class Exact(tracesmith.Case):
         wait_for("kernels", lambda: self.exact(process.pid, "count(*) AS n", f"gpu_start_ns > {begin}")[0]["n"] > 20)
         self.assertIsNone(process.poll())
 
+    def test_what_a_restart_costs_is_told(self):
+        """Launches without times, and seconds of states that lack something, are within a loss of the process."""
+        process = self.start("loop", "--seconds", 100, "--pace-ms", 1)
+        self.wait_exact(process.pid)
+        for end in (self.daemon.kill, self.daemon.stop):
+            wait_for("sums of states", lambda: len(self.busy(process.pid)) > 4)
+            end()
+            self.daemon.start()
+            wait_for("collection to go on", lambda: self.tier(process.pid) == "exact")
+            begin = time.monotonic_ns()
+            wait_for("sums", lambda: any(second > begin // 1000000000 + 1 for second, _ in self.busy(process.pid)))
+        losses = self.daemon.sql("SELECT l.start_ns, l.end_ns FROM loss l JOIN loss_reason r ON r.id = l.reason"
+                                 " JOIN process p ON p.id = l.process"
+                                 f" WHERE r.name = 'disconnected' AND p.pid = {process.pid}")
+        self.assertEqual(self.loss(process.pid).get("disconnected"), 2)
+        spans = [(row["start_ns"], row["end_ns"]) for row in losses]
+        captured = 8
+        plain = self.daemon.sql("SELECT start_ns FROM op WHERE fn = 'cuLaunchKernel' AND NOT exact"
+                                f" AND NOT flags & {captured} AND pid = {process.pid}")
+        self.assertTrue(plain)
+        outside = [row for row in plain if not any(first <= row["start_ns"] <= last for first, last in spans)]
+        # Whose records were on their way when a daemon was stopped.
+        self.assertLessEqual(len(outside), self.loss(process.pid).get("no-record", 0), (outside[:3], spans))
+        busy = self.busy(process.pid)
+        whole = {second for second, ns in busy if ns == 1000000000}
+        for second in range(busy[0][0] + 1, busy[-1][0]):
+            self.assertTrue(second in whole or any(first < (second + 1) * 1000000000 and last > second * 1000000000
+                                                   for first, last in spans), (second, dict(busy).get(second), spans))
+        # Answers about calls lack nothing by it.
+        self.assertNotIn("disconnected", self.daemon.answer("apis", "--pid", process.pid)["loss"])
+        self.assertIn("disconnected", self.daemon.answer("kernels", "--pid", process.pid)["loss"])
+
+    def busy(self, pid):
+        rows = self.daemon.sql("SELECT second, sum(ns) AS ns FROM busy WHERE process IN"
+                               f" (SELECT id FROM process WHERE pid = {pid}) GROUP BY second ORDER BY second")
+        return [(row["second"], row["ns"]) for row in rows]
+
     def test_without_a_daemon(self):
         self.daemon.stop()
         process = self.start("exact", stderr=subprocess.PIPE)

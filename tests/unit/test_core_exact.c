@@ -69,6 +69,37 @@ static void exact_tells_an_open_pause_at_once_and_counts_it_once(void **state)
 	assert_int_equal(seen.loss[seen.losses - 1].end_ns, 41000 * MS);
 }
 
+static void restore_collected(uint64_t since_ns)
+{
+	struct core_process process = { .id = 5, .pid = pid, .started_ticks = 1 };
+
+	clock_ns = 1000 * MS;
+	assert_int_equal(core_restore_collect(core, 5, since_ns), -ENOENT);
+	assert_int_equal(core_restore_process(core, &process), 0);
+	assert_int_equal(core_restore_collect(core, 5, since_ns), 0);
+}
+
+static void exact_tells_what_a_restart_costs_until_collection_goes_on(void **state)
+{
+	restore_collected(700 * MS);
+	pass_until(2000 * MS);
+	assert_int_equal(lost(LOSS_DISCONNECTED), 1);
+	collect(TS_COLLECT_RESUMED, 2100 * MS, TS_RECORDS_DEFAULT);
+	pass_until(40000 * MS);
+	assert_int_equal(lost(LOSS_DISCONNECTED), 1);
+	assert_int_equal(seen.loss[seen.losses - 1].start_ns, 700 * MS);
+	assert_int_equal(seen.loss[seen.losses - 1].end_ns, 2100 * MS);
+	assert_int_equal(seen.loss[seen.losses - 1].process, 5);
+}
+
+static void exact_tells_no_more_of_a_restart_when_the_library_does_not_come(void **state)
+{
+	restore_collected(700 * MS);
+	pass_until(60000 * MS);
+	assert_int_equal(lost(LOSS_DISCONNECTED), 1);
+	assert_in_range(seen.loss[seen.losses - 1].end_ns, 10000 * MS, 15000 * MS);
+}
+
 static void exact_tells_an_open_economy_at_once(void **state)
 {
 	struct ts_event event = library_event(TS_EVENT_COLLECT, 1100 * MS, 0);
@@ -360,6 +391,8 @@ int main(void)
 		STORY(exact_tells_when_the_budget_left_something_out),
 		STORY(exact_tells_an_open_pause_at_once_and_counts_it_once),
 		STORY(exact_tells_an_open_economy_at_once),
+		STORY(exact_tells_what_a_restart_costs_until_collection_goes_on),
+		STORY(exact_tells_no_more_of_a_restart_when_the_library_does_not_come),
 		STORY(exact_passes_losses_on),
 		STORY(exact_tells_a_device_when_it_changes),
 		STORY(exact_pairs_ranges_by_their_number),
