@@ -139,7 +139,8 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 						       : "narrow it with --pid";
 	answer->about = query->about;
 	if (request->by == QUERY_BY_IS_STACK)
-		answer->about |= ABOUT_STACKS | ABOUT_SAMPLES;
+		answer->about |=
+			query->about & ABOUT_MEMORY ? ABOUT_STACKS : ABOUT_STACKS | ABOUT_SAMPLES;
 	answer->window.running = query->running;
 	limit = limit_of(query, request->limit);
 	set_window(answer, query, request);

@@ -206,7 +206,7 @@ const struct query query_table_host[] = {
 		.name = "memory",
 		.text = "live and peak bytes by process, device and kind",
 		.about = ABOUT_MEMORY | ABOUT_POOLS,
-		.options = QUERY_PID | QUERY_DEVICE,
+		.options = QUERY_PID | QUERY_DEVICE | QUERY_BY_STACK,
 		.limit = 1000,
 		.column = COLUMNS(
 			{ "pid", T(INTEGER) },
@@ -217,7 +217,8 @@ const struct query query_table_host[] = {
 			{ "live_bytes", T(BYTES) },
 			{ "live_count", T(INTEGER) },
 			{ "peak_bytes", T(BYTES) },
-			{ "reserved_bytes", T(BYTES) }),
+			{ "reserved_bytes", T(BYTES) },
+			{ "stack", T(STACK) }),
 		.sql =
 			"WITH held AS ("
 				"SELECT process, device,"
@@ -230,10 +231,17 @@ const struct query query_table_host[] = {
 				"SELECT process, device, kind,"
 				" coalesce(live_bytes, 0) AS live_bytes,"
 				" coalesce(live_count, 0) AS live_count,"
-				" coalesce(peak_bytes, 0) AS peak_bytes, bytes"
+				" coalesce(peak_bytes, 0) AS peak_bytes, bytes, NULL AS stack"
 				" FROM memory FULL JOIN held USING (process, device, kind)"
+				" WHERE :by <> 1"
+				" UNION ALL "
+				"SELECT process, device, kind, sum(bytes), count(*), NULL, NULL, stack"
+				" FROM allocation"
+				" WHERE :by = 1 AND process IN (SELECT p.id FROM process p"
+				" WHERE p.boot = :boot AND " RUNNING " AND " OF_PID ")"
+				" GROUP BY process, device, kind, stack"
 			") SELECT p.pid, p.comm, " STATE ", nullif(m.device, -1), k.name,"
-			" m.live_bytes, m.live_count, m.peak_bytes, m.bytes"
+			" m.live_bytes, m.live_count, m.peak_bytes, m.bytes, m.stack"
 			" FROM m"
 			" JOIN process p ON p.id = m.process"
 			" LEFT JOIN memory_kind k ON k.id = m.kind"

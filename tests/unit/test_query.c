@@ -225,16 +225,31 @@ static void test_memory_is_by_device_and_kind(void **state)
 	       "{\"query\":\"memory\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,\"peak_bytes\":4000,"
-	       "\"reserved_bytes\":null},\n"
+	       "\"reserved_bytes\":null,\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"host\",\"live_bytes\":64,\"live_count\":1,\"peak_bytes\":64,"
-	       "\"reserved_bytes\":null},\n"
+	       "\"reserved_bytes\":null,\"stack\":null},\n"
 	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
 	       "\"kind\":\"managed\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":128,"
-	       "\"reserved_bytes\":null},\n"
+	       "\"reserved_bytes\":null,\"stack\":null},\n"
 	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
 	       "\"kind\":\"pool\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":0,"
-	       "\"reserved_bytes\":96}\n"
+	       "\"reserved_bytes\":96,\"stack\":null}\n"
+	       "]," LOSS);
+}
+
+/* What no stack is known of has a row of its own; peaks are those of all. */
+static void test_memory_by_stack_is_what_is_live(void **state)
+{
+	expect(state, QUERY(.name = "memory", .by = QUERY_BY_IS_STACK, .pid = PID),
+	       "{\"query\":\"memory\",\"rows\":[\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
+	       "\"kind\":\"reserved\",\"live_bytes\":1073741824,\"live_count\":1,"
+	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"stack\":null},\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
+	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,"
+	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"stack\":[\"leak_here\","
+	       "\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
 	       "]," LOSS);
 }
 
@@ -528,6 +543,7 @@ int main(void)
 		cmocka_unit_test(test_launches_are_by_stack),
 		cmocka_unit_test(test_window_is_exact_to_the_second),
 		cmocka_unit_test(test_memory_is_by_device_and_kind),
+		cmocka_unit_test(test_memory_by_stack_is_what_is_live),
 		cmocka_unit_test(test_pools_are_by_what_they_hold),
 		cmocka_unit_test(test_processes_tell_the_ended_from_the_running),
 		cmocka_unit_test(test_ps_shows_only_the_running),
