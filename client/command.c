@@ -24,8 +24,9 @@
 const struct command command_table[] = {
 	{ "status", "", "what the daemon sees with, and what it misses", OPTION_JSON | OPTION_CSV,
 	  0, 0, "Example: tsctl status\n", cmd_status },
-	{ "ps", "", "processes that use CUDA now", OPTIONS_TABLE | OPTION_PID | OPTION_LIMIT, 0, 0,
-	  "Example: tsctl ps\n", cmd_ps },
+	{ "ps", "", "processes that use CUDA now",
+	  OPTIONS_TABLE | OPTION_WIDE | OPTION_PID | OPTION_LIMIT, 0, 0, "Example: tsctl ps\n",
+	  cmd_ps },
 	{ "run", "[--] PROGRAM [ARGUMENT...]", "run a program with exact GPU times", OPTIONS_RECORD,
 	  1, ARGUMENTS_FOREIGN, RECORDS_HELP "Example: tsctl run -- python3 train.py --epochs 3\n",
 	  cmd_run },
@@ -37,8 +38,8 @@ const struct command command_table[] = {
 	{ "detach", "PID", "give a process back as it was before", OPTION_JSON, 1, 1,
 	  "Example: tsctl detach 4711\n", cmd_detach },
 	{ "query", "NAME", "ask one of the listed queries ('tsctl query list')",
-	  OPTIONS_TABLE | OPTIONS_WINDOW | OPTION_PID | OPTION_LIMIT | OPTION_MIN_AGE |
-		  OPTION_STREAM | OPTION_DEVICE | OPTIONS_BY | OPTION_FILE,
+	  OPTIONS_TABLE | OPTION_WIDE | OPTIONS_WINDOW | OPTION_PID | OPTION_LIMIT |
+		  OPTION_MIN_AGE | OPTION_STREAM | OPTION_DEVICE | OPTIONS_BY | OPTION_FILE,
 	  1, 1,
 	  "'tsctl query list' shows the queries and which options each takes.\n"
 	  "Example: tsctl query leaks --pid 4711 --min-age 5m\n"
@@ -47,7 +48,7 @@ const struct command command_table[] = {
 	  "Example: tsctl query kernels --file run.sbt\n",
 	  cmd_query },
 	{ "sql", "STATEMENT", "one read-only SQL statement over the daemon's tables",
-	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_TIMEOUT | OPTION_FILE, 1, 1,
+	  OPTIONS_TABLE | OPTION_WIDE | OPTION_LIMIT | OPTION_TIMEOUT | OPTION_FILE, 1, 1,
 	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns IS NULL\"\n", cmd_sql },
 	{ "record", "[--] [PROGRAM [ARGUMENT...]]",
 	  "keep what happens, or what happened, in a file",

@@ -34,6 +34,7 @@
 	X(SECCOMP, "seccomp", 0, NULL, "even if a seccomp filter may kill the process")            \
 	X(JSON, "json", 'j', NULL, "one JSON object")                                              \
 	X(CSV, "csv", 0, NULL, "comma-separated values")                                           \
+	X(WIDE, "wide", 'w', NULL, "all columns, not cut to fit the terminal")                     \
 	X(TIMEOUT, "timeout", 0, "DURATION", "give up after this time")                            \
 	EXPORT_FORMATS(X)                                                                          \
 	X(FILE, "file", 'f', "FILE", "ask this recording (.sbt) instead of the daemon")            \

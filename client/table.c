@@ -21,6 +21,19 @@ static size_t terminal_width(void)
 	return 80;
 }
 
+static const struct table_pick picks[] = {
+	{ "ps", (const char *const[]){ "since_ns", "own_cost", "records", "peak_bytes", NULL },
+	  (const char *const[]){ "container", "cost", "lost", "errors", NULL } },
+};
+
+static const struct table_pick *pick_of(const char *query)
+{
+	for (size_t i = 0; i < sizeof(picks) / sizeof(picks[0]); i++)
+		if (strcmp(query, picks[i].query) == 0)
+			return &picks[i];
+	return NULL;
+}
+
 void table_init(struct table *table, const struct options *options, const char *query,
 		int64_t wall_offset_ns)
 {
@@ -34,7 +47,10 @@ void table_init(struct table *table, const struct options *options, const char *
 			  : options->given & OPTION_CSV ? &table_csv_writer
 							: &table_text_writer,
 	};
+	table->pick = options->given & OPTION_WIDE ? NULL : pick_of(query);
 	table->color = table->width && !getenv("NO_COLOR");
+	if (options->given & OPTION_WIDE)
+		table->width = 0;
 }
 
 void table_done(struct table *table)

@@ -21,6 +21,14 @@ struct table_column {
 
 struct table_text; /* rows that wait for the widths */
 
+/* Columns of one query that text leaves out: what few need would push what all need off a terminal.
+ * Each list ends with NULL. */
+struct table_pick {
+	const char *query;
+	const char *const *wide;   /* for --wide only */
+	const char *const *filled; /* where a row has more than nothing or 0 in it */
+};
+
 struct table {
 	FILE *out, *notes; /* what is said beside the table goes to notes */
 	const char *query;
@@ -29,6 +37,7 @@ struct table {
 	bool color;
 	bool whole; /* nothing can be missing from it, so losses are not spoken of */
 	const struct table_writer *writer;
+	const struct table_pick *pick; /* NULL: text shows all columns */
 	size_t column_count;
 	struct table_column *column;
 	uint64_t rows;

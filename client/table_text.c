@@ -14,6 +14,7 @@
 
 #define GAP	     2
 #define SHRUNK_MIN   24 /* what is cut below says nothing */
+#define PICKED_MIN   8	/* where --wide shows it whole */
 #define FRAMES_SHOWN 24
 
 struct text_row {
@@ -24,6 +25,7 @@ struct text_row {
 
 struct table_text {
 	size_t *width;
+	bool *left_out; /* columns */
 	struct text_row **row;
 	size_t row_count;
 	bool measured;
@@ -49,6 +51,7 @@ struct table_text *table_text_free(struct table_text *text)
 		row_free(text->row[i]);
 	free(text->row);
 	free(text->width);
+	free(text->left_out);
 	free(text);
 	return NULL;
 }
@@ -173,10 +176,38 @@ static bool is_text(const struct table *table, size_t i)
 	       table->column[i].type == TRACESMITH__V1__COLUMNS__TYPE__TIME;
 }
 
-/* Left out of the line: a stack has lines of its own. */
-static bool is_below(const struct table *table, size_t i)
+/* A stack has lines of its own. */
+static bool is_in_line(const struct table *table, size_t i)
 {
-	return table->column[i].type == TRACESMITH__V1__COLUMNS__TYPE__STACK;
+	return !table->text->left_out[i] &&
+	       table->column[i].type != TRACESMITH__V1__COLUMNS__TYPE__STACK;
+}
+
+static bool is_filled(const struct table *table, size_t i)
+{
+	const char *cell;
+
+	for (size_t j = 0; j < table->text->row_count; j++) {
+		cell = table->text->row[j]->cell[i];
+		if (strcmp(cell, "-") != 0 && strcmp(cell, "0") != 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_one_of(const char *name, const char *const *list)
+{
+	while (*list && strcmp(name, *list) != 0)
+		list++;
+	return *list;
+}
+
+static void pick(struct table *table)
+{
+	for (size_t i = 0; table->pick && i < table->column_count; i++)
+		table->text->left_out[i] = is_one_of(table->column[i].name, table->pick->wide) ||
+					   (is_one_of(table->column[i].name, table->pick->filled) &&
+					    !is_filled(table, i));
 }
 
 static void write_cell(const struct table *table, size_t i, const char *text, bool last)
@@ -203,7 +234,7 @@ static size_t last_column(const struct table *table)
 	size_t last = 0;
 
 	for (size_t i = 0; i < table->column_count; i++)
-		if (!is_below(table, i))
+		if (is_in_line(table, i))
 			last = i;
 	return last;
 }
@@ -214,7 +245,7 @@ static void write_line(const struct table *table, char *const *cell)
 	bool first = true;
 
 	for (size_t i = 0; i < table->column_count; i++) {
-		if (is_below(table, i))
+		if (!is_in_line(table, i))
 			continue;
 		if (!first)
 			fprintf(table->out, "%*s", GAP, "");
@@ -235,7 +266,7 @@ static void write_text_row(const struct table *table, const struct text_row *row
 static bool can_shrink(const struct table *table, size_t i)
 {
 	return table->column[i].type == TRACESMITH__V1__COLUMNS__TYPE__TEXT &&
-	       table->text->width[i] > SHRUNK_MIN;
+	       table->text->width[i] > (table->pick ? PICKED_MIN : SHRUNK_MIN);
 }
 
 static size_t line_width(const struct table *table)
@@ -243,8 +274,8 @@ static size_t line_width(const struct table *table)
 	size_t total = 0;
 
 	for (size_t i = 0; i < table->column_count; i++)
-		if (!is_below(table, i))
-			total += table->text->width[i] + (i ? GAP : 0);
+		if (is_in_line(table, i))
+			total += table->text->width[i] + (total ? GAP : 0);
 	return total;
 }
 
@@ -253,8 +284,9 @@ static size_t widest_column(const struct table *table)
 	size_t widest = table->column_count;
 
 	for (size_t i = 0; i < table->column_count; i++)
-		if (can_shrink(table, i) && (widest == table->column_count ||
-					     table->text->width[i] > table->text->width[widest]))
+		if (is_in_line(table, i) && can_shrink(table, i) &&
+		    (widest == table->column_count ||
+		     table->text->width[i] > table->text->width[widest]))
 			widest = i;
 	return widest;
 }
@@ -280,9 +312,10 @@ static void measure(struct table *table)
 {
 	struct table_text *text = table->text;
 
+	pick(table);
 	for (size_t i = 0; i < table->column_count; i++) {
 		text->width[i] = width_of(table->column[i].name);
-		for (size_t j = 0; j < text->row_count && !is_below(table, i); j++)
+		for (size_t j = 0; j < text->row_count && is_in_line(table, i); j++)
 			if (width_of(text->row[j]->cell[i]) > text->width[i])
 				text->width[i] = width_of(text->row[j]->cell[i]);
 	}
@@ -307,8 +340,9 @@ static int begin(struct table *table)
 	if (!table->text)
 		return -ENOMEM;
 	table->text->width = calloc(table->column_count, sizeof(size_t));
+	table->text->left_out = calloc(table->column_count, sizeof(bool));
 	table->text->row = calloc(TABLE_ROWS_MEASURED, sizeof(struct text_row *));
-	return table->text->width && table->text->row ? 0 : -ENOMEM;
+	return table->text->width && table->text->left_out && table->text->row ? 0 : -ENOMEM;
 }
 
 static int write_row(struct table *table, const Tracesmith__V1__Row *row)

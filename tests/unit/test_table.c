@@ -186,6 +186,115 @@ static char *loss_line(size_t count)
 	return text;
 }
 
+#define PS_COLUMNS 15
+
+static void set(Tracesmith__V1__Value *value, const char *text, int64_t number)
+{
+	tracesmith__v1__value__init(value);
+	if (text) {
+		value->value_case = V(TEXT);
+		value->text = (char *)text;
+	} else if (number >= 0) {
+		value->value_case = V(INTEGER);
+		value->integer = number;
+	}
+}
+
+/* `ps` of one process, of the probe tier where `cost` is negative. */
+static char *write_ps(uint64_t given, size_t width, const char *container, int64_t cost)
+{
+	static const struct {
+		const char *name;
+		int type;
+	} column[PS_COLUMNS] = {
+		{ "pid", T(INTEGER) },	  { "user", T(TEXT) },	      { "comm", T(TEXT) },
+		{ "container", T(TEXT) }, { "tier", T(TEXT) },	      { "since_ns", T(TIME) },
+		{ "cost", T(SHARE) },	  { "own_cost", T(SHARE) },   { "records", T(INTEGER) },
+		{ "lost", T(INTEGER) },	  { "live_bytes", T(BYTES) }, { "peak_bytes", T(BYTES) },
+		{ "calls", T(INTEGER) },  { "errors", T(INTEGER) },   { "command", T(TEXT) },
+	};
+	Tracesmith__V1__Columns__Column columns_of[PS_COLUMNS], *column_list[PS_COLUMNS];
+	Tracesmith__V1__Columns columns = TRACESMITH__V1__COLUMNS__INIT;
+	Tracesmith__V1__Value value[PS_COLUMNS], *value_list[PS_COLUMNS];
+	Tracesmith__V1__Row row = TRACESMITH__V1__ROW__INIT;
+	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
+	struct options options = { .given = given };
+	struct table table;
+	char *text = NULL;
+	size_t size;
+
+	for (int i = 0; i < PS_COLUMNS; i++) {
+		tracesmith__v1__columns__column__init(&columns_of[i]);
+		columns_of[i].name = (char *)column[i].name;
+		columns_of[i].type = column[i].type;
+		column_list[i] = &columns_of[i];
+		value_list[i] = &value[i];
+		set(&value[i], NULL, column[i].type == T(INTEGER) ? 0 : cost);
+	}
+	set(&value[0], NULL, 4194304);
+	set(&value[1], "alexandra", 0);
+	set(&value[2], "python3", 0);
+	set(&value[3], container, -1);
+	set(&value[4], cost < 0 ? "probe" : "exact", 0);
+	set(&value[10], NULL, 1536 << 20);
+	set(&value[12], NULL, 123456789);
+	set(&value[14], "/usr/bin/python3 -m torch.distributed.run train.py --epochs 3", 0);
+	columns.n_column = row.n_value = PS_COLUMNS;
+	columns.column = column_list;
+	row.value = value_list;
+	table_init(&table, &options, "ps", 0);
+	table.out = open_memstream(&text, &size);
+	table.width = given & OPTION_WIDE ? table.width : width;
+	table.color = false;
+	assert_int_equal(table_columns(&table, &columns), 0);
+	assert_int_equal(table_row(&table, &row), 0);
+	assert_int_equal(table_end(&table, &done), 0);
+	fclose(table.out);
+	table_done(&table);
+	return text;
+}
+
+static void expect_lines_of(const char *text, size_t columns)
+{
+	for (size_t width = 0; *text; text++) {
+		width = *text == '\n' ? 0 : width + ((*text & 0xc0) != 0x80);
+		assert_true(width <= columns);
+	}
+}
+
+static void test_ps_fits_a_terminal(void **state)
+{
+	static const char id[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	char *text = write_ps(0, 80, NULL, -1);
+
+	assert_string_equal(text,
+			    "    pid  user       comm     tier   live_bytes      calls  command\n"
+			    "4194304  alexandra  python3  probe    1.50 GiB  123456789  "
+			    "/usr/bin/python3 -m …\n\nnothing lost\n");
+	expect_lines_of(text, 80);
+	free(text);
+	text = write_ps(0, 80, id, -1);
+	assert_non_null(strstr(text, "container"));
+	expect_lines_of(text, 80);
+	free(text);
+	text = write_ps(0, 80, NULL, 2500);
+	assert_non_null(strstr(text, "0.25 %"));
+	assert_null(strstr(text, "own_cost"));
+	expect_lines_of(text, 80);
+	free(text);
+	text = write_ps(OPTION_WIDE, 80, id, -1);
+	assert_non_null(strstr(text, "own_cost"));
+	assert_non_null(strstr(text, id));
+	assert_non_null(strstr(text, "--epochs 3"));
+	free(text);
+	text = write_ps(OPTION_JSON, 80, NULL, -1);
+	assert_non_null(strstr(text, "\"records\":0,\"lost\":0,"));
+	free(text);
+	text = write_ps(OPTION_CSV, 80, NULL, -1);
+	assert_non_null(strstr(text, ",own_cost,records,"));
+	free(text);
+}
+
 static void test_what_was_lost_is_one_line(void **state)
 {
 	static const char *const lines[] = {
@@ -275,6 +384,7 @@ int main(void)
 		cmocka_unit_test(test_text_is_aligned_with_units_and_stacks_below),
 		cmocka_unit_test(test_text_fits_the_terminal_without_control_characters),
 		cmocka_unit_test(test_names_stay_readable_on_a_narrow_terminal),
+		cmocka_unit_test(test_ps_fits_a_terminal),
 		cmocka_unit_test(test_what_was_lost_is_one_line),
 		cmocka_unit_test(test_long_tables_are_not_held),
 		cmocka_unit_test(test_numbers_have_three_digits_and_a_unit),
