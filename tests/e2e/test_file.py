@@ -109,7 +109,7 @@ class File(tracesmith.Case):
                 some[name] += len(self.assert_same("query", name, *window))
             for option in ("--by-stack", "--by-stream"):
                 if option in options:
-                    self.assert_same("query", name, option, "--until", end)
+                    self.assert_same("query", name, option, *(windows[0] if "--since" in options else []))
             if "--pid" in options:
                 self.assert_same("query", name, "--pid", pid, "--limit", 5, *(windows[0] if "--since" in options else []))
         empty = [name for name, rows in some.items() if not rows]
