@@ -148,7 +148,7 @@ static void answer_fill(struct core *core, struct exact *exact, struct pending *
 	pending->await &= AWAIT_CALL;
 	if (op->flags & OP_EXACT) {
 		if (swept)
-			sweep_finish(core, exact, lane, pending->seq, op->gpu_end_ns);
+			sweep_joined(core, exact, lane, op, pending->seq);
 		else
 			sweep_ran(core, exact, lane, answer_work(event), op, pending->seq,
 				  pending->seq);
@@ -170,15 +170,31 @@ static void answer_emit(struct core *core, struct exact *exact, struct op *op,
 }
 
 /* A launch is as long as from the first to the last of its parts. */
-static void answer_span(struct ticket *ticket, const struct op *op)
+static void answer_span(const struct core *core, struct ticket *ticket, const struct op *op)
 {
 	if (!ticket->first_ns || op->gpu_start_ns < ticket->first_ns)
 		ticket->first_ns = op->gpu_start_ns;
 	if (op->gpu_end_ns > ticket->last_ns)
 		ticket->last_ns = op->gpu_end_ns;
+	if (ticket->pending && !(ticket->pending->op.flags & OP_EXACT)) {
+		ticket->pending->op.gpu_start_ns = ticket->first_ns;
+		ticket->pending->op.gpu_end_ns = ticket->last_ns;
+		ticket->pending->part_ns = core->now_ns;
+	}
 	if (op->kind != OP_GRAPH && op->graph)
 		ticket->graph = op->graph;
 	ticket->device = op->device;
+}
+
+/* What a graph runs in a row is on the stream that it was launched on. So the first part tells the
+ * number of a stream that nothing else has told yet; further numbers are of what runs beside. */
+static void answer_learn(struct core *core, struct exact *exact, const struct ticket *ticket,
+			 const struct ts_event *event)
+{
+	const struct stream *stream = stream_by_id(core, ticket->call.stream);
+
+	if (stream && !stream->row.number && !track_is_known(exact, &event->work))
+		track_learn(core, exact, &event->work, stream->row.id);
 }
 
 static void answer_node(struct core *core, struct exact *exact, struct ticket *ticket,
@@ -208,7 +224,7 @@ static void answer_node(struct core *core, struct exact *exact, struct ticket *t
 		op.gpu_end_ns = seen_ns;
 	} else {
 		op.seen_ns = seen_ns >= op.gpu_end_ns ? seen_ns : 0;
-		answer_span(ticket, &op);
+		answer_span(core, ticket, &op);
 		if (pending)
 			timeline_began(core, pending, op.gpu_start_ns);
 	}
@@ -218,10 +234,12 @@ static void answer_node(struct core *core, struct exact *exact, struct ticket *t
 void answer_take(struct core *core, struct exact *exact, struct ticket *ticket,
 		 const struct ts_event *event, bool swept)
 {
-	if (answer_fills(core, ticket->pending, event))
+	if (answer_fills(core, ticket->pending, event)) {
 		answer_fill(core, exact, ticket->pending, event, swept);
-	else
-		answer_node(core, exact, ticket, event, swept);
+		return;
+	}
+	answer_learn(core, exact, ticket, event);
+	answer_node(core, exact, ticket, event, swept);
 }
 
 /* Calls made before collection began have no record; correlation ids count up. */

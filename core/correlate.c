@@ -22,6 +22,9 @@
 /* How long the two sides wait for each other, and how long a ticket is kept for further records. */
 #define CORRELATE_WAIT_NS 3000000000ull
 #define CORRELATE_DONE_NS 500000000ull
+/* A launch by parts of which none came for so long is over, as far as states go: nobody knows how
+ * many there are. */
+#define CORRELATE_REST_NS 5000000000ull
 /* CALLs that a new call of the thread is tried with. */
 #define CORRELATE_TRIES 8
 
@@ -37,6 +40,7 @@ void correlate_init(struct exact *exact)
 	list_init(&exact->joined);
 	list_init(&exact->done);
 	list_init(&exact->awaiting);
+	list_init(&exact->resting);
 }
 
 static struct ticket *ticket_find(const struct exact *exact, uint32_t correlation)
@@ -340,16 +344,15 @@ void correlate_called(struct call *call)
 	correlate_retry(call->core, exact, caller);
 }
 
-/* Where no record tells, work is over when it was seen to be. */
+/* Where no record tells, work is over when it was seen to be. What failed never was. */
 static void correlate_finish(struct core *core, struct exact *exact, const struct pending *pending)
 {
 	const struct stream *stream = stream_by_id(core, pending->op.stream);
-	uint64_t time_ns = pending->covered_ns ? pending->covered_ns : pending->over_ns;
+	const struct op *op = &pending->op;
+	uint64_t time_ns = pending->failed ? op->start_ns : op->gpu_end_ns;
 
-	if (pending->ticket && pending->ticket->last_ns)
-		time_ns = pending->ticket->last_ns;
 	if (!time_ns)
-		time_ns = pending->failed ? pending->op.end_ns : core->now_ns;
+		time_ns = core->now_ns;
 	sweep_finish(core, exact,
 		     stream ? stream->lane : sweep_find_lane(exact, pending->op.stream),
 		     pending->seq, time_ns);
@@ -360,7 +363,7 @@ void correlate_leave(struct core *core, struct pending *pending)
 	struct exact *exact = pending->process->exact;
 	struct ticket *ticket = pending->ticket;
 
-	if ((pending->await & (AWAIT_CALL | AWAIT_WORK)) && !pending->failed)
+	if ((pending->await & (AWAIT_CALL | AWAIT_WORK)) && !pending->failed && !pending->part_ns)
 		loss_count(core, pending->process, LOSS_NO_RECORD);
 	list_remove(&pending->awaiting);
 	if (pending->caller)
@@ -503,8 +506,33 @@ void correlate_change(struct core *core, struct exact *exact, uint64_t since_ns)
 			correlate_give_up(core, pending);
 }
 
-void correlate_end(struct core *core, struct exact *exact)
+/* Whether records are to come; of a copy of nothing there may be none. */
+static bool pending_lacks_records(const struct pending *pending)
 {
+	bool wanted = pending->await & (AWAIT_CALL | AWAIT_WORK) || pending->op.kind == OP_LAUNCH;
+
+	return wanted && !pending->part_ns && !pending->failed;
+}
+
+/* Work that no record, no later work and no wait tells of: what the device did from then on is not
+ * known. */
+static uint64_t correlate_known_until(const struct exact *exact, uint64_t until_ns)
+{
+	const struct pending *pending;
+
+	list_for_each(pending, &exact->awaiting, awaiting) {
+		uint64_t over_ns = pending->covered_ns ? pending->covered_ns : pending->over_ns;
+
+		if (pending->start_ns < until_ns && pending_lacks_records(pending) &&
+		    (!over_ns || over_ns >= until_ns))
+			until_ns = pending->start_ns;
+	}
+	return until_ns;
+}
+
+uint64_t correlate_end(struct core *core, struct exact *exact, uint64_t until_ns)
+{
+	uint64_t known_ns;
 	struct pending *pending;
 	struct ticket *ticket;
 
@@ -517,12 +545,32 @@ void correlate_end(struct core *core, struct exact *exact)
 		ticket_expire(core, exact, ticket);
 	while ((ticket = list_first(&exact->joined, struct ticket, link)))
 		ticket_free(core, exact, ticket);
+	known_ns = correlate_known_until(exact, until_ns);
+	while ((pending = list_first(&exact->resting, struct pending, awaiting)))
+		timeline_answered_whole(core, pending, core->now_ns);
 	while ((pending = list_first(&exact->awaiting, struct pending, awaiting))) {
-		if (pending->await & (AWAIT_CALL | AWAIT_WORK))
+		if (pending->part_ns) {
+			timeline_answered_whole(core, pending, core->now_ns);
+			continue;
+		}
+		if (pending->await & (AWAIT_CALL | AWAIT_WORK) && pending->start_ns < until_ns)
 			loss_count(core, exact->process, LOSS_NO_RECORD);
 		correlate_give_up(core, pending);
 	}
 	caller_free_all(exact);
+	return known_ns;
+}
+
+static void correlate_rest(struct core *core, struct exact *exact, uint64_t now_ns)
+{
+	struct pending *pending;
+
+	while ((pending = list_first(&exact->awaiting, struct pending, awaiting)) &&
+	       pending->part_ns && pending->part_ns + CORRELATE_REST_NS <= now_ns) {
+		list_remove(&pending->awaiting);
+		list_append(&exact->resting, &pending->awaiting);
+		correlate_finish(core, exact, pending);
+	}
 }
 
 void correlate_tick(struct core *core, struct exact *exact, uint64_t now_ns)
@@ -540,5 +588,6 @@ void correlate_tick(struct core *core, struct exact *exact, uint64_t now_ns)
 	while ((ticket = list_first(&exact->done, struct ticket, link)) &&
 	       ticket->since_ns + CORRELATE_DONE_NS <= now_ns)
 		ticket_free(core, exact, ticket);
+	correlate_rest(core, exact, now_ns);
 	caller_tick(core, exact, now_ns);
 }

@@ -68,8 +68,9 @@ void correlate_leave(struct core *core, struct pending *pending);
 void correlate_begin(struct core *core, struct exact *exact, uint64_t since_ns);
 /* What is not recorded any more, from then on, is not awaited. */
 void correlate_change(struct core *core, struct exact *exact, uint64_t since_ns);
-/* Nothing more comes. */
-void correlate_end(struct core *core, struct exact *exact);
+/* Nothing more comes; what was submitted before `until_ns` was to be answered. Returns up to when
+ * it is known what the device did: at most `until_ns`. */
+uint64_t correlate_end(struct core *core, struct exact *exact, uint64_t until_ns);
 void correlate_tick(struct core *core, struct exact *exact, uint64_t now_ns);
 
 /* Handlers of records, see core.c. */

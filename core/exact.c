@@ -120,14 +120,18 @@ static void exact_change(const struct core *core, struct exact *exact, uint64_t 
 	exact->former = (struct exact_former){ time_ns, core->now_ns, exact->row.records };
 }
 
-/* The calls of before the change are here. */
+/* The calls of before the change are here. What came after the end of collection was not observed,
+ * nor was what follows work that has no answer. */
 static void exact_settle(struct core *core, struct exact *exact, uint64_t time_ns)
 {
+	uint64_t off_ns = exact->off_ns && exact->off_ns < time_ns ? exact->off_ns : time_ns;
+	uint64_t until_ns;
+
 	exact->former = (struct exact_former){ 0 };
 	if (exact->on)
 		return;
-	correlate_end(core, exact);
-	sweep_end(core, exact, time_ns);
+	until_ns = correlate_end(core, exact, off_ns);
+	sweep_end(core, exact, until_ns, time_ns);
 }
 
 /* Where states were told already, the exact ones go on from now. */
@@ -145,18 +149,22 @@ static void exact_turn_on(struct core *core, struct exact *exact, uint64_t time_
 	exact->former = (struct exact_former){ time_ns, core->now_ns, 0 };
 	gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
 	exact->on = true;
+	exact->off_ns = 0;
 	exact->on_ns = time_ns < core->now_ns ? time_ns : core->now_ns;
 	sweep_begin(core, exact, exact_begin_ns(core, exact, time_ns));
 	correlate_begin(core, exact, time_ns);
 }
 
-static void exact_turn_off(struct core *core, struct exact *exact, uint64_t time_ns)
+/* Collection was switched off from `time_ns` to `until_ns`: calls of between may have records. */
+static void exact_turn_off(struct core *core, struct exact *exact, uint64_t time_ns,
+			   uint64_t until_ns)
 {
 	gap_close(core, exact, LOSS_BUDGET, &exact->economy, time_ns);
 	if (!exact->on)
 		return;
 	exact->on = false;
-	exact_change(core, exact, time_ns);
+	exact->off_ns = time_ns;
+	exact_change(core, exact, until_ns);
 	range_end_all(core, exact, time_ns);
 	if (exact->ended_ns) /* its calls came before that */
 		exact_settle(core, exact, exact->ended_ns);
@@ -164,7 +172,7 @@ static void exact_turn_off(struct core *core, struct exact *exact, uint64_t time
 
 static void exact_started(struct core *core, struct exact *exact, const struct ts_event *event)
 {
-	exact_turn_off(core, exact, event->start_ns);
+	exact_turn_off(core, exact, event->start_ns, event->start_ns);
 	exact->row = (struct core_collect){
 		.process = exact->process->row.id,
 		.since_ns = event->start_ns,
@@ -205,7 +213,8 @@ int exact_collect(struct core *core, struct process *process, const struct ts_ev
 	if (collect->state == TS_COLLECT_STARTED)
 		exact_started(core, exact, event);
 	else if (collect->state != TS_COLLECT_CHANGED)
-		exact_turn_off(core, exact, time_ns);
+		exact_turn_off(core, exact, time_ns,
+			       event->flags & TS_EVENT_RETURNED ? event->end_ns : time_ns);
 	else if (exact->on)
 		exact_change(core, exact, time_ns);
 	exact_describe(exact, event);
@@ -349,7 +358,7 @@ static void exact_stop(struct core *core, struct exact *exact, uint64_t time_ns)
 		return;
 	if (exact->on)
 		gap_tell(core, exact, LOSS_GAP, &(struct exact_gap){ exact->heard_ns, 0 }, time_ns);
-	exact_turn_off(core, exact, time_ns);
+	exact_turn_off(core, exact, time_ns, time_ns);
 	gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
 	exact->row.state = TS_COLLECT_STOPPED;
 	exact->row.changed_ns = time_ns;

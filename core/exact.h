@@ -36,6 +36,7 @@ struct exact {
 	int32_t exit_code; /* then */
 	uint64_t heard_ns; /* the latest record came, by our time */
 	uint64_t on_ns;	   /* when we knew that they come */
+	uint64_t off_ns;   /* when they ended, 0: they come */
 	struct exact_gap pause, economy; /* another has CUPTI; a budget leaves records out */
 	struct exact_gap away;		 /* a former daemon collected, we do not yet */
 	uint64_t away_until_ns;		 /* after which its library will not come */
@@ -53,6 +54,7 @@ struct exact {
 	struct list joined;		  /* their call's op is here */
 	struct list done;		  /* it has left */
 	struct list awaiting;		  /* struct pending */
+	struct list resting;		  /* likewise: their parts came, and no more for long */
 	uint32_t held;			  /* tickets and answers */
 	uint32_t first_correlation;	  /* of the calls of this collection, 0: none yet */
 	uint64_t *fingerprint;		  /* answer.c: of the latest records */

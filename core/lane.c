@@ -3,7 +3,8 @@
  *
  * Work of a stream runs in the order of its submission: where one begins, all before it is over,
  * also what no record tells of. So a state follows from two numbers and what runs, and no lost
- * record leaves a stream pending for ever. */
+ * record leaves a stream pending for ever. But calls of two threads may submit in another order
+ * than they began in: there what has a record is followed until it begins. */
 #include "core/lane.h"
 
 #include <stdlib.h>
@@ -115,7 +116,7 @@ static uint8_t lane_state(struct lane *lane)
 		return OP_STATE_RUNNING;
 	if (lane->ended)
 		return STATE_NONE;
-	if (lane->finished >= lane->submitted)
+	if (lane->finished >= lane->submitted && !lane->ahead)
 		return OP_STATE_IDLE;
 	return mark && mark->position <= lane->finished ? OP_STATE_WAITING : OP_STATE_PENDING;
 }
@@ -198,6 +199,12 @@ static void edge_pass_lane(struct core *core, const struct edge *edge)
 	case EDGE_COPY_END:
 		lane_run(core, lane, edge->kind - EDGE_KERNEL_END, -1u, edge->time_ns);
 		lane_finish(core, lane, edge->seq, edge->time_ns);
+		break;
+	case EDGE_AHEAD:
+		lane->ahead++;
+		break;
+	case EDGE_AHEAD_END:
+		lane->ahead--;
 		break;
 	case EDGE_STREAM_END:
 		lane->ended = true;

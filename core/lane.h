@@ -7,7 +7,7 @@
 
 struct core;
 
-/* Work of a stream has numbers that count up, see struct stream. */
+/* Work of a stream has numbers that count up: when its call began. */
 struct lane {
 	struct list link;    /* in the sweep's */
 	struct list marks;   /* struct mark that it has to pass, in order */
@@ -16,6 +16,8 @@ struct lane {
 	struct state state;
 	uint64_t submitted, finished;	 /* up to this number */
 	uint32_t runs[SWEEP_WORK_KINDS]; /* how many */
+	uint32_t ahead;			 /* how many of those that have a record are to begin */
+	bool shared;			 /* by threads: then each is followed */
 	uint32_t refs;
 	bool ended;
 };
@@ -31,10 +33,12 @@ struct mark {
 /* In this order where times are equal: so nothing ends before it began. */
 enum edge_kind {
 	EDGE_SUBMIT,
+	EDGE_AHEAD,
 	EDGE_WAIT,
 	EDGE_SYNC_BEGIN,
 	EDGE_KERNEL_BEGIN,
 	EDGE_COPY_BEGIN,
+	EDGE_AHEAD_END,
 	EDGE_KERNEL_END,
 	EDGE_COPY_END,
 	EDGE_FINISH,
@@ -45,7 +49,7 @@ enum edge_kind {
 struct edge {
 	uint64_t time_ns;
 	void *what; /* a struct lane with a reference, mark or device, as the kind says */
-	uint64_t seq : 56, kind : 8;
+	uint64_t seq : 60, kind : 4;
 };
 
 /* With one reference. NULL: no memory. */

@@ -356,7 +356,7 @@ void recount_end(struct recount *recount)
 
 		recount->core->now_ns = *last_ns;
 		if (process->exact)
-			sweep_end(recount->core, process->exact, *last_ns);
+			sweep_end(recount->core, process->exact, *last_ns, *last_ns);
 	}
 	rollup_checkpoint(recount->core);
 	if (recount->sink.memory)

@@ -325,7 +325,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 static struct replay_op op_take(const struct op *op, uint64_t from_ns)
 {
 	bool exact = op->flags & OP_EXACT, bound = !exact && op->flags & OP_BOUNDS;
-	uint64_t seen_ns = exact ? op->seen_ns : bound ? op->gpu_end_ns : 0;
+	uint64_t seen_ns = op->seen_ns ? op->seen_ns : bound ? op->gpu_end_ns : 0;
 	uint64_t start_ns = later(op->start_ns, from_ns);
 	uint64_t begin_ns = exact ? later(op->gpu_start_ns, start_ns) : start_ns;
 	uint64_t end_ns = exact ? op->gpu_end_ns : seen_ns ? seen_ns : op->end_ns;

@@ -24,8 +24,10 @@ struct stream {
 	uint64_t cover_ns;     /* there: cover what began up to then */
 	uint64_t capture;      /* number of the capture that it takes part in, 0: none */
 	struct state state;
-	uint64_t submitted; /* work that was put on it: the number of the latest */
+	uint64_t submitted; /* work that was put on it: when that of the latest began */
 	struct lane *lane;  /* its exact states, NULL: none */
+	uint32_t submitter; /* the thread of the latest */
+	bool shared;	    /* several threads submit to it */
 	bool legacy;
 	bool destroyed; /* not found any more; freed when nothing is pending */
 };

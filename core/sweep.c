@@ -163,7 +163,10 @@ void sweep_submit(struct core *core, struct exact *exact, struct stream *stream,
 		return;
 	if (!lane)
 		lane = sweep_add_lane(core, exact, stream, seq - 1);
-	if (lane && sweep_make_room(core, exact, 1))
+	if (!lane)
+		return;
+	lane->shared = lane->shared || stream->shared;
+	if (sweep_make_room(core, exact, 1))
 		sweep_push(core, exact, time_ns, EDGE_SUBMIT, lane_ref(lane), seq);
 }
 
@@ -179,6 +182,17 @@ void sweep_wait(struct core *core, struct exact *exact, struct stream *stream,
 	mark = mark_new(lane, other, stream->submitted, seq);
 	if (mark)
 		sweep_push(core, exact, time_ns, EDGE_WAIT, mark, 0);
+}
+
+/* Work number `seq` began then. */
+static void sweep_follow(struct core *core, struct exact *exact, struct lane *lane, uint64_t seq,
+			 uint64_t begin_ns)
+{
+	if (!seq || !lane->shared || begin_ns <= exact->sweep.settled_ns ||
+	    !sweep_make_room(core, exact, 2))
+		return;
+	if (sweep_push(core, exact, seq, EDGE_AHEAD, lane_ref(lane), 0))
+		sweep_push(core, exact, begin_ns, EDGE_AHEAD_END, lane_ref(lane), 0);
 }
 
 void sweep_ran(struct core *core, struct exact *exact, struct lane *lane, enum sweep_work work,
@@ -200,6 +214,7 @@ void sweep_ran(struct core *core, struct exact *exact, struct lane *lane, enum s
 		if (device)
 			lane_move(core, lane, device, sweep->settled_ns);
 	}
+	sweep_follow(core, exact, lane, finished, op->gpu_start_ns);
 	if (!sweep_make_room(core, exact, 2))
 		return;
 	if (sweep_push(core, exact, op->gpu_start_ns, EDGE_KERNEL_BEGIN + work, lane_ref(lane),
@@ -213,6 +228,15 @@ void sweep_finish(struct core *core, struct exact *exact, struct lane *lane, uin
 {
 	if (exact->sweep.on && lane && seq > lane->finished && sweep_make_room(core, exact, 1))
 		sweep_push(core, exact, time_ns, EDGE_FINISH, lane_ref(lane), seq);
+}
+
+void sweep_joined(struct core *core, struct exact *exact, struct lane *lane, const struct op *op,
+		  uint64_t seq)
+{
+	if (!exact->sweep.on || !lane)
+		return;
+	sweep_follow(core, exact, lane, seq, op->gpu_start_ns);
+	sweep_finish(core, exact, lane, seq, op->gpu_end_ns);
 }
 
 void sweep_sync(struct core *core, struct exact *exact, int16_t ordinal, uint64_t start_ns,
@@ -303,19 +327,20 @@ void sweep_discard(struct exact *exact)
 	list_init(&sweep->lanes);
 }
 
-static void sweep_end_device(struct core *core, struct device *device, uint64_t time_ns)
+static void sweep_end_device(struct core *core, struct device *device, uint64_t until_ns,
+			     uint64_t time_ns)
 {
 	if (!device->busy)
 		return;
-	busy_end(core, device, time_ns);
-	state_set(core, &device->state, STATE_NONE, time_ns);
+	busy_end(core, device, until_ns);
+	state_set(core, &device->state, STATE_NONE, until_ns);
 	device->state.settled_ns = NULL;
 	device->pending = device->waiting = device->syncs = 0;
 	memset(device->runs, 0, sizeof(device->runs));
 	device_count(core, device, STATE_NONE, STATE_NONE, time_ns);
 }
 
-void sweep_end(struct core *core, struct exact *exact, uint64_t time_ns)
+void sweep_end(struct core *core, struct exact *exact, uint64_t until_ns, uint64_t time_ns)
 {
 	struct sweep *sweep = &exact->sweep;
 	struct context *context;
@@ -325,14 +350,16 @@ void sweep_end(struct core *core, struct exact *exact, uint64_t time_ns)
 
 	if (!sweep->on)
 		return;
-	sweep_pass_until(core, exact, time_ns);
-	time_ns = sweep->settled_ns;
+	sweep_pass_until(core, exact, until_ns);
+	until_ns = sweep->settled_ns;
+	if (time_ns < until_ns)
+		time_ns = until_ns;
 	core->edges -= sweep->edges.count;
 	sweep_empty(sweep);
 	list_for_each(lane, &sweep->lanes, link)
-		state_set(core, &lane->state, STATE_NONE, time_ns);
+		state_set(core, &lane->state, STATE_NONE, until_ns);
 	list_for_each(device, &exact->process->devices, link)
-		sweep_end_device(core, device, time_ns);
+		sweep_end_device(core, device, until_ns, time_ns);
 	sweep->on = false;
 	track_drop_lanes(exact);
 	list_for_each(context, &exact->process->contexts, link)

@@ -18,7 +18,8 @@ struct sweep {
 
 /* Takes over from the states of bounds, and gives back to them. */
 void sweep_begin(struct core *core, struct exact *exact, uint64_t time_ns);
-void sweep_end(struct core *core, struct exact *exact, uint64_t time_ns);
+/* Exact states end at `until_ns`, those of bounds go on at `time_ns`. */
+void sweep_end(struct core *core, struct exact *exact, uint64_t until_ns, uint64_t time_ns);
 /* Releases the memory, telling nobody. */
 void sweep_discard(struct exact *exact);
 /* Tells what is long enough ago that nothing of that time comes any more. */
@@ -39,6 +40,9 @@ void sweep_wait(struct core *core, struct exact *exact, struct stream *stream,
  * its number if that is over with it. 0: none. */
 void sweep_ran(struct core *core, struct exact *exact, struct lane *lane, enum sweep_work work,
 	       const struct op *op, uint64_t began, uint64_t finished);
+/* What ran then, of no number as far as was known, is the work of this number. */
+void sweep_joined(struct core *core, struct exact *exact, struct lane *lane, const struct op *op,
+		  uint64_t seq);
 /* Work is over, of which no times are known. */
 void sweep_finish(struct core *core, struct exact *exact, struct lane *lane, uint64_t seq,
 		  uint64_t time_ns);

@@ -73,8 +73,13 @@ static void pending_bound(struct core *core, struct pending *pending)
 	struct op *op = &pending->op;
 
 	op->flags |= OP_BOUNDS;
+	/* Its parts told when it ran, if not one by one. */
+	if (op->gpu_end_ns)
+		return;
 	op->gpu_start_ns = op->start_ns;
-	op->gpu_end_ns = pending->covered_ns ? pending->covered_ns : pending->over_ns;
+	op->gpu_end_ns = pending->covered_ns;
+	if (pending->over_ns && (!op->gpu_end_ns || pending->over_ns < op->gpu_end_ns))
+		op->gpu_end_ns = pending->over_ns;
 	if (op->gpu_end_ns && op->gpu_end_ns < op->gpu_start_ns)
 		op->gpu_end_ns = op->gpu_start_ns;
 	if (!op->gpu_end_ns)
@@ -86,11 +91,11 @@ static void pending_leave(struct core *core, struct pending *pending)
 {
 	struct op *op = &pending->op;
 
-	if (!(op->flags & OP_EXACT) && !pending->failed)
-		pending_bound(core, pending);
-	else if (pending->covered_ns)
+	if (pending->covered_ns && op->gpu_end_ns)
 		op->seen_ns =
 			pending->covered_ns > op->gpu_end_ns ? pending->covered_ns : op->gpu_end_ns;
+	if (!(op->flags & OP_EXACT) && !pending->failed)
+		pending_bound(core, pending);
 	if (pending->process->exact)
 		correlate_leave(core, pending);
 	core_emit(core, op);
@@ -260,7 +265,13 @@ void timeline_submit(struct call *call)
 	if (!pending)
 		return;
 	pending->op = *call->op;
-	pending->seq = ++call->stream->submitted;
+	/* Not as they arrive: a call that waits is told when it returns. */
+	pending->seq = pending->start_ns;
+	if (pending->seq > call->stream->submitted)
+		call->stream->submitted = pending->seq;
+	if (call->stream->submitter && call->stream->submitter != call->op->tid)
+		call->stream->shared = true;
+	call->stream->submitter = call->op->tid;
 	pending->ns_tid = call_ns_tid(call->event);
 	call->held = true;
 	if (call->process->exact)
@@ -421,6 +432,11 @@ void timeline_give_up(struct core *core, struct pending *pending)
 		pending_leave(core, pending);
 	else
 		pending_move(pending, &core->pendings);
+}
+
+void timeline_answered_whole(struct core *core, struct pending *pending, uint64_t time_ns)
+{
+	timeline_expire(core, pending, time_ns);
 }
 
 void timeline_await(struct core *core, struct pending *pending)

@@ -33,10 +33,11 @@ struct pending {
 	uint64_t start_ns;
 	/* Of work: */
 	struct process *process;
-	uint64_t seq;	       /* its number in its stream */
+	uint64_t seq;	       /* its number in its stream: its start */
 	uint64_t covered_ns;   /* when a synchronization that covers it returned, 0: not yet */
 	uint64_t over_ns;      /* when later work of its stream began, 0: not yet */
 	uint64_t since_ns;     /* when it was covered or answered, by our time */
+	uint64_t part_ns;      /* when the latest of its parts came, by our time, 0: none has */
 	struct list awaiting;  /* in exact's, while anything is awaited */
 	struct caller *caller; /* that remembers the call, until it is joined */
 	struct ticket *ticket; /* NULL: not joined */
@@ -68,6 +69,8 @@ void timeline_answered(struct core *core, struct pending *pending);
 void timeline_began(struct core *core, struct pending *pending, uint64_t time_ns);
 /* Nothing is awaited any more: it goes on as in the probe tier. */
 void timeline_give_up(struct core *core, struct pending *pending);
+/* All records that there will be of it have come: it leaves. May free a destroyed stream. */
+void timeline_answered_whole(struct core *core, struct pending *pending, uint64_t time_ns);
 /* Work that was submitted is awaited from now on. */
 void timeline_await(struct core *core, struct pending *pending);
 void timeline_tick(struct core *core, uint64_t now_ns);

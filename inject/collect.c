@@ -46,6 +46,7 @@ static struct {
 	bool whole_graphs;
 	bool stale; /* records may stay unfinished for ever */
 	uint32_t thread_id_type;
+	uint64_t off_ns; /* when all was switched off */
 } collect;
 
 /* CUPTI's clock where nobody has given it another one. */
@@ -204,6 +205,7 @@ bool collect_end(uint64_t limit_ns)
 	if (!cupti)
 		return true;
 	switch_kinds(0);
+	collect.off_ns = clock_ns();
 	cupti->disable(CUPTI_KIND_CONTEXT);
 	if (collect.whole_graphs)
 		cupti->disable(CUPTI_KIND_GRAPH_TRACE);
@@ -216,11 +218,19 @@ bool collect_end(uint64_t limit_ns)
 	return back;
 }
 
-void collect_tell(uint32_t state, uint32_t left_out, uint32_t budget_ppm)
+uint64_t collect_off_ns(void)
+{
+	return collect.off_ns;
+}
+
+void collect_tell(uint32_t state, uint64_t since_ns, uint64_t until_ns, uint32_t left_out,
+		  uint32_t budget_ppm)
 {
 	struct ts_event event = {
 		.kind = TS_EVENT_COLLECT,
-		.start_ns = clock_ns(),
+		.flags = until_ns ? TS_EVENT_RETURNED : 0,
+		.start_ns = since_ns,
+		.end_ns = until_ns,
 		.collect.state = state,
 		.collect.records = collect.records,
 		.collect.cupti_version = collect.version,

@@ -19,7 +19,11 @@ bool collect_is_stale(void);
 /* Switches off and takes in what there still is. True: CUPTI holds no buffer of ours. */
 bool collect_end(uint64_t limit_ns);
 /* Tells the daemon what is so now (enum ts_collect_state). */
-void collect_tell(uint32_t state, uint32_t left_out, uint32_t budget_ppm);
+/* When collect_end had switched everything off. */
+uint64_t collect_off_ns(void);
+/* Of an end: from when to when it was switched off; else `until_ns` is 0. */
+void collect_tell(uint32_t state, uint64_t since_ns, uint64_t until_ns, uint32_t left_out,
+		  uint32_t budget_ppm);
 void collect_forget(void);
 
 #endif

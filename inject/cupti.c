@@ -106,6 +106,18 @@ static void pause_for(const char *who)
 	self.tell_paused = true;
 }
 
+static void tell(uint32_t state)
+{
+	collect_tell(state, clock_ns(), 0, state == TS_COLLECT_CHANGED ? self.left_out : 0,
+		     self.settings.budget_ppm);
+}
+
+/* From when to when it took: a call of between may have its records or not. */
+static void tell_end(uint32_t state, uint64_t since_ns, uint64_t until_ns)
+{
+	collect_tell(state, since_ns, until_ns, 0, self.settings.budget_ppm);
+}
+
 static void tell_devices(void)
 {
 	if (self.devices_told || driver_look() != DRIVER_READY)
@@ -139,8 +151,7 @@ static void begin(void)
 	self.left_out = 0;
 	self.state = COLLECTING;
 	budget_set(clock_ns(), self.settings.budget_ppm, self.settings.records);
-	collect_tell(self.began ? TS_COLLECT_RESUMED : TS_COLLECT_STARTED, 0,
-		     self.settings.budget_ppm);
+	tell(self.began ? TS_COLLECT_RESUMED : TS_COLLECT_STARTED);
 	self.began = true;
 	self.devices_told = false;
 	tell_devices();
@@ -159,22 +170,26 @@ static void end(uint64_t limit_ns)
 /* On the thread of another user of CUPTI, with the lock held. */
 static void step_aside(const char *who)
 {
+	uint64_t since_ns;
+
 	if (self.state != COLLECTING) {
 		yield_give();
 		return;
 	}
+	since_ns = clock_ns();
 	end(ASIDE_NS);
-	collect_tell(TS_COLLECT_PAUSED, 0, self.settings.budget_ppm);
+	tell_end(TS_COLLECT_PAUSED, since_ns, collect_off_ns());
 	pause_for(who);
 }
 
 /* With the lock held. */
 static void fail_clock(void)
 {
+	uint64_t since_ns = clock_ns();
 	char why[TS_HELLO_TEXT];
 
 	end(ASIDE_NS);
-	collect_tell(TS_COLLECT_STOPPED, 0, self.settings.budget_ppm);
+	tell_end(TS_COLLECT_STOPPED, since_ns, collect_off_ns());
 	snprintf(why, sizeof(why),
 		 "CUPTI (%.96s) stamps its records with a clock that is neither CLOCK_MONOTONIC "
 		 "nor the wall clock, so no kernel can be timed; use the CUPTI of CUDA %u",
@@ -275,7 +290,7 @@ void cupti_settings(const struct ts_settings *settings)
 		self.left_out = 0;
 		budget_set(clock_ns(), self.settings.budget_ppm, self.settings.records);
 		collect_change(self.settings.records);
-		collect_tell(TS_COLLECT_CHANGED, 0, self.settings.budget_ppm);
+		tell(TS_COLLECT_CHANGED);
 	}
 	yield_unlock();
 }
@@ -299,7 +314,7 @@ static void tick_collecting(void)
 	if (left_out != self.left_out) {
 		self.left_out = left_out;
 		collect_change(self.settings.records & ~left_out);
-		collect_tell(TS_COLLECT_CHANGED, left_out, self.settings.budget_ppm);
+		tell(TS_COLLECT_CHANGED);
 	}
 	if (now_ns - self.flushed_ns >= self.settings.flush_ms * MILLISECOND_NS) {
 		self.flushed_ns = now_ns;
@@ -379,14 +394,16 @@ static bool take_out(char *why, size_t size)
 bool cupti_stop(char *why, size_t size)
 {
 	bool out = true;
+	uint64_t since_ns;
 
 	if (size)
 		*why = '\0';
 	if (self.forked || !yield_lock())
 		return false;
 	if (self.state == COLLECTING) {
+		since_ns = clock_ns();
 		collect_end(STOP_NS);
-		collect_tell(TS_COLLECT_STOPPED, 0, self.settings.budget_ppm);
+		tell_end(TS_COLLECT_STOPPED, since_ns, collect_off_ns());
 	}
 	if (self.touched)
 		out = take_out(why, size);
@@ -429,6 +446,7 @@ void cupti_at_exit(void)
 {
 	sigset_t all, before;
 	pthread_attr_t attributes;
+	uint64_t since_ns = clock_ns();
 	struct timespec until;
 	pthread_t helper;
 	int r;
@@ -451,7 +469,7 @@ void cupti_at_exit(void)
 	until.tv_nsec %= 1000000000;
 	while (sem_clockwait(&exit_done, CLOCK_MONOTONIC, &until) && errno == EINTR)
 		;
-	collect_tell(TS_COLLECT_STOPPED, 0, self.settings.budget_ppm);
+	tell_end(TS_COLLECT_STOPPED, since_ns, clock_ns());
 }
 
 void cupti_forked(void)

@@ -219,6 +219,8 @@ enum ts_records {
 			     TS_RECORD_NODES,
 };
 
+/* Of an end (PAUSED, STOPPED) start_ns is when switching off began, end_ns when it was done: what
+ * was submitted between may be recorded or not. */
 enum ts_collect_state {
 	TS_COLLECT_STARTED = 1, /* from start_ns on all that `records` says is recorded */
 	TS_COLLECT_PAUSED,	/* another user of CUPTI has it now */

@@ -367,7 +367,7 @@ static void correlate_misses_no_record_of_a_copy_of_nothing(void **state)
 	on_stream(FN_STREAM_SYNC, 1020 * MS, 1030 * MS, S1);
 	pass_until(9000 * MS);
 	assert_int_equal(op_at(1010 * MS)->flags, OP_BOUNDS | OP_RETURNED);
-	assert_int_equal(op_at(1010 * MS)->gpu_end_ns, 1030 * MS);
+	assert_int_equal(op_at(1010 * MS)->gpu_end_ns, 1012 * MS);
 	assert_int_equal(lost(LOSS_NO_RECORD), 1);
 }
 

@@ -30,7 +30,9 @@ static void graph_makes_an_op_of_each_node(void **state)
 	for (size_t i = 0; i < seen.ops; i++)
 		if (seen.op[i].kind == OP_LAUNCH) {
 			assert_int_equal(seen.op[i].flags, OP_BOUNDS | OP_RETURNED);
-			assert_int_equal(seen.op[i].gpu_end_ns, 1050 * MS);
+			assert_int_equal(seen.op[i].gpu_start_ns, 1020 * MS);
+			assert_int_equal(seen.op[i].gpu_end_ns, 1025 * MS);
+			assert_int_equal(seen.op[i].seen_ns, 1050 * MS);
 			assert_int_equal(seen.op[i].correlation, 5);
 			assert_int_equal(seen.op[i].graph, 7);
 		}

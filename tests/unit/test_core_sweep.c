@@ -273,7 +273,9 @@ static void sweep_counts_how_many_ran_at_once(void **state)
 	check_wall_time(DEVICE_UNKNOWN, 1000 * MS, 4000 * MS);
 }
 
-static void sweep_takes_over_and_gives_back_without_a_gap(void **state)
+/* The work of 1060 ms has no answer when another profiler comes: what the device did from then on
+ * is not known until collection goes on. */
+static void sweep_takes_over_and_gives_back(void **state)
 {
 	uint64_t at_ns = 500 * MS;
 
@@ -297,6 +299,8 @@ static void sweep_takes_over_and_gives_back_without_a_gap(void **state)
 		for (size_t i = 0; i < seen.states; i++) {
 			if (seen.state[i].stream != stream)
 				continue;
+			if (at_ns == 1060 * MS)
+				at_ns = 1200 * MS;
 			assert_int_equal(seen.state[i].start_ns, at_ns);
 			at_ns = seen.state[i].end_ns;
 		}
@@ -327,11 +331,118 @@ static void sweep_keeps_a_graph_pending_between_its_nodes(void **state)
 	       { OP_STATE_RUNNING, 1030, 1035 }, { OP_STATE_IDLE, 1035, 5000 });
 }
 
+static void part(uint32_t correlation, uint64_t start_ms, uint64_t end_ms)
+{
+	struct ts_event event = work_on(TS_EVENT_KERNEL, correlation, start_ms, end_ms, N1);
+
+	event.work.graph = 7;
+	event.work.node = start_ms;
+	tell(&event);
+}
+
+/* A graph of two kernels, that nothing waits for. */
+static void graph(uint32_t correlation, uint64_t call_ms)
+{
+	on_stream(FN_GRAPH, call_ms * MS, 0, S1);
+	call_record(correlation, FN_GRAPH, call_ms * MS + 1, call_ms * MS + 2);
+	part(correlation, call_ms + 1, call_ms + 2);
+	part(correlation, call_ms + 2, call_ms + 3);
+}
+
+#define GRAPH_AT(ms)                                                                               \
+	{ OP_STATE_PENDING, (ms), (ms) + 1 },                                                      \
+	{                                                                                          \
+		OP_STATE_RUNNING, (ms) + 1, (ms) + 3                                               \
+	}
+
+static void sweep_knows_graphs_to_be_over_when_collection_ends(void **state)
+{
+	begin_exact();
+	for (uint32_t i = 0; i < 3; i++)
+		graph(5 + i, 1010 + 10 * i);
+	pass_until(1100 * MS);
+	collect(TS_COLLECT_STOPPED, 1100 * MS, 0);
+	pass_until(3000 * MS);
+	EXPECT(1, GRAPH_AT(1010), { OP_STATE_IDLE, 1013, 1020 }, GRAPH_AT(1020),
+	       { OP_STATE_IDLE, 1023, 1030 }, GRAPH_AT(1030), { OP_STATE_IDLE, 1033, 1100 });
+	for (size_t i = 0; i < seen.ops; i++)
+		if (seen.op[i].kind == OP_LAUNCH)
+			assert_int_equal(seen.op[i].gpu_end_ns, seen.op[i].start_ns + 3 * MS);
+	assert_int_equal(lost(LOSS_NO_RECORD) + lost(LOSS_UNBOUND), 0);
+}
+
+/* What is submitted after the end has no records: nobody knows when it ran. */
+static void sweep_tells_nothing_of_the_time_after_collection(void **state)
+{
+	begin_exact();
+	run(FN_LAUNCH, 1, S1, 1010, 1020, 1030);
+	pass_until(1040 * MS);
+	collect(TS_COLLECT_STOPPED, 1040 * MS, 0);
+	launch(1050 * MS, S1);
+	pass_until(3000 * MS);
+	EXPECT(0, { OP_STATE_IDLE, 1000, 1010 }, { OP_STATE_PENDING, 1010, 1020 },
+	       { OP_STATE_RUNNING, 1020, 1030 }, { OP_STATE_IDLE, 1030, 1040 });
+	check_wall_time(DEVICE_UNKNOWN, 1000 * MS, 1040 * MS);
+}
+
+/* Killed: the last records were never handed over. */
+static void sweep_tells_nothing_behind_work_without_an_answer(void **state)
+{
+	begin_exact();
+	run(FN_LAUNCH, 1, S1, 1010, 1020, 1030);
+	launch(1040 * MS, S1);
+	launch(1050 * MS, S1);
+	pass_until(1200 * MS);
+	core_collect_gone(core, pid, 1200 * MS);
+	core_process_gone(core, pid, 1200 * MS);
+	pass_until(4000 * MS);
+	EXPECT(0, { OP_STATE_IDLE, 1000, 1010 }, { OP_STATE_PENDING, 1010, 1020 },
+	       { OP_STATE_RUNNING, 1020, 1030 }, { OP_STATE_IDLE, 1030, 1040 });
+	assert_int_equal(lost(LOSS_NO_RECORD), 2);
+}
+
+/* A graph that nothing waits for, and nothing follows: nobody says that it was the last part. */
+static void sweep_lets_a_graph_rest_that_nothing_follows(void **state)
+{
+	begin_exact();
+	graph(5, 1010);
+	pass_until(20000 * MS);
+	graph(6, 20010);
+	pass_until(30000 * MS);
+	core_flush(core, 30000 * MS);
+	EXPECT(1, GRAPH_AT(1010), { OP_STATE_IDLE, 1013, 20010 }, GRAPH_AT(20010),
+	       { OP_STATE_IDLE, 20013, 30000 });
+	assert_int_equal(lost(LOSS_LATE) + lost(LOSS_NO_RECORD), 0);
+}
+
+/* A thread that began its call first puts its work behind another's. */
+static void sweep_follows_each_work_of_a_stream_that_threads_share(void **state)
+{
+	struct ts_event late = work_on(TS_EVENT_KERNEL, 2, 1060, 1070, N1);
+
+	begin_exact();
+	run(FN_LAUNCH, 1, S1, 1020, 1021, 1030);
+	tid++;
+	launch(1010 * MS, S1);
+	call_record(2, FN_LAUNCH, 1010 * MS + 1, 1050 * MS);
+	tid--;
+	run(FN_LAUNCH, 3, S1, 1075, 1080, 1090);
+	tell(&late);
+	pass_until(4000 * MS);
+	core_flush(core, 4000 * MS);
+	EXPECT(1, { OP_STATE_PENDING, 1010, 1021 }, { OP_STATE_RUNNING, 1021, 1030 },
+	       { OP_STATE_PENDING, 1030, 1060 }, { OP_STATE_RUNNING, 1060, 1070 },
+	       { OP_STATE_IDLE, 1070, 1075 }, { OP_STATE_PENDING, 1075, 1080 },
+	       { OP_STATE_RUNNING, 1080, 1090 }, { OP_STATE_IDLE, 1090, 4000 });
+}
+
 static void sweep_is_bounded(void **state)
 {
 	struct core_config config = fixture_config();
 
 	config.max_edges = 100;
+	config.max_waiting = 4096;
+	config.max_pending = 1024;
 	fixture_restart(&config);
 	begin_exact();
 	for (uint32_t i = 1; i <= 300; i++)
@@ -429,8 +540,13 @@ int main(void)
 		STORY(sweep_is_not_stuck_by_lost_records),
 		STORY(sweep_keeps_devices_apart),
 		STORY(sweep_counts_how_many_ran_at_once),
-		STORY(sweep_takes_over_and_gives_back_without_a_gap),
+		STORY(sweep_takes_over_and_gives_back),
 		STORY(sweep_keeps_a_graph_pending_between_its_nodes),
+		STORY(sweep_knows_graphs_to_be_over_when_collection_ends),
+		STORY(sweep_tells_nothing_of_the_time_after_collection),
+		STORY(sweep_tells_nothing_behind_work_without_an_answer),
+		STORY(sweep_lets_a_graph_rest_that_nothing_follows),
+		STORY(sweep_follows_each_work_of_a_stream_that_threads_share),
 		STORY(sweep_is_bounded),
 		STORY(sweep_survives_the_end_of_its_stream),
 		STORY(sweep_tells_of_a_stream_that_was_destroyed_before_its_records),
