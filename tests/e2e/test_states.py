@@ -1,0 +1,158 @@
+"""States agree with the ops: whatever a workload does, in both tiers and in recordings, what `states` and
+`idle` tell of a device is what its ops add up to, worked out by tests/tools/states.py, which knows no model."""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import tracesmith
+from tracesmith import BUILD, SOURCE, wait_for
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+import states  # noqa: E402
+
+WORKLOADS = (("exact", "--rounds", 200), ("streams", "--seconds", 1, "--pace-ms", 5), ("loop", "--seconds", 1, "--pace-ms", 3),
+             ("pipeline",), ("leak", "--steps", 200, "--seconds", 0), ("forkexec",), ("nvtx",), ("short",),
+             ("counts",), ("crash",))
+PULSES = (("--what", "graph"), ("--what", "graph", "--sync"), ("--what", "graph", "--streams", 3),
+          ("--what", "kernel"), ("--what", "copy", "--streams", 2))
+
+
+class States(tracesmith.Case):
+    def environment(self):
+        return dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), FAKE_CUDA_TIME_SCALE="1",
+                    TRACESMITH_SOCKET=self.daemon.socket)
+
+    def start(self, name, *arguments, run=True):
+        command = [os.path.join(BUILD, "tsctl"), "run", "--"] if run else []
+        process = subprocess.Popen([*command, tracesmith.workload_path(name), *map(str, arguments)], env=self.environment(),
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream:
+                stream.close()
+
+    def finish(self, process):
+        """Lets it run to its end; its pid."""
+        process.communicate("\n\n", timeout=120)
+        self.daemon.wait_ended(process.pid)
+        return process.pid
+
+    def sql(self, text):
+        return self.rows("sql", "--json", "--limit", "1000000", text)
+
+    def rows(self, *arguments):
+        result = self.daemon.ctl(*arguments)
+        self.assertEqual(result.code, 0, result.err)
+        return json.loads(result.out)["rows"]
+
+    def settled(self, process):
+        """All ops of it are stored: sums are told before the writer has come to the ops."""
+        counts = [None]
+
+        def still():
+            counts.append(self.sql(f"SELECT count(*) AS n FROM op WHERE pid = {process}")[0]["n"])
+            return counts[-1] == counts[-2]
+        wait_for("the ops to be stored", still)
+
+    def assert_states(self, pid):
+        self.settled(pid)
+        family = [row["pid"] for row in self.sql(f"SELECT pid FROM process WHERE pid = {pid} OR ppid = {pid}")]
+        found = [complaint for member in family for complaint in states.check(self.sql, member)]
+        self.assertEqual(found[:10], [], f"{len(found)} in all; loss {self.daemon.answer('apis', '--pid', pid)['loss']}")
+
+    def idle(self, pid):
+        """The share of each state of device 0, and how long it was observed in all."""
+        rows = [row for row in self.daemon.query("idle", "--pid", pid) if row["device"] == 0]
+        return {row["state"]: row["total_ns"] for row in rows}, rows[0]["observed_ns"]
+
+    def assert_idle(self, pid, observed_ns):
+        """As it does next to nothing, it is idle but for some ms, and watched for about as long as it ran."""
+        told, all_ns = self.idle(pid)
+        self.assertGreater(all_ns, observed_ns, told)
+        self.assertLess(told.get("pending", 0), all_ns // 4, told)
+
+    def test_workloads(self):
+        for run in (True, False):
+            for name, *arguments in WORKLOADS:
+                with self.subTest(workload=name, run=run):
+                    self.assert_states(self.finish(self.start(name, *arguments, run=run)))
+
+    def test_pulses(self):
+        for arguments in PULSES:
+            with self.subTest(arguments=arguments):
+                pid = self.finish(self.start("pulse", "--seconds", 0.5, *arguments))
+                self.assert_states(pid)
+                self.assert_idle(pid, 400_000_000)
+
+    def test_pulses_of_the_probe_tier(self):
+        for arguments in PULSES:
+            with self.subTest(arguments=arguments):
+                self.assert_states(self.finish(self.start("pulse", "--seconds", 0.5, *arguments, run=False)))
+
+    def test_quiet(self):
+        """Longer than records are waited for."""
+        pid = self.finish(self.start("pulse", "--pause-ms", 11000))
+        self.assert_states(pid)
+        self.assert_idle(pid, 11_000_000_000)
+
+    def test_attached_and_detached(self):
+        for arguments in (("--what", "graph"), ("--what", "kernel", "--sync")):
+            with self.subTest(arguments=arguments):
+                process = self.start("pulse", "--seconds", 600, *arguments, run=False)
+                process.stdout.readline()
+                for _ in range(2):
+                    self.assertEqual(self.daemon.ctl("attach", process.pid).code, 0)
+                    self.wait_launches(process.pid, 60)
+                    self.assertEqual(self.daemon.ctl("detach", process.pid).code, 0)
+                self.end(process)
+                self.daemon.wait_ended(process.pid)
+                self.assert_states(process.pid)
+                self.assert_idle(process.pid, 100_000_000)
+
+    def wait_launches(self, pid, more):
+        def count():
+            return self.sql(f"SELECT count(*) AS n FROM op WHERE pid = {pid} AND exact")[0]["n"]
+        before = count()
+        wait_for(f"{more} records", lambda: count() >= before + more)
+
+    def test_killed(self):
+        """Its last records never come; what they would have told is not made up."""
+        process = self.start("pulse", "--seconds", 600)
+        process.stdout.readline()
+        self.wait_launches(process.pid, 300)
+        child = self.sql("SELECT pid FROM process WHERE comm = 'pulse' ORDER BY id DESC LIMIT 1")[0]["pid"]
+        os.kill(child, signal.SIGKILL)
+        process.wait()
+        self.daemon.wait_ended(child)
+        self.assert_states(child)
+        self.assert_idle(child, 300_000_000)
+
+    def record(self, *arguments):
+        path = os.path.join(self.daemon.directory, "states.sbt")
+        done = subprocess.run([os.path.join(BUILD, "tsctl"), "record", "-o", path, *map(str, arguments)],
+                              env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = states.check(lambda text: self.rows("sql", "--json", "--limit", "1000000", "--file", path, text))
+        os.unlink(path)
+        self.assertEqual(found[:10], [], f"{len(found)} in all")
+
+    def test_recordings(self):
+        for name, *arguments in (("pulse",), ("exact", "--rounds", 100), ("streams", "--seconds", 1, "--pace-ms", 5)):
+            with self.subTest(workload=name):
+                self.record("--", tracesmith.workload_path(name), *arguments)
+        pid = self.finish(self.start("streams", "--seconds", 1, "--pace-ms", 5, run=False))
+        with self.subTest("of the probe tier"):
+            self.record("--since", "1m", "--pid", pid)
+
+
+if __name__ == "__main__":
+    tracesmith.main()
