@@ -24,6 +24,7 @@ SYSTEM_CALLS = "bpf perf_event_open pidfd_getfd"
 # What every script of a test may use.
 PRELUDE = """set -eux
 trap '[ $? = 0 ] || journalctl -b --no-pager -u "tracesmith*" | tail -n 40' EXIT
+fails() { if "$@"; then return 1; fi; } # as !, which "set -e" would not look at
 wait_for() { timeout 20 bash -c "until $*; do sleep 0.1; done"; }
 """
 

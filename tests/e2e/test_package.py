@@ -36,7 +36,7 @@ useradd -G tracesmith member
 useradd stranger
 setpriv --reuid member --regid member --init-groups tsctl version
 setpriv --reuid member --regid member --init-groups tsctl ps
-! setpriv --reuid stranger --regid stranger --init-groups tsctl ps 2>/test/refused
+fails setpriv --reuid stranger --regid stranger --init-groups tsctl ps 2>/test/refused
 grep -q "group" /test/refused
 userdel member
 userdel stranger
@@ -51,7 +51,7 @@ test "$before" != "$(systemctl show -P MainPID tracesmithd.service)"
 tsctl version
 
 dpkg -r tracesmith
-! systemctl is-active tracesmithd.service
+fails systemctl is-active tracesmithd.service
 test ! -e /run/tracesmith/control.sock
 test ! -e /run/tracesmith/inject.sock
 test -e /etc/tracesmith/tracesmithd.conf
@@ -62,10 +62,10 @@ wait_for systemctl is-active tracesmithd.service
 tsctl version
 
 dpkg -P tracesmith
-! getent passwd tracesmith
-! getent group tracesmith
+fails getent passwd tracesmith
+fails getent group tracesmith
 test ! -e /run/tracesmith
-! systemctl cat tracesmithd.service
+fails systemctl cat tracesmithd.service
 systemctl --failed --no-legend | grep tracesmith && exit 1
 true
 """

@@ -1,5 +1,7 @@
 """Processes come, fork, run other programs, crash and end; each is one row with its own calls."""
 import json
+import os
+import subprocess
 import unittest
 
 import tracesmith
@@ -121,7 +123,8 @@ class FilterByReload(tracesmith.Case):
         wait_for("the process", lambda: self.daemon.known(process.pid))
         with open(self.daemon.config, "a") as file:
             file.write(f"[filter]\npids = {process.pid}\n")
-        self.daemon.process.send_signal(tracesmith.signal.SIGHUP)
+        subprocess.run([os.path.join(tracesmith.BUILD, "tracesmithd"), "--config", self.daemon.config, "--reload",
+                        str(self.daemon.process.pid)], check=True)
         wait_for("the settings to be read", lambda: "again" in self.daemon.log())
         other, _ = run("short")
         calls = self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"]

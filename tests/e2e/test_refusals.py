@@ -182,9 +182,32 @@ class DaemonRefuses(unittest.TestCase):
             file.write("[probe]\nring_size = many\n")
         self.addCleanup(os.unlink, path)
         result = program("tracesmithd", "--config", path, "--check-config")
-        self.assertEqual(result.code, 1)
+        self.assertEqual(result.code, 78)
         self.assertIn("ring_size", result.err)
-        self.assertEqual(program("tracesmithd", "--config", "/nonexistent.conf").code, 1)
+        self.assertEqual(program("tracesmithd", "--config", "/nonexistent.conf").code, 78)
+
+    def test_names_of_what_is_not_there(self):
+        for text, said in (("[daemon]\ncontrol_group = nosuch\n", "no group 'nosuch'"),
+                           ("[filter]\ncgroups = /tmp\n", "'/tmp' is no cgroup"),
+                           ("[filter]\ncgroups = no/such\n", "'no/such' is no cgroup"),
+                           ("[filter]\nuids = nobody nosuch\n", "no user 'nosuch'")):
+            with tracesmith.tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+                file.write(text)
+                file.flush()
+                result = program("tracesmithd", "--config", file.name, "--check-config")
+                self.assertEqual(result.code, 78)
+                self.assertIn(said, result.err)
+                self.assertEqual(len(result.err.splitlines()), 1, result.err)
+
+    def test_reload_of_another_process(self):
+        """It would die of the signal."""
+        process = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        result = program("tracesmithd", "--config", "/dev/null", "--reload", str(process.pid))
+        self.assertEqual(result.code, 1)
+        self.assertIn(f"'{process.pid}' is not the process of a tracesmithd", result.err)
+        self.assertIsNone(process.poll())
 
     def test_without_the_rights(self):
         directory = tracesmith.tempfile.mkdtemp()

@@ -19,7 +19,6 @@ CAPABILITIES = {"cap_bpf": 39, "cap_perfmon": 38, "cap_sys_ptrace": 19, "cap_dac
 CAPABILITY_MASK = f"{sum(1 << bit for bit in CAPABILITIES.values()):016x}"
 
 SCRIPT = f"""
-fails() {{ if "$@"; then return 1; fi; }} # what ! does, but for set -e
 pid() {{ systemctl show -P MainPID tracesmithd.service; }}
 systemd-sysusers tracesmith.conf
 systemd-analyze verify --man=no /usr/lib/systemd/system/tracesmith* >/test/verify 2>&1
