@@ -94,6 +94,8 @@ static enum lane_kind kind_of_work(const struct view_lanes *lanes, const struct 
 
 static enum lane_kind kind_of_call(const struct op *op)
 {
+	if (op->flags & OP_CAPTURED)
+		return LANE_CAPTURED;
 	switch (op->kind) {
 	case OP_LAUNCH:
 		return LANE_LAUNCH;
@@ -121,7 +123,7 @@ static int add_work(struct view_lanes *lanes, const struct op *op)
 	struct view_lane *lane;
 	int r;
 
-	if (op->gpu_start_ns == 0 || op->gpu_end_ns < op->gpu_start_ns)
+	if (op->gpu_start_ns == 0 || op->gpu_end_ns < op->gpu_start_ns || op->flags & OP_CAPTURED)
 		return 0;
 	r = lane_get(lanes, &like, &lane);
 	if (lane)

@@ -21,6 +21,7 @@
 	X(COPY, 'c', "other copy", 34)                                                             \
 	X(SET, 's', "memset", 34)                                                                  \
 	X(BOUNDS, 'b', "work, within bounds", 33)                                                  \
+	X(CAPTURED, 'r', "recorded into a graph", 37)                                              \
 	X(LAUNCH, 'l', "launch", 32)                                                               \
 	X(SYNC, 'w', "wait for the device", 31)                                                    \
 	X(MEMORY, 'm', "memory", 34)                                                               \

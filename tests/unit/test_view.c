@@ -372,6 +372,28 @@ static void test_more_lanes_than_are_shown(void **state)
 	expect_part(text, "and 44 more lanes: choose some with --pid, --device or --stream\n");
 }
 
+/* The calls were made, but nothing ran. */
+static void test_captured_work_keeps_nothing_busy(void **state)
+{
+	struct fixture *fixture = *state;
+	_cleanup_(freep) char *text = NULL;
+	struct op op[2];
+
+	op[0] = kernel_of(3, GEMM, 100, 150, 400);
+	op[0].end_ns = T0 + 300 * US;
+	op[0].flags |= OP_CAPTURED;
+	op[1] = kernel_of(3, GEMM, 500, 510, 600);
+	made_begin(&made, fixture);
+	put_names(&made);
+	made_chunk(&made, op, 2);
+	made_end(&made, true);
+	text = SHOW(view_lanes, .given = 0);
+	expect_part(text, "  GPU 0 busy        ................");
+	expect_part(text, "    stream 3        ................");
+	expect_part(text, "  thread 42         RRRRRRRRR........l....");
+	expect_part(text, "r recorded into a graph");
+}
+
 static int command(const char *said, uint64_t given, const char *kernel)
 {
 	struct options options = {
@@ -417,6 +439,7 @@ int main(void)
 		TEST(test_lanes_on_a_terminal),
 		TEST(test_lanes_of_a_window),
 		TEST(test_more_lanes_than_are_shown),
+		TEST(test_captured_work_keeps_nothing_busy),
 		TEST(test_what_makes_no_sense_is_one_sentence),
 	};
 
