@@ -70,6 +70,7 @@ static struct lane *lane_of(struct lanes *lanes, const struct replay_shown *show
 	}
 	lane->pid = shown->pid;
 	lane->stream = change->stream;
+	lane->device = DEVICE_UNKNOWN;
 	lane->state = REPLAY_IDLE;
 	lane->since_ns = change->time_ns;
 	*lanes->last = lane;
@@ -110,7 +111,8 @@ static int lanes_change(void *view, const struct replay_shown *shown)
 	lane = lane_of(lanes, shown);
 	if (!lane)
 		return -ENOMEM;
-	lane->device = change->device;
+	if (change->device != DEVICE_UNKNOWN)
+		lane->device = change->device;
 	lanes->time_ns = change->time_ns;
 	if (change->op) {
 		lane_name(lane, shown);
@@ -171,13 +173,16 @@ static int within(int number, int least, int most)
 
 static void draw_label(const struct lane *lane, int width)
 {
-	char label[LABEL_BYTES];
-	int length = snprintf(label, sizeof(label), "%" PRIu32 " GPU %d stream %" PRIu32, lane->pid,
-			      lane->device, lane->stream);
+	char label[LABEL_BYTES], device[8] = "?";
+	int length;
 
+	if (lane->device != DEVICE_UNKNOWN)
+		snprintf(device, sizeof(device), "%d", lane->device);
+	length = snprintf(label, sizeof(label), "%" PRIu32 " GPU %s stream %" PRIu32, lane->pid,
+			  device, lane->stream);
 	if (length > width)
-		snprintf(label, sizeof(label), "%d:%" PRIu32 " %" PRIu32, lane->device,
-			 lane->stream, lane->pid);
+		snprintf(label, sizeof(label), "%s:%" PRIu32 " %" PRIu32, device, lane->stream,
+			 lane->pid);
 	printf("%-*.*s", width, width, label);
 }
 
@@ -228,6 +233,21 @@ static void draw_others(uint32_t count, int width)
 	printf("%.*s\033[K\n", width - 1, text);
 }
 
+/* What the signs mean, as many as there is room for. */
+static void draw_legend(int width)
+{
+	int left = width - 1;
+
+	for (uint8_t state = REPLAY_IDLE; state < REPLAY_FINISHED; state++) {
+		const char *name = replay_state_name(state);
+
+		left -= (int)strlen(name) + 4;
+		if (left >= 0)
+			printf("%s%c%s %s  ", looks[state].colour, looks[state].sign, PLAIN, name);
+	}
+	fputs("\033[K\n", stdout);
+}
+
 static struct winsize terminal_size(void)
 {
 	struct winsize size;
@@ -242,7 +262,7 @@ static void draw_all(struct lanes *lanes, bool more)
 	struct winsize size = terminal_size();
 	uint32_t room, shown = 0;
 
-	room = size.ws_row > 3 ? size.ws_row - 3u : 0;
+	room = size.ws_row > 4 ? size.ws_row - 4u : 0;
 	if (lanes->drawn)
 		printf("\033[%" PRIu32 "A", lanes->drawn);
 	draw_head(lanes, more, size.ws_col);
@@ -250,11 +270,12 @@ static void draw_all(struct lanes *lanes, bool more)
 		draw_lane(lane, lanes->at, size.ws_col);
 		shown++;
 	}
-	lanes->drawn = shown + 1;
+	lanes->drawn = shown + 2;
 	if (lanes->count > shown) {
 		draw_others(lanes->count - shown, size.ws_col);
 		lanes->drawn++;
 	}
+	draw_legend(size.ws_col);
 	fflush(stdout);
 }
 

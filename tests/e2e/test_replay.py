@@ -218,11 +218,11 @@ class Replay(tracesmith.Case):
         process = subprocess.Popen([os.path.join(BUILD, "tsctl"), *map(str, arguments), "--speed", "0.2"],
                                    env=environment, stdin=slave, stdout=slave)
         os.close(slave)
-        shown = self.read_terminal(master, lambda shown: shown.count(b"\033[2A") == 10)
+        shown = self.read_terminal(master, lambda shown: shown.count(b"\033[3A") == 10)
         self.assertEqual(process.wait(10), 0)
         self.assertIn(b" at 0.2x ", shown)
         self.assertIn(b"GPU 0 stream ", shown)
-        self.assertLess(shown.count(b"\033[2A"), 14)
+        self.assertLess(shown.count(b"\033[3A"), 14)
 
     def read_terminal(self, master, enough=lambda shown: False):
         """All that is shown until the program ends; it is told to while there is enough."""
@@ -263,6 +263,9 @@ class Replay(tracesmith.Case):
                 lanes = [line for line in lines if re.search(r"stream [0-9]|^[0-9]+:[0-9]+ ", line)]
                 self.assertGreaterEqual(len(lanes), 4)
                 self.assertLessEqual(max(map(len, lanes)), columns, lanes)
+                legends = [line for line in lines if line.startswith(". idle  ")]
+                self.assertEqual(bool(legends), arguments[0] == "replay")
+                self.assertLess(max(map(len, legends), default=0), columns)
         for arguments in (["replay", path], ["view", path, "--lanes"]):
             code, _, said = self.on_terminal(12, *arguments)
             self.assertEqual(code, 2)
