@@ -9,8 +9,10 @@
 #define BY_STACK       "iif(:by = 1, stack, 0)"
 
 /* One that the database had no room for is known by its id. */
-#define NAME \
-	"coalesce(name.text, CASE WHEN k.name <> 0 THEN printf('kernel %016x', k.name) END)"
+#define NAME_OF(row) \
+	"coalesce(name.text, CASE WHEN " row ".name <> 0" \
+	" THEN printf('kernel %016x', " row ".name) END)"
+#define NAME NAME_OF("k")
 #define TIME_OF(what)  "coalesce(sum(ns) FILTER (WHERE " what "), 0)"
 /* What ran in it has rows of its own: enum work_graph. */
 #define GRAPH_OF_PARTS "(" KIND_IN("'graph'") " AND detail = 1)"
@@ -44,6 +46,7 @@ const struct query query_table_gpu[] = {
 			{ "p99_ns", T(NANOSECONDS) },
 			{ "max_ns", T(NANOSECONDS) },
 			{ "delay_ns", T(NANOSECONDS) },
+			{ "sampled", T(INTEGER) },
 			{ "name", T(TEXT) },
 			{ "stack", T(STACK) }),
 		.sql =
@@ -67,14 +70,26 @@ const struct query query_table_gpu[] = {
 				" " AT_RANK("(count * 99 + 99) / 100") " AS p99"
 				" FROM ranked"
 				" GROUP BY process, name, stack, stream"
-			") SELECT p.pid, p.comm, nullif(stream, 0), count, ns,"
-			" " SHARE("ns", "device_ns") ", ns / count, low, p50, p99, high,"
-			" delay / count, " NAME ", stack"
-			" FROM k"
+			/* What its stacks stand for; the durations are those of the samples. */
+			"), e AS MATERIALIZED ("
+				"SELECT * FROM stack_sum(:boot, :first, :until / 1000000000, :pid,"
+				" :device)"
+				" WHERE :by = 1"
+			"), s AS ("
+				"SELECT k.*, coalesce(e.count, k.count) AS launches,"
+				" coalesce(e.total_ns, k.ns) AS total, e.sampled"
+				" FROM k"
+				" LEFT JOIN e ON e.process = k.process AND e.name = k.name"
+				" AND e.stack = k.stack"
+				" WHERE :by <> 1 OR e.count > 0"
+			") SELECT p.pid, p.comm, nullif(stream, 0), launches, total,"
+			" " SHARE("total", "device_ns") ", ns / count, low, p50, p99, high,"
+			" delay / count, sampled, " NAME_OF("s") ", stack"
+			" FROM s"
 			" JOIN whole USING (process)"
-			" JOIN process p ON p.id = k.process"
-			" LEFT JOIN name ON name.id = k.name"
-			" ORDER BY ns DESC, count DESC, p.pid, 13, stream"
+			" JOIN process p ON p.id = s.process"
+			" LEFT JOIN name ON name.id = s.name"
+			" ORDER BY total DESC, launches DESC, p.pid, 14, stream"
 			" LIMIT :limit",
 	},
 	{

@@ -8,6 +8,7 @@
 #include "daemon/store/op_table.h"
 #include "daemon/store/path_table.h"
 #include "daemon/store/sql.h"
+#include "daemon/store/stack_table.h"
 #include "daemon/store/store.h"
 #include "daemon/store/work_table.h"
 
@@ -58,6 +59,8 @@ int reader_make(sqlite3 *db, uint64_t now_ns, uint32_t plan_ops)
 
 	if (r == 0)
 		r = work_table_register(db);
+	if (r == 0)
+		r = stack_table_register(db);
 	if (r == 0)
 		r = path_table_register(db, plan_ops);
 	if (r == 0)

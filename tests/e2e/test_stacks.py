@@ -52,6 +52,22 @@ class Stacks(tracesmith.Case):
         for path, share in true.items():
             self.assertAlmostEqual(estimated[path], share, delta=TOLERANCE, msg=f"{path}: {estimated} for {true}")
 
+    def kernels(self, pid):
+        """The nanoseconds of each kernel by path, and how many of the launches were sampled."""
+        time, rows = {}, self.daemon.query("kernels", "--by-stack", "--pid", pid)
+        for row in rows:
+            key = row["name"], next((path for path in PATHS if path in (row["stack"] or ())), "")
+            time[key] = time.get(key, 0) + row["total_ns"]
+        return time, sum(row["sampled"] for row in rows) / sum(row["count"] for row in rows)
+
+    def assert_alike_by_stack(self, sampled, every):
+        estimated, part = self.kernels(sampled)
+        true, whole = self.kernels(every)
+        self.assertEqual(whole, 1)
+        self.assertLess(part, 0.5)
+        for key, ns in true.items():
+            self.assertAlmostEqual(estimated.get(key, 0), ns, delta=TOLERANCE * sum(true.values()), msg=f"{key}: {estimated} for {true}")
+
     def test_a_sample_tells_what_all_stacks_tell(self):
         every, sampled = self.run_paths("--stacks", "all"), self.run_paths()
         true, said = self.shares("--pid", every)
@@ -62,6 +78,7 @@ class Stacks(tracesmith.Case):
         estimated, said = self.shares("--pid", sampled)
         self.assertEqual(estimated[""], 0)
         self.assert_alike(estimated, true)
+        self.assert_alike_by_stack(sampled, every)
         self.assertRegex(said, r"Stacks are estimated from \d+ samples: " + NOTE)
 
         recording = os.path.join(self.directory, "sampled.sbt")

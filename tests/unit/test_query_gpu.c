@@ -246,10 +246,10 @@ static int setup(void **state)
 #define LOSS_OF_EXACT "\"loss\":{" LOSSES
 #define LOSS_STACKS   "\"loss\":{\"stack-sampled\":900," LOSSES
 
-#define GEMM                                                                                       \
+#define GEMM(sampled)                                                                              \
 	"\"count\":2,\"total_ns\":10100,\"share\":336667,\"mean_ns\":5050,\"min_ns\":5000,"        \
-	"\"p50_ns\":5000,\"p99_ns\":5100,\"max_ns\":5100,\"delay_ns\":0,\"name\":\"gemm\","        \
-	"\"stack\":null}"
+	"\"p50_ns\":5000,\"p99_ns\":5100,\"max_ns\":5100,\"delay_ns\":0,\"sampled\":" sampled      \
+	",\"name\":\"gemm\",\"stack\":null}"
 
 static void test_kernels_are_by_name_with_share_and_percentiles(void **state)
 {
@@ -257,42 +257,43 @@ static void test_kernels_are_by_name_with_share_and_percentiles(void **state)
 	       "{\"query\":\"kernels\",\"rows\":[\n"
 	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null,\"count\":100,"
 	       "\"total_ns\":11000,\"share\":366667,\"mean_ns\":110,\"min_ns\":100,"
-	       "\"p50_ns\":100,\"p99_ns\":200,\"max_ns\":1000,\"delay_ns\":10,"
+	       "\"p50_ns\":100,\"p99_ns\":200,\"max_ns\":1000,\"delay_ns\":10,\"sampled\":null,"
 	       "\"name\":\"add(float*, int)\",\"stack\":null},\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null," GEMM "\n"
-	       "]," LOSS_OF_EXACT);
+	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null," GEMM(
+		       "null") "\n"
+			       "]," LOSS_OF_EXACT);
 }
 
 static void test_kernels_by_stream(void **state)
 {
 	expect(state, QUERY(.name = "kernels", .pid = PID + EXACT, .by = 2),
 	       "{\"query\":\"kernels\",\"rows\":[\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":2," GEMM ",\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":1,\"count\":99,"
-	       "\"total_ns\":10000,\"share\":333333,\"mean_ns\":101,\"min_ns\":100,"
-	       "\"p50_ns\":100,\"p99_ns\":200,\"max_ns\":200,\"delay_ns\":10,"
-	       "\"name\":\"add(float*, int)\",\"stack\":null},\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":2,\"count\":1,"
-	       "\"total_ns\":1000,\"share\":33333,\"mean_ns\":1000,\"min_ns\":1000,"
-	       "\"p50_ns\":1000,\"p99_ns\":1000,\"max_ns\":1000,\"delay_ns\":0,"
-	       "\"name\":\"add(float*, int)\",\"stack\":null}\n"
-	       "]," LOSS_OF_EXACT);
+	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":2," GEMM(
+		       "null") ",\n"
+			       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":1,\"count\":99,"
+			       "\"total_ns\":10000,\"share\":333333,\"mean_ns\":101,\"min_ns\":100,"
+			       "\"p50_ns\":100,\"p99_ns\":200,\"max_ns\":200,\"delay_ns\":10,"
+			       "\"sampled\":null,"
+			       "\"name\":\"add(float*, int)\",\"stack\":null},\n"
+			       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":2,\"count\":1,"
+			       "\"total_ns\":1000,\"share\":33333,\"mean_ns\":1000,\"min_ns\":1000,"
+			       "\"p50_ns\":1000,\"p99_ns\":1000,\"max_ns\":1000,\"delay_ns\":0,"
+			       "\"sampled\":null,"
+			       "\"name\":\"add(float*, int)\",\"stack\":null}\n"
+			       "]," LOSS_OF_EXACT);
 }
 
+/* Of a hundred one was sampled: it stands for all. Of the other kernel none was. */
 static void test_kernels_by_stack(void **state)
 {
 	expect(state, QUERY(.name = "kernels", .pid = PID + EXACT, .by = 1),
 	       "{\"query\":\"kernels\",\"rows\":[\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null," GEMM ",\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null,\"count\":99,"
-	       "\"total_ns\":10000,\"share\":333333,\"mean_ns\":101,\"min_ns\":100,"
-	       "\"p50_ns\":100,\"p99_ns\":200,\"max_ns\":200,\"delay_ns\":10,"
-	       "\"name\":\"add(float*, int)\",\"stack\":null},\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null,\"count\":1,"
-	       "\"total_ns\":1000,\"share\":33333,\"mean_ns\":1000,\"min_ns\":1000,"
-	       "\"p50_ns\":1000,\"p99_ns\":1000,\"max_ns\":1000,\"delay_ns\":0,"
-	       "\"name\":\"add(float*, int)\",\"stack\":[\"forward\"]}\n"
-	       "]," LOSS_STACKS);
+	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null,\"count\":100,"
+	       "\"total_ns\":11000,\"share\":366667,\"mean_ns\":1000,\"min_ns\":1000,"
+	       "\"p50_ns\":1000,\"p99_ns\":1000,\"max_ns\":1000,\"delay_ns\":0,\"sampled\":1,"
+	       "\"name\":\"add(float*, int)\",\"stack\":[\"forward\"]},\n"
+	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null," GEMM("0") "\n"
+									       "]," LOSS_STACKS);
 }
 
 static void test_kernels_of_one_device(void **state)
