@@ -74,9 +74,9 @@ static int copy(struct gpu_issue *issue, const struct op *op, bool wait, CUstrea
 	void *host = locked ? world->locked : world->plain;
 	size_t size = op->bytes;
 
-	if (op->detail == COPY_HTOH || size == 0)
+	if (op->detail == COPY_HTOH)
 		return 0;
-	atomic_fetch_add(&world->works, 1);
+	atomic_fetch_add(&world->works, size > 0); /* of nothing it is a call, and no work */
 	if (op->detail == COPY_HTOD)
 		return wait ? driver->cuMemcpyHtoD_v2(scratch, host, size)
 			    : driver->cuMemcpyHtoDAsync_v2(scratch, host, size, stream);
@@ -101,9 +101,7 @@ static int issue_set(struct gpu_issue *issue)
 {
 	CUdeviceptr to = issue->world->device[issue->device].scratch;
 
-	if (issue->op->bytes == 0)
-		return 0;
-	atomic_fetch_add(&issue->world->works, 1);
+	atomic_fetch_add(&issue->world->works, issue->op->bytes > 0);
 	return is_async(issue)
 		       ? issue->driver->cuMemsetD8Async(to, 0, issue->op->bytes, issue->stream)
 		       : issue->driver->cuMemsetD8_v2(to, 0, issue->op->bytes);
@@ -306,7 +304,7 @@ int gpu_issue_work(struct gpu_world *world, const struct plan_work *work, CUstre
 		return launch(&issue, work, stream);
 	if (op->kind == OP_COPY)
 		return copy(&issue, op, false, stream);
-	if (op->kind != OP_SET || op->bytes == 0)
+	if (op->kind != OP_SET)
 		return 0;
 	return world->driver->cuMemsetD8Async(world->device[issue.device].scratch, 0, op->bytes,
 					      stream);
