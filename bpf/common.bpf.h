@@ -39,6 +39,7 @@ struct thread {
 	__u16 choice; /* enum probe_choice */
 	__u32 ns_tid;
 	__u32 depth;
+	__u32 own; /* a thread of our library's */
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
 	__u64 window_at;		/* address of `window` in the process */

@@ -65,7 +65,8 @@ static __always_inline void call_begin(struct pt_regs *ctx, struct thread *threa
 	__builtin_memset(ev, 0, sizeof(*ev));
 	ev->kind = TS_EVENT_API;
 	ev->fn = (__u16)cookie;
-	ev->flags = (__u16)(cookie >> 16) | (stack_lost ? TS_EVENT_STACK_LOST : 0);
+	ev->flags = (__u16)(cookie >> 16) | (stack_lost ? TS_EVENT_STACK_LOST : 0) |
+		    (thread->own ? TS_EVENT_OWN : 0);
 	ev->cpu = bpf_get_smp_processor_id();
 	ev->tgid = id >> 32;
 	ev->tid = (__u32)id;

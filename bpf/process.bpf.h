@@ -91,6 +91,25 @@ static __always_inline __u64 process_seed(struct task_struct *task)
 	return seed ^ seed >> 29;
 }
 
+static __always_inline bool task_is_named(struct task_struct *task)
+{
+	static const char name[] = TS_THREAD_NAME;
+	char comm[TS_COMM_SIZE] = {};
+
+	bpf_probe_read_kernel_str(comm, sizeof(comm), &task->comm);
+	for (__u32 i = 0; i < sizeof(name); i++)
+		if (comm[i] != name[i])
+			return false;
+	return true;
+}
+
+/* Threads of our library, and those that CUPTI makes on them, have its name. Where the program
+ * itself has it the name says nothing. A program can hide its own calls so, and nobody else's. */
+static __always_inline bool task_is_ours(struct task_struct *task)
+{
+	return task_is_named(task) && !task_is_named(BPF_CORE_READ(task, group_leader));
+}
+
 /* Decides once per thread and filter generation whether the process is watched, and announces the
  * process before its first event. Two threads may both announce it: that does no harm, while an
  * event before its process would. */
@@ -122,6 +141,7 @@ static __noinline int thread_decide(struct thread *thread)
 	thread->ns_tid = task_own_pid(task);
 	thread->seed = known.seed;
 	thread->watched = known.watched;
+	thread->own = task_is_ours(task);
 	thread->generation = known.generation;
 	return 0;
 }

@@ -182,6 +182,17 @@ static void call_tell_exact(struct call *call, const struct effect_row *effect)
 		sweep_sync(call->core, call->process->exact, op->device, op->start_ns, op->end_ns);
 }
 
+/* A call of our own library's is none of the program's. It says which context is a device's primary
+ * one, as far as that was not known. */
+static void call_learn(struct call *call, const struct function *function)
+{
+	const struct ts_event *event = call->event;
+
+	if (function->effect == EFFECT_CONTEXT_RETAIN && !event->result && event->api.context)
+		context_learn_primary(call->core, call->process, event->api.context,
+				      context_device(event->api.device));
+}
+
 int call_ingest(struct core *core, struct process *process, const struct ts_event *event)
 {
 	const struct function *function = call_function(core, event->fn);
@@ -192,6 +203,10 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 	if (!function) {
 		loss_count(core, process, LOSS_BAD_EVENT);
 		return INGEST_BAD;
+	}
+	if (event->flags & TS_EVENT_OWN) {
+		call_learn(&call, function);
+		return INGEST_OK;
 	}
 	effect = &effect_table[function->effect];
 	call_fill(&op, event, function);

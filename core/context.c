@@ -165,6 +165,17 @@ void context_release(struct call *call)
 		context_empty(call, context);
 }
 
+void context_learn_primary(struct core *core, struct process *process, uint64_t handle,
+			   int16_t device)
+{
+	struct context *context;
+
+	if (context_primary(process, device))
+		return;
+	context = context_get(core, process, handle, device);
+	context->primary = context->handle != 0;
+}
+
 void context_known(struct call *call)
 {
 	if (call->event->api.context)

@@ -43,6 +43,8 @@ void context_create(struct call *call);
 void context_retain(struct call *call);
 void context_release(struct call *call);
 void context_known(struct call *call);
+void context_learn_primary(struct core *core, struct process *process, uint64_t handle,
+			   int16_t device);
 void context_set(struct call *call);
 void context_push(struct call *call);
 void context_pop(struct call *call);

@@ -15,7 +15,8 @@
 #include "proto/event.h"
 #include "proto/hello.h"
 
-#define THREAD_NAME "tracesmith" /* of each thread of ours, for who unloads us to see them gone */
+/* Of each thread of ours, for who unloads us to see them gone, and for the probes. */
+#define THREAD_NAME TS_THREAD_NAME
 
 /* link.c */
 /* Starts the thread. `socket` is -1 where we have to connect. Negative errno: nothing happened. */

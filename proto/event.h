@@ -19,6 +19,7 @@
 
 #define TS_EVENT_SIZE	    128
 #define TS_COMM_SIZE	    16
+#define TS_THREAD_NAME	    "tracesmith" /* of each thread of our library's */
 #define TS_STACK_FRAMES_MAX 127
 #define TS_NAME_MAX	    4096
 
@@ -58,6 +59,7 @@ enum ts_event_flag {
 	TS_EVENT_UNREAD = 1 << 2,     /* an argument in memory could not be read and is 0 */
 	TS_EVENT_STACK_LOST = 1 << 3, /* a stack was wanted, none could be taken */
 	TS_EVENT_UNFINISHED = 1 << 4, /* its thread ended inside the call: no effect is known */
+	TS_EVENT_OWN = 1 << 5,	      /* of a thread of our library's, not of the program's */
 };
 
 /* What the arguments of a call meant; a function fills the fields that it has. */

@@ -84,6 +84,28 @@ class Odd(tracesmith.Case):
         self.assertEqual(result.code, 0, result.err)
         self.check_graphs(json.loads(result.out)["rows"], 5)
 
+    def test_our_own_calls_are_not_the_programs(self):
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()))
+        process = subprocess.Popen([tracesmith.workload_path("odd"), "--hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, env=environment)
+        self.addCleanup(lambda: (process.stdin.close(), process.stdout.close(), process.wait()))
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        for _ in range(2):
+            for verb in ("attach", "detach"):
+                result = self.daemon.ctl(verb, process.pid)
+                self.assertEqual(result.code, 0, result.err + self.daemon.log())
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.wait()
+        self.daemon.wait_ended(process.pid)
+        apis = self.daemon.apis(process.pid)
+        self.assertEqual(apis["cuDevicePrimaryCtxRetain"]["calls"], 1)
+        self.assertNotIn("cuDevicePrimaryCtxRelease_v2", apis)
+        tids = self.daemon.sql(f"SELECT DISTINCT tid FROM op WHERE pid = {process.pid} AND fn IS NOT NULL")
+        self.assertEqual(tids, [{"tid": process.pid}])
+
     def test_exec(self):
         """The same process, another command line; what it was is told alike in both tiers."""
         commands = []

@@ -365,9 +365,38 @@ static void rollup_beyond_the_limit_has_no_stack(void **state)
 	assert_int_equal(lost(LOSS_LIMIT), 1000 - 256);
 }
 
+/* A library of ours retains primary contexts to ask what they are. */
+static void ingest_knows_our_own_calls(void **state)
+{
+	struct ts_event event = call_event(FN_RETAIN, 10, 11);
+
+	announce();
+	event.flags |= TS_EVENT_OWN;
+	event.api.context = 0xc1;
+	event.api.device = 1;
+	assert_int_equal(give(&event), INGEST_OK);
+	event = call_event(FN_ALLOC, 12, 13);
+	event.flags |= TS_EVENT_OWN;
+	event.api.address = 0x1000;
+	event.api.bytes = 10;
+	assert_int_equal(give(&event), INGEST_OK);
+	event = call_event(FN_LAUNCH, 14, 0);
+	event.flags |= TS_EVENT_OWN;
+	event.api.stream = 0x5000;
+	assert_int_equal(give(&event), INGEST_OK);
+	core_checkpoint(core, 20);
+	assert_int_equal(seen.ops + seen.rollups + seen.streams + seen.allocations, 0);
+	assert_int_equal(lost(LOSS_STACK_SAMPLED), 0);
+	/* What they tell of the context is believed. */
+	on_context(FN_CTX_SET, 30, 0xc1, 0);
+	on_memory(FN_ALLOC, 40, 41, 0x2000, 10);
+	assert_int_equal(op_at(40)->device, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		STORY(ingest_knows_our_own_calls),
 		STORY(ingest_makes_an_op_of_a_launch),
 		STORY(ingest_tells_how_many_stacks_sampling_left_out),
 		STORY(ingest_counts_a_set_in_bytes),
