@@ -225,11 +225,22 @@ static void stream_place(struct call *call, struct stream *stream)
 	stream_tell(call->core, stream);
 }
 
+/* The return of a launch is not watched, so whether the driver took its stream is not known. Where
+ * all streams were seen as they were made, one that is not known is none. */
+static bool stream_is_refused(const struct call *call, const struct core_stream *row)
+{
+	return row->handle > STREAM_PER_THREAD && !(call->event->flags & TS_EVENT_RETURNED) &&
+	       process_is_whole(call->process) &&
+	       call->core->stream_by_id.count < call->core->config.max_streams;
+}
+
 struct stream *stream_get(struct call *call)
 {
 	struct core_stream row = stream_of_call(call);
 	struct stream *stream = map_get(&call->core->stream_by_key, stream_key(&row));
 
+	if (!stream && stream_is_refused(call, &row))
+		return NULL;
 	if (!stream)
 		return stream_add_told(call->core, call->process, &row);
 	if (stream_is_misplaced(stream, call->context))

@@ -269,6 +269,9 @@ static const struct gpu_function cuda_function[] = {
 	ROW(129, "cuStreamWriteValue64_v2", STREAM, SUBMIT, 0, 0,
 	    IN(ARG(0, stream), ARG(1, address), ARG(2, source)), PTSZ),
 
+	ROW(130, "cuGreenCtxStreamCreate", STREAM, STREAM_CREATE, 0, RETURN | KEEP,
+	    IN(ARG(0, stream), ARG32(2, flags)), OUT(AT(0, stream))),
+
 	/* Capture and graphs. */
 	ROW(140, "cuStreamBeginCapture_v2", GRAPH, CAPTURE_BEGIN, 0, RETURN | KEEP,
 	    IN(ARG(0, stream)), PTSZ),

@@ -39,6 +39,7 @@ class Odd(tracesmith.Case):
         self.assertEqual(sum(row["captured"] for row in launches), 2)
         streams = self.daemon.query("streams", "--pid", pid)
         self.assertEqual(sum(row["bytes"] for row in streams), 10 * MIB + 2 * failed_async)
+        self.assertEqual(len(streams), 2, streams)  # not those that three launches were refused on
 
     def test_probe_tier(self):
         pid, _ = self.odd()

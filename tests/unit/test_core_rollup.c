@@ -143,9 +143,32 @@ static void rollup_knows_a_capture_whose_end_was_refused(void **state)
 	assert_int_equal(sum_of(FN_COPY).bytes, 100);
 }
 
+static void rollup_of_a_handle_that_is_none_has_no_stream(void **state)
+{
+	struct ts_event event;
+
+	announce();
+	event = call_event(FN_INIT, 2, 3);
+	give(&event);
+	event = call_event(FN_STREAM_CREATE, 4, 5);
+	event.api.stream = S1;
+	give(&event);
+	launch(10, S1);
+	launch(11, 0x7777);
+	assert_int_equal(seen.streams, 1);
+	assert_int_equal(op_at(11)->stream, 0);
+	assert_int_equal(stats().pending, 1);
+	/* One that the driver took is one, however it was made. */
+	on_stream(FN_STREAM_SYNC, 20, 21, S2);
+	launch(30, S2);
+	assert_int_equal(seen.streams, 2);
+	assert_int_equal(sum_of(FN_LAUNCH).calls, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		STORY(rollup_of_a_handle_that_is_none_has_no_stream),
 		STORY(rollup_of_captured_work_has_no_bytes),
 		STORY(rollup_of_failed_calls_has_no_bytes),
 		STORY(rollup_of_calls_that_never_returned_has_no_bytes),
