@@ -10,6 +10,7 @@
 
 #include "inject/cupti_find.h"
 #include "inject/internal.h"
+#include "inject/nvtx_wide.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -38,7 +39,9 @@ int InitializeInjectionNvtx2(void *get_export_table)
 
 	done = version && !cupti_find(cuda_major(version), &cupti, why, sizeof(why)) &&
 	       cupti.nvtx_initialize && cupti.nvtx_initialize(get_export_table) == CUPTI_OK;
-	if (!done)
+	if (done)
+		nvtx_widen(get_export_table);
+	else
 		debug_say("NVTX stays off: %s", why);
 	errno = saved;
 	return done;

@@ -107,6 +107,20 @@ class Odd(tracesmith.Case):
         tids = self.daemon.sql(f"SELECT DISTINCT tid FROM op WHERE pid = {process.pid} AND fn IS NOT NULL")
         self.assertEqual(tids, [{"tid": process.pid}])
 
+    def test_wide_texts_of_nvtx(self):
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
+        result = subprocess.run([os.path.join(BUILD, "tsctl"), "run", "--", tracesmith.workload_path("nvtx"), "--wide", "--ranges", "1",
+                                 "--threads", "1"], capture_output=True, text=True, env=environment, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = wait_for("the ranges", lambda: self.daemon.sql("SELECT name, start_ns, end_ns FROM op WHERE kind = 'range' AND name = 'outer'"))
+        inside = self.daemon.sql(f"SELECT name, domain FROM (SELECT o.name, d.text AS domain, start_ns, end_ns FROM op o LEFT JOIN name d"
+                                 f" ON d.id = o.handle WHERE kind = 'range') WHERE start_ns >= {rows[0]['start_ns']}"
+                                 f" AND end_ns <= {rows[0]['end_ns']} AND name <> 'outer' ORDER BY start_ns")
+        self.assertEqual([(row["name"], row["domain"]) for row in inside],
+                         [("größe 中 😀", None), ("ex é", None), ("in é", "Domäne"), ("known é", "Domäne"), ("started é", None),
+                          ("mark é", None)])
+        self.assertNotIn("before", self.daemon.answer("ranges")["loss"])
+
     def test_exec(self):
         """The same process, another command line; what it was is told alike in both tiers."""
         commands = []

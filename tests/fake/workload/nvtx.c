@@ -11,18 +11,40 @@
 
 static struct {
 	uint64_t threads, ranges;
-	bool hold;
+	bool hold, wide;
 } settings = { .threads = 2, .ranges = 10 };
 
 static const struct option_row options[] = {
 	{ "threads", "number of threads (2)", OPTION_NUMBER, &settings.threads },
 	{ "ranges", "ranges of each thread (10)", OPTION_NUMBER, &settings.ranges },
+	{ "wide", "one range of each kind with a wide text, too", OPTION_FLAG, &settings.wide },
 	{ "hold", "wait for a newline before the end", OPTION_FLAG, &settings.hold },
 };
 
 static CUcontext context;
 static CUfunction kernel;
 static void *domain;
+
+/* In "outer", which ends last. */
+static void wide(void)
+{
+	void *there = nvtx_domain_wide(L"Dom\u00e4ne");
+	uint64_t started;
+
+	nvtx_push("outer");
+	nvtx_push_wide(L"gr\u00f6\u00dfe \u4e2d \U0001f600");
+	nvtx_pop();
+	nvtx_push_ex_wide(L"ex \u00e9");
+	nvtx_pop();
+	nvtx_domain_push_wide(there, L"in \u00e9");
+	nvtx_domain_pop(there);
+	nvtx_domain_push_registered(there, L"known \u00e9");
+	nvtx_domain_pop(there);
+	started = nvtx_start_wide(L"started \u00e9");
+	nvtx_end(started);
+	nvtx_mark_wide(L"mark \u00e9");
+	nvtx_pop();
+}
 
 static void *work(void *unused)
 {
@@ -62,6 +84,8 @@ int main(int argc, char **argv)
 	TRY(cuModuleLoadData, (&module, image));
 	TRY(cuModuleGetFunction, (&kernel, module, "ranged_kernel"));
 	domain = nvtx_domain("model");
+	if (settings.wide)
+		wide();
 	for (uint64_t i = 0; i < settings.threads; i++)
 		pthread_create(&ids[i], NULL, work, NULL);
 	for (uint64_t i = 0; i < settings.threads; i++)

@@ -8,7 +8,14 @@
 
 enum { EXPORT_CALLBACKS = 1, EXPORT_VERSION = 3 };
 enum { MODULE_CORE = 1, MODULE_CORE2 = 5 };
-enum { NVTX_VERSION = 3, MESSAGE_ASCII = 1, COLOR_ARGB = 1, PAYLOAD_UINT64 = 1 };
+enum {
+	NVTX_VERSION = 3,
+	MESSAGE_ASCII = 1,
+	MESSAGE_UNICODE = 2,
+	MESSAGE_STRING = 3,
+	COLOR_ARGB = 1,
+	PAYLOAD_UINT64 = 1
+};
 
 typedef void (*nvtx_fn)(void);
 
@@ -20,7 +27,7 @@ struct attributes {
 	int32_t payload_type, reserved;
 	uint64_t payload;
 	int32_t message_type;
-	const char *message;
+	const void *message;
 };
 
 struct callbacks {
@@ -42,47 +49,53 @@ static int (*pop_fn)(void);
 static int (*domain_push_fn)(void *, const struct attributes *);
 static int (*domain_pop_fn)(void *);
 static void *(*domain_create_fn)(const char *);
-static nvtx_fn unused;
+static void (*mark_wide_fn)(const wchar_t *);
+static uint64_t (*start_wide_fn)(const wchar_t *);
+static int (*push_wide_fn)(const wchar_t *);
+static int (*push_ex_fn)(const struct attributes *);
+static void *(*register_wide_fn)(void *, const wchar_t *);
+static void *(*domain_create_wide_fn)(const wchar_t *);
+static nvtx_fn unused[32];
 static int taken;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Their places are fixed; what we have no use for gets a place that nobody reads. */
 static nvtx_fn *core[] = {
 	NULL,
-	&unused,
+	&unused[1],
 	(nvtx_fn *)&mark_fn,
-	&unused,
-	&unused,
+	(nvtx_fn *)&mark_wide_fn,
+	&unused[4],
 	(nvtx_fn *)&start_fn,
-	&unused,
+	(nvtx_fn *)&start_wide_fn,
 	(nvtx_fn *)&end_fn,
-	&unused,
+	(nvtx_fn *)&push_ex_fn,
 	(nvtx_fn *)&push_fn,
-	&unused,
+	(nvtx_fn *)&push_wide_fn,
 	(nvtx_fn *)&pop_fn,
-	&unused,
-	&unused,
-	&unused,
-	&unused,
+	&unused[12],
+	&unused[13],
+	&unused[14],
+	&unused[15],
 	NULL,
 };
 static nvtx_fn *core2[] = {
 	NULL,
-	&unused,
-	&unused,
-	&unused,
+	&unused[17],
+	&unused[18],
+	&unused[19],
 	(nvtx_fn *)&domain_push_fn,
 	(nvtx_fn *)&domain_pop_fn,
-	&unused,
-	&unused,
-	&unused,
-	&unused,
-	&unused,
-	&unused,
+	&unused[22],
+	&unused[23],
+	&unused[24],
+	&unused[25],
+	&unused[26],
+	(nvtx_fn *)&register_wide_fn,
 	(nvtx_fn *)&domain_create_fn,
-	&unused,
-	&unused,
-	&unused,
+	(nvtx_fn *)&domain_create_wide_fn,
+	&unused[30],
+	&unused[31],
 	NULL,
 };
 
@@ -182,4 +195,59 @@ int nvtx_domain_push(void *domain, const char *text, uint32_t color, uint64_t pa
 int nvtx_domain_pop(void *domain)
 {
 	return nvtx_taken() && domain_pop_fn ? domain_pop_fn(domain) : -1;
+}
+
+int nvtx_push_wide(const wchar_t *text)
+{
+	return nvtx_taken() && push_wide_fn ? push_wide_fn(text) : -1;
+}
+
+void nvtx_mark_wide(const wchar_t *text)
+{
+	if (nvtx_taken() && mark_wide_fn)
+		mark_wide_fn(text);
+}
+
+uint64_t nvtx_start_wide(const wchar_t *text)
+{
+	return nvtx_taken() && start_wide_fn ? start_wide_fn(text) : 0;
+}
+
+void *nvtx_domain_wide(const wchar_t *name)
+{
+	return nvtx_taken() && domain_create_wide_fn ? domain_create_wide_fn(name) : NULL;
+}
+
+static struct attributes attributes_of(int32_t type, const void *message)
+{
+	return (struct attributes){
+		.version = NVTX_VERSION,
+		.size = sizeof(struct attributes),
+		.message_type = type,
+		.message = message,
+	};
+}
+
+int nvtx_domain_push_wide(void *domain, const wchar_t *text)
+{
+	struct attributes a = attributes_of(MESSAGE_UNICODE, text);
+
+	return nvtx_taken() && domain_push_fn ? domain_push_fn(domain, &a) : -1;
+}
+
+int nvtx_domain_push_registered(void *domain, const wchar_t *text)
+{
+	struct attributes a = attributes_of(MESSAGE_STRING, NULL);
+
+	if (!nvtx_taken() || !register_wide_fn || !domain_push_fn)
+		return -1;
+	a.message = register_wide_fn(domain, text);
+	return domain_push_fn(domain, &a);
+}
+
+int nvtx_push_ex_wide(const wchar_t *text)
+{
+	struct attributes a = attributes_of(MESSAGE_UNICODE, text);
+
+	return nvtx_taken() && push_ex_fn ? push_ex_fn(&a) : -1;
 }
