@@ -283,7 +283,7 @@ static void write_summary(struct exporter *x)
 {
 	const struct fold *fold = &x->fold;
 	int64_t wall_ns = fold->meta->wall_offset_ns;
-	char text[UNITS_TEXT_SIZE], note[EXPORT_NOTE_BYTES];
+	char text[UNITS_TEXT_SIZE];
 	struct out *out = x->out;
 
 	json_text(out, "<text class=\"faint\" x=\"8\" y=\"48\">");
@@ -294,15 +294,13 @@ static void write_summary(struct exporter *x)
 	json_text(out, units_time(text, (int64_t)fold->first_ns + wall_ns));
 	json_text(out, " to ");
 	json_text(out, units_time(text, (int64_t)fold->last_ns + wall_ns));
-	fold_note(fold, note);
-	json_text(out, *note ? " · " : "");
-	write_escaped(out, note);
 	json_text(out, "</text>\n");
 }
 
 /* It stands behind the frames, since it stays in sight when they are scrolled. */
 static void write_head(struct exporter *x)
 {
+	char note[EXPORT_NOTE_BYTES];
 	struct out *out = x->out;
 
 	json_text(out, "<g id=\"head\"><rect id=\"paper\" class=\"wide\" width=\"1200\"");
@@ -312,7 +310,11 @@ static void write_head(struct exporter *x)
 	write_summary(x);
 	json_text(out, "<text id=\"found\" class=\"faint\" x=\"1192\" y=\"52\" text-anchor=\"end\">"
 		       "</text>\n<text id=\"details\" class=\"faint\" x=\"8\" y=\"69\">"
-		       "Click a frame to zoom, / to search, Esc to reset</text>\n"
+		       "Click a frame to zoom, / to search, Esc to reset");
+	fold_note(&x->fold, note);
+	json_text(out, *note ? " · " : "");
+	write_escaped(out, note);
+	json_text(out, "</text>\n"
 		       "<line id=\"rule\" class=\"wide\" x2=\"1200\"");
 	json_member(out, " y1=\"", HEAD - 6);
 	json_member(out, "\" y2=\"", HEAD - 6);
