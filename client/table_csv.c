@@ -76,6 +76,8 @@ static int write_row(struct table *table, const Tracesmith__V1__Row *row)
 static int end(struct table *table, const Tracesmith__V1__Done *done)
 {
 	fflush(table->out);
+	if (done->note && done->note[0])
+		fprintf(table->notes, "tsctl: note: %s\n", done->note);
 	if (done->n_loss) {
 		fputs("tsctl: ", table->notes);
 		loss_write(table->notes, done);

@@ -1,7 +1,7 @@
 /* Table as JSON: {"query":…,"rows":[{…}],"loss":{…}}, an interface (docs/queries.md).
  * Integers are in base units, times are CLOCK_MONOTONIC nanoseconds, a stack is an array of frames,
  * innermost first, and what was lost is counted by its reason. "truncated":true stands at the end
- * of an answer whose rows were cut. */
+ * of an answer whose rows were cut, "note" where there is something to know. */
 #include <inttypes.h>
 
 #include "client/json.h"
@@ -74,7 +74,12 @@ static int end(struct table *table, const Tracesmith__V1__Done *done)
 		json_string(table->out, done->loss[i]->reason);
 		fprintf(table->out, ":%" PRIu64, done->loss[i]->count);
 	}
-	fputs(done->truncated ? "},\"truncated\":true}\n" : "}}\n", table->out);
+	fputs(done->truncated ? "},\"truncated\":true" : "}", table->out);
+	if (done->note && done->note[0]) {
+		fputs(",\"note\":", table->out);
+		json_string(table->out, done->note);
+	}
+	fputs("}\n", table->out);
 	return 0;
 }
 

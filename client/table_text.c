@@ -362,12 +362,21 @@ static int write_row(struct table *table, const Tracesmith__V1__Row *row)
 	return 0;
 }
 
+static void write_note(const struct table *table, const char *note)
+{
+	_cleanup_(freep) char *text = note && note[0] ? visible(note) : NULL;
+
+	if (!table->rows)
+		fprintf(table->out, text ? "no rows: %s\n" : "no rows\n", text);
+	else if (text)
+		fprintf(table->out, "\nnote: %s\n", text);
+}
+
 static int end(struct table *table, const Tracesmith__V1__Done *done)
 {
 	if (table->rows && !table->text->measured)
 		measure(table);
-	if (!table->rows)
-		fputs("no rows\n", table->out);
+	write_note(table, done->note);
 	if (done->n_loss || !table->whole)
 		table_losses(table->out, done);
 	return 0;

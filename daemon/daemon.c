@@ -382,6 +382,7 @@ static int daemon_start_api(struct daemon *daemon)
 	struct api_callbacks callbacks = {
 		.status = daemon_report,
 		.settle = daemon_settle,
+		.watched = daemon_watched,
 		.attach = daemon_attach,
 		.detach = daemon_detach,
 		.is_held = daemon_is_held,

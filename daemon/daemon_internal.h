@@ -57,7 +57,8 @@ struct daemon {
 	struct probe_config probe_config; /* as last told */
 	struct probe_counters counted;	  /* BPF losses that the model knows */
 	uint64_t counted_ns;
-	uint64_t settled_ns; /* what came until then is in the store, or on its way there */
+	uint64_t settle_stacks; /* that are to have names first, 0: not looked yet */
+	uint64_t settled_ns;	/* what came until then is in the store, or on its way there */
 	uint64_t maps_lost, maps_limited;
 	uint32_t next_process;	 /* id of the first process that is new to us */
 	int lock;		 /* the state directory */
@@ -95,7 +96,8 @@ void daemon_held_lock(void *data, bool locked);
 /* settle.c: as the api's callback */
 bool daemon_settle(void *data, uint64_t time_ns);
 
-/* report.c */
+/* report.c: as the api's callbacks */
+bool daemon_watched(void *data, char *out, size_t size);
 void daemon_report(void *data, struct status_builder *builder);
 
 #endif

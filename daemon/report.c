@@ -32,6 +32,37 @@ static uint64_t report_rss_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+bool daemon_watched(void *data, char *out, size_t size)
+{
+	const struct probe_config *filter = &((struct daemon *)data)->probe_config;
+	const struct {
+		uint32_t count;
+		const char *one, *many;
+	} parts[] = {
+		{ filter->pid_count, "pid", "pids" },
+		{ filter->uid_count, "user", "users" },
+		{ filter->cgroup_count, "cgroup", "cgroups" },
+	};
+	size_t used = 0;
+
+	*out = '\0';
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && used < size; i++)
+		if (parts[i].count)
+			used += (size_t)snprintf(
+				out + used, size - used, "%s%u %s", used ? " and " : "",
+				parts[i].count, parts[i].count == 1 ? parts[i].one : parts[i].many);
+	return used;
+}
+
+static void report_filters(struct daemon *daemon, struct status_builder *builder)
+{
+	char watched[128];
+
+	if (daemon_watched(daemon, watched, sizeof(watched)))
+		status_text(builder, "daemon", "filters", true,
+			    "all processes are hidden but those of %s", watched);
+}
+
 static void report_daemon(struct daemon *daemon, struct status_builder *builder)
 {
 	char text[UNITS_TEXT_SIZE];
@@ -242,6 +273,7 @@ void daemon_report(void *data, struct status_builder *builder)
 
 	probe_stats(daemon->probe, &probe, cpu, REPORT_CPUS);
 	report_daemon(daemon, builder);
+	report_filters(daemon, builder);
 	report_kernel(daemon, &probe, builder);
 	report_ring(&probe, builder);
 	for (uint32_t i = 0; (library = libraries_get(daemon->libraries, i)); i++)

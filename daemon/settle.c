@@ -1,10 +1,19 @@
 /* Settle: brings what has come so far to where queries find it, so that who asks right after a
  * program's end, or after an attach, has it all. What is in the rings is taken in; a program that
- * has just ended may still have records under way; then comes a commit, and its writing. */
+ * has just ended may still have records under way; stacks get their names; then comes a commit,
+ * and its writing. */
 #include "daemon/daemon_internal.h"
 
 /* However many ask, there is no more than one commit for them in this time. */
 #define SETTLE_PERIOD_NS 5000000
+
+/* The stacks that were seen when this was first asked: more of them must not hold it up. */
+static bool is_named(struct daemon *daemon)
+{
+	if (!daemon->settle_stacks)
+		daemon->settle_stacks = symbolizer_hurry(daemon->symbolizer);
+	return symbolizer_named(daemon->symbolizer) >= daemon->settle_stacks;
+}
 
 static void settle(struct daemon *daemon, uint64_t now)
 {
@@ -14,8 +23,9 @@ static void settle(struct daemon *daemon, uint64_t now)
 	if (daemon->exact)
 		exact_drain_all(daemon->exact);
 	core_stats(daemon->core, &core);
-	if (core.ending)
+	if (core.ending || !is_named(daemon))
 		return;
+	daemon->settle_stacks = 0;
 	daemon_checkpoint(daemon, now);
 	daemon->settled_ns = now;
 }

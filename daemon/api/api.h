@@ -57,6 +57,9 @@ struct api_callbacks {
 	/* As store_is_held, and its lock. Called on any thread. NULL: never. */
 	bool (*is_held)(void *data);
 	void (*held_lock)(void *data, bool locked);
+	/* Names the only processes that are watched. False: all are. Called on the loop. NULL:
+	 * all always are. */
+	bool (*watched)(void *data, char *out, size_t size);
 	/* Whether all that had come by then is where queries find it; brings it on its way there.
 	 * Called on the loop, every few milliseconds until it is or LIMIT_QUERY_SETTLE_MS are over.
 	 * NULL: it always is. */

@@ -12,7 +12,8 @@
 #include "daemon/limits.h"
 #include "daemon/query/query.h"
 
-#define SETTLE_MS 2 /* how long until it is asked again */
+#define SETTLE_MS     2 /* how long until it is asked again */
+#define WATCHED_BYTES 128
 
 struct message {
 	STAILQ_ENTRY(message) link;
@@ -30,6 +31,7 @@ struct job {
 	Tracesmith__V1__Request *request;
 	uv_work_t work;
 	uint64_t asked_ns;
+	char watched[WATCHED_BYTES]; /* the only processes that are, "": all */
 	uint32_t writes;
 	bool running, done;
 	bool held; /* asks what is held in memory */
@@ -202,6 +204,7 @@ static void on_work(uv_work_t *work)
 		.boot_id = api->boot_id,
 		.now_ns = uv_hrtime(),
 		.suspended_ns = suspended_ns(),
+		.watched = job->watched[0] ? job->watched : NULL,
 		.send = on_send,
 		.cancelled = on_cancelled,
 		.data = job,
@@ -323,6 +326,8 @@ void jobs_start(struct api *api)
 		api->running_count++;
 		job->client->running_count++;
 		job->running = true;
+		if (api->callbacks.watched)
+			api->callbacks.watched(api->data, job->watched, sizeof(job->watched));
 		uv_queue_work(api->loop, &job->work, on_work, on_worked);
 	}
 }

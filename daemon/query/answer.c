@@ -219,13 +219,14 @@ int answer_check_pid(struct answer *answer, uint32_t pid)
 	r = sql_integer(stmt, &found);
 	if (r < 0 || found)
 		return r;
+	answer_say_hidden(answer);
 	return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
 			   answer->job->reader
 				   ? "There is no process %u in this recording: 'tsctl info' shows "
-				     "those that are"
+				     "those that are%s%s"
 				   : "No process %u has used CUDA while tracesmithd was looking: "
-				     "'tsctl ps' shows those that do",
-			   pid);
+				     "'tsctl ps' shows those that do%s%s",
+			   pid, answer->note[0] ? "; " : "", answer->note);
 }
 
 int answer_columns(struct answer *answer, const struct query_column *column, size_t count)
@@ -416,6 +417,7 @@ static int send_done(struct answer *answer, Tracesmith__V1__Done *done)
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
 
 	done->rows = answer->rows;
+	done->note = answer->note;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_DONE;
 	reply.done = done;
 	return answer_send(answer, &reply);

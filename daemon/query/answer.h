@@ -34,6 +34,7 @@ struct answer {
 	struct answer_window window;
 	uint32_t about;	      /* enum query_about */
 	sqlite3_stmt *frames; /* of a stack, prepared at the first */
+	char note[320];	      /* a sentence on what it says or does not; "": none */
 	struct arena arena;   /* of the batch */
 	Tracesmith__V1__Row **batch;
 	size_t batch_rows;
@@ -80,6 +81,12 @@ int answer_stack(struct answer *answer, int64_t id, Tracesmith__V1__Stack **ret)
 int answer_loss(struct answer *answer, Tracesmith__V1__Done *done);
 int answer_add_loss(struct answer *answer, Tracesmith__V1__Done *done, const char *reason,
 		    uint64_t count, const char *text);
+
+/* why.c: says in the note why there is no row. */
+int answer_say_why(struct answer *answer, const struct query *query,
+		   const Tracesmith__V1__QueryRequest *request);
+/* Says that there are processes that the daemon does not watch, where that is so. */
+void answer_say_hidden(struct answer *answer);
 
 /* result.c: result_name(code) for SQL. */
 int result_register(sqlite3 *db);

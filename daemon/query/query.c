@@ -8,9 +8,8 @@
 #include "daemon/store/condense.h"
 #include "daemon/store/sql.h"
 
-#define SECOND_NS  1000000000ull
-#define MIN_AGE_NS 60000000000ull /* of leaks, where none is given */
-#define T(type)	   TRACESMITH__V1__COLUMNS__TYPE__##type
+#define SECOND_NS 1000000000ull
+#define T(type)	  TRACESMITH__V1__COLUMNS__TYPE__##type
 
 static int find(struct answer *answer, const char *name, const struct query **ret)
 {
@@ -112,7 +111,8 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":pid", window->pid, window->pid);
 	answer_bind(stmt, ":stream", request->stream, request->stream);
 	answer_bind(stmt, ":device", request->device_given_case, request->device);
-	answer_bind(stmt, ":min_age", true, request->min_age_ns ? request->min_age_ns : MIN_AGE_NS);
+	answer_bind(stmt, ":min_age", true,
+		    request->min_age_ns ? request->min_age_ns : QUERY_MIN_AGE_NS);
 	answer_bind(stmt, ":by", true, request->by);
 	answer_bind(stmt, ":suspended", true, answer->job->suspended_ns);
 	/* One more, to know whether there are more. */
@@ -148,6 +148,10 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 	r = answer_columns(answer, query->column, sqlite3_column_count(stmt));
 	if (r == 0)
 		r = answer_rows(answer, stmt, sqlite3_step(stmt), query->column, limit, &truncated);
+	if (r == 0 && !answer->rows)
+		r = answer_say_why(answer, query, request);
+	if (!answer->rows || query->about & ABOUT_PROCESSES)
+		answer_say_hidden(answer);
 	return r < 0 ? r : answer_done(answer, truncated);
 }
 

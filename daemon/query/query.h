@@ -24,6 +24,7 @@ struct query_job {
 	/* How long the host slept since its boot, which /proc counts and our clock does not. Of a
 	 * recording it is not known: 0. */
 	int64_t suspended_ns;
+	const char *watched; /* the only processes that the daemon watches; NULL: all */
 	/* Sends a reply; waits while the reader is slow. -ECANCELED: nobody wants it any more. */
 	int (*send)(void *data, const Tracesmith__V1__Reply *reply);
 	bool (*cancelled)(void *data);

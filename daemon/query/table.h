@@ -18,6 +18,8 @@ enum query_option {
 	QUERY_BY_STREAM = 1 << 6,
 };
 
+#define QUERY_MIN_AGE_NS 60000000000ull /* where none is given */
+
 /* What rows are split by, on request. */
 enum query_by { QUERY_BY_NOTHING, QUERY_BY_IS_STACK, QUERY_BY_IS_STREAM };
 
@@ -32,7 +34,8 @@ enum query_about {
 	ABOUT_STATES = 1 << 6,	/* of streams and devices */
 	ABOUT_POOLS = 1 << 7,	/* what else a process of the exact tier tells */
 	ABOUT_ALL = (1 << 8) - 1,
-	ABOUT_LOSS = 1 << 8, /* what was lost, even where nothing is missing by it */
+	ABOUT_LOSS = 1 << 8,	  /* what was lost, even where nothing is missing by it */
+	ABOUT_PROCESSES = 1 << 9, /* which there are */
 };
 
 struct query_column {
@@ -51,8 +54,10 @@ struct query {
 	uint64_t limit;	    /* rows by default */
 	const struct query_column *column; /* ends with a column without name */
 	const char *sql;
-	uint32_t about; /* enum query_about */
-	bool running;	/* it is about processes that run, and no others */
+	uint32_t about;	  /* enum query_about */
+	bool running;	  /* it is about processes that run, and no others */
+	uint32_t records; /* enum ts_records: it has rows only where one is recorded; 0: always */
+	const char *nothing; /* what is so where it has none: the begin of a sentence */
 };
 
 /* Each ends with a row without name. */

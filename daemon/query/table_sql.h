@@ -3,6 +3,7 @@
 #define TS_QUERY_TABLE_SQL_H
 
 #include "daemon/query/table.h"
+#include "proto/event.h"
 
 #define SECOND_NS    1000000000ull
 #define MINUTE_NS    60000000000ull

@@ -30,13 +30,14 @@ struct symbolizer {
 	void (*done)(void *data, struct symbol_job *job);
 	void (*closed)(void *data);
 	void *data;
-	uint32_t jobs; /* added and not yet delivered; the loop's */
+	uint32_t jobs; /* added and not yet delivered; the loop's, as the next */
+	uint64_t named;
 
 	uv_mutex_t lock; /* of what follows */
 	uv_cond_t wake;
 	struct job_queue waiting, finished;
 	uint32_t waiting_count;
-	bool closing, ended;
+	bool closing, ended, hurried;
 
 	struct cache *cache; /* the thread's, as all below */
 	uint64_t rest_ns;
@@ -187,7 +188,8 @@ static bool take_batch(struct symbolizer *s, struct job_queue *ret)
 	while (s->waiting_count == 0 && !s->closing)
 		uv_cond_wait(&s->wake, &s->lock);
 	due_ns = uv_hrtime() + s->rest_ns;
-	while (s->waiting_count < BATCH_JOBS && !s->closing && (now_ns = uv_hrtime()) < due_ns)
+	while (s->waiting_count < BATCH_JOBS && !s->closing && !s->hurried &&
+	       (now_ns = uv_hrtime()) < due_ns)
 		uv_cond_timedwait(&s->wake, &s->lock, due_ns - now_ns);
 	for (count = 0; count < BATCH_JOBS && s->waiting_count > 0; count++) {
 		struct symbol_job *job = STAILQ_FIRST(&s->waiting);
@@ -196,6 +198,7 @@ static bool take_batch(struct symbolizer *s, struct job_queue *ret)
 		STAILQ_INSERT_TAIL(ret, job, queue);
 		s->waiting_count--;
 	}
+	s->hurried = false;
 	s->ended = count == 0;
 	uv_mutex_unlock(&s->lock);
 	return count > 0;
@@ -257,6 +260,7 @@ static void on_async(uv_async_t *async)
 	while ((job = STAILQ_FIRST(&finished))) {
 		STAILQ_REMOVE_HEAD(&finished, queue);
 		s->jobs--;
+		s->named++;
 		s->done(s->data, job);
 		symbol_job_free(job);
 	}
@@ -351,4 +355,20 @@ int symbolizer_add(struct symbolizer *s, struct symbol_job *job)
 		uv_cond_signal(&s->wake);
 	uv_mutex_unlock(&s->lock);
 	return 0;
+}
+
+uint64_t symbolizer_hurry(struct symbolizer *s)
+{
+	if (s->jobs) {
+		uv_mutex_lock(&s->lock);
+		s->hurried = s->waiting_count > 0;
+		uv_cond_signal(&s->wake);
+		uv_mutex_unlock(&s->lock);
+	}
+	return s->named + s->jobs;
+}
+
+uint64_t symbolizer_named(const struct symbolizer *s)
+{
+	return s->named;
 }

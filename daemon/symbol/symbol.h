@@ -40,5 +40,9 @@ struct symbol_job *symbol_job_new(uint32_t count);
 struct symbol_job *symbol_job_free(struct symbol_job *job);
 /* Takes the job over. -EAGAIN: too many are waiting; the job is freed. */
 int symbolizer_add(struct symbolizer *symbolizer, struct symbol_job *job);
+/* Names what was added so far without waiting for more; how many that are since the start. */
+uint64_t symbolizer_hurry(struct symbolizer *symbolizer);
+/* How many of them are done, which comes in order. */
+uint64_t symbolizer_named(const struct symbolizer *symbolizer);
 
 #endif

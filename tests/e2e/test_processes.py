@@ -89,7 +89,13 @@ class Filter(tracesmith.Case):
         other, _ = run("short")
         wanted, expected = run("short", user=12345)
         self.daemon.wait_ended(wanted.pid)
-        self.assertEqual({row["pid"] for row in self.daemon.query("processes")}, {wanted.pid})
+        answer = self.daemon.answer("processes")
+        self.assertEqual({row["pid"] for row in answer["rows"]}, {wanted.pid})
+        hidden = "settings hide all processes but those of 1 user"
+        self.assertIn(hidden, answer["note"])
+        self.assertIn(hidden, self.daemon.answer("ps")["note"])
+        self.assertIn(hidden, self.daemon.ctl("query", "apis", "--pid", other.pid).err)
+        self.assertRegex(self.daemon.ctl("status").out, "! filters +all processes are hidden but those of 1 user\n")
 
 
 class FilterByCgroup(unittest.TestCase):

@@ -18,6 +18,9 @@
 #define T(type) TRACESMITH__V1__COLUMNS__TYPE__##type
 #define COLUMNS 4
 
+/* The note of an answer. */
+static const char *said = "";
+
 static char *write_table(uint32_t form, size_t width, const char *name, size_t rows, uint64_t lost,
 			 char **ret_notes)
 {
@@ -61,6 +64,7 @@ static char *write_table(uint32_t form, size_t width, const char *name, size_t r
 	done.n_loss = lost ? 1 : 0;
 	done.loss = &loss_list;
 	done.truncated = lost != 0;
+	done.note = (char *)said;
 
 	table_init(&table, &options, "te\"st", 0);
 	table.out = open_memstream(&text, &size);
@@ -162,6 +166,29 @@ static void test_names_stay_readable_on_a_narrow_terminal(void **state)
 	       "      ou\"ter\n"
 	       "\nnothing lost\n",
 	       "");
+}
+
+static void test_a_note_is_shown(void **state)
+{
+	said = "Process 7 is \033[2J, see \"x\"";
+	expect(0, 0, "a", 0, 0,
+	       "no rows: Process 7 is \xef\xbf\xbd[2J, see \"x\"\n\nnothing lost\n", "");
+	expect(OPTION_JSON, 0, "a", 0, 0,
+	       "{\"query\":\"te\\\"st\",\"rows\":[],\"loss\":{},"
+	       "\"note\":\"Process 7 is \\u001b[2J, see \\\"x\\\"\"}\n",
+	       "");
+	said = "Others are hidden";
+	expect(0, 0, "a", 1, 0,
+	       "comm     bytes  time_ns\n"
+	       "a     1.50 KiB        -\n"
+	       "      inner\n"
+	       "      ou\"ter\n"
+	       "\nnote: Others are hidden\n"
+	       "\nnothing lost\n",
+	       "");
+	expect(OPTION_CSV, 0, "a", 0, 0, "comm,bytes,time_ns,stack\n",
+	       "tsctl: note: Others are hidden\n");
+	said = "";
 }
 
 static char *loss_line(size_t count)
@@ -385,6 +412,7 @@ int main(void)
 		cmocka_unit_test(test_text_fits_the_terminal_without_control_characters),
 		cmocka_unit_test(test_names_stay_readable_on_a_narrow_terminal),
 		cmocka_unit_test(test_ps_fits_a_terminal),
+		cmocka_unit_test(test_a_note_is_shown),
 		cmocka_unit_test(test_what_was_lost_is_one_line),
 		cmocka_unit_test(test_long_tables_are_not_held),
 		cmocka_unit_test(test_numbers_have_three_digits_and_a_unit),

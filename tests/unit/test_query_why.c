@@ -1,0 +1,156 @@
+/* An answer without rows says why it has none. */
+#include "proto/event.h"
+#include "tests/unit/query_fixture.h"
+
+enum { PROBE = 4000000, EXACT, ENDED, PAUSED, FEW };
+
+static void add_collect(struct store *store, uint32_t process, uint32_t state, uint32_t records)
+{
+	struct core_collect row = {
+		.process = process,
+		.state = state,
+		.records = records,
+		.since_ns = fixture_second() * SECOND_NS,
+	};
+
+	store_add_collect(store, &row);
+}
+
+static int setup_empty(void **state)
+{
+	struct fixture *fixture;
+
+	fixture_setup(state);
+	fixture = *state;
+	assert_int_equal(fixture_open(fixture), 0);
+	store_commit(fixture->store, fixture_now_ns);
+	fixture->store = store_free(fixture->store);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	uint64_t ended_ns = (fixture_second() + 1) * SECOND_NS;
+	struct fixture *fixture;
+
+	fixture_setup(state);
+	fixture = *state;
+	assert_int_equal(fixture_open(fixture), 0);
+	add_process(fixture->store, 1, PROBE, 0);
+	add_process(fixture->store, 2, EXACT, 0);
+	add_process(fixture->store, 3, ENDED, ended_ns);
+	add_process(fixture->store, 4, PAUSED, 0);
+	add_process(fixture->store, 5, FEW, 0);
+	add_collect(fixture->store, 2, TS_COLLECT_STARTED, TS_RECORDS_DEFAULT);
+	add_collect(fixture->store, 4, TS_COLLECT_PAUSED, TS_RECORDS_DEFAULT);
+	add_collect(fixture->store, 5, TS_COLLECT_CHANGED, TS_RECORD_CALLS);
+	add_allocation(fixture->store, 1, 1, 1000, 0, MEMORY_DEVICE, fixture_now_ns - SECOND_NS);
+	store_commit(fixture->store, fixture_now_ns);
+	fixture->store = store_free(fixture->store);
+	return 0;
+}
+
+static void expect_note(void **state, Tracesmith__V1__QueryRequest query, const char *note)
+{
+	struct answer_text answer = { 0 };
+	char key[400];
+
+	run_named(*state, &query, &answer);
+	assert_int_equal(answer.rows, 0);
+	snprintf(key, sizeof(key), ",\"note\":\"%s\"}", note);
+	if (!strstr(answer.text, key))
+		fail_msg("%s: '%s' in %s", query.name, note, answer.text);
+	answer_text_done(&answer);
+}
+
+static void test_the_probe_tier_knows_nothing_of_the_device(void **state)
+{
+	static const char *const names[] = { "kernels", "idle",	 "overlap", "graphs",
+					     "ranges",	"pools", "devices" };
+	char note[160];
+
+	snprintf(note, sizeof(note),
+		 "Process %d is in the probe tier, which knows nothing of this: 'tsctl attach %d' "
+		 "takes it into the exact tier",
+		 PROBE, PROBE);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		expect_note(state, QUERY(.name = (char *)names[i], .pid = PROBE), note);
+	expect_note(state, QUERY(.name = "kernels", .pid = ENDED),
+		    "Process 4000002 was in the probe tier, which knows nothing of this: start it "
+		    "with 'tsctl run'");
+}
+
+static void test_what_is_not_collected_is_said(void **state)
+{
+	expect_note(state, QUERY(.name = "kernels", .pid = PAUSED),
+		    "Another profiler has CUPTI in process 4000003: it is not collected from until "
+		    "that is done");
+	expect_note(state, QUERY(.name = "kernels", .pid = FEW),
+		    "Nothing of kernels is recorded of process 4000004: see --only and --budget");
+	expect_note(state, QUERY(.name = "ranges", .pid = FEW),
+		    "Nothing of nvtx is recorded of process 4000004: see --only and --budget");
+}
+
+static void test_what_did_not_happen_is_said(void **state)
+{
+	expect_note(state, QUERY(.name = "kernels", .pid = EXACT),
+		    "No kernel ran in process 4000001 in the last 1.00 h");
+	expect_note(state, QUERY(.name = "kernels"), "No kernel ran in the last 1.00 h");
+	expect_note(state,
+		    QUERY(.name = "kernels",
+			  .device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE,
+			  .device = 3),
+		    "No kernel ran on device 3 in the last 1.00 h");
+	expect_note(state, QUERY(.name = "pools", .pid = EXACT),
+		    "No memory pool was used in process 4000001");
+	expect_note(state, QUERY(.name = "apis", .pid = PROBE, .until_ns = fixture_now_ns - 1),
+		    "No call was made in process 4000000 in the window");
+}
+
+static void test_the_time_of_a_process_is_said(void **state)
+{
+	uint64_t before_ns = (fixture_second() - 10) * SECOND_NS;
+
+	expect_note(state, QUERY(.name = "ps", .pid = ENDED),
+		    "Process 4000002 has ended, and this is about processes that run");
+	expect_note(state, QUERY(.name = "apis", .pid = ENDED, .since_ns = fixture_now_ns - 1),
+		    "Process 4000002 ended before the window: see --since");
+	expect_note(state,
+		    QUERY(.name = "apis", .pid = ENDED, .since_ns = 1, .until_ns = before_ns),
+		    "Process 4000002 was first seen after the window: see --until");
+	expect_note(state, QUERY(.name = "apis", .since_ns = 1, .until_ns = before_ns),
+		    "No process used CUDA in the window: see --since");
+}
+
+static void test_the_young_are_no_leaks(void **state)
+{
+	expect_note(state, QUERY(.name = "leaks", .pid = PROBE),
+		    "None of the 1 live allocations of process 4000000 is as old as 1.00 min: see "
+		    "--min-age");
+	expect_note(state, QUERY(.name = "leaks", .pid = EXACT),
+		    "No memory is live in process 4000001");
+}
+
+static void test_nothing_at_all_is_said(void **state)
+{
+	expect_note(state, QUERY(.name = "ps"),
+		    "No process has used CUDA while tracesmithd was looking");
+	expect_note(state, QUERY(.name = "kernels"),
+		    "No process has used CUDA while tracesmithd was looking");
+}
+
+#define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_the_probe_tier_knows_nothing_of_the_device, setup),
+		TEST(test_what_is_not_collected_is_said, setup),
+		TEST(test_what_did_not_happen_is_said, setup),
+		TEST(test_the_time_of_a_process_is_said, setup),
+		TEST(test_the_young_are_no_leaks, setup),
+		TEST(test_nothing_at_all_is_said, setup_empty),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
