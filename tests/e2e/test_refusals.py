@@ -116,8 +116,9 @@ class Help(Case):
                        f"subprocess.run([{tracesmith.workload_path('short')!r}], env=environment, check=True)\n")
         wait_for("what is longer than the examples", lambda: self.daemon.sql(
             "SELECT now_ns() - min(first_ns) > 2200000000 AS long FROM chunk")[0]["long"])
-        for name in ("run.sbt", "before.sbt", "after.sbt"):
-            self.assertEqual(self.daemon.ctl("record", "-o", name, "--all", "--since", "1h", cwd=self.daemon.directory).code, 0)
+        names = ("run", "before", "after", "a1", "a2", "a3", "b1", "b2", "b3")
+        for name in names:
+            self.assertEqual(self.daemon.ctl("record", "-o", f"{name}.sbt", "--all", "--since", "1h", cwd=self.daemon.directory).code, 0)
         for verb in self.verbs():
             result = self.daemon.ctl(verb, "--help")
             examples = re.findall(r"^Example: tsctl (.*)$", result.out, re.MULTILINE)
