@@ -396,6 +396,7 @@ void core_stats(const struct core *core, struct core_stats *ret)
 	ret->pending = core->pending_pool.used;
 	ret->waiting = core->waiting;
 	ret->edges = core->edges;
+	ret->oldest_pending_ns = timeline_oldest_ns(core);
 	ret->ending = 0;
 	list_for_each(exact, &core->exacts, link)
 		ret->ending += exact->ended_ns != 0;

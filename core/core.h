@@ -323,6 +323,7 @@ struct core_stats {
 	uint64_t exact;	 /* ops with exact times */
 	uint64_t joined; /* of them those whose call is known */
 	uint64_t waiting, edges;
+	uint64_t oldest_pending_ns; /* its start, 0: none; see timeline_oldest_ns */
 	uint64_t ending; /* processes that have ended, the rest of whose records is awaited */
 };
 void core_stats(const struct core *core, struct core_stats *ret);

@@ -475,3 +475,17 @@ void timeline_flush(struct core *core, uint64_t now_ns)
 	while ((first = timeline_first(core)))
 		timeline_expire(core, first, now_ns);
 }
+
+uint64_t timeline_oldest_ns(const struct core *core)
+{
+	const struct list *lists[] = { &core->covered, &core->pendings };
+	uint64_t oldest_ns = 0;
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		const struct pending *first = list_first(lists[i], struct pending, link);
+
+		if (first && (!oldest_ns || first->start_ns < oldest_ns))
+			oldest_ns = first->start_ns;
+	}
+	return oldest_ns;
+}

@@ -76,4 +76,8 @@ void timeline_await(struct core *core, struct pending *pending);
 void timeline_tick(struct core *core, uint64_t now_ns);
 void timeline_flush(struct core *core, uint64_t now_ns);
 
+/* When the oldest op began that waits for its bound; 0: none does. Those that the exact tier is to
+ * answer are not among them. */
+uint64_t timeline_oldest_ns(const struct core *core);
+
 #endif

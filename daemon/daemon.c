@@ -111,9 +111,13 @@ static void daemon_count_losses(struct daemon *daemon, uint64_t now)
 
 void daemon_checkpoint(struct daemon *daemon, uint64_t now)
 {
+	struct core_stats stats;
+
 	core_tick(daemon->core, now);
 	daemon_count_losses(daemon, now);
 	core_checkpoint(daemon->core, now);
+	core_stats(daemon->core, &stats);
+	store_pending(daemon->store, stats.oldest_pending_ns);
 	store_commit(daemon->store, now);
 	daemon_watch_store(daemon, now);
 }
@@ -317,7 +321,7 @@ static void daemon_resume_process(void *data, const struct core_process *process
 static void daemon_resume(struct daemon *daemon, const struct store_resume *resume)
 {
 	struct core_loss gap = {
-		.start_ns = resume->last_ns,
+		.start_ns = resume->pending_ns,
 		.end_ns = uv_hrtime(),
 		.reason = LOSS_GAP,
 		.count = 1,

@@ -25,7 +25,7 @@ struct queue {
 	uint32_t blocks;     /* in all three batches */
 	size_t record_bytes; /* in all three */
 	struct queue_drops drops, untold;
-	uint64_t now_ns, turn_ns;
+	uint64_t now_ns, pending_ns, turn_ns;
 	bool due, failed, working, stopped;
 	bool held; /* `open` has rows that were committed */
 };
@@ -156,6 +156,13 @@ void *queue_add_record(struct queue *queue, uint32_t type, size_t size)
 	return record;
 }
 
+void queue_pending(struct queue *queue, uint64_t pending_ns)
+{
+	pthread_mutex_lock(&queue->lock);
+	queue->pending_ns = pending_ns;
+	pthread_mutex_unlock(&queue->lock);
+}
+
 void queue_commit(struct queue *queue, uint64_t now_ns)
 {
 	pthread_mutex_lock(&queue->lock);
@@ -193,6 +200,7 @@ bool queue_take(struct queue *queue, struct queue_turn *ret)
 	batch_split(&queue->handed, TURN_BLOCKS_MAX, &ret->batch);
 	ret->drops = queue->untold;
 	ret->now_ns = queue->now_ns;
+	ret->pending_ns = queue->pending_ns;
 	queue->untold = (struct queue_drops){ 0 };
 	pthread_mutex_unlock(&queue->lock);
 	if (!more)

@@ -23,8 +23,8 @@ void queue_drops_add(struct queue_drops *drops, const struct queue_drops *more);
 /* What the writer does next: rows and ops to write, and drops to tell of. */
 struct queue_turn {
 	struct batch batch;
-	struct queue_drops drops; /* since the last turn that worked */
-	uint64_t now_ns;	  /* as of the last commit */
+	struct queue_drops drops;    /* since the last turn that worked */
+	uint64_t now_ns, pending_ns; /* as of the last commit */
 };
 
 int queue_new(struct queue **ret);
@@ -33,6 +33,8 @@ struct queue *queue_free(struct queue *queue);
 /* The loop's side. */
 void queue_add_op(struct queue *queue, const struct op *op);
 void *queue_add_record(struct queue *queue, uint32_t type, size_t size);
+/* `pending_ns`: the start of the oldest op that is still to come, 0: none is. */
+void queue_pending(struct queue *queue, uint64_t pending_ns);
 void queue_commit(struct queue *queue, uint64_t now_ns);
 void queue_stop(struct queue *queue);
 

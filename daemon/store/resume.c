@@ -39,6 +39,7 @@ static int read_next(void *data, sqlite3_stmt *stmt)
 	resume->next_stream = (uint32_t)sqlite3_column_int64(stmt, 1);
 	resume->next_allocation = (uint64_t)sqlite3_column_int64(stmt, 2);
 	resume->last_ns = (uint64_t)sqlite3_column_int64(stmt, 3);
+	resume->pending_ns = (uint64_t)sqlite3_column_int64(stmt, 4);
 	return 0;
 }
 
@@ -51,7 +52,9 @@ int store_resume(struct store *store, struct store_resume *ret)
 		return r;
 	return for_each(db,
 			"SELECT max(next_process), max(next_stream), max(next_allocation),"
-			" (SELECT last_ns FROM boot WHERE id=?1) FROM boot",
+			" (SELECT last_ns FROM boot WHERE id=?1), (SELECT min(last_ns,"
+			" coalesce(nullif(oldest_pending_ns, 0), last_ns)) FROM boot WHERE id=?1)"
+			" FROM boot",
 			store_boot(store), read_next, ret);
 }
 

@@ -128,6 +128,9 @@ static const char *const steps[] = {
 	/* 6: what physical memory is kept by. */
 	"ALTER TABLE allocation ADD COLUMN handles INTEGER NOT NULL DEFAULT 1;"
 	"ALTER TABLE allocation ADD COLUMN physical INTEGER;",
+
+	/* 7: what a kill costs beyond last_ns. */
+	"ALTER TABLE boot ADD COLUMN oldest_pending_ns INTEGER NOT NULL DEFAULT 0;",
 };
 
 #define VERSION ((int64_t)(sizeof(steps) / sizeof(steps[0])))

@@ -155,6 +155,11 @@ struct store *store_free(struct store *store)
 	return NULL;
 }
 
+void store_pending(struct store *store, uint64_t oldest_ns)
+{
+	queue_pending(store->queue, oldest_ns);
+}
+
 void store_commit(struct store *store, uint64_t now_ns)
 {
 	queue_commit(store->queue, now_ns);

@@ -40,7 +40,8 @@ struct store *store_free(struct store *store);
 struct store_resume {
 	uint32_t next_process, next_stream;
 	uint64_t next_allocation;
-	uint64_t last_ns; /* last commit of this boot, 0: none */
+	uint64_t last_ns;    /* last commit of this boot, 0: none */
+	uint64_t pending_ns; /* from then on it may lack ops: last_ns or before */
 };
 int store_resume(struct store *store, struct store_resume *ret);
 /* Gives every process of this boot that had not ended; for those that still run the caller asks
@@ -89,6 +90,8 @@ struct store_frame {
 void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
 		     const struct store_frame *frame, uint32_t count);
 
+/* Before a commit: ops that began since then were not added yet, 0: all were. */
+void store_pending(struct store *store, uint64_t oldest_ns);
 /* Hands the open batch to the writer. */
 void store_commit(struct store *store, uint64_t now_ns);
 

@@ -94,7 +94,7 @@
 		 " VALUES(?,?,?,?,?,?)")                                                           \
 	X(TIME, "UPDATE boot SET last_ns=?2, next_process=max(next_process,?3),"                   \
 		" next_stream=max(next_stream,?4), next_allocation=max(next_allocation,?5),"       \
-		" next_batch=?6 WHERE id=?1")
+		" next_batch=?6, oldest_pending_ns=?7 WHERE id=?1")
 
 enum statement {
 #define X(name, text) STATEMENT_##name,
@@ -111,7 +111,7 @@ static const char *const statement_text[] = {
 
 struct tables {
 	int64_t boot, batch;
-	uint64_t now_ns, evict_ns;
+	uint64_t now_ns, pending_ns, evict_ns;
 	uint64_t next_process, next_stream, next_allocation;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
 };
@@ -415,9 +415,10 @@ struct tables *tables_free(struct tables *tables)
 	return NULL;
 }
 
-void tables_set_time(struct tables *tables, uint64_t now_ns, int64_t batch)
+void tables_set_time(struct tables *tables, uint64_t now_ns, uint64_t pending_ns, int64_t batch)
 {
 	tables->now_ns = now_ns;
+	tables->pending_ns = pending_ns;
 	tables->batch = batch;
 }
 
@@ -430,6 +431,6 @@ int tables_write_time(struct tables *tables)
 {
 	sql_bind(tables->stmt[STATEMENT_TIME], tables->boot, (int64_t)tables->now_ns,
 		 (int64_t)tables->next_process, (int64_t)tables->next_stream,
-		 (int64_t)tables->next_allocation, tables->batch + 1);
+		 (int64_t)tables->next_allocation, tables->batch + 1, (int64_t)tables->pending_ns);
 	return sql_run(tables->stmt[STATEMENT_TIME]);
 }

@@ -74,7 +74,7 @@ int tables_new(sqlite3 *db, int64_t boot, struct tables **ret);
 struct tables *tables_free(struct tables *tables);
 
 /* The time of the rows that follow, and the number of the commit that they are for. */
-void tables_set_time(struct tables *tables, uint64_t now_ns, int64_t batch);
+void tables_set_time(struct tables *tables, uint64_t now_ns, uint64_t pending_ns, int64_t batch);
 /* Inside a transaction of the caller's. */
 int tables_write(struct tables *tables, enum record_type type, const void *data);
 /* When this boot was last written to, and the ids to go on with. */

@@ -45,6 +45,20 @@ class Restart(unittest.TestCase):
         rows = self.daemon.sql(f"SELECT id FROM process WHERE pid = {process.pid}")
         self.assertEqual(len(rows), 1, "one process, one row")
 
+    def test_operations_that_waited_for_their_end_are_in_the_gap(self):
+        self.daemon.start()
+        rate = workload("rate", "--kind", "launch", "--rate", "2000", "--seconds", "60")
+        self.addCleanup(rate.communicate)
+        self.addCleanup(rate.kill)
+        wait_for("operations", lambda: self.daemon.known(rate.pid) and self.daemon.sql(
+            f"SELECT 1 FROM op WHERE kind = 'launch' AND pid = {rate.pid} LIMIT 1"))
+        killed_ns = time.monotonic_ns()
+        self.daemon.kill()
+        self.daemon.start()
+        gap = self.daemon.sql("SELECT start_ns FROM loss WHERE reason = 13 AND process = 0")[0]["start_ns"]
+        # It never synchronizes, so each waits for two seconds.
+        self.assertLess(gap, killed_ns - 1000000000)
+
     def test_process_that_ended_meanwhile(self):
         self.daemon.start()
         process = workload("leak", "--steps", "20")

@@ -197,12 +197,14 @@ static void a_new_daemon_goes_on_where_the_old_one_ended(void **state)
 	assert_int_equal(resume.last_ns, 0);
 	assert_int_equal(resume.next_process, 1);
 	add_process_with_belongings(f->store);
+	store_pending(f->store, 4 * SECOND_NS);
 	fixture_commit(f, 6 * SECOND_NS);
 	f->store = store_free(f->store);
 
 	assert_int_equal(fixture_open(f), 0);
 	assert_int_equal(store_resume(f->store, &resume), 0);
 	assert_int_equal(resume.last_ns, 6 * SECOND_NS);
+	assert_int_equal(resume.pending_ns, 4 * SECOND_NS);
 	assert_int_equal(resume.next_process, 5);
 	assert_int_equal(resume.next_stream, 10);
 	assert_int_equal(resume.next_allocation, 43);
@@ -371,6 +373,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 			  "CREATE INDEX chunk_small ON chunk(boot, first_ns) WHERE ops < 4096;"
 			  "ALTER TABLE stack DROP COLUMN batch;"
 			  "ALTER TABLE boot DROP COLUMN next_batch;"
+			  "ALTER TABLE boot DROP COLUMN oldest_pending_ns;"
 			  "ALTER TABLE function DROP COLUMN effect;"
 			  "ALTER TABLE rollup DROP COLUMN captured;"
 			  "ALTER TABLE allocation DROP COLUMN handles;"
