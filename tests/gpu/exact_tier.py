@@ -62,7 +62,7 @@ def compare_counts(title, daemon, pid, lines):
     row = daemon.sql(f"SELECT min(gpu_start_ns - start_ns) AS before, min(end_ns - gpu_end_ns) AS after {ops}"
                      " AND fn IN ('cuMemcpyHtoD_v2', 'cuMemcpyDtoH_v2')")[0]
     check(f"{title}: host and device on one clock", row["before"] > -5000 and row["after"] > -5000, f"ns: {row}")
-    loss = daemon.query("apis", "--pid", pid)["loss"]
+    loss = daemon.query("loss", "--pid", pid)["loss"]
     check(f"{title}: nothing lost", not set(loss) - {"unbound", "unknown-free", "stack-sampled", "gap", "mapping"}, loss)
 
 
