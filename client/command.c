@@ -22,8 +22,11 @@
 	"By default all but syncs; '--records +syncs,-nvtx' changes that.\n"
 
 const struct command command_table[] = {
-	{ "status", "", "what the daemon sees with, and what it misses", OPTION_JSON | OPTION_CSV,
-	  0, 0, "Example: tsctl status\n", cmd_status },
+	{ "status", "", "what the daemon sees with, and what it misses",
+	  OPTIONS_TABLE | OPTION_CHECK, 0, 0,
+	  "--check is one line for monitoring: 0 fine, 1 something to look at, 2 no answer.\n"
+	  "Example: tsctl status\n",
+	  cmd_status },
 	{ "ps", "", "processes that use CUDA now",
 	  OPTIONS_TABLE | OPTION_WIDE | OPTION_PID | OPTION_LIMIT, 0, 0, "Example: tsctl ps\n",
 	  cmd_ps },

@@ -11,6 +11,7 @@ set(CPACK_PACKAGE_DESCRIPTION
 "tracesmithd follows every CUDA process on a host through eBPF, with nothing
 set up in the process: calls, memory, leaks with the code that allocated, and
 timelines of its streams. tsctl asks the daemon.")
+set(CPACK_PACKAGE_HOMEPAGE_URL "https://tracesmith.example/")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/package)
@@ -40,5 +41,7 @@ else()
   add_custom_target(ts_changelog ALL DEPENDS ${generated}/changelog.gz)
   install(FILES ${generated}/changelog.gz DESTINATION ${doc_dir})
 endif()
-install(FILES ${debian}/copyright DESTINATION ${doc_dir})
+install(FILES ${debian}/copyright ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${doc_dir})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${doc_dir}/docs FILES_MATCHING PATTERN *.md
+  PATTERN man EXCLUDE PATTERN completion EXCLUDE)
 include(CPack)

@@ -81,6 +81,18 @@ _tsctl()
 		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_pids "$tsctl")" -- "$word")
 		return
 		;;
+	--since | --until | --min-age | --duration | -d | --timeout | --from | --to | --launch-latency)
+		mapfile -t COMPREPLY < <(compgen -W "500ms 1s 10s 1m 10m 1h" -- "$word")
+		return
+		;;
+	--budget | --fail-over | --tolerance)
+		mapfile -t COMPREPLY < <(compgen -W "1% 3% 5% 10%" -- "$word")
+		return
+		;;
+	--speed)
+		mapfile -t COMPREPLY < <(compgen -W "0.1 1 10 max" -- "$word")
+		return
+		;;
 	--stacks)
 		mapfile -t COMPREPLY < <(compgen -W "none sampled all" -- "$word")
 		return

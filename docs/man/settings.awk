@@ -31,7 +31,7 @@ FNR == NR && /^#[a-z]/ {
 	gsub(/\\/, "\\e", value)
 	line(".It Cm " setting[1])
 	line(text ".br")
-	line(value == "" ? "Empty by default." : "The default is\n.Ql " value " .")
+	line(value == "" ? "Empty by default." : "The default is\n.Li \\(aq" value "\\(aq .")
 	text = ""
 }
 FNR == NR {

@@ -68,7 +68,7 @@ class ManPages(unittest.TestCase):
     def test_every_query(self):
         self.assertIn("leaks", queries())
         text = (BUILD / "docs/tsctl.1").read_text().partition("daemon's queries:\n")[2]
-        listed = re.findall(r"^\.Cm ([a-z-]+)", text.partition("\n.Ql")[0], re.MULTILINE)
+        listed = re.findall(r"^\.Cm ([a-z-]+)", text.partition("\n.Li")[0], re.MULTILINE)
         self.assertEqual(listed, queries())
 
     def test_every_setting(self):

@@ -1,4 +1,6 @@
 """What the two programs say and with which exit status: one sentence for what cannot be done, and help that is true."""
+import sqlite3
+import contextlib
 import json
 import os
 import re
@@ -54,6 +56,24 @@ class Sentences(Case):
         self.refused(self.daemon.ctl("query", "apis", "--since", "1s", "--until", "2s"), 2, "ends before it begins")
         for nothing in ("", " ", ";", "\n"):
             self.refused(self.daemon.ctl("sql", nothing), 2, "no statement")
+
+    def test_a_check_for_monitoring(self):
+        """One line on standard output, and the exit status of a Nagios plugin."""
+        result = self.daemon.ctl("status", "--check")
+        self.assertEqual(result.code, 0, result.out)
+        self.assertRegex(result.out, r"^OK: tracesmithd .* runs, .*\n$")
+        now_ns = self.daemon.sql("SELECT now_ns() n")[0]["n"]
+        self.daemon.stop()
+        result = self.daemon.ctl("status", "--check")
+        self.assertEqual((result.code, result.out), (2, "CRITICAL: tracesmithd does not answer\n"))
+        with contextlib.closing(sqlite3.connect(self.daemon.database)) as db, db:
+            db.execute("INSERT INTO loss(boot, second, process, reason, start_ns, end_ns, count) VALUES"
+                       f" ((SELECT max(id) FROM boot), 1, 0, 1, {now_ns}, {now_ns}, 24)")
+        self.daemon.start()
+        result = self.daemon.ctl("status", "--check")
+        self.assertEqual(result.code, 1, result.out)
+        self.assertRegex(result.out, r"^WARNING: lost: 24 \(ring-full\) in the last 10 minutes; see .*\n$")
+        self.refused(self.daemon.ctl("status", "--check", "--json"), 2, "one line")
 
     def test_process_that_is_not_known(self):
         """No such process, or one that does not use CUDA."""
