@@ -9,8 +9,6 @@
 
 /* Programs have one for each device; libraries that partition a device have a few more. */
 #define CONTEXT_PER_PROCESS_MAX 256
-/* Ordinals of one process; 64 partitioned devices are more than a host has. */
-#define CONTEXT_DEVICES_MAX 128
 
 void context_init(const struct core *core, struct context *context, uint64_t handle)
 {
@@ -110,13 +108,25 @@ static void context_empty(struct call *call, struct context *context)
 	memory_end_context(call->core, context, time_ns);
 }
 
+/* It is gone, though its end was not told: threads that had it as their current one have none. */
+static void context_lose(struct call *call, struct context *context)
+{
+	context_empty(call, context);
+	thread_lose_context(call->process, context->handle);
+	context_free(call->process, context);
+}
+
 void context_create(struct call *call)
 {
-	if (!call->event->api.context)
+	uint64_t handle = call->event->api.context;
+	struct context *former = handle ? context_find(call->process, handle) : NULL;
+
+	if (!handle)
 		return;
-	call->context =
-		context_get(call->core, call->process, call->event->api.context, call->op->device);
-	thread_push(call->core, call->process, call->op->tid, call->event->api.context);
+	if (former)
+		context_lose(call, former);
+	call->context = context_get(call->core, call->process, handle, call->op->device);
+	thread_push(call->core, call->process, call->op->tid, handle);
 }
 
 static struct context *context_primary(const struct process *process, int16_t device)
@@ -129,39 +139,45 @@ static struct context *context_primary(const struct process *process, int16_t de
 	return NULL;
 }
 
-/* A device has one: where another handle is given out for it, the former one is gone. The driver
- * counts retains by device, and a reset leaves that number as it is. */
+static uint32_t *context_retains(struct call *call)
+{
+	return call->op->device >= 0 ? &call->process->retains[call->op->device] : NULL;
+}
+
+/* A device has one: where another handle is given out for it, the former one is gone. */
 void context_retain(struct call *call)
 {
 	uint64_t handle = call->event->api.context;
 	struct context *former = context_primary(call->process, call->op->device);
-	uint32_t retains = former ? former->retains : 0;
+	struct context *same = handle ? context_find(call->process, handle) : NULL;
+	uint32_t *retains = context_retains(call);
 
 	if (!handle)
 		return;
-	if (former && former->handle != handle) {
-		context_empty(call, former);
-		context_free(call->process, former);
-	}
+	if (retains)
+		++*retains;
+	if (former && former != same)
+		context_lose(call, former);
+	if (same && same->primary && same != former)
+		context_lose(call, same);
 	call->context = context_get(call->core, call->process, handle, call->op->device);
-	if (!call->context->handle)
-		return;
-	call->context->primary = true;
-	call->context->retains = retains + 1;
+	call->context->primary = call->context->handle;
 }
 
 /* The last release frees all that it held. Which one is the last is known only where every retain
- * was seen; else it is taken to be still held. It stays known: the next retain gives the same
- * handle, and threads that had it as their current one have it again. */
+ * was seen; else it is taken to be still held. The driver counts by device, and a reset leaves that
+ * number as it is. The context stays known: the next retain gives the same handle, and threads that
+ * had it as their current one have it again. */
 void context_release(struct call *call)
 {
 	struct context *context = context_primary(call->process, call->op->device);
+	uint32_t *retains = context_retains(call);
 
-	if (!context)
+	if (!retains)
 		return;
-	if (context->retains)
-		context->retains--;
-	if (!context->retains && process_is_whole(call->process))
+	if (*retains)
+		--*retains;
+	if (context && !*retains && process_is_whole(call->process))
 		context_empty(call, context);
 }
 
@@ -228,6 +244,7 @@ void context_destroy(struct call *call)
 	call->context = &call->process->unknown;
 	if (thread_context(call->core, call->process, call->op->tid) == handle)
 		thread_pop(call->core, call->process, call->op->tid);
+	thread_lose_context(call->process, handle);
 }
 
 void context_reset_primary(struct call *call)

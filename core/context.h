@@ -11,12 +11,15 @@ struct call;
 struct core;
 struct process;
 
+/* Ordinals of one process; 64 partitioned devices are more than a host has. */
+#define CONTEXT_DEVICES_MAX 128
+#define CONTEXT_GONE	    UINT64_MAX /* in place of a handle: of one that has ended */
+
 struct context {
 	struct list link; /* in the process */
 	uint64_t handle;  /* 0: the unknown one */
 	int16_t device;
 	bool primary;
-	uint32_t retains;	 /* of a primary one: those of the program that were seen */
 	struct list streams;	 /* struct stream, also destroyed ones with ops pending */
 	struct list active;	 /* those of them that have something pending */
 	struct list allocations; /* struct allocation */

@@ -14,6 +14,8 @@ struct process {
 	struct list contexts;	/* struct context, the unknown one first */
 	struct context unknown; /* holds what is not known to belong to a context */
 	uint32_t context_count; /* without the unknown one */
+	/* Of the primary context of each device: those of the program that were seen. */
+	uint32_t retains[CONTEXT_DEVICES_MAX];
 	struct list threads;	/* struct thread */
 	struct list gpu_events; /* struct gpu_event */
 	struct list accounts;	/* struct account */

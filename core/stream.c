@@ -351,8 +351,11 @@ void stream_destroy(struct call *call)
 	call->stream = NULL;
 }
 
+/* The driver refuses it for the legacy stream. */
 void stream_join_capture(struct stream *stream, uint64_t capture)
 {
+	if (stream->legacy)
+		return;
 	if (!stream->capture)
 		list_append(&stream->process->capturing, &stream->capturing);
 	stream->capture = capture;

@@ -89,6 +89,16 @@ void thread_pop(struct core *core, struct process *process, uint32_t tid)
 		thread_forget(core, thread);
 }
 
+void thread_lose_context(struct process *process, uint64_t context)
+{
+	struct thread *thread;
+
+	list_for_each(thread, &process->threads, in_process)
+		for (uint32_t i = 0; i < thread->depth; i++)
+			if (thread->context[i] == context)
+				thread->context[i] = CONTEXT_GONE;
+}
+
 void thread_forget_all(struct core *core, struct process *process)
 {
 	struct thread *thread;

@@ -87,6 +87,8 @@ CUresult capture_add(struct stream *stream, const struct op *op)
 	else
 		r = capture_append(stream, capture_type(op), op);
 	pthread_mutex_unlock(&capture_lock);
+	if (r == CUDA_SUCCESS)
+		books_count(0);
 	return r;
 }
 

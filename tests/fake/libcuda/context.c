@@ -2,6 +2,8 @@
  * A stack entry is believed only while the context that was pushed still lives. */
 #include "fake.h"
 
+#include <string.h>
+
 struct context *context_check(CUcontext handle)
 {
 	return arena_check(&arena_contexts, handle);
@@ -26,13 +28,27 @@ static void context_put_top(struct context *context)
 	thread.stack_id[thread.depth - 1] = context ? context->object.id : 0;
 }
 
-CUresult context_new(struct context **ret, struct device *device, unsigned int flags)
+/* A primary context comes back under its handle and is current again where it was. */
+static struct context *context_take(struct device *device)
 {
-	struct context *context = arena_take(&arena_contexts);
+	struct context *context = device->primary_kept;
+
+	if (!context)
+		return arena_take(&arena_contexts);
+	memset(&context->object + 1, 0, sizeof(*context) - sizeof(context->object));
+	atomic_store(&context->object.state, OBJECT_LIVE);
+	device->primary_kept = NULL;
+	return context;
+}
+
+CUresult context_new(struct context **ret, struct device *device, unsigned int flags, bool primary)
+{
+	struct context *context = primary ? context_take(device) : arena_take(&arena_contexts);
 	CUresult r;
 
 	if (!context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	context->primary = primary;
 	context->device = device;
 	context->flags = flags;
 	context->limits[CU_LIMIT_STACK_SIZE] = 1024;
@@ -81,10 +97,14 @@ void context_delete(struct context *context)
 	context_delete_streams(context);
 	module_unload_all(context);
 	memory_release_context(context);
+	host_release_context(context);
 	HOOK(context_destroyed, (CUcontext)context, (uint32_t)context->object.id);
 	pthread_cond_destroy(&context->stream_gone);
 	pthread_mutex_destroy(&context->lock);
-	arena_give(&arena_contexts, context);
+	if (context->primary)
+		context->device->primary_kept = context;
+	else
+		arena_give(&arena_contexts, context);
 }
 
 /* Streams that are pinned outlive their destruction, so the wait needs no lock. */
@@ -130,7 +150,7 @@ CUresult context_create(CUcontext *ret, unsigned int flags, CUdevice dev)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (thread.depth == CONTEXT_STACK_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = context_new(&context, device, flags);
+	r = context_new(&context, device, flags, false);
 	if (r != CUDA_SUCCESS)
 		return r;
 	thread.depth++;
@@ -151,9 +171,18 @@ CUresult context_destroy(CUcontext handle)
 	return CUDA_SUCCESS;
 }
 
+/* Also a primary one that is not there at the moment. */
+static struct context *context_settable(CUcontext handle)
+{
+	for (int i = 0; handle && i < driver.devices_count; i++)
+		if ((CUcontext)driver.devices[i].primary_kept == handle)
+			return driver.devices[i].primary_kept;
+	return context_check(handle);
+}
+
 CUresult context_push(CUcontext handle)
 {
-	struct context *context = context_check(handle);
+	struct context *context = context_settable(handle);
 
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -176,7 +205,7 @@ CUresult context_pop(CUcontext *ret)
 
 CUresult context_set(CUcontext handle)
 {
-	struct context *context = context_check(handle);
+	struct context *context = context_settable(handle);
 
 	if (handle && !context)
 		return CUDA_ERROR_INVALID_CONTEXT;

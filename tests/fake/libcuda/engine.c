@@ -343,7 +343,7 @@ void engine_run_inline(struct stream *stream, struct op *op)
 	if (op->kind == FAKE_OP_GRAPH) {
 		exec_run(op->graph.exec, op, stream, stream->start_ns);
 		exec_put(op->graph.exec);
-	} else if (op->kind != FAKE_OP_KERNEL) {
+	} else {
 		op_apply(op, stream->end_ns);
 	}
 	if (!stamped)

@@ -81,8 +81,11 @@ CUresult event_record(CUevent handle, CUstream stream_handle, unsigned int flags
 	op.event.generation = atomic_fetch_add(&event->recorded, 1) + 1;
 	atomic_fetch_add(&event->refs, 1);
 	r = stream_submit(stream, &op, false);
-	if (r != CUDA_SUCCESS)
+	if (r != CUDA_SUCCESS) {
+		/* Nobody may wait for it. */
+		atomic_fetch_sub(&event->recorded, 1);
 		event_put(event);
+	}
 	return r;
 }
 

@@ -73,7 +73,7 @@ struct device {
 	struct pool *pool_default;
 	_Atomic(struct pool *) pool_current;
 	pthread_mutex_t primary_lock;
-	struct context *primary;
+	struct context *primary, *primary_kept; /* kept: its object, while there is none */
 	unsigned int primary_refs, primary_flags;
 };
 
@@ -254,6 +254,13 @@ void hooks_enter(const struct fake_hooks *hooks, struct fake_api_call *call);
 void hooks_exit(const struct fake_hooks *hooks, struct fake_api_call *call);
 CUresult hooks_export(const void **table, const CUuuid *id);
 
+/* --- books.c ---------------------------------------------------------------------------- */
+
+/* An operation ran; 0: was captured. */
+void books_count(unsigned int kind);
+void books_add(struct fake_books *books, enum fake_book kind, int device, uint64_t bytes);
+void books_read(struct fake_books *books);
+
 /* --- error.c, proc.c, device.c ---------------------------------------------------------- */
 
 CUresult error_name(CUresult error, const char **name);
@@ -280,7 +287,7 @@ CUresult device_can_access(int *can, CUdevice dev, CUdevice peer);
 
 struct context *context_check(CUcontext handle);
 struct context *context_current(void);
-CUresult context_new(struct context **ret, struct device *device, unsigned int flags);
+CUresult context_new(struct context **ret, struct device *device, unsigned int flags, bool primary);
 void context_delete(struct context *context);
 void context_drain(struct context *context);
 CUresult context_create(CUcontext *ret, unsigned int flags, CUdevice dev);

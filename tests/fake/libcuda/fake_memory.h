@@ -58,6 +58,8 @@ CUresult host_register(void *ptr, size_t bytes, unsigned int flags);
 CUresult host_unregister(void *ptr);
 bool host_is_pinned(const void *ptr, size_t bytes);
 CUresult host_get_device_pointer(CUdeviceptr *ret, void *ptr, unsigned int flags);
+void host_release_context(const struct context *context);
+void host_tell_books(struct fake_books *books);
 CUresult host_get_flags(unsigned int *flags, void *ptr);
 
 /* --- pointer.c -------------------------------------------------------------------------- */
@@ -105,5 +107,6 @@ CUresult vmm_map(CUdeviceptr ptr, size_t bytes, size_t offset, CUmemGenericAlloc
 CUresult vmm_unmap(CUdeviceptr ptr, size_t bytes);
 CUresult vmm_set_access(CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *desc, size_t count);
 CUresult vmm_get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr);
+void vmm_tell_books(struct fake_books *books);
 CUresult vmm_get_granularity(size_t *granularity, const CUmemAllocationProp *prop,
 			     CUmemAllocationGranularity_flags option);

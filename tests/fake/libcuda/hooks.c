@@ -74,6 +74,8 @@ static const struct fake_driver hooks_driver = {
 	.now = driver_now,
 	.replay = hooks_replay,
 	.object_id = hooks_object_id,
+	.books = books_read,
+	.device_pool = pool_get_current,
 };
 
 CUresult hooks_export(const void **table, const CUuuid *id)

@@ -85,6 +85,29 @@ struct fake_hooks {
 	void (*stream_destroyed)(CUstream stream, uint32_t stream_id, uint32_t context_id);
 };
 
+/* Kinds of what a program holds. */
+enum fake_book {
+	FAKE_BOOK_DEVICE,
+	FAKE_BOOK_MANAGED,
+	FAKE_BOOK_POOL,
+	FAKE_BOOK_HOST,
+	FAKE_BOOK_REGISTERED,
+	FAKE_BOOK_PHYSICAL,
+	FAKE_BOOK_RESERVED,
+	FAKE_BOOK_MAPPED,
+	FAKE_BOOKS,
+};
+
+#define FAKE_BOOK_DEVICES 17 /* the last one: no device */
+#define FAKE_BOOK_OPS	  16
+
+struct fake_books {
+	struct fake_book_entry {
+		uint64_t bytes, count;
+	} live[FAKE_BOOKS][FAKE_BOOK_DEVICES];
+	uint64_t done[FAKE_BOOK_OPS]; /* operations that ran, by enum fake_op_kind; 0: captured */
+};
+
 struct fake_driver {
 	size_t size;
 	/* NULL takes the hooks away; the table must stay valid until the process ends. */
@@ -95,4 +118,7 @@ struct fake_driver {
 	void (*replay)(const struct fake_hooks *hooks);
 	/* The id behind the handle of any live object. */
 	uint64_t (*object_id)(const void *handle);
+	void (*books)(struct fake_books *books);
+	/* As cuDeviceGetMemPool, which would look like a call of the program. */
+	CUresult (*device_pool)(CUmemoryPool *pool, CUdevice device);
 };

@@ -9,6 +9,7 @@ struct registration {
 	uintptr_t base;
 	size_t bytes;
 	unsigned int flags;
+	uint64_t context_id;
 };
 
 static struct {
@@ -81,9 +82,27 @@ CUresult host_register(void *ptr, size_t bytes, unsigned int flags)
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	else
 		registry.items[registry.count++] =
-			(struct registration){ (uintptr_t)ptr, bytes, flags };
+			(struct registration){ (uintptr_t)ptr, bytes, flags,
+					       context_current()->object.id };
 	pthread_mutex_unlock(&registry.lock);
 	return r;
+}
+
+void host_release_context(const struct context *context)
+{
+	pthread_mutex_lock(&registry.lock);
+	for (size_t i = registry.count; i > 0; i--)
+		if (registry.items[i - 1].context_id == context->object.id)
+			registry.items[i - 1] = registry.items[--registry.count];
+	pthread_mutex_unlock(&registry.lock);
+}
+
+void host_tell_books(struct fake_books *books)
+{
+	pthread_mutex_lock(&registry.lock);
+	for (size_t i = 0; i < registry.count; i++)
+		books_add(books, FAKE_BOOK_REGISTERED, -1, registry.items[i].bytes);
+	pthread_mutex_unlock(&registry.lock);
 }
 
 CUresult host_unregister(void *ptr)

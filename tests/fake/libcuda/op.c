@@ -86,6 +86,7 @@ static void set_apply(const struct op *op)
 
 void op_apply(struct op *op, uint64_t end_ns)
 {
+	books_count(op->kind);
 	switch (op->kind) {
 	case FAKE_OP_COPY:
 		copy_apply(op);

@@ -4,11 +4,10 @@
 static CUresult primary_retain_locked(CUcontext *ret, struct device *device)
 {
 	if (!device->primary) {
-		CUresult r = context_new(&device->primary, device, device->primary_flags);
+		CUresult r = context_new(&device->primary, device, device->primary_flags, true);
 
 		if (r != CUDA_SUCCESS)
 			return r;
-		device->primary->primary = true;
 	}
 	device->primary_refs++;
 	*ret = (CUcontext)device->primary;

@@ -361,3 +361,15 @@ CUresult vmm_get_granularity(size_t *granularity, const CUmemAllocationProp *pro
 	*granularity = GRANULARITY;
 	return CUDA_SUCCESS;
 }
+
+void vmm_tell_books(struct fake_books *books)
+{
+	pthread_mutex_lock(&vmm.lock);
+	for (struct physical *p = vmm.physicals; p; p = p->next)
+		books_add(books, FAKE_BOOK_PHYSICAL, p->device, p->bytes);
+	for (struct reservation *r = vmm.reservations; r; r = r->next)
+		books_add(books, FAKE_BOOK_RESERVED, -1, r->bytes);
+	for (struct mapping *m = vmm.mappings; m; m = m->next)
+		books_add(books, FAKE_BOOK_MAPPED, m->physical->device, m->bytes);
+	pthread_mutex_unlock(&vmm.lock);
+}

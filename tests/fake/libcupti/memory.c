@@ -93,17 +93,11 @@ static uint64_t pool_number(uint64_t pool, int attribute)
 
 static uint64_t pool_of_device(uint32_t device)
 {
-	CUresult (*get)(uint64_t *, CUdevice) =
-		(CUresult(*)(uint64_t *, CUdevice))attach_symbol("cuDeviceGetMemPool");
-	struct owner *self = owner_self();
-	bool busy = self->busy;
-	uint64_t pool = 0;
+	CUmemoryPool pool = NULL;
 
-	self->busy = true;
-	if (!get || get(&pool, (CUdevice)device) != CUDA_SUCCESS)
-		pool = 0;
-	self->busy = busy;
-	return pool;
+	if (cupti.driver->device_pool(&pool, (CUdevice)device) != CUDA_SUCCESS)
+		return 0;
+	return (uint64_t)(uintptr_t)pool;
 }
 
 static void memory_record(struct owner *self, const struct frame *frame,
