@@ -175,11 +175,11 @@ def windows_of(states, truth):
     return windows
 
 
-def check_intervals(what, states, truth):
+def check_intervals(what, states, truth, slack_ns):
     for state in states:
         told = TOLD.get(state["state"], state["state"])
         for start, end, true in truth.between(state["start_ns"], state["end_ns"]):
-            if true != told and end - start > SLACK_NS:
+            if true != told and end - start > slack_ns:
                 yield (f"{what}: told {state['state']} from {state['start_ns']} for {ms(state['end_ns'] - state['start_ns'])},"
                        f" but {true} from {start} for {ms(end - start)}")
 
@@ -199,7 +199,7 @@ def ms(ns):
     return f"{ns / 1e6:.3f} ms"
 
 
-def check_exact(process):
+def check_exact(process, slack_ns):
     of_device = collections.defaultdict(list)
     of_stream = collections.defaultdict(list)
     for state in process.states:
@@ -207,14 +207,14 @@ def check_exact(process):
             (of_stream if state["stream"] else of_device)[state["stream"] or state["device"]].append(state)
     for device, states in of_device.items():
         truth = process.device(device)
-        yield from check_intervals(f"device {device}", states, truth)
+        yield from check_intervals(f"device {device}", states, truth, slack_ns)
         yield from check_sums(f"device {device}", [row for row in process.busy if row["device"] == device], truth,
                               windows_of(states, truth))
     for stream, states in of_stream.items():
-        yield from check_intervals(f"stream {stream}", states, process.stream(stream))
+        yield from check_intervals(f"stream {stream}", states, process.stream(stream), slack_ns)
 
 
-def check_bounds(process):
+def check_bounds(process, slack_ns):
     """A stream waits for another one also without work of its own, which no op shows."""
     of_stream = collections.defaultdict(list)
     for state in process.states:
@@ -223,16 +223,17 @@ def check_bounds(process):
     for stream, states in of_stream.items():
         truth = process.stream(stream)
         known = [state for state in states if not process.has_unbound(stream, state["start_ns"], state["end_ns"])]
-        yield from check_intervals(f"stream {stream} (bounds)", known, truth)
+        yield from check_intervals(f"stream {stream} (bounds)", known, truth, slack_ns)
 
 
-def check(sql, pid=None):
-    """The differences, a sentence each. `sql` runs a statement and gives rows as dictionaries."""
+def check(sql, pid=None, slack_ns=SLACK_NS):
+    """The differences, a sentence each. `sql` runs a statement and gives rows as dictionaries; shorter differences
+    than `slack_ns` are none."""
     where = f" WHERE pid = {pid}" if pid else ""
     found = []
     for row in sql(f"SELECT id, pid FROM process{where} ORDER BY id"):
         process = Process(sql, row["id"])
-        for complaint in (*check_exact(process), *check_bounds(process)):
+        for complaint in (*check_exact(process, slack_ns), *check_bounds(process, slack_ns)):
             found.append(f"process {row['pid']}, {complaint}")
     return found
 
