@@ -89,7 +89,7 @@ static void device_settle(struct core *core, struct device *device, uint64_t tim
 {
 	uint8_t now = device_sweep_state(device);
 
-	if (now == device->state.now)
+	if (now == device->state.now || !device->busy)
 		return;
 	busy_pass(core, device, time_ns);
 	state_set(core, &device->state, now, time_ns);

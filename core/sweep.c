@@ -195,11 +195,33 @@ static void sweep_follow(struct core *core, struct exact *exact, struct lane *la
 		sweep_push(core, exact, begin_ns, EDGE_AHEAD_END, lane_ref(lane), 0);
 }
 
+static void sweep_drop_device(struct core *core, struct device *device, uint64_t time_ns)
+{
+	busy_end(core, device, time_ns);
+	state_set(core, &device->state, STATE_NONE, time_ns);
+	device->state.settled_ns = NULL;
+	device->pending = device->waiting = device->syncs = 0;
+	memset(device->runs, 0, sizeof(device->runs));
+}
+
+/* Where a device is known by now, nothing is left of that which was not. */
+static void sweep_leave_unknown(struct core *core, struct exact *exact, struct device *device)
+{
+	const struct lane *lane;
+
+	if (device->state.device != DEVICE_UNKNOWN)
+		return;
+	list_for_each(lane, &exact->sweep.lanes, link)
+		if (lane->device == device)
+			return;
+	sweep_drop_device(core, device, exact->sweep.settled_ns);
+}
+
 void sweep_ran(struct core *core, struct exact *exact, struct lane *lane, enum sweep_work work,
 	       const struct op *op, uint64_t began, uint64_t finished)
 {
 	struct sweep *sweep = &exact->sweep;
-	struct device *device;
+	struct device *device, *former;
 
 	if (!sweep->on || !lane)
 		return;
@@ -210,9 +232,12 @@ void sweep_ran(struct core *core, struct exact *exact, struct lane *lane, enum s
 		return;
 	}
 	if (op->device != DEVICE_UNKNOWN && lane->device->state.device != op->device) {
+		former = lane->device;
 		device = sweep_device(core, exact, op->device);
-		if (device)
+		if (device) {
 			lane_move(core, lane, device, sweep->settled_ns);
+			sweep_leave_unknown(core, exact, former);
+		}
 	}
 	sweep_follow(core, exact, lane, finished, op->gpu_start_ns);
 	if (!sweep_make_room(core, exact, 2))
@@ -332,11 +357,7 @@ static void sweep_end_device(struct core *core, struct device *device, uint64_t 
 {
 	if (!device->busy)
 		return;
-	busy_end(core, device, until_ns);
-	state_set(core, &device->state, STATE_NONE, until_ns);
-	device->state.settled_ns = NULL;
-	device->pending = device->waiting = device->syncs = 0;
-	memset(device->runs, 0, sizeof(device->runs));
+	sweep_drop_device(core, device, until_ns);
 	device_count(core, device, STATE_NONE, STATE_NONE, time_ns);
 }
 

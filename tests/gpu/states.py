@@ -60,7 +60,7 @@ def record_probe(daemon, name, *command, said="\n\n"):
     subprocess.run(command, input=said, stdout=subprocess.DEVNULL, text=True, check=False)
     wait_for(f"the end of {name}", lambda: daemon.sql("SELECT count(*) FROM process HAVING count(*) > 0 AND count(*) = count(exit_ns)"))
     time.sleep(1)
-    code, _, err = daemon.ctl("record", "-o", path, "--since", "10m")
+    code, _, err = daemon.ctl("record", "-o", path, "--since", "10m", "--all")
     check(f"{name}: recorded", code == 0, err.strip()[-200:] if code else "")
     return path
 

@@ -109,8 +109,16 @@ class Process:
         self.states = sql(STATES.format(process=process))
         self.busy = sql(BUSY.format(process=process))
         self.work = [op for op in ops if op["kind"] not in NO_WORK and op["gpu_start_ns"] is not None and not op["result"]]
+        self.place_work()
         self.bound_work()
         self.waits = [op for op in ops if is_waiting(op)]
+
+    def place_work(self):
+        """Calls from before their stream's device was known."""
+        devices = {op["stream"]: op["device"] for op in self.work if op["exact"]}
+        for op in self.work:
+            if op["device"] < 0:
+                op["device"] = devices.get(op["stream"], -1)
 
     def bound_work(self):
         """A stream keeps its order: work was over when the next one began, at the latest."""

@@ -436,6 +436,24 @@ static void sweep_follows_each_work_of_a_stream_that_threads_share(void **state)
 	       { OP_STATE_RUNNING, 1080, 1090 }, { OP_STATE_IDLE, 1090, 4000 });
 }
 
+/* The context was made before anybody looked: the first record tells where its streams are. */
+static void sweep_leaves_no_device_that_is_none(void **state)
+{
+	struct ts_event event = work_event(TS_EVENT_KERNEL, 1, 1020 * MS, 1030 * MS, N1);
+
+	begin_exact();
+	launch(1010 * MS, S1);
+	call_record(1, FN_LAUNCH, 1010 * MS + 1, 1010 * MS + 2);
+	tell(&event);
+	pass_until(4000 * MS);
+	core_flush(core, 4000 * MS);
+	assert_true(event.work.device != UINT32_MAX);
+	for (size_t i = 0; i < seen.busies; i++)
+		assert_int_equal(seen.busy[i].device, event.work.device);
+	for (size_t i = 0; i < seen.states; i++)
+		assert_int_equal(seen.state[i].device, event.work.device);
+}
+
 static void sweep_is_bounded(void **state)
 {
 	struct core_config config = fixture_config();
@@ -547,6 +565,7 @@ int main(void)
 		STORY(sweep_tells_nothing_behind_work_without_an_answer),
 		STORY(sweep_lets_a_graph_rest_that_nothing_follows),
 		STORY(sweep_follows_each_work_of_a_stream_that_threads_share),
+		STORY(sweep_leaves_no_device_that_is_none),
 		STORY(sweep_is_bounded),
 		STORY(sweep_survives_the_end_of_its_stream),
 		STORY(sweep_tells_of_a_stream_that_was_destroyed_before_its_records),
