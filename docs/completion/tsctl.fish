@@ -82,3 +82,9 @@ complete -c tsctl -s s -l socket -r -F
 complete -c tsctl -n 'contains -- (__tsctl_verb) export record graph replay' -s o -l output -r -F
 complete -c tsctl -n 'contains -- (__tsctl_verb) query sql export view graph replay' -s f -l file -r -F
 complete -c tsctl -n 'contains -- (__tsctl_verb) info view export diff graph replay' -a '(__fish_complete_suffix .sbt)'
+for name in since until min-age duration timeout from to launch-latency
+	complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs' -l $name -x -a '500ms 1s 10s 1m 10m 1h'
+end
+for name in budget fail-over tolerance
+	complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs' -l $name -x -a '1% 3% 5% 10%'
+end
