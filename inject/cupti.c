@@ -316,7 +316,9 @@ static void tick_collecting(void)
 		collect_change(self.settings.records & ~left_out);
 		tell(TS_COLLECT_CHANGED);
 	}
-	if (now_ns - self.flushed_ns >= self.settings.flush_ms * MILLISECOND_NS) {
+	/* At the tick that is nearest to it, so it is not late by most of one. */
+	if (now_ns - self.flushed_ns + CUPTI_TICK_MS * MILLISECOND_NS / 2 >=
+	    self.settings.flush_ms * MILLISECOND_NS) {
 		self.flushed_ns = now_ns;
 		drain_flush(false);
 	}

@@ -121,6 +121,20 @@ class Odd(tracesmith.Case):
                           ("mark é", None)])
         self.assertNotIn("before", self.daemon.answer("ranges")["loss"])
 
+    def test_killed_processes_lack_their_end(self):
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
+        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "run", "--", tracesmith.workload_path("odd"), "--hold"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.addCleanup(lambda: (process.stdin.close(), process.stdout.close(), process.wait()))
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.kill()
+        process.wait()
+        self.daemon.wait_ended(process.pid)
+        self.assertIn("gap", self.daemon.answer("kernels", "--pid", process.pid)["loss"])
+        self.assertEqual(self.daemon.query("processes", "--pid", process.pid)[0]["exit_code"], 9)
+
     def test_exec(self):
         """The same process, another command line; what it was is told alike in both tiers."""
         commands = []
