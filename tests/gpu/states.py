@@ -47,30 +47,43 @@ def show(daemon, title, path, pid=None):
     return {row["state"]: row["total_ns"] for row in rows}, rows[0]["observed_ns"] if rows else 0
 
 
-def record_exact(daemon, name, *command, said="\n\n"):
+def run(command, said, **options):
+    """Its input does not end: some programs end with it."""
+    quiet, held = os.pipe()
+    os.write(held, said)
+    try:
+        return subprocess.run(command, stdin=quiet, text=True, check=False, **options)
+    finally:
+        os.close(quiet)
+        os.close(held)
+
+
+def record_exact(daemon, name, command, said):
     path = os.path.join(OUT, "states.sbt")
-    done = subprocess.run(daemon.command("record", "-o", path, "--", *command), input=said, capture_output=True, text=True)
-    check(f"{name}: recorded", done.returncode == 0, done.stderr.strip()[-200:] if done.returncode else "")
+    if os.path.exists(path):
+        os.unlink(path)
+    done = run(daemon.command("record", "-o", path, "--", *command), said, capture_output=True)
+    check(f"{name}: recorded", os.path.exists(path), done.stderr.strip()[-200:])
     return path
 
 
-def record_probe(daemon, name, *command, said="\n\n"):
+def record_probe(daemon, name, command, said):
     """The daemon saw it all; the recording is made afterwards."""
     path = os.path.join(OUT, "states.sbt")
-    subprocess.run(command, input=said, stdout=subprocess.DEVNULL, text=True, check=False)
+    run(command, said, stdout=subprocess.DEVNULL)
     wait_for(f"the end of {name}", lambda: daemon.sql("SELECT count(*) FROM process HAVING count(*) > 0 AND count(*) = count(exit_ns)"))
     time.sleep(1)
     code, _, err = daemon.ctl("record", "-o", path, "--since", "10m", "--all")
-    check(f"{name}: recorded", code == 0, err.strip()[-200:] if code else "")
+    check(f"{name}: recorded", code == 0, err.strip()[-200:])
     return path
 
 
-def both(name, *command, said="\n\n"):
+def both(name, *command, said=b""):
     daemon = gpu.Daemon(BUILD)
-    exact = show(daemon, f"{name}, exact tier", record_exact(daemon, name, *command, said=said))
+    exact = show(daemon, f"{name}, exact tier", record_exact(daemon, name, command, said))
     daemon.stop()
     daemon = gpu.Daemon(BUILD)
-    show(daemon, f"{name}, probe tier", record_probe(daemon, name, *command, said=said))
+    show(daemon, f"{name}, probe tier", record_probe(daemon, name, command, said))
     daemon.stop()
     return exact
 
@@ -104,11 +117,11 @@ def detach():
 
 
 def exact():
-    both("exact", compile_cuda("exact"), "1")
+    both("exact", compile_cuda("exact"), "1", said=b"\n\n")
 
 
 def known():
-    both("known", compile_cuda("known"))
+    both("known", compile_cuda("known"), said=b"\n\n")
 
 
 def steps():
@@ -128,7 +141,7 @@ def empty():
 
 def train():
     for option in ((), ("--graph",)):
-        both(" ".join(("train", *option)), sys.executable, os.path.join(HERE, "train.py"), "3", *option, said="")
+        both(" ".join(("train", *option)), sys.executable, os.path.join(HERE, "train.py"), "3", *option)
 
 
 PARTS = {part.__name__: part for part in (pulse, detach, exact, known, steps, leak, empty, train)}
