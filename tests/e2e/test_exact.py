@@ -29,14 +29,6 @@ class Exact(tracesmith.Case):
         self.addCleanup(self.end, process)
         return process
 
-    def end(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream:
-                stream.close()
-
     def tier(self, pid):
         return next((row["tier"] for row in self.daemon.query("ps") if row["pid"] == pid), None)
 

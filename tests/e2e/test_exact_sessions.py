@@ -40,13 +40,6 @@ class Sessions(tracesmith.Case):
         self.addCleanup(self.end, process)
         return process
 
-    def end(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            stream.close()
-
     def loop(self, *options, run=False, **more):
         prefix = [os.path.join(BUILD, "tsctl"), "run", "--"] if run else []
         process = self.start([*prefix, tracesmith.workload_path("loop"), "--seconds", 300, *options], **more)

@@ -31,14 +31,6 @@ class States(tracesmith.Case):
         self.addCleanup(self.end, process)
         return process
 
-    def end(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream:
-                stream.close()
-
     def finish(self, process):
         """Lets it run to its end; its pid."""
         process.communicate("\n\n", timeout=120)

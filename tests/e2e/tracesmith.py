@@ -177,6 +177,15 @@ class Case(unittest.TestCase):
         if not failed:
             self.assertEqual(code, 0, "the daemon did not end cleanly")
 
+    def end(self, process):
+        """Kills it if it still runs, and closes its pipes."""
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
     def assert_nothing_lost(self, answer, allowed=()):
         """`allowed`: what a program does by itself, like freeing what was never allocated. Of answers with
         stacks, records of mappings can be lost when the whole host starts programs faster than we get to
