@@ -34,6 +34,14 @@ else()
   list(APPEND CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${generated}/conffiles)
   set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
+  find_package(PkgConfig)
+  if(PKG_CONFIG_FOUND)
+    pkg_get_variable(CPACK_TS_GENERATOR_DIR systemd systemdsystemgeneratordir)
+  endif()
+  if(CPACK_TS_GENERATOR_DIR)
+    set(CPACK_PRE_BUILD_SCRIPTS ${debian}/generator.cmake)
+  endif()
+
   configure_file(${debian}/changelog.in ${generated}/changelog @ONLY)
   add_custom_command(OUTPUT ${generated}/changelog.gz
     COMMAND gzip -9nc ${generated}/changelog > ${generated}/changelog.gz

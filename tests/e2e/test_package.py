@@ -1,14 +1,28 @@
 """The .deb installs in a clean Debian, is enabled, works, upgrades, and leaves nothing behind."""
 
+import re
 import shutil
 import subprocess
 import unittest
+from pathlib import Path
 
 import tracesmith
 from container import BUILD, TRACE, Container, debian, require, run
 
 # What the system itself writes as packages come and go.
 NOT_OURS = r"^/(dev|proc|run|sys|test|tmp|root|var/cache|var/lib/(dpkg|apt|systemd)|var/log|var/tmp)(/|$)|^/etc/[a-z]*-?$"
+
+# What may be said of a package: dpkg's steps, and what Debian's helpers make for every service.
+USUAL = r"^\((Reading database|Selecting previously)|^(Selecting|Preparing|Unpacking|Setting up|" \
+    r"Removing|Purging|Creating (group|user)|Created symlink|Removed) "
+
+# `quietly` is for dpkg and nothing else.
+QUIETLY = f"""
+quietly() {{
+	"$@" >/test/said 2>&1 || {{ cat /test/said; return 1; }}
+	fails grep -Ev '{USUAL}' /test/said
+}}
+"""
 
 INSTALLED = """
 systemctl is-enabled tracesmithd.service tracesmith-control.socket
@@ -45,23 +59,23 @@ userdel stranger
 REMOVED = """
 # An upgrade keeps the sockets and starts the new daemon.
 before=$(systemctl show -P MainPID tracesmithd.service)
-dpkg -i /root/tracesmith.deb
+quietly dpkg -i /root/tracesmith.deb
 wait_for systemctl is-active tracesmithd.service
 test "$before" != "$(systemctl show -P MainPID tracesmithd.service)"
 tsctl version
 
-dpkg -r tracesmith
+quietly dpkg -r tracesmith
 fails systemctl is-active tracesmithd.service
 test ! -e /run/tracesmith/control.sock
 test ! -e /run/tracesmith/inject.sock
 test -e /etc/tracesmith/tracesmithd.conf
 test -e /var/lib/tracesmith
 
-dpkg -i /root/tracesmith.deb
+quietly dpkg -i /root/tracesmith.deb
 wait_for systemctl is-active tracesmithd.service
 tsctl version
 
-dpkg -P tracesmith
+quietly dpkg -P tracesmith
 fails getent passwd tracesmith
 fails getent group tracesmith
 test ! -e /run/tracesmith
@@ -90,6 +104,21 @@ class Package(unittest.TestCase):
                                check=False)
         self.assertEqual(found.returncode, 0, found.stdout)
 
+    def test_documents_and_manual_pages_are_in_it(self):
+        has = {line.split()[-1].removeprefix(".")
+               for line in run("dpkg-deb", "--contents", self.deb).splitlines()}
+        expected = {f"/usr/share/doc/tracesmith/{name}"
+                    for name in ("README.md", "copyright", "changelog.gz")}
+        docs = Path(tracesmith.SOURCE, "docs")
+        expected |= {f"/usr/share/doc/tracesmith/docs/{path.name}" for path in docs.glob("*.md")}
+        expected |= {f"/usr/share/man/man{path.suffix[1:]}/{path.name}.gz"
+                     for path in docs.glob("man/*.[158]")}
+        expected |= {"/usr/share/man/man5/tracesmithd.conf.5.gz",
+                     "/usr/share/bash-completion/completions/tsctl",
+                     "/usr/share/zsh/vendor-completions/_tsctl",
+                     "/usr/share/fish/vendor_completions.d/tsctl.fish"}
+        self.assertEqual(expected - has, set(), "missing in the package")
+
     def test_clean_machine_install_use_upgrade_remove_purge(self):
         with Container(debian()) as box:
             shutil.copy(self.deb, box.root / "root/tracesmith.deb")
@@ -98,10 +127,11 @@ class Package(unittest.TestCase):
             box.chroot("apt-get -q update; apt-get -qy --no-install-recommends install "
                        "/root/tracesmith.deb; dpkg -P tracesmith")
             before = tree(box.root)
-            box.chroot("dpkg -i /root/tracesmith.deb")
+            said = box.chroot("dpkg -i /root/tracesmith.deb 2>&1")
+            self.assertEqual([line for line in said.splitlines() if not re.match(USUAL, line)], [])
             self.assertGreater(len(tree(box.root) - before), 10)
 
-            status, output = box.boot(INSTALLED + TRACE + GROUP + REMOVED)
+            status, output = box.boot(QUIETLY + INSTALLED + TRACE + GROUP + REMOVED)
             self.assertEqual(status, 0, output)
             left = tree(box.root) - before
             self.assertEqual({path for path in left if "/systemd/system/test." not in path},

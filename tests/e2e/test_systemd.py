@@ -114,7 +114,7 @@ tsctl ps
 inject
 before=$(pid)
 
-# Killed: back at once, with what it had stored.
+# Killed: soon back, with what it had stored.
 kill -KILL $before
 wait_for "test \\$(systemctl show -P MainPID tracesmithd.service) -gt 0 -a \\
 	\\$(systemctl show -P MainPID tracesmithd.service) != $before"
@@ -133,6 +133,25 @@ kill -STOP $before
 wait_for "test \\$(systemctl show -P NRestarts tracesmithd.service) -gt 0"
 wait_for systemctl is-active tracesmithd.service
 tsctl version
+
+# A start that fails for another reason is tried again without haste and without end.
+database=/var/lib/tracesmith/tracesmith.db
+systemctl stop tracesmithd.service
+mkdir /test/aside
+mv $database* /test/aside
+echo "no database" >$database
+chown tracesmith: $database
+begin=$(cut -d. -f1 /proc/uptime)
+fails systemctl start tracesmithd.service
+wait_for "test \\$(systemctl show -P NRestarts tracesmithd.service) -gt 1"
+test $(($(cut -d. -f1 /proc/uptime) - begin)) -ge 8
+journalctl -u tracesmithd.service | grep "is damaged"
+test "$(systemctl is-active tracesmith-control.socket)" = active
+rm $database
+mv /test/aside/* /var/lib/tracesmith
+wait_for systemctl is-active tracesmithd.service
+tsctl query apis --json | grep cuMemAlloc_v2
+inject
 
 systemctl stop tracesmithd.service
 test "$(systemctl show -P Result tracesmithd.service)" = success
