@@ -110,6 +110,21 @@ static void lock_held(struct job *job, bool locked)
 		job->api->callbacks.held_lock(job->api->data, locked);
 }
 
+/* Once it is locked nothing begins or ends to be held. */
+static void lock_if_held(struct job *job)
+{
+	const struct api_callbacks *call = &job->api->callbacks;
+
+	job->held = call->is_held && call->is_held(job->api->data);
+	if (!job->held)
+		return;
+	lock_held(job, true);
+	if (call->is_held(job->api->data))
+		return;
+	lock_held(job, false);
+	job->held = false;
+}
+
 static bool is_full(struct job *job)
 {
 	bool full;
@@ -210,8 +225,8 @@ static void on_work(uv_work_t *work)
 		.data = job,
 	};
 
-	job->held = query.held = api->callbacks.is_held && api->callbacks.is_held(api->data);
-	lock_held(job, true);
+	lock_if_held(job);
+	query.held = job->held;
 	query_run(&query);
 	lock_held(job, false);
 }

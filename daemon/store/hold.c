@@ -1,5 +1,5 @@
 /* Hold: where a commit fails, the next transaction is not committed at all. SQLite keeps its pages
- * in memory as long as it must not spill them, so that sums add up and names are found as in any
+ * in memory, since it must not spill them, so that sums add up and names are found as in any
  * other transaction, and what is held stays small: an op takes ten bytes.
  *
  * SQLite gives a transaction up when its commit fails, so none is tried before as many bytes could
@@ -46,7 +46,9 @@ struct hold {
 	int64_t last_chunk, free_pages; /* when it began */
 	uint64_t tried_ns, wait_ns;
 	struct packer_stats stats; /* of what is held */
-	struct queue_drops held, lost;
+	struct queue_drops held;
+	struct queue_drops told; /* losses that are rows of the transaction */
+	struct queue_drops lost; /* to be told in the next */
 	uint64_t ops_dropped, rows_dropped;
 };
 
@@ -92,7 +94,9 @@ int hold_error(const struct hold *hold)
 /* SQLite has given the transaction up: the disk could not even be read, or failed at the last. */
 static void lose(struct hold *hold)
 {
+	queue_drops_add(&hold->lost, &hold->told);
 	queue_drops_add(&hold->lost, &hold->held);
+	hold->told = (struct queue_drops){ 0 };
 	hold->ops_dropped += hold->held.ops;
 	hold->rows_dropped += hold->held.rows;
 	hold->held = (struct queue_drops){ 0 };
@@ -101,7 +105,7 @@ static void lose(struct hold *hold)
 
 int hold_begin(struct hold *hold, int error, uint64_t now_ns)
 {
-	int r = sql_exec(hold->db, "PRAGMA cache_spill = 0; BEGIN IMMEDIATE");
+	int r = sql_exec(hold->db, "BEGIN IMMEDIATE");
 
 	if (r == 0)
 		r = sql_query_integer(hold->db, "SELECT max(id) FROM chunk", &hold->last_chunk);
@@ -130,6 +134,7 @@ void hold_add(struct hold *hold, const struct queue_turn *turn, uint64_t rows,
 	for (const struct op_block *block = turn->batch.first_ops; block; block = block->next)
 		queue_drops_add_ops(&added, block->op, block->count);
 	queue_drops_add(&hold->held, &added);
+	queue_drops_add(&hold->told, &turn->drops);
 	hold->stats.ops += stats->ops;
 	hold->stats.chunks += stats->chunks;
 	hold->stats.bytes += stats->bytes;
@@ -151,6 +156,18 @@ static int64_t held_bytes(struct hold *hold)
 	sql_query_integer(hold->db, "PRAGMA freelist_count", &pages);
 	pages = pages > hold->free_pages ? pages - hold->free_pages : 0;
 	return cache_bytes(hold) - pages * hold->page_bytes;
+}
+
+static void forget(struct hold *hold, int64_t ops)
+{
+	struct queue_drops gone = hold->held;
+
+	gone.rows = 0;
+	gone.ops = (uint64_t)ops;
+	queue_drops_add(&hold->told, &gone);
+	hold->ops_dropped += ops;
+	hold->held.ops -= ops;
+	hold->stats.ops -= ops;
 }
 
 static int let_go(struct hold *hold, int64_t chunks, int64_t *ret_ops)
@@ -180,9 +197,7 @@ int hold_bound(struct hold *hold)
 			return r;
 		if (!ops)
 			return -ENOSPC;
-		hold->ops_dropped += ops;
-		hold->held.ops -= ops;
-		hold->stats.ops -= ops;
+		forget(hold, ops);
 		chunks *= 2;
 	}
 	return 0;
@@ -228,9 +243,8 @@ static void end(struct hold *hold, struct packer_stats *stats)
 	stats->chunks += hold->stats.chunks;
 	stats->bytes += hold->stats.bytes;
 	hold->stats = (struct packer_stats){ 0 };
-	hold->held = (struct queue_drops){ 0 };
+	hold->held = hold->told = (struct queue_drops){ 0 };
 	hold->error = 0;
-	sql_exec(hold->db, "PRAGMA cache_spill = 1");
 	sqlite3_db_release_memory(hold->db);
 }
 
@@ -238,7 +252,7 @@ int hold_end(struct hold *hold, uint64_t now_ns, struct packer_stats *stats)
 {
 	int r;
 
-	if (now_ns && now_ns - hold->tried_ns < hold->wait_ns)
+	if (!hold_is_open(hold) || (now_ns && now_ns - hold->tried_ns < hold->wait_ns))
 		return hold->error;
 	hold->tried_ns = now_ns;
 	r = make_room(hold);
@@ -261,6 +275,7 @@ struct queue_drops hold_take_lost(struct hold *hold)
 {
 	struct queue_drops lost = hold->lost;
 
+	queue_drops_add(&hold->told, &lost);
 	hold->lost = (struct queue_drops){ 0 };
 	return lost;
 }

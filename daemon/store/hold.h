@@ -37,7 +37,8 @@ int hold_bound(struct hold *hold);
  * all is on the disk, and added to `stats`; else it is held still, or gone. */
 int hold_end(struct hold *hold, uint64_t now_ns, struct packer_stats *stats);
 
-/* What went with a transaction that the disk refused at last, to be told as loss; once. */
+/* What went with a transaction that the disk refused at last, to be told as loss in the one that is
+ * open; once, if that reaches the disk. */
 struct queue_drops hold_take_lost(struct hold *hold);
 
 struct hold_stats {

@@ -15,7 +15,7 @@
 /* What a statement may use up of memory, so that a query cannot end the daemon. */
 #define LENGTH_MAX (64 << 20)
 #define CACHE	   "PRAGMA cache_size = -8192"
-/* The last to set something sets it for all that share the cache: as hold.c and schema.c have it.
+/* The last to set something sets it for all that share the cache: as writer.c and schema.c have it.
  */
 #define SHARED "PRAGMA cache_spill = 0; PRAGMA synchronous = NORMAL; PRAGMA read_uncommitted = 1"
 #define STATE_VIEW                                                                                 \

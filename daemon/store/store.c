@@ -21,8 +21,9 @@ struct store {
 	pthread_t thread;
 	bool running;
 	pthread_rwlock_t written; /* by the thread, and by readers of what is held */
-	pthread_mutex_t lock;	  /* of stats */
+	pthread_mutex_t lock;	  /* of the rest */
 	struct store_stats stats;
+	bool held;
 };
 
 CLEANUP_DEFINE(struct store, store_free)
@@ -49,6 +50,7 @@ static void note(struct store *store, const struct packer_stats *sum, int error)
 	store->stats.chunk_bytes = sum->bytes;
 	store->stats.database_bytes = bytes;
 	store->stats.last_error = error < 0 ? error : held.error;
+	store->held = held.error < 0;
 	store->stats.ops_held = held.ops;
 	store->stats.ops_dropped = held.ops_dropped;
 	store->stats.rows_dropped = held.rows_dropped;
@@ -184,7 +186,7 @@ bool store_is_held(struct store *store)
 	bool held;
 
 	pthread_mutex_lock(&store->lock);
-	held = store->stats.last_error < 0;
+	held = store->held;
 	pthread_mutex_unlock(&store->lock);
 	return held;
 }

@@ -17,6 +17,9 @@
 
 /* What SQLite leaves of the log once everything in it has moved to the database. */
 #define LOG_PRAGMA "PRAGMA journal_size_limit = 8388608"
+/* A page that cannot be written before the commit would be an error of the cache as a whole, which
+ * stays until the last reader that shares it is gone. */
+#define SPILL_PRAGMA "PRAGMA cache_spill = 0"
 
 enum { JOB_LOG, JOB_MERGE, JOB_CONDENSE, JOB_RETAIN, JOB_COUNT };
 
@@ -53,7 +56,9 @@ static int open_database(struct writer *writer, const struct store_config *confi
 				      &writer->batch);
 	if (r == 0)
 		r = sql_query_integer(writer->db, "PRAGMA page_size", &writer->page_bytes);
-	return r < 0 ? r : sql_exec(writer->db, LOG_PRAGMA "; PRAGMA temp_store = MEMORY");
+	return r < 0 ? r
+		     : sql_exec(writer->db,
+				LOG_PRAGMA "; " SPILL_PRAGMA "; PRAGMA temp_store = MEMORY");
 }
 
 static int open_parts(struct writer *writer, const struct store_config *config)
@@ -220,6 +225,8 @@ static int write_held(struct writer *writer, const struct queue_turn *turn, int 
 			return r;
 		lost = hold_take_lost(writer->hold);
 		r = write_drops(writer, &lost);
+		if (r < 0)
+			sql_exec(writer->db, "ROLLBACK");
 	}
 	if (r == 0)
 		r = write_into_hold(writer, turn);
@@ -237,8 +244,10 @@ int writer_write(struct writer *writer, const struct queue_turn *turn, struct pa
 {
 	int r = hold_error(writer->hold);
 
-	if (!r)
-		r = write_through(writer, turn, stats);
+	/* What is held goes on being held, whatever its last commit has failed with. */
+	if (r < 0)
+		return write_held(writer, turn, r, stats);
+	r = write_through(writer, turn, stats);
 	return r < 0 && !is_passing(r) ? write_held(writer, turn, r, stats) : r;
 }
 

@@ -226,6 +226,58 @@ static void a_smaller_limit_shrinks_the_file(void **state)
 	assert_true(fixture_ask(f, "SELECT count(*) FROM op") > 0);
 }
 
+static void add_large_batch(struct fixture *f, uint64_t now_ns)
+{
+	uint64_t seed = now_ns;
+
+	for (uint64_t i = 0; i < 50000; i++) {
+		struct op op = fixture_launch(1, 1, now_ns + i * 1000, &seed);
+
+		op.address = fixture_random(&seed); /* cannot be compressed */
+		store_add_op(f->store, &op);
+	}
+}
+
+static int64_t file_bytes(const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_size;
+}
+
+/* A reader in a transaction sees one state, and the log it holds goes once it is done. */
+static void a_long_reader_keeps_the_log_only_while_it_reads(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t now_ns = 1000 * SECOND_NS;
+	struct store_stats stats;
+	char log[128];
+	sqlite3 *db;
+
+	f->config.keep_bytes = 64 << 20; /* so the log may have 8 MiB */
+	snprintf(log, sizeof(log), "%s-wal", f->path);
+	assert_int_equal(fixture_open(f), 0);
+	assert_int_equal(store_reader_open(f->path, 0, &db), 0);
+	assert_int_equal(sqlite3_exec(db, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(ask(db, "SELECT count(*) FROM op"), 0);
+	for (int i = 0; i < 40; i++) {
+		add_large_batch(f, now_ns);
+		stats = fixture_commit(f, now_ns += SECOND_NS / 4);
+	}
+	assert_true(stats.database_bytes > 16 << 20);
+	assert_int_equal(ask(db, "SELECT count(*) FROM op"), 0);
+	sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+	assert_int_equal(ask(db, "SELECT count(*) FROM op"), stats.ops_written);
+	assert_true(file_bytes(log) > 8 << 20);
+	for (int i = 0; file_bytes(log) > 8 << 20; i++) {
+		fixture_commit(f, now_ns += SECOND_NS);
+		assert_true(i < 5000);
+		pause_ms(1);
+	}
+	sqlite3_close(db);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -240,6 +292,7 @@ int main(void)
 		TEST(former_boots_age_by_wall_time),
 		TEST(the_file_stays_below_its_limit),
 		TEST(a_smaller_limit_shrinks_the_file),
+		TEST(a_long_reader_keeps_the_log_only_while_it_reads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
