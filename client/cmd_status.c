@@ -110,7 +110,7 @@ static int check(struct link *link, const Tracesmith__V1__StatusReply *status)
 		write_check(first, count, &lost);
 		return EXIT_FAILED;
 	}
-	printf("OK: tracesmithd %s runs, and nothing was lost in the last " LATELY_TEXT "\n",
+	printf("OK: tracesmithd %s runs, and dropped nothing in the last " LATELY_TEXT "\n",
 	       link_hello(link)->version);
 	return EXIT_DONE;
 }

@@ -92,7 +92,7 @@ class Daemon:
 
 def compile_cuda(name, *options):
     out = os.path.join(tempfile.gettempdir(), f"{name}-{os.getpid()}" + "".join(options).replace(" ", ""))
-    subprocess.run(["nvcc", "-arch=native", "-o", out, *options, os.path.join(HERE, name + ".cu")], check=True)
+    subprocess.run(["nvcc", "-arch=native", "-o", out, os.path.join(HERE, name + ".cu"), *options], check=True)
     return out
 
 
