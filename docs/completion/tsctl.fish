@@ -79,6 +79,8 @@ complete -c tsctl -n 'contains -- (__tsctl_verb) run record attach' -l stacks -x
 complete -c tsctl -n 'contains -- (__tsctl_verb) run record attach' -l records -x -a '(__tsctl_records)'
 complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs; and string match -q -- "-*" (commandline -ct)' -a '(__tsctl_options)'
 complete -c tsctl -s s -l socket -r -F
+complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs' -s p -l pid -x -a '(__tsctl_pids)'
+complete -c tsctl -n '__tsctl_verb_is replay' -l speed -x -a '0.1 1 10 max'
 complete -c tsctl -n 'contains -- (__tsctl_verb) export record graph replay' -s o -l output -r -F
 complete -c tsctl -n 'contains -- (__tsctl_verb) query sql export view graph replay' -s f -l file -r -F
 complete -c tsctl -n 'contains -- (__tsctl_verb) info view export diff graph replay' -a '(__fish_complete_suffix .sbt)'

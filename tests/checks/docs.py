@@ -162,6 +162,10 @@ class Completion(unittest.TestCase):
         self.assertIn("/etc/passwd", self.fish("tsctl run -- ls /etc/passw"))
         self.assertIn("printenv", self.fish("tsctl record -o x.sbt printen"))
         self.assertEqual(self.fish("tsctl export --pe"), ["--perfetto"])
+        self.assertEqual(self.fish("tsctl replay --speed m"), ["max"])
+        self.assertNotIn("list", self.fish("tsctl query apis -p "))
+        for words in "export -o", "export --output", "query apis -f", "replay --file":
+            self.assertIn("/etc/passwd", self.fish(f"tsctl {words} /etc/passw"))
 
     def test_zsh_offers_the_same(self):
         """compadd and _describe are replaced by functions that print what they are given."""
