@@ -24,9 +24,11 @@
 	" coalesce(max(lived AND exact), 0)," \
 	" coalesce(max(lived AND exact AND records & :records), 0)," \
 	" coalesce(max(exact AND state = :paused), 0)," \
+	" coalesce(max(state IS NOT NULL), 0)," \
 	" coalesce(min(first_ns), 0)," \
 	" (SELECT count(*) FROM allocation WHERE process IN (SELECT id FROM s WHERE runs)" \
-	" AND kind IN (SELECT id FROM memory_kind WHERE counts))" \
+	" AND kind IN (SELECT id FROM memory_kind WHERE counts)" \
+	" AND (:device IS NULL OR device = :device))" \
 	" FROM s"
 /* clang-format on */
 
@@ -36,8 +38,9 @@ struct why {
 	const Tracesmith__V1__QueryRequest *request;
 	char who[32]; /* " process 42", or "" for all */
 	bool one, file;
-	int64_t lived, runs; /* some process did, in the window; does, now */
-	int64_t exact, recorded, paused;
+	int64_t lived, runs;		 /* some process did, in the window; does, now */
+	int64_t exact, recorded, paused; /* in the window */
+	int64_t ever_exact;
 	int64_t first_ns, live;
 };
 
@@ -45,8 +48,8 @@ static int look(struct why *why)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
 	const struct answer_window *window = &why->answer->window;
-	int64_t *const fact[] = { &why->lived,	&why->runs,	&why->exact, &why->recorded,
-				  &why->paused, &why->first_ns, &why->live };
+	int64_t *const fact[] = { &why->lived,	&why->runs,	  &why->exact,	  &why->recorded,
+				  &why->paused, &why->ever_exact, &why->first_ns, &why->live };
 	int r = answer_prepare(why->answer, FACTS_SQL, &stmt);
 
 	if (r < 0)
@@ -57,6 +60,7 @@ static int look(struct why *why)
 	answer_bind(stmt, ":pid", window->pid, window->pid);
 	answer_bind(stmt, ":records", true, why->query->records);
 	answer_bind(stmt, ":paused", true, TS_COLLECT_PAUSED);
+	answer_bind(stmt, ":device", why->request->device_given_case, why->request->device);
 	if (sqlite3_step(stmt) != SQLITE_ROW)
 		return answer_fail_sqlite(why->answer);
 	for (size_t i = 0; i < sizeof(fact) / sizeof(fact[0]); i++)
@@ -99,6 +103,21 @@ static bool say_other_time(const struct why *why)
 	else
 		SAY(why, "Process %" PRIu32 " ended before the window: see --since",
 		    why->request->pid);
+	return true;
+}
+
+static bool say_exact_at_another_time(const struct why *why)
+{
+	if (!why->query->records || why->exact || !why->ever_exact ||
+	    !(why->query->options & QUERY_WINDOW))
+		return false;
+	if (why->one)
+		SAY(why,
+		    "Process %" PRIu32 " was in the probe tier in the window: see --since and "
+		    "--until",
+		    why->request->pid);
+	else
+		SAY(why, "No process was in the exact tier in the window: see --since and --until");
 	return true;
 }
 
@@ -146,9 +165,20 @@ static bool say_not_recorded(const struct why *why)
 					 size ? ", " : "", text);
 	TS_RECORDS(X)
 #undef X
-	SAY(why, "Nothing of %s is recorded%s%s: see --only and --budget", names,
+	SAY(why, "Nothing of %s is recorded%s%s: see --records and --budget", names,
 	    why->one ? " of" : "", why->who);
 	return true;
+}
+
+/* "1 h" where there is no more to say than that. */
+static const char *brief(char text[UNITS_TEXT_SIZE], uint64_t ns)
+{
+	char *point = strchr(units_nanoseconds(text, (int64_t)ns), '.');
+	char *unit = strchr(text, ' ');
+
+	if (point && unit && strspn(point + 1, "0") == (size_t)(unit - point) - 1)
+		memmove(point, unit, strlen(unit) + 1);
+	return text;
 }
 
 static bool say_young(const struct why *why)
@@ -158,9 +188,9 @@ static bool say_young(const struct why *why)
 
 	if (!(why->query->options & QUERY_MIN_AGE) || !why->live)
 		return false;
-	units_nanoseconds(age, (int64_t)ns);
-	SAY(why, "None of the %" PRId64 " live allocations%s%s is as old as %s: see --min-age",
-	    why->live, why->one ? " of" : "", why->who, age);
+	SAY(why, "No live allocation%s%s is as old as %s; %" PRId64 " %s younger: see --min-age",
+	    why->one ? " of" : "", why->who, brief(age, ns), why->live,
+	    why->live == 1 ? "is" : "are");
 	return true;
 }
 
@@ -169,6 +199,8 @@ static bool say_nothing(const struct why *why)
 {
 	const struct answer_window *window = &why->answer->window;
 	const Tracesmith__V1__QueryRequest *request = why->request;
+	/* Peaks, and with them what is freed, are not known by stack. */
+	const bool live = request->by == QUERY_BY_IS_STACK && why->query->about & ABOUT_MEMORY;
 	char device[32] = "", stream[32] = "", when[UNITS_TEXT_SIZE + 32] = "";
 	char last[UNITS_TEXT_SIZE];
 
@@ -176,13 +208,13 @@ static bool say_nothing(const struct why *why)
 		snprintf(device, sizeof(device), " on device %" PRIu32, request->device);
 	if (request->stream)
 		snprintf(stream, sizeof(stream), " on stream %" PRIu32, request->stream);
-	units_nanoseconds(last, (int64_t)(window->until_ns - window->since_ns));
 	if (request->until_ns)
 		snprintf(when, sizeof(when), " in the window");
 	else if (window->since_ns > 1 && why->query->options & QUERY_WINDOW)
-		snprintf(when, sizeof(when), " in the last %s", last);
-	SAY(why, "%s%s%s%s%s%s", why->query->nothing, why->one ? " in" : "", why->who, device,
-	    stream, when);
+		snprintf(when, sizeof(when), " in the last %s",
+			 brief(last, window->until_ns - window->since_ns));
+	SAY(why, "%s%s%s%s%s%s", live ? "No memory is live" : why->query->nothing,
+	    why->one ? " in" : "", why->who, device, stream, when);
 	return true;
 }
 
@@ -190,8 +222,9 @@ int answer_say_why(struct answer *answer, const struct query *query,
 		   const Tracesmith__V1__QueryRequest *request)
 {
 	static bool (*const causes[])(const struct why *) = {
-		say_none,   say_ended,	      say_other_time, say_probe_tier,
-		say_paused, say_not_recorded, say_young,      say_nothing,
+		say_none,	say_ended,  say_other_time,   say_exact_at_another_time,
+		say_probe_tier, say_paused, say_not_recorded, say_young,
+		say_nothing,
 	};
 	struct why why = {
 		.answer = answer,

@@ -2,6 +2,9 @@
 #include "proto/event.h"
 #include "tests/unit/query_fixture.h"
 
+#define ON_DEVICE(number)                                                                          \
+	.device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE, .device = (number)
+
 enum { PROBE = 4000000, EXACT, ENDED, PAUSED, FEW };
 
 static void add_collect(struct store *store, uint32_t process, uint32_t state, uint32_t records)
@@ -10,7 +13,7 @@ static void add_collect(struct store *store, uint32_t process, uint32_t state, u
 		.process = process,
 		.state = state,
 		.records = records,
-		.since_ns = fixture_second() * SECOND_NS,
+		.since_ns = fixture_second() * SECOND_NS + SECOND_NS / 2,
 	};
 
 	store_add_collect(store, &row);
@@ -45,6 +48,7 @@ static int setup(void **state)
 	add_collect(fixture->store, 4, TS_COLLECT_PAUSED, TS_RECORDS_DEFAULT);
 	add_collect(fixture->store, 5, TS_COLLECT_CHANGED, TS_RECORD_CALLS);
 	add_allocation(fixture->store, 1, 1, 1000, 0, MEMORY_DEVICE, fixture_now_ns - SECOND_NS);
+	add_allocation(fixture->store, 2, 5, 1000, 0, MEMORY_DEVICE, fixture_now_ns - SECOND_NS);
 	store_commit(fixture->store, fixture_now_ns);
 	fixture->store = store_free(fixture->store);
 	return 0;
@@ -80,29 +84,41 @@ static void test_the_probe_tier_knows_nothing_of_the_device(void **state)
 		    "with 'tsctl run'");
 }
 
+static void test_an_attach_after_the_window_is_said(void **state)
+{
+	uint64_t until_ns = fixture_second() * SECOND_NS + SECOND_NS / 4;
+
+	expect_note(state, QUERY(.name = "kernels", .pid = EXACT, .until_ns = until_ns),
+		    "Process 4000001 was in the probe tier in the window: see --since and --until");
+	expect_note(state, QUERY(.name = "idle", .until_ns = until_ns),
+		    "No process was in the exact tier in the window: see --since and --until");
+}
+
 static void test_what_is_not_collected_is_said(void **state)
 {
 	expect_note(state, QUERY(.name = "kernels", .pid = PAUSED),
 		    "Another profiler has CUPTI in process 4000003: it is not collected from until "
 		    "that is done");
-	expect_note(state, QUERY(.name = "kernels", .pid = FEW),
-		    "Nothing of kernels is recorded of process 4000004: see --only and --budget");
+	expect_note(
+		state, QUERY(.name = "kernels", .pid = FEW),
+		"Nothing of kernels is recorded of process 4000004: see --records and --budget");
 	expect_note(state, QUERY(.name = "ranges", .pid = FEW),
-		    "Nothing of nvtx is recorded of process 4000004: see --only and --budget");
+		    "Nothing of nvtx is recorded of process 4000004: see --records and --budget");
 }
 
 static void test_what_did_not_happen_is_said(void **state)
 {
 	expect_note(state, QUERY(.name = "kernels", .pid = EXACT),
-		    "No kernel ran in process 4000001 in the last 1.00 h");
-	expect_note(state, QUERY(.name = "kernels"), "No kernel ran in the last 1.00 h");
-	expect_note(state,
-		    QUERY(.name = "kernels",
-			  .device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE,
-			  .device = 3),
-		    "No kernel ran on device 3 in the last 1.00 h");
+		    "No kernel ran in process 4000001 in the last 1 h");
+	expect_note(state, QUERY(.name = "kernels"), "No kernel ran in the last 1 h");
+	expect_note(state, QUERY(.name = "kernels", ON_DEVICE(3)),
+		    "No kernel ran on device 3 in the last 1 h");
 	expect_note(state, QUERY(.name = "pools", .pid = EXACT),
 		    "No memory pool was used in process 4000001");
+	expect_note(state, QUERY(.name = "memory", .pid = EXACT),
+		    "No memory was allocated in process 4000001");
+	expect_note(state, QUERY(.name = "memory", .pid = EXACT, .by = QUERY_BY_IS_STACK),
+		    "No memory is live in process 4000001");
 	expect_note(state, QUERY(.name = "apis", .pid = PROBE, .until_ns = fixture_now_ns - 1),
 		    "No call was made in process 4000000 in the window");
 }
@@ -125,8 +141,12 @@ static void test_the_time_of_a_process_is_said(void **state)
 static void test_the_young_are_no_leaks(void **state)
 {
 	expect_note(state, QUERY(.name = "leaks", .pid = PROBE),
-		    "None of the 1 live allocations of process 4000000 is as old as 1.00 min: see "
+		    "No live allocation of process 4000000 is as old as 1 min; 1 is younger: see "
 		    "--min-age");
+	expect_note(state, QUERY(.name = "leaks", .min_age_ns = 90 * SECOND_NS),
+		    "No live allocation is as old as 1.50 min; 2 are younger: see --min-age");
+	expect_note(state, QUERY(.name = "leaks", .pid = PROBE, ON_DEVICE(3)),
+		    "No memory is live in process 4000000 on device 3");
 	expect_note(state, QUERY(.name = "leaks", .pid = EXACT),
 		    "No memory is live in process 4000001");
 }
@@ -145,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_the_probe_tier_knows_nothing_of_the_device, setup),
+		TEST(test_an_attach_after_the_window_is_said, setup),
 		TEST(test_what_is_not_collected_is_said, setup),
 		TEST(test_what_did_not_happen_is_said, setup),
 		TEST(test_the_time_of_a_process_is_said, setup),
