@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/command.h"
 #include "client/diff_ask.h"
@@ -13,6 +15,36 @@
 #define SHARE_PPM  50000 /* what differs less is the same, where --fail-over does not say */
 #define SAID_MAX   10
 #define RUNS_INNER 3 /* with fewer of a side there may be an interval from inside them only */
+
+/* A side's recordings are samples: one that counts twice would make what differs look sure. */
+static int check_side(const struct diff_paths *side)
+{
+	struct stat of[DIFF_RUNS_MAX];
+
+	if (side->count > DIFF_RUNS_MAX) {
+		complain("There are more than %d recordings of a side", DIFF_RUNS_MAX);
+		return -EINVAL;
+	}
+	for (int i = 0; i < side->count; i++) {
+		if (side->path[i][0] == '-' && access(side->path[i], F_OK) < 0) {
+			complain("'%s' is not a recording: options, and one '--' at most, go "
+				 "before B's recordings",
+				 side->path[i]);
+			return -EINVAL;
+		}
+		if (stat(side->path[i], &of[i]) < 0)
+			of[i] = (struct stat){ 0 }; /* who opens it says what is wrong */
+		for (int j = 0; j < i; j++) {
+			if (!of[i].st_ino || of[i].st_ino != of[j].st_ino ||
+			    of[i].st_dev != of[j].st_dev)
+				continue;
+			complain("'%s' is there twice on one side: give each recording once",
+				 side->path[i]);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
 
 /* A and B, or those before and those behind a "--". */
 static int choose_sides(const struct options *options, int count, char **argument,
@@ -30,13 +62,7 @@ static int choose_sides(const struct options *options, int count, char **argumen
 	}
 	side[0] = (struct diff_paths){ argument, count - after };
 	side[1] = (struct diff_paths){ argument + count - after, after };
-	for (int i = 0; i < 2; i++) {
-		if (side[i].count <= DIFF_RUNS_MAX)
-			continue;
-		complain("There are more than %d recordings of a side", DIFF_RUNS_MAX);
-		return -EINVAL;
-	}
-	return 0;
+	return check_side(&side[0]) < 0 || check_side(&side[1]) < 0 ? -EINVAL : 0;
 }
 
 static int ask_all(const struct options *options, const struct diff_paths side[2],

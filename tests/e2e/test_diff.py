@@ -77,6 +77,12 @@ class Compare(tracesmith.Case):
 
         self.assertEqual(self.tsctl("diff", fast).code, 2)
         self.assertEqual(self.tsctl("diff", fast, slow, "--fail-over", "5").code, 2)
+        for wrong, sentence in (([fast, fast, "--", slow], "is there twice on one side"),
+                                ([fast, "--", slow, "--", slow], "one '--' at most"),
+                                ([fast, "--", slow, "--json"], "'--json' is not a recording")):
+            result = self.tsctl("diff", *wrong)
+            self.assertEqual((result.code, result.out), (2, ""))
+            self.assertIn(sentence, result.err)
         missing = self.tsctl("diff", fast, os.path.join(self.directory, "none.sbt"))
         self.assertEqual(missing.code, 1)
         self.assertIn("none.sbt", missing.err)
