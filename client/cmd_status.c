@@ -37,11 +37,12 @@ static int ask_status(struct link *link, Tracesmith__V1__Reply **ret)
 }
 
 /* What is not as it was meant to be, and can be mended. The rest of the warnings are counts since
- * the daemon began (what was lost of late is asked for), or what a host is like for good. */
+ * the daemon began (what was lost of late is asked for), what a host is like for good, or what its
+ * settings say. */
 static bool is_trouble(const Tracesmith__V1__StatusReply__Item *item)
 {
-	static const char *const notes[] = { "attach", "mappings",    "slow",
-					     "none",   "ops_dropped", "rows_dropped" };
+	static const char *const notes[] = { "attach",	"mappings",    "slow",	      "none",
+					     "filters", "ops_dropped", "rows_dropped" };
 
 	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
 		if (strcmp(item->name, notes[i]) == 0)
@@ -89,6 +90,11 @@ static void write_check(const Tracesmith__V1__StatusReply__Item *first, uint32_t
 	puts("; see 'tsctl status' and 'tsctl query loss'");
 }
 
+static bool is_of_store(const Tracesmith__V1__StatusReply__Item *item)
+{
+	return strcmp(item->section, "store") == 0;
+}
+
 /* One line and an exit status, as Nagios and its kin take them. */
 static int check(struct link *link, const Tracesmith__V1__StatusReply *status)
 {
@@ -99,7 +105,7 @@ static int check(struct link *link, const Tracesmith__V1__StatusReply *status)
 	for (size_t i = 0; i < status->n_item; i++) {
 		if (!is_trouble(status->item[i]))
 			continue;
-		if (!first || strcmp(status->item[i]->section, "store") == 0)
+		if (!first || is_of_store(status->item[i]) > is_of_store(first))
 			first = status->item[i];
 		count++;
 	}

@@ -96,6 +96,7 @@ class Filter(tracesmith.Case):
         self.assertIn(hidden, self.daemon.answer("ps")["note"])
         self.assertIn(hidden, self.daemon.ctl("query", "apis", "--pid", other.pid).err)
         self.assertRegex(self.daemon.ctl("status").out, "! filters +all processes are hidden but those of 1 user\n")
+        self.assertEqual(self.daemon.ctl("status", "--check").code, 0)  # as it was meant to be
 
 
 class FilterByCgroup(unittest.TestCase):
