@@ -93,10 +93,11 @@ static void show_progress(const struct job *job, uint64_t done_ns)
 	uint64_t begin = trace->since_ns > trace->first_ns ? trace->since_ns : trace->first_ns;
 	uint64_t all = trace->until_ns > begin ? trace->until_ns - begin : 0;
 	uint64_t part = done_ns > begin ? done_ns - begin : 0;
+	char size[UNITS_TEXT_SIZE];
 
 	if (job->progress && all > 0)
-		fprintf(stderr, "\r%3.0f %%, %.1f MB ", part < all ? 100.0 * part / all : 100.0,
-			outfile_size(job->file) / 1e6);
+		fprintf(stderr, "\r%3.0f %%, %-9s ", part < all ? 100.0 * part / all : 100.0,
+			units_bytes(size, (int64_t)outfile_size(job->file)));
 }
 
 /* Which part of time it is, since few would find that out from the file. */
@@ -106,15 +107,17 @@ static void show_window(const struct job *job)
 	int64_t wall_ns = link_hello(trace->link)->wall_offset_ns;
 	uint64_t from_ns = trace->since_ns, to_ns = trace->until_ns;
 	char from[UNITS_TEXT_SIZE], to[UNITS_TEXT_SIZE], length[UNITS_TEXT_SIZE];
+	char size[UNITS_TEXT_SIZE];
 
 	if (from_ns <= 1 && trace->begin_ns < to_ns) /* all there is */
 		from_ns = trace->begin_ns;
 	if (trace->end_ns < to_ns && trace->end_ns > from_ns)
 		to_ns = trace->end_ns;
-	complain("%" PRIu64 " operations of %s, from %s to %s, %.1f MB%s", trace->op_count,
+	complain("%" PRIu64 " operations of %s, from %s to %s, %s%s", trace->op_count,
 		 units_nanoseconds(length, to_ns > from_ns ? (int64_t)(to_ns - from_ns) : 0),
 		 units_time(from, (int64_t)from_ns + wall_ns),
-		 units_time(to, (int64_t)to_ns + wall_ns), outfile_size(job->file) / 1e6,
+		 units_time(to, (int64_t)to_ns + wall_ns),
+		 units_bytes(size, (int64_t)outfile_size(job->file)),
 		 job->narrowed ? "; --since takes more" : "");
 }
 

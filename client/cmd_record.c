@@ -16,6 +16,7 @@
 #include "client/record_program.h"
 #include "client/record_sql.h"
 #include "client/recording.h"
+#include "core/base/units.h"
 
 #define MS_NS	     1000000ull
 #define SECOND_NS    1000000000ull
@@ -103,12 +104,13 @@ static void show_progress(struct job *job)
 {
 	struct recording *recording = &job->recording;
 	uint64_t now_ns = recording_now(recording), since_ns = now_ns - job->shown_ns;
+	char size[UNITS_TEXT_SIZE];
 
 	if (!job->progress || since_ns < PERIOD_NS / 2)
 		return;
-	fprintf(stderr, "\r%.0f s, %" PRIu64 " operations, %.1f MB, %.0f/s, %" PRIu64 " lost ",
+	fprintf(stderr, "\r%.0f s, %" PRIu64 " operations, %s, %.0f/s, %" PRIu64 " lost ",
 		(now_ns - job->begin_ns) / 1e9, recording->ops,
-		record_file_size(recording->file) / 1e6,
+		units_bytes(size, (int64_t)record_file_size(recording->file)),
 		(recording->ops - job->shown_ops) / (since_ns / 1e9), recording->lost);
 	job->shown_ns = now_ns;
 	job->shown_ops = recording->ops;
@@ -119,10 +121,11 @@ static void show_end(const struct job *job)
 {
 	const struct recording *recording = &job->recording;
 	const Tracesmith__V1__Done *done = recording->end ? recording->end->done : NULL;
+	char size[UNITS_TEXT_SIZE];
 
 	if (job->progress)
-		fprintf(stderr, "\r\033[K%" PRIu64 " operations, %.1f MB\n", recording->ops,
-			record_file_size(recording->file) / 1e6);
+		fprintf(stderr, "\r\033[K%" PRIu64 " operations, %s\n", recording->ops,
+			units_bytes(size, (int64_t)record_file_size(recording->file)));
 	if (done)
 		loss_complain(done);
 }

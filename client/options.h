@@ -59,7 +59,7 @@
 	X(DEVICES, "devices", 0, "N", "what if there were N devices")                              \
 	X(GRAPH, "graph", 0, "[FROM..TO]", "what if the launches were graphs")                     \
 	X(CHECK, "check", 0, NULL,                                                                 \
-	  "compare with a second recording, or the emulator; of status: one line")                 \
+	  "compare two recordings, or one and its emulation; of status: one line")                 \
 	X(TOLERANCE, "tolerance", 0, "SHARE", "durations may differ by so much: 5%, 0")            \
 	X(ON_GPU, "on-gpu", 0, NULL, "issue the recorded commands on a GPU again")                 \
 	X(OUTPUT, "output", 'o', "FILE", "write to FILE, '-' for standard output")

@@ -24,6 +24,7 @@ static size_t terminal_width(void)
 static const struct table_pick picks[] = {
 	{ "ps", (const char *const[]){ "since_ns", "own_cost", "records", "peak_bytes", NULL },
 	  (const char *const[]){ "container", "cost", "lost", "errors", NULL } },
+	{ "kernels", (const char *const[]){ NULL }, (const char *const[]){ "sampled", NULL } },
 };
 
 static const struct table_pick *pick_of(const char *query)

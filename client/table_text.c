@@ -95,7 +95,7 @@ static const char *format_integer(const struct table *table, int64_t value,
 	case TRACESMITH__V1__COLUMNS__TYPE__TIME:
 		return units_time(buffer, (int64_t)((uint64_t)value + table->wall_offset_ns));
 	case TRACESMITH__V1__COLUMNS__TYPE__SHARE:
-		snprintf(buffer, UNITS_TEXT_SIZE, "%.*f %%", value < 100000 ? 2 : 1,
+		snprintf(buffer, UNITS_TEXT_SIZE, "%.*f %%", llabs(value) < 100000 ? 2 : 1,
 			 (double)value / 10000);
 		return buffer;
 	case TRACESMITH__V1__COLUMNS__TYPE__HANDLE:
@@ -266,7 +266,8 @@ static void write_text_row(const struct table *table, const struct text_row *row
 static bool can_shrink(const struct table *table, size_t i)
 {
 	return table->column[i].type == TRACESMITH__V1__COLUMNS__TYPE__TEXT &&
-	       table->text->width[i] > (table->pick ? PICKED_MIN : SHRUNK_MIN);
+	       table->text->width[i] >
+		       (table->pick && table->pick->wide[0] ? PICKED_MIN : SHRUNK_MIN);
 }
 
 static size_t line_width(const struct table *table)

@@ -128,7 +128,7 @@ class Export(tracesmith.Case):
         result = self.daemon.ctl("export", "--chrome", "-o", self.path)
         self.assertEqual(result.code, 0, result.err)
         self.assertRegex(result.err, r"^tsctl: \d+ operations of 10\.0 s, from \d{4}-\d\d-\d\d [\d:.]+ to [\d :.-]+, "
-                                     r"\d+\.\d MB; --since takes more\n")
+                                     r"[0-9.]+ [KM]iB; --since takes more\n")
         last_ns = self.daemon.sql(f"SELECT max(start_ns) n FROM op WHERE pid = {pid}")[0]["n"]
         tracesmith.wait_for("ten seconds to pass", lambda: self.daemon.sql("SELECT now_ns() n")[0]["n"] > last_ns + 11e9)
         self.export("chrome", "--since", "1h")
@@ -148,7 +148,7 @@ class Export(tracesmith.Case):
         os.close(theirs)
         shown = os.read(ours, 65536).decode()
         os.close(ours)
-        self.assertRegex(shown, r"\r *\d+ %, \d+\.\d MB ")
+        self.assertRegex(shown, r"\r *\d+ %, [0-9.]+ (B|KiB|MiB) ")
         self.assertNotIn("%", self.export("chrome").err)
 
     def pids(self):

@@ -289,6 +289,45 @@ static void expect_lines_of(const char *text, size_t columns)
 	}
 }
 
+static void test_a_column_that_says_nothing_is_left_out(void **state)
+{
+	Tracesmith__V1__Columns__Column sampled, name, *columns_of[] = { &sampled, &name };
+	Tracesmith__V1__Columns columns = TRACESMITH__V1__COLUMNS__INIT;
+	Tracesmith__V1__Value value[2], *values[] = { &value[0], &value[1] };
+	Tracesmith__V1__Row row = TRACESMITH__V1__ROW__INIT;
+	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
+	static const char *const expected[] = { "name\ngemm\n\nnothing lost\n",
+						"sampled  name\n      7  gemm\n\nnothing lost\n" };
+
+	tracesmith__v1__columns__column__init(&sampled);
+	tracesmith__v1__columns__column__init(&name);
+	sampled.name = "sampled";
+	sampled.type = T(INTEGER);
+	name.name = "name";
+	name.type = T(TEXT);
+	columns.n_column = row.n_value = 2;
+	columns.column = columns_of;
+	row.value = values;
+	for (int by_stack = 0; by_stack < 2; by_stack++) {
+		struct options options = { 0 };
+		struct table table;
+		char *text = NULL;
+		size_t size;
+
+		set(&value[0], NULL, by_stack ? 7 : -1);
+		set(&value[1], "gemm", 0);
+		table_init(&table, &options, "kernels", 0);
+		table.out = open_memstream(&text, &size);
+		assert_int_equal(table_columns(&table, &columns), 0);
+		assert_int_equal(table_row(&table, &row), 0);
+		assert_int_equal(table_end(&table, &done), 0);
+		fclose(table.out);
+		table_done(&table);
+		assert_string_equal(text, expected[by_stack]);
+		free(text);
+	}
+}
+
 static void test_ps_fits_a_terminal(void **state)
 {
 	static const char id[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -411,6 +450,7 @@ int main(void)
 		cmocka_unit_test(test_text_is_aligned_with_units_and_stacks_below),
 		cmocka_unit_test(test_text_fits_the_terminal_without_control_characters),
 		cmocka_unit_test(test_names_stay_readable_on_a_narrow_terminal),
+		cmocka_unit_test(test_a_column_that_says_nothing_is_left_out),
 		cmocka_unit_test(test_ps_fits_a_terminal),
 		cmocka_unit_test(test_a_note_is_shown),
 		cmocka_unit_test(test_what_was_lost_is_one_line),
