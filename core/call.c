@@ -11,6 +11,10 @@
 /* Of the kinds of place that a call can name: 0 is none, beyond it are the host's. */
 #define PLACE_DEVICE 1
 
+/* CUresult: what ends a capture well no more. */
+#define ERROR_CAPTURE_UNSUPPORTED 900
+#define ERROR_CAPTURE_ISOLATION	  905
+
 struct effect_row {
 	void (*apply)(struct call *call);
 	bool on_stream; /* stream 0 means a default stream here, not none */
@@ -58,6 +62,7 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_HANDLE_RETAIN] = { .apply = mapping_retain },
 	[EFFECT_POOL_KNOWN] = { .apply = mempool_known, .names_place = true },
 	[EFFECT_POOL_DESTROY] = { .apply = mempool_destroy },
+	[EFFECT_EVENT_CREATE] = { .apply = gpu_event_create },
 };
 
 #define EFFECT_COUNT (sizeof(effect_table) / sizeof(effect_table[0]))
@@ -193,6 +198,12 @@ static void call_learn(struct call *call, const struct function *function)
 				      context_device(event->api.device));
 }
 
+static bool call_breaks_capture(const struct call *call)
+{
+	return call->stream && call->op->result >= ERROR_CAPTURE_UNSUPPORTED &&
+	       call->op->result <= ERROR_CAPTURE_ISOLATION;
+}
+
 int call_ingest(struct core *core, struct process *process, const struct ts_event *event)
 {
 	const struct function *function = call_function(core, event->fn);
@@ -213,6 +224,8 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 	call_place(&call, effect);
 	if (!op.result)
 		process_used(process, op.start_ns);
+	if (call_breaks_capture(&call))
+		stream_break_capture(call.stream);
 	if (effect->in_graph && !op.result && call.stream && call.stream->capture)
 		op.flags |= OP_CAPTURED;
 	/* A thread that ended inside a call tells nothing of what the call did. */

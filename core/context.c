@@ -194,8 +194,13 @@ void context_learn_primary(struct core *core, struct process *process, uint64_t 
 
 void context_known(struct call *call)
 {
-	if (call->event->api.context)
-		context_get(call->core, call->process, call->event->api.context, DEVICE_UNKNOWN);
+	uint64_t handle = call->event->api.context;
+	struct context *context;
+
+	if (!handle)
+		return;
+	context = context_get(call->core, call->process, handle, DEVICE_UNKNOWN);
+	context->part = context->handle != 0;
 }
 
 /* Some programs make a context current before each thing they do, so that watching for the return

@@ -20,6 +20,7 @@ struct context {
 	uint64_t handle;  /* 0: the unknown one */
 	int16_t device;
 	bool primary;
+	bool part;		 /* of a device: another one has the rest, or all of it */
 	struct list streams;	 /* struct stream, also destroyed ones with ops pending */
 	struct list active;	 /* those of them that have something pending */
 	struct list allocations; /* struct allocation */

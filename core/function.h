@@ -48,7 +48,8 @@ enum effect {
 	EFFECT_SYNC_STREAM,   /* all on `stream` is finished at the return */
 	EFFECT_SYNC_CONTEXT,  /* all of the context is */
 	EFFECT_SYNC_EVENT,    /* all before the last record of event `handle` is */
-	EFFECT_EVENT_RECORD,  /* event `handle` marks the end of `stream` now */
+	EFFECT_EVENT_RECORD,  /* event `handle` marks the end of `stream` now; bit 0 of `flags`: in
+			       * a capture, when the graph runs; the same for a wait */
 	EFFECT_EVENT_DESTROY, /* event `handle` is gone */
 	EFFECT_STREAM_WAIT,   /* what comes on `stream` waits for event `handle` */
 	EFFECT_STREAM_CREATE, /* `stream` is new; bit 0 of `flags`: non-blocking */
@@ -73,6 +74,7 @@ enum effect {
 	EFFECT_HANDLE_RETAIN,	/* one more `handle` of what is mapped at `address` */
 	EFFECT_POOL_KNOWN,	/* the memory pool `handle` is at the place that the call names */
 	EFFECT_POOL_DESTROY,	/* the memory pool `handle` is gone; what it gave out stays */
+	EFFECT_EVENT_CREATE,	/* event `handle` is new, of the thread's current context */
 };
 
 /* number, identifier, name. Numbers are stored. An address means one thing in one space:

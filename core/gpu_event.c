@@ -1,5 +1,9 @@
-/* GPU event: where each of the driver's events was last recorded. An event is known from its first
- * record on, until it is destroyed or its process ends. */
+/* GPU event: where each of the driver's events was last recorded. An event is known from its making
+ * or, where that was not seen, from its first record on, until it is destroyed or its process ends.
+ *
+ * The return of a record is not watched: events are recorded too often for a second trap each time.
+ * The driver refuses a handle that is none, and an event of another context than the stream's:
+ * where all is seen from the start, that shows. */
 #include "core/gpu_event.h"
 
 #include "core/call.h"
@@ -43,11 +47,55 @@ static struct gpu_event *gpu_event_add(struct call *call)
 	return gpu_event;
 }
 
+void gpu_event_create(struct call *call)
+{
+	struct gpu_event *gpu_event = gpu_event_find(call);
+
+	call->process->events_told = true;
+	if (!gpu_event && call->event->api.handle)
+		gpu_event = gpu_event_add(call);
+	if (!gpu_event || call->event->flags & TS_EVENT_UNREAD) {
+		call->process->event_missed = true;
+		return;
+	}
+	/* One that had the handle before is gone. */
+	gpu_event->stream = 0;
+	gpu_event->capture = 0;
+	gpu_event->context = call->context->handle;
+}
+
+static bool gpu_event_is_of(const struct call *call, const struct gpu_event *gpu_event)
+{
+	const struct context *context = call->stream->context, *made;
+
+	if (!gpu_event->context || !context->handle || gpu_event->context == context->handle)
+		return true;
+	/* What the driver says of a part of a device and the whole is not known. */
+	made = context_find(call->process, gpu_event->context);
+	return context->part || (made && made->part);
+}
+
+static bool gpu_event_is_refused(const struct call *call, const struct gpu_event *gpu_event)
+{
+	const struct process *process = call->process;
+
+	if (!call->event->api.handle)
+		return true;
+	if (call->event->flags & TS_EVENT_RETURNED || !process_is_whole(process))
+		return false;
+	if (!gpu_event)
+		return process->events_told && !process->event_missed;
+	return !gpu_event_is_of(call, gpu_event);
+}
+
 void gpu_event_record(struct call *call)
 {
 	struct gpu_event *gpu_event = gpu_event_find(call);
 
-	if (!call->stream)
+	if (!call->stream || gpu_event_is_refused(call, gpu_event))
+		return;
+	/* It is recorded when the graph runs. */
+	if (call->stream->capture && call->event->api.flags & GPU_EVENT_EXTERNAL)
 		return;
 	if (!gpu_event)
 		gpu_event = gpu_event_add(call);

@@ -10,6 +10,9 @@ struct call;
 struct core;
 struct process;
 
+/* Of the flags of a record or a wait: in a capture, of an event that is not in it. */
+#define GPU_EVENT_EXTERNAL 1
+
 struct gpu_event {
 	struct list in_process;
 	uint64_t handle;
@@ -17,12 +20,14 @@ struct gpu_event {
 	uint64_t seq;	    /* of the stream's latest work then */
 	uint64_t capture;   /* the record was captured, in the capture with this number */
 	uint32_t process;   /* id */
-	uint32_t stream;    /* id of the stream it was recorded on */
+	uint64_t context;   /* handle of the one it was made in, 0: not known */
+	uint32_t stream;    /* id of the stream it was recorded on, 0: of none yet */
 };
 
 struct gpu_event *gpu_event_find(const struct call *call);
 void gpu_event_forget_all(struct core *core, struct process *process);
 
+void gpu_event_create(struct call *call);
 void gpu_event_record(struct call *call);
 void gpu_event_destroy(struct call *call);
 

@@ -86,6 +86,7 @@ static void process_empty(struct core *core, struct process *process, uint64_t t
 	gpu_event_forget_all(core, process);
 	mempool_forget_all(process);
 	process->init_ns = process->used_ns = 0;
+	process->events_told = process->event_missed = false;
 	memset(process->retains, 0, sizeof(process->retains));
 	list_for_each(context, &process->contexts, link) {
 		if (context == &process->unknown)

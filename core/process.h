@@ -18,6 +18,8 @@ struct process {
 	uint32_t retains[CONTEXT_DEVICES_MAX];
 	struct list threads;	/* struct thread */
 	struct list gpu_events; /* struct gpu_event */
+	bool events_told;	/* the making of events is seen */
+	bool event_missed;	/* but one of them could not be kept */
 	struct list accounts;	/* struct account */
 	struct list devices;	/* struct device */
 	struct list capturing;	/* struct stream */

@@ -310,6 +310,7 @@ void stream_resume(struct core *core, struct stream *stream, uint64_t time_ns)
 static void stream_leave_capture(struct stream *stream)
 {
 	stream->capture = 0;
+	stream->broken = false;
 	list_remove(&stream->capturing);
 }
 
@@ -351,20 +352,46 @@ void stream_destroy(struct call *call)
 	call->stream = NULL;
 }
 
-/* The driver refuses it for the legacy stream. */
-void stream_join_capture(struct stream *stream, uint64_t capture)
+void stream_break_capture(struct stream *stream)
+{
+	struct stream *member;
+
+	if (!stream->capture)
+		return;
+	list_for_each(member, &stream->process->capturing, capturing)
+		if (member->capture == stream->capture)
+			member->broken = true;
+}
+
+static void stream_enter_capture(struct stream *stream, uint64_t capture)
 {
 	if (stream->legacy)
 		return;
 	if (!stream->capture)
 		list_append(&stream->process->capturing, &stream->capturing);
 	stream->capture = capture;
+	stream->broken = false;
+}
+
+/* Two captures are not made one, and both are broken by that. */
+void stream_join_capture(struct stream *stream, struct stream *source)
+{
+	if (source->broken || stream->legacy)
+		return;
+	if (!stream->capture) {
+		stream_enter_capture(stream, source->capture);
+		return;
+	}
+	if (stream->capture == source->capture)
+		return;
+	stream_break_capture(stream);
+	stream_break_capture(source);
 }
 
 void stream_capture_begin(struct call *call)
 {
 	if (call->stream)
-		stream_join_capture(call->stream, call->core->next_capture++);
+		stream_enter_capture(call->stream, call->core->next_capture++);
 }
 
 /* A capture that went wrong is over as well. It goes on where the call did not name the stream in

@@ -28,6 +28,7 @@ struct stream {
 	struct lane *lane;  /* its exact states, NULL: none */
 	uint32_t submitter; /* the thread of the latest */
 	bool shared;	    /* several threads submit to it */
+	bool broken;	    /* its capture: the driver takes nothing into it any more */
 	bool legacy;
 	bool destroyed; /* not found any more; freed when nothing is pending */
 };
@@ -55,8 +56,10 @@ struct stream *stream_numbered(struct core *core, struct process *process, uint3
 struct stream *stream_legacy(struct core *core, struct process *process,
 			     const struct context *context);
 void stream_end(struct core *core, struct stream *stream, uint64_t time_ns);
-/* Joins the capture that another stream takes part in. */
-void stream_join_capture(struct stream *stream, uint64_t capture);
+/* Joins the capture that another stream takes part in, unless the driver refuses it. */
+void stream_join_capture(struct stream *stream, struct stream *source);
+/* What the driver refused in a capture breaks it: it goes on to its end, but nothing joins it. */
+void stream_break_capture(struct stream *stream);
 
 void stream_create(struct call *call);
 void stream_destroy(struct call *call);

@@ -348,6 +348,21 @@ void timeline_sync_context(struct call *call)
 	cover_run(call->core, &cover);
 }
 
+/* Whether the wait is one in a capture, whatever becomes of it there. */
+static bool timeline_wait_is_captured(struct call *call, const struct gpu_event *gpu_event,
+				      struct stream *source)
+{
+	struct stream *stream = call->stream;
+
+	if (stream->capture && call->event->api.flags & GPU_EVENT_EXTERNAL)
+		return true;
+	if (gpu_event->capture && source && source->capture == gpu_event->capture)
+		stream_join_capture(stream, source);
+	else if (gpu_event->stream)
+		stream_break_capture(stream); /* nothing in it can wait for what is outside */
+	return stream->capture || gpu_event->capture;
+}
+
 void timeline_stream_wait(struct call *call)
 {
 	const struct gpu_event *gpu_event = gpu_event_find(call);
@@ -356,14 +371,13 @@ void timeline_stream_wait(struct call *call)
 	struct pending *mark;
 
 	timeline_make_room(call);
-	source = gpu_event ? stream_by_id(call->core, gpu_event->stream) : NULL;
-	if (!source || !call->stream || source == call->stream)
+	if (!call->stream || !gpu_event)
 		return;
-	if (gpu_event->capture) {
-		if (source->capture == gpu_event->capture)
-			stream_join_capture(call->stream, gpu_event->capture);
+	source = stream_by_id(call->core, gpu_event->stream);
+	if (timeline_wait_is_captured(call, gpu_event, source))
 		return;
-	}
+	if (!source || source == call->stream)
+		return;
 	first = pending_first(source);
 	if (!first || first->start_ns > gpu_event->record_ns)
 		return;

@@ -119,6 +119,11 @@ static void what_breaks_a_capture(void **state)
 	OK(launch(side));
 	FAILS(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 
+	/* An event that was never recorded is none to wait for. */
+	OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuStreamWaitEvent(s, outside, 0));
+	OK(cuStreamEndCapture(s, &graph));
+
 	OK(cuEventRecord(outside, s));
 	OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
 	FAILS(cuStreamWaitEvent(s, outside, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);

@@ -51,6 +51,8 @@ static const struct function functions[] = {
 	SUBMITS(3, COPY, false),
 	{ .name = "create", .kind = OP_ALLOC, .effect = EFFECT_ALLOC, .detail = MEMORY_PHYSICAL },
 	{ .name = "release", .kind = OP_FREE, .effect = EFFECT_FREE, .detail = MEMORY_PHYSICAL },
+	ROW(EFFECT_INIT),
+	ROW(EFFECT_EVENT_CREATE),
 };
 
 #define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))

@@ -58,6 +58,8 @@ enum fn {
 	FN_IMPORT,
 	FN_IMPORT_HANDLE,
 	FN_IMPORT_CLOSE,
+	FN_EVENT_CREATE,
+	FN_CTX_KNOWN,
 	FN_COUNT,
 };
 
@@ -191,6 +193,12 @@ static const struct function fixture_functions[FN_COUNT] = {
 			      .kind = OP_FREE,
 			      .effect = EFFECT_FREE,
 			      .detail = MEMORY_IMPORTED },
+	[FN_EVENT_CREATE] = { .name = "event_create",
+			      .kind = OP_EVENT,
+			      .effect = EFFECT_EVENT_CREATE },
+	[FN_CTX_KNOWN] = { .name = "ctx_known",
+			   .kind = OP_CONTEXT,
+			   .effect = EFFECT_CONTEXT_KNOWN },
 };
 
 #define SEEN_MAX 4096

@@ -141,7 +141,9 @@ CUresult capture_join(struct stream *stream, struct event *event)
 	pthread_mutex_lock(&capture_lock);
 	if (atomic_load(&event->capture))
 		capture = capture_find(event->capture_id);
-	if (!capture && stream->capture) {
+	if (!capture && !atomic_load(&event->capture) && !atomic_load(&event->recorded)) {
+		/* Nothing is waited for. */
+	} else if (!capture && stream->capture) {
 		stream->capture->status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 		r = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	} else if (!capture) {
