@@ -254,6 +254,12 @@ static bool effect_is_memory(uint8_t effect)
 	       effect == EFFECT_FREE;
 }
 
+bool call_does_nothing(const struct op *op, const struct function *function)
+{
+	return (op->kind == OP_COPY || op->kind == OP_SET) && function->sizes && !op->bytes &&
+	       !(op->flags & OP_UNREAD);
+}
+
 bool call_table_ok(const struct function_table *table)
 {
 	for (uint32_t i = 0; i < table->count; i++) {

@@ -28,6 +28,9 @@ static inline uint32_t call_ns_tid(const struct ts_event *event)
 	return event->ns_tid ? event->ns_tid : event->tid;
 }
 
+/* A copy or set of no bytes: the device has nothing to do for it. */
+bool call_does_nothing(const struct op *op, const struct function *function);
+
 /* Whether every row can be followed. */
 bool call_table_ok(const struct function_table *table);
 /* Handler of API records, see core.c. */

@@ -261,13 +261,10 @@ static uint32_t correlate_records(const struct exact *exact, uint64_t start_ns)
 	return exact->on ? exact->row.records : 0;
 }
 
-/* The device does nothing for a copy or set of nothing, and tells nothing; but what it does tell is
- * taken. */
+/* The device tells nothing of a copy or set of nothing; but what it does tell is taken. */
 static uint8_t correlate_wants_copy(const struct op *op, const struct function *function)
 {
-	bool nothing = function->sizes && !op->bytes && !(op->flags & OP_UNREAD);
-
-	return AWAIT_CALL | (nothing ? AWAIT_NODES : AWAIT_WORK);
+	return AWAIT_CALL | (call_does_nothing(op, function) ? AWAIT_NODES : AWAIT_WORK);
 }
 
 static uint8_t correlate_wants(const struct exact *exact, const struct pending *pending,
@@ -344,12 +341,14 @@ void correlate_called(struct call *call)
 	correlate_retry(call->core, exact, caller);
 }
 
-/* Where no record tells, work is over when it was seen to be. What failed never was. */
+/* Where no record tells, work is over when it was seen to be. What failed never was, nor what
+ * moves nothing. */
 static void correlate_finish(struct core *core, struct exact *exact, const struct pending *pending)
 {
 	const struct stream *stream = stream_by_id(core, pending->op.stream);
 	const struct op *op = &pending->op;
-	uint64_t time_ns = pending->failed ? op->start_ns : op->gpu_end_ns;
+	bool never = pending->failed || call_does_nothing(op, &core->config.functions.row[op->fn]);
+	uint64_t time_ns = never ? op->start_ns : op->gpu_end_ns;
 
 	if (!time_ns)
 		time_ns = core->now_ns;

@@ -72,6 +72,8 @@ static void pending_bound(struct core *core, struct pending *pending)
 {
 	struct op *op = &pending->op;
 
+	if (call_does_nothing(op, &core->config.functions.row[op->fn]))
+		return;
 	op->flags |= OP_BOUNDS;
 	/* Its parts told when it ran, if not one by one. */
 	if (op->gpu_end_ns)
@@ -260,6 +262,10 @@ void timeline_submit(struct call *call)
 		call->op->flags |= OP_CAPTURED;
 		return;
 	}
+	/* In the exact tier it is awaited, in case that there are records. */
+	if (!call->process->exact &&
+	    call_does_nothing(call->op, &call->core->config.functions.row[call->op->fn]))
+		return;
 	timeline_make_room(call);
 	pending = pending_add(call);
 	if (!pending)

@@ -65,6 +65,20 @@ static void timeline_failed_or_unreturned_sync_bounds_nothing(void **state)
 	assert_null(op_at(10));
 }
 
+static void timeline_copy_of_nothing_is_not_pending(void **state)
+{
+	struct ts_event event = call_event(FN_COPY, 10, 0);
+
+	announce();
+	event.api.stream = S1;
+	give(&event);
+	assert_int_equal(seen.ops, 1);
+	assert_int_equal(seen.op[0].flags, 0);
+	assert_int_equal(seen.op[0].gpu_start_ns, 0);
+	core_flush(core, 10000000000);
+	assert_int_equal(lost(LOSS_UNBOUND), 0);
+}
+
 static void timeline_failed_launch_is_not_pending(void **state)
 {
 	struct ts_event event = call_event(FN_COPY, 10, 20);
@@ -416,6 +430,7 @@ int main(void)
 		STORY(timeline_sync_does_not_bound_what_began_after_it),
 		STORY(timeline_work_reported_late_is_in_its_place),
 		STORY(timeline_failed_or_unreturned_sync_bounds_nothing),
+		STORY(timeline_copy_of_nothing_is_not_pending),
 		STORY(timeline_failed_launch_is_not_pending),
 		STORY(timeline_context_sync_bounds_all_streams_of_the_context),
 		STORY(timeline_context_sync_of_an_unknown_context_bounds_all),
