@@ -341,20 +341,19 @@ void correlate_called(struct call *call)
 	correlate_retry(call->core, exact, caller);
 }
 
-/* Where no record tells, work is over when it was seen to be. What failed never was, nor what
- * moves nothing. */
+/* Where no record tells, work is over when it was seen to be. What failed never was, nor what moves
+ * nothing. */
 static void correlate_finish(struct core *core, struct exact *exact, const struct pending *pending)
 {
 	const struct stream *stream = stream_by_id(core, pending->op.stream);
 	const struct op *op = &pending->op;
-	bool never = pending->failed || call_does_nothing(op, &core->config.functions.row[op->fn]);
-	uint64_t time_ns = never ? op->start_ns : op->gpu_end_ns;
+	struct lane *lane = stream ? stream->lane : sweep_find_lane(exact, op->stream);
 
-	if (!time_ns)
-		time_ns = core->now_ns;
-	sweep_finish(core, exact,
-		     stream ? stream->lane : sweep_find_lane(exact, pending->op.stream),
-		     pending->seq, time_ns);
+	if (pending->failed || call_does_nothing(op, &core->config.functions.row[op->fn]))
+		sweep_never(core, exact, lane, pending->seq);
+	else
+		sweep_finish(core, exact, lane, pending->seq,
+			     op->gpu_end_ns ? op->gpu_end_ns : core->now_ns);
 }
 
 void correlate_leave(struct core *core, struct pending *pending)

@@ -187,8 +187,14 @@ static void edge_pass_lane(struct core *core, const struct edge *edge)
 
 	switch ((enum edge_kind)edge->kind) {
 	case EDGE_SUBMIT:
-		if (edge->seq > lane->submitted)
+		if (edge->seq > lane->submitted) {
+			lane->before = lane->submitted;
 			lane->submitted = edge->seq;
+		}
+		break;
+	case EDGE_NEVER:
+		if (edge->seq == lane->submitted)
+			lane->submitted = lane->before;
 		break;
 	case EDGE_KERNEL_BEGIN:
 	case EDGE_COPY_BEGIN:

@@ -15,6 +15,7 @@ struct lane {
 	struct device *device;
 	struct state state;
 	uint64_t submitted, finished;	 /* up to this number */
+	uint64_t before;		 /* what `submitted` was before the latest */
 	uint32_t runs[SWEEP_WORK_KINDS]; /* how many */
 	uint32_t ahead;			 /* how many of those that have a record are to begin */
 	bool shared;			 /* by threads: then each is followed */
@@ -33,6 +34,7 @@ struct mark {
 /* In this order where times are equal: so nothing ends before it began. */
 enum edge_kind {
 	EDGE_SUBMIT,
+	EDGE_NEVER,
 	EDGE_AHEAD,
 	EDGE_WAIT,
 	EDGE_SYNC_BEGIN,

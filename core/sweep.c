@@ -264,6 +264,12 @@ void sweep_joined(struct core *core, struct exact *exact, struct lane *lane, con
 	sweep_finish(core, exact, lane, seq, op->gpu_end_ns);
 }
 
+void sweep_never(struct core *core, struct exact *exact, struct lane *lane, uint64_t seq)
+{
+	if (exact->sweep.on && lane && sweep_make_room(core, exact, 1))
+		sweep_push(core, exact, seq, EDGE_NEVER, lane_ref(lane), seq);
+}
+
 void sweep_sync(struct core *core, struct exact *exact, int16_t ordinal, uint64_t start_ns,
 		uint64_t end_ns)
 {

@@ -43,6 +43,8 @@ void sweep_ran(struct core *core, struct exact *exact, struct lane *lane, enum s
 /* What ran then, of no number as far as was known, is the work of this number. */
 void sweep_joined(struct core *core, struct exact *exact, struct lane *lane, const struct op *op,
 		  uint64_t seq);
+/* The device had nothing to do for this number: the call failed, or moved nothing. */
+void sweep_never(struct core *core, struct exact *exact, struct lane *lane, uint64_t seq);
 /* Work is over, of which no times are known. */
 void sweep_finish(struct core *core, struct exact *exact, struct lane *lane, uint64_t seq,
 		  uint64_t time_ns);

@@ -61,14 +61,21 @@ static inline void begin_exact(void)
 	assert_int_equal(collect(TS_COLLECT_STARTED, clock_ns, TS_RECORDS_DEFAULT), INGEST_OK);
 }
 
-static inline int call_record(uint32_t correlation, enum fn fn, uint64_t start_ns, uint64_t end_ns)
+static inline int call_failed(uint32_t correlation, enum fn fn, uint64_t start_ns, uint64_t end_ns,
+			      int32_t result)
 {
 	struct ts_event event = library_event(TS_EVENT_CALL, start_ns, end_ns);
 
 	event.fn = fixture_functions[fn].activity[0];
 	event.flags = TS_EVENT_RETURNED;
+	event.result = result;
 	event.call.correlation = correlation;
 	return tell(&event);
+}
+
+static inline int call_record(uint32_t correlation, enum fn fn, uint64_t start_ns, uint64_t end_ns)
+{
+	return call_failed(correlation, fn, start_ns, end_ns, 0);
 }
 
 static inline struct ts_event work_event(uint16_t kind, uint32_t correlation, uint64_t start_ns,

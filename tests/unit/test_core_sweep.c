@@ -454,6 +454,21 @@ static void sweep_leaves_no_device_that_is_none(void **state)
 		assert_int_equal(seen.state[i].device, event.work.device);
 }
 
+/* What failed does not say that the work before it is over. */
+static void sweep_passes_over_calls_that_failed(void **state)
+{
+	begin_exact();
+	run(FN_LAUNCH, 1, S1, 1010, 1050, 1060);
+	launch(1015 * MS, S1);
+	call_failed(2, FN_LAUNCH, 1015 * MS + 1, 1015 * MS + 2, 1);
+	launch(1070 * MS, S1);
+	call_failed(3, FN_LAUNCH, 1070 * MS + 1, 1070 * MS + 2, 1);
+	pass_until(4000 * MS);
+	core_flush(core, 4000 * MS);
+	EXPECT(1, { OP_STATE_PENDING, 1010, 1050 }, { OP_STATE_RUNNING, 1050, 1060 },
+	       { OP_STATE_IDLE, 1060, 4000 });
+}
+
 static void sweep_is_bounded(void **state)
 {
 	struct core_config config = fixture_config();
@@ -566,6 +581,7 @@ int main(void)
 		STORY(sweep_lets_a_graph_rest_that_nothing_follows),
 		STORY(sweep_follows_each_work_of_a_stream_that_threads_share),
 		STORY(sweep_leaves_no_device_that_is_none),
+		STORY(sweep_passes_over_calls_that_failed),
 		STORY(sweep_is_bounded),
 		STORY(sweep_survives_the_end_of_its_stream),
 		STORY(sweep_tells_of_a_stream_that_was_destroyed_before_its_records),
