@@ -38,7 +38,7 @@ class States(tracesmith.Case):
         return process.pid
 
     def sql(self, text):
-        return self.rows("sql", "--json", "--limit", "1000000", text)
+        return self.rows("sql", "--json", "--limit", str(states.ROWS_MAX), text)
 
     def rows(self, *arguments):
         result = self.daemon.ctl(*arguments)
@@ -133,7 +133,7 @@ class States(tracesmith.Case):
                               env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        found = states.check(lambda text: self.rows("sql", "--json", "--limit", "1000000", "--file", path, text))
+        found = states.check(lambda text: self.rows("sql", "--json", "--limit", str(states.ROWS_MAX), "--file", path, text))
         os.unlink(path)
         self.assertEqual(found[:10], [], f"{len(found)} in all")
 

@@ -25,7 +25,7 @@ SLACK_NS = int(os.environ.get("SLACK_NS", "2500"))
 def table(daemon, path=None):
     def sql(text):
         where = ["--file", path] if path else []
-        code, out, err = daemon.ctl("sql", "--json", "--limit", "1000000", *where, text)
+        code, out, err = daemon.ctl("sql", "--json", "--limit", states.ROWS_MAX, *where, text)
         if code:
             raise SystemExit(f"sql: {err}")
         return json.loads(out)["rows"]
@@ -141,7 +141,7 @@ def empty():
 
 def train():
     for option in ((), ("--graph",)):
-        both(" ".join(("train", *option)), sys.executable, os.path.join(HERE, "train.py"), "3", *option)
+        both(" ".join(("train", *option)), sys.executable, os.path.join(HERE, "train.py"), "2", *option)
 
 
 PARTS = {part.__name__: part for part in (pulse, detach, exact, known, steps, leak, empty, train)}

@@ -26,6 +26,7 @@ import sys
 SLACK_NS = 1000  # clocks of calls and of devices are read apart
 SHORT_NS = 20000  # the store leaves out shorter exact states (docs/tables.md)
 NODE, NO_CALL = 256, 512  # flags of ops
+ROWS_MAX = 1000000  # that tsctl sql gives
 NO_WORK = ("state", "sync", "range", "overhead")
 RUNNING, COPYING, BLOCKED, SYNCING, IDLE = "running", "copying", "blocked", "syncing", "idle"
 TOLD = {"pending": BLOCKED, "waiting": BLOCKED}
@@ -106,6 +107,8 @@ def is_waiting(op):
 class Process:
     def __init__(self, sql, process):
         ops = sql(OPS.format(process=process))
+        if len(ops) >= ROWS_MAX:
+            raise SystemExit(f"states.py: {ROWS_MAX} ops and more are more than a statement gives")
         self.states = sql(STATES.format(process=process))
         self.busy = sql(BUSY.format(process=process))
         self.work = [op for op in ops if op["kind"] not in NO_WORK and op["gpu_start_ns"] is not None and not op["result"]]
@@ -254,7 +257,7 @@ def main():
     options = parser.parse_args()
 
     def sql(text):
-        command = [options.tsctl, "sql", "--json", "--limit", "1000000", *(["--file", options.file] if options.file else []),
+        command = [options.tsctl, "sql", "--json", "--limit", str(ROWS_MAX), *(["--file", options.file] if options.file else []),
                    text]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
