@@ -208,7 +208,7 @@ class Record(tracesmith.Case):
             self.daemon.kill()
             self.daemon.start()
         process.communicate()
-        self.daemon.wait_ended(process.pid)
+        self.settle(process.pid)
         code, err = self.end(recorder)
         self.assertEqual(code, 0, err)
         self.assertEqual(err.count("The daemon is back"), 2, err)
