@@ -125,10 +125,11 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 	return id;
 }
 
-/* Every call of a thread is as likely to be sampled as the others around it: were it the first one
- * after so much time, loops would be seen at one place only, that behind the wait. So calls are
- * counted, and how many are left out is drawn, with a mean that follows the rate of calls: it at
- * most doubles, as a burst is no rate. Where calls have become rare it is not waited for. */
+/* Every call of a thread is as likely to be sampled as its neighbours. Taking the first call after
+ * a fixed time would show a loop at one place only: right behind its wait. So calls are counted,
+ * and the number to skip is drawn at random around a mean that follows the call rate. The mean at
+ * most doubles each time, because a burst says little about the rate; when calls become rare, the
+ * next one is taken without waiting for the count. */
 static __always_inline bool sampler_due(struct sampler *sampler, __u64 now)
 {
 	__u64 elapsed = now - sampler->last_ns, mean;

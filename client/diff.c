@@ -367,7 +367,7 @@ static bool is_noise(const struct diff *diff, const struct diff_row *row, double
 	return !diff->alike || (row->difference > 0 ? more <= limit : more >= -limit);
 }
 
-/* What the interval says, or where there is none the change itself, which can only say so much. */
+/* The verdict of the interval, or of the change itself where there is no interval. */
 static enum diff_verdict compare(const struct diff_row *row, double limit)
 {
 	/* What was measured once, and is the same each time. */
