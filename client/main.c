@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/command.h"
+#include "client/base/options.h"
+#include "client/file/serve.h"
+#include "client/verbs/command.h"
 #include "core/base/distance.h"
 #include "proto/paths.h"
 
@@ -49,7 +51,7 @@ static int run(const struct command *command, struct options *options, int argc,
 
 int main(int argc, char **argv)
 {
-	struct options options = { .socket = getenv(TS_ENV_SOCKET) };
+	struct options options = { .socket = getenv(TS_ENV_SOCKET), .files = &file_serve };
 	const struct command *command;
 	int first, status;
 

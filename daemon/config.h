@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/base/log.h"
-#include "daemon/source/probe.h"
+#include "daemon/probe/probe.h"
 
 #define CONFIG_PATTERNS_MAX 16
 

@@ -20,8 +20,8 @@
 #include "core/base/cleanup.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/limits.h"
+#include "daemon/maps/procfs.h"
 #include "daemon/notify.h"
-#include "daemon/source/procfs.h"
 #include "proto/paths.h"
 
 #define TICK_MS	      125

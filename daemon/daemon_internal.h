@@ -5,14 +5,14 @@
 
 #include <uv.h>
 
-#include "core/core.h"
+#include "core/model/core.h"
+#include "core/store/store.h"
 #include "daemon/api/api.h"
 #include "daemon/config.h"
-#include "daemon/exact.h"
-#include "daemon/libraries.h"
-#include "daemon/source/maps.h"
-#include "daemon/source/probe.h"
-#include "daemon/store/store.h"
+#include "daemon/exact/exact.h"
+#include "daemon/maps/maps.h"
+#include "daemon/probe/libraries.h"
+#include "daemon/probe/probe.h"
 #include "daemon/symbol/symbol.h"
 
 #define DAEMON_GAPS 64
@@ -75,7 +75,7 @@ void daemon_stir(struct daemon *daemon);
 /* Hands over all that the model knows to the store. */
 void daemon_checkpoint(struct daemon *daemon, uint64_t now);
 
-/* exact_start.c */
+/* daemon/exact/start.c */
 int daemon_start_exact(struct daemon *daemon);
 void daemon_attach(void *data, struct api_ticket *ticket, const struct api_attach *request);
 void daemon_detach(void *data, struct api_ticket *ticket, const struct api_target *target);

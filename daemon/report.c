@@ -8,7 +8,7 @@
 
 #include "core/base/units.h"
 #include "daemon/daemon_internal.h"
-#include "daemon/source/procfs.h"
+#include "daemon/maps/procfs.h"
 
 #define REPORT_CPUS 1024
 #define REPORT_SLOW 8 /* names of slow functions shown */

@@ -7,7 +7,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "daemon/daemon_internal.h"
-#include "daemon/source/procfs.h"
+#include "daemon/maps/procfs.h"
 
 #define NS_PER_TICK 10000000
 

@@ -1,6 +1,7 @@
 /* cupti_calls.h: CUPTI's numbers of the driver functions that submit work: the plain form and that
  * of per-thread default streams, 0 where there is none. Only these are watched: a kernel, copy or
- * set is joined to its call by them. The same numbers stand in daemon/gpu/cuda.c; a test compares.
+ * set is joined to its call by them. The same numbers stand in daemon/library/cuda.c; a test
+ * compares.
  */
 #ifndef TS_CUPTI_CALLS_H
 #define TS_CUPTI_CALLS_H

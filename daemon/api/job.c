@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "core/base/cleanup.h"
+#include "core/store/query/query.h"
 #include "daemon/api/internal.h"
 #include "daemon/limits.h"
-#include "daemon/query/query.h"
 
 #define SETTLE_MS     2 /* how long until it is asked again */
 #define WATCHED_BYTES 128

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
-#include "daemon/source/procfs.h"
+#include "daemon/maps/procfs.h"
 
 /* Real, effective, saved and file system uid. -ESRCH: there is no process, or only its exit code.
  */

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/demangle.h"
 #include "daemon/limits.h"
 #include "daemon/symbol/cache.h"
-#include "daemon/symbol/demangle.h"
 #include "daemon/symbol/elf.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug"

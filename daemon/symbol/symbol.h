@@ -7,7 +7,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-#include "daemon/source/maps.h"
+#include "daemon/maps/maps.h"
 
 struct symbolizer;
 

@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/inject/ring.h"
 #include "daemon/limits.h"
-#include "daemon/source/inject_ring.h"
 #include "inject/cupti_call.h"
 #include "inject/launcher.h"
 #include "inject/link.h"

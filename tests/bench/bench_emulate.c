@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/critical.h"
-#include "core/emulate.h"
-#include "core/plan.h"
+#include "core/plan/critical.h"
+#include "core/plan/emulate.h"
+#include "core/plan/plan.h"
 #include "tests/bench/load.h"
 #include "tests/bench/w1.h"
 

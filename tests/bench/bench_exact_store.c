@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/store/store.h"
+#include "core/store/store.h"
 #include "tests/bench/exact_load.h"
 
 #define KERNELS 4000000

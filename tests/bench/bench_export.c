@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "client/export.h"
-#include "core/sbt.h"
+#include "client/export/export.h"
+#include "core/sbt/sbt.h"
 #include "tests/bench/load.h"
 #include "tests/bench/w1.h"
 
@@ -49,54 +49,54 @@ static int count_bytes(void *data, const void *bytes, size_t size)
 	return 0;
 }
 
-static struct export_meta *make_w1_meta(void)
+static struct meta *make_w1_meta(void)
 {
-	struct export_meta *meta = NULL;
+	struct meta *meta = NULL;
 	char name[W1_NAME_BYTES];
 
-	if (export_meta_new(&meta) < 0)
+	if (meta_new(&meta) < 0)
 		abort();
-	export_meta_add_process(meta, W1_PROCESS, W1_TID, "w1", "w1");
-	export_meta_add_device(meta, W1_PROCESS, 0, "GPU");
+	meta_add_process(meta, W1_PROCESS, W1_TID, "w1", "w1");
+	meta_add_device(meta, W1_PROCESS, 0, "GPU");
 	for (uint16_t fn = 1; fn < W1_FUNCTION_COUNT; fn++)
-		export_meta_add_function(meta, fn, w1_functions[fn].name);
+		meta_add_function(meta, fn, w1_functions[fn].name);
 	for (uint32_t i = 1; i <= W1_NAMES; i++)
-		export_meta_add_name(meta, i, w1_name(i, name));
+		meta_add_name(meta, i, w1_name(i, name));
 	for (uint32_t id = 1; id <= W1_STREAMS; id++)
-		export_meta_add_stream(meta, &(struct export_stream){ .id = id,
-								      .process = W1_PROCESS,
-								      .handle = 0x5500 + id,
-								      .context = 0xc0de });
+		meta_add_stream(meta, &(struct meta_stream){ .id = id,
+							     .process = W1_PROCESS,
+							     .handle = 0x5500 + id,
+							     .context = 0xc0de });
 	return meta;
 }
 
 /* Names for whatever the other loads refer to. */
-static struct export_meta *make_meta(void)
+static struct meta *make_meta(void)
 {
-	struct export_meta *meta = NULL;
-	const struct export_frame *frame[FRAMES];
+	struct meta *meta = NULL;
+	const struct meta_frame *frame[FRAMES];
 	char name[64];
 
-	if (export_meta_new(&meta) < 0)
+	if (meta_new(&meta) < 0)
 		abort();
-	export_meta_add_process(meta, 1, 4242, "bench", "bench --of exports");
+	meta_add_process(meta, 1, 4242, "bench", "bench --of exports");
 	for (int fn = 1; fn < 200; fn++) {
 		snprintf(name, sizeof(name), "cuFunction%d_v2", fn);
-		export_meta_add_function(meta, fn, name);
+		meta_add_function(meta, fn, name);
 	}
 	for (uint64_t i = 1; i <= NAMES; i++) {
 		snprintf(name, sizeof(name), "void kernel_%d<float, 128>(float const*)", (int)i);
-		export_meta_add_name(meta, i, name);
+		meta_add_name(meta, i, name);
 	}
 	for (uint64_t stack = 0; stack < STACKS; stack++) {
 		for (uint64_t i = 0; i < FRAMES; i++) {
 			snprintf(name, sizeof(name), "function_%d_%d", (int)stack, (int)i);
-			frame[i] = export_meta_frame(meta, &(struct export_frame_source){
-								   .symbol = name,
+			frame[i] = meta_frame(
+				meta, &(struct meta_frame_source){ .symbol = name,
 								   .file = "/usr/lib/libwork.so",
 								   .offset = stack * FRAMES + i });
 		}
-		export_meta_add_stack(meta, stack + 1, frame, FRAMES);
+		meta_add_stack(meta, stack + 1, frame, FRAMES);
 	}
 	return meta;
 }
@@ -178,7 +178,7 @@ static void store_w1(struct store *store, struct sbt_codec *codec)
 }
 
 /* Without a format: reads only. Returns the seconds it took, and the bytes that came out. */
-static double export_all(const struct export_format *format, const struct export_meta *meta,
+static double export_all(const struct export_format *format, const struct meta *meta,
 			 struct sbt_codec *codec, const struct store *store, size_t *ret_bytes)
 {
 	struct out_sink sink = { count_bytes, ret_bytes };
@@ -202,8 +202,7 @@ static double export_all(const struct export_format *format, const struct export
 }
 
 static void measure(const char *name, const struct export_format *format, const char *load,
-		    const struct export_meta *meta, struct sbt_codec *codec,
-		    const struct store *store)
+		    const struct meta *meta, struct sbt_codec *codec, const struct store *store)
 {
 	double seconds[ROUNDS], middle, count = (double)store->ops;
 	struct rusage usage;
@@ -217,7 +216,7 @@ static void measure(const char *name, const struct export_format *format, const 
 	       (double)bytes / middle / 1e6, (double)bytes / count, (double)usage.ru_maxrss / 1024);
 }
 
-static void measure_all(const char *load, bool timed, const struct export_meta *meta,
+static void measure_all(const char *load, bool timed, const struct meta *meta,
 			struct sbt_codec *codec, struct store *store)
 {
 	measure("(chunks)", NULL, load, meta, codec, store);
@@ -231,7 +230,7 @@ static void measure_all(const char *load, bool timed, const struct export_meta *
 
 int main(void)
 {
-	struct export_meta *meta = make_meta(), *w1_meta = make_w1_meta();
+	struct meta *meta = make_meta(), *w1_meta = make_w1_meta();
 	static struct store store;
 	struct sbt_codec *codec;
 
@@ -248,7 +247,7 @@ int main(void)
 		measure_all(bounds[i].name, false, meta, codec, &store);
 	}
 	sbt_codec_free(codec);
-	export_meta_free(w1_meta);
-	export_meta_free(meta);
+	meta_free(w1_meta);
+	meta_free(meta);
 	return 0;
 }

@@ -2,7 +2,7 @@
  * so this is the model alone. Prints a table; each figure is the median of several rounds. */
 #include <stdio.h>
 
-#include "core/core.h"
+#include "core/model/core.h"
 #include "daemon/limits.h"
 #include "tests/bench/counting_sink.h"
 #include "tests/bench/load.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/source/probe.h"
+#include "daemon/probe/probe.h"
 
 #define ROUNDS 15
 #define CALLS  40000

@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/query/query.h"
-#include "daemon/query/table.h"
-#include "daemon/store/store.h"
+#include "core/store/query/query.h"
+#include "core/store/query/table.h"
+#include "core/store/store.h"
 #include "proto/frame.h"
 
 #define SECOND_NS 1000000000ull

@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/replay.h"
-#include "core/sbt_file.h"
-#include "core/sbt_rows.h"
+#include "core/replay/replay.h"
+#include "core/sbt/file.h"
+#include "core/sbt/rows.h"
 #include "tests/bench/w1.h"
 
 #define ROUNDS	   7

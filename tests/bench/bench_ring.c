@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/inject/ring.h"
 #include "daemon/limits.h"
-#include "daemon/source/inject_ring.h"
 #include "tests/bench/load.h"
 
 #define ROUNDS	    5

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/sbt.h"
+#include "core/sbt/sbt.h"
 #include "tests/bench/load.h"
 
 #define ROUNDS	  9

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/store/store.h"
 #include "daemon/limits.h"
-#include "daemon/store/store.h"
 #include "tests/bench/load.h"
 
 #define COMMIT_NS 250000000ull

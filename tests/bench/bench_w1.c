@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sbt_file.h"
+#include "core/sbt/file.h"
 #include "tests/bench/load.h"
 #include "tests/bench/w1.h"
 

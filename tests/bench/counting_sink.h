@@ -2,7 +2,7 @@
 #ifndef TS_BENCH_COUNTING_SINK_H
 #define TS_BENCH_COUNTING_SINK_H
 
-#include "core/core.h"
+#include "core/model/core.h"
 
 static uint64_t told;
 

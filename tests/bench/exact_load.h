@@ -4,7 +4,7 @@
 #ifndef TS_BENCH_EXACT_LOAD_H
 #define TS_BENCH_EXACT_LOAD_H
 
-#include "core/core.h"
+#include "core/model/core.h"
 #include "daemon/limits.h"
 #include "tests/bench/load.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/op.h"
+#include "core/model/op.h"
 
 static inline double now_ns(void)
 {

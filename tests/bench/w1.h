@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/op.h"
+#include "core/model/op.h"
 
 #define W1_STREAMS    8
 #define W1_NAMES      64

@@ -18,13 +18,13 @@ SUPPRESSED = [
     # readdir_r is deprecated; users and groups are asked for by the loop's thread alone.
     "readdirCalled", "getpwuidCalled", "getgrnamCalled",
     # Arithmetic in gcc and clang: the sign of a zigzag number.
-    "shiftTooManyBitsSigned:core/sbt_column.c",
+    "shiftTooManyBitsSigned:core/sbt/column.c",
     # A length of 0 asks getsockopt for the size.
     "nullPointer:daemon/api/peer.c",
     # Nobody wants to know the address of who connects.
-    "nullPointer:daemon/source/inject.c",
+    "nullPointer:daemon/inject/inject.c",
     # Written by a call among the same arguments, before it is read.
-    "legacyUninitvar:client/json.c",
+    "legacyUninitvar:client/output/json.c",
 ]
 BUILD = os.environ["TS_BUILD"]
 

@@ -30,7 +30,7 @@ def verbs():
 
 def queries():
     nouns = ("", "_stream", "_loss", "_gpu")  # in the order of the list
-    tables = [f"daemon/query/table{noun}.c" for noun in nouns]
+    tables = [f"core/store/query/table{noun}.c" for noun in nouns]
     return [name for table in tables
             for name in re.findall(r'\.name = "([a-z-]+)"', (tree.ROOT / table).read_text())]
 

@@ -1,57 +1,161 @@
 #!/usr/bin/python3
-"""Every #include obeys the layers: a folder sees itself and what lies below it."""
+"""Every #include obeys the layers: a folder sees itself and what lies below it. And no two files need
+each other, but for the circles that are known."""
 
 import re
+from collections import defaultdict
 
 import tree
 
-# folder: what of ours it may include (a folder, or one file), and which libraries' headers not.
+# folder: what of ours it may include beside itself (a folder, or one file).
 MAY_INCLUDE = {
-    "proto": ["proto"],
-    "core": ["core", "proto"],
-    "bpf": ["bpf", "proto/event.h"],
-    "inject": ["inject", "proto"],
-    "daemon": ["daemon", "core", "proto", "bpf/probe.h", "bpf/probe.skel.h"],
-    "client": ["client", "core", "proto"],
+    "daemon": ["core", "proto"],
+    "client": ["core", "proto"],
+    "proto": [],
+    "bpf": ["proto/event.h"],
+    "inject": ["proto"],
+    "core": ["proto"],
+    "core/base": [],
+    "core/model": ["core/base", "proto"],
+    "core/sbt": ["core/base", "core/model", "proto"],
+    "core/plan": ["core/base", "core/model", "proto"],
+    "core/replay": ["core/base", "core/model", "core/plan", "proto"],
+    "core/store": ["core", "proto"],
+    "core/store/query": ["core", "proto"],
+    "daemon/library": ["core", "proto", "bpf/probe.h"],
+    "daemon/maps": ["core", "proto"],
+    "daemon/symbol": ["core", "daemon/maps", "proto"],
+    "daemon/probe": ["core", "daemon/library", "proto", "bpf/probe.h", "bpf/probe.skel.h"],
+    "daemon/inject": ["core", "proto"],
+    "daemon/attach": ["core", "daemon/maps", "proto"],
+    "daemon/api": ["core", "daemon/maps", "proto"],
+    "daemon/exact": ["core", "daemon/api", "daemon/attach", "daemon/inject", "daemon/maps", "daemon/probe", "proto"],
+    "client/base": ["core", "proto"],
+    "client/output": ["client/base", "core", "proto"],
+    "client/link": ["client/output", "client/base", "core", "proto"],
+    "client/trace": ["client/link", "client/output", "client/base", "core", "proto"],
+    "client/export": ["client/trace", "client/output", "client/base", "core", "proto"],
+    "client/file": ["client/trace", "client/link", "client/base", "core", "proto"],
+    "client/record": ["client/trace", "client/link", "client/output", "client/base", "core", "proto"],
+    "client/diff": ["client/link", "client/output", "client/base", "core", "proto"],
+    "client/graph": ["client/export", "client/trace", "client/output", "client/base", "core", "proto"],
+    "client/view": ["client/export", "client/trace", "client/link", "client/output", "client/base", "core", "proto"],
+    "client/replay": ["client/record", "client/export", "client/trace", "client/link", "client/output", "client/base",
+                      "core", "proto"],
+    "client/reissue": ["client/trace", "client/link", "client/output", "client/base", "core", "proto"],
+    "client/verbs": ["client", "core", "proto"],
 }
-# Few files see more: a recording is asked by the engine of the daemon, and what it lacks is written by it.
-MAY_ALSO_INCLUDE = {
-    "client/file": ["daemon/query/query.h", "daemon/query/table.h", "daemon/store/condense.h",
-                    "daemon/store/reader.h", "daemon/store/schema.h", "daemon/store/sql.h",
-                    "daemon/store/tables.h"],
-}
-PURE = ["uv.h", "sqlite3.h", "bpf/", "pthread.h", "threads.h", "sys/socket.h", "fcntl.h"]
-MAY_NOT_INCLUDE = {
+# Whose own files (main.c, daemon.c) see all that lies in them.
+WHOLE = ("daemon", "client")
+# Bounds stand in one file, whoever keeps them.
+ALL_SEE = {"core": ["core/limits.h"], "daemon": ["daemon/limits.h"]}
+# Headers of libraries that a folder must not use, nor what lies in it.
+MAY_NOT_USE = {
     "proto": ["uv.h", "sqlite3.h", "bpf/", "pthread.h"],
-    "core": PURE,
+    "core": ["uv.h", "bpf/", "sys/socket.h"],
+    **{f"core/{part}": ["sqlite3.h", "pthread.h", "threads.h", "fcntl.h"]
+       for part in ("base", "model", "sbt", "plan", "replay")},
     "inject": ["uv.h", "sqlite3.h", "bpf/", "protobuf-c/"],
-    "client": ["bpf/"],
+    "client": ["uv.h", "bpf/"],
 }
+# Files that need each other. To be opened when one is worked on; none may be added to.
+CIRCLES = [
+    "core/model/answer core/model/busy core/model/call core/model/caller core/model/context "
+    "core/model/core core/model/correlate core/model/edges core/model/exact core/model/gpu_event "
+    "core/model/gpu_pool core/model/lane core/model/loss core/model/mapping core/model/memory "
+    "core/model/mempool core/model/model core/model/name core/model/process core/model/range "
+    "core/model/rollup core/model/state core/model/stream core/model/sweep core/model/thread "
+    "core/model/timeline core/model/track",
+    "core/sbt/codec core/sbt/column core/sbt/sbt",
+    "core/sbt/rows core/sbt/rows_format",
+    "core/plan/build core/plan/plan",
+    "core/store/retain core/store/schema core/store/store core/store/store_private core/store/writer",
+    "core/store/query/table core/store/query/table_sql",
+    "core/store/query/answer core/store/query/query",
+    "core/replay/check core/replay/check_lanes",
+    "core/replay/lane core/replay/queue core/replay/replay",
+    "daemon/api/api daemon/api/internal",
+    "daemon/attach/attach daemon/attach/internal",
+    "daemon/probe/internal daemon/probe/probe",
+    "daemon/inject/inject daemon/inject/internal",
+    "daemon/exact/exact daemon/exact/internal",
+    "daemon/maps/file daemon/maps/image daemon/maps/maps daemon/maps/state",
+]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
+def above(name):
+    """The folders in which a file lies, the innermost first."""
+    parts = name.split("/")[:-1]
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
 def allowed(name, path):
-    also = [entry for begin, entries in MAY_ALSO_INCLUDE.items() if name.startswith(begin) for entry in entries]
-    return any(path == entry or path.startswith(entry + "/") for entry in MAY_INCLUDE[name.split("/", 1)[0]] + also)
+    own = next(folder for folder in above(name) if folder in MAY_INCLUDE)
+    if own in WHOLE and above(path)[-1] == own:
+        return True
+    entries = MAY_INCLUDE[own] + ALL_SEE.get(own.split("/", 1)[0], [])
+    return any(path == entry or entry in above(path) for entry in entries) or \
+        next((folder for folder in above(path) if folder in MAY_INCLUDE), None) == own
 
 
-def check(name):
-    folder = name.split("/", 1)[0]
+def includes(name):
     path = tree.ROOT / name
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = INCLUDE.match(line)
-        if not match:
-            continue
-        kind, header = match.groups()
-        if kind == "<":
-            if header.startswith(tuple(MAY_NOT_INCLUDE.get(folder, []))):
-                yield f"{name}:{number}: {folder}/ must not use <{header}>"
-            continue
-        beside = path.parent / header
-        ours = str(beside.resolve().relative_to(tree.ROOT)) if beside.is_file() else header
-        if not allowed(name, ours):
-            yield f"{name}:{number}: {folder}/ must not include {ours}"
+        if match:
+            kind, header = match.groups()
+            beside = path.parent / header
+            ours = kind == '"' and beside.is_file()
+            yield number, kind, str(beside.resolve().relative_to(tree.ROOT)) if ours else header
+
+
+def check(name):
+    banned = tuple(header for folder in above(name) for header in MAY_NOT_USE.get(folder, []))
+    for number, kind, header in includes(name):
+        if kind == "<" and header.startswith(banned or ("\0",)):
+            yield f"{name}:{number}: {name.rsplit('/', 1)[0]}/ must not use <{header}>"
+        if kind == '"' and not allowed(name, header):
+            yield f"{name}:{number}: {name.rsplit('/', 1)[0]}/ must not include {header}"
+
+
+def unit(name):
+    return name.rsplit(".", 1)[0]
+
+
+def circles(names):
+    """The sets of units (a .c and its .h) each of which reaches all others (Tarjan)."""
+    units, needs = {unit(name) for name in names}, defaultdict(set)
+    for name in names:
+        needs[unit(name)] |= {unit(h) for _, kind, h in includes(name) if kind == '"'} & units - {unit(name)}
+    number, low, stack, found = {}, {}, [], []
+
+    def visit(at):
+        number[at] = low[at] = len(number)
+        stack.append(at)
+        for to in sorted(needs[at]):
+            if to not in number:
+                visit(to)
+            if to in stack:
+                low[at] = min(low[at], low[to])
+        if low[at] == number[at]:
+            circle = stack[stack.index(at):]
+            del stack[stack.index(at):]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    for start in sorted(units):
+        if start not in number:
+            visit(start)
+    return found
+
+
+def new_circles(names):
+    for circle in circles(names):
+        print(f"circle of {len(circle)}: {' '.join(circle)}")
+        if not any(set(circle) <= set(known.split()) for known in CIRCLES):
+            yield f"a new circle of files: {' '.join(circle)}"
 
 
 names = [n for n in tree.files(".c", ".h") if n.split("/", 1)[0] in MAY_INCLUDE]
-tree.finish("layers", len(names), [f for n in names for f in check(n)])
+tree.finish("layers", len(names), [*(f for n in names for f in check(n)), *new_circles(names)])

@@ -208,6 +208,7 @@ class Damaged(tracesmith.Case):
         at = chunk["offset"] + 60
         said, answer = self.ask(self.data[:at] + bytes([self.data[at] ^ 16]) + self.data[at + 1:])
         self.assertEqual(said, f"tsctl: '{self.file}' is damaged at byte {chunk['offset']}: {chunk['ops']} operations are missing there\n")
+        answer["loss"].pop(ANY_TIME, None)
         self.assertEqual((answer["loss"], answer["rows"][0]["n"]), ({"damaged": chunk["ops"]}, chunk["n"] - chunk["ops"]))
         path = os.path.join(self.directory, "t")
         for verb in (["view", self.file], ["export", self.file, "--chrome", "-o", path], ["replay", self.file, "--json"],

@@ -1,7 +1,7 @@
 /* Test hooks: what a simulated CUPTI gets to see. */
 #include "test_fake.h"
 
-#include "libcuda/hooks.h"
+#include "tests/fake/libcuda/hooks.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/sbt.h"
+#include "core/sbt/sbt.h"
 #include "tests/fuzz/seed.h"
 
 #define HEAD_SIZE 52

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/query/query.h"
-#include "daemon/store/store.h"
+#include "core/store/query/query.h"
+#include "core/store/store.h"
 #include "proto/frame.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "core/base/cleanup.h"
-#include "daemon/symbol/demangle.h"
+#include "core/base/demangle.h"
 #include "daemon/symbol/elf.h"
 
 #define QUERIES 8

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/model/core.h"
 
 /* CUPTI's number of a row is its effect: those that submit have the kinds that records answer. */
 #define ROW(does)                                                                                  \

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/sbt_file.h"
-#include "core/sbt_format.h"
-#include "core/sbt_rows.h"
+#include "core/sbt/file.h"
+#include "core/sbt/format.h"
+#include "core/sbt/rows.h"
 #include "tests/fuzz/seed.h"
 
 #define CHUNK_HEAD 52

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/utf8.h"
-#include "core/sbt_rows.h"
+#include "core/sbt/rows.h"
 #include "tests/fuzz/seed.h"
 
 #define HEAD_SIZE 12

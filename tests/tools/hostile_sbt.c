@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sbt_file.h"
-#include "core/sbt_rows.h"
+#include "core/sbt/file.h"
+#include "core/sbt/rows.h"
 
 #define GROUPS_MAX  12000
 #define TABLES_MAX  256

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sbt_file.h"
-#include "core/sbt_rows.h"
+#include "core/sbt/file.h"
+#include "core/sbt/rows.h"
 
 static struct op ops[SBT_OPS_MAX];
 static uint64_t seed = 88172645463325252u;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/export.h"
+#include "client/export/export.h"
 
 #define SECOND	     UINT64_C(1000000000)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -26,9 +26,9 @@ enum { STACK = 7, STACK_OUTER };
 enum { NAME_GEMM = 1, NAME_HOSTILE, NAME_STEP, NAME_FORWARD, NAME_MARK, NAME_DOMAIN };
 enum { CONTEXT = 0xc0de };
 
-static int put_losses(struct export_meta *meta)
+static int put_losses(struct meta *meta)
 {
-	static const struct export_loss losses[] = {
+	static const struct meta_loss losses[] = {
 		{ .start_ns = 2 * SECOND, .end_ns = 3 * SECOND, .reason = 1, .count = 17 },
 		{ .start_ns = 3 * SECOND, .end_ns = 4 * SECOND, .reason = 1, .count = 4 },
 		{ .start_ns = SECOND,
@@ -62,11 +62,11 @@ static int put_losses(struct export_meta *meta)
 	int r = 0;
 
 	for (size_t i = 0; i < COUNT(losses); i++)
-		r |= export_meta_add_loss(meta, &losses[i], reasons[i]);
+		r |= meta_add_loss(meta, &losses[i], reasons[i]);
 	return r;
 }
 
-static int put(struct export_meta *meta)
+static int put(struct meta *meta)
 {
 	static const char *const functions[] = {
 		[FN_ALLOC] = "cuMemAlloc_v2",	[FN_FREE] = "cuMemFree_v2",
@@ -83,7 +83,7 @@ static int put(struct export_meta *meta)
 		[NAME_MARK] = "mark",
 		[NAME_DOMAIN] = "torch",
 	};
-	static const struct export_frame_source frames[] = {
+	static const struct meta_frame_source frames[] = {
 		{ "cuMemAlloc_v2", "/usr/lib/libcuda.so.1", 0x1000, 0x7f0000001000 },
 		{ NULL, "/usr/bin/train", 0x2345, 0x400345 },
 		{ "std::vector<int, std::allocator<int> >::grow(\"x\")", "/usr/bin/train", 0x2000,
@@ -91,31 +91,31 @@ static int put(struct export_meta *meta)
 		{ NULL, NULL, 0, 0xdead },
 		{ "main", "/usr/bin/train", 0x1111, 0x401111 },
 	};
-	static const struct export_stream streams[] = {
+	static const struct meta_stream streams[] = {
 		{ .id = 1, .process = TRAIN, .device = 0 },
 		{ .id = 2, .process = SERVE, .device = 1, .handle = 0xabc0 },
 		{ .id = 3, .process = TRAIN, .device = 0, .handle = 0x5500, .context = CONTEXT },
 		{ .id = 4, .process = TRAIN, .device = 0, .handle = 0x5600, .context = CONTEXT },
 	};
-	const struct export_frame *stack[COUNT(frames)];
+	const struct meta_frame *stack[COUNT(frames)];
 	int r = 0;
 
 	meta->wall_offset_ns = 1700000000 * (int64_t)SECOND;
 	for (size_t i = 1; i < COUNT(functions); i++)
-		r |= export_meta_add_function(meta, i, functions[i]);
+		r |= meta_add_function(meta, i, functions[i]);
 	for (size_t i = 0; i < COUNT(streams); i++)
-		r |= export_meta_add_stream(meta, &streams[i]);
+		r |= meta_add_stream(meta, &streams[i]);
 	r |= put_losses(meta);
 	for (size_t i = 0; i < COUNT(frames); i++)
-		stack[i] = export_meta_frame(meta, &frames[i]);
+		stack[i] = meta_frame(meta, &frames[i]);
 	for (size_t i = 1; i < COUNT(names); i++)
-		r |= export_meta_add_name(meta, i, names[i]);
-	r |= export_meta_add_stack(meta, STACK, stack, COUNT(stack));
-	r |= export_meta_add_stack(meta, STACK_OUTER, stack + 4, 1);
-	r |= export_meta_add_device(meta, TRAIN, 0, "NVIDIA H200");
-	r |= export_meta_add_process(meta, TRAIN, 4242, "train",
-				     "train --name \"a\\b\"\t\xff\xc3\xa4 \x1b[31m");
-	r |= export_meta_add_process(meta, SERVE, 5151, "serve", NULL);
+		r |= meta_add_name(meta, i, names[i]);
+	r |= meta_add_stack(meta, STACK, stack, COUNT(stack));
+	r |= meta_add_stack(meta, STACK_OUTER, stack + 4, 1);
+	r |= meta_add_device(meta, TRAIN, 0, "NVIDIA H200");
+	r |= meta_add_process(meta, TRAIN, 4242, "train",
+			      "train --name \"a\\b\"\t\xff\xc3\xa4 \x1b[31m");
+	r |= meta_add_process(meta, SERVE, 5151, "serve", NULL);
 	return r;
 }
 
@@ -359,7 +359,7 @@ static int write_file(void *data, const void *bytes, size_t size)
 int main(int argc, char **argv)
 {
 	const struct export_format *format = NULL;
-	_cleanup_(export_meta_freep) struct export_meta *meta = NULL;
+	_cleanup_(meta_freep) struct meta *meta = NULL;
 	struct exporter *x = NULL;
 	struct out_sink sink = { write_file, argc == 3 ? fopen(argv[2], "w") : NULL };
 	int r;
@@ -370,7 +370,7 @@ int main(int argc, char **argv)
 #undef X
 	if (!format || !sink.data)
 		return 2;
-	r = export_meta_new(&meta);
+	r = meta_new(&meta);
 	if (r < 0 || put(meta) < 0 || format->begin(meta, &sink, &x) < 0)
 		return 1;
 	r = memory(format, x) < 0 || work(format, x) < 0 || states(format, x) < 0 ||

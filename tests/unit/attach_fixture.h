@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
-#include "daemon/source/attach.h"
+#include "daemon/attach/attach.h"
 #include "tests/unit/attach_library.h"
 
 #define DEADLINE_MS 20000

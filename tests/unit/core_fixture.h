@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/core.h"
+#include "core/model/core.h"
 
 enum fn {
 	FN_NONE,

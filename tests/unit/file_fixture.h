@@ -6,11 +6,12 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "client/link.h"
-#include "core/sbt.h"
-#include "core/sbt_file.h"
-#include "core/sbt_rows.h"
-#include "daemon/store/sql.h"
+#include "client/file/serve.h"
+#include "client/link/link.h"
+#include "core/sbt/file.h"
+#include "core/sbt/rows.h"
+#include "core/sbt/sbt.h"
+#include "core/store/sql.h"
 #include "tests/unit/query_fixture.h"
 
 #define SAID_MAX 4096
@@ -204,7 +205,7 @@ static inline const char *said_end(void)
 /* Opens it; what is said about it may be only this ("" for nothing). */
 static inline int open_saying(const char *path, const char *said, struct link **ret)
 {
-	struct options options = { .file = path };
+	struct options options = { .file = path, .files = &file_serve };
 	int r;
 
 	said_begin();

@@ -24,7 +24,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/source/inject_internal.h"
+#include "daemon/inject/internal.h"
 
 #define DEADLINE_MS 20000
 #define SLOTS	    1024

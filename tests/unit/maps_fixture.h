@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #include "core/base/cleanup.h"
-#include "daemon/source/maps.h"
+#include "daemon/maps/maps.h"
 
 #define LIBRARY_PAGES 3
 #define GRACE_MS      50

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "core/emulate.h"
-#include "core/function.h"
-#include "core/plan.h"
+#include "core/model/function.h"
+#include "core/plan/emulate.h"
+#include "core/plan/plan.h"
 
 enum {
 	FN_OTHER = 1,

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/emulate.h"
-#include "core/plan.h"
+#include "core/plan/emulate.h"
+#include "core/plan/plan.h"
 
 #define PROGRAM_THREADS 4
 #define PROGRAM_STREAMS 16

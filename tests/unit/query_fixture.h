@@ -3,9 +3,9 @@
 #ifndef QUERY_FIXTURE_H
 #define QUERY_FIXTURE_H
 
-#include "client/table.h"
-#include "daemon/query/query.h"
-#include "daemon/query/table.h"
+#include "client/output/table.h"
+#include "core/store/query/query.h"
+#include "core/store/query/table.h"
 #include "tests/unit/store_fixture.h"
 
 #define BOOT "first-boot"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
-#include "core/sbt.h"
+#include "core/sbt/sbt.h"
 
 #define HEAD_SIZE 52
 

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/store/store.h"
+#include "core/store/store.h"
 
 #define SECOND_NS 1000000000ull
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/check.h"
+#include "core/replay/check.h"
 
 enum { FN_NONE, FN_LAUNCH, FN_RECORD, FN_WAIT, FN_SYNC, FN_ALLOC, FN_QUERY, FN_COUNT };
 

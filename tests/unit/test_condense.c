@@ -1,7 +1,7 @@
 /* Condense: old seconds become minutes, and no sum changes by it. */
-#include "daemon/store/condense.h"
-#include "daemon/store/schema.h"
-#include "daemon/store/sql.h"
+#include "core/store/condense.h"
+#include "core/store/schema.h"
+#include "core/store/sql.h"
 #include "tests/unit/store_fixture.h"
 
 #define MINUTE	6000000 /* a second in which one begins */

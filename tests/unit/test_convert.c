@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "daemon/gpu/gpu.h"
+#include "daemon/library/gpu.h"
 #include "inject/convert.h"
 #include "inject/cupti_abi.h"
 #include "inject/cupti_calls.h"

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "core/critical.h"
+#include "core/plan/critical.h"
 
 static struct critical *critical;
 static struct plan_times *times;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/estimate.h"
+#include "core/model/estimate.h"
 
 #define STACKS 8
 

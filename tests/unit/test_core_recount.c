@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/recount.h"
+#include "core/model/recount.h"
 
 #define MAX    64
 #define SECOND 1000000000ull

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/replay.h"
+#include "core/replay/replay.h"
 
 enum fn { FN_LAUNCH = 1, FN_RECORD, FN_WAIT, FN_BEGIN, FN_END, FN_DESTROY, FN_COUNT };
 

@@ -3,7 +3,7 @@
  * naive replay that sorts everything; and it does not matter in which pieces the ops come. */
 #include <stdlib.h>
 
-#include "core/replay.h"
+#include "core/replay/replay.h"
 #include "exact_fixture.h"
 
 #define STREAMS	  3

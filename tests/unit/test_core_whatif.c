@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/whatif.h"
+#include "core/plan/whatif.h"
 #include "program_fixture.h"
 
 #define PROGRAMS  200

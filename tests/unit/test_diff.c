@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "client/diff.h"
-#include "client/diff_show.h"
+#include "client/diff/diff.h"
+#include "client/diff/show.h"
 
 #define FIVE_PERCENT 50000
 

@@ -11,11 +11,12 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "client/export.h"
-#include "client/export_bins.h"
-#include "client/export_lane.h"
-#include "client/gzip.h"
-#include "client/pb.h"
+#include "client/export/bins.h"
+#include "client/export/export.h"
+#include "client/export/gzip.h"
+#include "client/export/lane.h"
+#include "client/export/pb.h"
+#include "client/trace/show.h"
 #include "core/base/utf8.h"
 
 struct memory {
@@ -95,13 +96,13 @@ static void a_message_has_the_shortest_length_that_holds_it(void **state)
 	}
 }
 
-static struct export_meta *one_process(void)
+static struct meta *one_process(void)
 {
-	struct export_meta *meta = NULL;
+	struct meta *meta = NULL;
 
-	assert_int_equal(export_meta_new(&meta), 0);
-	assert_int_equal(export_meta_add_process(meta, 1, 42, "train", NULL), 0);
-	assert_int_equal(export_meta_add_function(meta, 3, "cuMemAlloc_v2"), 0);
+	assert_int_equal(meta_new(&meta), 0);
+	assert_int_equal(meta_add_process(meta, 1, 42, "train", NULL), 0);
+	assert_int_equal(meta_add_function(meta, 3, "cuMemAlloc_v2"), 0);
 	return meta;
 }
 
@@ -117,7 +118,7 @@ static const struct op allocation = { .process = 1,
 
 static void chrome_writes_nanoseconds_as_microseconds(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	struct memory memory = { 0 };
 	struct out_sink sink = { keep, &memory };
 	struct exporter *x = NULL;
@@ -134,7 +135,7 @@ static void chrome_writes_nanoseconds_as_microseconds(void **state)
 
 static void a_process_that_nobody_knows_is_an_error(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome,
 							       &export_csv };
 	struct memory memory = { 0 };
@@ -153,7 +154,7 @@ static void a_process_that_nobody_knows_is_an_error(void **state)
 
 static void an_error_of_the_sink_ends_the_export(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome,
 							       &export_csv };
 
@@ -175,27 +176,27 @@ static void an_error_of_the_sink_ends_the_export(void **state)
 /* The longest texts and the deepest stack that there can be, each in one piece of room. */
 static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome,
 							       &export_folded,	 &export_svg,
 							       &export_csv,	 &export_pprof };
-	const struct export_frame *frame[TS_STACK_FRAMES_MAX];
+	const struct meta_frame *frame[TS_STACK_FRAMES_MAX];
 	char text[8192];
 	struct op op = allocation;
 
 	memset(text, '\1', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	for (uint32_t i = 0; i < TS_STACK_FRAMES_MAX; i++) {
-		struct export_frame_source source = { text + i, text, i, i };
+		struct meta_frame_source source = { text + i, text, i, i };
 
-		frame[i] = export_meta_frame(meta, &source);
+		frame[i] = meta_frame(meta, &source);
 		assert_non_null(frame[i]);
 	}
-	assert_int_equal(export_meta_add_stack(meta, 9, frame, TS_STACK_FRAMES_MAX), 0);
-	assert_int_equal(export_meta_add_process(meta, 1, 42, text, text), 0);
-	assert_int_equal(export_meta_add_function(meta, 3, text), 0);
-	assert_int_equal(export_meta_add_name(meta, 5, text), 0);
-	assert_int_equal(export_meta_add_device(meta, 1, 0, text), 0);
+	assert_int_equal(meta_add_stack(meta, 9, frame, TS_STACK_FRAMES_MAX), 0);
+	assert_int_equal(meta_add_process(meta, 1, 42, text, text), 0);
+	assert_int_equal(meta_add_function(meta, 3, text), 0);
+	assert_int_equal(meta_add_name(meta, 5, text), 0);
+	assert_int_equal(meta_add_device(meta, 1, 0, text), 0);
 	op.kind = OP_LAUNCH;
 	op.name = 5;
 	op.stack_id = 9;
@@ -235,8 +236,8 @@ static const struct op kernel = { .process = 1,
 				  .name = 7 };
 
 /* What the format makes of the ops, as text. */
-static const char *export_text(const struct export_format *format, const struct export_meta *meta,
-			       const struct op *op, size_t count)
+static const char *meta_text(const struct export_format *format, const struct meta *meta,
+			     const struct op *op, size_t count)
 {
 	static struct memory memory;
 	struct out_sink sink = { keep, &memory };
@@ -251,23 +252,23 @@ static const char *export_text(const struct export_format *format, const struct 
 	return (const char *)memory.bytes;
 }
 
-static void add_stack(struct export_meta *meta, uint64_t id, const char *inner, uint64_t offset)
+static void add_stack(struct meta *meta, uint64_t id, const char *inner, uint64_t offset)
 {
-	struct export_frame_source source[] = { { inner, "/lib", offset, 0 },
-						{ "main", "/bin", 1, 0 } };
-	const struct export_frame *frame[] = { export_meta_frame(meta, &source[0]),
-					       export_meta_frame(meta, &source[1]) };
+	struct meta_frame_source source[] = { { inner, "/lib", offset, 0 },
+					      { "main", "/bin", 1, 0 } };
+	const struct meta_frame *frame[] = { meta_frame(meta, &source[0]),
+					     meta_frame(meta, &source[1]) };
 
-	assert_int_equal(export_meta_add_stack(meta, id, frame, 2), 0);
+	assert_int_equal(meta_add_stack(meta, id, frame, 2), 0);
 }
 
 static void folded_stacks_add_up_to_the_microsecond(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	struct op op[5];
 
-	export_meta_add_name(meta, 7, "a");
-	export_meta_add_name(meta, 8, "b");
+	meta_add_name(meta, 7, "a");
+	meta_add_name(meta, 8, "b");
 	add_stack(meta, 1, "f", 16);
 	for (size_t i = 0; i < 5; i++)
 		op[i] = kernel;
@@ -278,7 +279,7 @@ static void folded_stacks_add_up_to_the_microsecond(void **state)
 	op[3].detail = COPY_DTOH;
 	op[4].gpu_end_ns = 5000 + 2000000; /* 2 ms */
 	op[4].flags |= OP_STACK_LOST;
-	assert_string_equal(export_text(&export_folded, meta, op, 5),
+	assert_string_equal(meta_text(&export_folded, meta, op, 5),
 			    "train_(42);[no stack];[GPU_Copy]DtoH 0\n"
 			    "train_(42);[no stack];[GPU_Kernel]a 2000\n"
 			    "train_(42);main;f;[GPU_Kernel]a 1\n"
@@ -288,21 +289,21 @@ static void folded_stacks_add_up_to_the_microsecond(void **state)
 /* Of six launches of 400 ns one in three has a stack. */
 static void what_was_not_sampled_is_estimated(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	char *svg, *summary;
 	struct op op[6];
 
-	export_meta_add_name(meta, 7, "a");
+	meta_add_name(meta, 7, "a");
 	add_stack(meta, 1, "f", 16);
 	add_stack(meta, 2, "g", 16);
 	for (size_t i = 0; i < 6; i++)
 		op[i] = kernel;
 	op[2].stack_id = 1;
 	op[5].stack_id = 2;
-	assert_string_equal(export_text(&export_folded, meta, op, 6),
+	assert_string_equal(meta_text(&export_folded, meta, op, 6),
 			    "train_(42);main;f;[GPU_Kernel]a 1\n"
 			    "train_(42);main;g;[GPU_Kernel]a 1\n");
-	svg = strdup(export_text(&export_svg, meta, op, 6));
+	svg = strdup(meta_text(&export_svg, meta, op, 6));
 	summary = strstr(svg, "Stacks are estimated from 2 samples: &#39;tsctl run --stacks all");
 	assert_non_null(summary);
 	assert_non_null(strstr(svg, "<title>main\nhost · about 2.40 µs · 100.00 % · 6 ×</title>"));
@@ -311,16 +312,16 @@ static void what_was_not_sampled_is_estimated(void **state)
 	free(svg);
 	for (size_t i = 0; i < 6; i++)
 		op[i].stack_id = 1 + i % 2;
-	assert_null(strstr(export_text(&export_svg, meta, op, 6), "about"));
-	assert_null(strstr(export_text(&export_svg, meta, op, 6), "estimated"));
+	assert_null(strstr(meta_text(&export_svg, meta, op, 6), "about"));
+	assert_null(strstr(meta_text(&export_svg, meta, op, 6), "estimated"));
 }
 
 static void folded_stacks_that_read_alike_are_one_line(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	struct op op[3] = { kernel, kernel, kernel };
 
-	export_meta_add_name(meta, 7, "k");
+	meta_add_name(meta, 7, "k");
 	add_stack(meta, 1, "f", 16);
 	add_stack(meta, 2, "f", 48); /* elsewhere in the same function */
 	add_stack(meta, 3, "f;g h\t", 48);
@@ -328,20 +329,20 @@ static void folded_stacks_that_read_alike_are_one_line(void **state)
 		op[i].stack_id = i + 1;
 		op[i].gpu_end_ns = op[i].gpu_start_ns + 1000;
 	}
-	assert_string_equal(export_text(&export_folded, meta, op, 3),
+	assert_string_equal(meta_text(&export_folded, meta, op, 3),
 			    "train_(42);main;f:g_h_;[GPU_Kernel]k 1\n"
 			    "train_(42);main;f;[GPU_Kernel]k 2\n");
 }
 
 static void only_exact_times_are_folded(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	struct op op[4] = { kernel, kernel, kernel, allocation };
 
 	op[0].flags = OP_BOUNDS;
 	op[1].flags = OP_UNTIMED;
 	op[2].gpu_end_ns = op[2].gpu_start_ns - 1;
-	assert_string_equal(export_text(&export_folded, meta, op, 4), "");
+	assert_string_equal(meta_text(&export_folded, meta, op, 4), "");
 }
 
 /* As zlib reads it back. */
@@ -382,7 +383,7 @@ static void compressed_bytes_come_back(void **state)
 
 static void a_profile_that_cannot_be_written_is_an_error(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	struct exporter *x = NULL;
 	int calls = 0;
 	struct out_sink sink = { refuse, &calls };
@@ -396,14 +397,14 @@ static void a_profile_that_cannot_be_written_is_an_error(void **state)
 
 static void fields_of_csv_are_quoted_where_they_must_be(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	struct op op = kernel;
 	const char *text;
 
-	assert_int_equal(export_meta_add_name(meta, 7, "f<1, 2>(\"x\")\r\n"), 0);
+	assert_int_equal(meta_add_name(meta, 7, "f<1, 2>(\"x\")\r\n"), 0);
 	op.address = UINT64_MAX;
 	op.device = DEVICE_UNKNOWN;
-	text = strchr(export_text(&export_csv, meta, &op, 1), '\n') + 1;
+	text = strchr(meta_text(&export_csv, meta, &op, 1), '\n') + 1;
 	assert_string_equal(text,
 			    "1,42,42,1000,1100,100,5000,5400,,0,1,-1,0,,0,-1,0,0,0,0,0,0,0,0,0,0,"
 			    "0,0,0,0,0,0,0,0,0,0,4,launch,cuMemAlloc_v2,,"
@@ -412,11 +413,11 @@ static void fields_of_csv_are_quoted_where_they_must_be(void **state)
 
 static void a_flame_graph_shows_names_as_text(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	const char *svg;
 
-	export_meta_add_name(meta, 7, "<script>x</script>]]>&\"'\n\xff\x01");
-	svg = export_text(&export_svg, meta, &kernel, 1);
+	meta_add_name(meta, 7, "<script>x</script>]]>&\"'\n\xff\x01");
+	svg = meta_text(&export_svg, meta, &kernel, 1);
 	assert_non_null(strstr(svg, "<title>&lt;script&gt;x&lt;/script&gt;]]&gt;&amp;&quot;&#39;"
 				    "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\n"
 				    "kernel · 400 ns · 100.00 % · 1 ×</title>"));
@@ -427,7 +428,7 @@ static void a_flame_graph_shows_names_as_text(void **state)
 
 static void what_is_too_narrow_to_draw_is_drawn_together(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
+	_cleanup_(meta_freep) struct meta *meta = one_process();
 	struct op op[101];
 	const char *svg;
 
@@ -435,12 +436,12 @@ static void what_is_too_narrow_to_draw_is_drawn_together(void **state)
 		char name[16];
 
 		snprintf(name, sizeof(name), "kernel%d", (int)i);
-		export_meta_add_name(meta, i + 1, name);
+		meta_add_name(meta, i + 1, name);
 		op[i] = kernel;
 		op[i].name = i + 1;
 		op[i].gpu_end_ns = op[i].gpu_start_ns + (i ? 10 : 1000000);
 	}
-	svg = export_text(&export_svg, meta, op, 101);
+	svg = meta_text(&export_svg, meta, op, 101);
 	assert_non_null(strstr(svg, "<title>kernel0\n"));
 	assert_null(strstr(svg, "<title>kernel1\n"));
 	assert_non_null(strstr(svg, "<title>(100 smaller)\n1.00 µs · 0.10 % · 100 ×</title>"));
@@ -486,32 +487,32 @@ static void bins_hold_all_that_was_added_however_long_it_gets(void **state)
 
 static void the_name_of_a_device_is_cut_between_characters(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
-	char text[128], name[EXPORT_NAME_BYTES];
+	_cleanup_(meta_freep) struct meta *meta = one_process();
+	char text[128], name[SHOW_NAME_BYTES];
 
 	for (size_t length = 20; length < 60; length++) {
 		memset(text, 'x', length);
 		strcpy(text + length, "äöü€äöü€äöü€äöü€äöü€");
-		assert_int_equal(export_meta_add_device(meta, 1, 0, text), 0);
-		export_gpu_name(name, meta, &kernel);
+		assert_int_equal(meta_add_device(meta, 1, 0, text), 0);
+		show_gpu_name(name, meta, &kernel);
 		assert_true(utf8_valid(name, strlen(name)));
-		assert_true(strlen(name) > EXPORT_NAME_BYTES - 6);
+		assert_true(strlen(name) > SHOW_NAME_BYTES - 6);
 		assert_int_equal(name[strlen(name) - 1], ')');
 	}
 }
 
 static void equal_texts_and_frames_are_kept_once(void **state)
 {
-	_cleanup_(export_meta_freep) struct export_meta *meta = one_process();
-	struct export_frame_source a = { "f", "/lib", 16, 100 }, b = { "f", "/lib", 16, 200 };
-	struct export_frame_source c = { "f", "/lib", 17, 100 }, nothing = { .address = 0xbeef };
+	_cleanup_(meta_freep) struct meta *meta = one_process();
+	struct meta_frame_source a = { "f", "/lib", 16, 100 }, b = { "f", "/lib", 16, 200 };
+	struct meta_frame_source c = { "f", "/lib", 17, 100 }, nothing = { .address = 0xbeef };
 
-	assert_ptr_equal(export_meta_frame(meta, &a), export_meta_frame(meta, &b));
-	assert_ptr_not_equal(export_meta_frame(meta, &a), export_meta_frame(meta, &c));
-	assert_ptr_equal(export_meta_frame(meta, &a)->symbol, export_meta_frame(meta, &c)->symbol);
-	assert_string_equal(export_meta_frame(meta, &nothing)->symbol->text, "0xbeef");
+	assert_ptr_equal(meta_frame(meta, &a), meta_frame(meta, &b));
+	assert_ptr_not_equal(meta_frame(meta, &a), meta_frame(meta, &c));
+	assert_ptr_equal(meta_frame(meta, &a)->symbol, meta_frame(meta, &c)->symbol);
+	assert_string_equal(meta_frame(meta, &nothing)->symbol->text, "0xbeef");
 	a.symbol = NULL;
-	assert_string_equal(export_meta_frame(meta, &a)->symbol->text, "lib+0x10");
+	assert_string_equal(meta_frame(meta, &a)->symbol->text, "lib+0x10");
 }
 
 int main(void)

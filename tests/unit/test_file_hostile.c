@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include "core/sbt_format.h"
+#include "core/sbt/format.h"
 #include "tests/unit/file_fixture.h"
 
 #define CUTS 150
@@ -88,7 +88,7 @@ static void expect_sentences(const char *said)
 
 static int try_open(const char *path, struct link **ret)
 {
-	struct options options = { .file = path };
+	struct options options = { .file = path, .files = &file_serve };
 	const char *said;
 	int r;
 

@@ -79,7 +79,7 @@ static void made_told(struct made *made, int64_t second, int64_t calls)
 
 static struct link *open_made(const struct made *made)
 {
-	struct options options = { .file = made->path };
+	struct options options = { .file = made->path, .files = &file_serve };
 	struct link *link;
 
 	said_begin();

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "client/interval.h"
+#include "core/base/interval.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "client/command.h"
-#include "client/options.h"
+#include "client/base/argument.h"
+#include "client/base/options.h"
 #include "core/base/units.h"
 #include "proto/event.h"
 #include "proto/hello.h"
@@ -238,22 +238,22 @@ static void test_the_daemon_is_asked_for_its_last_seconds(void **state)
 	struct options none = { 0 }, file = { .file = "a.sbt" }, until = { 0 }, clock = { 0 },
 		       since = { 0 }, ever = { 0 };
 
-	assert_true(command_window(&none));
+	assert_true(argument_window(&none));
 	assert_true(none.given & OPTION_SINCE && none.since.ago && none.since.ns == ten_s);
-	assert_false(command_window(&file));
+	assert_false(argument_window(&file));
 	assert_int_equal(file.given, 0);
 	assert_int_equal(PARSE(&until, OPTIONS_WINDOW, "--until", "1h"), 3);
-	assert_true(command_window(&until));
+	assert_true(argument_window(&until));
 	assert_true(until.since.ago && until.since.ns == 360 * ten_s + ten_s);
 	assert_int_equal(PARSE(&clock, OPTIONS_WINDOW, "--until", "2024-05-31T13:00:00"), 3);
-	assert_true(command_window(&clock));
+	assert_true(argument_window(&clock));
 	assert_true(!clock.since.ago && clock.since.ns == clock.until.ns - ten_s);
 	assert_int_equal(PARSE(&since, OPTIONS_WINDOW, "--since", "3s"), 3);
-	assert_false(command_window(&since));
+	assert_false(argument_window(&since));
 	assert_int_equal(since.since.ns, 3000000000);
 	ever.given = OPTION_UNTIL;
 	ever.until = (struct moment){ .ago = true, .ns = INT64_MAX };
-	assert_true(command_window(&ever));
+	assert_true(argument_window(&ever));
 	assert_int_equal(ever.since.ns, INT64_MAX);
 }
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/outfile.h"
+#include "client/output/outfile.h"
 
 static char folder[] = "/tmp/test_outfile.XXXXXX";
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/pattern.h"
+#include "client/output/pattern.h"
 
 static void test_what_people_write_is_taken(void **state)
 {

@@ -1,5 +1,5 @@
 /* The replay request: the changes of a window, filtered, in batches, and how it ends. */
-#include "core/replay.h"
+#include "core/replay/replay.h"
 #include "tests/unit/query_fixture.h"
 
 #define PID   4000001u

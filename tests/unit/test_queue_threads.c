@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/source/inject_ring.h"
+#include "daemon/inject/ring.h"
 #include "inject/cupti_call.h"
 #include "inject/link.h"
 #include "inject/queue.h"

@@ -1,8 +1,8 @@
 /* The record request: each op comes once through polls and merges, of each table what is new, and
  * what came too late is counted. */
-#include "core/sbt.h"
-#include "core/sbt_file.h"
-#include "core/sbt_rows.h"
+#include "core/sbt/file.h"
+#include "core/sbt/rows.h"
+#include "core/sbt/sbt.h"
 #include "tests/unit/query_fixture.h"
 
 #define TABLES_MAX 32

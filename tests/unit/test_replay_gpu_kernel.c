@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/replay_gpu_kernel.h"
+#include "client/reissue/kernel.h"
 
 static void names_are_those_of_ptx(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "client/replay_interval.h"
+#include "client/replay/interval.h"
 
 #define WORKS 200
 

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "client/replay_view.h"
-#include "core/op.h"
+#include "client/replay/view.h"
+#include "core/model/op.h"
 
 #define DRAWN_MAX 4096
 

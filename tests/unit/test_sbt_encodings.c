@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <zstd.h>
 
-#include "core/sbt_column.h"
+#include "core/sbt/column.h"
 #include "tests/unit/sbt_fixture.h"
 
 /* Adds the encodings of a chunk, whose body is not compressed, to a set of bits. */

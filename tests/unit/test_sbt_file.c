@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "core/sbt_file.h"
-#include "core/sbt_format.h"
-#include "core/sbt_rows.h"
+#include "core/sbt/file.h"
+#include "core/sbt/format.h"
+#include "core/sbt/rows.h"
 #include "tests/unit/sbt_fixture.h"
 
 #define FILE_BYTES (4u << 20)

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <zstd.h>
 
-#include "core/sbt_rows.h"
+#include "core/sbt/rows.h"
 
 #define TEXT(string)                                                                               \
 	{                                                                                          \

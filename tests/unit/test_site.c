@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "core/base/cleanup.h"
-#include "daemon/source/site.h"
+#include "daemon/probe/site.h"
 
 static void cost_is_that_of_the_first_instruction(void **state)
 {

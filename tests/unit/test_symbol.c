@@ -15,9 +15,9 @@
 #include <cmocka.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/demangle.h"
 #include "daemon/limits.h"
 #include "daemon/symbol/cache.h"
-#include "daemon/symbol/demangle.h"
 #include "daemon/symbol/elf.h"
 #include "daemon/symbol/symbol.h"
 

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "client/loss.h"
-#include "client/table.h"
+#include "client/output/loss.h"
+#include "client/output/table.h"
 #include "core/base/distance.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"

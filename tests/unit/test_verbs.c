@@ -4,7 +4,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "client/command.h"
+#include "client/file/serve.h"
+#include "client/verbs/command.h"
 #include "proto/event.h"
 #include "proto/paths.h"
 #include "tests/unit/api_fixture.h"
@@ -383,7 +384,7 @@ static void test_run_fails_as_env_does(void **state)
 /* As tsctl's own main does it. */
 static int be_tsctl(int argc, char **argv)
 {
-	struct options options = { .socket = argv[2] };
+	struct options options = { .socket = argv[2], .files = &file_serve };
 	const struct command *command = command_find(argv[3]);
 	const bool foreign = command->arguments_max == ARGUMENTS_FOREIGN;
 	int first = options_parse(&options, command->options, command->name, foreign, argc - 3,

@@ -1,6 +1,7 @@
 /* View: a recording made by hand, as a list, a tree and lanes. */
-#include "client/command.h"
-#include "client/view.h"
+#include "client/file/serve.h"
+#include "client/verbs/command.h"
+#include "client/view/view.h"
 #include "tests/unit/file_fixture.h"
 
 #define T0 (100 * SECOND_NS)
@@ -145,6 +146,7 @@ static char *show(int (*how)(struct view *view), struct options options)
 	char *text;
 
 	options.file = made.path;
+	options.files = &file_serve;
 	/* Up to the end of the recording, which is later than the last op. */
 	if (options.to_ns == 0)
 		options.to_ns = 1000 * US;
@@ -401,6 +403,7 @@ static int command(const char *said, uint64_t given, const char *kernel)
 		.kernel = kernel,
 		.socket = "/nonexistent",
 		.file = given & OPTION_FILE ? "other.sbt" : NULL,
+		.files = &file_serve,
 	};
 	char *path = made.path;
 	int status;

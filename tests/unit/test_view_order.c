@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "client/spans.h"
-#include "client/view_order.h"
-#include "core/sbt.h"
+#include "client/trace/order.h"
+#include "core/base/spans.h"
+#include "core/sbt/sbt.h"
 
 static uint64_t seed = 0x9e3779b97f4a7c15;
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "client/whatif_options.h"
+#include "client/replay/whatif_options.h"
 
 static struct whatif_options changes;
 

@@ -6,7 +6,7 @@
 
 #include "cupti_abi.h"
 
-#include "../libcuda/hooks.h"
+#include "tests/fake/libcuda/hooks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,0 +1,49 @@
+/* Argument: a process, a recording, a window of time. */
+#include "client/base/argument.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#include "client/base/complain.h"
+#include "core/base/units.h"
+
+#define WINDOW_NS 10000000000ll /* without --since, see argument_window */
+
+int argument_pid(const char *text, uint32_t *ret)
+{
+	uint64_t pid;
+
+	if (units_parse_count(text, &pid) < 0 || pid == 0 || pid > INT_MAX) {
+		complain("'%s' is no number of a process: see 'tsctl ps'", text);
+		return -EINVAL;
+	}
+	*ret = (uint32_t)pid;
+	return 0;
+}
+
+int argument_file(struct options *options, int count, char **argument)
+{
+	if (count == 0)
+		return 0;
+	if (options->file) {
+		complain("One recording at a time: '%s' or '%s'", argument[0], options->file);
+		return -EINVAL;
+	}
+	options->file = argument[0];
+	return 0;
+}
+
+bool argument_window(struct options *options)
+{
+	if (options->file || options->given & OPTION_SINCE)
+		return false;
+	options->since = (struct moment){ .ago = true };
+	if (options->given & OPTION_UNTIL)
+		options->since = options->until;
+	if (!options->since.ago)
+		options->since.ns -= WINDOW_NS;
+	else if (options->since.ns < INT64_MAX - WINDOW_NS)
+		options->since.ns += WINDOW_NS;
+	options->given |= OPTION_SINCE;
+	return true;
+}

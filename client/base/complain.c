@@ -1,0 +1,27 @@
+/* Complain: every sentence on stderr passes here. */
+#include "client/base/complain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/utf8.h"
+
+int complain(const char *format, ...)
+{
+	_cleanup_(freep) char *text = NULL, *clean = NULL;
+	va_list ap;
+
+	va_start(ap, format);
+	if (vasprintf(&text, format, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	if (text)
+		clean = malloc(3 * strlen(text) + 1);
+	if (clean)
+		utf8_visible(clean, text, strlen(text));
+	fprintf(stderr, "tsctl: %s\n", clean ? clean : "Not enough memory");
+	return EXIT_FAILED;
+}

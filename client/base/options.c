@@ -1,0 +1,523 @@
+/* Options: reads the options of every verb from the one table in options.h.
+ * A verb takes those that it allows, and no other. */
+#include "client/base/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/base/complain.h"
+#include "core/base/units.h"
+#include "proto/event.h"
+#include "proto/hello.h"
+
+#define NS_PER_S	1000000000ull
+#define PPM_PER_PERCENT 10000
+#define FACTOR_MAX	1e6
+#define COUNT_MAX	1024
+
+static int number_parse(const char *text, uint64_t max, uint64_t *ret)
+{
+	uint64_t value;
+
+	if (units_parse_count(text, &value) < 0 || value > max)
+		return -EINVAL;
+	*ret = value;
+	return 0;
+}
+
+/* ".25" after the seconds. */
+static int64_t fraction_parse(const char **text)
+{
+	int64_t ns = 0, unit = NS_PER_S / 10;
+	const char *p = *text;
+
+	if (*p == '.')
+		for (p++; *p >= '0' && *p <= '9'; p++, unit /= 10)
+			ns += (*p - '0') * unit;
+	*text = p;
+	return ns;
+}
+
+static int clock_parse(const char *text, struct moment *ret)
+{
+	static const char *const forms[] = { "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S",
+					     "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d" };
+	int64_t fraction_ns;
+	struct tm tm;
+	const char *end;
+	time_t seconds;
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		memset(&tm, 0, sizeof(tm));
+		tm.tm_isdst = -1;
+		end = strptime(text, forms[i], &tm);
+		if (!end)
+			continue;
+		fraction_ns = fraction_parse(&end);
+		seconds = strcmp(end, "Z") == 0 ? timegm(&tm) : mktime(&tm);
+		if ((*end && strcmp(end, "Z") != 0) || seconds < 0)
+			continue;
+		*ret = (struct moment){ .ns = seconds * (int64_t)NS_PER_S + fraction_ns };
+		return 0;
+	}
+	return -EINVAL;
+}
+
+int moment_parse(const char *text, struct moment *ret)
+{
+	uint64_t ns;
+
+	if (strcmp(text, "now") == 0) {
+		*ret = (struct moment){ .ago = true };
+		return 0;
+	}
+	if (units_parse_duration(text, &ns) == 0) {
+		*ret = (struct moment){ .ago = true, .ns = ns };
+		return 0;
+	}
+	return clock_parse(text, ret);
+}
+
+static const struct {
+	const char *name;
+	uint32_t bits;
+} record_names[] = {
+#define X(bit, id, text) { text, TS_RECORD_##id },
+	TS_RECORDS(X)
+#undef X
+		{ "all", TS_RECORDS_ALL },
+	{ "default", TS_RECORDS_DEFAULT },
+};
+
+static uint32_t record_bits(const char *name, size_t size)
+{
+	for (size_t i = 0; i < sizeof(record_names) / sizeof(record_names[0]); i++)
+		if (strlen(record_names[i].name) == size &&
+		    memcmp(record_names[i].name, name, size) == 0)
+			return record_names[i].bits;
+	return 0;
+}
+
+int records_parse(const char *text, uint32_t *ret)
+{
+	uint32_t records = *text == '+' || *text == '-' ? TS_RECORDS_DEFAULT : 0, bits;
+	bool more = true, less;
+	size_t size;
+
+	for (; more; text += size + more) {
+		less = *text == '-';
+		text += *text == '+' || less;
+		size = strcspn(text, ",");
+		more = text[size] == ',';
+		bits = record_bits(text, size);
+		if (!bits)
+			return -EINVAL;
+		records = less ? records & ~bits : records | bits;
+	}
+	if (!records)
+		return -EINVAL;
+	*ret = records;
+	return 0;
+}
+
+void records_text(uint32_t records, char text[RECORDS_TEXT_MAX])
+{
+	size_t at = 0;
+
+	text[0] = '\0';
+#define X(bit, id, name)                                                                           \
+	if (records & TS_RECORD_##id)                                                              \
+		at += snprintf(text + at, RECORDS_TEXT_MAX - at, "%s" name, at ? ", " : "");
+	TS_RECORDS(X)
+#undef X
+}
+
+int share_parse(const char *text, uint32_t *ret_ppm)
+{
+	char *end;
+	double percent;
+
+	if (text[strspn(text, "0123456789.%")])
+		return -EINVAL;
+	percent = strtod(text, &end);
+	if (strcmp(end, "%") != 0 || percent * PPM_PER_PERCENT < 1 || percent > 100)
+		return -EINVAL;
+	*ret_ppm = (uint32_t)(percent * PPM_PER_PERCENT + 0.5);
+	return 0;
+}
+
+int share_or_none_parse(const char *text, uint32_t *ret_ppm)
+{
+	if (strcmp(text, "0") != 0 && strcmp(text, "0%") != 0)
+		return share_parse(text, ret_ppm);
+	*ret_ppm = 0;
+	return 0;
+}
+
+int factor_parse(const char *text, double *ret)
+{
+	char *end;
+	double factor;
+
+	if (text[strspn(text, "0123456789.x")])
+		return -EINVAL;
+	factor = strtod(text, &end);
+	if (end == text || (*end && strcmp(end, "x") != 0) || factor <= 0 || factor > FACTOR_MAX)
+		return -EINVAL;
+	*ret = factor;
+	return 0;
+}
+
+static const char *const stacks_names[] = {
+	[TS_STACKS_DEFAULT] = "default",
+	[TS_STACKS_NONE] = "none",
+	[TS_STACKS_SAMPLED] = "sampled",
+	[TS_STACKS_ALL] = "all",
+};
+
+const char *stacks_text(uint32_t stacks)
+{
+	return stacks <= TS_STACKS_ALL ? stacks_names[stacks] : "unknown";
+}
+
+static int read_records(struct options *options, const char *text)
+{
+	return records_parse(text, &options->records);
+}
+
+static int read_stacks(struct options *options, const char *text)
+{
+	for (uint32_t i = TS_STACKS_NONE; i <= TS_STACKS_ALL; i++) {
+		if (strcmp(text, stacks_names[i]) != 0)
+			continue;
+		options->stacks = i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int read_budget(struct options *options, const char *text)
+{
+	return share_parse(text, &options->budget_ppm);
+}
+
+static int read_wait(struct options *options, const char *text)
+{
+	options->wait_ns = 0;
+	return text ? units_parse_duration(text, &options->wait_ns) : 0;
+}
+
+static int read_pid(struct options *options, const char *text)
+{
+	int r = number_parse(text, INT_MAX, &options->pid);
+
+	return r == 0 && options->pid == 0 ? -EINVAL : r;
+}
+
+static int read_stream(struct options *options, const char *text)
+{
+	return number_parse(text, UINT32_MAX, &options->stream);
+}
+
+static int read_device(struct options *options, const char *text)
+{
+	return number_parse(text, INT16_MAX, &options->device);
+}
+
+static int read_limit(struct options *options, const char *text)
+{
+	return number_parse(text, INT64_MAX, &options->limit);
+}
+
+static int read_since(struct options *options, const char *text)
+{
+	return moment_parse(text, &options->since);
+}
+
+static int read_until(struct options *options, const char *text)
+{
+	return moment_parse(text, &options->until);
+}
+
+static int read_min_age(struct options *options, const char *text)
+{
+	return units_parse_duration(text, &options->min_age_ns);
+}
+
+static int read_timeout(struct options *options, const char *text)
+{
+	return units_parse_duration(text, &options->timeout_ns);
+}
+
+static int read_socket(struct options *options, const char *text)
+{
+	options->socket = text;
+	return *text ? 0 : -EINVAL;
+}
+
+static int read_output(struct options *options, const char *text)
+{
+	options->output = text;
+	return *text ? 0 : -EINVAL;
+}
+
+static int read_file(struct options *options, const char *text)
+{
+	options->file = text;
+	return *text ? 0 : -EINVAL;
+}
+
+static int read_kernel(struct options *options, const char *text)
+{
+	options->kernel = text;
+	return *text ? 0 : -EINVAL;
+}
+
+static int read_from(struct options *options, const char *text)
+{
+	return units_parse_duration(text, &options->from_ns);
+}
+
+static int read_to(struct options *options, const char *text)
+{
+	return units_parse_duration(text, &options->to_ns);
+}
+
+static int read_duration(struct options *options, const char *text)
+{
+	return units_parse_duration(text, &options->duration_ns);
+}
+
+static int read_launch_latency(struct options *options, const char *text)
+{
+	return units_parse_duration(text, &options->launch_latency_ns);
+}
+
+static int read_fail_over(struct options *options, const char *text)
+{
+	return share_parse(text, &options->fail_over_ppm);
+}
+
+static int read_tolerance(struct options *options, const char *text)
+{
+	return share_or_none_parse(text, &options->tolerance_ppm);
+}
+
+static int read_speed(struct options *options, const char *text)
+{
+	options->speed = 0;
+	return strcmp(text, "max") == 0 ? 0 : factor_parse(text, &options->speed);
+}
+
+static int read_copy_bandwidth(struct options *options, const char *text)
+{
+	return factor_parse(text, &options->copy_bandwidth);
+}
+
+static int read_count(const char *text, uint64_t *ret)
+{
+	int r = number_parse(text, COUNT_MAX, ret);
+
+	return r == 0 && *ret == 0 ? -EINVAL : r;
+}
+
+static int read_streams(struct options *options, const char *text)
+{
+	return read_count(text, &options->streams);
+}
+
+static int read_devices(struct options *options, const char *text)
+{
+	return read_count(text, &options->devices);
+}
+
+static int read_list(struct option_list *list, const char *text)
+{
+	if (!*text || list->count == OPTIONS_LIST_MAX)
+		return -EINVAL;
+	list->text[list->count++] = text;
+	return 0;
+}
+
+static int read_scale(struct options *options, const char *text)
+{
+	return read_list(&options->scale, text);
+}
+
+static int read_drop(struct options *options, const char *text)
+{
+	return read_list(&options->drop, text);
+}
+
+static int read_graph(struct options *options, const char *text)
+{
+	options->graph = text;
+	return 0;
+}
+
+static int (*const readers[OPTION_COUNT])(struct options *options, const char *text) = {
+	[OPTION_NUMBER_SOCKET] = read_socket,
+	[OPTION_NUMBER_PID] = read_pid,
+	[OPTION_NUMBER_SINCE] = read_since,
+	[OPTION_NUMBER_UNTIL] = read_until,
+	[OPTION_NUMBER_LIMIT] = read_limit,
+	[OPTION_NUMBER_MIN_AGE] = read_min_age,
+	[OPTION_NUMBER_STREAM] = read_stream,
+	[OPTION_NUMBER_DEVICE] = read_device,
+	[OPTION_NUMBER_TIMEOUT] = read_timeout,
+	[OPTION_NUMBER_OUTPUT] = read_output,
+	[OPTION_NUMBER_RECORDS] = read_records,
+	[OPTION_NUMBER_STACKS] = read_stacks,
+	[OPTION_NUMBER_BUDGET] = read_budget,
+	[OPTION_NUMBER_WAIT] = read_wait,
+	[OPTION_NUMBER_FILE] = read_file,
+	[OPTION_NUMBER_DURATION] = read_duration,
+	[OPTION_NUMBER_FROM] = read_from,
+	[OPTION_NUMBER_TO] = read_to,
+	[OPTION_NUMBER_KERNEL] = read_kernel,
+	[OPTION_NUMBER_SPEED] = read_speed,
+	[OPTION_NUMBER_SCALE] = read_scale,
+	[OPTION_NUMBER_DROP] = read_drop,
+	[OPTION_NUMBER_STREAMS] = read_streams,
+	[OPTION_NUMBER_DEVICES] = read_devices,
+	[OPTION_NUMBER_GRAPH] = read_graph,
+	[OPTION_NUMBER_LAUNCH_LATENCY] = read_launch_latency,
+	[OPTION_NUMBER_FAIL_OVER] = read_fail_over,
+	[OPTION_NUMBER_TOLERANCE] = read_tolerance,
+	[OPTION_NUMBER_COPY_BANDWIDTH] = read_copy_bandwidth,
+};
+
+const struct option_form option_forms[OPTION_COUNT] = {
+#define X(id, name, letter, argument, text, ...) { name, letter, argument, text },
+	OPTIONS(X)
+#undef X
+};
+
+/* getopt answers with the letter, or with FIRST_LONG and the number of the option. */
+#define FIRST_LONG 256
+
+static int argument_kind(const char *argument)
+{
+	if (!argument)
+		return no_argument;
+	return *argument == '[' ? optional_argument : required_argument;
+}
+
+static void build(uint64_t allowed, bool ends, struct option *longs, char *letters)
+{
+	if (ends)
+		*letters++ = '+'; /* the first other argument ends them */
+	*letters++ = ':';
+	for (int i = 0, kind; i < OPTION_COUNT; i++) {
+		if (!(allowed & UINT64_C(1) << i))
+			continue;
+		kind = argument_kind(option_forms[i].argument);
+		*longs++ = (struct option){ option_forms[i].name, kind, NULL, FIRST_LONG + i };
+		if (!option_forms[i].letter)
+			continue;
+		*letters++ = option_forms[i].letter;
+		if (kind == required_argument)
+			*letters++ = ':';
+	}
+	*longs = (struct option){ 0 };
+	*letters = '\0';
+}
+
+static int number_of(int found)
+{
+	for (int i = 0; i < OPTION_COUNT; i++)
+		if (found == FIRST_LONG + i ||
+		    (option_forms[i].letter && found == option_forms[i].letter))
+			return i;
+	return 0;
+}
+
+static int refuse(const struct option_form *form, const char *text)
+{
+	static const struct {
+		const char *argument, *noun, *examples;
+	} kinds[] = {
+		{ "DURATION", "duration", UNITS_DURATION_EXAMPLES },
+		{ "[DURATION]", "duration", UNITS_DURATION_EXAMPLES },
+		{ "TIME", "duration", UNITS_DURATION_EXAMPLES },
+		{ "WHEN", "time", "10s, 5m or 2h (ago), now, or 2024-05-31T13:00:00" },
+		{ "SHARE", "share", "3% or 0.5%" },
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strcmp(form->argument, kinds[i].argument) != 0)
+			continue;
+		complain("'%s' is not a %s: give --%s one such as %s", text, kinds[i].noun,
+			 form->name, kinds[i].examples);
+		return -EINVAL;
+	}
+	complain("'%s' is no %s for --%s (%s)", text, form->argument, form->name, form->text);
+	return -EINVAL;
+}
+
+static int take(struct options *options, int number, const char *text)
+{
+	if (readers[number] && readers[number](options, text) < 0)
+		return refuse(&option_forms[number], text);
+	options->given |= UINT64_C(1) << number;
+	return 0;
+}
+
+static int check(const struct options *options)
+{
+	static const struct {
+		uint64_t pair;
+		const char *sentence;
+	} alternatives[] = {
+		{ OPTIONS_TABLE, "There is one form of output: --json or --csv" },
+		{ OPTIONS_BY, "Rows are split by one thing: --by-stack or --by-stream" },
+	};
+
+	for (size_t i = 0; i < sizeof(alternatives) / sizeof(alternatives[0]); i++) {
+		if ((options->given & alternatives[i].pair) != alternatives[i].pair)
+			continue;
+		complain("%s", alternatives[i].sentence);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* getopt takes the "--" away. */
+static int count_after(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--") == 0)
+			return argc - i - 1;
+	return -1;
+}
+
+int options_parse(struct options *options, uint64_t allowed, const char *verb, bool foreign,
+		  int argc, char **argv)
+{
+	struct option longs[OPTION_COUNT + 1];
+	char letters[2 * OPTION_COUNT + 3];
+	int found, r;
+
+	options->after = count_after(argc, argv);
+	build(allowed, !verb || foreign, longs, letters);
+	opterr = 0;
+	optind = 0; /* glibc: begin anew */
+	while ((found = getopt_long(argc, argv, letters, longs, NULL)) >= 0) {
+		if (found == '?' || found == ':') {
+			complain("%s '%s': see 'tsctl %s%s--help'",
+				 found == ':' ? "A value is missing after" : "There is no option",
+				 argv[optind - 1], verb ? verb : "", verb ? " " : "");
+			return -EINVAL;
+		}
+		r = take(options, number_of(found), optarg);
+		if (r < 0)
+			return r;
+	}
+	r = check(options);
+	return r < 0 ? r : optind;
+}

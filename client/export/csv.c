@@ -1,0 +1,171 @@
+/* CSV export (RFC 4180, lines end with \n): a line of names, then one for each op, with the columns
+ * of the table `op` (docs/tables.md) and the same values: an empty field is NULL. Lines come chunk
+ * by chunk, so in order of time only within one process, stream and kind. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/export/export.h"
+#include "client/export/json.h"
+
+/* name, where it is NULL, value. As in SQL, what has 64 bits is signed. */
+#define COLUMNS(X)                                                                                 \
+	X(process, false, op->process)                                                             \
+	X(pid, false, process->pid)                                                                \
+	X(tid, false, op->tid)                                                                     \
+	X(start_ns, false, op->start_ns)                                                           \
+	X(end_ns, !op->end_ns, op->end_ns)                                                         \
+	X(duration_ns, !op->end_ns, op->end_ns - op->start_ns)                                     \
+	X(gpu_start_ns, !op->gpu_start_ns, op->gpu_start_ns)                                       \
+	X(gpu_end_ns, !op->gpu_end_ns, op->gpu_end_ns)                                             \
+	X(seen_ns, !op->seen_ns, op->seen_ns)                                                      \
+	X(bounds, false, !!(op->flags & OP_BOUNDS))                                                \
+	X(exact, false, !!(op->flags & OP_EXACT))                                                  \
+	X(device, false, op->device)                                                               \
+	X(stream, false, op->stream)                                                               \
+	X(result, !(op->flags & OP_RETURNED), op->result)                                          \
+	X(bytes, false, op->bytes)                                                                 \
+	X(address, false, op->address)                                                             \
+	X(source, false, op->source)                                                               \
+	X(handle, false, op->handle)                                                               \
+	X(stack, false, op->stack_id)                                                              \
+	X(live_bytes, false, op->live_bytes)                                                       \
+	X(grid_x, false, op->grid[0])                                                              \
+	X(grid_y, false, op->grid[1])                                                              \
+	X(grid_z, false, op->grid[2])                                                              \
+	X(block_x, false, op->block[0])                                                            \
+	X(block_y, false, op->block[1])                                                            \
+	X(block_z, false, op->block[2])                                                            \
+	X(shared_bytes, false, op->shared_bytes)                                                   \
+	X(static_bytes, false, op->static_bytes)                                                   \
+	X(local_bytes, false, op->local_bytes)                                                     \
+	X(registers, false, op->registers)                                                         \
+	X(graph, false, op->graph)                                                                 \
+	X(node, false, op->node)                                                                   \
+	X(captured, false, !!(op->flags & OP_CAPTURED))                                            \
+	X(no_call, false, !!(op->flags & OP_NO_CALL))                                              \
+	X(untimed, false, !!(op->flags & OP_UNTIMED))                                              \
+	X(correlation, false, op->correlation)                                                     \
+	X(flags, false, op->flags)
+
+/* Columns of text; the last two are not in the table. */
+static const char *const texts[] = {
+	"kind", "fn", "detail", "name", "process_name", "device_name"
+};
+#define TEXT_COUNT (sizeof(texts) / sizeof(texts[0]))
+
+struct exporter {
+	const struct meta *meta;
+	struct out *out;
+};
+
+static void write_quoted(struct out *out, const char *text)
+{
+	*out->at++ = '"';
+	for (; *text; text++) {
+		if (*text == '"')
+			*out->at++ = '"';
+		*out->at++ = *text;
+	}
+	*out->at++ = '"';
+}
+
+static void write_text(struct out *out, const char *text)
+{
+	if (!text)
+		return;
+	if (text[strcspn(text, ",\"\r\n")])
+		write_quoted(out, text);
+	else
+		json_text(out, text);
+}
+
+static void write_texts(struct exporter *x, const struct meta_process *process, const struct op *op)
+{
+	const struct meta_device *device = meta_device(x->meta, op->process, op->device);
+	const struct meta_text *function = meta_function(x->meta, op->fn);
+	const struct meta_text *name = op->name ? meta_name(x->meta, op->name) : NULL;
+	const char *text[TEXT_COUNT] = {
+		show_kind_name(op->kind),
+		function ? function->text : NULL,
+		show_detail_name(op->kind, op->detail),
+		name ? name->text : NULL,
+		process->name->text,
+		device && device->name ? device->name->text : NULL,
+	};
+
+	for (size_t i = 0; i < TEXT_COUNT; i++) {
+		*x->out->at++ = ',';
+		write_text(x->out, text[i]);
+	}
+}
+
+static int write_op(struct exporter *x, const struct op *op)
+{
+	const struct meta_process *process = meta_process(x->meta, op->process);
+	struct out *out = x->out;
+	int r = out_room(out);
+
+	if (r < 0 || !process)
+		return r < 0 ? r : -ENOENT;
+#define X(name, null, value)                                                                       \
+	if (!(null))                                                                               \
+		json_signed(out, (int64_t)(value));                                                \
+	*out->at++ = ',';
+	COLUMNS(X)
+#undef X
+	out->at--; /* the texts bring their own */
+	write_texts(x, process, op);
+	*out->at++ = '\n';
+	return 0;
+}
+
+static int csv_ops(struct exporter *x, const struct op *op, size_t count)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = write_op(x, &op[i]);
+	return r;
+}
+
+static int csv_end(struct exporter *x)
+{
+	return out_flush(x->out);
+}
+
+static void csv_free(struct exporter *x)
+{
+	if (!x)
+		return;
+	out_free(x->out);
+	free(x);
+}
+
+static int csv_begin(const struct meta *meta, const struct out_sink *sink, struct exporter **ret)
+{
+	struct exporter *x = calloc(1, sizeof(*x));
+
+	if (!x || out_new(sink, &x->out) < 0) {
+		free(x);
+		return -ENOMEM;
+	}
+	x->meta = meta;
+#define X(name, null, value) json_text(x->out, #name ",");
+	COLUMNS(X)
+#undef X
+	x->out->at--;
+	for (size_t i = 0; i < TEXT_COUNT; i++) {
+		*x->out->at++ = ',';
+		json_text(x->out, texts[i]);
+	}
+	*x->out->at++ = '\n';
+	*ret = x;
+	return 0;
+}
+
+const struct export_format export_csv = {
+	.begin = csv_begin,
+	.ops = csv_ops,
+	.end = csv_end,
+	.free = csv_free,
+};

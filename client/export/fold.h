@@ -1,0 +1,71 @@
+/* fold.h: GPU time by who asked for it: a tree of processes, the functions on their call stacks,
+ * and, at the leaves, what ran on the device. Only ops with exact times are in it. Where stacks
+ * are a sample, each stands for what was launched without one (core/model/estimate.h).
+ *
+ * It grows with the different stacks and names, never with the ops.
+ */
+#ifndef TS_CLIENT_FOLD_H
+#define TS_CLIENT_FOLD_H
+
+#include "client/export/export.h"
+#include "core/model/estimate.h"
+
+/* identifier, what stands before its text in folded stacks */
+#define FOLD_KINDS(X)                                                                              \
+	X(ALL, "")                                                                                 \
+	X(PROCESS, "")                                                                             \
+	X(HOST, "")                                                                                \
+	X(NO_STACK, "[no stack]")                                                                  \
+	X(KERNEL, "[GPU_Kernel]")                                                                  \
+	X(COPY, "[GPU_Copy]")                                                                      \
+	X(SET, "[GPU_Set]")                                                                        \
+	X(GRAPH, "[GPU_Graph]") /* as a whole */                                                   \
+	X(STREAM, "")		/* below these where wanted: on which one it ran */
+
+enum fold_kind {
+#define X(name, folded) FOLD_##name,
+	FOLD_KINDS(X)
+#undef X
+};
+
+struct fold_node {
+	struct fold_node *parent, *child, *next; /* child: first */
+	const char *text;			 /* "" where the kind says all */
+	const struct meta_process *process;	 /* of FOLD_PROCESS */
+	const struct meta_frame *frame;		 /* of FOLD_HOST: the first of this name */
+	uint64_t ns, count;			 /* of a leaf; after fold_finish() of all below */
+	uint64_t bytes;				 /* likewise: copied or set */
+	uint64_t scaled; /* likewise: of `count`, what others of it stand for */
+	uint32_t stream; /* of FOLD_STREAM, as the next */
+	int16_t device;
+	uint8_t kind;  /* enum fold_kind */
+	uint8_t depth; /* of the root 0 */
+};
+
+#define FOLD_DEPTH_MAX (TS_STACK_FRAMES_MAX + 4)
+
+struct fold {
+	const struct meta *meta;
+	bool by_stream;
+	struct fold_node root;
+	uint64_t first_ns, last_ns; /* in which the ops ran */
+	struct map node;	    /* by parent and text */
+	struct map leaf;	    /* by process, stack and what ran: a short cut */
+	struct estimate estimate;   /* of whose parts the owner is the first op */
+	uint64_t sampled;	    /* ops whose stack was taken; after fold_finish() */
+	struct arena arena;
+};
+
+/* Zeroed but for `meta` and `by_stream` is empty. */
+int fold_add(struct fold *fold, const struct op *op);
+int fold_add_all(struct fold *fold, const struct op *op, size_t count);
+/* Adds up, and puts the children of each node in order, as qsort(3) does an array of pointers to
+ * them; NULL: in any. Once, at the end. */
+int fold_finish(struct fold *fold, int (*compare)(const void *, const void *));
+void fold_clear(struct fold *fold);
+/* Whether times below the processes are estimated. */
+bool fold_is_estimated(const struct fold *fold);
+/* What a reader has to know of the stacks, or "". */
+void fold_note(const struct fold *fold, char note[EXPORT_NOTE_BYTES]);
+
+#endif

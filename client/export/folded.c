@@ -1,0 +1,165 @@
+/* Folded export: a line for each call stack and what ran for it on a GPU, with the microseconds
+ * that it ran, for whatever draws flame graphs. https://github.com/brendangregg/FlameGraph Frames
+ * are separated by ';', from the process to what ran, and the number stands behind a space: in
+ * names ';' is written as ':' and spaces as '_'. Lines are sorted. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/export/fold.h"
+#include "client/export/json.h"
+
+struct exporter {
+	struct fold fold;
+	struct out *out;
+	uint64_t ns; /* of the lines so far */
+};
+
+static const char *const prefixes[] = {
+#define X(name, folded) [FOLD_##name] = folded,
+	FOLD_KINDS(X)
+#undef X
+};
+
+static char plain(char c)
+{
+	if (c == ';')
+		return ':';
+	return (unsigned char)c <= ' ' || c == 0x7f ? '_' : c;
+}
+
+/* A frame as its line has it, byte by byte: its prefix, its text, and what follows it there. */
+struct cursor {
+	const char *part[3];
+	uint32_t at;
+};
+
+static struct cursor cursor_of(const struct fold_node *node)
+{
+	return (struct cursor){ { prefixes[node->kind], node->text, node->child ? ";" : " " }, 0 };
+}
+
+static unsigned char next_byte(struct cursor *cursor)
+{
+	char c;
+
+	while (cursor->at < 3 && *cursor->part[cursor->at] == '\0')
+		cursor->at++;
+	if (cursor->at == 3)
+		return '\0';
+	c = *cursor->part[cursor->at]++;
+	return cursor->at == 1 ? plain(c) : c;
+}
+
+static int compare(const void *a, const void *b)
+{
+	struct cursor x = cursor_of(*(struct fold_node *const *)a);
+	struct cursor y = cursor_of(*(struct fold_node *const *)b);
+	unsigned char c, d;
+
+	do {
+		c = next_byte(&x);
+		d = next_byte(&y);
+	} while (c == d && c != '\0');
+	return c - d;
+}
+
+static int write_frame(struct out *out, const struct fold_node *node)
+{
+	int r = out_room(out);
+
+	if (r < 0)
+		return r;
+	json_text(out, prefixes[node->kind]);
+	for (const char *c = node->text; *c; c++)
+		*out->at++ = plain(*c);
+	return 0;
+}
+
+/* A line rounds what all lines up to it have, so that their sum is right to half a microsecond. */
+static int write_line(struct exporter *x, const struct fold_node *leaf)
+{
+	const struct fold_node *frame[FOLD_DEPTH_MAX + 1];
+	uint64_t before = (x->ns + 500) / 1000;
+	size_t count = 0;
+
+	for (const struct fold_node *node = leaf; node->parent; node = node->parent)
+		frame[count++] = node;
+	while (count > 0) {
+		int r = write_frame(x->out, frame[--count]);
+
+		if (r < 0)
+			return r;
+		*x->out->at++ = count > 0 ? ';' : ' ';
+	}
+	x->ns += leaf->ns;
+	json_number(x->out, (x->ns + 500) / 1000 - before);
+	*x->out->at++ = '\n';
+	return 0;
+}
+
+static int write_below(struct exporter *x, const struct fold_node *node)
+{
+	int r = 0;
+
+	for (const struct fold_node *child = node->child; child && r == 0; child = child->next)
+		r = child->child ? write_below(x, child) : write_line(x, child);
+	return r;
+}
+
+static int folded_end(struct exporter *x)
+{
+	int r = fold_finish(&x->fold, compare);
+
+	if (r == 0)
+		r = write_below(x, &x->fold.root);
+	return r < 0 ? r : out_flush(x->out);
+}
+
+static int folded_ops(struct exporter *x, const struct op *op, size_t count)
+{
+	return fold_add_all(&x->fold, op, count);
+}
+
+static void folded_note(const struct exporter *x, char note[EXPORT_NOTE_BYTES])
+{
+	fold_note(&x->fold, note);
+}
+
+static void folded_free(struct exporter *x)
+{
+	if (!x)
+		return;
+	fold_clear(&x->fold);
+	out_free(x->out);
+	free(x);
+}
+
+static void folded_freep(struct exporter **x)
+{
+	folded_free(*x);
+}
+
+static int folded_begin(const struct meta *meta, const struct out_sink *sink, struct exporter **ret)
+{
+	_cleanup_(folded_freep) struct exporter *x = calloc(1, sizeof(*x));
+	int r;
+
+	if (!x)
+		return -ENOMEM;
+	x->fold.meta = meta;
+	r = out_new(sink, &x->out);
+	if (r < 0)
+		return r;
+	*ret = TAKE(x);
+	return 0;
+}
+
+const struct export_format export_folded = {
+	.begin = folded_begin,
+	.ops = folded_ops,
+	.end = folded_end,
+	.note = folded_note,
+	.free = folded_free,
+	.exact = true,
+};

@@ -1,0 +1,360 @@
+/* Pprof export: GPU time by call stack for `go tool pprof` and all that reads its format, a gzipped
+ * message Profile. https://github.com/google/pprof/blob/main/proto/profile.proto
+ *
+ * The stacks are those of the folded export, without the process, which is a label beside the
+ * stream and the device. A function of the host belongs to the file of the program that has it; its
+ * places in there are not told apart, as GPU time is a matter of functions. Texts are written right
+ * before the first message that needs them, and numbered in that order. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/export/fold.h"
+#include "client/export/gzip.h"
+#include "client/export/pb.h"
+
+/* Fields of the messages. */
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_MAPPING = 3,
+	PROFILE_LOCATION = 4,
+	PROFILE_FUNCTION = 5,
+	PROFILE_STRING = 6,
+	PROFILE_TIME = 9,
+	PROFILE_DURATION = 10,
+	PROFILE_COMMENT = 13,
+	PROFILE_DEFAULT_TYPE = 14,
+	TYPE_TYPE = 1,
+	TYPE_UNIT = 2,
+	SAMPLE_LOCATION = 1,
+	SAMPLE_VALUE = 2,
+	SAMPLE_LABEL = 3,
+	LABEL_KEY = 1,
+	LABEL_TEXT = 2,
+	LABEL_NUMBER = 3,
+	MAPPING_ID = 1,
+	MAPPING_FILE = 5,
+	MAPPING_HAS_FUNCTIONS = 7,
+	LOCATION_ID = 1,
+	LOCATION_MAPPING = 2,
+	LOCATION_LINE = 4,
+	LINE_FUNCTION = 1,
+	FUNCTION_ID = 1,
+	FUNCTION_NAME = 2,
+};
+
+/* The first texts, by number. */
+#define TEXTS(X)                                                                                   \
+	X(NONE, "")                                                                                \
+	X(GPU_TIME, "gpu_time")                                                                    \
+	X(NANOSECONDS, "nanoseconds")                                                              \
+	X(LAUNCHES, "launches")                                                                    \
+	X(UNITS, "count")                                                                          \
+	X(BYTES, "bytes")                                                                          \
+	X(PID, "pid")                                                                              \
+	X(PROCESS, "process")                                                                      \
+	X(DEVICE, "device")                                                                        \
+	X(STREAM, "stream")                                                                        \
+	X(COMMENT, "GPU time of CUDA, by TraceSmith " TS_VERSION)
+
+enum {
+#define X(id, text) TEXT_##id,
+	TEXTS(X)
+#undef X
+};
+
+/* What is numbered. */
+enum what { WHAT_FUNCTION, WHAT_FILE, WHAT_PROCESS, WHAT_DEVICE, WHAT_STREAM };
+
+struct exporter {
+	struct fold fold;
+	struct gzip *gzip;
+	struct out *out;
+	struct map number; /* of texts, files and functions, by what they are of */
+	uint64_t text_count, function_count, file_count;
+};
+
+static const char *const prefixes[] = {
+#define X(name, folded) [FOLD_##name] = folded,
+	FOLD_KINDS(X)
+#undef X
+};
+
+/* The number that a thing has, or 0. */
+static uint64_t number_of(const struct exporter *x, enum what what, uint64_t id)
+{
+	return (uintptr_t)map_get(&x->number, (struct map_key){ what, id });
+}
+
+static int put_number(struct exporter *x, enum what what, uint64_t id, uint64_t number)
+{
+	return map_put(&x->number, (struct map_key){ what, id }, (void *)(uintptr_t)number);
+}
+
+static uint64_t write_text(struct exporter *x, const char *prefix, const char *text)
+{
+	size_t before = strlen(prefix), length = strlen(text);
+
+	pb_varint(x->out, PROFILE_STRING << 3 | PB_LENGTH);
+	pb_varint(x->out, before + length);
+	out_bytes(x->out, prefix, before);
+	out_bytes(x->out, text, length);
+	return x->text_count++;
+}
+
+/* The file of a function of the host; 0: what runs on the device is in none. */
+static int write_file(struct exporter *x, const struct meta_frame *frame, uint64_t *ret)
+{
+	uint64_t text;
+	uint8_t *body;
+
+	*ret = frame ? number_of(x, WHAT_FILE, frame->file->number) : 0;
+	if (!frame || *ret != 0)
+		return 0;
+	*ret = ++x->file_count;
+	text = write_text(x, "", frame->file->text);
+	body = pb_open(x->out, PROFILE_MAPPING);
+	pb_uint(x->out, MAPPING_ID, *ret);
+	pb_uint(x->out, MAPPING_FILE, text);
+	pb_uint(x->out, MAPPING_HAS_FUNCTIONS, 1);
+	pb_close(x->out, body);
+	return put_number(x, WHAT_FILE, frame->file->number, *ret);
+}
+
+/* A function and its only location, which has the same number. With a mangled name that is the same
+ * pprof would take it for one that nobody demangled, and cut off its template arguments. */
+static int write_function(struct exporter *x, const struct fold_node *node, uint64_t *ret)
+{
+	uint64_t id = (uint64_t)node->kind << 56 | (uintptr_t)node->text, file, text;
+	uint8_t *body, *line;
+	int r = out_room(x->out);
+
+	*ret = number_of(x, WHAT_FUNCTION, id);
+	if (r < 0 || *ret != 0)
+		return r;
+	r = write_file(x, node->frame, &file);
+	if (r < 0)
+		return r;
+	*ret = ++x->function_count;
+	text = write_text(x, prefixes[node->kind], node->text);
+	body = pb_open(x->out, PROFILE_FUNCTION);
+	pb_uint(x->out, FUNCTION_ID, *ret);
+	pb_uint(x->out, FUNCTION_NAME, text);
+	pb_close(x->out, body);
+	body = pb_open(x->out, PROFILE_LOCATION);
+	pb_uint(x->out, LOCATION_ID, *ret);
+	if (file != 0)
+		pb_uint(x->out, LOCATION_MAPPING, file);
+	line = pb_open(x->out, LOCATION_LINE);
+	pb_uint(x->out, LINE_FUNCTION, *ret);
+	pb_close(x->out, line);
+	pb_close(x->out, body);
+	return put_number(x, WHAT_FUNCTION, id, *ret);
+}
+
+/* The texts of labels, by number. */
+struct labels {
+	const struct meta_process *process;
+	uint64_t process_text, device, stream;
+};
+
+static int name_process(struct exporter *x, const struct fold_node *node, struct labels *labels)
+{
+	labels->process = node->process;
+	labels->process_text = number_of(x, WHAT_PROCESS, (uintptr_t)node->text);
+	if (labels->process_text != 0)
+		return 0;
+	labels->process_text = write_text(x, "", node->text);
+	return put_number(x, WHAT_PROCESS, (uintptr_t)node->text, labels->process_text);
+}
+
+static int name_device(struct exporter *x, const struct op *op, struct labels *labels)
+{
+	char name[SHOW_NAME_BYTES];
+
+	labels->device = number_of(x, WHAT_DEVICE, show_device_key(op));
+	if (labels->device != 0)
+		return 0;
+	show_gpu_name(name, x->fold.meta, op);
+	labels->device = write_text(x, "", name);
+	return put_number(x, WHAT_DEVICE, show_device_key(op), labels->device);
+}
+
+static int name_stream(struct exporter *x, const struct op *op, struct labels *labels)
+{
+	char name[SHOW_NAME_BYTES];
+
+	labels->stream = op->stream ? number_of(x, WHAT_STREAM, op->stream) : 0;
+	if (op->stream == 0 || labels->stream != 0)
+		return 0;
+	show_stream_name(name, x->fold.meta, op->stream);
+	labels->stream = write_text(x, "", name);
+	return put_number(x, WHAT_STREAM, op->stream, labels->stream);
+}
+
+static int name_labels(struct exporter *x, const struct fold_node *leaf, struct labels *labels)
+{
+	struct op op = { .stream = leaf->stream, .device = leaf->device };
+	const struct fold_node *node = leaf;
+	int r;
+
+	while (node->kind != FOLD_PROCESS)
+		node = node->parent;
+	op.process = node->process->id;
+	r = name_process(x, node, labels);
+	if (r == 0)
+		r = name_device(x, &op, labels);
+	return r < 0 ? r : name_stream(x, &op, labels);
+}
+
+static void write_label(struct out *out, uint64_t key, uint32_t field, uint64_t value)
+{
+	uint8_t *body = pb_open(out, SAMPLE_LABEL);
+
+	pb_uint(out, LABEL_KEY, key);
+	pb_uint(out, field, value);
+	pb_close(out, body);
+}
+
+/* Locations go from the innermost, which ran on the device, to the outermost. */
+static int write_sample(struct exporter *x, const struct fold_node *leaf)
+{
+	uint64_t location[FOLD_DEPTH_MAX];
+	struct labels labels = { 0 };
+	uint32_t count = 0;
+	uint8_t *body;
+	int r = out_room(x->out);
+
+	if (r == 0)
+		r = name_labels(x, leaf, &labels);
+	for (const struct fold_node *node = leaf->parent; r == 0 && node->kind != FOLD_PROCESS;
+	     node = node->parent)
+		r = write_function(x, node, &location[count++]);
+	if (r == 0)
+		r = out_room(x->out);
+	if (r < 0)
+		return r;
+	body = pb_open(x->out, PROFILE_SAMPLE);
+	for (uint32_t i = 0; i < count; i++)
+		pb_uint(x->out, SAMPLE_LOCATION, location[i]);
+	pb_uint(x->out, SAMPLE_VALUE, leaf->ns);
+	pb_uint(x->out, SAMPLE_VALUE, leaf->count);
+	pb_uint(x->out, SAMPLE_VALUE, leaf->bytes);
+	write_label(x->out, TEXT_PID, LABEL_NUMBER, labels.process->pid);
+	write_label(x->out, TEXT_PROCESS, LABEL_TEXT, labels.process_text);
+	write_label(x->out, TEXT_DEVICE, LABEL_TEXT, labels.device);
+	if (labels.stream != 0)
+		write_label(x->out, TEXT_STREAM, LABEL_TEXT, labels.stream);
+	pb_close(x->out, body);
+	return 0;
+}
+
+static int write_below(struct exporter *x, const struct fold_node *node)
+{
+	int r = node->kind == FOLD_STREAM ? write_sample(x, node) : 0;
+
+	for (const struct fold_node *child = node->child; child && r == 0; child = child->next)
+		r = write_below(x, child);
+	return r;
+}
+
+static void write_type(struct out *out, uint64_t type, uint64_t unit)
+{
+	uint8_t *body = pb_open(out, PROFILE_SAMPLE_TYPE);
+
+	pb_uint(out, TYPE_TYPE, type);
+	pb_uint(out, TYPE_UNIT, unit);
+	pb_close(out, body);
+}
+
+static void write_head(struct exporter *x)
+{
+	const struct fold *fold = &x->fold;
+	char note[EXPORT_NOTE_BYTES];
+
+#define X(id, text) write_text(x, "", text);
+	TEXTS(X)
+#undef X
+	write_type(x->out, TEXT_GPU_TIME, TEXT_NANOSECONDS);
+	write_type(x->out, TEXT_LAUNCHES, TEXT_UNITS);
+	write_type(x->out, TEXT_BYTES, TEXT_BYTES);
+	pb_uint(x->out, PROFILE_DEFAULT_TYPE, TEXT_GPU_TIME);
+	pb_uint(x->out, PROFILE_COMMENT, TEXT_COMMENT);
+	fold_note(fold, note);
+	if (*note)
+		pb_uint(x->out, PROFILE_COMMENT, write_text(x, "", note));
+	if (fold->last_ns == 0)
+		return;
+	pb_uint(x->out, PROFILE_TIME, fold->first_ns + (uint64_t)fold->meta->wall_offset_ns);
+	pb_uint(x->out, PROFILE_DURATION, fold->last_ns - fold->first_ns);
+}
+
+static int pprof_end(struct exporter *x)
+{
+	int r = fold_finish(&x->fold, NULL);
+
+	if (r < 0)
+		return r;
+	write_head(x);
+	r = write_below(x, &x->fold.root);
+	if (r == 0)
+		r = out_flush(x->out);
+	return r < 0 ? r : gzip_end(x->gzip);
+}
+
+static int pprof_ops(struct exporter *x, const struct op *op, size_t count)
+{
+	return fold_add_all(&x->fold, op, count);
+}
+
+static void pprof_note(const struct exporter *x, char note[EXPORT_NOTE_BYTES])
+{
+	fold_note(&x->fold, note);
+}
+
+static void pprof_free(struct exporter *x)
+{
+	if (!x)
+		return;
+	fold_clear(&x->fold);
+	map_clear(&x->number);
+	out_free(x->out);
+	gzip_free(x->gzip);
+	free(x);
+}
+
+static void pprof_freep(struct exporter **x)
+{
+	pprof_free(*x);
+}
+
+static int pprof_begin(const struct meta *meta, const struct out_sink *sink, struct exporter **ret)
+{
+	_cleanup_(pprof_freep) struct exporter *x = calloc(1, sizeof(*x));
+	struct out_sink compressed;
+	int r;
+
+	if (!x)
+		return -ENOMEM;
+	x->fold.meta = meta;
+	x->fold.by_stream = true;
+	r = gzip_new(sink, &x->gzip);
+	if (r < 0)
+		return r;
+	compressed = gzip_sink(x->gzip);
+	r = out_new(&compressed, &x->out);
+	if (r < 0)
+		return r;
+	*ret = TAKE(x);
+	return 0;
+}
+
+const struct export_format export_pprof = {
+	.begin = pprof_begin,
+	.ops = pprof_ops,
+	.end = pprof_end,
+	.note = pprof_note,
+	.free = pprof_free,
+	.exact = true,
+};

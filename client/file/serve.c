@@ -1,0 +1,260 @@
+/* Serve: one request after the other, as they come, until the socket is closed. */
+#include "client/file/serve.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "client/base/complain.h"
+#include "client/file/file.h"
+#include "core/store/query/query.h"
+#include "core/store/query/table.h"
+#include "proto/control.pb-c.h"
+#include "proto/frame.h"
+
+struct file_server {
+	struct file *file;
+	struct ts_frame_reader reader;
+	int fd;
+	pthread_t thread;
+	bool started;
+	atomic_bool stopped;
+};
+
+static int send_all(int fd, const uint8_t *data, size_t size)
+{
+	ssize_t n;
+
+	for (size_t done = 0; done < size; done += (size_t)n) {
+		n = send(fd, data + done, size - done, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		if (n < 0)
+			return -ECANCELED;
+	}
+	return 0;
+}
+
+static int on_send(void *data, const Tracesmith__V1__Reply *reply)
+{
+	struct file_server *server = data;
+	_cleanup_(freep) uint8_t *bytes = NULL;
+	size_t size;
+	int r = ts_frame_pack(&reply->base, TS_FRAME_REPLY_MAX, &bytes, &size);
+
+	return r < 0 ? r : send_all(server->fd, bytes, size);
+}
+
+static bool on_cancelled(void *data)
+{
+	struct file_server *server = data;
+
+	return atomic_load(&server->stopped);
+}
+
+static int on_note_losses(void *data)
+{
+	struct file_server *server = data;
+
+	return file_note_losses(server->file);
+}
+
+static void greet(struct file_server *server, const Tracesmith__V1__Request *request)
+{
+	const struct file_facts *facts = file_facts(server->file);
+	Tracesmith__V1__HelloReply hello = TRACESMITH__V1__HELLO_REPLY__INIT;
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+
+	hello.protocol = TS_PROTOCOL;
+	hello.version = TS_VERSION;
+	hello.now_ns = facts->now_ns;
+	hello.wall_offset_ns = facts->wall_offset_ns;
+	hello.boot_id = (char *)facts->boot_id;
+	reply.id = request->id;
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_HELLO;
+	reply.hello = &hello;
+	on_send(server, &reply);
+}
+
+static void refuse(struct file_server *server, const Tracesmith__V1__Request *request,
+		   const char *message)
+{
+	Tracesmith__V1__Error error = TRACESMITH__V1__ERROR__INIT;
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+
+	error.code = TRACESMITH__V1__ERROR__CODE__UNAVAILABLE;
+	error.message = (char *)message;
+	reply.id = request->id;
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_ERROR;
+	reply.error = &error;
+	on_send(server, &reply);
+}
+
+/* What a request reads, "" where that is no table of sums. */
+static const char *statement_of(const Tracesmith__V1__Request *request)
+{
+	const struct query *query = NULL;
+
+	if (request->body_case == TRACESMITH__V1__REQUEST__BODY_SQL)
+		return request->sql->text;
+	if (request->body_case == TRACESMITH__V1__REQUEST__BODY_QUERY)
+		query = query_find(request->query->name);
+	return query ? query->sql : "";
+}
+
+static void ask(struct file_server *server, const Tracesmith__V1__Request *request)
+{
+	int r = file_count(server->file, statement_of(request), on_cancelled, server);
+	char message[160];
+	const struct file_facts *facts = file_facts(server->file);
+	struct query_job job = {
+		.request = request,
+		.reader = file_reader(server->file),
+		.boot_id = facts->boot_id,
+		.now_ns = facts->now_ns,
+		.told_ns = facts->told_ns,
+		.send = on_send,
+		.cancelled = on_cancelled,
+		.note_losses = on_note_losses,
+		.data = server,
+	};
+
+	if (r < 0) {
+		snprintf(message, sizeof(message),
+			 "The recording has no end, and its sums cannot be counted: %s",
+			 r == -E2BIG ? "too many operations overlap" : strerror(-r));
+		refuse(server, request, message);
+		return;
+	}
+	query_run(&job);
+}
+
+static void answer(struct file_server *server, const Tracesmith__V1__Request *request)
+{
+	switch (request->body_case) {
+	case TRACESMITH__V1__REQUEST__BODY_HELLO:
+		greet(server, request);
+		break;
+	case TRACESMITH__V1__REQUEST__BODY_QUERY:
+	case TRACESMITH__V1__REQUEST__BODY_SQL:
+	case TRACESMITH__V1__REQUEST__BODY_EXPORT:
+	case TRACESMITH__V1__REQUEST__BODY_LIST:
+	case TRACESMITH__V1__REQUEST__BODY_REPLAY:
+		ask(server, request);
+		break;
+	default:
+		refuse(server, request,
+		       "A recording has no daemon behind it: ask that without --file");
+	}
+}
+
+/* 1: a request; 0: the client has closed its end. */
+static int receive(struct file_server *server, Tracesmith__V1__Request **ret)
+{
+	const uint8_t *data;
+	size_t size;
+	ssize_t n;
+	void *room;
+	int r;
+
+	while ((r = ts_frame_reader_next(&server->reader, &data, &size)) == 0) {
+		room = ts_frame_reader_room(&server->reader, &size);
+		if (!room)
+			return -ENOMEM;
+		n = recv(server->fd, room, size, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return 0;
+		ts_frame_reader_fill(&server->reader, (size_t)n);
+	}
+	if (r < 0)
+		return r;
+	*ret = tracesmith__v1__request__unpack(NULL, size, data);
+	return *ret ? 1 : -ENOMEM;
+}
+
+static void *serve(void *data)
+{
+	struct file_server *server = data;
+	Tracesmith__V1__Request *request;
+
+	while (receive(server, &request) > 0) {
+		answer(server, request);
+		tracesmith__v1__request__free_unpacked(request, NULL);
+	}
+	shutdown(server->fd, SHUT_RDWR);
+	return NULL;
+}
+
+/* Signals are the main thread's. */
+static int start(struct file_server *server)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&server->thread, NULL, serve, server);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	server->started = r == 0;
+	return -r;
+}
+
+static struct file_server *server_free(struct file_server *server)
+{
+	if (!server)
+		return NULL;
+	atomic_store(&server->stopped, true);
+	if (server->fd >= 0)
+		shutdown(server->fd, SHUT_RDWR);
+	if (server->started)
+		pthread_join(server->thread, NULL);
+	closep(&server->fd);
+	ts_frame_reader_done(&server->reader);
+	file_free(server->file);
+	free(server);
+	return NULL;
+}
+
+CLEANUP_DEFINE(struct file_server, server_free)
+
+static int server_open(const char *path, void **ret_server, int *ret_fd)
+{
+	_cleanup_(server_freep) struct file_server *server = calloc(1, sizeof(*server));
+	int fd[2] = { -1, -1 }, r;
+
+	if (!server) {
+		complain("Not enough memory");
+		return -ENOMEM;
+	}
+	server->fd = -1;
+	server->reader.max = TS_FRAME_REQUEST_MAX;
+	r = file_open(path, &server->file);
+	if (r < 0)
+		return r;
+	r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0 ? -errno : 0;
+	server->fd = fd[0];
+	if (r == 0)
+		r = start(server);
+	if (r < 0) {
+		closep(&fd[1]);
+		complain("Cannot ask '%s': %s", path, strerror(-r));
+		return r;
+	}
+	*ret_fd = fd[1];
+	*ret_server = TAKE(server);
+	return 0;
+}
+
+static void server_close(void *server)
+{
+	server_free(server);
+}
+
+const struct link_files file_serve = { .open = server_open, .close = server_close };

@@ -1,0 +1,99 @@
+/* Ask: sends one request and writes its rows while they come. */
+#include "client/link/ask.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "client/base/complain.h"
+#include "client/link/link.h"
+#include "client/output/table.h"
+
+enum by { BY_STACK = 1, BY_STREAM = 2 }; /* QueryRequest.by */
+
+static int put(struct table *table, const Tracesmith__V1__Reply *reply)
+{
+	int r = 0;
+
+	switch (reply->body_case) {
+	case TRACESMITH__V1__REPLY__BODY_COLUMNS:
+		return table_columns(table, reply->columns);
+	case TRACESMITH__V1__REPLY__BODY_ROWS:
+		for (size_t i = 0; r == 0 && i < reply->rows->n_row; i++)
+			r = table_row(table, reply->rows->row[i]);
+		return r;
+	case TRACESMITH__V1__REPLY__BODY_DONE:
+		return table_end(table, reply->done);
+	default:
+		return -EPROTO;
+	}
+}
+
+static int take(void *data, const Tracesmith__V1__Reply *reply)
+{
+	int r = put(data, reply);
+
+	if (r < 0)
+		complain("Cannot make sense of the daemon's answer: %s", strerror(-r));
+	return r;
+}
+
+static int ask_link(struct link *link, const struct options *options,
+		    Tracesmith__V1__Request *request, const char *query)
+{
+	struct table table;
+	int r;
+
+	table_init(&table, options, query, link_hello(link)->wall_offset_ns);
+	table.whole = request->body_case == TRACESMITH__V1__REQUEST__BODY_LIST;
+	r = link_converse(link, request, take, &table, NULL);
+	table_done(&table);
+	return r;
+}
+
+int ask(const struct options *options, Tracesmith__V1__Request *request, const char *query)
+{
+	_cleanup_(link_freep) struct link *link = NULL;
+
+	if (link_open(options, &link) < 0)
+		return EXIT_FAILED;
+	return ask_link(link, options, request, query) < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* What was not found is the process, or else there is no such query. */
+static int query_status(const struct options *options, int error)
+{
+	if (error == -EINVAL || (error == -ENOENT && !(options->given & OPTION_PID)))
+		return EXIT_USAGE;
+	return error < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+int ask_query(const struct options *options, const char *name)
+{
+	_cleanup_(link_freep) struct link *link = NULL;
+	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+
+	if (link_open(options, &link) < 0)
+		return EXIT_FAILED;
+	query.name = (char *)name;
+	query.pid = options->pid;
+	query.limit = options->limit;
+	query.stream = options->stream;
+	if (options->given & OPTION_MIN_AGE)
+		query.min_age_ns = options->min_age_ns ? options->min_age_ns : 1;
+	if (options->given & OPTION_SINCE)
+		query.since_ns = link_time(link, &options->since);
+	if (options->given & OPTION_UNTIL)
+		query.until_ns = link_time(link, &options->until);
+	if (options->given & OPTION_BY_STACK)
+		query.by = BY_STACK;
+	if (options->given & OPTION_BY_STREAM)
+		query.by = BY_STREAM;
+	if (options->given & OPTION_DEVICE) {
+		query.device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE;
+		query.device = options->device;
+	}
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
+	request.query = &query;
+	return query_status(options, ask_link(link, options, &request, name));
+}

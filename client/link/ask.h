@@ -1,0 +1,13 @@
+/* ask.h: a request whose answer is a table on standard output. */
+#ifndef TS_CLIENT_ASK_H
+#define TS_CLIENT_ASK_H
+
+#include "client/base/options.h"
+#include "proto/control.pb-c.h"
+
+/* Returns an exit_status. `query` is the name of the answer. */
+int ask(const struct options *options, Tracesmith__V1__Request *request, const char *query);
+/* The same for a query of the daemon's table, with the options that were given. */
+int ask_query(const struct options *options, const char *name);
+
+#endif

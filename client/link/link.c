@@ -1,0 +1,275 @@
+/* Link: a blocking connection to the daemon, or to what stands for it where a file is asked.
+ * Whatever ends it is said on stderr here, once. */
+#include "client/link/link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "client/base/complain.h"
+#include "proto/frame.h"
+#include "proto/paths.h"
+
+struct link {
+	int fd;
+	const struct link_files *files;
+	void *file; /* what answers, NULL: the daemon */
+	uint64_t last_id;
+	struct ts_frame_reader reader;
+	struct link_hello hello;
+};
+
+struct link *link_free(struct link *link)
+{
+	if (!link)
+		return NULL;
+	if (link->file)
+		link->files->close(link->file);
+	closep(&link->fd);
+	ts_frame_reader_done(&link->reader);
+	free(link);
+	return NULL;
+}
+
+const struct link_hello *link_hello(const struct link *link)
+{
+	return &link->hello;
+}
+
+void reply_free(Tracesmith__V1__Reply *reply)
+{
+	tracesmith__v1__reply__free_unpacked(reply, NULL);
+}
+
+static int explain_connect(int error, const char *path)
+{
+	if (error == -ENOENT || error == -ECONNREFUSED)
+		complain("No daemon listens on %s: start it with 'systemctl start tracesmithd', or "
+			 "name its socket with --socket",
+			 path);
+	else if (error == -EACCES || error == -EPERM)
+		complain("You may not use %s: run tsctl as root, or let root add you to the group "
+			 "'" TS_GROUP "' (usermod -aG " TS_GROUP " NAME) and log in again",
+			 path);
+	else
+		complain("Cannot connect to %s: %s", path, strerror(-error));
+	return error;
+}
+
+static int try_connect(const char *path)
+{
+	_cleanup_(closep) int fd = -1;
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path));
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+static int connect_to(const char *path, int *ret_fd)
+{
+	int fd = try_connect(path);
+
+	if (fd < 0)
+		return explain_connect(fd, path);
+	*ret_fd = fd;
+	return 0;
+}
+
+static int write_all(int fd, const uint8_t *data, size_t size)
+{
+	ssize_t n;
+
+	for (size_t done = 0; done < size; done += n) {
+		n = send(fd, data + done, size - done, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		if (n < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+int link_send(struct link *link, Tracesmith__V1__Request *request)
+{
+	_cleanup_(freep) uint8_t *data = NULL;
+	size_t size;
+	int r;
+
+	request->id = ++link->last_id;
+	r = ts_frame_pack(&request->base, TS_FRAME_REQUEST_MAX, &data, &size);
+	if (r == 0)
+		r = write_all(link->fd, data, size);
+	/* The daemon may have refused us and gone: then it has said why, and link_next tells. */
+	if (r == -EPIPE || r == -ECONNRESET)
+		return 0;
+	if (r == -EMSGSIZE)
+		complain("This is too long for a request");
+	else if (r < 0)
+		complain("Cannot send the request: %s", strerror(-r));
+	return r;
+}
+
+/* 1: a message; 0: the daemon has closed the connection. */
+static int receive(struct link *link, Tracesmith__V1__Reply **ret)
+{
+	const uint8_t *data;
+	size_t size;
+	ssize_t n;
+	void *room;
+	int r;
+
+	while ((r = ts_frame_reader_next(&link->reader, &data, &size)) == 0) {
+		room = ts_frame_reader_room(&link->reader, &size);
+		if (!room)
+			return -ENOMEM;
+		n = recv(link->fd, room, size, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != ECONNRESET)
+			return -errno;
+		if (n <= 0)
+			return 0;
+		ts_frame_reader_fill(&link->reader, n);
+	}
+	if (r < 0)
+		return r;
+	*ret = tracesmith__v1__reply__unpack(NULL, size, data);
+	return *ret ? 1 : -EBADMSG;
+}
+
+static int explain_error(const Tracesmith__V1__Error *error)
+{
+	complain("%s", error->message);
+	switch (error->code) {
+	case TRACESMITH__V1__ERROR__CODE__DENIED:
+		return -EACCES;
+	case TRACESMITH__V1__ERROR__CODE__BAD_REQUEST:
+		return -EINVAL;
+	case TRACESMITH__V1__ERROR__CODE__NOT_FOUND:
+		return -ENOENT;
+	default:
+		return -EREMOTEIO;
+	}
+}
+
+int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret)
+{
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+	int r;
+
+	do {
+		reply_free(reply);
+		reply = NULL;
+		r = receive(link, &reply);
+		if (r == 0) {
+			complain("The daemon has gone away in the middle of its answer");
+			return -ECONNRESET;
+		}
+		if (r < 0) {
+			complain("Cannot read the daemon's answer: %s", strerror(-r));
+			return r;
+		}
+	} while (reply->id != link->last_id && reply->id != 0);
+	r = reply->body_case == TRACESMITH__V1__REPLY__BODY_COLUMNS ||
+	    reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS ||
+	    reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK;
+	*ret = TAKE(reply);
+	return r;
+}
+
+int link_next(struct link *link, Tracesmith__V1__Reply **ret)
+{
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+	int r = link_next_or_error(link, &reply);
+
+	if (r == 0 && reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
+		return explain_error(reply->error);
+	if (r >= 0)
+		*ret = TAKE(reply);
+	return r;
+}
+
+int link_converse(struct link *link, Tracesmith__V1__Request *request, link_reply_fn *take,
+		  void *data, Tracesmith__V1__Reply **ret_end)
+{
+	int more, r = link_send(link, request);
+
+	if (r < 0)
+		return r;
+	do {
+		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+		more = link_next(link, &reply);
+		if (more < 0)
+			return more;
+		r = take ? take(data, reply) : 0;
+		if (r < 0)
+			return r;
+		if (!more && ret_end)
+			*ret_end = TAKE(reply);
+	} while (more);
+	return 0;
+}
+
+static int greet(struct link *link)
+{
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+	Tracesmith__V1__HelloRequest hello = TRACESMITH__V1__HELLO_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	int r;
+
+	hello.protocol = TS_PROTOCOL;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_HELLO;
+	request.hello = &hello;
+	r = link_send(link, &request);
+	if (r == 0)
+		r = link_next(link, &reply);
+	if (r < 0)
+		return r;
+	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_HELLO) {
+		complain("What listens there is no tracesmithd");
+		return -EPROTO;
+	}
+	snprintf(link->hello.version, sizeof(link->hello.version), "%s", reply->hello->version);
+	snprintf(link->hello.boot_id, sizeof(link->hello.boot_id), "%s", reply->hello->boot_id);
+	link->hello.now_ns = reply->hello->now_ns;
+	link->hello.wall_offset_ns = reply->hello->wall_offset_ns;
+	return 0;
+}
+
+int link_open(const struct options *options, struct link **ret)
+{
+	_cleanup_(link_freep) struct link *link = calloc(1, sizeof(*link));
+	int r;
+
+	if (!link) {
+		complain("Not enough memory");
+		return -ENOMEM;
+	}
+	link->reader.max = TS_FRAME_REPLY_MAX;
+	link->files = options->files;
+	link->fd = -1;
+	r = options->file ? options->files->open(options->file, &link->file, &link->fd)
+			  : connect_to(options->socket, &link->fd);
+	if (r == 0)
+		r = greet(link);
+	if (r < 0)
+		return r;
+	*ret = TAKE(link);
+	return 0;
+}
+
+uint64_t link_time(const struct link *link, const struct moment *moment)
+{
+	int64_t ns = moment->ago ? (int64_t)link->hello.now_ns - moment->ns
+				 : moment->ns - link->hello.wall_offset_ns;
+
+	return ns > 0 ? ns : 1;
+}

@@ -1,0 +1,49 @@
+/* Rows: asks one statement and hands out what comes. */
+#include "client/link/rows.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+int64_t rows_integer(const Tracesmith__V1__Value *value)
+{
+	return value->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER ? value->integer : 0;
+}
+
+const char *rows_text(const Tracesmith__V1__Value *value)
+{
+	return value->value_case == TRACESMITH__V1__VALUE__VALUE_TEXT ? value->text : NULL;
+}
+
+struct asked {
+	rows_fn *row;
+	void *data;
+	bool truncated;
+};
+
+static int take(void *data, const Tracesmith__V1__Reply *reply)
+{
+	struct asked *asked = data;
+	int r = 0;
+
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE)
+		asked->truncated = reply->done->truncated;
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
+		for (size_t i = 0; r == 0 && i < reply->rows->n_row; i++)
+			r = asked->row(asked->data, reply->rows->row[i]);
+	return r;
+}
+
+int rows_ask(struct link *link, const char *sql, uint64_t limit, rows_fn *row, void *data)
+{
+	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	struct asked asked = { .row = row, .data = data };
+	int r;
+
+	body.text = (char *)sql;
+	body.limit = limit;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
+	request.sql = &body;
+	r = link_converse(link, &request, take, &asked, NULL);
+	return r < 0 ? r : asked.truncated;
+}

@@ -1,0 +1,175 @@
+/* Outfile: the new file is either without a name, under its temporary name, or done. */
+#include "client/output/outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MODE 0666 /* less the umask */
+
+struct outfile {
+	int fd;
+	int error;
+	uint64_t size;
+	bool direct; /* there is nothing to rename */
+	bool named;  /* `temporary` exists */
+	char *path;  /* of the target, without symbolic links */
+	char *temporary;
+};
+
+/* Follows links, so that they are kept; what is not there yet is named as given. */
+static char *target_of(const char *path)
+{
+	char *real = realpath(path, NULL);
+
+	return real || errno != ENOENT ? real : strdup(path);
+}
+
+static int open_direct(struct outfile *file, const char *path)
+{
+	file->direct = true;
+	file->fd = strcmp(path, "-") == 0 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
+					  : open(path, O_WRONLY | O_CLOEXEC);
+	return file->fd < 0 ? -errno : 0;
+}
+
+static int open_named(struct outfile *file)
+{
+	file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
+	if (file->fd < 0)
+		return -errno;
+	file->named = true;
+	return 0;
+}
+
+/* The folder of a path, with its slash; "." for a plain name. */
+static const char *folder_of(const char *path, char folder[PATH_MAX])
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return ".";
+	snprintf(folder, PATH_MAX, "%.*s", (int)(slash - path + 1), path);
+	return folder;
+}
+
+static int open_beside(struct outfile *file, const char *path)
+{
+	char folder[PATH_MAX];
+
+	file->path = target_of(path);
+	if (!file->path)
+		return -errno;
+	if (asprintf(&file->temporary, "%s.%d.part", file->path, getpid()) < 0) {
+		file->temporary = NULL;
+		return -ENOMEM;
+	}
+	file->fd = open(folder_of(file->path, folder), O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE);
+	if (file->fd >= 0)
+		return 0;
+	/* Kernels and file systems without O_TMPFILE answer in many ways. */
+	return errno == EACCES || errno == ENOENT || errno == ENOSPC ? -errno : open_named(file);
+}
+
+int outfile_open(const char *path, struct outfile **ret)
+{
+	_cleanup_(outfile_freep) struct outfile *file = calloc(1, sizeof(*file));
+	struct stat st;
+	int r;
+
+	if (!file)
+		return -ENOMEM;
+	file->fd = -1;
+	if (strcmp(path, "-") == 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+		r = open_direct(file, path);
+	else
+		r = open_beside(file, path);
+	if (r < 0)
+		return r;
+	*ret = TAKE(file);
+	return 0;
+}
+
+struct outfile *outfile_free(struct outfile *file)
+{
+	if (!file)
+		return NULL;
+	closep(&file->fd);
+	if (file->named)
+		unlink(file->temporary);
+	free(file->temporary);
+	free(file->path);
+	free(file);
+	return NULL;
+}
+
+static int give_name(struct outfile *file)
+{
+	char link[64];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", file->fd);
+	unlink(file->temporary);
+	if (linkat(AT_FDCWD, link, AT_FDCWD, file->temporary, AT_SYMLINK_FOLLOW) < 0)
+		return -errno;
+	file->named = true;
+	return 0;
+}
+
+int outfile_commit(struct outfile *file)
+{
+	int fd, r;
+
+	if (file->error < 0)
+		return file->error;
+	if (!file->direct && !file->named) {
+		r = give_name(file);
+		if (r < 0)
+			return r;
+	}
+	/* Some file systems tell only now that there is no room. */
+	fd = TAKE_FD(file->fd);
+	if (close(fd) < 0 && errno != EINTR)
+		return -errno;
+	if (file->direct)
+		return 0;
+	if (rename(file->temporary, file->path) < 0)
+		return -errno;
+	file->named = false;
+	return 0;
+}
+
+static int write_all(void *data, const void *bytes, size_t size)
+{
+	struct outfile *file = data;
+	ssize_t n;
+
+	for (size_t done = 0; done < size; done += n) {
+		n = write(file->fd, (const char *)bytes + done, size - done);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		if (n < 0)
+			return file->error = -errno;
+	}
+	file->size += size;
+	return 0;
+}
+
+struct out_sink outfile_sink(struct outfile *file)
+{
+	return (struct out_sink){ write_all, file };
+}
+
+int outfile_error(const struct outfile *file)
+{
+	return file->error;
+}
+
+uint64_t outfile_size(const struct outfile *file)
+{
+	return file->size;
+}

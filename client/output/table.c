@@ -1,0 +1,135 @@
+/* Table: takes an answer in and hands it to the writer that was asked for. */
+#include "client/output/table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "core/base/units.h"
+
+static size_t terminal_width(void)
+{
+	struct winsize size;
+
+	if (!isatty(STDOUT_FILENO))
+		return 0;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+		return size.ws_col;
+	return 80;
+}
+
+static const struct table_pick picks[] = {
+	{ "ps", (const char *const[]){ "since_ns", "own_cost", "records", "peak_bytes", NULL },
+	  (const char *const[]){ "container", "cost", "lost", "errors", NULL } },
+	{ "kernels", (const char *const[]){ NULL }, (const char *const[]){ "sampled", NULL } },
+};
+
+static const struct table_pick *pick_of(const char *query)
+{
+	for (size_t i = 0; i < sizeof(picks) / sizeof(picks[0]); i++)
+		if (strcmp(query, picks[i].query) == 0)
+			return &picks[i];
+	return NULL;
+}
+
+void table_init(struct table *table, const struct options *options, const char *query,
+		int64_t wall_offset_ns)
+{
+	*table = (struct table){
+		.out = stdout,
+		.notes = stderr,
+		.query = query,
+		.wall_offset_ns = wall_offset_ns,
+		.width = terminal_width(),
+		.writer = options->given & OPTION_JSON	? &table_json_writer
+			  : options->given & OPTION_CSV ? &table_csv_writer
+							: &table_text_writer,
+	};
+	table->pick = options->given & OPTION_WIDE ? NULL : pick_of(query);
+	table->color = table->width && !getenv("NO_COLOR");
+	if (options->given & OPTION_WIDE)
+		table->width = 0;
+}
+
+void table_done(struct table *table)
+{
+	for (size_t i = 0; i < table->column_count; i++)
+		free(table->column[i].name);
+	free(table->column);
+	table_text_free(table->text);
+	*table = (struct table){ 0 };
+}
+
+int table_columns(struct table *table, const Tracesmith__V1__Columns *columns)
+{
+	if (table->column || !columns->n_column || columns->n_column > TABLE_COLUMNS_MAX)
+		return -EPROTO;
+	table->column = calloc(columns->n_column, sizeof(*table->column));
+	if (!table->column)
+		return -ENOMEM;
+	for (size_t i = 0; i < columns->n_column; i++) {
+		table->column[i].type = columns->column[i]->type;
+		table->column[i].name = strdup(columns->column[i]->name);
+		table->column_count++;
+		if (!table->column[i].name)
+			return -ENOMEM;
+	}
+	return table->writer->begin(table);
+}
+
+int table_row(struct table *table, const Tracesmith__V1__Row *row)
+{
+	if (!table->column || row->n_value != table->column_count)
+		return -EPROTO;
+	table->rows++;
+	return table->writer->row(table, row);
+}
+
+int table_end(struct table *table, const Tracesmith__V1__Done *done)
+{
+	int r;
+
+	if (!table->column)
+		return -EPROTO;
+	r = table->writer->end(table, done);
+	if (r == 0 && done->truncated) {
+		fflush(table->out);
+		fprintf(table->notes, "tsctl: cut off at %" PRIu64 " rows: raise --limit\n",
+			table->rows);
+	}
+	return r;
+}
+
+static const char *hex(const ProtobufCBinaryData *blob, char *buffer)
+{
+	size_t size = blob->len < 16 ? blob->len : 16;
+
+	for (size_t i = 0; i < size; i++)
+		sprintf(buffer + 2 * i, "%02x", blob->data[i]);
+	strcpy(buffer + 2 * size, blob->len > size ? "..." : "");
+	return buffer;
+}
+
+const char *table_plain(char *buffer, const Tracesmith__V1__Value *value,
+			Tracesmith__V1__Columns__Type type)
+{
+	switch (value->value_case) {
+	case TRACESMITH__V1__VALUE__VALUE_INTEGER:
+		snprintf(buffer, UNITS_TEXT_SIZE,
+			 type == TRACESMITH__V1__COLUMNS__TYPE__HANDLE ? "%" PRIu64 : "%" PRId64,
+			 value->integer);
+		return buffer;
+	case TRACESMITH__V1__VALUE__VALUE_REAL:
+		snprintf(buffer, UNITS_TEXT_SIZE, "%.17g", value->real);
+		return buffer;
+	case TRACESMITH__V1__VALUE__VALUE_TEXT:
+		return value->text;
+	case TRACESMITH__V1__VALUE__VALUE_BLOB:
+		return hex(&value->blob, buffer);
+	default:
+		return "";
+	}
+}

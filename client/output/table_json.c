@@ -1,0 +1,86 @@
+/* Table as JSON: {"query":…,"rows":[{…}],"loss":{…}}, an interface (docs/queries.md).
+ * Integers are in base units, times are CLOCK_MONOTONIC nanoseconds, a stack is an array of frames,
+ * innermost first, and what was lost is counted by its reason. "truncated":true stands at the end
+ * of an answer whose rows were cut, "note" where there is something to know. */
+#include <inttypes.h>
+
+#include "client/output/json.h"
+#include "client/output/table.h"
+#include "core/base/units.h"
+
+static void write_stack(FILE *out, const Tracesmith__V1__Stack *stack)
+{
+	fputc('[', out);
+	for (size_t i = 0; i < stack->n_frame; i++) {
+		if (i)
+			fputc(',', out);
+		json_string(out, stack->frame[i]);
+	}
+	fputc(']', out);
+}
+
+static void write_value(FILE *out, const Tracesmith__V1__Value *value,
+			Tracesmith__V1__Columns__Type type)
+{
+	char buffer[UNITS_TEXT_SIZE];
+
+	switch (value->value_case) {
+	case TRACESMITH__V1__VALUE__VALUE_INTEGER:
+		fputs(table_plain(buffer, value, type), out);
+		break;
+	case TRACESMITH__V1__VALUE__VALUE_REAL:
+		json_real(out, value->real);
+		break;
+	case TRACESMITH__V1__VALUE__VALUE_TEXT:
+	case TRACESMITH__V1__VALUE__VALUE_BLOB:
+		json_string(out, table_plain(buffer, value, type));
+		break;
+	case TRACESMITH__V1__VALUE__VALUE_STACK:
+		write_stack(out, value->stack);
+		break;
+	default:
+		fputs("null", out);
+	}
+}
+
+static int begin(struct table *table)
+{
+	fputs("{\"query\":", table->out);
+	json_string(table->out, table->query);
+	fputs(",\"rows\":[", table->out);
+	return 0;
+}
+
+static int write_row(struct table *table, const Tracesmith__V1__Row *row)
+{
+	fputs(table->rows > 1 ? ",\n{" : "\n{", table->out);
+	for (size_t i = 0; i < row->n_value; i++) {
+		if (i)
+			fputc(',', table->out);
+		json_string(table->out, table->column[i].name);
+		fputc(':', table->out);
+		write_value(table->out, row->value[i], table->column[i].type);
+	}
+	fputc('}', table->out);
+	return 0;
+}
+
+static int end(struct table *table, const Tracesmith__V1__Done *done)
+{
+	fputs(table->rows ? "\n],\"loss\":{" : "],\"loss\":{", table->out);
+	for (size_t i = 0; i < done->n_loss; i++) {
+		if (i)
+			fputc(',', table->out);
+		json_string(table->out, done->loss[i]->reason);
+		fprintf(table->out, ":%" PRIu64, done->loss[i]->count);
+	}
+	fputs(done->truncated ? "},\"truncated\":true" : "}", table->out);
+	if (done->note && done->note[0]) {
+		fputs(",\"note\":", table->out);
+		json_string(table->out, done->note);
+	}
+	fputs("}\n", table->out);
+	return 0;
+}
+
+const struct table_writer table_json_writer = { begin, write_row, end };

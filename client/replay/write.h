@@ -1,0 +1,13 @@
+/* write.h: what was emulated, as a recording. */
+#ifndef TS_CLIENT_REPLAY_WRITE_H
+#define TS_CLIENT_REPLAY_WRITE_H
+
+#include "client/base/options.h"
+#include "client/replay/whatif_options.h"
+#include "core/plan/critical.h"
+
+/* Of options->file, to options->output. What goes wrong is said on stderr. */
+int replay_write(const struct options *options, const struct whatif_options *changes,
+		 const struct plan *plan, const struct plan_times *times);
+
+#endif

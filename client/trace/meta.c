@@ -1,0 +1,298 @@
+/* Export metadata: every thing and text is cut from an arena and found through a map, so that all
+ * of it goes at once and nothing is freed alone. */
+#include "client/trace/meta.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "core/base/utf8.h"
+
+/* Zeroed. */
+static void *meta_get(struct meta *meta, size_t size)
+{
+	void *data = arena_get(&meta->arena, size);
+
+	return data ? memset(data, 0, size) : NULL;
+}
+
+struct meta *meta_free(struct meta *meta)
+{
+	if (!meta)
+		return NULL;
+	arena_clear(&meta->arena);
+	map_clear(&meta->process);
+	map_clear(&meta->device);
+	map_clear(&meta->stream);
+	map_clear(&meta->stack);
+	map_clear(&meta->text);
+	map_clear(&meta->frame);
+	map_clear(&meta->name);
+	free(meta->function);
+	free(meta);
+	return NULL;
+}
+
+static const struct meta_text *text_get(struct meta *meta, const char *source)
+{
+	char clean[META_TEXT_BYTES + 1];
+	size_t length = strnlen(source, META_TEXT_BYTES / 3);
+	XXH128_hash_t hash;
+	struct map_key key;
+	struct meta_text *text;
+
+	length = utf8_clean(clean, source, length);
+	hash = XXH3_128bits(clean, length);
+	key = (struct map_key){ hash.low64, hash.high64 };
+	text = map_get(&meta->text, key);
+	if (text)
+		return text;
+	text = meta_get(meta, sizeof(*text) + length + 1);
+	if (!text || map_put(&meta->text, key, text) < 0)
+		return NULL;
+	memcpy(text->text, clean, length);
+	text->number = ++meta->text_count;
+	return text;
+}
+
+static const struct {
+	uint64_t kind;
+	const char *text;
+} overheads[] = {
+#define X(kind, text) { kind, text },
+	META_OVERHEADS(X)
+#undef X
+};
+
+static int add_fixed(struct meta *meta)
+{
+	static const char *const fixed[] = {
+#define X(name, text) [META_FIXED_##name] = text,
+		META_FIXED(X)
+#undef X
+	};
+	static const char *const copies[] = {
+		[0] = "memcpy",
+#define X(number, identifier, name) [number] = "memcpy " name,
+		COPY_KINDS(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < META_FIXED_COUNT; i++)
+		if (!(meta->fixed[i] = text_get(meta, fixed[i])))
+			return -ENOMEM;
+	for (size_t i = 0; i < META_OVERHEAD_COUNT; i++)
+		if (!(meta->overhead[i] = text_get(meta, overheads[i].text)))
+			return -ENOMEM;
+	for (size_t i = 0; i <= COPY_KIND_MAX; i++)
+		if (!(meta->copy[i] = text_get(meta, i == COPY_UNKNOWN ? copies[0] : copies[i])))
+			return -ENOMEM;
+	return 0;
+}
+
+int meta_new(struct meta **ret)
+{
+	_cleanup_(meta_freep) struct meta *meta = calloc(1, sizeof(*meta));
+
+	if (!meta || add_fixed(meta) < 0)
+		return -ENOMEM;
+	*ret = TAKE(meta);
+	return 0;
+}
+
+int meta_add_process(struct meta *meta, uint32_t id, uint32_t pid, const char *comm,
+		     const char *command)
+{
+	struct meta_process *process = meta_get(meta, sizeof(*process));
+	char number[32];
+
+	if (!process)
+		return -ENOMEM;
+	snprintf(number, sizeof(number), "process %" PRIu32, pid);
+	process->id = id;
+	process->pid = pid;
+	process->name = text_get(meta, comm && *comm ? comm : number);
+	process->command = command && *command ? text_get(meta, command) : process->name;
+	if (!process->name || !process->command)
+		return -ENOMEM;
+	return map_put(&meta->process, (struct map_key){ id, 0 }, process);
+}
+
+static struct map_key device_key(uint32_t process, int16_t ordinal)
+{
+	return (struct map_key){ process, (uint16_t)ordinal };
+}
+
+static struct meta_device *device_get(struct meta *meta, uint32_t process, int16_t ordinal)
+{
+	struct meta_device *device = map_get(&meta->device, device_key(process, ordinal));
+
+	if (device)
+		return device;
+	device = meta_get(meta, sizeof(*device));
+	if (!device || map_put(&meta->device, device_key(process, ordinal), device) < 0)
+		return NULL;
+	return device;
+}
+
+int meta_add_device(struct meta *meta, uint32_t process, int16_t ordinal, const char *name)
+{
+	struct meta_device *device = device_get(meta, process, ordinal);
+
+	if (!device)
+		return -ENOMEM;
+	device->name = name && *name ? text_get(meta, name) : NULL;
+	return name && *name && !device->name ? -ENOMEM : 0;
+}
+
+int meta_add_stream(struct meta *meta, const struct meta_stream *stream)
+{
+	struct meta_device *device = device_get(meta, stream->process, stream->device);
+	struct meta_stream *copy = meta_get(meta, sizeof(*copy));
+
+	if (!copy || !device)
+		return -ENOMEM;
+	*copy = *stream;
+	if (device->context == 0)
+		device->context = stream->context;
+	else if (stream->context != 0 && stream->context != device->context)
+		device->contexts = true;
+	return map_put(&meta->stream, (struct map_key){ stream->id, 0 }, copy);
+}
+
+int meta_add_name(struct meta *meta, uint64_t id, const char *text)
+{
+	const struct meta_text *copy = text_get(meta, text);
+
+	return copy ? map_put(&meta->name, (struct map_key){ id, 0 }, (void *)copy) : -ENOMEM;
+}
+
+int meta_add_function(struct meta *meta, uint16_t fn, const char *name)
+{
+	if (fn >= meta->function_count) {
+		const struct meta_text **more =
+			reallocarray(meta->function, fn + 1u, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		memset(more + meta->function_count, 0,
+		       (fn + 1u - meta->function_count) * sizeof(*more));
+		meta->function = more;
+		meta->function_count = fn + 1u;
+	}
+	meta->function[fn] = text_get(meta, name);
+	return meta->function[fn] ? 0 : -ENOMEM;
+}
+
+int meta_add_loss(struct meta *meta, const struct meta_loss *loss, const char *name)
+{
+	struct meta_loss *copy = meta_get(meta, sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *loss;
+	copy->next = NULL;
+	copy->name = text_get(meta, name);
+	if (!copy->name)
+		return -ENOMEM;
+	if (meta->loss_last)
+		meta->loss_last->next = copy;
+	else
+		meta->loss = copy;
+	meta->loss_last = copy;
+	return 0;
+}
+
+/* A frame without a symbol is called by its place in the file, or by its address. */
+static const struct meta_text *frame_name(struct meta *meta, const struct meta_frame_source *source)
+{
+	char name[META_TEXT_BYTES];
+	const char *base;
+
+	if (source->symbol && *source->symbol)
+		return text_get(meta, source->symbol);
+	if (!source->file || !*source->file) {
+		snprintf(name, sizeof(name), "0x%" PRIx64, source->address);
+		return text_get(meta, name);
+	}
+	base = strrchr(source->file, '/');
+	snprintf(name, sizeof(name), "%s+0x%" PRIx64, base ? base + 1 : source->file,
+		 source->offset);
+	return text_get(meta, name);
+}
+
+const struct meta_frame *meta_frame(struct meta *meta, const struct meta_frame_source *source)
+{
+	const char *path = source->file && *source->file ? source->file : "[unknown]";
+	uint64_t offset = source->file ? source->offset : source->address;
+	const struct meta_text *symbol = frame_name(meta, source);
+	const struct meta_text *file = text_get(meta, path);
+	struct meta_frame *frame;
+	struct map_key key;
+
+	if (!symbol || !file)
+		return NULL;
+	key = (struct map_key){ (uint64_t)file->number << 32 | symbol->number, offset };
+	frame = map_get(&meta->frame, key);
+	if (frame)
+		return frame;
+	frame = meta_get(meta, sizeof(*frame));
+	if (!frame || map_put(&meta->frame, key, frame) < 0)
+		return NULL;
+	*frame = (struct meta_frame){ ++meta->frame_count, symbol, file, offset };
+	return frame;
+}
+
+int meta_add_stack(struct meta *meta, uint64_t id, const struct meta_frame *const *frame,
+		   uint32_t count)
+{
+	struct meta_stack *stack = meta_get(meta, sizeof(*stack) + count * sizeof(frame[0]));
+
+	if (!stack)
+		return -ENOMEM;
+	stack->number = ++meta->stack_count;
+	stack->count = count;
+	memcpy(stack->frame, frame, count * sizeof(frame[0]));
+	return map_put(&meta->stack, (struct map_key){ id, 0 }, stack);
+}
+
+const struct meta_process *meta_process(const struct meta *meta, uint32_t id)
+{
+	return map_get(&meta->process, (struct map_key){ id, 0 });
+}
+
+const struct meta_stream *meta_stream(const struct meta *meta, uint32_t id)
+{
+	return map_get(&meta->stream, (struct map_key){ id, 0 });
+}
+
+const struct meta_device *meta_device(const struct meta *meta, uint32_t process, int16_t ordinal)
+{
+	return map_get(&meta->device, device_key(process, ordinal));
+}
+
+const struct meta_text *meta_name(const struct meta *meta, uint64_t id)
+{
+	return map_get(&meta->name, (struct map_key){ id, 0 });
+}
+
+const struct meta_text *meta_overhead(const struct meta *meta, uint64_t kind)
+{
+	for (size_t i = 0; i < META_OVERHEAD_COUNT; i++)
+		if (overheads[i].kind == kind)
+			return meta->overhead[i];
+	return meta->overhead[0];
+}
+
+const struct meta_stack *meta_stack(const struct meta *meta, uint64_t id)
+{
+	return map_get(&meta->stack, (struct map_key){ id, 0 });
+}
+
+const struct meta_text *meta_function(const struct meta *meta, uint16_t fn)
+{
+	return fn < meta->function_count ? meta->function[fn] : NULL;
+}

@@ -1,0 +1,244 @@
+/* View order: a heap of runs, each what is left of a chunk, by their next op. A run has some ops at
+ * hand; the rest of it is encoded, and decoded again part by part. */
+#include "client/trace/order.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/sbt/sbt.h"
+
+#define HELD_MAX 131072 /* ops at hand, beyond which a run gets a slice only */
+#define SLICE	 256
+
+struct run {
+	uint64_t number;
+	struct op *op; /* at hand: those from `at` on */
+	size_t at, count;
+	void *rest; /* the whole run, encoded; NULL: all of it is at hand */
+	size_t rest_size, rest_at, rest_count;
+};
+
+struct view_order {
+	struct sbt_codec *codec;
+	struct op *scratch;  /* SBT_OPS_MAX */
+	struct run **run;    /* the heap */
+	size_t count, room;  /* of it */
+	size_t held;	     /* ops at hand */
+	uint64_t run_number; /* of the last one */
+	bool given;	     /* the first op of the heap was, and is to go */
+};
+
+static struct run *run_free(struct run *run)
+{
+	if (!run)
+		return NULL;
+	free(run->op);
+	free(run->rest);
+	free(run);
+	return NULL;
+}
+CLEANUP_DEFINE(struct run, run_free)
+
+int view_order_new(struct view_order **ret)
+{
+	_cleanup_(view_order_freep) struct view_order *order = calloc(1, sizeof(*order));
+
+	if (!order || sbt_codec_new(&order->codec) < 0)
+		return -ENOMEM;
+	order->scratch = calloc(SBT_OPS_MAX, sizeof(*order->scratch));
+	if (!order->scratch)
+		return -ENOMEM;
+	*ret = TAKE(order);
+	return 0;
+}
+
+struct view_order *view_order_free(struct view_order *order)
+{
+	if (!order)
+		return NULL;
+	for (size_t i = 0; i < order->count; i++)
+		run_free(order->run[i]);
+	free(order->run);
+	free(order->scratch);
+	sbt_codec_free(order->codec);
+	free(order);
+	return NULL;
+}
+
+#define COMPARE(x, y, field)                                                                       \
+	if ((x)->field != (y)->field)                                                              \
+		return (x)->field < (y)->field ? -1 : 1;
+
+/* Of what one launch submitted, which has one start, the device decides. */
+static int compare_ops(const void *a, const void *b)
+{
+	const struct op *x = a, *y = b;
+
+	COMPARE(x, y, start_ns)
+	COMPARE(x, y, gpu_start_ns)
+	COMPARE(x, y, process)
+	COMPARE(x, y, stream)
+	COMPARE(x, y, kind)
+	COMPARE(x, y, tid)
+	COMPARE(x, y, correlation)
+	COMPARE(x, y, gpu_end_ns)
+	return 0;
+}
+
+static bool before(const struct run *x, const struct run *y)
+{
+	int order = compare_ops(&x->op[x->at], &y->op[y->at]);
+
+	return order < 0 || (order == 0 && x->number < y->number);
+}
+
+static void sink(struct view_order *order, size_t i)
+{
+	struct run *run = order->run[i];
+	size_t child;
+
+	for (; (child = 2 * i + 1) < order->count; i = child) {
+		if (child + 1 < order->count && before(order->run[child + 1], order->run[child]))
+			child++;
+		if (!before(order->run[child], run))
+			break;
+		order->run[i] = order->run[child];
+	}
+	order->run[i] = run;
+}
+
+static int push(struct view_order *order, struct run *run)
+{
+	size_t i = order->count;
+
+	if (order->count == order->room) {
+		size_t room = order->room ? 2 * order->room : 64;
+		struct run **more = reallocarray(order->run, room, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		order->run = more;
+		order->room = room;
+	}
+	order->count++;
+	for (; i > 0 && before(run, order->run[(i - 1) / 2]); i = (i - 1) / 2)
+		order->run[i] = order->run[(i - 1) / 2];
+	order->run[i] = run;
+	return 0;
+}
+
+/* How many of `count` ops are to be at hand. */
+static size_t share(const struct view_order *order, size_t count)
+{
+	return order->held + count <= HELD_MAX || count < SLICE ? count : SLICE;
+}
+
+static int hold(struct view_order *order, struct run *run, const struct op *op, size_t count)
+{
+	free(run->op);
+	run->op = malloc(count * sizeof(*op));
+	if (!run->op)
+		return -ENOMEM;
+	memcpy(run->op, op, count * sizeof(*op));
+	run->at = 0;
+	run->count = count;
+	order->held += count;
+	return 0;
+}
+
+static int encode(struct view_order *order, struct run *run, size_t count)
+{
+	const void *data;
+	int r = sbt_encode(order->codec, order->scratch, count, &data, &run->rest_size);
+
+	if (r < 0)
+		return r;
+	run->rest = malloc(run->rest_size);
+	if (!run->rest)
+		return -ENOMEM;
+	memcpy(run->rest, data, run->rest_size);
+	run->rest_at = run->count;
+	run->rest_count = count;
+	return 0;
+}
+
+static int refill(struct view_order *order, struct run *run)
+{
+	struct sbt_info info;
+	size_t count = share(order, run->rest_count - run->rest_at);
+	int r = sbt_decode(order->codec, run->rest, run->rest_size, SBT_ALL_COLUMNS, order->scratch,
+			   &info);
+
+	if (r == 0)
+		r = hold(order, run, order->scratch + run->rest_at, count);
+	run->rest_at += count;
+	return r;
+}
+
+/* Takes away what was given. */
+static int drop_first(struct view_order *order)
+{
+	struct run *run = order->run[0];
+	int r = 0;
+
+	order->given = false;
+	order->held--;
+	run->at++;
+	if (run->at == run->count && run->rest_at < run->rest_count)
+		r = refill(order, run);
+	if (r < 0 || run->at == run->count) {
+		run_free(run);
+		order->run[0] = order->run[--order->count];
+	}
+	if (order->count > 0)
+		sink(order, 0);
+	return r;
+}
+
+int view_order_add(struct view_order *order, const struct op *op, size_t count)
+{
+	_cleanup_(run_freep) struct run *run = calloc(1, sizeof(*run));
+	int r = order->given ? drop_first(order) : 0;
+	bool sorted = true;
+
+	if (!run)
+		return -ENOMEM;
+	if (r < 0 || count == 0)
+		return r;
+	if (count > SBT_OPS_MAX)
+		return -EINVAL;
+	memcpy(order->scratch, op, count * sizeof(*op));
+	for (size_t i = 1; i < count && sorted; i++)
+		sorted = compare_ops(&op[i - 1], &op[i]) <= 0;
+	if (!sorted)
+		qsort(order->scratch, count, sizeof(*op), compare_ops);
+	run->number = ++order->run_number;
+	r = hold(order, run, order->scratch, share(order, count));
+	if (r == 0 && run->count < count)
+		r = encode(order, run, count);
+	if (r == 0)
+		r = push(order, run);
+	if (r < 0)
+		return r;
+	run = NULL;
+	return 0;
+}
+
+int view_order_next(struct view_order *order, uint64_t before_ns, const struct op **ret)
+{
+	int r = order->given ? drop_first(order) : 0;
+	const struct run *run = order->count > 0 ? order->run[0] : NULL;
+
+	if (r < 0 || !run || run->op[run->at].start_ns >= before_ns)
+		return r;
+	*ret = &run->op[run->at];
+	order->given = true;
+	return 1;
+}
+
+size_t view_order_count(const struct view_order *order)
+{
+	return order->count;
+}

@@ -1,0 +1,135 @@
+/* tsctl attach: asks the daemon to put the library into a process, and tells what was done.
+ * With --wait it asks again while the process does not use CUDA. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/base/argument.h"
+#include "client/link/link.h"
+#include "client/output/json.h"
+#include "client/output/note.h"
+#include "client/verbs/command.h"
+#include "core/base/units.h"
+
+#define NS_PER_S   UINT64_C(1000000000)
+#define RETRY_MS   200
+#define NS_PER_MS  1000000
+#define DATED_FROM 100000 /* versions of CUPTI from here on are those of CUDA: 130001 is 13.0.1 */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+static int ask_once(struct link *link, const struct options *options, uint32_t pid,
+		    Tracesmith__V1__Reply **ret)
+{
+	Tracesmith__V1__AttachRequest attach = TRACESMITH__V1__ATTACH_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	int r;
+
+	attach.pid = pid;
+	attach.records = options->records;
+	attach.stacks = options->stacks;
+	attach.budget_ppm = options->budget_ppm;
+	attach.seccomp = options->given & OPTION_SECCOMP;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_ATTACH;
+	request.attach = &attach;
+	r = link_send(link, &request);
+	return r < 0 ? r : link_next_or_error(link, ret);
+}
+
+static bool uses_no_cuda(const Tracesmith__V1__Reply *reply)
+{
+	return reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR &&
+	       reply->error->code == TRACESMITH__V1__ERROR__CODE__NO_CUDA;
+}
+
+/* Until the process uses CUDA, or there is another answer. */
+static int ask_until(struct link *link, const struct options *options, uint32_t pid,
+		     Tracesmith__V1__Reply **ret)
+{
+	const struct timespec retry = { .tv_nsec = RETRY_MS * NS_PER_MS };
+	const bool show = isatty(STDERR_FILENO);
+	const uint64_t began_ns = now_ns();
+	uint64_t waited_ns = 0;
+	bool shown = false;
+	int r;
+
+	while ((r = ask_once(link, options, pid, ret)) >= 0 && uses_no_cuda(*ret) &&
+	       (options->given & OPTION_WAIT) &&
+	       (options->wait_ns == 0 || waited_ns < options->wait_ns)) {
+		if (show)
+			fprintf(stderr, "\rWaiting for process %u to use CUDA, %" PRIu64 " s ", pid,
+				waited_ns / NS_PER_S);
+		shown = show;
+		reply_free(*ret);
+		*ret = NULL;
+		nanosleep(&retry, NULL);
+		waited_ns = now_ns() - began_ns;
+	}
+	if (shown)
+		fputs("\r\033[K", stderr);
+	return r;
+}
+
+static void write_version(uint32_t version)
+{
+	if (version < DATED_FROM)
+		printf("libcupti of API version %u", version);
+	else
+		printf("libcupti %u.%u.%u", version / 10000, version / 100 % 100, version % 100);
+}
+
+static void write_text(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
+{
+	char stopped[UNITS_TEXT_SIZE], ready[UNITS_TEXT_SIZE], records[RECORDS_TEXT_MAX];
+
+	records_text(attach->records, records);
+	printf("Attached to process %u: it stood still for %s, and is recorded after %s\n", pid,
+	       units_nanoseconds(stopped, (int64_t)attach->stopped_ns),
+	       units_nanoseconds(ready, (int64_t)attach->ready_ns));
+	printf("Recorded: %s; call stacks of launches: %s\n", records, stacks_text(attach->stacks));
+	write_version(attach->cupti_version);
+	printf(" from %s\n", attach->library);
+	notes_text(attach->n_note, attach->note);
+}
+
+static void write_json(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
+{
+	printf("{\"pid\":%u,\"stopped_ns\":%" PRIu64 ",\"stops\":%u,\"ready_ns\":%" PRIu64
+	       ",\"library\":",
+	       pid, attach->stopped_ns, attach->stops, attach->ready_ns);
+	json_string(stdout, attach->library);
+	printf(",\"cupti_version\":%u,\"records\":", attach->cupti_version);
+	records_json(attach->records);
+	printf(",\"stacks\":\"%s\",", stacks_text(attach->stacks));
+	notes_json(attach->n_note, attach->note);
+	puts("}");
+}
+
+int cmd_attach(const struct options *options, int count, char **argument)
+{
+	_cleanup_(link_freep) struct link *link = NULL;
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+	uint32_t pid;
+
+	if (argument_pid(argument[0], &pid) < 0)
+		return EXIT_USAGE;
+	if (link_open(options, &link) < 0 || ask_until(link, options, pid, &reply) < 0)
+		return EXIT_FAILED;
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
+		return complain("%s", reply->error->message);
+	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_ATTACH)
+		return complain("The daemon did not answer what it was asked");
+	if (options->given & OPTION_JSON)
+		write_json(pid, reply->attach);
+	else
+		write_text(pid, reply->attach);
+	return EXIT_DONE;
+}

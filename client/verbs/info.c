@@ -1,0 +1,217 @@
+/* tsctl info: what a recording is and what is in it, told by the recording itself. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/export/items.h"
+#include "client/link/link.h"
+#include "client/link/rows.h"
+#include "client/verbs/command.h"
+#include "core/base/arena.h"
+#include "core/base/units.h"
+#include "core/base/utf8.h"
+
+/* section, name, unit, value. The keys of `recording` that have no line of their own here are shown
+ * as they are. */
+#define FACTS_SQL                                                                                  \
+	"WITH r AS (SELECT"                                                                        \
+	" max(value) FILTER (WHERE key = 'file_bytes') AS bytes,"                                  \
+	" coalesce(max(value) FILTER (WHERE key = 'file_damaged_byte'),"                           \
+	" max(value) FILTER (WHERE key = 'file_used_bytes')) AS used,"                             \
+	" max(value) FILTER (WHERE key = 'file_state') AS state,"                                  \
+	" max(value) FILTER (WHERE key = 'since_ns') AS since FROM recording),"                    \
+	" c AS (SELECT count(*) AS chunks, coalesce(sum(ops), 0) AS ops, min(first_ns) AS first"   \
+	" FROM chunk), t AS (SELECT now_ns() AS until, coalesce(since, first, now_ns()) AS since"  \
+	" FROM r, c)"                                                                              \
+	"SELECT 'recording', 'state', iif(state = 'whole', 'text', 'warning'),"                    \
+	" CASE state WHEN 'whole' THEN 'whole' ELSE state || ' at byte ' || used END FROM r"       \
+	" UNION ALL SELECT 'recording', replace(key, '_', ' '), 'text', value FROM recording"      \
+	" WHERE key NOT LIKE 'file!_%' ESCAPE '!' AND key NOT IN"                                  \
+	" ('since_ns', 'until_ns', 'told_ns', 'wall_offset_ns')"                                   \
+	" UNION ALL SELECT 'recording', 'from', 'time', since FROM t"                              \
+	" UNION ALL SELECT 'recording', 'until', 'time', until FROM t"                             \
+	" UNION ALL SELECT 'recording', 'duration', 'ns', max(until - since, 0) FROM t"            \
+	" UNION ALL SELECT 'size', 'file', 'bytes', bytes FROM r"                                  \
+	" UNION ALL SELECT 'size', 'operations', 'count', ops FROM c"                              \
+	" UNION ALL SELECT 'size', 'bytes per operation', 'text', printf('%.2f', 1.0 * bytes / "   \
+	"ops)"                                                                                     \
+	" FROM r, c WHERE ops > 0"                                                                 \
+	" UNION ALL SELECT 'contents', 'chunks', 'count', chunks FROM c"
+
+#define COUNT_OF(what) " UNION ALL SELECT 'contents', '" what "s', 'count', count(*) FROM " what
+
+#define LISTS_SQL                                                                                  \
+	COUNT_OF("stream")                                                                         \
+	COUNT_OF("device")                                                                         \
+	COUNT_OF("name")                                                                           \
+	COUNT_OF("stack")                                                                          \
+	" UNION ALL SELECT * FROM (SELECT 'operations', coalesce(k.name, 'kind ' || c.kind),"      \
+	" 'count', sum(c.ops) FROM chunk c LEFT JOIN kind k ON k.id = c.kind"                      \
+	" GROUP BY c.kind ORDER BY 4 DESC)"                                                        \
+	" UNION ALL SELECT * FROM (SELECT 'processes', CAST(pid AS TEXT), 'text',"                 \
+	" coalesce(comm, '?') || iif(id IN (SELECT process FROM collect), ', exact', ', probe')"   \
+	" || iif(coalesce(exit_ns, 0), ', ended', '') || coalesce(': ' || command, '')"            \
+	" FROM process ORDER BY id)"
+
+struct info {
+	struct arena arena;
+	Tracesmith__V1__StatusReply__Item **item;
+	size_t count, capacity;
+	int64_t wall_offset_ns;
+};
+
+static void info_done(struct info *info)
+{
+	arena_clear(&info->arena);
+	free(info->item);
+}
+
+static char *keep_text(struct info *info, const char *text)
+{
+	char *out = arena_get(&info->arena, 3 * strlen(text) + 1);
+
+	if (out)
+		utf8_visible(out, text, strlen(text));
+	return out;
+}
+
+static Tracesmith__V1__StatusReply__Item *add(struct info *info, const char *section,
+					      const char *name, const char *value)
+{
+	Tracesmith__V1__StatusReply__Item *item;
+
+	if (info->count == info->capacity) {
+		size_t capacity = info->capacity ? 2 * info->capacity : 64;
+		void *list = reallocarray(info->item, capacity, sizeof(*info->item));
+
+		if (!list)
+			return NULL;
+		info->item = list;
+		info->capacity = capacity;
+	}
+	item = arena_get(&info->arena, sizeof(*item));
+	if (!item)
+		return NULL;
+	tracesmith__v1__status_reply__item__init(item);
+	item->section = keep_text(info, section);
+	item->name = keep_text(info, name);
+	item->value = keep_text(info, value);
+	if (!item->section || !item->name || !item->value)
+		return NULL;
+	info->item[info->count++] = item;
+	return item;
+}
+
+static const char *format(const struct info *info, const char *unit, int64_t number,
+			  char buffer[UNITS_TEXT_SIZE])
+{
+	if (strcmp(unit, "time") == 0)
+		return units_time(buffer, (int64_t)((uint64_t)number + info->wall_offset_ns));
+	if (strcmp(unit, "ns") == 0)
+		return units_nanoseconds(buffer, number);
+	if (strcmp(unit, "bytes") == 0)
+		return units_bytes(buffer, number);
+	snprintf(buffer, UNITS_TEXT_SIZE, "%" PRId64, number);
+	return buffer;
+}
+
+static int take_row(struct info *info, const Tracesmith__V1__Row *row)
+{
+	Tracesmith__V1__StatusReply__Item *item;
+	const Tracesmith__V1__Value *value;
+	char buffer[UNITS_TEXT_SIZE];
+
+	if (row->n_value != 4)
+		return -EPROTO;
+	for (int i = 0; i < 3; i++)
+		if (row->value[i]->value_case != TRACESMITH__V1__VALUE__VALUE_TEXT)
+			return -EPROTO;
+	value = row->value[3];
+	if (value->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER) {
+		item = add(info, row->value[0]->text, row->value[1]->text,
+			   format(info, row->value[2]->text, value->integer, buffer));
+		if (!item)
+			return -ENOMEM;
+		item->is_number = true;
+		item->number = value->integer;
+	} else if (value->value_case == TRACESMITH__V1__VALUE__VALUE_TEXT) {
+		item = add(info, row->value[0]->text, row->value[1]->text, value->text);
+		if (!item)
+			return -ENOMEM;
+		item->warning = strcmp(row->value[2]->text, "warning") == 0;
+	}
+	return 0;
+}
+
+static int take_losses(struct info *info, const Tracesmith__V1__Done *done)
+{
+	for (size_t i = 0; i < done->n_loss; i++) {
+		Tracesmith__V1__StatusReply__Item *item;
+		char buffer[UNITS_TEXT_SIZE];
+
+		snprintf(buffer, sizeof(buffer), "%" PRIu64, done->loss[i]->count);
+		item = add(info, "loss", done->loss[i]->reason, buffer);
+		if (!item)
+			return -ENOMEM;
+		item->is_number = item->warning = true;
+		item->number = (int64_t)done->loss[i]->count;
+	}
+	return 0;
+}
+
+static int take(void *data, const Tracesmith__V1__Reply *reply)
+{
+	struct info *info = data;
+	int r = 0;
+
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
+		for (size_t i = 0; r == 0 && i < reply->rows->n_row; i++)
+			r = take_row(info, reply->rows->row[i]);
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE)
+		r = take_losses(info, reply->done);
+	if (r < 0)
+		complain("Cannot make sense of the recording: %s", strerror(-r));
+	return r;
+}
+
+static int no_row(void *data, const Tracesmith__V1__Row *row)
+{
+	return 0;
+}
+
+/* A chunk is looked at when it is read: so all are, for what is damaged to be known. */
+static int verify(struct link *link)
+{
+	return rows_ask(link, "SELECT count(data) FROM chunk", 1, no_row, NULL);
+}
+
+static int load(struct info *info, struct link *link)
+{
+	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+
+	sql.text = FACTS_SQL LISTS_SQL;
+	sql.limit = UINT64_MAX;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
+	request.sql = &sql;
+	info->wall_offset_ns = link_hello(link)->wall_offset_ns;
+	return link_converse(link, &request, take, info, NULL);
+}
+
+int cmd_info(const struct options *given, int count, char **argument)
+{
+	_cleanup_(link_freep) struct link *link = NULL;
+	_cleanup_(info_done) struct info info = { 0 };
+	Tracesmith__V1__StatusReply items = TRACESMITH__V1__STATUS_REPLY__INIT;
+	struct options options = *given;
+	int r;
+
+	options.file = argument[0];
+	if (link_open(&options, &link) < 0 || verify(link) < 0 || load(&info, link) < 0)
+		return EXIT_FAILED;
+	items.item = info.item;
+	items.n_item = info.count;
+	r = items_write(&options, "info", &items);
+	return r < 0 ? complain("Cannot write what is in it: %s", strerror(-r)) : EXIT_DONE;
+}

@@ -1,0 +1,415 @@
+/* tsctl record: the ops of a window, or of a program, as a file that needs no daemon.
+ * The past comes in one answer. A live recording asks every second for what came since; its end is
+ * followed by a time in which what had begun by then may still be told. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/output/loss.h"
+#include "client/record/launch.h"
+#include "client/record/program.h"
+#include "client/record/recording.h"
+#include "client/record/sql.h"
+#include "client/verbs/command.h"
+#include "core/base/units.h"
+
+#define MS_NS	     1000000ull
+#define SECOND_NS    1000000000ull
+#define PERIOD_NS    SECOND_NS	      /* from one look to the next */
+#define SLICE_NS     (50 * MS_NS)     /* so often a program's children are looked at, at the most */
+#define LOOK_SHARE   20		      /* of our time, one part at most */
+#define LINGER_NS    (2500 * MS_NS)   /* the daemon knows of all work by then (bounds_wait) */
+#define QUIET_NS     (500 * MS_NS)    /* of processes that have ended, so long nothing came */
+#define NO_CUDA_NS   SECOND_NS	      /* a process that used CUDA is known by then */
+#define LINGER_MAX   (30 * SECOND_NS) /* while more comes */
+#define RECONNECT_NS (30 * SECOND_NS)
+
+static volatile sig_atomic_t stops;
+
+struct job {
+	const struct options *options;
+	char **argument; /* of a program, or NULL */
+	struct recording recording;
+	struct record_program program;
+	bool live, ended; /* ended: all processes that are recorded */
+	bool progress;
+	uint64_t begin_ns, end_ns; /* end_ns 0: not known yet */
+	uint64_t shown_ns, shown_ops;
+	uint64_t rest_ns; /* until then the program is let alone */
+};
+
+static void on_stop(int number)
+{
+	stops++;
+}
+
+static void catch_stops(void)
+{
+	struct sigaction action = { .sa_handler = on_stop, .sa_flags = SA_RESTART };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static int check(const struct options *options, int count)
+{
+	int whom = !!(options->given & OPTION_PID) + !!(options->given & OPTION_ALL) + (count > 0);
+
+	if (!options->output)
+		complain("Say where to: -o FILE.sbt");
+	else if (whom != 1)
+		complain("Say what to record: --pid PID, --all, or a program ('-- PROGRAM')");
+	else if (count == 0 && (options->given & OPTIONS_RECORD))
+		complain("--records, --stacks and --budget are for a program that is started: for "
+			 "one that runs see 'tsctl attach'");
+	else if (count > 0 && (options->given & OPTION_SINCE))
+		complain("A program that is started has no past: leave out --since");
+	else if (count > 0 && strcmp(options->output, "-") == 0)
+		complain("Standard output is the program's: give -o FILE.sbt");
+	else
+		return 0;
+	return -EINVAL;
+}
+
+/* The past, where only that is asked for. */
+static int choose_window(struct job *job)
+{
+	const struct options *options = job->options;
+	struct recording *recording = &job->recording;
+	bool since = options->given & OPTION_SINCE, until = options->given & OPTION_UNTIL;
+	uint64_t now_ns = recording_now(recording);
+
+	recording->since_ns = since ? link_time(recording->link, &options->since) : now_ns;
+	job->begin_ns = now_ns;
+	if (until)
+		job->end_ns = link_time(recording->link, &options->until);
+	if (options->given & OPTION_DURATION)
+		job->end_ns = now_ns + options->duration_ns;
+	job->live = job->argument || (options->given & OPTION_DURATION) || !since ||
+		    job->end_ns > now_ns;
+	if (!job->live)
+		recording->until_ns = job->end_ns ? job->end_ns : now_ns;
+	if (job->end_ns == 0 || job->end_ns > recording->since_ns)
+		return 0;
+	complain("The window ends before it begins: see --since and --until");
+	return -EINVAL;
+}
+
+static void show_progress(struct job *job)
+{
+	struct recording *recording = &job->recording;
+	uint64_t now_ns = recording_now(recording), since_ns = now_ns - job->shown_ns;
+	char size[UNITS_TEXT_SIZE];
+
+	if (!job->progress || since_ns < PERIOD_NS / 2)
+		return;
+	fprintf(stderr, "\r%.0f s, %" PRIu64 " operations, %s, %.0f/s, %" PRIu64 " lost ",
+		(now_ns - job->begin_ns) / 1e9, recording->ops,
+		units_bytes(size, (int64_t)record_file_size(recording->file)),
+		(recording->ops - job->shown_ops) / (since_ns / 1e9), recording->lost);
+	job->shown_ns = now_ns;
+	job->shown_ops = recording->ops;
+}
+
+/* What was lost in the window is a part of the answer. */
+static void show_end(const struct job *job)
+{
+	const struct recording *recording = &job->recording;
+	const Tracesmith__V1__Done *done = recording->end ? recording->end->done : NULL;
+	char size[UNITS_TEXT_SIZE];
+
+	if (job->progress)
+		fprintf(stderr, "\r\033[K%" PRIu64 " operations, %s\n", recording->ops,
+			units_bytes(size, (int64_t)record_file_size(recording->file)));
+	if (done)
+		loss_complain(done);
+}
+
+static bool is_recorded(const struct recording *recording, uint32_t pid)
+{
+	for (size_t i = 0; i < recording->pid_count; i++)
+		if (recording->pid[i] == pid)
+			return true;
+	return false;
+}
+
+/* Takes in the processes of the program; a child's parent may come behind it. */
+static int add_processes(struct job *job, const struct record_process *list, size_t count)
+{
+	struct recording *recording = &job->recording;
+	bool more = true;
+	int r = 0;
+
+	while (more) {
+		more = false;
+		for (size_t i = 0; r == 0 && i < count; i++) {
+			if (is_recorded(recording, list[i].pid) ||
+			    !record_program_owns(&job->program, list[i].pid, list[i].ppid))
+				continue;
+			r = recording_add_pid(recording, list[i].pid);
+			more = r == 0;
+		}
+	}
+	return r;
+}
+
+/* Which processes there are, and whether those that are recorded have ended. */
+static int learn(struct job *job)
+{
+	_cleanup_(freep) struct record_process *list = NULL;
+	struct recording *recording = &job->recording;
+	size_t count, running = 0;
+	int r;
+
+	if (recording->all)
+		return 0;
+	r = record_sql_processes(recording->link, recording->since_ns, &list, &count);
+	if (r == 0 && job->argument)
+		r = add_processes(job, list, count);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		running += !list[i].ended && is_recorded(recording, list[i].pid);
+	job->ended = r == 0 && running == 0;
+	return r;
+}
+
+static void wait_ns(uint64_t ns)
+{
+	nanosleep(&(struct timespec){ .tv_sec = ns / SECOND_NS, .tv_nsec = ns % SECOND_NS }, NULL);
+}
+
+static bool is_away(int error)
+{
+	/* The socket of a daemon that is dying may still take a connection. */
+	return error == -ECONNREFUSED || error == -ECONNRESET;
+}
+
+/* What the daemon does not see meanwhile is a gap in its own words. */
+static int reconnect(struct job *job)
+{
+	uint64_t lost_ns = recording_now(&job->recording), away_ns = 0;
+	int r = -ECONNREFUSED;
+
+	complain("Waiting %llu s for it to come back", RECONNECT_NS / SECOND_NS);
+	while (is_away(r) && away_ns < RECONNECT_NS && !stops) {
+		wait_ns(SLICE_NS);
+		r = recording_open_again(job->options, &job->recording);
+		away_ns = recording_now(&job->recording) - lost_ns;
+	}
+	if (r == 0)
+		complain("The daemon is back after %.1f s: the recording goes on", away_ns / 1e9);
+	else if (is_away(r))
+		complain("It has not come back: the recording ends here");
+	return r;
+}
+
+static int look(struct job *job, bool last)
+{
+	int r = learn(job);
+
+	if (r == 0)
+		r = recording_ask(&job->recording, last);
+	if (r == -ECONNRESET) {
+		r = reconnect(job);
+		return r < 0 ? r : look(job, last);
+	}
+	show_progress(job);
+	return r;
+}
+
+static bool is_over(const struct job *job)
+{
+	const struct recording *recording = &job->recording;
+
+	if (job->end_ns && recording_now(recording) >= job->end_ns)
+		return true;
+	if (job->argument)
+		return job->program.ended;
+	return stops || (!recording->all && job->ended);
+}
+
+/* A program of many threads takes longer to look at, and is looked at less often. */
+static void look_at_program(struct job *job)
+{
+	uint64_t begin_ns = recording_now(&job->recording);
+
+	if (!job->argument || begin_ns < job->rest_ns)
+		return;
+	record_program_look(&job->program);
+	job->rest_ns = begin_ns + LOOK_SHARE * (recording_now(&job->recording) - begin_ns);
+}
+
+/* Until it is time for the next look. */
+static void pause_until(struct job *job, uint64_t then_ns)
+{
+	uint64_t now_ns;
+
+	while ((now_ns = recording_now(&job->recording)) < then_ns && !is_over(job)) {
+		uint64_t left_ns = then_ns - now_ns;
+
+		if (job->end_ns && job->end_ns > now_ns && job->end_ns - now_ns < left_ns)
+			left_ns = job->end_ns - now_ns;
+		wait_ns(left_ns < SLICE_NS ? left_ns : SLICE_NS);
+		look_at_program(job);
+	}
+}
+
+/* Whether what had begun has been told, for all we know. */
+static bool is_told(const struct job *job, uint64_t over_ns, uint64_t quiet_ns)
+{
+	const struct recording *recording = &job->recording;
+	uint64_t now_ns = recording_now(recording);
+	bool quiet = now_ns - quiet_ns >= QUIET_NS;
+
+	if (now_ns - over_ns >= LINGER_MAX || stops > 1)
+		return true;
+	if (job->argument && recording->pid_count == 0)
+		return now_ns - over_ns >= NO_CUDA_NS;
+	if (!recording->all && job->ended)
+		return quiet;
+	return quiet && now_ns - over_ns >= LINGER_NS;
+}
+
+static int linger(struct job *job)
+{
+	struct recording *recording = &job->recording;
+	uint64_t over_ns = recording_now(recording), quiet_ns = over_ns;
+	int r = 0;
+
+	if (!job->argument || !job->program.ended)
+		recording->until_ns = job->end_ns && job->end_ns < over_ns ? job->end_ns : over_ns;
+	while (r == 0 && !is_told(job, over_ns, quiet_ns)) {
+		wait_ns(4 * SLICE_NS);
+		r = look(job, false);
+		if (recording->chunks > 0)
+			quiet_ns = recording_now(recording);
+	}
+	return r < 0 ? r : look(job, true);
+}
+
+static int run_live(struct job *job)
+{
+	struct recording *recording = &job->recording;
+	uint64_t next_ns;
+	int r = recording_begin(recording, job->options);
+
+	job->shown_ns = next_ns = recording_now(recording);
+	while (r == 0 && !is_over(job)) {
+		next_ns += PERIOD_NS;
+		pause_until(job, next_ns);
+		r = look(job, false);
+		if (recording_now(recording) > next_ns + PERIOD_NS)
+			next_ns = recording_now(recording);
+	}
+	return r < 0 ? r : linger(job);
+}
+
+static bool has_ended(const struct job *job)
+{
+	return job->live && !job->argument && !job->recording.all && job->ended && !stops;
+}
+
+/* What to do about a recording of nothing, which nobody can want. */
+static int refuse_nothing(const struct job *job)
+{
+	if (job->argument)
+		return complain("Nothing was recorded: %s has used no CUDA that the daemon saw; is "
+				"it a CUDA program? 'tsctl ps' shows those that run",
+				job->program.name);
+	if (job->recording.all)
+		return complain("Nothing was recorded: no process used CUDA in that time; 'tsctl "
+				"ps' shows those that run, --since records what was before");
+	if (has_ended(job))
+		return complain("Nothing was recorded: process %" PRIu64 " has ended; 'tsctl ps' "
+				"shows those that run, --since records what it did before",
+				job->options->pid);
+	return complain("Nothing was recorded: process %" PRIu64 " used no CUDA in that time; "
+			"--since records what it did before",
+			job->options->pid);
+}
+
+static int finish(struct job *job, int error)
+{
+	struct recording *recording = &job->recording;
+	int r;
+
+	/* Nothing came: the file is as it was. */
+	if (error < 0 && (!recording->started || record_file_error(recording->file) < 0))
+		return EXIT_FAILED;
+	if (recording->ops == 0) {
+		show_end(job);
+		return error < 0 ? EXIT_FAILED : refuse_nothing(job);
+	}
+	if (error == 0 && has_ended(job))
+		complain("Process %" PRIu64 " has ended, and with it the recording",
+			 job->options->pid);
+	r = recording_end(recording, error == 0);
+	show_end(job);
+	return error < 0 || r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* A recording that fails does not end the program. */
+static int finish_program(struct job *job, int error)
+{
+	struct record_program *program = &job->program;
+	int status = finish(job, error);
+
+	while (!program->ended) {
+		wait_ns(SLICE_NS);
+		record_program_look(program);
+	}
+	return record_program_exit_status(program) ? record_program_exit_status(program) : status;
+}
+
+/* What it did before the recording begins is asked for as its past: a program that cannot be
+ * started leaves the file as it was. */
+static int record_program(struct job *job)
+{
+	int status;
+
+	job->recording.command = job->argument[0];
+	if (launch_prepare(job->options, job->argument[0]) < 0)
+		return EXIT_FAILED;
+	status = record_program_start(&job->program, job->argument);
+	return status ? status : finish_program(job, run_live(job));
+}
+
+static int record(struct job *job)
+{
+	if (job->argument)
+		return record_program(job);
+	if (!job->live)
+		return finish(job, recording_ask(&job->recording, true));
+	catch_stops();
+	return finish(job, run_live(job));
+}
+
+static void job_done(struct job *job)
+{
+	record_program_done(&job->program);
+	recording_done(&job->recording);
+}
+
+int cmd_record(const struct options *options, int count, char **argument)
+{
+	_cleanup_(job_done) struct job job = { .options = options,
+					       .argument = count ? argument : NULL,
+					       .progress = isatty(STDERR_FILENO) };
+
+	if (check(options, count) < 0)
+		return EXIT_USAGE;
+	if (recording_open(options, &job.recording) < 0)
+		return EXIT_FAILED;
+	if (choose_window(&job) < 0)
+		return EXIT_USAGE;
+	job.recording.all = options->given & OPTION_ALL;
+	if ((options->given & OPTION_PID) && recording_add_pid(&job.recording, options->pid) < 0)
+		return EXIT_FAILED;
+	if (record_file_open(options->output, &job.recording.file) < 0)
+		return EXIT_FAILED;
+	return record(&job);
+}

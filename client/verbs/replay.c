@@ -1,0 +1,74 @@
+/* tsctl replay: a recording again: played, checked against another one, emulated, changed, or
+ * issued on a GPU. */
+#include "client/base/argument.h"
+#include "client/file/file.h"
+#include "client/reissue/reissue.h"
+#include "client/replay/check.h"
+#include "client/replay/play.h"
+#include "client/replay/whatif.h"
+#include "client/verbs/command.h"
+
+/* Options of some ways only. */
+#define PLAY_ONLY  (OPTION_SPEED)
+#define CHECK_ONLY (OPTION_TOLERANCE)
+#define CHOICE	   (OPTION_STREAM | OPTION_DEVICE | OPTION_KERNEL) /* the others need all */
+
+static int play(const struct options *options, int count, char **argument)
+{
+	return replay_play(options);
+}
+
+static int whatif(const struct options *options, int count, char **argument)
+{
+	return replay_whatif(options);
+}
+
+static int on_gpu(const struct options *options, int count, char **argument)
+{
+	return replay_on_gpu(options);
+}
+
+/* The first that is asked for; the last is asked for by nothing. */
+static const struct way {
+	uint64_t options; /* that ask for it */
+	uint64_t never;	  /* that make no sense with it */
+	int files_max;
+	const char *name;
+	int (*run)(const struct options *options, int count, char **argument);
+} ways[] = {
+	{ OPTION_CHECK,
+	  PLAY_ONLY | CHOICE | OPTION_ON_GPU | OPTION_EMULATE | OPTIONS_WHATIF | OPTION_OUTPUT, 2,
+	  "--check", replay_check },
+	{ OPTION_ON_GPU, PLAY_ONLY | CHECK_ONLY | OPTION_EMULATE | OPTIONS_WHATIF, 1, "--on-gpu",
+	  on_gpu },
+	{ OPTION_EMULATE | OPTIONS_WHATIF, PLAY_ONLY | CHECK_ONLY | CHOICE, 1,
+	  "--emulate and what-ifs", whatif },
+	{ 0, CHECK_ONLY | OPTION_OUTPUT, 1, "playing", play },
+};
+
+int cmd_replay(const struct options *options, int count, char **argument)
+{
+	struct options own = *options;
+	const struct way *way = ways;
+
+	while (way->options && !(options->given & way->options))
+		way++;
+	for (int i = 0; i < OPTION_COUNT; i++) {
+		if (!(options->given & way->never & UINT64_C(1) << i))
+			continue;
+		complain("--%s makes no sense with %s: see 'tsctl replay --help'",
+			 option_forms[i].name, way->name);
+		return EXIT_USAGE;
+	}
+	if (count > way->files_max) {
+		complain("One recording at a time: a second one is for --check");
+		return EXIT_USAGE;
+	}
+	if (count > 0)
+		own.file = argument[0];
+	if (file_spare(own.file, own.output) < 0)
+		return EXIT_USAGE;
+	if (!(own.given & OPTIONS_PART))
+		argument_window(&own);
+	return way->run(&own, count, argument);
+}

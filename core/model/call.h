@@ -1,0 +1,39 @@
+/* call.h: one call of a driver function on its way to becoming an op. */
+#ifndef TS_CORE_CALL_H
+#define TS_CORE_CALL_H
+
+#include "core/model/model.h"
+
+struct call {
+	struct core *core;
+	struct process *process;
+	const struct ts_event *event;
+	struct context *context; /* the named or current one, never NULL */
+	struct stream *stream;	 /* NULL: none, or not followed */
+	struct op *op;
+	bool noted; /* remembered for the exact tier, which adds it to the rollups later */
+	bool held;  /* the timeline has the op now */
+	bool bad;   /* its effect makes no sense */
+};
+
+/* When its effect is there at the latest, as far as that is known. */
+static inline uint64_t call_end_ns(const struct call *call)
+{
+	return call->op->end_ns ? call->op->end_ns : call->op->start_ns;
+}
+
+/* The thread as its own PID namespace counts it. */
+static inline uint32_t call_ns_tid(const struct ts_event *event)
+{
+	return event->ns_tid ? event->ns_tid : event->tid;
+}
+
+/* A copy or set of no bytes: the device has nothing to do for it. */
+bool call_does_nothing(const struct op *op, const struct function *function);
+
+/* Whether every row can be followed. */
+bool call_table_ok(const struct function_table *table);
+/* Handler of API records, see core.c. */
+int call_ingest(struct core *core, struct process *process, const struct ts_event *event);
+
+#endif

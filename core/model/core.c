@@ -1,0 +1,403 @@
+/* Core: the door of the model. Every record is copied, checked and only then believed; a table says
+ * who takes it. Here is also what happens as time passes, and what outlives a daemon. */
+#include "core/model/core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "core/model/call.h"
+#include "core/model/correlate.h"
+#include "core/model/gpu_pool.h"
+#include "core/model/name.h"
+#include "core/model/range.h"
+#include "core/model/track.h"
+
+/* No clock shows more in a century; and what is not yet over cannot be an hour ahead. */
+#define TIME_MAX_NS   (1ull << 62)
+#define TIME_AHEAD_NS 3600000000000ull
+
+/* What the times of a record have to be; 0 is none. */
+enum record_times {
+	TIMES_CALL, /* end only with TS_EVENT_RETURNED */
+	TIMES_SPAN, /* both */
+	TIMES_OPEN, /* the end may be 0 */
+	TIMES_WORK, /* none, one or in the wrong order: the device's are not usable then */
+};
+
+/* `process` is NULL only for a record that announces one. */
+static const struct record_kind {
+	int (*take)(struct core *core, struct process *process, const struct ts_event *event);
+	enum record_times times;
+	bool kernel_only; /* not for injected libraries to say */
+	bool library_only;
+	bool announces;
+} record_table[] = {
+#define KERNEL_ONLY  .kernel_only = true
+#define LIBRARY_ONLY .library_only = true
+	[TS_EVENT_API] = { call_ingest, KERNEL_ONLY },
+	[TS_EVENT_PROCESS] = { process_announced, KERNEL_ONLY, .announces = true },
+	[TS_EVENT_EXEC] = { process_executed, KERNEL_ONLY, .announces = true },
+	[TS_EVENT_EXIT] = { process_exited, KERNEL_ONLY },
+	[TS_EVENT_KERNEL] = { correlate_work, TIMES_WORK, LIBRARY_ONLY },
+	[TS_EVENT_COPY] = { correlate_work, TIMES_WORK, LIBRARY_ONLY },
+	[TS_EVENT_SET] = { correlate_work, TIMES_WORK, LIBRARY_ONLY },
+	[TS_EVENT_GRAPH] = { correlate_work, TIMES_WORK, LIBRARY_ONLY },
+	[TS_EVENT_CALL] = { correlate_call, TIMES_OPEN, LIBRARY_ONLY },
+	[TS_EVENT_SYNC] = { range_sync, TIMES_SPAN, LIBRARY_ONLY },
+	[TS_EVENT_MEMORY] = { gpu_pool_take, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_CONTEXT] = { track_context, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_DEVICE] = { exact_device, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_RANGE] = { range_take, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_OVERHEAD] = { range_overhead, TIMES_SPAN, LIBRARY_ONLY },
+	[TS_EVENT_LOST] = { exact_lost, TIMES_OPEN, LIBRARY_ONLY },
+	[TS_EVENT_COLLECT] = { exact_collect, TIMES_CALL, LIBRARY_ONLY },
+	[TS_EVENT_COST] = { exact_cost, TIMES_SPAN, LIBRARY_ONLY },
+};
+
+#define RECORD_KINDS (sizeof(record_table) / sizeof(record_table[0]))
+
+CLEANUP_DEFINE(struct core, core_free)
+
+static bool core_config_ok(const struct core_config *config)
+{
+	return config->max_processes && config->max_threads && config->max_streams &&
+	       config->max_events && config->max_pending && config->max_rollups &&
+	       config->max_allocations && config->max_waiting && config->max_names &&
+	       config->max_edges && call_table_ok(&config->functions);
+}
+
+int core_new(const struct core_config *config, struct core **ret)
+{
+	_cleanup_(core_freep) struct core *core = NULL;
+	int r;
+
+	if (!core_config_ok(config))
+		return -EINVAL;
+	core = calloc(1, sizeof(*core));
+	if (!core)
+		return -ENOMEM;
+	core->config = *config;
+	core->next_process = config->next_process ? config->next_process : 1;
+	core->next_stream = config->next_stream ? config->next_stream : 1;
+	core->next_allocation = config->next_allocation ? config->next_allocation : 1;
+	core->next_capture = 1;
+	list_init(&core->processes);
+	list_init(&core->threads);
+	list_init(&core->states);
+	list_init(&core->pendings);
+	list_init(&core->awaited);
+	list_init(&core->covered);
+	list_init(&core->graphs);
+	list_init(&core->answered);
+	list_init(&core->exacts);
+	list_init(&core->changed_allocations);
+	list_init(&core->changed_accounts);
+	list_init(&core->superseded);
+	core->thread_pool = POOL_OF(struct thread);
+	core->gpu_event_pool = POOL_OF(struct gpu_event);
+	core->pending_pool = POOL_OF(struct pending);
+	core->allocation_pool = POOL_OF(struct allocation);
+	core->ticket_pool = POOL_OF(struct ticket);
+	core->answer_pool = POOL_OF(struct answer);
+	r = rollup_init(core);
+	if (r < 0)
+		return r;
+	*ret = TAKE(core);
+	return 0;
+}
+
+struct core *core_free(struct core *core)
+{
+	struct process *process;
+
+	if (!core)
+		return NULL;
+	list_for_each(process, &core->processes, link)
+		process_free(process);
+	memory_release_all(core);
+	rollup_release(core);
+	pool_clear(&core->thread_pool);
+	pool_clear(&core->gpu_event_pool);
+	pool_clear(&core->pending_pool);
+	pool_clear(&core->ticket_pool);
+	pool_clear(&core->answer_pool);
+	map_clear(&core->process_by_pid);
+	map_clear(&core->process_by_id);
+	map_clear(&core->thread_by_tid);
+	map_clear(&core->stream_by_key);
+	map_clear(&core->stream_by_id);
+	map_clear(&core->gpu_event_by_handle);
+	free(core);
+	return NULL;
+}
+
+static int core_bad(struct core *core, struct process *process)
+{
+	loss_count(core, process, LOSS_BAD_EVENT);
+	return INGEST_BAD;
+}
+
+static int core_stray(struct core *core)
+{
+	loss_count(core, NULL, LOSS_STRAY);
+	return INGEST_STRAY;
+}
+
+static bool core_time_ok(const struct core *core, uint64_t ns)
+{
+	return ns && ns < TIME_MAX_NS && (!core->ticked_ns || ns < core->ticked_ns + TIME_AHEAD_NS);
+}
+
+static bool core_span_ok(const struct core *core, const struct ts_event *event)
+{
+	return core_time_ok(core, event->start_ns) && core_time_ok(core, event->end_ns) &&
+	       event->end_ns >= event->start_ns;
+}
+
+static bool core_times_ok(const struct core *core, const struct ts_event *event,
+			  enum record_times times)
+{
+	switch (times) {
+	case TIMES_SPAN:
+		return core_span_ok(core, event);
+	case TIMES_OPEN:
+		return event->end_ns ? core_span_ok(core, event)
+				     : core_time_ok(core, event->start_ns);
+	case TIMES_WORK:
+		return !event->start_ns || event->end_ns < event->start_ns ||
+		       core_span_ok(core, event);
+	default:
+		return event->flags & TS_EVENT_RETURNED ? core_span_ok(core, event)
+							: core_time_ok(core, event->start_ns);
+	}
+}
+
+static void core_see_time(struct core *core, uint64_t ns)
+{
+	if (ns > core->now_ns)
+		core->now_ns = ns;
+}
+
+/* The clock of the model is the kernel's: what a process says does not move it. */
+static void core_see_event(struct core *core, const struct core_origin *origin,
+			   struct process *process, const struct ts_event *event)
+{
+	if (!origin->pid)
+		core_see_time(core,
+			      event->flags & TS_EVENT_RETURNED ? event->end_ns : event->start_ns);
+	else if (process->exact)
+		process->exact->heard_ns = core->now_ns;
+}
+
+static int core_take_event(struct core *core, const struct core_origin *origin,
+			   const struct ts_event *event)
+{
+	const struct record_kind *kind = &record_table[event->kind];
+	struct process *process = process_by_pid(core, event->tgid);
+	uint64_t limited = core->stats.limited;
+	int r;
+
+	if (!event->tgid || !core_times_ok(core, event, kind->times) ||
+	    (origin->pid ? kind->kernel_only : kind->library_only))
+		return core_bad(core, process);
+	/* Its end was noticed before it was told: nothing is missing. */
+	if (!process && event->kind == TS_EVENT_EXIT)
+		return INGEST_OK;
+	if (!process && !kind->announces)
+		return core_stray(core);
+	core_see_event(core, origin, process, event);
+	r = kind->take(core, process, event);
+	return r == INGEST_OK && core->stats.limited != limited ? INGEST_LIMIT : r;
+}
+
+/* The library chooses the number, and what it is of. */
+static int core_take_name(struct core *core, const struct core_origin *origin, const void *record,
+			  size_t size)
+{
+	struct process *process;
+	struct ts_name name;
+
+	if (size < sizeof(name))
+		return core_bad(core, NULL);
+	memcpy(&name, record, sizeof(name));
+	process = process_by_pid(core, name.tgid);
+	if (!origin->pid || !name.id || !name.length || name.length > TS_NAME_MAX ||
+	    size < sizeof(name) + name.length)
+		return core_bad(core, process);
+	if (!process)
+		return core_stray(core);
+	return name_take(core, process, name.id, (const char *)record + sizeof(name), name.length);
+}
+
+/* Frames are of one size, but not how many there are. */
+static int core_take_stack(struct core *core, const void *record, size_t size)
+{
+	_Alignas(struct ts_stack) char
+		copy[sizeof(struct ts_stack) + TS_STACK_FRAMES_MAX * sizeof(uint64_t)];
+	struct ts_stack *stack = (struct ts_stack *)copy;
+	struct process *process;
+
+	if (size < sizeof(*stack))
+		return core_bad(core, NULL);
+	memcpy(copy, record, size < sizeof(copy) ? size : sizeof(copy));
+	process = process_by_pid(core, stack->tgid);
+	if (!stack->id || !stack->frame_count || stack->frame_count > TS_STACK_FRAMES_MAX ||
+	    size < sizeof(*stack) + stack->frame_count * sizeof(stack->frame[0]) ||
+	    !core_time_ok(core, stack->time_ns))
+		return core_bad(core, process);
+	if (!process)
+		return core_stray(core);
+	core_see_time(core, stack->time_ns);
+	core->config.sink.stack(core->config.data, &process->row, stack);
+	return INGEST_OK;
+}
+
+int core_ingest(struct core *core, const struct core_origin *origin, const void *record,
+		size_t size)
+{
+	struct ts_event event;
+
+	core->stats.events++;
+	if (size < offsetof(struct ts_event, start_ns))
+		return core_bad(core, NULL);
+	memcpy(&event, record, size < sizeof(event) ? size : sizeof(event));
+	if (origin->pid && origin->pid != event.tgid)
+		return core_bad(core, process_by_pid(core, origin->pid));
+	if (event.kind == TS_EVENT_STACK)
+		return core_take_stack(core, record, size);
+	if (event.kind == TS_EVENT_NAME)
+		return core_take_name(core, origin, record, size);
+	if (size < sizeof(event) || event.kind >= RECORD_KINDS || !record_table[event.kind].take)
+		return core_bad(core, NULL);
+	return core_take_event(core, origin, &event);
+}
+
+void core_tick(struct core *core, uint64_t now_ns)
+{
+	core_see_time(core, now_ns);
+	if (now_ns > core->ticked_ns)
+		core->ticked_ns = now_ns;
+	process_tick(core, now_ns);
+	exact_tick(core, now_ns);
+	timeline_tick(core, now_ns);
+	memory_tick(core, now_ns);
+}
+
+void core_checkpoint(struct core *core, uint64_t now_ns)
+{
+	core_see_time(core, now_ns);
+	exact_checkpoint(core, now_ns);
+	state_checkpoint(core, now_ns);
+	memory_checkpoint(core);
+	rollup_checkpoint(core);
+	loss_checkpoint(core);
+}
+
+void core_flush(struct core *core, uint64_t now_ns)
+{
+	core_see_time(core, now_ns);
+	process_tick(core, UINT64_MAX);
+	exact_flush(core, now_ns);
+	timeline_flush(core, now_ns);
+	state_flush(core, now_ns);
+	core_checkpoint(core, now_ns);
+}
+
+void core_lose(struct core *core, const struct core_loss *loss)
+{
+	core->config.sink.loss(core->config.data, loss);
+}
+
+int core_restore_process(struct core *core, const struct core_process *row)
+{
+	if (!row->id || !row->pid || row->exit_ns)
+		return -EINVAL;
+	if (process_by_pid(core, row->pid) || process_by_id(core, row->id))
+		return -EEXIST;
+	return process_add(core, row) ? 0 : -ENOSPC;
+}
+
+int core_restore_stream(struct core *core, const struct core_stream *row)
+{
+	struct process *process = process_by_id(core, row->process);
+
+	if (!process)
+		return -ENOENT;
+	if (!row->id || row->destroyed_ns)
+		return -EINVAL;
+	if (stream_by_id(core, row->id))
+		return -EEXIST;
+	return stream_add(core, process, row) ? 0 : -ENOSPC;
+}
+
+int core_restore_allocation(struct core *core, const struct core_allocation *row)
+{
+	struct process *process = process_by_id(core, row->process);
+
+	return process ? memory_restore(core, process, row) : -ENOENT;
+}
+
+int core_restore_peak(struct core *core, const struct core_memory *row)
+{
+	struct process *process = process_by_id(core, row->process);
+
+	return process ? memory_restore_peak(core, process, row) : -ENOENT;
+}
+
+int core_restore_collect(struct core *core, uint32_t process, uint64_t since_ns)
+{
+	struct process *found = process_by_id(core, process);
+
+	return found ? exact_restore(core, found, since_ns) : -ENOENT;
+}
+
+const struct core_process *core_process_by_pid(const struct core *core, uint32_t pid)
+{
+	const struct process *process = process_by_pid(core, pid);
+
+	return process ? &process->row : NULL;
+}
+
+const struct core_process *core_process_by_id(const struct core *core, uint32_t id)
+{
+	const struct process *process = process_by_id(core, id);
+
+	return process ? &process->row : NULL;
+}
+
+void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns)
+{
+	struct process *process = process_by_pid(core, pid);
+
+	core_see_time(core, now_ns);
+	if (process)
+		process_gone(core, process, now_ns);
+}
+
+void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns)
+{
+	struct process *process = process_by_pid(core, pid);
+
+	core_see_time(core, now_ns);
+	if (process)
+		exact_gone(core, process, now_ns);
+}
+
+void core_stats(const struct core *core, struct core_stats *ret)
+{
+	const struct exact *exact;
+
+	*ret = core->stats;
+	ret->processes = core->process_by_id.count;
+	ret->streams = core->stream_by_id.count;
+	ret->allocations = core->allocation_by_address.count;
+	ret->pending = core->pending_pool.used;
+	ret->waiting = core->waiting;
+	ret->edges = core->edges;
+	ret->oldest_pending_ns = timeline_oldest_ns(core);
+	ret->ending = 0;
+	list_for_each(exact, &core->exacts, link)
+		ret->ending += exact->ended_ns != 0;
+}

@@ -1,0 +1,350 @@
+/* core.h: the trace model. Events go in, finished ops and changes of state come out.
+ *
+ * The model is pure: no I/O, no clock, no threads, no locks; time comes as an argument
+ * (CLOCK_MONOTONIC nanoseconds). Everything that it learns for others it hands to the sink, at once
+ * (processes, streams, stacks, ops as they finish) or at a checkpoint (allocations that outlived
+ * it, memory totals, rollups, losses). What a sink gets is valid during the call only.
+ * Ids of processes, streams and allocations are the model's own, count up, and are never reused:
+ * after a restart core_config says where to go on.
+ */
+#ifndef TS_CORE_H
+#define TS_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/model/function.h"
+#include "core/model/op.h"
+#include "proto/event.h"
+
+struct core;
+
+#define EXIT_UNKNOWN (-1) /* it runs, or nobody told how it ended */
+
+struct core_process {
+	uint32_t id;
+	uint32_t pid;
+	uint32_t ns_pid;
+	uint32_t ppid;
+	uint32_t uid;
+	int32_t exit_code;	/* as wait(2) gives it, or EXIT_UNKNOWN */
+	uint64_t started_ticks; /* CLOCK_BOOTTIME at its start in units of 10 ms, as in /proc */
+	uint64_t cgroup;
+	uint64_t first_ns; /* first seen */
+	uint64_t exit_ns;  /* 0: running */
+	bool executed;	   /* it is told since it runs another program now */
+	char comm[TS_COMM_SIZE];
+};
+
+struct core_stream {
+	uint32_t id;
+	uint32_t process;
+	uint64_t handle; /* 0: the default stream of the context; 2: of the thread; 3: only its
+			  * number is known */
+	uint64_t context;
+	uint64_t created_ns;   /* 0: before we looked */
+	uint64_t destroyed_ns; /* 0: not yet */
+	uint32_t tid;	       /* of a per-thread default stream, else 0 */
+	uint32_t number;       /* CUPTI's, 0: not known */
+	int16_t device;
+	bool non_blocking;
+};
+
+struct core_allocation {
+	uint64_t id;
+	uint64_t address;
+	uint64_t bytes;
+	uint64_t start_ns; /* when the call began */
+	uint64_t end_ns;   /* when it returned */
+	uint64_t stack_id;
+	uint64_t context; /* that it ends with, 0: none, or not known */
+	uint32_t process;
+	uint32_t tid;
+	uint32_t handles;  /* references of the program to it, 0: only mappings keep it */
+	uint64_t physical; /* of a mapping: the id of what it shows */
+	uint16_t fn;
+	uint8_t kind; /* enum memory_kind */
+	int16_t device;
+};
+
+struct core_memory {
+	uint32_t process;
+	int16_t device;
+	uint8_t kind;
+	uint64_t live_bytes, live_count, peak_bytes;
+};
+
+/* Sums over the calls of one second that are alike in everything but time and size.
+ * `freed` rows count, under the stack and function that allocated, what was given back. */
+struct core_rollup {
+	uint64_t second; /* CLOCK_MONOTONIC */
+	uint64_t stack_id;
+	uint32_t process;
+	uint32_t stream; /* id, of ops that have one */
+	int32_t result;
+	uint16_t fn;
+	uint8_t kind, detail;
+	int16_t device;
+	bool freed;
+	uint64_t calls, timed; /* timed: calls whose return was seen */
+	uint64_t captured;     /* of the calls: recorded into a graph, so they did nothing yet */
+	uint64_t total_ns, min_ns, max_ns;
+	uint64_t bytes; /* moved or given: none of calls that failed or were captured */
+};
+
+/* What a device did in one second that is alike in all but time and size; of OP_EXACT ops only.
+ * Durations fall in buckets, each at most 1/16 wide (work_bucket below), so that shares of them can
+ * be told without the ops. */
+struct core_work {
+	uint64_t second;   /* in which it ended */
+	uint64_t name;	   /* of kernels */
+	uint64_t stack_id; /* of the call */
+	uint32_t process;
+	uint32_t stream; /* id */
+	uint32_t graph;
+	uint16_t bucket;
+	uint8_t kind; /* OP_KERNEL (also of launches), OP_COPY, OP_SET; OP_GRAPH: a launch of one */
+	uint8_t detail; /* copy_kind; of OP_GRAPH enum work_graph */
+	int16_t device;
+	uint64_t count, total_ns, min_ns, max_ns, bytes;
+	uint64_t delay_ns; /* from the begin of the calls to the start on the device, in all */
+};
+
+/* A graph was recorded as a whole; or it lasted from the first to the last of its parts, which are
+ * rows of their own. */
+enum work_graph { WORK_GRAPH_WHOLE = 0, WORK_GRAPH_PARTS = 1 };
+
+/* How long in a second a device of a process was in one state, and ran so many at once. Rows that
+ * are alike but for ns add up; all of a device together are the time that it was watched. */
+struct core_busy {
+	uint64_t second;
+	uint64_t ns;
+	uint32_t process;
+	int16_t device;
+	uint8_t state;	 /* enum op_state */
+	uint8_t kernels; /* that ran, 15: or more */
+	uint8_t copies;	 /* and sets */
+};
+
+/* A pool that memory is allocated from. */
+enum core_pool_kind { CORE_POOL_OWN = 1, CORE_POOL_IMPORTED = 2 };
+struct core_pool {
+	uint32_t process;
+	int16_t device;
+	uint8_t kind;
+	uint64_t address;	  /* CUPTI's: as good as a number */
+	uint64_t bytes;		  /* held of the device; of an imported one 0: not known */
+	uint64_t used_bytes;	  /* of it allocated */
+	uint64_t threshold_bytes; /* what is free above it goes back at a synchronization */
+	uint64_t peak_bytes, peak_used_bytes;
+	uint64_t told_ns; /* when that was so */
+};
+
+struct core_device {
+	uint32_t process;
+	int16_t ordinal;
+	uint8_t uuid[16];
+	uint64_t memory_bytes;
+	uint64_t name; /* id of a name, 0: none */
+	uint32_t multiprocessors;
+	uint32_t clock_khz;
+};
+
+/* How a process is collected from in the exact tier. */
+struct core_collect {
+	uint32_t process;
+	uint32_t state; /* enum ts_collect_state */
+	uint32_t records, left_out;
+	uint32_t cupti_version;
+	uint32_t budget_ppm;
+	uint64_t since_ns;   /* when it began */
+	uint64_t changed_ns; /* when this state began */
+	/* Since it began: */
+	uint64_t busy_ns, own_ns,
+		wall_ns;      /* see struct ts_cost; wall_ns: of the time it is about */
+	uint64_t taken;	      /* records */
+	uint32_t busiest_ppm; /* lately */
+};
+
+/* number, identifier, name, text. Numbers are stored. */
+#define LOSS_REASONS(X)                                                                            \
+	X(1, RING_FULL, "ring-full", "events lost because the BPF ring was full")                  \
+	X(2, RATE_LIMIT, "rate-limit", "events left out by the rate limit")                        \
+	X(3, CALL_STATE, "call-state", "calls lost because a thread's state could not be had")     \
+	X(4, STACK, "stack", "stacks that could not be taken")                                     \
+	X(5, STACK_SAMPLED, "stack-sampled",                                                       \
+	  "launches, copies, sets and waits whose stack was left out")                             \
+	X(6, PROCESS, "process", "processes that could not be announced")                          \
+	X(7, BAD_EVENT, "bad-event", "events that made no sense")                                  \
+	X(8, STRAY, "stray", "events of a process that was never announced")                       \
+	X(9, UNKNOWN_FREE, "unknown-free", "frees of addresses not known as allocated")            \
+	X(10, UNBOUND, "unbound", "ops with no synchronization seen in time: GPU end unknown")     \
+	X(11, LIMIT, "limit", "things not followed because a limit of the daemon was reached")     \
+	X(12, STORE, "store", "ops dropped because the disk was behind or full")                   \
+	X(13, GAP, "gap", "times in which the daemon was not looking")                             \
+	X(14, UNREAD, "unread", "calls with an argument that could not be read")                   \
+	X(15, MAPPING, "mapping", "mappings not seen, so that stacks may lack names")              \
+	X(16, EXACT_RING, "exact-ring", "exact records lost because a process's ring was full")    \
+	X(17, CUPTI, "cupti", "exact records dropped by CUPTI")                                    \
+	X(18, BUFFERS, "buffers", "exact records lost for want of buffers")                        \
+	X(19, UNTIMED, "untimed", "exact records without usable times")                            \
+	X(20, NO_CALL, "no-call", "exact records whose call was not seen")                         \
+	X(21, NO_RECORD, "no-record", "calls that submitted work, with no exact record in time")   \
+	X(22, DUPLICATE, "duplicate", "exact records that came twice")                             \
+	X(23, LATE, "late", "exact records too late for the states of their time")                 \
+	X(24, BEFORE, "before", "exact records of work submitted before collection began")         \
+	X(25, PAUSED, "paused", "times in which another profiler had CUPTI")                       \
+	X(26, BUDGET, "budget", "times in which records were left out to stay in the budget")      \
+	X(27, RING_STUCK, "ring-stuck", "exact records lost with a thread that died handing over") \
+	X(28, UNKNOWN_RECORD, "unknown-record", "exact records that this version cannot read")     \
+	X(29, CUT_OFF, "cut-off", "recordings without their end: what came last is missing")       \
+	X(30, BEHIND, "behind", "ops and seconds of sums that a recording asked for too late")     \
+	X(31, DAMAGED, "damaged", "ops in parts of a recording that are damaged")                  \
+	X(32, STORE_ROWS, "store-rows",                                                            \
+	  "rows of sums and processes dropped because the disk was behind or full")                \
+	X(33, DISCONNECTED, "disconnected",                                                        \
+	  "times after a restart of the daemon until it collected again")
+
+enum loss_reason {
+#define X(number, name, text, sentence) LOSS_##name = number,
+	LOSS_REASONS(X)
+#undef X
+		LOSS_REASON_MAX = 33,
+};
+
+struct core_loss {
+	uint64_t start_ns, end_ns; /* when it may have happened */
+	uint32_t process;	   /* 0: not known whose */
+	uint8_t reason;
+	uint64_t count; /* of a gap 1; 0 where it is told again, from its begin, to be longer */
+};
+
+/* Members may not be NULL. At a checkpoint: device, pool, collect (where only the cost has
+ * changed), work, busy, rollup, memory, allocation, loss. */
+struct core_sink {
+	void (*op)(void *data, const struct op *op);
+	/* New, announced again, runs another program, or has ended. */
+	void (*process)(void *data, const struct core_process *process);
+	void (*stream)(void *data, const struct core_stream *stream); /* new or changed */
+	void (*stack)(void *data, const struct core_process *process, const struct ts_stack *stack);
+	void (*allocation)(void *data, const struct core_allocation *allocation, bool live);
+	void (*memory)(void *data, const struct core_memory *memory);
+	void (*rollup)(void *data, const struct core_rollup *rollup);
+	void (*loss)(void *data, const struct core_loss *loss);
+	/* A text behind an id that ops, devices or work name: told before the first of them. Ids
+	 * are hashes of the text, the same in every process and after a restart. */
+	void (*name)(void *data, uint64_t id, const char *text, size_t length);
+	void (*work)(void *data, const struct core_work *work);
+	void (*busy)(void *data, const struct core_busy *busy);
+	void (*device)(void *data, const struct core_device *device);
+	void (*collect)(void *data, const struct core_collect *collect);   /* new or changed */
+	void (*pool)(void *data, const struct core_pool *pool, bool live); /* changed, or gone */
+};
+
+struct core_config {
+	struct function_table functions;
+	struct core_sink sink;
+	void *data;
+	uint32_t next_process, next_stream; /* first ids to give out, 0 counts as 1 */
+	uint64_t next_allocation;
+	bool one_device;	 /* the host has one: it is the device of every context */
+	uint64_t bounds_wait_ns; /* how long an op waits for a synchronization that bounds it */
+	/* Bounds on what other processes can make the model hold; none may be 0. */
+	uint32_t max_processes, max_threads, max_streams, max_events, max_pending, max_rollups;
+	uint32_t max_waiting; /* exact records and calls that wait for their other half */
+	uint32_t max_names;   /* of one process */
+	uint32_t max_edges;   /* begins and ends that wait for their turn in the state machines */
+	uint64_t max_allocations;
+};
+
+/* Who handed a record in, by the kernel's word. */
+struct core_origin {
+	uint32_t pid; /* 0: BPF, which speaks for every process */
+};
+
+enum ingest_result {
+	INGEST_OK = 0,
+	INGEST_BAD = 1,	  /* makes no sense; counted */
+	INGEST_STRAY = 2, /* of a process that was never announced; counted */
+	INGEST_LIMIT = 3, /* a bound was reached; counted */
+};
+
+/* -EINVAL: a bound is 0, or a function has an effect or a kind of memory that there is not. */
+int core_new(const struct core_config *config, struct core **ret);
+struct core *core_free(struct core *core);
+
+/* Takes one record (struct ts_event or struct ts_stack) that no other process can change any
+ * more. `size` is what the transport says; longer than the record is fine, shorter is bad.
+ * Returns an ingest_result. Memory that cannot be had counts as a limit that was reached. */
+int core_ingest(struct core *core, const struct core_origin *origin, const void *record,
+		size_t size);
+
+/* Lets time pass: ops that waited long enough for their bounds leave. Call every 100 ms or so. */
+void core_tick(struct core *core, uint64_t now_ns);
+
+/* Hands over allocations born or gone since the last checkpoint, changed memory totals, rollups
+ * of the seconds since, and losses. */
+void core_checkpoint(struct core *core, uint64_t now_ns);
+
+/* Hands over everything that is still held (at the daemon's end), then checkpoints. */
+void core_flush(struct core *core, uint64_t now_ns);
+
+/* Hands on a loss that happened outside the model, at once. */
+void core_lose(struct core *core, const struct core_loss *loss);
+
+/* Restores what a former daemon knew of a process that is still running; before any event, and the
+ * process before what it has. The sink is not told. -EINVAL: cannot be; -ENOENT: no such process;
+ * -EEXIST: known already; -ENOSPC: a bound is reached. */
+int core_restore_process(struct core *core, const struct core_process *process);
+int core_restore_stream(struct core *core, const struct core_stream *stream);
+int core_restore_allocation(struct core *core, const struct core_allocation *allocation);
+int core_restore_peak(struct core *core, const struct core_memory *memory);
+
+/* The process that runs under a host pid now, or NULL. Valid until the next call into core. */
+const struct core_process *core_process_by_pid(const struct core *core, uint32_t pid);
+const struct core_process *core_process_by_id(const struct core *core, uint32_t id);
+
+/* A restored process was collected from when a former daemon ended; what it told is complete up to
+ * `since_ns`. What is missing until collection goes on is a loss. */
+int core_restore_collect(struct core *core, uint32_t process, uint64_t since_ns);
+
+/* No more records come from the process's library: it has ended its connection and its ring is
+ * empty. Without a COLLECT record that says so before, the time since is a gap. */
+void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns);
+
+/* A process is known to be gone (seen by other means than an EXIT event). What it did, and its
+ * EXIT, may still come for a moment. */
+void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns);
+
+struct core_stats {
+	uint64_t events, ops, bad, stray, limited;
+	uint64_t processes, streams, allocations, pending;
+	uint64_t exact;	 /* ops with exact times */
+	uint64_t joined; /* of them those whose call is known */
+	uint64_t waiting, edges;
+	uint64_t oldest_pending_ns; /* its start, 0: none; see timeline_oldest_ns */
+	uint64_t ending; /* processes that have ended, the rest of whose records is awaited */
+};
+void core_stats(const struct core *core, struct core_stats *ret);
+
+/* The bucket of a duration: 16 of equal width from each power of two to the next. */
+static inline uint16_t work_bucket(uint64_t ns)
+{
+	unsigned int power;
+
+	if (ns < 32)
+		return (uint16_t)ns;
+	power = 63 - (unsigned int)__builtin_clzll(ns);
+	return (uint16_t)((power - 4) * 16 + (ns >> (power - 4)));
+}
+
+/* The smallest duration in it. */
+static inline uint64_t work_bucket_ns(uint16_t bucket)
+{
+	unsigned int power = bucket / 16;
+
+	return power < 2 ? bucket : (uint64_t)(bucket % 16 + 16) << (power - 1);
+}
+
+#endif

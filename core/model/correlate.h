@@ -1,0 +1,80 @@
+/* correlate.h: which call submitted what the device did. */
+#ifndef TS_CORE_CORRELATE_H
+#define TS_CORE_CORRELATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/list.h"
+#include "core/model/op.h"
+#include "proto/event.h"
+
+struct call;
+struct caller;
+struct core;
+struct exact;
+struct pending;
+struct process;
+
+/* What the parts of what a call submitted have of it. */
+struct ticket_call {
+	uint64_t start_ns, end_ns, seen_ns;
+	uint64_t stack_id;
+	uint64_t seq; /* in its stream */
+	uint32_t stream;
+	uint32_t tid;
+	int32_t result;
+	uint16_t fn;
+	uint16_t flags; /* enum op_flag */
+};
+
+/* What was learned of one correlation id of a process. */
+struct ticket {
+	struct list link;      /* in one of exact's lists */
+	struct list in_caller; /* in the caller's, while it has found no call */
+	struct list answers;   /* struct answer that wait for the call */
+	struct pending *pending;
+	uint64_t since_ns; /* in its list, by our time */
+	uint64_t start_ns, end_ns;
+	int32_t result;
+	uint32_t correlation;
+	uint32_t ns_tid;
+	uint16_t activity; /* CUPTI's number of the function */
+	bool called;	   /* the record of the call is here */
+	bool joined;	   /* to the call: */
+	struct ticket_call call;
+	/* Of the parts that were recorded each, 0: none. */
+	uint64_t first_ns, last_ns; /* begin of the first, end of the latest */
+	uint32_t graph;
+	int16_t device;
+};
+
+/* A record of the device that waits for its call. */
+struct answer {
+	struct list link;
+	struct ts_event event;
+	bool swept; /* in the states already */
+};
+
+void correlate_init(struct exact *exact);
+/* A call has submitted work; whether that is awaited. */
+void correlate_submitted(struct call *call, struct pending *pending);
+/* A call that submits nothing to wait for. */
+void correlate_called(struct call *call);
+/* The op leaves the model. */
+void correlate_leave(struct core *core, struct pending *pending);
+
+/* Collection began: what was submitted since then is awaited too. */
+void correlate_begin(struct core *core, struct exact *exact, uint64_t since_ns);
+/* What is not recorded any more, from then on, is not awaited. */
+void correlate_change(struct core *core, struct exact *exact, uint64_t since_ns);
+/* Nothing more comes; what was submitted before `until_ns` was to be answered. Returns up to when
+ * it is known what the device did: at most `until_ns`. */
+uint64_t correlate_end(struct core *core, struct exact *exact, uint64_t until_ns);
+void correlate_tick(struct core *core, struct exact *exact, uint64_t now_ns);
+
+/* Handlers of records, see core.c. */
+int correlate_call(struct core *core, struct process *process, const struct ts_event *event);
+int correlate_work(struct core *core, struct process *process, const struct ts_event *event);
+
+#endif

@@ -1,0 +1,161 @@
+/* Edges: what comes is nearly in order, of a few sorts: calls, begins and ends of work. So each
+ * edge goes to the end of the run that it fits best, and to take the earliest is to compare the
+ * first of the runs. The heap is for the rest. */
+#include "core/model/edges.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EDGES_ROOM_MIN 256
+/* Larger arrays are given back when they are empty. */
+#define EDGES_ROOM_SPARED 16384
+
+static bool edge_before(const struct edge *a, const struct edge *b)
+{
+	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->kind < b->kind;
+}
+
+/* What was taken makes room at the front. */
+static int run_make_room(struct edges_run *run)
+{
+	uint32_t room = run->room ? run->room * 2 : EDGES_ROOM_MIN;
+	struct edge *edge;
+
+	if (run->end < run->room)
+		return 0;
+	if (run->first > run->room / 2) {
+		memcpy(run->edge, run->edge + run->first,
+		       (run->end - run->first) * sizeof(*run->edge));
+		run->end -= run->first;
+		run->first = 0;
+		return 0;
+	}
+	edge = realloc(run->edge, room * sizeof(*edge));
+	if (!edge)
+		return -ENOMEM;
+	run->edge = edge;
+	run->room = room;
+	return 0;
+}
+
+static void run_empty(struct edges_run *run)
+{
+	run->first = run->end = 0;
+	if (run->room <= EDGES_ROOM_SPARED)
+		return;
+	free(run->edge);
+	*run = (struct edges_run){ 0 };
+}
+
+static void heap_add(struct edges_run *heap, const struct edge *edge)
+{
+	uint32_t i = heap->end++;
+
+	for (; i && edge_before(edge, &heap->edge[(i - 1) / 2]); i = (i - 1) / 2)
+		heap->edge[i] = heap->edge[(i - 1) / 2];
+	heap->edge[i] = *edge;
+}
+
+static void heap_remove_first(struct edges_run *heap)
+{
+	struct edge last = heap->edge[--heap->end];
+	uint32_t i = 0, child;
+
+	while ((child = 2 * i + 1) < heap->end) {
+		if (child + 1 < heap->end &&
+		    edge_before(&heap->edge[child + 1], &heap->edge[child]))
+			child++;
+		if (!edge_before(&heap->edge[child], &last))
+			break;
+		heap->edge[i] = heap->edge[child];
+		i = child;
+	}
+	heap->edge[i] = last;
+	if (!heap->end)
+		run_empty(heap);
+}
+
+/* The run that ends latest of those that end before the edge, else an empty one. */
+static struct edges_run *edges_fitting(struct edges *edges, const struct edge *edge)
+{
+	const struct edge *best_last = NULL;
+	struct edges_run *best = NULL;
+
+	for (int i = 0; i < EDGES_RUNS; i++) {
+		struct edges_run *run = &edges->run[i];
+		const struct edge *last = run->first < run->end ? &run->edge[run->end - 1] : NULL;
+
+		if (last ? edge_before(edge, last) : best != NULL)
+			continue;
+		if (best && best_last && edge_before(last, best_last))
+			continue;
+		best = run;
+		best_last = last;
+	}
+	return best;
+}
+
+int edges_add(struct edges *edges, const struct edge *edge)
+{
+	struct edges_run *run = edges_fitting(edges, edge);
+	int r = run_make_room(run ? run : &edges->heap);
+
+	if (r < 0)
+		return r;
+	if (run)
+		run->edge[run->end++] = *edge;
+	else
+		heap_add(&edges->heap, edge);
+	edges->count++;
+	return 0;
+}
+
+static struct edges_run *edges_earliest(const struct edges *edges)
+{
+	const struct edges_run *heap = &edges->heap, *best = heap->end ? heap : NULL;
+
+	for (int i = 0; i < EDGES_RUNS; i++) {
+		const struct edges_run *run = &edges->run[i];
+
+		if (run->first < run->end &&
+		    (!best || edge_before(&run->edge[run->first], &best->edge[best->first])))
+			best = run;
+	}
+	return (struct edges_run *)best;
+}
+
+const struct edge *edges_first(const struct edges *edges)
+{
+	const struct edges_run *run = edges_earliest(edges);
+
+	return run ? &run->edge[run->first] : NULL;
+}
+
+struct edge edges_take(struct edges *edges)
+{
+	struct edges_run *run = edges_earliest(edges);
+	struct edge edge = run->edge[run->first];
+
+	edges->count--;
+	if (run == &edges->heap)
+		heap_remove_first(run);
+	else if (++run->first == run->end)
+		run_empty(run);
+	return edge;
+}
+
+static void run_clear(struct edges_run *run)
+{
+	for (uint32_t i = run->first; i < run->end; i++)
+		edge_drop(&run->edge[i]);
+	free(run->edge);
+}
+
+void edges_clear(struct edges *edges)
+{
+	for (int i = 0; i < EDGES_RUNS; i++)
+		run_clear(&edges->run[i]);
+	run_clear(&edges->heap);
+	*edges = (struct edges){ 0 };
+}

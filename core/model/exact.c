@@ -1,0 +1,474 @@
+/* Exact: how a process is collected from. From COLLECT STARTED or RESUMED on its calls wait for
+ * their records and its states are exact; from PAUSED or STOPPED on, or without the library, all is
+ * as in the probe tier.
+ *
+ * Calls come another way than records, and behind what a processor has not finished yet. So the end
+ * takes a moment: what waits for its call waits on, and calls of before the end still wait for
+ * their records. */
+#include "core/model/exact.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/caller.h"
+#include "core/model/correlate.h"
+#include "core/model/gpu_pool.h"
+#include "core/model/model.h"
+#include "core/model/name.h"
+#include "core/model/range.h"
+#include "core/model/track.h"
+
+/* Records that a process left behind are awaited for so long. */
+#define EXACT_LINGER_NS 1000000000ull
+/* Collection is told to have begun within so long of that. */
+#define EXACT_BEGIN_NS 1000000000ull
+/* Calls of before a change are awaited for so long after it. */
+#define EXACT_FORMER_NS 250000000ull
+/* A library that has lost its daemon looks for one more often than this. */
+#define EXACT_AWAY_NS 10000000000ull
+/* So often it is told how long a gap has been open. */
+#define EXACT_GAP_NS 1000000000ull
+
+/* Between two checkpoints: each looks at all streams of the process. */
+#define EXACT_CHANGES_MAX 16
+
+struct exact_device {
+	struct list link;
+	struct core_device row;
+	bool untold;
+};
+
+struct exact *exact_get(struct core *core, struct process *process)
+{
+	struct exact *exact = process->exact;
+
+	if (exact)
+		return exact;
+	exact = calloc(1, sizeof(*exact));
+	if (!exact) {
+		loss_count(core, process, LOSS_LIMIT);
+		return NULL;
+	}
+	exact->process = process;
+	exact->heard_ns = core->now_ns;
+	exact->row.process = process->row.id;
+	list_init(&exact->devices);
+	list_init(&exact->pools);
+	list_init(&exact->callers);
+	list_init(&exact->tracks);
+	list_init(&exact->contexts);
+	list_init(&exact->ranges);
+	list_init(&exact->sweep.lanes);
+	correlate_init(exact);
+	process->exact = exact;
+	list_append(&core->exacts, &exact->link);
+	return exact;
+}
+
+bool exact_is_swept(const struct process *process)
+{
+	return process->exact && process->exact->sweep.on;
+}
+
+static void exact_tell(struct core *core, struct exact *exact)
+{
+	exact->untold = false;
+	core->config.sink.collect(core->config.data, &exact->row);
+}
+
+static void gap_open(struct exact_gap *gap, uint64_t time_ns)
+{
+	if (!gap->since_ns)
+		gap->since_ns = time_ns;
+}
+
+/* It is told from its begin each time and counted the first time, so that it is seen at once and
+ * remains one. */
+static void gap_tell(struct core *core, const struct exact *exact, enum loss_reason reason,
+		     struct exact_gap *gap, uint64_t until_ns)
+{
+	struct core_loss loss = {
+		.start_ns = gap->since_ns,
+		.end_ns = until_ns > gap->since_ns ? until_ns : gap->since_ns,
+		.process = exact->process->row.id,
+		.reason = (uint8_t)reason,
+		.count = !gap->told_ns,
+	};
+
+	core_lose(core, &loss);
+	gap->told_ns = loss.end_ns;
+}
+
+static void gap_checkpoint(struct core *core, const struct exact *exact, enum loss_reason reason,
+			   struct exact_gap *gap, uint64_t now_ns)
+{
+	if (gap->since_ns && (!gap->told_ns || gap->told_ns + EXACT_GAP_NS <= now_ns))
+		gap_tell(core, exact, reason, gap, now_ns);
+}
+
+static void gap_close(struct core *core, const struct exact *exact, enum loss_reason reason,
+		      struct exact_gap *gap, uint64_t time_ns)
+{
+	if (gap->since_ns)
+		gap_tell(core, exact, reason, gap, time_ns);
+	*gap = (struct exact_gap){ 0 };
+}
+
+static void exact_change(const struct core *core, struct exact *exact, uint64_t time_ns)
+{
+	exact->former = (struct exact_former){ time_ns, core->now_ns, exact->row.records };
+}
+
+/* The calls of before the change are here. What came after the end of collection was not observed,
+ * nor was what follows work that has no answer. */
+static void exact_settle(struct core *core, struct exact *exact, uint64_t time_ns)
+{
+	uint64_t off_ns = exact->off_ns && exact->off_ns < time_ns ? exact->off_ns : time_ns;
+	uint64_t until_ns;
+
+	exact->former = (struct exact_former){ 0 };
+	if (exact->on)
+		return;
+	until_ns = correlate_end(core, exact, off_ns);
+	sweep_end(core, exact, until_ns, time_ns);
+}
+
+/* Where states were told already, the exact ones go on from now. */
+static uint64_t exact_begin_ns(const struct core *core, const struct exact *exact, uint64_t time_ns)
+{
+	if (!list_empty(&exact->process->devices) || time_ns > core->now_ns ||
+	    time_ns + EXACT_BEGIN_NS < core->now_ns)
+		return core->now_ns;
+	return time_ns;
+}
+
+static void exact_turn_on(struct core *core, struct exact *exact, uint64_t time_ns)
+{
+	exact_settle(core, exact, core->now_ns);
+	exact->former = (struct exact_former){ time_ns, core->now_ns, 0 };
+	gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
+	exact->on = true;
+	exact->off_ns = 0;
+	exact->on_ns = time_ns < core->now_ns ? time_ns : core->now_ns;
+	sweep_begin(core, exact, exact_begin_ns(core, exact, time_ns));
+	correlate_begin(core, exact, time_ns);
+}
+
+/* Collection was switched off from `time_ns` to `until_ns`: calls of between may have records. */
+static void exact_turn_off(struct core *core, struct exact *exact, uint64_t time_ns,
+			   uint64_t until_ns)
+{
+	gap_close(core, exact, LOSS_BUDGET, &exact->economy, time_ns);
+	if (!exact->on)
+		return;
+	exact->on = false;
+	exact->off_ns = time_ns;
+	exact_change(core, exact, until_ns);
+	range_end_all(core, exact, time_ns);
+	if (exact->ended_ns) /* its calls came before that */
+		exact_settle(core, exact, exact->ended_ns);
+}
+
+static void exact_started(struct core *core, struct exact *exact, const struct ts_event *event)
+{
+	exact_turn_off(core, exact, event->start_ns, event->start_ns);
+	exact->row = (struct core_collect){
+		.process = exact->process->row.id,
+		.since_ns = event->start_ns,
+	};
+}
+
+/* What the record says from now on. */
+static void exact_describe(struct exact *exact, const struct ts_event *event)
+{
+	const struct ts_collect *collect = &event->collect;
+
+	exact->row.state = collect->state;
+	exact->row.changed_ns = event->start_ns;
+	exact->row.records = collect->records;
+	exact->row.left_out = collect->left_out;
+	exact->row.budget_ppm = collect->budget_ppm;
+	if (collect->cupti_version)
+		exact->row.cupti_version = collect->cupti_version;
+}
+
+int exact_collect(struct core *core, struct process *process, const struct ts_event *event)
+{
+	const struct ts_collect *collect = &event->collect;
+	uint64_t time_ns = event->start_ns;
+	struct exact *exact;
+
+	if (collect->state < TS_COLLECT_STARTED || collect->state > TS_COLLECT_STOPPED) {
+		loss_count(core, process, LOSS_BAD_EVENT);
+		return INGEST_BAD;
+	}
+	exact = exact_get(core, process);
+	if (!exact)
+		return INGEST_LIMIT;
+	if (exact->changes++ >= EXACT_CHANGES_MAX) {
+		loss_count(core, process, LOSS_LIMIT);
+		return INGEST_LIMIT;
+	}
+	if (collect->state == TS_COLLECT_STARTED)
+		exact_started(core, exact, event);
+	else if (collect->state != TS_COLLECT_CHANGED)
+		exact_turn_off(core, exact, time_ns,
+			       event->flags & TS_EVENT_RETURNED ? event->end_ns : time_ns);
+	else if (exact->on)
+		exact_change(core, exact, time_ns);
+	exact_describe(exact, event);
+	gap_close(core, exact, LOSS_DISCONNECTED, &exact->away, time_ns);
+	if (collect->state == TS_COLLECT_STARTED || collect->state == TS_COLLECT_RESUMED)
+		exact_turn_on(core, exact, time_ns);
+	else if (collect->state == TS_COLLECT_CHANGED && exact->on)
+		correlate_change(core, exact, time_ns);
+	if (collect->state == TS_COLLECT_PAUSED)
+		gap_open(&exact->pause, time_ns);
+	else if (collect->state == TS_COLLECT_STOPPED)
+		gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
+	if (exact->on && collect->left_out)
+		gap_open(&exact->economy, time_ns);
+	else if (!collect->left_out)
+		gap_close(core, exact, LOSS_BUDGET, &exact->economy, time_ns);
+	exact_tell(core, exact);
+	return INGEST_OK;
+}
+
+static void exact_add(uint64_t *sum, uint64_t by)
+{
+	if (__builtin_add_overflow(*sum, by, sum) || *sum > INT64_MAX)
+		*sum = INT64_MAX;
+}
+
+int exact_cost(struct core *core, struct process *process, const struct ts_event *event)
+{
+	struct exact *exact = exact_get(core, process);
+
+	if (!exact)
+		return INGEST_LIMIT;
+	exact_add(&exact->row.busy_ns, event->cost.busy_ns);
+	exact_add(&exact->row.own_ns, event->cost.own_ns);
+	exact_add(&exact->row.wall_ns, event->end_ns - event->start_ns);
+	exact_add(&exact->row.taken, event->cost.records);
+	exact->row.busiest_ppm = event->cost.busiest_ppm;
+	exact->untold = true;
+	return INGEST_OK;
+}
+
+int exact_lost(struct core *core, struct process *process, const struct ts_event *event)
+{
+	static const uint8_t reason[] = {
+		[TS_LOST_RING] = LOSS_EXACT_RING,
+		[TS_LOST_CUPTI] = LOSS_CUPTI,
+		[TS_LOST_BUFFERS] = LOSS_BUFFERS,
+		[TS_LOST_UNKNOWN] = LOSS_UNKNOWN_RECORD,
+	};
+	uint32_t number = event->lost.reason;
+	uint64_t end_ns = event->end_ns ? event->end_ns : event->start_ns;
+
+	if (!number || number >= sizeof(reason)) {
+		loss_count(core, process, LOSS_BAD_EVENT);
+		return INGEST_BAD;
+	}
+	loss_add(process, reason[number], event->lost.count, event->start_ns, end_ns);
+	return INGEST_OK;
+}
+
+static struct exact_device *exact_find_device(const struct exact *exact, int16_t ordinal)
+{
+	struct exact_device *device;
+
+	list_for_each(device, &exact->devices, link)
+		if (device->row.ordinal == ordinal)
+			return device;
+	return NULL;
+}
+
+int exact_device(struct core *core, struct process *process, const struct ts_event *event)
+{
+	struct exact *exact = exact_get(core, process);
+	const struct ts_device *from = &event->device;
+	struct exact_device *device;
+	struct core_device row;
+
+	if (!exact)
+		return INGEST_LIMIT;
+	if (context_device(from->device) == DEVICE_UNKNOWN) {
+		loss_count(core, process, LOSS_BAD_EVENT);
+		return INGEST_BAD;
+	}
+	memset(&row, 0, sizeof(row)); /* padding too, to compare */
+	row.process = process->row.id;
+	row.ordinal = context_device(from->device);
+	memcpy(row.uuid, from->uuid, sizeof(row.uuid));
+	row.memory_bytes = from->memory_bytes < INT64_MAX ? from->memory_bytes : INT64_MAX;
+	row.name = name_find(exact, from->name);
+	row.multiprocessors = from->multiprocessors;
+	row.clock_khz = from->clock_khz;
+	device = exact_find_device(exact, row.ordinal);
+	if (device && memcmp(&device->row, &row, sizeof(row)) == 0)
+		return INGEST_OK;
+	if (!device) {
+		device = malloc(sizeof(*device));
+		if (!device) {
+			loss_count(core, process, LOSS_LIMIT);
+			return INGEST_LIMIT;
+		}
+		list_append(&exact->devices, &device->link);
+	}
+	memcpy(&device->row, &row, sizeof(row));
+	device->untold = true;
+	return INGEST_OK;
+}
+
+/* What a process may say often is told at checkpoints only. */
+static void exact_tell_all(struct core *core, struct exact *exact)
+{
+	struct exact_device *device;
+
+	if (exact->untold)
+		exact_tell(core, exact);
+	list_for_each(device, &exact->devices, link) {
+		if (device->untold)
+			core->config.sink.device(core->config.data, &device->row);
+		device->untold = false;
+	}
+	gpu_pool_tell_all(core, exact, core->now_ns);
+}
+
+bool exact_lingers(struct process *process, uint64_t time_ns, int32_t exit_code)
+{
+	struct exact *exact = process->exact;
+
+	if (!exact || !exact->on)
+		return false;
+	if (!exact->ended_ns) {
+		exact->ended_ns = time_ns;
+		exact->exit_code = exit_code;
+	} else if (exact->exit_code == EXIT_UNKNOWN) {
+		exact->exit_code = exit_code;
+	}
+	return true;
+}
+
+static void exact_stop(struct core *core, struct exact *exact, uint64_t time_ns)
+{
+	if (!exact->row.state || exact->row.state == TS_COLLECT_STOPPED)
+		return;
+	if (exact->on)
+		gap_tell(core, exact, LOSS_GAP, &(struct exact_gap){ exact->heard_ns, 0 }, time_ns);
+	exact_turn_off(core, exact, time_ns, time_ns);
+	gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
+	exact->row.state = TS_COLLECT_STOPPED;
+	exact->row.changed_ns = time_ns;
+	exact_tell(core, exact);
+}
+
+void exact_gone(struct core *core, struct process *process, uint64_t time_ns)
+{
+	struct exact *exact = process->exact;
+
+	if (!exact)
+		return;
+	exact_stop(core, exact, time_ns);
+	if (exact->ended_ns)
+		process_end(core, process, exact->ended_ns, exact->exit_code);
+}
+
+void exact_end(struct core *core, struct process *process, uint64_t time_ns)
+{
+	struct exact *exact = process->exact;
+
+	if (!exact)
+		return;
+	gap_close(core, exact, LOSS_DISCONNECTED, &exact->away, time_ns);
+	exact_stop(core, exact, time_ns);
+	exact_settle(core, exact, time_ns);
+	range_end_all(core, exact, time_ns);
+	exact_tell_all(core, exact);
+	exact_free(process);
+}
+
+void exact_tick(struct core *core, uint64_t now_ns)
+{
+	struct exact *exact;
+
+	list_for_each(exact, &core->exacts, link) {
+		correlate_tick(core, exact, now_ns);
+		if (exact->former.until_ns && exact->former.told_ns + EXACT_FORMER_NS <= now_ns)
+			exact_settle(core, exact, now_ns);
+		if (exact->ended_ns && exact->ended_ns + EXACT_LINGER_NS <= now_ns)
+			process_end(core, exact->process, exact->ended_ns, exact->exit_code);
+	}
+}
+
+int exact_restore(struct core *core, struct process *process, uint64_t since_ns)
+{
+	struct exact *exact = exact_get(core, process);
+
+	if (!exact)
+		return -ENOMEM;
+	gap_open(&exact->away, since_ns);
+	return 0;
+}
+
+static void exact_check_away(struct core *core, struct exact *exact, uint64_t now_ns)
+{
+	if (!exact->away_until_ns)
+		exact->away_until_ns = now_ns + EXACT_AWAY_NS;
+	if (now_ns < exact->away_until_ns)
+		gap_checkpoint(core, exact, LOSS_DISCONNECTED, &exact->away, now_ns);
+	else
+		gap_close(core, exact, LOSS_DISCONNECTED, &exact->away, exact->away_until_ns);
+}
+
+void exact_checkpoint(struct core *core, uint64_t now_ns)
+{
+	struct exact *exact;
+
+	list_for_each(exact, &core->exacts, link) {
+		exact->changes = 0;
+		exact_tell_all(core, exact);
+		sweep_run(core, exact, now_ns);
+		gap_checkpoint(core, exact, LOSS_PAUSED, &exact->pause, now_ns);
+		gap_checkpoint(core, exact, LOSS_BUDGET, &exact->economy, now_ns);
+		if (exact->away.since_ns)
+			exact_check_away(core, exact, now_ns);
+	}
+}
+
+void exact_flush(struct core *core, uint64_t now_ns)
+{
+	struct exact *exact;
+
+	list_for_each(exact, &core->exacts, link) {
+		exact->on = false;
+		exact_settle(core, exact, now_ns);
+		range_end_all(core, exact, now_ns);
+		if (exact->ended_ns)
+			process_end(core, exact->process, exact->ended_ns, exact->exit_code);
+	}
+}
+
+void exact_free(struct process *process)
+{
+	struct exact *exact = process->exact;
+	struct exact_device *device;
+
+	if (!exact)
+		return;
+	process->exact = NULL;
+	list_remove(&exact->link);
+	list_for_each(device, &exact->devices, link)
+		free(device);
+	gpu_pool_free_all(exact);
+	sweep_discard(exact);
+	track_free_all(exact);
+	caller_free_all(exact);
+	map_clear(&exact->name_by_id);
+	map_clear(&exact->ticket_by_correlation);
+	range_free_all(exact);
+	free(exact->fingerprint);
+	free(exact);
+}

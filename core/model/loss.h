@@ -1,0 +1,25 @@
+/* loss.h: what went missing, by process and reason, until the next checkpoint. */
+#ifndef TS_CORE_LOSS_H
+#define TS_CORE_LOSS_H
+
+#include "core/model/core.h"
+
+struct process;
+
+struct loss {
+	struct {
+		uint64_t first_ns, last_ns, count;
+	} of[LOSS_REASON_MAX + 1];
+	bool any;
+};
+
+/* Counts one that happened now. `process` is NULL where it is not known whose it is. */
+void loss_count(struct core *core, struct process *process, enum loss_reason reason);
+/* Counts some that happened between these times. */
+void loss_add(struct process *process, enum loss_reason reason, uint64_t count, uint64_t start_ns,
+	      uint64_t end_ns);
+/* Hands over and forgets. `id` is that of the process, 0 for none. */
+void loss_hand_over(struct core *core, struct loss *loss, uint32_t id);
+void loss_checkpoint(struct core *core);
+
+#endif

@@ -1,0 +1,108 @@
+/* Mapping: where physical memory is mapped. It lives while the program has a handle of it or it is
+ * mapped somewhere, so what is released while it is mapped is freed by an unmap. */
+#include "core/model/mapping.h"
+
+#include "core/model/call.h"
+
+static bool mapping_is_in(const struct allocation *mapping, uint64_t address, uint64_t end)
+{
+	return mapping->row.address >= address && mapping->row.address < end &&
+	       mapping->row.bytes <= end - mapping->row.address;
+}
+
+/* Most ask for its beginning. */
+static struct allocation *mapping_at(const struct call *call, uint64_t address)
+{
+	struct allocation *mapping =
+		memory_find(call->core, call->process->row.id, MEMORY_MAPPED, address);
+
+	if (mapping)
+		return mapping;
+	list_for_each(mapping, &call->process->mappings, in_context)
+		if (address - mapping->row.address < mapping->row.bytes)
+			return mapping;
+	return NULL;
+}
+
+/* What the last one showed is freed, unless the program still has a handle of it. The op says so.
+ */
+static void mapping_end(struct call *call, struct allocation *mapping)
+{
+	struct core *core = call->core;
+	struct allocation *physical = mapping->physical;
+	struct op *op = call->op;
+
+	memory_end(core, mapping);
+	if (--physical->mappings || physical->row.handles)
+		return;
+	op->detail = physical->row.kind;
+	op->device = physical->row.device;
+	op->handle = physical->row.address;
+	rollup_add_freed(core, &physical->row, op->start_ns);
+	memory_end(core, physical);
+	op->live_bytes = memory_live_bytes(call->process, op->device, op->detail);
+}
+
+void mapping_map(struct call *call)
+{
+	struct op *op = call->op;
+	struct core_allocation row = memory_row(call);
+	struct allocation *mapping =
+		memory_find(call->core, op->process, MEMORY_MAPPED, row.address);
+	struct allocation *physical =
+		memory_find(call->core, op->process, MEMORY_PHYSICAL, op->handle);
+
+	if (mapping)
+		mapping_end(call, mapping);
+	if (!physical || !row.address || !row.bytes)
+		return;
+	/* It is mapped as a whole, so this is how much an imported one is. */
+	if (!physical->row.bytes)
+		memory_resize(call->core, physical, row.bytes);
+	op->device = row.device = physical->row.device;
+	row.kind = MEMORY_MAPPED;
+	row.context = 0;
+	row.physical = physical->row.id;
+	mapping = memory_make(call, &row);
+	if (!mapping)
+		return;
+	mapping->physical = physical;
+	physical->mappings++;
+}
+
+/* One that was made after the call began is not meant. */
+static bool mapping_is_meant(const struct call *call, const struct allocation *mapping,
+			     uint64_t address, uint64_t end)
+{
+	return mapping_is_in(mapping, address, end) && mapping->row.end_ns <= call->op->start_ns;
+}
+
+void mapping_unmap(struct call *call)
+{
+	const struct op *op = call->op;
+	uint64_t at = op->address, end;
+	struct allocation *mapping;
+
+	if (__builtin_add_overflow(at, op->bytes, &end))
+		return;
+	while ((mapping = memory_find(call->core, op->process, MEMORY_MAPPED, at)) &&
+	       mapping_is_meant(call, mapping, at, end)) {
+		at += mapping->row.bytes;
+		mapping_end(call, mapping);
+	}
+	if (at == end)
+		return;
+	/* There are gaps, which the driver allows and programs do not have. */
+	list_for_each(mapping, &call->process->mappings, in_context)
+		if (mapping_is_meant(call, mapping, at, end))
+			mapping_end(call, mapping);
+}
+
+void mapping_retain(struct call *call)
+{
+	uint64_t handle = call->op->handle;
+	struct allocation *mapping = mapping_at(call, call->op->address);
+
+	if (mapping && handle)
+		memory_retain(call, mapping->physical, handle);
+}

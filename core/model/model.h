@@ -1,0 +1,83 @@
+/* model.h: all that the model holds. Every member belongs to the file that it is named after. */
+#ifndef TS_CORE_MODEL_H
+#define TS_CORE_MODEL_H
+
+#include "core/base/list.h"
+#include "core/base/map.h"
+#include "core/base/pool.h"
+#include "core/base/sums.h"
+#include "core/model/context.h"
+#include "core/model/core.h"
+#include "core/model/exact.h"
+#include "core/model/gpu_event.h"
+#include "core/model/loss.h"
+#include "core/model/memory.h"
+#include "core/model/process.h"
+#include "core/model/rollup.h"
+#include "core/model/state.h"
+#include "core/model/stream.h"
+#include "core/model/thread.h"
+#include "core/model/timeline.h"
+
+#define TOLD_NAMES 4096
+
+/* A name that was told lately. */
+struct told_name {
+	uint64_t id, time_ns;
+};
+
+struct core {
+	struct core_config config;
+	struct core_stats stats;
+	uint64_t now_ns;    /* the latest time that anything showed */
+	uint64_t ticked_ns; /* the latest time that we were told, 0: not yet */
+	struct loss loss;   /* of no known process */
+
+	struct list processes;
+	uint32_t gone; /* of them */
+	struct map process_by_pid, process_by_id;
+	uint32_t next_process;
+
+	struct list threads;
+	struct map thread_by_tid;
+	struct pool thread_pool;
+
+	struct map stream_by_key; /* not the destroyed ones */
+	struct map stream_by_id;
+	uint32_t next_stream;
+	uint64_t next_capture;
+	struct list states;
+
+	struct map gpu_event_by_handle;
+	struct pool gpu_event_pool;
+
+	struct list pendings, awaited, covered, graphs, answered; /* struct pending */
+	struct pool pending_pool;
+
+	struct map allocation_by_address;
+	struct list changed_allocations, changed_accounts;
+	struct pool allocation_pool;
+	uint64_t next_allocation;
+	struct map superseded_by_address;
+	struct list superseded;
+
+	struct sums calls, work; /* rollup.c */
+
+	struct list exacts;
+	struct pool ticket_pool, answer_pool;
+	uint32_t waiting; /* tickets and answers of all */
+	uint32_t edges;	  /* in all sweeps */
+	struct told_name told_name[TOLD_NAMES];
+};
+
+static inline void core_emit(struct core *core, const struct op *op)
+{
+	core->stats.ops++;
+	if (op->flags & OP_EXACT && op->kind != OP_STATE && op->kind != OP_SYNC) {
+		core->stats.exact++;
+		core->stats.joined += !(op->flags & OP_NO_CALL);
+	}
+	core->config.sink.op(core->config.data, op);
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* Name: the id of a text is a hash of it, the same in every process, so that what has one name adds
+ * up. A text is told when it comes, unless another process's copy of it was told since this one is
+ * collected from: a store may forget names that are older than all collections. */
+#include "core/model/name.h"
+
+#include "core/model/model.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+_Static_assert(sizeof(void *) >= sizeof(uint64_t), "a map keeps an id in place of a pointer");
+
+static struct map_key name_key(uint32_t number)
+{
+	return (struct map_key){ number, 0 };
+}
+
+uint64_t name_find(const struct exact *exact, uint32_t number)
+{
+	return number ? (uintptr_t)map_get(&exact->name_by_id, name_key(number)) : 0;
+}
+
+/* 0 means none, and a store has 63 bits. */
+static uint64_t name_id(const char *text, size_t length)
+{
+	uint64_t id = XXH3_64bits(text, length) & INT64_MAX;
+
+	return id ? id : 1;
+}
+
+int name_take(struct core *core, struct process *process, uint32_t number, const char *text,
+	      size_t length)
+{
+	struct exact *exact = exact_get(core, process);
+	uint64_t id = name_id(text, length);
+	struct told_name *told = &core->told_name[id % TOLD_NAMES];
+	bool room;
+
+	if (!exact)
+		return INGEST_LIMIT;
+	room = name_find(exact, number) || exact->name_by_id.count < core->config.max_names;
+	if (!room || map_put(&exact->name_by_id, name_key(number), (void *)(uintptr_t)id) < 0) {
+		loss_count(core, process, LOSS_LIMIT);
+		return INGEST_LIMIT;
+	}
+	if (told->id == id && exact->row.since_ns && told->time_ns >= exact->row.since_ns)
+		return INGEST_OK;
+	*told = (struct told_name){ id, core->now_ns };
+	core->config.sink.name(core->config.data, id, text, length);
+	return INGEST_OK;
+}

@@ -1,0 +1,179 @@
+/* Replay queue: pieces of a recording overlap in time, so each is a run in order, and the op that
+ * starts first is the first of a run. The order of ops depends on what they are, not on the piece
+ * in which they came. An op that has started is in one edge at a time. */
+#include "core/replay/queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define QUEUE_ROOM_MIN 64
+
+/* Of one thread the call that submitted comes before what it submitted. */
+static int op_compare(const struct replay_op *a, const struct replay_op *b)
+{
+	const uint64_t keys[][2] = {
+		{ a->process, b->process },
+		{ a->tid, b->tid },
+		{ a->flags & OP_NODE, b->flags & OP_NODE },
+		{ a->kind, b->kind },
+		{ a->stream, b->stream },
+		{ a->begin_ns, b->begin_ns },
+		{ a->end_ns, b->end_ns },
+		{ a->seen_ns, b->seen_ns },
+		{ a->name, b->name },
+		{ a->handle, b->handle },
+		{ a->fn, b->fn },
+		{ a->detail, b->detail },
+		{ a->flags, b->flags },
+		{ (uint16_t)a->device, (uint16_t)b->device },
+	};
+
+	if (a->start_ns != b->start_ns)
+		return a->start_ns < b->start_ns ? -1 : 1;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i][0] != keys[i][1])
+			return keys[i][0] < keys[i][1] ? -1 : 1;
+	return 0;
+}
+
+static int op_compare_any(const void *a, const void *b)
+{
+	return op_compare(a, b);
+}
+
+static inline bool run_before(const struct replay_run *a, const struct replay_run *b)
+{
+	const struct replay_op *x = &a->op[a->next], *y = &b->op[b->next];
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns;
+	return op_compare(x, y) < 0;
+}
+
+static inline bool edge_before(const struct replay_edge *a, const struct replay_edge *b)
+{
+	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->key < b->key;
+}
+
+/* Room for one more. */
+static int grow(void **array, size_t count, size_t size, size_t *room)
+{
+	size_t more = *room ? *room * 2 : QUEUE_ROOM_MIN;
+	void *grown;
+
+	if (count < *room)
+		return 0;
+	grown = reallocarray(*array, more, size);
+	if (!grown)
+		return -ENOMEM;
+	*array = grown;
+	*room = more;
+	return 0;
+}
+
+static void run_sink(struct replay_queue *queue)
+{
+	struct replay_run run = queue->run[0];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < queue->runs) {
+		if (child + 1 < queue->runs &&
+		    run_before(&queue->run[child + 1], &queue->run[child]))
+			child++;
+		if (!run_before(&queue->run[child], &run))
+			break;
+		queue->run[i] = queue->run[child];
+		i = child;
+	}
+	queue->run[i] = run;
+}
+
+static void run_sort(struct replay_op *op, size_t count)
+{
+	for (size_t i = 1; i < count; i++) {
+		if (op_compare(&op[i - 1], &op[i]) <= 0)
+			continue;
+		qsort(op, count, sizeof(*op), op_compare_any);
+		return;
+	}
+}
+
+int replay_queue_add(struct replay_queue *queue, struct replay_op *op, size_t count)
+{
+	struct replay_run run = { .op = op, .count = count };
+	size_t i = queue->runs;
+
+	if (!count || grow((void **)&queue->run, i, sizeof(*queue->run), &queue->run_room) < 0) {
+		free(op);
+		return count ? -ENOMEM : 0;
+	}
+	run_sort(op, count);
+	queue->runs++;
+	queue->held += count;
+	for (; i && run_before(&run, &queue->run[(i - 1) / 2]); i = (i - 1) / 2)
+		queue->run[i] = queue->run[(i - 1) / 2];
+	queue->run[i] = run;
+	return 0;
+}
+
+const struct replay_op *replay_queue_first(const struct replay_queue *queue)
+{
+	return queue->runs ? &queue->run->op[queue->run->next] : NULL;
+}
+
+void replay_queue_take(struct replay_queue *queue, struct replay_op *ret)
+{
+	struct replay_run *run = queue->run;
+
+	*ret = run->op[run->next++];
+	queue->held--;
+	if (run->next == run->count) {
+		free(run->op);
+		*run = queue->run[--queue->runs];
+	}
+	if (queue->runs > 1)
+		run_sink(queue);
+}
+
+int replay_queue_push(struct replay_queue *queue, uint64_t time_ns, enum replay_step step,
+		      uint64_t number, void *what)
+{
+	struct replay_edge edge = { time_ns, (uint64_t)step << 56 | number, what };
+	size_t i = queue->edges;
+	int r = grow((void **)&queue->edge, i, sizeof(edge), &queue->edge_room);
+
+	if (r < 0)
+		return r;
+	queue->edges++;
+	for (; i && edge_before(&edge, &queue->edge[(i - 1) / 2]); i = (i - 1) / 2)
+		queue->edge[i] = queue->edge[(i - 1) / 2];
+	queue->edge[i] = edge;
+	return 0;
+}
+
+struct replay_edge replay_queue_pop(struct replay_queue *queue)
+{
+	struct replay_edge first = queue->edge[0], last = queue->edge[--queue->edges];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < queue->edges) {
+		if (child + 1 < queue->edges &&
+		    edge_before(&queue->edge[child + 1], &queue->edge[child]))
+			child++;
+		if (!edge_before(&queue->edge[child], &last))
+			break;
+		queue->edge[i] = queue->edge[child];
+		i = child;
+	}
+	queue->edge[i] = last;
+	return first;
+}
+
+void replay_queue_clear(struct replay_queue *queue)
+{
+	for (size_t i = 0; i < queue->runs; i++)
+		free(queue->run[i].op);
+	free(queue->run);
+	free(queue->edge);
+	*queue = (struct replay_queue){ 0 };
+}

@@ -1,0 +1,85 @@
+/* sbt.h: the chunk, in which ops are stored, sent and (as .sbt files) recorded.
+ *
+ * A chunk holds up to SBT_OPS_MAX ops of one process, stream and kind, in columns: each column is
+ * written in the smallest of a few encodings (docs/sbt.md), and compressed with zstd where that
+ * helps. A chunk describes itself and carries a checksum, so that one can be read with nothing but
+ * its bytes, and a damaged one is told apart.
+ */
+#ifndef TS_CORE_SBT_H
+#define TS_CORE_SBT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/model/op.h"
+
+#define SBT_OPS_MAX 8192
+
+/* number, field of struct op. Numbers are stored: a reader skips a column that it does not know,
+ * and gives 0 for one that is not there. */
+#define SBT_COLUMNS(X)                                                                             \
+	X(0, start_ns)                                                                             \
+	X(1, end_ns)                                                                               \
+	X(2, gpu_start_ns)                                                                         \
+	X(3, gpu_end_ns)                                                                           \
+	X(4, tid)                                                                                  \
+	X(5, fn)                                                                                   \
+	X(6, flags)                                                                                \
+	X(7, detail)                                                                               \
+	X(8, device)                                                                               \
+	X(9, result)                                                                               \
+	X(10, address)                                                                             \
+	X(11, source)                                                                              \
+	X(12, bytes)                                                                               \
+	X(13, handle)                                                                              \
+	X(14, stack_id)                                                                            \
+	X(15, live_bytes)                                                                          \
+	X(16, correlation)                                                                         \
+	X(17, grid[0])                                                                             \
+	X(18, grid[1])                                                                             \
+	X(19, grid[2])                                                                             \
+	X(20, block[0])                                                                            \
+	X(21, block[1])                                                                            \
+	X(22, block[2])                                                                            \
+	X(23, shared_bytes)                                                                        \
+	X(24, seen_ns)                                                                             \
+	X(25, name)                                                                                \
+	X(26, node)                                                                                \
+	X(27, graph)                                                                               \
+	X(28, static_bytes)                                                                        \
+	X(29, local_bytes)                                                                         \
+	X(30, registers)
+
+#define SBT_COLUMN_COUNT 31
+#define SBT_ALL_COLUMNS	 ((1u << SBT_COLUMN_COUNT) - 1)
+
+struct sbt_info {
+	uint32_t process, stream;
+	uint8_t kind;
+	uint32_t count;
+	uint64_t first_ns; /* smallest start_ns */
+	uint64_t last_ns;  /* largest of start_ns, end_ns and gpu_end_ns */
+	size_t size;	   /* of the whole chunk in bytes */
+};
+
+/* Work memory, reused from call to call; zero it to begin with. */
+struct sbt_codec;
+int sbt_codec_new(struct sbt_codec **ret);
+struct sbt_codec *sbt_codec_free(struct sbt_codec *codec);
+
+/* Encodes `count` (1 to SBT_OPS_MAX) ops that share process, stream and kind, in the order given
+ * (by start time, for the best compression). The result belongs to the codec and lives until its
+ * next call. */
+int sbt_encode(struct sbt_codec *codec, const struct op *op, size_t count, const void **ret_data,
+	       size_t *ret_size);
+
+/* Reads the head only. -EBADMSG: not a chunk, or damaged; -ENODATA: cut off. */
+int sbt_peek(const void *data, size_t size, struct sbt_info *ret);
+
+/* Decodes the columns in `columns` (bits by number) into op[0..info.count); other fields are 0
+ * but for process, stream and kind. `op` has room for SBT_OPS_MAX. Checks everything: the bytes
+ * may come from anywhere. */
+int sbt_decode(struct sbt_codec *codec, const void *data, size_t size, uint32_t columns,
+	       struct op *op, struct sbt_info *ret);
+
+#endif

@@ -1,0 +1,64 @@
+/* batch.h: ops and rows on their way to the writer.
+ */
+#ifndef TS_BATCH_H
+#define TS_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/model/op.h"
+
+#define BATCH_BLOCK_OPS 512
+
+struct op_block {
+	struct op_block *next;
+	uint32_t count;
+	struct op op[BATCH_BLOCK_OPS];
+};
+
+/* A row as the loop gave it: `type` says what `data` is (tables.h). */
+struct record {
+	uint32_t type;
+	uint32_t size; /* of the data, a multiple of 8 */
+	uint64_t data[];
+};
+
+struct record_block {
+	struct record_block *next;
+	size_t used, size;
+	uint64_t data[];
+};
+
+struct batch {
+	struct op_block *first_ops, *last_ops;
+	struct record_block *first_records, *last_records;
+	uint32_t op_blocks;
+	size_t record_bytes;
+};
+
+void batch_clear(struct batch *batch);
+bool batch_empty(const struct batch *batch);
+
+/* Room for one more op, NULL: the last block is full, batch_add_block first. */
+struct op *batch_add_op(struct batch *batch);
+int batch_add_block(struct batch *batch);
+/* Room for a row, zeroed, or NULL without memory. */
+void *batch_add_record(struct batch *batch, uint32_t type, size_t size);
+
+/* Takes the oldest block out, NULL where there is none; the caller frees it. */
+struct op_block *batch_take_block(struct batch *batch);
+/* Moves what is in `from` behind, or before, what is in `to`. */
+void batch_append(struct batch *to, struct batch *from);
+void batch_prepend(struct batch *to, struct batch *from);
+/* Moves all rows and the oldest blocks, `max_blocks` at most. */
+void batch_split(struct batch *from, uint32_t max_blocks, struct batch *to);
+
+/* The first record (before: NULL) or the next one; NULL at the end. */
+struct record_cursor {
+	const struct record_block *block;
+	size_t offset;
+};
+const struct record *batch_next_record(const struct batch *batch, struct record_cursor *cursor);
+
+#endif

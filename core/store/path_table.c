@@ -1,0 +1,203 @@
+/* Path_table: the critical path as SQL sees it: all its rows are made where it is asked. */
+#include "core/store/path_table.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "core/base/cleanup.h"
+#include "core/store/path.h"
+#include "core/store/sql.h"
+#include "core/store/table_function.h"
+
+struct table {
+	sqlite3_vtab base;
+	sqlite3 *db;
+	uint32_t plan_ops; /* that a process may have */
+};
+
+struct cursor {
+	sqlite3_vtab_cursor base;
+	struct path_rows rows;
+	size_t at;
+};
+
+enum { ARGUMENTS = 4, FIRST_ARGUMENT = 10 };
+
+static const char declaration[] =
+	"CREATE TABLE critical_path(process INTEGER, what TEXT, kind INTEGER, detail INTEGER,"
+	" fn INTEGER, name INTEGER, stack INTEGER, count INTEGER, ns INTEGER, idle_ns INTEGER,"
+	" boot HIDDEN, since HIDDEN, until HIDDEN, pid HIDDEN)";
+
+static const char processes_text[] =
+	"SELECT DISTINCT process FROM chunk WHERE boot = ?1 AND first_ns < ?3 AND last_ns >= ?2"
+	" AND (?4 IS NULL OR process IN (SELECT id FROM process WHERE boot = ?1 AND pid = ?4))";
+
+static const char *const whats[PATH_WHATS] = {
+	[PATH_KERNEL] = "kernel", [PATH_COPY] = "copy",	      [PATH_SET] = "set",
+	[PATH_GRAPH] = "graph",	  [PATH_WORK] = "work",	      [PATH_CALL] = "call",
+	[PATH_HOST] = "host",	  [PATH_LATENCY] = "latency", [PATH_WAKE_UP] = "wake-up",
+};
+
+static int path_connect(sqlite3 *db, void *data, int count, const char *const *argument,
+			sqlite3_vtab **ret, char **ret_error)
+{
+	struct table *table;
+	int r = sqlite3_declare_vtab(db, declaration);
+
+	if (r != SQLITE_OK)
+		return r;
+	sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+	table = calloc(1, sizeof(*table));
+	if (!table)
+		return SQLITE_NOMEM;
+	table->db = db;
+	table->plan_ops = (uint32_t)(uintptr_t)data;
+	*ret = &table->base;
+	return SQLITE_OK;
+}
+
+static int path_disconnect(sqlite3_vtab *base)
+{
+	free(base);
+	return SQLITE_OK;
+}
+
+static int path_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+	int r = table_function_arguments(base, info, FIRST_ARGUMENT, ARGUMENTS,
+					 "critical_path takes boot, since, until and pid");
+
+	if (r != SQLITE_OK)
+		return r;
+	info->estimatedCost = 1e7;
+	info->estimatedRows = 100;
+	return SQLITE_OK;
+}
+
+static int path_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
+{
+	struct cursor *cursor = calloc(1, sizeof(*cursor));
+
+	if (!cursor)
+		return SQLITE_NOMEM;
+	*ret = &cursor->base;
+	return SQLITE_OK;
+}
+
+static int path_close(sqlite3_vtab_cursor *base)
+{
+	struct cursor *cursor = (struct cursor *)base;
+
+	path_rows_clear(&cursor->rows);
+	free(cursor);
+	return SQLITE_OK;
+}
+
+static int path_fail(struct table *table, int error)
+{
+	if (error == -ENOMEM)
+		return SQLITE_NOMEM;
+	if (error == -E2BIG) {
+		table_function_say(
+			&table->base,
+			sqlite3_mprintf("The window has more than %u operations of one process: "
+					"narrow it with --since and --until",
+					table->plan_ops));
+		return SQLITE_FULL;
+	}
+	if (error == -EINTR || sqlite3_errcode(table->db) == SQLITE_INTERRUPT)
+		return SQLITE_INTERRUPT;
+	table_function_say(&table->base, sqlite3_mprintf("a chunk is damaged"));
+	return SQLITE_CORRUPT_VTAB;
+}
+
+static int path_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count,
+		       sqlite3_value **value)
+{
+	struct cursor *cursor = (struct cursor *)base;
+	struct table *table = (struct table *)base->pVtab;
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *processes = NULL;
+	uint64_t since_ns = (uint64_t)sqlite3_value_int64(value[1]),
+		 until_ns = (uint64_t)sqlite3_value_int64(value[2]);
+	int code, r = sqlite3_prepare_v2(table->db, processes_text, -1, &processes, NULL);
+
+	path_rows_clear(&cursor->rows);
+	cursor->at = 0;
+	if (r != SQLITE_OK)
+		return r;
+	for (int i = 0; i < ARGUMENTS; i++)
+		sqlite3_bind_value(processes, i + 1, value[i]);
+	while ((code = sqlite3_step(processes)) == SQLITE_ROW) {
+		r = path_add(table->db, (uint32_t)sqlite3_column_int64(processes, 0), since_ns,
+			     until_ns, table->plan_ops, &cursor->rows);
+		if (r < 0)
+			return path_fail(table, r);
+	}
+	return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int path_next(sqlite3_vtab_cursor *base)
+{
+	((struct cursor *)base)->at++;
+	return SQLITE_OK;
+}
+
+static int path_eof(sqlite3_vtab_cursor *base)
+{
+	struct cursor *cursor = (struct cursor *)base;
+
+	return cursor->at >= cursor->rows.count;
+}
+
+static int path_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int number)
+{
+	struct cursor *cursor = (struct cursor *)base;
+	const struct path_row *row = &cursor->rows.row[cursor->at];
+	const struct path_key *key = &row->key;
+	const int64_t values[FIRST_ARGUMENT] = {
+		key->process,
+		0,
+		key->kind,
+		(int64_t)key->detail,
+		key->fn,
+		(int64_t)key->name,
+		(int64_t)key->stack,
+		(int64_t)row->count,
+		(int64_t)row->ns,
+		(int64_t)row->idle_ns,
+	};
+
+	if (number == 1)
+		sqlite3_result_text(context, whats[key->what], -1, SQLITE_STATIC);
+	else if (number < FIRST_ARGUMENT)
+		sqlite3_result_int64(context, values[number]);
+	return SQLITE_OK;
+}
+
+static int path_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+{
+	*ret = (sqlite3_int64)((struct cursor *)base)->at;
+	return SQLITE_OK;
+}
+
+static const sqlite3_module module = {
+	.xConnect = path_connect,
+	.xDisconnect = path_disconnect,
+	.xBestIndex = path_best_index,
+	.xOpen = path_open,
+	.xClose = path_close,
+	.xFilter = path_filter,
+	.xNext = path_next,
+	.xEof = path_eof,
+	.xColumn = path_column,
+	.xRowid = path_rowid,
+};
+
+int path_table_register(sqlite3 *db, uint32_t plan_ops)
+{
+	return sqlite3_create_module(db, "critical_path", &module, (void *)(uintptr_t)plan_ops) ==
+			       SQLITE_OK
+		       ? 0
+		       : sql_error(db);
+}

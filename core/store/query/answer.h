@@ -1,0 +1,101 @@
+/* answer.h: the replies of one request, in the making.
+ *
+ * Functions that return an int: 0; -ECANCELED: nobody wants the answer any more, or its error was
+ * sent already; another negative errno: failed, nothing was said yet.
+ */
+#ifndef TS_QUERY_ANSWER_H
+#define TS_QUERY_ANSWER_H
+
+#include <sqlite3.h>
+
+#include "core/base/arena.h"
+#include "core/store/query/query.h"
+#include "core/store/query/table.h"
+
+#define ANSWER_BATCH_ROWS  256
+#define ANSWER_BATCH_BYTES (64 << 10)
+
+struct answer_window {
+	uint64_t since_ns, until_ns;
+	uint32_t pid;	  /* 0: all */
+	const char *pids; /* several: a list in JSON; NULL: all */
+	bool running;	  /* those that run, and no others */
+};
+
+struct answer {
+	const struct query_job *job;
+	sqlite3 *db;
+	int64_t boot; /* id of the current boot's row, 0: not stored yet */
+	uint64_t now_ns;
+	uint64_t told_ns;     /* for how old sums are: now, or later */
+	uint64_t begin_ns;    /* of the clock */
+	uint64_t deadline_ns; /* 0: none; moves with the time spent waiting for the reader */
+	const char *advice;   /* to who asked for what takes too long */
+	struct answer_window window;
+	uint32_t about;	      /* enum query_about */
+	sqlite3_stmt *frames; /* of a stack, prepared at the first */
+	char note[320];	      /* a sentence on what it says or does not; "": none */
+	struct arena arena;   /* of the batch */
+	Tracesmith__V1__Row **batch;
+	size_t batch_rows;
+	uint64_t rows;
+};
+
+/* Opens the connection and learns the boot. */
+int answer_open(struct answer *answer, const struct query_job *job);
+void answer_close(struct answer *answer);
+
+/* Sends an error and returns -ECANCELED. */
+int answer_fail(struct answer *answer, Tracesmith__V1__Error__Code code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The same for what SQLite has just said. */
+int answer_fail_sqlite(struct answer *answer);
+
+int answer_send(struct answer *answer, Tracesmith__V1__Reply *reply);
+int answer_columns(struct answer *answer, const struct query_column *column, size_t count);
+/* Adds a row of texts. */
+int answer_texts(struct answer *answer, const char *const *text, size_t count);
+/* Sends the rows of a statement that has been stepped once, with result `step`, up to `limit`. */
+int answer_rows(struct answer *answer, sqlite3_stmt *stmt, int step,
+		const struct query_column *column, uint64_t limit, bool *ret_truncated);
+/* The end, with what was lost in the window. */
+int answer_done(struct answer *answer, bool truncated);
+/* The same with what the caller has put in it. */
+int answer_done_with(struct answer *answer, Tracesmith__V1__Done *done);
+/* The end of an answer from which nothing can be missing. */
+int answer_done_whole(struct answer *answer);
+
+/* Binds a parameter where the statement has it. */
+void answer_bind(sqlite3_stmt *stmt, const char *name, bool given, int64_t value);
+void answer_bind_text(sqlite3_stmt *stmt, const char *name, const char *text); /* not copied */
+/* Fails with NOT_FOUND where no process of this boot had this pid. */
+int answer_check_pid(struct answer *answer, uint32_t pid);
+/* Prepares, or fails with SQLite's words. */
+int answer_prepare(struct answer *answer, const char *sql, sqlite3_stmt **ret);
+
+/* stack.c: the frames of a stack, innermost first, without the probed function itself. The answer's
+ * arena owns them. A stack that is not known is NULL. */
+int answer_stack(struct answer *answer, int64_t id, Tracesmith__V1__Stack **ret);
+
+/* loss.c: adds what was lost in the window, or in the making of the answer, in its arena. */
+int answer_loss(struct answer *answer, Tracesmith__V1__Done *done);
+int answer_add_loss(struct answer *answer, Tracesmith__V1__Done *done, const char *reason,
+		    uint64_t count, const char *text);
+
+/* why.c: says in the note why there is no row. */
+int answer_say_why(struct answer *answer, const struct query *query,
+		   const Tracesmith__V1__QueryRequest *request);
+/* Says that there are processes that the daemon does not watch, where that is so. */
+void answer_say_hidden(struct answer *answer);
+
+/* result.c: result_name(code) for SQL. */
+int result_register(sqlite3 *db);
+
+/* The kinds of requests. */
+int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request);
+int run_sql(struct answer *answer, const Tracesmith__V1__SqlRequest *request);
+int run_record(struct answer *answer, const Tracesmith__V1__RecordRequest *request);
+int run_replay(struct answer *answer, const Tracesmith__V1__ReplayRequest *request);
+int run_export(struct answer *answer, const Tracesmith__V1__ExportRequest *request);
+
+#endif

@@ -1,0 +1,165 @@
+/* Loss: what is missing from an answer, by reason. A loss counts where it can matter: its reason
+ * to what the answer is about, its time to the window, and whose it is to the processes that were
+ * asked for. One of an unknown process may be of any that lived at the time. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/model/core.h"
+#include "core/store/query/answer.h"
+#include "core/store/query/table_sql.h"
+#include "core/store/sql.h"
+
+/* What is not in it is about all. */
+static const struct reason {
+	const char *noun; /* of what it counts */
+	bool timed;	  /* it counts times, so how long they were says more */
+	uint32_t about;	  /* enum query_about: answers that lack something by it */
+} reasons[LOSS_REASON_MAX + 1] = {
+	[LOSS_RING_FULL] = { "event", false, ABOUT_ALL },
+	[LOSS_RATE_LIMIT] = { "event", false,
+			      ABOUT_CALLS | ABOUT_SAMPLES | ABOUT_BOUNDS | ABOUT_TIMES |
+				      ABOUT_STATES },
+	[LOSS_CALL_STATE] = { "call", false, ABOUT_ALL },
+	[LOSS_STACK] = { "stack", false, ABOUT_STACKS | ABOUT_SAMPLES },
+	[LOSS_STACK_SAMPLED] = { "stack", false, ABOUT_SAMPLES },
+	[LOSS_PROCESS] = { "announcement", false, ABOUT_ALL },
+	[LOSS_BAD_EVENT] = { "event", false, ABOUT_ALL },
+	[LOSS_STRAY] = { "event", false, ABOUT_ALL },
+	[LOSS_UNKNOWN_FREE] = { "free", false, ABOUT_MEMORY },
+	[LOSS_UNBOUND] = { "op", false, ABOUT_BOUNDS },
+	[LOSS_LIMIT] = { "thing", false, ABOUT_ALL },
+	[LOSS_STORE] = { "op", false, ABOUT_ALL },
+	[LOSS_STORE_ROWS] = { "row", false, ABOUT_ALL },
+	[LOSS_DISCONNECTED] = { "time", true, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
+	[LOSS_GAP] = { "gap", true, ABOUT_ALL },
+	[LOSS_UNREAD] = { "call", false, ABOUT_ALL },
+	[LOSS_MAPPING] = { "mapping", false, ABOUT_STACKS | ABOUT_SAMPLES },
+	[LOSS_EXACT_RING] = { "record", false, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
+	[LOSS_CUPTI] = { "record", false, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
+	[LOSS_BUFFERS] = { "record", false, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
+	[LOSS_UNTIMED] = { "record", false, ABOUT_TIMES | ABOUT_STATES },
+	[LOSS_NO_CALL] = { "record", false, ABOUT_TIMES | ABOUT_STATES },
+	[LOSS_NO_RECORD] = { "call", false, ABOUT_TIMES | ABOUT_STATES },
+	[LOSS_DUPLICATE] = { "record", false, ABOUT_LOSS },
+	[LOSS_LATE] = { "record", false, ABOUT_STATES },
+	[LOSS_BEFORE] = { "record", false, ABOUT_TIMES | ABOUT_STATES },
+	[LOSS_PAUSED] = { "pause", true, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
+	[LOSS_BUDGET] = { "time", true, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
+	[LOSS_RING_STUCK] = { "record", false, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
+	[LOSS_UNKNOWN_RECORD] = { "record", false, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
+	[LOSS_CUT_OFF] = { "end", false, ABOUT_ALL },
+	[LOSS_BEHIND] = { "op", false, ABOUT_ALL },
+	[LOSS_DAMAGED] = { "op", false, ABOUT_ALL },
+};
+
+#define TOTALS_SQL                                                                                 \
+	"WITH scope AS MATERIALIZED ("                                                             \
+	"SELECT id, " STARTED " AS first_ns, CASE WHEN NOT " RUNNING                               \
+	" THEN exit_ns END AS last_ns"                                                             \
+	" FROM process p"                                                                          \
+	" WHERE boot = :boot AND " OF_PID                                                          \
+	" AND (:pids IS NULL OR pid IN (SELECT value FROM json_each(:pids)))"                      \
+	" AND (NOT :running OR " RUNNING ")"                                                       \
+	") SELECT r.name, sum(l.count), r.text, l.reason,"                                         \
+	" sum(max(min(l.end_ns, :until) - max(l.start_ns, :since), 0))"                            \
+	" FROM loss l JOIN loss_reason r ON r.id = l.reason"                                       \
+	" WHERE l.boot = :boot AND l.end_ns >= :since AND l.start_ns <= :until"                    \
+	" AND (l.reason > :known OR :reasons >> l.reason & 1)"                                     \
+	" AND (coalesce(:pid, :pids) IS NULL AND NOT :running"                                     \
+	" OR l.process IN (SELECT id FROM scope)"                                                  \
+	" OR l.process = 0 AND EXISTS (SELECT 1 FROM scope WHERE first_ns <= l.end_ns"             \
+	" AND (last_ns IS NULL OR last_ns >= l.start_ns)))"                                        \
+	" GROUP BY l.reason"
+
+#define LOSSES_MAX (LOSS_REASON_MAX + 4) /* an answer may add some of its own */
+
+static const struct reason *find_reason(const char *name)
+{
+	static const struct reason unknown = { .noun = "thing" };
+	static const char *const names[LOSS_REASON_MAX + 1] = {
+#define X(number, identifier, name, text) [number] = name,
+		LOSS_REASONS(X)
+#undef X
+	};
+
+	for (int i = 1; i <= LOSS_REASON_MAX; i++)
+		if (reasons[i].noun && strcmp(names[i], name) == 0)
+			return &reasons[i];
+	return &unknown;
+}
+
+static int add(struct answer *answer, Tracesmith__V1__Done *done, const char *name, uint64_t count,
+	       const char *text, uint64_t time_ns)
+{
+	struct arena *arena = &answer->arena;
+	Tracesmith__V1__Loss *loss = arena_get(arena, sizeof(*loss));
+	const struct reason *reason;
+
+	if (!done->loss)
+		done->loss = arena_get(arena, LOSSES_MAX * sizeof(*done->loss));
+	if (!loss || !done->loss || !name || !text)
+		return -ENOMEM;
+	reason = find_reason(name);
+	tracesmith__v1__loss__init(loss);
+	loss->reason = arena_text(arena, name, strlen(name));
+	loss->text = arena_text(arena, text, strlen(text));
+	loss->noun = (char *)reason->noun;
+	loss->count = count;
+	loss->time_ns = reason->timed ? time_ns : 0;
+	if (!loss->reason || !loss->text)
+		return -ENOMEM;
+	done->loss[done->n_loss++] = loss;
+	return 0;
+}
+
+int answer_add_loss(struct answer *answer, Tracesmith__V1__Done *done, const char *reason,
+		    uint64_t count, const char *text)
+{
+	return add(answer, done, reason, count, text, 0);
+}
+
+static int64_t reasons_of(uint32_t about)
+{
+	int64_t set = 0;
+
+	for (int i = 1; i <= LOSS_REASON_MAX; i++)
+		if (!reasons[i].about || (about & (reasons[i].about | ABOUT_LOSS)))
+			set |= INT64_C(1) << i;
+	return set;
+}
+
+static int prepare(struct answer *answer, sqlite3_stmt **ret)
+{
+	int r = answer_prepare(answer, TOTALS_SQL, ret);
+
+	if (r < 0)
+		return r;
+	answer_bind(*ret, ":boot", true, answer->boot);
+	answer_bind(*ret, ":since", true, answer->window.since_ns);
+	answer_bind(*ret, ":until", true, answer->window.until_ns);
+	answer_bind(*ret, ":pid", answer->window.pid, answer->window.pid);
+	answer_bind_text(*ret, ":pids", answer->window.pids);
+	answer_bind(*ret, ":running", true, answer->window.running);
+	answer_bind(*ret, ":known", true, LOSS_REASON_MAX);
+	answer_bind(*ret, ":reasons", true, reasons_of(answer->about));
+	answer_bind(*ret, ":suspended", true, answer->job->suspended_ns);
+	return 0;
+}
+
+int answer_loss(struct answer *answer, Tracesmith__V1__Done *done)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	const struct query_job *job = answer->job;
+	int step = SQLITE_DONE, r = job->note_losses ? job->note_losses(job->data) : 0;
+
+	if (r == 0)
+		r = prepare(answer, &stmt);
+	while (r == 0 && done->n_loss < LOSSES_MAX && (step = sqlite3_step(stmt)) == SQLITE_ROW)
+		r = add(answer, done, (const char *)sqlite3_column_text(stmt, 0),
+			(uint64_t)sqlite3_column_int64(stmt, 1),
+			(const char *)sqlite3_column_text(stmt, 2),
+			(uint64_t)sqlite3_column_int64(stmt, 4));
+	if (r == 0 && step != SQLITE_DONE && step != SQLITE_ROW)
+		return answer_fail_sqlite(answer);
+	return r;
+}

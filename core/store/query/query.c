@@ -1,0 +1,213 @@
+/* Query: dispatches a request, and answers those for the query table. */
+#include "core/store/query/query.h"
+
+#include <errno.h>
+
+#include "core/limits.h"
+#include "core/store/condense.h"
+#include "core/store/query/answer.h"
+#include "core/store/sql.h"
+
+#define SECOND_NS 1000000000ull
+#define T(type)	  TRACESMITH__V1__COLUMNS__TYPE__##type
+
+static int find(struct answer *answer, const char *name, const struct query **ret)
+{
+	const char *near;
+
+	*ret = query_find(name);
+	if (*ret)
+		return 0;
+	near = query_near(name);
+	if (near)
+		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+				   "There is no query '%s', did you mean '%s'? 'tsctl query list' "
+				   "shows all",
+				   name, near);
+	return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+			   "There is no query '%s': 'tsctl query list' shows all", name);
+}
+
+static int check_options(struct answer *answer, const struct query *query,
+			 const Tracesmith__V1__QueryRequest *request)
+{
+	const struct {
+		bool given;
+		uint32_t option;
+		const char *name;
+	} checks[] = {
+		{ request->pid, QUERY_PID, "--pid" },
+		{ request->since_ns, QUERY_WINDOW, "--since" },
+		{ request->until_ns, QUERY_WINDOW, "--until" },
+		{ request->min_age_ns, QUERY_MIN_AGE, "--min-age" },
+		{ request->stream, QUERY_STREAM, "--stream" },
+		{ request->device_given_case, QUERY_DEVICE, "--device" },
+		{ request->by == QUERY_BY_IS_STACK, QUERY_BY_STACK, "--by-stack" },
+		{ request->by == QUERY_BY_IS_STREAM, QUERY_BY_STREAM, "--by-stream" },
+	};
+	char text[QUERY_OPTIONS_TEXT_MAX];
+
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		if (!checks[i].given || (query->options & checks[i].option))
+			continue;
+		query_options_text(query, text);
+		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+				   "The query '%s' takes no %s, only %s", query->name,
+				   checks[i].name, text);
+	}
+	if (request->by > QUERY_BY_IS_STREAM)
+		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+				   "Rows can be split by stack or by stream, not by %u: this tsctl "
+				   "is newer than tracesmithd",
+				   request->by);
+	if (request->since_ns && request->until_ns && request->since_ns > request->until_ns)
+		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+				   "The window ends before it begins: see --since and --until");
+	return 0;
+}
+
+static void set_window(struct answer *answer, const struct query *query,
+		       const Tracesmith__V1__QueryRequest *request)
+{
+	struct answer_window *window = &answer->window;
+
+	window->pid = request->pid;
+	if (request->until_ns && request->until_ns < answer->now_ns)
+		window->until_ns = request->until_ns;
+	if (request->since_ns)
+		window->since_ns = request->since_ns;
+	else if (query->window_ns && query->window_ns < window->until_ns)
+		window->since_ns = window->until_ns - query->window_ns;
+}
+
+static uint64_t limit_of(const struct query *query, uint64_t wanted)
+{
+	uint64_t limit = wanted ? wanted : query->limit;
+
+	return limit < LIMIT_QUERY_ROWS ? limit : LIMIT_QUERY_ROWS;
+}
+
+/* The first second of the rollups of a window: where they are kept by the minute, that of the
+ * minute in which it begins. */
+static int64_t first_second(const struct answer *answer)
+{
+	int64_t second = answer->window.since_ns / SECOND_NS;
+	int64_t age = (int64_t)(answer->told_ns / SECOND_NS) - second;
+	bool recent = age < CONDENSE_AFTER_S;
+
+	return recent ? second : second - second % CONDENSE_TO_S;
+}
+
+static void bind(const struct answer *answer, sqlite3_stmt *stmt,
+		 const Tracesmith__V1__QueryRequest *request, uint64_t limit)
+{
+	const struct answer_window *window = &answer->window;
+
+	answer_bind(stmt, ":boot", true, answer->boot);
+	answer_bind(stmt, ":now", true, answer->now_ns);
+	answer_bind(stmt, ":since", true, window->since_ns);
+	answer_bind(stmt, ":until", true, window->until_ns);
+	answer_bind(stmt, ":first", true, first_second(answer));
+	answer_bind(stmt, ":pid", window->pid, window->pid);
+	answer_bind(stmt, ":stream", request->stream, request->stream);
+	answer_bind(stmt, ":device", request->device_given_case, request->device);
+	answer_bind(stmt, ":min_age", true,
+		    request->min_age_ns ? request->min_age_ns : QUERY_MIN_AGE_NS);
+	answer_bind(stmt, ":by", true, request->by);
+	answer_bind(stmt, ":suspended", true, answer->job->suspended_ns);
+	/* One more, to know whether there are more. */
+	answer_bind(stmt, ":limit", true, limit + 1);
+}
+
+int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	const struct query *query;
+	uint64_t limit;
+	bool truncated = false;
+	int r = find(answer, request->name, &query);
+
+	if (r == 0)
+		r = check_options(answer, query, request);
+	if (r == 0)
+		r = answer_check_pid(answer, request->pid);
+	if (r == 0)
+		r = answer_prepare(answer, query->sql, &stmt);
+	if (r < 0)
+		return r;
+	answer->advice = query->options & QUERY_WINDOW ? "narrow it with --since or --pid"
+						       : "narrow it with --pid";
+	answer->about = query->about;
+	if (request->by == QUERY_BY_IS_STACK)
+		answer->about |=
+			query->about & ABOUT_MEMORY ? ABOUT_STACKS : ABOUT_STACKS | ABOUT_SAMPLES;
+	answer->window.running = query->running;
+	limit = limit_of(query, request->limit);
+	set_window(answer, query, request);
+	bind(answer, stmt, request, limit);
+	r = answer_columns(answer, query->column, sqlite3_column_count(stmt));
+	if (r == 0)
+		r = answer_rows(answer, stmt, sqlite3_step(stmt), query->column, limit, &truncated);
+	if (r == 0 && !answer->rows)
+		r = answer_say_why(answer, query, request);
+	if (!answer->rows || query->about & ABOUT_PROCESSES)
+		answer_say_hidden(answer);
+	return r < 0 ? r : answer_done(answer, truncated);
+}
+
+static int run_list(struct answer *answer)
+{
+	static const struct query_column columns[] = {
+		{ "name", T(TEXT) },
+		{ "text", T(TEXT) },
+		{ "options", T(TEXT) },
+	};
+	char options[QUERY_OPTIONS_TEXT_MAX];
+	const struct query *query;
+	int r = answer_columns(answer, columns, 3);
+
+	for (size_t i = 0; r == 0 && (query = query_at(i)); i++) {
+		query_options_text(query, options);
+		r = answer_texts(answer, (const char *const[]){ query->name, query->text, options },
+				 3);
+	}
+	return r < 0 ? r : answer_done_whole(answer);
+}
+
+static int dispatch(struct answer *answer, const Tracesmith__V1__Request *request)
+{
+	switch (request->body_case) {
+	case TRACESMITH__V1__REQUEST__BODY_QUERY:
+		return run_query(answer, request->query);
+	case TRACESMITH__V1__REQUEST__BODY_SQL:
+		return run_sql(answer, request->sql);
+	case TRACESMITH__V1__REQUEST__BODY_EXPORT:
+		return run_export(answer, request->export);
+	case TRACESMITH__V1__REQUEST__BODY_RECORD:
+		return run_record(answer, request->record);
+	case TRACESMITH__V1__REQUEST__BODY_REPLAY:
+		return run_replay(answer, request->replay);
+	case TRACESMITH__V1__REQUEST__BODY_LIST:
+		return run_list(answer);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+void query_run(const struct query_job *job)
+{
+	struct answer answer;
+	int r = answer_open(&answer, job);
+
+	if (r == 0)
+		r = dispatch(&answer, job->request);
+	if (r == -ENOMEM)
+		answer_fail(&answer, TRACESMITH__V1__ERROR__CODE__INTERNAL,
+			    job->reader ? "There is not enough memory for this"
+					: "tracesmithd ran out of memory over this request");
+	else if (r < 0 && r != -ECANCELED)
+		answer_fail(&answer, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE,
+			    job->reader ? "The recording cannot be read"
+					: "The database cannot be read");
+	answer_close(&answer);
+}

@@ -1,0 +1,467 @@
+/* Record: what an .sbt file is made of, from one snapshot: first rows of tables, then chunks of ops
+ * as they are stored. A recording that goes on asks again with the cursor of the last answer.
+ *
+ * Each chunk is told once: those of later commits than the cursor's. Where a chunk was merged of
+ * such and others, which happens when nobody has asked for ten seconds, its ops are counted as
+ * lost. Sums of a second are told once it has SETTLED, and not again; at the end those that may
+ * have changed since are told once more. They have not been condensed by then (condense.h): a
+ * second and the minute that it went into would count twice. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/utf8.h"
+#include "core/limits.h"
+#include "core/sbt/file.h"
+#include "core/sbt/rows.h"
+#include "core/store/condense.h"
+#include "core/store/query/answer.h"
+#include "core/store/sql.h"
+
+#define SECOND_NS 1000000000ull
+#define SETTLED_S 10 /* calls of a second have returned and their work is known, mostly */
+#define AGAIN_S	  90 /* below CONDENSE_AFTER_S */
+
+/* Rows that belong to the recording are those of its processes; :told is 0 at the first. */
+#define MINE                                                                                       \
+	"(SELECT id FROM process WHERE boot = :boot AND (:pids IS NULL OR pid IN"                  \
+	" (SELECT value FROM json_each(:pids))) AND first_ns <= :until"                            \
+	" AND (exit_ns IS NULL OR exit_ns >= :since))"
+#define OF_MINE " WHERE process IN " MINE
+#define NEW(column)                                                                                \
+	"(SELECT " column " FROM chunk INDEXED BY chunk_batch WHERE boot = :boot AND"              \
+	" batch > :batch)"
+#define WHERE_FIRST " WHERE :told = 0"
+#define SUMS                                                                                       \
+	" WHERE boot = :boot AND second >= :second_from AND second < :second_to"                   \
+	" AND process IN " MINE
+
+enum when { ALWAYS, LAST };
+
+/* Of what changes seldom all is told again that came into use lately. */
+static const struct table {
+	const char *name;
+	enum when when;
+	const char *sql;
+} tables[] = {
+	{ "kind", ALWAYS, "SELECT id, name FROM kind" WHERE_FIRST },
+	{ "memory_kind", ALWAYS, "SELECT id, name, counts FROM memory_kind" WHERE_FIRST },
+	{ "pool_kind", ALWAYS, "SELECT id, name FROM pool_kind" WHERE_FIRST },
+	{ "collect_state", ALWAYS, "SELECT id, name FROM collect_state" WHERE_FIRST },
+	{ "loss_reason", ALWAYS, "SELECT id, name, text FROM loss_reason" WHERE_FIRST },
+	{ "detail", ALWAYS, "SELECT kind, id, name FROM detail" WHERE_FIRST },
+	{ "function", ALWAYS, "SELECT id, name, kind, effect FROM function" WHERE_FIRST },
+	{ "boot", ALWAYS,
+	  "SELECT id, boot_id, wall_offset_ns, last_ns, next_process, next_stream, next_allocation,"
+	  " next_batch FROM boot WHERE id = :boot" },
+	{ "process", ALWAYS,
+	  "SELECT id, boot, pid, ns_pid, ppid, uid, user, started_ticks, comm, command, cgroup_id,"
+	  " cgroup, container, first_ns, exit_ns, exit_code FROM process WHERE id IN " MINE
+	  " AND (:told = 0 OR :last OR first_ns >= :settled OR exit_ns >= :settled OR id IN " NEW(
+		  "process") ")" },
+	{ "device", ALWAYS,
+	  "SELECT process, ordinal, uuid, name, memory_bytes, multiprocessors, clock_khz"
+	  " FROM device" OF_MINE " AND (:told = 0 OR :last OR process IN " NEW("process") ")" },
+	{ "stream", ALWAYS,
+	  "SELECT id, process, handle, context, device, tid, non_blocking, created_ns,"
+	  " destroyed_ns, number FROM stream" OF_MINE
+	  " AND (:told = 0 OR :last OR created_ns >= :settled OR destroyed_ns >= :settled"
+	  " OR id IN " NEW("stream") ")" },
+	/* What a process uses was told since it was seen (core/model/name.h). */
+	{ "name", ALWAYS,
+	  "SELECT id, text, symbol, boot, told_ns FROM name WHERE boot = :boot AND told_ns >"
+	  " CASE WHEN :told > 0 THEN :told ELSE coalesce((SELECT min(first_ns) - 1 FROM process"
+	  " WHERE id IN " MINE "), 0x7fffffffffffffff) END" },
+	{ "stack", ALWAYS, "SELECT id, process FROM stack" OF_MINE " AND batch > :batch" },
+	{ "frame", ALWAYS,
+	  "SELECT f.stack, f.depth, f.address, f.file, f.offset, f.symbol FROM stack s CROSS JOIN"
+	  " frame f ON f.stack = s.id WHERE s.process IN " MINE " AND s.batch > :batch" },
+	{ "loss", ALWAYS,
+	  "SELECT boot, second, process, reason, start_ns, end_ns, count FROM loss"
+	  " WHERE boot = :boot AND end_ns >= iif(:last, :since, max(:since, :settled))"
+	  " AND start_ns <= :until AND (process = 0 OR process IN " MINE ")" },
+	{ "rollup", ALWAYS,
+	  "SELECT boot, second, process, kind, fn, detail, device, stream, result, stack, freed,"
+	  " calls, timed, total_ns, min_ns, max_ns, bytes, captured FROM rollup" SUMS },
+	{ "work", ALWAYS,
+	  "SELECT boot, second, process, device, stream, kind, detail, name, graph, stack, bucket,"
+	  " count, total_ns, min_ns, max_ns, bytes, delay_ns FROM work" SUMS },
+	{ "busy", ALWAYS,
+	  "SELECT boot, second, process, device, state, kernels, copies, ns FROM busy" SUMS },
+	{ "collect", ALWAYS,
+	  "SELECT process, boot, state, records, left_out, cupti_version, budget_ppm, since_ns,"
+	  " changed_ns, until_ns, busy_ns, own_ns, wall_ns, taken, busiest_ppm FROM collect" OF_MINE
+	  " AND (:told = 0 OR :last OR process IN " NEW("process") ")" },
+	{ "allocation", LAST,
+	  "SELECT id, process, address, bytes, start_ns, end_ns, stack, context, tid, fn, kind,"
+	  " device FROM allocation" OF_MINE },
+	{ "memory", LAST,
+	  "SELECT process, device, kind, live_bytes, live_count, peak_bytes FROM memory" OF_MINE },
+	{ "pool", LAST,
+	  "SELECT process, address, device, kind, bytes, used_bytes, threshold_bytes, peak_bytes,"
+	  " peak_used_bytes, told_ns FROM pool" OF_MINE },
+};
+
+/* The first answer orders them by time, the others so that they can break off. */
+#define CHUNKS "SELECT id, first_ns, batch, first_batch, ops, data FROM chunk INDEXED BY "
+#define CHUNKS_WHERE                                                                               \
+	" WHERE boot = :boot AND first_ns <= :until AND last_ns >= :since"                         \
+	" AND (:pids IS NULL OR process IN " MINE ")"
+#define FIRST_CHUNKS CHUNKS "chunk_time" CHUNKS_WHERE " ORDER BY first_ns, last_ns"
+#define LATER_CHUNKS                                                                               \
+	CHUNKS "chunk_batch" CHUNKS_WHERE                                                          \
+	       " AND batch >= :batch AND (batch > :batch OR id > :chunk) ORDER BY batch, id"
+
+static const char *const behind_name = "behind";
+static const char *const behind_text =
+	"ops and seconds of sums that a recording asked for too late";
+
+struct record {
+	struct answer *answer;
+	const Tracesmith__V1__RecordRequest *request;
+	struct sbt_rows *rows;
+	char *pids;		  /* a list in JSON, NULL: all */
+	uint64_t batch, chunk;	  /* known to the client, with what was stored before */
+	uint64_t told_ns;	  /* of its last answer; 0: this is the first */
+	uint64_t newest, last_ns; /* of the snapshot */
+	uint64_t before_batch;
+	uint64_t second_from, second_to;
+	uint64_t merged;    /* ops that cannot be told apart from those that are known */
+	uint64_t condensed; /* seconds whose sums were not asked for in time */
+};
+
+static void record_done(struct record *record)
+{
+	sbt_rows_free(record->rows);
+	free(record->pids);
+}
+
+static int make_pids(struct record *record)
+{
+	const Tracesmith__V1__RecordRequest *request = record->request;
+	size_t size = 0;
+	FILE *stream;
+
+	if (request->n_pid == 0)
+		return 0;
+	stream = open_memstream(&record->pids, &size);
+	if (!stream)
+		return -ENOMEM;
+	for (size_t i = 0; i < request->n_pid; i++)
+		fprintf(stream, "%c%" PRIu32, i ? ',' : '[', request->pid[i]);
+	fputc(']', stream);
+	return fclose(stream) == 0 ? 0 : -ENOMEM;
+}
+
+static int check(struct record *record)
+{
+	const Tracesmith__V1__RecordRequest *request = record->request;
+	int r = 0;
+
+	if (request->n_pid > LIMIT_RECORD_PIDS)
+		return answer_fail(record->answer, TRACESMITH__V1__ERROR__CODE__LIMIT,
+				   "These are too many processes for one recording: record all");
+	if (request->since_ns && request->until_ns && request->since_ns > request->until_ns)
+		return answer_fail(record->answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+				   "The window ends before it begins: see --since and --until");
+	for (size_t i = 0; r == 0 && !request->cursor && i < request->n_pid; i++)
+		r = answer_check_pid(record->answer, request->pid[i]);
+	return r;
+}
+
+/* The snapshot is the same for all that follows. */
+static int look(struct record *record)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	struct answer *answer = record->answer;
+	int r = sql_exec(answer->db, "BEGIN");
+
+	if (r == 0)
+		r = answer_prepare(answer, "SELECT next_batch - 1, last_ns FROM boot WHERE id = ?",
+				   &stmt);
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, answer->boot);
+	if (sqlite3_step(stmt) == SQLITE_ROW) {
+		record->newest = sqlite3_column_int64(stmt, 0);
+		record->last_ns = sqlite3_column_int64(stmt, 1);
+	}
+	return 0;
+}
+
+static uint64_t settled_ns(uint64_t ns)
+{
+	return ns > SETTLED_S * SECOND_NS ? ns - SETTLED_S * SECOND_NS : 0;
+}
+
+static uint64_t max(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t min(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The seconds whose sums are told now. */
+static void choose_seconds(struct record *record)
+{
+	const struct answer_window *window = &record->answer->window;
+	uint64_t now_s = record->answer->now_ns / SECOND_NS;
+	uint64_t since_s = window->since_ns / SECOND_NS, oldest;
+
+	record->second_to = window->until_ns / SECOND_NS + 1;
+	if (!record->request->last)
+		record->second_to = min(record->second_to, settled_ns(record->last_ns) / SECOND_NS);
+	record->second_from = since_s;
+	if (!record->told_ns) {
+		if (since_s + CONDENSE_AFTER_S <= now_s)
+			record->second_from -= since_s % CONDENSE_TO_S;
+		return;
+	}
+	record->second_from = max(since_s, settled_ns(record->told_ns) / SECOND_NS);
+	oldest = now_s > AGAIN_S ? now_s - AGAIN_S : 0;
+	if (record->second_from < oldest) {
+		record->condensed = min(oldest, record->second_to) - record->second_from;
+		record->second_from = oldest;
+	} else if (record->request->last) {
+		record->second_from = max(since_s, oldest);
+	}
+}
+
+static void set_window(struct record *record)
+{
+	const Tracesmith__V1__RecordRequest *request = record->request;
+	struct answer_window *window = &record->answer->window;
+
+	window->since_ns = request->since_ns;
+	if (request->until_ns && request->until_ns < record->answer->now_ns)
+		window->until_ns = request->until_ns;
+	window->pids = record->pids;
+	if (request->cursor) {
+		record->batch = request->cursor->batch;
+		record->chunk = request->cursor->chunk;
+		record->told_ns = request->cursor->told_ns;
+	}
+	record->before_batch = record->newest + 1;
+	if (request->before_batch)
+		record->before_batch = min(record->before_batch, request->before_batch);
+	choose_seconds(record);
+}
+
+static int prepare(const struct record *record, const char *sql, sqlite3_stmt **ret)
+{
+	const struct answer_window *window = &record->answer->window;
+	int r = answer_prepare(record->answer, sql, ret);
+
+	if (r < 0)
+		return r;
+	answer_bind(*ret, ":boot", true, record->answer->boot);
+	answer_bind(*ret, ":since", true, window->since_ns);
+	answer_bind(*ret, ":until", true, window->until_ns);
+	answer_bind(*ret, ":told", true, record->told_ns);
+	answer_bind(*ret, ":settled", true, settled_ns(record->told_ns));
+	answer_bind(*ret, ":batch", true, record->request->cursor ? (int64_t)record->batch : -1);
+	answer_bind(*ret, ":chunk", true, record->chunk);
+	answer_bind(*ret, ":last", true, record->request->last);
+	answer_bind(*ret, ":second_from", true, record->second_from);
+	answer_bind(*ret, ":second_to", true, record->second_to);
+	answer_bind_text(*ret, ":pids", record->pids);
+	return 0;
+}
+
+static int send_block(struct record *record, Tracesmith__V1__Chunk *chunk, const void *data,
+		      size_t size)
+{
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+
+	chunk->data = (ProtobufCBinaryData){ .len = size, .data = (uint8_t *)data };
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_CHUNK;
+	reply.chunk = chunk;
+	return answer_send(record->answer, &reply);
+}
+
+static int send_rows(struct record *record)
+{
+	Tracesmith__V1__Chunk chunk = TRACESMITH__V1__CHUNK__INIT;
+	const void *data;
+	size_t size;
+	int r;
+
+	if (sbt_rows_count(record->rows) == 0)
+		return 0;
+	r = sbt_rows_end(record->rows, &data, &size);
+	chunk.type = SBT_BLOCK_ROWS;
+	return r < 0 ? r : send_block(record, &chunk, data, size);
+}
+
+static int take_text(struct record *record, sqlite3_stmt *stmt, int i, struct sbt_value *ret)
+{
+	const char *text = (const char *)sqlite3_column_text(stmt, i);
+	char *clean;
+
+	if (!text)
+		return -ENOMEM;
+	ret->type = SBT_TEXT;
+	ret->text = text;
+	ret->size = strnlen(text, min(sqlite3_column_bytes(stmt, i), SBT_ROW_TEXT_MAX / 4));
+	if (utf8_valid(text, ret->size))
+		return 0;
+	clean = arena_get(&record->answer->arena, 3 * ret->size + 1);
+	if (!clean)
+		return -ENOMEM;
+	ret->size = utf8_clean(clean, text, ret->size);
+	ret->text = clean;
+	return 0;
+}
+
+static int begin_rows(struct record *record, const struct table *table, sqlite3_stmt *stmt)
+{
+	const char *column[SBT_ROW_COLUMNS_MAX];
+	int count = sqlite3_column_count(stmt);
+
+	for (int i = 0; i < count; i++)
+		column[i] = sqlite3_column_name(stmt, i);
+	return sbt_rows_begin(record->rows, table->name, column, count);
+}
+
+static int add_row(struct record *record, const struct table *table, sqlite3_stmt *stmt)
+{
+	struct sbt_value value[SBT_ROW_COLUMNS_MAX] = { 0 };
+	int count = sqlite3_column_count(stmt), r = 0;
+
+	for (int i = 0; r == 0 && i < count; i++) {
+		switch (sqlite3_column_type(stmt, i)) {
+		case SQLITE_NULL:
+			break;
+		case SQLITE_TEXT:
+			r = take_text(record, stmt, i, &value[i]);
+			break;
+		default:
+			value[i].type = SBT_INTEGER;
+			value[i].integer = sqlite3_column_int64(stmt, i);
+		}
+	}
+	if (r == 0)
+		r = sbt_rows_add(record->rows, value);
+	if (r == -ENOSPC) {
+		r = send_rows(record);
+		if (r == 0)
+			r = begin_rows(record, table, stmt);
+		if (r == 0)
+			r = sbt_rows_add(record->rows, value);
+	}
+	arena_clear(&record->answer->arena);
+	return r;
+}
+
+static int send_table(struct record *record, const struct table *table)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	int step, r = prepare(record, table->sql, &stmt);
+
+	if (r == 0)
+		r = begin_rows(record, table, stmt);
+	if (r < 0)
+		return r;
+	while ((step = sqlite3_step(stmt)) == SQLITE_ROW) {
+		r = add_row(record, table, stmt);
+		if (r < 0)
+			return r;
+	}
+	return step == SQLITE_DONE ? send_rows(record) : answer_fail_sqlite(record->answer);
+}
+
+static int send_tables(struct record *record)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < sizeof(tables) / sizeof(tables[0]); i++)
+		if (tables[i].when == ALWAYS || record->request->last)
+			r = send_table(record, &tables[i]);
+	return r;
+}
+
+static int send_chunk(struct record *record, sqlite3_stmt *stmt)
+{
+	Tracesmith__V1__Chunk chunk = TRACESMITH__V1__CHUNK__INIT;
+	uint64_t first_batch = sqlite3_column_int64(stmt, 3);
+
+	chunk.type = SBT_BLOCK_OPS;
+	chunk.id = sqlite3_column_int64(stmt, 0);
+	chunk.done_ns = sqlite3_column_int64(stmt, 1);
+	chunk.batch = sqlite3_column_int64(stmt, 2);
+	if (first_batch >= record->before_batch)
+		return 0;
+	if (chunk.batch >= record->before_batch ||
+	    (record->request->cursor && first_batch != chunk.batch &&
+	     first_batch <= record->batch)) {
+		record->merged += sqlite3_column_int64(stmt, 4);
+		return 0;
+	}
+	record->answer->rows++;
+	return send_block(record, &chunk, sqlite3_column_blob(stmt, 5),
+			  sqlite3_column_bytes(stmt, 5));
+}
+
+static int send_chunks(struct record *record)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	int step, r;
+
+	r = prepare(record, record->request->cursor ? LATER_CHUNKS : FIRST_CHUNKS, &stmt);
+	if (r < 0)
+		return r;
+	while ((step = sqlite3_step(stmt)) == SQLITE_ROW) {
+		r = send_chunk(record, stmt);
+		if (r < 0)
+			return r;
+	}
+	return step == SQLITE_DONE ? 0 : answer_fail_sqlite(record->answer);
+}
+
+static int send_done(struct record *record)
+{
+	Tracesmith__V1__RecordCursor cursor = TRACESMITH__V1__RECORD_CURSOR__INIT;
+	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
+	uint64_t behind = record->merged + record->condensed;
+	int r = 0;
+
+	cursor.batch = record->before_batch - 1;
+	cursor.chunk = INT64_MAX;
+	cursor.told_ns = record->last_ns;
+	done.cursor = &cursor;
+	if (behind)
+		r = answer_add_loss(record->answer, &done, behind_name, behind, behind_text);
+	return r < 0 ? r : answer_done_with(record->answer, &done);
+}
+
+static int run(struct record *record)
+{
+	int r = check(record);
+
+	if (r == 0)
+		r = make_pids(record);
+	if (r == 0)
+		r = sbt_rows_new(&record->rows);
+	if (r == 0)
+		r = look(record);
+	if (r < 0)
+		return r;
+	record->answer->deadline_ns = 0; /* the reader sets the pace */
+	set_window(record);
+	r = send_tables(record);
+	if (r == 0)
+		r = send_chunks(record);
+	return r < 0 ? r : send_done(record);
+}
+
+int run_record(struct answer *answer, const Tracesmith__V1__RecordRequest *request)
+{
+	_cleanup_(record_done) struct record record = { .answer = answer, .request = request };
+
+	return run(&record);
+}

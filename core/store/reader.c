@@ -1,0 +1,109 @@
+/* Reader: connections that can do nothing but read, whatever SQL they are given. */
+#include "core/store/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/limits.h"
+#include "core/store/op_table.h"
+#include "core/store/path_table.h"
+#include "core/store/sql.h"
+#include "core/store/stack_table.h"
+#include "core/store/store.h"
+#include "core/store/work_table.h"
+
+/* What a statement may use up of memory, so that a query cannot end the daemon. */
+#define LENGTH_MAX (64 << 20)
+#define CACHE	   "PRAGMA cache_size = -8192"
+/* The last to set something sets it for all that share the cache: as writer.c and schema.c have it.
+ */
+#define SHARED "PRAGMA cache_spill = 0; PRAGMA synchronous = NORMAL; PRAGMA read_uncommitted = 1"
+#define STATE_VIEW                                                                                 \
+	"CREATE TEMP VIEW state AS SELECT boot, process, pid, device, stream, detail AS state,"    \
+	" start_ns, end_ns, duration_ns FROM op WHERE kind = 'state'"
+
+static void now_function(sqlite3_context *context, int count, sqlite3_value **value)
+{
+	const uint64_t *now_ns = sqlite3_user_data(context);
+
+	sqlite3_result_int64(context, (int64_t)*now_ns);
+}
+
+static int harden(sqlite3 *db)
+{
+	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
+	sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+	return sql_exec(db, "PRAGMA query_only = 1");
+}
+
+static int add_now(sqlite3 *db, uint64_t now_ns)
+{
+	uint64_t *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = now_ns;
+	/* SQLite frees it, also where it fails. */
+	if (sqlite3_create_function_v2(db, "now_ns", 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, copy,
+				       now_function, NULL, NULL, free) != SQLITE_OK)
+		return sql_error(db);
+	return 0;
+}
+
+int reader_make(sqlite3 *db, uint64_t now_ns, uint32_t plan_ops)
+{
+	int r = op_table_register(db);
+
+	if (r == 0)
+		r = work_table_register(db);
+	if (r == 0)
+		r = stack_table_register(db);
+	if (r == 0)
+		r = path_table_register(db, plan_ops);
+	if (r == 0)
+		r = add_now(db, now_ns);
+	if (r == 0)
+		r = sql_exec(db, STATE_VIEW);
+	return r < 0 ? r : harden(db);
+}
+
+void reader_reset(sqlite3 *db)
+{
+	sqlite3_set_authorizer(db, NULL, NULL);
+	sqlite3_progress_handler(db, 0, NULL, NULL);
+	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
+}
+
+static int open_reader(const char *path, int flags, const char *pragma, uint64_t now_ns,
+		       sqlite3 **ret)
+{
+	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
+	int r;
+
+	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL) !=
+	    SQLITE_OK)
+		return db ? sql_error(db) : -ENOMEM;
+	sqlite3_busy_timeout(db, 5000);
+	r = sql_exec(db, pragma);
+	if (r == 0)
+		r = reader_make(db, now_ns, LIMIT_PLAN_OPS);
+	if (r < 0)
+		return r;
+	*ret = TAKE(db);
+	return 0;
+}
+
+int store_reader_open(const char *path, uint64_t now_ns, sqlite3 **ret)
+{
+	return open_reader(path, 0, CACHE, now_ns, ret);
+}
+
+/* Sees the pages of the writer's transaction. An error ends a transaction: this has its own, so
+ * that the writer's goes on. */
+int store_reader_open_held(const char *path, uint64_t now_ns, sqlite3 **ret)
+{
+	return open_reader(path, SQLITE_OPEN_SHAREDCACHE, SHARED, now_ns, ret);
+}

@@ -1,0 +1,348 @@
+/* Schema: makes the tables and brings older ones up to date.
+ * PRAGMA user_version is how many of the steps below a file has seen; a step is never changed once
+ * it has been released, a new one is added behind it. */
+#include "core/store/schema.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "core/model/core.h"
+#include "core/store/sql.h"
+
+#define APPLICATION_ID 0x54534442 /* "TSDB" */
+
+static const char *const steps[] = {
+	"CREATE TABLE boot(id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE,"
+	" wall_offset_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL DEFAULT 0,"
+	" next_process INTEGER NOT NULL DEFAULT 1, next_stream INTEGER NOT NULL DEFAULT 1,"
+	" next_allocation INTEGER NOT NULL DEFAULT 1);"
+
+	"CREATE TABLE process(id INTEGER PRIMARY KEY, boot INTEGER NOT NULL, pid INTEGER NOT NULL,"
+	" ns_pid INTEGER, ppid INTEGER, uid INTEGER, user TEXT, started_ticks INTEGER, comm TEXT,"
+	" command TEXT, cgroup_id INTEGER, cgroup TEXT, container TEXT, first_ns INTEGER,"
+	" exit_ns INTEGER, exit_code INTEGER);"
+	"CREATE INDEX process_pid ON process(pid);"
+	"CREATE INDEX process_exit ON process(boot, exit_ns);"
+
+	"CREATE TABLE stream(id INTEGER PRIMARY KEY, process INTEGER NOT NULL, handle INTEGER,"
+	" context INTEGER, device INTEGER, tid INTEGER, non_blocking INTEGER, created_ns INTEGER,"
+	" destroyed_ns INTEGER);"
+	"CREATE INDEX stream_process ON stream(process);"
+
+	"CREATE TABLE function(id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind INTEGER NOT NULL);"
+	"CREATE TABLE kind(id INTEGER PRIMARY KEY, name TEXT NOT NULL);"
+	"CREATE TABLE detail(kind INTEGER, id INTEGER, name TEXT NOT NULL,"
+	" PRIMARY KEY(kind, id)) WITHOUT ROWID;"
+	"CREATE TABLE memory_kind(id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
+	" counts INTEGER NOT NULL);"
+	"CREATE TABLE loss_reason(id INTEGER PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL);"
+
+	"CREATE TABLE chunk(id INTEGER PRIMARY KEY, boot INTEGER NOT NULL, process INTEGER NOT "
+	"NULL,"
+	" stream INTEGER NOT NULL, kind INTEGER NOT NULL, first_ns INTEGER NOT NULL,"
+	" last_ns INTEGER NOT NULL, ops INTEGER NOT NULL, data BLOB NOT NULL);"
+	"CREATE INDEX chunk_time ON chunk(boot, first_ns, last_ns);"
+	"CREATE INDEX chunk_process ON chunk(process, kind, first_ns, last_ns);"
+	"CREATE INDEX chunk_stream ON chunk(stream, kind, first_ns, last_ns);"
+	/* What is to be merged: see merge.c. */
+	"CREATE INDEX chunk_small ON chunk(boot, first_ns, process, stream, kind, ops)"
+	" WHERE ops < 4096;"
+
+	"CREATE TABLE stack(id INTEGER PRIMARY KEY, process INTEGER NOT NULL);"
+	"CREATE INDEX stack_process ON stack(process);"
+	"CREATE TABLE frame(stack INTEGER, depth INTEGER, address INTEGER, file TEXT,"
+	" offset INTEGER, symbol TEXT, PRIMARY KEY(stack, depth)) WITHOUT ROWID;"
+
+	"CREATE TABLE allocation(id INTEGER PRIMARY KEY, process INTEGER NOT NULL,"
+	" address INTEGER, bytes INTEGER, start_ns INTEGER, end_ns INTEGER, stack INTEGER,"
+	" context INTEGER, tid INTEGER, fn INTEGER, kind INTEGER, device INTEGER);"
+	"CREATE INDEX allocation_process ON allocation(process);"
+
+	"CREATE TABLE memory(process INTEGER, device INTEGER, kind INTEGER, live_bytes INTEGER,"
+	" live_count INTEGER, peak_bytes INTEGER, PRIMARY KEY(process, device, kind))"
+	" WITHOUT ROWID;"
+
+	"CREATE TABLE rollup(boot INTEGER, second INTEGER, process INTEGER, kind INTEGER,"
+	" fn INTEGER, detail INTEGER, device INTEGER, stream INTEGER, result INTEGER,"
+	" stack INTEGER, freed INTEGER, calls INTEGER, timed INTEGER, total_ns INTEGER,"
+	" min_ns INTEGER, max_ns INTEGER, bytes INTEGER, PRIMARY KEY(boot, second, process, kind,"
+	" fn, detail, device, stream, result, stack, freed)) WITHOUT ROWID;"
+
+	"CREATE TABLE loss(boot INTEGER, second INTEGER, process INTEGER, reason INTEGER,"
+	" start_ns INTEGER, end_ns INTEGER, count INTEGER,"
+	" PRIMARY KEY(boot, second, process, reason)) WITHOUT ROWID;",
+
+	/* 2: the exact tier. */
+	"ALTER TABLE stream ADD COLUMN number INTEGER;"
+
+	/* boot and told_ns: when a process last said it. */
+	"CREATE TABLE name(id INTEGER PRIMARY KEY, text TEXT NOT NULL, symbol TEXT NOT NULL,"
+	" boot INTEGER NOT NULL, told_ns INTEGER NOT NULL);"
+	"CREATE INDEX name_told ON name(boot, told_ns);"
+
+	"CREATE TABLE work(boot INTEGER, second INTEGER, process INTEGER, device INTEGER,"
+	" stream INTEGER, kind INTEGER, detail INTEGER, name INTEGER, graph INTEGER,"
+	" stack INTEGER, bucket INTEGER, count INTEGER, total_ns INTEGER, min_ns INTEGER,"
+	" max_ns INTEGER, bytes INTEGER, delay_ns INTEGER, PRIMARY KEY(boot, second, process,"
+	" device, stream, kind, detail, name, graph, stack, bucket)) WITHOUT ROWID;"
+
+	"CREATE TABLE busy(boot INTEGER, second INTEGER, process INTEGER, device INTEGER,"
+	" state INTEGER, kernels INTEGER, copies INTEGER, ns INTEGER,"
+	" PRIMARY KEY(boot, second, process, device, state, kernels, copies)) WITHOUT ROWID;"
+
+	"CREATE TABLE device(process INTEGER, ordinal INTEGER, uuid TEXT, name INTEGER,"
+	" memory_bytes INTEGER, multiprocessors INTEGER, clock_khz INTEGER,"
+	" PRIMARY KEY(process, ordinal)) WITHOUT ROWID;"
+
+	"CREATE TABLE collect(process INTEGER PRIMARY KEY, boot INTEGER NOT NULL, state INTEGER,"
+	" records INTEGER, left_out INTEGER, cupti_version INTEGER, budget_ppm INTEGER,"
+	" since_ns INTEGER, changed_ns INTEGER, until_ns INTEGER, busy_ns INTEGER,"
+	" own_ns INTEGER, wall_ns INTEGER, taken INTEGER, busiest_ppm INTEGER);"
+	"CREATE INDEX collect_since ON collect(boot, since_ns);"
+	"CREATE TABLE collect_state(id INTEGER PRIMARY KEY, name TEXT NOT NULL);",
+
+	/* 3 */
+	"CREATE TABLE pool(process INTEGER, address INTEGER, device INTEGER, kind INTEGER,"
+	" bytes INTEGER, used_bytes INTEGER, threshold_bytes INTEGER, peak_bytes INTEGER,"
+	" peak_used_bytes INTEGER, told_ns INTEGER, PRIMARY KEY(process, address))"
+	" WITHOUT ROWID;"
+	"CREATE TABLE pool_kind(id INTEGER PRIMARY KEY, name TEXT NOT NULL);",
+
+	/* 4: recordings. `batch` is the number of the commit that brought the newest of the ops,
+	 * `first_batch` the oldest: they differ where chunks were merged. */
+	"ALTER TABLE chunk ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE chunk ADD COLUMN first_batch INTEGER NOT NULL DEFAULT 0;"
+	"CREATE INDEX chunk_batch ON chunk(boot, batch);"
+	"DROP INDEX chunk_small;"
+	"CREATE INDEX chunk_small ON chunk(boot, first_ns, process, stream, kind, ops, batch)"
+	" WHERE ops < 4096;"
+	"ALTER TABLE stack ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE boot ADD COLUMN next_batch INTEGER NOT NULL DEFAULT 1;"
+	"ALTER TABLE function ADD COLUMN effect INTEGER NOT NULL DEFAULT 0;",
+
+	/* 5: what was only asked for is not counted any more. */
+	"ALTER TABLE rollup ADD COLUMN captured INTEGER NOT NULL DEFAULT 0;"
+	"UPDATE rollup SET bytes = 0 WHERE result <> 0 AND bytes <> 0;",
+
+	/* 6: what physical memory is kept by. */
+	"ALTER TABLE allocation ADD COLUMN handles INTEGER NOT NULL DEFAULT 1;"
+	"ALTER TABLE allocation ADD COLUMN physical INTEGER;",
+
+	/* 7: what a kill costs beyond last_ns. */
+	"ALTER TABLE boot ADD COLUMN oldest_pending_ns INTEGER NOT NULL DEFAULT 0;",
+};
+
+#define VERSION ((int64_t)(sizeof(steps) / sizeof(steps[0])))
+
+/* Says whether the file is ours and not from the future, without changing it. */
+static int check(sqlite3 *db, int64_t *ret_version)
+{
+	int64_t version, application, tables;
+	int r;
+
+	if ((r = sql_query_integer(db, "PRAGMA user_version", &version)) < 0 ||
+	    (r = sql_query_integer(db, "PRAGMA application_id", &application)) < 0 ||
+	    (r = sql_query_integer(db, "SELECT count(*) FROM sqlite_schema", &tables)) < 0)
+		return r;
+	if (application != APPLICATION_ID && (tables || version))
+		return -EBADMSG;
+	if (version > VERSION)
+		return -EPROTO;
+	*ret_version = version;
+	return 0;
+}
+
+static int upgrade(sqlite3 *db, int64_t version)
+{
+	char pragma[96];
+	int r;
+
+	if (version == VERSION)
+		return 0;
+	r = sql_exec(db, "BEGIN IMMEDIATE");
+	for (; r == 0 && version < VERSION; version++)
+		r = sql_exec(db, steps[version]);
+	snprintf(pragma, sizeof(pragma),
+		 "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", APPLICATION_ID,
+		 (int)VERSION);
+	return r < 0 ? r : sql_exec(db, pragma);
+}
+
+int schema_make(sqlite3 *db)
+{
+	return upgrade(db, 0);
+}
+
+/* Command lines of others are in it; SQLite makes its other files like this one. */
+static int make_file(const char *path)
+{
+	_cleanup_(closep) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+
+	return fd < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int schema_open(const char *path, sqlite3 **ret)
+{
+	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
+	int64_t version;
+	int r = make_file(path);
+
+	if (r < 0)
+		return r;
+	if (sqlite3_open_v2(path, &db,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+				    SQLITE_OPEN_SHAREDCACHE,
+			    NULL) != SQLITE_OK)
+		return db ? sql_error(db) : -ENOMEM;
+	sqlite3_busy_timeout(db, 5000);
+	r = check(db, &version);
+	if (r < 0)
+		return r;
+	/* auto_vacuum has to come before the first table. */
+	r = sql_exec(db, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
+			 "PRAGMA synchronous = NORMAL");
+	if (r == 0)
+		r = upgrade(db, version);
+	if (r < 0)
+		return r;
+	*ret = TAKE(db);
+	return 0;
+}
+
+/* A row of a table of names: parameters ?1 to ?4 of its statement. */
+struct name {
+	int64_t id, second;
+	const char *name, *text;
+};
+
+static const struct name kinds[] = {
+#define X(number, identifier, name) { number, 0, name, NULL },
+	OP_KINDS(X)
+#undef X
+};
+
+static const struct name memory_kinds[] = {
+#define X(number, identifier, name, space, counts) { number, counts, name, NULL },
+	MEMORY_KINDS(X)
+#undef X
+};
+
+static const struct name loss_reasons[] = {
+#define X(number, identifier, name, text) { number, 0, name, text },
+	LOSS_REASONS(X)
+#undef X
+};
+
+static const struct name details[] = {
+#define X(number, identifier, name, ...) { OP_ALLOC, number, name, NULL },
+	MEMORY_KINDS(X)
+#undef X
+#define X(number, identifier, name, ...) { OP_FREE, number, name, NULL },
+		MEMORY_KINDS(X)
+#undef X
+#define X(number, identifier, name) { OP_COPY, number, name, NULL },
+			COPY_KINDS(X)
+#undef X
+				{ OP_STATE, OP_STATE_IDLE, "idle", NULL },
+	{ OP_STATE, OP_STATE_PENDING, "pending", NULL },
+	{ OP_STATE, OP_STATE_RUNNING, "running", NULL },
+	{ OP_STATE, OP_STATE_WAITING, "waiting", NULL },
+	{ OP_STATE, OP_STATE_COPYING, "copying", NULL },
+	{ OP_STATE, OP_STATE_SYNCING, "syncing", NULL },
+};
+
+static const struct name collect_states[] = {
+	{ TS_COLLECT_STARTED, 0, "started", NULL }, { TS_COLLECT_PAUSED, 0, "paused", NULL },
+	{ TS_COLLECT_RESUMED, 0, "resumed", NULL }, { TS_COLLECT_CHANGED, 0, "changed", NULL },
+	{ TS_COLLECT_STOPPED, 0, "stopped", NULL },
+};
+
+static const struct name pool_kinds[] = {
+	{ CORE_POOL_OWN, 0, "own", NULL },
+	{ CORE_POOL_IMPORTED, 0, "imported", NULL },
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct {
+	const char *sql;
+	const struct name *row;
+	size_t count;
+} names[] = {
+	{ "INSERT OR REPLACE INTO kind VALUES(?1, ?3)", kinds, COUNT(kinds) },
+	{ "INSERT OR REPLACE INTO memory_kind VALUES(?1, ?3, ?2)", memory_kinds,
+	  COUNT(memory_kinds) },
+	{ "INSERT OR REPLACE INTO loss_reason VALUES(?1, ?3, ?4)", loss_reasons,
+	  COUNT(loss_reasons) },
+	{ "INSERT OR REPLACE INTO detail VALUES(?1, ?2, ?3)", details, COUNT(details) },
+	{ "INSERT OR REPLACE INTO collect_state VALUES(?1, ?3)", collect_states,
+	  COUNT(collect_states) },
+	{ "INSERT OR REPLACE INTO pool_kind VALUES(?1, ?3)", pool_kinds, COUNT(pool_kinds) },
+};
+
+static int write_names(sqlite3 *db, const char *sql, const struct name *row, size_t count)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	int r = sql_prepare(db, sql, &stmt);
+
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		sql_bind(stmt, row[i].id, row[i].second);
+		sql_bind_text(stmt, 3, row[i].name);
+		sql_bind_text(stmt, 4, row[i].text);
+		r = sql_run(stmt);
+	}
+	return r;
+}
+
+static int write_functions(sqlite3 *db, const struct function_table *functions)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	int r = sql_prepare(db,
+			    "INSERT OR REPLACE INTO function(id, kind, effect, name)"
+			    " VALUES(?,?,?,?)",
+			    &stmt);
+
+	for (uint32_t i = 0; r == 0 && i < functions->count; i++) {
+		if (!functions->row[i].name)
+			continue;
+		sql_bind(stmt, i, functions->row[i].kind, functions->row[i].effect);
+		sql_bind_text(stmt, 4, functions->row[i].name);
+		r = sql_run(stmt);
+	}
+	return r;
+}
+
+int schema_write_names(sqlite3 *db, const struct function_table *functions)
+{
+	int r = sql_exec(db, "BEGIN IMMEDIATE");
+
+	for (size_t i = 0; r == 0 && i < COUNT(names); i++)
+		r = write_names(db, names[i].sql, names[i].row, names[i].count);
+	if (r == 0)
+		r = write_functions(db, functions);
+	return r < 0 ? r : sql_exec(db, "COMMIT");
+}
+
+/* What a former daemon was collecting ended with it, or goes on when it is told again. */
+int schema_close_collects(sqlite3 *db)
+{
+	return sql_exec(db, "UPDATE collect SET until_ns = coalesce((SELECT last_ns FROM boot"
+			    " WHERE boot.id = collect.boot), 0) WHERE until_ns IS NULL");
+}
+
+int schema_write_boot(sqlite3 *db, const struct store_config *config, int64_t *ret_boot)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	int r = sql_prepare(db,
+			    "INSERT INTO boot(wall_offset_ns, boot_id) VALUES(?,?)"
+			    " ON CONFLICT(boot_id) DO UPDATE"
+			    " SET wall_offset_ns = excluded.wall_offset_ns RETURNING id",
+			    &stmt);
+
+	if (r < 0)
+		return r;
+	sql_bind(stmt, config->wall_offset_ns);
+	sql_bind_text(stmt, 2, config->boot_id);
+	return sql_integer(stmt, ret_boot);
+}

@@ -1,0 +1,359 @@
+/* Store: a queue, a writer, and the thread between them. What the loop calls only ever touches the
+ * queue. */
+#include "core/store/store.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/store/queue.h"
+#include "core/store/sql.h"
+#include "core/store/store_private.h"
+#include "core/store/tables.h"
+#include "core/store/writer.h"
+
+struct store {
+	struct queue *queue;
+	struct writer *writer; /* the thread's, once it runs */
+	char *path;
+	pthread_t thread;
+	bool running;
+	pthread_rwlock_t written; /* by the thread, and by readers of what is held */
+	pthread_mutex_t lock;	  /* of the rest */
+	struct store_stats stats;
+	bool held;
+};
+
+CLEANUP_DEFINE(struct store, store_free)
+
+const char *store_path(const struct store *store)
+{
+	return store->path;
+}
+
+int64_t store_boot(const struct store *store)
+{
+	return writer_boot(store->writer);
+}
+
+static void note(struct store *store, const struct packer_stats *sum, int error)
+{
+	uint64_t bytes = writer_bytes(store->writer);
+	struct hold_stats held;
+
+	writer_held(store->writer, &held);
+	pthread_mutex_lock(&store->lock);
+	store->stats.ops_written = sum->ops;
+	store->stats.chunks = sum->chunks;
+	store->stats.chunk_bytes = sum->bytes;
+	store->stats.database_bytes = bytes;
+	store->stats.last_error = error < 0 ? error : held.error;
+	store->held = held.error < 0;
+	store->stats.ops_held = held.ops;
+	store->stats.ops_dropped = held.ops_dropped;
+	store->stats.rows_dropped = held.rows_dropped;
+	pthread_mutex_unlock(&store->lock);
+}
+
+static void *run(void *data)
+{
+	struct store *store = data;
+	struct packer_stats sum = { 0 };
+	struct queue_turn turn;
+
+	while (queue_take(store->queue, &turn)) {
+		bool more = true;
+		int r;
+
+		pthread_rwlock_wrlock(&store->written);
+		r = writer_write(store->writer, &turn, &sum);
+		note(store, &sum, r);
+		queue_finish(store->queue, &turn, r);
+		pthread_rwlock_unlock(&store->written);
+		while (more) {
+			pthread_rwlock_wrlock(&store->written);
+			more = writer_upkeep(store->writer, turn.now_ns) &&
+			       queue_idle(store->queue);
+			pthread_rwlock_unlock(&store->written);
+		}
+	}
+	writer_finish(store->writer, &sum);
+	note(store, &sum, 0);
+	return NULL;
+}
+
+/* The writer gets its turn, however many ask. */
+static void make_locks(struct store *store)
+{
+	pthread_rwlockattr_t kind;
+
+	pthread_rwlockattr_init(&kind);
+	pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&store->written, &kind);
+	pthread_rwlockattr_destroy(&kind);
+	pthread_mutex_init(&store->lock, NULL);
+}
+
+/* Signals are for the loop. */
+static int start(struct store *store)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&store->thread, NULL, run, store);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	store->running = r == 0;
+	return -r;
+}
+
+int store_open(const struct store_config *config, struct store **ret)
+{
+	_cleanup_(store_freep) struct store *store = calloc(1, sizeof(*store));
+	int r;
+
+	if (!store)
+		return -ENOMEM;
+	make_locks(store);
+	store->path = strdup(config->path);
+	if (!store->path)
+		return -ENOMEM;
+	r = queue_new(&store->queue);
+	if (r == 0)
+		r = writer_open(config, &store->writer);
+	if (r < 0)
+		return r;
+	store->stats.database_bytes = writer_bytes(store->writer);
+	r = start(store);
+	if (r < 0)
+		return r;
+	*ret = TAKE(store);
+	return 0;
+}
+
+void store_stop(struct store *store)
+{
+	if (!store->running)
+		return;
+	queue_stop(store->queue);
+	pthread_join(store->thread, NULL);
+	store->running = false;
+}
+
+struct store *store_free(struct store *store)
+{
+	if (!store)
+		return NULL;
+	store_stop(store);
+	writer_close(store->writer);
+	queue_free(store->queue);
+	pthread_rwlock_destroy(&store->written);
+	pthread_mutex_destroy(&store->lock);
+	free(store->path);
+	free(store);
+	return NULL;
+}
+
+void store_pending(struct store *store, uint64_t oldest_ns)
+{
+	queue_pending(store->queue, oldest_ns);
+}
+
+void store_commit(struct store *store, uint64_t now_ns)
+{
+	queue_commit(store->queue, now_ns);
+}
+
+void store_stats(struct store *store, struct store_stats *ret)
+{
+	struct queue_drops drops;
+	uint64_t waiting;
+
+	queue_stats(store->queue, &drops, &waiting);
+	pthread_mutex_lock(&store->lock);
+	*ret = store->stats;
+	pthread_mutex_unlock(&store->lock);
+	ret->ops_dropped += drops.ops;
+	ret->rows_dropped += drops.rows;
+	ret->queued_batches = waiting;
+}
+
+bool store_is_held(struct store *store)
+{
+	bool held;
+
+	pthread_mutex_lock(&store->lock);
+	held = store->held;
+	pthread_mutex_unlock(&store->lock);
+	return held;
+}
+
+void store_held_lock(struct store *store)
+{
+	pthread_rwlock_rdlock(&store->written);
+}
+
+void store_held_unlock(struct store *store)
+{
+	pthread_rwlock_unlock(&store->written);
+}
+
+/* Where kernels are short there are four intervals to each, which say no more than its op does.
+ * Those that no op tells of stay. */
+static bool is_fleeting(const struct op *op)
+{
+	if (op->kind != OP_STATE || !(op->flags & OP_EXACT) ||
+	    op->end_ns - op->start_ns >= STORE_STATE_MIN_NS)
+		return false;
+	return op->detail != OP_STATE_WAITING && op->detail != OP_STATE_SYNCING;
+}
+
+void store_add_op(struct store *store, const struct op *op)
+{
+	if (is_fleeting(op))
+		return;
+	queue_add_op(store->queue, op);
+}
+
+static void add(struct store *store, enum record_type type, const void *data, size_t size)
+{
+	void *record = queue_add_record(store->queue, type, size);
+
+	if (record)
+		memcpy(record, data, size);
+}
+
+void store_add_process(struct store *store, const struct core_process *process)
+{
+	add(store, RECORD_PROCESS, process, sizeof(*process));
+}
+
+void store_add_stream(struct store *store, const struct core_stream *stream)
+{
+	add(store, RECORD_STREAM, stream, sizeof(*stream));
+}
+
+void store_add_allocation(struct store *store, const struct core_allocation *allocation, bool live)
+{
+	struct record_allocation record = { *allocation, live };
+
+	add(store, RECORD_ALLOCATION, &record, sizeof(record));
+}
+
+void store_add_memory(struct store *store, const struct core_memory *memory)
+{
+	add(store, RECORD_MEMORY, memory, sizeof(*memory));
+}
+
+void store_add_rollup(struct store *store, const struct core_rollup *rollup)
+{
+	add(store, RECORD_ROLLUP, rollup, sizeof(*rollup));
+}
+
+void store_add_loss(struct store *store, const struct core_loss *loss)
+{
+	add(store, RECORD_LOSS, loss, sizeof(*loss));
+}
+
+void store_add_name(struct store *store, uint64_t id, const char *text, size_t length)
+{
+	size_t size = length < TS_NAME_MAX ? length : TS_NAME_MAX;
+	struct record_name *record =
+		queue_add_record(store->queue, RECORD_NAME, sizeof(*record) + size + 1);
+
+	if (!record)
+		return;
+	record->id = id;
+	memcpy(record->text, text, size);
+}
+
+void store_add_work(struct store *store, const struct core_work *work)
+{
+	add(store, RECORD_WORK, work, sizeof(*work));
+}
+
+void store_add_busy(struct store *store, const struct core_busy *busy)
+{
+	add(store, RECORD_BUSY, busy, sizeof(*busy));
+}
+
+void store_add_device(struct store *store, const struct core_device *device)
+{
+	add(store, RECORD_DEVICE, device, sizeof(*device));
+}
+
+void store_add_collect(struct store *store, const struct core_collect *collect)
+{
+	add(store, RECORD_COLLECT, collect, sizeof(*collect));
+}
+
+void store_add_pool(struct store *store, const struct core_pool *pool, bool live)
+{
+	struct record_pool record = { *pool, live };
+
+	add(store, RECORD_POOL, &record, sizeof(record));
+}
+
+static size_t text_size(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+/* Puts a string behind those before it; what a record says of it: 0 for NULL, else 1 more than
+ * where it is. */
+static uint32_t put_text(char *text, size_t *used, const char *string)
+{
+	size_t at = *used, size = text_size(string);
+
+	if (!string)
+		return 0;
+	memcpy(text + at, string, size);
+	*used += size;
+	return (uint32_t)at + 1;
+}
+
+void store_add_process_detail(struct store *store, uint32_t process,
+			      const struct store_process_detail *detail)
+{
+	size_t used = 0;
+	struct record_detail *record = queue_add_record(
+		store->queue, RECORD_DETAIL,
+		sizeof(*record) + text_size(detail->command) + text_size(detail->user) +
+			text_size(detail->cgroup) + text_size(detail->container));
+
+	if (!record)
+		return;
+	record->process = process;
+	record->executed = detail->executed;
+	record->command = put_text(record->text, &used, detail->command);
+	record->user = put_text(record->text, &used, detail->user);
+	record->cgroup = put_text(record->text, &used, detail->cgroup);
+	record->container = put_text(record->text, &used, detail->container);
+}
+
+void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
+		     const struct store_frame *frame, uint32_t count)
+{
+	size_t size = sizeof(struct record_stack) + count * sizeof(struct record_frame), used = 0;
+	struct record_stack *record;
+	char *text;
+
+	for (uint32_t i = 0; i < count; i++)
+		size += text_size(frame[i].file) + text_size(frame[i].symbol);
+	record = queue_add_record(store->queue, RECORD_STACK, size);
+	if (!record)
+		return;
+	record->id = stack_id;
+	record->process = process;
+	record->count = count;
+	text = (char *)&record->frame[count];
+	for (uint32_t i = 0; i < count; i++) {
+		record->frame[i].address = frame[i].address;
+		record->frame[i].offset = frame[i].offset;
+		record->frame[i].file = put_text(text, &used, frame[i].file);
+		record->frame[i].symbol = put_text(text, &used, frame[i].symbol);
+	}
+}

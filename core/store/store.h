@@ -1,0 +1,121 @@
+/* store.h: keeps what the model learns in SQLite.
+ *
+ * The loop adds rows to the open batch (no I/O, no waiting) and commits it a few times a second;
+ * a writer thread packs the ops into chunks and writes each batch in one transaction. Where the
+ * writer is behind, the oldest ops not yet written are dropped and counted; rows of other tables
+ * are never dropped while memory lasts. A kill at any moment loses at most what was not committed.
+ */
+#ifndef TS_STORE_H
+#define TS_STORE_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/model/core.h"
+
+/* Exact states that were shorter are not kept, but for waiting and syncing: the ops tell them. */
+#define STORE_STATE_MIN_NS 20000
+
+struct store;
+
+struct store_config {
+	const char *path; /* of the database file */
+	const char *boot_id;
+	int64_t wall_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+	struct function_table functions;
+	uint64_t keep_ns;    /* ops older than this are deleted, 0: never */
+	uint64_t keep_bytes; /* the database is kept below this, 0: no limit */
+};
+
+/* Opens or makes the database and starts the writer. A newer schema is refused (-EPROTO), an older
+ * one is brought up to date; a damaged file (-EBADMSG) is left as it is. */
+int store_open(const struct store_config *config, struct store **ret);
+/* Commits what is left and waits for the writer, whose last figures store_stats then has. */
+void store_stop(struct store *store);
+/* Stops and closes. */
+struct store *store_free(struct store *store);
+
+/* What a former daemon knew. Called before the first batch. */
+struct store_resume {
+	uint32_t next_process, next_stream;
+	uint64_t next_allocation;
+	uint64_t last_ns;    /* last commit of this boot, 0: none */
+	uint64_t pending_ns; /* from then on it may lack ops: last_ns or before */
+};
+int store_resume(struct store *store, struct store_resume *ret);
+/* Gives every process of this boot that had not ended; for those that still run the caller asks
+ * for the rest, the others it reports as ended with store_add_process. */
+int store_resume_processes(struct store *store,
+			   void (*call)(void *data, const struct core_process *process),
+			   void *data);
+/* 1: it was collected from in the exact tier when the former daemon ended, whose sums of exact
+ * times are complete up to `ret_since_ns`; 0: it was not. */
+int store_resume_collect(struct store *store, uint32_t process, uint64_t *ret_since_ns);
+int store_resume_state(struct store *store, uint32_t process, struct core *core);
+
+/* Rows for the open batch. Strings are copied. */
+void store_add_op(struct store *store, const struct op *op);
+void store_add_process(struct store *store, const struct core_process *process);
+void store_add_stream(struct store *store, const struct core_stream *stream);
+void store_add_allocation(struct store *store, const struct core_allocation *allocation, bool live);
+void store_add_memory(struct store *store, const struct core_memory *memory);
+void store_add_rollup(struct store *store, const struct core_rollup *rollup);
+void store_add_loss(struct store *store, const struct core_loss *loss);
+void store_add_name(struct store *store, uint64_t id, const char *text, size_t length);
+void store_add_work(struct store *store, const struct core_work *work);
+void store_add_busy(struct store *store, const struct core_busy *busy);
+void store_add_device(struct store *store, const struct core_device *device);
+void store_add_collect(struct store *store, const struct core_collect *collect);
+void store_add_pool(struct store *store, const struct core_pool *pool, bool live);
+
+/* What the daemon learns of a process beside the model. NULL: not known. */
+struct store_process_detail {
+	const char *command; /* command line, arguments separated by spaces */
+	const char *user;
+	const char *cgroup;
+	const char *container; /* id, where the cgroup names one */
+	bool executed;	       /* another program: what is not known of it is NULL */
+};
+void store_add_process_detail(struct store *store, uint32_t process,
+			      const struct store_process_detail *detail);
+
+/* One frame of a stack. `symbol` NULL: none found; `file` NULL: no mapping known. */
+struct store_frame {
+	uint64_t address;
+	uint64_t offset; /* in the file */
+	const char *file;
+	const char *symbol; /* demangled */
+};
+void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
+		     const struct store_frame *frame, uint32_t count);
+
+/* Before a commit: ops that began since then were not added yet, 0: all were. */
+void store_pending(struct store *store, uint64_t oldest_ns);
+/* Hands the open batch to the writer. */
+void store_commit(struct store *store, uint64_t now_ns);
+
+struct store_stats {
+	/* Since the start. Ops offered = written + dropped + held + those that wait. */
+	uint64_t ops_written, ops_dropped, rows_dropped, chunks, chunk_bytes;
+	uint64_t database_bytes; /* with its WAL */
+	uint64_t queued_batches; /* 0: all that was committed is in the database */
+	int last_error;	   /* negative errno: what comes is held in memory; 0: it is written */
+	uint64_t ops_held; /* in memory only, since the disk does not take them */
+};
+void store_stats(struct store *store, struct store_stats *ret);
+
+/* What was committed is held in memory, since the disk does not take it. On any thread. */
+bool store_is_held(struct store *store);
+/* Nothing is written in between. For readers of what is held, which see transactions half done; not
+ * for long, and with one lock a thread. */
+void store_held_lock(struct store *store);
+void store_held_unlock(struct store *store);
+
+/* A read-only connection for queries, with the virtual table `op`; for one thread at a time. In SQL
+ * now_ns() gives `now_ns`. */
+int store_reader_open(const char *path, uint64_t now_ns, sqlite3 **ret);
+/* The same, to what the store holds as well: of the process that has the store open. */
+int store_reader_open_held(const char *path, uint64_t now_ns, sqlite3 **ret);
+
+#endif

@@ -1,0 +1,343 @@
+/* Writer: turns of the queue into transactions, and in between the upkeep of the database.
+ * Every transaction is all or nothing; nothing is kept in memory that the next one relies on. */
+#include "core/store/writer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "core/limits.h"
+#include "core/store/condense.h"
+#include "core/store/merge.h"
+#include "core/store/retain.h"
+#include "core/store/schema.h"
+#include "core/store/sql.h"
+#include "core/store/tables.h"
+
+/* What SQLite leaves of the log once everything in it has moved to the database. */
+#define LOG_PRAGMA "PRAGMA journal_size_limit = 8388608"
+/* A page that cannot be written before the commit would be an error of the cache as a whole, which
+ * stays until the last reader that shares it is gone. */
+#define SPILL_PRAGMA "PRAGMA cache_spill = 0"
+
+enum { JOB_LOG, JOB_MERGE, JOB_CONDENSE, JOB_RETAIN, JOB_COUNT };
+
+struct writer {
+	sqlite3 *db;
+	struct sbt_codec *codec;
+	struct packer *packer;
+	struct tables *tables;
+	struct merge *merge;
+	struct condense *condense;
+	struct retain *retain;
+	struct hold *hold;
+	int64_t boot, page_bytes;
+	int64_t batch; /* number of the last commit that was tried; they grow over all boots */
+	uint64_t keep_bytes;
+	char *log_path;
+	uint64_t due_ns[JOB_COUNT];
+};
+
+CLEANUP_DEFINE(struct writer, writer_close)
+
+static int open_database(struct writer *writer, const struct store_config *config)
+{
+	int r = schema_open(config->path, &writer->db);
+
+	if (r == 0)
+		r = schema_write_names(writer->db, &config->functions);
+	if (r == 0)
+		r = schema_write_boot(writer->db, config, &writer->boot);
+	if (r == 0)
+		r = schema_close_collects(writer->db);
+	if (r == 0)
+		r = sql_query_integer(writer->db, "SELECT max(next_batch) - 1 FROM boot",
+				      &writer->batch);
+	if (r == 0)
+		r = sql_query_integer(writer->db, "PRAGMA page_size", &writer->page_bytes);
+	return r < 0 ? r
+		     : sql_exec(writer->db,
+				LOG_PRAGMA "; " SPILL_PRAGMA "; PRAGMA temp_store = MEMORY");
+}
+
+static int open_parts(struct writer *writer, const struct store_config *config)
+{
+	int r = sbt_codec_new(&writer->codec);
+
+	if (r == 0)
+		r = packer_new(writer->db, writer->codec, &writer->packer);
+	if (r == 0)
+		r = tables_new(writer->db, writer->boot, &writer->tables);
+	if (r == 0)
+		r = merge_new(writer->db, writer->boot, writer->codec, writer->packer,
+			      &writer->merge);
+	if (r == 0)
+		r = condense_new(writer->db, writer->boot, &writer->condense);
+	if (r == 0)
+		r = retain_new(writer->db, writer->boot, config, &writer->retain);
+	return r < 0 ? r : hold_new(writer->db, writer->boot, writer->log_path, &writer->hold);
+}
+
+int writer_open(const struct store_config *config, struct writer **ret)
+{
+	_cleanup_(writer_closep) struct writer *writer = calloc(1, sizeof(*writer));
+	int r;
+
+	if (!writer || asprintf(&writer->log_path, "%s-wal", config->path) < 0)
+		return -ENOMEM;
+	writer->keep_bytes = config->keep_bytes;
+	r = open_database(writer, config);
+	if (r == 0)
+		r = open_parts(writer, config);
+	if (r < 0)
+		return r;
+	*ret = TAKE(writer);
+	return 0;
+}
+
+struct writer *writer_close(struct writer *writer)
+{
+	if (!writer)
+		return NULL;
+	hold_free(writer->hold);
+	retain_free(writer->retain);
+	condense_free(writer->condense);
+	merge_free(writer->merge);
+	tables_free(writer->tables);
+	packer_free(writer->packer);
+	sbt_codec_free(writer->codec);
+	sqlite3_close(writer->db);
+	free(writer->log_path);
+	free(writer);
+	return NULL;
+}
+
+int64_t writer_boot(const struct writer *writer)
+{
+	return writer->boot;
+}
+
+/* A row that the tables refuse is left out: it must not hold up the others for ever. */
+static int write_rows(struct writer *writer, const struct batch *batch, uint64_t *ret_rows)
+{
+	struct record_cursor cursor = { 0 };
+	const struct record *record;
+	uint64_t rows = 0;
+
+	while ((record = batch_next_record(batch, &cursor))) {
+		int r = tables_write(writer->tables, record->type, record->data);
+
+		if (r < 0 && r != -EINVAL)
+			return r;
+		rows++;
+	}
+	*ret_rows = rows;
+	return 0;
+}
+
+static int write_drops(struct writer *writer, const struct queue_drops *drops)
+{
+	struct core_loss ops = {
+		.start_ns = drops->first_ns,
+		.end_ns = drops->last_ns,
+		.reason = LOSS_STORE,
+		.count = drops->ops,
+	};
+	struct core_loss rows = {
+		.start_ns = drops->rows_first_ns,
+		.end_ns = drops->rows_last_ns,
+		.reason = LOSS_STORE_ROWS,
+		.count = drops->rows,
+	};
+	int r = ops.count ? tables_write(writer->tables, RECORD_LOSS, &ops) : 0;
+
+	return r == 0 && rows.count ? tables_write(writer->tables, RECORD_LOSS, &rows) : r;
+}
+
+static int write_turn(struct writer *writer, const struct queue_turn *turn,
+		      struct packer_stats *stats, uint64_t *ret_rows)
+{
+	struct packer_place place = { writer->boot, writer->batch, writer->batch };
+	int r;
+
+	tables_set_time(writer->tables, turn->now_ns, turn->pending_ns, writer->batch);
+	r = write_rows(writer, &turn->batch, ret_rows);
+	if (r == 0)
+		r = packer_write(writer->packer, &place, turn->batch.first_ops, stats);
+	if (r == 0)
+		r = write_drops(writer, &turn->drops);
+	return r < 0 ? r : tables_write_time(writer->tables);
+}
+
+static int write_through(struct writer *writer, const struct queue_turn *turn,
+			 struct packer_stats *stats)
+{
+	struct packer_stats sum = *stats;
+	uint64_t rows;
+	int r = sql_exec(writer->db, "BEGIN IMMEDIATE");
+
+	if (r < 0)
+		return r;
+	/* One that failed may be on disk even so. */
+	writer->batch++;
+	r = write_turn(writer, turn, &sum, &rows);
+	if (r == 0)
+		r = sql_exec(writer->db, "COMMIT");
+	if (r < 0)
+		sql_exec(writer->db, "ROLLBACK");
+	else
+		*stats = sum;
+	return r;
+}
+
+/* All or nothing, in the transaction that is held. */
+static int write_into_hold(struct writer *writer, const struct queue_turn *turn)
+{
+	struct packer_stats added = { 0 };
+	uint64_t rows = 0;
+	int r = hold_bound(writer->hold);
+
+	if (r == 0)
+		r = sql_exec(writer->db, "SAVEPOINT turn");
+	if (r < 0)
+		return r;
+	writer->batch++;
+	r = write_turn(writer, turn, &added, &rows);
+	if (r < 0) {
+		sql_exec(writer->db, "ROLLBACK TO turn; RELEASE turn");
+		return r;
+	}
+	hold_add(writer->hold, turn, rows, &added);
+	return sql_exec(writer->db, "RELEASE turn");
+}
+
+static int write_held(struct writer *writer, const struct queue_turn *turn, int error,
+		      struct packer_stats *stats)
+{
+	int r = 0;
+
+	if (!hold_is_open(writer->hold)) {
+		struct queue_drops lost;
+
+		r = hold_begin(writer->hold, error, turn->now_ns);
+		if (r < 0)
+			return r;
+		lost = hold_take_lost(writer->hold);
+		r = write_drops(writer, &lost);
+		if (r < 0)
+			sql_exec(writer->db, "ROLLBACK");
+	}
+	if (r == 0)
+		r = write_into_hold(writer, turn);
+	hold_end(writer->hold, turn->now_ns, stats);
+	return r;
+}
+
+/* Of these another try is as good. */
+static bool is_passing(int error)
+{
+	return error == -ENOMEM || error == -EBUSY;
+}
+
+int writer_write(struct writer *writer, const struct queue_turn *turn, struct packer_stats *stats)
+{
+	int r = hold_error(writer->hold);
+
+	/* What is held goes on being held, whatever its last commit has failed with. */
+	if (r < 0)
+		return write_held(writer, turn, r, stats);
+	r = write_through(writer, turn, stats);
+	return r < 0 && !is_passing(r) ? write_held(writer, turn, r, stats) : r;
+}
+
+void writer_finish(struct writer *writer, struct packer_stats *stats)
+{
+	if (hold_is_open(writer->hold))
+		hold_end(writer->hold, 0, stats);
+}
+
+void writer_held(const struct writer *writer, struct hold_stats *ret)
+{
+	hold_stats(writer->hold, ret);
+}
+
+static uint64_t log_bytes(const struct writer *writer)
+{
+	struct stat st;
+
+	return stat(writer->log_path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+uint64_t writer_bytes(struct writer *writer)
+{
+	int64_t pages = 0;
+
+	sql_query_integer(writer->db, "PRAGMA page_count", &pages);
+	return (uint64_t)(pages * writer->page_bytes) + log_bytes(writer);
+}
+
+/* SQLite empties the log by itself; a reader that stays keeps it growing. When it has grown too
+ * much, it is emptied as soon as no reader is in it, before new ones come. */
+static uint64_t log_limit(const struct writer *writer)
+{
+	uint64_t share = writer->keep_bytes / 8;
+
+	return share && share < LIMIT_STORE_WAL_BYTES ? share : LIMIT_STORE_WAL_BYTES;
+}
+
+static int log_job(struct writer *writer, uint64_t now_ns)
+{
+	if (log_bytes(writer) <= log_limit(writer))
+		return 0;
+	sqlite3_busy_timeout(writer->db, 100);
+	sqlite3_wal_checkpoint_v2(writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	sqlite3_busy_timeout(writer->db, 5000);
+	return 0;
+}
+
+static int merge_job(struct writer *writer, uint64_t now_ns)
+{
+	return merge_turn(writer->merge, now_ns, writer->batch);
+}
+
+static int condense_job(struct writer *writer, uint64_t now_ns)
+{
+	return condense_turn(writer->condense, now_ns);
+}
+
+static int retain_job(struct writer *writer, uint64_t now_ns)
+{
+	uint64_t log = log_bytes(writer), limit = log_limit(writer);
+
+	return retain_turn(writer->retain, now_ns, log < limit ? log : limit);
+}
+
+static const struct {
+	int (*run)(struct writer *writer, uint64_t now_ns);
+	uint64_t period_ns;
+	bool held; /* also while the disk takes nothing */
+} jobs[JOB_COUNT] = {
+	[JOB_LOG] = { log_job, 1000000000, false },
+	[JOB_MERGE] = { merge_job, 2000000000, false },
+	[JOB_CONDENSE] = { condense_job, 10000000000, true },
+	[JOB_RETAIN] = { retain_job, 2000000000, false },
+};
+
+int writer_upkeep(struct writer *writer, uint64_t now_ns)
+{
+	int more = 0;
+
+	for (int i = 0; i < JOB_COUNT; i++) {
+		int r;
+
+		if (now_ns < writer->due_ns[i] || (hold_error(writer->hold) && !jobs[i].held))
+			continue;
+		r = jobs[i].run(writer, now_ns);
+		if (r > 0)
+			more = 1;
+		else
+			writer->due_ns[i] = now_ns + jobs[i].period_ns;
+	}
+	return more;
+}

@@ -1,0 +1,373 @@
+/* Attach: the story of how the library gets into a process, and out of it.
+ *
+ * In the first stop a thread makes what is needed: memory, a memfd, a pair of sockets. While the
+ * process goes on, the library is written to the memfd. In the second stop the thread loads it and
+ * calls its entry; in the third it takes away what was only needed for that. What the process has
+ * because of us stands in struct attach_state, and is gone at the end, whatever the end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/attach/internal.h"
+#include "daemon/maps/procfs.h"
+
+#define LATE_TRIES	 4
+#define PATIENCE_MS	 3000
+#define PATIENCE_UNDO_MS 10000 /* nobody likes what is left behind */
+#define THREADS_END_MS	 2000
+#define LIBRARY_MAX	 (64 << 20)
+int attach_why(char *why, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, ATTACH_WHY_MAX, format, args);
+	va_end(args);
+	return error;
+}
+
+/* Whether the stopped thread is of the program that was looked at: its memory cannot be read any
+ * more after an exec. */
+static int state_confirm(const struct attach_state *state)
+{
+	const struct attach_request *request = state->request;
+	uint16_t instruction;
+
+	if (attach_target_read(&state->target, state->target.syscall, &instruction,
+			       sizeof(instruction)))
+		return attach_why(state->why, -ESRCH, "Process %d has begun another program",
+				  state->pid);
+	return request && request->limited
+		       ? attach_check_owner(state->pid, request->uid, state->why)
+		       : 0;
+}
+
+/* A step is all that one stop is for. */
+static int state_step(struct attach_state *state, bool loads, unsigned int patience_ms,
+		      int (*step)(struct attach_state *state, const void *data), const void *data)
+{
+	int r, end;
+
+	for (int i = 0; i < LATE_TRIES; i++) {
+		r = attach_thread_stop(&state->remote, state->pid, loads, patience_ms, state->why);
+		if (r < 0)
+			break;
+		state->late = false;
+		attach_remote_hurry(&state->remote, true);
+		r = state_confirm(state);
+		if (r == 0)
+			r = step(state, data);
+		end = attach_remote_release(&state->remote);
+		state->lost |= state->remote.stuck;
+		state->stops++;
+		if (state->remote.stopped_ns > state->longest_ns)
+			state->longest_ns = state->remote.stopped_ns;
+		if (state->remote.gone || (r == 0 && end == -ESRCH))
+			return attach_state_ended(state);
+		if (!state->late)
+			break;
+	}
+	return r;
+}
+
+/* A descriptor of the process as one of ours. Threads may have different tables: it must be what
+ * the thread that made it sees under the number. */
+static int state_take(struct attach_state *state, int pidfd, int number, int *ret)
+{
+	_cleanup_(closep) int fd = (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+	struct stat here, there;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", state->pid, state->remote.tid,
+		 number);
+	/* And what we write to must be no pipe, say, that somebody has put there: it could block.
+	 */
+	if (fd < 0 || (number == state->memfd && fcntl(fd, F_GET_SEALS) < 0) ||
+	    fstat(fd, &here) < 0 || stat(path, &there) < 0 || here.st_ino != there.st_ino ||
+	    here.st_dev != there.st_dev)
+		return attach_why(
+			state->why, -EIO, "A descriptor of process %d could not be taken over: %s",
+			state->pid, fd < 0 ? strerror(errno) : "its threads do not share them");
+	*ret = TAKE_FD(fd);
+	return 0;
+}
+
+static int copy_library(int from, int to)
+{
+	struct stat st;
+	off_t at = 0;
+
+	if (fstat(from, &st) < 0 || st.st_size <= 0 || st.st_size > LIBRARY_MAX)
+		return -EBADF;
+	while (at < st.st_size) {
+		ssize_t n = sendfile(to, from, &at, (size_t)(st.st_size - at));
+
+		if (n == 0)
+			return -EIO;
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return -errno;
+	}
+	/* What runs in the process is what we wrote. */
+	fcntl(to, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+	return 0;
+}
+
+static int state_transfer(struct attach_state *state, int library, int *ret_socket)
+{
+	_cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, state->pid, 0);
+	_cleanup_(closep) int memfd = -1, socket = -1;
+	int r;
+
+	if (pidfd < 0)
+		return attach_state_ended(state);
+	r = state_take(state, pidfd, state->sockets[0], &socket);
+	if (r < 0)
+		return r;
+	if (state->memfd >= 0) {
+		r = state_take(state, pidfd, state->memfd, &memfd);
+		if (r < 0)
+			return r;
+		r = copy_library(library, memfd);
+		if (r < 0)
+			return attach_why(state->why, -EIO,
+					  "Our library could not be copied into process %d: %s",
+					  state->pid, strerror(-r));
+	}
+	*ret_socket = TAKE_FD(socket);
+	return 0;
+}
+
+static int state_attach(struct attach_state *state, const struct attach_request *request,
+			int *ret_socket)
+{
+	_cleanup_(closep) int socket = -1;
+	bool load = !state->entry;
+	int r;
+
+	r = state_step(state, false, PATIENCE_MS, attach_step_prepare, &load);
+	if (r == 0)
+		r = state_transfer(state, request->library, &socket);
+	if (r == 0)
+		r = state_step(state, true, PATIENCE_MS, attach_step_load, &request->wanted);
+	if (r != -ESRCH && !state->lost && (state->remote.scratch || state->memfd >= 0)) {
+		char ignored[ATTACH_WHY_MAX], *why = state->why;
+
+		state->why = ignored;
+		state_step(state, state->unload, PATIENCE_UNDO_MS, attach_step_clean, NULL);
+		state->why = why;
+	}
+	if (r == 0)
+		*ret_socket = TAKE_FD(socket);
+	return r;
+}
+
+static int state_open(struct attach_state *state, pid_t pid, uint64_t started_ticks, char *why)
+{
+	uint64_t ticks;
+	int r;
+
+	*state = (struct attach_state){ .target = ATTACH_TARGET_NONE,
+					.pid = pid,
+					.why = why,
+					.memfd = -1,
+					.sockets = { -1, -1 } };
+	r = attach_target_open(pid, &state->target, why);
+	if (r < 0)
+		return r;
+	/* Its memory is held now: a process that comes after it cannot be mistaken for it. */
+	if (procfs_started_ticks((uint32_t)pid, &ticks) < 0 ||
+	    (started_ticks && ticks != started_ticks))
+		return attach_state_ended(state);
+	state->remote.target = &state->target;
+	state->remote.xstate = malloc(ATTACH_XSTATE_MAX);
+	return state->remote.xstate ? 0 : -ENOMEM;
+}
+
+static void state_close(struct attach_state *state)
+{
+	attach_target_close(&state->target);
+	free(state->remote.xstate);
+}
+
+/* Work for a thread of its own: the kernel lets go of what a thread traces when that ends, which is
+ * the only way where one could not be stopped. */
+struct attach_work {
+	int (*run)(struct attach_work *work);
+	const struct attach_request *request;
+	struct attach_result *result;
+	pid_t pid;
+	uint64_t started_ticks, handle;
+	char *why;
+	int r;
+};
+
+static void *work_thread(void *data)
+{
+	struct attach_work *work = data;
+
+	timer_t ticks;
+
+	work->r = attach_remote_ticks(&ticks);
+	if (work->r < 0) {
+		attach_why(work->why, work->r, "No timer could be set: %s", strerror(-work->r));
+		return NULL;
+	}
+	work->r = work->run(work);
+	timer_delete(ticks);
+	return NULL;
+}
+
+static int work_run(struct attach_work *work)
+{
+	pthread_t thread;
+	int r = pthread_create(&thread, NULL, work_thread, work);
+
+	if (r != 0)
+		return attach_why(work->why, -EAGAIN, "No thread could be started: %s",
+				  strerror(r));
+	pthread_join(thread, NULL);
+	if (work->r < 0 && attach_ended(work->pid))
+		return attach_why(work->why, -ESRCH, "Process %d has ended", work->pid);
+	return work->r;
+}
+
+static int work_attach(struct attach_work *work)
+{
+	const struct attach_request *request = work->request;
+	struct attach_result result = { .socket = -1 };
+	uint64_t begin = attach_now_ns();
+	struct attach_state state;
+	bool ours = true;
+	int r;
+
+	r = state_open(&state, request->pid, request->started_ticks, work->why);
+	if (r == 0) {
+		state.request = request;
+		result.loaded_before = attach_target_loaded(&state.target, &state.handle,
+							    &state.entry, &ours) == 0;
+		r = state_attach(&state, request, &result.socket);
+	}
+	result.handle = ours ? state.handle : 0;
+	result.stopped_ns = state.longest_ns;
+	result.stops = state.stops;
+	result.total_ns = attach_now_ns() - begin;
+	state_close(&state);
+	if (r == 0)
+		*work->result = result;
+	return r;
+}
+
+int attach_run(const struct attach_request *request, struct attach_result *ret, char *why)
+{
+	struct attach_work work = { .run = work_attach,
+				    .pid = request->pid,
+				    .request = request,
+				    .result = ret,
+				    .why = why };
+	int r = attach_check(request, why);
+
+	return r < 0 ? r : work_run(&work);
+}
+
+/* Whether a thread is inside of the library, as far as can be seen from outside. */
+static bool state_inside(const struct attach_state *state)
+{
+	_cleanup_(freep) pid_t *tid = NULL;
+	const struct attach_map *map;
+	struct attach_where where;
+	struct attach_maps maps;
+	bool inside = false;
+	size_t count = 0;
+
+	if (attach_maps_read(state->pid, &maps) < 0)
+		return false;
+	attach_threads_read(state->pid, &tid, &count);
+	for (size_t i = 0; i < count; i++) {
+		if (attach_where_read(state->pid, tid[i], &where) < 0 || where.running)
+			continue;
+		map = attach_maps_find(&maps, where.pc);
+		inside |= map && attach_map_is_ours(map);
+	}
+	attach_maps_free(&maps);
+	return inside;
+}
+
+static bool still_mapped(pid_t pid, uint64_t entry)
+{
+	struct attach_maps maps;
+	const struct attach_map *map;
+	bool mapped;
+
+	if (attach_maps_read(pid, &maps) < 0)
+		return false;
+	map = attach_maps_find(&maps, entry);
+	mapped = map && attach_map_is_ours(map);
+	attach_maps_free(&maps);
+	return mapped;
+}
+
+static int wait_threads_end(pid_t pid, char *why)
+{
+	uint64_t end = attach_now_ns() + THREADS_END_MS * 1000000ull;
+
+	while (attach_is_live(pid)) {
+		if (attach_now_ns() > end)
+			return attach_why(
+				why, -EAGAIN,
+				"The library's thread in process %d has not ended: it stays "
+				"loaded, and does nothing",
+				pid);
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	return 0;
+}
+
+static int work_unload(struct attach_work *work)
+{
+	struct attach_state state;
+	int r;
+
+	r = state_open(&state, work->pid, work->started_ticks, work->why);
+	if (r == 0)
+		r = wait_threads_end(work->pid, work->why);
+	state.handle = work->handle;
+	if (r == 0 && attach_target_entry(&state.target, state.handle, &state.entry) < 0)
+		r = attach_why(
+			work->why, -ENOEXEC,
+			"The library in process %d was not loaded by attaching: it stays, and "
+			"does nothing",
+			work->pid);
+	if (r == 0 && state_inside(&state))
+		r = attach_why(work->why, -EAGAIN,
+			       "A thread of process %d is inside the library: it stays loaded",
+			       work->pid);
+	if (r == 0)
+		r = state_step(&state, true, PATIENCE_MS, attach_step_unload, NULL);
+	if (r == 0 && still_mapped(work->pid, state.entry))
+		r = attach_why(
+			work->why, -EIO,
+			"The library stays in process %d, since something there refers to it",
+			work->pid);
+	state_close(&state);
+	return r;
+}
+
+int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, char *why)
+{
+	struct attach_work work = { .run = work_unload,
+				    .pid = pid,
+				    .started_ticks = started_ticks,
+				    .handle = handle,
+				    .why = why };
+
+	return work_run(&work);
+}

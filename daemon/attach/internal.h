@@ -1,0 +1,204 @@
+/* internal.h: what the parts of attaching are to each other.
+ *
+ * attach.c tells the story, step.c has its steps, check.c says who is refused,
+ * proc.c reads /proc, target.c knows what is where in the process, thread.c
+ * chooses a thread of it, remote.c makes that thread do something for us, and frame.c
+ * is its way back if we die meanwhile.
+ */
+#ifndef TS_ATTACH_INTERNAL_H
+#define TS_ATTACH_INTERNAL_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+#include <time.h>
+
+#include "daemon/attach/attach.h"
+
+#define ATTACH_MEMFD_NAME   "tracesmith"
+#define ATTACH_THREAD_NAME  "tracesmith"
+#define ATTACH_SCRATCH_SIZE (256 << 10)
+#define ATTACH_XSTATE_MAX   (32 << 10)
+
+/* Writes the sentence and returns `error`. */
+int attach_why(char *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+uint64_t attach_now_ns(void);
+
+/* proc.c */
+struct attach_status {
+	char state;
+	char comm[17];
+	pid_t tgid;
+	pid_t ns_tid; /* its number where it lives */
+	pid_t tracer;
+	int seccomp;
+	bool kernel_thread;
+	uid_t uid[4]; /* real, effective, saved, of the file system */
+};
+
+struct attach_map {
+	uint64_t start, end;
+	char *path;
+};
+
+/* The executable mappings. */
+struct attach_maps {
+	struct attach_map *map;
+	size_t count;
+};
+
+/* What a thread waits for: `call` is -1 outside of system calls. */
+struct attach_where {
+	bool running;
+	long call;
+	uint64_t argument[6];
+	uint64_t sp, pc;
+};
+
+/* -ESRCH: not there. */
+int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret);
+int attach_where_read(pid_t pid, pid_t tid, struct attach_where *ret);
+int attach_maps_read(pid_t pid, struct attach_maps *ret);
+void attach_maps_free(struct attach_maps *maps);
+const struct attach_map *attach_maps_find(const struct attach_maps *maps, uint64_t address);
+const char *attach_map_name(const struct attach_map *map);
+bool attach_map_is_ours(const struct attach_map *map);
+/* The thread ids, the caller frees *ret. */
+int attach_threads_read(pid_t pid, pid_t **ret, size_t *ret_count);
+/* Whether one of its threads is ours. */
+bool attach_is_live(pid_t pid);
+/* An entry of the auxiliary vector; 0: not there. */
+uint64_t attach_auxiliary(pid_t pid, uint64_t key);
+
+/* check.c */
+/* Whether `uid` may still trace it. Asked while a thread is stopped, so that what is asked about
+ * stays so: a program that runs with other rights may have been begun since the last time. */
+int attach_check_owner(pid_t pid, uid_t uid, char *why);
+bool attach_ended(pid_t pid);
+
+/* target.c */
+struct attach_range {
+	uint64_t start, end;
+};
+
+#define ATTACH_RANGES_MAX 32
+
+struct attach_target {
+	pid_t pid;
+	int mem; /* its memory, of this program: fails after an exec */
+	uint64_t dlopen, dlclose, dlerror, errno_location;
+	uint64_t dlopen_flags;
+	uint64_t syscall;  /* a system call instruction in its libc */
+	bool returns;	   /* and it is followed by a return */
+	uint64_t restorer; /* where its signal handlers return to; 0: not known */
+	uint64_t loader_state, loader_state_size;
+	uint64_t link_maps; /* where the pointer to the first is */
+	/* Code that must not be interrupted by what we do, and within it that of libc. */
+	struct attach_range unsafe[ATTACH_RANGES_MAX];
+	size_t unsafe_count;
+	struct attach_range libc;
+};
+
+#define ATTACH_TARGET_NONE                                                                         \
+	{                                                                                          \
+		.mem = -1                                                                          \
+	}
+
+int attach_target_open(pid_t pid, struct attach_target *ret, char *why);
+void attach_target_close(struct attach_target *target);
+/* All `size` bytes or -EIO. */
+int attach_target_read(const struct attach_target *target, uint64_t address, void *data,
+		       size_t size);
+int attach_target_write(const struct attach_target *target, uint64_t address, const void *data,
+			size_t size);
+bool attach_target_unsafe(const struct attach_target *target, uint64_t pc);
+enum attach_loader {
+	LOADER_FREE,
+	LOADER_BUSY,  /* another thread holds a lock of it */
+	LOADER_LOADS, /* this thread does */
+	LOADER_ANY,
+};
+enum attach_loader attach_target_loader(const struct attach_target *target, pid_t tid);
+/* Of the loaded object with this handle (link map): the address of our entry; -ENOENT: not ours. */
+int attach_target_entry(const struct attach_target *target, uint64_t handle, uint64_t *ret);
+/* The handle of a copy of the library that is there; -ENOENT. */
+int attach_target_loaded(const struct attach_target *target, uint64_t *ret_handle,
+			 uint64_t *ret_entry, bool *ret_ours);
+
+/* remote.c */
+struct attach_remote {
+	const struct attach_target *target;
+	pid_t tid;
+	struct user_regs_struct saved;
+	uint64_t mask;
+	uint8_t *xstate; /* ATTACH_XSTATE_MAX */
+	size_t xstate_size;
+	uint64_t code;	  /* a page that can be run, made by us; 0: none yet */
+	uint64_t scratch; /* ATTACH_SCRATCH_SIZE of memory; 0: none yet */
+	uint64_t stopped_at_ns, stopped_ns;
+	int nice; /* that it had */
+	bool hurries;
+	int fault;    /* the signal that ended a call */
+	bool settled; /* in a stop from which the kernel would restart a system call */
+	bool gone;    /* the thread */
+	bool stuck;   /* could not be stopped: goes free when our own thread ends */
+};
+
+/* For the thread that does all this: a timer of its own, to be deleted at the end. */
+int attach_remote_ticks(timer_t *ret);
+/* -ESRCH: gone; -EPERM; -EAGAIN: cannot be used now. On failure it is released. */
+int attach_remote_stop(struct attach_remote *remote, pid_t tid);
+/* Lets it run before others, or as it did. What it starts meanwhile would inherit that. */
+void attach_remote_hurry(struct attach_remote *remote, bool hurry);
+/* *ret is a negative errno where the call failed. */
+int attach_remote_syscall(struct attach_remote *remote, long number, const uint64_t argument[6],
+			  int64_t *ret);
+/* Needs code and scratch. -ETIMEDOUT, -EFAULT: it did not come back; only release it. */
+int attach_remote_call(struct attach_remote *remote, uint64_t function, uint64_t first,
+		       uint64_t second, uint64_t *ret);
+int attach_remote_release(struct attach_remote *remote);
+/* Writes the few instructions that calls return to into the page `code`. */
+int attach_remote_code(struct attach_remote *remote);
+
+/* frame.c */
+/* Where a stack that begins at `top` has to be when a function is called that returns through
+ * rt_sigreturn to what `remote` saved; writes what is needed there. */
+int attach_frame_write(const struct attach_remote *remote, uint64_t top, uint64_t return_to,
+		       uint64_t *ret_sp);
+
+/* thread.c */
+/* Stops a thread that can be used, for system calls only or to call functions that load something;
+ * tries for `patience_ms`. -EAGAIN: there was none. */
+int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
+		       unsigned int patience_ms, char *why);
+/* Some calls the kernel ends with EINTR whenever they are interrupted. Makes it begin them again,
+ * unless a handler of the program's runs. */
+void attach_thread_again(struct user_regs_struct *regs);
+
+/* What the process has because of us, and what came of it. */
+struct attach_state {
+	struct attach_target target;
+	struct attach_remote remote;
+	pid_t pid;
+	char *why;
+	int memfd, sockets[2]; /* in the process, -1: none; [1] is the library's */
+	uint64_t handle, entry;
+	uint64_t longest_ns;
+	uint32_t stops;
+	bool late;   /* a call waited for a lock and was given up before it did anything */
+	bool unload; /* the library is there, but did not start */
+	bool lost;   /* a thread could not be stopped where it was: it still needs our memory */
+	const struct attach_request *request; /* NULL: none */
+};
+
+/* step.c; each is a step for attach.c to do in one stop. Negative errno with a sentence. */
+int attach_state_ended(const struct attach_state *state);
+int attach_step_prepare(struct attach_state *state, const void *load); /* bool: a memfd too */
+int attach_step_load(struct attach_state *state, const void *wanted);  /* struct ts_settings */
+int attach_step_clean(struct attach_state *state, const void *none);
+int attach_step_unload(struct attach_state *state, const void *none);
+
+#endif

@@ -1,0 +1,279 @@
+/* attach_step: what a stopped thread does in each step of the story. A step stops where something
+ * fails; what the process has by then stands in struct attach_state. */
+#include <errno.h>
+#include <linux/memfd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/attach/internal.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x8u
+#endif
+
+#define CODE_SIZE  4096
+#define ERROR_TEXT 160
+/* What lies where in the scratch memory, below the stack that grows down from its end. */
+#define SCRATCH_NAME	0
+#define SCRATCH_SOCKETS 64
+#define SCRATCH_ATTACH	128
+
+int attach_state_ended(const struct attach_state *state)
+{
+	return attach_why(state->why, -ESRCH, "Process %d has ended", state->pid);
+}
+
+/* A system call of the process; its failure is a sentence. */
+static int state_syscall(struct attach_state *state, const char *name, long number,
+			 const uint64_t argument[6], int64_t *ret)
+{
+	int r = attach_remote_syscall(&state->remote, number, argument, ret);
+
+	if (r < 0)
+		return attach_why(state->why, r == -ESRCH ? r : -EIO,
+				  "Process %d did not come back from %s()", state->pid, name);
+	if (*ret >= 0 || *ret < -4095)
+		return 0;
+	return attach_why(state->why, -EIO,
+			  "Process %d could not do what attaching needs: %s(): %s%s", state->pid,
+			  name, strerror((int)-*ret),
+			  *ret == -EPERM || *ret == -ENOSYS || *ret == -EACCES
+				  ? " (its seccomp filter or security policy forbids it)"
+				  : "");
+}
+
+static int state_map(struct attach_state *state, size_t size, int protection, uint64_t *ret)
+{
+	const uint64_t argument[6] = {
+		0, size, (uint64_t)protection, MAP_PRIVATE | MAP_ANONYMOUS, -1ull, 0
+	};
+	int64_t address;
+	int r = state_syscall(state, "mmap", SYS_mmap, argument, &address);
+
+	if (r == 0)
+		*ret = (uint64_t)address;
+	return r;
+}
+
+static int step_memory(struct attach_state *state)
+{
+	int r = state_map(state, ATTACH_SCRATCH_SIZE, PROT_READ | PROT_WRITE,
+			  &state->remote.scratch);
+
+	if (r == 0)
+		r = state_map(state, CODE_SIZE, PROT_READ | PROT_EXEC, &state->remote.code);
+	if (r < 0)
+		return r;
+	r = attach_remote_code(&state->remote);
+	return r < 0 ? attach_why(state->why, -EIO, "The memory of process %d cannot be written to",
+				  state->pid)
+		     : 0;
+}
+
+static int step_memfd(struct attach_state *state)
+{
+	const uint64_t flags[] = { MFD_CLOEXEC | MFD_NOEXEC_SEAL, MFD_CLOEXEC | MFD_ALLOW_SEALING };
+	uint64_t scratch = state->remote.scratch;
+	int64_t fd = -1;
+	int r = 0;
+
+	if (attach_target_write(&state->target, scratch + SCRATCH_NAME, ATTACH_MEMFD_NAME,
+				sizeof(ATTACH_MEMFD_NAME)))
+		return attach_state_ended(state);
+	for (int i = 0; fd < 0 && i < 2; i++) /* before Linux 6.3 there is only the second way */
+		r = state_syscall(state, "memfd_create", SYS_memfd_create,
+				  (const uint64_t[6]){ scratch + SCRATCH_NAME, flags[i] }, &fd);
+	if (r == 0)
+		state->memfd = (int)fd;
+	return r;
+}
+
+static int step_sockets(struct attach_state *state)
+{
+	const uint64_t argument[6] = { AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
+				       state->remote.scratch + SCRATCH_SOCKETS };
+	int64_t result;
+	int r = state_syscall(state, "socketpair", SYS_socketpair, argument, &result);
+
+	if (r < 0)
+		return r;
+	return attach_target_read(&state->target, argument[3], state->sockets,
+				  sizeof(state->sockets))
+		       ? attach_state_ended(state)
+		       : 0;
+}
+
+int attach_step_prepare(struct attach_state *state, const void *data)
+{
+	const bool *load = data;
+	int r = step_memory(state);
+
+	if (r == 0 && *load)
+		r = step_memfd(state);
+	return r < 0 ? r : step_sockets(state);
+}
+
+/* Takes away what is left; goes on after a failure, there is nothing else to do. */
+int attach_step_clean(struct attach_state *state, const void *data)
+{
+	struct attach_remote *remote = &state->remote;
+	const int fds[] = { state->memfd, state->sockets[0], state->sockets[1] };
+	uint64_t closed;
+	int64_t result;
+	int r = 0;
+
+	if (state->unload && !attach_is_live(state->pid))
+		r = attach_remote_call(remote, state->target.dlclose, state->handle, 0, &closed);
+	for (size_t i = 0; r == 0 && i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			r = attach_remote_syscall(remote, SYS_close,
+						  (const uint64_t[6]){ (uint64_t)fds[i] }, &result);
+	state->memfd = state->sockets[0] = state->sockets[1] = -1;
+	if (r == 0 && remote->code)
+		r = attach_remote_syscall(remote, SYS_munmap,
+					  (const uint64_t[6]){ remote->code, CODE_SIZE }, &result);
+	if (r == 0 && remote->scratch)
+		r = attach_remote_syscall(
+			remote, SYS_munmap,
+			(const uint64_t[6]){ remote->scratch, ATTACH_SCRATCH_SIZE }, &result);
+	remote->code = remote->scratch = 0;
+	return r;
+}
+
+/* A call of a function of the process; that it does not come back is a sentence. */
+static int state_call(struct attach_state *state, const char *name, uint64_t function,
+		      uint64_t first, uint64_t second, uint64_t *ret)
+{
+	int r = attach_remote_call(&state->remote, function, first, second, ret);
+
+	state->late = r == -ETIMEDOUT;
+	if (r == 0)
+		return 0;
+	if (r == -ESRCH)
+		return attach_state_ended(state);
+	if (r == -EFAULT)
+		return attach_why(state->why, -EIO, "%s() in process %d ended with signal %d (%s)",
+				  name, state->pid, state->remote.fault,
+				  strsignal(state->remote.fault));
+	return attach_why(
+		state->why, r == -ETIMEDOUT ? -EIO : r,
+		"%s() in process %d did not come back: it was taken out of it again; a lock "
+		"was held there, try once more",
+		name, state->pid);
+}
+
+static int state_dlerror(struct attach_state *state)
+{
+	char text[ERROR_TEXT] = "no reason given";
+	uint64_t address = 0;
+	ssize_t n;
+
+	if (state->target.dlerror &&
+	    state_call(state, "dlerror", state->target.dlerror, 0, 0, &address) < 0)
+		return -EIO;
+	if (address) {
+		n = pread(state->target.mem, text, sizeof(text) - 1, (off_t)address);
+		text[n > 0 ? n : 0] = '\0';
+	}
+	for (char *p = text; *p; p++)
+		if (*p < ' ' || *p > '~')
+			*p = ' ';
+	return attach_why(state->why, -EIO, "Process %d could not load the library: %s", state->pid,
+			  text);
+}
+
+static int step_dlopen(struct attach_state *state)
+{
+	uint64_t name = state->remote.scratch + SCRATCH_NAME;
+	char path[32];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", state->memfd);
+	if (attach_target_write(&state->target, name, path, sizeof(path)))
+		return attach_state_ended(state);
+	r = state_call(state, "dlopen", state->target.dlopen, name, state->target.dlopen_flags,
+		       &state->handle);
+	if (r < 0)
+		return r;
+	if (!state->handle)
+		return state_dlerror(state);
+	if (attach_target_entry(&state->target, state->handle, &state->entry) < 0)
+		return attach_why(state->why, -EIO, "The library has no function '%s'",
+				  TS_INJECT_ATTACH_ENTRY);
+	return 0;
+}
+
+static int step_entry(struct attach_state *state, const struct ts_settings *wanted)
+{
+	struct ts_attach attach = { .size = sizeof(attach),
+				    .socket = state->sockets[1],
+				    .wanted = *wanted };
+	uint64_t address = state->remote.scratch + SCRATCH_ATTACH, result;
+	int r;
+
+	if (attach_target_write(&state->target, address, &attach, sizeof(attach)))
+		return attach_state_ended(state);
+	attach_remote_hurry(&state->remote, false);
+	r = state_call(state, TS_INJECT_ATTACH_ENTRY, state->entry, address, 0, &result);
+	state->late = false; /* who knows how far it came */
+	if (r < 0)
+		return r;
+	if ((int)result == -EALREADY)
+		return attach_why(state->why, -EALREADY,
+				  "Process %d carries our library already, which is connected to "
+				  "another daemon",
+				  state->pid);
+	if ((int)result < 0)
+		return attach_why(state->why, -EIO, "The library could not start in process %d: %s",
+				  state->pid, strerror(-(int)result));
+	state->sockets[1] = -1; /* the library's now */
+	return 0;
+}
+
+/* The thread may be about to look at its errno. */
+int attach_step_load(struct attach_state *state, const void *data)
+{
+	bool load = !state->entry;
+	uint64_t where;
+	int r, value, error;
+
+	r = state_call(state, "__errno_location", state->target.errno_location, 0, 0, &where);
+	if (r < 0)
+		return r;
+	error = attach_target_read(&state->target, where, &value, sizeof(value));
+	if (load)
+		r = step_dlopen(state);
+	if (r == 0)
+		r = step_entry(state, data);
+	state->unload = r < 0 && load && state->handle;
+	if (!error && !state->remote.gone)
+		attach_target_write(&state->target, where, &value, sizeof(value));
+	return r;
+}
+
+int attach_step_unload(struct attach_state *state, const void *data)
+{
+	uint64_t where, result;
+	int r, value, error;
+
+	r = step_memory(state);
+	if (r == 0)
+		r = state_call(state, "__errno_location", state->target.errno_location, 0, 0,
+			       &where);
+	if (r < 0)
+		return r;
+	error = attach_target_read(&state->target, where, &value, sizeof(value));
+	r = state_call(state, "dlclose", state->target.dlclose, state->handle, 0, &result);
+	if (r == 0 && (int)result)
+		r = attach_why(state->why, -EIO, "Process %d could not unload the library",
+			       state->pid);
+	if (!error && !state->remote.gone)
+		attach_target_write(&state->target, where, &value, sizeof(value));
+	if (!state->remote.gone && !state->remote.fault)
+		attach_step_clean(state, NULL);
+	return r;
+}

@@ -1,0 +1,316 @@
+/* attach_thread: which thread is asked to load the library.
+ *
+ * It must hold no lock that loading takes, and nothing it does may come out differently for having
+ * been stopped. Best is one that waits in a system call which the kernel restarts without a trace
+ * (CUDA itself always has such threads); next, one that computes. What a thread is doing is looked
+ * at again once it has stopped. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/attach/internal.h"
+
+#define STACK_WINDOW	   (16 << 10) /* of a thread's stack, that is looked through */
+#define STACK_NEAR	   (4 << 10)
+#define CANDIDATES_MAX	   64
+#define FRAME_CONTEXT	   8 /* of a signal frame, behind the address it returns to */
+#define LOADER_PATIENCE_NS 300000000ull
+#define RESTART_NO_HANDLER 514 /* ERESTARTNOHAND of the kernel */
+#define RETRY_FIRST_US	   200
+#define RETRY_MAX_US	   2000
+#define RSEQ_CONFIG	   0x420f
+
+enum rank {
+	RANK_WAITS, /* restarted without a trace */
+	RANK_LOCK,  /* the same, but it may be in the middle of something */
+	RANK_RUNS,
+	RANK_OTHER, /* another call, that comes back on its own */
+	RANK_AGAIN, /* would end with EINTR: we let it begin again, as long a time if it has one */
+	RANK_NEVER, /* may end half done, or cannot be stopped */
+};
+
+static const struct {
+	short call;
+	uint8_t rank;
+} calls[] = {
+	{ SYS_poll, RANK_WAITS },
+	{ SYS_ppoll, RANK_WAITS },
+	{ SYS_select, RANK_WAITS },
+	{ SYS_pselect6, RANK_WAITS },
+	{ SYS_nanosleep, RANK_WAITS },
+	{ SYS_clock_nanosleep, RANK_WAITS },
+	{ SYS_pause, RANK_WAITS },
+	{ SYS_rt_sigsuspend, RANK_WAITS },
+	{ SYS_wait4, RANK_WAITS },
+	{ SYS_waitid, RANK_WAITS },
+	{ SYS_restart_syscall, RANK_WAITS },
+	{ SYS_flock, RANK_WAITS },
+	{ SYS_futex, RANK_LOCK },
+	{ SYS_read, RANK_LOCK },
+	{ SYS_readv, RANK_LOCK },
+	{ SYS_recvfrom, RANK_AGAIN },
+	{ SYS_recvmsg, RANK_AGAIN },
+	{ SYS_recvmmsg, RANK_NEVER },
+	{ SYS_accept, RANK_AGAIN },
+	{ SYS_accept4, RANK_AGAIN },
+	{ SYS_epoll_wait, RANK_AGAIN },
+	{ SYS_epoll_pwait, RANK_AGAIN },
+	{ SYS_epoll_pwait2, RANK_AGAIN },
+	{ SYS_rt_sigtimedwait, RANK_AGAIN },
+	{ SYS_semop, RANK_AGAIN },
+	{ SYS_semtimedop, RANK_AGAIN },
+	{ SYS_io_getevents, RANK_AGAIN },
+	{ SYS_io_pgetevents, RANK_AGAIN },
+	{ SYS_write, RANK_NEVER },
+	{ SYS_writev, RANK_NEVER },
+	{ SYS_sendto, RANK_NEVER },
+	{ SYS_sendmsg, RANK_NEVER },
+	{ SYS_sendmmsg, RANK_NEVER },
+	{ SYS_sendfile, RANK_NEVER },
+	{ SYS_splice, RANK_NEVER },
+	{ SYS_tee, RANK_NEVER },
+	{ SYS_vmsplice, RANK_NEVER },
+	{ SYS_copy_file_range, RANK_NEVER },
+	{ SYS_connect, RANK_NEVER },
+	{ SYS_io_uring_enter, RANK_NEVER },
+	{ SYS_clone, RANK_NEVER },
+	{ SYS_clone3, RANK_NEVER },
+	{ SYS_fork, RANK_NEVER },
+	{ SYS_vfork, RANK_NEVER },
+	{ SYS_execve, RANK_NEVER },
+	{ SYS_execveat, RANK_NEVER },
+	{ SYS_exit, RANK_NEVER },
+	{ SYS_exit_group, RANK_NEVER },
+	{ SYS_rt_sigreturn, RANK_NEVER },
+};
+
+struct candidate {
+	pid_t tid;
+	uint8_t rank;
+};
+
+static enum rank call_rank(long call, const uint64_t argument[6])
+{
+	enum rank rank = RANK_OTHER;
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (calls[i].call == call)
+			rank = calls[i].rank;
+	/* Half of what was asked for would come back. */
+	if ((call == SYS_recvfrom && argument[3] & MSG_WAITALL) ||
+	    (call == SYS_recvmsg && argument[2] & MSG_WAITALL))
+		rank = RANK_NEVER;
+	return rank;
+}
+
+static enum rank thread_rank(const struct attach_target *target, pid_t tid)
+{
+	struct attach_status status;
+	struct attach_where where;
+
+	if (attach_status_read(target->pid, tid, &status) < 0 || !strchr("RS", status.state) ||
+	    !strcmp(status.comm, ATTACH_THREAD_NAME) ||
+	    attach_where_read(target->pid, tid, &where) < 0)
+		return RANK_NEVER;
+	if (where.running || where.call < 0)
+		return RANK_RUNS;
+	return call_rank(where.call, where.argument);
+}
+
+static int candidate_compare(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	return x->rank != y->rank ? (int)x->rank - (int)y->rank : x->tid - y->tid;
+}
+
+/* Sorted, best first; *ret_count of them are worth a try. */
+static int thread_candidates(const struct attach_target *target, struct candidate **ret,
+			     size_t *ret_count)
+{
+	_cleanup_(freep) struct candidate *candidate = NULL;
+	_cleanup_(freep) pid_t *tid = NULL;
+	size_t count, good = 0;
+	int r;
+
+	r = attach_threads_read(target->pid, &tid, &count);
+	if (r < 0)
+		return r;
+	candidate = calloc(count, sizeof(*candidate));
+	if (!candidate)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		enum rank rank = thread_rank(target, tid[i]);
+
+		if (rank < RANK_NEVER)
+			candidate[good++] = (struct candidate){ tid[i], (uint8_t)rank };
+	}
+	qsort(candidate, good, sizeof(*candidate), candidate_compare);
+	*ret = TAKE(candidate);
+	*ret_count = good < CANDIDATES_MAX ? good : CANDIDATES_MAX;
+	return 0;
+}
+
+/* Whether the stack from `sp` on has an address of unsafe code, within `near` bytes, or a signal
+ * frame of a handler that interrupted such code. What an older call left there counts too: the
+ * thread is then tried again later. */
+static bool stack_unsafe(const struct attach_target *target, uint64_t sp, size_t near)
+{
+	_cleanup_(freep) uint64_t *word = calloc(1, STACK_WINDOW);
+	const size_t rip = (FRAME_CONTEXT + offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP])) / 8;
+	ssize_t size;
+	size_t count;
+
+	if (!word)
+		return true;
+	size = pread(target->mem, word, STACK_WINDOW, (off_t)(sp & ~7ull));
+	count = size > 0 ? (size_t)size / sizeof(*word) : 0;
+	for (size_t i = 0; i < count; i++) {
+		if (i * sizeof(*word) < near && attach_target_unsafe(target, word[i]))
+			return true;
+		if (target->restorer && word[i] == target->restorer && i + rip < count &&
+		    attach_target_unsafe(target, word[i + rip]))
+			return true;
+	}
+	return false;
+}
+
+/* A restartable sequence that is left would not begin again: the kernel looks only where a thread
+ * is, and by then it is elsewhere. */
+static bool thread_in_rseq(const struct attach_remote *remote)
+{
+	struct {
+		uint64_t pointer;
+		uint32_t size, signature, flags, padding;
+	} config = { 0 };
+	uint64_t section, range[4];
+	const struct user_regs_struct *regs = &remote->saved;
+
+	if (ptrace((enum __ptrace_request)RSEQ_CONFIG, remote->tid, (void *)sizeof(config),
+		   &config) < 0 ||
+	    !config.pointer ||
+	    attach_target_read(remote->target, config.pointer + 8, &section, sizeof(section)) ||
+	    !section || attach_target_read(remote->target, section, range, sizeof(range)))
+		return false;
+	/* version and flags, start, length, where to go instead */
+	return regs->rip >= range[1] && regs->rip < range[1] + range[2];
+}
+
+static bool thread_usable(const struct attach_remote *remote, enum attach_loader loader_max)
+{
+	const struct user_regs_struct *regs = &remote->saved;
+	const struct attach_target *target = remote->target;
+	const uint64_t argument[6] = { regs->rdi, regs->rsi, regs->rdx,
+				       regs->r10, regs->r8,  regs->r9 };
+	bool in_call = (long)regs->orig_rax >= 0;
+	enum rank rank = in_call ? call_rank((long)regs->orig_rax, argument) : RANK_RUNS;
+	/* Nothing with a lock of its own waits like that. */
+	bool calm = rank == RANK_WAITS || rank == RANK_AGAIN;
+	size_t near = calm ? 0 : STACK_NEAR;
+
+	if (rank == RANK_NEVER || thread_in_rseq(remote))
+		return false;
+	if (loader_max == LOADER_ANY)
+		return true;
+	if ((!calm && attach_target_unsafe(target, regs->rip)) ||
+	    attach_target_loader(target, remote->tid) > loader_max)
+		return false;
+	/* The program's own code is called from nothing that has a lock. */
+	if (regs->rip < target->libc.start || regs->rip >= target->libc.end)
+		near = 0;
+	return !stack_unsafe(target, regs->rsp, near);
+}
+
+/* 0: stopped. -EAGAIN: not this one. */
+static int thread_try(struct attach_remote *remote, pid_t tid, enum attach_loader loader_max)
+{
+	int r = attach_remote_stop(remote, tid);
+
+	if (r < 0)
+		return r == -ESRCH ? -EAGAIN : r;
+	if (thread_usable(remote, loader_max))
+		return 0;
+	attach_remote_release(remote);
+	return remote->stuck ? -EIO : -EAGAIN;
+}
+
+static int thread_round(struct attach_remote *remote, enum attach_loader loader_max)
+{
+	_cleanup_(freep) struct candidate *candidate = NULL;
+	size_t count = 0;
+	int r;
+
+	if (loader_max == LOADER_FREE &&
+	    attach_target_loader(remote->target, remote->target->pid) != LOADER_FREE)
+		return -EAGAIN;
+	r = thread_candidates(remote->target, &candidate, &count);
+	if (r < 0)
+		return r;
+	r = -EAGAIN;
+	for (size_t i = 0; i < count && r == -EAGAIN && !remote->stuck; i++)
+		r = thread_try(remote, candidate[i].tid, loader_max);
+	return r;
+}
+
+int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
+		       unsigned int patience_ms, char *why)
+{
+	uint64_t begin = attach_now_ns(), end = begin + patience_ms * 1000000ull;
+	long wait_us = RETRY_FIRST_US;
+	struct attach_status status;
+	int r;
+
+	for (;;) {
+		/* Another thread that loads something makes ours wait, which does no harm if it is
+		 * short: but it is better to look for a moment without one. */
+		r = thread_round(remote, !loads ? LOADER_ANY
+					 : attach_now_ns() - begin > LOADER_PATIENCE_NS
+						 ? LOADER_BUSY
+						 : LOADER_FREE);
+		if (r == 0 || r == -ESRCH || (r != -EAGAIN && r != -ENOEXEC))
+			break;
+		if (attach_status_read(pid, 0, &status) < 0 || strchr("ZX", status.state))
+			r = -ESRCH;
+		if (r != -EAGAIN || remote->stuck || attach_now_ns() > end)
+			break;
+		nanosleep(&(struct timespec){ .tv_nsec = wait_us * 1000 }, NULL);
+		wait_us = wait_us * 2 < RETRY_MAX_US ? wait_us * 2 : RETRY_MAX_US;
+	}
+	if (r == 0)
+		return 0;
+	if (r == -ESRCH)
+		return attach_why(why, r, "Process %d has ended", pid);
+	if (r == -ENOEXEC)
+		return attach_why(
+			why, r,
+			"Process %d runs with a shadow stack, which forbids this: start it "
+			"without GLIBC_TUNABLES=glibc.cpu.x86_shstk or with tsctl run",
+			pid);
+	if (r == -EPERM)
+		return attach_why(
+			why, r,
+			"The kernel refuses to trace process %d: another tracer came first, "
+			"or tracesmithd lacks CAP_SYS_PTRACE",
+			pid);
+	return attach_why(why, -EAGAIN,
+			  "No thread of process %d could be used in %u ms: all were loading "
+			  "libraries, allocating memory or inside the driver; try again",
+			  pid, patience_ms);
+}
+
+void attach_thread_again(struct user_regs_struct *regs)
+{
+	if ((long)regs->rax != -EINTR || (long)regs->orig_rax < 0)
+		return;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (calls[i].call == (long)regs->orig_rax &&
+		    (calls[i].rank == RANK_AGAIN || calls[i].rank == RANK_LOCK))
+			regs->rax = (unsigned long long)-RESTART_NO_HANDLER;
+}

@@ -1,0 +1,457 @@
+/* Exact: the sessions of the exact tier, one for each process that carries our library.
+ *
+ * A session begins with an attach request or with a library's hello, and ends when its connection
+ * has ended and, where we have put the library there, it is out of the process again. Whoever asked
+ * (a ticket) is answered exactly once, when the session gets to what he asked for or cannot.
+ */
+#include "daemon/exact/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/log.h"
+#include "daemon/maps/procfs.h"
+
+void exact_part_closed(struct exact *exact)
+{
+	if (--exact->open)
+		return;
+	if (exact->closed)
+		exact->closed(exact->parts.data);
+	free(exact);
+}
+
+/* The model knows a process from its first call of the driver on. One that has made none since we
+ * look is told from /proc, or its records would be strays. */
+static void session_announce(struct session *session)
+{
+	struct core *core = session->exact->parts.core;
+	const struct core_origin kernel = { .pid = 0 };
+	struct ts_event event = {
+		.kind = TS_EVENT_PROCESS,
+		.tgid = session->pid,
+		.tid = session->pid,
+		.start_ns = uv_hrtime(),
+	};
+
+	if (core_process_by_pid(core, session->pid))
+		return;
+	if (procfs_identity(session->pid, &event.process) == 0)
+		core_ingest(core, &kernel, &event, sizeof(event));
+}
+
+static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hello *hello,
+		    struct ts_settings *ret_settings, char *why)
+{
+	struct exact *exact = data;
+	struct session *session = session_find(exact, pid);
+
+	if (session && session->connected) {
+		snprintf(why, TS_HELLO_TEXT, "process %u is connected already", pid);
+		return -EALREADY;
+	}
+	if (!session)
+		session = session_new(exact, pid);
+	if (!session) {
+		snprintf(why, TS_HELLO_TEXT, "the daemon has no memory for another process");
+		return -ENOMEM;
+	}
+	session->connected = true;
+	session->gone = session->failed = session->unloadable = false;
+	session->records_now = 0;
+	session->note[0] = '\0';
+	session->stage = SESSION_BEGINNING;
+	exact->begins_until_ms = uv_now(exact->loop) + FIRST_MS;
+	/* A library that was there already may want what somebody else once asked for. */
+	session->settings = session->attach ? session->request.wanted : hello->wanted;
+	if (!session->settings.records)
+		session->settings.records = TS_RECORDS_DEFAULT;
+	if (session->settings.stacks > TS_STACKS_ALL || !session->settings.stacks)
+		session->settings.stacks = TS_STACKS_SAMPLED;
+	probe_choose_stacks(exact->parts.probe, pid, (enum probe_choice)session->settings.stacks);
+	session_announce(session);
+	*ret_settings = session->settings;
+	if (session->attach && !session->running)
+		session_wait(session, BEGIN_MS);
+	return 0;
+}
+
+static bool exact_is_end(const struct ts_event *event)
+{
+	return event->kind == TS_EVENT_COLLECT && event->collect.state != TS_COLLECT_STARTED &&
+	       event->collect.state != TS_COLLECT_RESUMED;
+}
+
+/* A change of what is collected goes behind the calls that it is about, which may still be in the
+ * other ring, and the begin goes before them. Where they are being read just now, the process has
+ * come to its end there. */
+static void exact_take(struct exact *exact, uint32_t pid, const void *record, size_t size)
+{
+	const struct core_origin origin = { .pid = pid };
+	const struct ts_event *event = record;
+
+	if (!exact->in_probe && size >= sizeof(*event) && exact_is_end(event)) {
+		exact->pending = record;
+		exact->pending_pid = pid;
+		exact->pending_size = size;
+		probe_drain(exact->parts.probe);
+		if (!TAKE(exact->pending))
+			return;
+	}
+	core_ingest(exact->parts.core, &origin, record, size);
+}
+
+/* What waits for the probe's records is next, where these end its process. */
+static void exact_take_pending(struct exact *exact, uint32_t pid)
+{
+	const struct core_origin origin = { .pid = pid };
+
+	if (exact->pending && exact->pending_pid == pid)
+		core_ingest(exact->parts.core, &origin, TAKE(exact->pending), exact->pending_size);
+}
+
+static void on_record(void *data, uint32_t pid, const void *record, size_t size)
+{
+	const struct ts_event *event = record;
+	struct exact *exact = data;
+	struct session *session = session_find(exact, pid);
+
+	exact_take(exact, pid, record, size);
+	exact->parts.stir(exact->parts.data);
+	if (!session)
+		return;
+	session->records++;
+	if (event->kind != TS_EVENT_COLLECT || size < sizeof(*event))
+		return;
+	session->records_now = event->collect.records;
+	session->cupti_version = event->collect.cupti_version;
+	/* Only now is it sure that records arrive. */
+	if (session->stage == SESSION_COLLECTING)
+		session_answer_attach(session);
+}
+
+/* It is as it was found then, where we have put it there. */
+static void session_failed(struct session *session, const char *text)
+{
+	static struct log_limit limit;
+
+	if (log_allowed(&limit, 1))
+		log_info("Process %u cannot be collected from: %s", session->pid, text);
+	session->failed = true;
+	session_note(session, "%s", text);
+	session_fail(session, -EIO, "Process %u cannot be collected from: %s", session->pid, text);
+	if (session->attached)
+		session_leave(session);
+}
+
+static void on_state(void *data, uint32_t pid, const struct ts_state *state)
+{
+	struct exact *exact = data;
+	struct session *session = session_find(exact, pid);
+
+	if (!session)
+		return;
+	switch (state->state) {
+	case TS_LIBRARY_COLLECTING:
+		snprintf(session->library, sizeof(session->library), "%s", state->text);
+		if (session->stage == SESSION_BEGINNING)
+			session->stage = SESSION_COLLECTING;
+		inject_drain(exact->inject);
+		if (session->records_now)
+			session_answer_attach(session);
+		break;
+	case TS_LIBRARY_PAUSED:
+		if (!session->attach)
+			break;
+		session_note(session,
+			     "In this process %s now: what the GPU does is recorded when that has "
+			     "stopped",
+			     state->text);
+		session_answer_attach(session);
+		break;
+	case TS_LIBRARY_FAILED:
+		session_failed(session, state->text);
+		break;
+	case TS_LIBRARY_GONE:
+		session->gone = true;
+		session->unloadable = state->unloadable;
+		session_note(session, "%s", state->text);
+		break;
+	}
+}
+
+/* It was told to go, and has gone; or its process has. */
+static void session_left(struct session *session)
+{
+	struct exact *exact = session->exact;
+
+	exact->stats.detaches++;
+	if (session->attached && session->unloadable && !exact->closing) {
+		exact_job(session, JOB_UNLOAD);
+		return;
+	}
+	if (session->gone)
+		session_answer_detach(session, false);
+	session_end(session);
+}
+
+static void on_gone(void *data, uint32_t pid)
+{
+	struct exact *exact = data;
+	struct session *session = session_find(exact, pid);
+
+	if (!exact->in_probe)
+		probe_drain(exact->parts.probe);
+	/* It goes on with the next daemon. */
+	if (!exact->closing)
+		core_collect_gone(exact->parts.core, pid, uv_hrtime());
+	if (!session)
+		return;
+	session->connected = false;
+	uv_timer_stop(&session->timer);
+	probe_choose_stacks(exact->parts.probe, pid, PROBE_CHOICE_DEFAULT);
+	if (session->job != JOB_NONE)
+		session->stage = SESSION_WAITING;
+	else if (session->stage == SESSION_LEAVING)
+		session_left(session);
+	else
+		session_end(session);
+}
+
+/* What we have put in has ended by itself: with its process, or by its exec(). */
+static void on_unheard(void *data, uint32_t pid)
+{
+	struct session *session = session_find(data, pid);
+
+	if (session && !session->connected && session->stage == SESSION_WAITING &&
+	    session->job == JOB_NONE)
+		session_end(session);
+}
+
+static void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck)
+{
+	struct exact *exact = data;
+	struct session *session = session_find(exact, pid);
+	const struct core_process *process = core_process_by_pid(exact->parts.core, pid);
+	struct core_loss loss = {
+		.start_ns = uv_hrtime(),
+		.end_ns = uv_hrtime(),
+		.process = process ? process->id : 0,
+	};
+
+	if (session)
+		session->lost += no_room + stuck;
+	loss.reason = LOSS_EXACT_RING;
+	loss.count = no_room;
+	if (no_room)
+		core_lose(exact->parts.core, &loss);
+	loss.reason = LOSS_RING_STUCK;
+	loss.count = stuck;
+	if (stuck)
+		core_lose(exact->parts.core, &loss);
+}
+
+/* A second one who wants to attach. */
+static void session_refuse(const struct session *session, struct api_ticket *ticket)
+{
+	uint32_t pid = session->pid;
+	char text[512];
+
+	if (session->stage == SESSION_LEAVING || session->job == JOB_UNLOAD) {
+		snprintf(text, sizeof(text),
+			 "Process %u is being detached from: try again in a moment", pid);
+		api_ticket_fail(ticket, -EAGAIN, text);
+		return;
+	}
+	if (session->attach || session->job == JOB_ATTACH)
+		snprintf(text, sizeof(text), "Process %u is being attached to already", pid);
+	else if (session->failed)
+		snprintf(text, sizeof(text),
+			 "Process %u carries our library, but cannot be collected from: %s", pid,
+			 session->note);
+	else
+		snprintf(text, sizeof(text),
+			 "Process %u is collected from already: see 'tsctl ps'; 'tsctl detach %u' "
+			 "ends it",
+			 pid, pid);
+	api_ticket_fail(ticket, -EALREADY, text);
+}
+
+void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct api_attach *request)
+{
+	struct session *session = session_find(exact, request->target.pid);
+	char text[256];
+	int library;
+
+	if (session) {
+		session_refuse(session, ticket);
+		return;
+	}
+	library = open(exact->config.library, O_RDONLY | O_CLOEXEC);
+	if (library < 0) {
+		snprintf(text, sizeof(text), "Cannot open the library '%s': %s; is it installed?",
+			 exact->config.library, strerror(errno));
+		api_ticket_fail(ticket, -EIO, text);
+		return;
+	}
+	session = session_new(exact, request->target.pid);
+	if (!session) {
+		close(library);
+		api_ticket_fail(ticket, -ENOMEM, "The daemon has no memory for another process");
+		return;
+	}
+	session->attach = ticket;
+	session->request = (struct attach_request){
+		.pid = (pid_t)request->target.pid,
+		.started_ticks = request->target.started_ticks,
+		.library = library,
+		.wanted = request->wanted,
+		.seccomp = request->seccomp,
+		.limited = request->target.uid != 0,
+		.uid = request->target.uid,
+	};
+	exact_job(session, JOB_ATTACH);
+}
+
+void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct api_target *target)
+{
+	struct session *session = session_find(exact, target->pid);
+	bool attaching = session && !session->connected && session->job != JOB_UNLOAD;
+	char text[256];
+
+	if (!session || attaching || session->detach) {
+		snprintf(text, sizeof(text), "Process %u is %s", target->pid,
+			 !session	   ? "not attached to: see 'tsctl ps'"
+			 : session->detach ? "being detached from already"
+					   : "being attached to: try again in a moment");
+		api_ticket_fail(ticket, session ? -EAGAIN : -ENOENT, text);
+		return;
+	}
+	session_fail(session, -ECANCELED, "Process %u is being detached from", target->pid);
+	session->detach = ticket;
+	if (session->job == JOB_NONE)
+		session_leave(session);
+}
+
+/* Within the callback of the probe. */
+static void exact_hear(struct exact *exact, uint32_t pid)
+{
+	exact_take_pending(exact, pid);
+	exact->in_probe = true;
+	if (exact->inject)
+		inject_drain_process(exact->inject, pid);
+	exact->in_probe = false;
+}
+
+void exact_drain(struct exact *exact, uint32_t pid)
+{
+	struct session *session = session_find(exact, pid);
+
+	exact_hear(exact, pid);
+	if (session && session->stage == SESSION_WAITING && session->job == JOB_NONE) {
+		session_fail(session, -ESRCH, "Process %u has ended, or begun another program",
+			     pid);
+		session_end(session);
+	}
+}
+
+void exact_begin(struct exact *exact, uint32_t pid)
+{
+	struct session *session;
+
+	if (uv_now(exact->loop) >= exact->begins_until_ms || exact->in_probe)
+		return;
+	session = session_find(exact, pid);
+	if (session && session->connected && !session->records_now)
+		exact_hear(exact, pid);
+}
+
+void exact_drain_all(struct exact *exact)
+{
+	if (exact->inject)
+		inject_drain(exact->inject);
+}
+
+int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct exact_parts *parts,
+	      struct exact **ret)
+{
+	const struct inject_config inject = {
+		.fd = config->fd,
+		.path = config->socket,
+		.slots = config->slots,
+	};
+	const struct inject_callbacks callbacks = {
+		.hello = on_hello,
+		.record = on_record,
+		.state = on_state,
+		.gone = on_gone,
+		.unheard = on_unheard,
+		.lost = on_lost,
+	};
+	struct exact *exact = calloc(1, sizeof(*exact));
+	int r;
+
+	if (!exact)
+		return -ENOMEM;
+	exact->loop = loop;
+	exact->config = *config;
+	exact->parts = *parts;
+	exact->open = 1;
+	list_init(&exact->sessions);
+	r = inject_new(loop, &inject, &callbacks, exact, &exact->inject);
+	if (r < 0) {
+		free(exact);
+		return r;
+	}
+	*ret = exact;
+	return 0;
+}
+
+static void on_inject_closed(void *data)
+{
+	exact_part_closed(data);
+}
+
+/* A session whose job is under way ends with that. */
+void exact_close(struct exact *exact, void (*closed)(void *data))
+{
+	struct session *session;
+
+	exact->closing = true;
+	exact->closed = closed;
+	list_for_each(session, &exact->sessions, link)
+		session_end(session);
+	inject_close(TAKE(exact->inject), on_inject_closed);
+}
+
+void exact_stats(const struct exact *exact, struct exact_stats *ret)
+{
+	const struct session *session;
+
+	*ret = exact->stats;
+	if (exact->inject)
+		inject_stats(exact->inject, &ret->inject);
+	list_for_each(session, &exact->sessions, link) {
+		ret->collecting += session->connected;
+		ret->attached += session->connected && session->attached;
+	}
+}
+
+void exact_failed(const struct exact *exact,
+		  void (*each)(void *data, uint32_t pid, const char *why), void *data)
+{
+	const struct session *session;
+	uint32_t left = FAILED_TOLD;
+
+	list_for_each(session, &exact->sessions, link) {
+		if (!session->connected || !session->failed)
+			continue;
+		if (!left--)
+			break;
+		each(data, session->pid, session->note);
+	}
+}

@@ -1,0 +1,63 @@
+/* exact.h: the exact tier: which processes carry our library, and how it gets there and out again.
+ *
+ * A process comes in by itself (`tsctl run`: its library connects) or because somebody asks for it
+ * (attach). Its records go to the model as they come. Lives on the loop; what blocks, the ptrace
+ * work, runs on the uv pool.
+ */
+#ifndef TS_EXACT_H
+#define TS_EXACT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/model/core.h"
+#include "daemon/api/api.h"
+#include "daemon/inject/inject.h"
+#include "daemon/probe/probe.h"
+
+struct exact;
+
+struct exact_config {
+	int fd;		     /* listening socket handed over by systemd, or -1 */
+	const char *socket;  /* else one is made here; outlives the exact tier, as the next */
+	const char *library; /* our library's file */
+	uint32_t slots;	     /* of a ring */
+};
+
+/* What it feeds. */
+struct exact_parts {
+	struct core *core;
+	struct probe *probe;
+	void (*stir)(void *data); /* a record has come */
+	void *data;
+};
+
+int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct exact_parts *parts,
+	      struct exact **ret);
+/* Ends all connections; the libraries stop to collect and try to come back. */
+void exact_close(struct exact *exact, void (*closed)(void *data));
+
+/* The handlers of the api's requests. */
+void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct api_attach *request);
+void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct api_target *target);
+
+/* Takes in what the process, or each process, has handed over so far. The former before its end is
+ * told to the model, from within the callback of the probe. */
+void exact_drain(struct exact *exact, uint32_t pid);
+void exact_drain_all(struct exact *exact);
+/* The same of a process whose collection is about to begin, before a call of it is told. */
+void exact_begin(struct exact *exact, uint32_t pid);
+
+struct exact_stats {
+	struct inject_stats inject;
+	uint32_t collecting, attached; /* processes; attached: not started by `tsctl run` */
+	uint64_t attaches, failed, detaches;
+	uint64_t longest_stop_ns;
+};
+void exact_stats(const struct exact *exact, struct exact_stats *ret);
+/* Calls `each` for the processes whose library cannot collect, with the sentence that says why. */
+void exact_failed(const struct exact *exact,
+		  void (*each)(void *data, uint32_t pid, const char *why), void *data);
+
+#endif

@@ -1,0 +1,137 @@
+/* Job: the ptrace work, on threads of the pool. A job has its session until it is done, so
+ * the session outlives it; what the connection did meanwhile is looked at then. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/exact/internal.h"
+
+/* The pool's threads serve queries as well. */
+#define JOBS_MAX    2
+#define UNLOADS_MAX 3
+
+static void job_run(uv_work_t *work)
+{
+	struct session *session = work->data;
+
+	if (session->job == JOB_ATTACH)
+		session->error = attach_run(&session->request, &session->result, session->why);
+	else
+		session->error = attach_unload((pid_t)session->pid, session->request.started_ticks,
+					       session->result.handle, session->why);
+}
+
+static void session_unloaded(struct session *session)
+{
+	bool ended = session->error == -ESRCH;
+
+	/* No thread of the process could be used just then. */
+	if (session->error == -EAGAIN && !session->connected && session->unloads++ < UNLOADS_MAX) {
+		exact_job(session, JOB_UNLOAD);
+		return;
+	}
+	if (session->error < 0)
+		session_note(session, "%s", session->why);
+	session_answer_detach(session, ended || session->error == 0);
+	/* A library may have come meanwhile, by itself. */
+	if (!session->connected)
+		session_end(session);
+}
+
+/* The library came by itself, before or instead of what we have put in. */
+static void session_met(struct session *session)
+{
+	if (session->error < 0 && session->error != -EALREADY)
+		session_fail(session, session->error, "%s", session->why);
+	if (session->failed && session->attached)
+		session_leave(session);
+	else if (session->stage == SESSION_COLLECTING || session->note[0])
+		session_answer_attach(session);
+	else if (session->attach)
+		session_wait(session, BEGIN_MS);
+}
+
+static void session_adopt(struct session *session)
+{
+	int r;
+
+	session_wait(session, HELLO_MS);
+	r = inject_adopt(session->exact->inject, session->result.socket, session->pid);
+	if (r == 0) {
+		TAKE_FD(session->result.socket);
+		return;
+	}
+	if (r != -ESRCH)
+		session_fail(session, r, "Process %u was attached to, but cannot be followed: %s",
+			     session->pid, strerror(-r));
+	session_end(session);
+}
+
+static void session_injected(struct session *session)
+{
+	struct exact *exact = session->exact;
+
+	closep(&session->request.library);
+	session->request.library = -1;
+	if (session->error == 0) {
+		exact->stats.attaches++;
+		if (session->result.stopped_ns > exact->stats.longest_stop_ns)
+			exact->stats.longest_stop_ns = session->result.stopped_ns;
+		session->attached = true;
+	} else {
+		exact->stats.failed++;
+	}
+	if (session->connected) {
+		session_met(session);
+	} else if (session->error < 0) {
+		session_fail(session, session->error, "%s", session->why);
+		session_end(session);
+	} else {
+		session_adopt(session);
+	}
+}
+
+static void exact_next_job(struct exact *exact);
+
+static void job_done(uv_work_t *work, int status)
+{
+	struct session *session = work->data;
+	struct exact *exact = session->exact;
+	enum session_job job = session->job;
+
+	exact->jobs--;
+	session->running = false;
+	session->job = JOB_NONE;
+	if (exact->closing || session->ended)
+		session_end(session);
+	else if (job == JOB_ATTACH)
+		session_injected(session);
+	else
+		session_unloaded(session);
+	if (!exact->closing)
+		exact_next_job(exact);
+}
+
+/* The pool runs a few of our jobs at a time, in the order in which the sessions began. */
+static void exact_next_job(struct exact *exact)
+{
+	struct session *session;
+
+	list_for_each(session, &exact->sessions, link) {
+		if (exact->jobs >= JOBS_MAX)
+			return;
+		if (session->job == JOB_NONE || session->running)
+			continue;
+		/* It fails only without a function to run. */
+		if (uv_queue_work(exact->loop, &session->work, job_run, job_done) == 0) {
+			session->running = true;
+			exact->jobs++;
+		}
+	}
+}
+
+void exact_job(struct session *session, enum session_job job)
+{
+	session->job = job;
+	exact_next_job(session->exact);
+}

@@ -1,0 +1,177 @@
+/* Session: the life of a session. Whoever asked (a ticket) is answered exactly once, when the
+ * session gets to what he asked for or cannot. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/exact/internal.h"
+#include "daemon/maps/procfs.h"
+
+struct session *session_find(const struct exact *exact, uint32_t pid)
+{
+	struct session *session;
+
+	list_for_each(session, &exact->sessions, link)
+		if (session->pid == pid && !session->ended)
+			return session;
+	return NULL;
+}
+
+struct session *session_new(struct exact *exact, uint32_t pid)
+{
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return NULL;
+	session->exact = exact;
+	session->pid = pid;
+	session->request.library = -1;
+	session->result.socket = -1;
+	procfs_started_ticks(pid, &session->request.started_ticks);
+	uv_timer_init(exact->loop, &session->timer);
+	session->timer.data = session->work.data = session;
+	list_append(&exact->sessions, &session->link);
+	exact->open++;
+	return session;
+}
+
+bool session_process_ended(const struct session *session)
+{
+	uint64_t ticks;
+
+	return procfs_started_ticks(session->pid, &ticks) < 0 ||
+	       (session->request.started_ticks && ticks != session->request.started_ticks);
+}
+
+static void session_closed(uv_handle_t *timer)
+{
+	struct session *session = timer->data;
+	struct exact *exact = session->exact;
+
+	free(session);
+	exact_part_closed(exact);
+}
+
+void session_end(struct session *session)
+{
+	if (session->exact->closing)
+		session_fail(session, -ECANCELED, "The daemon ends");
+	else
+		session_fail(session, -ESRCH, "Process %u has ended, or what it carried of us has",
+			     session->pid);
+	session->ended = true;
+	uv_timer_stop(&session->timer);
+	if (session->running)
+		return;
+	closep(&session->request.library);
+	closep(&session->result.socket);
+	list_remove(&session->link);
+	uv_close((uv_handle_t *)&session->timer, session_closed);
+}
+
+void session_fail(struct session *session, int error, const char *format, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	if (session->attach)
+		api_ticket_fail(TAKE(session->attach), error, text);
+	if (session->detach)
+		api_ticket_fail(TAKE(session->detach), error, text);
+}
+
+void session_note(struct session *session, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(session->note, sizeof(session->note), format, ap);
+	va_end(ap);
+}
+
+void session_answer_attach(struct session *session)
+{
+	const char *note[] = { session->note };
+	struct api_attach_result result = {
+		.library = session->library,
+		.cupti_version = session->cupti_version,
+		.records = session->records_now ? session->records_now : session->settings.records,
+		.stacks = session->settings.stacks,
+		.note = note,
+		.note_count = session->note[0] != '\0',
+	};
+
+	if (session->running)
+		return;
+	uv_timer_stop(&session->timer);
+	result.stopped_ns = session->result.stopped_ns;
+	result.stops = session->result.stops;
+	if (session->attach)
+		api_attach_done(TAKE(session->attach), &result);
+}
+
+void session_answer_detach(struct session *session, bool unloaded)
+{
+	const char *note[] = { session->note };
+	struct api_detach_result result = {
+		.records = session->records,
+		.lost = session->lost,
+		.unloaded = unloaded,
+		.note = note,
+		.note_count = session->note[0] != '\0',
+	};
+
+	if (session->detach)
+		api_detach_done(TAKE(session->detach), &result);
+}
+
+void session_leave(struct session *session)
+{
+	/* Told once: a message that it has not read when it closes would cost us its last words. */
+	if (session->stage != SESSION_LEAVING)
+		inject_detach(session->exact->inject, session->pid);
+	session->stage = SESSION_LEAVING;
+	/* Where it takes no message now, that is what the user is told. */
+	session_wait(session, DETACH_MS);
+}
+
+static void session_on_timer(uv_timer_t *timer)
+{
+	struct session *session = timer->data;
+
+	switch (session->stage) {
+	case SESSION_WAITING:
+		if (session_process_ended(session))
+			session_fail(session, -ESRCH, "Process %u has ended", session->pid);
+		session_fail(session, -EIO,
+			     "Our library was put into process %u, but does not answer: if it is "
+			     "not stopped, and has not begun another program, try again",
+			     session->pid);
+		session_end(session);
+		break;
+	case SESSION_BEGINNING:
+		session_note(session,
+			     "The process has loaded the driver but not initialized it: collection "
+			     "begins when it does");
+		session_answer_attach(session);
+		session->note[0] = '\0';
+		break;
+	case SESSION_COLLECTING:
+		session_answer_attach(session);
+		break;
+	case SESSION_LEAVING:
+		session_fail(session, -EIO,
+			     "Process %u does not answer the request to detach: is it stopped?",
+			     session->pid);
+		break;
+	}
+}
+
+void session_wait(struct session *session, uint64_t ms)
+{
+	uv_timer_start(&session->timer, session_on_timer, ms, 0);
+}

@@ -1,0 +1,356 @@
+/* Inject: the socket that libraries connect to, and the turns in which their rings are read.
+ * One timer serves all rings that are awake; with none awake and nobody about to say hello, no
+ * timer runs. However many rings there are, a turn takes about as many records as one of them may
+ * have. */
+#include "daemon/inject/inject.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/log.h"
+#include "daemon/inject/internal.h"
+#include "daemon/limits.h"
+
+#define BACKLOG		 128
+#define ACCEPTS_PER_TURN 64
+#define LOOK_MS		 10
+#define LOOK_SLOTS_MIN	 64 /* of one ring in a turn, however many there are */
+#define SWEEP_MS	 500
+
+static struct inject *inject_free(struct inject *inject)
+{
+	if (!inject)
+		return NULL;
+	if (inject->path)
+		unlink(inject->path);
+	free(inject->path);
+	if (inject->listen_fd >= 0)
+		close(inject->listen_fd);
+	free(inject);
+	return NULL;
+}
+CLEANUP_DEFINE(struct inject, inject_free)
+
+void inject_handle_closed(struct inject *inject)
+{
+	void (*closed)(void *data) = inject->closed;
+	void *data = inject->data;
+
+	if (--inject->handles || !closed)
+		return;
+	inject_free(inject);
+	closed(data);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+	inject_handle_closed(handle->data);
+}
+
+/* The one with a ring. */
+struct peer *inject_find(const struct inject *inject, uint32_t pid)
+{
+	struct peer *peer;
+
+	list_for_each(peer, &inject->peers, link) {
+		if (peer->pid == pid && peer->stage != PEER_NEW)
+			return peer;
+	}
+	return NULL;
+}
+
+static void inject_on_turn(uv_timer_t *timer)
+{
+	struct inject *inject = timer->data;
+	struct peer *peer;
+	uint32_t count = 0, share;
+	bool more = false;
+
+	list_for_each(peer, &inject->awake, awake) {
+		count++;
+	}
+	share = LIMIT_EVENTS_PER_TURN / (count ? count : 1);
+	list_for_each(peer, &inject->awake, awake) {
+		if (peer_look(peer, share > LOOK_SLOTS_MIN ? share : LOOK_SLOTS_MIN))
+			more = true;
+	}
+	if (list_empty(&inject->awake))
+		uv_timer_stop(timer);
+	else if (more)
+		uv_timer_start(timer, inject_on_turn, 0, LOOK_MS);
+}
+
+void inject_look_soon(struct inject *inject, uint64_t delay_ms)
+{
+	if (!inject->closed && (!delay_ms || !uv_is_active((uv_handle_t *)&inject->turn)))
+		uv_timer_start(&inject->turn, inject_on_turn, delay_ms, LOOK_MS);
+}
+
+static void inject_on_sweep(uv_timer_t *timer);
+static void inject_on_connection(uv_poll_t *poll, int status, int events);
+
+static void inject_sweep_soon(struct inject *inject)
+{
+	if (!uv_is_active((uv_handle_t *)&inject->sweep))
+		uv_timer_start(&inject->sweep, inject_on_sweep, SWEEP_MS, SWEEP_MS);
+}
+
+static void inject_on_sweep(uv_timer_t *timer)
+{
+	struct inject *inject = timer->data;
+	uint64_t now_ms = uv_now(inject->loop);
+	struct peer *peer;
+	bool waits = false;
+
+	if (inject->resting)
+		uv_poll_start(&inject->listener, UV_READABLE, inject_on_connection);
+	inject->resting = false;
+	list_for_each(peer, &inject->peers, link) {
+		if (peer->stage != PEER_NEW)
+			continue;
+		if (now_ms - peer->since_ms >= inject->config.hello_ms)
+			peer_end(peer);
+		else
+			waits = true;
+	}
+	if (!waits)
+		uv_timer_stop(timer);
+}
+
+/* One more of that user would be too many. */
+static bool inject_is_full(const struct inject *inject, uint32_t uid)
+{
+	struct peer *peer;
+	uint32_t total = 0, of_uid = 0;
+
+	list_for_each(peer, &inject->peers, link) {
+		total++;
+		if (peer->uid == uid)
+			of_uid++;
+	}
+	return total >= inject->config.max_processes || of_uid >= inject->config.max_per_uid;
+}
+
+static int inject_take(struct inject *inject, int fd, const uint32_t *pid)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	int r;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return -errno;
+	/* 0: of a PID namespace that is not below ours. */
+	if (peer.pid <= 0 || (pid && (uint32_t)peer.pid != *pid))
+		return -EPERM;
+	if (inject_is_full(inject, peer.uid)) {
+		inject->stats.refused++;
+		return -EUSERS;
+	}
+	r = peer_new(inject, fd, (uint32_t)peer.pid, peer.uid, pid != NULL);
+	if (r == 0)
+		inject_sweep_soon(inject);
+	return r;
+}
+
+static bool is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS;
+}
+
+/* A library that is turned away by its closed connection comes again later. */
+static void inject_on_connection(uv_poll_t *poll, int status, int events)
+{
+	static struct log_limit limit;
+	struct inject *inject = poll->data;
+	int r = 0;
+
+	for (int i = 0; i < ACCEPTS_PER_TURN && !is_shortage(r); i++) {
+		_cleanup_(closep) int fd =
+			accept4(inject->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		r = fd < 0 ? -errno : inject_take(inject, fd, NULL);
+		if (r == 0)
+			TAKE_FD(fd);
+		else if (log_allowed(&limit, 1))
+			log_warning_errno(r, "Failed to take a library's connection");
+	}
+	if (is_shortage(r)) {
+		/* It would be reported again and again. */
+		uv_poll_stop(poll);
+		inject->resting = true;
+		inject_sweep_soon(inject);
+	}
+}
+
+/* Somebody still answers there. */
+static bool answers(const struct sockaddr_un *address)
+{
+	_cleanup_(closep) int fd =
+		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return fd >= 0 && (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
+			   errno == EAGAIN || errno == EPROTOTYPE);
+}
+
+static int make_socket(struct inject *inject, const char *path)
+{
+	_cleanup_(closep) int fd = -1;
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct stat there;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path));
+	if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
+		return -EEXIST;
+	if (answers(&address))
+		return -EADDRINUSE;
+	if (unlink(path) < 0 && errno != ENOENT)
+		return -errno;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	inject->path = strdup(path);
+	if (!inject->path)
+		return -ENOMEM;
+	if (chmod(path, 0666) < 0 || listen(fd, BACKLOG) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+static int inject_listen(struct inject *inject)
+{
+	int r;
+
+	if (inject->config.fd < 0 && !inject->config.path)
+		return 0;
+	r = inject->config.fd >= 0 ? inject->config.fd : make_socket(inject, inject->config.path);
+	if (r < 0)
+		return r;
+	inject->listen_fd = r;
+	r = uv_poll_init(inject->loop, &inject->listener, inject->listen_fd);
+	if (r < 0)
+		return r;
+	inject->listener.data = inject;
+	inject->handles++;
+	return uv_poll_start(&inject->listener, UV_READABLE, inject_on_connection);
+}
+
+static void ignore_closed(void *data)
+{
+}
+
+int inject_new(uv_loop_t *loop, const struct inject_config *config,
+	       const struct inject_callbacks *callbacks, void *data, struct inject **ret)
+{
+	_cleanup_(inject_freep) struct inject *inject = calloc(1, sizeof(*inject));
+	int r;
+
+	if (!inject)
+		return -ENOMEM;
+	inject->loop = loop;
+	inject->config = *config;
+	if (!config->slots)
+		inject->config.slots = LIMIT_INJECT_SLOTS;
+	if (!config->max_processes)
+		inject->config.max_processes = LIMIT_INJECT_PROCESSES;
+	if (!config->max_per_uid)
+		inject->config.max_per_uid = LIMIT_INJECT_PROCESSES_PER_UID;
+	if (!config->hello_ms)
+		inject->config.hello_ms = LIMIT_INJECT_HELLO_MS;
+	inject->callbacks = *callbacks;
+	inject->data = data;
+	inject->listen_fd = -1;
+	list_init(&inject->peers);
+	list_init(&inject->awake);
+	if (!ts_ring_slots_ok(inject->config.slots))
+		return -EINVAL;
+	uv_timer_init(loop, &inject->turn);
+	uv_timer_init(loop, &inject->sweep);
+	inject->turn.data = inject->sweep.data = inject;
+	inject->handles = 2;
+	r = inject_listen(inject);
+	if (r < 0) {
+		inject_close(TAKE(inject), ignore_closed);
+		return r;
+	}
+	*ret = TAKE(inject);
+	return 0;
+}
+
+void inject_close(struct inject *inject, void (*closed)(void *data))
+{
+	struct peer *peer;
+
+	inject->closed = closed;
+	while ((peer = list_first(&inject->peers, struct peer, link)))
+		peer_finish(peer);
+	uv_close((uv_handle_t *)&inject->turn, on_handle_closed);
+	uv_close((uv_handle_t *)&inject->sweep, on_handle_closed);
+	if (inject->listener.data)
+		uv_close((uv_handle_t *)&inject->listener, on_handle_closed);
+}
+
+int inject_adopt(struct inject *inject, int fd, uint32_t pid)
+{
+	return inject_take(inject, fd, &pid);
+}
+
+int inject_settings(struct inject *inject, uint32_t pid, const struct ts_settings *settings)
+{
+	struct ts_welcome message = {
+		.message = TS_MESSAGE_SETTINGS,
+		.protocol = TS_HELLO_PROTOCOL,
+		.slots = inject->config.slots,
+		.settings = *settings,
+	};
+
+	if (!inject_has(inject, pid))
+		return -ENOENT;
+	return peer_say(inject_find(inject, pid), &message, sizeof(message));
+}
+
+int inject_detach(struct inject *inject, uint32_t pid)
+{
+	struct ts_refused message = { .message = TS_MESSAGE_DETACH };
+
+	if (!inject_has(inject, pid))
+		return -ENOENT;
+	return peer_say(inject_find(inject, pid), &message, sizeof(message));
+}
+
+bool inject_has(const struct inject *inject, uint32_t pid)
+{
+	const struct peer *peer = inject_find(inject, pid);
+
+	return peer && peer->stage == PEER_WELCOMED;
+}
+
+void inject_drain(struct inject *inject)
+{
+	struct peer *peer;
+
+	list_for_each(peer, &inject->peers, link) {
+		peer_drain(peer);
+	}
+}
+
+void inject_drain_process(struct inject *inject, uint32_t pid)
+{
+	struct peer *peer = inject_find(inject, pid);
+
+	if (peer)
+		peer_drain(peer);
+}
+
+void inject_stats(const struct inject *inject, struct inject_stats *ret)
+{
+	*ret = inject->stats;
+}

@@ -1,0 +1,14 @@
+/* proc.h: what /proc says of processes and their executable mappings now. */
+#ifndef TS_MAPS_PROC_H
+#define TS_MAPS_PROC_H
+
+#include "daemon/maps/record.h"
+
+/* Calls for each executable mapping of a process, of kind MMAP, until `call` gives non-zero, which
+ * is returned. -ESRCH, -EACCES: could not be read. */
+int maps_proc_mappings(uint32_t pid, int (*call)(void *data, const struct maps_record *record),
+		       void *data);
+/* Calls for each process. */
+int maps_proc_processes(void (*call)(void *data, uint32_t pid), void *data);
+
+#endif

@@ -1,0 +1,500 @@
+/* maps_process: the processes that map a library or are followed, and those that ended lately.
+ * A live process is watched through a pidfd: it becomes readable when the last thread is gone (the
+ * records of perf tell of each thread, and the first one may end before others), cannot mean
+ * another process with the same pid, and works without perf events.
+ */
+#include <errno.h>
+#include <sys/syscall.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/maps/proc.h"
+#include "daemon/maps/state.h"
+
+struct maps_watch {
+	uv_poll_t poll;
+	int fd;
+	struct maps *maps;
+	struct maps_process *process; /* NULL: not wanted any more */
+};
+
+static struct maps_process_list *bucket_of(struct maps *maps, uint32_t pid)
+{
+	return &maps->bucket[pid % MAPS_PROCESS_BUCKETS];
+}
+
+struct maps_process *maps_process_find(struct maps *maps, uint32_t pid)
+{
+	struct maps_process *process;
+
+	LIST_FOREACH(process, bucket_of(maps, pid), bucket)
+		if (process->pid == pid && process->live)
+			return process;
+	return NULL;
+}
+
+struct maps_image *maps_process_image(struct maps *maps, uint32_t pid, uint64_t time_ns)
+{
+	struct maps_process *process;
+	struct maps_image *image;
+
+	LIST_FOREACH(process, bucket_of(maps, pid), bucket) {
+		if (process->pid != pid)
+			continue;
+		for (image = process->image; image; image = image->older)
+			if (image->began_ns <= time_ns)
+				return image;
+	}
+	return NULL;
+}
+
+static void watch_closed(uv_handle_t *handle)
+{
+	struct maps_watch *watch = handle->data;
+	struct maps *maps = watch->maps;
+
+	close(watch->fd);
+	free(watch);
+	maps_handle_closed(maps);
+}
+
+static void watch_stop(struct maps_process *process)
+{
+	struct maps_watch *watch = TAKE(process->watch);
+
+	if (!watch)
+		return;
+	watch->process = NULL;
+	uv_close((uv_handle_t *)&watch->poll, watch_closed);
+}
+
+static void process_free(struct maps_process *process)
+{
+	watch_stop(process);
+	LIST_REMOVE(process, bucket);
+	free(process);
+}
+
+static void process_free_if_done(struct maps_process *process)
+{
+	if (!process->live && !process->image)
+		process_free(process);
+}
+
+/* Takes the image out of its process and frees it. */
+static void image_drop(struct maps_image *image)
+{
+	struct maps_process *process = image->process;
+	struct maps *maps = process->maps;
+	struct maps_image **link = &process->image;
+
+	while (*link != image)
+		link = &(*link)->older;
+	*link = image->older;
+	if (image->ended_ns) {
+		TAILQ_REMOVE(&maps->ended, image, ended);
+		maps->ended_count--;
+	}
+	maps_image_free(image);
+}
+
+static int image_begin(struct maps_process *process, uint64_t began_ns)
+{
+	struct maps_image *image = maps_image_new(&process->maps->bounds, began_ns);
+
+	if (!image)
+		return -ENOMEM;
+	image->process = process;
+	image->older = process->image;
+	process->image = image;
+	return 0;
+}
+
+static void image_drop_library(struct maps_image *image, uint32_t at)
+{
+	struct maps_file *file = image->library[at];
+
+	image->library[at] = image->library[--image->library_count];
+	maps_library_drop_mapper(image->process->maps, file);
+	maps_files_put(file);
+}
+
+/* The program runs no more. What it mapped is kept for the grace time. */
+static void image_end(struct maps_image *image, uint64_t time_ns, bool keep)
+{
+	struct maps *maps = image->process->maps;
+	struct maps_image *oldest;
+
+	while (image->library_count > 0)
+		image_drop_library(image, 0);
+	if (!keep || image->count == 0) {
+		image_drop(image);
+		return;
+	}
+	image->ended_ns = time_ns;
+	TAILQ_INSERT_TAIL(&maps->ended, image, ended);
+	if (++maps->ended_count > LIMIT_MAPS_ENDED) {
+		struct maps_process *process;
+
+		oldest = TAILQ_FIRST(&maps->ended);
+		process = oldest->process;
+		image_drop(oldest);
+		if (process != image->process)
+			process_free_if_done(process);
+	}
+	maps_grace_begin(maps);
+}
+
+void maps_process_unwatch_all(struct maps *maps)
+{
+	struct maps_process *process;
+	unsigned int i;
+
+	for (i = 0; i < MAPS_PROCESS_BUCKETS; i++) {
+		LIST_FOREACH(process, &maps->bucket[i], bucket)
+			watch_stop(process);
+	}
+}
+
+/* From now on only what has ended is kept. May free the process. */
+static void process_retire(struct maps_process *process)
+{
+	process->live = false;
+	process->maps->live_count--;
+	watch_stop(process);
+	process_free_if_done(process);
+}
+
+static void process_end(struct maps_process *process)
+{
+	struct maps *maps = process->maps;
+	uint64_t time_ns = process->exit_ns ?: uv_hrtime();
+	uint32_t pid = process->pid;
+
+	image_end(process->image, time_ns, true);
+	process_retire(process);
+	maps->callbacks.process_gone(maps->data, pid, time_ns);
+}
+
+static void on_watch(uv_poll_t *poll, int status, int events)
+{
+	struct maps_watch *watch = poll->data;
+
+	/* The last records of the process are in the rings by now. */
+	maps_catch_up(watch->maps);
+	if (watch->process)
+		process_end(watch->process);
+}
+
+/* -ESRCH: the process is gone. */
+static int watch_start(struct maps_process *process)
+{
+	_cleanup_(freep) struct maps_watch *watch = calloc(1, sizeof(*watch));
+	_cleanup_(closep) int fd = syscall(SYS_pidfd_open, process->pid, 0);
+	struct maps *maps = process->maps;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	if (!watch)
+		return -ENOMEM;
+	r = uv_poll_init(maps->loop, &watch->poll, fd);
+	if (r < 0)
+		return r;
+	maps->handles++;
+	watch->poll.data = watch;
+	watch->maps = maps;
+	watch->process = process;
+	watch->fd = TAKE_FD(fd);
+	process->watch = TAKE(watch);
+	return uv_poll_start(&process->watch->poll, UV_READABLE, on_watch);
+}
+
+static int process_new(struct maps *maps, uint32_t pid, uint64_t began_ns,
+		       struct maps_process **ret)
+{
+	struct maps_process *process;
+	int r;
+
+	if (maps->live_count >= maps->max_processes) {
+		maps->limited++;
+		return -ENOSPC;
+	}
+	process = calloc(1, sizeof(*process));
+	if (!process)
+		return -ENOMEM;
+	process->maps = maps;
+	process->pid = pid;
+	LIST_INSERT_HEAD(bucket_of(maps, pid), process, bucket);
+	r = image_begin(process, began_ns);
+	if (r < 0) {
+		process_free(process);
+		return r;
+	}
+	process->live = true;
+	maps->live_count++;
+	*ret = process;
+	return 0;
+}
+
+static bool image_has_library(const struct maps_image *image, const struct maps_file *file)
+{
+	uint32_t i;
+
+	for (i = 0; i < image->library_count; i++)
+		if (image->library[i] == file)
+			return true;
+	return false;
+}
+
+static void process_add_library(struct maps_process *process, struct maps_file *file)
+{
+	struct maps_image *image = process->image;
+
+	if (image_has_library(image, file))
+		return;
+	if (image->library_count == LIMIT_LIBRARIES_PER_PROCESS) {
+		process->maps->limited++;
+		return;
+	}
+	if (maps_library_add_mapper(process->maps, file, process->pid) == 0)
+		image->library[image->library_count++] = maps_files_share(file);
+}
+
+static struct maps_file *process_map(struct maps_process *process, uint32_t ppid,
+				     const struct maps_record *record)
+{
+	struct maps_file *file = NULL;
+
+	if (record->inode)
+		maps_files_open(process->maps->files, record, ppid, &file);
+	maps_image_map(process->image, record->start, record->end, record->offset, file);
+	return file;
+}
+
+static void process_add_if_library(struct maps_process *process, struct maps_file *file)
+{
+	if (file->fd >= 0 && (file->library || maps_library_matches(process->maps, file->path)))
+		process_add_library(process, file);
+}
+
+void maps_process_map(struct maps_process *process, const struct maps_record *record)
+{
+	struct maps_file *file = process_map(process, 0, record);
+
+	if (file)
+		process_add_if_library(process, file);
+}
+
+static int on_proc_mapping(void *data, const struct maps_record *record)
+{
+	maps_process_map(data, record);
+	return 0;
+}
+
+struct obituary {
+	struct maps_process *process;
+	uint32_t ppid;
+};
+
+static int on_parent_mapping(void *data, const struct maps_record *record)
+{
+	struct obituary *obituary = data;
+
+	process_map(obituary->process, obituary->ppid, record);
+	return 0;
+}
+
+static void on_past(void *data, const struct maps_record *record)
+{
+	struct obituary *obituary = data;
+	struct maps_image *image = obituary->process->image;
+
+	switch (record->kind) {
+	case MAPS_RECORD_FORK:
+		obituary->ppid = record->ppid;
+		maps_image_clear(image);
+		maps_proc_mappings(record->ppid, on_parent_mapping, obituary);
+		break;
+	case MAPS_RECORD_EXEC:
+		maps_image_clear(image);
+		break;
+	case MAPS_RECORD_MMAP:
+		process_map(obituary->process, obituary->ppid, record);
+		break;
+	}
+}
+
+/* The process is gone: its mappings are those that the last records tell. */
+static void process_recall(struct maps_process *process)
+{
+	struct obituary obituary = { .process = process };
+
+	maps_history_each(&process->maps->history, process->pid, on_past, &obituary);
+}
+
+static uint64_t began_after_former(struct maps *maps, uint32_t pid)
+{
+	struct maps_image *former = maps_process_image(maps, pid, UINT64_MAX);
+
+	return former ? former->ended_ns + 1 : 0;
+}
+
+int maps_process_track(struct maps *maps, uint32_t pid)
+{
+	struct maps_process *process;
+	int r;
+
+	r = process_new(maps, pid, began_after_former(maps, pid), &process);
+	if (r < 0)
+		return r;
+	r = watch_start(process);
+	if (r == 0)
+		maps_proc_mappings(pid, on_proc_mapping, process);
+	if (process->image->count == 0)
+		process_recall(process);
+	if (r == 0)
+		return 0;
+	if (r != -ESRCH)
+		maps->limited++; /* no more files can be opened, for one */
+	else if (process->image->count > 0)
+		r = 0;
+	image_end(process->image, uv_hrtime(), r == 0);
+	process_retire(process);
+	return r;
+}
+
+void maps_process_exec(struct maps_process *process, uint64_t time_ns)
+{
+	/* The child of a CUDA process that runs something else never used CUDA itself; programs
+	 * start so many of them that they would push out what is still needed. */
+	image_end(process->image, time_ns, process->followed || !process->forked);
+	process->forked = false;
+	if (!process->followed || image_begin(process, time_ns) < 0)
+		process_retire(process);
+}
+
+void maps_process_fork(struct maps *maps, const struct maps_image *parent, uint32_t pid,
+		       uint64_t time_ns)
+{
+	struct maps_process *child;
+	uint32_t i;
+
+	if (maps_process_find(maps, pid) || process_new(maps, pid, time_ns, &child) < 0)
+		return;
+	child->forked = true;
+	maps_image_copy(child->image, parent);
+	if (watch_start(child) < 0) {
+		image_end(child->image, uv_hrtime(), true);
+		process_retire(child);
+		return;
+	}
+	/* The parent may have been gone before its libraries were counted. */
+	for (i = 0; i < child->image->count; i++)
+		process_add_if_library(child, child->image->mapping[i].file);
+}
+
+struct refresh {
+	struct maps_process *process;
+	struct maps_file *seen[LIMIT_LIBRARIES_PER_PROCESS]; /* compared only */
+	uint32_t seen_count;
+};
+
+static bool refresh_saw(const struct refresh *refresh, const struct maps_file *file)
+{
+	uint32_t i;
+
+	for (i = 0; i < refresh->seen_count; i++)
+		if (refresh->seen[i] == file)
+			return true;
+	return false;
+}
+
+static int on_refresh(void *data, const struct maps_record *record)
+{
+	struct refresh *refresh = data;
+	struct maps_process *process = refresh->process;
+	const struct maps_mapping *mapping;
+
+	maps_process_map(process, record);
+	mapping = maps_image_find(process->image, record->start);
+	if (mapping && image_has_library(process->image, mapping->file) &&
+	    !refresh_saw(refresh, mapping->file) &&
+	    refresh->seen_count < LIMIT_LIBRARIES_PER_PROCESS)
+		refresh->seen[refresh->seen_count++] = mapping->file;
+	return 0;
+}
+
+void maps_process_refresh(struct maps_process *process)
+{
+	struct refresh refresh = { .process = process };
+	struct maps_image *image = process->image;
+	uint32_t i;
+
+	if (maps_proc_mappings(process->pid, on_refresh, &refresh) < 0)
+		return;
+	for (i = image->library_count; i-- > 0;)
+		if (!refresh_saw(&refresh, image->library[i]))
+			image_drop_library(image, i);
+	if (image->library_count > 0 || process->followed)
+		return;
+	image_end(image, uv_hrtime(), true);
+	process_retire(process);
+}
+
+void maps_process_unfollow(struct maps *maps, uint32_t pid)
+{
+	struct maps_process *process = maps_process_find(maps, pid);
+	struct maps_image *image, *next;
+
+	if (process)
+		process->followed = false;
+	if (process && process->image->library_count == 0) {
+		image_end(process->image, uv_hrtime(), false);
+		process_retire(process);
+	}
+	for (image = TAILQ_FIRST(&maps->ended); image; image = next) {
+		next = TAILQ_NEXT(image, ended);
+		process = image->process;
+		if (process->pid != pid)
+			continue;
+		image_drop(image);
+		process_free_if_done(process);
+	}
+}
+
+uint64_t maps_process_expire(struct maps *maps, uint64_t now_ns)
+{
+	struct maps_image *image;
+
+	while ((image = TAILQ_FIRST(&maps->ended))) {
+		struct maps_process *process = image->process;
+
+		if (image->ended_ns + maps->grace_ns > now_ns)
+			return image->ended_ns + maps->grace_ns;
+		image_drop(image);
+		process_free_if_done(process);
+	}
+	return 0;
+}
+
+static void process_destroy(struct maps_process *process)
+{
+	while (process->image) {
+		struct maps_image *image = process->image;
+
+		while (image->library_count > 0)
+			maps_files_put(image->library[--image->library_count]);
+		image_drop(image);
+	}
+	process_free(process);
+}
+
+void maps_process_free_all(struct maps *maps)
+{
+	struct maps_process *process;
+	unsigned int i;
+
+	for (i = 0; i < MAPS_PROCESS_BUCKETS; i++)
+		while ((process = LIST_FIRST(&maps->bucket[i])))
+			process_destroy(process);
+}

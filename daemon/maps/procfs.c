@@ -1,0 +1,162 @@
+/* Procfs: reads a process's own description. Arguments and names are the process's to choose, so
+ * control characters are taken out here. */
+#include "daemon/maps/procfs.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/cleanup.h"
+
+#define CONTAINER_ID_SIZE 64
+#define NS_PER_TICK	  10000000
+#define HOST_PID_NS	  0xeffffffc /* inode of the first namespace, fixed in the kernel */
+
+static ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size)
+{
+	_cleanup_(closep) int fd = -1;
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	n = read(fd, text, size - 1);
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
+	return n;
+}
+
+int procfs_started_ticks(uint32_t pid, uint64_t *ret)
+{
+	char text[1024], *p;
+	ssize_t n = procfs_file(pid, "stat", text, sizeof(text));
+
+	if (n < 0)
+		return (int)n;
+	/* The command may hold anything; what follows its last parenthesis is numbers. */
+	p = strrchr(text, ')');
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	if (!p)
+		return -ESRCH;
+	*ret = strtoull(p, NULL, 10);
+	return 0;
+}
+
+static void procfs_command(uint32_t pid, struct procfs_process *process)
+{
+	ssize_t n = procfs_file(pid, "cmdline", process->command, sizeof(process->command));
+
+	while (n > 0 && !process->command[n - 1])
+		n--;
+	for (ssize_t i = 0; i < n; i++)
+		if (iscntrl((unsigned char)process->command[i]))
+			process->command[i] = ' ';
+	process->command[n > 0 ? n : 0] = '\0';
+}
+
+/* The line of the unified hierarchy, or the last one of a host that still has the old ones. */
+static void procfs_cgroup(uint32_t pid, struct procfs_process *process)
+{
+	char text[4096], *line, *path;
+
+	if (procfs_file(pid, "cgroup", text, sizeof(text)) <= 0)
+		return;
+	line = strstr(text, "0::");
+	if (line && (line == text || line[-1] == '\n'))
+		path = line + strlen("0::");
+	else
+		path = (path = strchr(text, '/')) ? path : text;
+	path[strcspn(path, "\n")] = '\0';
+	snprintf(process->cgroup, sizeof(process->cgroup), "%.*s", PROCFS_CGROUP_SIZE - 1, path);
+}
+
+static void procfs_container(struct procfs_process *process)
+{
+	size_t digits = 0;
+
+	for (const char *p = process->cgroup; *p; p++) {
+		digits = isxdigit((unsigned char)*p) ? digits + 1 : 0;
+		if (digits == CONTAINER_ID_SIZE)
+			memcpy(process->container, p + 1 - CONTAINER_ID_SIZE, CONTAINER_ID_SIZE);
+	}
+}
+
+int procfs_read(uint32_t pid, struct procfs_process *ret)
+{
+	struct procfs_process process = { 0 };
+	int r;
+
+	procfs_command(pid, &process);
+	procfs_cgroup(pid, &process);
+	procfs_container(&process);
+	/* Last: if the pid is still the same process now, so it was before. */
+	r = procfs_started_ticks(pid, &process.started_ticks);
+	if (r < 0)
+		return r;
+	*ret = process;
+	return 0;
+}
+
+/* The first number of a line of /proc/PID/status, or the last. */
+static uint32_t status_number(const char *status, const char *key, bool last)
+{
+	const char *line = strstr(status, key);
+	const char *end = line ? strchr(line + 1, '\n') : NULL;
+	const char *at;
+
+	if (!end)
+		return 0;
+	for (at = last ? end : line; last && at > line && at[-1] != '\t'; at--)
+		;
+	return (uint32_t)strtoul(last ? at : line + strlen(key), NULL, 10);
+}
+
+int procfs_identity(uint32_t pid, struct ts_process *ret)
+{
+	struct ts_process process = { 0 };
+	char status[4096];
+	ssize_t n = procfs_file(pid, "status", status, sizeof(status));
+	uint64_t ticks;
+	int r;
+
+	if (n < 0)
+		return (int)n;
+	process.ppid = status_number(status, "\nPPid:\t", false);
+	process.uid = status_number(status, "\nUid:\t", false);
+	process.ns_pid = status_number(status, "\nNSpid:\t", true);
+	if (strncmp(status, "Name:\t", 6) == 0)
+		snprintf(process.comm, sizeof(process.comm), "%.*s", (int)strcspn(status + 6, "\n"),
+			 status + 6);
+	r = procfs_started_ticks(pid, &ticks);
+	if (r < 0)
+		return r;
+	process.started_ns = ticks * NS_PER_TICK;
+	*ret = process;
+	return 0;
+}
+
+int procfs_boot_id(char ret[37])
+{
+	_cleanup_(closep) int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, ret, 36) != 36)
+		return -EIO;
+	ret[36] = '\0';
+	return 0;
+}
+
+bool procfs_is_host(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == HOST_PID_NS;
+}

@@ -1,0 +1,97 @@
+/* state.h: what the files of maps share. All of it belongs to the loop's thread. */
+#ifndef TS_MAPS_STATE_H
+#define TS_MAPS_STATE_H
+
+#include "daemon/maps/file.h"
+#include "daemon/maps/history.h"
+#include "daemon/maps/image.h"
+#include "daemon/maps/ring.h"
+
+#define MAPS_PROCESS_BUCKETS 1024
+
+LIST_HEAD(maps_process_list, maps_process);
+TAILQ_HEAD(maps_image_list, maps_image);
+
+struct maps_library {
+	struct maps_file *file; /* a mapping's reference */
+	uint64_t idle_ns;	/* since when nobody maps it, 0: somebody does */
+};
+
+struct maps {
+	uv_loop_t *loop;
+	char **patterns;
+	uint32_t max_processes;
+	uint64_t grace_ns;
+	struct maps_callbacks callbacks;
+	void *data;
+
+	struct maps_rings *rings; /* NULL: refused */
+	struct maps_history history;
+	struct maps_files *files;
+	struct maps_bounds bounds;
+	struct maps_library library[LIMIT_LIBRARIES];
+	uint32_t library_count;
+	struct maps_process_list bucket[MAPS_PROCESS_BUCKETS]; /* newest first */
+	uint32_t live_count;
+	struct maps_image_list ended; /* oldest first */
+	uint32_t ended_count;
+
+	uv_poll_t poll;	       /* of the rings */
+	uv_timer_t rest_timer; /* until the rings are read again, in a storm of records */
+	uv_timer_t grace_timer;
+	uv_timer_t scan_timer;
+	uint64_t woken_ns;
+	uint32_t handles; /* not yet closed */
+	bool reading;	  /* a record is being handled */
+	bool closing;
+	void (*closed)(void *data);
+	uint64_t records, lost, limited;
+};
+
+/* library.c: the libraries that somebody maps. */
+bool maps_library_matches(const struct maps *maps, const char *path);
+/* A process maps the file, or does not any more. -ENOSPC: too many libraries. */
+int maps_library_add_mapper(struct maps *maps, struct maps_file *file, uint32_t pid);
+void maps_library_drop_mapper(struct maps *maps, struct maps_file *file);
+/* Lets go of those that nobody has mapped for the grace time. Returns when to come again, 0: no
+ * need. */
+uint64_t maps_library_expire(struct maps *maps, uint64_t now_ns);
+
+/* process.c: the processes that map a library or are followed. */
+struct maps_watch;
+
+struct maps_process {
+	struct maps *maps;
+	uint32_t pid;
+	bool live;	  /* watched; else only what ended is kept */
+	bool followed;	  /* whatever it maps */
+	bool forked;	  /* what it maps is its parent's */
+	uint64_t exit_ns; /* of the last of its threads that ended so far */
+	struct maps_watch *watch;
+	struct maps_image *image; /* newest first; while live, the first one runs */
+	LIST_ENTRY(maps_process) bucket;
+};
+
+struct maps_process *maps_process_find(struct maps *maps, uint32_t pid); /* that lives */
+/* Begins to watch a process, with what it maps now or, if it is gone, last. -ESRCH: gone, and
+ * nothing known; -ENOSPC: too many. */
+int maps_process_track(struct maps *maps, uint32_t pid);
+/* The image of the program that ran at the time, NULL: none known. */
+struct maps_image *maps_process_image(struct maps *maps, uint32_t pid, uint64_t time_ns);
+void maps_process_unfollow(struct maps *maps, uint32_t pid);
+void maps_process_map(struct maps_process *process, const struct maps_record *record);
+void maps_process_exec(struct maps_process *process, uint64_t time_ns);
+/* A new process that maps what its parent does. */
+void maps_process_fork(struct maps *maps, const struct maps_image *parent, uint32_t pid,
+		       uint64_t time_ns);
+/* Reads /proc again, to see what no record told. */
+void maps_process_refresh(struct maps_process *process);
+uint64_t maps_process_expire(struct maps *maps, uint64_t now_ns);
+void maps_process_unwatch_all(struct maps *maps);
+void maps_process_free_all(struct maps *maps);
+
+/* maps.c */
+void maps_grace_begin(struct maps *maps);
+void maps_handle_closed(struct maps *maps);
+
+#endif

@@ -1,0 +1,177 @@
+/* Libraries: which copies of the driver library have probes, and why. */
+#include "daemon/probe/libraries.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/log.h"
+#include "daemon/limits.h"
+
+struct libraries {
+	struct probe *probe;
+	uint32_t count;
+	struct library *library[LIMIT_LIBRARIES];
+};
+
+static struct library *library_free(struct library *library)
+{
+	if (!library)
+		return NULL;
+	probe_detach(library->probes);
+	closep(&library->fd);
+	free(library->path);
+	free(library);
+	return NULL;
+}
+CLEANUP_DEFINE(struct library, library_free)
+
+int libraries_new(struct probe *probe, struct libraries **ret)
+{
+	struct libraries *libraries = calloc(1, sizeof(*libraries));
+
+	if (!libraries)
+		return -ENOMEM;
+	libraries->probe = probe;
+	*ret = libraries;
+	return 0;
+}
+
+struct libraries *libraries_free(struct libraries *libraries)
+{
+	for (uint32_t i = 0; libraries && i < libraries->count; i++)
+		library_free(libraries->library[i]);
+	free(libraries);
+	return NULL;
+}
+
+static struct library *libraries_find(struct libraries *libraries, uint64_t device, uint64_t inode)
+{
+	for (uint32_t i = 0; i < libraries->count; i++)
+		if (libraries->library[i]->device == device &&
+		    libraries->library[i]->inode == inode)
+			return libraries->library[i];
+	return NULL;
+}
+
+static void library_attach(struct libraries *libraries, struct library *library)
+{
+	struct probe_library_stats stats;
+
+	library->error =
+		probe_attach(libraries->probe, library->fd, library->path, &library->probes);
+	if (library->error == -ENOENT || library->error == -EBADMSG) {
+		log_info("'%s' is no driver library, left alone", library->path);
+		return;
+	}
+	if (library->error < 0) {
+		log_warning_errno(library->error, "Failed to attach to '%s', tracing without it",
+				  library->path);
+		return;
+	}
+	library->attached_ns = uv_hrtime();
+	probe_library_stats(library->probes, &stats);
+	log_info("Attached to %u functions of '%s'%s", stats.functions, library->path,
+		 stats.single_steps ? ", some of them slow: see 'tsctl status'" : "");
+}
+
+static int libraries_add(struct libraries *libraries, int fd, const char *path,
+			 struct library **ret)
+{
+	_cleanup_(library_freep) struct library *library = calloc(1, sizeof(*library));
+	struct stat st;
+
+	if (!library)
+		return -ENOMEM;
+	library->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	library->path = strdup(path);
+	if (library->fd < 0 || !library->path || fstat(library->fd, &st) < 0)
+		return -ENOMEM;
+	if (libraries->count == LIMIT_LIBRARIES) {
+		log_warning("More than %d driver libraries, tracing without '%s'", LIMIT_LIBRARIES,
+			    path);
+		return -E2BIG;
+	}
+	library->device = st.st_dev;
+	library->inode = st.st_ino;
+	library_attach(libraries, library);
+	*ret = libraries->library[libraries->count++] = TAKE(library);
+	return 0;
+}
+
+static void libraries_add_path(struct libraries *libraries, const char *path)
+{
+	_cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct library *library;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	library = libraries_find(libraries, st.st_dev, st.st_ino);
+	if (library || libraries_add(libraries, fd, path, &library) == 0)
+		library->standing = true;
+}
+
+void libraries_add_standing(struct libraries *libraries, const char *patterns)
+{
+	_cleanup_(freep) char *text = strdup(patterns);
+	char *state = NULL;
+
+	for (char *word = text ? strtok_r(text, " ,\t", &state) : NULL; word;
+	     word = strtok_r(NULL, " ,\t", &state)) {
+		glob_t found;
+
+		if (glob(word, 0, NULL, &found))
+			continue;
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			libraries_add_path(libraries, found.gl_pathv[i]);
+		globfree(&found);
+	}
+}
+
+int libraries_mapped(struct libraries *libraries, int fd, const char *path)
+{
+	struct library *library;
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	library = libraries_find(libraries, st.st_dev, st.st_ino);
+	if (library) {
+		library->mapped = true;
+		return 0;
+	}
+	r = libraries_add(libraries, fd, path, &library);
+	if (r < 0)
+		return r;
+	library->mapped = true;
+	return library->probes ? 1 : library->error;
+}
+
+void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode)
+{
+	struct library *library = libraries_find(libraries, device, inode);
+
+	if (!library)
+		return;
+	library->mapped = false;
+	if (library->standing)
+		return;
+	for (uint32_t i = 0; i < libraries->count; i++)
+		if (libraries->library[i] == library)
+			libraries->library[i] = libraries->library[--libraries->count];
+	log_info("Nobody maps '%s' any more, detached", library->path);
+	library_free(library);
+}
+
+const struct library *libraries_get(const struct libraries *libraries, uint32_t n)
+{
+	return n < libraries->count ? libraries->library[n] : NULL;
+}

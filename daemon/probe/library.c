@@ -1,0 +1,219 @@
+/* Probe library: the probes on one copy of a driver library.
+ *
+ * With uprobe_multi two links hold them all; else each site has one or two perf events. Return
+ * probes come first: a return without its entry is ignored, an entry without its return would wait.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/log.h"
+#include "daemon/probe/internal.h"
+#include "daemon/probe/site.h"
+
+#define ATTACH_TYPE_MULTI 48 /* BPF_TRACE_UPROBE_MULTI */
+#define MULTI_RETURN	  1  /* BPF_F_UPROBE_MULTI_RETURN */
+
+/* The part of union bpf_attr that BPF_LINK_CREATE reads; headers before 6.6 do not have it. */
+struct multi_attr {
+	uint32_t prog_fd;
+	uint32_t target_fd;
+	uint32_t attach_type;
+	uint32_t flags;
+	uint64_t path;
+	uint64_t offsets;
+	uint64_t ref_ctr_offsets;
+	uint64_t cookies;
+	uint32_t count;
+	uint32_t multi_flags;
+	uint32_t pid;
+	uint32_t padding;
+};
+
+struct probe_library {
+	struct probe *probe;
+	struct site *site;
+	size_t count;
+	int link[2];		     /* leave, enter; the multi way */
+	struct bpf_link **perf_link; /* two for each site, the perf way */
+	struct probe_library_stats stats;
+};
+
+static int multi_link(int program_fd, const char *path, const uint64_t *offset,
+		      const uint64_t *cookie, uint32_t count, uint32_t flags)
+{
+	struct multi_attr attr = {
+		.prog_fd = (uint32_t)program_fd,
+		.attach_type = ATTACH_TYPE_MULTI,
+		.path = (uint64_t)(uintptr_t)path,
+		.offsets = (uint64_t)(uintptr_t)offset,
+		.cookies = (uint64_t)(uintptr_t)cookie,
+		.count = count,
+		.multi_flags = flags,
+	};
+	long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* A kernel that knows the link looks at the path first and finds that it is no file. */
+bool probe_multi_works(int program_fd)
+{
+	uint64_t offset = 0, cookie = 0;
+	int fd = multi_link(program_fd, "/", &offset, &cookie, 1, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -EBADF;
+}
+
+static uint64_t library_cookie(const struct site *site)
+{
+	return PROBE_COOKIE(site->function->number, site->event_flags);
+}
+
+static bool library_wants_return(const struct site *site)
+{
+	return site->function->flags & PROBE_RETURN;
+}
+
+static int library_attach_multi(struct probe_library *library, const char *path)
+{
+	_cleanup_(freep) uint64_t *offset = calloc(library->count, sizeof(*offset));
+	_cleanup_(freep) uint64_t *cookie = calloc(library->count, sizeof(*cookie));
+	int fd;
+
+	if (!offset || !cookie)
+		return -ENOMEM;
+	for (int enter = 0; enter < 2; enter++) {
+		struct bpf_program *program = enter ? probe_program_enter(library->probe)
+						    : probe_program_leave(library->probe);
+		uint32_t count = 0;
+
+		for (size_t i = 0; i < library->count; i++) {
+			if (!enter && !library_wants_return(&library->site[i]))
+				continue;
+			offset[count] = library->site[i].offset;
+			cookie[count++] = library_cookie(&library->site[i]);
+		}
+		if (!count)
+			continue;
+		fd = multi_link(bpf_program__fd(program), path, offset, cookie, count,
+				enter ? 0 : MULTI_RETURN);
+		if (fd < 0)
+			return fd;
+		library->link[enter] = fd;
+	}
+	return 0;
+}
+
+static int library_attach_site(struct probe_library *library, size_t i, bool enter,
+			       const char *path)
+{
+	const struct site *site = &library->site[i];
+	LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = library_cookie(site),
+		    .retprobe = !enter);
+	struct bpf_link *link = bpf_program__attach_uprobe_opts(
+		enter ? probe_program_enter(library->probe) : probe_program_leave(library->probe),
+		-1, path, site->offset, &options);
+
+	if (!link)
+		return -errno;
+	library->perf_link[2 * i + enter] = link;
+	return 0;
+}
+
+/* A site that cannot be probed costs that function only. */
+static int library_attach_perf(struct probe_library *library, const char *path)
+{
+	int r, error = -ENOENT;
+	size_t good = 0;
+
+	library->perf_link = calloc(2 * library->count, sizeof(*library->perf_link));
+	if (!library->perf_link)
+		return -ENOMEM;
+	for (size_t i = 0; i < library->count; i++) {
+		r = library_wants_return(&library->site[i])
+			    ? library_attach_site(library, i, false, path)
+			    : 0;
+		if (!r)
+			r = library_attach_site(library, i, true, path);
+		if (!r)
+			good++;
+		else
+			error = r;
+	}
+	library->stats.failed = (uint32_t)(library->count - good);
+	return good ? 0 : error;
+}
+
+static void library_count(struct probe_library *library)
+{
+	for (size_t i = 0; i < library->count; i++) {
+		library->stats.functions++;
+		library->stats.returns += library_wants_return(&library->site[i]);
+		library->stats.single_steps += library->site[i].cost == SITE_SINGLE_STEP;
+	}
+}
+
+struct probe_library *probe_detach(struct probe_library *library)
+{
+	if (!library)
+		return NULL;
+	for (int i = 1; i >= 0; i--)
+		closep(&library->link[i]);
+	for (size_t i = 2 * library->count; library->perf_link && i > 0; i--)
+		bpf_link__destroy(library->perf_link[i - 1]);
+	free(library->perf_link);
+	free(library->site);
+	free(library);
+	return NULL;
+}
+CLEANUP_DEFINE(struct probe_library, probe_detach)
+
+int probe_attach(struct probe *probe, int fd, const char *path, struct probe_library **ret)
+{
+	_cleanup_(probe_detachp) struct probe_library *library = calloc(1, sizeof(*library));
+	char own_path[PATH_MAX];
+	int r;
+
+	if (!library)
+		return -ENOMEM;
+	library->probe = probe;
+	library->link[0] = library->link[1] = -1;
+	r = site_find(fd, probe->config.vendor, &library->site, &library->count);
+	if (r < 0)
+		return r;
+	if (!library->count)
+		return -ENOENT;
+	/* The file may have no path in our mount namespace, but it has this one. */
+	snprintf(own_path, sizeof(own_path), "/proc/self/fd/%d", fd);
+	library_count(library);
+	r = probe->way == PROBE_WAY_MULTI ? library_attach_multi(library, own_path)
+					  : library_attach_perf(library, own_path);
+	if (r < 0)
+		return r;
+	*ret = TAKE(library);
+	return 0;
+}
+
+void probe_library_stats(const struct probe_library *library, struct probe_library_stats *ret)
+{
+	*ret = library->stats;
+}
+
+const char *probe_library_slow(const struct probe_library *library, uint32_t n)
+{
+	for (size_t i = 0; i < library->count; i++)
+		if (library->site[i].cost == SITE_SINGLE_STEP && !n--)
+			return library->site[i].function->model.name;
+	return NULL;
+}

@@ -1,0 +1,345 @@
+/* Probe: the BPF programs while the daemon runs, and the ring that they fill.
+ *
+ * The ring is read from the loop, a bounded number of records a turn. While events come, a timer
+ * looks every few milliseconds and the programs wake nobody; when none came for a while the timer
+ * stops, and the programs are told to wake us at the next one. So a busy host pays no wake-ups and
+ * an idle one no timer.
+ */
+#include "daemon/probe/probe.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "bpf/probe.skel.h"
+#include "core/base/cleanup.h"
+#include "core/base/log.h"
+#include "daemon/limits.h"
+#include "daemon/probe/internal.h"
+
+#define LOOK_MS		  10
+#define QUIET_LOOKS	  20 /* this many in a row without a record, and we sleep */
+#define ATTACH_TYPE_MULTI 48 /* BPF_TRACE_UPROBE_MULTI, of kernels since 6.6 */
+#define KERNEL_MIN_MAJOR  5
+#define KERNEL_MIN_MINOR  15
+
+static int probe_print(enum libbpf_print_level level, const char *format, va_list ap)
+{
+	char line[1024];
+	int n = vsnprintf(line, sizeof(line), format, ap);
+
+	while (n > 0 && n < (int)sizeof(line) && line[n - 1] == '\n')
+		line[--n] = '\0';
+	/* libbpf warns of every feature that it only tries. */
+	log_debug("%s", line);
+	return n;
+}
+
+struct bpf_program *probe_program_enter(struct probe *probe)
+{
+	return probe->bpf->progs.enter;
+}
+
+struct bpf_program *probe_program_leave(struct probe *probe)
+{
+	return probe->bpf->progs.leave;
+}
+
+static int probe_check_kernel(void)
+{
+	struct utsname name;
+	int major = 0, minor = 0;
+
+	uname(&name);
+	if (sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+	    (major > KERNEL_MIN_MAJOR || (major == KERNEL_MIN_MAJOR && minor >= KERNEL_MIN_MINOR)))
+		return 0;
+	log_error("Kernel %s is too old to trace with: %d.%d or newer is needed", name.release,
+		  KERNEL_MIN_MAJOR, KERNEL_MIN_MINOR);
+	return -EOPNOTSUPP;
+}
+
+static int probe_record(void *data, void *record, size_t size)
+{
+	struct probe *probe = data;
+
+	probe->records++;
+	probe->bytes += size;
+	probe->callbacks.record(probe->data, record, size);
+	return --probe->budget ? 0 : -EAGAIN;
+}
+
+/* Returns whether more is waiting. */
+static bool probe_read(struct probe *probe)
+{
+	probe->budget = LIMIT_EVENTS_PER_TURN;
+	return ring_buffer__consume(probe->ring) == -EAGAIN;
+}
+
+static void probe_look(uv_timer_t *timer)
+{
+	struct probe *probe = timer->data;
+	uint64_t before = probe->records;
+	bool more = probe_read(probe);
+
+	if (probe->records != before) {
+		probe->quiet_looks = 0;
+		if (more)
+			uv_timer_start(timer, probe_look, 0, LOOK_MS);
+		return;
+	}
+	/* A record that was begun before the flag was seen wakes nobody: look once more after it.
+	 */
+	if (++probe->quiet_looks == QUIET_LOOKS)
+		probe->bpf->bss->settings.reader_idle = 1;
+	else if (probe->quiet_looks > QUIET_LOOKS)
+		uv_timer_stop(timer);
+}
+
+static void probe_readable(uv_poll_t *poll, int status, int events)
+{
+	struct probe *probe = poll->data;
+	bool more = probe_read(probe);
+
+	probe->quiet_looks = 0;
+	if (more || !uv_is_active((uv_handle_t *)&probe->look))
+		uv_timer_start(&probe->look, probe_look, more ? 0 : LOOK_MS, LOOK_MS);
+}
+
+void probe_drain(struct probe *probe)
+{
+	while (probe_read(probe))
+		;
+}
+
+bool probe_config_same_filters(const struct probe_config *a, const struct probe_config *b)
+{
+	return a->pid_count == b->pid_count && a->uid_count == b->uid_count &&
+	       a->cgroup_count == b->cgroup_count && !memcmp(a->pid, b->pid, sizeof(a->pid)) &&
+	       !memcmp(a->uid, b->uid, sizeof(a->uid)) &&
+	       !memcmp(a->cgroup, b->cgroup, sizeof(a->cgroup));
+}
+
+void probe_configure(struct probe *probe, const struct probe_config *config)
+{
+	struct probe_settings *settings = &probe->bpf->bss->settings;
+
+	settings->stack_depth = config->stack_depth;
+	settings->sample_ns = config->samples_per_s ? 1000000000 / config->samples_per_s : ~0ull;
+	settings->events_per_s = config->events_per_s;
+	settings->wake_bytes = (uint32_t)(probe->config.ring_bytes / 4);
+	settings->reserve_bytes = probe->config.ring_bytes / 8;
+	memcpy(settings->pid, config->pid, sizeof(settings->pid));
+	memcpy(settings->uid, config->uid, sizeof(settings->uid));
+	memcpy(settings->cgroup, config->cgroup, sizeof(settings->cgroup));
+	settings->pid_count = config->pid_count;
+	settings->uid_count = config->uid_count;
+	settings->cgroup_count = config->cgroup_count;
+	__sync_synchronize();
+	settings->generation++;
+}
+
+int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice)
+{
+	int map = bpf_map__fd(probe->bpf->maps.choices);
+	uint32_t value = choice;
+	int r;
+
+	if (choice == PROBE_CHOICE_DEFAULT)
+		r = bpf_map_delete_elem(map, &pid);
+	else
+		r = bpf_map_update_elem(map, &pid, &value, BPF_ANY);
+	if (r && errno != ENOENT)
+		return -errno;
+	__sync_synchronize();
+	probe->bpf->bss->settings.generation++;
+	return 0;
+}
+
+static int probe_load_descs(struct probe *probe)
+{
+	const struct gpu_vendor *vendor = probe->config.vendor;
+	struct probe_desc desc;
+
+	for (size_t i = 0; i < vendor->count; i++) {
+		uint32_t number = vendor->function[i].number;
+
+		gpu_probe_desc(&vendor->function[i], &desc);
+		if (bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.descs), &number, &desc,
+					BPF_ANY))
+			return -errno;
+	}
+	return 0;
+}
+
+static int probe_open_bpf(struct probe *probe, bool multi)
+{
+	struct probe_bpf *bpf = probe_bpf__open();
+	int r;
+
+	if (!bpf)
+		return -errno;
+	bpf_map__set_max_entries(bpf->maps.events, (uint32_t)probe->config.ring_bytes);
+	bpf->rodata->ring_bytes = probe->config.ring_bytes;
+	if (multi) {
+		bpf_program__set_expected_attach_type(bpf->progs.enter, ATTACH_TYPE_MULTI);
+		bpf_program__set_expected_attach_type(bpf->progs.leave, ATTACH_TYPE_MULTI);
+	}
+	r = probe_bpf__load(bpf);
+	if (r < 0) {
+		probe_bpf__destroy(bpf);
+		return r;
+	}
+	probe->bpf = bpf;
+	return 0;
+}
+
+static int probe_load(struct probe *probe)
+{
+	enum probe_way way = probe->config.way;
+	int r;
+
+	r = probe_open_bpf(probe, way != PROBE_WAY_PERF);
+	if (r < 0)
+		return r;
+	probe->way = PROBE_WAY_PERF;
+	if (way == PROBE_WAY_PERF)
+		return 0;
+	if (probe_multi_works(bpf_program__fd(probe->bpf->progs.enter))) {
+		probe->way = PROBE_WAY_MULTI;
+		return 0;
+	}
+	if (way == PROBE_WAY_MULTI)
+		return -EOPNOTSUPP;
+	/* The programs were loaded for the other way. */
+	probe_bpf__destroy(TAKE(probe->bpf));
+	return probe_open_bpf(probe, false);
+}
+
+static int probe_attach_lifecycle(struct probe *probe)
+{
+	probe->bpf->links.process_exit = bpf_program__attach(probe->bpf->progs.process_exit);
+	probe->bpf->links.process_exec = bpf_program__attach(probe->bpf->progs.process_exec);
+	if (!probe->bpf->links.process_exit || !probe->bpf->links.process_exec)
+		return -errno;
+	return 0;
+}
+
+static struct probe *probe_free(struct probe *probe)
+{
+	if (!probe)
+		return NULL;
+	ring_buffer__free(probe->ring);
+	probe_bpf__destroy(probe->bpf);
+	free(probe);
+	return NULL;
+}
+CLEANUP_DEFINE(struct probe, probe_free)
+
+static int probe_start(struct probe *probe)
+{
+	int r;
+
+	r = probe_load(probe);
+	if (r < 0)
+		return log_error_errno(r, "Failed to load the BPF programs%s",
+				       r == -EPERM ? " (root, or CAP_BPF and CAP_PERFMON, is "
+						     "needed)"
+						   : "");
+	r = probe_load_descs(probe);
+	if (r < 0)
+		return log_error_errno(r, "Failed to describe the functions to BPF");
+	probe_configure(probe, &probe->config);
+	r = probe_attach_lifecycle(probe);
+	if (r < 0)
+		return log_error_errno(r, "Failed to attach to the process tracepoints");
+	probe->ring =
+		ring_buffer__new(bpf_map__fd(probe->bpf->maps.events), probe_record, probe, NULL);
+	return probe->ring ? 0 : -errno;
+}
+
+int probe_new(uv_loop_t *loop, const struct probe_config *config,
+	      const struct probe_callbacks *callbacks, void *data, struct probe **ret)
+{
+	_cleanup_(probe_freep) struct probe *probe = calloc(1, sizeof(*probe));
+	int r;
+
+	if (!probe)
+		return -ENOMEM;
+	probe->config = *config;
+	probe->callbacks = *callbacks;
+	probe->data = data;
+	libbpf_set_print(probe_print);
+	r = probe_check_kernel();
+	if (r < 0)
+		return r;
+	r = probe_start(probe);
+	if (r < 0)
+		return r;
+	r = uv_poll_init(loop, &probe->readable, ring_buffer__epoll_fd(probe->ring));
+	if (r < 0)
+		return r;
+	uv_timer_init(loop, &probe->look);
+	probe->readable.data = probe;
+	probe->look.data = probe;
+	probe->open_handles = 2;
+	uv_poll_start(&probe->readable, UV_READABLE, probe_readable);
+	uv_timer_start(&probe->look, probe_look, LOOK_MS, LOOK_MS);
+	*ret = TAKE(probe);
+	return 0;
+}
+
+static void probe_handle_closed(uv_handle_t *handle)
+{
+	struct probe *probe = handle->data;
+
+	if (--probe->open_handles)
+		return;
+	if (probe->closed)
+		probe->closed(probe->data);
+	probe_free(probe);
+}
+
+void probe_close(struct probe *probe, void (*closed)(void *data))
+{
+	probe->closed = closed;
+	uv_close((uv_handle_t *)&probe->readable, probe_handle_closed);
+	uv_close((uv_handle_t *)&probe->look, probe_handle_closed);
+}
+
+static void probe_add_counters(struct probe_counters *total, const struct probe_counters *cpu)
+{
+#define X(name, text) total->name += cpu->name;
+	PROBE_COUNTERS(X)
+#undef X
+}
+
+void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_counters *per_cpu,
+		 uint32_t max)
+{
+	_cleanup_(freep) struct probe_counters *cpu = NULL;
+	struct probe_stats stats = {
+		.way = probe->way,
+		.records = probe->records,
+		.bytes = probe->bytes,
+		.ring_bytes = probe->config.ring_bytes,
+		.cpus = (uint32_t)libbpf_num_possible_cpus(),
+	};
+	uint32_t zero = 0;
+
+	cpu = calloc(stats.cpus, sizeof(*cpu));
+	if (cpu && !bpf_map_lookup_elem(bpf_map__fd(probe->bpf->maps.counters), &zero, cpu)) {
+		for (uint32_t i = 0; i < stats.cpus; i++) {
+			probe_add_counters(&stats.total, &cpu[i]);
+			if (per_cpu && i < max)
+				per_cpu[i] = cpu[i];
+		}
+	}
+	*ret = stats;
+}

@@ -1,0 +1,83 @@
+/* probe.h: the BPF side of the daemon: loads the programs, puts probes on libraries, and reads what
+ * they send.
+ */
+#ifndef TS_PROBE_SOURCE_H
+#define TS_PROBE_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "bpf/probe.h"
+#include "daemon/library/gpu.h"
+
+struct probe;
+struct probe_library;
+
+enum probe_way {
+	PROBE_WAY_AUTO,
+	PROBE_WAY_MULTI, /* one uprobe_multi link for many functions */
+	PROBE_WAY_PERF,	 /* one perf event for each */
+};
+
+struct probe_config {
+	const struct gpu_vendor *vendor;
+	enum probe_way way;
+	size_t ring_bytes; /* a power of two */
+	uint32_t stack_depth;
+	uint32_t samples_per_s;
+	uint64_t events_per_s;
+	uint32_t pid_count, uid_count, cgroup_count;
+	uint32_t pid[PROBE_FILTER_MAX];
+	uint32_t uid[PROBE_FILTER_MAX];
+	uint64_t cgroup[PROBE_FILTER_MAX];
+};
+
+/* Whether both watch the same processes. */
+bool probe_config_same_filters(const struct probe_config *a, const struct probe_config *b);
+
+/* Gets each record; it lies in memory that only we can write. */
+struct probe_callbacks {
+	void (*record)(void *data, const void *record, size_t size);
+};
+
+/* -EOPNOTSUPP: the kernel is too old; -EPERM: not the rights. It says on the log what is missing.
+ */
+int probe_new(uv_loop_t *loop, const struct probe_config *config,
+	      const struct probe_callbacks *callbacks, void *data, struct probe **ret);
+void probe_close(struct probe *probe, void (*closed)(void *data));
+/* Takes the settings that may change while running: all but vendor, way and ring_bytes. */
+void probe_configure(struct probe *probe, const struct probe_config *config);
+/* Chooses of which launches and waits of a process stacks are taken. Its end forgets the choice
+ * only when it is told: PROBE_CHOICE_DEFAULT. */
+int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice);
+/* Takes in what has been sent so far, without waiting for the loop. */
+void probe_drain(struct probe *probe);
+
+/* Puts probes on the library behind `fd`. -ENOENT: it has none of the functions. */
+int probe_attach(struct probe *probe, int fd, const char *path, struct probe_library **ret);
+struct probe_library *probe_detach(struct probe_library *library);
+
+struct probe_library_stats {
+	uint32_t functions;    /* with a probe */
+	uint32_t returns;      /* of them with a return probe */
+	uint32_t single_steps; /* of them slow */
+	uint32_t failed;       /* that could not be probed */
+};
+void probe_library_stats(const struct probe_library *library, struct probe_library_stats *ret);
+/* Name of the n-th slow function, NULL after the last. */
+const char *probe_library_slow(const struct probe_library *library, uint32_t n);
+
+struct probe_stats {
+	enum probe_way way;
+	uint64_t records, bytes; /* received */
+	size_t ring_bytes, ring_waiting;
+	uint32_t cpus;
+	struct probe_counters total;
+};
+/* `per_cpu` gets up to `max` CPUs' counters where not NULL. */
+void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_counters *per_cpu,
+		 uint32_t max);
+
+#endif
