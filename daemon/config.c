@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
 #include "proto/paths.h"
@@ -112,7 +113,7 @@ static const struct setting settings[] = {
 };
 /* clang-format on */
 
-#define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
+#define SETTING_COUNT ARRAY_SIZE(settings)
 
 static int setting_parse_choice(const struct choice *choice, const char *value, uint64_t *ret)
 {
@@ -330,7 +331,7 @@ static int config_put_cgroup(const char *word, uint32_t n, struct probe_config *
 	struct statfs fs;
 	struct stat st;
 
-	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
 		snprintf(path, sizeof(path), "%s/%s", roots[i], word);
 		if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode) || statfs(path, &fs) < 0)
 			continue;

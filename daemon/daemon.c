@@ -15,9 +15,10 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/clock.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/limits.h"
 #include "daemon/maps/procfs.h"
@@ -30,14 +31,6 @@
 #define FILES_MAX     65536
 #define MAPS_RING     (128 << 10)
 #define MALLOC_ARENAS 2
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static void daemon_on_tick(uv_timer_t *timer);
 
@@ -537,7 +530,7 @@ static void daemon_close_handles(struct daemon *daemon)
 		(uv_handle_t *)&daemon->watchdog,
 	};
 
-	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(handles); i++)
 		if (handles[i]->loop)
 			uv_close(handles[i], NULL);
 }

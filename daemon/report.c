@@ -6,6 +6,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
+#include "core/base/time.h"
 #include "core/base/units.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/maps/procfs.h"
@@ -46,7 +48,7 @@ bool daemon_watched(void *data, char *out, size_t size)
 	size_t used = 0;
 
 	*out = '\0';
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && used < size; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && used < size; i++)
 		if (parts[i].count)
 			used += (size_t)snprintf(
 				out + used, size - used, "%s%u %s", used ? " and " : "",
@@ -70,8 +72,8 @@ static void report_daemon(struct daemon *daemon, struct status_builder *builder)
 	struct rusage usage;
 
 	getrusage(RUSAGE_SELF, &usage);
-	cpu_ns = ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * 1000000000 +
-		 ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000;
+	cpu_ns = ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * NS_PER_S +
+		 ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * NS_PER_US;
 	status_text(builder, "daemon", "version", false, "%s", TS_VERSION);
 	status_number(builder, "daemon", "pid", false, getpid(), "%d", getpid());
 	status_number(builder, "daemon", "running_ns", false, (int64_t)up_ns, "%s",

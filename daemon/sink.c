@@ -6,10 +6,9 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "core/base/time.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/maps/procfs.h"
-
-#define NS_PER_TICK 10000000
 
 static void sink_op(void *data, const struct op *op)
 {

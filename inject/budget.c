@@ -7,6 +7,7 @@
  */
 #include "inject/budget.h"
 
+#include "core/base/array.h"
 #include "inject/buffer.h"
 #include "inject/drain.h"
 #include "inject/internal.h"
@@ -36,7 +37,7 @@ static const struct {
 	{ NOT_ALWAYS, 800 },
 	{ NOT_ALWAYS, 950 },
 };
-#define STEPS (sizeof(steps) / sizeof(steps[0]))
+#define STEPS ARRAY_SIZE(steps)
 
 static struct {
 	struct budget_rule rule;

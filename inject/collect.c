@@ -9,6 +9,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/time.h"
 #include "inject/budget.h"
 #include "inject/cupti_call.h"
 #include "inject/cupti_driver.h"
@@ -18,8 +21,8 @@
 #include "inject/queue.h"
 #include "inject/stamp.h"
 
-#define FORCED_SHARE 4	     /* of the time to end, for a forced flush */
-#define CALL_LONG_NS 1000000 /* few calls that submit work take longer */
+#define FORCED_SHARE 4	       /* of the time to end, for a forced flush */
+#define CALL_LONG_NS NS_PER_MS /* few calls that submit work take longer */
 
 #define WORK	     (TS_RECORD_KERNELS | TS_RECORD_COPIES)
 
@@ -52,15 +55,12 @@ static struct {
 /* CUPTI's clock where nobody has given it another one. */
 static uint64_t default_clock(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return clock_ns(CLOCK_REALTIME);
 }
 
 static uint64_t our_clock(void)
 {
-	return clock_ns();
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 static void set_up(const struct cupti *cupti)
@@ -113,7 +113,7 @@ static int switch_kinds(uint32_t records)
 		call_enable(cupti, true);
 		let_calls_pass();
 	}
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		int r;
 
 		if (!(changed & kinds[i].record))
@@ -205,7 +205,7 @@ bool collect_end(uint64_t limit_ns)
 	if (!cupti)
 		return true;
 	switch_kinds(0);
-	collect.off_ns = clock_ns();
+	collect.off_ns = clock_ns(CLOCK_MONOTONIC);
 	cupti->disable(CUPTI_KIND_CONTEXT);
 	if (collect.whole_graphs)
 		cupti->disable(CUPTI_KIND_GRAPH_TRACE);

@@ -5,6 +5,8 @@
  */
 #include "inject/convert.h"
 
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "inject/cupti_abi.h"
 #include "inject/launcher.h"
 #include "inject/name.h"
@@ -185,7 +187,7 @@ static enum convert_result convert_context(const void *record, struct ts_event *
 	const struct cupti_context *context = record;
 
 	ret->kind = TS_EVENT_CONTEXT;
-	ret->start_ns = clock_ns(); /* the record has none */
+	ret->start_ns = clock_ns(CLOCK_MONOTONIC); /* the record has none */
 	ret->context.context = context->context;
 	ret->context.device = context->device;
 	ret->context.null_stream = context->null_stream;
@@ -260,8 +262,8 @@ enum convert_result convert_record(const void *record, size_t size, struct ts_ev
 	const uint32_t *kind = record;
 
 	*ret = (struct ts_event){ 0 };
-	if (size < sizeof(*kind) || *kind >= sizeof(kinds) / sizeof(kinds[0]) ||
-	    !kinds[*kind].convert || size < kinds[*kind].size)
+	if (size < sizeof(*kind) || *kind >= ARRAY_SIZE(kinds) || !kinds[*kind].convert ||
+	    size < kinds[*kind].size)
 		return CONVERT_UNKNOWN;
 	/* The one field that the first form of CUDA 12.0 lacks. */
 	if (*kind == CUPTI_KIND_OVERHEAD && size >= UP_TO(cupti_overhead, correlation))

@@ -15,6 +15,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "core/base/clock.h"
+#include "core/base/time.h"
 #include "inject/budget.h"
 #include "inject/buffer.h"
 #include "inject/collect.h"
@@ -30,13 +32,12 @@
 #include "inject/yield.h"
 
 #define FLUSH_MS_DEFAULT 250
-#define MILLISECOND_NS	 1000000ull
 #define POLL_NS		 200000ull /* for the program's cuInit to finish */
-#define POLL_LIMIT_NS	 (80 * MILLISECOND_NS)
-#define ASIDE_NS	 (100 * MILLISECOND_NS) /* to take in what is finished, on his thread */
-#define SUSPEND_NS	 (50 * MILLISECOND_NS)
-#define STOP_NS		 (400 * MILLISECOND_NS)
-#define AGAIN_NS	 (1000 * MILLISECOND_NS) /* to ask whether CUPTI is free */
+#define POLL_LIMIT_NS	 (80 * NS_PER_MS)
+#define ASIDE_NS	 (100 * NS_PER_MS) /* to take in what is finished, on his thread */
+#define SUSPEND_NS	 (50 * NS_PER_MS)
+#define STOP_NS		 (400 * NS_PER_MS)
+#define AGAIN_NS	 (1000 * NS_PER_MS) /* to ask whether CUPTI is free */
 #define EXIT_MS		 500
 #define HELPER_STACK	 (256 << 10)
 
@@ -101,15 +102,15 @@ static void fail_begin(int result)
 static void pause_for(const char *who)
 {
 	self.state = PAUSED;
-	self.again_ns = clock_ns() + AGAIN_NS;
+	self.again_ns = clock_ns(CLOCK_MONOTONIC) + AGAIN_NS;
 	snprintf(self.who, sizeof(self.who), "%s", who);
 	self.tell_paused = true;
 }
 
 static void tell(uint32_t state)
 {
-	collect_tell(state, clock_ns(), 0, state == TS_COLLECT_CHANGED ? self.left_out : 0,
-		     self.settings.budget_ppm);
+	collect_tell(state, clock_ns(CLOCK_MONOTONIC), 0,
+		     state == TS_COLLECT_CHANGED ? self.left_out : 0, self.settings.budget_ppm);
 }
 
 /* From when to when it took: a call of between may have its records or not. */
@@ -145,12 +146,12 @@ static void begin(void)
 			fail_begin(r);
 		else if (self.state != PAUSED)
 			pause_for("another profiler that was here before");
-		self.again_ns = clock_ns() + AGAIN_NS;
+		self.again_ns = clock_ns(CLOCK_MONOTONIC) + AGAIN_NS;
 		return;
 	}
 	self.left_out = 0;
 	self.state = COLLECTING;
-	budget_set(clock_ns(), self.settings.budget_ppm, self.settings.records);
+	budget_set(clock_ns(CLOCK_MONOTONIC), self.settings.budget_ppm, self.settings.records);
 	tell(self.began ? TS_COLLECT_RESUMED : TS_COLLECT_STARTED);
 	self.began = true;
 	self.devices_told = false;
@@ -176,7 +177,7 @@ static void step_aside(const char *who)
 		yield_give();
 		return;
 	}
-	since_ns = clock_ns();
+	since_ns = clock_ns(CLOCK_MONOTONIC);
 	end(ASIDE_NS);
 	tell_end(TS_COLLECT_PAUSED, since_ns, collect_off_ns());
 	pause_for(who);
@@ -185,7 +186,7 @@ static void step_aside(const char *who)
 /* With the lock held. */
 static void fail_clock(void)
 {
-	uint64_t since_ns = clock_ns();
+	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC);
 	char why[TS_HELLO_TEXT];
 
 	end(ASIDE_NS);
@@ -225,11 +226,11 @@ static bool is_driver_injected(void)
 static bool wait_for_driver(void)
 {
 	enum driver_state enough = is_driver_injected() ? DRIVER_STARTING : DRIVER_READY, driver;
-	uint64_t until_ns = clock_ns() + POLL_LIMIT_NS;
+	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + POLL_LIMIT_NS;
 
 	while ((driver = driver_look()) < enough) {
 		self.before_init = true;
-		if (clock_ns() >= until_ns)
+		if (clock_ns(CLOCK_MONOTONIC) >= until_ns)
 			return false;
 		sleep_ns(POLL_NS);
 	}
@@ -259,7 +260,7 @@ static void try_begin(void)
 	yield_watch(&self.cupti, step_aside);
 	if (!yield_lock())
 		return;
-	if (yield_is_free(clock_ns()))
+	if (yield_is_free(clock_ns(CLOCK_MONOTONIC)))
 		begin();
 	else
 		pause_for("another profiler");
@@ -288,7 +289,8 @@ void cupti_settings(const struct ts_settings *settings)
 		buffer_set(self.settings.buffer_bytes, self.cupti.version >= CUPTI_VERSION_12_9);
 	if (self.state == COLLECTING) {
 		self.left_out = 0;
-		budget_set(clock_ns(), self.settings.budget_ppm, self.settings.records);
+		budget_set(clock_ns(CLOCK_MONOTONIC), self.settings.budget_ppm,
+			   self.settings.records);
 		collect_change(self.settings.records);
 		tell(TS_COLLECT_CHANGED);
 	}
@@ -298,7 +300,7 @@ void cupti_settings(const struct ts_settings *settings)
 /* With the lock held. */
 static void tick_collecting(void)
 {
-	uint64_t now_ns = clock_ns();
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 	uint32_t left_out = budget_tick(now_ns);
 
 	if (stamp_is_foreign()) {
@@ -306,7 +308,7 @@ static void tick_collecting(void)
 		return;
 	}
 	queue_take_all();
-	drain_spent(clock_ns() - now_ns);
+	drain_spent(clock_ns(CLOCK_MONOTONIC) - now_ns);
 	tell_devices();
 	/* What ran at the last change has had a tick to end. */
 	if (collect_is_stale())
@@ -317,8 +319,8 @@ static void tick_collecting(void)
 		tell(TS_COLLECT_CHANGED);
 	}
 	/* At the tick that is nearest to it, so it is not late by most of one. */
-	if (now_ns - self.flushed_ns + CUPTI_TICK_MS * MILLISECOND_NS / 2 >=
-	    self.settings.flush_ms * MILLISECOND_NS) {
+	if (now_ns - self.flushed_ns + CUPTI_TICK_MS * NS_PER_MS / 2 >=
+	    self.settings.flush_ms * NS_PER_MS) {
 		self.flushed_ns = now_ns;
 		drain_flush(false);
 	}
@@ -330,7 +332,7 @@ static void tick_collecting(void)
 static void tick_paused(void)
 {
 	char text[TS_HELLO_TEXT];
-	uint64_t now_ns = clock_ns();
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 
 	if (self.tell_paused) {
 		snprintf(text, sizeof(text), "%s uses CUPTI", self.who);
@@ -403,7 +405,7 @@ bool cupti_stop(char *why, size_t size)
 	if (self.forked || !yield_lock())
 		return false;
 	if (self.state == COLLECTING) {
-		since_ns = clock_ns();
+		since_ns = clock_ns(CLOCK_MONOTONIC);
 		collect_end(STOP_NS);
 		tell_end(TS_COLLECT_STOPPED, since_ns, collect_off_ns());
 	}
@@ -448,7 +450,7 @@ void cupti_at_exit(void)
 {
 	sigset_t all, before;
 	pthread_attr_t attributes;
-	uint64_t since_ns = clock_ns();
+	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC);
 	struct timespec until;
 	pthread_t helper;
 	int r;
@@ -465,13 +467,10 @@ void cupti_at_exit(void)
 	pthread_attr_destroy(&attributes);
 	if (r)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += EXIT_MS * (long)MILLISECOND_NS;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
+	until = timespec_of(clock_ns(CLOCK_MONOTONIC) + EXIT_MS * NS_PER_MS);
 	while (sem_clockwait(&exit_done, CLOCK_MONOTONIC, &until) && errno == EINTR)
 		;
-	tell_end(TS_COLLECT_STOPPED, since_ns, clock_ns());
+	tell_end(TS_COLLECT_STOPPED, since_ns, clock_ns(CLOCK_MONOTONIC));
 }
 
 void cupti_forked(void)

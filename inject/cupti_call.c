@@ -11,6 +11,9 @@
 #include <errno.h>
 #include <time.h>
 
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/time.h"
 #include "inject/cupti_calls.h"
 #include "inject/cupti_driver.h"
 #include "inject/drain.h"
@@ -39,7 +42,7 @@ static void call_enter(const struct cupti_call *call, struct launcher *launcher)
 {
 	if (!launcher) {
 		if (call->correlation_data)
-			*call->correlation_data = clock_ns();
+			*call->correlation_data = clock_ns(CLOCK_MONOTONIC);
 		return;
 	}
 	if (launcher->depth && launcher->open == call->correlation) {
@@ -48,7 +51,7 @@ static void call_enter(const struct cupti_call *call, struct launcher *launcher)
 	}
 	launcher->open = call->correlation;
 	launcher->depth = 1;
-	launcher->start_ns = clock_ns();
+	launcher->start_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
 static void call_exit(const struct cupti_call *call, uint32_t cbid, uint32_t tid,
@@ -58,7 +61,7 @@ static void call_exit(const struct cupti_call *call, uint32_t cbid, uint32_t tid
 		.start_ns = launcher		     ? launcher->start_ns
 			    : call->correlation_data ? *call->correlation_data
 						     : 0,
-		.end_ns = clock_ns(),
+		.end_ns = clock_ns(CLOCK_MONOTONIC),
 		.correlation = call->correlation,
 		.cbid = cbid,
 		.result = call->result ? *(const int32_t *)call->result : 0,
@@ -75,7 +78,7 @@ static void call_exit(const struct cupti_call *call, uint32_t cbid, uint32_t tid
 		return;
 	/* The way in costs about what the way out does. */
 	if (!queue_put(launcher, &queued) && ++launcher->calls % SAMPLE_EVERY == 0)
-		ns += 2 * SAMPLE_EVERY * (clock_ns() - queued.end_ns);
+		ns += 2 * SAMPLE_EVERY * (clock_ns(CLOCK_MONOTONIC) - queued.end_ns);
 	launcher_charge(launcher, ns);
 }
 
@@ -147,7 +150,7 @@ bool call_is_subscribed(void)
 
 void call_enable(const struct cupti *cupti, bool enable)
 {
-	for (size_t i = 0; subscription.handle && i < sizeof(cbids) / sizeof(cbids[0]); i++)
+	for (size_t i = 0; subscription.handle && i < ARRAY_SIZE(cbids); i++)
 		if (cbids[i])
 			cupti->enable_callback(enable, subscription.handle, CUPTI_DOMAIN_DRIVER,
 					       cbids[i]);
@@ -176,7 +179,7 @@ bool call_finalize(const struct cupti *cupti)
 
 bool call_wait(void)
 {
-	struct timespec pause = { .tv_nsec = 1000000 };
+	struct timespec pause = { .tv_nsec = NS_PER_MS };
 
 	for (int i = 0; i < WAIT_MS; i++) {
 		if (!launcher_is_inside())

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "inject/internal.h"
 #include "inject/launcher.h"
 #include "inject/name.h"
@@ -134,7 +135,7 @@ static uint32_t attribute(int device, int which)
 static void tell_device(int ordinal, int device)
 {
 	char name[DEVICE_NAME_MAX] = "";
-	struct ts_event event = { .kind = TS_EVENT_DEVICE, .start_ns = clock_ns() };
+	struct ts_event event = { .kind = TS_EVENT_DEVICE, .start_ns = clock_ns(CLOCK_MONOTONIC) };
 	size_t bytes = 0;
 
 	if (driver.name && !driver.name(name, sizeof(name), device))
@@ -153,7 +154,7 @@ static void tell_device(int ordinal, int device)
 
 static void tell_context(const struct cupti *cupti, int ordinal, int device)
 {
-	struct ts_event event = { .kind = TS_EVENT_CONTEXT, .start_ns = clock_ns() };
+	struct ts_event event = { .kind = TS_EVENT_CONTEXT, .start_ns = clock_ns(CLOCK_MONOTONIC) };
 	void *context;
 
 	if (!cupti->context_id || !driver.primary_retain || !driver.primary_release ||

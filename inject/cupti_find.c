@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "inject/internal.h"
 
 #define MAJOR_MIN 12
@@ -111,7 +112,7 @@ static bool try_near(const char *prefix, unsigned major, struct cupti *cupti)
 	    try_beside(path, (size_t)(end - path), "../extras/CUPTI/lib64/", major, cupti))
 		return true;
 	end = strstr(path, "/nvidia/");
-	for (size_t i = 0; end && i < sizeof(wheel) / sizeof(wheel[0]); i++)
+	for (size_t i = 0; end && i < ARRAY_SIZE(wheel); i++)
 		if (try_beside(path, (size_t)(end - path) + strlen("/nvidia"), wheel[i], major,
 			       cupti))
 			return true;
@@ -131,7 +132,7 @@ static bool try_toolkit(unsigned major, struct cupti *cupti)
 			snprintf(root, sizeof(root), "/usr/local/cuda-%u", major);
 		else
 			snprintf(root, sizeof(root), "/usr/local/cuda-%u.%d", major, minor);
-		for (size_t i = 0; i < sizeof(under) / sizeof(under[0]); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(under); i++)
 			if (try_beside(root, strlen(root), under[i], major, cupti))
 				return true;
 	}
@@ -151,7 +152,7 @@ static bool try_beside_others(unsigned major, struct cupti *cupti)
 	static const char *const near[] = { "libcudart.so", "libcublas.so", "libcudnn.so",
 					    "libnvrtc.so", "libnccl.so" };
 
-	for (size_t i = 0; i < sizeof(near) / sizeof(near[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(near); i++)
 		if (try_near(near[i], major, cupti))
 			return true;
 	return false;
@@ -164,7 +165,7 @@ static int find_elsewhere(unsigned major, struct cupti *cupti)
 
 	/* A driver of a newer version runs what was built for an older one; what the process was
 	 * set up with goes before what happens to be installed. */
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
 		for (unsigned m = major ? major : MAJOR_MAX; m >= MAJOR_MIN; m--)
 			if (ways[i](m, cupti))
 				return 0;

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/clock.h"
+#include "core/base/time.h"
 #include "inject/buffer.h"
 #include "inject/convert.h"
 #include "inject/internal.h"
@@ -18,7 +20,7 @@
 #define WAIT_NS	       20000000 /* for room in the ring, for each buffer */
 #define WAIT_STEP_NS   200000
 #define WORKER_BUFFERS 4 /* after so many a thread that never called the driver is CUPTI's */
-#define BACK_STEP_NS   1000000
+#define BACK_STEP_NS   NS_PER_MS
 
 static struct {
 	const struct cupti *cupti;
@@ -29,8 +31,7 @@ static struct {
 
 static void sleep_ns(uint64_t ns)
 {
-	struct timespec pause = { .tv_sec = (time_t)(ns / 1000000000),
-				  .tv_nsec = (long)(ns % 1000000000) };
+	struct timespec pause = timespec_of(ns);
 
 	nanosleep(&pause, NULL);
 }
@@ -151,20 +152,20 @@ static void count_dropped(const struct cupti *cupti)
 void drain_request(uint8_t **buffer, size_t *size, size_t *records)
 {
 	int saved = errno;
-	uint64_t start_ns = clock_ns();
+	uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 	struct launcher *launcher = launcher_find(thread_id());
 
 	*buffer = buffer_take(size);
 	*records = 0;
 	if (launcher)
-		launcher_charge(launcher, clock_ns() - start_ns);
+		launcher_charge(launcher, clock_ns(CLOCK_MONOTONIC) - start_ns);
 	errno = saved;
 }
 
 void drain_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
 	const struct cupti *cupti = __atomic_load_n(&drain.cupti, __ATOMIC_ACQUIRE);
-	uint64_t start_ns = clock_ns(), spent_ns;
+	uint64_t start_ns = clock_ns(CLOCK_MONOTONIC), spent_ns;
 	uint32_t tid = thread_id();
 	struct turn turn = { 0 };
 	struct launcher *launcher;
@@ -188,7 +189,7 @@ void drain_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size
 	link_wake();
 	__atomic_fetch_add(&drain.records, turn.records, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&drain.work, turn.work, __ATOMIC_RELAXED);
-	spent_ns = clock_ns() - start_ns;
+	spent_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
 	spent_ns -= turn.waited_ns < spent_ns ? turn.waited_ns : spent_ns;
 	launcher = launcher_find(tid);
 	if (launcher)
@@ -206,19 +207,19 @@ void drain_use(const struct cupti *cupti)
 void drain_flush(bool forced)
 {
 	const struct cupti *cupti = __atomic_load_n(&drain.cupti, __ATOMIC_ACQUIRE);
-	uint64_t start_ns = clock_ns();
+	uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 
 	if (!cupti)
 		return;
 	__atomic_store_n(&drain.flushing_tid, thread_id(), __ATOMIC_RELAXED);
 	cupti->flush_all(forced ? CUPTI_FLUSH_FORCED : 0);
 	__atomic_store_n(&drain.flushing_tid, 0, __ATOMIC_RELAXED);
-	drain_spent(clock_ns() - start_ns);
+	drain_spent(clock_ns(CLOCK_MONOTONIC) - start_ns);
 }
 
 bool drain_wait(bool forced, uint64_t limit_ns)
 {
-	uint64_t until_ns = clock_ns() + limit_ns;
+	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + limit_ns;
 	struct buffer_stats stats;
 
 	for (;;) {
@@ -226,7 +227,7 @@ bool drain_wait(bool forced, uint64_t limit_ns)
 		buffer_stats(&stats);
 		if (!stats.out)
 			return true;
-		if (clock_ns() >= until_ns)
+		if (clock_ns(CLOCK_MONOTONIC) >= until_ns)
 			return false;
 		sleep_ns(BACK_STEP_NS);
 	}

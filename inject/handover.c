@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
+#include "core/base/time.h"
 #include "inject/link.h"
 #include "proto/ring.h"
 
@@ -100,16 +102,13 @@ void link_lost(enum ts_lost_reason reason, uint64_t count)
 
 void handover_losses(void)
 {
-	struct timespec now;
-
 	for (uint32_t reason = 0; reason < REASON_MAX; reason++) {
 		struct ts_event event = { .kind = TS_EVENT_LOST, .lost.reason = reason };
 
 		event.lost.count = __atomic_load_n(&lost[reason], __ATOMIC_RELAXED);
 		if (!event.lost.count)
 			continue;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		event.start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+		event.start_ns = clock_ns(CLOCK_MONOTONIC);
 		event.end_ns = event.start_ns;
 		if (link_put(&event, sizeof(event)) == 0)
 			__atomic_fetch_sub(&lost[reason], event.lost.count, __ATOMIC_RELAXED);
@@ -159,7 +158,7 @@ int handover_open(int ring_fd, int wake_fd, uint32_t slots)
 /* Whether nobody is inside any more; waits a moment for it. */
 static bool handover_is_left(void)
 {
-	static const struct timespec pause = { .tv_nsec = 1000000 };
+	static const struct timespec pause = { .tv_nsec = NS_PER_MS };
 
 	for (int ms = 0; ms < CLOSE_WAIT_MS; ms++) {
 		if (__atomic_load_n(&writers, __ATOMIC_SEQ_CST) == 0)

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #define LAUNCHERS_MAX 2048
 
@@ -25,14 +24,6 @@ struct launcher {
 	uint64_t charged_ns;	      /* what it cost, ever, as others say */
 	uint64_t told_ns;	      /* of both, by launcher_costs() */
 };
-
-static inline uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* That of the running thread as its PID namespace counts it, without a system call where that can
  * be. */

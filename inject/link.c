@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
+#include "core/base/time.h"
 #include "inject/link.h"
 #include "inject/pin.h"
 #include "proto/paths.h"
@@ -67,10 +69,7 @@ static struct {
 
 static uint64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return clock_ns(CLOCK_MONOTONIC) / NS_PER_MS;
 }
 
 /* When the process exits, cupti.c belongs to the thread that does, and ours stands still. */
@@ -172,7 +171,7 @@ void link_settle(unsigned int ms)
 	uint64_t until_ms = now_ms() + ms, now;
 
 	while (!__atomic_load_n(&settled, __ATOMIC_ACQUIRE) && (now = now_ms()) < until_ms) {
-		struct timespec timeout = { .tv_nsec = (long)(until_ms - now) * 1000000 };
+		struct timespec timeout = { .tv_nsec = (long)(until_ms - now) * NS_PER_MS };
 
 		syscall(SYS_futex, &settled, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
 	}

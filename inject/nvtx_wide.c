@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <wchar.h>
 
+#include "core/base/array.h"
 #include "proto/event.h"
 
 /* Numbers of NVTX 3. */
@@ -216,7 +217,7 @@ void nvtx_widen(void *get_export_table)
 
 	if (!callbacks || callbacks->size < sizeof(*callbacks))
 		return;
-	for (const struct row *row = rows; row < rows + sizeof(rows) / sizeof(rows[0]); row++) {
+	for (const struct row *row = rows; row < rows + ARRAY_SIZE(rows); row++) {
 		nvtx_fn **table = NULL, theirs;
 		unsigned int count = 0;
 

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 
+#include "core/base/clock.h"
 #include "inject/internal.h"
 
 #define CALLS	     128 /* of 32 bytes: a page, which is touched when its thread calls first */
@@ -100,13 +101,13 @@ static uint32_t hand_over(struct launcher *launcher)
 /* Time that is worth to be told by itself. */
 static void hand_over_own(struct launcher *launcher)
 {
-	uint64_t start_ns = clock_ns();
+	uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 	uint32_t queued = launcher->queued;
 
 	hand_over(launcher);
 	if (queued / WAKE_EVERY != (queued - BATCH) / WAKE_EVERY)
 		link_wake();
-	launcher_charge(launcher, clock_ns() - start_ns);
+	launcher_charge(launcher, clock_ns(CLOCK_MONOTONIC) - start_ns);
 }
 
 bool queue_put(struct launcher *launcher, const struct queue_call *call)

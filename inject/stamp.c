@@ -7,11 +7,11 @@
  */
 #include "inject/stamp.h"
 
-#include <time.h>
-
+#include "core/base/clock.h"
+#include "core/base/time.h"
 #include "inject/launcher.h"
 
-#define AHEAD_NS  1000000000  /* what the device's times may be off */
+#define AHEAD_NS  NS_PER_S    /* what the device's times may be off */
 #define BEFORE_NS 60000000000 /* what runs may have begun before collection */
 #define WORK_SURE 16
 
@@ -20,24 +20,17 @@ static struct {
 	bool good;
 } seen;
 
-static uint64_t wall_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 void stamp_begin(void)
 {
-	__atomic_store_n(&seen.began_ns, clock_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&seen.began_ns, clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELAXED);
 	__atomic_store_n(&seen.good, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&seen.foreign, 0, __ATOMIC_RELAXED);
 }
 
 struct stamp stamp_now(void)
 {
-	uint64_t before_ns = clock_ns(), wall = wall_ns(), now_ns = clock_ns();
+	uint64_t before_ns = clock_ns(CLOCK_MONOTONIC), wall = clock_ns(CLOCK_REALTIME),
+		 now_ns = clock_ns(CLOCK_MONOTONIC);
 
 	return (struct stamp){ now_ns, (int64_t)(wall - before_ns - (now_ns - before_ns) / 2) };
 }

@@ -18,6 +18,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/clock.h"
+#include "core/base/time.h"
 #include "inject/got.h"
 #include "inject/internal.h"
 #include "inject/launcher.h"
@@ -253,7 +255,7 @@ static bool call_before(struct call *call, const void *from)
 {
 	char who[128];
 
-	other.last_ns = clock_ns();
+	other.last_ns = clock_ns(CLOCK_MONOTONIC);
 	if (other.ours && !call_wants(call)) {
 		call_note(call);
 		return false;
@@ -289,7 +291,7 @@ static int call_made(enum hook hook, uintptr_t a, uintptr_t b, uintptr_t c, uint
 	saved = errno;
 	if (pass && !r && !__atomic_load_n(&other.passing, __ATOMIC_ACQUIRE) && yield_lock()) {
 		call_note(&call);
-		other.last_ns = clock_ns();
+		other.last_ns = clock_ns(CLOCK_MONOTONIC);
 		yield_unlock();
 	}
 	errno = saved;
@@ -323,7 +325,7 @@ void yield_watch(const struct cupti *cupti, void (*aside)(const char *who))
 
 bool yield_unwatch(void)
 {
-	struct timespec pause = { .tv_nsec = 1000000 };
+	struct timespec pause = { .tv_nsec = NS_PER_MS };
 
 	__atomic_store_n(&other.passing, true, __ATOMIC_RELEASE);
 	got_restore();

@@ -5,9 +5,10 @@
 #include <limits.h>
 
 #include "client/base/complain.h"
+#include "core/base/time.h"
 #include "core/base/units.h"
 
-#define WINDOW_NS 10000000000ll /* without --since, see argument_window */
+#define WINDOW_NS (10 * NS_PER_S) /* without --since, see argument_window */
 
 int argument_pid(const char *text, uint32_t *ret)
 {

@@ -11,11 +11,12 @@
 #include <time.h>
 
 #include "client/base/complain.h"
+#include "core/base/array.h"
+#include "core/base/time.h"
 #include "core/base/units.h"
 #include "proto/event.h"
 #include "proto/hello.h"
 
-#define NS_PER_S	1000000000ull
 #define PPM_PER_PERCENT 10000
 #define FACTOR_MAX	1e6
 #define COUNT_MAX	1024
@@ -52,7 +53,7 @@ static int clock_parse(const char *text, struct moment *ret)
 	const char *end;
 	time_t seconds;
 
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		memset(&tm, 0, sizeof(tm));
 		tm.tm_isdst = -1;
 		end = strptime(text, forms[i], &tm);
@@ -96,7 +97,7 @@ static const struct {
 
 static uint32_t record_bits(const char *name, size_t size)
 {
-	for (size_t i = 0; i < sizeof(record_names) / sizeof(record_names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(record_names); i++)
 		if (strlen(record_names[i].name) == size &&
 		    memcmp(record_names[i].name, name, size) == 0)
 			return record_names[i].bits;
@@ -449,7 +450,7 @@ static int refuse(const struct option_form *form, const char *text)
 		{ "SHARE", "share", "3% or 0.5%" },
 	};
 
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		if (strcmp(form->argument, kinds[i].argument) != 0)
 			continue;
 		complain("'%s' is not a %s: give --%s one such as %s", text, kinds[i].noun,
@@ -478,7 +479,7 @@ static int check(const struct options *options)
 		{ OPTIONS_BY, "Rows are split by one thing: --by-stack or --by-stream" },
 	};
 
-	for (size_t i = 0; i < sizeof(alternatives) / sizeof(alternatives[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(alternatives); i++) {
 		if ((options->given & alternatives[i].pair) != alternatives[i].pair)
 			continue;
 		complain("%s", alternatives[i].sentence);

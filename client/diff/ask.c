@@ -10,6 +10,7 @@
 #include "client/base/complain.h"
 #include "client/link/link.h"
 #include "client/link/rows.h"
+#include "core/base/array.h"
 
 #define ROWS_MAX	1000000 /* what the query engine gives at most */
 #define BUCKETS_FIRST	256
@@ -235,7 +236,7 @@ static void ask_parts(struct link *link, struct asker *asker)
 {
 	int r = 0;
 
-	for (size_t i = 0; r >= 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(parts); i++) {
 		asker->section = parts[i].section;
 		r = rows_ask(link, parts[i].sql, ROWS_MAX, take_part, asker);
 	}
@@ -247,7 +248,7 @@ int diff_ask(const struct options *options, struct diff *diff, int side, uint32_
 	struct asker asker = { .diff = diff, .side = side, .run = run };
 	int r = link_open(options, &link);
 
-	for (size_t i = 0; r == 0 && i < sizeof(statements) / sizeof(statements[0]); i++) {
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(statements); i++) {
 		asker.section = statements[i].section;
 		r = ask(link, &asker, statements[i].sql);
 	}

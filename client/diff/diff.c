@@ -8,6 +8,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/base/array.h"
+
 #define ROWS_FIRST 64
 
 static const struct {
@@ -178,7 +180,7 @@ static const struct {
 	enum diff_section section;
 	const char *name;
 } sums[] = { { DIFF_KERNELS, "all kernels" }, { DIFF_TRANSFERS, "all copies and sets" } };
-#define SUMS (sizeof(sums) / sizeof(sums[0]))
+#define SUMS ARRAY_SIZE(sums)
 
 static struct diff_side sum_of(const struct diff *diff, enum diff_section section, int side,
 			       uint32_t run)
@@ -249,7 +251,7 @@ static void settle(struct diff *diff, struct diff_row *row)
 	};
 
 	for (int side = 0; side < 2; side++) {
-		for (size_t i = 0; i < sizeof(field) / sizeof(field[0]); i++) {
+		for (size_t i = 0; i < ARRAY_SIZE(field); i++) {
 			uint64_t value = settle_field(row, side, diff_runs(diff, side), field[i]);
 
 			memcpy((char *)&row->side[side] + field[i], &value, sizeof(value));

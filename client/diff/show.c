@@ -9,6 +9,7 @@
 
 #include "client/base/complain.h"
 #include "client/output/table.h"
+#include "core/base/array.h"
 
 #define TEXT_ROWS  12 /* of a section, where no limit was given */
 #define LOSSES_MAX 64 /* reasons, of which there are fewer */
@@ -174,7 +175,7 @@ static const struct {
 	{ "name", TEXT, 0, ALL, FORM_BOTH, cell_name },
 };
 
-#define COLUMN_COUNT (sizeof(columns) / sizeof(columns[0]))
+#define COLUMN_COUNT ARRAY_SIZE(columns)
 
 static Tracesmith__V1__Columns__Type type_of(enum type type, enum diff_unit unit)
 {

@@ -6,6 +6,7 @@
 
 #include "client/export/export.h"
 #include "client/export/json.h"
+#include "core/base/array.h"
 
 /* name, where it is NULL, value. As in SQL, what has 64 bits is signed. */
 #define COLUMNS(X)                                                                                 \
@@ -51,7 +52,7 @@
 static const char *const texts[] = {
 	"kind", "fn", "detail", "name", "process_name", "device_name"
 };
-#define TEXT_COUNT (sizeof(texts) / sizeof(texts[0]))
+#define TEXT_COUNT ARRAY_SIZE(texts)
 
 struct exporter {
 	const struct meta *meta;

@@ -11,6 +11,7 @@
 #include "client/export/flame_text.h"
 #include "client/export/fold.h"
 #include "client/export/json.h"
+#include "core/base/array.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
 
@@ -39,7 +40,7 @@ static const struct {
 	[FOLD_SET] = { "memset", "set", "set", 0 },
 	[FOLD_GRAPH] = { "graph", "graph", "graph", 0 },
 };
-#define LOOKS (sizeof(looks) / sizeof(looks[0]))
+#define LOOKS ARRAY_SIZE(looks)
 
 struct exporter {
 	struct fold fold;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/base/complain.h"
+#include "core/base/array.h"
 #include "core/sbt/rows.h"
 #include "core/store/sql.h"
 
@@ -96,7 +97,7 @@ static int nonsense(struct file_rows *rows, const struct sbt_view *view, size_t 
 
 static const char *find_table(const char *name)
 {
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		if (!strcmp(tables[i], name))
 			return tables[i];
 	return NULL;

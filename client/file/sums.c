@@ -10,18 +10,18 @@
 #include <string.h>
 
 #include "client/trace/order.h"
+#include "core/base/array.h"
 #include "core/base/map.h"
+#include "core/base/time.h"
 #include "core/model/recount.h"
 #include "core/sbt/sbt.h"
 #include "core/store/condense.h"
 #include "core/store/sql.h"
 #include "core/store/tables.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define SECOND_NS    1000000000ull
-#define SECOND_MAX   "10000000000" /* of CLOCK_MONOTONIC: some hundred years */
-#define TELL_OPS     (1u << 18)
-#define TIME_MAX     (UINT64_MAX / 8) /* so that sums of a few fit */
+#define SECOND_MAX "10000000000" /* of CLOCK_MONOTONIC: some hundred years */
+#define TELL_OPS   (1u << 18)
+#define TIME_MAX   (UINT64_MAX / 8) /* so that sums of a few fit */
 /* What a hostile file can make the model hold. */
 #define RUNS_MAX   8192	 /* that overlap: 50 KB each at the most */
 #define DEVICE_MAX 255	 /* ordinal */
@@ -75,7 +75,7 @@ bool file_sums_named(const char *sql)
 	static const char *const tables[] = { "rollup", "work",	  "work_sum",
 					      "busy",	"memory", "allocation" };
 
-	for (size_t i = 0; i < COUNT(tables); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		if (names(sql, tables[i]))
 			return true;
 	return false;
@@ -223,7 +223,7 @@ static int take_begin(struct sums *sums, sqlite3_stmt *row)
 {
 	struct map_key key = { (uint64_t)sqlite3_column_int64(row, 1), 0 };
 	uintptr_t second = (uintptr_t)sqlite3_column_int64(row, 2);
-	uint64_t told_s = sums->job->told_ns / SECOND_NS;
+	uint64_t told_s = sums->job->told_ns / NS_PER_S;
 
 	/* The row of a minute. */
 	if (second % CONDENSE_TO_S == 0 && second + CONDENSE_AFTER_S <= told_s)

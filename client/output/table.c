@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/base/units.h"
 
 static size_t terminal_width(void)
@@ -29,7 +30,7 @@ static const struct table_pick picks[] = {
 
 static const struct table_pick *pick_of(const char *query)
 {
-	for (size_t i = 0; i < sizeof(picks) / sizeof(picks[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(picks); i++)
 		if (strcmp(query, picks[i].query) == 0)
 			return &picks[i];
 	return NULL;

@@ -12,12 +12,13 @@
 #include <unistd.h>
 
 #include "client/base/complain.h"
+#include "core/base/array.h"
+#include "core/base/time.h"
 #include "core/model/core.h"
 #include "core/sbt/rows.h"
 
-#define MODE	       0666	 /* less the umask */
-#define HELD_MAX       (1 << 20) /* bytes: of a day without operations */
-#define COLUMNS(array) (sizeof(array) / sizeof((array)[0]))
+#define MODE	 0666	   /* less the umask */
+#define HELD_MAX (1 << 20) /* bytes: of a day without operations */
 
 struct record_file {
 	const char *path;
@@ -193,13 +194,13 @@ int record_file_loss(struct record_file *file, int64_t boot, uint64_t start_ns, 
 {
 	static const char *const columns[] = { "boot",	   "second", "process", "reason",
 					       "start_ns", "end_ns", "count" };
-	const int64_t number[] = { boot,	start_ns / 1000000000, 0,
-				   LOSS_BEHIND, (int64_t)start_ns,     (int64_t)end_ns,
+	const int64_t number[] = { boot,	start_ns / NS_PER_S, 0,
+				   LOSS_BEHIND, (int64_t)start_ns,   (int64_t)end_ns,
 				   count };
-	struct sbt_value value[COLUMNS(number)];
-	int r = sbt_rows_begin(file->rows, "loss", columns, COLUMNS(columns));
+	struct sbt_value value[ARRAY_SIZE(number)];
+	int r = sbt_rows_begin(file->rows, "loss", columns, ARRAY_SIZE(columns));
 
-	for (size_t i = 0; i < COLUMNS(number); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(number); i++)
 		value[i] = (struct sbt_value){ .type = SBT_INTEGER, .integer = number[i] };
 	if (r == 0)
 		r = sbt_rows_add(file->rows, value);

@@ -15,6 +15,7 @@
 
 #include "client/base/complain.h"
 #include "client/record/launch.h"
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 
 #define KIN_MAX	    65536
@@ -35,7 +36,7 @@ static void catch_signals(void)
 	struct sigaction action = { .sa_sigaction = on_signal,
 				    .sa_flags = SA_SIGINFO | SA_RESTART };
 
-	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
 		sigaction(passed_on[i], &action, NULL);
 }
 

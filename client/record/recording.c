@@ -10,29 +10,22 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/base/complain.h"
 #include "client/record/sql.h"
 #include "client/trace/show.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/time.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define ASK_NS	     1000000000ull
-#define HOST_MAX     256
-#define PIDS_MAX     4096 /* of text; what is more is in the table process */
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
+#define ASK_NS	 NS_PER_S
+#define HOST_MAX 256
+#define PIDS_MAX 4096 /* of text; what is more is in the table process */
 
 uint64_t recording_now(const struct recording *recording)
 {
-	return clock_ns() + recording->clock_offset_ns;
+	return clock_ns(CLOCK_MONOTONIC) + recording->clock_offset_ns;
 }
 
 static void take_link(struct recording *recording, struct link *link)
@@ -40,7 +33,8 @@ static void take_link(struct recording *recording, struct link *link)
 	link_free(recording->link);
 	recording->link = link;
 	recording->hello = link_hello(link);
-	recording->clock_offset_ns = (int64_t)(recording->hello->now_ns - clock_ns());
+	recording->clock_offset_ns =
+		(int64_t)(recording->hello->now_ns - clock_ns(CLOCK_MONOTONIC));
 }
 
 int recording_open(const struct options *options, struct recording *ret)
@@ -140,7 +134,7 @@ static int add_facts(struct recording *recording, bool complete)
 	};
 
 	list_pids(recording, pids, sizeof(pids));
-	return record_file_facts(recording->file, facts, COUNT(facts) - recording->all);
+	return record_file_facts(recording->file, facts, ARRAY_SIZE(facts) - recording->all);
 }
 
 /* Not before the daemon has something to say: it may refuse. */
@@ -163,7 +157,7 @@ static int start(struct recording *recording)
 	recording->started = true;
 	recording->told_ns = recording_now(recording);
 	gethostname(host, sizeof(host) - 1);
-	r = record_file_facts(recording->file, facts, COUNT(facts) - !recording->command);
+	r = record_file_facts(recording->file, facts, ARRAY_SIZE(facts) - !recording->command);
 	return r < 0 ? r : add_facts(recording, false);
 }
 
@@ -216,7 +210,8 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK)
 		r = take_chunk(recording, reply->chunk, asking->cursor);
 	/* A long past does not keep the present waiting: it would be merged. */
-	if (r == 0 && asking->link != recording->link && clock_ns() - recording->asked_ns > ASK_NS)
+	if (r == 0 && asking->link != recording->link &&
+	    clock_ns(CLOCK_MONOTONIC) - recording->asked_ns > ASK_NS)
 		r = recording_ask(recording, false);
 	return r;
 }
@@ -260,7 +255,7 @@ int recording_ask(struct recording *recording, bool last)
 	int r;
 
 	recording->chunks = 0;
-	recording->asked_ns = clock_ns();
+	recording->asked_ns = clock_ns(CLOCK_MONOTONIC);
 	if (!recording->all && recording->pid_count == 0)
 		return 0;
 	if (!recording->live)
@@ -305,7 +300,7 @@ int recording_begin(struct recording *recording, const struct options *options)
 		return r;
 	if (!recording->all && recording->pid_count == 0)
 		return start(recording);
-	recording->asked_ns = clock_ns();
+	recording->asked_ns = clock_ns(CLOCK_MONOTONIC);
 	r = link_open(options, &past);
 	return r < 0 ? r : ask_past(recording, past, recording->pid, recording->pid_count, false);
 }

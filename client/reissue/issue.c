@@ -7,6 +7,7 @@
 #include "client/reissue/kernel.h"
 #include "client/reissue/world.h"
 #include "client/trace/show.h"
+#include "core/base/array.h"
 
 #define STAGED_AT_ONCE (64 << 10)
 
@@ -243,7 +244,7 @@ static void find_way(struct gpu_world *world, const struct op *op)
 	way->found = true;
 	name = show_call_name(world->trace.meta, op)->text;
 	way->async = strstr(name, "Async");
-	for (size_t i = 0; !way->issue && i < sizeof(functions) / sizeof(functions[0]); i++)
+	for (size_t i = 0; !way->issue && i < ARRAY_SIZE(functions); i++)
 		if (strncmp(name, functions[i].name, strlen(functions[i].name)) == 0)
 			way->issue = functions[i].issue;
 }

@@ -11,12 +11,13 @@
 
 #include "client/base/complain.h"
 #include "client/reissue/world.h"
+#include "core/base/time.h"
 #include "core/base/units.h"
 
 #define SELF	  "/proc/self/exe"
 #define WORDS_MAX 32
 #define TEXT_MAX  32
-#define LONG_NS	  UINT64_C(10000000000)
+#define LONG_NS	  (10 * NS_PER_S)
 #define RECORDED  "TRACESMITH_REPLAY_RECORDED" /* tells the replay that it is recorded */
 
 struct line {

@@ -6,12 +6,12 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/base/complain.h"
 #include "client/reissue/world.h"
+#include "core/base/clock.h"
+#include "core/base/time.h"
 
-#define NS_PER_S    1000000000ull
 #define SPIN_NS	    200000 /* the last of a wait, since sleeping is not exact */
 #define START_NS    20000000
 #define STRANDED_NS NS_PER_S /* so long a call waits for one of another thread at most */
@@ -27,29 +27,20 @@ struct runner {
 	uint32_t count;
 };
 
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
 static void wait_until(uint64_t time_ns)
 {
-	uint64_t now_ns = now(), sleep_ns;
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC), sleep_ns;
 	struct timespec ts;
 
 	if (now_ns >= time_ns) /* launches that follow at once */
 		return;
 	if (time_ns > now_ns + SPIN_NS) {
 		sleep_ns = time_ns - SPIN_NS;
-		ts = (struct timespec){ (time_t)(sleep_ns / NS_PER_S),
-					(long)(sleep_ns % NS_PER_S) };
+		ts = timespec_of(sleep_ns);
 		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
 			;
 	}
-	while (now() < time_ns)
+	while (clock_ns(CLOCK_MONOTONIC) < time_ns)
 		__builtin_ia32_pause();
 }
 
@@ -64,8 +55,8 @@ static void wait_for_work(struct runner *runner, uint32_t work)
 		return;
 	while (!atomic_load_explicit(&runner->world->issued[call], memory_order_acquire)) {
 		if (until_ns == 0)
-			until_ns = now() + STRANDED_NS;
-		if (now() > until_ns || atomic_load(&runner->world->error))
+			until_ns = clock_ns(CLOCK_MONOTONIC) + STRANDED_NS;
+		if (clock_ns(CLOCK_MONOTONIC) > until_ns || atomic_load(&runner->world->error))
 			return;
 		sched_yield();
 	}
@@ -108,7 +99,8 @@ static void *run(void *data)
 			atomic_compare_exchange_strong(&world->error, &none, result);
 		atomic_store_explicit(&world->issued[runner->call[i]], true, memory_order_release);
 		if (call->flags & PLAN_BLOCKS)
-			runner->late_ns = (int64_t)now() - (int64_t)call->end_ns;
+			runner->late_ns =
+				(int64_t)clock_ns(CLOCK_MONOTONIC) - (int64_t)call->end_ns;
 	}
 	return NULL;
 }
@@ -143,7 +135,7 @@ static int start_all(struct gpu_world *world, struct runner *runner)
 
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	world->start_ns = now() + START_NS;
+	world->start_ns = clock_ns(CLOCK_MONOTONIC) + START_NS;
 	for (; started < threads && r == 0; started++)
 		r = -pthread_create(&runner[started].id, &attributes, run, &runner[started]);
 	if (r < 0) {
@@ -188,7 +180,7 @@ int gpu_run(struct gpu_world *world)
 		if (result != 0 && atomic_load(&world->error) == 0)
 			atomic_store(&world->error, result);
 	}
-	world->end_ns = now();
+	world->end_ns = clock_ns(CLOCK_MONOTONIC);
 	if (r == 0 && atomic_load(&world->error) != 0) {
 		complain("The device refused a command: %s",
 			 gpu_driver_error(world->driver, atomic_load(&world->error)));

@@ -5,6 +5,7 @@
 #include "client/export/json.h"
 #include "client/output/out.h"
 #include "client/replay/view.h"
+#include "core/base/time.h"
 
 #define PUT(out, literal) out_bytes(out, literal, sizeof(literal) - 1)
 #define TIME_BYTES	  48
@@ -73,9 +74,9 @@ static void set_time(struct lines *lines, uint64_t time_ns)
 	} else {
 		*--at = ' ';
 		*--at = ' ';
-		at = number_before(at, ns % 1000000000, 9, '0');
+		at = number_before(at, ns % NS_PER_S, 9, '0');
 		*--at = '.';
-		at = number_before(at, ns / 1000000000, 1, '0');
+		at = number_before(at, ns / NS_PER_S, 1, '0');
 		while (end - at < TIME_WIDTH)
 			*--at = ' ';
 	}

@@ -5,8 +5,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "core/base/clock.h"
 
 #define DRAW_NS	     50000000ull /* 20 times a second */
 #define SLEEP_MAX_NS DRAW_NS	 /* what was pressed just before is seen soon */
@@ -16,14 +17,6 @@
 
 static volatile sig_atomic_t stopped;
 static struct termios terminal;
-
-static uint64_t clock_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static void on_signal(int signal_number)
 {
@@ -109,7 +102,7 @@ static uint64_t due_at(const struct replay_pace *pace, uint64_t time_ns)
 static int wait_until(struct replay_pace *pace, uint64_t time_ns)
 {
 	const struct replay_view *view = pace->view;
-	uint64_t now_ns = clock_now(), due_ns = due_at(pace, time_ns);
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC), due_ns = due_at(pace, time_ns);
 	int r = 0;
 
 	if (now_ns < due_ns && view->flush)
@@ -119,7 +112,7 @@ static int wait_until(struct replay_pace *pace, uint64_t time_ns)
 
 		if (is_stopped(pace, next_ns > now_ns ? next_ns - now_ns : 0))
 			return -ECANCELED;
-		now_ns = clock_now();
+		now_ns = clock_ns(CLOCK_MONOTONIC);
 		r = draw(pace, now_ns, time_ns);
 	}
 	return r;
@@ -137,7 +130,7 @@ int replay_pace_wait(struct replay_pace *pace, uint64_t time_ns)
 	int r = 0;
 
 	if (!pace->clock_ns) {
-		pace->clock_ns = clock_now();
+		pace->clock_ns = clock_ns(CLOCK_MONOTONIC);
 		pace->begin_ns = time_ns;
 	}
 	if (pace->speed > 0)
@@ -146,5 +139,5 @@ int replay_pace_wait(struct replay_pace *pace, uint64_t time_ns)
 		return stopped ? -ECANCELED : r;
 	if (is_stopped(pace, 0))
 		return -ECANCELED;
-	return draw(pace, clock_now(), time_ns);
+	return draw(pace, clock_ns(CLOCK_MONOTONIC), time_ns);
 }

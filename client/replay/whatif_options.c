@@ -12,6 +12,7 @@
 #include "client/base/complain.h"
 #include "client/output/pattern.h"
 #include "client/trace/show.h"
+#include "core/base/array.h"
 #include "core/base/units.h"
 #include "core/plan/whatif.h"
 
@@ -195,7 +196,7 @@ int whatif_options_parse(const struct options *options, struct whatif_options *r
 		r = add(ret, options, OPTION_NUMBER_DROP, options->drop.text[i]);
 	for (uint32_t i = 0; r == 0 && i < options->scale.count; i++)
 		r = add(ret, options, OPTION_NUMBER_SCALE, options->scale.text[i]);
-	for (size_t i = 0; r == 0 && i < sizeof(singles) / sizeof(singles[0]); i++)
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(singles); i++)
 		if (options->given & UINT64_C(1) << singles[i])
 			r = add(ret, options, singles[i],
 				singles[i] == OPTION_NUMBER_GRAPH ? options->graph : NULL);

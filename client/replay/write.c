@@ -15,6 +15,7 @@
 #include "client/base/complain.h"
 #include "client/record/file.h"
 #include "client/replay/sums.h"
+#include "core/base/array.h"
 #include "core/plan/emulate.h"
 #include "core/sbt/rows.h"
 
@@ -337,7 +338,7 @@ static int write_facts(struct replay_file *file, const struct whatif_options *ch
 	for (uint32_t i = 0; i < changes->count && at < sizeof(text); i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", i ? " " : "",
 				       changes->change[i].text);
-	return record_file_facts(file->file, facts, sizeof(facts) / sizeof(facts[0]));
+	return record_file_facts(file->file, facts, ARRAY_SIZE(facts));
 }
 
 static int write_all(struct replay_file *file, const struct options *options,

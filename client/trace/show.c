@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
+
 /* clang-format off */
 #define FIELD_OF(type, name, count, how, work) \
 	{ #name, offsetof(struct type, name), sizeof(((struct type *)0)->name) / (count), count, \
@@ -34,7 +36,7 @@ const struct show_field show_fields[] = {
 	WORK(node, SHOW_NUMBER),
 	FIELD(result, SHOW_SIGNED),
 };
-const size_t show_field_count = sizeof(show_fields) / sizeof(show_fields[0]);
+const size_t show_field_count = ARRAY_SIZE(show_fields);
 
 const struct show_field show_work_fields[] = {
 	DERIVED(context, SHOW_ADDRESS),
@@ -42,7 +44,7 @@ const struct show_field show_work_fields[] = {
 	DERIVED(seen_after_ns, SHOW_NUMBER),
 	DERIVED(bytes_per_second, SHOW_NUMBER),
 };
-const size_t show_work_field_count = sizeof(show_work_fields) / sizeof(show_work_fields[0]);
+const size_t show_work_field_count = ARRAY_SIZE(show_work_fields);
 
 const struct show_mark show_marks[] = {
 	{ "bounds", OP_BOUNDS, true },		{ "exact", OP_EXACT, true },
@@ -50,7 +52,7 @@ const struct show_mark show_marks[] = {
 	{ "stack_lost", OP_STACK_LOST, false }, { "unknown_address", OP_UNKNOWN, false },
 	{ "no_call", OP_NO_CALL, true },	{ "untimed", OP_UNTIMED, false },
 };
-const size_t show_mark_count = sizeof(show_marks) / sizeof(show_marks[0]);
+const size_t show_mark_count = ARRAY_SIZE(show_marks);
 
 uint64_t show_field_value(const struct show_field *field, const void *from, uint32_t index)
 {

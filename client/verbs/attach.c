@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/base/argument.h"
@@ -11,20 +10,12 @@
 #include "client/output/json.h"
 #include "client/output/note.h"
 #include "client/verbs/command.h"
+#include "core/base/clock.h"
+#include "core/base/time.h"
 #include "core/base/units.h"
 
-#define NS_PER_S   UINT64_C(1000000000)
 #define RETRY_MS   200
-#define NS_PER_MS  1000000
 #define DATED_FROM 100000 /* versions of CUPTI from here on are those of CUDA: 130001 is 13.0.1 */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 static int ask_once(struct link *link, const struct options *options, uint32_t pid,
 		    Tracesmith__V1__Reply **ret)
@@ -56,7 +47,7 @@ static int ask_until(struct link *link, const struct options *options, uint32_t 
 {
 	const struct timespec retry = { .tv_nsec = RETRY_MS * NS_PER_MS };
 	const bool show = isatty(STDERR_FILENO);
-	const uint64_t began_ns = now_ns();
+	const uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
 	uint64_t waited_ns = 0;
 	bool shown = false;
 	int r;
@@ -71,7 +62,7 @@ static int ask_until(struct link *link, const struct options *options, uint32_t 
 		reply_free(*ret);
 		*ret = NULL;
 		nanosleep(&retry, NULL);
-		waited_ns = now_ns() - began_ns;
+		waited_ns = clock_ns(CLOCK_MONOTONIC) - began_ns;
 	}
 	if (shown)
 		fputs("\r\033[K", stderr);

@@ -13,6 +13,7 @@
 #include "client/trace/show.h"
 #include "client/trace/trace.h"
 #include "client/verbs/command.h"
+#include "core/base/array.h"
 #include "core/base/units.h"
 
 #define NAMED_MAX 8 /* processes without GPU times that are named */
@@ -47,7 +48,7 @@ static int choose_format(const struct options *options, const struct export_form
 {
 	int count = 0;
 
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
 		if (!(options->given & formats[i].option))
 			continue;
 		*ret = formats[i].format;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/output/loss.h"
@@ -16,18 +15,18 @@
 #include "client/record/recording.h"
 #include "client/record/sql.h"
 #include "client/verbs/command.h"
+#include "core/base/clock.h"
+#include "core/base/time.h"
 #include "core/base/units.h"
 
-#define MS_NS	     1000000ull
-#define SECOND_NS    1000000000ull
-#define PERIOD_NS    SECOND_NS	      /* from one look to the next */
-#define SLICE_NS     (50 * MS_NS)     /* so often a program's children are looked at, at the most */
+#define PERIOD_NS    NS_PER_S	      /* from one look to the next */
+#define SLICE_NS     (50 * NS_PER_MS) /* so often a program's children are looked at, at the most */
 #define LOOK_SHARE   20		      /* of our time, one part at most */
-#define LINGER_NS    (2500 * MS_NS)   /* the daemon knows of all work by then (bounds_wait) */
-#define QUIET_NS     (500 * MS_NS)    /* of processes that have ended, so long nothing came */
-#define NO_CUDA_NS   SECOND_NS	      /* a process that used CUDA is known by then */
-#define LINGER_MAX   (30 * SECOND_NS) /* while more comes */
-#define RECONNECT_NS (30 * SECOND_NS)
+#define LINGER_NS    (2500 * NS_PER_MS) /* the daemon knows of all work by then (bounds_wait) */
+#define QUIET_NS     (500 * NS_PER_MS)	/* of processes that have ended, so long nothing came */
+#define NO_CUDA_NS   NS_PER_S		/* a process that used CUDA is known by then */
+#define LINGER_MAX   (30 * NS_PER_S)	/* while more comes */
+#define RECONNECT_NS (30 * NS_PER_S)
 
 static volatile sig_atomic_t stops;
 
@@ -179,7 +178,9 @@ static int learn(struct job *job)
 
 static void wait_ns(uint64_t ns)
 {
-	nanosleep(&(struct timespec){ .tv_sec = ns / SECOND_NS, .tv_nsec = ns % SECOND_NS }, NULL);
+	const struct timespec time = timespec_of(ns);
+
+	nanosleep(&time, NULL);
 }
 
 static bool is_away(int error)
@@ -194,7 +195,7 @@ static int reconnect(struct job *job)
 	uint64_t lost_ns = recording_now(&job->recording), away_ns = 0;
 	int r = -ECONNREFUSED;
 
-	complain("Waiting %llu s for it to come back", RECONNECT_NS / SECOND_NS);
+	complain("Waiting %d s for it to come back", (int)(RECONNECT_NS / NS_PER_S));
 	while (is_away(r) && away_ns < RECONNECT_NS && !stops) {
 		wait_ns(SLICE_NS);
 		r = recording_open_again(job->options, &job->recording);

@@ -9,6 +9,7 @@
 #include "client/link/link.h"
 #include "client/link/rows.h"
 #include "client/verbs/command.h"
+#include "core/base/array.h"
 #include "core/base/utf8.h"
 
 #define EXIT_UNREACHED 2 /* "critical" of monitoring */
@@ -44,7 +45,7 @@ static bool is_trouble(const Tracesmith__V1__StatusReply__Item *item)
 	static const char *const notes[] = { "attach",	"mappings",    "slow",	      "none",
 					     "filters", "ops_dropped", "rows_dropped" };
 
-	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(notes); i++)
 		if (strcmp(item->name, notes[i]) == 0)
 			return false;
 	return item->warning && strcmp(item->section, "loss") != 0;

@@ -6,6 +6,7 @@
 
 #include "client/output/table.h"
 #include "client/view/view.h"
+#include "core/base/array.h"
 
 /* Where the texts of a row are until it is written. */
 struct row {
@@ -201,9 +202,8 @@ static const struct column told[] = {
 	{ "marks", TRACESMITH__V1__COLUMNS__TYPE__TEXT, get_marks },
 };
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define COLUMNS_MAX  COUNT(told)
-_Static_assert(COUNT(shown) <= COLUMNS_MAX, "as many values as the wider form has");
+#define COLUMNS_MAX ARRAY_SIZE(told)
+_Static_assert(ARRAY_SIZE(shown) <= COLUMNS_MAX, "as many values as the wider form has");
 
 struct list {
 	struct view *view;
@@ -278,7 +278,7 @@ int view_list(struct view *view)
 	struct list list = {
 		.view = view,
 		.column = people ? shown : told,
-		.column_count = people ? COUNT(shown) : COUNT(told),
+		.column_count = people ? ARRAY_SIZE(shown) : ARRAY_SIZE(told),
 		.left = view_limit(view),
 	};
 	int r;

@@ -9,6 +9,8 @@
 #include <strings.h>
 #include <time.h>
 
+#include "core/base/time.h"
+
 struct unit {
 	const char *name;
 	double size;
@@ -127,12 +129,12 @@ char *units_nanoseconds(char text[UNITS_TEXT_SIZE], int64_t ns)
 
 char *units_time(char text[UNITS_TEXT_SIZE], int64_t realtime_ns)
 {
-	time_t seconds = realtime_ns / 1000000000;
+	time_t seconds = realtime_ns / NS_PER_S;
 	char day[24] = "";
 	struct tm tm;
 
 	if (localtime_r(&seconds, &tm))
 		strftime(day, sizeof(day), "%Y-%m-%d %H:%M:%S", &tm);
-	snprintf(text, UNITS_TEXT_SIZE, "%s.%03d", day, (int)(realtime_ns / 1000000 % 1000));
+	snprintf(text, UNITS_TEXT_SIZE, "%s.%03d", day, (int)(realtime_ns / NS_PER_MS % 1000));
 	return text;
 }

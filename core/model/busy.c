@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/time.h"
 #include "core/model/model.h"
 
-#define NS_PER_S 1000000000ull
 #define BUSY_MAX 15 /* that many, or more */
 /* Nobody looks away for longer; a clock that jumps further is not worth a row for each second. */
 #define BUSY_JUMP_NS (3600 * NS_PER_S)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/model/correlate.h"
 #include "core/model/mapping.h"
 #include "core/model/mempool.h"
@@ -65,7 +66,7 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_EVENT_CREATE] = { .apply = gpu_event_create },
 };
 
-#define EFFECT_COUNT (sizeof(effect_table) / sizeof(effect_table[0]))
+#define EFFECT_COUNT ARRAY_SIZE(effect_table)
 
 static const struct function *call_function(const struct core *core, uint16_t fn)
 {

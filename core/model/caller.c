@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/time.h"
 #include "core/model/model.h"
 
 /* Threads of one process that call the driver. */
 #define CALLERS_MAX	 4096
 #define CALLER_ROOM_MIN	 16
-#define CALLER_IDLE_NS	 10000000000ull
+#define CALLER_IDLE_NS	 (10 * NS_PER_S)
 #define CALLERS_PER_TICK 16
 
 static struct map_key caller_key(uint32_t ns_tid)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/model/call.h"
 #include "core/model/correlate.h"
@@ -56,7 +57,7 @@ static const struct record_kind {
 	[TS_EVENT_COST] = { exact_cost, TIMES_SPAN, LIBRARY_ONLY },
 };
 
-#define RECORD_KINDS (sizeof(record_table) / sizeof(record_table[0]))
+#define RECORD_KINDS ARRAY_SIZE(record_table)
 
 CLEANUP_DEFINE(struct core, core_free)
 

@@ -13,6 +13,7 @@
  */
 #include "core/model/correlate.h"
 
+#include "core/base/array.h"
 #include "core/model/answer.h"
 #include "core/model/call.h"
 #include "core/model/caller.h"
@@ -127,7 +128,7 @@ static struct ticket *ticket_victim(const struct exact *exact)
 {
 	const struct list *lists[] = { &exact->done, &exact->waiting, &exact->fresh };
 
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		if (!list_empty(lists[i]))
 			return list_first(lists[i], struct ticket, link);
 	return NULL;

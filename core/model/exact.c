@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/time.h"
 #include "core/model/caller.h"
 #include "core/model/correlate.h"
 #include "core/model/gpu_pool.h"
@@ -20,15 +21,15 @@
 #include "core/model/track.h"
 
 /* Records that a process left behind are awaited for so long. */
-#define EXACT_LINGER_NS 1000000000ull
+#define EXACT_LINGER_NS NS_PER_S
 /* Collection is told to have begun within so long of that. */
-#define EXACT_BEGIN_NS 1000000000ull
+#define EXACT_BEGIN_NS NS_PER_S
 /* Calls of before a change are awaited for so long after it. */
 #define EXACT_FORMER_NS 250000000ull
 /* A library that has lost its daemon looks for one more often than this. */
-#define EXACT_AWAY_NS 10000000000ull
+#define EXACT_AWAY_NS (10 * NS_PER_S)
 /* So often it is told how long a gap has been open. */
-#define EXACT_GAP_NS 1000000000ull
+#define EXACT_GAP_NS NS_PER_S
 
 /* Between two checkpoints: each looks at all streams of the process. */
 #define EXACT_CHANGES_MAX 16

@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/time.h"
 #include "core/model/call.h"
 #include "core/model/gpu_pool.h"
 #include "core/model/mempool.h"
-
-#define NS_PER_TICK 10000000 /* of /proc's start times, which have to be comparable */
 
 /* The EXIT of a process that is gone is awaited for so long: a ring is read up to where a processor
  * is not finished, and its task may wait for its turn meanwhile. */

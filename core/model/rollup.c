@@ -5,9 +5,8 @@
 
 #include <string.h>
 
+#include "core/base/time.h"
 #include "core/model/model.h"
-
-#define NS_PER_S 1000000000ull
 
 int rollup_init(struct core *core)
 {

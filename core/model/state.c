@@ -5,12 +5,13 @@
 
 #include <stdlib.h>
 
+#include "core/base/time.h"
 #include "core/model/model.h"
 
 #define STATE_PIECE_NS	   2000000000ull
 #define STATE_PIECE_MAX_NS 32000000000ull
 /* Events of the last moments may still be under way when a piece is cut. */
-#define STATE_MARGIN_NS 1000000000ull
+#define STATE_MARGIN_NS NS_PER_S
 
 void state_init(struct state *state, uint32_t process, uint32_t stream, int16_t device)
 {

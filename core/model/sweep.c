@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/time.h"
 #include "core/model/busy.h"
 #include "core/model/model.h"
 #include "core/model/track.h"
@@ -15,7 +16,7 @@
 /* Records come within a second of the end of the work. */
 #define SWEEP_SETTLE_NS 2000000000ull
 /* Calls whose record is awaited hold the sweep back, but not longer. */
-#define SWEEP_HOLD_NS 10000000000ull
+#define SWEEP_HOLD_NS (10 * NS_PER_S)
 /* The latest lanes, that one of a stream that is no more is looked for in. */
 #define SWEEP_TRIES 256
 

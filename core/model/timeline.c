@@ -12,6 +12,8 @@
  */
 #include "core/model/timeline.h"
 
+#include "core/base/array.h"
+#include "core/base/time.h"
 #include "core/model/call.h"
 #include "core/model/correlate.h"
 
@@ -22,7 +24,7 @@
 #define TIMELINE_AWAIT_NS 30000000000ull
 /* How long after it was covered: records come within a second. */
 #define TIMELINE_COVERED_NS 3000000000ull
-#define TIMELINE_GRAPH_NS   1000000000ull
+#define TIMELINE_GRAPH_NS   NS_PER_S
 /* How long an answer waits to be covered. */
 #define TIMELINE_ANSWERED_NS 250000000ull
 
@@ -206,7 +208,7 @@ static struct pending *timeline_first(const struct core *core)
 	const struct list *lists[] = { &core->answered, &core->graphs, &core->covered,
 				       &core->pendings, &core->awaited };
 
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		if (!list_empty(lists[i]))
 			return list_first(lists[i], struct pending, link);
 	return NULL;
@@ -501,7 +503,7 @@ uint64_t timeline_oldest_ns(const struct core *core)
 	const struct list *lists[] = { &core->covered, &core->pendings };
 	uint64_t oldest_ns = 0;
 
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		const struct pending *first = list_first(lists[i], struct pending, link);
 
 		if (first && (!oldest_ns || first->start_ns < oldest_ns))

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/array.h"
 #include "core/plan/build.h"
 
 /* A call that only submits takes less; one that took more waited. */
@@ -32,7 +33,7 @@ static const struct call_row {
 	[EFFECT_CAPTURE_END] = { .take = build_capture_end, .even_failed = true },
 };
 
-#define CALL_EFFECTS (sizeof(call_table) / sizeof(call_table[0]))
+#define CALL_EFFECTS ARRAY_SIZE(call_table)
 
 static const struct op *call_op(const struct plan_builder *builder, uint32_t call)
 {

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/array.h"
+
 #define QUEUE_ROOM_MIN 64
 
 /* Of one thread the call that submitted comes before what it submitted. */
@@ -30,7 +32,7 @@ static int op_compare(const struct replay_op *a, const struct replay_op *b)
 
 	if (a->start_ns != b->start_ns)
 		return a->start_ns < b->start_ns ? -1 : 1;
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (keys[i][0] != keys[i][1])
 			return keys[i][0] < keys[i][1] ? -1 : 1;
 	return 0;

@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/time.h"
 #include "core/store/sql.h"
 
-#define SECOND_NS	 INT64_C(1000000000)
 #define SECONDS_PER_TURN 10 /* of those that have rows: some ten milliseconds of work */
 
 enum { NEXT, ADD, DELETE, STATEMENT_COUNT };
@@ -146,7 +146,7 @@ static int condense_table(struct condense *condense, struct table *table, int64_
 
 int condense_turn(struct condense *condense, uint64_t now_ns)
 {
-	int64_t until = (int64_t)now_ns / SECOND_NS - CONDENSE_AFTER_S;
+	int64_t until = (int64_t)now_ns / NS_PER_S - CONDENSE_AFTER_S;
 	int more = 0;
 
 	for (int i = 0; i < TABLE_COUNT; i++)

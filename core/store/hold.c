@@ -13,11 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/time.h"
 #include "core/limits.h"
 #include "core/model/core.h"
 #include "core/store/sql.h"
 
-#define TRY_NS	     1000000000ull
+#define TRY_NS	     NS_PER_S
 #define TRY_MAX_NS   60000000000ull
 #define ROOM_BYTES   (1 << 20) /* beside the pages: headers of frames and of the log */
 #define CHUNKS_LEAST 64	       /* let go at a time */

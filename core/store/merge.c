@@ -12,14 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/time.h"
 #include "core/sbt/sbt.h"
 #include "core/store/sql.h"
 
-#define SPAN_NS	      (600 * INT64_C(1000000000))
-#define SPAN_GRACE_NS (60 * INT64_C(1000000000)) /* ops are finished some time after they began */
-#define REST_NS	      10000000000		 /* so long at least, and twice that at most */
-#define ENOUGH	      16			 /* the levels below go with it */
-#define OPS_PER_TURN  65536			 /* a few tens of milliseconds of work */
+#define SPAN_NS	      (600 * NS_PER_S)
+#define SPAN_GRACE_NS (60 * NS_PER_S) /* ops are finished some time after they began */
+#define REST_NS	      (10 * NS_PER_S) /* so long at least, and twice that at most */
+#define ENOUGH	      16	      /* the levels below go with it */
+#define OPS_PER_TURN  65536	      /* a few tens of milliseconds of work */
 #define LISTED_MAX    65536
 
 enum { OLDEST, LIST, DATA, DELETE, STATEMENT_COUNT };

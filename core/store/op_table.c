@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/sbt/sbt.h"
 #include "core/store/name_cache.h"
 #include "core/store/names.h"
@@ -221,7 +222,7 @@ static int op_disconnect(sqlite3_vtab *base)
 
 static const struct pushdown *find_pushdown(sqlite3_index_info *info, int number)
 {
-	for (size_t i = 0; i < sizeof(pushdowns) / sizeof(pushdowns[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(pushdowns); i++) {
 		const struct pushdown *p = &pushdowns[i];
 
 		if (info->aConstraint[number].usable &&

@@ -9,13 +9,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "core/base/time.h"
 #include "core/limits.h"
 
 #define BLOCKS_MAX (LIMIT_STORE_OPS / BATCH_BLOCK_OPS)
 /* Of one transaction, so that the rest can still be dropped meanwhile. */
 #define TURN_BLOCKS_MAX (BLOCKS_MAX / 4)
 /* The writer looks after the database this often when nothing comes. */
-#define IDLE_TURN_NS 1000000000
+#define IDLE_TURN_NS NS_PER_S
 
 struct queue {
 	struct batch open; /* the loop's alone */

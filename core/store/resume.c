@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/store/sql.h"
 #include "core/store/store_private.h"
 
@@ -201,7 +202,7 @@ int store_resume_state(struct store *store, uint32_t process, struct core *core)
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
 	int r = store_reader_open(store_path(store), 0, &db);
 
-	for (size_t i = 0; r == 0 && i < sizeof(states) / sizeof(states[0]); i++)
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(states); i++)
 		r = for_each(db, states[i].text, process, states[i].row, core);
 	return r;
 }

@@ -12,8 +12,6 @@
 
 #include "core/store/sql.h"
 
-#define SECOND_NS INT64_C(1000000000)
-
 /* Of one turn: a few milliseconds of work. */
 #define CHUNKS_PER_TURN	   64
 #define SECONDS_PER_TURN   "60"

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "core/base/array.h"
 #include "core/model/core.h"
 #include "core/store/sql.h"
 
@@ -133,7 +134,7 @@ static const char *const steps[] = {
 	"ALTER TABLE boot ADD COLUMN oldest_pending_ns INTEGER NOT NULL DEFAULT 0;",
 };
 
-#define VERSION ((int64_t)(sizeof(steps) / sizeof(steps[0])))
+#define VERSION ((int64_t)ARRAY_SIZE(steps))
 
 /* Says whether the file is ours and not from the future, without changing it. */
 static int check(sqlite3 *db, int64_t *ret_version)
@@ -263,22 +264,20 @@ static const struct name pool_kinds[] = {
 	{ CORE_POOL_IMPORTED, 0, "imported", NULL },
 };
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static const struct {
 	const char *sql;
 	const struct name *row;
 	size_t count;
 } names[] = {
-	{ "INSERT OR REPLACE INTO kind VALUES(?1, ?3)", kinds, COUNT(kinds) },
+	{ "INSERT OR REPLACE INTO kind VALUES(?1, ?3)", kinds, ARRAY_SIZE(kinds) },
 	{ "INSERT OR REPLACE INTO memory_kind VALUES(?1, ?3, ?2)", memory_kinds,
-	  COUNT(memory_kinds) },
+	  ARRAY_SIZE(memory_kinds) },
 	{ "INSERT OR REPLACE INTO loss_reason VALUES(?1, ?3, ?4)", loss_reasons,
-	  COUNT(loss_reasons) },
-	{ "INSERT OR REPLACE INTO detail VALUES(?1, ?2, ?3)", details, COUNT(details) },
+	  ARRAY_SIZE(loss_reasons) },
+	{ "INSERT OR REPLACE INTO detail VALUES(?1, ?2, ?3)", details, ARRAY_SIZE(details) },
 	{ "INSERT OR REPLACE INTO collect_state VALUES(?1, ?3)", collect_states,
-	  COUNT(collect_states) },
-	{ "INSERT OR REPLACE INTO pool_kind VALUES(?1, ?3)", pool_kinds, COUNT(pool_kinds) },
+	  ARRAY_SIZE(collect_states) },
+	{ "INSERT OR REPLACE INTO pool_kind VALUES(?1, ?3)", pool_kinds, ARRAY_SIZE(pool_kinds) },
 };
 
 static int write_names(sqlite3 *db, const char *sql, const struct name *row, size_t count)
@@ -317,7 +316,7 @@ int schema_write_names(sqlite3 *db, const struct function_table *functions)
 {
 	int r = sql_exec(db, "BEGIN IMMEDIATE");
 
-	for (size_t i = 0; r == 0 && i < COUNT(names); i++)
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
 		r = write_names(db, names[i].sql, names[i].row, names[i].count);
 	if (r == 0)
 		r = write_functions(db, functions);

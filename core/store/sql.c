@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/utf8.h"
 
 static const struct {
@@ -20,7 +21,7 @@ int sql_error(sqlite3 *db)
 {
 	int code = sqlite3_errcode(db), system = sqlite3_system_errno(db);
 
-	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
 		if ((code & 0xff) == errors[i].code)
 			return errors[i].error;
 	if (((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN) && system > 0)

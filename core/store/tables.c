@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/demangle.h"
+#include "core/base/time.h"
 #include "core/limits.h"
 #include "core/store/sql.h"
 
@@ -17,7 +18,7 @@
 /* So many names are given up at a time, since to find them costs a look at all work; where there
  * were none the next look is not before so long. */
 #define EVICT_NAMES    4096
-#define EVICT_AGAIN_NS 10000000000
+#define EVICT_AGAIN_NS (10 * NS_PER_S)
 
 /* Statements use ?1, ?2, … in the order of the lists given to sql_bind below. */
 #define STATEMENTS(X)                                                                              \
@@ -218,7 +219,7 @@ static int write_loss(struct tables *t, const void *data)
 {
 	const struct core_loss *l = data;
 
-	sql_bind(t->stmt[STATEMENT_LOSS], t->boot, (int64_t)(l->start_ns / 1000000000), l->process,
+	sql_bind(t->stmt[STATEMENT_LOSS], t->boot, (int64_t)(l->start_ns / NS_PER_S), l->process,
 		 l->reason, (int64_t)l->start_ns, (int64_t)l->end_ns, (int64_t)l->count);
 	return sql_run(t->stmt[STATEMENT_LOSS]);
 }

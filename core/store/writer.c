@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "core/base/time.h"
 #include "core/limits.h"
 #include "core/store/condense.h"
 #include "core/store/merge.h"
@@ -318,9 +319,9 @@ static const struct {
 	uint64_t period_ns;
 	bool held; /* also while the disk takes nothing */
 } jobs[JOB_COUNT] = {
-	[JOB_LOG] = { log_job, 1000000000, false },
+	[JOB_LOG] = { log_job, NS_PER_S, false },
 	[JOB_MERGE] = { merge_job, 2000000000, false },
-	[JOB_CONDENSE] = { condense_job, 10000000000, true },
+	[JOB_CONDENSE] = { condense_job, 10 * NS_PER_S, true },
 	[JOB_RETAIN] = { retain_job, 2000000000, false },
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/array.h"
 #include "daemon/api/internal.h"
 #include "daemon/api/status.h"
 #include "daemon/api/target.h"
@@ -208,7 +209,7 @@ static bool add_job(struct client *client, Tracesmith__V1__Request *request)
 
 void handler_call(struct client *client, Tracesmith__V1__Request *request)
 {
-	const size_t count = sizeof(handlers) / sizeof(handlers[0]);
+	const size_t count = ARRAY_SIZE(handlers);
 	size_t body = request->body_case;
 
 	if (request->id == 0) {

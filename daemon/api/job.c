@@ -5,9 +5,9 @@
  * the last of them. */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/clock.h"
 #include "core/store/query/query.h"
 #include "daemon/api/internal.h"
 #include "daemon/limits.h"
@@ -203,10 +203,7 @@ static bool on_cancelled(void *data)
 /* CLOCK_BOOTTIME goes on while the host sleeps, ours does not. */
 static int64_t suspended_ns(void)
 {
-	struct timespec since_boot;
-
-	clock_gettime(CLOCK_BOOTTIME, &since_boot);
-	return since_boot.tv_sec * 1000000000ll + since_boot.tv_nsec - (int64_t)uv_hrtime();
+	return (int64_t)(clock_ns(CLOCK_BOOTTIME) - uv_hrtime());
 }
 
 static void on_work(uv_work_t *work)
@@ -313,7 +310,7 @@ static void on_settle(uv_timer_t *timer)
 /* What it asks for may still be on its way to the database. */
 static bool is_settled(struct job *job)
 {
-	const uint64_t limit_ns = LIMIT_QUERY_SETTLE_MS * 1000000ull;
+	const uint64_t limit_ns = LIMIT_QUERY_SETTLE_MS * NS_PER_MS;
 	struct api *api = job->api;
 
 	if (!api->callbacks.settle || uv_hrtime() - job->asked_ns >= limit_ns ||

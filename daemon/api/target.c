@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/maps/procfs.h"
 
@@ -55,7 +56,7 @@ static int compare(uint32_t pid, uid_t uid, char *why)
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < sizeof(has) / sizeof(has[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(has); i++) {
 		if (has[i] == uid)
 			continue;
 		snprintf(why, TARGET_WHY_MAX,

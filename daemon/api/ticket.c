@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/api/internal.h"
 #include "daemon/limits.h"
@@ -36,7 +37,7 @@ static const struct {
 
 static Tracesmith__V1__Error__Code code_of(int error)
 {
-	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
 		if (codes[i].error == error)
 			return codes[i].code;
 	return TRACESMITH__V1__ERROR__CODE__UNAVAILABLE;

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/time.h"
 #include "daemon/attach/internal.h"
 #include "daemon/maps/procfs.h"
 
@@ -317,7 +318,7 @@ static bool still_mapped(pid_t pid, uint64_t entry)
 
 static int wait_threads_end(pid_t pid, char *why)
 {
-	uint64_t end = attach_now_ns() + THREADS_END_MS * 1000000ull;
+	uint64_t end = attach_now_ns() + THREADS_END_MS * NS_PER_MS;
 
 	while (attach_is_live(pid)) {
 		if (attach_now_ns() > end)
@@ -326,7 +327,7 @@ static int wait_threads_end(pid_t pid, char *why)
 				"The library's thread in process %d has not ended: it stays "
 				"loaded, and does nothing",
 				pid);
-		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
 	}
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/attach/internal.h"
 #include "daemon/maps/procfs.h"
@@ -241,7 +242,7 @@ int attach_check_owner(pid_t pid, uid_t uid, char *why)
 
 	if (r < 0)
 		return attach_why(why, -ESRCH, "Process %d has ended", pid);
-	for (size_t i = 0; i < sizeof(status.uid) / sizeof(status.uid[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(status.uid); i++)
 		if (status.uid[i] != uid)
 			r = -EPERM;
 	/* It is root's where the process is not to be traced by its user. */
@@ -262,7 +263,7 @@ int attach_check(const struct attach_request *request, char *why)
 	};
 	int r = check_state(request, why);
 
-	for (size_t i = 0; r == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(checks); i++)
 		r = checks[i](request->pid, why);
 	if (r == 0)
 		r = check_seccomp(request, why);

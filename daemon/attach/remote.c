@@ -22,9 +22,10 @@
 #include <time.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/clock.h"
 #include "daemon/attach/internal.h"
 
-#define STOP_NS	       1000000000ull /* a thread that can stop does in microseconds */
+#define STOP_NS	       NS_PER_S /* a thread that can stop does in microseconds */
 #define SYSCALL_NS     2000000000ull
 #define CALL_NS	       100000000ull /* without a system call */
 #define ROUNDS_SLOW    8
@@ -48,10 +49,7 @@ static const uint8_t return_code[16] = {
 
 uint64_t attach_now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Ticks, so that a wait ends now and then: waitpid() knows no time limit. */

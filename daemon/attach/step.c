@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "daemon/attach/internal.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -128,7 +129,7 @@ int attach_step_clean(struct attach_state *state, const void *data)
 
 	if (state->unload && !attach_is_live(state->pid))
 		r = attach_remote_call(remote, state->target.dlclose, state->handle, 0, &closed);
-	for (size_t i = 0; r == 0 && i < sizeof(fds) / sizeof(fds[0]); i++)
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0)
 			r = attach_remote_syscall(remote, SYS_close,
 						  (const uint64_t[6]){ (uint64_t)fds[i] }, &result);

@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/attach/internal.h"
 
@@ -268,7 +269,7 @@ static void target_avoid_functions(struct attach_target *target, const struct ob
 		{ "dl_iterate_phdr", "dl_iterate_phdr", 0, 0 },
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct symbol first, last;
 
 		if (object_find(target, libc, rows[i].first, &first) == 0 &&
@@ -287,7 +288,7 @@ static void target_avoid_libraries(struct attach_target *target, const struct at
 	};
 
 	for (size_t i = 0; i < maps->count; i++)
-		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
 			if (!strncmp(attach_map_name(&maps->map[i]), names[k], strlen(names[k])))
 				target_avoid(target, maps->map[i].start, maps->map[i].end);
 }

@@ -14,7 +14,9 @@
 #include <time.h>
 #include <ucontext.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/time.h"
 #include "daemon/attach/internal.h"
 
 #define STACK_WINDOW	   (16 << 10) /* of a thread's stack, that is looked through */
@@ -100,7 +102,7 @@ static enum rank call_rank(long call, const uint64_t argument[6])
 {
 	enum rank rank = RANK_OTHER;
 
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		if (calls[i].call == call)
 			rank = calls[i].rank;
 	/* Half of what was asked for would come back. */
@@ -262,7 +264,7 @@ static int thread_round(struct attach_remote *remote, enum attach_loader loader_
 int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 		       unsigned int patience_ms, char *why)
 {
-	uint64_t begin = attach_now_ns(), end = begin + patience_ms * 1000000ull;
+	uint64_t begin = attach_now_ns(), end = begin + patience_ms * NS_PER_MS;
 	long wait_us = RETRY_FIRST_US;
 	struct attach_status status;
 	int r;
@@ -280,7 +282,7 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 			r = -ESRCH;
 		if (r != -EAGAIN || remote->stuck || attach_now_ns() > end)
 			break;
-		nanosleep(&(struct timespec){ .tv_nsec = wait_us * 1000 }, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = wait_us * NS_PER_US }, NULL);
 		wait_us = wait_us * 2 < RETRY_MAX_US ? wait_us * 2 : RETRY_MAX_US;
 	}
 	if (r == 0)
@@ -309,7 +311,7 @@ void attach_thread_again(struct user_regs_struct *regs)
 {
 	if ((long)regs->rax != -EINTR || (long)regs->orig_rax < 0)
 		return;
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		if (calls[i].call == (long)regs->orig_rax &&
 		    (calls[i].rank == RANK_AGAIN || calls[i].rank == RANK_LOCK))
 			regs->rax = (unsigned long long)-RESTART_NO_HANDLER;

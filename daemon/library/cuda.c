@@ -4,6 +4,7 @@
  * never changes, a new signature gets a new symbol). Every call of the runtime API reaches one of
  * these functions, so watching libcuda alone sees programs of both APIs, static or shared.
  */
+#include "core/base/array.h"
 #include "daemon/library/gpu.h"
 
 /* A row is one thought: laid out by hand. */
@@ -344,5 +345,5 @@ const struct gpu_vendor gpu_cuda = {
 	.name = "cuda",
 	.devices = "/dev/nvidia[0-9]*",
 	.function = cuda_function,
-	.count = sizeof(cuda_function) / sizeof(cuda_function[0]),
+	.count = ARRAY_SIZE(cuda_function),
 };

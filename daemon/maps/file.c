@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 
 /* What makes a file the same. On overlayfs the device is 0 and the other fields, which come from
@@ -137,7 +138,7 @@ static int path_open(const struct maps_record *record, uint32_t ppid, struct sta
 	if (is_mapped_file(fd, record, st))
 		return fd;
 	closep(&fd);
-	for (i = 0; i < sizeof(roots) / sizeof(*roots); i++) {
+	for (i = 0; i < ARRAY_SIZE(roots); i++) {
 		fd = path_open_in_root(roots[i], record);
 		if (is_mapped_file(fd, record, st))
 			return fd;

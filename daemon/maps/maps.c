@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/time.h"
 #include "daemon/maps/proc.h"
 #include "daemon/maps/state.h"
 
@@ -133,7 +134,7 @@ static void on_rings(uv_poll_t *poll, int status, int events)
 	bool more = take_rounds(maps);
 
 	maps->woken_ns = now_ns;
-	if (!more && gap_ns > 2 * LIMIT_MAPS_REST_MS * 1000000ull)
+	if (!more && gap_ns > 2 * LIMIT_MAPS_REST_MS * NS_PER_MS)
 		return;
 	uv_poll_stop(poll);
 	uv_timer_start(&maps->rest_timer, on_rest, LIMIT_MAPS_REST_MS, 0);
@@ -154,14 +155,14 @@ static void on_grace(uv_timer_t *timer)
 		image_ns && (!library_ns || image_ns < library_ns) ? image_ns : library_ns;
 
 	if (next_ns)
-		uv_timer_start(timer, on_grace, (next_ns - now_ns) / 1000000 + 1, 0);
+		uv_timer_start(timer, on_grace, (next_ns - now_ns) / NS_PER_MS + 1, 0);
 }
 
 void maps_grace_begin(struct maps *maps)
 {
 	if (maps->closing || uv_is_active((uv_handle_t *)&maps->grace_timer))
 		return;
-	uv_timer_start(&maps->grace_timer, on_grace, maps->grace_ns / 1000000 + 1, 0);
+	uv_timer_start(&maps->grace_timer, on_grace, maps->grace_ns / NS_PER_MS + 1, 0);
 }
 
 static int on_scan_mapping(void *data, const struct maps_record *record)
@@ -195,7 +196,7 @@ static void on_scan(uv_timer_t *timer)
 	maps_scan(maps);
 	if (maps->rings)
 		return;
-	next_ms = (uv_hrtime() - start_ns) * SCAN_SHARE / 1000000;
+	next_ms = (uv_hrtime() - start_ns) * SCAN_SHARE / NS_PER_MS;
 	if (next_ms < SCAN_INTERVAL_MIN_MS)
 		next_ms = SCAN_INTERVAL_MIN_MS;
 	uv_timer_start(timer, on_scan, next_ms, 0);
@@ -342,7 +343,7 @@ static int maps_init(struct maps *maps, const struct maps_config *config)
 	int r;
 
 	maps->max_processes = config->max_processes;
-	maps->grace_ns = grace_ms * 1000000ull;
+	maps->grace_ns = grace_ms * NS_PER_MS;
 	maps->bounds.image_max = config->max_mappings;
 	maps->bounds.total_max = LIMIT_MAPPINGS_TOTAL;
 	TAILQ_INIT(&maps->ended);

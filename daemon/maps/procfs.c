@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/time.h"
 
 #define CONTAINER_ID_SIZE 64
-#define NS_PER_TICK	  10000000
 #define HOST_PID_NS	  0xeffffffc /* inode of the first namespace, fixed in the kernel */
 
 static ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size)

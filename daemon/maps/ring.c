@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 
 /* The layouts of perf_event_open(2), each followed by the time (PERF_SAMPLE_TIME). */
@@ -267,9 +268,8 @@ static bool ring_take(struct maps_rings *rings, struct maps_ring *ring, struct m
 
 	ring_copy(ring, ring->tail, rings->raw, sizeof(*header));
 	size = header->size;
-	known = header->type < sizeof(decoders) / sizeof(*decoders) &&
-		decoders[header->type].decode && size >= decoders[header->type].size &&
-		size <= sizeof(rings->raw);
+	known = header->type < ARRAY_SIZE(decoders) && decoders[header->type].decode &&
+		size >= decoders[header->type].size && size <= sizeof(rings->raw);
 	if (known)
 		ring_copy(ring, ring->tail, rings->raw, size);
 	ring->tail += size;

@@ -20,6 +20,7 @@
 #include "bpf/probe.skel.h"
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "core/base/time.h"
 #include "daemon/limits.h"
 #include "daemon/probe/internal.h"
 
@@ -131,7 +132,7 @@ void probe_configure(struct probe *probe, const struct probe_config *config)
 	struct probe_settings *settings = &probe->bpf->bss->settings;
 
 	settings->stack_depth = config->stack_depth;
-	settings->sample_ns = config->samples_per_s ? 1000000000 / config->samples_per_s : ~0ull;
+	settings->sample_ns = config->samples_per_s ? NS_PER_S / config->samples_per_s : ~0ull;
 	settings->events_per_s = config->events_per_s;
 	settings->wake_bytes = (uint32_t)(probe->config.ring_bytes / 4);
 	settings->reserve_bytes = probe->config.ring_bytes / 8;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/clock.h"
 #include "core/base/demangle.h"
 #include "daemon/limits.h"
 #include "daemon/symbol/cache.h"
@@ -19,7 +20,6 @@
 #define BATCH_JOBS	256
 /* Between batches the thread rests this many times as long as the last one took. */
 #define REST_FACTOR 4
-#define MS_NS	    1000000ull
 
 STAILQ_HEAD(job_queue, symbol_job);
 
@@ -74,7 +74,7 @@ static int key_of(const struct maps_file *file, uint64_t offset, struct cache_ke
 		.device = st.st_dev,
 		.inode = st.st_ino,
 		.size = st.st_size,
-		.modified_ns = st.st_mtim.tv_sec * 1000000000ull + st.st_mtim.tv_nsec,
+		.modified_ns = timespec_ns(st.st_mtim),
 		.offset = offset,
 	};
 	return 0;
@@ -214,10 +214,10 @@ static void thread_main(void *data)
 		start_ns = uv_hrtime();
 		name_batch(s, &batch);
 		s->rest_ns = (uv_hrtime() - start_ns) * REST_FACTOR;
-		if (s->rest_ns < LIMIT_SYMBOL_WAIT_MIN_MS * MS_NS)
-			s->rest_ns = LIMIT_SYMBOL_WAIT_MIN_MS * MS_NS;
-		if (s->rest_ns > LIMIT_SYMBOL_WAIT_MAX_MS * MS_NS)
-			s->rest_ns = LIMIT_SYMBOL_WAIT_MAX_MS * MS_NS;
+		if (s->rest_ns < LIMIT_SYMBOL_WAIT_MIN_MS * NS_PER_MS)
+			s->rest_ns = LIMIT_SYMBOL_WAIT_MIN_MS * NS_PER_MS;
+		if (s->rest_ns > LIMIT_SYMBOL_WAIT_MAX_MS * NS_PER_MS)
+			s->rest_ns = LIMIT_SYMBOL_WAIT_MAX_MS * NS_PER_MS;
 		uv_mutex_lock(&s->lock);
 		STAILQ_CONCAT(&s->finished, &batch);
 		uv_mutex_unlock(&s->lock);
@@ -292,7 +292,7 @@ int symbolizer_new(uv_loop_t *loop, void (*done)(void *data, struct symbol_job *
 	s->loop = loop;
 	s->done = done;
 	s->data = data;
-	s->rest_ns = LIMIT_SYMBOL_WAIT_MIN_MS * MS_NS;
+	s->rest_ns = LIMIT_SYMBOL_WAIT_MIN_MS * NS_PER_MS;
 	STAILQ_INIT(&s->waiting);
 	STAILQ_INIT(&s->finished);
 	uv_mutex_init(&s->lock);

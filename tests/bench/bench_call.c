@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "daemon/inject/ring.h"
 #include "daemon/limits.h"
 #include "inject/cupti_call.h"
@@ -126,7 +127,7 @@ static double clocks(void)
 	double start = thread_ns();
 
 	for (uint32_t i = 0; i < PER_ROUND; i++)
-		sum += clock_ns() + clock_ns();
+		sum += clock_ns(CLOCK_MONOTONIC) + clock_ns(CLOCK_MONOTONIC);
 	return (thread_ns() - start) / PER_ROUND + (sum == 0);
 }
 

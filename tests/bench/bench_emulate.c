@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/plan/critical.h"
 #include "core/plan/emulate.h"
 #include "core/plan/plan.h"
@@ -237,7 +238,7 @@ int main(void)
 {
 	printf("%-16s %8s %7s %8s %8s %9s %7s %8s %9s\n", "M ops/s", "ops", "build", "emulate",
 	       "critical", "emulator", "all", "bytes/op", "p99 ns");
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++)
 		measure(&shapes[i]);
 	return 0;
 }

@@ -2,6 +2,7 @@
  * table; best of several rounds. */
 #include <stdio.h>
 
+#include "core/base/array.h"
 #include "tests/bench/counting_sink.h"
 #include "tests/bench/exact_load.h"
 
@@ -18,7 +19,7 @@ int main(void)
 	static struct burst b;
 
 	printf("%-30s %10s %12s %9s %9s\n", "load", "ns/record", "million/s", "joined", "lost");
-	for (size_t i = 0; i < sizeof(exact_loads) / sizeof(exact_loads[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(exact_loads); i++) {
 		struct core_stats stats;
 		double best = 0;
 

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/store/store.h"
 #include "tests/bench/exact_load.h"
 
@@ -165,7 +166,7 @@ int main(int argc, char **argv)
 	       "written", "states", "bytes", "dropped");
 	printf("%-30s %9s %9s %9s %9s %9s %9s\n", "", "of cpu", "a record", "a record", "a kernel",
 	       "a kernel", "a kernel");
-	for (size_t i = 0; i < sizeof(exact_loads) / sizeof(exact_loads[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(exact_loads); i++) {
 		b.load = &exact_loads[i];
 		measure(path, &b);
 	}

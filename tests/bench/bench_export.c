@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "client/export/export.h"
+#include "core/base/array.h"
 #include "core/sbt/sbt.h"
 #include "tests/bench/load.h"
 #include "tests/bench/w1.h"
@@ -242,7 +243,7 @@ int main(void)
 	measure_all("W1", true, w1_meta, codec, &store);
 	store_load(&store, codec, &exact);
 	measure_all(exact.name, true, meta, codec, &store);
-	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bounds); i++) {
 		store_load(&store, codec, &bounds[i]);
 		measure_all(bounds[i].name, false, meta, codec, &store);
 	}

@@ -2,6 +2,7 @@
  * so this is the model alone. Prints a table; each figure is the median of several rounds. */
 #include <stdio.h>
 
+#include "core/base/array.h"
 #include "core/model/core.h"
 #include "daemon/limits.h"
 #include "tests/bench/counting_sink.h"
@@ -194,7 +195,7 @@ static double round_ns(struct core *core, const struct ingest_load *load, uint64
 int main(void)
 {
 	printf("%-34s %9s %12s %9s\n", "load", "ns/event", "million/s", "lost");
-	for (size_t i = 0; i < sizeof(ingest_loads) / sizeof(ingest_loads[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(ingest_loads); i++) {
 		double spent[ROUNDS], ns;
 		struct core_stats stats;
 		uint64_t number = 1;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "daemon/probe/probe.h"
 
 #define ROUNDS 15
@@ -176,7 +177,7 @@ int main(int argc, char **argv)
 		return geteuid() ? 77 : 1;
 	printf("%-38s %10s %10s %10s\n", "probe (ns per call, medians)", "without", "with",
 	       "added");
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (measure(probe, &config, fd, &rows[i]) < 0)
 			return 1;
 	probe_close(probe, NULL);

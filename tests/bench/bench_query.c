@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/store/query/query.h"
 #include "core/store/query/table.h"
 #include "core/store/store.h"
@@ -65,7 +66,7 @@ static const struct {
 	{ OP_STATE, 0, 25, 1, 30000000 },
 };
 
-#define MIX_COUNT (sizeof(mix) / sizeof(mix[0]))
+#define MIX_COUNT ARRAY_SIZE(mix)
 
 static uint64_t clock_ns(void)
 {

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/replay/replay.h"
 #include "core/sbt/file.h"
 #include "core/sbt/rows.h"
@@ -135,8 +136,8 @@ static void add_row(struct sbt_writer *writer, struct sbt_rows *rows, const char
 	do {                                                                                       \
 		static const char *const column_[] = columns;                                      \
 		const int64_t number_[] = { __VA_ARGS__ };                                         \
-		add_row(writer, rows, table, column_, sizeof(column_) / sizeof(column_[0]),        \
-			number_, sizeof(number_) / sizeof(number_[0]), text);                      \
+		add_row(writer, rows, table, column_, ARRAY_SIZE(column_), number_,                \
+			ARRAY_SIZE(number_), text);                                                \
 	} while (0)
 #define LIST(...)                                                                                  \
 	{                                                                                          \

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/array.h"
 #include "core/sbt/sbt.h"
 #include "tests/bench/load.h"
 
@@ -65,7 +66,7 @@ int main(void)
 	printf("%-10s %6s %8s %12s %12s %14s\n", "load", "ops", "bytes/op", "encode Mop/s",
 	       "decode Mop/s", "start_ns Mop/s");
 	for (size_t i = 0; i < LOAD_COUNT; i++)
-		for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++)
+		for (size_t k = 0; k < ARRAY_SIZE(counts); k++)
 			measure(codec, &loads[i], counts[k]);
 	sbt_codec_free(codec);
 	return 0;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/store/store.h"
 #include "daemon/limits.h"
 #include "tests/bench/load.h"
@@ -114,7 +115,7 @@ static struct store *open_store(const char *path)
 	struct store_config config = {
 		.path = path,
 		.boot_id = "bench",
-		.functions = { functions, sizeof(functions) / sizeof(functions[0]) },
+		.functions = { functions, ARRAY_SIZE(functions) },
 	};
 	struct store *store;
 
@@ -206,7 +207,7 @@ int main(int argc, char **argv)
 
 	printf("%-22s %-8s %9s %12s %12s %9s %9s\n", "shape", "load", "ops", "Mop/s of cpu",
 	       "Mop/s of wall", "written/op", "stored/op");
-	for (size_t i = 1; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+	for (size_t i = 1; i < ARRAY_SIZE(shapes); i++)
 		for (size_t k = 0; k < LOAD_COUNT; k++)
 			if (!only || strcmp(only, loads[k].name) == 0)
 				measure_load(path, &shapes[i], &loads[k]);
@@ -214,7 +215,7 @@ int main(int argc, char **argv)
 		return unlink(path);
 	measure_load(path, &shapes[0], &loads[0]);
 	printf("\n%10s  over ten million ops\n", "ms");
-	for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(statements); i++)
 		measure_statement(path, statements[i]);
 	unlink(path);
 	return 0;

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
+
 #define NAMES_MAX    32
 #define BUFFER_BYTES (64 << 10)
 
@@ -140,9 +142,9 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
 	seen.pid = getpid();
 	bad |= cuptiActivityRegisterTimestampCallback(on_time);
 	bad |= cuptiActivityRegisterCallbacks(on_request, on_complete);
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		bad |= cuptiActivityEnable(kinds[i]);
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		bad |= cuptiActivityEnableDriverApi(calls[i], 1);
 	fprintf(out, "{\"pid\":%d,\"injected\":%d}\n", seen.pid, bad);
 	fclose(out);

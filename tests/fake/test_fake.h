@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "core/base/array.h"
 /* cmocka wants the four above */
 #include <cmocka.h>
 
@@ -14,7 +16,6 @@
 
 #define OK(call)	   assert_int_equal(call, CUDA_SUCCESS)
 #define FAILS(call, error) assert_int_equal(call, error)
-#define ARRAY_SIZE(a)	   (sizeof(a) / sizeof((a)[0]))
 #define BYTES		   4096
 #define NONSENSE	   0xdead0000
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/model/core.h"
 
 /* CUPTI's number of a row is its effect: those that submit have the kinds that records answer. */
@@ -55,7 +56,7 @@ static const struct function functions[] = {
 	ROW(EFFECT_EVENT_CREATE),
 };
 
-#define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))
+#define FUNCTION_COUNT ARRAY_SIZE(functions)
 
 static void check_op(void *data, const struct op *op)
 {

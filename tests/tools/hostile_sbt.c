@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/sbt/file.h"
 #include "core/sbt/rows.h"
 
@@ -90,9 +91,9 @@ static uint64_t evil(void)
 		UINT64_MAX - 1000,
 		1000000000,
 	};
-	size_t i = below(sizeof(values) / sizeof(values[0]) + 2);
+	size_t i = below(ARRAY_SIZE(values) + 2);
 
-	return i < sizeof(values) / sizeof(values[0]) ? values[i] : next() >> below(64);
+	return i < ARRAY_SIZE(values) ? values[i] : next() >> below(64);
 }
 
 static struct sbt_value evil_text(void)
@@ -118,10 +119,10 @@ static struct sbt_value evil_text(void)
 		"9223372036854775808",
 		"<!-- ]]> &amp; -->",
 	};
-	size_t i = below(sizeof(texts) / sizeof(texts[0]) + 2);
+	size_t i = below(ARRAY_SIZE(texts) + 2);
 	char *text;
 
-	if (i < sizeof(texts) / sizeof(texts[0]))
+	if (i < ARRAY_SIZE(texts))
 		return (struct sbt_value){ .type = SBT_TEXT,
 					   .text = texts[i],
 					   .size = strlen(texts[i]) };
@@ -337,7 +338,7 @@ static void change_ops(void)
 	if (below(25) == 0)
 		many_heads(&group[below(groups)]);
 	else
-		changes[below(sizeof(changes) / sizeof(changes[0]))](&group[below(groups)]);
+		changes[below(ARRAY_SIZE(changes))](&group[below(groups)]);
 }
 
 static struct sbt_value evil_value(const struct sbt_value *as)

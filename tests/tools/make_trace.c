@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "client/export/export.h"
+#include "core/base/array.h"
 
-#define SECOND	     UINT64_C(1000000000)
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define SECOND UINT64_C(1000000000)
 
 enum {
 	FN_ALLOC = 1,
@@ -61,7 +61,7 @@ static int put_losses(struct meta *meta)
 					       "paused",    "paused",	 "budget" };
 	int r = 0;
 
-	for (size_t i = 0; i < COUNT(losses); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
 		r |= meta_add_loss(meta, &losses[i], reasons[i]);
 	return r;
 }
@@ -97,20 +97,20 @@ static int put(struct meta *meta)
 		{ .id = 3, .process = TRAIN, .device = 0, .handle = 0x5500, .context = CONTEXT },
 		{ .id = 4, .process = TRAIN, .device = 0, .handle = 0x5600, .context = CONTEXT },
 	};
-	const struct meta_frame *stack[COUNT(frames)];
+	const struct meta_frame *stack[ARRAY_SIZE(frames)];
 	int r = 0;
 
 	meta->wall_offset_ns = 1700000000 * (int64_t)SECOND;
-	for (size_t i = 1; i < COUNT(functions); i++)
+	for (size_t i = 1; i < ARRAY_SIZE(functions); i++)
 		r |= meta_add_function(meta, i, functions[i]);
-	for (size_t i = 0; i < COUNT(streams); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(streams); i++)
 		r |= meta_add_stream(meta, &streams[i]);
 	r |= put_losses(meta);
-	for (size_t i = 0; i < COUNT(frames); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++)
 		stack[i] = meta_frame(meta, &frames[i]);
-	for (size_t i = 1; i < COUNT(names); i++)
+	for (size_t i = 1; i < ARRAY_SIZE(names); i++)
 		r |= meta_add_name(meta, i, names[i]);
-	r |= meta_add_stack(meta, STACK, stack, COUNT(stack));
+	r |= meta_add_stack(meta, STACK, stack, ARRAY_SIZE(stack));
 	r |= meta_add_stack(meta, STACK_OUTER, stack + 4, 1);
 	r |= meta_add_device(meta, TRAIN, 0, "NVIDIA H200");
 	r |= meta_add_process(meta, TRAIN, 4242, "train",
@@ -157,7 +157,7 @@ static int memory(const struct export_format *format, struct exporter *x)
 	op[139].device = DEVICE_UNKNOWN;
 	op[139].live_bytes = 77;
 	op[140].flags |= OP_UNKNOWN; /* says nothing about live bytes */
-	return format->ops(x, op, COUNT(op));
+	return format->ops(x, op, ARRAY_SIZE(op));
 }
 
 /* 200 launches on two streams, all of them before the allocations; a record inside of a wait. */
@@ -177,7 +177,7 @@ static int work(const struct export_format *format, struct exporter *x)
 	op[200] = at(OP_EVENT, FN_RECORD, 500100, 500200);
 	op[201] = at(OP_SYNC, FN_SYNC, 500000, 501000);
 	op[202] = at(OP_MODULE, FN_UNKNOWN, 502000, 502001);
-	return format->ops(x, op, COUNT(op));
+	return format->ops(x, op, ARRAY_SIZE(op));
 }
 
 /* What touches must not nest; idle is not drawn. */
@@ -191,9 +191,9 @@ static int states(const struct export_format *format, struct exporter *x)
 		{ TRAIN, 1, OP_STATE_PENDING, 600, 601 }, { TRAIN, 0, OP_STATE_PENDING, 100, 450 },
 		{ SERVE, 2, OP_STATE_PENDING, 150, 350 },
 	};
-	struct op op[COUNT(rows)];
+	struct op op[ARRAY_SIZE(rows)];
 
-	for (size_t i = 0; i < COUNT(rows); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		op[i] = at(OP_STATE, 0, rows[i].start, rows[i].end);
 		op[i].process = rows[i].process;
 		op[i].stream = rows[i].stream;
@@ -202,7 +202,7 @@ static int states(const struct export_format *format, struct exporter *x)
 		op[i].flags = OP_BOUNDS;
 		op[i].tid = 0;
 	}
-	return format->ops(x, op, COUNT(op));
+	return format->ops(x, op, ARRAY_SIZE(op));
 }
 
 /* Of thread 4243, on stream 3; times are those after a second. */
@@ -256,7 +256,7 @@ static int exact_calls(const struct export_format *format, struct exporter *x)
 	op[66] = exact(OP_LAUNCH, FN_EXACT, 1160000, 0, 0);
 	op[66].flags = OP_RETURNED | OP_UNTIMED;
 	op[66].gpu_start_ns = op[66].gpu_end_ns = 0;
-	return format->ops(x, op, COUNT(op));
+	return format->ops(x, op, ARRAY_SIZE(op));
 }
 
 /* One launch of a graph: six kernels in two branches, told in no order; then one as a whole; then
@@ -289,7 +289,8 @@ static int exact_graphs(const struct export_format *format, struct exporter *x)
 		kernel[6 + i].tid = 0;
 		kernel[6 + i].end_ns = 0;
 	}
-	return format->ops(x, kernel, COUNT(kernel)) < 0 || format->ops(x, launch, COUNT(launch))
+	return format->ops(x, kernel, ARRAY_SIZE(kernel)) < 0 ||
+			       format->ops(x, launch, ARRAY_SIZE(launch))
 		       ? -EIO
 		       : 0;
 }
@@ -307,7 +308,7 @@ static int ranges(const struct export_format *format, struct exporter *x)
 		{ OP_OVERHEAD, 0, 1000100, 1000150 },
 	};
 
-	for (size_t i = COUNT(rows); i > 0; i--) {
+	for (size_t i = ARRAY_SIZE(rows); i > 0; i--) {
 		struct op op = at(rows[i - 1].kind, 0, rows[i - 1].start, rows[i - 1].end);
 
 		op.tid = 4243;
@@ -335,7 +336,7 @@ static int exact_states(const struct export_format *format, struct exporter *x)
 		{ 3, OP_STATE_RUNNING, 954 << 20, (954 << 20) + (1 << 19) },
 	};
 
-	for (size_t i = 0; i < COUNT(rows); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct op op = at(OP_STATE, 0, 0, 0);
 
 		op.start_ns = rows[i].start;

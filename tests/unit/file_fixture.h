@@ -81,9 +81,7 @@ static inline void made_end(struct made *made, bool whole)
 	do {                                                                                       \
 		const struct sbt_value row_[] = { __VA_ARGS__ };                                   \
                                                                                                    \
-		assert_int_equal(sbt_rows_begin((made)->rows, table, names,                        \
-						sizeof(row_) / sizeof(row_[0])),                   \
-				 0);                                                               \
+		assert_int_equal(sbt_rows_begin((made)->rows, table, names, ARRAY_SIZE(row_)), 0); \
 		assert_int_equal(sbt_rows_add((made)->rows, row_), 0);                             \
 		made_block(made);                                                                  \
 	} while (0)
@@ -172,7 +170,7 @@ static inline void made_of_store(struct made *made, const struct fixture *fixtur
 	made_fact(made, "wall_offset_ns", INTEGER(fixture->config.wall_offset_ns));
 	made_fact(made, "until_ns", INTEGER(now_ns));
 	made_chunks(made, db);
-	for (size_t i = 0; i < sizeof(made_tables) / sizeof(made_tables[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(made_tables); i++)
 		made_table(made, db, made_tables[i]);
 	made_end(made, whole);
 }

@@ -4,6 +4,7 @@
 #define QUERY_FIXTURE_H
 
 #include "client/output/table.h"
+#include "core/base/array.h"
 #include "core/store/query/query.h"
 #include "core/store/query/table.h"
 #include "tests/unit/store_fixture.h"

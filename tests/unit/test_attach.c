@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "core/base/array.h"
 #include "tests/unit/attach_story.h"
 
 #define CYCLES		20
@@ -127,7 +128,7 @@ static void calls_with_a_time_wait_that_long(void **state)
 	static const char *const names[] = { "nanosleep", "clock_nanosleep", "poll",	  "ppoll",
 					     "select",	  "futex",	     "condition", "wait4" };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		call_waits_on(names[i], 0);
 }
 
@@ -136,7 +137,7 @@ static void calls_that_the_kernel_would_end_wait_on(void **state)
 {
 	static const char *const names[] = { "epoll_time", "recv_time", "sigtimedwait" };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		call_waits_on(names[i], 0);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "core/base/array.h"
 #include "tests/unit/attach_story.h"
 
 static void what_is_not_there_is_refused(void **state)
@@ -172,7 +173,7 @@ static void filter_memfd(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+	struct sock_fprog program = { ARRAY_SIZE(code), code };
 
 	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
 #include "daemon/config.h"
@@ -89,7 +90,7 @@ static void faults_are_refused(void **state)
 		"[store]\nkeep_age = soon\n",	  "this is no line\n",
 	};
 
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		if (read_text(texts[i]) != -EINVAL)
 			fail_msg("accepted: %s", texts[i]);
 		end(NULL);
@@ -197,11 +198,11 @@ static void units_are_read_as_people_write_them(void **state)
 			 { "10", 10000000000 } };
 	uint64_t value;
 
-	for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(size); i++) {
 		assert_int_equal(units_parse_size(size[i].text, &value), 0);
 		assert_int_equal(value, size[i].value);
 	}
-	for (size_t i = 0; i < sizeof(duration) / sizeof(duration[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(duration); i++) {
 		assert_int_equal(units_parse_duration(duration[i].text, &value), 0);
 		assert_int_equal(value, duration[i].value);
 	}

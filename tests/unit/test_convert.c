@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/base/array.h"
 #include "daemon/library/gpu.h"
 #include "inject/convert.h"
 #include "inject/cupti_abi.h"
@@ -320,7 +321,7 @@ static void times_that_cannot_be_are_none(void **state)
 	union record record = { .kernel.kind = CUPTI_KIND_CONCURRENT_KERNEL };
 	struct ts_event event;
 
-	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
 		record.kernel.start = times[i][0];
 		record.kernel.end = times[i][1];
 		assert_int_equal(convert_record(&record, KERNEL_13_0, &event), CONVERT_DONE);
@@ -340,13 +341,13 @@ static void what_is_unknown_or_cut_short_is_not_read(void **state)
 	static const uint32_t unknown[] = { 0, 5, 30, 52, 55, 1000, UINT32_MAX };
 	struct ts_event event;
 
-	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++) {
 		union record record = record_of(unknown[i]);
 
 		assert_int_equal(convert_record(&record, sizeof(record), &event), CONVERT_UNKNOWN);
 	}
 	/* Exactly as long as said: the address sanitizer sees whoever reads on. */
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
 		for (size_t size = sizeof(uint32_t); size < 13; size += 4) {
 			uint32_t *record = calloc(1, size);
 
@@ -421,7 +422,7 @@ static bool is_watched(uint16_t plain, uint16_t per_thread)
 #undef CALL
 	};
 
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		if (calls[i][0] == plain && calls[i][1] == per_thread)
 			return true;
 	return false;

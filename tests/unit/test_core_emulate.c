@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "program_fixture.h"
 
 #define PROGRAMS 400
@@ -165,7 +166,7 @@ static void emulate_knows_what_a_kernel_takes(void **state)
 	program_begin(&program);
 	program_add(&program, 0, (struct step){ .kind = KERNEL, .ns = 1000, .blocks = 1 });
 	plan = plan_of_program();
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		plan->op[0].block[0] = rows[i].threads;
 		plan->op[0].registers = rows[i].registers;
 		plan->op[0].shared_bytes = rows[i].shared;

@@ -1,5 +1,6 @@
 /* Random programs, run by a machine of which all rules are known: their plan finds each dependency
  * that held something up, and gives the recorded times when it is run again. */
+#include "core/base/array.h"
 #include "plan_fixture.h"
 
 #define PROGRAMS 300
@@ -221,7 +222,7 @@ static void one_call(void)
 		do_record,	do_wait,	do_wait,    do_sync_event, do_graph, do_capture,
 		do_sync_stream, do_sync_device, do_destroy, do_other,
 	};
-	uint32_t thread = 0, what = random_below(sizeof(doing) / sizeof(doing[0]));
+	uint32_t thread = 0, what = random_below(ARRAY_SIZE(doing));
 
 	for (uint32_t i = 1; i < THREADS; i++)
 		if (m.next[i] < m.next[thread])

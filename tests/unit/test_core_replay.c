@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/replay/replay.h"
 
 enum fn { FN_LAUNCH = 1, FN_RECORD, FN_WAIT, FN_BEGIN, FN_END, FN_DESTROY, FN_COUNT };
@@ -90,7 +91,7 @@ static int play(const struct op *op, size_t count, uint64_t since_ns, uint64_t u
 #define EXPECT(text, ...)                                                                          \
 	do {                                                                                       \
 		const struct op list[] = { __VA_ARGS__ };                                          \
-		assert_int_equal(play(list, sizeof(list) / sizeof(list[0]), 0, UINT64_MAX), 0);    \
+		assert_int_equal(play(list, ARRAY_SIZE(list), 0, UINT64_MAX), 0);                  \
 		assert_string_equal(told, text);                                                   \
 	} while (0)
 
@@ -242,7 +243,7 @@ static void waits_that_mean_nothing_show_nothing(void **state)
 		{ EXACT(19, 35, 40, 0), .stream = 3 },
 	};
 
-	assert_int_equal(play(list, sizeof(list) / sizeof(list[0]), 0, UINT64_MAX), 0);
+	assert_int_equal(play(list, ARRAY_SIZE(list), 0, UINT64_MAX), 0);
 	assert_int_equal(count_of("waiting"), 0);
 }
 

@@ -1,4 +1,5 @@
 /* What calls add to the sums: the bytes that were moved or given, not those that were asked for. */
+#include "core/base/array.h"
 #include "exact_fixture.h"
 
 static struct core_rollup sum_of(enum fn fn)
@@ -133,7 +134,7 @@ static void rollup_knows_a_capture_whose_end_was_refused(void **state)
 
 	announce();
 	on_stream(FN_CAPTURE_BEGIN, 5, 6, S1);
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
 		give_call(FN_CAPTURE_END, 10 + i, 11 + i, S1, 0, refused[i]);
 	give_call(FN_COPY, 20, 0, S1, 100, 0);
 	assert_int_equal(sum_of(FN_COPY).captured, 1);

@@ -1,4 +1,5 @@
 /* States of streams and devices: intervals without gaps, overlaps or empty ones. */
+#include "core/base/array.h"
 #include "core_fixture.h"
 
 #define S1	  0x1000
@@ -33,7 +34,7 @@ static void expect(uint32_t stream, const struct expected *expected, size_t coun
 #define EXPECT(stream, ...)                                                                        \
 	do {                                                                                       \
 		const struct expected list[] = { __VA_ARGS__ };                                    \
-		expect(stream, list, sizeof(list) / sizeof(list[0]));                              \
+		expect(stream, list, ARRAY_SIZE(list));                                            \
 	} while (0)
 
 static void state_is_pending_from_the_call_to_the_synchronization(void **state)

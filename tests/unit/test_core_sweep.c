@@ -1,4 +1,5 @@
 /* Exact states of streams and devices, and what is told at checkpoints. */
+#include "core/base/array.h"
 #include "exact_fixture.h"
 
 struct expected {
@@ -55,7 +56,7 @@ static void check_wall_time(int16_t device, uint64_t start_ns, uint64_t end_ns)
 #define EXPECT(stream, ...)                                                                        \
 	do {                                                                                       \
 		const struct expected list[] = { __VA_ARGS__ };                                    \
-		expect(stream, DEVICE_UNKNOWN, list, sizeof(list) / sizeof(list[0]));              \
+		expect(stream, DEVICE_UNKNOWN, list, ARRAY_SIZE(list));                            \
 	} while (0)
 
 static struct ts_event work_on(uint16_t kind, uint32_t correlation, uint64_t start_ms,

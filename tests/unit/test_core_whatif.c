@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/plan/whatif.h"
 #include "program_fixture.h"
 
@@ -195,7 +196,7 @@ static void whatif_launch_latency_tells_of_other_launches(void **state)
 {
 	static const uint64_t latencies[] = { 0, 512, 4096, 50000 };
 
-	for (size_t i = 0; i < sizeof(latencies) / sizeof(latencies[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(latencies); i++) {
 		uint64_t ns = latencies[i];
 		struct plan *plan;
 
@@ -399,7 +400,7 @@ static void whatif_refuses_what_makes_no_sense(void **state)
 
 	program_make(&program, 1);
 	plan = plan_of_program();
-	for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(factors); i++) {
 		assert_int_equal(whatif_scale(plan, &all, factors[i]), -EINVAL);
 		assert_int_equal(whatif_scale_calls(plan, &all, factors[i]), -EINVAL);
 		assert_int_equal(whatif_scale_host(plan, factors[i]), -EINVAL);

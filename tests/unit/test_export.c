@@ -17,6 +17,7 @@
 #include "client/export/lane.h"
 #include "client/export/pb.h"
 #include "client/trace/show.h"
+#include "core/base/array.h"
 #include "core/base/utf8.h"
 
 struct memory {
@@ -76,7 +77,7 @@ static void a_message_has_the_shortest_length_that_holds_it(void **state)
 	static const char *const heads[] = { "\x1a\x00", "\x1a\x01", "\x1a\x7f", "\x1a\x80\x01",
 					     "\x1a\xac\x02" };
 
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		struct memory memory = { 0 };
 		struct out_sink sink = { keep, &memory };
 		_cleanup_(out_freep) struct out *out = NULL;
@@ -374,7 +375,7 @@ static void compressed_bytes_come_back(void **state)
 		plain[i] = (uint8_t)(i / 50 * 7);
 	assert_int_equal(gzip_new(&sink, &gzip), 0);
 	sink = gzip_sink(gzip);
-	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); at += pieces[i++])
+	for (size_t i = 0; i < ARRAY_SIZE(pieces); at += pieces[i++])
 		assert_int_equal(sink.write(sink.data, plain + at, pieces[i]), 0);
 	assert_int_equal(gzip_end(gzip), 0);
 	assert_int_equal(unpack(&memory, back, sizeof(back)), at);

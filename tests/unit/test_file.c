@@ -1,4 +1,5 @@
 /* File: a recording gives the answers of the store that it came from, and says what it is. */
+#include "core/base/array.h"
 #include "tests/unit/file_fixture.h"
 
 #define PROCESSES  4
@@ -219,7 +220,7 @@ static void test_every_query_answers_as_the_store_does(void **state)
 	assert_int_equal(link_hello(link)->wall_offset_ns, fixture->config.wall_offset_ns);
 	assert_string_equal(link_hello(link)->boot_id, BOOT);
 	for (size_t i = 0; (query = query_at(i)); i++)
-		for (size_t k = 0; k < sizeof(windows) / sizeof(windows[0]); k++)
+		for (size_t k = 0; k < ARRAY_SIZE(windows); k++)
 			compare_options(fixture, link, query, windows[k][0], windows[k][1]);
 }
 
@@ -246,7 +247,7 @@ static void test_sql_sees_the_same_ops_and_tables(void **state)
 	struct fixture *fixture = *state;
 	_cleanup_(link_freep) struct link *link = record(fixture, fixture_now_ns);
 
-	for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
 		struct answer_text answer = { 0 };
 
 		run_sql_text(fixture, statements[i], 0, 0, &answer);
@@ -342,7 +343,7 @@ static void test_chunks_are_found_by_their_indices(void **state)
 	struct fixture *fixture = *state;
 	_cleanup_(link_freep) struct link *link = record(fixture, fixture_now_ns);
 
-	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(plans); i++) {
 		struct answer_text answer = { 0 };
 		char sql[256];
 		char *file;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "core/base/array.h"
 #include "core/sbt/format.h"
 #include "tests/unit/file_fixture.h"
 
@@ -320,11 +321,11 @@ static struct sbt_value odd_value(const char *type, uint64_t *seed)
 	if (fixture_random(seed) % 8 == 0)
 		return NOTHING;
 	if (!strcmp(type, "TEXT")) {
-		const char *text = texts[fixture_random(seed) % (sizeof(texts) / sizeof(texts[0]))];
+		const char *text = texts[fixture_random(seed) % (ARRAY_SIZE(texts))];
 
 		return TEXT(text);
 	}
-	return INTEGER(odd[fixture_random(seed) % (sizeof(odd) / sizeof(odd[0]))]);
+	return INTEGER(odd[fixture_random(seed) % (ARRAY_SIZE(odd))]);
 }
 
 /* Rows of odd values in all columns of a table; those that must have a value have one. */
@@ -372,7 +373,7 @@ static void test_values_may_be_anything(void **state)
 
 		made_begin(&made, fixture);
 		made_chunks(&made, db);
-		for (size_t k = 0; k < sizeof(made_tables) / sizeof(made_tables[0]); k++) {
+		for (size_t k = 0; k < ARRAY_SIZE(made_tables); k++) {
 			if (k % 4 == (size_t)i % 4 || (i % 3 && strstr(made_tables[k], "kind")))
 				made_table(&made, db, made_tables[k]);
 			else

@@ -7,9 +7,8 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/base/interval.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static void assert_near(double value, double wanted)
 {
@@ -33,9 +32,9 @@ static void small_samples_are_sure_of_little(void **state)
 	};
 	double ones[20];
 
-	for (size_t i = 0; i < COUNT(ones); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ones); i++)
 		ones[i] = 1;
-	for (size_t i = 0; i < COUNT(cases); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_near(interval_ratio(ones, cases[i].a, ones, cases[i].b, 1).confidence,
 			    cases[i].confidence);
 }

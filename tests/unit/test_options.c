@@ -12,6 +12,7 @@
 
 #include "client/base/argument.h"
 #include "client/base/options.h"
+#include "core/base/array.h"
 #include "core/base/units.h"
 #include "proto/event.h"
 #include "proto/hello.h"
@@ -42,11 +43,11 @@ static void test_durations_have_units(void **state)
 					   "1e99s", "nan", "inf", "5ms5", "400000d" };
 	uint64_t ns;
 
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
 		assert_int_equal(units_parse_duration(good[i].text, &ns), 0);
 		assert_int_equal(ns, good[i].ns);
 	}
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		if (units_parse_duration(bad[i], &ns) >= 0)
 			fail_msg("'%s' was taken", bad[i]);
 }
@@ -89,7 +90,7 @@ static void test_nonsense_is_no_moment(void **state)
 	};
 	struct moment moment;
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		if (moment_parse(bad[i], &moment) != -EINVAL)
 			fail_msg("'%s' was taken", bad[i]);
 }
@@ -183,7 +184,7 @@ static void test_shares_are_percent(void **state)
 	assert_int_equal(ppm, 5000);
 	assert_int_equal(share_parse("100%", &ppm), 0);
 	assert_int_equal(ppm, 1000000);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		if (share_parse(bad[i], &ppm) != -EINVAL)
 			fail_msg("'%s' was taken", bad[i]);
 	for (int i = 0; i < 2; i++) {

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "client/output/pattern.h"
+#include "core/base/array.h"
 
 static void test_what_people_write_is_taken(void **state)
 {
@@ -30,7 +31,7 @@ static void test_what_people_write_is_taken(void **state)
 	char why[PATTERN_WHY_BYTES];
 	regex_t regex;
 
-	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {
 		if (pattern_compile(taken[i].pattern, 0, &regex, why) < 0)
 			fail_msg("'%s' was refused: %s", taken[i].pattern, why);
 		if (taken[i].text)
@@ -93,7 +94,7 @@ static void test_what_is_taken_takes_no_time(void **state)
 	memset(text, 'a', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
 		assert_int_equal(pattern_compile(patterns[i], 0, &regex, why), 0);
 		regexec(&regex, text, 0, NULL, 0);
 		regfree(&regex);

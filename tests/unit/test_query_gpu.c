@@ -56,7 +56,7 @@ static void add_busy(struct store *store)
 		{ 40, OP_STATE_SYNCING, 0, 0 },	 { 60, OP_STATE_IDLE, 0, 0 },
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		store_add_busy(store, &(struct core_busy){ .second = fixture_second(),
 							   .ns = rows[i].ns,
 							   .process = EXACT,
@@ -131,7 +131,7 @@ static void add_names(struct store *store)
 	const struct store_frame frames[] = { { 0x10, 0x10, "/lib/libcuda.so.1", "cuLaunchKernel" },
 					      { 0x20, 0x20, "/opt/app", "forward" } };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		store_add_name(store, names[i].id, names[i].text, strlen(names[i].text));
 	store_add_stack(store, STACK, EXACT, frames, 2);
 }
@@ -191,7 +191,7 @@ static void add_losses(struct store *store)
 		     { LOSS_STACK_SAMPLED, EXACT, 900 },
 		     { LOSS_CUPTI, TWO_GRAPHS, 50 } };
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		store_add_loss(store, &(struct core_loss){ .start_ns = fixture_second() * SECOND_NS,
 							   .end_ns = fixture_second() * SECOND_NS,
 							   .process = rows[i].process,
@@ -484,7 +484,7 @@ static void test_windows_and_limits_cut(void **state)
 	static const char *const names[] = { "kernels", "idle", "overlap", "graphs", "ranges" };
 	uint64_t before_ns = (fixture_second() - 5) * SECOND_NS;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct answer_text answer = { 0 };
 		Tracesmith__V1__QueryRequest query = QUERY(.name = (char *)names[i], .limit = 1);
 

@@ -165,7 +165,7 @@ static int setup(void **state)
 	add_process(fixture->store, 1, PID, 0);
 	add_process(fixture->store, 2, PID + 1, 0);
 	store_add_name(fixture->store, 9, "gemm\xff", 5);
-	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		store_add_op(fixture->store, &ops[i]);
 	fixture_commit(fixture, fixture_now_ns);
 	return 0;

@@ -77,7 +77,7 @@ static void test_the_probe_tier_knows_nothing_of_the_device(void **state)
 		 "Process %d is in the probe tier, which knows nothing of this: 'tsctl attach %d' "
 		 "takes it into the exact tier",
 		 PROBE, PROBE);
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		expect_note(state, QUERY(.name = (char *)names[i], .pid = PROBE), note);
 	expect_note(state, QUERY(.name = "kernels", .pid = ENDED),
 		    "Process 4000002 was in the probe tier, which knows nothing of this: start it "

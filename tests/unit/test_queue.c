@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "core/base/clock.h"
 #include "inject/cupti_call.h"
 #include "inject/queue.h"
 
@@ -62,7 +63,7 @@ static void assert_order(uint32_t count)
 
 static void call_is_told_whole_at_the_next_tick(void **state)
 {
-	uint64_t before_ns = clock_ns();
+	uint64_t before_ns = clock_ns(CLOCK_MONOTONIC);
 	const struct ts_event *event = &put[0].event;
 
 	call_site(1, CUPTI_SITE_ENTER, 0);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "client/reissue/kernel.h"
+#include "core/base/array.h"
 
 static void names_are_those_of_ptx(void **state)
 {
@@ -80,7 +81,7 @@ static void the_assembler_takes_it(void **state)
 
 	if (system("PATH=$PATH:/usr/local/cuda/bin command -v ptxas >/dev/null") != 0)
 		skip();
-	text = gpu_kernel_text(names, sizeof(names) / sizeof(names[0]));
+	text = gpu_kernel_text(names, ARRAY_SIZE(names));
 	file = fdopen(mkstemp(path), "w");
 	assert_non_null(text);
 	assert_non_null(file);

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "proto/ring.h"
 
 #define SLOTS	    64
@@ -169,7 +170,7 @@ static void names_take_slots_in_a_row_also_across_the_end(void **state)
 	struct fixture *f = *state;
 
 	for (uint32_t i = 0; i < 500; i++) {
-		uint16_t wanted = length[i % (sizeof(length) / sizeof(length[0]))];
+		uint16_t wanted = length[i % (ARRAY_SIZE(length))];
 		size_t size;
 
 		assert_int_equal(put_name(&f->ring, i, wanted), 0);

@@ -1,6 +1,7 @@
 /* Chunks: what was encoded comes back, wanted columns only, and damaged bytes are told apart. */
 #include <errno.h>
 
+#include "core/base/array.h"
 #include "tests/unit/sbt_fixture.h"
 
 static void make_launches(struct fixture *f, size_t count)
@@ -33,7 +34,7 @@ static void launches_come_back(void **state)
 	static const size_t counts[] = { 1, 2, 3, 100, SBT_OPS_MAX };
 	struct fixture *f = *state;
 
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
 		make_launches(f, counts[i]);
 		check_round_trip(f, counts[i]);
 	}
@@ -111,7 +112,7 @@ static void exact_launches_come_back(void **state)
 	static const size_t counts[] = { 1, 2, 100, SBT_OPS_MAX };
 	struct fixture *f = *state;
 
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
 		make_exact(f, counts[i]);
 		check_round_trip(f, counts[i]);
 	}
@@ -327,7 +328,7 @@ static void nonsense_with_a_right_checksum_is_refused(void **state)
 	};
 	struct fixture *f = *state;
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if (decode_body(f, cases[i].count, cases[i].columns, cases[i].body, cases[i].size,
 				~0u) != -EBADMSG)
 			fail_msg("not refused: %s", cases[i].what);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <zstd.h>
 
+#include "core/base/array.h"
 #include "core/sbt/column.h"
 #include "tests/unit/sbt_fixture.h"
 
@@ -351,7 +352,7 @@ static void nonsense_is_refused(void **state)
 	};
 	struct fixture *f = *state;
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if (decode_body(f, cases[i].count, cases[i].columns, cases[i].body, cases[i].size,
 				~0u) != -EBADMSG)
 			fail_msg("not refused: %s", cases[i].what);

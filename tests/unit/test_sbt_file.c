@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include "core/base/array.h"
 #include "core/sbt/file.h"
 #include "core/sbt/format.h"
 #include "core/sbt/rows.h"
@@ -329,7 +330,7 @@ static void other_files_are_refused(void **state)
 	struct file *f = *state;
 	size_t count;
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		f->size = strlen(others[i]);
 		memcpy(f->bytes, others[i], f->size);
 		assert_int_equal(try_file(f, &count), -EBADMSG);
@@ -472,7 +473,7 @@ static void an_index_that_does_not_fit_is_not_believed(void **state)
 	uint64_t index = f->kept[4].offset + f->kept[4].size;
 
 	assert_int_equal(try_index(f, good, 1, 0, SBT_FILE_HEAD), 0); /* one of no known type */
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_int_equal(try_index(f, bad[i], 1, 0, SBT_FILE_HEAD), -1);
 	assert_int_equal(try_index(f, good, 0, 0, SBT_FILE_HEAD), -1);
 	assert_int_equal(try_index(f, good, 0, 0, index), -1);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <zstd.h>
 
+#include "core/base/array.h"
 #include "core/sbt/rows.h"
 
 #define TEXT(string)                                                                               \
@@ -233,7 +234,7 @@ static void values_that_are_no_text_are_refused(void **state)
 	struct sbt_rows *rows = *state;
 
 	assert_int_equal(sbt_rows_begin(rows, "t", names, 1), 0);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_int_equal(sbt_rows_add(rows, &bad[i]), -EINVAL);
 	assert_int_equal(sbt_rows_count(rows), 0);
 }
@@ -246,7 +247,7 @@ static void names_that_sql_would_misread_are_refused(void **state)
 	const char *name = longest;
 	struct sbt_rows *rows = *state;
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		assert_int_equal(sbt_rows_begin(rows, bad[i], twice, 2), -EINVAL);
 		assert_int_equal(sbt_rows_begin(rows, "t", &bad[i], 1), -EINVAL);
 	}
@@ -330,7 +331,7 @@ static void nonsense_is_refused(void **state)
 	};
 	struct sbt_view *v;
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if (view_body(cases[i].count, cases[i].columns, cases[i].body, cases[i].size, &v) !=
 		    -EBADMSG)
 			fail_msg("not refused: %s", cases[i].what);

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/probe/site.h"
 
@@ -35,7 +36,7 @@ static void cost_is_that_of_the_first_instruction(void **state)
 		{ { 0x31, 0xc0, 0xc3 }, SITE_SINGLE_STEP, 0 },
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint64_t skip = 99;
 
 		assert_int_equal(site_cost(rows[i].code, sizeof(rows[i].code), &skip),

@@ -1,8 +1,7 @@
 /* test_stamp: CUPTI's times are put on our clock, whichever clock they are of. */
 #include "cupti_fixture.h"
 
-#include <time.h>
-
+#include "core/base/clock.h"
 #include "inject/launcher.h"
 #include "inject/stamp.h"
 
@@ -44,7 +43,8 @@ static void our_clock_is_left_alone(void **state)
 
 static void the_wall_clock_is_converted(void **state)
 {
-	uint64_t before_ns = clock_ns(), wall = wall_ns(), after_ns = clock_ns();
+	uint64_t before_ns = clock_ns(CLOCK_MONOTONIC), wall = wall_ns(),
+		 after_ns = clock_ns(CLOCK_MONOTONIC);
 	struct stamp stamp = stamp_now();
 	struct ts_event event = event_at(TS_EVENT_COPY, wall, wall + 7);
 

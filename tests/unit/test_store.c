@@ -2,6 +2,7 @@
  * that are not ours are left alone. */
 #include <sys/stat.h>
 
+#include "core/base/array.h"
 #include "tests/unit/store_fixture.h"
 
 static void a_committed_op_can_be_selected(void **state)
@@ -457,7 +458,7 @@ static void a_reader_can_write_nothing(void **state)
 
 	assert_int_equal(fixture_open(f), 0);
 	assert_int_equal(store_reader_open(f->path, 77, &db), 0);
-	for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++)
 		assert_int_not_equal(sqlite3_exec(db, attempts[i], NULL, NULL, NULL), SQLITE_OK);
 	assert_int_equal(ask(db, "SELECT count(*) FROM boot"), 1);
 	assert_int_equal(ask(db, "SELECT now_ns()"), 77);

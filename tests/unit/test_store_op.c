@@ -1,5 +1,6 @@
 /* The table `op`: every column says what was stored, and a constraint that leaves out chunks gives
  * the same answer as looking at every op. */
+#include "core/base/array.h"
 #include "tests/unit/store_fixture.h"
 
 #define OPS	 30000
@@ -219,7 +220,7 @@ static const char *const terms[] = {
 	"%sdevice = -1",
 };
 
-#define TERMS (sizeof(terms) / sizeof(terms[0]))
+#define TERMS ARRAY_SIZE(terms)
 
 /* A unary plus keeps SQLite from handing the constraint to the table. */
 static void check_terms(struct story *s, size_t a, size_t b, size_t c)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "client/replay/whatif_options.h"
+#include "core/base/array.h"
 
 static struct whatif_options changes;
 
@@ -55,7 +56,7 @@ static void scale_refuses_what_makes_no_sense(void **state)
 	};
 	char large[2000];
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		assert_int_equal(parse_scale(bad[i]), -EINVAL);
 		whatif_options_done(&changes);
 	}
@@ -79,7 +80,7 @@ static void graph_may_have_a_window(void **state)
 	assert_int_equal(parse_graph("..10ms"), 0);
 	assert_int_equal(changes.change[0].to_ns, 10000000);
 	assert_int_equal(parse_graph("1s.."), 0);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_int_equal(parse_graph(bad[i]), -EINVAL);
 }
 

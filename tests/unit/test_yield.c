@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <time.h>
 
+#include "core/base/clock.h"
 #include "inject/launcher.h"
 #include "inject/yield.h"
 #include "tests/unit/yield_cupti.h"
@@ -98,7 +99,7 @@ static bool is_free(void)
 	bool r;
 
 	assert_true(yield_lock());
-	r = yield_is_free(clock_ns());
+	r = yield_is_free(clock_ns(CLOCK_MONOTONIC));
 	yield_unlock();
 	return r;
 }
@@ -106,11 +107,11 @@ static bool is_free(void)
 /* Until he was quiet long enough. */
 static void wait_until_free(void)
 {
-	uint64_t until_ns = clock_ns() + 10 * QUIET_NS;
+	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + 10 * QUIET_NS;
 	struct timespec pause = { .tv_nsec = 5000000 };
 
 	while (!is_free()) {
-		assert_true(clock_ns() < until_ns);
+		assert_true(clock_ns(CLOCK_MONOTONIC) < until_ns);
 		nanosleep(&pause, NULL);
 	}
 }

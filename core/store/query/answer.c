@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/clock.h"
 #include "core/base/utf8.h"
 #include "core/limits.h"
 #include "core/store/reader.h"
@@ -19,20 +19,12 @@
 
 #define PROGRESS_STEPS 20000 /* of SQLite's virtual machine, about a millisecond */
 
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
 static int on_progress(void *data)
 {
 	struct answer *answer = data;
 
 	return answer->job->cancelled(answer->job->data) ||
-	       (answer->deadline_ns && clock_ns() > answer->deadline_ns);
+	       (answer->deadline_ns && clock_ns(CLOCK_MONOTONIC) > answer->deadline_ns);
 }
 
 /* For what works for long without a step of SQLite's. */
@@ -70,7 +62,7 @@ static int open_database(struct answer *answer)
 		answer->db = job->reader;
 		return 0;
 	}
-	answer->deadline_ns = answer->begin_ns + LIMIT_QUERY_MS * 1000000ull;
+	answer->deadline_ns = answer->begin_ns + LIMIT_QUERY_MS * NS_PER_MS;
 	return job->held ? store_reader_open_held(job->database, job->now_ns, &answer->db)
 			 : store_reader_open(job->database, job->now_ns, &answer->db);
 }
@@ -81,7 +73,7 @@ int answer_open(struct answer *answer, const struct query_job *job)
 
 	*answer = (struct answer){
 		.job = job,
-		.begin_ns = clock_ns(),
+		.begin_ns = clock_ns(CLOCK_MONOTONIC),
 		.advice = "try again",
 		.about = ABOUT_ALL & ~ABOUT_SAMPLES,
 	};
@@ -115,13 +107,13 @@ void answer_close(struct answer *answer)
 
 int answer_send(struct answer *answer, Tracesmith__V1__Reply *reply)
 {
-	uint64_t begin_ns = clock_ns();
+	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
 	int r;
 
 	reply->id = answer->job->request->id;
 	r = answer->job->send(answer->job->data, reply);
 	if (answer->deadline_ns)
-		answer->deadline_ns += clock_ns() - begin_ns;
+		answer->deadline_ns += clock_ns(CLOCK_MONOTONIC) - begin_ns;
 	return r;
 }
 

@@ -3,13 +3,14 @@
 
 #include <errno.h>
 
+#include "core/base/array.h"
+#include "core/base/time.h"
 #include "core/limits.h"
 #include "core/store/condense.h"
 #include "core/store/query/answer.h"
 #include "core/store/sql.h"
 
-#define SECOND_NS 1000000000ull
-#define T(type)	  TRACESMITH__V1__COLUMNS__TYPE__##type
+#define T(type) TRACESMITH__V1__COLUMNS__TYPE__##type
 
 static int find(struct answer *answer, const char *name, const struct query **ret)
 {
@@ -47,7 +48,7 @@ static int check_options(struct answer *answer, const struct query *query,
 	};
 	char text[QUERY_OPTIONS_TEXT_MAX];
 
-	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
 		if (!checks[i].given || (query->options & checks[i].option))
 			continue;
 		query_options_text(query, text);
@@ -91,8 +92,8 @@ static uint64_t limit_of(const struct query *query, uint64_t wanted)
  * minute in which it begins. */
 static int64_t first_second(const struct answer *answer)
 {
-	int64_t second = answer->window.since_ns / SECOND_NS;
-	int64_t age = (int64_t)(answer->told_ns / SECOND_NS) - second;
+	int64_t second = answer->window.since_ns / NS_PER_S;
+	int64_t age = (int64_t)(answer->told_ns / NS_PER_S) - second;
 	bool recent = age < CONDENSE_AFTER_S;
 
 	return recent ? second : second - second % CONDENSE_TO_S;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
+#include "core/base/time.h"
 #include "core/base/utf8.h"
 #include "core/limits.h"
 #include "core/sbt/file.h"
@@ -20,7 +22,6 @@
 #include "core/store/query/answer.h"
 #include "core/store/sql.h"
 
-#define SECOND_NS 1000000000ull
 #define SETTLED_S 10 /* calls of a second have returned and their work is known, mostly */
 #define AGAIN_S	  90 /* below CONDENSE_AFTER_S */
 
@@ -193,7 +194,7 @@ static int look(struct record *record)
 
 static uint64_t settled_ns(uint64_t ns)
 {
-	return ns > SETTLED_S * SECOND_NS ? ns - SETTLED_S * SECOND_NS : 0;
+	return ns > SETTLED_S * NS_PER_S ? ns - SETTLED_S * NS_PER_S : 0;
 }
 
 static uint64_t max(uint64_t a, uint64_t b)
@@ -210,19 +211,19 @@ static uint64_t min(uint64_t a, uint64_t b)
 static void choose_seconds(struct record *record)
 {
 	const struct answer_window *window = &record->answer->window;
-	uint64_t now_s = record->answer->now_ns / SECOND_NS;
-	uint64_t since_s = window->since_ns / SECOND_NS, oldest;
+	uint64_t now_s = record->answer->now_ns / NS_PER_S;
+	uint64_t since_s = window->since_ns / NS_PER_S, oldest;
 
-	record->second_to = window->until_ns / SECOND_NS + 1;
+	record->second_to = window->until_ns / NS_PER_S + 1;
 	if (!record->request->last)
-		record->second_to = min(record->second_to, settled_ns(record->last_ns) / SECOND_NS);
+		record->second_to = min(record->second_to, settled_ns(record->last_ns) / NS_PER_S);
 	record->second_from = since_s;
 	if (!record->told_ns) {
 		if (since_s + CONDENSE_AFTER_S <= now_s)
 			record->second_from -= since_s % CONDENSE_TO_S;
 		return;
 	}
-	record->second_from = max(since_s, settled_ns(record->told_ns) / SECOND_NS);
+	record->second_from = max(since_s, settled_ns(record->told_ns) / NS_PER_S);
 	oldest = now_s > AGAIN_S ? now_s - AGAIN_S : 0;
 	if (record->second_from < oldest) {
 		record->condensed = min(oldest, record->second_to) - record->second_from;
@@ -379,7 +380,7 @@ static int send_tables(struct record *record)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < sizeof(tables) / sizeof(tables[0]); i++)
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tables); i++)
 		if (tables[i].when == ALWAYS || record->request->last)
 			r = send_table(record, &tables[i]);
 	return r;

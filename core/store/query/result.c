@@ -1,6 +1,7 @@
 /* Result: the names of the driver's result codes (CUresult of cuda.h), for SQL. */
 #include <errno.h>
 
+#include "core/base/array.h"
 #include "core/store/query/answer.h"
 
 /* Numbers are the driver's interface and never change. */
@@ -65,7 +66,7 @@ static void result_name(sqlite3_context *context, int count, sqlite3_value **val
 {
 	int code = sqlite3_value_int(value[0]);
 
-	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
 		if (results[i].code == code)
 			sqlite3_result_text(context, results[i].name, -1, SQLITE_STATIC);
 }

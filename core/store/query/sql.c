@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
+#include "core/base/time.h"
 #include "core/base/utf8.h"
 #include "core/limits.h"
 #include "core/store/query/answer.h"
@@ -17,7 +19,7 @@ static bool pragma_allowed(const char *name)
 	static const char *const allowed[] = { "table_info", "table_xinfo", "table_list",
 					       "index_list", "index_info" };
 
-	for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++)
 		if (name && strcasecmp(name, allowed[i]) == 0)
 			return true;
 	return false;
@@ -105,7 +107,7 @@ static void set_bounds(struct answer *answer, const Tracesmith__V1__SqlRequest *
 		       uint64_t *ret_limit)
 {
 	uint64_t limit = request->limit ? request->limit : ROWS_DEFAULT;
-	uint64_t longest_ns = answer->deadline_ns ? LIMIT_QUERY_MS * 1000000ull : INT64_MAX;
+	uint64_t longest_ns = answer->deadline_ns ? LIMIT_QUERY_MS * NS_PER_MS : INT64_MAX;
 
 	if (request->timeout_ns && request->timeout_ns < longest_ns)
 		answer->deadline_ns = answer->begin_ns + request->timeout_ns;

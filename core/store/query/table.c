@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/distance.h"
 #include "core/store/query/table_sql.h"
 
@@ -318,7 +319,7 @@ static const struct query *const tables[] = { query_table_host, query_table_stre
 
 const struct query *query_at(size_t number)
 {
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		for (const struct query *query = tables[i]; query->name; query++)
 			if (number-- == 0)
 				return query;
@@ -361,7 +362,7 @@ void query_options_text(const struct query *query, char *out)
 	};
 
 	snprintf(out, QUERY_OPTIONS_TEXT_MAX, "--limit");
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		if (!(query->options & texts[i].option))
 			continue;
 		strcat(out, " ");

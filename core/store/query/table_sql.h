@@ -2,11 +2,12 @@
 #ifndef TS_QUERY_TABLE_SQL_H
 #define TS_QUERY_TABLE_SQL_H
 
+#include "core/base/time.h"
 #include "core/store/query/table.h"
 #include "proto/event.h"
 
-#define SECOND_NS    1000000000ull
-#define MINUTE_NS    60000000000ull
+#define SECOND_NS    NS_PER_S
+#define MINUTE_NS    (60 * NS_PER_S)
 #define HOUR_NS	     (60 * MINUTE_NS)
 #define COLUMNS(...) ((const struct query_column[]){ __VA_ARGS__, { 0 } })
 #define T(type)	     TRACESMITH__V1__COLUMNS__TYPE__##type

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/units.h"
 #include "core/store/query/table_sql.h"
 #include "core/store/sql.h"
@@ -63,7 +64,7 @@ static int look(struct why *why)
 	answer_bind(stmt, ":device", why->request->device_given_case, why->request->device);
 	if (sqlite3_step(stmt) != SQLITE_ROW)
 		return answer_fail_sqlite(why->answer);
-	for (size_t i = 0; i < sizeof(fact) / sizeof(fact[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(fact); i++)
 		*fact[i] = sqlite3_column_int64(stmt, (int)i);
 	return 0;
 }
@@ -237,7 +238,7 @@ int answer_say_why(struct answer *answer, const struct query *query,
 
 	if (why.one)
 		snprintf(why.who, sizeof(why.who), " process %" PRIu32, request->pid);
-	for (size_t i = 0; r == 0 && i < sizeof(causes) / sizeof(causes[0]); i++)
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(causes); i++)
 		if (causes[i](&why))
 			break;
 	return r;

@@ -77,7 +77,7 @@ static inline CUresult entry_check_CTX(void)
 				.function = FAKE_FN_##fn_,                                         \
 				.name = #fn_,                                                      \
 				.args = words,                                                     \
-				.args_count = sizeof(words) / sizeof(words[0]),                    \
+				.args_count = ARRAY_SIZE(words),                                   \
 			};                                                                         \
 			hooks_enter(hooks, &api);                                                  \
 			r = entry_check_##need_();                                                 \

@@ -4,6 +4,7 @@
  * Locks, outermost first: context list, context, stream, engine, event, region, arena. */
 #pragma once
 
+#include "core/base/array.h"
 #include "hooks.h"
 
 #include <pthread.h>
@@ -13,7 +14,6 @@
 #define unlikely(x)	   __builtin_expect(!!(x), 0)
 #define MIN(a, b)	   ((a) < (b) ? (a) : (b))
 #define MAX(a, b)	   ((a) > (b) ? (a) : (b))
-#define ARRAY_SIZE(a)	   (sizeof(a) / sizeof((a)[0]))
 
 #define DEVICES_MAX	   16
 #define RING_OPS	   1024 /* a launch blocks when so many are pending, as on a real device */

@@ -6,6 +6,7 @@
 
 #include "cupti_abi.h"
 
+#include "core/base/array.h"
 #include "tests/fake/libcuda/hooks.h"
 
 #include <pthread.h>
@@ -16,7 +17,6 @@
 #define CBID_COUNT    1024
 #define EXTERNAL_MAX  8
 #define EXTERNAL_DEEP 16
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 struct buffer {
 	struct buffer *next;

@@ -1,4 +1,5 @@
 /* NVTX client: see nvtx.h. The numbers and layouts are those of NVTX 3. */
+#include "core/base/array.h"
 #include "nvtx.h"
 
 #include <dlfcn.h>
@@ -107,7 +108,7 @@ static int get_table(uint32_t module, nvtx_fn ***table, unsigned int *count)
 	if (table)
 		*table = module == MODULE_CORE ? core : core2;
 	if (count)
-		*count = (unsigned int)(sizeof(core) / sizeof(core[0]) - 1);
+		*count = (unsigned int)(ARRAY_SIZE(core) - 1);
 	return 1;
 }
 

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "core/base/array.h"
+
 #define F(since, name, need, params, args, call) TALLY_##name,
 #define S(since, name, need, params, args, call) TALLY_##name, TALLY_##name##_ptsz,
 #define D(since, name, need, params, args, call) TALLY_##name, TALLY_##name##_ptds,
@@ -28,8 +30,7 @@ enum tally_function {
 			workload_die(#function, _r, __FILE__, __LINE__);                           \
 	} while (0)
 
-#define NOINLINE      __attribute__((noinline))
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define NOINLINE __attribute__((noinline))
 
 /* PTX, so that the same program also runs on a real GPU */
 #define IMAGE_HEAD	   ".version 7.0\n.target sm_70\n.address_size 64\n"
