@@ -16,7 +16,7 @@
 #define SCRATCH_LEAST 4096
 /* What a launch takes beside what its kernel does, on an H200: where no multiprocessor has more
  * than one block, the same in a graph that is recorded node by node, and where they have many.
- * Source: docs/measurements.md, "Issued again on a GPU". */
+ * Source: docs/measurements.md, "Reissued on a GPU". */
 #define KERNEL_OWN_NS	     700
 #define KERNEL_NODE_OWN_NS   850
 #define KERNEL_FULL_OWN_NS   1000
