@@ -1,4 +1,4 @@
-/* tsctl: asks tracesmithd. The verb's row says what it takes and what it does. */
+/* tsctl: the client of tracesmithd. A verb's row in command_table says what it takes and does. */
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>
@@ -22,9 +22,9 @@ static const struct command *find(const char *name)
 		if (distance_near(name, command->name))
 			break;
 	if (command->name)
-		complain("There is no verb '%s', did you mean '%s'?", name, command->name);
+		complain("Unknown command '%s': did you mean '%s'?", name, command->name);
 	else
-		complain("There is no verb '%s': see 'tsctl help'", name);
+		complain("Unknown command '%s': see 'tsctl help'", name);
 	return NULL;
 }
 
@@ -41,8 +41,8 @@ static int run(const struct command *command, struct options *options, int argc,
 	}
 	if (argc - first < command->arguments_min || argc - first > command->arguments_max) {
 		complain("%s: see 'tsctl %s --help'",
-			 argc - first < command->arguments_min ? "An argument is missing"
-							       : "There are too many arguments",
+			 argc - first < command->arguments_min ? "Missing argument"
+							       : "Too many arguments",
 			 command->name);
 		return EXIT_USAGE;
 	}
@@ -66,14 +66,14 @@ int main(int argc, char **argv)
 	if (options.given & OPTION_HELP)
 		return cmd_help(&options, 0, NULL);
 	if (first == argc) {
-		complain("What shall be done? See 'tsctl help'");
+		complain("Missing command: see 'tsctl help'");
 		return EXIT_USAGE;
 	}
 	command = find(argv[first]);
 	if (!command)
 		return EXIT_USAGE;
 	if (command->arguments_max != ARGUMENTS_FOREIGN)
-		signal(SIGPIPE, SIG_DFL); /* whoever reads us has enough: end quietly */
+		signal(SIGPIPE, SIG_DFL); /* our reader has had enough: end quietly */
 	status = run(command, &options, argc - first, argv + first);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return complain("Cannot write the output: %s", strerror(errno));

@@ -1,4 +1,4 @@
-/* Argument: a process, a recording, a window of time. */
+/* Argument: the arguments that verbs share: a process, a recording, a window of time. */
 #include "client/base/argument.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ int argument_pid(const char *text, uint32_t *ret)
 	uint64_t pid;
 
 	if (units_parse_count(text, &pid) < 0 || pid == 0 || pid > INT_MAX) {
-		complain("'%s' is no number of a process: see 'tsctl ps'", text);
+		complain("'%s' is not a process ID: see 'tsctl ps'", text);
 		return -EINVAL;
 	}
 	*ret = (uint32_t)pid;
@@ -27,7 +27,7 @@ int argument_file(struct options *options, int count, char **argument)
 	if (count == 0)
 		return 0;
 	if (options->file) {
-		complain("One recording at a time: '%s' or '%s'", argument[0], options->file);
+		complain("Give one recording, not both '%s' and '%s'", argument[0], options->file);
 		return -EINVAL;
 	}
 	options->file = argument[0];

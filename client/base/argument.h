@@ -7,15 +7,15 @@
 
 #include "client/base/options.h"
 
-/* The process that an argument names; -EINVAL: it names none, and stderr says so. */
+/* The process that an argument names. -EINVAL: none; the error was printed. */
 int argument_pid(const char *text, uint32_t *ret);
 
-/* The recording that an argument names, if there is one; -EINVAL: --file names one as well, and
- * stderr says so. */
+/* The recording that an argument names, if any. -EINVAL: --file names one as well; the error was
+ * printed. */
 int argument_file(struct options *options, int count, char **argument);
 
-/* The daemon has days: without --since it is asked about the 10 seconds before --until, or before
- * now. A recording is taken as a whole. True: it is those seconds. */
+/* The daemon stores days of data: without --since, the window is the 10 seconds before --until or
+ * before now. A recording is used as a whole. Returns whether the window is those seconds. */
 bool argument_window(struct options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* Complain: every sentence on stderr passes here. */
+/* Complain: prints every error message. */
 #include "client/base/complain.h"
 
 #include <stdarg.h>

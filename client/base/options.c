@@ -1,5 +1,5 @@
-/* Options: reads the options of every verb from the one table in options.h.
- * A verb takes those that it allows, and no other. */
+/* Options: parses the options of every verb, from the one table in options.h. A verb accepts the
+ * options it allows, and no others. */
 #include "client/base/options.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static int number_parse(const char *text, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
-/* ".25" after the seconds. */
+/* The ".25" after the seconds. */
 static int64_t fraction_parse(const char **text)
 {
 	int64_t ns = 0, unit = NS_PER_S / 10;
@@ -399,7 +399,7 @@ const struct option_form option_forms[OPTION_COUNT] = {
 #undef X
 };
 
-/* getopt answers with the letter, or with FIRST_LONG and the number of the option. */
+/* getopt returns the letter, or FIRST_LONG plus the number of the option. */
 #define FIRST_LONG 256
 
 static int argument_kind(const char *argument)
@@ -412,7 +412,7 @@ static int argument_kind(const char *argument)
 static void build(uint64_t allowed, bool ends, struct option *longs, char *letters)
 {
 	if (ends)
-		*letters++ = '+'; /* the first other argument ends them */
+		*letters++ = '+'; /* stop at the first other argument */
 	*letters++ = ':';
 	for (int i = 0, kind; i < OPTION_COUNT; i++) {
 		if (!(allowed & UINT64_C(1) << i))
@@ -441,23 +441,32 @@ static int number_of(int found)
 static int refuse(const struct option_form *form, const char *text)
 {
 	static const struct {
-		const char *argument, *noun, *examples;
+		const char *key, *needs; /* by name of the option or of its argument */
 	} kinds[] = {
-		{ "DURATION", "duration", UNITS_DURATION_EXAMPLES },
-		{ "[DURATION]", "duration", UNITS_DURATION_EXAMPLES },
-		{ "TIME", "duration", UNITS_DURATION_EXAMPLES },
-		{ "WHEN", "time", "10s, 5m or 2h (ago), now, or 2024-05-31T13:00:00" },
-		{ "SHARE", "share", "3% or 0.5%" },
+		{ "streams", "a number from 1 to 1024" },
+		{ "devices", "a number from 1 to 1024" },
+		{ "DURATION", "a duration, e.g. " UNITS_DURATION_EXAMPLES },
+		{ "[DURATION]", "a duration, e.g. " UNITS_DURATION_EXAMPLES },
+		{ "TIME", "a duration, e.g. " UNITS_DURATION_EXAMPLES },
+		{ "WHEN", "a time, e.g. 10s, 5m or 2h (ago), now, or 2024-05-31T13:00:00" },
+		{ "PERCENT", "a percentage, e.g. 5% or 0.5%" },
+		{ "PID", "a process ID, e.g. 4711" },
+		{ "N", "a whole number" },
+		{ "ID", "a stream ID, e.g. 7" },
+		{ "LIST", "a list of records, e.g. kernels,copies or +syncs" },
+		{ "WHICH", "none, sampled or all" },
+		{ "X", "a speed, e.g. 0.1, 10 or max" },
+		{ "FACTOR", "a factor above 0, e.g. 2x" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		if (strcmp(form->argument, kinds[i].argument) != 0)
+		if (strcmp(form->argument, kinds[i].key) != 0 &&
+		    strcmp(form->name, kinds[i].key) != 0)
 			continue;
-		complain("'%s' is not a %s: give --%s one such as %s", text, kinds[i].noun,
-			 form->name, kinds[i].examples);
+		complain("--%s needs %s (got '%s')", form->name, kinds[i].needs, text);
 		return -EINVAL;
 	}
-	complain("'%s' is no %s for --%s (%s)", text, form->argument, form->name, form->text);
+	complain("Invalid --%s '%s': %s", form->name, text, form->text);
 	return -EINVAL;
 }
 
@@ -475,8 +484,8 @@ static int check(const struct options *options)
 		uint64_t pair;
 		const char *sentence;
 	} alternatives[] = {
-		{ OPTIONS_TABLE, "There is one form of output: --json or --csv" },
-		{ OPTIONS_BY, "Rows are split by one thing: --by-stack or --by-stream" },
+		{ OPTIONS_TABLE, "--json and --csv exclude each other" },
+		{ OPTIONS_BY, "--by-stack and --by-stream exclude each other" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(alternatives); i++) {
@@ -488,7 +497,7 @@ static int check(const struct options *options)
 	return 0;
 }
 
-/* getopt takes the "--" away. */
+/* Number of arguments after the "--", which getopt removes. */
 static int count_after(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
@@ -507,11 +516,11 @@ int options_parse(struct options *options, uint64_t allowed, const char *verb, b
 	options->after = count_after(argc, argv);
 	build(allowed, !verb || foreign, longs, letters);
 	opterr = 0;
-	optind = 0; /* glibc: begin anew */
+	optind = 0; /* glibc: start over */
 	while ((found = getopt_long(argc, argv, letters, longs, NULL)) >= 0) {
 		if (found == '?' || found == ':') {
 			complain("%s '%s': see 'tsctl %s%s--help'",
-				 found == ':' ? "A value is missing after" : "There is no option",
+				 found == ':' ? "Missing value after" : "Unknown option",
 				 argv[optind - 1], verb ? verb : "", verb ? " " : "");
 			return -EINVAL;
 		}

@@ -1,4 +1,4 @@
-/* Command: the table of verbs, and their help. */
+/* Command: the table of verbs and their help. */
 #include "client/verbs/command.h"
 
 #include <errno.h>
@@ -17,118 +17,120 @@
 #define RECORD_NAMES	 TS_RECORDS(X)
 #define RECORDS_HELP                                                                               \
 	"What can be recorded:" RECORD_NAMES ".\n"                                                 \
-	"By default all but syncs; '--records +syncs,-nvtx' changes that.\n"
+	"The default is all but syncs; '--records +syncs,-nvtx' changes it.\n"
 
 const struct command command_table[] = {
-	{ "status", "", "what the daemon sees with, and what it misses",
+	{ "status", "", "show what the daemon traces, and what it misses",
 	  OPTIONS_TABLE | OPTION_CHECK, 0, 0,
-	  "--check is one line for monitoring: 0 fine, 1 something to look at, 2 no answer.\n"
+	  "--check prints one line for monitoring. Exit status: 0 fine, 1 needs attention,\n"
+	  "2 no answer.\n"
 	  "Example: tsctl status\n",
 	  cmd_status },
-	{ "ps", "", "processes that use CUDA now",
+	{ "ps", "", "list the processes that use CUDA now",
 	  OPTIONS_TABLE | OPTION_WIDE | OPTION_PID | OPTION_LIMIT, 0, 0, "Example: tsctl ps\n",
 	  cmd_ps },
 	{ "run", "[--] PROGRAM [ARGUMENT...]", "run a program with exact GPU times", OPTIONS_RECORD,
 	  1, ARGUMENTS_FOREIGN, RECORDS_HELP "Example: tsctl run -- python3 train.py --epochs 3\n",
 	  cmd_run },
-	{ "attach", "PID", "exact GPU times of a process that runs already",
+	{ "attach", "PID", "get exact GPU times of a running process",
 	  OPTIONS_RECORD | OPTION_WAIT | OPTION_SECCOMP | OPTION_JSON, 1, 1,
-	  RECORDS_HELP "Root may attach to every process, others to their own.\n"
+	  RECORDS_HELP "Root may attach to any process, other users to their own.\n"
 		       "Example: tsctl attach 4711 --stacks all --budget 3%\n",
 	  cmd_attach },
-	{ "detach", "PID", "give a process back as it was before", OPTION_JSON, 1, 1,
+	{ "detach", "PID", "stop recording a process and restore it", OPTION_JSON, 1, 1,
 	  "Example: tsctl detach 4711\n", cmd_detach },
-	{ "query", "NAME", "ask one of the listed queries ('tsctl query list')",
+	{ "query", "NAME", "run a query ('tsctl query list' lists them)",
 	  OPTIONS_TABLE | OPTION_WIDE | OPTIONS_WINDOW | OPTION_PID | OPTION_LIMIT |
 		  OPTION_MIN_AGE | OPTION_STREAM | OPTION_DEVICE | OPTIONS_BY | OPTION_FILE,
 	  1, 1,
-	  "'tsctl query list' shows the queries and which options each takes.\n"
+	  "'tsctl query list' lists the queries and the options that each takes.\n"
 	  "Example: tsctl query leaks --pid 4711 --min-age 5m\n"
 	  "Example: tsctl query apis --since 10s --json\n"
 	  "Example: tsctl query kernels --by-stack --pid 4711\n"
 	  "Example: tsctl query kernels --file run.sbt\n",
 	  cmd_query },
-	{ "sql", "STATEMENT", "one read-only SQL statement over the daemon's tables",
+	{ "sql", "STATEMENT", "run a read-only SQL statement on the daemon's tables",
 	  OPTIONS_TABLE | OPTION_WIDE | OPTION_LIMIT | OPTION_TIMEOUT | OPTION_FILE, 1, 1,
 	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns IS NULL\"\n", cmd_sql },
 	{ "record", "[--] [PROGRAM [ARGUMENT...]]",
-	  "keep what happens, or what happened, in a file",
+	  "record a program, a process, or the recent past to a file",
 	  OPTIONS_WINDOW | OPTIONS_RECORD | OPTION_PID | OPTION_ALL | OPTION_DURATION |
 		  OPTION_OUTPUT,
 	  0, ARGUMENTS_FOREIGN,
-	  "With --since it takes the past, up to now. Without, and with --duration, it goes on: "
-	  "until\n"
-	  "that time is over, the process or program has ended, or Ctrl-C. The file is written\n"
-	  "under its name as it comes, and what was there before goes with the first operation.\n"
-	  "Where there was none, the file is not made, and it exits with 1.\n"
+	  "With --since, record the past up to now. Otherwise, or with --duration as well, record\n"
+	  "live until that time is over, the process or program ends, or you press Ctrl-C.\n"
+	  "The file is written in place, and its old contents are replaced when the first\n"
+	  "operation arrives. If there are no operations, no file is written and tsctl exits\n"
+	  "with 1.\n"
 	  "Example: tsctl record -o train.sbt -- python3 train.py\n"
 	  "Example: tsctl record -o last.sbt --pid 4711 --since 30s\n"
 	  "Example: tsctl record -o next.sbt --all --duration 10s\n",
 	  cmd_record },
-	{ "info", "F.sbt", "what a recording is, and what is in it", OPTIONS_TABLE, 1, 1,
+	{ "info", "F.sbt", "describe a recording and its contents", OPTIONS_TABLE, 1, 1,
 	  "Example: tsctl info run.sbt\n", cmd_info },
-	{ "view", "[F.sbt]", "operations as text: a list, a tree, or lanes that fit the terminal",
+	{ "view", "[F.sbt]", "show operations as text: a list, a tree, or lanes",
 	  OPTIONS_WINDOW | OPTIONS_PART | OPTIONS_FILTER | OPTION_FILE | OPTION_LIMIT |
 		  OPTION_TREE | OPTION_LANES | OPTION_JSON,
 	  0, 1,
-	  "Without a recording it shows the daemon's last 10 seconds.\n"
+	  "Without a recording, show the daemon's last 10 seconds.\n"
 	  "Example: tsctl view run.sbt --kernel 'gemm|conv' --from 1.5s --to 2s\n"
 	  "Example: tsctl view run.sbt --lanes --stream 3\n"
 	  "Example: tsctl view run.sbt --tree --limit 1\n",
 	  cmd_view },
-	{ "graph", "[F.sbt]", "what had to wait for what, and how long each could have been later",
+	{ "graph", "[F.sbt]", "write the dependency graph of operations, with slack",
 	  OPTIONS_WINDOW | OPTIONS_PART | OPTION_PID | OPTION_FILE | OPTION_DOT | OPTION_JSON |
 		  OPTION_OUTPUT,
 	  0, 1,
-	  "Without a recording it is the daemon's last 10 seconds. What is on the critical path\n"
-	  "is red, or has \"critical\"; 'tsctl query critical-path' adds up what is on it.\n"
+	  "Without a recording, use the daemon's last 10 seconds. The critical path is red, or\n"
+	  "marked \"critical\" in JSON; 'tsctl query critical-path' summarizes it.\n"
 	  "Example: tsctl graph run.sbt --json -o graph.json\n"
 	  "Example: tsctl graph run.sbt --dot --from 1.5s --to 1.52s | dot -Tsvg -o graph.svg\n",
 	  cmd_graph },
-	{ "export", "[F.sbt]", "write a trace for another program to show",
+	{ "export", "[F.sbt]", "convert a trace to another tool's format",
 	  OPTIONS_WINDOW | OPTION_PID | OPTIONS_FORMAT | OPTION_CSV | OPTION_OUTPUT | OPTION_FILE,
 	  0, 1,
-	  "Without a recording it is the daemon's last 10 seconds: --since takes more.\n"
+	  "Without a recording, export the daemon's last 10 seconds; --since takes more.\n"
 	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n"
 	  "Example: tsctl export run.sbt --svg -o flame.svg\n",
 	  cmd_export },
-	{ "diff", "A.sbt... [--] B.sbt...", "what got slower from recordings to others, ranked",
+	{ "diff", "A.sbt... [--] B.sbt...", "compare recordings and rank what got slower",
 	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_FAIL_OVER, 2, 2 * DIFF_RUNS_MAX,
-	  "Several runs of the same say how sure a change is: A's before a '--', B's behind it.\n"
-	  "Where both did the same work (their common kernels ran as often), totals are compared,\n"
-	  "else the calls of B with those of A. --limit: rows of a section.\n"
-	  "low and high: within these the change lies, for 95 % where that can be told. It takes\n"
-	  "3 recordings of each (90 %), for wall time 5 (99 %). With fewer there is an interval\n"
-	  "for kernels and copies from inside the recordings, and none for wall time.\n"
-	  "--fail-over 5% exits with 1 where all of the interval is worse by more, in kernels,\n"
-	  "copies, NVTX ranges, peaks of memory or the time of all; a sentence says where. Where\n"
-	  "only a part of it is, a sentence says that it is not decided. It does not count what\n"
-	  "is less than 1 % of the GPU time, was seen fewer than 5 times, or differs no more\n"
-	  "than its own durations do (their middle halves overlap). What has no verdict (idle\n"
-	  "time, calls of the driver) tells why, and fails nothing. It exits with 1 also where\n"
-	  "there is nothing to compare: one is cut off, or has no GPU times.\n"
+	  "Give several runs of each side to see how certain a change is: A's before the '--',\n"
+	  "B's after it. If both sides did the same work (their common kernels ran equally\n"
+	  "often), diff compares totals, otherwise the time per call. --limit is per section.\n"
+	  "low and high enclose the change, with 95 % confidence if the recordings allow it.\n"
+	  "Three recordings per side give 90 %; wall time takes five, and gives 99 %. With fewer,\n"
+	  "kernels and copies get an interval from within the recordings, and wall time gets\n"
+	  "none.\n"
+	  "--fail-over 5% exits with 1 if the whole interval of a kernel, copy, NVTX range, peak\n"
+	  "memory or total time is more than 5 % worse, and reports where. If only part of the\n"
+	  "interval is, diff reports that it is undecided. Ignored: anything below 1 % of the GPU\n"
+	  "time, seen fewer than 5 times, or that differs less than its own durations vary (their\n"
+	  "middle halves overlap). Rows without a verdict (idle time, driver calls) say why, and\n"
+	  "never fail the check. diff also exits with 1 if it cannot compare: a recording is\n"
+	  "truncated, or has no GPU times.\n"
 	  "Example: tsctl diff before.sbt after.sbt --fail-over 5%\n"
 	  "Example: tsctl diff a1.sbt a2.sbt a3.sbt --fail-over 5% -- b1.sbt b2.sbt b3.sbt\n",
 	  cmd_diff },
-	{ "replay", "[F.sbt [B.sbt]]", "play a recording again, check it, or ask 'what if'",
+	{ "replay", "[F.sbt [B.sbt]]", "play back a recording, check it, or predict changes",
 	  OPTIONS_WINDOW | OPTIONS_PART | OPTIONS_FILTER | OPTION_SPEED | OPTION_JSON |
 		  OPTION_CHECK | OPTION_TOLERANCE | OPTION_ON_GPU | OPTION_EMULATE |
 		  OPTIONS_WHATIF | OPTION_OUTPUT,
 	  0, 2,
-	  "Plays the states of operations, streams and devices in order of time: on a terminal a\n"
-	  "lane for each stream, at the speed at which it was ('q' ends it); else, as fast as it\n"
-	  "goes, a line for each change, or with --json an object. Without a recording it is the\n"
-	  "last 10 s of the daemon.\n"
-	  "--launch-latency D lets the calls that launch take no more than D of their thread's\n"
-	  "time, with 0 none. A what-if that changes nothing is refused.\n"
+	  "Plays back the states of operations, streams and devices in order of time. On a\n"
+	  "terminal it draws one lane per stream at the original speed ('q' quits); otherwise it\n"
+	  "prints one line per change as fast as it can, or one object with --json. Without a\n"
+	  "recording, it plays the daemon's last 10 seconds.\n"
+	  "--launch-latency D limits launching calls to D of their thread's time; 0 makes them\n"
+	  "free. A what-if that changes nothing is refused.\n"
 	  "Example: tsctl replay run.sbt --speed 0.1 --from 1.5s --to 2s\n"
 	  "Example: tsctl replay run.sbt --json --stream 3 | head\n"
 	  "Example: tsctl replay --since 1m --kernel gemm --speed max\n",
 	  cmd_replay },
-	{ "version", "", "the version of tsctl and of the daemon", 0, 0, 0,
+	{ "version", "", "show the versions of tsctl and the daemon", 0, 0, 0,
 	  "Example: tsctl version\n", cmd_version },
-	{ "help", "[VERB]", "this help, or that of a verb", 0, 0, 1, "Example: tsctl help query\n",
-	  cmd_help },
+	{ "help", "[COMMAND]", "show this help, or that of a command", 0, 0, 1,
+	  "Example: tsctl help query\n", cmd_help },
 	{ 0 },
 };
 #undef X

@@ -56,12 +56,12 @@ int cmd_replay(const struct options *options, int count, char **argument)
 	for (int i = 0; i < OPTION_COUNT; i++) {
 		if (!(options->given & way->never & UINT64_C(1) << i))
 			continue;
-		complain("--%s makes no sense with %s: see 'tsctl replay --help'",
+		complain("--%s does not go with %s: see 'tsctl replay --help'",
 			 option_forms[i].name, way->name);
 		return EXIT_USAGE;
 	}
 	if (count > way->files_max) {
-		complain("One recording at a time: a second one is for --check");
+		complain("Give one recording: only --check takes two");
 		return EXIT_USAGE;
 	}
 	if (count > 0)

@@ -1,4 +1,4 @@
-/* Units: one table for durations and one for sizes, for reading and for writing. */
+/* Units: one table for durations and one for sizes, for parsing and printing. */
 #include "core/base/units.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ struct unit {
 	double size;
 };
 
-/* Those that are written come first, largest first, down to the one of size 1. */
+/* The units that are printed come first, in descending order, down to the one of size 1. */
 static const struct unit durations[] = {
 	{ "d", 86400e9 }, { "h", 3600e9 }, { "min", 60e9 }, { "s", 1e9 },  { "ms", 1e6 },
 	{ "µs", 1e3 },	  { "ns", 1 },	   { "m", 60e9 },   { "us", 1e3 }, { "μs", 1e3 },
@@ -42,7 +42,7 @@ static const struct unit sizes[] = {
 	{ NULL, 0 },
 };
 
-/* strtod() takes signs, words and hexadecimal as well: we do not. */
+/* strtod() also accepts signs, words and hexadecimal; we do not. */
 static int units_parse(const struct unit *unit, const char *text,
 		       int (*compare)(const char *, const char *), uint64_t *ret)
 {
@@ -99,7 +99,7 @@ static char *units_scale(char *text, int64_t value, const struct unit *unit, con
 {
 	double magnitude = value < 0 ? -(double)value : (double)value, shown;
 
-	/* 0.9995 of a unit would be shown as 1000 or 1024 of the smaller one. */
+	/* 0.9995 of a unit would print as 1000 or 1024 of the smaller one. */
 	while (unit->size > 1 && magnitude < unit->size * 0.9995)
 		unit++;
 	shown = (double)value / unit->size;

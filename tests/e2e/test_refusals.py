@@ -37,15 +37,15 @@ class Case(tracesmith.Case):
 class Sentences(Case):
     def test_usage(self):
         for arguments, word in (
-                (["nonsense"], "There is no verb"), (["quer", "apis"], "did you mean 'query'?"),
-                (["query"], "An argument is missing"), (["sql"], "An argument is missing"),
-                (["status", "extra"], "too many arguments"), (["query", "apis", "--pid", "x"], "'x' is no PID"),
-                (["query", "apis", "--since", "yesterday"], "'yesterday' is not a time: give --since one such as 10s"),
-                (["query", "leaks", "--min-age", "2GB"], "'2GB' is not a duration: give --min-age one such as 500ms"),
+                (["nonsense"], "Unknown command"), (["quer", "apis"], "did you mean 'query'?"),
+                (["query"], "Missing argument"), (["sql"], "Missing argument"),
+                (["status", "extra"], "Too many arguments"), (["query", "apis", "--pid", "x"], "--pid needs a process ID"),
+                (["query", "apis", "--since", "yesterday"], "--since needs a time, e.g. 10s"),
+                (["query", "leaks", "--min-age", "2GB"], "--min-age needs a duration, e.g. 500ms"),
                 (["view", "--kernel", "a{1,255}{1,255}{1,255}"], "written out"),
                 (["replay", "--kernel", ".{0,32767}"], "written out"), (["view", "--kernel", "(a*)*\\1"], "refers back"),
                 (["replay", "--emulate", "--scale", "kernel=a{1,255}{1,255}:2", "x.sbt"], "written out"),
-                (["ps", "--json", "--csv"], "one form"), (["export", "--perfetto"], "-o FILE")):
+                (["ps", "--json", "--csv"], "exclude each other"), (["export", "--perfetto"], "-o FILE")):
             self.refused(self.daemon.ctl(*arguments), 2, word)
 
     def test_queries_that_make_no_sense(self):
