@@ -1,5 +1,5 @@
-/* tsctl attach: asks the daemon to put the library into a process, and tells what was done.
- * With --wait it asks again while the process does not use CUDA. */
+/* tsctl attach: asks the daemon to load the library into a process, and reports the result. With
+ * --wait it asks again as long as the process does not use CUDA. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "core/base/units.h"
 
 #define RETRY_MS   200
-#define DATED_FROM 100000 /* versions of CUPTI from here on are those of CUDA: 130001 is 13.0.1 */
+#define DATED_FROM 100000 /* from here on CUPTI's versions are those of CUDA: 130001 is 13.0.1 */
 
 static int ask_once(struct link *link, const struct options *options, uint32_t pid,
 		    Tracesmith__V1__Reply **ret)
@@ -41,7 +41,7 @@ static bool uses_no_cuda(const Tracesmith__V1__Reply *reply)
 	       reply->error->code == TRACESMITH__V1__ERROR__CODE__NO_CUDA;
 }
 
-/* Until the process uses CUDA, or there is another answer. */
+/* Until the process uses CUDA, or the daemon gives another answer. */
 static int ask_until(struct link *link, const struct options *options, uint32_t pid,
 		     Tracesmith__V1__Reply **ret)
 {
@@ -82,10 +82,11 @@ static void write_text(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
 	char stopped[UNITS_TEXT_SIZE], ready[UNITS_TEXT_SIZE], records[RECORDS_TEXT_MAX];
 
 	records_text(attach->records, records);
-	printf("Attached to process %u: it stood still for %s, and is recorded after %s\n", pid,
+	printf("Attached to process %u: paused for %s; recording started after %s\n", pid,
 	       units_nanoseconds(stopped, (int64_t)attach->stopped_ns),
 	       units_nanoseconds(ready, (int64_t)attach->ready_ns));
-	printf("Recorded: %s; call stacks of launches: %s\n", records, stacks_text(attach->stacks));
+	printf("Recording: %s; call stacks of launches: %s\n", records,
+	       stacks_text(attach->stacks));
 	write_version(attach->cupti_version);
 	printf(" from %s\n", attach->library);
 	notes_text(attach->n_note, attach->note);
@@ -117,7 +118,7 @@ int cmd_attach(const struct options *options, int count, char **argument)
 	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
 		return complain("%s", reply->error->message);
 	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_ATTACH)
-		return complain("The daemon did not answer what it was asked");
+		return complain("Unexpected answer from the daemon");
 	if (options->given & OPTION_JSON)
 		write_json(pid, reply->attach);
 	else

@@ -1,4 +1,5 @@
-/* command.h: the verbs of tsctl. A verb is a row of the table in command.c and a cmd_<verb>.c. */
+/* command.h: the verbs of tsctl. A verb is a row of the table in command.c and a file
+ * verbs/<verb>.c. */
 #ifndef TS_CLIENT_COMMAND_H
 #define TS_CLIENT_COMMAND_H
 
@@ -9,21 +10,21 @@
 #include "client/base/complain.h"
 #include "client/base/options.h"
 
-/* As arguments_max: what follows is the command line of another program, which tsctl becomes. */
+/* As arguments_max: the arguments are another program's command line. */
 #define ARGUMENTS_FOREIGN INT_MAX
 
 struct command {
 	const char *name;
-	const char *arguments; /* what follows the options in the usage line, or "" */
+	const char *arguments; /* after the options in the usage line, or "" */
 	const char *summary;   /* one line of `tsctl help` */
-	uint64_t options;      /* OPTION_ bits that it takes */
+	uint64_t options;      /* OPTION_ bits that it accepts */
 	int arguments_min, arguments_max;
-	const char *help; /* what else to know, and an example; ends with a newline */
-	/* `argument` are those left beside the options. Returns an exit_status. */
+	const char *help; /* further help and examples, ends with a newline */
+	/* `argument`: what is left after the options. Returns an exit_status. */
 	int (*run)(const struct options *options, int count, char **argument);
 };
 
-extern const struct command command_table[]; /* ends with a row without name */
+extern const struct command command_table[]; /* ends with a row without a name */
 
 const struct command *command_find(const char *name);
 void command_usage(const struct command *command);

@@ -1,4 +1,4 @@
-/* tsctl detach: asks the daemon to take the library out of a process, and tells what was done. */
+/* tsctl detach: asks the daemon to unload the library from a process, and reports the result. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -28,9 +28,9 @@ static void write_text(uint32_t pid, const Tracesmith__V1__DetachReply *detach)
 	printf("Detached from process %u after %" PRIu64 " records, %" PRIu64 " of them lost\n",
 	       pid, detach->records, detach->lost);
 	if (!detach->unloaded)
-		puts("The library stays in the process, and does nothing there");
+		puts("The library stays loaded, but inactive");
 	else if (detach->stopped_ns)
-		printf("The library was unloaded; the process stood still for %s\n",
+		printf("The library was unloaded; the process was paused for %s\n",
 		       units_nanoseconds(stopped, (int64_t)detach->stopped_ns));
 	else
 		puts("The library was unloaded");
@@ -58,7 +58,7 @@ int cmd_detach(const struct options *options, int count, char **argument)
 	if (link_open(options, &link) < 0 || ask_detach(link, pid, &reply) < 0)
 		return EXIT_FAILED;
 	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_DETACH)
-		return complain("The daemon did not answer what it was asked");
+		return complain("Unexpected answer from the daemon");
 	if (options->given & OPTION_JSON)
 		write_json(pid, reply->detach);
 	else

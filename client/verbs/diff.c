@@ -1,5 +1,5 @@
-/* tsctl diff: what got slower from one recording, or several of the same, to another, by how much,
- * ranked. */
+/* tsctl diff: ranks what got slower, and by how much, from one recording or several runs to
+ * others. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,33 +12,33 @@
 #include "client/verbs/command.h"
 #include "core/base/cleanup.h"
 
-#define SHARE_PPM  50000 /* what differs less is the same, where --fail-over does not say */
+#define SHARE_PPM  50000 /* smaller differences count as none, unless --fail-over says otherwise */
 #define SAID_MAX   10
-#define RUNS_INNER 3 /* with fewer of a side there may be an interval from inside them only */
+#define RUNS_INNER 3 /* with fewer per side, an interval can only come from within them */
 
-/* A side's recordings are samples: one that counts twice would make what differs look sure. */
+/* The recordings of a side are samples: one that counts twice would feign certainty. */
 static int check_side(const struct diff_paths *side)
 {
 	struct stat of[DIFF_RUNS_MAX];
 
 	if (side->count > DIFF_RUNS_MAX) {
-		complain("There are more than %d recordings of a side", DIFF_RUNS_MAX);
+		complain("More than %d recordings on one side", DIFF_RUNS_MAX);
 		return -EINVAL;
 	}
 	for (int i = 0; i < side->count; i++) {
 		if (side->path[i][0] == '-' && access(side->path[i], F_OK) < 0) {
-			complain("'%s' is not a recording: options, and one '--' at most, go "
-				 "before B's recordings",
+			complain("'%s' is not a recording: put options and a single '--' before "
+				 "B's recordings",
 				 side->path[i]);
 			return -EINVAL;
 		}
 		if (stat(side->path[i], &of[i]) < 0)
-			of[i] = (struct stat){ 0 }; /* who opens it says what is wrong */
+			of[i] = (struct stat){ 0 }; /* opening it reports the error */
 		for (int j = 0; j < i; j++) {
 			if (!of[i].st_ino || of[i].st_ino != of[j].st_ino ||
 			    of[i].st_dev != of[j].st_dev)
 				continue;
-			complain("'%s' is there twice on one side: give each recording once",
+			complain("'%s' appears twice on one side: give each recording once",
 				 side->path[i]);
 			return -EINVAL;
 		}
@@ -46,7 +46,7 @@ static int check_side(const struct diff_paths *side)
 	return 0;
 }
 
-/* A and B, or those before and those behind a "--". */
+/* A and B, or the recordings before and after "--". */
 static int choose_sides(const struct options *options, int count, char **argument,
 			struct diff_paths side[2])
 {
@@ -57,7 +57,7 @@ static int choose_sides(const struct options *options, int count, char **argumen
 		return -EINVAL;
 	}
 	if (after <= 0 || after >= count) {
-		complain("A recording is missing %s the '--'", after <= 0 ? "behind" : "before");
+		complain("Missing recording %s '--'", after <= 0 ? "after" : "before");
 		return -EINVAL;
 	}
 	side[0] = (struct diff_paths){ argument, count - after };
@@ -84,7 +84,7 @@ static int ask_all(const struct options *options, const struct diff_paths side[2
 	return r;
 }
 
-/* Who measured nothing has not got slower, and must not pass for it. */
+/* A recording without measurements must not pass as "not slower". */
 static int check_measured(const struct diff *diff, const struct diff_paths side[2])
 {
 	for (int i = 0; i < 2; i++) {
@@ -92,14 +92,13 @@ static int check_measured(const struct diff *diff, const struct diff_paths side[
 			const char *path = side[i].path[run];
 
 			if (diff_is_part(diff, i, (uint32_t)run))
-				return complain("There is nothing to compare: a part of %s is "
-						"missing, so record it again",
+				return complain("Nothing to compare: part of %s is missing, record "
+						"it again",
 						path);
 			if (diff_gpu(diff, i, (uint32_t)run) == 0)
-				return complain(
-					"There is nothing to compare: %s has no GPU times, so "
-					"record it with 'tsctl record -o %s -- PROGRAM'",
-					path, path);
+				return complain("Nothing to compare: %s has no GPU times, record "
+						"it with 'tsctl record -o %s -- PROGRAM'",
+						path, path);
 		}
 	}
 	return EXIT_DONE;
@@ -120,19 +119,18 @@ static void say_worse(const struct diff_row *row, double share)
 static void say_open(const struct diff_row *row)
 {
 	if (row->confidence > 0)
-		complain("%s: '%s' is not decided: %+.1f %%, but between %+.1f and %+.1f %%; more "
-			 "recordings ('tsctl diff A... -- B...') say more",
+		complain("%s: '%s' is undecided: %+.1f %%, between %+.1f and %+.1f %%; add "
+			 "recordings ('tsctl diff A... -- B...') to narrow it down",
 			 diff_section_name(row->section), row->name, 100 * row->change,
 			 100 * row->low, 100 * row->high);
 	else
-		complain(
-			"%s: '%s' is not decided: %+.1f %%, but there are too few recordings to be "
-			"sure; give %d of each ('tsctl diff A... -- B...')",
-			diff_section_name(row->section), row->name, 100 * row->change,
-			diff_is_wall(row->section) ? 5 : 3);
+		complain("%s: '%s' is undecided: %+.1f %%, but there are too few recordings; give "
+			 "%d per side ('tsctl diff A... -- B...')",
+			 diff_section_name(row->section), row->name, 100 * row->change,
+			 diff_is_wall(row->section) ? 5 : 3);
 }
 
-/* A sentence for each thing that got worse, or may have. */
+/* One sentence for each row that got worse or may have. */
 static int fail(const struct options *options, const struct diff *diff,
 		const struct diff_paths side[2])
 {
@@ -150,9 +148,9 @@ static int fail(const struct options *options, const struct diff *diff,
 			say_open(row);
 	}
 	if (worse > SAID_MAX)
-		complain("And so did %" PRIu32 " others", worse - SAID_MAX);
+		complain("%" PRIu32 " more got worse", worse - SAID_MAX);
 	if (open > SAID_MAX)
-		complain("Nor are %" PRIu32 " others decided", open - SAID_MAX);
+		complain("%" PRIu32 " more are undecided", open - SAID_MAX);
 	return worse > 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -173,6 +171,6 @@ int cmd_diff(const struct options *options, int count, char **argument)
 		return complain("Cannot compare: %s", strerror(-r));
 	if (diff_show(options, &diff, side) < 0)
 		return EXIT_FAILED;
-	fflush(stdout); /* the reasons come after it */
+	fflush(stdout); /* the reasons follow it */
 	return fails ? fail(options, &diff, side) : EXIT_DONE;
 }

@@ -1,5 +1,5 @@
-/* tsctl export: the ops of a window as a file of another program's format.
- * One chunk is held at a time; beside it, the names of what it refers to. */
+/* tsctl export: writes the ops of a window in another program's format. Only one chunk is in memory
+ * at a time, with the names that it refers to. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "core/base/array.h"
 #include "core/base/units.h"
 
-#define NAMED_MAX 8 /* processes without GPU times that are named */
+#define NAMED_MAX 8 /* processes without GPU times to name */
 
 static const struct {
 	uint64_t option;
@@ -27,7 +27,7 @@ static const struct {
 #undef X
 };
 
-/* What a process submitted, for formats that show exact times only. */
+/* The launches of a process, for formats that show only exact times. */
 struct tally {
 	struct tally *next;
 	uint32_t process; /* id */
@@ -41,7 +41,7 @@ struct job {
 	struct exporter *exporter;
 	struct tally *tally;
 	bool progress;
-	bool narrowed; /* to the last seconds, which nobody asked for */
+	bool narrowed; /* to the last seconds, by default */
 };
 
 static int choose_format(const struct options *options, const struct export_format **ret)
@@ -103,7 +103,7 @@ static void show_progress(const struct job *job, uint64_t done_ns)
 			units_bytes(size, (int64_t)outfile_size(job->file)));
 }
 
-/* Which part of time it is, since few would find that out from the file. */
+/* Says which window was exported, since that is hard to see in the file. */
 static void show_window(const struct job *job)
 {
 	const struct trace *trace = &job->trace;
@@ -121,10 +121,10 @@ static void show_window(const struct job *job)
 		 units_time(from, (int64_t)from_ns + wall_ns),
 		 units_time(to, (int64_t)to_ns + wall_ns),
 		 units_bytes(size, (int64_t)outfile_size(job->file)),
-		 job->narrowed ? "; --since takes more" : "");
+		 job->narrowed ? "; use --since for more" : "");
 }
 
-/* What was lost in the window is a part of the answer. */
+/* Losses in the window are part of the answer. */
 static void show_end(const struct job *job, const Tracesmith__V1__Done *done)
 {
 	char note[EXPORT_NOTE_BYTES] = "";
@@ -139,7 +139,7 @@ static void show_end(const struct job *job, const Tracesmith__V1__Done *done)
 		complain("%s", note);
 }
 
-/* Says which processes are missing for want of exact times. -ENODATA: all of them. */
+/* Says which processes are left out because they have no exact times. -ENODATA: all of them. */
 static int show_inexact(const struct job *job)
 {
 	uint32_t named = 0, more = 0;
@@ -156,24 +156,24 @@ static int show_inexact(const struct job *job)
 		if (tally->exact > 0 || tally->submitted == 0)
 			continue;
 		if (named++ < NAMED_MAX)
-			complain("%s (%" PRIu32 ") has no GPU times: they need the exact tier",
+			complain("%s (%" PRIu32 ") has no GPU times: these need the exact tier",
 				 process->name->text, process->pid);
 		else
 			more++;
 	}
 	if (more > 0)
-		complain("Nor have %" PRIu32 " other processes", more);
+		complain("%" PRIu32 " other processes have none either", more);
 	if (exact > 0)
 		return 0;
-	complain("There are no GPU times to write. Get them with 'tsctl run -- PROGRAM' or"
-		 " 'tsctl attach PID', then export again");
+	complain("No GPU times to export: record them with 'tsctl run -- PROGRAM' or 'tsctl attach "
+		 "PID', then export again");
 	return -ENODATA;
 }
 
 static int explain(const struct job *job, int error)
 {
 	if (outfile_error(job->file) == 0)
-		complain("Cannot make the trace: %s", strerror(-error));
+		complain("Cannot write the trace: %s", strerror(-error));
 	return error;
 }
 
@@ -222,13 +222,13 @@ static void job_done(struct job *job)
 	trace_done(&job->trace);
 }
 
-/* A terminal takes what is no text for commands. */
+/* A terminal may take binary data for commands. */
 static int check_output(const struct options *options)
 {
 	if (!(options->given & (OPTION_PERFETTO | OPTION_PPROF)) ||
 	    strcmp(options->output, "-") != 0 || !isatty(STDOUT_FILENO))
 		return 0;
-	complain("This format is no text: give -o FILE, or send it to a file or a pipe");
+	complain("This format is binary: give -o FILE, or redirect it to a file or a pipe");
 	return -EINVAL;
 }
 
@@ -242,7 +242,7 @@ int cmd_export(const struct options *given, int count, char **argument)
 	if (argument_file(&copy, count, argument) < 0)
 		return EXIT_USAGE;
 	if (choose_format(options, &job.format) < 0 || !options->output) {
-		complain("Say one format of those that 'tsctl export --help' lists, and -o FILE");
+		complain("Give one of the formats that 'tsctl export --help' lists, and -o FILE");
 		return EXIT_USAGE;
 	}
 	if (file_spare(options->file, options->output) < 0 || check_output(options) < 0)

@@ -1,5 +1,5 @@
-/* tsctl graph: what had to wait for what, with the critical path and the slack of each operation.
- */
+/* tsctl graph: writes what waited for what, with the critical path and the slack of each
+ * operation. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "client/trace/plan_load.h"
 #include "client/verbs/command.h"
 
-/* What Graphviz lays out within a minute or so. */
+/* Graphviz lays these out within about a minute. */
 #define DOT_NODES_MAX 2000
 
 struct job {
@@ -43,8 +43,8 @@ static int check_size(const struct job *job)
 	if (!job->dot || nodes <= DOT_NODES_MAX)
 		return 0;
 	complain("The graph has %" PRIu64
-		 " nodes, and Graphviz can lay out some %d: narrow it with "
-		 "--from and --to, --since and --until, or --pid, or take --json",
+		 " nodes, and Graphviz can lay out about %d: narrow it with --from and --to, "
+		 "--since and --until, or --pid, or use --json",
 		 nodes, DOT_NODES_MAX);
 	return -E2BIG;
 }
@@ -112,7 +112,7 @@ int cmd_graph(const struct options *given, int count, char **argument)
 	struct options options = *given;
 
 	if (job.dot == !!(given->given & OPTION_JSON)) {
-		complain("Say in which form: --dot or --json");
+		complain("Missing format: give --dot or --json");
 		return EXIT_USAGE;
 	}
 	if (argument_file(&options, count, argument) < 0 ||

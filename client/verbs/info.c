@@ -1,4 +1,4 @@
-/* tsctl info: what a recording is and what is in it, told by the recording itself. */
+/* tsctl info: describes a recording and its contents, from the recording itself. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "core/base/units.h"
 #include "core/base/utf8.h"
 
-/* section, name, unit, value. The keys of `recording` that have no line of their own here are shown
- * as they are. */
+/* section, name, unit, value. Keys of `recording` without a line of their own are shown
+ * unchanged. */
 #define FACTS_SQL                                                                                  \
 	"WITH r AS (SELECT"                                                                        \
 	" max(value) FILTER (WHERE key = 'file_bytes') AS bytes,"                                  \
@@ -171,7 +171,7 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE)
 		r = take_losses(info, reply->done);
 	if (r < 0)
-		complain("Cannot make sense of the recording: %s", strerror(-r));
+		complain("Cannot interpret the recording: %s", strerror(-r));
 	return r;
 }
 
@@ -180,7 +180,7 @@ static int no_row(void *data, const Tracesmith__V1__Row *row)
 	return 0;
 }
 
-/* A chunk is looked at when it is read: so all are, for what is damaged to be known. */
+/* A chunk is checked when it is read: read them all to find the damaged ones. */
 static int verify(struct link *link)
 {
 	return rows_ask(link, "SELECT count(data) FROM chunk", 1, no_row, NULL);
@@ -213,5 +213,5 @@ int cmd_info(const struct options *given, int count, char **argument)
 	items.item = info.item;
 	items.n_item = info.count;
 	r = items_write(&options, "info", &items);
-	return r < 0 ? complain("Cannot write what is in it: %s", strerror(-r)) : EXIT_DONE;
+	return r < 0 ? complain("Cannot write the contents: %s", strerror(-r)) : EXIT_DONE;
 }

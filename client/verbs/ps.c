@@ -1,4 +1,4 @@
-/* tsctl ps: the processes that use CUDA now. */
+/* tsctl ps: lists the processes that use CUDA now. */
 #include "client/link/ask.h"
 #include "client/verbs/command.h"
 

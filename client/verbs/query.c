@@ -1,4 +1,4 @@
-/* tsctl query: one of the daemon's queries, or the list of them. */
+/* tsctl query: runs one of the daemon's queries, or lists them. */
 #include <string.h>
 
 #include "client/link/ask.h"

@@ -1,6 +1,6 @@
-/* tsctl record: the ops of a window, or of a program, as a file that needs no daemon.
- * The past comes in one answer. A live recording asks every second for what came since; its end is
- * followed by a time in which what had begun by then may still be told. */
+/* tsctl record: writes the ops of a window, or of a program, to a file that needs no daemon. The
+ * past comes in one answer. A live recording asks every second for what is new; after its end it
+ * waits a while for reports of what had started by then. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -19,13 +19,13 @@
 #include "core/base/time.h"
 #include "core/base/units.h"
 
-#define PERIOD_NS    NS_PER_S	      /* from one look to the next */
-#define SLICE_NS     (50 * NS_PER_MS) /* so often a program's children are looked at, at the most */
-#define LOOK_SHARE   20		      /* of our time, one part at most */
-#define LINGER_NS    (2500 * NS_PER_MS) /* the daemon knows of all work by then (bounds_wait) */
-#define QUIET_NS     (500 * NS_PER_MS)	/* of processes that have ended, so long nothing came */
+#define PERIOD_NS    NS_PER_S		/* between polls */
+#define SLICE_NS     (50 * NS_PER_MS)	/* shortest interval between looks at children */
+#define LOOK_SHARE   20			/* at most this fraction of our time */
+#define LINGER_NS    (2500 * NS_PER_MS) /* the daemon knows all work by then (bounds_wait) */
+#define QUIET_NS     (500 * NS_PER_MS)	/* nothing new from ended processes for this long */
 #define NO_CUDA_NS   NS_PER_S		/* a process that used CUDA is known by then */
-#define LINGER_MAX   (30 * NS_PER_S)	/* while more comes */
+#define LINGER_MAX   (30 * NS_PER_S)	/* while more arrives */
 #define RECONNECT_NS (30 * NS_PER_S)
 
 static volatile sig_atomic_t stops;
@@ -35,11 +35,11 @@ struct job {
 	char **argument; /* of a program, or NULL */
 	struct recording recording;
 	struct record_program program;
-	bool live, ended; /* ended: all processes that are recorded */
+	bool live, ended; /* ended: all recorded processes have */
 	bool progress;
-	uint64_t begin_ns, end_ns; /* end_ns 0: not known yet */
+	uint64_t begin_ns, end_ns; /* end_ns 0: not yet known */
 	uint64_t shown_ns, shown_ops;
-	uint64_t rest_ns; /* until then the program is let alone */
+	uint64_t rest_ns; /* the program is not looked at before */
 };
 
 static void on_stop(int number)
@@ -60,22 +60,22 @@ static int check(const struct options *options, int count)
 	int whom = !!(options->given & OPTION_PID) + !!(options->given & OPTION_ALL) + (count > 0);
 
 	if (!options->output)
-		complain("Say where to: -o FILE.sbt");
+		complain("Missing output file: give -o FILE.sbt");
 	else if (whom != 1)
-		complain("Say what to record: --pid PID, --all, or a program ('-- PROGRAM')");
+		complain("Nothing to record: give --pid PID, --all, or a program ('-- PROGRAM')");
 	else if (count == 0 && (options->given & OPTIONS_RECORD))
-		complain("--records, --stacks and --budget are for a program that is started: for "
-			 "one that runs see 'tsctl attach'");
+		complain("--records, --stacks and --budget are for programs that tsctl starts: for "
+			 "a running process use 'tsctl attach'");
 	else if (count > 0 && (options->given & OPTION_SINCE))
-		complain("A program that is started has no past: leave out --since");
+		complain("A program that tsctl starts has no past: leave out --since");
 	else if (count > 0 && strcmp(options->output, "-") == 0)
-		complain("Standard output is the program's: give -o FILE.sbt");
+		complain("Standard output belongs to the program: give -o FILE.sbt");
 	else
 		return 0;
 	return -EINVAL;
 }
 
-/* The past, where only that is asked for. */
+/* The end of the window if only the past is recorded. */
 static int choose_window(struct job *job)
 {
 	const struct options *options = job->options;
@@ -95,7 +95,7 @@ static int choose_window(struct job *job)
 		recording->until_ns = job->end_ns ? job->end_ns : now_ns;
 	if (job->end_ns == 0 || job->end_ns > recording->since_ns)
 		return 0;
-	complain("The window ends before it begins: see --since and --until");
+	complain("The window ends before it starts: see --since and --until");
 	return -EINVAL;
 }
 
@@ -115,7 +115,7 @@ static void show_progress(struct job *job)
 	job->shown_ops = recording->ops;
 }
 
-/* What was lost in the window is a part of the answer. */
+/* Losses in the window are part of the answer. */
 static void show_end(const struct job *job)
 {
 	const struct recording *recording = &job->recording;
@@ -137,7 +137,7 @@ static bool is_recorded(const struct recording *recording, uint32_t pid)
 	return false;
 }
 
-/* Takes in the processes of the program; a child's parent may come behind it. */
+/* Adds the processes of the program; a child may come before its parent. */
 static int add_processes(struct job *job, const struct record_process *list, size_t count)
 {
 	struct recording *recording = &job->recording;
@@ -157,7 +157,7 @@ static int add_processes(struct job *job, const struct record_process *list, siz
 	return r;
 }
 
-/* Which processes there are, and whether those that are recorded have ended. */
+/* Looks up the processes, and whether the recorded ones have ended. */
 static int learn(struct job *job)
 {
 	_cleanup_(freep) struct record_process *list = NULL;
@@ -185,26 +185,26 @@ static void wait_ns(uint64_t ns)
 
 static bool is_away(int error)
 {
-	/* The socket of a daemon that is dying may still take a connection. */
+	/* The socket of a dying daemon may still accept a connection. */
 	return error == -ECONNREFUSED || error == -ECONNRESET;
 }
 
-/* What the daemon does not see meanwhile is a gap in its own words. */
+/* The daemon itself reports what it misses meanwhile as a gap. */
 static int reconnect(struct job *job)
 {
 	uint64_t lost_ns = recording_now(&job->recording), away_ns = 0;
 	int r = -ECONNREFUSED;
 
-	complain("Waiting %d s for it to come back", (int)(RECONNECT_NS / NS_PER_S));
+	complain("Waiting up to %d s for it to come back", (int)(RECONNECT_NS / NS_PER_S));
 	while (is_away(r) && away_ns < RECONNECT_NS && !stops) {
 		wait_ns(SLICE_NS);
 		r = recording_open_again(job->options, &job->recording);
 		away_ns = recording_now(&job->recording) - lost_ns;
 	}
 	if (r == 0)
-		complain("The daemon is back after %.1f s: the recording goes on", away_ns / 1e9);
+		complain("The daemon is back after %.1f s: the recording continues", away_ns / 1e9);
 	else if (is_away(r))
-		complain("It has not come back: the recording ends here");
+		complain("The daemon did not come back: the recording ends here");
 	return r;
 }
 
@@ -233,7 +233,7 @@ static bool is_over(const struct job *job)
 	return stops || (!recording->all && job->ended);
 }
 
-/* A program of many threads takes longer to look at, and is looked at less often. */
+/* A program with many threads takes longer to look at, so we look less often. */
 static void look_at_program(struct job *job)
 {
 	uint64_t begin_ns = recording_now(&job->recording);
@@ -244,7 +244,7 @@ static void look_at_program(struct job *job)
 	job->rest_ns = begin_ns + LOOK_SHARE * (recording_now(&job->recording) - begin_ns);
 }
 
-/* Until it is time for the next look. */
+/* Until the next poll. */
 static void pause_until(struct job *job, uint64_t then_ns)
 {
 	uint64_t now_ns;
@@ -259,7 +259,7 @@ static void pause_until(struct job *job, uint64_t then_ns)
 	}
 }
 
-/* Whether what had begun has been told, for all we know. */
+/* Whether all that had started has been reported, as far as we know. */
 static bool is_told(const struct job *job, uint64_t over_ns, uint64_t quiet_ns)
 {
 	const struct recording *recording = &job->recording;
@@ -314,22 +314,23 @@ static bool has_ended(const struct job *job)
 	return job->live && !job->argument && !job->recording.all && job->ended && !stops;
 }
 
-/* What to do about a recording of nothing, which nobody can want. */
+/* Nobody wants an empty recording: says what to do about it. */
 static int refuse_nothing(const struct job *job)
 {
 	if (job->argument)
-		return complain("Nothing was recorded: %s has used no CUDA that the daemon saw; is "
-				"it a CUDA program? 'tsctl ps' shows those that run",
+		return complain("Nothing was recorded: the daemon saw no CUDA calls from %s; is it "
+				"a CUDA program? 'tsctl ps' lists those running",
 				job->program.name);
 	if (job->recording.all)
 		return complain("Nothing was recorded: no process used CUDA in that time; 'tsctl "
-				"ps' shows those that run, --since records what was before");
+				"ps' lists those running, and --since records the past");
 	if (has_ended(job))
-		return complain("Nothing was recorded: process %" PRIu64 " has ended; 'tsctl ps' "
-				"shows those that run, --since records what it did before",
-				job->options->pid);
-	return complain("Nothing was recorded: process %" PRIu64 " used no CUDA in that time; "
-			"--since records what it did before",
+		return complain(
+			"Nothing was recorded: process %" PRIu64
+			" has ended; 'tsctl ps' lists those running, and --since records its past",
+			job->options->pid);
+	return complain("Nothing was recorded: process %" PRIu64
+			" used no CUDA in that time; --since records its past",
 			job->options->pid);
 }
 
@@ -338,7 +339,7 @@ static int finish(struct job *job, int error)
 	struct recording *recording = &job->recording;
 	int r;
 
-	/* Nothing came: the file is as it was. */
+	/* Nothing arrived: the file is unchanged. */
 	if (error < 0 && (!recording->started || record_file_error(recording->file) < 0))
 		return EXIT_FAILED;
 	if (recording->ops == 0) {
@@ -346,14 +347,13 @@ static int finish(struct job *job, int error)
 		return error < 0 ? EXIT_FAILED : refuse_nothing(job);
 	}
 	if (error == 0 && has_ended(job))
-		complain("Process %" PRIu64 " has ended, and with it the recording",
-			 job->options->pid);
+		complain("Process %" PRIu64 " has ended: recording stopped", job->options->pid);
 	r = recording_end(recording, error == 0);
 	show_end(job);
 	return error < 0 || r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* A recording that fails does not end the program. */
+/* A failed recording does not end the program. */
 static int finish_program(struct job *job, int error)
 {
 	struct record_program *program = &job->program;
@@ -366,8 +366,8 @@ static int finish_program(struct job *job, int error)
 	return record_program_exit_status(program) ? record_program_exit_status(program) : status;
 }
 
-/* What it did before the recording begins is asked for as its past: a program that cannot be
- * started leaves the file as it was. */
+/* What the program does before the recording starts is fetched as its past: a program that cannot
+ * be started leaves the file unchanged. */
 static int record_program(struct job *job)
 {
 	int status;

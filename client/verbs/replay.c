@@ -1,5 +1,5 @@
-/* tsctl replay: a recording again: played, checked against another one, emulated, changed, or
- * issued on a GPU. */
+/* tsctl replay: plays back a recording, checks it against another, emulates it, predicts what-ifs,
+ * or reissues it on a GPU. */
 #include "client/base/argument.h"
 #include "client/file/file.h"
 #include "client/reissue/reissue.h"
@@ -8,10 +8,10 @@
 #include "client/replay/whatif.h"
 #include "client/verbs/command.h"
 
-/* Options of some ways only. */
+/* Options of some modes only. */
 #define PLAY_ONLY  (OPTION_SPEED)
 #define CHECK_ONLY (OPTION_TOLERANCE)
-#define CHOICE	   (OPTION_STREAM | OPTION_DEVICE | OPTION_KERNEL) /* the others need all */
+#define CHOICE	   (OPTION_STREAM | OPTION_DEVICE | OPTION_KERNEL) /* the others need everything */
 
 static int play(const struct options *options, int count, char **argument)
 {
@@ -28,10 +28,10 @@ static int on_gpu(const struct options *options, int count, char **argument)
 	return replay_on_gpu(options);
 }
 
-/* The first that is asked for; the last is asked for by nothing. */
+/* The first mode whose options are given; the last needs none. */
 static const struct way {
-	uint64_t options; /* that ask for it */
-	uint64_t never;	  /* that make no sense with it */
+	uint64_t options; /* that select it */
+	uint64_t never;	  /* that it refuses */
 	int files_max;
 	const char *name;
 	int (*run)(const struct options *options, int count, char **argument);

@@ -1,5 +1,5 @@
-/* tsctl run: becomes the program, with an environment by which the driver loads the library.
- * Nothing of tsctl is left: exit status, signals and standard streams are the program's own. */
+/* tsctl run: becomes the program, with an environment that makes the driver load the library.
+ * Nothing of tsctl remains: exit status, signals and standard streams are the program's own. */
 #include <errno.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* tsctl sql: one statement, as it stands. */
+/* tsctl sql: runs one statement, unchanged. */
 #include <string.h>
 
 #include "client/link/ask.h"
@@ -10,7 +10,7 @@ int cmd_sql(const struct options *options, int count, char **argument)
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	if (!argument[0][strspn(argument[0], " \t\r\n;")]) {
-		complain("There is no statement in this: tsctl sql 'SELECT ...'");
+		complain("Missing statement: tsctl sql 'SELECT ...'");
 		return EXIT_USAGE;
 	}
 	sql.text = argument[0];

@@ -1,5 +1,4 @@
-/* tsctl status: what the daemon says of itself, by section for a person, as a table for programs.
- */
+/* tsctl status: the daemon's report on itself, by section for people, as a table for programs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,12 +11,12 @@
 #include "core/base/array.h"
 #include "core/base/utf8.h"
 
-#define EXIT_UNREACHED 2 /* "critical" of monitoring */
+#define EXIT_UNREACHED 2 /* "critical" in monitoring systems */
 #define CLEAN_BYTES    1024
 #define LOST_BYTES     32
 #define LOST_ROWS      32
 #define LATELY_TEXT    "10 minutes"
-/* By what no answer is what it could be; not what was left out on purpose. */
+/* Losses that make answers incomplete; not what is left out on purpose. */
 #define LOST_SQL                                                                                   \
 	"SELECT r.name, sum(l.count) FROM loss l JOIN loss_reason r ON r.id = l.reason"            \
 	" WHERE l.boot = (SELECT max(id) FROM boot) AND l.end_ns >= now_ns() - 600000000000"       \
@@ -37,9 +36,8 @@ static int ask_status(struct link *link, Tracesmith__V1__Reply **ret)
 	return r < 0 ? r : link_next(link, ret);
 }
 
-/* What is not as it was meant to be, and can be mended. The rest of the warnings are counts since
- * the daemon began (what was lost of late is asked for), what a host is like for good, or what its
- * settings say. */
+/* What is wrong and can be fixed. Other warnings are counts since the daemon started (recent losses
+ * are queried separately), permanent properties of the host, or results of its settings. */
 static bool is_trouble(const Tracesmith__V1__StatusReply__Item *item)
 {
 	static const char *const notes[] = { "attach",	"mappings",    "slow",	      "none",
@@ -96,7 +94,7 @@ static bool is_of_store(const Tracesmith__V1__StatusReply__Item *item)
 	return strcmp(item->section, "store") == 0;
 }
 
-/* One line and an exit status, as Nagios and its kin take them. */
+/* One line and an exit status, for Nagios and the like. */
 static int check(struct link *link, const Tracesmith__V1__StatusReply *status)
 {
 	const Tracesmith__V1__StatusReply__Item *first = NULL;
@@ -117,7 +115,7 @@ static int check(struct link *link, const Tracesmith__V1__StatusReply *status)
 		write_check(first, count, &lost);
 		return EXIT_FAILED;
 	}
-	printf("OK: tracesmithd %s runs, and dropped nothing in the last " LATELY_TEXT "\n",
+	printf("OK: tracesmithd %s is running, nothing lost in the last " LATELY_TEXT "\n",
 	       link_hello(link)->version);
 	return EXIT_DONE;
 }
@@ -129,7 +127,7 @@ static int run_check(const struct options *options)
 	int status = EXIT_UNREACHED;
 
 	if (options->given & OPTIONS_TABLE) {
-		complain("--check is one line: leave out the form of output");
+		complain("--check prints one line: leave out --json and --csv");
 		return EXIT_USAGE;
 	}
 	if (link_open(options, &link) == 0 && ask_status(link, &reply) >= 0 &&
@@ -151,7 +149,7 @@ int cmd_status(const struct options *options, int count, char **argument)
 	if (link_open(options, &link) < 0 || ask_status(link, &reply) < 0)
 		return EXIT_FAILED;
 	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_STATUS)
-		return complain("The daemon did not answer with its status");
+		return complain("Unexpected answer from the daemon");
 	r = items_write(options, "status", reply->status);
 	return r < 0 ? complain("Cannot write the status: %s", strerror(-r)) : EXIT_DONE;
 }

@@ -1,4 +1,4 @@
-/* tsctl version: ours, and the daemon's where one answers. */
+/* tsctl version: prints our version, and the daemon's if it answers. */
 #include <stdio.h>
 #include <unistd.h>
 

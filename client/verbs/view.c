@@ -1,4 +1,4 @@
-/* tsctl view: the operations of a recording, or of the daemon's last seconds, as text. */
+/* tsctl view: shows the operations of a recording, or of the daemon's last seconds, as text. */
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -43,7 +43,7 @@ static int read_regex(struct view *view, const char *text)
 	int r = pattern_compile(text, 0, &view->name, why);
 
 	if (r < 0)
-		complain("'%s' is no regular expression for --kernel: %s", text, why);
+		complain("Invalid --kernel '%s': %s", text, why);
 	view->by_name = r == 0;
 	return r;
 }
@@ -70,16 +70,17 @@ static int check(const struct options *options, size_t width)
 	const char *sentence = NULL;
 
 	if (options->given & OPTION_TREE && options->given & OPTION_LANES)
-		sentence = "There is one way to look: --tree or --lanes";
+		sentence = "--tree and --lanes exclude each other";
 	else if (options->given & OPTION_LANES && options->given & OPTIONS_TABLE)
-		sentence = "Lanes are for people: leave out --lanes, or the form of output";
+		sentence = "--lanes draws on a terminal only: leave out --json";
 	else if (options->given & OPTION_LANES && options->given & OPTION_LIMIT)
-		sentence = "Lanes have no rows: narrow them with --from, --to and --stream";
+		sentence = "--limit does not apply to --lanes: narrow them with --from, --to and "
+			   "--stream";
 	if (sentence)
 		complain("%s", sentence);
 	else if (options->given & OPTION_LANES && width < WIDTH_MIN)
-		complain("Lanes need a terminal of %d columns, and this one has %zu: widen it, or "
-			 "leave out --lanes",
+		complain("Lanes need %d columns, and this terminal has %zu: widen it, or leave out "
+			 "--lanes",
 			 WIDTH_MIN, width);
 	else
 		return 0;

@@ -77,8 +77,8 @@ class Compare(tracesmith.Case):
 
         self.assertEqual(self.tsctl("diff", fast).code, 2)
         self.assertEqual(self.tsctl("diff", fast, slow, "--fail-over", "5").code, 2)
-        for wrong, sentence in (([fast, fast, "--", slow], "is there twice on one side"),
-                                ([fast, "--", slow, "--", slow], "one '--' at most"),
+        for wrong, sentence in (([fast, fast, "--", slow], "appears twice on one side"),
+                                ([fast, "--", slow, "--", slow], "a single '--'"),
                                 ([fast, "--", slow, "--json"], "'--json' is not a recording")):
             result = self.tsctl("diff", *wrong)
             self.assertEqual((result.code, result.out), (2, ""))
@@ -123,11 +123,11 @@ class Compare(tracesmith.Case):
             to.write(file.read()[:-200])
 
         for a, b, said in ((whole, untimed, f"{untimed} has no GPU times"), (untimed, whole, f"{untimed} has no GPU times"),
-                           (untimed, untimed, f"{untimed} has no GPU times"), (whole, cut, f"a part of {cut} is missing"),
-                           (cut, whole, f"a part of {cut} is missing")):
+                           (untimed, untimed, f"{untimed} has no GPU times"), (whole, cut, f"part of {cut} is missing"),
+                           (cut, whole, f"part of {cut} is missing")):
             result = self.tsctl("diff", a, b, "--fail-over", "5%")
             self.assertEqual(result.code, 1)
-            self.assertIn(f"There is nothing to compare: {said}", result.err)
+            self.assertIn(f"Nothing to compare: {said}", result.err)
             self.assertEqual(self.tsctl("diff", a, b).code, 0, "without --fail-over nothing fails")
         self.assertNotIn("Both did the same work", self.tsctl("diff", whole, untimed).out)
         self.assertIn("Both did the same work", self.tsctl("diff", whole, whole).out)
@@ -144,7 +144,7 @@ class Compare(tracesmith.Case):
         for arguments in ((empty, empty), (empty,)):
             result = self.tsctl("replay", "--check", *arguments)
             self.assertEqual((result.code, result.out), (1, ""))
-            self.assertIn("There is nothing to compare", result.err)
+            self.assertIn("Nothing to compare", result.err)
         self.assertEqual(self.tsctl("replay", "--check", whole, empty).code, 1)
 
     def test_a_longer_recording_is_compared_by_call(self):

@@ -130,7 +130,7 @@ class Record(tracesmith.Case):
         self.settle(process.pid)
         with open(self.file, "w") as file:
             file.write("mine")
-        for whom, said in ((["--pid", process.pid], f"process {process.pid} has ended"), (["--", "true"], "true has used no CUDA"),
+        for whom, said in ((["--pid", process.pid], f"process {process.pid} has ended"), (["--", "true"], "no CUDA calls from true"),
                            (["--all", "--duration", "0.1s"], "no process used CUDA"),
                            (["--pid", process.pid, "--since", "0.2s", "--until", "0.1s"], "in that time")):
             result = self.daemon.ctl("record", "-o", self.file, *whom)

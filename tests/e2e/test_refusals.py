@@ -61,7 +61,7 @@ class Sentences(Case):
         """One line on standard output, and the exit status of a Nagios plugin."""
         result = self.daemon.ctl("status", "--check")
         self.assertEqual(result.code, 0, result.out)
-        self.assertRegex(result.out, r"^OK: tracesmithd .* runs, .*\n$")
+        self.assertRegex(result.out, r"^OK: tracesmithd .* is running, .*\n$")
         now_ns = self.daemon.sql("SELECT now_ns() n")[0]["n"]
         self.daemon.stop()
         result = self.daemon.ctl("status", "--check")

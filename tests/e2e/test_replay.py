@@ -269,7 +269,7 @@ class Replay(tracesmith.Case):
         for arguments in (["replay", path], ["view", path, "--lanes"]):
             code, _, said = self.on_terminal(12, *arguments)
             self.assertEqual(code, 2)
-            self.assertIn("Lanes need a terminal of 20 columns, and this one has 12", said)
+            self.assertIn("Lanes need 20 columns, and this terminal has 12", said)
 
     def test_the_clock_does_not_run_ahead(self):
         path = os.path.join(self.daemon.directory, "clock.sbt")

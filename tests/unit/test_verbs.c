@@ -173,8 +173,8 @@ static void test_attach_tells_what_was_done(void **state)
 	assert_true(place->server->attach.seccomp);
 	server_act(place->server, attached);
 	assert_int_equal(finish(place, pid), 0);
-	expect_said(place->said, "it stood still for 800 µs, and is recorded after ");
-	expect_said(place->said, "Recorded: kernels, copies; call stacks of launches: sampled\n");
+	expect_said(place->said, "paused for 800 µs; recording started after ");
+	expect_said(place->said, "Recording: kernels, copies; call stacks of launches: sampled\n");
 	expect_said(place->said, "libcupti 13.0.1 from /opt/libcupti.so.13\n");
 	expect_said(place->said, "Note: CUDA graphs are recorded \"whole\".\n");
 	assert_string_equal(place->complained, "");
@@ -249,12 +249,12 @@ static void test_detach_tells_what_was_done(void **state)
 	server_act(place->server, detached);
 	assert_int_equal(finish(place, pid), 0);
 	expect_said(place->said, "after 12 records, 3 of them lost\n");
-	expect_said(place->said, "The library stays in the process");
+	expect_said(place->said, "The library stays loaded");
 	pid = START(place, "detach", own_pid());
 	wait_ticket(place->server);
 	server_act(place->server, unloaded);
 	assert_int_equal(finish(place, pid), 0);
-	expect_said(place->said, "The library was unloaded; the process stood still for 400 µs\n");
+	expect_said(place->said, "The library was unloaded; the process was paused for 400 µs\n");
 	pid = START(place, "detach", own_pid(), "--json");
 	wait_ticket(place->server);
 	server_act(place->server, detached);
