@@ -55,7 +55,7 @@ class Sentences(Case):
         self.refused(self.daemon.ctl("query", "processes", "--stream", "99"), 2, "takes no --stream")
         self.refused(self.daemon.ctl("query", "apis", "--since", "1s", "--until", "2s"), 2, "ends before it begins")
         for nothing in ("", " ", ";", "\n"):
-            self.refused(self.daemon.ctl("sql", nothing), 2, "no statement")
+            self.refused(self.daemon.ctl("sql", nothing), 2, "statement")
 
     def test_a_check_for_monitoring(self):
         """One line on standard output, and the exit status of a Nagios plugin."""

@@ -311,7 +311,7 @@ static void nonsense_is_refused(void **state)
 	ask_for(f, recorder, RECORD(.n_pid = 1, .pid = &pid));
 	assert_non_null(strstr(recorder->error, "No process 7 has used CUDA"));
 	ask_for(f, recorder, RECORD(.since_ns = 9, .until_ns = 8));
-	assert_non_null(strstr(recorder->error, "ends before it starts"));
+	assert_non_null(strstr(recorder->error, "ends before it begins"));
 	ask_for(f, recorder, RECORD(.n_pid = 4097, .pid = many));
 	assert_non_null(strstr(recorder->error, "too many processes"));
 	assert_false(recorder->begun);

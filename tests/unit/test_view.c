@@ -420,7 +420,8 @@ static void test_what_makes_no_sense_is_one_sentence(void **state)
 	assert_int_equal(command("--tree and --lanes exclude each other\n",
 				 OPTION_TREE | OPTION_LANES, NULL),
 			 2);
-	assert_int_equal(command("--lanes draws on a terminal only", OPTION_LANES | OPTION_JSON, NULL), 2);
+	assert_int_equal(
+		command("--lanes draws on a terminal only", OPTION_LANES | OPTION_JSON, NULL), 2);
 	assert_int_equal(command("and 'other.sbt'\n", OPTION_FILE, NULL), 2);
 	strcat(made.path, ".gone");
 	assert_int_equal(command("made.sbt.gone", 0, NULL), 1);
