@@ -29,10 +29,9 @@ def verbs():
 
 
 def queries():
-    nouns = ("", "_stream", "_loss", "_gpu")  # in the order of the list
-    tables = [f"core/store/query/table{noun}.c" for noun in nouns]
-    return [name for table in tables
-            for name in re.findall(r'\.name = "([a-z-]+)"', (tree.ROOT / table).read_text())]
+    """In the order of the list."""
+    embed = (tree.ROOT / "core/store/query/embed.cmake").read_text()
+    return re.search(r"^set\(listed\n([^)]*)\)", embed, re.MULTILINE)[1].split()
 
 
 def options(text):

@@ -72,7 +72,6 @@ CIRCLES = [
     "core/sbt/rows core/sbt/rows_format",
     "core/plan/build core/plan/plan",
     "core/store/retain core/store/schema core/store/store core/store/store_private core/store/writer",
-    "core/store/query/table core/store/query/table_sql",
     "core/store/query/answer core/store/query/query",
     "core/replay/check core/replay/check_lanes",
     "core/replay/lane core/replay/queue core/replay/replay",

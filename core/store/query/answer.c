@@ -89,7 +89,7 @@ int answer_open(struct answer *answer, const struct query_job *job)
 				   "The database cannot be read: %s", strerror(-r));
 	r = watch(answer);
 	if (r == 0)
-		r = result_register(answer->db);
+		r = function_register(answer->db);
 	return r < 0 ? r : find_boot(answer);
 }
 

@@ -88,8 +88,8 @@ int answer_say_why(struct answer *answer, const struct query *query,
 /* Says that there are processes that the daemon does not watch, where that is so. */
 void answer_say_hidden(struct answer *answer);
 
-/* result.c: result_name(code) for SQL. */
-int result_register(sqlite3 *db);
+/* function.c: result_name() and share() for SQL. */
+int function_register(sqlite3 *db);
 
 /* The kinds of requests. */
 int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request);

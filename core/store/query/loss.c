@@ -6,7 +6,7 @@
 
 #include "core/model/core.h"
 #include "core/store/query/answer.h"
-#include "core/store/query/table_sql.h"
+#include "core/store/query/phrase.h"
 #include "core/store/sql.h"
 
 /* What is not in it is about all. */

@@ -2,8 +2,10 @@
 #include "core/store/query/query.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "core/base/array.h"
+#include "core/base/cleanup.h"
 #include "core/base/time.h"
 #include "core/limits.h"
 #include "core/store/condense.h"
@@ -85,7 +87,7 @@ static uint64_t limit_of(const struct query *query, uint64_t wanted)
 {
 	uint64_t limit = wanted ? wanted : query->limit;
 
-	return limit < LIMIT_QUERY_ROWS ? limit : LIMIT_QUERY_ROWS;
+	return limit && limit < LIMIT_QUERY_ROWS ? limit : LIMIT_QUERY_ROWS;
 }
 
 /* The first second of the rollups of a window: where they are kept by the minute, that of the
@@ -120,6 +122,27 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":limit", true, limit + 1);
 }
 
+static int prepare(struct answer *answer, const struct query *query, sqlite3_stmt **ret)
+{
+	_cleanup_(freep) char *sql = NULL;
+
+	if (asprintf(&sql, "%s\nORDER BY %s\nLIMIT :limit", query->sql, query->order) < 0)
+		return -ENOMEM;
+	return answer_prepare(answer, sql, ret);
+}
+
+/* Its file must name as many columns as its statement has. */
+static int send_columns(struct answer *answer, const struct query *query, sqlite3_stmt *stmt)
+{
+	int count = 0;
+
+	while (query->column[count].name)
+		count++;
+	if (count != sqlite3_column_count(stmt))
+		return -EINVAL;
+	return answer_columns(answer, query->column, (size_t)count);
+}
+
 int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
@@ -133,7 +156,7 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 	if (r == 0)
 		r = answer_check_pid(answer, request->pid);
 	if (r == 0)
-		r = answer_prepare(answer, query->sql, &stmt);
+		r = prepare(answer, query, &stmt);
 	if (r < 0)
 		return r;
 	answer->advice = query->options & QUERY_WINDOW ? "narrow it with --since or --pid"
@@ -142,16 +165,16 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 	if (request->by == QUERY_BY_IS_STACK)
 		answer->about |=
 			query->about & ABOUT_MEMORY ? ABOUT_STACKS : ABOUT_STACKS | ABOUT_SAMPLES;
-	answer->window.running = query->running;
+	answer->window.running = query->flags & QUERY_IS_RUNNING;
 	limit = limit_of(query, request->limit);
 	set_window(answer, query, request);
 	bind(answer, stmt, request, limit);
-	r = answer_columns(answer, query->column, sqlite3_column_count(stmt));
+	r = send_columns(answer, query, stmt);
 	if (r == 0)
 		r = answer_rows(answer, stmt, sqlite3_step(stmt), query->column, limit, &truncated);
-	if (r == 0 && !answer->rows)
+	if (r == 0 && !answer->rows && query->nothing)
 		r = answer_say_why(answer, query, request);
-	if (!answer->rows || query->about & ABOUT_PROCESSES)
+	if ((!answer->rows && query->nothing) || query->about & ABOUT_PROCESSES)
 		answer_say_hidden(answer);
 	return r < 0 ? r : answer_done(answer, truncated);
 }

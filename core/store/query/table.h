@@ -18,6 +18,11 @@ enum query_option {
 	QUERY_BY_STREAM = 1 << 6,
 };
 
+enum query_flag {
+	QUERY_IS_RUNNING = 1 << 0,  /* about processes that run, and no others */
+	QUERY_IS_INTERNAL = 1 << 1, /* asked for by programs: no list has it */
+};
+
 #define QUERY_MIN_AGE_NS 60000000000ull /* where none is given */
 
 /* What rows are split by, on request. */
@@ -43,30 +48,24 @@ struct query_column {
 	Tracesmith__V1__Columns__Type type;
 };
 
-/* Parameters of the SQL: :boot (id of the boot row), :now, :since and :until (in nanoseconds,
- * never NULL), :first (second from which rollups count), :pid, :stream and :device (NULL: all),
- * :min_age, :by (enum query_by), :suspended (how long the host slept), and :limit, which it must
- * obey. A STACK column is a stack id; 0 and NULL are none. */
+/* A file NAME.sql of this folder. Parameters of the SQL: :boot (id of the boot row), :now, :since
+ * and :until (in nanoseconds, never NULL), :first (second from which rollups count), :pid, :stream
+ * and :device (NULL: all), :min_age, :by (enum query_by), :suspended (how long the host slept). A
+ * STACK column is a stack id; 0 and NULL are none. */
 struct query {
 	const char *name, *text;
-	uint32_t options;   /* enum query_option */
-	uint64_t window_ns; /* how far it looks back by default, 0: to the start of the boot */
-	uint64_t limit;	    /* rows by default */
 	const struct query_column *column; /* ends with a column without name */
-	const char *sql;
-	uint32_t about;	  /* enum query_about */
-	bool running;	  /* it is about processes that run, and no others */
-	uint32_t records; /* enum ts_records: it has rows only where one is recorded; 0: always */
-	const char *nothing; /* what is so where it has none: the begin of a sentence */
+	uint32_t options;		   /* enum query_option */
+	uint32_t about;			   /* enum query_about */
+	uint32_t flags;			   /* enum query_flag */
+	uint32_t records;	 /* enum ts_records: rows only where one is recorded; 0: always */
+	uint64_t window_ns;	 /* how far it looks back by default, 0: to the start of the boot */
+	uint64_t limit;		 /* rows by default; 0: as many as there may be */
+	const char *nothing;	 /* the start of the sentence that says so; NULL: it says nothing */
+	const char *sql, *order; /* without its ORDER BY, and that; LIMIT :limit comes last */
 };
 
-/* Each ends with a row without name. */
-extern const struct query query_table_host[];
-extern const struct query query_table_stream[];
-extern const struct query query_table_loss[];
-extern const struct query query_table_gpu[];
-
-/* NULL: there are not so many. */
+/* Of those that lists have. NULL: there are not so many. */
 const struct query *query_at(size_t number);
 const struct query *query_find(const char *name);
 /* The name that may have been meant, or NULL. */

@@ -8,7 +8,7 @@
 
 #include "core/base/array.h"
 #include "core/base/units.h"
-#include "core/store/query/table_sql.h"
+#include "core/store/query/phrase.h"
 #include "core/store/sql.h"
 #include "proto/event.h"
 
@@ -82,7 +82,7 @@ static bool say_none(const struct why *why)
 
 static bool say_ended(const struct why *why)
 {
-	if (!why->query->running || why->runs)
+	if (!(why->query->flags & QUERY_IS_RUNNING) || why->runs)
 		return false;
 	if (why->one)
 		SAY(why, "Process %" PRIu32 " has ended, and this is about processes that run",

@@ -1,10 +1,11 @@
-/* Result: the names of the driver's result codes (CUresult of cuda.h), for SQL. */
+/* Function: what SQL can call beside SQLite's own functions. */
 #include <errno.h>
 
 #include "core/base/array.h"
 #include "core/store/query/answer.h"
 
-/* Numbers are the driver's interface and never change. */
+/* The driver's result codes (CUresult of cuda.h). Numbers are the driver's interface and never
+ * change. */
 static const struct {
 	int code;
 	const char *name;
@@ -71,10 +72,34 @@ static void result_name(sqlite3_context *context, int count, sqlite3_value **val
 			sqlite3_result_text(context, results[i].name, -1, SQLITE_STATIC);
 }
 
-int result_register(sqlite3 *db)
+/* share(part, whole): in millionths; NULL of nothing, and of what cannot be. */
+static void share(sqlite3_context *context, int count, sqlite3_value **value)
 {
-	if (sqlite3_create_function(db, "result_name", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL,
-				    result_name, NULL, NULL) != SQLITE_OK)
-		return -ENOMEM;
+	double part = 1e6 * sqlite3_value_double(value[0]);
+	double whole = sqlite3_value_double(value[1]);
+
+	if (sqlite3_value_type(value[0]) == SQLITE_NULL || !(whole > 0))
+		return;
+	part /= whole;
+	if (part > -1e18 && part < 1e18)
+		sqlite3_result_int64(context, (int64_t)(part < 0 ? part - 0.5 : part + 0.5));
+}
+
+int function_register(sqlite3 *db)
+{
+	static const struct {
+		const char *name;
+		int arguments;
+		void (*run)(sqlite3_context *, int, sqlite3_value **);
+	} functions[] = {
+		{ "result_name", 1, result_name },
+		{ "share", 2, share },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++)
+		if (sqlite3_create_function(db, functions[i].name, functions[i].arguments,
+					    SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL,
+					    functions[i].run, NULL, NULL) != SQLITE_OK)
+			return -ENOMEM;
 	return 0;
 }

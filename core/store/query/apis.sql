@@ -1,0 +1,38 @@
+-- calls, errors and time by driver function
+--
+-- options: pid window
+-- window: 3600 s
+-- limit: 1000
+-- about: calls
+-- nothing: No call was made
+-- columns:
+--   fn       text
+--   kind     text
+--   calls    integer
+--   errors   integer
+--   total_ns nanoseconds
+--   mean_ns  nanoseconds
+--   min_ns   nanoseconds
+--   max_ns   nanoseconds
+--   bytes    bytes
+WITH each AS (
+	SELECT kind, fn, sum(calls) AS calls, @ERRORS@, @TIMES@,
+		sum(bytes) AS bytes
+	FROM rollup
+	WHERE @IN_WINDOW@
+	AND freed = 0
+	GROUP BY second, process, kind, fn
+), s AS (
+	SELECT kind, fn, sum(calls) AS calls, sum(errors) AS errors,
+		sum(timed) AS timed, sum(total_ns) AS total_ns,
+		min(min_ns) AS min_ns, max(max_ns) AS max_ns, sum(bytes) AS bytes
+	FROM each
+	GROUP BY kind, fn
+) SELECT @FUNCTION@, k.name, calls, errors,
+	CASE WHEN timed > 0 THEN total_ns END, CASE WHEN timed > 0 THEN total_ns / timed END,
+	min_ns, CASE WHEN timed > 0 THEN max_ns END, bytes
+FROM s
+LEFT JOIN function f ON f.id = s.fn
+LEFT JOIN kind k ON k.id = s.kind
+ORDER BY total_ns DESC, calls DESC, 1
+LIMIT :limit

@@ -1,0 +1,74 @@
+/* phrase.h: SQL that statements share: @NAME@ in a .sql file is the phrase of that name. */
+#ifndef TS_QUERY_PHRASE_H
+#define TS_QUERY_PHRASE_H
+
+/* SQL is laid out by hand, a clause a line. */
+/* clang-format off */
+
+/* Of a process p. */
+#define OF_PID   "(:pid IS NULL OR p.pid = :pid)"
+#define USER     "coalesce(p.user, CAST(p.uid AS TEXT))"
+#define RUNNING  "coalesce(p.exit_ns, 0) = 0"
+#define STATE    "CASE WHEN " RUNNING " THEN 'running' ELSE 'ended' END"
+/* When it started: before it was first seen, as far as that is known. */
+#define STARTED  "min(p.first_ns, p.started_ticks * 10000000 - :suspended)"
+
+/* Of a row that has fn, joined with function f. */
+#define FUNCTION "coalesce(f.name, 'function ' || fn)"
+
+/* Of the processes that were asked for, among all of this boot. */
+#define PROCESSES "(SELECT id FROM process WHERE boot = :boot AND pid = :pid)"
+/* Of tables that have sums by the second or minute. */
+#define IN_WINDOW \
+	"boot = :boot AND second BETWEEN :first AND :until / 1000000000" \
+	" AND (:pid IS NULL OR process IN " PROCESSES ")"
+
+/* Of rollups, to be grouped. CUDA_ERROR_NOT_READY (600) is an answer, not an error. */
+#define ERRORS   "sum(CASE WHEN result IN (0, 600) THEN 0 ELSE calls END) AS errors"
+#define TIMES \
+	"sum(timed) AS timed, sum(total_ns) AS total_ns," \
+	" min(CASE WHEN timed > 0 THEN min_ns END) AS min_ns, max(max_ns) AS max_ns"
+
+/* Where the op of a rank is in this bucket, its duration as far as it can be told: the first and
+ * the last of a bucket are known, for the others stands their mean. */
+#define AT_RANK(rank) \
+	"max(CASE WHEN " rank " > upto - n AND " rank " <= upto THEN" \
+	" CASE " rank " WHEN upto - n + 1 THEN low WHEN upto THEN high ELSE ns / n END END)"
+#define MEDIAN   AT_RANK("(count + 1) / 2")
+#define P99      AT_RANK("(count * 99 + 99) / 100")
+
+/* Peaks of different kinds need not have been at one time: their sum is a bound. */
+#define JOIN_MEMORY \
+	" LEFT JOIN (" \
+		"SELECT m.process, sum(live_bytes) AS live_bytes, sum(peak_bytes) AS peak_bytes" \
+		" FROM memory m JOIN memory_kind k ON k.id = m.kind" \
+		" WHERE k.name IN ('device', 'managed', 'pool', 'physical')" \
+		" GROUP BY m.process" \
+	") m ON m.process = p.id"
+
+/* Grouped in the order of the rollups' key first, which needs no sorting, then over the seconds. */
+#define JOIN_CALLS \
+	" LEFT JOIN (" \
+		"SELECT process, sum(calls) AS calls, sum(errors) AS errors" \
+		" FROM (" \
+			"SELECT process, sum(calls) AS calls, " ERRORS \
+			" FROM rollup WHERE " IN_WINDOW " AND freed = 0" \
+			" GROUP BY second, process" \
+		") GROUP BY process" \
+	") c ON c.process = p.id"
+
+/* How a process is seen now, from its row of `collect`. */
+#define JOIN_COLLECT \
+	" LEFT JOIN (" \
+		"SELECT c.process, s.name AS state, since_ns, taken," \
+		" share(busy_ns - own_ns, wall_ns) AS cost, share(own_ns, wall_ns) AS own" \
+		" FROM collect c LEFT JOIN collect_state s ON s.id = c.state" \
+		" WHERE until_ns IS NULL" \
+	") x ON x.process = p.id"
+#define TIER \
+	"CASE WHEN x.process IS NULL THEN 'probe'" \
+	" WHEN x.state = 'paused' THEN 'paused' ELSE 'exact' END"
+
+/* clang-format on */
+
+#endif

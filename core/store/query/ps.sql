@@ -1,0 +1,43 @@
+-- processes that use CUDA now; calls of the window
+--
+-- options: pid window
+-- window: 3600 s
+-- limit: 1000
+-- about: calls memory processes
+-- flags: running
+-- nothing: No process uses CUDA
+-- columns:
+--   pid        id
+--   user       text
+--   comm       text
+--   container  text
+--   tier       text
+--   since_ns   time
+--   cost       share
+--   own_cost   share
+--   records    integer
+--   lost       integer
+--   live_bytes bytes
+--   peak_bytes bytes
+--   calls      integer
+--   errors     integer
+--   command    text
+SELECT p.pid, @USER@, p.comm, p.container, @TIER@,
+	x.since_ns, x.cost, x.own, x.taken, coalesce(l.lost, 0),
+	coalesce(m.live_bytes, 0), coalesce(m.peak_bytes, 0),
+	coalesce(c.calls, 0), coalesce(c.errors, 0), p.command
+FROM process p@JOIN_MEMORY@@JOIN_CALLS@@JOIN_COLLECT@
+-- What is missing of it, in calls and records: not what counts other things.
+LEFT JOIN (
+	SELECT process, sum(count) AS lost
+	FROM loss
+	WHERE boot = :boot AND end_ns >= :since AND start_ns <= :until
+	AND reason IN (SELECT id FROM loss_reason WHERE name NOT IN (
+		'stack', 'stack-sampled', 'process', 'unknown-free', 'unbound', 'gap', 'unread',
+		'mapping', 'untimed', 'no-call', 'duplicate', 'late', 'before', 'paused',
+			'budget'))
+	GROUP BY process
+) l ON l.process = p.id
+WHERE p.boot = :boot AND @RUNNING@ AND @OF_PID@
+ORDER BY 11 DESC, 13 DESC, p.pid
+LIMIT :limit
