@@ -11,9 +11,9 @@
 #include "client/link/link.h"
 #include "client/link/rows.h"
 #include "core/base/array.h"
+#include "core/base/vector.h"
 
 #define ROWS_MAX	1000000 /* what the query engine gives at most */
-#define BUCKETS_FIRST	256
 #define COLUMNS		6
 #define NAME_BYTES	4096
 #define PART_COLUMNS	4
@@ -155,18 +155,6 @@ static int finish(struct asker *asker)
 	return diff_add(asker->diff, asker->side, asker->run, asker->section, asker->name, &sum);
 }
 
-static int grow(struct asker *asker)
-{
-	size_t room = asker->room ? 2 * asker->room : BUCKETS_FIRST;
-	struct diff_bucket *bucket = reallocarray(asker->bucket, room, sizeof(*bucket));
-
-	if (!bucket)
-		return -ENOMEM;
-	asker->bucket = bucket;
-	asker->room = room;
-	return 0;
-}
-
 static int take_row(void *data, const Tracesmith__V1__Row *row)
 {
 	struct asker *asker = data;
@@ -180,8 +168,8 @@ static int take_row(void *data, const Tracesmith__V1__Row *row)
 		name = "unknown";
 	if (strncmp(name, asker->name, NAME_BYTES - 1) != 0)
 		r = finish(asker);
-	if (r == 0 && asker->count == asker->room)
-		r = grow(asker);
+	if (r == 0)
+		r = VECTOR_ROOM(asker->bucket, asker->room, asker->count + 1);
 	if (r < 0)
 		return r;
 	if (asker->count == 0)

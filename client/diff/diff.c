@@ -9,8 +9,7 @@
 #include <xxhash.h>
 
 #include "core/base/array.h"
-
-#define ROWS_FIRST 64
+#include "core/base/vector.h"
 
 static const struct {
 	const char *name, *title;
@@ -90,18 +89,6 @@ struct diff_side diff_sum(const struct diff_bucket *bucket, size_t count)
 	return sum;
 }
 
-static int grow(struct diff *diff)
-{
-	size_t room = diff->room ? 2 * diff->room : ROWS_FIRST;
-	struct diff_row *row = reallocarray(diff->row, room, sizeof(*row));
-
-	if (!row)
-		return -ENOMEM;
-	diff->row = row;
-	diff->room = room;
-	return 0;
-}
-
 uint32_t diff_runs(const struct diff *diff, int side)
 {
 	return diff->runs[side] ? diff->runs[side] : 1;
@@ -129,7 +116,7 @@ static struct diff_row *row_of(struct diff *diff, enum diff_section section, con
 
 	if (number)
 		return &diff->row[number - 1];
-	if (diff->count == diff->room && grow(diff) < 0)
+	if (VECTOR_ROOM(diff->row, diff->room, diff->count + 1) < 0)
 		return NULL;
 	row.name = arena_text(&diff->arena, name, strlen(name));
 	if (!row.name || make_runs(diff, &row) < 0 ||

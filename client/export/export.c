@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/vector.h"
+
 static uint64_t begin_of(const struct op *op)
 {
 	return show_has_work(op) ? op->gpu_start_ns : op->start_ns;
@@ -29,14 +31,8 @@ const struct op **export_sort(struct export_order *order, const struct op *op, s
 {
 	bool sorted = true;
 
-	if (count > order->size) {
-		const struct op **more = reallocarray(order->op, count, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		order->op = more;
-		order->size = count;
-	}
+	if (VECTOR_ROOM(order->op, order->room, count) < 0)
+		return NULL;
 	for (size_t i = 0; i < count; i++) {
 		order->op[i] = &op[i];
 		if (i > 0 && sorted)

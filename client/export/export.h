@@ -41,7 +41,7 @@ EXPORTS(X)
 /* Ops in the order in which their slices begin, of nested ones the outer first. Zeroed is empty. */
 struct export_order {
 	const struct op **op;
-	size_t size;
+	size_t room;
 };
 const struct op **export_sort(struct export_order *order, const struct op *op, size_t count);
 void export_order_clear(struct export_order *order);

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "core/base/vector.h"
+
 /* How many slices of the lane are open at the start of a new one; LANE_DEPTH: it has no place. */
 static uint32_t depth_at(const struct lane *lane, uint64_t start_ns, uint64_t end_ns, bool nest)
 {
@@ -34,15 +36,8 @@ struct lane *lanes_take(struct lanes *lanes, uint64_t start_ns, uint64_t end_ns,
 		if (depth < LANE_DEPTH)
 			return put(&lanes->lane[i], depth, start_ns, end_ns);
 	}
-	if (lanes->count == lanes->size) {
-		uint32_t size = lanes->size ? lanes->size * 2 : 1;
-		struct lane *more = reallocarray(lanes->lane, size, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		lanes->lane = more;
-		lanes->size = size;
-	}
+	if (VECTOR_ROOM(lanes->lane, lanes->size, lanes->count + 1) < 0)
+		return NULL;
 	lanes->lane[lanes->count] = (struct lane){ 0 };
 	return put(&lanes->lane[lanes->count++], 0, start_ns, end_ns);
 }

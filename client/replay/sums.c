@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/vector.h"
 #include "core/model/recount.h"
 #include "core/sbt/rows.h"
 
@@ -156,16 +157,9 @@ static void take_state(void *data, const struct op *op)
 	if (op->end_ns - op->start_ns < STATE_MIN_NS && op->detail != OP_STATE_WAITING &&
 	    op->detail != OP_STATE_SYNCING)
 		return;
-	if (writer->states == writer->room) {
-		size_t room = writer->room ? writer->room * 2 : 1024;
-		struct op *state = realloc(writer->state, room * sizeof(*state));
-
-		if (!state) {
-			writer->error = -ENOMEM;
-			return;
-		}
-		writer->state = state;
-		writer->room = room;
+	if (VECTOR_ROOM(writer->state, writer->room, writer->states + 1) < 0) {
+		writer->error = -ENOMEM;
+		return;
 	}
 	writer->state[writer->states++] = *op;
 }

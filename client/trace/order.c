@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/heap.h"
+#include "core/base/vector.h"
 #include "core/sbt/sbt.h"
 
 #define HELD_MAX 131072 /* ops at hand, beyond which a run gets a slice only */
@@ -87,47 +89,15 @@ static int compare_ops(const void *a, const void *b)
 	return 0;
 }
 
-static bool before(const struct run *x, const struct run *y)
+static bool before(struct run *const *a, struct run *const *b)
 {
+	const struct run *x = *a, *y = *b;
 	int order = compare_ops(&x->op[x->at], &y->op[y->at]);
 
 	return order < 0 || (order == 0 && x->number < y->number);
 }
 
-static void sink(struct view_order *order, size_t i)
-{
-	struct run *run = order->run[i];
-	size_t child;
-
-	for (; (child = 2 * i + 1) < order->count; i = child) {
-		if (child + 1 < order->count && before(order->run[child + 1], order->run[child]))
-			child++;
-		if (!before(order->run[child], run))
-			break;
-		order->run[i] = order->run[child];
-	}
-	order->run[i] = run;
-}
-
-static int push(struct view_order *order, struct run *run)
-{
-	size_t i = order->count;
-
-	if (order->count == order->room) {
-		size_t room = order->room ? 2 * order->room : 64;
-		struct run **more = reallocarray(order->run, room, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		order->run = more;
-		order->room = room;
-	}
-	order->count++;
-	for (; i > 0 && before(run, order->run[(i - 1) / 2]); i = (i - 1) / 2)
-		order->run[i] = order->run[(i - 1) / 2];
-	order->run[i] = run;
-	return 0;
-}
+HEAP_DEFINE(heap, struct run *, before);
 
 /* How many of `count` ops are to be at hand. */
 static size_t share(const struct view_order *order, size_t count)
@@ -193,7 +163,7 @@ static int drop_first(struct view_order *order)
 		order->run[0] = order->run[--order->count];
 	}
 	if (order->count > 0)
-		sink(order, 0);
+		heap_sink(order->run, order->count);
 	return r;
 }
 
@@ -219,10 +189,10 @@ int view_order_add(struct view_order *order, const struct op *op, size_t count)
 	if (r == 0 && run->count < count)
 		r = encode(order, run, count);
 	if (r == 0)
-		r = push(order, run);
+		r = VECTOR_ROOM(order->run, order->room, order->count + 1);
 	if (r < 0)
 		return r;
-	run = NULL;
+	heap_put(order->run, order->count++, TAKE(run));
 	return 0;
 }
 

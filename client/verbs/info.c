@@ -11,6 +11,7 @@
 #include "core/base/arena.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
+#include "core/base/vector.h"
 
 /* section, name, unit, value. Keys of `recording` without a line of their own are shown
  * unchanged. */
@@ -57,7 +58,7 @@
 struct info {
 	struct arena arena;
 	Tracesmith__V1__StatusReply__Item **item;
-	size_t count, capacity;
+	size_t count, room;
 	int64_t wall_offset_ns;
 };
 
@@ -81,15 +82,8 @@ static Tracesmith__V1__StatusReply__Item *add(struct info *info, const char *sec
 {
 	Tracesmith__V1__StatusReply__Item *item;
 
-	if (info->count == info->capacity) {
-		size_t capacity = info->capacity ? 2 * info->capacity : 64;
-		void *list = reallocarray(info->item, capacity, sizeof(*info->item));
-
-		if (!list)
-			return NULL;
-		info->item = list;
-		info->capacity = capacity;
-	}
+	if (VECTOR_ROOM(info->item, info->room, info->count + 1) < 0)
+		return NULL;
 	item = arena_get(&info->arena, sizeof(*item));
 	if (!item)
 		return NULL;

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "core/base/time.h"
+#include "core/base/vector.h"
 #include "core/model/model.h"
 
 /* Threads of one process that call the driver. */
 #define CALLERS_MAX	 4096
-#define CALLER_ROOM_MIN	 16
 #define CALLER_IDLE_NS	 (10 * NS_PER_S)
 #define CALLERS_PER_TICK 16
 
@@ -76,20 +76,12 @@ static void caller_compact(struct caller *caller)
 
 static int caller_make_room(struct caller *caller)
 {
-	uint32_t room = caller->room ? caller->room * 2 : CALLER_ROOM_MIN;
-	struct caller_call *call;
-
 	if (caller->end < caller->room)
 		return 0;
 	caller_compact(caller);
 	if (caller->end < caller->room / 2)
 		return 0;
-	call = realloc(caller->call, room * sizeof(*call));
-	if (!call)
-		return -ENOMEM;
-	caller->call = call;
-	caller->room = room;
-	return 0;
+	return VECTOR_ROOM(caller->call, caller->room, caller->end + 1u);
 }
 
 int caller_note(struct caller *caller, uint64_t start_ns, struct pending *pending)

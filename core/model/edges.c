@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EDGES_ROOM_MIN 256
+#include "core/base/heap.h"
+#include "core/base/vector.h"
+
 /* Larger arrays are given back when they are empty. */
 #define EDGES_ROOM_SPARED 16384
 
@@ -19,9 +21,6 @@ static bool edge_before(const struct edge *a, const struct edge *b)
 /* What was taken makes room at the front. */
 static int run_make_room(struct edges_run *run)
 {
-	uint32_t room = run->room ? run->room * 2 : EDGES_ROOM_MIN;
-	struct edge *edge;
-
 	if (run->end < run->room)
 		return 0;
 	if (run->first > run->room / 2) {
@@ -31,12 +30,7 @@ static int run_make_room(struct edges_run *run)
 		run->first = 0;
 		return 0;
 	}
-	edge = realloc(run->edge, room * sizeof(*edge));
-	if (!edge)
-		return -ENOMEM;
-	run->edge = edge;
-	run->room = room;
-	return 0;
+	return VECTOR_ROOM(run->edge, run->room, run->end + 1u);
 }
 
 static void run_empty(struct edges_run *run)
@@ -48,33 +42,7 @@ static void run_empty(struct edges_run *run)
 	*run = (struct edges_run){ 0 };
 }
 
-static void heap_add(struct edges_run *heap, const struct edge *edge)
-{
-	uint32_t i = heap->end++;
-
-	for (; i && edge_before(edge, &heap->edge[(i - 1) / 2]); i = (i - 1) / 2)
-		heap->edge[i] = heap->edge[(i - 1) / 2];
-	heap->edge[i] = *edge;
-}
-
-static void heap_remove_first(struct edges_run *heap)
-{
-	struct edge last = heap->edge[--heap->end];
-	uint32_t i = 0, child;
-
-	while ((child = 2 * i + 1) < heap->end) {
-		if (child + 1 < heap->end &&
-		    edge_before(&heap->edge[child + 1], &heap->edge[child]))
-			child++;
-		if (!edge_before(&heap->edge[child], &last))
-			break;
-		heap->edge[i] = heap->edge[child];
-		i = child;
-	}
-	heap->edge[i] = last;
-	if (!heap->end)
-		run_empty(heap);
-}
+HEAP_DEFINE(heap, struct edge, edge_before);
 
 /* The run that ends latest of those that end before the edge, else an empty one. */
 static struct edges_run *edges_fitting(struct edges *edges, const struct edge *edge)
@@ -106,7 +74,7 @@ int edges_add(struct edges *edges, const struct edge *edge)
 	if (run)
 		run->edge[run->end++] = *edge;
 	else
-		heap_add(&edges->heap, edge);
+		heap_put(edges->heap.edge, edges->heap.end++, *edge);
 	edges->count++;
 	return 0;
 }
@@ -139,8 +107,10 @@ struct edge edges_take(struct edges *edges)
 
 	edges->count--;
 	if (run == &edges->heap)
-		heap_remove_first(run);
-	else if (++run->first == run->end)
+		heap_take(run->edge, run->end--);
+	else
+		run->first++;
+	if (run->first == run->end)
 		run_empty(run);
 	return edge;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/huge.h"
+#include "core/base/vector.h"
 #include "core/plan/build.h"
 
 /* How many works of other engines are looked past. */
@@ -183,17 +184,11 @@ static int walk_add(struct walk *walk, uint64_t start_ns, uint64_t end_ns, enum 
 		    uint32_t call, uint32_t work)
 {
 	struct critical *critical = walk->critical;
-	struct critical_piece *piece;
 
 	if (start_ns >= end_ns)
 		return 0;
-	if (critical->count == walk->room) {
-		walk->room = walk->room ? walk->room * 2 : 256;
-		piece = realloc(critical->piece, walk->room * sizeof(*piece));
-		if (!piece)
-			return -ENOMEM;
-		critical->piece = piece;
-	}
+	if (VECTOR_ROOM(critical->piece, walk->room, critical->count + 1) < 0)
+		return -ENOMEM;
 	critical->piece[critical->count++] = (struct critical_piece){
 		.start_ns = start_ns,
 		.end_ns = end_ns,

@@ -15,7 +15,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/heap.h"
 #include "core/base/huge.h"
+#include "core/base/vector.h"
 
 /* What is told about a work's end. */
 enum tell { TELL_BEFORE, TELL_EDGE, TELL_BEHIND, TELL_CALL };
@@ -80,34 +82,13 @@ static bool event_before(const struct event *a, const struct event *b)
 	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->what < b->what;
 }
 
+HEAP_DEFINE(heap, struct event, event_before);
+
 static void event_push(struct emulation *e, uint64_t time_ns, enum event_kind kind, uint32_t index)
 {
 	struct event event = { time_ns, (uint64_t)kind << 32 | index };
-	size_t i = e->event_count++;
 
-	while (i > 0 && event_before(&event, &e->event[(i - 1) / 2])) {
-		e->event[i] = e->event[(i - 1) / 2];
-		i = (i - 1) / 2;
-	}
-	e->event[i] = event;
-}
-
-static struct event event_pop(struct emulation *e)
-{
-	struct event first = e->event[0], last = e->event[--e->event_count];
-	size_t i = 0;
-
-	for (size_t child = 1; child < e->event_count; child = i * 2 + 1) {
-		if (child + 1 < e->event_count &&
-		    event_before(&e->event[child + 1], &e->event[child]))
-			child++;
-		if (!event_before(&e->event[child], &last))
-			break;
-		e->event[i] = e->event[child];
-		i = child;
-	}
-	e->event[i] = last;
-	return first;
+	heap_put(e->event, e->event_count++, event);
 }
 
 static void later(uint64_t *time_ns, uint64_t than_ns)
@@ -173,15 +154,8 @@ static bool engine_fits(const struct emulation *e, const struct engine *engine,
 
 static int engine_take(struct engine *engine, uint32_t index, uint32_t share, uint64_t end_ns)
 {
-	if (engine->count == engine->size) {
-		uint32_t size = engine->size ? engine->size * 2 : 16;
-		struct place *place = realloc(engine->place, size * sizeof(*place));
-
-		if (!place)
-			return -ENOMEM;
-		engine->place = place;
-		engine->size = size;
-	}
+	if (VECTOR_ROOM(engine->place, engine->size, engine->count + 1) < 0)
+		return -ENOMEM;
 	engine->place[engine->count++] = (struct place){ end_ns, index, share };
 	engine->share += share;
 	return 0;
@@ -354,7 +328,7 @@ static int run(struct emulation *e)
 	int r = tell_begun(e);
 
 	while (r == 0 && e->event_count) {
-		struct event event = event_pop(e);
+		struct event event = heap_take(e->event, e->event_count--);
 		uint32_t index = (uint32_t)event.what;
 
 		switch ((enum event_kind)(event.what >> 32)) {

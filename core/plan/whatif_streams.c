@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vector.h"
 #include "core/plan/whatif.h"
 
 struct part {
@@ -55,18 +56,8 @@ static void change_release(struct change *change)
 
 static int add_edge(struct change *change, uint32_t work, uint32_t kind)
 {
-	if (change->edge_count == change->edge_room) {
-		size_t room = change->edge_room ? change->edge_room * 2 : 1024;
-		struct plan_edge *edge;
-
-		if (room > UINT32_MAX)
-			return -E2BIG;
-		edge = realloc(change->edge, room * sizeof(*edge));
-		if (!edge)
-			return -ENOMEM;
-		change->edge = edge;
-		change->edge_room = room;
-	}
+	if (VECTOR_ROOM(change->edge, change->edge_room, change->edge_count + 1) < 0)
+		return -ENOMEM;
 	change->edge[change->edge_count++] = (struct plan_edge){ work, kind };
 	return 0;
 }

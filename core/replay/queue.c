@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "core/base/array.h"
-
-#define QUEUE_ROOM_MIN 64
+#include "core/base/heap.h"
+#include "core/base/vector.h"
 
 /* Of one thread the call that submitted comes before what it submitted. */
 static int op_compare(const struct replay_op *a, const struct replay_op *b)
@@ -57,38 +57,8 @@ static inline bool edge_before(const struct replay_edge *a, const struct replay_
 	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->key < b->key;
 }
 
-/* Room for one more. */
-static int grow(void **array, size_t count, size_t size, size_t *room)
-{
-	size_t more = *room ? *room * 2 : QUEUE_ROOM_MIN;
-	void *grown;
-
-	if (count < *room)
-		return 0;
-	grown = reallocarray(*array, more, size);
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*room = more;
-	return 0;
-}
-
-static void run_sink(struct replay_queue *queue)
-{
-	struct replay_run run = queue->run[0];
-	size_t i = 0, child;
-
-	while ((child = 2 * i + 1) < queue->runs) {
-		if (child + 1 < queue->runs &&
-		    run_before(&queue->run[child + 1], &queue->run[child]))
-			child++;
-		if (!run_before(&queue->run[child], &run))
-			break;
-		queue->run[i] = queue->run[child];
-		i = child;
-	}
-	queue->run[i] = run;
-}
+HEAP_DEFINE(runs, struct replay_run, run_before);
+HEAP_DEFINE(edges, struct replay_edge, edge_before);
 
 static void run_sort(struct replay_op *op, size_t count)
 {
@@ -103,18 +73,14 @@ static void run_sort(struct replay_op *op, size_t count)
 int replay_queue_add(struct replay_queue *queue, struct replay_op *op, size_t count)
 {
 	struct replay_run run = { .op = op, .count = count };
-	size_t i = queue->runs;
 
-	if (!count || grow((void **)&queue->run, i, sizeof(*queue->run), &queue->run_room) < 0) {
+	if (!count || VECTOR_ROOM(queue->run, queue->run_room, queue->runs + 1) < 0) {
 		free(op);
 		return count ? -ENOMEM : 0;
 	}
 	run_sort(op, count);
-	queue->runs++;
+	runs_put(queue->run, queue->runs++, run);
 	queue->held += count;
-	for (; i && run_before(&run, &queue->run[(i - 1) / 2]); i = (i - 1) / 2)
-		queue->run[i] = queue->run[(i - 1) / 2];
-	queue->run[i] = run;
 	return 0;
 }
 
@@ -134,41 +100,23 @@ void replay_queue_take(struct replay_queue *queue, struct replay_op *ret)
 		*run = queue->run[--queue->runs];
 	}
 	if (queue->runs > 1)
-		run_sink(queue);
+		runs_sink(queue->run, queue->runs);
 }
 
 int replay_queue_push(struct replay_queue *queue, uint64_t time_ns, enum replay_step step,
 		      uint64_t number, void *what)
 {
 	struct replay_edge edge = { time_ns, (uint64_t)step << 56 | number, what };
-	size_t i = queue->edges;
-	int r = grow((void **)&queue->edge, i, sizeof(edge), &queue->edge_room);
 
-	if (r < 0)
-		return r;
-	queue->edges++;
-	for (; i && edge_before(&edge, &queue->edge[(i - 1) / 2]); i = (i - 1) / 2)
-		queue->edge[i] = queue->edge[(i - 1) / 2];
-	queue->edge[i] = edge;
+	if (VECTOR_ROOM(queue->edge, queue->edge_room, queue->edges + 1) < 0)
+		return -ENOMEM;
+	edges_put(queue->edge, queue->edges++, edge);
 	return 0;
 }
 
 struct replay_edge replay_queue_pop(struct replay_queue *queue)
 {
-	struct replay_edge first = queue->edge[0], last = queue->edge[--queue->edges];
-	size_t i = 0, child;
-
-	while ((child = 2 * i + 1) < queue->edges) {
-		if (child + 1 < queue->edges &&
-		    edge_before(&queue->edge[child + 1], &queue->edge[child]))
-			child++;
-		if (!edge_before(&queue->edge[child], &last))
-			break;
-		queue->edge[i] = queue->edge[child];
-		i = child;
-	}
-	queue->edge[i] = last;
-	return first;
+	return edges_take(queue->edge, queue->edges--);
 }
 
 void replay_queue_clear(struct replay_queue *queue)

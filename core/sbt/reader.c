@@ -8,6 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/base/vector.h"
 #include "core/sbt/format.h"
 #include "core/sbt/rows.h"
 
@@ -17,10 +18,10 @@ struct sbt_reader {
 	uint64_t position; /* of the next block */
 	/* One block, with its head. */
 	uint8_t *data;
-	size_t capacity;
+	size_t room;
 	/* Offsets of the index blocks, the last first; none: there is no index. */
 	uint64_t *index;
-	size_t index_count, index_capacity;
+	size_t index_count, index_room;
 	size_t index_left;     /* that were not begun */
 	struct sbt_view *view; /* entries of the one that was begun last */
 };
@@ -79,20 +80,6 @@ static int read_head(struct sbt_reader *reader, uint64_t offset, struct sbt_bloc
 	return 0;
 }
 
-static int make_room(struct sbt_reader *reader, size_t size)
-{
-	uint8_t *data;
-
-	if (size <= reader->capacity)
-		return 0;
-	data = realloc(reader->data, size);
-	if (!data)
-		return -ENOMEM;
-	reader->data = data;
-	reader->capacity = size;
-	return 0;
-}
-
 /* A block with its contents, whole. */
 static int read_block(struct sbt_reader *reader, uint64_t offset, struct sbt_block_head *ret,
 		      const uint8_t **ret_data)
@@ -107,7 +94,7 @@ static int read_block(struct sbt_reader *reader, uint64_t offset, struct sbt_blo
 	size = sizeof(head) + head.size;
 	if (size > reader->source.size - offset)
 		return -EBADMSG;
-	if ((r = make_room(reader, size)) < 0 ||
+	if ((r = VECTOR_ROOM(reader->data, reader->room, size)) < 0 ||
 	    (r = read_bytes(reader, offset, reader->data, size)) < 0)
 		return r;
 	if (XXH3_64bits(reader->data + checked, size - checked) != head.checksum)
@@ -211,15 +198,8 @@ static bool fills(struct sbt_view *view, uint64_t first, uint64_t offset)
 
 static int add_index(struct sbt_reader *reader, uint64_t offset)
 {
-	if (reader->index_count == reader->index_capacity) {
-		size_t capacity = reader->index_capacity ? 2 * reader->index_capacity : 16;
-		uint64_t *index = reallocarray(reader->index, capacity, sizeof(*index));
-
-		if (!index)
-			return -ENOMEM;
-		reader->index = index;
-		reader->index_capacity = capacity;
-	}
+	if (VECTOR_ROOM(reader->index, reader->index_room, reader->index_count + 1) < 0)
+		return -ENOMEM;
 	reader->index[reader->index_count++] = offset;
 	return 0;
 }

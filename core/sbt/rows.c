@@ -26,6 +26,7 @@
 #include <zstd.h>
 
 #include "core/base/utf8.h"
+#include "core/base/vector.h"
 #include "core/sbt/column.h"
 #include "core/sbt/rows_format.h"
 
@@ -37,7 +38,7 @@
 struct rows_column {
 	char name[SBT_ROW_NAME_MAX + 1];
 	uint8_t *data;
-	size_t size, capacity;
+	size_t size, room;
 	uint64_t before;
 	uint32_t text_count;
 	uint32_t seen; /* bits by type */
@@ -207,23 +208,6 @@ static bool value_valid(const struct sbt_value *value)
 	       !memchr(value->text, '\0', value->size);
 }
 
-static int make_room(struct rows_column *column, size_t size)
-{
-	size_t capacity = column->capacity ? column->capacity : 4096;
-	uint8_t *data;
-
-	while (capacity < column->size + size)
-		capacity *= 2;
-	if (capacity == column->capacity)
-		return 0;
-	data = realloc(column->data, capacity);
-	if (!data)
-		return -ENOMEM;
-	column->data = data;
-	column->capacity = capacity;
-	return 0;
-}
-
 int sbt_rows_add(struct sbt_rows *rows, const struct sbt_value *value)
 {
 	size_t size = 0;
@@ -239,7 +223,8 @@ int sbt_rows_add(struct sbt_rows *rows, const struct sbt_value *value)
 	if (rows->row_count == SBT_ROWS_MAX || rows->size + size > SBT_ROWS_BYTES_MAX)
 		return rows->row_count ? -ENOSPC : -EMSGSIZE;
 	for (size_t i = 0; i < rows->column_count; i++) {
-		r = make_room(&rows->column[i], value_bytes(&value[i]));
+		r = VECTOR_ROOM(rows->column[i].data, rows->column[i].room,
+				rows->column[i].size + value_bytes(&value[i]));
 		if (r < 0)
 			return r;
 	}

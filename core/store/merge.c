@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/time.h"
+#include "core/base/vector.h"
 #include "core/sbt/sbt.h"
 #include "core/store/sql.h"
 
@@ -55,7 +56,7 @@ struct merge {
 	} rested, resting;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
 	struct small *small;
-	size_t small_count, small_capacity;
+	size_t small_count, small_room;
 	struct batch batch;
 	struct op op[SBT_OPS_MAX];
 };
@@ -185,18 +186,11 @@ static int64_t join_runs(struct merge *merge, size_t enough)
 
 static int add_small(struct merge *merge, sqlite3_stmt *row)
 {
-	struct small *small = merge->small;
+	struct small *small;
 
-	if (merge->small_count == merge->small_capacity) {
-		size_t capacity = merge->small_capacity ? 2 * merge->small_capacity : 64;
-
-		small = reallocarray(small, capacity, sizeof(*small));
-		if (!small)
-			return -ENOMEM;
-		merge->small = small;
-		merge->small_capacity = capacity;
-	}
-	small += merge->small_count++;
+	if (VECTOR_ROOM(merge->small, merge->small_room, merge->small_count + 1) < 0)
+		return -ENOMEM;
+	small = &merge->small[merge->small_count++];
 	small->id = sqlite3_column_int64(row, 0);
 	small->ops = sqlite3_column_int64(row, 1);
 	for (int i = 0; i < 4; i++)

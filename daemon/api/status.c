@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/vector.h"
 
 static void item_free(Tracesmith__V1__StatusReply__Item *item)
 {
@@ -29,21 +30,6 @@ void status_done(struct status_builder *builder)
 	*builder = (struct status_builder){ 0 };
 }
 
-static int make_room(struct status_builder *builder)
-{
-	size_t capacity = builder->capacity ? 2 * builder->capacity : 32;
-	void *item;
-
-	if (builder->count < builder->capacity)
-		return 0;
-	item = reallocarray(builder->item, capacity, sizeof(*builder->item));
-	if (!item)
-		return -ENOMEM;
-	builder->item = item;
-	builder->capacity = capacity;
-	return 0;
-}
-
 static Tracesmith__V1__StatusReply__Item *add(struct status_builder *builder, const char *section,
 					      const char *name, bool warning, const char *format,
 					      va_list ap)
@@ -58,7 +44,8 @@ static Tracesmith__V1__StatusReply__Item *add(struct status_builder *builder, co
 	if (vasprintf(&item->value, format, ap) < 0)
 		item->value = NULL;
 	item->warning = warning;
-	if (!item->section || !item->name || !item->value || make_room(builder) < 0)
+	if (!item->section || !item->name || !item->value ||
+	    VECTOR_ROOM(builder->item, builder->room, builder->count + 1) < 0)
 		goto fail;
 	builder->item[builder->count++] = item;
 	return TAKE(item);

@@ -9,7 +9,7 @@
 
 struct status_builder {
 	Tracesmith__V1__StatusReply__Item **item;
-	size_t count, capacity;
+	size_t count, room;
 	bool failed; /* no memory: the reply would be a lie */
 };
 

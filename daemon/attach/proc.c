@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/vector.h"
 #include "daemon/attach/internal.h"
 #include "daemon/maps/proc.h"
 
@@ -210,13 +211,8 @@ int attach_threads_read(pid_t pid, pid_t **ret, size_t *ret_count)
 	while (count < THREADS_MAX && (entry = readdir(dir))) {
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		if (count == room) {
-			pid_t *more = realloc(tid, (room = room * 2 + 64) * sizeof(*tid));
-
-			if (!more)
-				return -ENOMEM;
-			tid = more;
-		}
+		if (VECTOR_ROOM(tid, room, count + 1) < 0)
+			return -ENOMEM;
 		tid[count++] = atoi(entry->d_name);
 	}
 	*ret = TAKE(tid);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/vector.h"
 
 struct maps_image *maps_image_new(struct maps_bounds *bounds, uint64_t began_ns)
 {
@@ -56,21 +57,12 @@ static uint32_t image_search(const struct maps_image *image, uint64_t address)
 static int image_grow(struct maps_image *image)
 {
 	struct maps_bounds *bounds = image->bounds;
-	uint32_t capacity = image->capacity ? image->capacity * 2 : 16;
-	struct maps_mapping *mapping;
 
 	if (image->count >= bounds->image_max || bounds->total >= bounds->total_max) {
 		bounds->limited++;
 		return -ENOSPC;
 	}
-	if (image->count < image->capacity)
-		return 0;
-	mapping = reallocarray(image->mapping, capacity, sizeof(*mapping));
-	if (!mapping)
-		return -ENOMEM;
-	image->mapping = mapping;
-	image->capacity = capacity;
-	return 0;
+	return VECTOR_ROOM(image->mapping, image->room, image->count + 1);
 }
 
 static int image_insert(struct maps_image *image, uint32_t at, struct maps_mapping mapping)

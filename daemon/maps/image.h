@@ -29,7 +29,7 @@ struct maps_image {
 	struct maps_bounds *bounds;
 	uint64_t began_ns, ended_ns; /* ended 0: runs */
 	struct maps_mapping *mapping;
-	uint32_t count, capacity;
+	uint32_t count, room;
 	uint32_t library_count;
 	struct maps_file *library[LIMIT_LIBRARIES_PER_PROCESS]; /* of one that runs */
 	TAILQ_ENTRY(maps_image) ended;

@@ -3,13 +3,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "core/base/cleanup.h"
+#include "core/base/heap.h"
 #include "core/base/list.h"
 #include "core/base/map.h"
 #include "core/base/pool.h"
+#include "core/base/vector.h"
 
 #define COUNT 20000
 
@@ -99,12 +103,76 @@ static void list_survives_the_removal_of_the_current_item(void **state)
 	assert_int_equal(list_last(&list, struct item, link)->number, 4);
 }
 
+static bool number_before(const uint32_t *a, const uint32_t *b)
+{
+	return *a < *b;
+}
+HEAP_DEFINE(heap, uint32_t, number_before);
+
+static void heap_gives_the_first_of_what_is_left(void **state)
+{
+	_cleanup_(freep) uint32_t *item = calloc(COUNT, sizeof(*item));
+	uint32_t random = 1, last = 0;
+
+	assert_non_null(item);
+	for (size_t i = 0; i < COUNT; i++)
+		heap_put(item, i, (random = random * 1103515245 + 12345) >> 8);
+	for (size_t left = COUNT; left > COUNT / 2; left--) {
+		assert_true(item[0] >= last);
+		last = heap_take(item, left);
+	}
+	/* The first one comes later now. */
+	item[0] += 1 << 22;
+	heap_sink(item, COUNT / 2);
+	for (size_t left = COUNT / 2; left > 0; left--) {
+		assert_true(item[0] >= last);
+		last = heap_take(item, left);
+	}
+}
+
+static void vector_grows_and_keeps_its_items(void **state)
+{
+	_cleanup_(freep) uint32_t *item = NULL;
+	uint16_t room = 0, before;
+	size_t moves = 0;
+
+	for (size_t i = 0; i < COUNT; i++) {
+		before = room;
+		assert_int_equal(VECTOR_ROOM(item, room, i + 1), 0);
+		moves += room != before;
+		item[i] = i;
+	}
+	assert_true(moves < 16);
+	assert_int_equal(VECTOR_ROOM(item, room, 5), 0);
+	assert_int_equal(VECTOR_ROOM(item, room, UINT16_MAX), 0);
+	before = room;
+	/* More than the count can hold, or than there is memory. */
+	assert_int_equal(VECTOR_ROOM(item, room, UINT16_MAX + 1), -ENOMEM);
+	assert_int_equal(room, before);
+	for (size_t i = 0; i < COUNT; i++)
+		assert_int_equal(item[i], i);
+}
+
+static void vector_refuses_what_overflows(void **state)
+{
+	_cleanup_(freep) uint64_t *item = NULL;
+	size_t room = 0;
+
+	assert_int_equal(VECTOR_ROOM(item, room, SIZE_MAX), -ENOMEM);
+	assert_int_equal(VECTOR_ROOM(item, room, SIZE_MAX / 8 + 2), -ENOMEM);
+	assert_null(item);
+	assert_int_equal(room, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(map_finds_what_is_left_after_removals),
 		cmocka_unit_test(map_replaces_the_value_of_a_key),
 		cmocka_unit_test(pool_reuses_and_gives_back),
+		cmocka_unit_test(heap_gives_the_first_of_what_is_left),
+		cmocka_unit_test(vector_grows_and_keeps_its_items),
+		cmocka_unit_test(vector_refuses_what_overflows),
 		cmocka_unit_test(list_survives_the_removal_of_the_current_item),
 	};
 
