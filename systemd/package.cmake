@@ -1,4 +1,4 @@
-# cpack: a Debian package, or of a bundle a tarball to unpack anywhere.
+# cpack: a Debian package, or for a bundle a tarball to unpack anywhere.
 set(doc_dir share/doc/tracesmith)
 set(debian ${CMAKE_CURRENT_LIST_DIR}/debian)
 set(generated ${CMAKE_CURRENT_BINARY_DIR}/debian)
@@ -8,9 +8,10 @@ set(CPACK_PACKAGE_VENDOR TraceSmith)
 set(CPACK_PACKAGE_CONTACT "TraceSmith maintainers <maintainers@users.noreply.tracesmith.example>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "see what every GPU process on a host does")
 set(CPACK_PACKAGE_DESCRIPTION
-"tracesmithd follows every CUDA process on a host through eBPF, with nothing
-set up in the process: calls, memory, leaks with the code that allocated, and
-timelines of its streams. tsctl asks the daemon.")
+"tracesmithd traces every CUDA process on a host through eBPF, with no change
+to the process: calls, memory, leaks with the code that allocated, and
+timelines of streams. tsctl queries the daemon, records exact GPU times of
+chosen processes, and compares and replays recordings.")
 set(CPACK_PACKAGE_HOMEPAGE_URL "https://tracesmith.example/")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
