@@ -1,6 +1,6 @@
-/* Diff ask: each section is one SQL statement, whose rows all have the same columns: what it is,
- * and count, total, least, most and bytes of some of it. Rows of one name follow each other, in
- * order of their durations. */
+/* Diff ask: each section is one SQL statement. All rows have the same columns: name, count, total,
+ * minimum, maximum and bytes of a group of operations. Rows of one name follow each other, in order
+ * of duration. */
 #include "client/diff/ask.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "core/base/array.h"
 #include "core/base/vector.h"
 
-#define ROWS_MAX	1000000 /* what the query engine gives at most */
+#define ROWS_MAX	1000000 /* the query engine's limit */
 #define COLUMNS		6
 #define NAME_BYTES	4096
 #define PART_COLUMNS	4
@@ -96,7 +96,7 @@ static const struct {
 		" ORDER BY 1" },
 };
 
-/* Rows of one name follow each other in the order of its parts: count, total, bytes. */
+/* Rows of one name follow each other in the order of its blocks: count, total, bytes. */
 #define BLOCKS \
 	"ntile(" STRING(DIFF_BLOCKS) ") OVER (PARTITION BY name ORDER BY gpu_start_ns)"
 
@@ -128,13 +128,13 @@ struct asker {
 	int side;
 	uint32_t run;
 	enum diff_section section;
-	char name[NAME_BYTES]; /* of what the buckets are */
+	char name[NAME_BYTES]; /* of the thing in the buckets */
 	uint64_t bytes;
 	struct diff_bucket *bucket;
 	size_t count, room;
 };
 
-/* What was never negative. */
+/* For values that are never negative. */
 static uint64_t integer(const Tracesmith__V1__Value *value)
 {
 	int64_t number = rows_integer(value);
@@ -142,7 +142,7 @@ static uint64_t integer(const Tracesmith__V1__Value *value)
 	return number > 0 ? (uint64_t)number : 0;
 }
 
-/* All of one name was told. */
+/* All rows of one name have arrived. */
 static int finish(struct asker *asker)
 {
 	struct diff_side sum = diff_sum(asker->bucket, asker->count);
@@ -190,12 +190,12 @@ static int ask(struct link *link, struct asker *asker, const char *sql)
 	int r = rows_ask(link, sql, ROWS_MAX, take_row, asker);
 
 	if (r == 1)
-		complain("There are more than %d %s: the others are left out", ROWS_MAX,
+		complain("More than %d %s: the others are left out", ROWS_MAX,
 			 diff_section_name(asker->section));
 	if (r >= 0)
 		r = finish(asker);
 	if (r == -EPROTO || r == -ENOMEM)
-		complain("Cannot make sense of the answer about %s: %s",
+		complain("Cannot interpret the answer about %s: %s",
 			 diff_section_name(asker->section), strerror(-r));
 	return r;
 }
@@ -219,7 +219,7 @@ static int take_part(void *data, const Tracesmith__V1__Row *row)
 		    : 0;
 }
 
-/* Without them there is no interval, as where it would take too long to cut up a recording. */
+/* Without the blocks there is no interval; so too if dividing the recording would take too long. */
 static void ask_parts(struct link *link, struct asker *asker)
 {
 	int r = 0;

@@ -1,5 +1,5 @@
-/* Diff: gathers what both recordings say, by section and name, then compares it.
- * The rules are told in diff.h; here each of them is a function. */
+/* Diff: collects what both sides report, by section and name, then compares it. diff.h states the
+ * rules; each is a function here. */
 #include "client/diff/diff.h"
 
 #include <errno.h>
@@ -55,8 +55,8 @@ void diff_done(struct diff *diff)
 	*diff = (struct diff){ 0 };
 }
 
-/* Where the op of a rank is in its bucket: the first and the last of one are known, for the others
- * stands their mean. */
+/* The duration of the op at a rank in its bucket: the first and the last are known, the others get
+ * their mean. */
 static uint64_t at_rank(const struct diff_bucket *bucket, size_t count, uint64_t rank)
 {
 	uint64_t before = 0;
@@ -162,7 +162,7 @@ int diff_add_block(struct diff *diff, int side, uint32_t run, enum diff_section 
 	return 0;
 }
 
-/* The sums of all kernels, and of all transfers, are things that can get slower, too. */
+/* The sums of all kernels and of all transfers can get slower, too. */
 static const struct {
 	enum diff_section section;
 	const char *name;
@@ -213,7 +213,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of losses each counts, of the others the run in the middle. */
+/* Losses add up; everything else takes the median run. */
 static uint64_t settle_field(const struct diff_row *row, int side, uint32_t runs, size_t offset)
 {
 	uint64_t value[DIFF_RUNS_MAX], sum = 0;
@@ -255,7 +255,7 @@ static int by_ratio(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many times as often B did what both did at least so often: the median. 0: nothing. */
+/* How many times as often B ran what both ran at least this often: the median. 0: nothing. */
 static int median_ratio(const struct diff *diff, enum diff_section section, uint64_t least,
 			double *ret)
 {
@@ -278,7 +278,7 @@ static int median_ratio(const struct diff *diff, enum diff_section section, uint
 
 static int find_ratio(struct diff *diff)
 {
-	/* What was done a few times only may be of the begin. */
+	/* What ran only a few times may belong to the start-up. */
 	int r = median_ratio(diff, DIFF_KERNELS, DIFF_COUNT_MIN, &diff->ratio);
 
 	if (r == 0 && diff->ratio == 0)
@@ -323,7 +323,7 @@ static double expect(const struct diff *diff, const struct diff_row *row)
 	return total / (double)a->count * (double)b->count;
 }
 
-/* What a row of this side is weighed against: the GPU time, or the most memory. */
+/* What a row of this side is weighed against: the GPU time, or the peak memory. */
 static double weight_of(const struct diff *diff, const struct diff_row *row, int side)
 {
 	uint64_t most = 0;
@@ -345,7 +345,7 @@ static bool is_light(const struct diff *diff, const struct diff_row *row)
 	return true;
 }
 
-/* The middle halves of the durations overlap, and it was not done more, or less, often. */
+/* The middle halves of the durations overlap, and the count did not change. */
 static bool is_noise(const struct diff *diff, const struct diff_row *row, double limit)
 {
 	const struct diff_side *a = &row->side[0], *b = &row->side[1];
@@ -356,10 +356,10 @@ static bool is_noise(const struct diff *diff, const struct diff_row *row, double
 	return !diff->alike || (row->difference > 0 ? more <= limit : more >= -limit);
 }
 
-/* The verdict of the interval, or of the change itself where there is no interval. */
+/* The verdict from the interval, or from the change itself if there is none. */
 static enum diff_verdict compare(const struct diff_row *row, double limit)
 {
-	/* What was measured once, and is the same each time. */
+	/* Measured once, and the same in every run. */
 	bool known = row->confidence == 0 && row->section == DIFF_MEMORY;
 	double low = known ? row->change : row->low, high = known ? row->change : row->high;
 

@@ -1,24 +1,23 @@
-/* diff.h: what recordings of two sides say of the same things, and which of these got slower. No
- * I/O.
+/* diff.h: compares the recordings of two sides and ranks what got slower. No I/O.
  *
- * A side is one recording or several runs of the same: of each thing its median. How much work a
- * side did is told by the kernels that both have: the median of how many times as often B ran them.
- * If that is 1 (±1 %), totals are compared. If not, the recordings are of different length, and
- * calls are: B's total against what its calls would have taken in A, and copies by the byte.
+ * A side is one recording or several runs of the same program; each value is the median of the
+ * runs. The kernels that both sides have show how much work each did: the ratio is the median of
+ * how many times as often B ran them. If it is 1 (±1 %), totals are compared. Otherwise the
+ * recordings have different lengths, and calls are compared: B's total with what its calls would
+ * have taken in A, and copies by the byte.
  *
- * A change has an interval (core/base/interval.h) from the runs, each of which is one sample, if
- * there are enough of them: for 90 % at least, and 95 % if possible, 3 of each; of wall time, which
- * other programs change, for 98 %, 5 of each. With fewer there is one for what the GPU did from
- * inside the runs: its launches in their order, in ten parts, are samples, and the interval has
- * those of all pairs of runs in it. That does not know what changes from run to run. Of wall time
- * there is none then.
+ * With enough runs, a change has an interval (core/base/interval.h) in which each run is one
+ * sample: 3 runs per side give at least 90 %, if possible 95 %; wall time, which other programs
+ * influence, needs 98 % and so 5 runs. With fewer runs, GPU work gets an interval from within the
+ * runs: its launches, in order, are divided into ten blocks as samples, and the interval encloses
+ * those of all pairs of runs. It does not cover what varies from run to run. Wall time then has
+ * none.
  *
- * A thing can only be judged as worse, or better, if its whole interval is beyond the share, and
- *   it is of weight: 1 % of the GPU time, which is that of all kernels and transfers, of A or B (of
- *   memory: of the most that was held of a kind);
- *   it is no noise: the middle halves of its durations do not overlap, or there were more of it.
- * Memory of one recording each is compared as it is, as it is no matter of speed.
- */
+ * A row is only judged worse or better if its whole interval is beyond the threshold, and
+ * - it matters: it is at least 1 % of the GPU time (that of all kernels and transfers) of A or B,
+ *   or of the peak memory of a kind, and
+ * - it is not noise: the middle halves of its durations do not overlap, or its count grew.
+ * Memory is not a matter of speed: with one recording per side, it is compared directly. */
 #ifndef TS_CLIENT_DIFF_H
 #define TS_CLIENT_DIFF_H
 
@@ -32,25 +31,25 @@
 
 #define DIFF_PPM	1000000
 #define DIFF_WEIGHT_PPM 10000 /* of the GPU time */
-#define DIFF_ALIKE_PPM	10000 /* so far amounts of work may differ and be the same */
+#define DIFF_ALIKE_PPM	10000 /* amounts of work that differ less are equal */
 #define DIFF_COUNT_MIN	5
 #define DIFF_RUNS_MAX	INTERVAL_SAMPLES_MAX
-#define DIFF_BLOCKS	10 /* parts of the launches of a run, in their order */
+#define DIFF_BLOCKS	10 /* parts of a run's launches, in order */
 
 enum diff_unit { DIFF_NS, DIFF_BYTES, DIFF_CALLS };
 
-/* identifier, name, unit, its rows are judged, title */
+/* identifier, name, unit, whether its rows are judged, title */
 #define DIFF_SECTIONS(X)                                                                           \
-	X(TIME, "time", DIFF_NS, true, "GPU time in all")                                          \
+	X(TIME, "time", DIFF_NS, true, "Total GPU time")                                           \
 	X(WALL, "wall", DIFF_NS, true, "Wall time")                                                \
 	X(KERNELS, "kernels", DIFF_NS, true, "Kernels, by GPU time")                               \
 	X(TRANSFERS, "transfers", DIFF_NS, true, "Copies and sets, by GPU time")                   \
 	X(RANGES, "ranges", DIFF_NS, true, "NVTX ranges, by wall time")                            \
 	X(MEMORY, "memory", DIFF_BYTES, true, "Memory, by kind")                                   \
-	X(IDLE, "idle", DIFF_NS, false, "What devices did ('tsctl query idle')")                   \
-	X(APIS, "apis", DIFF_NS, false, "Calls of the driver, by host time")                       \
+	X(IDLE, "idle", DIFF_NS, false, "Device states ('tsctl query idle')")                      \
+	X(APIS, "apis", DIFF_NS, false, "Driver calls, by host time")                              \
 	X(LAUNCHES, "launches", DIFF_CALLS, false, "Launches")                                     \
-	X(LOST, "lost", DIFF_CALLS, false, "What was lost: the rest may be of less than all")
+	X(LOST, "lost", DIFF_CALLS, false, "Losses: the other figures may be incomplete")
 
 enum diff_section {
 #define X(id, ...) DIFF_##id,
@@ -62,15 +61,15 @@ enum diff_section {
 /* identifier, name */
 #define DIFF_VERDICTS(X)                                                                           \
 	X(NONE, "")	/* not judged */                                                           \
-	X(SAME, "same") /* within the share */                                                     \
+	X(SAME, "same") /* within the threshold */                                                 \
 	X(BETTER, "better")                                                                        \
 	X(WORSE, "worse")                                                                          \
 	X(LIGHT, "light")      /* below the weight */                                              \
-	X(FEW, "few")	       /* too few of it */                                                 \
-	X(NOISE, "noise")      /* it differs no more than its own durations do */                  \
+	X(FEW, "few")	       /* too few operations */                                            \
+	X(NOISE, "noise")      /* it differs no more than its own durations vary */                \
 	X(NEW, "new")	       /* only in B */                                                     \
 	X(GONE, "gone")	       /* only in A */                                                     \
-	X(OPEN, "not decided") /* the interval has the share in it, or there is none */
+	X(OPEN, "not decided") /* the interval contains the threshold, or is missing */
 
 enum diff_verdict {
 #define X(id, ...) DIFF_##id,
@@ -79,19 +78,19 @@ enum diff_verdict {
 		DIFF_VERDICT_COUNT
 };
 
-/* About equal durations: how many, and the sum, least and most of them. */
+/* A group of similar durations: count, sum, minimum and maximum. */
 struct diff_bucket {
 	uint64_t count, total, min, max;
 };
 
-/* What one recording says of a thing. */
+/* What one recording reports about a thing. */
 struct diff_side {
 	uint64_t count, total; /* the total in the unit of the section */
 	uint64_t bytes;
 	uint64_t p25, p50, p75; /* 0: not known */
 };
 
-/* A part of the launches of one run, one after another. */
+/* One of the blocks of consecutive launches of a run. */
 struct diff_block {
 	uint64_t count, total, bytes;
 };
@@ -106,63 +105,62 @@ struct diff_row {
 	enum diff_section section;
 	const char *name;
 	struct diff_run *run[2];  /* of A, of B */
-	struct diff_side side[2]; /* their medians, of losses the sums; a count of 0: it is not
-				     there */
+	struct diff_side side[2]; /* their medians, for losses the sums; count 0: absent */
 	double expected;	  /* the total of B if nothing had changed */
-	double difference;	  /* more than expected, in the unit of the section */
-	double change;		  /* the same as a share of what was expected; NAN: of nothing */
-	double low, high;	  /* its interval, if there is any confidence in it */
-	double confidence;	  /* a share, 0: there is no interval */
+	double difference;	  /* excess over `expected`, in the unit of the section */
+	double change;		  /* the same relative to `expected`; NAN: that is 0 */
+	double low, high;	  /* its interval, if `confidence` is not 0 */
+	double confidence;	  /* a fraction; 0: there is no interval */
 	enum diff_verdict verdict;
 };
 
 struct diff {
 	struct diff_row *row; /* after diff_end() by section, the largest difference first */
 	size_t count, room;
-	struct map index; /* number of the row, from 1, by the hash of its section and name */
-	uint32_t runs[2]; /* of each side, set before anything is added; 0: one */
+	struct map index; /* number of the row, from 1, by hash of section and name */
+	uint32_t runs[2]; /* per side, set before anything is added; 0: one */
 	struct arena arena;
-	bool common;  /* there is something that both did, which says how much work it was */
-	bool alike;   /* both did as much work, or nothing says so: totals are compared */
-	double ratio; /* B did so many times the work of A */
+	bool common;  /* both sides have work that can be compared */
+	bool alike;   /* both did equal work, or it is unknown: compare totals */
+	double ratio; /* B's work relative to A's */
 	uint64_t gpu[2];
 };
 
 void diff_done(struct diff *diff);
 
-/* Count, total and quartiles of buckets in order of their durations; no quartiles where least and
- * most are not known (0). */
+/* Count, total and quartiles of buckets in order of duration; no quartiles if minimum and maximum
+ * are unknown (0). */
 struct diff_side diff_sum(const struct diff_bucket *bucket, size_t count);
-/* Told several times of a run, counts and totals add up. `side` is 0 or 1. Returns 0 or -ENOMEM. */
+/* Counts and totals of repeated calls for a run add up. `side` is 0 or 1. Returns 0 or -ENOMEM. */
 int diff_add(struct diff *diff, int side, uint32_t run, enum diff_section section, const char *name,
 	     const struct diff_side *value);
-/* The next of DIFF_BLOCKS at most. */
+/* Adds the next of at most DIFF_BLOCKS blocks. */
 int diff_add_block(struct diff *diff, int side, uint32_t run, enum diff_section section,
 		   const char *name, const struct diff_block *block);
-/* Adds what follows from the others, compares and ranks. Worse or better is what differs by more
- * than `share_ppm`. */
+/* Adds the derived rows, compares and ranks. A row is worse or better if it differs by more than
+ * `share_ppm`. */
 int diff_end(struct diff *diff, uint32_t share_ppm);
 
-/* Whether a part of a run is missing as a whole: what is there is no measure of what it did. */
+/* Whether a whole part of a run is missing, so that the rest does not measure it. */
 bool diff_is_part(const struct diff *diff, int side, uint32_t run);
 /* The GPU time of one run. */
 uint64_t diff_gpu(const struct diff *diff, int side, uint32_t run);
 uint32_t diff_runs(const struct diff *diff, int side);
-/* What is not decided may be more than the share, or less. */
+/* Whether an undecided change may be worse by more than the threshold. */
 bool diff_may_be_worse(const struct diff_row *row, double share);
-/* Whether it is a matter of the host's clock. */
+/* Whether the section is measured in wall time. */
 bool diff_is_wall(enum diff_section section);
 
 const char *diff_section_name(enum diff_section section);
 const char *diff_section_title(enum diff_section section);
 enum diff_unit diff_section_unit(enum diff_section section);
 const char *diff_verdict_name(enum diff_verdict verdict);
-/* Whether B's calls are compared with A's rather than the totals. */
+/* Whether calls are compared instead of totals. */
 bool diff_by_call(const struct diff *diff, const struct diff_row *row);
-/* Of each call the cost can be compared, whatever the length of the recordings. */
+/* The cost per call can be compared, whatever the lengths of the recordings. */
 bool diff_has_calls(enum diff_section section);
-/* interval.c: the change of a row and its interval, of which `expected` and `difference` are
- * known; rows that are sums of others come after these. */
+/* interval.c: computes the change and the interval of a row whose `expected` and `difference` are
+ * set; rows that are sums of others come after these. */
 void diff_interval(const struct diff *diff, struct diff_row *row);
 
 #endif

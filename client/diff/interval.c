@@ -1,6 +1,6 @@
-/* Diff interval: how much a thing changed, and within which bounds.
- * Runs are samples where there are enough of them. Else parts of what ran inside them are, and the
- * interval goes around what was measured, in each direction as far as any pair of runs says. */
+/* Diff interval: how much a thing changed, and within which bounds. Runs are the samples if there
+ * are enough of them. Otherwise blocks within the runs are, and the interval extends from the
+ * measured change in each direction as far as in any pair of runs. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define SURE_WALL  0.98 /* 5 and 5 */
 #define BLOCKS_MIN 5
 
-/* What is compared of a run, or of a part of it. */
+/* The value that is compared, of a run or of a block. */
 static double cost(const struct diff *diff, const struct diff_row *row, uint64_t count,
 		   uint64_t total, uint64_t bytes, bool by_call)
 {
@@ -59,7 +59,7 @@ static size_t costs_of_blocks(const struct diff *diff, const struct diff_row *ro
 	return run->blocks;
 }
 
-/* How far from the ratio of two runs its ends are, as factors. */
+/* The distance of the ends from the ratio of two runs, as factors. */
 static bool between_blocks(const struct diff *diff, const struct diff_row *row,
 			   const struct diff_run *a, const struct diff_run *b, struct interval *ret)
 {
@@ -74,20 +74,20 @@ static bool between_blocks(const struct diff *diff, const struct diff_row *row,
 	return ret->ratio > 0 && isfinite(ret->high);
 }
 
-/* How many times what was expected of it a run of B was, against one of A. */
+/* The ratio of a run of B to what a run of A lets expect. */
 static double times_of(const struct diff_row *row, const struct diff_side *a,
 		       const struct diff_side *b)
 {
 	double times = (double)row->side[1].total / row->expected;
 	const struct diff_side *of[] = { &row->side[0], &row->side[1] };
 
-	/* The median of the side stands for it but in its cost of a call. */
+	/* The side's median stands for the run, except for its cost per call. */
 	times *= (double)b->total / (double)b->count * (double)of[1]->count / (double)of[1]->total;
 	return times * ((double)of[0]->total / (double)of[0]->count) /
 	       ((double)a->total / (double)a->count);
 }
 
-/* Goes around all pairs of runs. */
+/* Encloses all pairs of runs. */
 static bool inside_runs(const struct diff *diff, const struct diff_row *row, struct interval *ret)
 {
 	struct interval hull = { .low = INFINITY, .high = 0, .confidence = 1 };
@@ -110,8 +110,8 @@ static bool inside_runs(const struct diff *diff, const struct diff_row *row, str
 	return true;
 }
 
-/* That of a sum, from those of what is in it: as if all were at the same end. What has none may be
- * nothing, or twice as much. */
+/* The interval of a sum, from those of its terms, as if all were at the same end. A term without
+ * one may be zero, or twice as much. */
 static bool inside_sum(const struct diff *diff, const struct diff_row *sum, struct interval *ret)
 {
 	enum diff_section section =

@@ -1,4 +1,4 @@
-/* Diff show: one list of columns, of which each section shows those that it has. */
+/* Diff show: one list of columns; each section shows those that apply to it. */
 #include "client/diff/show.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include "client/output/table.h"
 #include "core/base/array.h"
 
-#define TEXT_ROWS  12 /* of a section, where no limit was given */
-#define LOSSES_MAX 64 /* reasons, of which there are fewer */
+#define TEXT_ROWS  12 /* per section, without --limit */
+#define LOSSES_MAX 64 /* more than there are reasons */
 
 #define S(id)	   (1u << DIFF_##id)
 #define ALL	   ((1u << DIFF_SECTION_COUNT) - 1)
@@ -23,9 +23,9 @@
 #define FORM_FLAT  2 /* JSON and CSV */
 #define FORM_BOTH  (FORM_TEXT | FORM_FLAT)
 
-enum type { UNIT, COUNT, SHARE, RATE, BYTES, TEXT }; /* UNIT: that of the section */
+enum type { UNIT, COUNT, SHARE, RATE, BYTES, TEXT }; /* UNIT: the section's */
 
-/* A number, or a text, or neither. */
+/* A number, a text, or neither. */
 struct cell {
 	bool known;
 	int64_t number;
@@ -137,7 +137,7 @@ static struct cell cell_rate(const struct diff *diff, const struct diff_row *row
 			 (double)of->bytes * 1e9 / (double)of->total);
 }
 
-/* What B had by the work that A did, where the recordings are of different length. */
+/* B's value scaled to the work of A, if the recordings differ in length. */
 static struct cell cell_expected(const struct diff *diff, const struct diff_row *row, int side)
 {
 	return number_if(row->side[0].count > 0, row->expected);
@@ -195,7 +195,7 @@ static Tracesmith__V1__Columns__Type type_of(enum type type, enum diff_unit unit
 	return type == UNIT ? units[unit] : types[type];
 }
 
-/* A table of rows of some sections, in one form. */
+/* A table of the rows of some sections, in one form. */
 struct sheet {
 	struct table table;
 	uint32_t sections, form;
@@ -263,7 +263,7 @@ static int write_rows(struct sheet *sheet, const struct diff *diff, uint64_t lim
 	return r;
 }
 
-/* As other answers tell it, for both; what is of which is in the rows. */
+/* As in other answers, for both sides together; the rows tell them apart. */
 static size_t list_losses(const struct diff *diff, Tracesmith__V1__Loss *loss,
 			  Tracesmith__V1__Loss **list)
 {
@@ -317,7 +317,7 @@ static void write_side(const struct diff_paths *side, char name)
 		       side->path[0], side->path[side->count - 1]);
 }
 
-/* Only where there is anything between whose ends it says something. */
+/* Explains the intervals, if there are any. */
 static void write_intervals(const struct diff *diff, const struct diff_paths side[2])
 {
 	bool any = false;
@@ -327,15 +327,15 @@ static void write_intervals(const struct diff *diff, const struct diff_paths sid
 	if (!any)
 		return;
 	if (side[0].count == 1 && side[1].count == 1)
-		printf("A change is between low and high, by the parts of each recording: what "
-		       "differs from run to\nrun takes several of each, 'tsctl diff A... -- "
+		printf("low and high enclose the change, judging by the parts of each recording. "
+		       "To cover what\nvaries from run to run, give several: 'tsctl diff A... -- "
 		       "B...'.\n");
 	else
-		printf("A change is between low and high, by how the recordings of a side "
+		printf("low and high enclose the change, judging by how the recordings of a side "
 		       "differ.\n");
 }
 
-/* What the columns mean depends on it, so it comes first. */
+/* Comes first, since it explains the columns. */
 static void write_head(const struct diff *diff, const struct diff_paths side[2])
 {
 	write_side(&side[0], 'A');
@@ -343,18 +343,18 @@ static void write_head(const struct diff *diff, const struct diff_paths side[2])
 	write_side(&side[1], 'B');
 	printf(".\n");
 	if (!diff->common || !diff->gpu[0] != !diff->gpu[1])
-		printf("There is nothing that says how much work each did: totals are compared.\n");
+		printf("Nothing shows how much work each did: comparing totals.\n");
 	else if (diff->alike)
-		printf("Both did the same work: totals are compared.\n");
+		printf("Both did the same work: comparing totals.\n");
 	else
-		printf("B did %.3g times the work of A: its calls are compared with A's, and the"
-		       " difference is\nwhat they took more in all. What has no calls is compared"
-		       " with A's %.3g times, and not judged.\n",
+		printf("B did %.3g times the work of A: comparing time per call; the difference is "
+		       "the extra time of\nall calls. Rows without calls are compared with %.3g "
+		       "times A's, and not judged.\n",
 		       diff->ratio, diff->ratio);
 	if (diff->gpu[0] == 0 && diff->gpu[1] == 0)
-		printf("There are no GPU times in them: they need the exact tier.\n");
+		printf("Neither has GPU times: these need the exact tier.\n");
 	else if (diff->gpu[0] == 0 || diff->gpu[1] == 0)
-		printf("There are no GPU times in %s.\n", side[diff->gpu[1] == 0].path[0]);
+		printf("%s has no GPU times.\n", side[diff->gpu[1] == 0].path[0]);
 	write_intervals(diff, side);
 }
 

@@ -1,5 +1,4 @@
-/* show.h: a comparison on standard output: a table for each section, or as JSON or CSV all
- * rows in one. */
+/* show.h: prints a comparison: one table per section, or all rows in one as JSON or CSV. */
 #ifndef TS_CLIENT_DIFF_SHOW_H
 #define TS_CLIENT_DIFF_SHOW_H
 
@@ -12,7 +11,7 @@ struct diff_paths {
 	int count;
 };
 
-/* options->limit rows of a section at most, 0: all (of text: a screenful). */
+/* At most options->limit rows per section; 0: all (in text, a screenful). */
 int diff_show(const struct options *options, const struct diff *diff,
 	      const struct diff_paths side[2]);
 

@@ -17,7 +17,7 @@
 
 #define SQL_BYTES 512
 
-/* The store's own table makes room. */
+/* The view replaces the store's own table. */
 static const char tables[] =
 	"DROP TABLE chunk;"
 	"CREATE TABLE file_block(id INTEGER PRIMARY KEY, process INTEGER, stream INTEGER,"
@@ -46,7 +46,7 @@ struct file_chunks {
 	struct sbt_reader *reader;
 	sqlite3_stmt *insert;
 	size_t count, damaged_count;
-	bool *damaged; /* by id: found since the last call of file_chunks_lose() */
+	bool *damaged; /* by id: damaged, found since the last call of file_chunks_lose() */
 };
 
 static void fail(sqlite3_context *context, int64_t offset, int error)
@@ -66,7 +66,7 @@ static void note_damage(struct file_chunks *chunks, int64_t id)
 	chunks->damaged_count++;
 }
 
-/* file_data(id, offset, size): the chunk that is there; NULL where it is damaged. */
+/* file_data(id, offset, size): the chunk at this place; NULL if it is damaged. */
 static void file_data(sqlite3_context *context, int count, sqlite3_value **value)
 {
 	struct file_chunks *chunks = sqlite3_user_data(context);

@@ -1,4 +1,5 @@
-/* File: opens a recording: its bytes, the database, what fills it, and what it says of itself. */
+/* File: opens a recording: its bytes, the database, the rows that fill it, and its own
+ * description. */
 #include "client/file/file.h"
 
 #include <errno.h>
@@ -20,13 +21,13 @@
 #include "core/store/schema.h"
 #include "core/store/sql.h"
 
-/* A database without a name is in memory, and beyond the cache in a file that nobody else sees.
- * What a small file can claim to hold is bounded: 4 GiB. */
+/* A database without a name is in memory, and beyond the cache in a private file. A small file
+ * cannot claim more than 4 GiB. */
 #define PREPARE                                                                                    \
 	"PRAGMA page_size = 4096; PRAGMA max_page_count = 1048576; PRAGMA cache_size = -32768;"    \
 	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF"
 #define RECORDING_TABLE "CREATE TABLE recording(key TEXT PRIMARY KEY, value) WITHOUT ROWID"
-#define TIME_MAX	(INT64_MAX / 4) /* so that sums of a few times fit */
+#define TIME_MAX	(INT64_MAX / 4) /* so that a few times can be added */
 
 struct file {
 	char *path;
@@ -74,7 +75,7 @@ static int read_at(void *data, uint64_t offset, void *bytes, size_t size)
 		if (n < 0 && errno == EINTR)
 			n = 0;
 		else if (n <= 0)
-			return n < 0 ? -errno : -EIO; /* it was longer a moment ago */
+			return n < 0 ? -errno : -EIO; /* it was longer just now */
 	}
 	return 0;
 }
@@ -83,7 +84,7 @@ static int open_bytes(struct file *file)
 {
 	struct stat stat;
 
-	/* Who opens a pipe would wait for its other end. */
+	/* Opening a pipe would wait for its other end. */
 	file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (file->fd < 0 || fstat(file->fd, &stat) < 0) {
 		int r = -errno;
@@ -92,8 +93,8 @@ static int open_bytes(struct file *file)
 		return r;
 	}
 	if (!S_ISREG(stat.st_mode)) {
-		complain("'%s' is no recording: it is %s", file->path,
-			 S_ISDIR(stat.st_mode) ? "a directory" : "no regular file");
+		complain("'%s' is not a recording: it is %s", file->path,
+			 S_ISDIR(stat.st_mode) ? "a directory" : "not a regular file");
 		return -EINVAL;
 	}
 	file->size = (uint64_t)stat.st_size;
@@ -106,12 +107,12 @@ static int open_reader(struct file *file)
 	int r = sbt_reader_new(&source, &file->reader);
 
 	if (r == -EBADMSG)
-		complain("'%s' is no .sbt file", file->path);
+		complain("'%s' is not an .sbt file", file->path);
 	else if (r == -ENODATA)
-		complain("'%s' is cut off within its first bytes: nothing can be read from it",
+		complain("'%s' is truncated within its first bytes: nothing can be read from it",
 			 file->path);
 	else if (r == -EPROTO)
-		complain("'%s' is of a later version: update tsctl", file->path);
+		complain("'%s' has a newer format version: update tsctl", file->path);
 	else if (r < 0)
 		complain("Cannot read '%s': %s", file->path, strerror(-r));
 	return r;
@@ -120,9 +121,9 @@ static int open_reader(struct file *file)
 static int explain_database(const struct file *file, int error)
 {
 	if (error == -ENOSPC)
-		complain("'%s' holds too much, or there is no room for it in TMPDIR", file->path);
+		complain("'%s' holds too much data, or TMPDIR is full", file->path);
 	else
-		complain("Cannot make a database of '%s': %s", file->path, strerror(-error));
+		complain("Cannot load '%s' into a database: %s", file->path, strerror(-error));
 	return error;
 }
 
@@ -175,7 +176,7 @@ static int read_blocks(struct file *file, struct file_rows *rows)
 	return r < 0 ? r : 0;
 }
 
-/* A number of the table `recording`, or `otherwise` where it has none that can be. */
+/* A number from the table `recording`, or `otherwise` if it has no valid one. */
 static int64_t get_number(struct file *file, const char *key, int64_t otherwise)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
@@ -200,7 +201,7 @@ static int64_t ask(struct file *file, const char *sql)
 	return value > 0 && value < TIME_MAX ? value : 0;
 }
 
-/* The boot that was recorded; where its row is missing, one that is not known. */
+/* The recorded boot; if its row is missing, an unknown one. */
 static int find_boot(struct file *file)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
@@ -229,7 +230,7 @@ static void find_times(struct file *file)
 	int64_t last = ask(file, "SELECT max(last_ns) FROM file_block");
 	int64_t until = get_number(file, "until_ns", last);
 
-	/* What was not ended may have been told its end before it came. */
+	/* A recording without its end may announce an end before the data reached it. */
 	if (sbt_reader_state(file->reader) != SBT_WHOLE && last > until)
 		until = last;
 	facts->now_ns = until > 0 ? (uint64_t)until : 1;
@@ -247,22 +248,22 @@ static void say_state(const struct file *file)
 		break;
 	case SBT_CUT:
 		if (left > 0)
-			complain("'%s' is cut off: what it holds up to byte %" PRIu64
-				 " is used, the last %" PRIu64 " bytes are not",
+			complain("'%s' is truncated: using the data up to byte %" PRIu64
+				 ", not the last %" PRIu64 " bytes",
 				 file->path, file->used, left);
 		else
-			complain("'%s' has no end: who wrote it was stopped, or is still at it",
+			complain("'%s' has no end: its writer was stopped, or is still writing",
 				 file->path);
 		break;
 	case SBT_DAMAGED:
 		complain("'%s' is damaged at byte %" PRIu64
-			 ": what it holds before is used, the last %" PRIu64 " bytes are not",
+			 ": using the data before it, not the last %" PRIu64 " bytes",
 			 file->path, file->used, left);
 		break;
 	}
 }
 
-/* What SQL sees of the file itself; in every answer what is missing is a loss. */
+/* The file's state as SQL shows it; missing data counts as a loss in every answer. */
 static int write_state(struct file *file)
 {
 	static const char *const names[] = {
@@ -293,7 +294,7 @@ static int write_state(struct file *file)
 	return sql_run(loss);
 }
 
-/* What follows from the tables that are filled. */
+/* Derives the rest once the tables are filled. */
 static int finish(struct file *file)
 {
 	int r = find_boot(file);
@@ -348,7 +349,7 @@ int file_open(const char *path, struct file **ret)
 	return 0;
 }
 
-/* A reader has no right to write, and what was asked may have taken more rights from it. */
+/* A reader has no write access, and a statement may have restricted it further. */
 static int let_write(struct file *file, bool on)
 {
 	sqlite3_set_authorizer(file->db, NULL, NULL);
@@ -424,6 +425,6 @@ int file_spare(const char *path, const char *output)
 	if (!path || !output || stat(path, &from) < 0 || stat(output, &to) < 0 ||
 	    from.st_dev != to.st_dev || from.st_ino != to.st_ino)
 		return 0;
-	complain("'%s' is the recording itself: name another file with --output", output);
+	complain("'%s' is the recording itself: give --output another file", output);
 	return -EINVAL;
 }

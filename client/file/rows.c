@@ -1,5 +1,5 @@
 /* Rows: each block becomes one statement, made of the table's own names for the columns that
- * both have, and is run for each row. A value is of the type that its column was declared with. */
+ * both have, and is run for each row. A value has the declared type of its column. */
 #include "client/file/rows.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include "core/store/sql.h"
 
 #define NAME_MAX_BYTES (2 * SBT_ROW_NAME_MAX + 2) /* table.column */
-#define UNKNOWN_MAX    16			  /* that are told apart */
+#define UNKNOWN_MAX    16			  /* distinct ones */
 
-/* Those that a recording may fill. */
+/* The tables that a recording may fill. */
 static const char *const tables[] = {
 	"recording", "boot",	    "process",	   "stream",	    "function",	 "kind",
 	"detail",    "memory_kind", "loss_reason", "collect_state", "pool_kind", "name",
@@ -33,11 +33,11 @@ struct file_rows {
 	unsigned int unknown_count;
 };
 
-/* How the columns of a block go into the statement. */
+/* How the columns of a block map to the statement. */
 struct plan {
 	sqlite3_stmt *stmt;
 	struct {
-		int parameter; /* 0: nobody knows it */
+		int parameter; /* 0: unknown column */
 		enum sbt_value_type type;
 	} column[SBT_ROW_COLUMNS_MAX];
 };
@@ -68,10 +68,10 @@ const char *file_rows_nonsense(const struct file_rows *rows)
 void file_rows_say_unknown(const struct file_rows *rows)
 {
 	if (rows->unknown_count == 1)
-		complain("'%s' has '%s', which this tsctl leaves out: update it", rows->path,
+		complain("'%s' has '%s', which this tsctl does not know: update tsctl", rows->path,
 			 rows->unknown[0]);
 	else if (rows->unknown_count > 1)
-		complain("'%s' has '%s' and %u more, which this tsctl leaves out: update it",
+		complain("'%s' has '%s' and %u more, which this tsctl does not know: update tsctl",
 			 rows->path, rows->unknown[0], rows->unknown_count - 1);
 }
 
@@ -116,7 +116,7 @@ static int column_type(sqlite3 *db, const char *table, const char *column)
 	return strcmp(type, "TEXT") ? SBT_INTEGER : SBT_TEXT;
 }
 
-/* 1: there is something to do. */
+/* 1: there are columns to insert. */
 static int make_plan(struct file_rows *rows, const struct sbt_view *view, const char *table,
 		     struct plan *plan)
 {

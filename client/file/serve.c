@@ -1,4 +1,4 @@
-/* Serve: one request after the other, as they come, until the socket is closed. */
+/* Serve: answers one request after another until the socket is closed. */
 #include "client/file/serve.h"
 
 #include <errno.h>
@@ -95,7 +95,7 @@ static void refuse(struct file_server *server, const Tracesmith__V1__Request *re
 	on_send(server, &reply);
 }
 
-/* What a request reads, "" where that is no table of sums. */
+/* What a request reads; "" if it reads no table of sums. */
 static const char *statement_of(const Tracesmith__V1__Request *request)
 {
 	const struct query *query = NULL;
@@ -126,7 +126,7 @@ static void ask(struct file_server *server, const Tracesmith__V1__Request *reque
 
 	if (r < 0) {
 		snprintf(message, sizeof(message),
-			 "The recording has no end, and its sums cannot be counted: %s",
+			 "The recording lacks its end, and its sums cannot be counted: %s",
 			 r == -E2BIG ? "too many operations overlap" : strerror(-r));
 		refuse(server, request, message);
 		return;
@@ -149,7 +149,7 @@ static void answer(struct file_server *server, const Tracesmith__V1__Request *re
 		break;
 	default:
 		refuse(server, request,
-		       "A recording has no daemon behind it: ask that without --file");
+		       "A recording cannot answer this: ask the daemon, without --file");
 	}
 }
 
@@ -192,7 +192,7 @@ static void *serve(void *data)
 	return NULL;
 }
 
-/* Signals are the main thread's. */
+/* Signals belong to the main thread. */
 static int start(struct file_server *server)
 {
 	sigset_t all, before;
@@ -244,7 +244,7 @@ static int server_open(const char *path, void **ret_server, int *ret_fd)
 		r = start(server);
 	if (r < 0) {
 		closep(&fd[1]);
-		complain("Cannot ask '%s': %s", path, strerror(-r));
+		complain("Cannot read '%s': %s", path, strerror(-r));
 		return r;
 	}
 	*ret_fd = fd[1];

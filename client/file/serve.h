@@ -1,6 +1,5 @@
-/* serve.h: stands for the daemon where a recording is asked: what is sent to its socket is
- * answered by the daemon's own query engine, on a thread.
- */
+/* serve.h: stands in for the daemon when a recording is queried: the daemon's own query engine
+ * answers the requests on its socket, on a thread. */
 #ifndef TS_CLIENT_FILE_SERVE_H
 #define TS_CLIENT_FILE_SERVE_H
 

@@ -21,9 +21,9 @@
 
 #define SECOND_MAX "10000000000" /* of CLOCK_MONOTONIC: some hundred years */
 #define TELL_OPS   (1u << 18)
-#define TIME_MAX   (UINT64_MAX / 8) /* so that sums of a few fit */
-/* What a hostile file can make the model hold. */
-#define RUNS_MAX   8192	 /* that overlap: 50 KB each at the most */
+#define TIME_MAX   (UINT64_MAX / 8) /* so that a few can be added */
+/* Bounds for what a hostile file can make the model hold. */
+#define RUNS_MAX   8192	 /* that overlap: at most 50 KB each */
 #define DEVICE_MAX 255	 /* ordinal */
 #define PLACES_MAX 16384 /* devices of processes: 2 KB each */
 
@@ -36,7 +36,7 @@ struct sums {
 	struct view_order *order;
 	struct sbt_codec *codec;
 	struct op *op;		/* SBT_OPS_MAX */
-	struct map begin[SUMS]; /* of processes: the first second that is missing */
+	struct map begin[SUMS]; /* of processes: the first missing second */
 	struct map place;	/* devices of processes */
 	uint64_t last_ns;	/* start of the last op */
 	uint64_t ops, limited;
@@ -81,7 +81,7 @@ bool file_sums_named(const char *sql)
 	return false;
 }
 
-/* --- what the model tells --- */
+/* --- what the model reports --- */
 
 static void add(struct sums *sums, enum record_type type, const void *row)
 {
@@ -130,9 +130,9 @@ static void take_memory(void *data, const struct core_memory *row)
 	add(data, RECORD_MEMORY, row);
 }
 
-/* --- what it is told --- */
+/* --- what it is given --- */
 
-/* In order too: a chunk's head may have said another time. */
+/* Checked for order, too: a chunk's head may have claimed another time. */
 static bool has_time(const struct sums *sums, const struct op *op)
 {
 	return op->start_ns >= sums->last_ns && op->start_ns < TIME_MAX && op->end_ns < TIME_MAX &&
@@ -277,7 +277,7 @@ static int write_limited(struct sums *sums)
 
 static int count_all(struct sums *sums)
 {
-	/* They are told at the end, all at once. */
+	/* The model reports them all at the end. */
 	int64_t told = 0;
 	int r = sql_query_integer(sums->job->db, "SELECT count(*) FROM memory", &told);
 
@@ -300,7 +300,7 @@ static int count_all(struct sums *sums)
 	return write_limited(sums);
 }
 
-/* What a process had is gone with it. */
+/* A process that ended holds nothing any more. */
 #define ENDED " WHERE process IN (SELECT id FROM process WHERE coalesce(exit_ns, 0))"
 
 int file_sums_add(const struct file_sums_job *job)

@@ -1,5 +1,5 @@
-/* Graph, dot: a box for each thread and each stream, with what it did from top to bottom. What is
- * on the critical path is red. Labels are cut: names of kernels can be as long as a page. */
+/* Graph, dot: a box for each thread and each stream, with its nodes from top to bottom. The
+ * critical path is red. Labels are cut, since kernel names can fill a page. */
 #include <stdio.h>
 
 #include "client/export/json.h"
@@ -20,7 +20,7 @@ static void dot_label(struct out *out, const char *name)
 			*out->at++ = '\\';
 		*out->at++ = c < 0x20 ? ' ' : c;
 	}
-	/* Not within a character. */
+	/* Never within a character. */
 	while (size && (name[size] & 0xc0) == 0x80) {
 		out->at--;
 		size--;

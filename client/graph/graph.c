@@ -1,4 +1,4 @@
-/* Graph: what a node is called, and what has to be over before what. */
+/* Graph: names the nodes, and lists what each must wait for. */
 #include "client/graph/graph.h"
 
 #include "client/trace/show.h"
@@ -19,7 +19,7 @@ const char *graph_work_name(const struct graph *graph, uint32_t index)
 		return op->kind == OP_EVENT    ? "event"
 		       : op->kind == OP_STREAM ? "wait for an event"
 		       : work->edge_count      ? "graph ends"
-					       : "graph begins";
+					       : "graph starts";
 	if (show_is_submission(op) || op->flags & (OP_NODE | OP_NO_CALL))
 		return show_work_name(graph->meta, op)->text;
 	return show_call_name(graph->meta, op)->text;

@@ -1,4 +1,4 @@
-/* graph.h: the dependency graph of a plan as a file. */
+/* graph.h: writes the dependency graph of a plan. */
 #ifndef TS_CLIENT_GRAPH_H
 #define TS_CLIENT_GRAPH_H
 
@@ -13,10 +13,10 @@ struct graph {
 	const struct critical *critical;
 	bool *call_critical, *work_critical; /* it is on the path */
 	struct out *out;
-	uint32_t edges; /* that were written */
+	uint32_t edges; /* number written */
 };
 
-/* Each thing that had to be over before another, one after the other. */
+/* Iterates over the dependencies: each node, and what had to end before it. */
 struct graph_edge {
 	const char *why;
 	bool from_call, to_call; /* else works */
@@ -30,7 +30,7 @@ const char *graph_call_name(const struct graph *graph, uint32_t call);
 const char *graph_work_name(const struct graph *graph, uint32_t work);
 const char *graph_work_kind(const struct graph *graph, uint32_t work);
 
-/* Writers; a negative errno is the out's. */
+/* The writers return the out's error. */
 int graph_dot(struct graph *graph);
 int graph_json(struct graph *graph);
 

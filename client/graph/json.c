@@ -1,5 +1,5 @@
 /* Graph, JSON: one object; a line for each thread, stream, call, work and edge. Times are
- * nanoseconds since the begin of the graph. */
+ * nanoseconds since the start of the graph. */
 #include "client/export/json.h"
 #include "client/graph/graph.h"
 #include "client/trace/show.h"
@@ -10,7 +10,7 @@ static const char *const bounds[] = {
 	[PLAN_BOUND_ENGINE] = "engine",
 };
 
-/* Begins the line of item `number` of a list. */
+/* Starts the line of item `number` of a list. */
 static int item_begin(struct graph *graph, uint32_t number, const char *text)
 {
 	if (out_room(graph->out) < 0)

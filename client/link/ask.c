@@ -1,4 +1,4 @@
-/* Ask: sends one request and writes its rows while they come. */
+/* Ask: sends one request and writes its rows as they arrive. */
 #include "client/link/ask.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 	int r = put(data, reply);
 
 	if (r < 0)
-		complain("Cannot make sense of the daemon's answer: %s", strerror(-r));
+		complain("Cannot interpret the daemon's answer: %s", strerror(-r));
 	return r;
 }
 

@@ -7,7 +7,7 @@
 
 /* Returns an exit_status. `query` is the name of the answer. */
 int ask(const struct options *options, Tracesmith__V1__Request *request, const char *query);
-/* The same for a query of the daemon's table, with the options that were given. */
+/* The same for one of the daemon's queries, with the given options. */
 int ask_query(const struct options *options, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* Link: a blocking connection to the daemon, or to what stands for it where a file is asked.
- * Whatever ends it is said on stderr here, once. */
+/* Link: a blocking connection to the daemon, or to the file server that stands in for it. Prints
+ * the error that ends it, once. */
 #include "client/link/link.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 struct link {
 	int fd;
 	const struct link_files *files;
-	void *file; /* what answers, NULL: the daemon */
+	void *file; /* the file server, NULL: the daemon */
 	uint64_t last_id;
 	struct ts_frame_reader reader;
 	struct link_hello hello;
@@ -50,8 +50,8 @@ static int explain_connect(int error, const char *path)
 			 "name its socket with --socket",
 			 path);
 	else if (error == -EACCES || error == -EPERM)
-		complain("You may not use %s: run tsctl as root, or let root add you to the group "
-			 "'" TS_GROUP "' (usermod -aG " TS_GROUP " NAME) and log in again",
+		complain("No permission to use %s: run tsctl as root, or have root add you to the "
+			 "group '" TS_GROUP "' (usermod -aG " TS_GROUP " NAME) and log in again",
 			 path);
 	else
 		complain("Cannot connect to %s: %s", path, strerror(-error));
@@ -106,11 +106,12 @@ int link_send(struct link *link, Tracesmith__V1__Request *request)
 	r = ts_frame_pack(&request->base, TS_FRAME_REQUEST_MAX, &data, &size);
 	if (r == 0)
 		r = write_all(link->fd, data, size);
-	/* The daemon may have refused us and gone: then it has said why, and link_next tells. */
+	/* The daemon may have refused us and closed the connection; then link_next() reports its
+	 * reason. */
 	if (r == -EPIPE || r == -ECONNRESET)
 		return 0;
 	if (r == -EMSGSIZE)
-		complain("This is too long for a request");
+		complain("The request is too long");
 	else if (r < 0)
 		complain("Cannot send the request: %s", strerror(-r));
 	return r;
@@ -169,7 +170,7 @@ int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret)
 		reply = NULL;
 		r = receive(link, &reply);
 		if (r == 0) {
-			complain("The daemon has gone away in the middle of its answer");
+			complain("The daemon closed the connection in the middle of its answer");
 			return -ECONNRESET;
 		}
 		if (r < 0) {
@@ -234,7 +235,7 @@ static int greet(struct link *link)
 	if (r < 0)
 		return r;
 	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_HELLO) {
-		complain("What listens there is no tracesmithd");
+		complain("The server on this socket is not tracesmithd");
 		return -EPROTO;
 	}
 	snprintf(link->hello.version, sizeof(link->hello.version), "%s", reply->hello->version);

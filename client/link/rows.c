@@ -1,4 +1,4 @@
-/* Rows: asks one statement and hands out what comes. */
+/* Rows: runs one statement and passes on its rows. */
 #include "client/link/rows.h"
 
 #include <stdbool.h>

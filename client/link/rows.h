@@ -7,11 +7,11 @@
 /* A negative errno ends it, and is returned. */
 typedef int rows_fn(void *data, const Tracesmith__V1__Row *row);
 
-/* 1: there are more than `limit`. What the link or the daemon says is told on stderr; what `row`
- * returns is the caller's to tell. */
+/* 1: there are more than `limit`. Errors of the link or the daemon are printed; an error that `row`
+ * returns is left to the caller. */
 int rows_ask(struct link *link, const char *sql, uint64_t limit, rows_fn *row, void *data);
 
-/* Of a value: 0 where it is no number, NULL where it is no text. */
+/* The value: 0 if it is not a number, NULL if it is not text. */
 int64_t rows_integer(const Tracesmith__V1__Value *value);
 const char *rows_text(const Tracesmith__V1__Value *value);
 

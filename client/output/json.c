@@ -1,4 +1,4 @@
-/* Json: strings and numbers of RFC 8259. */
+/* Json: writes strings and numbers as in RFC 8259. */
 #include "client/output/json.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static const char *escape_of(uint32_t code)
 	return found ? escapes[found - codes] : NULL;
 }
 
-/* How much of it stands in JSON as it is: mostly all. */
+/* Length of the prefix that needs no escape, usually all of it. */
 static size_t plain_length(const char *text)
 {
 	size_t length = 0;

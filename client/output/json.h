@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
-/* Quoted and escaped; bytes that are no UTF-8 become U+FFFD. */
+/* Quoted and escaped; invalid UTF-8 becomes U+FFFD. */
 void json_string(FILE *out, const char *text);
-/* What JSON has no number for becomes null. */
+/* NaN and infinities become null. */
 void json_real(FILE *out, double value);
 
 #endif

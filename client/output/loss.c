@@ -1,5 +1,5 @@
-/* Loss: the line that ends an answer from which something is missing. Short, so that it is read:
- * the query `loss` has the rest. */
+/* Loss: the line at the end of an incomplete answer. It is short so that people read it; the query
+ * `loss` has the details. */
 #include "client/output/loss.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* loss.h: what is missing from an answer, in one line. */
+/* loss.h: summarizes in one line what an answer lacks. */
 #ifndef TS_CLIENT_LOSS_H
 #define TS_CLIENT_LOSS_H
 
@@ -6,10 +6,10 @@
 
 #include "proto/control.pb-c.h"
 
-/* "lost: 24 events (ring-full), 3 gaps of 1.2 s; …" and the end of the line, as a terminal may have
- * it; nothing where nothing was lost. */
+/* Prints "lost: 24 events (ring-full), 3 gaps of 1.2 s; …" and a newline, safe for a terminal;
+ * prints nothing if nothing was lost. */
 void loss_write(FILE *out, const Tracesmith__V1__Done *done);
-/* The same on standard error, as this program's word. */
+/* The same on standard error, after the program's name. */
 void loss_complain(const Tracesmith__V1__Done *done);
 
 #endif

@@ -1,4 +1,4 @@
-/* Note: the sentences that the daemon adds to an answer, for people and for programs. */
+/* Note: prints the notes that the daemon adds to an answer, for people and for programs. */
 #include "client/output/note.h"
 
 #include <stdio.h>

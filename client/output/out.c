@@ -1,4 +1,4 @@
-/* Out: one buffer before a sink; empty after each flush, whatever the sink said. */
+/* Out: a buffer in front of a sink. It is empty after each flush, even if the sink failed. */
 #include "client/output/out.h"
 
 #include <errno.h>

@@ -1,8 +1,7 @@
-/* out.h: bytes on their way out, gathered so that they leave in large pieces.
+/* out.h: buffers output so that it is written in large pieces.
  *
- * Who writes asks for room once for each piece of at most OUT_ROOM bytes and then writes unchecked.
- * The first error of the sink stays, and nothing is written after it.
- */
+ * A writer reserves room for each piece of at most OUT_ROOM bytes, then writes unchecked. The first
+ * error of the sink is kept, and nothing is written after it. */
 #ifndef TS_CLIENT_OUT_H
 #define TS_CLIENT_OUT_H
 
@@ -16,7 +15,8 @@
 #define OUT_ROOM  (64u << 10)
 
 struct out_sink {
-	int (*write)(void *data, const void *bytes, size_t size); /* all of it, or negative errno */
+	int (*write)(void *data, const void *bytes,
+		     size_t size); /* writes all of it; 0 or a negative errno */
 	void *data;
 };
 
@@ -28,7 +28,7 @@ struct out {
 };
 
 int out_new(const struct out_sink *sink, struct out **ret);
-struct out *out_free(struct out *out); /* what was not flushed is lost */
+struct out *out_free(struct out *out); /* drops what was not flushed */
 int out_flush(struct out *out);
 
 CLEANUP_DEFINE(struct out, out_free)

@@ -1,4 +1,4 @@
-/* Outfile: the new file is either without a name, under its temporary name, or done. */
+/* Outfile: the new file is nameless, under its temporary name, or done. */
 #include "client/output/outfile.h"
 
 #include <errno.h>
@@ -10,19 +10,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MODE 0666 /* less the umask */
+#define MODE 0666 /* minus the umask */
 
 struct outfile {
 	int fd;
 	int error;
 	uint64_t size;
-	bool direct; /* there is nothing to rename */
+	bool direct; /* nothing to rename */
 	bool named;  /* `temporary` exists */
-	char *path;  /* of the target, without symbolic links */
+	char *path;  /* of the target, symbolic links resolved */
 	char *temporary;
 };
 
-/* Follows links, so that they are kept; what is not there yet is named as given. */
+/* Resolves links, so that they are kept; a file that does not exist keeps the given name. */
 static char *target_of(const char *path)
 {
 	char *real = realpath(path, NULL);
@@ -47,7 +47,7 @@ static int open_named(struct outfile *file)
 	return 0;
 }
 
-/* The folder of a path, with its slash; "." for a plain name. */
+/* The directory of a path, with its slash; "." for a plain name. */
 static const char *folder_of(const char *path, char folder[PATH_MAX])
 {
 	const char *slash = strrchr(path, '/');
@@ -72,7 +72,7 @@ static int open_beside(struct outfile *file, const char *path)
 	file->fd = open(folder_of(file->path, folder), O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE);
 	if (file->fd >= 0)
 		return 0;
-	/* Kernels and file systems without O_TMPFILE answer in many ways. */
+	/* Without O_TMPFILE, kernels and file systems fail in various ways. */
 	return errno == EACCES || errno == ENOENT || errno == ENOSPC ? -errno : open_named(file);
 }
 
@@ -131,7 +131,7 @@ int outfile_commit(struct outfile *file)
 		if (r < 0)
 			return r;
 	}
-	/* Some file systems tell only now that there is no room. */
+	/* Some file systems report only now that there is no space. */
 	fd = TAKE_FD(file->fd);
 	if (close(fd) < 0 && errno != EINTR)
 		return -errno;

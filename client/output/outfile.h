@@ -1,9 +1,8 @@
-/* outfile.h: a file that appears whole or not at all.
+/* outfile.h: a file that appears as a whole or not at all.
  *
- * What is written has no name until it is complete, or, where the file system cannot do that, a
- * name beside its own; then it replaces what had its name. "-" is standard output; what is no
- * regular file (a pipe, /dev/null) is written to directly.
- */
+ * The data has no name until it is complete or, if the file system cannot do that, a temporary
+ * name; then it replaces the target. "-" is standard output; a target that is not a regular file (a
+ * pipe, /dev/null) is written directly. */
 #ifndef TS_CLIENT_OUTFILE_H
 #define TS_CLIENT_OUTFILE_H
 
@@ -14,13 +13,13 @@
 
 struct outfile;
 
-/* These return a negative errno, and say nothing. */
+/* These return a negative errno and print nothing. */
 int outfile_open(const char *path, struct outfile **ret);
 int outfile_commit(struct outfile *file);
-struct outfile *outfile_free(struct outfile *file); /* what was not committed is gone */
+struct outfile *outfile_free(struct outfile *file); /* drops what was not committed */
 
 struct out_sink outfile_sink(struct outfile *file);
-int outfile_error(const struct outfile *file); /* the first one of writing, or 0 */
+int outfile_error(const struct outfile *file); /* the first write error, or 0 */
 uint64_t outfile_size(const struct outfile *file);
 
 CLEANUP_DEFINE(struct outfile, outfile_free)

@@ -1,5 +1,5 @@
-/* Pattern: looks at an expression before the C library does. What is wrong with its syntax is left
- * to the library, which says it better. */
+/* Pattern: checks an expression before the C library compiles it. Syntax errors are left to the
+ * library, which explains them better. */
 #include "client/output/pattern.h"
 
 #include <errno.h>
@@ -11,14 +11,14 @@
 
 struct scan {
 	const char *at;
-	bool refers; /* back to what was found */
-	/* Of each group that is open: what it has so far. The last of these is repeated next. */
+	bool refers; /* references to earlier groups */
+	/* Per open group: its size so far. The last is repeated next. */
 	uint64_t places[PATTERN_BYTES_MAX + 1];
 	uint64_t last;
 	size_t depth;
 };
 
-/* Not so much that the next product overflows. */
+/* Bounded so that the next product cannot overflow. */
 static uint64_t bounded(uint64_t places)
 {
 	return places < UINT32_MAX ? places : UINT32_MAX;
@@ -36,7 +36,8 @@ static void repeat(struct scan *scan, uint64_t times)
 	add(scan, scan->last * bounded(times ? times : 1));
 }
 
-/* Behind the '[': a ']' at its begin, and those of [:alpha:], [.x.] and [=x=], do not end it. */
+/* Skips a bracket expression, from after the '['. A ']' at its start does not end it, nor do those
+ * of [:alpha:], [.x.] and [=x=]. */
 static void skip_set(struct scan *scan)
 {
 	const char *at = scan->at + (*scan->at == '^');
@@ -52,7 +53,7 @@ static void skip_set(struct scan *scan)
 	scan->at = at + (*at == ']');
 }
 
-/* Behind the '{': "3}", "3,}", ",3}" or "1,3}"; what is none of these repeats nothing. */
+/* Parses after the '{': "3}", "3,}", ",3}" or "1,3}"; anything else repeats nothing. */
 static void read_interval(struct scan *scan)
 {
 	const char *at = scan->at;
@@ -66,7 +67,7 @@ static void read_interval(struct scan *scan)
 	most = least;
 	if (*at == ',') {
 		at++;
-		most = bounded(least) + 1; /* the others are one that comes again */
+		most = bounded(least) + 1; /* the other characters repeat the group */
 		if (*at >= '0' && *at <= '9') {
 			most = strtoull(at, &end, 10);
 			at = end;
@@ -115,7 +116,7 @@ static void scan_one(struct scan *scan, char c)
 		read_interval(scan);
 		break;
 	case '+':
-		repeat(scan, 2); /* it is once, and then any number of times */
+		repeat(scan, 2); /* once, then any number of times */
 		break;
 	case '*':
 	case '?':
@@ -139,9 +140,9 @@ static const char *refuse(const char *text)
 	while (scan.depth > 0)
 		close_group(&scan);
 	if (scan.refers)
-		return "it refers back (\\1), which may take forever";
+		return "back references (\\1) may take forever";
 	if (scan.places[0] > PATTERN_PLACES_MAX)
-		return "with all repetitions written out it is longer than 1000 characters";
+		return "it expands to more than 1000 characters";
 	return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* Table: takes an answer in and hands it to the writer that was asked for. */
+/* Table: passes an answer to the writer of the requested form. */
 #include "client/output/table.h"
 
 #include <errno.h>
@@ -98,7 +98,7 @@ int table_end(struct table *table, const Tracesmith__V1__Done *done)
 	r = table->writer->end(table, done);
 	if (r == 0 && done->truncated) {
 		fflush(table->out);
-		fprintf(table->notes, "tsctl: cut off at %" PRIu64 " rows: raise --limit\n",
+		fprintf(table->notes, "tsctl: showing the first %" PRIu64 " rows: raise --limit\n",
 			table->rows);
 	}
 	return r;

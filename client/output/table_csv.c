@@ -1,5 +1,5 @@
-/* Table as CSV (RFC 4180, lines end with \n): a line of names, then base units as in JSON.
- * The frames of a stack are joined by ';', innermost first. Losses go to the notes. */
+/* Table as CSV (RFC 4180, lines end with \n): a line of names, then values in base units as in
+ * JSON. The frames of a stack are joined by ';', innermost first. Losses go to the notes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "core/base/units.h"
 #include "core/base/utf8.h"
 
-/* The inside of a field in quotes. */
+/* The inside of a quoted field. */
 static void write_quoted(FILE *out, const char *text)
 {
 	size_t size = strlen(text);

@@ -1,7 +1,7 @@
-/* Table as JSON: {"query":…,"rows":[{…}],"loss":{…}}, an interface (docs/queries.md).
- * Integers are in base units, times are CLOCK_MONOTONIC nanoseconds, a stack is an array of frames,
- * innermost first, and what was lost is counted by its reason. "truncated":true stands at the end
- * of an answer whose rows were cut, "note" where there is something to know. */
+/* Table as JSON: {"query":…,"rows":[{…}],"loss":{…}}, an interface (docs/queries.md). Integers are
+ * in base units, times are CLOCK_MONOTONIC nanoseconds, a stack is an array of frames, innermost
+ * first, and losses are counted by reason. "truncated":true ends an answer with more rows than the
+ * limit; "note" has remarks, if any. */
 #include <inttypes.h>
 
 #include "client/output/json.h"

@@ -1,6 +1,6 @@
-/* Table as text for a person: aligned columns, units, stacks below their row, losses at the end.
- * The first TABLE_ROWS_MEASURED rows wait until the widths are known; then rows go out at once.
- * What came from other processes is shown without control characters. */
+/* Table as text for people: aligned columns, units, stacks below their row, losses at the end. The
+ * first TABLE_ROWS_MEASURED rows wait until the widths are known; later rows are written at once.
+ * Text from other processes is printed without control characters. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "core/base/utf8.h"
 
 #define GAP	     2
-#define SHRUNK_MIN   24 /* what is cut below says nothing */
-#define PICKED_MIN   8	/* where --wide shows it whole */
+#define SHRUNK_MIN   24 /* shorter text is meaningless */
+#define PICKED_MIN   8	/* if --wide shows all of it */
 #define FRAMES_SHOWN 24
 
 struct text_row {
@@ -72,7 +72,7 @@ void table_losses(FILE *out, const Tracesmith__V1__Done *done)
 	loss_write(out, done);
 }
 
-/* Columns on the screen, taking each code point for one. */
+/* Columns on the screen, counting each code point as one. */
 static size_t width_of(const char *text)
 {
 	size_t width = 0;
@@ -176,7 +176,7 @@ static bool is_text(const struct table *table, size_t i)
 	       table->column[i].type == TRACESMITH__V1__COLUMNS__TYPE__TIME;
 }
 
-/* A stack has lines of its own. */
+/* A stack is printed on lines of its own. */
 static bool is_in_line(const struct table *table, size_t i)
 {
 	return !table->text->left_out[i] &&
@@ -262,7 +262,7 @@ static void write_text_row(const struct table *table, const struct text_row *row
 		fputs(row->stack, table->out);
 }
 
-/* Times, and what is as short as they are, are not cut: half a number is another one. */
+/* Times and equally short values are not cut: half a number is a wrong number. */
 static bool can_shrink(const struct table *table, size_t i)
 {
 	return table->column[i].type == TRACESMITH__V1__COLUMNS__TYPE__TEXT &&
@@ -292,8 +292,8 @@ static size_t widest_column(const struct table *table)
 	return widest;
 }
 
-/* Takes from the widest columns of text until the line fits. One that cannot fit goes on below,
- * where the last column has what room there is. */
+/* Shrinks the widest text columns until the line fits. A table that cannot fit continues below,
+ * where the last column gets the remaining room. */
 static void shrink(struct table *table)
 {
 	size_t *width = table->text->width, last = last_column(table), whole = width[last];

@@ -1,6 +1,5 @@
-/* File: nothing is held back, so that a block that was added is whole in the file; but where
- * a file of that name is there already, what comes before the first operation, so that it is not
- * lost for an empty one. */
+/* File: each added block goes to the file at once. Only if a file of this name exists, the blocks
+ * before the first operation are held back, so that an empty recording does not replace it. */
 #include "client/record/file.h"
 
 #include <errno.h>
@@ -17,13 +16,13 @@
 #include "core/model/core.h"
 #include "core/sbt/rows.h"
 
-#define MODE	 0666	   /* less the umask */
-#define HELD_MAX (1 << 20) /* bytes: of a day without operations */
+#define MODE	 0666	   /* minus the umask */
+#define HELD_MAX (1 << 20) /* bytes: a day without operations */
 
 struct record_file {
 	const char *path;
 	int fd, error;
-	bool regular, made; /* made: there was none of this name */
+	bool regular, made; /* made: the file did not exist before */
 	bool filled;	    /* with operations */
 	uint64_t size;
 	uint8_t *held;
@@ -57,7 +56,7 @@ static int write_through(struct record_file *file, const void *bytes, size_t siz
 {
 	ssize_t n;
 
-	/* What was there before. */
+	/* Removes the old contents. */
 	if (file->regular && file->size == 0 && ftruncate(file->fd, 0) < 0)
 		return fail(file, -errno);
 	for (size_t done = 0; done < size; done += n) {
@@ -108,7 +107,7 @@ static int open_path(struct record_file *file)
 	file->regular = S_ISREG(stat.st_mode);
 	if (!isatty(file->fd))
 		return 0;
-	complain("A recording is no text: give -o FILE, or send it to a file or a pipe");
+	complain("A recording is binary: give -o FILE, or redirect it to a file or a pipe");
 	return -EINVAL;
 }
 
@@ -154,7 +153,7 @@ int record_file_add(struct record_file *file, enum sbt_block_type type, const vo
 	if (r == 0)
 		r = sbt_writer_add(file->writer, type, data, size);
 	if (r == -EBADMSG && file->error == 0) {
-		complain("The daemon's answer is damaged: what it sends is no part of a recording");
+		complain("The daemon's answer is damaged: it is not part of a recording");
 		file->error = r;
 	}
 	return r < 0 ? fail(file, r) : 0;
@@ -213,7 +212,7 @@ int record_file_end(struct record_file *file)
 
 	if (r == 0 && file->regular && fsync(file->fd) < 0)
 		r = -errno;
-	/* Some file systems tell only now that there is no room. */
+	/* Some file systems report only now that there is no space. */
 	if (r == 0 && close(TAKE_FD(file->fd)) < 0 && errno != EINTR)
 		r = -errno;
 	return r < 0 ? fail(file, r) : 0;

@@ -1,7 +1,5 @@
-/* file.h: the .sbt file in the making. It is written under its own name, so that what is
- * there when tsctl or the host stops can be read; what was there before goes at the first byte.
- * "-" is standard output.
- */
+/* file.h: the .sbt file being recorded. It is written in place, so that it is readable if tsctl or
+ * the host stops; the first byte replaces its old contents. "-" is standard output. */
 #ifndef TS_CLIENT_RECORD_FILE_H
 #define TS_CLIENT_RECORD_FILE_H
 
@@ -13,27 +11,27 @@
 
 struct record_file;
 
-/* These return a negative errno, and say on stderr what is wrong, once. */
+/* These return a negative errno and print the error once. */
 int record_file_open(const char *path, struct record_file **ret);
 int record_file_add(struct record_file *file, enum sbt_block_type type, const void *data,
 		    size_t size);
 /* A block of the table `recording`: keys with numbers, or with texts. */
 struct record_fact {
 	const char *key;
-	const char *text; /* NULL: the number */
+	const char *text; /* NULL: use the number */
 	int64_t number;
 };
 int record_file_facts(struct record_file *file, const struct record_fact *fact, size_t count);
-/* Something that the recorder itself has lost: LOSS_BEHIND. */
+/* A loss by the recorder itself: LOSS_BEHIND. */
 int record_file_loss(struct record_file *file, int64_t boot, uint64_t start_ns, uint64_t end_ns,
 		     uint64_t count);
-/* Index and end; then everything is on disk. */
+/* Writes index and end; then everything is on disk. */
 int record_file_end(struct record_file *file);
-/* What was not ended is cut off; where nothing was written there is no new file. */
+/* A file without its end stays truncated; if nothing was written, there is no new file. */
 struct record_file *record_file_free(struct record_file *file);
 
 uint64_t record_file_size(const struct record_file *file);
-int record_file_error(const struct record_file *file); /* the first of writing, or 0 */
+int record_file_error(const struct record_file *file); /* the first write error, or 0 */
 
 CLEANUP_DEFINE(struct record_file, record_file_free)
 

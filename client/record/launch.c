@@ -26,13 +26,13 @@ static int find_library(char ret[PATH_MAX])
 	if (!path)
 		return complain("Not enough memory");
 	if (access(path, R_OK) < 0 || !realpath(path, ret))
-		return complain("There is no " TS_INJECT_LIBRARY
-				" beside tsctl nor at '%s': install tracesmith whole",
+		return complain("Cannot find " TS_INJECT_LIBRARY
+				" beside tsctl or at '%s': install all of tracesmith",
 				path);
 	return 0;
 }
 
-/* Beside the control socket, as a path that holds wherever the program goes. */
+/* Beside the control socket, as an absolute path, since the program may change its directory. */
 static int find_socket(const struct options *options, char ret[PATH_MAX])
 {
 	const char *given = getenv(TS_ENV_INJECT_SOCKET);
@@ -48,7 +48,7 @@ static int find_socket(const struct options *options, char ret[PATH_MAX])
 		slash[1] = '\0';
 	else
 		strcpy(directory, ".");
-	/* It may not be there yet. */
+	/* It may not exist yet. */
 	if (!realpath(directory, absolute))
 		strcpy(absolute, directory);
 	slash = absolute + strlen(absolute);
@@ -80,15 +80,15 @@ static void warn_of_silence(const char *path, const char *program)
 	int r = try_connect(path);
 
 	if (r == -ENOENT || r == -ECONNREFUSED)
-		complain("No daemon listens on %s: %s runs, and is recorded from when one does "
+		complain("No daemon listens on %s: %s runs, and is recorded as soon as one does "
 			 "('systemctl start tracesmithd')",
 			 path, program);
 	else if (r < 0)
-		complain("%s cannot be connected to (%s): %s runs, and is not recorded", path,
+		complain("Cannot connect to %s (%s): %s runs without being recorded", path,
 			 strerror(-r), program);
 }
 
-/* Sets a variable that names one library for all who would like to be loaded. */
+/* Sets a variable that can name only one library. */
 static int claim(const char *variable, const char *library)
 {
 	const char *other = getenv(variable);
@@ -113,13 +113,12 @@ static int set_environment(const struct options *options, const char *library, c
 	uint32_t records = options->records ? options->records : TS_RECORDS_DEFAULT;
 
 	if (claim(ENV_CUDA, library) < 0) {
-		complain(ENV_CUDA " is set to '%s' already, another profiler's library: unset it "
-				  "first",
+		complain(ENV_CUDA " already names another profiler's library, '%s': unset it first",
 			 getenv(ENV_CUDA));
 		return -EBUSY;
 	}
 	if ((records & TS_RECORD_RANGES) && claim(ENV_NVTX, library) < 0)
-		complain(ENV_NVTX " is set to '%s' already: NVTX ranges are not recorded",
+		complain(ENV_NVTX " is already set to '%s': NVTX ranges are not recorded",
 			 getenv(ENV_NVTX));
 	if (setenv(TS_ENV_INJECT_SOCKET, socket, 1) < 0 ||
 	    set_number(TS_ENV_RECORDS, options->records) < 0 ||

@@ -1,16 +1,16 @@
-/* launch.h: a program is started so that it is recorded in the exact tier. */
+/* launch.h: prepares a program to be recorded in the exact tier. */
 #ifndef TS_CLIENT_LAUNCH_H
 #define TS_CLIENT_LAUNCH_H
 
 #include "client/base/options.h"
 
-/* As env(1) and the shells have it. */
+/* As in env(1) and the shells. */
 enum { EXIT_CANNOT_RUN = 126, EXIT_NO_PROGRAM = 127 };
 
-/* Sets the environment by which the driver loads the library into the program that is executed
- * next. A negative errno: it said on stderr why not. */
+/* Sets the environment that makes the driver load the library into the program executed next. A
+ * negative errno: the error was printed. */
 int launch_prepare(const struct options *options, const char *program);
-/* Says that it could not be executed; returns the exit status. */
+/* Prints that the program could not be executed, and returns the exit status. */
 int launch_failed(const char *program, int error);
 
 #endif

@@ -19,12 +19,12 @@
 #include "core/base/cleanup.h"
 
 #define KIN_MAX	    65536
-#define EXIT_SIGNAL 128 /* as the shells have it: plus the signal */
+#define EXIT_SIGNAL 128 /* as in the shells: plus the signal */
 
 static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
 static volatile pid_t receiver;
 
-/* What the terminal sends, it sends to the program as well. */
+/* The terminal sends its signals to the program as well. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	if (receiver > 0 && info->si_code != SI_KERNEL)
@@ -57,7 +57,7 @@ static bool add_kin(struct record_program *program, uint32_t pid)
 	return true;
 }
 
-/* Writes errno into the pipe where it cannot be executed. */
+/* Writes errno to the pipe if the program cannot be executed. */
 static void execute(char **argument, int report)
 {
 	int error;
@@ -144,7 +144,7 @@ static void look_at(struct record_program *program, size_t i)
 
 void record_program_look(struct record_program *program)
 {
-	/* Those that are found come behind, and are looked at in their turn. */
+	/* New ones are appended, and examined in turn. */
 	for (size_t i = 0; i < program->kin_count; i++)
 		if (!program->kin[i].ended)
 			look_at(program, i);

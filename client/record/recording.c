@@ -1,6 +1,6 @@
-/* Recording: asks, and puts what comes into the file as it is; only chunks that reach out of the
- * window are taken apart. The cursor moves with each chunk, so that an answer that broke off goes
- * on where it was. */
+/* Recording: asks, and copies the answer to the file unchanged; only chunks that extend beyond the
+ * window are decoded. The cursor moves with each chunk, so that an interrupted answer continues
+ * where it stopped. */
 #include "client/record/recording.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #define ASK_NS	 NS_PER_S
 #define HOST_MAX 256
-#define PIDS_MAX 4096 /* of text; what is more is in the table process */
+#define PIDS_MAX 4096 /* of text; the rest is in the table `process` */
 
 uint64_t recording_now(const struct recording *recording)
 {
@@ -115,12 +115,12 @@ static void list_pids(const struct recording *recording, char *text, size_t size
 		n = snprintf(text + at, size - at, "%s%" PRIu32, i ? " " : "", recording->pid[i]);
 		if (n < size - at)
 			continue;
-		text[at] = '\0'; /* half a number is another one */
+		text[at] = '\0'; /* half a number is a wrong number */
 		break;
 	}
 }
 
-/* What changes. */
+/* The tables that change. */
 static int add_facts(struct recording *recording, bool complete)
 {
 	uint64_t now_ns = recording_now(recording);
@@ -137,7 +137,7 @@ static int add_facts(struct recording *recording, bool complete)
 	return record_file_facts(recording->file, facts, ARRAY_SIZE(facts) - recording->all);
 }
 
-/* Not before the daemon has something to say: it may refuse. */
+/* Not before the daemon has answered, since it may refuse. */
 static int start(struct recording *recording)
 {
 	char host[HOST_MAX] = "";
@@ -161,7 +161,7 @@ static int start(struct recording *recording)
 	return r < 0 ? r : add_facts(recording, false);
 }
 
-/* `cursor`: NULL where the answer is about the past. */
+/* `cursor`: NULL if the answer is about the past. */
 static int take_chunk(struct recording *recording, const Tracesmith__V1__Chunk *chunk,
 		      Tracesmith__V1__RecordCursor *cursor)
 {
@@ -209,7 +209,7 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 
 	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK)
 		r = take_chunk(recording, reply->chunk, asking->cursor);
-	/* A long past does not keep the present waiting: it would be merged. */
+	/* A long past must not delay the present, which would be merged by then. */
 	if (r == 0 && asking->link != recording->link &&
 	    clock_ns(CLOCK_MONOTONIC) - recording->asked_ns > ASK_NS)
 		r = recording_ask(recording, false);
@@ -234,7 +234,7 @@ static int converse(struct recording *recording, struct link *link,
 	return r;
 }
 
-/* What was there before the cursor. */
+/* The part of it before the cursor. */
 static int ask_past(struct recording *recording, struct link *link, uint32_t *pid, size_t pid_count,
 		    bool last)
 {
@@ -343,6 +343,6 @@ int recording_open_again(const struct options *options, struct recording *record
 	take_link(recording, link);
 	if (strcmp(boot_id, recording->hello->boot_id) == 0)
 		return 0;
-	complain("The daemon that answers now is of another boot");
+	complain("The daemon answers from another boot now");
 	return -ESTALE;
 }

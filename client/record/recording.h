@@ -1,9 +1,7 @@
-/* recording.h: what the daemon tells, from answer to answer, on its way into the file.
+/* recording.h: copies the daemon's answers, one after another, to the file.
  *
- * Functions return 0 or a negative errno, and say on stderr what is wrong. After
- * -ECONNRESET, where the daemon has gone away, a live one can go on over another connection: each
- * op comes once, even so.
- */
+ * Functions return 0 or a negative errno, and print errors. After -ECONNRESET (the daemon is gone)
+ * a live recording can continue over another connection, and still gets each op once. */
 #ifndef TS_CLIENT_RECORDING_H
 #define TS_CLIENT_RECORDING_H
 
@@ -21,39 +19,38 @@ struct recording {
 	const struct link_hello *hello;
 	int64_t clock_offset_ns;     /* from our CLOCK_MONOTONIC to the daemon's */
 	uint64_t since_ns, until_ns; /* of the window; until_ns 0: open */
-	const char *command;	     /* of a program that was started, or NULL */
+	const char *command;	     /* of a started program, or NULL */
 	bool all;
 	uint32_t *pid; /* that are recorded */
 	size_t pid_count;
-	bool started;	   /* something is in the file */
-	bool live;	   /* the cursor is one */
+	bool started;	   /* the file is not empty */
+	bool live;	   /* the cursor is valid */
 	uint64_t asked_ns; /* last, by our clock */
 	Tracesmith__V1__RecordCursor cursor;
-	uint64_t told_ns;	    /* when the first answer was given */
-	uint64_t ops, chunks;	    /* so far; chunks of the last answer */
-	uint64_t lost;		    /* what the daemon says, of the window */
-	uint64_t behind;	    /* what it could not tell any more */
-	int64_t boot;		    /* row of it */
+	uint64_t told_ns;	    /* time of the first answer */
+	uint64_t ops, chunks;	    /* so far; chunks in the last answer */
+	uint64_t lost;		    /* the daemon's count, for the window */
+	uint64_t behind;	    /* ops that it no longer had */
+	int64_t boot;		    /* row of the boot */
 	Tracesmith__V1__Reply *end; /* the last one */
 	struct sbt_codec *codec;
 	struct op *op; /* SBT_OPS_MAX */
 };
 
 int recording_open(const struct options *options, struct recording *ret);
-/* Over a new connection, after the other was lost. -ECONNREFUSED: nobody listens yet, nothing is
- * said of it. */
+/* Reconnects after the connection was lost. -ECONNREFUSED: nobody listens yet; prints nothing. */
 int recording_open_again(const struct options *options, struct recording *recording);
 void recording_done(struct recording *recording);
 
-uint64_t recording_now(const struct recording *recording); /* of the daemon's clock */
-/* A live one begins: writes what there is of the window. */
+uint64_t recording_now(const struct recording *recording); /* on the daemon's clock */
+/* Starts a live recording: writes what exists of the window. */
 int recording_begin(struct recording *recording, const struct options *options);
-/* Writes what came since the last answer; `last`: and what is told once. Of one that is not live:
- * all of it. */
+/* Writes what is new since the last answer; `last`: also what comes once at the end. Not live:
+ * writes everything. */
 int recording_ask(struct recording *recording, bool last);
-/* Adds a process; in a live recording what came of it before the last answer is written, too. */
+/* Adds a process; a live recording also writes its ops from before the last answer. */
 int recording_add_pid(struct recording *recording, uint32_t pid);
-/* The end of the file. */
+/* Writes the end of the file. */
 int recording_end(struct recording *recording, bool complete);
 
 #endif

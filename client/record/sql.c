@@ -1,4 +1,4 @@
-/* Sql: statements with rows of integers. */
+/* Sql: statements whose rows are integers. */
 #include "client/record/sql.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static int take_row(void *data, const Tracesmith__V1__Row *from)
 	return 0;
 }
 
-/* As many rows as the daemon gives. */
+/* As many rows as the daemon sends. */
 static int ask(struct link *link, const char *sql, struct rows *rows)
 {
 	int r = rows_ask(link, sql, UINT64_MAX, take_row, rows);

@@ -1,5 +1,5 @@
-/* Export metadata: every thing and text is cut from an arena and found through a map, so that all
- * of it goes at once and nothing is freed alone. */
+/* Metadata: all things and texts are allocated from an arena and found through maps, so they are
+ * freed together and never singly. */
 #include "client/trace/meta.h"
 
 #include <errno.h>
@@ -206,7 +206,7 @@ int meta_add_loss(struct meta *meta, const struct meta_loss *loss, const char *n
 	return 0;
 }
 
-/* A frame without a symbol is called by its place in the file, or by its address. */
+/* A frame without a symbol is named by its offset in the file, or by its address. */
 static const struct meta_text *frame_name(struct meta *meta, const struct meta_frame_source *source)
 {
 	char name[META_TEXT_BYTES];

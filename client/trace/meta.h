@@ -2,8 +2,7 @@
  * stacks; and losses.
  *
  * Texts are copied, made valid UTF-8 and cut at META_TEXT_BYTES. Everything lives as long as the
- * metadata. Equal texts and equal frames are kept once, and numbered from 1.
- */
+ * metadata. Equal texts and equal frames are stored once and numbered from 1. */
 #ifndef TS_CLIENT_EXPORT_META_H
 #define TS_CLIENT_EXPORT_META_H
 
@@ -36,7 +35,7 @@ struct meta_stream {
 	int16_t device;
 };
 
-/* As one process counts them. */
+/* As one process numbers them. */
 struct meta_device {
 	const struct meta_text *name; /* NULL: not known */
 	uint64_t context;	      /* of its first stream */
@@ -45,7 +44,7 @@ struct meta_device {
 
 struct meta_frame {
 	uint32_t number;
-	const struct meta_text *symbol; /* never NULL; file and offset where it has no name */
+	const struct meta_text *symbol; /* never NULL; file and offset if it has no name */
 	const struct meta_text *file;	/* never NULL */
 	uint64_t offset;
 };
@@ -59,12 +58,12 @@ struct meta_stack {
 struct meta_loss {
 	const struct meta_loss *next;
 	uint64_t start_ns, end_ns, count;
-	uint32_t process; /* 0: not known whose */
+	uint32_t process; /* 0: owner unknown */
 	uint32_t reason;  /* number */
 	const struct meta_text *name;
 };
 
-/* Texts for what has no name of its own. */
+/* Texts for things without a name of their own. */
 #define META_FIXED(X)                                                                              \
 	X(SET, "memset")                                                                           \
 	X(GRAPH, "graph")                                                                          \
@@ -74,16 +73,16 @@ struct meta_loss {
 
 /* enum CUpti_ActivityOverheadKind */
 #define META_OVERHEADS(X)                                                                          \
-	X(0, "CUPTI overhead") /* and what comes later */                                          \
-	X(1, "driver compiles")                                                                    \
-	X(1 << 16, "CUPTI flushes a buffer")                                                       \
-	X(2 << 16, "CUPTI instruments")                                                            \
-	X(3 << 16, "CUPTI makes resources")                                                        \
-	X(4 << 16, "runtime loads a module")                                                       \
-	X(5 << 16, "lazy loading of a function")                                                   \
-	X(6 << 16, "command buffer is full")                                                       \
-	X(7 << 16, "CUPTI asks for a buffer")                                                      \
-	X(8 << 16, "CUPTI prepares for managed memory")
+	X(0, "CUPTI overhead") /* and newer ones */                                                \
+	X(1, "driver compilation")                                                                 \
+	X(1 << 16, "CUPTI buffer flush")                                                           \
+	X(2 << 16, "CUPTI instrumentation")                                                        \
+	X(3 << 16, "CUPTI resource creation")                                                      \
+	X(4 << 16, "module loading by the runtime")                                                \
+	X(5 << 16, "lazy function loading")                                                        \
+	X(6 << 16, "command buffer full")                                                          \
+	X(7 << 16, "CUPTI buffer request")                                                         \
+	X(8 << 16, "CUPTI managed memory setup")
 
 #define X(...) +1
 enum { META_OVERHEAD_COUNT = 0 META_OVERHEADS(X) };
@@ -100,11 +99,11 @@ struct meta {
 	int64_t wall_offset_ns; /* add to a time to get CLOCK_REALTIME */
 	struct map process, device, stream, stack, text, frame, name;
 	const struct meta_text *fixed[META_FIXED_COUNT];
-	const struct meta_text *copy[COPY_KIND_MAX + 1]; /* by kind, 0 as unknown */
+	const struct meta_text *copy[COPY_KIND_MAX + 1]; /* by kind, 0: unknown */
 	const struct meta_text *overhead[META_OVERHEAD_COUNT];
 	const struct meta_loss *loss; /* first */
 	struct meta_loss *loss_last;
-	const struct meta_text **function; /* by number; NULL: no such */
+	const struct meta_text **function; /* by number; NULL: none */
 	uint32_t function_count;
 	uint32_t text_count, frame_count, stack_count;
 	struct arena arena;
@@ -113,7 +112,7 @@ struct meta {
 struct meta *meta_free(struct meta *meta);
 int meta_new(struct meta **ret);
 
-/* These return 0 or -ENOMEM. NULL texts are not known. */
+/* These return 0 or -ENOMEM. A NULL text is unknown. */
 int meta_add_process(struct meta *meta, uint32_t id, uint32_t pid, const char *comm,
 		     const char *command);
 int meta_add_stream(struct meta *meta, const struct meta_stream *stream);
@@ -122,7 +121,7 @@ int meta_add_name(struct meta *meta, uint64_t id, const char *text);
 int meta_add_function(struct meta *meta, uint16_t fn, const char *name);
 int meta_add_loss(struct meta *meta, const struct meta_loss *loss, const char *name);
 
-/* Where it has no symbol, or no file, a frame is called by what there is. */
+/* A frame without a symbol or a file is named by what is known. */
 struct meta_frame_source {
 	const char *symbol, *file;
 	uint64_t offset, address;

@@ -1,6 +1,6 @@
-/* Export load: each kind of metadata is one SQL statement and a function for its rows.
- * Stacks come frame by frame and in pages, since an answer has a row limit; one may begin in a page
- * and end in the next. */
+/* Metadata load: each kind of metadata is one SQL statement and a function for its rows. Stacks
+ * arrive frame by frame and in pages, since an answer has a row limit; a stack may start in one
+ * page and end in the next. */
 #include "client/trace/meta_load.h"
 
 #include <errno.h>
@@ -24,13 +24,13 @@ struct load {
 	const struct statement *statement; /* the last one */
 	uint64_t rows;			   /* of it */
 	int64_t name;			   /* the last one */
-	bool exact;			   /* the daemon has the tables of the exact tier */
+	bool exact;			   /* the daemon has the exact tier's tables */
 	int64_t stack, depth;		   /* of the last frame */
 	uint32_t frame_count;
 	const struct meta_frame *frame[TS_STACK_FRAMES_MAX];
 };
 
-/* One without a number is unknown when its ops come. */
+/* Without a number it is unknown when its ops arrive. */
 static int take_process(struct load *load, Tracesmith__V1__Value *const *value)
 {
 	if ((uint32_t)rows_integer(value[1]) == 0)
@@ -138,12 +138,12 @@ static int take_row(void *data, const Tracesmith__V1__Row *row)
 	if (row->n_value == load->statement->columns)
 		r = load->statement->take(load, row->value);
 	if (r < 0)
-		complain("Cannot make sense of the daemon's answer: %s", strerror(-r));
+		complain("Cannot interpret the daemon's answer: %s", strerror(-r));
 	load->rows++;
 	return r;
 }
 
-/* As many rows as the daemon gives. */
+/* As many rows as the daemon sends. */
 static int run(struct load *load, const struct statement *statement, const char *sql)
 {
 	int r;
@@ -152,11 +152,11 @@ static int run(struct load *load, const struct statement *statement, const char 
 	load->rows = 0;
 	r = rows_ask(load->link, sql, UINT64_MAX, take_row, load);
 	if (r > 0)
-		complain("There are too many names for one answer: some are missing");
+		complain("Too many names for one answer: some are missing");
 	return r < 0 ? r : 0;
 }
 
-/* The processes that are wanted, of this boot. */
+/* The selected processes of this boot. */
 static const char *processes(const struct load *load, char where[WHERE_BYTES])
 {
 	int length = snprintf(where, WHERE_BYTES,
@@ -188,7 +188,7 @@ static int load_names(struct load *load)
 	return r < 0 ? r : run(load, &function, "SELECT id, name FROM function");
 }
 
-/* Names are of all processes, as they may be of any. */
+/* Names of all processes, since any may have them. */
 static int load_exact(struct load *load)
 {
 	static const struct statement exact = { 1, take_exact }, device = { 3, take_device },

@@ -1,11 +1,12 @@
-/* load.h: asks the daemon for the metadata of an export. */
+/* meta_load.h: asks the daemon for the metadata of a trace. */
 #ifndef TS_CLIENT_EXPORT_LOAD_H
 #define TS_CLIENT_EXPORT_LOAD_H
 
 #include "client/link/link.h"
 #include "client/trace/meta.h"
 
-/* Of the process `pid`, 0: of all, with the losses between both times. What went wrong was said. */
+/* Of the process `pid`, or of all if it is 0, with the losses between both times. Errors are
+ * printed. */
 int meta_load(struct link *link, uint32_t pid, uint64_t since_ns, uint64_t until_ns,
 	      struct meta **ret);
 

@@ -1,5 +1,5 @@
-/* View order: a heap of runs, each what is left of a chunk, by their next op. A run has some ops at
- * hand; the rest of it is encoded, and decoded again part by part. */
+/* Order: a heap of runs by their next op. A run is what is left of a chunk: some ops are at hand,
+ * the rest is encoded, and decoded again part by part. */
 #include "client/trace/order.h"
 
 #include <errno.h>
@@ -11,14 +11,14 @@
 #include "core/base/vector.h"
 #include "core/sbt/sbt.h"
 
-#define HELD_MAX 131072 /* ops at hand, beyond which a run gets a slice only */
+#define HELD_MAX 131072 /* ops at hand in total; beyond this a run gets only a slice */
 #define SLICE	 256
 
 struct run {
 	uint64_t number;
 	struct op *op; /* at hand: those from `at` on */
 	size_t at, count;
-	void *rest; /* the whole run, encoded; NULL: all of it is at hand */
+	void *rest; /* the whole run, encoded; NULL: all at hand */
 	size_t rest_size, rest_at, rest_count;
 };
 
@@ -29,7 +29,7 @@ struct view_order {
 	size_t count, room;  /* of it */
 	size_t held;	     /* ops at hand */
 	uint64_t run_number; /* of the last one */
-	bool given;	     /* the first op of the heap was, and is to go */
+	bool given;	     /* the first op of the heap was given out and must go */
 };
 
 static struct run *run_free(struct run *run)
@@ -73,7 +73,7 @@ struct view_order *view_order_free(struct view_order *order)
 	if ((x)->field != (y)->field)                                                              \
 		return (x)->field < (y)->field ? -1 : 1;
 
-/* Of what one launch submitted, which has one start, the device decides. */
+/* The ops of one launch have one start: the device decides their order. */
 static int compare_ops(const void *a, const void *b)
 {
 	const struct op *x = a, *y = b;
@@ -99,7 +99,7 @@ static bool before(struct run *const *a, struct run *const *b)
 
 HEAP_DEFINE(heap, struct run *, before);
 
-/* How many of `count` ops are to be at hand. */
+/* How many of `count` ops to keep at hand. */
 static size_t share(const struct view_order *order, size_t count)
 {
 	return order->held + count <= HELD_MAX || count < SLICE ? count : SLICE;
@@ -147,7 +147,7 @@ static int refill(struct view_order *order, struct run *run)
 	return r;
 }
 
-/* Takes away what was given. */
+/* Removes the op that was given out. */
 static int drop_first(struct view_order *order)
 {
 	struct run *run = order->run[0];

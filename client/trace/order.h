@@ -1,8 +1,7 @@
-/* order.h: ops of many chunks in the order in which they start.
+/* order.h: hands out the ops of many chunks in order of their start.
  *
- * What has to wait for its turn does so encoded, but for a part of each chunk: so memory grows with
- * the chunks that overlap, some bytes an op, and not with the length of a trace.
- */
+ * Ops that wait for their turn stay encoded, except for a part of each chunk. So memory grows with
+ * the chunks that overlap, a few bytes per op, and not with the length of the trace. */
 #ifndef TS_CLIENT_VIEW_ORDER_H
 #define TS_CLIENT_VIEW_ORDER_H
 
@@ -17,11 +16,11 @@ struct view_order;
 int view_order_new(struct view_order **ret);
 struct view_order *view_order_free(struct view_order *order);
 
-/* Ops of one process, stream and kind, SBT_OPS_MAX at most, in any order; they are copied. */
+/* Adds ops of one process, stream and kind, at most SBT_OPS_MAX, in any order; they are copied. */
 int view_order_add(struct view_order *order, const struct op *op, size_t count);
 /* Chunks that overlap now. */
 size_t view_order_count(const struct view_order *order);
-/* 1: the next op, which starts before that time and lives until the next call; 0: there is none. */
+/* 1: the next op that starts before this time, valid until the next call; 0: none. */
 int view_order_next(struct view_order *order, uint64_t before_ns, const struct op **ret);
 
 CLEANUP_DEFINE(struct view_order, view_order_free)

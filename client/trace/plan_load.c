@@ -1,5 +1,5 @@
-/* Plan load: asks for what a plan needs beside the ops (what functions do, which streams wait for
- * the default one, how big devices are), then reads the ops into it. */
+/* Plan load: asks for what a plan needs besides the ops (what functions do, which streams wait for
+ * the default stream, how large devices are), then reads the ops into it. */
 #include "client/trace/plan_load.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "client/base/complain.h"
 #include "client/link/rows.h"
 
-/* Numbers of functions are of 16 bits. */
+/* Function numbers have 16 bits. */
 #define PLAN_FUNCTIONS 65536
 #define COLUMNS_MAX    5
 
@@ -21,7 +21,7 @@ struct plan_load {
 	uint8_t effect[PLAN_FUNCTIONS];
 };
 
-/* The integers of a row; 0 for what is none. */
+/* The integers of a row; 0 for other values. */
 typedef int take_fn(struct plan_load *load, const int64_t *value);
 
 static int take_effect(struct plan_load *load, const int64_t *value)
@@ -69,7 +69,7 @@ static int take_row(void *data, const Tracesmith__V1__Row *row)
 	return r;
 }
 
-/* As many rows as the daemon gives. */
+/* As many rows as the daemon sends. */
 static int plan_load_ask(struct plan_load *load, const char *sql, take_fn *take)
 {
 	struct statement statement = { load, take };
@@ -100,8 +100,8 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 	int r = plan_builder_add(load->builder, op, count);
 
 	if (r == -E2BIG)
-		complain("There are more than %d operations: narrow the window, with --from and "
-			 "--to, --since and --until, or --pid",
+		complain("More than %d operations: narrow the window with --from and --to, --since "
+			 "and --until, or --pid",
 			 PLAN_LOAD_OPS_MAX);
 	else if (r < 0)
 		complain("Not enough memory");

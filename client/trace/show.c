@@ -1,4 +1,4 @@
-/* Show: what every format and view says about an op, and what it calls things. */
+/* Show: what all formats and views show of an op, and the names they give. */
 #include "client/trace/show.h"
 
 #include <errno.h>
@@ -90,7 +90,7 @@ void show_work_get(const struct meta *meta, const struct op *op, struct show_wor
 		ret->bytes_per_second = (uint64_t)((double)op->bytes * 1e9 / (double)ns);
 }
 
-/* Times of a call are always exact: marked is the work that it submits. */
+/* The times of a call are always exact: the flag is about the work it submits. */
 bool show_marked(const struct show_mark *mark, const struct op *op, bool work)
 {
 	return op->flags & mark->flag && (work || !mark->work);
@@ -126,7 +126,7 @@ bool show_has_work(const struct op *op)
 	       op->gpu_end_ns >= op->gpu_start_ns && op->gpu_start_ns != 0;
 }
 
-/* A thread begins one call at a time. What a graph launch submits is known by the same three. */
+/* A thread starts one call at a time. The ops of a graph launch share the same three values. */
 uint64_t show_flow(const struct op *op)
 {
 	uint64_t flow = op->start_ns;
@@ -167,7 +167,7 @@ const struct meta_text *show_work_name(const struct meta *meta, const struct op 
 	case OP_GRAPH:
 		return meta->fixed[META_FIXED_GRAPH];
 	default:
-		/* The launch of a graph that was recorded as a whole. */
+		/* The launch of a graph that is recorded as a whole. */
 		return op->name == 0 && op->graph != 0 && !(op->flags & OP_NODE)
 			       ? meta->fixed[META_FIXED_GRAPH]
 			       : meta->fixed[META_FIXED_KERNEL];
@@ -263,7 +263,7 @@ void show_device_name(char name[SHOW_NAME_BYTES], int16_t device, const char *wh
 		snprintf(name, SHOW_NAME_BYTES, "GPU %d%s", device, what);
 }
 
-/* As many whole characters as there is room for. */
+/* As many whole characters as fit. */
 static int whole_length(const char *text, size_t room)
 {
 	size_t length = strnlen(text, room + 1);
@@ -296,7 +296,7 @@ void show_memory_name(char name[SHOW_NAME_BYTES], const struct op *op)
 		show_device_name(name, op->device, " memory");
 }
 
-/* No thread's name is known; the first one is called as its process. */
+/* Thread names are unknown; the main thread has the name of its process. */
 void show_thread_name(char name[SHOW_NAME_BYTES], const struct meta_process *process, uint32_t tid)
 {
 	if (tid == process->pid)
@@ -305,7 +305,7 @@ void show_thread_name(char name[SHOW_NAME_BYTES], const struct meta_process *pro
 		snprintf(name, SHOW_NAME_BYTES, "thread %" PRIu32, tid);
 }
 
-/* A stream belongs to a context, which is told where the device has more than one. */
+/* A stream belongs to a context, which is named if the device has more than one. */
 void show_stream_name(char name[SHOW_NAME_BYTES], const struct meta *meta, uint32_t id)
 {
 	const struct meta_stream *stream = meta_stream(meta, id);

@@ -1,4 +1,4 @@
-/* show.h: what an op shows: its fields, whether it is a call, work or both, and its names. */
+/* show.h: how to show an op: its fields, whether it is a call, work or both, and its names. */
 #ifndef TS_CLIENT_SHOW_H
 #define TS_CLIENT_SHOW_H
 
@@ -9,7 +9,7 @@
 #include "client/trace/meta.h"
 #include "core/model/op.h"
 
-/* What is said of an op beside its name and times. */
+/* The fields of an op besides its name and times. */
 enum show_how { SHOW_NUMBER, SHOW_SIGNED, SHOW_ADDRESS };
 
 struct show_field {
@@ -18,20 +18,20 @@ struct show_field {
 	uint8_t width;	 /* bytes: 4 or 8 */
 	uint8_t count;	 /* more than 1: an array */
 	uint8_t how;	 /* enum show_how */
-	bool work;	 /* of the work only, not of the call that submitted it */
+	bool work;	 /* applies to the work, not to the call that submitted it */
 };
 extern const struct show_field show_fields[];
 extern const size_t show_field_count;
 
-/* `from`: the op, or what show_work_get() made of it. */
+/* `from`: the op, or the result of show_work_get(). */
 uint64_t show_field_value(const struct show_field *field, const void *from, uint32_t index);
 bool show_field_shown(const struct show_field *field, const void *from); /* it is not 0 */
 
-/* What follows from an op with exact times and the metadata. */
+/* Values derived from an op with exact times and the metadata. */
 struct show_work {
 	uint64_t context;
-	uint64_t launch_delay_ns; /* from the begin of the call to the start on the device */
-	uint64_t seen_after_ns;	  /* from the end on the device to the return of a wait for it */
+	uint64_t launch_delay_ns; /* from the start of the call to the start on the device */
+	uint64_t seen_after_ns; /* from the end on the device to the return of a call that waited */
 	uint64_t bytes_per_second;
 };
 extern const struct show_field show_work_fields[];
@@ -39,7 +39,7 @@ extern const size_t show_work_field_count;
 
 void show_work_get(const struct meta *meta, const struct op *op, struct show_work *ret);
 
-/* Flags of an op that a reader has to know. */
+/* Flags that matter to the reader. */
 struct show_mark {
 	const char *name;
 	uint16_t flag;
@@ -53,15 +53,15 @@ bool show_marked(const struct show_mark *mark, const struct op *op, bool work);
 #define SHOW_STATE_MAX OP_STATE_SYNCING
 const char *show_kind_name(uint8_t kind);
 const char *show_state_name(uint8_t state);
-/* What op.detail means, as the table `detail` has it; NULL: nothing. */
+/* The meaning of op.detail, as in the table `detail`; NULL: none. */
 const char *show_detail_name(uint8_t kind, uint8_t detail);
-/* The device of a process, as the id of a thing that has no other; above those of streams. */
+/* An id for a device of a process, above the ids of streams. */
 uint64_t show_device_key(const struct op *op);
-/* What an op shows: a call that a thread made, work with exact times on a device, or both. */
+/* What an op is: a call by a thread, work with exact times on a device, or both. */
 bool show_has_call(const struct op *op);
 bool show_has_work(const struct op *op);
 bool show_is_submission(const struct op *op); /* it should have had exact times */
-/* The number that joins a call to its work, the same in the ops of both; 0: has none. */
+/* The number that links a call to its work, the same in the ops of both; 0: none. */
 uint64_t show_flow(const struct op *op);
 /* Of work, a range, an overhead. */
 const struct meta_text *show_work_name(const struct meta *meta, const struct op *op);
@@ -70,11 +70,11 @@ const struct meta_text *show_call_name(const struct meta *meta, const struct op 
 const struct meta_text *show_domain(const struct meta *meta, const struct op *op);
 bool show_has_memory(const struct op *op); /* its live_bytes mean something */
 bool show_is_host(const struct op *op);	   /* the memory is the host's */
-uint64_t show_end_ns(const struct op *op); /* of the call; its start where no return is known */
-/* Moves the ops to the front of which a part, call or work, is in the window. Returns how many. */
+uint64_t show_end_ns(const struct op *op); /* of the call; its start if the return is unknown */
+/* Moves the ops whose call or work overlaps the window to the front, and returns their number. */
 size_t show_keep_window(struct op *op, size_t count, uint64_t since_ns, uint64_t until_ns);
 
-/* Names of what has none of its own. */
+/* Names of things without a name of their own. */
 #define SHOW_NAME_BYTES 64
 void show_device_name(char name[SHOW_NAME_BYTES], int16_t device, const char *what);
 void show_gpu_name(char name[SHOW_NAME_BYTES], const struct meta *meta,

@@ -1,5 +1,5 @@
-/* Trace: opens the link, loads the metadata of a window and hands out its ops.
- * One chunk is held at a time. */
+/* Trace: opens the link, loads the metadata of a window and passes on its ops. It holds one chunk
+ * at a time. */
 #include "client/trace/trace.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "client/trace/show.h"
 
 #define SQL_BYTES   512
-#define PID_UNKNOWN (1u << 30) /* plus the id of a process that came after the metadata */
+#define PID_UNKNOWN (1u << 30) /* plus the id of a process that appeared after the metadata */
 
 struct ends {
 	int64_t first_ns, last_ns;
@@ -29,8 +29,8 @@ static int take_ends(void *data, const Tracesmith__V1__Row *row)
 	return 0;
 }
 
-/* The first op of the window; a chunk may reach out of what was to be recorded. And the last one:
- * a recording waits at its end for what may still come. */
+/* The first and the last op of the window: a chunk may extend beyond the recorded window, and a
+ * recording waits at its end for late reports. */
 static int find_ends(struct trace *trace, bool recorded)
 {
 	struct ends ends = { 0, 0 };
@@ -57,7 +57,7 @@ static int find_ends(struct trace *trace, bool recorded)
 	return 0;
 }
 
-/* A sum beyond all times is one that is never reached. */
+/* A sum that overflows is never reached. */
 static uint64_t after(const struct trace *trace, uint64_t ns)
 {
 	return ns < UINT64_MAX - trace->begin_ns ? trace->begin_ns + ns : UINT64_MAX;
@@ -75,7 +75,8 @@ static int narrow(struct trace *trace, const struct options *options)
 		trace->end_ns = trace->until_ns;
 	if (!(options->given & OPTIONS_PART) || trace->since_ns < trace->until_ns)
 		return 0;
-	complain("Nothing is left between --from and --to: see 'tsctl info' for how long it is");
+	complain("Nothing is left between --from and --to: 'tsctl info' shows the duration of the "
+		 "recording");
 	return -EINVAL;
 }
 
@@ -95,7 +96,7 @@ int trace_open(const struct options *options, struct trace *ret)
 		return r;
 	trace->since_ns =
 		options->given & OPTION_SINCE ? link_time(trace->link, &options->since) : 1;
-	/* What comes while we ask would have no names yet. */
+	/* Ops that arrive while we ask would have no names yet. */
 	trace->until_ns = options->given & OPTION_UNTIL ? link_time(trace->link, &options->until)
 							: link_hello(trace->link)->now_ns;
 	r = find_ends(trace, options->file);

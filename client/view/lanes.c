@@ -1,4 +1,4 @@
-/* View lanes: adds up what each cell of each lane has of each kind. */
+/* View lanes: sums the time of each kind in each cell of each lane. */
 #include "client/view/lanes.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static int lane_new(struct view_lanes *lanes, const struct view_lane *like, stru
 	return 0;
 }
 
-/* NULL: there is no room for another one. */
+/* NULL: no room for another lane. */
 static int lane_get(struct view_lanes *lanes, const struct view_lane *like, struct view_lane **ret)
 {
 	struct map_key key = { (uint64_t)like->process << 32 | like->place, like->id };
@@ -45,13 +45,13 @@ static int lane_get(struct view_lanes *lanes, const struct view_lane *like, stru
 	return *ret ? 0 : lane_new(lanes, like, ret);
 }
 
-/* Spreads a time over the cells, of which there are `every` numbers from one to the next. */
+/* Spreads a time over the cells; `every` is the distance between the sums of two cells. */
 static void add_time(const struct view_lanes *lanes, uint64_t *ns, size_t every, uint64_t start_ns,
 		     uint64_t end_ns)
 {
 	uint64_t all_ns = lanes->step_ns * lanes->cells;
 
-	end_ns = end_ns > start_ns ? end_ns : start_ns + 1; /* an instant is seen, too */
+	end_ns = end_ns > start_ns ? end_ns : start_ns + 1; /* an instant is visible, too */
 	if (end_ns <= lanes->begin_ns)
 		return;
 	start_ns = start_ns > lanes->begin_ns ? start_ns - lanes->begin_ns : 0;

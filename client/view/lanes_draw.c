@@ -1,4 +1,4 @@
-/* View lanes, drawn: of each cell the kind that has most of it, as a capital letter where that is
+/* View lanes, drawn: each cell shows the kind that fills most of it, as a capital letter if that is
  * half of the cell or more. */
 #include <ctype.h>
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "core/base/units.h"
 #include "core/base/utf8.h"
 
-#define TICK_CELLS 12 /* the axis has a time that often */
+#define TICK_CELLS 12 /* columns between two times on the axis */
 
 static const struct {
 	char letter;
@@ -48,7 +48,7 @@ static void draw_cell(const struct view_lanes *lanes, const uint64_t *ns, uint32
 		fputc(letter, out);
 }
 
-/* Eighths or tenths, rounded up, so that what is busy at all is seen. */
+/* Eighths or tenths, rounded up, so that any activity shows. */
 static void draw_share(const struct view_lanes *lanes, uint64_t ns)
 {
 	static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
@@ -109,7 +109,7 @@ static void draw_lane(const struct view_lanes *lanes, const struct view_lane *la
 	fputc('\n', lanes->view->out);
 }
 
-/* Times from the left edge on, each with a mark at its cell. */
+/* Times from the left edge, each with a mark at its cell. */
 static void draw_axis(const struct view_lanes *lanes)
 {
 	FILE *out = lanes->view->out;
@@ -132,7 +132,7 @@ static void draw_head(const struct view_lanes *lanes)
 	view_begin(view);
 	view_time(view, lanes->begin_ns, from);
 	view_time(view, lanes->begin_ns + lanes->step_ns * lanes->cells, to);
-	fprintf(view->out, "from %s to %s s, a cell is %s\n\n", from, to,
+	fprintf(view->out, "from %s to %s s, %s per cell\n\n", from, to,
 		units_nanoseconds(cell, (int64_t)lanes->step_ns));
 }
 
@@ -174,7 +174,7 @@ void view_lanes_draw(const struct view_lanes *lanes)
 		draw_lane(lanes, lanes->lane[i], &seen);
 	}
 	if (lanes->refused.count > 0)
-		fprintf(out, "and %zu more lanes: choose some with --pid, --device or --stream\n",
+		fprintf(out, "and %zu more lanes: select some with --pid, --device or --stream\n",
 			lanes->refused.count);
 	if (seen)
 		draw_legend(lanes, seen);

@@ -1,5 +1,5 @@
-/* View list: a line for each op, as a table. For a person it has the columns that matter, for
- * programs those of the table `op` that say what the op did. */
+/* View list: a table with one line per op. Text has the columns that matter to people; JSON and CSV
+ * have the columns of the table `op` that describe what the op did. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "client/view/view.h"
 #include "core/base/array.h"
 
-/* Where the texts of a row are until it is written. */
+/* Holds the texts of a row until it is written. */
 struct row {
 	char at[VIEW_TIME_BYTES], gpu_at[VIEW_TIME_BYTES];
 	char process[SHOW_NAME_BYTES];
@@ -48,7 +48,7 @@ static void get_at(const struct cell *cell)
 	char text[VIEW_TIME_BYTES];
 
 	view_time(cell->view, cell->op->start_ns, text);
-	snprintf(cell->row->at, sizeof(cell->row->at), "%11s", text); /* in line up to a day */
+	snprintf(cell->row->at, sizeof(cell->row->at), "%11s", text); /* aligned for up to a day */
 	put_text(cell, cell->row->at);
 }
 
@@ -127,7 +127,7 @@ static void get_delay(const struct cell *cell)
 		    op->gpu_start_ns - op->start_ns);
 }
 
-/* name, when it is known, value */
+/* name, whether it is known, value */
 #define INTEGERS(X)                                                                                \
 	X(tid, op->tid, op->tid)                                                                   \
 	X(start_ns, true, op->start_ns)                                                            \
@@ -171,7 +171,7 @@ struct column {
 	void (*get)(const struct cell *cell);
 };
 
-/* The last one takes what is left of the line. */
+/* The last column takes the rest of the line. */
 static const struct column shown[] = {
 	{ "at", TRACESMITH__V1__COLUMNS__TYPE__TEXT, get_at },
 	{ "call", TRACESMITH__V1__COLUMNS__TYPE__NANOSECONDS, get_duration_ns },
@@ -210,7 +210,7 @@ struct list {
 	struct table table;
 	const struct column *column;
 	size_t column_count;
-	uint64_t left; /* rows that may still come */
+	uint64_t left; /* rows still allowed */
 	bool begun;
 	bool truncated;
 };

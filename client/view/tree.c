@@ -1,6 +1,6 @@
-/* View tree: processes, in them devices with their streams and the threads of the host, each with
- * sums, and below each stream and thread its ops. The first pass over the trace gives the sums;
- * then one for each stream and thread reads no more than its own chunks, so nothing is kept. */
+/* View tree: processes, below them devices with their streams and the host's threads, each with
+ * sums, and the ops below each stream and thread. The first pass over the trace computes the sums;
+ * then one pass per stream and thread reads only its own chunks, so nothing is kept in memory. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 
 #define LABEL_WIDTH 48
 #define NAME_BYTES  (2 * SHOW_NAME_BYTES)
-#define HOST_RANK   UINT64_MAX /* behind all devices */
-#define CHUNKS_MAX  500000     /* read in all: a part's ops take a pass of their own */
+#define HOST_RANK   UINT64_MAX /* after all devices */
+#define CHUNKS_MAX  500000     /* in total, since each part takes a pass of its own */
 
 enum level { LEVEL_ROOT, LEVEL_PROCESS, LEVEL_PLACE, LEVEL_PART };
 
@@ -26,7 +26,7 @@ struct node {
 	struct node *parent, *child, *next; /* child: first, by rank */
 	uint64_t rank;
 	enum level level;
-	struct view_part part; /* what is known at this level */
+	struct view_part part; /* whatever is known at this level */
 	int16_t device;
 	uint64_t ops, gpu_ns, busy_ns;
 	uint64_t first_ns, last_ns; /* of the calls */
@@ -38,8 +38,8 @@ struct tree {
 	struct node root;
 	struct map part; /* nodes, by process and stream or thread */
 	uint64_t begin_ns, end_ns;
-	uint64_t left;	     /* of a part: ops that are still shown */
-	uint64_t more;	     /* that are not */
+	uint64_t left;	     /* of a part: ops still to show */
+	uint64_t more;	     /* ops not shown */
 	unsigned int unread; /* parts */
 };
 
@@ -55,7 +55,7 @@ static void clear(struct node *node)
 	spans_clear(&node->spans);
 }
 
-/* The child of that rank, made where there is none. */
+/* The child of this rank, created if missing. */
 static struct node *child_get(struct node *parent, uint64_t rank)
 {
 	struct node **at = &parent->child, *node;
@@ -77,7 +77,7 @@ static struct node *child_get(struct node *parent, uint64_t rank)
 	return node;
 }
 
-/* Whatever an op of it says, a stream is on one device. */
+/* A stream is on one device, whatever its ops claim. */
 static int16_t device_of(const struct meta *meta, const struct op *op)
 {
 	const struct meta_stream *stream = meta_stream(meta, op->stream);
@@ -301,7 +301,7 @@ static void json_number_or_null(FILE *out, const char *name, bool known, int64_t
 		fputs("null", out);
 }
 
-/* A row for each node: what it is not of is null. */
+/* One row per node; columns that do not apply are null. */
 static void write_json(const struct tree *tree, const struct node *node, bool *comma)
 {
 	const struct meta_process *process =
@@ -357,7 +357,7 @@ static int write_tree(struct tree *tree, const Tracesmith__V1__Done *done)
 	if (!tree->root.child)
 		fputs("no rows\n", view->out);
 	if (tree->unread > 0)
-		complain("The operations of %u streams and threads are not shown: choose with "
+		complain("The operations of %u streams and threads are not shown: select with "
 			 "--pid, --device or --stream",
 			 tree->unread);
 	table_losses(view->out, done);

@@ -1,4 +1,4 @@
-/* View: which ops are shown, in order of time, and how they are called. */
+/* View: selects the ops to show, in order of time, and names them. */
 #include "client/view/view.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "client/trace/order.h"
 #include "core/base/units.h"
 
-#define NO_MATCH 1 /* in the map, which has no room for 0 */
+#define NO_MATCH 1 /* in the map, which cannot hold 0 */
 #define MATCH	 2
 
 const struct meta_text *view_name(const struct meta *meta, const struct op *op)
@@ -86,7 +86,7 @@ static bool in_part(const struct view_part *part, uint32_t process, uint32_t str
 	return !part || (part->process == process && part->stream == stream);
 }
 
-/* States follow from the ops, which are what is shown. */
+/* States follow from the ops that are shown. */
 static bool want_chunk(const void *data, const struct sbt_info *info)
 {
 	const struct view *view = data;
@@ -97,7 +97,7 @@ static bool want_chunk(const void *data, const struct sbt_info *info)
 	return !(options->given & OPTION_STREAM) || info->stream == options->stream;
 }
 
-/* Each text is looked at once. */
+/* Each text is matched only once. */
 static int name_matches(struct view *view, const struct meta_text *name)
 {
 	struct map_key key = { name->number, 0 };

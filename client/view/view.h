@@ -1,5 +1,4 @@
-/* view.h: the ops of a trace for a person to read: as a list, a tree, or lanes.
- * What goes wrong is said on stderr. */
+/* view.h: shows the ops of a trace to people as a list, a tree, or lanes. Errors are printed. */
 #ifndef TS_CLIENT_VIEW_H
 #define TS_CLIENT_VIEW_H
 
@@ -15,22 +14,22 @@ struct view {
 	const struct options *options;
 	struct trace trace;
 	FILE *out;
-	size_t width; /* of the terminal, or what lanes take for it */
+	size_t width; /* of the terminal, or the default for lanes */
 	bool color, utf8;
-	bool by_name; /* of such that match `name` */
+	bool by_name; /* number of matches of `name` */
 	regex_t name;
-	struct map matches; /* by number of a text: whether it does */
-	/* Only what is of these, where it is said; a part of the tree. */
+	struct map matches; /* by number of a text: whether it matches */
+	/* Restricts the ops to a part of the tree, if set. */
 	const struct view_part *part;
 };
 
 struct view_part {
-	uint32_t process, stream, tid; /* tid: of what is on no stream */
+	uint32_t process, stream, tid; /* tid: for ops without a stream */
 };
 
 /* Takes the next op in order of time. A negative errno ends it. */
 typedef int view_fn(void *data, const struct op *op);
-/* Gives the ops that the options ask for. `ret_end`: as of trace_read(). */
+/* Passes on the ops that the options select. `ret_end`: as in trace_read(). */
 int view_read(struct view *view, view_fn *call, void *data, Tracesmith__V1__Reply **ret_end);
 
 /* Each returns 0 or a negative errno. */
@@ -38,22 +37,22 @@ int view_list(struct view *view);
 int view_tree(struct view *view);
 int view_lanes(struct view *view);
 
-/* What an op is called: what ran, or the function that was called. */
+/* The name of an op: what ran, or the function that was called. */
 const struct meta_text *view_name(const struct meta *meta, const struct op *op);
-/* Its size: the grid, bytes. "": it has none. */
+/* Its size: grid or bytes; "" if it has none. */
 #define VIEW_SIZE_BYTES 96
 void view_size(const struct op *op, char text[VIEW_SIZE_BYTES]);
-/* What else to know, separated by commas. */
+/* Further details, separated by commas. */
 #define VIEW_MARKS_BYTES 160
 void view_marks(const struct op *op, char text[VIEW_MARKS_BYTES]);
-/* Seconds since the begin of the recording. */
+/* Seconds since the start of the recording. */
 #define VIEW_TIME_BYTES 32
 void view_time(const struct view *view, uint64_t time_ns, char text[VIEW_TIME_BYTES]);
-/* In a field of so many columns: to the right, or below 0 to the left. */
+/* In a field of this many columns, right-aligned, or left-aligned if negative. */
 void view_field(FILE *out, int width, const char *text);
-/* Rows of a list, or of a part of the tree. */
+/* Maximum rows of a list, or of a part of the tree. */
 uint64_t view_limit(const struct view *view);
-/* Where 0 is. */
+/* Prints the time that 0 stands for. */
 void view_begin(const struct view *view);
 
 #endif

@@ -177,9 +177,9 @@ class Damaged(tracesmith.Case):
             self.assertEqual(said.count("\n"), 1, said)
             if left < 24:
                 self.assertIsNone(answer)
-                self.assertRegex(said, "is cut off within its first bytes")
+                self.assertRegex(said, "is truncated within its first bytes")
                 continue
-            self.assertRegex(said, "is cut off: what it holds up to byte [0-9]+ is used|has no end")
+            self.assertRegex(said, "is truncated: using the data up to byte [0-9]+, |has no end")
             self.assertEqual(answer["loss"].get("cut-off"), 1, left)
             most = max(most, answer["rows"][0]["n"])
         said, answer = self.ask(self.data)
@@ -240,8 +240,8 @@ class Damaged(tracesmith.Case):
                 self.assertEqual((bool(answer["rows"]), answer["loss"].get("cut-off")), (True, 1), query)
 
     def no_recording(self):
-        for data, said in ((b"", "cut off within its first bytes"), (b"text\n" * 100, "is no .sbt file"),
-                           (os.urandom(1000), "is no .sbt file")):
+        for data, said in ((b"", "truncated within its first bytes"), (b"text\n" * 100, "is not an .sbt file"),
+                           (os.urandom(1000), "is not an .sbt file")):
             self.assertRegex(self.ask(data)[0], said)
         os.chmod(self.directory, 0o755)
         os.chmod(self.file, 0)
@@ -250,7 +250,7 @@ class Damaged(tracesmith.Case):
                                 text=True)
         self.assertEqual((result.returncode, result.stderr),
                          (1, f"tsctl: Cannot open '{self.file}': Permission denied\n"))
-        for path, said in ((self.directory, "it is a directory"), ("/dev/null", "it is no regular file"),
+        for path, said in ((self.directory, "it is a directory"), ("/dev/null", "it is not a regular file"),
                            (self.file + "x", "No such file or directory")):
             for verb in (["query", "ps", "--file", path], ["info", path], ["export", path, "--chrome", "-o", "-"]):
                 result = self.daemon.ctl(*verb)

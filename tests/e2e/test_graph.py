@@ -83,7 +83,7 @@ class Graph(tracesmith.Case):
     def test_nodes_of_a_graph_are_between_their_neighbours(self):
         graph = self.graph(self.record("exact", "--threads", 1, "--rounds", 3, "--nodes", 4))
         self.assert_whole(graph)
-        begins = [n for n, work in enumerate(graph["works"]) if work["name"] == "graph begins"]
+        begins = [n for n, work in enumerate(graph["works"]) if work["name"] == "graph starts"]
         ends = [n for n, work in enumerate(graph["works"]) if work["name"] == "graph ends"]
         self.assertTrue(begins)
         self.assertEqual(len(begins), len(ends))

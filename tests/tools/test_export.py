@@ -29,7 +29,7 @@ INSTANT_CALLS = 200
 STATES = {"pending": 5, "waiting": 1, "running": 2, "copying": 1, "host waits": 1}
 LOSSES = {"ring-full": 2, "gap": 1, "unread": 1, "paused": 2, "budget": 1}
 WORK = {GEMM: 56, HOSTILE: 1, "memcpy HtoD": 10, "memset": 5, "graph": 1, "unknown kernel": 2}
-RANGES = {"step": 1, "forward": 2, "mark": 1, "CUPTI flushes a buffer": 1}
+RANGES = {"step": 1, "forward": 2, "mark": 1, "CUPTI buffer flush": 1}
 
 QUERY_ERRORS = ("select name, value from stats"
                 " where severity in ('error', 'data_loss') and value > 0")
@@ -201,7 +201,7 @@ class Trace(unittest.TestCase):
         self.assertEqual([row["dur"] for row in self.named("step")], [100000])
         self.assertEqual([row["dur"] for row in self.named("forward")], [40000, 30000])
         self.assertEqual([row["dur"] for row in self.named("mark")], [0])
-        self.assertEqual([row["dur"] for row in self.named("CUPTI flushes a buffer")], [50])
+        self.assertEqual([row["dur"] for row in self.named("CUPTI buffer flush")], [50])
         self.assertEqual([self.args_of(row) for row in self.named("forward")],
                          [{"domain": "torch"}] * 2)
         self.assertEqual(self.args_of(self.named("step")[0]), {})

@@ -425,7 +425,7 @@ static void test_what_needs_the_daemon_is_refused(void **state)
 	said_begin();
 	assert_int_equal(link_send(link, &request), 0);
 	assert_true(link_next(link, &reply) < 0);
-	assert_string_equal(said_end(), "tsctl: A recording has no daemon behind it: ask that "
+	assert_string_equal(said_end(), "tsctl: A recording cannot answer this: ask the daemon, "
 					"without --file\n");
 	expect_sql(link, "SELECT 1 AS x", "\"x\":1");
 }

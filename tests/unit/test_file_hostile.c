@@ -139,7 +139,7 @@ static void test_what_is_whole_of_a_cut_off_file_is_used(void **state)
 
 	made_of_store(&made, fixture, fixture_now_ns, false);
 	snprintf(expected, sizeof(expected),
-		 "tsctl: '%s' has no end: who wrote it was stopped, or is still at it\n",
+		 "tsctl: '%s' has no end: its writer was stopped, or is still writing\n",
 		 made.path);
 	assert_int_equal(open_saying(made.path, expected, &link), 0);
 	expect_sql(link, "SELECT count(*) AS n FROM op", "\"n\":3000}");
@@ -237,18 +237,19 @@ static void test_what_is_no_recording_is_said(void **state)
 
 	snprintf(path, sizeof(path), "%s/x", fixture->directory);
 	refuse_file(path, "tsctl: Cannot open '%s': No such file or directory\n");
-	refuse_file(fixture->directory, "tsctl: '%s' is no recording: it is a directory\n");
-	refuse_file("/dev/null", "tsctl: '%s' is no recording: it is no regular file\n");
+	refuse_file(fixture->directory, "tsctl: '%s' is not a recording: it is a directory\n");
+	refuse_file("/dev/null", "tsctl: '%s' is not a recording: it is not a regular file\n");
 	write_all(path, "", 0);
-	refuse_file(path, "tsctl: '%s' is cut off within its first bytes: nothing can be read from"
-			  " it\n");
+	refuse_file(path,
+		    "tsctl: '%s' is truncated within its first bytes: nothing can be read from"
+		    " it\n");
 	write_all(path, "SELECT 1; this is a text of some length, no recording\n", 54);
-	refuse_file(path, "tsctl: '%s' is no .sbt file\n");
-	refuse_file(fixture->path, "tsctl: '%s' is no .sbt file\n");
+	refuse_file(path, "tsctl: '%s' is not an .sbt file\n");
+	refuse_file(fixture->path, "tsctl: '%s' is not an .sbt file\n");
 	memcpy(head.magic, SBT_FILE_MAGIC, SBT_MAGIC_SIZE);
 	head.checksum = XXH3_64bits(&head, offsetof(struct sbt_file_head, checksum));
 	write_all(path, &head, sizeof(head));
-	refuse_file(path, "tsctl: '%s' is of a later version: update tsctl\n");
+	refuse_file(path, "tsctl: '%s' has a newer format version: update tsctl\n");
 }
 
 static void test_a_pipe_is_not_waited_for(void **state)
@@ -258,7 +259,7 @@ static void test_a_pipe_is_not_waited_for(void **state)
 
 	snprintf(path, sizeof(path), "%s/pipe", fixture->directory);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	refuse_file(path, "tsctl: '%s' is no recording: it is no regular file\n");
+	refuse_file(path, "tsctl: '%s' is not a recording: it is not a regular file\n");
 }
 
 static void test_unknown_tables_and_columns_are_left_out_and_said(void **state)
@@ -276,7 +277,8 @@ static void test_unknown_tables_and_columns_are_left_out_and_said(void **state)
 	made_row(&made, "sqlite_schema", NAMES("sql"), TEXT("x"));
 	made_end(&made, true);
 	snprintf(expected, sizeof(expected),
-		 "tsctl: '%s' has 'boot.mood' and 3 more, which this tsctl leaves out: update it\n",
+		 "tsctl: '%s' has 'boot.mood' and 3 more, which this tsctl does not know: update "
+		 "tsctl\n",
 		 made.path);
 	assert_int_equal(open_saying(made.path, expected, &link), 0);
 	expect_sql(link, "SELECT boot_id FROM boot", BOOT);

@@ -101,7 +101,7 @@ static void test_json_is_one_object(void **state)
 	       "\n{\"comm\":\"a\",\"bytes\":1536,\"time_ns\":null,"
 	       "\"stack\":[\"inner\",\"ou\\\"ter\"]}\n"
 	       "],\"loss\":{\"ring-full\":12},\"truncated\":true}\n",
-	       "tsctl: cut off at 2 rows: raise --limit\n");
+	       "tsctl: showing the first 2 rows: raise --limit\n");
 	expect(OPTION_JSON, 0, "a", 0, 0, "{\"query\":\"te\\\"st\",\"rows\":[],\"loss\":{}}\n", "");
 }
 
@@ -123,7 +123,7 @@ static void test_csv_quotes_what_needs_it(void **state)
 	       "comm,bytes,time_ns,stack\n"
 	       "\"a,\"\"b\"\"\",1536,,\"inner;ou\"\"ter\"\n",
 	       "tsctl: lost: 3 events (ring-full); see 'tsctl query loss'\n"
-	       "tsctl: cut off at 1 rows: raise --limit\n");
+	       "tsctl: showing the first 1 rows: raise --limit\n");
 }
 
 static void test_text_is_aligned_with_units_and_stacks_below(void **state)
@@ -136,7 +136,7 @@ static void test_text_is_aligned_with_units_and_stacks_below(void **state)
 	       "\nnothing lost\n",
 	       "");
 	expect(0, 0, "a", 0, 9, "no rows\n\nlost: 9 events (ring-full); see 'tsctl query loss'\n",
-	       "tsctl: cut off at 0 rows: raise --limit\n");
+	       "tsctl: showing the first 0 rows: raise --limit\n");
 }
 
 static void test_text_fits_the_terminal_without_control_characters(void **state)
