@@ -270,7 +270,7 @@ class Record(tracesmith.Case):
         os.close(ours)
         os.close(theirs)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("is no text", result.stderr)
+        self.assertIn("is binary", result.stderr)
         result = self.daemon.ctl("record", "-o", "/nonexistent/f.sbt", "--all", "--since", "1m")
         self.assertEqual((result.code, result.err),
                          (1, "tsctl: Cannot write '/nonexistent/f.sbt': No such file or directory\n"))
