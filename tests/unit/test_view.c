@@ -321,8 +321,8 @@ static void test_lanes_show_what_fills_a_cell(void **state)
 			  "    stream 4        ..KKKK..................................\n"
 			  "  thread 42         ml..l...l...l...l...WWWWWWWWWW..........\n"
 			  "\n"
-			  "k kernel  h copy to device  l launch  \n"
-			  "w wait for device  m memory  \n"
+			  "k kernel  h copy to device  l launch  w wait for device  \n"
+			  "m memory  \n"
 			  "capital: half of the cell or more\n"
 			  "\n"
 			  "lost: 17 events (ring-full)");
