@@ -1,4 +1,4 @@
-# bash completion for tsctl: verbs, options and queries as tsctl itself tells them.
+# bash completion for tsctl: commands, options and queries as tsctl itself lists them.
 
 _tsctl_options()
 {
@@ -17,7 +17,7 @@ _tsctl_records()
 	"$1" help attach 2>/dev/null | sed -n 's/^What can be recorded: \(.*\)\./\1/p'
 }
 
-# Where the program of `tsctl run` or `record` begins; $1 is where the verb stands.
+# Where the program of `tsctl run` or `record` starts; $1 is the position of the command.
 _tsctl_program()
 {
 	local i=$(($1 + 1))
@@ -37,7 +37,7 @@ _tsctl_program()
 	echo "$i"
 }
 
-# A command line that begins at word $1.
+# A command line that starts at word $1.
 _tsctl_command()
 {
 	if declare -F _command_offset >/dev/null; then

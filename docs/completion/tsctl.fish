@@ -1,4 +1,4 @@
-# fish completion for tsctl: verbs, options and queries as tsctl itself tells them.
+# fish completion for tsctl: commands, options and queries as tsctl itself lists them.
 
 function __tsctl_verbs
 	tsctl help 2>/dev/null | string replace -rf '^  ([a-z]+) +(.*)' '$1\t$2'

@@ -1,5 +1,5 @@
 # Puts the settings that `tracesmithd --print-config` writes into the page's @SETTINGS@:
-# "[section]" is a subsection, "# text" says what the "#name = default" after it is.
+# "[section]" is a subsection, "# text" describes the "#name = default" that follows it.
 # Usage: awk -f settings.awk SETTINGS PAGE
 
 function line(text)
