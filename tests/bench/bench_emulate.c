@@ -56,7 +56,7 @@ static int compare_chunks(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : 1;
 }
 
-/* Chunks in order of their begin. */
+/* Chunks in order of their start. */
 static void make_by_stream(struct op *op, uint32_t count)
 {
 	struct op *made = calloc(count, sizeof(*made)), *of[W1_STREAMS], **chunk, *next;

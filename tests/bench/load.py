@@ -1,4 +1,4 @@
-"""Load: calls a second through BPF, ring, model and store, and where loss begins.
+"""Load: calls a second through BPF, ring, model and store, and where loss starts.
 
 One program calls the simulated GPU at a given rate, or flat out; a fresh daemon watches it. Each
 call is received or counted as dropped: made = seen + dropped, exactly, or this ends with 1.

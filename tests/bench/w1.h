@@ -3,7 +3,7 @@
  *
  * Which stream, kernel, grid, block and duration comes is random, as is the time between calls.
  * Streams do their work in order; a synchronization is of the stream that is idle for longest, so
- * that it returns before the next call begins.
+ * that it returns before the next call starts.
  */
 #ifndef TS_BENCH_W1_H
 #define TS_BENCH_W1_H

@@ -36,7 +36,7 @@ def header(name):
 
 with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as file:
     commands = json.load(file)
-# Generated sources lie in the build directory and are not ours to mend.
+# Generated sources are in the build directory and not ours to fix.
 ours = [c for c in commands if c["file"].startswith(tuple(f"{tree.ROOT}/{f}/" for f in FOLDERS))]
 with tempfile.NamedTemporaryFile("w", suffix=".json") as project:
     json.dump(ours, project)

@@ -12,7 +12,7 @@ subprocess.run(["protoc", f"--proto_path={SOURCE}/proto", f"--python_out={GENERA
 sys.path.insert(0, GENERATED.name)
 import control_pb2 as control  # noqa: E402
 
-# The beginning of a statement that never ends by itself.
+# The start of a statement that never ends by itself.
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 
 

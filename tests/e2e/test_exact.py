@@ -255,7 +255,7 @@ class Exact(tracesmith.Case):
         self.assert_as_told(process.pid, told)
 
     def test_daemon_restarts(self):
-        """The program goes on, and is collected from by the next daemon by itself."""
+        """The program runs on, and the next daemon records it without being asked."""
         process = self.start("loop", "--seconds", 60, "--pace-ms", 1)
         self.wait_exact(process.pid)
         self.daemon.kill()
@@ -311,7 +311,7 @@ class Exact(tracesmith.Case):
         self.assertIn("daemon", err)
 
     def test_forks_and_execs(self):
-        """A forked child is not collected from and not harmed; one that runs a program is."""
+        """A forked child is neither recorded nor harmed; one that runs a program is recorded."""
         process = self.start("forkexec")
         out, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, out)

@@ -32,7 +32,7 @@ class Graph(tracesmith.Case):
         return json.loads(result.out)
 
     def assert_whole(self, graph):
-        """What always holds: what ends before, what begins after, and a path without holes."""
+        """What always holds: what ends before, what starts after, and a path without holes."""
         node = {f"c{n}": call for n, call in enumerate(graph["calls"])}
         node.update({f"w{n}": work for n, work in enumerate(graph["works"])})
         for edge in graph["edges"]:

@@ -83,7 +83,7 @@ class Replay(tracesmith.Case):
     def assert_as_stored(self, pid, changes, exact):
         """A stored interval of 20 us or more is one in which the machine is in that state, but for its ends: calls
         of two threads come in the order in which they got their place in the ring, not in that of their times.
-        Before collection begins it has bounds, though there may be exact times by now; and of the first step of
+        Before recording starts it has bounds, though there may be exact times by now; and of the first step of
         the program the model may learn too late of which stream a record is."""
         compared = {}
         begin_ns = min(change["time_ns"] for change in changes if change["machine"] == "stream") + 3 * STEP_MS * 1000000
@@ -121,7 +121,7 @@ class Replay(tracesmith.Case):
         self.check_files(path)
 
     def check_ops(self, pid, changes):
-        """Each op begins at idle and ends finished, and what ran on the device did so at its times."""
+        """Each op starts at idle and ends finished, and work on the device ran at its times."""
         last, ran = {}, {}
         for change in changes:
             if change["machine"] != "op":

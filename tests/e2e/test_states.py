@@ -1,5 +1,5 @@
 """States agree with the ops: whatever a workload does, in both tiers and in recordings, what `states` and
-`idle` tell of a device is what its ops add up to, worked out by tests/tools/states.py, which knows no model."""
+`idle` report for a device matches the sum of its ops, computed by tests/tools/states.py without a model."""
 import json
 import os
 import signal

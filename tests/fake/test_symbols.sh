@@ -2,7 +2,7 @@
 # Test symbols: looks at the built simulated libcuda as a uprobe sees it.
 #   test_symbols.sh LIBRARY SECOND_COPY ABI_FOLDER
 # Every row of api.def is exported and nothing else is; no two functions share an address; each
-# begins with "push %rbp"; none is called from inside; the two copies have different build ids.
+# starts with "push %rbp"; none is called from inside; the two copies have different build ids.
 set -eu
 library=$1 second=$2 abi=$3
 work=$(mktemp -d)

@@ -1,4 +1,4 @@
-/* seed.h: inputs that a fuzzer begins with. */
+/* seed.h: inputs that a fuzzer starts with. */
 #ifndef TS_TESTS_FUZZ_SEED_H
 #define TS_TESTS_FUZZ_SEED_H
 

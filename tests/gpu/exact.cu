@@ -1,6 +1,6 @@
 /* Exact: does a known number of kernels, copies, sets and graph launches, on streams and threads of
  * its own, and prints as JSON lines what the device must have done. Waits for a line of input before
- * it begins and before it ends, so that somebody may attach and look. */
+ * it starts and before it ends, so that somebody may attach and look. */
 #include <cuda_runtime.h>
 #include <pthread.h>
 #include <stdio.h>

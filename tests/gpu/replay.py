@@ -17,7 +17,7 @@ from gpu import OUT, check, compile_cuda
 BUILD = gpu.build(sys.argv)
 STEPS = int(os.environ.get("STEPS", "50"))
 RUNS = int(os.environ.get("RUNS", "5"))
-WARM = 2  # steps that each variant begins with
+WARM = 2  # steps that each variant starts with
 
 # Of steps.cu: the size of the matrices, how many pairs of kernels, and MiB of the copy.
 PLAIN = (1024, 8, 4)

@@ -9,7 +9,7 @@
  *   steps serial …: so many kernels of SIZE blocks that only compute, on one stream;
  *   steps spread …: the same on four streams.
  *
- * Each begins with two steps as of base, or serial, for what is loaded at the first launch. The last line says
+ * Each starts with two steps as of base, or serial, for what is loaded at the first launch. The last line says
  * how many milliseconds the others took. */
 #include <chrono>
 #include <cstdio>

@@ -295,7 +295,7 @@ static int exact_graphs(const struct export_format *format, struct exporter *x)
 		       : 0;
 }
 
-/* A range within another, one that ends behind the one in which it began, a mark; and overhead. */
+/* A range within another, one that ends after the one in which it started, a mark; and overhead. */
 static int ranges(const struct export_format *format, struct exporter *x)
 {
 	static const struct {

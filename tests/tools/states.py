@@ -4,7 +4,7 @@
     states.py [--file F.sbt] [--pid N] [--tsctl PATH]
 
 What a device or stream was doing at any time follows from the ops alone: it ran what ran, and it was
-*blocked* (pending, or waiting for another stream) from the submission of what had not begun. This
+*blocked* (pending, or waiting for another stream) from the submission of what had not started. This
 program works that out op by op, with no model, and compares:
 
 - each stored state interval with what the ops say of that time: they may not differ anywhere;
@@ -96,7 +96,7 @@ def choose_stream(open_):
 
 
 def is_submitted(op):
-    """Parts of a launch were submitted with it, and what has no call is known from its begin on."""
+    """Parts of a launch were submitted with it, and work without a call is known from its start on."""
     return not op["flags"] & (NODE | NO_CALL)
 
 
@@ -124,7 +124,7 @@ class Process:
                 op["device"] = devices.get(op["stream"], -1)
 
     def bound_work(self):
-        """A stream keeps its order: work was over when the next one began, at the latest."""
+        """A stream keeps its order: work was over when the next one started, at the latest."""
         begins = {}
         for op in reversed(self.work):
             begin = begins.get(op["stream"])
@@ -173,7 +173,7 @@ class Process:
 
 
 def windows_of(states, truth):
-    """The times that the exact states of a device speak of: where one ends and the next begins, but for
+    """The times that the exact states of a device cover: where one ends and the next starts, except
     what was too short to be stored."""
     windows = []
     for state in states:

@@ -465,7 +465,7 @@ static inline const struct op *last_op(enum fn fn)
 	return NULL;
 }
 
-/* The op that began then, or NULL if it is still held. */
+/* The op that started then, or NULL if it is still held. */
 static inline const struct op *op_at(uint64_t start_ns)
 {
 	for (size_t i = 0; i < seen.ops; i++)

@@ -52,7 +52,7 @@ static inline void pass_until(uint64_t time_ns)
 	}
 }
 
-/* A process that is collected from since 1 s. */
+/* A process that has been recorded since 1 s. */
 static inline void begin_exact(void)
 {
 	clock_ns = 1000 * MS;
@@ -116,7 +116,7 @@ static inline size_t ops_with(uint16_t flags)
 	return count;
 }
 
-/* The op whose work began then on the device, which must be there once. */
+/* The op whose work started then on the device; there must be exactly one. */
 static inline const struct op *op_that_ran_at(uint64_t gpu_start_ns)
 {
 	const struct op *found = NULL;

@@ -152,7 +152,7 @@ static int forget(void **state)
 	return 0;
 }
 
-/* The one work that is no mark and began then. */
+/* The one work that is not a mark and started then. */
 static inline struct plan_work *work_at(uint64_t start_ns)
 {
 	struct plan_work *found = NULL;

@@ -10,7 +10,7 @@
 #include "tests/unit/store_fixture.h"
 
 #define BOOT "first-boot"
-/* Times of the rows are so long before now; the start of a second. */
+/* Times of the rows are this long before now; the start of a second. */
 #define AGO_S 100
 
 enum fn { FN_LAUNCH = 1, FN_ALLOC, FN_FREE, FN_HTOD, FN_SYNC };

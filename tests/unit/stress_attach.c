@@ -1,5 +1,5 @@
 /* Attaches to a program that does all that is in the way of it, and takes the library out again,
- * N times: `stress_attach [N [MODE]]`. Says how long the program stood still. */
+ * N times: `stress_attach [N [MODE]]`. Prints how long the program was stopped. */
 #include "tests/unit/attach_fixture.h"
 
 #include <inttypes.h>

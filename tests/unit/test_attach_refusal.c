@@ -310,7 +310,7 @@ static void a_program_without_proc_is_refused(void **state)
 	remove_roots();
 }
 
-/* As after the one who asked was found to own it: it has begun a program with other rights. */
+/* After its owner was checked, it has started a program with other privileges. */
 static void a_program_that_is_another_users_by_now_is_let_go(void **state)
 {
 	struct victim victim = victim_start("read", NULL);

@@ -232,7 +232,7 @@ static void test_a_dependency_is_found(void **state)
 	assert_int_equal(lane->number, 3);
 }
 
-/* The clock of the device may say that a work began a little before what it waited for ended. */
+/* By the device's clock a work may start a little before the one it waited for ended. */
 static void test_clocks_are_no_dependency(void **state)
 {
 	_cleanup_(check_freep) struct check *check = NULL;
@@ -250,7 +250,7 @@ static void test_clocks_are_no_dependency(void **state)
 	assert_int_equal(lane->what, CHECK_DEPENDENCY);
 }
 
-/* Two threads put works on one stream: in B the second began to submit first, and ran last. */
+/* Two threads put works on one stream: in B the second started to submit first, and ran last. */
 static void test_the_order_is_that_of_running(void **state)
 {
 	struct program pair[2];

@@ -11,7 +11,7 @@ static uint64_t live(void)
 	return stats().allocations;
 }
 
-/* The last that was told of a kind on a device. */
+/* The last report of a kind on a device. */
 static const struct core_memory *account(uint8_t kind, int16_t device)
 {
 	static const struct core_memory none;

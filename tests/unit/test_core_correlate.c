@@ -309,7 +309,7 @@ static void correlate_takes_calls_since_the_beginning(void **state)
 	assert_int_equal(lost(LOSS_NO_RECORD), 0);
 }
 
-/* The word that collection has begun comes another way than calls, and may be first. */
+/* The news that recording has started takes another way than calls, and may be first. */
 static void correlate_expects_nothing_of_calls_of_before(void **state)
 {
 	announce();

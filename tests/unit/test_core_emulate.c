@@ -77,7 +77,7 @@ static void emulate_gives_jittered_programs_to_the_nanosecond(void **state)
 		plan = plan_of_program();
 		for (uint32_t i = 0; i < plan->work_count; i++)
 			if (plan->work[i].engine != PLAN_ENGINE_NONE) {
-				/* Later, and as much later as what waits for it begins. */
+				/* Later, and what waits for it starts as much later. */
 				uint64_t room = plan->work[i].end_ns - plan->work[i].start_ns;
 
 				plan->work[i].start_ns += program_random(&random, room);
@@ -195,7 +195,7 @@ static void emulate_copies_one_after_the_other_in_each_direction(void **state)
 	assert_int_equal(plan->work[1].behind_ns, 1024);
 	assert_int_equal(plan->work[2].behind, PLAN_NONE);
 	assert_int_equal(plan->device[0].width[PLAN_ENGINE_HTOD], 1);
-	/* The first is gone: the second begins when its launch lets it. */
+	/* The first is gone: the second starts when its launch lets it. */
 	plan->work[0].flags |= PLAN_DROPPED;
 	plan->changed = true;
 	assert_int_equal(makespan_of(plan), (1024 + 256) * 2 + 4096 + 50000);

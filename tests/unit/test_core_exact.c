@@ -230,7 +230,7 @@ static void exact_tells_a_name_once_for_all_processes(void **state)
 		core_ingest(core, &self, record, sizeof(record));
 	}
 	assert_int_equal(seen.names, 1);
-	/* One that began later may outlive what was told of the former. */
+	/* One that started later may outlive the report about the earlier one. */
 	pid = 102;
 	clock_ns = 1000 * MS;
 	announce();

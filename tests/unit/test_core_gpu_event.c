@@ -1,4 +1,4 @@
-/* Events of the driver: which records and waits the driver refuses, though no return tells of it,
+/* Events of the driver: which records and waits the driver refuses, though no return shows it,
  * so that no stream is taken to be captured that is not. */
 #include "core_fixture.h"
 

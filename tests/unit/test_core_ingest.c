@@ -387,7 +387,7 @@ static void ingest_knows_our_own_calls(void **state)
 	core_checkpoint(core, 20);
 	assert_int_equal(seen.ops + seen.rollups + seen.streams + seen.allocations, 0);
 	assert_int_equal(lost(LOSS_STACK_SAMPLED), 0);
-	/* What they tell of the context is believed. */
+	/* What they say about the context is trusted. */
 	on_context(FN_CTX_SET, 30, 0xc1, 0);
 	on_memory(FN_ALLOC, 40, 41, 0x2000, 10);
 	assert_int_equal(op_at(40)->device, 1);

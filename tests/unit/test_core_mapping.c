@@ -198,7 +198,7 @@ static void imported_address_is_closed_as_often_as_it_is_opened(void **state)
 	assert_int_equal(lost(LOSS_UNKNOWN_FREE), 0);
 }
 
-/* What was told of a model before is given to the next one. */
+/* What an earlier model reported is given to the next one. */
 static void restored_mapping_keeps_what_is_released(void **state)
 {
 	struct core_config config = fixture_config();

@@ -1,4 +1,4 @@
-/* Live allocations: who frees what, what is told, and what each sum is. */
+/* Live allocations: who frees what, what is reported, and each sum. */
 #include "core_fixture.h"
 
 #define A 0xa000
@@ -121,7 +121,7 @@ static void memory_late_free_is_for_the_superseded_allocation(void **state)
 {
 	announce();
 	on_memory(FN_ALLOC, 10, 20, A, 1000);
-	/* Its free began at 30, but returned after another thread had got the address again. */
+	/* Its free started at 30, but returned after another thread had got the address again. */
 	on_memory(FN_ALLOC, 35, 40, A, 2000);
 	on_memory(FN_FREE, 30, 45, A, 0);
 	assert_int_equal(live(), 1);

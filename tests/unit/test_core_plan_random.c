@@ -7,7 +7,7 @@
 #define CALLS	 400
 #define THREADS	 3
 #define EVENTS	 4
-#define NODES	 500 /* streams of graphs and captures, that no row tells of */
+#define NODES	 500 /* streams of graphs and captures, without a row */
 
 static uint64_t seed;
 

@@ -155,7 +155,7 @@ static void what_is_no_op_is_not_played(void **state)
 	       { .start_ns = 1, .end_ns = 9, .kind = OP_SYNC, .flags = OP_EXACT });
 }
 
-/* One begins when the other ends: the stream runs on. */
+/* One starts when the other ends: the stream runs on. */
 static void a_stream_is_as_busy_as_its_ops(void **state)
 {
 	EXPECT("10 op 1 idle-pending\n10 stream 3 idle-pending\n10 device 0 idle-pending\n"
@@ -294,7 +294,7 @@ static void who_listens_can_stop_it(void **state)
 	stop_after = 0;
 }
 
-/* Times that make no sense are put in order; nothing is told twice or lost. */
+/* Impossible times are put in order; nothing is reported twice or lost. */
 static void hostile_ops_are_played_in_order(void **state)
 {
 	_cleanup_(replay_freep) struct replay *replay = NULL;

@@ -127,7 +127,7 @@ static void rollup_of_captured_allocations_of_a_thread_has_no_bytes(void **state
 	assert_int_equal(stats().allocations, 0);
 }
 
-/* It is ended where it began, and goes on until then. */
+/* It is ended where it started, and goes on until then. */
 static void rollup_knows_a_capture_whose_end_was_refused(void **state)
 {
 	static const int32_t refused[] = { 1, 400, 903 };

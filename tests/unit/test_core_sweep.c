@@ -1,4 +1,4 @@
-/* Exact states of streams and devices, and what is told at checkpoints. */
+/* Exact states of streams and devices, and what checkpoints report. */
 #include "core/base/array.h"
 #include "exact_fixture.h"
 
@@ -113,7 +113,7 @@ static void sweep_tells_pending_running_and_idle(void **state)
 	check_wall_time(DEVICE_UNKNOWN, 1000 * MS, 4000 * MS);
 }
 
-/* A launch that was under way when another thread began to wait came after the wait. */
+/* A launch that was under way when another thread started to wait came after the wait. */
 static void sweep_believes_the_record_and_not_the_wait(void **state)
 {
 	struct ts_event late = work_on(TS_EVENT_KERNEL, 1, 1040, 1050, N1);
@@ -416,7 +416,7 @@ static void sweep_lets_a_graph_rest_that_nothing_follows(void **state)
 	assert_int_equal(lost(LOSS_LATE) + lost(LOSS_NO_RECORD), 0);
 }
 
-/* A thread that began its call first puts its work behind another's. */
+/* A thread that started its call first puts its work behind another's. */
 static void sweep_follows_each_work_of_a_stream_that_threads_share(void **state)
 {
 	struct ts_event late = work_on(TS_EVENT_KERNEL, 2, 1060, 1070, N1);

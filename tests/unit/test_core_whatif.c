@@ -215,7 +215,7 @@ static void whatif_launch_latency_tells_of_other_launches(void **state)
 	}
 }
 
-/* Each is called while the one before it runs, and begins late because it is still on its way. */
+/* Each is called while the one before it runs, and starts late because it is still on its way. */
 static void whatif_launch_latency_tells_of_launches_on_their_way(void **state)
 {
 	struct plan *plan;

@@ -379,7 +379,7 @@ static void test_now_is_the_end_of_the_recording(void **state)
 	expect_sql(link, "SELECT value FROM recording WHERE key = 'boot_id'", BOOT);
 }
 
-/* Calls of the last ten seconds, of a row that began in another second of their minute. */
+/* Calls of the last ten seconds, of a row that started in another second of their minute. */
 static char *ask_minute(struct fixture *fixture, uint64_t told_ns)
 {
 	_cleanup_(link_freep) struct link *link = NULL;

@@ -333,7 +333,7 @@ static void threads_that_never_stop_handing_over_survive_attach_and_detach(void 
 		pthread_join(hammers[i].thread, NULL);
 		done += hammers[i].done;
 	}
-	/* What was lost is what was told, but for the last that the ring could not be told of. */
+	/* What was lost was reported, except the last losses, which the ring could not report. */
 	assert_true(server->records <= done + 20);
 	assert_int_equal(server->stuck, 0);
 	unload(&loaded);

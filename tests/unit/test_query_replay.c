@@ -5,7 +5,7 @@
 #define PID   4000001u
 #define T(us) (fixture_second() * SECOND_NS + (us)*1000ull)
 
-/* What came, a line for each change with its time from the begin in microseconds. */
+/* What came, a line for each change with its time from the start in microseconds. */
 struct told {
 	char *text;
 	size_t size;

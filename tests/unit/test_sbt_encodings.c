@@ -1,5 +1,5 @@
 /* Encodings of a chunk: each is used where it pays, is read as the format says, and is refused
- * where it makes no sense. */
+ * where it has no use. */
 #include <errno.h>
 #include <zstd.h>
 

@@ -237,7 +237,7 @@ static void a_file_without_blocks_is_one(void **state)
 	assert_int_equal(count, 0);
 }
 
-/* More than an index block tells of. */
+/* More than an index block lists. */
 static void the_index_goes_on(void **state)
 {
 	const size_t many = 2 * SBT_INDEX_ENTRIES + 3;

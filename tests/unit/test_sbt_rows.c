@@ -326,7 +326,7 @@ static void nonsense_is_refused(void **state)
 		{ "a text without its end", 1, 1, BODY("\1t\1a\2\0\2hi") },
 		{ "a text with an end of its own", 1, 1, BODY("\1t\1a\2\0\2h\0\0") },
 		{ "a text that goes on", 1, 1, BODY("\1t\1a\2\0\2hii\0") },
-		{ "a text that is no UTF-8", 1, 1, BODY("\1t\1a\2\0\1\xff\0") },
+		{ "a text that is not UTF-8", 1, 1, BODY("\1t\1a\2\0\1\xff\0") },
 		{ "a text too long", 1, 1, BODY("\1t\1a\2\0\xff\xff\xff\x7fhi\0") },
 	};
 	struct sbt_view *v;

@@ -421,7 +421,7 @@ static void a_disk_that_fails_at_the_last_costs_what_was_held(void **state)
 	assert_int_equal(ask_held(f, LOST("store")), 1000);
 	assert_int_equal(ask_held(f, LOST("store-rows")), 1);
 	assert_int_equal(stats.rows_dropped, 1);
-	/* What told of it goes, too, and is told again. */
+	/* What reported it is dropped too, and reported again. */
 	commit_until_dropped(f, &now_ns, 1010);
 	log_code = SQLITE_OK;
 	stats = commit_until_written(f, &now_ns);
@@ -465,7 +465,7 @@ static void what_is_held_outlasts_an_error_that_passes(void **state)
 	close_failing(f);
 }
 
-/* Who began to read what was held, and has not read it to the end, does not keep the writer. */
+/* A reader that started on held data, and has not finished, does not stop the writer. */
 static void a_reader_of_what_was_held_may_stay(void **state)
 {
 	struct fixture *f = *state;

@@ -127,7 +127,7 @@ static void what_is_older_than_the_limit_goes(void **state)
 	}
 	add_slow_batches(f, 1, 10 * SECOND_NS, 2);
 	add_slow_batches(f, 2, 4000 * SECOND_NS, 1);
-	/* What began early and is not long over stays. */
+	/* What started early and has not long ended stays. */
 	store_add_op(f->store, &(struct op){ .start_ns = 10 * SECOND_NS,
 					     .end_ns = 3900 * SECOND_NS,
 					     .process = 2,
@@ -152,7 +152,7 @@ static void former_boots_age_by_wall_time(void **state)
 	assert_int_equal(fixture_open(f), 0);
 	add_slow_batches(f, 1, 5000 * SECOND_NS, 2);
 	f->store = store_free(f->store);
-	/* Up again 1000 s after the ops, with a clock that begins anew. */
+	/* Up again 1000 s after the ops, with a clock that starts anew. */
 	f->config.boot_id = "second-boot";
 	f->config.wall_offset_ns += 6000 * (int64_t)SECOND_NS;
 	f->config.keep_ns = 2000 * SECOND_NS;

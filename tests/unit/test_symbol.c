@@ -105,7 +105,7 @@ static void strip(int fd)
 	write_at(fd, 0, &header, sizeof(header));
 }
 
-/* The raw name of one place; NULL also for what is no ELF file. */
+/* The raw name of one place; NULL also for what is not an ELF file. */
 static char *name_at(int fd, const char *debug, uint64_t offset)
 {
 	struct elf_query query = { .offset = offset };

@@ -1,5 +1,5 @@
 /* Driver: functions with the names and signatures of a driver library's that do nothing, so that
- * what a probe adds to a call can be measured alone. Built so that each begins with a push, as the
+ * what a probe adds to a call can be measured alone. Built so that each starts with a push, as the
  * real ones do; cuCtxPopCurrent_v2 does not, to show what single-stepping costs. */
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* Capture: turns the operations of streams into nodes of a graph.
- * A capture begins in one stream; others join it by waiting for an event that was recorded in
+ * A capture starts in one stream; others join it by waiting for an event that was recorded in
  * it, and must have been joined back when it ends. */
 #include "fake.h"
 

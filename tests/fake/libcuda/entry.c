@@ -1,5 +1,5 @@
 /* Entry: the exported functions of the simulated libcuda, one for each row of api.def.
- * A call enters exactly one of them: none of our files calls them. Each one begins by pushing
+ * A call enters exactly one of them: none of our files calls them. Each one starts by pushing
  * the frame pointer, and no two share an address (tests/fake/test_symbols.sh looks). */
 #include "fake.h"
 

@@ -129,7 +129,7 @@ CUresult graph_add_kernel_v2(CUgraphNode *ret, CUgraph handle, const CUgraphNode
 
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* The newer struct begins with the older one. */
+	/* The newer struct starts with the older one. */
 	memcpy(&old, p, sizeof(old));
 	if (!old.func)
 		old.func = (CUfunction)p->kern;

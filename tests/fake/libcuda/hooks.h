@@ -1,6 +1,6 @@
 /* Hooks: what the simulated libcupti sees of the simulated libcuda.
  * It asks cuGetExportTable for FAKE_DRIVER_UUID, gets a struct fake_driver, and installs one
- * struct fake_hooks. Every callback may be NULL. A callback that is told of an operation runs
+ * struct fake_hooks. Every callback may be NULL. A callback that reports an operation runs
  * with locks held, so it must not call the API; api_enter and api_exit may.
  * Times are CLOCK_MONOTONIC nanoseconds. */
 #pragma once
@@ -114,7 +114,7 @@ struct fake_driver {
 	void (*set_hooks)(const struct fake_hooks *hooks);
 	const char *(*function_name)(enum fake_function function);
 	uint64_t (*now)(void);
-	/* Tells context_created and stream_created of what is there already. */
+	/* Reports existing contexts and streams to context_created and stream_created. */
 	void (*replay)(const struct fake_hooks *hooks);
 	/* The id behind the handle of any live object. */
 	uint64_t (*object_id)(const void *handle);

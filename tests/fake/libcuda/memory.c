@@ -55,7 +55,7 @@ CUresult memory_take(CUdeviceptr *ret, enum block_kind kind, uint64_t bytes, str
 	return r;
 }
 
-/* Frees the block that begins at ptr if it is of one of the kinds (a bit each). */
+/* Frees the block that starts at ptr if it is of one of the kinds (a bit each). */
 CUresult memory_release(CUdeviceptr ptr, unsigned int kinds)
 {
 	CUresult r = CUDA_ERROR_INVALID_VALUE;

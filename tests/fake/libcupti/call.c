@@ -1,4 +1,4 @@
-/* Call: what happens at the begin and the end of each driver call while we are attached: the
+/* Call: what happens at the start and the end of each driver call while we are attached: the
  * callbacks of the subscriber, and the records of the call itself. */
 #include "fake_cupti.h"
 

@@ -1,4 +1,4 @@
-/* Entry: what every function of the simulated libcupti begins with, and those about the library.
+/* Entry: what every function of the simulated libcupti starts with, and those about the library.
  *
  *   FAKE_CUPTI_VERSION   what cuptiGetVersion answers, and what depends on it (130001, or 20)
  *   FAKE_CUPTI_ODD       see odd.c */

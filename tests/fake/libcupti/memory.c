@@ -58,7 +58,7 @@ static struct allocation **memory_bucket(uint64_t address)
 	return &allocations[(address >> GRANULE_SHIFT) % BUCKETS];
 }
 
-/* Of the begin of an allocation only; other addresses are what their side of the copy says. */
+/* Of the start of an allocation only; other addresses are what their side of the copy says. */
 uint8_t memory_kind(uint64_t address, uint32_t *device, bool host)
 {
 	uint8_t kind = host ? CUPTI_MEMORY_PAGEABLE : CUPTI_MEMORY_DEVICE;

@@ -6,7 +6,7 @@
  *   unknown     records of a kind that no header knows between the others
  *   late=MS     buffers come that much later
  *   drop=N      every Nth record is dropped and counted
- *   gone        at exit CUPTI goes before who registered with atexit() before its first call
+ *   gone        at exit CUPTI is gone before functions registered with atexit() earlier
  *   slow=NS     that much time is spent for each call that makes a record
  *   clock=none  another clock than its own is refused; clock=deaf: taken, and not used;
  *               clock=alien: the same, and its own is a day ahead of ours */

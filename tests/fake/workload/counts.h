@@ -73,6 +73,6 @@ void stream_callback(CUstream stream, CUresult status, void *user);
 void world_make(void);
 void world_end(void);
 
-/* Successful uses of everything that has a beginning and an end. Each story is told another
+/* Successful uses of everything that has a start and an end. Each story is told another
  * number of times, so that its calls have another number. */
 void stories_tell(void);

@@ -1,4 +1,4 @@
-/* Counts, stories: successful uses of everything that has a beginning and an end. */
+/* Counts, stories: successful uses of everything that has a start and an end. */
 #include "counts.h"
 
 #include <stdlib.h>

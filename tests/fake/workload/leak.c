@@ -23,7 +23,7 @@ static const struct option_row options[] = {
 	{ "leak-bytes", "bytes of a leaked block (12345)", OPTION_NUMBER, &settings.leak_bytes },
 	{ "pace-ms", "milliseconds from step to step (0: flat out)", OPTION_REAL,
 	  &settings.pace_ms },
-	{ "seconds", "then stay for so long, instead of until a newline", OPTION_REAL,
+	{ "seconds", "then stay for this long, instead of until a newline", OPTION_REAL,
 	  &settings.seconds },
 	{ "clean", "leak nothing", OPTION_FLAG, &settings.clean },
 };

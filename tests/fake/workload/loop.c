@@ -1,6 +1,6 @@
 /* Loop: a busy program that computes, for who attaches to it and lets it go again. Each thread
  * copies numbers to the device and back and folds them; what comes out depends on the number of
- * rounds alone, and is said at the end with what it has to be.
+ * rounds alone, and is printed at the end with the expected value.
  *   loop --threads T --seconds S --stress
  * With --stress other threads allocate, load libraries, fork, take signals and sit in system
  * calls all the time. SIGTERM ends it early, and well. */
@@ -32,7 +32,7 @@ static struct {
 
 static const struct option_row options[] = {
 	{ "threads", "computing threads (2)", OPTION_NUMBER, &settings.threads },
-	{ "seconds", "for so long (10)", OPTION_REAL, &settings.seconds },
+	{ "seconds", "for this long (10)", OPTION_REAL, &settings.seconds },
 	{ "rounds", "exactly so many rounds a thread, instead of --seconds", OPTION_NUMBER,
 	  &settings.rounds },
 	{ "pace-ms", "milliseconds from round to round (0: flat out)", OPTION_REAL,

@@ -1,6 +1,6 @@
 /* Profiler: launches kernels, and profiles itself with CUPTI for a while, as torch.profiler does:
  * subscribe, register, enable; later disable, flush, unsubscribe. It says what came of it.
- *   profiler --start S --stop S --end S   when, in seconds from the begin of the launches
+ *   profiler --start S --stop S --end S   when, in seconds from the start of the launches
  *   profiler --signals                    SIGUSR1 starts, SIGUSR2 stops, SIGTERM ends
  * Linked to libcupti, so its calls go through its own import table (or its module's). */
 #include "workload.h"

@@ -1,6 +1,6 @@
 /* Profiler late: the profiler in a module that is loaded when CUDA has long been used, and that
  * brings libcupti with it, as an imported Python package does.
- *   profiler_late SECONDS OPTIONS...   waits so long first; then as profiler */
+ *   profiler_late SECONDS OPTIONS...   waits this long first; then as profiler */
 #include "workload.h"
 
 #include <dlfcn.h>

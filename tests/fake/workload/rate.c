@@ -25,7 +25,7 @@ static const struct option_row options[] = {
 	{ "rate", "iterations a second and thread, 0: flat out", OPTION_NUMBER, &settings.rate },
 	{ "count", "exactly so many iterations a thread, instead of --seconds", OPTION_NUMBER,
 	  &settings.count },
-	{ "seconds", "for so long (1)", OPTION_REAL, &settings.seconds },
+	{ "seconds", "for this long (1)", OPTION_REAL, &settings.seconds },
 	{ "hold", "wait for a newline before the calls and after them", OPTION_FLAG,
 	  &settings.hold },
 };

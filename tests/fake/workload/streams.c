@@ -20,7 +20,7 @@ static const struct option_row options[] = {
 	{ "threads", "worker threads, spread over the devices (4)", OPTION_NUMBER,
 	  &settings.threads },
 	{ "steps", "steps of each thread (50)", OPTION_NUMBER, &settings.steps },
-	{ "seconds", "for so long, instead of --steps", OPTION_REAL, &settings.seconds },
+	{ "seconds", "for this long, instead of --steps", OPTION_REAL, &settings.seconds },
 	{ "pace-ms", "milliseconds from step to step (0: flat out)", OPTION_REAL,
 	  &settings.pace_ms },
 	{ "hold", "wait for a newline before the end", OPTION_FLAG, &settings.hold },

@@ -49,7 +49,7 @@ __attribute__((noreturn)) void workload_die(const char *what, CUresult result, c
 					    int line);
 uint64_t workload_now(void);
 void workload_sleep_until(uint64_t when_ns);
-/* Until a newline (or the end) of standard input, or for so long if seconds is not negative. */
+/* Until a newline (or the end) of standard input, or for this long if seconds is not negative. */
 void workload_hold(double seconds);
 /* The one line of JSON that says who is speaking. */
 __attribute__((format(printf, 1, 2))) void workload_say(const char *format, ...);
