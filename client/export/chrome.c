@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "client/export/chrome.h"
-#include "client/export/json.h"
+#include "client/output/json.h"
 
 /* A stack that is written at the end. */
 struct used_stack {
@@ -21,9 +21,9 @@ static void write_value(struct out *out, uint8_t how, uint64_t value)
 	if (how == SHOW_ADDRESS)
 		json_address(out, value);
 	else if (how == SHOW_SIGNED)
-		json_signed(out, (int64_t)value);
+		out_signed(out, (int64_t)value);
 	else
-		json_number(out, value);
+		out_number(out, value);
 }
 
 static void write_field(struct out *out, const struct show_field *field, const void *from)
@@ -41,9 +41,9 @@ static void write_field(struct out *out, const struct show_field *field, const v
 
 static void write_argument(struct out *out, const char *name, bool *comma)
 {
-	json_text(out, *comma ? ",\"" : "\"");
-	json_text(out, name);
-	json_text(out, "\":");
+	out_text(out, *comma ? ",\"" : "\"");
+	out_text(out, name);
+	out_text(out, "\":");
 	*comma = true;
 }
 
@@ -52,7 +52,7 @@ static void write_arguments(struct out *out, const struct op *op, const struct s
 {
 	bool comma = false;
 
-	json_text(out, ",\"args\":{");
+	out_text(out, ",\"args\":{");
 	for (size_t i = 0; i < show_field_count; i++) {
 		const struct show_field *field = &show_fields[i];
 
@@ -71,7 +71,7 @@ static void write_arguments(struct out *out, const struct op *op, const struct s
 		if (!show_marked(&show_marks[i], op, work || op->kind == OP_STATE))
 			continue;
 		write_argument(out, show_marks[i].name, &comma);
-		json_text(out, "true");
+		out_text(out, "true");
 	}
 	*out->at++ = '}';
 }
@@ -85,12 +85,12 @@ static int slice_open(struct exporter *x, uint32_t pid, uint32_t tid, uint64_t s
 
 	if (r < 0)
 		return r;
-	json_text(x->out, ",\"ts\":");
+	out_text(x->out, ",\"ts\":");
 	json_microseconds(x->out, start_ns);
 	if (instant) {
-		json_text(x->out, ",\"s\":\"t\"");
+		out_text(x->out, ",\"s\":\"t\"");
 	} else {
-		json_text(x->out, ",\"dur\":");
+		out_text(x->out, ",\"dur\":");
 		json_microseconds(x->out, end_ns - start_ns);
 	}
 	return 0;
@@ -98,9 +98,9 @@ static int slice_open(struct exporter *x, uint32_t pid, uint32_t tid, uint64_t s
 
 static void write_name(struct out *out, const char *category, const char *name)
 {
-	json_text(out, ",\"cat\":\"");
-	json_text(out, category);
-	json_text(out, "\",\"name\":");
+	out_text(out, ",\"cat\":\"");
+	out_text(out, category);
+	out_text(out, "\",\"name\":");
 	json_quoted(out, name);
 }
 
@@ -144,10 +144,10 @@ static int write_flow(struct exporter *x, const char *phase, uint32_t pid, uint3
 	r = chrome_event_open(x, phase, pid, tid);
 	if (r < 0)
 		return r;
-	json_text(x->out, ",\"ts\":");
+	out_text(x->out, ",\"ts\":");
 	json_microseconds(x->out, start_ns);
 	write_name(x->out, "flow", "submission");
-	json_text(x->out, ",\"bp\":\"e\",\"id\":");
+	out_text(x->out, ",\"bp\":\"e\",\"id\":");
 	json_address(x->out, flow);
 	*x->out->at++ = '}';
 	return 0;
@@ -157,7 +157,7 @@ static void write_stack_id(struct out *out, uint32_t stack)
 {
 	if (stack == 0)
 		return;
-	json_text(out, ",\"sf\":");
+	out_text(out, ",\"sf\":");
 	write_frame_id(out, stack, 0);
 }
 
@@ -209,7 +209,7 @@ static int write_range(struct exporter *x, const struct op *op)
 		return r;
 	write_name(x->out, show_kind_name(op->kind), show_work_name(x->meta, op)->text);
 	if (domain) {
-		json_text(x->out, ",\"args\":{\"domain\":");
+		out_text(x->out, ",\"args\":{\"domain\":");
 		json_quoted(x->out, domain->text);
 		*x->out->at++ = '}';
 	}
@@ -226,13 +226,13 @@ static int write_memory(struct exporter *x, const struct op *op)
 	if (r < 0)
 		return r;
 	show_memory_name(name, op);
-	json_text(x->out, ",\"ts\":");
+	out_text(x->out, ",\"ts\":");
 	json_microseconds(x->out, show_end_ns(op));
-	json_text(x->out, ",\"name\":");
+	out_text(x->out, ",\"name\":");
 	json_quoted(x->out, name);
-	json_text(x->out, ",\"args\":{\"bytes\":");
-	json_number(x->out, op->live_bytes);
-	json_text(x->out, "}}");
+	out_text(x->out, ",\"args\":{\"bytes\":");
+	out_number(x->out, op->live_bytes);
+	out_text(x->out, "}}");
 	return 0;
 }
 
@@ -287,7 +287,7 @@ static int write_loss(struct exporter *x, const struct meta_loss *loss)
 		return r;
 	write_name(x->out, "loss", loss->name->text);
 	json_member(x->out, ",\"args\":{\"count\":", loss->count);
-	json_text(x->out, "}}");
+	out_text(x->out, "}}");
 	return 0;
 }
 
@@ -301,15 +301,15 @@ static int write_stack(struct exporter *x, const struct meta_stack *stack)
 
 		if (r < 0)
 			return r;
-		json_text(out, x->comma ? ",\n" : "\n");
+		out_text(out, x->comma ? ",\n" : "\n");
 		x->comma = true;
 		write_frame_id(out, stack->number, i);
-		json_text(out, ":{\"category\":");
+		out_text(out, ":{\"category\":");
 		json_quoted(out, stack->frame[i]->file->text);
-		json_text(out, ",\"name\":");
+		out_text(out, ",\"name\":");
 		json_quoted(out, stack->frame[i]->symbol->text);
 		if (i + 1 < stack->count) {
-			json_text(out, ",\"parent\":");
+			out_text(out, ",\"parent\":");
 			write_frame_id(out, stack->number, i + 1);
 		}
 		*out->at++ = '}';
@@ -327,7 +327,7 @@ static int chrome_end(struct exporter *x)
 		r = out_room(x->out);
 	if (r < 0)
 		return r;
-	json_text(x->out, "\n],\n\"stackFrames\":{");
+	out_text(x->out, "\n],\n\"stackFrames\":{");
 	x->comma = false;
 	for (const struct used_stack *used = x->used; used && r >= 0; used = used->next)
 		r = write_stack(x, used->stack);
@@ -335,7 +335,7 @@ static int chrome_end(struct exporter *x)
 		r = out_room(x->out);
 	if (r < 0)
 		return r;
-	json_text(x->out, "\n}}\n");
+	out_text(x->out, "\n}}\n");
 	return out_flush(x->out);
 }
 
@@ -372,12 +372,11 @@ static int chrome_begin(const struct meta *meta, const struct out_sink *sink, st
 	r = out_new(sink, &x->out);
 	if (r < 0)
 		return r;
-	json_text(
-		x->out,
-		"{\"displayTimeUnit\":\"ns\",\n\"otherData\":{\"version\":\"TraceSmith " TS_VERSION
-		"\",\"clock\":\"CLOCK_MONOTONIC\",\"wall_offset_ns\":\"");
-	json_signed(x->out, meta->wall_offset_ns);
-	json_text(x->out, "\"},\n\"traceEvents\":[");
+	out_text(x->out,
+		 "{\"displayTimeUnit\":\"ns\",\n\"otherData\":{\"version\":\"TraceSmith " TS_VERSION
+		 "\",\"clock\":\"CLOCK_MONOTONIC\",\"wall_offset_ns\":\"");
+	out_signed(x->out, meta->wall_offset_ns);
+	out_text(x->out, "\"},\n\"traceEvents\":[");
 	*ret = TAKE(x);
 	return 0;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "client/export/chrome.h"
-#include "client/export/json.h"
+#include "client/output/json.h"
 
 #define FIRST_ID_DEVICE (1u << 23) /* the kernel's are below 1 << 22 */
 #define PID_LOSS	(1u << 24) /* of losses that are no process's */
@@ -18,9 +18,9 @@ int chrome_event_open(struct exporter *x, const char *phase, uint32_t pid, uint3
 
 	if (r < 0)
 		return r;
-	json_text(x->out, x->comma ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+	out_text(x->out, x->comma ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
 	x->comma = true;
-	json_text(x->out, phase);
+	out_text(x->out, phase);
 	json_member(x->out, "\",\"pid\":", pid);
 	json_member(x->out, ",\"tid\":", tid);
 	return 0;
@@ -34,13 +34,13 @@ static int write_label(struct exporter *x, uint32_t pid, uint32_t tid, const cha
 
 	if (r < 0)
 		return r;
-	json_text(x->out, ",\"name\":\"");
-	json_text(x->out, what);
-	json_text(x->out, "\",\"args\":{\"");
-	json_text(x->out, member);
-	json_text(x->out, "\":");
+	out_text(x->out, ",\"name\":\"");
+	out_text(x->out, what);
+	out_text(x->out, "\",\"args\":{\"");
+	out_text(x->out, member);
+	out_text(x->out, "\":");
 	json_quoted(x->out, value);
-	json_text(x->out, "}}");
+	out_text(x->out, "}}");
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "client/export/export.h"
-#include "client/export/json.h"
+#include "client/output/csv.h"
 #include "core/base/array.h"
 
 /* name, where it is NULL, value. As in SQL, what has 64 bits is signed. */
@@ -59,27 +59,6 @@ struct exporter {
 	struct out *out;
 };
 
-static void write_quoted(struct out *out, const char *text)
-{
-	*out->at++ = '"';
-	for (; *text; text++) {
-		if (*text == '"')
-			*out->at++ = '"';
-		*out->at++ = *text;
-	}
-	*out->at++ = '"';
-}
-
-static void write_text(struct out *out, const char *text)
-{
-	if (!text)
-		return;
-	if (text[strcspn(text, ",\"\r\n")])
-		write_quoted(out, text);
-	else
-		json_text(out, text);
-}
-
 static void write_texts(struct exporter *x, const struct meta_process *process, const struct op *op)
 {
 	const struct meta_device *device = meta_device(x->meta, op->process, op->device);
@@ -96,7 +75,8 @@ static void write_texts(struct exporter *x, const struct meta_process *process, 
 
 	for (size_t i = 0; i < TEXT_COUNT; i++) {
 		*x->out->at++ = ',';
-		write_text(x->out, text[i]);
+		if (text[i])
+			csv_text(x->out, text[i]);
 	}
 }
 
@@ -110,7 +90,7 @@ static int write_op(struct exporter *x, const struct op *op)
 		return r < 0 ? r : -ENOENT;
 #define X(name, null, value)                                                                       \
 	if (!(null))                                                                               \
-		json_signed(out, (int64_t)(value));                                                \
+		out_signed(out, (int64_t)(value));                                                 \
 	*out->at++ = ',';
 	COLUMNS(X)
 #undef X
@@ -151,13 +131,13 @@ static int csv_begin(const struct meta *meta, const struct out_sink *sink, struc
 		return -ENOMEM;
 	}
 	x->meta = meta;
-#define X(name, null, value) json_text(x->out, #name ",");
+#define X(name, null, value) out_text(x->out, #name ",");
 	COLUMNS(X)
 #undef X
 	x->out->at--;
 	for (size_t i = 0; i < TEXT_COUNT; i++) {
 		*x->out->at++ = ',';
-		json_text(x->out, texts[i]);
+		out_text(x->out, texts[i]);
 	}
 	*x->out->at++ = '\n';
 	*ret = x;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/export/fold.h"
-#include "client/export/json.h"
+#include "client/output/out.h"
 
 struct exporter {
 	struct fold fold;
@@ -70,7 +70,7 @@ static int write_frame(struct out *out, const struct fold_node *node)
 
 	if (r < 0)
 		return r;
-	json_text(out, prefixes[node->kind]);
+	out_text(out, prefixes[node->kind]);
 	for (const char *c = node->text; *c; c++)
 		*out->at++ = plain(*c);
 	return 0;
@@ -93,7 +93,7 @@ static int write_line(struct exporter *x, const struct fold_node *leaf)
 		*x->out->at++ = count > 0 ? ';' : ' ';
 	}
 	x->ns += leaf->ns;
-	json_number(x->out, (x->ns + 500) / 1000 - before);
+	out_number(x->out, (x->ns + 500) / 1000 - before);
 	*x->out->at++ = '\n';
 	return 0;
 }

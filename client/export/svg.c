@@ -10,7 +10,7 @@
 
 #include "client/export/flame_text.h"
 #include "client/export/fold.h"
-#include "client/export/json.h"
+#include "client/output/json.h"
 #include "core/base/array.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
@@ -74,15 +74,15 @@ static void write_code(struct out *out, uint32_t code)
 	char bytes[UTF8_LENGTH_MAX];
 
 	if (code == '&')
-		json_text(out, "&amp;");
+		out_text(out, "&amp;");
 	else if (code == '<')
-		json_text(out, "&lt;");
+		out_text(out, "&lt;");
 	else if (code == '>')
-		json_text(out, "&gt;");
+		out_text(out, "&gt;");
 	else if (code == '"')
-		json_text(out, "&quot;");
+		out_text(out, "&quot;");
 	else if (code == '\'')
-		json_text(out, "&#39;");
+		out_text(out, "&#39;");
 	else
 		out_bytes(out, bytes, utf8_write(bytes, writable(code) ? code : UTF8_REPLACEMENT));
 }
@@ -116,7 +116,7 @@ static void write_cut(struct out *out, const char *prefix, const char *text, dou
 		uint32_t wide = code >= WIDE_FIRST ? 2 : 1;
 
 		if (used + wide + (length < size) > most) {
-			json_text(out, "…");
+			out_text(out, "…");
 			return;
 		}
 		used += wide;
@@ -131,7 +131,7 @@ static void write_hundredths(struct out *out, double value)
 {
 	uint64_t hundredths = (uint64_t)(value * 100 + 0.5);
 
-	json_number(out, hundredths / 100);
+	out_number(out, hundredths / 100);
 	*out->at++ = '.';
 	*out->at++ = (char)('0' + hundredths / 10 % 10);
 	*out->at++ = (char)('0' + hundredths % 10);
@@ -153,9 +153,9 @@ static uint32_t shade(const char *text)
 
 static void write_class(struct out *out, const struct fold_node *node)
 {
-	json_text(out, looks[node->kind].class);
+	out_text(out, looks[node->kind].class);
 	if (looks[node->kind].shades > 0)
-		json_number(out, shade(node->text) % looks[node->kind].shades);
+		out_number(out, shade(node->text) % looks[node->kind].shades);
 }
 
 static void write_title(const struct exporter *x, const struct fold_node *node, const char *word)
@@ -166,15 +166,15 @@ static void write_title(const struct exporter *x, const struct fold_node *node, 
 	write_escaped(out, looks[node->kind].shown);
 	write_escaped(out, node->text);
 	*out->at++ = '\n';
-	json_text(out, word);
-	json_text(out, *word ? " · " : "");
-	json_text(out, node->depth > 1 && node->scaled > 0 ? "about " : "");
-	json_text(out, units_nanoseconds(text, (int64_t)node->ns));
-	json_text(out, " · ");
+	out_text(out, word);
+	out_text(out, *word ? " · " : "");
+	out_text(out, node->depth > 1 && node->scaled > 0 ? "about " : "");
+	out_text(out, units_nanoseconds(text, (int64_t)node->ns));
+	out_text(out, " · ");
 	write_hundredths(out, 100.0 * (double)node->ns / (double)x->fold.root.ns);
-	json_text(out, " % · ");
-	json_number(out, node->count);
-	json_text(out, " ×");
+	out_text(out, " % · ");
+	out_number(out, node->count);
+	out_text(out, " ×");
 }
 
 static int write_frame(struct exporter *x, const struct fold_node *node, uint64_t start_ns,
@@ -187,31 +187,31 @@ static int write_frame(struct exporter *x, const struct fold_node *node, uint64_
 
 	if (r < 0)
 		return r;
-	json_text(out, "<g class=\"");
+	out_text(out, "<g class=\"");
 	if (class)
-		json_text(out, class);
+		out_text(out, class);
 	else
 		write_class(out, node);
 	json_member(out, "\" data-x=\"", start_ns);
 	json_member(out, "\" data-n=\"", node->ns);
-	json_text(out, "\"><title>");
+	out_text(out, "\"><title>");
 	write_title(x, node, word);
-	json_text(out, "</title><rect x=\"");
+	out_text(out, "</title><rect x=\"");
 	write_hundredths(out, left);
 	json_member(out, "\" y=\"", top);
-	json_text(out, "\" width=\"");
+	out_text(out, "\" width=\"");
 	write_hundredths(out, width > 3 ? width - 0.6 : width < NARROW ? NARROW : width);
 	json_member(out, "\" height=\"", ROW - 1);
-	json_text(out, "\" rx=\"2\"/>");
+	out_text(out, "\" rx=\"2\"/>");
 	if (width >= 3 * CHAR + 2 * PAD) {
-		json_text(out, "<text x=\"");
+		out_text(out, "<text x=\"");
 		write_hundredths(out, left + PAD);
 		json_member(out, "\" y=\"", top + 12);
-		json_text(out, ".5\">");
+		out_text(out, ".5\">");
 		write_cut(out, looks[node->kind].shown, node->text, width - 2 * PAD);
-		json_text(out, "</text>");
+		out_text(out, "</text>");
 	}
-	json_text(out, "</g>\n");
+	out_text(out, "</g>\n");
 	return 0;
 }
 
@@ -268,14 +268,14 @@ static void write_legend(struct exporter *x)
 	for (uint32_t kind = FOLD_HOST; kind < LOOKS; kind++) {
 		if (!x->drawn[kind])
 			continue;
-		json_text(x->out, "<rect class=\"legend ");
-		json_text(x->out, looks[kind].class);
+		out_text(x->out, "<rect class=\"legend ");
+		out_text(x->out, looks[kind].class);
 		json_member(x->out, "\" x=\"", left);
-		json_text(x->out, "\" y=\"16\" width=\"12\" height=\"12\" rx=\"3\"/>");
+		out_text(x->out, "\" y=\"16\" width=\"12\" height=\"12\" rx=\"3\"/>");
 		json_member(x->out, "<text class=\"faint\" x=\"", left + 17);
-		json_text(x->out, "\" y=\"26\">");
-		json_text(x->out, looks[kind].word);
-		json_text(x->out, "</text>\n");
+		out_text(x->out, "\" y=\"26\">");
+		out_text(x->out, looks[kind].word);
+		out_text(x->out, "</text>\n");
 		left += 34 + 7 * (uint32_t)strlen(looks[kind].word);
 	}
 }
@@ -287,15 +287,15 @@ static void write_summary(struct exporter *x)
 	char text[UNITS_TEXT_SIZE];
 	struct out *out = x->out;
 
-	json_text(out, "<text class=\"faint\" x=\"8\" y=\"48\">");
-	json_text(out, units_nanoseconds(text, (int64_t)fold->root.ns));
-	json_text(out, " on the GPU · ");
-	json_number(out, fold->root.count);
-	json_text(out, " operations · ");
-	json_text(out, units_time(text, (int64_t)fold->first_ns + wall_ns));
-	json_text(out, " to ");
-	json_text(out, units_time(text, (int64_t)fold->last_ns + wall_ns));
-	json_text(out, "</text>\n");
+	out_text(out, "<text class=\"faint\" x=\"8\" y=\"48\">");
+	out_text(out, units_nanoseconds(text, (int64_t)fold->root.ns));
+	out_text(out, " on the GPU · ");
+	out_number(out, fold->root.count);
+	out_text(out, " operations · ");
+	out_text(out, units_time(text, (int64_t)fold->first_ns + wall_ns));
+	out_text(out, " to ");
+	out_text(out, units_time(text, (int64_t)fold->last_ns + wall_ns));
+	out_text(out, "</text>\n");
 }
 
 /* It stands behind the frames, since it stays in sight when they are scrolled. */
@@ -304,22 +304,22 @@ static void write_head(struct exporter *x)
 	char note[EXPORT_NOTE_BYTES];
 	struct out *out = x->out;
 
-	json_text(out, "<g id=\"head\"><rect id=\"paper\" class=\"wide\" width=\"1200\"");
+	out_text(out, "<g id=\"head\"><rect id=\"paper\" class=\"wide\" width=\"1200\"");
 	json_member(out, " height=\"", HEAD - 5);
-	json_text(out, "\"/>\n<text id=\"title\" x=\"8\" y=\"28\">GPU time by call stack</text>\n");
+	out_text(out, "\"/>\n<text id=\"title\" x=\"8\" y=\"28\">GPU time by call stack</text>\n");
 	write_legend(x);
 	write_summary(x);
-	json_text(out, "<text id=\"found\" class=\"faint\" x=\"1192\" y=\"52\" text-anchor=\"end\">"
-		       "</text>\n<text id=\"details\" class=\"faint\" x=\"8\" y=\"69\">"
-		       "Click a frame to zoom, / to search, Esc to reset");
+	out_text(out, "<text id=\"found\" class=\"faint\" x=\"1192\" y=\"52\" text-anchor=\"end\">"
+		      "</text>\n<text id=\"details\" class=\"faint\" x=\"8\" y=\"69\">"
+		      "Click a frame to zoom, / to search, Esc to reset");
 	fold_note(&x->fold, note);
-	json_text(out, *note ? " · " : "");
+	out_text(out, *note ? " · " : "");
 	write_escaped(out, note);
-	json_text(out, "</text>\n"
-		       "<line id=\"rule\" class=\"wide\" x2=\"1200\"");
+	out_text(out, "</text>\n"
+		      "<line id=\"rule\" class=\"wide\" x2=\"1200\"");
 	json_member(out, " y1=\"", HEAD - 6);
 	json_member(out, "\" y2=\"", HEAD - 6);
-	json_text(out, "\"/></g>\n");
+	out_text(out, "\"/></g>\n");
 }
 
 static int write_begin(struct exporter *x)
@@ -329,13 +329,13 @@ static int write_begin(struct exporter *x)
 
 	if (r < 0)
 		return r;
-	json_text(x->out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-			  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\"");
+	out_text(x->out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+			 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\"");
 	json_member(x->out, " height=\"", height);
 	json_member(x->out, "\" viewBox=\"0 0 1200 ", height);
-	json_text(x->out, "\">\n<title>GPU time by call stack</title>\n<style><![CDATA[\n");
-	json_text(x->out, flame_css);
-	json_text(x->out, "]]></style>\n<g id=\"frames\">\n");
+	out_text(x->out, "\">\n<title>GPU time by call stack</title>\n<style><![CDATA[\n");
+	out_text(x->out, flame_css);
+	out_text(x->out, "]]></style>\n<g id=\"frames\">\n");
 	return 0;
 }
 
@@ -345,11 +345,11 @@ static int write_end(struct exporter *x)
 
 	if (r < 0)
 		return r;
-	json_text(x->out, "</g>\n");
+	out_text(x->out, "</g>\n");
 	write_head(x);
-	json_text(x->out, "<script><![CDATA[\n");
-	json_text(x->out, flame_js);
-	json_text(x->out, "]]></script>\n</svg>\n");
+	out_text(x->out, "<script><![CDATA[\n");
+	out_text(x->out, flame_js);
+	out_text(x->out, "]]></script>\n</svg>\n");
 	return out_flush(x->out);
 }
 

@@ -2,8 +2,8 @@
  * critical path is red. Labels are cut, since kernel names can fill a page. */
 #include <stdio.h>
 
-#include "client/export/json.h"
 #include "client/graph/graph.h"
+#include "client/output/out.h"
 #include "client/trace/show.h"
 #include "core/base/units.h"
 
@@ -26,7 +26,7 @@ static void dot_label(struct out *out, const char *name)
 		size--;
 	}
 	if (name[size])
-		json_text(out, "…");
+		out_text(out, "…");
 }
 
 static void dot_node(struct out *out, char kind, uint32_t number, const char *name,
@@ -34,27 +34,27 @@ static void dot_node(struct out *out, char kind, uint32_t number, const char *na
 {
 	char text[UNITS_TEXT_SIZE];
 
-	json_text(out, "\t\t");
+	out_text(out, "\t\t");
 	*out->at++ = kind;
-	json_number(out, number);
-	json_text(out, " [label=\"");
+	out_number(out, number);
+	out_text(out, " [label=\"");
 	dot_label(out, name);
 	if (duration_ns) {
 		units_nanoseconds(text, (int64_t)duration_ns);
-		json_text(out, "\\n");
-		json_text(out, text);
+		out_text(out, "\\n");
+		out_text(out, text);
 	}
-	json_text(out, critical ? "\", color=red, fontcolor=red];\n" : "\"];\n");
+	out_text(out, critical ? "\", color=red, fontcolor=red];\n" : "\"];\n");
 }
 
 static void dot_cluster(struct out *out, const char *kind, uint32_t number, const char *label)
 {
-	json_text(out, "\tsubgraph cluster_");
-	json_text(out, kind);
-	json_number(out, number);
-	json_text(out, " {\n\t\tlabel=\"");
+	out_text(out, "\tsubgraph cluster_");
+	out_text(out, kind);
+	out_number(out, number);
+	out_text(out, " {\n\t\tlabel=\"");
 	dot_label(out, label);
-	json_text(out, "\";\n");
+	out_text(out, "\";\n");
 }
 
 static int dot_thread(struct graph *graph, uint32_t number)
@@ -76,7 +76,7 @@ static int dot_thread(struct graph *graph, uint32_t number)
 		dot_node(graph->out, 'c', i, graph_call_name(graph, i),
 			 plan->call[i].end_ns - plan->call[i].start_ns, graph->call_critical[i]);
 	}
-	json_text(graph->out, "\t}\n");
+	out_text(graph->out, "\t}\n");
 	return 0;
 }
 
@@ -98,7 +98,7 @@ static int dot_stream(struct graph *graph, uint32_t number)
 		dot_node(graph->out, 'w', i, graph_work_name(graph, i),
 			 plan->work[i].end_ns - plan->work[i].start_ns, graph->work_critical[i]);
 	}
-	json_text(graph->out, "\t}\n");
+	out_text(graph->out, "\t}\n");
 	return 0;
 }
 
@@ -113,14 +113,14 @@ static int dot_edge(struct graph *graph, const struct graph_edge *edge)
 		return out->error;
 	*out->at++ = '\t';
 	*out->at++ = edge->from_call ? 'c' : 'w';
-	json_number(out, edge->from);
-	json_text(out, " -> ");
+	out_number(out, edge->from);
+	out_text(out, " -> ");
 	*out->at++ = edge->to_call ? 'c' : 'w';
-	json_number(out, edge->to);
-	json_text(out, " [tooltip=\"");
-	json_text(out, edge->why);
-	json_text(out, edge->from_call == edge->to_call ? "\"" : "\", style=dashed");
-	json_text(out, critical ? ", color=red];\n" : "];\n");
+	out_number(out, edge->to);
+	out_text(out, " [tooltip=\"");
+	out_text(out, edge->why);
+	out_text(out, edge->from_call == edge->to_call ? "\"" : "\", style=dashed");
+	out_text(out, critical ? ", color=red];\n" : "];\n");
 	return 0;
 }
 
@@ -130,7 +130,7 @@ int graph_dot(struct graph *graph)
 
 	if (out_room(graph->out) < 0)
 		return graph->out->error;
-	json_text(graph->out, "digraph plan {\n\tnode [shape=box, fontname=\"sans\"];\n");
+	out_text(graph->out, "digraph plan {\n\tnode [shape=box, fontname=\"sans\"];\n");
 	for (uint32_t i = 0; i < graph->plan->thread_count && r == 0; i++)
 		r = dot_thread(graph, i);
 	for (uint32_t i = 0; i < graph->plan->stream_count && r == 0; i++)
@@ -138,6 +138,6 @@ int graph_dot(struct graph *graph)
 	if (r == 0)
 		r = graph_edges(graph, dot_edge);
 	if (r == 0 && (r = out_room(graph->out)) == 0)
-		json_text(graph->out, "}\n");
+		out_text(graph->out, "}\n");
 	return r;
 }

@@ -1,6 +1,6 @@
 /* Graph, JSON: one object; a line for each thread, stream, call, work and edge. Times are
  * nanoseconds since the start of the graph. */
-#include "client/export/json.h"
+#include "client/output/json.h"
 #include "client/graph/graph.h"
 #include "client/trace/show.h"
 
@@ -10,20 +10,20 @@ static const char *const bounds[] = {
 	[PLAN_BOUND_ENGINE] = "engine",
 };
 
-/* Starts the line of item `number` of a list. */
+/* Begins the line of item `number` of a list. */
 static int item_begin(struct graph *graph, uint32_t number, const char *text)
 {
 	if (out_room(graph->out) < 0)
 		return graph->out->error;
-	json_text(graph->out, number ? ",\n" : "\n");
-	json_text(graph->out, text);
+	out_text(graph->out, number ? ",\n" : "\n");
+	out_text(graph->out, text);
 	return 0;
 }
 
 static void put_flag(struct out *out, const char *name, bool set)
 {
 	if (set)
-		json_text(out, name);
+		out_text(out, name);
 }
 
 static void put_process(struct graph *graph, uint32_t id)
@@ -41,10 +41,10 @@ static int put_thread(struct graph *graph, uint32_t number)
 
 	if (r < 0)
 		return r;
-	json_number(graph->out, number);
+	out_number(graph->out, number);
 	put_process(graph, thread->process);
 	json_member(graph->out, ",\"tid\":", thread->tid);
-	json_text(graph->out, "}");
+	out_text(graph->out, "}");
 	return 0;
 }
 
@@ -57,27 +57,27 @@ static int put_stream(struct graph *graph, uint32_t number)
 	if (r < 0)
 		return r;
 	show_stream_name(name, graph->meta, stream->stream);
-	json_number(graph->out, number);
+	out_number(graph->out, number);
 	put_process(graph, stream->process);
 	json_member(graph->out, ",\"id\":", stream->stream);
-	json_text(graph->out, ",\"device\":");
-	json_signed(graph->out, graph->plan->device[stream->device].ordinal);
-	json_text(graph->out, ",\"name\":");
+	out_text(graph->out, ",\"device\":");
+	out_signed(graph->out, graph->plan->device[stream->device].ordinal);
+	out_text(graph->out, ",\"name\":");
 	json_quoted(graph->out, name);
-	json_text(graph->out, "}");
+	out_text(graph->out, "}");
 	return 0;
 }
 
 static void put_times(struct graph *graph, const char *name, uint64_t start_ns, uint64_t end_ns,
 		      uint64_t slack_ns, int64_t delay_ns)
 {
-	json_text(graph->out, ",\"name\":");
+	out_text(graph->out, ",\"name\":");
 	json_quoted(graph->out, name);
 	json_member(graph->out, ",\"start_ns\":", start_ns - graph->plan->start_ns);
 	json_member(graph->out, ",\"end_ns\":", end_ns - graph->plan->start_ns);
 	json_member(graph->out, ",\"slack_ns\":", slack_ns);
-	json_text(graph->out, ",\"delay_ns\":");
-	json_signed(graph->out, delay_ns);
+	out_text(graph->out, ",\"delay_ns\":");
+	out_signed(graph->out, delay_ns);
 }
 
 static int put_call(struct graph *graph, uint32_t number)
@@ -87,15 +87,15 @@ static int put_call(struct graph *graph, uint32_t number)
 
 	if (r < 0)
 		return r;
-	json_number(graph->out, number);
+	out_number(graph->out, number);
 	json_member(graph->out, ",\"thread\":", call->thread);
 	put_times(graph, graph_call_name(graph, number), call->start_ns, call->end_ns,
 		  graph->critical->call_slack_ns[number], call->delay_ns);
-	json_text(graph->out, ",\"kind\":");
+	out_text(graph->out, ",\"kind\":");
 	json_quoted(graph->out, show_kind_name(graph->plan->op[call->op].kind));
 	put_flag(graph->out, ",\"critical\":true", graph->call_critical[number]);
 	put_flag(graph->out, ",\"blocks\":true", call->flags & PLAN_BLOCKS);
-	json_text(graph->out, "}");
+	out_text(graph->out, "}");
 	return 0;
 }
 
@@ -106,27 +106,27 @@ static int put_work(struct graph *graph, uint32_t number)
 
 	if (r < 0)
 		return r;
-	json_number(graph->out, number);
+	out_number(graph->out, number);
 	json_member(graph->out, ",\"stream\":", work->stream);
 	put_times(graph, graph_work_name(graph, number), work->start_ns, work->end_ns,
 		  graph->critical->work_slack_ns[number], work->delay_ns);
-	json_text(graph->out, ",\"kind\":");
+	out_text(graph->out, ",\"kind\":");
 	json_quoted(graph->out, graph_work_kind(graph, number));
-	json_text(graph->out, ",\"bound\":");
+	out_text(graph->out, ",\"bound\":");
 	json_quoted(graph->out, bounds[work->bound]);
 	put_flag(graph->out, ",\"critical\":true", graph->work_critical[number]);
 	put_flag(graph->out, ",\"untimed\":true", work->flags & PLAN_UNTIMED);
 	put_flag(graph->out, ",\"no_call\":true", work->call == PLAN_NONE);
-	json_text(graph->out, "}");
+	out_text(graph->out, "}");
 	return 0;
 }
 
 static void put_end(struct out *out, bool call, const char *name, uint32_t number)
 {
-	json_text(out, name);
+	out_text(out, name);
 	*out->at++ = call ? 'c' : 'w';
-	json_number(out, number);
-	json_text(out, "\"");
+	out_number(out, number);
+	out_text(out, "\"");
 }
 
 static int put_edge(struct graph *graph, const struct graph_edge *edge)
@@ -137,9 +137,9 @@ static int put_edge(struct graph *graph, const struct graph_edge *edge)
 		return r;
 	put_end(graph->out, edge->from_call, "\"from\":\"", edge->from);
 	put_end(graph->out, edge->to_call, ",\"to\":\"", edge->to);
-	json_text(graph->out, ",\"why\":");
+	out_text(graph->out, ",\"why\":");
 	json_quoted(graph->out, edge->why);
-	json_text(graph->out, "}");
+	out_text(graph->out, "}");
 	return 0;
 }
 
@@ -150,13 +150,13 @@ static int put_list(struct graph *graph, const char *name, uint32_t count,
 
 	if (r < 0)
 		return r;
-	json_text(graph->out, ",\n\"");
-	json_text(graph->out, name);
-	json_text(graph->out, "\":[");
+	out_text(graph->out, ",\n\"");
+	out_text(graph->out, name);
+	out_text(graph->out, "\":[");
 	for (uint32_t i = 0; i < count && r == 0; i++)
 		r = put(graph, i);
 	if (r == 0 && (r = out_room(graph->out)) == 0)
-		json_text(graph->out, "]");
+		out_text(graph->out, "]");
 	return r;
 }
 
@@ -187,7 +187,7 @@ static int put_path(struct graph *graph, uint32_t number)
 	put_end(graph->out, call, ",\"of\":\"", call ? piece->call : piece->work);
 	json_member(graph->out, ",\"start_ns\":", piece->start_ns - graph->plan->start_ns);
 	json_member(graph->out, ",\"end_ns\":", piece->end_ns - graph->plan->start_ns);
-	json_text(graph->out, "}");
+	out_text(graph->out, "}");
 	return 0;
 }
 
@@ -207,10 +207,10 @@ int graph_json(struct graph *graph)
 	if (r == 0)
 		r = put_list(graph, "path", (uint32_t)graph->critical->count, put_path);
 	if (r == 0 && (r = out_room(graph->out)) == 0) {
-		json_text(graph->out, ",\n\"edges\":[");
+		out_text(graph->out, ",\n\"edges\":[");
 		r = graph_edges(graph, put_edge);
 	}
 	if (r == 0 && (r = out_room(graph->out)) == 0)
-		json_text(graph->out, "]}\n");
+		out_text(graph->out, "]}\n");
 	return r;
 }

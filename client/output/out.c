@@ -23,6 +23,23 @@ struct out *out_free(struct out *out)
 	return NULL;
 }
 
+void out_number(struct out *out, uint64_t value)
+{
+	char digits[20], *at = digits + sizeof(digits);
+
+	do
+		*--at = (char)('0' + value % 10);
+	while (value /= 10);
+	out_bytes(out, at, digits + sizeof(digits) - at);
+}
+
+void out_signed(struct out *out, int64_t value)
+{
+	if (value < 0)
+		*out->at++ = '-';
+	out_number(out, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
 int out_flush(struct out *out)
 {
 	size_t size = out->at - out->buffer;

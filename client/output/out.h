@@ -46,4 +46,12 @@ static inline void out_bytes(struct out *out, const void *bytes, size_t size)
 	out->at += size;
 }
 
+static inline void out_text(struct out *out, const char *text)
+{
+	out_bytes(out, text, strlen(text));
+}
+
+void out_number(struct out *out, uint64_t value); /* in decimal */
+void out_signed(struct out *out, int64_t value);
+
 #endif

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "client/export/json.h"
+#include "client/output/json.h"
 #include "client/output/out.h"
 #include "client/replay/view.h"
 #include "core/base/time.h"
@@ -91,11 +91,11 @@ static void put_json(struct out *out, const struct replay_shown *shown)
 	PUT(out, ",\"machine\":\"");
 	put_text(out, replay_machine_name(change->machine));
 	PUT(out, "\",\"pid\":");
-	json_number(out, shown->pid);
+	out_number(out, shown->pid);
 	PUT(out, ",\"stream\":");
-	json_number(out, change->stream);
+	out_number(out, change->stream);
 	PUT(out, ",\"device\":");
-	json_signed(out, change->device);
+	out_signed(out, change->device);
 	PUT(out, ",\"from\":\"");
 	put_text(out, replay_state_name(change->from));
 	PUT(out, "\",\"to\":\"");
@@ -103,13 +103,13 @@ static void put_json(struct out *out, const struct replay_shown *shown)
 	*out->at++ = '"';
 	if (change->op) {
 		PUT(out, ",\"op\":");
-		json_number(out, change->number);
+		out_number(out, change->number);
 		PUT(out, ",\"kind\":\"");
 		put_text(out, replay_kind_name(change->op));
 		PUT(out, "\",\"name\":");
 		out_bytes(out, shown->name->text, shown->name->size);
 		PUT(out, ",\"tid\":");
-		json_number(out, change->op->tid);
+		out_number(out, change->op->tid);
 		if (change->bounds)
 			PUT(out, ",\"bounds\":true");
 	}
@@ -124,20 +124,20 @@ static void put_plain(struct out *out, const struct replay_shown *shown)
 	put_text(out, replay_machine_name(change->machine));
 	*out->at++ = ' ';
 	if (change->machine == REPLAY_DEVICE)
-		json_signed(out, change->device);
+		out_signed(out, change->device);
 	else
-		json_number(out, change->op ? change->number : change->stream);
+		out_number(out, change->op ? change->number : change->stream);
 	put_padded(out, begin, 12);
 	put_text(out, replay_state_name(change->from));
 	PUT(out, " -> ");
 	put_text(out, replay_state_name(change->to));
 	put_padded(out, begin, 33);
 	PUT(out, "pid ");
-	json_number(out, shown->pid);
+	out_number(out, shown->pid);
 	if (change->op) {
 		if (change->stream) {
 			PUT(out, " stream ");
-			json_number(out, change->stream);
+			out_number(out, change->stream);
 		}
 		PUT(out, "  ");
 		put_text(out, replay_kind_name(change->op));
@@ -178,14 +178,14 @@ static int lines_end(void *view, const Tracesmith__V1__Done *done, uint64_t chan
 
 	if (done && lines->json && out_room(out) == 0) {
 		PUT(out, "{\"changes\":");
-		json_number(out, changes);
+		out_number(out, changes);
 		PUT(out, ",\"loss\":{");
 		for (size_t i = 0; i < done->n_loss; i++) {
 			if (i > 0)
 				*out->at++ = ',';
 			json_quoted(out, done->loss[i]->reason);
 			*out->at++ = ':';
-			json_number(out, done->loss[i]->count);
+			out_number(out, done->loss[i]->count);
 		}
 		PUT(out, "}}\n");
 	}

@@ -1,0 +1,69 @@
+/* Csv: a text stands as it is if nothing in it would end the field, else in quotes. */
+#include "client/output/csv.h"
+
+#include "core/base/utf8.h"
+
+#define FIELD_ENDS ",\"\r\n"
+
+static bool plain(const char *text)
+{
+	size_t length = strcspn(text, FIELD_ENDS);
+
+	return !text[length] && utf8_valid(text, length);
+}
+
+/* The next code point of a field in quotes, which it takes at most twice as long; returns the
+ * length. */
+static size_t escape(char to[2 * UTF8_LENGTH_MAX], const char **text, size_t *size)
+{
+	uint32_t code;
+	size_t read = utf8_read(*text, *size, &code), length = 0;
+
+	*text += read;
+	*size -= read;
+	if (code == '"')
+		to[length++] = '"';
+	return length + utf8_write(to + length, code);
+}
+
+static void print_quoted(FILE *out, const char *text)
+{
+	char bytes[2 * UTF8_LENGTH_MAX];
+
+	for (size_t size = strlen(text); size > 0;) {
+		size_t length = escape(bytes, &text, &size);
+
+		fwrite(bytes, 1, length, out);
+	}
+}
+
+void csv_print(FILE *out, const char *text)
+{
+	if (plain(text))
+		fputs(text, out);
+	else
+		csv_print_list(out, &(char *){ (char *)text }, 1, 0);
+}
+
+void csv_text(struct out *out, const char *text)
+{
+	if (plain(text)) {
+		out_text(out, text);
+		return;
+	}
+	*out->at++ = '"';
+	for (size_t size = strlen(text); size > 0;)
+		out->at += escape((char *)out->at, &text, &size);
+	*out->at++ = '"';
+}
+
+void csv_print_list(FILE *out, char *const *text, size_t count, char between)
+{
+	fputc('"', out);
+	for (size_t i = 0; i < count; i++) {
+		if (i)
+			fputc(between, out);
+		print_quoted(out, text[i]);
+	}
+	fputc('"', out);
+}

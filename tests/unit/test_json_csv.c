@@ -1,0 +1,120 @@
+/* JSON and CSV: the same on a stream and into an out, and readable whatever the bytes are. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/output/csv.h"
+#include "client/output/json.h"
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
+
+#define LONG_BYTES 1500 /* a few of the pieces in which a text is written */
+
+static char *printed(void (*print)(FILE *out, const char *text), const char *text)
+{
+	char *whole = NULL;
+	size_t size;
+	FILE *file = open_memstream(&whole, &size);
+
+	assert_non_null(file);
+	print(file, text);
+	fclose(file);
+	return whole;
+}
+
+static int append(void *data, const void *bytes, size_t size)
+{
+	char **to = data;
+
+	*to = strndup(bytes, size);
+	return 0;
+}
+
+static char *put(void (*write)(struct out *out, const char *text), const char *text)
+{
+	_cleanup_(out_freep) struct out *out = NULL;
+	char *whole = NULL;
+
+	assert_int_equal(out_new(&(struct out_sink){ append, &whole }, &out), 0);
+	write(out, text);
+	assert_int_equal(out_flush(out), 0);
+	return whole;
+}
+
+static void expect_json(const char *text, const char *expected)
+{
+	_cleanup_(freep) char *stream = printed(json_string, text), *out = put(json_quoted, text);
+
+	assert_string_equal(stream, expected);
+	assert_string_equal(out, expected);
+}
+
+static void expect_csv(const char *text, const char *expected)
+{
+	_cleanup_(freep) char *stream = printed(csv_print, text), *out = put(csv_text, text);
+
+	assert_string_equal(stream, expected);
+	if (*expected)
+		assert_string_equal(out, expected);
+	else
+		assert_null(out);
+}
+
+static void json_texts_are_escaped(void **state)
+{
+	expect_json("", "\"\"");
+	expect_json("plain", "\"plain\"");
+	expect_json("a\"b\\c\b\f\n\r\t", "\"a\\\"b\\\\c\\b\\f\\n\\r\\t\"");
+	expect_json("\x01\x1f\x7f\xc2\x80", "\"\\u0001\\u001f\\u007f\\u0080\"");
+	expect_json("größe €", "\"größe €\"");
+	expect_json("\xff|\xc3|\xe2\x82", "\"\uFFFD|\uFFFD|\uFFFD\uFFFD\"");
+}
+
+/* Wherever a piece ends, also inside a code point. */
+static void json_texts_of_any_length_are_whole(void **state)
+{
+	static const char *const unit[] = { "a", "\x01", "€", "\xff" };
+	static const char *const expected[] = { "a", "\\u0001", "€", "\uFFFD" };
+
+	for (size_t kind = 0; kind < ARRAY_SIZE(unit); kind++)
+		for (size_t first = 0; first < 4; first++) {
+			char text[LONG_BYTES + 8] = "", whole[6 * LONG_BYTES] = "\"";
+
+			memset(text, 'x', first);
+			strcat(whole, text);
+			while (strlen(text) < LONG_BYTES) {
+				strcat(text, unit[kind]);
+				strcat(whole, expected[kind]);
+			}
+			strcat(whole, "\"");
+			expect_json(text, whole);
+		}
+}
+
+static void csv_texts_are_in_quotes_where_they_need_them(void **state)
+{
+	expect_csv("", "");
+	expect_csv("plain text", "plain text");
+	expect_csv("größe", "größe");
+	expect_csv("a,b", "\"a,b\"");
+	expect_csv("say \"€\"", "\"say \"\"€\"\"\"");
+	expect_csv("a\nb", "\"a\nb\"");
+	expect_csv("\xff", "\"\uFFFD\"");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(json_texts_are_escaped),
+		cmocka_unit_test(json_texts_of_any_length_are_whole),
+		cmocka_unit_test(csv_texts_are_in_quotes_where_they_need_them),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
