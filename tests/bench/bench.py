@@ -1,4 +1,4 @@
-"""What the benches of the whole daemon share: a private daemon that sees our programs only, what a
+"""Shared by the benches of the whole daemon: a private daemon that sees only our programs, what a
 process uses of the machine, and tables.
 
 Other programs of the machine may use the simulated GPU too. So each bench has a copy of it with a

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The man pages are well-formed and tell every verb, option, query and setting; the pages of docs/
-tell the same, and their links lead somewhere; completion completes."""
+"""The man pages are well-formed and list every command, option, query and setting; so do the pages of
+docs/, and their links lead somewhere; completion completes."""
 
 import os
 import re

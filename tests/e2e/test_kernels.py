@@ -1,4 +1,4 @@
-"""The probes count right under Debian's other kernels, and an older one is refused with a sentence.
+"""The probes count right under Debian's other kernels, and an older one is refused with a message.
 
 6.1 has no uprobe_multi (probes are attached the perf way), 6.12 has it.
 """

@@ -1,4 +1,4 @@
-"""What programs do seldom, in both tiers and in recordings: what was only asked for is not counted, graphs in
+"""What programs rarely do, in both tiers and in recordings: what was only asked for is not counted, graphs in
 graphs are of the graph that was launched, a process without an exit code has none."""
 import json
 import os

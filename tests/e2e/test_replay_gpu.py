@@ -1,4 +1,4 @@
-"""Parts of a recording are issued again on a GPU: what is compared is what was issued."""
+"""Parts of a recording are reissued on a GPU: what is compared is what was issued."""
 import json
 import os
 import subprocess

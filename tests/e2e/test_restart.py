@@ -1,4 +1,4 @@
-"""The daemon is killed at any moment: the database is whole, the next one goes on, the gap is told."""
+"""The daemon is killed at any moment: the database is whole, the next one resumes, the gap is reported."""
 import json
 import os
 import random

@@ -1,4 +1,4 @@
-"""GPU time by call stack: a sample of stacks tells about what all of them tell, and says that it is an estimate."""
+"""GPU time by call stack: a sample of stacks gives about the same result as all of them, and says that it is an estimate."""
 import json
 import os
 import subprocess

@@ -1,4 +1,4 @@
-/* fuzz_elf: an ELF file of anybody's, with names of anybody's. */
+/* fuzz_elf: any ELF file, with any names. */
 #include <elf.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-"""A PyTorch training loop that nothing was set up in. Prints, for each step, when it began
+"""A PyTorch training loop without any preparation. Prints, for each step, when it began
 (CLOCK_MONOTONIC, seconds), how many milliseconds it took, and the loss; ends when its input ends or
 with an empty line, or after the seconds given as its first argument. The model is small, so that a
 step is bound by launches; with --large it is large products of matrices, bound by the GPU; with

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Checks the states that TraceSmith tells against its own ops, by brute force.
+"""Checks the states that TraceSmith reports against its own ops, by brute force.
 
     states.py [--file F.sbt] [--pid N] [--tsctl PATH]
 

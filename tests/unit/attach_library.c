@@ -1,4 +1,4 @@
-/* The library that the tests attach with: a thread that says hello, and ends when it is told to.
+/* The library that the tests attach with: a thread that says hello, and ends on request.
  * What its entry does otherwise, the test asks for in the settings. */
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* attach_story.h: what the tests of attaching tell their stories with. */
+/* attach_story.h: shared by the tests of attaching. */
 #ifndef TS_ATTACH_STORY_H
 #define TS_ATTACH_STORY_H
 

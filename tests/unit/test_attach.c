@@ -1,4 +1,4 @@
-/* Attaching: programs that run, and must not notice. */
+/* Attaching: running programs, which must not notice. */
 
 #include <sched.h>
 #include <sys/prctl.h>

@@ -1,4 +1,4 @@
-/* Attaching that is refused, or fails: with a sentence, and without a trace. */
+/* Attaching that is refused, or fails: with a message, and without a trace. */
 #include <elf.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

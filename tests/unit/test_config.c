@@ -1,4 +1,4 @@
-/* Settings: what the file may say, and what becomes of a fault. */
+/* Settings: what the file may contain, and what happens to errors. */
 #include <errno.h>
 #include <mntent.h>
 #include <setjmp.h>

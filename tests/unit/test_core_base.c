@@ -1,4 +1,4 @@
-/* The containers under the model. */
+/* The model's containers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

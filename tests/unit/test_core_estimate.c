@@ -1,4 +1,4 @@
-/* Estimate: what samples of call stacks stand for. */
+/* Estimate: what samples of call stacks represent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

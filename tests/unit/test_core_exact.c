@@ -1,4 +1,4 @@
-/* What a library says of itself, of devices, names and ranges; and that none of it is believed. */
+/* What a library says of itself, of devices, names and ranges; and that none of it is trusted. */
 #include "exact_fixture.h"
 
 static void exact_tells_how_it_collects_and_what_it_costs(void **state)

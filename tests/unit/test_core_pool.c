@@ -1,4 +1,4 @@
-/* Memory pools, as the records of what is allocated in them tell; and what not to believe. */
+/* Memory pools, as seen in the records of their allocations; and what not to trust. */
 #include "exact_fixture.h"
 
 enum { ALLOCATED = 1, GIVEN_BACK, MADE, DESTROYED, TRIMMED };

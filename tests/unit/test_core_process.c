@@ -1,4 +1,4 @@
-/* Processes and contexts: who is who, and what ends with whom. */
+/* Processes and contexts: their identity, and what ends with them. */
 #include "core_fixture.h"
 
 #define TICK_NS	   10000000ull

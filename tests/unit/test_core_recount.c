@@ -1,4 +1,4 @@
-/* Sums and states of ops at hand: what the model would have reported. */
+/* Sums and states of given ops: what the model would have reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The state machines, played again: stories, and random programs against a naive replay that sorts
+/* Playback of the state machines: stories, and random programs against a naive replay that sorts
  * everything. That they agree with the states that the model stores is in test_core_replay_model.
  */
 #include <errno.h>

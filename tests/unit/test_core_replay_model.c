@@ -1,5 +1,5 @@
-/* The state machines, played again, of random programs that the model has seen: the states of
- * streams and devices are those that the model tells; they and the steps of ops are those of a
+/* Playback of the state machines of random programs that the model has seen: the states of
+ * streams and devices are those that the model reports; they and the steps of ops are those of a
  * naive replay that sorts everything; and it does not matter in which pieces the ops come. */
 #include <stdlib.h>
 

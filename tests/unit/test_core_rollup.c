@@ -1,4 +1,4 @@
-/* What calls add to the sums: the bytes that were moved or given, not those that were asked for. */
+/* What calls add to the sums: bytes moved or allocated, not bytes requested. */
 #include "core/base/array.h"
 #include "exact_fixture.h"
 

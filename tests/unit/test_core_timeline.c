@@ -1,4 +1,4 @@
-/* Pending work: which synchronization bounds what, and what leaves without a bound. */
+/* Pending work: which synchronization bounds what, and what is emitted without a bound. */
 #include "core_fixture.h"
 
 #define S1 0x1000

@@ -1,4 +1,4 @@
-/* What-ifs: what is predicted is what the machine does with the program changed so. */
+/* What-ifs: a prediction is what the machine does with the changed program. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Diff: two recordings told by hand, and what of it counts as worse. */
+/* Diff: two hand-made recordings, and which differences count as worse. */
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* File, hostile: whatever is in a file, a sentence says what is wrong with it, or what is right is
+/* File, hostile: whatever is in a file, a message says what is wrong with it, or what is right is
  * used and the answers say that something is missing. */
 #include <sys/stat.h>
 #include <xxhash.h>

@@ -1,4 +1,4 @@
-/* Sums of recordings that were cut off before they told them: counted from the operations. */
+/* Sums of recordings that were cut off before their sums: computed from the operations. */
 #include "tests/unit/file_fixture.h"
 
 #define LAUNCHES 3000

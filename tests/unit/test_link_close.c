@@ -1,4 +1,4 @@
-/* Link close: who has loaded the library closes it while its thread runs. The program goes on, is
+/* Link close: the library's loader closes it while its thread runs. The program goes on, is
  * recorded all the same, and the library is gone when its thread is. */
 #include <pthread.h>
 #include <sched.h>

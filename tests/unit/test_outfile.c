@@ -1,4 +1,4 @@
-/* Outfile: whole or not at all. */
+/* Outfile: whole, or absent. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

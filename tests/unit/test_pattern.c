@@ -1,4 +1,4 @@
-/* Pattern: which regular expressions of a user are taken, and that none of these takes long. */
+/* Pattern: which regular expressions are accepted, and that none of these takes long. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Queries about exact times, over rows made by hand: the numbers are worked out beside the rows. */
+/* Queries about exact times, over rows made by hand: the expected numbers are next to the rows. */
 #include "tests/unit/query_fixture.h"
 
 #define STACK 0x8000000000000001ull

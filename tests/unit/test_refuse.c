@@ -1,4 +1,4 @@
-/* test_refuse: those who wait for a daemon that cannot start are told so, and nobody stays behind.
+/* test_refuse: clients of a daemon that cannot start get the reason, and none is left waiting.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Replay lanes: what is drawn on a terminal of unknown size, which is taken for 80 columns. */
+/* Replay lanes: what is drawn on a terminal of unknown size, assumed to have 80 columns. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

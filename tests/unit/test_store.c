@@ -1,4 +1,4 @@
-/* The store's tables: what is added is there, what the former daemon knew comes back, and files
+/* The store's tables: what is added is there, what the previous daemon knew comes back, and files
  * that are not ours are left alone. */
 #include <sys/stat.h>
 

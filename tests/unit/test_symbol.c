@@ -1,4 +1,4 @@
-/* test_symbol: names for places in real, stripped and hostile ELF files. */
+/* test_symbol: names for offsets in real, stripped and hostile ELF files. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* What-ifs as they are given: what is meant, and what is refused. */
+/* What-if options: what they mean, and what is refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

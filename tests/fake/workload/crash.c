@@ -1,4 +1,4 @@
-/* Crash: known work, told before it happens to end badly. */
+/* Crash: known work, printed first, and then a bad end. */
 #include "handful.h"
 
 #include <pthread.h>

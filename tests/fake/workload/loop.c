@@ -1,4 +1,4 @@
-/* Loop: a busy program that computes, for who attaches to it and lets it go again. Each thread
+/* Loop: a busy program that computes, to attach to and detach from. Each thread
  * copies numbers to the device and back and folds them; what comes out depends on the number of
  * rounds alone, and is printed at the end with the expected value.
  *   loop --threads T --seconds S --stress

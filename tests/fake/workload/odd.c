@@ -1,4 +1,4 @@
-/* Odd: what programs do seldom: copies that are captured and never launched, graphs in graphs,
+/* Odd: what programs rarely do: copies that are captured and never launched, graphs in graphs,
  * calls that fail. The last lines say what the GPU was given. odd --launches N --again */
 #include "workload.h"
 
