@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* common.bpf.h: the maps, the settings, the counters, and the way into the ring.
+/* common.bpf.h: the maps, settings and counters, and access to the ring.
  *
- * What a thread is doing lives in its task storage: the calls that it has begun, the stack being
- * taken, whether its process is watched. So programs that preempt each other on a CPU share
- * nothing, a thread that ends takes its state along, and no table can fill up with lost calls.
+ * What a thread is doing is in its task storage: its open calls, the stack being taken, whether its
+ * process is watched. So programs that preempt each other on a CPU share nothing, a thread that
+ * ends takes its state along, and lost calls cannot fill up a table.
  */
 #ifndef TS_COMMON_BPF_H
 #define TS_COMMON_BPF_H
@@ -20,31 +20,31 @@
 #define WINDOW_WORDS 128
 #define SEEN_WORDS   64
 
-/* Of which calls a thread's stacks are taken. */
+/* Which calls of a thread to take stacks of. */
 struct sampler {
 	__u64 last_ns; /* the last sample */
 	__u32 calls;   /* since then */
-	__u32 left;    /* calls until the next */
+	__u32 left;    /* calls to skip until the next */
 	__u32 stride;  /* their mean */
 	__u32 reserved;
 };
 
 struct thread {
-	__u64 seed;		     /* of stack ids; that of the process */
-	struct sampler sampler[2];   /* of what submits work, of waits */
-	__u64 work_ns;		     /* when a stack was taken last because the work was new */
-	__u64 work_seen[SEEN_WORDS]; /* a bit for each kernel, graph, or function */
+	__u64 seed;		     /* stack ids; the seed is the process's */
+	struct sampler sampler[2];   /* samplers for work and for waits */
+	__u64 work_ns;		     /* when a stack was last taken because the work was new */
+	__u64 work_seen[SEEN_WORDS]; /* one bit per kernel, graph or function */
 	__u32 generation;	     /* of the filter that decided `watched`, 0: undecided */
 	__u16 watched;
 	__u16 choice; /* enum probe_choice */
 	__u32 ns_tid;
 	__u32 depth;
-	__u32 own; /* a thread of our library's */
+	__u32 own; /* a thread of the injected library */
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
 	__u64 window_at;		/* address of `window` in the process */
-	__u64 window[WINDOW_WORDS];	/* a piece of its stack */
-	__u64 sent[SENT_SLOTS];		/* ids of stacks that need no look-up */
+	__u64 window[WINDOW_WORDS];	/* a cached piece of its stack */
+	__u64 sent[SENT_SLOTS];		/* stack ids that need no lookup */
 	__u64 frame[TS_STACK_FRAMES_MAX];
 };
 
@@ -52,7 +52,7 @@ struct process {
 	__u64 seed;
 	__u32 generation;
 	__u16 watched;
-	__u16 announced; /* so its EXEC and EXIT are told, watched or not */
+	__u16 announced; /* so its EXEC and EXIT are reported, watched or not */
 };
 
 struct {
@@ -107,7 +107,7 @@ struct {
 struct probe_settings settings = {};
 const volatile __u64 ring_bytes = 1 << 24;
 
-static __u64 window_ns, window_events; /* of the rate limit */
+static __u64 window_ns, window_events; /* for the rate limit */
 
 #define COUNT(name)                                                                                \
 	do {                                                                                       \
@@ -117,9 +117,10 @@ static __u64 window_ns, window_events; /* of the rate limit */
 			__sync_fetch_and_add(&count_c->name, 1);                                   \
 	} while (0)
 
-/* Whether a record has room, and how to submit it. The reader sleeps while nothing comes (then the
- * next record wakes it), else it looks by itself every few milliseconds and is woken only when
- * much is waiting. The window above wake_bytes is there to be hit, not to wake for each record. */
+/* Reserves room for a record and says how to submit it. While nothing comes the reader sleeps, and
+ * the next record wakes it; otherwise it polls every few milliseconds and is woken only when much
+ * is waiting. The range above wake_bytes makes sure that one record hits it without every record
+ * waking the reader. */
 static __always_inline bool ring_has_room(bool keep, __u64 *wake)
 {
 	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
@@ -138,7 +139,7 @@ static __always_inline bool rate_allows(__u64 now)
 {
 	if (!settings.events_per_s)
 		return true;
-	/* Another CPU may have begun the window a little later than `now`. */
+	/* Another CPU may have started the window a little later than `now`. */
 	if ((__s64)(now - window_ns) >= 1000000000) {
 		window_ns = now;
 		window_events = 0;
@@ -146,7 +147,7 @@ static __always_inline bool rate_allows(__u64 now)
 	return __sync_fetch_and_add(&window_events, 1) < settings.events_per_s;
 }
 
-/* Room for an event, or NULL and the loss counted. */
+/* Reserves room for an event; NULL, with the loss counted, if there is none. */
 static __always_inline struct ts_event *event_reserve(__u16 flags, __u64 now, __u64 *wake)
 {
 	bool keep = flags & PROBE_KEEP;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Probe: sees every call of a probed driver function, in every process, and hands it over.
+/* Probe: sees every call of a probed driver function, in every process, and sends it to the daemon.
  *
- * A call leaves as one event: at its entry, or at its return where the result is wanted. One enter
- * and one exit program serve all functions; the attach cookie says which was hit.
+ * A call becomes one event, sent at its entry or, if the result is wanted, at its return. One enter
+ * and one exit program serve all functions; the attach cookie says which function was hit.
  */
 #include "bpf/common.bpf.h"
 #include "bpf/process.bpf.h"
@@ -42,7 +42,7 @@ static __always_inline void call_read_args(struct pt_regs *ctx, const struct pro
 		if (slot->from == PROBE_FIELD) {
 			__u64 field = 0;
 
-			/* NULL is a mistake of the caller's that the driver will refuse. */
+			/* NULL is a caller's mistake, which the driver refuses. */
 			if (value)
 				unread |= !!bpf_probe_read_user(&field, sizeof(field),
 								(void *)(value + slot->offset));
@@ -76,8 +76,8 @@ static __always_inline void call_begin(struct pt_regs *ctx, struct thread *threa
 	call_read_args(ctx, desc, ev);
 }
 
-/* A call that is still under way has its frame above ours. One that has not will never return here:
- * its return probe was taken off meanwhile, or somebody jumped out of it. */
+/* A call still in progress has its frame above ours. One that has none will never return here: its
+ * return probe was removed in the meantime, or somebody jumped out of it. */
 static __always_inline __u32 thread_depth(struct thread *thread, __u64 sp)
 {
 	__u32 depth = thread->depth;
@@ -148,7 +148,7 @@ static __always_inline void call_send(const struct ts_event *call, __u16 flags)
 	bpf_ringbuf_submit(ev, wake);
 }
 
-/* What an out-parameter points to; the pointer was kept in the (8-byte) field at the entry. */
+/* Reads what an out-parameter points to; the 8-byte field kept the pointer since the entry. */
 static __always_inline void call_read_outs(const struct probe_desc *desc, struct ts_event *call,
 					   bool done)
 {
@@ -180,7 +180,7 @@ int leave(struct pt_regs *ctx)
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
 	if (!desc || !thread)
 		return 0;
-	/* Calls above ours never came back (a longjmp out of a callback): they are lost. */
+	/* Calls above ours never returned (a longjmp out of a callback): count them as lost. */
 	for (int i = 0; i < PROBE_DEPTH_MAX; i++) {
 		depth = thread->depth - 1;
 		if (depth >= PROBE_DEPTH_MAX)
@@ -228,7 +228,8 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct process *process;
 
-	/* Two threads may both be the last one by the count below: each tells its own calls first.
+	/* By the count below, two threads may both be the last one: each sends its own calls
+	 * first.
 	 */
 	thread_end(task);
 	process = bpf_map_lookup_elem(&processes, &tgid);
@@ -240,7 +241,7 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* The entry stays, undecided, so that the end of the program that runs now is told, too. */
+/* The entry stays, undecided, so that the end of the next program is reported too. */
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args *ctx)
 {

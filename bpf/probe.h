@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* probe.h: what the daemon tells the BPF programs, and what they count for it.
+/* probe.h: what the daemon passes to the BPF programs, and what they count for it.
  *
  * One enter and one exit program serve every function. The attach cookie says which function was
- * hit (row number in the low 16 bits, enum ts_event_flag to set in the next 16), and the
- * function's probe_desc says where its arguments are and which field of struct ts_api they fill.
+ * hit (row number in the low 16 bits, enum ts_event_flag to set in the next 16); the function's
+ * probe_desc says where its arguments are and which field of struct ts_api each one fills.
  */
 #ifndef TS_PROBE_H
 #define TS_PROBE_H
@@ -38,24 +38,24 @@ struct probe_slot {
 enum probe_flag {
 	PROBE_RETURN = 1 << 0,	/* the exit program sends the event, not the enter program */
 	PROBE_STACK = 1 << 1,	/* take the stack of every call */
-	PROBE_SAMPLE = 1 << 2,	/* take a limited number of stacks per thread and second, or as
-				 * was chosen for the process */
-	PROBE_KEEP = 1 << 3,	/* a lost call falsifies the model: never rate-limited */
-	PROBE_SPILLED = 1 << 4, /* arguments beyond the sixth are wanted: read them off the stack */
-	PROBE_WAIT = 1 << 5,	/* sampled apart from what submits work */
+	PROBE_SAMPLE = 1 << 2,	/* take a limited number of stacks per thread and second, or as set
+				   for the process */
+	PROBE_KEEP = 1 << 3,	/* a lost call would make the model wrong: never rate-limited */
+	PROBE_SPILLED = 1 << 4, /* needs arguments beyond the sixth: read them from the stack */
+	PROBE_WAIT = 1 << 5,	/* sampled separately from work submission */
 };
 
 struct probe_desc {
 	__u16 flags;
 	__u8 slot_count;
 	__u8 out_count;
-	__u8 kernel_arg; /* 1 + argument with the handle of the kernel or graph, 0: none */
+	__u8 kernel_arg; /* 1 + the argument with the handle of the kernel or graph; 0: none */
 	__u8 reserved[3];
 	struct probe_slot slot[PROBE_SLOTS_MAX];
 	struct probe_slot out[PROBE_OUTS_MAX]; /* read through argument `arg` at the return */
 };
 
-/* Of which calls with PROBE_SAMPLE a process's stacks are taken; the numbers of enum ts_stacks. */
+/* Which calls with PROBE_SAMPLE get a stack, per process; the values of enum ts_stacks. */
 enum probe_choice {
 	PROBE_CHOICE_DEFAULT,
 	PROBE_CHOICE_NONE,
@@ -66,26 +66,26 @@ enum probe_choice {
 /* Settings, written by the daemon into the programs' .bss at any time. */
 struct probe_settings {
 	__u32 generation;    /* raised when a filter or a choice changes */
-	__u32 stack_depth;   /* frames at most */
+	__u32 stack_depth;   /* maximum number of frames */
 	__u32 wake_bytes;    /* wake the reader when this much is waiting */
 	__u64 events_per_s;  /* host-wide limit, 0 for none */
 	__u64 sample_ns;     /* mean time between two sampled stacks of a thread, ~0 for none */
-	__u64 reserve_bytes; /* room that only PROBE_KEEP events may take */
-	__u32 pid_count, uid_count, cgroup_count; /* of the filters; 0: everything */
-	__u32 reader_idle; /* 1: the reader sleeps, so wake it at the next event */
+	__u64 reserve_bytes; /* reserved for PROBE_KEEP events */
+	__u32 pid_count, uid_count, cgroup_count; /* of the filters; 0: trace everything */
+	__u32 reader_idle; /* 1: the reader sleeps, wake it at the next event */
 	__u32 pid[PROBE_FILTER_MAX];
 	__u32 uid[PROBE_FILTER_MAX];
 	__u64 cgroup[PROBE_FILTER_MAX];
 };
 
-/* Counters of one CPU. A call that is not filtered is received by the daemon or counted in one of
- * dropped, limited and lost_calls. */
+/* Counters of one CPU. A call that passes the filters either reaches the daemon or is counted in
+ * one of dropped, limited and lost_calls. */
 #define PROBE_COUNTERS(X)                                                                          \
 	X(dropped, "events lost because the ring was full")                                        \
-	X(limited, "events left out by the rate limit")                                            \
-	X(lost_calls, "calls whose thread state could not be had, or nested too deep")             \
+	X(limited, "events skipped by the rate limit")                                             \
+	X(lost_calls, "calls without thread state or nested too deep")                             \
 	X(stacks_lost, "stacks that could not be taken or sent")                                   \
-	X(unread, "events with an argument that could not be read")                                \
+	X(unread, "events with an unreadable argument")                                            \
 	X(processes_lost, "processes that could not be announced")
 
 struct probe_counters {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* process.bpf.h: which processes are watched, and their announcement. */
+/* process.bpf.h: decides which processes are watched, and announces them. */
 #ifndef TS_PROCESS_BPF_H
 #define TS_PROCESS_BPF_H
 
@@ -40,7 +40,7 @@ static __always_inline __u32 task_own_pid(struct task_struct *task)
 	__u32 level = BPF_CORE_READ(pid, level);
 	__u32 nr = 0;
 
-	/* Our struct upid is not the kernel's size, so no plain index. */
+	/* Our struct upid differs in size from the kernel's, so a plain index would be wrong. */
 	bpf_core_read(&nr, sizeof(nr),
 		      (char *)pid + bpf_core_field_offset(struct pid, numbers) +
 			      level * bpf_core_type_size(struct upid) +
@@ -55,7 +55,7 @@ static __always_inline int process_send(__u16 kind, struct task_struct *task, __
 	__u64 wake;
 
 	ring_has_room(true, &wake);
-	/* What only /proc tells of it is read while it is there. */
+	/* The daemon reads from /proc what only /proc has, while the process is there. */
 	if (kind != TS_EVENT_EXIT)
 		wake = BPF_RB_FORCE_WAKEUP;
 	ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
@@ -80,7 +80,7 @@ static __always_inline int process_send(__u16 kind, struct task_struct *task, __
 	return 0;
 }
 
-/* Equal stacks of one run of one program have one id, also across restarts of the daemon. */
+/* Equal stacks of one run of a program have the same id, even across restarts of the daemon. */
 static __always_inline __u64 process_seed(struct task_struct *task)
 {
 	__u64 seed = BPF_CORE_READ(task, group_leader, start_boottime);
@@ -103,16 +103,17 @@ static __always_inline bool task_is_named(struct task_struct *task)
 	return true;
 }
 
-/* Threads of our library, and those that CUPTI makes on them, have its name. Where the program
- * itself has it the name says nothing. A program can hide its own calls so, and nobody else's. */
+/* Threads of the injected library, and those that CUPTI creates from them, carry its name. If the
+ * program itself has that name, it means nothing. A program can only hide its own calls this
+ * way. */
 static __always_inline bool task_is_ours(struct task_struct *task)
 {
 	return task_is_named(task) && !task_is_named(BPF_CORE_READ(task, group_leader));
 }
 
 /* Decides once per thread and filter generation whether the process is watched, and announces the
- * process before its first event. Two threads may both announce it: that does no harm, while an
- * event before its process would. */
+ * process before its first event. Two threads may both announce it, which is harmless; an event
+ * before the announcement would not be. */
 static __noinline int thread_decide(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* stack.bpf.h: the stack of a thread at a function's entry, and its id. */
+/* stack.bpf.h: takes a thread's stack at a function's entry, and computes its id. */
 #ifndef TS_STACK_BPF_H
 #define TS_STACK_BPF_H
 
 #include "bpf/common.bpf.h"
 
-#define CODE_MIN	  0x10000      /* below lies nothing */
-#define CODE_MAX	  (1ull << 47) /* above lies the kernel */
-#define STACK_SPAN	  (8 << 20)    /* of the main thread, at most */
+#define CODE_MIN	  0x10000      /* nothing is mapped below */
+#define CODE_MAX	  (1ull << 47) /* the kernel starts here */
+#define STACK_SPAN	  (8 << 20)    /* maximum stack size of the main thread */
 
-#define SAMPLE_STALE	  4	    /* times the mean, and calls have become rare */
+#define SAMPLE_STALE	  4	    /* after this many times the mean, calls have become rare */
 #define SAMPLE_STRIDE_MAX (1 << 24) /* calls */
 
 static __always_inline __u64 stack_hash(__u64 seed, const __u64 *frame, __u32 count)
@@ -60,8 +60,9 @@ struct link {
 	__u64 address;
 };
 
-/* Reads of user memory are what a walk costs, so the stack is read a window at a time: a frame is
- * mostly in the window of the one before. Where a whole window cannot be read, the link alone is.
+/* Reading user memory is the main cost of a walk, so the stack is read a window at a time: a frame
+ * is usually in the window of the previous one. Where a whole window is unreadable, only the link
+ * is read.
  */
 static __always_inline bool stack_read(struct thread *thread, __u64 at, struct link *link)
 {
@@ -80,9 +81,10 @@ static __always_inline bool stack_read(struct thread *thread, __u64 at, struct l
 	return true;
 }
 
-/* Code built without frame pointers leaves anything in %rbp, and the walk ends in data: what cannot
- * be code ends it, so that data does not make every stack a new one. Above the main thread's frames
- * there is only stack; other threads' stacks may lie right below a library. */
+/* Code built without frame pointers leaves anything in %rbp, and the walk runs into data. It stops
+ * at any value that cannot be code, so that data does not make every stack a new one. Above the
+ * main thread's frames there is only stack; stacks of other threads may be right below a
+ * library. */
 static __always_inline bool stack_is_code(__u64 address, __u64 at, bool main_thread)
 {
 	if (address < CODE_MIN || address >= CODE_MAX)
@@ -90,9 +92,9 @@ static __always_inline bool stack_is_code(__u64 address, __u64 at, bool main_thr
 	return !main_thread || address < at || address - at > STACK_SPAN;
 }
 
-/* Walks the frame pointers by itself: bpf_get_stack() costs more, and before 6.11 it misses the
- * caller, since at a function's first instruction %rbp is still the caller's. The return address
- * is on top of the stack there. */
+/* Walks the frame pointers itself: bpf_get_stack() is slower, and before 6.11 it misses the caller,
+ * because at a function's first instruction %rbp is still the caller's. The return address is on
+ * top of the stack there. */
 static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thread, bool keep)
 {
 	__u32 count = 2, depth = settings.stack_depth;
@@ -107,7 +109,7 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 	thread->frame[0] = PT_REGS_IP(ctx);
 	thread->frame[1] = link.next;
 	for (; count < TS_STACK_FRAMES_MAX && count < depth; count++) {
-		/* The stack grows down, so callers lie above; anything else is no frame. */
+		/* The stack grows down, so callers are above; anything else is not a frame. */
 		if (next <= at || next & 7)
 			break;
 		at = next;
@@ -125,11 +127,11 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 	return id;
 }
 
-/* Every call of a thread is as likely to be sampled as its neighbours. Taking the first call after
- * a fixed time would show a loop at one place only: right behind its wait. So calls are counted,
- * and the number to skip is drawn at random around a mean that follows the call rate. The mean at
- * most doubles each time, because a burst says little about the rate; when calls become rare, the
- * next one is taken without waiting for the count. */
+/* Every call of a thread is equally likely to be sampled. Taking the first call after a fixed time
+ * would show a loop at one place only, right after its wait. So the sampler counts calls and draws
+ * the number to skip at random around a mean that follows the call rate. The mean at most doubles
+ * each time, because a burst says little about the rate; when calls become rare, the next one is
+ * taken without waiting for the count. */
 static __always_inline bool sampler_due(struct sampler *sampler, __u64 now)
 {
 	__u64 elapsed = now - sampler->last_ns, mean;
@@ -156,14 +158,14 @@ static __always_inline bool sampler_due(struct sampler *sampler, __u64 now)
 	return true;
 }
 
-/* A kernel that is launched rarely may run for most of the time, so the first launch of each is
- * sampled, too, as is the first copy or set of each function, within a bound of their own. */
+/* A kernel that is launched rarely may run most of the time, so the first launch of each is sampled
+ * too, as is the first copy or set of each function, within a separate limit. */
 static __always_inline bool work_is_new(struct pt_regs *ctx, struct thread *thread, __u32 fn,
 					__u8 arg, __u64 now)
 {
 	__u64 first = PT_REGS_PARM1(ctx), second = PT_REGS_PARM2(ctx), bit, mask, *word;
 
-	/* Both are read, or the compiler chooses the address and the verifier refuses it. */
+	/* Read both, or the compiler chooses the address and the verifier refuses it. */
 	asm volatile("" : "+r"(first), "+r"(second));
 	bit = (arg == 1 ? first : arg == 2 ? second : fn) * 0x9e3779b97f4a7c15 >> 32;
 	word = &thread->work_seen[bit / 64 % SEEN_WORDS];
@@ -176,7 +178,7 @@ static __always_inline bool work_is_new(struct pt_regs *ctx, struct thread *thre
 	return true;
 }
 
-/* Samples of work and of waits are taken apart, or the work would take them all. */
+/* Work and waits are sampled separately, or work would take all the samples. */
 static __always_inline bool stack_wanted(struct pt_regs *ctx, struct thread *thread,
 					 const struct probe_desc *desc, __u32 fn, __u64 now)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* vmlinux.h: the kernel types that our programs use, with the fields that they use and no others.
+/* vmlinux.h: the kernel types and fields that the programs use, and no others.
  *
- * CO-RE finds the real offsets when the programs are loaded, so this needs no kernel headers and
- * no BTF of the machine that builds.
+ * CO-RE finds the real offsets when the programs are loaded, so the build needs neither kernel
+ * headers nor BTF.
  */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
@@ -44,7 +44,7 @@ enum {
 	BPF_RB_AVAIL_DATA = 0,
 };
 
-/* The registers at the probe are the program's context: their layout is the architecture's ABI. */
+/* The registers at the probe are the program's context; their layout is the architecture's ABI. */
 struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip,
 		cs, flags, sp, ss;

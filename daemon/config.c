@@ -1,5 +1,5 @@
-/* Config: reads the settings file. One row a setting: where it stands, what it takes, its default.
- * What the file says is checked before the daemon does anything. */
+/* Config: reads the settings file. One row per setting: its section, type, limits and default.
+ * The file is checked before the daemon does anything else. */
 #include "daemon/config.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ struct setting {
 
 #define AT(field) offsetof(struct config, field)
 
-/* Where distributions, NVIDIA's installers and container images put the driver library. */
+/* Where distributions, NVIDIA's installers and container images install the driver library. */
 #define STANDING                                                                                   \
 	"/usr/lib/x86_64-linux-gnu/libcuda.so.1 /usr/lib/aarch64-linux-gnu/libcuda.so.1 "          \
 	"/usr/lib64/libcuda.so.1 /usr/lib/libcuda.so.1 /usr/local/nvidia/lib*/libcuda.so.1 "       \
@@ -64,52 +64,52 @@ struct setting {
 /* clang-format off */
 static const struct setting settings[] = {
 	{ "daemon", "control_socket", TEXT, AT(control_socket), TS_PATH_CONTROL_SOCKET, 0, 0, NULL,
-	  "Where tsctl finds the daemon. systemd's socket goes before it." },
+	  "Socket that tsctl connects to. A socket from systemd takes precedence." },
 	{ "daemon", "control_group", GROUP, AT(control_group), TS_GROUP, 0, 0, NULL,
-	  "Group whose members may use the control socket, beside root." },
+	  "Group whose members may use the control socket, in addition to root." },
 	{ "daemon", "inject_socket", TEXT, AT(inject_socket), TS_PATH_INJECT_SOCKET, 0, 0, NULL,
-	  "Where the libraries of 'tsctl run' find the daemon. systemd's socket goes before it." },
+	  "Socket that injected libraries connect to. A socket from systemd takes precedence." },
 	{ "daemon", "state_dir", TEXT, AT(state_dir), TS_PATH_STATE, 0, 0, NULL,
-	  "Where the database lies." },
+	  "Database directory." },
 	{ "daemon", "log_level", CHOICE, AT(log_level), "info", 0, 0, levels,
-	  "error, warning, info or debug." },
+	  "How much to log: error, warning, info or debug." },
 
 	{ "probe", "libraries", TEXT, AT(libraries), "libcuda.so*", 0, 0, NULL,
-	  "Names of driver libraries, as shell patterns separated by spaces." },
+	  "File names of driver libraries; shell patterns separated by spaces." },
 	{ "probe", "standing", TEXT, AT(standing), STANDING, 0, 0, NULL,
-	  "Copies that keep their probes while nobody maps them, so that the first call of a new\n"
-	  "# process is seen; shell patterns separated by spaces." },
+	  "Driver libraries that keep their probes while no process maps them, so that the first\n"
+	  "# call of a new process is traced; shell patterns separated by spaces." },
 	{ "probe", "attach", CHOICE, AT(way), "auto", 0, 0, ways,
-	  "How probes are attached: multi (kernels from 6.6 on), perf, or auto." },
+	  "How to attach probes: multi (Linux 6.6 or newer), perf or auto." },
 	{ "probe", "ring_size", SIZE, AT(ring_bytes), "8MiB", 65536, 1 << 30, NULL,
-	  "Of the ring from the probes to the daemon; a power of two." },
+	  "Size of the ring buffer from the probes to the daemon; a power of two." },
 	{ "probe", "stack_depth", COUNT, AT(stack_depth), "64", 2, TS_STACK_FRAMES_MAX, NULL,
-	  "Frames of a call stack at most." },
+	  "Maximum number of frames per call stack." },
 	{ "probe", "launch_stacks", COUNT, AT(launch_stacks_per_s), "20", 0, 1000000000, NULL,
-	  "Stacks of launches, copies and sets, and of waits, taken per thread and second." },
+	  "Stacks sampled per thread and second, of launches, copies, sets and waits." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
-	  "Events per second on the whole host, 0 for no limit. Allocations always pass." },
+	  "Maximum events per second on the host; 0 means no limit. Allocations always pass." },
 
 	{ "exact", "attach_library", TEXT, AT(attach_library), "", 0, 0, NULL,
-	  "The library that 'tsctl attach' puts into a process; where none is named, the one that\n"
-	  "# came with the daemon." },
+	  "Library that 'tsctl attach' loads into a process; if empty, the one installed with the\n"
+	  "# daemon." },
 	{ "exact", "ring_records", COUNT, AT(exact_slots), "32768", TS_RING_SLOTS_MIN,
 	  TS_RING_SLOTS_MAX, NULL,
-	  "Room for so many records of 128 bytes, for each process; a power of two." },
+	  "Size of each process's ring, in records of 128 bytes; a power of two." },
 
 	{ "filter", "pids", TEXT, AT(filter_pids), "", 0, 0, NULL,
-	  "Trace only these processes; numbers separated by spaces." },
+	  "Trace only these processes; pids separated by spaces." },
 	{ "filter", "uids", TEXT, AT(filter_uids), "", 0, 0, NULL,
-	  "Trace only processes of these users; names or numbers separated by spaces." },
+	  "Trace only processes of these users; names or uids separated by spaces." },
 	{ "filter", "cgroups", TEXT, AT(filter_cgroups), "", 0, 0, NULL,
-	  "Trace only processes below these cgroups (v2); paths separated by spaces." },
+	  "Trace only processes in or below these cgroups (v2); paths separated by spaces." },
 
 	{ "store", "keep_age", DURATION, AT(keep_ns), "7d", 0, INT64_MAX, NULL,
-	  "How long operations are kept, 0 for ever." },
+	  "How long to keep operations; 0 means forever." },
 	{ "store", "keep_size", SIZE, AT(keep_bytes), "2GiB", 0, INT64_MAX, NULL,
-	  "How large the database may grow, 0 for no limit." },
+	  "Maximum size of the database; 0 means no limit." },
 	{ "store", "bounds_wait", DURATION, AT(bounds_wait_ns), "2s", 0, 60000000000, NULL,
-	  "How long an operation waits for the synchronization that tells its end." },
+	  "How long to wait for a synchronization that shows when an operation ended." },
 };
 /* clang-format on */
 
@@ -208,9 +208,9 @@ struct reading {
 
 static const char *const examples[] = {
 	[TEXT] = "",
-	[COUNT] = " Give a number.",
-	[SIZE] = " Give a size such as " UNITS_SIZE_EXAMPLES ".",
-	[DURATION] = " Give a duration such as " UNITS_DURATION_EXAMPLES ".",
+	[COUNT] = " Use a number.",
+	[SIZE] = " Use a size such as " UNITS_SIZE_EXAMPLES ".",
+	[DURATION] = " Use a duration such as " UNITS_DURATION_EXAMPLES ".",
 	[CHOICE] = "",
 };
 
@@ -224,14 +224,13 @@ static int config_line(void *data, const char *section, const char *key, const c
 		if (!strcmp(settings[i].section, section) && !strcmp(settings[i].key, key))
 			setting = &settings[i];
 	if (!setting) {
-		log_error("%s: there is no setting '%s' in section [%s]", reading->path, key,
-			  section);
+		log_error("%s: unknown setting '%s' in section [%s]", reading->path, key, section);
 		reading->faults++;
 		return 1;
 	}
-	/* That of the default need not exist: then root alone may use the socket. */
+	/* The default group need not exist: then only root may use the socket. */
 	if (setting->type == GROUP && *value && strcmp(value, setting->value) && !getgrnam(value)) {
-		log_error("%s: there is no group '%s' for '%s' in [%s]", reading->path, value, key,
+		log_error("%s: unknown group '%s' for '%s' in [%s]", reading->path, value, key,
 			  section);
 		reading->faults++;
 		return 1;
@@ -239,8 +238,8 @@ static int config_line(void *data, const char *section, const char *key, const c
 	r = setting_put(reading->config, setting, value);
 	if (r < 0) {
 		log_error("%s: '%s' is %s for '%s' in [%s]: %s%s", reading->path, value,
-			  r == -ERANGE ? "out of range" : "no good value", key, section,
-			  setting->text, r == -ERANGE ? "" : examples[setting->type]);
+			  r == -ERANGE ? "out of range" : "invalid", key, section, setting->text,
+			  r == -ERANGE ? "" : examples[setting->type]);
 		reading->faults++;
 	}
 	return 1;
@@ -254,12 +253,12 @@ int config_read(struct config *config, const char *path, bool may_miss)
 
 	if (stat(path, &st) < 0 && errno == ENOENT && may_miss)
 		return 0;
-	ini_max_line = LINE_MAX; /* instead of 200: a list of paths is longer */
+	ini_max_line = LINE_MAX; /* not the default of 200: a list of paths is longer */
 	r = ini_parse(path, config_line, &reading);
 	if (r < 0)
 		return log_error_errno(-errno, "Cannot read the settings file '%s'", path);
 	if (r > 0) {
-		log_error("%s:%d: this line is neither a [section] nor a setting = value", path, r);
+		log_error("%s:%d: expected a [section] or setting = value", path, r);
 		return -EINVAL;
 	}
 	if (config->ring_bytes & (config->ring_bytes - 1)) {
@@ -269,7 +268,7 @@ int config_read(struct config *config, const char *path, bool may_miss)
 	return reading.faults ? -EINVAL : 0;
 }
 
-/* Calls `put` for each word; their number, or -EINVAL. What is wrong with a word `put` tells. */
+/* Calls `put` for each word. Returns their number, or -EINVAL; `put` logs what is wrong. */
 static int config_words(const char *text, const char *what, uint32_t max,
 			int (*put)(const char *word, uint32_t n, struct probe_config *config),
 			struct probe_config *config)
@@ -283,7 +282,7 @@ static int config_words(const char *text, const char *what, uint32_t max,
 	for (char *word = strtok_r(copy, " ,\t", &state); word;
 	     word = strtok_r(NULL, " ,\t", &state)) {
 		if (n == max) {
-			log_error("[filter] %s: %u at most", what, max);
+			log_error("[filter] %s: at most %u are allowed", what, max);
 			return -EINVAL;
 		}
 		if (put(word, n++, config) < 0)
@@ -297,7 +296,7 @@ static int config_put_pid(const char *word, uint32_t n, struct probe_config *con
 	uint64_t number;
 
 	if (units_parse_count(word, &number) < 0 || number > INT32_MAX) {
-		log_error("[filter] pids: '%s' is not the number of a process", word);
+		log_error("[filter] pids: invalid pid '%s'", word);
 		return -EINVAL;
 	}
 	config->pid[n] = (uint32_t)number;
@@ -315,7 +314,7 @@ static int config_put_uid(const char *word, uint32_t n, struct probe_config *con
 		return 0;
 	}
 	if (units_parse_count(word, &number) < 0 || number > UINT32_MAX) {
-		log_error("[filter] uids: there is no user '%s'", word);
+		log_error("[filter] uids: unknown user '%s'", word);
 		return -EINVAL;
 	}
 	config->uid[n] = (uint32_t)number;
@@ -326,7 +325,7 @@ static int config_put_uid(const char *word, uint32_t n, struct probe_config *con
 static int config_put_cgroup(const char *word, uint32_t n, struct probe_config *config)
 {
 	static const char *const roots[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified", "" };
-	const char *why = "is no cgroup: give a path below /sys/fs/cgroup";
+	const char *why = "is not a cgroup: use a path below /sys/fs/cgroup";
 	char path[4096];
 	struct statfs fs;
 	struct stat st;
@@ -340,7 +339,7 @@ static int config_put_cgroup(const char *word, uint32_t n, struct probe_config *
 			return 0;
 		}
 		if (fs.f_type == CGROUP_SUPER_MAGIC)
-			why = "is a cgroup of v1: only those of v2 can be filtered by";
+			why = "is a v1 cgroup: only v2 cgroups can be filtered";
 	}
 	log_error("[filter] cgroups: '%s' %s", word, why);
 	return -EINVAL;

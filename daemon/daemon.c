@@ -139,7 +139,7 @@ static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 	if (!daemon->libraries)
 		return;
 	if (file->fd < 0) {
-		log_warning("Process %u maps '%s', which cannot be opened: tracing without it", pid,
+		log_warning("Process %u maps '%s', which cannot be opened: not tracing it", pid,
 			    file->path);
 		return;
 	}
@@ -195,7 +195,7 @@ static void daemon_on_hangup(uv_signal_t *signal, int number)
 		return;
 	if (config_read(config, daemon->config_path, true) < 0 ||
 	    config_probe(config, &gpu_cuda, &probe) < 0) {
-		log_error("The settings stay as they were");
+		log_error("Keeping the old settings");
 		config_free(config);
 		return;
 	}
@@ -205,7 +205,7 @@ static void daemon_on_hangup(uv_signal_t *signal, int number)
 	probe_configure(daemon->probe, &probe);
 	libraries_add_standing(daemon->libraries, config->standing);
 	log_set_level((enum log_level)config->log_level);
-	log_info("Read '%s' again: probes, filters and log level are as it says, the rest needs a "
+	log_info("Reread '%s': probes, filters and log level now follow it; other settings need a "
 		 "restart",
 		 daemon->config_path);
 	config_free(config);
@@ -218,7 +218,7 @@ static int daemon_lock(struct daemon *daemon)
 	_cleanup_(freep) char *path = NULL;
 
 	if (mkdir(directory, 0700) < 0 && errno != EEXIST)
-		return log_error_errno(-errno, "Cannot make the state directory '%s'", directory);
+		return log_error_errno(-errno, "Cannot create the state directory '%s'", directory);
 	if (asprintf(&path, "%s/lock", directory) < 0)
 		return -ENOMEM;
 	/* A file of our own: whoever can open a directory could lock it. */
@@ -248,11 +248,11 @@ static int daemon_start_store(struct daemon *daemon)
 
 	if (r == -EPROTO)
 		return log_error_errno(r,
-				       "'%s' was written by a newer version: use that one, or "
+				       "'%s' was written by a newer version: use that version, or "
 				       "another state_dir",
 				       daemon->database);
 	if (r == -EBADMSG)
-		return log_error_errno(r, "'%s' is damaged: move it away to start anew",
+		return log_error_errno(r, "'%s' is damaged: move it away to start with a new one",
 				       daemon->database);
 	if (r < 0)
 		return log_error_errno(r, "Cannot open the database '%s'", daemon->database);
@@ -322,7 +322,8 @@ static void daemon_resume(struct daemon *daemon, const struct store_resume *resu
 	int r = store_resume_processes(daemon->store, daemon_resume_process, daemon);
 
 	if (r < 0)
-		log_warning_errno(r, "Failed to read what a former daemon knew, going on without");
+		log_warning_errno(r, "Failed to read the state saved by the previous daemon, "
+				     "starting without it");
 	if (resume->last_ns)
 		core_lose(daemon->core, &gap);
 }
@@ -370,7 +371,7 @@ static int daemon_start_probes(struct daemon *daemon)
 	libraries_add_standing(daemon->libraries, daemon->config->standing);
 	r = maps_scan(daemon->maps);
 	if (r < 0)
-		log_warning_errno(r, "Failed to read what processes map now");
+		log_warning_errno(r, "Failed to read the current mappings of processes");
 	return 0;
 }
 
@@ -396,7 +397,7 @@ static int daemon_start_api(struct daemon *daemon)
 	int r = api_new(&daemon->loop, &config, &callbacks, daemon, &daemon->api);
 
 	if (r == -EADDRINUSE)
-		log_error("Another tracesmithd answers on '%s'", config.path);
+		log_error("Another tracesmithd is already listening on '%s'", config.path);
 	else if (r < 0)
 		log_error_errno(r, "Cannot listen on '%s'", config.path);
 	return r;
@@ -475,9 +476,9 @@ static int daemon_start(struct daemon *daemon)
 		return r;
 	daemon_start_timers(daemon);
 	if (!procfs_is_host())
-		log_warning("This PID namespace is not the host's: calls are counted, but stacks "
-			    "have no names and processes no command; start it with the host's "
-			    "PIDs");
+		log_warning("This is not the host's PID namespace: calls are counted, but stacks "
+			    "have no function names and processes no command; start tracesmithd "
+			    "with the host's PIDs");
 	return 0;
 }
 
@@ -509,7 +510,7 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 int daemon_run(struct daemon *daemon)
 {
 	notify_send("READY=1");
-	log_info("Tracing this host; ask with 'tsctl --socket %s status'",
+	log_info("Tracing this host; try 'tsctl --socket %s status'",
 		 daemon->config->control_socket);
 	uv_run(&daemon->loop, UV_RUN_DEFAULT);
 	notify_send("STOPPING=1");

@@ -11,11 +11,9 @@ static void disk_tell_begin(struct daemon *daemon, int error)
 {
 	char text[UNITS_TEXT_SIZE], state[128];
 
-	log_warning_errno(error,
-			  "Failed to write '%s', holding in memory what comes, up to %s of it",
+	log_warning_errno(error, "Failed to write '%s', holding up to %s of new data in memory",
 			  daemon->database, units_bytes(text, LIMIT_STORE_HELD_BYTES));
-	snprintf(state, sizeof(state), "STATUS=The database cannot be written: %s",
-		 strerror(-error));
+	snprintf(state, sizeof(state), "STATUS=Cannot write the database: %s", strerror(-error));
 	notify_send(state);
 }
 
@@ -27,12 +25,11 @@ static void disk_tell_end(struct daemon *daemon, const struct store_stats *now, 
 
 	units_nanoseconds(text, time_ns - daemon->held_ns);
 	if (ops || rows)
-		log_warning("Writing '%s' again after %s, in which %lu operations and %lu other "
-			    "rows were lost",
-			    daemon->database, text, ops, rows);
+		log_warning(
+			"Writing '%s' again after %s; %lu operations and %lu other rows were lost",
+			daemon->database, text, ops, rows);
 	else
-		log_info("Writing '%s' again after %s, in which nothing was lost", daemon->database,
-			 text);
+		log_info("Writing '%s' again after %s; nothing was lost", daemon->database, text);
 	notify_send("STATUS=");
 }
 
@@ -62,8 +59,8 @@ void daemon_stop_store(struct daemon *daemon)
 	store_stats(daemon->store, &last);
 	if (last.last_error < 0)
 		log_error_errno(last.last_error,
-				"Cannot write '%s': %lu operations that were held in memory, and "
-				"all else since then, are lost",
+				"Cannot write '%s': lost %lu operations held in memory and all "
+				"data since then",
 				daemon->database, last.ops_held);
 	else
 		daemon_watch_store(daemon, uv_hrtime());

@@ -43,7 +43,7 @@ int daemon_start_exact(struct daemon *daemon)
 	config.library = daemon->library;
 	r = exact_new(&daemon->loop, &config, &parts, &daemon->exact);
 	if (r == -EADDRINUSE)
-		log_error("Another tracesmithd answers on '%s'", config.socket);
+		log_error("Another tracesmithd is already listening on '%s'", config.socket);
 	else if (r < 0)
 		log_error_errno(r, "Cannot listen on '%s'", config.socket);
 	return r;

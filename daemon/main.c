@@ -1,4 +1,4 @@
-/* tracesmithd: sees every CUDA process of this host. The program only reads its options. */
+/* tracesmithd: traces every CUDA process on this host. This file only parses its options. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "daemon/reload.h"
 #include "proto/paths.h"
 
-enum { EXIT_USAGE = 2, EXIT_SETTINGS = 78 /* EX_CONFIG: systemd does not try again */ };
+enum { EXIT_USAGE = 2, EXIT_SETTINGS = 78 /* EX_CONFIG: systemd does not restart it */ };
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, 'c' }, { "check-config", no_argument, NULL, 'C' },
@@ -23,21 +23,21 @@ static const struct option long_options[] = {
 
 static const char help[] =
 	"Usage: tracesmithd [OPTION]…\n"
-	"See every CUDA process of this host, with nothing set up in it.\n"
+	"Trace every CUDA process on this host without changing it.\n"
 	"\n"
 	"  -c, --config FILE    read settings from FILE (" TS_PATH_SETTINGS ")\n"
-	"      --check-config   read the settings, say what is wrong, and end\n"
-	"      --reload PID     check the settings; if they are good, let that daemon read\n"
-	"                       them, and end\n"
-	"      --print-config   print all settings with their defaults, and end\n"
-	"  -s, --socket PATH    control socket, before the settings' one; that for the\n"
-	"                       libraries of 'tsctl run' is then beside it\n"
-	"  -d, --state-dir DIR  where the database lies, before the settings' one\n"
-	"  -v, --verbose        log all there is\n"
-	"      --version        print the version, and end\n"
-	"  -h, --help           print this, and end\n"
+	"      --check-config   check the settings and exit\n"
+	"      --reload PID     check the settings; if they are valid, make that daemon\n"
+	"                       reread them, and exit\n"
+	"      --print-config   print all settings with their defaults and exit\n"
+	"  -s, --socket PATH    control socket, overriding the settings; the inject socket\n"
+	"                       is then in the same directory\n"
+	"  -d, --state-dir DIR  database directory, overriding the settings\n"
+	"  -v, --verbose        log everything\n"
+	"      --version        print the version and exit\n"
+	"  -h, --help           print this help and exit\n"
 	"\n"
-	"Example: run beside the system's daemon, in a directory of your own:\n"
+	"Example: run a second daemon, with a directory of its own:\n"
 	"  tracesmithd --socket /tmp/ts/control.sock --state-dir /tmp/ts\n";
 
 struct arguments {
@@ -83,14 +83,14 @@ static int arguments_parse(int argc, char **argv, struct arguments *ret)
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "tracesmithd: '%s' is no option; see tracesmithd --help\n",
+		fprintf(stderr, "tracesmithd: unexpected argument '%s'; see tracesmithd --help\n",
 			argv[optind]);
 		return -EINVAL;
 	}
 	return 0;
 }
 
-/* A daemon with a control socket of its own has the other socket beside it. */
+/* A daemon with a control socket of its own has its inject socket in the same directory. */
 static int config_put_inject_socket(struct config *config)
 {
 	const char *slash = strrchr(config->control_socket, '/');
@@ -123,14 +123,14 @@ static int config_apply(struct config *config, const struct arguments *arguments
 	return 0;
 }
 
-/* Those who have come through systemd's sockets; a library tries again by itself. */
+/* Answers clients waiting on systemd's sockets; a library reconnects by itself. */
 static void refuse(const char *sentence)
 {
 	refuse_waiting(notify_listen_fd("control"), sentence);
 	refuse_waiting(notify_listen_fd("inject"), NULL);
 }
 
-/* The settings, and what of them is for the probes only. */
+/* Reads and checks the settings, including those for the probes. */
 static int settings_read(const struct arguments *arguments, const char *path, struct config **ret)
 {
 	struct probe_config probe;
@@ -159,15 +159,15 @@ static int run(const struct arguments *arguments)
 	int status = settings_read(arguments, path, &config);
 
 	if (status == EXIT_SETTINGS)
-		refuse("The daemon does not start, its settings are not good: 'tracesmithd "
-		       "--check-config' says what is wrong with them; mend that and try again");
+		refuse("The daemon cannot start: its settings are invalid. Run 'tracesmithd "
+		       "--check-config', fix what it reports, and try again");
 	if (status != EXIT_SUCCESS)
 		return status;
 	if (arguments->check || arguments->reload) {
 		config_free(config);
 		if (arguments->reload)
 			return reload_signal(arguments->reload) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-		printf("The settings are good.\n");
+		printf("The settings are valid.\n");
 		return EXIT_SUCCESS;
 	}
 	if (daemon_new(config, path, &daemon) < 0) {

@@ -35,10 +35,11 @@ int reload_signal(const char *pid)
 
 	if (units_parse_count(pid, &number) < 0 || !number || number > INT32_MAX ||
 	    !is_daemon((pid_t)number)) {
-		log_error("'%s' is not the process of a tracesmithd that runs", pid);
+		log_error("Process '%s' is not a running tracesmithd", pid);
 		return -ESRCH;
 	}
 	if (kill((pid_t)number, SIGHUP) < 0)
-		return log_error_errno(-errno, "Cannot let process %s read its settings", pid);
+		return log_error_errno(-errno, "Cannot signal process %s to reread its settings",
+				       pid);
 	return 0;
 }

@@ -18,7 +18,7 @@
 static const char *const way_text[] = {
 	[PROBE_WAY_AUTO] = "none",
 	[PROBE_WAY_MULTI] = "uprobe_multi: one link for many functions",
-	[PROBE_WAY_PERF] = "perf events: one for each function",
+	[PROBE_WAY_PERF] = "perf events: one per function",
 };
 
 static uint64_t report_rss_bytes(void)
@@ -61,8 +61,8 @@ static void report_filters(struct daemon *daemon, struct status_builder *builder
 	char watched[128];
 
 	if (daemon_watched(daemon, watched, sizeof(watched)))
-		status_text(builder, "daemon", "filters", true,
-			    "all processes are hidden but those of %s", watched);
+		status_text(builder, "daemon", "filters", true, "only processes of %s are traced",
+			    watched);
 }
 
 static void report_daemon(struct daemon *daemon, struct status_builder *builder)
@@ -95,8 +95,9 @@ static void report_kernel(struct daemon *daemon, const struct probe_stats *probe
 	status_text(builder, "kernel", "release", false, "%s", name.release);
 	status_text(builder, "kernel", "attach", false, "%s", way_text[probe->way]);
 	if (!procfs_is_host())
-		status_text(builder, "kernel", "namespace", true,
-			    "not the host's PIDs: stacks have no names, processes no command");
+		status_text(
+			builder, "kernel", "namespace", true,
+			"not the host's PIDs: stacks have no function names, processes no command");
 	status_text(builder, "kernel", "mappings", !maps.live, "%s",
 		    maps.live ? "perf events: new libraries are found at once"
 			      : "no perf events: new libraries are found within seconds");
@@ -119,13 +120,13 @@ static void report_slow(const struct library *library, struct status_builder *bu
 	for (uint32_t i = 0; i < REPORT_SLOW && (name = probe_library_slow(library->probes, i));
 	     i++)
 		status_text(builder, "probes", "slow", true,
-			    "%s of %s single-steps: about 10 us a call instead of 0.7", name,
+			    "%s of %s is single-stepped: about 10 us per call instead of 0.7", name,
 			    library->path);
 }
 
 static void report_library(const struct library *library, struct status_builder *builder)
 {
-	const char *use = library->mapped ? "in use" : "standing, not in use";
+	const char *use = library->mapped ? "in use" : "not in use (standing)";
 	struct probe_library_stats stats;
 
 	if (!library->probes) {
@@ -169,17 +170,17 @@ static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
 	PROBE_COUNTERS(X)
 #undef X
 	status_number(builder, "loss", "bad_events", core.bad, (int64_t)core.bad,
-		      "%lu events that made no sense", core.bad);
+		      "%lu malformed events", core.bad);
 	status_number(builder, "loss", "stray_events", core.stray, (int64_t)core.stray,
-		      "%lu events of processes never announced", core.stray);
+		      "%lu events of unknown processes", core.stray);
 	status_number(builder, "loss", "limited_things", core.limited, (int64_t)core.limited,
-		      "%lu things beyond a limit of the daemon", core.limited);
+		      "%lu objects beyond the daemon's limits", core.limited);
 	status_number(builder, "loss", "mappings_lost", maps.lost, (int64_t)maps.lost,
-		      "%lu records of mappings lost", maps.lost);
+		      "%lu mapping records lost", maps.lost);
 	status_number(builder, "loss", "mappings_limited", maps.limited, (int64_t)maps.limited,
-		      "%lu processes, mappings or files beyond a limit", maps.limited);
+		      "%lu processes, mappings or files beyond the limits", maps.limited);
 	status_number(builder, "loss", "stacks_unnamed", daemon->stacks_unnamed,
-		      (int64_t)daemon->stacks_unnamed, "%lu stacks that could not be named",
+		      (int64_t)daemon->stacks_unnamed, "%lu stacks without function names",
 		      daemon->stacks_unnamed);
 }
 
@@ -195,7 +196,7 @@ static void report_model(struct daemon *daemon, struct status_builder *builder)
 	status_number(builder, "model", "allocations", false, (int64_t)core.allocations, "%lu live",
 		      core.allocations);
 	status_number(builder, "model", "pending_ops", false, (int64_t)core.pending,
-		      "%lu not yet known as finished", core.pending);
+		      "%lu not yet known to have finished", core.pending);
 }
 
 static void report_failed(void *data, uint32_t pid, const char *why)
@@ -203,7 +204,8 @@ static void report_failed(void *data, uint32_t pid, const char *why)
 	char name[32];
 
 	snprintf(name, sizeof(name), "process %u", pid);
-	status_text(data, "exact", name, true, "cannot be collected from: %s", why);
+	status_text(data, "cannot be recorded: %s", name, true, "cannot be collected from: %s",
+		    why);
 }
 
 static void report_exact(struct daemon *daemon, struct status_builder *builder)
@@ -215,16 +217,15 @@ static void report_exact(struct daemon *daemon, struct status_builder *builder)
 	exact_stats(daemon->exact, &exact);
 	core_stats(daemon->core, &core);
 	status_number(builder, "exact", "processes", false, exact.collecting,
-		      "%u collected from, %u of them attached to", exact.collecting,
-		      exact.attached);
+		      "%u recorded, %u of them attached", exact.collecting, exact.attached);
 	status_number(builder, "exact", "records", false, (int64_t)exact.inject.records,
 		      "%lu received", exact.inject.records);
 	status_number(builder, "exact", "records_lost", exact.inject.dropped || exact.inject.stuck,
 		      (int64_t)(exact.inject.dropped + exact.inject.stuck),
-		      "%lu without room, %lu with a thread that died", exact.inject.dropped,
+		      "%lu lost to a full ring, %lu with a thread that died", exact.inject.dropped,
 		      exact.inject.stuck);
 	status_number(builder, "exact", "ops", false, (int64_t)core.exact,
-		      "%lu with exact times, %lu of them joined to their call", core.exact,
+		      "%lu with exact times, %lu of them matched to their call", core.exact,
 		      core.joined);
 	status_number(builder, "exact", "attaches", false, (int64_t)exact.attaches,
 		      "%lu, %lu failed", exact.attaches, exact.failed);
@@ -263,7 +264,7 @@ static void report_store(struct daemon *daemon, struct status_builder *builder)
 		status_text(builder, "store", "state", false, "writing");
 	if (store.last_error < 0)
 		status_number(builder, "store", "ops_held", true, (int64_t)store.ops_held,
-			      "%lu in memory until it can", store.ops_held);
+			      "%lu held in memory", store.ops_held);
 }
 
 void daemon_report(void *data, struct status_builder *builder)
@@ -282,7 +283,7 @@ void daemon_report(void *data, struct status_builder *builder)
 		report_library(library, builder);
 	if (!libraries_get(daemon->libraries, 0))
 		status_text(builder, "libraries", "none", true,
-			    "no process maps a driver library now; one will be found when it does");
+			    "no process maps a driver library; new ones are found automatically");
 	report_model(daemon, builder);
 	report_exact(daemon, builder);
 	report_loss(daemon, &probe, builder);

@@ -1,9 +1,9 @@
-/* Budget: a window of time after the other, and steps from recording all to recording little.
+/* Budget: consecutive windows of time, and steps from recording everything to recording little.
  *
- * A step leaves out more than the one before. Two windows over the bound: a step down; twenty under
- * half of it: a step back up, so that it does not swing. In the last steps even kernels are
- * recorded only for a part of the time. Graphs as a whole are no step: they cannot be switched
- * while a program runs (collect.c).
+ * Each step leaves out more than the one before. Two windows over the limit: one step down; twenty
+ * under half of it: one step up, which avoids oscillation. In the last steps even kernels are
+ * recorded only part of the time. Whole graphs are not a step: they cannot be switched while a
+ * program runs (collect.c).
  */
 #include "inject/budget.h"
 
@@ -24,7 +24,7 @@
 #define NO_JOINS       (LESS | TS_RECORD_CALLS)
 #define NOT_ALWAYS     (NO_JOINS | TS_RECORD_KERNELS)
 
-/* What a step leaves out, for so much of the time. */
+/* What a step leaves out, and for how long. */
 static const struct {
 	uint32_t left_out;
 	uint32_t of_thousand;
@@ -42,12 +42,12 @@ static const struct {
 static struct {
 	struct budget_rule rule;
 	uint32_t wanted;
-	uint64_t window_ns; /* its beginning */
-	uint32_t windows;   /* since the rule was asked last */
+	uint64_t window_ns; /* its start */
+	uint32_t windows;   /* since the rule was last asked */
 	uint64_t sum_ppm;
 } budget;
 
-/* Whether a step differs from the one above it for who wants these records. */
+/* Whether a step differs from the one above it, given the wanted records. */
 static bool step_matters(uint32_t step, uint32_t wanted)
 {
 	uint32_t left_out = steps[step].left_out & wanted;
@@ -95,7 +95,7 @@ uint32_t budget_left_out(const struct budget_rule *rule, uint32_t wanted, uint64
 	uint32_t left_out = steps[rule->step].left_out;
 	uint64_t phase = now_ns % DUTY_PERIOD_NS * 1000 / DUTY_PERIOD_NS;
 
-	/* Kernels go last and come back for a part of the time; the rest stays out. */
+	/* Kernels are the last to go and come back part of the time; the rest stays out. */
 	if (left_out & TS_RECORD_KERNELS && phase >= steps[rule->step].of_thousand)
 		left_out &= ~(uint32_t)TS_RECORD_KERNELS;
 	return left_out & wanted;
@@ -115,7 +115,7 @@ void budget_set(uint64_t now_ns, uint32_t limit_ppm, uint32_t wanted)
 	drain_stats(&stats);
 }
 
-/* `recorded`: enum ts_records in this window. */
+/* `recorded`: enum ts_records of this window. */
 static uint32_t window_end(uint64_t now_ns, uint32_t recorded)
 {
 	struct ts_event event = { .kind = TS_EVENT_COST,
@@ -129,7 +129,7 @@ static uint32_t window_end(uint64_t now_ns, uint32_t recorded)
 	drain_stats(&drained);
 	buffer_stats(&buffers);
 	event.cost.own_ns = drained.own_ns;
-	/* Nobody tells then whose calls they were: as if all were of one thread. */
+	/* Without call records nobody knows whose calls they were: attribute all to one thread. */
 	if (!(recorded & TS_RECORD_CALLS)) {
 		event.cost.busy_ns += drained.work * BUDGET_WORK_NS;
 		most_ns += drained.work * BUDGET_WORK_NS;
@@ -150,7 +150,7 @@ static void window_count(uint32_t busiest_ppm)
 		return;
 	if (budget_rule_turn(&budget.rule, budget.wanted,
 			     (uint32_t)(budget.sum_ppm / budget.windows), budget.windows))
-		debug_say("the budget leads to step %u", budget.rule.step);
+		debug_say("the budget moves to step %u", budget.rule.step);
 	budget.windows = 0;
 	budget.sum_ppm = 0;
 }

@@ -1,11 +1,10 @@
 /* Buffer: a pool of mappings with a cap.
  *
- * A place of the pool is empty, ours or CUPTI's, and changes hands by an exchange of its state, so
+ * A slot of the pool is empty, ours or CUPTI's, and changes hands by an exchange of its state, so
  * no thread of the program ever waits here. What CUPTI holds is never unmapped, whatever happens.
- * The more CUPTI holds, the smaller are the buffers that it gets: it keeps one for each thread.
- * What CUPTI wrote is cleared when a buffer comes back, on a thread that nobody waits for, and it
- * is handed out as zeros: CUPTI is told so, and neither clears it on the program's time nor touches
- * what it does not need.
+ * The more CUPTI holds, the smaller the buffers that it gets: it keeps one per thread. A returned
+ * buffer is cleared on a thread that nobody waits for and handed out as zeros: CUPTI is told
+ * so, and neither clears it on the program's time nor touches what it does not need.
  */
 #include "inject/buffer.h"
 
@@ -21,7 +20,7 @@
 #define READY_WANTED	2
 #define READY_BYTES_MAX (12u << 20)
 #define PAGE		4096
-#define UNUSED_PAGES	64 /* of zeros: CUPTI has not come to what is behind them */
+#define UNUSED_PAGES	64 /* zeros found: CUPTI has not written beyond them */
 
 enum place_state { EMPTY, BUSY, READY, OUT };
 
@@ -33,7 +32,7 @@ static struct place {
 static struct {
 	uint64_t cap;
 	bool may_refuse;
-	uint32_t used; /* places below it may be in use */
+	uint32_t used; /* slots below it may be in use */
 	uint64_t bytes, out_bytes, refused;
 	uint32_t out;
 } pool = { .cap = BUFFER_CAP_DEFAULT };
@@ -63,7 +62,7 @@ static bool is_full_size_fine(uint64_t out_bytes)
 	return out_bytes + SIZE_FULL <= pool.cap / 2;
 }
 
-/* 0: there is none to be had. */
+/* 0: none is available. */
 static uint32_t size_now(void)
 {
 	uint64_t out = __atomic_load_n(&pool.out_bytes, __ATOMIC_RELAXED);
@@ -74,11 +73,11 @@ static uint32_t size_now(void)
 
 	if (out + size <= pool.cap)
 		return size;
-	/* An older CUPTI does not stand a refusal. */
+	/* Older CUPTI versions cannot handle a refusal. */
 	return pool.may_refuse ? 0 : SIZE_OVER_CAP;
 }
 
-/* Maps a buffer into an empty place, which is the caller's then. */
+/* Maps a buffer into an empty slot, which then belongs to the caller. */
 static struct place *place_make(uint32_t size, int flags)
 {
 	for (uint32_t i = 0; i < PLACES; i++) {
@@ -167,7 +166,7 @@ static bool is_zero(const uint8_t *page)
 	return !page[0] && !memcmp(page, page + 1, PAGE - 1);
 }
 
-/* CUPTI may have begun records behind those that it finished; it fills a buffer from its start. */
+/* CUPTI may have started records after those that it finished; it fills a buffer from its start. */
 static void clear(struct place *p, size_t written)
 {
 	size_t at = (written + PAGE - 1) / PAGE * PAGE, zeros = 0;

@@ -1,8 +1,8 @@
-/* Collect: CUPTI's switches, in the order that it wants them.
+/* Collect: switches CUPTI's record kinds on and off, in the order that CUPTI needs.
  *
- * A record kind of ours is some activity kinds of CUPTI's, or the callbacks of cupti_call.c. Graphs
- * as a whole are only ever switched on before the first context: a graph that was made before dies
- * in its next launch (seen with CUPTI 13.0).
+ * One of our record kinds is several activity kinds of CUPTI, or the callbacks of cupti_call.c.
+ * Whole graphs are only ever switched on before the first context: a graph that was made before
+ * crashes in its next launch (seen with CUPTI 13.0).
  */
 #include "inject/collect.h"
 
@@ -21,12 +21,12 @@
 #include "inject/queue.h"
 #include "inject/stamp.h"
 
-#define FORCED_SHARE 4	       /* of the time to end, for a forced flush */
+#define FORCED_SHARE 4	       /* time kept for a forced flush when stopping */
 #define CALL_LONG_NS NS_PER_MS /* few calls that submit work take longer */
 
 #define WORK	     (TS_RECORD_KERNELS | TS_RECORD_COPIES)
 
-/* Of CUPTI and us, for the callbacks of a call. */
+/* CUPTI and the subscription, for the callbacks of a call. */
 #define CALL_NS_BASE 25
 
 static const struct {
@@ -47,12 +47,12 @@ static struct {
 	const struct cupti *cupti;
 	uint32_t records, version;
 	bool whole_graphs;
-	bool stale; /* records may stay unfinished for ever */
+	bool stale; /* records may stay unfinished forever */
 	uint32_t thread_id_type;
 	uint64_t off_ns; /* when all was switched off */
 } collect;
 
-/* CUPTI's clock where nobody has given it another one. */
+/* CUPTI's clock, if nobody has given it another one. */
 static uint64_t default_clock(void)
 {
 	return clock_ns(CLOCK_REALTIME);
@@ -73,13 +73,13 @@ static void set_up(const struct cupti *cupti)
 	if (cupti->set_thread_id_type)
 		cupti->set_thread_id_type(CUPTI_THREAD_ID_SYSTEM);
 	if (!cupti->register_clock || cupti->register_clock(our_clock) != CUPTI_OK)
-		debug_say("CUPTI keeps its own clock: its times are converted");
+		debug_say("CUPTI uses its own clock: converting its times");
 	stamp_begin();
 	if (cupti->set_attribute)
 		cupti->set_attribute(CUPTI_ATTRIBUTE_ZEROED_BUFFER, &size, &zeroed);
 }
 
-/* As CUPTI was before us, for the next one. */
+/* Restores CUPTI for the next user. */
 static void tear_down(const struct cupti *cupti)
 {
 	uint8_t zeroed = 0;
@@ -93,7 +93,7 @@ static void tear_down(const struct cupti *cupti)
 		cupti->set_thread_id_type(collect.thread_id_type);
 }
 
-/* Calls that are under way end, as good as all of them. */
+/* Practically all calls in progress end within this time. */
 static void let_calls_pass(void)
 {
 	struct timespec pause = { .tv_nsec = CALL_LONG_NS };
@@ -101,14 +101,14 @@ static void let_calls_pass(void)
 	nanosleep(&pause, NULL);
 }
 
-/* Switches what differs; what CUPTI refuses is left out. Returns the first refusal. */
+/* Switches what differs and skips what CUPTI refuses. Returns the first refusal. */
 static int switch_kinds(uint32_t records)
 {
 	const struct cupti *cupti = collect.cupti;
 	uint32_t changed = records ^ collect.records, refused = 0;
 	int first = CUPTI_OK;
 
-	/* So that each kernel has its call: calls first, and last. */
+	/* So that each kernel has its call: calls are first on and last off. */
 	if (changed & records & TS_RECORD_CALLS) {
 		call_enable(cupti, true);
 		let_calls_pass();
@@ -127,7 +127,7 @@ static int switch_kinds(uint32_t records)
 			continue;
 		debug_say("CUPTI refuses records of kind %u: error %d", kinds[i].kind, r);
 		first = first ? first : r;
-		/* Peer copies and pools are not everywhere. */
+		/* Not every CUPTI has peer copies and pools. */
 		if (kinds[i].kind != CUPTI_KIND_MEMCPY2 && kinds[i].kind != CUPTI_KIND_MEMORY_POOL)
 			refused |= kinds[i].record;
 	}
@@ -182,8 +182,8 @@ void collect_change(uint32_t records)
 	switch_kinds(records);
 }
 
-/* What ran when its kind was switched off is never finished, and a plain flush would hold back all
- * that is younger from then on (seen with CUPTI 13.0). */
+/* Work running when its kind was switched off never finishes its record, and a plain flush would
+ * hold back everything after it (seen with CUPTI 13.0). */
 bool collect_is_stale(void)
 {
 	bool stale = collect.stale;

@@ -1,7 +1,8 @@
-/* Convert: one function a kind of record.
+/* Convert: one function per kind of record.
  *
- * Only fields of the oldest form of each record are read, later forms are longer; what a record
- * must at least have is checked against where the next one begins. Records lie on 8 bytes.
+ * Only fields of the oldest form of each record are read; later forms are longer. The minimum
+ * length of a record is checked against the start of the next one. Records are aligned to 8
+ * bytes.
  */
 #include "inject/convert.h"
 
@@ -11,7 +12,7 @@
 #include "inject/launcher.h"
 #include "inject/name.h"
 
-/* A time that cannot be is none. */
+/* An impossible time becomes none. */
 static void set_times(struct ts_event *event, uint64_t start_ns, uint64_t end_ns)
 {
 	if (!start_ns || end_ns < start_ns)
@@ -162,7 +163,7 @@ static enum convert_result convert_memory(const void *record, struct ts_event *r
 	return CONVERT_DONE;
 }
 
-/* A pool was made, destroyed or trimmed: 3 to 5. */
+/* 3 to 5: a pool was created, destroyed or trimmed. */
 #define POOL_OPERATION_FIRST 2
 
 static enum convert_result convert_pool(const void *record, struct ts_event *ret)
@@ -233,7 +234,7 @@ static enum convert_result convert_nothing(const void *record, struct ts_event *
 	return CONVERT_SKIP;
 }
 
-/* Bytes up to the last field of a record that is read. */
+/* Bytes up to the last field that is read. */
 #define UP_TO(record, field) (offsetof(struct record, field) + sizeof(((struct record *)0)->field))
 
 static const struct kind {
@@ -265,7 +266,7 @@ enum convert_result convert_record(const void *record, size_t size, struct ts_ev
 	if (size < sizeof(*kind) || *kind >= ARRAY_SIZE(kinds) || !kinds[*kind].convert ||
 	    size < kinds[*kind].size)
 		return CONVERT_UNKNOWN;
-	/* The one field that the first form of CUDA 12.0 lacks. */
+	/* The one field that the first form, of CUDA 12.0, lacks. */
 	if (*kind == CUPTI_KIND_OVERHEAD && size >= UP_TO(cupti_overhead, correlation))
 		ret->overhead.correlation = ((const struct cupti_overhead *)record)->correlation;
 	return kinds[*kind].convert(record, ret);

@@ -1,4 +1,4 @@
-/* convert.h: a record of CUPTI becomes an event. */
+/* convert.h: turns a record of CUPTI into an event. */
 #ifndef TS_INJECT_CONVERT_H
 #define TS_INJECT_CONVERT_H
 
@@ -8,11 +8,11 @@
 
 enum convert_result {
 	CONVERT_DONE,
-	CONVERT_SKIP,	 /* a record that nobody asked for */
-	CONVERT_UNKNOWN, /* of a kind that we do not know, or too short for it */
+	CONVERT_SKIP,	 /* a record that was not requested */
+	CONVERT_UNKNOWN, /* of an unknown kind, or too short for its kind */
 };
 
-/* `size` is how far the record may reach. Sends the names that the event refers to before. */
+/* `size` is the maximum length of the record. First sends the names that the event refers to. */
 enum convert_result convert_record(const void *record, size_t size, struct ts_event *ret);
 
 #endif

@@ -1,8 +1,8 @@
-/* Cupti: whether we collect, and why not.
+/* Cupti: whether we record, and if not, why.
  *
- * All is decided on our own thread, in its ticks; the one exception is another user of CUPTI, who
- * is made room for on his thread (step_aside). The lock of yield.c keeps the two apart. It is never
- * taken in a callback of CUPTI.
+ * Everything is decided on our own thread, in its ticks, with one exception: for another user of
+ * CUPTI we make room on that user's thread (step_aside). The lock of yield.c separates the two; no
+ * CUPTI callback ever takes it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,10 +34,10 @@
 #define FLUSH_MS_DEFAULT 250
 #define POLL_NS		 200000ull /* for the program's cuInit to finish */
 #define POLL_LIMIT_NS	 (80 * NS_PER_MS)
-#define ASIDE_NS	 (100 * NS_PER_MS) /* to take in what is finished, on his thread */
+#define ASIDE_NS	 (100 * NS_PER_MS) /* to take in what is finished, on the other user's thread */
 #define SUSPEND_NS	 (50 * NS_PER_MS)
 #define STOP_NS		 (400 * NS_PER_MS)
-#define AGAIN_NS	 (1000 * NS_PER_MS) /* to ask whether CUPTI is free */
+#define AGAIN_NS	 (1000 * NS_PER_MS) /* how often to ask whether CUPTI is free */
 #define EXIT_MS		 500
 #define HELPER_STACK	 (256 << 10)
 
@@ -47,8 +47,8 @@ static struct {
 	enum state state;
 	struct ts_settings settings;
 	struct cupti cupti; /* once found */
-	bool before_init;   /* we came before the program had initialized the driver */
-	bool began;	    /* STARTED was told in this session */
+	bool before_init;   /* we were loaded before the program had initialized the driver */
+	bool began;	    /* STARTED was sent in this session */
 	bool devices_told;
 	bool touched; /* CUPTI may hold addresses of ours */
 	bool forked;
@@ -92,8 +92,8 @@ static void fail_begin(int result)
 		break;
 	default:
 		snprintf(why, sizeof(why),
-			 "CUPTI (%.128s) refuses to record kernels: error %d; see whether it is of "
-			 "the driver's version",
+			 "CUPTI (%.128s) refuses to record kernels: error %d; check that its "
+			 "version matches the driver's",
 			 self.cupti.path, result);
 		fail(why);
 	}
@@ -113,7 +113,7 @@ static void tell(uint32_t state)
 		     state == TS_COLLECT_CHANGED ? self.left_out : 0, self.settings.budget_ppm);
 }
 
-/* From when to when it took: a call of between may have its records or not. */
+/* When the change happened: a call in between may or may not have its records. */
 static void tell_end(uint32_t state, uint64_t since_ns, uint64_t until_ns)
 {
 	collect_tell(state, since_ns, until_ns, 0, self.settings.budget_ppm);
@@ -145,7 +145,7 @@ static void begin(void)
 		if (r != CUPTI_OTHER_SUBSCRIBER)
 			fail_begin(r);
 		else if (self.state != PAUSED)
-			pause_for("another profiler that was here before");
+			pause_for("another profiler that started first");
 		self.again_ns = clock_ns(CLOCK_MONOTONIC) + AGAIN_NS;
 		return;
 	}
@@ -159,11 +159,11 @@ static void begin(void)
 	link_tell(TS_LIBRARY_COLLECTING, false, self.cupti.path);
 }
 
-/* With the lock held: CUPTI is as if we had never been. */
+/* With the lock held: leaves CUPTI as if we had never been there. */
 static void end(uint64_t limit_ns)
 {
 	if (!collect_end(limit_ns))
-		debug_say("CUPTI keeps buffers of ours");
+		debug_say("CUPTI still holds buffers");
 	call_unsubscribe(&self.cupti);
 	yield_give();
 }
@@ -192,8 +192,8 @@ static void fail_clock(void)
 	end(ASIDE_NS);
 	tell_end(TS_COLLECT_STOPPED, since_ns, collect_off_ns());
 	snprintf(why, sizeof(why),
-		 "CUPTI (%.96s) stamps its records with a clock that is neither CLOCK_MONOTONIC "
-		 "nor the wall clock, so no kernel can be timed; use the CUPTI of CUDA %u",
+		 "CUPTI (%.96s) stamps its records with neither CLOCK_MONOTONIC nor the wall "
+		 "clock, so kernels cannot be timed; use the CUPTI of CUDA %u",
 		 self.cupti.path, cuda_major(driver_version()));
 	fail(why);
 }
@@ -211,8 +211,8 @@ static bool find(void)
 	return false;
 }
 
-/* Whether the driver has loaded us: then cuInit is under way or over, and CUPTI can be switched on
- * at once. A process that we were put into may never want it. */
+/* Whether the driver loaded us: then cuInit is in progress or over, and CUPTI can be switched on at
+ * once. A process that we were injected into may never initialize the driver. */
 static bool is_driver_injected(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -222,7 +222,7 @@ static bool is_driver_injected(void)
 	       !strcmp(info.dli_fname, path);
 }
 
-/* The program's first kernels come soon after its cuInit: so we look closely for a while. */
+/* The program's first kernels come soon after its cuInit, so poll quickly for a while. */
 static bool wait_for_driver(void)
 {
 	enum driver_state enough = is_driver_injected() ? DRIVER_STARTING : DRIVER_READY, driver;
@@ -238,7 +238,7 @@ static bool wait_for_driver(void)
 	return true;
 }
 
-/* A driver that we cannot ask will never be ready. */
+/* A driver that cannot be asked will never be ready. */
 static bool driver_fits(void)
 {
 	char why[TS_HELLO_TEXT], path[96];
@@ -246,8 +246,8 @@ static bool driver_fits(void)
 	if (driver_is_known(path, sizeof(path)))
 		return true;
 	snprintf(why, sizeof(why),
-		 "its driver library (%s) has no cuDeviceGetCount, so it is none that CUPTI works "
-		 "with; see which libcuda.so.1 the process loads",
+		 "its driver library (%s) has no cuDeviceGetCount and cannot work with CUPTI; "
+		 "check which libcuda.so.1 the process loads",
 		 path);
 	fail(why);
 	return false;
@@ -310,7 +310,7 @@ static void tick_collecting(void)
 	queue_take_all();
 	drain_spent(clock_ns(CLOCK_MONOTONIC) - now_ns);
 	tell_devices();
-	/* What ran at the last change has had a tick to end. */
+	/* Work running at the last change has had a tick to end. */
 	if (collect_is_stale())
 		drain_flush(true);
 	if (left_out != self.left_out) {
@@ -318,7 +318,7 @@ static void tick_collecting(void)
 		collect_change(self.settings.records & ~left_out);
 		tell(TS_COLLECT_CHANGED);
 	}
-	/* At the tick that is nearest to it, so it is not late by most of one. */
+	/* At the nearest tick, so that it is never late by almost a whole tick. */
 	if (now_ns - self.flushed_ns + CUPTI_TICK_MS * NS_PER_MS / 2 >=
 	    self.settings.flush_ms * NS_PER_MS) {
 		self.flushed_ns = now_ns;
@@ -371,7 +371,7 @@ void cupti_suspend(void)
 	yield_unlock();
 }
 
-/* With the lock held: takes CUPTI out of the process where that is safe. */
+/* With the lock held: unloads CUPTI where that is safe. */
 static bool take_out(char *why, size_t size)
 {
 	if (yield_is_used()) {
@@ -380,8 +380,8 @@ static bool take_out(char *why, size_t size)
 	}
 	if (self.cupti.version < CUPTI_VERSION_12_6 || !self.cupti.finalize) {
 		snprintf(why, size,
-			 "a CUPTI before that of CUDA 12.6 cannot be taken out of a "
-			 "process safely, so it stays, switched off");
+			 "a CUPTI older than CUDA 12.6 cannot be unloaded safely, so it stays, "
+			 "switched off");
 		return false;
 	}
 	if (call_subscribe(&self.cupti) != CUPTI_OK) {
@@ -389,7 +389,7 @@ static bool take_out(char *why, size_t size)
 		return false;
 	}
 	if (!call_finalize(&self.cupti)) {
-		snprintf(why, size, "CUPTI could not be taken out, so it stays, switched off");
+		snprintf(why, size, "CUPTI could not be unloaded, so it stays, switched off");
 		return false;
 	}
 	return true;
@@ -421,7 +421,7 @@ bool cupti_stop(char *why, size_t size)
 		snprintf(why, size, "a thread is still inside a callback");
 		out = false;
 	}
-	/* Who has met another user goes on watching him, to know how he stands next time. */
+	/* After meeting another user we keep watching, to know its state next time. */
 	if (out && !yield_unwatch()) {
 		snprintf(why, size, "a thread of another profiler is still inside the library");
 		out = false;
@@ -445,7 +445,7 @@ static void *exit_flush(void *unused)
 	return NULL;
 }
 
-/* CUPTI may be half gone already, and then not return: so another thread calls it. */
+/* CUPTI may be half gone already and then not return, so another thread calls it. */
 void cupti_at_exit(void)
 {
 	sigset_t all, before;

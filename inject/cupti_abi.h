@@ -1,7 +1,7 @@
-/* cupti_abi.h: the little of CUPTI's binary interface that we use, so that no NVIDIA header is
- * needed to build.
+/* cupti_abi.h: the small part of CUPTI's binary interface that we use, so that the build needs no
+ * NVIDIA header.
  *
- * Facts only: numbers, and of each record the fields up to the last one we read, as the oldest
+ * Facts only: numbers, and the fields of each record up to the last one we read, as the oldest
  * CUPTI of CUDA 12 lays them out. Records only ever grow at their end. tests/fake/abi/cupti_check.c
  * compares all of it with NVIDIA's headers.
  */
@@ -29,7 +29,7 @@ enum cupti_result {
 enum cupti_kind {
 	CUPTI_KIND_MEMCPY = 1,
 	CUPTI_KIND_MEMSET = 2,
-	CUPTI_KIND_KERNEL = 3, /* what records are called that come of CONCURRENT_KERNEL too */
+	CUPTI_KIND_KERNEL = 3, /* kind of the records that come along with CONCURRENT_KERNEL */
 	CUPTI_KIND_DRIVER = 4,
 	CUPTI_KIND_DEVICE = 8,
 	CUPTI_KIND_CONTEXT = 9,
@@ -151,7 +151,7 @@ struct cupti_memory {
 	uint32_t is_async, padding;
 	uint32_t pool_type, pool_padding;
 	uint64_t pool_address, pool_threshold;
-	uint64_t pool_size; /* of a pool of this process, else the other process */
+	uint64_t pool_size; /* pool of this process; otherwise of another process */
 	uint64_t pool_used;
 };
 
@@ -169,7 +169,7 @@ struct cupti_context {
 	uint16_t api, null_stream;
 };
 
-/* What a marker or an overhead belongs to; thread where object is CUPTI_OBJECT_THREAD. */
+/* What a marker or an overhead belongs to; the thread if object is CUPTI_OBJECT_THREAD. */
 struct cupti_object {
 	uint32_t process, thread, stream;
 };
@@ -196,12 +196,12 @@ struct cupti_overhead {
 	uint32_t reserved;
 };
 
-/* What a callback of the driver's domain is given. */
+/* Passed to a callback of the driver domain. */
 struct cupti_call {
 	uint32_t site;
 	const char *function;
 	const void *parameters;
-	const void *result; /* of EXIT: to what the function returns, a CUresult */
+	const void *result; /* at EXIT: points to the function's return value, a CUresult */
 	const char *symbol;
 	void *context;
 	uint32_t context_id;
@@ -215,7 +215,7 @@ typedef void cupti_complete_fn(void *context, uint32_t stream, uint8_t *buffer, 
 typedef void cupti_callback_fn(void *data, uint32_t domain, uint32_t cbid, const void *call);
 typedef uint64_t cupti_clock_fn(void);
 
-/* necessary, field, symbol, parameters: all return enum cupti_result */
+/* required, field, symbol, parameters: all return enum cupti_result */
 #define CUPTI_FUNCTIONS(X)                                                                         \
 	X(1, get_version, cuptiGetVersion, (uint32_t *))                                           \
 	X(1, subscribe, cuptiSubscribe, (void **, cupti_callback_fn *, void *))                    \

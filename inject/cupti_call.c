@@ -1,10 +1,10 @@
-/* Cupti call: CALL records, made in CUPTI's callbacks on the thread that calls.
+/* Cupti call: makes CALL records in CUPTI's callbacks, on the calling thread.
  *
- * Activity records of the driver's functions lack the calls that come through the runtime, and
- * those of the runtime are dear; callbacks for single functions see them all and cost next to
+ * Activity records of the driver's functions miss the calls that come through the runtime, and
+ * those of the runtime are expensive; callbacks for single functions see all calls and cost almost
  * nothing (seen with CUPTI 13.0). The price is that we hold CUPTI's only subscription.
  *
- * A call within a call that has the same correlation id is a part of it.
+ * A call inside a call with the same correlation id is part of it.
  */
 #include "inject/cupti_call.h"
 
@@ -21,7 +21,7 @@
 #include "inject/launcher.h"
 #include "inject/queue.h"
 
-#define SAMPLE_EVERY 64 /* calls of a thread of which one is timed */
+#define SAMPLE_EVERY 64 /* one of this many calls of a thread is timed */
 #define WAIT_MS	     50
 
 static const uint16_t cbids[] = {
@@ -32,7 +32,7 @@ static const uint16_t cbids[] = {
 
 static struct {
 	void *handle;	   /* our subscription */
-	uint32_t price_ns; /* of one call, beside our own part */
+	uint32_t price_ns; /* per call, not counting our own part */
 	uint32_t finalizing_tid;
 	bool finalized;
 	const struct cupti *cupti;
@@ -73,16 +73,16 @@ static void call_exit(const struct cupti_call *call, uint32_t cbid, uint32_t tid
 			queue_pass(tid, &queued);
 		return;
 	}
-	/* Without its ENTER: it began before we did. */
+	/* No ENTER: the call started before we subscribed. */
 	if (!launcher->depth || launcher->open != call->correlation || --launcher->depth)
 		return;
-	/* The way in costs about what the way out does. */
+	/* Entering costs about as much as leaving. */
 	if (!queue_put(launcher, &queued) && ++launcher->calls % SAMPLE_EVERY == 0)
 		ns += 2 * SAMPLE_EVERY * (clock_ns(CLOCK_MONOTONIC) - queued.end_ns);
 	launcher_charge(launcher, ns);
 }
 
-/* On our own thread, inside a call that we made for this. */
+/* On our own thread, inside a call that we made for this purpose. */
 static void finalize_here(void)
 {
 	const struct cupti *cupti = subscription.cupti;
@@ -121,7 +121,8 @@ static void callback(void *data, uint32_t domain, uint32_t cbid, const void *arg
 }
 
 /* The first one sets CUPTI up, in about 10 ms; while many threads launch without a pause its lock
- * is hard to get (seen with CUPTI 13.0: eight threads on one context kept us out until they ended).
+ * is hard to get (seen with CUPTI 13.0: eight threads on one context kept us out until they
+ * ended).
  */
 int call_subscribe(const struct cupti *cupti)
 {
@@ -161,8 +162,8 @@ void call_price(uint32_t ns)
 	__atomic_store_n(&subscription.price_ns, ns, __ATOMIC_RELAXED);
 }
 
-/* CUPTI wants to be finalized where a call of the driver returns. Any thread's would do; we make a
- * call ourselves, so that it is at once, and the program's threads do not pay for it. */
+/* CUPTI must be finalized where a driver call returns. Any thread's call would do; we make one
+ * ourselves, so that it happens at once and not on a thread of the program. */
 bool call_finalize(const struct cupti *cupti)
 {
 	if (!subscription.handle || !cupti->finalize)

@@ -1,6 +1,6 @@
-/* cupti_calls.h: CUPTI's numbers of the driver functions that submit work: the plain form and that
- * of per-thread default streams, 0 where there is none. Only these are watched: a kernel, copy or
- * set is joined to its call by them. The same numbers stand in daemon/library/cuda.c; a test
+/* cupti_calls.h: CUPTI's numbers of the driver functions that submit work: the plain form and the
+ * one for per-thread default streams, 0 if there is none. Only these are watched: they match a
+ * kernel, copy or set to its call. The same numbers are in daemon/library/cuda.c; a test
  * compares.
  */
 #ifndef TS_CUPTI_CALLS_H

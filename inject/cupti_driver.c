@@ -1,8 +1,8 @@
-/* Cupti driver: what we ask the driver of the process ourselves, on our own thread.
+/* Cupti driver: calls that we make to the driver of the process, on our own thread.
  *
- * The driver is taken where it is mapped already, and only used once the program has initialized
- * it: to initialize it here would change what the program may do after (fork, for one). Contexts
- * are looked at without making one.
+ * The driver is used only where it is already mapped, and only after the program has initialized
+ * it: initializing it here would change what the program may do later (fork, for example). Contexts
+ * are inspected without creating one.
  */
 #include "inject/cupti_driver.h"
 
@@ -21,7 +21,7 @@
 #define ATTRIBUTE_MULTIPROCS  16
 #define DEVICES_MAX	      64
 #define DEVICE_NAME_MAX	      256
-#define NULL_STREAM_PER_CUPTI 7 /* as seen, where CUPTI does not tell */
+#define NULL_STREAM_PER_CUPTI 7 /* as observed, where CUPTI does not say */
 
 #define DRIVER_FUNCTIONS(X)                                                                        \
 	X(version, cuDriverGetVersion, (int *))                                                    \

@@ -1,4 +1,4 @@
-/* cupti_driver.h: the few calls that we make to the driver of the process ourselves. */
+/* cupti_driver.h: the few calls that we make to the driver of the process. */
 #ifndef TS_CUPTI_DRIVER_H
 #define TS_CUPTI_DRIVER_H
 
@@ -14,18 +14,18 @@ enum driver_state {
 	DRIVER_READY,
 };
 
-/* False: the driver that is mapped, at `path`, lacks what we cannot do without. */
+/* False: the mapped driver, at `path`, lacks a function that we need. */
 bool driver_is_known(char *path, size_t size);
-/* Looks again. Never initializes the driver: that is the program's. */
+/* Checks again. Never initializes the driver: that is up to the program. */
 enum driver_state driver_look(void);
-/* As cuDriverGetVersion has it, 0: not known. */
+/* As cuDriverGetVersion returns it; 0: unknown. */
 int driver_version(void);
 /* Whether a primary context exists on any device. */
 bool driver_has_context(void);
-/* Puts a DEVICE for each device and a CONTEXT for each primary context: CUPTI tells only of those
- * that come after it. */
+/* Sends a DEVICE for each device and a CONTEXT for each primary context: CUPTI only reports those
+ * created later. */
 void driver_tell(const struct cupti *cupti);
-/* Makes one call that CUPTI can call back for: its number is DRIVER_CALL_CBID. */
+/* Makes one call that CUPTI has a callback for: its number is DRIVER_CALL_CBID. */
 #define DRIVER_CALL_CBID 4 /* cuDeviceGetCount */
 void driver_call(void);
 void driver_close(void);

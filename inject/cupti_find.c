@@ -1,8 +1,8 @@
 /* Cupti find: which libcupti to use.
  *
- * The copy that the process has already goes first, two of them would fight over the driver. Else
- * one of the CUDA version of the process: by name, beside what else of CUDA is mapped, in Python's
- * wheels, in the toolkit. It is never closed again: CUPTI leaves traces in the driver.
+ * A copy that the process has already loaded comes first: two copies would fight over the driver.
+ * Otherwise one of the CUDA version of the process: by name, next to other mapped CUDA libraries,
+ * in Python's wheels, in the toolkit. It is never closed: CUPTI leaves traces in the driver.
  */
 #include "inject/cupti_find.h"
 
@@ -66,7 +66,7 @@ static bool resolve(struct cupti *cupti)
 	CUPTI_FUNCTIONS(X)
 #undef X
 	if (!cupti->lacks && cupti->get_version(&cupti->version) != CUPTI_OK)
-		cupti->lacks = "answer to cuptiGetVersion";
+		cupti->lacks = "a working cuptiGetVersion";
 	return !cupti->lacks;
 }
 
@@ -98,7 +98,7 @@ static bool try_beside(const char *beside, size_t length, const char *under, uns
 	return written < (int)sizeof(path) && try_open(path, 0, cupti);
 }
 
-/* Where the toolkit puts it, and where Python's wheels do. */
+/* Where the toolkit and Python's wheels install it. */
 static bool try_near(const char *prefix, unsigned major, struct cupti *cupti)
 {
 	static const char *const wheel[] = { "cuda_cupti/lib/", "cu13/lib/", "cu12/lib/" };
@@ -163,8 +163,8 @@ static int find_elsewhere(unsigned major, struct cupti *cupti)
 	static bool (*const ways[])(
 		unsigned major, struct cupti *cupti) = { try_name, try_beside_others, try_toolkit };
 
-	/* A driver of a newer version runs what was built for an older one; what the process was
-	 * set up with goes before what happens to be installed. */
+	/* A newer driver runs programs built for an older CUDA; what the process was set up with
+	 * takes precedence over what happens to be installed. */
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
 		for (unsigned m = major ? major : MAJOR_MAX; m >= MAJOR_MIN; m--)
 			if (ways[i](m, cupti))
@@ -182,7 +182,7 @@ int cupti_find(unsigned major, struct cupti *ret, char *why, size_t size)
 		return 0;
 	if (major && (major < MAJOR_MIN || major > MAJOR_MAX)) {
 		snprintf(why, size,
-			 "the process uses CUDA %u; kernel times need CUDA %d or %d with its CUPTI",
+			 "the process uses CUDA %u; kernel times need CUDA %d or %d and its CUPTI",
 			 major, MAJOR_MIN, MAJOR_MAX);
 		return -ENOTSUP;
 	}
@@ -190,12 +190,12 @@ int cupti_find(unsigned major, struct cupti *ret, char *why, size_t size)
 		return 0;
 	if (ret->lacks)
 		snprintf(why, size,
-			 "the CUPTI of the process (%.96s) has no %s, so it cannot be used; "
-			 "install that of CUDA %u (cuda-cupti, or the wheel nvidia-cuda-cupti)",
+			 "the CUPTI of the process (%.96s) has no %s and cannot be used; install "
+			 "the CUPTI of CUDA %u (cuda-cupti, or the wheel nvidia-cuda-cupti)",
 			 ret->path, ret->lacks, wanted);
 	else
 		snprintf(why, size,
-			 "no libcupti.so.%u was found by name, beside the CUDA libraries of the "
+			 "no libcupti.so.%u was found by name, next to the CUDA libraries of the "
 			 "process or in /usr/local/cuda*; install the CUPTI of CUDA %u "
 			 "(cuda-cupti, or the wheel nvidia-cuda-cupti)",
 			 wanted, wanted);

@@ -1,7 +1,7 @@
 /* Drain: empties each buffer that CUPTI completes into the ring, on the thread that completes it.
  *
- * No lock is taken here, for CUPTI calls with its own held. Where the ring is full a thread that
- * nobody waits for waits a little for the daemon; a thread of the program never does.
+ * No lock is taken here, because CUPTI calls with its own locks held. When the ring is full, a
+ * thread that nobody waits for waits briefly for the daemon; a thread of the program never does.
  */
 #include "inject/drain.h"
 
@@ -17,14 +17,14 @@
 #include "inject/launcher.h"
 #include "inject/stamp.h"
 
-#define WAIT_NS	       20000000 /* for room in the ring, for each buffer */
+#define WAIT_NS	       20000000 /* wait for room in the ring, per buffer */
 #define WAIT_STEP_NS   200000
-#define WORKER_BUFFERS 4 /* after so many a thread that never called the driver is CUPTI's */
+#define WORKER_BUFFERS 4 /* a thread without a driver call after this many buffers is CUPTI's */
 #define BACK_STEP_NS   NS_PER_MS
 
 static struct {
 	const struct cupti *cupti;
-	uint32_t flushing_tid; /* that is inside drain_flush */
+	uint32_t flushing_tid; /* inside drain_flush */
 	uint32_t worker_tid, worker_buffers;
 	uint64_t records, work, own_ns, refused;
 } drain;
@@ -36,14 +36,14 @@ static void sleep_ns(uint64_t ns)
 	nanosleep(&pause, NULL);
 }
 
-/* What a buffer's way to the ring has used and may still use. */
+/* Time that moving a buffer to the ring has used and may still use. */
 struct turn {
 	uint64_t may_wait_ns, waited_ns;
 	uint64_t lost, unknown, records, work;
 	struct stamp stamp;
 };
 
-/* Whether nobody of the program waits for this thread. */
+/* Whether no thread of the program waits for this one. */
 static bool is_idle_thread(uint32_t tid)
 {
 	if (__atomic_load_n(&drain.flushing_tid, __ATOMIC_RELAXED) == tid)
@@ -71,7 +71,7 @@ static void put(const struct ts_event *event, struct turn *turn)
 		turn->lost++;
 }
 
-/* What CUPTI says that it took from a thread of the program. */
+/* Time that CUPTI says it took from a thread of the program. */
 static void charge_overhead(const struct ts_event *event)
 {
 	struct launcher *launcher;
@@ -86,7 +86,7 @@ static void charge_overhead(const struct ts_event *event)
 		else
 			drain_spent(event->end_ns - event->start_ns);
 		break;
-	default: /* a flush is measured by us, the rest is the program's own */
+	default: /* we time a flush ourselves; the rest is the program's own */
 		break;
 	}
 }
@@ -97,7 +97,7 @@ static void drain_record(const uint8_t *record, size_t size, struct turn *turn)
 
 	switch (convert_record(record, size, &event)) {
 	case CONVERT_DONE:
-		/* What ran is worth telling without its times. */
+		/* Work that ran is worth reporting even without its times. */
 		if (!stamp_mend(&turn->stamp, &event) && event.kind > TS_EVENT_GRAPH) {
 			turn->unknown++;
 			break;
@@ -134,7 +134,7 @@ static void drain_records(const struct cupti *cupti, uint8_t *buffer, size_t val
 		turn->unknown++;
 }
 
-/* Records that CUPTI had no room for: because we gave it no buffer, or for reasons of its own. */
+/* Records that CUPTI had no room for: because we gave it no buffer, or for its own reasons. */
 static void count_dropped(const struct cupti *cupti)
 {
 	struct buffer_stats stats;

@@ -1,4 +1,4 @@
-/* drain.h: the way of CUPTI's buffers: asked for, filled, and emptied into the ring. */
+/* drain.h: the path of CUPTI's buffers: requested, filled, and emptied into the ring. */
 #ifndef TS_INJECT_DRAIN_H
 #define TS_INJECT_DRAIN_H
 
@@ -6,20 +6,20 @@
 
 #include "inject/cupti_find.h"
 
-/* What CUPTI is to call back; on any thread. */
+/* CUPTI's buffer callbacks; on any thread. */
 cupti_request_fn drain_request;
 cupti_complete_fn drain_complete;
 
-/* Whose functions to use. NULL: what comes is not looked at. */
+/* Whose functions to use. NULL: buffers are discarded unread. */
 void drain_use(const struct cupti *cupti);
-/* From our thread, or from one that waits for us: CUPTI hands over what is finished, or all. */
+/* From our thread, or one that waits for us: makes CUPTI hand over what is finished, or all. */
 void drain_flush(bool forced);
-/* Waits up to so long until CUPTI has given all buffers back, flushing. */
+/* Waits at most this long until CUPTI has returned all buffers, flushing. */
 bool drain_wait(bool forced, uint64_t limit_ns);
 
 struct drain_stats {
 	uint64_t records;
-	uint64_t work;	 /* of them kernels, copies and sets that are no part of a graph */
+	uint64_t work;	 /* kernels, copies and sets among them that are not part of a graph */
 	uint64_t own_ns; /* on threads that nobody waits for */
 };
 /* Since the last time. */

@@ -1,6 +1,6 @@
-/* Entry: the functions that others call in us: the driver, who injects, fork and exit.
- * On their threads we only start our own, wait a moment for it where the program is just beginning,
- * or do what cannot wait; errno stays theirs. */
+/* Entry: the functions that others call: the driver, the injector, fork and exit. On their threads
+ * we only start our own, wait briefly for it while the program is starting, or do what cannot wait;
+ * errno is preserved. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 EXPORT int InitializeInjection(void);
 EXPORT int tracesmith_attach(const struct ts_attach *attach);
 
-/* Whoever has started a program under us wants its first kernel, too; without a daemon, or with one
- * that is slow, the program goes on. cuInit itself takes longer than CUPTI's 20 ms. */
+/* Whoever started a program with us wants its first kernel too; without a daemon, or with a slow
+ * one, the program continues. cuInit itself takes longer than CUPTI's 20 ms. */
 #define SETTLE_MS 250
 
 static bool debug;
@@ -42,7 +42,7 @@ void debug_say(const char *format, ...)
 	errno = saved;
 }
 
-/* A number of the environment; 0 where there is none, or no number. */
+/* A number from the environment; 0 if it is unset or not a number. */
 static uint32_t entry_number(const char *name)
 {
 	const char *text = getenv(name);

@@ -1,8 +1,8 @@
-/* Got: walks the relocations of each module for slots that hold an address of a hooked symbol.
+/* Got: walks the relocations of each module for slots that hold the address of a hooked symbol.
  *
- * All is done inside dl_iterate_phdr(), which keeps modules from going away meanwhile. A slot is
- * turned back only while its module is still where it was and the slot still holds what we wrote.
- * Memory that the loader made read-only is writable only for the moment of the write.
+ * All work is done inside dl_iterate_phdr(), which keeps modules from disappearing. A slot is
+ * restored only while its module is still there and the slot still holds what we wrote. Memory that
+ * the loader made read-only is writable only during the write.
  */
 #include "inject/got.h"
 
@@ -51,7 +51,7 @@ static bool module_holds(const struct dl_phdr_info *info, const void *address)
 	return false;
 }
 
-/* Whether the loader made the address read-only after it had written to it. */
+/* Whether the loader made the address read-only after writing to it. */
 static bool is_relro(const struct dl_phdr_info *info, const void *address)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -83,7 +83,7 @@ static bool slot_write(const struct dl_phdr_info *info, void **at, void *value)
 
 static void *hook_of(const struct turn *turn, const char *symbol)
 {
-	/* Most symbols are none of ours. */
+	/* Most symbols are not hooked. */
 	if (symbol[0] != turn->hook[0].symbol[0])
 		return NULL;
 	for (size_t i = 0; i < turn->count; i++)
@@ -92,7 +92,7 @@ static void *hook_of(const struct turn *turn, const char *symbol)
 	return NULL;
 }
 
-/* What the loader needs to know of a module. */
+/* What the loader knows about a module. */
 struct dynamic {
 	const ElfW(Sym) * symbol;
 	const char *text;
@@ -109,7 +109,7 @@ static bool dynamic_read(const struct dl_phdr_info *info, struct dynamic *ret)
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
 			entry = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
 	for (; entry && entry->d_tag != DT_NULL; entry++) {
-		/* glibc has added the module's address already, but for the kernel's module. */
+		/* glibc has already added the module's address, except for the kernel's module. */
 		uintptr_t at = entry->d_un.d_ptr;
 
 		at += at < info->dlpi_addr ? info->dlpi_addr : 0;

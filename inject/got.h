@@ -1,9 +1,8 @@
-/* got.h: the calls that other modules of the process make to a library, turned to functions of
- * ours.
+/* got.h: redirects the calls that other modules of the process make to a library.
  *
  * A module reaches another one's functions through slots in its own memory that the loader fills
- * in. What is written there can be taken back; a function that was looked up with dlsym() cannot be
- * turned.
+ * in. Such a slot can be restored; a function that was looked up with dlsym() cannot be
+ * redirected.
  */
 #ifndef TS_INJECT_GOT_H
 #define TS_INJECT_GOT_H
@@ -16,10 +15,10 @@ struct got_hook {
 	void *ours;
 };
 
-/* Turns the hooks in all modules but ours and that which holds `except`. Does nothing where no
- * module has come since the last time. Returns how many slots were turned. */
+/* Redirects the hooks in all modules except ours and the one that contains `except`. Does nothing
+ * if no module was loaded since the last time. Returns how many slots were redirected. */
 size_t got_turn(const struct got_hook *hook, size_t count, const void *except);
-/* Turns all back. */
+/* Restores all slots. */
 void got_restore(void);
 
 #endif

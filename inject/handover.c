@@ -1,6 +1,6 @@
-/* Handover: the ring as those see it who write, on any thread.
- * A writer announces itself before it looks whether there is a ring. Who takes the ring away first
- * makes it unseen, then waits until nobody is announced; so no writer ever waits. */
+/* Handover: the ring from the writers' side, on any thread. A writer announces itself before it
+ * looks for the ring. To take the ring away it is first made invisible, then we wait until nobody
+ * is announced; so no writer ever waits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static struct handover *current; /* NULL: there is no daemon */
 static _Alignas(64) uint32_t writers;
 static _Alignas(64) uint64_t lost[REASON_MAX];
 
-/* NULL: nobody takes records now. Goes with handover_leave() in any case. */
+/* NULL: nobody takes records now. Pair with handover_leave() in any case. */
 static struct handover *handover_enter(void)
 {
 	__atomic_fetch_add(&writers, 1, __ATOMIC_SEQ_CST);
@@ -82,7 +82,7 @@ void link_wake(void)
 	struct handover *handover = handover_enter();
 	int saved = errno;
 
-	/* It can only fail when it would wait, and then the daemon is being woken already. */
+	/* This fails only if it would block, and then the daemon is already being woken. */
 	if (handover && ts_ring_wake(&handover->ring) &&
 	    write(handover->wake_fd, &one, sizeof(one)) < 0)
 		errno = saved;
@@ -94,7 +94,7 @@ void link_lost(enum ts_lost_reason reason, uint64_t count)
 	struct handover *handover = handover_enter();
 
 	if (handover && reason == TS_LOST_RING)
-		ts_ring_drop(&handover->ring, count); /* there is always room for that */
+		ts_ring_drop(&handover->ring, count); /* there is always room for this */
 	else if ((unsigned int)reason < REASON_MAX)
 		__atomic_fetch_add(&lost[reason], count, __ATOMIC_RELAXED);
 	handover_leave();
@@ -120,7 +120,7 @@ static bool handover_is_sound(int ring_fd, uint32_t slots)
 {
 	int seals = fcntl(ring_fd, F_GET_SEALS);
 
-	/* What can shrink could kill the program by a SIGBUS. */
+	/* Memory that can shrink could kill the program with a SIGBUS. */
 	return seals >= 0 && (seals & F_SEAL_SHRINK) && ts_ring_slots_ok(slots) &&
 	       lseek(ring_fd, 0, SEEK_END) >= (off_t)ts_ring_bytes(slots);
 }
@@ -137,7 +137,7 @@ int handover_open(int ring_fd, int wake_fd, uint32_t slots)
 		return -ENOMEM;
 	handover->size = ts_ring_bytes(slots);
 	handover->wake_fd = wake_fd;
-	/* Populated, so that writers have no page faults. */
+	/* Populated, so that writers take no page faults. */
 	head = mmap(NULL, handover->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
 		    ring_fd, 0);
 	if (head == MAP_FAILED) {
@@ -155,7 +155,7 @@ int handover_open(int ring_fd, int wake_fd, uint32_t slots)
 	return 0;
 }
 
-/* Whether nobody is inside any more; waits a moment for it. */
+/* Whether nobody is inside any more; waits briefly for it. */
 static bool handover_is_left(void)
 {
 	static const struct timespec pause = { .tv_nsec = NS_PER_MS };
@@ -190,8 +190,8 @@ void handover_forked(void)
 	if (!handover)
 		return;
 	close(handover->wake_fd);
-	/* Who was announced is a thread of the parent, or a handler of signals that interrupted us
-	 * has forked and we go on from there: then the memory must stay. */
+	/* The announced writer may be a thread of the parent, or a signal handler that interrupted
+	 * us may have forked, and we continue from there: then the memory must stay. */
 	if (writers == 0)
 		munmap(handover->ring.head, handover->size);
 }

@@ -1,9 +1,9 @@
-/* internal.h: what the parts of the library are to each other.
+/* internal.h: how the parts of the library work together.
  *
- * entry.c is called by the driver or by who injects, and only starts our one thread. On that thread
- * link.c talks to the daemon and holds the ring, and calls the functions of cupti.c below. CUPTI
- * calls back on threads of its own and of the program; those only ever call link_put(),
- * link_begin() and its kin, link_lost() and link_wake(), which never wait, allocate or fail loudly.
+ * The driver or the injector calls entry.c, which only starts our one thread. On that thread link.c
+ * talks to the daemon, holds the ring and calls the functions of cupti.c below. CUPTI calls back on
+ * its own threads and the program's; those only ever call link_put(), link_begin() and its kin,
+ * link_lost() and link_wake(), which never wait, allocate or report errors loudly.
  */
 #ifndef TS_INJECT_INTERNAL_H
 #define TS_INJECT_INTERNAL_H
@@ -15,16 +15,16 @@
 #include "proto/event.h"
 #include "proto/hello.h"
 
-/* Of each thread of ours, for who unloads us to see them gone, and for the probes. */
+/* Name of each of our threads, for the unloading daemon to see them gone, and for the probes. */
 #define THREAD_NAME TS_THREAD_NAME
 
 /* link.c */
-/* Starts the thread. `socket` is -1 where we have to connect. Negative errno: nothing happened. */
+/* Starts the thread. `socket` is -1 to connect. Negative errno: nothing happened. */
 int link_start(enum ts_hello_how how, int socket, const struct ts_settings *wanted);
-/* Hands a record over, as ts_ring_put does; -ENOTCONN: there is no daemon now. */
+/* Hands a record over, like ts_ring_put; -ENOTCONN: there is no daemon now. */
 int link_put(const void *record, size_t size);
-/* The same for `count` records of a slot each, one after the other: 0, or as link_put. After
- * link_begin() fill each one, in their order, then end. */
+/* The same for `count` records of one slot each, in order: 0, or as link_put. After link_begin()
+ * fill each one in order, then end. */
 struct link_batch {
 	void *to;
 	uint64_t at;
@@ -32,31 +32,32 @@ struct link_batch {
 int link_begin(struct link_batch *batch, uint32_t count);
 void link_fill(const struct link_batch *batch, uint32_t nth, const void *record, size_t size);
 void link_end(const struct link_batch *batch);
-/* Counts records that could not be handed over; told when there is room. */
+/* Counts records that could not be handed over; reported when there is room. */
 void link_lost(enum ts_lost_reason reason, uint64_t count);
 /* After a batch of puts. */
 void link_wake(void);
-/* From our thread: tells the daemon. `text` is cut to TS_HELLO_TEXT. */
+/* From our thread: reports a state to the daemon. `text` is cut to TS_HELLO_TEXT. */
 void link_tell(enum ts_library_state state, bool unloadable, const char *text);
-/* On stderr, where TRACESMITH_DEBUG is set. */
+/* Writes to stderr if TRACESMITH_DEBUG is set. */
 void debug_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* cupti.c; all but cupti_at_exit and cupti_forked are called on our thread only */
-/* There is a daemon: begins to collect, now or (before the driver is ready) in a later tick, and
- * tells what became of it with link_tell(). */
+/* There is a daemon: starts recording, now or (before the driver is ready) in a later tick, and
+ * reports the outcome with link_tell(). */
 void cupti_start(const struct ts_settings *settings);
 void cupti_settings(const struct ts_settings *settings);
-/* Every CUPTI_TICK_MS: hands over what is finished, watches for others who want CUPTI, keeps the
+/* Every CUPTI_TICK_MS: hands over what is finished, watches for other users of CUPTI, keeps the
  * budget. */
 #define CUPTI_TICK_MS 100
 void cupti_tick(void);
-/* The daemon is gone: collects nothing until cupti_start() is called again. */
+/* The daemon is gone: records nothing until cupti_start() is called again. */
 void cupti_suspend(void);
-/* Detach: gives everything back. True: nothing refers to us any more; else `why` says what does. */
+/* Detach: gives everything back. True: nothing refers to us any more; otherwise `why` says what
+ * does. */
 bool cupti_stop(char *why, size_t size);
-/* The process exits: hands over what is finished, in bounded time. On the thread that exits. */
+/* The process exits: hands over what is finished, in bounded time. On the exiting thread. */
 void cupti_at_exit(void);
-/* In the child of a fork: forgets everything without a call into CUPTI. */
+/* In the child of a fork: forgets everything without calling CUPTI. */
 void cupti_forked(void);
 
 #endif

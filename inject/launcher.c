@@ -1,7 +1,7 @@
 /* Launcher: a table of the threads that were seen in a driver call.
  *
- * A thread's place is in one small bucket, taken with an exchange, and given back only when the
- * thread is gone: so a place has one owner, and what is only the owner's needs no lock.
+ * A thread's entry is in one small bucket, taken with an exchange, and freed only when the thread
+ * is gone: so an entry has one owner, and the owner's fields need no lock.
  */
 #include "inject/launcher.h"
 
@@ -13,12 +13,12 @@
 #define BUCKET_SIZE 8
 #define BUCKETS	    (LAUNCHERS_MAX / BUCKET_SIZE)
 
-/* Where glibc keeps the number of a thread, from pthread_self() on x86-64 since 2.3. Believed only
- * where it is so for each thread that we note; else it is a system call. */
+/* Offset of a thread's id from pthread_self() in glibc on x86-64 since 2.3. Used only if it is
+ * right for each thread that we note; otherwise a system call. */
 #define GLIBC_TID_OFFSET 0x2d0
 
 static struct launcher table[BUCKETS][BUCKET_SIZE];
-static uint64_t noted[BUCKETS / 64]; /* bits: buckets that were ever used */
+static uint64_t noted[BUCKETS / 64]; /* bits: buckets ever used */
 static enum tid_source { UNKNOWN, GLIBC, SYSTEM } tid_source;
 
 static uint32_t tid_of_system(void)
@@ -148,7 +148,7 @@ uint64_t launcher_costs(uint64_t *ret_most)
 bool launcher_is_inside(void)
 {
 	for (const struct launcher *l = launcher_next(NULL); l; l = launcher_next(l))
-		/* A thread that ended in there is not in there. */
+		/* A thread that has ended is not inside a callback. */
 		if (__atomic_load_n(&l->inside, __ATOMIC_ACQUIRE) && !is_gone(l->tid))
 			return true;
 	return false;

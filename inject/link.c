@@ -1,6 +1,6 @@
-/* Link: our one thread, and what it says to the daemon.
- * It starts when somebody asks for it and ends when the daemon refuses us or wants us gone; without
- * a daemon it comes again and again, quietly. It blocks all signals, and only it calls cupti.c. */
+/* Link: our one thread, and its conversation with the daemon. It starts on request and ends when
+ * the daemon refuses or detaches us; without a daemon it keeps retrying quietly. It blocks all
+ * signals, and only it calls cupti.c. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -24,8 +24,8 @@
 
 #define STACK_BYTES   (1 << 20) /* CUPTI is called on it */
 #define HELLO_WAIT_MS 5000
-/* Without a daemon we come again so often, as long as it may be about to come back: what is
- * submitted until then has no times. A connect that fails takes a few microseconds. */
+/* Without a daemon we retry this often while it may be about to return: work submitted until then
+ * has no times. A failed connect takes a few microseconds. */
 #define AGAIN_MS      100
 #define AGAIN_OFTEN   600
 #define AGAIN_RARE_MS 1000
@@ -44,7 +44,7 @@ union message {
 struct received {
 	union message message;
 	size_t size;
-	int fd[2]; /* -1 where none came */
+	int fd[2]; /* -1 if none was handed in */
 };
 
 static int stage; /* enum stage */
@@ -62,7 +62,7 @@ static struct {
 	struct sockaddr_un address;
 	int socket;
 	bool started;  /* cupti.c has something to give back */
-	bool stranded; /* memory that a writer is still in */
+	bool stranded; /* memory with a writer still inside */
 	bool clings;   /* something refers to us, so we must not be unloaded */
 	struct ts_state untold;
 } self = { .socket = -1 };
@@ -72,7 +72,7 @@ static uint64_t now_ms(void)
 	return clock_ns(CLOCK_MONOTONIC) / NS_PER_MS;
 }
 
-/* When the process exits, cupti.c belongs to the thread that does, and ours stands still. */
+/* When the process exits, cupti.c belongs to the exiting thread, and our thread stops. */
 static void cupti_enter(void)
 {
 	__atomic_store_n(&inside_cupti, 1, __ATOMIC_SEQ_CST);
@@ -123,8 +123,8 @@ void link_forked(void)
 	cupti_forked();
 }
 
-/* On our thread, so that no thread of the program ever waits for the locks of these lists. What is
- * registered here goes away when the library is unloaded. */
+/* On our thread, so that no thread of the program ever waits for the locks of these lists. Handlers
+ * registered here go away when the library is unloaded. */
 static void link_register(void)
 {
 	static bool registered;
@@ -134,7 +134,7 @@ static void link_register(void)
 			pthread_atfork(NULL, NULL, link_forked) == 0 && atexit(link_at_exit) == 0;
 }
 
-/* Handlers run in reverse order: to be called before those of libcupti, come after them. */
+/* Handlers run in reverse order: register after those of libcupti to be called before them. */
 static void link_register_again(void)
 {
 	static bool registered;
@@ -159,7 +159,7 @@ static bool link_send(const void *message, size_t size)
 	return send(self.socket, message, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* The first try to collect has come to something. */
+/* The first attempt to record has finished, either way. */
 static void link_settled(void)
 {
 	if (__atomic_exchange_n(&settled, 1, __ATOMIC_ACQ_REL) == 0)
@@ -250,8 +250,8 @@ static int link_receive(struct received *ret)
 	memset(ret, 0, sizeof(*ret));
 	ret->fd[0] = ret->fd[1] = -1;
 	n = recvmsg(self.socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	/* Who closes without having read all that we sent resets the connection, which is told
-	 * once, before what he had sent last. */
+	/* A peer that closes without reading everything we sent resets the connection, which is
+	 * reported once, before its last message. */
 	if (n < 0 && errno == ECONNRESET)
 		n = recvmsg(self.socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -273,7 +273,7 @@ static void link_refused(const struct received *received)
 
 	memcpy(text, received->message.refused.text, sizeof(text));
 	text[sizeof(text) - 1] = '\0';
-	debug_say("the daemon refuses us: %s", text);
+	debug_say("refused by the daemon: %s", text);
 }
 
 /* Gets the ring. */
@@ -291,7 +291,7 @@ static enum outcome link_welcome(struct received *received)
 		return OUTCOME_NO_DAEMON;
 	r = handover_open(received->fd[0], received->fd[1], welcome->slots);
 	if (r < 0) {
-		debug_say("the daemon's ring is of no use: %s", strerror(-r));
+		debug_say("the daemon's ring cannot be used: %s", strerror(-r));
 		return OUTCOME_NO_DAEMON;
 	}
 	received->fd[1] = -1;
@@ -310,7 +310,7 @@ static enum outcome link_hello(struct ts_settings *ret_settings)
 	struct received received;
 	enum outcome outcome;
 
-	/* A failure is no end: the daemon may have refused us at once. */
+	/* A failure is not the end: the daemon may have refused us at once. */
 	link_send(&hello, sizeof(hello));
 	if (!link_wait_for(POLLIN, HELLO_WAIT_MS) || link_receive(&received) < 0)
 		return OUTCOME_NO_DAEMON;
@@ -334,16 +334,16 @@ static void link_stop(void)
 		self.stranded = true;
 	self.clings = !clean;
 	if (clean && self.stranded)
-		snprintf(why, sizeof(why), "a thread still hands a record over");
+		snprintf(why, sizeof(why), "a thread is still handing over a record");
 	if (self.socket < 0)
 		return;
-	/* Of states only the last one counts. */
+	/* Only the last state counts. */
 	link_tell(TS_LIBRARY_GONE, clean && !self.stranded, why);
 	if (self.untold.message && link_wait_for(POLLOUT, GONE_WAIT_MS))
 		link_tell_again();
 }
 
-/* Messages that are there. */
+/* Handles the waiting messages. */
 static enum outcome link_read(void)
 {
 	struct received received;
@@ -373,7 +373,7 @@ static void link_tick(void)
 	int fd = __atomic_exchange_n(&offered, NOTHING, __ATOMIC_ACQ_REL);
 
 	if (fd >= 0)
-		close(fd); /* we had a connection already */
+		close(fd); /* we had a connection before */
 	cupti_enter();
 	cupti_tick();
 	cupti_leave();
@@ -381,7 +381,7 @@ static void link_tick(void)
 	link_tell_again();
 }
 
-/* With a daemon, until it or we go. */
+/* With a daemon, until either side closes. */
 static enum outcome link_serve(const struct ts_settings *settings)
 {
 	uint64_t next_ms = now_ms() + CUPTI_TICK_MS;
@@ -411,7 +411,7 @@ static void link_close(void)
 
 	self.socket = -1; /* first, for link_forked() */
 	self.untold.message = 0;
-	/* Who sees the end of the connection may hand in the next one. */
+	/* Whoever sees the end of the connection may hand in the next one. */
 	__atomic_store_n(&connected, 0, __ATOMIC_RELEASE);
 	if (fd >= 0)
 		close(fd);
@@ -427,7 +427,7 @@ static enum outcome link_talk(void)
 		outcome = link_serve(&settings);
 	}
 	if (outcome == OUTCOME_DAEMON_GONE) {
-		debug_say("the daemon is gone, waiting for it");
+		debug_say("lost the daemon, waiting for it");
 		cupti_enter();
 		cupti_suspend();
 		cupti_leave();
@@ -440,7 +440,7 @@ static enum outcome link_talk(void)
 	return outcome;
 }
 
-/* The socket that was handed in, or one of our own. */
+/* The socket that was handed in, or a new one. */
 static bool link_connect(void)
 {
 	int fd = __atomic_exchange_n(&offered, NOTHING, __ATOMIC_ACQ_REL);
@@ -459,7 +459,7 @@ static bool link_connect(void)
 	return true;
 }
 
-/* Until somebody hands a socket in, or the time is over. */
+/* Until somebody hands in a socket, or the time is up. */
 static void link_wait(unsigned int ms)
 {
 	struct timespec timeout = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l };
@@ -524,7 +524,7 @@ static int link_thread(void)
 	return -r;
 }
 
-/* There is a thread already: it takes the socket if it has none. */
+/* A thread exists already: it takes the socket if it has none. */
 static int link_offer(int socket)
 {
 	int none = NOTHING;

@@ -1,7 +1,7 @@
-/* Name: a set of texts, known by their hash alone; the number of a text is its place.
+/* Name: a set of texts, known by their hash alone; the number of a text is its slot.
  *
- * A place is taken once, with an exchange, and never given back, so no lock is needed. Two threads
- * that meet the same new text at once may both send it: equal, so harmless.
+ * A slot is taken once, with an exchange, and never freed, so no lock is needed. Two threads that
+ * meet the same new text at once may both send it, which is harmless.
  */
 #include "inject/name.h"
 
@@ -18,7 +18,7 @@
 
 static struct {
 	uint64_t hash; /* 0: free */
-	uint32_t sent; /* session in which it was sent last */
+	uint32_t sent; /* session in which it was last sent */
 } place[PLACES];
 static uint32_t taken, session = SESSION_NEW;
 
@@ -38,7 +38,7 @@ static uint64_t text_hash(const char *text, size_t length)
 	return hash ? hash : 1;
 }
 
-/* The most of `length` bytes that do not end within a character of UTF-8. */
+/* At most `length` bytes, without splitting a UTF-8 character. */
 static size_t text_cut(const char *text, size_t length)
 {
 	if (length <= TS_NAME_MAX)
@@ -62,7 +62,7 @@ static bool name_send(uint32_t id, const char *text, size_t length)
 	return !link_put(&record, sizeof(struct ts_name) + length);
 }
 
-/* The place of a hash, or PLACES. */
+/* The slot of a hash, or PLACES. */
 static uint32_t place_of(uint64_t hash)
 {
 	for (uint32_t i = 0; i < PROBES_MAX; i++) {

@@ -1,8 +1,8 @@
-/* Nvtx: makes NVTX's ranges come to CUPTI.
+/* Nvtx: forwards NVTX ranges to CUPTI.
  *
  * NVTX's headers in the program load us at their first use, where NVTX_INJECTION64_PATH names us,
- * on the program's thread. We pass on to CUPTI; what it then records is MARKER records. Where that
- * cannot be, NVTX stays as it was, switched off.
+ * on the program's thread. We pass the call on to CUPTI, which then writes MARKER records. If that
+ * fails, NVTX stays switched off, as it was.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 EXPORT int InitializeInjectionNvtx2(void *get_export_table);
 
-/* The driver's, without initializing it: NVTX often comes before CUDA. */
+/* Asks the driver without initializing it: NVTX often comes before CUDA. */
 static int version_of_driver(void)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -32,7 +32,7 @@ static int version_of_driver(void)
 
 int InitializeInjectionNvtx2(void *get_export_table)
 {
-	char why[TS_HELLO_TEXT] = "it has no function for that";
+	char why[TS_HELLO_TEXT] = "CUPTI has no function for it";
 	struct cupti cupti;
 	int version = version_of_driver(), saved = errno;
 	bool done;

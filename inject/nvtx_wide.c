@@ -1,7 +1,7 @@
-/* Nvtx wide: CUPTI takes no wide texts from NVTX: ranges that have one are missing, or without a
- * name, and the end of such a range ends another. So functions of ours stand where NVTX's tables
- * have those with wide texts; they make UTF-8 of it and call CUPTI's function for that. They run on
- * the program's threads. NVTX has loaded us and never lets go, so they stay as long as the tables.
+/* Nvtx wide: CUPTI ignores wide texts from NVTX: ranges that have one are missing or unnamed, and
+ * the end of such a range ends another. So our functions replace those with wide texts in NVTX's
+ * tables; they convert to UTF-8 and call CUPTI's function for that. They run on the program's
+ * threads. NVTX has loaded us and never unloads us, so they stay as long as the tables.
  */
 #include "inject/nvtx_wide.h"
 
@@ -83,7 +83,7 @@ static size_t put_character(char *to, uint32_t c)
 	return 4;
 }
 
-/* As much of it as a name may have. */
+/* As much of it as fits in a name. */
 static const char *narrow(struct text *text, const wchar_t *wide)
 {
 	size_t used = 0;
@@ -191,7 +191,7 @@ static void *domain_create_wide(const wchar_t *wide)
 	return cupti.domain_create(narrow(&text, wide));
 }
 
-/* The place of ours in its module, and that of CUPTI's, which it calls. */
+/* The slot of our function in its module, and that of CUPTI's, which it calls. */
 static const struct row {
 	uint32_t module, place, theirs;
 	nvtx_fn ours;

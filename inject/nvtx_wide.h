@@ -1,4 +1,4 @@
-/* nvtx_wide.h: wide texts of NVTX, which CUPTI does not take. */
+/* nvtx_wide.h: wide texts of NVTX, which CUPTI does not accept. */
 #ifndef TS_INJECT_NVTX_WIDE_H
 #define TS_INJECT_NVTX_WIDE_H
 

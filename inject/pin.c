@@ -1,8 +1,8 @@
-/* Pin: a reference to our own library, held while a thread of ours runs in it.
+/* Pin: a reference to our own library, held while one of our threads runs in it.
  *
- * Whoever loaded us may close us at any time. A thread cannot give up the last reference to the
- * code that it runs, so libc does that for it once it has left our code, as the destructor of a
- * value of that thread. Where nobody else has a reference by then, we are unloaded there.
+ * Whoever loaded us may close us at any time. A thread cannot drop the last reference to the code
+ * that it runs, so libc does that for it once it has left our code, as the destructor of a
+ * thread-local value. If nobody else holds a reference by then, we are unloaded there.
  */
 #include "inject/pin.h"
 
@@ -17,7 +17,7 @@ static void *held;
 static bool has_key;
 static pthread_key_t key;
 
-/* By the name that the loader knows us by, so that it looks for no file. */
+/* By the name that the loader knows us by, so that it searches for no file. */
 static int pin_open(void)
 {
 	struct link_map *ours, *opened = NULL;
@@ -39,7 +39,7 @@ static int pin_open(void)
 
 int pin_take(void)
 {
-	/* As the type of a destructor: what dlclose() returns is of no use there. */
+	/* Matches the type of a destructor; the result of dlclose() is not needed. */
 	void (*give)(void *) = (void (*)(void *))(void (*)(void))dlclose;
 	int r;
 

@@ -1,10 +1,10 @@
 /* Queue: a small one for each launcher, which only its thread fills, without an atomic exchange:
- * the lines that all share, those of the ring, are touched once for a batch of calls.
+ * the cache lines that all threads share, those of the ring, are touched once per batch of calls.
  *
- * Our thread takes what there is, each tick. A thread that calls so often that its queue is half
- * full by then hands a batch over itself. Who takes holds `taking` for as long as it takes to copy
- * the calls and to claim their slots of the ring: so each call goes once, and those of a thread in
- * their order. Nobody waits for `taking`, and a call is lost only where queue and ring are full.
+ * Our thread takes what is there, each tick. A thread that calls so often that its queue is half
+ * full by then hands a batch over itself. Whoever takes holds `taking` while copying the calls and
+ * claiming their slots in the ring: so each call goes once, and those of a thread in order. Nobody
+ * waits for `taking`, and a call is lost only if both queue and ring are full.
  */
 #include "inject/queue.h"
 
@@ -13,12 +13,12 @@
 #include "core/base/clock.h"
 #include "inject/internal.h"
 
-#define CALLS	     128 /* of 32 bytes: a page, which is touched when its thread calls first */
+#define CALLS	     128 /* of 32 bytes: one page, touched when its thread first calls */
 #define BATCH	     (CALLS / 2)
-#define AGAIN_EVERY  (BATCH / 4) /* calls, where the ring had no room */
-#define WAIT_NS	     20000000	 /* for room in it, at the end */
+#define AGAIN_EVERY  (BATCH / 4) /* calls, if the ring had no room */
+#define WAIT_NS	     20000000	 /* wait for room in the ring, when stopping */
 #define WAIT_STEP_NS 200000
-#define WAKE_EVERY   512 /* calls of a thread after which the daemon is woken, at the latest */
+#define WAKE_EVERY   512 /* calls of a thread after which to wake the daemon */
 
 static _Alignas(4096) struct queue_call queue[LAUNCHERS_MAX][CALLS];
 
@@ -53,8 +53,8 @@ static void taking_end(struct launcher *launcher)
 	__atomic_store_n(&launcher->taking, 0, __ATOMIC_RELEASE);
 }
 
-/* Copies the oldest calls out and claims their slots: as many as there is room for. Returns how
- * many; where nobody takes records, they are dropped. */
+/* Copies the oldest calls and claims slots for as many as there is room for. Returns how many; if
+ * nobody takes records, they are dropped. */
 static uint32_t take(struct launcher *launcher, struct queue_call *ret, struct link_batch *batch)
 {
 	const struct queue_call *calls = queue[launcher_place(launcher)];
@@ -75,7 +75,7 @@ static uint32_t take(struct launcher *launcher, struct queue_call *ret, struct l
 	return r < 0 ? 0 : count;
 }
 
-/* Hands a batch over; how many calls that were. */
+/* Hands a batch over; returns how many calls it had. */
 static uint32_t hand_over(struct launcher *launcher)
 {
 	uint32_t tid = __atomic_load_n(&launcher->tid, __ATOMIC_RELAXED), count;
@@ -98,7 +98,7 @@ static uint32_t hand_over(struct launcher *launcher)
 	return count;
 }
 
-/* Time that is worth to be told by itself. */
+/* Time that is worth reporting separately. */
 static void hand_over_own(struct launcher *launcher)
 {
 	uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
@@ -137,7 +137,7 @@ void queue_take_all(void)
 				break;
 }
 
-/* Counts what is left of one as lost. */
+/* Counts the rest of a queue as lost. */
 static uint32_t give_up(struct launcher *launcher)
 {
 	uint32_t left;

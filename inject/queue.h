@@ -11,13 +11,13 @@ struct queue_call {
 	int32_t result;
 };
 
-/* On the launcher's own thread. True: it took longer than most, which is charged already. */
+/* On the launcher's own thread. True: it took longer than usual; that is already charged. */
 bool queue_put(struct launcher *launcher, const struct queue_call *call);
-/* From our thread: hands over what there is of all of them, as far as the ring has room. */
+/* From our thread: hands over the calls of all launchers, as far as the ring has room. */
 void queue_take_all(void);
-/* The same when no more come: waits a little for room, and counts what finds none as lost. */
+/* The same when no more calls come: waits briefly for room, and counts the rest as lost. */
 void queue_end(void);
-/* Of a thread without a launcher. */
+/* For a thread without a launcher. */
 void queue_pass(uint32_t tid, const struct queue_call *call);
 
 #endif

@@ -1,9 +1,9 @@
-/* Stamp: CUPTI is given our clock, but need not take it. A copy that knows no other stamps with the
- * wall clock, and one that is given a clock late goes on with that for what the device measures.
+/* Stamp: CUPTI is given our clock but need not use it. A copy without that option stamps with the
+ * wall clock, and one that gets the clock late keeps using its own for device times.
  *
- * The two clocks are decades apart, so each stamp tells whose it is. They run alike and differ by
- * what the wall clock was set to: a record is wrong by a step of it between the record and its
- * buffer's end. A stamp that fits neither clock is no time.
+ * The two clocks are decades apart, so each stamp shows which one it is from. They run at the same
+ * rate and differ by how the wall clock was set: a record is wrong by a step of the wall clock
+ * between the record and the end of its buffer. A stamp that fits neither clock is not a time.
  */
 #include "inject/stamp.h"
 
@@ -11,8 +11,8 @@
 #include "core/base/time.h"
 #include "inject/launcher.h"
 
-#define AHEAD_NS  NS_PER_S    /* what the device's times may be off */
-#define BEFORE_NS 60000000000 /* what runs may have begun before collection */
+#define AHEAD_NS  NS_PER_S    /* error of the device's times */
+#define BEFORE_NS 60000000000 /* how long before recording running work may have started */
 #define WORK_SURE 16
 
 static struct {
@@ -49,7 +49,7 @@ bool stamp_mend(const struct stamp *stamp, struct ts_event *event)
 	bool good = true;
 
 	if (!event->start_ns || event->end_ns < event->start_ns)
-		return true; /* no times, and no sign of a clock */
+		return true; /* no times, and no hint about the clock */
 	if (!is_ours(stamp, event->start_ns) || !is_ours(stamp, event->end_ns)) {
 		event->start_ns -= ahead_ns;
 		event->end_ns -= ahead_ns;

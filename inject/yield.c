@@ -1,13 +1,13 @@
-/* Yield: who else uses CUPTI, learnt from the calls that his modules make to it.
+/* Yield: detects other users of CUPTI from the calls that their modules make to it.
  *
- * CUPTI has one subscriber, one pair of buffer callbacks and one clock in a process, and takes the
- * last that came without a word. So each call that sets one of them is turned to a function here:
- * before it is passed on we give everything back, and when he has switched off his last record kind
- * and was quiet for a while we take CUPTI again. What he holds on to without using it (his
- * subscription, in the case of PyTorch's profiler) we keep for him meanwhile, and give it back the
- * moment he calls again: his handle stays good.
+ * CUPTI has one subscriber, one pair of buffer callbacks and one clock per process, and silently
+ * lets the last caller win. So each call that sets one of them is redirected to a function here:
+ * before passing it on we give everything back, and when the other user has switched off its last
+ * record kind and has been quiet for a while we take CUPTI again. What it holds without using it
+ * (its subscription, in the case of PyTorch's profiler) we keep for it in the meantime and return
+ * as soon as it calls again: its handle stays valid.
  *
- * Who looks CUPTI's functions up with dlsym() is not seen.
+ * Users that look up CUPTI's functions with dlsym() are not seen.
  */
 #include "inject/yield.h"
 
@@ -25,18 +25,18 @@
 #include "inject/launcher.h"
 
 #define QUIET_NS     300000000
-#define LOCK_NS	     500000000 /* that a call of his may wait for ours to end */
+#define LOCK_NS	     500000000 /* how long its call may wait for ours to end */
 #define LOCK_STEP_NS 100000
 #define LEAVE_MS     100
 #define SWITCHES_MAX 64
 #define ARGUMENTS    4
-#define KIND_API     63 /* stands for single API functions */
+#define KIND_API     63 /* represents single API functions */
 #define FAILED	     999
 
 enum role {
 	SUBSCRIBE,
 	UNSUBSCRIBE,
-	SWITCH, /* of callbacks; argument 1 is the subscription, 0 what it is to be */
+	SWITCH, /* callbacks; argument 1 is the subscription, 0 the new state */
 	REGISTER,
 	CLOCK,
 	THREAD_ID,
@@ -44,7 +44,7 @@ enum role {
 	ENABLE_CONTEXT, /* argument 1 is the kind */
 	DISABLE,
 	DISABLE_CONTEXT,
-	API, /* argument 1 is what it is to be */
+	API, /* argument 1 is the new state */
 	FINALIZE,
 };
 
@@ -82,7 +82,7 @@ static const enum role role_of[] = {
 
 typedef int (*real_fn)(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
-/* A call of his, and what it takes to make it again. */
+/* A call of the other user, and what is needed to repeat it. */
 struct call {
 	enum hook hook;
 	uintptr_t argument[ARGUMENTS];
@@ -91,15 +91,15 @@ struct call {
 static struct {
 	real_fn real[HOOK_COUNT];
 	void (*aside)(const char *who);
-	bool ours;    /* CUPTI is ours now */
-	bool taken;   /* and his subscription is put away meanwhile */
-	bool passing; /* whatever he calls, pass it on */
+	bool ours;    /* we hold CUPTI now */
+	bool taken;   /* and its subscription is put away */
+	bool passing; /* pass on every call */
 	uint32_t inside;
-	uint64_t last_ns; /* of his calls */
-	uint64_t kinds;	  /* bits: that he has switched on */
+	uint64_t last_ns; /* of its calls */
+	uint64_t kinds;	  /* bits: what it has switched on */
 	bool subscribed;
 	struct call subscribe;
-	void *handle, *handle_now; /* his subscription as he and as CUPTI knows it */
+	void *handle, *handle_now; /* its subscription, as it and CUPTI know it */
 	struct call switches[SWITCHES_MAX];
 	unsigned switch_count;
 	struct call registered, clock, thread_id;
@@ -137,7 +137,7 @@ static uint64_t kind_bit(uintptr_t kind)
 	return (uint64_t)1 << ((uint32_t)kind < KIND_API ? (uint32_t)kind : KIND_API - 1);
 }
 
-/* Whether he needs CUPTI to himself for it. */
+/* Whether this call needs CUPTI for the other user alone. */
 static bool call_wants(const struct call *call)
 {
 	switch (role_of[call->hook]) {
@@ -159,7 +159,7 @@ static bool call_wants(const struct call *call)
 
 static void switch_note(struct call call)
 {
-	/* What the function does not take is whatever was in the register. */
+	/* An argument that the function does not have is whatever was in the register. */
 	if (call.hook == HOOK_cuptiEnableAllDomains)
 		call.argument[2] = 0;
 	if (call.hook != HOOK_cuptiEnableCallback)
@@ -184,13 +184,13 @@ static void subscription_end(void)
 	other.switch_count = 0;
 }
 
-/* What he has now, after a call of his that went well. */
+/* What the other user has now, after a successful call. */
 static void call_note(const struct call *call)
 {
 	switch (role_of[call->hook]) {
 	case SUBSCRIBE:
 		other.subscribe = *call;
-		other.subscribe.argument[3] = 0; /* only good during the call */
+		other.subscribe.argument[3] = 0; /* valid only during the call */
 		other.subscribed = true;
 		other.switch_count = 0;
 		other.handle = other.handle_now = *(void **)call->argument[0];
@@ -250,7 +250,7 @@ static void who_calls(const void *from, char *who, size_t size)
 	snprintf(who, size, "%s", name);
 }
 
-/* False: the call is done, it is not to be passed on. */
+/* False: the call is done, do not pass it on. */
 static bool call_before(struct call *call, const void *from)
 {
 	char who[128];

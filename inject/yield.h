@@ -1,4 +1,4 @@
-/* yield.h: stands aside for another user of CUPTI in the process, who knows nothing of us. */
+/* yield.h: makes room for another user of CUPTI in the process, which does not know of us. */
 #ifndef TS_INJECT_YIELD_H
 #define TS_INJECT_YIELD_H
 
@@ -7,23 +7,23 @@
 
 #include "inject/cupti_find.h"
 
-/* Watches the calls that other modules make to CUPTI, those of modules that came since the last
- * time too. `aside` is called on the thread of the other user, with the lock held, when it wants
- * what we have: afterwards CUPTI must be as if we had never been. */
+/* Watches the calls that other modules make to CUPTI, including modules loaded since the last time.
+ * `aside` is called on the thread of the other user, with the lock held, when it wants what we
+ * have: afterwards CUPTI must be as if we had never been there. */
 void yield_watch(const struct cupti *cupti, void (*aside)(const char *who));
-/* No longer. False: a thread is inside one of our functions and stays there. */
+/* Stops watching. False: a thread is inside one of our functions and stays there. */
 bool yield_unwatch(void);
 
-/* Between these, only the caller touches CUPTI on our behalf. */
+/* Between these two, only the caller touches CUPTI on our behalf. */
 bool yield_lock(void);
 void yield_unlock(void);
 
 /* With the lock held: whether nobody wants CUPTI now. */
 bool yield_is_free(uint64_t now_ns);
-/* With the lock held: takes what another user holds idly, resp. gives it back to him. */
+/* With the lock held: takes over what another user holds idly, or gives it back. */
 void yield_take(void);
 void yield_give(void);
-/* Whether he still holds something, be it idly. */
+/* Whether the other user still holds something, even idly. */
 bool yield_is_used(void);
 void yield_forked(void);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* event.h: the one record that BPF programs and injected libraries hand to the daemon.
+/* event.h: the record that BPF programs and injected libraries hand to the daemon.
  *
  * An event is 128 bytes, the same in BPF, in a ring and in the daemon. Kinds are numbered by hand
- * and never reused. What has no fixed size (a stack, a name) is a record of its own that begins
+ * and never reused. Data without a fixed size (a stack, a name) has a record of its own that starts
  * with the same 16 bytes, so that a reader can tell records apart by their first field.
  *
- * Times are CLOCK_MONOTONIC nanoseconds, sizes are bytes. Pids are those of the host in what BPF
- * sends; a library knows only those of its own namespace, so the daemon sets the pid of what comes
- * from one, and threads are joined by `ns_tid`, which both know.
- * The daemon copies a record, checks it, and only then believes it.
+ * Times are CLOCK_MONOTONIC nanoseconds, sizes are bytes. BPF sends pids of the host; a library
+ * only knows those of its own namespace, so the daemon sets the pid of its records, and matches
+ * threads by `ns_tid`, which both know. The daemon copies a record, checks it, and only then
+ * believes it.
  */
 #ifndef TS_EVENT_H
 #define TS_EVENT_H
@@ -19,32 +19,32 @@
 
 #define TS_EVENT_SIZE	    128
 #define TS_COMM_SIZE	    16
-#define TS_THREAD_NAME	    "tracesmith" /* of each thread of our library's */
+#define TS_THREAD_NAME	    "tracesmith" /* name of each thread of the library */
 #define TS_STACK_FRAMES_MAX 127
 #define TS_NAME_MAX	    4096
 
-/* number, name: what the record says */
+/* number, name, description */
 #define TS_EVENT_KINDS(X)                                                                          \
 	X(1, API)     /* one call of a driver function */                                          \
-	X(2, PROCESS) /* first sight of a process, before anything else of it */                   \
-	X(3, EXEC)    /* a process seen before runs another program now */                         \
-	X(4, EXIT)    /* the last thread of a process seen before is gone */                       \
+	X(2, PROCESS) /* a process is seen, before any other event of it */                        \
+	X(3, EXEC)    /* a known process now runs another program */                               \
+	X(4, EXIT)    /* the last thread of a known process has ended */                           \
 	X(5, STACK)   /* a call stack, sent once; struct ts_stack */                               \
-	/* From a library in the process, made of CUPTI's records: */                              \
+	/* From a library in the process, based on CUPTI's records: */                             \
 	X(6, KERNEL)	/* a kernel ran */                                                         \
 	X(7, COPY)	/* a copy ran */                                                           \
 	X(8, SET)	/* a memory set ran */                                                     \
-	X(9, GRAPH)	/* a graph ran, as a whole: instead of what is in it */                    \
+	X(9, GRAPH)	/* a graph ran, as a whole: replaces the records of its nodes */           \
 	X(10, CALL)	/* the driver call that a correlation id stands for */                     \
-	X(11, SYNC)	/* a synchronization, as CUPTI tells it */                                 \
-	X(12, MEMORY)	/* memory was allocated or given back, with its pool */                    \
+	X(11, SYNC)	/* a synchronization, as CUPTI reports it */                               \
+	X(12, MEMORY)	/* memory was allocated or freed, with its pool */                         \
 	X(13, CONTEXT)	/* CUPTI's number of a context */                                          \
-	X(14, DEVICE)	/* a device as the process counts it */                                    \
-	X(15, RANGE)	/* NVTX: a range began or ended, or a mark */                              \
-	X(16, OVERHEAD) /* a time in which CUPTI itself was in the way */                          \
-	X(17, LOST)	/* so many records of the library are missing */                           \
-	X(18, COLLECT)	/* collection began, paused, went on, changed or ended */                  \
-	X(19, COST)	/* what collection took from the process lately */                         \
+	X(14, DEVICE)	/* a device, as the process numbers it */                                  \
+	X(15, RANGE)	/* NVTX: a range started or ended, or a mark */                            \
+	X(16, OVERHEAD) /* a period in which CUPTI itself took time */                             \
+	X(17, LOST)	/* a number of the library's records are missing */                        \
+	X(18, COLLECT)	/* recording started, paused, resumed, changed or ended */                 \
+	X(19, COST)	/* what recording cost the process recently */                             \
 	X(20, NAME)	/* a text, sent once; struct ts_name */
 
 enum ts_event_kind {
@@ -54,20 +54,20 @@ enum ts_event_kind {
 };
 
 enum ts_event_flag {
-	TS_EVENT_RETURNED = 1 << 0,   /* end_ns and result are those of the return */
+	TS_EVENT_RETURNED = 1 << 0,   /* end_ns and result are from the return */
 	TS_EVENT_PER_THREAD = 1 << 1, /* a _ptsz/_ptds entry: stream 0 is the thread's own */
-	TS_EVENT_UNREAD = 1 << 2,     /* an argument in memory could not be read and is 0 */
-	TS_EVENT_STACK_LOST = 1 << 3, /* a stack was wanted, none could be taken */
-	TS_EVENT_UNFINISHED = 1 << 4, /* its thread ended inside the call: no effect is known */
-	TS_EVENT_OWN = 1 << 5,	      /* of a thread of our library's, not of the program's */
+	TS_EVENT_UNREAD = 1 << 2,     /* an argument in memory was unreadable and is 0 */
+	TS_EVENT_STACK_LOST = 1 << 3, /* a stack was wanted but could not be taken */
+	TS_EVENT_UNFINISHED = 1 << 4, /* its thread ended inside the call: its effect is unknown */
+	TS_EVENT_OWN = 1 << 5,	      /* of a thread of the library, not of the program */
 };
 
-/* What the arguments of a call meant; a function fills the fields that it has. */
+/* Meaning of a call's arguments; a function fills the fields that it has. */
 struct ts_api {
 	__u64 context; /* CUcontext */
 	__u64 stream;  /* CUstream; 0 is the default stream */
-	__u64 address; /* what is allocated, freed, written or mapped */
-	__u64 source;  /* where a copy reads; for a set, the value */
+	__u64 address; /* allocated, freed, written or mapped memory */
+	__u64 source;  /* source of a copy; value of a set */
 	__u64 bytes;   /* size; for 2D and 3D the width in bytes */
 	__u64 handle;  /* function, graph, event, module, pool or allocation handle */
 	union {
@@ -75,12 +75,12 @@ struct ts_api {
 			__u32 grid[3];
 			__u32 block[3];
 			__u32 shared_bytes;
-			__u32 device; /* ordinal, of calls that name one */
+			__u32 device; /* ordinal, for calls that name a device */
 		};
 		struct {
-			__u64 height; /* rows of a 2D or 3D copy, else 0 */
-			__u64 depth;  /* slices of a 3D copy, else 0 */
-			__u64 flags;  /* flags as the caller gave them */
+			__u64 height; /* rows of a 2D or 3D copy, otherwise 0 */
+			__u64 depth;  /* slices of a 3D copy, otherwise 0 */
+			__u64 flags;  /* flags as passed by the caller */
 			__u32 value;  /* device follows, as above */
 		};
 		__u32 word[8];
@@ -92,38 +92,38 @@ struct ts_process {
 	__u64 cgroup;	  /* cgroup v2 id */
 	__u32 ppid;
 	__u32 uid;
-	__u32 ns_pid;	 /* its pid as it sees it itself */
-	__s32 exit_code; /* EXIT: as wait(2) gives it */
+	__u32 ns_pid;	 /* its pid in its own PID namespace */
+	__s32 exit_code; /* EXIT: as returned by wait(2) */
 	char comm[TS_COMM_SIZE];
 };
 
-/* Work of the device. Its times are the device's, both 0 where CUPTI gave none; numbers of device,
- * context and stream are CUPTI's own. */
+/* Work of the device. Times are the device's, both 0 if CUPTI gave none; numbers of device, context
+ * and stream are CUPTI's own. */
 struct ts_work {
-	__u32 correlation; /* that of the call that submitted it, see CALL */
+	__u32 correlation; /* the submitting call's, see CALL */
 	__u32 device, context, stream;
-	__u64 node;  /* of the graph that it is a part of, else 0 */
-	__u32 graph; /* CUPTI's number of that graph, else 0 */
-	__u32 name;  /* KERNEL: a NAME sent before, 0 for none */
+	__u64 node;  /* of the graph that it belongs to, or 0 */
+	__u32 graph; /* CUPTI's number of that graph, or 0 */
+	__u32 name;  /* KERNEL: a NAME sent before, or 0 */
 	union {
 		struct {
 			__u32 grid[3];
 			__u32 block[3];
-			__u32 static_bytes, dynamic_bytes; /* of shared memory */
-			__u32 local_bytes;		   /* of local memory, a thread */
+			__u32 static_bytes, dynamic_bytes; /* shared memory */
+			__u32 local_bytes;		   /* local memory per thread */
 			__u32 registers;		   /* a thread */
 		};
 		struct {
 			__u64 bytes;
-			__u32 copy_kind; /* COPY: CUPTI's number, that of peer copies 10 */
-			__u32 from, to;	 /* COPY: CUPTI's kinds of memory; SET: 0 and that */
-			__u32 peer;	 /* COPY: device that it comes from, where another */
+			__u32 copy_kind; /* COPY: CUPTI's number, 10 for peer copies */
+			__u32 from, to;	 /* COPY: CUPTI's kinds of memory; SET: 0 and the kind */
+			__u32 peer;	 /* COPY: source device, if another one */
 			__u32 value;	 /* SET */
 		};
 	};
 };
 
-/* CALL: fn is CUPTI's number of the function, result what it returned, tid who called it. */
+/* CALL: fn is CUPTI's number of the function, result its return value, tid the caller. */
 struct ts_call {
 	__u32 correlation;
 	__u32 reserved;
@@ -143,11 +143,11 @@ struct ts_memory {
 	__u64 bytes;
 	__u32 correlation;
 	__u32 device, context, stream;
-	__u32 operation;   /* 1 allocated, 2 given back; of a pool 3 made, 4 destroyed, 5 trimmed */
+	__u32 operation;   /* 1 allocated, 2 freed; for a pool 3 created, 4 destroyed, 5 trimmed */
 	__u32 memory_kind; /* CUPTI's number */
 	__u32 pool_kind;   /* 0 none, 1 of this process, 2 imported */
 	__u32 reserved;
-	__u64 pool; /* its address, 0: none */
+	__u64 pool; /* its address, or 0 */
 	__u64 pool_bytes, pool_used_bytes, pool_threshold_bytes;
 };
 
@@ -166,12 +166,12 @@ struct ts_device {
 	__u32 clock_khz;
 };
 
-/* RANGE: start_ns is when. A range is known by its number, of BEGIN and END alike. */
+/* RANGE: start_ns is the time. A range is identified by its number, the same in BEGIN and END. */
 enum ts_range_part { TS_RANGE_BEGIN = 1, TS_RANGE_END, TS_RANGE_MARK };
 struct ts_range {
 	__u32 part;
 	__u32 number;
-	__u32 name, domain; /* NAMEs, 0 for none; of an END both 0 */
+	__u32 name, domain; /* NAMEs, or 0; both 0 for an END */
 };
 
 struct ts_overhead {
@@ -179,10 +179,10 @@ struct ts_overhead {
 	__u32 correlation;
 };
 
-/* number, name: why records are missing */
+/* number, name, description */
 #define TS_LOST_REASONS(X)                                                                         \
 	X(1, RING)    /* the ring was full */                                                      \
-	X(2, CUPTI)   /* CUPTI says that it dropped them */                                        \
+	X(2, CUPTI)   /* CUPTI reports that it dropped them */                                     \
 	X(3, BUFFERS) /* the library had no buffer for CUPTI: its cap was reached */               \
 	X(4, UNKNOWN) /* records of a kind or size that the library cannot read */
 
@@ -200,14 +200,15 @@ struct ts_lost {
 
 /* What a library may be asked to record. */
 #define TS_RECORDS(X)                                                                              \
-	X(0, KERNELS, "kernels")   /* kernels, each */                                             \
-	X(1, COPIES, "copies")	   /* copies and sets */                                           \
-	X(2, CALLS, "calls")	   /* the driver calls that submit work: what joins need */        \
+	X(0, KERNELS, "kernels") /* kernels, each */                                               \
+	X(1, COPIES, "copies")	 /* copies and sets */                                             \
+	X(2, CALLS,                                                                                \
+	  "calls") /* the driver calls that submit work: needed to match records to calls */       \
 	X(3, MEMORY, "memory")	   /* memory operations and pools */                               \
 	X(4, SYNCS, "syncs")	   /* synchronizations; the probes see them too */                 \
 	X(5, RANGES, "nvtx")	   /* NVTX ranges and marks */                                     \
 	X(6, OVERHEAD, "overhead") /* CUPTI's own */                                               \
-	X(7, NODES, "nodes")	   /* each kernel of a graph; without it graphs as a whole */
+	X(7, NODES, "nodes")	   /* each kernel of a graph; otherwise whole graphs */
 
 enum ts_records {
 #define X(bit, name, text) TS_RECORD_##name = 1 << bit,
@@ -221,47 +222,47 @@ enum ts_records {
 			     TS_RECORD_NODES,
 };
 
-/* Of an end (PAUSED, STOPPED) start_ns is when switching off began, end_ns when it was done: what
- * was submitted between may be recorded or not. */
+/* For an end (PAUSED, STOPPED) start_ns is when switching off started and end_ns when it was done:
+ * work submitted in between may or may not be recorded. */
 enum ts_collect_state {
-	TS_COLLECT_STARTED = 1, /* from start_ns on all that `records` says is recorded */
+	TS_COLLECT_STARTED = 1, /* from start_ns on, everything in `records` is recorded */
 	TS_COLLECT_PAUSED,	/* another user of CUPTI has it now */
 	TS_COLLECT_RESUMED,
-	TS_COLLECT_CHANGED, /* `records` has changed: asked to, or to stay in the budget */
-	TS_COLLECT_STOPPED, /* nothing more comes */
+	TS_COLLECT_CHANGED, /* `records` has changed: on request, or to stay within the budget */
+	TS_COLLECT_STOPPED, /* no more records will come */
 };
 
 struct ts_collect {
 	__u32 state;
 	__u32 records;	     /* enum ts_records, now */
-	__u32 left_out;	     /* those of what was asked for that the budget does not allow */
-	__u32 cupti_version; /* as CUPTI counts: 130001 is that of CUDA 13.0.1 */
+	__u32 left_out;	     /* requested, but not allowed by the budget */
+	__u32 cupti_version; /* as CUPTI counts: 130001 is CUPTI of CUDA 13.0.1 */
 	__u32 driver_version;
-	__u32 budget_ppm; /* share of a thread's time, 0: none */
+	__u32 budget_ppm; /* share of a thread's time; 0: no limit */
 };
 
-/* COST: of the time from start_ns to end_ns. */
+/* COST: for the time from start_ns to end_ns. */
 struct ts_cost {
-	__u64 busy_ns; /* of all threads, in our callbacks and CUPTI's own as far as it says */
-	__u64 own_ns;  /* of it on threads of CUPTI's and ours, which nobody waits for */
+	__u64 busy_ns; /* of all threads, in our callbacks and, as far as known, in CUPTI's own */
+	__u64 own_ns;  /* the part on CUPTI's and our threads, which nobody waits for */
 	__u64 records;
-	__u32 busiest_ppm;  /* share of its time that the thread which paid most has paid */
-	__u32 buffers;	    /* that CUPTI holds now */
+	__u32 busiest_ppm;  /* share of its time paid by the thread that paid most */
+	__u32 buffers;	    /* held by CUPTI now */
 	__u64 buffer_bytes; /* in them */
 };
 
 struct ts_event {
 	__u16 kind;  /* enum ts_event_kind */
-	__u16 fn;    /* API: row of the function table, 0 for none; CALL: CUPTI's number */
+	__u16 fn;    /* API: row of the function table, or 0; CALL: CUPTI's number */
 	__u16 flags; /* enum ts_event_flag */
 	__u16 cpu;
 	__u32 tgid;
 	__u32 tid;
-	__u64 start_ns; /* when the call began; for other kinds, when it happened */
-	__u64 end_ns;	/* when it returned, 0 where no return is watched */
-	__u64 stack_id; /* 0: no stack taken */
+	__u64 start_ns; /* when the call started; for other kinds, when it happened */
+	__u64 end_ns;	/* when it returned; 0 if the return is not probed */
+	__u64 stack_id; /* 0: no stack */
 	__s32 result;	/* CUresult, where TS_EVENT_RETURNED */
-	__u32 ns_tid;	/* the thread as its own PID namespace counts it */
+	__u32 ns_tid;	/* the thread id in its own PID namespace */
 	union {
 		struct ts_api api;
 		struct ts_process process;
@@ -293,8 +294,8 @@ struct ts_stack {
 	__u64 frame[];
 };
 
-/* The text of an id that the process has chosen, not 0 and not used for another one. Kernels have
- * their symbol, not demangled. */
+/* The text of an id chosen by the process, nonzero and never reused. Kernels have their mangled
+ * symbol. */
 struct ts_name {
 	__u16 kind; /* TS_EVENT_NAME */
 	__u16 length;

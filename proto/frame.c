@@ -1,5 +1,5 @@
-/* Frame: takes a byte stream apart into messages, and puts the length before one.
- * data[begin..end) has arrived and was not given out; begin is always at the start of a length. */
+/* Frame: splits a byte stream into messages, and puts the length before a message. data[begin..end)
+ * has arrived and was not consumed; begin is always at the start of a length. */
 #include "proto/frame.h"
 
 #include <errno.h>

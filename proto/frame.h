@@ -1,8 +1,8 @@
-/* frame.h: messages on a byte stream: a length of 4 bytes, little-endian, then so many bytes of
- * protobuf. The length does not count itself; 0 is a valid message without fields.
+/* frame.h: messages on a byte stream: a length of 4 bytes, little-endian, followed by that many
+ * bytes of protobuf. The length does not include itself; 0 is a valid message without fields.
  *
- * The reader takes bytes as they come. What it holds grows with what has arrived, never with what
- * a length claims, and a length above its maximum ends the stream.
+ * The reader takes bytes as they come. Its memory grows with what has arrived, never with what a
+ * length claims, and a length above the maximum ends the stream.
  */
 #ifndef TS_FRAME_H
 #define TS_FRAME_H
@@ -11,23 +11,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TS_PROTOCOL	     1 /* of control.proto; said in both hellos */
+#define TS_PROTOCOL	     1 /* of control.proto; part of both hellos */
 #define TS_FRAME_HEAD	     4
 #define TS_FRAME_REQUEST_MAX (64u << 10) /* what a client may send */
-#define TS_FRAME_REPLY_MAX   (16u << 20) /* what a client must be ready to get */
+#define TS_FRAME_REPLY_MAX   (16u << 20) /* what a client must accept */
 
 struct ts_frame_reader {
-	uint32_t max; /* longest message taken */
+	uint32_t max; /* longest message accepted */
 	uint8_t *data;
 	size_t capacity;
 	size_t begin, end; /* data[begin..end) is not consumed yet */
 };
 
-/* Zero but for `max` is an empty reader. */
+/* All zero except `max` is an empty reader. */
 void ts_frame_reader_done(struct ts_frame_reader *reader);
 
-/* Where the next bytes of the stream go: at least one byte of room. Makes messages that were given
- * out invalid. NULL: no memory. Then tell how many came. */
+/* Where the next bytes of the stream go: at least one byte of room. Invalidates messages returned
+ * earlier. NULL: no memory. Afterwards report how many bytes came. */
 void *ts_frame_reader_room(struct ts_frame_reader *reader, size_t *ret_size);
 void ts_frame_reader_fill(struct ts_frame_reader *reader, size_t size);
 
@@ -36,14 +36,13 @@ void ts_frame_reader_fill(struct ts_frame_reader *reader, size_t size);
 int ts_frame_reader_next(struct ts_frame_reader *reader, const uint8_t **ret_data,
 			 size_t *ret_size);
 
-/* Part of a message is held, the rest has not come. */
+/* Part of a message has arrived, the rest has not. */
 static inline int ts_frame_reader_half(const struct ts_frame_reader *reader)
 {
 	return reader->end > reader->begin;
 }
 
-/* The message with its length before it, to be freed by the caller. -EMSGSIZE: longer than `max`.
- */
+/* The message with its length, to be freed by the caller. -EMSGSIZE: longer than `max`. */
 int ts_frame_pack(const ProtobufCMessage *message, uint32_t max, uint8_t **ret_data,
 		  size_t *ret_size);
 

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* ring.h: the shared memory in which a library in someone else's process hands records over.
+/* ring.h: the shared memory through which a library in someone else's process hands over records.
  *
  * Many writers, one reader, fixed slots of TS_EVENT_SIZE bytes; a record longer than a slot takes
  * several in a row. The daemon makes the memory (a sealed memfd: it can neither grow nor shrink),
- * one ring for each process. A writer claims slots, fills them and publishes them; it never waits,
- * and where there is no room the record is lost and counted. The reader trusts nothing that the
- * memory says: its place and the number of slots are its own, what it takes it copies first.
+ * one ring per process. A writer claims slots, fills them and publishes them; it never waits;
+ * if there is no room the record is lost and counted. The reader trusts nothing in the
+ * memory: it keeps its own position and number of slots, and copies before it reads.
  *
  *   page 0                struct ts_ring_head
- *   from TS_RING_HEAD     a word for each slot
+ *   from TS_RING_HEAD     a word per slot
  *   then                  the slots
  *
- * A word says up to which position its slot is done. Who claimed position p (slot p % slots)
- * publishes p + 1, in all slots of its record, the first one last. TS_RING_PASS beside it: no
- * record begins here; the slot belongs to the record before it, or to none.
+ * A word says up to which position its slot is done. The claimer of position p (slot p % slots)
+ * publishes p + 1, in all slots of its record, the first one last. With TS_RING_PASS no
+ * record starts here; the slot belongs to the record before it, or to none.
  *
  * A slot that was claimed and never published (its thread was killed, or sleeps) stops the reader
- * only until ts_ring_skip(), which publishes it in its writer's place. That writer may still be
- * about to write, so the word counts it as late, and until it has come out nobody else uses the
- * slot: others pass it over. So no record is ever torn; a killed thread costs its slots for good.
+ * only until ts_ring_skip(), which publishes it for its writer. That writer may still be about to
+ * write, so the word counts it as late, and until it has left, nobody else uses the slot: others
+ * pass it over. So no record is ever torn; a killed thread costs its slots for good.
  */
 #ifndef TS_RING_H
 #define TS_RING_H
@@ -36,29 +36,28 @@
 #define TS_RING_HEAD	  4096
 #define TS_RING_SLOTS_MIN 64
 #define TS_RING_SLOTS_MAX (1u << 20)
-/* Bytes of the longest record, and of the slots that it takes: what a reader needs to have. */
+/* Size of the longest record, and of the slots that it takes: the room a reader needs. */
 #define TS_RING_RECORD_MAX   (sizeof(struct ts_name) + TS_NAME_MAX)
 #define TS_RING_RECORD_SLOTS ((TS_RING_RECORD_MAX + TS_EVENT_SIZE - 1) / TS_EVENT_SIZE)
 #define TS_RING_COPY_MAX     (TS_RING_RECORD_SLOTS * TS_EVENT_SIZE)
 
-/* A word: position + 1, a flag, and how many late writers the slot has; the greatest number stays
- * as it is. */
+/* A word: position + 1, a flag, and how many late writers the slot has; that number saturates. */
 #define TS_RING_DONE	 ((1ull << 55) - 1)
 #define TS_RING_PASS	 (1ull << 55)
 #define TS_RING_LATE_ONE (1ull << 56)
 #define TS_RING_LATE	 (0xffull << 56)
 
-/* Slots passed over in one ts_ring_get: an honest writer leaves a record's worth of them. */
+/* Slots passed over in one ts_ring_get: an honest writer leaves at most a record's worth. */
 #define TS_RING_PASS_MAX 256
 
 struct ts_ring_head {
 	uint32_t magic, version;
 	uint32_t slots; /* a power of two */
 	uint32_t reserved;
-	_Alignas(64) uint64_t claimed; /* position, by writers */
-	_Alignas(64) uint64_t taken;   /* position, by the reader, for the writers to see room */
-	_Alignas(64) uint32_t reader_idle; /* the reader sleeps: who clears this wakes it */
-	_Alignas(64) uint64_t dropped;	   /* records without room, by writers */
+	_Alignas(64) uint64_t claimed;	   /* position, by writers */
+	_Alignas(64) uint64_t taken;	   /* position, by the reader, to show writers the room */
+	_Alignas(64) uint32_t reader_idle; /* the reader sleeps: whoever clears this wakes it */
+	_Alignas(64) uint64_t dropped;	   /* records that found no room, by writers */
 };
 
 /* One side's view of the memory. */
@@ -90,7 +89,7 @@ static inline struct ts_ring ts_ring_at(void *at, uint32_t slots)
 	};
 }
 
-/* Makes the memory, all zero, a ring. */
+/* Initializes the memory, all zero, as a ring. */
 static inline struct ts_ring ts_ring_init(void *at, uint32_t slots)
 {
 	struct ts_ring_head *head = at;
@@ -128,11 +127,11 @@ static inline int ts_ring_claim(const struct ts_ring *ring, uint32_t count, uint
 	uint64_t at = __atomic_load_n(&head->claimed, __ATOMIC_RELAXED);
 
 	for (;;) {
-		/* Acquire: the reader has copied what it gives back. */
+		/* Acquire: the reader has copied what it frees. */
 		uint64_t taken = __atomic_load_n(&head->taken, __ATOMIC_ACQUIRE), now;
 
 		if (at + count - taken > (uint64_t)ring->mask + 1) {
-			/* Full, or `at` is so old that `taken` has passed it. */
+			/* The ring is full, or `at` is so old that `taken` has passed it. */
 			now = __atomic_load_n(&head->claimed, __ATOMIC_RELAXED);
 			if (now == at)
 				return -ENOSPC;
@@ -145,7 +144,7 @@ static inline int ts_ring_claim(const struct ts_ring *ring, uint32_t count, uint
 	}
 }
 
-/* A late writer is out of the slot. */
+/* A late writer has left the slot. */
 static inline void ts_ring_leave(uint64_t *word)
 {
 	uint64_t before = __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -157,8 +156,8 @@ static inline void ts_ring_leave(uint64_t *word)
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* Before its writer writes a slot. False: it may not, and the slot is done with: the reader has
- * passed it over (and others may have since), or somebody late is in it. */
+/* Before a writer writes a slot. False: it may not, and is done with the slot: the reader has
+ * passed it over (and others may have since), or a late writer is in it. */
 static inline bool ts_ring_enter(const struct ts_ring *ring, uint64_t position)
 {
 	uint64_t *word = ts_ring_word(ring, position), done = ts_ring_done(position);
@@ -177,7 +176,7 @@ static inline bool ts_ring_enter(const struct ts_ring *ring, uint64_t position)
 	return false;
 }
 
-/* After it. False: too late, the reader has passed it over. */
+/* After writing. False: too late, the reader has passed it over. */
 static inline bool ts_ring_publish(const struct ts_ring *ring, uint64_t position, uint64_t flag)
 {
 	uint64_t *word = ts_ring_word(ring, position);
@@ -191,7 +190,7 @@ static inline bool ts_ring_publish(const struct ts_ring *ring, uint64_t position
 	return false;
 }
 
-/* Claims slots that all can be written. */
+/* Claims slots that can all be written. */
 static inline int ts_ring_begin(const struct ts_ring *ring, uint32_t count, uint64_t *ret_at)
 {
 	for (;;) {
@@ -211,7 +210,7 @@ static inline int ts_ring_begin(const struct ts_ring *ring, uint32_t count, uint
 }
 
 /* Hands over a record of 1 to TS_RING_RECORD_MAX bytes, from any thread. -ENOSPC: no room; the
- * caller counts it with ts_ring_drop, or comes again. One that is passed over as it comes too late
+ * caller counts it with ts_ring_drop, or tries again. A record that is passed over for being late
  * is counted by the reader. */
 static inline int ts_ring_put(const struct ts_ring *ring, const void *record, size_t size)
 {
@@ -229,7 +228,7 @@ static inline int ts_ring_put(const struct ts_ring *ring, const void *record, si
 		record = (const uint8_t *)record + piece;
 		size -= piece;
 	}
-	/* The reader passes slots over in their order, so the first one is refused if any was. */
+	/* The reader passes slots over in order, so if any was refused, the first one was. */
 	for (uint32_t i = count; i-- > 0;)
 		ts_ring_publish(ring, at + i, i ? TS_RING_PASS : 0);
 	return 0;
@@ -240,11 +239,11 @@ static inline void ts_ring_drop(const struct ts_ring *ring, uint64_t records)
 	__atomic_fetch_add(&ring->head->dropped, records, __ATOMIC_RELAXED);
 }
 
-/* After one or more puts: whether the reader sleeps, and it is up to the caller to wake it. */
+/* After one or more puts: whether the reader sleeps; if so, the caller must wake it. */
 static inline bool ts_ring_wake(const struct ts_ring *ring)
 {
-	/* Both this and ts_ring_sleep change the word, so one of them sees the other: either we
-	 * see that the reader sleeps, or it sees what we published. */
+	/* Both this and ts_ring_sleep change the word, so one sees the other: either we see that
+	 * the reader sleeps, or it sees what we published. */
 	return __atomic_fetch_and(&ring->head->reader_idle, 0, __ATOMIC_ACQ_REL) != 0;
 }
 
@@ -253,7 +252,8 @@ struct ts_ring_reader {
 	uint64_t position;
 };
 
-/* How many slots were claimed and not yet taken; as the writers say, and 0 where that cannot be. */
+/* How many slots are claimed and not yet taken, according to the writers; 0 if that number is
+ * impossible. */
 static inline uint64_t ts_ring_waiting(const struct ts_ring_reader *reader)
 {
 	uint64_t claimed = __atomic_load_n(&reader->ring.head->claimed, __ATOMIC_ACQUIRE);
@@ -269,8 +269,8 @@ static inline uint64_t ts_ring_peek(const struct ts_ring_reader *reader, uint64_
 	       ~TS_RING_LATE;
 }
 
-/* Copies the next record to `record`, which has room for TS_RING_COPY_MAX bytes, and returns how
- * many it has copied: whole slots. 0: there is none now. */
+/* Copies the next record to `record`, which has room for TS_RING_COPY_MAX bytes, and returns the
+ * number of bytes copied: whole slots. 0: there is none now. */
 static inline size_t ts_ring_get(struct ts_ring_reader *reader, void *record)
 {
 	const struct ts_name *name = record;
@@ -290,7 +290,7 @@ static inline size_t ts_ring_get(struct ts_ring_reader *reader, void *record)
 		uint64_t at = reader->position;
 
 		if (ts_ring_peek(reader, at) != (ts_ring_done(at) | TS_RING_PASS))
-			return (size_t)i * TS_EVENT_SIZE; /* never of an honest writer */
+			return (size_t)i * TS_EVENT_SIZE; /* never from an honest writer */
 		memcpy((uint8_t *)record + (size_t)i * TS_EVENT_SIZE,
 		       ts_ring_slot(&reader->ring, at), TS_EVENT_SIZE);
 		reader->position++;
@@ -298,14 +298,14 @@ static inline size_t ts_ring_get(struct ts_ring_reader *reader, void *record)
 	return (size_t)count * TS_EVENT_SIZE;
 }
 
-/* Gives the slots of all records taken so far back to the writers. */
+/* Frees the slots of all records taken so far. */
 static inline void ts_ring_release(const struct ts_ring_reader *reader)
 {
 	__atomic_store_n(&reader->ring.head->taken, reader->position, __ATOMIC_RELEASE);
 }
 
-/* Passes over what is claimed and not published, up to the next that is; returns how many slots.
- * For when that has lasted so long that its writer must be gone. */
+/* Passes over what is claimed and not published, up to the next published slot; returns how many
+ * slots. For use when that has lasted long enough that the writer must be gone. */
 static inline uint64_t ts_ring_skip(struct ts_ring_reader *reader)
 {
 	uint64_t waiting = ts_ring_waiting(reader), skipped = 0;
@@ -321,13 +321,13 @@ static inline uint64_t ts_ring_skip(struct ts_ring_reader *reader)
 			late += TS_RING_LATE_ONE;
 		if (!__atomic_compare_exchange_n(word, &before, late | TS_RING_PASS | done, false,
 						 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-			break; /* it comes just now */
+			break; /* it has just been published */
 	}
 	return skipped;
 }
 
-/* Before the reader sleeps: from now on a writer wakes it. False: something has come meanwhile, or
- * is about to, do not sleep. */
+/* Before the reader sleeps: from now on a writer wakes it. False: something has come in the
+ * meantime, or is about to; do not sleep. */
 static inline bool ts_ring_sleep(const struct ts_ring_reader *reader)
 {
 	uint32_t *idle = &reader->ring.head->reader_idle;

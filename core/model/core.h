@@ -170,41 +170,41 @@ struct core_collect {
 /* number, identifier, name, text. Numbers are stored. */
 #define LOSS_REASONS(X)                                                                            \
 	X(1, RING_FULL, "ring-full", "events lost because the BPF ring was full")                  \
-	X(2, RATE_LIMIT, "rate-limit", "events left out by the rate limit")                        \
-	X(3, CALL_STATE, "call-state", "calls lost because a thread's state could not be had")     \
+	X(2, RATE_LIMIT, "rate-limit", "events skipped by the rate limit")                         \
+	X(3, CALL_STATE, "call-state", "calls lost because their thread had no state")             \
 	X(4, STACK, "stack", "stacks that could not be taken")                                     \
 	X(5, STACK_SAMPLED, "stack-sampled",                                                       \
-	  "launches, copies, sets and waits whose stack was left out")                             \
+	  "launches, copies, sets and waits whose stack was not sampled")                          \
 	X(6, PROCESS, "process", "processes that could not be announced")                          \
-	X(7, BAD_EVENT, "bad-event", "events that made no sense")                                  \
-	X(8, STRAY, "stray", "events of a process that was never announced")                       \
-	X(9, UNKNOWN_FREE, "unknown-free", "frees of addresses not known as allocated")            \
-	X(10, UNBOUND, "unbound", "ops with no synchronization seen in time: GPU end unknown")     \
-	X(11, LIMIT, "limit", "things not followed because a limit of the daemon was reached")     \
+	X(7, BAD_EVENT, "bad-event", "malformed events")                                           \
+	X(8, STRAY, "stray", "events of unknown processes")                                        \
+	X(9, UNKNOWN_FREE, "unknown-free", "frees of unknown addresses")                           \
+	X(10, UNBOUND, "unbound", "ops not synchronized in time: GPU end unknown")                 \
+	X(11, LIMIT, "limit", "objects not tracked because of a limit of the daemon")              \
 	X(12, STORE, "store", "ops dropped because the disk was behind or full")                   \
-	X(13, GAP, "gap", "times in which the daemon was not looking")                             \
-	X(14, UNREAD, "unread", "calls with an argument that could not be read")                   \
-	X(15, MAPPING, "mapping", "mappings not seen, so that stacks may lack names")              \
+	X(13, GAP, "gap", "periods while the daemon was not tracing")                              \
+	X(14, UNREAD, "unread", "calls with an unreadable argument")                               \
+	X(15, MAPPING, "mapping", "missed mappings: stacks may lack names")                        \
 	X(16, EXACT_RING, "exact-ring", "exact records lost because a process's ring was full")    \
 	X(17, CUPTI, "cupti", "exact records dropped by CUPTI")                                    \
-	X(18, BUFFERS, "buffers", "exact records lost for want of buffers")                        \
+	X(18, BUFFERS, "buffers", "exact records lost because buffers ran out")                    \
 	X(19, UNTIMED, "untimed", "exact records without usable times")                            \
-	X(20, NO_CALL, "no-call", "exact records whose call was not seen")                         \
-	X(21, NO_RECORD, "no-record", "calls that submitted work, with no exact record in time")   \
-	X(22, DUPLICATE, "duplicate", "exact records that came twice")                             \
-	X(23, LATE, "late", "exact records too late for the states of their time")                 \
-	X(24, BEFORE, "before", "exact records of work submitted before collection began")         \
-	X(25, PAUSED, "paused", "times in which another profiler had CUPTI")                       \
-	X(26, BUDGET, "budget", "times in which records were left out to stay in the budget")      \
-	X(27, RING_STUCK, "ring-stuck", "exact records lost with a thread that died handing over") \
+	X(20, NO_CALL, "no-call", "exact records without a matching call")                         \
+	X(21, NO_RECORD, "no-record", "calls that submitted work but got no exact record in time") \
+	X(22, DUPLICATE, "duplicate", "duplicate exact records")                                   \
+	X(23, LATE, "late", "exact records too late to count in stream states")                    \
+	X(24, BEFORE, "before", "exact records of work submitted before recording started")        \
+	X(25, PAUSED, "paused", "periods while another profiler used CUPTI")                       \
+	X(26, BUDGET, "budget", "periods with records skipped to stay within the budget")          \
+	X(27, RING_STUCK, "ring-stuck", "exact records lost because a thread died writing one")    \
 	X(28, UNKNOWN_RECORD, "unknown-record", "exact records that this version cannot read")     \
-	X(29, CUT_OFF, "cut-off", "recordings without their end: what came last is missing")       \
-	X(30, BEHIND, "behind", "ops and seconds of sums that a recording asked for too late")     \
-	X(31, DAMAGED, "damaged", "ops in parts of a recording that are damaged")                  \
+	X(29, CUT_OFF, "cut-off", "recordings that were cut off: the last data is missing")        \
+	X(30, BEHIND, "behind", "ops and seconds of sums deleted before they were recorded")       \
+	X(31, DAMAGED, "damaged", "ops in damaged parts of a recording")                           \
 	X(32, STORE_ROWS, "store-rows",                                                            \
 	  "rows of sums and processes dropped because the disk was behind or full")                \
 	X(33, DISCONNECTED, "disconnected",                                                        \
-	  "times after a restart of the daemon until it collected again")
+	  "periods between a restart of the daemon and its first records")
 
 enum loss_reason {
 #define X(number, name, text, sentence) LOSS_##name = number,

@@ -91,7 +91,7 @@ static void on_connection(uv_stream_t *listener, int status)
 	if (r == 0)
 		r = client_accept(api, listener);
 	if (r < 0 && log_allowed(&limit, 1))
-		log_warning_errno(r, "Failed to accept a client of the control socket");
+		log_warning_errno(r, "Failed to accept a client on the control socket");
 	if (!uv_is_active((uv_handle_t *)&api->sweep))
 		uv_timer_start(&api->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
 }

@@ -110,13 +110,13 @@ static void parse(struct client *client)
 		if (request)
 			handler_call(client, request);
 		else
-			client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				      "This is no request that tracesmithd understands: use a "
-				      "tsctl of the same version");
+			client_refuse(
+				client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+				"Unknown request: use a tsctl of the same version as tracesmithd");
 	}
 	if (r < 0)
 		client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-			      "The message is too long for a request, or no message at all");
+			      "The request is too long or malformed");
 	if (!ts_frame_reader_half(&client->reader))
 		client->half_since_ms = 0;
 	else if (!client->half_since_ms)
@@ -216,7 +216,7 @@ void client_sweep(struct client *client, uint64_t now_ms)
 	else if (client->half_since_ms && !client->paused &&
 		 now_ms - client->half_since_ms > api->half_ms)
 		client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-			      "Half a message came and the rest did not");
+			      "The message was cut off");
 }
 
 /* A user who holds many idle connections loses the oldest, so that his next command works. */
@@ -258,9 +258,9 @@ static void admit(struct client *client)
 	client->pid = peer.pid;
 	if (r < 0) {
 		if (log_allowed(&limit, 5))
-			log_warning("Refused the control socket to uid %u", client->uid);
+			log_warning("Refused uid %u on the control socket", client->uid);
 		snprintf(text, sizeof(text),
-			 "User %u may not use tracesmithd: run tsctl as root, or let root add the "
+			 "User %u may not use tracesmithd: run tsctl as root, or have root add the "
 			 "user to the group '%s' and log in again",
 			 client->uid, api->group);
 		client_refuse(client, TRACESMITH__V1__ERROR__CODE__DENIED, text);
@@ -270,7 +270,7 @@ static void admit(struct client *client)
 	    api->client_count > LIMIT_CLIENTS) {
 		idle = oldest_idle(api, client->uid);
 		client_refuse(idle ? idle : client, TRACESMITH__V1__ERROR__CODE__LIMIT,
-			      "Too many connections of this user: close some and try again");
+			      "This user has too many connections: close some and try again");
 	}
 }
 

@@ -24,8 +24,7 @@ static void handle_hello(struct client *client, const Tracesmith__V1__Request *r
 	if (request->hello->protocol != TS_PROTOCOL) {
 		client_refuse(client, BAD_REQUEST,
 			      "tracesmithd " TS_VERSION
-			      " speaks another protocol: use the tsctl of "
-			      "that version");
+			      " uses another protocol: use the tsctl of that version");
 		return;
 	}
 	hello.protocol = TS_PROTOCOL;
@@ -64,7 +63,7 @@ static void handle_status(struct client *client, const Tracesmith__V1__Request *
 	reply.status = &status;
 	if (builder.failed)
 		client_error(client, request->id, TRACESMITH__V1__ERROR__CODE__INTERNAL,
-			     "tracesmithd ran out of memory over its status");
+			     "tracesmithd ran out of memory while writing its status");
 	else
 		client_reply(client, &reply);
 	status_done(&builder);
@@ -92,11 +91,11 @@ static bool has_room(struct client *client, uint64_t id)
 {
 	if (client->job_count + client->ticket_count >= LIMIT_CLIENT_REQUESTS) {
 		client_error(client, id, TRACESMITH__V1__ERROR__CODE__LIMIT,
-			     "Too many requests under way on this connection: wait for one to end");
+			     "Too many open requests on this connection: wait for one to finish");
 		return false;
 	}
 	if (job_find(client, id) || ticket_find(client, id)) {
-		client_refuse(client, BAD_REQUEST, "Two requests under way have the same id");
+		client_refuse(client, BAD_REQUEST, "Two open requests have the same id");
 		return false;
 	}
 	return true;
@@ -110,7 +109,7 @@ static bool find_target(struct client *client, uint64_t id, uint32_t pid, struct
 
 	*ret = (struct api_target){ .pid = pid, .uid = client->uid, .asker = client->pid };
 	if (pid == 0 || pid > TARGET_PID_MAX) {
-		client_error(client, id, BAD_REQUEST, "That is no number of a process");
+		client_error(client, id, BAD_REQUEST, "Invalid process id");
 		return false;
 	}
 	r = target_check(pid, client->uid, &ret->started_ticks, why);
@@ -144,8 +143,7 @@ static void handle_attach(struct client *client, const Tracesmith__V1__Request *
 	if (!is_sane(request->attach)) {
 		client_error(client, request->id, BAD_REQUEST,
 			     "tracesmithd " TS_VERSION
-			     " does not know what is to be recorded: use the tsctl of that "
-			     "version");
+			     " does not know these records: use the tsctl of that version");
 		return;
 	}
 	if (!find_target(client, request->id, request->attach->pid, &attach.target))
@@ -156,7 +154,7 @@ static void handle_attach(struct client *client, const Tracesmith__V1__Request *
 	if (api->callbacks.attach)
 		api->callbacks.attach(api->data, ticket, &attach);
 	else
-		api_ticket_fail(ticket, -EOPNOTSUPP, "This tracesmithd attaches to no process");
+		api_ticket_fail(ticket, -EOPNOTSUPP, "This tracesmithd cannot attach to processes");
 }
 
 static void handle_detach(struct client *client, const Tracesmith__V1__Request *request)
@@ -174,7 +172,7 @@ static void handle_detach(struct client *client, const Tracesmith__V1__Request *
 	if (api->callbacks.detach)
 		api->callbacks.detach(api->data, ticket, &target);
 	else
-		api_ticket_fail(ticket, -EOPNOTSUPP, "This tracesmithd attaches to no process");
+		api_ticket_fail(ticket, -EOPNOTSUPP, "This tracesmithd cannot attach to processes");
 }
 
 /* No function: it becomes a job. */
@@ -213,10 +211,10 @@ void handler_call(struct client *client, Tracesmith__V1__Request *request)
 	size_t body = request->body_case;
 
 	if (request->id == 0) {
-		client_refuse(client, BAD_REQUEST, "A request needs an id that is not 0");
+		client_refuse(client, BAD_REQUEST, "A request needs a nonzero id");
 	} else if (body >= count || !handlers[body].known) {
 		client_error(client, request->id, BAD_REQUEST,
-			     "tracesmithd " TS_VERSION " does not know this kind of request");
+			     "tracesmithd " TS_VERSION " does not know this request");
 	} else if (handlers[body].answer) {
 		handlers[body].answer(client, request);
 	} else if (add_job(client, request)) {

@@ -265,7 +265,7 @@ static void end(struct job *job)
 			     "The request was cancelled");
 	else if (!job->ended)
 		client_error(job->client, job->request->id, TRACESMITH__V1__ERROR__CODE__INTERNAL,
-			     "tracesmithd ran out of memory over this request");
+			     "tracesmithd ran out of memory during this request");
 }
 
 static void on_worked(uv_work_t *work, int status)

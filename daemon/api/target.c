@@ -60,7 +60,7 @@ static int compare(uint32_t pid, uid_t uid, char *why)
 		if (has[i] == uid)
 			continue;
 		snprintf(why, TARGET_WHY_MAX,
-			 "Process %u belongs to another user: run tsctl as root, or as its user",
+			 "Process %u belongs to another user: run tsctl as root or as that user",
 			 pid);
 		return -EACCES;
 	}
@@ -68,8 +68,8 @@ static int compare(uint32_t pid, uid_t uid, char *why)
 	if (r != 0)
 		return r < 0 ? r : 0;
 	snprintf(why, TARGET_WHY_MAX,
-		 "Process %u has rights beside those of its user, or closes itself to debuggers: "
-		 "run tsctl as root",
+		 "Process %u has more privileges than its user, or is closed to debuggers: run "
+		 "tsctl as root",
 		 pid);
 	return -EACCES;
 }
@@ -89,7 +89,7 @@ int target_check(uint32_t pid, uid_t uid, uint64_t *ret_started_ticks, char *why
 	}
 	if (r < 0 && r != -EACCES) {
 		snprintf(why, TARGET_WHY_MAX,
-			 "There is no process %u: pids are those of the host ('tsctl ps')", pid);
+			 "There is no process %u: use the pid on the host ('tsctl ps')", pid);
 		return -ESRCH;
 	}
 	if (r == 0)

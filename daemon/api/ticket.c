@@ -62,8 +62,7 @@ struct api_ticket *ticket_add(struct client *client, uint64_t id)
 
 	if (!has_room(api, client->uid)) {
 		client_error(client, id, TRACESMITH__V1__ERROR__CODE__LIMIT,
-			     "Too many processes are being attached to or detached from now: try "
-			     "again in a moment");
+			     "Too many attach and detach requests at once: try again in a moment");
 		return NULL;
 	}
 	ticket = calloc(1, sizeof(*ticket));
@@ -108,7 +107,7 @@ void ticket_cancel(struct api_ticket *ticket)
 
 	ticket_detach(ticket);
 	client_error(client, ticket->id, TRACESMITH__V1__ERROR__CODE__CANCELLED,
-		     "The request was cancelled; what was begun is brought to its end");
+		     "The request was cancelled; a step already started still completes");
 }
 
 void tickets_orphan(struct api *api)

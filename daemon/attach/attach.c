@@ -45,7 +45,7 @@ static int state_confirm(const struct attach_state *state)
 
 	if (attach_target_read(&state->target, state->target.syscall, &instruction,
 			       sizeof(instruction)))
-		return attach_why(state->why, -ESRCH, "Process %d has begun another program",
+		return attach_why(state->why, -ESRCH, "Process %d has started another program",
 				  state->pid);
 	return request && request->limited
 		       ? attach_check_owner(state->pid, request->uid, state->why)
@@ -95,9 +95,9 @@ static int state_take(struct attach_state *state, int pidfd, int number, int *re
 	if (fd < 0 || (number == state->memfd && fcntl(fd, F_GET_SEALS) < 0) ||
 	    fstat(fd, &here) < 0 || stat(path, &there) < 0 || here.st_ino != there.st_ino ||
 	    here.st_dev != there.st_dev)
-		return attach_why(
-			state->why, -EIO, "A descriptor of process %d could not be taken over: %s",
-			state->pid, fd < 0 ? strerror(errno) : "its threads do not share them");
+		return attach_why(state->why, -EIO,
+				  "Cannot take over a descriptor of process %d: %s", state->pid,
+				  fd < 0 ? strerror(errno) : "its threads do not share them");
 	*ret = TAKE_FD(fd);
 	return 0;
 }
@@ -140,8 +140,8 @@ static int state_transfer(struct attach_state *state, int library, int *ret_sock
 		r = copy_library(library, memfd);
 		if (r < 0)
 			return attach_why(state->why, -EIO,
-					  "Our library could not be copied into process %d: %s",
-					  state->pid, strerror(-r));
+					  "Cannot copy the library into process %d: %s", state->pid,
+					  strerror(-r));
 	}
 	*ret_socket = TAKE_FD(socket);
 	return 0;
@@ -219,7 +219,7 @@ static void *work_thread(void *data)
 
 	work->r = attach_remote_ticks(&ticks);
 	if (work->r < 0) {
-		attach_why(work->why, work->r, "No timer could be set: %s", strerror(-work->r));
+		attach_why(work->why, work->r, "Cannot start a timer: %s", strerror(-work->r));
 		return NULL;
 	}
 	work->r = work->run(work);
@@ -233,8 +233,7 @@ static int work_run(struct attach_work *work)
 	int r = pthread_create(&thread, NULL, work_thread, work);
 
 	if (r != 0)
-		return attach_why(work->why, -EAGAIN, "No thread could be started: %s",
-				  strerror(r));
+		return attach_why(work->why, -EAGAIN, "Cannot start a thread: %s", strerror(r));
 	pthread_join(thread, NULL);
 	if (work->r < 0 && attach_ended(work->pid))
 		return attach_why(work->why, -ESRCH, "Process %d has ended", work->pid);
@@ -322,11 +321,10 @@ static int wait_threads_end(pid_t pid, char *why)
 
 	while (attach_is_live(pid)) {
 		if (attach_now_ns() > end)
-			return attach_why(
-				why, -EAGAIN,
-				"The library's thread in process %d has not ended: it stays "
-				"loaded, and does nothing",
-				pid);
+			return attach_why(why, -EAGAIN,
+					  "The library's thread in process %d is still running: "
+					  "the library stays loaded but inactive",
+					  pid);
 		nanosleep(&(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
 	}
 	return 0;
@@ -342,11 +340,10 @@ static int work_unload(struct attach_work *work)
 		r = wait_threads_end(work->pid, work->why);
 	state.handle = work->handle;
 	if (r == 0 && attach_target_entry(&state.target, state.handle, &state.entry) < 0)
-		r = attach_why(
-			work->why, -ENOEXEC,
-			"The library in process %d was not loaded by attaching: it stays, and "
-			"does nothing",
-			work->pid);
+		r = attach_why(work->why, -ENOEXEC,
+			       "The library in process %d was not loaded by 'tsctl attach': it "
+			       "stays loaded but inactive",
+			       work->pid);
 	if (r == 0 && state_inside(&state))
 		r = attach_why(work->why, -EAGAIN,
 			       "A thread of process %d is inside the library: it stays loaded",
@@ -354,10 +351,10 @@ static int work_unload(struct attach_work *work)
 	if (r == 0)
 		r = state_step(&state, true, PATIENCE_MS, attach_step_unload, NULL);
 	if (r == 0 && still_mapped(work->pid, state.entry))
-		r = attach_why(
-			work->why, -EIO,
-			"The library stays in process %d, since something there refers to it",
-			work->pid);
+		r = attach_why(work->why, -EIO,
+			       "The library stays loaded in process %d: something there still "
+			       "refers to it",
+			       work->pid);
 	state_close(&state);
 	return r;
 }

@@ -34,8 +34,8 @@ static int check_denied(pid_t pid, char *why)
 	if (yama_scope() == 3)
 		return attach_why(
 			why, -EPERM,
-			"Process %d cannot be attached to: kernel.yama.ptrace_scope is 3, "
-			"which forbids it until the next boot; start it with tsctl run",
+			"Cannot attach to process %d: kernel.yama.ptrace_scope is 3, which forbids "
+			"it until the next boot; start the program with 'tsctl run'",
 			pid);
 	return attach_why(why, -EPERM,
 			  "No permission to trace process %d: run tracesmithd with CAP_SYS_PTRACE "
@@ -53,22 +53,24 @@ static int check_state(const struct attach_request *request, char *why)
 	    procfs_started_ticks((uint32_t)pid, &ticks) < 0)
 		return attach_why(why, -ESRCH, "There is no process %d", pid);
 	if (status.tgid != pid)
-		return attach_why(why, -ESRCH, "%d is a thread of process %d: name the process",
-				  pid, status.tgid);
-	if (request->started_ticks && request->started_ticks != ticks)
 		return attach_why(why, -ESRCH,
-				  "Process %d has ended, and another one has its number now", pid);
+				  "%d is a thread of process %d: give the pid of the process", pid,
+				  status.tgid);
+	if (request->started_ticks && request->started_ticks != ticks)
+		return attach_why(
+			why, -ESRCH,
+			"Process %d has ended, and its pid now belongs to another process", pid);
 	if (status.kernel_thread)
-		return attach_why(why, -ENOEXEC, "%d (%s) is a thread of the kernel", pid,
-				  status.comm);
+		return attach_why(why, -ENOEXEC, "%d (%s) is a kernel thread", pid, status.comm);
 	if (status.state == 'Z' || status.state == 'X')
 		return attach_why(why, -ESRCH,
-				  "Process %d (%s) has ended, its parent has not asked "
-				  "for its exit status yet",
+				  "Process %d (%s) has ended and waits for its parent to collect "
+				  "its exit status",
 				  pid, status.comm);
 	if (pid == 1 || pid == getpid())
-		return attach_why(why, -EPERM, "Process %d is %s, which is never attached to", pid,
-				  pid == 1 ? "the first of this system" : "tracesmithd itself");
+		return attach_why(why, -EPERM,
+				  "Process %d is %s, which tracesmithd never attaches to", pid,
+				  pid == 1 ? "the init process" : "tracesmithd itself");
 	return 0;
 }
 
@@ -81,8 +83,8 @@ static int check_tracer(pid_t pid, char *why)
 	if (status.tracer) {
 		attach_status_read(status.tracer, 0, &tracer);
 		return attach_why(why, -EPERM,
-				  "Process %d is traced by process %d (%s): end that first", pid,
-				  status.tracer, tracer.comm);
+				  "Process %d is traced by process %d (%s): end that tracer first",
+				  pid, status.tracer, tracer.comm);
 	}
 	if (status.state == 'T')
 		return attach_why(
@@ -129,21 +131,21 @@ static int check_program(pid_t pid, char *why)
 		return attach_why(why, -ESRCH, "Process %d has ended", pid);
 	memset(&header, 0, sizeof(header));
 	if (check_read_program(fd, &header, interpreter) < 0)
-		return attach_why(why, -ENOEXEC, "The program of process %d is no ELF file", pid);
+		return attach_why(why, -ENOEXEC, "The program of process %d is not an ELF file",
+				  pid);
 	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
 		return attach_why(why, -ENOEXEC,
-				  "Process %d is a program of another architecture%s: only 64-bit "
-				  "x86 programs can be attached to",
+				  "Process %d runs a program of another architecture%s: only "
+				  "64-bit x86 programs are supported",
 				  pid, header.e_ident[EI_CLASS] == ELFCLASS32 ? " (32-bit)" : "");
 	if (strstr(interpreter, "ld-musl"))
-		return attach_why(why, -ENOEXEC,
-				  "Process %d uses the musl C library, and the CUDA profiling "
-				  "library needs glibc",
-				  pid);
+		return attach_why(
+			why, -ENOEXEC,
+			"Process %d uses the musl C library, but NVIDIA's CUPTI needs glibc", pid);
 	if (!interpreter[0])
-		return attach_why(why, -ENOEXEC,
-				  "Process %d is statically linked: nothing can be loaded into it",
-				  pid);
+		return attach_why(
+			why, -ENOEXEC,
+			"Process %d is statically linked: no library can be loaded into it", pid);
 	return 0;
 }
 
@@ -161,11 +163,10 @@ static int check_mappings(pid_t pid, char *why)
 		cuda |= !strncmp(attach_map_name(&maps.map[i]), CUDA_LIBRARY, strlen(CUDA_LIBRARY));
 	attach_maps_free(&maps);
 	if (!cuda)
-		return attach_why(
-			why, -ENODEV,
-			"Process %d does not use CUDA (no libcuda.so is mapped): try again "
-			"when it does, or wait for it with --wait",
-			pid);
+		return attach_why(why, -ENODEV,
+				  "Process %d does not use CUDA (libcuda.so is not mapped): try "
+				  "again when it does, or wait for it with --wait",
+				  pid);
 	return 0;
 }
 
@@ -176,17 +177,15 @@ static int check_seccomp(const struct attach_request *request, char *why)
 	if (attach_status_read(request->pid, 0, &status) < 0)
 		return attach_why(why, -ESRCH, "Process %d has ended", request->pid);
 	if (status.seccomp == SECCOMP_STRICT)
-		return attach_why(
-			why, -ENOEXEC,
-			"Process %d is in strict seccomp mode: the system calls of attaching "
-			"would kill it",
-			request->pid);
+		return attach_why(why, -ENOEXEC,
+				  "Process %d is in strict seccomp mode: the system calls of "
+				  "attaching would kill it",
+				  request->pid);
 	if (status.seccomp && !request->seccomp)
 		return attach_why(
 			why, -ENOEXEC,
-			"Process %d has a seccomp filter, which might kill it at a system "
-			"call of attaching; those of Docker and Kubernetes do not: --seccomp "
-			"tries it",
+			"Process %d has a seccomp filter, which may kill it during attaching; the "
+			"filters of Docker and Kubernetes do not: try with --seccomp",
 			request->pid);
 	return 0;
 }
@@ -251,9 +250,7 @@ int attach_check_owner(pid_t pid, uid_t uid, char *why)
 		r = -EPERM;
 	return r == 0 ? 0
 		      : attach_why(why, r,
-				   "Process %d has got other rights than those of its user: run "
-				   "tsctl as root",
-				   pid);
+				   "Process %d has changed its privileges: run tsctl as root", pid);
 }
 
 int attach_check(const struct attach_request *request, char *why)

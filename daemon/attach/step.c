@@ -36,12 +36,11 @@ static int state_syscall(struct attach_state *state, const char *name, long numb
 
 	if (r < 0)
 		return attach_why(state->why, r == -ESRCH ? r : -EIO,
-				  "Process %d did not come back from %s()", state->pid, name);
+				  "Process %d did not return from %s()", state->pid, name);
 	if (*ret >= 0 || *ret < -4095)
 		return 0;
-	return attach_why(state->why, -EIO,
-			  "Process %d could not do what attaching needs: %s(): %s%s", state->pid,
-			  name, strerror((int)-*ret),
+	return attach_why(state->why, -EIO, "Cannot attach to process %d: %s() failed: %s%s",
+			  state->pid, name, strerror((int)-*ret),
 			  *ret == -EPERM || *ret == -ENOSYS || *ret == -EACCES
 				  ? " (its seccomp filter or security policy forbids it)"
 				  : "");
@@ -70,7 +69,7 @@ static int step_memory(struct attach_state *state)
 	if (r < 0)
 		return r;
 	r = attach_remote_code(&state->remote);
-	return r < 0 ? attach_why(state->why, -EIO, "The memory of process %d cannot be written to",
+	return r < 0 ? attach_why(state->why, -EIO, "Cannot write to the memory of process %d",
 				  state->pid)
 		     : 0;
 }
@@ -157,14 +156,12 @@ static int state_call(struct attach_state *state, const char *name, uint64_t fun
 	if (r == -ESRCH)
 		return attach_state_ended(state);
 	if (r == -EFAULT)
-		return attach_why(state->why, -EIO, "%s() in process %d ended with signal %d (%s)",
-				  name, state->pid, state->remote.fault,
-				  strsignal(state->remote.fault));
-	return attach_why(
-		state->why, r == -ETIMEDOUT ? -EIO : r,
-		"%s() in process %d did not come back: it was taken out of it again; a lock "
-		"was held there, try once more",
-		name, state->pid);
+		return attach_why(state->why, -EIO, "%s() in process %d got signal %d (%s)", name,
+				  state->pid, state->remote.fault, strsignal(state->remote.fault));
+	return attach_why(state->why, r == -ETIMEDOUT ? -EIO : r,
+			  "%s() in process %d did not return and was undone: a lock was held "
+			  "there; try again",
+			  name, state->pid);
 }
 
 static int state_dlerror(struct attach_state *state)
@@ -224,10 +221,10 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 	if (r < 0)
 		return r;
 	if ((int)result == -EALREADY)
-		return attach_why(state->why, -EALREADY,
-				  "Process %d carries our library already, which is connected to "
-				  "another daemon",
-				  state->pid);
+		return attach_why(
+			state->why, -EALREADY,
+			"Process %d already carries the library, connected to another daemon",
+			state->pid);
 	if ((int)result < 0)
 		return attach_why(state->why, -EIO, "The library could not start in process %d: %s",
 				  state->pid, strerror(-(int)result));

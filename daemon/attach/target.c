@@ -374,11 +374,10 @@ int attach_target_open(pid_t pid, struct attach_target *ret, char *why)
 	attach_maps_free(&maps);
 	if (r < 0) {
 		attach_target_close(&target);
-		return attach_why(
-			why, -ENOEXEC,
-			"Process %d has no glibc with dlopen that could be found, or does "
-			"not run far enough yet",
-			pid);
+		return attach_why(why, -ENOEXEC,
+				  "No glibc with dlopen() was found in process %d, or the process "
+				  "is still starting",
+				  pid);
 	}
 	*ret = target;
 	return 0;

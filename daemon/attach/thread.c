@@ -292,17 +292,16 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 	if (r == -ENOEXEC)
 		return attach_why(
 			why, r,
-			"Process %d runs with a shadow stack, which forbids this: start it "
-			"without GLIBC_TUNABLES=glibc.cpu.x86_shstk or with tsctl run",
+			"Process %d uses a shadow stack, which prevents attaching: start it "
+			"without GLIBC_TUNABLES=glibc.cpu.x86_shstk, or with 'tsctl run'",
 			pid);
 	if (r == -EPERM)
-		return attach_why(
-			why, r,
-			"The kernel refuses to trace process %d: another tracer came first, "
-			"or tracesmithd lacks CAP_SYS_PTRACE",
-			pid);
+		return attach_why(why, r,
+				  "The kernel does not let tracesmithd trace process %d: another "
+				  "tracer was first, or CAP_SYS_PTRACE is missing",
+				  pid);
 	return attach_why(why, -EAGAIN,
-			  "No thread of process %d could be used in %u ms: all were loading "
+			  "No thread of process %d was free within %u ms: all were loading "
 			  "libraries, allocating memory or inside the driver; try again",
 			  pid, patience_ms);
 }

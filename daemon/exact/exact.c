@@ -51,7 +51,7 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	struct session *session = session_find(exact, pid);
 
 	if (session && session->connected) {
-		snprintf(why, TS_HELLO_TEXT, "process %u is connected already", pid);
+		snprintf(why, TS_HELLO_TEXT, "process %u is already connected", pid);
 		return -EALREADY;
 	}
 	if (!session)
@@ -140,10 +140,10 @@ static void session_failed(struct session *session, const char *text)
 	static struct log_limit limit;
 
 	if (log_allowed(&limit, 1))
-		log_info("Process %u cannot be collected from: %s", session->pid, text);
+		log_info("Cannot record process %u: %s", session->pid, text);
 	session->failed = true;
 	session_note(session, "%s", text);
-	session_fail(session, -EIO, "Process %u cannot be collected from: %s", session->pid, text);
+	session_fail(session, -EIO, "Cannot record process %u: %s", session->pid, text);
 	if (session->attached)
 		session_leave(session);
 }
@@ -167,10 +167,7 @@ static void on_state(void *data, uint32_t pid, const struct ts_state *state)
 	case TS_LIBRARY_PAUSED:
 		if (!session->attach)
 			break;
-		session_note(session,
-			     "In this process %s now: what the GPU does is recorded when that has "
-			     "stopped",
-			     state->text);
+		session_note(session, "Paused by %s: recording starts when it stops", state->text);
 		session_answer_attach(session);
 		break;
 	case TS_LIBRARY_FAILED:
@@ -262,21 +259,21 @@ static void session_refuse(const struct session *session, struct api_ticket *tic
 	char text[512];
 
 	if (session->stage == SESSION_LEAVING || session->job == JOB_UNLOAD) {
-		snprintf(text, sizeof(text),
-			 "Process %u is being detached from: try again in a moment", pid);
+		snprintf(text, sizeof(text), "Process %u is being detached: try again in a moment",
+			 pid);
 		api_ticket_fail(ticket, -EAGAIN, text);
 		return;
 	}
 	if (session->attach || session->job == JOB_ATTACH)
-		snprintf(text, sizeof(text), "Process %u is being attached to already", pid);
+		snprintf(text, sizeof(text), "Process %u is already being attached", pid);
 	else if (session->failed)
 		snprintf(text, sizeof(text),
-			 "Process %u carries our library, but cannot be collected from: %s", pid,
+			 "Process %u carries the library but cannot be recorded: %s", pid,
 			 session->note);
 	else
 		snprintf(text, sizeof(text),
-			 "Process %u is collected from already: see 'tsctl ps'; 'tsctl detach %u' "
-			 "ends it",
+			 "Process %u is already being recorded: see 'tsctl ps'; 'tsctl detach %u' "
+			 "stops it",
 			 pid, pid);
 	api_ticket_fail(ticket, -EALREADY, text);
 }
@@ -325,13 +322,13 @@ void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct a
 
 	if (!session || attaching || session->detach) {
 		snprintf(text, sizeof(text), "Process %u is %s", target->pid,
-			 !session	   ? "not attached to: see 'tsctl ps'"
-			 : session->detach ? "being detached from already"
-					   : "being attached to: try again in a moment");
+			 !session	   ? "not attached: see 'tsctl ps'"
+			 : session->detach ? "already being detached"
+					   : "being attached: try again in a moment");
 		api_ticket_fail(ticket, session ? -EAGAIN : -ENOENT, text);
 		return;
 	}
-	session_fail(session, -ECANCELED, "Process %u is being detached from", target->pid);
+	session_fail(session, -ECANCELED, "Process %u is being detached", target->pid);
 	session->detach = ticket;
 	if (session->job == JOB_NONE)
 		session_leave(session);
@@ -353,7 +350,7 @@ void exact_drain(struct exact *exact, uint32_t pid)
 
 	exact_hear(exact, pid);
 	if (session && session->stage == SESSION_WAITING && session->job == JOB_NONE) {
-		session_fail(session, -ESRCH, "Process %u has ended, or begun another program",
+		session_fail(session, -ESRCH, "Process %u has ended or started another program",
 			     pid);
 		session_end(session);
 	}

@@ -62,7 +62,7 @@ static void session_adopt(struct session *session)
 		return;
 	}
 	if (r != -ESRCH)
-		session_fail(session, r, "Process %u was attached to, but cannot be followed: %s",
+		session_fail(session, r, "Attached to process %u, but cannot follow it: %s",
 			     session->pid, strerror(-r));
 	session_end(session);
 }

@@ -56,10 +56,10 @@ static void session_closed(uv_handle_t *timer)
 void session_end(struct session *session)
 {
 	if (session->exact->closing)
-		session_fail(session, -ECANCELED, "The daemon ends");
+		session_fail(session, -ECANCELED, "tracesmithd is stopping");
 	else
-		session_fail(session, -ESRCH, "Process %u has ended, or what it carried of us has",
-			     session->pid);
+		session_fail(session, -ESRCH,
+			     "Process %u has ended or no longer carries the library", session->pid);
 	session->ended = true;
 	uv_timer_stop(&session->timer);
 	if (session->running)
@@ -148,15 +148,14 @@ static void session_on_timer(uv_timer_t *timer)
 		if (session_process_ended(session))
 			session_fail(session, -ESRCH, "Process %u has ended", session->pid);
 		session_fail(session, -EIO,
-			     "Our library was put into process %u, but does not answer: if it is "
-			     "not stopped, and has not begun another program, try again",
+			     "The library was loaded into process %u but does not answer: try "
+			     "again unless the process is stopped or has started another program",
 			     session->pid);
 		session_end(session);
 		break;
 	case SESSION_BEGINNING:
-		session_note(session,
-			     "The process has loaded the driver but not initialized it: collection "
-			     "begins when it does");
+		session_note(session, "The process has loaded the driver but not initialized it: "
+				      "recording starts when it does");
 		session_answer_attach(session);
 		session->note[0] = '\0';
 		break;

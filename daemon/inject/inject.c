@@ -179,7 +179,7 @@ static void inject_on_connection(uv_poll_t *poll, int status, int events)
 		if (r == 0)
 			TAKE_FD(fd);
 		else if (log_allowed(&limit, 1))
-			log_warning_errno(r, "Failed to take a library's connection");
+			log_warning_errno(r, "Failed to accept a library's connection");
 	}
 	if (is_shortage(r)) {
 		/* It would be reported again and again. */

@@ -42,8 +42,7 @@ static void peer_foreign(struct peer *peer, const char *what)
 	static struct log_limit limit;
 
 	if (log_allowed(&limit, 1))
-		log_warning("Process %u %s, so its connection as a library is closed", peer->pid,
-			    what);
+		log_warning("Process %u %s: closing its library's connection", peer->pid, what);
 	peer_end(peer);
 }
 
@@ -77,7 +76,7 @@ static bool peer_is_only(struct peer *peer)
 			peer_finish(older);
 		return true;
 	}
-	peer_refuse(peer, "This process is connected to the daemon already: detach it first.");
+	peer_refuse(peer, "This process is already connected to the daemon: detach it first");
 	return false;
 }
 
@@ -145,14 +144,14 @@ static void peer_welcome(struct peer *peer, const struct ts_hello *hello)
 	if (r < 0) {
 		/* It comes again, and it may go better then. */
 		if (log_allowed(&limit, 1))
-			log_warning_errno(r, "Failed to make a ring for process %u", peer->pid);
+			log_warning_errno(r, "Failed to create a ring for process %u", peer->pid);
 		peer_end(peer);
 		return;
 	}
 	r = inject->callbacks.hello(inject->data, peer->pid, peer->uid, hello, &settings, why);
 	if (r < 0) {
 		why[sizeof(why) - 1] = '\0';
-		peer_refuse(peer, *why ? why : "The daemon does not want records of this process.");
+		peer_refuse(peer, *why ? why : "The daemon does not record this process");
 		return;
 	}
 	peer_welcomed(peer);
@@ -167,8 +166,8 @@ static void peer_on_hello(struct peer *peer, struct ts_hello *hello)
 	clean_text(hello->version, sizeof(hello->version));
 	if (hello->protocol != TS_HELLO_PROTOCOL) {
 		snprintf(why, sizeof(why),
-			 "The library (%s) speaks protocol %u, the daemon (%s) %u: install both in "
-			 "one version.",
+			 "The library (%s) speaks protocol %u, the daemon (%s) %u: install the "
+			 "same version of both",
 			 hello->version, hello->protocol, TS_VERSION, TS_HELLO_PROTOCOL);
 		peer_refuse(peer, why);
 		return;
@@ -209,7 +208,7 @@ static void peer_message(struct peer *peer, union message *message, size_t size)
 		 message->kind == TS_MESSAGE_STATE)
 		peer_on_state(peer, &message->state);
 	else
-		peer_foreign(peer, "sends what no library says");
+		peer_foreign(peer, "sends a message that no library sends");
 }
 
 void peer_listen(struct peer *peer)

@@ -67,11 +67,11 @@ static void library_attach(struct libraries *libraries, struct library *library)
 	library->error =
 		probe_attach(libraries->probe, library->fd, library->path, &library->probes);
 	if (library->error == -ENOENT || library->error == -EBADMSG) {
-		log_info("'%s' is no driver library, left alone", library->path);
+		log_info("'%s' is not a driver library, ignoring it", library->path);
 		return;
 	}
 	if (library->error < 0) {
-		log_warning_errno(library->error, "Failed to attach to '%s', tracing without it",
+		log_warning_errno(library->error, "Failed to attach to '%s', not tracing it",
 				  library->path);
 		return;
 	}
@@ -94,7 +94,7 @@ static int libraries_add(struct libraries *libraries, int fd, const char *path,
 	if (library->fd < 0 || !library->path || fstat(library->fd, &st) < 0)
 		return -ENOMEM;
 	if (libraries->count == LIMIT_LIBRARIES) {
-		log_warning("More than %d driver libraries, tracing without '%s'", LIMIT_LIBRARIES,
+		log_warning("More than %d driver libraries, not tracing '%s'", LIMIT_LIBRARIES,
 			    path);
 		return -E2BIG;
 	}
@@ -167,7 +167,7 @@ void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t i
 	for (uint32_t i = 0; i < libraries->count; i++)
 		if (libraries->library[i] == library)
 			libraries->library[i] = libraries->library[--libraries->count];
-	log_info("Nobody maps '%s' any more, detached", library->path);
+	log_info("No process maps '%s' any more, detached", library->path);
 	library_free(library);
 }
 

@@ -61,8 +61,8 @@ static int probe_check_kernel(void)
 	if (sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
 	    (major > KERNEL_MIN_MAJOR || (major == KERNEL_MIN_MAJOR && minor >= KERNEL_MIN_MINOR)))
 		return 0;
-	log_error("Kernel %s is too old to trace with: %d.%d or newer is needed", name.release,
-		  KERNEL_MIN_MAJOR, KERNEL_MIN_MINOR);
+	log_error("Kernel %s is too old: %d.%d or newer is needed", name.release, KERNEL_MIN_MAJOR,
+		  KERNEL_MIN_MINOR);
 	return -EOPNOTSUPP;
 }
 
@@ -249,13 +249,12 @@ static int probe_start(struct probe *probe)
 
 	r = probe_load(probe);
 	if (r < 0)
-		return log_error_errno(r, "Failed to load the BPF programs%s",
-				       r == -EPERM ? " (root, or CAP_BPF and CAP_PERFMON, is "
-						     "needed)"
-						   : "");
+		return log_error_errno(
+			r, "Failed to load the BPF programs%s",
+			r == -EPERM ? " (run as root, or with CAP_BPF and CAP_PERFMON)" : "");
 	r = probe_load_descs(probe);
 	if (r < 0)
-		return log_error_errno(r, "Failed to describe the functions to BPF");
+		return log_error_errno(r, "Failed to pass the function table to BPF");
 	probe_configure(probe, &probe->config);
 	r = probe_attach_lifecycle(probe);
 	if (r < 0)

@@ -95,7 +95,7 @@ class Filter(tracesmith.Case):
         self.assertIn(hidden, answer["note"])
         self.assertIn(hidden, self.daemon.answer("ps")["note"])
         self.assertIn(hidden, self.daemon.ctl("query", "apis", "--pid", other.pid).err)
-        self.assertRegex(self.daemon.ctl("status").out, "! filters +all processes are hidden but those of 1 user\n")
+        self.assertRegex(self.daemon.ctl("status").out, "! filters +only processes of 1 user are traced\n")
         self.assertEqual(self.daemon.ctl("status", "--check").code, 0)  # as it was meant to be
 
 
@@ -132,7 +132,7 @@ class FilterByReload(tracesmith.Case):
             file.write(f"[filter]\npids = {process.pid}\n")
         subprocess.run([os.path.join(tracesmith.BUILD, "tracesmithd"), "--config", self.daemon.config, "--reload",
                         str(self.daemon.process.pid)], check=True)
-        wait_for("the settings to be read", lambda: "again" in self.daemon.log())
+        wait_for("the settings to be read", lambda: "Reread" in self.daemon.log())
         other, _ = run("short")
         calls = self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"]
         wait_for("more calls", lambda: self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"] > calls + 100)

@@ -210,10 +210,10 @@ class DaemonRefuses(unittest.TestCase):
         self.assertEqual(program("tracesmithd", "--config", "/nonexistent.conf").code, 78)
 
     def test_names_of_what_is_not_there(self):
-        for text, said in (("[daemon]\ncontrol_group = nosuch\n", "no group 'nosuch'"),
-                           ("[filter]\ncgroups = /tmp\n", "'/tmp' is no cgroup"),
-                           ("[filter]\ncgroups = no/such\n", "'no/such' is no cgroup"),
-                           ("[filter]\nuids = nobody nosuch\n", "no user 'nosuch'")):
+        for text, said in (("[daemon]\ncontrol_group = nosuch\n", "unknown group 'nosuch'"),
+                           ("[filter]\ncgroups = /tmp\n", "'/tmp' is not a cgroup"),
+                           ("[filter]\ncgroups = no/such\n", "'no/such' is not a cgroup"),
+                           ("[filter]\nuids = nobody nosuch\n", "unknown user 'nosuch'")):
             with tracesmith.tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
                 file.write(text)
                 file.flush()
@@ -229,7 +229,7 @@ class DaemonRefuses(unittest.TestCase):
         self.addCleanup(process.kill)
         result = program("tracesmithd", "--config", "/dev/null", "--reload", str(process.pid))
         self.assertEqual(result.code, 1)
-        self.assertIn(f"'{process.pid}' is not the process of a tracesmithd", result.err)
+        self.assertIn(f"Process '{process.pid}' is not a running tracesmithd", result.err)
         self.assertIsNone(process.poll())
 
     def test_without_the_rights(self):

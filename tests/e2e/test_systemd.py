@@ -91,7 +91,7 @@ test "$(systemctl show -P NRestarts tracesmithd.service)" = 0
 test "$(journalctl -u tracesmithd.service | grep -c 'status=78')" = 2 # of the reload, and this one
 for i in $(seq 40); do
 	fails tsctl ps 2>/test/refused
-	grep "settings are not good" /test/refused
+	grep "settings are invalid" /test/refused
 done
 for i in $(seq 40); do tsctl ps 2>/dev/null & done
 wait

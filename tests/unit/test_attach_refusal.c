@@ -30,10 +30,10 @@ static void what_is_not_there_is_refused(void **state)
 	victim.pid = getpid();
 	refuses(&victim, false, -EPERM, "itself");
 	victim.pid = 1;
-	refuses(&victim, false, -EPERM, "first");
+	refuses(&victim, false, -EPERM, "init");
 	request.pid = getppid();
 	assert_int_equal(attach_check(&request, why), -ESRCH);
-	assert_non_null(strstr(why, "another one has its number"));
+	assert_non_null(strstr(why, "belongs to another process"));
 }
 
 static void a_program_without_cuda_is_refused(void **state)
@@ -233,7 +233,7 @@ static void a_library_that_fails_is_taken_out(void **state)
 
 static void a_call_that_hangs_is_taken_back(void **state)
 {
-	rolls_back(ENTRY_HANGS, "did not come back", true);
+	rolls_back(ENTRY_HANGS, "did not return", true);
 }
 
 static void a_call_that_crashes_is_taken_back(void **state)
@@ -324,7 +324,7 @@ static void a_program_that_is_another_users_by_now_is_let_go(void **state)
 	char why[ATTACH_WHY_MAX] = "";
 
 	assert_int_equal(attach_run(&request, &result, why), -EPERM);
-	assert_non_null(strstr(why, "other rights"));
+	assert_non_null(strstr(why, "changed its privileges"));
 	after = residue_of(victim.pid);
 	assert_memory_equal(&after, &before, sizeof(before));
 	assert_int_equal(victim_end(&victim), 0);

@@ -100,7 +100,7 @@ static void a_process_has_one_connection_and_a_new_one_follows_the_old(void **st
 	library_hello(&second);
 	server_wait(server, library_has_message(&second));
 	assert_int_equal(library_read(&second, &refused, sizeof(refused)), sizeof(refused));
-	assert_non_null(strstr(refused.text, "connected to the daemon already"));
+	assert_non_null(strstr(refused.text, "already connected to the daemon"));
 	library_close(&second);
 	for (uint64_t i = 0; i < 100; i++)
 		assert_int_equal(library_put(&first, i), 0);

@@ -348,7 +348,7 @@ static void test_loss_is_told_by_reason(void **state)
 	       "\"text\":\"events lost because the BPF ring was full\"},\n"
 	       "{\"reason\":\"stack-sampled\",\"pid\":null,\"count\":34,\"first_ns\":X,"
 	       "\"last_ns\":X,"
-	       "\"text\":\"launches, copies, sets and waits whose stack was left out\"}\n"
+	       "\"text\":\"launches, copies, sets and waits whose stack was not sampled\"}\n"
 	       "]," LOSS_STACKS "}\n");
 }
 

@@ -116,8 +116,7 @@ static const struct table {
 	       " AND batch >= :batch AND (batch > :batch OR id > :chunk) ORDER BY batch, id"
 
 static const char *const behind_name = "behind";
-static const char *const behind_text =
-	"ops and seconds of sums that a recording asked for too late";
+static const char *const behind_text = "ops and seconds of sums deleted before they were recorded";
 
 struct record {
 	struct answer *answer;
