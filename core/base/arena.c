@@ -1,4 +1,4 @@
-/* Arena: cuts pieces from blocks. What does not fit a block gets one of its own. */
+/* Arena: cuts pieces from blocks. A piece that does not fit gets a block of its own. */
 #include "core/base/arena.h"
 
 #include <stdalign.h>

@@ -1,4 +1,4 @@
-/* arena.h: memory that is given back all at once. */
+/* arena.h: memory that is freed all at once. */
 #ifndef TS_ARENA_H
 #define TS_ARENA_H
 
@@ -6,7 +6,7 @@
 
 struct arena_block;
 
-/* Zeroed is empty. */
+/* All zero is empty. */
 struct arena {
 	struct arena_block *block; /* newest first */
 	size_t used, size;	   /* of the newest */

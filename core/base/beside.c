@@ -1,4 +1,4 @@
-/* Beside: where a file lies that came with the program. */
+/* Beside: finds files that were installed with the program. */
 #include "core/base/beside.h"
 
 #include <limits.h>

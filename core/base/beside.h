@@ -1,10 +1,10 @@
-/* beside.h: finds a file that was installed with the program that runs. */
+/* beside.h: finds a file that was installed with the running program. */
 #ifndef TS_BESIDE_H
 #define TS_BESIDE_H
 
-/* A path, to be freed: in the program's own directory (a build, a tarball), in lib/tracesmith
- * beside that directory, or where LIBDIR was when this was built, whichever exists; the last where
- * none does. NULL: no memory. */
+/* A path, to be freed: in the program's own directory (a build, a tarball), in lib/tracesmith next
+ * to that directory, or in the LIBDIR of the build, whichever exists; the last if none does. NULL:
+ * no memory. */
 char *beside_find(const char *name);
 
 #endif

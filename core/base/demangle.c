@@ -1,5 +1,5 @@
-/* demangle: a symbol as a person reads it. Names are anybody's: a short one can stand for an
- * endless text, so the demangler is left as soon as there is more than we keep.
+/* demangle: a symbol in readable form. Names come from anywhere: a short one can expand to an
+ * endless text, so demangling stops as soon as there is more than we keep.
  */
 #include "core/base/demangle.h"
 
@@ -10,8 +10,8 @@
 #include "core/base/utf8.h"
 #include "core/limits.h"
 
-/* Of libsupc++: like __cxa_demangle, but hands the text over piece by piece, and allocates nothing
- * that a jump out of the callback would leave behind. */
+/* From libsupc++: like __cxa_demangle, but hands the text over piece by piece, and allocates
+ * nothing that a jump out of the callback would leak. */
 int __gcclibcxx_demangle_callback(const char *mangled,
 				  void (*callback)(const char *text, size_t size, void *data),
 				  void *data);

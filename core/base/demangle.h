@@ -1,4 +1,4 @@
-/* demangle.h: a symbol as a person reads it. */
+/* demangle.h: a symbol in readable form. */
 #ifndef TS_DEMANGLE_H
 #define TS_DEMANGLE_H
 

@@ -1,4 +1,4 @@
-/* Distance: Levenshtein's, over one row of his table. */
+/* Distance: the Levenshtein distance, with one row of the table. */
 #include "core/base/distance.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* distance.h: how far one name is from another, to say "did you mean". */
+/* distance.h: the distance between two names, for "did you mean". */
 #ifndef TS_DISTANCE_H
 #define TS_DISTANCE_H
 
@@ -8,7 +8,7 @@
  * bytes and more). */
 unsigned int distance_between(const char *a, const char *b);
 
-/* Near enough to have been meant. */
+/* Close enough to have been meant. */
 bool distance_near(const char *typed, const char *name);
 
 #endif

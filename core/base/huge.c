@@ -1,4 +1,4 @@
-/* Huge: memory of malloc() with a word to the kernel. That it does not listen does no harm. */
+/* Huge: malloc() with advice to the kernel. It is harmless if the kernel ignores it. */
 #include "core/base/huge.h"
 
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #define PAGE_BYTES     ((uintptr_t)4096)
 #define HUGE_BYTES_MIN ((size_t)2 << 20)
 
-/* Of all pages that it touches, so that what was mapped for it stays one mapping, and can grow. */
+/* For every page that it touches, so that the mapping stays in one piece and can grow. */
 static void *huge_advise(void *array, size_t bytes)
 {
 	uintptr_t first = (uintptr_t)array & -PAGE_BYTES;

@@ -1,5 +1,5 @@
-/* huge.h: arrays of megabytes that are filled from front to back, in huge pages where the kernel
- * has them: most of what it takes to fill one is page faults otherwise. They go back with free().
+/* huge.h: arrays of megabytes that are filled from front to back, in huge pages if the kernel has
+ * them: otherwise page faults are most of the cost of filling one. free() frees them.
  */
 #ifndef TS_HUGE_H
 #define TS_HUGE_H

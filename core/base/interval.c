@@ -15,7 +15,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* In how many orders of both samples the statistic is 0, 1, …; the sum of all is returned. */
+/* Counts in how many orders of both samples the statistic is 0, 1, …; returns the sum. */
 static double count_orders(size_t a_count, size_t b_count, int64_t *orders)
 {
 	size_t most = a_count * b_count;
@@ -34,7 +34,7 @@ static double count_orders(size_t a_count, size_t b_count, int64_t *orders)
 	return all;
 }
 
-/* How many ratios lie outside at each end, of the narrowest interval that is sure enough. */
+/* How many ratios are outside at each end of the narrowest interval that has the confidence. */
 static size_t cut(size_t a_count, size_t b_count, double confidence, double *ret_confidence)
 {
 	int64_t orders[RATIOS_MAX + 1];
@@ -65,7 +65,7 @@ struct interval interval_ratio(const double *a, size_t a_count, const double *b,
 		b_count = INTERVAL_SAMPLES_MAX;
 	for (size_t i = 0; i < a_count; i++)
 		for (size_t j = 0; j < b_count; j++)
-			ratio[count++] = b[j] == a[i] ? 1 : b[j] / a[i]; /* 0 of 0, too */
+			ratio[count++] = b[j] == a[i] ? 1 : b[j] / a[i]; /* also if both are 0 */
 	qsort(ratio, count, sizeof(*ratio), by_value);
 	out = cut(a_count, b_count, confidence, &interval.confidence);
 	interval.low = ratio[out];

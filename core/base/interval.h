@@ -1,12 +1,11 @@
-/* interval.h: how far the ratio of two small samples may be from the one that was measured. Pure.
+/* interval.h: how far the ratio of two small samples may be from the measured one. Pure.
  *
  * The ratio is the median of all ratios of one of B to one of A, and the ends of its interval are
- * order statistics of these: of the logarithms, the estimate of Hodges and Lehmann and the interval
- * of Moses, from the exact distribution of the Mann-Whitney statistic (M. Hollander, D. A. Wolfe,
- * E. Chicken: Nonparametric Statistical Methods, 3rd edition, 4.2 and 4.3). It takes nothing for
- * granted but that the samples are independent and differ by a factor; one that is far off does
- * not move it. Small samples cannot be sure of much: 3 and 3 of 90 %, 4 and 4 of 97 %, 5 and 5 of
- * 99 %.
+ * order statistics of these: for the logarithms, the estimate of Hodges and Lehmann and the
+ * interval of Moses, from the exact distribution of the Mann-Whitney statistic (M. Hollander, D. A.
+ * Wolfe, E. Chicken: Nonparametric Statistical Methods, 3rd edition, 4.2 and 4.3). It only assumes
+ * that the samples are independent and differ by a factor; an outlier does not move it. Small
+ * samples have limited confidence: 3 and 3 of 90 %, 4 and 4 of 97 %, 5 and 5 of 99 %.
  */
 #ifndef TS_CLIENT_INTERVAL_H
 #define TS_CLIENT_INTERVAL_H
@@ -17,11 +16,11 @@
 
 struct interval {
 	double ratio, low, high;
-	double confidence; /* that the true ratio lies between: a share */
+	double confidence; /* probability that the true ratio is in between */
 };
 
-/* The narrowest of at least this confidence, or the widest there is. Samples are not negative;
- * there is one of each at least. */
+/* The narrowest of at least this confidence, or the widest possible. Samples are not negative; each
+ * side has at least one. */
 struct interval interval_ratio(const double *a, size_t a_count, const double *b, size_t b_count,
 			       double confidence);
 

@@ -1,5 +1,5 @@
-/* list.h: doubly linked rings of nodes that live inside the things they link. A node in no list
- * points to itself. */
+/* list.h: doubly linked rings of nodes embedded in the things they link. A node in no list points
+ * to itself. */
 #ifndef TS_LIST_H
 #define TS_LIST_H
 

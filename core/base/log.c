@@ -29,7 +29,7 @@ int log_write(enum log_level level, int error, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
-	/* <N> is how journald learns the level of a line. */
+	/* journald reads the level of a line from <N>. */
 	if (getenv("JOURNAL_STREAM"))
 		fprintf(stderr, "<%d>", level);
 	if (error)

@@ -1,4 +1,5 @@
-/* log.h: one line a message on stderr, with the level as systemd reads it where stderr goes there.
+/* log.h: one line per message on stderr, with a level prefix for systemd if stderr goes to the
+ * journal.
  */
 #ifndef TS_LOG_H
 #define TS_LOG_H
@@ -15,7 +16,7 @@ enum log_level {
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 
-/* `error` is a negative errno that is added as text, or 0. Returns `error`. */
+/* `error` is a negative errno, appended as text, or 0. Returns `error`. */
 int log_write(enum log_level level, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -26,7 +27,7 @@ int log_write(enum log_level level, int error, const char *format, ...)
 #define log_error_errno(error, ...)   log_write(LOG_LEVEL_ERROR, error, __VA_ARGS__)
 #define log_warning_errno(error, ...) log_write(LOG_LEVEL_WARNING, error, __VA_ARGS__)
 
-/* True at most `burst` times in each second that passes; for what a peer can trigger. */
+/* True at most `burst` times per second; for messages that a peer can trigger. */
 struct log_limit {
 	long second;
 	unsigned int count;

@@ -1,5 +1,5 @@
 /* Map: open addressing with linear probing. At most two thirds of the slots are taken, and no free
- * slot lies between a key and the slot that its hash asks for. */
+ * slot is between a key and the slot that its hash selects. */
 #include "core/base/map.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static size_t map_home(const struct map *map, struct map_key key)
 	return XXH3_64bits_withSeed(&key, sizeof(key), map->seed) & (map->size - 1);
 }
 
-/* The slot that has the key, or the free one where it belongs. */
+/* The slot of the key, or the free one where it belongs. */
 static struct map_slot *map_seek(const struct map *map, struct map_key key)
 {
 	size_t i = map_home(map, key);
@@ -92,7 +92,7 @@ void *map_remove(struct map *map, struct map_key key)
 		return NULL;
 	map_close_gap(map, (size_t)(slot - map->slot));
 	map->count--;
-	/* After a burst the memory goes back; where that fails the map is merely large. */
+	/* After a burst the memory is freed; if that fails the map is merely large. */
 	if (map->size > MAP_SIZE_MIN && map->count < map->size / 8)
 		(void)map_resize(map, map->size / 2);
 	return value;

@@ -25,7 +25,7 @@ struct map {
 };
 
 void *map_get(const struct map *map, struct map_key key);
-/* Replaces what the key had. -ENOMEM: nothing is changed. */
+/* Replaces the value of the key. -ENOMEM: nothing is changed. */
 int map_put(struct map *map, struct map_key key, void *value);
 void *map_remove(struct map *map, struct map_key key);
 void map_clear(struct map *map);

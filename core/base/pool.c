@@ -1,4 +1,4 @@
-/* Pool: an object is either out, or in the free list, or not yet cut from the newest block. */
+/* Pool: an object is in use, in the free list, or not yet cut from the newest block. */
 #include "core/base/pool.h"
 
 #include <sanitizer/asan_interface.h>
@@ -8,7 +8,7 @@
 
 struct pool_block {
 	struct pool_block *next;
-	size_t reserved; /* keeps objects on 16 bytes */
+	size_t reserved; /* aligns objects to 16 bytes */
 	char object[];
 };
 

@@ -1,5 +1,5 @@
-/* pool.h: objects of one size, cut from blocks. What is got is not zeroed. The blocks are given
- * back when the last object is. */
+/* pool.h: objects of one size, cut from blocks, not zeroed. The blocks are freed with the last
+ * object. */
 #ifndef TS_POOL_H
 #define TS_POOL_H
 
@@ -10,7 +10,7 @@ struct pool_block;
 struct pool {
 	size_t object_bytes; /* a multiple of 8 */
 	size_t used;
-	size_t cut; /* bytes of the newest block that are cut already */
+	size_t cut; /* bytes of the newest block already cut */
 	void *free;
 	struct pool_block *block; /* newest first */
 };
@@ -19,6 +19,6 @@ struct pool {
 
 void *pool_get(struct pool *pool); /* NULL: no memory */
 void pool_put(struct pool *pool, void *object);
-void pool_clear(struct pool *pool); /* with all objects, whoever has them */
+void pool_clear(struct pool *pool); /* with all objects, even those in use */
 
 #endif

@@ -1,4 +1,4 @@
-/* spans.h: the time that at least one of many spans covers, piece by piece. */
+/* spans.h: the time covered by at least one of many spans, piece by piece. */
 #ifndef TS_CLIENT_SPANS_H
 #define TS_CLIENT_SPANS_H
 
@@ -10,16 +10,16 @@ struct span {
 	uint64_t start_ns, end_ns;
 };
 
-/* Zeroed is empty. */
+/* All zero is empty. */
 struct spans {
 	struct span *span; /* a heap, by start */
 	size_t count, room;
-	uint64_t until_ns; /* what was before is given out */
+	uint64_t until_ns; /* everything before has been returned */
 };
 
 int spans_put(struct spans *spans, uint64_t start_ns, uint64_t end_ns);
-/* A piece that no other one covers, of the spans that start before that time; what is put
- * afterwards has to start no earlier. */
+/* The next piece, not overlapping any other, of the spans that start before that time; spans put
+ * later must not start earlier. */
 bool spans_take(struct spans *spans, uint64_t before_ns, struct span *ret);
 void spans_clear(struct spans *spans);
 

@@ -16,7 +16,7 @@ struct unit {
 	double size;
 };
 
-/* The units that are printed come first, in descending order, down to the one of size 1. */
+/* Units for printing come first, in descending order, down to the one of size 1. */
 static const struct unit durations[] = {
 	{ "d", 86400e9 }, { "h", 3600e9 }, { "min", 60e9 }, { "s", 1e9 },  { "ms", 1e6 },
 	{ "µs", 1e3 },	  { "ns", 1 },	   { "m", 60e9 },   { "us", 1e3 }, { "μs", 1e3 },

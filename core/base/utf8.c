@@ -1,4 +1,4 @@
-/* Utf8: reads and writes UTF-8 (RFC 3629) of which nothing is trusted. */
+/* Utf8: reads and writes UTF-8 (RFC 3629) and trusts nothing in it. */
 #include "core/base/utf8.h"
 
 /* By the number of bytes: the marker bits of the first, and the least code that needs so many. */
@@ -82,7 +82,7 @@ size_t utf8_clean(char *out, const char *text, size_t size)
 	return length;
 }
 
-/* Those of the direction of text too, which make what follows look like something else. */
+/* Also controls of text direction, which make following text look like something else. */
 static bool is_control(uint32_t code)
 {
 	return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||

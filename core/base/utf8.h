@@ -1,5 +1,5 @@
-/* utf8.h: text from other processes may be any bytes; read it as UTF-8, with U+FFFD for what is
- * none. */
+/* utf8.h: text from other processes may be any bytes; it is read as UTF-8, with U+FFFD for invalid
+ * bytes. */
 #ifndef TS_UTF8_H
 #define TS_UTF8_H
 
@@ -10,8 +10,8 @@
 #define UTF8_REPLACEMENT 0xfffd
 #define UTF8_LENGTH_MAX	 4
 
-/* Reads one code point of text[0..size), size > 0, and returns how many bytes it took. Bytes that
- * are no UTF-8 (overlong forms and surrogates too) are taken one by one as U+FFFD. */
+/* Reads one code point of text[0..size), size > 0, and returns how many bytes it took. Invalid
+ * bytes (also overlong forms and surrogates) are read one by one as U+FFFD. */
 size_t utf8_read(const char *text, size_t size, uint32_t *ret_code);
 /* Returns the length of what it wrote. */
 size_t utf8_write(char text[UTF8_LENGTH_MAX], uint32_t code);
@@ -19,7 +19,7 @@ size_t utf8_write(char text[UTF8_LENGTH_MAX], uint32_t code);
 bool utf8_valid(const char *text, size_t size);
 /* Writes `text` as valid UTF-8 and a NUL; `out` has room for 3 * size + 1. Returns its length. */
 size_t utf8_clean(char *out, const char *text, size_t size);
-/* The same, and control characters become U+FFFD, so that a terminal shows it as it is. */
+/* The same, and control characters become U+FFFD, so that it is safe on a terminal. */
 size_t utf8_visible(char *out, const char *text, size_t size);
 
 #endif

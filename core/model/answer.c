@@ -1,6 +1,6 @@
-/* Answer: a record of the device fills the op of the call that submitted it, or is an op of its
- * own: one part of several (OP_NODE), or of a call that was not seen (OP_NO_CALL). Each record is
- * in exactly one op. */
+/* Answer: a record of the device fills the op of the call that submitted it, or becomes an op of
+ * its own: one part of several (OP_NODE), or without a known call (OP_NO_CALL). Each record is in
+ * exactly one op. */
 #include "core/model/answer.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Records of which a second copy is known as one. */
+/* How many recent records are kept to detect duplicates. */
 #define ANSWER_FINGERPRINTS 32768
 
 static bool answer_is_timed(const struct ts_event *event)
@@ -44,7 +44,7 @@ bool answer_is_duplicate(struct exact *exact, const struct ts_event *event)
 	return false;
 }
 
-/* CUPTI's numbers of what is copied where; arrays are memory of the device. */
+/* CUPTI's numbers of copy directions; arrays are device memory. */
 static uint8_t answer_copy_kind(uint32_t number)
 {
 	static const uint8_t kind[] = {
@@ -61,7 +61,7 @@ static uint64_t answer_bytes(uint64_t bytes)
 	return bytes < INT64_MAX ? bytes : INT64_MAX;
 }
 
-/* What all records of a kind tell, whatever op they are in. */
+/* What all records of a kind say, whatever op they are in. */
 static void answer_describe(const struct exact *exact, struct op *op, const struct ts_event *event)
 {
 	const struct ts_work *work = &event->work;
@@ -104,7 +104,7 @@ static uint8_t answer_op_kind(uint16_t kind)
 				       : OP_GRAPH;
 }
 
-/* Whether it is the one record of what the call submitted. */
+/* Whether it is the only record of what the call submitted. */
 static bool answer_fills(const struct core *core, const struct pending *pending,
 			 const struct ts_event *event)
 {
@@ -120,7 +120,7 @@ static bool answer_fills(const struct core *core, const struct pending *pending,
 	return pending->op.kind == answer_op_kind(event->kind) && !event->work.graph;
 }
 
-/* A graph as a whole runs kernels, as far as is known. */
+/* A whole graph runs kernels, as far as we know. */
 static enum sweep_work answer_work(const struct ts_event *event)
 {
 	return event->kind == TS_EVENT_COPY || event->kind == TS_EVENT_SET ? SWEEP_COPY
@@ -157,7 +157,7 @@ static void answer_fill(struct core *core, struct exact *exact, struct pending *
 	timeline_answered(core, pending);
 }
 
-/* An op that is of no call, or one of several of a call. */
+/* An op without a call, or one of several of a call. */
 static void answer_emit(struct core *core, struct exact *exact, struct op *op,
 			const struct ts_event *event, uint64_t began, bool swept)
 {
@@ -169,7 +169,7 @@ static void answer_emit(struct core *core, struct exact *exact, struct op *op,
 	core_emit(core, op);
 }
 
-/* A launch is as long as from the first to the last of its parts. */
+/* A launch lasts from the start of its first part to the end of its last. */
 static void answer_span(const struct core *core, struct ticket *ticket, const struct op *op)
 {
 	if (!ticket->first_ns || op->gpu_start_ns < ticket->first_ns)
@@ -186,8 +186,8 @@ static void answer_span(const struct core *core, struct ticket *ticket, const st
 	ticket->device = op->device;
 }
 
-/* What a graph runs in a row is on the stream that it was launched on. So the first part tells the
- * number of a stream that nothing else has told yet; further numbers are of what runs beside. */
+/* What a graph runs in sequence is on the stream it was launched on. So the first part gives the
+ * number of a stream that is otherwise unknown; further numbers are of parallel branches. */
 static void answer_learn(struct core *core, struct exact *exact, const struct ticket *ticket,
 			 const struct ts_event *event)
 {
@@ -242,7 +242,7 @@ void answer_take(struct core *core, struct exact *exact, struct ticket *ticket,
 	answer_node(core, exact, ticket, event, swept);
 }
 
-/* Calls made before collection began have no record; correlation ids count up. */
+/* Calls made before recording started have no record; correlation ids count up. */
 static bool answer_is_before(const struct exact *exact, const struct ts_event *event)
 {
 	uint32_t first = exact->first_correlation;

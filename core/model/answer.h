@@ -1,4 +1,4 @@
-/* answer.h: ops with the device's own times, made of its records. */
+/* answer.h: ops with the device's own times, made from its records. */
 #ifndef TS_CORE_ANSWER_H
 #define TS_CORE_ANSWER_H
 
@@ -10,14 +10,14 @@ struct core;
 struct exact;
 struct ticket;
 
-/* Whether the record came before, not long ago; it counts as come now. */
+/* Whether the same record came before, recently; it is remembered from now on. */
 bool answer_is_duplicate(struct exact *exact, const struct ts_event *event);
-/* Of a call that is known: fills its op, or makes one of a part of it. `swept`: see below. */
+/* For a known call: fills its op, or makes an op for a part of it. `swept`: see below. */
 void answer_take(struct core *core, struct exact *exact, struct ticket *ticket,
 		 const struct ts_event *event, bool swept);
-/* Of a call that is not known. */
+/* For an unknown call. */
 void answer_stray(struct core *core, struct exact *exact, const struct ts_event *event, bool swept);
-/* Tells the states of the stream before the call is known, where the stream is. */
+/* Reports states of the stream before the call is known, if the stream is known. */
 bool answer_sweep_early(struct core *core, struct exact *exact, const struct ts_event *event);
 
 #endif

@@ -1,5 +1,5 @@
-/* Busy: the time of a device by second, state and how many kernels and copies ran. Every nanosecond
- * between begin and end is in one row. */
+/* Busy: the time of a device by second, state and number of running kernels and copies. Every
+ * nanosecond between start and end is in one row. */
 #include "core/model/busy.h"
 
 #include <errno.h>
@@ -10,10 +10,10 @@
 #include "core/model/model.h"
 
 #define BUSY_MAX 15 /* that many, or more */
-/* Nobody looks away for longer; a clock that jumps further is not worth a row for each second. */
+/* No pause is longer; after a larger clock jump a row per second is not worthwhile. */
 #define BUSY_JUMP_NS (3600 * NS_PER_S)
 
-/* With something running the numbers tell the state. */
+/* While something runs the numbers give the state. */
 struct busy {
 	uint64_t passed_ns;
 	uint64_t ns[BUSY_MAX + 1][BUSY_MAX + 1]; /* of kernels and copies; [0][0] is below */
@@ -92,7 +92,7 @@ void busy_pass(struct core *core, struct device *device, uint64_t time_ns)
 	}
 	while (busy && busy->passed_ns < time_ns) {
 		uint64_t next_ns = (busy->passed_ns / NS_PER_S + 1) * NS_PER_S;
-		/* Time of a file may be as late as can be, and the next second none. */
+		/* A time from a file may be the maximum, and the next second would overflow. */
 		bool second = next_ns > busy->passed_ns && next_ns < time_ns;
 		uint64_t until_ns = second ? next_ns : time_ns;
 

@@ -1,4 +1,4 @@
-/* busy.h: how long a device was in which state, and how much ran on it at once. */
+/* busy.h: how long a device was in which state, and how much ran on it concurrently. */
 #ifndef TS_CORE_BUSY_H
 #define TS_CORE_BUSY_H
 
@@ -7,9 +7,9 @@
 struct core;
 struct device;
 
-/* From then on its time is counted. -ENOMEM */
+/* Starts counting its time. -ENOMEM */
 int busy_begin(struct device *device, uint64_t time_ns);
-/* It was until then what it is now. Tells the seconds that are over. */
+/* Its current state lasted until then. Reports the seconds that are complete. */
 void busy_pass(struct core *core, struct device *device, uint64_t time_ns);
 void busy_end(struct core *core, struct device *device, uint64_t time_ns);
 

@@ -1,5 +1,5 @@
-/* Call: makes an op of each call of a driver function, and lets it take its effect on the model.
- * What a function does is a row of the vendor's table; what an effect means is a row here. */
+/* Call: makes an op of each call of a driver function, and applies its effect to the model. A row
+ * of the vendor's table says what a function does; a row here says what an effect means. */
 #include "core/model/call.h"
 
 #include <string.h>
@@ -9,10 +9,10 @@
 #include "core/model/mapping.h"
 #include "core/model/mempool.h"
 
-/* Of the kinds of place that a call can name: 0 is none, beyond it are the host's. */
+/* Kinds of place that a call can name: 0 is none, beyond this number they are the host's. */
 #define PLACE_DEVICE 1
 
-/* CUresult: what ends a capture well no more. */
+/* CUresult: a capture ended in failure. */
 #define ERROR_CAPTURE_UNSUPPORTED 900
 #define ERROR_CAPTURE_ISOLATION	  905
 
@@ -21,11 +21,11 @@ struct effect_row {
 	bool on_stream; /* stream 0 means a default stream here, not none */
 	bool makes_stream;
 	bool names_device;
-	bool names_place; /* the device, or that it is none */
-	bool in_pool;	  /* `handle` is of a memory pool, which is on a device */
+	bool names_place; /* needs the device, or that there is none */
+	bool in_pool;	  /* `handle` is a memory pool, which belongs to a device */
 	bool even_failed;
-	bool in_graph; /* in a stream that is captured it waits for the launch of the graph */
-	bool waits;    /* the thread, for the device */
+	bool in_graph; /* in a captured stream it waits for the launch of the graph */
+	bool waits;    /* the thread waits for the device */
 };
 
 static const struct effect_row effect_table[] = {
@@ -78,8 +78,8 @@ static const struct function *call_function(const struct core *core, uint16_t fn
 	return function->name ? function : NULL;
 }
 
-/* Bytes of up to three dimensions, of a set from its elements; a nonsense product ends at what the
- * store can hold. */
+/* Bytes of up to three dimensions, for a set computed from its elements; an absurd product is
+ * capped at what the store can hold. */
 static uint64_t call_bytes(const struct ts_api *api, const struct function *function)
 {
 	uint64_t bytes = api->bytes;
@@ -137,14 +137,14 @@ static bool call_is_memory(const struct op *op)
 	return (op->kind == OP_ALLOC || op->kind == OP_FREE) && op->detail <= MEMORY_KIND_MAX;
 }
 
-/* Of which a stack is taken now and then only; of other kinds always or never. */
+/* Kinds whose stacks are sampled; other kinds always or never have one. */
 static bool call_is_sampled(const struct op *op)
 {
 	return op->kind == OP_LAUNCH || op->kind == OP_COPY || op->kind == OP_SET ||
 	       op->kind == OP_SYNC;
 }
 
-/* The forms of memory functions for a thread's own default stream are those with a stream. */
+/* The per-thread-default-stream forms of memory functions are those with a stream. */
 static bool call_is_on_stream(const struct call *call, const struct effect_row *effect)
 {
 	const struct ts_event *event = call->event;
@@ -153,7 +153,7 @@ static bool call_is_on_stream(const struct call *call, const struct effect_row *
 	       (call_is_memory(call->op) && event->flags & TS_EVENT_PER_THREAD);
 }
 
-/* On which stream and device the call is. One that failed makes no stream known. */
+/* Which stream and device the call is on. A failed call does not make a stream known. */
 static void call_place(struct call *call, const struct effect_row *effect)
 {
 	const struct ts_api *api = &call->event->api;
@@ -178,7 +178,7 @@ static void call_place(struct call *call, const struct effect_row *effect)
 		op->device = memory_device(op->detail, op->device);
 }
 
-/* Threads that wait for a device are a reason for it to be idle. */
+/* Threads waiting for a device are a reason for it to be idle. */
 static void call_tell_exact(struct call *call, const struct effect_row *effect)
 {
 	const struct op *op = call->op;
@@ -188,8 +188,8 @@ static void call_tell_exact(struct call *call, const struct effect_row *effect)
 		sweep_sync(call->core, call->process->exact, op->device, op->start_ns, op->end_ns);
 }
 
-/* A call of our own library's is none of the program's. It says which context is a device's primary
- * one, as far as that was not known. */
+/* A call of the injected library is not the program's. It shows which context is a device's primary
+ * one, if that was unknown. */
 static void call_learn(struct call *call, const struct function *function)
 {
 	const struct ts_event *event = call->event;
@@ -229,7 +229,7 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 		stream_break_capture(call.stream);
 	if (effect->in_graph && !op.result && call.stream && call.stream->capture)
 		op.flags |= OP_CAPTURED;
-	/* A thread that ended inside a call tells nothing of what the call did. */
+	/* A thread that ended inside a call does not show what the call did. */
 	else if (effect->apply && !(event->flags & TS_EVENT_UNFINISHED) &&
 		 (!op.result || effect->even_failed))
 		effect->apply(&call);

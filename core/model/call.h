@@ -1,4 +1,4 @@
-/* call.h: one call of a driver function on its way to becoming an op. */
+/* call.h: one driver call on its way to becoming an op. */
 #ifndef TS_CORE_CALL_H
 #define TS_CORE_CALL_H
 
@@ -9,14 +9,14 @@ struct call {
 	struct process *process;
 	const struct ts_event *event;
 	struct context *context; /* the named or current one, never NULL */
-	struct stream *stream;	 /* NULL: none, or not followed */
+	struct stream *stream;	 /* NULL: none, or not tracked */
 	struct op *op;
 	bool noted; /* remembered for the exact tier, which adds it to the rollups later */
 	bool held;  /* the timeline has the op now */
-	bool bad;   /* its effect makes no sense */
+	bool bad;   /* its effect is invalid */
 };
 
-/* When its effect is there at the latest, as far as that is known. */
+/* When its effect has happened at the latest, as far as known. */
 static inline uint64_t call_end_ns(const struct call *call)
 {
 	return call->op->end_ns ? call->op->end_ns : call->op->start_ns;
@@ -28,10 +28,10 @@ static inline uint32_t call_ns_tid(const struct ts_event *event)
 	return event->ns_tid ? event->ns_tid : event->tid;
 }
 
-/* A copy or set of no bytes: the device has nothing to do for it. */
+/* A copy or set of zero bytes: no work for the device. */
 bool call_does_nothing(const struct op *op, const struct function *function);
 
-/* Whether every row can be followed. */
+/* Whether every row of the function table is valid. */
 bool call_table_ok(const struct function_table *table);
 /* Handler of API records, see core.c. */
 int call_ingest(struct core *core, struct process *process, const struct ts_event *event);

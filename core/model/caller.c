@@ -1,7 +1,7 @@
-/* Caller: calls of a thread cannot overlap, so the call that a thread is in is the last one that
- * began. Calls are kept in an array in order of their start, from the oldest that waits to be
- * joined on. What is joined stays between them as a time, so that nothing is taken for a call that
- * was over; neighbours of that sort are one. */
+/* Caller: calls of a thread cannot overlap, so a thread is in the last call that started. Calls are
+ * kept in an array by start time, from the oldest one still to be matched. Matched calls between
+ * them remain as a time only, so that nothing is matched to a call that was over; adjacent ones are
+ * merged. */
 #include "core/model/caller.h"
 
 #include <errno.h>
@@ -60,7 +60,7 @@ uint32_t caller_tid(struct exact *exact, uint32_t ns_tid)
 	return caller && caller->tid ? caller->tid : ns_tid;
 }
 
-/* Of neighbours without work the first says all. */
+/* Of adjacent entries without work the first is enough. */
 static void caller_compact(struct caller *caller)
 {
 	uint32_t kept = 0;
@@ -107,12 +107,12 @@ int caller_note(struct caller *caller, uint64_t start_ns, struct pending *pendin
 	return 0;
 }
 
-/* The index of the first call that began after then. */
+/* The index of the first call that started after then. */
 static uint32_t caller_after(const struct caller *caller, uint64_t time_ns)
 {
 	uint32_t low = caller->first, high = caller->end;
 
-	/* Records come in about the order of the calls: mostly it is one of the first. */
+	/* Records come roughly in the order of the calls: usually it is one of the first. */
 	while (low < high && low < caller->first + 2) {
 		if (caller->call[low].start_ns > time_ns)
 			return low;

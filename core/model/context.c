@@ -1,5 +1,5 @@
-/* Context: which contexts a process has, on which devices, and which one a call is about.
- * The unknown context, handle 0, holds what was not seen to belong to another; it never ends. */
+/* Context: which contexts a process has, on which devices, and which one a call refers to. The
+ * unknown context, handle 0, holds what is not known to belong to another; it never ends. */
 #include "core/model/context.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "core/model/call.h"
 
-/* Programs have one for each device; libraries that partition a device have a few more. */
+/* Programs have one per device; libraries that partition a device have a few more. */
 #define CONTEXT_PER_PROCESS_MAX 256
 
 void context_init(const struct core *core, struct context *context, uint64_t handle)
@@ -98,7 +98,7 @@ static void context_free(struct process *process, struct context *context)
 	free(context);
 }
 
-/* Nothing of it runs any more when the call returns, so that is a bound for its work. */
+/* Nothing of it runs any more when the call returns, which bounds its work. */
 static void context_empty(struct call *call, struct context *context)
 {
 	uint64_t time_ns = call_end_ns(call);
@@ -108,7 +108,7 @@ static void context_empty(struct call *call, struct context *context)
 	memory_end_context(call->core, context, time_ns);
 }
 
-/* It is gone, though its end was not told: threads that had it as their current one have none. */
+/* It is gone, though its end was not seen: threads that had it as their current one have none. */
 static void context_lose(struct call *call, struct context *context)
 {
 	context_empty(call, context);
@@ -144,7 +144,7 @@ static uint32_t *context_retains(struct call *call)
 	return call->op->device >= 0 ? &call->process->retains[call->op->device] : NULL;
 }
 
-/* A device has one: where another handle is given out for it, the former one is gone. */
+/* A device has one: when it gets another handle, the former one is gone. */
 void context_retain(struct call *call)
 {
 	uint64_t handle = call->event->api.context;
@@ -164,10 +164,10 @@ void context_retain(struct call *call)
 	call->context->primary = call->context->handle;
 }
 
-/* The last release frees all that it held. Which one is the last is known only where every retain
- * was seen; else it is taken to be still held. The driver counts by device, and a reset leaves that
- * number as it is. The context stays known: the next retain gives the same handle, and threads that
- * had it as their current one have it again. */
+/* The last release frees everything in it. Which release is the last is known only if every retain
+ * was seen; otherwise it counts as still held. The driver counts per device, and a reset leaves
+ * that count unchanged. The context stays known: the next retain gives the same handle, and threads
+ * that had it as their current one have it again. */
 void context_release(struct call *call)
 {
 	struct context *context = context_primary(call->process, call->op->device);
@@ -203,9 +203,9 @@ void context_known(struct call *call)
 	context->part = context->handle != 0;
 }
 
-/* Some programs make a context current before each thing they do, so that watching for the return
- * would cost them a second trap each time. The driver refuses a handle that is none: where all
- * contexts were seen as they were made, one that is not known is such. */
+/* Some programs make a context current before each operation, so watching for the return would cost
+ * them a second trap each time. The driver refuses an invalid handle: if the creation of all
+ * contexts was seen, an unknown one is invalid. */
 static bool context_is_refused(const struct process *process, uint64_t handle)
 {
 	return process_is_whole(process) && process->context_count < CONTEXT_PER_PROCESS_MAX &&

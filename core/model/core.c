@@ -1,5 +1,6 @@
-/* Core: the door of the model. Every record is copied, checked and only then believed; a table says
- * who takes it. Here is also what happens as time passes, and what outlives a daemon. */
+/* Core: the entry to the model. Every record is copied, checked and only then believed; a table
+ * says which function handles it. What happens as time passes, and what survives a daemon, is here
+ * too. */
 #include "core/model/core.h"
 
 #include <errno.h>
@@ -15,23 +16,23 @@
 #include "core/model/range.h"
 #include "core/model/track.h"
 
-/* No clock shows more in a century; and what is not yet over cannot be an hour ahead. */
+/* No clock shows more than a century; and nothing unfinished can be an hour ahead. */
 #define TIME_MAX_NS   (1ull << 62)
 #define TIME_AHEAD_NS 3600000000000ull
 
-/* What the times of a record have to be; 0 is none. */
+/* Requirements on the times of a record; 0 is none. */
 enum record_times {
 	TIMES_CALL, /* end only with TS_EVENT_RETURNED */
 	TIMES_SPAN, /* both */
 	TIMES_OPEN, /* the end may be 0 */
-	TIMES_WORK, /* none, one or in the wrong order: the device's are not usable then */
+	TIMES_WORK, /* none, one or in the wrong order: then the device's are unusable */
 };
 
 /* `process` is NULL only for a record that announces one. */
 static const struct record_kind {
 	int (*take)(struct core *core, struct process *process, const struct ts_event *event);
 	enum record_times times;
-	bool kernel_only; /* not for injected libraries to say */
+	bool kernel_only; /* injected libraries may not send it */
 	bool library_only;
 	bool announces;
 } record_table[] = {
@@ -181,7 +182,7 @@ static void core_see_time(struct core *core, uint64_t ns)
 		core->now_ns = ns;
 }
 
-/* The clock of the model is the kernel's: what a process says does not move it. */
+/* The model's clock is the kernel's: a process cannot move it. */
 static void core_see_event(struct core *core, const struct core_origin *origin,
 			   struct process *process, const struct ts_event *event)
 {
@@ -203,7 +204,7 @@ static int core_take_event(struct core *core, const struct core_origin *origin,
 	if (!event->tgid || !core_times_ok(core, event, kind->times) ||
 	    (origin->pid ? kind->kernel_only : kind->library_only))
 		return core_bad(core, process);
-	/* Its end was noticed before it was told: nothing is missing. */
+	/* Its end was noticed before it was reported: nothing is missing. */
 	if (!process && event->kind == TS_EVENT_EXIT)
 		return INGEST_OK;
 	if (!process && !kind->announces)
@@ -213,7 +214,7 @@ static int core_take_event(struct core *core, const struct core_origin *origin,
 	return r == INGEST_OK && core->stats.limited != limited ? INGEST_LIMIT : r;
 }
 
-/* The library chooses the number, and what it is of. */
+/* The library chooses the number, and the text. */
 static int core_take_name(struct core *core, const struct core_origin *origin, const void *record,
 			  size_t size)
 {
@@ -232,7 +233,7 @@ static int core_take_name(struct core *core, const struct core_origin *origin, c
 	return name_take(core, process, name.id, (const char *)record + sizeof(name), name.length);
 }
 
-/* Frames are of one size, but not how many there are. */
+/* Frames have one size, but their number varies. */
 static int core_take_stack(struct core *core, const void *record, size_t size)
 {
 	_Alignas(struct ts_stack) char

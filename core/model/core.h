@@ -1,11 +1,11 @@
 /* core.h: the trace model. Events go in, finished ops and changes of state come out.
  *
  * The model is pure: no I/O, no clock, no threads, no locks; time comes as an argument
- * (CLOCK_MONOTONIC nanoseconds). Everything that it learns for others it hands to the sink, at once
- * (processes, streams, stacks, ops as they finish) or at a checkpoint (allocations that outlived
- * it, memory totals, rollups, losses). What a sink gets is valid during the call only.
- * Ids of processes, streams and allocations are the model's own, count up, and are never reused:
- * after a restart core_config says where to go on.
+ * (CLOCK_MONOTONIC nanoseconds). It hands its results to the sink, at once (processes, streams,
+ * stacks, ops as they finish) or at a checkpoint (allocations that outlived it, memory totals,
+ * rollups, losses). What a sink gets is valid during the call only. Ids of processes, streams and
+ * allocations are the model's own, count up, and are never reused: after a restart core_config says
+ * where to continue.
  */
 #ifndef TS_CORE_H
 #define TS_CORE_H
@@ -20,7 +20,7 @@
 
 struct core;
 
-#define EXIT_UNKNOWN (-1) /* it runs, or nobody told how it ended */
+#define EXIT_UNKNOWN (-1) /* still running, or its exit status is unknown */
 
 struct core_process {
 	uint32_t id;
@@ -33,7 +33,7 @@ struct core_process {
 	uint64_t cgroup;
 	uint64_t first_ns; /* first seen */
 	uint64_t exit_ns;  /* 0: running */
-	bool executed;	   /* it is told since it runs another program now */
+	bool executed;	   /* reported again because it now runs another program */
 	char comm[TS_COMM_SIZE];
 };
 
@@ -41,12 +41,12 @@ struct core_stream {
 	uint32_t id;
 	uint32_t process;
 	uint64_t handle; /* 0: the default stream of the context; 2: of the thread; 3: only its
-			  * number is known */
+			    number is known */
 	uint64_t context;
-	uint64_t created_ns;   /* 0: before we looked */
+	uint64_t created_ns;   /* 0: before tracing started */
 	uint64_t destroyed_ns; /* 0: not yet */
 	uint32_t tid;	       /* of a per-thread default stream, else 0 */
-	uint32_t number;       /* CUPTI's, 0: not known */
+	uint32_t number;       /* CUPTI's, 0: unknown */
 	int16_t device;
 	bool non_blocking;
 };
@@ -55,14 +55,14 @@ struct core_allocation {
 	uint64_t id;
 	uint64_t address;
 	uint64_t bytes;
-	uint64_t start_ns; /* when the call began */
+	uint64_t start_ns; /* when the call started */
 	uint64_t end_ns;   /* when it returned */
 	uint64_t stack_id;
-	uint64_t context; /* that it ends with, 0: none, or not known */
+	uint64_t context; /* 0: none, or unknown */
 	uint32_t process;
 	uint32_t tid;
-	uint32_t handles;  /* references of the program to it, 0: only mappings keep it */
-	uint64_t physical; /* of a mapping: the id of what it shows */
+	uint32_t handles;  /* the program's references to it; 0: only mappings keep it */
+	uint64_t physical; /* for a mapping: the id of what it maps */
 	uint16_t fn;
 	uint8_t kind; /* enum memory_kind */
 	int16_t device;
@@ -75,13 +75,13 @@ struct core_memory {
 	uint64_t live_bytes, live_count, peak_bytes;
 };
 
-/* Sums over the calls of one second that are alike in everything but time and size.
- * `freed` rows count, under the stack and function that allocated, what was given back. */
+/* Sums over the calls of one second that differ only in time and size. Rows with `freed` count
+ * freed memory, under the stack and function that allocated it. */
 struct core_rollup {
 	uint64_t second; /* CLOCK_MONOTONIC */
 	uint64_t stack_id;
 	uint32_t process;
-	uint32_t stream; /* id, of ops that have one */
+	uint32_t stream; /* id, for ops that have one */
 	int32_t result;
 	uint16_t fn;
 	uint8_t kind, detail;
@@ -90,12 +90,12 @@ struct core_rollup {
 	uint64_t calls, timed; /* timed: calls whose return was seen */
 	uint64_t captured;     /* of the calls: recorded into a graph, so they did nothing yet */
 	uint64_t total_ns, min_ns, max_ns;
-	uint64_t bytes; /* moved or given: none of calls that failed or were captured */
+	uint64_t bytes; /* moved or allocated; not counting failed or captured calls */
 };
 
-/* What a device did in one second that is alike in all but time and size; of OP_EXACT ops only.
- * Durations fall in buckets, each at most 1/16 wide (work_bucket below), so that shares of them can
- * be told without the ops. */
+/* What a device did in one second, added up over work that differs only in time; only OP_EXACT ops.
+ * Durations are counted in buckets, each at most 1/16 wide (work_bucket below), so that percentiles
+ * can be computed without the ops. */
 struct core_work {
 	uint64_t second;   /* in which it ended */
 	uint64_t name;	   /* of kernels */
@@ -108,15 +108,15 @@ struct core_work {
 	uint8_t detail; /* copy_kind; of OP_GRAPH enum work_graph */
 	int16_t device;
 	uint64_t count, total_ns, min_ns, max_ns, bytes;
-	uint64_t delay_ns; /* from the begin of the calls to the start on the device, in all */
+	uint64_t delay_ns; /* total, from the start of the calls to the start on the device */
 };
 
-/* A graph was recorded as a whole; or it lasted from the first to the last of its parts, which are
+/* A graph was recorded as a whole; or it lasted from the first to the last of its parts, which have
  * rows of their own. */
 enum work_graph { WORK_GRAPH_WHOLE = 0, WORK_GRAPH_PARTS = 1 };
 
-/* How long in a second a device of a process was in one state, and ran so many at once. Rows that
- * are alike but for ns add up; all of a device together are the time that it was watched. */
+/* How long in a second a device of a process was in one state with this many running. Rows that
+ * differ only in ns add up; all rows of a device together are the time that it was watched. */
 struct core_busy {
 	uint64_t second;
 	uint64_t ns;
@@ -133,10 +133,10 @@ struct core_pool {
 	uint32_t process;
 	int16_t device;
 	uint8_t kind;
-	uint64_t address;	  /* CUPTI's: as good as a number */
-	uint64_t bytes;		  /* held of the device; of an imported one 0: not known */
+	uint64_t address;	  /* CUPTI's: practically a number */
+	uint64_t bytes;		  /* held from the device; 0: unknown, for an imported one */
 	uint64_t used_bytes;	  /* of it allocated */
-	uint64_t threshold_bytes; /* what is free above it goes back at a synchronization */
+	uint64_t threshold_bytes; /* free memory above this is returned at a synchronization */
 	uint64_t peak_bytes, peak_used_bytes;
 	uint64_t told_ns; /* when that was so */
 };
@@ -151,18 +151,18 @@ struct core_device {
 	uint32_t clock_khz;
 };
 
-/* How a process is collected from in the exact tier. */
+/* How a process is recorded in the exact tier. */
 struct core_collect {
 	uint32_t process;
 	uint32_t state; /* enum ts_collect_state */
 	uint32_t records, left_out;
 	uint32_t cupti_version;
 	uint32_t budget_ppm;
-	uint64_t since_ns;   /* when it began */
-	uint64_t changed_ns; /* when this state began */
-	/* Since it began: */
+	uint64_t since_ns;   /* when it started */
+	uint64_t changed_ns; /* when this state started */
+	/* Since recording started: */
 	uint64_t busy_ns, own_ns,
-		wall_ns;      /* see struct ts_cost; wall_ns: of the time it is about */
+		wall_ns;      /* see struct ts_cost; wall_ns: the time that it covers */
 	uint64_t taken;	      /* records */
 	uint32_t busiest_ppm; /* lately */
 };
@@ -215,13 +215,14 @@ enum loss_reason {
 
 struct core_loss {
 	uint64_t start_ns, end_ns; /* when it may have happened */
-	uint32_t process;	   /* 0: not known whose */
+	uint32_t process;	   /* 0: unknown */
 	uint8_t reason;
-	uint64_t count; /* of a gap 1; 0 where it is told again, from its begin, to be longer */
+	uint64_t count; /* 1 for a gap; 0 if it is reported again, from its start, because it got
+			   longer */
 };
 
-/* Members may not be NULL. At a checkpoint: device, pool, collect (where only the cost has
- * changed), work, busy, rollup, memory, allocation, loss. */
+/* Members must not be NULL. At a checkpoint: device, pool, collect (if only the cost has changed),
+ * work, busy, rollup, memory, allocation, loss. */
 struct core_sink {
 	void (*op)(void *data, const struct op *op);
 	/* New, announced again, runs another program, or has ended. */
@@ -232,8 +233,8 @@ struct core_sink {
 	void (*memory)(void *data, const struct core_memory *memory);
 	void (*rollup)(void *data, const struct core_rollup *rollup);
 	void (*loss)(void *data, const struct core_loss *loss);
-	/* A text behind an id that ops, devices or work name: told before the first of them. Ids
-	 * are hashes of the text, the same in every process and after a restart. */
+	/* A text behind an id that ops, devices or work name: handed over before the first of them.
+	 * Ids are hashes of the text, the same in every process and after a restart. */
 	void (*name)(void *data, uint64_t id, const char *text, size_t length);
 	void (*work)(void *data, const struct core_work *work);
 	void (*busy)(void *data, const struct core_busy *busy);
@@ -246,56 +247,56 @@ struct core_config {
 	struct function_table functions;
 	struct core_sink sink;
 	void *data;
-	uint32_t next_process, next_stream; /* first ids to give out, 0 counts as 1 */
+	uint32_t next_process, next_stream; /* first ids to use, 0 counts as 1 */
 	uint64_t next_allocation;
 	bool one_device;	 /* the host has one: it is the device of every context */
 	uint64_t bounds_wait_ns; /* how long an op waits for a synchronization that bounds it */
-	/* Bounds on what other processes can make the model hold; none may be 0. */
+	/* Limits on what other processes can make the model hold; none may be 0. */
 	uint32_t max_processes, max_threads, max_streams, max_events, max_pending, max_rollups;
-	uint32_t max_waiting; /* exact records and calls that wait for their other half */
+	uint32_t max_waiting; /* exact records and calls waiting for their other half */
 	uint32_t max_names;   /* of one process */
-	uint32_t max_edges;   /* begins and ends that wait for their turn in the state machines */
+	uint32_t max_edges;   /* starts and ends waiting to be applied to the state machines */
 	uint64_t max_allocations;
 };
 
-/* Who handed a record in, by the kernel's word. */
+/* Who handed a record in, according to the kernel. */
 struct core_origin {
 	uint32_t pid; /* 0: BPF, which speaks for every process */
 };
 
 enum ingest_result {
 	INGEST_OK = 0,
-	INGEST_BAD = 1,	  /* makes no sense; counted */
-	INGEST_STRAY = 2, /* of a process that was never announced; counted */
-	INGEST_LIMIT = 3, /* a bound was reached; counted */
+	INGEST_BAD = 1,	  /* malformed; counted */
+	INGEST_STRAY = 2, /* of an unknown process; counted */
+	INGEST_LIMIT = 3, /* a limit was reached; counted */
 };
 
-/* -EINVAL: a bound is 0, or a function has an effect or a kind of memory that there is not. */
+/* -EINVAL: a limit is 0, or a function has an unknown effect or kind of memory. */
 int core_new(const struct core_config *config, struct core **ret);
 struct core *core_free(struct core *core);
 
-/* Takes one record (struct ts_event or struct ts_stack) that no other process can change any
- * more. `size` is what the transport says; longer than the record is fine, shorter is bad.
- * Returns an ingest_result. Memory that cannot be had counts as a limit that was reached. */
+/* Takes one record (struct ts_event or struct ts_stack) that no other process can change any more.
+ * `size` is what the transport says; larger than the record is fine, smaller is bad. Returns an
+ * ingest_result. Failure to allocate counts as a limit that was reached. */
 int core_ingest(struct core *core, const struct core_origin *origin, const void *record,
 		size_t size);
 
-/* Lets time pass: ops that waited long enough for their bounds leave. Call every 100 ms or so. */
+/* Lets time pass: ops that waited long enough for their bounds leave. Call about every 100 ms. */
 void core_tick(struct core *core, uint64_t now_ns);
 
-/* Hands over allocations born or gone since the last checkpoint, changed memory totals, rollups
+/* Hands over allocations created or freed since the last checkpoint, changed memory totals, rollups
  * of the seconds since, and losses. */
 void core_checkpoint(struct core *core, uint64_t now_ns);
 
 /* Hands over everything that is still held (at the daemon's end), then checkpoints. */
 void core_flush(struct core *core, uint64_t now_ns);
 
-/* Hands on a loss that happened outside the model, at once. */
+/* Reports a loss that happened outside the model, at once. */
 void core_lose(struct core *core, const struct core_loss *loss);
 
 /* Restores what a former daemon knew of a process that is still running; before any event, and the
- * process before what it has. The sink is not told. -EINVAL: cannot be; -ENOENT: no such process;
- * -EEXIST: known already; -ENOSPC: a bound is reached. */
+ * process before what it has. The sink is not called. -EINVAL: invalid; -ENOENT: no such process;
+ * -EEXIST: already known; -ENOSPC: a limit is reached. */
 int core_restore_process(struct core *core, const struct core_process *process);
 int core_restore_stream(struct core *core, const struct core_stream *stream);
 int core_restore_allocation(struct core *core, const struct core_allocation *allocation);
@@ -305,26 +306,26 @@ int core_restore_peak(struct core *core, const struct core_memory *memory);
 const struct core_process *core_process_by_pid(const struct core *core, uint32_t pid);
 const struct core_process *core_process_by_id(const struct core *core, uint32_t id);
 
-/* A restored process was collected from when a former daemon ended; what it told is complete up to
- * `since_ns`. What is missing until collection goes on is a loss. */
+/* A restored process was being recorded when a former daemon ended, and its data is complete up to
+ * `since_ns`. What is missing until recording resumes is a loss. */
 int core_restore_collect(struct core *core, uint32_t process, uint64_t since_ns);
 
-/* No more records come from the process's library: it has ended its connection and its ring is
- * empty. Without a COLLECT record that says so before, the time since is a gap. */
+/* No more records come from the process's library: its connection has ended and its ring is empty.
+ * Without a COLLECT record that announced this, the time since is a gap. */
 void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 
-/* A process is known to be gone (seen by other means than an EXIT event). What it did, and its
- * EXIT, may still come for a moment. */
+/* A process is known to be gone (without an EXIT event). Its last events, and its EXIT, may still
+ * come for a moment. */
 void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 
 struct core_stats {
 	uint64_t events, ops, bad, stray, limited;
 	uint64_t processes, streams, allocations, pending;
 	uint64_t exact;	 /* ops with exact times */
-	uint64_t joined; /* of them those whose call is known */
+	uint64_t joined; /* those with a known call */
 	uint64_t waiting, edges;
 	uint64_t oldest_pending_ns; /* its start, 0: none; see timeline_oldest_ns */
-	uint64_t ending; /* processes that have ended, the rest of whose records is awaited */
+	uint64_t ending;	    /* ended processes that still have records to come */
 };
 void core_stats(const struct core *core, struct core_stats *ret);
 

@@ -1,15 +1,15 @@
-/* Correlate: joins a call with the device's records of what it submitted. A launch is in exactly
+/* Correlate: matches a call with the device's records of what it submitted. A launch is in exactly
  * one place: waiting, answered, or counted as lost.
  *
- * A record of a call (CALL) has CUPTI's correlation id and the thread; it is of the call that the
- * thread was in when it began, if that is one of the same function. The device's records have the
- * id. What is known of an id is its ticket. Any of the three may come first: a CALL is not matched
- * before all calls of its time must be here, device records wait for the CALL, calls wait in the
- * timeline. Nothing waits for ever, and nothing else is matched by time.
+ * A record of a call (CALL) has CUPTI's correlation id and the thread; it belongs to the call that
+ * the thread was in when it started, if that is a call of the same function. The device's records
+ * have the id. A ticket holds what is known of an id. Any of the three may come first: a CALL is
+ * not matched before all calls of its time must have arrived, device records wait for the CALL,
+ * calls wait in the timeline. Nothing waits forever, and nothing else is matched by time.
  *
- * One thing cannot be told: where the event of a call was lost, and the one before it of its thread
- * is of the same function and has lost its CALL, or that comes later, then the CALL is joined to
- * it.
+ * One case cannot be resolved: if the event of a call was lost, and the thread's previous call is
+ * of the same function and its CALL was lost or comes later, then the CALL is matched to the
+ * previous call.
  */
 #include "core/model/correlate.h"
 
@@ -18,15 +18,15 @@
 #include "core/model/call.h"
 #include "core/model/caller.h"
 
-/* Calls of that long ago are here: the ring of the probes holds less. */
+/* Calls older than this have arrived: the ring of the probes holds less. */
 #define CORRELATE_SETTLE_NS 100000000ull
 /* How long the two sides wait for each other, and how long a ticket is kept for further records. */
 #define CORRELATE_WAIT_NS 3000000000ull
 #define CORRELATE_DONE_NS 500000000ull
-/* A launch by parts of which none came for so long is over, as far as states go: nobody knows how
+/* A launch none of whose parts came for this long is over, as far as states go: nobody knows how
  * many there are. */
 #define CORRELATE_REST_NS 5000000000ull
-/* CALLs that a new call of the thread is tried with. */
+/* How many CALLs are tried with a new call of the thread. */
 #define CORRELATE_TRIES 8
 
 static struct map_key ticket_key(uint32_t correlation)
@@ -62,7 +62,7 @@ static void ticket_list(struct core *core, struct ticket *ticket, struct list *l
 	ticket->since_ns = core->now_ns;
 }
 
-/* All parts that came of the launch of a graph are known now. */
+/* All parts of a graph's launch that arrived are known now. */
 static void ticket_count_graph(struct core *core, const struct exact *exact,
 			       const struct ticket *ticket)
 {
@@ -111,7 +111,7 @@ static void answer_free(struct core *core, struct exact *exact, struct answer *a
 	correlate_hold(core, exact, -1);
 }
 
-/* No call was found for it: what waits leaves without. */
+/* No call was found: what waits for it leaves without. */
 static void ticket_expire(struct core *core, struct exact *exact, struct ticket *ticket)
 {
 	struct answer *answer;
@@ -123,7 +123,7 @@ static void ticket_expire(struct core *core, struct exact *exact, struct ticket 
 	ticket_free(core, exact, ticket);
 }
 
-/* The one that is least missed. */
+/* The least valuable one. */
 static struct ticket *ticket_victim(const struct exact *exact)
 {
 	const struct list *lists[] = { &exact->done, &exact->waiting, &exact->fresh };
@@ -134,8 +134,8 @@ static struct ticket *ticket_victim(const struct exact *exact)
 	return NULL;
 }
 
-/* No process has more than half of the room; at its limit it pays with its own. `spare` is not to
- * go. */
+/* No process gets more than half of the room; at its limit it evicts its own. `spare` is not
+ * evicted. */
 static bool correlate_make_room(struct core *core, struct exact *exact, const struct ticket *spare)
 {
 	uint32_t max = core->config.max_waiting;
@@ -183,7 +183,7 @@ static void ticket_take_answers(struct core *core, struct exact *exact, struct t
 	}
 }
 
-/* Launches are not watched until they return: the record tells what became of them. */
+/* The return of launches is not watched: the record says what became of them. */
 static void ticket_tell_call(struct core *core, const struct ticket *ticket,
 			     struct pending *pending)
 {
@@ -254,7 +254,7 @@ static bool ticket_match(struct core *core, struct exact *exact, struct ticket *
 	return true;
 }
 
-/* That are handed over of a call of then. */
+/* How many were handed over from a call of that time. */
 static uint32_t correlate_records(const struct exact *exact, uint64_t start_ns)
 {
 	if (start_ns < exact->former.until_ns)
@@ -262,7 +262,7 @@ static uint32_t correlate_records(const struct exact *exact, uint64_t start_ns)
 	return exact->on ? exact->row.records : 0;
 }
 
-/* The device tells nothing of a copy or set of nothing; but what it does tell is taken. */
+/* The device reports nothing for an empty copy or set; but a report is accepted. */
 static uint8_t correlate_wants_copy(const struct op *op, const struct function *function)
 {
 	return AWAIT_CALL | (call_does_nothing(op, function) ? AWAIT_NODES : AWAIT_WORK);
@@ -342,8 +342,8 @@ void correlate_called(struct call *call)
 	correlate_retry(call->core, exact, caller);
 }
 
-/* Where no record tells, work is over when it was seen to be. What failed never was, nor what moves
- * nothing. */
+/* Without a record, work is over when it was seen to be. Failed calls submitted none, nor did empty
+ * ones. */
 static void correlate_finish(struct core *core, struct exact *exact, const struct pending *pending)
 {
 	const struct stream *stream = stream_by_id(core, pending->op.stream);
@@ -395,7 +395,7 @@ int correlate_call(struct core *core, struct process *process, const struct ts_e
 			loss_count(core, process, LOSS_DUPLICATE);
 			return INGEST_OK;
 		}
-		/* The number is in use again. */
+		/* The id is in use again. */
 		ticket_expire(core, exact, ticket);
 		ticket = NULL;
 	}
@@ -424,7 +424,7 @@ int correlate_call(struct core *core, struct process *process, const struct ts_e
 	return INGEST_OK;
 }
 
-/* Whether its call may still become known, and there is room to wait for that. */
+/* Whether its call may still become known, and there is room to wait for it. */
 static bool correlate_wait(struct core *core, struct exact *exact, struct ticket *ticket,
 			   const struct ts_event *event)
 {
@@ -482,7 +482,7 @@ void correlate_begin(struct core *core, struct exact *exact, uint64_t since_ns)
 					correlate_await(core, exact, pending, pending->ns_tid);
 }
 
-/* It has to do without the exact tier. */
+/* It must do without the exact tier. */
 static void correlate_give_up(struct core *core, struct pending *pending)
 {
 	if (pending->caller)
@@ -505,7 +505,7 @@ void correlate_change(struct core *core, struct exact *exact, uint64_t since_ns)
 			correlate_give_up(core, pending);
 }
 
-/* Whether records are to come; of a copy of nothing there may be none. */
+/* Whether records are to come; an empty copy may have none. */
 static bool pending_lacks_records(const struct pending *pending)
 {
 	bool wanted = pending->await & (AWAIT_CALL | AWAIT_WORK) || pending->op.kind == OP_LAUNCH;
@@ -513,8 +513,8 @@ static bool pending_lacks_records(const struct pending *pending)
 	return wanted && !pending->part_ns && !pending->failed;
 }
 
-/* Work that no record, no later work and no wait tells of: what the device did from then on is not
- * known. */
+/* Work without a record, with no later work or wait: what the device did from then on is
+ * unknown. */
 static uint64_t correlate_known_until(const struct exact *exact, uint64_t until_ns)
 {
 	const struct pending *pending;

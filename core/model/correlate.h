@@ -16,7 +16,7 @@ struct exact;
 struct pending;
 struct process;
 
-/* What the parts of what a call submitted have of it. */
+/* What the parts of a submitted work inherit from its call. */
 struct ticket_call {
 	uint64_t start_ns, end_ns, seen_ns;
 	uint64_t stack_id;
@@ -28,11 +28,11 @@ struct ticket_call {
 	uint16_t flags; /* enum op_flag */
 };
 
-/* What was learned of one correlation id of a process. */
+/* What is known of one correlation id of a process. */
 struct ticket {
 	struct list link;      /* in one of exact's lists */
-	struct list in_caller; /* in the caller's, while it has found no call */
-	struct list answers;   /* struct answer that wait for the call */
+	struct list in_caller; /* in the caller's, while it has no call */
+	struct list answers;   /* struct answer waiting for the call */
 	struct pending *pending;
 	uint64_t since_ns; /* in its list, by our time */
 	uint64_t start_ns, end_ns;
@@ -40,11 +40,11 @@ struct ticket {
 	uint32_t correlation;
 	uint32_t ns_tid;
 	uint16_t activity; /* CUPTI's number of the function */
-	bool called;	   /* the record of the call is here */
-	bool joined;	   /* to the call: */
+	bool called;	   /* the record of the call has come */
+	bool joined;	   /* to match with the call: */
 	struct ticket_call call;
-	/* Of the parts that were recorded each, 0: none. */
-	uint64_t first_ns, last_ns; /* begin of the first, end of the latest */
+	/* Parts that were recorded separately, 0: none. */
+	uint64_t first_ns, last_ns; /* start of the first, end of the latest */
 	uint32_t graph;
 	int16_t device;
 };
@@ -53,23 +53,23 @@ struct ticket {
 struct answer {
 	struct list link;
 	struct ts_event event;
-	bool swept; /* in the states already */
+	bool swept; /* already in the states */
 };
 
 void correlate_init(struct exact *exact);
-/* A call has submitted work; whether that is awaited. */
+/* A call has submitted work; whether its record is awaited. */
 void correlate_submitted(struct call *call, struct pending *pending);
 /* A call that submits nothing to wait for. */
 void correlate_called(struct call *call);
 /* The op leaves the model. */
 void correlate_leave(struct core *core, struct pending *pending);
 
-/* Collection began: what was submitted since then is awaited too. */
+/* Recording started: work submitted since then is awaited too. */
 void correlate_begin(struct core *core, struct exact *exact, uint64_t since_ns);
-/* What is not recorded any more, from then on, is not awaited. */
+/* What is no longer recorded, from then on, is not awaited. */
 void correlate_change(struct core *core, struct exact *exact, uint64_t since_ns);
-/* Nothing more comes; what was submitted before `until_ns` was to be answered. Returns up to when
- * it is known what the device did: at most `until_ns`. */
+/* No more records come; work submitted before `until_ns` should have been answered. Returns until
+ * when it is known what the device did: at most `until_ns`. */
 uint64_t correlate_end(struct core *core, struct exact *exact, uint64_t until_ns);
 void correlate_tick(struct core *core, struct exact *exact, uint64_t now_ns);
 

@@ -1,6 +1,6 @@
-/* Edges: what comes is nearly in order, of a few sorts: calls, begins and ends of work. So each
- * edge goes to the end of the run that it fits best, and to take the earliest is to compare the
- * first of the runs. The heap is for the rest. */
+/* Edges: edges arrive nearly in order, from a few sources: calls, starts and ends of work. So each
+ * edge is appended to the run that it fits best, and the earliest edge is found by comparing the
+ * first of the runs. The heap takes the rest. */
 #include "core/model/edges.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static bool edge_before(const struct edge *a, const struct edge *b)
 	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->kind < b->kind;
 }
 
-/* What was taken makes room at the front. */
+/* Taken edges make room at the front. */
 static int run_make_room(struct edges_run *run)
 {
 	if (run->end < run->room)
@@ -44,7 +44,7 @@ static void run_empty(struct edges_run *run)
 
 HEAP_DEFINE(heap, struct edge, edge_before);
 
-/* The run that ends latest of those that end before the edge, else an empty one. */
+/* The run that ends latest among those that end before the edge, or an empty one. */
 static struct edges_run *edges_fitting(struct edges *edges, const struct edge *edge)
 {
 	const struct edge *best_last = NULL;

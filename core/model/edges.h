@@ -1,4 +1,4 @@
-/* edges.h: begins and ends of work, taken out in order of time. */
+/* edges.h: starts and ends of work, taken out in order of time. */
 #ifndef TS_CORE_EDGES_H
 #define TS_CORE_EDGES_H
 
@@ -9,7 +9,7 @@
 
 #define EDGES_RUNS 8
 
-/* A run is in order; what fits none is in the heap. */
+/* A run is in order; what fits none goes to the heap. */
 struct edges_run {
 	struct edge *edge;
 	uint32_t first, end, room; /* `end` - `first` of them, from index `first` on */
@@ -28,7 +28,7 @@ int edges_add(struct edges *edges, const struct edge *edge);
 const struct edge *edges_first(const struct edges *edges);
 /* There is one. */
 struct edge edges_take(struct edges *edges);
-/* Gives all to edge_drop. */
+/* Passes all to edge_drop. */
 void edges_clear(struct edges *edges);
 
 #endif

@@ -1,5 +1,5 @@
-/* Estimate: a part keeps, for each of its stacks, what was measured with it and what weight its
- * samples add up to. The weights are turned into shares of what was not sampled at the end. */
+/* Estimate: for each of its stacks a part keeps what was measured with it, and the total weight of
+ * its samples. At the end the weights are turned into shares of what was not sampled. */
 #include "core/model/estimate.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@ struct estimate_kind {
 	struct estimate_part *part; /* the newest first */
 };
 
-/* As much as `count` things of the kind of a sample. */
+/* As much as `count` things of a sample's kind. */
 struct weight {
 	double count, ns, bytes;
 };
@@ -19,7 +19,7 @@ struct estimate_cell {
 	uint64_t stack;
 	struct estimate_sum own;
 	struct estimate_sum in_group; /* of these, in the part's last group */
-	struct weight weight;	      /* of that for which its samples stand */
+	struct weight weight;	      /* of what its samples stand for */
 };
 
 static void sum_add(struct estimate_sum *to, const struct estimate_sum *value)
@@ -172,11 +172,11 @@ static void weigh_part(const struct estimate_part *part, bool whole, struct weig
 	}
 }
 
-/* Goes around the cells among which `what` is shared. All that is rounded off comes in the end. */
+/* Goes around the cells that share `what`. The sum of all roundings is exact in the end. */
 struct share {
 	struct estimate_sum what, given;
 	struct weight all, upto;
-	bool whole; /* a cell weighs with what was measured with it, too */
+	bool whole; /* a cell also weighs what was measured with it */
 };
 
 static uint64_t share_one(uint64_t what, uint64_t *given, double upto, double all)
@@ -191,7 +191,7 @@ static uint64_t share_one(uint64_t what, uint64_t *given, double upto, double al
 	return value;
 }
 
-/* Where samples measured nothing, they are counted. */
+/* If samples measured nothing, they are counted. */
 static struct estimate_sum share_next(struct share *share, const struct estimate_cell *cell)
 {
 	struct weight weight = weight_of(cell, share->whole), *upto = &share->upto;
@@ -224,7 +224,7 @@ static int tell(const struct estimate_part *part, uint64_t stack, const struct e
 	return sum->count + sum->ns + sum->bytes == 0 ? 0 : call(data, &result);
 }
 
-/* With samples of its own. */
+/* Using its own samples. */
 static int end_sampled(const struct estimate_part *part, estimate_fn *call, void *data)
 {
 	struct share share = { .what = part->unsampled };
@@ -241,7 +241,7 @@ static int end_sampled(const struct estimate_part *part, estimate_fn *call, void
 	return r;
 }
 
-/* With those of other parts. */
+/* Using those of other parts. */
 static int end_unsampled(const struct estimate_kind *kind, const struct estimate_part *part,
 			 estimate_fn *call, void *data)
 {

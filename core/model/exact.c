@@ -1,10 +1,10 @@
-/* Exact: how a process is collected from. From COLLECT STARTED or RESUMED on its calls wait for
- * their records and its states are exact; from PAUSED or STOPPED on, or without the library, all is
- * as in the probe tier.
+/* Exact: how a process is recorded. From COLLECT STARTED or RESUMED on, its calls wait for their
+ * records and its states are exact; from PAUSED or STOPPED on, or without the library, everything
+ * is as in the probe tier.
  *
- * Calls come another way than records, and behind what a processor has not finished yet. So the end
- * takes a moment: what waits for its call waits on, and calls of before the end still wait for
- * their records. */
+ * Calls take another path than records, which may be delayed by an unfinished processor. So
+ * stopping takes a moment: what waits for its call keeps waiting, and calls made before the end
+ * still wait for their records. */
 #include "core/model/exact.h"
 
 #include <errno.h>
@@ -20,18 +20,18 @@
 #include "core/model/range.h"
 #include "core/model/track.h"
 
-/* Records that a process left behind are awaited for so long. */
+/* How long records of an ended process are awaited. */
 #define EXACT_LINGER_NS NS_PER_S
-/* Collection is told to have begun within so long of that. */
+/* Recording is reported to have started within this time of the start. */
 #define EXACT_BEGIN_NS NS_PER_S
-/* Calls of before a change are awaited for so long after it. */
+/* How long calls made before a change are awaited after it. */
 #define EXACT_FORMER_NS 250000000ull
 /* A library that has lost its daemon looks for one more often than this. */
 #define EXACT_AWAY_NS (10 * NS_PER_S)
-/* So often it is told how long a gap has been open. */
+/* How often an open gap is reported again with its new length. */
 #define EXACT_GAP_NS NS_PER_S
 
-/* Between two checkpoints: each looks at all streams of the process. */
+/* Time between two checkpoints: each looks at all streams of the process. */
 #define EXACT_CHANGES_MAX 16
 
 struct exact_device {
@@ -84,7 +84,7 @@ static void gap_open(struct exact_gap *gap, uint64_t time_ns)
 		gap->since_ns = time_ns;
 }
 
-/* It is told from its begin each time and counted the first time, so that it is seen at once and
+/* It is reported from its start each time and counted the first time, so that it shows at once and
  * remains one. */
 static void gap_tell(struct core *core, const struct exact *exact, enum loss_reason reason,
 		     struct exact_gap *gap, uint64_t until_ns)
@@ -121,8 +121,8 @@ static void exact_change(const struct core *core, struct exact *exact, uint64_t 
 	exact->former = (struct exact_former){ time_ns, core->now_ns, exact->row.records };
 }
 
-/* The calls of before the change are here. What came after the end of collection was not observed,
- * nor was what follows work that has no answer. */
+/* The calls made before the change have come. What came after the recording ended was not observed,
+ * nor was what follows work without an answer. */
 static void exact_settle(struct core *core, struct exact *exact, uint64_t time_ns)
 {
 	uint64_t off_ns = exact->off_ns && exact->off_ns < time_ns ? exact->off_ns : time_ns;
@@ -135,7 +135,7 @@ static void exact_settle(struct core *core, struct exact *exact, uint64_t time_n
 	sweep_end(core, exact, until_ns, time_ns);
 }
 
-/* Where states were told already, the exact ones go on from now. */
+/* Where states were already reported, the exact ones continue from now. */
 static uint64_t exact_begin_ns(const struct core *core, const struct exact *exact, uint64_t time_ns)
 {
 	if (!list_empty(&exact->process->devices) || time_ns > core->now_ns ||
@@ -156,7 +156,8 @@ static void exact_turn_on(struct core *core, struct exact *exact, uint64_t time_
 	correlate_begin(core, exact, time_ns);
 }
 
-/* Collection was switched off from `time_ns` to `until_ns`: calls of between may have records. */
+/* Recording was switched off between `time_ns` and `until_ns`: calls in between may have
+ * records. */
 static void exact_turn_off(struct core *core, struct exact *exact, uint64_t time_ns,
 			   uint64_t until_ns)
 {
@@ -180,7 +181,7 @@ static void exact_started(struct core *core, struct exact *exact, const struct t
 	};
 }
 
-/* What the record says from now on. */
+/* What is recorded from now on. */
 static void exact_describe(struct exact *exact, const struct ts_event *event)
 {
 	const struct ts_collect *collect = &event->collect;
@@ -299,7 +300,7 @@ int exact_device(struct core *core, struct process *process, const struct ts_eve
 		loss_count(core, process, LOSS_BAD_EVENT);
 		return INGEST_BAD;
 	}
-	memset(&row, 0, sizeof(row)); /* padding too, to compare */
+	memset(&row, 0, sizeof(row)); /* including padding, to compare */
 	row.process = process->row.id;
 	row.ordinal = context_device(from->device);
 	memcpy(row.uuid, from->uuid, sizeof(row.uuid));
@@ -323,7 +324,7 @@ int exact_device(struct core *core, struct process *process, const struct ts_eve
 	return INGEST_OK;
 }
 
-/* What a process may say often is told at checkpoints only. */
+/* What a process may report often is handed over at checkpoints only. */
 static void exact_tell_all(struct core *core, struct exact *exact)
 {
 	struct exact_device *device;

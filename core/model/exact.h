@@ -1,4 +1,4 @@
-/* exact.h: what the library in a process has told, and how it collects. */
+/* exact.h: what the library in a process has reported, and how the process is recorded. */
 #ifndef TS_CORE_EXACT_H
 #define TS_CORE_EXACT_H
 
@@ -10,20 +10,20 @@
 struct caller;
 struct process;
 
-/* A time in which something is left out. */
+/* A period in which something is left out. */
 struct exact_gap {
 	uint64_t since_ns; /* 0: there is none */
-	uint64_t told_ns;  /* it was told up to then, 0: not yet */
+	uint64_t told_ns;  /* reported up to then, 0: not yet */
 };
 
-/* Calls of before a change, which may still come. */
+/* Calls made before a change, which may still come. */
 struct exact_former {
 	uint64_t until_ns; /* made before then; 0: they have come */
 	uint64_t told_ns;  /* of the change, by our time */
-	uint32_t records;  /* that were handed over of them */
+	uint32_t records;  /* how many of them were handed over */
 };
 
-/* Of a process from its library's first record on. */
+/* State of a process from its library's first record on. */
 struct exact {
 	struct list link; /* in core's exacts */
 	struct process *process;
@@ -32,14 +32,14 @@ struct exact {
 	uint32_t changes; /* since the last checkpoint */
 	bool on;	  /* records come: started or resumed */
 	struct exact_former former;
-	uint64_t ended_ns; /* the process has, 0: not; the rest of its records is awaited */
+	uint64_t ended_ns; /* the process has ended, 0: not; the rest of its records is awaited */
 	int32_t exit_code; /* then */
 	uint64_t heard_ns; /* the latest record came, by our time */
-	uint64_t on_ns;	   /* when we knew that they come */
+	uint64_t on_ns;	   /* when we learned that they come */
 	uint64_t off_ns;   /* when they ended, 0: they come */
-	struct exact_gap pause, economy; /* another has CUPTI; a budget leaves records out */
-	struct exact_gap away;		 /* a former daemon collected, we do not yet */
-	uint64_t away_until_ns;		 /* after which its library will not come */
+	struct exact_gap pause, economy; /* another user has CUPTI; the budget leaves records out */
+	struct exact_gap away;		 /* a former daemon recorded it, we do not yet */
+	uint64_t away_until_ns;		 /* after this its library will not come */
 	struct list devices;		 /* struct exact_device */
 	struct list pools;		 /* struct gpu_pool */
 	struct map name_by_id;		 /* name.c */
@@ -54,14 +54,14 @@ struct exact {
 	struct list joined;		  /* their call's op is here */
 	struct list done;		  /* it has left */
 	struct list awaiting;		  /* struct pending */
-	struct list resting;		  /* likewise: their parts came, and no more for long */
+	struct list resting;		  /* likewise: their parts came, and no more for a while */
 	uint32_t held;			  /* tickets and answers */
-	uint32_t first_correlation;	  /* of the calls of this collection, 0: none yet */
+	uint32_t first_correlation;	  /* of the calls of this recording, 0: none yet */
 	uint64_t *fingerprint;		  /* answer.c: of the latest records */
 
 	struct map track_by_number; /* track.c */
 	struct list tracks, contexts;
-	uint32_t numbered; /* streams that were made for them */
+	uint32_t numbered; /* streams created for them */
 
 	struct map range_by_number; /* range.c */
 	struct list ranges;
@@ -69,18 +69,18 @@ struct exact {
 	struct sweep sweep;
 };
 
-/* Made on first sight. NULL: no memory, counted. */
+/* Created on first use. NULL: no memory, counted. */
 struct exact *exact_get(struct core *core, struct process *process);
 /* Whether the states of its streams and devices are exact now. */
 bool exact_is_swept(const struct process *process);
 
-/* The process has ended. Whether the rest of its records is still to come: then it ends later. */
+/* The process has ended. Whether more records are still to come: then it ends later. */
 bool exact_lingers(struct process *process, uint64_t time_ns, int32_t exit_code);
 /* The library is gone. */
-/* Of a process that a former daemon collected from. */
+/* For a process that a former daemon recorded. */
 int exact_restore(struct core *core, struct process *process, uint64_t since_ns);
 void exact_gone(struct core *core, struct process *process, uint64_t time_ns);
-/* The process, or its program, is no more: whatever waits leaves. */
+/* The process, or its program, is gone: whatever waits leaves. */
 void exact_end(struct core *core, struct process *process, uint64_t time_ns);
 void exact_tick(struct core *core, uint64_t now_ns);
 void exact_checkpoint(struct core *core, uint64_t now_ns);

@@ -1,7 +1,7 @@
-/* function.h: what a driver function does, told to the model by the vendor's table.
+/* function.h: what a driver function does, described to the model by the vendor's table.
  *
- * The model knows no function by name. A row says of what kind a call is, what it does to the
- * model (its effect) and, where the effect needs it, to which kind of memory or in which direction.
+ * The model knows no function by name. A row says which kind of call it is, what it does to the
+ * model (its effect) and, if the effect needs it, which kind of memory or direction.
  */
 #ifndef TS_CORE_FUNCTION_H
 #define TS_CORE_FUNCTION_H
@@ -23,11 +23,11 @@
 	X(10, CONTEXT, "context")                                                                  \
 	X(11, MODULE, "module")                                                                    \
 	X(12, INIT, "init")                                                                        \
-	X(13, STATE, "state")	/* an interval in which a stream or device was in one state */     \
-	X(14, MEMORY, "memory") /* mapping, pools, prefetch: holds no bytes by itself */           \
-	X(15, KERNEL, "kernel") /* a kernel that a graph launch ran, or whose call was not seen */ \
-	X(16, RANGE, "range")	/* NVTX: of a thread, or a mark */                                 \
-	X(17, OVERHEAD, "overhead") /* CUPTI itself was in the way */
+	X(13, STATE, "state")	    /* a period in which a stream or device was in one state */    \
+	X(14, MEMORY, "memory")	    /* mapping, pools, prefetch: holds no bytes on its own */      \
+	X(15, KERNEL, "kernel")	    /* a kernel run by a graph launch, or without a known call */  \
+	X(16, RANGE, "range")	    /* NVTX: of a thread, or a mark */                             \
+	X(17, OVERHEAD, "overhead") /* time that CUPTI itself took */
 
 enum op_kind {
 #define X(number, name, text) OP_##name = number,
@@ -36,63 +36,63 @@ enum op_kind {
 		OP_KIND_MAX = 17,
 };
 
-/* What a call does to the model. Fields are those of struct ts_api. A place is `device` where
- * `value` is 0 (the call has no other kind of place) or 1 (it says that it means a device), else
- * memory of the host. */
+/* What a call does to the model. Fields are those of struct ts_api. A place is `device` if `value`
+ * is 0 (the call has no other kind of place) or 1 (it says that it means a device), otherwise host
+ * memory. */
 enum effect {
 	EFFECT_NONE,
-	EFFECT_SUBMIT,	      /* work is put on `stream` */
-	EFFECT_SUBMIT_WAIT,   /* work is put on `stream` and is finished at the return */
-	EFFECT_ALLOC,	      /* `bytes` at `address`, of memory kind `detail` */
-	EFFECT_FREE,	      /* what was at `address`, in the space of memory kind `detail` */
-	EFFECT_SYNC_STREAM,   /* all on `stream` is finished at the return */
-	EFFECT_SYNC_CONTEXT,  /* all of the context is */
-	EFFECT_SYNC_EVENT,    /* all before the last record of event `handle` is */
-	EFFECT_EVENT_RECORD,  /* event `handle` marks the end of `stream` now; bit 0 of `flags`: in
-			       * a capture, when the graph runs; the same for a wait */
+	EFFECT_SUBMIT,	     /* submits work to `stream` */
+	EFFECT_SUBMIT_WAIT,  /* submits work to `stream`, finished at the return */
+	EFFECT_ALLOC,	     /* allocates `bytes` at `address`, of memory kind `detail` */
+	EFFECT_FREE,	     /* frees what is at `address`, in the space of memory kind `detail` */
+	EFFECT_SYNC_STREAM,  /* everything on `stream` is finished at the return */
+	EFFECT_SYNC_CONTEXT, /* everything in the context is */
+	EFFECT_SYNC_EVENT,   /* everything before the last record of event `handle` is */
+	EFFECT_EVENT_RECORD, /* event `handle` marks the end of `stream` now; bit 0 of `flags`: in a
+				capture, when the graph runs; the same for a wait */
 	EFFECT_EVENT_DESTROY, /* event `handle` is gone */
-	EFFECT_STREAM_WAIT,   /* what comes on `stream` waits for event `handle` */
+	EFFECT_STREAM_WAIT,   /* later work on `stream` waits for event `handle` */
 	EFFECT_STREAM_CREATE, /* `stream` is new; bit 0 of `flags`: non-blocking */
 	EFFECT_STREAM_DESTROY,
-	EFFECT_CAPTURE_BEGIN, /* what comes on `stream` is recorded, not run */
+	EFFECT_CAPTURE_BEGIN, /* later work on `stream` is recorded, not run */
 	EFFECT_CAPTURE_END,
 	EFFECT_CONTEXT_CREATE, /* `context` is new on `device` and the thread's current one */
 	EFFECT_CONTEXT_RETAIN, /* `context` is the primary one of `device` */
 	EFFECT_CONTEXT_SET,    /* `context` is the thread's current one */
 	EFFECT_CONTEXT_PUSH,
 	EFFECT_CONTEXT_POP,
-	EFFECT_CONTEXT_DESTROY, /* and all that was allocated in it */
+	EFFECT_CONTEXT_DESTROY, /* and everything allocated in it */
 	EFFECT_PRIMARY_RESET,	/* the same, of the primary context of `device` */
-	/* Files have these numbers: new ones come last. */
-	EFFECT_INIT,		/* the driver begins: the process has used nothing of it before */
+	/* Files contain these numbers: append new ones. */
+	EFFECT_INIT, /* the driver is initialized: the process has used nothing of it before */
 	EFFECT_PRIMARY_RELEASE, /* one retain less of the primary context of `device` */
-	EFFECT_CONTEXT_KNOWN,	/* `context` is there, on a device that the call does not say */
-	EFFECT_ALLOC_ON,	/* as ALLOC, on the place that the call names (see below) */
+	EFFECT_CONTEXT_KNOWN,	/* `context` exists, on a device that the call does not name */
+	EFFECT_ALLOC_ON,	/* as ALLOC, in the place that the call names (see below) */
 	EFFECT_IMPORT,		/* as ALLOC, of memory that another process made */
-	EFFECT_MAP,		/* `bytes` at `address` show the physical memory `handle` */
+	EFFECT_MAP,		/* `bytes` at `address` map the physical memory `handle` */
 	EFFECT_UNMAP,		/* the mappings in `bytes` at `address` end */
 	EFFECT_HANDLE_RETAIN,	/* one more `handle` of what is mapped at `address` */
-	EFFECT_POOL_KNOWN,	/* the memory pool `handle` is at the place that the call names */
-	EFFECT_POOL_DESTROY,	/* the memory pool `handle` is gone; what it gave out stays */
+	EFFECT_POOL_KNOWN,	/* the memory pool `handle` is in the place that the call names */
+	EFFECT_POOL_DESTROY,	/* the memory pool `handle` is gone; allocations from it stay */
 	EFFECT_EVENT_CREATE,	/* event `handle` is new, of the thread's current context */
 };
 
-/* number, identifier, name. Numbers are stored. An address means one thing in one space:
- * device, managed, pool and host memory share the unified address space (0), physical handles
- * and address reservations have their own. `counts`: the bytes are held by it. */
+/* number, identifier, name. Numbers are stored. An address has one meaning per space: device,
+ * managed, pool and host memory share the unified address space (0), physical handles and address
+ * reservations have their own. `counts`: the bytes count as held. */
 #define MEMORY_KINDS(X)                                                                            \
 	X(1, DEVICE, "device", 0, 1)                                                               \
 	X(2, MANAGED, "managed", 0, 1)                                                             \
 	X(3, POOL, "pool", 0, 1)	     /* stream-ordered */                                  \
 	X(4, HOST, "host", 0, 1)	     /* page-locked, allocated by the driver */            \
-	X(5, REGISTERED, "registered", 1, 1) /* page-locked, memory of the program's own */        \
+	X(5, REGISTERED, "registered", 1, 1) /* page-locked memory that the program allocated */   \
 	X(6, PHYSICAL, "physical", 2, 1)     /* cuMemCreate */                                     \
 	X(7, RESERVED, "reserved", 3, 0)     /* address space without memory */                    \
-	/* Held by the process that made it: IPC, pools and graphics memory by address, else by    \
-	 * handle. */                                                                              \
+	/* Held by the process that created it: IPC, pools and graphics memory by address, else by \
+	 * \ handle. */                                                                            \
 	X(8, IMPORTED, "imported", 0, 0)                                                           \
 	X(9, IMPORTED_PHYSICAL, "imported-physical", 2, 0)                                         \
-	X(10, MAPPED, "mapped", 4, 0) /* address space that shows physical memory */
+	X(10, MAPPED, "mapped", 4, 0) /* address space mapped to physical memory */
 
 enum memory_kind {
 #define X(number, name, text, space, counts) MEMORY_##name = number,
@@ -122,8 +122,8 @@ struct function {
 	uint8_t kind;	  /* enum op_kind */
 	uint8_t effect;	  /* enum effect */
 	uint8_t detail;	  /* enum memory_kind, enum copy_kind, or the bytes of a set's element */
-	bool graph;	  /* of OP_LAUNCH: of a graph, so of many works at once */
-	uint8_t sizes;	  /* how many of bytes, height and depth the call gives */
+	bool graph;	  /* for OP_LAUNCH: a graph, so many works at once */
+	uint8_t sizes;	  /* which of bytes, height and depth the call gives */
 	uint16_t activity[2]; /* CUPTI's numbers of it and of its per-thread form, 0: none */
 };
 

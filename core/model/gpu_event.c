@@ -1,9 +1,10 @@
-/* GPU event: where each of the driver's events was last recorded. An event is known from its making
- * or, where that was not seen, from its first record on, until it is destroyed or its process ends.
+/* GPU event: where each of the driver's events was last recorded. An event is known from its
+ * creation or, if that was not seen, from its first record on, until it is destroyed or its process
+ * ends.
  *
  * The return of a record is not watched: events are recorded too often for a second trap each time.
- * The driver refuses a handle that is none, and an event of another context than the stream's:
- * where all is seen from the start, that shows. */
+ * The driver refuses an invalid handle, and an event of another context than the stream's: if
+ * everything is seen from the start, that can be detected. */
 #include "core/model/gpu_event.h"
 
 #include "core/model/call.h"
@@ -58,7 +59,7 @@ void gpu_event_create(struct call *call)
 		call->process->event_missed = true;
 		return;
 	}
-	/* One that had the handle before is gone. */
+	/* The previous event with this handle is gone. */
 	gpu_event->stream = 0;
 	gpu_event->capture = 0;
 	gpu_event->context = call->context->handle;
@@ -70,7 +71,7 @@ static bool gpu_event_is_of(const struct call *call, const struct gpu_event *gpu
 
 	if (!gpu_event->context || !context->handle || gpu_event->context == context->handle)
 		return true;
-	/* What the driver says of a part of a device and the whole is not known. */
+	/* What the driver says of a part of a device and the whole is unknown. */
 	made = context_find(call->process, gpu_event->context);
 	return context->part || (made && made->part);
 }

@@ -1,4 +1,4 @@
-/* gpu_event.h: the driver's events, as far as they mark a point on a stream. */
+/* gpu_event.h: the driver's events, insofar as they mark a point on a stream. */
 #ifndef TS_CORE_GPU_EVENT_H
 #define TS_CORE_GPU_EVENT_H
 
@@ -10,17 +10,18 @@ struct call;
 struct core;
 struct process;
 
-/* Of the flags of a record or a wait: in a capture, of an event that is not in it. */
+/* In the flags of a record or a wait: in a capture, of an event outside it. */
 #define GPU_EVENT_EXTERNAL 1
 
 struct gpu_event {
 	struct list in_process;
 	uint64_t handle;
-	uint64_t record_ns; /* when its last record began: what began before is before it */
+	uint64_t record_ns; /* when its last record started: calls that started before are before it
+			     */
 	uint64_t seq;	    /* of the stream's latest work then */
 	uint64_t capture;   /* the record was captured, in the capture with this number */
 	uint32_t process;   /* id */
-	uint64_t context;   /* handle of the one it was made in, 0: not known */
+	uint64_t context;   /* handle of the context it was created in, 0: unknown */
 	uint32_t stream;    /* id of the stream it was recorded on, 0: of none yet */
 };
 

@@ -1,7 +1,7 @@
-/* Gpu_pool: how much each memory pool holds of its device, and how much of that is in use, from the
- * records of what is allocated in it. These come in no order: the latest counts, so that one of
- * before a pool was destroyed does not bring it back, nor end another one at its address. What is
- * allocated the probes see as well, so nothing of that is counted here. */
+/* Gpu_pool: how much each memory pool holds from its device, and how much of that is in use, from
+ * the records of allocations in it. These come in no order: the latest counts, so that a record
+ * from before a pool was destroyed neither brings it back nor ends another one at its address. The
+ * probes see the allocations themselves, so none is counted here. */
 #include "core/model/gpu_pool.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 /* Of one process, those not long gone included. */
 #define GPU_POOLS_MAX 256
-/* Records of the time before it was destroyed come no later. */
+/* After this no record from before its destruction comes. */
 #define GPU_POOL_GONE_NS 2000000000ull
 
 enum { OPERATION_FIRST = 1, OPERATION_DESTROYED = 4, OPERATION_LAST = 5 };
@@ -74,7 +74,7 @@ static void gpu_pool_update(struct gpu_pool *pool, const struct ts_event *event)
 	row->told_ns = event->start_ns;
 	row->device = context_device(memory->device);
 	row->kind = (uint8_t)memory->pool_kind;
-	/* What is allocated in an imported one does not say it. */
+	/* Records of allocations in an imported pool do not say it. */
 	if (bytes || row->kind == CORE_POOL_OWN)
 		row->bytes = bytes;
 	row->used_bytes = used_bytes;

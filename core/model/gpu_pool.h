@@ -1,4 +1,4 @@
-/* gpu_pool.h: the memory pools of a process, as CUPTI tells of them. */
+/* gpu_pool.h: the memory pools of a process, as CUPTI reports them. */
 #ifndef TS_CORE_GPU_POOL_H
 #define TS_CORE_GPU_POOL_H
 

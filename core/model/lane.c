@@ -1,10 +1,10 @@
-/* Lane: what a begin or an end, passing in order of time, does to the state of a stream and of its
+/* Lane: what a start or an end, passing in order of time, does to the state of a stream and of its
  * device.
  *
- * Work of a stream runs in the order of its submission: where one begins, all before it is over,
- * also what no record tells of. So a state follows from two numbers and what runs, and no lost
- * record leaves a stream pending for ever. But calls of two threads may submit in another order
- * than they began in: there what has a record is followed until it begins. */
+ * Work of a stream runs in the order of its submission: when one starts, everything before it is
+ * over, including work without a record. So a state follows from two numbers and what runs, and no
+ * lost record leaves a stream pending forever. But calls of two threads may submit in another order
+ * than they started in: then work with a record is followed until it starts. */
 #include "core/model/lane.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "core/model/busy.h"
 #include "core/model/model.h"
 
-/* Waits are seen a little out of the order of what they wait for, never by more than this. */
+/* Waits are seen slightly out of order with what they wait for, never by more than this. */
 #define LANE_SORT_STEPS 64
 
 struct lane *lane_new(struct device *device, const struct state *state, uint64_t finished)
@@ -95,7 +95,7 @@ static void device_settle(struct core *core, struct device *device, uint64_t tim
 	state_set(core, &device->state, now, time_ns);
 }
 
-/* The first mark that still means something. */
+/* The first mark that still matters. */
 static const struct mark *lane_mark(struct lane *lane)
 {
 	struct mark *mark;

@@ -1,4 +1,4 @@
-/* lane.h: a stream as its exact states see it, and the begins and ends that change them. */
+/* lane.h: a stream in terms of its exact states, and the starts and ends that change them. */
 #ifndef TS_CORE_LANE_H
 #define TS_CORE_LANE_H
 
@@ -7,18 +7,18 @@
 
 struct core;
 
-/* Work of a stream has numbers that count up: when its call began. */
+/* Work of a stream has increasing numbers: when its call started. */
 struct lane {
 	struct list link;    /* in the sweep's */
-	struct list marks;   /* struct mark that it has to pass, in order */
+	struct list marks;   /* struct mark that it must pass, in order */
 	struct list waiters; /* struct mark of other lanes that wait for it, by number */
 	struct device *device;
 	struct state state;
 	uint64_t submitted, finished;	 /* up to this number */
-	uint64_t before;		 /* what `submitted` was before the latest */
+	uint64_t before;		 /* `submitted` before the latest */
 	uint32_t runs[SWEEP_WORK_KINDS]; /* how many */
-	uint32_t ahead;			 /* how many of those that have a record are to begin */
-	bool shared;			 /* by threads: then each is followed */
+	uint32_t ahead;			 /* how many of those with a record have not started */
+	bool shared;			 /* used by several threads: then each is followed */
 	uint32_t refs;
 	bool ended;
 };
@@ -31,7 +31,7 @@ struct mark {
 	uint64_t seq;	   /* it waits for the source's work up to this one */
 };
 
-/* In this order where times are equal: so nothing ends before it began. */
+/* In this order at equal times: so nothing ends before it started. */
 enum edge_kind {
 	EDGE_SUBMIT,
 	EDGE_NEVER,
@@ -60,14 +60,14 @@ struct lane *lane_ref(struct lane *lane);
 struct lane *lane_unref(struct lane *lane); /* takes NULL, gives it */
 /* It turns out to be on another device. */
 void lane_move(struct core *core, struct lane *lane, struct device *device, uint64_t time_ns);
-/* Its numbers are changed: brings the state up to date. */
+/* Its numbers have changed: brings the state up to date. */
 void lane_settle(struct core *core, struct lane *lane, uint64_t time_ns);
 
 /* With references to both. NULL: no memory. */
 struct mark *mark_new(struct lane *lane, struct lane *source, uint64_t position, uint64_t seq);
 void mark_free(struct mark *mark);
 
-/* Takes its effect; what it refers to is given back. */
+/* Applies it; references are released. */
 void edge_pass(struct core *core, const struct edge *edge);
 void edge_drop(const struct edge *edge);
 

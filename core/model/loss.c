@@ -1,5 +1,5 @@
-/* Loss: every thing that the model could not follow is counted here, once, and handed over at the
- * next checkpoint with the window in which it happened. */
+/* Loss: everything that the model could not follow is counted here, once, and handed over at the
+ * next checkpoint with the period in which it happened. */
 #include "core/model/model.h"
 
 void loss_count(struct core *core, struct process *process, enum loss_reason reason)

@@ -1,5 +1,5 @@
 /* Mapping: where physical memory is mapped. It lives while the program has a handle of it or it is
- * mapped somewhere, so what is released while it is mapped is freed by an unmap. */
+ * mapped somewhere, so if it is released while mapped, an unmap frees it. */
 #include "core/model/mapping.h"
 
 #include "core/model/call.h"
@@ -10,7 +10,7 @@ static bool mapping_is_in(const struct allocation *mapping, uint64_t address, ui
 	       mapping->row.bytes <= end - mapping->row.address;
 }
 
-/* Most ask for its beginning. */
+/* Usually its start is looked up. */
 static struct allocation *mapping_at(const struct call *call, uint64_t address)
 {
 	struct allocation *mapping =
@@ -24,7 +24,8 @@ static struct allocation *mapping_at(const struct call *call, uint64_t address)
 	return NULL;
 }
 
-/* What the last one showed is freed, unless the program still has a handle of it. The op says so.
+/* What the last one mapped is freed, unless the program still has a handle of it. The op says
+ * so.
  */
 static void mapping_end(struct call *call, struct allocation *mapping)
 {
@@ -56,7 +57,7 @@ void mapping_map(struct call *call)
 		mapping_end(call, mapping);
 	if (!physical || !row.address || !row.bytes)
 		return;
-	/* It is mapped as a whole, so this is how much an imported one is. */
+	/* It is mapped as a whole, which gives the size of an imported one. */
 	if (!physical->row.bytes)
 		memory_resize(call->core, physical, row.bytes);
 	op->device = row.device = physical->row.device;
@@ -70,7 +71,7 @@ void mapping_map(struct call *call)
 	physical->mappings++;
 }
 
-/* One that was made after the call began is not meant. */
+/* One created after the call started is not meant. */
 static bool mapping_is_meant(const struct call *call, const struct allocation *mapping,
 			     uint64_t address, uint64_t end)
 {
@@ -92,7 +93,7 @@ void mapping_unmap(struct call *call)
 	}
 	if (at == end)
 		return;
-	/* There are gaps, which the driver allows and programs do not have. */
+	/* There are gaps, which the driver allows and programs do not use. */
 	list_for_each(mapping, &call->process->mappings, in_context)
 		if (mapping_is_meant(call, mapping, at, end))
 			mapping_end(call, mapping);

@@ -1,12 +1,13 @@
-/* Memory: what is allocated now, and how much of each kind that makes.
+/* Memory: what is allocated now, and the totals of each kind.
  *
  * An allocation belongs to its process, whoever frees it, and is found by its address in the space
- * of its kind until it is freed, given out again or its context or process ends. One that a
- * checkpoint saw alive is told, and told again when it is gone; the others are not worth a row.
+ * of its kind until it is freed, its address is allocated again, or its context or process ends. An
+ * allocation that is alive at a checkpoint is reported, and again when it is gone; others are not
+ * worth a row.
  *
  * Calls are reported as they return, so a free can be reported after the allocation that was given
- * the same address. That allocation supersedes the old one, and the late free, known by having
- * begun before the new one returned, finds what it freed among the superseded.
+ * the same address. That allocation supersedes the old one, and the late free, which started before
+ * the new one returned, finds what it freed among the superseded.
  */
 #include "core/model/memory.h"
 
@@ -15,7 +16,7 @@
 
 #include "core/model/call.h"
 
-/* How long a free may be late, and how many may be so at one time. */
+/* How late a free may be, and how many may be late at one time. */
 #define SUPERSEDED_WAIT_NS 5000000000ull
 #define SUPERSEDED_MAX	   4096
 
@@ -33,7 +34,7 @@ static bool memory_is_host(uint8_t kind)
 	return kind == MEMORY_HOST || kind == MEMORY_REGISTERED;
 }
 
-/* What is in a pool, or behind a handle, outlives the context that was current. */
+/* Memory in a pool, or behind a handle, outlives the context that was current. */
 static bool memory_is_of_context(const struct op *op)
 {
 	return (op->detail < MEMORY_PHYSICAL && op->detail != MEMORY_POOL) ||
@@ -173,7 +174,7 @@ static void memory_hide(struct core *core, struct allocation *allocation)
 		map_remove(&core->allocation_by_address, key);
 }
 
-/* Untold ones are forgotten at once. */
+/* Unreported ones are forgotten at once. */
 void memory_end(struct core *core, struct allocation *allocation)
 {
 	memory_hide(core, allocation);
@@ -188,7 +189,7 @@ void memory_end(struct core *core, struct allocation *allocation)
 	pool_put(&core->allocation_pool, allocation);
 }
 
-/* The program has no reference to it any more. Whether that was its end. */
+/* The program has no reference to it any more. Whether that ended it. */
 static bool memory_abandon(struct core *core, struct allocation *allocation, uint64_t time_ns)
 {
 	allocation->row.handles = 0;
@@ -229,7 +230,7 @@ static struct superseded *superseded_get(struct core *core, struct map_key key)
 	return superseded;
 }
 
-/* The address was given out again, so the old allocation is freed, whether its free is still to be
+/* The address is allocated again, so the old allocation is freed, whether its free is still to be
  * reported or was lost. */
 static void memory_supersede(struct call *call, struct allocation *old, struct map_key key)
 {
@@ -309,8 +310,7 @@ void memory_alloc(struct call *call)
 		memory_take(call);
 }
 
-/* How much it is may not be known. What is opened twice has the same address, and is closed twice.
- */
+/* Its size may be unknown. What is opened twice has the same address, and is closed twice. */
 void memory_import(struct call *call)
 {
 	struct op *op = call->op;
@@ -325,7 +325,7 @@ void memory_import(struct call *call)
 	memory_changed(call->core, allocation);
 }
 
-/* A free says what was freed, which may be of another kind than its function's; 0 bytes where
+/* A free op says what was freed, which may be of another kind than its function's; 0 bytes if
  * something else still holds it. */
 static void memory_describe(struct op *op, const struct core_allocation *row, bool freed)
 {
@@ -375,7 +375,7 @@ void memory_free(struct call *call)
 	loss_count(core, call->process, LOSS_UNKNOWN_FREE);
 }
 
-/* What is mapped was mostly made just before it. */
+/* Usually what is mapped was created just before. */
 static struct allocation *memory_physical(const struct process *process, uint64_t id)
 {
 	const struct list *all = &process->unknown.allocations;

@@ -21,25 +21,26 @@ struct allocation {
 	struct core_allocation row;
 	struct account *account;
 	struct list in_context; /* a mapping: in the process */
-	struct list changed;	/* in core's changed allocations: born or gone and not yet told */
-	uint32_t mappings;	/* of it, while which it lives */
+	struct list
+		changed;   /* in core's changed allocations: created or gone and not yet reported */
+	uint32_t mappings; /* of it, while which it lives */
 	struct allocation *physical; /* of a mapping: what it shows */
 	bool told, gone;
 };
 
-/* An allocation whose address was given out again before its free was reported. */
+/* An allocation whose address was allocated again before its free was reported. */
 struct superseded {
 	struct core_allocation row; /* the latest at this address */
 	struct map_key key;
 	struct list link;   /* in core's superseded, oldest first */
-	uint64_t before_ns; /* a free that began earlier is for it */
+	uint64_t before_ns; /* a free that started earlier is for it */
 	uint64_t expires_ns;
 	uint32_t frees; /* still to come */
 };
 
-/* Under which device memory of a kind counts: that of the host under none. */
+/* The device that memory of a kind counts for: none for host memory. */
 int16_t memory_device(uint8_t kind, int16_t device);
-/* What the process holds there, of the host or of the device as the kind says. */
+/* What the process holds there, of the host or of the device depending on the kind. */
 uint64_t memory_live_bytes(const struct process *process, int16_t device, uint8_t kind);
 
 void memory_alloc(struct call *call);
@@ -49,30 +50,30 @@ void memory_free(struct call *call);
 /* NULL: none. */
 struct allocation *memory_find(const struct core *core, uint32_t process, uint8_t kind,
 			       uint64_t address);
-/* Told with the next number. NULL: a limit was reached, and is counted. */
+/* Reported with the next number. NULL: a limit was reached, and is counted. */
 struct allocation *memory_make(struct call *call, const struct core_allocation *row);
 /* What its row says has changed. */
 void memory_changed(struct core *core, struct allocation *allocation);
-/* Its size is known only now. */
+/* Its size becomes known only now. */
 void memory_resize(struct core *core, struct allocation *allocation, uint64_t bytes);
-/* The program has one more handle of what it may have had none any more. */
+/* The program has one more handle, possibly after having had none. */
 void memory_retain(struct call *call, struct allocation *allocation, uint64_t handle);
-/* It is live no more. */
+/* It is no longer live. */
 void memory_end(struct core *core, struct allocation *allocation);
-/* What the call describes, as yet without its kind. */
+/* What the call describes, without its kind yet. */
 struct core_allocation memory_row(const struct call *call);
 
 int memory_restore(struct core *core, struct process *process, const struct core_allocation *row);
 int memory_restore_peak(struct core *core, struct process *process, const struct core_memory *row);
-/* All of a context is given back by a call. */
+/* A call frees everything in a context. */
 void memory_end_context(struct core *core, struct context *context, uint64_t time_ns);
 /* The process, or its address space, is gone. */
 void memory_end_process(struct core *core, struct process *process);
 void memory_tick(struct core *core, uint64_t now_ns);
 void memory_checkpoint(struct core *core);
-/* Tells the accounts of a process that ends. */
+/* Reports the accounts of an ending process. */
 void memory_tell_accounts(struct core *core, struct process *process);
-/* Releases the memory for core_free. */
+/* Frees the memory for core_free. */
 void memory_release_all(struct core *core);
 
 #endif

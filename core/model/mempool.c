@@ -1,6 +1,6 @@
-/* Mempool: on which device each memory pool of a process is, so that what is allocated from it is
- * counted there, whichever device is current. A pool is known from the call that made it or gave
- * its handle out until it is destroyed. */
+/* Mempool: which device each memory pool of a process is on, so that allocations from it are
+ * counted there, whichever device is current. A pool is known from the call that created it or
+ * returned its handle until it is destroyed. */
 #include "core/model/mempool.h"
 
 #include <stdlib.h>

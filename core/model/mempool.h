@@ -15,7 +15,7 @@ struct mempool {
 	int16_t device; /* DEVICE_UNKNOWN: of the host */
 };
 
-/* Where what is allocated from it is; DEVICE_UNKNOWN also for one that was never seen. */
+/* The device of allocations from it; DEVICE_UNKNOWN also for an unknown pool. */
 int16_t mempool_device(const struct process *process, uint64_t handle);
 
 void mempool_known(struct call *call);

@@ -1,4 +1,5 @@
-/* model.h: all that the model holds. Every member belongs to the file that it is named after. */
+/* model.h: everything that the model holds. Every member belongs to the file that it is named
+ * after. */
 #ifndef TS_CORE_MODEL_H
 #define TS_CORE_MODEL_H
 
@@ -21,7 +22,7 @@
 
 #define TOLD_NAMES 4096
 
-/* A name that was told lately. */
+/* A name that was reported recently. */
 struct told_name {
 	uint64_t id, time_ns;
 };
@@ -29,8 +30,8 @@ struct told_name {
 struct core {
 	struct core_config config;
 	struct core_stats stats;
-	uint64_t now_ns;    /* the latest time that anything showed */
-	uint64_t ticked_ns; /* the latest time that we were told, 0: not yet */
+	uint64_t now_ns;    /* the latest time seen anywhere */
+	uint64_t ticked_ns; /* the latest time passed in, 0: none yet */
 	struct loss loss;   /* of no known process */
 
 	struct list processes;

@@ -1,6 +1,6 @@
-/* Name: the id of a text is a hash of it, the same in every process, so that what has one name adds
- * up. A text is told when it comes, unless another process's copy of it was told since this one is
- * collected from: a store may forget names that are older than all collections. */
+/* Name: the id of a text is a hash of it, the same in every process, so that equal names add up. A
+ * text is reported when it comes, unless another process's copy was reported since this one is
+ * recorded: a store may forget names that are older than all recordings. */
 #include "core/model/name.h"
 
 #include "core/model/model.h"

@@ -1,5 +1,5 @@
-/* Process: who is followed. A running process is in both maps under its pid and its id; one that
- * has ended is nowhere, and what it held has been told. */
+/* Process: which processes are followed. A running process is in both maps under its pid and its
+ * id; an ended one is in neither, and everything it held has been reported. */
 #include "core/model/process.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "core/model/gpu_pool.h"
 #include "core/model/mempool.h"
 
-/* The EXIT of a process that is gone is awaited for so long: a ring is read up to where a processor
- * is not finished, and its task may wait for its turn meanwhile. */
+/* How long the EXIT of a process that is gone is awaited: a ring is read up to an unfinished
+ * processor, whose task may have to wait for its turn. */
 #define GONE_NS 250000000ull
 
 static struct map_key process_key(uint32_t number)
@@ -69,7 +69,7 @@ struct process *process_add(struct core *core, const struct core_process *row)
 	return process;
 }
 
-/* The address space is gone, with all that the driver kept for it. */
+/* The address space is gone, with everything that the driver kept for it. */
 static void process_empty(struct core *core, struct process *process, uint64_t time_ns)
 {
 	struct context *context;
@@ -210,7 +210,8 @@ void process_initialized(struct call *call)
 		call->process->init_ns = call->op->start_ns;
 }
 
-/* What is called inside of the initialization, as by a library that it loads, is told before it. */
+/* Calls made inside the initialization, for example by a library that it loads, are reported before
+ * it. */
 bool process_is_whole(const struct process *process)
 {
 	return process->init_ns && process->init_ns <= process->used_ns;

@@ -1,4 +1,4 @@
-/* process.h: the processes that are followed, and all that hangs on one. */
+/* process.h: the processes that are followed, and everything that belongs to one. */
 #ifndef TS_CORE_PROCESS_H
 #define TS_CORE_PROCESS_H
 
@@ -14,35 +14,35 @@ struct process {
 	struct list contexts;	/* struct context, the unknown one first */
 	struct context unknown; /* holds what is not known to belong to a context */
 	uint32_t context_count; /* without the unknown one */
-	/* Of the primary context of each device: those of the program that were seen. */
+	/* Of the primary context of each device: the program's retains that were seen. */
 	uint32_t retains[CONTEXT_DEVICES_MAX];
 	struct list threads;	/* struct thread */
 	struct list gpu_events; /* struct gpu_event */
-	bool events_told;	/* the making of events is seen */
+	bool events_told;	/* the creation of events is seen */
 	bool event_missed;	/* but one of them could not be kept */
 	struct list accounts;	/* struct account */
 	struct list devices;	/* struct device */
 	struct list capturing;	/* struct stream */
-	struct list mappings;	/* struct allocation: what is mapped where */
+	struct list mappings;	/* struct allocation: mappings */
 	struct list mempools;	/* struct mempool */
 	uint32_t mempool_count;
 	struct loss loss;
 	uint64_t init_ns;    /* when it first initialized the driver, 0: not seen */
 	uint64_t used_ns;    /* when it first used the driver, as far as seen; 0: not yet */
-	uint64_t gone_ns;    /* seen gone before its EXIT was here; 0: not */
+	uint64_t gone_ns;    /* seen gone before its EXIT came; 0: not */
 	struct exact *exact; /* NULL: no library was seen in it */
 };
 
 struct process *process_by_pid(const struct core *core, uint32_t pid);
 struct process *process_by_id(const struct core *core, uint32_t id);
 
-/* Under the id that the row has. NULL: the limit is reached. Tells nobody. */
+/* Under the id in the row. NULL: the limit is reached. Reports nothing. */
 struct process *process_add(struct core *core, const struct core_process *row);
 void process_end(struct core *core, struct process *process, uint64_t time_ns, int32_t exit_code);
 
-/* It has ended; its EXIT, and what it did before that, may still be on the way. */
+/* It has ended; its EXIT, and its last events, may still come. */
 void process_gone(struct core *core, struct process *process, uint64_t time_ns);
-/* Ends those whose EXIT did not come in its time, or (UINT64_MAX) will not any more. */
+/* Ends those whose EXIT did not come in time, or (UINT64_MAX) will not come any more. */
 void process_tick(struct core *core, uint64_t now_ns);
 
 /* Handlers of records, see core.c. */
@@ -50,13 +50,13 @@ int process_announced(struct core *core, struct process *process, const struct t
 int process_executed(struct core *core, struct process *process, const struct ts_event *event);
 int process_exited(struct core *core, struct process *process, const struct ts_event *event);
 
-/* A call of it has come back well, or its return is not watched. */
+/* A call of it succeeded, or its return is not probed. */
 void process_used(struct process *process, uint64_t start_ns);
 void process_initialized(struct call *call);
-/* Whether all its use of the driver was seen: nothing was there before we looked. */
+/* Whether all its use of the driver was seen: nothing happened before tracing started. */
 bool process_is_whole(const struct process *process);
 
-/* Releases the memory of a process and of what hangs on it, telling nobody. */
+/* Frees the memory of a process and of what belongs to it, without reporting. */
 void process_free(struct process *process);
 
 #endif

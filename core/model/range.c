@@ -1,5 +1,5 @@
-/* Range: begins and ends of NVTX ranges are paired by their number; each range is told once, when
- * it ends. */
+/* Range: starts and ends of NVTX ranges are paired by their number; each range is reported once,
+ * when it ends. */
 #include "core/model/range.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* range.h: what libraries tell of their threads and of CUPTI: ranges, waits, overhead. */
+/* range.h: what libraries report about their threads and CUPTI: ranges, waits, overhead. */
 #ifndef TS_CORE_RANGE_H
 #define TS_CORE_RANGE_H
 
@@ -10,10 +10,10 @@ struct core;
 struct exact;
 struct process;
 
-/* Ranges that are open end then. */
+/* Open ranges end then. */
 void range_end_all(struct core *core, struct exact *exact, uint64_t time_ns);
 
-/* Releases the memory, telling nobody. */
+/* Frees the memory, without reporting. */
 void range_free_all(struct exact *exact);
 
 /* Handlers of records, see core.c. */

@@ -1,5 +1,5 @@
-/* Recount: a model without events: ops are handed to its sums and to the sweeps of its processes,
- * which run as far as no op can begin any more. */
+/* Recount: a model without events: ops are passed to its sums and to the sweeps of its processes,
+ * which run as far as no further op can start. */
 #include "core/model/recount.h"
 
 #include <errno.h>
@@ -9,11 +9,11 @@
 #include "core/model/call.h"
 #include "core/model/model.h"
 
-#define SWEEP_SETTLE_NS 2000000000ull /* as in sweep.c: so far the sweep lags behind */
+#define SWEEP_SETTLE_NS 2000000000ull /* as in sweep.c: the sweep lags this far behind */
 #define ROLLUPS_MAX	(1u << 20)
 #define EDGES_MAX	65536
 #define MANY		(1u << 30)
-/* More than there are at one time, some hundred MB in all. */
+/* More than there are at one time, a few hundred MB in all. */
 #define PROCESSES_MAX	65536
 #define STREAMS_MAX	(1u << 18)
 #define EVENTS_MAX	(1u << 20)
@@ -29,7 +29,7 @@ struct mark_of_event {
 struct recount {
 	struct recount_sink sink;
 	struct core *core;
-	struct op graph;  /* of the parts that come now: kind 0 is none */
+	struct op graph;  /* of the current parts: kind 0 is none */
 	struct map event; /* its latest record, by process and handle */
 	struct arena arena;
 	struct map last; /* of each process: when its last op ended */
@@ -78,7 +78,7 @@ static void take_memory(void *data, const struct core_memory *memory)
 	recount->sink.memory(recount->sink.data, memory);
 }
 
-/* Nobody needs to be told of these. */
+/* Nobody needs these. */
 static void no_process(void *data, const struct core_process *process)
 {
 }
@@ -165,7 +165,7 @@ static int add_process(struct recount *recount, uint32_t id)
 
 int recount_stream(struct recount *recount, uint32_t process, uint32_t stream, int16_t device)
 {
-	/* Any handle is as good as another. */
+	/* Any handle will do. */
 	struct core_stream row = {
 		.id = stream, .process = process, .handle = 16ull + stream, .device = device
 	};
@@ -242,7 +242,7 @@ static int add_work(struct recount *recount, struct process *process, const stru
 }
 
 /* An event is recorded on a stream, or a stream waits for one. Other calls of these kinds name no
- * stream, or no event that was recorded. */
+ * stream, or no recorded event. */
 static int add_event(struct recount *recount, struct process *process, const struct op *op)
 {
 	struct map_key key = { op->process, op->handle };
@@ -281,7 +281,7 @@ static void follow_memory(struct recount *recount, struct process *process, cons
 	if (!recount->sink.memory || op->result || op->flags & OP_CAPTURED || !op->detail ||
 	    op->detail > MEMORY_KIND_MAX)
 		return;
-	/* What an unmap freed is named by its handle; a free of 0 bytes freed nothing yet. */
+	/* What an unmap freed is named by its handle; a free of 0 bytes has freed nothing yet. */
 	if (op->kind == OP_MEMORY)
 		copy.address = op->handle;
 	if (op->kind == OP_ALLOC)

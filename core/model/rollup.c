@@ -1,6 +1,6 @@
-/* Rollup: calls, and what devices did, added up by second and by what they have in common, until
- * the checkpoint hands the rows over. At the limit they share a row without stack and stream; where
- * even that many rows are taken (the same number again) one is not added up. Both are counted. */
+/* Rollup: calls and device work, added up by second and by what they have in common, until the
+ * checkpoint hands the rows over. At the limit, new ones share a row without stack and stream; if
+ * even that many rows are taken (the same number again), it is not added up. Both are counted. */
 #include "core/model/rollup.h"
 
 #include <string.h>
@@ -40,8 +40,8 @@ static void rollup_time(struct core_rollup *row, uint64_t ns)
 	row->total_ns += ns;
 }
 
-/* What a call only asked for was not moved, nor given. Allocations and frees that did not return
- * tell nothing of what they did. */
+/* Bytes that a call only requested were neither moved nor allocated. Allocations and frees that did
+ * not return do not say what they did. */
 static uint64_t rollup_bytes(const struct op *op)
 {
 	bool memory = op->kind == OP_ALLOC || op->kind == OP_FREE;

@@ -1,4 +1,4 @@
-/* rollup.h: sums over like calls, and over like work of devices, since the last checkpoint. */
+/* rollup.h: sums over similar calls, and over similar device work, since the last checkpoint. */
 #ifndef TS_CORE_ROLLUP_H
 #define TS_CORE_ROLLUP_H
 

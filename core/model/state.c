@@ -1,6 +1,6 @@
-/* State: turns changes of state into intervals, each told when it ends. Intervals of one stream or
- * device are adjacent and never empty. One that stays open for long is told in pieces that double
- * in length, so that it is seen soon and costs little when it lasts. */
+/* State: turns changes of state into intervals, each reported when it ends. Intervals of one stream
+ * or device are adjacent and never empty. An interval that stays open is reported in pieces that
+ * double in length, so that it shows soon and costs little when it lasts. */
 #include "core/model/state.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define STATE_PIECE_NS	   2000000000ull
 #define STATE_PIECE_MAX_NS 32000000000ull
-/* Events of the last moments may still be under way when a piece is cut. */
+/* Events of the last moments may still be in transit when a piece is cut. */
 #define STATE_MARGIN_NS NS_PER_S
 
 void state_init(struct state *state, uint32_t process, uint32_t stream, int16_t device)

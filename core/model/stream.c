@@ -1,9 +1,10 @@
 /* Stream: which streams there are. A stream is found by its key until it is destroyed, and by its
  * id until nothing is pending on it any more.
  *
- * The handles 0 and 1 are the legacy default stream of a context, 2 (or 0 where the caller was
- * compiled so) is the default stream of a thread; every other handle is unique in its process. 3 is
- * no handle of the driver's: here it means a stream of which only CUPTI's number is known. */
+ * The handles 0 and 1 are the legacy default stream of a context, 2 (or 0 if the caller was
+ * compiled that way) is the default stream of a thread; every other handle is unique in its
+ * process. 3 is not a driver handle: here it means a stream of which only CUPTI's number is
+ * known. */
 #include "core/model/stream.h"
 
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #define ERROR_INVALID_HANDLE	400
 #define ERROR_CAPTURE_UNMATCHED 903
 
-/* Thread ids stay below 2^22, so that the bits above can tell what a key is. */
+/* Thread ids stay below 2^22, so the bits above can say what a key is. */
 #define KEY_NUMBERED   (1u << 29)
 #define KEY_LEGACY     (1u << 30)
 #define KEY_PER_THREAD (1u << 31)
@@ -203,8 +204,8 @@ static bool stream_is_misplaced(const struct stream *stream, const struct contex
 	return !stream->context->handle;
 }
 
-/* A stream that was first seen in a thread whose context was not known is placed when one that
- * knows more uses it. */
+/* A stream first seen in a thread with an unknown context is placed when a thread that knows more
+ * uses it. */
 static void stream_place(struct call *call, struct stream *stream)
 {
 	struct context *context = call->context;
@@ -225,8 +226,8 @@ static void stream_place(struct call *call, struct stream *stream)
 	stream_tell(call->core, stream);
 }
 
-/* The return of a launch is not watched, so whether the driver took its stream is not known. Where
- * all streams were seen as they were made, one that is not known is none. */
+/* The return of a launch is not watched, so whether the driver accepted its stream is unknown. If
+ * the creation of all streams was seen, an unknown one is invalid. */
 static bool stream_is_refused(const struct call *call, const struct core_stream *row)
 {
 	return row->handle > STREAM_PER_THREAD && !(call->event->flags & TS_EVENT_RETURNED) &&
@@ -373,7 +374,7 @@ static void stream_enter_capture(struct stream *stream, uint64_t capture)
 	stream->broken = false;
 }
 
-/* Two captures are not made one, and both are broken by that. */
+/* Two captures are not merged; both are broken by the attempt. */
 void stream_join_capture(struct stream *stream, struct stream *source)
 {
 	if (source->broken || stream->legacy)
@@ -394,8 +395,8 @@ void stream_capture_begin(struct call *call)
 		stream_enter_capture(call->stream, call->core->next_capture++);
 }
 
-/* A capture that went wrong is over as well. It goes on where the call did not name the stream in
- * which it began. */
+/* A failed capture is over as well. It continues if the call did not name the stream in which it
+ * started. */
 static bool stream_capture_is_over(int32_t result)
 {
 	return result != ERROR_INVALID_VALUE && result != ERROR_INVALID_HANDLE &&

@@ -1,7 +1,8 @@
-/* Sweep: begins and ends of work wait until nothing earlier can come any more, then pass
- * in order of time and change the states. So it does no harm that records come in no order.
+/* Sweep: starts and ends of work wait until nothing earlier can come any more, then pass in order
+ * of time and change the states. So the order of records does not matter.
  *
- * What comes for a time that was told already counts as late, and only the rest of it is shown.
+ * A record for a time that was already reported counts as late, and only the rest of it is
+ * shown.
  */
 #include "core/model/sweep.h"
 
@@ -15,9 +16,9 @@
 
 /* Records come within a second of the end of the work. */
 #define SWEEP_SETTLE_NS 2000000000ull
-/* Calls whose record is awaited hold the sweep back, but not longer. */
+/* Calls whose record is awaited hold the sweep back, but no longer than this. */
 #define SWEEP_HOLD_NS (10 * NS_PER_S)
-/* The latest lanes, that one of a stream that is no more is looked for in. */
+/* How many recent lanes to search for one of a stream that is gone. */
 #define SWEEP_TRIES 256
 
 /* There is one. */
@@ -185,7 +186,7 @@ void sweep_wait(struct core *core, struct exact *exact, struct stream *stream,
 		sweep_push(core, exact, time_ns, EDGE_WAIT, mark, 0);
 }
 
-/* Work number `seq` began then. */
+/* Work number `seq` started then. */
 static void sweep_follow(struct core *core, struct exact *exact, struct lane *lane, uint64_t seq,
 			 uint64_t begin_ns)
 {
@@ -205,7 +206,7 @@ static void sweep_drop_device(struct core *core, struct device *device, uint64_t
 	memset(device->runs, 0, sizeof(device->runs));
 }
 
-/* Where a device is known by now, nothing is left of that which was not. */
+/* Once the device is known, nothing is left of the unknown one. */
 static void sweep_leave_unknown(struct core *core, struct exact *exact, struct device *device)
 {
 	const struct lane *lane;
@@ -293,7 +294,7 @@ void sweep_stream_end(struct core *core, struct exact *exact, struct stream *str
 		sweep_push(core, exact, time_ns, EDGE_STREAM_END, lane_ref(stream->lane), 0);
 }
 
-/* What is pending goes on to be so. */
+/* What is pending stays pending. */
 static void sweep_take(struct core *core, struct exact *exact, struct stream *stream)
 {
 	const struct pending *pending;
@@ -352,8 +353,7 @@ void sweep_discard(struct exact *exact)
 
 	sweep_empty(sweep);
 	track_drop_lanes(exact);
-	/* References that streams have go with them; so do the states that its own is in a list
-	 * with. */
+	/* References held by streams go with them; so do the states that the device lists. */
 	list_for_each(lane, &sweep->lanes, link)
 		free(lane);
 	list_init(&sweep->lanes);

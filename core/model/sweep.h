@@ -11,41 +11,41 @@ struct stream;
 struct sweep {
 	bool on;
 	uint64_t begun_ns;
-	uint64_t settled_ns; /* what was before is told */
+	uint64_t settled_ns; /* everything before is reported */
 	struct edges edges;
 	struct list lanes;
 };
 
-/* Takes over from the states of bounds, and gives back to them. */
+/* Takes over from the states based on bounds, and back. */
 void sweep_begin(struct core *core, struct exact *exact, uint64_t time_ns);
-/* Exact states end at `until_ns`, those of bounds go on at `time_ns`. */
+/* Exact states end at `until_ns`, those based on bounds continue at `time_ns`. */
 void sweep_end(struct core *core, struct exact *exact, uint64_t until_ns, uint64_t time_ns);
-/* Releases the memory, telling nobody. */
+/* Frees the memory, without reporting. */
 void sweep_discard(struct exact *exact);
-/* Tells what is long enough ago that nothing of that time comes any more. */
+/* Reports what is old enough that nothing of that time can come any more. */
 void sweep_run(struct core *core, struct exact *exact, uint64_t now_ns);
 
-/* The lane of a stream, made on first sight. NULL: the sweep is off, or no memory. */
+/* The lane of a stream, created on first use. NULL: the sweep is off, or no memory. */
 struct lane *sweep_lane(struct core *core, struct exact *exact, struct stream *stream);
-/* That of a stream that may be no more, while some of its begins and ends wait. NULL: none. */
+/* The lane of a stream that may be gone, while some of its starts and ends wait. NULL: none. */
 struct lane *sweep_find_lane(const struct exact *exact, uint32_t stream);
 
-/* Work with this number was put on the stream. */
+/* Work with this number was submitted to the stream. */
 void sweep_submit(struct core *core, struct exact *exact, struct stream *stream, uint64_t seq,
 		  uint64_t time_ns);
-/* What comes on the stream waits for the work on another one up to this number. */
+/* Later work on the stream waits for the work on another one up to this number. */
 void sweep_wait(struct core *core, struct exact *exact, struct stream *stream,
 		struct stream *source, uint64_t seq, uint64_t time_ns);
 /* The device ran something. `began` is its number, or that of what it is a part of; `finished` is
- * its number if that is over with it. 0: none. */
+ * its number if it is over now. 0: none. */
 void sweep_ran(struct core *core, struct exact *exact, struct lane *lane, enum sweep_work work,
 	       const struct op *op, uint64_t began, uint64_t finished);
-/* What ran then, of no number as far as was known, is the work of this number. */
+/* What ran then, so far without a number, is the work of this number. */
 void sweep_joined(struct core *core, struct exact *exact, struct lane *lane, const struct op *op,
 		  uint64_t seq);
-/* The device had nothing to do for this number: the call failed, or moved nothing. */
+/* The device had nothing to do for this number: the call failed, or was empty. */
 void sweep_never(struct core *core, struct exact *exact, struct lane *lane, uint64_t seq);
-/* Work is over, of which no times are known. */
+/* Work is over, with unknown times. */
 void sweep_finish(struct core *core, struct exact *exact, struct lane *lane, uint64_t seq,
 		  uint64_t time_ns);
 /* A thread waited for a device. */

@@ -1,5 +1,5 @@
 /* Thread: the stack of current contexts of each thread that showed one. A thread is kept while it
- * has a context; at the limit the one that was not used for longest makes room. */
+ * has a context; at the limit the least recently used one makes room. */
 #include <string.h>
 
 #include "core/model/model.h"
@@ -17,7 +17,7 @@ static void thread_forget(struct core *core, struct thread *thread)
 	pool_put(&core->thread_pool, thread);
 }
 
-/* Second chance: the oldest that was not used since it was last looked at. */
+/* Second chance: the oldest that was not used since the last look. */
 static void thread_make_room(struct core *core)
 {
 	struct thread *thread = list_first(&core->threads, struct thread, link);

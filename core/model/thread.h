@@ -22,10 +22,11 @@ struct thread {
 	uint64_t context[THREAD_DEPTH_MAX];
 };
 
-/* The handle of the current context, 0 where none was seen. */
+/* The handle of the current context, 0 if none was seen. */
 uint64_t thread_context(const struct core *core, const struct process *process, uint32_t tid);
 void thread_push(struct core *core, struct process *process, uint32_t tid, uint64_t context);
-/* A context is gone: no thread has it any more, though another one may get its handle. */
+/* A context is gone: it is no longer current in any thread, though another one may get its
+ * handle. */
 void thread_lose_context(struct process *process, uint64_t context);
 void thread_pop(struct core *core, struct process *process, uint32_t tid);
 void thread_forget_all(struct core *core, struct process *process);

@@ -1,14 +1,14 @@
-/* Timeline: work is pending from its submission until a synchronization that covers it returns;
- * between the two the device ran it. Whatever gets no such bound in time leaves without one and is
- * counted. Pending work is in its stream's list, by start, and in one of all, by arrival:
+/* Timeline: work is pending from its submission until a synchronization that covers it returns; the
+ * device ran it in between. Work that gets no such bound in time leaves without one and is counted.
+ * Pending work is in its stream's list, by start, and in one of these, by arrival:
  *
- * - pendings, or awaited where the exact tier is to answer it: not covered yet;
- * - answered: with exact times, it waits a moment to be covered, to tell when that was seen;
+ * - pendings, or awaited if the exact tier is to answer it: not covered yet;
+ * - answered: with exact times, it waits briefly to be covered, to report when that was seen;
  * - covered, or graphs: known to be over, but the answer is still to come. What is covered is in
  *   no stream any more.
  *
- * A mark in a stream says that what follows waits for another stream, up to a point: to cover the
- * mark is to cover that. Marks exist only while there is something to wait for.
+ * A mark in a stream says that later work waits for another stream, up to a point: covering the
+ * mark covers that too. Marks exist only while there is something to wait for.
  */
 #include "core/model/timeline.h"
 
@@ -17,10 +17,10 @@
 #include "core/model/call.h"
 #include "core/model/correlate.h"
 
-/* Threads that share a stream are seen a little out of order, never by more than this. */
+/* Threads that share a stream are seen slightly out of order, never by more than this. */
 #define TIMELINE_SORT_STEPS 64
-/* How long work waits for an answer where nothing covers it: a kernel may run long, and others
- * before it. */
+/* How long work waits for an answer if nothing covers it: a kernel may run long, and others before
+ * it. */
 #define TIMELINE_AWAIT_NS 30000000000ull
 /* How long after it was covered: records come within a second. */
 #define TIMELINE_COVERED_NS 3000000000ull
@@ -28,10 +28,10 @@
 /* How long an answer waits to be covered. */
 #define TIMELINE_ANSWERED_NS 250000000ull
 
-/* Streams that a synchronization reaches, those that it reaches through others included. */
+/* Streams that a synchronization reaches, directly or through others. */
 struct cover {
 	struct list work;  /* struct stream */
-	uint64_t bound_ns; /* when all is finished, 0: what leaves has no bound */
+	uint64_t bound_ns; /* when everything is finished, 0: what leaves has no bound */
 	uint64_t time_ns;  /* when the streams change their state */
 };
 
@@ -77,7 +77,7 @@ static void pending_bound(struct core *core, struct pending *pending)
 	if (call_does_nothing(op, &core->config.functions.row[op->fn]))
 		return;
 	op->flags |= OP_BOUNDS;
-	/* Its parts told when it ran, if not one by one. */
+	/* Its parts say when it ran, if not one by one. */
 	if (op->gpu_end_ns)
 		return;
 	op->gpu_start_ns = op->start_ns;
@@ -90,7 +90,7 @@ static void pending_bound(struct core *core, struct pending *pending)
 		loss_count(core, pending->process, LOSS_UNBOUND);
 }
 
-/* The op leaves the model. Stream and clocks of the device may differ a little. */
+/* The op leaves the model. Clocks of stream and device may differ a little. */
 static void pending_leave(struct core *core, struct pending *pending)
 {
 	struct op *op = &pending->op;
@@ -135,8 +135,8 @@ static void cover_blocking(struct cover *cover, const struct stream *legacy)
 			cover_want(cover, stream, legacy->cover_ns);
 }
 
-/* What awaits its record is over when that says so: a launch that was under way when the wait began
- * may run after it. */
+/* Work that awaits its record is over when the record says so: a launch in progress when the wait
+ * started may run after it. */
 static void cover_work(struct core *core, struct cover *cover, struct stream *stream)
 {
 	struct pending *pending;
@@ -156,7 +156,7 @@ static void cover_work(struct core *core, struct cover *cover, struct stream *st
 		sweep_finish(core, stream->process->exact, stream->lane, seq, cover->bound_ns);
 }
 
-/* Marks that wait for what is finished now are of no more use. */
+/* Marks that wait for what is finished now are no longer needed. */
 static void cover_waiters(struct core *core, struct cover *cover, struct stream *stream)
 {
 	const struct pending *first = pending_first(stream);
@@ -170,7 +170,7 @@ static void cover_waiters(struct core *core, struct cover *cover, struct stream 
 	}
 }
 
-/* The work list instead of recursion: streams can wait for each other in long chains. */
+/* A work list instead of recursion: streams can wait for each other in long chains. */
 static void cover_run(struct core *core, struct cover *cover)
 {
 	struct stream *stream;
@@ -202,7 +202,7 @@ static void timeline_expire(struct core *core, struct pending *pending, uint64_t
 	cover_run(core, &cover);
 }
 
-/* The lists in the order in which they make room. */
+/* The lists, in the order in which they make room. */
 static struct pending *timeline_first(const struct core *core)
 {
 	const struct list *lists[] = { &core->answered, &core->graphs, &core->covered,
@@ -214,7 +214,7 @@ static struct pending *timeline_first(const struct core *core)
 	return NULL;
 }
 
-/* This can free destroyed streams, so it goes before any look at other streams. */
+/* This can free destroyed streams, so it comes before any look at other streams. */
 static void timeline_make_room(struct call *call)
 {
 	if (call->core->pending_pool.used >= call->core->config.max_pending)
@@ -264,7 +264,7 @@ void timeline_submit(struct call *call)
 		call->op->flags |= OP_CAPTURED;
 		return;
 	}
-	/* In the exact tier it is awaited, in case that there are records. */
+	/* In the exact tier it is awaited, in case there are records. */
 	if (!call->process->exact &&
 	    call_does_nothing(call->op, &call->core->config.functions.row[call->op->fn]))
 		return;
@@ -273,7 +273,7 @@ void timeline_submit(struct call *call)
 	if (!pending)
 		return;
 	pending->op = *call->op;
-	/* Not as they arrive: a call that waits is told when it returns. */
+	/* Not as they arrive: a call that waits is reported when it returns. */
 	pending->seq = pending->start_ns;
 	if (pending->seq > call->stream->submitted)
 		call->stream->submitted = pending->seq;
@@ -340,8 +340,8 @@ void timeline_cover_context(struct core *core, struct context *context, uint64_t
 	cover_run(core, &cover);
 }
 
-/* A stream whose context is not known is taken to be meant, and so is every stream where the
- * context of the call is not known. */
+/* A stream with an unknown context counts as meant; so does every stream if the context of the call
+ * is unknown. */
 void timeline_sync_context(struct call *call)
 {
 	struct context *context;
@@ -356,7 +356,7 @@ void timeline_sync_context(struct call *call)
 	cover_run(call->core, &cover);
 }
 
-/* Whether the wait is one in a capture, whatever becomes of it there. */
+/* Whether the wait is in a capture, whatever becomes of it there. */
 static bool timeline_wait_is_captured(struct call *call, const struct gpu_event *gpu_event,
 				      struct stream *source)
 {
@@ -367,7 +367,7 @@ static bool timeline_wait_is_captured(struct call *call, const struct gpu_event 
 	if (gpu_event->capture && source && source->capture == gpu_event->capture)
 		stream_join_capture(stream, source);
 	else if (gpu_event->stream)
-		stream_break_capture(stream); /* nothing in it can wait for what is outside */
+		stream_break_capture(stream); /* nothing in it can wait for work outside */
 	return stream->capture || gpu_event->capture;
 }
 
@@ -467,7 +467,7 @@ void timeline_await(struct core *core, struct pending *pending)
 	pending_move(pending, &core->awaited);
 }
 
-/* A list is in the order of these times, so the first tells. */
+/* A list is in order of these times, so the first entry decides. */
 static void timeline_expire_list(struct core *core, struct list *list, uint64_t wait_ns,
 				 uint64_t now_ns)
 {

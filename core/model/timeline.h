@@ -16,7 +16,7 @@ struct process;
 struct stream;
 struct ticket;
 
-/* What has to come before the op of a call can leave with exact times. */
+/* What must come before the op of a call can leave with exact times. */
 enum await {
 	AWAIT_CALL = 1 << 0,  /* the record of the call */
 	AWAIT_WORK = 1 << 1,  /* the record of what it submitted */
@@ -35,19 +35,19 @@ struct pending {
 	struct process *process;
 	uint64_t seq;	       /* its number in its stream: its start */
 	uint64_t covered_ns;   /* when a synchronization that covers it returned, 0: not yet */
-	uint64_t over_ns;      /* when later work of its stream began, 0: not yet */
+	uint64_t over_ns;      /* when later work of its stream started, 0: not yet */
 	uint64_t since_ns;     /* when it was covered or answered, by our time */
 	uint64_t part_ns;      /* when the latest of its parts came, by our time, 0: none has */
 	struct list awaiting;  /* in exact's, while anything is awaited */
-	struct caller *caller; /* that remembers the call, until it is joined */
-	struct ticket *ticket; /* NULL: not joined */
+	struct caller *caller; /* remembers the call, until it is matched */
+	struct ticket *ticket; /* NULL: not matched */
 	uint32_t ns_tid;
 	uint8_t await;	/* enum await */
 	bool uncounted; /* not in the rollups yet */
-	bool failed;	/* as the record of the call told */
+	bool failed;	/* as reported by the record of the call */
 	union {
 		struct op op;
-		uint64_t upto_ns; /* a mark: what began on the source up to then */
+		uint64_t upto_ns; /* a mark: what started on the source up to then */
 	};
 };
 
@@ -58,26 +58,26 @@ void timeline_sync_context(struct call *call);
 void timeline_sync_event(struct call *call);
 void timeline_stream_wait(struct call *call);
 
-/* A call that began at `upto_ns` has waited until `bound_ns` for all work of a context. */
+/* A call that started at `upto_ns` has waited until `bound_ns` for all work of a context. */
 void timeline_cover_context(struct core *core, struct context *context, uint64_t upto_ns,
 			    uint64_t bound_ns);
 /* What is pending leaves without a bound. May free a destroyed stream. */
 void timeline_drop_stream(struct core *core, struct stream *stream, uint64_t time_ns);
-/* Something that was awaited has come. May let the op leave, and free a destroyed stream. */
+/* Something awaited has come. May let the op leave, and free a destroyed stream. */
 void timeline_answered(struct core *core, struct pending *pending);
-/* The device began it, so all before it on its stream is over. */
+/* The device started it, so everything before it on its stream is over. */
 void timeline_began(struct core *core, struct pending *pending, uint64_t time_ns);
-/* Nothing is awaited any more: it goes on as in the probe tier. */
+/* Nothing is awaited any more: it continues as in the probe tier. */
 void timeline_give_up(struct core *core, struct pending *pending);
-/* All records that there will be of it have come: it leaves. May free a destroyed stream. */
+/* It has all its records: it leaves. May free a destroyed stream. */
 void timeline_answered_whole(struct core *core, struct pending *pending, uint64_t time_ns);
-/* Work that was submitted is awaited from now on. */
+/* Submitted work is awaited from now on. */
 void timeline_await(struct core *core, struct pending *pending);
 void timeline_tick(struct core *core, uint64_t now_ns);
 void timeline_flush(struct core *core, uint64_t now_ns);
 
-/* When the oldest op began that waits for its bound; 0: none does. Those that the exact tier is to
- * answer are not among them. */
+/* When the oldest op that waits for its bound started; 0: there is none. Ops awaited from the exact
+ * tier do not count. */
 uint64_t timeline_oldest_ns(const struct core *core);
 
 #endif

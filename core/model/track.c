@@ -1,13 +1,13 @@
-/* Track: CUPTI numbers contexts and streams, the probes see handles. Work that was joined has both,
- * and the default stream of a context is told by CUPTI. A number that means no stream we know gets
- * a stream of its own, until we learn better. */
+/* Track: CUPTI numbers contexts and streams, the probes see handles. Matched work has both, and
+ * CUPTI reports the default stream of a context. A number without a known stream gets a stream of
+ * its own, until we learn better. */
 #include "core/model/track.h"
 
 #include <stdlib.h>
 
 #include "core/model/model.h"
 
-/* Of one process; where there are more they are learned anew. */
+/* Per process; beyond that they are learned again. */
 #define TRACKS_MAX   4096
 #define CONTEXTS_MAX 256
 
@@ -180,7 +180,7 @@ void track_learn(struct core *core, struct exact *exact, const struct ts_work *w
 	if (track && track->stream == id)
 		return;
 	stream = stream_by_id(core, id);
-	/* Records may come when the stream is no more. */
+	/* Records may come after the stream is gone. */
 	lane = stream ? stream->lane : sweep_find_lane(exact, id);
 	if (!stream && !lane)
 		return;
@@ -192,7 +192,7 @@ void track_learn(struct core *core, struct exact *exact, const struct ts_work *w
 	lane_unref(track->lane);
 	track->lane = lane_ref(lane);
 	track->stream = id;
-	/* One of its own was made for it, which it is not. */
+	/* A separate stream was created for it, which is wrong. */
 	if (former && stream_is_numbered(former)) {
 		stream_end(core, former, core->now_ns);
 		exact->numbered -= exact->numbered > 0; /* a restored one was not counted */

@@ -1,4 +1,4 @@
-/* track.h: which of our streams CUPTI means by a number. */
+/* track.h: which of our streams a CUPTI number means. */
 #ifndef TS_CORE_TRACK_H
 #define TS_CORE_TRACK_H
 
@@ -18,13 +18,13 @@ struct track {
 	struct lane *lane;
 	uint32_t context, number;
 	uint32_t stream; /* id */
-	bool learned;	 /* from work that was joined */
+	bool learned;	 /* from matched work */
 };
 
 /* A context by its number. */
 struct exact_context {
 	struct list link; /* in exact's */
-	uint64_t handle;  /* 0: not known */
+	uint64_t handle;  /* 0: unknown */
 	uint32_t number, null_stream;
 	int16_t device;
 };
