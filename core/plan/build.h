@@ -1,4 +1,4 @@
-/* build.h: what the files that build a plan share. */
+/* build.h: shared by the files that build a plan. */
 #ifndef TS_CORE_PLAN_BUILD_H
 #define TS_CORE_PLAN_BUILD_H
 
@@ -11,19 +11,19 @@
 #define BUILD_WAITED (1u << 15) /* another node waits for it */
 
 struct build_stream {
-	uint64_t start_ns;     /* the latest begin of its timed works */
-	uint32_t tail;	       /* the work that was submitted last */
-	uint32_t last;	       /* the one that runs last, as far as is known */
+	uint64_t start_ns;     /* the latest start of its timed works */
+	uint32_t tail;	       /* the most recently submitted work */
+	uint32_t last;	       /* the one that runs last, as far as known */
 	uint32_t process;      /* index */
 	uint32_t newer, older; /* streams of the process, by their last submission */
-	uint32_t touched;      /* works that there were then */
-	uint32_t context;      /* index, or PLAN_NONE where it has no part in the default's order */
-	uint32_t default_seen; /* the work of the default stream that it waits for already */
+	uint32_t touched;      /* number of works at that time */
+	uint32_t context;      /* index, or PLAN_NONE if not ordered with the default stream */
+	uint32_t default_seen; /* the work of the default stream that it already waits for */
 	uint32_t next_unseen;  /* that the default stream does not wait for yet */
 	uint32_t capture;      /* number, 0: none */
 	bool legacy;	       /* it is the default stream */
 	bool unseen;
-	bool disorder; /* works began in another order than they were submitted in */
+	bool disorder; /* works started in another order than they were submitted in */
 };
 
 struct build_context {
@@ -47,7 +47,7 @@ struct build_device {
 };
 
 struct build_thread {
-	uint32_t synced; /* works that there were when it waited for all of the device */
+	uint32_t synced; /* number of works when it waited for the whole device */
 	int16_t device;
 };
 
@@ -57,14 +57,14 @@ struct plan_builder {
 	size_t max;
 	struct op *op;
 	size_t op_count, op_room;
-	uint64_t latest_ns; /* when the last of them began */
-	bool disorder;	    /* one began no later than the one before it */
+	uint64_t latest_ns; /* when the last of them started */
+	bool disorder;	    /* one started no later than the one before it */
 	struct plan_stream_row *row;
-	struct build_device *device; /* what was told of them */
+	struct build_device *device; /* what was reported about them */
 	uint32_t row_count, row_room, device_count, build_device_room;
 
 	/* While the plan is built: */
-	int error; /* a negative errno: something is missing */
+	int error; /* a negative errno: building failed */
 	struct plan *plan;
 	struct build_stream *stream; /* as those of the plan, like the next */
 	struct build_thread *thread;
@@ -76,17 +76,17 @@ struct plan_builder {
 		context_room, process_room, event_room, build_stream_room, build_thread_room;
 	struct map row_by_stream, thread_by_tid, stream_by_id, device_by_ordinal, context_by_handle,
 		process_by_id, event_by_handle;
-	uint32_t thread_seen, stream_seen; /* the last ones that were looked up */
+	uint32_t thread_seen, stream_seen; /* the last ones looked up */
 	uint32_t call_work;		   /* the last one of the last call */
 	uint32_t timeless;		   /* works without times of their own */
 	struct plan_key *key, *spare_key;  /* room for every op or work */
 };
 
-/* Whether there is room for one more, else it is made; not: `error` is set. */
+/* Makes room for one more. False: no memory, `error` is set. */
 bool build_room(struct plan_builder *builder, void *array, uint32_t count, uint32_t *room,
 		size_t size);
 
-/* Finds or makes; PLAN_NONE: no memory. */
+/* Finds or creates; PLAN_NONE: no memory. */
 uint32_t build_thread(struct plan_builder *builder, const struct op *op);
 uint32_t build_stream(struct plan_builder *builder, const struct op *op);
 uint32_t build_device(struct plan_builder *builder, uint32_t process, int16_t ordinal);
@@ -95,18 +95,18 @@ uint32_t build_device(struct plan_builder *builder, uint32_t process, int16_t or
 
 /* A work with the times of its op, in no stream's order yet; PLAN_NONE: no memory. */
 uint32_t build_work(struct plan_builder *builder, uint32_t op, uint32_t call, uint32_t flags);
-/* Of the work or the call that was made last; none to PLAN_NONE. */
+/* Of the most recent work or call; none to PLAN_NONE. */
 void build_work_edge(struct plan_builder *builder, uint32_t work, uint32_t to, uint32_t kind);
 void build_call_edge(struct plan_builder *builder, uint32_t call, uint32_t to, uint32_t kind);
-/* Edges between the default stream and others, of a work that comes next on its stream. */
+/* Edges between the default stream and others, for a work that comes next on its stream. */
 void build_default_edges(struct plan_builder *builder, uint32_t work);
 /* The work comes next on its stream. */
 void build_chain(struct plan_builder *builder, uint32_t work);
-/* The call does not return before all that is on the stream. */
+/* The call does not return before everything on the stream has ended. */
 void build_wait_stream(struct plan_builder *builder, uint32_t call, uint32_t stream);
 /* The same of all streams of a device; `device` may be unknown. */
 void build_wait_device(struct plan_builder *builder, uint32_t call, int16_t device);
-/* The same, if it looks as if it had. */
+/* The same, if the times suggest it. */
 void build_wait_free(struct plan_builder *builder, uint32_t call, int16_t device);
 /* Puts the works of streams in the order in which they ran. */
 int build_order(struct plan_builder *builder);
@@ -118,7 +118,7 @@ void build_event_wait(struct plan_builder *builder, uint32_t call);
 void build_event_sync(struct plan_builder *builder, uint32_t call);
 void build_capture_begin(struct plan_builder *builder, uint32_t call);
 void build_capture_end(struct plan_builder *builder, uint32_t call);
-/* Whether what a call submits is recorded into a graph says whether its stream is captured. */
+/* Whether a stream is captured is known from its calls being recorded into a graph. */
 void build_captured(struct plan_builder *builder, const struct op *op, bool captured);
 
 /* graph.c: the works of a call that submits several, ops [first, end) of it. */
@@ -130,7 +130,7 @@ int build_calls(struct plan_builder *builder);
 /* time.c: times of what has none, delays and bounds. */
 int build_times(struct plan_builder *builder);
 
-/* The latest begin of work `work` that its predecessor on the stream allows. */
+/* The latest start of work `work` that its predecessor on the stream allows. */
 static inline uint64_t plan_stream_ready(const struct plan_work *before, uint64_t early_ns)
 {
 	uint64_t end_ns = before->end_ns > early_ns ? before->end_ns - early_ns : 0;

@@ -1,12 +1,12 @@
-/* Plan, calls: each op is a call with or without work, work of a call that was not seen, or one of
- * several that a call submitted. What a call means for others is a row here, by its effect. */
+/* Plan, calls: each op is a call with or without work, work without a known call, or one of several
+ * that a call submitted. A row here says what a call means for others, by its effect. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core/base/array.h"
 #include "core/plan/build.h"
 
-/* A call that only submits takes less; one that took more waited. */
+/* A call that only submits takes less; one that took longer waited. */
 #define CALL_LONG_NS 10000
 
 static void call_submit(struct plan_builder *builder, uint32_t call);
@@ -17,7 +17,7 @@ static void call_sync_device(struct plan_builder *builder, uint32_t call);
 
 static const struct call_row {
 	void (*take)(struct plan_builder *builder, uint32_t call);
-	bool returns; /* only where it was seen to return */
+	bool returns; /* only if it was seen to return */
 	bool even_failed;
 } call_table[] = {
 	[EFFECT_SUBMIT] = { .take = call_submit },
@@ -73,8 +73,8 @@ uint32_t build_thread(struct plan_builder *builder, const struct op *op)
 	return builder->thread_seen = thread;
 }
 
-/* A thread makes one call after another; where one seems to begin within another, that one is taken
- * to be over then. */
+/* A thread makes one call after another; if one seems to start inside another, the other counts as
+ * over then. */
 static void call_cut(struct plan *plan, struct plan_call *before, uint64_t time_ns)
 {
 	if (before->end_ns <= time_ns)
@@ -148,7 +148,7 @@ static uint32_t call_submit_work(struct plan_builder *builder, uint32_t call)
 	return work;
 }
 
-/* Copies between the device and memory that is not page-locked wait, whatever their name. */
+/* Copies between the device and memory that is not page-locked wait, even the asynchronous ones. */
 static void call_submit(struct plan_builder *builder, uint32_t call)
 {
 	const struct op *op = call_op(builder, call);

@@ -1,9 +1,9 @@
-/* Critical: walks back from what ended last. At each step the one of the causes is taken that held
- * it up longest, the later one of two. A plan that was changed says of its engines only how much
- * room they have: there the work that ended last before is what was waited for.
+/* Critical: walks back from what ended last. Each step follows the cause that delayed it longest;
+ * of two, the later one. A changed plan only says how much room its engines have: there the cause
+ * is the work that ended last before.
  *
- * The slack comes from the other direction: when each could end at the latest, from when all that
- * waits for it could begin. */
+ * The slack is computed in the other direction: the latest possible end of each item, from the
+ * latest possible start of everything that waits for it. */
 #include "core/plan/critical.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "core/base/vector.h"
 #include "core/plan/build.h"
 
-/* How many works of other engines are looked past. */
+/* How many works of other engines to look past. */
 #define ROOM_STEPS 256
 
 struct walk {
@@ -22,15 +22,16 @@ struct walk {
 	const struct plan_times *times;
 	struct critical *critical;
 	size_t room;				 /* pieces */
-	struct plan_key *ended, *sorted, *spare; /* works by their end, where that is needed */
+	struct plan_key *ended, *sorted, *spare; /* works by their end, if needed */
 	size_t ended_count;
 };
 
-/* What something waited for: a work, a call's begin or its end; with neither the begin of all. */
+/* What something waited for: a work, a call's start or its end; with neither, the start of
+ * everything. */
 struct cause {
 	uint32_t work, call;
 	uint64_t time_ns;  /* when it was over */
-	uint64_t until_ns; /* what waits could not go on before */
+	uint64_t until_ns; /* the waiting item could not continue before */
 };
 
 static void walk_release(struct walk *walk)
@@ -133,7 +134,7 @@ static void cause_room(const struct walk *walk, uint32_t index, struct cause *be
 	}
 }
 
-/* Whether only a place on its engine can have kept it. */
+/* Whether only its engine can have delayed it. */
 static bool waited_for_room(const struct walk *walk, uint32_t index, const struct cause *best)
 {
 	return best->until_ns < walk->times->work_start_ns[index] &&
@@ -165,7 +166,7 @@ static struct cause work_cause(const struct walk *walk, uint32_t index)
 	return best;
 }
 
-/* Of its end. */
+/* For its end. */
 static struct cause call_cause(const struct walk *walk, uint32_t index)
 {
 	const struct plan_call *call = &walk->plan->call[index];
@@ -199,7 +200,7 @@ static int walk_add(struct walk *walk, uint64_t start_ns, uint64_t end_ns, enum 
 	return 0;
 }
 
-/* A work ran up to `at_ns`. Then to what it waited for. */
+/* A work ran up to `at_ns`. Continue with what it waited for. */
 static int step_work(struct walk *walk, struct cause *at)
 {
 	uint32_t work = at->work;
@@ -212,7 +213,8 @@ static int step_work(struct walk *walk, struct cause *at)
 	return r < 0 ? r : walk_add(walk, at->time_ns, start_ns, CRITICAL_DELAY, PLAN_NONE, work);
 }
 
-/* A call began. Then to the end of the one before on its thread, and on to what that waited for. */
+/* A call started. Continue with the end of the call before it on its thread, and what that waited
+ * for. */
 static int step_call(struct walk *walk, struct cause *at)
 {
 	uint32_t call = at->call, before = walk->plan->call[call].before;
@@ -296,11 +298,11 @@ static int critical_new(const struct plan *plan, struct critical **ret)
 	return 0;
 }
 
-/* When each could end at the latest; a call's begin, its end, and a work are nodes: two times the
+/* The latest possible end of each node; a call's start, its end, and a work are nodes: twice the
  * number of the call, one more, and the works after them. */
 struct latest {
 	struct walk *walk;
-	int64_t *ns;	/* of a call's begin and end, and of the end of a work */
+	int64_t *ns;	/* of a call's start and end, and of the end of a work */
 	uint32_t *left; /* of those that wait for it */
 	uint32_t *ready, ready_count;
 	uint64_t done;
@@ -318,7 +320,7 @@ static uint32_t node_of_work(const struct latest *latest, uint32_t work)
 	return 2 * latest->walk->plan->call_count + work;
 }
 
-/* `ns`: what it may not be later than. */
+/* `ns`: its upper bound. */
 static void latest_relax(struct latest *latest, uint32_t node, int64_t ns)
 {
 	if (ns < latest->ns[node])
@@ -344,7 +346,7 @@ static uint32_t latest_behind(const struct latest *latest, uint32_t index)
 	return cause.work == plan->work[index].before ? PLAN_NONE : cause.work;
 }
 
-/* Of times that a file made up: wraps around. */
+/* Times from a forged file may wrap around. */
 static int64_t minus(int64_t ns, uint64_t by_ns)
 {
 	return (int64_t)((uint64_t)ns - by_ns);

@@ -1,14 +1,15 @@
-/* Emulate: time goes from event to event: a call begins, a work could begin, an engine has room.
+/* Emulate: time moves from event to event: a call starts, a work could start, an engine has room.
  *
- * What a call or a work waits for is counted down; meanwhile its place in the times that come out
- * holds the latest time that it may not be before. When nothing is left, it begins then: calls and
- * marks at once, works that need an engine in order of time, and one after the other where it is
- * full: the first that waits keeps those behind it waiting, as it would take the room that becomes
- * free. Works that ran beside each other in the recording may do so again, whatever they need.
+ * For each call or work the remaining dependencies are counted down; until then its place in the
+ * resulting times holds the latest time that it must not be before. When nothing is left, it starts
+ * then: calls and marks at once, works that need an engine in order of time, one after another if
+ * it is full: the first that waits keeps those behind it waiting, because it would take the room
+ * that becomes free. Works that ran concurrently in the recording may do so again, whatever they
+ * need.
  *
- * As long as nothing was changed, what had its engine before a work (`behind`) is waited for like a
- * work of its stream, so that the order is that of the recording. In a changed plan who comes first
- * is first.
+ * While nothing was changed, the work that had its engine before (`behind`) is waited for like a
+ * work of its stream, so that the order is that of the recording. In a changed plan works are
+ * served first come, first served.
  */
 #include "core/plan/emulate.h"
 
@@ -19,13 +20,14 @@
 #include "core/base/huge.h"
 #include "core/base/vector.h"
 
-/* What is told about a work's end. */
+/* What is reported about a work's end. */
 enum tell { TELL_BEFORE, TELL_EDGE, TELL_BEHIND, TELL_CALL };
 #define TELL_MAX (1u << 30) /* works or calls */
 
 enum event_kind { EVENT_ROOM, EVENT_CALL, EVENT_WORK };
 
-/* At the same time room comes before calls and they before works; then the recorded order holds. */
+/* At the same time, room comes before calls and calls before works; then the recorded order
+ * holds. */
 struct event {
 	uint64_t time_ns;
 	uint64_t what; /* kind << 32 | index */
@@ -36,7 +38,7 @@ struct place {
 	uint32_t work, share;
 };
 
-/* Of a device. A work is in `place` from when it has room until it ends, or a little longer. */
+/* For a device. A work is in `place` from when it has room until it ends, or a little longer. */
 struct engine {
 	struct place *place;
 	uint32_t count, size;
@@ -53,12 +55,12 @@ struct emulation {
 	uint32_t *call_after; /* on the thread */
 	uint32_t *tell_first; /* of each work, in `tell` */
 	uint32_t *tell;	      /* enum tell << 30 | index of work or call */
-	uint32_t *begun;      /* works whose end is still to be told */
+	uint32_t *begun;      /* works whose end is still to be reported */
 	uint32_t begun_count;
 	uint32_t *wait_next; /* of works that wait for room */
 	struct engine *engine;
 	uint32_t engine_count;
-	uint64_t left; /* calls and works that have not begun */
+	uint64_t left; /* calls and works that have not started */
 };
 
 static void emulation_release(struct emulation *e)
@@ -97,7 +99,7 @@ static void later(uint64_t *time_ns, uint64_t than_ns)
 		*time_ns = than_ns;
 }
 
-/* A delay is less than 0 where a recording is not whole. */
+/* A delay is less than 0 if a recording is incomplete. */
 static uint64_t after(uint64_t time_ns, int64_t delay_ns)
 {
 	uint64_t ns = time_ns + (uint64_t)delay_ns;
@@ -137,8 +139,8 @@ static void engine_pass(struct engine *engine, uint64_t time_ns)
 	}
 }
 
-/* Beside what it ran beside in the recording it may run again, even where the shares say that they
- * do not fit. */
+/* It may run beside what it ran beside in the recording, even if the shares say that they do not
+ * fit. */
 static bool engine_fits(const struct emulation *e, const struct engine *engine,
 			const struct plan_work *work)
 {
@@ -194,7 +196,7 @@ static int work_begin(struct emulation *e, uint32_t index)
 			   : 0;
 }
 
-/* Nothing is waited for but room. */
+/* It waits for nothing but room. */
 static int work_ready(struct emulation *e, uint32_t index)
 {
 	const struct plan_work *work = &e->plan->work[index];
@@ -205,7 +207,7 @@ static int work_ready(struct emulation *e, uint32_t index)
 	return 0;
 }
 
-/* One thing less is waited for. */
+/* One dependency less. */
 static int work_count_down(struct emulation *e, uint32_t index)
 {
 	return --e->work_waits[index] ? 0 : work_ready(e, index);
@@ -242,7 +244,7 @@ static int tell_one(struct emulation *e, uint32_t from, uint32_t tell)
 	return work_count_down(e, index);
 }
 
-/* What begins by it is told in turn, one after the other: chains are long. */
+/* What starts because of it is handled iteratively: chains are long. */
 static int tell_begun(struct emulation *e)
 {
 	while (e->begun_count) {
@@ -348,7 +350,7 @@ static int run(struct emulation *e)
 	return r < 0 ? r : e->left ? -ELOOP : 0;
 }
 
-/* How many are told by each work, then where theirs begin. */
+/* How many depend on each work, then where their lists start. */
 static uint64_t count_tells(struct emulation *e)
 {
 	const struct plan *plan = e->plan;
@@ -381,7 +383,7 @@ static void add_tell(struct emulation *e, uint32_t from, enum tell tell, uint32_
 	e->tell[--e->tell_first[from]] = (uint32_t)tell << 30 | to;
 }
 
-/* Backwards, so that each list comes out in order. */
+/* Backwards, so that each list ends up in order. */
 static void add_tells(struct emulation *e)
 {
 	const struct plan *plan = e->plan;
@@ -461,7 +463,7 @@ static int prepare_times(struct emulation *e)
 	return 0;
 }
 
-/* What waits for nothing. */
+/* Items without dependencies. */
 static int begin(struct emulation *e)
 {
 	const struct plan *plan = e->plan;

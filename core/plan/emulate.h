@@ -1,9 +1,9 @@
-/* emulate.h: runs a plan again: a discrete-event simulation of host threads, streams, copy engines
- * and devices.
+/* emulate.h: runs a plan: a discrete-event simulation of host threads, streams, copy engines and
+ * devices.
  *
- * A plan that was not changed gives the times of the recording, to the nanosecond. whatif.h changes
- * one. How long a work takes does not depend on what runs beside it: that two share the memory's
- * bandwidth, or caches, is not known. Processes are taken to share nothing.
+ * An unchanged plan gives the times of the recording, to the nanosecond. whatif.h changes one. How
+ * long a work takes does not depend on what runs next to it: the effect of shared memory bandwidth
+ * or caches is unknown. Processes are assumed to share nothing.
  */
 #ifndef TS_CORE_EMULATE_H
 #define TS_CORE_EMULATE_H
@@ -18,7 +18,7 @@ struct emulate_result {
 	uint64_t makespan_ns;
 };
 
-/* -ELOOP: its edges go in a circle; -E2BIG, -ENOMEM. */
+/* -ELOOP: its edges are circular; -E2BIG, -ENOMEM. */
 int emulate(const struct plan *plan, struct emulate_result *ret);
 
 /* How long at least one work ran: on any device, on each of the first devices of the plan, and on
@@ -33,15 +33,15 @@ int emulate_busy(const struct plan *plan, const struct plan_times *times, struct
 /* How well an emulation reproduces the recording. */
 struct emulate_error {
 	uint64_t recorded_ns, emulated_ns; /* makespans */
-	uint64_t p50_ns, p99_ns, max_ns;   /* of how far starts of works are apart */
-	uint32_t disorder;		   /* works that are not in their stream's order */
+	uint64_t p50_ns, p99_ns, max_ns;   /* of differences between starts of works */
+	uint32_t disorder;		   /* works out of their stream's order */
 };
 int emulate_compare(const struct plan *plan, const struct plan_times *times,
 		    struct emulate_error *ret);
 
 /* The ops of the plan with the times of an emulation, sorted by start_ns, to be freed; dropped ones
- * are left out, and so are what is neither call nor work: states, of which the machines run again
- * where the file is read, and ranges. */
+ * are left out, as are ops that are neither call nor work: ranges, and states, which the state
+ * machines compute again when the file is read. */
 int emulate_ops(const struct plan *plan, const struct plan_times *times, struct op **ret,
 		size_t *ret_count);
 

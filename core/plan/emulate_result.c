@@ -1,4 +1,4 @@
-/* Emulate result: what an emulation says: how busy devices were, how far it is off, its ops. */
+/* Emulate result: how busy devices were, how far the emulation is off, and its ops. */
 #include <errno.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static int interval_compare(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* The part of it that was not counted yet; `until_ns` is up to where it was. */
+/* The part of it that was not counted yet; `until_ns` is how far counting got. */
 static uint64_t uncounted(const struct interval *interval, uint64_t *until_ns)
 {
 	uint64_t from_ns = interval->start_ns > *until_ns ? interval->start_ns : *until_ns;
@@ -114,8 +114,8 @@ struct ops {
 	const struct plan *plan;
 	const struct plan_times *times;
 	struct op *op;	   /* as those of the plan */
-	uint8_t *keep;	   /* of each: it comes out */
-	uint64_t *seen;	   /* of each work: a host wait that covers it returned */
+	uint8_t *keep;	   /* for each: it is in the result */
+	uint64_t *seen;	   /* for each work: a host wait that covers it returned */
 	struct map stream; /* by process and row: of the plan */
 };
 
@@ -140,7 +140,7 @@ static int number_streams(struct ops *ops)
 	return r;
 }
 
-/* A what-if may have put its stream elsewhere. */
+/* A what-if may have moved its stream. */
 static void move_call(const struct ops *ops, struct op *op)
 {
 	const struct plan_stream *stream =
@@ -184,7 +184,7 @@ static void set_call(struct ops *ops, uint32_t index)
 		op->end_ns = ops->times->call_end_ns[index];
 }
 
-/* It is submitted by another call, now or as ever. */
+/* Another call may submit it now. */
 static void become_part(const struct ops *ops, struct op *op, uint32_t call)
 {
 	const struct op *by = &ops->plan->op[ops->plan->call[call].op];

@@ -1,6 +1,6 @@
-/* Plan, events: a record leaves a mark on its stream, a wait one on another, with an edge to it. A
- * handle means its latest record. While a stream is captured its records and waits are of the graph
- * that is made, not of what runs. */
+/* Plan, events: a record leaves a mark on its stream, a wait leaves one on another, with an edge to
+ * it. A handle means its latest record. While a stream is captured its records and waits belong to
+ * the captured graph, not to what runs. */
 #include <errno.h>
 
 #include "core/plan/build.h"
@@ -99,7 +99,7 @@ void build_capture_begin(struct plan_builder *builder, uint32_t call)
 		builder->stream[stream].capture = ++builder->next_capture;
 }
 
-/* All streams that took part leave with the one that began it. */
+/* All streams that took part leave together with the one that started it. */
 void build_capture_end(struct plan_builder *builder, uint32_t call)
 {
 	uint32_t stream = build_stream(builder, event_op(builder, call));

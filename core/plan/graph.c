@@ -1,22 +1,22 @@
-/* Plan, graphs: what a launch submits is between two marks on its stream. Which node waits for
- * which is not recorded; times and streams show some of it:
+/* Plan, graphs: what a launch submits is between two marks on its stream. Dependencies between
+ * nodes are not recorded; times and streams show some of them:
  *
- * - a node that begins while no other one runs waits for all before it;
- * - else one follows the last on its stream, where that was over;
- * - and where that was over long before, or there was none, it follows the node that ended last, if
- *   that was just before: another branch begins there, or ends.
+ * - a node that starts while no other one runs waits for all before it;
+ * - otherwise it follows the last on its stream, if that was over;
+ * - and if that was over long before, or there was none, it follows the node that ended last, if
+ *   that was just before: another branch starts or ends there.
  *
- * So branches that run beside each other stay so, and each node has what it really waited for. */
+ * So parallel branches stay parallel, and each node has its real dependencies. */
 #include <errno.h>
 
 #include "core/plan/build.h"
 
-/* From the end of a node to the begin of the next at most. */
+/* Maximum time from the end of a node to the start of the next. */
 #define GRAPH_GAP_NS 3000
-/* Branches that are told apart. */
+/* Branches that are distinguished. */
 #define GRAPH_LANES 64
 
-/* A row of nodes of one stream, none of which runs beside another. */
+/* A sequence of nodes of one stream, none of which overlap. */
 struct lane {
 	uint32_t last; /* work */
 	uint32_t stream;
@@ -25,8 +25,8 @@ struct lane {
 struct graph {
 	struct plan_builder *builder;
 	uint32_t begin;	 /* the mark */
-	uint32_t joined; /* nodes before this one have one that waits for them */
-	uint64_t end_ns; /* of all up to now */
+	uint32_t joined; /* nodes before this one have a successor */
+	uint64_t end_ns; /* of all so far */
 	struct lane lane[GRAPH_LANES];
 	uint32_t lane_count;
 };
@@ -37,7 +37,7 @@ static void graph_edge(struct graph *graph, uint32_t node, uint32_t to)
 	graph->builder->plan->work[to].flags |= BUILD_WAITED;
 }
 
-/* Its lane, else PLAN_NONE: of those of its stream that are free the one that was used last. */
+/* Its lane: the most recently used of its stream's free ones; otherwise PLAN_NONE. */
 static uint32_t graph_lane(const struct graph *graph, const struct plan_work *node)
 {
 	const struct plan_work *work = graph->builder->plan->work;

@@ -1,5 +1,5 @@
-/* Plan: collects the ops of a recording, puts them in order of time and has them built into calls
- * and works. What is read of a file may be anything: times that cannot be are none. */
+/* Plan: collects the ops of a recording, sorts them by time and has them built into calls and
+ * works. A file may contain anything: impossible times are cleared. */
 #include "core/plan/plan.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 /* Indexes have 32 bits, and a graph has three works where there is one op. */
 #define PLAN_OPS_MAX (UINT32_MAX / 8)
-/* No clock shows more in a century. */
+/* No clock shows more than a century. */
 #define PLAN_TIME_MAX_NS (1ull << 62)
 #define PLAN_ROOM_MIN	 64
 
@@ -100,7 +100,7 @@ int plan_builder_stream(struct plan_builder *builder, const struct plan_stream_r
 	return map_put(&builder->row_by_stream, key, (void *)(uintptr_t)builder->row_count);
 }
 
-/* Of states and ranges no thread or stream had to wait; and CUPTI tells of syncs that we have. */
+/* No thread or stream waited for states and ranges; and CUPTI repeats syncs that we have. */
 static bool plan_takes(const struct op *op)
 {
 	if (!op->start_ns || op->start_ns >= PLAN_TIME_MAX_NS || op->kind == OP_STATE ||
@@ -125,7 +125,7 @@ static bool plan_reserve(struct plan_builder *builder, size_t count)
 	return true;
 }
 
-/* What is read of a file may be anything. */
+/* A file may contain anything. */
 static void plan_check_times(struct op *op)
 {
 	if (op->end_ns < op->start_ns || op->end_ns >= PLAN_TIME_MAX_NS)
@@ -160,7 +160,7 @@ int plan_builder_add(struct plan_builder *builder, const struct op *op, size_t c
 	if ((a) != (b))                                                                            \
 	return (a) < (b) ? -1 : 1
 
-/* Of ops that begin at one time: the parts of what a call submits follow it, in order. */
+/* For ops that start at the same time: the parts of what a call submits follow it, in order. */
 static int plan_compare(const void *first, const void *second, void *data)
 {
 	const struct plan_key *one = first, *two = second;
@@ -188,7 +188,7 @@ static void plan_sort_equals(const struct op *op, struct plan_key *key, size_t c
 	}
 }
 
-/* An op lies in four lines of the cache. */
+/* An op takes four cache lines. */
 static void op_prefetch(const struct op *op)
 {
 	const char *line = (const char *)op;
@@ -197,7 +197,7 @@ static void op_prefetch(const struct op *op)
 		__builtin_prefetch(line + i);
 }
 
-/* Each op moves once: those that change places with each other go round. */
+/* Each op moves once: the permutation is applied cycle by cycle. */
 static void plan_permute(struct op *op, struct plan_key *key, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {

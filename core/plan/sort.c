@@ -1,5 +1,5 @@
-/* Plan sort: by digits, the lowest first, as many as the keys have; keys are times since the begin
- * of a plan, so that there are few. What is in order already is left alone. */
+/* Plan sort: by digits, the lowest first, as many as the keys have; keys are times since the start
+ * of a plan, so there are few. Sorted input is left alone. */
 #include "core/plan/sort.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* sort.h: puts numbers in order of their keys. */
+/* sort.h: sorts numbers by their keys. */
 #ifndef TS_CORE_PLAN_SORT_H
 #define TS_CORE_PLAN_SORT_H
 
@@ -10,7 +10,7 @@ struct plan_key {
 	uint32_t number;
 };
 
-/* Stable. `spare` has room for as many; the result is in one of both, which is returned. */
+/* Stable. `spare` has room for as many; the result is in one of the two, which is returned. */
 struct plan_key *plan_sort(struct plan_key *key, struct plan_key *spare, size_t count);
 
 #endif

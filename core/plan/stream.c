@@ -1,19 +1,19 @@
-/* Plan, streams: works in the order in which they were submitted, what orders the default stream
- * and others, and what a waiting call waits for. */
+/* Plan, streams: works in submission order, the order between the default stream and others, and
+ * what a waiting call waits for. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core/plan/build.h"
 
-/* As the driver numbers them; and core/model/stream.c, what only CUPTI knows. */
+/* As the driver numbers them; and, like core/model/stream.c, streams that only CUPTI knows. */
 #define HANDLE_LEGACY	1
 #define HANDLE_NUMBERED 3
-/* How far back a timed work is looked for. */
+/* How far back to look for a timed work. */
 #define MARKS_MAX 16
 /* A free that waits for nothing takes less. */
 #define FREE_LONG_NS 5000
 
-/* The index that the key has in a table, or a new one: `count`. PLAN_NONE: no memory. */
+/* The index of the key in a table, or a new one: `count`. PLAN_NONE: no memory. */
 static uint32_t find_index(struct plan_builder *builder, struct map *map, struct map_key key,
 			   uint32_t count)
 {
@@ -107,7 +107,7 @@ static bool stream_add(struct plan_builder *builder, uint32_t stream, const stru
 	return true;
 }
 
-/* On which device a stream is may be learned from a later op. */
+/* A stream's device may become known with a later op. */
 static void stream_learn_device(struct plan_builder *builder, uint32_t stream, const struct op *op)
 {
 	struct plan *plan = builder->plan;
@@ -167,8 +167,8 @@ static void call_submits(struct plan_builder *builder, uint32_t call, uint32_t w
 	builder->call_work = work;
 }
 
-/* A copy or set of nothing has no record. Of one whose call does not tell its size, as of a batch,
- * no address is known either. */
+/* An empty copy or set has no record. If the call does not give its size, as in a batch, no address
+ * is known either. */
 static bool is_of_nothing(const struct op *op)
 {
 	return (op->kind == OP_COPY || op->kind == OP_SET) && op->bytes == 0 && op->address != 0;
@@ -312,7 +312,7 @@ static void context_note(struct plan_builder *builder, uint32_t index)
 	}
 }
 
-/* What has no stream is in no order. */
+/* Work without a stream has no order. */
 void build_chain(struct plan_builder *builder, uint32_t index)
 {
 	struct plan *plan = builder->plan;
@@ -405,7 +405,7 @@ void build_wait_device(struct plan_builder *builder, uint32_t call, int16_t devi
 	thread->device = device;
 }
 
-/* When all on the stream has ended, 0: not known. */
+/* When everything on the stream has ended, 0: unknown. */
 static uint64_t stream_end_ns(const struct plan *plan, const struct build_stream *stream)
 {
 	uint32_t work = stream->last;
@@ -418,8 +418,8 @@ static uint64_t stream_end_ns(const struct plan *plan, const struct build_stream
 	return 0;
 }
 
-/* Whether something of the device ended while the call was under way, and nothing that was
- * submitted before did so later. */
+/* Whether something of the device ended during the call, and nothing submitted before ended
+ * later. */
 void build_wait_free(struct plan_builder *builder, uint32_t call, int16_t device)
 {
 	const struct plan_call *row = &builder->plan->call[call];

@@ -1,6 +1,6 @@
-/* Plan, times: puts the works of a stream in the order in which they ran, gives those without times
- * the time at which they could be, and leaves out what the recorded times contradict. Then all that
- * is left to explain is a delay: see settle.c. */
+/* Plan, times: puts the works of a stream in the order in which they ran, gives untimed works a
+ * time, and removes dependencies that the recorded times contradict. What remains is a delay: see
+ * attribution.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "core/base/huge.h"
 #include "core/plan/build.h"
 
-/* The works of a stream by their begin; one without times stays behind the works before it. One
- * whose call is not known is where it ran: it says nothing of what was submitted before it. */
+/* The works of a stream by their start; an untimed one stays behind the works before it. One
+ * without a known call is where it ran: it says nothing about what was submitted before it. */
 static uint32_t order_keys(struct plan_builder *builder, uint32_t stream)
 {
 	const struct plan *plan = builder->plan;
@@ -77,7 +77,7 @@ static void limit_to(uint64_t *limit_ns, uint64_t ns)
 		*limit_ns = ns;
 }
 
-/* When the work has begun at the latest: while the plan is built, in place of a duration. */
+/* When the work has started at the latest: replaces the duration while the plan is built. */
 static uint64_t limit_of(const struct plan_work *work)
 {
 	return work->flags & BUILD_TIMED ? work->start_ns : work->duration_ns;
@@ -93,8 +93,8 @@ static void limit_work(struct plan *plan, const struct plan_work *work)
 				 work->start_ns);
 }
 
-/* What has no time is over before the next on its stream begins, and a graph's begin before its
- * nodes do. Backwards, so that each is told before it tells. */
+/* An untimed work is over before the next on its stream starts, and a graph's start before its
+ * nodes. Backwards, so that each is known before it is used. */
 static void find_limits(struct plan_builder *builder)
 {
 	struct plan *plan = builder->plan;
@@ -109,7 +109,7 @@ static void find_limits(struct plan_builder *builder)
 			limit_work(plan, &plan->work[k]);
 }
 
-/* The edges of works that ended by then stay, in their order. Returns how many. */
+/* Keeps the edges to works that ended by then, in order. Returns how many. */
 static uint32_t keep_edges(struct plan *plan, uint32_t first, uint32_t count, uint64_t limit_ns)
 {
 	struct plan_edge *edge = &plan->edge[first];
@@ -122,7 +122,7 @@ static uint32_t keep_edges(struct plan *plan, uint32_t first, uint32_t count, ui
 	return kept;
 }
 
-/* Leaves out what does not allow the work to begin by then. */
+/* Removes what does not allow the work to start by then. */
 static void work_keep(struct plan *plan, struct plan_work *work, uint64_t limit_ns)
 {
 	work->edge_count = keep_edges(plan, work->edge, work->edge_count, limit_ns);
@@ -139,7 +139,7 @@ static void work_keep(struct plan *plan, struct plan_work *work, uint64_t limit_
 		work->early_ns = plan->work[work->before].end_ns - limit_ns;
 }
 
-/* When all that it waits for lets it begin, and what that is. */
+/* When everything that it waits for lets it start, and which one is last. */
 static uint64_t work_ready(const struct plan *plan, struct plan_work *work)
 {
 	uint64_t ready_ns = plan->start_ns;
@@ -187,7 +187,7 @@ static void forget_calls(struct plan *plan)
 	}
 }
 
-/* A work waits for such with smaller numbers, or such that have times. */
+/* A work only waits for works with smaller numbers, or with times. */
 static void time_works(struct plan *plan)
 {
 	bool forget = false;
@@ -229,12 +229,12 @@ static void time_calls(struct plan *plan)
 	}
 }
 
-/* How deep a queue is is not documented; shorter ones have not been seen to be full. */
+/* The depth of a queue is not documented; shorter ones have not been seen full. */
 #define QUEUE_WORKS_MIN 256
 /* A launch that has room takes less. */
 #define QUEUE_LONG_NS 20000
 
-/* Works of a stream as one walks along it; `after` has the way. */
+/* Works of a stream during a walk along it, in `after`. */
 struct front {
 	uint32_t work;	  /* the first that has not ended */
 	uint32_t skipped; /* works before it */
@@ -324,5 +324,5 @@ int build_times(struct plan_builder *builder)
 	if (r < 0)
 		return r;
 	time_calls(plan);
-	return plan_settle(plan);
+	return plan_attribute(plan);
 }

@@ -1,4 +1,4 @@
-/* Plan times: when the calls and works of a plan began and ended. */
+/* Plan times: when the calls and works of a plan started and ended. */
 #include <errno.h>
 #include <stdlib.h>
 

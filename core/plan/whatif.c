@@ -1,4 +1,4 @@
-/* What if: works and calls get other times, or wait for less. Who is on which stream and device:
+/* What if: works and calls get other times, or fewer dependencies. Changes of streams and devices:
  * whatif_streams.c. */
 #include "core/plan/whatif.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL_COPY_BYTES 65536 /* its time is that of its latency */
+#define SMALL_COPY_BYTES 65536 /* its time is the latency */
 
 static bool is_factor(double factor)
 {
@@ -26,7 +26,7 @@ static bool matches(const struct plan *plan, const struct whatif_match *match, u
 	return match->match(match->data, &plan->op[op]);
 }
 
-/* An engine, or a part of the device's time, is taken. */
+/* It takes an engine, or a share of the device. */
 static bool takes_time(const struct plan_work *work)
 {
 	return work->engine != PLAN_ENGINE_NONE &&
@@ -96,7 +96,7 @@ static void drop_call(struct plan_call *call)
 	call->own_ns = 0;
 }
 
-/* All that it submits is dropped. */
+/* Everything it submits is dropped. */
 static bool is_empty(const struct plan *plan, const struct plan_call *call)
 {
 	for (uint32_t i = call->work; i != PLAN_NONE; i = plan->work[i].next)
@@ -205,7 +205,7 @@ static bool waits(const struct plan *plan, const struct plan_call *call)
 	return false;
 }
 
-/* Room for more edges of a call, which move to the end. -ENOMEM */
+/* Makes room for more edges of a call, which move to the end. -ENOMEM */
 static int move_edges(struct plan *plan, struct plan_call *call, uint32_t more)
 {
 	size_t count = (size_t)plan->edge_count + call->edge_count + more;
@@ -223,7 +223,7 @@ static int move_edges(struct plan *plan, struct plan_call *call, uint32_t more)
 	return 0;
 }
 
-/* Leaves a call only the edges that are no waits of the host. */
+/* Leaves a call only the edges that are not host waits. */
 static void drop_waits(struct plan *plan, struct plan_call *call)
 {
 	uint32_t kept = 0;
@@ -236,8 +236,8 @@ static void drop_waits(struct plan *plan, struct plan_call *call)
 		call->flags &= (uint16_t)~PLAN_BLOCKS;
 }
 
-/* The thread's last wait gets the waits of those before it, one of each stream. `seen` has the
- * number of the thread where a stream has one. */
+/* The thread's last wait takes over the waits before it, one per stream. `seen` has the number of
+ * the thread if a stream has one. */
 static int64_t move_waits(struct plan *plan, uint32_t number, uint32_t *seen)
 {
 	struct plan_call *last = NULL;
@@ -296,7 +296,7 @@ int64_t whatif_no_sync(struct plan *plan)
 /* --- graphs --- */
 
 struct graph {
-	uint32_t first;	    /* call of the thread that the others become part of, or PLAN_NONE */
+	uint32_t first;	    /* call of the thread that the others are merged into, or PLAN_NONE */
 	uint32_t last_work; /* of it */
 	int64_t launch_ns;  /* of its first work */
 	uint32_t launches;
@@ -322,14 +322,14 @@ static void graph_begin(struct plan *plan, struct graph *graph, uint32_t index)
 	}
 }
 
-/* Sets and copies on the device are done by kernels, more or less. */
+/* Sets and copies on the device are mostly done by kernels. */
 static bool is_inside(const struct plan_work *work)
 {
 	return work->engine == PLAN_ENGINE_COMPUTE || work->engine == PLAN_ENGINE_DTOD;
 }
 
-/* What kernels and copy engines hand to each other takes the time that it took: a graph does not
- * shorten it. */
+/* Handing over between kernels and copy engines takes the recorded time: a graph does not shorten
+ * it. */
 static bool follows_inside(const struct plan *plan, const struct plan_work *work)
 {
 	return is_inside(work) && work->before != PLAN_NONE && is_inside(&plan->work[work->before]);

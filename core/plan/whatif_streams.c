@@ -1,8 +1,8 @@
 /* What if: other streams, other devices.
  *
- * Where a stream is taken apart, its works are in parts, and each part is a stream of its own. What
- * said "all of the stream up to here" has to say so of each part: a work knows the last one before
- * it that went to another part, and from there it goes on to the others (`elsewhere`). Marks of
+ * If a stream is split, its works are in parts, and each part is a stream of its own. A dependency
+ * on "everything on the stream up to here" must then cover each part: a work knows the last one
+ * before it that went to another part, and from there on to the others (`elsewhere`). Marks of
  * events are in no part: they wait for what they marked, and what came after a wait for an event
  * gets the edges of the wait itself. */
 #include <errno.h>
@@ -18,12 +18,12 @@ struct part {
 	uint32_t passed; /* edges of the origin's works that its works have or had to wait for */
 };
 
-/* A stream of the plan as it was. */
+/* A stream of the original plan. */
 struct origin {
 	uint32_t first_part, parts;
-	uint32_t part; /* that works go to now */
+	uint32_t part; /* where works go now */
 	uint32_t last; /* work of any part */
-	uint32_t edge; /* of its works so far: in `passed` of the change */
+	uint32_t edge; /* number of its works so far: in `passed` of the change */
 	uint32_t edge_count;
 	bool copies_in, filled; /* it has copies to the device; other work came since the last */
 	bool joined;		/* with others */
@@ -34,9 +34,9 @@ struct change {
 	struct origin *origin;
 	struct part *part;
 	uint32_t part_count;
-	uint32_t *elsewhere; /* of each work in a part: the last one before of another part */
+	uint32_t *elsewhere; /* for each work in a part: the last one before it in another part */
 	uint32_t *part_of;   /* of each work: number, or PLAN_NONE */
-	uint8_t *chained;    /* of each work: it is in its stream's chain */
+	uint8_t *chained;    /* for each work: it is in its stream's chain */
 	struct plan_edge *edge;
 	size_t edge_count, edge_room;
 	struct plan_edge *passed; /* edges of works, of each origin in order */
@@ -62,7 +62,7 @@ static int add_edge(struct change *change, uint32_t work, uint32_t kind)
 	return 0;
 }
 
-/* All of its stream up to this work. */
+/* Everything on its stream up to this work. */
 static int add_up_to(struct change *change, uint32_t work, uint32_t kind)
 {
 	uint32_t parts;
@@ -87,7 +87,7 @@ static bool is_mark(const struct plan_work *work)
 	return (work->flags & (PLAN_MARK | PLAN_GRAPH)) == PLAN_MARK;
 }
 
-/* Works of graphs' launches go with them: only what a stream has in its chain has a part. */
+/* Works of graph launches move with them: only works in a stream's chain have a part. */
 static void find_chains(struct change *change)
 {
 	const struct plan *plan = change->plan;
@@ -144,7 +144,7 @@ static uint32_t streams_of(const struct change *change, uint32_t device)
 	return count;
 }
 
-/* The parts of the streams of a device; `next` counts streams that are new. */
+/* The parts of the streams of a device; `next` counts new streams. */
 static void deal_out(struct change *change, uint32_t device, uint32_t count, uint32_t *next)
 {
 	struct plan *plan = change->plan;
@@ -214,7 +214,7 @@ static int make_parts(struct change *change, uint32_t count)
 	return 0;
 }
 
-/* A work begins what goes to the next part. */
+/* A work starts what goes to the next part. */
 static bool begins_group(const struct change *change, struct origin *origin,
 			 const struct plan_work *work)
 {
@@ -223,7 +223,7 @@ static bool begins_group(const struct change *change, struct origin *origin,
 	origin->filled = !copy_in;
 	if (origin->joined || origin->last == PLAN_NONE)
 		return false;
-	/* Begin and end of a graph. */
+	/* Start and end of a graph. */
 	if (work->call != PLAN_NONE && change->plan->work[origin->last].call == work->call)
 		return false;
 	return !origin->copies_in || (copy_in && was_filled);
@@ -231,7 +231,7 @@ static bool begins_group(const struct change *change, struct origin *origin,
 
 /* --- the new order --- */
 
-/* Of those that the origin's works had and this part's have not. */
+/* Those that the origin's works had and this part's have not. */
 static int add_passed(struct change *change, struct origin *origin, struct part *part)
 {
 	int r = 0;
@@ -244,7 +244,7 @@ static int add_passed(struct change *change, struct origin *origin, struct part 
 	return r;
 }
 
-/* Joined, a stream waits for what was submitted before, and for nothing later. */
+/* A merged stream waits for what was submitted before, and for nothing later. */
 static int keep_edges(struct change *change, const struct origin *origin, uint32_t index)
 {
 	const struct plan_work *work = &change->plan->work[index];
@@ -268,7 +268,7 @@ static void pass_edges(struct change *change, struct origin *origin, const struc
 	origin->edge_count += work->edge_count;
 }
 
-/* A mark of an event, of a stream that is taken apart. */
+/* A mark of an event on a split stream. */
 static int move_mark(struct change *change, struct origin *origin, struct plan_work *work)
 {
 	const struct plan_edge *edge = &change->plan->edge[work->edge];
@@ -306,8 +306,8 @@ static int move_work(struct change *change, uint32_t index)
 		origin->part = (origin->part + 1) % origin->parts;
 	number = origin->first_part + origin->part;
 	part = &change->part[number];
-	/* The last one of another part is the one before, or where that is of the same part,
-	 * what it was to that. */
+	/* The last one in another part is the previous work or, if that is in the same part, its
+	 * own entry. */
 	if (origin->last != PLAN_NONE)
 		change->elsewhere[index] = change->part_of[origin->last] != number
 						   ? origin->last
@@ -326,7 +326,7 @@ static int move_work(struct change *change, uint32_t index)
 	return r;
 }
 
-/* Of a work in no chain, or a call. */
+/* For a work in no chain, or a call. */
 static int move_edges(struct change *change, uint32_t *edge, uint32_t count, uint32_t except)
 {
 	uint32_t first = (uint32_t)change->edge_count;
@@ -335,7 +335,7 @@ static int move_edges(struct change *change, uint32_t *edge, uint32_t count, uin
 	for (uint32_t i = 0; r == 0 && i < count; i++) {
 		const struct plan_edge *old = &change->plan->edge[*edge + i];
 
-		/* What a call submits is waited for by itself. */
+		/* What a call submits is waited for individually. */
 		if (except != PLAN_NONE && change->plan->work[old->work].call == except)
 			r = add_edge(change, old->work, old->kind);
 		else
@@ -421,7 +421,7 @@ int64_t whatif_streams(struct plan *plan, uint32_t count)
 
 /* --- devices --- */
 
-/* The devices of a process, by number; new ones are like its first. */
+/* The devices of a process, by number; new ones copy its first. */
 static int devices_of(struct plan *plan, uint32_t process, uint32_t count, uint32_t *device)
 {
 	uint32_t found = 0;

@@ -1,4 +1,4 @@
-/* Check: goes along each pair of streams, and of threads, to the first difference. */
+/* Check: walks along each pair of streams, and of threads, to the first difference. */
 #include "core/replay/check.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ struct work {
 	const struct check_side *side;
 	struct check *check;
 	uint32_t tolerance_ppm;
-	uint64_t *place[2]; /* where the dependencies of one thing are */
+	uint64_t *place[2]; /* where the dependencies of one item are */
 	uint32_t *apart;    /* of each duration, in parts per million */
 	size_t apart_count;
 };
@@ -52,7 +52,7 @@ static int by_ppm(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The places of what a thing depends on, in the numbers of A, sorted. */
+/* The positions of an item's dependencies, in the numbers of A, sorted. */
 static uint32_t places_of(const struct work *work, int of, bool thread, uint32_t item)
 {
 	const struct plan *plan = work->side[of].plan;
@@ -67,7 +67,7 @@ static uint32_t places_of(const struct work *work, int of, bool thread, uint32_t
 
 		if (!check_lanes_counts(lanes, plan, item, thread ? PLAN_NONE : item, edge))
 			continue;
-		/* Without a mate it is nothing that A knows. */
+		/* Without a mate it is unknown in A. */
 		if (of == 1)
 			place.lane = lanes->half[place.lane].mate;
 		work->place[of][count++] = (uint64_t)place.lane << 32 | place.at;
@@ -76,8 +76,8 @@ static uint32_t places_of(const struct work *work, int of, bool thread, uint32_t
 	return count;
 }
 
-/* When the item was over with waiting: of a work its begin, but a mark has no time of its own, so
- * that of the next on its stream that has. */
+/* When the item stopped waiting: for a work its start, but a mark has no time of its own, so the
+ * next timed one on its stream. */
 static uint64_t waited_until(const struct work *work, int of, bool thread, uint32_t item)
 {
 	const struct plan *plan = work->side[of].plan;
@@ -94,8 +94,8 @@ static uint64_t waited_until(const struct work *work, int of, bool thread, uint3
 	return plan->work[item].start_ns;
 }
 
-/* A plan leaves out a dependency that its times contradict. Where that is a matter of clocks it is
- * none of what the program does. */
+/* A plan leaves out a dependency that its times contradict. If that is caused by clocks it says
+ * nothing about the program. */
 static bool contradicts(const struct work *work, int of, bool thread, uint32_t item, uint64_t place)
 {
 	const struct plan *plan = work->side[of].plan;
@@ -168,7 +168,7 @@ static enum check_field differing(const struct work *work, bool thread, const ui
 	return CHECK_FIELD_KIND;
 }
 
-/* Another duration is the least that can differ: what follows is compared all the same. */
+/* A different duration is the smallest difference: the rest is compared all the same. */
 static void differ(struct check_lane *lane, enum check_what what, uint32_t at)
 {
 	if (what == CHECK_DURATION && lane->durations++ > 0)
@@ -201,7 +201,7 @@ static void compare(struct work *work, struct check_lane *lane, const uint64_t *
 		differ(lane, CHECK_END, i);
 }
 
-/* A lane for a half of one side, with its mate where it has one. */
+/* A lane for one side's half, with its mate if it has one. */
 static void add_lane(struct work *work, int of, uint32_t half)
 {
 	struct check *check = work->check;

@@ -1,16 +1,16 @@
 /* check.h: whether two plans do the same: the same operations with the same parameters in the same
- * order on each stream and of each thread, with the same dependencies.
+ * order on each stream and thread, with the same dependencies.
  *
- * What a system numbers anew each time is not compared: pids, ids, handles, addresses, times.
- * Processes are matched by the order of their start. A stream (or thread) is matched with one that
- * does the same, of several with the one that the works of matched streams depend on, else with the
- * first; what is left, with one that begins alike, and at last by the order of first use. So
- * threads that start in another order are no difference, but works that threads put on one stream
- * in another order are.
+ * What a system renumbers each time is not compared: pids, ids, handles, addresses, times.
+ * Processes are matched in the order of their start. A stream (or thread) is matched with one that
+ * does the same, of several with the one that the works of matched streams depend on, otherwise
+ * with the first; the remaining ones with one that starts the same way, and finally by first use.
+ * So threads that start in another order are no difference, but works that threads put on one
+ * stream in another order are.
  *
- * Compared are the calls that do something (not those that ask), the works that they submit, and as
- * dependencies: events; and within what one thread does, the default stream and host waits, since
- * what other threads have submitted meanwhile is a matter of time.
+ * Compared are the calls that do something (not those that only ask), the works that they submit,
+ * and as dependencies events; and within one thread the default stream and host waits, because what
+ * other threads have submitted by then depends on timing.
  */
 #ifndef TS_CORE_CHECK_H
 #define TS_CORE_CHECK_H
@@ -21,8 +21,8 @@
 
 #include "core/plan/plan.h"
 
-/* So much durations may differ whatever the tolerance, but for that of 0: the step of some devices'
- * clocks. */
+/* Differences in duration to ignore whatever the tolerance, unless it is 0: the resolution of some
+ * devices' clocks. */
 #define CHECK_CLOCK_NS 1000
 /* As a tolerance: durations are only measured. */
 #define CHECK_ANY_DURATION UINT32_MAX
@@ -57,8 +57,8 @@ enum check_field {
 
 struct check_side {
 	const struct plan *plan;
-	/* A number for the function that both sides have, the same for the same; 0: its calls are
-	 * not compared. */
+	/* A number for the function, equal for equal functions of both sides; 0: its calls are not
+	 * compared. */
 	uint64_t (*function)(void *data, uint16_t fn);
 	void *data;
 	uint32_t ignored; /* fields that are not compared: bits of enum check_field */
@@ -73,7 +73,7 @@ enum check_what {
 	CHECK_DURATION,	  /* it took longer, or shorter, than the tolerance allows */
 };
 
-/* What one stream did (works) or one thread (calls). */
+/* What one stream (works) or one thread (calls) did. */
 struct check_lane {
 	bool thread;
 	uint32_t process, number; /* from 1, by first use; the number within the process and sort */
@@ -81,7 +81,7 @@ struct check_lane {
 	const uint32_t *item[2];  /* in plan->work or plan->call */
 	uint32_t count[2];
 	enum check_what what; /* the first difference */
-	uint32_t at;	      /* where it is; so many before are the same */
+	uint32_t at;	      /* position of the difference; all items before are the same */
 	enum check_field field;
 	uint64_t durations; /* that differ, of what is the same */
 };
@@ -91,13 +91,13 @@ struct check {
 	uint32_t lane_count;
 	uint32_t different; /* lanes */
 	uint32_t process_count[2];
-	uint64_t compared;	      /* works and calls that both have and that are the same */
+	uint64_t compared;	      /* works and calls that both have, and that are the same */
 	uint64_t durations;	      /* of works that were compared */
 	uint32_t p50_ppm, p99_ppm;    /* how far these are apart */
 	struct check_lanes *lanes[2]; /* the check's own */
 };
 
-/* `tolerance_ppm` of durations of works; 0: they are equal to the nanosecond. */
+/* `tolerance_ppm` for durations of works; 0: they must be equal to the nanosecond. */
 int check_run(const struct check_side side[2], uint32_t tolerance_ppm, struct check **ret);
 struct check *check_free(struct check *check);
 

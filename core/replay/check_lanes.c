@@ -1,5 +1,5 @@
-/* Check lanes: sorts works by stream and calls by thread, hashes what they are, and finds for each
- * stream and thread of one side its mate on the other. */
+/* Check lanes: sorts works by stream and calls by thread, hashes them, and finds for each stream
+ * and thread of one side its mate on the other. */
 #include "core/replay/check_lanes.h"
 
 #include <errno.h>
@@ -11,13 +11,13 @@
 
 #include "core/base/map.h"
 
-#define BEGIN 4 /* items by which streams are known that go on differently */
+#define BEGIN 4 /* items needed to tell streams apart that continue differently */
 
-/* To find the mate of one that has several that are alike: */
+/* To find the mate among several that are alike: */
 #define HALVES_TRIED 64
 #define EDGES_LOOKED 256
 
-/* Kinds of calls that do something; others set things up, or ask. */
+/* Kinds of calls that do something; others set up or ask. */
 #define CALLS                                                                                      \
 	(1u << OP_LAUNCH | 1u << OP_ALLOC | 1u << OP_FREE | 1u << OP_COPY | 1u << OP_SET |         \
 	 1u << OP_SYNC | 1u << OP_EVENT | 1u << OP_STREAM | 1u << OP_GRAPH | 1u << OP_MEMORY)
@@ -91,8 +91,8 @@ static int number_processes(struct maker *maker)
 	return r == 0 && !maker->number ? -ENOMEM : r;
 }
 
-/* Nodes of a graph belong to the stream where it was launched: which one a node runs on is up to
- * the driver. */
+/* Nodes of a graph belong to the stream where it was launched: the driver chooses which one a node
+ * runs on. */
 static uint32_t stream_of(const struct plan *plan, uint32_t work)
 {
 	uint32_t call = plan->work[work].call;
@@ -116,7 +116,7 @@ static uint32_t group_of(const struct check_side *side, bool thread, uint32_t it
 	return side->plan->call[item].thread;
 }
 
-/* Makes halves of the streams, or threads, that did something, in order of their first. */
+/* Creates halves for the streams, or threads, that did something, in order of their first item. */
 static void add_halves(struct maker *maker, bool thread, uint32_t items)
 {
 	struct check_lanes *lanes = maker->lanes;
@@ -142,7 +142,7 @@ static void add_halves(struct maker *maker, bool thread, uint32_t items)
 	}
 }
 
-/* Halves and their items, which follow those that are there. */
+/* Halves and their items, appended to the existing ones. */
 static void add_items(struct maker *maker, bool thread)
 {
 	const struct plan *plan = maker->side->plan;
@@ -170,8 +170,7 @@ static void add_items(struct maker *maker, bool thread)
 	}
 }
 
-/* Works are in the order in which they were submitted; where threads raced for a stream, in that in
- * which they ran. */
+/* Works are in submission order; if threads raced for a stream, in the order in which they ran. */
 static int sort_stream(const struct plan *plan, uint32_t stream, uint32_t *item, uint32_t count)
 {
 	uint32_t *ran = malloc((count + 1) * sizeof(*ran)), left = count, at = count;
@@ -206,7 +205,7 @@ static int by_node(const void *a, const void *b)
 	return (x->work > y->work) - (x->work < y->work);
 }
 
-/* Branches of a graph run in any order: its nodes are compared in that of their numbers. */
+/* Branches of a graph run in any order: its nodes are compared by number. */
 static int sort_nodes(const struct plan *plan, uint32_t *item, uint32_t count)
 {
 	struct node *node = malloc((count + 1) * sizeof(*node));
@@ -316,8 +315,8 @@ bool check_lanes_counts(const struct check_lanes *lanes, const struct plan *plan
 
 	if (edge->kind == PLAN_EDGE_EVENT)
 		return true;
-	/* What is the last on a stream that threads share is a matter of time, too. And whether
-	 * another call than a wait had to wait is guessed from how long it took. */
+	/* The last item on a stream that threads share depends on timing too. And whether a call
+	 * other than a wait had to wait is guessed from its duration. */
 	if (edge->kind == PLAN_EDGE_HOST && (lanes->half[lanes->place[edge->work].lane].shared ||
 					     plan->op[plan->call[call].op].kind != OP_SYNC))
 		return false;
@@ -335,7 +334,7 @@ struct matcher {
 	uint32_t waiting; /* in it */
 };
 
-/* What halves have to have in common to be mates, beside their process and sort. */
+/* What halves must have in common to be mates, besides their process and sort. */
 enum alike { ALIKE_ALL, ALIKE_BEGIN, ALIKE_NOTHING, ALIKE_COUNT };
 
 static struct map_key likeness(const struct check_half *half, enum alike alike)
@@ -353,7 +352,7 @@ static void match(struct matcher *matcher, uint32_t a, uint32_t b)
 	matcher->queue[matcher->waiting++] = a;
 }
 
-/* What a work of A waits for, and the one like it of B: their streams are mates, too. */
+/* What a work of A waits for, and the matching one of B: their streams are mates too. */
 static void follow_work(struct matcher *matcher, uint32_t a, uint32_t b)
 {
 	const struct plan *plan[2] = { matcher->side[0].plan, matcher->side[1].plan };
@@ -399,7 +398,7 @@ static const struct plan_edge *edges_of(const struct matcher *matcher, int side,
 	return &plan->edge[of->thread ? plan->call[item].edge : plan->work[item].edge];
 }
 
-/* Whether nothing of the two, which are alike, depends on streams that belong to others. */
+/* Whether none of the two, which are alike, depends on streams that belong to others. */
 static bool agree(const struct matcher *matcher, uint32_t a, uint32_t b)
 {
 	uint32_t count[2], looked = 0;
@@ -422,7 +421,7 @@ static bool agree(const struct matcher *matcher, uint32_t a, uint32_t b)
 	return true;
 }
 
-/* Of those of B that are left, from `b` on, the first that agrees, else the first. */
+/* Among the remaining ones of B, from `b` on, the first that agrees, otherwise the first. */
 static uint32_t choose(const struct matcher *matcher, uint32_t a, uint32_t b, enum alike alike)
 {
 	uint32_t first = PLAN_NONE, tried = 0;
@@ -455,7 +454,7 @@ static int chain(struct matcher *matcher, enum alike alike)
 	return r;
 }
 
-/* The first that is left of A with the first that is left of B. */
+/* The first remaining one of A with the first remaining one of B. */
 static int match_all(struct matcher *matcher, enum alike alike)
 {
 	const struct check_lanes *lanes = matcher->lanes[0];

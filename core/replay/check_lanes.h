@@ -1,5 +1,5 @@
-/* check_lanes.h: streams and threads of one plan, each with what it did in order, in a form in
- * which equal things are equal numbers. */
+/* check_lanes.h: streams and threads of one plan, each with its items in order, in a form in which
+ * equal items are equal numbers. */
 #ifndef TS_CORE_CHECK_LANES_H
 #define TS_CORE_CHECK_LANES_H
 
@@ -20,7 +20,7 @@ struct check_half {
 	uint32_t count;
 	uint64_t print; /* hash of the keys of its items */
 	uint64_t begin; /* of the first of them */
-	bool shared;	/* stream: several threads put works on it */
+	bool shared;	/* stream: several threads submit to it */
 	uint32_t mate;	/* half of the other side, or PLAN_NONE */
 };
 

@@ -1,22 +1,22 @@
 /* Replay lane: what a step of an op does to the state of its stream and device.
  *
- * With exact times a stream waits where the work that comes next has to. Of bounds only the end of
- * all is known: there it waits where nothing was submitted since, and who waits for it waits for
- * what it waits for (see lane.c and timeline.c, whose rules these are). */
+ * With exact times a stream waits if its next work must. With bounds only the end of everything is
+ * known: it waits if nothing was submitted since, and a stream that waits for it waits for what it
+ * waits for (see lane.c and timeline.c, which have these rules). */
 #include "core/replay/lane.h"
 
 #include <errno.h>
 
-/* Waits are seen a little out of the order of what they wait for, never by more than this. */
+/* Waits are seen slightly out of order with what they wait for, never by more than this. */
 #define LANE_SORT_STEPS 64
 
-/* From here on a lane waits for another one. There is one only as long as it means something. */
+/* From here on a lane waits for another one. It exists only while it matters. */
 struct replay_mark {
 	struct list in_lane, waiter;
 	struct replay_lane *lane, *source;
 	uint64_t position; /* the lane's work up to this number is before it */
 	uint64_t number;   /* of the marks in the lane */
-	/* It waits for the source's work, and with bounds for its marks, up to these numbers. */
+	/* It waits for the source's work and, with bounds, for its marks, up to these numbers. */
 	uint64_t seq, marks;
 };
 
@@ -204,7 +204,7 @@ static void lane_pass_marks(struct replay_lanes *lanes, const struct replay_lane
 }
 
 /* Others may have waited for it, and again others for those; they change first. A list instead of
- * recursion: they can do so in long chains. */
+ * recursion: chains can be long. */
 static void lane_over(struct replay_lanes *lanes, struct replay_lane *over, uint64_t time_ns)
 {
 	struct replay_lane *lane;

@@ -1,5 +1,5 @@
-/* lane.h: the states of streams and devices in a replay, as the work on them comes and goes.
- * Times never go back. */
+/* lane.h: the states of streams and devices in a replay, as their work starts and ends. Times never
+ * go back. */
 #ifndef TS_CORE_REPLAY_LANE_H
 #define TS_CORE_REPLAY_LANE_H
 
@@ -18,12 +18,12 @@ struct replay_device {
 	uint32_t lanes[REPLAY_WAITING + 1]; /* how many are in which state */
 };
 
-/* A stream. Its work has numbers that count up. */
+/* A stream. Its work has increasing numbers. */
 struct replay_lane {
 	struct list link;
-	struct list marks;   /* struct replay_mark that it has to pass, in order */
+	struct list marks;   /* struct replay_mark that it must pass, in order */
 	struct list waiters; /* struct replay_mark of others that wait for it, by number */
-	struct list work;    /* while others are told that it is over with something */
+	struct list work;    /* while others are notified that it has finished something */
 	struct replay_device *device;
 	uint64_t submitted, finished; /* up to this number */
 	uint64_t marked;	      /* how many marks there were */
@@ -40,8 +40,8 @@ typedef void replay_lane_fn(void *data, const struct replay_lane *lane,
 
 struct replay_lanes {
 	struct map lane, device, event;
-	struct list order, device_order; /* as they were seen first */
-	struct list work;		 /* lanes that are over with something */
+	struct list order, device_order; /* in the order they were first seen */
+	struct list work;		 /* lanes that have finished something */
 	struct pool lane_pool, device_pool, mark_pool, event_pool;
 	uint64_t captures;
 	replay_lane_fn *tell;
@@ -51,23 +51,23 @@ struct replay_lanes {
 void replay_lanes_init(struct replay_lanes *lanes, replay_lane_fn *tell, void *data);
 void replay_lanes_clear(struct replay_lanes *lanes);
 
-/* The stream of an op, made on first sight, on the device that the op names. NULL: no memory. */
+/* The stream of an op, created on first use, on the device that the op names. NULL: no memory. */
 struct replay_lane *replay_lane_of(struct replay_lanes *lanes, const struct replay_op *op);
 
-/* Work is put on it; returns its number. */
+/* Submits work to it; returns its number. */
 uint64_t replay_lane_submit(struct replay_lanes *lanes, struct replay_lane *lane, bool exact,
 			    uint64_t time_ns);
-/* Something runs; what has a number less than `seq` is over. */
+/* Something runs; everything with a number below `seq` is over. */
 void replay_lane_begin(struct replay_lanes *lanes, struct replay_lane *lane, uint64_t seq,
 		       uint64_t time_ns);
-/* It runs no more; what has a number up to `seq` is over. */
+/* It no longer runs; everything with a number up to `seq` is over. */
 void replay_lane_end(struct replay_lanes *lanes, struct replay_lane *lane, uint64_t seq,
 		     uint64_t time_ns);
-/* What has a number up to `seq` is over. */
+/* Everything with a number up to `seq` is over. */
 void replay_lane_finish(struct replay_lanes *lanes, struct replay_lane *lane, uint64_t seq,
 			uint64_t time_ns);
 
-/* What a call does to its stream beside submitting work. -ENOMEM */
+/* What a call does to its stream besides submitting work. -ENOMEM */
 int replay_lane_apply(struct replay_lanes *lanes, struct replay_lane *lane,
 		      const struct replay_op *op, uint8_t effect);
 

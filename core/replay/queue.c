@@ -1,6 +1,6 @@
 /* Replay queue: pieces of a recording overlap in time, so each is a run in order, and the op that
- * starts first is the first of a run. The order of ops depends on what they are, not on the piece
- * in which they came. An op that has started is in one edge at a time. */
+ * starts first is the first of a run. The order of ops depends on their contents, not on the piece
+ * that they came in. A started op is in one edge at a time. */
 #include "core/replay/queue.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "core/base/heap.h"
 #include "core/base/vector.h"
 
-/* Of one thread the call that submitted comes before what it submitted. */
+/* On one thread a call comes before what it submitted. */
 static int op_compare(const struct replay_op *a, const struct replay_op *b)
 {
 	const uint64_t keys[][2] = {

@@ -8,7 +8,7 @@
 
 #include "core/replay/replay.h"
 
-/* In this order where times are equal; all starts come before. */
+/* In this order at equal times; all starts come before. */
 enum replay_step { REPLAY_DECIDE = 1, REPLAY_BEGIN, REPLAY_END, REPLAY_SEEN };
 
 struct replay_edge {

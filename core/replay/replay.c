@@ -1,8 +1,8 @@
-/* Replay: takes each op through its steps and its stream along.
+/* Replay: takes each op through its steps, together with its stream.
  *
  * A call that submits several works (a graph) has no exact times of its own. Its parts start when
- * it does, so when the clock has passed that time all of them are known: then it is decided when it
- * begins and ends. */
+ * it does, so all of them are known once the clock has passed that time: then its start and end are
+ * determined. */
 #include "core/replay/replay.h"
 
 #include <errno.h>
@@ -13,15 +13,15 @@
 /* An op that has started and is not finished. */
 struct open {
 	struct list link;   /* in order of start */
-	struct list launch; /* while it is not decided when it runs */
+	struct list launch; /* while its times are undetermined */
 	struct replay_op op;
 	struct replay_lane *lane;
 	const struct open *call; /* of a part: what submitted it, where that is known */
 	uint64_t order;
-	uint64_t number;  /* 0: not told yet */
+	uint64_t number;  /* 0: not reported yet */
 	uint64_t seq;	  /* of its work in the lane, 0: has none */
 	uint64_t last_ns; /* the end of its parts */
-	bool parts;	  /* it is known by them when it runs */
+	bool parts;	  /* its parts give its times */
 	uint8_t state;	  /* enum replay_state */
 };
 
@@ -33,7 +33,7 @@ struct replay {
 	const uint8_t *effect;
 	uint32_t effect_count;
 	uint64_t since_ns, until_ns;
-	uint64_t from_ns; /* what was before is told */
+	uint64_t from_ns; /* everything before is reported */
 	uint64_t order, number;
 	bool begun; /* since_ns has passed */
 	int error;
@@ -93,7 +93,7 @@ static void tell_lane(void *data, const struct replay_lane *lane,
 				       });
 }
 
-/* What is under way where the window begins. */
+/* What is in progress where the window starts. */
 static void replay_begin(struct replay *replay)
 {
 	struct replay_device *device;
@@ -212,7 +212,7 @@ static void pass_start(struct replay *replay)
 	}
 }
 
-/* Where it is not known when work is over, that it is under way is not either. */
+/* If it is unknown when work is over, it is also unknown whether it is in progress. */
 static void pass_decide(struct replay *replay, struct open *open)
 {
 	struct replay_op *op = &open->op;
@@ -280,7 +280,7 @@ static void pass_edge(struct replay *replay)
 	}
 }
 
-/* All that is before a time. */
+/* Handles everything before a time. */
 static int replay_pass(struct replay *replay, uint64_t until_ns)
 {
 	while (!replay->error) {
@@ -320,8 +320,8 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Clocks of host and device differ a little, and files may say anything: times are put in order.
- * A bound is when the end was seen. */
+/* Clocks of host and device differ a little, and files may contain anything: times are put in
+ * order. A bound is when the end was seen. */
 static struct replay_op op_take(const struct op *op, uint64_t from_ns)
 {
 	bool exact = op->flags & OP_EXACT, bound = !exact && op->flags & OP_BOUNDS;

@@ -1,18 +1,18 @@
-/* replay.h: the state machines of a recording, played again: ops go in, changes of state come out,
- * in order of time.
+/* replay.h: plays back the state machines of a recording: ops go in, changes of state come out, in
+ * order of time.
  *
- * Op: pending (its call began), running (start on the device), waiting (its end), finished (a
- * synchronization that covers it returned, or where none was seen, its end). Where GPU times are
- * bounds, running cannot be told from pending, as in the probe tier; calls that submit nothing are
- * pending until they return. Ranges, overheads and stored intervals of state are no such ops.
+ * Op: pending (its call started), running (start on the device), waiting (its end), finished (a
+ * synchronization that covers it returned or, if none was seen, its end). If GPU times are bounds,
+ * running cannot be told from pending, as in the probe tier; calls that submit nothing are pending
+ * until they return. Ranges, overheads and stored intervals of state are not played.
  *
  * Streams and devices follow from their ops: idle, pending, running, and waiting for another stream
- * by an event. The rules are those by which the model finds the intervals that it stores (lane.c,
- * timeline.c), of devices without copying and syncing: so both tell the same.
+ * by an event. The rules are those by which the model computes the intervals that it stores
+ * (lane.c, timeline.c), for devices without copying and syncing: so both agree.
  *
- * Of changes at one time, what begins comes before what ends, and an op before its stream and the
- * stream before its device. That order depends on nothing but the ops, however they were cut into
- * pieces. What is held grows with the ops that overlap, not with the recording.
+ * Of changes at the same time, starts come before ends, and an op before its stream and the stream
+ * before its device. That order depends only on the ops, however they were cut into pieces. Memory
+ * grows with the ops that overlap, not with the recording.
  */
 #ifndef TS_CORE_REPLAY_H
 #define TS_CORE_REPLAY_H
@@ -24,9 +24,9 @@
 #include "core/base/cleanup.h"
 #include "core/model/op.h"
 
-/* Give ops of so long before a window, too: they may be under way where it begins. Whatever the
- * pieces of a recording, these are those that end their call, or with exact times on the device, no
- * earlier. Bounds are within that. */
+/* Pass ops of this long before a window too: they may be in progress where it starts. Whatever the
+ * pieces of a recording, these are the ops that end their call or, with exact times, end on the
+ * device, no earlier. Bounds are within that. */
 #define REPLAY_BEFORE_NS 2500000000ull
 /* Ops, marks and events that are held at one time, each. */
 #define REPLAY_HELD_MAX (1u << 24)
@@ -45,7 +45,7 @@ enum replay_state {
 /* What is known of an op that changes; fields are those of struct op. */
 struct replay_op {
 	uint64_t start_ns;
-	uint64_t begin_ns, end_ns; /* on the device; of what does not run, of the call; in order */
+	uint64_t begin_ns, end_ns; /* on the device; otherwise of the call; in order */
 	uint64_t seen_ns;	   /* not before the end; 0: not seen */
 	uint64_t name;
 	uint64_t handle;
@@ -58,35 +58,35 @@ struct replay_op {
 
 struct replay_change {
 	uint64_t time_ns;
-	uint64_t number; /* of an op: counted from 1 as they are told first; 0: of others */
+	uint64_t number; /* of an op: counted from 1 in the order of first report; 0: others */
 	uint32_t process, stream;
 	int16_t device;
 	uint8_t machine;	    /* enum replay_machine */
 	uint8_t from, to;	    /* enum replay_state */
-	bool bounds;		    /* of an op that is finished: when it ran before is not known */
+	bool bounds;		    /* of a finished op: when it ran before is unknown */
 	const struct replay_op *op; /* of an op, only during the call; NULL: of others */
 };
 
 struct replay;
-/* Not 0: stop; replay_ops() and replay_end() return it. */
+/* Nonzero: stop; replay_ops() and replay_end() return it. */
 typedef int replay_fn(void *data, const struct replay_change *change);
 
-/* `effect` of a function (enum effect) by its number; it has to live as long as the replay. */
+/* `effect` of a function (enum effect) by its number; it must live as long as the replay. */
 int replay_new(const uint8_t *effect, uint32_t effect_count, replay_fn *change, void *data,
 	       struct replay **ret);
 struct replay *replay_free(struct replay *replay);
-/* Before the first ops: tells changes from `since_ns` on, before `until_ns`. What is under way at
- * `since_ns` is told then, as changes from idle. */
+/* Before the first ops: reports changes from `since_ns` on, before `until_ns`. What is in progress
+ * at `since_ns` is reported then, as changes from idle. */
 void replay_window(struct replay *replay, uint64_t since_ns, uint64_t until_ns);
-/* Ops; none that comes later starts before `from_ns`. What happened before it is told. After an
- * error nothing but replay_free() may follow. -E2BIG: too many ops at one time. */
+/* Ops; none that comes later starts before `from_ns`. Reports what happened before it. After an
+ * error only replay_free() may follow. -E2BIG: too many ops at one time. */
 int replay_ops(struct replay *replay, const struct op *op, size_t count, uint64_t from_ns);
 int replay_end(struct replay *replay);
 
 const char *replay_machine_name(uint8_t machine);
 const char *replay_state_name(uint8_t state);
 const char *replay_kind_name(const struct replay_op *op);
-/* The direction of a copy. NULL: it is called by its name, or else by its function. */
+/* The direction of a copy. NULL: it goes by its name or its function. */
 const char *replay_copy_name(const struct replay_op *op);
 
 CLEANUP_DEFINE(struct replay, replay_free)

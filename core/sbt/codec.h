@@ -1,5 +1,5 @@
-/* codec.h: what writing (encode.c) and reading (decode.c) of a chunk share. The format
- * is described in sbt.c. */
+/* codec.h: shared by writing (encode.c) and reading (decode.c) of a chunk. The format is described
+ * in sbt.c. */
 #ifndef TS_CORE_SBT_CODEC_H
 #define TS_CORE_SBT_CODEC_H
 
@@ -25,7 +25,7 @@
 #define SBT_COLUMN_HEAD_MAX   16 /* number, encoding, length, base, shift */
 #define SBT_COLUMN_MAX	      (SBT_COLUMN_HEAD_MAX + (size_t)SBT_OPS_MAX * SBT_VARINT_MAX)
 #define SBT_BODY_MAX	      (SBT_COLUMN_COUNT * SBT_COLUMN_MAX)
-#define SBT_SLACK	      16 /* bytes that packing writes too far */
+#define SBT_SLACK	      16 /* bytes that packing may write too far */
 
 enum {
 	COLUMN_START = 0,
@@ -59,7 +59,7 @@ extern const struct sbt_field sbt_fields[SBT_COLUMN_COUNT];
 #define OP_WORDS (sizeof(struct op) / sizeof(uint64_t))
 _Static_assert(sizeof(struct op) % sizeof(uint64_t) == 0, "an op is whole words");
 
-#define SBT_DICTIONARIES_MAX 4 /* that columns can be mapped from: later ones are no use */
+#define SBT_DICTIONARIES_MAX 4 /* columns that others can be mapped from */
 
 /* What encoding needs. Arrays are of a chunk's ops. */
 struct sbt_encoder {
@@ -78,11 +78,11 @@ struct sbt_encoder {
 	uint8_t chunk[SBT_HEAD_SIZE + SBT_BODY_MAX];
 };
 
-/* A column as it lies in the body. */
+/* A column as stored in the body. */
 struct sbt_part {
 	const uint8_t *data;
 	size_t size;
-	uint8_t encoding; /* 0: it is not there */
+	uint8_t encoding; /* 0: absent */
 	bool wanted, needed;
 };
 
@@ -96,7 +96,7 @@ struct sbt_decoder {
 	uint8_t data[SBT_BODY_MAX]; /* of columns that were compressed */
 };
 
-/* Halves are made when they are first needed. */
+/* Halves are computed when first needed. */
 struct sbt_codec {
 	struct sbt_encoder *encoder;
 	struct sbt_decoder *decoder;

@@ -9,7 +9,7 @@
 #define SAMPLE_FROM 256
 #define SAMPLE	    16 /* of a group */
 
-/* Base, shift and the least difference. False: every value is the same. */
+/* Base, shift and the smallest difference. False: every value is the same. */
 static bool find_scale(const uint64_t *value, size_t count, struct sbt_plan *plan)
 {
 	uint64_t differs = 0, base = value[0];
@@ -22,14 +22,14 @@ static bool find_scale(const uint64_t *value, size_t count, struct sbt_plan *pla
 		base = value[i] < base ? value[i] : base;
 		least = difference < least ? difference : least;
 	}
-	/* Bits below the lowest that differs are alike, and so gone in a difference. */
+	/* Bits below the lowest that differs are equal, and so vanish in a difference. */
 	plan->shift = differs ? (unsigned int)__builtin_ctzll(differs) : 0;
 	plan->base = base;
 	plan->least = (uint64_t)(least >> plan->shift);
 	return differs;
 }
 
-/* Which entry a value is; a new one is added. False: there is no room for it. */
+/* The entry of a value; a new one is added. False: no room. */
 static bool dictionary_add(struct sbt_dictionary *dictionary, uint16_t *slot, uint64_t value,
 			   uint8_t *ret)
 {
@@ -104,7 +104,7 @@ static void scale(const uint64_t *value, size_t count, struct sbt_plan *plan)
 	}
 }
 
-/* Sizes of the encodings that take each value, or each difference, by itself. */
+/* Sizes of the encodings that take each value, or each difference, separately. */
 struct sizes {
 	size_t plain, delta;
 	size_t same; /* values like the one before */
@@ -120,7 +120,7 @@ static void measure_part(const uint64_t *scaled, uint64_t before, size_t count, 
 	}
 }
 
-/* Of many values the first of each group are looked at. */
+/* If there are many values, the first of each group are sampled. */
 static struct sizes measure(const struct sbt_plan *plan, size_t count)
 {
 	size_t part = count > SAMPLE_FROM ? SAMPLE : SBT_GROUP, times = SBT_GROUP / part;
@@ -143,7 +143,7 @@ static void take_packed(struct sbt_plan *plan, enum sbt_encoding encoding, size_
 	}
 }
 
-/* Worth it where a value takes more than a byte. */
+/* Worthwhile if a value takes more than a byte. */
 static void plan_dictionary(struct sbt_plan *plan, size_t count)
 {
 	size_t entries, groups = (count + SBT_GROUP - 1) / SBT_GROUP;
@@ -181,7 +181,7 @@ void sbt_column_plan(const uint64_t *value, size_t count, struct sbt_plan *ret)
 		    packed_size(ret->delta_width, count) + varint_size(zigzag(ret->least)));
 	if (ret->bytes_size > count + 2)
 		plan_dictionary(ret, count);
-	/* Runs cost next to nothing once they are compressed. */
+	/* Runs cost almost nothing once they are compressed. */
 	same = sizes.same < count ? sizes.same : count;
 	ret->guess = ret->bytes_size * (count - same) / count + same / 16;
 	if (ret->packed_size < ret->guess)

@@ -1,5 +1,4 @@
-/* column.h: one column of a chunk, `count` 64-bit values in the smallest of a few encodings.
- */
+/* column.h: one column of a chunk, `count` 64-bit values in the smallest of several encodings. */
 #ifndef TS_CORE_SBT_COLUMN_H
 #define TS_CORE_SBT_COLUMN_H
 
@@ -9,25 +8,25 @@
 
 #define SBT_DICTIONARY_MAX 255
 #define SBT_VARINT_MAX	   10  /* bytes */
-#define SBT_GROUP	   128 /* values that are packed with one width, and read at once */
+#define SBT_GROUP	   128 /* values that are packed with one width and read at once */
 #define SBT_GROUP_COUNT	   (SBT_OPS_MAX / SBT_GROUP)
-#define SBT_WIDTH_MAX	   56 /* bits of a packed value: it lies within eight bytes */
+#define SBT_WIDTH_MAX	   56 /* bits of a packed value: it fits in eight bytes */
 
 /* Numbers are stored. A varint is LEB128, least significant group first, never longer than needed.
- * All but SBT_CONSTANT begin with a base (varint) and a shift (byte, below 64) and then encode, of
- * each value, (value - base) >> shift: addresses and sizes are alike at both ends. Packed numbers
- * come in groups of SBT_GROUP, the last with the rest: a byte w, then w bits each, the first in the
- * lowest bits of the first byte. */
+ * All except SBT_CONSTANT start with a base (varint) and a shift (byte, below 64) and then encode
+ * (value - base) >> shift for each value: addresses and sizes are alike at both ends. Packed
+ * numbers come in groups of SBT_GROUP, the last with the rest: a byte w, then w bits each, the
+ * first in the lowest bits of the first byte. */
 enum sbt_encoding {
 	SBT_CONSTANT = 1, /* one varint: every value */
 	SBT_PLAIN = 2,	  /* a varint each */
 	SBT_DELTA = 3, /* a varint each: zigzag of the difference to the one before, at first 0 */
 	SBT_DICTIONARY = 4,   /* a byte n, n varints, then a byte each: which of the n */
 	SBT_PACKED = 5,	      /* packed */
-	SBT_PACKED_DELTA = 6, /* zigzag varint `least`; packed: the first value, then of each the
-			       * difference to the one before, minus `least` */
+	SBT_PACKED_DELTA = 6, /* zigzag varint `least`; packed: the first value, then for each the
+				 difference to the one before, minus `least` */
 	SBT_PACKED_DICTIONARY = 7, /* like the other dictionary, but packed */
-	/* A byte, the number of a column before that has a dictionary; for each of its entries a
+	/* A byte, the number of an earlier column that has a dictionary; for each of its entries a
 	 * varint: the value where that column has this entry. */
 	SBT_MAPPED = 8,
 	SBT_ENCODING_COUNT
@@ -38,7 +37,7 @@ static inline bool sbt_has_dictionary(enum sbt_encoding encoding)
 	return encoding == SBT_DICTIONARY || encoding == SBT_PACKED_DICTIONARY;
 }
 
-/* What values there are, and which is where. */
+/* Which values there are, and their positions. */
 struct sbt_dictionary {
 	unsigned int count;
 	uint64_t entry[SBT_DICTIONARY_MAX + 1];
@@ -46,8 +45,8 @@ struct sbt_dictionary {
 };
 
 /* How a column can be written, and how long that is: in whole bytes, in which zstd finds
- * repetitions, and in bits. Where both are the same there is no second way. The size in bytes of a
- * long column is an estimate, that of constants and mapped ones excepted. */
+ * repetitions, and in bits. If both are the same there is no second way. The size in bytes of a
+ * long column is an estimate, except for constants and mapped ones. */
 struct sbt_plan {
 	enum sbt_encoding bytes, packed;
 	size_t bytes_size, packed_size;
@@ -83,14 +82,14 @@ static inline uint64_t unzigzag(uint64_t value)
 	return value >> 1 ^ -(value & 1);
 }
 
-/* Returns what follows the varint, or NULL where there is none between `at` and `end`. */
+/* Returns what follows the varint, or NULL if there is none between `at` and `end`. */
 const uint8_t *varint_get(const uint8_t *at, const uint8_t *end, uint64_t *ret);
 
 void sbt_column_plan(const uint64_t *value, size_t count, struct sbt_plan *ret);
-/* Whether each entry of `from`, the dictionary of column `number`, stands for one value. */
+/* Whether each dictionary entry of `from`, column `number`, stands for one value. */
 bool sbt_column_map(const struct sbt_dictionary *from, uint8_t number, const uint64_t *value,
 		    size_t count, struct sbt_plan *ret);
-/* Writes what was planned at `at`, as `encoding`, and returns what follows. */
+/* Writes the plan at `at`, as `encoding`, and returns what follows. */
 uint8_t *sbt_column_put(const struct sbt_plan *plan, enum sbt_encoding encoding, size_t count,
 			uint8_t *at);
 
@@ -106,11 +105,11 @@ struct sbt_column {
 	uint8_t index[SBT_GROUP];
 };
 
-/* -EBADMSG: `data` cannot be a column. `all` are the columns of the chunk by number, of which those
- * that this one may be mapped from are open (that is, have an encoding). */
+/* -EBADMSG: `data` cannot be a column. `all` are the columns of the chunk by number; those that
+ * this one may be mapped from are open (have an encoding). */
 int sbt_column_open(unsigned int encoding, const uint8_t *data, size_t size,
 		    const struct sbt_column *all, unsigned int number, struct sbt_column *ret);
-/* The next values: SBT_GROUP, or the rest. Columns by rising number. -EBADMSG */
+/* The next values: SBT_GROUP, or the rest. Columns in ascending order. -EBADMSG */
 int sbt_column_next(struct sbt_column *column, uint64_t *value, size_t count);
 /* Whether all of it was read. */
 static inline bool sbt_column_done(const struct sbt_column *column)

@@ -1,5 +1,5 @@
-/* Column_read: reads one column of a chunk, a group of values at a time.
- * It never looks past the bytes it was given, and takes nothing but what writing makes. */
+/* Column_read: reads one column of a chunk, a group of values at a time. It never looks beyond the
+ * given bytes, and accepts only what the writer produces. */
 #include <errno.h>
 #include <string.h>
 
@@ -138,7 +138,7 @@ static int packed_delta_next(struct sbt_column *column, uint64_t *value, size_t 
 	return 0;
 }
 
-/* The entries that column->index says; -EBADMSG: there is one that is none. */
+/* The entries that column->index selects; -EBADMSG: one does not exist. */
 static int look_up(struct sbt_column *column, uint64_t *value, size_t count)
 {
 	uint8_t largest = 0;
@@ -173,7 +173,7 @@ static int packed_dictionary_next(struct sbt_column *column, uint64_t *value, si
 	return all <= UINT8_MAX ? look_up(column, value, count) : -EBADMSG;
 }
 
-/* What the other column has was looked at when its own values were read. */
+/* The other column's entries were checked when its own values were read. */
 static int mapped_next(struct sbt_column *column, uint64_t *value, size_t count)
 {
 	for (size_t i = 0; i < count; i++)

@@ -1,5 +1,5 @@
-/* Decode: a chunk into ops. The columns that are wanted, and those that they refer to, are read
- * side by side, a group of values at a time, so that the ops are written while they are near. */
+/* Decode: a chunk into ops. The wanted columns, and those that they refer to, are read side by
+ * side, a group of values at a time, so that the ops are written while they are in the cache. */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static int find_parts(struct sbt_decoder *decoder, const struct sbt_head *head, 
 	return at == end ? 0 : -EBADMSG;
 }
 
-/* Which column another's times are in regard to, beside start_ns. */
+/* Which column another's times are relative to, besides start_ns. */
 static unsigned int reference(const struct sbt_part *part, unsigned int number)
 {
 	switch (part->encoding & SBT_MODE_MASK) {
@@ -93,7 +93,7 @@ static unsigned int reference(const struct sbt_part *part, unsigned int number)
 	return COLUMN_START;
 }
 
-/* References go down, but for that of gpu_start_ns: from there on once more. */
+/* References go to lower columns, except gpu_start_ns: from there a second step. */
 static void find_needed(struct sbt_decoder *decoder)
 {
 	static const uint8_t order[] = { COLUMN_SEEN,	 COLUMN_GPU_END,   COLUMN_GPU_START,
@@ -110,7 +110,7 @@ static void find_needed(struct sbt_decoder *decoder)
 	}
 }
 
-/* The data of a column, decompressed to *room, which moves on. */
+/* The data of a column, decompressed to *room, which advances. */
 static int open_data(struct sbt_decoder *decoder, struct sbt_part *part, uint8_t **room)
 {
 	const uint8_t *end = part->data + part->size, *at;
@@ -233,7 +233,7 @@ static void make_absolute(struct sbt_decoder *decoder, unsigned int number, size
 			value[i] = absolute(value[i], to[i]);
 }
 
-/* The start on the device goes by the end of the op before, and that perhaps by its start. */
+/* The start on the device depends on the end of the op before, which may depend on its start. */
 static void follow_chain(struct sbt_decoder *decoder, size_t count)
 {
 	const uint64_t *start = decoder->value[COLUMN_START];
@@ -272,7 +272,7 @@ static void find_times(struct sbt_decoder *decoder, size_t count)
 	make_absolute(decoder, COLUMN_SEEN, count);
 }
 
-/* What is the same in every op: one to begin with. */
+/* What is the same in every op: one is the template. */
 static int make_first(struct sbt_decoder *decoder, const struct sbt_head *head, struct op *ret)
 {
 	*ret = (struct op){

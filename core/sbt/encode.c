@@ -1,5 +1,5 @@
-/* Encode: ops into a chunk. Columns that do not differ cost one pass over the ops together; of
- * each other one the ways to write it are measured, and the smallest is taken. */
+/* Encode: ops into a chunk. Constant columns cost one pass over the ops together; for each other
+ * one the encodings are measured, and the smallest is taken. */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #include "core/sbt/codec.h"
 
-#define LEVEL	   1	/* of zstd: higher ones gain little on columns, and cost much */
-#define COLUMN_OPS 2048 /* from so many ops on columns are compressed one by one, else together */
+#define LEVEL	   1	/* of zstd: higher levels gain little on columns and cost much */
+#define COLUMN_OPS 2048 /* from this many ops on columns are compressed separately */
 #define OP_WORDS   (sizeof(struct op) / sizeof(uint64_t))
 
 int sbt_encoder_new(struct sbt_encoder **ret)
@@ -58,7 +58,7 @@ static void field_load(unsigned int number, const struct op *op, size_t count, u
 	}
 }
 
-/* Adds which bits differ from the first op, so that most columns need not be looked at. */
+/* Adds which bits differ from the first op, so that most columns need no look. */
 static void find_differences(const struct op *op, size_t begin, size_t end, uint64_t *ret)
 {
 	uint64_t first[OP_WORDS], word[OP_WORDS], all[OP_WORDS];
@@ -104,7 +104,7 @@ static const uint64_t *chain(struct sbt_encoder *encoder, size_t count)
 	return encoder->chain;
 }
 
-/* What the times of a column are taken in regard to. */
+/* What the times of a column are relative to. */
 static const uint64_t *reference(struct sbt_encoder *encoder, unsigned int number,
 				 unsigned int mode, size_t count)
 {
@@ -117,7 +117,7 @@ static const uint64_t *reference(struct sbt_encoder *encoder, unsigned int numbe
 	return encoder->values[number == COLUMN_SEEN ? COLUMN_GPU_END : COLUMN_GPU_START];
 }
 
-/* Plans a column as each of its modes, and returns the best. */
+/* Plans a column in each of its modes, and returns the best. */
 static const struct sbt_plan *plan_modes(struct sbt_encoder *encoder, unsigned int number,
 					 size_t count, unsigned int *ret_mode)
 {
@@ -142,7 +142,7 @@ static const struct sbt_plan *plan_modes(struct sbt_encoder *encoder, unsigned i
 	return best;
 }
 
-/* NULL: it does not follow from a column before. */
+/* NULL: it does not follow from an earlier column. */
 static const struct sbt_plan *plan_map(struct sbt_encoder *encoder, unsigned int number,
 				       size_t count)
 {
@@ -169,7 +169,7 @@ static const struct sbt_plan *plan_column(struct sbt_encoder *encoder, unsigned 
 	return map && map->guess < plan->guess ? map : plan;
 }
 
-/* Compresses the bytes of a column; the result with what it begins with, or SIZE_MAX. */
+/* Compresses the bytes of a column; the result with its header, or SIZE_MAX. */
 static size_t compress_column(struct sbt_encoder *encoder, size_t bytes)
 {
 	uint8_t *at = varint_put(encoder->compressed, bytes);
@@ -207,7 +207,7 @@ static uint8_t *put_data(uint8_t *at, unsigned int number, unsigned int encoding
 	return at + size;
 }
 
-/* The smallest of its bytes, these compressed, and its bits. */
+/* The smallest of its bytes, its compressed bytes, and its bits. */
 static uint8_t *put_smallest(struct sbt_encoder *encoder, unsigned int number, size_t count,
 			     const struct sbt_plan *plan, unsigned int mode, uint8_t *at)
 {
@@ -244,14 +244,14 @@ static uint8_t *put_column(struct sbt_encoder *encoder, unsigned int number, siz
 	return at;
 }
 
-/* A column that is the same in every op, and not 0. */
+/* A column that is the same in every op, and nonzero. */
 static uint8_t *put_constant(unsigned int number, uint64_t value, uint8_t *at)
 {
 	return varint_put(column_head(number, SBT_CONSTANT, varint_size(value), at), value);
 }
 
-/* Some ops' values of the columns that differ, as far as is known. One that begins to was the same
- * until here. */
+/* Some ops' values of the columns that differ, as far as known. One that starts to differ was the
+ * same until here. */
 static void load_columns(struct sbt_encoder *encoder, const struct op *op, size_t begin, size_t end)
 {
 	const struct op *differences = (const struct op *)encoder->difference;
@@ -273,7 +273,7 @@ static void load_columns(struct sbt_encoder *encoder, const struct op *op, size_
 	}
 }
 
-/* A part of the ops at a time, so that it is near when its columns are taken from it. */
+/* Part of the ops at a time, so that it is in the cache while its columns are extracted. */
 static void load_ops(struct sbt_encoder *encoder, const struct op *op, size_t count)
 {
 	memset(encoder->difference, 0, sizeof(encoder->difference));
@@ -323,7 +323,7 @@ static void find_times(const struct sbt_encoder *encoder, size_t count, struct s
 	head->last_ns = htole64(last);
 }
 
-/* Puts the body behind the head, compressed where that was not done yet and is shorter; returns its
+/* Puts the body after the head, compressed if that was not done yet and is shorter; returns its
  * size there. */
 static size_t close_body(struct sbt_encoder *encoder, size_t count, size_t body_size,
 			 uint8_t *ret_flags)

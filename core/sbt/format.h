@@ -1,5 +1,5 @@
-/* format.h: the bytes of an .sbt file, of which the writer and the reader must agree.
- * docs/sbt.md describes them. Numbers are little-endian. */
+/* format.h: the bytes of an .sbt file, shared by writer and reader. docs/sbt.md describes them.
+ * Numbers are little-endian. */
 #ifndef TS_CORE_SBT_FORMAT_H
 #define TS_CORE_SBT_FORMAT_H
 
@@ -8,12 +8,12 @@
 
 #include "core/sbt/file.h"
 
-/* Not text, and changed by what changes the ends of lines or stops at a Control-Z, as of PNG. */
+/* Not text, and damaged by any conversion of line ends or stop at a Control-Z, like PNG's. */
 #define SBT_FILE_MAGIC	  "\x89SBT\r\n\x1a\n"
 #define SBT_TAIL_MAGIC	  "SBTEND\r\n"
 #define SBT_MAGIC_SIZE	  8
 #define SBT_BLOCK_MAGIC	  0x4b4c4253 /* "SBLK" */
-#define SBT_INDEX_ENTRIES 16384	     /* of an index block; then the next begins */
+#define SBT_INDEX_ENTRIES 16384	     /* in an index block; then the next one starts */
 
 struct sbt_file_head {
 	uint8_t magic[SBT_MAGIC_SIZE];
@@ -28,10 +28,10 @@ struct sbt_block_head {
 	uint32_t type, zero;
 };
 
-/* An index block tells of the blocks between the index block before it and itself; its contents are
+/* An index block lists the blocks between the previous index block and itself; its contents are
  * this and a block of rows (rows.h) of the table and columns below. */
 struct sbt_index_head {
-	uint64_t before; /* offset of the index block before, 0: none */
+	uint64_t before; /* offset of the previous index block, 0: none */
 	uint64_t first;	 /* offset of the first of the blocks, or of this one */
 };
 
@@ -50,7 +50,7 @@ _Static_assert(SBT_FILE_HEAD == 24 && SBT_BLOCK_HEAD == 32 && SBT_INDEX_HEAD == 
 		       SBT_TAIL == 32,
 	       "no holes");
 
-/* Columns of an index; of blocks that are no ops the others are NULL. */
+/* Columns of an index; for blocks that are not ops the others are NULL. */
 #define SBT_INDEX_TABLE "index"
 enum {
 	INDEX_TYPE,

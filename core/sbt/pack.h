@@ -1,4 +1,4 @@
-/* pack.h: numbers of a few bits each, one behind the other; the first in the lowest bits. */
+/* pack.h: numbers of a few bits each, packed; the first in the lowest bits. */
 #ifndef TS_CORE_SBT_PACK_H
 #define TS_CORE_SBT_PACK_H
 
@@ -17,7 +17,7 @@ static inline size_t pack_size(size_t count, unsigned int width)
 	return (count * width + 7) / 8;
 }
 
-/* Writes pack_size() bytes, and some more that mean nothing: up to 8. */
+/* Writes pack_size() bytes, and up to 8 meaningless ones. */
 static inline uint8_t *pack_put(uint8_t *at, const uint64_t *value, size_t count,
 				unsigned int width)
 {
@@ -37,7 +37,7 @@ static inline uint8_t *pack_put(uint8_t *at, const uint64_t *value, size_t count
 	return end;
 }
 
-/* Reads up to 8 bytes behind the numbers, too. `width` is 56 at the most. */
+/* Also reads up to 8 bytes after the numbers. `width` is at most 56. */
 static inline void pack_get(const uint8_t *at, uint64_t *value, size_t count, unsigned int width)
 {
 	uint64_t mask = (UINT64_C(1) << width) - 1, word;

@@ -1,6 +1,6 @@
-/* Reader: finds the blocks of an .sbt file, by its index or else one after the other.
- * An index is believed when it and every index before it have the right checksums and together tell
- * of all bytes of the file; a block when its own checksum is right. */
+/* Reader: finds the blocks of an .sbt file, by its index or one after another. An index is trusted
+ * if it and every index before it have correct checksums and together cover all bytes of the file;
+ * a block if its own checksum is correct. */
 #include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -22,8 +22,8 @@ struct sbt_reader {
 	/* Offsets of the index blocks, the last first; none: there is no index. */
 	uint64_t *index;
 	size_t index_count, index_room;
-	size_t index_left;     /* that were not begun */
-	struct sbt_view *view; /* entries of the one that was begun last */
+	size_t index_left;     /* not started */
+	struct sbt_view *view; /* entries of the one started last */
 };
 
 static int read_bytes(struct sbt_reader *reader, uint64_t offset, void *bytes, size_t size)
@@ -57,7 +57,7 @@ static bool head_valid(const struct sbt_block_head *head, uint64_t offset)
 	       head->size <= SBT_BLOCK_MAX && !head->zero;
 }
 
-/* -EBADMSG: there is none that could be whole. */
+/* -EBADMSG: none there could be whole. */
 static int read_head(struct sbt_reader *reader, uint64_t offset, struct sbt_block_head *ret)
 {
 	uint64_t size = reader->source.size;
@@ -109,7 +109,7 @@ static bool in_range(const struct sbt_value *value, uint64_t max)
 	return value->type == SBT_INTEGER && (uint64_t)value->integer <= max;
 }
 
-/* A row of an index; false: it makes no sense. */
+/* A row of an index; false: it is invalid. */
 static bool read_entry(const struct sbt_value *value, uint64_t offset, struct sbt_block *ret)
 {
 	struct sbt_block block = { .offset = offset };
@@ -204,8 +204,8 @@ static int add_index(struct sbt_reader *reader, uint64_t offset)
 	return 0;
 }
 
-/* From the last index block to the first: each has to end where what is known already begins, and
- * so lies before it. */
+/* From the last index block to the first: each must end where the known part starts, and so comes
+ * before it. */
 static int follow_index(struct sbt_reader *reader, uint64_t offset, uint64_t end)
 {
 	struct sbt_index_head head = { .before = offset, .first = end };
@@ -311,13 +311,12 @@ static int next_entry(struct sbt_reader *reader, struct sbt_block *ret)
 		reader->position = head.first;
 	}
 	if (!read_entry(value, reader->position, ret))
-		return -EBADMSG; /* the file was changed since it was opened */
+		return -EBADMSG; /* the file was changed after it was opened */
 	reader->position += SBT_BLOCK_HEAD + ret->size;
 	return 0;
 }
 
-/* What is at the end of the whole blocks: the beginning of one that would go on, or something else.
- */
+/* What follows the whole blocks: the start of another one, or something else. */
 static int judge_end(struct sbt_reader *reader)
 {
 	uint64_t left = reader->source.size - reader->position;
@@ -332,7 +331,7 @@ static int judge_end(struct sbt_reader *reader)
 	return SBT_READER_END;
 }
 
-/* Without an index: the block that is at the position, if it is whole. */
+/* Without an index: the block at the position, if it is whole. */
 static int next_block(struct sbt_reader *reader, struct sbt_block *ret)
 {
 	struct sbt_block block = { .offset = reader->position };

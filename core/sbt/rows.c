@@ -3,13 +3,13 @@
  * A block is a head and a body; numbers are little-endian.
  *   offset size
  *	0    4	number of rows
- *	4    4	size of the body when it is not compressed
+ *	4    4	size of the body before compression
  *	8    1	number of columns
  *	9    1	flags: bit 0, the body is one zstd frame
  *     10    2	0
  *     12	the body
  * The body is the table's name and then each column: its name, a byte that says which types its
- * values have (enum sbt_column_types), where they are mixed a byte for each row (enum
+ * values have (enum sbt_column_types), if they are mixed a byte for each row (enum
  * sbt_value_type), and the values that are not NULL, row by row. A name is a length as a byte and
  * the bytes. An integer is the zigzag of its difference to the integer before in its column (at
  * first 0), as a varint. A text is a varint: 0 and a new one follows, as a varint of its length,
@@ -34,7 +34,7 @@
 #define TEXTS_MAX  65536
 #define SLOT_COUNT (4 * TEXTS_MAX)
 
-/* What a column's values are written to as they come. */
+/* A column's values as they are written. */
 struct rows_column {
 	char name[SBT_ROW_NAME_MAX + 1];
 	uint8_t *data;
@@ -44,7 +44,7 @@ struct rows_column {
 	uint32_t seen; /* bits by type */
 };
 
-/* A text that was new, and where it is in its column's data. */
+/* A text that was new, and its position in its column's data. */
 struct rows_text {
 	uint32_t number, column;
 	uint32_t slot;
@@ -56,7 +56,7 @@ struct sbt_rows {
 	ZSTD_CCtx *compressor;
 	char table[SBT_ROW_NAME_MAX + 1];
 	size_t column_count, row_count;
-	size_t size; /* of the body, if it ended now, at most */
+	size_t size; /* maximum size of the body, if it ended now */
 	struct rows_column column[SBT_ROW_COLUMNS_MAX];
 	uint8_t *type[SBT_ROW_COLUMNS_MAX]; /* SBT_ROWS_MAX each */
 	struct rows_text text[TEXTS_MAX];
@@ -95,7 +95,7 @@ struct sbt_rows *sbt_rows_free(struct sbt_rows *rows)
 	return NULL;
 }
 
-/* Makes the column empty; its memory is kept. */
+/* Empties the column; its memory is kept. */
 static int begin_column(struct sbt_rows *rows, size_t i, const char *name)
 {
 	struct rows_column *column = &rows->column[i];
@@ -135,8 +135,8 @@ int sbt_rows_begin(struct sbt_rows *rows, const char *table, const char *const *
 	return r;
 }
 
-/* The number of a text that was in the column before, 0 where it was not; it is then kept for the
- * next. Of too many texts the later ones are not. */
+/* The number of a text that is already in the column, else 0; then it is kept for the next. Beyond
+ * a limit later texts are not. */
 static uint32_t find_text(struct sbt_rows *rows, uint32_t number, const struct sbt_value *value)
 {
 	struct rows_column *column = &rows->column[number];
@@ -194,7 +194,7 @@ static void put_value(struct sbt_rows *rows, uint32_t number, const struct sbt_v
 	rows->type[number][rows->row_count] = (uint8_t)value->type;
 }
 
-/* Bytes that a value takes at most, with its type. */
+/* Maximum bytes of a value, with its type. */
 static size_t value_bytes(const struct sbt_value *value)
 {
 	return 1 + (value->type == SBT_TEXT ? value->size + 8 : SBT_VARINT_MAX);

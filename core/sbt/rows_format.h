@@ -1,5 +1,5 @@
-/* rows_format.h: what the writer (rows.c) and the reader (view.c) of a block of rows
- * must agree on. The format is described in rows.c. */
+/* rows_format.h: shared by the writer (rows.c) and the reader (view.c) of a block of rows. The
+ * format is described in rows.c. */
 #ifndef TS_CORE_SBT_ROWS_FORMAT_H
 #define TS_CORE_SBT_ROWS_FORMAT_H
 
@@ -26,7 +26,7 @@ enum sbt_column_types {
 	SBT_TYPES_MIXED,
 };
 
-/* `seen`: a bit for each type that is there. */
+/* `seen`: a bit for each type that occurs. */
 static inline uint8_t sbt_rows_types(uint32_t seen)
 {
 	if (seen & (seen - 1))

@@ -1,8 +1,8 @@
-/* Sbt: the chunk. encode.c writes one, decode.c reads one. Nothing of a chunk is believed
- * before its checksum and its own lengths agree; reading stays within the bytes given and the ops
- * it has room for.
+/* Sbt: the chunk. encode.c writes one, decode.c reads one. Nothing in a chunk is believed before
+ * its checksum and its own lengths agree; reading stays within the given bytes and the room for
+ * ops.
  *
- * A chunk is a head and a body; numbers are little-endian. docs/sbt.md tells it at length.
+ * A chunk is a head and a body; numbers are little-endian. docs/sbt.md has the details.
  *   offset size
  *	0    4	"SBT" and the version, 1
  *	4    4	size of the whole chunk in bytes
@@ -12,22 +12,22 @@
  *     24    8	first_ns: the smallest start_ns
  *     32    8	last_ns: the largest of start_ns, end_ns and gpu_end_ns
  *     40    4	number of ops, 1 to SBT_OPS_MAX
- *     44    4	size of the body when it is not compressed as a whole
+ *     44    4	size of the body before it is compressed as a whole
  *     48    1	kind (enum op_kind)
  *     49    1	flags: bit 0, the body is one zstd frame
  *     50    1	number of columns
  *     51    1	0
  *     52	the body
- * The body is the columns, by rising number, each: number (SBT_COLUMNS), encoding (enum
+ * The body is the columns, in ascending order, each: number (SBT_COLUMNS), encoding (enum
  * sbt_encoding, plus 16 where times are relative, 32 where they are chained, 48 where they are from
  * the end, plus 64 where the data is compressed), length of the data as a varint, data. Compressed
- *data is a varint, its own size, and a zstd frame. How the data of each encoding looks is in
- *column.h. A column that is not there is 0 in every op. Signed fields are stored as the
- *unsigned number with the same bits. A relative time is 0 where the time is 0, else the time minus
- *start_ns, plus 1 where it is not before start_ns, modulo 2^64. A chained time is so in regard to
- *another one: gpu_start_ns to the later of start_ns and the gpu_end_ns of the op before (of the
- *first op: start_ns), gpu_end_ns to gpu_start_ns, seen_ns to gpu_end_ns. One from the end is so to
- *end_ns.
+ * data is a varint, its own size, and a zstd frame. column.h describes the data of each
+ * encoding. An absent column is 0 in every op. Signed fields are stored as the
+ * unsigned number with the same bits. A relative time is 0 where the time is 0, else the time minus
+ * start_ns, plus 1 where it is not before start_ns, modulo 2^64. A chained time is relative to
+ * another one: gpu_start_ns to the later of start_ns and the gpu_end_ns of the op before (of the
+ * first op: start_ns), gpu_end_ns to gpu_start_ns, seen_ns to gpu_end_ns. One from the end is
+ *relative to end_ns.
  */
 #include "core/sbt/sbt.h"
 

@@ -1,9 +1,9 @@
 /* sbt.h: the chunk, in which ops are stored, sent and (as .sbt files) recorded.
  *
  * A chunk holds up to SBT_OPS_MAX ops of one process, stream and kind, in columns: each column is
- * written in the smallest of a few encodings (docs/sbt.md), and compressed with zstd where that
- * helps. A chunk describes itself and carries a checksum, so that one can be read with nothing but
- * its bytes, and a damaged one is told apart.
+ * written in the smallest of several encodings (docs/sbt.md), and compressed with zstd if that
+ * helps. A chunk describes itself and carries a checksum, so that it can be read from its bytes
+ * alone, and damage is detected.
  */
 #ifndef TS_CORE_SBT_H
 #define TS_CORE_SBT_H
@@ -15,8 +15,8 @@
 
 #define SBT_OPS_MAX 8192
 
-/* number, field of struct op. Numbers are stored: a reader skips a column that it does not know,
- * and gives 0 for one that is not there. */
+/* number, field of struct op. Numbers are stored: a reader skips unknown columns, and gives 0 for
+ * absent ones. */
 #define SBT_COLUMNS(X)                                                                             \
 	X(0, start_ns)                                                                             \
 	X(1, end_ns)                                                                               \
@@ -62,23 +62,23 @@ struct sbt_info {
 	size_t size;	   /* of the whole chunk in bytes */
 };
 
-/* Work memory, reused from call to call; zero it to begin with. */
+/* Work memory, reused from call to call; zero it first. */
 struct sbt_codec;
 int sbt_codec_new(struct sbt_codec **ret);
 struct sbt_codec *sbt_codec_free(struct sbt_codec *codec);
 
 /* Encodes `count` (1 to SBT_OPS_MAX) ops that share process, stream and kind, in the order given
- * (by start time, for the best compression). The result belongs to the codec and lives until its
+ * (by start time, for the best compression). The result belongs to the codec and is valid until its
  * next call. */
 int sbt_encode(struct sbt_codec *codec, const struct op *op, size_t count, const void **ret_data,
 	       size_t *ret_size);
 
-/* Reads the head only. -EBADMSG: not a chunk, or damaged; -ENODATA: cut off. */
+/* Reads only the head. -EBADMSG: not a chunk, or damaged; -ENODATA: cut off. */
 int sbt_peek(const void *data, size_t size, struct sbt_info *ret);
 
 /* Decodes the columns in `columns` (bits by number) into op[0..info.count); other fields are 0
- * but for process, stream and kind. `op` has room for SBT_OPS_MAX. Checks everything: the bytes
- * may come from anywhere. */
+ * except process, stream and kind. `op` has room for SBT_OPS_MAX. Checks everything: the bytes may
+ * come from anywhere. */
 int sbt_decode(struct sbt_codec *codec, const void *data, size_t size, uint32_t columns,
 	       struct op *op, struct sbt_info *ret);
 

@@ -1,5 +1,5 @@
-/* View: reads a block of rows. The first pass over a block checks all of it and finds where its
- * columns and texts are; after that rows are read without looking for what may be wrong. */
+/* View: reads a block of rows. The first pass over a block checks all of it and finds its columns
+ * and texts; after that rows are read without checks. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static const uint8_t *get_name(const uint8_t *at, const uint8_t *end, char *ret)
 	return at + size;
 }
 
-/* Returns what follows the text, NULL: it is none. */
+/* Returns what follows the text, NULL: not a text. */
 static const uint8_t *check_text(struct view_column *column, const uint8_t *at, const uint8_t *end)
 {
 	uint64_t number, size;
@@ -164,7 +164,7 @@ static int check_body(struct sbt_view *view)
 	return at == view->body + view->size ? 0 : -EBADMSG;
 }
 
-/* Room for where the texts are. */
+/* Room for the positions of the texts. */
 static int make_texts(struct sbt_view *view)
 {
 	size_t count = 0;

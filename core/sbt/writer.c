@@ -1,5 +1,5 @@
-/* Writer: frames chunks and rows into an .sbt file, and indexes them. What it holds does not
- * grow with the file: an index block is written whenever one is full. */
+/* Writer: frames chunks and rows into an .sbt file, and indexes them. Its memory does not grow with
+ * the file: an index block is written whenever one is full. */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ struct sbt_writer *sbt_writer_free(struct sbt_writer *writer)
 	return NULL;
 }
 
-/* A block, whose contents are two pieces one after the other. */
+/* A block, whose contents are two consecutive pieces. */
 static int write_block(struct sbt_writer *writer, uint32_t type, const void *begin,
 		       size_t begin_size, const void *data, size_t size)
 {

@@ -1,6 +1,6 @@
-/* Api: the control socket, its clients, and the order of their end.
- * Closing: no new clients, all connections closed, running queries cancelled; when the last of
- * them is back the wake handle goes, and its close callback frees everything. */
+/* Api: the control socket, its clients, and the order of shutdown. Closing: no new clients, all
+ * connections closed, running queries cancelled; when the last of them has ended the wake handle is
+ * closed, and its close callback frees everything. */
 #include "daemon/api/api.h"
 
 #include <errno.h>
@@ -118,7 +118,7 @@ static int make_socket(struct api *api, const char *path)
 	if (unlink(path) < 0 && errno != ENOENT)
 		return -errno;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* The mode of the unbound socket is the one it is bound with: it is never open to all. */
+	/* A socket is bound with the mode it has before: it is never open to all. */
 	if (fd < 0 || fchmod(fd, 0600) < 0 ||
 	    bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;

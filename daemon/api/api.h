@@ -1,8 +1,8 @@
 /* api.h: answers the clients of control.sock.
  *
- * Lives on the loop. Queries and exports run in the uv thread pool, each on a read-only connection
- * of its own; a reader that is slow makes its own query wait and nobody else. No peer can make the
- * daemon hold more than limits.h says.
+ * Runs on the loop. Queries and exports run in the uv thread pool, each on a read-only connection
+ * of its own; a slow reader only slows its own query. No peer can make the daemon hold more than
+ * limits.h says.
  */
 #ifndef TS_API_H
 #define TS_API_H
@@ -20,9 +20,9 @@ struct api_ticket;
 struct status_builder;
 
 struct api_config {
-	int fd;		      /* listening socket handed over by systemd, taken over; -1: none */
-	const char *path;     /* else a socket is made here */
-	const char *group;    /* whose members may connect beside root, NULL: nobody else */
+	int fd;		   /* listening socket handed over by systemd, taken over; -1: none */
+	const char *path;  /* otherwise a socket is created here */
+	const char *group; /* whose members may connect, in addition to root; NULL: nobody else */
 	const char *database; /* path, for readers */
 	const char *boot_id;
 	int64_t wall_offset_ns;
@@ -30,57 +30,57 @@ struct api_config {
 	unsigned int half_ms, stall_ms;
 };
 
-/* Who asks for something to be done to a process, and to which. */
+/* Who asks for something to be done to a process, and to which one. */
 struct api_target {
 	uint32_t pid;		/* of the host, or as the daemon counts */
-	uint64_t started_ticks; /* of the process whose rights were looked at, as in /proc */
-	uid_t uid;		/* who asks, by the kernel's word; root may everything */
+	uint64_t started_ticks; /* of the process whose permissions were checked, as in /proc */
+	uid_t uid;		/* the asker's, from the kernel; root may do everything */
 	pid_t asker;		/* the client's own pid, 0: not visible from here */
 };
 
 struct api_attach {
 	struct api_target target;
 	struct ts_settings wanted; /* 0 in a field: the daemon's default */
-	bool seccomp;		   /* also where a seccomp filter might kill the process */
+	bool seccomp;		   /* even if a seccomp filter might kill the process */
 };
 
 struct api_callbacks {
 	/* Adds what `tsctl status` shows. Called on the loop. */
 	void (*status)(void *data, struct status_builder *builder);
-	/* The asker may do this to the process as it was just now: if it is another one meanwhile
-	 * (other started_ticks) he may not. Called on the loop; answered then or later, on the
-	 * loop, with exactly one of the functions below, whatever becomes of the client and of the
-	 * api meanwhile: the ticket lives until it is answered. What the pointers show is valid
-	 * during the call only. NULL: refused. */
+	/* The asker has permission for the process as it was just now, but not for another one in
+	 * its place (other started_ticks). Called on the loop; answered then or later, on the loop,
+	 * with exactly one of the functions below, whatever becomes of the client and of the api:
+	 * the ticket lives until it is answered. Pointers are valid during the call only. NULL:
+	 * refused. */
 	void (*attach)(void *data, struct api_ticket *ticket, const struct api_attach *request);
 	void (*detach)(void *data, struct api_ticket *ticket, const struct api_target *target);
 	/* As store_is_held, and its lock. Called on any thread. NULL: never. */
 	bool (*is_held)(void *data);
 	void (*held_lock)(void *data, bool locked);
-	/* Names the only processes that are watched. False: all are. Called on the loop. NULL:
-	 * all always are. */
+	/* Names the only processes that are traced. False: all are. Called on the loop. NULL:
+	 * always all. */
 	bool (*watched)(void *data, char *out, size_t size);
-	/* Whether all that had come by then is where queries find it; brings it on its way there.
-	 * Called on the loop, every few milliseconds until it is or LIMIT_QUERY_SETTLE_MS are over.
-	 * NULL: it always is. */
+	/* Whether everything that had come by then is visible to queries; hurries it there. Called
+	 * on the loop, every few milliseconds until it is or LIMIT_QUERY_SETTLE_MS are over. NULL:
+	 * it always is. */
 	bool (*settle)(void *data, uint64_t time_ns);
 };
 
-/* Asks for a pool with room for its queries (UV_THREADPOOL_SIZE, where it is not set), so call it
- * before anything uses the pool. -EADDRINUSE: another daemon answers on that path. */
+/* Enlarges the thread pool to fit its queries (UV_THREADPOOL_SIZE, if unset), so call it before
+ * anything uses the pool. -EADDRINUSE: another daemon answers on that path. */
 int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_callbacks *callbacks,
 	    void *data, struct api **ret);
 
-/* Refuses new clients, cancels queries, and calls `closed` when all is freed. */
+/* Refuses new clients, cancels queries, and calls `closed` when everything is freed. */
 void api_close(struct api *api, void (*closed)(void *data));
 
 struct api_attach_result {
 	uint64_t stopped_ns;
 	uint32_t stops;
-	const char *library; /* libcupti that is used */
+	const char *library; /* libcupti in use */
 	uint32_t cupti_version;
 	uint32_t records, stacks;
-	const char *const *note; /* what the user should know, a sentence each */
+	const char *const *note; /* sentences for the user */
 	size_t note_count;
 };
 
@@ -94,13 +94,13 @@ struct api_detach_result {
 
 void api_attach_done(struct api_ticket *ticket, const struct api_attach_result *result);
 void api_detach_done(struct api_ticket *ticket, const struct api_detach_result *result);
-/* Negative errno as attach.h has them, and what the user reads: a sentence that says what to do. */
+/* Negative errno as in attach.h, and a sentence for the user that says what to do. */
 void api_ticket_fail(struct api_ticket *ticket, int error, const char *sentence);
-/* False: nobody waits for the answer any more; it is still owed. */
+/* False: nobody waits for the answer any more; it must still be given. */
 bool api_ticket_wanted(const struct api_ticket *ticket);
 
-/* A line of the status: text as a person reads it; with `status_number`, its value in base units
- * as well. `warning`: something to look at. */
+/* A line of the status: text for people; with `status_number`, also its value in base units.
+ * `warning`: needs attention. */
 void status_text(struct status_builder *builder, const char *section, const char *name,
 		 bool warning, const char *format, ...) __attribute__((format(printf, 5, 6)));
 void status_number(struct status_builder *builder, const char *section, const char *name,

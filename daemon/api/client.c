@@ -1,7 +1,7 @@
-/* Client: one connection of the control socket.
- * What it has sent and not finished is bounded by the frame reader, what it has not read by
- * LIMIT_CLIENT_QUEUE: beyond that its queries wait and nothing more is read from it. A client is in
- * api->clients until uv_close, and freed in the close callback, after its last write callback. */
+/* Client: one connection of the control socket. Its unfinished input is bounded by the frame
+ * reader, its unread output by LIMIT_CLIENT_QUEUE: beyond that its queries wait and nothing more is
+ * read from it. A client is in api->clients until uv_close, and freed in the close callback, after
+ * its last write callback. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,7 +219,7 @@ void client_sweep(struct client *client, uint64_t now_ms)
 			      "The message was cut off");
 }
 
-/* A user who holds many idle connections loses the oldest, so that his next command works. */
+/* A user with many idle connections loses the oldest, so that the next command works. */
 static struct client *oldest_idle(struct api *api, uid_t uid)
 {
 	struct client *client;

@@ -1,6 +1,5 @@
-/* Handler: what is done for each kind of request, one row each.
- * What reads the database becomes a job, what another part of the daemon does gets a ticket, the
- * rest is answered at once. */
+/* Handler: one row for each kind of request. A request that reads the database becomes a job, one
+ * for another part of the daemon gets a ticket, the rest is answered at once. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -86,7 +85,7 @@ static void handle_cancel(struct client *client, const Tracesmith__V1__Request *
 	client_reply(client, &reply);
 }
 
-/* One more request of this client may be under way, with this id. */
+/* Whether this client may have one more open request, with this id. */
 static bool has_room(struct client *client, uint64_t id)
 {
 	if (client->job_count + client->ticket_count >= LIMIT_CLIENT_REQUESTS) {
@@ -101,7 +100,8 @@ static bool has_room(struct client *client, uint64_t id)
 	return true;
 }
 
-/* The process that is meant, where the client may; else it was told why not. */
+/* The requested process, if the client has permission; otherwise the client was reported why
+ * not. */
 static bool find_target(struct client *client, uint64_t id, uint32_t pid, struct api_target *ret)
 {
 	char why[TARGET_WHY_MAX];

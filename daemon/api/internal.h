@@ -1,5 +1,5 @@
-/* internal.h: what the files of api share. All of it belongs to the loop, but for what struct job
- * says is the worker's too. */
+/* internal.h: shared by the files of api. All of it belongs to the loop, except what struct job
+ * assigns to the worker too. */
 #ifndef TS_API_INTERNAL_H
 #define TS_API_INTERNAL_H
 
@@ -26,10 +26,11 @@ struct client {
 	struct ticket_list tickets;
 	uint32_t job_count, running_count, ticket_count;
 	size_t queued_bytes;	/* given to libuv, not yet written */
-	uint64_t half_since_ms; /* when the part of a message that is held began to come, 0: none */
-	uint64_t moved_ms;	/* last time that it took something while something waited */
+	uint64_t half_since_ms; /* when the part of a message that is held started to arrive, 0:
+				   none */
+	uint64_t moved_ms;	/* last time that it read something while something waited */
 	bool paused;		/* not read from while its replies wait */
-	bool ending;		/* closed as soon as what is queued is written */
+	bool ending;		/* closed as soon as the queue is written */
 };
 TAILQ_HEAD(client_list, client);
 
@@ -38,7 +39,7 @@ struct api {
 	uv_pipe_t listener;
 	uv_async_t wake;   /* a worker has output */
 	uv_timer_t sweep;  /* runs while there are clients */
-	uv_timer_t settle; /* runs while a job waits for what came before it to be stored */
+	uv_timer_t settle; /* runs while a job waits for earlier data to be stored */
 	unsigned int handles;
 	char *path; /* of a socket that is ours to remove, else NULL */
 	char *group, *database, *boot_id;
@@ -58,7 +59,7 @@ struct api {
 
 /* client.c */
 int client_accept(struct api *api, uv_stream_t *listener);
-/* Queues a framed message and takes it over. `job` hears of its bytes when they are written. */
+/* Queues a framed message and takes it over. `job` is notified when its bytes are written. */
 void client_write(struct client *client, struct job *job, uint8_t *data, size_t size);
 void client_reply(struct client *client, const Tracesmith__V1__Reply *reply);
 void client_error(struct client *client, uint64_t id, Tracesmith__V1__Error__Code code,
@@ -79,24 +80,24 @@ void job_cancel(struct job *job);
 void job_detach(struct job *job);
 struct job *job_find(struct client *client, uint64_t id);
 void job_written(struct job *job, size_t size);
-/* Starts what may run now, and sees to it that the rest is looked at again. */
+/* Starts what may run now, and makes sure that the rest is looked at again. */
 void jobs_start(struct api *api);
-/* Hands the output of running jobs to their clients. */
+/* Passes the output of running jobs to their clients. */
 void jobs_flush(struct api *api);
 
 /* ticket.c */
 /* NULL: no memory, or too many; the client was told. */
 struct api_ticket *ticket_add(struct client *client, uint64_t id);
 struct api_ticket *ticket_find(struct client *client, uint64_t id);
-/* Its client is told that it was cancelled, and gets no answer any more. */
+/* Its client is told that it was cancelled, and gets no other answer. */
 void ticket_cancel(struct api_ticket *ticket);
 /* Its client is gone. */
 void ticket_detach(struct api_ticket *ticket);
-/* The api is gone: what is owed still is answered to nobody. */
+/* The api is gone: remaining answers are discarded. */
 void tickets_orphan(struct api *api);
 
 /* api.c */
-/* Goes on with closing when nothing is left that needs the handles. */
+/* Continues closing when nothing needs the handles any more. */
 void api_settle(struct api *api);
 
 #endif

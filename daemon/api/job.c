@@ -1,8 +1,7 @@
-/* Job: a request that is answered by a thread of the uv pool.
- * The worker puts framed replies in the outbox and the loop takes them out; `pending` counts what
- * the reader has not taken yet, in the outbox and in libuv, and the worker waits while it is above
- * LIMIT_CLIENT_QUEUE. A job is waiting, running, or done with writes under way, and freed after
- * the last of them. */
+/* Job: a request that is answered by a thread of the uv pool. The worker puts framed replies in the
+ * outbox and the loop takes them out; `pending` counts what the reader has not taken yet, in the
+ * outbox and in libuv, and the worker waits while it is above LIMIT_CLIENT_QUEUE. A job is waiting,
+ * running, or done with writes in progress, and freed after the last of them. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -31,7 +30,7 @@ struct job {
 	Tracesmith__V1__Request *request;
 	uv_work_t work;
 	uint64_t asked_ns;
-	char watched[WATCHED_BYTES]; /* the only processes that are, "": all */
+	char watched[WATCHED_BYTES]; /* the only traced processes, "": all */
 	uint32_t writes;
 	bool running, done;
 	bool held; /* asks what is held in memory */
@@ -110,7 +109,7 @@ static void lock_held(struct job *job, bool locked)
 		job->api->callbacks.held_lock(job->api->data, locked);
 }
 
-/* Once it is locked nothing begins or ends to be held. */
+/* Once it is locked, holding neither starts nor ends. */
 static void lock_if_held(struct job *job)
 {
 	const struct api_callbacks *call = &job->api->callbacks;
@@ -200,7 +199,7 @@ static bool on_cancelled(void *data)
 	return cancelled;
 }
 
-/* CLOCK_BOOTTIME goes on while the host sleeps, ours does not. */
+/* CLOCK_BOOTTIME continues while the host sleeps, ours does not. */
 static int64_t suspended_ns(void)
 {
 	return (int64_t)(clock_ns(CLOCK_BOOTTIME) - uv_hrtime());
@@ -307,7 +306,7 @@ static void on_settle(uv_timer_t *timer)
 	jobs_start(timer->data);
 }
 
-/* What it asks for may still be on its way to the database. */
+/* The requested data may still be on its way to the database. */
 static bool is_settled(struct job *job)
 {
 	const uint64_t limit_ns = LIMIT_QUERY_SETTLE_MS * NS_PER_MS;

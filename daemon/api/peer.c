@@ -1,6 +1,6 @@
-/* Peer: root, the daemon's own user and members of one group may use the control socket.
- * Membership is what the peer had when it connected (SO_PEERCRED, SO_PEERGROUPS), so no name
- * service is asked while the loop waits. */
+/* Peer: root, the daemon's own user and members of one group may use the control socket. Membership
+ * is taken from when the peer connected (SO_PEERCRED, SO_PEERGROUPS), so the loop never waits for a
+ * name service. */
 #include "daemon/api/peer.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Refuse: the end of a start that failed. systemd starts the daemon for as long as somebody waits
- * in the queue of its socket, so nobody may be left there. */
+/* Refuse: the end of a failed start. systemd starts the daemon for as long as somebody waits in the
+ * queue of its socket, so nobody may be left there. */
 #include "daemon/api/refuse.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 struct status_builder {
 	Tracesmith__V1__StatusReply__Item **item;
 	size_t count, room;
-	bool failed; /* no memory: the reply would be a lie */
+	bool failed; /* no memory: the reply would be wrong */
 };
 
 void status_done(struct status_builder *builder);

@@ -1,5 +1,5 @@
-/* Target: the rule of ptrace(2), decided for the one who asks and not for the daemon, which may
- * trace everything. */
+/* Target: the rule of ptrace(2), applied to the asker and not to the daemon, which may trace
+ * everything. */
 #include "daemon/api/target.h"
 
 #include <errno.h>
@@ -13,7 +13,8 @@
 #include "core/base/cleanup.h"
 #include "daemon/maps/procfs.h"
 
-/* Real, effective, saved and file system uid. -ESRCH: there is no process, or only its exit code.
+/* Real, effective, saved and file system uid. -ESRCH: there is no process, or only its exit
+ * code.
  */
 static int read_uids(uint32_t pid, uid_t ret[4])
 {
@@ -27,7 +28,7 @@ static int read_uids(uint32_t pid, uid_t ret[4])
 	if (n < 0)
 		return -ESRCH;
 	text[n] = '\0';
-	/* Its name stands before, and may hold anything but a newline. */
+	/* Its name comes before, and may contain anything but a newline. */
 	if (strstr(text, "\nState:\tZ"))
 		return -ESRCH;
 	line = strstr(text, "\nUid:");
@@ -36,8 +37,8 @@ static int read_uids(uint32_t pid, uid_t ret[4])
 	return 0;
 }
 
-/* Files below /proc/PID belong to root where the process is not dumpable: after a set-uid program
- * or one with capabilities was run, or because it wants no debugger. */
+/* Files below /proc/PID belong to root if the process is not dumpable: after it ran a set-uid
+ * program or one with capabilities, or because it wants no debugger. */
 static int is_dumpable(uint32_t pid, uid_t uid)
 {
 	struct stat st;
@@ -81,7 +82,7 @@ int target_check(uint32_t pid, uid_t uid, uint64_t *ret_started_ticks, char *why
 
 	if (r == 0 && uid != 0) {
 		r = compare(pid, uid, why);
-		/* Another process of that pid may be what was looked at. */
+		/* Another process may have that pid now. */
 		if (r == 0)
 			r = procfs_started_ticks(pid, &after);
 		if (r == 0 && after != before)

@@ -1,4 +1,4 @@
-/* target.h: whether a user may have something done to a process, as the kernel would decide it. */
+/* target.h: whether a user may act on a process, by the kernel's rules. */
 #ifndef TS_API_TARGET_H
 #define TS_API_TARGET_H
 
@@ -8,10 +8,12 @@
 #define TARGET_PID_MAX (1u << 22) /* PID_MAX_LIMIT of the kernel */
 #define TARGET_WHY_MAX 256
 
-/* Root may everything, another user what is done to a process that is wholly his own: all its user
- * ids are his, and it is no program with rights that he has not (set-uid, capabilities). The
- * process that was looked at is `ret_started_ticks`.
- * -ESRCH: there is none; -EACCES: he may not; each with a sentence in `why`. */
+/* Root may do everything, another user may act on a process that is entirely their own: all its
+ * user
+ * ids are theirs, and its program has no extra privileges (set-uid, capabilities). The checked
+ * process
+ * is identified by `ret_started_ticks`.
+ * -ESRCH: there is none; -EACCES: no permission; each with a sentence in `why`. */
 int target_check(uint32_t pid, uid_t uid, uint64_t *ret_started_ticks, char *why);
 
 #endif

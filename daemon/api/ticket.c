@@ -1,6 +1,6 @@
-/* Ticket: a request that another part of the daemon answers, later or at once.
- * It is in api->tickets until it is answered or the api is gone, and in client->tickets while
- * somebody waits for the answer. Answering it frees it, and nothing else does. */
+/* Ticket: a request that another part of the daemon answers, later or at once. It is in
+ * api->tickets until it is answered or the api is gone, and in client->tickets while somebody waits
+ * for the answer. Only answering it frees it. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ struct api_ticket {
 	uid_t uid;
 };
 
-/* What is said to a program where a part of the daemon failed with an errno. */
+/* What a program is told when a part of the daemon failed with an errno. */
 static const struct {
 	int error;
 	Tracesmith__V1__Error__Code code;

@@ -1,9 +1,9 @@
-/* Attach: the story of how the library gets into a process, and out of it.
+/* Attach: the steps that load the library into a process, and unload it.
  *
- * In the first stop a thread makes what is needed: memory, a memfd, a pair of sockets. While the
- * process goes on, the library is written to the memfd. In the second stop the thread loads it and
- * calls its entry; in the third it takes away what was only needed for that. What the process has
- * because of us stands in struct attach_state, and is gone at the end, whatever the end. */
+ * In the first stop a thread creates what is needed: memory, a memfd, a pair of sockets. While the
+ * process continues, the library is written to the memfd. In the second stop the thread loads it
+ * and calls its entry; in the third it removes what was only needed for that. struct attach_state
+ * lists what the process has because of us; all of it is gone at the end, whatever happens. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@
 
 #define LATE_TRIES	 4
 #define PATIENCE_MS	 3000
-#define PATIENCE_UNDO_MS 10000 /* nobody likes what is left behind */
+#define PATIENCE_UNDO_MS 10000 /* leftovers are unwelcome */
 #define THREADS_END_MS	 2000
 #define LIBRARY_MAX	 (64 << 20)
 int attach_why(char *why, int error, const char *format, ...)
@@ -36,8 +36,8 @@ int attach_why(char *why, int error, const char *format, ...)
 	return error;
 }
 
-/* Whether the stopped thread is of the program that was looked at: its memory cannot be read any
- * more after an exec. */
+/* Whether the stopped thread still runs the checked program: its memory cannot be read any more
+ * after an exec. */
 static int state_confirm(const struct attach_state *state)
 {
 	const struct attach_request *request = state->request;
@@ -52,7 +52,7 @@ static int state_confirm(const struct attach_state *state)
 		       : 0;
 }
 
-/* A step is all that one stop is for. */
+/* Each step takes one stop. */
 static int state_step(struct attach_state *state, bool loads, unsigned int patience_ms,
 		      int (*step)(struct attach_state *state, const void *data), const void *data)
 {
@@ -80,8 +80,8 @@ static int state_step(struct attach_state *state, bool loads, unsigned int patie
 	return r;
 }
 
-/* A descriptor of the process as one of ours. Threads may have different tables: it must be what
- * the thread that made it sees under the number. */
+/* Duplicates a descriptor of the process. Threads may have different tables: it must be what the
+ * thread that created it sees under the number. */
 static int state_take(struct attach_state *state, int pidfd, int number, int *ret)
 {
 	_cleanup_(closep) int fd = (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
@@ -90,8 +90,7 @@ static int state_take(struct attach_state *state, int pidfd, int number, int *re
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", state->pid, state->remote.tid,
 		 number);
-	/* And what we write to must be no pipe, say, that somebody has put there: it could block.
-	 */
+	/* And we must not write to a pipe, for example, that somebody put there: it could block. */
 	if (fd < 0 || (number == state->memfd && fcntl(fd, F_GET_SEALS) < 0) ||
 	    fstat(fd, &here) < 0 || stat(path, &there) < 0 || here.st_ino != there.st_ino ||
 	    here.st_dev != there.st_dev)
@@ -117,7 +116,7 @@ static int copy_library(int from, int to)
 		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return -errno;
 	}
-	/* What runs in the process is what we wrote. */
+	/* The process runs exactly what we wrote. */
 	fcntl(to, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
 	return 0;
 }
@@ -184,7 +183,7 @@ static int state_open(struct attach_state *state, pid_t pid, uint64_t started_ti
 	r = attach_target_open(pid, &state->target, why);
 	if (r < 0)
 		return r;
-	/* Its memory is held now: a process that comes after it cannot be mistaken for it. */
+	/* Its memory is held now: a later process with the same pid cannot be mistaken for it. */
 	if (procfs_started_ticks((uint32_t)pid, &ticks) < 0 ||
 	    (started_ticks && ticks != started_ticks))
 		return attach_state_ended(state);
@@ -199,8 +198,8 @@ static void state_close(struct attach_state *state)
 	free(state->remote.xstate);
 }
 
-/* Work for a thread of its own: the kernel lets go of what a thread traces when that ends, which is
- * the only way where one could not be stopped. */
+/* Runs on a thread of its own: the kernel releases what a thread traces when it ends, which is the
+ * only way if one could not be stopped. */
 struct attach_work {
 	int (*run)(struct attach_work *work);
 	const struct attach_request *request;
@@ -278,7 +277,7 @@ int attach_run(const struct attach_request *request, struct attach_result *ret, 
 	return r < 0 ? r : work_run(&work);
 }
 
-/* Whether a thread is inside of the library, as far as can be seen from outside. */
+/* Whether a thread is inside the library, as far as can be seen from outside. */
 static bool state_inside(const struct attach_state *state)
 {
 	_cleanup_(freep) pid_t *tid = NULL;

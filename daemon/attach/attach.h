@@ -1,8 +1,8 @@
-/* attach.h: puts our library into a process that runs already, and takes it out again.
+/* attach.h: loads the library into a running process, and unloads it again.
  *
- * Each call blocks for some milliseconds to seconds, so it belongs on a thread of the pool; the
- * ptrace work is done on a thread that ends with the call. What goes wrong is rolled back: the
- * process goes on as if nothing had been, and `why` has a sentence that says what to do.
+ * Each call blocks for milliseconds to seconds, so it belongs on a thread of the pool; the ptrace
+ * work is done on a thread that ends with the call. Failures are rolled back: the process continues
+ * as if nothing had happened, and `why` has a sentence that says what to do.
  */
 #ifndef TS_ATTACH_H
 #define TS_ATTACH_H
@@ -17,31 +17,30 @@
 
 struct attach_request {
 	pid_t pid;
-	uint64_t started_ticks; /* of the process that is meant, as in /proc; 0: whoever it is */
-	int library;		/* descriptor of our library's file */
+	uint64_t started_ticks; /* of the process that is meant, as in /proc; 0: any */
+	int library;		/* descriptor of the library's file */
 	struct ts_settings wanted;
 	bool seccomp; /* try it although a seccomp filter might kill the process */
-	bool limited; /* only while it is a process of `uid`, with no rights beside those */
+	bool limited; /* only while it is a process of `uid`, without further privileges */
 	uid_t uid;
 };
 
 struct attach_result {
 	int socket;	     /* our end, connected to the library; the caller's */
 	uint64_t handle;     /* of the library in the process, for attach_unload */
-	uint64_t stopped_ns; /* how long a thread of it stood still, at the longest */
+	uint64_t stopped_ns; /* the longest time a thread of it was stopped */
 	uint32_t stops;	     /* how often */
 	uint64_t total_ns;
-	bool loaded_before; /* the library was still there from an earlier time */
+	bool loaded_before; /* the library was already there from an earlier attach */
 };
 
-/* -ESRCH: no such process, or it ended; -EPERM: not the rights, or another tracer; -ENOEXEC: a
- * process that this cannot be done to; -ENODEV: it does not use CUDA (yet); -EALREADY: carries the
- * library and is connected; -EAGAIN: no thread of it could be used now; -EIO: it failed and was
- * rolled back. */
+/* -ESRCH: no such process, or it ended; -EPERM: no permission, or another tracer; -ENOEXEC: not
+ * supported for this process; -ENODEV: it does not use CUDA (yet); -EALREADY: carries the library
+ * and is connected; -EAGAIN: no thread of it was free; -EIO: it failed and was rolled back. */
 int attach_check(const struct attach_request *request, char *why);
 int attach_run(const struct attach_request *request, struct attach_result *ret, char *why);
 
-/* After the library has said that it is GONE and unloadable, and its connection has ended. */
+/* After the library has reported that it is GONE and unloadable, and its connection has ended. */
 int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, char *why);
 
 #endif

@@ -1,4 +1,5 @@
-/* attach_check: who cannot be attached to, each with a sentence that says what to do. Looks only.
+/* attach_check: processes that cannot be attached to, each with a sentence that says what to do.
+ * Changes nothing.
  */
 #include <elf.h>
 #include <errno.h>
@@ -94,7 +95,7 @@ static int check_tracer(pid_t pid, char *why)
 	return 0;
 }
 
-/* *ret: the interpreter, empty where there is none. */
+/* *ret: the interpreter, empty if there is none. */
 static int check_read_program(int fd, Elf64_Ehdr *ret_header, char ret[INTERPRETER_SIZE])
 {
 	Elf64_Phdr segment;
@@ -216,7 +217,7 @@ static int check_memory(pid_t pid, char *why)
 	return fd < 0 ? attach_why(why, -ESRCH, "Process %d has ended", pid) : 0;
 }
 
-/* A process that ends loses its memory first, and then looks like all kinds of things. */
+/* An ending process loses its memory first, and then looks like all kinds of things. */
 bool attach_ended(pid_t pid)
 {
 	struct attach_status status;
@@ -244,7 +245,7 @@ int attach_check_owner(pid_t pid, uid_t uid, char *why)
 	for (size_t i = 0; i < ARRAY_SIZE(status.uid); i++)
 		if (status.uid[i] != uid)
 			r = -EPERM;
-	/* It is root's where the process is not to be traced by its user. */
+	/* It belongs to root if the process's user may not trace it. */
 	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
 	if (stat(path, &st) < 0 || st.st_uid != uid)
 		r = -EPERM;

@@ -1,8 +1,9 @@
 /* attach_frame: the way back for a thread whose tracer dies in the middle of a call.
  *
- * A called function returns to code that ends in rt_sigreturn. We stop the thread there and go on
- * with it; if we are dead by then, the kernel takes all registers from the frame written here,
- * and the thread is back where it was. The layout is the kernel's struct rt_sigframe. */
+ * A called function returns to code that ends in rt_sigreturn. We stop the thread there and
+ * continue it ourselves; if we are dead by then, the kernel takes all registers from the frame
+ * written here, and the thread is back where it was. The layout is the kernel's struct
+ * rt_sigframe. */
 #include <cpuid.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -19,9 +20,9 @@
 #define XSTATE_SOFTWARE	    464 /* offset in the legacy area of what follows */
 #define XSTATE_HEADER	    512
 #define XSTATE_LEGACY_SIZE  576
-#define XSTATE_FEATURE_TILE 0x60000ull /* AMX: the kernel takes them only where allowed */
+#define XSTATE_FEATURE_TILE 0x60000ull /* AMX: the kernel accepts them only if allowed */
 #define KERNEL_MASK_SIZE    8
-#define STACK_INVALID	    7 /* no such mode: the kernel leaves the signal stack as it is */
+#define STACK_INVALID	    7 /* no such mode: the kernel leaves the signal stack unchanged */
 #define KERNEL_CONTEXT_SIZE (offsetof(ucontext_t, uc_sigmask) + KERNEL_MASK_SIZE)
 
 struct xstate_software {
@@ -35,7 +36,7 @@ struct frame {
 	uint8_t context[KERNEL_CONTEXT_SIZE];
 };
 
-/* Of the features that a signal frame may have, and *ret_features is them. */
+/* The features that a signal frame may have; *ret_features is set to them. */
 static uint32_t xstate_size(uint64_t enabled, uint64_t *ret_features)
 {
 	uint32_t size = XSTATE_LEGACY_SIZE, a, b, c, d;
@@ -51,7 +52,7 @@ static uint32_t xstate_size(uint64_t enabled, uint64_t *ret_features)
 	return size;
 }
 
-/* As the kernel would restart a call that was interrupted. */
+/* As the kernel would restart an interrupted call. */
 static struct user_regs_struct frame_registers(const struct user_regs_struct *saved)
 {
 	struct user_regs_struct regs = *saved;

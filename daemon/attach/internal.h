@@ -1,9 +1,8 @@
-/* internal.h: what the parts of attaching are to each other.
+/* internal.h: how the parts of attaching work together.
  *
- * attach.c tells the story, step.c has its steps, check.c says who is refused,
- * proc.c reads /proc, target.c knows what is where in the process, thread.c
- * chooses a thread of it, remote.c makes that thread do something for us, and frame.c
- * is its way back if we die meanwhile.
+ * attach.c has the sequence, step.c its steps, check.c the refusals, proc.c reads /proc, target.c
+ * knows the layout of the process, thread.c chooses a thread of it, remote.c makes that thread do
+ * something for us, and frame.c is its way back if we die.
  */
 #ifndef TS_ATTACH_INTERNAL_H
 #define TS_ATTACH_INTERNAL_H
@@ -68,14 +67,14 @@ const char *attach_map_name(const struct attach_map *map);
 bool attach_map_is_ours(const struct attach_map *map);
 /* The thread ids, the caller frees *ret. */
 int attach_threads_read(pid_t pid, pid_t **ret, size_t *ret_count);
-/* Whether one of its threads is ours. */
+/* Whether one of its threads is the library's. */
 bool attach_is_live(pid_t pid);
 /* An entry of the auxiliary vector; 0: not there. */
 uint64_t attach_auxiliary(pid_t pid, uint64_t key);
 
 /* check.c */
-/* Whether `uid` may still trace it. Asked while a thread is stopped, so that what is asked about
- * stays so: a program that runs with other rights may have been begun since the last time. */
+/* Whether `uid` may still trace it. Asked while a thread is stopped, so that the answer stays
+ * valid: a program with other privileges may have been started since the last time. */
 int attach_check_owner(pid_t pid, uid_t uid, char *why);
 bool attach_ended(pid_t pid);
 
@@ -93,10 +92,10 @@ struct attach_target {
 	uint64_t dlopen_flags;
 	uint64_t syscall;  /* a system call instruction in its libc */
 	bool returns;	   /* and it is followed by a return */
-	uint64_t restorer; /* where its signal handlers return to; 0: not known */
+	uint64_t restorer; /* where its signal handlers return to; 0: unknown */
 	uint64_t loader_state, loader_state_size;
 	uint64_t link_maps; /* where the pointer to the first is */
-	/* Code that must not be interrupted by what we do, and within it that of libc. */
+	/* Code that we must not interrupt, and the part of it in libc. */
 	struct attach_range unsafe[ATTACH_RANGES_MAX];
 	size_t unsafe_count;
 	struct attach_range libc;
@@ -122,9 +121,10 @@ enum attach_loader {
 	LOADER_ANY,
 };
 enum attach_loader attach_target_loader(const struct attach_target *target, pid_t tid);
-/* Of the loaded object with this handle (link map): the address of our entry; -ENOENT: not ours. */
+/* For the loaded object with this handle (link map): the address of our entry; -ENOENT: not
+ * ours. */
 int attach_target_entry(const struct attach_target *target, uint64_t handle, uint64_t *ret);
-/* The handle of a copy of the library that is there; -ENOENT. */
+/* The handle of a copy of the library in the process; -ENOENT. */
 int attach_target_loaded(const struct attach_target *target, uint64_t *ret_handle,
 			 uint64_t *ret_entry, bool *ret_ours);
 
@@ -136,7 +136,7 @@ struct attach_remote {
 	uint64_t mask;
 	uint8_t *xstate; /* ATTACH_XSTATE_MAX */
 	size_t xstate_size;
-	uint64_t code;	  /* a page that can be run, made by us; 0: none yet */
+	uint64_t code;	  /* an executable page that we created; 0: none yet */
 	uint64_t scratch; /* ATTACH_SCRATCH_SIZE of memory; 0: none yet */
 	uint64_t stopped_at_ns, stopped_ns;
 	int nice; /* that it had */
@@ -144,19 +144,19 @@ struct attach_remote {
 	int fault;    /* the signal that ended a call */
 	bool settled; /* in a stop from which the kernel would restart a system call */
 	bool gone;    /* the thread */
-	bool stuck;   /* could not be stopped: goes free when our own thread ends */
+	bool stuck;   /* could not be stopped: released when our own thread ends */
 };
 
-/* For the thread that does all this: a timer of its own, to be deleted at the end. */
+/* For the tracing thread: a timer of its own, to be deleted at the end. */
 int attach_remote_ticks(timer_t *ret);
 /* -ESRCH: gone; -EPERM; -EAGAIN: cannot be used now. On failure it is released. */
 int attach_remote_stop(struct attach_remote *remote, pid_t tid);
-/* Lets it run before others, or as it did. What it starts meanwhile would inherit that. */
+/* Raises its priority, or restores it. Threads it starts in between would inherit that. */
 void attach_remote_hurry(struct attach_remote *remote, bool hurry);
 /* *ret is a negative errno where the call failed. */
 int attach_remote_syscall(struct attach_remote *remote, long number, const uint64_t argument[6],
 			  int64_t *ret);
-/* Needs code and scratch. -ETIMEDOUT, -EFAULT: it did not come back; only release it. */
+/* Needs code and scratch. -ETIMEDOUT, -EFAULT: it did not return; only release it. */
 int attach_remote_call(struct attach_remote *remote, uint64_t function, uint64_t first,
 		       uint64_t second, uint64_t *ret);
 int attach_remote_release(struct attach_remote *remote);
@@ -164,21 +164,21 @@ int attach_remote_release(struct attach_remote *remote);
 int attach_remote_code(struct attach_remote *remote);
 
 /* frame.c */
-/* Where a stack that begins at `top` has to be when a function is called that returns through
+/* Where a stack with the given `top` must be when a function is called that returns through
  * rt_sigreturn to what `remote` saved; writes what is needed there. */
 int attach_frame_write(const struct attach_remote *remote, uint64_t top, uint64_t return_to,
 		       uint64_t *ret_sp);
 
 /* thread.c */
-/* Stops a thread that can be used, for system calls only or to call functions that load something;
- * tries for `patience_ms`. -EAGAIN: there was none. */
+/* Stops a usable thread, for system calls only or to call functions that load something; tries for
+ * `patience_ms`. -EAGAIN: there was none. */
 int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 		       unsigned int patience_ms, char *why);
-/* Some calls the kernel ends with EINTR whenever they are interrupted. Makes it begin them again,
- * unless a handler of the program's runs. */
+/* The kernel ends some calls with EINTR whenever they are interrupted. Makes it restart them,
+ * unless a handler of the program runs. */
 void attach_thread_again(struct user_regs_struct *regs);
 
-/* What the process has because of us, and what came of it. */
+/* What the process has because of us, and the outcome. */
 struct attach_state {
 	struct attach_target target;
 	struct attach_remote remote;
@@ -188,7 +188,7 @@ struct attach_state {
 	uint64_t handle, entry;
 	uint64_t longest_ns;
 	uint32_t stops;
-	bool late;   /* a call waited for a lock and was given up before it did anything */
+	bool late;   /* a call waited for a lock and was abandoned before it did anything */
 	bool unload; /* the library is there, but did not start */
 	bool lost;   /* a thread could not be stopped where it was: it still needs our memory */
 	const struct attach_request *request; /* NULL: none */

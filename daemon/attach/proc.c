@@ -1,5 +1,5 @@
-/* attach_proc: what /proc says of the process to attach to, read when asked. Names in it are the
- * process's to choose. */
+/* attach_proc: reads /proc about the process to attach to, on demand. The process chooses the names
+ * in it. */
 #include <ctype.h>
 #include <dirent.h>
 #include <elf.h>

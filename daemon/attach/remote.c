@@ -1,12 +1,12 @@
-/* attach_remote: one stopped thread that does something for us, and then is as it was.
+/* attach_remote: one stopped thread that does something for us and is then restored.
  *
- * At each moment we may die, and the thread goes on with the registers that it has then: so it is
- * always on its way to an rt_sigreturn that gives it back what it had, its signal mask too.
+ * We may die at any moment, and the thread then continues with its current registers: so it is
+ * always on its way to an rt_sigreturn that restores what it had, including its signal mask.
  * Nothing of the program's is written to: calls run on memory that was mapped for them. (Only until
- * there is such memory the frame for that lies where one of a signal would.) A thread
- * stops three ways: in the stop that was asked for and at a signal (from both the kernel restarts
- * what was interrupted: settled), and at the system calls it makes for us. All signals are blocked
- * meanwhile, so they wait in the kernel. A thread is let go from a settled stop only. */
+ * there is such memory, the frame for that is where a signal's would be.) A thread stops in three
+ * ways: in the requested stop and at a signal (from both the kernel restarts what was interrupted:
+ * settled), and at the system calls it makes for us. All signals are blocked in between, so they
+ * wait in the kernel. A thread is only released from a settled stop. */
 #include <elf.h>
 #include <errno.h>
 #include <pthread.h>
@@ -36,8 +36,9 @@
 #define TICK_SIGNAL    (SIGRTMAX - 3)
 
 #define SYSCALL_STOP   (SIGTRAP | 0x80)
-#define FLAGS_CLEAR    0x40500ull /* alignment check, direction, trap: not for a function's start */
-#define SHADOW_STACK   0x204
+#define FLAGS_CLEAR                                                                                \
+	0x40500ull /* alignment check, direction, trap: must be clear when a function starts */
+#define SHADOW_STACK 0x204
 
 /* mov %rax, %rdi; mov $15, %eax; syscall; ud2 */
 static const uint8_t return_code[16] = {
@@ -52,7 +53,7 @@ uint64_t attach_now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Ticks, so that a wait ends now and then: waitpid() knows no time limit. */
+/* Ticks, so that a wait ends periodically: waitpid() has no time limit. */
 static void on_tick(int signal)
 {
 }
@@ -74,8 +75,8 @@ int attach_remote_ticks(timer_t *ret)
 	return -pthread_sigmask(SIG_UNBLOCK, &ticks, NULL);
 }
 
-/* A stop mostly comes sooner than sleeping and being woken takes. But the thread may need our
- * processor for it. */
+/* A stop usually comes sooner than sleeping and waking takes. But the thread may need our processor
+ * for it. */
 static int remote_wait(struct attach_remote *remote, uint64_t limit_ns, int *ret_status)
 {
 	uint64_t begin = attach_now_ns(), passed = 0;
@@ -110,8 +111,8 @@ static bool status_is_event(int status)
 	return status >> 16 == PTRACE_EVENT_STOP;
 }
 
-/* To a settled stop: the one asked for, or that of the whole process. Signals that come before are
- * let through, since the thread is its own still or has them blocked. */
+/* To a settled stop: the requested one, or that of the whole process. Signals that come before are
+ * delivered, because the thread is still its own or has them blocked. */
 static int remote_interrupt(struct attach_remote *remote, bool running)
 {
 	uint64_t end = attach_now_ns() + STOP_NS;
@@ -149,14 +150,14 @@ static int remote_save(struct attach_remote *remote)
 		return -errno;
 	remote->xstate_size = xstate.iov_len;
 	attach_thread_again(&remote->saved);
-	/* Its returns are checked against a stack of calls that we cannot write to. */
+	/* Its returns are checked against a stack of calls that we cannot write. */
 	if (ptrace(PTRACE_GETREGSET, remote->tid, (void *)SHADOW_STACK, &shadow) == 0 &&
 	    *(uint64_t *)shadow.iov_base)
 		return -ENOEXEC;
 	return 0;
 }
 
-/* A thread that was killed is ours to bury, or its parent would never hear of its end. */
+/* We must reap a killed thread, or its parent would never learn of its end. */
 static int remote_bury(struct attach_remote *remote)
 {
 	uint64_t end = attach_now_ns() + END_NS;
@@ -170,7 +171,8 @@ static int remote_bury(struct attach_remote *remote)
 	return -ESRCH;
 }
 
-/* On a busy machine most of a stop would be waiting for a processor. Not allowed is not bad. */
+/* On a busy machine most of a stop would be waiting for a processor. Having no permission is
+ * fine. */
 void attach_remote_hurry(struct attach_remote *remote, bool hurry)
 {
 	if (remote->hurries == hurry)
@@ -202,7 +204,7 @@ int attach_remote_stop(struct attach_remote *remote, pid_t tid)
 	return r;
 }
 
-/* On to the next system call, its beginning or its end. */
+/* Continues to the next system call, its entry or its exit. */
 static int remote_next(struct attach_remote *remote, uint64_t limit_ns)
 {
 	int r, status, signal = 0;
@@ -228,7 +230,7 @@ static int remote_next(struct attach_remote *remote, uint64_t limit_ns)
 	}
 }
 
-/* Signals are blocked last, and given back first. */
+/* Signals are blocked last, and restored first. */
 static int remote_registers(struct attach_remote *remote, struct user_regs_struct *regs)
 {
 	const uint64_t all = ~0ull;
@@ -240,8 +242,8 @@ static int remote_registers(struct attach_remote *remote, struct user_regs_struc
 	return 0;
 }
 
-/* Where its stack is to begin so that what follows the system call brings it back. Where that is
- * not to be had, we must not die meanwhile. */
+/* Where its stack must start so that what follows the system call restores it. If that is
+ * impossible, we must not die until it is done. */
 static uint64_t remote_way_back(const struct attach_remote *remote, bool on_scratch)
 {
 	const struct attach_target *target = remote->target;
@@ -294,8 +296,8 @@ int attach_remote_code(struct attach_remote *remote)
 	return 0;
 }
 
-/* Whether a call that takes long is to go on. It must not be left while it holds a lock of the
- * loader itself; where it only waits for one, that is safe, and better than to stand still. What is
+/* Whether a long call should continue. It must not be abandoned while it holds a lock of the loader
+ * itself; if it only waits for one, abandoning is safe, and better than standing still. What is
  * slow for another reason gets more time. */
 static int remote_late(struct attach_remote *remote, int round)
 {
@@ -311,8 +313,8 @@ static int remote_late(struct attach_remote *remote, int round)
 	return regs.orig_rax != SYS_futex && round < ROUNDS_SLOW ? 0 : -ETIMEDOUT;
 }
 
-/* Runs until the thread is about to do the rt_sigreturn that calls end with, and leaves that out.
- * Whether a stop is at the beginning of a system call is told by the result that is there then. */
+/* Runs until the thread is about to do the rt_sigreturn that calls end with, and skips that. The
+ * result present at a stop shows whether it is at the entry of a system call. */
 static int remote_run(struct attach_remote *remote, uint64_t *ret)
 {
 	struct user_regs_struct regs;

@@ -1,5 +1,5 @@
-/* attach_step: what a stopped thread does in each step of the story. A step stops where something
- * fails; what the process has by then stands in struct attach_state. */
+/* attach_step: what a stopped thread does in each step. A step stops at the first failure; struct
+ * attach_state says what the process has by then. */
 #include <errno.h>
 #include <linux/memfd.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 #define CODE_SIZE  4096
 #define ERROR_TEXT 160
-/* What lies where in the scratch memory, below the stack that grows down from its end. */
+/* Layout of the scratch memory, below the stack that grows down from its end. */
 #define SCRATCH_NAME	0
 #define SCRATCH_SOCKETS 64
 #define SCRATCH_ATTACH	128
@@ -28,7 +28,7 @@ int attach_state_ended(const struct attach_state *state)
 	return attach_why(state->why, -ESRCH, "Process %d has ended", state->pid);
 }
 
-/* A system call of the process; its failure is a sentence. */
+/* A system call of the process; its failure becomes a sentence. */
 static int state_syscall(struct attach_state *state, const char *name, long number,
 			 const uint64_t argument[6], int64_t *ret)
 {
@@ -117,7 +117,7 @@ int attach_step_prepare(struct attach_state *state, const void *data)
 	return r < 0 ? r : step_sockets(state);
 }
 
-/* Takes away what is left; goes on after a failure, there is nothing else to do. */
+/* Removes what is left; continues after a failure, since nothing else can be done. */
 int attach_step_clean(struct attach_state *state, const void *data)
 {
 	struct attach_remote *remote = &state->remote;
@@ -144,7 +144,7 @@ int attach_step_clean(struct attach_state *state, const void *data)
 	return r;
 }
 
-/* A call of a function of the process; that it does not come back is a sentence. */
+/* Calls a function of the process; a call that does not return becomes a sentence. */
 static int state_call(struct attach_state *state, const char *name, uint64_t function,
 		      uint64_t first, uint64_t second, uint64_t *ret)
 {
@@ -217,7 +217,7 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 		return attach_state_ended(state);
 	attach_remote_hurry(&state->remote, false);
 	r = state_call(state, TS_INJECT_ATTACH_ENTRY, state->entry, address, 0, &result);
-	state->late = false; /* who knows how far it came */
+	state->late = false; /* how far it got is unknown */
 	if (r < 0)
 		return r;
 	if ((int)result == -EALREADY)

@@ -1,7 +1,7 @@
-/* attach_target: what is where in the process: its loader's list of libraries, functions of its own
- * libc, code in which it must not be disturbed. All is read from its memory, so it is what is
- * loaded, whatever its files are now. The process may write there what it likes: reads are bounded,
- * and what they give is only ever used to let the process call its own code. */
+/* attach_target: the layout of the process: its loader's list of libraries, functions of its own
+ * libc, code in which it must not be disturbed. Everything is read from its memory, so it is what
+ * is loaded, whatever its files are now. The process may write anything there: reads are bounded,
+ * and the results are only ever used to make the process call its own code. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 #define MUTEX_COUNT_MAX 1000
 #define PID_MAX		(1 << 22)
 
-/* Beginning of what the loader keeps of a library, as <link.h> and r_debug have it. */
+/* Start of what the loader keeps for a library, as in <link.h> and r_debug. */
 struct link_map_head {
 	uint64_t base, name, dynamic, next, previous;
 };
@@ -51,7 +51,8 @@ int attach_target_read(const struct attach_target *target, uint64_t address, voi
 int attach_target_write(const struct attach_target *target, uint64_t address, const void *data,
 			size_t size)
 {
-	/* Not through /proc: opening that file for writing takes a right that we can do without. */
+	/* Not through /proc: opening that file for writing needs a permission that we can do
+	 * without. */
 	struct iovec from = { .iov_base = (void *)data, .iov_len = size };
 	struct iovec to = { .iov_base = (void *)address, .iov_len = size };
 
@@ -66,7 +67,7 @@ static void target_read_text(const struct attach_target *target, uint64_t addres
 	ret[n > 0 ? n : 0] = '\0';
 }
 
-/* The loader has added the base to the addresses in it or, where it cannot be written, has not. */
+/* The loader has added the base to the addresses in it, unless it is read-only. */
 static int object_open(const struct attach_target *target, uint64_t base, uint64_t dynamic,
 		       struct object *ret)
 {
@@ -103,7 +104,7 @@ static uint32_t gnu_hash(const char *name)
 	return hash;
 }
 
-/* Any version of the symbol: those looked for here mean the same in all. */
+/* Any version of the symbol: the functions looked for here are the same in all. */
 static int object_find(const struct attach_target *target, const struct object *object,
 		       const char *name, struct symbol *ret)
 {
@@ -135,7 +136,7 @@ static int object_find(const struct attach_target *target, const struct object *
 	return -ENOENT;
 }
 
-/* Calls for each library that the loader has, until `call` gives non-zero, which is returned. */
+/* Calls `call` for each library of the loader until it returns nonzero, which is returned. */
 static int target_libraries(const struct attach_target *target,
 			    int (*call)(const struct attach_target *target, void *data,
 					uint64_t handle, const struct link_map_head *map),
@@ -187,7 +188,7 @@ static int target_object(const struct attach_target *target, const char *prefix,
 	return 0;
 }
 
-/* The loader itself is found by what the kernel told the program. */
+/* The loader itself is found by what the kernel passed to the program. */
 static int target_loader(struct attach_target *target)
 {
 	uint64_t base = attach_auxiliary(target->pid, AT_BASE);
@@ -226,7 +227,7 @@ static uint64_t object_address(const struct attach_target *target, const struct 
 	return object_find(target, object, name, &symbol) < 0 ? 0 : symbol.address;
 }
 
-/* From 2.34 on it is all in libc; before, dlopen is in libdl, which a program need not have. */
+/* From 2.34 on everything is in libc; before, dlopen is in libdl, which a program need not have. */
 static int target_functions(struct attach_target *target, const struct object *libc)
 {
 	struct object dl = *libc;
@@ -253,8 +254,8 @@ static void target_avoid(struct attach_target *target, uint64_t start, uint64_t 
 		target->unsafe[target->unsafe_count++] = (struct attach_range){ start, end };
 }
 
-/* Functions that hold locks which loading a library and starting a thread take too, and what stands
- * beside them in their object files: static functions come before the exported ones. */
+/* Functions that hold locks which loading a library and starting a thread take too, and their
+ * neighbours in their object files: static functions come before the exported ones. */
 static void target_avoid_functions(struct attach_target *target, const struct object *libc)
 {
 	static const struct {
@@ -397,8 +398,8 @@ bool attach_target_unsafe(const struct attach_target *target, uint64_t pc)
 	return false;
 }
 
-/* Its locks are recursive mutexes: lock, count, owner, users, kind. Where they lie in the loader's
- * state differs with its version, so they are known by how a held one looks. */
+/* Its locks are recursive mutexes: lock, count, owner, users, kind. Their place in the loader's
+ * state depends on its version, so they are recognised by how a held one looks. */
 enum attach_loader attach_target_loader(const struct attach_target *target, pid_t tid)
 {
 	_cleanup_(freep) uint32_t *word = NULL;
@@ -427,7 +428,7 @@ enum attach_loader attach_target_loader(const struct attach_target *target, pid_
 struct find_entry {
 	uint64_t handle, entry;
 	bool ours;
-	int looked_at; /* objects of our name: each costs some milliseconds where it lies */
+	int looked_at; /* objects with our name: each costs milliseconds to inspect */
 };
 
 static int find_entry(const struct attach_target *target, void *data, uint64_t handle,
@@ -459,7 +460,7 @@ int attach_target_entry(const struct attach_target *target, uint64_t handle, uin
 	struct find_entry find = { 0 };
 	struct link_map_head map;
 
-	/* Not through the list of all: other threads may be changing it just now. */
+	/* Not through the list of all: other threads may be changing it. */
 	if (attach_target_read(target, handle, &map, sizeof(map)) < 0 ||
 	    find_entry(target, &find, handle, &map) != 1)
 		return -ENOENT;

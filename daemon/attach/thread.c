@@ -1,9 +1,9 @@
-/* attach_thread: which thread is asked to load the library.
+/* attach_thread: chooses the thread that loads the library.
  *
- * It must hold no lock that loading takes, and nothing it does may come out differently for having
- * been stopped. Best is one that waits in a system call which the kernel restarts without a trace
- * (CUDA itself always has such threads); next, one that computes. What a thread is doing is looked
- * at again once it has stopped. */
+ * It must hold no lock that loading takes, and nothing it does may have another result because it
+ * was stopped. Best is one that waits in a system call which the kernel restarts without a trace
+ * (CUDA itself always has such threads); next, one that computes. What a thread is doing is checked
+ * again once it has stopped. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "core/base/time.h"
 #include "daemon/attach/internal.h"
 
-#define STACK_WINDOW	   (16 << 10) /* of a thread's stack, that is looked through */
+#define STACK_WINDOW	   (16 << 10) /* of a thread's stack to search */
 #define STACK_NEAR	   (4 << 10)
 #define CANDIDATES_MAX	   64
 #define FRAME_CONTEXT	   8 /* of a signal frame, behind the address it returns to */
@@ -34,7 +34,8 @@ enum rank {
 	RANK_LOCK,  /* the same, but it may be in the middle of something */
 	RANK_RUNS,
 	RANK_OTHER, /* another call, that comes back on its own */
-	RANK_AGAIN, /* would end with EINTR: we let it begin again, as long a time if it has one */
+	RANK_AGAIN, /* would end with EINTR: we make it start again, with the full time if it has
+		       one */
 	RANK_NEVER, /* may end half done, or cannot be stopped */
 };
 
@@ -105,7 +106,7 @@ static enum rank call_rank(long call, const uint64_t argument[6])
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		if (calls[i].call == call)
 			rank = calls[i].rank;
-	/* Half of what was asked for would come back. */
+	/* A part of what was asked for would be returned. */
 	if ((call == SYS_recvfrom && argument[3] & MSG_WAITALL) ||
 	    (call == SYS_recvmsg && argument[2] & MSG_WAITALL))
 		rank = RANK_NEVER;
@@ -161,8 +162,8 @@ static int thread_candidates(const struct attach_target *target, struct candidat
 }
 
 /* Whether the stack from `sp` on has an address of unsafe code, within `near` bytes, or a signal
- * frame of a handler that interrupted such code. What an older call left there counts too: the
- * thread is then tried again later. */
+ * frame of a handler that interrupted such code. Leftovers of older calls count too: the thread is
+ * then tried again later. */
 static bool stack_unsafe(const struct attach_target *target, uint64_t sp, size_t near)
 {
 	_cleanup_(freep) uint64_t *word = calloc(1, STACK_WINDOW);
@@ -184,7 +185,7 @@ static bool stack_unsafe(const struct attach_target *target, uint64_t sp, size_t
 	return false;
 }
 
-/* A restartable sequence that is left would not begin again: the kernel looks only where a thread
+/* A restartable sequence that is left would not start again: the kernel only checks where a thread
  * is, and by then it is elsewhere. */
 static bool thread_in_rseq(const struct attach_remote *remote)
 {
@@ -213,7 +214,7 @@ static bool thread_usable(const struct attach_remote *remote, enum attach_loader
 				       regs->r10, regs->r8,  regs->r9 };
 	bool in_call = (long)regs->orig_rax >= 0;
 	enum rank rank = in_call ? call_rank((long)regs->orig_rax, argument) : RANK_RUNS;
-	/* Nothing with a lock of its own waits like that. */
+	/* Nothing that holds a lock waits like that. */
 	bool calm = rank == RANK_WAITS || rank == RANK_AGAIN;
 	size_t near = calm ? 0 : STACK_NEAR;
 
@@ -224,7 +225,7 @@ static bool thread_usable(const struct attach_remote *remote, enum attach_loader
 	if ((!calm && attach_target_unsafe(target, regs->rip)) ||
 	    attach_target_loader(target, remote->tid) > loader_max)
 		return false;
-	/* The program's own code is called from nothing that has a lock. */
+	/* Nothing that holds a lock calls the program's own code. */
 	if (regs->rip < target->libc.start || regs->rip >= target->libc.end)
 		near = 0;
 	return !stack_unsafe(target, regs->rsp, near);
@@ -270,8 +271,8 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 	int r;
 
 	for (;;) {
-		/* Another thread that loads something makes ours wait, which does no harm if it is
-		 * short: but it is better to look for a moment without one. */
+		/* Another thread that is loading something makes ours wait, which is harmless if it
+		 * is short: but it is better to look briefly for a moment without one. */
 		r = thread_round(remote, !loads ? LOADER_ANY
 					 : attach_now_ns() - begin > LOADER_PATIENCE_NS
 						 ? LOADER_BUSY

@@ -2,7 +2,7 @@
  *
  * Argument positions and structure offsets are those of cuda.h (CUDA 12 and 13; the ABI of a symbol
  * never changes, a new signature gets a new symbol). Every call of the runtime API reaches one of
- * these functions, so watching libcuda alone sees programs of both APIs, static or shared.
+ * these functions, so probing libcuda alone sees programs of both APIs, static or shared.
  */
 #include "core/base/array.h"
 #include "daemon/library/gpu.h"
@@ -27,7 +27,7 @@
 #define IN(...)	   .slot = { __VA_ARGS__ }
 #define OUT(...)   .out = { __VA_ARGS__ }
 #define ALIAS(...) .alias = { __VA_ARGS__ }
-/* CUPTI's numbers of the function and of its per-thread form: of what submits work. */
+/* CUPTI's numbers of the function and of its per-thread form, for functions that submit work. */
 #define ACTIVITY(...) .model.activity = { __VA_ARGS__ }
 #define PTSZ	   .per_thread = "_ptsz"
 #define PTDS	   .per_thread = "_ptds"
@@ -50,13 +50,13 @@
 /* CUDA_MEMCPY2D. */
 #define COPY_2D                                                                                    \
 	FIELD(0, 88, address), FIELD(0, 32, source), FIELD(0, 112, bytes), FIELD(0, 120, height)
-/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER agree in these. */
+/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER share these offsets. */
 #define COPY_3D                                                                                    \
 	FIELD(0, 136, address), FIELD(0, 48, source), FIELD(0, 176, bytes), FIELD(0, 184, height), \
 		FIELD(0, 192, depth)
 
 static const struct gpu_function cuda_function[] = {
-	/* Launches. Their return is not watched, so errors of launches are not seen here. */
+	/* Launches. Their return is not probed, so errors of launches are not seen here. */
 	ROW(1, "cuLaunchKernel", LAUNCH, SUBMIT, 0, SAMPLE | SPILLED, IN(LAUNCH_ARGS), PTSZ,
 	    ACTIVITY(307, 442)),
 	ROW(2, "cuLaunchKernelEx", LAUNCH, SUBMIT, 0, SAMPLE,
@@ -70,7 +70,7 @@ static const struct gpu_function cuda_function[] = {
 	ROW(5, "cuLaunchHostFunc", LAUNCH, SUBMIT, 0, SAMPLE, IN(ARG(1, handle), ARG(0, stream)),
 	    PTSZ),
 
-	/* Memory that is held until it is given back. */
+	/* Memory that is held until it is freed. */
 	ROW(10, "cuMemAlloc_v2", ALLOC, ALLOC, MEMORY_DEVICE, RETURN | STACK | KEEP,
 	    IN(ARG(0, address), ARG(1, bytes)), OUT(AT(0, address))),
 	ROW(11, "cuMemAllocPitch_v2", ALLOC, ALLOC, MEMORY_DEVICE, RETURN | STACK | KEEP,
@@ -92,7 +92,7 @@ static const struct gpu_function cuda_function[] = {
 	    IN(ARG(0, address), ARG(1, bytes), LOCATION(2)), OUT(AT(0, address))),
 	ROW(19, "cuMemAddressReserve", ALLOC, ALLOC, MEMORY_RESERVED, RETURN | STACK | KEEP,
 	    IN(ARG(0, address), ARG(1, bytes)), OUT(AT(0, address))),
-	/* Memory that another process made. */
+	/* Memory of another process. */
 	ROW(20, "cuMemImportFromShareableHandle", ALLOC, IMPORT, MEMORY_IMPORTED_PHYSICAL,
 	    RETURN | STACK | KEEP, IN(ARG(0, address)), OUT(AT(0, address))),
 	ROW(21, "cuIpcOpenMemHandle_v2", ALLOC, IMPORT, MEMORY_IMPORTED, RETURN | STACK | KEEP,
@@ -113,7 +113,7 @@ static const struct gpu_function cuda_function[] = {
 	ROW(36, "cuIpcCloseMemHandle", FREE, FREE, MEMORY_IMPORTED, RETURN | KEEP,
 	    IN(ARG(0, address))),
 
-	/* Memory management that holds nothing by itself. */
+	/* Memory management that holds nothing itself. */
 	ROW(40, "cuMemMap", MEMORY, MAP, 0, RETURN | KEEP,
 	    IN(ARG(0, address), ARG(1, bytes), ARG(3, handle))),
 	ROW(41, "cuMemUnmap", MEMORY, UNMAP, 0, RETURN | KEEP, IN(ARG(0, address), ARG(1, bytes))),
@@ -131,7 +131,7 @@ static const struct gpu_function cuda_function[] = {
 	ROW(49, "cuDeviceGetMemPool", MEMORY, POOL_KNOWN, 0, RETURN | KEEP,
 	    IN(ARG(0, handle), ARG32(1, device)), OUT(AT(0, handle))),
 
-	/* Copies. Those that return when they are done are watched for their time. */
+	/* Copies. The return of synchronous ones is probed for their time. */
 	ROW(50, "cuMemcpy", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN | SAMPLE,
 	    IN(ARG(0, address), ARG(1, source), ARG(2, bytes)), PTDS, ACTIVITY(305, 408)),
 	ROW(51, "cuMemcpyHtoD_v2", COPY, SUBMIT_WAIT, COPY_HTOD, RETURN | SAMPLE,
@@ -336,7 +336,7 @@ static const struct gpu_function cuda_function[] = {
 	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle))),
 	ROW(187, "cuLibraryUnload", MODULE, NONE, 0, RETURN, IN(ARG(0, handle))),
 
-	/* The beginning of everything. */
+	/* Initialization. */
 	ROW(200, "cuInit", INIT, INIT, 0, RETURN | KEEP, IN(ARG32(0, flags))),
 };
 /* clang-format on */

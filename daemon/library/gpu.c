@@ -1,4 +1,4 @@
-/* Gpu: turns a vendor's rows into what the model and the BPF programs want. */
+/* Gpu: turns a vendor's rows into what the model and the BPF programs need. */
 #include "daemon/library/gpu.h"
 
 #include <glob.h>
@@ -45,7 +45,7 @@ static uint8_t gpu_copy_slots(struct probe_slot *to, const struct probe_slot *fr
 	return count;
 }
 
-/* What a launch names, by which its stacks are sampled, too. */
+/* What a launch names; its stacks are sampled by that, too. */
 static uint8_t gpu_kernel_arg(const struct gpu_function *function)
 {
 	const struct probe_slot *slot = function->slot;

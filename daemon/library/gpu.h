@@ -1,4 +1,4 @@
-/* gpu.h: a GPU vendor's driver API, as rows that drive the probes and the model.
+/* gpu.h: a GPU vendor's driver API, as rows that configure the probes and the model.
  *
  * A vendor is one table. A row names a function's symbols, says what a call does to the model
  * (core/model/function.h), and which argument fills which field of struct ts_api (bpf/probe.h).
@@ -26,7 +26,7 @@ struct gpu_function {
 
 struct gpu_vendor {
 	const char *name;
-	const char *devices; /* pattern of the device files, one for each device */
+	const char *devices; /* pattern of the device files, one per device */
 	const struct gpu_function *function;
 	size_t count;
 };
@@ -35,10 +35,10 @@ extern const struct gpu_vendor gpu_cuda;
 
 /* The model's view of the table, indexed by number. Owned by the table. */
 struct function_table gpu_functions(const struct gpu_vendor *vendor);
-/* What the BPF programs need to know of a row. */
+/* What the BPF programs need to know about a row. */
 void gpu_probe_desc(const struct gpu_function *function, struct probe_desc *ret);
 
-/* How many devices the host has, 0 where that cannot be told. */
+/* How many devices the host has, 0 if unknown. */
 size_t gpu_device_count(const struct gpu_vendor *vendor);
 
 #endif

@@ -1,6 +1,6 @@
-/* maps_file: the files behind mappings, each once, with a bounded number of them open.
- * Nobody but the table opens or closes a file, and never while somebody other than a mapping has a
- * reference: the symbolizer reads in a thread of its own.
+/* maps_file: the files behind mappings, each once, with a bounded number of them open. Only the
+ * table opens or closes a file, and never while anything but a mapping has a reference: the
+ * symbolizer reads in a thread of its own.
  */
 #include "daemon/maps/file.h"
 
@@ -20,8 +20,8 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 
-/* What makes a file the same. On overlayfs the device is 0 and the other fields, which come from
- * the file below, decide. */
+/* What identifies a file. On overlayfs the device is 0 and the other fields, which come from the
+ * underlying file, decide. */
 struct identity {
 	dev_t device;
 	ino_t inode;
@@ -33,7 +33,7 @@ struct maps_entry {
 	struct maps_file file;	  /* first */
 	struct maps_files *table; /* NULL: the table is gone */
 	struct identity identity;
-	uint32_t mappings; /* references that are not those of others */
+	uint32_t mappings; /* references held by mappings */
 	LIST_ENTRY(maps_entry) bucket;
 	TAILQ_ENTRY(maps_entry) open;
 };
@@ -92,7 +92,7 @@ static bool identity_equals(const struct identity *a, const struct identity *b)
 	       a->modified.tv_nsec == b->modified.tv_nsec;
 }
 
-/* O_PATH opens nothing: the file may be a device, or anything a process could map. */
+/* O_PATH opens nothing: the file may be a device, or anything else a process could map. */
 static int path_open_mapped(const struct maps_record *record)
 {
 	char path[64];

@@ -1,10 +1,10 @@
 /* file.h: the files behind mappings, each once, with a bounded number of them open.
  *
- * What the kernel prints as a mapping's device and inode does not identify a file: on btrfs all
+ * The device and inode that the kernel prints for a mapping do not identify a file: on btrfs all
  * subvolumes share the device, and equal snapshots the inodes; on overlayfs the device is (since
- * Linux 6.8) that of the overlay, of which each container has one, while uprobes act on the file
- * below, which several may share. So the file is opened and asked itself, and the printed numbers
- * only serve to see that it is not another one.
+ * Linux 6.8) that of the overlay, of which each container has one, while uprobes act on the
+ * underlying file, which several may share. So the file is opened and asked itself, and the printed
+ * numbers only serve to detect another file.
  */
 #ifndef TS_MAPS_FILE_H
 #define TS_MAPS_FILE_H
@@ -23,7 +23,7 @@ TAILQ_HEAD(maps_open_entries, maps_entry);
 
 struct maps_files {
 	struct maps_entries bucket[MAPS_FILE_BUCKETS];
-	struct maps_open_entries open; /* last used last */
+	struct maps_open_entries open; /* most recently used last */
 	uint32_t open_count, open_max;
 	uint64_t limited; /* files that stayed closed */
 };
@@ -33,14 +33,13 @@ struct maps_files *maps_files_new(uint32_t open_max);
 struct maps_files *maps_files_free(struct maps_files *files);
 
 /* The file of a MMAP record, with a reference for the mapping. It is looked for in the process,
- * then where it may also be found when the process is gone: in its parent `ppid` (0: not known),
- * and in our own root. */
+ * then, if the process is gone, in its parent `ppid` (0: unknown), and in our own root. */
 int maps_files_open(struct maps_files *files, const struct maps_record *record, uint32_t ppid,
 		    struct maps_file **ret);
 /* Another mapping of a file, and the end of one. */
 struct maps_file *maps_files_share(struct maps_file *file);
 struct maps_file *maps_files_put(struct maps_file *file);
-/* The file is used: opens it again if need be and possible. */
+/* The file is used: reopens it if necessary and possible. */
 void maps_files_use(struct maps_files *files, struct maps_file *file,
 		    const struct maps_record *record);
 

@@ -1,5 +1,5 @@
-/* maps_history: the last records of processes that nobody follows.
- * A record is stored with its path behind it; records of both halves are in order of time.
+/* maps_history: the last records of processes that nobody follows. A record is stored with its path
+ * after it; records of both halves are in order of time.
  */
 #include "daemon/maps/history.h"
 

@@ -1,5 +1,5 @@
-/* history.h: the last records of processes that nobody follows, in a fixed number of bytes, to
- * know the mappings of a process that is gone before it could be looked at.
+/* history.h: the last records of processes that nobody follows, in a fixed number of bytes, to know
+ * the mappings of a process that is gone before it could be looked at.
  */
 #ifndef TS_MAPS_HISTORY_H
 #define TS_MAPS_HISTORY_H

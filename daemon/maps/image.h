@@ -31,7 +31,7 @@ struct maps_image {
 	struct maps_mapping *mapping;
 	uint32_t count, room;
 	uint32_t library_count;
-	struct maps_file *library[LIMIT_LIBRARIES_PER_PROCESS]; /* of one that runs */
+	struct maps_file *library[LIMIT_LIBRARIES_PER_PROCESS]; /* of a running one */
 	TAILQ_ENTRY(maps_image) ended;
 };
 

@@ -1,4 +1,4 @@
-/* maps_library: the libraries that somebody maps, each known to the user from its first mapper
+/* maps_library: the libraries that any process maps, each known to the user from its first mapper
  * until the grace time after its last.
  */
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* maps: follows the mappings of the whole host on the loop.
- * Records are taken in the order of time, also across CPUs: what makes another happen comes first.
+/* maps: follows the mappings of the whole host on the loop. Records are handled in order of time,
+ * even across CPUs: a cause comes before its effect.
  */
 #include "daemon/maps/maps.h"
 
@@ -14,7 +14,7 @@
 /* Without perf events, or after a loss, /proc is read at most this share of the time. */
 #define SCAN_INTERVAL_MIN_MS 1000
 #define SCAN_SHARE	     50
-/* Rounds over the rings per turn. */
+/* Rounds over the rings per call. */
 #define ROUNDS_MAX 4
 
 static void on_rings(uv_poll_t *poll, int status, int events);
@@ -73,8 +73,8 @@ static void (*const handlers[MAPS_RECORD_KIND_COUNT])(struct maps *maps,
 };
 
 /* Takes in what was recorded until now. A record on one CPU may be caused by one that is later seen
- * on another, but then it is later than the start of the round, and waits for the next.
- * Returns if some wait. */
+ * on another, but then it is later than the start of the round, and waits for the next. Returns
+ * whether some wait. */
 static bool take_round(struct maps *maps)
 {
 	uint64_t horizon_ns = uv_hrtime();
@@ -108,8 +108,8 @@ static void on_watched(uv_timer_t *timer)
 	take_rounds(timer->data);
 }
 
-/* The kernel tells of a wake-up to the first poll only, and epoll polls once when it is given the
- * file and again before it tells us. So what came just before is looked for once more. */
+/* The kernel reports a wake-up to the first poll only, and epoll polls once when it is given the
+ * file and again before it reports to us. So what came just before is looked for once more. */
 static void rings_watch(struct maps *maps)
 {
 	uv_poll_start(&maps->poll, UV_READABLE, on_rings);
@@ -142,7 +142,7 @@ static void on_rings(uv_poll_t *poll, int status, int events)
 
 void maps_catch_up(struct maps *maps)
 {
-	take_rounds(maps); /* for what comes meanwhile, the kernel wakes us */
+	take_rounds(maps); /* the kernel wakes us for what comes in the meantime */
 }
 
 static void on_grace(uv_timer_t *timer)
@@ -395,7 +395,7 @@ int maps_new(uv_loop_t *loop, const struct maps_config *config,
 	if (r < 0)
 		return r;
 	if (maps_rings_open(config->ring_bytes, &maps->rings) < 0)
-		maps->rings = NULL; /* maps_stats says so */
+		maps->rings = NULL; /* reported by maps_stats */
 	r = maps_start(maps);
 	if (r < 0)
 		return r;

@@ -2,9 +2,9 @@
  * happens.
  *
  * The kernel reports every executable mapping, fork, exec and exit through one perf ring per CPU;
- * what was mapped before is read from /proc. Two things come of it: the copies of the driver
- * library that anybody maps (found at once, and let go when nobody does any more), and, for
- * processes that are followed, the file and offset behind an address, also after their end.
+ * earlier mappings are read from /proc. This provides two things: the copies of the driver library
+ * that any process maps (found at once, and released when no process does any more), and, for
+ * processes that are followed, the file and offset behind an address, even after their end.
  */
 #ifndef TS_MAPS_H
 #define TS_MAPS_H
@@ -16,8 +16,8 @@
 
 struct maps;
 
-/* A file, known by device and inode, held open so that it can be read when its last process, or
- * its mount namespace, is gone. Counted references. */
+/* A file, known by device and inode, held open so that it can be read when its last process, or its
+ * mount namespace, is gone. Counted references. */
 struct maps_file {
 	dev_t device;
 	ino_t inode;
@@ -34,46 +34,46 @@ struct maps_config {
 	const char *const *patterns; /* of the library's base name, fnmatch(3), NULL-terminated */
 	size_t ring_bytes;	     /* of each CPU's perf ring, a power of two */
 	uint32_t max_processes, max_mappings, max_files;
-	uint32_t grace_ms; /* how long what has ended is kept, 0: LIMIT_MAPS_GRACE_MS */
+	uint32_t grace_ms; /* how long to keep what has ended, 0: LIMIT_MAPS_GRACE_MS */
 };
 
 struct maps_callbacks {
-	/* A matching library is mapped by somebody, `pid`, for the first time. */
+	/* A matching library is mapped for the first time, by `pid`. */
 	void (*library_found)(void *data, struct maps_file *file, uint32_t pid);
-	/* Nobody has mapped it for grace_ms; the file is valid during the call. */
+	/* No process has mapped it for grace_ms; the file is valid during the call. */
 	void (*library_gone)(void *data, struct maps_file *file);
-	/* A process that maps a library has ended; for those the model never got an EXIT of. */
+	/* A process that maps a library has ended; for those whose EXIT never reached the model. */
 	void (*process_gone)(void *data, uint32_t pid, uint64_t time_ns);
 };
 
-/* Without perf events (permission, old kernel) it falls back to reading /proc now and then, and
- * says so in maps_stats. Returns negative errno only where nothing would work. */
+/* Without perf events (permission, old kernel) it falls back to reading /proc periodically, and
+ * says so in maps_stats. Returns negative errno only if nothing would work. */
 int maps_new(uv_loop_t *loop, const struct maps_config *config,
 	     const struct maps_callbacks *callbacks, void *data, struct maps **ret);
-/* Reads what is mapped now; calls library_found for what it finds. */
+/* Reads current mappings; calls library_found for what it finds. */
 int maps_scan(struct maps *maps);
 /* Dies in two steps as every libuv handle; `closed` is called when all is freed. */
 void maps_close(struct maps *maps, void (*closed)(void *data));
 
-/* Follow a process: keep its mappings and hold its files open, also when it runs another program.
+/* Follow a process: keep its mappings and hold its files open, even when it runs another program.
  * Those that map a library are followed as long as they do. -ESRCH: gone, and nothing known. */
 int maps_follow(struct maps *maps, uint32_t pid);
-void maps_unfollow(struct maps *maps, uint32_t pid); /* its addresses are no more asked for */
+void maps_unfollow(struct maps *maps, uint32_t pid); /* its addresses are no longer looked up */
 
 /* The file behind an address of a followed process, in the program that it ran at `time_ns`; works
  * until grace_ms after the end of that program. -ENOENT: none known. `file` is borrowed;
- * maps_file_ref keeps it. References are the loop's alone. */
+ * maps_file_ref keeps it. Only the loop counts references. */
 int maps_resolve(struct maps *maps, uint32_t pid, uint64_t time_ns, uint64_t address,
 		 struct maps_file **file, uint64_t *offset);
 struct maps_file *maps_file_ref(struct maps_file *file);
 struct maps_file *maps_file_unref(struct maps_file *file);
 
-/* Take in what the kernel has reported so far, without waiting for the loop (before resolving the
- * addresses of a process that was seen this very moment). */
+/* Takes in what the kernel has reported so far, without waiting for the loop (before resolving
+ * addresses of a process that was just seen). */
 void maps_catch_up(struct maps *maps);
 
 struct maps_stats {
-	bool live; /* perf events work; else /proc is read now and then */
+	bool live; /* perf events work; otherwise /proc is read periodically */
 	uint64_t records, lost;
 	uint64_t limited; /* processes, mappings, files and libraries left out by a limit */
 	uint32_t processes, mappings, files, libraries;

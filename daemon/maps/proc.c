@@ -1,4 +1,4 @@
-/* maps_proc: what /proc says of processes and their executable mappings now. Keeps nothing. */
+/* maps_proc: reads processes and their executable mappings from /proc. Keeps nothing. */
 #include "daemon/maps/proc.h"
 
 #include <ctype.h>
@@ -31,7 +31,7 @@ static bool parse_line(char *line, struct maps_record *ret)
 	unsigned int major, minor;
 	int path = 0;
 
-	/* Most lines are not executable, so look at that before anything that costs. */
+	/* Most lines are not executable, so check that first. */
 	if (!permissions || strnlen(permissions, 5) < 5 || permissions[3] != 'x')
 		return false;
 	*ret = (struct maps_record){ .kind = MAPS_RECORD_MMAP };

@@ -1,11 +1,11 @@
-/* proc.h: what /proc says of processes and their executable mappings now. */
+/* proc.h: reads processes and their executable mappings from /proc. */
 #ifndef TS_MAPS_PROC_H
 #define TS_MAPS_PROC_H
 
 #include "daemon/maps/record.h"
 
-/* Calls for each executable mapping of a process, of kind MMAP, until `call` gives non-zero, which
- * is returned. -ESRCH, -EACCES: could not be read. */
+/* Calls `call` for each executable mapping of a process, of kind MMAP, until it returns nonzero,
+ * which is returned. -ESRCH, -EACCES: could not be read. */
 int maps_proc_mappings(uint32_t pid, int (*call)(void *data, const struct maps_record *record),
 		       void *data);
 /* Calls for each process. */

@@ -1,7 +1,7 @@
-/* maps_process: the processes that map a library or are followed, and those that ended lately.
- * A live process is watched through a pidfd: it becomes readable when the last thread is gone (the
- * records of perf tell of each thread, and the first one may end before others), cannot mean
- * another process with the same pid, and works without perf events.
+/* maps_process: the processes that map a library or are followed, and those that ended recently. A
+ * live process is watched through a pidfd: it becomes readable when the last thread is gone (perf
+ * records report each thread, and the first one may end before others), cannot mean another process
+ * with the same pid, and works without perf events.
  */
 #include <errno.h>
 #include <sys/syscall.h>
@@ -118,7 +118,7 @@ static void image_drop_library(struct maps_image *image, uint32_t at)
 	maps_files_put(file);
 }
 
-/* The program runs no more. What it mapped is kept for the grace time. */
+/* The program no longer runs. Its mappings are kept for the grace time. */
 static void image_end(struct maps_image *image, uint64_t time_ns, bool keep)
 {
 	struct maps *maps = image->process->maps;
@@ -324,7 +324,7 @@ static void on_past(void *data, const struct maps_record *record)
 	}
 }
 
-/* The process is gone: its mappings are those that the last records tell. */
+/* The process is gone: its mappings are those in its last records. */
 static void process_recall(struct maps_process *process)
 {
 	struct obituary obituary = { .process = process };
@@ -355,7 +355,7 @@ int maps_process_track(struct maps *maps, uint32_t pid)
 	if (r == 0)
 		return 0;
 	if (r != -ESRCH)
-		maps->limited++; /* no more files can be opened, for one */
+		maps->limited++; /* for example, no more files can be opened */
 	else if (process->image->count > 0)
 		r = 0;
 	image_end(process->image, uv_hrtime(), r == 0);

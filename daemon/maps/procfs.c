@@ -1,5 +1,5 @@
-/* Procfs: reads a process's own description. Arguments and names are the process's to choose, so
- * control characters are taken out here. */
+/* Procfs: reads a process's own description. The process chooses arguments and names, so control
+ * characters are removed here. */
 #include "daemon/maps/procfs.h"
 
 #include <ctype.h>
@@ -41,7 +41,7 @@ int procfs_started_ticks(uint32_t pid, uint64_t *ret)
 
 	if (n < 0)
 		return (int)n;
-	/* The command may hold anything; what follows its last parenthesis is numbers. */
+	/* The command may contain anything; what follows its last parenthesis is numbers. */
 	p = strrchr(text, ')');
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
@@ -63,7 +63,7 @@ static void procfs_command(uint32_t pid, struct procfs_process *process)
 	process->command[n > 0 ? n : 0] = '\0';
 }
 
-/* The line of the unified hierarchy, or the last one of a host that still has the old ones. */
+/* The line of the unified hierarchy, or the last one on a host that still has the old ones. */
 static void procfs_cgroup(uint32_t pid, struct procfs_process *process)
 {
 	char text[4096], *line, *path;

@@ -1,4 +1,4 @@
-/* procfs.h: what /proc says of a process beside what the kernel told with its events. */
+/* procfs.h: what /proc adds to the kernel's events about a process. */
 #ifndef TS_PROCFS_H
 #define TS_PROCFS_H
 
@@ -18,15 +18,15 @@ struct procfs_process {
 	char container[PROCFS_CONTAINER_SIZE]; /* 64 hexadecimal digits in the cgroup path */
 };
 
-/* -ESRCH: there is none, or it ended meanwhile. */
+/* -ESRCH: there is none, or it has ended. */
 int procfs_read(uint32_t pid, struct procfs_process *ret);
-/* What the kernel's events say of it as well. */
+/* Also reported by the kernel's events. */
 int procfs_identity(uint32_t pid, struct ts_process *ret);
 int procfs_started_ticks(uint32_t pid, uint64_t *ret);
 /* 36 characters and the zero. */
 int procfs_boot_id(char ret[37]);
 
-/* Whether pids here are those of the host, as the kernel's events have them. */
+/* Whether pids here are those of the host, as in the kernel's events. */
 bool procfs_is_host(void);
 
 #endif

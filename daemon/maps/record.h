@@ -1,5 +1,5 @@
-/* record.h: one thing that happened to a process, by the kernel's word: from a perf ring, or
- * a line of /proc/PID/maps.
+/* record.h: one thing that happened to a process, according to the kernel: from a perf ring, or a
+ * line of /proc/PID/maps.
  */
 #ifndef TS_MAPS_RECORD_H
 #define TS_MAPS_RECORD_H

@@ -1,5 +1,5 @@
-/* maps_ring: the kernel's perf rings, one per CPU, read as one stream in the order of time.
- * What is behind a ring's tail has been copied out and belongs to the kernel again.
+/* maps_ring: the kernel's perf rings, one per CPU, read as one stream in the order of time. What is
+ * behind a ring's tail has been copied and belongs to the kernel again.
  */
 #include "daemon/maps/ring.h"
 
@@ -169,7 +169,7 @@ static void ring_peek(struct maps_ring *ring)
 		return;
 	ring_copy(ring, ring->tail, &header, sizeof(header));
 	if (header.size < RAW_SIZE_MIN || header.size > ring->head - ring->tail) {
-		ring->tail = ring->head; /* cannot be; but it must not hold us up for ever */
+		ring->tail = ring->head; /* impossible, but it must not block us forever */
 		return;
 	}
 	ring_copy(ring, ring->tail + header.size - sizeof(uint64_t), &ring->time_ns,
@@ -249,7 +249,7 @@ static bool decode_lost(const void *data, struct maps_record *ret)
 
 static const struct {
 	size_t size;
-	bool (*decode)(const void *data, struct maps_record *ret); /* false: of no interest */
+	bool (*decode)(const void *data, struct maps_record *ret); /* false: irrelevant */
 } decoders[] = {
 	[PERF_RECORD_MMAP2] = { sizeof(struct raw_mmap2), decode_mmap },
 	[PERF_RECORD_COMM] = { sizeof(struct raw_comm), decode_comm },
@@ -258,7 +258,7 @@ static const struct {
 	[PERF_RECORD_LOST] = { sizeof(struct raw_lost), decode_lost },
 };
 
-/* Copies the record at the tail out and gives its place back. */
+/* Copies the record at the tail and frees its space. */
 static bool ring_take(struct maps_rings *rings, struct maps_ring *ring, struct maps_record *ret)
 {
 	const struct perf_event_header *header = (const void *)rings->raw;

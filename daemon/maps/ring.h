@@ -28,11 +28,11 @@ struct maps_rings {
 	uint8_t raw[PATH_MAX + 256] __attribute__((aligned(8)));
 };
 
-/* Makes a ring of `size` bytes, or smaller where less may be locked, on every CPU. */
+/* Makes a ring of `size` bytes on every CPU, or smaller if less may be locked. */
 int maps_rings_open(size_t size, struct maps_rings **ret);
 struct maps_rings *maps_rings_free(struct maps_rings *rings);
 
-/* Looks at what has come; true: there is something. */
+/* Looks for new records; true: there are some. */
 bool maps_rings_refresh(struct maps_rings *rings);
 /* Of what refresh saw, something was later than the horizon. */
 bool maps_rings_waiting(const struct maps_rings *rings);

@@ -1,4 +1,4 @@
-/* state.h: what the files of maps share. All of it belongs to the loop's thread. */
+/* state.h: shared by the files of maps. All of it belongs to the loop's thread. */
 #ifndef TS_MAPS_STATE_H
 #define TS_MAPS_STATE_H
 
@@ -14,7 +14,7 @@ TAILQ_HEAD(maps_image_list, maps_image);
 
 struct maps_library {
 	struct maps_file *file; /* a mapping's reference */
-	uint64_t idle_ns;	/* since when nobody maps it, 0: somebody does */
+	uint64_t idle_ns;	/* since when no process maps it, 0: it is mapped */
 };
 
 struct maps {
@@ -48,12 +48,12 @@ struct maps {
 	uint64_t records, lost, limited;
 };
 
-/* library.c: the libraries that somebody maps. */
+/* library.c: the libraries that processes map. */
 bool maps_library_matches(const struct maps *maps, const char *path);
-/* A process maps the file, or does not any more. -ENOSPC: too many libraries. */
+/* A process maps the file, or no longer does. -ENOSPC: too many libraries. */
 int maps_library_add_mapper(struct maps *maps, struct maps_file *file, uint32_t pid);
 void maps_library_drop_mapper(struct maps *maps, struct maps_file *file);
-/* Lets go of those that nobody has mapped for the grace time. Returns when to come again, 0: no
+/* Releases those that no process has mapped for the grace time. Returns when to call again, 0: no
  * need. */
 uint64_t maps_library_expire(struct maps *maps, uint64_t now_ns);
 
@@ -63,7 +63,7 @@ struct maps_watch;
 struct maps_process {
 	struct maps *maps;
 	uint32_t pid;
-	bool live;	  /* watched; else only what ended is kept */
+	bool live;	  /* live; else only what has ended is kept */
 	bool followed;	  /* whatever it maps */
 	bool forked;	  /* what it maps is its parent's */
 	uint64_t exit_ns; /* of the last of its threads that ended so far */
@@ -73,18 +73,18 @@ struct maps_process {
 };
 
 struct maps_process *maps_process_find(struct maps *maps, uint32_t pid); /* that lives */
-/* Begins to watch a process, with what it maps now or, if it is gone, last. -ESRCH: gone, and
- * nothing known; -ENOSPC: too many. */
+/* Starts to watch a process, with its current mappings or, if it is gone, its last ones. -ESRCH:
+ * gone, and nothing known; -ENOSPC: too many. */
 int maps_process_track(struct maps *maps, uint32_t pid);
 /* The image of the program that ran at the time, NULL: none known. */
 struct maps_image *maps_process_image(struct maps *maps, uint32_t pid, uint64_t time_ns);
 void maps_process_unfollow(struct maps *maps, uint32_t pid);
 void maps_process_map(struct maps_process *process, const struct maps_record *record);
 void maps_process_exec(struct maps_process *process, uint64_t time_ns);
-/* A new process that maps what its parent does. */
+/* A new process with its parent's mappings. */
 void maps_process_fork(struct maps *maps, const struct maps_image *parent, uint32_t pid,
 		       uint64_t time_ns);
-/* Reads /proc again, to see what no record told. */
+/* Reads /proc again, to find what no record reported. */
 void maps_process_refresh(struct maps_process *process);
 uint64_t maps_process_expire(struct maps *maps, uint64_t now_ns);
 void maps_process_unwatch_all(struct maps *maps);

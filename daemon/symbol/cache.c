@@ -1,4 +1,4 @@
-/* cache: names found lately. Each key has one place; the newest takes it. */
+/* cache: recently found names. Each key has one slot; the newest takes it. */
 #include "daemon/symbol/cache.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
-/* elf: the functions behind offsets of an ELF file.
- * The file is anybody's, may be damaged on purpose, and may be cut off while we look: it is never
- * mapped but read piece by piece into bounded memory, no number of it is believed, and the work on
- * it is bounded too.
+/* elf: the functions behind offsets of an ELF file. The file is untrusted, may be damaged on
+ * purpose, and may be truncated during reading: it is never mapped but read piece by piece into
+ * bounded memory, none of its numbers is believed, and the work on it is bounded too.
  */
 #include "daemon/symbol/elf.h"
 
@@ -19,7 +18,7 @@
 #define SYMBOLS_PER_READ 4096
 #define NOTES_MAX	 4096
 #define BUILD_ID_MAX	 64
-/* Symbols may overlap; so many times in all an address is compared with a symbol around it. */
+/* Symbols may overlap; the total number of comparisons of an address with a symbol around it. */
 #define COMPARISONS_MAX (4 * LIMIT_ELF_SYMBOLS)
 
 struct elf {

@@ -16,9 +16,9 @@ struct elf_query {
 	uint32_t name_at;
 };
 
-/* Finds the names of all queries (which it sorts) in one pass over each symbol table: .symtab,
- * where there is none that of `debug_directory`/.build-id (NULL: not looked for), then .dynsym. The
- * file may hold anything, and change meanwhile. -EBADMSG: not an ELF file of 64 bits. */
+/* Finds the names of all queries (which it sorts) in one pass over each symbol table: .symtab, or
+ * if there is none that of `debug_directory`/.build-id (NULL: skipped), then .dynsym. The file may
+ * contain anything, and change during the call. -EBADMSG: not a 64-bit ELF file. */
 int elf_find_names(int fd, const char *debug_directory, struct elf_query *query, size_t count);
 
 #endif

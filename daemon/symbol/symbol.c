@@ -1,6 +1,6 @@
-/* symbol: names for addresses, found in a thread of its own.
- * A job belongs to the thread from symbolizer_add until it is in the done queue; the loop makes,
- * delivers and frees jobs, and alone counts references to files.
+/* symbol: names for addresses, found in a thread of its own. A job belongs to the thread from
+ * symbolizer_add until it is in the done queue; the loop creates, delivers and frees jobs, and only
+ * it counts references to files.
  */
 #include "daemon/symbol/symbol.h"
 
@@ -30,7 +30,7 @@ struct symbolizer {
 	void (*done)(void *data, struct symbol_job *job);
 	void (*closed)(void *data);
 	void *data;
-	uint32_t jobs; /* added and not yet delivered; the loop's, as the next */
+	uint32_t jobs; /* added and not yet delivered; owned by the loop, like the next */
 	uint64_t named;
 
 	uv_mutex_t lock; /* of what follows */
@@ -39,7 +39,7 @@ struct symbolizer {
 	uint32_t waiting_count;
 	bool closing, ended, hurried;
 
-	struct cache *cache; /* the thread's, as all below */
+	struct cache *cache; /* owned by the thread, like everything below */
 	uint64_t rest_ns;
 };
 
@@ -85,7 +85,7 @@ static void set_name(struct symbol_frame *frame, const char *name)
 	frame->name = name ? strdup(name) : NULL;
 }
 
-/* Takes what is known from the cache and adds the other frames to the lookups. */
+/* Takes known names from the cache and adds the other frames to the lookups. */
 static void prepare_job(struct symbolizer *s, struct symbol_job *job, struct lookups *lookups)
 {
 	struct cache_key key;
@@ -106,7 +106,7 @@ static void prepare_job(struct symbolizer *s, struct symbol_job *job, struct loo
 	}
 }
 
-/* Fills one query for each offset that differs from the one before. */
+/* Fills one query per distinct offset. */
 static size_t make_queries(const struct lookup *lookup, size_t count, struct elf_query *query)
 {
 	size_t i, n = 0;
@@ -177,7 +177,7 @@ static void name_batch(struct symbolizer *s, struct job_queue *batch)
 		name_lookups(s, &lookups);
 }
 
-/* Waits for jobs, and then a little longer for more. False: it is over. */
+/* Waits for jobs, and then a little longer for more. False: time to end. */
 static bool take_batch(struct symbolizer *s, struct job_queue *ret)
 {
 	uint64_t now_ns, due_ns;

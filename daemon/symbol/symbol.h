@@ -11,9 +11,9 @@
 
 struct symbolizer;
 
-/* A frame to name. The first one of a stack is where the program was, the others are where it will
- * return to, so that their name is that of the instruction before. The file is a reference of the
- * frame's own, NULL where none is known. */
+/* A frame to name. The first one of a stack is where the program was; the others are return
+ * addresses, so their name is that of the instruction before. The frame holds a reference to the
+ * file, NULL if unknown. */
 struct symbol_frame {
 	uint64_t address;
 	uint64_t offset; /* in the file */
@@ -32,7 +32,7 @@ struct symbol_job {
 /* `done` is called on the loop and owns nothing: the job is freed after it returns. */
 int symbolizer_new(uv_loop_t *loop, void (*done)(void *data, struct symbol_job *job), void *data,
 		   struct symbolizer **ret);
-/* Finishes what is queued, then dies. */
+/* Finishes what is queued, then frees. */
 void symbolizer_close(struct symbolizer *symbolizer, void (*closed)(void *data));
 
 /* Frames are zeroed. Jobs are made and freed on the loop. */
@@ -40,9 +40,10 @@ struct symbol_job *symbol_job_new(uint32_t count);
 struct symbol_job *symbol_job_free(struct symbol_job *job);
 /* Takes the job over. -EAGAIN: too many are waiting; the job is freed. */
 int symbolizer_add(struct symbolizer *symbolizer, struct symbol_job *job);
-/* Names what was added so far without waiting for more; how many that are since the start. */
+/* Names what was added so far without waiting for more; returns how many that are since the
+ * start. */
 uint64_t symbolizer_hurry(struct symbolizer *symbolizer);
-/* How many of them are done, which comes in order. */
+/* How many of them are done; they finish in order. */
 uint64_t symbolizer_named(const struct symbolizer *symbolizer);
 
 #endif

@@ -394,7 +394,7 @@ static inline struct plan *program_plan(const struct machine *m)
 		plan_add_call(plan, m, i);
 	for (uint32_t i = 0; i < m->works; i++)
 		plan_add_work(plan, m, i);
-	plan_settle(plan);
+	plan_attribute(plan);
 	return plan;
 }
 

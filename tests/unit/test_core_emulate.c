@@ -82,7 +82,7 @@ static void emulate_gives_jittered_programs_to_the_nanosecond(void **state)
 
 				plan->work[i].start_ns += program_random(&random, room);
 			}
-		plan_settle(plan);
+		plan_attribute(plan);
 		assert_as_recorded(plan);
 		program_plan_free(plan);
 	}
@@ -171,12 +171,12 @@ static void emulate_knows_what_a_kernel_takes(void **state)
 		plan->op[0].registers = rows[i].registers;
 		plan->op[0].shared_bytes = rows[i].shared;
 		plan->op[0].static_bytes = rows[i].statics;
-		plan_settle(plan);
+		plan_attribute(plan);
 		assert_int_equal(plan->work[0].share, PLAN_SHARE_ALL / (4 * rows[i].held));
 	}
 	/* Where it is not known, as many as ever ran at once. */
 	plan->device[0].multiprocessors = 0;
-	plan_settle(plan);
+	plan_attribute(plan);
 	assert_int_equal(plan->work[0].share, PLAN_SHARE_ALL);
 	program_plan_free(plan);
 }
