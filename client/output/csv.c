@@ -5,13 +5,6 @@
 
 #define FIELD_ENDS ",\"\r\n"
 
-static bool plain(const char *text)
-{
-	size_t length = strcspn(text, FIELD_ENDS);
-
-	return !text[length] && utf8_valid(text, length);
-}
-
 /* The next code point of a field in quotes, which it takes at most twice as long; returns the
  * length. */
 static size_t escape(char to[2 * UTF8_LENGTH_MAX], const char **text, size_t *size)
@@ -39,16 +32,20 @@ static void print_quoted(FILE *out, const char *text)
 
 void csv_print(FILE *out, const char *text)
 {
-	if (plain(text))
-		fputs(text, out);
+	size_t length = strcspn(text, FIELD_ENDS);
+
+	if (!text[length] && utf8_valid(text, length))
+		fwrite(text, 1, length, out);
 	else
 		csv_print_list(out, &(char *){ (char *)text }, 1, 0);
 }
 
 void csv_text(struct out *out, const char *text)
 {
-	if (plain(text)) {
-		out_text(out, text);
+	size_t length = strcspn(text, FIELD_ENDS);
+
+	if (!text[length]) {
+		out_bytes(out, text, length);
 		return;
 	}
 	*out->at++ = '"';

@@ -11,13 +11,15 @@
 
 static const char hex[] = "0123456789abcdef";
 
+/* What needs no escape. */
+static const bool plain[256] = { [' '] = 1, ['!'] = 1, ['#' ... '['] = 1, [']' ... '~'] = 1 };
+
 /* Length of the prefix that needs no escape, usually all of it. */
 static size_t plain_length(const char *text, size_t size)
 {
 	size_t length = 0;
 
-	while (length < size && text[length] >= ' ' && text[length] < 0x7f && text[length] != '"' &&
-	       text[length] != '\\')
+	while (length < size && plain[(uint8_t)text[length]])
 		length++;
 	return length;
 }
@@ -47,11 +49,11 @@ static size_t escape(char *to, const char *text, size_t size, size_t most, size_
 	if (most > size)
 		most = size;
 	while (i < most) {
-		size_t plain = plain_length(text + i, most - i);
+		size_t as_it_is = plain_length(text + i, most - i);
 
-		memcpy(to + length, text + i, plain);
-		length += plain;
-		i += plain;
+		memcpy(to + length, text + i, as_it_is);
+		length += as_it_is;
+		i += as_it_is;
 		if (i < most) {
 			i += utf8_read(text + i, size - i, &code);
 			length += write_code(to + length, code);
