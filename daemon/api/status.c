@@ -30,9 +30,9 @@ void status_done(struct status_builder *builder)
 	*builder = (struct status_builder){ 0 };
 }
 
-static Tracesmith__V1__StatusReply__Item *add(struct status_builder *builder, const char *section,
-					      const char *name, bool warning, const char *format,
-					      va_list ap)
+__attribute__((format(printf, 5, 0))) static Tracesmith__V1__StatusReply__Item *add(
+	struct status_builder *builder, const char *section, const char *name, bool warning,
+	const char *format, va_list ap)
 {
 	_cleanup_(item_freep) Tracesmith__V1__StatusReply__Item *item = malloc(sizeof(*item));
 

@@ -30,7 +30,8 @@
 #define KERNEL_MIN_MAJOR  5
 #define KERNEL_MIN_MINOR  15
 
-static int probe_print(enum libbpf_print_level level, const char *format, va_list ap)
+__attribute__((format(printf, 2, 0))) static int probe_print(enum libbpf_print_level level,
+							     const char *format, va_list ap)
 {
 	char line[1024];
 	int n = vsnprintf(line, sizeof(line), format, ap);

@@ -220,14 +220,21 @@ static void test_a_file_that_shrinks_while_it_is_read_ends_no_program(void **sta
 	expect_sql(link, "SELECT pid FROM process", "\"pid\":77");
 }
 
-static void refuse_file(const char *path, const char *said)
+static void refuse_saying(const char *path, const char *expected)
 {
-	char expected[512];
 	struct link *link;
 
-	snprintf(expected, sizeof(expected), said, path);
 	assert_true(open_saying(path, expected, &link) < 0);
 }
+
+/* `said` is a literal with a place for the path. */
+#define refuse_file(path, said)                                                                    \
+	do {                                                                                       \
+		char expected_[512];                                                               \
+                                                                                                   \
+		snprintf(expected_, sizeof(expected_), said, path);                                \
+		refuse_saying(path, expected_);                                                    \
+	} while (0)
 
 static void test_what_is_no_recording_is_said(void **state)
 {

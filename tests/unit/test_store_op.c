@@ -194,30 +194,30 @@ static void names_of_ops_are_those_of_their_ids(void **state)
 }
 
 static const char *const terms[] = {
-	"%sprocess = 2",
-	"%sprocess = 2.5",
-	"%sprocess IN (1, 3, 99)",
-	"%sstream = 0",
-	"%spid = 1003",
-	"%spid = 5",
-	"%skind = 'copy'",
-	"%skind = 'COPY' COLLATE nocase",
-	"%skind IN ('alloc', 'launch')",
-	"%skind = 4",
-	"%sboot = 1",
-	"%sboot = 2",
-	"%sstart_ns >= 120000000000",
-	"%sstart_ns > 170000000000",
-	"%sstart_ns < 180000000000",
-	"%sstart_ns <= 130000000000.5",
-	"%sstart_ns BETWEEN 150000000000 AND 151000000000",
-	"%sstart_ns < 'text'",
-	"%sstart_ns = (SELECT max(start_ns) FROM op)",
-	"%send_ns >= 160000000000",
-	"%send_ns < 140000000000",
-	"%send_ns IS NULL",
-	"%sresult <> 0",
-	"%sdevice = -1",
+	"process = 2",
+	"process = 2.5",
+	"process IN (1, 3, 99)",
+	"stream = 0",
+	"pid = 1003",
+	"pid = 5",
+	"kind = 'copy'",
+	"kind = 'COPY' COLLATE nocase",
+	"kind IN ('alloc', 'launch')",
+	"kind = 4",
+	"boot = 1",
+	"boot = 2",
+	"start_ns >= 120000000000",
+	"start_ns > 170000000000",
+	"start_ns < 180000000000",
+	"start_ns <= 130000000000.5",
+	"start_ns BETWEEN 150000000000 AND 151000000000",
+	"start_ns < 'text'",
+	"start_ns = (SELECT max(start_ns) FROM op)",
+	"end_ns >= 160000000000",
+	"end_ns < 140000000000",
+	"end_ns IS NULL",
+	"result <> 0",
+	"device = -1",
 };
 
 #define TERMS ARRAY_SIZE(terms)
@@ -232,7 +232,7 @@ static void check_terms(struct story *s, size_t a, size_t b, size_t c)
 		size_t number[] = { a, b, c };
 
 		for (int k = 0; k < 3; k++)
-			snprintf(clause[k], sizeof(clause[k]), terms[number[k]], plus[i]);
+			snprintf(clause[k], sizeof(clause[k]), "%s%s", plus[i], terms[number[k]]);
 		snprintf(sql[i], sizeof(sql[i]),
 			 "SELECT count(*) + coalesce(sum(start_ns %% 1000003), 0) FROM op"
 			 " WHERE %s AND %s AND %s",
