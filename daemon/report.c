@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/array.h"
+#include "core/base/invariant.h"
 #include "core/base/time.h"
 #include "core/base/units.h"
 #include "daemon/daemon_internal.h"
@@ -82,6 +83,10 @@ static void report_daemon(struct daemon *daemon, struct status_builder *builder)
 		      units_nanoseconds(text, cpu_ns), 100.0 * (double)cpu_ns / (double)up_ns);
 	status_number(builder, "daemon", "memory_bytes", false, (int64_t)rss, "%s",
 		      units_bytes(text, rss));
+	if (invariant_count() > 0)
+		status_number(
+			builder, "daemon", "broken_invariants", true, (int64_t)invariant_count(),
+			"%lu: a defect, please report it with the journal", invariant_count());
 }
 
 static void report_kernel(struct daemon *daemon, const struct probe_stats *probe,

@@ -8,6 +8,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "core/base/invariant.h"
+
 #define MAP_SIZE_MIN 16
 
 static size_t map_home(const struct map *map, struct map_key key)
@@ -59,6 +61,7 @@ int map_put(struct map *map, struct map_key key, void *value)
 	slot = map_seek(map, key);
 	if (!slot->value)
 		map->count++;
+	assert_invariant(map->count <= map->size / 3 * 2);
 	*slot = (struct map_slot){ key, value };
 	return 0;
 }

@@ -4,6 +4,8 @@
 #include <sanitizer/asan_interface.h>
 #include <stdlib.h>
 
+#include "core/base/invariant.h"
+
 #define POOL_BLOCK_BYTES 65536
 
 struct pool_block {
@@ -44,6 +46,7 @@ void *pool_get(struct pool *pool)
 
 void pool_put(struct pool *pool, void *object)
 {
+	assert_invariant(pool->used > 0);
 	*(void **)object = pool->free;
 	pool->free = object;
 	ASAN_POISON_MEMORY_REGION(object, pool->object_bytes);

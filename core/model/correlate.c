@@ -14,6 +14,7 @@
 #include "core/model/correlate.h"
 
 #include "core/base/array.h"
+#include "core/base/invariant.h"
 #include "core/model/answer.h"
 #include "core/model/call.h"
 #include "core/model/caller.h"
@@ -51,6 +52,7 @@ static struct ticket *ticket_find(const struct exact *exact, uint32_t correlatio
 
 static void correlate_hold(struct core *core, struct exact *exact, int by)
 {
+	assert_invariant(by > 0 || (exact->held >= (uint32_t)-by && core->waiting >= exact->held));
 	exact->held += (uint32_t)by;
 	core->waiting += (uint32_t)by;
 }

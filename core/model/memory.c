@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/invariant.h"
 #include "core/model/call.h"
 
 /* How late a free may be, and how many may be late at one time. */
@@ -101,8 +102,11 @@ static void memory_credit(struct core *core, struct allocation *allocation)
 
 static void memory_debit(struct core *core, struct allocation *allocation)
 {
-	allocation->account->row.live_bytes -= allocation->row.bytes;
-	allocation->account->row.live_count--;
+	struct core_memory *row = &allocation->account->row;
+
+	assert_invariant(row->live_count > 0 && row->live_bytes >= allocation->row.bytes);
+	row->live_bytes -= allocation->row.bytes;
+	row->live_count--;
 	account_touch(core, allocation->account);
 }
 

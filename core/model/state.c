@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "core/base/invariant.h"
 #include "core/base/time.h"
 #include "core/model/model.h"
 
@@ -32,6 +33,7 @@ static void state_tell(struct core *core, const struct state *state, uint64_t un
 		.device = state->device,
 	};
 
+	assert_invariant(op.start_ns < op.end_ns);
 	core_emit(core, &op);
 }
 
@@ -100,6 +102,8 @@ void device_count(struct core *core, struct device *device, uint8_t from, uint8_
 
 	if (!device)
 		return;
+	assert_invariant(from != OP_STATE_PENDING || device->pending > 0);
+	assert_invariant(from != OP_STATE_WAITING || device->waiting > 0);
 	device->pending += (to == OP_STATE_PENDING) - (from == OP_STATE_PENDING);
 	device->waiting += (to == OP_STATE_WAITING) - (from == OP_STATE_WAITING);
 	now = device->pending	? OP_STATE_PENDING

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/invariant.h"
 #include "core/base/time.h"
 #include "core/model/busy.h"
 #include "core/model/model.h"
@@ -26,6 +27,7 @@ static void sweep_pass_first(struct core *core, struct sweep *sweep)
 {
 	struct edge edge = edges_take(&sweep->edges);
 
+	assert_invariant(core->edges > 0 && edge.time_ns >= sweep->settled_ns);
 	core->edges--;
 	sweep->settled_ns = edge.time_ns;
 	edge_pass(core, &edge);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "core/base/invariant.h"
 #include "core/base/time.h"
 #include "core/limits.h"
 
@@ -223,6 +224,8 @@ void queue_finish(struct queue *queue, struct queue_turn *turn, int error)
 	if (error < 0) {
 		put_back(queue, turn);
 	} else {
+		assert_invariant(queue->blocks >= turn->batch.op_blocks &&
+				 queue->record_bytes >= turn->batch.record_bytes);
 		queue->blocks -= turn->batch.op_blocks;
 		queue->record_bytes -= turn->batch.record_bytes;
 	}

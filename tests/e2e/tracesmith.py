@@ -176,6 +176,7 @@ class Case(unittest.TestCase):
             print(f"--- the daemon ended with {code}; its log:\n{log}", file=sys.stderr)
         if not failed:
             self.assertEqual(code, 0, "the daemon did not end cleanly")
+            self.assertNotIn("Broken invariant", log)
 
     def end(self, process):
         """Kills it if it still runs, and closes its pipes."""
