@@ -50,7 +50,8 @@ else()
   add_custom_target(ts_changelog ALL DEPENDS ${generated}/changelog.gz)
   install(FILES ${generated}/changelog.gz DESTINATION ${doc_dir})
 endif()
-install(FILES ${debian}/copyright ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${doc_dir})
+install(FILES ${debian}/copyright ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+  DESTINATION ${doc_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${doc_dir}/docs FILES_MATCHING PATTERN *.md PATTERN *.svg
   PATTERN man EXCLUDE PATTERN completion EXCLUDE)
 include(CPack)

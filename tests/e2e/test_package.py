@@ -108,12 +108,13 @@ class Package(unittest.TestCase):
         has = {line.split()[-1].removeprefix(".")
                for line in run("dpkg-deb", "--contents", self.deb).splitlines()}
         expected = {f"/usr/share/doc/tracesmith/{name}"
-                    for name in ("README.md", "copyright", "changelog.gz")}
+                    for name in ("README.md", "CHANGELOG.md", "copyright", "changelog.gz")}
         docs = Path(tracesmith.SOURCE, "docs")
         expected |= {f"/usr/share/doc/tracesmith/docs/{path.name}" for path in docs.glob("*.md")}
         expected |= {f"/usr/share/man/man{path.suffix[1:]}/{path.name}.gz"
                      for path in docs.glob("man/*.[158]")}
         expected |= {"/usr/share/man/man5/tracesmithd.conf.5.gz",
+                     "/usr/share/tracesmith/control.proto",
                      "/usr/share/bash-completion/completions/tsctl",
                      "/usr/share/zsh/vendor-completions/_tsctl",
                      "/usr/share/fish/vendor_completions.d/tsctl.fish"}
