@@ -43,24 +43,14 @@ void daemon_stir(struct daemon *daemon)
 	daemon->quiet_ticks = 0;
 }
 
-/* The last words of a program that ends are in its ring already, and belong before its end. So does
- * the word that collection has begun, before the calls that are collected. */
-static void daemon_before(struct daemon *daemon, const struct ts_event *event)
-{
-	if (!daemon->exact)
-		return;
-	if (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC)
-		exact_drain(daemon->exact, event->tgid);
-	else
-		exact_begin(daemon->exact, event->tgid);
-}
-
 static void daemon_on_record(void *data, const void *record, size_t size)
 {
 	static const struct core_origin bpf = { .pid = 0 };
+	const struct ts_event *event = record;
 	struct daemon *daemon = data;
 
-	daemon_before(daemon, record);
+	if (daemon->exact && (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC))
+		exact_over(daemon->exact, event->tgid);
 	core_ingest(daemon->core, &bpf, record, size);
 	daemon_stir(daemon);
 }
@@ -161,8 +151,8 @@ static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
 {
 	struct daemon *daemon = data;
 
-	/* Its last events may still be in the ring, with the EXIT behind them. */
-	probe_drain(daemon->probe);
+	/* Its last events may still be in the rings, with the EXIT behind them. */
+	intake_flush(daemon->turn.intake, uv_hrtime());
 	core_process_gone(daemon->core, pid, time_ns);
 }
 
@@ -362,7 +352,11 @@ static int daemon_start_probes(struct daemon *daemon)
 	if (r < 0)
 		return r;
 	daemon->probe_config = config;
-	r = probe_new(&daemon->loop, &config, &callbacks, daemon, &daemon->probe);
+	r = turn_init(&daemon->turn, &daemon->loop, intake_sources, INTAKE_SOURCES);
+	if (r < 0)
+		return r;
+	r = probe_new(&daemon->loop, daemon->turn.intake, &config, &callbacks, daemon,
+		      &daemon->probe);
 	if (r < 0)
 		return r;
 	r = libraries_new(daemon->probe, &daemon->libraries);
@@ -544,14 +538,13 @@ struct daemon *daemon_free(struct daemon *daemon)
 	if (daemon->api)
 		api_close(daemon->api, daemon_part_closed);
 	daemon->libraries = libraries_free(daemon->libraries);
-	if (daemon->exact) {
-		exact_drain_all(daemon->exact);
+	if (daemon->turn.intake)
+		intake_flush(daemon->turn.intake, uv_hrtime());
+	if (daemon->exact)
 		exact_close(TAKE(daemon->exact), daemon_part_closed);
-	}
-	if (daemon->probe) {
-		probe_drain(daemon->probe);
-		probe_close(daemon->probe, daemon_part_closed);
-	}
+	if (daemon->probe)
+		probe_close(TAKE(daemon->probe), daemon_part_closed);
+	turn_close(&daemon->turn);
 	if (daemon->core && daemon->store)
 		core_flush(daemon->core, uv_hrtime());
 	/* The symbolizer finishes what is queued, and its answers go to the store. */

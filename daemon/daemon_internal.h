@@ -10,6 +10,7 @@
 #include "daemon/api/api.h"
 #include "daemon/config.h"
 #include "daemon/exact/exact.h"
+#include "daemon/intake/turn.h"
 #include "daemon/maps/maps.h"
 #include "daemon/probe/libraries.h"
 #include "daemon/probe/probe.h"
@@ -45,6 +46,7 @@ struct daemon {
 	struct core *core;
 	struct symbolizer *symbolizer;
 	struct maps *maps;
+	struct turn turn; /* of the probes and the libraries */
 	struct probe *probe;
 	struct libraries *libraries;
 	struct exact *exact;

@@ -27,6 +27,7 @@ int daemon_start_exact(struct daemon *daemon)
 {
 	struct exact_parts parts = {
 		.core = daemon->core,
+		.intake = daemon->turn.intake,
 		.probe = daemon->probe,
 		.stir = on_record,
 		.data = daemon,

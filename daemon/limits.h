@@ -36,6 +36,15 @@
 /* Events taken from one source per turn of the loop, so that no source starves the others. */
 #define LIMIT_EVENTS_PER_TURN 16384
 
+/* A record is stamped, and then it is in its ring: within this time, or it comes as late and is
+ * counted. Everything that goes in order of time is this much older at least. */
+#define LIMIT_INTAKE_SLACK_NS 1000000ull
+/* How long a record waits for an input that does not get on. What the probes see stays in their
+ * ring meanwhile, which has room for 60 ms at a million calls a second; a library's start or end
+ * waits until the probes' ring, were it full, has been read. */
+#define LIMIT_INTAKE_PROBES_HOLD_NS    20000000ull
+#define LIMIT_INTAKE_LIBRARIES_HOLD_NS 500000000ull
+
 /* Processes that carry our library, in all and of one user: three descriptors and a ring each. */
 #define LIMIT_INJECT_PROCESSES	       1024
 #define LIMIT_INJECT_PROCESSES_PER_UID 256

@@ -164,11 +164,13 @@ static void report_cpus(const struct probe_stats *probe, const struct probe_coun
 static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
 			struct status_builder *builder)
 {
+	struct intake_stats intake;
 	struct core_stats core;
 	struct maps_stats maps;
 
 	core_stats(daemon->core, &core);
 	maps_stats(daemon->maps, &maps);
+	intake_stats(daemon->turn.intake, &intake);
 #define X(name, text)                                                                              \
 	status_number(builder, "loss", #name, probe->total.name, (int64_t)probe->total.name,       \
 		      "%llu %s", probe->total.name, text);
@@ -178,6 +180,11 @@ static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
 		      "%lu malformed events", core.bad);
 	status_number(builder, "loss", "stray_events", core.stray, (int64_t)core.stray,
 		      "%lu events of unknown processes", core.stray);
+	status_number(builder, "loss", "unordered_events", intake.unordered,
+		      (int64_t)intake.unordered,
+		      "%lu events that could wait no longer for earlier ones", intake.unordered);
+	status_number(builder, "loss", "late_events", false, (int64_t)intake.late,
+		      "%lu events that came after later ones", intake.late);
 	status_number(builder, "loss", "limited_things", core.limited, (int64_t)core.limited,
 		      "%lu objects beyond the daemon's limits", core.limited);
 	status_number(builder, "loss", "mappings_lost", maps.lost, (int64_t)maps.lost,

@@ -19,9 +19,7 @@ static void settle(struct daemon *daemon, uint64_t now)
 {
 	struct core_stats core;
 
-	probe_drain(daemon->probe);
-	if (daemon->exact)
-		exact_drain_all(daemon->exact);
+	intake_flush(daemon->turn.intake, now);
 	core_stats(daemon->core, &core);
 	if (core.ending || !is_named(daemon))
 		return;

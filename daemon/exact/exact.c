@@ -22,6 +22,7 @@ void exact_part_closed(struct exact *exact)
 		return;
 	if (exact->closed)
 		exact->closed(exact->parts.data);
+	map_clear(&exact->by_pid);
 	free(exact);
 }
 
@@ -65,7 +66,6 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	session->records_now = 0;
 	session->note[0] = '\0';
 	session->stage = SESSION_BEGINNING;
-	exact->begins_until_ms = uv_now(exact->loop) + FIRST_MS;
 	/* A library that was there already may want what somebody else once asked for. */
 	session->settings = session->attach ? session->request.wanted : hello->wanted;
 	if (!session->settings.records)
@@ -80,47 +80,14 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	return 0;
 }
 
-static bool exact_is_end(const struct ts_event *event)
-{
-	return event->kind == TS_EVENT_COLLECT && event->collect.state != TS_COLLECT_STARTED &&
-	       event->collect.state != TS_COLLECT_RESUMED;
-}
-
-/* A change of what is collected goes behind the calls that it is about, which may still be in the
- * other ring, and the begin goes before them. Where they are being read just now, the process has
- * come to its end there. */
-static void exact_take(struct exact *exact, uint32_t pid, const void *record, size_t size)
-{
-	const struct core_origin origin = { .pid = pid };
-	const struct ts_event *event = record;
-
-	if (!exact->in_probe && size >= sizeof(*event) && exact_is_end(event)) {
-		exact->pending = record;
-		exact->pending_pid = pid;
-		exact->pending_size = size;
-		probe_drain(exact->parts.probe);
-		if (!TAKE(exact->pending))
-			return;
-	}
-	core_ingest(exact->parts.core, &origin, record, size);
-}
-
-/* What waits for the probe's records is next, where these end its process. */
-static void exact_take_pending(struct exact *exact, uint32_t pid)
-{
-	const struct core_origin origin = { .pid = pid };
-
-	if (exact->pending && exact->pending_pid == pid)
-		core_ingest(exact->parts.core, &origin, TAKE(exact->pending), exact->pending_size);
-}
-
 static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 {
 	const struct ts_event *event = record;
 	struct exact *exact = data;
 	struct session *session = session_find(exact, pid);
+	const struct core_origin origin = { .pid = pid };
 
-	exact_take(exact, pid, record, size);
+	core_ingest(exact->parts.core, &origin, record, size);
 	exact->parts.stir(exact->parts.data);
 	if (!session)
 		return;
@@ -160,7 +127,6 @@ static void on_state(void *data, uint32_t pid, const struct ts_state *state)
 		snprintf(session->library, sizeof(session->library), "%s", state->text);
 		if (session->stage == SESSION_BEGINNING)
 			session->stage = SESSION_COLLECTING;
-		inject_drain(exact->inject);
 		if (session->records_now)
 			session_answer_attach(session);
 		break;
@@ -201,8 +167,6 @@ static void on_gone(void *data, uint32_t pid)
 	struct exact *exact = data;
 	struct session *session = session_find(exact, pid);
 
-	if (!exact->in_probe)
-		probe_drain(exact->parts.probe);
 	/* It goes on with the next daemon. */
 	if (!exact->closing)
 		core_collect_gone(exact->parts.core, pid, uv_hrtime());
@@ -334,43 +298,15 @@ void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct a
 		session_leave(session);
 }
 
-/* Within the callback of the probe. */
-static void exact_hear(struct exact *exact, uint32_t pid)
-{
-	exact_take_pending(exact, pid);
-	exact->in_probe = true;
-	if (exact->inject)
-		inject_drain_process(exact->inject, pid);
-	exact->in_probe = false;
-}
-
-void exact_drain(struct exact *exact, uint32_t pid)
+void exact_over(struct exact *exact, uint32_t pid)
 {
 	struct session *session = session_find(exact, pid);
 
-	exact_hear(exact, pid);
 	if (session && session->stage == SESSION_WAITING && session->job == JOB_NONE) {
 		session_fail(session, -ESRCH, "Process %u has ended or started another program",
 			     pid);
 		session_end(session);
 	}
-}
-
-void exact_begin(struct exact *exact, uint32_t pid)
-{
-	struct session *session;
-
-	if (uv_now(exact->loop) >= exact->begins_until_ms || exact->in_probe)
-		return;
-	session = session_find(exact, pid);
-	if (session && session->connected && !session->records_now)
-		exact_hear(exact, pid);
-}
-
-void exact_drain_all(struct exact *exact)
-{
-	if (exact->inject)
-		inject_drain(exact->inject);
 }
 
 int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct exact_parts *parts,
@@ -399,7 +335,7 @@ int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct e
 	exact->parts = *parts;
 	exact->open = 1;
 	list_init(&exact->sessions);
-	r = inject_new(loop, &inject, &callbacks, exact, &exact->inject);
+	r = inject_new(loop, parts->intake, &inject, &callbacks, exact, &exact->inject);
 	if (r < 0) {
 		free(exact);
 		return r;

@@ -28,6 +28,7 @@ struct exact_config {
 /* What it feeds. */
 struct exact_parts {
 	struct core *core;
+	struct intake *intake;
 	struct probe *probe;
 	void (*stir)(void *data); /* a record has come */
 	void *data;
@@ -42,12 +43,8 @@ void exact_close(struct exact *exact, void (*closed)(void *data));
 void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct api_attach *request);
 void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct api_target *target);
 
-/* Takes in what the process, or each process, has handed over so far. The former before its end is
- * told to the model, from within the callback of the probe. */
-void exact_drain(struct exact *exact, uint32_t pid);
-void exact_drain_all(struct exact *exact);
-/* The same of a process whose collection is about to begin, before a call of it is told. */
-void exact_begin(struct exact *exact, uint32_t pid);
+/* The process has ended, or runs another program. */
+void exact_over(struct exact *exact, uint32_t pid);
 
 struct exact_stats {
 	struct inject_stats inject;

@@ -4,6 +4,7 @@
 #define TS_EXACT_INTERNAL_H
 
 #include "core/base/list.h"
+#include "core/base/map.h"
 #include "daemon/attach/attach.h"
 #include "daemon/exact/exact.h"
 
@@ -58,13 +59,9 @@ struct exact {
 	struct exact_parts parts;
 	struct inject *inject;
 	struct list sessions;
+	struct map by_pid; /* of those that have not ended */
 	struct exact_stats stats;
 	bool closing;
-	uint64_t begins_until_ms; /* until then a collection may begin: on the loop's clock */
-	bool in_probe;	     /* called while the probe's records are read: not to be read now */
-	const void *pending; /* a record of `pending_pid` that waits for those of the probe */
-	uint32_t pending_pid;
-	size_t pending_size;
 	uint32_t jobs; /* under way */
 	uint32_t open; /* sessions whose timer is not closed yet, and the inject part */
 	void (*closed)(void *data);
@@ -97,8 +94,7 @@ void exact_job(struct session *session, enum session_job job);
  * but a program that has not called cuInit() yet may take its time. */
 #define HELLO_MS    5000
 #define BEGIN_MS    3000
-#define FAILED_TOLD 16	 /* by `tsctl status`, of the processes that cannot be collected from */
-#define FIRST_MS    2000 /* from hello on: its ring is read before each call */
+#define FAILED_TOLD 16 /* by `tsctl status`, of the processes that cannot be collected from */
 #define DETACH_MS   10000
 
 #endif

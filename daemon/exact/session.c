@@ -8,22 +8,24 @@
 #include "daemon/exact/internal.h"
 #include "daemon/maps/procfs.h"
 
+static struct map_key session_key(uint32_t pid)
+{
+	return (struct map_key){ .a = pid };
+}
+
 struct session *session_find(const struct exact *exact, uint32_t pid)
 {
-	struct session *session;
-
-	list_for_each(session, &exact->sessions, link)
-		if (session->pid == pid && !session->ended)
-			return session;
-	return NULL;
+	return map_get(&exact->by_pid, session_key(pid));
 }
 
 struct session *session_new(struct exact *exact, uint32_t pid)
 {
 	struct session *session = calloc(1, sizeof(*session));
 
-	if (!session)
+	if (!session || map_put(&exact->by_pid, session_key(pid), session) < 0) {
+		free(session);
 		return NULL;
+	}
 	session->exact = exact;
 	session->pid = pid;
 	session->request.library = -1;
@@ -60,6 +62,8 @@ void session_end(struct session *session)
 	else
 		session_fail(session, -ESRCH,
 			     "Process %u has ended or no longer carries the library", session->pid);
+	if (!session->ended)
+		map_remove(&session->exact->by_pid, session_key(session->pid));
 	session->ended = true;
 	uv_timer_stop(&session->timer);
 	if (session->running)

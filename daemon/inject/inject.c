@@ -1,7 +1,5 @@
 /* Inject: the socket that libraries connect to, and the turns in which their rings are read.
- * One timer serves all rings that are awake; with none awake and nobody about to say hello, no
- * timer runs. However many rings there are, a turn takes about as many records as one of them may
- * have. */
+ * However many rings there are, a turn takes about as many records as one of them may have. */
 #include "daemon/inject/inject.h"
 
 #include <errno.h>
@@ -18,7 +16,6 @@
 
 #define BACKLOG		 128
 #define ACCEPTS_PER_TURN 64
-#define LOOK_MS		 10
 #define LOOK_SLOTS_MIN	 64 /* of one ring in a turn, however many there are */
 #define SWEEP_MS	 500
 
@@ -64,31 +61,42 @@ struct peer *inject_find(const struct inject *inject, uint32_t pid)
 	return NULL;
 }
 
-static void inject_on_turn(uv_timer_t *timer)
+static uint32_t inject_share(const struct inject *inject, uint32_t budget)
 {
-	struct inject *inject = timer->data;
 	struct peer *peer;
 	uint32_t count = 0, share;
-	bool more = false;
 
+	if (budget == UINT32_MAX)
+		return budget;
 	list_for_each(peer, &inject->awake, awake) {
 		count++;
 	}
-	share = LIMIT_EVENTS_PER_TURN / (count ? count : 1);
-	list_for_each(peer, &inject->awake, awake) {
-		if (peer_look(peer, share > LOOK_SLOTS_MIN ? share : LOOK_SLOTS_MIN))
-			more = true;
-	}
-	if (list_empty(&inject->awake))
-		uv_timer_stop(timer);
-	else if (more)
-		uv_timer_start(timer, inject_on_turn, 0, LOOK_MS);
+	share = budget / (count ? count : 1);
+	return share > LOOK_SLOTS_MIN ? share : LOOK_SLOTS_MIN;
 }
 
-void inject_look_soon(struct inject *inject, uint64_t delay_ms)
+/* Each ring is looked at, since others wait for what may be in it; one that sleeps is a load. */
+static enum intake_state inject_on_turn(void *data, uint64_t now_ns, uint32_t budget)
 {
-	if (!inject->closed && (!delay_ms || !uv_is_active((uv_handle_t *)&inject->turn)))
-		uv_timer_start(&inject->turn, inject_on_turn, delay_ms, LOOK_MS);
+	struct inject *inject = data;
+	enum intake_state most = INTAKE_ASLEEP;
+	uint32_t share = inject_share(inject, budget);
+	struct peer *peer;
+
+	list_for_each(peer, &inject->peers, link) {
+		enum intake_state state;
+
+		if (peer->stage == PEER_NEW)
+			continue;
+		if (!list_linked(&peer->awake))
+			peer_peek(peer);
+		if (!list_linked(&peer->awake))
+			continue;
+		state = peer_look(peer, now_ns, share);
+		if (state > most)
+			most = state;
+	}
+	return most;
 }
 
 static void inject_on_sweep(uv_timer_t *timer);
@@ -247,7 +255,7 @@ static void ignore_closed(void *data)
 {
 }
 
-int inject_new(uv_loop_t *loop, const struct inject_config *config,
+int inject_new(uv_loop_t *loop, struct intake *intake, const struct inject_config *config,
 	       const struct inject_callbacks *callbacks, void *data, struct inject **ret)
 {
 	_cleanup_(inject_freep) struct inject *inject = calloc(1, sizeof(*inject));
@@ -256,6 +264,7 @@ int inject_new(uv_loop_t *loop, const struct inject_config *config,
 	if (!inject)
 		return -ENOMEM;
 	inject->loop = loop;
+	inject->intake = intake;
 	inject->config = *config;
 	if (!config->slots)
 		inject->config.slots = LIMIT_INJECT_SLOTS;
@@ -272,10 +281,10 @@ int inject_new(uv_loop_t *loop, const struct inject_config *config,
 	list_init(&inject->awake);
 	if (!ts_ring_slots_ok(inject->config.slots))
 		return -EINVAL;
-	uv_timer_init(loop, &inject->turn);
 	uv_timer_init(loop, &inject->sweep);
-	inject->turn.data = inject->sweep.data = inject;
-	inject->handles = 2;
+	inject->sweep.data = inject;
+	inject->handles = 1;
+	intake_attach(intake, INTAKE_LIBRARIES, inject_on_turn, inject);
 	r = inject_listen(inject);
 	if (r < 0) {
 		inject_close(TAKE(inject), ignore_closed);
@@ -292,7 +301,7 @@ void inject_close(struct inject *inject, void (*closed)(void *data))
 	inject->closed = closed;
 	while ((peer = list_first(&inject->peers, struct peer, link)))
 		peer_finish(peer);
-	uv_close((uv_handle_t *)&inject->turn, on_handle_closed);
+	intake_attach(inject->intake, INTAKE_LIBRARIES, NULL, NULL);
 	uv_close((uv_handle_t *)&inject->sweep, on_handle_closed);
 	if (inject->listener.data)
 		uv_close((uv_handle_t *)&inject->listener, on_handle_closed);
@@ -331,23 +340,6 @@ bool inject_has(const struct inject *inject, uint32_t pid)
 	const struct peer *peer = inject_find(inject, pid);
 
 	return peer && peer->stage == PEER_WELCOMED;
-}
-
-void inject_drain(struct inject *inject)
-{
-	struct peer *peer;
-
-	list_for_each(peer, &inject->peers, link) {
-		peer_drain(peer);
-	}
-}
-
-void inject_drain_process(struct inject *inject, uint32_t pid)
-{
-	struct peer *peer = inject_find(inject, pid);
-
-	if (peer)
-		peer_drain(peer);
 }
 
 void inject_stats(const struct inject *inject, struct inject_stats *ret)

@@ -1,8 +1,8 @@
 /* inject.h: the processes that carry our library: their connections and rings.
  *
  * Anyone may connect to inject.sock, and can only hand in records about itself: who it is the
- * kernel says. For each process there is one connection and one ring, which we make. Records are
- * read on the loop, a bounded number a turn.
+ * kernel says. For each process there is one connection and one ring, which we make, and which is a
+ * lane of the intake.
  */
 #ifndef TS_INJECT_SOURCE_H
 #define TS_INJECT_SOURCE_H
@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "daemon/intake/intake.h"
 #include "proto/hello.h"
 
 struct inject;
@@ -30,11 +31,12 @@ struct inject_callbacks {
 	 * sentence of up to TS_HELLO_TEXT bytes. */
 	int (*hello)(void *data, uint32_t pid, uint32_t uid, const struct ts_hello *hello,
 		     struct ts_settings *ret_settings, char *why);
-	/* Each record, in memory that only we can write; its tgid is that of the process. */
+	/* Each record, when its turn in the intake has come, in memory that only we can write; its
+	 * tgid is that of the process. */
 	void (*record)(void *data, uint32_t pid, const void *record, size_t size);
 	void (*state)(void *data, uint32_t pid, const struct ts_state *state);
-	/* The connection has ended and the ring is empty; once for each hello that was answered
-	 * with 0, and in inject_close() too. */
+	/* The connection has ended, the ring is empty and the other inputs have come to that time;
+	 * once for each hello that was answered with 0, and in inject_close() too. */
 	void (*gone)(void *data, uint32_t pid);
 	/* An adopted connection has ended before its library said hello. */
 	void (*unheard)(void *data, uint32_t pid);
@@ -44,7 +46,7 @@ struct inject_callbacks {
 };
 
 /* -EADDRINUSE: another daemon answers on that path. */
-int inject_new(uv_loop_t *loop, const struct inject_config *config,
+int inject_new(uv_loop_t *loop, struct intake *intake, const struct inject_config *config,
 	       const struct inject_callbacks *callbacks, void *data, struct inject **ret);
 /* Ends all connections, hands on what is in their rings, and calls `closed` when all is freed. */
 void inject_close(struct inject *inject, void (*closed)(void *data));
@@ -57,9 +59,6 @@ int inject_adopt(struct inject *inject, int fd, uint32_t pid);
 int inject_settings(struct inject *inject, uint32_t pid, const struct ts_settings *settings);
 int inject_detach(struct inject *inject, uint32_t pid);
 bool inject_has(const struct inject *inject, uint32_t pid);
-/* Takes in what has been handed over so far, without waiting for the loop. */
-void inject_drain(struct inject *inject);
-void inject_drain_process(struct inject *inject, uint32_t pid);
 
 struct inject_stats {
 	uint32_t processes;

@@ -15,7 +15,7 @@ enum peer_stage {
 /* One process and its connection. */
 struct peer {
 	struct list link;
-	struct list awake; /* its ring is looked at by the timer */
+	struct list awake; /* its ring is read in each turn */
 	struct inject *inject;
 	enum peer_stage stage;
 	bool closing;
@@ -28,19 +28,21 @@ struct peer {
 	uint64_t since_ms;
 	uint64_t second, messages; /* messages in that second */
 	struct inject_ring ring;
+	struct intake_lane lane;
 	uint64_t quiet_since_ms, stuck_since_ms; /* the latter 0: not */
 	uint64_t end;				 /* ENDED: nothing from this position on is read */
+	uint64_t ended_ns; /* ENDED: when the ring was read up to there, 0: not yet */
 };
 
 struct inject {
 	uv_loop_t *loop;
+	struct intake *intake;
 	struct inject_config config;
 	struct inject_callbacks callbacks;
 	void *data;
 	uv_poll_t listener;
-	int listen_fd; /* or -1 */
-	char *path;    /* of a socket that is ours to remove, else NULL */
-	uv_timer_t turn;
+	int listen_fd;	  /* or -1 */
+	char *path;	  /* of a socket that is ours to remove, else NULL */
 	uv_timer_t sweep; /* runs while somebody has not said hello, or we rest from accepting */
 	bool resting;
 	unsigned int handles; /* of ours, and one for each peer */
@@ -51,8 +53,6 @@ struct inject {
 
 /* inject.c */
 struct peer *inject_find(const struct inject *inject, uint32_t pid);
-/* The rings that are awake are looked at in `delay_ms`, and from then on regularly. */
-void inject_look_soon(struct inject *inject, uint64_t delay_ms);
 void inject_handle_closed(struct inject *inject);
 
 /* peer.c */
@@ -60,11 +60,14 @@ void inject_handle_closed(struct inject *inject);
 int peer_new(struct inject *inject, int fd, uint32_t pid, uint32_t uid, bool adopted);
 /* Its connection is over; what is in the ring is read in the next turns. */
 void peer_end(struct peer *peer);
-/* The same, at once. */
+/* The same, at once: its last records wait for nobody. */
 void peer_finish(struct peer *peer);
-/* Reads its ring, of `budget` slots. True: there is more to do now. The peer may be gone then. */
-bool peer_look(struct peer *peer, uint32_t budget);
-void peer_drain(struct peer *peer);
+/* Reads its ring, of `budget` slots. The peer may be gone then. */
+enum intake_state peer_look(struct peer *peer, uint64_t now_ns, uint32_t budget);
+/* As the intake's lane gives it. */
+void peer_give(void *data, const void *record, size_t size);
+/* Its ring sleeps: wakes it where something has come and did not wake us yet. */
+void peer_peek(struct peer *peer);
 
 /* talk.c */
 /* Reads what the library says and answers it. */

@@ -1,6 +1,7 @@
 /* Peer: one process that carries our library, from its connection to its last record.
- * It ends when its connection or the process does, whichever is first. Its ring is looked at by the
- * timer while records come, and sleeps after a quiet time, until its eventfd wakes it. */
+ * It ends when its connection or the process does, whichever is first. Its ring is read in each
+ * turn of the intake while records come, and sleeps after a quiet time, until its eventfd wakes it.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -39,6 +40,7 @@ static void peer_close(struct peer *peer)
 				  (uv_handle_t *)&peer->wake };
 
 	peer->closing = true;
+	intake_lane_close(&peer->lane);
 	list_remove(&peer->link);
 	list_remove(&peer->awake);
 	for (int i = 0; i < 3; i++)
@@ -46,7 +48,21 @@ static void peer_close(struct peer *peer)
 			uv_close(handle[i], peer_handle_closed);
 }
 
-static void peer_take(void *data, void *record, size_t size)
+/* A start, change or end of collection has a time; what else a library hands over was over some
+ * time before, and comes with what is before it in the ring. */
+static uint64_t record_time_ns(const void *record, size_t size)
+{
+	const struct ts_event *event = record;
+	uint64_t time_ns, now_ns;
+
+	if (event->kind != TS_EVENT_COLLECT || size < sizeof(*event))
+		return 0;
+	time_ns = event->end_ns > event->start_ns ? event->end_ns : event->start_ns;
+	now_ns = uv_hrtime();
+	return time_ns < now_ns ? time_ns : now_ns;
+}
+
+static bool peer_take(void *data, void *record, size_t size)
 {
 	struct peer *peer = data;
 	struct ts_event *event = record; /* names and stacks have their tgid there too */
@@ -55,6 +71,14 @@ static void peer_take(void *data, void *record, size_t size)
 	event->tgid = peer->pid;
 	inject->stats.records++;
 	inject->stats.bytes += size;
+	return intake_put(&peer->lane, record_time_ns(record, size), record, size);
+}
+
+void peer_give(void *data, const void *record, size_t size)
+{
+	struct peer *peer = data;
+	struct inject *inject = peer->inject;
+
 	inject->callbacks.record(inject->data, peer->pid, record, size);
 }
 
@@ -69,23 +93,37 @@ static void peer_tell_lost(struct peer *peer, uint64_t stuck)
 		inject->callbacks.lost(inject->data, peer->pid, no_room, stuck);
 }
 
+static void peer_wake(struct peer *peer)
+{
+	uv_poll_stop(&peer->wake);
+	inject_ring_woken(&peer->ring);
+	peer->quiet_since_ms = uv_now(peer->inject->loop);
+	list_append(&peer->inject->awake, &peer->awake);
+}
+
+void peer_peek(struct peer *peer)
+{
+	if (ts_ring_waiting(&peer->ring.reader))
+		peer_wake(peer);
+	else
+		intake_lane_done(&peer->lane);
+}
+
 static void peer_on_wake(uv_poll_t *poll, int status, int events)
 {
 	struct peer *peer = poll->data;
 
-	uv_poll_stop(poll);
-	inject_ring_woken(&peer->ring);
-	peer->quiet_since_ms = uv_now(peer->inject->loop);
-	list_append(&peer->inject->awake, &peer->awake);
-	inject_look_soon(peer->inject, 0);
+	peer_wake(peer);
+	intake_wake(peer->inject->intake);
 }
 
-static void peer_sleep(struct peer *peer)
+static enum intake_state peer_sleep(struct peer *peer)
 {
 	if (!inject_ring_sleep(&peer->ring))
-		return;
+		return INTAKE_AWAKE;
 	list_remove(&peer->awake);
 	uv_poll_start(&peer->wake, UV_READABLE, peer_on_wake);
+	return INTAKE_ASLEEP;
 }
 
 /* Passes over what its writer never published; returns whether it did. */
@@ -100,19 +138,20 @@ static bool peer_skip(struct peer *peer)
 }
 
 /* There was no record. */
-static void peer_wait(struct peer *peer)
+static enum intake_state peer_wait(struct peer *peer)
 {
 	uint64_t now_ms = uv_now(peer->inject->loop);
 
 	if (!ts_ring_waiting(&peer->ring.reader)) {
 		peer->stuck_since_ms = 0;
 		if (now_ms - peer->quiet_since_ms >= QUIET_MS)
-			peer_sleep(peer);
+			return peer_sleep(peer);
 	} else if (!peer->stuck_since_ms) {
 		peer->stuck_since_ms = now_ms;
 	} else if (now_ms - peer->stuck_since_ms >= STUCK_MS) {
 		peer_skip(peer);
 	}
+	return INTAKE_AWAKE;
 }
 
 static void peer_gone(struct peer *peer)
@@ -124,40 +163,52 @@ static void peer_gone(struct peer *peer)
 	peer_close(peer);
 }
 
-bool peer_look(struct peer *peer, uint32_t budget)
+/* What was in its ring is read. It is over when what others have of before then is given, too. */
+static void peer_over(struct peer *peer, uint64_t now_ns)
 {
-	uint32_t taken;
-
-	if (peer->stage == PEER_ENDED) {
-		uint64_t left = peer->end - peer->ring.reader.position;
-
-		if (left > peer->ring.reader.ring.mask + 1ull)
-			left = 0; /* a long record went beyond it */
-		taken = inject_ring_read(&peer->ring, left < budget ? (uint32_t)left : budget,
-					 peer_take, peer);
-		if (taken || (left && peer_skip(peer)))
-			return true;
-		peer_tell_lost(peer, 0);
-		peer_gone(peer);
-		return false;
-	}
-	taken = inject_ring_read(&peer->ring, budget, peer_take, peer);
+	if (!peer->ended_ns)
+		peer->ended_ns = now_ns;
+	intake_lane_done(&peer->lane);
 	peer_tell_lost(peer, 0);
-	if (!taken) {
-		peer_wait(peer);
-		return false;
-	}
-	peer->quiet_since_ms = uv_now(peer->inject->loop);
-	peer->stuck_since_ms = 0;
-	return taken >= budget;
+	if (intake_lane_passed(&peer->lane, peer->ended_ns))
+		peer_gone(peer);
 }
 
-void peer_drain(struct peer *peer)
+static enum intake_state peer_look_last(struct peer *peer, uint64_t now_ns, uint32_t budget)
 {
-	if (peer->stage == PEER_NEW)
-		return;
-	inject_ring_read(&peer->ring, peer->ring.reader.ring.mask + 1, peer_take, peer);
+	uint64_t left = peer->end - peer->ring.reader.position;
+	uint32_t taken;
+
+	if (left > peer->ring.reader.ring.mask + 1ull)
+		left = 0; /* a long record went beyond it */
+	taken = inject_ring_read(&peer->ring, left < budget ? (uint32_t)left : budget, peer_take,
+				 peer);
+	if (intake_lane_holds(&peer->lane))
+		return INTAKE_AWAKE;
+	if (taken || (left && peer_skip(peer)))
+		return INTAKE_MORE;
+	peer_over(peer, now_ns);
+	return INTAKE_AWAKE;
+}
+
+enum intake_state peer_look(struct peer *peer, uint64_t now_ns, uint32_t budget)
+{
+	uint32_t slots = peer->ring.reader.ring.mask + 1, taken;
+
+	if (intake_lane_holds(&peer->lane))
+		return INTAKE_AWAKE;
+	if (peer->stage == PEER_ENDED)
+		return peer_look_last(peer, now_ns, budget);
+	taken = inject_ring_read(&peer->ring, budget < slots ? budget : slots, peer_take, peer);
 	peer_tell_lost(peer, 0);
+	/* Once around: what was there when the turn began is read, whatever has come since. */
+	if (taken < budget || taken >= slots)
+		intake_lane_done(&peer->lane);
+	if (!taken)
+		return peer_wait(peer);
+	peer->quiet_since_ms = uv_now(peer->inject->loop);
+	peer->stuck_since_ms = 0;
+	return taken >= budget ? INTAKE_MORE : INTAKE_AWAKE;
 }
 
 void peer_end(struct peer *peer)
@@ -178,14 +229,16 @@ void peer_end(struct peer *peer)
 		uv_poll_stop(&peer->process);
 	if (!list_linked(&peer->awake))
 		list_append(&peer->inject->awake, &peer->awake);
-	inject_look_soon(peer->inject, 0);
+	intake_wake(peer->inject->intake);
 }
 
 void peer_finish(struct peer *peer)
 {
 	peer_end(peer);
+	if (!peer->closing)
+		intake_lane_straight(&peer->lane);
 	while (!peer->closing)
-		peer_look(peer, LIMIT_EVENTS_PER_TURN);
+		peer_look(peer, uv_hrtime(), LIMIT_EVENTS_PER_TURN);
 }
 
 static void peer_on_message(uv_poll_t *poll, int status, int events)

@@ -65,15 +65,16 @@ void inject_ring_close(struct inject_ring *ring)
 }
 
 uint32_t inject_ring_read(struct inject_ring *ring, uint32_t budget,
-			  void (*take)(void *data, void *record, size_t size), void *data)
+			  bool (*take)(void *data, void *record, size_t size), void *data)
 {
 	_Alignas(64) uint8_t record[TS_RING_COPY_MAX];
 	uint64_t start = ring->reader.position, released = start;
+	bool on = true;
 	size_t size;
 
-	while (ring->reader.position - start < budget &&
+	while (on && ring->reader.position - start < budget &&
 	       (size = ts_ring_get(&ring->reader, record))) {
-		take(data, record, size);
+		on = take(data, record, size);
 		if (ring->reader.position - released >= RELEASE_SLOTS) {
 			ts_ring_release(&ring->reader);
 			released = ring->reader.position;

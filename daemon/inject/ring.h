@@ -14,9 +14,10 @@ struct inject_ring {
 int inject_ring_open(uint32_t slots, struct inject_ring *ret, int *ret_fd);
 void inject_ring_close(struct inject_ring *ring);
 
-/* Takes records out, of `budget` slots and a record more; returns how many slots. */
+/* Takes records out, of `budget` slots and a record more, or until `take` has enough (false);
+ * returns how many slots. */
 uint32_t inject_ring_read(struct inject_ring *ring, uint32_t budget,
-			  void (*take)(void *data, void *record, size_t size), void *data);
+			  bool (*take)(void *data, void *record, size_t size), void *data);
 /* Records that found no room since the last time. */
 uint64_t inject_ring_dropped(struct inject_ring *ring);
 /* See ts_ring_sleep; asleep, the ring takes no memory of ours. */

@@ -72,6 +72,8 @@ static bool peer_is_only(struct peer *peer)
 		return true;
 	if (peer_has_hung_up(older)) {
 		peer_listen(older);
+		peer_end(older);
+		intake_flush(peer->inject->intake, uv_hrtime());
 		if (!older->closing)
 			peer_finish(older);
 		return true;
@@ -115,7 +117,10 @@ static void peer_welcomed(struct peer *peer)
 	peer->quiet_since_ms = uv_now(inject->loop);
 	inject->stats.processes++;
 	list_append(&inject->awake, &peer->awake);
-	inject_look_soon(inject, 1);
+	peer->lane.give = peer_give;
+	peer->lane.data = peer;
+	intake_lane_open(&peer->lane, inject->intake, INTAKE_LIBRARIES, uv_hrtime());
+	intake_wake(inject->intake);
 }
 
 static int make_ring(struct peer *peer, int *ret_fd)

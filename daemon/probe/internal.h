@@ -14,13 +14,16 @@ struct probe {
 	void *data;
 	struct probe_bpf *bpf;
 	struct ring_buffer *ring;
-	uv_poll_t readable;
-	uv_timer_t look; /* runs while events come */
+	struct intake *intake;
+	struct intake_lane lane;
+	uv_poll_t readable; /* off from a wake-up until the ring is empty, or it would go on */
 	void (*closed)(void *data);
-	int open_handles;
 	enum probe_way way;
-	uint32_t budget; /* records that this turn may still take */
-	uint32_t quiet_looks;
+	/* Of this turn: records that it may still take, and when it began. */
+	uint32_t budget;
+	uint64_t now_ns;
+	uint64_t heard_ns; /* the last turn with a record */
+	uint64_t idle_ns;  /* since then the programs wake us, 0: they do not */
 	uint64_t records, bytes;
 };
 

@@ -1,9 +1,8 @@
 /* Probe: the BPF programs while the daemon runs, and the ring that they fill.
  *
- * The ring is read from the loop, a bounded number of records a turn. While events come, a timer
- * looks every few milliseconds and the programs wake nobody; when none came for a while the timer
- * stops, and the programs are told to wake us at the next one. So a busy host pays no wake-ups and
- * an idle one no timer.
+ * The ring is an input of the intake, read in its turns. While events come the programs wake
+ * nobody; when none came for a while they are told to wake us at the next one. So a busy host pays
+ * no wake-ups and an idle one no turns.
  */
 #include "daemon/probe/probe.h"
 
@@ -24,9 +23,9 @@
 #include "daemon/limits.h"
 #include "daemon/probe/internal.h"
 
-#define LOOK_MS		  10
-#define QUIET_LOOKS	  20 /* this many in a row without a record, and we sleep */
-#define ATTACH_TYPE_MULTI 48 /* BPF_TRACE_UPROBE_MULTI, of kernels since 6.6 */
+#define QUIET_NS	  200000000ull /* this long without a record, and we sleep */
+#define IDLE_NS		  5000000ull /* a record that was begun before the flag was seen has come */
+#define ATTACH_TYPE_MULTI 48	     /* BPF_TRACE_UPROBE_MULTI, of kernels since 6.6 */
 #define KERNEL_MIN_MAJOR  5
 #define KERNEL_MIN_MINOR  15
 
@@ -67,57 +66,79 @@ static int probe_check_kernel(void)
 	return -EOPNOTSUPP;
 }
 
-static int probe_record(void *data, void *record, size_t size)
+/* When it was sent, nearly. */
+static uint64_t record_time_ns(const void *record)
+{
+	const struct ts_stack *stack = record;
+	const struct ts_event *event = record;
+
+	if (stack->kind == TS_EVENT_STACK)
+		return stack->time_ns;
+	return event->end_ns > event->start_ns ? event->end_ns : event->start_ns;
+}
+
+static void probe_give(void *data, const void *record, size_t size)
 {
 	struct probe *probe = data;
 
+	probe->callbacks.record(probe->data, record, size);
+}
+
+/* Not 0: enough for this turn. */
+static int probe_record(void *data, void *record, size_t size)
+{
+	struct probe *probe = data;
+	uint64_t time_ns = record_time_ns(record);
+
 	probe->records++;
 	probe->bytes += size;
-	probe->callbacks.record(probe->data, record, size);
+	if (!intake_put(&probe->lane, time_ns, record, size) || time_ns > probe->now_ns)
+		return -ECANCELED;
 	return --probe->budget ? 0 : -EAGAIN;
-}
-
-/* Returns whether more is waiting. */
-static bool probe_read(struct probe *probe)
-{
-	probe->budget = LIMIT_EVENTS_PER_TURN;
-	return ring_buffer__consume(probe->ring) == -EAGAIN;
-}
-
-static void probe_look(uv_timer_t *timer)
-{
-	struct probe *probe = timer->data;
-	uint64_t before = probe->records;
-	bool more = probe_read(probe);
-
-	if (probe->records != before) {
-		probe->quiet_looks = 0;
-		if (more)
-			uv_timer_start(timer, probe_look, 0, LOOK_MS);
-		return;
-	}
-	/* A record that was begun before the flag was seen wakes nobody: look once more after it.
-	 */
-	if (++probe->quiet_looks == QUIET_LOOKS)
-		probe->bpf->bss->settings.reader_idle = 1;
-	else if (probe->quiet_looks > QUIET_LOOKS)
-		uv_timer_stop(timer);
 }
 
 static void probe_readable(uv_poll_t *poll, int status, int events)
 {
 	struct probe *probe = poll->data;
-	bool more = probe_read(probe);
 
-	probe->quiet_looks = 0;
-	if (more || !uv_is_active((uv_handle_t *)&probe->look))
-		uv_timer_start(&probe->look, probe_look, more ? 0 : LOOK_MS, LOOK_MS);
+	uv_poll_stop(poll);
+	probe->heard_ns = uv_hrtime();
+	intake_wake(probe->intake);
 }
 
-void probe_drain(struct probe *probe)
+/* The ring is empty. */
+static enum intake_state probe_rest(struct probe *probe)
 {
-	while (probe_read(probe))
-		;
+	intake_lane_done(&probe->lane);
+	if (!uv_is_active((uv_handle_t *)&probe->readable))
+		uv_poll_start(&probe->readable, UV_READABLE, probe_readable);
+	if (probe->now_ns < probe->heard_ns + QUIET_NS)
+		return INTAKE_AWAKE;
+	if (!probe->idle_ns) {
+		probe->idle_ns = probe->now_ns;
+		probe->bpf->bss->settings.reader_idle = 1;
+	}
+	return probe->now_ns < probe->idle_ns + IDLE_NS ? INTAKE_AWAKE : INTAKE_ASLEEP;
+}
+
+static enum intake_state probe_on_turn(void *data, uint64_t now_ns, uint32_t budget)
+{
+	struct probe *probe = data;
+	uint64_t before = probe->records;
+	int r;
+
+	if (intake_lane_holds(&probe->lane))
+		return INTAKE_AWAKE;
+	probe->now_ns = now_ns;
+	probe->budget = budget;
+	r = ring_buffer__consume(probe->ring);
+	if (probe->records != before) {
+		probe->heard_ns = now_ns;
+		probe->idle_ns = 0;
+	}
+	if (r == -EAGAIN)
+		return INTAKE_MORE;
+	return r < 0 ? INTAKE_AWAKE : probe_rest(probe);
 }
 
 bool probe_config_same_filters(const struct probe_config *a, const struct probe_config *b)
@@ -265,7 +286,7 @@ static int probe_start(struct probe *probe)
 	return probe->ring ? 0 : -errno;
 }
 
-int probe_new(uv_loop_t *loop, const struct probe_config *config,
+int probe_new(uv_loop_t *loop, struct intake *intake, const struct probe_config *config,
 	      const struct probe_callbacks *callbacks, void *data, struct probe **ret)
 {
 	_cleanup_(probe_freep) struct probe *probe = calloc(1, sizeof(*probe));
@@ -276,6 +297,9 @@ int probe_new(uv_loop_t *loop, const struct probe_config *config,
 	probe->config = *config;
 	probe->callbacks = *callbacks;
 	probe->data = data;
+	probe->intake = intake;
+	probe->lane.give = probe_give;
+	probe->lane.data = probe;
 	libbpf_set_print(probe_print);
 	r = probe_check_kernel();
 	if (r < 0)
@@ -286,12 +310,10 @@ int probe_new(uv_loop_t *loop, const struct probe_config *config,
 	r = uv_poll_init(loop, &probe->readable, ring_buffer__epoll_fd(probe->ring));
 	if (r < 0)
 		return r;
-	uv_timer_init(loop, &probe->look);
 	probe->readable.data = probe;
-	probe->look.data = probe;
-	probe->open_handles = 2;
-	uv_poll_start(&probe->readable, UV_READABLE, probe_readable);
-	uv_timer_start(&probe->look, probe_look, LOOK_MS, LOOK_MS);
+	intake_lane_open(&probe->lane, intake, INTAKE_PROBES, uv_hrtime());
+	intake_attach(intake, INTAKE_PROBES, probe_on_turn, probe);
+	intake_wake(intake);
 	*ret = TAKE(probe);
 	return 0;
 }
@@ -300,8 +322,6 @@ static void probe_handle_closed(uv_handle_t *handle)
 {
 	struct probe *probe = handle->data;
 
-	if (--probe->open_handles)
-		return;
 	if (probe->closed)
 		probe->closed(probe->data);
 	probe_free(probe);
@@ -310,8 +330,9 @@ static void probe_handle_closed(uv_handle_t *handle)
 void probe_close(struct probe *probe, void (*closed)(void *data))
 {
 	probe->closed = closed;
+	intake_attach(probe->intake, INTAKE_PROBES, NULL, NULL);
+	intake_lane_close(&probe->lane);
 	uv_close((uv_handle_t *)&probe->readable, probe_handle_closed);
-	uv_close((uv_handle_t *)&probe->look, probe_handle_closed);
 }
 
 static void probe_add_counters(struct probe_counters *total, const struct probe_counters *cpu)

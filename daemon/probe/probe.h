@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "bpf/probe.h"
+#include "daemon/intake/intake.h"
 #include "daemon/library/gpu.h"
 
 struct probe;
@@ -37,23 +38,23 @@ struct probe_config {
 /* Whether both watch the same processes. */
 bool probe_config_same_filters(const struct probe_config *a, const struct probe_config *b);
 
-/* Gets each record; it lies in memory that only we can write. */
+/* Gets each record, when its turn in the intake has come; it lies in memory that only we can write.
+ */
 struct probe_callbacks {
 	void (*record)(void *data, const void *record, size_t size);
 };
 
 /* -EOPNOTSUPP: the kernel is too old; -EPERM: not the rights. It says on the log what is missing.
  */
-int probe_new(uv_loop_t *loop, const struct probe_config *config,
+int probe_new(uv_loop_t *loop, struct intake *intake, const struct probe_config *config,
 	      const struct probe_callbacks *callbacks, void *data, struct probe **ret);
+/* What is still in the ring is not read: intake_flush() does. */
 void probe_close(struct probe *probe, void (*closed)(void *data));
 /* Takes the settings that may change while running: all but vendor, way and ring_bytes. */
 void probe_configure(struct probe *probe, const struct probe_config *config);
 /* Chooses of which launches and waits of a process stacks are taken. Its end forgets the choice
  * only when it is told: PROBE_CHOICE_DEFAULT. */
 int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice);
-/* Takes in what has been sent so far, without waiting for the loop. */
-void probe_drain(struct probe *probe);
 
 /* Puts probes on the library behind `fd`. -ENOENT: it has none of the functions. */
 int probe_attach(struct probe *probe, int fd, const char *path, struct probe_library **ret);

@@ -49,10 +49,11 @@ static void pause_ns(long ns)
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 }
 
-static void count(void *data, void *record, size_t size)
+static bool count(void *data, void *record, size_t size)
 {
 	calls_read += ((const struct ts_event *)record)->kind == TS_EVENT_CALL;
 	kernels_read += ((const struct ts_event *)record)->kind == TS_EVENT_KERNEL;
+	return true;
 }
 
 static void *read_records(void *unused)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/array.h"
+#include "daemon/intake/turn.h"
 #include "daemon/probe/probe.h"
 
 #define ROUNDS 15
@@ -115,7 +116,8 @@ static void on_record(void *data, const void *record, size_t size)
 	received += ((const struct ts_event *)record)->kind == TS_EVENT_API;
 }
 
-static int measure(struct probe *probe, struct probe_config *config, int fd, const struct row *row)
+static int measure(struct turn *turn, struct probe *probe, struct probe_config *config, int fd,
+		   const struct row *row)
 {
 	double off[ROUNDS], on[ROUNDS], base, probed;
 	struct probe_library *library;
@@ -130,7 +132,7 @@ static int measure(struct probe *probe, struct probe_config *config, int fd, con
 			return -1;
 		received = 0;
 		on[i] = loop(row, row->depth);
-		probe_drain(probe);
+		intake_flush(turn->intake, uv_hrtime());
 		if (!row->pid && received != CALLS)
 			fprintf(stderr, "%s: %lu of %d calls seen\n", row->name, received, CALLS);
 		probe_detach(library);
@@ -163,6 +165,7 @@ int main(int argc, char **argv)
 		.stack_depth = 64,
 	};
 	struct probe_callbacks callbacks = { .record = on_record };
+	struct turn turn = { 0 };
 	struct probe *probe;
 	uv_loop_t events;
 	int fd;
@@ -173,14 +176,16 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	uv_loop_init(&events);
-	if (probe_new(&events, &config, &callbacks, NULL, &probe) < 0)
+	if (turn_init(&turn, &events, intake_sources, INTAKE_SOURCES) < 0 ||
+	    probe_new(&events, turn.intake, &config, &callbacks, NULL, &probe) < 0)
 		return geteuid() ? 77 : 1;
 	printf("%-38s %10s %10s %10s\n", "probe (ns per call, medians)", "without", "with",
 	       "added");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (measure(probe, &config, fd, &rows[i]) < 0)
+		if (measure(&turn, probe, &config, fd, &rows[i]) < 0)
 			return 1;
 	probe_close(probe, NULL);
+	turn_close(&turn);
 	uv_run(&events, UV_RUN_DEFAULT);
 	uv_loop_close(&events);
 	return 0;

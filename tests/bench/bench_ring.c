@@ -17,9 +17,10 @@
 
 static uint64_t told;
 
-static void take(void *data, void *record, size_t size)
+static bool take(void *data, void *record, size_t size)
 {
 	told += ((const struct ts_event *)record)->start_ns;
+	return true;
 }
 
 struct writer {

@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #include "daemon/inject/internal.h"
+#include "daemon/intake/turn.h"
 
 #define DEADLINE_MS 20000
 #define SLOTS	    1024
@@ -33,6 +34,7 @@ struct server {
 	uv_loop_t loop;
 	uv_timer_t alarm; /* so that the loop never waits for long */
 	struct inject_config config;
+	struct turn turn;
 	struct inject *inject;
 	char directory[64], path[96];
 	/* what the callbacks saw */
@@ -150,8 +152,8 @@ static inline void server_turn(struct server *server)
 
 static inline void server_start(struct server *server)
 {
-	assert_int_equal(inject_new(&server->loop, &server->config, &server_callbacks, server,
-				    &server->inject),
+	assert_int_equal(inject_new(&server->loop, server->turn.intake, &server->config,
+				    &server_callbacks, server, &server->inject),
 			 0);
 	server->closed = false;
 }
@@ -173,6 +175,8 @@ static inline int server_setup(void **state)
 	server->config = (struct inject_config){ .fd = -1, .path = server->path, .slots = SLOTS };
 	uv_loop_init(&server->loop);
 	uv_timer_init(&server->loop, &server->alarm);
+	assert_int_equal(turn_init(&server->turn, &server->loop, intake_sources, INTAKE_SOURCES),
+			 0);
 	server_start(server);
 	*state = server;
 	return 0;
@@ -183,6 +187,7 @@ static inline int server_teardown(void **state)
 	struct server *server = *state;
 
 	server_stop(server);
+	turn_close(&server->turn);
 	uv_close((uv_handle_t *)&server->alarm, NULL);
 	uv_run(&server->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&server->loop), 0);

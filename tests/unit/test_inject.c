@@ -45,7 +45,7 @@ static void a_quiet_ring_costs_nothing_until_it_is_woken(void **state)
 	for (uint64_t i = 0; i < 5; i++) {
 		server_wait(server, library.ring.head->reader_idle);
 		assert_true(list_empty(&server->inject->awake));
-		assert_false(uv_is_active((uv_handle_t *)&server->inject->turn) && i > 0);
+		assert_false(uv_is_active((uv_handle_t *)&server->turn.timer) && i > 0);
 		assert_int_equal(library_put(&library, i), 0);
 		library_wake(&library);
 		server_wait(server, server->records == i + 1);
@@ -393,7 +393,7 @@ static void a_socket_is_adopted_when_it_is_the_processes_own(void **state)
 	server_wait(server, library_has_message(&library));
 	library_map(&library);
 	library_put(&library, 0);
-	inject_drain(server->inject);
+	intake_flush(server->turn.intake, uv_hrtime());
 	assert_int_equal(server->records, 1);
 	library_close(&library);
 	server_wait(server, server->gone == 1);
@@ -430,16 +430,16 @@ static void a_stale_socket_is_replaced_and_a_living_one_is_not(void **state)
 	strcpy(address.sun_path, server->path);
 	assert_int_equal(stat(server->path, &there), 0);
 	assert_int_equal(there.st_mode & 07777, 0666);
-	assert_int_equal(
-		inject_new(&server->loop, &server->config, &server_callbacks, server, &other),
-		-EADDRINUSE);
+	assert_int_equal(inject_new(&server->loop, server->turn.intake, &server->config,
+				    &server_callbacks, server, &other),
+			 -EADDRINUSE);
 	assert_null(other);
 	server_stop(server);
 	assert_int_equal(access(server->path, F_OK), -1);
 	fd = open(server->path, O_CREAT | O_WRONLY, 0600);
-	assert_int_equal(
-		inject_new(&server->loop, &server->config, &server_callbacks, server, &other),
-		-EEXIST);
+	assert_int_equal(inject_new(&server->loop, server->turn.intake, &server->config,
+				    &server_callbacks, server, &other),
+			 -EEXIST);
 	assert_int_equal(unlink(server->path), 0);
 	close(fd);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);

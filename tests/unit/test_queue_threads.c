@@ -32,7 +32,7 @@ static int fake_subscribe(void **handle, cupti_callback_fn *callback, void *data
 	return CUPTI_OK;
 }
 
-static void take(void *data, void *record, size_t size)
+static bool take(void *data, void *record, size_t size)
 {
 	const struct ts_event *event = record;
 
@@ -44,6 +44,7 @@ static void take(void *data, void *record, size_t size)
 		disorder += event->call.correlation <= last[i] || event->start_ns > event->end_ns;
 		last[i] = event->call.correlation;
 	}
+	return true;
 }
 
 static void *launch(void *data)

@@ -1,0 +1,21 @@
+/* turn.h: when the inputs of the intake are read: every few milliseconds while records come, at
+ * once where one says so, and not at all while they sleep. */
+#ifndef TS_TURN_H
+#define TS_TURN_H
+
+#include <uv.h>
+
+#include "daemon/intake/intake.h"
+
+struct turn {
+	uv_timer_t timer;
+	struct intake *intake;
+};
+
+/* Makes the intake. */
+int turn_init(struct turn *turn, uv_loop_t *loop, const struct intake_input *input,
+	      uint32_t inputs);
+/* Frees it, after all that has lanes in it; takes a zeroed turn, too. */
+void turn_close(struct turn *turn);
+
+#endif
