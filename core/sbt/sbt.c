@@ -27,7 +27,7 @@
  * start_ns, plus 1 where it is not before start_ns, modulo 2^64. A chained time is relative to
  * another one: gpu_start_ns to the later of start_ns and the gpu_end_ns of the op before (of the
  * first op: start_ns), gpu_end_ns to gpu_start_ns, seen_ns to gpu_end_ns. One from the end is
- *relative to end_ns.
+ * relative to end_ns.
  */
 #include "core/sbt/sbt.h"
 
