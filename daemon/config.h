@@ -18,7 +18,7 @@ struct config {
 	uint64_t exact_slots;
 	uint64_t log_level; /* enum log_level */
 
-	char *libraries; /* patterns, separated by spaces, as the next */
+	char *libraries; /* patterns, separated by spaces, like the next */
 	char *standing;
 	uint64_t way; /* enum probe_way */
 	uint64_t ring_bytes;
@@ -36,11 +36,11 @@ struct config {
 int config_new(struct config **ret);
 struct config *config_free(struct config *config);
 
-/* Reads a file over what is there. A fault is told on the log with its line; -EINVAL. A file that
- * does not exist is fine where `may_miss`. */
+/* Reads a file over the current values. Logs each error with its line; -EINVAL. A missing file is
+ * fine if `may_miss`. */
 int config_read(struct config *config, const char *path, bool may_miss);
 
-/* The probes' part. -EINVAL: a filter makes no sense; told on the log. */
+/* The probes' part. -EINVAL: a filter is invalid; logged. */
 int config_probe(const struct config *config, const struct gpu_vendor *vendor,
 		 struct probe_config *ret);
 
@@ -48,7 +48,7 @@ int config_probe(const struct config *config, const struct gpu_vendor *vendor,
 int config_patterns(const struct config *config, char **ret_text,
 		    const char *pattern[CONFIG_PATTERNS_MAX + 1]);
 
-/* The table as a settings file with comments, for --print-config and the packaged file. */
+/* Prints the table as a settings file with comments, for --print-config and the packaged file. */
 void config_print(FILE *file);
 
 #endif

@@ -1,8 +1,8 @@
-/* Daemon: owns every part and wires them, and decides the order of birth and death.
+/* Daemon: owns every part, connects them, and decides the order of start and stop.
  *
- * All state lives on the loop. A part is born after those that it calls, and dies before them: the
- * clients go first, then the probes, then what was still in the model goes to the store, which is
- * the last to close.
+ * All state lives on the loop. A part starts after those that it calls, and stops before them: the
+ * clients go first, then the probes, then what is still in the model goes to the store, which
+ * closes last.
  */
 #include "daemon/daemon.h"
 
@@ -27,15 +27,15 @@
 
 #define TICK_MS	      125
 #define QUIET_TICK_MS 1000
-#define QUIET_TICKS   24 /* so many without a record; longer than names of stacks take */
+#define QUIET_TICKS   24 /* this many without a record; longer than naming stacks takes */
 #define FILES_MAX     65536
 #define MAPS_RING     (128 << 10)
 #define MALLOC_ARENAS 2
 
 static void daemon_on_tick(uv_timer_t *timer);
 
-/* Where nothing comes a tick finds nothing to do, and its wake-up is most of what an idle daemon
- * costs: then it is rare, until the next record. */
+/* When nothing comes a tick finds nothing to do, and its wake-up is most of the cost of an idle
+ * daemon: then ticks are rare, until the next record. */
 void daemon_stir(struct daemon *daemon)
 {
 	if (daemon->quiet_ticks >= QUIET_TICKS)
@@ -113,7 +113,7 @@ static void daemon_on_tick(uv_timer_t *timer)
 	if (++daemon->quiet_ticks % QUIET_TICKS)
 		return;
 	uv_timer_set_repeat(timer, QUIET_TICK_MS);
-	malloc_trim(0); /* of what a busy time or large queries needed */
+	malloc_trim(0); /* memory left over from a busy time or large queries */
 }
 
 static void daemon_on_watchdog(uv_timer_t *timer)
@@ -135,7 +135,7 @@ static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 	}
 	if (libraries_mapped(daemon->libraries, file->fd, file->path) <= 0)
 		return;
-	/* What the process called before the probes were there was not seen. */
+	/* Calls of the process before it had probes were not seen. */
 	daemon_gap(daemon, pid, now, uv_hrtime());
 }
 
@@ -166,7 +166,7 @@ static void daemon_on_terminate(uv_signal_t *signal, int number)
 	daemon_stop(signal->data);
 }
 
-/* What is watched from now on may have done something before that we do not know of. */
+/* Processes traced from now on may have done something before that we do not know of. */
 static void daemon_gap_of_filters(struct daemon *daemon)
 {
 	uint64_t now = uv_hrtime();
@@ -201,7 +201,7 @@ static void daemon_on_hangup(uv_signal_t *signal, int number)
 	config_free(config);
 }
 
-/* One daemon a directory: two would write one database. The lock goes with the process. */
+/* One daemon per directory: two would write to one database. The lock ends with the process. */
 static int daemon_lock(struct daemon *daemon)
 {
 	const char *directory = daemon->config->state_dir;
@@ -279,7 +279,7 @@ static int daemon_start_core(struct daemon *daemon, struct store_resume *resume)
 	return core_new(&config, &daemon->core);
 }
 
-/* A process that a former daemon knew either still runs, and goes on, or ended unseen. */
+/* A process that a former daemon knew either still runs, and continues, or ended unseen. */
 static void daemon_resume_process(void *data, const struct core_process *process)
 {
 	struct daemon *daemon = data;
@@ -426,11 +426,12 @@ static int daemon_init(struct daemon *daemon)
 	daemon->started_ns = daemon->counted_ns = uv_hrtime();
 	daemon->boot_offset_ns = (int64_t)(clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC));
 	daemon->wall_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
-	/* A file for each library and each followed file, two for each probe of the perf way. */
+	/* A file for each library and each followed file, two for each probe in the perf way. */
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
 	setrlimit(RLIMIT_NOFILE, &files);
-	/* An arena for each thread of the pool would keep what its largest query took: 10 MiB. */
+	/* An arena for each thread of the pool would keep the memory of its largest query: 10
+	 * MiB. */
 	mallopt(M_ARENA_MAX, MALLOC_ARENAS);
 	signal(SIGPIPE, SIG_IGN);
 	return procfs_boot_id(daemon->boot_id);
@@ -447,8 +448,8 @@ static int daemon_start(struct daemon *daemon)
 	r = daemon_start_store(daemon);
 	if (r < 0)
 		return r;
-	/* Clients are answered when the loop runs, but a socket that is taken is known before the
-	 * probes are on. */
+	/* Clients are answered when the loop runs, but a socket that is already in use is noticed
+	 * before the probes are on. */
 	r = daemon_start_api(daemon);
 	if (r < 0)
 		return r;
@@ -511,12 +512,12 @@ int daemon_run(struct daemon *daemon)
 	return 0;
 }
 
-/* The loop runs until all have closed: nobody waits for one of them. */
+/* The loop runs until everything is closed: nobody waits for a single part. */
 static void daemon_part_closed(void *data)
 {
 }
 
-/* The timers and signals would keep the loop alive while a part winds down. */
+/* The timers and signals would keep the loop alive while a part shuts down. */
 static void daemon_close_handles(struct daemon *daemon)
 {
 	uv_handle_t *handles[] = {
@@ -547,7 +548,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	turn_close(&daemon->turn);
 	if (daemon->core && daemon->store)
 		core_flush(daemon->core, uv_hrtime());
-	/* The symbolizer finishes what is queued, and its answers go to the store. */
+	/* The symbolizer finishes its queue, and its answers go to the store. */
 	if (daemon->symbolizer)
 		symbolizer_close(daemon->symbolizer, daemon_part_closed);
 	if (daemon->maps)

@@ -6,8 +6,8 @@
 
 struct daemon;
 
-/* Builds and starts every part; what fails is told on the log. `config_path` is read again on
- * SIGHUP. `config` is taken over. */
+/* Builds and starts every part; failures are logged. `config_path` is read again on SIGHUP. Takes
+ * over `config`. */
 int daemon_new(struct config *config, const char *config_path, struct daemon **ret);
 /* Runs until SIGTERM or SIGINT; 0, or a negative errno. */
 int daemon_run(struct daemon *daemon);

@@ -1,5 +1,5 @@
-/* daemon_internal.h: the daemon's parts, for daemon.c (birth and death), sink.c (what the model
- * hands out) and report.c (status). */
+/* daemon_internal.h: the daemon's parts, for daemon.c (start and stop), sink.c (output of the
+ * model) and report.c (status). */
 #ifndef TS_DAEMON_INTERNAL_H
 #define TS_DAEMON_INTERNAL_H
 
@@ -18,7 +18,7 @@
 
 #define DAEMON_GAPS 64
 
-/* A time in which a process had a library without probes. */
+/* A period in which a process had a library without probes. */
 struct gap {
 	uint32_t pid;
 	uint64_t start_ns, end_ns;
@@ -28,7 +28,7 @@ struct daemon {
 	struct config *config;
 	char *config_path;
 	char *database;
-	char *library;	     /* what attach puts into processes */
+	char *library;	     /* what attach loads into processes */
 	char *patterns_text; /* of `pattern` */
 	const char *pattern[CONFIG_PATTERNS_MAX + 1];
 	char boot_id[37];
@@ -41,7 +41,7 @@ struct daemon {
 	uv_timer_t tick, watchdog;
 	uint32_t quiet_ticks; /* since the last record */
 
-	/* The store comes first and goes last. */
+	/* The store starts first and stops last. */
 	struct store *store;
 	struct core *core;
 	struct symbolizer *symbolizer;
@@ -52,29 +52,29 @@ struct daemon {
 	struct exact *exact;
 	struct api *api;
 
-	/* Of processes that the model does not know yet; the oldest is overwritten. */
+	/* For processes that the model does not know yet; the oldest is overwritten. */
 	struct gap gap[DAEMON_GAPS];
 	uint32_t gaps;
 
-	struct probe_config probe_config; /* as last told */
+	struct probe_config probe_config; /* as last reported */
 	struct probe_counters counted;	  /* BPF losses that the model knows */
 	uint64_t counted_ns;
-	uint64_t settle_stacks; /* that are to have names first, 0: not looked yet */
-	uint64_t settled_ns;	/* what came until then is in the store, or on its way there */
+	uint64_t settle_stacks; /* to be named first, 0: not counted yet */
+	uint64_t settled_ns;	/* everything until then is in the store, or on its way there */
 	uint64_t maps_lost, maps_limited;
-	uint32_t next_process;	 /* id of the first process that is new to us */
+	uint32_t next_process;	 /* id of the first process that this daemon has not inherited */
 	int lock;		 /* the state directory */
 	uint64_t stacks_unnamed; /* stacks that found the symbolizer's queue full */
 
-	/* As last logged: since when the store holds what comes in memory, 0: it writes; and what
-	 * it had dropped before. */
+	/* As last logged: since when the store holds new data in memory, 0: it writes; and what it
+	 * had dropped before. */
 	uint64_t held_ns;
 	struct store_stats held_before;
 };
 
-/* daemon.c: something comes, so look often again. */
+/* daemon.c: something comes, so check often again. */
 void daemon_stir(struct daemon *daemon);
-/* Hands over all that the model knows to the store. */
+/* Hands everything in the model over to the store. */
 void daemon_checkpoint(struct daemon *daemon, uint64_t now);
 
 /* daemon/exact/start.c */
@@ -84,15 +84,15 @@ void daemon_detach(void *data, struct api_ticket *ticket, const struct api_targe
 
 /* sink.c */
 extern const struct core_sink daemon_sink;
-/* Tells the model of a gap, now or when it gets to know the process. */
+/* Reports a gap to the model, now or when it gets to know the process. */
 void daemon_gap(struct daemon *daemon, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
 void daemon_stack_named(void *data, struct symbol_job *job);
 
 /* disk.c: logs when the store cannot write, and when it can again. */
 void daemon_watch_store(struct daemon *daemon, uint64_t now_ns);
-/* Writes what is left, as far as the disk takes it. */
+/* Writes what is left, as far as the disk accepts it. */
 void daemon_stop_store(struct daemon *daemon);
-/* For the api: asks of what is held in memory. */
+/* For the api: whether data is held in memory. */
 bool daemon_is_held(void *data);
 void daemon_held_lock(void *data, bool locked);
 /* settle.c: as the api's callback */

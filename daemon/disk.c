@@ -1,4 +1,4 @@
-/* Disk: says, once each, that the store cannot write, that it can again, and what that has cost. */
+/* Disk: logs, once each, that the store cannot write, that it can again, and what was lost. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Exact start: what the exact tier is to the rest of the daemon. */
+/* Exact start: connects the exact tier to the rest of the daemon. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void on_record(void *data)
 	daemon_stir(data);
 }
 
-/* Ours lies beside the program, or where it was installed. */
+/* Ours is next to the program, or where it was installed. */
 static int daemon_find_library(struct daemon *daemon)
 {
 	if (daemon->config->attach_library[0])

@@ -1,39 +1,39 @@
-/* limits.h: every bound on what others can make the daemon hold, with its reason. */
+/* limits.h: every limit on what others can make the daemon hold, with its reason. */
 #ifndef TS_LIMITS_H
 #define TS_LIMITS_H
 
 #include "core/limits.h"
 
-/* Processes that use CUDA at one time or did lately. A host runs tens; a fork bomb does not count,
- * since only processes that call the driver are followed. */
+/* Processes that use CUDA at one time or did recently. A host runs tens; a fork bomb does not
+ * count, because only processes that call the driver are followed. */
 #define LIMIT_PROCESSES 8192
 /* Threads whose current context is remembered. */
 #define LIMIT_THREADS 65536
-/* Streams and events that live at one time, of all processes. PyTorch makes 32 streams a device and
- * tens of thousands of events. */
+/* Streams and events that live at one time, of all processes. PyTorch creates 32 streams per device
+ * and tens of thousands of events. */
 #define LIMIT_STREAMS 65536
 #define LIMIT_EVENTS  262144
-/* Live allocations, of all processes: 128 bytes each, so 128 MiB at the very most. */
+/* Live allocations, of all processes: 128 bytes each, so 128 MiB at most. */
 #define LIMIT_ALLOCATIONS 1048576
-/* Ops that wait for a synchronization to bound them, or in the exact tier for their record, which
- * comes within a second: two seconds of the fastest launches there are. 320 bytes each. */
+/* Ops that wait for a synchronization to bound them or, in the exact tier, for their record, which
+ * comes within a second: two seconds of the fastest possible launches. 320 bytes each. */
 #define LIMIT_PENDING 524288
 /* Exact records and calls that wait for their other half, and correlation ids that are kept for
- * further records, of all processes; one has half of it at most. 200 bytes each. */
+ * further records, of all processes; one has at most half of it. 200 bytes each. */
 #define LIMIT_WAITING 524288
 /* Texts that one process may name: kernels and NVTX ranges. */
 #define LIMIT_NAMES 65536
-/* Begins and ends of work that wait for what comes out of order: 24 bytes each, three for a launch,
- * for some seconds. One process has half of it at most. */
+/* Starts and ends of work that wait for late arrivals: 24 bytes each, three per launch, for a few
+ * seconds. One process has at most half of it. */
 #define LIMIT_EDGES 4194304
 /* Rows of one second's rollup; beyond it calls are counted without stack and stream. */
 #define LIMIT_ROLLUPS 16384
 
-/* A query waits so long for what came before it to be stored: the last records of a program that
- * has just ended, and a commit. */
+/* How long a query waits for earlier data to be stored: the last records of a program that has just
+ * ended, and a commit. */
 #define LIMIT_QUERY_SETTLE_MS 300
 
-/* Events taken from one source per turn of the loop, so that no source starves the others. */
+/* Events taken from one source per iteration of the loop, so that no source starves the others. */
 #define LIMIT_EVENTS_PER_TURN 16384
 
 /* A record is stamped, and then it is in its ring: within this time, or it comes as late and is
@@ -45,13 +45,13 @@
 #define LIMIT_INTAKE_PROBES_HOLD_NS    20000000ull
 #define LIMIT_INTAKE_LIBRARIES_HOLD_NS 500000000ull
 
-/* Processes that carry our library, in all and of one user: three descriptors and a ring each. */
+/* Processes that carry the library, in all and per user: three descriptors and a ring each. */
 #define LIMIT_INJECT_PROCESSES	       1024
 #define LIMIT_INJECT_PROCESSES_PER_UID 256
-/* Slots of a ring, 136 bytes each: 4 MiB of the memory of the one who fills it. Looked at every
- * 10 ms, it holds what comes at three million records a second. */
+/* Slots of a ring, 136 bytes each: 4 MiB of the writer's memory. Read every 10 ms, it holds three
+ * million records a second. */
 #define LIMIT_INJECT_SLOTS 32768
-/* A library says hello in this time, and then a few messages a minute. */
+/* A library says hello within this time, and then sends a few messages a minute. */
 #define LIMIT_INJECT_HELLO_MS	    5000
 #define LIMIT_INJECT_MESSAGES_PER_S 64
 
@@ -60,15 +60,15 @@
 #define LIMIT_FILES    1024
 /* Executable mappings of all processes: 32 bytes each. */
 #define LIMIT_MAPPINGS_TOTAL 262144
-/* Programs that have ended, whose mappings are kept until their last stacks have names, and for
- * how long. As long stay probes on a library that nobody maps, for the next process of a series.
- * Not longer: an open file keeps the file system of an ended container alive. */
+/* Programs that have ended, whose mappings are kept until their last stacks have names, and for how
+ * long. Probes stay just as long on a library that no process maps, for the next process of a
+ * series. Not longer: an open file keeps the file system of an ended container alive. */
 #define LIMIT_MAPS_ENDED    256
 #define LIMIT_MAPS_GRACE_MS 5000
 /* Bytes of the last mappings of processes that are not followed (twice), for one that is gone
  * before we look at it: a few hundred exec. */
 #define LIMIT_MAPS_HISTORY (128 << 10)
-/* Where records come faster than this, the rings are read once in this time. */
+/* If records come faster than this, the rings are read once in this time. */
 #define LIMIT_MAPS_REST_MS 1
 /* Copies of driver libraries with probes on them. */
 #define LIMIT_LIBRARIES 64
@@ -78,18 +78,18 @@
 #define LIMIT_LIBRARIES_PER_PROCESS 8
 /* Stacks that wait for names. */
 #define LIMIT_SYMBOL_JOBS 4096
-/* Names remembered, of 100 bytes mostly; a symbol table read to the end, and its section headers:
- * the file is anybody's. */
+/* Remembered names, of about 100 bytes; a symbol table, and its section headers: the file is
+ * untrusted. */
 #define LIMIT_SYMBOL_CACHE 16384
 #define LIMIT_ELF_SYMBOLS  (4 << 20)
 #define LIMIT_ELF_SECTIONS 65280
 #define LIMIT_ELF_SEGMENTS 128
-/* The symbolizer collects addresses for this long at least, since a big table costs the same for
+/* The symbolizer collects addresses for at least this long, because a big table costs the same for
  * one as for a thousand, and at most. */
 #define LIMIT_SYMBOL_WAIT_MIN_MS 20
 #define LIMIT_SYMBOL_WAIT_MAX_MS 500
 
-/* Clients of control.sock at one time, in all and of one user; requests of one client. */
+/* Clients of control.sock at one time, in all and per user; requests per client. */
 #define LIMIT_CLIENTS	      512
 #define LIMIT_CLIENTS_PER_UID 128
 #define LIMIT_CLIENT_REQUESTS 16
@@ -97,14 +97,14 @@
 #define LIMIT_CLIENT_QUEUE (4 << 20)
 /* A client that has sent half a message must send the rest in this time. */
 #define LIMIT_CLIENT_HALF_MS 10000
-/* One whose replies wait and who takes nothing for so long is gone for all we know. */
+/* A client with waiting replies that reads nothing for this long counts as gone. */
 #define LIMIT_CLIENT_STALL_MS 30000
-/* Requests that another part of the daemon answers (attach, detach), in all and of one user, those
- * that nobody waits for any more among them: each may take a thread of the uv pool for seconds. */
+/* Requests that another part of the daemon answers (attach, detach), in all and per user, including
+ * abandoned ones: each may take a thread of the uv pool for seconds. */
 #define LIMIT_TICKETS	      64
 #define LIMIT_TICKETS_PER_UID 32
-/* Queries that run at one time, in all, of one user and of one connection: each takes a thread of
- * the uv pool and a SQLite connection (2 MiB of cache). Others wait for their turn. */
+/* Queries that run at one time, in all, per user and per connection: each takes a thread of the uv
+ * pool and a SQLite connection (2 MiB of cache). Others wait. */
 #define LIMIT_QUERIES		 8
 #define LIMIT_QUERIES_PER_UID	 6
 #define LIMIT_QUERIES_PER_CLIENT 2

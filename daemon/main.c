@@ -123,7 +123,7 @@ static int config_apply(struct config *config, const struct arguments *arguments
 	return 0;
 }
 
-/* Answers clients waiting on systemd's sockets; a library reconnects by itself. */
+/* Answers clients waiting on systemd's sockets; a library reconnects on its own. */
 static void refuse(const char *sentence)
 {
 	refuse_waiting(notify_listen_fd("control"), sentence);

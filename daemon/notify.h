@@ -1,7 +1,7 @@
-/* notify.h: what systemd and a service say to each other: ready, watchdog, sockets handed over.
+/* notify.h: communication with systemd: ready, watchdog, passed sockets.
  *
  * Three environment variables and a datagram; libsystemd has no static library, so the bundle could
- * not have it. Without systemd each of these does nothing.
+ * not include it. Without systemd each of these does nothing.
  */
 #ifndef TS_NOTIFY_H
 #define TS_NOTIFY_H
@@ -12,7 +12,7 @@
 void notify_send(const char *state);
 /* How often WATCHDOG=1 is expected at least, 0: not at all. */
 uint64_t notify_watchdog_ms(void);
-/* The listening socket that systemd made for us under this name, -1: none. */
+/* The listening socket that systemd created under this name, -1: none. */
 int notify_listen_fd(const char *name);
 
 #endif

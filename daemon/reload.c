@@ -1,4 +1,5 @@
-/* Reload: sends SIGHUP to a daemon. Any other process would die of it, so who it is is looked at.
+/* Reload: sends SIGHUP to a daemon. The signal would kill any other process, so the pid is
+ * checked.
  */
 #include "daemon/reload.h"
 

@@ -1,8 +1,8 @@
-/* reload.h: lets another daemon read its settings again. */
+/* reload.h: makes another daemon reread its settings. */
 #ifndef TS_RELOAD_H
 #define TS_RELOAD_H
 
-/* `pid` as the user gave it. What is wrong is told on the log. */
+/* `pid` as given by the user. Errors are logged. */
 int reload_signal(const char *pid);
 
 #endif

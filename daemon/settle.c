@@ -1,13 +1,13 @@
-/* Settle: brings what has come so far to where queries find it, so that who asks right after a
- * program's end, or after an attach, has it all. What is in the rings is taken in; a program that
- * has just ended may still have records under way; stacks get their names; then comes a commit,
- * and its writing. */
+/* Settle: makes everything that has come so far visible to queries, so that a query right after a
+ * program's end, or after an attach, has all of it. Reads the rings; a program that has just ended
+ * may still have records in transit; stacks get their names; then comes a commit, and its
+ * writing. */
 #include "daemon/daemon_internal.h"
 
-/* However many ask, there is no more than one commit for them in this time. */
+/* However many ask, there is at most one commit for them in this time. */
 #define SETTLE_PERIOD_NS 5000000
 
-/* The stacks that were seen when this was first asked: more of them must not hold it up. */
+/* The stacks that existed when this was first asked: later ones must not delay it. */
 static bool is_named(struct daemon *daemon)
 {
 	if (!daemon->settle_stacks)

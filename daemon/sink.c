@@ -1,5 +1,5 @@
-/* Sink: what the model hands out goes to the store, and a new process or stack sets the parts in
- * motion that learn more about it. Runs on the loop, inside core_ingest() and core_checkpoint(). */
+/* Sink: passes the model's output to the store; a new process or stack makes the other parts look
+ * up more about it. Runs on the loop, inside core_ingest() and core_checkpoint(). */
 #include <errno.h>
 #include <pwd.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static void sink_process_detail(struct daemon *daemon, const struct core_process
 		.executed = process->executed,
 	};
 
-	/* Gone, or a pid that is somebody else's by now: the kernel's word has to do. */
+	/* Gone, or a pid that belongs to somebody else by now: only the kernel's event is left. */
 	if (procfs_read(process->pid, &found) == 0 &&
 	    found.started_ticks == process->started_ticks) {
 		detail.command = found.command[0] ? found.command : NULL;
@@ -70,10 +70,11 @@ static void sink_process_gaps(struct daemon *daemon, const struct core_process *
 	}
 }
 
-/* What a process did before we looked was not seen. */
+/* What a process did before tracing started was not seen. */
 static void sink_process_past(struct daemon *daemon, const struct core_process *process)
 {
-	/* Before a sleep of the host, in which CLOCK_MONOTONIC stood still, it may be less than 0.
+	/* Before a sleep of the host, in which CLOCK_MONOTONIC stood still, it may be less than
+	 * 0.
 	 */
 	int64_t started_ns =
 		(int64_t)(process->started_ticks * NS_PER_TICK) - daemon->boot_offset_ns;
@@ -100,7 +101,7 @@ static void sink_process(void *data, const struct core_process *process)
 	maps_follow(daemon->maps, process->pid);
 	sink_process_detail(daemon, process);
 	sink_process_gaps(daemon, process);
-	/* Ids count up; a process is told again when it runs another program. */
+	/* Ids count up; a process is reported again when it runs another program. */
 	if (process->id < daemon->next_process)
 		return;
 	daemon->next_process = process->id + 1;
@@ -210,7 +211,7 @@ static void sink_stack(void *data, const struct core_process *process, const str
 			known = i + 1;
 		}
 	}
-	/* Outermost addresses that lie in no file are where the walk went astray. */
+	/* Outermost addresses that are in no file are where the walk went wrong. */
 	if (known)
 		job->count = known;
 	if (symbolizer_add(daemon->symbolizer, job) < 0)

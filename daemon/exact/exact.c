@@ -1,8 +1,8 @@
-/* Exact: the sessions of the exact tier, one for each process that carries our library.
+/* Exact: the sessions of the exact tier, one for each process that carries the library.
  *
- * A session begins with an attach request or with a library's hello, and ends when its connection
- * has ended and, where we have put the library there, it is out of the process again. Whoever asked
- * (a ticket) is answered exactly once, when the session gets to what he asked for or cannot.
+ * A session starts with an attach request or with a library's hello, and ends when its connection
+ * has ended and, if we loaded the library, it is unloaded again. The asker (a ticket) is answered
+ * exactly once, when the session reaches what was asked for or cannot.
  */
 #include "daemon/exact/internal.h"
 
@@ -26,8 +26,8 @@ void exact_part_closed(struct exact *exact)
 	free(exact);
 }
 
-/* The model knows a process from its first call of the driver on. One that has made none since we
- * look is told from /proc, or its records would be strays. */
+/* The model knows a process from its first driver call on. A process without a call so far is
+ * reported from /proc, or its records would be strays. */
 static void session_announce(struct session *session)
 {
 	struct core *core = session->exact->parts.core;
@@ -66,7 +66,7 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	session->records_now = 0;
 	session->note[0] = '\0';
 	session->stage = SESSION_BEGINNING;
-	/* A library that was there already may want what somebody else once asked for. */
+	/* A library that was already there may still have the settings of an earlier request. */
 	session->settings = session->attach ? session->request.wanted : hello->wanted;
 	if (!session->settings.records)
 		session->settings.records = TS_RECORDS_DEFAULT;
@@ -96,12 +96,12 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 		return;
 	session->records_now = event->collect.records;
 	session->cupti_version = event->collect.cupti_version;
-	/* Only now is it sure that records arrive. */
+	/* Only now is it certain that records arrive. */
 	if (session->stage == SESSION_COLLECTING)
 		session_answer_attach(session);
 }
 
-/* It is as it was found then, where we have put it there. */
+/* Then it is left as it was found, if we loaded the library. */
 static void session_failed(struct session *session, const char *text)
 {
 	static struct log_limit limit;
@@ -167,7 +167,7 @@ static void on_gone(void *data, uint32_t pid)
 	struct exact *exact = data;
 	struct session *session = session_find(exact, pid);
 
-	/* It goes on with the next daemon. */
+	/* It continues with the next daemon. */
 	if (!exact->closing)
 		core_collect_gone(exact->parts.core, pid, uv_hrtime());
 	if (!session)
@@ -183,7 +183,7 @@ static void on_gone(void *data, uint32_t pid)
 		session_end(session);
 }
 
-/* What we have put in has ended by itself: with its process, or by its exec(). */
+/* The library that we loaded has ended on its own: with its process, or by its exec(). */
 static void on_unheard(void *data, uint32_t pid)
 {
 	struct session *session = session_find(data, pid);
@@ -216,7 +216,7 @@ static void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck)
 		core_lose(exact->parts.core, &loss);
 }
 
-/* A second one who wants to attach. */
+/* A second request to attach. */
 static void session_refuse(const struct session *session, struct api_ticket *ticket)
 {
 	uint32_t pid = session->pid;
@@ -349,7 +349,7 @@ static void on_inject_closed(void *data)
 	exact_part_closed(data);
 }
 
-/* A session whose job is under way ends with that. */
+/* A session with a running job ends with the job. */
 void exact_close(struct exact *exact, void (*closed)(void *data))
 {
 	struct session *session;

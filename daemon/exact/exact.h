@@ -1,8 +1,8 @@
-/* exact.h: the exact tier: which processes carry our library, and how it gets there and out again.
+/* exact.h: the exact tier: which processes carry the library, and how it is loaded and unloaded.
  *
- * A process comes in by itself (`tsctl run`: its library connects) or because somebody asks for it
- * (attach). Its records go to the model as they come. Lives on the loop; what blocks, the ptrace
- * work, runs on the uv pool.
+ * A process comes in on its own (`tsctl run`: its library connects) or on request (attach). Its
+ * records go to the model as they come. Runs on the loop; what blocks, the ptrace work, runs on the
+ * uv pool.
  */
 #ifndef TS_EXACT_H
 #define TS_EXACT_H
@@ -19,9 +19,10 @@
 struct exact;
 
 struct exact_config {
-	int fd;		     /* listening socket handed over by systemd, or -1 */
-	const char *socket;  /* else one is made here; outlives the exact tier, as the next */
-	const char *library; /* our library's file */
+	int fd; /* listening socket handed over by systemd, or -1 */
+	const char
+		*socket; /* otherwise one is created here; outlives the exact tier, like the next */
+	const char *library; /* the library's file */
 	uint32_t slots;	     /* of a ring */
 };
 
@@ -36,7 +37,7 @@ struct exact_parts {
 
 int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct exact_parts *parts,
 	      struct exact **ret);
-/* Ends all connections; the libraries stop to collect and try to come back. */
+/* Ends all connections; the libraries stop recording and try to reconnect. */
 void exact_close(struct exact *exact, void (*closed)(void *data));
 
 /* The handlers of the api's requests. */
@@ -53,7 +54,7 @@ struct exact_stats {
 	uint64_t longest_stop_ns;
 };
 void exact_stats(const struct exact *exact, struct exact_stats *ret);
-/* Calls `each` for the processes whose library cannot collect, with the sentence that says why. */
+/* Calls `each` for the processes whose library cannot record, with the reason. */
 void exact_failed(const struct exact *exact,
 		  void (*each)(void *data, uint32_t pid, const char *why), void *data);
 

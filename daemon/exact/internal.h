@@ -1,5 +1,5 @@
-/* internal.h: what the files of the exact tier share. All of it belongs to the loop, but for
- * what a running job writes: nobody else looks at that before it is done. */
+/* internal.h: shared by the files of the exact tier. All of it belongs to the loop, except what a
+ * running job writes: nobody else looks at that before it is done. */
 #ifndef TS_EXACT_INTERNAL_H
 #define TS_EXACT_INTERNAL_H
 
@@ -8,19 +8,19 @@
 #include "daemon/attach/attach.h"
 #include "daemon/exact/exact.h"
 
-/* Where the connection of a session is. */
+/* State of a session's connection. */
 enum session_stage {
 	SESSION_WAITING,   /* for the hello */
-	SESSION_BEGINNING, /* connected; collects when the driver is ready */
+	SESSION_BEGINNING, /* connected; records when the driver is ready */
 	SESSION_COLLECTING,
-	SESSION_LEAVING, /* was told to detach */
+	SESSION_LEAVING, /* was asked to detach */
 };
 
-/* What a thread of the pool is to do for it, whatever its connection does meanwhile. */
+/* What a thread of the pool is to do for it, whatever its connection does in the meantime. */
 enum session_job {
 	JOB_NONE,
-	JOB_ATTACH, /* put the library in */
-	JOB_UNLOAD, /* take it out */
+	JOB_ATTACH, /* load the library */
+	JOB_UNLOAD, /* unload it */
 };
 
 struct session {
@@ -29,22 +29,22 @@ struct session {
 	uint32_t pid;
 	enum session_stage stage;
 	enum session_job job;
-	bool running;  /* the job, else it waits for its turn */
+	bool running;  /* the job; otherwise it waits for its turn */
 	bool ended;    /* to be freed when the job is done */
-	bool attached; /* by us, so we take it out again */
+	bool attached; /* by us, so we unload it again */
 	bool connected;
 	bool unloadable; /* the library says so */
-	bool gone;	 /* and that it has given all back */
-	bool failed;	 /* and that it cannot collect, for the reason in `note` */
-	struct api_ticket *attach, *detach; /* who waits, or NULL */
+	bool gone;	 /* and that it has given everything back */
+	bool failed;	 /* and that it cannot record, for the reason in `note` */
+	struct api_ticket *attach, *detach; /* waiting requests, or NULL */
 	struct ts_settings settings;
 	char library[TS_HELLO_TEXT]; /* which libcupti, as the library says */
-	char note[TS_HELLO_TEXT];    /* what the user should know */
+	char note[TS_HELLO_TEXT];    /* sentences for the user */
 	uint32_t cupti_version, records_now;
 	uint64_t records, lost;
 	uv_timer_t timer;
 
-	/* Of the job: */
+	/* For the job: */
 	uv_work_t work;
 	struct attach_request request;
 	struct attach_result result;
@@ -62,7 +62,7 @@ struct exact {
 	struct map by_pid; /* of those that have not ended */
 	struct exact_stats stats;
 	bool closing;
-	uint32_t jobs; /* under way */
+	uint32_t jobs; /* in progress */
 	uint32_t open; /* sessions whose timer is not closed yet, and the inject part */
 	void (*closed)(void *data);
 };
@@ -73,28 +73,28 @@ void exact_part_closed(struct exact *exact);
 /* session.c */
 struct session *session_find(const struct exact *exact, uint32_t pid);
 struct session *session_new(struct exact *exact, uint32_t pid);
-/* Answers whoever waits, and forgets the session: now, or when its job is done. */
+/* Answers the waiting requests, and frees the session: now, or when its job is done. */
 void session_end(struct session *session);
 void session_fail(struct session *session, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void session_note(struct session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Who has asked for it is told now, or when the job is done. */
+/* The asker is told now, or when the job is done. */
 void session_answer_attach(struct session *session);
 void session_answer_detach(struct session *session, bool unloaded);
 void session_leave(struct session *session);
 bool session_process_ended(const struct session *session);
-/* Waits so long for what its stage waits for. */
+/* Waits at most this long for what its stage waits for. */
 void session_wait(struct session *session, uint64_t ms);
 
 /* job.c */
 void exact_job(struct session *session, enum session_job job);
 
-/* The library says hello some milliseconds after it was started. CUPTI's set-up takes 10 to 50 ms,
- * but a program that has not called cuInit() yet may take its time. */
+/* The library says hello within milliseconds of its start. CUPTI's set-up takes 10 to 50 ms, but a
+ * program that has not called cuInit() yet may take its time. */
 #define HELLO_MS    5000
 #define BEGIN_MS    3000
-#define FAILED_TOLD 16 /* by `tsctl status`, of the processes that cannot be collected from */
+#define FAILED_TOLD 16 /* by `tsctl status`, of the processes that cannot be recorded */
 #define DETACH_MS   10000
 
 #endif

@@ -1,5 +1,5 @@
-/* Job: the ptrace work, on threads of the pool. A job has its session until it is done, so
- * the session outlives it; what the connection did meanwhile is looked at then. */
+/* Job: the ptrace work, on threads of the pool. A job has its session until it is done, so the
+ * session outlives it; what the connection did in the meantime is looked at then. */
 #include <errno.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void session_unloaded(struct session *session)
 {
 	bool ended = session->error == -ESRCH;
 
-	/* No thread of the process could be used just then. */
+	/* No thread of the process was free just then. */
 	if (session->error == -EAGAIN && !session->connected && session->unloads++ < UNLOADS_MAX) {
 		exact_job(session, JOB_UNLOAD);
 		return;
@@ -33,12 +33,12 @@ static void session_unloaded(struct session *session)
 	if (session->error < 0)
 		session_note(session, "%s", session->why);
 	session_answer_detach(session, ended || session->error == 0);
-	/* A library may have come meanwhile, by itself. */
+	/* A library may have connected in the meantime, on its own. */
 	if (!session->connected)
 		session_end(session);
 }
 
-/* The library came by itself, before or instead of what we have put in. */
+/* The library connected on its own, before or instead of the one that we loaded. */
 static void session_met(struct session *session)
 {
 	if (session->error < 0 && session->error != -EALREADY)
@@ -112,7 +112,7 @@ static void job_done(uv_work_t *work, int status)
 		exact_next_job(exact);
 }
 
-/* The pool runs a few of our jobs at a time, in the order in which the sessions began. */
+/* The pool runs a few jobs at a time, in the order in which the sessions started. */
 static void exact_next_job(struct exact *exact)
 {
 	struct session *session;

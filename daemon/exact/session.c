@@ -1,5 +1,5 @@
-/* Session: the life of a session. Whoever asked (a ticket) is answered exactly once, when the
- * session gets to what he asked for or cannot. */
+/* Session: the life of a session. Its asker (a ticket) is answered exactly once, when the session
+ * reaches what was asked for or cannot. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,11 +135,12 @@ void session_answer_detach(struct session *session, bool unloaded)
 
 void session_leave(struct session *session)
 {
-	/* Told once: a message that it has not read when it closes would cost us its last words. */
+	/* Sent once: a message that it has not read when it closes would lose us its last
+	 * messages. */
 	if (session->stage != SESSION_LEAVING)
 		inject_detach(session->exact->inject, session->pid);
 	session->stage = SESSION_LEAVING;
-	/* Where it takes no message now, that is what the user is told. */
+	/* If it accepts no message now, the user is told so. */
 	session_wait(session, DETACH_MS);
 }
 

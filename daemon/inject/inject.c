@@ -16,7 +16,7 @@
 
 #define BACKLOG		 128
 #define ACCEPTS_PER_TURN 64
-#define LOOK_SLOTS_MIN	 64 /* of one ring in a turn, however many there are */
+#define LOOK_SLOTS_MIN	 64 /* of one ring in a round, however many there are */
 #define SWEEP_MS	 500
 
 static struct inject *inject_free(struct inject *inject)
@@ -152,7 +152,7 @@ static int inject_take(struct inject *inject, int fd, const uint32_t *pid)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return -errno;
-	/* 0: of a PID namespace that is not below ours. */
+	/* 0: in a PID namespace that is not below ours. */
 	if (peer.pid <= 0 || (pid && (uint32_t)peer.pid != *pid))
 		return -EPERM;
 	if (inject_is_full(inject, peer.uid)) {
@@ -170,7 +170,7 @@ static bool is_shortage(int error)
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS;
 }
 
-/* A library that is turned away by its closed connection comes again later. */
+/* A library whose connection is closed retries later. */
 static void inject_on_connection(uv_poll_t *poll, int status, int events)
 {
 	static struct log_limit limit;

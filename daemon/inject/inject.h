@@ -40,20 +40,21 @@ struct inject_callbacks {
 	void (*gone)(void *data, uint32_t pid);
 	/* An adopted connection has ended before its library said hello. */
 	void (*unheard)(void *data, uint32_t pid);
-	/* Records lost in the ring since the last time: for want of room as the library counts, or
-	 * in slots that were claimed and not published in time (`stuck`). */
+	/* Records lost in the ring since the last time: for lack of room, by the library's count,
+	 * or in slots that were claimed and not published in time (`stuck`). */
 	void (*lost)(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck);
 };
 
 /* -EADDRINUSE: another daemon answers on that path. */
 int inject_new(uv_loop_t *loop, struct intake *intake, const struct inject_config *config,
 	       const struct inject_callbacks *callbacks, void *data, struct inject **ret);
-/* Ends all connections, hands on what is in their rings, and calls `closed` when all is freed. */
+/* Ends all connections, passes on what is in their rings, and calls `closed` when everything is
+ * freed. */
 void inject_close(struct inject *inject, void (*closed)(void *data));
 
-/* Takes a socket that is connected to the library in process `pid`, as if it had come by itself;
- * its own on success. -EPERM: it is another process's; -EUSERS: there are too many; -ESRCH: the
- * process has ended. */
+/* Takes a socket that is connected to the library in process `pid`, as if it had connected by
+ * itself; takes ownership on success. -EPERM: it is another process's; -EUSERS: there are too many;
+ * -ESRCH: the process has ended. */
 int inject_adopt(struct inject *inject, int fd, uint32_t pid);
 /* -ENOENT: no library of that process is connected; -EAGAIN: it does not listen now. */
 int inject_settings(struct inject *inject, uint32_t pid, const struct ts_settings *settings);

@@ -1,4 +1,4 @@
-/* internal.h: what the files of inject share. All of it belongs to the loop. */
+/* internal.h: shared by the files of inject. All of it belongs to the loop. */
 #ifndef TS_INJECT_SOURCE_INTERNAL_H
 #define TS_INJECT_SOURCE_INTERNAL_H
 
@@ -9,7 +9,7 @@
 enum peer_stage {
 	PEER_NEW,      /* has not said hello */
 	PEER_WELCOMED, /* has a ring */
-	PEER_ENDED,    /* its connection has; what is in the ring is still read */
+	PEER_ENDED,    /* its connection has ended; what is in the ring is still read */
 };
 
 /* One process and its connection. */
@@ -29,7 +29,7 @@ struct peer {
 	uint64_t second, messages; /* messages in that second */
 	struct inject_ring ring;
 	struct intake_lane lane;
-	uint64_t quiet_since_ms, stuck_since_ms; /* the latter 0: not */
+	uint64_t quiet_since_ms, stuck_since_ms; /* the latter 0: not yet */
 	uint64_t end;				 /* ENDED: nothing from this position on is read */
 	uint64_t ended_ns; /* ENDED: when the ring was read up to there, 0: not yet */
 };
@@ -43,7 +43,7 @@ struct inject {
 	uv_poll_t listener;
 	int listen_fd;	  /* or -1 */
 	char *path;	  /* of a socket that is ours to remove, else NULL */
-	uv_timer_t sweep; /* runs while somebody has not said hello, or we rest from accepting */
+	uv_timer_t sweep; /* runs while somebody has not said hello, or while accepting is paused */
 	bool resting;
 	unsigned int handles; /* of ours, and one for each peer */
 	struct list peers, awake;
@@ -58,7 +58,7 @@ void inject_handle_closed(struct inject *inject);
 /* peer.c */
 /* Takes `fd` over on success. */
 int peer_new(struct inject *inject, int fd, uint32_t pid, uint32_t uid, bool adopted);
-/* Its connection is over; what is in the ring is read in the next turns. */
+/* Its connection is over; what is in the ring is read in the next rounds. */
 void peer_end(struct peer *peer);
 /* The same, at once: its last records wait for nobody. */
 void peer_finish(struct peer *peer);
@@ -70,9 +70,9 @@ void peer_give(void *data, const void *record, size_t size);
 void peer_peek(struct peer *peer);
 
 /* talk.c */
-/* Reads what the library says and answers it. */
+/* Reads the library's messages and answers them. */
 void peer_listen(struct peer *peer);
-/* -EAGAIN: it takes nothing now. */
+/* -EAGAIN: it accepts nothing now. */
 int peer_say(struct peer *peer, const void *message, size_t size);
 
 #endif

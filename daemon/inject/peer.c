@@ -14,8 +14,8 @@
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* of kernels since 6.5 */
 #endif
-#define QUIET_MS 200 /* so long without a record, and the ring sleeps */
-#define STUCK_MS 500 /* so long in front of a slot that is not published, and it is skipped */
+#define QUIET_MS 200 /* after this long without a record the ring sleeps */
+#define STUCK_MS 500 /* after this long a slot that is not published is skipped */
 
 static void peer_handle_closed(uv_handle_t *handle)
 {
@@ -24,7 +24,7 @@ static void peer_handle_closed(uv_handle_t *handle)
 
 	if (--peer->handles)
 		return;
-	/* A child that was forked while we attached may have a copy of our end. */
+	/* A child that was forked during attaching may have a copy of our end. */
 	shutdown(peer->fd, SHUT_RDWR);
 	close(peer->fd);
 	if (peer->process_fd >= 0)
@@ -260,7 +260,7 @@ static void peer_on_exit(uv_poll_t *poll, int status, int events)
 		peer_end(peer);
 }
 
-/* -ESRCH: it has ended. Where the kernel knows no pidfd, the connection alone must tell. */
+/* -ESRCH: it has ended. If the kernel has no pidfd, only the connection can tell. */
 static int open_process(int fd, uint32_t pid)
 {
 	socklen_t size = sizeof(int);

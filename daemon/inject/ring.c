@@ -1,6 +1,6 @@
-/* Ring: the ring of one process, as its reader.
- * The memory is sealed before anybody else has it, so that no access of ours can fail; what is in
- * it may change at any moment and is believed only after it was copied. */
+/* Ring: the ring of one process, from the reader's side. The memory is sealed before anybody else
+ * has it, so that our accesses cannot fail; its contents may change at any moment and are believed
+ * only after they were copied. */
 #include "daemon/inject/ring.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
-#define RELEASE_SLOTS 1024 /* room is given back so often, for writers that wait for it */
-/* More at one time is no count, but what somebody has written there. */
+#define RELEASE_SLOTS 1024 /* how often slots are freed, for writers that wait for room */
+/* More than this at one time is not a count, but something else written there. */
 #define DROPPED_MAX (1ull << 40)
 
 static int make_memory(uint32_t slots)
@@ -98,7 +98,7 @@ bool inject_ring_sleep(struct inject_ring *ring)
 {
 	if (!ts_ring_sleep(&ring->reader))
 		return false;
-	/* Our pages of it, not what is in them: that is the library's too. */
+	/* Releases our pages, not their contents: those belong to the library too. */
 	madvise(ring->reader.ring.head, ring_bytes(ring), MADV_DONTNEED);
 	return true;
 }
@@ -107,7 +107,7 @@ void inject_ring_woken(const struct inject_ring *ring)
 {
 	uint64_t count;
 
-	/* Nothing to read: it was not the library who woke us, which is as well. */
+	/* Nothing to read: the library did not wake us, which is fine. */
 	if (read(ring->wake_fd, &count, sizeof(count)) < 0)
 		return;
 }

@@ -1,5 +1,5 @@
-/* Talk: what a library says and what we answer.
- * Its messages are copied and checked; a short or foreign one, or too many, end the connection. */
+/* Talk: the messages of a library and our answers. Messages are copied and checked; a short or
+ * unknown one, or too many, end the connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ int peer_say(struct peer *peer, const void *message, size_t size)
 	return 0;
 }
 
-/* Makes what somebody has put there a text to show: ended, UTF-8, on one line. */
+/* Makes untrusted text safe to show: terminated, UTF-8, on one line. */
 static void clean_text(char *text, size_t size)
 {
 	bool valid;
@@ -63,7 +63,7 @@ static bool peer_has_hung_up(const struct peer *peer)
 	return peer->stage == PEER_ENDED || (poll(&state, 1, 0) > 0 && (state.revents & POLLHUP));
 }
 
-/* One connection a process: an older one must be over. False: refused. */
+/* One connection per process: an older one must be over. False: refused. */
 static bool peer_is_only(struct peer *peer)
 {
 	struct peer *older = inject_find(peer->inject, peer->pid);
@@ -108,7 +108,7 @@ static int send_welcome(struct peer *peer, const struct ts_settings *settings, i
 	return sendmsg(peer->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* From here on it has a ring, and its end is told. */
+/* From here on it has a ring, and its end is reported. */
 static void peer_welcomed(struct peer *peer)
 {
 	struct inject *inject = peer->inject;
@@ -147,7 +147,7 @@ static void peer_welcome(struct peer *peer, const struct ts_hello *hello)
 
 	r = make_ring(peer, &ring_fd);
 	if (r < 0) {
-		/* It comes again, and it may go better then. */
+		/* It retries, and that may succeed. */
 		if (log_allowed(&limit, 1))
 			log_warning_errno(r, "Failed to create a ring for process %u", peer->pid);
 		peer_end(peer);

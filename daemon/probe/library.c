@@ -1,7 +1,8 @@
 /* Probe library: the probes on one copy of a driver library.
  *
- * With uprobe_multi two links hold them all; else each site has one or two perf events. Return
- * probes come first: a return without its entry is ignored, an entry without its return would wait.
+ * With uprobe_multi two links hold them all; otherwise each site has one or two perf events. Return
+ * probes come first: a return without its entry is ignored, an entry without its return would
+ * wait.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -42,8 +43,8 @@ struct probe_library {
 	struct probe *probe;
 	struct site *site;
 	size_t count;
-	int link[2];		     /* leave, enter; the multi way */
-	struct bpf_link **perf_link; /* two for each site, the perf way */
+	int link[2];		     /* exit, enter; the multi way */
+	struct bpf_link **perf_link; /* two per site, the perf way */
 	struct probe_library_stats stats;
 };
 
@@ -64,7 +65,7 @@ static int multi_link(int program_fd, const char *path, const uint64_t *offset,
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* A kernel that knows the link looks at the path first and finds that it is no file. */
+/* A kernel that knows the link looks at the path first and finds that it is not a file. */
 bool probe_multi_works(int program_fd)
 {
 	uint64_t offset = 0, cookie = 0;
@@ -131,7 +132,7 @@ static int library_attach_site(struct probe_library *library, size_t i, bool ent
 	return 0;
 }
 
-/* A site that cannot be probed costs that function only. */
+/* If a site cannot be probed only that function is lost. */
 static int library_attach_perf(struct probe_library *library, const char *path)
 {
 	int r, error = -ENOENT;

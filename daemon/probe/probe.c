@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 0))) static int probe_print(enum libbpf_print_l
 
 	while (n > 0 && n < (int)sizeof(line) && line[n - 1] == '\n')
 		line[--n] = '\0';
-	/* libbpf warns of every feature that it only tries. */
+	/* libbpf warns about every feature that it only tries. */
 	log_debug("%s", line);
 	return n;
 }

@@ -1,5 +1,5 @@
-/* probe.h: the BPF side of the daemon: loads the programs, puts probes on libraries, and reads what
- * they send.
+/* probe.h: the BPF side of the daemon: loads the programs, puts probes on libraries, and reads
+ * their events.
  */
 #ifndef TS_PROBE_SOURCE_H
 #define TS_PROBE_SOURCE_H
@@ -19,7 +19,7 @@ struct probe_library;
 enum probe_way {
 	PROBE_WAY_AUTO,
 	PROBE_WAY_MULTI, /* one uprobe_multi link for many functions */
-	PROBE_WAY_PERF,	 /* one perf event for each */
+	PROBE_WAY_PERF,	 /* one perf event per function */
 };
 
 struct probe_config {
@@ -35,7 +35,7 @@ struct probe_config {
 	uint64_t cgroup[PROBE_FILTER_MAX];
 };
 
-/* Whether both watch the same processes. */
+/* Whether both trace the same processes. */
 bool probe_config_same_filters(const struct probe_config *a, const struct probe_config *b);
 
 /* Gets each record, when its turn in the intake has come; it lies in memory that only we can write.
@@ -44,16 +44,15 @@ struct probe_callbacks {
 	void (*record)(void *data, const void *record, size_t size);
 };
 
-/* -EOPNOTSUPP: the kernel is too old; -EPERM: not the rights. It says on the log what is missing.
- */
+/* -EOPNOTSUPP: the kernel is too old; -EPERM: no permission. Logs what is missing. */
 int probe_new(uv_loop_t *loop, struct intake *intake, const struct probe_config *config,
 	      const struct probe_callbacks *callbacks, void *data, struct probe **ret);
 /* What is still in the ring is not read: intake_flush() does. */
 void probe_close(struct probe *probe, void (*closed)(void *data));
-/* Takes the settings that may change while running: all but vendor, way and ring_bytes. */
+/* Applies the settings that may change at run time: all but vendor, way and ring_bytes. */
 void probe_configure(struct probe *probe, const struct probe_config *config);
-/* Chooses of which launches and waits of a process stacks are taken. Its end forgets the choice
- * only when it is told: PROBE_CHOICE_DEFAULT. */
+/* Chooses which launches and waits of a process get stacks. Its end resets the choice only if
+ * reported: PROBE_CHOICE_DEFAULT. */
 int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice);
 
 /* Puts probes on the library behind `fd`. -ENOENT: it has none of the functions. */
@@ -77,7 +76,7 @@ struct probe_stats {
 	uint32_t cpus;
 	struct probe_counters total;
 };
-/* `per_cpu` gets up to `max` CPUs' counters where not NULL. */
+/* `per_cpu`, unless NULL, gets up to `max` CPUs' counters. */
 void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_counters *per_cpu,
 		 uint32_t max);
 

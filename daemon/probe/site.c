@@ -1,5 +1,5 @@
-/* Site: reads a driver library's dynamic symbols and the first instructions of its functions.
- * The library belongs to somebody else: everything read from it is checked, nothing is mapped. */
+/* Site: reads a driver library's dynamic symbols and the first instructions of its functions. The
+ * library is untrusted: everything read from it is checked, nothing is mapped. */
 #include "daemon/probe/site.h"
 
 #include <errno.h>
@@ -39,11 +39,11 @@ enum site_cost site_cost(const uint8_t *code, size_t size, uint64_t *skip)
 	if ((code[0] & 0xf8) == 0x50 || (code[0] == 0x41 && (code[1] & 0xf8) == 0x50))
 		return SITE_EMULATED; /* push of a register */
 	if (code[0] == 0xe8 || code[0] == 0xe9 || code[0] == 0xeb)
-		return SITE_EMULATED; /* call and jmp to a fixed place */
+		return SITE_EMULATED; /* call and jmp to a fixed address */
 	return SITE_SINGLE_STEP;
 }
 
-/* One name that a function goes by. */
+/* One name of a function. */
 struct alias {
 	char name[SYMBOL_SIZE];
 	const struct gpu_function *function;
@@ -129,7 +129,7 @@ static int site_make(Elf *elf, int fd, const struct alias *alias, uint64_t addre
 }
 
 /* Anybody can map a file of this name, of any size with any numbers in it: libelf would believe
- * them, and reads a section into memory as a whole. */
+ * them, and reads whole sections into memory. */
 static bool site_is_sane(int fd)
 {
 	Elf64_Ehdr header;
@@ -179,7 +179,7 @@ static size_t site_collect(Elf *elf, int fd, const GElf_Shdr *header, Elf_Data *
 {
 	size_t count = 0, total = header->sh_size / header->sh_entsize;
 
-	/* A versioned symbol can be there several times: at most one site for each name. */
+	/* A versioned symbol can occur several times: at most one site per name. */
 	for (size_t i = 0; i < total && count < alias_count; i++) {
 		struct alias key, *found;
 		const char *name;

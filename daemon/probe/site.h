@@ -7,7 +7,7 @@
 
 #include "daemon/library/gpu.h"
 
-/* By what the kernel does with the instruction under the probe. Figures: docs/measurements.md. */
+/* How the kernel handles the instruction under the probe. Figures: docs/measurements.md. */
 enum site_cost {
 	SITE_NOP,	  /* a nop; a 5-byte one becomes a call on kernels that can */
 	SITE_EMULATED,	  /* push, jump or call: emulated in the trap */
@@ -23,10 +23,10 @@ struct site {
 
 /* Finds the functions of `vendor` among the dynamic symbols of the ELF file behind `fd`, sorted by
  * offset; the caller frees *ret. Functions that the library does not have are left out.
- * -EBADMSG: no ELF file, or a broken one. */
+ * -EBADMSG: not an ELF file, or a broken one. */
 int site_find(int fd, const struct gpu_vendor *vendor, struct site **ret, size_t *ret_count);
 
-/* Of the instruction that begins at `code`. `skip` gets the bytes of an endbr64 before it. */
+/* For the instruction at `code`. `skip` gets the size of an endbr64 before it. */
 enum site_cost site_cost(const uint8_t *code, size_t size, uint64_t *skip);
 
 #endif
