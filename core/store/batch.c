@@ -1,5 +1,5 @@
-/* Batch: two lists of blocks, ops and rows, both in the order in which they came.
- * No block in a list is empty. */
+/* Batch: two lists of blocks, ops and rows, both in order of arrival. No block in a list is
+ * empty. */
 #include "core/store/batch.h"
 
 #include <errno.h>

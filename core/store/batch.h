@@ -17,7 +17,7 @@ struct op_block {
 	struct op op[BATCH_BLOCK_OPS];
 };
 
-/* A row as the loop gave it: `type` says what `data` is (tables.h). */
+/* A row as given by the loop: `type` says what `data` is (tables.h). */
 struct record {
 	uint32_t type;
 	uint32_t size; /* of the data, a multiple of 8 */
@@ -46,12 +46,12 @@ int batch_add_block(struct batch *batch);
 /* Room for a row, zeroed, or NULL without memory. */
 void *batch_add_record(struct batch *batch, uint32_t type, size_t size);
 
-/* Takes the oldest block out, NULL where there is none; the caller frees it. */
+/* Takes the oldest block out, NULL if there is none; the caller frees it. */
 struct op_block *batch_take_block(struct batch *batch);
-/* Moves what is in `from` behind, or before, what is in `to`. */
+/* Moves the contents of `from` after, or before, those of `to`. */
 void batch_append(struct batch *to, struct batch *from);
 void batch_prepend(struct batch *to, struct batch *from);
-/* Moves all rows and the oldest blocks, `max_blocks` at most. */
+/* Moves all rows and the oldest blocks, at most `max_blocks`. */
 void batch_split(struct batch *from, uint32_t max_blocks, struct batch *to);
 
 /* The first record (before: NULL) or the next one; NULL at the end. */

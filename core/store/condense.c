@@ -1,6 +1,7 @@
-/* Condense: adds the sums of each old second to those of the second in which its minute began.
- * So a query over an hour reads a sixtieth of the rows. All of a table that ended before its `done`
- * is condensed; a row that comes late for such a second stays as it is, which is right too. */
+/* Condense: adds the sums of each old second to those of the second in which its minute started. So
+ * a query over an hour reads a sixtieth of the rows. Everything in a table that ended before its
+ * `done` is condensed; a row that comes late for such a second stays as it is, which is correct
+ * too. */
 #include "core/store/condense.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include "core/base/time.h"
 #include "core/store/sql.h"
 
-#define SECONDS_PER_TURN 10 /* of those that have rows: some ten milliseconds of work */
+#define SECONDS_PER_TURN 10 /* of those that have rows: about ten milliseconds of work */
 
 enum { NEXT, ADD, DELETE, STATEMENT_COUNT };
 enum { ROLLUP, WORK, BUSY, TABLE_COUNT };
@@ -98,12 +99,12 @@ struct condense *condense_free(struct condense *condense)
 	return NULL;
 }
 
-/* All of the seconds are of one minute, which began before the first. */
+/* All of the seconds are in one minute, which started before the first. */
 static int condense_seconds(struct condense *condense, struct table *table, int64_t first,
 			    int64_t last)
 {
 	int64_t minute = first - first % CONDENSE_TO_S;
-	/* In a transaction that is held (hold.h) it is a part of that. */
+	/* Within a held transaction (hold.h) it is part of that. */
 	int r = sql_exec(condense->db, "SAVEPOINT condense");
 
 	if (r < 0)

@@ -1,5 +1,5 @@
-/* condense.h: makes rows of a minute from those of seconds that are not recent any more, of
- * rollup, work and busy.
+/* condense.h: turns rows of seconds that are no longer recent into rows of minutes, in rollup, work
+ * and busy.
  */
 #ifndef TS_CONDENSE_H
 #define TS_CONDENSE_H
@@ -7,7 +7,7 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
-/* Rows younger than this are kept by the second. */
+/* Rows younger than this are kept per second. */
 #define CONDENSE_AFTER_S 120
 #define CONDENSE_TO_S	 60
 

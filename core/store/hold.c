@@ -1,9 +1,9 @@
-/* Hold: where a commit fails, the next transaction is not committed at all. SQLite keeps its pages
- * in memory, since it must not spill them, so that sums add up and names are found as in any
- * other transaction, and what is held stays small: an op takes ten bytes.
+/* Hold: when a commit fails, the next transaction is kept open. SQLite keeps its pages in memory,
+ * since it must not spill them, so that sums add up and names are found as in any other
+ * transaction, and what is held stays small: an op takes ten bytes.
  *
  * SQLite gives a transaction up when its commit fails, so none is tried before as many bytes could
- * be written behind the log as it will take, and once more as many, which the database will take.
+ * be written after the log as it will take, and once more as many, which the database will take.
  */
 #include "core/store/hold.h"
 
@@ -20,8 +20,8 @@
 
 #define TRY_NS	     NS_PER_S
 #define TRY_MAX_NS   60000000000ull
-#define ROOM_BYTES   (1 << 20) /* beside the pages: headers of frames and of the log */
-#define CHUNKS_LEAST 64	       /* let go at a time */
+#define ROOM_BYTES   (1 << 20) /* next to the pages: headers of frames and of the log */
+#define CHUNKS_LEAST 64	       /* dropped at a time */
 
 #define OLD_CHUNKS   "(SELECT id FROM chunk WHERE id > ?1 ORDER BY id LIMIT ?2)"
 
@@ -44,12 +44,12 @@ struct hold {
 	const char *log_path;
 	int64_t boot, page_bytes;
 	int error;
-	int64_t last_chunk, free_pages; /* when it began */
+	int64_t last_chunk, free_pages; /* when it started */
 	uint64_t tried_ns, wait_ns;
 	struct packer_stats stats; /* of what is held */
 	struct queue_drops held;
 	struct queue_drops told; /* losses that are rows of the transaction */
-	struct queue_drops lost; /* to be told in the next */
+	struct queue_drops lost; /* to be reported in the next */
 	uint64_t ops_dropped, rows_dropped;
 };
 
@@ -92,7 +92,8 @@ int hold_error(const struct hold *hold)
 	return hold->error;
 }
 
-/* SQLite has given the transaction up: the disk could not even be read, or failed at the last. */
+/* SQLite has given the transaction up: the disk could not even be read, or failed at the last
+ * moment. */
 static void lose(struct hold *hold)
 {
 	queue_drops_add(&hold->lost, &hold->told);
@@ -149,7 +150,7 @@ static int64_t cache_bytes(struct hold *hold)
 	return bytes;
 }
 
-/* Pages that were let go stay in the cache for the next that are needed. */
+/* Freed pages stay in the cache for the next ones needed. */
 static int64_t held_bytes(struct hold *hold)
 {
 	int64_t pages = 0;
@@ -191,7 +192,7 @@ int hold_bound(struct hold *hold)
 
 	if (held_bytes(hold) <= LIMIT_STORE_HELD_BYTES)
 		return 0;
-	/* An eighth at a time, so that this is not for every turn. */
+	/* An eighth at a time, so that this is not needed every time. */
 	while (held_bytes(hold) > LIMIT_STORE_HELD_BYTES / 8 * 7) {
 		r = let_go(hold, chunks, &ops);
 		if (r < 0)
@@ -219,8 +220,7 @@ static int append_zeros(int fd, off_t from, uint64_t bytes)
 	return fdatasync(fd) < 0 ? -errno : 0;
 }
 
-/* Zeros behind the log are no part of it. Nobody else writes there while the transaction is open.
- */
+/* Zeros after the log are no part of it. Nobody else writes there while the transaction is open. */
 static int make_room(struct hold *hold)
 {
 	_cleanup_(closep) int fd = open(hold->log_path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -263,7 +263,7 @@ int hold_end(struct hold *hold, uint64_t now_ns, struct packer_stats *stats)
 			end(hold, stats);
 			return 0;
 		}
-		/* The next time is later: what is held may go with it. */
+		/* The next attempt is later: what is held may go with it. */
 		hold->wait_ns = 2 * hold->wait_ns < TRY_MAX_NS ? 2 * hold->wait_ns : TRY_MAX_NS;
 		if (!hold_is_open(hold))
 			lose(hold);

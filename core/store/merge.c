@@ -1,10 +1,9 @@
-/* Merge: a slow stream's batches make chunks of a few ops, that cost more than their ops.
- * Time is cut in spans. Within a span, chunks of one process, stream and kind are joined when there
+/* Merge: a slow stream's batches make chunks of a few ops, which cost more than their ops. Time is
+ * divided into spans. Within a span, chunks of one process, stream and kind are joined when there
  * are sixteen of about the same size, and once the span is over all that are under half full; then
- * the next span's turn comes. So an op is written again three or four times at the most, and no
- * chunk covers much more than a span, which keeps time windows and retention sharp. Chunks that
- * were written lately stay as they are, so that a recorder that looks every second sees each of
- * them. */
+ * the next span follows. So an op is rewritten at most three or four times, and no chunk covers
+ * much more than a span, which keeps time windows and retention precise. Recently written chunks
+ * stay as they are, so that a recorder that looks every second sees each of them. */
 #include "core/store/merge.h"
 
 #include <errno.h>
@@ -18,8 +17,8 @@
 #include "core/store/sql.h"
 
 #define SPAN_NS	      (600 * NS_PER_S)
-#define SPAN_GRACE_NS (60 * NS_PER_S) /* ops are finished some time after they began */
-#define REST_NS	      (10 * NS_PER_S) /* so long at least, and twice that at most */
+#define SPAN_GRACE_NS (60 * NS_PER_S) /* ops are finished some time after they started */
+#define REST_NS	      (10 * NS_PER_S) /* at least this long, and at most twice that */
 #define ENOUGH	      16	      /* the levels below go with it */
 #define OPS_PER_TURN  65536	      /* a few tens of milliseconds of work */
 #define LISTED_MAX    65536
@@ -30,7 +29,7 @@ enum { OLDEST, LIST, DATA, DELETE, STATEMENT_COUNT };
 static const char *const statement_text[] = {
 	[OLDEST] = "SELECT min(first_ns) FROM chunk INDEXED BY chunk_small"
 		   " WHERE ops < 4096 AND boot=?1 AND first_ns>=?2",
-	/* ?4 is 1 where chunks of different sizes are to be kept apart. */
+	/* ?4 is 1 to keep chunks of different sizes apart. */
 	[LIST] = "SELECT id, ops, process, stream, kind, ((ops >= 16) + (ops >= 256)) * ?4 AS level"
 		 " FROM chunk INDEXED BY chunk_small"
 		 " WHERE ops < 4096 AND boot=?1 AND first_ns>=?2 AND first_ns<?3 AND batch<=?6"
@@ -131,7 +130,7 @@ static int read_chunk(struct merge *merge, int64_t id, struct packer_place *plac
 	return r;
 }
 
-/* One chunk, or more where ops came between, in the place of several. */
+/* One chunk, or more if ops came in between, replaces several. */
 static int join(struct merge *merge, const struct small *small, size_t count)
 {
 	struct packer_place place = { .boot = merge->boot, .first_batch = INT64_MAX };
@@ -164,7 +163,7 @@ static size_t find_run(const struct small *small, size_t count, int64_t *ret_ops
 	return run;
 }
 
-/* Joins where there are `enough` chunks, or enough for a full one; returns the number of ops. */
+/* Joins if there are `enough` chunks, or enough for a full one; returns the number of ops. */
 static int64_t join_runs(struct merge *merge, size_t enough)
 {
 	int64_t sum = 0, ops;
@@ -232,7 +231,7 @@ static int merge_span(struct merge *merge, int64_t span, bool over)
 	return r < 0 ? r : ops > 0;
 }
 
-/* Moves the mark between what has rested and what has not. */
+/* Moves the boundary between old and recent. */
 static void move_mark(struct merge *merge, int64_t now, int64_t batch)
 {
 	if (merge->resting.ns && now < merge->resting.ns + REST_NS)
@@ -262,7 +261,7 @@ int merge_turn(struct merge *merge, uint64_t now_ns, int64_t batch)
 		return r ? r : merge_span(merge, merge->span + 1, false);
 	}
 	r = merge_span(merge, merge->span, true);
-	/* A chunk that cannot be read stays where it is, and its span as it is. */
+	/* An unreadable chunk stays where it is, and its span as it is. */
 	if (r == 0 || r == -EBADMSG)
 		merge->span++;
 	return r == 0 || r == -EBADMSG ? 1 : r;

@@ -15,8 +15,8 @@ int merge_new(sqlite3 *db, int64_t boot, struct sbt_codec *codec, struct packer 
 	      struct merge **ret);
 struct merge *merge_free(struct merge *merge);
 
-/* Joins one set of chunks in a transaction of its own; `batch` is the number of the last commit.
- * 1: there may be more to do, 0: not now. */
+/* Joins one set of chunks in a transaction of its own; `batch` is the number of the last commit. 1:
+ * there may be more to do, 0: not now. */
 int merge_turn(struct merge *merge, uint64_t now_ns, int64_t batch);
 
 #endif

@@ -1,5 +1,5 @@
-/* Name_cache: one slot for each of some hashes of ids; who comes last stays. A slot without a text
- * is of an id that has none, so that it is not looked up again for every op. */
+/* Name_cache: one slot per hash of ids; the latest stays. A slot without a text is for an id that
+ * has none, so that it is not looked up again for every op. */
 #include "core/store/name_cache.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "core/store/sql.h"
 
-#define SLOTS 4096 /* of 4 KiB at the very most */
+#define SLOTS 4096 /* of 4 KiB at most */
 
 struct slot {
 	uint64_t id; /* 0: empty */

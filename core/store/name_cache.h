@@ -11,7 +11,7 @@ struct name_cache;
 int name_cache_new(sqlite3 *db, struct name_cache **ret);
 struct name_cache *name_cache_free(struct name_cache *cache);
 
-/* The text, or NULL where there is none or it cannot be read; valid until the next call. */
+/* The text, or NULL if there is none or it cannot be read; valid until the next call. */
 const char *name_cache_get(struct name_cache *cache, uint64_t id, int *ret_size);
 
 #endif

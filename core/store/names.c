@@ -24,7 +24,7 @@ static const char *const texts[NAMES_COUNT] = {
 	[NAMES_DETAIL] = "SELECT kind << 8 | id, name FROM detail ORDER BY 1 DESC",
 };
 
-/* The highest number comes first, so that the first row says how long the list is. */
+/* The highest number comes first, so that the first row gives the length of the list. */
 static int add_name(struct list *list, int64_t number, const char *text)
 {
 	struct name_text *name;

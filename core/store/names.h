@@ -1,5 +1,4 @@
-/* names.h: the names of numbers that ops carry, as the database has them.
- */
+/* names.h: the names of numbers that ops carry, as in the database. */
 #ifndef TS_NAMES_H
 #define TS_NAMES_H
 

@@ -1,7 +1,7 @@
-/* Op_table: walks the chunks that a statement's constraints leave, decodes of each only the columns
- * that the statement uses, and gives op by op.
- * xBestIndex writes the SQL that finds the chunks; a constraint means there what it means in the
- * statement, for times of the whole chunk: SQLite itself still looks at each op's times. */
+/* Op_table: walks the chunks that a statement's constraints leave, decodes only the columns that
+ * the statement uses, and returns op by op. xBestIndex writes the SQL that finds the chunks; a
+ * constraint means there what it means in the statement, except that times are those of the whole
+ * chunk: SQLite itself still checks each op's times. */
 #include "core/store/op_table.h"
 
 #include <errno.h>
@@ -34,8 +34,7 @@ struct cursor {
 	struct op op[SBT_OPS_MAX];
 };
 
-/* name, columns of a chunk that it needs (bits), value. NULL where the condition before is false.
- */
+/* name, columns of a chunk that it needs (bits), value. NULL if the condition before is false. */
 #define BIT(number) (1u << (number))
 #define INTEGERS(X)                                                                                \
 	X(process, 0, true, op->process)                                                           \
@@ -150,8 +149,8 @@ static const char declaration[] = "CREATE TABLE op(chunk INTEGER HIDDEN"
 #undef X
 			", name TEXT)";
 
-/* Which constraints leave out chunks, and how: %d is the number of the parameter. `exact`: what is
- * left needs no second look. `part`: one chunk in how many stays, roughly. */
+/* Which constraints exclude chunks, and how: %d is the number of the parameter. `exact`: the rest
+ * needs no second check. `part`: roughly one chunk in how many stays. */
 static const struct pushdown {
 	int column;
 	unsigned char operator;
@@ -305,7 +304,7 @@ static int damaged(struct op_table *table, const struct cursor *cursor)
 	return SQLITE_CORRUPT_VTAB;
 }
 
-/* SQLite would forget what it said of the chunks. */
+/* SQLite would forget its error message about the chunks. */
 static int failed(struct cursor *cursor, int code)
 {
 	struct op_table *table = (struct op_table *)cursor->base.pVtab;
@@ -322,7 +321,7 @@ static int decode(struct cursor *cursor, sqlite3_stmt *row)
 	struct sbt_info info;
 
 	if (!data) {
-		cursor->count = 0; /* a recording has lost it, and counts it */
+		cursor->count = 0; /* lost from a recording, and counted */
 		return SQLITE_OK;
 	}
 	if (sbt_decode(table->codec, data, (size_t)sqlite3_column_bytes(row, 6), cursor->columns,
@@ -436,7 +435,7 @@ static int op_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
 	return SQLITE_OK;
 }
 
-/* Without xCreate the table is there in every connection, and needs no CREATE. */
+/* Without xCreate the table exists in every connection, and needs no CREATE. */
 static const sqlite3_module module = {
 	.xConnect = op_connect,
 	.xDisconnect = op_disconnect,

@@ -26,7 +26,7 @@ struct packer {
 	sqlite3_stmt *insert;
 	struct entry *entry;
 	struct group *group;
-	uint32_t *slot; /* hash table of groups, group_count at the most */
+	uint32_t *slot; /* hash table of groups, at most group_count */
 	const struct op **sorted;
 	uint32_t capacity, slot_mask, entry_count, group_count;
 	struct op op[SBT_OPS_MAX];

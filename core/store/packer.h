@@ -1,5 +1,4 @@
-/* packer.h: from ops in any order to chunks in the database.
- */
+/* packer.h: from ops in any order to chunks in the database. */
 #ifndef TS_PACKER_H
 #define TS_PACKER_H
 
@@ -20,12 +19,12 @@ struct packer_place {
 	int64_t boot, batch, first_batch;
 };
 
-/* The codec is lent, and used in packer_write only. */
+/* The codec is borrowed, and used in packer_write only. */
 int packer_new(sqlite3 *db, struct sbt_codec *codec, struct packer **ret);
 struct packer *packer_free(struct packer *packer);
 
 /* Writes the ops as chunks of one process, stream and kind each, in order of start_ns, and adds to
- * `stats`. Inside a transaction of the caller's. */
+ * `stats`. Inside the caller's transaction. */
 int packer_write(struct packer *packer, const struct packer_place *place,
 		 const struct op_block *blocks, struct packer_stats *stats);
 

@@ -1,5 +1,5 @@
-/* Path: reads the ops of one process in a window, has their plan built and its critical path found,
- * and adds up what is alike on it. */
+/* Path: reads the ops of one process in a window, builds their plan, finds its critical path, and
+ * adds up similar pieces of it. */
 #include "core/store/path.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 struct load {
 	sqlite3 *db;
-	sqlite3_stmt *over; /* says whether the query is, or NULL */
+	sqlite3_stmt *over; /* says whether the query is over, or NULL */
 	uint32_t process;
 	uint64_t since_ns, until_ns;
 	struct plan_builder *builder;
@@ -56,7 +56,7 @@ static int load_new(sqlite3 *db, uint32_t process, uint32_t max, struct load **r
 	return 0;
 }
 
-/* SQLite looks for itself only after many steps of a statement, and here are few. */
+/* SQLite checks on its own only after many steps of a statement, and here are few. */
 static int load_check(const struct load *load)
 {
 	bool over = load->over && sqlite3_step(load->over) == SQLITE_ROW &&
@@ -115,7 +115,7 @@ static int take_device(struct load *load, sqlite3_stmt *row)
 				   (uint32_t)sqlite3_column_int64(row, 1));
 }
 
-/* A chunk may reach out of the window. */
+/* A chunk may extend beyond the window. */
 static bool load_wants(const struct load *load, const struct op *op)
 {
 	uint64_t end_ns = op->end_ns > op->gpu_end_ns ? op->end_ns : op->gpu_end_ns;
@@ -132,7 +132,7 @@ static int take_chunk(struct load *load, sqlite3_stmt *row)
 	int r;
 
 	if (!data)
-		return 0; /* a recording has lost it, and counts it */
+		return 0; /* lost from a recording, and counted */
 	r = sbt_decode(load->codec, data, (size_t)sqlite3_column_bytes(row, 0), SBT_ALL_COLUMNS,
 		       load->op, &info);
 	if (r < 0)
@@ -164,12 +164,12 @@ static int load_all(struct load *load)
 	return r;
 }
 
-/* Where at least one work runs, as one walks along it. */
+/* The time in which at least one work runs, during a walk along it. */
 struct busy {
 	const struct plan *plan;
-	struct plan_key *key, *spare, *sorted; /* works by their begin */
+	struct plan_key *key, *spare, *sorted; /* works by their start */
 	size_t count, next;
-	uint64_t start_ns, end_ns; /* the stretch that was reached */
+	uint64_t start_ns, end_ns; /* the current stretch */
 };
 
 static void busy_release(struct busy *busy)
@@ -208,7 +208,7 @@ static bool busy_advance(struct busy *busy)
 	return true;
 }
 
-/* How much of it no work ran; what is asked for begins where the last ended. */
+/* How much of it no work ran; calls are in order: each piece starts where the last ended. */
 static uint64_t busy_idle_ns(struct busy *busy, uint64_t start_ns, uint64_t end_ns)
 {
 	uint64_t idle_ns = 0;
@@ -264,7 +264,7 @@ static struct path_key path_key(const struct plan *plan, const struct critical_p
 	key.kind = op->kind;
 	key.name = op->name;
 	key.detail = op->kind == OP_COPY ? op->detail : 0;
-	/* A kernel is one whichever way it was launched. */
+	/* A kernel is one however it was launched. */
 	if (key.name || key.detail)
 		key.fn = 0;
 	return key;
@@ -277,7 +277,7 @@ static int compare_rows(const void *a, const void *b)
 	return memcmp(&x->key, &y->key, sizeof(x->key));
 }
 
-/* Rows with one key become one. */
+/* Merges rows with the same key. */
 static size_t merge_rows(struct path_row *row, size_t count)
 {
 	size_t merged = 0;

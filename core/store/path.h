@@ -21,7 +21,7 @@ enum path_what {
 	PATH_WHATS,
 };
 
-/* Without padding, to be compared as it lies. */
+/* Without padding, to be compared bytewise. */
 struct path_key {
 	uint32_t process;
 	uint16_t fn;
@@ -42,8 +42,8 @@ struct path_rows {
 
 void path_rows_clear(struct path_rows *rows);
 
-/* Adds those of a process in the window. -E2BIG: it did more in it than `max` operations; -EINTR:
- * the query is over, as its SQL function query_is_over() says, where there is one. */
+/* Adds those of a process in the window. -E2BIG: it has more than `max` operations in it; -EINTR:
+ * the query is over, according to its SQL function query_is_over(), if there is one. */
 int path_add(sqlite3 *db, uint32_t process, uint64_t since_ns, uint64_t until_ns, uint32_t max,
 	     struct path_rows *rows);
 

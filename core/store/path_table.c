@@ -1,4 +1,4 @@
-/* Path_table: the critical path as SQL sees it: all its rows are made where it is asked. */
+/* Path_table: the critical path as SQL sees it: all its rows are computed when it is opened. */
 #include "core/store/path_table.h"
 
 #include <errno.h>

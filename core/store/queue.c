@@ -1,4 +1,4 @@
-/* Queue: three batches, `open` which the loop fills, `handed` which waits for the writer, and the
+/* Queue: three batches: `open`, which the loop fills, `handed`, which waits for the writer, and the
  * one that the writer has. While writing fails nothing is handed over, so that what waits is in few
  * and full blocks. All but `open` is under the lock.
  *
@@ -14,13 +14,13 @@
 #include "core/limits.h"
 
 #define BLOCKS_MAX (LIMIT_STORE_OPS / BATCH_BLOCK_OPS)
-/* Of one transaction, so that the rest can still be dropped meanwhile. */
+/* In one transaction, so that the rest can still be dropped in the meantime. */
 #define TURN_BLOCKS_MAX (BLOCKS_MAX / 4)
-/* The writer looks after the database this often when nothing comes. */
+/* How often the writer maintains the database when nothing comes. */
 #define IDLE_TURN_NS NS_PER_S
 
 struct queue {
-	struct batch open; /* the loop's alone */
+	struct batch open; /* only used by the loop */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct batch handed;
@@ -100,7 +100,7 @@ static void drop_row(struct queue *queue)
 	queue_drops_add(&queue->untold, &row);
 }
 
-/* Makes room for a block. False: the writer has all there may be. */
+/* Makes room for a block. False: the writer has everything there is. */
 static bool reserve_block(struct queue *queue)
 {
 	struct op_block *oldest;

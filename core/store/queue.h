@@ -1,5 +1,4 @@
-/* queue.h: between the loop, which adds and never waits, and the writer.
- */
+/* queue.h: between the loop, which adds and never waits, and the writer. */
 #ifndef TS_QUEUE_H
 #define TS_QUEUE_H
 
@@ -11,7 +10,8 @@
 
 struct queue;
 
-/* What could not be kept. Times are the start times of the ops, and when rows were told. */
+/* What could not be kept. Times are the start times of the ops, and for rows when they were
+ * added. */
 struct queue_drops {
 	uint64_t ops, rows;
 	uint64_t first_ns, last_ns;
@@ -20,10 +20,10 @@ struct queue_drops {
 void queue_drops_add_ops(struct queue_drops *drops, const struct op *op, uint32_t count);
 void queue_drops_add(struct queue_drops *drops, const struct queue_drops *more);
 
-/* What the writer does next: rows and ops to write, and drops to tell of. */
+/* The writer's next turn: rows and ops to write, and drops to report. */
 struct queue_turn {
 	struct batch batch;
-	struct queue_drops drops;    /* since the last turn that worked */
+	struct queue_drops drops;    /* since the last successful turn */
 	uint64_t now_ns, pending_ns; /* as of the last commit */
 };
 

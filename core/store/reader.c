@@ -1,4 +1,4 @@
-/* Reader: connections that can do nothing but read, whatever SQL they are given. */
+/* Reader: connections that can only read, whatever SQL they are given. */
 #include "core/store/reader.h"
 
 #include <errno.h>
@@ -12,11 +12,10 @@
 #include "core/store/store.h"
 #include "core/store/work_table.h"
 
-/* What a statement may use up of memory, so that a query cannot end the daemon. */
+/* Memory limit of a statement, so that a query cannot crash the daemon. */
 #define LENGTH_MAX (64 << 20)
 #define CACHE	   "PRAGMA cache_size = -8192"
-/* The last to set something sets it for all that share the cache: as writer.c and schema.c have it.
- */
+/* The last setting applies to everyone who shares the cache: same as in writer.c and schema.c. */
 #define SHARED "PRAGMA cache_spill = 0; PRAGMA synchronous = NORMAL; PRAGMA read_uncommitted = 1"
 #define STATE_VIEW                                                                                 \
 	"CREATE TEMP VIEW state AS SELECT boot, process, pid, device, stream, detail AS state,"    \
@@ -46,7 +45,7 @@ static int add_now(sqlite3 *db, uint64_t now_ns)
 	if (!copy)
 		return -ENOMEM;
 	*copy = now_ns;
-	/* SQLite frees it, also where it fails. */
+	/* SQLite frees it, even on failure. */
 	if (sqlite3_create_function_v2(db, "now_ns", 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, copy,
 				       now_function, NULL, NULL, free) != SQLITE_OK)
 		return sql_error(db);
@@ -102,7 +101,7 @@ int store_reader_open(const char *path, uint64_t now_ns, sqlite3 **ret)
 }
 
 /* Sees the pages of the writer's transaction. An error ends a transaction: this has its own, so
- * that the writer's goes on. */
+ * that the writer's continues. */
 int store_reader_open_held(const char *path, uint64_t now_ns, sqlite3 **ret)
 {
 	return open_reader(path, SQLITE_OPEN_SHAREDCACHE, SHARED, now_ns, ret);

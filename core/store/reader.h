@@ -1,5 +1,4 @@
-/* reader.h: connections that can do nothing but read, whatever SQL they are given.
- */
+/* reader.h: connections that can only read, whatever SQL they are given. */
 #ifndef TS_READER_H
 #define TS_READER_H
 
@@ -7,11 +6,11 @@
 #include <stdint.h>
 
 /* Makes a reader of a connection whose tables are filled: adds `op` and what else a query needs,
- * and takes from it the right to write. In SQL now_ns() gives `now_ns`. A critical path is found of
- * at most `plan_ops` operations of a process. */
+ * and removes the permission to write. In SQL now_ns() gives `now_ns`. A critical path covers at
+ * most `plan_ops` operations of a process. */
 int reader_make(sqlite3 *db, uint64_t now_ns, uint32_t plan_ops);
 
-/* Takes back what one query has set, so that the next can use the connection. */
+/* Undoes what one query has set, so that the next can use the connection. */
 void reader_reset(sqlite3 *db);
 
 #endif

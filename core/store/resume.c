@@ -1,4 +1,4 @@
-/* Resume: what a former daemon wrote of this boot, read over a connection of its own. */
+/* Resume: what a former daemon wrote in this boot, read over a connection of its own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static int read_since(void *data, sqlite3_stmt *stmt)
 	return 0;
 }
 
-/* A second of `busy` is told when nothing that comes can change it, all earlier ones before it. It
+/* A second of `busy` is reported when nothing that comes can change it, after all earlier ones. It
  * is a few seconds behind. */
 int store_resume_collect(struct store *store, uint32_t process, uint64_t *ret_since_ns)
 {

@@ -1,9 +1,9 @@
-/* Retain: moves a horizon over the boots, the oldest first. What ended before it goes: ops by whole
- * chunks, rollups, work, busy times, losses, processes with nothing left and all that is known of
- * them. The horizon is where the age limit puts it, or, while the file is too big, behind the
- * oldest chunks and sums. A name goes when it was last told before the horizon and before all
- * collections that are still known: nothing that is left can have it. The rows with the highest ids
- * stay, so that ids are never given out twice. */
+/* Retain: moves a horizon over the boots, the oldest first, and deletes what ended before it: ops
+ * by whole chunks, rollups, work, busy times, losses, processes with nothing left and everything
+ * known about them. The horizon is at the age limit or, while the file is too big, after the oldest
+ * chunks and sums. A name goes when it was last reported before the horizon and before all
+ * recordings that are still known: nothing that is left can have it. The rows with the highest ids
+ * stay, so that ids are never reused. */
 #include "core/store/retain.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "core/store/sql.h"
 
-/* Of one turn: a few milliseconds of work. */
+/* In one turn: a few milliseconds of work. */
 #define CHUNKS_PER_TURN	   64
 #define SECONDS_PER_TURN   "60"
 #define PROCESSES_PER_TURN "16"
@@ -20,7 +20,7 @@
 #define NAMES_PER_TURN	   "256"
 #define PAGES_PER_TURN	   "2048"
 
-/* About the largest that a chunk gets, for not deleting more than needed. */
+/* About the largest size of a chunk, to avoid deleting more than needed. */
 #define CHUNK_BYTES (256 << 10)
 
 #define NEVER	    "0x7fffffffffffffff"
@@ -51,7 +51,7 @@ enum {
 
 /* ?1 is the boot or process, ?2 the horizon. */
 static const char *const statement_text[] = {
-	/* Where the age limit lies in each boot, by wall time. */
+	/* Where the age limit is in each boot, by wall time. */
 	[CUTOFF] = "SELECT b.id, ?2 - (b.wall_offset_ns - here.wall_offset_ns)"
 		   " FROM boot b, boot here WHERE here.id=?1 ORDER BY b.id",
 	/* Where the oldest chunks, or sums, of the oldest boot that has any end. */
@@ -138,7 +138,7 @@ struct retain *retain_free(struct retain *retain)
 struct horizon {
 	int64_t ns;
 	int64_t chunks; /* at the most */
-	bool all;	/* also chunks that began before the horizon and end behind it */
+	bool all;	/* also chunks that started before the horizon and end after it */
 };
 
 static int run(struct retain *retain, int statement, int64_t row)
@@ -209,8 +209,8 @@ static int delete_turn(struct retain *retain, int which, const struct horizon *l
 	return r < 0 ? r : sqlite3_total_changes64(retain->db) != before;
 }
 
-/* Deletes while what is used is too much, then gives pages back while the file is too large. What
- * is used stays somewhat below the limit, so that new rows find free pages and the file its size.
+/* Deletes while too much is used, then gives pages back while the file is too large. What is used
+ * stays somewhat below the limit, so that new rows find free pages and the file keeps its size.
  */
 static int shrink_turn(struct retain *retain, int64_t log_bytes)
 {

@@ -1,5 +1,4 @@
-/* retain.h: deletes what is too old, and the oldest of what is too much.
- */
+/* retain.h: deletes what is too old, and the oldest data when there is too much. */
 #ifndef TS_RETAIN_H
 #define TS_RETAIN_H
 

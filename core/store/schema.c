@@ -1,6 +1,5 @@
-/* Schema: makes the tables and brings older ones up to date.
- * PRAGMA user_version is how many of the steps below a file has seen; a step is never changed once
- * it has been released, a new one is added behind it. */
+/* Schema: creates the tables and updates older ones. PRAGMA user_version is how many of the steps
+ * below a file has seen; a released step is never changed, a new one is appended. */
 #include "core/store/schema.h"
 
 #include <errno.h>
@@ -77,7 +76,7 @@ static const char *const steps[] = {
 	/* 2: the exact tier. */
 	"ALTER TABLE stream ADD COLUMN number INTEGER;"
 
-	/* boot and told_ns: when a process last said it. */
+	/* boot and told_ns: when a process last reported it. */
 	"CREATE TABLE name(id INTEGER PRIMARY KEY, text TEXT NOT NULL, symbol TEXT NOT NULL,"
 	" boot INTEGER NOT NULL, told_ns INTEGER NOT NULL);"
 	"CREATE INDEX name_told ON name(boot, told_ns);"
@@ -122,21 +121,21 @@ static const char *const steps[] = {
 	"ALTER TABLE boot ADD COLUMN next_batch INTEGER NOT NULL DEFAULT 1;"
 	"ALTER TABLE function ADD COLUMN effect INTEGER NOT NULL DEFAULT 0;",
 
-	/* 5: what was only asked for is not counted any more. */
+	/* 5: memory that was only requested is no longer counted. */
 	"ALTER TABLE rollup ADD COLUMN captured INTEGER NOT NULL DEFAULT 0;"
 	"UPDATE rollup SET bytes = 0 WHERE result <> 0 AND bytes <> 0;",
 
-	/* 6: what physical memory is kept by. */
+	/* 6: what keeps physical memory. */
 	"ALTER TABLE allocation ADD COLUMN handles INTEGER NOT NULL DEFAULT 1;"
 	"ALTER TABLE allocation ADD COLUMN physical INTEGER;",
 
-	/* 7: what a kill costs beyond last_ns. */
+	/* 7: what a kill loses beyond last_ns. */
 	"ALTER TABLE boot ADD COLUMN oldest_pending_ns INTEGER NOT NULL DEFAULT 0;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))
 
-/* Says whether the file is ours and not from the future, without changing it. */
+/* Checks, without changing it, whether the file is ours and not from the future. */
 static int check(sqlite3 *db, int64_t *ret_version)
 {
 	int64_t version, application, tables;
@@ -175,7 +174,7 @@ int schema_make(sqlite3 *db)
 	return upgrade(db, 0);
 }
 
-/* Command lines of others are in it; SQLite makes its other files like this one. */
+/* It contains command lines of others; SQLite creates its other files like this one. */
 static int make_file(const char *path)
 {
 	_cleanup_(closep) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
@@ -200,7 +199,7 @@ int schema_open(const char *path, sqlite3 **ret)
 	r = check(db, &version);
 	if (r < 0)
 		return r;
-	/* auto_vacuum has to come before the first table. */
+	/* auto_vacuum must come before the first table. */
 	r = sql_exec(db, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
 			 "PRAGMA synchronous = NORMAL");
 	if (r == 0)
@@ -323,7 +322,7 @@ int schema_write_names(sqlite3 *db, const struct function_table *functions)
 	return r < 0 ? r : sql_exec(db, "COMMIT");
 }
 
-/* What a former daemon was collecting ended with it, or goes on when it is told again. */
+/* What a former daemon was recording ended with it, or continues when it is reported again. */
 int schema_close_collects(sqlite3 *db)
 {
 	return sql_exec(db, "UPDATE collect SET until_ns = coalesce((SELECT last_ns FROM boot"

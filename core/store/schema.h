@@ -1,4 +1,5 @@
-/* schema.h: the tables of the database; what users of `tsctl sql` see of them is docs/tables.md. */
+/* schema.h: the tables of the database; docs/tables.md describes what users of `tsctl sql` see of
+ * them. */
 #ifndef TS_SCHEMA_H
 #define TS_SCHEMA_H
 
@@ -7,15 +8,15 @@
 
 #include "core/store/store.h"
 
-/* Opens the file for writing and brings its tables up to date. Errors as of store_open. */
+/* Opens the file for writing and updates its tables. Errors like store_open. */
 int schema_open(const char *path, sqlite3 **ret);
-/* Makes the tables in an empty database of any kind. */
+/* Creates the tables in an empty database of any kind. */
 int schema_make(sqlite3 *db);
 /* Names of kinds, functions and reasons as this program knows them. */
 int schema_write_names(sqlite3 *db, const struct function_table *functions);
-/* The row of this boot, made where there is none. */
+/* The row of this boot, created if there is none. */
 int schema_write_boot(sqlite3 *db, const struct store_config *config, int64_t *ret_boot);
-/* Sets the end of collections that have none. */
+/* Sets the end of recordings that have none. */
 int schema_close_collects(sqlite3 *db);
 
 #endif

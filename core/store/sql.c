@@ -1,4 +1,4 @@
-/* Sql: SQLite with the house's errors. Keeps nothing. */
+/* Sql: SQLite with errno errors. Keeps nothing. */
 #include "core/store/sql.h"
 
 #include <errno.h>

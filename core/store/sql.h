@@ -25,12 +25,12 @@ void sql_bind_array(sqlite3_stmt *stmt, const int64_t *value, int count);
 #define sql_bind(stmt, ...)                                                                        \
 	sql_bind_array(stmt, (const int64_t[]){ __VA_ARGS__ },                                     \
 		       sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
-/* A copied string, or NULL; what is not UTF-8 becomes U+FFFD. */
+/* A copied string, or NULL; invalid UTF-8 becomes U+FFFD. */
 void sql_bind_text(sqlite3_stmt *stmt, int number, const char *text);
 
-/* Runs a statement that gives no rows to its end and makes it ready for the next time. */
+/* Runs a statement that returns no rows and resets it. */
 int sql_run(sqlite3_stmt *stmt);
-/* The same of one that gives one integer; 0 where it gives no row or NULL. */
+/* The same for one that returns one integer; 0 if it returns no row or NULL. */
 int sql_integer(sqlite3_stmt *stmt, int64_t *ret);
 int sql_query_integer(sqlite3 *db, const char *text, int64_t *ret);
 

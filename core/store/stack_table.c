@@ -1,5 +1,5 @@
-/* Stack_table: a sum over a second has no order within, so its samples stand for all of it: a step
- * of the estimate. Threads are not told apart in it. */
+/* Stack_table: a sum over a second has no order within it, so its samples stand for all of it: a
+ * step of the estimate. Threads are not distinguished. */
 #include "core/store/stack_table.h"
 
 #include <errno.h>
@@ -135,7 +135,7 @@ static int fill(struct cursor *cursor, struct estimate *estimate, sqlite3_stmt *
 	if (r != SQLITE_OK || code != SQLITE_DONE)
 		return r != SQLITE_OK ? r : code;
 	r = estimate_end(estimate, take, cursor);
-	/* What can be done is the same as if it took too long. */
+	/* The remedy is the same as if it took too long. */
 	return r == 0 ? SQLITE_OK : r == -E2BIG ? SQLITE_INTERRUPT : SQLITE_NOMEM;
 }
 

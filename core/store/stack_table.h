@@ -1,9 +1,9 @@
-/* stack_table.h: the table-valued function stack_sum(boot, first, last, pid, device), which says
- * what the kernels below each call stack took from second `first` to `last`, estimated where stacks
- * were sampled (core/model/estimate.h).
+/* stack_table.h: the table-valued function stack_sum(boot, first, last, pid, device): the time of
+ * the kernels below each call stack from second `first` to `last`, estimated if stacks were sampled
+ * (core/model/estimate.h).
  *
- * Columns: process, name, stack (0: what no sample was taken of), count, total_ns, and sampled, how
- * many of the count had this stack. `pid` and `device` may be NULL for all.
+ * Columns: process, name, stack (0: what has no sample), count, total_ns, and sampled, how many of
+ * the count had this stack. `pid` and `device` may be NULL for all.
  */
 #ifndef TS_STACK_TABLE_H
 #define TS_STACK_TABLE_H

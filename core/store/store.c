@@ -201,8 +201,8 @@ void store_held_unlock(struct store *store)
 	pthread_rwlock_unlock(&store->written);
 }
 
-/* Where kernels are short there are four intervals to each, which say no more than its op does.
- * Those that no op tells of stay. */
+/* If kernels are short there are four intervals to each, which say no more than its op does. Those
+ * without an op stay. */
 static bool is_fleeting(const struct op *op)
 {
 	if (op->kind != OP_STATE || !(op->flags & OP_EXACT) ||
@@ -302,8 +302,8 @@ static size_t text_size(const char *text)
 	return text ? strlen(text) + 1 : 0;
 }
 
-/* Puts a string behind those before it; what a record says of it: 0 for NULL, else 1 more than
- * where it is. */
+/* Appends a string to those before it; a record refers to it by 0 for NULL, else its offset
+ * plus 1. */
 static uint32_t put_text(char *text, size_t *used, const char *string)
 {
 	size_t at = *used, size = text_size(string);

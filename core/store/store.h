@@ -1,9 +1,9 @@
 /* store.h: keeps what the model learns in SQLite.
  *
- * The loop adds rows to the open batch (no I/O, no waiting) and commits it a few times a second;
- * a writer thread packs the ops into chunks and writes each batch in one transaction. Where the
- * writer is behind, the oldest ops not yet written are dropped and counted; rows of other tables
- * are never dropped while memory lasts. A kill at any moment loses at most what was not committed.
+ * The loop adds rows to the open batch (no I/O, no waiting) and commits it a few times a second; a
+ * writer thread packs the ops into chunks and writes each batch in one transaction. If the writer
+ * is behind, the oldest ops not yet written are dropped and counted; rows of other tables are never
+ * dropped while memory lasts. A kill at any moment loses at most what was not committed.
  */
 #ifndef TS_STORE_H
 #define TS_STORE_H
@@ -14,7 +14,7 @@
 
 #include "core/model/core.h"
 
-/* Exact states that were shorter are not kept, but for waiting and syncing: the ops tell them. */
+/* Shorter exact states are not kept, except waiting and syncing: the ops show them. */
 #define STORE_STATE_MIN_NS 20000
 
 struct store;
@@ -28,8 +28,8 @@ struct store_config {
 	uint64_t keep_bytes; /* the database is kept below this, 0: no limit */
 };
 
-/* Opens or makes the database and starts the writer. A newer schema is refused (-EPROTO), an older
- * one is brought up to date; a damaged file (-EBADMSG) is left as it is. */
+/* Opens or creates the database and starts the writer. A newer schema is refused (-EPROTO), an
+ * older one is updated; a damaged file (-EBADMSG) is left as it is. */
 int store_open(const struct store_config *config, struct store **ret);
 /* Commits what is left and waits for the writer, whose last figures store_stats then has. */
 void store_stop(struct store *store);
@@ -44,12 +44,12 @@ struct store_resume {
 	uint64_t pending_ns; /* from then on it may lack ops: last_ns or before */
 };
 int store_resume(struct store *store, struct store_resume *ret);
-/* Gives every process of this boot that had not ended; for those that still run the caller asks
+/* Returns every process of this boot that had not ended; for those still running the caller asks
  * for the rest, the others it reports as ended with store_add_process. */
 int store_resume_processes(struct store *store,
 			   void (*call)(void *data, const struct core_process *process),
 			   void *data);
-/* 1: it was collected from in the exact tier when the former daemon ended, whose sums of exact
+/* 1: it was being recorded in the exact tier when the former daemon ended, whose sums of exact
  * times are complete up to `ret_since_ns`; 0: it was not. */
 int store_resume_collect(struct store *store, uint32_t process, uint64_t *ret_since_ns);
 int store_resume_state(struct store *store, uint32_t process, struct core *core);
@@ -69,13 +69,13 @@ void store_add_device(struct store *store, const struct core_device *device);
 void store_add_collect(struct store *store, const struct core_collect *collect);
 void store_add_pool(struct store *store, const struct core_pool *pool, bool live);
 
-/* What the daemon learns of a process beside the model. NULL: not known. */
+/* What the daemon knows of a process in addition to the model. NULL: unknown. */
 struct store_process_detail {
 	const char *command; /* command line, arguments separated by spaces */
 	const char *user;
 	const char *cgroup;
-	const char *container; /* id, where the cgroup names one */
-	bool executed;	       /* another program: what is not known of it is NULL */
+	const char *container; /* id, if the cgroup names one */
+	bool executed;	       /* another program: what is unknown about it is NULL */
 };
 void store_add_process_detail(struct store *store, uint32_t process,
 			      const struct store_process_detail *detail);
@@ -90,7 +90,7 @@ struct store_frame {
 void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
 		     const struct store_frame *frame, uint32_t count);
 
-/* Before a commit: ops that began since then were not added yet, 0: all were. */
+/* Before a commit: ops that started since then were not added yet, 0: all were. */
 void store_pending(struct store *store, uint64_t oldest_ns);
 /* Hands the open batch to the writer. */
 void store_commit(struct store *store, uint64_t now_ns);
@@ -99,23 +99,23 @@ struct store_stats {
 	/* Since the start. Ops offered = written + dropped + held + those that wait. */
 	uint64_t ops_written, ops_dropped, rows_dropped, chunks, chunk_bytes;
 	uint64_t database_bytes; /* with its WAL */
-	uint64_t queued_batches; /* 0: all that was committed is in the database */
-	int last_error;	   /* negative errno: what comes is held in memory; 0: it is written */
-	uint64_t ops_held; /* in memory only, since the disk does not take them */
+	uint64_t queued_batches; /* 0: everything committed is in the database */
+	int last_error;		 /* negative errno: new data is held in memory; 0: it is written */
+	uint64_t ops_held;	 /* in memory only, since the disk cannot be written */
 };
 void store_stats(struct store *store, struct store_stats *ret);
 
-/* What was committed is held in memory, since the disk does not take it. On any thread. */
+/* Committed data is held in memory, since the disk cannot be written. On any thread. */
 bool store_is_held(struct store *store);
-/* Nothing is written in between. For readers of what is held, which see transactions half done; not
- * for long, and with one lock a thread. */
+/* Nothing is written in between. For readers of what is held, which see unfinished transactions;
+ * not for long, and one lock per thread. */
 void store_held_lock(struct store *store);
 void store_held_unlock(struct store *store);
 
 /* A read-only connection for queries, with the virtual table `op`; for one thread at a time. In SQL
  * now_ns() gives `now_ns`. */
 int store_reader_open(const char *path, uint64_t now_ns, sqlite3 **ret);
-/* The same, to what the store holds as well: of the process that has the store open. */
+/* The same, including what the store holds: only in the process that has the store open. */
 int store_reader_open_held(const char *path, uint64_t now_ns, sqlite3 **ret);
 
 #endif

@@ -1,4 +1,4 @@
-/* store_private.h: what the store's own files see of it. */
+/* store_private.h: for the store's own files. */
 #ifndef TS_STORE_PRIVATE_H
 #define TS_STORE_PRIVATE_H
 

@@ -1,4 +1,4 @@
-/* Table_function: arguments are constraints of equality on hidden columns. */
+/* Table_function: arguments are equality constraints on hidden columns. */
 #include "core/store/table_function.h"
 
 void table_function_say(sqlite3_vtab *base, char *text)

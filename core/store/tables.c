@@ -1,5 +1,5 @@
-/* Tables: one statement or a few for each type of record.
- * What a process held is gone with it: its live allocations leave with the row's exit time. */
+/* Tables: one or several statements for each type of record. What a process held is gone with it:
+ * its live allocations leave with the row's exit time. */
 #include "core/store/tables.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 #define TEXT_OF(number) #number
 #define TEXT(number)	TEXT_OF(number)
 
-/* So many names are given up at a time, since to find them costs a look at all work; where there
- * were none the next look is not before so long. */
+/* How many names are dropped at a time, since finding them means reading all of work; if there were
+ * none the next search is not before this time. */
 #define EVICT_NAMES    4096
 #define EVICT_AGAIN_NS (10 * NS_PER_S)
 
@@ -75,13 +75,13 @@
 		" VALUES(?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET ns=ns+excluded.ns")            \
 	X(DEVICE, "INSERT OR REPLACE INTO device(process, ordinal, name, memory_bytes,"            \
 		  " multiprocessors, clock_khz, uuid) VALUES(?,?,?,?,?,?,?)")                      \
-	/* Told of late, a collection ended with its process even so. */                           \
+	/* Even if it was reported late, a recording ended with its process. */                    \
 	X(COLLECT, "INSERT OR REPLACE INTO collect(process, boot, state, records, left_out,"       \
 		   " cupti_version, budget_ppm, since_ns, changed_ns, busy_ns, own_ns, wall_ns,"   \
 		   " taken, busiest_ppm, until_ns)"                                                \
 		   " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,"                       \
 		   " coalesce(nullif(?15,0), (SELECT exit_ns FROM process WHERE id=?1)))")         \
-	/* A daemon that was started again knows the peaks since then. */                          \
+	/* A restarted daemon knows only the peaks since then. */                                  \
 	X(POOL, "INSERT INTO pool(process, address, device, kind, bytes, used_bytes,"              \
 		" threshold_bytes, peak_bytes, peak_used_bytes, told_ns)"                          \
 		" VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ON CONFLICT DO UPDATE SET device=?3,"     \
@@ -234,8 +234,8 @@ static int lose_names(struct tables *t, int count)
 	return count ? write_loss(t, &loss) : 0;
 }
 
-/* Names are anybody's, and some programs give every range one of its own. Where there are too many
- * the oldest that no kernel has are given up, and counted. 0: none can be now. */
+/* Names come from anybody, and some programs give every range a new one. If there are too many, the
+ * oldest that no kernel has are dropped, and counted. 0: none can be now. */
 static int evict_names(struct tables *t)
 {
 	int r, evicted;
@@ -265,7 +265,7 @@ static int insert_name(struct tables *t, const struct record_name *n, const char
 	return r < 0 ? r : sqlite3_changes(sqlite3_db_handle(stmt));
 }
 
-/* A symbol means the same for ever, and demangling costs: once is enough. */
+/* A symbol always means the same, and demangling is expensive: once is enough. */
 static int write_name(struct tables *t, const void *data)
 {
 	const struct record_name *n = data;

@@ -1,5 +1,4 @@
-/* tables.h: the rows of all tables but chunk, from records of a batch into the database.
- */
+/* tables.h: the rows of all tables but chunk, from records of a batch into the database. */
 #ifndef TS_TABLES_H
 #define TS_TABLES_H
 
@@ -75,9 +74,9 @@ struct tables *tables_free(struct tables *tables);
 
 /* The time of the rows that follow, and the number of the commit that they are for. */
 void tables_set_time(struct tables *tables, uint64_t now_ns, uint64_t pending_ns, int64_t batch);
-/* Inside a transaction of the caller's. */
+/* Inside the caller's transaction. */
 int tables_write(struct tables *tables, enum record_type type, const void *data);
-/* When this boot was last written to, and the ids to go on with. */
+/* When this boot was last written to, and the next ids. */
 int tables_write_time(struct tables *tables);
 
 #endif

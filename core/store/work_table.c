@@ -1,5 +1,5 @@
-/* Work_table: reads the rows of a window once, in the order in which they lie, into a hash table of
- * sums, and gives these in the order in which they were first met. */
+/* Work_table: reads the rows of a window once, in storage order, into a hash table of sums, and
+ * returns these in the order in which they were first met. */
 #include "core/store/work_table.h"
 
 #include <stdbool.h>
@@ -91,7 +91,7 @@ static int grow(struct sums *sums)
 	struct sum *sum;
 
 	if (capacity > LIMIT_QUERY_SUMS)
-		return SQLITE_INTERRUPT; /* what can be done is the same as if it took too long */
+		return SQLITE_INTERRUPT; /* the remedy is the same as if it took too long */
 	sum = reallocarray(sums->sum, capacity, sizeof(*sum));
 	if (!sum)
 		return SQLITE_NOMEM;

@@ -1,5 +1,5 @@
-/* Writer: turns of the queue into transactions, and in between the upkeep of the database.
- * Every transaction is all or nothing; nothing is kept in memory that the next one relies on. */
+/* Writer: turns of the queue into transactions, and maintenance of the database in between. Every
+ * transaction is all or nothing; nothing is kept in memory that the next one relies on. */
 #include "core/store/writer.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@
 
 /* What SQLite leaves of the log once everything in it has moved to the database. */
 #define LOG_PRAGMA "PRAGMA journal_size_limit = 8388608"
-/* A page that cannot be written before the commit would be an error of the cache as a whole, which
- * stays until the last reader that shares it is gone. */
+/* A page that cannot be written before the commit would be an error of the whole cache, which stays
+ * until the last reader that shares it is gone. */
 #define SPILL_PRAGMA "PRAGMA cache_spill = 0"
 
 enum { JOB_LOG, JOB_MERGE, JOB_CONDENSE, JOB_RETAIN, JOB_COUNT };
@@ -119,7 +119,7 @@ int64_t writer_boot(const struct writer *writer)
 	return writer->boot;
 }
 
-/* A row that the tables refuse is left out: it must not hold up the others for ever. */
+/* A row that the tables refuse is left out: it must not block the others forever. */
 static int write_rows(struct writer *writer, const struct batch *batch, uint64_t *ret_rows)
 {
 	struct record_cursor cursor = { 0 };
@@ -180,7 +180,7 @@ static int write_through(struct writer *writer, const struct queue_turn *turn,
 
 	if (r < 0)
 		return r;
-	/* One that failed may be on disk even so. */
+	/* A failed one may be on disk even so. */
 	writer->batch++;
 	r = write_turn(writer, turn, &sum, &rows);
 	if (r == 0)
@@ -192,7 +192,7 @@ static int write_through(struct writer *writer, const struct queue_turn *turn,
 	return r;
 }
 
-/* All or nothing, in the transaction that is held. */
+/* All or nothing, in the held transaction. */
 static int write_into_hold(struct writer *writer, const struct queue_turn *turn)
 {
 	struct packer_stats added = { 0 };
@@ -235,7 +235,7 @@ static int write_held(struct writer *writer, const struct queue_turn *turn, int 
 	return r;
 }
 
-/* Of these another try is as good. */
+/* Retrying these is just as good. */
 static bool is_passing(int error)
 {
 	return error == -ENOMEM || error == -EBUSY;
@@ -245,7 +245,7 @@ int writer_write(struct writer *writer, const struct queue_turn *turn, struct pa
 {
 	int r = hold_error(writer->hold);
 
-	/* What is held goes on being held, whatever its last commit has failed with. */
+	/* A held transaction stays held, whatever its last commit failed with. */
 	if (r < 0)
 		return write_held(writer, turn, r, stats);
 	r = write_through(writer, turn, stats);
@@ -278,7 +278,7 @@ uint64_t writer_bytes(struct writer *writer)
 	return (uint64_t)(pages * writer->page_bytes) + log_bytes(writer);
 }
 
-/* SQLite empties the log by itself; a reader that stays keeps it growing. When it has grown too
+/* SQLite empties the log on its own; a reader that stays keeps it growing. When it has grown too
  * much, it is emptied as soon as no reader is in it, before new ones come. */
 static uint64_t log_limit(const struct writer *writer)
 {
@@ -317,7 +317,7 @@ static int retain_job(struct writer *writer, uint64_t now_ns)
 static const struct {
 	int (*run)(struct writer *writer, uint64_t now_ns);
 	uint64_t period_ns;
-	bool held; /* also while the disk takes nothing */
+	bool held; /* also while the disk cannot be written */
 } jobs[JOB_COUNT] = {
 	[JOB_LOG] = { log_job, NS_PER_S, false },
 	[JOB_MERGE] = { merge_job, 2000000000, false },

@@ -16,14 +16,14 @@ struct writer;
 int writer_open(const struct store_config *config, struct writer **ret);
 struct writer *writer_close(struct writer *writer);
 
-/* Writes a turn in one transaction, all or nothing, and adds to `stats` what is on the disk. Where
- * the disk does not take it, it is held in memory (hold.h), which is no error. */
+/* Writes a turn in one transaction, all or nothing, and adds to `stats` what is on the disk. If the
+ * disk fails, it is held in memory (hold.h), which is no error. */
 int writer_write(struct writer *writer, const struct queue_turn *turn, struct packer_stats *stats);
-/* The last chance of what is held. */
+/* The last chance for held data. */
 void writer_finish(struct writer *writer, struct packer_stats *stats);
 void writer_held(const struct writer *writer, struct hold_stats *ret);
 
-/* Does a bounded piece of what is due of merging, retention and the log; 1: there is more. */
+/* Does a bounded piece of pending merging, retention and log work; 1: there is more. */
 int writer_upkeep(struct writer *writer, uint64_t now_ns);
 
 int64_t writer_boot(const struct writer *writer); /* row of this boot; never changes */
