@@ -20,7 +20,7 @@
 
 #define TRY_NS	     NS_PER_S
 #define TRY_MAX_NS   60000000000ull
-#define ROOM_BYTES   (1 << 20) /* next to the pages: headers of frames and of the log */
+#define ROOM_BYTES   (1 << 20) /* besides the pages: headers of frames and of the log */
 #define CHUNKS_LEAST 64	       /* dropped at a time */
 
 #define OLD_CHUNKS   "(SELECT id FROM chunk WHERE id > ?1 ORDER BY id LIMIT ?2)"
