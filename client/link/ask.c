@@ -6,9 +6,32 @@
 
 #include "client/base/complain.h"
 #include "client/link/link.h"
+#include "client/link/wording.h"
 #include "client/output/table.h"
+#include "core/base/array.h"
 
 enum by { BY_STACK = 1, BY_STREAM = 2 }; /* QueryRequest.by */
+
+/* A query of the list, with the options that set the fields that it takes. */
+static int put_listed(struct table *table, const Tracesmith__V1__Row *row)
+{
+	Tracesmith__V1__Value name, text, options, *values[] = { &name, &text, &options };
+	Tracesmith__V1__Row listed = *row;
+	_cleanup_(freep) char *words = NULL;
+
+	if (row->n_value != ARRAY_SIZE(values) ||
+	    row->value[2]->value_case != TRACESMITH__V1__VALUE__VALUE_TEXT)
+		return -EPROTO;
+	words = wording_options(row->value[2]->text);
+	if (!words)
+		return -ENOMEM;
+	name = *row->value[0];
+	text = *row->value[1];
+	options = *row->value[2];
+	options.text = words;
+	listed.value = values;
+	return table_row(table, &listed);
+}
 
 static int put(struct table *table, const Tracesmith__V1__Reply *reply)
 {
@@ -19,7 +42,8 @@ static int put(struct table *table, const Tracesmith__V1__Reply *reply)
 		return table_columns(table, reply->columns);
 	case TRACESMITH__V1__REPLY__BODY_ROWS:
 		for (size_t i = 0; r == 0 && i < reply->rows->n_row; i++)
-			r = table_row(table, reply->rows->row[i]);
+			r = table->whole ? put_listed(table, reply->rows->row[i])
+					 : table_row(table, reply->rows->row[i]);
 		return r;
 	case TRACESMITH__V1__REPLY__BODY_DONE:
 		return table_end(table, reply->done);

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include "client/base/complain.h"
+#include "client/link/wording.h"
 #include "proto/frame.h"
 #include "proto/paths.h"
 
@@ -178,6 +179,11 @@ int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret)
 			return r;
 		}
 	} while (reply->id != link->last_id && reply->id != 0);
+	r = wording_apply(reply, link->file);
+	if (r < 0) {
+		complain("Not enough memory");
+		return r;
+	}
 	r = reply->body_case == TRACESMITH__V1__REPLY__BODY_COLUMNS ||
 	    reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS ||
 	    reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK;

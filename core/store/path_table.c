@@ -101,8 +101,7 @@ static int path_fail(struct table *table, int error)
 	if (error == -E2BIG) {
 		table_function_say(
 			&table->base,
-			sqlite3_mprintf("The window has more than %u operations of one process: "
-					"narrow it with --since and --until",
+			sqlite3_mprintf("The window has more than %u operations of one process",
 					table->plan_ops));
 		return SQLITE_FULL;
 	}

@@ -3,7 +3,7 @@
  * read from it. A client is in api->clients until uv_close, and freed in the close callback, after
  * its last write callback. */
 #include <errno.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "core/base/cleanup.h"
@@ -110,9 +110,7 @@ static void parse(struct client *client)
 		if (request)
 			handler_call(client, request);
 		else
-			client_refuse(
-				client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				"Unknown request: use a tsctl of the same version as tracesmithd");
+			client_refuse_for(client, REASON(NO_REQUEST), NULL);
 	}
 	if (r < 0)
 		client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
@@ -194,17 +192,69 @@ void client_error(struct client *client, uint64_t id, Tracesmith__V1__Error__Cod
 	client_reply(client, &reply);
 }
 
+static void fail(struct client *client, uint64_t id, Tracesmith__V1__Remark__Reason reason,
+		 va_list arguments)
+{
+	_cleanup_(remarks_clear) struct remarks remarks = { 0 };
+	Tracesmith__V1__Error error = TRACESMITH__V1__ERROR__INIT;
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+
+	error.code = remark_code(reason);
+	if (remarks_add_list(&remarks, reason, arguments) == 0) {
+		error.message = remarks.item[0]->text;
+		error.remark = remarks.item;
+		error.n_remark = remarks.count;
+	}
+	reply.id = id;
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_ERROR;
+	reply.error = &error;
+	client_reply(client, &reply);
+}
+
+void client_fail(struct client *client, uint64_t id, Tracesmith__V1__Remark__Reason reason, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, reason);
+	fail(client, id, reason, arguments);
+	va_end(arguments);
+}
+
+/* What is said next is the last. */
+static void stop(struct client *client)
+{
+	client->api->refused++;
+	detach_requests(client);
+	uv_read_stop((uv_stream_t *)&client->pipe);
+}
+
+static void end(struct client *client)
+{
+	client->ending = true;
+	if (client->queued_bytes == 0)
+		client_close(client);
+}
+
 void client_refuse(struct client *client, Tracesmith__V1__Error__Code code, const char *message)
 {
 	if (!accepts(client))
 		return;
-	client->api->refused++;
-	detach_requests(client);
-	uv_read_stop((uv_stream_t *)&client->pipe);
+	stop(client);
 	client_error(client, 0, code, message);
-	client->ending = true;
-	if (client->queued_bytes == 0)
-		client_close(client);
+	end(client);
+}
+
+void client_refuse_for(struct client *client, Tracesmith__V1__Remark__Reason reason, ...)
+{
+	va_list arguments;
+
+	if (!accepts(client))
+		return;
+	stop(client);
+	va_start(arguments, reason);
+	fail(client, 0, reason, arguments);
+	va_end(arguments);
+	end(client);
 }
 
 void client_sweep(struct client *client, uint64_t now_ms)
@@ -248,7 +298,6 @@ static void admit(struct client *client)
 	struct ucred peer = { .uid = -1 };
 	struct client *idle;
 	uv_os_fd_t fd = -1;
-	char text[256];
 	int r;
 
 	r = uv_fileno((uv_handle_t *)&client->pipe, &fd);
@@ -259,11 +308,8 @@ static void admit(struct client *client)
 	if (r < 0) {
 		if (log_allowed(&limit, 5))
 			log_warning("Refused uid %u on the control socket", client->uid);
-		snprintf(text, sizeof(text),
-			 "User %u may not use tracesmithd: run tsctl as root, or have root add the "
-			 "user to the group '%s' and log in again",
-			 client->uid, api->group);
-		client_refuse(client, TRACESMITH__V1__ERROR__CODE__DENIED, text);
+		client_refuse_for(client, REASON(USER_DENIED), REMARK_NUMBER(client->uid),
+				  api->group, NULL);
 		return;
 	}
 	if (count_of(api, client->uid) > LIMIT_CLIENTS_PER_UID ||

@@ -21,9 +21,7 @@ static void handle_hello(struct client *client, const Tracesmith__V1__Request *r
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
 
 	if (request->hello->protocol != TS_PROTOCOL) {
-		client_refuse(client, BAD_REQUEST,
-			      "tracesmithd " TS_VERSION
-			      " uses another protocol: use the tsctl of that version");
+		client_refuse_for(client, REASON(PROTOCOL), TS_VERSION, NULL);
 		return;
 	}
 	hello.protocol = TS_PROTOCOL;
@@ -61,8 +59,7 @@ static void handle_status(struct client *client, const Tracesmith__V1__Request *
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_STATUS;
 	reply.status = &status;
 	if (builder.failed)
-		client_error(client, request->id, TRACESMITH__V1__ERROR__CODE__INTERNAL,
-			     "tracesmithd ran out of memory while writing its status");
+		client_fail(client, request->id, REASON(NO_MEMORY), NULL);
 	else
 		client_reply(client, &reply);
 	status_done(&builder);
@@ -104,7 +101,7 @@ static bool has_room(struct client *client, uint64_t id)
  * not. */
 static bool find_target(struct client *client, uint64_t id, uint32_t pid, struct api_target *ret)
 {
-	char why[TARGET_WHY_MAX];
+	Tracesmith__V1__Remark__Reason why;
 	int r;
 
 	*ret = (struct api_target){ .pid = pid, .uid = client->uid, .asker = client->pid };
@@ -112,12 +109,9 @@ static bool find_target(struct client *client, uint64_t id, uint32_t pid, struct
 		client_error(client, id, BAD_REQUEST, "Invalid process id");
 		return false;
 	}
-	r = target_check(pid, client->uid, &ret->started_ticks, why);
+	r = target_check(pid, client->uid, &ret->started_ticks, &why);
 	if (r < 0)
-		client_error(client, id,
-			     r == -EACCES ? TRACESMITH__V1__ERROR__CODE__DENIED
-					  : TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
-			     why);
+		client_fail(client, id, why, REMARK_NUMBER(pid), NULL);
 	return r == 0;
 }
 
@@ -141,9 +135,7 @@ static void handle_attach(struct client *client, const Tracesmith__V1__Request *
 	if (!has_room(client, request->id))
 		return;
 	if (!is_sane(request->attach)) {
-		client_error(client, request->id, BAD_REQUEST,
-			     "tracesmithd " TS_VERSION
-			     " does not know these records: use the tsctl of that version");
+		client_fail(client, request->id, REASON(UNKNOWN_RECORDS), TS_VERSION, NULL);
 		return;
 	}
 	if (!find_target(client, request->id, request->attach->pid, &attach.target))
@@ -198,8 +190,7 @@ static bool add_job(struct client *client, Tracesmith__V1__Request *request)
 	if (!has_room(client, request->id))
 		return false;
 	if (job_add(client, request) < 0) {
-		client_error(client, request->id, TRACESMITH__V1__ERROR__CODE__INTERNAL,
-			     "tracesmithd has no memory for this request");
+		client_fail(client, request->id, REASON(NO_MEMORY), NULL);
 		return false;
 	}
 	return true;
@@ -213,8 +204,7 @@ void handler_call(struct client *client, Tracesmith__V1__Request *request)
 	if (request->id == 0) {
 		client_refuse(client, BAD_REQUEST, "A request needs a nonzero id");
 	} else if (body >= count || !handlers[body].known) {
-		client_error(client, request->id, BAD_REQUEST,
-			     "tracesmithd " TS_VERSION " does not know this request");
+		client_fail(client, request->id, REASON(UNKNOWN_REQUEST), TS_VERSION, NULL);
 	} else if (handlers[body].answer) {
 		handlers[body].answer(client, request);
 	} else if (add_job(client, request)) {

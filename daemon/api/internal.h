@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "core/store/query/remark.h"
 #include "daemon/api/api.h"
 #include "daemon/api/peer.h"
 #include "proto/control.pb-c.h"
@@ -62,10 +63,16 @@ int client_accept(struct api *api, uv_stream_t *listener);
 /* Queues a framed message and takes it over. `job` is notified when its bytes are written. */
 void client_write(struct client *client, struct job *job, uint8_t *data, size_t size);
 void client_reply(struct client *client, const Tracesmith__V1__Reply *reply);
+/* Where the sentence says it all, to whatever program asked. */
 void client_error(struct client *client, uint64_t id, Tracesmith__V1__Error__Code code,
 		  const char *message);
+/* The arguments are texts, with a NULL behind them. */
+void client_fail(struct client *client, uint64_t id, Tracesmith__V1__Remark__Reason reason, ...)
+	__attribute__((sentinel));
 /* One sentence, then the end. */
 void client_refuse(struct client *client, Tracesmith__V1__Error__Code code, const char *message);
+void client_refuse_for(struct client *client, Tracesmith__V1__Remark__Reason reason, ...)
+	__attribute__((sentinel));
 void client_close(struct client *client);
 void client_sweep(struct client *client, uint64_t now_ms);
 

@@ -263,8 +263,7 @@ static void end(struct job *job)
 		client_error(job->client, job->request->id, TRACESMITH__V1__ERROR__CODE__CANCELLED,
 			     "The request was cancelled");
 	else if (!job->ended)
-		client_error(job->client, job->request->id, TRACESMITH__V1__ERROR__CODE__INTERNAL,
-			     "tracesmithd ran out of memory during this request");
+		client_fail(job->client, job->request->id, REASON(NO_MEMORY), NULL);
 }
 
 static void on_worked(uv_work_t *work, int status)

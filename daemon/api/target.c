@@ -11,6 +11,7 @@
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/store/query/remark.h"
 #include "daemon/maps/procfs.h"
 
 /* Real, effective, saved and file system uid. -ESRCH: there is no process, or only its exit
@@ -50,7 +51,7 @@ static int is_dumpable(uint32_t pid, uid_t uid)
 	return st.st_uid == uid;
 }
 
-static int compare(uint32_t pid, uid_t uid, char *why)
+static int compare(uint32_t pid, uid_t uid, Tracesmith__V1__Remark__Reason *ret_why)
 {
 	uid_t has[4];
 	int r = read_uids(pid, has);
@@ -60,28 +61,24 @@ static int compare(uint32_t pid, uid_t uid, char *why)
 	for (size_t i = 0; i < ARRAY_SIZE(has); i++) {
 		if (has[i] == uid)
 			continue;
-		snprintf(why, TARGET_WHY_MAX,
-			 "Process %u belongs to another user: run tsctl as root or as that user",
-			 pid);
+		*ret_why = REASON(OTHER_USER);
 		return -EACCES;
 	}
 	r = is_dumpable(pid, uid);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	snprintf(why, TARGET_WHY_MAX,
-		 "Process %u has more privileges than its user, or is closed to debuggers: run "
-		 "tsctl as root",
-		 pid);
+	*ret_why = REASON(PRIVILEGED);
 	return -EACCES;
 }
 
-int target_check(uint32_t pid, uid_t uid, uint64_t *ret_started_ticks, char *why)
+int target_check(uint32_t pid, uid_t uid, uint64_t *ret_started_ticks,
+		 Tracesmith__V1__Remark__Reason *ret_why)
 {
 	uint64_t before, after;
 	int r = procfs_started_ticks(pid, &before);
 
 	if (r == 0 && uid != 0) {
-		r = compare(pid, uid, why);
+		r = compare(pid, uid, ret_why);
 		/* Another process may have that pid now. */
 		if (r == 0)
 			r = procfs_started_ticks(pid, &after);
@@ -89,8 +86,7 @@ int target_check(uint32_t pid, uid_t uid, uint64_t *ret_started_ticks, char *why
 			r = -ESRCH;
 	}
 	if (r < 0 && r != -EACCES) {
-		snprintf(why, TARGET_WHY_MAX,
-			 "There is no process %u: use the pid on the host ('tsctl ps')", pid);
+		*ret_why = REASON(NO_PROCESS);
 		return -ESRCH;
 	}
 	if (r == 0)

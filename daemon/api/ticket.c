@@ -67,8 +67,7 @@ struct api_ticket *ticket_add(struct client *client, uint64_t id)
 	}
 	ticket = calloc(1, sizeof(*ticket));
 	if (!ticket) {
-		client_error(client, id, TRACESMITH__V1__ERROR__CODE__INTERNAL,
-			     "tracesmithd has no memory for this request");
+		client_fail(client, id, REASON(NO_MEMORY), NULL);
 		return NULL;
 	}
 	*ticket = (struct api_ticket){

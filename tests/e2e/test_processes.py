@@ -91,7 +91,7 @@ class Filter(tracesmith.Case):
         self.daemon.wait_ended(wanted.pid)
         answer = self.daemon.answer("processes")
         self.assertEqual({row["pid"] for row in answer["rows"]}, {wanted.pid})
-        hidden = "settings hide all processes but those of 1 user"
+        hidden = "settings hide all processes except those of 1 user"
         self.assertIn(hidden, answer["note"])
         self.assertIn(hidden, self.daemon.answer("ps")["note"])
         self.assertIn(hidden, self.daemon.ctl("query", "apis", "--pid", other.pid).err)

@@ -286,7 +286,7 @@ class Record(tracesmith.Case):
             file.write("mine")
         result = self.daemon.ctl("record", "-o", self.file, "--pid", "1")
         self.assertEqual(result.code, 1)
-        self.assertIn("No process 1 has used CUDA", result.err)
+        self.assertIn("Process 1 has not used CUDA", result.err)
         with open(self.file) as file:
             self.assertEqual(file.read(), "mine", "what was there goes at the first byte only")
 

@@ -50,10 +50,11 @@ class Sentences(Case):
 
     def test_queries_that_make_no_sense(self):
         self.refused(self.daemon.ctl("query", "leak"), 2, "did you mean 'leaks'?")
-        self.refused(self.daemon.ctl("query", "nosuch"), 2, "There is no query 'nosuch'")
+        self.refused(self.daemon.ctl("query", "nosuch"), 2, "There is no query 'nosuch': 'tsctl query list'")
         self.refused(self.daemon.ctl("query", "memory", "--since", "5s"), 2, "takes no --since")
         self.refused(self.daemon.ctl("query", "processes", "--stream", "99"), 2, "takes no --stream")
-        self.refused(self.daemon.ctl("query", "apis", "--since", "1s", "--until", "2s"), 2, "ends before it begins")
+        self.refused(self.daemon.ctl("query", "apis", "--since", "1s", "--until", "2s"), 2, "ends before it starts")
+        self.assertRegex(self.daemon.ctl("query", "list").out, r"\bleaks .* --limit --pid --min-age --device\b")
         for nothing in ("", " ", ";", "\n"):
             self.refused(self.daemon.ctl("sql", nothing), 2, "statement")
 
@@ -79,7 +80,7 @@ class Sentences(Case):
         """No such process, or one that does not use CUDA."""
         for pid in ("999999", "1", str(os.getpid())):
             for query in ("apis", "leaks", "memory", "states"):
-                self.refused(self.daemon.ctl("query", query, "--pid", pid), 1, f"No process {pid} has used CUDA")
+                self.refused(self.daemon.ctl("query", query, "--pid", pid), 1, f"Process {pid} has not used CUDA")
         self.refused(self.daemon.ctl("export", "--perfetto", "--pid", "999999", "-o", "/dev/null"), 1, "999999")
 
     def test_sql_that_may_not(self):

@@ -312,7 +312,7 @@ class Replay(tracesmith.Case):
         refused("--speed", "--speed", "0")
         refused("--speed", "--speed", "fast")
         self.assertIn("none.sbt", self.replay("none.sbt", code=1).err)
-        self.assertIn("1 has used CUDA", self.replay("--pid", 1, code=1).err)
+        self.assertIn("Process 1 has not used CUDA", self.replay("--pid", 1, code=1).err)
         self.assertEqual(self.replay("--json").out, '{"changes":0,"loss":{}}\n')
         self.daemon.stop()
         self.assertIn("No daemon listens", self.replay(code=1).err)

@@ -85,7 +85,7 @@ class Daemon:
     def answer(self, name, *arguments):
         """The whole JSON object of a query; no rows where the process is not known (yet)."""
         result = self.ctl("query", name, "--json", *arguments)
-        if result.code == 1 and "has used CUDA" in result.err:
+        if result.code == 1 and "has not used CUDA" in result.err:
             return {"query": name, "rows": [], "loss": {}}
         if result.code:
             raise AssertionError(f"query {name} {arguments}: exit {result.code}: {result.err}\n{self.log()}")

@@ -504,9 +504,9 @@ static void test_windows_and_limits_cut(void **state)
 static void test_rows_are_split_only_where_they_can_be(void **state)
 {
 	refuse(state, QUERY(.name = "idle", .by = 1), TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-	       "takes no --by-stack, only --limit --pid --since --until --device");
+	       "does not take 'by_stack', only: limit pid since until device");
 	refuse(state, QUERY(.name = "graphs", .by = 2), TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-	       "takes no --by-stream");
+	       "does not take 'by_stream'");
 	refuse(state, QUERY(.name = "kernels", .by = 3), TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
 	       "not by 3");
 }

@@ -225,9 +225,9 @@ static void test_a_window_begins_with_what_is_under_way(void **state)
 static void test_mistakes_are_answered(void **state)
 {
 	refuse_told(state, ASK(.pid = 1), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
-		    "No process 1 has used CUDA");
+		    "Process 1 has not used CUDA");
 	refuse_told(state, ASK(.since_ns = 2, .until_ns = 1),
-		    TRACESMITH__V1__ERROR__CODE__BAD_REQUEST, "The window ends before it begins");
+		    TRACESMITH__V1__ERROR__CODE__BAD_REQUEST, "The window ends before it starts");
 }
 
 /* Many, with many names: batches are bounded, and one that nobody wants any more is the last. */

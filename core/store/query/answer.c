@@ -74,7 +74,7 @@ int answer_open(struct answer *answer, const struct query_job *job)
 	*answer = (struct answer){
 		.job = job,
 		.begin_ns = clock_ns(CLOCK_MONOTONIC),
-		.advice = "try again",
+		.too_slow = REASON(TOO_SLOW),
 		.about = ABOUT_ALL & ~ABOUT_SAMPLES,
 	};
 	answer->now_ns = job->now_ns;
@@ -85,8 +85,7 @@ int answer_open(struct answer *answer, const struct query_job *job)
 		return -ENOMEM;
 	r = open_database(answer);
 	if (r < 0)
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE,
-				   "The database cannot be read: %s", strerror(-r));
+		return answer_fail(answer, REASON(UNREADABLE), strerror(-r), NULL);
 	r = watch(answer);
 	if (r == 0)
 		r = function_register(answer->db);
@@ -101,6 +100,7 @@ void answer_close(struct answer *answer)
 	else
 		sqlite3_close(answer->db);
 	arena_clear(&answer->arena);
+	remarks_clear(&answer->remarks);
 	free(answer->batch);
 	*answer = (struct answer){ 0 };
 }
@@ -117,29 +117,37 @@ int answer_send(struct answer *answer, Tracesmith__V1__Reply *reply)
 	return r;
 }
 
-int answer_fail(struct answer *answer, Tracesmith__V1__Error__Code code, const char *format, ...)
+/* The reason of the error comes first, what was remarked before follows. */
+static int send_error(struct answer *answer, struct remarks *remarks)
 {
 	Tracesmith__V1__Error error = TRACESMITH__V1__ERROR__INIT;
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
-	_cleanup_(freep) char *text = NULL, *clean = NULL;
-	va_list ap;
 	int r;
 
-	va_start(ap, format);
-	r = vasprintf(&text, format, ap);
-	va_end(ap);
-	if (r < 0)
+	error.code = remark_code(remarks->item[0]->reason);
+	for (size_t i = 0; i < answer->remarks.count && remarks->count < REMARKS_MAX; i++)
+		remarks->item[remarks->count++] = answer->remarks.item[i];
+	error.message = remarks_text(remarks);
+	if (!error.message)
 		return -ENOMEM;
-	clean = malloc(3 * (size_t)r + 1);
-	if (!clean)
-		return -ENOMEM;
-	utf8_clean(clean, text, r);
-	error.code = code;
-	error.message = clean;
+	error.remark = remarks->item;
+	error.n_remark = remarks->count;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_ERROR;
 	reply.error = &error;
 	r = answer_send(answer, &reply);
 	return r < 0 ? r : -ECANCELED;
+}
+
+int answer_fail(struct answer *answer, Tracesmith__V1__Remark__Reason reason, ...)
+{
+	_cleanup_(remarks_clear) struct remarks remarks = { 0 };
+	va_list arguments;
+	int r;
+
+	va_start(arguments, reason);
+	r = remarks_add_list(&remarks, reason, arguments);
+	va_end(arguments);
+	return r < 0 ? r : send_error(answer, &remarks);
 }
 
 int answer_fail_sqlite(struct answer *answer)
@@ -148,27 +156,19 @@ int answer_fail_sqlite(struct answer *answer)
 	case SQLITE_INTERRUPT:
 		if (answer->job->cancelled(answer->job->data))
 			return -ECANCELED;
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__LIMIT,
-				   "The query took too long: %s", answer->advice);
+		return answer_fail(answer, answer->too_slow, NULL);
 	case SQLITE_NOMEM:
 		return -ENOMEM;
 	case SQLITE_TOOBIG:
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__LIMIT,
-				   "A value or the statement is too long");
+		return answer_fail(answer, REASON(LONG_VALUE), NULL);
 	case SQLITE_AUTH:
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__DENIED,
-				   "Only reading is allowed: %s", sqlite3_errmsg(answer->db));
+		return answer_fail(answer, REASON(READ_ONLY), sqlite3_errmsg(answer->db), NULL);
 	case SQLITE_FULL: /* only said by functions of ours */
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__LIMIT, "%s",
-				   sqlite3_errmsg(answer->db));
+		return answer_fail(answer, REASON(BOUND), sqlite3_errmsg(answer->db), NULL);
 	case SQLITE_ERROR:
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				   "The statement does not work: %s", sqlite3_errmsg(answer->db));
+		return answer_fail(answer, REASON(BAD_SQL), sqlite3_errmsg(answer->db), NULL);
 	default:
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE,
-				   "The %s cannot be read: %s",
-				   answer->job->reader ? "recording" : "database",
-				   sqlite3_errmsg(answer->db));
+		return answer_fail(answer, REASON(UNREADABLE), sqlite3_errmsg(answer->db), NULL);
 	}
 }
 
@@ -211,14 +211,8 @@ int answer_check_pid(struct answer *answer, uint32_t pid)
 	r = sql_integer(stmt, &found);
 	if (r < 0 || found)
 		return r;
-	answer_say_hidden(answer);
-	return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
-			   answer->job->reader
-				   ? "There is no process %u in this recording: 'tsctl info' shows "
-				     "those that are%s%s"
-				   : "No process %u has used CUDA while tracesmithd was looking: "
-				     "'tsctl ps' shows those that do%s%s",
-			   pid, answer->note[0] ? "; " : "", answer->note);
+	r = answer_remark_hidden(answer);
+	return r < 0 ? r : answer_fail(answer, REASON(UNKNOWN_PROCESS), REMARK_NUMBER(pid), NULL);
 }
 
 int answer_columns(struct answer *answer, const struct query_column *column, size_t count)
@@ -257,8 +251,7 @@ static int send_batch(struct answer *answer)
 	reply.rows = &rows;
 	r = answer_send(answer, &reply);
 	if (r == -EMSGSIZE)
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__LIMIT,
-				   "A row is too long to be sent");
+		return answer_fail(answer, REASON(LONG_ROW), NULL);
 	answer->batch_rows = 0;
 	arena_clear(&answer->arena);
 	return r;
@@ -409,7 +402,11 @@ static int send_done(struct answer *answer, Tracesmith__V1__Done *done)
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
 
 	done->rows = answer->rows;
-	done->note = answer->note;
+	done->note = remarks_text(&answer->remarks);
+	if (!done->note)
+		return -ENOMEM;
+	done->remark = answer->remarks.item;
+	done->n_remark = answer->remarks.count;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_DONE;
 	reply.done = done;
 	return answer_send(answer, &reply);

@@ -10,6 +10,7 @@
 
 #include "core/base/arena.h"
 #include "core/store/query/query.h"
+#include "core/store/query/remark.h"
 #include "core/store/query/table.h"
 
 #define ANSWER_BATCH_ROWS  256
@@ -30,12 +31,12 @@ struct answer {
 	uint64_t told_ns;     /* for how old sums are: now, or later */
 	uint64_t begin_ns;    /* of the clock */
 	uint64_t deadline_ns; /* 0: none; moves with the time spent waiting for the reader */
-	const char *advice;   /* to who asked for what takes too long */
+	Tracesmith__V1__Remark__Reason too_slow; /* what is said where it takes too long */
 	struct answer_window window;
-	uint32_t about;	      /* enum query_about */
-	sqlite3_stmt *frames; /* of a stack, prepared at the first */
-	char note[320];	      /* a sentence on what it says or does not; "": none */
-	struct arena arena;   /* of the batch */
+	uint32_t about;		/* enum query_about */
+	sqlite3_stmt *frames;	/* of a stack, prepared at the first */
+	struct remarks remarks; /* on what it says or does not */
+	struct arena arena;	/* of the batch */
 	Tracesmith__V1__Row **batch;
 	size_t batch_rows;
 	uint64_t rows;
@@ -45,9 +46,10 @@ struct answer {
 int answer_open(struct answer *answer, const struct query_job *job);
 void answer_close(struct answer *answer);
 
-/* Sends an error and returns -ECANCELED. */
-int answer_fail(struct answer *answer, Tracesmith__V1__Error__Code code, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+/* Sends an error, with what was remarked so far, and returns -ECANCELED. The arguments are texts,
+ * with a NULL behind them. */
+int answer_fail(struct answer *answer, Tracesmith__V1__Remark__Reason reason, ...)
+	__attribute__((sentinel));
 /* The same for what SQLite has just said. */
 int answer_fail_sqlite(struct answer *answer);
 
@@ -82,11 +84,11 @@ int answer_loss(struct answer *answer, Tracesmith__V1__Done *done);
 int answer_add_loss(struct answer *answer, Tracesmith__V1__Done *done, const char *reason,
 		    uint64_t count, const char *text);
 
-/* why.c: says in the note why there is no row. */
-int answer_say_why(struct answer *answer, const struct query *query,
+/* why.c: remarks why there is no row. */
+int answer_explain(struct answer *answer, const struct query *query,
 		   const Tracesmith__V1__QueryRequest *request);
-/* Says that there are processes that the daemon does not watch, where that is so. */
-void answer_say_hidden(struct answer *answer);
+/* Remarks that there are processes that the daemon does not watch, where that is so. */
+int answer_remark_hidden(struct answer *answer);
 
 /* function.c: result_name() and share() for SQL. */
 int function_register(sqlite3 *db);

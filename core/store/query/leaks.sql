@@ -1,4 +1,4 @@
--- live allocations older than --min-age (60s) by stack
+-- live allocations older than a minimum age (60 s) by stack
 --
 -- options: pid device min-age
 -- limit: 100

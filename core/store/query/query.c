@@ -23,12 +23,8 @@ static int find(struct answer *answer, const char *name, const struct query **re
 		return 0;
 	near = query_near(name);
 	if (near)
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
-				   "There is no query '%s', did you mean '%s'? 'tsctl query list' "
-				   "shows all",
-				   name, near);
-	return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
-			   "There is no query '%s': 'tsctl query list' shows all", name);
+		return answer_fail(answer, REASON(NO_QUERY_NEAR), name, near, NULL);
+	return answer_fail(answer, REASON(NO_QUERY), name, NULL);
 }
 
 static int check_options(struct answer *answer, const struct query *query,
@@ -39,14 +35,14 @@ static int check_options(struct answer *answer, const struct query *query,
 		uint32_t option;
 		const char *name;
 	} checks[] = {
-		{ request->pid, QUERY_PID, "--pid" },
-		{ request->since_ns, QUERY_WINDOW, "--since" },
-		{ request->until_ns, QUERY_WINDOW, "--until" },
-		{ request->min_age_ns, QUERY_MIN_AGE, "--min-age" },
-		{ request->stream, QUERY_STREAM, "--stream" },
-		{ request->device_given_case, QUERY_DEVICE, "--device" },
-		{ request->by == QUERY_BY_IS_STACK, QUERY_BY_STACK, "--by-stack" },
-		{ request->by == QUERY_BY_IS_STREAM, QUERY_BY_STREAM, "--by-stream" },
+		{ request->pid, QUERY_PID, "pid" },
+		{ request->since_ns, QUERY_WINDOW, "since" },
+		{ request->until_ns, QUERY_WINDOW, "until" },
+		{ request->min_age_ns, QUERY_MIN_AGE, "min_age" },
+		{ request->stream, QUERY_STREAM, "stream" },
+		{ request->device_given_case, QUERY_DEVICE, "device" },
+		{ request->by == QUERY_BY_IS_STACK, QUERY_BY_STACK, "by_stack" },
+		{ request->by == QUERY_BY_IS_STREAM, QUERY_BY_STREAM, "by_stream" },
 	};
 	char text[QUERY_OPTIONS_TEXT_MAX];
 
@@ -54,18 +50,13 @@ static int check_options(struct answer *answer, const struct query *query,
 		if (!checks[i].given || (query->options & checks[i].option))
 			continue;
 		query_options_text(query, text);
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				   "The query '%s' takes no %s, only %s", query->name,
-				   checks[i].name, text);
+		return answer_fail(answer, REASON(QUERY_OPTION), query->name, checks[i].name, text,
+				   NULL);
 	}
 	if (request->by > QUERY_BY_IS_STREAM)
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				   "Rows can be split by stack or by stream, not by %u: this tsctl "
-				   "is newer than tracesmithd",
-				   request->by);
+		return answer_fail(answer, REASON(QUERY_SPLIT), REMARK_NUMBER(request->by), NULL);
 	if (request->since_ns && request->until_ns && request->since_ns > request->until_ns)
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				   "The window ends before it begins: see --since and --until");
+		return answer_fail(answer, REASON(BAD_WINDOW), NULL);
 	return 0;
 }
 
@@ -159,8 +150,8 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 		r = prepare(answer, query, &stmt);
 	if (r < 0)
 		return r;
-	answer->advice = query->options & QUERY_WINDOW ? "narrow it with --since or --pid"
-						       : "narrow it with --pid";
+	answer->too_slow =
+		query->options & QUERY_WINDOW ? REASON(TOO_SLOW_WINDOW) : REASON(TOO_SLOW_PID);
 	answer->about = query->about;
 	if (request->by == QUERY_BY_IS_STACK)
 		answer->about |=
@@ -173,9 +164,9 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 	if (r == 0)
 		r = answer_rows(answer, stmt, sqlite3_step(stmt), query->column, limit, &truncated);
 	if (r == 0 && !answer->rows && query->nothing)
-		r = answer_say_why(answer, query, request);
-	if ((!answer->rows && query->nothing) || query->about & ABOUT_PROCESSES)
-		answer_say_hidden(answer);
+		r = answer_explain(answer, query, request);
+	if (r == 0 && ((!answer->rows && query->nothing) || query->about & ABOUT_PROCESSES))
+		r = answer_remark_hidden(answer);
 	return r < 0 ? r : answer_done(answer, truncated);
 }
 
@@ -226,12 +217,8 @@ void query_run(const struct query_job *job)
 	if (r == 0)
 		r = dispatch(&answer, job->request);
 	if (r == -ENOMEM)
-		answer_fail(&answer, TRACESMITH__V1__ERROR__CODE__INTERNAL,
-			    job->reader ? "There is not enough memory for this"
-					: "tracesmithd ran out of memory over this request");
+		answer_fail(&answer, REASON(NO_MEMORY), NULL);
 	else if (r < 0 && r != -ECANCELED)
-		answer_fail(&answer, TRACESMITH__V1__ERROR__CODE__UNAVAILABLE,
-			    job->reader ? "The recording cannot be read"
-					: "The database cannot be read");
+		answer_fail(&answer, REASON(UNREADABLE), NULL);
 	answer_close(&answer);
 }

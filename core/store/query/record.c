@@ -161,11 +161,9 @@ static int check(struct record *record)
 	int r = 0;
 
 	if (request->n_pid > LIMIT_RECORD_PIDS)
-		return answer_fail(record->answer, TRACESMITH__V1__ERROR__CODE__LIMIT,
-				   "These are too many processes for one recording: record all");
+		return answer_fail(record->answer, REASON(TOO_MANY_PIDS), NULL);
 	if (request->since_ns && request->until_ns && request->since_ns > request->until_ns)
-		return answer_fail(record->answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				   "The window ends before it begins: see --since and --until");
+		return answer_fail(record->answer, REASON(BAD_WINDOW), NULL);
 	for (size_t i = 0; r == 0 && !request->cursor && i < request->n_pid; i++)
 		r = answer_check_pid(record->answer, request->pid[i]);
 	return r;

@@ -229,14 +229,9 @@ static int on_change(void *data, const struct replay_change *change)
 static int explain(struct play *play, int error)
 {
 	if (error == -E2BIG)
-		return answer_fail(play->answer, TRACESMITH__V1__ERROR__CODE__LIMIT,
-				   "Too many operations are under way at one time: narrow it with "
-				   "--since or --pid");
+		return answer_fail(play->answer, REASON(BUSY_WINDOW), NULL);
 	if (error == -EBADMSG || error == -ENODATA)
-		return answer_fail(play->answer, TRACESMITH__V1__ERROR__CODE__INTERNAL,
-				   play->answer->job->reader
-					   ? "A chunk of operations of the recording is damaged"
-					   : "A stored chunk of operations is damaged");
+		return answer_fail(play->answer, REASON(DAMAGED_CHUNK), NULL);
 	return error;
 }
 
@@ -349,8 +344,7 @@ int run_replay(struct answer *answer, const Tracesmith__V1__ReplayRequest *reque
 	int r;
 
 	if (request->since_ns && request->until_ns && request->since_ns > request->until_ns)
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				   "The window ends before it begins: see --since and --until");
+		return answer_fail(answer, REASON(BAD_WINDOW), NULL);
 	r = answer_check_pid(answer, request->pid);
 	if (r == 0)
 		r = play_new(answer, request, &play);

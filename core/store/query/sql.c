@@ -60,15 +60,12 @@ static int prepare(struct answer *answer, const char *text, sqlite3_stmt **ret)
 	if (sqlite3_prepare_v2(answer->db, text, -1, &stmt, &rest) != SQLITE_OK)
 		return answer_fail_sqlite(answer);
 	if (!stmt)
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				   "There is no statement in this");
+		return answer_fail(answer, REASON(NO_STATEMENT), NULL);
 	/* What is only space and comments prepares to nothing. */
 	if (sqlite3_prepare_v2(answer->db, rest, -1, &second, NULL) != SQLITE_OK || second)
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				   "Only one statement at a time");
+		return answer_fail(answer, REASON(ONE_STATEMENT), NULL);
 	if (!sqlite3_stmt_readonly(stmt) || !sqlite3_column_count(stmt))
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__DENIED,
-				   "Only reading is allowed: begin with SELECT");
+		return answer_fail(answer, REASON(NO_SELECT), NULL);
 	*ret = TAKE(stmt);
 	return 0;
 }
@@ -123,9 +120,8 @@ int run_sql(struct answer *answer, const Tracesmith__V1__SqlRequest *request)
 	int step, r;
 
 	if (!utf8_valid(request->text, strlen(request->text)))
-		return answer_fail(answer, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-				   "The statement is not UTF-8");
-	answer->advice = "let it read less, for instance by bounds on start_ns";
+		return answer_fail(answer, REASON(NO_UTF8), NULL);
+	answer->too_slow = REASON(TOO_SLOW_SQL);
 	set_bounds(answer, request, &limit);
 	r = prepare(answer, request->text, &stmt);
 	if (r < 0)

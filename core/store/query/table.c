@@ -70,16 +70,16 @@ void query_options_text(const struct query *query, char *out)
 		uint32_t option;
 		const char *text;
 	} texts[] = {
-		{ QUERY_PID, "--pid" },
-		{ QUERY_WINDOW, "--since --until" },
-		{ QUERY_MIN_AGE, "--min-age" },
-		{ QUERY_STREAM, "--stream" },
-		{ QUERY_DEVICE, "--device" },
-		{ QUERY_BY_STACK, "--by-stack" },
-		{ QUERY_BY_STREAM, "--by-stream" },
+		{ QUERY_PID, "pid" },
+		{ QUERY_WINDOW, "since until" },
+		{ QUERY_MIN_AGE, "min_age" },
+		{ QUERY_STREAM, "stream" },
+		{ QUERY_DEVICE, "device" },
+		{ QUERY_BY_STACK, "by_stack" },
+		{ QUERY_BY_STREAM, "by_stream" },
 	};
 
-	snprintf(out, QUERY_OPTIONS_TEXT_MAX, "--limit");
+	snprintf(out, QUERY_OPTIONS_TEXT_MAX, "limit");
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		if (!(query->options & texts[i].option))
 			continue;

@@ -70,7 +70,7 @@ const struct query *query_at(size_t number);
 const struct query *query_find(const char *name);
 /* The name that may have been meant, or NULL. */
 const char *query_near(const char *name);
-/* The names of its options, as tsctl takes them, into `out`. */
+/* The names of its options, those of fields of a request, into `out`. */
 #define QUERY_OPTIONS_TEXT_MAX 128
 void query_options_text(const struct query *query, char *out);
 

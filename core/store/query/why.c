@@ -1,5 +1,5 @@
-/* Why: what is to be said of an answer without rows. A query says what it is about and what it
- * needs (table.h); here the first of the causes that holds becomes the sentence. */
+/* Why: the reason why an answer has no rows. A query states what it is about and what it needs
+ * (table.h); the first of the causes below that holds becomes the remark. */
 #include "core/store/query/answer.h"
 
 #include <inttypes.h>
@@ -37,8 +37,8 @@ struct why {
 	struct answer *answer;
 	const struct query *query;
 	const Tracesmith__V1__QueryRequest *request;
-	char who[32]; /* " process 42", or "" for all */
-	bool one, file;
+	char pid[REMARK_NUMBER_SIZE]; /* "" for all */
+	bool one;
 	int64_t lived, runs;		 /* some process did, in the window; does, now */
 	int64_t exact, recorded, paused; /* in the window */
 	int64_t ever_exact;
@@ -69,106 +69,71 @@ static int look(struct why *why)
 	return 0;
 }
 
-#define SAY(why, ...) snprintf((why)->answer->note, sizeof((why)->answer->note), __VA_ARGS__)
+/* 1, or no memory. */
+#define SAY(why, reason, ...)                                                                      \
+	(remarks_add(&(why)->answer->remarks, REASON(reason), ##__VA_ARGS__, NULL) ?: 1)
 
-static bool say_none(const struct why *why)
+static int say_none(const struct why *why)
 {
-	if (why->first_ns)
-		return false;
-	SAY(why, "No process has used CUDA%s",
-	    why->file ? " in this recording" : " while tracesmithd was looking");
-	return true;
+	return why->first_ns ? 0 : SAY(why, NONE_SEEN);
 }
 
-static bool say_ended(const struct why *why)
+static int say_ended(const struct why *why)
 {
 	if (!(why->query->flags & QUERY_IS_RUNNING) || why->runs)
-		return false;
-	if (why->one)
-		SAY(why, "Process %" PRIu32 " has ended, and this is about processes that run",
-		    why->request->pid);
-	else
-		SAY(why, "No process uses CUDA now: 'tsctl query processes' shows those that did");
-	return true;
+		return 0;
+	return why->one ? SAY(why, ENDED, why->pid) : SAY(why, NONE_RUNS);
 }
 
-static bool say_other_time(const struct why *why)
+static int say_other_time(const struct why *why)
 {
 	if (why->lived || !(why->query->options & QUERY_WINDOW))
-		return false;
+		return 0;
 	if (!why->one)
-		SAY(why, "No process used CUDA in the window: see --since");
-	else if ((uint64_t)why->first_ns > why->answer->window.until_ns)
-		SAY(why, "Process %" PRIu32 " was first seen after the window: see --until",
-		    why->request->pid);
-	else
-		SAY(why, "Process %" PRIu32 " ended before the window: see --since",
-		    why->request->pid);
-	return true;
+		return SAY(why, NONE_IN_WINDOW);
+	if ((uint64_t)why->first_ns > why->answer->window.until_ns)
+		return SAY(why, AFTER_WINDOW, why->pid);
+	return SAY(why, BEFORE_WINDOW, why->pid);
 }
 
-static bool say_exact_at_another_time(const struct why *why)
+static int say_exact_at_another_time(const struct why *why)
 {
 	if (!why->query->records || why->exact || !why->ever_exact ||
 	    !(why->query->options & QUERY_WINDOW))
-		return false;
-	if (why->one)
-		SAY(why,
-		    "Process %" PRIu32 " was in the probe tier in the window: see --since and "
-		    "--until",
-		    why->request->pid);
-	else
-		SAY(why, "No process was in the exact tier in the window: see --since and --until");
-	return true;
+		return 0;
+	return SAY(why, PROBE_IN_WINDOW, why->pid);
 }
 
-static bool say_probe_tier(const struct why *why)
+static int say_probe_tier(const struct why *why)
 {
 	if (!why->query->records || why->exact)
-		return false;
+		return 0;
 	if (!why->one)
-		SAY(why, "No process was in the exact tier, which this needs: see 'tsctl run' and "
-			 "'tsctl attach'");
-	else if (why->file || !why->runs)
-		SAY(why,
-		    "Process %" PRIu32 " was in the probe tier, which knows nothing of this: "
-		    "start it with 'tsctl run'",
-		    why->request->pid);
-	else
-		SAY(why,
-		    "Process %" PRIu32 " is in the probe tier, which knows nothing of this: "
-		    "'tsctl attach %" PRIu32 "' takes it into the exact tier",
-		    why->request->pid, why->request->pid);
-	return true;
+		return SAY(why, NONE_EXACT);
+	return why->runs ? SAY(why, IS_PROBE, why->pid) : SAY(why, WAS_PROBE, why->pid);
 }
 
-static bool say_paused(const struct why *why)
+static int say_paused(const struct why *why)
 {
 	if (!why->query->records || !why->paused || !why->one)
-		return false;
-	SAY(why,
-	    "Another profiler has CUPTI in process %" PRIu32 ": it is not collected from "
-	    "until that is done",
-	    why->request->pid);
-	return true;
+		return 0;
+	return SAY(why, OTHER_PROFILER, why->pid);
 }
 
-static bool say_not_recorded(const struct why *why)
+static int say_not_recorded(const struct why *why)
 {
 	char names[96] = "";
 	size_t size = 0;
 
 	if (!why->query->records || why->recorded)
-		return false;
+		return 0;
 #define X(bit, name, text)                                                                         \
 	if (why->query->records & TS_RECORD_##name)                                                \
 		size += (size_t)snprintf(names + size, sizeof(names) - size, "%s%s",               \
 					 size ? ", " : "", text);
 	TS_RECORDS(X)
 #undef X
-	SAY(why, "Nothing of %s is recorded%s%s: see --records and --budget", names,
-	    why->one ? " of" : "", why->who);
-	return true;
+	return SAY(why, NOT_RECORDED, names, why->pid);
 }
 
 /* "1 h" where there is no more to say than that. */
@@ -182,47 +147,39 @@ static const char *brief(char text[UNITS_TEXT_SIZE], uint64_t ns)
 	return text;
 }
 
-static bool say_young(const struct why *why)
+static int say_young(const struct why *why)
 {
 	const uint64_t ns = why->request->min_age_ns ? why->request->min_age_ns : QUERY_MIN_AGE_NS;
 	char age[UNITS_TEXT_SIZE];
 
 	if (!(why->query->options & QUERY_MIN_AGE) || !why->live)
-		return false;
-	SAY(why, "No live allocation%s%s is as old as %s; %" PRId64 " %s younger: see --min-age",
-	    why->one ? " of" : "", why->who, brief(age, ns), why->live,
-	    why->live == 1 ? "is" : "are");
-	return true;
+		return 0;
+	return SAY(why, ALL_YOUNG, brief(age, ns), REMARK_NUMBER(why->live), why->pid);
 }
 
 /* Of what was asked for there was nothing. */
-static bool say_nothing(const struct why *why)
+static int say_nothing(const struct why *why)
 {
 	const struct answer_window *window = &why->answer->window;
 	const Tracesmith__V1__QueryRequest *request = why->request;
 	/* Peaks, and with them what is freed, are not known by stack. */
 	const bool live = request->by == QUERY_BY_IS_STACK && why->query->about & ABOUT_MEMORY;
-	char device[32] = "", stream[32] = "", when[UNITS_TEXT_SIZE + 32] = "";
-	char last[UNITS_TEXT_SIZE];
+	const char *what = live ? "No memory is live" : why->query->nothing;
+	const char *device = request->device_given_case ? REMARK_NUMBER(request->device) : "";
+	const char *stream = request->stream ? REMARK_NUMBER(request->stream) : "";
+	char last[UNITS_TEXT_SIZE] = "";
 
-	if (request->device_given_case)
-		snprintf(device, sizeof(device), " on device %" PRIu32, request->device);
-	if (request->stream)
-		snprintf(stream, sizeof(stream), " on stream %" PRIu32, request->stream);
 	if (request->until_ns)
-		snprintf(when, sizeof(when), " in the window");
-	else if (window->since_ns > 1 && why->query->options & QUERY_WINDOW)
-		snprintf(when, sizeof(when), " in the last %s",
-			 brief(last, window->until_ns - window->since_ns));
-	SAY(why, "%s%s%s%s%s%s", live ? "No memory is live" : why->query->nothing,
-	    why->one ? " in" : "", why->who, device, stream, when);
-	return true;
+		return SAY(why, NOTHING_IN_WINDOW, what, why->pid, device, stream);
+	if (window->since_ns > 1 && why->query->options & QUERY_WINDOW)
+		brief(last, window->until_ns - window->since_ns);
+	return SAY(why, NOTHING, what, why->pid, device, stream, last);
 }
 
-int answer_say_why(struct answer *answer, const struct query *query,
+int answer_explain(struct answer *answer, const struct query *query,
 		   const Tracesmith__V1__QueryRequest *request)
 {
-	static bool (*const causes[])(const struct why *) = {
+	static int (*const causes[])(const struct why *) = {
 		say_none,	say_ended,  say_other_time,   say_exact_at_another_time,
 		say_probe_tier, say_paused, say_not_recorded, say_young,
 		say_nothing,
@@ -232,25 +189,20 @@ int answer_say_why(struct answer *answer, const struct query *query,
 		.query = query,
 		.request = request,
 		.one = request->pid,
-		.file = answer->job->reader,
 	};
 	int r = look(&why);
 
 	if (why.one)
-		snprintf(why.who, sizeof(why.who), " process %" PRIu32, request->pid);
+		remark_number(why.pid, request->pid);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(causes); i++)
-		if (causes[i](&why))
-			break;
-	return r;
+		r = causes[i](&why);
+	return r < 0 ? r : 0;
 }
 
 /* What the daemon does not watch, no answer can have. */
-void answer_say_hidden(struct answer *answer)
+int answer_remark_hidden(struct answer *answer)
 {
-	size_t used = strlen(answer->note);
-
-	if (answer->job->watched && !answer->window.pid)
-		snprintf(answer->note + used, sizeof(answer->note) - used,
-			 "%stracesmithd's settings hide all processes but those of %s",
-			 used ? "; " : "", answer->job->watched);
+	if (!answer->job->watched || answer->window.pid)
+		return 0;
+	return remarks_add(&answer->remarks, REASON(HIDDEN), answer->job->watched, NULL);
 }

@@ -1,0 +1,185 @@
+/* Wording: the reasons to which tsctl has more to say than the reply's own text: which option or
+ * command helps, and what it is called in a recording. */
+#include "client/link/wording.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
+#include "core/base/sentence.h"
+
+#define REASON(name) TRACESMITH__V1__REMARK__REASON__##name
+#define ARGUMENTS    9
+
+/* Patterns of sentence.h; no `recording`: the same there. */
+static const struct wording {
+	const char *text, *recording;
+	int options_from; /* arguments from this one on are names of fields; 0: none are */
+} wordings[] = {
+	[REASON(NO_QUERY)] = { "There is no query '{1}': 'tsctl query list' lists all" },
+	[REASON(NO_QUERY_NEAR)] = { "There is no query '{1}', did you mean '{2}'? 'tsctl query "
+				    "list' lists all" },
+	[REASON(QUERY_OPTION)] = { "The query '{1}' takes no {2}, only {3}", .options_from = 2 },
+	[REASON(QUERY_SPLIT)] = { "This tsctl is newer than tracesmithd, which cannot split rows "
+				  "this way" },
+	[REASON(BAD_WINDOW)] = { "The window ends before it starts: see --since and --until" },
+	[REASON(UNKNOWN_PROCESS)] = { "Process {1} has not used CUDA while tracesmithd was "
+				      "running: 'tsctl ps' lists those that do",
+				      "There is no process {1} in this recording: 'tsctl info' "
+				      "lists those that are" },
+	[REASON(TOO_MANY_PIDS)] = { "Too many processes for one recording: record all" },
+	[REASON(TOO_SLOW)] = { "The query took too long: try again" },
+	[REASON(TOO_SLOW_PID)] = { "The query took too long: narrow it with --pid" },
+	[REASON(TOO_SLOW_WINDOW)] = { "The query took too long: narrow it with --since or --pid" },
+	[REASON(TOO_SLOW_SQL)] = { "The query took too long: read less, for example with bounds "
+				   "on start_ns" },
+	[REASON(UNREADABLE)] = { "The database cannot be read[: {1}]",
+				 "The recording cannot be read[: {1}]" },
+	[REASON(NO_MEMORY)] = { "tracesmithd does not have enough memory for this request",
+				"Not enough memory" },
+	[REASON(BOUND)] = { "{1}: narrow it with --since and --until" },
+	[REASON(BUSY_WINDOW)] = { "Too many operations are under way at one time: narrow it with "
+				  "--since or --pid" },
+	[REASON(DAMAGED_CHUNK)] = { "A stored chunk of operations is damaged",
+				    "A chunk of operations in the recording is damaged" },
+
+	[REASON(NONE_SEEN)] = { "No process has used CUDA while tracesmithd was running",
+				"No process has used CUDA in this recording" },
+	[REASON(NONE_RUNS)] = { "No process uses CUDA now: 'tsctl query processes' lists those "
+				"that did" },
+	[REASON(NONE_IN_WINDOW)] = { "No process used CUDA in the window: see --since" },
+	[REASON(AFTER_WINDOW)] = { "Process {1} was first seen after the window: see --until" },
+	[REASON(BEFORE_WINDOW)] = { "Process {1} ended before the window: see --since" },
+	[REASON(PROBE_IN_WINDOW)] = { "The exact tier did not cover[ process {1} in] the window: "
+				      "see --since and --until" },
+	[REASON(NONE_EXACT)] = { "No process was in the exact tier, which this needs: see 'tsctl "
+				 "run' and 'tsctl attach'" },
+	[REASON(WAS_PROBE)] = { "Process {1} was in the probe tier, which does not see this: "
+				"start it with 'tsctl run'" },
+	[REASON(IS_PROBE)] = { "Process {1} is in the probe tier, which does not see this: "
+			       "'tsctl attach {1}' moves it to the exact tier",
+			       "Process {1} was in the probe tier, which does not see this: "
+			       "start it with 'tsctl run'" },
+	[REASON(NOT_RECORDED)] = { "These records were not collected[ from process {2}]: {1}; see "
+				   "--records and --budget" },
+	[REASON(ALL_YOUNG)] = { "No live allocation[ of process {3}] is at least {1} old; "
+				"younger ones: {2}; see --min-age" },
+
+	[REASON(PROTOCOL)] = { "tracesmithd {1} uses another protocol: use the tsctl of that "
+			       "version" },
+	[REASON(NO_REQUEST)] = { "Unknown request: use a tsctl of the same version as "
+				 "tracesmithd" },
+	[REASON(UNKNOWN_REQUEST)] = { "tracesmithd {1} does not know this request: use "
+				      "the tsctl of that version" },
+	[REASON(UNKNOWN_RECORDS)] = { "tracesmithd {1} does not know these records: use "
+				      "the tsctl of that version" },
+	[REASON(USER_DENIED)] = { "User {1} may not use tracesmithd: run tsctl as root, or have "
+				  "root add the user to the group '{2}', and log in again" },
+	[REASON(OTHER_USER)] = { "Process {1} belongs to another user: run tsctl as root or as "
+				 "that user" },
+	[REASON(PRIVILEGED)] = { "Process {1} has more privileges than its user, or is closed to "
+				 "debuggers: run tsctl as root" },
+	[REASON(NO_PROCESS)] = { "There is no process {1}: use the pid on the host ('tsctl "
+				 "ps')" },
+};
+
+char *wording_options(const char *fields)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	for (const char *at = fields; *at; at++) {
+		if (at == fields || at[-1] == ' ')
+			fputs("--", out);
+		fputc(*at == '_' ? '-' : *at, out);
+	}
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static char *word_options(const Tracesmith__V1__Remark *remark, const char *pattern, size_t from)
+{
+	const char *argument[ARGUMENTS];
+	char *made[ARGUMENTS] = { NULL }, *text = NULL;
+	const size_t count = remark->n_argument < ARGUMENTS ? remark->n_argument : ARGUMENTS;
+	bool whole = true;
+
+	for (size_t i = 0; i < count; i++) {
+		if (i + 1 >= from)
+			made[i] = wording_options(remark->argument[i]);
+		whole = whole && (i + 1 < from || made[i]);
+		argument[i] = made[i] ? made[i] : remark->argument[i];
+	}
+	if (whole)
+		text = sentence_fill(pattern, argument, count);
+	for (size_t i = 0; i < count; i++)
+		free(made[i]);
+	return text;
+}
+
+static char *word(const Tracesmith__V1__Remark *remark, bool recording)
+{
+	const size_t reason = remark->reason;
+	const struct wording *wording =
+		reason < ARRAY_SIZE(wordings) && wordings[reason].text ? &wordings[reason] : NULL;
+	const char *pattern;
+
+	if (!wording)
+		return strdup(remark->text);
+	pattern = recording && wording->recording ? wording->recording : wording->text;
+	if (wording->options_from)
+		return word_options(remark, pattern, (size_t)wording->options_from);
+	return sentence_fill(pattern, (const char *const *)remark->argument, remark->n_argument);
+}
+
+static int put(FILE *out, Tracesmith__V1__Remark *const *remark, size_t count, bool recording)
+{
+	for (size_t i = 0; i < count; i++) {
+		_cleanup_(freep) char *text = word(remark[i], recording);
+
+		if (!text)
+			return -ENOMEM;
+		fprintf(out, "%s%s", i ? "; " : "", text);
+	}
+	return 0;
+}
+
+static int replace(char **text, Tracesmith__V1__Remark *const *remark, size_t count, bool recording)
+{
+	_cleanup_(freep) char *said = NULL;
+	size_t size;
+	FILE *out;
+	int r;
+
+	if (!count)
+		return 0;
+	out = open_memstream(&said, &size);
+	if (!out)
+		return -ENOMEM;
+	r = put(out, remark, count, recording);
+	if (fclose(out) != 0 || r < 0)
+		return -ENOMEM;
+	if (*text != protobuf_c_empty_string)
+		free(*text);
+	*text = TAKE(said);
+	return 0;
+}
+
+int wording_apply(Tracesmith__V1__Reply *reply, bool recording)
+{
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
+		return replace(&reply->error->message, reply->error->remark, reply->error->n_remark,
+			       recording);
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE)
+		return replace(&reply->done->note, reply->done->remark, reply->done->n_remark,
+			       recording);
+	return 0;
+}

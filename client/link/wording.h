@@ -1,0 +1,16 @@
+/* wording.h: how tsctl words what a reply remarks. */
+#ifndef TS_CLIENT_WORDING_H
+#define TS_CLIENT_WORDING_H
+
+#include <stdbool.h>
+
+#include "proto/control.pb-c.h"
+
+/* Puts tsctl's words in place of the message of an error, or the note of an answer, that has
+ * remarks. -ENOMEM: it is as it was. */
+int wording_apply(Tracesmith__V1__Reply *reply, bool recording);
+
+/* A field of a request as the option that sets it; to be freed. NULL: no memory. */
+char *wording_options(const char *fields);
+
+#endif

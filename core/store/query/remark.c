@@ -1,0 +1,186 @@
+/* Remark: what each reason is to a program that does not know it: the code of an error, and a
+ * sentence without the options or commands of any client. */
+#include "core/store/query/remark.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
+#include "core/base/sentence.h"
+#include "core/base/utf8.h"
+
+#define CODE(name) TRACESMITH__V1__ERROR__CODE__##name
+
+struct meaning {
+	Tracesmith__V1__Error__Code code;
+	const char *text;
+};
+
+static const struct meaning meanings[] = {
+	[REASON(NO_QUERY)] = { CODE(NOT_FOUND), "There is no query '{1}'" },
+	[REASON(NO_QUERY_NEAR)] = { CODE(NOT_FOUND),
+				    "There is no query '{1}', did you mean '{2}'?" },
+	[REASON(QUERY_OPTION)] = { CODE(BAD_REQUEST),
+				   "The query '{1}' does not take '{2}', only: {3}" },
+	[REASON(QUERY_SPLIT)] = { CODE(BAD_REQUEST),
+				  "Rows can be split by stack or by stream, not by {1}" },
+	[REASON(BAD_WINDOW)] = { CODE(BAD_REQUEST), "The window ends before it starts" },
+	[REASON(UNKNOWN_PROCESS)] = { CODE(NOT_FOUND), "Process {1} has not used CUDA" },
+	[REASON(TOO_MANY_PIDS)] = { CODE(LIMIT), "Too many processes for one request" },
+	[REASON(TOO_SLOW)] = { CODE(LIMIT), "The query took too long" },
+	[REASON(TOO_SLOW_PID)] = { CODE(LIMIT), "The query took too long" },
+	[REASON(TOO_SLOW_WINDOW)] = { CODE(LIMIT), "The query took too long" },
+	[REASON(TOO_SLOW_SQL)] = { CODE(LIMIT), "The query took too long" },
+	[REASON(LONG_VALUE)] = { CODE(LIMIT), "A value or the statement is too long" },
+	[REASON(LONG_ROW)] = { CODE(LIMIT), "A row is too long to be sent" },
+	[REASON(READ_ONLY)] = { CODE(DENIED), "Only reading is allowed: {1}" },
+	[REASON(BAD_SQL)] = { CODE(BAD_REQUEST), "The statement failed: {1}" },
+	[REASON(NO_SELECT)] = { CODE(DENIED), "Only reading is allowed: start with SELECT" },
+	[REASON(NO_STATEMENT)] = { CODE(BAD_REQUEST), "The text has no statement" },
+	[REASON(ONE_STATEMENT)] = { CODE(BAD_REQUEST), "Only one statement at a time" },
+	[REASON(NO_UTF8)] = { CODE(BAD_REQUEST), "The statement is not valid UTF-8" },
+	[REASON(UNREADABLE)] = { CODE(UNAVAILABLE), "The store cannot be read[: {1}]" },
+	[REASON(NO_MEMORY)] = { CODE(INTERNAL), "Not enough memory for this request" },
+	[REASON(BOUND)] = { CODE(LIMIT), "{1}" },
+	[REASON(BUSY_WINDOW)] = { CODE(LIMIT), "Too many operations are under way at one time" },
+	[REASON(DAMAGED_CHUNK)] = { CODE(INTERNAL), "A stored chunk of operations is damaged" },
+
+	[REASON(NONE_SEEN)] = { 0, "No process has used CUDA" },
+	[REASON(ENDED)] = { 0, "Process {1} has ended, and this query covers running processes" },
+	[REASON(NONE_RUNS)] = { 0, "No process uses CUDA now" },
+	[REASON(NONE_IN_WINDOW)] = { 0, "No process used CUDA in the window" },
+	[REASON(AFTER_WINDOW)] = { 0, "Process {1} was first seen after the window" },
+	[REASON(BEFORE_WINDOW)] = { 0, "Process {1} ended before the window" },
+	[REASON(PROBE_IN_WINDOW)] = { 0, "The exact tier did not cover[ process {1} in] the "
+					 "window" },
+	[REASON(NONE_EXACT)] = { 0, "No process was in the exact tier, which this needs" },
+	[REASON(WAS_PROBE)] = { 0, "Process {1} was in the probe tier, which does not see this" },
+	[REASON(IS_PROBE)] = { 0, "Process {1} is in the probe tier, which does not see this" },
+	[REASON(OTHER_PROFILER)] = { 0, "Another profiler uses CUPTI in process {1}: collection "
+					"resumes when it is done" },
+	[REASON(NOT_RECORDED)] = { 0, "These records were not collected[ from process {2}]: {1}" },
+	[REASON(ALL_YOUNG)] = { 0, "No live allocation[ of process {3}] is at least {1} old; "
+				   "younger ones: {2}" },
+	[REASON(NOTHING)] = { 0, "{1}[ in process {2}][ on device {3}][ on stream {4}]"
+				 "[ in the last {5}]" },
+	[REASON(NOTHING_IN_WINDOW)] = { 0, "{1}[ in process {2}][ on device {3}]"
+					   "[ on stream {4}] in the window" },
+	[REASON(HIDDEN)] = { 0, "tracesmithd's settings hide all processes except those of {1}" },
+
+	[REASON(PROTOCOL)] = { CODE(BAD_REQUEST), "tracesmithd {1} uses another protocol" },
+	[REASON(NO_REQUEST)] = { CODE(BAD_REQUEST), "Unknown request" },
+	[REASON(UNKNOWN_REQUEST)] = { CODE(BAD_REQUEST),
+				      "tracesmithd {1} does not know this request" },
+	[REASON(UNKNOWN_RECORDS)] = { CODE(BAD_REQUEST),
+				      "tracesmithd {1} does not know these records" },
+	[REASON(USER_DENIED)] = { CODE(DENIED), "User {1} may not use tracesmithd: only root and "
+						"the group '{2}' may" },
+	[REASON(OTHER_USER)] = { CODE(DENIED), "Process {1} belongs to another user" },
+	[REASON(PRIVILEGED)] = { CODE(DENIED), "Process {1} has more privileges than its user, or "
+					       "is closed to debuggers" },
+	[REASON(NO_PROCESS)] = { CODE(NOT_FOUND), "There is no process {1} on the host" },
+};
+
+static const struct meaning *meaning_of(Tracesmith__V1__Remark__Reason reason)
+{
+	static const struct meaning none = { CODE(INTERNAL), "" };
+
+	if ((size_t)reason >= ARRAY_SIZE(meanings) || !meanings[reason].text)
+		return &none;
+	return &meanings[reason];
+}
+
+Tracesmith__V1__Error__Code remark_code(Tracesmith__V1__Remark__Reason reason)
+{
+	return meaning_of(reason)->code;
+}
+
+const char *remark_number(char text[REMARK_NUMBER_SIZE], uint64_t number)
+{
+	snprintf(text, REMARK_NUMBER_SIZE, "%" PRIu64, number);
+	return text;
+}
+
+static char *clean(struct arena *arena, const char *text)
+{
+	const size_t size = strlen(text);
+	char *out = arena_get(arena, 3 * size + 1);
+
+	if (out)
+		utf8_clean(out, text, size);
+	return out;
+}
+
+static char *word(struct arena *arena, const Tracesmith__V1__Remark *remark)
+{
+	_cleanup_(freep) char *text =
+		sentence_fill(meaning_of(remark->reason)->text,
+			      (const char *const *)remark->argument, remark->n_argument);
+
+	return text ? arena_text(arena, text, strlen(text)) : NULL;
+}
+
+int remarks_add_list(struct remarks *remarks, Tracesmith__V1__Remark__Reason reason,
+		     va_list arguments)
+{
+	struct arena *arena = &remarks->arena;
+	Tracesmith__V1__Remark *remark = arena_get(arena, sizeof(*remark));
+	char **argument = arena_get(arena, REMARK_ARGUMENTS_MAX * sizeof(*argument));
+	const char *text;
+
+	if (!remark || !argument)
+		return -ENOMEM;
+	if (remarks->count == REMARKS_MAX)
+		return -ENOBUFS;
+	tracesmith__v1__remark__init(remark);
+	remark->reason = reason;
+	remark->argument = argument;
+	while (remark->n_argument < REMARK_ARGUMENTS_MAX &&
+	       (text = va_arg(arguments, const char *))) {
+		argument[remark->n_argument] = clean(arena, text);
+		if (!argument[remark->n_argument++])
+			return -ENOMEM;
+	}
+	remark->text = word(arena, remark);
+	if (!remark->text)
+		return -ENOMEM;
+	remarks->item[remarks->count++] = remark;
+	return 0;
+}
+
+int remarks_add(struct remarks *remarks, Tracesmith__V1__Remark__Reason reason, ...)
+{
+	va_list arguments;
+	int r;
+
+	va_start(arguments, reason);
+	r = remarks_add_list(remarks, reason, arguments);
+	va_end(arguments);
+	return r;
+}
+
+char *remarks_text(struct remarks *remarks)
+{
+	size_t size = 1;
+	char *text, *end;
+
+	for (size_t i = 0; i < remarks->count; i++)
+		size += strlen(remarks->item[i]->text) + 2;
+	text = end = arena_get(&remarks->arena, size);
+	if (!text)
+		return NULL;
+	*end = '\0';
+	for (size_t i = 0; i < remarks->count; i++)
+		end += sprintf(end, "%s%s", i ? "; " : "", remarks->item[i]->text);
+	return text;
+}
+
+void remarks_clear(struct remarks *remarks)
+{
+	arena_clear(&remarks->arena);
+	*remarks = (struct remarks){ 0 };
+}
