@@ -14,7 +14,7 @@ PHRASES = [
     (r"\bso long\b(?! as)", "for this long, this long ago"),
     (r"\bshall\b", "a question or an imperative"),
     (r"' is no \w", "Invalid ...; 'x' is not a ..."),
-    (r"\bis no [A-Z]{2,}", "Invalid ..."),
+    (r"(?<![Tt]here )\bis no [A-Z]{2,}", "Invalid ..."),
     (r"\bmeans nothing\b", "... matches nothing, ... has no effect"),
     (r"\bNor (have|has|is|are|can|do|does)\b", "a sentence of its own"),
     (r"\bcollected from\b", "recorded"),
@@ -60,7 +60,7 @@ def stumbles(text):
     """(line, phrase, what to write) for each phrase in the text."""
     flat = flattened(text)
     for pattern, instead in PHRASES:
-        for found in re.finditer(pattern.replace(" ", " +"), flat):
+        for found in re.finditer(re.sub(r"(?<!here) ", " +", pattern), flat):
             yield text.count("\n", 0, found.start()) + 1, re.sub(" +", " ", found[0]), instead
 
 
