@@ -104,7 +104,7 @@ static __always_inline bool task_is_named(struct task_struct *task)
 }
 
 /* Threads of the injected library, and those that CUPTI creates from them, carry its name. If the
- * program itself has that name, it means nothing. A program can only hide its own calls this
+ * program itself has that name, it is ignored. A program can only hide its own calls this
  * way. */
 static __always_inline bool task_is_ours(struct task_struct *task)
 {

@@ -1,7 +1,7 @@
 /* file.h: an .sbt file as a database for queries (docs/tables.md).
  *
  * Its rows fill tables like those of the store; its chunks stay in the file and are read on demand.
- * Memory is bounded; a large database lies in a file without a name. Nothing in the file is
+ * Memory is bounded; a large database is kept in a file without a name. Nothing in the file is
  * trusted. Errors are printed once. */
 #ifndef TS_CLIENT_FILE_H
 #define TS_CLIENT_FILE_H

@@ -323,7 +323,7 @@ static void test_idle_says_why_no_kernel_ran(void **state)
 	       "{\"query\":\"idle\",\"rows\":[\n"
 	       IDLE("running", "800", "800000", "a kernel ran") ",\n"
 	       IDLE("copying", "50", "50000", "no kernel ran, a copy or set did") ",\n"
-	       IDLE("pending", "30", "30000", "work was submitted and had not begun") ",\n"
+	       IDLE("pending", "30", "30000", "work was submitted and had not started") ",\n"
 	       IDLE("waiting", "20", "20000", "work waited for an event or another stream") ",\n"
 	       IDLE("syncing", "40", "40000",
 		    "nothing was submitted, a thread waited for the device") ",\n"

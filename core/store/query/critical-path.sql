@@ -1,4 +1,4 @@
--- what the program waited for, step by step, from its begin to its end
+-- what the program waited for, step by step, from start to end
 --
 -- options: pid window by-stack
 -- window: 10 s

@@ -28,7 +28,7 @@ WITH s AS (
 ), t(name, number, text) AS (VALUES
 	('running', 1, 'a kernel ran'),
 	('copying', 2, 'no kernel ran, a copy or set did'),
-	('pending', 3, 'work was submitted and had not begun'),
+	('pending', 3, 'work was submitted and had not started'),
 	('waiting', 4, 'work waited for an event or another stream'),
 	('syncing', 5, 'nothing was submitted, a thread waited for the device'),
 	('idle', 6, 'nothing was submitted')

@@ -82,7 +82,7 @@ static uint64_t limit_of(const struct query *query, uint64_t wanted)
 }
 
 /* The first second of the rollups of a window: where they are kept by the minute, that of the
- * minute in which it begins. */
+ * minute in which it starts. */
 static int64_t first_second(const struct answer *answer)
 {
 	int64_t second = answer->window.since_ns / NS_PER_S;
