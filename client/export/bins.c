@@ -1,4 +1,4 @@
-/* Export bins: spans that are not in use hold 0. */
+/* Export bins: unused spans hold 0. */
 #include "client/export/bins.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static void double_spans(struct bins *bins)
 	bins->shift++;
 }
 
-/* Makes room for the spans of both times. */
+/* Makes the spans cover both times. */
 static void reach(struct bins *bins, uint64_t low_ns, uint64_t high_ns)
 {
 	uint64_t low, high;

@@ -1,7 +1,7 @@
-/* bins.h: how much there was at which time, in a bounded number of equal spans.
+/* bins.h: amounts over time, in a bounded number of equal spans.
  *
  * A span is a power of two of nanoseconds, at first about a millisecond; it doubles when there are
- * too many. Amounts may come in any order of time. */
+ * too many spans. Amounts may come in any order of time. */
 #ifndef TS_CLIENT_EXPORT_BINS_H
 #define TS_CLIENT_EXPORT_BINS_H
 
@@ -17,7 +17,7 @@ struct bins {
 	double amount[BINS_MAX];
 };
 
-/* Spread evenly from start to end; nothing is added where the end is not behind the start. */
+/* Spreads an amount evenly from start to end; adds nothing if the end is not after the start. */
 void bins_add(struct bins *bins, uint64_t start_ns, uint64_t end_ns, double amount);
 
 static inline uint64_t bins_start_ns(const struct bins *bins, uint32_t i)

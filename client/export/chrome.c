@@ -1,16 +1,16 @@
-/* Chrome export: the trace event format, as JSON, for chrome://tracing and what else reads it.
+/* Chrome export: the trace event format, as JSON, for chrome://tracing and other readers.
  * https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
  *
- * It knows processes and threads only, so streams, devices and losses are threads with ids above
- * those that a kernel gives out. Times are microseconds with three decimals, so nothing is lost.
- * Stacks are written at the end, those that were used. */
+ * It has only processes and threads, so streams, devices and losses are threads with ids above
+ * those of the kernel. Times are microseconds with three decimals, so no precision is lost. The
+ * stacks in use are written at the end. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "client/export/chrome.h"
 #include "client/output/json.h"
 
-/* A stack that is written at the end. */
+/* A stack to be written at the end. */
 struct used_stack {
 	const struct meta_stack *stack;
 	struct used_stack *next;
@@ -47,7 +47,7 @@ static void write_argument(struct out *out, const char *name, bool *comma)
 	*comma = true;
 }
 
-/* `work`: NULL of what is none. */
+/* `work`: NULL if the op is not work. */
 static void write_arguments(struct out *out, const struct op *op, const struct show_work *work)
 {
 	bool comma = false;
@@ -76,7 +76,7 @@ static void write_arguments(struct out *out, const struct op *op, const struct s
 	*out->at++ = '}';
 }
 
-/* Begins a slice, or an instant where it has no length. */
+/* Starts a slice, or an instant if it has no length. */
 static int slice_open(struct exporter *x, uint32_t pid, uint32_t tid, uint64_t start_ns,
 		      uint64_t end_ns)
 {
@@ -104,7 +104,7 @@ static void write_name(struct out *out, const char *category, const char *name)
 	json_quoted(out, name);
 }
 
-/* The number of the stack, for `sf`; it is written at the end. */
+/* The number of the stack, for `sf`; the stack is written at the end. */
 static int use_stack(struct exporter *x, uint64_t id, uint32_t *ret_number)
 {
 	const struct meta_stack *stack = id ? meta_stack(x->meta, id) : NULL;
@@ -132,7 +132,8 @@ static void write_frame_id(struct out *out, uint32_t stack, uint32_t frame)
 	*out->at++ = '"';
 }
 
-/* Joins the slice that begins at this time with the others of the flow. An instant cannot be. */
+/* Links the slice that starts at this time with the others of the flow. An instant cannot be
+ * linked. */
 static int write_flow(struct exporter *x, const char *phase, uint32_t pid, uint32_t tid,
 		      const struct op *op, uint64_t start_ns, uint64_t end_ns)
 {
@@ -197,7 +198,7 @@ static int write_work(struct exporter *x, const struct op *op)
 			  op->gpu_end_ns);
 }
 
-/* A range of a program, or overhead of CUPTI. */
+/* An NVTX range, or CUPTI overhead. */
 static int write_range(struct exporter *x, const struct op *op)
 {
 	const struct meta_text *domain = show_domain(x->meta, op);
@@ -291,7 +292,7 @@ static int write_loss(struct exporter *x, const struct meta_loss *loss)
 	return 0;
 }
 
-/* Frames point from the inner to the outer one. */
+/* Frames link from the inner to the outer one. */
 static int write_stack(struct exporter *x, const struct meta_stack *stack)
 {
 	struct out *out = x->out;

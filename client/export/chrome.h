@@ -1,8 +1,7 @@
-/* chrome.h: what the parts of the Chrome export share: its threads.
+/* chrome.h: the threads of the Chrome export, which its parts share.
  *
- * The format knows processes and threads only, so streams, devices, ranges and losses are threads
- * of the process that they are of. A thread is named right before the first event that needs it.
- */
+ * The format has only processes and threads, so streams, devices, ranges and losses are threads of
+ * their process. A thread is named right before the first event that needs it. */
 #ifndef TS_CLIENT_EXPORT_CHROME_H
 #define TS_CLIENT_EXPORT_CHROME_H
 
@@ -31,13 +30,13 @@ struct exporter {
 	struct used_stack *used;
 	uint32_t lane_count;
 	uint64_t thread; /* of the last call, as a key of `seen` */
-	bool comma;	 /* something stands before */
+	bool comma;	 /* not the first item */
 };
 
-/* Begins an event, up to its thread: the caller goes on with ",". */
+/* Starts an event, up to its thread: the caller continues with ",". */
 int chrome_event_open(struct exporter *x, const char *phase, uint32_t pid, uint32_t tid);
 
-/* These give a thread, and name it where that was not done. */
+/* These return a thread, and name it on first use. */
 int chrome_call_thread(struct exporter *x, const struct op *op, uint32_t *ret_pid);
 int chrome_work_thread(struct exporter *x, const struct op *op, uint32_t *ret_pid,
 		       uint32_t *ret_tid);

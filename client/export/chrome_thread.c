@@ -1,4 +1,4 @@
-/* Chrome export, its threads: those of programs keep their ids, all others get some above. */
+/* Chrome export, threads: those of programs keep their ids, all others get ids above. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,10 +7,10 @@
 #include "client/output/json.h"
 
 #define FIRST_ID_DEVICE (1u << 23) /* the kernel's are below 1 << 22 */
-#define PID_LOSS	(1u << 24) /* of losses that are no process's */
+#define PID_LOSS	(1u << 24) /* of losses without a process */
 #define FIRST_ID_STREAM (1u << 25)
 #define FIRST_ID_LANE	(1u << 26)
-#define EXACT		(1u << 30) /* added to a device or stream whose states are exact */
+#define EXACT		(1u << 30) /* added for a device or stream with exact states */
 
 int chrome_event_open(struct exporter *x, const char *phase, uint32_t pid, uint32_t tid)
 {
@@ -107,7 +107,7 @@ static int take_lane(struct exporter *x, struct lanes *lanes, uint64_t start_ns,
 	return new;
 }
 
-/* The second and later ones of a row have their number in their name. */
+/* The second and later lanes of a row have their number in the name. */
 static int name_lane(struct exporter *x, const struct lanes *lanes, uint32_t process, uint32_t pid,
 		     uint32_t tid, const char *name)
 {

@@ -1,6 +1,6 @@
-/* CSV export (RFC 4180, lines end with \n): a line of names, then one for each op, with the columns
- * of the table `op` (docs/tables.md) and the same values: an empty field is NULL. Lines come chunk
- * by chunk, so in order of time only within one process, stream and kind. */
+/* CSV export (RFC 4180, lines end with \n): a line of names, then a line per op, with the columns
+ * and values of the table `op` (docs/tables.md); an empty field is NULL. Lines are written chunk by
+ * chunk, so they are in order of time only within one process, stream and kind. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "client/output/csv.h"
 #include "core/base/array.h"
 
-/* name, where it is NULL, value. As in SQL, what has 64 bits is signed. */
+/* name, whether it is NULL, value. As in SQL, 64-bit values are signed. */
 #define COLUMNS(X)                                                                                 \
 	X(process, false, op->process)                                                             \
 	X(pid, false, process->pid)                                                                \
@@ -48,7 +48,7 @@
 	X(correlation, false, op->correlation)                                                     \
 	X(flags, false, op->flags)
 
-/* Columns of text; the last two are not in the table. */
+/* Text columns; the last two are not in the table. */
 static const char *const texts[] = {
 	"kind", "fn", "detail", "name", "process_name", "device_name"
 };
@@ -94,7 +94,7 @@ static int write_op(struct exporter *x, const struct op *op)
 	*out->at++ = ',';
 	COLUMNS(X)
 #undef X
-	out->at--; /* the texts bring their own */
+	out->at--; /* without the texts */
 	write_texts(x, process, op);
 	*out->at++ = '\n';
 	return 0;

@@ -1,4 +1,4 @@
-/* Export: the order of slices, and what was named before. */
+/* Export: the order of slices, and the things already named. */
 #include "client/export/export.h"
 
 #include <errno.h>

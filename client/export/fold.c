@@ -1,5 +1,5 @@
-/* Fold: a node is found by its parent and its text, so functions that stand at several places of a
- * file are one. Times are added to leaves, and at the end to all above them. */
+/* Fold: a node is found by its parent and its text, so a function at several places of a file is
+ * one node. Times are added to leaves, and at the end to all nodes above. */
 #include "client/export/fold.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #define STREAM_NONE (1u << 31) /* and the device */
 
-/* What tells a node from the others of its parent. */
+/* The key of a node among the children of its parent. */
 static uint64_t node_key(enum fold_kind kind, uint32_t number, uint32_t more)
 {
 	return (uint64_t)kind << 56 | (uint64_t)(number & 0xffffff) << 32 | more;
@@ -37,7 +37,7 @@ static struct fold_node *node_get(struct fold *fold, struct fold_node *parent, e
 	return node;
 }
 
-/* A pid that is used again by the same program is not told apart. */
+/* A pid reused by the same program is not told apart. */
 static struct fold_node *process_node(struct fold *fold, const struct meta_process *process)
 {
 	uint64_t key = node_key(FOLD_PROCESS, process->name->number, process->pid);
@@ -66,7 +66,7 @@ static enum fold_kind kind_of(const struct meta *meta, const struct op *op)
 	return show_work_name(meta, op) == meta->fixed[META_FIXED_GRAPH] ? FOLD_GRAPH : FOLD_KERNEL;
 }
 
-/* As it is named below a node that says of what kind it is. */
+/* The name below a node that shows its kind. */
 static const char *leaf_text(const struct meta *meta, enum fold_kind kind, const struct op *op)
 {
 	static const char *const copies[] = {
@@ -133,7 +133,7 @@ static struct fold_node *stream_node(struct fold *fold, struct fold_node *leaf, 
 	return node;
 }
 
-/* What one thread submitted to one stream, by the same function, and is called alike. */
+/* Ops of one name that one thread submitted to one stream by the same function. */
 static struct estimate_part *part_of(struct fold *fold, const struct op *op)
 {
 	enum fold_kind kind = kind_of(fold->meta, op);
@@ -206,7 +206,7 @@ static int add_result(void *data, const struct estimate_result *result)
 	return 0;
 }
 
-/* Puts the children of one node in order. */
+/* Sorts the children of a node. */
 static int sort_children(struct fold_node *node, size_t count,
 			 int (*compare)(const void *, const void *))
 {
@@ -229,7 +229,7 @@ static int sort_children(struct fold_node *node, size_t count,
 	return 0;
 }
 
-/* As deep as the tree, which is bounded. */
+/* Recursion is as deep as the tree, which is bounded. */
 static int finish(struct fold_node *node, int (*compare)(const void *, const void *))
 {
 	size_t count = 0;
@@ -275,11 +275,11 @@ void fold_note(const struct fold *fold, char note[EXPORT_NOTE_BYTES])
 	if (fold_is_estimated(fold))
 		snprintf(note, EXPORT_NOTE_BYTES,
 			 "Stacks are estimated from %" PRIu64
-			 " samples: 'tsctl run --stacks all' takes every one",
+			 " samples: 'tsctl run --stacks all' takes all of them",
 			 fold->sampled);
 	else if (fold->root.count > 0 && fold->sampled == 0)
 		snprintf(note, EXPORT_NOTE_BYTES,
-			 "No stacks were taken: 'tsctl run --stacks all' takes every one");
+			 "No stacks were taken: 'tsctl run --stacks all' takes all of them");
 }
 
 void fold_clear(struct fold *fold)

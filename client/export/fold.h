@@ -1,16 +1,15 @@
-/* fold.h: GPU time by who asked for it: a tree of processes, the functions on their call stacks,
- * and, at the leaves, what ran on the device. Only ops with exact times are in it. Where stacks
- * are a sample, each stands for what was launched without one (core/model/estimate.h).
+/* fold.h: GPU time by its origin: a tree of processes, the functions on their call stacks and, at
+ * the leaves, what ran on the device. It has only ops with exact times. If stacks are sampled, each
+ * also stands for launches without one (core/model/estimate.h).
  *
- * It grows with the different stacks and names, never with the ops.
- */
+ * It grows with the distinct stacks and names, never with the ops. */
 #ifndef TS_CLIENT_FOLD_H
 #define TS_CLIENT_FOLD_H
 
 #include "client/export/export.h"
 #include "core/model/estimate.h"
 
-/* identifier, what stands before its text in folded stacks */
+/* identifier, prefix of its text in folded stacks */
 #define FOLD_KINDS(X)                                                                              \
 	X(ALL, "")                                                                                 \
 	X(PROCESS, "")                                                                             \
@@ -20,7 +19,7 @@
 	X(COPY, "[GPU_Copy]")                                                                      \
 	X(SET, "[GPU_Set]")                                                                        \
 	X(GRAPH, "[GPU_Graph]") /* as a whole */                                                   \
-	X(STREAM, "")		/* below these where wanted: on which one it ran */
+	X(STREAM, "")		/* below these if wanted: where it ran */
 
 enum fold_kind {
 #define X(name, folded) FOLD_##name,
@@ -30,13 +29,13 @@ enum fold_kind {
 
 struct fold_node {
 	struct fold_node *parent, *child, *next; /* child: first */
-	const char *text;			 /* "" where the kind says all */
+	const char *text;			 /* "" if the kind says it all */
 	const struct meta_process *process;	 /* of FOLD_PROCESS */
 	const struct meta_frame *frame;		 /* of FOLD_HOST: the first of this name */
-	uint64_t ns, count;			 /* of a leaf; after fold_finish() of all below */
-	uint64_t bytes;				 /* likewise: copied or set */
-	uint64_t scaled; /* likewise: of `count`, what others of it stand for */
-	uint32_t stream; /* of FOLD_STREAM, as the next */
+	uint64_t ns, count; /* of a leaf; after fold_finish() of everything below */
+	uint64_t bytes;	    /* likewise: copied or set */
+	uint64_t scaled;    /* likewise: the part of `count` that is estimated */
+	uint32_t stream;    /* of FOLD_STREAM, as the next */
 	int16_t device;
 	uint8_t kind;  /* enum fold_kind */
 	uint8_t depth; /* of the root 0 */
@@ -50,22 +49,22 @@ struct fold {
 	struct fold_node root;
 	uint64_t first_ns, last_ns; /* in which the ops ran */
 	struct map node;	    /* by parent and text */
-	struct map leaf;	    /* by process, stack and what ran: a short cut */
-	struct estimate estimate;   /* of whose parts the owner is the first op */
-	uint64_t sampled;	    /* ops whose stack was taken; after fold_finish() */
+	struct map leaf;	    /* shortcut by process, stack and what ran */
+	struct estimate estimate;   /* owner in the keys is the first op */
+	uint64_t sampled;	    /* ops with a stack; after fold_finish() */
 	struct arena arena;
 };
 
 /* Zeroed but for `meta` and `by_stream` is empty. */
 int fold_add(struct fold *fold, const struct op *op);
 int fold_add_all(struct fold *fold, const struct op *op, size_t count);
-/* Adds up, and puts the children of each node in order, as qsort(3) does an array of pointers to
- * them; NULL: in any. Once, at the end. */
+/* Sums up, and sorts the children of each node with `order`, a comparison of pointers to them as
+ * for qsort(3); NULL: unsorted. Once, at the end. */
 int fold_finish(struct fold *fold, int (*compare)(const void *, const void *));
 void fold_clear(struct fold *fold);
 /* Whether times below the processes are estimated. */
 bool fold_is_estimated(const struct fold *fold);
-/* What a reader has to know of the stacks, or "". */
+/* A note on the stacks for the reader, or "". */
 void fold_note(const struct fold *fold, char note[EXPORT_NOTE_BYTES]);
 
 #endif

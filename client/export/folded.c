@@ -1,7 +1,7 @@
-/* Folded export: a line for each call stack and what ran for it on a GPU, with the microseconds
- * that it ran, for whatever draws flame graphs. https://github.com/brendangregg/FlameGraph Frames
- * are separated by ';', from the process to what ran, and the number stands behind a space: in
- * names ';' is written as ':' and spaces as '_'. Lines are sorted. */
+/* Folded export: a line per call stack and what it ran on a GPU, with the microseconds, for flame
+ * graph tools. https://github.com/brendangregg/FlameGraph Frames are separated by ';', from the
+ * process to what ran, and a space precedes the number: in names, ';' becomes ':' and spaces become
+ * '_'. Lines are sorted. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static char plain(char c)
 	return (unsigned char)c <= ' ' || c == 0x7f ? '_' : c;
 }
 
-/* A frame as its line has it, byte by byte: its prefix, its text, and what follows it there. */
+/* A frame as it appears in its line, byte by byte: prefix, text, and what follows. */
 struct cursor {
 	const char *part[3];
 	uint32_t at;
@@ -76,7 +76,7 @@ static int write_frame(struct out *out, const struct fold_node *node)
 	return 0;
 }
 
-/* A line rounds what all lines up to it have, so that their sum is right to half a microsecond. */
+/* A line rounds the running total, so that the sum is exact to half a microsecond. */
 static int write_line(struct exporter *x, const struct fold_node *leaf)
 {
 	const struct fold_node *frame[FOLD_DEPTH_MAX + 1];

@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #define BUFFER_BYTES (64u << 10)
-#define GZIP_WINDOW  (15 + 16) /* the largest; 16: with gzip's head and tail */
+#define GZIP_WINDOW  (15 + 16) /* the largest; 16: with gzip header and trailer */
 #define MEMORY_LEVEL 8	       /* zlib's default */
 
 struct gzip {
@@ -40,7 +40,7 @@ struct gzip *gzip_free(struct gzip *gzip)
 	return NULL;
 }
 
-/* Until all that was given is taken, and at the end until all is out. */
+/* Until all input is consumed, and at the end until all output is written. */
 static int squeeze(struct gzip *gzip, const void *bytes, size_t size, int flush)
 {
 	z_stream *stream = &gzip->stream;

@@ -1,4 +1,4 @@
-/* Items: one line each for a person, one row each for a program. */
+/* Items: one line each for people, one row each for programs. */
 #include "client/export/items.h"
 
 #include <stdio.h>

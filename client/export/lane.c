@@ -1,12 +1,12 @@
-/* Export lane: slices of a lane are given out in the order of their starts, so that who reads them
- * in that order meets every end before what comes after it. */
+/* Export lane: slices of a lane come in order of their starts, so that a reader in that order meets
+ * every end before what follows it. */
 #include "client/export/lane.h"
 
 #include <stdlib.h>
 
 #include "core/base/vector.h"
 
-/* How many slices of the lane are open at the start of a new one; LANE_DEPTH: it has no place. */
+/* Number of the lane's open slices at the start of a new one; LANE_DEPTH: it does not fit. */
 static uint32_t depth_at(const struct lane *lane, uint64_t start_ns, uint64_t end_ns, bool nest)
 {
 	uint32_t depth = lane->depth;

@@ -1,5 +1,5 @@
-/* Packet: writes packets. Each asks for room for itself and is never written in part.
- * Field numbers are those of protos/perfetto/trace/trace_packet.proto and what it imports. */
+/* Packet: writes packets. Each reserves room for itself and is never written in part. Field numbers
+ * are those of protos/perfetto/trace/trace_packet.proto and its imports. */
 #include "client/export/packet.h"
 
 #include "client/export/pb.h"
@@ -325,7 +325,7 @@ static void write_mark(struct out *out, uint32_t name)
 	pb_close(out, body);
 }
 
-/* Numbers of the names are as write_annotation_names() gives them out. */
+/* Names are numbered as in write_annotation_names(). */
 static void write_annotations(struct out *out, const struct op *op, const struct show_work *work)
 {
 	uint32_t number = 0;

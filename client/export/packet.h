@@ -1,9 +1,8 @@
 /* packet.h: the packets of a Perfetto trace.
  *
- * One sequence of packets, in any order of time: who reads a trace sorts it. Times are
- * CLOCK_MONOTONIC. Names, frames and stacks are sent once, before the first event that uses them,
- * and have numbers above 0 in their table.
- */
+ * There is one sequence of packets, in any order of time; readers sort it. Times are
+ * CLOCK_MONOTONIC. Names, frames and stacks are written once, before the first event that uses
+ * them, and have numbers above 0 in their table. */
 #ifndef TS_CLIENT_PERFETTO_H
 #define TS_CLIENT_PERFETTO_H
 
@@ -22,7 +21,7 @@ enum perfetto_table {
 	PERFETTO_PATH = 17,
 };
 
-/* Fields left 0 or NULL are not written. */
+/* Fields that are 0 or NULL are not written. */
 struct perfetto_track {
 	uint64_t uuid, parent;
 	const char *name;
@@ -30,29 +29,29 @@ struct perfetto_track {
 	const char *process_name, *command;
 	bool bytes;	  /* a counter of them */
 	const char *unit; /* a counter of others */
-	uint64_t merge;	  /* shown as one with those that have the same number below one parent */
-	uint32_t rank;	  /* among those below one parent, see `ranked` */
-	bool ranked;	  /* what is below it has ranks */
+	uint64_t merge;	  /* merged with siblings that have the same key */
+	uint32_t rank;	  /* among its siblings, see `ranked` */
+	bool ranked;	  /* its children have ranks */
 };
 
 struct perfetto_event {
 	uint64_t track;
-	uint64_t start_ns, end_ns;    /* ends not after it began: an instant */
+	uint64_t start_ns, end_ns;    /* end not after start: an instant */
 	uint32_t category, name;      /* numbers */
 	uint32_t stack;		      /* number */
-	uint64_t flow;		      /* joins the events that have it, in the order of time */
+	uint64_t flow;		      /* links the events that share it, in order of time */
 	bool flow_ends;		      /* here */
-	const struct op *op;	      /* its fields become annotations, with names from head */
+	const struct op *op;	      /* its fields become annotations, named in the head */
 	const struct show_work *work; /* likewise */
 	uint64_t count;		      /* an annotation of this name, as the next */
 	const char *domain;
 };
 
-/* The first packets; `wall_offset_ns` added to CLOCK_MONOTONIC gives CLOCK_REALTIME. They hold the
- * names of all annotations. */
+/* Writes the first packets, with the names of all annotations; `wall_offset_ns` added to
+ * CLOCK_MONOTONIC gives CLOCK_REALTIME. */
 int perfetto_head(struct out *out, int64_t wall_offset_ns);
 int perfetto_name(struct out *out, enum perfetto_table table, uint32_t number, const char *text);
-int perfetto_mapping(struct out *out, uint32_t path); /* gets the number of its path */
+int perfetto_mapping(struct out *out, uint32_t path); /* receives the number of its path */
 int perfetto_frame(struct out *out, const struct meta_frame *frame);
 int perfetto_stack(struct out *out, const struct meta_stack *stack);
 int perfetto_track(struct out *out, const struct perfetto_track *track);

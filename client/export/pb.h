@@ -1,6 +1,5 @@
-/* pb.h: writes protobuf fields into an out, without a schema.
- * https://protobuf.dev/programming-guides/encoding: a tag, then a varint or a length and bytes.
- */
+/* pb.h: writes protobuf fields to an out, without a schema.
+ * https://protobuf.dev/programming-guides/encoding: a tag, then a varint or a length and bytes. */
 #ifndef TS_CLIENT_PB_H
 #define TS_CLIENT_PB_H
 
@@ -19,7 +18,7 @@ static inline void pb_varint(struct out *out, uint64_t value)
 	*out->at++ = (uint8_t)value;
 }
 
-/* Of any integer type but sint and fixed; a negative int is passed as its 64 bits. */
+/* For any integer type except sint and fixed; a negative int is passed as its 64 bits. */
 static inline void pb_uint(struct out *out, uint32_t field, uint64_t value)
 {
 	pb_varint(out, field << 3 | PB_VARINT);
@@ -51,8 +50,8 @@ static inline void pb_string(struct out *out, uint32_t field, const char *text)
 	out_bytes(out, text, length);
 }
 
-/* A message field: pb_open, its fields, then pb_close with what pb_open returned. One byte is kept
- * for its length, which suffices for most; the body of a longer one is moved. */
+/* A message field: pb_open(), its fields, then pb_close() with the result of pb_open(). One byte is
+ * reserved for the length, which is enough for most; the body of a longer message is moved. */
 static inline uint8_t *pb_open(struct out *out, uint32_t field)
 {
 	pb_varint(out, field << 3 | PB_LENGTH);

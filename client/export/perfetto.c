@@ -1,13 +1,13 @@
-/* Perfetto export: ops become slices. A call is one on its thread, what it submitted is one on its
- * stream, and a flow leads from the one to the other; all that one launch of a graph submitted is
- * on one flow. A name and a stack are written right before the first event that needs them. */
+/* Perfetto export: ops become slices. A call is a slice on its thread, the work it submitted one on
+ * its stream, and a flow links the two; all work of a graph launch is on one flow. A name or stack
+ * is written right before the first event that needs it. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "client/export/packet.h"
 #include "client/export/perfetto.h"
 
-/* Numbers of event names: the functions, from 1, then these. */
+/* Numbers of event names: functions from 1, then these. */
 #define STATE_NAMES   0x10000
 #define TEXT_NAMES    0x20000
 #define CATEGORY_LOSS (OP_KIND_MAX + 1)
@@ -20,7 +20,7 @@ static int write_text(struct exporter *x, enum what what, enum perfetto_table ta
 	return r <= 0 ? r : perfetto_name(x->out, table, text->number, text->text);
 }
 
-/* Gives the number of a text as the name of an event. */
+/* Returns the number of a text as an event name. */
 static int write_event_name(struct exporter *x, const struct meta_text *text, uint32_t *ret)
 {
 	int r = export_first(&x->seen, WHAT_NAME, text->number);
@@ -51,7 +51,7 @@ static int write_frame(struct exporter *x, const struct meta_frame *frame)
 	return perfetto_frame(x->out, frame);
 }
 
-/* The number of the op's stack, 0 where it has none that is known. */
+/* The number of the op's stack, 0 if it has none or an unknown one. */
 static int write_stack(struct exporter *x, const struct op *op, uint32_t *ret_number)
 {
 	const struct meta_stack *stack;
@@ -122,7 +122,7 @@ static int write_work(struct exporter *x, const struct op *op)
 	return perfetto_event(x->out, &event);
 }
 
-/* A range of a program, or overhead of CUPTI. */
+/* An NVTX range, or CUPTI overhead. */
 static int write_range(struct exporter *x, const struct op *op)
 {
 	const struct meta_text *domain = show_domain(x->meta, op);

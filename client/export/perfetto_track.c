@@ -1,5 +1,5 @@
-/* Perfetto export, its tracks: each is found by what it is of.
- * What has lanes is shown as one row: its tracks have one name, one parent and one merge key. */
+/* Perfetto export, tracks: each is found by its owner. Lanes appear as one row: their tracks share
+ * name, parent and merge key. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,10 +8,10 @@
 #include "client/export/packet.h"
 #include "client/export/perfetto.h"
 
-/* Order in the group of a device: counters, then each stream and below it its states. */
+/* Order in the group of a device: counters, then each stream with its states below. */
 enum rank { RANK_BUSY = 1, RANK_COPIED, RANK_STREAMS };
 
-/* The uuid of a track. 1: it is new, and has to be written. */
+/* The uuid of a track. 1: it is new, and must be written. */
 static int track_number(struct exporter *x, enum what what, uint64_t id, uint64_t *ret)
 {
 	struct map_key key = { what, id };
@@ -62,7 +62,7 @@ int perfetto_thread_track(struct exporter *x, const struct op *op, uint64_t *ret
 	r = process_track(x, op->process, &parent);
 	if (r < 0)
 		return r;
-	if (op->tid == 0) { /* of no thread that is known */
+	if (op->tid == 0) { /* of no known thread */
 		*ret = parent;
 		return 0;
 	}
@@ -171,7 +171,7 @@ int perfetto_state_track(struct exporter *x, const struct op *op, uint64_t *ret)
 	return perfetto_track(x->out, &track);
 }
 
-/* Gives the lane's track for the slice. 1: it is new, and has to be written. */
+/* Finds the lane's track for a slice. 1: it is new, and must be written. */
 static int take_lane(struct exporter *x, struct lanes *lanes, uint64_t start_ns, uint64_t end_ns,
 		     bool nest, uint64_t *ret)
 {
@@ -239,7 +239,7 @@ static int losses_track(struct exporter *x, uint32_t process, uint64_t *ret)
 	return r <= 0 ? r : perfetto_track(x->out, &track);
 }
 
-/* Losses of one process and reason have a row. */
+/* The losses of one process and reason share a row. */
 int perfetto_loss_track(struct exporter *x, const struct meta_loss *loss, uint64_t *ret)
 {
 	uint64_t key = (uint64_t)loss->process << 32 | loss->reason;
@@ -253,7 +253,7 @@ int perfetto_loss_track(struct exporter *x, const struct meta_loss *loss, uint64
 	return perfetto_track(x->out, &track);
 }
 
-/* What changes only: a counter keeps its value. */
+/* Changes only: a counter keeps its value. */
 static int write_bins(struct exporter *x, const struct bins *bins, double factor,
 		      struct perfetto_track *track)
 {

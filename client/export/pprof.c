@@ -1,10 +1,10 @@
-/* Pprof export: GPU time by call stack for `go tool pprof` and all that reads its format, a gzipped
- * message Profile. https://github.com/google/pprof/blob/main/proto/profile.proto
+/* Pprof export: GPU time by call stack for `go tool pprof` and other readers of its format, a
+ * gzipped message Profile. https://github.com/google/pprof/blob/main/proto/profile.proto
  *
- * The stacks are those of the folded export, without the process, which is a label beside the
- * stream and the device. A function of the host belongs to the file of the program that has it; its
- * places in there are not told apart, as GPU time is a matter of functions. Texts are written right
- * before the first message that needs them, and numbered in that order. */
+ * The stacks are those of the folded export, without the process, which is a label like the stream
+ * and the device. A host function belongs to its object file; its call sites are not told apart,
+ * since GPU time is shown by function. Texts are written right before the first message that needs
+ * them, and numbered in that order. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,14 +64,14 @@ enum {
 #undef X
 };
 
-/* What is numbered. */
+/* Kinds of numbered things. */
 enum what { WHAT_FUNCTION, WHAT_FILE, WHAT_PROCESS, WHAT_DEVICE, WHAT_STREAM };
 
 struct exporter {
 	struct fold fold;
 	struct gzip *gzip;
 	struct out *out;
-	struct map number; /* of texts, files and functions, by what they are of */
+	struct map number; /* of texts, files and functions, by their content */
 	uint64_t text_count, function_count, file_count;
 };
 
@@ -81,7 +81,7 @@ static const char *const prefixes[] = {
 #undef X
 };
 
-/* The number that a thing has, or 0. */
+/* The number of a thing, or 0. */
 static uint64_t number_of(const struct exporter *x, enum what what, uint64_t id)
 {
 	return (uintptr_t)map_get(&x->number, (struct map_key){ what, id });
@@ -103,7 +103,7 @@ static uint64_t write_text(struct exporter *x, const char *prefix, const char *t
 	return x->text_count++;
 }
 
-/* The file of a function of the host; 0: what runs on the device is in none. */
+/* The file of a host function; 0: device code has none. */
 static int write_file(struct exporter *x, const struct meta_frame *frame, uint64_t *ret)
 {
 	uint64_t text;
@@ -122,8 +122,8 @@ static int write_file(struct exporter *x, const struct meta_frame *frame, uint64
 	return put_number(x, WHAT_FILE, frame->file->number, *ret);
 }
 
-/* A function and its only location, which has the same number. With a mangled name that is the same
- * pprof would take it for one that nobody demangled, and cut off its template arguments. */
+/* A function and its only location, which has the same number. If the mangled name were equal to
+ * the name, pprof would demangle it and cut off template arguments. */
 static int write_function(struct exporter *x, const struct fold_node *node, uint64_t *ret)
 {
 	uint64_t id = (uint64_t)node->kind << 56 | (uintptr_t)node->text, file, text;

@@ -1,7 +1,7 @@
 /* SVG export: a flame graph of GPU time in one file, processes on top and what ran at the bottom.
- * A picture by itself; in a browser its script (flame.js) lets one zoom and search. Names are of
- * other people's programs: they are written as text only, never as markup or script.
- * What would be narrower than a tenth of a pixel is drawn together, as one frame of its parent. */
+ * It is a picture by itself; in a browser, its script (flame.js) adds zoom and search. Names come
+ * from other people's programs: they are written only as text, never as markup or script. Frames
+ * narrower than a tenth of a pixel are merged into one frame of their parent. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,16 +17,16 @@
 
 #define WIDTH	   1200
 #define MARGIN	   8
-#define HEAD	   84 /* height of what stands above the frames */
+#define HEAD	   84 /* height of the part above the frames */
 #define ROW	   18
 #define PAD	   4	/* beside a frame's text */
-#define CHAR	   6.63 /* width of one in it */
+#define CHAR	   6.63 /* width of a character in it */
 #define NARROW	   0.1
-#define WIDE_FIRST 0x1100 /* code points from here on take the room of two characters */
+#define WIDE_FIRST 0x1100 /* code points from here are two characters wide */
 #define LABEL_MAX  (WIDTH / 6)
 
-/* What a frame is called before its text, its class, how many shades there are of that (as a digit
- * behind it), and its word in the legend. */
+/* The prefix of a frame's text, its class, how many shades the class has (a digit after it), and
+ * its word in the legend. */
 static const struct {
 	const char *shown, *word, *class;
 	uint32_t shades;
@@ -45,7 +45,7 @@ static const struct {
 struct exporter {
 	struct fold fold;
 	struct out *out;
-	uint64_t narrow_ns; /* what is shorter is not drawn */
+	uint64_t narrow_ns; /* shorter ones are not drawn */
 	uint32_t bottom;    /* depth of the lowest frame */
 	bool drawn[LOOKS];
 };
@@ -63,7 +63,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(x->text, y->text);
 }
 
-/* XML has no way to write some code points. */
+/* XML cannot represent some code points. */
 static bool writable(uint32_t code)
 {
 	return code >= 0x20 && code != 0x7f && code != 0xfffe && code != 0xffff;
@@ -101,7 +101,7 @@ static void write_escaped(struct out *out, const char *text)
 	}
 }
 
-/* As much as there is room for, as flame.js cuts it. */
+/* As much as fits, cut as flame.js does. */
 static void write_cut(struct out *out, const char *prefix, const char *text, double room)
 {
 	char whole[LABEL_MAX * UTF8_LENGTH_MAX];
@@ -126,7 +126,7 @@ static void write_cut(struct out *out, const char *prefix, const char *text, dou
 	}
 }
 
-/* A number with one or two digits behind the point, whatever the locale. */
+/* A number with one or two decimals, in any locale. */
 static void write_hundredths(struct out *out, double value)
 {
 	uint64_t hundredths = (uint64_t)(value * 100 + 0.5);
@@ -215,7 +215,7 @@ static int write_frame(struct exporter *x, const struct fold_node *node, uint64_
 	return 0;
 }
 
-/* Children come in the order of their size, so what is too small for a frame is the rest. */
+/* Children are sorted by size, so those too small for a frame are the rest. */
 static int write_rest(struct exporter *x, const struct fold_node *parent,
 		      const struct fold_node *first, uint64_t start_ns)
 {
@@ -250,7 +250,7 @@ static int write_tree(struct exporter *x, const struct fold_node *node, uint64_t
 	return r < 0 ? r : write_rest(x, node, child, start_ns);
 }
 
-/* Finds how deep it is, and which kinds there are. */
+/* Finds the depth, and which kinds occur. */
 static void look(struct exporter *x, const struct fold_node *node)
 {
 	x->drawn[node->kind] = true;
@@ -298,7 +298,7 @@ static void write_summary(struct exporter *x)
 	out_text(out, "</text>\n");
 }
 
-/* It stands behind the frames, since it stays in sight when they are scrolled. */
+/* It comes after the frames, since it stays visible when they scroll. */
 static void write_head(struct exporter *x)
 {
 	char note[EXPORT_NOTE_BYTES];

@@ -1,5 +1,5 @@
-/* Replay on a GPU, comparison: the part of a recording that was issued, and a recording of its
- * replay. The makespan is that of the works, from the first to the last, as the device saw them. */
+/* Reissue, comparison: compares the issued part of a recording with a recording of the reissue. The
+ * makespan runs from the first to the last operation on the device. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "core/plan/emulate.h"
 #include "core/replay/check.h"
 
-/* What the stand-in of a kernel has otherwise, and how a copy was asked for. */
+/* Differences of a stand-in kernel, and in how a copy was requested. */
 #define IGNORED                                                                                    \
 	(1u << CHECK_FIELD_REGISTERS | 1u << CHECK_FIELD_STATIC | 1u << CHECK_FIELD_RESULT |       \
 	 1u << CHECK_FIELD_KIND | 1u << CHECK_FIELD_NODE | 1u << CHECK_FIELD_CAPTURED)
@@ -35,7 +35,7 @@ static bool is_timed(const struct plan_work *work)
 	return !(work->flags & (PLAN_MARK | PLAN_UNTIMED)) && work->engine != PLAN_ENGINE_NONE;
 }
 
-/* Of the streams that both sides have. */
+/* Over the streams that both sides have. */
 static int measure(struct measured *measured, const struct check *check, int side)
 {
 	_cleanup_(plan_times_freep) struct plan_times *times = NULL;
@@ -89,7 +89,7 @@ static int load_replayed(const struct options *given, const char *path, struct m
 	return r < 0 ? r : gpu_part_cut(&measured->trace, &measured->plan, skip);
 }
 
-/* What a replay does in its own way: copies between devices stay on one, and sets are of bytes. */
+/* What a reissue does differently: copies between devices stay on one, and sets are of bytes. */
 static void level(struct plan *plan)
 {
 	for (size_t i = 0; i < plan->op_count; i++) {
@@ -102,13 +102,13 @@ static void level(struct plan *plan)
 	}
 }
 
-/* Threads are none of what is compared, and functions neither. */
+/* Threads and functions are not compared. */
 static uint64_t no_function(void *data, uint16_t fn)
 {
 	return 0;
 }
 
-/* Of the time in which the device did something, how much there was more to do than one thing. */
+/* The share of the device's busy time in which more than one operation ran. */
 static double overlap(const struct measured *measured)
 {
 	return measured->sum_ns > 0 ? 1 - (double)measured->busy_ns / (double)measured->sum_ns : 0;
@@ -137,13 +137,15 @@ static void show(const struct options *options, const struct measured pair[2],
 		       check->p99_ppm);
 		return;
 	}
-	printf("Makespan: %s recorded, %s replayed (%+.2f %%).\n",
+	printf("Makespan: %s recorded, %s reissued (%+.2f %%).\n",
 	       units_nanoseconds(text[0], (int64_t)pair[0].makespan_ns),
 	       units_nanoseconds(text[1], (int64_t)pair[1].makespan_ns), 100 * change(pair));
-	printf("Overlap: %.2f %% of the device's work recorded, %.2f %% replayed.\n",
+	printf("Overlap: %.2f %% of the busy time recorded, %.2f %% reissued.\n",
 	       100 * overlap(&pair[0]), 100 * overlap(&pair[1]));
-	printf("Order: %u of %u streams did the same in the same order.\n", in_order, streams);
-	printf("Durations of %" PRIu64 " works differ by %.2f %% at the median, %.2f %% at the 99th"
+	printf("Order: %u of %u streams did the same operations in the same order.\n", in_order,
+	       streams);
+	printf("Durations of %" PRIu64
+	       " operations differ by %.2f %% at the median, %.2f %% at the 99th"
 	       " percentile.\n",
 	       check->durations, check->p50_ppm / 1e4, check->p99_ppm / 1e4);
 }

@@ -1,4 +1,4 @@
-/* Replay on a GPU, driver: looks for the library and its functions by name. */
+/* Reissue, driver: finds the driver library and its functions by name. */
 #include "client/reissue/driver.h"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ static int find(void *library, const char *name, void *ret)
 	void *symbol = dlsym(library, name);
 
 	if (!symbol) {
-		complain("The driver library has no %s: it needs CUDA 12 or later", name);
+		complain("The driver library lacks %s: CUDA 12 or later is needed", name);
 		return -ENOSYS;
 	}
 	*(void **)ret = symbol;
@@ -48,7 +48,7 @@ int gpu_driver_open(struct gpu_driver **ret)
 	}
 	driver->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!driver->library) {
-		complain("There is no driver of a GPU here: %s", dlerror());
+		complain("No GPU driver found: %s", dlerror());
 		return -ENODEV;
 	}
 #define X(name, parameters)                                                                        \
@@ -58,7 +58,7 @@ int gpu_driver_open(struct gpu_driver **ret)
 #undef X
 	result = driver->cuInit(0);
 	if (result != 0) {
-		complain("The GPU cannot be used: %s", gpu_driver_error(driver, result));
+		complain("Cannot use the GPU: %s", gpu_driver_error(driver, result));
 		return -ENODEV;
 	}
 	*ret = TAKE(driver);

@@ -1,5 +1,5 @@
-/* driver.h: the driver library of the GPU, found at run time. What is needed of its
- * interface is written here: it does not change, and so no toolkit is needed to build. */
+/* driver.h: the GPU's driver library, loaded at run time. The parts of its stable interface that we
+ * need are declared here, so building needs no CUDA toolkit. */
 #ifndef TS_CLIENT_REPLAY_GPU_DRIVER_H
 #define TS_CLIENT_REPLAY_GPU_DRIVER_H
 
@@ -72,7 +72,7 @@ typedef uint64_t CUdeviceptr;
 	X(cuMemsetD8_v2, (CUdeviceptr to, unsigned char value, size_t count))                      \
 	X(cuMemsetD8Async, (CUdeviceptr to, unsigned char value, size_t count, CUstream stream))
 
-/* Each returns a CUresult, 0 where it was done. */
+/* Each returns a CUresult, 0 on success. */
 struct gpu_driver {
 	void *library;
 #define X(name, parameters) int(*name) parameters;
@@ -80,7 +80,7 @@ struct gpu_driver {
 #undef X
 };
 
-/* Says on stderr what is missing. */
+/* Prints what is missing. */
 int gpu_driver_open(struct gpu_driver **ret);
 struct gpu_driver *gpu_driver_free(struct gpu_driver *driver);
 /* "CUDA_ERROR_OUT_OF_MEMORY" */

@@ -1,5 +1,5 @@
-/* Replay on a GPU, graphs: captures what the nodes of a launch did. Which node waits for which is
- * not recorded, so nodes follow one another, and those that ran at once are branches. */
+/* Reissue, graphs: captures the nodes of a launch. Dependencies between nodes are not recorded, so
+ * nodes follow one another, and nodes that ran concurrently become branches. */
 #include <errno.h>
 
 #include "client/base/complain.h"
@@ -9,7 +9,7 @@
 
 struct branch {
 	CUstream stream;
-	CUevent event; /* its end, or of the first its begin */
+	CUevent event; /* its end, or for the first its start */
 	uint64_t end_ns;
 };
 
@@ -17,7 +17,7 @@ struct capture {
 	struct gpu_world *world;
 	const struct gpu_driver *driver;
 	struct gpu_device *device;
-	struct branch branch[BRANCHES_MAX]; /* the first is where it begins and ends */
+	struct branch branch[BRANCHES_MAX]; /* the graph starts and ends on the first */
 	uint32_t count;
 	int result;
 };
@@ -27,7 +27,7 @@ struct map_key gpu_graph_key(const struct gpu_world *world, uint32_t call)
 	const struct plan *plan = world->plan;
 	uint32_t process = plan->op[plan->call[call].op].process;
 
-	/* The number of the graph is with its nodes. */
+	/* The nodes carry the number of the graph. */
 	for (uint32_t i = plan->call[call].work; i != PLAN_NONE; i = plan->work[i].next)
 		if (plan->op[plan->work[i].op].graph != 0)
 			return (struct map_key){ plan->op[plan->work[i].op].graph, process };
@@ -40,7 +40,7 @@ static void note(struct capture *capture, int result)
 		capture->result = result;
 }
 
-/* The branch that is free when the node begins; a new one where there is none. */
+/* The branch that is free when the node starts, or a new one. */
 static struct branch *branch_for(struct capture *capture, const struct plan_work *work)
 {
 	struct branch *soonest = &capture->branch[0];
@@ -115,7 +115,7 @@ int gpu_graph_make(struct gpu_world *world, uint32_t call)
 	if (capture.result == 0)
 		note(&capture, driver->cuGraphInstantiateWithFlags(&exec, graph, 0));
 	if (capture.result != 0) {
-		complain("Cannot make a graph of the recording again: %s",
+		complain("Cannot rebuild a recorded graph: %s",
 			 gpu_driver_error(driver, capture.result));
 		return -EIO;
 	}

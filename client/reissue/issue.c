@@ -1,5 +1,5 @@
-/* Replay on a GPU, issuing: a row for each family of functions of the driver, by the begin of its
- * name. What has none is not done again: it does nothing on the device. */
+/* Reissue, issuing: a row for each family of driver functions, by prefix of their names. Functions
+ * without a row are not reissued: they do nothing on the device. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 #define STAGED_AT_ONCE (64 << 10)
 
-/* One call that is done again. */
+/* One call that is reissued. */
 struct gpu_issue {
 	struct gpu_world *world;
 	const struct gpu_driver *driver;
@@ -28,7 +28,7 @@ static const struct plan_work *work_of(const struct gpu_issue *issue)
 	return work == PLAN_NONE ? NULL : &issue->world->plan->work[work];
 }
 
-/* The device waits in a kernel's stead. */
+/* The device waits instead of running the kernel. */
 static int launch(struct gpu_issue *issue, const struct plan_work *work, CUstream stream)
 {
 	const struct plan *plan = issue->world->plan;
@@ -54,10 +54,10 @@ static int issue_kernel(struct gpu_issue *issue)
 	return launch(issue, work, issue->stream);
 }
 
-/* Whether the host's memory of a copy was page-locked. Of memory that was allocated before the
- * recording began the copy tells: it goes on after its call has returned only if it needs no
- * staging, which 64 KiB at the most get at once. Source: CUDA driver API, "API synchronization
- * behavior". Nodes of graphs do not tell addresses; a graph has no use for staging. */
+/* Whether the host memory of a copy was page-locked. For memory allocated before the recording
+ * started, the copy itself shows it: only without staging does it continue after its call has
+ * returned, and up to 64 KiB are staged at once. Source: CUDA driver API, "API synchronization
+ * behavior". Graph nodes have no addresses; graphs do not stage. */
 static bool is_locked(const struct gpu_issue *issue, const struct op *op, uint64_t address)
 {
 	return address == 0 || gpu_world_is_locked(issue->world, op->process, address) ||
@@ -77,7 +77,7 @@ static int copy(struct gpu_issue *issue, const struct op *op, bool wait, CUstrea
 
 	if (op->detail == COPY_HTOH)
 		return 0;
-	atomic_fetch_add(&world->works, size > 0); /* of nothing it is a call, and no work */
+	atomic_fetch_add(&world->works, size > 0); /* without bytes it is a call, and no work */
 	if (op->detail == COPY_HTOD)
 		return wait ? driver->cuMemcpyHtoD_v2(scratch, host, size)
 			    : driver->cuMemcpyHtoDAsync_v2(scratch, host, size, stream);
@@ -138,7 +138,7 @@ static int issue_alloc(struct gpu_issue *issue)
 		result = driver->cuMemHostAlloc(&host, op->bytes, 0);
 		address = (CUdeviceptr)(uintptr_t)host;
 		break;
-	default: /* the program's own memory, and addresses without memory */
+	default: /* the program's own memory, or addresses without memory */
 		return 0;
 	}
 	if (result != 0)
@@ -158,7 +158,7 @@ static int issue_free(struct gpu_issue *issue)
 	pthread_mutex_lock(&issue->world->lock);
 	address = map_remove(&issue->world->memory, memory_key(issue->op));
 	pthread_mutex_unlock(&issue->world->lock);
-	if (!address) /* it was there before the recording */
+	if (!address) /* it existed before the recording */
 		return 0;
 	if (issue->op->detail == MEMORY_HOST)
 		return driver->cuMemFreeHost(address);
@@ -173,7 +173,7 @@ static CUevent event_of(const struct gpu_issue *issue)
 		       (struct map_key){ issue->op->handle, issue->op->process });
 }
 
-/* What leaves no mark on its stream orders nothing, or was recorded into a graph. */
+/* An event that leaves no mark on its stream orders nothing, or was captured into a graph. */
 static bool marks(const struct gpu_issue *issue)
 {
 	return issue->world->plan->call[issue->call].work != PLAN_NONE;
@@ -217,7 +217,7 @@ static int issue_graph(struct gpu_issue *issue)
 	return exec ? issue->driver->cuGraphLaunch(exec, issue->stream) : 0;
 }
 
-/* Functions by the begin of their names: the first row that fits is that of a call. */
+/* Functions by prefix of their names: the first row that matches a call applies. */
 static const struct {
 	const char *name;
 	int (*issue)(struct gpu_issue *issue);
@@ -323,7 +323,7 @@ int gpu_issue(struct gpu_world *world, uint32_t call)
 		.stream = stream_of(world, op, call),
 	};
 
-	/* It was recorded into a graph, or failed. */
+	/* It was captured into a graph, or failed. */
 	if (op->flags & OP_CAPTURED || op->result != 0)
 		return 0;
 	return dispatch(&issue);

@@ -1,6 +1,6 @@
-/* Replay on a GPU, kernels: PTX, which the driver compiles for the device that there is. The names
- * come from a recording, so only what can be a name of C is let in; what is ours has names that
- * none of C can be, as the assembler crashes where a kernel is called like a register. */
+/* Reissue, kernels: PTX, which the driver compiles for the present device. The names come from a
+ * recording, so only valid C names are accepted. Our own symbols have names that are invalid in C,
+ * since the assembler crashes on a kernel named like a register. */
 #include "client/reissue/kernel.h"
 
 #include <ctype.h>
@@ -11,15 +11,15 @@
 
 #define NAME_BYTES_MAX 1000
 
-/* The first line tells the simulated GPU of the tests what these kernels are. */
+/* The first line tells the tests' simulated GPU what these kernels are. */
 static const char head[] = "// TraceSmith timed kernels: gpu_kernel_arguments\n"
 			   ".version 6.0\n"
 			   ".target sm_60\n"
 			   ".address_size 64\n";
 
-/* The first thread of a block waits, the others are done: a block holds its place until the last of
- * its threads is. Short blocks must not take longer for it, so there is one access to memory at
- * most and no division. */
+/* The first thread of a block waits, the others exit: a block keeps its place until its last thread
+ * exits. This must not prolong short blocks, so there is at most one memory access and no
+ * division. */
 static const char body[] =
 	".func $tracesmith_wait(.param .u64 $duration, .param .u64 $slot, .param .u64 $old,"
 	" .param .f32 $block_waves, .param .f32 $wave_part)\n"
@@ -59,11 +59,11 @@ static const char body[] =
 	"	ld.param.f32 %f, [$block_waves];\n"
 	"	mul.f32 %wave, %wave, %f;\n"
 	"	cvt.rmi.f32.f32 %wave, %wave;\n"
-	/* As far as the block itself knows. */
+	/* As far as the block can tell. */
 	"	mul.f32 %f, %wave, %wave_ns;\n"
 	"	cvt.rzi.u64.f32 %n, %f;\n"
 	"	sub.u64 %start, %now, %n;\n"
-	/* Blocks of a first wave shorter than 1000 ns do not look. */
+	/* Blocks of a first wave below 1000 ns do not look. */
 	"	setp.lt.f32 %p, %wave, 0f3F800000;\n"
 	"	setp.lt.and.f32 %p, %wave_ns, 0f447A0000, %p;\n"
 	"	@%p bra $note;\n"
@@ -128,7 +128,7 @@ bool gpu_kernel_named(const char *symbol)
 	if (size == 0 || size > NAME_BYTES_MAX || strcmp(symbol, GPU_KERNEL_NAMELESS) == 0 ||
 	    strcmp(symbol, "WARP_SZ") == 0)
 		return false;
-	/* A lone underscore is none, and a digit cannot begin one. */
+	/* A lone underscore is not a name, and a name cannot start with a digit. */
 	if (!isalpha((unsigned char)symbol[0]) && (symbol[0] != '_' || size == 1))
 		return false;
 	for (size_t i = 0; i < size; i++)

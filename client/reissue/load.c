@@ -1,5 +1,5 @@
-/* Replay on a GPU, loading: the plan, the part of it that is asked for, and what of the recording
- * says how to do it again. */
+/* Reissue, loading: the plan, the selected part of it, and what the recording says about how to
+ * repeat it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +105,7 @@ int gpu_world_load(const struct options *options, struct gpu_world *world)
 	if (r < 0)
 		return r;
 	if (world->plan->work_count == 0) {
-		complain("There is nothing to do again in this window");
+		complain("Nothing to reissue in this window");
 		return -ENODATA;
 	}
 	r = rows_ask(world->trace.link,

@@ -1,5 +1,5 @@
-/* Replay on a GPU, part: chooses calls by the options, and makes a plan of those only, so that what
- * was issued is compared with what was asked for. */
+/* Reissue, part: selects calls by the options, and makes a plan of only those, so that like is
+ * compared with like. */
 #include "client/reissue/part.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #define CHOICE (OPTION_STREAM | OPTION_DEVICE | OPTION_KERNEL)
 
-/* Whether an operation is a part of what is asked for. */
+/* Whether an operation is selected. */
 static bool is_wanted(const struct options *options, const struct meta *meta, const regex_t *kernel,
 		      const struct op *op, bool works)
 {
@@ -34,7 +34,7 @@ static bool has_work(const struct plan *plan, uint32_t call)
 	return false;
 }
 
-/* Returns how many calls with work are left. */
+/* Returns the number of remaining calls with work. */
 static uint32_t choose(const struct options *options, const struct meta *meta,
 		       const regex_t *kernel, const struct plan *plan, bool *skip)
 {
@@ -73,14 +73,14 @@ int gpu_part_choose(const struct options *options, const struct trace *trace,
 	if (r < 0)
 		return r;
 	if (pattern && pattern_compile(pattern, 0, &kernel, why) < 0) {
-		complain("'%s' is no regular expression for --kernel: %s", pattern, why);
+		complain("Invalid --kernel '%s': %s", pattern, why);
 		return -EINVAL;
 	}
 	left = choose(options, trace->meta, pattern ? &kernel : NULL, plan, skip);
 	if (pattern)
 		regfree(&kernel);
 	if (left == 0 && options->given & CHOICE) {
-		complain("Nothing that was recorded is chosen by --stream, --device or --kernel");
+		complain("Nothing in the recording matches --stream, --device or --kernel");
 		return -ENOENT;
 	}
 	*ret_skip = TAKE(skip);

@@ -1,5 +1,5 @@
-/* part.h: the part of a recording that a replay issues, and of its own recording the
- * part that is not the replayer's. What goes wrong is said on stderr. */
+/* part.h: the part of a recording to reissue, and the part of the reissue's own recording that is
+ * not tsctl's. Errors are printed. */
 #ifndef TS_CLIENT_REPLAY_GPU_PART_H
 #define TS_CLIENT_REPLAY_GPU_PART_H
 
@@ -9,13 +9,12 @@
 #include "client/trace/trace.h"
 #include "core/plan/plan.h"
 
-/* Of each call whether it is left out, to be freed. -ENOENT: the options choose no work. */
+/* Per call whether it is left out, to be freed. -ENOENT: the options select no work. */
 int gpu_part_choose(const struct options *options, const struct trace *trace,
 		    const struct plan *plan, bool **ret_skip);
-/* What the replayer's main thread does, which is for the replay: all calls that are done again are
- * done by threads of their own. */
+/* Leaves out what tsctl's main thread does for itself: other threads do all reissued calls. */
 int gpu_part_choose_replayed(const struct trace *trace, const struct plan *plan, bool **ret_skip);
-/* Makes it a plan of the other calls and their works. */
+/* Reduces the plan to the other calls and their work. */
 int gpu_part_cut(struct trace *trace, struct plan **plan, const bool *skip);
 
 #endif

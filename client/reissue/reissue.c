@@ -1,4 +1,4 @@
-/* Replay on a GPU: issues the commands of a recording again. To say how well that went, the replay
+/* Reissue: issues the commands of a recording again, on a GPU. To measure the result, the reissue
  * is recorded like any other program: tsctl runs itself under tsctl record. */
 #include "client/reissue/reissue.h"
 
@@ -18,7 +18,7 @@
 #define WORDS_MAX 32
 #define TEXT_MAX  32
 #define LONG_NS	  (10 * NS_PER_S)
-#define RECORDED  "TRACESMITH_REPLAY_RECORDED" /* tells the replay that it is recorded */
+#define RECORDED  "TRACESMITH_REPLAY_RECORDED" /* tells the reissue that it is recorded */
 
 struct line {
 	const char *word[WORDS_MAX];
@@ -41,7 +41,7 @@ static void add_number(struct line *line, const char *option, uint64_t number, c
 	add(line, text);
 }
 
-/* tsctl record -o OUTPUT -- tsctl replay --on-gpu FILE, with the part that was asked for. */
+/* tsctl record -o OUTPUT -- tsctl replay --on-gpu FILE, with the options of the selected part. */
 static void compose(const struct options *options, struct line *line)
 {
 	add(line, "tsctl");
@@ -91,7 +91,8 @@ static int record(const struct options *options)
 	pid = fork();
 	if (pid == 0) {
 		setenv(RECORDED, "1", 1);
-		dup2(STDERR_FILENO, STDOUT_FILENO); /* what the two say is no part of the answer */
+		dup2(STDERR_FILENO,
+		     STDOUT_FILENO); /* the output of the two is not part of the answer */
 		execv(self, (char *const *)line.word);
 		_exit(127);
 	}
@@ -114,37 +115,36 @@ static void show(const struct options *options, const struct gpu_world *world)
 		       ",\"unknown\":%" PRIu64 "}\n",
 		       recorded_ns, replayed_ns, (uint64_t)world->works, unknown);
 	else
-		printf("%" PRIu64 " works, from the first call to the last work %s recorded, %s"
-		       " replayed.%s\n",
+		printf("%" PRIu64 " operations; from the first call to the last operation: %s "
+				  "recorded, %s reissued.%s\n",
 		       (uint64_t)world->works, units_nanoseconds(text[0], (int64_t)recorded_ns),
 		       units_nanoseconds(text[1], (int64_t)replayed_ns),
-		       getenv(RECORDED) ? ""
-					: " Compare it with -o FILE, which records the replay.");
+		       getenv(RECORDED) ? "" : " Use -o FILE to record and compare it.");
 	if (unknown > 0)
-		complain("%" PRIu64 " calls submitted work in a way that cannot be done again",
+		complain("%" PRIu64 " calls submitted work in a way that cannot be reissued",
 			 unknown);
 	if (world->plan->untimed > 0)
-		complain("%" PRIu64 " works have no exact times: kernels of these take none. Record"
-			 " with 'tsctl record -- PROGRAM'",
+		complain("%" PRIu64 " operations have no exact times: their kernels take no time. "
+				    "Record with 'tsctl record -- PROGRAM'",
 			 world->plan->untimed);
 	if (world->plan->no_call > 0)
-		complain("%" PRIu64 " works are left out: who submitted them is not known",
+		complain("%" PRIu64
+			 " operations are left out: the calls that submitted them are unknown",
 			 world->plan->no_call);
 }
 
-/* Who waits for it should know for how long. */
+/* Whoever waits for it should know for how long. */
 static void say_length(const struct plan *plan)
 {
 	uint64_t ns = plan->end_ns - plan->start_ns;
 	char text[UNITS_TEXT_SIZE];
 
 	if (ns > LONG_NS)
-		complain("It takes as long as it did, %s: a part of it is chosen with --from and"
-			 " --to",
+		complain("This takes %s, as long as recorded: select a part with --from and --to",
 			 units_nanoseconds(text, ns > INT64_MAX ? INT64_MAX : (int64_t)ns));
 }
 
-/* What cannot be replayed is no reason to write over a file. */
+/* Checks first, so that a recording that cannot be reissued does not overwrite a file. */
 static int look(const struct options *options)
 {
 	_cleanup_(gpu_world_done) struct gpu_world world = { 0 };
@@ -159,11 +159,11 @@ int replay_on_gpu(const struct options *options)
 
 	if (options->output) {
 		if (!options->file) {
-			complain("Say which recording: tsctl replay --on-gpu F.sbt -o REPLAY.sbt");
+			complain("Missing recording: tsctl replay --on-gpu F.sbt -o REPLAY.sbt");
 			return EXIT_USAGE;
 		}
 		if (options->given & OPTIONS_WINDOW) {
-			complain("With -o say the part with --from and --to");
+			complain("With -o, select the part with --from and --to");
 			return EXIT_USAGE;
 		}
 		if (look(options) < 0)

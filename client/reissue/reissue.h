@@ -4,8 +4,8 @@
 
 #include "client/base/options.h"
 
-/* Of options->file, or of what the daemon has. With options->output the replay is recorded, and
- * compared with what it replays. Returns an exit status. */
+/* Reissues options->file or the daemon's data. With options->output, the reissue is recorded and
+ * compared with the original. Returns an exit status. */
 int replay_on_gpu(const struct options *options);
 
 #endif

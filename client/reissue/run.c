@@ -1,7 +1,6 @@
-/* Replay on a GPU, running: as many threads as recorded, each of which makes its calls at their
- * times. After a call that waited for the device the times count from when it really returned: so
- * what a thread did between its calls takes as long as recorded, and a device that is faster or
- * slower is felt. */
+/* Reissue, running: as many threads as recorded, each making its calls at their recorded times.
+ * After a call that waited for the device, times count from its actual return. So the time between
+ * a thread's calls stays as recorded, and a faster or slower device makes a difference. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -12,9 +11,9 @@
 #include "core/base/clock.h"
 #include "core/base/time.h"
 
-#define SPIN_NS	    200000 /* the last of a wait, since sleeping is not exact */
+#define SPIN_NS	    200000 /* the end of a wait, since sleeping is imprecise */
 #define START_NS    20000000
-#define STRANDED_NS NS_PER_S /* so long a call waits for one of another thread at most */
+#define STRANDED_NS NS_PER_S /* longest wait of a call for another thread's */
 #define STACK_BYTES (256u << 10)
 #define THREADS_MAX 4096
 
@@ -44,7 +43,7 @@ static void wait_until(uint64_t time_ns)
 		__builtin_ia32_pause();
 }
 
-/* What another thread has to submit before: the work before on the stream, or an event's. */
+/* What another thread must submit first: earlier work on the stream, or an event's. */
 static void wait_for_work(struct runner *runner, uint32_t work)
 {
 	const struct plan *plan = runner->world->plan;
@@ -141,7 +140,7 @@ static int start_all(struct gpu_world *world, struct runner *runner)
 	if (r < 0) {
 		started--;
 		atomic_store(&world->error, -1);
-		complain("Cannot start as many threads as were recorded: %s", strerror(-r));
+		complain("Cannot start as many threads as recorded: %s", strerror(-r));
 	}
 	for (uint32_t t = 0; t < started; t++)
 		pthread_join(runner[t].id, NULL);
@@ -157,8 +156,8 @@ int gpu_run(struct gpu_world *world)
 	int r = -ENOMEM, result;
 
 	if (plan->thread_count > THREADS_MAX) {
-		complain("There are more than %d threads in it: choose a part with --from and --to"
-			 " or --pid",
+		complain("The recording has more than %d threads: select a part with --from and "
+			 "--to, or --pid",
 			 THREADS_MAX);
 		return -E2BIG;
 	}

@@ -1,4 +1,4 @@
-/* Replay on a GPU, world: makes what calls refer to, before the first of them. */
+/* Reissue, world: creates everything that calls refer to before the first call. */
 #include "client/reissue/world.h"
 
 #include <errno.h>
@@ -14,13 +14,13 @@
 #include "core/base/units.h"
 
 #define SCRATCH_LEAST 4096
-/* What a launch takes beside what its kernel does, on an H200: where no multiprocessor has more
- * than one block, the same in a graph that is recorded node by node, and where they have many.
- * Source: docs/measurements.md, "Reissued on a GPU". */
+/* The overhead of a launch beyond its kernel, on an H200: with at most one block per
+ * multiprocessor, the same in a graph recorded node by node, and with many blocks. Source:
+ * docs/measurements.md, "Reissued on a GPU". */
 #define KERNEL_OWN_NS	     700
 #define KERNEL_NODE_OWN_NS   850
 #define KERNEL_FULL_OWN_NS   1000
-#define SHARED_BYTES_UNASKED (48 << 10) /* more than this has to be asked for */
+#define SHARED_BYTES_UNASKED (48 << 10) /* more than this must be requested */
 
 static int fail(const struct gpu_world *world, const char *what, int result)
 {
@@ -39,7 +39,7 @@ int gpu_world_device(const struct gpu_world *world, const struct op *op)
 	return device;
 }
 
-/* Bytes that are held of devices, at the most, and the largest copy. */
+/* The peak of device memory, and the largest copy. */
 static int measure(struct gpu_world *world)
 {
 	const struct plan *plan = world->plan;
@@ -78,8 +78,8 @@ static int use_devices(struct gpu_world *world)
 		if (ordinal == DEVICE_UNKNOWN)
 			ordinal = 0;
 		if (ordinal < 0 || ordinal >= count || ordinal >= GPU_DEVICES_MAX) {
-			complain("The recording uses device %d, and here are %d: choose a part with"
-				 " --device",
+			complain("The recording uses device %d, and this machine has %d devices: "
+				 "select a part with --device",
 				 ordinal, count);
 			return -ENODEV;
 		}
@@ -93,8 +93,7 @@ static int load_kernels(struct gpu_world *world, struct gpu_device *device)
 	const struct gpu_driver *driver = world->driver;
 	int result = driver->cuModuleLoadData(&device->module, world->text);
 
-	return result ? fail(world, "make the kernels that stand in for the recorded ones", result)
-		      : 0;
+	return result ? fail(world, "build the stand-in kernels", result) : 0;
 }
 
 /* The stand-in for kernels of this name. */
@@ -114,7 +113,7 @@ static CUfunction find_function(struct gpu_world *world, struct gpu_device *devi
 	return function;
 }
 
-/* How the time of a kernel is parted among its blocks: see kernel.h. */
+/* How a kernel's time is divided among its blocks: see kernel.h. */
 static int prepare_kernel(struct gpu_world *world, struct gpu_device *device, uint32_t index)
 {
 	const struct plan_work *work = &world->plan->work[index];
@@ -129,7 +128,7 @@ static int prepare_kernel(struct gpu_world *world, struct gpu_device *device, ui
 
 	launch->function = find_function(world, device, op->name);
 	if (!launch->function) {
-		complain("Cannot find the kernel that stands in for a recorded one");
+		complain("Cannot find the stand-in for a recorded kernel");
 		return -EIO;
 	}
 	if (op->shared_bytes > SHARED_BYTES_UNASKED)
@@ -139,7 +138,7 @@ static int prepare_kernel(struct gpu_world *world, struct gpu_device *device, ui
 		result = world->driver->cuOccupancyMaxActiveBlocksPerMultiprocessor(
 			&most, launch->function, threads, op->shared_bytes);
 	if (result != 0)
-		return fail(world, "have blocks like those of a recorded kernel", result);
+		return fail(world, "use the block size of a recorded kernel", result);
 	if (blocks > device->multiprocessors)
 		own_ns = KERNEL_FULL_OWN_NS;
 	held = (double)most * device->multiprocessors;
@@ -154,7 +153,7 @@ static int prepare_kernel(struct gpu_world *world, struct gpu_device *device, ui
 	return 0;
 }
 
-/* All that launches need, so that none has to wait for it. */
+/* Prepares what launches need, so that none has to wait. */
 static int prepare_kernels(struct gpu_world *world)
 {
 	const struct plan *plan = world->plan;
@@ -185,10 +184,10 @@ static int make_room(struct gpu_world *world, struct gpu_device *device)
 	int result = driver->cuMemGetInfo_v2(&left, &total);
 
 	if (result != 0)
-		return fail(world, "ask how much memory is left", result);
+		return fail(world, "query the free memory", result);
 	if (need > left) {
-		complain("The recording needs %s of the device's memory, and %s are left: choose a"
-			 " part with --from and --to, --stream or --kernel",
+		complain("The recording needs %s of device memory, and %s are free: select a part "
+			 "with --from and --to, --stream or --kernel",
 			 units_bytes(text[0], (int64_t)need), units_bytes(text[1], (int64_t)left));
 		return -ENOMEM;
 	}
@@ -197,7 +196,7 @@ static int make_room(struct gpu_world *world, struct gpu_device *device)
 	    (result = driver->cuMemAlloc_v2(&device->slots, slots)) != 0 ||
 	    (result = driver->cuMemsetD8Async(device->slots, 0, slots, device->own)) != 0 ||
 	    (result = driver->cuStreamSynchronize(device->own)) != 0)
-		return fail(world, "allocate memory of the device", result);
+		return fail(world, "allocate device memory", result);
 	return 0;
 }
 
@@ -263,7 +262,7 @@ static int make_streams(struct gpu_world *world)
 		result = world->driver->cuStreamCreate(&world->stream[i],
 						       is == 4 ? CU_STREAM_NON_BLOCKING : 0);
 		if (result != 0)
-			r = fail(world, "make a stream", result);
+			r = fail(world, "create a stream", result);
 	}
 	map_clear(&kind);
 	if (r >= 0 && !world->stream) {
@@ -273,7 +272,7 @@ static int make_streams(struct gpu_world *world)
 	return r < 0 ? r : 0;
 }
 
-/* Each event that is ever recorded or waited for. */
+/* Every event that is ever recorded or waited for. */
 static int make_events(struct gpu_world *world)
 {
 	const struct plan *plan = world->plan;
@@ -290,7 +289,7 @@ static int make_events(struct gpu_world *world)
 		world->driver->cuCtxSetCurrent(world->device[device].context);
 		result = world->driver->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 		if (result != 0)
-			return fail(world, "make an event", result);
+			return fail(world, "create an event", result);
 		if (map_put(&world->event, key, event) < 0)
 			return complain("Not enough memory"), -ENOMEM;
 	}

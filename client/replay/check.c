@@ -16,7 +16,7 @@
 
 #define EMULATION "its emulation"
 
-/* Numbers of functions by what they are called, since another version may count otherwise. */
+/* Function numbers by name, since another version may number them differently. */
 struct names {
 	uint32_t count;
 	uint64_t number[];
@@ -35,7 +35,7 @@ static void half_done(struct half *half)
 	free(half->names);
 }
 
-/* How often a program asks whether something is over is no part of what it does. */
+/* How often a program polls is not part of what it does. */
 static bool asks(const char *function)
 {
 	return strstr(function, "Query");
@@ -82,7 +82,7 @@ static int load(const struct options *options, const char *path, struct half *ha
 	return r;
 }
 
-/* The plan of the ops that the emulator makes of another plan. */
+/* The plan of the ops that the emulator makes from another plan. */
 static int load_emulation(struct half *from, struct half *half)
 {
 	_cleanup_(plan_times_freep) struct plan_times *times = NULL;
@@ -103,15 +103,16 @@ static int load_emulation(struct half *from, struct half *half)
 	return plan_load_ops(&from->trace, op, count, &half->plan);
 }
 
-/* What is not known may be why they differ. */
+/* Unknown values may explain a difference. */
 static void warn(const struct plan *plan, const char *path)
 {
 	if (plan->untimed > 0)
-		complain("%s has %" PRIu64 " works without exact times: their durations are not"
-			 " compared",
+		complain("%s has %" PRIu64
+			 " operations without exact times: their durations are not compared",
 			 path, plan->untimed);
 	if (plan->no_call > 0)
-		complain("%s has %" PRIu64 " works whose calls are not known", path, plan->no_call);
+		complain("%s has %" PRIu64 " operations whose calls are unknown", path,
+			 plan->no_call);
 }
 
 int replay_check(const struct options *options, int count, char **argument)
@@ -125,7 +126,7 @@ int replay_check(const struct options *options, int count, char **argument)
 		options->given & OPTION_TOLERANCE ? options->tolerance_ppm : CHECK_ANY_DURATION;
 
 	if (count == 0) {
-		complain("Say which recording: tsctl replay --check A.sbt [B.sbt]");
+		complain("Missing recording: tsctl replay --check A.sbt [B.sbt]");
 		return EXIT_USAGE;
 	}
 	if (load(options, argument[0], &a) < 0)
@@ -137,10 +138,9 @@ int replay_check(const struct options *options, int count, char **argument)
 	if (check_run(side, tolerance_ppm, &check) < 0)
 		return complain("Not enough memory");
 	if (check->compared == 0 && check->different == 0)
-		return complain(
-			"There is nothing to compare: no operations were recorded in %s, so "
-			"record it with 'tsctl record -o FILE.sbt -- PROGRAM'",
-			argument[0]);
+		return complain("Nothing to compare: %s has no operations, record it with 'tsctl "
+				"record -o FILE.sbt -- PROGRAM'",
+				argument[0]);
 	warn(a.plan, argument[0]);
 	if (count > 1)
 		warn(b.plan, argument[1]);

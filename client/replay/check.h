@@ -1,12 +1,12 @@
-/* check.h: tsctl replay --check: whether two recordings did the same, or a recording and its
- * own emulation. */
+/* check.h: tsctl replay --check: whether two recordings, or a recording and its own emulation, did
+ * the same. */
 #ifndef TS_CLIENT_REPLAY_CHECK_H
 #define TS_CLIENT_REPLAY_CHECK_H
 
 #include "client/base/options.h"
 
-/* `argument`: A.sbt, and B.sbt or nothing. Returns an exit status: EXIT_FAILED where they differ.
- */
+/* `argument`: A.sbt, and optionally B.sbt. Returns an exit status: EXIT_FAILED where they
+ * differ. */
 int replay_check(const struct options *options, int count, char **argument);
 
 #endif

@@ -1,4 +1,4 @@
-/* Replay check, items: what a work or a call is, in words that both sides would use: no ids,
+/* Replay check, items: describes an operation or a call in words that hold for both sides: no ids,
  * handles, addresses or times of day. */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -108,7 +108,7 @@ void replay_check_waits(const struct replay_check_shown *shown, int side,
 
 		if (!check_lanes_counts(lanes, plan, item, lane->thread ? PLAN_NONE : item, edge))
 			continue;
-		/* Streams have the numbers of A. */
+		/* Streams are numbered as in A. */
 		if (side == 1 && lanes->half[place.lane].mate != PLAN_NONE)
 			put(&line, "%soperation %u of stream %u", line.at ? ", " : "", place.at + 1,
 			    shown->check->lanes[0]->half[lanes->half[place.lane].mate].number);

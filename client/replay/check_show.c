@@ -1,5 +1,5 @@
-/* Replay check, output: a summary, and for each stream and thread that differs what does, with some
- * operations before and after. */
+/* Replay check, output: a summary, and each stream and thread that differs, with some operations
+ * before and after the difference. */
 #include "client/replay/check_show.h"
 
 #include <inttypes.h>
@@ -14,8 +14,8 @@
 #define BEFORE	     3 /* operations */
 #define AFTER	     3
 #define FRAMES_SHOWN 16
-#define LANES_SHOWN  8	 /* where no limit was given */
-#define WIDTH_PLAIN  140 /* of what is no terminal */
+#define LANES_SHOWN  8	 /* without --limit */
+#define WIDTH_PLAIN  140 /* if not on a terminal */
 #define WIDTH_NUMBER 10
 #define COLUMN_LEAST 20
 
@@ -30,7 +30,7 @@ static int column_width(void)
 	return width < COLUMN_LEAST ? COLUMN_LEAST : width;
 }
 
-/* As many columns of it as there is room for, and blanks to fill them. */
+/* As many of its columns as fit, padded with blanks. */
 static void put_column(const char *text, int width)
 {
 	size_t size = strlen(text);
@@ -148,13 +148,14 @@ static void show_summary(const struct replay_check_shown *shown)
 	printf("A is %s, B is %s.\n", shown->path[0], shown->path[1]);
 	printf("%s: %u processes, %u streams, %u threads, %" PRIu64
 	       " operations and calls are the same",
-	       check->different ? "They differ" : "They do the same", check->process_count[0],
+	       check->different ? "They differ" : "They did the same", check->process_count[0],
 	       count_lanes(check, false), count_lanes(check, true), check->compared);
 	if (check->different > 0)
-		printf(", up to where %u streams and threads part", check->different);
+		printf(", up to where %u streams and threads diverge", check->different);
 	printf(".\n");
 	if (check->durations > 0)
-		printf("The durations of %" PRIu64 " works differ by %.2f %% at the median, %.2f %%"
+		printf("The durations of %" PRIu64
+		       " operations differ by %.2f %% at the median, %.2f %%"
 		       " at the 99th percentile.\n",
 		       check->durations, check->p50_ppm / 1e4, check->p99_ppm / 1e4);
 }
@@ -169,7 +170,7 @@ void replay_check_text(const struct replay_check_shown *shown)
 		if (check->lane[i].what != CHECK_SAME && count++ < LANES_SHOWN)
 			show_lane(shown, &check->lane[i]);
 	if (count > LANES_SHOWN)
-		printf("\nand %u more, which --json shows\n", count - LANES_SHOWN);
+		printf("\nand %u more (--json shows all)\n", count - LANES_SHOWN);
 }
 
 static void json_stack(const char *name, const struct meta_stack *stack)

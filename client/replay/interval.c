@@ -1,17 +1,17 @@
-/* Replay interval: where a part ends in the prediction is when all that had ended in the recording
- * by then has ended there, too. */
+/* Replay interval: a part ends in the prediction when everything that it ended in the recording has
+ * ended there, too. */
 #include "client/replay/interval.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
 #define PARTS	 20
-#define PART_MIN 3 /* calls and works that a part has on average at least */
+#define PART_MIN 3 /* minimum average of calls and operations per part */
 #define DRAWS	 2000
 
 struct cut {
 	const struct plan *plan;
-	uint64_t end_ns[PARTS]; /* as predicted; the latest of what ended in it, or 0 */
+	uint64_t end_ns[PARTS]; /* as predicted; the latest end in it, or 0 */
 	uint64_t count;
 };
 
@@ -49,7 +49,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The same draws each time, so that the same question has the same answer. */
+/* The draws are the same each time, so the same question gets the same answer. */
 static uint32_t draw(uint64_t *seed)
 {
 	*seed = *seed * 6364136223846793005u + 1442695040888963407u;

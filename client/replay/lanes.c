@@ -1,5 +1,5 @@
-/* Replay lanes: a line for each stream, drawn over and over on a terminal: how its state was in the
- * last moments, how it is, and what runs now. */
+/* Replay lanes: one line per stream, redrawn on a terminal: its recent states, its current state,
+ * and what runs now. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "client/replay/view.h"
 #include "core/base/map.h"
 
-#define STRIP	      32 /* moments that are kept, and shown where there is room */
+#define STRIP	      32 /* moments that are kept, and shown if there is room */
 #define STRIP_LEAST   4
 #define LABEL	      28
 #define LABEL_BYTES   48
@@ -19,7 +19,7 @@
 #define LINES_DEFAULT 24
 #define WIDTH_DEFAULT 80
 #define WIDTH_LEAST   20
-#define MOMENT_SHARE  10 /* of a moment, in percent: below it is idle */
+#define MOMENT_SHARE  10 /* percent of a moment: below it counts as idle */
 
 struct lane {
 	struct lane *next;
@@ -27,10 +27,10 @@ struct lane {
 	int16_t device;
 	uint8_t state; /* enum replay_state */
 	uint64_t since_ns;
-	uint64_t ns[REPLAY_FINISHED]; /* of this moment, in each state */
-	uint8_t strip[STRIP];	      /* the state of each moment, from `at` on; 0: none yet */
-	uint64_t op;		      /* that is named, 0: none */
-	const char *name;	      /* lives as long as the names do */
+	uint64_t ns[REPLAY_FINISHED]; /* time in each state in this moment */
+	uint8_t strip[STRIP];	      /* the state of each moment, from `at`; 0: none yet */
+	uint64_t op;		      /* the named op; 0: none */
+	const char *name;	      /* lives as long as the names */
 };
 
 struct lanes {
@@ -87,7 +87,7 @@ static void lane_pass(struct lane *lane, uint64_t time_ns)
 	lane->since_ns = time_ns;
 }
 
-/* What runs is named, else what is to run. */
+/* Names what runs, else what will run. */
 static void lane_name(struct lane *lane, const struct replay_shown *shown)
 {
 	const struct replay_change *change = shown->change;
@@ -123,7 +123,7 @@ static int lanes_change(void *view, const struct replay_shown *shown)
 	return 0;
 }
 
-/* The state of most of the moment, as far as it is any but idle for more than a little. */
+/* The state that fills most of the moment, unless it is almost all idle. */
 static void lane_end_moment(struct lane *lane, uint32_t at)
 {
 	uint64_t all_ns = 0;
@@ -140,7 +140,7 @@ static void lane_end_moment(struct lane *lane, uint32_t at)
 	memset(lane->ns, 0, sizeof(lane->ns));
 }
 
-/* The last ones, up to the one before `at`. */
+/* The latest ones, up to the one before `at`. */
 static void draw_strip(const struct lane *lane, uint32_t at, int moments)
 {
 	uint8_t before = 0;
@@ -156,7 +156,7 @@ static void draw_strip(const struct lane *lane, uint32_t at, int moments)
 	fputs(PLAIN, stdout);
 }
 
-/* As many characters as there is room for. */
+/* As many characters as fit. */
 static void draw_name(const char *name, int room)
 {
 	for (const char *at = name; *at; at++) {
@@ -187,8 +187,7 @@ static void draw_label(const struct lane *lane, int width)
 }
 
 /* Of a narrow terminal the name goes first, then old moments, then the word for the state, which
- * the last moment tells; the last column is left free, since some terminals begin a line after it.
- */
+ * the last moment shows; the last column stays free, since some terminals wrap after it. */
 static void draw_lane(const struct lane *lane, uint32_t at, int width)
 {
 	int left = width - 1;
@@ -220,7 +219,7 @@ static void draw_head(const struct lanes *lanes, bool more, int width)
 	if (lanes->speed > 0)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, "  at %gx", lanes->speed);
 	if (more)
-		snprintf(text + at, sizeof(text) - (size_t)at, "  (q ends)");
+		snprintf(text + at, sizeof(text) - (size_t)at, "  (q quits)");
 	printf("\r%.*s\033[K\n", width - 1, text);
 }
 
@@ -228,12 +227,12 @@ static void draw_others(uint32_t count, int width)
 {
 	char text[128];
 
-	snprintf(text, sizeof(text), "and %" PRIu32 " other streams: see --stream and --pid",
+	snprintf(text, sizeof(text), "and %" PRIu32 " more streams: see --stream and --pid",
 		 count);
 	printf("%.*s\033[K\n", width - 1, text);
 }
 
-/* What the signs mean, as many as there is room for. */
+/* The legend, as much of it as fits. */
 static void draw_legend(int width)
 {
 	int left = width - 1;
@@ -324,8 +323,8 @@ int replay_lanes_new(uint64_t begin_ns, struct replay_view *ret)
 	int width = terminal_size().ws_col;
 
 	if (width < WIDTH_LEAST) {
-		complain("Lanes need a terminal of %d columns, and this one has %d: widen it, or "
-			 "send the lines somewhere else ('| cat')",
+		complain("Lanes need %d columns, and this terminal has %d: widen it, or pipe the "
+			 "output ('| cat')",
 			 WIDTH_LEAST, width);
 		return -EINVAL;
 	}

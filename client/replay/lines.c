@@ -1,4 +1,4 @@
-/* Replay lines: a change is a line of text, or a JSON object. */
+/* Replay lines: prints each change as a line of text or a JSON object. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,16 +11,16 @@
 #define TIME_BYTES	  48
 #define TIME_WIDTH	  18 /* of text */
 
-/* The longest line is of a name of which each byte is escaped. */
+/* The longest line has a name in which each byte is escaped. */
 _Static_assert(OUT_ROOM > 6 * META_TEXT_BYTES + 1024, "a line fits");
 
 struct lines {
 	struct out *out;
 	bool json;
 	uint64_t begin_ns;
-	uint64_t time_ns; /* of the last line, which often is that of the next */
+	uint64_t time_ns; /* of the last line, and often of the next */
 	char time[TIME_BYTES];
-	const char *time_at; /* in it, up to its end */
+	const char *time_at; /* position of its end */
 };
 
 static int write_all(void *data, const void *bytes, size_t size)
@@ -52,7 +52,7 @@ static void put_padded(struct out *out, const uint8_t *from, size_t width)
 	*out->at++ = ' ';
 }
 
-/* At least `width` digits, or what stands for them. */
+/* At least `width` digits, or a placeholder. */
 static char *number_before(char *end, uint64_t value, int width, char pad)
 {
 	for (; value > 0 || width > 0; value /= 10, width--)
@@ -170,7 +170,7 @@ static int lines_flush(void *view)
 	return out_flush(lines->out);
 }
 
-/* A reader of JSON knows by the last object that it has all, and what is missing from it. */
+/* The last object tells a reader of JSON that it has everything, and what is missing. */
 static int lines_end(void *view, const Tracesmith__V1__Done *done, uint64_t changes)
 {
 	struct lines *lines = view;

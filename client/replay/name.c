@@ -1,4 +1,5 @@
-/* Replay name: names are few and changes are many, so each is escaped and matched once. */
+/* Replay name: names are few and changes are many, so each name is escaped and matched only
+ * once. */
 #include "client/replay/name.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* name.h: what the ops of a replay are called, written once as they are shown. */
+/* name.h: the names of a replay's ops, escaped once for output. */
 #ifndef TS_CLIENT_REPLAY_NAME_H
 #define TS_CLIENT_REPLAY_NAME_H
 

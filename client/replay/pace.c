@@ -1,4 +1,4 @@
-/* Replay pace: all times are computed from the begin, so that no delay adds to the next. */
+/* Replay pace: all times are computed from the start, so that delays do not add up. */
 #include "client/replay/pace.h"
 
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include "core/base/clock.h"
 
 #define DRAW_NS	     50000000ull /* 20 times a second */
-#define SLEEP_MAX_NS DRAW_NS	 /* what was pressed just before is seen soon */
+#define SLEEP_MAX_NS DRAW_NS	 /* a key pressed just before is noticed soon */
 #define WAIT_MAX_NS  1e18
-/* At full speed the clock is looked at once in so many changes. */
+/* At full speed the clock is read once per this many changes. */
 #define CHECK_CHANGES 1024
 
 static volatile sig_atomic_t stopped;
@@ -23,7 +23,7 @@ static void on_signal(int signal_number)
 	stopped = signal_number;
 }
 
-/* Once more, and it takes its usual effect. */
+/* The next one has its default effect. */
 static void catch_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
@@ -70,7 +70,7 @@ static bool is_stopped(struct replay_pace *pace, uint64_t sleep_ns)
 	return key == 'q' || key == 'Q';
 }
 
-/* What the recording's clock shows when ours shows `now_ns`. */
+/* The recording's clock when ours is `now_ns`. */
 static uint64_t time_at(const struct replay_pace *pace, uint64_t now_ns)
 {
 	if (pace->speed <= 0)
@@ -78,8 +78,8 @@ static uint64_t time_at(const struct replay_pace *pace, uint64_t now_ns)
 	return pace->begin_ns + (uint64_t)((double)(now_ns - pace->clock_ns) * pace->speed);
 }
 
-/* The clock does not run ahead of `next_ns`, before which all has been shown: who cannot play as
- * fast as was asked for shows how far it is. */
+/* The clock does not run ahead of `next_ns`, up to which everything has been shown: playback that
+ * cannot keep the requested speed shows its own progress. */
 static int draw(struct replay_pace *pace, uint64_t now_ns, uint64_t next_ns)
 {
 	const struct replay_view *view = pace->view;

@@ -1,6 +1,6 @@
 /* Replay play: reads the ops of a window and plays them. At full speed they are played as they
- * come. At a pace they are read a slice of time ahead, so that nobody waits for us with half an
- * answer, however slowly it is played. */
+ * arrive. At a set speed they are read a slice of time ahead, so that the daemon never waits for us
+ * in the middle of an answer, however slow the replay. */
 #include "client/replay/play.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "client/replay/view.h"
 #include "client/trace/trace.h"
 
-/* Of our time. */
+/* In our time. */
 #define SLICE_NS      500000000.0
 #define SLICE_MIN_NS  1000000.0
 #define SLICE_MAX_NS  600e9
@@ -31,9 +31,9 @@ struct play {
 	struct replay_names names;
 	struct replay_view view;
 	struct replay_pace pace;
-	uint64_t since_ns, until_ns; /* of what is shown */
-	uint64_t first_ns;	     /* of the first op, about */
-	uint64_t from_ns;	     /* ops that start before were given already */
+	uint64_t since_ns, until_ns; /* of the shown part */
+	uint64_t first_ns;	     /* of the first op, roughly */
+	uint64_t from_ns;	     /* ops that start before this were played */
 	uint64_t changes;
 	const struct meta_process *process; /* of the last change */
 	bool sliced;
@@ -61,7 +61,7 @@ static int take_first(void *data, const Tracesmith__V1__Row *row)
 	return 0;
 }
 
-/* Of the window and the process: nothing is before. */
+/* Of the window and the process; nothing is earlier. */
 static int load_first(struct play *play)
 {
 	char sql[SQL_BYTES];
@@ -74,7 +74,7 @@ static int load_first(struct play *play)
 	return rows_ask(play->trace.link, sql, 1, take_first, play);
 }
 
-/* What is missing from the window: the end of any answer about it tells. */
+/* The losses in the window: the end of any answer about it has them. */
 static int load_losses(struct play *play, Tracesmith__V1__Reply **ret)
 {
 	Tracesmith__V1__QueryRequest body = TRACESMITH__V1__QUERY_REQUEST__INIT;
@@ -106,7 +106,7 @@ static bool is_wanted(const struct play *play, const struct replay_change *chang
 	return !(options->given & OPTION_DEVICE) || change->device == (int64_t)options->device;
 }
 
-/* Of ops by their name alone nothing is told of streams; lanes need them. */
+/* With a filter by name, streams would be unknown, but lanes need them. */
 static int on_change(void *data, const struct replay_change *change)
 {
 	struct play *play = data;
@@ -155,7 +155,7 @@ static uint64_t slice_at(double speed)
 	return (uint64_t)(slice_ns < SLICE_MAX_NS ? slice_ns : SLICE_MAX_NS);
 }
 
-/* Where nothing is, slices grow: a file may say that it lasts for ages. */
+/* Empty slices grow, since a file may claim to last for ages. */
 static int play_slices(struct play *play)
 {
 	struct trace *trace = &play->trace;
@@ -194,23 +194,23 @@ static int play_all(struct play *play)
 static int explain(const struct play *play, int error)
 {
 	if (error == -E2BIG)
-		complain("Too many operations are under way at one time: narrow it with --from and "
-			 "--to, or --pid");
+		complain("Too many operations overlap: narrow the window with --from and --to, or "
+			 "use --pid");
 	else if (error == -ENOMEM)
 		complain("Not enough memory");
 	else if (play->trace.link && (error == -EPIPE || error == -EIO || error == -ENOSPC))
-		complain("Cannot write what is played: %s", strerror(-error));
+		complain("Cannot write the output: %s", strerror(-error));
 	return error;
 }
 
 static void show_losses(const struct play *play, const Tracesmith__V1__Done *done)
 {
 	if (!play->changes)
-		complain("There is nothing to play here");
+		complain("Nothing to play");
 	loss_complain(done);
 }
 
-/* What was stopped is an end like another. */
+/* Being stopped is a normal end. */
 static int play_to_the_end(struct play *play)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *end = NULL;
@@ -297,7 +297,7 @@ int replay_play(const struct options *options)
 		return play_run(options, NULL);
 	r = pattern_compile(options->kernel, 0, &kernel, why);
 	if (r < 0) {
-		complain("--kernel '%s' is no regular expression: %s", options->kernel, why);
+		complain("Invalid --kernel '%s': %s", options->kernel, why);
 		return EXIT_USAGE;
 	}
 	r = play_run(options, &kernel);

@@ -1,4 +1,4 @@
-/* play.h: plays the state machines of a recording, or of a window of the daemon's. */
+/* play.h: plays the state machines of a recording, or of a window of the daemon's data. */
 #ifndef TS_CLIENT_REPLAY_PLAY_H
 #define TS_CLIENT_REPLAY_PLAY_H
 

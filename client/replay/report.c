@@ -1,4 +1,4 @@
-/* Replay report: what is said of an emulation, and how. */
+/* Replay report: prints the results of an emulation. */
 #include "client/replay/report.h"
 
 #include <errno.h>
@@ -103,7 +103,7 @@ void replay_report_done(struct replay_report *report)
 	free(report->part);
 }
 
-/* --- what else is said --- */
+/* --- caveats --- */
 
 static double share(uint64_t part, uint64_t of)
 {
@@ -124,30 +124,28 @@ static int caveats(const struct replay_report *report, char text[CAVEATS_MAX][CA
 
 	if (report->untimed)
 		snprintf(text[n++], CAVEAT_TEXT,
-			 "%" PRIu64 " operations have no exact times: they take none here. Record "
-			 "with 'tsctl run' or 'tsctl attach'",
+			 "%" PRIu64 " operations have no exact times and count as 0 here. Record "
+				    "with 'tsctl run' or 'tsctl attach'",
 			 report->untimed);
 	if (report->no_call)
 		snprintf(text[n++], CAVEAT_TEXT,
-			 "of %" PRIu64 " operations the call is not known: they follow the one "
-			 "before them on their stream",
+			 "the calls of %" PRIu64 " operations are unknown: these follow the "
+						 "previous operation on their stream",
 			 report->no_call);
 	if (report->contradicted)
 		snprintf(text[n++], CAVEAT_TEXT,
-			 "%" PRIu64
-			 " dependencies contradict the recorded times, and were left out",
+			 "%" PRIu64 " dependencies contradict the recorded times, and were ignored",
 			 report->contradicted);
 	if (report->unknown_devices)
 		snprintf(text[n++], CAVEAT_TEXT,
-			 "of %" PRIu64
-			 " devices the multiprocessors are not known: no more kernels "
-			 "run at once there than did in the recording",
+			 "the multiprocessors of %" PRIu64
+			 " devices are unknown: no more kernels run at once there than in the "
+			 "recording",
 			 report->unknown_devices);
 	if (report->changes->count)
-		snprintf(
-			text[n++], CAVEAT_TEXT,
-			"a kernel takes as long as it did whatever runs beside it, and the program "
-			"makes the same calls");
+		snprintf(text[n++], CAVEAT_TEXT,
+			 "assumes that a kernel takes as long as recorded whatever runs beside it, "
+			 "and that the program makes the same calls");
 	return n;
 }
 
@@ -175,10 +173,10 @@ static const char *const engine_names[PLAN_ENGINE_COUNT] = {
 	[PLAN_ENGINE_COMPUTE] = "kernels",
 	[PLAN_ENGINE_HTOD] = "copies to device",
 	[PLAN_ENGINE_DTOH] = "copies to host",
-	[PLAN_ENGINE_DTOD] = "sets, copies on devices",
+	[PLAN_ENGINE_DTOD] = "sets, copies on device",
 };
 
-/* As the process counts its devices. */
+/* As the process numbers its devices. */
 static uint32_t device_pid(const struct replay_report *report, const struct plan_device *device)
 {
 	const struct meta_process *process = meta_process(report->meta, device->process);
@@ -239,7 +237,7 @@ static void text_speedup(const struct replay_report *report)
 	printf("predicted: %.2f times as fast",
 	       share(report->makespan_ns[0], report->makespan_ns[1]));
 	if (report->speedup.confidence > 0)
-		printf(" (%.2f to %.2f, as far as the parts of the recording tell)",
+		printf(" (%.2f to %.2f, judging by the parts of the recording)",
 		       report->speedup.low, report->speedup.high);
 	printf("\n");
 }
@@ -250,10 +248,11 @@ static void show_text(const struct replay_report *report)
 	char text[CAVEATS_MAX][CAVEAT_TEXT], time[3][UNITS_TEXT_SIZE];
 	int n = caveats(report, text);
 
-	printf("emulated as it was: %.3f %% off; starts at most %s off, 99 %% of them %s; %s\n",
+	printf("emulation of the original: %.3f %% off; starts off by at most %s, 99 %% by at most "
+	       "%s; %s\n",
 	       100 * off(&report->error), units_nanoseconds(time[0], (int64_t)report->error.max_ns),
 	       units_nanoseconds(time[1], (int64_t)report->error.p99_ns),
-	       report->error.disorder ? "streams in another order" : "all streams in order");
+	       report->error.disorder ? "stream order differs" : "stream order preserved");
 	for (uint32_t i = 0; i < report->changes->count; i++)
 		printf("changed: %s (%" PRId64 ")\n", report->changes->change[i].text,
 		       report->changes->change[i].changed);

@@ -1,5 +1,4 @@
-/* Replay sums: the rows of `rollup`, `work` and `busy`, counted again. Blocks are ended when they
- * are full. */
+/* Replay sums: recounts the rows of `rollup`, `work` and `busy`. Full blocks are written. */
 #include "client/replay/sums.h"
 
 #include <errno.h>
@@ -9,7 +8,7 @@
 #include "core/model/recount.h"
 #include "core/sbt/rows.h"
 
-#define STATE_MIN_NS 20000 /* as in the store: what is shorter its op tells of */
+#define STATE_MIN_NS 20000 /* as in the store: shorter states follow from the ops */
 #define COLUMNS_MAX  18
 
 enum sums_table { SUMS_ROLLUP, SUMS_WORK, SUMS_BUSY, SUMS_COUNT };

@@ -1,5 +1,4 @@
-/* Replay what-if: the recording is emulated as it was, so that it is seen how far that is off, then
- * with the changes. */
+/* Replay what-if: emulates the unchanged recording, to measure the error, then the changed one. */
 #include "client/replay/whatif.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@ struct replay {
 	struct whatif_options changes;
 	struct trace trace;
 	struct plan *plan;
-	struct emulate_result as_was, result; /* without what-ifs only the first */
+	struct emulate_result as_was, result; /* only the first without what-ifs */
 	struct replay_report report;
 	uint64_t begin_ns; /* of the recording */
 };
@@ -35,7 +34,7 @@ static void replay_release(struct replay *replay)
 static int fail(const char *what, int error)
 {
 	if (error == -ELOOP)
-		complain("The emulator cannot %s: what waits for what would go in a circle", what);
+		complain("The emulator cannot %s: the dependencies form a cycle", what);
 	else
 		complain("The emulator cannot %s: %s", what, strerror(-error));
 	return error;
@@ -50,7 +49,7 @@ static int take_begin(void *data, const Tracesmith__V1__Row *row)
 	return 0;
 }
 
-/* Of a window of the daemon its first operation. */
+/* For a window of the daemon, its first operation. */
 static int find_begin(struct replay *replay)
 {
 	replay->begin_ns = replay->plan->start_ns;
@@ -109,7 +108,7 @@ static int say_predicted(struct replay *replay)
 	}
 	if (r == 0)
 		r = replay_report_path(report, replay->plan, replay->result.times, 1);
-	return r < 0 ? fail("run what was changed", r) : 0;
+	return r < 0 ? fail("run the changed recording", r) : 0;
 }
 
 static int run(struct replay *replay)
@@ -118,7 +117,7 @@ static int run(struct replay *replay)
 	int r = plan_load(options, &replay->trace, &replay->plan);
 
 	if (r == 0 && replay->plan->work_count + replay->plan->call_count == 0) {
-		complain("There are no operations to replay: see --pid, --since and --from");
+		complain("No operations to replay: see --pid, --since and --from");
 		return -ENOENT;
 	}
 	if (r == 0)
@@ -146,8 +145,8 @@ int replay_whatif(const struct options *options)
 	if (r == -EINVAL)
 		return EXIT_USAGE;
 	if (options->output && !options->file) {
-		complain("What is predicted is written like the recording that it is of: make one "
-			 "with 'tsctl record', and replay that");
+		complain("A prediction is written from a recording: make one with 'tsctl record', "
+			 "then replay it");
 		return EXIT_USAGE;
 	}
 	return r < 0 || run(&replay) < 0 ? EXIT_FAILED : EXIT_DONE;

@@ -1,6 +1,6 @@
-/* What-if options: reads what-ifs, and makes them. WHAT is a kind, "kernel", "copy", "set", "call"
- * or "host" (between the calls), of which a regular expression after a '=' may choose some: by the
- * name of the kernel, the direction of the copy, the function that was called. */
+/* What-if options: parses what-ifs and applies them. WHAT is a kind, "kernel", "copy", "set",
+ * "call" or "host" (between the calls). A regular expression after '=' may select some of it: by
+ * the name of the kernel, the direction of the copy, the function called. */
 #include "client/replay/whatif_options.h"
 
 #include <errno.h>
@@ -16,13 +16,13 @@
 #include "core/base/units.h"
 #include "core/plan/whatif.h"
 
-/* From the end of a kernel to the begin of the next one of its graph, on an H200. Source:
+/* From the end of a kernel to the start of the next in its graph, on an H200. Source:
  * docs/measurements.md, "Predictions" */
 #define GRAPH_GAP_NS 80
 
 static const char *const what_names[WHAT_COUNT] = { "kernel", "copy", "set", "call", "host" };
 
-/* --- reading --- */
+/* --- parsing --- */
 
 static int parse_name(struct whatif_option *change, const char *pattern, const char *given)
 {
@@ -38,7 +38,7 @@ static int parse_name(struct whatif_option *change, const char *pattern, const c
 		return 0;
 	}
 	free(name);
-	complain("'%s' has no regular expression after its '=': %s", given, why);
+	complain("'%s' has an invalid regular expression after '=': %s", given, why);
 	return -EINVAL;
 }
 
@@ -52,15 +52,15 @@ static int parse_what(struct whatif_option *change, const char *text, const char
 		    strncmp(text, what_names[change->what], length) == 0)
 			break;
 	if (change->what == WHAT_COUNT) {
-		complain("'%s' says not of what: kernel, copy, set, call or host, and for some of "
-			 "them =REGEX",
+		complain("'%s' names no target: use kernel, copy, set, call or host, where needed "
+			 "with =REGEX",
 			 given);
 		return -EINVAL;
 	}
 	if (!equal)
 		return 0;
 	if (change->what == WHAT_HOST || change->what == WHAT_SET) {
-		complain("'%s': a %s has no name to choose it by", given, what_names[change->what]);
+		complain("'%s': a %s has no name to match", given, what_names[change->what]);
 		return -EINVAL;
 	}
 	return parse_name(change, equal + 1, given);
@@ -71,19 +71,18 @@ static bool is_zero(const char *text)
 	return *text && !text[strspn(text, "0.")] && strchr(text, '0');
 }
 
-/* WHAT:FACTOR; a name may have colons, too. */
+/* WHAT:FACTOR; a name may contain colons, too. */
 static int parse_scale(struct whatif_option *change, const char *given)
 {
 	const char *colon = strrchr(given, ':');
 	char what[WHATIF_OPTION_TEXT];
 
 	if (colon && is_zero(colon + 1)) {
-		complain("'%s': the factor has to be more than 0; --drop leaves things out", given);
+		complain("'%s': the factor must be above 0; use --drop to remove things", given);
 		return -EINVAL;
 	}
 	if (!colon || factor_parse(colon + 1, &change->factor) < 0) {
-		complain("'%s' ends with no factor: write WHAT:FACTOR, as in 'kernel=gemm:0.5', "
-			 "with a factor of more than 0",
+		complain("'%s' lacks a factor above 0: use WHAT:FACTOR, e.g. 'kernel=gemm:0.5'",
 			 given);
 		return -EINVAL;
 	}
@@ -101,13 +100,13 @@ static int parse_drop(struct whatif_option *change, const char *given)
 	int r = parse_what(change, given, given);
 
 	if (r == 0 && change->what == WHAT_HOST) {
-		complain("'--drop host' is '--scale host:' with a small factor");
+		complain("Cannot drop host: use '--scale host:FACTOR' with a small factor");
 		return -EINVAL;
 	}
 	return r;
 }
 
-/* "FROM..TO", each may be left out. */
+/* "FROM..TO", both optional. */
 static int parse_window(struct whatif_option *change, const char *given)
 {
 	const char *dots = given ? strstr(given, "..") : NULL;
@@ -129,7 +128,7 @@ static int parse_window(struct whatif_option *change, const char *given)
 	}
 	if (r == 0 && change->from_ns < change->to_ns)
 		return 0;
-	complain("'%s' is no window: write FROM..TO, as in 1.5s..2s or 500ms..10m", given);
+	complain("'%s' is not a window: use FROM..TO, e.g. 1.5s..2s or 500ms..10m", given);
 	return -EINVAL;
 }
 
@@ -137,7 +136,7 @@ static int check_count(uint64_t count, uint32_t most, const char *of)
 {
 	if (count > 0 && count <= most)
 		return 0;
-	complain("There can be 1 to %u %s", most, of);
+	complain("Use 1 to %u %s", most, of);
 	return -EINVAL;
 }
 
@@ -212,13 +211,13 @@ void whatif_options_done(struct whatif_options *changes)
 		}
 }
 
-/* --- making --- */
+/* --- applying --- */
 
-/* Texts are kept once, so that each is looked at once. */
+/* Texts are stored once, so each is matched only once. */
 struct choice {
 	const struct meta *meta;
 	const struct whatif_option *change;
-	int8_t *known; /* of each text: 0 not yet, 1 meant, -1 not */
+	int8_t *known; /* per text: 0 not yet known, 1 matches, -1 does not */
 };
 
 static bool choose_text(struct choice *choice, const struct meta_text *text)
@@ -292,24 +291,24 @@ static int64_t apply_one(const struct whatif_option *change, const struct option
 	}
 }
 
-/* Why it changes nothing: what is then predicted would be the recording. */
+/* Why a what-if changes nothing, so that the prediction would equal the recording. */
 static const char *nothing(enum option_number option)
 {
 	switch (option) {
 	case OPTION_NUMBER_NO_SYNC:
 		return "changes nothing: no thread waits for the device more than once";
 	case OPTION_NUMBER_COPY_BANDWIDTH:
-		return "changes nothing: no copy between host and device has a time";
+		return "changes nothing: no copy between host and device has exact times";
 	case OPTION_NUMBER_GRAPH:
-		return "changes nothing: no thread launches two things there without a wait"
-		       " between them";
+		return "changes nothing: no thread launches two operations there without a wait "
+		       "between them";
 	case OPTION_NUMBER_STREAMS:
-		return "changes nothing: there are so many streams already, or their work cannot be"
-		       " spread, since it all follows one copy to the device";
+		return "changes nothing: there are already as many streams, or their work cannot "
+		       "be spread, since all of it follows one copy to the device";
 	case OPTION_NUMBER_DEVICES:
-		return "changes nothing: there are no more streams to spread";
+		return "changes nothing: there are no more streams to distribute";
 	default:
-		return "means nothing that was recorded";
+		return "matches nothing in the recording";
 	}
 }
 
@@ -326,7 +325,7 @@ int whatif_options_apply(struct whatif_options *changes, const struct options *o
 			return complain("Not enough memory"), -ENOMEM;
 		change->changed = apply_one(change, options, &match, begin_ns, plan);
 		if (change->changed < 0) {
-			complain("'%s' cannot be tried: %s", change->text,
+			complain("Cannot apply '%s': %s", change->text,
 				 strerror((int)-change->changed));
 			return (int)change->changed;
 		}

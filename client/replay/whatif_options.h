@@ -1,4 +1,4 @@
-/* whatif_options.h: the what-ifs of the options, and what they did to a plan. */
+/* whatif_options.h: the what-ifs of the options, and what they change in a plan. */
 #ifndef TS_CLIENT_WHATIF_OPTIONS_H
 #define TS_CLIENT_WHATIF_OPTIONS_H
 
@@ -17,11 +17,11 @@ enum whatif_what { WHAT_KERNEL, WHAT_COPY, WHAT_SET, WHAT_CALL, WHAT_HOST, WHAT_
 
 struct whatif_option {
 	enum option_number option;
-	char text[WHATIF_OPTION_TEXT]; /* as it was given: "--scale kernel=gemm:0.5" */
+	char text[WHATIF_OPTION_TEXT]; /* as given: "--scale kernel=gemm:0.5" */
 	enum whatif_what what;	       /* of --scale and --drop, as the next two */
 	double factor;
 	regex_t *name;		 /* NULL: all of the kind */
-	uint64_t from_ns, to_ns; /* of --graph, since the begin of the recording */
+	uint64_t from_ns, to_ns; /* of --graph, since the start of the recording */
 	int64_t changed;	 /* works, or calls */
 };
 
@@ -30,10 +30,10 @@ struct whatif_options {
 	uint32_t count;
 };
 
-/* In the order in which they are made. -EINVAL: one makes no sense, and stderr says why. */
+/* In the order of application. -EINVAL: one is invalid; the error was printed. */
 int whatif_options_parse(const struct options *options, struct whatif_options *ret);
 void whatif_options_done(struct whatif_options *changes);
-/* What fails is said on stderr. -ENOENT: one means nothing of what is there. */
+/* Errors are printed. -ENOENT: one matches nothing. */
 int whatif_options_apply(struct whatif_options *changes, const struct options *options,
 			 const struct meta *meta, uint64_t begin_ns, struct plan *plan);
 

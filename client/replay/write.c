@@ -1,7 +1,7 @@
-/* Replay write: the rows of the recording that was emulated, but for sums, and with streams on the
- * devices where they are now; then the emulated ops, their states and sums. What the rows say of
- * times other than those of ops (when a process ended, or something was lost) is as recorded. What
- * is neither call nor work is left out: ranges, overheads. */
+/* Replay write: copies the rows of the emulated recording, except for sums, with streams on their
+ * new devices; then the emulated ops, their states and sums. Times in rows other than those of ops
+ * (when a process ended, or something was lost) stay as recorded. Ops that are neither calls nor
+ * work are left out: ranges and overhead. */
 #include "client/replay/write.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ struct replay_file {
 	struct sbt_codec *codec;
 	int64_t boot;
 	int64_t since_ns, until_ns; /* of the recording */
-	uint8_t *has_device;	    /* of each of the plan: the recording has its row */
+	uint8_t *has_device;	    /* per process of the plan: the recording has its row */
 };
 
 static void replay_file_release(struct replay_file *file)
@@ -120,13 +120,13 @@ static int each_row(struct replay_file *file, const char *table, const void *dat
 	return r;
 }
 
-/* A column that has another number than it had. */
+/* A column whose number changed. */
 struct cell {
 	const char *column;
 	int64_t number;
 };
 
-/* The same row again, but for some cells; a cell without a column ends them. */
+/* Copies a row with some cells replaced; a cell without a column ends them. */
 static int write_like(struct replay_file *file, const struct sbt_view *view,
 		      const struct sbt_value *row, const struct cell *cell)
 {
@@ -189,8 +189,8 @@ static int note_device(struct replay_file *file, const struct sbt_view *view,
 	return 0;
 }
 
-/* A stream where it is now, and those that a what-if made, which were a part of it. Of two rows the
- * later one holds. */
+/* A stream on its new device, and the streams that a what-if split off it. Of two rows the later
+ * one wins. */
 static int add_streams(struct replay_file *file, const struct sbt_view *view,
 		       const struct sbt_value *row)
 {
@@ -209,7 +209,7 @@ static int add_streams(struct replay_file *file, const struct sbt_view *view,
 	return r;
 }
 
-/* Devices that a what-if made, like any of the process. */
+/* Devices that a what-if added, like the others of the process. */
 static int add_devices(struct replay_file *file, const struct sbt_view *view,
 		       const struct sbt_value *row)
 {
@@ -275,7 +275,7 @@ static int each_block(struct replay_file *file,
 	return r < 0 ? fail(file->path, r) : 0;
 }
 
-/* --- what was emulated --- */
+/* --- the emulation --- */
 
 static int chunk_compare(const void *a, const void *b)
 {
@@ -348,7 +348,7 @@ static int write_all(struct replay_file *file, const struct options *options,
 	uint64_t since_ns, until_ns;
 	int r = each_block(file, note_rows);
 
-	/* As much time follows the last operation as did in the recording. */
+	/* As much time follows the last operation as in the recording. */
 	since_ns = part || file->since_ns <= 0 ? file->plan->start_ns : (uint64_t)file->since_ns;
 	until_ns = file->times->end_ns;
 	if (!part && file->until_ns > (int64_t)file->plan->end_ns)
@@ -379,6 +379,6 @@ int replay_write(const struct options *options, const struct whatif_options *cha
 	if (r == 0)
 		r = write_all(&file, options, changes);
 	if (r < 0 && record_file_error(file.file) == 0)
-		complain("The result was not written: %s", strerror(-r));
+		complain("Cannot write the result: %s", strerror(-r));
 	return r;
 }

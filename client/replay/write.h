@@ -1,4 +1,4 @@
-/* write.h: what was emulated, as a recording. */
+/* write.h: writes an emulation as a recording. */
 #ifndef TS_CLIENT_REPLAY_WRITE_H
 #define TS_CLIENT_REPLAY_WRITE_H
 
@@ -6,7 +6,7 @@
 #include "client/replay/whatif_options.h"
 #include "core/plan/critical.h"
 
-/* Of options->file, to options->output. What goes wrong is said on stderr. */
+/* From options->file to options->output. Errors are printed. */
 int replay_write(const struct options *options, const struct whatif_options *changes,
 		 const struct plan *plan, const struct plan_times *times);
 

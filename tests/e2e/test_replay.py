@@ -148,7 +148,7 @@ class Replay(tracesmith.Case):
         wanted = [change for change in all_of_it if change["machine"] == "op" and "gemm" in change["name"]]
         self.assertTrue(wanted)
         self.assertEqual(self.played("--pid", pid, "--kernel", "gemm_f16", *WINDOW), wanted)
-        self.assertIn("nothing to play", self.replay("--pid", pid, "--kernel", "no_such", *WINDOW).err)
+        self.assertIn("Nothing to play", self.replay("--pid", pid, "--kernel", "no_such", *WINDOW).err)
         times = [change["time_ns"] for change in all_of_it]
         since, until = times[len(times) // 3], times[len(times) // 2]
         wanted = [change for change in all_of_it if since < change["time_ns"] < until]

@@ -47,13 +47,13 @@ class Parts(tracesmith.Case):
         self.check_part("device = 0", "--device", 0)
         text = self.tsctl("replay", "--on-gpu", self.recording, "-o", self.replayed)
         self.assertIn("Order: 6 of 6 streams", text.out)
-        self.assertNotIn("Compare it with -o", text.err)
+        self.assertNotIn("Use -o FILE to record", text.err)
 
     def test_a_part_of_nothing_is_refused(self):
         for options in (("--stream", 9999), ("--kernel", "nobody"), ("--device", 7)):
             for output in ((), ("-o", self.replayed)):
                 result = self.tsctl("replay", "--on-gpu", self.recording, *options, *output, code=1)
-                self.assertEqual(result.err, "tsctl: Nothing that was recorded is chosen by --stream, --device or --kernel\n")
+                self.assertEqual(result.err, "tsctl: Nothing in the recording matches --stream, --device or --kernel\n")
                 self.assertEqual(result.out, "")
         self.assertFalse(os.path.exists(self.replayed))
 

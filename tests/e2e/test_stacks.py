@@ -10,7 +10,7 @@ from tracesmith import BUILD, library, wait_for, workload_path
 PATHS = ("forward", "backward", "update", "replay", "seldom")
 SAMPLES = 500  # a second and thread
 TOLERANCE = 0.08  # of all: about four standard deviations of the largest share
-NOTE = "'tsctl run --stacks all' takes every one"
+NOTE = "'tsctl run --stacks all' takes all of them"
 
 
 class Stacks(tracesmith.Case):

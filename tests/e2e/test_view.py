@@ -134,7 +134,7 @@ class View(unittest.TestCase):
         self.assertRegex(text, r"(?m)^  GPU 0 busy +[.1-9#]{60}$")
 
     def test_what_is_wrong_is_said(self):
-        for arguments, code, said in ((("--kernel", "("), 2, "no regular expression"),
+        for arguments, code, said in ((("--kernel", "("), 2, "Invalid --kernel"),
                                       (("--tree", "--lanes"), 2, "one way"), (("--pid", "999999"), 1, "999999")):
             result = self.daemon.ctl("view", self.file, *arguments)
             self.assertEqual(result.code, code, result.err)

@@ -67,12 +67,12 @@ class WhatIf(tracesmith.Case):
             result = self.tsctl("replay", self.path(was), *options, code=2)
             self.assertRegex(result.err, r"^tsctl: ")
             self.assertEqual(result.out, "")
-        for options, said in ((("--scale", "kernel=nobody:2"), "means nothing"), (("--graph=1h..2h",), "two things"),
-                              (("--streams", "1"), "so many streams already"), (("--devices", "1"), "no more streams")):
+        for options, said in ((("--scale", "kernel=nobody:2"), "matches nothing"), (("--graph=1h..2h",), "two operations"),
+                              (("--streams", "1"), "already as many streams"), (("--devices", "1"), "no more streams")):
             result = self.tsctl("replay", self.path(was), *options, code=1)
             self.assertEqual(result.out, "")
             self.assertIn(said, result.err)
-        self.assertIn("has to be more than 0", self.tsctl("replay", self.path(was), "--scale", "copy=.*:0", code=2).err)
+        self.assertIn("must be above 0", self.tsctl("replay", self.path(was), "--scale", "copy=.*:0", code=2).err)
         self.tsctl("replay", "--emulate", "-o", self.path("told"), code=2)
 
     def test_what_is_unchanged_comes_out_as_it_was(self):
