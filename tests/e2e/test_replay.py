@@ -304,7 +304,7 @@ class Replay(tracesmith.Case):
         def refused(part, *arguments):
             self.assertIn(part, self.replay(*arguments, code=2).err)
 
-        refused("no regular expression", "--kernel", "(")
+        refused("Invalid --kernel", "--kernel", "(")
         refused("does not go with playing", "--tolerance", "5%")
         refused("does not go with --check", "--check", "--speed", "2", "a.sbt")
         refused("does not go with --emulate", "--emulate", "--kernel", "gemm", "a.sbt")
