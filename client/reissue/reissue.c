@@ -116,7 +116,7 @@ static void show(const struct options *options, const struct gpu_world *world)
 		       recorded_ns, replayed_ns, (uint64_t)world->works, unknown);
 	else
 		printf("%" PRIu64 " operations; from the first call to the last operation: %s "
-				  "recorded, %s reissued.%s\n",
+		       "recorded, %s reissued.%s\n",
 		       (uint64_t)world->works, units_nanoseconds(text[0], (int64_t)recorded_ns),
 		       units_nanoseconds(text[1], (int64_t)replayed_ns),
 		       getenv(RECORDED) ? "" : " Use -o FILE to record and compare it.");
@@ -125,7 +125,7 @@ static void show(const struct options *options, const struct gpu_world *world)
 			 unknown);
 	if (world->plan->untimed > 0)
 		complain("%" PRIu64 " operations have no exact times: their kernels take no time. "
-				    "Record with 'tsctl record -- PROGRAM'",
+			 "Record with 'tsctl record -- PROGRAM'",
 			 world->plan->untimed);
 	if (world->plan->no_call > 0)
 		complain("%" PRIu64

@@ -227,8 +227,7 @@ static void draw_others(uint32_t count, int width)
 {
 	char text[128];
 
-	snprintf(text, sizeof(text), "and %" PRIu32 " more streams: see --stream and --pid",
-		 count);
+	snprintf(text, sizeof(text), "and %" PRIu32 " more streams: see --stream and --pid", count);
 	printf("%.*s\033[K\n", width - 1, text);
 }
 

@@ -125,12 +125,12 @@ static int caveats(const struct replay_report *report, char text[CAVEATS_MAX][CA
 	if (report->untimed)
 		snprintf(text[n++], CAVEAT_TEXT,
 			 "%" PRIu64 " operations have no exact times and count as 0 here. Record "
-				    "with 'tsctl run' or 'tsctl attach'",
+			 "with 'tsctl run' or 'tsctl attach'",
 			 report->untimed);
 	if (report->no_call)
 		snprintf(text[n++], CAVEAT_TEXT,
 			 "the calls of %" PRIu64 " operations are unknown: these follow the "
-						 "previous operation on their stream",
+			 "previous operation on their stream",
 			 report->no_call);
 	if (report->contradicted)
 		snprintf(text[n++], CAVEAT_TEXT,
