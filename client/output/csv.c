@@ -1,11 +1,11 @@
-/* Csv: a text stands as it is if nothing in it would end the field, else in quotes. */
+/* Csv: text is quoted only if something in it would end the field. */
 #include "client/output/csv.h"
 
 #include "core/base/utf8.h"
 
 #define FIELD_ENDS ",\"\r\n"
 
-/* The next code point of a field in quotes, which it takes at most twice as long; returns the
+/* Escapes the next code point of a quoted field, at most doubling its length; returns the
  * length. */
 static size_t escape(char to[2 * UTF8_LENGTH_MAX], const char **text, size_t *size)
 {

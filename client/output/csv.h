@@ -1,5 +1,5 @@
-/* csv.h: fields of CSV (RFC 4180), on a stdio stream or into an out, where they take no more than
- * the room that was asked for. */
+/* csv.h: CSV fields (RFC 4180), to a stdio stream or an out, where they stay within the reserved
+ * room. */
 #ifndef TS_CLIENT_CSV_H
 #define TS_CLIENT_CSV_H
 
@@ -10,7 +10,7 @@
 
 /* Quoted where necessary; invalid UTF-8 becomes U+FFFD. */
 void csv_print(FILE *out, const char *text);
-/* The same, of text that is valid UTF-8, as all of a trace's metadata is. */
+/* The same for valid UTF-8, such as a trace's metadata. */
 void csv_text(struct out *out, const char *text);
 /* Several texts in one field, with `between` them. */
 void csv_print_list(FILE *out, char *const *text, size_t count, char between);

@@ -1,4 +1,4 @@
-/* Json: strings and numbers of RFC 8259. */
+/* Json: writes strings and numbers as in RFC 8259. */
 #include "client/output/json.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #include "core/base/utf8.h"
 
-#define PIECE	   256 /* bytes of text that are escaped at a time */
+#define PIECE	   256 /* bytes of text escaped at a time */
 #define ESCAPE_MAX 6   /* bytes that one becomes */
 
 static const char hex[] = "0123456789abcdef";

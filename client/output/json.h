@@ -1,5 +1,5 @@
-/* json.h: JSON values (RFC 8259), on a stdio stream or into an out, where they take no more than
- * the room that was asked for. */
+/* json.h: JSON values (RFC 8259), to a stdio stream or an out, where they stay within the reserved
+ * room. */
 #ifndef TS_CLIENT_JSON_H
 #define TS_CLIENT_JSON_H
 
@@ -18,7 +18,7 @@ void json_real(FILE *out, double value);
 /* Hexadecimal text: a JSON number is read as a double, which holds only 53 bits. */
 void json_address(struct out *out, uint64_t value);
 void json_microseconds(struct out *out, uint64_t ns);
-/* `name`, which brings its quotes and colon, then the number. */
+/* Writes `name`, including its quotes and colon, then the number. */
 void json_member(struct out *out, const char *name, uint64_t value);
 
 #endif
