@@ -135,7 +135,7 @@ class View(unittest.TestCase):
 
     def test_what_is_wrong_is_said(self):
         for arguments, code, said in ((("--kernel", "("), 2, "Invalid --kernel"),
-                                      (("--tree", "--lanes"), 2, "one way"), (("--pid", "999999"), 1, "999999")):
+                                      (("--tree", "--lanes"), 2, "exclude each other"), (("--pid", "999999"), 1, "999999")):
             result = self.daemon.ctl("view", self.file, *arguments)
             self.assertEqual(result.code, code, result.err)
             self.assertIn(said, result.err)

@@ -130,7 +130,7 @@ class WhatIf(tracesmith.Case):
         of = ("replay", "--pid", program.pid)
         tracesmith.wait_for("the last 10 s to be empty",
                             lambda: json.loads(self.tsctl(*of, "--json").out.splitlines()[-1]).get("changes") == 0)
-        self.assertIn("no operations", self.tsctl(*of, "--emulate", code=1).err)
+        self.assertIn("No operations", self.tsctl(*of, "--emulate", code=1).err)
         self.tsctl(*of, "--emulate", "--since", "1m")
 
     def test_fewer_waits_are_predicted(self):
