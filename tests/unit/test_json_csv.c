@@ -84,7 +84,7 @@ static void json_texts_of_any_length_are_whole(void **state)
 
 	for (size_t kind = 0; kind < ARRAY_SIZE(unit); kind++)
 		for (size_t first = 0; first < 4; first++) {
-			char text[LONG_BYTES + 8] = "", whole[6 * LONG_BYTES] = "\"";
+			char text[LONG_BYTES + 8] = "", whole[6 * LONG_BYTES + 8] = "\"";
 
 			memset(text, 'x', first);
 			strcat(whole, text);
