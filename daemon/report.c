@@ -216,8 +216,7 @@ static void report_failed(void *data, uint32_t pid, const char *why)
 	char name[32];
 
 	snprintf(name, sizeof(name), "process %u", pid);
-	status_text(data, "cannot be recorded: %s", name, true, "cannot be collected from: %s",
-		    why);
+	status_text(data, "exact", name, true, "cannot be recorded: %s", why);
 }
 
 static void report_exact(struct daemon *daemon, struct status_builder *builder)

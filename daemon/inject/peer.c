@@ -201,7 +201,7 @@ enum intake_state peer_look(struct peer *peer, uint64_t now_ns, uint32_t budget)
 		return peer_look_last(peer, now_ns, budget);
 	taken = inject_ring_read(&peer->ring, budget < slots ? budget : slots, peer_take, peer);
 	peer_tell_lost(peer, 0);
-	/* Once around: what was there when the turn began is read, whatever has come since. */
+	/* Once around: what was there when the turn started is read, whatever has come since. */
 	if (taken < budget || taken >= slots)
 		intake_lane_done(&peer->lane);
 	if (!taken)

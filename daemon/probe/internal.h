@@ -19,7 +19,7 @@ struct probe {
 	uv_poll_t readable; /* off from a wake-up until the ring is empty, or it would go on */
 	void (*closed)(void *data);
 	enum probe_way way;
-	/* Of this turn: records that it may still take, and when it began. */
+	/* Of this turn: records that it may still take, and when it started. */
 	uint32_t budget;
 	uint64_t now_ns;
 	uint64_t heard_ns; /* the last turn with a record */

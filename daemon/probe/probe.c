@@ -24,8 +24,8 @@
 #include "daemon/probe/internal.h"
 
 #define QUIET_NS	  200000000ull /* this long without a record, and we sleep */
-#define IDLE_NS		  5000000ull /* a record that was begun before the flag was seen has come */
-#define ATTACH_TYPE_MULTI 48	     /* BPF_TRACE_UPROBE_MULTI, of kernels since 6.6 */
+#define IDLE_NS		  5000000ull   /* a record started before the flag was seen has come */
+#define ATTACH_TYPE_MULTI 48	       /* BPF_TRACE_UPROBE_MULTI, of kernels since 6.6 */
 #define KERNEL_MIN_MAJOR  5
 #define KERNEL_MIN_MINOR  15
 

@@ -31,7 +31,7 @@ CLANG = next(name for name in ("clang", "clang-14", "clang-16", "clang-19")
              if subprocess.run(["which", name], capture_output=True, check=False).returncode == 0)
 with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as file:
     commands = json.load(file)
-# Generated sources lie in the build directory and are not ours to mend.
+# Generated sources lie in the build directory and are not ours to fix.
 ours = [c for c in commands if not c["file"].startswith(BUILD) and c["file"].endswith(".c")]
 with ThreadPoolExecutor(os.cpu_count()) as pool:
     findings = [text for text in pool.map(warnings, ours) if text]

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Keeps phrases that are not plain English out of documents, messages and comments. docs/glossary.md has
-the words to use. Usage: phrases.py [PATH...]: checks these, by default everything that is clean."""
+the words to use. Usage: phrases.py [PATH...]: checks these, by default everything but LEFT_OUT."""
 
 import re
 import sys
@@ -17,14 +17,14 @@ PHRASES = [
     (r"(?<![Tt]here )\bis no [A-Z]{2,}", "Invalid ..."),
     (r"\bmeans nothing\b", "... matches nothing, ... has no effect"),
     (r"\bNor (have|has|is|are|can|do|does)\b", "a sentence of its own"),
-    (r"\bcollected from\b", "recorded"),
+    (r"\b(is|are|be|been|being)( not)? collected from\b", "recorded"),
     (r"\bgo(es)? before\b", "overrides, takes precedence"),
     (r"\bwhat (is|was) told\b", "what is reported"),
-    (r"\b(tells|told|tell) (of|whether|that)\b", "reports, says, shows"),
+    (r"\b(tells|told|tell) (of|whether)\b", "reports, says, shows"),
     (r"\bgone without a word\b", "lost without a trace"),
     (r"\b(was|were|is) not looking\b", "while the daemon was not tracing"),
     (r"\b(daemon|tracesmithd) (looked|was looking)\b", "before the daemon started"),
-    (r"\bst(ood|ands?) still\b", "paused, stopped"),
+    (r"\b(it|thread|process|program)s? st(ood|ands?) still\b", "paused, stopped"),
     (r"\bmakes? no sense\b", "is invalid"),
     (r"\bmend(ed|s)?\b", "fix, correct"),
     (r"\ba (line|row|object) an? [a-z]+\b", "one line per ..."),
@@ -35,10 +35,9 @@ PHRASES = [
      "the writer, the caller"),
 ]
 
-# The paths that are held to it.
-CLEAN = ("docs/C", "docs/completion", "docs/glossary.md", "docs/internals.md", "docs/man",
-         "docs/measurements.md", "docs/overview.svg", "docs/recordings.md", "docs/sbt.md",
-         "scripts/", "systemd/")
+# What is not clean yet.
+LEFT_OUT = ("client/export/", "client/reissue/", "client/replay/", "core/store/query/replay.c",
+            "tests/e2e/test_whatif.py")
 
 # Licences, data, and the home of the phrases.
 EXCEPT = ("LICENSE", "tests/data/", "tests/checks/phrases.py")
@@ -74,8 +73,9 @@ def check_itself():
 
 
 def main():
-    wanted = tuple(sys.argv[1:]) or CLEAN
-    names = [name for name in tree.files("") if name.startswith(wanted) and not name.startswith(EXCEPT)]
+    wanted, left_out = (tuple(sys.argv[1:]), ()) if sys.argv[1:] else (("",), LEFT_OUT)
+    names = [name for name in tree.files("")
+             if name.startswith(wanted) and not name.startswith(EXCEPT + left_out)]
     findings = list(check_itself())
     for name in names:
         data = (tree.ROOT / name).read_bytes()

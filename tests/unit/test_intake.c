@@ -278,7 +278,7 @@ static void who_is_alone_waits_for_nobody(void **state)
 	assert_int_equal(stats_of(world).held, 0);
 }
 
-/* An input that does not get on holds up the others for so long, and then they leave, counted. */
+/* An input without progress delays the others up to a bound; then they leave, and are counted. */
 static void nobody_waits_longer_than_the_bound(void **state)
 {
 	struct world *world = *state;
