@@ -17,6 +17,7 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
+#include "daemon/library/library.h"
 #include "proto/paths.h"
 #include "proto/ring.h"
 
@@ -54,13 +55,6 @@ struct setting {
 
 #define AT(field) offsetof(struct config, field)
 
-/* Where distributions, NVIDIA's installers and container images install the driver library. */
-#define STANDING                                                                                   \
-	"/usr/lib/x86_64-linux-gnu/libcuda.so.1 /usr/lib/aarch64-linux-gnu/libcuda.so.1 "          \
-	"/usr/lib64/libcuda.so.1 /usr/lib/libcuda.so.1 /usr/local/nvidia/lib*/libcuda.so.1 "       \
-	"/usr/local/cuda*/compat/libcuda.so.1 /usr/lib/wsl/lib/libcuda.so.1 "                      \
-	"/run/opengl-driver/lib/libcuda.so.1"
-
 /* clang-format off */
 static const struct setting settings[] = {
 	{ "daemon", "control_socket", TEXT, AT(control_socket), TS_PATH_CONTROL_SOCKET, 0, 0, NULL,
@@ -74,9 +68,9 @@ static const struct setting settings[] = {
 	{ "daemon", "log_level", CHOICE, AT(log_level), "info", 0, 0, levels,
 	  "How much to log: error, warning, info or debug." },
 
-	{ "probe", "libraries", TEXT, AT(libraries), "libcuda.so*", 0, 0, NULL,
+	{ "probe", "libraries", TEXT, AT(libraries), LIBRARY_FILES, 0, 0, NULL,
 	  "File names of driver libraries; shell patterns separated by spaces." },
-	{ "probe", "standing", TEXT, AT(standing), STANDING, 0, 0, NULL,
+	{ "probe", "standing", TEXT, AT(standing), LIBRARY_STANDING, 0, 0, NULL,
 	  "Driver libraries that keep their probes while no process maps them, so that the first\n"
 	  "# call of a new process is traced; shell patterns separated by spaces." },
 	{ "probe", "attach", CHOICE, AT(way), "auto", 0, 0, ways,
@@ -345,11 +339,9 @@ static int config_put_cgroup(const char *word, uint32_t n, struct probe_config *
 	return -EINVAL;
 }
 
-int config_probe(const struct config *config, const struct gpu_vendor *vendor,
-		 struct probe_config *ret)
+int config_probe(const struct config *config, struct probe_config *ret)
 {
 	struct probe_config probe = {
-		.vendor = vendor,
 		.way = (enum probe_way)config->way,
 		.ring_bytes = config->ring_bytes,
 		.stack_depth = (uint32_t)config->stack_depth,
@@ -368,22 +360,6 @@ int config_probe(const struct config *config, const struct gpu_vendor *vendor,
 	probe.uid_count = (uint32_t)uids;
 	probe.cgroup_count = (uint32_t)cgroups;
 	*ret = probe;
-	return 0;
-}
-
-int config_patterns(const struct config *config, char **ret_text,
-		    const char *pattern[CONFIG_PATTERNS_MAX + 1])
-{
-	char *text = strdup(config->libraries), *state = NULL;
-	size_t n = 0;
-
-	if (!text)
-		return -ENOMEM;
-	for (char *word = strtok_r(text, " ,\t", &state); word && n < CONFIG_PATTERNS_MAX;
-	     word = strtok_r(NULL, " ,\t", &state))
-		pattern[n++] = word;
-	pattern[n] = NULL;
-	*ret_text = text;
 	return 0;
 }
 

@@ -7,8 +7,6 @@
 #include "core/base/log.h"
 #include "daemon/probe/probe.h"
 
-#define CONFIG_PATTERNS_MAX 16
-
 struct config {
 	char *control_socket;
 	char *control_group;
@@ -41,12 +39,7 @@ struct config *config_free(struct config *config);
 int config_read(struct config *config, const char *path, bool may_miss);
 
 /* The probes' part. -EINVAL: a filter is invalid; logged. */
-int config_probe(const struct config *config, const struct gpu_vendor *vendor,
-		 struct probe_config *ret);
-
-/* Splits config->libraries into `pattern` (NULL-terminated); the strings belong to *ret_text. */
-int config_patterns(const struct config *config, char **ret_text,
-		    const char *pattern[CONFIG_PATTERNS_MAX + 1]);
+int config_probe(const struct config *config, struct probe_config *ret);
 
 /* Prints the table as a settings file with comments, for --print-config and the packaged file. */
 void config_print(FILE *file);

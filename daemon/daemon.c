@@ -20,6 +20,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
 #include "daemon/daemon_internal.h"
+#include "daemon/library/library.h"
 #include "daemon/limits.h"
 #include "daemon/maps/procfs.h"
 #include "daemon/notify.h"
@@ -184,7 +185,7 @@ static void daemon_on_hangup(uv_signal_t *signal, int number)
 	if (config_new(&config) < 0)
 		return;
 	if (config_read(config, daemon->config_path, true) < 0 ||
-	    config_probe(config, &gpu_cuda, &probe) < 0) {
+	    config_probe(config, &probe) < 0) {
 		log_error("Keeping the old settings");
 		config_free(config);
 		return;
@@ -230,7 +231,7 @@ static int daemon_start_store(struct daemon *daemon)
 		.path = daemon->database,
 		.boot_id = daemon->boot_id,
 		.wall_offset_ns = daemon->wall_offset_ns,
-		.functions = gpu_functions(&gpu_cuda),
+		.functions = library_functions(),
 		.keep_ns = daemon->config->keep_ns,
 		.keep_bytes = daemon->config->keep_bytes,
 	};
@@ -252,10 +253,10 @@ static int daemon_start_store(struct daemon *daemon)
 static int daemon_start_core(struct daemon *daemon, struct store_resume *resume)
 {
 	struct core_config config = {
-		.functions = gpu_functions(&gpu_cuda),
+		.functions = library_functions(),
 		.sink = daemon_sink,
 		.data = daemon,
-		.one_device = gpu_device_count(&gpu_cuda) == 1,
+		.one_device = library_device_count() == 1,
 		.bounds_wait_ns = daemon->config->bounds_wait_ns,
 		.max_processes = LIMIT_PROCESSES,
 		.max_threads = LIMIT_THREADS,
@@ -321,7 +322,7 @@ static void daemon_resume(struct daemon *daemon, const struct store_resume *resu
 static int daemon_start_maps(struct daemon *daemon)
 {
 	struct maps_config config = {
-		.patterns = daemon->pattern,
+		.patterns = daemon->config->libraries,
 		.ring_bytes = MAPS_RING,
 		.max_processes = LIMIT_PROCESSES,
 		.max_mappings = LIMIT_MAPPINGS,
@@ -332,11 +333,7 @@ static int daemon_start_maps(struct daemon *daemon)
 		.library_gone = daemon_on_library_gone,
 		.process_gone = daemon_on_process_gone,
 	};
-	int r = config_patterns(daemon->config, &daemon->patterns_text, daemon->pattern);
-
-	if (r < 0)
-		return r;
-	r = maps_new(&daemon->loop, &config, &callbacks, daemon, &daemon->maps);
+	int r = maps_new(&daemon->loop, &config, &callbacks, daemon, &daemon->maps);
 	if (r < 0)
 		log_error_errno(r, "Cannot follow the mappings of processes");
 	return r;
@@ -348,7 +345,7 @@ static int daemon_start_probes(struct daemon *daemon)
 	struct probe_config config;
 	int r;
 
-	r = config_probe(daemon->config, &gpu_cuda, &config);
+	r = config_probe(daemon->config, &config);
 	if (r < 0)
 		return r;
 	daemon->probe_config = config;
@@ -562,7 +559,6 @@ struct daemon *daemon_free(struct daemon *daemon)
 	uv_loop_close(&daemon->loop);
 	closep(&daemon->lock);
 	config_free(daemon->config);
-	free(daemon->patterns_text);
 	free(daemon->library);
 	free(daemon->database);
 	free(daemon->config_path);

@@ -28,9 +28,7 @@ struct daemon {
 	struct config *config;
 	char *config_path;
 	char *database;
-	char *library;	     /* what attach loads into processes */
-	char *patterns_text; /* of `pattern` */
-	const char *pattern[CONFIG_PATTERNS_MAX + 1];
+	char *library; /* what attach loads into processes */
 	char boot_id[37];
 	uint64_t started_ns;
 	int64_t boot_offset_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */

@@ -138,8 +138,7 @@ static int settings_read(const struct arguments *arguments, const char *path, st
 
 	if (config_new(&config) < 0)
 		return EXIT_FAILURE;
-	if (config_read(config, path, !arguments->config) < 0 ||
-	    config_probe(config, &gpu_cuda, &probe) < 0) {
+	if (config_read(config, path, !arguments->config) < 0 || config_probe(config, &probe) < 0) {
 		config_free(config);
 		return EXIT_SETTINGS;
 	}

@@ -118,7 +118,7 @@ static void report_ring(const struct probe_stats *probe, struct status_builder *
 		      units_bytes(text, probe->ring_bytes));
 }
 
-static void report_slow(const struct library *library, struct status_builder *builder)
+static void report_slow(const struct library_copy *library, struct status_builder *builder)
 {
 	const char *name;
 
@@ -129,7 +129,7 @@ static void report_slow(const struct library *library, struct status_builder *bu
 			    library->path);
 }
 
-static void report_library(const struct library *library, struct status_builder *builder)
+static void report_library(const struct library_copy *library, struct status_builder *builder)
 {
 	const char *use = library->mapped ? "in use" : "not in use (standing)";
 	struct probe_library_stats stats;
@@ -282,7 +282,7 @@ void daemon_report(void *data, struct status_builder *builder)
 {
 	static struct probe_counters cpu[REPORT_CPUS];
 	struct daemon *daemon = data;
-	const struct library *library;
+	const struct library_copy *library;
 	struct probe_stats probe;
 
 	probe_stats(daemon->probe, &probe, cpu, REPORT_CPUS);

@@ -1,5 +1,5 @@
 /* Call: makes an op of each call of a driver function, and applies its effect to the model. A row
- * of the vendor's table says what a function does; a row here says what an effect means. */
+ * of the library table says what a function does; a row here says what an effect means. */
 #include "core/model/call.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* function.h: what a driver function does, described to the model by the vendor's table.
+/* function.h: what a driver function does, described to the model by the library table.
  *
  * The model knows no function by name. A row says which kind of call it is, what it does to the
  * model (its effect) and, if the effect needs it, which kind of memory or direction.

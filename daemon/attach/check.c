@@ -14,9 +14,9 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/attach/internal.h"
+#include "daemon/library/library.h"
 #include "daemon/maps/procfs.h"
 
-#define CUDA_LIBRARY	 "libcuda.so"
 #define PROGRAM_HEADERS	 64
 #define YAMA_SCOPE	 "/proc/sys/kernel/yama/ptrace_scope"
 #define SECCOMP_STRICT	 1
@@ -161,7 +161,7 @@ static int check_mappings(pid_t pid, char *why)
 	if (r < 0)
 		return attach_why(why, -ESRCH, "Process %d has ended", pid);
 	for (size_t i = 0; i < maps.count; i++)
-		cuda |= !strncmp(attach_map_name(&maps.map[i]), CUDA_LIBRARY, strlen(CUDA_LIBRARY));
+		cuda |= library_of(attach_map_name(&maps.map[i])) == &library_cuda;
 	attach_maps_free(&maps);
 	if (!cuda)
 		return attach_why(why, -ENODEV,

@@ -5,7 +5,7 @@
  * these functions, so probing libcuda alone sees programs of both APIs, static or shared.
  */
 #include "core/base/array.h"
-#include "daemon/library/gpu.h"
+#include "daemon/library/library.h"
 
 /* A row is one thought: laid out by hand. */
 /* clang-format off */
@@ -55,7 +55,7 @@
 	FIELD(0, 136, address), FIELD(0, 48, source), FIELD(0, 176, bytes), FIELD(0, 184, height), \
 		FIELD(0, 192, depth)
 
-static const struct gpu_function cuda_function[] = {
+static const struct library_function cuda_function[] = {
 	/* Launches. Their return is not probed, so errors of launches are not seen here. */
 	ROW(1, "cuLaunchKernel", LAUNCH, SUBMIT, 0, SAMPLE | SPILLED, IN(LAUNCH_ARGS), PTSZ,
 	    ACTIVITY(307, 442)),
@@ -341,8 +341,9 @@ static const struct gpu_function cuda_function[] = {
 };
 /* clang-format on */
 
-const struct gpu_vendor gpu_cuda = {
+const struct library_row library_cuda = {
 	.name = "cuda",
+	.files = CUDA_FILES,
 	.devices = "/dev/nvidia[0-9]*",
 	.function = cuda_function,
 	.count = ARRAY_SIZE(cuda_function),

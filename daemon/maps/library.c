@@ -2,31 +2,14 @@
  * until the grace time after its last.
  */
 #include <errno.h>
-#include <fnmatch.h>
 #include <string.h>
 
+#include "daemon/library/library.h"
 #include "daemon/maps/state.h"
-
-static const char deleted[] = " (deleted)";
 
 bool maps_library_matches(const struct maps *maps, const char *path)
 {
-	char name[NAME_MAX + sizeof(deleted)];
-	const char *base = strrchr(path, '/');
-	size_t length, tail = sizeof(deleted) - 1;
-	char **pattern;
-
-	base = base ? base + 1 : path;
-	length = strlen(base);
-	if (length >= sizeof(name))
-		return false;
-	memcpy(name, base, length + 1);
-	if (length > tail && strcmp(name + length - tail, deleted) == 0)
-		name[length - tail] = '\0';
-	for (pattern = maps->patterns; *pattern; pattern++)
-		if (fnmatch(*pattern, name, 0) == 0)
-			return true;
-	return false;
+	return library_matches(path, maps->patterns);
 }
 
 static struct maps_library *library_find(struct maps *maps, const struct maps_file *file)

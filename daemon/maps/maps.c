@@ -265,7 +265,6 @@ void maps_stats(const struct maps *maps, struct maps_stats *ret)
 
 static void maps_free(struct maps *maps)
 {
-	char **pattern;
 
 	maps_process_free_all(maps);
 	while (maps->library_count > 0)
@@ -273,8 +272,6 @@ static void maps_free(struct maps *maps)
 	maps_files_free(maps->files);
 	maps_history_free(&maps->history);
 	maps_rings_free(maps->rings);
-	for (pattern = maps->patterns; pattern && *pattern; pattern++)
-		free(*pattern);
 	free(maps->patterns);
 	free(maps);
 }
@@ -320,36 +317,18 @@ void maps_close(struct maps *maps, void (*closed)(void *data))
 	uv_close((uv_handle_t *)&maps->scan_timer, on_closed);
 }
 
-static int copy_patterns(struct maps *maps, const char *const *patterns)
-{
-	size_t count = 0, i;
-
-	while (patterns[count])
-		count++;
-	maps->patterns = calloc(count + 1, sizeof(*maps->patterns));
-	if (!maps->patterns)
-		return -ENOMEM;
-	for (i = 0; i < count; i++) {
-		maps->patterns[i] = strdup(patterns[i]);
-		if (!maps->patterns[i])
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 static int maps_init(struct maps *maps, const struct maps_config *config)
 {
 	uint32_t grace_ms = config->grace_ms ?: LIMIT_MAPS_GRACE_MS;
-	int r;
 
 	maps->max_processes = config->max_processes;
 	maps->grace_ns = grace_ms * NS_PER_MS;
 	maps->bounds.image_max = config->max_mappings;
 	maps->bounds.total_max = LIMIT_MAPPINGS_TOTAL;
 	TAILQ_INIT(&maps->ended);
-	r = copy_patterns(maps, config->patterns);
-	if (r < 0)
-		return r;
+	maps->patterns = strdup(config->patterns);
+	if (!maps->patterns)
+		return -ENOMEM;
 	maps->files = maps_files_new(config->max_files);
 	if (!maps->files)
 		return -ENOMEM;

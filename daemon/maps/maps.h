@@ -31,8 +31,8 @@ struct maps_file {
 };
 
 struct maps_config {
-	const char *const *patterns; /* of the library's base name, fnmatch(3), NULL-terminated */
-	size_t ring_bytes;	     /* of each CPU's perf ring, a power of two */
+	const char *patterns; /* of the library's file name, fnmatch(3), separated by spaces */
+	size_t ring_bytes;    /* of each CPU's perf ring, a power of two */
 	uint32_t max_processes, max_mappings, max_files;
 	uint32_t grace_ms; /* how long to keep what has ended, 0: LIMIT_MAPS_GRACE_MS */
 };

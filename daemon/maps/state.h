@@ -19,7 +19,7 @@ struct maps_library {
 
 struct maps {
 	uv_loop_t *loop;
-	char **patterns;
+	char *patterns;
 	uint32_t max_processes;
 	uint64_t grace_ns;
 	struct maps_callbacks callbacks;

@@ -17,10 +17,10 @@
 struct libraries {
 	struct probe *probe;
 	uint32_t count;
-	struct library *library[LIMIT_LIBRARIES];
+	struct library_copy *library[LIMIT_LIBRARIES];
 };
 
-static struct library *library_free(struct library *library)
+static struct library_copy *library_free(struct library_copy *library)
 {
 	if (!library)
 		return NULL;
@@ -30,7 +30,7 @@ static struct library *library_free(struct library *library)
 	free(library);
 	return NULL;
 }
-CLEANUP_DEFINE(struct library, library_free)
+CLEANUP_DEFINE(struct library_copy, library_free)
 
 int libraries_new(struct probe *probe, struct libraries **ret)
 {
@@ -51,7 +51,8 @@ struct libraries *libraries_free(struct libraries *libraries)
 	return NULL;
 }
 
-static struct library *libraries_find(struct libraries *libraries, uint64_t device, uint64_t inode)
+static struct library_copy *libraries_find(struct libraries *libraries, uint64_t device,
+					   uint64_t inode)
 {
 	for (uint32_t i = 0; i < libraries->count; i++)
 		if (libraries->library[i]->device == device &&
@@ -60,7 +61,7 @@ static struct library *libraries_find(struct libraries *libraries, uint64_t devi
 	return NULL;
 }
 
-static void library_attach(struct libraries *libraries, struct library *library)
+static void library_attach(struct libraries *libraries, struct library_copy *library)
 {
 	struct probe_library_stats stats;
 
@@ -82,9 +83,9 @@ static void library_attach(struct libraries *libraries, struct library *library)
 }
 
 static int libraries_add(struct libraries *libraries, int fd, const char *path,
-			 struct library **ret)
+			 struct library_copy **ret)
 {
-	_cleanup_(library_freep) struct library *library = calloc(1, sizeof(*library));
+	_cleanup_(library_freep) struct library_copy *library = calloc(1, sizeof(*library));
 	struct stat st;
 
 	if (!library)
@@ -108,7 +109,7 @@ static int libraries_add(struct libraries *libraries, int fd, const char *path,
 static void libraries_add_path(struct libraries *libraries, const char *path)
 {
 	_cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct library *library;
+	struct library_copy *library;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
@@ -137,7 +138,7 @@ void libraries_add_standing(struct libraries *libraries, const char *patterns)
 
 int libraries_mapped(struct libraries *libraries, int fd, const char *path)
 {
-	struct library *library;
+	struct library_copy *library;
 	struct stat st;
 	int r;
 
@@ -157,7 +158,7 @@ int libraries_mapped(struct libraries *libraries, int fd, const char *path)
 
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode)
 {
-	struct library *library = libraries_find(libraries, device, inode);
+	struct library_copy *library = libraries_find(libraries, device, inode);
 
 	if (!library)
 		return;
@@ -171,7 +172,7 @@ void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t i
 	library_free(library);
 }
 
-const struct library *libraries_get(const struct libraries *libraries, uint32_t n)
+const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n)
 {
 	return n < libraries->count ? libraries->library[n] : NULL;
 }

@@ -14,7 +14,7 @@
 
 struct libraries;
 
-struct library {
+struct library_copy {
 	uint64_t device, inode;
 	char *path;
 	int fd;
@@ -36,6 +36,6 @@ int libraries_mapped(struct libraries *libraries, int fd, const char *path);
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode);
 
 /* The n-th, NULL after the last. */
-const struct library *libraries_get(const struct libraries *libraries, uint32_t n);
+const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n);
 
 #endif

@@ -180,6 +180,22 @@ struct probe_library *probe_detach(struct probe_library *library)
 }
 CLEANUP_DEFINE(struct probe_library, probe_detach)
 
+/* By its name it is a copy of one row, or of any. */
+static int library_find_sites(struct probe_library *library, int fd, const char *path)
+{
+	const struct library_row *named = library_of(path), *row;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && !library->count && (row = library_get(i)); i++) {
+		if (named && row != named)
+			continue;
+		free(library->site);
+		library->site = NULL;
+		r = site_find(fd, row, &library->site, &library->count);
+	}
+	return r < 0 || library->count ? r : -ENOENT;
+}
+
 int probe_attach(struct probe *probe, int fd, const char *path, struct probe_library **ret)
 {
 	_cleanup_(probe_detachp) struct probe_library *library = calloc(1, sizeof(*library));
@@ -190,11 +206,9 @@ int probe_attach(struct probe *probe, int fd, const char *path, struct probe_lib
 		return -ENOMEM;
 	library->probe = probe;
 	library->link[0] = library->link[1] = -1;
-	r = site_find(fd, probe->config.vendor, &library->site, &library->count);
+	r = library_find_sites(library, fd, path);
 	if (r < 0)
 		return r;
-	if (!library->count)
-		return -ENOENT;
 	/* The file may have no path in our mount namespace, but it has this one. */
 	snprintf(own_path, sizeof(own_path), "/proc/self/fd/%d", fd);
 	library_count(library);

@@ -187,17 +187,18 @@ int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice cho
 
 static int probe_load_descs(struct probe *probe)
 {
-	const struct gpu_vendor *vendor = probe->config.vendor;
+	int map = bpf_map__fd(probe->bpf->maps.descs);
+	const struct library_row *row;
 	struct probe_desc desc;
 
-	for (size_t i = 0; i < vendor->count; i++) {
-		uint32_t number = vendor->function[i].number;
+	for (size_t i = 0; (row = library_get(i)); i++)
+		for (size_t k = 0; k < row->count; k++) {
+			uint32_t number = row->function[k].number;
 
-		gpu_probe_desc(&vendor->function[i], &desc);
-		if (bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.descs), &number, &desc,
-					BPF_ANY))
-			return -errno;
-	}
+			library_probe_desc(&row->function[k], &desc);
+			if (bpf_map_update_elem(map, &number, &desc, BPF_ANY))
+				return -errno;
+		}
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 
 #include "bpf/probe.h"
 #include "daemon/intake/intake.h"
-#include "daemon/library/gpu.h"
+#include "daemon/library/library.h"
 
 struct probe;
 struct probe_library;
@@ -23,7 +23,6 @@ enum probe_way {
 };
 
 struct probe_config {
-	const struct gpu_vendor *vendor;
 	enum probe_way way;
 	size_t ring_bytes; /* a power of two */
 	uint32_t stack_depth;
@@ -49,7 +48,7 @@ int probe_new(uv_loop_t *loop, struct intake *intake, const struct probe_config 
 	      const struct probe_callbacks *callbacks, void *data, struct probe **ret);
 /* What is still in the ring is not read: intake_flush() does. */
 void probe_close(struct probe *probe, void (*closed)(void *data));
-/* Applies the settings that may change at run time: all but vendor, way and ring_bytes. */
+/* Applies the settings that may change at run time: all but way and ring_bytes. */
 void probe_configure(struct probe *probe, const struct probe_config *config);
 /* Chooses which launches and waits of a process get stacks. Its end resets the choice only if
  * reported: PROBE_CHOICE_DEFAULT. */

@@ -46,7 +46,7 @@ enum site_cost site_cost(const uint8_t *code, size_t size, uint64_t *skip)
 /* One name of a function. */
 struct alias {
 	char name[SYMBOL_SIZE];
-	const struct gpu_function *function;
+	const struct library_function *function;
 	uint16_t event_flags;
 };
 
@@ -55,8 +55,8 @@ static int alias_compare(const void *a, const void *b)
 	return strcmp(((const struct alias *)a)->name, ((const struct alias *)b)->name);
 }
 
-static size_t alias_add(struct alias *alias, const struct gpu_function *function, const char *name,
-			const char *suffix, uint16_t event_flags)
+static size_t alias_add(struct alias *alias, const struct library_function *function,
+			const char *name, const char *suffix, uint16_t event_flags)
 {
 	if (!name || (event_flags && !suffix))
 		return 0;
@@ -67,20 +67,20 @@ static size_t alias_add(struct alias *alias, const struct gpu_function *function
 }
 
 /* All names of all functions, sorted. */
-static struct alias *alias_table(const struct gpu_vendor *vendor, size_t *ret_count)
+static struct alias *alias_table(const struct library_row *row, size_t *ret_count)
 {
-	struct alias *alias = calloc(vendor->count * (2 + GPU_ALIASES_MAX), sizeof(*alias));
+	struct alias *alias = calloc(row->count * (2 + LIBRARY_ALIASES_MAX), sizeof(*alias));
 	size_t count = 0;
 
 	if (!alias)
 		return NULL;
-	for (size_t i = 0; i < vendor->count; i++) {
-		const struct gpu_function *function = &vendor->function[i];
+	for (size_t i = 0; i < row->count; i++) {
+		const struct library_function *function = &row->function[i];
 
 		count += alias_add(&alias[count], function, function->model.name, NULL, 0);
 		count += alias_add(&alias[count], function, function->model.name,
 				   function->per_thread, TS_EVENT_PER_THREAD);
-		for (int k = 0; k < GPU_ALIASES_MAX; k++)
+		for (int k = 0; k < LIBRARY_ALIASES_MAX; k++)
 			count += alias_add(&alias[count], function, function->alias[k], NULL, 0);
 	}
 	qsort(alias, count, sizeof(*alias), alias_compare);
@@ -199,7 +199,7 @@ static size_t site_collect(Elf *elf, int fd, const GElf_Shdr *header, Elf_Data *
 	return site_sort(site, count);
 }
 
-int site_find(int fd, const struct gpu_vendor *vendor, struct site **ret, size_t *ret_count)
+int site_find(int fd, const struct library_row *row, struct site **ret, size_t *ret_count)
 {
 	_cleanup_(freep) struct alias *alias = NULL;
 	_cleanup_(freep) struct site *site = NULL;
@@ -220,7 +220,7 @@ int site_find(int fd, const struct gpu_vendor *vendor, struct site **ret, size_t
 		symbols = elf_getdata(section, NULL);
 	if (!symbols)
 		return -EBADMSG;
-	alias = alias_table(vendor, &alias_count);
+	alias = alias_table(row, &alias_count);
 	site = calloc(alias_count, sizeof(*site));
 	if (!alias || !site)
 		return -ENOMEM;

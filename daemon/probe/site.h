@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/library/gpu.h"
+#include "daemon/library/library.h"
 
 /* How the kernel handles the instruction under the probe. Figures: docs/measurements.md. */
 enum site_cost {
@@ -15,16 +15,16 @@ enum site_cost {
 };
 
 struct site {
-	const struct gpu_function *function;
+	const struct library_function *function;
 	uint64_t offset; /* in the file */
 	uint16_t event_flags;
 	uint8_t cost; /* enum site_cost */
 };
 
-/* Finds the functions of `vendor` among the dynamic symbols of the ELF file behind `fd`, sorted by
+/* Finds the functions of `row` among the dynamic symbols of the ELF file behind `fd`, sorted by
  * offset; the caller frees *ret. Functions that the library does not have are left out.
  * -EBADMSG: not an ELF file, or a broken one. */
-int site_find(int fd, const struct gpu_vendor *vendor, struct site **ret, size_t *ret_count);
+int site_find(int fd, const struct library_row *row, struct site **ret, size_t *ret_count);
 
 /* For the instruction at `code`. `skip` gets the size of an endbr64 before it. */
 enum site_cost site_cost(const uint8_t *code, size_t size, uint64_t *skip);

@@ -160,7 +160,6 @@ static int open_driver(const char *path)
 int main(int argc, char **argv)
 {
 	struct probe_config config = {
-		.vendor = &gpu_cuda,
 		.ring_bytes = 64 << 20,
 		.stack_depth = 64,
 	};

@@ -46,7 +46,7 @@ static void defaults_are_good(void **state)
 {
 	struct probe_config probe;
 
-	assert_int_equal(config_probe(config, &gpu_cuda, &probe), 0);
+	assert_int_equal(config_probe(config, &probe), 0);
 	assert_int_equal(config->ring_bytes, 8 << 20);
 	assert_string_equal(config->libraries, "libcuda.so*");
 	assert_int_equal(probe.samples_per_s, 20);
@@ -105,12 +105,12 @@ static void filters_are_lists(void **state)
 	struct probe_config probe;
 
 	assert_int_equal(read_text("[filter]\npids = 12 34,56\nuids = 1000\n"), 0);
-	assert_int_equal(config_probe(config, &gpu_cuda, &probe), 0);
+	assert_int_equal(config_probe(config, &probe), 0);
 	assert_int_equal(probe.pid_count, 3);
 	assert_int_equal(probe.pid[2], 56);
 	assert_int_equal(probe.uid[0], 1000);
 	assert_int_equal(read_text("[filter]\npids = 12 x\n"), 0);
-	assert_int_equal(config_probe(config, &gpu_cuda, &probe), -EINVAL);
+	assert_int_equal(config_probe(config, &probe), -EINVAL);
 }
 
 static void users_have_names(void **state)
@@ -118,13 +118,13 @@ static void users_have_names(void **state)
 	struct probe_config probe;
 
 	assert_int_equal(read_text("[filter]\nuids = nobody 7 root\n"), 0);
-	assert_int_equal(config_probe(config, &gpu_cuda, &probe), 0);
+	assert_int_equal(config_probe(config, &probe), 0);
 	assert_int_equal(probe.uid_count, 3);
 	assert_int_equal(probe.uid[0], 65534);
 	assert_int_equal(probe.uid[1], 7);
 	assert_int_equal(probe.uid[2], 0);
 	assert_int_equal(read_text("[filter]\nuids = no-such-user\n"), 0);
-	assert_int_equal(config_probe(config, &gpu_cuda, &probe), -EINVAL);
+	assert_int_equal(config_probe(config, &probe), -EINVAL);
 }
 
 /* Where a file system of that type is mounted first; false: nowhere. */
@@ -149,7 +149,7 @@ static int read_cgroup(const char *path, struct probe_config *ret)
 
 	snprintf(text, sizeof(text), "[filter]\ncgroups = %s\n", path);
 	assert_int_equal(read_text(text), 0);
-	return config_probe(config, &gpu_cuda, ret);
+	return config_probe(config, ret);
 }
 
 static void a_cgroup_is_one_of_v2(void **state)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/array.h"
-#include "daemon/library/gpu.h"
+#include "daemon/library/library.h"
 #include "inject/convert.h"
 #include "inject/cupti_abi.h"
 #include "inject/cupti_calls.h"
@@ -435,8 +435,8 @@ static void calls_are_those_that_the_daemon_joins(void **state)
 #define CALL(name, a, b) calls++;
 	CUPTI_CALLS(CALL)
 #undef CALL
-	for (size_t i = 0; i < gpu_cuda.count; i++) {
-		const struct function *model = &gpu_cuda.function[i].model;
+	for (size_t i = 0; i < library_cuda.count; i++) {
+		const struct function *model = &library_cuda.function[i].model;
 
 		if (!model->activity[0])
 			continue;

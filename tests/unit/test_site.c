@@ -87,12 +87,29 @@ static void functions_are_found_by_all_their_names(void **state)
 	_cleanup_(freep) struct site *site = NULL;
 	size_t count;
 
-	assert_int_equal(site_find(fd, &gpu_cuda, &site, &count), 0);
+	assert_int_equal(site_find(fd, &library_cuda, &site, &count), 0);
 	assert_int_equal(count, 3);
 	assert_non_null(find(site, count, "cuInit"));
 	assert_int_equal(find(site, count, "cuInit")->event_flags, 0);
 	assert_int_equal(find(site, count, "cuLaunchKernel")->event_flags, TS_EVENT_PER_THREAD);
 	assert_non_null(find(site, count, "cuEventDestroy_v2"));
+}
+
+/* A library is its row: another one has other functions in the same file. */
+static void only_the_functions_of_the_row_are_found(void **state)
+{
+	static const struct library_function other[] = {
+		{ .number = 1, .model.name = "otherDestroy", .alias = { "cuEventDestroy" } },
+		{ .number = 2, .model.name = "cuNothing" },
+	};
+	const struct library_row row = { .function = other, .count = 2 };
+	_cleanup_(closep) int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	_cleanup_(freep) struct site *site = NULL;
+	size_t count;
+
+	assert_int_equal(site_find(fd, &row, &site, &count), 0);
+	assert_int_equal(count, 1);
+	assert_ptr_equal(site->function, &other[0]);
 }
 
 static void a_file_that_is_no_elf_is_refused(void **state)
@@ -104,7 +121,7 @@ static void a_file_that_is_no_elf_is_refused(void **state)
 
 	unlink(path);
 	assert_int_equal(write(fd, "\177ELF and then nothing", 21), 21);
-	assert_int_equal(site_find(fd, &gpu_cuda, &site, &count), -EBADMSG);
+	assert_int_equal(site_find(fd, &library_cuda, &site, &count), -EBADMSG);
 	assert_null(site);
 }
 
@@ -142,7 +159,7 @@ static void sections_as_large_as_memory_are_refused(void **state)
 		assert_int_equal(ftruncate(fd, 5ll << 30), 0);
 		assert_int_equal(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
 		assert_int_equal(pwrite(fd, section, sizeof(section), 64), sizeof(section));
-		assert_int_equal(site_find(fd, &gpu_cuda, &site, &count), -EBADMSG);
+		assert_int_equal(site_find(fd, &library_cuda, &site, &count), -EBADMSG);
 	}
 }
 
@@ -150,8 +167,8 @@ static void table_has_no_number_twice_and_fits(void **state)
 {
 	bool used[PROBE_FUNCTIONS_MAX] = { false };
 
-	for (size_t i = 0; i < gpu_cuda.count; i++) {
-		const struct gpu_function *function = &gpu_cuda.function[i];
+	for (size_t i = 0; i < library_cuda.count; i++) {
+		const struct library_function *function = &library_cuda.function[i];
 
 		assert_in_range(function->number, 1, PROBE_FUNCTIONS_MAX - 1);
 		assert_false(used[function->number]);
@@ -176,6 +193,7 @@ int main(void)
 		cmocka_unit_test(cost_is_that_of_the_first_instruction),
 		cmocka_unit_test(cost_of_a_function_cut_off_is_the_highest),
 		cmocka_unit_test(functions_are_found_by_all_their_names),
+		cmocka_unit_test(only_the_functions_of_the_row_are_found),
 		cmocka_unit_test(a_file_that_is_no_elf_is_refused),
 		cmocka_unit_test(sections_as_large_as_memory_are_refused),
 		cmocka_unit_test(table_has_no_number_twice_and_fits),

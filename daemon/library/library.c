@@ -1,0 +1,128 @@
+/* Library: the rows, and what the model and the BPF programs want of them. */
+#include "daemon/library/library.h"
+
+#include <fnmatch.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/array.h"
+
+static const struct library_row *const rows[] = { &library_cuda };
+
+const struct library_row *library_get(size_t n)
+{
+	return n < ARRAY_SIZE(rows) ? rows[n] : NULL;
+}
+
+bool library_matches(const char *path, const char *patterns)
+{
+	static const char deleted[] = " (deleted)", between[] = " ,\t";
+	const size_t tail = sizeof(deleted) - 1;
+	const char *base = strrchr(path, '/');
+	char name[NAME_MAX + sizeof(deleted)], pattern[NAME_MAX + 1];
+	size_t length;
+
+	base = base ? base + 1 : path;
+	length = strlen(base);
+	if (length >= sizeof(name))
+		return false;
+	memcpy(name, base, length + 1);
+	if (length > tail && strcmp(name + length - tail, deleted) == 0)
+		name[length - tail] = '\0';
+	for (const char *at = patterns; *(at += strspn(at, between)); at += length) {
+		length = strcspn(at, between);
+		if (length >= sizeof(pattern))
+			continue;
+		snprintf(pattern, sizeof(pattern), "%.*s", (int)length, at);
+		if (fnmatch(pattern, name, 0) == 0)
+			return true;
+	}
+	return false;
+}
+
+const struct library_row *library_of(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (library_matches(path, rows[i]->files))
+			return rows[i];
+	return NULL;
+}
+
+static uint8_t size_count(const struct library_function *function)
+{
+	static const uint8_t size[] = {
+		offsetof(struct ts_api, bytes),
+		offsetof(struct ts_api, height),
+		offsetof(struct ts_api, depth),
+	};
+	uint8_t count = 0;
+
+	for (size_t i = 0; i < PROBE_SLOTS_MAX && function->slot[i].from != PROBE_END; i++)
+		count += memchr(size, function->slot[i].to, sizeof(size)) != NULL;
+	return count;
+}
+
+struct function_table library_functions(void)
+{
+	static struct function function[PROBE_FUNCTIONS_MAX];
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		for (size_t k = 0; k < rows[i]->count; k++) {
+			const struct library_function *from = &rows[i]->function[k];
+
+			function[from->number] = from->model;
+			function[from->number].sizes = size_count(from);
+			if (from->number >= count)
+				count = from->number + 1;
+		}
+	return (struct function_table){ function, count };
+}
+
+static uint8_t copy_slots(struct probe_slot *to, const struct probe_slot *from, uint8_t max)
+{
+	uint8_t count = 0;
+
+	while (count < max && from[count].from != PROBE_END) {
+		to[count] = from[count];
+		count++;
+	}
+	return count;
+}
+
+/* What a launch names; its stacks are sampled by that, too. */
+static uint8_t kernel_arg(const struct library_function *function)
+{
+	const struct probe_slot *slot = function->slot;
+
+	if (function->model.kind != OP_LAUNCH)
+		return 0;
+	for (size_t i = 0; i < PROBE_SLOTS_MAX && slot[i].from != PROBE_END; i++)
+		if (slot[i].from == PROBE_ARG && slot[i].to == offsetof(struct ts_api, handle))
+			return slot[i].arg + 1;
+	return 0;
+}
+
+void library_probe_desc(const struct library_function *function, struct probe_desc *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->flags = function->flags;
+	ret->slot_count = copy_slots(ret->slot, function->slot, PROBE_SLOTS_MAX);
+	ret->kernel_arg = kernel_arg(function);
+	ret->out_count = copy_slots(ret->out, function->out, PROBE_OUTS_MAX);
+}
+
+size_t library_device_count(void)
+{
+	size_t count = 0;
+	glob_t found;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i]->devices && glob(rows[i]->devices, 0, NULL, &found) == 0) {
+			count += found.gl_pathc;
+			globfree(&found);
+		}
+	return count;
+}

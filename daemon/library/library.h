@@ -1,0 +1,66 @@
+/* library.h: the table of probed libraries.
+ *
+ * A row names the files that are copies of one library, and its functions. A function names its
+ * symbols, says what a call does to the model (core/model/function.h), and which argument fills
+ * which field of struct ts_api (bpf/probe.h).
+ */
+#ifndef TS_LIBRARY_H
+#define TS_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/probe.h"
+#include "core/model/function.h"
+
+/* Defaults of the settings `libraries` and `standing`: the files of all rows, and where
+ * distributions, NVIDIA's installers and container images put them. */
+#define LIBRARY_FILES CUDA_FILES
+#define LIBRARY_STANDING                                                                           \
+	"/usr/lib/x86_64-linux-gnu/libcuda.so.1 /usr/lib/aarch64-linux-gnu/libcuda.so.1 "          \
+	"/usr/lib64/libcuda.so.1 /usr/lib/libcuda.so.1 /usr/local/nvidia/lib*/libcuda.so.1 "       \
+	"/usr/local/cuda*/compat/libcuda.so.1 /usr/lib/wsl/lib/libcuda.so.1 "                      \
+	"/run/opengl-driver/lib/libcuda.so.1"
+#define CUDA_FILES	    "libcuda.so*"
+
+#define LIBRARY_ALIASES_MAX 2
+
+struct library_function {
+	uint16_t number; /* stored with each op, of all libraries: never reuse one */
+	struct function model;
+	uint16_t flags;		/* enum probe_flag */
+	const char *per_thread; /* suffix of the form for per-thread default streams */
+	const char *alias[LIBRARY_ALIASES_MAX]; /* other symbols, same signature and meaning */
+	struct probe_slot slot[PROBE_SLOTS_MAX];
+	struct probe_slot out[PROBE_OUTS_MAX];
+};
+
+struct library_row {
+	const char *name;
+	const char *files;   /* patterns of file names, separated by spaces */
+	const char *devices; /* pattern of device files, one for each device; NULL: drives none */
+	const struct library_function *function;
+	size_t count;
+};
+
+extern const struct library_row library_cuda;
+
+/* The n-th row, NULL after the last. */
+const struct library_row *library_get(size_t n);
+/* The row that `path` is a copy of by its name, NULL: of none. */
+const struct library_row *library_of(const char *path);
+
+/* Whether one of the patterns, separated by spaces, matches the name of the file at `path`, which
+ * the kernel may have printed as deleted. */
+bool library_matches(const char *path, const char *patterns);
+
+/* The model's view of all functions, indexed by number. Owned by the table. */
+struct function_table library_functions(void);
+/* What the BPF programs need to know of a function. */
+void library_probe_desc(const struct library_function *function, struct probe_desc *ret);
+
+/* How many devices the host has, 0 if unknown. */
+size_t library_device_count(void);
+
+#endif

@@ -1,0 +1,83 @@
+/* The table of probed libraries: whose copy a file is, and what the model gets of all rows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/library/library.h"
+
+static void a_copy_is_known_by_its_name(void **state)
+{
+	assert_ptr_equal(library_of("/usr/lib64/libcuda.so.1"), &library_cuda);
+	assert_ptr_equal(library_of("libcuda.so.580.95.05"), &library_cuda);
+	assert_ptr_equal(library_of("/gone/libcuda.so.1 (deleted)"), &library_cuda);
+	assert_null(library_of("/usr/lib64/libcudart.so.12"));
+	assert_null(library_of("/usr/lib64/libcuda.so.1/libc.so.6"));
+	assert_null(library_of(""));
+}
+
+static void any_of_the_patterns_may_match(void **state)
+{
+	assert_true(library_matches("/a/libnccl.so.2", "libcuda.so*, libnccl.so*\tlibc10*"));
+	assert_true(library_matches("/a/libc10_cuda.so", "libcuda.so*, libnccl.so*\tlibc10*"));
+	assert_false(library_matches("/a/libm.so", "libcuda.so*, libnccl.so*\tlibc10*"));
+	assert_false(library_matches("/a/libm.so", ""));
+	assert_false(library_matches("/a/libm.so", " ,\t "));
+}
+
+/* What the kernel prints of a file that has no such name, and what a user may write. */
+static void names_and_patterns_of_any_length_are_safe(void **state)
+{
+	char path[5000], patterns[5000];
+
+	memset(path, 'a', sizeof(path));
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	memset(patterns, 'a', sizeof(patterns));
+	memcpy(patterns + sizeof(patterns) - 4, " b*", 4);
+	assert_false(library_matches(path, patterns));
+	assert_true(library_matches("/lib/b", patterns));
+}
+
+static void the_defaults_name_the_files_of_every_row(void **state)
+{
+	const struct library_row *row;
+
+	for (size_t i = 0; (row = library_get(i)); i++)
+		assert_non_null(strstr(" " LIBRARY_FILES " ", row->files));
+}
+
+static void the_model_has_every_function_once(void **state)
+{
+	struct function_table table = library_functions();
+	const struct library_row *row;
+	size_t count = 0, found = 0;
+
+	for (size_t i = 0; (row = library_get(i)); i++)
+		for (size_t k = 0; k < row->count; k++, count++) {
+			uint16_t number = row->function[k].number;
+
+			assert_in_range(number, 1, table.count - 1);
+			assert_string_equal(table.row[number].name, row->function[k].model.name);
+		}
+	for (uint32_t i = 0; i < table.count; i++)
+		found += table.row[i].name != NULL;
+	assert_int_equal(found, count);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_copy_is_known_by_its_name),
+		cmocka_unit_test(any_of_the_patterns_may_match),
+		cmocka_unit_test(names_and_patterns_of_any_length_are_safe),
+		cmocka_unit_test(the_defaults_name_the_files_of_every_row),
+		cmocka_unit_test(the_model_has_every_function_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
