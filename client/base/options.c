@@ -279,6 +279,24 @@ static int read_kernel(struct options *options, const char *text)
 	return *text ? 0 : -EINVAL;
 }
 
+static int read_user(struct options *options, const char *text)
+{
+	options->user = text;
+	return *text ? 0 : -EINVAL;
+}
+
+static int read_name(struct options *options, const char *text)
+{
+	options->name = text;
+	return *text ? 0 : -EINVAL;
+}
+
+static int read_sort(struct options *options, const char *text)
+{
+	options->sort = text;
+	return *text ? 0 : -EINVAL;
+}
+
 static int read_from(struct options *options, const char *text)
 {
 	return units_parse_duration(text, &options->from_ns);
@@ -381,6 +399,9 @@ static int (*const readers[OPTION_COUNT])(struct options *options, const char *t
 	[OPTION_NUMBER_FROM] = read_from,
 	[OPTION_NUMBER_TO] = read_to,
 	[OPTION_NUMBER_KERNEL] = read_kernel,
+	[OPTION_NUMBER_USER] = read_user,
+	[OPTION_NUMBER_NAME] = read_name,
+	[OPTION_NUMBER_SORT] = read_sort,
 	[OPTION_NUMBER_SPEED] = read_speed,
 	[OPTION_NUMBER_SCALE] = read_scale,
 	[OPTION_NUMBER_DROP] = read_drop,

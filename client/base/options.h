@@ -19,6 +19,10 @@
 	X(HELP, "help", 'h', NULL, "show this help")                                               \
 	X(SOCKET, "socket", 's', "PATH", "the daemon's control socket")                            \
 	X(PID, "pid", 'p', "PID", "only this process")                                             \
+	X(USER, "user", 0, "USER", "only processes of this user (name or uid)")                    \
+	X(NAME, "name", 0, "PATTERN",                                                              \
+	  "only rows whose name contains this: * any text, A|B either")                            \
+	X(SORT, "sort", 0, "COLUMN", "sort by COLUMN; -COLUMN: largest first, +COLUMN: smallest")  \
 	X(SINCE, "since", 0, "WHEN",                                                               \
 	  "start of the window: 10s, 5m or 2h ago, or 2024-05-31T13:00:00")                        \
 	X(UNTIL, "until", 0, "WHEN", "end of the window, in the same form")                        \
@@ -94,6 +98,7 @@ _Static_assert(OPTION_COUNT <= 63, "options are bits of 63");
 	(OPTION_SCALE | OPTION_DROP | OPTION_LAUNCH_LATENCY | OPTION_STREAMS | OPTION_NO_SYNC |    \
 	 OPTION_COPY_BANDWIDTH | OPTION_DEVICES | OPTION_GRAPH)
 #define OPTIONS_BY     (OPTION_BY_STACK | OPTION_BY_STREAM)
+#define OPTIONS_ROWS   (OPTION_LIMIT | OPTION_SORT | OPTION_NAME | OPTION_USER)
 #define OPTIONS_RECORD (OPTION_RECORDS | OPTION_STACKS | OPTION_BUDGET)
 
 struct option_form {
@@ -126,7 +131,8 @@ struct options {
 	const char *file;		/* a recording, or NULL for the daemon */
 	const struct link_files *files; /* opens the recording */
 	const char *kernel;
-	const char *graph; /* NULL: all of it */
+	const char *user, *name, *sort; /* NULL: not given */
+	const char *graph;		/* NULL: all of it */
 	struct option_list scale, drop;
 	uint64_t from_ns, to_ns, duration_ns, launch_latency_ns;
 	uint64_t streams, devices;

@@ -86,7 +86,8 @@ int ask(const struct options *options, Tracesmith__V1__Request *request, const c
 /* What was not found is the process, or else there is no such query. */
 static int query_status(const struct options *options, int error)
 {
-	if (error == -EINVAL || (error == -ENOENT && !(options->given & OPTION_PID)))
+	if (error == -EINVAL ||
+	    (error == -ENOENT && !(options->given & (OPTION_PID | OPTION_USER))))
 		return EXIT_USAGE;
 	return error < 0 ? EXIT_FAILED : EXIT_DONE;
 }
@@ -103,6 +104,12 @@ int ask_query(const struct options *options, const char *name)
 	query.pid = options->pid;
 	query.limit = options->limit;
 	query.stream = options->stream;
+	if (options->user)
+		query.user = (char *)options->user;
+	if (options->name)
+		query.match = (char *)options->name;
+	if (options->sort)
+		query.sort = (char *)options->sort;
 	if (options->given & OPTION_MIN_AGE)
 		query.min_age_ns = options->min_age_ns ? options->min_age_ns : 1;
 	if (options->given & OPTION_SINCE)

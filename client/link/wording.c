@@ -30,6 +30,10 @@ static const struct wording {
 				      "running: 'tsctl ps' lists those that do",
 				      "There is no process {1} in this recording: 'tsctl info' "
 				      "lists those that are" },
+	[REASON(UNKNOWN_USER)] = { "No process of user '{1}' has used CUDA while tracesmithd was "
+				   "running: 'tsctl query processes' lists whose did",
+				   "There is no process of user '{1}' in this recording: 'tsctl "
+				   "query processes' lists those that are" },
 	[REASON(TOO_MANY_PIDS)] = { "Too many processes for one recording: record all" },
 	[REASON(TOO_SLOW)] = { "The query took too long: try again" },
 	[REASON(TOO_SLOW_PID)] = { "The query took too long: narrow it with --pid" },
@@ -46,6 +50,7 @@ static const struct wording {
 	[REASON(DAMAGED_CHUNK)] = { "A stored chunk of operations is damaged",
 				    "A chunk of operations in the recording is damaged" },
 
+	[REASON(NO_MATCH)] = { "None of {1} names matches --name" },
 	[REASON(NONE_SEEN)] = { "No process has used CUDA while tracesmithd was running",
 				"No process has used CUDA in this recording" },
 	[REASON(NONE_RUNS)] = { "No process uses CUDA now: 'tsctl query processes' lists those "

@@ -27,7 +27,9 @@ const struct command command_table[] = {
 	  "Example: tsctl status\n",
 	  cmd_status },
 	{ "ps", "", "list the processes that use CUDA now",
-	  OPTIONS_TABLE | OPTION_WIDE | OPTION_PID | OPTION_LIMIT, 0, 0, "Example: tsctl ps\n",
+	  OPTIONS_TABLE | OPTION_WIDE | OPTION_PID | OPTIONS_ROWS, 0, 0,
+	  "Example: tsctl ps\n"
+	  "Example: tsctl ps --user alice --sort -peak_bytes\n",
 	  cmd_ps },
 	{ "run", "[--] PROGRAM [ARGUMENT...]", "run a program with exact GPU times", OPTIONS_RECORD,
 	  1, ARGUMENTS_FOREIGN, RECORDS_HELP "Example: tsctl run -- python3 train.py --epochs 3\n",
@@ -40,13 +42,14 @@ const struct command command_table[] = {
 	{ "detach", "PID", "stop recording a process and restore it", OPTION_JSON, 1, 1,
 	  "Example: tsctl detach 4711\n", cmd_detach },
 	{ "query", "NAME", "run a query ('tsctl query list' lists them)",
-	  OPTIONS_TABLE | OPTION_WIDE | OPTIONS_WINDOW | OPTION_PID | OPTION_LIMIT |
+	  OPTIONS_TABLE | OPTION_WIDE | OPTIONS_WINDOW | OPTION_PID | OPTIONS_ROWS |
 		  OPTION_MIN_AGE | OPTION_STREAM | OPTION_DEVICE | OPTIONS_BY | OPTION_FILE,
 	  1, 1,
 	  "'tsctl query list' lists the queries and the options that each takes.\n"
 	  "Example: tsctl query leaks --pid 4711 --min-age 5m\n"
 	  "Example: tsctl query apis --since 10s --json\n"
 	  "Example: tsctl query kernels --by-stack --pid 4711\n"
+	  "Example: tsctl query kernels --name 'gemm|conv' --sort count --user alice\n"
 	  "Example: tsctl query kernels --file run.sbt\n",
 	  cmd_query },
 	{ "sql", "STATEMENT", "run a read-only SQL statement on the daemon's tables",

@@ -10,6 +10,14 @@ _tsctl_pids()
 	"$1" ps --csv 2>/dev/null | sed -n '2,$s/,.*//p'
 }
 
+# The columns of `tsctl ps` or `tsctl query NAME`; $2 and $3 are the words from the verb on.
+_tsctl_columns()
+{
+	local query=("$2")
+	[ "$2" = ps ] || query+=("$3")
+	"$1" "${query[@]}" --csv --limit 1 2>/dev/null | sed -n '1s/,/ /gp'
+}
+
 # What can be recorded, as the help of attach lists it.
 _tsctl_records()
 {
@@ -83,6 +91,14 @@ _tsctl()
 		;;
 	--since | --until | --min-age | --duration | -d | --timeout | --from | --to | --launch-latency)
 		mapfile -t COMPREPLY < <(compgen -W "500ms 1s 10s 1m 10m 1h" -- "$word")
+		return
+		;;
+	--user)
+		mapfile -t COMPREPLY < <(compgen -u -- "$word")
+		return
+		;;
+	--sort)
+		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_columns "$tsctl" "${COMP_WORDS[@]:i}")" -- "$word")
 		return
 		;;
 	--budget | --fail-over | --tolerance)

@@ -35,6 +35,16 @@ function __tsctl_records
 		string split ' '
 end
 
+# The columns of `tsctl ps` or `tsctl query NAME`.
+function __tsctl_columns
+	set -l words (commandline -opc)
+	while set -q words[1]; and not contains -- $words[1] ps query
+		set -e words[1]
+	end
+	test "$words[1]" = ps; and set words ps; or set words $words[1..2]
+	tsctl $words --csv --limit 1 2>/dev/null | head -n 1 | string split ,
+end
+
 # The words of the program of `tsctl run` or `record`, without their own options before it.
 function __tsctl_program
 	set -l words (commandline -opc)
@@ -80,6 +90,9 @@ complete -c tsctl -n 'contains -- (__tsctl_verb) run record attach' -l records -
 complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs; and string match -q -- "-*" (commandline -ct)' -a '(__tsctl_options)'
 complete -c tsctl -s s -l socket -r -F
 complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs' -s p -l pid -x -a '(__tsctl_pids)'
+complete -c tsctl -n 'contains -- (__tsctl_verb) ps query' -l user -x -a '(__fish_complete_users)'
+complete -c tsctl -n 'contains -- (__tsctl_verb) ps query' -l sort -x -a '(__tsctl_columns)'
+complete -c tsctl -n 'contains -- (__tsctl_verb) ps query' -l name -x
 complete -c tsctl -n '__tsctl_verb_is replay' -l speed -x -a '0.1 1 10 max'
 complete -c tsctl -n 'contains -- (__tsctl_verb) export record graph replay' -s o -l output -r -F
 complete -c tsctl -n 'contains -- (__tsctl_verb) query sql export view graph replay' -s f -l file -r -F

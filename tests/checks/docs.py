@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -118,6 +119,26 @@ class Pages(unittest.TestCase):
 
 
 class Completion(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """Puts a tsctl first in the PATH that has an answer without a daemon: its columns."""
+        cls.folder = tempfile.TemporaryDirectory()
+        program = Path(cls.folder.name) / "tsctl"
+        program.write_text(f'''#!/bin/sh
+            case "$*" in
+            "query apis --csv --limit 1") echo pid,column_apis ;;
+            "ps --csv --limit 1") echo pid,column_ps ;;
+            *) exec {BUILD}/tsctl "$@" ;;
+            esac''')
+        program.chmod(0o755)
+        cls.path = ENVIRONMENT["PATH"]
+        ENVIRONMENT["PATH"] = f"{cls.folder.name}:{cls.path}"
+
+    @classmethod
+    def tearDownClass(cls):
+        ENVIRONMENT["PATH"] = cls.path
+        cls.folder.cleanup()
+
     def bash(self, *words):
         """What bash offers for the last of the words."""
         line = f"""source {COMPLETION}/tsctl.bash
@@ -139,6 +160,9 @@ class Completion(unittest.TestCase):
         self.assertEqual(set(self.bash("")), {*verbs(), "--socket"})
         self.assertEqual(self.bash("attach", "--wa"), ["--wait"])
         self.assertEqual(self.bash("run", "--stacks", "s"), ["sampled"])
+        self.assertIn("root", self.bash("ps", "--user", "roo"))
+        self.assertEqual(self.bash("query", "apis", "--sort", "col"), ["column_apis"])
+        self.assertEqual(self.bash("ps", "--sort", "col"), ["column_ps"])
         self.assertEqual(self.bash("run", "--records", "k"), ["kernels"])
         self.assertEqual(self.bash("run", "--b"), ["--budget"])
         self.assertIn("printenv", self.bash("record", "-o", "x.sbt", "--", "printen"))
@@ -156,6 +180,9 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.fish("tsctl query li"), ["list"])
         self.assertEqual(self.fish("tsctl attach --wa"), ["--wait"])
         self.assertEqual(self.fish("tsctl run --stacks s"), ["sampled"])
+        self.assertIn("root", self.fish("tsctl ps --user roo"))
+        self.assertEqual(self.fish("tsctl query apis --sort col"), ["column_apis"])
+        self.assertEqual(self.fish("tsctl ps --sort col"), ["column_ps"])
         self.assertEqual(self.fish("tsctl run --records k"), ["kernels"])
         self.assertIn("printenv", self.fish("tsctl run --stacks all printen"))
         self.assertIn("/etc/passwd", self.fish("tsctl run -- ls /etc/passw"))
@@ -184,6 +211,8 @@ class Completion(unittest.TestCase):
         self.assertIn("--scale", offer("replay", "--"))
         self.assertEqual(offer("record", "-o", "x.sbt", "l"), ["normal", "1", "l"])
         self.assertIn("kernels", offer("run", "--records", ""))
+        self.assertEqual(offer("query", "apis", "--sort", ""), ["pid", "column_apis"])
+        self.assertEqual(offer("ps", "--sort", ""), ["pid", "column_ps"])
         self.assertEqual(offer("run", "--stacks", ""), ["none", "sampled", "all"])
         self.assertEqual(offer("run", "--stacks", "all", "ls", "--b"), ["normal", "2", "ls", "--b"])
         self.assertEqual(offer("run", "--", "l"), ["normal", "1", "l"])

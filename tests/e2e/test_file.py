@@ -112,6 +112,14 @@ class File(tracesmith.Case):
                     self.assert_same("query", name, option, *(windows[0] if "--since" in options else []))
             if "--pid" in options:
                 self.assert_same("query", name, "--pid", pid, "--limit", 5, *(windows[0] if "--since" in options else []))
+                window = windows[0] if "--since" in options else []
+                whose = self.assert_same("query", name, "--user", "root", *window)
+                self.assertEqual(whose, self.assert_same("query", name, "--user", "0", *window))
+                self.assertEqual(bool(whose), bool(self.assert_same("query", name, *window)))
+        calls = [row["calls"] for row in self.assert_same("query", "apis", "--sort", "+calls", "--limit", 3, *windows[0])]
+        self.assertEqual((len(calls), calls), (3, sorted(calls)))
+        named = [row["fn"] for row in self.assert_same("query", "apis", "--name", "Launch|Memc*y", *windows[0])]
+        self.assertTrue(named and all("Launch" in name or "Memcpy" in name for name in named))
         empty = [name for name, rows in some.items() if not rows]
         self.assertEqual(empty, ["ps", "leaks", "pools"], "asked of nothing")
 

@@ -362,7 +362,7 @@ static void test_mistakes_are_answered_with_what_to_do(void **state)
 	       "Process 12 has not used CUDA");
 	refuse(state, QUERY(.name = "apis", .min_age_ns = 1),
 	       TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-	       "does not take 'min_age', only: limit pid since until");
+	       "does not take 'min_age', only: limit sort name pid user since until");
 	refuse(state, QUERY(.name = "apis", .since_ns = 9, .until_ns = 8),
 	       TRACESMITH__V1__ERROR__CODE__BAD_REQUEST, "ends before it starts");
 	refuse(state, QUERY(.name = "\xff"), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
@@ -462,9 +462,10 @@ static void test_list_names_every_query(void **state)
 	run_request(*state, &request, "list", &answer);
 	assert_int_equal(answer.rows, 20);
 	assert_non_null(strstr(answer.text, "\"loss\":{}}"));
-	assert_non_null(strstr(answer.text, "{\"name\":\"leaks\",\"text\":\"live allocations older "
-					    "than a minimum age (60 s) by stack\","
-					    "\"options\":\"limit pid min_age device\"}"));
+	assert_non_null(strstr(answer.text,
+			       "{\"name\":\"leaks\",\"text\":\"live allocations older "
+			       "than a minimum age (60 s) by stack\","
+			       "\"options\":\"limit sort name pid user min_age device\"}"));
 	answer_text_done(&answer);
 }
 

@@ -504,7 +504,7 @@ static void test_windows_and_limits_cut(void **state)
 static void test_rows_are_split_only_where_they_can_be(void **state)
 {
 	refuse(state, QUERY(.name = "idle", .by = 1), TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-	       "does not take 'by_stack', only: limit pid since until device");
+	       "does not take 'by_stack', only: limit sort pid user since until device");
 	refuse(state, QUERY(.name = "graphs", .by = 2), TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
 	       "does not take 'by_stream'");
 	refuse(state, QUERY(.name = "kernels", .by = 3), TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,

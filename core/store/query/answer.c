@@ -215,6 +215,29 @@ int answer_check_pid(struct answer *answer, uint32_t pid)
 	return r < 0 ? r : answer_fail(answer, REASON(UNKNOWN_PROCESS), REMARK_NUMBER(pid), NULL);
 }
 
+int answer_check_user(struct answer *answer, const char *user)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	int64_t found;
+	int r;
+
+	if (!answer_given(user))
+		return 0;
+	r = sql_prepare(answer->db,
+			"SELECT count(*) FROM process WHERE boot = ?1"
+			" AND ?2 IN (user, CAST(uid AS TEXT))",
+			&stmt);
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, answer->boot);
+	sql_bind_text(stmt, 2, user);
+	r = sql_integer(stmt, &found);
+	if (r < 0 || found)
+		return r;
+	r = answer_remark_hidden(answer);
+	return r < 0 ? r : answer_fail(answer, REASON(UNKNOWN_USER), user, NULL);
+}
+
 int answer_columns(struct answer *answer, const struct query_column *column, size_t count)
 {
 	Tracesmith__V1__Columns columns = TRACESMITH__V1__COLUMNS__INIT;
@@ -386,6 +409,8 @@ int answer_rows(struct answer *answer, sqlite3_stmt *stmt, int step,
 	int r;
 
 	for (; step == SQLITE_ROW; step = sqlite3_step(stmt)) {
+		if (!choose_takes(answer, stmt))
+			continue;
 		if (answer->rows == limit) {
 			*ret_truncated = true;
 			return 0;

@@ -20,6 +20,7 @@ struct answer_window {
 	uint64_t since_ns, until_ns;
 	uint32_t pid;	  /* 0: all */
 	const char *pids; /* several: a list in JSON; NULL: all */
+	const char *user; /* a name or a uid; NULL: all */
 	bool running;	  /* those that run, and no others */
 };
 
@@ -40,7 +41,16 @@ struct answer {
 	Tracesmith__V1__Row **batch;
 	size_t batch_rows;
 	uint64_t rows;
+	const char *match; /* what the column `match_column` must have in it; NULL: nothing */
+	int match_column;
+	uint64_t passed_over; /* rows without it */
 };
+
+/* A text of a request. */
+static inline bool answer_given(const char *text)
+{
+	return text && *text;
+}
 
 /* Opens the connection and learns the boot. */
 int answer_open(struct answer *answer, const struct query_job *job);
@@ -72,6 +82,8 @@ void answer_bind(sqlite3_stmt *stmt, const char *name, bool given, int64_t value
 void answer_bind_text(sqlite3_stmt *stmt, const char *name, const char *text); /* not copied */
 /* Fails with NOT_FOUND where no process of this boot had this pid. */
 int answer_check_pid(struct answer *answer, uint32_t pid);
+/* The same for its user, a name or a uid. */
+int answer_check_user(struct answer *answer, const char *user);
 /* Prepares, or fails with SQLite's words. */
 int answer_prepare(struct answer *answer, const char *sql, sqlite3_stmt **ret);
 
@@ -89,6 +101,12 @@ int answer_explain(struct answer *answer, const struct query *query,
 		   const Tracesmith__V1__QueryRequest *request);
 /* Remarks that there are processes that the daemon does not watch, where that is so. */
 int answer_remark_hidden(struct answer *answer);
+
+/* choose.c: prepares a query, in the order of the request, and says of a row whether the request's
+ * name matches. */
+int choose_prepare(struct answer *answer, const struct query *query,
+		   const Tracesmith__V1__QueryRequest *request, sqlite3_stmt **ret);
+bool choose_takes(struct answer *answer, sqlite3_stmt *stmt);
 
 /* function.c: result_name() and share() for SQL. */
 int function_register(sqlite3 *db);

@@ -5,6 +5,7 @@
 -- limit: 1000
 -- about: calls
 -- nothing: No call was made
+-- search: fn
 -- columns:
 --   fn       text
 --   kind     text

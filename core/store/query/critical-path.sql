@@ -6,6 +6,7 @@
 -- about: calls bounds times
 -- records: kernels copies
 -- nothing: Nothing was called
+-- search: name
 -- columns:
 --   pid      id
 --   comm     text
@@ -21,6 +22,7 @@ WITH k AS MATERIALIZED (
 		iif(:by = 1, stack, 0) AS stack,
 		sum(count) AS count, sum(ns) AS ns, sum(idle_ns) AS idle
 	FROM critical_path(:boot, :since, :until, :pid)
+	WHERE @OF_ASKED@
 	GROUP BY process, what, kind, detail, fn, name, 7
 ), whole AS (
 	SELECT process, sum(ns) AS path_ns FROM k GROUP BY process

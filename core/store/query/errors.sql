@@ -5,6 +5,7 @@
 -- limit: 1000
 -- about: calls stacks
 -- nothing: No call failed
+-- search: fn
 -- columns:
 --   pid     id
 --   comm    text

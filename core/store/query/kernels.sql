@@ -6,6 +6,7 @@
 -- about: times
 -- records: kernels
 -- nothing: No kernel ran
+-- search: name
 -- columns:
 --   pid      id
 --   comm     text
@@ -23,8 +24,8 @@
 --   name     text
 --   stack    stack
 WITH w AS MATERIALIZED (
-	SELECT * FROM work_sum(:boot, :first, :until / 1000000000, :pid,
-		:device, :by)
+	SELECT * FROM work_sum(:boot, :first, :until / 1000000000, :pid, :device, :by)
+	WHERE @OF_ASKED@
 ), whole AS (
 	SELECT process, sum(total_ns) AS device_ns FROM w GROUP BY process
 ), ranked AS (
@@ -44,8 +45,7 @@ WITH w AS MATERIALIZED (
 	GROUP BY process, name, stack, stream
 -- What its stacks stand for; the durations are those of the samples.
 ), e AS MATERIALIZED (
-	SELECT * FROM stack_sum(:boot, :first, :until / 1000000000, :pid,
-		:device)
+	SELECT * FROM stack_sum(:boot, :first, :until / 1000000000, :pid, :device)
 	WHERE :by = 1
 ), s AS (
 	SELECT k.*, coalesce(e.count, k.count) AS launches,

@@ -5,6 +5,7 @@
 -- limit: 100
 -- about: calls stacks samples
 -- nothing: Nothing was launched
+-- search: fn
 -- columns:
 --   pid      id
 --   comm     text

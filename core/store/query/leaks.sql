@@ -5,6 +5,7 @@
 -- about: memory stacks
 -- flags: running
 -- nothing: No memory is live
+-- search: fn
 -- columns:
 --   pid         id
 --   comm        text
@@ -23,7 +24,7 @@ WITH live AS (
 	FROM allocation
 	WHERE start_ns <= :now - :min_age
 	AND process IN (SELECT p.id FROM process p
-	WHERE p.boot = :boot AND @RUNNING@ AND @OF_PID@)
+	WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@)
 	AND kind IN (SELECT id FROM memory_kind WHERE counts)
 	AND (:device IS NULL OR device = :device)
 	GROUP BY process, stack, fn, kind, device

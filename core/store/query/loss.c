@@ -57,7 +57,7 @@ static const struct reason {
 	"SELECT id, " STARTED " AS first_ns, CASE WHEN NOT " RUNNING                               \
 	" THEN exit_ns END AS last_ns"                                                             \
 	" FROM process p"                                                                          \
-	" WHERE boot = :boot AND " OF_PID                                                          \
+	" WHERE boot = :boot AND " ASKED                                                           \
 	" AND (:pids IS NULL OR pid IN (SELECT value FROM json_each(:pids)))"                      \
 	" AND (NOT :running OR " RUNNING ")"                                                       \
 	") SELECT r.name, sum(l.count), r.text, l.reason,"                                         \
@@ -65,7 +65,7 @@ static const struct reason {
 	" FROM loss l JOIN loss_reason r ON r.id = l.reason"                                       \
 	" WHERE l.boot = :boot AND l.end_ns >= :since AND l.start_ns <= :until"                    \
 	" AND (l.reason > :known OR :reasons >> l.reason & 1)"                                     \
-	" AND (coalesce(:pid, :pids) IS NULL AND NOT :running"                                     \
+	" AND (coalesce(:pid, :pids, :user) IS NULL AND NOT :running"                              \
 	" OR l.process IN (SELECT id FROM scope)"                                                  \
 	" OR l.process = 0 AND EXISTS (SELECT 1 FROM scope WHERE first_ns <= l.end_ns"             \
 	" AND (last_ns IS NULL OR last_ns >= l.start_ns)))"                                        \
@@ -139,6 +139,7 @@ static int prepare(struct answer *answer, sqlite3_stmt **ret)
 	answer_bind(*ret, ":until", true, answer->window.until_ns);
 	answer_bind(*ret, ":pid", answer->window.pid, answer->window.pid);
 	answer_bind_text(*ret, ":pids", answer->window.pids);
+	answer_bind_text(*ret, ":user", answer->window.user);
 	answer_bind(*ret, ":running", true, answer->window.running);
 	answer_bind(*ret, ":known", true, LOSS_REASON_MAX);
 	answer_bind(*ret, ":reasons", true, reasons_of(answer->about));

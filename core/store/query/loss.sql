@@ -16,8 +16,8 @@ FROM loss l
 JOIN loss_reason r ON r.id = l.reason
 LEFT JOIN process p ON p.id = l.process
 WHERE l.boot = :boot AND l.end_ns >= :since AND l.start_ns <= :until
-AND (:pid IS NULL OR p.pid = :pid OR l.process = 0 AND EXISTS (
-	SELECT 1 FROM process p WHERE boot = :boot AND pid = :pid
+AND (@ASKED@ OR l.process = 0 AND EXISTS (
+	SELECT 1 FROM process p WHERE boot = :boot AND @ASKED@
 	AND @STARTED@ <= l.end_ns
 	AND (@RUNNING@ OR p.exit_ns >= l.start_ns)))
 GROUP BY l.reason, l.process

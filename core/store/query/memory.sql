@@ -34,14 +34,14 @@ WITH held AS (
 		stack
 	FROM allocation
 	WHERE :by = 1 AND process IN (SELECT p.id FROM process p
-	WHERE p.boot = :boot AND @RUNNING@ AND @OF_PID@)
+	WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@)
 	GROUP BY process, device, kind, stack
 ) SELECT p.pid, p.comm, @STATE@, nullif(m.device, -1), k.name,
 	m.live_bytes, m.live_count, m.peak_bytes, m.bytes, m.stack
 FROM m
 JOIN process p ON p.id = m.process
 LEFT JOIN memory_kind k ON k.id = m.kind
-WHERE p.boot = :boot AND @OF_PID@
+WHERE p.boot = :boot AND @ASKED@
 AND (:device IS NULL OR m.device = :device)
 ORDER BY @RUNNING@ DESC, m.live_bytes DESC, m.peak_bytes DESC,
 	p.pid, m.device, m.kind

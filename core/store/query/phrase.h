@@ -6,7 +6,9 @@
 /* clang-format off */
 
 /* Of a process p. */
-#define OF_PID   "(:pid IS NULL OR p.pid = :pid)"
+#define ASKED \
+	"((:pid IS NULL OR p.pid = :pid)" \
+	" AND (:user IS NULL OR :user IN (p.user, CAST(p.uid AS TEXT))))"
 #define USER     "coalesce(p.user, CAST(p.uid AS TEXT))"
 #define RUNNING  "coalesce(p.exit_ns, 0) = 0"
 #define STATE    "CASE WHEN " RUNNING " THEN 'running' ELSE 'ended' END"
@@ -16,12 +18,14 @@
 /* Of a row that has fn, joined with function f. */
 #define FUNCTION "coalesce(f.name, 'function ' || fn)"
 
-/* Of the processes that were asked for, among all of this boot. */
-#define PROCESSES "(SELECT id FROM process WHERE boot = :boot AND pid = :pid)"
+/* Of a row that has the id of its process. */
+#define OF_ASKED \
+	"(coalesce(:pid, :user) IS NULL OR process IN" \
+	" (SELECT p.id FROM process p WHERE p.boot = :boot AND " ASKED "))"
 /* Of tables that have sums by the second or minute. */
 #define IN_WINDOW \
 	"boot = :boot AND second BETWEEN :first AND :until / 1000000000" \
-	" AND (:pid IS NULL OR process IN " PROCESSES ")"
+	" AND " OF_ASKED
 
 /* Of rollups, to be grouped. CUDA_ERROR_NOT_READY (600) is an answer, not an error. */
 #define ERRORS   "sum(CASE WHEN result IN (0, 600) THEN 0 ELSE calls END) AS errors"

@@ -25,7 +25,7 @@ SELECT p.pid, p.comm, @STATE@, nullif(m.device, -1), m.address, k.name,
 FROM pool m
 JOIN process p ON p.id = m.process
 LEFT JOIN pool_kind k ON k.id = m.kind
-WHERE p.boot = :boot AND @OF_PID@
+WHERE p.boot = :boot AND @ASKED@
 AND (:device IS NULL OR m.device = :device)
 ORDER BY @RUNNING@ DESC, m.bytes DESC, m.peak_bytes DESC, p.pid,
 	m.address

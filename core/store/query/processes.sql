@@ -5,6 +5,7 @@
 -- limit: 1000
 -- about: calls memory processes
 -- nothing: No process used CUDA
+-- search: comm
 -- columns:
 --   pid        id
 --   ns_pid     id
@@ -31,6 +32,6 @@ SELECT p.pid, p.ns_pid, p.ppid, @USER@, p.comm, @STATE@,
 	coalesce(c.calls, 0), coalesce(c.errors, 0), p.command
 FROM process p@JOIN_MEMORY@@JOIN_CALLS@@JOIN_COLLECT@
 WHERE p.boot = :boot AND p.first_ns <= :until
-AND (@RUNNING@ OR p.exit_ns >= :since) AND @OF_PID@
+AND (@RUNNING@ OR p.exit_ns >= :since) AND @ASKED@
 ORDER BY @RUNNING@ DESC, p.first_ns DESC
 LIMIT :limit

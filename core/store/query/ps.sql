@@ -6,6 +6,7 @@
 -- about: calls memory processes
 -- flags: running
 -- nothing: No process uses CUDA
+-- search: comm
 -- columns:
 --   pid        id
 --   user       text
@@ -38,6 +39,6 @@ LEFT JOIN (
 			'budget'))
 	GROUP BY process
 ) l ON l.process = p.id
-WHERE p.boot = :boot AND @RUNNING@ AND @OF_PID@
+WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@
 ORDER BY 11 DESC, 13 DESC, p.pid
 LIMIT :limit

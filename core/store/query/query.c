@@ -2,10 +2,8 @@
 #include "core/store/query/query.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #include "core/base/array.h"
-#include "core/base/cleanup.h"
 #include "core/base/time.h"
 #include "core/limits.h"
 #include "core/store/condense.h"
@@ -36,6 +34,7 @@ static int check_options(struct answer *answer, const struct query *query,
 		const char *name;
 	} checks[] = {
 		{ request->pid, QUERY_PID, "pid" },
+		{ answer_given(request->user), QUERY_PID, "user" },
 		{ request->since_ns, QUERY_WINDOW, "since" },
 		{ request->until_ns, QUERY_WINDOW, "until" },
 		{ request->min_age_ns, QUERY_MIN_AGE, "min_age" },
@@ -43,11 +42,13 @@ static int check_options(struct answer *answer, const struct query *query,
 		{ request->device_given_case, QUERY_DEVICE, "device" },
 		{ request->by == QUERY_BY_IS_STACK, QUERY_BY_STACK, "by_stack" },
 		{ request->by == QUERY_BY_IS_STREAM, QUERY_BY_STREAM, "by_stream" },
+		{ answer_given(request->match), QUERY_NAME, "name" },
 	};
+	uint32_t options = query->options | (query->search ? QUERY_NAME : 0);
 	char text[QUERY_OPTIONS_TEXT_MAX];
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
-		if (!checks[i].given || (query->options & checks[i].option))
+		if (!checks[i].given || (options & checks[i].option))
 			continue;
 		query_options_text(query, text);
 		return answer_fail(answer, REASON(QUERY_OPTION), query->name, checks[i].name, text,
@@ -66,6 +67,7 @@ static void set_window(struct answer *answer, const struct query *query,
 	struct answer_window *window = &answer->window;
 
 	window->pid = request->pid;
+	window->user = answer_given(request->user) ? request->user : NULL;
 	if (request->until_ns && request->until_ns < answer->now_ns)
 		window->until_ns = request->until_ns;
 	if (request->since_ns)
@@ -103,23 +105,15 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":until", true, window->until_ns);
 	answer_bind(stmt, ":first", true, first_second(answer));
 	answer_bind(stmt, ":pid", window->pid, window->pid);
+	answer_bind_text(stmt, ":user", window->user);
 	answer_bind(stmt, ":stream", request->stream, request->stream);
 	answer_bind(stmt, ":device", request->device_given_case, request->device);
 	answer_bind(stmt, ":min_age", true,
 		    request->min_age_ns ? request->min_age_ns : QUERY_MIN_AGE_NS);
 	answer_bind(stmt, ":by", true, request->by);
 	answer_bind(stmt, ":suspended", true, answer->job->suspended_ns);
-	/* One more, to know whether there are more. */
-	answer_bind(stmt, ":limit", true, limit + 1);
-}
-
-static int prepare(struct answer *answer, const struct query *query, sqlite3_stmt **ret)
-{
-	_cleanup_(freep) char *sql = NULL;
-
-	if (asprintf(&sql, "%s\nORDER BY %s\nLIMIT :limit", query->sql, query->order) < 0)
-		return -ENOMEM;
-	return answer_prepare(answer, sql, ret);
+	/* One more, to know whether there are more; all, where some are passed over. */
+	answer_bind(stmt, ":limit", true, answer->match ? -1 : (int64_t)limit + 1);
 }
 
 /* Its file must name as many columns as its statement has. */
@@ -147,7 +141,9 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 	if (r == 0)
 		r = answer_check_pid(answer, request->pid);
 	if (r == 0)
-		r = prepare(answer, query, &stmt);
+		r = answer_check_user(answer, request->user);
+	if (r == 0)
+		r = choose_prepare(answer, query, request, &stmt);
 	if (r < 0)
 		return r;
 	answer->too_slow =
@@ -173,9 +169,9 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 static int run_list(struct answer *answer)
 {
 	static const struct query_column columns[] = {
-		{ "name", T(TEXT) },
-		{ "text", T(TEXT) },
-		{ "options", T(TEXT) },
+		{ "name", T(TEXT), true },
+		{ "text", T(TEXT), true },
+		{ "options", T(TEXT), true },
 	};
 	char options[QUERY_OPTIONS_TEXT_MAX];
 	const struct query *query;

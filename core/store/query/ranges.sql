@@ -6,6 +6,7 @@
 -- about: times
 -- records: ranges
 -- nothing: No NVTX range was seen
+-- search: name
 -- columns:
 --   pid      id
 --   comm     text
@@ -22,7 +23,7 @@ WITH r AS (
 	FROM op
 	WHERE boot = :boot AND kind = 'range'
 	AND start_ns BETWEEN :since AND :until
-	AND (:pid IS NULL OR process IN @PROCESSES@)
+	AND @OF_ASKED@
 	GROUP BY process, name
 ) SELECT p.pid, p.comm, count, ns, CAST(mean AS INTEGER), low, high, name
 FROM r

@@ -30,6 +30,9 @@ static const struct meaning meanings[] = {
 				  "Rows can be split by stack or by stream, not by {1}" },
 	[REASON(BAD_WINDOW)] = { CODE(BAD_REQUEST), "The window ends before it starts" },
 	[REASON(UNKNOWN_PROCESS)] = { CODE(NOT_FOUND), "Process {1} has not used CUDA" },
+	[REASON(UNKNOWN_USER)] = { CODE(NOT_FOUND), "No process of user '{1}' has used CUDA" },
+	[REASON(QUERY_SORT)] = { CODE(BAD_REQUEST),
+				 "The query '{1}' cannot be sorted by '{2}', only by: {3}" },
 	[REASON(TOO_MANY_PIDS)] = { CODE(LIMIT), "Too many processes for one request" },
 	[REASON(TOO_SLOW)] = { CODE(LIMIT), "The query took too long" },
 	[REASON(TOO_SLOW_PID)] = { CODE(LIMIT), "The query took too long" },
@@ -49,6 +52,7 @@ static const struct meaning meanings[] = {
 	[REASON(BUSY_WINDOW)] = { CODE(LIMIT), "Too many operations are under way at one time" },
 	[REASON(DAMAGED_CHUNK)] = { CODE(INTERNAL), "A stored chunk of operations is damaged" },
 
+	[REASON(NO_MATCH)] = { 0, "None of {1} names matches" },
 	[REASON(NONE_SEEN)] = { 0, "No process has used CUDA" },
 	[REASON(ENDED)] = { 0, "Process {1} has ended, and this query covers running processes" },
 	[REASON(NONE_RUNS)] = { 0, "No process uses CUDA now" },

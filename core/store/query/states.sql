@@ -21,7 +21,7 @@ SELECT p.pid, p.comm, nullif(s.device, -1), nullif(s.stream, 0), s.state,
 FROM state s
 JOIN process p ON p.id = s.process
 WHERE p.boot = :boot AND s.start_ns <= :until AND s.end_ns >= :since
-AND @OF_PID@
+AND @ASKED@
 AND (:device IS NULL OR s.device = :device)
 AND (:stream IS NULL OR s.stream = :stream)
 ORDER BY s.start_ns, s.stream

@@ -44,7 +44,7 @@ WITH each AS (
 FROM stream st
 JOIN process p ON p.id = st.process
 LEFT JOIN s ON s.stream = st.id
-WHERE p.boot = :boot AND @OF_PID@
+WHERE p.boot = :boot AND @ASKED@
 AND (:device IS NULL OR st.device = :device)
 AND (:stream IS NULL OR st.id = :stream)
 AND (s.stream IS NOT NULL

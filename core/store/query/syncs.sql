@@ -5,6 +5,7 @@
 -- limit: 100
 -- about: calls stacks samples
 -- nothing: Nothing was waited for
+-- search: fn
 -- columns:
 --   pid      id
 --   comm     text

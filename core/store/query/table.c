@@ -22,18 +22,18 @@
 	}
 #define T(type) TRACESMITH__V1__COLUMNS__TYPE__##type
 
-/* The types that a file may name. */
-#define COLUMN_ID		T(INTEGER)
-#define COLUMN_INTEGER		T(INTEGER)
-#define COLUMN_REAL		T(REAL)
-#define COLUMN_TEXT		T(TEXT)
-#define COLUMN_TIME		T(TIME)
-#define COLUMN_NANOSECONDS	T(NANOSECONDS)
-#define COLUMN_BYTES		T(BYTES)
-#define COLUMN_BYTES_PER_SECOND T(BYTES_PER_SECOND)
-#define COLUMN_SHARE		T(SHARE)
-#define COLUMN_HANDLE		T(HANDLE)
-#define COLUMN_STACK		T(STACK)
+/* What a file may call a column's type, and whether sorting by it starts with the smallest. */
+#define COLUMN_ID		T(INTEGER), true
+#define COLUMN_INTEGER		T(INTEGER), false
+#define COLUMN_REAL		T(REAL), false
+#define COLUMN_TEXT		T(TEXT), true
+#define COLUMN_TIME		T(TIME), false
+#define COLUMN_NANOSECONDS	T(NANOSECONDS), false
+#define COLUMN_BYTES		T(BYTES), false
+#define COLUMN_BYTES_PER_SECOND T(BYTES_PER_SECOND), false
+#define COLUMN_SHARE		T(SHARE), false
+#define COLUMN_HANDLE		T(HANDLE), true
+#define COLUMN_STACK		T(STACK), false
 #define TS_RECORD_ALL		TS_RECORDS_ALL
 
 #include "core/store/query/queries.h"
@@ -70,16 +70,13 @@ void query_options_text(const struct query *query, char *out)
 		uint32_t option;
 		const char *text;
 	} texts[] = {
-		{ QUERY_PID, "pid" },
-		{ QUERY_WINDOW, "since until" },
-		{ QUERY_MIN_AGE, "min_age" },
-		{ QUERY_STREAM, "stream" },
-		{ QUERY_DEVICE, "device" },
-		{ QUERY_BY_STACK, "by_stack" },
+		{ QUERY_PID, "pid user" },	  { QUERY_WINDOW, "since until" },
+		{ QUERY_MIN_AGE, "min_age" },	  { QUERY_STREAM, "stream" },
+		{ QUERY_DEVICE, "device" },	  { QUERY_BY_STACK, "by_stack" },
 		{ QUERY_BY_STREAM, "by_stream" },
 	};
 
-	snprintf(out, QUERY_OPTIONS_TEXT_MAX, "limit");
+	snprintf(out, QUERY_OPTIONS_TEXT_MAX, "limit sort%s", query->search ? " name" : "");
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		if (!(query->options & texts[i].option))
 			continue;

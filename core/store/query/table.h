@@ -9,13 +9,14 @@
 #include "proto/control.pb-c.h"
 
 enum query_option {
-	QUERY_PID = 1 << 0,
+	QUERY_PID = 1 << 0,    /* and user */
 	QUERY_WINDOW = 1 << 1, /* since, until */
 	QUERY_MIN_AGE = 1 << 2,
 	QUERY_STREAM = 1 << 3,
 	QUERY_DEVICE = 1 << 4,
 	QUERY_BY_STACK = 1 << 5,
 	QUERY_BY_STREAM = 1 << 6,
+	QUERY_NAME = 1 << 7, /* where it has a column to search */
 };
 
 enum query_flag {
@@ -46,12 +47,13 @@ enum query_about {
 struct query_column {
 	const char *name;
 	Tracesmith__V1__Columns__Type type;
+	bool rises; /* sorted by it, rows start with the smallest */
 };
 
 /* A file NAME.sql of this folder. Parameters of the SQL: :boot (id of the boot row), :now, :since
- * and :until (in nanoseconds, never NULL), :first (second from which rollups count), :pid, :stream
- * and :device (NULL: all), :min_age, :by (enum query_by), :suspended (how long the host slept). A
- * STACK column is a stack id; 0 and NULL are none. */
+ * and :until (in nanoseconds, never NULL), :first (second from which rollups count), :pid, :user,
+ * :stream and :device (NULL: all), :min_age, :by (enum query_by), :suspended (how long the host
+ * slept). A STACK column is a stack id; 0 and NULL are none. */
 struct query {
 	const char *name, *text;
 	const struct query_column *column; /* ends with a column without name */
@@ -59,6 +61,7 @@ struct query {
 	uint32_t about;			   /* enum query_about */
 	uint32_t flags;			   /* enum query_flag */
 	uint32_t records;	 /* enum ts_records: rows only where one is recorded; 0: always */
+	const char *search;	 /* the column that --name looks in; NULL: none */
 	uint64_t window_ns;	 /* how far it looks back by default, 0: to the start of the boot */
 	uint64_t limit;		 /* rows by default; 0: as many as there may be */
 	const char *nothing;	 /* the start of the sentence that says so; NULL: it says nothing */
@@ -71,7 +74,7 @@ const struct query *query_find(const char *name);
 /* The name that may have been meant, or NULL. */
 const char *query_near(const char *name);
 /* The names of its options, those of fields of a request, into `out`. */
-#define QUERY_OPTIONS_TEXT_MAX 128
+#define QUERY_OPTIONS_TEXT_MAX 160
 void query_options_text(const struct query *query, char *out);
 
 #endif

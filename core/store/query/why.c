@@ -20,7 +20,7 @@
 		" AS lived, c.state, c.records," \
 		" " IN_TIME("c.since_ns", "c.until_ns") " AS exact" \
 		" FROM process p LEFT JOIN collect c ON c.process = p.id" \
-		" WHERE p.boot = :boot AND " OF_PID \
+		" WHERE p.boot = :boot AND " ASKED \
 	") SELECT coalesce(max(lived), 0), coalesce(max(runs), 0)," \
 	" coalesce(max(lived AND exact), 0)," \
 	" coalesce(max(lived AND exact AND records & :records), 0)," \
@@ -59,6 +59,7 @@ static int look(struct why *why)
 	answer_bind(stmt, ":since", true, window->since_ns);
 	answer_bind(stmt, ":until", true, window->until_ns);
 	answer_bind(stmt, ":pid", window->pid, window->pid);
+	answer_bind_text(stmt, ":user", window->user);
 	answer_bind(stmt, ":records", true, why->query->records);
 	answer_bind(stmt, ":paused", true, TS_COLLECT_PAUSED);
 	answer_bind(stmt, ":device", why->request->device_given_case, why->request->device);
@@ -72,6 +73,13 @@ static int look(struct why *why)
 /* 1, or no memory. */
 #define SAY(why, reason, ...)                                                                      \
 	(remarks_add(&(why)->answer->remarks, REASON(reason), ##__VA_ARGS__, NULL) ?: 1)
+
+static int say_unmatched(const struct why *why)
+{
+	return why->answer->passed_over
+		       ? SAY(why, NO_MATCH, REMARK_NUMBER(why->answer->passed_over))
+		       : 0;
+}
 
 static int say_none(const struct why *why)
 {
@@ -180,8 +188,15 @@ int answer_explain(struct answer *answer, const struct query *query,
 		   const Tracesmith__V1__QueryRequest *request)
 {
 	static int (*const causes[])(const struct why *) = {
-		say_none,	say_ended,  say_other_time,   say_exact_at_another_time,
-		say_probe_tier, say_paused, say_not_recorded, say_young,
+		say_unmatched,
+		say_none,
+		say_ended,
+		say_other_time,
+		say_exact_at_another_time,
+		say_probe_tier,
+		say_paused,
+		say_not_recorded,
+		say_young,
 		say_nothing,
 	};
 	struct why why = {
