@@ -266,7 +266,7 @@ static int play_chunk(struct play *play, sqlite3_stmt *stmt)
 		       &info);
 	if (r == 0)
 		r = replay_ops(play->replay, play->op, keep_window(play, info.count), first_ns);
-	/* What nobody is told of goes on for long, too. */
+	/* A window without any change to report takes long, too. */
 	if (r == 0 && job->cancelled(job->data))
 		r = -ECANCELED;
 	return r;
