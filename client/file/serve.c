@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "client/file/file.h"
 #include "core/store/query/query.h"
 #include "core/store/query/table.h"
+#include "core/store/thread.h"
 #include "proto/control.pb-c.h"
 #include "proto/frame.h"
 
@@ -192,18 +192,12 @@ static void *serve(void *data)
 	return NULL;
 }
 
-/* Signals belong to the main thread. */
 static int start(struct file_server *server)
 {
-	sigset_t all, before;
-	int r;
+	int r = thread_start(&server->thread, serve, server);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&server->thread, NULL, serve, server);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	server->started = r == 0;
-	return -r;
+	return r;
 }
 
 static struct file_server *server_free(struct file_server *server)

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "core/store/sql.h"
 #include "core/store/store_private.h"
 #include "core/store/tables.h"
+#include "core/store/thread.h"
 #include "core/store/writer.h"
 
 struct store {
@@ -96,18 +96,12 @@ static void make_locks(struct store *store)
 	pthread_mutex_init(&store->lock, NULL);
 }
 
-/* Signals are for the loop. */
 static int start(struct store *store)
 {
-	sigset_t all, before;
-	int r;
+	int r = thread_start(&store->thread, run, store);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&store->thread, NULL, run, store);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	store->running = r == 0;
-	return -r;
+	return r;
 }
 
 int store_open(const struct store_config *config, struct store **ret)

@@ -12,6 +12,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
 #include "core/base/demangle.h"
+#include "core/store/thread.h"
 #include "daemon/limits.h"
 #include "daemon/symbol/cache.h"
 #include "daemon/symbol/elf.h"
@@ -26,7 +27,7 @@ STAILQ_HEAD(job_queue, symbol_job);
 struct symbolizer {
 	uv_loop_t *loop;
 	uv_async_t async;
-	uv_thread_t thread;
+	pthread_t thread;
 	void (*done)(void *data, struct symbol_job *job);
 	void (*closed)(void *data);
 	void *data;
@@ -204,7 +205,7 @@ static bool take_batch(struct symbolizer *s, struct job_queue *ret)
 	return count > 0;
 }
 
-static void thread_main(void *data)
+static void *thread_main(void *data)
 {
 	struct symbolizer *s = data;
 	struct job_queue batch;
@@ -224,6 +225,7 @@ static void thread_main(void *data)
 		uv_async_send(&s->async);
 	}
 	uv_async_send(&s->async);
+	return NULL;
 }
 
 static struct symbolizer *symbolizer_free(struct symbolizer *s)
@@ -266,7 +268,7 @@ static void on_async(uv_async_t *async)
 	}
 	if (!ended)
 		return;
-	uv_thread_join(&s->thread);
+	pthread_join(s->thread, NULL);
 	uv_close((uv_handle_t *)&s->async, on_closed);
 }
 
@@ -278,7 +280,7 @@ static int symbolizer_start(struct symbolizer *s)
 	if (r < 0)
 		return r;
 	s->async.data = s;
-	return uv_thread_create(&s->thread, thread_main, s);
+	return thread_start(&s->thread, thread_main, s);
 }
 
 int symbolizer_new(uv_loop_t *loop, void (*done)(void *data, struct symbol_job *job), void *data,

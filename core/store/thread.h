@@ -1,0 +1,10 @@
+/* thread.h: starts the threads of both programs. */
+#ifndef TS_THREAD_H
+#define TS_THREAD_H
+
+#include <pthread.h>
+
+/* All signals are blocked in it: they are for the thread that handles them. Negative errno. */
+int thread_start(pthread_t *ret, void *(*run)(void *data), void *data);
+
+#endif
