@@ -125,7 +125,6 @@ static void daemon_on_watchdog(uv_timer_t *timer)
 static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 {
 	struct daemon *daemon = data;
-	uint64_t now = uv_hrtime();
 
 	if (!daemon->libraries)
 		return;
@@ -134,10 +133,15 @@ static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 			    file->path);
 		return;
 	}
-	if (libraries_mapped(daemon->libraries, file->fd, file->path) <= 0)
-		return;
-	/* Calls of the process before it had probes were not seen. */
-	daemon_gap(daemon, pid, now, uv_hrtime());
+	libraries_mapped(daemon->libraries, pid, file->fd, file->path);
+}
+
+static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_t pid)
+{
+	struct daemon *daemon = data;
+
+	if (daemon->libraries && file->fd >= 0)
+		libraries_mapped(daemon->libraries, pid, file->fd, file->path);
 }
 
 static void daemon_on_library_gone(void *data, struct maps_file *file)
@@ -330,6 +334,7 @@ static int daemon_start_maps(struct daemon *daemon)
 	};
 	struct maps_callbacks callbacks = {
 		.library_found = daemon_on_library,
+		.library_shared = daemon_on_library_shared,
 		.library_gone = daemon_on_library_gone,
 		.process_gone = daemon_on_process_gone,
 	};
@@ -342,6 +347,7 @@ static int daemon_start_maps(struct daemon *daemon)
 static int daemon_start_probes(struct daemon *daemon)
 {
 	struct probe_callbacks callbacks = { .record = daemon_on_record };
+	struct libraries_callbacks gaps = { .gap = daemon_gap, .data = daemon };
 	struct probe_config config;
 	int r;
 
@@ -356,7 +362,7 @@ static int daemon_start_probes(struct daemon *daemon)
 		      &daemon->probe);
 	if (r < 0)
 		return r;
-	r = libraries_new(daemon->probe, &daemon->libraries);
+	r = libraries_new(&daemon->loop, daemon->probe, &gaps, &daemon->libraries);
 	if (r < 0)
 		return r;
 	libraries_add_standing(daemon->libraries, daemon->config->standing);
@@ -418,6 +424,9 @@ static int daemon_init(struct daemon *daemon)
 	uv_signal_init(&daemon->loop, &daemon->on_hangup);
 	uv_timer_init(&daemon->loop, &daemon->tick);
 	uv_timer_init(&daemon->loop, &daemon->watchdog);
+	r = meter_start(&daemon->meter, &daemon->loop);
+	if (r < 0)
+		return r;
 	daemon->on_terminate.data = daemon->on_interrupt.data = daemon->on_hangup.data = daemon;
 	daemon->tick.data = daemon->watchdog.data = daemon;
 	daemon->started_ns = daemon->counted_ns = uv_hrtime();
@@ -451,6 +460,9 @@ static int daemon_start(struct daemon *daemon)
 	if (r < 0)
 		return r;
 	r = daemon_start_core(daemon, &resume);
+	if (r < 0)
+		return r;
+	r = users_new(&daemon->loop, daemon_user_named, daemon, &daemon->users);
 	if (r < 0)
 		return r;
 	r = symbolizer_new(&daemon->loop, daemon_stack_named, daemon, &daemon->symbolizer);
@@ -501,6 +513,7 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 
 int daemon_run(struct daemon *daemon)
 {
+	libraries_go(daemon->libraries);
 	notify_send("READY=1");
 	log_info("Tracing this host; try 'tsctl --socket %s status'",
 		 daemon->config->control_socket);
@@ -533,6 +546,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	if (!daemon)
 		return NULL;
 	daemon_close_handles(daemon);
+	meter_close(&daemon->meter);
 	if (daemon->api)
 		api_close(daemon->api, daemon_part_closed);
 	daemon->libraries = libraries_free(daemon->libraries);
@@ -545,6 +559,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	turn_close(&daemon->turn);
 	if (daemon->core && daemon->store)
 		core_flush(daemon->core, uv_hrtime());
+	users_close(TAKE(daemon->users));
 	/* The symbolizer finishes its queue, and its answers go to the store. */
 	if (daemon->symbolizer)
 		symbolizer_close(daemon->symbolizer, daemon_part_closed);

@@ -12,9 +12,11 @@
 #include "daemon/exact/exact.h"
 #include "daemon/intake/turn.h"
 #include "daemon/maps/maps.h"
+#include "daemon/meter.h"
 #include "daemon/probe/libraries.h"
 #include "daemon/probe/probe.h"
 #include "daemon/symbol/symbol.h"
+#include "daemon/user.h"
 
 #define DAEMON_GAPS 64
 
@@ -37,12 +39,14 @@ struct daemon {
 	uv_loop_t loop;
 	uv_signal_t on_terminate, on_interrupt, on_hangup;
 	uv_timer_t tick, watchdog;
+	struct meter meter;
 	uint32_t quiet_ticks; /* since the last record */
 
 	/* The store starts first and stops last. */
 	struct store *store;
 	struct core *core;
 	struct symbolizer *symbolizer;
+	struct users *users;
 	struct maps *maps;
 	struct turn turn; /* of the probes and the libraries */
 	struct probe *probe;
@@ -83,7 +87,8 @@ void daemon_detach(void *data, struct api_ticket *ticket, const struct api_targe
 /* sink.c */
 extern const struct core_sink daemon_sink;
 /* Reports a gap to the model, now or when it gets to know the process. */
-void daemon_gap(struct daemon *daemon, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+void daemon_gap(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+void daemon_user_named(void *data, uint32_t process, const char *name);
 void daemon_stack_named(void *data, struct symbol_job *job);
 
 /* disk.c: logs when the store cannot write, and when it can again. */

@@ -109,4 +109,7 @@
 #define LIMIT_QUERIES_PER_UID	 6
 #define LIMIT_QUERIES_PER_CLIENT 2
 
+/* Processes whose user's name waits for the name service: 8 bytes each. */
+#define LIMIT_USER_QUESTIONS 4096
+
 #endif

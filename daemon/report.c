@@ -70,6 +70,7 @@ static void report_daemon(struct daemon *daemon, struct status_builder *builder)
 {
 	char text[UNITS_TEXT_SIZE];
 	uint64_t up_ns = uv_hrtime() - daemon->started_ns, cpu_ns, rss = report_rss_bytes();
+	const struct meter *meter = &daemon->meter;
 	struct rusage usage;
 
 	getrusage(RUSAGE_SELF, &usage);
@@ -81,6 +82,12 @@ static void report_daemon(struct daemon *daemon, struct status_builder *builder)
 		      units_nanoseconds(text, up_ns));
 	status_number(builder, "daemon", "cpu_ns", false, (int64_t)cpu_ns, "%s (%.2f %% of a core)",
 		      units_nanoseconds(text, cpu_ns), 100.0 * (double)cpu_ns / (double)up_ns);
+	status_number(builder, "daemon", "loop_longest_us", false,
+		      (int64_t)(meter->longest_ns / NS_PER_US), "%s",
+		      units_nanoseconds(text, meter->longest_ns));
+	status_number(builder, "daemon", "loop_longest_cpu_us", false,
+		      (int64_t)(meter->longest_cpu_ns / NS_PER_US), "%s",
+		      units_nanoseconds(text, meter->longest_cpu_ns));
 	status_number(builder, "daemon", "memory_bytes", false, (int64_t)rss, "%s",
 		      units_bytes(text, rss));
 	if (invariant_count() > 0)
@@ -134,6 +141,8 @@ static void report_library(const struct library_copy *library, struct status_bui
 	const char *use = library->mapped ? "in use" : "not in use (standing)";
 	struct probe_library_stats stats;
 
+	if (library->busy) /* shown when it has its probes, or cannot have them */
+		return;
 	if (!library->probes) {
 		status_text(builder, "libraries", library->path, true, "no probes: %s",
 			    strerror(-library->error));

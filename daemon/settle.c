@@ -21,7 +21,7 @@ static void settle(struct daemon *daemon, uint64_t now)
 
 	intake_flush(daemon->turn.intake, now);
 	core_stats(daemon->core, &core);
-	if (core.ending || !is_named(daemon))
+	if (core.ending || users_waiting(daemon->users) || !is_named(daemon))
 		return;
 	daemon->settle_stacks = 0;
 	daemon_checkpoint(daemon, now);

@@ -1,7 +1,6 @@
 /* Sink: passes the model's output to the store; a new process or stack makes the other parts look
  * up more about it. Runs on the loop, inside core_ingest() and core_checkpoint(). */
 #include <errno.h>
-#include <pwd.h>
 #include <string.h>
 
 #include "core/base/cleanup.h"
@@ -20,11 +19,7 @@ static void sink_op(void *data, const struct op *op)
 static void sink_process_detail(struct daemon *daemon, const struct core_process *process)
 {
 	struct procfs_process found;
-	struct passwd *user = getpwuid(process->uid);
-	struct store_process_detail detail = {
-		.user = user ? user->pw_name : NULL,
-		.executed = process->executed,
-	};
+	struct store_process_detail detail = { .executed = process->executed };
 
 	/* Gone, or a pid that belongs to somebody else by now: only the kernel's event is left. */
 	if (procfs_read(process->pid, &found) == 0 &&
@@ -34,6 +29,15 @@ static void sink_process_detail(struct daemon *daemon, const struct core_process
 		detail.container = found.container[0] ? found.container : NULL;
 	}
 	store_add_process_detail(daemon->store, process->id, &detail);
+	users_ask(daemon->users, process->uid, process->id);
+}
+
+void daemon_user_named(void *data, uint32_t process, const char *name)
+{
+	const struct store_process_detail detail = { .user = name };
+	struct daemon *daemon = data;
+
+	store_add_process_detail(daemon->store, process, &detail);
 }
 
 static void gap_lose(struct daemon *daemon, uint32_t process, const struct gap *gap)
@@ -49,13 +53,14 @@ static void gap_lose(struct daemon *daemon, uint32_t process, const struct gap *
 	core_lose(daemon->core, &loss);
 }
 
-void daemon_gap(struct daemon *daemon, uint32_t pid, uint64_t start_ns, uint64_t end_ns)
+void daemon_gap(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns)
 {
+	struct daemon *daemon = data;
 	const struct core_process *process = core_process_by_pid(daemon->core, pid);
 	struct gap gap = { pid, start_ns, end_ns };
 
-	if (process)
-		gap_lose(daemon, process->id, &gap);
+	if (process || !pid)
+		gap_lose(daemon, process ? process->id : 0, &gap);
 	else
 		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = gap;
 }

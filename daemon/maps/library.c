@@ -29,6 +29,8 @@ int maps_library_add_mapper(struct maps *maps, struct maps_file *file, uint32_t 
 	if (library) {
 		library->idle_ns = 0;
 		file->mappers++;
+		if (maps->callbacks.library_shared)
+			maps->callbacks.library_shared(maps->data, file, pid);
 		return 0;
 	}
 	if (maps->library_count == LIMIT_LIBRARIES) {

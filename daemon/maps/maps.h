@@ -40,6 +40,8 @@ struct maps_config {
 struct maps_callbacks {
 	/* A matching library is mapped for the first time, by `pid`. */
 	void (*library_found)(void *data, struct maps_file *file, uint32_t pid);
+	/* Another process maps it, too; may be NULL. */
+	void (*library_shared)(void *data, struct maps_file *file, uint32_t pid);
 	/* No process has mapped it for grace_ms; the file is valid during the call. */
 	void (*library_gone)(void *data, struct maps_file *file);
 	/* A process that maps a library has ended; for those whose EXIT never reached the model. */

@@ -15,7 +15,11 @@
 #include "daemon/limits.h"
 
 struct libraries {
+	uv_loop_t *loop;
 	struct probe *probe;
+	struct libraries_callbacks callbacks;
+	bool going;
+	uint32_t busy;
 	uint32_t count;
 	struct library_copy *library[LIMIT_LIBRARIES];
 };
@@ -32,19 +36,29 @@ static struct library_copy *library_free(struct library_copy *library)
 }
 CLEANUP_DEFINE(struct library_copy, library_free)
 
-int libraries_new(struct probe *probe, struct libraries **ret)
+int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_callbacks *callbacks,
+		  struct libraries **ret)
 {
 	struct libraries *libraries = calloc(1, sizeof(*libraries));
 
 	if (!libraries)
 		return -ENOMEM;
+	libraries->loop = loop;
 	libraries->probe = probe;
+	libraries->callbacks = *callbacks;
 	*ret = libraries;
 	return 0;
 }
 
+void libraries_go(struct libraries *libraries)
+{
+	libraries->going = true;
+}
+
 struct libraries *libraries_free(struct libraries *libraries)
 {
+	while (libraries && libraries->busy)
+		uv_run(libraries->loop, UV_RUN_ONCE);
 	for (uint32_t i = 0; libraries && i < libraries->count; i++)
 		library_free(libraries->library[i]);
 	free(libraries);
@@ -61,12 +75,10 @@ static struct library_copy *libraries_find(struct libraries *libraries, uint64_t
 	return NULL;
 }
 
-static void library_attach(struct libraries *libraries, struct library_copy *library)
+static void library_log(const struct library_copy *library)
 {
 	struct probe_library_stats stats;
 
-	library->error =
-		probe_attach(libraries->probe, library->fd, library->path, &library->probes);
 	if (library->error == -ENOENT || library->error == -EBADMSG) {
 		log_info("'%s' is not a driver library, ignoring it", library->path);
 		return;
@@ -76,10 +88,67 @@ static void library_attach(struct libraries *libraries, struct library_copy *lib
 				  library->path);
 		return;
 	}
-	library->attached_ns = uv_hrtime();
 	probe_library_stats(library->probes, &stats);
 	log_info("Attached to %u functions of '%s'%s", stats.functions, library->path,
 		 stats.single_steps ? ", some of them slow: see 'tsctl status'" : "");
+}
+
+/* Whoever mapped it before made calls that were not seen. */
+static void library_tell_gaps(struct library_copy *library)
+{
+	const struct libraries_callbacks *callbacks = &library->libraries->callbacks;
+	uint64_t now_ns = uv_hrtime();
+
+	for (uint32_t i = 0; i < library->waiters && library->probes; i++)
+		callbacks->gap(callbacks->data, library->waiter[i].pid, library->waiter[i].since_ns,
+			       now_ns);
+	library->waiters = 0;
+}
+
+static void on_attach(uv_work_t *work)
+{
+	struct library_copy *library = work->data;
+
+	library->error = probe_attach(library->libraries->probe, library->fd, library->path,
+				      &library->fresh);
+}
+
+static void on_attached(uv_work_t *work, int status)
+{
+	struct library_copy *library = work->data;
+
+	library->libraries->busy -= library->busy;
+	library->busy = false;
+	library->probes = TAKE(library->fresh);
+	library_log(library);
+	library_tell_gaps(library);
+	if (library->dropped)
+		library_free(library);
+}
+
+static void library_attach(struct libraries *libraries, struct library_copy *library)
+{
+	library->libraries = libraries;
+	library->work.data = library;
+	if (libraries->going &&
+	    uv_queue_work(libraries->loop, &library->work, on_attach, on_attached) == 0) {
+		library->busy = true;
+		libraries->busy++;
+		return;
+	}
+	on_attach(&library->work);
+	on_attached(&library->work, 0);
+}
+
+/* Beyond the bound the last one stands for all others. */
+static void library_wait(struct library_copy *library, uint32_t pid, uint64_t now_ns)
+{
+	struct library_waiter *last = &library->waiter[LIBRARY_WAITERS - 1];
+
+	if (library->waiters == LIBRARY_WAITERS)
+		last->pid = 0;
+	else
+		library->waiter[library->waiters++] = (struct library_waiter){ pid, now_ns };
 }
 
 static int libraries_add(struct libraries *libraries, int fd, const char *path,
@@ -136,24 +205,30 @@ void libraries_add_standing(struct libraries *libraries, const char *patterns)
 	}
 }
 
-int libraries_mapped(struct libraries *libraries, int fd, const char *path)
+int libraries_mapped(struct libraries *libraries, uint32_t pid, int fd, const char *path)
 {
+	uint64_t now_ns = uv_hrtime();
 	struct library_copy *library;
 	struct stat st;
-	int r;
+	int r = 0;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	library = libraries_find(libraries, st.st_dev, st.st_ino);
 	if (library) {
 		library->mapped = true;
+		if (library->busy)
+			library_wait(library, pid, now_ns);
 		return 0;
 	}
 	r = libraries_add(libraries, fd, path, &library);
 	if (r < 0)
 		return r;
 	library->mapped = true;
-	return library->probes ? 1 : library->error;
+	library_wait(library, pid, now_ns);
+	if (!library->busy)
+		library_tell_gaps(library);
+	return 0;
 }
 
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode)
@@ -169,7 +244,9 @@ void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t i
 		if (libraries->library[i] == library)
 			libraries->library[i] = libraries->library[--libraries->count];
 	log_info("No process maps '%s' any more, detached", library->path);
-	library_free(library);
+	library->dropped = true;
+	if (!library->busy)
+		library_free(library);
 }
 
 const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n)

@@ -12,6 +12,8 @@
 
 #include "daemon/probe/probe.h"
 
+#define LIBRARY_WAITERS 64
+
 struct libraries;
 
 struct library_copy {
@@ -21,17 +23,40 @@ struct library_copy {
 	bool standing;
 	bool mapped;
 	uint64_t attached_ns;
-	struct probe_library *probes; /* NULL: attaching failed */
-	int error;		      /* why, negative errno */
+	struct probe_library *probes; /* NULL: could not be attached, or is being attached to */
+	int error;		      /* why not, negative errno */
+	/* Attaching reads the file, maybe from a slow disk, so it is done by a thread of the uv
+	 * pool, which has `fd`, `path`, `fresh` and `error` to itself meanwhile. */
+	bool busy;
+	bool dropped; /* to be freed when it is not busy any more */
+	struct libraries *libraries;
+	struct probe_library *fresh;
+	uv_work_t work;
+	/* Who maps it and waits for the probes. */
+	uint32_t waiters;
+	struct library_waiter {
+		uint32_t pid;
+		uint64_t since_ns;
+	} waiter[LIBRARY_WAITERS];
 };
 
-int libraries_new(struct probe *probe, struct libraries **ret);
+struct libraries_callbacks {
+	/* What the process called between was not seen; pid 0: of several processes. */
+	void (*gap)(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+	void *data;
+};
+
+int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_callbacks *callbacks,
+		  struct libraries **ret);
+/* Waits for the threads that attach. */
 struct libraries *libraries_free(struct libraries *libraries);
+/* From now on probes are attached by threads; before, at once. */
+void libraries_go(struct libraries *libraries);
 
 /* Attaches to the files that the patterns (separated by spaces) match now. */
 void libraries_add_standing(struct libraries *libraries, const char *patterns);
-/* A process maps the file behind `fd` (borrowed). 1: its probes are new, 0: it had them. */
-int libraries_mapped(struct libraries *libraries, int fd, const char *path);
+/* Process `pid` maps the file behind `fd` (borrowed). */
+int libraries_mapped(struct libraries *libraries, uint32_t pid, int fd, const char *path);
 /* No process maps it any more. */
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode);
 

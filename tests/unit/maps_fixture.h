@@ -95,7 +95,9 @@ static struct maps_config config_default(void)
 
 static void world_start(struct world *world, struct maps_config config)
 {
-	static const struct maps_callbacks callbacks = { on_found, on_gone, on_process_gone };
+	static const struct maps_callbacks callbacks = { .library_found = on_found,
+							 .library_gone = on_gone,
+							 .process_gone = on_process_gone };
 
 	assert_int_equal(maps_new(&world->loop, &config, &callbacks, world, &world->maps), 0);
 }
