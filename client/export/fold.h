@@ -47,7 +47,7 @@ struct fold {
 	const struct meta *meta;
 	bool by_stream;
 	struct fold_node root;
-	uint64_t first_ns, last_ns; /* in which the ops ran */
+	uint64_t first_ns, last_ns; /* time span of the ops */
 	struct map node;	    /* by parent and text */
 	struct map leaf;	    /* shortcut by process, stack and what ran */
 	struct estimate estimate;   /* owner in the keys is the first op */

@@ -1,8 +1,8 @@
-/* Chunk: the table `file_block` has a row for each chunk. Its indices are those of the store's
- * table `chunk`, which the view stands for: SQLite looks through a view, so that what finds chunks
- * there by an index does so here. The data is copied, never mapped: who cuts a file off while it is
- * read gets an error. A chunk that is found to be damaged is NULL in the answer that finds it, and
- * a loss from then on. */
+/* Chunk: the table `file_block` has a row for each chunk. It has the indices of the store's table
+ * `chunk`, which the view replaces: SQLite looks through views, so statements that use an index on
+ * the store's table use one here. The data is copied, never mapped: a file truncated while it is
+ * read causes an error. A damaged chunk is NULL in the answer that finds it, and a loss from then
+ * on. */
 #include "client/file/chunk.h"
 
 #include <errno.h>

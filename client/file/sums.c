@@ -1,6 +1,6 @@
-/* Sums: the ops of all chunks, put in order, go through a model (core/model/recount.h), and what it
- * tells is written as the daemon's store would (tables.h). Of each process and table only what is
- * later than the rows that the recording has. */
+/* Sums: the ops of all chunks, in order, go through a model (core/model/recount.h), and its results
+ * are written as by the daemon's store (tables.h). Per process and table, only what is later than
+ * the rows that the recording has. */
 #include "client/file/sums.h"
 
 #include <ctype.h>
@@ -217,7 +217,7 @@ static int each_row(struct sums *sums, const char *sql, int64_t parameter,
 	return r < 0 || step == SQLITE_DONE ? r : sql_error(sums->job->db);
 }
 
-/* --- what is there --- */
+/* --- what the recording has --- */
 
 static int take_begin(struct sums *sums, sqlite3_stmt *row)
 {

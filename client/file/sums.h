@@ -1,7 +1,7 @@
 /* sums.h: counts the sums that a recording without its end lacks from its operations.
  *
- * A recording tells the sums of a second some seconds later, and what is allocated at its end: one
- * that was cut off has the operations, but lacks rows of `rollup`, `work`, `busy`, `memory` and
+ * The sums of a second are recorded some seconds later, and the live allocations at the end: a
+ * truncated recording has the operations, but lacks rows of `rollup`, `work`, `busy`, `memory` and
  * `allocation`. */
 #ifndef TS_CLIENT_FILE_SUMS_H
 #define TS_CLIENT_FILE_SUMS_H

@@ -83,7 +83,8 @@ int ask(const struct options *options, Tracesmith__V1__Request *request, const c
 	return ask_link(link, options, request, query) < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* What was not found is the process, or else there is no such query. */
+/* The exit status for an error. -ENOENT: the process is unknown if --pid was given, else the query.
+ */
 static int query_status(const struct options *options, int error)
 {
 	if (error == -EINVAL ||

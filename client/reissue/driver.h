@@ -80,7 +80,7 @@ struct gpu_driver {
 #undef X
 };
 
-/* Prints what is missing. */
+/* Prints an error if something is missing. */
 int gpu_driver_open(struct gpu_driver **ret);
 struct gpu_driver *gpu_driver_free(struct gpu_driver *driver);
 /* "CUDA_ERROR_OUT_OF_MEMORY" */

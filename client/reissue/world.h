@@ -19,7 +19,7 @@ struct gpu_device {
 	bool used;
 	CUcontext context;
 	CUmodule module;
-	CUstream own;	     /* for what is not in the recording */
+	CUstream own;	     /* for things that the recording lacks */
 	CUdeviceptr scratch; /* memory that copies and sets touch; its contents are meaningless */
 	CUdeviceptr slots;   /* of kernels, one for each work */
 	int multiprocessors;

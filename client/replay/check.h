@@ -5,8 +5,7 @@
 
 #include "client/base/options.h"
 
-/* `argument`: A.sbt, and optionally B.sbt. Returns an exit status: EXIT_FAILED where they
- * differ. */
+/* `argument`: A.sbt, and optionally B.sbt. Returns an exit status: EXIT_FAILED if they differ. */
 int replay_check(const struct options *options, int count, char **argument);
 
 #endif

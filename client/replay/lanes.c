@@ -186,8 +186,8 @@ static void draw_label(const struct lane *lane, int width)
 	printf("%-*.*s", width, width, label);
 }
 
-/* Of a narrow terminal the name goes first, then old moments, then the word for the state, which
- * the last moment shows; the last column stays free, since some terminals wrap after it. */
+/* On a narrow terminal the name is dropped first, then old moments, then the word for the state,
+ * which the last moment shows. The last column stays free, since some terminals wrap after it. */
 static void draw_lane(const struct lane *lane, uint32_t at, int width)
 {
 	int left = width - 1;

@@ -1,4 +1,4 @@
-/* meta.h: what ops refer to by number: processes, devices, streams, functions, names,
+/* meta.h: the things that ops refer to by number: processes, devices, streams, functions, names,
  * stacks; and losses.
  *
  * Texts are copied, made valid UTF-8 and cut at META_TEXT_BYTES. Everything lives as long as the
