@@ -27,7 +27,7 @@ static int on_progress(void *data)
 	       (answer->deadline_ns && clock_ns(CLOCK_MONOTONIC) > answer->deadline_ns);
 }
 
-/* For what works for long without a step of SQLite's. */
+/* For long work without a step of SQLite's. */
 static void is_over(sqlite3_context *context, int count, sqlite3_value **value)
 {
 	sqlite3_result_int(context, on_progress(sqlite3_user_data(context)));
@@ -53,7 +53,7 @@ static int find_boot(struct answer *answer)
 	return sql_integer(stmt, &answer->boot);
 }
 
-/* Who asks a recording waits on his own time. */
+/* A query on a recording has no time limit. */
 static int open_database(struct answer *answer)
 {
 	const struct query_job *job = answer->job;
@@ -163,7 +163,7 @@ int answer_fail_sqlite(struct answer *answer)
 		return answer_fail(answer, REASON(LONG_VALUE), NULL);
 	case SQLITE_AUTH:
 		return answer_fail(answer, REASON(READ_ONLY), sqlite3_errmsg(answer->db), NULL);
-	case SQLITE_FULL: /* only said by functions of ours */
+	case SQLITE_FULL: /* only functions of ours report this */
 		return answer_fail(answer, REASON(BOUND), sqlite3_errmsg(answer->db), NULL);
 	case SQLITE_ERROR:
 		return answer_fail(answer, REASON(BAD_SQL), sqlite3_errmsg(answer->db), NULL);

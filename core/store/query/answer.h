@@ -1,7 +1,7 @@
-/* answer.h: the replies of one request, in the making.
+/* answer.h: builds the replies of one request.
  *
  * Functions that return an int: 0; -ECANCELED: nobody wants the answer any more, or its error was
- * sent already; another negative errno: failed, nothing was said yet.
+ * already sent; another negative errno: failed, nothing was sent yet.
  */
 #ifndef TS_QUERY_ANSWER_H
 #define TS_QUERY_ANSWER_H
@@ -21,7 +21,7 @@ struct answer_window {
 	uint32_t pid;	  /* 0: all */
 	const char *pids; /* several: a list in JSON; NULL: all */
 	const char *user; /* a name or a uid; NULL: all */
-	bool running;	  /* those that run, and no others */
+	bool running;	  /* only running processes */
 };
 
 struct answer {
@@ -29,13 +29,13 @@ struct answer {
 	sqlite3 *db;
 	int64_t boot; /* id of the current boot's row, 0: not stored yet */
 	uint64_t now_ns;
-	uint64_t told_ns;     /* for how old sums are: now, or later */
+	uint64_t told_ns;     /* reference time for the age of sums: now, or later */
 	uint64_t begin_ns;    /* of the clock */
 	uint64_t deadline_ns; /* 0: none; moves with the time spent waiting for the reader */
 	Tracesmith__V1__Remark__Reason too_slow; /* what is said where it takes too long */
 	struct answer_window window;
 	uint32_t about;		/* enum query_about */
-	sqlite3_stmt *frames;	/* of a stack, prepared at the first */
+	sqlite3_stmt *frames;	/* of a stack, prepared when first needed */
 	struct remarks remarks; /* on what it says or does not */
 	struct arena arena;	/* of the batch */
 	Tracesmith__V1__Row **batch;
@@ -60,7 +60,7 @@ void answer_close(struct answer *answer);
  * with a NULL behind them. */
 int answer_fail(struct answer *answer, Tracesmith__V1__Remark__Reason reason, ...)
 	__attribute__((sentinel));
-/* The same for what SQLite has just said. */
+/* The same for SQLite's last error. */
 int answer_fail_sqlite(struct answer *answer);
 
 int answer_send(struct answer *answer, Tracesmith__V1__Reply *reply);
@@ -72,26 +72,26 @@ int answer_rows(struct answer *answer, sqlite3_stmt *stmt, int step,
 		const struct query_column *column, uint64_t limit, bool *ret_truncated);
 /* The end, with what was lost in the window. */
 int answer_done(struct answer *answer, bool truncated);
-/* The same with what the caller has put in it. */
+/* The same, with the caller's additions. */
 int answer_done_with(struct answer *answer, Tracesmith__V1__Done *done);
 /* The end of an answer from which nothing can be missing. */
 int answer_done_whole(struct answer *answer);
 
-/* Binds a parameter where the statement has it. */
+/* Binds a parameter if the statement has it. */
 void answer_bind(sqlite3_stmt *stmt, const char *name, bool given, int64_t value);
 void answer_bind_text(sqlite3_stmt *stmt, const char *name, const char *text); /* not copied */
-/* Fails with NOT_FOUND where no process of this boot had this pid. */
+/* Fails with NOT_FOUND if no process of this boot had this pid. */
 int answer_check_pid(struct answer *answer, uint32_t pid);
 /* The same for its user, a name or a uid. */
 int answer_check_user(struct answer *answer, const char *user);
-/* Prepares, or fails with SQLite's words. */
+/* Prepares, or fails with SQLite's message. */
 int answer_prepare(struct answer *answer, const char *sql, sqlite3_stmt **ret);
 
 /* stack.c: the frames of a stack, innermost first, without the probed function itself. The answer's
- * arena owns them. A stack that is not known is NULL. */
+ * arena owns them. An unknown stack is NULL. */
 int answer_stack(struct answer *answer, int64_t id, Tracesmith__V1__Stack **ret);
 
-/* loss.c: adds what was lost in the window, or in the making of the answer, in its arena. */
+/* loss.c: adds what was lost in the window, or while computing the answer, in its arena. */
 int answer_loss(struct answer *answer, Tracesmith__V1__Done *done);
 int answer_add_loss(struct answer *answer, Tracesmith__V1__Done *done, const char *reason,
 		    uint64_t count, const char *text);

@@ -1,4 +1,4 @@
--- devices that exact processes have, and who uses them
+-- devices of processes in the exact tier, and their users
 --
 -- options: pid device
 -- limit: 1000

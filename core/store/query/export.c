@@ -1,6 +1,6 @@
-/* Export: the chunks of a window as they are stored, in order of their first time.
- * All of them come from one snapshot, since the store merges chunks meanwhile, and they come in the
- * order of an index, so nothing is sorted or held. No time limit: the reader sets the pace. */
+/* Export: the chunks of a window as stored, in order of their first time. All of them come from one
+ * snapshot, because the store merges chunks concurrently, and they come in the order of an index,
+ * so nothing is sorted or held. No time limit: the reader sets the pace. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int send_chunk(struct answer *answer, sqlite3_stmt *stmt)
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_CHUNK;
 	reply.chunk = &chunk;
 	if (!chunk.data.data)
-		return 0; /* a recording has lost it, and counts it */
+		return 0; /* lost from a recording, and counted */
 	answer->rows++;
 	return answer_send(answer, &reply);
 }

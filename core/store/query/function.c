@@ -1,4 +1,4 @@
-/* Function: what SQL can call beside SQLite's own functions. */
+/* Function: what SQL can call besides SQLite's own functions. */
 #include <errno.h>
 
 #include "core/base/array.h"
@@ -72,7 +72,7 @@ static void result_name(sqlite3_context *context, int count, sqlite3_value **val
 			sqlite3_result_text(context, results[i].name, -1, SQLITE_STATIC);
 }
 
-/* share(part, whole): in millionths; NULL of nothing, and of what cannot be. */
+/* share(part, whole): in millionths; NULL if the whole is 0 or the result is impossible. */
 static void share(sqlite3_context *context, int count, sqlite3_value **value)
 {
 	double part = 1e6 * sqlite3_value_double(value[0]);

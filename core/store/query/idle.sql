@@ -1,4 +1,4 @@
--- device time: when kernels ran, and why none did
+-- device time: when kernels ran, and why not
 --
 -- options: pid window device
 -- window: 3600 s

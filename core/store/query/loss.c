@@ -1,6 +1,6 @@
-/* Loss: what is missing from an answer, by reason. A loss counts where it can matter: its reason
- * to what the answer is about, its time to the window, and whose it is to the processes that were
- * asked for. One of an unknown process may be of any that lived at the time. */
+/* Loss: what is missing from an answer, by reason. A loss counts if it can matter: its reason
+ * concerns the subject of the answer, its time the window, and its process the requested ones. A
+ * loss of an unknown process may be of any that lived at the time. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,11 +9,11 @@
 #include "core/store/query/phrase.h"
 #include "core/store/sql.h"
 
-/* What is not in it is about all. */
+/* Reasons not in it concern everything. */
 static const struct reason {
 	const char *noun; /* of what it counts */
-	bool timed;	  /* it counts times, so how long they were says more */
-	uint32_t about;	  /* enum query_about: answers that lack something by it */
+	bool timed;	  /* it counts periods, whose total time says more */
+	uint32_t about;	  /* enum query_about: answers that it affects */
 } reasons[LOSS_REASON_MAX + 1] = {
 	[LOSS_RING_FULL] = { "event", false, ABOUT_ALL },
 	[LOSS_RATE_LIMIT] = { "event", false,

@@ -2,7 +2,7 @@
 #ifndef TS_QUERY_PHRASE_H
 #define TS_QUERY_PHRASE_H
 
-/* SQL is laid out by hand, a clause a line. */
+/* SQL is laid out by hand, one clause per line. */
 /* clang-format off */
 
 /* Of a process p. */
@@ -12,7 +12,7 @@
 #define USER     "coalesce(p.user, CAST(p.uid AS TEXT))"
 #define RUNNING  "coalesce(p.exit_ns, 0) = 0"
 #define STATE    "CASE WHEN " RUNNING " THEN 'running' ELSE 'ended' END"
-/* When it started: before it was first seen, as far as that is known. */
+/* When it started: before it was first seen, if known. */
 #define STARTED  "min(p.first_ns, p.started_ticks * 10000000 - :suspended)"
 
 /* Of a row that has fn, joined with function f. */
@@ -33,15 +33,15 @@
 	"sum(timed) AS timed, sum(total_ns) AS total_ns," \
 	" min(CASE WHEN timed > 0 THEN min_ns END) AS min_ns, max(max_ns) AS max_ns"
 
-/* Where the op of a rank is in this bucket, its duration as far as it can be told: the first and
- * the last of a bucket are known, for the others stands their mean. */
+/* The duration of the op at a rank in this bucket, as far as known: the first and the last of a
+ * bucket are exact, for the others the mean is used. */
 #define AT_RANK(rank) \
 	"max(CASE WHEN " rank " > upto - n AND " rank " <= upto THEN" \
 	" CASE " rank " WHEN upto - n + 1 THEN low WHEN upto THEN high ELSE ns / n END END)"
 #define MEDIAN   AT_RANK("(count + 1) / 2")
 #define P99      AT_RANK("(count * 99 + 99) / 100")
 
-/* Peaks of different kinds need not have been at one time: their sum is a bound. */
+/* Peaks of different kinds need not be simultaneous: their sum is an upper bound. */
 #define JOIN_MEMORY \
 	" LEFT JOIN (" \
 		"SELECT m.process, sum(live_bytes) AS live_bytes, sum(peak_bytes) AS peak_bytes" \
@@ -61,7 +61,7 @@
 		") GROUP BY process" \
 	") c ON c.process = p.id"
 
-/* How a process is seen now, from its row of `collect`. */
+/* The current tier of a process, from its row of `collect`. */
 #define JOIN_COLLECT \
 	" LEFT JOIN (" \
 		"SELECT c.process, s.name AS state, since_ns, taken," \

@@ -1,4 +1,4 @@
--- memory pools: what they hold, and what of it is used
+-- memory pools: bytes held and used
 --
 -- options: pid device
 -- limit: 1000

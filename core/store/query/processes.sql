@@ -1,4 +1,4 @@
--- processes seen in the window, also ended ones
+-- processes seen in the window, including ended ones
 --
 -- options: pid window
 -- window: 3600 s

@@ -1,11 +1,11 @@
-/* Record: what an .sbt file is made of, from one snapshot: first rows of tables, then chunks of ops
- * as they are stored. A recording that goes on asks again with the cursor of the last answer.
+/* Record: the contents of an .sbt file, from one snapshot: first rows of tables, then chunks of ops
+ * as stored. An ongoing recording asks again with the cursor of the last answer.
  *
- * Each chunk is told once: those of later commits than the cursor's. Where a chunk was merged of
- * such and others, which happens when nobody has asked for ten seconds, its ops are counted as
- * lost. Sums of a second are told once it has SETTLED, and not again; at the end those that may
- * have changed since are told once more. They have not been condensed by then (condense.h): a
- * second and the minute that it went into would count twice. */
+ * Each chunk is sent once: those of later commits than the cursor's. If such a chunk was merged
+ * with others, which happens when nobody has asked for ten seconds, its ops are counted as lost.
+ * Sums of a second are sent once it has SETTLED, and not again; at the end those that may have
+ * changed since are sent once more. They have not been condensed by then (condense.h): a second and
+ * the minute that it went into would count twice. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,10 +22,10 @@
 #include "core/store/query/answer.h"
 #include "core/store/sql.h"
 
-#define SETTLED_S 10 /* calls of a second have returned and their work is known, mostly */
+#define SETTLED_S 10 /* usually calls of a second have returned and their work is known */
 #define AGAIN_S	  90 /* below CONDENSE_AFTER_S */
 
-/* Rows that belong to the recording are those of its processes; :told is 0 at the first. */
+/* Rows that belong to the recording are those of its processes; :told is 0 at first. */
 #define MINE                                                                                       \
 	"(SELECT id FROM process WHERE boot = :boot AND (:pids IS NULL OR pid IN"                  \
 	" (SELECT value FROM json_each(:pids))) AND first_ns <= :until"                            \
@@ -41,7 +41,7 @@
 
 enum when { ALWAYS, LAST };
 
-/* Of what changes seldom all is told again that came into use lately. */
+/* Of what changes seldom, everything that came into use recently is sent again. */
 static const struct table {
 	const char *name;
 	enum when when;
@@ -70,7 +70,7 @@ static const struct table {
 	  " destroyed_ns, number FROM stream" OF_MINE
 	  " AND (:told = 0 OR :last OR created_ns >= :settled OR destroyed_ns >= :settled"
 	  " OR id IN " NEW("stream") ")" },
-	/* What a process uses was told since it was seen (core/model/name.h). */
+	/* What a process uses was reported since it was seen (core/model/name.h). */
 	{ "name", ALWAYS,
 	  "SELECT id, text, symbol, boot, told_ns FROM name WHERE boot = :boot AND told_ns >"
 	  " CASE WHEN :told > 0 THEN :told ELSE coalesce((SELECT min(first_ns) - 1 FROM process"
@@ -105,7 +105,7 @@ static const struct table {
 	  " peak_used_bytes, told_ns FROM pool" OF_MINE },
 };
 
-/* The first answer orders them by time, the others so that they can break off. */
+/* The first answer orders them by time, the others so that they can be interrupted. */
 #define CHUNKS "SELECT id, first_ns, batch, first_batch, ops, data FROM chunk INDEXED BY "
 #define CHUNKS_WHERE                                                                               \
 	" WHERE boot = :boot AND first_ns <= :until AND last_ns >= :since"                         \
@@ -128,8 +128,8 @@ struct record {
 	uint64_t newest, last_ns; /* of the snapshot */
 	uint64_t before_batch;
 	uint64_t second_from, second_to;
-	uint64_t merged;    /* ops that cannot be told apart from those that are known */
-	uint64_t condensed; /* seconds whose sums were not asked for in time */
+	uint64_t merged;    /* ops that cannot be told apart from those already sent */
+	uint64_t condensed; /* seconds whose sums were not requested in time */
 };
 
 static void record_done(struct record *record)
@@ -169,7 +169,7 @@ static int check(struct record *record)
 	return r;
 }
 
-/* The snapshot is the same for all that follows. */
+/* The snapshot is the same for everything that follows. */
 static int look(struct record *record)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
@@ -204,7 +204,7 @@ static uint64_t min(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The seconds whose sums are told now. */
+/* The seconds whose sums are sent now. */
 static void choose_seconds(struct record *record)
 {
 	const struct answer_window *window = &record->answer->window;

@@ -1,6 +1,6 @@
-/* Replay: plays the state machines of a window and sends their changes.
- * The chunks come from one snapshot, in the order of an index, and what is held beside the ops that
- * overlap is one batch and the names that are in use. No time limit: the reader sets the pace. */
+/* Replay: plays the state machines of a window and sends their changes. The chunks come from one
+ * snapshot, in the order of an index; besides overlapping ops, one batch and the names in use are
+ * held. No time limit: the reader sets the pace. */
 #include "core/replay/replay.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ struct play {
 	struct op *op;
 	uint64_t from_ns, until_ns; /* of the ops */
 	sqlite3_stmt *pid_stmt, *name_stmt;
-	struct map pid;	 /* by process, plus 1: 0 is not known */
+	struct map pid;	 /* by process, plus 1: 0 is unknown */
 	struct map name; /* texts in `names` */
 	struct arena names, fixed;
 	uint8_t *effect;
@@ -129,7 +129,7 @@ static int load_functions(struct play *play)
 	return step == SQLITE_DONE ? 0 : answer_fail_sqlite(play->answer);
 }
 
-/* 0: not known. */
+/* 0: unknown. */
 static int find_pid(struct play *play, uint32_t process, uint32_t *ret)
 {
 	struct map_key key = { process, 0 };
@@ -148,7 +148,7 @@ static int find_pid(struct play *play, uint32_t process, uint32_t *ret)
 	return 0;
 }
 
-/* NULL: not known. */
+/* NULL: unknown. */
 static int find_name(struct play *play, uint64_t id, const char **ret)
 {
 	struct map_key key = { id, 0 };
@@ -235,7 +235,7 @@ static int explain(struct play *play, int error)
 	return error;
 }
 
-/* As many of them as are of the window, or just before. */
+/* As many of them as are in the window, or just before. */
 static size_t keep_window(const struct play *play, size_t count)
 {
 	struct op *op = play->op;
@@ -261,7 +261,7 @@ static int play_chunk(struct play *play, sqlite3_stmt *stmt)
 	int r;
 
 	if (!data)
-		return 0; /* a recording has lost it, and counts it */
+		return 0; /* lost from a recording, and counted */
 	r = sbt_decode(play->codec, data, (size_t)sqlite3_column_bytes(stmt, 1), COLUMNS, play->op,
 		       &info);
 	if (r == 0)

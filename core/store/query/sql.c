@@ -1,5 +1,5 @@
-/* Sql: one statement of the user's own. The connection cannot write; the authorizer also keeps it
- * from other files, settings and extensions, and time and rows are bounded. */
+/* Sql: one statement of the user's own. The connection cannot write; the authorizer also denies it
+ * other files, settings and extensions, and time and rows are limited. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define ROWS_DEFAULT 10000
 
-/* What tells about tables and changes nothing. */
+/* Describes tables and changes nothing. */
 static bool pragma_allowed(const char *name)
 {
 	static const char *const allowed[] = { "table_info", "table_xinfo", "table_list",
@@ -61,7 +61,7 @@ static int prepare(struct answer *answer, const char *text, sqlite3_stmt **ret)
 		return answer_fail_sqlite(answer);
 	if (!stmt)
 		return answer_fail(answer, REASON(NO_STATEMENT), NULL);
-	/* What is only space and comments prepares to nothing. */
+	/* Spaces and comments alone prepare to nothing. */
 	if (sqlite3_prepare_v2(answer->db, rest, -1, &second, NULL) != SQLITE_OK || second)
 		return answer_fail(answer, REASON(ONE_STATEMENT), NULL);
 	if (!sqlite3_stmt_readonly(stmt) || !sqlite3_column_count(stmt))
@@ -82,7 +82,7 @@ static Tracesmith__V1__Columns__Type type_of(sqlite3_stmt *stmt, int i)
 	}
 }
 
-/* The values of the first row, where there is one, say how the columns are to be shown. */
+/* The values of the first row, if there is one, decide how the columns are shown. */
 static int describe(sqlite3_stmt *stmt, struct query_column **ret)
 {
 	size_t count = sqlite3_column_count(stmt);

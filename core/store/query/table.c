@@ -1,6 +1,6 @@
-/* Table: the queries, from the files NAME.sql of this folder. Most read the rollups, whose grain is
- * a second, and a minute for what is older than two, so that their cost does not grow with the
- * number of calls. They see the current boot only. */
+/* Table: the queries, from the files NAME.sql of this folder. Most read the rollups, with a
+ * resolution of one second, or one minute for data older than two minutes, so that their cost does
+ * not grow with the number of calls. They see the current boot only. */
 #include "core/store/query/table.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* table.h: the queries there are, one row each. */
+/* table.h: the queries, one row each. */
 #ifndef TS_QUERY_TABLE_H
 #define TS_QUERY_TABLE_H
 
@@ -20,27 +20,27 @@ enum query_option {
 };
 
 enum query_flag {
-	QUERY_IS_RUNNING = 1 << 0,  /* about processes that run, and no others */
-	QUERY_IS_INTERNAL = 1 << 1, /* asked for by programs: no list has it */
+	QUERY_IS_RUNNING = 1 << 0,  /* about running processes only */
+	QUERY_IS_INTERNAL = 1 << 1, /* for programs: no list shows it */
 };
 
-#define QUERY_MIN_AGE_NS 60000000000ull /* where none is given */
+#define QUERY_MIN_AGE_NS 60000000000ull /* if none is given */
 
-/* What rows are split by, on request. */
+/* What rows can be split by. */
 enum query_by { QUERY_BY_NOTHING, QUERY_BY_IS_STACK, QUERY_BY_IS_STREAM };
 
-/* What an answer is about, which says what may be missing from it: see loss.c. */
+/* What an answer is about, which decides what may be missing from it: see loss.c. */
 enum query_about {
-	ABOUT_CALLS = 1 << 0,	/* how many there were, of what kind, how long */
+	ABOUT_CALLS = 1 << 0,	/* number, kind and duration of calls */
 	ABOUT_MEMORY = 1 << 1,	/* what is allocated */
-	ABOUT_STACKS = 1 << 2,	/* those that are always taken: of allocations */
+	ABOUT_STACKS = 1 << 2,	/* stacks that are always taken: of allocations */
 	ABOUT_SAMPLES = 1 << 3, /* those of launches and waits */
-	ABOUT_BOUNDS = 1 << 4,	/* when work ran, as calls tell it */
+	ABOUT_BOUNDS = 1 << 4,	/* when work ran, according to calls */
 	ABOUT_TIMES = 1 << 5,	/* when it ran, exactly */
 	ABOUT_STATES = 1 << 6,	/* of streams and devices */
-	ABOUT_POOLS = 1 << 7,	/* what else a process of the exact tier tells */
+	ABOUT_POOLS = 1 << 7,	/* what else the exact tier reports */
 	ABOUT_ALL = (1 << 8) - 1,
-	ABOUT_LOSS = 1 << 8,	  /* what was lost, even where nothing is missing by it */
+	ABOUT_LOSS = 1 << 8,	  /* what was lost, even if it affects no answer */
 	ABOUT_PROCESSES = 1 << 9, /* which there are */
 };
 
@@ -60,11 +60,11 @@ struct query {
 	uint32_t options;		   /* enum query_option */
 	uint32_t about;			   /* enum query_about */
 	uint32_t flags;			   /* enum query_flag */
-	uint32_t records;	 /* enum ts_records: rows only where one is recorded; 0: always */
+	uint32_t records;	 /* enum ts_records: has rows only if one is recorded; 0: always */
 	const char *search;	 /* the column that --name looks in; NULL: none */
-	uint64_t window_ns;	 /* how far it looks back by default, 0: to the start of the boot */
-	uint64_t limit;		 /* rows by default; 0: as many as there may be */
-	const char *nothing;	 /* the start of the sentence that says so; NULL: it says nothing */
+	uint64_t window_ns;	 /* default window, 0: to the start of the boot */
+	uint64_t limit;		 /* default number of rows; 0: as many as allowed */
+	const char *nothing;	 /* start of the sentence about an empty answer; NULL: none */
 	const char *sql, *order; /* without its ORDER BY, and that; LIMIT :limit comes last */
 };
 

@@ -144,7 +144,7 @@ static int say_not_recorded(const struct why *why)
 	return SAY(why, NOT_RECORDED, names, why->pid);
 }
 
-/* "1 h" where there is no more to say than that. */
+/* "1 h" if there is no more to say. */
 static const char *brief(char text[UNITS_TEXT_SIZE], uint64_t ns)
 {
 	char *point = strchr(units_nanoseconds(text, (int64_t)ns), '.');
@@ -165,12 +165,12 @@ static int say_young(const struct why *why)
 	return SAY(why, ALL_YOUNG, brief(age, ns), REMARK_NUMBER(why->live), why->pid);
 }
 
-/* Of what was asked for there was nothing. */
+/* There was nothing of the requested kind. */
 static int say_nothing(const struct why *why)
 {
 	const struct answer_window *window = &why->answer->window;
 	const Tracesmith__V1__QueryRequest *request = why->request;
-	/* Peaks, and with them what is freed, are not known by stack. */
+	/* Peaks, and with them freed memory, are unknown by stack. */
 	const bool live = request->by == QUERY_BY_IS_STACK && why->query->about & ABOUT_MEMORY;
 	const char *what = live ? "No memory is live" : why->query->nothing;
 	const char *device = request->device_given_case ? REMARK_NUMBER(request->device) : "";
@@ -214,7 +214,7 @@ int answer_explain(struct answer *answer, const struct query *query,
 	return r < 0 ? r : 0;
 }
 
-/* What the daemon does not watch, no answer can have. */
+/* No answer has what the daemon does not trace. */
 int answer_remark_hidden(struct answer *answer)
 {
 	if (!answer->job->watched || answer->window.pid)
