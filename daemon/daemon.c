@@ -301,7 +301,7 @@ static void daemon_resume_process(void *data, const struct core_process *process
 		return;
 	}
 	ended.exit_ns = loss.end_ns = uv_hrtime();
-	store_add_process(daemon->store, &ended);
+	store_add(daemon->store, &ended);
 	if (collected)
 		core_lose(daemon->core, &loss);
 }

@@ -93,11 +93,9 @@ static void sink_process_past(struct daemon *daemon, const struct core_process *
 		gap_lose(daemon, process->id, &gap);
 }
 
-static void sink_process(void *data, const struct core_process *process)
+static void sink_process(struct daemon *daemon, const struct core_process *process)
 {
-	struct daemon *daemon = data;
-
-	store_add_process(daemon->store, process);
+	store_add(daemon->store, process);
 	if (process->exit_ns) {
 		maps_unfollow(daemon->maps, process->pid);
 		return;
@@ -113,88 +111,11 @@ static void sink_process(void *data, const struct core_process *process)
 	sink_process_past(daemon, process);
 }
 
-static void sink_stream(void *data, const struct core_stream *stream)
-{
-	struct daemon *daemon = data;
-
-	store_add_stream(daemon->store, stream);
-}
-
-static void sink_allocation(void *data, const struct core_allocation *allocation, bool live)
-{
-	struct daemon *daemon = data;
-
-	store_add_allocation(daemon->store, allocation, live);
-}
-
-static void sink_memory(void *data, const struct core_memory *memory)
-{
-	struct daemon *daemon = data;
-
-	store_add_memory(daemon->store, memory);
-}
-
-static void sink_rollup(void *data, const struct core_rollup *rollup)
-{
-	struct daemon *daemon = data;
-
-	store_add_rollup(daemon->store, rollup);
-}
-
-static void sink_loss(void *data, const struct core_loss *loss)
-{
-	struct daemon *daemon = data;
-
-	store_add_loss(daemon->store, loss);
-}
-
-static void sink_name(void *data, uint64_t id, const char *text, size_t length)
-{
-	struct daemon *daemon = data;
-
-	store_add_name(daemon->store, id, text, length);
-}
-
-static void sink_work(void *data, const struct core_work *work)
-{
-	struct daemon *daemon = data;
-
-	store_add_work(daemon->store, work);
-}
-
-static void sink_busy(void *data, const struct core_busy *busy)
-{
-	struct daemon *daemon = data;
-
-	store_add_busy(daemon->store, busy);
-}
-
-static void sink_device(void *data, const struct core_device *device)
-{
-	struct daemon *daemon = data;
-
-	store_add_device(daemon->store, device);
-}
-
-static void sink_collect(void *data, const struct core_collect *collect)
-{
-	struct daemon *daemon = data;
-
-	store_add_collect(daemon->store, collect);
-}
-
-static void sink_pool(void *data, const struct core_pool *pool, bool live)
-{
-	struct daemon *daemon = data;
-
-	store_add_pool(daemon->store, pool, live);
-}
-
 /* Addresses become file and offset at once, while the mappings are those of the stack; names come
  * later from the symbolizer's thread. */
-static void sink_stack(void *data, const struct core_process *process, const struct ts_stack *stack)
+static void sink_stack(struct daemon *daemon, const struct core_process *process,
+		       const struct ts_stack *stack)
 {
-	struct daemon *daemon = data;
 	struct symbol_job *job = symbol_job_new(stack->frame_count);
 	uint32_t known = 0;
 
@@ -223,6 +144,18 @@ static void sink_stack(void *data, const struct core_process *process, const str
 		daemon->stacks_unnamed++;
 }
 
+static void sink_row(void *data, enum core_row type, const void *row)
+{
+	const struct core_stack *walked = row;
+
+	if (type == CORE_ROW_PROCESS)
+		sink_process(data, row);
+	else if (type == CORE_ROW_STACK)
+		sink_stack(data, walked->process, walked->stack);
+	else
+		store_add_row(((struct daemon *)data)->store, type, row);
+}
+
 void daemon_stack_named(void *data, struct symbol_job *job)
 {
 	struct store_frame frame[TS_STACK_FRAMES_MAX];
@@ -238,19 +171,4 @@ void daemon_stack_named(void *data, struct symbol_job *job)
 	store_add_stack(daemon->store, job->stack_id, job->process, frame, job->count);
 }
 
-const struct core_sink daemon_sink = {
-	.op = sink_op,
-	.process = sink_process,
-	.stream = sink_stream,
-	.stack = sink_stack,
-	.allocation = sink_allocation,
-	.memory = sink_memory,
-	.rollup = sink_rollup,
-	.loss = sink_loss,
-	.name = sink_name,
-	.work = sink_work,
-	.busy = sink_busy,
-	.device = sink_device,
-	.collect = sink_collect,
-	.pool = sink_pool,
-};
+const struct core_sink daemon_sink = { .op = sink_op, .row = sink_row };

@@ -10,20 +10,12 @@
 #include <string.h>
 
 #include "client/base/complain.h"
-#include "core/base/array.h"
 #include "core/sbt/rows.h"
+#include "core/store/row.h"
 #include "core/store/sql.h"
 
 #define NAME_MAX_BYTES (2 * SBT_ROW_NAME_MAX + 2) /* table.column */
 #define UNKNOWN_MAX    16			  /* distinct ones */
-
-/* The tables that a recording may fill. */
-static const char *const tables[] = {
-	"recording", "boot",	    "process",	   "stream",	    "function",	 "kind",
-	"detail",    "memory_kind", "loss_reason", "collect_state", "pool_kind", "name",
-	"stack",     "frame",	    "device",	   "rollup",	    "work",	 "busy",
-	"loss",	     "allocation",  "memory",	   "pool",	    "collect",
-};
 
 struct file_rows {
 	sqlite3 *db;
@@ -95,12 +87,15 @@ static int nonsense(struct file_rows *rows, const struct sbt_view *view, size_t 
 	return -EBADMSG;
 }
 
+/* The recording's own table, or one that is recorded; NULL: neither. */
 static const char *find_table(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
-		if (!strcmp(tables[i], name))
-			return tables[i];
-	return NULL;
+	static const char recording[] = "recording";
+	const struct row_table *table = row_table_find(name);
+
+	if (!strcmp(name, recording))
+		return recording;
+	return table && table->recorded != ROW_RECORDED_NEVER ? table->name : NULL;
 }
 
 /* SBT_NULL: the column takes values of any type; -ENOENT: there is no such column. */

@@ -83,12 +83,6 @@ bool file_sums_named(const char *sql)
 
 /* --- what the model reports --- */
 
-static void add(struct sums *sums, enum record_type type, const void *row)
-{
-	if (sums->error == 0)
-		sums->error = tables_write(sums->tables, type, row);
-}
-
 static bool missing(const struct sums *sums, int table, uint32_t process, uint64_t second)
 {
 	struct map_key key = { process, 0 };
@@ -100,34 +94,30 @@ static void no_state(void *data, const struct op *op)
 {
 }
 
-static void take_rollup(void *data, const struct core_rollup *row)
+static bool is_missing(const struct sums *sums, enum core_row type, const void *row)
 {
-	if (missing(data, ROLLUP, row->process, row->second))
-		add(data, RECORD_ROLLUP, row);
+	const struct core_rollup *rollup = row;
+	const struct core_work *work = row;
+	const struct core_busy *busy = row;
+
+	switch (type) {
+	case CORE_ROW_ROLLUP:
+		return missing(sums, ROLLUP, rollup->process, rollup->second);
+	case CORE_ROW_WORK:
+		return missing(sums, WORK, work->process, work->second);
+	case CORE_ROW_BUSY:
+		return missing(sums, BUSY, busy->process, busy->second);
+	default:
+		return true;
+	}
 }
 
-static void take_work(void *data, const struct core_work *row)
+static void take_row(void *data, enum core_row type, const void *row)
 {
-	if (missing(data, WORK, row->process, row->second))
-		add(data, RECORD_WORK, row);
-}
+	struct sums *sums = data;
 
-static void take_busy(void *data, const struct core_busy *row)
-{
-	if (missing(data, BUSY, row->process, row->second))
-		add(data, RECORD_BUSY, row);
-}
-
-static void take_allocation(void *data, const struct core_allocation *row, bool live)
-{
-	struct record_allocation record = { *row, live };
-
-	add(data, RECORD_ALLOCATION, &record);
-}
-
-static void take_memory(void *data, const struct core_memory *row)
-{
-	add(data, RECORD_MEMORY, row);
+	if (sums->error == 0 && is_missing(sums, type, row))
+		sums->error = tables_write(sums->tables, type, row);
 }
 
 /* --- what it is given --- */
@@ -239,11 +229,8 @@ static int prepare(struct sums *sums, bool memory)
 {
 	struct recount_sink sink = {
 		.state = no_state,
-		.rollup = take_rollup,
-		.work = take_work,
-		.busy = take_busy,
-		.allocation = take_allocation,
-		.memory = memory ? take_memory : NULL,
+		.row = take_row,
+		.with_memory = memory,
 		.data = sums,
 	};
 	int r = each_row(sums,
@@ -272,7 +259,7 @@ static int write_limited(struct sums *sums)
 		.count = sums->limited + recount_limited(sums->recount),
 	};
 
-	return loss.count ? tables_write(sums->tables, RECORD_LOSS, &loss) : 0;
+	return loss.count ? tables_write(sums->tables, CORE_ROW_LOSS, &loss) : 0;
 }
 
 static int count_all(struct sums *sums)

@@ -7,32 +7,13 @@
 #include "core/base/vector.h"
 #include "core/model/recount.h"
 #include "core/sbt/rows.h"
+#include "core/store/row_sql.h"
 
 #define STATE_MIN_NS 20000 /* as in the store: shorter states follow from the ops */
-#define COLUMNS_MAX  18
 
 enum sums_table { SUMS_ROLLUP, SUMS_WORK, SUMS_BUSY, SUMS_COUNT };
 
-static const struct {
-	const char *name;
-	const char *column[COLUMNS_MAX];
-	size_t count;
-} tables[SUMS_COUNT] = {
-	[SUMS_ROLLUP] = { "rollup",
-			  { "boot", "second", "process", "kind", "fn", "detail", "device", "stream",
-			    "result", "stack", "freed", "calls", "timed", "total_ns", "min_ns",
-			    "max_ns", "bytes", "captured" },
-			  18 },
-	[SUMS_WORK] = { "work",
-			{ "boot", "second", "process", "device", "stream", "kind", "detail", "name",
-			  "graph", "stack", "bucket", "count", "total_ns", "min_ns", "max_ns",
-			  "bytes", "delay_ns" },
-			17 },
-	[SUMS_BUSY] = { "busy",
-			{ "boot", "second", "process", "device", "state", "kernels", "copies",
-			  "ns" },
-			8 },
-};
+static const enum core_row types[SUMS_COUNT] = { CORE_ROW_ROLLUP, CORE_ROW_WORK, CORE_ROW_BUSY };
 
 struct sums_writer {
 	struct record_file *file;
@@ -66,19 +47,24 @@ static int end_block(struct sums_writer *writer, enum sums_table table)
 
 static int begin_block(struct sums_writer *writer, enum sums_table table)
 {
-	return sbt_rows_begin(writer->rows[table], tables[table].name, tables[table].column,
-			      tables[table].count);
+	const struct row_table *row = row_table_of(types[table]);
+	const char *column[SBT_ROW_COLUMNS_MAX];
+
+	for (size_t i = 0; i < row->count; i++)
+		column[i] = row->column[i].name;
+	return sbt_rows_begin(writer->rows[table], row->name, column, row->count);
 }
 
-static void add_row(struct sums_writer *writer, enum sums_table table, const int64_t *number)
+static int add_row(struct sums_writer *writer, enum sums_table table, const void *row)
 {
-	struct sbt_value value[COLUMNS_MAX];
+	const struct row_table *of = row_table_of(types[table]);
+	const struct row_given given = { .boot = writer->boot };
+	struct sbt_value value[SBT_ROW_COLUMNS_MAX];
 	int r;
 
-	if (writer->error)
-		return;
-	for (size_t i = 0; i < tables[table].count; i++)
-		value[i] = (struct sbt_value){ .type = SBT_INTEGER, .integer = number[i] };
+	for (size_t i = 0; i < of->count; i++)
+		value[i] = (struct sbt_value){ .type = SBT_INTEGER,
+					       .integer = row_number(&of->column[i], row, &given) };
 	r = sbt_rows_add(writer->rows[table], value);
 	if (r == -ENOSPC) {
 		r = end_block(writer, table);
@@ -87,66 +73,16 @@ static void add_row(struct sums_writer *writer, enum sums_table table, const int
 		if (r == 0)
 			r = sbt_rows_add(writer->rows[table], value);
 	}
-	writer->error = r;
+	return r;
 }
 
-static void take_rollup(void *data, const struct core_rollup *row)
+static void take_row(void *data, enum core_row type, const void *row)
 {
 	struct sums_writer *writer = data;
-	const int64_t number[] = { writer->boot,
-				   (int64_t)row->second,
-				   row->process,
-				   row->kind,
-				   row->fn,
-				   row->detail,
-				   row->device,
-				   row->stream,
-				   row->result,
-				   (int64_t)row->stack_id,
-				   row->freed,
-				   (int64_t)row->calls,
-				   (int64_t)row->timed,
-				   (int64_t)row->total_ns,
-				   (int64_t)row->min_ns,
-				   (int64_t)row->max_ns,
-				   (int64_t)row->bytes,
-				   (int64_t)row->captured };
 
-	add_row(writer, SUMS_ROLLUP, number);
-}
-
-static void take_work(void *data, const struct core_work *row)
-{
-	struct sums_writer *writer = data;
-	const int64_t number[] = { writer->boot,
-				   (int64_t)row->second,
-				   row->process,
-				   row->device,
-				   row->stream,
-				   row->kind,
-				   row->detail,
-				   (int64_t)row->name,
-				   row->graph,
-				   (int64_t)row->stack_id,
-				   row->bucket,
-				   (int64_t)row->count,
-				   (int64_t)row->total_ns,
-				   (int64_t)row->min_ns,
-				   (int64_t)row->max_ns,
-				   (int64_t)row->bytes,
-				   (int64_t)row->delay_ns };
-
-	add_row(writer, SUMS_WORK, number);
-}
-
-static void take_busy(void *data, const struct core_busy *row)
-{
-	struct sums_writer *writer = data;
-	const int64_t number[] = { writer->boot, (int64_t)row->second, row->process,
-				   row->device,	 row->state,	       row->kernels,
-				   row->copies,	 (int64_t)row->ns };
-
-	add_row(writer, SUMS_BUSY, number);
+	for (int i = 0; i < SUMS_COUNT && writer->error == 0; i++)
+		if (types[i] == type)
+			writer->error = add_row(writer, i, row);
 }
 
 static void take_state(void *data, const struct op *op)
@@ -165,13 +101,7 @@ static void take_state(void *data, const struct op *op)
 
 static int recount_all(struct sums_writer *writer, const struct op *op, size_t count)
 {
-	const struct recount_sink sink = {
-		.state = take_state,
-		.rollup = take_rollup,
-		.work = take_work,
-		.busy = take_busy,
-		.data = writer,
-	};
+	const struct recount_sink sink = { .state = take_state, .row = take_row, .data = writer };
 	_cleanup_(recount_freep) struct recount *recount = NULL;
 	int r = recount_new(&sink, &recount);
 

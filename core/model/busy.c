@@ -45,7 +45,7 @@ static void busy_tell(struct core *core, const struct device *device, uint8_t st
 	};
 
 	if (ns)
-		core->config.sink.busy(core->config.data, &row);
+		core_tell(core, &row);
 }
 
 static void busy_tell_second(struct core *core, struct device *device)

@@ -252,7 +252,7 @@ static int core_take_stack(struct core *core, const void *record, size_t size)
 	if (!process)
 		return core_stray(core);
 	core_see_time(core, stack->time_ns);
-	core->config.sink.stack(core->config.data, &process->row, stack);
+	core_tell(core, &(struct core_stack){ &process->row, stack });
 	return INGEST_OK;
 }
 
@@ -309,7 +309,7 @@ void core_flush(struct core *core, uint64_t now_ns)
 
 void core_lose(struct core *core, const struct core_loss *loss)
 {
-	core->config.sink.loss(core->config.data, loss);
+	core_tell(core, loss);
 }
 
 int core_restore_process(struct core *core, const struct core_process *row)

@@ -65,6 +65,7 @@ struct core_allocation {
 	uint64_t physical; /* for a mapping: the id of what it maps */
 	uint16_t fn;
 	uint8_t kind; /* enum memory_kind */
+	bool gone;    /* freed: its row is to be deleted */
 	int16_t device;
 };
 
@@ -133,6 +134,7 @@ struct core_pool {
 	uint32_t process;
 	int16_t device;
 	uint8_t kind;
+	bool gone;		  /* destroyed: its row is to be deleted */
 	uint64_t address;	  /* CUPTI's: practically a number */
 	uint64_t bytes;		  /* held from the device; 0: unknown, for an imported one */
 	uint64_t used_bytes;	  /* of it allocated */
@@ -160,6 +162,7 @@ struct core_collect {
 	uint32_t budget_ppm;
 	uint64_t since_ns;   /* when it started */
 	uint64_t changed_ns; /* when this state started */
+	uint64_t until_ns;   /* 0: it continues */
 	/* Since recording started: */
 	uint64_t busy_ns, own_ns,
 		wall_ns;      /* see struct ts_cost; wall_ns: the time that it covers */
@@ -221,26 +224,55 @@ struct core_loss {
 			   longer */
 };
 
-/* Members must not be NULL. At a checkpoint: device, pool, collect (if only the cost has changed),
- * work, busy, rollup, memory, allocation, loss. */
+/* A stack as it was walked, without names. */
+struct core_stack {
+	const struct core_process *process;
+	const struct ts_stack *stack;
+};
+
+/* A text behind an id that ops, devices or work name, handed over before the first of them.
+ * Ids are hashes of the text, the same in every process and after a restart. */
+struct core_name {
+	uint64_t id;
+	const char *text; /* ends with no NUL */
+	size_t length;
+};
+
+/* What a sink gets besides ops: each row is a struct core_<name>. core/store/row.c describes how it
+ * is stored. At a checkpoint: device, pool, collect (if only the cost has changed), work, busy,
+ * rollup, memory, allocation, loss. */
+#define CORE_ROWS(X)                                                                               \
+	X(PROCESS, process) /* new, announced again, runs another program, or has ended */         \
+	X(STREAM, stream)   /* new or changed */                                                   \
+	X(STACK, stack)                                                                            \
+	X(ALLOCATION, allocation) /* live or gone */                                               \
+	X(MEMORY, memory)                                                                          \
+	X(ROLLUP, rollup)                                                                          \
+	X(LOSS, loss)                                                                              \
+	X(NAME, name)                                                                              \
+	X(WORK, work)                                                                              \
+	X(BUSY, busy)                                                                              \
+	X(DEVICE, device)                                                                          \
+	X(COLLECT, collect) /* new or changed */                                                   \
+	X(POOL, pool)	    /* changed or gone */
+
+enum core_row {
+#define X(identifier, name) CORE_ROW_##identifier,
+	CORE_ROWS(X)
+#undef X
+		CORE_ROW_COUNT
+};
+
+/* Of a pointer to the struct of a row. */
+#define core_row_type(...) _Generic((__VA_ARGS__)CORE_ROWS(CORE_ROW_OF))
+#define CORE_ROW_OF(identifier, name)                                                              \
+	, struct core_##name * : CORE_ROW_##identifier,                                            \
+				 const struct core_##name * : CORE_ROW_##identifier
+
+/* Members must not be NULL. */
 struct core_sink {
 	void (*op)(void *data, const struct op *op);
-	/* New, announced again, runs another program, or has ended. */
-	void (*process)(void *data, const struct core_process *process);
-	void (*stream)(void *data, const struct core_stream *stream); /* new or changed */
-	void (*stack)(void *data, const struct core_process *process, const struct ts_stack *stack);
-	void (*allocation)(void *data, const struct core_allocation *allocation, bool live);
-	void (*memory)(void *data, const struct core_memory *memory);
-	void (*rollup)(void *data, const struct core_rollup *rollup);
-	void (*loss)(void *data, const struct core_loss *loss);
-	/* A text behind an id that ops, devices or work name: handed over before the first of them.
-	 * Ids are hashes of the text, the same in every process and after a restart. */
-	void (*name)(void *data, uint64_t id, const char *text, size_t length);
-	void (*work)(void *data, const struct core_work *work);
-	void (*busy)(void *data, const struct core_busy *busy);
-	void (*device)(void *data, const struct core_device *device);
-	void (*collect)(void *data, const struct core_collect *collect);   /* new or changed */
-	void (*pool)(void *data, const struct core_pool *pool, bool live); /* changed, or gone */
+	void (*row)(void *data, enum core_row type, const void *row);
 };
 
 struct core_config {

@@ -75,7 +75,8 @@ bool exact_is_swept(const struct process *process)
 static void exact_tell(struct core *core, struct exact *exact)
 {
 	exact->untold = false;
-	core->config.sink.collect(core->config.data, &exact->row);
+	exact->row.until_ns = exact->row.state == TS_COLLECT_STOPPED ? exact->row.changed_ns : 0;
+	core_tell(core, &exact->row);
 }
 
 static void gap_open(struct exact_gap *gap, uint64_t time_ns)
@@ -333,7 +334,7 @@ static void exact_tell_all(struct core *core, struct exact *exact)
 		exact_tell(core, exact);
 	list_for_each(device, &exact->devices, link) {
 		if (device->untold)
-			core->config.sink.device(core->config.data, &device->row);
+			core_tell(core, &device->row);
 		device->untold = false;
 	}
 	gpu_pool_tell_all(core, exact, core->now_ns);

@@ -86,6 +86,7 @@ static void gpu_pool_restart(struct gpu_pool *pool)
 {
 	pool->row.peak_bytes = pool->row.peak_used_bytes = 0;
 	pool->gone_ns = 0;
+	pool->row.gone = false;
 }
 
 int gpu_pool_take(struct core *core, struct process *process, const struct ts_event *event)
@@ -111,8 +112,10 @@ int gpu_pool_take(struct core *core, struct process *process, const struct ts_ev
 	if (pool->gone_ns)
 		gpu_pool_restart(pool);
 	gpu_pool_update(pool, event);
-	if (memory->operation == OPERATION_DESTROYED && pool->row.told_ns == event->start_ns)
+	if (memory->operation == OPERATION_DESTROYED && pool->row.told_ns == event->start_ns) {
 		pool->gone_ns = event->start_ns;
+		pool->row.gone = true;
+	}
 	return INGEST_OK;
 }
 
@@ -128,7 +131,7 @@ void gpu_pool_tell_all(struct core *core, struct exact *exact, uint64_t now_ns)
 
 	list_for_each(pool, &exact->pools, link) {
 		if (pool->untold)
-			core->config.sink.pool(core->config.data, &pool->row, !pool->gone_ns);
+			core_tell(core, &pool->row);
 		pool->untold = false;
 		if (pool->gone_ns && pool->gone_ns + GPU_POOL_GONE_NS <= now_ns)
 			gpu_pool_free(pool);
@@ -140,7 +143,8 @@ void gpu_pool_forget_all(struct core *core, struct exact *exact)
 	struct gpu_pool *pool;
 
 	list_for_each(pool, &exact->pools, link) {
-		core->config.sink.pool(core->config.data, &pool->row, false);
+		pool->row.gone = true;
+		core_tell(core, &pool->row);
 		gpu_pool_free(pool);
 	}
 }

@@ -39,14 +39,13 @@ void loss_hand_over(struct core *core, struct loss *loss, uint32_t id)
 	for (int reason = 1; reason <= LOSS_REASON_MAX; reason++) {
 		if (!loss->of[reason].count)
 			continue;
-		core->config.sink.loss(core->config.data,
-				       &(struct core_loss){
-					       .start_ns = loss->of[reason].first_ns,
-					       .end_ns = loss->of[reason].last_ns,
-					       .process = id,
-					       .reason = (uint8_t)reason,
-					       .count = loss->of[reason].count,
-				       });
+		core_tell(core, &(struct core_loss){
+					.start_ns = loss->of[reason].first_ns,
+					.end_ns = loss->of[reason].last_ns,
+					.process = id,
+					.reason = (uint8_t)reason,
+					.count = loss->of[reason].count,
+				});
 	}
 	*loss = (struct loss){ 0 };
 }

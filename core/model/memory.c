@@ -185,7 +185,7 @@ void memory_end(struct core *core, struct allocation *allocation)
 	memory_debit(core, allocation);
 	list_remove(&allocation->in_context);
 	if (allocation->told) {
-		allocation->gone = true;
+		allocation->row.gone = true;
 		memory_changed(core, allocation);
 		return;
 	}
@@ -472,7 +472,7 @@ void memory_tick(struct core *core, uint64_t now_ns)
 static void account_tell(struct core *core, struct account *account)
 {
 	list_remove(&account->changed);
-	core->config.sink.memory(core->config.data, &account->row);
+	core_tell(core, &account->row);
 }
 
 void memory_tell_accounts(struct core *core, struct process *process)
@@ -491,10 +491,9 @@ void memory_checkpoint(struct core *core)
 
 	list_for_each(allocation, &core->changed_allocations, changed) {
 		list_remove(&allocation->changed);
-		core->config.sink.allocation(core->config.data, &allocation->row,
-					     !allocation->gone);
+		core_tell(core, &allocation->row);
 		allocation->told = true;
-		if (allocation->gone)
+		if (allocation->row.gone)
 			pool_put(&core->allocation_pool, allocation);
 	}
 	list_for_each(account, &core->changed_accounts, changed)

@@ -25,7 +25,7 @@ struct allocation {
 		changed;   /* in core's changed allocations: created or gone and not yet reported */
 	uint32_t mappings; /* of it, while which it lives */
 	struct allocation *physical; /* of a mapping: what it shows */
-	bool told, gone;
+	bool told;
 };
 
 /* An allocation whose address was allocated again before its free was reported. */

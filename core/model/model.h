@@ -81,4 +81,8 @@ static inline void core_emit(struct core *core, const struct op *op)
 	core->config.sink.op(core->config.data, op);
 }
 
+/* Hands a row to the sink. */
+#define core_tell(core, ...)                                                                       \
+	(core)->config.sink.row((core)->config.data, core_row_type(__VA_ARGS__), __VA_ARGS__)
+
 #endif

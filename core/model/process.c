@@ -108,7 +108,7 @@ void process_end(struct core *core, struct process *process, uint64_t time_ns, i
 	memory_tell_accounts(core, process);
 	process->row.exit_ns = time_ns;
 	process->row.exit_code = exit_code;
-	core->config.sink.process(core->config.data, &process->row);
+	core_tell(core, &process->row);
 	loss_hand_over(core, &process->loss, process->row.id);
 	map_remove(&core->process_by_pid, process_key(process->row.pid));
 	map_remove(&core->process_by_id, process_key(process->row.id));
@@ -153,7 +153,7 @@ int process_announced(struct core *core, struct process *process, const struct t
 	}
 	process->row = row;
 	row.executed = event->kind == TS_EVENT_EXEC;
-	core->config.sink.process(core->config.data, &row);
+	core_tell(core, &row);
 	return INGEST_OK;
 }
 

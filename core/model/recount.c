@@ -43,74 +43,21 @@ static void take_op(void *data, const struct op *op)
 		recount->sink.state(recount->sink.data, op);
 }
 
-static void take_rollup(void *data, const struct core_rollup *rollup)
+/* Nobody needs the others. */
+static void take_row(void *data, enum core_row type, const void *row)
 {
 	struct recount *recount = data;
 
-	recount->sink.rollup(recount->sink.data, rollup);
-}
-
-static void take_work(void *data, const struct core_work *work)
-{
-	struct recount *recount = data;
-
-	recount->sink.work(recount->sink.data, work);
-}
-
-static void take_busy(void *data, const struct core_busy *busy)
-{
-	struct recount *recount = data;
-
-	recount->sink.busy(recount->sink.data, busy);
-}
-
-static void take_allocation(void *data, const struct core_allocation *allocation, bool live)
-{
-	struct recount *recount = data;
-
-	recount->sink.allocation(recount->sink.data, allocation, live);
-}
-
-static void take_memory(void *data, const struct core_memory *memory)
-{
-	struct recount *recount = data;
-
-	recount->sink.memory(recount->sink.data, memory);
-}
-
-/* Nobody needs these. */
-static void no_process(void *data, const struct core_process *process)
-{
-}
-static void no_stream(void *data, const struct core_stream *stream)
-{
-}
-static void no_stack(void *data, const struct core_process *process, const struct ts_stack *stack)
-{
-}
-static void no_loss(void *data, const struct core_loss *loss)
-{
-}
-static void no_name(void *data, uint64_t id, const char *text, size_t length)
-{
-}
-static void no_device(void *data, const struct core_device *device)
-{
-}
-static void no_collect(void *data, const struct core_collect *collect)
-{
-}
-static void no_pool(void *data, const struct core_pool *pool, bool live)
-{
+	if (type == CORE_ROW_ROLLUP || type == CORE_ROW_WORK || type == CORE_ROW_BUSY ||
+	    type == CORE_ROW_ALLOCATION || type == CORE_ROW_MEMORY)
+		recount->sink.row(recount->sink.data, type, row);
 }
 
 int recount_new(const struct recount_sink *sink, struct recount **ret)
 {
 	_cleanup_(recount_freep) struct recount *recount = calloc(1, sizeof(*recount));
 	struct core_config config = {
-		.sink = { take_op, no_process, no_stream, no_stack, take_allocation, take_memory,
-			  take_rollup, no_loss, no_name, take_work, take_busy, no_device,
-			  no_collect, no_pool },
+		.sink = { take_op, take_row },
 		.data = recount,
 		.max_processes = PROCESSES_MAX,
 		.max_threads = MANY,
@@ -278,7 +225,7 @@ static void follow_memory(struct recount *recount, struct process *process, cons
 		.op = &copy,
 	};
 
-	if (!recount->sink.memory || op->result || op->flags & OP_CAPTURED || !op->detail ||
+	if (!recount->sink.with_memory || op->result || op->flags & OP_CAPTURED || !op->detail ||
 	    op->detail > MEMORY_KIND_MAX)
 		return;
 	/* What an unmap freed is named by its handle; a free of 0 bytes has freed nothing yet. */
@@ -359,7 +306,7 @@ void recount_end(struct recount *recount)
 			sweep_end(recount->core, process->exact, *last_ns, *last_ns);
 	}
 	rollup_checkpoint(recount->core);
-	if (recount->sink.memory)
+	if (recount->sink.with_memory)
 		memory_checkpoint(recount->core);
 }
 

@@ -5,6 +5,7 @@
 #ifndef TS_CORE_RECOUNT_H
 #define TS_CORE_RECOUNT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/base/cleanup.h"
@@ -13,13 +14,10 @@
 /* What comes out is valid during the call only. */
 struct recount_sink {
 	void (*state)(void *data, const struct op *op);
-	void (*rollup)(void *data, const struct core_rollup *rollup);
-	void (*work)(void *data, const struct core_work *work);
-	void (*busy)(void *data, const struct core_busy *busy);
-	/* NULL: memory is not followed. Otherwise what is live is reported at the end, with rollups
-	 * of what was freed. */
-	void (*allocation)(void *data, const struct core_allocation *allocation, bool live);
-	void (*memory)(void *data, const struct core_memory *memory);
+	/* Rows of ROLLUP, WORK and BUSY; with memory also ALLOCATION and MEMORY. */
+	void (*row)(void *data, enum core_row type, const void *row);
+	/* Follows memory: what is live is reported at the end, with rollups of what was freed. */
+	bool with_memory;
 	void *data;
 };
 

@@ -148,12 +148,10 @@ void rollup_add_work(struct core *core, const struct op *op)
 
 void rollup_checkpoint(struct core *core)
 {
-	const struct core_sink *sink = &core->config.sink;
-
 	for (uint32_t i = 0; i < core->work.count; i++)
-		sink->work(core->config.data, sums_row(&core->work, i));
+		core_tell(core, (const struct core_work *)sums_row(&core->work, i));
 	for (uint32_t i = 0; i < core->calls.count; i++)
-		sink->rollup(core->config.data, sums_row(&core->calls, i));
+		core_tell(core, (const struct core_rollup *)sums_row(&core->calls, i));
 	sums_empty(&core->work);
 	sums_empty(&core->calls);
 }

@@ -130,7 +130,7 @@ struct stream *stream_add(struct core *core, struct process *process,
 
 static void stream_tell(struct core *core, const struct stream *stream)
 {
-	core->config.sink.stream(core->config.data, &stream->row);
+	core_tell(core, &stream->row);
 }
 
 static struct stream *stream_add_told(struct core *core, struct process *process,

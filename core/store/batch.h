@@ -17,7 +17,7 @@ struct op_block {
 	struct op op[BATCH_BLOCK_OPS];
 };
 
-/* A row as given by the loop: `type` says what `data` is (tables.h). */
+/* A row as given by the loop: `type` says what `data` is (record.h). */
 struct record {
 	uint32_t type;
 	uint32_t size; /* of the data, a multiple of 8 */

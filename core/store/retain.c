@@ -1,15 +1,17 @@
 /* Retain: moves a horizon over the boots, the oldest first, and deletes what ended before it: ops
- * by whole chunks, rollups, work, busy times, losses, processes with nothing left and everything
- * known about them. The horizon is at the age limit or, while the file is too big, after the oldest
- * chunks and sums. A name goes when it was last reported before the horizon and before all
- * recordings that are still known: nothing that is left can have it. The rows with the highest ids
- * stay, so that ids are never reused. */
+ * by whole chunks, sums of seconds, losses, processes with nothing left and everything known about
+ * them (row.c says which tables are which). The horizon is at the age limit or, while the file is
+ * too big, after the oldest chunks and sums. A name goes when it was last reported before the
+ * horizon and before all recordings that are still known: nothing that is left can have it. The
+ * rows with the highest ids stay, so that ids are never reused. */
 #include "core/store/retain.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/store/row.h"
 #include "core/store/sql.h"
 
 /* In one turn: a few milliseconds of work. */
@@ -29,43 +31,31 @@ enum {
 	CUTOFF,
 	OLDEST,
 	CHUNKS,
-	ROLLUPS,
-	WORK,
-	BUSY,
 	LOSSES,
 	STREAMS,
 	NAMES,
+	ENDED,
+	FRAMES,
 	PROCESS,
-	FIRST_OF_PROCESS,
-	LAST_OF_PROCESS = FIRST_OF_PROCESS + 8,
 	BOOT,
 	STATEMENT_COUNT
 };
 
-#define OLDEST_OF(table)                                                                           \
-	"coalesce((SELECT (min(second) + " SECONDS_PER_TURN ") * 1000000000 FROM " table           \
-	" WHERE boot=b.id), " NEVER ")"
-#define DELETE_OF(table)                                                                           \
-	"DELETE FROM " table " WHERE boot=?1 AND second < min(?2 / 1000000000,"                    \
-	" " SECONDS_PER_TURN " + (SELECT min(second) FROM " table " WHERE boot=?1))"
+#define TABLES_MAX 32
 
 /* ?1 is the boot or process, ?2 the horizon. */
 static const char *const statement_text[] = {
 	/* Where the age limit is in each boot, by wall time. */
 	[CUTOFF] = "SELECT b.id, ?2 - (b.wall_offset_ns - here.wall_offset_ns)"
 		   " FROM boot b, boot here WHERE here.id=?1 ORDER BY b.id",
-	/* Where the oldest chunks, or sums, of the oldest boot that has any end. */
+	/* Where the oldest chunks, or sums, of the oldest boot that has any end; %s is of each
+	 * table of sums. */
 	[OLDEST] = "SELECT id, horizon FROM (SELECT id, min("
 		   "coalesce((SELECT max(first_ns) FROM (SELECT first_ns FROM chunk"
-		   " WHERE boot=b.id ORDER BY first_ns LIMIT ?3)), " NEVER
-		   ")," OLDEST_OF("rollup") "," OLDEST_OF("work") "," OLDEST_OF(
-			   "busy") ") AS horizon FROM boot b)"
-				   " WHERE horizon < " NEVER " ORDER BY id LIMIT 1",
+		   " WHERE boot=b.id ORDER BY first_ns LIMIT ?3)), " NEVER ")%s) AS horizon"
+		   " FROM boot b) WHERE horizon < " NEVER " ORDER BY id LIMIT 1",
 	[CHUNKS] = "DELETE FROM chunk WHERE id IN (SELECT id FROM chunk WHERE boot=?1"
 		   " AND first_ns<=?2 AND (last_ns<=?2 OR ?3) ORDER BY first_ns LIMIT ?4)",
-	[ROLLUPS] = DELETE_OF("rollup"),
-	[WORK] = DELETE_OF("work"),
-	[BUSY] = DELETE_OF("busy"),
 	[LOSSES] = "DELETE FROM loss WHERE boot=?1 AND second < min(?2 / 1000000000,"
 		   " 60 * " SECONDS_PER_TURN " + (SELECT min(second) FROM loss WHERE boot=?1))"
 		   " AND end_ns < ?2",
@@ -76,27 +66,29 @@ static const char *const statement_text[] = {
 	[NAMES] = "DELETE FROM name WHERE id IN (SELECT id FROM name WHERE boot=?1 AND told_ns <"
 		  " min(?2, coalesce((SELECT min(since_ns) FROM collect WHERE boot=?1), " NEVER "))"
 		  " LIMIT " NAMES_PER_TURN ")",
-	[PROCESS] = "SELECT id FROM process WHERE boot=?1 AND exit_ns < ?2"
-		    " AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.process=process.id)"
-		    " AND id < (SELECT max(id) FROM process) LIMIT " PROCESSES_PER_TURN,
-	[FIRST_OF_PROCESS] =
-		"DELETE FROM frame WHERE stack IN (SELECT id FROM stack WHERE process=?1)",
-	"DELETE FROM stack WHERE process=?1",
-	"DELETE FROM memory WHERE process=?1",
-	"DELETE FROM allocation WHERE process=?1",
-	"DELETE FROM stream WHERE process=?1",
-	"DELETE FROM device WHERE process=?1",
-	"DELETE FROM pool WHERE process=?1",
-	"DELETE FROM collect WHERE process=?1",
-	[LAST_OF_PROCESS] = "DELETE FROM process WHERE id=?1",
-	[BOOT] = "DELETE FROM boot WHERE id=?1 AND id < (SELECT max(id) FROM boot)"
-		 " AND NOT EXISTS (SELECT 1 FROM process WHERE process.boot=boot.id)"
-		 " AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.boot=boot.id)"
-		 " AND NOT EXISTS (SELECT 1 FROM rollup WHERE rollup.boot=boot.id)"
-		 " AND NOT EXISTS (SELECT 1 FROM work WHERE work.boot=boot.id)"
-		 " AND NOT EXISTS (SELECT 1 FROM busy WHERE busy.boot=boot.id)"
-		 " AND NOT EXISTS (SELECT 1 FROM name WHERE name.boot=boot.id)"
-		 " AND NOT EXISTS (SELECT 1 FROM loss WHERE loss.boot=boot.id)",
+	[ENDED] = "SELECT id FROM process WHERE boot=?1 AND exit_ns < ?2"
+		  " AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.process=process.id)"
+		  " AND id < (SELECT max(id) FROM process) LIMIT " PROCESSES_PER_TURN,
+	[FRAMES] = "DELETE FROM frame WHERE stack IN (SELECT id FROM stack WHERE process=?1)",
+	[PROCESS] = "DELETE FROM process WHERE id=?1",
+	/* %s is of each table that refers to a boot. */
+	[BOOT] = "DELETE FROM boot WHERE id=?1 AND id < (SELECT max(id) FROM boot)%s",
+};
+
+/* A part of a statement, or one, of each table; %w is its name. */
+#define OLDEST_OF                                                                                  \
+	",coalesce((SELECT (min(second) + " SECONDS_PER_TURN ") * 1000000000 FROM \"%w\""          \
+	" WHERE boot=b.id), " NEVER ")"
+#define NONE_OF " AND NOT EXISTS (SELECT 1 FROM \"%w\" r WHERE r.boot=boot.id)"
+#define DELETE_SECONDS                                                                             \
+	"DELETE FROM \"%w\" WHERE boot=?1 AND second < min(?2 / 1000000000,"                       \
+	" " SECONDS_PER_TURN " + (SELECT min(second) FROM \"%w\" WHERE boot=?1))"
+#define DELETE_OF_PROCESS "DELETE FROM \"%w\" WHERE process=?1"
+
+/* Of all tables that are kept alike. */
+struct statements {
+	sqlite3_stmt *stmt[TABLES_MAX];
+	size_t count;
 };
 
 struct retain {
@@ -104,11 +96,74 @@ struct retain {
 	int64_t boot;
 	uint64_t keep_ns, keep_bytes;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
+	struct statements seconds, of_process;
 };
+
+CLEANUP_DEFINE(struct retain, retain_free)
+
+static bool has_boot(const struct row_table *table)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (!strcmp(table->column[i].name, "boot"))
+			return true;
+	return false;
+}
+
+/* `whole` with a part for each table that is to have one. */
+static char *make_text(const char *whole, const char *part, bool seconds)
+{
+	sqlite3_str *parts = sqlite3_str_new(NULL);
+	char *text, *made;
+
+	for (size_t i = 0; i < row_table_count; i++)
+		if (seconds ? row_tables[i].kept == ROW_KEPT_SECOND : has_boot(&row_tables[i]))
+			sqlite3_str_appendf(parts, part, row_tables[i].name);
+	text = sqlite3_str_finish(parts);
+	made = text ? sqlite3_mprintf(whole, text) : NULL;
+	sqlite3_free(text);
+	return made;
+}
+
+static int prepare_each(sqlite3 *db, enum row_kept kept, const char *format, struct statements *ret)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < row_table_count; i++) {
+		const char *name = row_tables[i].name;
+
+		if (row_tables[i].kept != kept)
+			continue;
+		if (ret->count == TABLES_MAX)
+			return -E2BIG;
+		r = sql_prepare_made(db, sqlite3_mprintf(format, name, name),
+				     &ret->stmt[ret->count++]);
+	}
+	return r;
+}
+
+static int prepare(sqlite3 *db, struct retain *retain)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < STATEMENT_COUNT; i++) {
+		if (i == OLDEST)
+			r = sql_prepare_made(db, make_text(statement_text[i], OLDEST_OF, true),
+					     &retain->stmt[i]);
+		else if (i == BOOT)
+			r = sql_prepare_made(db, make_text(statement_text[i], NONE_OF, false),
+					     &retain->stmt[i]);
+		else
+			r = sql_prepare(db, statement_text[i], &retain->stmt[i]);
+	}
+	if (r == 0)
+		r = prepare_each(db, ROW_KEPT_SECOND, DELETE_SECONDS, &retain->seconds);
+	return r < 0 ? r
+		     : prepare_each(db, ROW_KEPT_PROCESS, DELETE_OF_PROCESS, &retain->of_process);
+}
 
 int retain_new(sqlite3 *db, int64_t boot, const struct store_config *config, struct retain **ret)
 {
-	struct retain *retain = calloc(1, sizeof(*retain));
+	_cleanup_(retain_freep) struct retain *retain = calloc(1, sizeof(*retain));
 	int r;
 
 	if (!retain)
@@ -117,19 +172,20 @@ int retain_new(sqlite3 *db, int64_t boot, const struct store_config *config, str
 	retain->boot = boot;
 	retain->keep_ns = config->keep_ns;
 	retain->keep_bytes = config->keep_bytes;
-	r = sql_prepare_all(db, statement_text, STATEMENT_COUNT, retain->stmt);
-	if (r < 0) {
-		free(retain);
+	r = prepare(db, retain);
+	if (r < 0)
 		return r;
-	}
-	*ret = retain;
+	*ret = TAKE(retain);
 	return 0;
 }
 
 struct retain *retain_free(struct retain *retain)
 {
-	if (retain)
+	if (retain) {
 		sql_finalize_all(retain->stmt, STATEMENT_COUNT);
+		sql_finalize_all(retain->seconds.stmt, retain->seconds.count);
+		sql_finalize_all(retain->of_process.stmt, retain->of_process.count);
+	}
 	free(retain);
 	return NULL;
 }
@@ -141,21 +197,41 @@ struct horizon {
 	bool all;	/* also chunks that started before the horizon and end after it */
 };
 
-static int run(struct retain *retain, int statement, int64_t row)
+/* Runs a statement with ?1, and ?2 if it has one. */
+static int run(sqlite3_stmt *stmt, int64_t row, int64_t horizon_ns)
 {
-	sql_bind(retain->stmt[statement], row);
-	return sql_run(retain->stmt[statement]);
+	sqlite3_bind_int64(stmt, 1, row);
+	if (sqlite3_bind_parameter_count(stmt) > 1)
+		sqlite3_bind_int64(stmt, 2, horizon_ns);
+	return sql_run(stmt);
+}
+
+static int run_each(const struct statements *statements, int64_t row, int64_t horizon_ns)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < statements->count; i++)
+		r = run(statements->stmt[i], row, horizon_ns);
+	return r;
+}
+
+static int delete_process(struct retain *retain, int64_t process)
+{
+	int r = run(retain->stmt[FRAMES], process, 0);
+
+	if (r == 0)
+		r = run_each(&retain->of_process, process, 0);
+	return r < 0 ? r : run(retain->stmt[PROCESS], process, 0);
 }
 
 static int delete_processes(struct retain *retain, int64_t boot, int64_t horizon_ns)
 {
-	sqlite3_stmt *stmt = retain->stmt[PROCESS];
+	sqlite3_stmt *stmt = retain->stmt[ENDED];
 	int code, r = 0;
 
 	sql_bind(stmt, boot, horizon_ns);
 	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW)
-		for (int i = FIRST_OF_PROCESS; r == 0 && i <= LAST_OF_PROCESS; i++)
-			r = run(retain, i, sqlite3_column_int64(stmt, 0));
+		r = delete_process(retain, sqlite3_column_int64(stmt, 0));
 	if (r == 0 && code != SQLITE_DONE)
 		r = sql_error(retain->db);
 	sqlite3_reset(stmt);
@@ -168,12 +244,12 @@ static int delete_before(struct retain *retain, int64_t boot, const struct horiz
 
 	sql_bind(retain->stmt[CHUNKS], boot, horizon->ns, horizon->all, horizon->chunks);
 	r = sql_run(retain->stmt[CHUNKS]);
-	for (int i = ROLLUPS; r == 0 && i <= NAMES; i++) {
-		sql_bind(retain->stmt[i], boot, horizon->ns);
-		r = sql_run(retain->stmt[i]);
-	}
+	if (r == 0)
+		r = run_each(&retain->seconds, boot, horizon->ns);
+	for (int i = LOSSES; r == 0 && i <= NAMES; i++)
+		r = run(retain->stmt[i], boot, horizon->ns);
 	r = r < 0 ? r : delete_processes(retain, boot, horizon->ns);
-	return r < 0 ? r : run(retain, BOOT, boot);
+	return r < 0 ? r : run(retain->stmt[BOOT], boot, 0);
 }
 
 /* Statement `which` gives boots, and the horizon of each. */

@@ -1,5 +1,6 @@
-/* Schema: creates the tables and updates older ones. PRAGMA user_version is how many of the steps
- * below a file has seen; a released step is never changed, a new one is appended. */
+/* Schema: creates the tables of row.c, and updates older ones. PRAGMA user_version is how many of
+ * the steps below a file has seen; a released step is never changed, a new one is appended. All
+ * steps together make what row.c describes: a test compares. */
 #include "core/store/schema.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 
 #include "core/base/array.h"
 #include "core/model/core.h"
+#include "core/store/row_sql.h"
 #include "core/store/sql.h"
 
 #define APPLICATION_ID 0x54534442 /* "TSDB" */
@@ -153,25 +155,57 @@ static int check(sqlite3 *db, int64_t *ret_version)
 	return 0;
 }
 
+static int make_tables(sqlite3 *db)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < row_table_count; i++)
+		r = sql_exec_made(db, row_sql_create(&row_tables[i]));
+	return r;
+}
+
+static int run_steps(sqlite3 *db, int64_t from, int64_t to)
+{
+	int r = 0;
+
+	for (; r == 0 && from < to; from++)
+		r = sql_exec(db, steps[from]);
+	return r;
+}
+
+static int set_version(sqlite3 *db, int64_t version)
+{
+	char pragma[80];
+
+	snprintf(pragma, sizeof(pragma), "PRAGMA application_id = %d; PRAGMA user_version = %d",
+		 APPLICATION_ID, (int)version);
+	return sql_exec(db, pragma);
+}
+
 static int upgrade(sqlite3 *db, int64_t version)
 {
-	char pragma[96];
 	int r;
 
 	if (version == VERSION)
 		return 0;
 	r = sql_exec(db, "BEGIN IMMEDIATE");
-	for (; r == 0 && version < VERSION; version++)
-		r = sql_exec(db, steps[version]);
-	snprintf(pragma, sizeof(pragma),
-		 "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", APPLICATION_ID,
-		 (int)VERSION);
-	return r < 0 ? r : sql_exec(db, pragma);
+	if (r == 0)
+		r = version ? run_steps(db, version, VERSION) : make_tables(db);
+	if (r == 0)
+		r = set_version(db, VERSION);
+	return r < 0 ? r : sql_exec(db, "COMMIT");
 }
 
 int schema_make(sqlite3 *db)
 {
 	return upgrade(db, 0);
+}
+
+int schema_make_version(sqlite3 *db, int64_t version)
+{
+	int r = version > 0 && version <= VERSION ? run_steps(db, 0, version) : -EINVAL;
+
+	return r < 0 ? r : set_version(db, version);
 }
 
 /* It contains command lines of others; SQLite creates its other files like this one. */

@@ -12,6 +12,8 @@
 int schema_open(const char *path, sqlite3 **ret);
 /* Creates the tables in an empty database of any kind. */
 int schema_make(sqlite3 *db);
+/* The same as a former version had them, for tests; -EINVAL: there was no such version. */
+int schema_make_version(sqlite3 *db, int64_t version);
 /* Names of kinds, functions and reasons as this program knows them. */
 int schema_write_names(sqlite3 *db, const struct function_table *functions);
 /* The row of this boot, created if there is none. */

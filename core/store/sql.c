@@ -44,6 +44,22 @@ int sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **ret)
 	return 0;
 }
 
+int sql_prepare_made(sqlite3 *db, char *text, sqlite3_stmt **ret)
+{
+	int r = text ? sql_prepare(db, text, ret) : -ENOMEM;
+
+	sqlite3_free(text);
+	return r;
+}
+
+int sql_exec_made(sqlite3 *db, char *text)
+{
+	int r = text ? sql_exec(db, text) : -ENOMEM;
+
+	sqlite3_free(text);
+	return r;
+}
+
 int sql_prepare_all(sqlite3 *db, const char *const *text, size_t count, sqlite3_stmt **ret)
 {
 	for (size_t i = 0; i < count; i++) {

@@ -16,6 +16,9 @@ int sql_error(sqlite3 *db);
 
 int sql_exec(sqlite3 *db, const char *text);
 int sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **ret);
+/* The same of a text that was made (sqlite3_malloc(), NULL: there was no memory) and is freed. */
+int sql_prepare_made(sqlite3 *db, char *text, sqlite3_stmt **ret);
+int sql_exec_made(sqlite3 *db, char *text);
 /* Statements of a table, in its order; all or none. */
 int sql_prepare_all(sqlite3 *db, const char *const *text, size_t count, sqlite3_stmt **ret);
 void sql_finalize_all(sqlite3_stmt **stmt, size_t count);

@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "core/store/queue.h"
+#include "core/store/record.h"
+#include "core/store/row.h"
 #include "core/store/sql.h"
 #include "core/store/store_private.h"
-#include "core/store/tables.h"
 #include "core/store/thread.h"
 #include "core/store/writer.h"
 
@@ -212,51 +213,11 @@ void store_add_op(struct store *store, const struct op *op)
 	queue_add_op(store->queue, op);
 }
 
-static void add(struct store *store, enum record_type type, const void *data, size_t size)
-{
-	void *record = queue_add_record(store->queue, type, size);
-
-	if (record)
-		memcpy(record, data, size);
-}
-
-void store_add_process(struct store *store, const struct core_process *process)
-{
-	add(store, RECORD_PROCESS, process, sizeof(*process));
-}
-
-void store_add_stream(struct store *store, const struct core_stream *stream)
-{
-	add(store, RECORD_STREAM, stream, sizeof(*stream));
-}
-
-void store_add_allocation(struct store *store, const struct core_allocation *allocation, bool live)
-{
-	struct record_allocation record = { *allocation, live };
-
-	add(store, RECORD_ALLOCATION, &record, sizeof(record));
-}
-
-void store_add_memory(struct store *store, const struct core_memory *memory)
-{
-	add(store, RECORD_MEMORY, memory, sizeof(*memory));
-}
-
-void store_add_rollup(struct store *store, const struct core_rollup *rollup)
-{
-	add(store, RECORD_ROLLUP, rollup, sizeof(*rollup));
-}
-
-void store_add_loss(struct store *store, const struct core_loss *loss)
-{
-	add(store, RECORD_LOSS, loss, sizeof(*loss));
-}
-
 void store_add_name(struct store *store, uint64_t id, const char *text, size_t length)
 {
 	size_t size = length < TS_NAME_MAX ? length : TS_NAME_MAX;
 	struct record_name *record =
-		queue_add_record(store->queue, RECORD_NAME, sizeof(*record) + size + 1);
+		queue_add_record(store->queue, CORE_ROW_NAME, sizeof(*record) + size + 1);
 
 	if (!record)
 		return;
@@ -264,31 +225,19 @@ void store_add_name(struct store *store, uint64_t id, const char *text, size_t l
 	memcpy(record->text, text, size);
 }
 
-void store_add_work(struct store *store, const struct core_work *work)
+void store_add_row(struct store *store, enum core_row type, const void *row)
 {
-	add(store, RECORD_WORK, work, sizeof(*work));
-}
+	const struct row_table *table = row_table_of(type);
+	const struct core_name *name = row;
+	void *record;
 
-void store_add_busy(struct store *store, const struct core_busy *busy)
-{
-	add(store, RECORD_BUSY, busy, sizeof(*busy));
-}
-
-void store_add_device(struct store *store, const struct core_device *device)
-{
-	add(store, RECORD_DEVICE, device, sizeof(*device));
-}
-
-void store_add_collect(struct store *store, const struct core_collect *collect)
-{
-	add(store, RECORD_COLLECT, collect, sizeof(*collect));
-}
-
-void store_add_pool(struct store *store, const struct core_pool *pool, bool live)
-{
-	struct record_pool record = { *pool, live };
-
-	add(store, RECORD_POOL, &record, sizeof(record));
+	if (type == CORE_ROW_NAME) {
+		store_add_name(store, name->id, name->text, name->length);
+		return;
+	}
+	record = queue_add_record(store->queue, type, table->size);
+	if (record)
+		memcpy(record, row, table->size);
 }
 
 static size_t text_size(const char *text)
@@ -337,7 +286,7 @@ void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
 
 	for (uint32_t i = 0; i < count; i++)
 		size += text_size(frame[i].file) + text_size(frame[i].symbol);
-	record = queue_add_record(store->queue, RECORD_STACK, size);
+	record = queue_add_record(store->queue, CORE_ROW_STACK, size);
 	if (!record)
 		return;
 	record->id = stack_id;

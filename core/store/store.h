@@ -56,18 +56,12 @@ int store_resume_state(struct store *store, uint32_t process, struct core *core)
 
 /* Rows for the open batch. Strings are copied. */
 void store_add_op(struct store *store, const struct op *op);
-void store_add_process(struct store *store, const struct core_process *process);
-void store_add_stream(struct store *store, const struct core_stream *stream);
-void store_add_allocation(struct store *store, const struct core_allocation *allocation, bool live);
-void store_add_memory(struct store *store, const struct core_memory *memory);
-void store_add_rollup(struct store *store, const struct core_rollup *rollup);
-void store_add_loss(struct store *store, const struct core_loss *loss);
+/* Of any type but STACK (store_add_stack). */
+void store_add_row(struct store *store, enum core_row type, const void *row);
 void store_add_name(struct store *store, uint64_t id, const char *text, size_t length);
-void store_add_work(struct store *store, const struct core_work *work);
-void store_add_busy(struct store *store, const struct core_busy *busy);
-void store_add_device(struct store *store, const struct core_device *device);
-void store_add_collect(struct store *store, const struct core_collect *collect);
-void store_add_pool(struct store *store, const struct core_pool *pool, bool live);
+
+/* The same, of a pointer to the struct of the row. */
+#define store_add(store, ...) store_add_row(store, core_row_type(__VA_ARGS__), __VA_ARGS__)
 
 /* What the daemon knows of a process in addition to the model. NULL: unknown. */
 struct store_process_detail {

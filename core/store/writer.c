@@ -151,9 +151,9 @@ static int write_drops(struct writer *writer, const struct queue_drops *drops)
 		.reason = LOSS_STORE_ROWS,
 		.count = drops->rows,
 	};
-	int r = ops.count ? tables_write(writer->tables, RECORD_LOSS, &ops) : 0;
+	int r = ops.count ? tables_write(writer->tables, CORE_ROW_LOSS, &ops) : 0;
 
-	return r == 0 && rows.count ? tables_write(writer->tables, RECORD_LOSS, &rows) : r;
+	return r == 0 && rows.count ? tables_write(writer->tables, CORE_ROW_LOSS, &rows) : r;
 }
 
 static int write_turn(struct writer *writer, const struct queue_turn *turn,

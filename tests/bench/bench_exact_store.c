@@ -21,76 +21,15 @@ static void store_op(void *data, const struct op *op)
 	store_add_op(store, op);
 }
 
-static void store_process(void *data, const struct core_process *process)
+static void store_row(void *data, enum core_row type, const void *row)
 {
-	store_add_process(store, process);
-}
-
-static void store_stream(void *data, const struct core_stream *stream)
-{
-	store_add_stream(store, stream);
-}
-
-static void store_stack(void *data, const struct core_process *process,
-			const struct ts_stack *stack)
-{
-}
-
-static void store_allocation(void *data, const struct core_allocation *allocation, bool live)
-{
-	store_add_allocation(store, allocation, live);
-}
-
-static void store_memory(void *data, const struct core_memory *memory)
-{
-	store_add_memory(store, memory);
-}
-
-static void store_rollup(void *data, const struct core_rollup *rollup)
-{
-	store_add_rollup(store, rollup);
-}
-
-static void store_loss(void *data, const struct core_loss *loss)
-{
-	store_add_loss(store, loss);
-}
-
-static void store_name(void *data, uint64_t id, const char *text, size_t length)
-{
-	store_add_name(store, id, text, length);
-}
-
-static void store_work(void *data, const struct core_work *work)
-{
-	store_add_work(store, work);
-}
-
-static void store_busy(void *data, const struct core_busy *busy)
-{
-	store_add_busy(store, busy);
-}
-
-static void store_device(void *data, const struct core_device *device)
-{
-	store_add_device(store, device);
-}
-
-static void store_collect(void *data, const struct core_collect *collect)
-{
-	store_add_collect(store, collect);
-}
-
-static void store_pool(void *data, const struct core_pool *pool, bool live)
-{
-	store_add_pool(store, pool, live);
+	if (type != CORE_ROW_STACK)
+		store_add_row(store, type, row);
 }
 
 static const struct core_config config = {
 	EXACT_LIMITS,
-	.sink = { store_op, store_process, store_stream, store_stack, store_allocation,
-		  store_memory, store_rollup, store_loss, store_name, store_work, store_busy,
-		  store_device, store_collect, store_pool },
+	.sink = { store_op, store_row },
 };
 
 static double cpu_ns(clockid_t clock)

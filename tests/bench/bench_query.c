@@ -121,11 +121,11 @@ static void add_rollups(struct store *store, uint32_t process, uint32_t stream, 
 		};
 
 		rollup.timed = timed ? rollup.calls : 0;
-		store_add_rollup(store, &rollup);
+		store_add(store, &rollup);
 		if (mix[i].kind != OP_ALLOC)
 			continue;
 		rollup.freed = true;
-		store_add_rollup(store, &rollup);
+		store_add(store, &rollup);
 	}
 }
 
@@ -161,14 +161,14 @@ static void add_process(struct store *store, uint32_t id, uint64_t first_ns)
 	};
 	const struct core_memory memory = { id, 0, MEMORY_DEVICE, 1 << 20, 256, 2 << 20 };
 
-	store_add_process(store, &process);
-	store_add_memory(store, &memory);
+	store_add(store, &process);
+	store_add(store, &memory);
 	add_stacks(store, id);
 	for (uint32_t i = 0; i < STREAMS; i++) {
 		const struct core_stream stream = { .id = 1 + (id - 1) * STREAMS + i,
 						    .process = id };
 
-		store_add_stream(store, &stream);
+		store_add(store, &stream);
 	}
 	for (uint32_t i = 0; i < 1000; i++) {
 		const struct core_allocation allocation = { .id = id * 1000 + i,
@@ -179,7 +179,7 @@ static void add_process(struct store *store, uint32_t id, uint64_t first_ns)
 							    .fn = FN_ALLOC,
 							    .kind = MEMORY_DEVICE };
 
-		store_add_allocation(store, &allocation, true);
+		store_add(store, &allocation);
 	}
 }
 
@@ -205,16 +205,16 @@ static void add_work(struct store *store, uint64_t second, uint64_t calls)
 						.max_ns = ns,
 						.delay_ns = 5000 * calls };
 
-		store_add_work(store, &work);
+		store_add(store, &work);
 	}
 	for (uint8_t state = OP_STATE_IDLE; state <= OP_STATE_SYNCING; state++)
 		for (uint8_t kernels = 0; kernels < STREAMS; kernels++)
-			store_add_busy(store, &(struct core_busy){ .second = second,
-								   .ns = 40000000 * calls,
-								   .process = EXACT,
-								   .state = state,
-								   .kernels = kernels,
-								   .copies = kernels % 2 });
+			store_add(store, &(struct core_busy){ .second = second,
+							      .ns = 40000000 * calls,
+							      .process = EXACT,
+							      .state = state,
+							      .kernels = kernels,
+							      .copies = kernels % 2 });
 }
 
 static void add_exact(struct store *store, uint64_t until)

@@ -35,6 +35,16 @@ def queries():
     return re.search(r"^set\(listed\n([^)]*)\)", embed, re.MULTILINE)[1].split()
 
 
+def columns():
+    """Of each table of core/store/row.c, in order."""
+    place = {"OWN_KEY": 0, "OWN": 0, "GIVEN": 0, "FIELD": 1, "SECOND_OF": 1, "FIELD_AS": 3}
+    text = (tree.ROOT / "core/store/row.c").read_text()
+    return {table: [arguments.split(",")[place[macro]].strip()
+                    for macro, arguments in re.findall(rf"\b({'|'.join(place)})\(([^()]*)\)", body)]
+            for table, body in re.findall(r"row_column (\w+)_columns\[\] = \{(.*?)^\};", text,
+                                          re.MULTILINE | re.DOTALL)}
+
+
 def options(text):
     return set(re.findall(r"--([a-z-]+)", text))
 
@@ -116,6 +126,20 @@ class Pages(unittest.TestCase):
         self.assertEqual([name for name in queries() if name not in self.anchors(page)], [])
         rows = re.findall(r"^\| ([a-z-]+) \|", self.prose(page).partition("\n## ")[0], re.MULTILINE)
         self.assertEqual([row for row in rows if row != "query"], queries())
+
+
+    def test_tables_have_the_columns_of_the_store(self):
+        page = (tree.ROOT / "docs/tables.md").read_text()
+        told = {name: text for names, text in re.findall(r"^\| ([a-z_, ]+) \| (.+) \|$", page, re.MULTILINE)
+                for name in names.split(", ")}
+        told["chunk"] = re.search(r"^## chunk\n(.*?)\n\n", page, re.MULTILINE | re.DOTALL)[1]
+        tables = columns()
+        self.assertGreater(len(tables), 20)
+        for table, names in tables.items():
+            text = re.sub(r"\([^()]*\)", "", re.sub(r"\]\([^()]*\)", "]", told[table]))
+            with self.subTest(table=table):
+                self.assertEqual([name for name in names if not re.search(rf"\b{name}\b", text)], [])
+                self.assertEqual(set(re.findall(r"\b[a-z]+_[a-z_]+\b", text)) - set(names) - set(tables), set())
 
 
 class Completion(unittest.TestCase):

@@ -67,79 +67,74 @@ static void check_op(void *data, const struct op *op)
 		abort();
 }
 
-static void check_process(void *data, const struct core_process *process)
+static void check_process(const struct core_process *process)
 {
 	if (!process->id || memchr(process->comm, 0, sizeof(process->comm)) == NULL)
 		abort();
 }
 
-static void check_memory(void *data, const struct core_memory *memory)
+static void check_memory(const struct core_memory *memory)
 {
 	if (memory->peak_bytes < memory->live_bytes || (!memory->live_count && memory->live_bytes))
 		abort();
 }
 
-static void ignore_stream(void *data, const struct core_stream *stream)
+static void check_name(const struct core_name *name)
 {
-}
-
-static void ignore_stack(void *data, const struct core_process *process,
-			 const struct ts_stack *stack)
-{
-}
-
-static void ignore_allocation(void *data, const struct core_allocation *allocation, bool live)
-{
-}
-
-static void ignore_rollup(void *data, const struct core_rollup *rollup)
-{
-}
-
-static void ignore_loss(void *data, const struct core_loss *loss)
-{
-}
-
-static void ignore_name(void *data, uint64_t id, const char *text, size_t length)
-{
-	if (!id || !length || length > TS_NAME_MAX)
+	if (!name->id || !name->length || name->length > TS_NAME_MAX)
 		abort();
 }
 
-static void check_work(void *data, const struct core_work *work)
+static void check_work(const struct core_work *work)
 {
 	if (!work->count || work->min_ns > work->max_ns || work->max_ns > work->total_ns)
 		abort();
 }
 
-static void check_busy(void *data, const struct core_busy *busy)
+static void check_busy(const struct core_busy *busy)
 {
 	if (!busy->ns || busy->ns > 1000000000 || !busy->state)
 		abort();
 }
 
-static void ignore_device(void *data, const struct core_device *device)
-{
-}
-
-static void check_collect(void *data, const struct core_collect *collect)
+static void check_collect(const struct core_collect *collect)
 {
 	if (!collect->process || collect->state > TS_COLLECT_STOPPED)
 		abort();
 }
 
-static void check_pool(void *data, const struct core_pool *pool, bool live)
+static void check_pool(const struct core_pool *pool)
 {
 	if (!pool->address || pool->peak_bytes < pool->bytes ||
 	    pool->peak_used_bytes < pool->used_bytes || pool->peak_bytes > INT64_MAX)
 		abort();
 }
 
+static void check_row(void *data, enum core_row type, const void *row)
+{
+	switch (type) {
+	case CORE_ROW_PROCESS:
+		return check_process(row);
+	case CORE_ROW_MEMORY:
+		return check_memory(row);
+	case CORE_ROW_NAME:
+		return check_name(row);
+	case CORE_ROW_WORK:
+		return check_work(row);
+	case CORE_ROW_BUSY:
+		return check_busy(row);
+	case CORE_ROW_COLLECT:
+		return check_collect(row);
+	case CORE_ROW_POOL:
+		return check_pool(row);
+	default:
+		return;
+	}
+}
+
 static const struct core_config config = {
 	.functions = { functions, FUNCTION_COUNT },
-	.sink = { check_op, check_process, ignore_stream, ignore_stack, ignore_allocation,
-		  check_memory, ignore_rollup, ignore_loss, ignore_name, check_work, check_busy,
-		  ignore_device, check_collect, check_pool },
+	.sink = { check_op, check_row },
 	.bounds_wait_ns = 1000,
 	.max_processes = 3,
 	.max_threads = 3,

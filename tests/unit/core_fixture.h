@@ -203,22 +203,12 @@ static const struct function fixture_functions[FN_COUNT] = {
 
 #define SEEN_MAX 4096
 
-struct seen_allocation {
-	struct core_allocation row;
-	bool live;
-};
-
-struct seen_pool {
-	struct core_pool row;
-	bool live;
-};
-
 /* What the sink got, in order. */
 static struct seen {
 	struct op op[SEEN_MAX], state[SEEN_MAX];
 	struct core_process process[SEEN_MAX];
 	struct core_stream stream[SEEN_MAX];
-	struct seen_allocation allocation[SEEN_MAX];
+	struct core_allocation allocation[SEEN_MAX];
 	struct core_memory memory[SEEN_MAX];
 	struct core_rollup rollup[SEEN_MAX];
 	struct core_loss loss[SEEN_MAX];
@@ -227,7 +217,7 @@ static struct seen {
 	struct core_device device[SEEN_MAX];
 	struct core_collect collect[SEEN_MAX];
 	size_t ops, states, processes, streams, allocations, memories, rollups, losses, stacks;
-	struct seen_pool pool[SEEN_MAX];
+	struct core_pool pool[SEEN_MAX];
 	size_t works, busies, devices, collects, names, pools;
 } seen;
 
@@ -245,78 +235,41 @@ static void see_op(void *data, const struct op *op)
 		SEE(seen.op, seen.ops, *op);
 }
 
-static void see_process(void *data, const struct core_process *process)
-{
-	SEE(seen.process, seen.processes, *process);
-}
+#define SEE_ROW(identifier, array, count, name)                                                    \
+	case CORE_ROW_##identifier:                                                                \
+		SEE(array, count, *(const struct core_##name *)row);                               \
+		break;
 
-static void see_stream(void *data, const struct core_stream *stream)
+static void see_row(void *data, enum core_row type, const void *row)
 {
-	SEE(seen.stream, seen.streams, *stream);
-}
-
-static void see_stack(void *data, const struct core_process *process, const struct ts_stack *stack)
-{
-	seen.stacks++;
-}
-
-static void see_allocation(void *data, const struct core_allocation *allocation, bool live)
-{
-	SEE(seen.allocation, seen.allocations, ((struct seen_allocation){ *allocation, live }));
-}
-
-static void see_memory(void *data, const struct core_memory *memory)
-{
-	SEE(seen.memory, seen.memories, *memory);
-}
-
-static void see_rollup(void *data, const struct core_rollup *rollup)
-{
-	SEE(seen.rollup, seen.rollups, *rollup);
-}
-
-static void see_loss(void *data, const struct core_loss *loss)
-{
-	SEE(seen.loss, seen.losses, *loss);
-}
-
-static void see_name(void *data, uint64_t id, const char *text, size_t length)
-{
-	seen.names++;
-}
-
-static void see_work(void *data, const struct core_work *work)
-{
-	SEE(seen.work, seen.works, *work);
-}
-
-static void see_busy(void *data, const struct core_busy *busy)
-{
-	SEE(seen.busy, seen.busies, *busy);
-}
-
-static void see_device(void *data, const struct core_device *device)
-{
-	SEE(seen.device, seen.devices, *device);
-}
-
-static void see_collect(void *data, const struct core_collect *collect)
-{
-	SEE(seen.collect, seen.collects, *collect);
-}
-
-static void see_pool(void *data, const struct core_pool *pool, bool live)
-{
-	SEE(seen.pool, seen.pools, ((struct seen_pool){ *pool, live }));
+	switch (type) {
+		SEE_ROW(PROCESS, seen.process, seen.processes, process)
+		SEE_ROW(STREAM, seen.stream, seen.streams, stream)
+		SEE_ROW(ALLOCATION, seen.allocation, seen.allocations, allocation)
+		SEE_ROW(MEMORY, seen.memory, seen.memories, memory)
+		SEE_ROW(ROLLUP, seen.rollup, seen.rollups, rollup)
+		SEE_ROW(LOSS, seen.loss, seen.losses, loss)
+		SEE_ROW(WORK, seen.work, seen.works, work)
+		SEE_ROW(BUSY, seen.busy, seen.busies, busy)
+		SEE_ROW(DEVICE, seen.device, seen.devices, device)
+		SEE_ROW(COLLECT, seen.collect, seen.collects, collect)
+		SEE_ROW(POOL, seen.pool, seen.pools, pool)
+	case CORE_ROW_STACK:
+		seen.stacks++;
+		break;
+	case CORE_ROW_NAME:
+		seen.names++;
+		break;
+	case CORE_ROW_COUNT:
+		fail();
+	}
 }
 
 static struct core_config fixture_config(void)
 {
 	return (struct core_config){
 		.functions = { fixture_functions, FN_COUNT },
-		.sink = { see_op, see_process, see_stream, see_stack, see_allocation, see_memory,
-			  see_rollup, see_loss, see_name, see_work, see_busy, see_device,
-			  see_collect, see_pool },
+		.sink = { see_op, see_row },
 		.bounds_wait_ns = 10000,
 		.max_processes = 16,
 		.max_threads = 16,

@@ -142,7 +142,7 @@ static inline void add_rollup(struct store *store, uint32_t process, uint16_t fn
 	rest.fn = fn;
 	rest.kind = kind;
 	rest.calls = calls;
-	store_add_rollup(store, &rest);
+	store_add(store, &rest);
 }
 
 static inline void add_process(struct store *store, uint32_t id, uint32_t pid, uint64_t exit_ns)
@@ -159,7 +159,7 @@ static inline void add_process(struct store *store, uint32_t id, uint32_t pid, u
 	};
 
 	snprintf(process.comm, sizeof(process.comm), "job%u", id);
-	store_add_process(store, &process);
+	store_add(store, &process);
 }
 
 static inline void add_allocation(struct store *store, uint64_t id, uint32_t process,
@@ -177,7 +177,7 @@ static inline void add_allocation(struct store *store, uint64_t id, uint32_t pro
 		.kind = kind,
 	};
 
-	store_add_allocation(store, &allocation, true);
+	store_add(store, &allocation);
 }
 
 #define QUERY(...)                                                                                 \

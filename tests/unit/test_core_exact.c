@@ -30,6 +30,8 @@ static void exact_tells_how_it_collects_and_what_it_costs(void **state)
 	assert_int_equal(seen.collect[2].busy_ns, INT64_MAX);
 	collect(TS_COLLECT_STOPPED, 1200 * MS, 0);
 	assert_int_equal(seen.collect[seen.collects - 1].state, TS_COLLECT_STOPPED);
+	assert_int_equal(seen.collect[seen.collects - 1].until_ns, 1200 * MS);
+	assert_int_equal(seen.collect[0].until_ns, 0);
 	core_collect_gone(core, pid, 1300 * MS);
 	assert_int_equal(lost(LOSS_GAP), 0);
 }

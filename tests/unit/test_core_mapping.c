@@ -217,9 +217,9 @@ static void restored_mapping_keeps_what_is_released(void **state)
 	core_checkpoint(core, 50);
 	for (uint64_t id = 1; id < 8; id++)
 		for (size_t i = seen.allocations; i > 0; i--)
-			if (seen.allocation[i - 1].row.id == id) {
-				row[count] = seen.allocation[i - 1].row;
-				count += seen.allocation[i - 1].live;
+			if (seen.allocation[i - 1].id == id) {
+				row[count] = seen.allocation[i - 1];
+				count += !seen.allocation[i - 1].gone;
 				break;
 			}
 	assert_int_equal(count, 3);

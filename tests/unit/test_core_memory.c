@@ -156,7 +156,7 @@ static void memory_superseded_allocation_counts_as_freed(void **state)
 	on_memory(FN_ALLOC, 30, 40, A, 2000);
 	core_checkpoint(core, 50);
 	assert_int_equal(seen.allocations, 3);
-	assert_false(seen.allocation[1].live && seen.allocation[2].live);
+	assert_true(seen.allocation[1].gone || seen.allocation[2].gone);
 	assert_int_equal(seen.memory[seen.memories - 1].live_bytes, 2000);
 	/* Long after, its free is not expected any more. */
 	core_tick(core, 10000000000ull);
@@ -210,7 +210,7 @@ static void memory_of_a_process_ends_with_it(void **state)
 	assert_int_equal(seen.memory[seen.memories - 1].live_bytes, 0);
 	core_checkpoint(core, 110);
 	assert_int_equal(seen.allocations, 2);
-	assert_false(seen.allocation[1].live);
+	assert_true(seen.allocation[1].gone);
 	for (size_t i = 0; i < seen.rollups; i++)
 		assert_false(seen.rollup[i].freed);
 }
@@ -223,9 +223,9 @@ static void memory_is_told_when_it_outlives_a_checkpoint(void **state)
 	on_memory(FN_FREE, 30, 40, A, 0);
 	core_checkpoint(core, 50);
 	assert_int_equal(seen.allocations, 1); /* A came and went between two checkpoints */
-	assert_true(seen.allocation[0].live);
-	assert_int_equal(seen.allocation[0].row.address, B);
-	assert_int_equal(seen.allocation[0].row.stack_id, 7);
+	assert_false(seen.allocation[0].gone);
+	assert_int_equal(seen.allocation[0].address, B);
+	assert_int_equal(seen.allocation[0].stack_id, 7);
 	assert_int_equal(seen.memory[0].peak_bytes, 1500);
 	core_checkpoint(core, 60);
 	assert_int_equal(seen.allocations, 1); /* told once */
@@ -234,8 +234,8 @@ static void memory_is_told_when_it_outlives_a_checkpoint(void **state)
 	assert_int_equal(seen.allocations, 1); /* at the checkpoint, not before */
 	core_checkpoint(core, 90);
 	assert_int_equal(seen.allocations, 2);
-	assert_false(seen.allocation[1].live);
-	assert_int_equal(seen.allocation[1].row.id, seen.allocation[0].row.id);
+	assert_true(seen.allocation[1].gone);
+	assert_int_equal(seen.allocation[1].id, seen.allocation[0].id);
 	assert_int_equal(seen.memory[1].live_count, 0);
 }
 
@@ -302,9 +302,9 @@ static void memory_known_before_a_restart_is_known_after_it(void **state)
 	on_memory(FN_ALLOC, 10, 20, B, 10);
 	on_memory(FN_FREE, 30, 40, A, 0);
 	core_checkpoint(core, 50);
-	assert_int_equal(seen.allocation[0].row.id, 41);
-	assert_int_equal(seen.allocation[1].row.id, 40);
-	assert_false(seen.allocation[1].live);
+	assert_int_equal(seen.allocation[0].id, 41);
+	assert_int_equal(seen.allocation[1].id, 40);
+	assert_true(seen.allocation[1].gone);
 	assert_int_equal(seen.memory[0].peak_bytes, 5000);
 }
 

@@ -26,7 +26,7 @@ static int pool(uint32_t operation, uint64_t address, uint64_t time_ns, uint64_t
 	return tell(&event);
 }
 
-static const struct seen_pool *last_pool(void)
+static const struct core_pool *last_pool(void)
 {
 	assert_true(seen.pools > 0);
 	return &seen.pool[seen.pools - 1];
@@ -42,19 +42,19 @@ static void pool_is_told_when_it_has_changed(void **state)
 	core_checkpoint(core, 1050 * MS);
 	core_checkpoint(core, 1060 * MS);
 	assert_int_equal(seen.pools, 1);
-	assert_true(last_pool()->live);
-	assert_int_equal(last_pool()->row.address, 0xa0);
-	assert_int_equal(last_pool()->row.device, 1);
-	assert_int_equal(last_pool()->row.kind, CORE_POOL_OWN);
-	assert_int_equal(last_pool()->row.bytes, 4096);
-	assert_int_equal(last_pool()->row.used_bytes, 500);
-	assert_int_equal(last_pool()->row.peak_used_bytes, 3000);
-	assert_int_equal(last_pool()->row.threshold_bytes, 1 << 20);
-	assert_int_equal(last_pool()->row.told_ns, 1040 * MS);
+	assert_false(last_pool()->gone);
+	assert_int_equal(last_pool()->address, 0xa0);
+	assert_int_equal(last_pool()->device, 1);
+	assert_int_equal(last_pool()->kind, CORE_POOL_OWN);
+	assert_int_equal(last_pool()->bytes, 4096);
+	assert_int_equal(last_pool()->used_bytes, 500);
+	assert_int_equal(last_pool()->peak_used_bytes, 3000);
+	assert_int_equal(last_pool()->threshold_bytes, 1 << 20);
+	assert_int_equal(last_pool()->told_ns, 1040 * MS);
 	pool(TRIMMED, 0xa0, 1070 * MS, 1024, 500);
 	core_checkpoint(core, 1080 * MS);
-	assert_int_equal(last_pool()->row.bytes, 1024);
-	assert_int_equal(last_pool()->row.peak_bytes, 4096);
+	assert_int_equal(last_pool()->bytes, 1024);
+	assert_int_equal(last_pool()->peak_bytes, 4096);
 }
 
 static void pool_believes_the_latest_record(void **state)
@@ -63,9 +63,9 @@ static void pool_believes_the_latest_record(void **state)
 	pool(ALLOCATED, 0xa0, 1030 * MS, 8192, 7000);
 	pool(ALLOCATED, 0xa0, 1020 * MS, 9000, 1000);
 	core_checkpoint(core, 1050 * MS);
-	assert_int_equal(last_pool()->row.bytes, 8192);
-	assert_int_equal(last_pool()->row.used_bytes, 7000);
-	assert_int_equal(last_pool()->row.peak_bytes, 9000);
+	assert_int_equal(last_pool()->bytes, 8192);
+	assert_int_equal(last_pool()->used_bytes, 7000);
+	assert_int_equal(last_pool()->peak_bytes, 9000);
 }
 
 static void pool_that_is_gone_does_not_come_back(void **state)
@@ -76,12 +76,12 @@ static void pool_that_is_gone_does_not_come_back(void **state)
 	pool(GIVEN_BACK, 0xa0, 1020 * MS, 4096, 0);
 	core_checkpoint(core, 1050 * MS);
 	assert_int_equal(seen.pools, 1);
-	assert_false(last_pool()->live);
+	assert_true(last_pool()->gone);
 	pool(MADE, 0xa0, 1060 * MS, 64, 0);
 	pool(DESTROYED, 0xa0, 1055 * MS, 0, 0);
 	core_checkpoint(core, 1070 * MS);
-	assert_true(last_pool()->live);
-	assert_int_equal(last_pool()->row.peak_bytes, 64);
+	assert_false(last_pool()->gone);
+	assert_int_equal(last_pool()->peak_bytes, 64);
 }
 
 static void pool_of_another_process_says_no_size(void **state)
@@ -95,9 +95,9 @@ static void pool_of_another_process_says_no_size(void **state)
 	event.memory.pool_kind = CORE_POOL_IMPORTED;
 	tell(&event);
 	core_checkpoint(core, 1050 * MS);
-	assert_int_equal(last_pool()->row.kind, CORE_POOL_IMPORTED);
-	assert_int_equal(last_pool()->row.bytes, 4096);
-	assert_int_equal(last_pool()->row.used_bytes, 512);
+	assert_int_equal(last_pool()->kind, CORE_POOL_IMPORTED);
+	assert_int_equal(last_pool()->bytes, 4096);
+	assert_int_equal(last_pool()->used_bytes, 512);
 }
 
 static void pool_believes_no_nonsense(void **state)
@@ -109,10 +109,10 @@ static void pool_believes_no_nonsense(void **state)
 	event.memory.pool_threshold_bytes = UINT64_MAX;
 	assert_int_equal(tell(&event), INGEST_OK);
 	core_checkpoint(core, 1020 * MS);
-	assert_int_equal(last_pool()->row.device, DEVICE_UNKNOWN);
-	assert_int_equal(last_pool()->row.bytes, INT64_MAX);
-	assert_int_equal(last_pool()->row.peak_used_bytes, INT64_MAX);
-	assert_int_equal(last_pool()->row.threshold_bytes, INT64_MAX);
+	assert_int_equal(last_pool()->device, DEVICE_UNKNOWN);
+	assert_int_equal(last_pool()->bytes, INT64_MAX);
+	assert_int_equal(last_pool()->peak_used_bytes, INT64_MAX);
+	assert_int_equal(last_pool()->threshold_bytes, INT64_MAX);
 	event.memory.pool_kind = 3;
 	assert_int_equal(tell(&event), INGEST_BAD);
 	event.memory.pool_kind = 0;
@@ -145,14 +145,14 @@ static void pools_go_with_the_program_but_not_with_the_process(void **state)
 	core_checkpoint(core, 1050 * MS);
 	give(&event);
 	assert_int_equal(seen.pools, 2);
-	assert_false(last_pool()->live);
+	assert_true(last_pool()->gone);
 	collect(TS_COLLECT_STARTED, 1200 * MS, TS_RECORDS_DEFAULT);
 	pool(MADE, 0xa0, 1210 * MS, 32, 0);
 	core_collect_gone(core, pid, 1250 * MS);
 	core_process_gone(core, pid, 1300 * MS);
 	core_tick(core, 1550 * MS);
 	assert_int_equal(seen.pools, 3);
-	assert_true(last_pool()->live);
+	assert_false(last_pool()->gone);
 }
 
 int main(void)

@@ -33,7 +33,7 @@ static void process_that_reuses_a_pid_is_another_one(void **state)
 	assert_int_equal(core_process_by_pid(core, pid)->id, 2);
 	assert_int_equal(stats().allocations, 0);
 	core_checkpoint(core, 110);
-	assert_false(seen.allocation[1].live);
+	assert_true(seen.allocation[1].gone);
 }
 
 static void process_start_is_compared_in_ticks(void **state)
@@ -165,7 +165,7 @@ static void process_ids_go_on_where_the_store_says(void **state)
 	core_checkpoint(core, 30);
 	assert_int_equal(seen.process[0].id, 50);
 	assert_int_equal(seen.stream[0].id, 60);
-	assert_int_equal(seen.allocation[0].row.id, 70);
+	assert_int_equal(seen.allocation[0].id, 70);
 }
 
 static int16_t device_of_init(uint64_t time_ns)

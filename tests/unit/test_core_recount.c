@@ -25,33 +25,39 @@ static void take_state(void *data, const struct op *op)
 	told.state[told.states++] = *op;
 }
 
-static void take_rollup(void *data, const struct core_rollup *rollup)
-{
-	assert_true(told.rollups < MAX);
-	told.rollup[told.rollups++] = *rollup;
-}
+static struct core_memory held;
+static int live;
 
-static void take_work(void *data, const struct core_work *work)
+static void take_row(void *data, enum core_row type, const void *row)
 {
-	assert_true(told.works < MAX);
-	told.work[told.works++] = *work;
-}
-
-static void take_busy(void *data, const struct core_busy *busy)
-{
-	/* Nonsense has a row for each of many seconds. */
-	if (told.busies < MAX)
-		told.busy[told.busies++] = *busy;
+	switch (type) {
+	case CORE_ROW_ROLLUP:
+		assert_true(told.rollups < MAX);
+		told.rollup[told.rollups++] = *(const struct core_rollup *)row;
+		break;
+	case CORE_ROW_WORK:
+		assert_true(told.works < MAX);
+		told.work[told.works++] = *(const struct core_work *)row;
+		break;
+	case CORE_ROW_BUSY:
+		/* Nonsense has a row for each of many seconds. */
+		if (told.busies < MAX)
+			told.busy[told.busies++] = *(const struct core_busy *)row;
+		break;
+	case CORE_ROW_ALLOCATION:
+		live += !((const struct core_allocation *)row)->gone;
+		break;
+	case CORE_ROW_MEMORY:
+		held = *(const struct core_memory *)row;
+		break;
+	default:
+		fail();
+	}
 }
 
 static void recount(const struct op *op, size_t count)
 {
-	const struct recount_sink sink = {
-		.state = take_state,
-		.rollup = take_rollup,
-		.work = take_work,
-		.busy = take_busy,
-	};
+	const struct recount_sink sink = { .state = take_state, .row = take_row };
 	_cleanup_(recount_freep) struct recount *recount = NULL;
 
 	memset(&told, 0, sizeof(told));
@@ -193,19 +199,6 @@ static void recount_tells_of_graphs_from_their_parts(void **state)
 	assert_int_equal(graph->detail, WORK_GRAPH_PARTS);
 }
 
-static struct core_memory held;
-static size_t live;
-
-static void take_memory(void *data, const struct core_memory *memory)
-{
-	held = *memory;
-}
-
-static void take_allocation(void *data, const struct core_allocation *allocation, bool is_live)
-{
-	live += is_live;
-}
-
 static struct op memory(uint8_t kind, uint64_t start_ns, uint64_t address, uint64_t bytes)
 {
 	return (struct op){ .kind = kind,
@@ -222,11 +215,8 @@ static void recount_follows_memory_where_it_is_asked_for(void **state)
 {
 	const struct recount_sink sink = {
 		.state = take_state,
-		.rollup = take_rollup,
-		.work = take_work,
-		.busy = take_busy,
-		.allocation = take_allocation,
-		.memory = take_memory,
+		.row = take_row,
+		.with_memory = true,
 	};
 	const struct op op[] = {
 		memory(OP_ALLOC, 100, 0x1000, 100),

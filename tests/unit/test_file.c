@@ -39,27 +39,25 @@ static void add_things(struct store *store, uint64_t *seed)
 
 		add_process(store, i, FIRST_PID + i, i == PROCESSES ? some_ns(seed) : 0);
 		store_add_process_detail(store, i, &detail);
-		store_add_device(store, &(struct core_device){ .process = i, .name = 1 });
-		store_add_collect(store, &(struct core_collect){ .process = i,
-								 .state = TS_COLLECT_STARTED,
-								 .since_ns = some_ns(seed),
-								 .busy_ns = 50,
-								 .wall_ns = 1000 });
-		store_add_pool(store,
-			       &(struct core_pool){ .process = i,
-						    .kind = CORE_POOL_OWN,
-						    .address = UINT64_MAX - i,
-						    .bytes = 64 * i,
-						    .told_ns = some_ns(seed) },
-			       true);
-		store_add_memory(store, &(struct core_memory){ i, 0, MEMORY_DEVICE, i, 1, 2 * i });
+		store_add(store, &(struct core_device){ .process = i, .name = 1 });
+		store_add(store, &(struct core_collect){ .process = i,
+							 .state = TS_COLLECT_STARTED,
+							 .since_ns = some_ns(seed),
+							 .busy_ns = 50,
+							 .wall_ns = 1000 });
+		store_add(store, &(struct core_pool){ .process = i,
+						      .kind = CORE_POOL_OWN,
+						      .address = UINT64_MAX - i,
+						      .bytes = 64 * i,
+						      .told_ns = some_ns(seed) });
+		store_add(store, &(struct core_memory){ i, 0, MEMORY_DEVICE, i, 1, 2 * i });
 		add_allocation(store, i, i, 100 * i, i, MEMORY_DEVICE, some_ns(seed));
 	}
 	for (uint32_t i = 1; i <= STREAMS; i++)
-		store_add_stream(store, &(struct core_stream){ .id = i,
-							       .process = 1 + i % PROCESSES,
-							       .handle = 0xf000000000000000 + i,
-							       .created_ns = some_ns(seed) });
+		store_add(store, &(struct core_stream){ .id = i,
+							.process = 1 + i % PROCESSES,
+							.handle = 0xf000000000000000 + i,
+							.created_ns = some_ns(seed) });
 	for (uint64_t i = 1; i <= NAMES_MADE; i++) {
 		snprintf(text, sizeof(text), "kernel \xc3\xa9 %u", (unsigned int)i);
 		store_add_name(store, i, text, strlen(text));
@@ -85,31 +83,31 @@ static void add_sums(struct store *store, uint64_t *seed)
 					 .min_ns = ns / 2,
 					 .max_ns = 2 * ns,
 					 .bytes = below(seed, 1 << 20) });
-	store_add_work(store, &(struct core_work){ .second = second,
-						   .process = process,
-						   .stream = (uint32_t)below(seed, STREAMS + 1),
-						   .name = 1 + below(seed, NAMES_MADE),
-						   .graph = (uint32_t)below(seed, 3),
-						   .stack_id = below(seed, STACKS + 1),
-						   .bucket = (uint16_t)below(seed, 60),
-						   .kind = below(seed, 2) ? OP_KERNEL : OP_GRAPH,
-						   .count = 1 + below(seed, 3),
-						   .total_ns = 3 * ns,
-						   .min_ns = ns / 2,
-						   .max_ns = ns,
-						   .delay_ns = 10 });
-	store_add_busy(store, &(struct core_busy){ .second = second,
-						   .process = process,
-						   .state = (uint8_t)(1 + below(seed, 6)),
-						   .kernels = (uint8_t)below(seed, 3),
-						   .copies = (uint8_t)below(seed, 2),
-						   .ns = ns });
+	store_add(store, &(struct core_work){ .second = second,
+					      .process = process,
+					      .stream = (uint32_t)below(seed, STREAMS + 1),
+					      .name = 1 + below(seed, NAMES_MADE),
+					      .graph = (uint32_t)below(seed, 3),
+					      .stack_id = below(seed, STACKS + 1),
+					      .bucket = (uint16_t)below(seed, 60),
+					      .kind = below(seed, 2) ? OP_KERNEL : OP_GRAPH,
+					      .count = 1 + below(seed, 3),
+					      .total_ns = 3 * ns,
+					      .min_ns = ns / 2,
+					      .max_ns = ns,
+					      .delay_ns = 10 });
+	store_add(store, &(struct core_busy){ .second = second,
+					      .process = process,
+					      .state = (uint8_t)(1 + below(seed, 6)),
+					      .kernels = (uint8_t)below(seed, 3),
+					      .copies = (uint8_t)below(seed, 2),
+					      .ns = ns });
 	if (below(seed, 10) == 0)
-		store_add_loss(store, &(struct core_loss){ .start_ns = second * SECOND_NS,
-							   .end_ns = second * SECOND_NS + 9,
-							   .process = (uint32_t)below(seed, 3),
-							   .reason = 1 + (uint8_t)below(seed, 28),
-							   .count = 3 });
+		store_add(store, &(struct core_loss){ .start_ns = second * SECOND_NS,
+						      .end_ns = second * SECOND_NS + 9,
+						      .process = (uint32_t)below(seed, 3),
+						      .reason = 1 + (uint8_t)below(seed, 28),
+						      .count = 3 });
 }
 
 static void add_ops(struct store *store, uint64_t *seed)

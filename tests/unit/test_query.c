@@ -76,18 +76,16 @@ static void add_rollups(struct store *store)
 static void add_pool(struct store *store, uint64_t address, uint8_t kind, uint64_t bytes,
 		     uint64_t used_bytes)
 {
-	store_add_pool(store,
-		       &(struct core_pool){ .process = 2,
-					    .device = 1,
-					    .kind = kind,
-					    .address = address,
-					    .bytes = bytes,
-					    .used_bytes = used_bytes,
-					    .threshold_bytes = 4096,
-					    .peak_bytes = 100,
-					    .peak_used_bytes = 90,
-					    .told_ns = fixture_now_ns },
-		       true);
+	store_add(store, &(struct core_pool){ .process = 2,
+					      .device = 1,
+					      .kind = kind,
+					      .address = address,
+					      .bytes = bytes,
+					      .used_bytes = used_bytes,
+					      .threshold_bytes = 4096,
+					      .peak_bytes = 100,
+					      .peak_used_bytes = 90,
+					      .told_ns = fixture_now_ns });
 }
 
 static void add_memory(struct store *store)
@@ -100,7 +98,7 @@ static void add_memory(struct store *store)
 	};
 
 	for (size_t i = 0; i < 3; i++)
-		store_add_memory(store, &rows[i]);
+		store_add(store, &rows[i]);
 	add_pool(store, 0xa000, CORE_POOL_OWN, 64, 16);
 	add_pool(store, 0xb000, CORE_POOL_OWN, 32, 32);
 	add_pool(store, 0xc000, CORE_POOL_IMPORTED, 0, 8);
@@ -132,15 +130,15 @@ static int setup(void **state)
 	add_process(fixture->store, 1, PID, 0);
 	add_process(fixture->store, 2, PID + 1, (fixture_second() + 1) * SECOND_NS);
 	store_add_process_detail(fixture->store, 1, &detail);
-	store_add_stream(fixture->store, &stream);
+	store_add(fixture->store, &stream);
 	add_names(fixture->store);
 	add_rollups(fixture->store);
 	add_memory(fixture->store);
 	loss.start_ns = loss.end_ns = fixture_second() * SECOND_NS;
-	store_add_loss(fixture->store, &loss);
+	store_add(fixture->store, &loss);
 	loss.reason = LOSS_STACK_SAMPLED;
 	loss.count = 34;
-	store_add_loss(fixture->store, &loss);
+	store_add(fixture->store, &loss);
 	op.start_ns = fixture_second() * SECOND_NS + 5;
 	op.end_ns = op.start_ns + 95;
 	op.start_ns += (AGO_S - 10) * SECOND_NS;
@@ -513,7 +511,7 @@ static void test_window_may_begin_before_the_boot(void **state)
 	fixture_now_ns = 3 * SECOND_NS;
 	fixture_setup((void **)&young);
 	assert_int_equal(fixture_open(young), 0);
-	store_add_process(young->store, &process);
+	store_add(young->store, &process);
 	add_rollup(young->store, 1, FN_LAUNCH, OP_LAUNCH, 9, (struct core_rollup){ .second = 1 });
 	add_allocation(young->store, 1, 1, 64, STACK_LEAK, MEMORY_DEVICE, SECOND_NS);
 	fixture_commit(young, fixture_now_ns);

@@ -22,7 +22,7 @@ static void add_work(struct store *store, uint32_t process, uint8_t kind, uint64
 	rest.min_ns = ns;
 	rest.max_ns = rest.max_ns ? rest.max_ns : ns;
 	rest.total_ns = rest.total_ns ? rest.total_ns : count * ns;
-	store_add_work(store, &rest);
+	store_add(store, &rest);
 }
 
 /* Kernels 11,000 ns of `add` and 10,100 of `gemm`, copies 8,900: 30,000 in all. */
@@ -57,17 +57,17 @@ static void add_busy(struct store *store)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		store_add_busy(store, &(struct core_busy){ .second = fixture_second(),
-							   .ns = rows[i].ns,
-							   .process = EXACT,
-							   .state = rows[i].state,
-							   .kernels = rows[i].kernels,
-							   .copies = rows[i].copies });
-	store_add_busy(store, &(struct core_busy){ .second = fixture_second(),
-						   .ns = 7,
-						   .process = ENDED,
-						   .device = 1,
-						   .state = OP_STATE_IDLE });
+		store_add(store, &(struct core_busy){ .second = fixture_second(),
+						      .ns = rows[i].ns,
+						      .process = EXACT,
+						      .state = rows[i].state,
+						      .kernels = rows[i].kernels,
+						      .copies = rows[i].copies });
+	store_add(store, &(struct core_busy){ .second = fixture_second(),
+					      .ns = 7,
+					      .process = ENDED,
+					      .device = 1,
+					      .state = OP_STATE_IDLE });
 }
 
 static void add_graphs(struct store *store)
@@ -147,13 +147,13 @@ static void add_devices(struct store *store)
 
 	for (uint32_t process = EXACT; process <= ONE_GRAPH; process++) {
 		device.process = process;
-		store_add_device(store, &device);
+		store_add(store, &device);
 	}
 	/* The same number for another device, and one without a name. */
 	device.process = TWO_GRAPHS;
 	device.uuid[0] = 2;
 	device.name = 0;
-	store_add_device(store, &device);
+	store_add(store, &device);
 }
 
 static void add_collects(struct store *store)
@@ -168,15 +168,15 @@ static void add_collects(struct store *store)
 		.taken = 500,
 	};
 
-	store_add_collect(store, &collect);
+	store_add(store, &collect);
 	collect.process = ONE_GRAPH;
 	collect.state = TS_COLLECT_PAUSED;
 	collect.wall_ns = 0;
-	store_add_collect(store, &collect);
+	store_add(store, &collect);
 	collect.process = TWO_GRAPHS;
 	collect.state = TS_COLLECT_STOPPED;
-	collect.changed_ns = collect.since_ns + 1;
-	store_add_collect(store, &collect);
+	collect.until_ns = collect.changed_ns = collect.since_ns + 1;
+	store_add(store, &collect);
 }
 
 static void add_losses(struct store *store)
@@ -192,11 +192,11 @@ static void add_losses(struct store *store)
 		     { LOSS_CUPTI, TWO_GRAPHS, 50 } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		store_add_loss(store, &(struct core_loss){ .start_ns = fixture_second() * SECOND_NS,
-							   .end_ns = fixture_second() * SECOND_NS,
-							   .process = rows[i].process,
-							   .reason = rows[i].reason,
-							   .count = rows[i].count });
+		store_add(store, &(struct core_loss){ .start_ns = fixture_second() * SECOND_NS,
+						      .end_ns = fixture_second() * SECOND_NS,
+						      .process = rows[i].process,
+						      .reason = rows[i].reason,
+						      .count = rows[i].count });
 }
 
 static void add_calls(struct store *store)

@@ -12,11 +12,11 @@ static void add_processes(struct store *store)
 		.id = 1, .pid = PID, .started_ticks = first_ns / NS_TICK, .first_ns = first_ns
 	};
 
-	store_add_process(store, &process);
+	store_add(store, &process);
 	process.id = 2;
 	process.pid = PID + 1;
 	process.exit_ns = first_ns + SECOND_NS;
-	store_add_process(store, &process);
+	store_add(store, &process);
 }
 
 static void add_loss(struct store *store, enum loss_reason reason, uint32_t process, uint64_t count,
@@ -31,7 +31,7 @@ static void add_loss(struct store *store, enum loss_reason reason, uint32_t proc
 		.count = count,
 	};
 
-	store_add_loss(store, &loss);
+	store_add(store, &loss);
 }
 
 static int setup(void **state)

@@ -16,7 +16,7 @@ static void add_collect(struct store *store, uint32_t process, uint32_t state, u
 		.since_ns = fixture_second() * SECOND_NS + SECOND_NS / 2,
 	};
 
-	store_add_collect(store, &row);
+	store_add(store, &row);
 }
 
 static int setup_empty(void **state)

@@ -142,7 +142,7 @@ static struct recorder *setup(struct fixture *f)
 	assert_int_equal(fixture_open(f), 0);
 	for (uint32_t i = 1; i <= 2; i++) {
 		add_process(f->store, i, 1000 + i, 0);
-		store_add_stream(f->store, &(struct core_stream){ .id = i, .process = i });
+		store_add(f->store, &(struct core_stream){ .id = i, .process = i });
 	}
 	return &recorder;
 }
@@ -285,11 +285,11 @@ static void rows_of_others_are_left_out(void **state)
 		add_allocation(f->store, i, i, 64, 0, 1, 5);
 	}
 	for (uint32_t i = 0; i <= 2; i++)
-		store_add_loss(f->store, &(struct core_loss){ .process = i,
-							      .reason = LOSS_STACK,
-							      .start_ns = 5,
-							      .end_ns = 6,
-							      .count = 1 });
+		store_add(f->store, &(struct core_loss){ .process = i,
+							 .reason = LOSS_STACK,
+							 .start_ns = 5,
+							 .end_ns = 6,
+							 .count = 1 });
 	add_ops(f, 1, fixture_second() * SECOND_NS);
 	ask_for(f, recorder, RECORD(.since_ns = 1, .n_pid = 1, .pid = &pid, .last = true));
 	assert_int_equal(recorder->ops, 1);

@@ -51,24 +51,24 @@ static void add_process_with_belongings(struct store *store)
 {
 	struct core_allocation freed = allocation;
 
-	store_add_process(store, &process);
+	store_add(store, &process);
 	store_add_process_detail(store, 4,
 				 &(struct store_process_detail){ .command = "python train.py",
 								 .user = "ann\xff",
 								 .container = "c0ffee" });
-	store_add_stream(store, &(struct core_stream){ .id = 8, .process = 4, .handle = 0xabc });
-	store_add_stream(
-		store,
-		&(struct core_stream){ .id = 9, .process = 4, .created_ns = 5, .destroyed_ns = 6 });
-	store_add_allocation(store, &allocation, true);
+	store_add(store, &(struct core_stream){ .id = 8, .process = 4, .handle = 0xabc });
+	store_add(store, &(struct core_stream){
+				 .id = 9, .process = 4, .created_ns = 5, .destroyed_ns = 6 });
+	store_add(store, &allocation);
 	freed.id = 42;
-	store_add_allocation(store, &freed, true);
-	store_add_allocation(store, &freed, false);
-	store_add_memory(store, &(struct core_memory){ .process = 4,
-						       .kind = MEMORY_DEVICE,
-						       .live_bytes = 4096,
-						       .live_count = 1,
-						       .peak_bytes = 8192 });
+	store_add(store, &freed);
+	freed.gone = true;
+	store_add(store, &freed);
+	store_add(store, &(struct core_memory){ .process = 4,
+						.kind = MEMORY_DEVICE,
+						.live_bytes = 4096,
+						.live_count = 1,
+						.peak_bytes = 8192 });
 	store_add_stack(store, 0xfedcba9876543210, 4,
 			(struct store_frame[]){ { 0x1000, 0x10, "/lib/libcuda.so.1", "cuMemAlloc" },
 						{ 0x2000, 0, NULL, NULL } },
@@ -106,7 +106,7 @@ static void the_end_of_a_process_takes_its_allocations(void **state)
 	fixture_commit(f, 6 * SECOND_NS);
 	ended.exit_ns = 7 * SECOND_NS;
 	ended.exit_code = 9;
-	store_add_process(f->store, &ended);
+	store_add(f->store, &ended);
 	fixture_commit(f, 8 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM allocation"), 0);
 	assert_int_equal(fixture_ask(f, "SELECT live_bytes FROM memory WHERE process=4"), 0);
@@ -120,13 +120,13 @@ static void the_end_of_a_process_takes_its_allocations(void **state)
 				 &(struct store_process_detail){ .command = "python train.py" });
 	store_add_process_detail(f->store, 4, &(struct store_process_detail){ 0 });
 	ended.exit_code = EXIT_UNKNOWN;
-	store_add_process(f->store, &ended);
+	store_add(f->store, &ended);
 	fixture_commit(f, 9 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM process WHERE id=4 AND exit_ns > 0"
 					" AND exit_code IS NULL"),
 			 1);
 	ended.exit_code = 9;
-	store_add_process(f->store, &ended);
+	store_add(f->store, &ended);
 	fixture_commit(f, 10 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT exit_code FROM process WHERE id=4 AND"
 					" command='python train.py'"),
@@ -149,13 +149,13 @@ static void rollups_of_the_same_calls_add_up(void **state)
 				      .bytes = 7 };
 
 	assert_int_equal(fixture_open(f), 0);
-	store_add_rollup(f->store, &rollup);
+	store_add(f->store, &rollup);
 	rollup.min_ns = 10;
-	store_add_rollup(f->store, &rollup);
+	store_add(f->store, &rollup);
 	rollup.timed = rollup.min_ns = rollup.max_ns = rollup.total_ns = 0;
-	store_add_rollup(f->store, &rollup);
+	store_add(f->store, &rollup);
 	rollup.result = 2;
-	store_add_rollup(f->store, &rollup);
+	store_add(f->store, &rollup);
 	fixture_commit(f, 6 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM rollup"), 2);
 	assert_int_equal(fixture_ask(f, "SELECT calls=9 AND timed=4 AND total_ns=100 AND min_ns=10"
@@ -172,9 +172,9 @@ static void losses_of_a_second_add_up(void **state)
 				  .count = 3 };
 
 	assert_int_equal(fixture_open(f), 0);
-	store_add_loss(f->store, &loss);
+	store_add(f->store, &loss);
 	loss.end_ns += 10;
-	store_add_loss(f->store, &loss);
+	store_add(f->store, &loss);
 	fixture_commit(f, 6 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT count FROM loss JOIN loss_reason r ON r.id=reason"
 					" WHERE name='ring-full' AND end_ns - start_ns = 20"),
@@ -217,55 +217,7 @@ static void take_op(void *data, const struct op *op)
 {
 }
 
-static void take_process(void *data, const struct core_process *p)
-{
-}
-
-static void take_stream(void *data, const struct core_stream *stream)
-{
-}
-
-static void take_stack(void *data, const struct core_process *p, const struct ts_stack *stack)
-{
-}
-
-static void take_allocation(void *data, const struct core_allocation *a, bool live)
-{
-}
-
-static void take_memory(void *data, const struct core_memory *memory)
-{
-}
-
-static void take_rollup(void *data, const struct core_rollup *rollup)
-{
-}
-
-static void take_loss(void *data, const struct core_loss *loss)
-{
-}
-
-static void take_name(void *data, uint64_t id, const char *text, size_t length)
-{
-}
-
-static void take_work(void *data, const struct core_work *work)
-{
-}
-
-static void take_busy(void *data, const struct core_busy *busy)
-{
-}
-
-static void take_device(void *data, const struct core_device *device)
-{
-}
-
-static void take_collect(void *data, const struct core_collect *collect)
-{
-}
-
-static void take_pool(void *data, const struct core_pool *pool, bool live)
+static void take_row(void *data, enum core_row type, const void *row)
 {
 }
 
@@ -273,9 +225,7 @@ static struct core *new_core(void)
 {
 	struct core_config config = {
 		.functions = { fixture_functions, 6 },
-		.sink = { take_op, take_process, take_stream, take_stack, take_allocation,
-			  take_memory, take_rollup, take_loss, take_name, take_work, take_busy,
-			  take_device, take_collect, take_pool },
+		.sink = { take_op, take_row },
 		.max_processes = 10,
 		.max_threads = 10,
 		.max_streams = 10,
@@ -381,8 +331,8 @@ static void an_older_file_is_brought_up_to_date(void **state)
 			  "ALTER TABLE allocation DROP COLUMN physical;"
 			  "ALTER TABLE stream DROP COLUMN number; PRAGMA user_version = 1");
 	assert_int_equal(fixture_open(f), 0);
-	store_add_stream(f->store, &(struct core_stream){ .id = 10, .process = 4, .number = 7 });
-	store_add_work(f->store, &(struct core_work){ .second = 5, .count = 1 });
+	store_add(f->store, &(struct core_stream){ .id = 10, .process = 4, .number = 7 });
+	store_add(f->store, &(struct core_work){ .second = 5, .count = 1 });
 	fixture_commit(f, 7 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op WHERE name IS NULL"), 1);
 	assert_int_equal(fixture_ask(f, "SELECT number FROM stream WHERE id = 10"), 7);

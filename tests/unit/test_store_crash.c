@@ -33,8 +33,7 @@ static void write_for_ever(struct fixture *f, int pipe, uint64_t batch)
 			op.correlation = batch;
 			store_add_op(f->store, &op);
 		}
-		store_add_rollup(f->store,
-				 &(struct core_rollup){ .second = 1, .calls = (uint64_t)count });
+		store_add(f->store, &(struct core_rollup){ .second = 1, .calls = (uint64_t)count });
 		stats = fixture_commit(f, now_ns);
 		written = stats.ops_written - before;
 		before = stats.ops_written;
@@ -195,11 +194,11 @@ static void what_comes_while_the_disk_is_full_is_known_and_written_later(void **
 	mount_small(f, "size=8m");
 	assert_int_equal(fixture_open(f), 0);
 	fill_until_full(f, &now_ns, &offered);
-	store_add_process(f->store, &process);
+	store_add(f->store, &process);
 	fixture_commit(f, now_ns += SECOND_NS);
 	store_add_process_detail(f->store, process.id, &detail);
 	for (int i = 0; i < 3; i++)
-		store_add_rollup(f->store, &(struct core_rollup){ .second = 9, .calls = 5 });
+		store_add(f->store, &(struct core_rollup){ .second = 9, .calls = 5 });
 	add_ops(f, 1000, now_ns += SECOND_NS);
 	stats = fixture_commit(f, now_ns);
 	offered += 1000;
@@ -236,7 +235,7 @@ static void a_full_disk_costs_the_oldest_ops_and_nothing_else(void **state)
 	mount_small(f, "size=8m");
 	assert_int_equal(fixture_open(f), 0);
 	stats = fill_until_full(f, &now_ns, &offered);
-	store_add_rollup(f->store, &(struct core_rollup){ .second = 9, .calls = 4711 });
+	store_add(f->store, &(struct core_rollup){ .second = 9, .calls = 4711 });
 	assert_int_equal(stats.ops_dropped, 0);
 	while (!stats.ops_dropped) {
 		add_large_ops(f, 100000, now_ns);
@@ -410,7 +409,7 @@ static void a_disk_that_fails_at_the_last_costs_what_was_held(void **state)
 	assert_int_equal(fixture_commit(f, now_ns).last_error, 0);
 	log_code = SQLITE_IOERR_WRITE;
 	add_ops(f, 1000, now_ns);
-	store_add_rollup(f->store, &(struct core_rollup){ .second = 9, .calls = 4711 });
+	store_add(f->store, &(struct core_rollup){ .second = 9, .calls = 4711 });
 	stats = fixture_commit(f, now_ns += SECOND_NS / 4);
 	assert_true(stats.last_error < 0);
 	assert_int_equal(stats.ops_held, 1000);
@@ -533,11 +532,11 @@ static void rows_beyond_the_bound_are_dropped_and_counted(void **state)
 
 	assert_int_equal(fixture_open(f), 0);
 	for (uint64_t i = 0; i < count; i++)
-		store_add_loss(f->store, &(struct core_loss){ .reason = LOSS_GAP, .count = 1 });
+		store_add(f->store, &(struct core_loss){ .reason = LOSS_GAP, .count = 1 });
 	store_stats(f->store, &stats);
 	assert_true(stats.rows_dropped == 0 || stats.rows_dropped < count);
 	for (uint64_t i = 0; i < count; i++)
-		store_add_loss(f->store, &(struct core_loss){ .reason = LOSS_GAP, .count = 1 });
+		store_add(f->store, &(struct core_loss){ .reason = LOSS_GAP, .count = 1 });
 	stats = commit_until_written(f, &now_ns);
 	assert_true(stats.rows_dropped > 0);
 	assert_int_equal(fixture_ask(f, LOST("gap")) + (int64_t)stats.rows_dropped, 2 * count);

@@ -21,13 +21,15 @@ static const struct core_work work = {
 static void add_collect(struct store *store, uint32_t process, uint32_t state, uint64_t since_ns,
 			uint64_t changed_ns)
 {
-	store_add_collect(store, &(struct core_collect){ .process = process,
-							 .state = state,
-							 .records = TS_RECORDS_DEFAULT,
-							 .cupti_version = 130001,
-							 .since_ns = since_ns,
-							 .changed_ns = changed_ns,
-							 .taken = 12 });
+	store_add(store,
+		  &(struct core_collect){ .process = process,
+					  .state = state,
+					  .records = TS_RECORDS_DEFAULT,
+					  .cupti_version = 130001,
+					  .since_ns = since_ns,
+					  .changed_ns = changed_ns,
+					  .until_ns = state == TS_COLLECT_STOPPED ? changed_ns : 0,
+					  .taken = 12 });
 }
 
 static void work_that_is_alike_adds_up(void **state)
@@ -36,13 +38,13 @@ static void work_that_is_alike_adds_up(void **state)
 	struct core_work more = work;
 
 	assert_int_equal(fixture_open(f), 0);
-	store_add_work(f->store, &work);
+	store_add(f->store, &work);
 	more.min_ns = 280;
 	more.max_ns = 305;
 	more.bytes = 9;
-	store_add_work(f->store, &more);
+	store_add(f->store, &more);
 	more.bucket = 101;
-	store_add_work(f->store, &more);
+	store_add(f->store, &more);
 	fixture_commit(f, 6 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM work"), 2);
 	assert_int_equal(
@@ -65,11 +67,11 @@ static void busy_times_of_a_second_add_up(void **state)
 				  .copies = 1 };
 
 	assert_int_equal(fixture_open(f), 0);
-	store_add_busy(f->store, &busy);
-	store_add_busy(f->store, &busy);
+	store_add(f->store, &busy);
+	store_add(f->store, &busy);
 	busy.state = OP_STATE_SYNCING;
 	busy.kernels = busy.copies = 0;
-	store_add_busy(f->store, &busy);
+	store_add(f->store, &busy);
 	fixture_commit(f, 6 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT ns FROM busy WHERE kernels = 2 AND copies = 1"),
 			 800);
@@ -115,11 +117,11 @@ static void a_gap_that_stays_open_is_one_row(void **state)
 				 .count = 1 };
 
 	assert_int_equal(fixture_open(f), 0);
-	store_add_loss(f->store, &gap);
+	store_add(f->store, &gap);
 	for (int i = 6; i < 90; i++) {
 		gap.end_ns = i * SECOND_NS;
 		gap.count = 0;
-		store_add_loss(f->store, &gap);
+		store_add(f->store, &gap);
 		fixture_commit(f, gap.end_ns);
 	}
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM loss"), 1);
@@ -143,20 +145,21 @@ static void a_pool_is_one_row_until_it_is_gone(void **state)
 				  .told_ns = 7 };
 
 	assert_int_equal(fixture_open(f), 0);
-	store_add_pool(f->store, &pool, true);
+	store_add(f->store, &pool);
 	pool.used_bytes = 5;
 	pool.peak_bytes = pool.bytes;
-	store_add_pool(f->store, &pool, true);
+	store_add(f->store, &pool);
 	pool.address++;
-	store_add_pool(f->store, &pool, true);
+	store_add(f->store, &pool);
 	fixture_commit(f, 6 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT (process, device, kind, bytes, used_bytes,"
 					" threshold_bytes, peak_bytes, peak_used_bytes, told_ns) ="
 					" (4, 1, 1, 67108864, 5, 0x7fffffffffffffff, 134217728,"
 					" 103809024, 7) FROM pool ORDER BY address LIMIT 1"),
 			 1);
-	store_add_pool(f->store, &pool, false);
-	store_add_process(f->store, &(struct core_process){ .id = 4, .pid = 9, .exit_ns = 8 });
+	pool.gone = true;
+	store_add(f->store, &pool);
+	store_add(f->store, &(struct core_process){ .id = 4, .pid = 9, .exit_ns = 8 });
 	fixture_commit(f, 7 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM pool"), 1);
 	assert_int_equal(fixture_ask(f, "SELECT (bytes, used_bytes, peak_used_bytes) ="
@@ -178,8 +181,8 @@ static void devices_have_their_uuid_as_text(void **state)
 
 	assert_int_equal(fixture_open(f), 0);
 	store_add_name(f->store, 77, "NVIDIA H200", 11);
-	store_add_device(f->store, &device);
-	store_add_device(f->store, &device);
+	store_add(f->store, &device);
+	store_add(f->store, &device);
 	fixture_commit(f, 6 * SECOND_NS);
 	assert_int_equal(fixture_ask(f,
 				     "SELECT (process, ordinal, uuid, name.text, memory_bytes,"
@@ -257,8 +260,8 @@ static void the_oldest_names_make_room_but_not_those_of_kernels(void **state)
 	assert_int_equal(fixture_open(f), 0);
 	add_numbered_names(f, 1, 10);
 	row.name = 3;
-	store_add_work(f->store, &row);
-	store_add_device(f->store, &(struct core_device){ .process = 4, .name = 5 });
+	store_add(f->store, &row);
+	store_add(f->store, &(struct core_device){ .process = 4, .name = 5 });
 	fixture_commit(f, 6 * SECOND_NS);
 	add_numbered_names(f, 11, LIMIT_STORE_NAMES);
 	fixture_commit(f, 7 * SECOND_NS);
@@ -278,7 +281,7 @@ static void names_of_kernels_beyond_the_limit_are_counted(void **state)
 	assert_int_equal(fixture_open(f), 0);
 	add_numbered_names(f, 1, LIMIT_STORE_NAMES);
 	for (row.name = 1; row.name <= LIMIT_STORE_NAMES; row.name++)
-		store_add_work(f->store, &row);
+		store_add(f->store, &row);
 	fixture_commit(f, 6 * SECOND_NS);
 	add_numbered_names(f, LIMIT_STORE_NAMES + 1, LIMIT_STORE_NAMES + 5);
 	fixture_commit(f, 7 * SECOND_NS);
@@ -292,8 +295,8 @@ static void a_collection_ends_with_stop_or_process(void **state)
 	struct core_process process = { .id = 4, .pid = 40 };
 
 	assert_int_equal(fixture_open(f), 0);
-	store_add_process(f->store, &process);
-	store_add_process(f->store, &(struct core_process){ .id = 5, .pid = 50 });
+	store_add(f->store, &process);
+	store_add(f->store, &(struct core_process){ .id = 5, .pid = 50 });
 	add_collect(f->store, 4, TS_COLLECT_STARTED, 100, 100);
 	add_collect(f->store, 5, TS_COLLECT_STARTED, 100, 100);
 	add_collect(f->store, 5, TS_COLLECT_STOPPED, 100, 300);
@@ -308,7 +311,7 @@ static void a_collection_ends_with_stop_or_process(void **state)
 	/* Again, and then the process ends. A last word that comes late changes nothing. */
 	add_collect(f->store, 5, TS_COLLECT_STARTED, 400, 400);
 	process.exit_ns = 500;
-	store_add_process(f->store, &process);
+	store_add(f->store, &process);
 	add_collect(f->store, 4, TS_COLLECT_PAUSED, 100, 490);
 	fixture_commit(f, 2 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT until_ns FROM collect WHERE process = 4"), 500);
@@ -322,9 +325,9 @@ static void a_restart_keeps_all_and_closes_what_was_open(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(fixture_open(f), 0);
-	store_add_process(f->store, &(struct core_process){ .id = 4, .pid = 40 });
+	store_add(f->store, &(struct core_process){ .id = 4, .pid = 40 });
 	store_add_name(f->store, 1, "kernel", 6);
-	store_add_work(f->store, &work);
+	store_add(f->store, &work);
 	add_collect(f->store, 4, TS_COLLECT_STARTED, 100, 100);
 	fixture_commit(f, 6 * SECOND_NS);
 	f->store = store_free(f->store);
@@ -358,22 +361,21 @@ static void what_is_older_than_the_limit_goes(void **state)
 
 	f->config.keep_ns = 3600 * SECOND_NS;
 	assert_int_equal(fixture_open(f), 0);
-	store_add_process(f->store,
-			  &(struct core_process){ .id = 4, .pid = 5, .exit_ns = 12 * SECOND_NS });
-	store_add_process(f->store, &(struct core_process){ .id = 5, .pid = 6 });
-	store_add_device(f->store, &(struct core_device){ .process = 4 });
-	store_add_device(f->store, &(struct core_device){ .process = 5 });
+	store_add(f->store, &(struct core_process){ .id = 4, .pid = 5, .exit_ns = 12 * SECOND_NS });
+	store_add(f->store, &(struct core_process){ .id = 5, .pid = 6 });
+	store_add(f->store, &(struct core_device){ .process = 4 });
+	store_add(f->store, &(struct core_device){ .process = 5 });
 	add_collect(f->store, 4, TS_COLLECT_STARTED, SECOND_NS, SECOND_NS);
 	store_add_name(f->store, 1, "of the one that has ended", 25);
 	fixture_commit(f, 3 * SECOND_NS);
 	add_collect(f->store, 5, TS_COLLECT_STARTED, 5 * SECOND_NS, 5 * SECOND_NS);
 	store_add_name(f->store, 2, "of one that runs", 16);
-	store_add_work(f->store, &work);
-	store_add_busy(f->store, &busy);
+	store_add(f->store, &work);
+	store_add(f->store, &busy);
 	fixture_commit(f, 6 * SECOND_NS);
 	later.second = busy.second = 4000;
-	store_add_work(f->store, &later);
-	store_add_busy(f->store, &busy);
+	store_add(f->store, &later);
+	store_add(f->store, &busy);
 	wait_until(f, 4100 * SECOND_NS,
 		   "SELECT (SELECT count(*) FROM work) * 100 +"
 		   " (SELECT count(*) FROM busy) * 10 + (SELECT count(*) FROM process)",
@@ -398,7 +400,7 @@ static void work_alone_keeps_the_file_below_its_limit(void **state)
 		row.second = second;
 		for (uint64_t i = 0; i < 2000; i++) {
 			row.name = i * 0x9e3779b97f4a7c15;
-			store_add_work(f->store, &row);
+			store_add(f->store, &row);
 		}
 		stats = fixture_commit(f, second * SECOND_NS);
 	}

@@ -52,7 +52,7 @@ static int setup_ops(void **state)
 	if (fixture_open(f) < 0)
 		return -1;
 	for (uint32_t i = 1; i <= 3; i++)
-		store_add_process(f->store, &(struct core_process){ .id = i, .pid = 1000 + i });
+		store_add(f->store, &(struct core_process){ .id = i, .pid = 1000 + i });
 	for (int i = 0; i < OPS; i++) {
 		now_ns += fixture_random(&s->seed) % 10000000;
 		s->op[i] = make_op(s, now_ns);
@@ -148,7 +148,7 @@ static void every_column_says_its_field(void **state)
 	};
 
 	assert_int_equal(fixture_open(f), 0);
-	store_add_process(f->store, &(struct core_process){ .id = 7, .pid = 70 });
+	store_add(f->store, &(struct core_process){ .id = 7, .pid = 70 });
 	store_add_name(f->store, UINT64_MAX, "_Z3addPfi", 9);
 	store_add_op(f->store, &op);
 	fixture_commit(f, 200);
@@ -172,7 +172,7 @@ static void names_of_ops_are_those_of_their_ids(void **state)
 	char text[32];
 
 	assert_int_equal(fixture_open(f), 0);
-	store_add_process(f->store, &(struct core_process){ .id = 7, .pid = 70 });
+	store_add(f->store, &(struct core_process){ .id = 7, .pid = 70 });
 	/* More than are remembered at one time, some without a text, one op without a name. */
 	for (uint64_t i = 0; i < 10000; i++) {
 		struct op op = { .start_ns = 1 + i, .process = 7, .kind = OP_KERNEL, .name = i };

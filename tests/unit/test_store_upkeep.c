@@ -113,17 +113,16 @@ static void what_is_older_than_the_limit_goes(void **state)
 
 	f->config.keep_ns = 3600 * SECOND_NS;
 	assert_int_equal(fixture_open(f), 0);
-	store_add_process(f->store,
-			  &(struct core_process){ .id = 1, .pid = 5, .exit_ns = 12 * SECOND_NS });
-	store_add_process(f->store, &(struct core_process){ .id = 2, .pid = 6 });
+	store_add(f->store, &(struct core_process){ .id = 1, .pid = 5, .exit_ns = 12 * SECOND_NS });
+	store_add(f->store, &(struct core_process){ .id = 2, .pid = 6 });
 	store_add_stack(f->store, 77, 1, (struct store_frame[]){ { 1, 1, "a", "b" } }, 1);
 	for (uint32_t i = 1; i <= 2; i++) {
 		uint64_t second = i == 1 ? 11 : 4000;
 
-		store_add_rollup(f->store, &(struct core_rollup){ .second = second, .process = i });
-		store_add_loss(f->store, &(struct core_loss){ .start_ns = second * SECOND_NS,
-							      .end_ns = second * SECOND_NS,
-							      .count = 1 });
+		store_add(f->store, &(struct core_rollup){ .second = second, .process = i });
+		store_add(f->store, &(struct core_loss){ .start_ns = second * SECOND_NS,
+							 .end_ns = second * SECOND_NS,
+							 .count = 1 });
 	}
 	add_slow_batches(f, 1, 10 * SECOND_NS, 2);
 	add_slow_batches(f, 2, 4000 * SECOND_NS, 1);

@@ -20,6 +20,7 @@
 #include "core/sbt/rows.h"
 #include "core/store/condense.h"
 #include "core/store/query/answer.h"
+#include "core/store/row_sql.h"
 #include "core/store/sql.h"
 
 #define SETTLED_S 10 /* usually calls of a second have returned and their work is known */
@@ -30,79 +31,41 @@
 	"(SELECT id FROM process WHERE boot = :boot AND (:pids IS NULL OR pid IN"                  \
 	" (SELECT value FROM json_each(:pids))) AND first_ns <= :until"                            \
 	" AND (exit_ns IS NULL OR exit_ns >= :since))"
-#define OF_MINE " WHERE process IN " MINE
 #define NEW(column)                                                                                \
 	"(SELECT " column " FROM chunk INDEXED BY chunk_batch WHERE boot = :boot AND"              \
 	" batch > :batch)"
-#define WHERE_FIRST " WHERE :told = 0"
-#define SUMS                                                                                       \
-	" WHERE boot = :boot AND second >= :second_from AND second < :second_to"                   \
-	" AND process IN " MINE
 
-enum when { ALWAYS, LAST };
+/* Which rows of a table: where they come from behind its columns. Of what changes seldom all that
+ * came into use lately is told again. `%s` is the table. */
+static const char *const where[] = {
+	[ROW_RECORDED_FIRST] = "FROM %s WHERE :told = 0",
+	[ROW_RECORDED_USED] = "FROM %s WHERE process IN " MINE
+			      " AND (:told = 0 OR :last OR process IN " NEW("process") ")",
+	[ROW_RECORDED_SECOND] = "FROM %s WHERE boot = :boot AND second >= :second_from"
+				" AND second < :second_to AND process IN " MINE,
+	[ROW_RECORDED_LAST] = "FROM %s WHERE process IN " MINE,
+};
 
-/* Of what changes seldom, everything that came into use recently is sent again. */
-static const struct table {
-	const char *name;
-	enum when when;
-	const char *sql;
-} tables[] = {
-	{ "kind", ALWAYS, "SELECT id, name FROM kind" WHERE_FIRST },
-	{ "memory_kind", ALWAYS, "SELECT id, name, counts FROM memory_kind" WHERE_FIRST },
-	{ "pool_kind", ALWAYS, "SELECT id, name FROM pool_kind" WHERE_FIRST },
-	{ "collect_state", ALWAYS, "SELECT id, name FROM collect_state" WHERE_FIRST },
-	{ "loss_reason", ALWAYS, "SELECT id, name, text FROM loss_reason" WHERE_FIRST },
-	{ "detail", ALWAYS, "SELECT kind, id, name FROM detail" WHERE_FIRST },
-	{ "function", ALWAYS, "SELECT id, name, kind, effect FROM function" WHERE_FIRST },
-	{ "boot", ALWAYS,
-	  "SELECT id, boot_id, wall_offset_ns, last_ns, next_process, next_stream, next_allocation,"
-	  " next_batch FROM boot WHERE id = :boot" },
-	{ "process", ALWAYS,
-	  "SELECT id, boot, pid, ns_pid, ppid, uid, user, started_ticks, comm, command, cgroup_id,"
-	  " cgroup, container, first_ns, exit_ns, exit_code FROM process WHERE id IN " MINE
-	  " AND (:told = 0 OR :last OR first_ns >= :settled OR exit_ns >= :settled OR id IN " NEW(
-		  "process") ")" },
-	{ "device", ALWAYS,
-	  "SELECT process, ordinal, uuid, name, memory_bytes, multiprocessors, clock_khz"
-	  " FROM device" OF_MINE " AND (:told = 0 OR :last OR process IN " NEW("process") ")" },
-	{ "stream", ALWAYS,
-	  "SELECT id, process, handle, context, device, tid, non_blocking, created_ns,"
-	  " destroyed_ns, number FROM stream" OF_MINE
-	  " AND (:told = 0 OR :last OR created_ns >= :settled OR destroyed_ns >= :settled"
-	  " OR id IN " NEW("stream") ")" },
-	/* What a process uses was reported since it was seen (core/model/name.h). */
-	{ "name", ALWAYS,
-	  "SELECT id, text, symbol, boot, told_ns FROM name WHERE boot = :boot AND told_ns >"
-	  " CASE WHEN :told > 0 THEN :told ELSE coalesce((SELECT min(first_ns) - 1 FROM process"
-	  " WHERE id IN " MINE "), 0x7fffffffffffffff) END" },
-	{ "stack", ALWAYS, "SELECT id, process FROM stack" OF_MINE " AND batch > :batch" },
-	{ "frame", ALWAYS,
-	  "SELECT f.stack, f.depth, f.address, f.file, f.offset, f.symbol FROM stack s CROSS JOIN"
-	  " frame f ON f.stack = s.id WHERE s.process IN " MINE " AND s.batch > :batch" },
-	{ "loss", ALWAYS,
-	  "SELECT boot, second, process, reason, start_ns, end_ns, count FROM loss"
-	  " WHERE boot = :boot AND end_ns >= iif(:last, :since, max(:since, :settled))"
-	  " AND start_ns <= :until AND (process = 0 OR process IN " MINE ")" },
-	{ "rollup", ALWAYS,
-	  "SELECT boot, second, process, kind, fn, detail, device, stream, result, stack, freed,"
-	  " calls, timed, total_ns, min_ns, max_ns, bytes, captured FROM rollup" SUMS },
-	{ "work", ALWAYS,
-	  "SELECT boot, second, process, device, stream, kind, detail, name, graph, stack, bucket,"
-	  " count, total_ns, min_ns, max_ns, bytes, delay_ns FROM work" SUMS },
-	{ "busy", ALWAYS,
-	  "SELECT boot, second, process, device, state, kernels, copies, ns FROM busy" SUMS },
-	{ "collect", ALWAYS,
-	  "SELECT process, boot, state, records, left_out, cupti_version, budget_ppm, since_ns,"
-	  " changed_ns, until_ns, busy_ns, own_ns, wall_ns, taken, busiest_ppm FROM collect" OF_MINE
-	  " AND (:told = 0 OR :last OR process IN " NEW("process") ")" },
-	{ "allocation", LAST,
-	  "SELECT id, process, address, bytes, start_ns, end_ns, stack, context, tid, fn, kind,"
-	  " device FROM allocation" OF_MINE },
-	{ "memory", LAST,
-	  "SELECT process, device, kind, live_bytes, live_count, peak_bytes FROM memory" OF_MINE },
-	{ "pool", LAST,
-	  "SELECT process, address, device, kind, bytes, used_bytes, threshold_bytes, peak_bytes,"
-	  " peak_used_bytes, told_ns FROM pool" OF_MINE },
+/* Of those with a condition of their own (ROW_RECORDED_OWN). */
+static const struct {
+	const char *table, *where;
+} own[] = {
+	{ "boot", "FROM %s WHERE id = :boot" },
+	{ "process", "FROM %s WHERE id IN " MINE " AND (:told = 0 OR :last OR first_ns >= :settled"
+		     " OR exit_ns >= :settled OR id IN " NEW("process") ")" },
+	{ "stream",
+	  "FROM %s WHERE process IN " MINE " AND (:told = 0 OR :last OR created_ns >= :settled"
+	  " OR destroyed_ns >= :settled OR id IN " NEW("stream") ")" },
+	/* What a process uses was told since it was seen (core/model/name.h). */
+	{ "name", "FROM %s WHERE boot = :boot AND told_ns >"
+		  " CASE WHEN :told > 0 THEN :told ELSE coalesce((SELECT min(first_ns) - 1"
+		  " FROM process WHERE id IN " MINE "), 0x7fffffffffffffff) END" },
+	{ "stack", "FROM %s WHERE process IN " MINE " AND batch > :batch" },
+	{ "frame", "FROM stack s CROSS JOIN %s f ON f.stack = s.id WHERE s.process IN " MINE
+		   " AND s.batch > :batch" },
+	{ "loss", "FROM %s WHERE boot = :boot AND end_ns >= iif(:last, :since,"
+		  " max(:since, :settled)) AND start_ns <= :until"
+		  " AND (process = 0 OR process IN " MINE ")" },
 };
 
 /* The first answer orders them by time, the others so that they can be interrupted. */
@@ -316,7 +279,7 @@ static int take_text(struct record *record, sqlite3_stmt *stmt, int i, struct sb
 	return 0;
 }
 
-static int begin_rows(struct record *record, const struct table *table, sqlite3_stmt *stmt)
+static int begin_rows(struct record *record, const struct row_table *table, sqlite3_stmt *stmt)
 {
 	const char *column[SBT_ROW_COLUMNS_MAX];
 	int count = sqlite3_column_count(stmt);
@@ -326,7 +289,7 @@ static int begin_rows(struct record *record, const struct table *table, sqlite3_
 	return sbt_rows_begin(record->rows, table->name, column, count);
 }
 
-static int add_row(struct record *record, const struct table *table, sqlite3_stmt *stmt)
+static int add_row(struct record *record, const struct row_table *table, sqlite3_stmt *stmt)
 {
 	struct sbt_value value[SBT_ROW_COLUMNS_MAX] = { 0 };
 	int count = sqlite3_column_count(stmt), r = 0;
@@ -356,10 +319,30 @@ static int add_row(struct record *record, const struct table *table, sqlite3_stm
 	return r;
 }
 
-static int send_table(struct record *record, const struct table *table)
+static const char *where_of(const struct row_table *table)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		if (!strcmp(own[i].table, table->name))
+			return own[i].where;
+	return where[table->recorded];
+}
+
+static int prepare_table(const struct record *record, const struct row_table *table,
+			 sqlite3_stmt **ret)
+{
+	char *from = sqlite3_mprintf(where_of(table), table->name);
+	char *sql = from ? row_sql_select(table, from) : NULL;
+	int r = sql ? prepare(record, sql, ret) : -ENOMEM;
+
+	sqlite3_free(from);
+	sqlite3_free(sql);
+	return r;
+}
+
+static int send_table(struct record *record, const struct row_table *table)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
-	int step, r = prepare(record, table->sql, &stmt);
+	int step, r = prepare_table(record, table, &stmt);
 
 	if (r == 0)
 		r = begin_rows(record, table, stmt);
@@ -377,9 +360,13 @@ static int send_tables(struct record *record)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tables); i++)
-		if (tables[i].when == ALWAYS || record->request->last)
-			r = send_table(record, &tables[i]);
+	for (size_t i = 0; r == 0 && i < row_table_count; i++) {
+		enum row_recorded recorded = row_tables[i].recorded;
+
+		if (recorded == ROW_RECORDED_LAST ? record->request->last
+						  : recorded != ROW_RECORDED_NEVER)
+			r = send_table(record, &row_tables[i]);
+	}
 	return r;
 }
 

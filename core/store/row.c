@@ -1,0 +1,354 @@
+/* Row: the tables. Columns stand in the order of the database, where new ones come last. What a
+ * released version has stays as it is: old databases get a change by a step of schema.c. */
+#include "core/store/row.h"
+
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/store/record.h"
+
+#define MEMBER(type, member) (((struct type *)0)->member)
+#define SOURCE(type, member)                                                                       \
+	_Generic(MEMBER(type, member),                                                             \
+		bool: ROW_U8,                                                                      \
+		uint8_t: ROW_U8,                                                                   \
+		uint16_t: ROW_U16,                                                                 \
+		uint32_t: ROW_U32,                                                                 \
+		uint64_t: ROW_64,                                                                  \
+		int64_t: ROW_64,                                                                  \
+		int16_t: ROW_I16,                                                                  \
+		int32_t: ROW_I32,                                                                  \
+		const char *: ROW_TEXT,                                                            \
+		char *: ROW_CHARS,                                                                 \
+		uint8_t *: ROW_UUID)
+#define COLUMN(column, declared, merged, ...)                                                      \
+	{                                                                                          \
+		.name = #column, .type = declared, .merge = ROW_##merged, __VA_ARGS__              \
+	}
+/* A member of the struct, as a column of the same name and INTEGER, or as another. */
+#define FIELD(type, member, merged) FIELD_AS(type, member, merged, member, "INTEGER", 0)
+#define FIELD_AS(struct_of, member, merged, column, declared, flag)                                \
+	COLUMN(column, declared, merged, .flags = (flag), .source = SOURCE(struct_of, member),     \
+	       .offset = offsetof(struct struct_of, member),                                       \
+	       .size = sizeof(MEMBER(struct_of, member)))
+#define SECOND_OF(struct_of, column, member, merged)                                               \
+	COLUMN(column, "INTEGER", merged, .source = ROW_SECOND,                                    \
+	       .offset = offsetof(struct struct_of, member))
+#define GIVEN(column, declared, from, merged, flag)                                                \
+	COLUMN(column, declared, merged, .flags = (flag), .source = ROW_##from)
+/* Written by statements of its own. */
+#define OWN(column, declared) GIVEN(column, declared, OWN, REPLACE, 0)
+#define OWN_KEY(column)	      GIVEN(column, "INTEGER", OWN, KEY, 0)
+
+static const struct row_column kind_columns[] = {
+	OWN_KEY(id),
+	OWN(name, "TEXT NOT NULL"),
+};
+
+static const struct row_column memory_kind_columns[] = {
+	OWN_KEY(id),
+	OWN(name, "TEXT NOT NULL"),
+	OWN(counts, "INTEGER NOT NULL"),
+};
+
+static const struct row_column pool_kind_columns[] = {
+	OWN_KEY(id),
+	OWN(name, "TEXT NOT NULL"),
+};
+
+static const struct row_column collect_state_columns[] = {
+	OWN_KEY(id),
+	OWN(name, "TEXT NOT NULL"),
+};
+
+static const struct row_column loss_reason_columns[] = {
+	OWN_KEY(id),
+	OWN(name, "TEXT NOT NULL"),
+	OWN(text, "TEXT NOT NULL"),
+};
+
+static const struct row_column detail_columns[] = {
+	OWN_KEY(kind),
+	OWN_KEY(id),
+	OWN(name, "TEXT NOT NULL"),
+};
+
+static const struct row_column function_columns[] = {
+	OWN_KEY(id),
+	OWN(name, "TEXT NOT NULL"),
+	OWN(kind, "INTEGER NOT NULL"),
+	OWN(effect, "INTEGER NOT NULL DEFAULT 0"),
+};
+
+static const struct row_column boot_columns[] = {
+	OWN_KEY(id),
+	OWN(boot_id, "TEXT NOT NULL UNIQUE"),
+	OWN(wall_offset_ns, "INTEGER NOT NULL"),
+	OWN(last_ns, "INTEGER NOT NULL DEFAULT 0"),
+	OWN(next_process, "INTEGER NOT NULL DEFAULT 1"),
+	OWN(next_stream, "INTEGER NOT NULL DEFAULT 1"),
+	OWN(next_allocation, "INTEGER NOT NULL DEFAULT 1"),
+	OWN(next_batch, "INTEGER NOT NULL DEFAULT 1"),
+	GIVEN(oldest_pending_ns, "INTEGER NOT NULL DEFAULT 0", OWN, REPLACE, ROW_UNRECORDED),
+};
+
+static const struct row_column process_columns[] = {
+	FIELD(core_process, id, KEY),
+	GIVEN(boot, "INTEGER NOT NULL", BOOT, KEEP, 0),
+	FIELD_AS(core_process, pid, REPLACE, pid, "INTEGER NOT NULL", 0),
+	FIELD(core_process, ns_pid, REPLACE),
+	FIELD(core_process, ppid, REPLACE),
+	FIELD(core_process, uid, REPLACE),
+	OWN(user, "TEXT"),
+	FIELD(core_process, started_ticks, REPLACE),
+	FIELD_AS(core_process, comm, REPLACE, comm, "TEXT", 0),
+	OWN(command, "TEXT"),
+	FIELD_AS(core_process, cgroup, REPLACE, cgroup_id, "INTEGER", 0),
+	OWN(cgroup, "TEXT"),
+	OWN(container, "TEXT"),
+	FIELD(core_process, first_ns, KEEP),
+	FIELD_AS(core_process, exit_ns, REPLACE, exit_ns, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD_AS(core_process, exit_code, REPLACE, exit_code, "INTEGER", ROW_MINUS_ONE_IS_NULL),
+};
+
+static const struct row_column device_columns[] = {
+	FIELD(core_device, process, KEY),
+	FIELD(core_device, ordinal, KEY),
+	FIELD_AS(core_device, uuid, REPLACE, uuid, "TEXT", 0),
+	FIELD(core_device, name, REPLACE),
+	FIELD(core_device, memory_bytes, REPLACE),
+	FIELD(core_device, multiprocessors, REPLACE),
+	FIELD(core_device, clock_khz, REPLACE),
+};
+
+static const struct row_column stream_columns[] = {
+	FIELD(core_stream, id, KEY),
+	FIELD_AS(core_stream, process, REPLACE, process, "INTEGER NOT NULL", 0),
+	FIELD(core_stream, handle, REPLACE),
+	FIELD(core_stream, context, REPLACE),
+	FIELD(core_stream, device, REPLACE),
+	FIELD(core_stream, tid, REPLACE),
+	FIELD(core_stream, non_blocking, REPLACE),
+	FIELD_AS(core_stream, created_ns, REPLACE, created_ns, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD_AS(core_stream, destroyed_ns, REPLACE, destroyed_ns, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD_AS(core_stream, number, REPLACE, number, "INTEGER", ROW_ZERO_IS_NULL),
+};
+
+static const struct row_column name_columns[] = {
+	OWN_KEY(id),
+	OWN(text, "TEXT NOT NULL"),
+	OWN(symbol, "TEXT NOT NULL"),
+	OWN(boot, "INTEGER NOT NULL"),
+	OWN(told_ns, "INTEGER NOT NULL"),
+};
+
+static const struct row_column stack_columns[] = {
+	FIELD(record_stack, id, KEY),
+	FIELD_AS(record_stack, process, REPLACE, process, "INTEGER NOT NULL", 0),
+	GIVEN(batch, "INTEGER NOT NULL DEFAULT 0", BATCH, REPLACE, ROW_UNRECORDED),
+};
+
+static const struct row_column frame_columns[] = {
+	FIELD(row_frame, stack, KEY),
+	FIELD(row_frame, depth, KEY),
+	FIELD(row_frame, address, REPLACE),
+	FIELD_AS(row_frame, file, REPLACE, file, "TEXT", 0),
+	FIELD_AS(row_frame, offset, REPLACE, offset, "INTEGER", ROW_MINUS_ONE_IS_NULL),
+	FIELD_AS(row_frame, symbol, REPLACE, symbol, "TEXT", 0),
+};
+
+static const struct row_column loss_columns[] = {
+	GIVEN(boot, "INTEGER", BOOT, KEY, 0), SECOND_OF(core_loss, second, start_ns, KEY),
+	FIELD(core_loss, process, KEY),	      FIELD(core_loss, reason, KEY),
+	FIELD(core_loss, start_ns, MIN),      FIELD(core_loss, end_ns, MAX),
+	FIELD(core_loss, count, SUM),
+};
+
+static const struct row_column rollup_columns[] = {
+	GIVEN(boot, "INTEGER", BOOT, KEY, 0),
+	FIELD(core_rollup, second, KEY),
+	FIELD(core_rollup, process, KEY),
+	FIELD(core_rollup, kind, KEY),
+	FIELD(core_rollup, fn, KEY),
+	FIELD(core_rollup, detail, KEY),
+	FIELD(core_rollup, device, KEY),
+	FIELD(core_rollup, stream, KEY),
+	FIELD(core_rollup, result, KEY),
+	FIELD_AS(core_rollup, stack_id, KEY, stack, "INTEGER", 0),
+	FIELD(core_rollup, freed, KEY),
+	FIELD(core_rollup, calls, SUM),
+	FIELD(core_rollup, timed, SUM),
+	FIELD(core_rollup, total_ns, SUM),
+	FIELD(core_rollup, min_ns, MIN_TIMED),
+	FIELD(core_rollup, max_ns, MAX),
+	FIELD(core_rollup, bytes, SUM),
+	FIELD_AS(core_rollup, captured, SUM, captured, "INTEGER NOT NULL DEFAULT 0", 0),
+};
+
+static const struct row_column work_columns[] = {
+	GIVEN(boot, "INTEGER", BOOT, KEY, 0),
+	FIELD(core_work, second, KEY),
+	FIELD(core_work, process, KEY),
+	FIELD(core_work, device, KEY),
+	FIELD(core_work, stream, KEY),
+	FIELD(core_work, kind, KEY),
+	FIELD(core_work, detail, KEY),
+	FIELD(core_work, name, KEY),
+	FIELD(core_work, graph, KEY),
+	FIELD_AS(core_work, stack_id, KEY, stack, "INTEGER", 0),
+	FIELD(core_work, bucket, KEY),
+	FIELD(core_work, count, SUM),
+	FIELD(core_work, total_ns, SUM),
+	FIELD(core_work, min_ns, MIN),
+	FIELD(core_work, max_ns, MAX),
+	FIELD(core_work, bytes, SUM),
+	FIELD(core_work, delay_ns, SUM),
+};
+
+static const struct row_column busy_columns[] = {
+	GIVEN(boot, "INTEGER", BOOT, KEY, 0), FIELD(core_busy, second, KEY),
+	FIELD(core_busy, process, KEY),	      FIELD(core_busy, device, KEY),
+	FIELD(core_busy, state, KEY),	      FIELD(core_busy, kernels, KEY),
+	FIELD(core_busy, copies, KEY),	      FIELD(core_busy, ns, SUM),
+};
+
+static const struct row_column collect_columns[] = {
+	FIELD(core_collect, process, KEY),
+	GIVEN(boot, "INTEGER NOT NULL", BOOT, REPLACE, 0),
+	FIELD(core_collect, state, REPLACE),
+	FIELD(core_collect, records, REPLACE),
+	FIELD(core_collect, left_out, REPLACE),
+	FIELD(core_collect, cupti_version, REPLACE),
+	FIELD(core_collect, budget_ppm, REPLACE),
+	FIELD(core_collect, since_ns, REPLACE),
+	FIELD(core_collect, changed_ns, REPLACE),
+	FIELD_AS(core_collect, until_ns, REPLACE, until_ns, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD(core_collect, busy_ns, REPLACE),
+	FIELD(core_collect, own_ns, REPLACE),
+	FIELD(core_collect, wall_ns, REPLACE),
+	FIELD(core_collect, taken, REPLACE),
+	FIELD(core_collect, busiest_ppm, REPLACE),
+};
+
+static const struct row_column allocation_columns[] = {
+	FIELD(core_allocation, id, KEY),
+	FIELD_AS(core_allocation, process, REPLACE, process, "INTEGER NOT NULL", 0),
+	FIELD(core_allocation, address, REPLACE),
+	FIELD(core_allocation, bytes, REPLACE),
+	FIELD(core_allocation, start_ns, REPLACE),
+	FIELD(core_allocation, end_ns, REPLACE),
+	FIELD_AS(core_allocation, stack_id, REPLACE, stack, "INTEGER", 0),
+	FIELD(core_allocation, context, REPLACE),
+	FIELD(core_allocation, tid, REPLACE),
+	FIELD(core_allocation, fn, REPLACE),
+	FIELD(core_allocation, kind, REPLACE),
+	FIELD(core_allocation, device, REPLACE),
+	FIELD_AS(core_allocation, handles, REPLACE, handles, "INTEGER NOT NULL DEFAULT 1",
+		 ROW_UNRECORDED),
+	FIELD_AS(core_allocation, physical, REPLACE, physical, "INTEGER",
+		 ROW_ZERO_IS_NULL | ROW_UNRECORDED),
+};
+
+static const struct row_column memory_columns[] = {
+	FIELD(core_memory, process, KEY),	 FIELD(core_memory, device, KEY),
+	FIELD(core_memory, kind, KEY),		 FIELD(core_memory, live_bytes, REPLACE),
+	FIELD(core_memory, live_count, REPLACE), FIELD(core_memory, peak_bytes, REPLACE),
+};
+
+static const struct row_column pool_columns[] = {
+	FIELD(core_pool, process, KEY),
+	FIELD(core_pool, address, KEY),
+	FIELD(core_pool, device, REPLACE),
+	FIELD(core_pool, kind, REPLACE),
+	FIELD(core_pool, bytes, REPLACE),
+	FIELD(core_pool, used_bytes, REPLACE),
+	FIELD(core_pool, threshold_bytes, REPLACE),
+	FIELD(core_pool, peak_bytes, MAX),
+	FIELD(core_pool, peak_used_bytes, MAX),
+	FIELD(core_pool, told_ns, REPLACE),
+};
+
+static const struct row_column chunk_columns[] = {
+	OWN_KEY(id),
+	OWN(boot, "INTEGER NOT NULL"),
+	OWN(process, "INTEGER NOT NULL"),
+	OWN(stream, "INTEGER NOT NULL"),
+	OWN(kind, "INTEGER NOT NULL"),
+	OWN(first_ns, "INTEGER NOT NULL"),
+	OWN(last_ns, "INTEGER NOT NULL"),
+	OWN(ops, "INTEGER NOT NULL"),
+	OWN(data, "BLOB NOT NULL"),
+	OWN(batch, "INTEGER NOT NULL DEFAULT 0"),
+	OWN(first_batch, "INTEGER NOT NULL DEFAULT 0"),
+};
+
+#define COLUMNS(table)                                                                             \
+	.name = #table, .column = table##_columns, .count = ARRAY_SIZE(table##_columns)
+#define ROWS(number, struct_of) .type = CORE_ROW_##number, .size = sizeof(struct struct_of)
+
+const struct row_table row_tables[] = {
+	{ COLUMNS(kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS(memory_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS(pool_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS(collect_state), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS(loss_reason), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS(detail), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS(function), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS(boot), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_OWN },
+	{ COLUMNS(process), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_OWN,
+	  ROWS(PROCESS, core_process),
+	  .indexes = "CREATE INDEX process_pid ON process(pid);"
+		     "CREATE INDEX process_exit ON process(boot, exit_ns);" },
+	{ COLUMNS(device), .recorded = ROW_RECORDED_USED, .kept = ROW_KEPT_PROCESS,
+	  ROWS(DEVICE, core_device) },
+	{ COLUMNS(stream), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_PROCESS,
+	  ROWS(STREAM, core_stream), .indexes = "CREATE INDEX stream_process ON stream(process);" },
+	{ COLUMNS(name), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_OWN,
+	  .indexes = "CREATE INDEX name_told ON name(boot, told_ns);" },
+	{ COLUMNS(stack), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_PROCESS,
+	  ROWS(STACK, record_stack), .indexes = "CREATE INDEX stack_process ON stack(process);" },
+	{ COLUMNS(frame), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_OWN },
+	{ COLUMNS(loss), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_OWN,
+	  ROWS(LOSS, core_loss) },
+	{ COLUMNS(rollup), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,
+	  ROWS(ROLLUP, core_rollup) },
+	{ COLUMNS(work), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,
+	  ROWS(WORK, core_work) },
+	{ COLUMNS(busy), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,
+	  ROWS(BUSY, core_busy) },
+	{ COLUMNS(collect), .recorded = ROW_RECORDED_USED, .kept = ROW_KEPT_PROCESS,
+	  ROWS(COLLECT, core_collect),
+	  .indexes = "CREATE INDEX collect_since ON collect(boot, since_ns);" },
+	{ COLUMNS(allocation), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
+	  ROWS(ALLOCATION, core_allocation), .gone = offsetof(struct core_allocation, gone),
+	  .indexes = "CREATE INDEX allocation_process ON allocation(process);" },
+	{ COLUMNS(memory), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
+	  ROWS(MEMORY, core_memory) },
+	{ COLUMNS(pool), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
+	  ROWS(POOL, core_pool), .gone = offsetof(struct core_pool, gone) },
+	{ COLUMNS(chunk), .recorded = ROW_RECORDED_NEVER, .kept = ROW_KEPT_OWN,
+	  .indexes = "CREATE INDEX chunk_time ON chunk(boot, first_ns, last_ns);"
+		     "CREATE INDEX chunk_process ON chunk(process, kind, first_ns, last_ns);"
+		     "CREATE INDEX chunk_stream ON chunk(stream, kind, first_ns, last_ns);"
+		     "CREATE INDEX chunk_batch ON chunk(boot, batch);"
+		     "CREATE INDEX chunk_small ON chunk(boot, first_ns, process, stream, kind, "
+		     "ops, batch) WHERE ops < 4096;" },
+};
+
+const size_t row_table_count = ARRAY_SIZE(row_tables);
+
+const struct row_table *row_table_find(const char *name)
+{
+	for (size_t i = 0; i < row_table_count; i++)
+		if (!strcmp(row_tables[i].name, name))
+			return &row_tables[i];
+	return NULL;
+}
+
+const struct row_table *row_table_of(enum core_row type)
+{
+	for (size_t i = 0; i < row_table_count; i++)
+		if (row_tables[i].size && row_tables[i].type == type)
+			return &row_tables[i];
+	return NULL;
+}
