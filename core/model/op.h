@@ -38,14 +38,21 @@ enum op_flag {
 	OP_UNTIMED = 1 << 10,	/* the device's record of it has no usable times */
 };
 
+/* number, identifier, name. Numbers are stored. COPYING and SYNCING are of devices in the exact
+ * tier, where no kernel runs. */
+#define OP_STATES(X)                                                                               \
+	X(1, IDLE, "idle")                                                                         \
+	X(2, PENDING, "pending") /* submitted; the probe tier cannot tell it from running */       \
+	X(3, RUNNING, "running")                                                                   \
+	X(4, WAITING, "waiting") /* for an event or another stream */                              \
+	X(5, COPYING, "copying") /* a copy or set runs */                                          \
+	X(6, SYNCING, "syncing") /* nothing is submitted, and a host thread waits for the device   \
+				  */
+
 enum op_state {
-	OP_STATE_IDLE = 1,
-	OP_STATE_PENDING, /* submitted; the probe tier cannot tell it from running */
-	OP_STATE_RUNNING,
-	OP_STATE_WAITING, /* for an event or another stream */
-	/* Of devices in the exact tier, where no kernel runs: */
-	OP_STATE_COPYING, /* a copy or set runs */
-	OP_STATE_SYNCING, /* nothing is submitted, and a host thread waits for the device */
+#define X(number, identifier, name) OP_STATE_##identifier = number,
+	OP_STATES(X)
+#undef X
 };
 
 #define DEVICE_UNKNOWN (-1)

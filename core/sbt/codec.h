@@ -28,11 +28,11 @@
 #define SBT_SLACK	      16 /* bytes that packing may write too far */
 
 enum {
-	COLUMN_START = 0,
-	COLUMN_END = 1,
-	COLUMN_GPU_START = 2,
-	COLUMN_GPU_END = 3,
-	COLUMN_SEEN = 24,
+	COLUMN_START = SBT_COLUMN_START_NS,
+	COLUMN_END = SBT_COLUMN_END_NS,
+	COLUMN_GPU_START = SBT_COLUMN_GPU_START_NS,
+	COLUMN_GPU_END = SBT_COLUMN_GPU_END_NS,
+	COLUMN_SEEN = SBT_COLUMN_SEEN_NS,
 };
 
 static inline bool sbt_is_time(unsigned int column)

@@ -49,7 +49,7 @@ enum {
 	 : (number) == COLUMN_GPU_START				 ? AS_GPU_START                    \
 	 : (number) == COLUMN_GPU_END || (number) == COLUMN_SEEN ? AS_GPU_END                      \
 								 : 0)
-#define X(number, name)                                                                            \
+#define X(number, identifier, name)                                                                \
 	[number] = { offsetof(struct op, name), sizeof(((struct op *)0)->name), MODES_OF(number) },
 const struct sbt_field sbt_fields[SBT_COLUMN_COUNT] = { SBT_COLUMNS(X) };
 #undef X

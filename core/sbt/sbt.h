@@ -15,40 +15,46 @@
 
 #define SBT_OPS_MAX 8192
 
-/* number, field of struct op. Numbers are stored: a reader skips unknown columns, and gives 0 for
- * absent ones. */
+/* number, identifier, field of struct op. Numbers are stored: a reader skips unknown columns, and
+ * gives 0 for absent ones. */
 #define SBT_COLUMNS(X)                                                                             \
-	X(0, start_ns)                                                                             \
-	X(1, end_ns)                                                                               \
-	X(2, gpu_start_ns)                                                                         \
-	X(3, gpu_end_ns)                                                                           \
-	X(4, tid)                                                                                  \
-	X(5, fn)                                                                                   \
-	X(6, flags)                                                                                \
-	X(7, detail)                                                                               \
-	X(8, device)                                                                               \
-	X(9, result)                                                                               \
-	X(10, address)                                                                             \
-	X(11, source)                                                                              \
-	X(12, bytes)                                                                               \
-	X(13, handle)                                                                              \
-	X(14, stack_id)                                                                            \
-	X(15, live_bytes)                                                                          \
-	X(16, correlation)                                                                         \
-	X(17, grid[0])                                                                             \
-	X(18, grid[1])                                                                             \
-	X(19, grid[2])                                                                             \
-	X(20, block[0])                                                                            \
-	X(21, block[1])                                                                            \
-	X(22, block[2])                                                                            \
-	X(23, shared_bytes)                                                                        \
-	X(24, seen_ns)                                                                             \
-	X(25, name)                                                                                \
-	X(26, node)                                                                                \
-	X(27, graph)                                                                               \
-	X(28, static_bytes)                                                                        \
-	X(29, local_bytes)                                                                         \
-	X(30, registers)
+	X(0, START_NS, start_ns)                                                                   \
+	X(1, END_NS, end_ns)                                                                       \
+	X(2, GPU_START_NS, gpu_start_ns)                                                           \
+	X(3, GPU_END_NS, gpu_end_ns)                                                               \
+	X(4, TID, tid)                                                                             \
+	X(5, FN, fn)                                                                               \
+	X(6, FLAGS, flags)                                                                         \
+	X(7, DETAIL, detail)                                                                       \
+	X(8, DEVICE, device)                                                                       \
+	X(9, RESULT, result)                                                                       \
+	X(10, ADDRESS, address)                                                                    \
+	X(11, SOURCE, source)                                                                      \
+	X(12, BYTES, bytes)                                                                        \
+	X(13, HANDLE, handle)                                                                      \
+	X(14, STACK_ID, stack_id)                                                                  \
+	X(15, LIVE_BYTES, live_bytes)                                                              \
+	X(16, CORRELATION, correlation)                                                            \
+	X(17, GRID_X, grid[0])                                                                     \
+	X(18, GRID_Y, grid[1])                                                                     \
+	X(19, GRID_Z, grid[2])                                                                     \
+	X(20, BLOCK_X, block[0])                                                                   \
+	X(21, BLOCK_Y, block[1])                                                                   \
+	X(22, BLOCK_Z, block[2])                                                                   \
+	X(23, SHARED_BYTES, shared_bytes)                                                          \
+	X(24, SEEN_NS, seen_ns)                                                                    \
+	X(25, NAME, name)                                                                          \
+	X(26, NODE, node)                                                                          \
+	X(27, GRAPH, graph)                                                                        \
+	X(28, STATIC_BYTES, static_bytes)                                                          \
+	X(29, LOCAL_BYTES, local_bytes)                                                            \
+	X(30, REGISTERS, registers)
+
+enum sbt_column_number {
+#define X(number, identifier, field) SBT_COLUMN_##identifier = number,
+	SBT_COLUMNS(X)
+#undef X
+};
 
 #define SBT_COLUMN_COUNT 31
 #define SBT_ALL_COLUMNS	 ((1u << SBT_COLUMN_COUNT) - 1)

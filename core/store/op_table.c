@@ -35,51 +35,51 @@ struct cursor {
 };
 
 /* name, columns of a chunk that it needs (bits), value. NULL if the condition before is false. */
-#define BIT(number) (1u << (number))
+#define BIT(identifier) (1u << SBT_COLUMN_##identifier)
 #define INTEGERS(X)                                                                                \
 	X(process, 0, true, op->process)                                                           \
 	X(pid, 0, true, cursor->pid)                                                               \
-	X(tid, BIT(4), true, op->tid)                                                              \
-	X(start_ns, BIT(0), true, op->start_ns)                                                    \
-	X(end_ns, BIT(1), op->end_ns, op->end_ns)                                                  \
-	X(duration_ns, BIT(0) | BIT(1), op->end_ns, op->end_ns - op->start_ns)                     \
-	X(gpu_start_ns, BIT(2), op->gpu_start_ns, op->gpu_start_ns)                                \
-	X(gpu_end_ns, BIT(3), op->gpu_end_ns, op->gpu_end_ns)                                      \
-	X(device, BIT(8), true, op->device)                                                        \
+	X(tid, BIT(TID), true, op->tid)                                                            \
+	X(start_ns, BIT(START_NS), true, op->start_ns)                                             \
+	X(end_ns, BIT(END_NS), op->end_ns, op->end_ns)                                             \
+	X(duration_ns, BIT(START_NS) | BIT(END_NS), op->end_ns, op->end_ns - op->start_ns)         \
+	X(gpu_start_ns, BIT(GPU_START_NS), op->gpu_start_ns, op->gpu_start_ns)                     \
+	X(gpu_end_ns, BIT(GPU_END_NS), op->gpu_end_ns, op->gpu_end_ns)                             \
+	X(device, BIT(DEVICE), true, op->device)                                                   \
 	X(stream, 0, true, op->stream)                                                             \
-	X(result, BIT(6) | BIT(9), op->flags & OP_RETURNED, op->result)                            \
-	X(bytes, BIT(12), true, op->bytes)                                                         \
-	X(address, BIT(10), true, op->address)                                                     \
-	X(source, BIT(11), true, op->source)                                                       \
-	X(handle, BIT(13), true, op->handle)                                                       \
-	X(stack, BIT(14), true, op->stack_id)                                                      \
-	X(live_bytes, BIT(15), true, op->live_bytes)                                               \
-	X(correlation, BIT(16), true, op->correlation)                                             \
-	X(grid_x, BIT(17), true, op->grid[0])                                                      \
-	X(grid_y, BIT(18), true, op->grid[1])                                                      \
-	X(grid_z, BIT(19), true, op->grid[2])                                                      \
-	X(block_x, BIT(20), true, op->block[0])                                                    \
-	X(block_y, BIT(21), true, op->block[1])                                                    \
-	X(block_z, BIT(22), true, op->block[2])                                                    \
-	X(shared_bytes, BIT(23), true, op->shared_bytes)                                           \
-	X(flags, BIT(6), true, op->flags)                                                          \
-	X(bounds, BIT(6), true, !!(op->flags & OP_BOUNDS))                                         \
-	X(exact, BIT(6), true, !!(op->flags & OP_EXACT))                                           \
-	X(captured, BIT(6), true, !!(op->flags & OP_CAPTURED))                                     \
-	X(seen_ns, BIT(24), op->seen_ns, op->seen_ns)                                              \
-	X(node, BIT(26), true, op->node)                                                           \
-	X(graph, BIT(27), true, op->graph)                                                         \
-	X(static_bytes, BIT(28), true, op->static_bytes)                                           \
-	X(local_bytes, BIT(29), true, op->local_bytes)                                             \
-	X(registers, BIT(30), true, op->registers)                                                 \
-	X(no_call, BIT(6), true, !!(op->flags & OP_NO_CALL))                                       \
-	X(untimed, BIT(6), true, !!(op->flags & OP_UNTIMED))                                       \
+	X(result, BIT(FLAGS) | BIT(RESULT), op->flags & OP_RETURNED, op->result)                   \
+	X(bytes, BIT(BYTES), true, op->bytes)                                                      \
+	X(address, BIT(ADDRESS), true, op->address)                                                \
+	X(source, BIT(SOURCE), true, op->source)                                                   \
+	X(handle, BIT(HANDLE), true, op->handle)                                                   \
+	X(stack, BIT(STACK_ID), true, op->stack_id)                                                \
+	X(live_bytes, BIT(LIVE_BYTES), true, op->live_bytes)                                       \
+	X(correlation, BIT(CORRELATION), true, op->correlation)                                    \
+	X(grid_x, BIT(GRID_X), true, op->grid[0])                                                  \
+	X(grid_y, BIT(GRID_Y), true, op->grid[1])                                                  \
+	X(grid_z, BIT(GRID_Z), true, op->grid[2])                                                  \
+	X(block_x, BIT(BLOCK_X), true, op->block[0])                                               \
+	X(block_y, BIT(BLOCK_Y), true, op->block[1])                                               \
+	X(block_z, BIT(BLOCK_Z), true, op->block[2])                                               \
+	X(shared_bytes, BIT(SHARED_BYTES), true, op->shared_bytes)                                 \
+	X(flags, BIT(FLAGS), true, op->flags)                                                      \
+	X(bounds, BIT(FLAGS), true, !!(op->flags & OP_BOUNDS))                                     \
+	X(exact, BIT(FLAGS), true, !!(op->flags & OP_EXACT))                                       \
+	X(captured, BIT(FLAGS), true, !!(op->flags & OP_CAPTURED))                                 \
+	X(seen_ns, BIT(SEEN_NS), op->seen_ns, op->seen_ns)                                         \
+	X(node, BIT(NODE), true, op->node)                                                         \
+	X(graph, BIT(GRAPH), true, op->graph)                                                      \
+	X(static_bytes, BIT(STATIC_BYTES), true, op->static_bytes)                                 \
+	X(local_bytes, BIT(LOCAL_BYTES), true, op->local_bytes)                                    \
+	X(registers, BIT(REGISTERS), true, op->registers)                                          \
+	X(no_call, BIT(FLAGS), true, !!(op->flags & OP_NO_CALL))                                   \
+	X(untimed, BIT(FLAGS), true, !!(op->flags & OP_UNTIMED))                                   \
 	X(boot, 0, true, cursor->boot)
 
 #define TEXTS(X)                                                                                   \
 	X(kind, 0, NAMES_KIND, op->kind)                                                           \
-	X(fn, BIT(5), NAMES_FUNCTION, op->fn)                                                      \
-	X(detail, BIT(7), NAMES_DETAIL, names_detail(op->kind, op->detail))
+	X(fn, BIT(FN), NAMES_FUNCTION, op->fn)                                                     \
+	X(detail, BIT(DETAIL), NAMES_DETAIL, names_detail(op->kind, op->detail))
 
 #define X(name, columns, condition, value)                                                         \
 	static void get_##name(sqlite3_context *context, const struct cursor *cursor,              \
@@ -137,7 +137,7 @@ static const struct {
 #define X(name, needs, ...) { get_##name, needs },
 	INTEGERS(X) TEXTS(X)
 #undef X
-		{ get_name, BIT(25) },
+		{ get_name, BIT(NAME) },
 };
 
 static const char declaration[] = "CREATE TABLE op(chunk INTEGER HIDDEN"

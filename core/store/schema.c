@@ -278,12 +278,9 @@ static const struct name details[] = {
 #define X(number, identifier, name) { OP_COPY, number, name, NULL },
 			COPY_KINDS(X)
 #undef X
-				{ OP_STATE, OP_STATE_IDLE, "idle", NULL },
-	{ OP_STATE, OP_STATE_PENDING, "pending", NULL },
-	{ OP_STATE, OP_STATE_RUNNING, "running", NULL },
-	{ OP_STATE, OP_STATE_WAITING, "waiting", NULL },
-	{ OP_STATE, OP_STATE_COPYING, "copying", NULL },
-	{ OP_STATE, OP_STATE_SYNCING, "syncing", NULL },
+#define X(number, identifier, name) { OP_STATE, number, name, NULL },
+				OP_STATES(X)
+#undef X
 };
 
 static const struct name collect_states[] = {

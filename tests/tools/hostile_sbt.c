@@ -136,7 +136,7 @@ static struct sbt_value evil_text(void)
 static void set_field(struct op *op, size_t number, uint64_t value)
 {
 	switch (number) {
-#define X(column, name)                                                                            \
+#define X(column, identifier, name)                                                                \
 	case column:                                                                               \
 		op->name = (__typeof__(op->name))value;                                            \
 		break;
@@ -172,7 +172,7 @@ static void change_many(struct group *in)
 static uint64_t get_field(const struct op *op, size_t number)
 {
 	switch (number) {
-#define X(column, name)                                                                            \
+#define X(column, identifier, name)                                                                \
 	case column:                                                                               \
 		return (uint64_t)op->name;
 		SBT_COLUMNS(X)

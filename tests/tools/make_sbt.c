@@ -124,7 +124,7 @@ static void dump_op(const struct op *op)
 {
 	const char *between = "[";
 
-#define X(number, name)                                                                            \
+#define X(number, identifier, name)                                                                \
 	printf(_Generic(op->name, int16_t                                                          \
 			: "%s%" PRId64, int32_t                                                    \
 			: "%s%" PRId64, default                                                    \
