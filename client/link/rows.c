@@ -33,17 +33,34 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 	return r;
 }
 
+static int ask(struct link *link, Tracesmith__V1__Request *request, rows_fn *row, void *data)
+{
+	struct asked asked = { .row = row, .data = data };
+	int r = link_converse(link, request, take, &asked, NULL);
+
+	return r < 0 ? r : asked.truncated;
+}
+
 int rows_ask(struct link *link, const char *sql, uint64_t limit, rows_fn *row, void *data)
 {
 	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	struct asked asked = { .row = row, .data = data };
-	int r;
 
 	body.text = (char *)sql;
 	body.limit = limit;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
 	request.sql = &body;
-	r = link_converse(link, &request, take, &asked, NULL);
-	return r < 0 ? r : asked.truncated;
+	return ask(link, &request, row, data);
+}
+
+int rows_query(struct link *link, const char *name, uint64_t limit, rows_fn *row, void *data)
+{
+	Tracesmith__V1__QueryRequest body = TRACESMITH__V1__QUERY_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+
+	body.name = (char *)name;
+	body.limit = limit;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
+	request.query = &body;
+	return ask(link, &request, row, data);
 }

@@ -108,9 +108,7 @@ int gpu_world_load(const struct options *options, struct gpu_world *world)
 		complain("Nothing to reissue in this window");
 		return -ENODATA;
 	}
-	r = rows_ask(world->trace.link,
-		     "SELECT id, symbol FROM name WHERE id IN (SELECT name FROM work)", NAMES_MAX,
-		     take_symbol, world);
+	r = rows_query(world->trace.link, "kernel-symbols", NAMES_MAX, take_symbol, world);
 	if (r >= 0)
 		r = find_locked(world);
 	if (r == -ENOMEM)

@@ -243,8 +243,7 @@ static int make_streams(struct gpu_world *world)
 {
 	const struct plan *plan = world->plan;
 	struct map kind = { 0 };
-	int r = rows_ask(world->trace.link, "SELECT id, handle, non_blocking FROM stream",
-			 UINT64_MAX, take_stream, &kind),
+	int r = rows_query(world->trace.link, "stream-handles", UINT64_MAX, take_stream, &kind),
 	    result = 0;
 
 	world->stream = calloc(plan->stream_count + 1, sizeof(CUstream));

@@ -277,8 +277,8 @@ static int play_run(const struct options *options, const regex_t *kernel)
 	play->options = options;
 	play->names.wanted = kernel;
 	if (trace_open(options, &play->trace) < 0 ||
-	    rows_ask(play->trace.link, "SELECT id, effect FROM function", FUNCTIONS_MAX,
-		     take_effect, play) < 0 ||
+	    rows_query(play->trace.link, "function-effects", FUNCTIONS_MAX, take_effect, play) <
+		    0 ||
 	    load_first(play) < 0)
 		return EXIT_FAILED;
 	r = play_begin(play);

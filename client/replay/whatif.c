@@ -55,10 +55,7 @@ static int find_begin(struct replay *replay)
 	replay->begin_ns = replay->plan->start_ns;
 	if (!replay->options->file)
 		return 0;
-	return rows_ask(replay->trace.link,
-			"SELECT CAST(value AS INTEGER) FROM recording WHERE key = 'since_ns'"
-			" AND CAST(value AS INTEGER) > 0",
-			1, take_begin, replay);
+	return rows_query(replay->trace.link, "recorded-since", 1, take_begin, replay);
 }
 
 static int say_recorded(struct replay *replay)

@@ -70,27 +70,22 @@ static int take_row(void *data, const Tracesmith__V1__Row *row)
 }
 
 /* As many rows as the daemon sends. */
-static int plan_load_ask(struct plan_load *load, const char *sql, take_fn *take)
+static int plan_load_ask(struct plan_load *load, const char *query, take_fn *take)
 {
 	struct statement statement = { load, take };
-	int r = rows_ask(load->trace->link, sql, UINT64_MAX, take_row, &statement);
+	int r = rows_query(load->trace->link, query, UINT64_MAX, take_row, &statement);
 
 	return r < 0 ? r : 0;
 }
 
 static int plan_load_rows(struct plan_load *load)
 {
-	int r = plan_load_ask(load, "SELECT id, effect FROM function", take_effect);
+	int r = plan_load_ask(load, "function-effects", take_effect);
 
 	if (r == 0)
-		r = plan_load_ask(load,
-				  "SELECT id, process, handle, context, non_blocking FROM stream"
-				  " WHERE process IN (SELECT id FROM process"
-				  " WHERE boot = (SELECT max(id) FROM boot))",
-				  take_stream);
+		r = plan_load_ask(load, "plan-streams", take_stream);
 	if (r == 0)
-		r = plan_load_ask(load, "SELECT process, ordinal, multiprocessors FROM device",
-				  take_device);
+		r = plan_load_ask(load, "plan-devices", take_device);
 	return r;
 }
 

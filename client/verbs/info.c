@@ -177,7 +177,7 @@ static int no_row(void *data, const Tracesmith__V1__Row *row)
 /* A chunk is checked when it is read: read them all to find the damaged ones. */
 static int verify(struct link *link)
 {
-	return rows_ask(link, "SELECT count(data) FROM chunk", 1, no_row, NULL);
+	return rows_query(link, "chunk-check", 1, no_row, NULL);
 }
 
 static int load(struct info *info, struct link *link)

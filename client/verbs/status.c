@@ -16,13 +16,6 @@
 #define LOST_BYTES     32
 #define LOST_ROWS      32
 #define LATELY_TEXT    "10 minutes"
-/* Losses that make answers incomplete; not what is left out on purpose. */
-#define LOST_SQL                                                                                   \
-	"SELECT r.name, sum(l.count) FROM loss l JOIN loss_reason r ON r.id = l.reason"            \
-	" WHERE l.boot = (SELECT max(id) FROM boot) AND l.end_ns >= now_ns() - 600000000000"       \
-	" AND r.name IN ('ring-full', 'call-state', 'process', 'bad-event', 'store', "             \
-	"'exact-ring',"                                                                            \
-	" 'cupti', 'buffers', 'store-rows') GROUP BY r.name ORDER BY 2 DESC"
 
 static int ask_status(struct link *link, Tracesmith__V1__Reply **ret)
 {
@@ -108,7 +101,7 @@ static int check(struct link *link, const Tracesmith__V1__StatusReply *status)
 			first = status->item[i];
 		count++;
 	}
-	if (rows_ask(link, LOST_SQL, LOST_ROWS, take_lost, &lost) < 0)
+	if (rows_query(link, "recent-losses", LOST_ROWS, take_lost, &lost) < 0)
 		return EXIT_UNREACHED;
 	count += lost.count > 0 ? 1 + lost.others : 0;
 	if (count > 0) {

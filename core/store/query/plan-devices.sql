@@ -1,0 +1,10 @@
+-- the devices of each process, for a plan
+--
+-- flags: internal
+-- columns:
+--   process         id
+--   ordinal         integer
+--   multiprocessors integer
+SELECT process, ordinal, multiprocessors FROM device
+ORDER BY process, ordinal
+LIMIT :limit
