@@ -16,7 +16,7 @@ static uint32_t load_le32(const uint8_t *p)
 static void store_le32(uint8_t *p, uint32_t value)
 {
 	for (int i = 0; i < TS_FRAME_HEAD; i++)
-		p[i] = value >> (8 * i);
+		p[i] = (uint8_t)(value >> (8 * i));
 }
 
 void ts_frame_reader_done(struct ts_frame_reader *reader)
@@ -83,7 +83,7 @@ int ts_frame_pack(const ProtobufCMessage *message, uint32_t max, uint8_t **ret_d
 	data = malloc(TS_FRAME_HEAD + length);
 	if (!data)
 		return -ENOMEM;
-	store_le32(data, length);
+	store_le32(data, (uint32_t)length);
 	protobuf_c_message_pack(message, data + TS_FRAME_HEAD);
 	*ret_data = data;
 	*ret_size = TS_FRAME_HEAD + length;

@@ -102,9 +102,9 @@ int ask_query(const struct options *options, const char *name)
 	if (link_open(options, &link) < 0)
 		return EXIT_FAILED;
 	query.name = (char *)name;
-	query.pid = options->pid;
+	query.pid = (uint32_t)options->pid;
 	query.limit = options->limit;
-	query.stream = options->stream;
+	query.stream = (uint32_t)options->stream;
 	if (options->user)
 		query.user = (char *)options->user;
 	if (options->name)
@@ -123,7 +123,7 @@ int ask_query(const struct options *options, const char *name)
 		query.by = BY_STREAM;
 	if (options->given & OPTION_DEVICE) {
 		query.device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE;
-		query.device = options->device;
+		query.device = (uint32_t)options->device;
 	}
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
 	request.query = &query;

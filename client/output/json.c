@@ -108,7 +108,7 @@ void json_address(struct out *out, uint64_t value)
 
 void json_microseconds(struct out *out, uint64_t ns)
 {
-	uint32_t rest = ns % 1000;
+	uint32_t rest = (uint32_t)(ns % 1000);
 	char fraction[4] = { '.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10),
 			     (char)('0' + rest % 10) };
 

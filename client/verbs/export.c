@@ -99,7 +99,8 @@ static void show_progress(const struct job *job, uint64_t done_ns)
 	char size[UNITS_TEXT_SIZE];
 
 	if (job->progress && all > 0)
-		fprintf(stderr, "\r%3.0f %%, %-9s ", part < all ? 100.0 * part / all : 100.0,
+		fprintf(stderr, "\r%3.0f %%, %-9s ",
+			part < all ? 100.0 * (double)part / (double)all : 100.0,
 			units_bytes(size, (int64_t)outfile_size(job->file)));
 }
 

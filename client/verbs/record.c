@@ -108,9 +108,10 @@ static void show_progress(struct job *job)
 	if (!job->progress || since_ns < PERIOD_NS / 2)
 		return;
 	fprintf(stderr, "\r%.0f s, %" PRIu64 " operations, %s, %.0f/s, %" PRIu64 " lost ",
-		(now_ns - job->begin_ns) / 1e9, recording->ops,
+		(double)(now_ns - job->begin_ns) / 1e9, recording->ops,
 		units_bytes(size, (int64_t)record_file_size(recording->file)),
-		(recording->ops - job->shown_ops) / (since_ns / 1e9), recording->lost);
+		(double)(recording->ops - job->shown_ops) / ((double)since_ns / 1e9),
+		recording->lost);
 	job->shown_ns = now_ns;
 	job->shown_ops = recording->ops;
 }
@@ -202,7 +203,8 @@ static int reconnect(struct job *job)
 		away_ns = recording_now(&job->recording) - lost_ns;
 	}
 	if (r == 0)
-		complain("The daemon is back after %.1f s: the recording continues", away_ns / 1e9);
+		complain("The daemon is back after %.1f s: the recording continues",
+			 (double)away_ns / 1e9);
 	else if (is_away(r))
 		complain("The daemon did not come back: the recording ends here");
 	return r;
@@ -408,7 +410,8 @@ int cmd_record(const struct options *options, int count, char **argument)
 	if (choose_window(&job) < 0)
 		return EXIT_USAGE;
 	job.recording.all = options->given & OPTION_ALL;
-	if ((options->given & OPTION_PID) && recording_add_pid(&job.recording, options->pid) < 0)
+	if ((options->given & OPTION_PID) &&
+	    recording_add_pid(&job.recording, (uint32_t)options->pid) < 0)
 		return EXIT_FAILED;
 	if (record_file_open(options->output, &job.recording.file) < 0)
 		return EXIT_FAILED;

@@ -13,10 +13,10 @@ unsigned int distance_between(const char *a, const char *b)
 	if (a_length >= LENGTH_MAX || b_length >= LENGTH_MAX)
 		return LENGTH_MAX;
 	for (size_t j = 0; j <= b_length; j++)
-		row[j] = j;
+		row[j] = (unsigned int)j;
 	for (size_t i = 1; i <= a_length; i++) {
 		above_left = row[0];
-		row[0] = i;
+		row[0] = (unsigned int)i;
 		for (size_t j = 1; j <= b_length; j++) {
 			above = row[j];
 			row[j] = above_left + (a[i - 1] != b[j - 1]);

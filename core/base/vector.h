@@ -18,7 +18,7 @@
 		    (vector_more = vector_grow((array), sizeof(*(array)), vector_count,            \
 					       &vector_room, (__typeof__(room))-1))) {             \
 			(array) = vector_more;                                                     \
-			(room) = vector_room;                                                      \
+			(room) = (__typeof__(room))vector_room;                                    \
 		}                                                                                  \
 		vector_count <= vector_room ? 0 : -ENOMEM;                                         \
 	})

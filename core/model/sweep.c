@@ -59,7 +59,7 @@ static bool sweep_push(struct core *core, struct exact *exact, uint64_t time_ns,
 	struct edge edge = {
 		.time_ns = time_ns > sweep->settled_ns ? time_ns : sweep->settled_ns,
 		.what = what,
-		.seq = seq,
+		.seq = seq & UINT64_MAX >> 4, /* as wide as the field */
 		.kind = kind,
 	};
 

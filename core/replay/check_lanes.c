@@ -86,7 +86,7 @@ static int number_processes(struct maker *maker)
 		if (!map_get(&maker->process, key))
 			r = map_put(&maker->process, key, (void *)(maker->process.count + 1));
 	}
-	maker->lanes->process_count = maker->process.count;
+	maker->lanes->process_count = (uint32_t)maker->process.count;
 	maker->number = calloc(maker->process.count + 1, sizeof(*maker->number));
 	return r == 0 && !maker->number ? -ENOMEM : r;
 }

@@ -147,7 +147,7 @@ static void on_written(uv_write_t *request, int status)
 void client_write(struct client *client, struct job *job, uint8_t *data, size_t size)
 {
 	struct write *write = calloc(1, sizeof(*write));
-	uv_buf_t buffer = uv_buf_init((char *)data, size);
+	uv_buf_t buffer = uv_buf_init((char *)data, (unsigned int)size);
 
 	if (!write) {
 		free(data);

@@ -117,7 +117,7 @@ static int path_open_in_root(uint32_t pid, const struct maps_record *record)
 	root = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return -errno;
-	fd = syscall(SYS_openat2, root, record->path, &how, sizeof(how));
+	fd = (int)syscall(SYS_openat2, root, record->path, &how, sizeof(how));
 	return fd < 0 ? -errno : fd;
 }
 

@@ -78,6 +78,6 @@ int maps_proc_processes(void (*call)(void *data, uint32_t pid), void *data)
 		return -errno;
 	while ((entry = readdir(dir)))
 		if (isdigit((unsigned char)entry->d_name[0]))
-			call(data, strtoul(entry->d_name, NULL, 10));
+			call(data, (uint32_t)strtoul(entry->d_name, NULL, 10));
 	return 0;
 }

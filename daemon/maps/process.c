@@ -189,7 +189,7 @@ static void on_watch(uv_poll_t *poll, int status, int events)
 static int watch_start(struct maps_process *process)
 {
 	_cleanup_(freep) struct maps_watch *watch = calloc(1, sizeof(*watch));
-	_cleanup_(closep) int fd = syscall(SYS_pidfd_open, process->pid, 0);
+	_cleanup_(closep) int fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
 	struct maps *maps = process->maps;
 	int r;
 

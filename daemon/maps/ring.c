@@ -67,7 +67,7 @@ static int event_open(int cpu)
 	};
 	int fd;
 
-	fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -110,7 +110,7 @@ static int rings_add(struct maps_rings *rings, int cpu, size_t *size)
 int maps_rings_open(size_t size, struct maps_rings **ret)
 {
 	_cleanup_(maps_rings_freep) struct maps_rings *rings = calloc(1, sizeof(*rings));
-	int cpu, cpus = sysconf(_SC_NPROCESSORS_CONF), r;
+	int cpu, cpus = (int)sysconf(_SC_NPROCESSORS_CONF), r;
 
 	if (!rings)
 		return -ENOMEM;

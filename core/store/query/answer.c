@@ -384,7 +384,7 @@ static int take_row(struct answer *answer, sqlite3_stmt *stmt, const struct quer
 	int r = row ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = take_value(answer, stmt, i, column[i].type, row->value[i]);
+		r = take_value(answer, stmt, (int)i, column[i].type, row->value[i]);
 	return r < 0 ? r : add_row(answer, row);
 }
 

@@ -91,8 +91,8 @@ static int describe(sqlite3_stmt *stmt, struct query_column **ret)
 	if (!column)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		column[i].name = sqlite3_column_name(stmt, i);
-		column[i].type = type_of(stmt, i);
+		column[i].name = sqlite3_column_name(stmt, (int)i);
+		column[i].type = type_of(stmt, (int)i);
 		if (!column[i].name)
 			column[i].name = "";
 	}
