@@ -30,7 +30,7 @@ static struct fold_node *node_get(struct fold *fold, struct fold_node *parent, e
 		.parent = parent,
 		.next = parent->child,
 		.text = text,
-		.kind = kind,
+		.kind = (uint8_t)kind,
 		.depth = parent->depth + 1,
 	};
 	parent->child = node;

@@ -52,7 +52,7 @@ size_t utf8_write(char text[UTF8_LENGTH_MAX], uint32_t code)
 		length++;
 	for (size_t i = length; i-- > 1; code >>= 6)
 		text[i] = 0x80 | (code & 0x3f);
-	text[0] = form[length].lead | code;
+	text[0] = (char)(form[length].lead | code);
 	return length;
 }
 

@@ -222,7 +222,7 @@ static uint32_t share_of(const struct plan *plan, const struct plan_work *work)
 	uint64_t threads = (uint64_t)op->block[0] * op->block[1] * op->block[2], room;
 	double blocks = (double)op->grid[0] * op->grid[1] * op->grid[2], share;
 
-	if (work->engine != PLAN_ENGINE_COMPUTE || !device->multiprocessors || !blocks ||
+	if (work->engine != PLAN_ENGINE_COMPUTE || !device->multiprocessors || blocks == 0 ||
 	    !threads || threads > SM_THREADS)
 		return PLAN_SHARE_ALL / (device->width[work->engine] ?: 1) ?: 1;
 	room = device->multiprocessors * blocks_held(op, threads);
