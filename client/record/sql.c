@@ -77,8 +77,8 @@ int record_sql_processes(struct link *link, uint64_t since_ns, struct record_pro
 		r = list ? 0 : -ENOMEM;
 	}
 	for (size_t i = 0; r == 0 && i < rows.count; i++)
-		list[i] = (struct record_process){ .pid = rows.row[i][0],
-						   .ppid = rows.row[i][1],
+		list[i] = (struct record_process){ .pid = (uint32_t)rows.row[i][0],
+						   .ppid = (uint32_t)rows.row[i][1],
 						   .ended = rows.row[i][2] != 0 };
 	*ret_count = rows.count;
 	free(rows.row);

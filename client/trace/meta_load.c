@@ -35,18 +35,19 @@ static int take_process(struct load *load, Tracesmith__V1__Value *const *value)
 {
 	if ((uint32_t)rows_integer(value[1]) == 0)
 		return 0;
-	return meta_add_process(load->meta, rows_integer(value[0]), rows_integer(value[1]),
-				rows_text(value[2]), rows_text(value[3]));
+	return meta_add_process(load->meta, (uint32_t)rows_integer(value[0]),
+				(uint32_t)rows_integer(value[1]), rows_text(value[2]),
+				rows_text(value[3]));
 }
 
 static int take_stream(struct load *load, Tracesmith__V1__Value *const *value)
 {
 	struct meta_stream stream = {
-		.id = rows_integer(value[0]),
-		.process = rows_integer(value[1]),
+		.id = (uint32_t)rows_integer(value[0]),
+		.process = (uint32_t)rows_integer(value[1]),
 		.handle = rows_integer(value[2]),
-		.tid = rows_integer(value[3]),
-		.device = rows_integer(value[4]),
+		.tid = (uint32_t)rows_integer(value[3]),
+		.device = (int16_t)rows_integer(value[4]),
 		.context = rows_integer(value[5]),
 	};
 
@@ -55,8 +56,8 @@ static int take_stream(struct load *load, Tracesmith__V1__Value *const *value)
 
 static int take_device(struct load *load, Tracesmith__V1__Value *const *value)
 {
-	return meta_add_device(load->meta, rows_integer(value[0]), rows_integer(value[1]),
-			       rows_text(value[2]));
+	return meta_add_device(load->meta, (uint32_t)rows_integer(value[0]),
+			       (int16_t)rows_integer(value[1]), rows_text(value[2]));
 }
 
 static int take_name(struct load *load, Tracesmith__V1__Value *const *value)
@@ -77,7 +78,8 @@ static int take_function(struct load *load, Tracesmith__V1__Value *const *value)
 {
 	const char *name = rows_text(value[1]);
 
-	return name ? meta_add_function(load->meta, rows_integer(value[0]), name) : -EPROTO;
+	return name ? meta_add_function(load->meta, (uint16_t)rows_integer(value[0]), name)
+		    : -EPROTO;
 }
 
 static int take_loss(struct load *load, Tracesmith__V1__Value *const *value)
@@ -85,8 +87,8 @@ static int take_loss(struct load *load, Tracesmith__V1__Value *const *value)
 	struct meta_loss loss = {
 		.start_ns = rows_integer(value[0]),
 		.end_ns = rows_integer(value[1]),
-		.process = rows_integer(value[2]),
-		.reason = rows_integer(value[3]),
+		.process = (uint32_t)rows_integer(value[2]),
+		.reason = (uint32_t)rows_integer(value[3]),
 		.count = rows_integer(value[5]),
 	};
 	const char *name = rows_text(value[4]);

@@ -60,7 +60,8 @@ static uint8_t size_count(const struct library_function *function)
 	uint8_t count = 0;
 
 	for (size_t i = 0; i < PROBE_SLOTS_MAX && function->slot[i].from != PROBE_END; i++)
-		count += memchr(size, function->slot[i].to, sizeof(size)) != NULL;
+		if (memchr(size, function->slot[i].to, sizeof(size)))
+			count++;
 	return count;
 }
 

@@ -30,7 +30,7 @@ static int setup(void **state)
 	assert_int_equal(fixture_open(fixture), 0);
 	add_process(fixture->store, 1, PID, 0);
 	add_process(fixture->store, 2, PID + 1, 0);
-	store_add_process(fixture->store, &other);
+	store_add(fixture->store, &other);
 	store_add_process_detail(fixture->store, 1, &ann);
 	add_calls(fixture->store, 1, FN_LAUNCH, OP_LAUNCH, 30, 0);
 	add_calls(fixture->store, 1, FN_ALLOC, OP_ALLOC, 2, 900);
@@ -40,7 +40,7 @@ static int setup(void **state)
 		struct core_loss loss = losses[i];
 
 		loss.start_ns = loss.end_ns = fixture_second() * SECOND_NS;
-		store_add_loss(fixture->store, &loss);
+		store_add(fixture->store, &loss);
 	}
 	fixture_commit(fixture, fixture_now_ns);
 	return 0;
