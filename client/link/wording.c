@@ -36,11 +36,11 @@ static const struct wording {
 						   "'tsctl info' "
 						   "lists those that are" },
 	[REASON(UNKNOWN_USER)] = { .text = "No process of user '{1}' has used CUDA while "
-					   "tracesmithd was "
-					   "running: 'tsctl query processes' lists whose did",
+					   "tracesmithd was running: 'tsctl query "
+					   "processes' lists the users",
 				   .recording = "There is no process of user '{1}' in this "
 						"recording: 'tsctl "
-						"query processes' lists those that are" },
+						"query processes' lists the users" },
 	[REASON(TOO_MANY_PIDS)] = { .text = "Too many processes for one recording: record all" },
 	[REASON(TOO_SLOW)] = { .text = "The query took too long: try again" },
 	[REASON(TOO_SLOW_PID)] = { .text = "The query took too long: narrow it with --pid" },
