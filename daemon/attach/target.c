@@ -9,24 +9,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include <dlfcn.h>
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/time.h"
 #include "daemon/attach/internal.h"
 
-#define DYNAMIC_MAX	128
-#define LINK_MAPS_MAX	8192
-#define CHAIN_MAX	4096
-#define ENTRIES_MAX	8
-#define NAME_SIZE	512
-#define TEXT_CHUNK	(64 << 10)
-#define TEXT_MAX	(16 << 20)
-#define INTERNAL_OPEN	0x80000000u /* of glibc: __libc_dlopen_mode insists on it */
-#define MUTEX_WORDS	5
-#define MUTEX_COUNT_MAX 1000
-#define PID_MAX		(1 << 22)
+#define DYNAMIC_MAX	 128
+#define LINK_MAPS_MAX	 8192
+#define CHAIN_MAX	 4096
+#define ENTRIES_MAX	 8
+#define NAME_SIZE	 512
+#define TEXT_CHUNK	 (64 << 10)
+#define TEXT_MAX	 (16 << 20)
+#define INTERNAL_OPEN	 0x80000000u /* of glibc: __libc_dlopen_mode insists on it */
+#define MUTEX_WORDS	 5
+#define MUTEX_COUNT_MAX	 1000
+#define PID_MAX		 (1 << 22)
+#define STARTING_MS	 500 /* a loader takes this long at most, on a busy machine */
+#define STARTING_STEP_MS 5
 
 /* Start of what the loader keeps for a library, as in <link.h> and r_debug. */
 struct link_map_head {
@@ -358,21 +362,40 @@ static int target_find(struct attach_target *target, const struct attach_maps *m
 	return target_instructions(target);
 }
 
+/* The loader maps libcuda, by which a process is known, before the C library, and relocates both
+ * later: a process that has just started gets a moment. */
+static int target_find_started(struct attach_target *target)
+{
+	const struct timespec step = { .tv_nsec = STARTING_STEP_MS * NS_PER_MS };
+	struct attach_maps maps;
+	int r = -ENOENT;
+
+	for (int ms = 0; r < 0 && ms <= STARTING_MS; ms += STARTING_STEP_MS) {
+		if (ms > 0)
+			nanosleep(&step, NULL);
+		if (attach_maps_read(target->pid, &maps) < 0)
+			return -ESRCH;
+		*target = (struct attach_target){ .pid = target->pid, .mem = target->mem };
+		r = target_find(target, &maps);
+		attach_maps_free(&maps);
+	}
+	return r;
+}
+
 int attach_target_open(pid_t pid, struct attach_target *ret, char *why)
 {
 	struct attach_target target = { .pid = pid, .mem = -1 };
-	struct attach_maps maps;
 	char path[32];
-	int r;
+	int r = -ESRCH;
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	target.mem = open(path, O_RDONLY | O_CLOEXEC);
-	if (target.mem < 0 || attach_maps_read(pid, &maps) < 0) {
+	if (target.mem >= 0)
+		r = target_find_started(&target);
+	if (r == -ESRCH) {
 		attach_target_close(&target);
 		return attach_why(why, -ESRCH, "Process %d has ended", pid);
 	}
-	r = target_find(&target, &maps);
-	attach_maps_free(&maps);
 	if (r < 0) {
 		attach_target_close(&target);
 		return attach_why(why, -ENOEXEC,

@@ -73,8 +73,8 @@ printf '[probe]\nlaunch_stacks = 7\n' >$settings
 chmod -x /bin/kill
 systemctl reload tracesmithd.service
 chmod +x /bin/kill
-wait_for "journalctl -u tracesmithd.service | grep -q 'Read .* again'"
-reads() {{ journalctl -u tracesmithd.service | grep -c 'Read .* again'; }}
+wait_for "journalctl -u tracesmithd.service | grep -q 'Reread '"
+reads() {{ journalctl -u tracesmithd.service | grep -c 'Reread '; }}
 count=$(reads)
 printf '[probe]\nlaunch_stacks = many\n' >$settings
 fails systemctl reload tracesmithd.service
