@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import tracesmith
@@ -49,10 +50,17 @@ class Record(tracesmith.Case):
             self.assertEqual(self.rows(SUMS.format(where), file or self.file), self.rows(SUMS.format(where)))
 
     def settle(self, pid):
-        """Waits until a process has ended, and what it left on a stream is bounded."""
+        """Waits until a process has ended, what it left on a stream is bounded, and what it was last doing is
+        told, which a busy daemon does later: nothing more has come for three seconds."""
         self.daemon.wait_ended(pid)
-        wait_for("the last ops", lambda: self.rows(f"SELECT max(start_ns) < now_ns() - 3000000000 AS old FROM op "
-                                                   f"WHERE pid = {pid}")[0]["old"])
+        seen = [None, 0.0]
+
+        def nothing_comes():
+            content = self.rows(CONTENT.format(f"= {pid}"))
+            if content != seen[0]:
+                seen[:] = content, time.monotonic()
+            return content and time.monotonic() - seen[1] > 3
+        wait_for("the last ops", nothing_comes)
 
     def start(self, *arguments, **options):
         """tsctl record in the background, once it records."""
