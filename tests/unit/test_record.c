@@ -215,6 +215,21 @@ static void an_answer_that_broke_off_goes_on_where_it_was(void **state)
 	expect_all(f, recorder);
 }
 
+/* A question may wait for its turn: what is stored meanwhile is in the answer, or in the next one.
+ */
+static void what_came_while_the_question_waited_is_not_skipped(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder *recorder = setup(f);
+
+	add_ops(f, 3, fixture_now_ns - SECOND_NS);
+	ask_for(f, recorder, RECORD(.since_ns = 1));
+	add_ops(f, 3, fixture_now_ns + SECOND_NS / 10);
+	ask_for(f, recorder, RECORD(.since_ns = 1, .until_ns = fixture_now_ns + SECOND_NS));
+	ask_for(f, recorder, RECORD(.since_ns = 1));
+	expect_all(f, recorder);
+}
+
 static void the_past_of_a_process_joins_in(void **state)
 {
 	struct fixture *f = *state;
@@ -335,6 +350,7 @@ int main(void)
 		TEST(each_op_comes_once_through_merges),
 		TEST(what_was_merged_meanwhile_is_counted),
 		TEST(an_answer_that_broke_off_goes_on_where_it_was),
+		TEST(what_came_while_the_question_waited_is_not_skipped),
 		TEST(the_past_of_a_process_joins_in),
 		TEST(rows_are_told_when_they_are_new),
 		TEST(rows_of_others_are_left_out),

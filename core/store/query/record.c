@@ -222,7 +222,10 @@ static int prepare(const struct record *record, const char *sql, sqlite3_stmt **
 		return r;
 	answer_bind(*ret, ":boot", true, record->answer->boot);
 	answer_bind(*ret, ":since", true, window->since_ns);
-	answer_bind(*ret, ":until", true, window->until_ns);
+	/* Not until now: the snapshot is younger than the question, and what it has is behind the
+	 * cursor afterwards. */
+	answer_bind(*ret, ":until", true,
+		    record->request->until_ns ? (int64_t)record->request->until_ns : INT64_MAX);
 	answer_bind(*ret, ":told", true, record->told_ns);
 	answer_bind(*ret, ":settled", true, settled_ns(record->told_ns));
 	answer_bind(*ret, ":batch", true, record->request->cursor ? (int64_t)record->batch : -1);
