@@ -10,12 +10,6 @@
 #include "core/store/sql.h"
 #include "core/store/table_function.h"
 
-struct table {
-	sqlite3_vtab base;
-	sqlite3 *db;
-	uint32_t plan_ops; /* that a process may have */
-};
-
 struct cursor {
 	sqlite3_vtab_cursor base;
 	struct path_rows rows;
@@ -39,51 +33,16 @@ static const char *const whats[PATH_WHATS] = {
 	[PATH_HOST] = "host",	  [PATH_LATENCY] = "latency", [PATH_WAKE_UP] = "wake-up",
 };
 
-static int path_connect(sqlite3 *db, void *data, int count, const char *const *argument,
-			sqlite3_vtab **ret, char **ret_error)
-{
-	struct table *table;
-	int r = sqlite3_declare_vtab(db, declaration);
-
-	if (r != SQLITE_OK)
-		return r;
-	sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
-	table = calloc(1, sizeof(*table));
-	if (!table)
-		return SQLITE_NOMEM;
-	table->db = db;
-	table->plan_ops = (uint32_t)(uintptr_t)data;
-	*ret = &table->base;
-	return SQLITE_OK;
-}
-
-static int path_disconnect(sqlite3_vtab *base)
-{
-	free(base);
-	return SQLITE_OK;
-}
-
-static int path_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
-{
-	int r = table_function_arguments(base, info, FIRST_ARGUMENT, ARGUMENTS,
-					 "critical_path takes boot, since, until and pid");
-
-	if (r != SQLITE_OK)
-		return r;
-	info->estimatedCost = 1e7;
-	info->estimatedRows = 100;
-	return SQLITE_OK;
-}
-
-static int path_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
-{
-	struct cursor *cursor = calloc(1, sizeof(*cursor));
-
-	if (!cursor)
-		return SQLITE_NOMEM;
-	*ret = &cursor->base;
-	return SQLITE_OK;
-}
+static const struct table_function function = {
+	.name = "critical_path",
+	.declaration = declaration,
+	.takes = "critical_path takes boot, since, until and pid",
+	.first_argument = FIRST_ARGUMENT,
+	.argument_count = ARGUMENTS,
+	.cost = 1e7,
+	.rows = 100,
+	.cursor_bytes = sizeof(struct cursor),
+};
 
 static int path_close(sqlite3_vtab_cursor *base)
 {
@@ -94,7 +53,7 @@ static int path_close(sqlite3_vtab_cursor *base)
 	return SQLITE_OK;
 }
 
-static int path_fail(struct table *table, int error)
+static int path_fail(struct table_function_table *table, int error)
 {
 	if (error == -ENOMEM)
 		return SQLITE_NOMEM;
@@ -102,7 +61,7 @@ static int path_fail(struct table *table, int error)
 		table_function_say(
 			&table->base,
 			sqlite3_mprintf("The window has more than %u operations of one process",
-					table->plan_ops));
+					table->bound));
 		return SQLITE_FULL;
 	}
 	if (error == -EINTR || sqlite3_errcode(table->db) == SQLITE_INTERRUPT)
@@ -115,7 +74,7 @@ static int path_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
 		       sqlite3_value **value)
 {
 	struct cursor *cursor = (struct cursor *)base;
-	struct table *table = (struct table *)base->pVtab;
+	struct table_function_table *table = (struct table_function_table *)base->pVtab;
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *processes = NULL;
 	uint64_t since_ns = (uint64_t)sqlite3_value_int64(value[1]),
 		 until_ns = (uint64_t)sqlite3_value_int64(value[2]);
@@ -129,7 +88,7 @@ static int path_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
 		sqlite3_bind_value(processes, i + 1, value[i]);
 	while ((code = sqlite3_step(processes)) == SQLITE_ROW) {
 		r = path_add(table->db, (uint32_t)sqlite3_column_int64(processes, 0), since_ns,
-			     until_ns, table->plan_ops, &cursor->rows);
+			     until_ns, table->bound, &cursor->rows);
 		if (r < 0)
 			return path_fail(table, r);
 	}
@@ -181,10 +140,10 @@ static int path_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
 }
 
 static const sqlite3_module module = {
-	.xConnect = path_connect,
-	.xDisconnect = path_disconnect,
-	.xBestIndex = path_best_index,
-	.xOpen = path_open,
+	.xConnect = table_function_connect,
+	.xDisconnect = table_function_disconnect,
+	.xBestIndex = table_function_best_index,
+	.xOpen = table_function_open,
 	.xClose = path_close,
 	.xFilter = path_filter,
 	.xNext = path_next,
@@ -195,8 +154,5 @@ static const sqlite3_module module = {
 
 int path_table_register(sqlite3 *db, uint32_t plan_ops)
 {
-	return sqlite3_create_module(db, "critical_path", &module, (void *)(uintptr_t)plan_ops) ==
-			       SQLITE_OK
-		       ? 0
-		       : sql_error(db);
+	return table_function_register(db, &function, &module, plan_ops);
 }

@@ -26,11 +26,6 @@ struct row {
 	uint64_t count, total_ns, sampled;
 };
 
-struct table {
-	sqlite3_vtab base;
-	sqlite3 *db;
-};
-
 struct cursor {
 	sqlite3_vtab_cursor base;
 	struct map kernel_by_key, row_by_key;
@@ -139,50 +134,16 @@ static int fill(struct cursor *cursor, struct estimate *estimate, sqlite3_stmt *
 	return r == 0 ? SQLITE_OK : r == -E2BIG ? SQLITE_INTERRUPT : SQLITE_NOMEM;
 }
 
-static int stack_connect(sqlite3 *db, void *data, int count, const char *const *argument,
-			 sqlite3_vtab **ret, char **ret_error)
-{
-	struct table *table;
-	int r = sqlite3_declare_vtab(db, declaration);
-
-	if (r != SQLITE_OK)
-		return r;
-	sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
-	table = calloc(1, sizeof(*table));
-	if (!table)
-		return SQLITE_NOMEM;
-	table->db = db;
-	*ret = &table->base;
-	return SQLITE_OK;
-}
-
-static int stack_disconnect(sqlite3_vtab *base)
-{
-	free(base);
-	return SQLITE_OK;
-}
-
-static int stack_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
-{
-	int r = table_function_arguments(base, info, FIRST_ARGUMENT, ARGUMENTS,
-					 "stack_sum takes boot, first, last, pid and device");
-
-	if (r != SQLITE_OK)
-		return r;
-	info->estimatedCost = 1e6;
-	info->estimatedRows = 1000;
-	return SQLITE_OK;
-}
-
-static int stack_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
-{
-	struct cursor *cursor = calloc(1, sizeof(*cursor));
-
-	if (!cursor)
-		return SQLITE_NOMEM;
-	*ret = &cursor->base;
-	return SQLITE_OK;
-}
+static const struct table_function function = {
+	.name = "stack_sum",
+	.declaration = declaration,
+	.takes = "stack_sum takes boot, first, last, pid and device",
+	.first_argument = FIRST_ARGUMENT,
+	.argument_count = ARGUMENTS,
+	.cost = 1e6,
+	.rows = 1000,
+	.cursor_bytes = sizeof(struct cursor),
+};
 
 static int stack_close(sqlite3_vtab_cursor *base)
 {
@@ -195,7 +156,7 @@ static int stack_filter(sqlite3_vtab_cursor *base, int number, const char *text,
 			sqlite3_value **value)
 {
 	struct cursor *cursor = (struct cursor *)base;
-	struct table *table = (struct table *)base->pVtab;
+	struct table_function_table *table = (struct table_function_table *)base->pVtab;
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *rows = NULL;
 	struct estimate estimate = { 0 };
 	int r = sqlite3_prepare_v2(table->db, rows_text, -1, &rows, NULL);
@@ -245,10 +206,10 @@ static int stack_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
 }
 
 static const sqlite3_module module = {
-	.xConnect = stack_connect,
-	.xDisconnect = stack_disconnect,
-	.xBestIndex = stack_best_index,
-	.xOpen = stack_open,
+	.xConnect = table_function_connect,
+	.xDisconnect = table_function_disconnect,
+	.xBestIndex = table_function_best_index,
+	.xOpen = table_function_open,
 	.xClose = stack_close,
 	.xFilter = stack_filter,
 	.xNext = stack_next,
@@ -259,6 +220,5 @@ static const sqlite3_module module = {
 
 int stack_table_register(sqlite3 *db)
 {
-	return sqlite3_create_module(db, "stack_sum", &module, NULL) == SQLITE_OK ? 0
-										  : sql_error(db);
+	return table_function_register(db, &function, &module, 0);
 }

@@ -32,11 +32,6 @@ struct sums {
 	uint32_t count, capacity;
 };
 
-struct table {
-	sqlite3_vtab base;
-	sqlite3 *db;
-};
-
 struct cursor {
 	sqlite3_vtab_cursor base;
 	struct sums sums;
@@ -171,50 +166,16 @@ static int add_rows(struct sums *sums, sqlite3_stmt *row, int by)
 	return r != SQLITE_OK || code == SQLITE_DONE ? r : code;
 }
 
-static int work_connect(sqlite3 *db, void *data, int count, const char *const *argument,
-			sqlite3_vtab **ret, char **ret_error)
-{
-	struct table *table;
-	int r = sqlite3_declare_vtab(db, declaration);
-
-	if (r != SQLITE_OK)
-		return r;
-	sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
-	table = calloc(1, sizeof(*table));
-	if (!table)
-		return SQLITE_NOMEM;
-	table->db = db;
-	*ret = &table->base;
-	return SQLITE_OK;
-}
-
-static int work_disconnect(sqlite3_vtab *base)
-{
-	free(base);
-	return SQLITE_OK;
-}
-
-static int work_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
-{
-	int r = table_function_arguments(base, info, FIRST_ARGUMENT, ARGUMENTS,
-					 "work_sum takes boot, first, last, pid, device and by");
-
-	if (r != SQLITE_OK)
-		return r;
-	info->estimatedCost = 1e6;
-	info->estimatedRows = 1000;
-	return SQLITE_OK;
-}
-
-static int work_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
-{
-	struct cursor *cursor = calloc(1, sizeof(*cursor));
-
-	if (!cursor)
-		return SQLITE_NOMEM;
-	*ret = &cursor->base;
-	return SQLITE_OK;
-}
+static const struct table_function function = {
+	.name = "work_sum",
+	.declaration = declaration,
+	.takes = "work_sum takes boot, first, last, pid, device and by",
+	.first_argument = FIRST_ARGUMENT,
+	.argument_count = ARGUMENTS,
+	.cost = 1e6,
+	.rows = 1000,
+	.cursor_bytes = sizeof(struct cursor),
+};
 
 static int work_close(sqlite3_vtab_cursor *base)
 {
@@ -229,7 +190,7 @@ static int work_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
 		       sqlite3_value **value)
 {
 	struct cursor *cursor = (struct cursor *)base;
-	struct table *table = (struct table *)base->pVtab;
+	struct table_function_table *table = (struct table_function_table *)base->pVtab;
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *rows = NULL;
 	int r = sqlite3_prepare_v2(table->db, rows_text, -1, &rows, NULL);
 
@@ -279,10 +240,10 @@ static int work_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
 }
 
 static const sqlite3_module module = {
-	.xConnect = work_connect,
-	.xDisconnect = work_disconnect,
-	.xBestIndex = work_best_index,
-	.xOpen = work_open,
+	.xConnect = table_function_connect,
+	.xDisconnect = table_function_disconnect,
+	.xBestIndex = table_function_best_index,
+	.xOpen = table_function_open,
 	.xClose = work_close,
 	.xFilter = work_filter,
 	.xNext = work_next,
@@ -293,6 +254,5 @@ static const sqlite3_module module = {
 
 int work_table_register(sqlite3 *db)
 {
-	return sqlite3_create_module(db, "work_sum", &module, NULL) == SQLITE_OK ? 0
-										 : sql_error(db);
+	return table_function_register(db, &function, &module, 0);
 }
