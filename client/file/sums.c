@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/trace/order.h"
 #include "core/base/array.h"
 #include "core/base/map.h"
 #include "core/base/time.h"
 #include "core/model/recount.h"
+#include "core/sbt/order.h"
 #include "core/sbt/sbt.h"
 #include "core/store/condense.h"
 #include "core/store/sql.h"
@@ -33,7 +33,7 @@ struct sums {
 	const struct file_sums_job *job;
 	struct tables *tables;
 	struct recount *recount;
-	struct view_order *order;
+	struct sbt_order *order;
 	struct sbt_codec *codec;
 	struct op *op;		/* SBT_OPS_MAX */
 	struct map begin[SUMS]; /* of processes: the first missing second */
@@ -47,7 +47,7 @@ static void sums_release(struct sums *sums)
 {
 	tables_free(sums->tables);
 	recount_free(sums->recount);
-	view_order_free(sums->order);
+	sbt_order_free(sums->order);
 	sbt_codec_free(sums->codec);
 	free(sums->op);
 	for (int i = 0; i < SUMS; i++)
@@ -166,7 +166,7 @@ static int count_until(struct sums *sums, uint64_t before_ns)
 	int r = 1;
 
 	while (r > 0) {
-		r = view_order_next(sums->order, before_ns, &op);
+		r = sbt_order_next(sums->order, before_ns, &op);
 		if (r > 0) {
 			r = count_op(sums, op);
 			r = r < 0 ? r : 1;
@@ -186,11 +186,11 @@ static int take_chunk(struct sums *sums, sqlite3_stmt *row)
 	r = count_until(sums, (uint64_t)sqlite3_column_int64(row, 0));
 	if (r < 0 || !data)
 		return r;
-	if (view_order_count(sums->order) >= RUNS_MAX)
+	if (sbt_order_count(sums->order) >= RUNS_MAX)
 		return -E2BIG;
 	r = sbt_decode(sums->codec, data, (size_t)sqlite3_column_bytes(row, 1), SBT_ALL_COLUMNS,
 		       sums->op, &info);
-	return r < 0 ? r : view_order_add(sums->order, sums->op, info.count);
+	return r < 0 ? r : sbt_order_add(sums->order, sums->op, info.count);
 }
 
 static int each_row(struct sums *sums, const char *sql, int64_t parameter,
@@ -243,7 +243,7 @@ static int prepare(struct sums *sums, bool memory)
 	if (r == 0)
 		r = recount_new(&sink, &sums->recount);
 	if (r == 0)
-		r = view_order_new(&sums->order);
+		r = sbt_order_new(&sums->order);
 	if (r == 0)
 		r = sbt_codec_new(&sums->codec);
 	sums->op = calloc(SBT_OPS_MAX, sizeof(*sums->op));

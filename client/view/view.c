@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "client/base/complain.h"
-#include "client/trace/order.h"
 #include "core/base/units.h"
+#include "core/sbt/order.h"
 
 #define NO_MATCH 1 /* in the map, which cannot hold 0 */
 #define MATCH	 2
@@ -122,7 +122,7 @@ static int want_op(struct view *view, const struct op *op)
 
 struct reading {
 	struct view *view;
-	struct view_order *order;
+	struct sbt_order *order;
 	view_fn *call;
 	void *data;
 };
@@ -132,7 +132,7 @@ static int give(struct reading *reading, uint64_t before_ns)
 	const struct op *op;
 	int r;
 
-	while ((r = view_order_next(reading->order, before_ns, &op)) > 0) {
+	while ((r = sbt_order_next(reading->order, before_ns, &op)) > 0) {
 		r = reading->call(reading->data, op);
 		if (r < 0)
 			return r;
@@ -155,14 +155,14 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 	}
 	if (r >= 0)
 		r = give(reading, done_ns);
-	return r == 0 ? view_order_add(reading->order, op, kept) : r;
+	return r == 0 ? sbt_order_add(reading->order, op, kept) : r;
 }
 
 int view_read(struct view *view, view_fn *call, void *data, Tracesmith__V1__Reply **ret_end)
 {
-	_cleanup_(view_order_freep) struct view_order *order = NULL;
+	_cleanup_(sbt_order_freep) struct sbt_order *order = NULL;
 	struct reading reading = { .view = view, .call = call, .data = data };
-	int r = view_order_new(&order);
+	int r = sbt_order_new(&order);
 
 	if (r < 0) {
 		complain("Not enough memory");

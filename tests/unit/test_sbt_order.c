@@ -1,4 +1,4 @@
-/* View order and spans: what comes in chunks leaves in the order of time, in bounded memory. */
+/* Order and spans: ops that come in chunks leave in order of time, in bounded memory. */
 #include <errno.h>
 #include <malloc.h>
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "client/trace/order.h"
 #include "core/base/spans.h"
+#include "core/sbt/order.h"
 #include "core/sbt/sbt.h"
 
 static uint64_t seed = 0x9e3779b97f4a7c15;
@@ -37,12 +37,12 @@ static void expect(struct expected *expected, const struct op *op)
 	expected->count--;
 }
 
-static void take(struct view_order *order, uint64_t before_ns, struct expected *expected)
+static void take(struct sbt_order *order, uint64_t before_ns, struct expected *expected)
 {
 	const struct op *op;
 	int r;
 
-	while ((r = view_order_next(order, before_ns, &op)) > 0) {
+	while ((r = sbt_order_next(order, before_ns, &op)) > 0) {
 		assert_true(op->start_ns < before_ns);
 		expect(expected, op);
 	}
@@ -53,12 +53,12 @@ static void take(struct view_order *order, uint64_t before_ns, struct expected *
 static void merge(uint32_t streams, uint32_t rounds, uint32_t count, size_t *ret_most)
 {
 	static struct op op[SBT_OPS_MAX];
-	_cleanup_(view_order_freep) struct view_order *order = NULL;
+	_cleanup_(sbt_order_freep) struct sbt_order *order = NULL;
 	struct expected expected = { 0 };
 	uint64_t number = 0;
 	size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
 
-	assert_int_equal(view_order_new(&order), 0);
+	assert_int_equal(sbt_order_new(&order), 0);
 	*ret_most = 0;
 	for (uint32_t i = 0; i < rounds * streams; i++) {
 		uint64_t first_ns = 1000000 * (i / streams) + 1000000 * (i % streams) / streams;
@@ -74,7 +74,7 @@ static void merge(uint32_t streams, uint32_t rounds, uint32_t count, size_t *ret
 			expected.sum += number;
 		}
 		op[0].start_ns = first_ns;
-		assert_int_equal(view_order_add(order, op, count), 0);
+		assert_int_equal(sbt_order_add(order, op, count), 0);
 		expected.count += count;
 		used = mallinfo2().uordblks + mallinfo2().hblkhd - before;
 		*ret_most = used > *ret_most ? used : *ret_most;
@@ -108,33 +108,33 @@ static void many_long_chunks_take_little_memory(void **state)
 
 static void no_ops_and_too_many_are_told_apart(void **state)
 {
-	_cleanup_(view_order_freep) struct view_order *order = NULL;
+	_cleanup_(sbt_order_freep) struct sbt_order *order = NULL;
 	static struct op op[SBT_OPS_MAX + 1];
 	const struct op *next;
 
-	assert_int_equal(view_order_new(&order), 0);
-	assert_int_equal(view_order_add(order, op, 0), 0);
-	assert_int_equal(view_order_next(order, UINT64_MAX, &next), 0);
-	assert_int_equal(view_order_add(order, op, SBT_OPS_MAX + 1), -EINVAL);
+	assert_int_equal(sbt_order_new(&order), 0);
+	assert_int_equal(sbt_order_add(order, op, 0), 0);
+	assert_int_equal(sbt_order_next(order, UINT64_MAX, &next), 0);
+	assert_int_equal(sbt_order_add(order, op, SBT_OPS_MAX + 1), -EINVAL);
 }
 
 static void what_is_put_while_one_is_out_waits_its_turn(void **state)
 {
-	_cleanup_(view_order_freep) struct view_order *order = NULL;
+	_cleanup_(sbt_order_freep) struct sbt_order *order = NULL;
 	struct op op[2] = { { .start_ns = 5 }, { .start_ns = 9 } }, earlier = { .start_ns = 6 };
 	const struct op *next;
 
-	assert_int_equal(view_order_new(&order), 0);
-	assert_int_equal(view_order_add(order, op, 2), 0);
-	assert_int_equal(view_order_next(order, 9, &next), 1);
+	assert_int_equal(sbt_order_new(&order), 0);
+	assert_int_equal(sbt_order_add(order, op, 2), 0);
+	assert_int_equal(sbt_order_next(order, 9, &next), 1);
 	assert_int_equal(next->start_ns, 5);
-	assert_int_equal(view_order_add(order, &earlier, 1), 0);
-	assert_int_equal(view_order_next(order, 9, &next), 1);
+	assert_int_equal(sbt_order_add(order, &earlier, 1), 0);
+	assert_int_equal(sbt_order_next(order, 9, &next), 1);
 	assert_int_equal(next->start_ns, 6);
-	assert_int_equal(view_order_next(order, 9, &next), 0);
-	assert_int_equal(view_order_next(order, 10, &next), 1);
+	assert_int_equal(sbt_order_next(order, 9, &next), 0);
+	assert_int_equal(sbt_order_next(order, 10, &next), 1);
 	assert_int_equal(next->start_ns, 9);
-	assert_int_equal(view_order_next(order, 10, &next), 0);
+	assert_int_equal(sbt_order_next(order, 10, &next), 0);
 }
 
 static void spans_are_covered_once(void **state)

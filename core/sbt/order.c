@@ -1,6 +1,6 @@
 /* Order: a heap of runs by their next op. A run is what is left of a chunk: some ops are at hand,
  * the rest is encoded, and decoded again part by part. */
-#include "client/trace/order.h"
+#include "core/sbt/order.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@ struct run {
 	size_t rest_size, rest_at, rest_count;
 };
 
-struct view_order {
+struct sbt_order {
 	struct sbt_codec *codec;
 	struct op *scratch;  /* SBT_OPS_MAX */
 	struct run **run;    /* the heap */
@@ -43,9 +43,9 @@ static struct run *run_free(struct run *run)
 }
 CLEANUP_DEFINE(struct run, run_free)
 
-int view_order_new(struct view_order **ret)
+int sbt_order_new(struct sbt_order **ret)
 {
-	_cleanup_(view_order_freep) struct view_order *order = calloc(1, sizeof(*order));
+	_cleanup_(sbt_order_freep) struct sbt_order *order = calloc(1, sizeof(*order));
 
 	if (!order || sbt_codec_new(&order->codec) < 0)
 		return -ENOMEM;
@@ -56,7 +56,7 @@ int view_order_new(struct view_order **ret)
 	return 0;
 }
 
-struct view_order *view_order_free(struct view_order *order)
+struct sbt_order *sbt_order_free(struct sbt_order *order)
 {
 	if (!order)
 		return NULL;
@@ -100,12 +100,12 @@ static bool before(struct run *const *a, struct run *const *b)
 HEAP_DEFINE(heap, struct run *, before);
 
 /* How many of `count` ops to keep at hand. */
-static size_t share(const struct view_order *order, size_t count)
+static size_t share(const struct sbt_order *order, size_t count)
 {
 	return order->held + count <= HELD_MAX || count < SLICE ? count : SLICE;
 }
 
-static int hold(struct view_order *order, struct run *run, const struct op *op, size_t count)
+static int hold(struct sbt_order *order, struct run *run, const struct op *op, size_t count)
 {
 	free(run->op);
 	run->op = malloc(count * sizeof(*op));
@@ -118,7 +118,7 @@ static int hold(struct view_order *order, struct run *run, const struct op *op, 
 	return 0;
 }
 
-static int encode(struct view_order *order, struct run *run, size_t count)
+static int encode(struct sbt_order *order, struct run *run, size_t count)
 {
 	const void *data;
 	int r = sbt_encode(order->codec, order->scratch, count, &data, &run->rest_size);
@@ -134,7 +134,7 @@ static int encode(struct view_order *order, struct run *run, size_t count)
 	return 0;
 }
 
-static int refill(struct view_order *order, struct run *run)
+static int refill(struct sbt_order *order, struct run *run)
 {
 	struct sbt_info info;
 	size_t count = share(order, run->rest_count - run->rest_at);
@@ -148,7 +148,7 @@ static int refill(struct view_order *order, struct run *run)
 }
 
 /* Removes the op that was given out. */
-static int drop_first(struct view_order *order)
+static int drop_first(struct sbt_order *order)
 {
 	struct run *run = order->run[0];
 	int r = 0;
@@ -167,7 +167,7 @@ static int drop_first(struct view_order *order)
 	return r;
 }
 
-int view_order_add(struct view_order *order, const struct op *op, size_t count)
+int sbt_order_add(struct sbt_order *order, const struct op *op, size_t count)
 {
 	_cleanup_(run_freep) struct run *run = calloc(1, sizeof(*run));
 	int r = order->given ? drop_first(order) : 0;
@@ -196,7 +196,7 @@ int view_order_add(struct view_order *order, const struct op *op, size_t count)
 	return 0;
 }
 
-int view_order_next(struct view_order *order, uint64_t before_ns, const struct op **ret)
+int sbt_order_next(struct sbt_order *order, uint64_t before_ns, const struct op **ret)
 {
 	int r = order->given ? drop_first(order) : 0;
 	const struct run *run = order->count > 0 ? order->run[0] : NULL;
@@ -208,7 +208,7 @@ int view_order_next(struct view_order *order, uint64_t before_ns, const struct o
 	return 1;
 }
 
-size_t view_order_count(const struct view_order *order)
+size_t sbt_order_count(const struct sbt_order *order)
 {
 	return order->count;
 }
