@@ -10,7 +10,9 @@
 #include <sys/socket.h>
 
 #include "client/base/complain.h"
-#include "client/file/file.h"
+#include "client/file/say.h"
+#include "client/trace/plan_load.h"
+#include "core/store/file/file.h"
 #include "core/store/query/query.h"
 #include "core/store/query/table.h"
 #include "core/store/thread.h"
@@ -18,6 +20,7 @@
 #include "proto/frame.h"
 
 struct file_server {
+	char *path;
 	struct file *file;
 	struct ts_frame_reader reader;
 	int fd;
@@ -212,24 +215,42 @@ static struct file_server *server_free(struct file_server *server)
 	closep(&server->fd);
 	ts_frame_reader_done(&server->reader);
 	file_free(server->file);
+	free(server->path);
 	free(server);
 	return NULL;
 }
 
 CLEANUP_DEFINE(struct file_server, server_free)
 
-static int server_open(const char *path, void **ret_server, int *ret_fd)
+/* A server of an open file; errors are printed. */
+static int server_new(const char *path, struct file_server **ret)
 {
 	_cleanup_(server_freep) struct file_server *server = calloc(1, sizeof(*server));
-	int fd[2] = { -1, -1 }, r;
+	struct file_config config = { .plan_ops = PLAN_LOAD_OPS_MAX, .remark = say_remark };
+	int r;
 
-	if (!server) {
+	if (server) {
+		server->fd = -1;
+		server->reader.max = TS_FRAME_REQUEST_MAX;
+		server->path = strdup(path);
+	}
+	if (!server || !server->path) {
 		complain("Not enough memory");
 		return -ENOMEM;
 	}
-	server->fd = -1;
-	server->reader.max = TS_FRAME_REQUEST_MAX;
-	r = file_open(path, &server->file);
+	config.data = server->path;
+	r = file_open(path, &config, &server->file);
+	if (r < 0)
+		return r;
+	*ret = TAKE(server);
+	return 0;
+}
+
+static int server_open(const char *path, void **ret_server, int *ret_fd)
+{
+	_cleanup_(server_freep) struct file_server *server = NULL;
+	int fd[2] = { -1, -1 }, r = server_new(path, &server);
+
 	if (r < 0)
 		return r;
 	r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0 ? -errno : 0;

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/base/complain.h"
+
 #define MODE 0666 /* minus the umask */
 
 struct outfile {
@@ -21,6 +23,17 @@ struct outfile {
 	char *path;  /* of the target, symbolic links resolved */
 	char *temporary;
 };
+
+int outfile_spare(const char *path, const char *recording)
+{
+	struct stat from, to;
+
+	if (!path || !recording || stat(recording, &from) < 0 || stat(path, &to) < 0 ||
+	    from.st_dev != to.st_dev || from.st_ino != to.st_ino)
+		return 0;
+	complain("'%s' is the recording itself: give --output another file", path);
+	return -EINVAL;
+}
 
 /* Resolves links, so that they are kept; a file that does not exist keeps the given name. */
 static char *target_of(const char *path)

@@ -13,6 +13,9 @@
 
 struct outfile;
 
+/* Writing `path` would destroy this recording: -EINVAL, and it is printed. Either may be NULL. */
+int outfile_spare(const char *path, const char *recording);
+
 /* These return a negative errno and print nothing. */
 int outfile_open(const char *path, struct outfile **ret);
 int outfile_commit(struct outfile *file);

@@ -7,7 +7,6 @@
 
 #include "client/base/argument.h"
 #include "client/export/export.h"
-#include "client/file/file.h"
 #include "client/output/loss.h"
 #include "client/output/outfile.h"
 #include "client/trace/show.h"
@@ -246,7 +245,7 @@ int cmd_export(const struct options *given, int count, char **argument)
 		complain("Give one of the formats that 'tsctl export --help' lists, and -o FILE");
 		return EXIT_USAGE;
 	}
-	if (file_spare(options->file, options->output) < 0 || check_output(options) < 0)
+	if (outfile_spare(options->output, options->file) < 0 || check_output(options) < 0)
 		return EXIT_USAGE;
 	job.narrowed = argument_window(&copy);
 	if (trace_open(options, &job.trace) < 0)

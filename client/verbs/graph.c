@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "client/base/argument.h"
-#include "client/file/file.h"
 #include "client/graph/graph.h"
 #include "client/output/outfile.h"
 #include "client/trace/plan_load.h"
@@ -116,7 +115,7 @@ int cmd_graph(const struct options *given, int count, char **argument)
 		return EXIT_USAGE;
 	}
 	if (argument_file(&options, count, argument) < 0 ||
-	    file_spare(options.file, options.output) < 0)
+	    outfile_spare(options.output, options.file) < 0)
 		return EXIT_USAGE;
 	argument_window(&options);
 	return run(&job, &options, options.output ? options.output : "-");

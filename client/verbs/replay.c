@@ -1,7 +1,7 @@
 /* tsctl replay: plays back a recording, checks it against another, emulates it, predicts what-ifs,
  * or reissues it on a GPU. */
 #include "client/base/argument.h"
-#include "client/file/file.h"
+#include "client/output/outfile.h"
 #include "client/reissue/reissue.h"
 #include "client/replay/check.h"
 #include "client/replay/play.h"
@@ -66,7 +66,7 @@ int cmd_replay(const struct options *options, int count, char **argument)
 	}
 	if (count > 0)
 		own.file = argument[0];
-	if (file_spare(own.file, own.output) < 0)
+	if (outfile_spare(own.output, own.file) < 0)
 		return EXIT_USAGE;
 	if (!(own.given & OPTIONS_PART))
 		argument_window(&own);

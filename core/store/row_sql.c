@@ -116,6 +116,22 @@ char *row_sql_write(const struct row_table *table)
 	return sqlite3_str_finish(sql);
 }
 
+char *row_sql_replace(const struct row_table *table, const struct row_column *const *column,
+		      size_t count)
+{
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+	bool any = false, any_value = false;
+
+	sqlite3_str_appendf(sql, "INSERT OR REPLACE INTO %s(", table->name);
+	for (size_t i = 0; i < count; i++)
+		append_next(sql, &any, ",", "$", column[i]->name);
+	sqlite3_str_appendall(sql, ") VALUES(");
+	for (size_t i = 0; i < count; i++)
+		append_next(sql, &any_value, ",", "?", NULL);
+	sqlite3_str_appendall(sql, ")");
+	return sqlite3_str_finish(sql);
+}
+
 char *row_sql_delete(const struct row_table *table)
 {
 	sqlite3_str *sql = sqlite3_str_new(NULL);

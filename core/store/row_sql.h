@@ -14,6 +14,9 @@
 char *row_sql_create(const struct row_table *table);
 /* Inserts a row, merged with the one of its key; row_bind() has the parameters. */
 char *row_sql_write(const struct row_table *table);
+/* Inserts a row, or replaces the one of its key, by a parameter for each of these columns. */
+char *row_sql_replace(const struct row_table *table, const struct row_column *const *column,
+		      size_t count);
 /* Deletes the row of a key; row_bind_key() has the parameters. */
 char *row_sql_delete(const struct row_table *table);
 /* Adds the rows of boot ?1 and the seconds ?2 to ?3 up as rows of second ?4. */

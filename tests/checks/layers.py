@@ -21,6 +21,7 @@ MAY_INCLUDE = {
     "core/plan": ["core/base", "core/model", "proto"],
     "core/replay": ["core/base", "core/model", "core/plan", "proto"],
     "core/store": ["core", "proto"],
+    "core/store/file": ["core"],
     "core/store/query": ["core", "proto"],
     "daemon/library": ["core", "proto", "bpf/probe.h"],
     "daemon/maps": ["core", "daemon/library", "proto"],

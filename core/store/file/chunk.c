@@ -3,22 +3,20 @@
  * the store's table use one here. The data is copied, never mapped: a file truncated while it is
  * read causes an error. A damaged chunk is NULL in the answer that finds it, and a loss from then
  * on. */
-#include "client/file/chunk.h"
+#include "core/store/file/chunk.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/model/core.h"
 #include "core/store/sql.h"
-
-#define SQL_BYTES 512
+#include "core/store/tables.h"
 
 /* The view replaces the store's own table. */
-static const char tables[] =
+static const char table[] =
 	"DROP TABLE chunk;"
 	"CREATE TABLE file_block(id INTEGER PRIMARY KEY, process INTEGER, stream INTEGER,"
 	" kind INTEGER, first_ns INTEGER, last_ns INTEGER, ops INTEGER, offset INTEGER,"
@@ -35,11 +33,9 @@ static const char indices[] =
 	" last_ns, ops, file_data(id, offset, size) AS data, 0 AS batch, 0 AS first_batch"         \
 	" FROM file_block"
 
-#define LOSE                                                                                       \
-	"INSERT INTO loss(boot, second, process, reason, start_ns, end_ns, count)"                 \
-	" SELECT ?2, first_ns / 1000000000, process, ?3, first_ns, last_ns, ops FROM file_block"   \
-	" WHERE id = ?1 ON CONFLICT DO UPDATE SET start_ns = min(start_ns, excluded.start_ns),"    \
-	" end_ns = max(end_ns, excluded.end_ns), count = count + excluded.count"
+#define REMOVE                                                                                     \
+	"DELETE FROM file_block WHERE id = ?"                                                      \
+	" RETURNING process, first_ns, last_ns, ops, offset"
 
 struct file_chunks {
 	sqlite3 *db;
@@ -100,7 +96,7 @@ int file_chunks_new(sqlite3 *db, struct sbt_reader *reader, struct file_chunks *
 	if (sqlite3_create_function(db, "file_data", 3, SQLITE_UTF8 | SQLITE_INNOCUOUS, chunks,
 				    file_data, NULL, NULL) != SQLITE_OK)
 		return sql_error(db);
-	r = sql_exec(db, tables);
+	r = sql_exec(db, table);
 	if (r == 0)
 		r = sql_prepare(db,
 				"INSERT INTO file_block(process, stream, kind, first_ns, last_ns,"
@@ -134,52 +130,49 @@ int file_chunks_add(struct file_chunks *chunks, const struct sbt_block *block)
 
 int file_chunks_end(struct file_chunks *chunks, int64_t boot)
 {
-	char sql[SQL_BYTES];
 	int r = sql_exec(chunks->db, indices);
 
 	chunks->damaged = calloc(chunks->count + 1, sizeof(*chunks->damaged));
 	if (!chunks->damaged)
 		return -ENOMEM;
-	snprintf(sql, sizeof(sql), VIEW, boot);
-	return r < 0 ? r : sql_exec(chunks->db, sql);
+	return r < 0 ? r : sql_exec_made(chunks->db, sqlite3_mprintf(VIEW, boot));
 }
 
-static int lose(struct file_chunks *chunks, int64_t boot, int64_t id, struct file_damage *damage)
+static int lose(struct tables *tables, sqlite3_stmt *remove, int64_t id, struct file_damage *damage)
 {
-	_cleanup_(sqlite3_finalizep) sqlite3_stmt *place = NULL, *loss = NULL, *gone = NULL;
-	int r = sql_prepare(chunks->db, "SELECT offset, ops FROM file_block WHERE id = ?", &place);
+	struct core_loss loss = { .reason = LOSS_DAMAGED };
 
-	if (r == 0)
-		r = sql_prepare(chunks->db, LOSE, &loss);
-	if (r == 0)
-		r = sql_prepare(chunks->db, "DELETE FROM file_block WHERE id = ?", &gone);
-	if (r < 0)
-		return r;
-	sql_bind(place, id);
-	sql_bind(loss, id, boot, LOSS_DAMAGED);
-	sql_bind(gone, id);
-	if (sqlite3_step(place) != SQLITE_ROW)
-		return sql_error(chunks->db);
+	sql_bind(remove, id);
+	if (sqlite3_step(remove) != SQLITE_ROW)
+		return sql_error(sqlite3_db_handle(remove));
+	loss.process = (uint32_t)sqlite3_column_int64(remove, 0);
+	loss.start_ns = (uint64_t)sqlite3_column_int64(remove, 1);
+	loss.end_ns = (uint64_t)sqlite3_column_int64(remove, 2);
+	loss.count = (uint64_t)sqlite3_column_int64(remove, 3);
 	if (damage->chunks++ == 0)
-		damage->offset = (uint64_t)sqlite3_column_int64(place, 0);
-	damage->ops += (uint64_t)sqlite3_column_int64(place, 1);
-	sqlite3_reset(place);
-	r = sql_run(loss);
-	return r < 0 ? r : sql_run(gone);
+		damage->offset = (uint64_t)sqlite3_column_int64(remove, 4);
+	damage->ops += loss.count;
+	sqlite3_reset(remove);
+	return tables_write(tables, CORE_ROW_LOSS, &loss);
 }
 
 int file_chunks_lose(struct file_chunks *chunks, int64_t boot, struct file_damage *ret)
 {
-	*ret = (struct file_damage){ 0 };
-	for (size_t id = 1; id <= chunks->count && chunks->damaged_count > 0; id++) {
-		int r = chunks->damaged[id] ? lose(chunks, boot, (int64_t)id, ret) : 0;
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *remove = NULL;
+	_cleanup_(tables_freep) struct tables *tables = NULL;
+	int r = sql_prepare(chunks->db, REMOVE, &remove);
 
-		if (r < 0)
-			return r;
-		chunks->damaged_count -= chunks->damaged[id];
-		chunks->damaged[id] = false;
+	if (r == 0)
+		r = tables_new(chunks->db, boot, &tables);
+	*ret = (struct file_damage){ 0 };
+	for (size_t id = 1; r == 0 && id <= chunks->count && chunks->damaged_count > 0; id++) {
+		if (!chunks->damaged[id])
+			continue;
+		r = lose(tables, remove, (int64_t)id, ret);
+		chunks->damaged_count -= r == 0;
+		chunks->damaged[id] = r < 0;
 	}
-	return 0;
+	return r;
 }
 
 bool file_chunks_damaged(const struct file_chunks *chunks)

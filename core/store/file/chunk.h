@@ -1,8 +1,9 @@
 /* chunk.h: the chunks of a recording as the view `chunk`. A table says where they are and what they
  * hold; their data is read from the file when a statement asks for it. */
-#ifndef TS_CLIENT_FILE_CHUNK_H
-#define TS_CLIENT_FILE_CHUNK_H
+#ifndef TS_FILE_CHUNK_H
+#define TS_FILE_CHUNK_H
 
+#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -10,11 +11,10 @@
 #include "core/sbt/file.h"
 
 struct file_chunks;
-struct sqlite3;
 
 /* In a database with the tables of a store. The reader and this object live as long as the
  * database, and are freed right before it is closed. */
-int file_chunks_new(struct sqlite3 *db, struct sbt_reader *reader, struct file_chunks **ret);
+int file_chunks_new(sqlite3 *db, struct sbt_reader *reader, struct file_chunks **ret);
 struct file_chunks *file_chunks_free(struct file_chunks *chunks);
 
 int file_chunks_add(struct file_chunks *chunks, const struct sbt_block *block);

@@ -2,40 +2,37 @@
  *
  * Its rows fill tables like those of the store; its chunks stay in the file and are read on demand.
  * Memory is bounded; a large database is kept in a file without a name. Nothing in the file is
- * trusted. Errors are printed once. */
-#ifndef TS_CLIENT_FILE_H
-#define TS_CLIENT_FILE_H
+ * trusted. What there is to say goes to the caller, each thing once (remark.h). */
+#ifndef TS_FILE_H
+#define TS_FILE_H
 
+#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/cleanup.h"
+#include "core/store/file/facts.h"
+#include "core/store/file/remark.h"
 
 struct file;
-struct sqlite3;
 
-/* The recording's own description. */
-struct file_facts {
-	char boot_id[64];
-	uint64_t now_ns;  /* its end, which queries see as the present */
-	uint64_t told_ns; /* when its first sums were reported, some by the minute */
-	int64_t wall_offset_ns;
+struct file_config {
+	uint32_t plan_ops;	/* maximum of a critical path (reader.h) */
+	file_remark_fn *remark; /* called from the functions below, as long as the file is open */
+	void *data;
 };
 
-/* If a file lacks its end, the complete part is used, and a message says so. */
-int file_open(const char *path, struct file **ret);
+/* An error was remarked. If a file lacks its end, the complete part is used. */
+int file_open(const char *path, const struct file_config *config, struct file **ret);
 struct file *file_free(struct file *file);
-
-/* -EINVAL: writing `output` would destroy the recording. Either may be NULL. */
-int file_spare(const char *path, const char *output);
 
 const struct file_facts *file_facts(const struct file *file);
 /* A reader (core/store/reader.h). */
-struct sqlite3 *file_reader(const struct file *file);
+sqlite3 *file_reader(const struct file *file);
 /* If a file lacks its end, counts its missing sums from its operations when a statement needs them:
  * once, since that may take long. -E2BIG: too many operations overlap. */
 int file_count(struct file *file, const char *sql, bool (*cancelled)(void *data), void *data);
-/* Turns damage that statements have found into losses, and prints where it is. */
+/* Turns damage that statements have found into losses, and remarks where it is. */
 int file_note_losses(struct file *file);
 
 CLEANUP_DEFINE(struct file, file_free)

@@ -3,19 +3,18 @@
  * The sums of a second are recorded some seconds later, and the live allocations at the end: a
  * truncated recording has the operations, but lacks rows of `rollup`, `work`, `busy`, `memory` and
  * `allocation`. */
-#ifndef TS_CLIENT_FILE_SUMS_H
-#define TS_CLIENT_FILE_SUMS_H
+#ifndef TS_FILE_SUMS_H
+#define TS_FILE_SUMS_H
 
+#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-struct sqlite3;
 
 /* Whether a statement names one of these tables. */
 bool file_sums_named(const char *sql);
 
 struct file_sums_job {
-	struct sqlite3 *db; /* writable */
+	sqlite3 *db; /* writable */
 	int64_t boot;
 	uint64_t told_ns, now_ns; /* of the recording: when its reports start, and its end */
 	bool (*cancelled)(void *data);

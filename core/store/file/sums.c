@@ -1,11 +1,10 @@
 /* Sums: the ops of all chunks, in order, go through a model (core/model/recount.h), and its results
  * are written as by the daemon's store (tables.h). Per process and table, only what is later than
  * the rows that the recording has. */
-#include "client/file/sums.h"
+#include "core/store/file/sums.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
