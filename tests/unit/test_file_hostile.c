@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "client/file/say.h"
 #include "core/base/array.h"
 #include "core/sbt/format.h"
 #include "tests/unit/file_fixture.h"
@@ -259,6 +260,32 @@ static void test_what_is_no_recording_is_said(void **state)
 	refuse_file(path, "tsctl: '%s' has a newer format version: update tsctl\n");
 }
 
+static void test_every_remark_has_words_and_names_the_file(void **state)
+{
+	/* Neither is a pattern. */
+	char path[] = "[x]{2}.sbt";
+	struct file_remark remark = { .error = -EIO, .byte = 24, .name = "{1}" };
+
+	(void)state;
+	for (remark.reason = FILE_NO_MEMORY; remark.reason < FILE_REASON_COUNT; remark.reason++) {
+		const char *said;
+
+		said_begin();
+		say_remark(path, &remark);
+		said = said_end();
+		if (remark.reason == FILE_NO_MEMORY)
+			assert_string_equal(said, "tsctl: Not enough memory\n");
+		else
+			assert_non_null(strstr(said, path));
+		assert_null(strstr(said, "more")); /* there are no others */
+	}
+	remark.reason = FILE_BAD_TEXT;
+	said_begin();
+	say_remark(path, &remark);
+	assert_string_equal(said_end(),
+			    "tsctl: '[x]{2}.sbt' is damaged at byte 24: '{1}' is text\n");
+}
+
 static void test_a_pipe_is_not_waited_for(void **state)
 {
 	struct fixture *fixture = *state;
@@ -412,6 +439,7 @@ int main(void)
 		cmocka_unit_test(test_a_damaged_chunk_loses_only_itself),
 		cmocka_unit_test(test_a_file_that_shrinks_while_it_is_read_ends_no_program),
 		cmocka_unit_test(test_what_is_no_recording_is_said),
+		cmocka_unit_test(test_every_remark_has_words_and_names_the_file),
 		cmocka_unit_test(test_a_pipe_is_not_waited_for),
 		cmocka_unit_test(test_unknown_tables_and_columns_are_left_out_and_said),
 		cmocka_unit_test(test_rows_that_make_no_sense_are_said),

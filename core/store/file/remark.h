@@ -27,6 +27,8 @@ enum file_reason {
 	FILE_CUT_OFF,  /* byte, count: bytes from there on */
 	FILE_DAMAGED,  /* the same */
 	FILE_LOST_OPS, /* byte, others, count: operations that cannot be read */
+
+	FILE_REASON_COUNT
 };
 
 struct file_remark {
