@@ -171,41 +171,6 @@ static void daemon_on_terminate(uv_signal_t *signal, int number)
 	daemon_stop(signal->data);
 }
 
-/* Processes traced from now on may have done something before that we do not know of. */
-static void daemon_gap_of_filters(struct daemon *daemon)
-{
-	uint64_t now = uv_hrtime();
-	struct core_loss gap = { .start_ns = now, .end_ns = now, .reason = LOSS_GAP, .count = 1 };
-
-	core_lose(daemon->core, &gap);
-}
-
-static void daemon_on_hangup(uv_signal_t *signal, int number)
-{
-	struct daemon *daemon = signal->data;
-	struct probe_config probe;
-	struct config *config;
-
-	if (config_new(&config) < 0)
-		return;
-	if (config_read(config, daemon->config_path, true) < 0 ||
-	    config_probe(config, &probe) < 0) {
-		log_error("Keeping the old settings");
-		config_free(config);
-		return;
-	}
-	if (!probe_config_same_filters(&probe, &daemon->probe_config))
-		daemon_gap_of_filters(daemon);
-	daemon->probe_config = probe;
-	probe_configure(daemon->probe, &probe);
-	libraries_add_standing(daemon->libraries, config->standing);
-	log_set_level((enum log_level)config->log_level);
-	log_info("Reread '%s': probes, filters and log level now follow it; other settings need a "
-		 "restart",
-		 daemon->config_path);
-	config_free(config);
-}
-
 /* One daemon per directory: two would write to one database. The lock ends with the process. */
 static int daemon_lock(struct daemon *daemon)
 {
@@ -348,6 +313,7 @@ static int daemon_start_probes(struct daemon *daemon)
 {
 	struct probe_callbacks callbacks = { .record = daemon_on_record };
 	struct libraries_callbacks gaps = { .gap = daemon_gap, .data = daemon };
+	struct libraries_found standing;
 	struct probe_config config;
 	int r;
 
@@ -365,7 +331,9 @@ static int daemon_start_probes(struct daemon *daemon)
 	r = libraries_new(&daemon->loop, daemon->probe, &gaps, &daemon->libraries);
 	if (r < 0)
 		return r;
-	libraries_add_standing(daemon->libraries, daemon->config->standing);
+	libraries_find_standing(daemon->config->standing, &standing);
+	libraries_add_standing(daemon->libraries, &standing);
+	libraries_found_clear(&standing);
 	r = maps_scan(daemon->maps);
 	if (r < 0)
 		log_warning_errno(r, "Failed to read the current mappings of processes");
@@ -424,11 +392,13 @@ static int daemon_init(struct daemon *daemon)
 	uv_signal_init(&daemon->loop, &daemon->on_hangup);
 	uv_timer_init(&daemon->loop, &daemon->tick);
 	uv_timer_init(&daemon->loop, &daemon->watchdog);
+	uv_timer_init(&daemon->loop, &daemon->late);
+	uv_unref((uv_handle_t *)&daemon->late);
 	r = meter_start(&daemon->meter, &daemon->loop);
 	if (r < 0)
 		return r;
 	daemon->on_terminate.data = daemon->on_interrupt.data = daemon->on_hangup.data = daemon;
-	daemon->tick.data = daemon->watchdog.data = daemon;
+	daemon->tick.data = daemon->watchdog.data = daemon->late.data = daemon;
 	daemon->started_ns = daemon->counted_ns = uv_hrtime();
 	daemon->boot_offset_ns = (int64_t)(clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC));
 	daemon->wall_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
@@ -541,21 +511,25 @@ static void daemon_close_handles(struct daemon *daemon)
 			uv_close(handles[i], NULL);
 }
 
-struct daemon *daemon_free(struct daemon *daemon)
+static void daemon_on_late(uv_timer_t *timer)
 {
-	if (!daemon)
-		return NULL;
+	daemon_stop(timer->data);
+}
+
+static void daemon_close_parts(struct daemon *daemon)
+{
 	daemon_close_handles(daemon);
 	meter_close(&daemon->meter);
 	if (daemon->api)
 		api_close(daemon->api, daemon_part_closed);
-	daemon->libraries = libraries_free(daemon->libraries);
+	if (daemon->libraries)
+		libraries_close(daemon->libraries);
 	if (daemon->turn.intake)
 		intake_flush(daemon->turn.intake, uv_hrtime());
 	if (daemon->exact)
 		exact_close(TAKE(daemon->exact), daemon_part_closed);
 	if (daemon->probe)
-		probe_close(TAKE(daemon->probe), daemon_part_closed);
+		probe_close(daemon->probe, daemon_part_closed);
 	turn_close(&daemon->turn);
 	if (daemon->core && daemon->store)
 		core_flush(daemon->core, uv_hrtime());
@@ -565,18 +539,47 @@ struct daemon *daemon_free(struct daemon *daemon)
 		symbolizer_close(daemon->symbolizer, daemon_part_closed);
 	if (daemon->maps)
 		maps_close(daemon->maps, daemon_part_closed);
-	if (daemon->tick.loop)
-		uv_run(&daemon->loop, UV_RUN_DEFAULT);
+}
+
+/* Until all threads have answered. False: some have not, and still use what they were given. */
+static bool daemon_run_out(struct daemon *daemon)
+{
+	if (!daemon->late.loop)
+		return true;
+	uv_timer_start(&daemon->late, daemon_on_late, LIMIT_STOP_MS, 0);
+	if (uv_run(&daemon->loop, UV_RUN_DEFAULT))
+		return false;
+	uv_close((uv_handle_t *)&daemon->late, NULL);
+	uv_run(&daemon->loop, UV_RUN_DEFAULT);
+	return true;
+}
+
+bool daemon_free(struct daemon *daemon)
+{
+	bool idle;
+
+	if (!daemon)
+		return true;
+	daemon_close_parts(daemon);
+	idle = daemon_run_out(daemon);
 	if (daemon->store)
 		daemon_stop_store(daemon);
+	if (!idle) {
+		log_warning("Stopping without waiting any longer: a file system, the name service "
+			    "or a process that is being attached to does not answer");
+		return false;
+	}
 	store_free(daemon->store);
 	core_free(daemon->core);
 	uv_loop_close(&daemon->loop);
-	closep(&daemon->lock);
 	config_free(daemon->config);
 	free(daemon->library);
 	free(daemon->database);
 	free(daemon->config_path);
+	if (libraries_free(daemon->libraries, LIMIT_STOP_PROBES_MS * NS_PER_MS) < 0)
+		return false;
+	probe_free(daemon->probe);
+	closep(&daemon->lock);
 	free(daemon);
-	return NULL;
+	return true;
 }

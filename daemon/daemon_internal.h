@@ -39,6 +39,7 @@ struct daemon {
 	uv_loop_t loop;
 	uv_signal_t on_terminate, on_interrupt, on_hangup;
 	uv_timer_t tick, watchdog;
+	uv_timer_t late; /* when a stopping daemon waits no longer */
 	struct meter meter;
 	uint32_t quiet_ticks; /* since the last record */
 
@@ -61,6 +62,8 @@ struct daemon {
 	struct probe_config probe_config; /* as last reported */
 	struct probe_counters counted;	  /* BPF losses that the model knows */
 	uint64_t counted_ns;
+	bool rereading; /* the settings, on SIGHUP */
+	bool reread_again;
 	uint64_t settle_stacks; /* to be named first, 0: not counted yet */
 	uint64_t settled_ns;	/* everything until then is in the store, or on its way there */
 	uint64_t maps_lost, maps_limited;
@@ -79,7 +82,10 @@ void daemon_stir(struct daemon *daemon);
 /* Hands everything in the model over to the store. */
 void daemon_checkpoint(struct daemon *daemon, uint64_t now);
 
-/* daemon/exact/start.c */
+/* reread.c: on SIGHUP */
+void daemon_on_hangup(uv_signal_t *signal, int number);
+
+/* exact_start.c */
 int daemon_start_exact(struct daemon *daemon);
 void daemon_attach(void *data, struct api_ticket *ticket, const struct api_attach *request);
 void daemon_detach(void *data, struct api_ticket *ticket, const struct api_target *target);

@@ -76,6 +76,11 @@
 #define LIMIT_LIBRARY_SYMBOLS	    65536
 #define LIMIT_LIBRARY_NAMES	    (4 << 20)
 #define LIMIT_LIBRARIES_PER_PROCESS 8
+/* How long a stopping daemon waits for its threads: an attachment to a process takes up to 16 s to
+ * be rolled back, and systemd waits for 30 (TimeoutStopSec). And for probes that are taken off: not
+ * longer, because the kernel takes off the rest when the process ends. */
+#define LIMIT_STOP_MS	     20000
+#define LIMIT_STOP_PROBES_MS 2000
 /* Stacks that wait for names. */
 #define LIMIT_SYMBOL_JOBS 4096
 /* Remembered names, of about 100 bytes; a symbol table, and its section headers: the file is

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/api/refuse.h"
 #include "daemon/daemon.h"
@@ -174,7 +175,8 @@ static int run(const struct arguments *arguments)
 		return EXIT_FAILURE;
 	}
 	daemon_run(daemon);
-	daemon_free(daemon);
+	if (!daemon_free(daemon))
+		_exit(EXIT_SUCCESS);
 	return EXIT_SUCCESS;
 }
 

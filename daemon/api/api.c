@@ -19,7 +19,7 @@
 
 #define BACKLOG	       128
 #define SWEEP_MS       1000
-#define POOL_FOR_OTHER 4 /* two attachments, probes of a library, a name of a user */
+#define POOL_FOR_OTHER 5 /* two attachments, probes of a library, a name of a user, settings */
 
 static struct api *api_free(struct api *api)
 {

@@ -1,4 +1,5 @@
-/* Libraries: which copies of the driver library have probes, and why. */
+/* Libraries: which copies of the driver library have probes, and why. Probes are put on by threads
+ * of the pool, and taken off by the remover: the loop waits for neither. */
 #include "daemon/probe/libraries.h"
 
 #include <errno.h>
@@ -13,22 +14,29 @@
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "daemon/limits.h"
+#include "daemon/probe/remover.h"
 
 struct libraries {
 	uv_loop_t *loop;
 	struct probe *probe;
+	struct remover *remover;
 	struct libraries_callbacks callbacks;
-	bool going;
-	uint32_t busy;
+	bool going, closing;
 	uint32_t count;
 	struct library_copy *library[LIMIT_LIBRARIES];
 };
+
+static void take_off(void *probes)
+{
+	probe_detach(probes);
+}
 
 static struct library_copy *library_free(struct library_copy *library)
 {
 	if (!library)
 		return NULL;
-	probe_detach(library->probes);
+	if (library->probes)
+		remover_add(library->libraries->remover, take_off, library->probes);
 	closep(&library->fd);
 	free(library->path);
 	free(library);
@@ -40,9 +48,15 @@ int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_c
 		  struct libraries **ret)
 {
 	struct libraries *libraries = calloc(1, sizeof(*libraries));
+	int r;
 
 	if (!libraries)
 		return -ENOMEM;
+	r = remover_new(&libraries->remover);
+	if (r < 0) {
+		free(libraries);
+		return r;
+	}
 	libraries->loop = loop;
 	libraries->probe = probe;
 	libraries->callbacks = *callbacks;
@@ -55,14 +69,30 @@ void libraries_go(struct libraries *libraries)
 	libraries->going = true;
 }
 
-struct libraries *libraries_free(struct libraries *libraries)
+/* One that is being attached to is freed when that is done. */
+static void library_drop(struct library_copy *library)
 {
-	while (libraries && libraries->busy)
-		uv_run(libraries->loop, UV_RUN_ONCE);
-	for (uint32_t i = 0; libraries && i < libraries->count; i++)
-		library_free(libraries->library[i]);
+	library->dropped = true;
+	if (!library->busy)
+		library_free(library);
+}
+
+void libraries_close(struct libraries *libraries)
+{
+	libraries->closing = true;
+	while (libraries->count)
+		library_drop(libraries->library[--libraries->count]);
+}
+
+int libraries_free(struct libraries *libraries, uint64_t wait_ns)
+{
+	int r;
+
+	if (!libraries)
+		return 0;
+	r = remover_free(libraries->remover, wait_ns);
 	free(libraries);
-	return NULL;
+	return r;
 }
 
 static struct library_copy *libraries_find(struct libraries *libraries, uint64_t device,
@@ -117,23 +147,22 @@ static void on_attached(uv_work_t *work, int status)
 {
 	struct library_copy *library = work->data;
 
-	library->libraries->busy -= library->busy;
 	library->busy = false;
 	library->probes = TAKE(library->fresh);
-	library_log(library);
-	library_tell_gaps(library);
+	if (!library->libraries->closing) {
+		library_log(library);
+		library_tell_gaps(library);
+	}
 	if (library->dropped)
 		library_free(library);
 }
 
 static void library_attach(struct libraries *libraries, struct library_copy *library)
 {
-	library->libraries = libraries;
 	library->work.data = library;
 	if (libraries->going &&
 	    uv_queue_work(libraries->loop, &library->work, on_attach, on_attached) == 0) {
 		library->busy = true;
-		libraries->busy++;
 		return;
 	}
 	on_attach(&library->work);
@@ -159,11 +188,12 @@ static int libraries_add(struct libraries *libraries, int fd, const char *path,
 
 	if (!library)
 		return -ENOMEM;
+	library->libraries = libraries;
 	library->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	library->path = strdup(path);
 	if (library->fd < 0 || !library->path || fstat(library->fd, &st) < 0)
 		return -ENOMEM;
-	if (libraries->count == LIMIT_LIBRARIES) {
+	if (libraries->count + remover_waiting(libraries->remover) >= LIMIT_LIBRARIES) {
 		log_warning("More than %d driver libraries, not tracing '%s'", LIMIT_LIBRARIES,
 			    path);
 		return -E2BIG;
@@ -175,24 +205,29 @@ static int libraries_add(struct libraries *libraries, int fd, const char *path,
 	return 0;
 }
 
-static void libraries_add_path(struct libraries *libraries, const char *path)
+static void found_add(struct libraries_found *found, const char *path)
 {
-	_cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct library_copy *library;
+	_cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct libraries_file *file = &found->file[found->count];
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+	if (found->count == LIMIT_LIBRARIES || fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return;
-	library = libraries_find(libraries, st.st_dev, st.st_ino);
-	if (library || libraries_add(libraries, fd, path, &library) == 0)
-		library->standing = true;
+	file->path = strdup(path);
+	if (!file->path)
+		return;
+	file->device = st.st_dev;
+	file->inode = st.st_ino;
+	file->fd = TAKE_FD(fd);
+	found->count++;
 }
 
-void libraries_add_standing(struct libraries *libraries, const char *patterns)
+void libraries_find_standing(const char *patterns, struct libraries_found *ret)
 {
 	_cleanup_(freep) char *text = strdup(patterns);
 	char *state = NULL;
 
+	ret->count = 0;
 	for (char *word = text ? strtok_r(text, " ,\t", &state) : NULL; word;
 	     word = strtok_r(NULL, " ,\t", &state)) {
 		glob_t found;
@@ -200,8 +235,29 @@ void libraries_add_standing(struct libraries *libraries, const char *patterns)
 		if (glob(word, 0, NULL, &found))
 			continue;
 		for (size_t i = 0; i < found.gl_pathc; i++)
-			libraries_add_path(libraries, found.gl_pathv[i]);
+			found_add(ret, found.gl_pathv[i]);
 		globfree(&found);
+	}
+}
+
+void libraries_found_clear(struct libraries_found *found)
+{
+	while (found->count) {
+		struct libraries_file *file = &found->file[--found->count];
+
+		closep(&file->fd);
+		free(file->path);
+	}
+}
+
+void libraries_add_standing(struct libraries *libraries, const struct libraries_found *found)
+{
+	for (uint32_t i = 0; i < found->count && !libraries->closing; i++) {
+		const struct libraries_file *file = &found->file[i];
+		struct library_copy *library = libraries_find(libraries, file->device, file->inode);
+
+		if (library || libraries_add(libraries, file->fd, file->path, &library) == 0)
+			library->standing = true;
 	}
 }
 
@@ -212,6 +268,8 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, int fd, const ch
 	struct stat st;
 	int r = 0;
 
+	if (libraries->closing)
+		return 0;
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	library = libraries_find(libraries, st.st_dev, st.st_ino);
@@ -243,10 +301,8 @@ void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t i
 	for (uint32_t i = 0; i < libraries->count; i++)
 		if (libraries->library[i] == library)
 			libraries->library[i] = libraries->library[--libraries->count];
-	log_info("No process maps '%s' any more, detached", library->path);
-	library->dropped = true;
-	if (!library->busy)
-		library_free(library);
+	log_info("No process maps '%s' any more, taking its probes off", library->path);
+	library_drop(library);
 }
 
 const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n)

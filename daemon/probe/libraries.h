@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/limits.h"
 #include "daemon/probe/probe.h"
 
 #define LIBRARY_WAITERS 64
@@ -25,8 +26,8 @@ struct library_copy {
 	uint64_t attached_ns;
 	struct probe_library *probes; /* NULL: could not be attached, or is being attached to */
 	int error;		      /* why not, negative errno */
-	/* Attaching reads the file, maybe from a slow disk, so it is done by a thread of the uv
-	 * pool, which has `fd`, `path`, `fresh` and `error` to itself meanwhile. */
+	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does it. It
+	 * has `fd`, `path`, `fresh` and `error` to itself meanwhile. */
 	bool busy;
 	bool dropped; /* to be freed when it is not busy any more */
 	struct libraries *libraries;
@@ -48,13 +49,28 @@ struct libraries_callbacks {
 
 int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_callbacks *callbacks,
 		  struct libraries **ret);
-/* Waits for the threads that attach. */
-struct libraries *libraries_free(struct libraries *libraries);
 /* From now on probes are attached by threads; before, at once. */
 void libraries_go(struct libraries *libraries);
+/* All lose their probes; threads may be at it until the loop has ended. */
+void libraries_close(struct libraries *libraries);
+/* After that. -ETIMEDOUT: probes are still being taken off, as remover_free() says. Takes NULL,
+ * too. */
+int libraries_free(struct libraries *libraries, uint64_t wait_ns);
 
-/* Attaches to the files that the patterns (separated by spaces) match now. */
-void libraries_add_standing(struct libraries *libraries, const char *patterns);
+struct libraries_found {
+	uint32_t count;
+	struct libraries_file {
+		uint64_t device, inode;
+		char *path;
+		int fd;
+	} file[LIMIT_LIBRARIES];
+};
+
+/* The files that the patterns (separated by spaces) match now. Reads folders: not for the loop. */
+void libraries_find_standing(const char *patterns, struct libraries_found *ret);
+void libraries_found_clear(struct libraries_found *found);
+/* Attaches to them, for good. */
+void libraries_add_standing(struct libraries *libraries, const struct libraries_found *found);
 /* Process `pid` maps the file behind `fd` (borrowed). */
 int libraries_mapped(struct libraries *libraries, uint32_t pid, int fd, const char *path);
 /* No process maps it any more. */

@@ -255,7 +255,7 @@ static int probe_attach_lifecycle(struct probe *probe)
 	return 0;
 }
 
-static struct probe *probe_free(struct probe *probe)
+struct probe *probe_free(struct probe *probe)
 {
 	if (!probe)
 		return NULL;
@@ -325,7 +325,6 @@ static void probe_handle_closed(uv_handle_t *handle)
 
 	if (probe->closed)
 		probe->closed(probe->data);
-	probe_free(probe);
 }
 
 void probe_close(struct probe *probe, void (*closed)(void *data))

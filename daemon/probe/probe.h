@@ -48,6 +48,8 @@ int probe_new(uv_loop_t *loop, struct intake *intake, const struct probe_config 
 	      const struct probe_callbacks *callbacks, void *data, struct probe **ret);
 /* What is still in the ring is not read: intake_flush() does. */
 void probe_close(struct probe *probe, void (*closed)(void *data));
+/* When it is closed, and no thread attaches any more. */
+struct probe *probe_free(struct probe *probe);
 /* Applies the settings that may change at run time: all but way and ring_bytes. */
 void probe_configure(struct probe *probe, const struct probe_config *config);
 /* Chooses which launches and waits of a process get stacks. Its end resets the choice only if

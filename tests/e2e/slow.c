@@ -1,10 +1,15 @@
-/* Slow: preloaded into the daemon, a name service that takes two seconds to answer, and a slow disk
- * below libcuda: its first bytes take two seconds. */
+/* Slow: preloaded into the daemon, what may take long, and takes two seconds here: answers of a
+ * name service; the first bytes of a libcuda, and the names in its folder; and the kernel, to take
+ * probes off a library (with TS_SLOW_LINKS=S: S seconds). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -16,7 +21,7 @@ static void *next(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
-static void be_slow(int fd, off_t offset)
+static int is_named(int fd, const char *name)
 {
 	char link[64], path[4096];
 	ssize_t n;
@@ -24,7 +29,12 @@ static void be_slow(int fd, off_t offset)
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	n = readlink(link, path, sizeof(path) - 1);
 	path[n > 0 ? n : 0] = '\0';
-	if (!offset && strstr(path, "libcuda"))
+	return strstr(path, name) != NULL;
+}
+
+static void be_slow(int fd, off_t offset)
+{
+	if (!offset && is_named(fd, "libcuda"))
 		sleep(SLOW_S);
 }
 
@@ -61,4 +71,55 @@ __attribute__((visibility("default"))) int getpwuid_r(uid_t uid, struct passwd *
 
 	sleep(SLOW_S);
 	return real(uid, entry, room, size, ret);
+}
+
+__attribute__((visibility("default"))) int getpwnam_r(const char *name, struct passwd *entry,
+						      char *room, size_t size, struct passwd **ret)
+{
+	int (*real)(const char *, struct passwd *, char *, size_t, struct passwd **) =
+		next("getpwnam_r");
+
+	sleep(SLOW_S);
+	return real(name, entry, room, size, ret);
+}
+
+__attribute__((visibility("default"))) struct group *getgrnam(const char *name)
+{
+	struct group *(*real)(const char *) = next("getgrnam");
+
+	sleep(SLOW_S);
+	return real(name);
+}
+
+__attribute__((visibility("default"))) int getgrnam_r(const char *name, struct group *entry,
+						      char *room, size_t size, struct group **ret)
+{
+	int (*real)(const char *, struct group *, char *, size_t, struct group **) =
+		next("getgrnam_r");
+
+	sleep(SLOW_S);
+	return real(name, entry, room, size, ret);
+}
+
+__attribute__((visibility("default"))) int glob(const char *pattern, int flags,
+						int (*failed)(const char *path, int error),
+						glob_t *ret)
+{
+	int (*real)(const char *, int, int (*)(const char *, int), glob_t *) = next("glob");
+
+	sleep(SLOW_S);
+	return real(pattern, flags, failed, ret);
+}
+
+/* The probes of a library are one or two links. */
+__attribute__((visibility("default"))) int close(int fd)
+{
+	int (*real)(int) = next("close");
+	const char *seconds = getenv("TS_SLOW_LINKS");
+	int error = errno;
+
+	if (is_named(fd, "bpf_link"))
+		sleep(seconds ? (unsigned int)atoi(seconds) : SLOW_S);
+	errno = error;
+	return real(fd);
 }

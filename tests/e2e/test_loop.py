@@ -1,30 +1,44 @@
 #!/usr/bin/python3
-"""The daemon's loop never blocks: with a name service that takes two seconds to answer, and a libcuda on a
-disk that takes two seconds, it goes on, and what was missed meanwhile is reported."""
+"""The daemon's loop never blocks: with a name service that takes two seconds to answer, a libcuda on a
+disk that takes two seconds, and a kernel that takes two seconds to take probes off, it goes on, and what
+was missed meanwhile is reported. A daemon that stops waits for none of them for long."""
 
 import os
 import pwd
+import signal
 
 import tracesmith
 from tracesmith import wait_for, workload
 
 SLOW = os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_slow.so")
-# Either delay in the loop makes a turn of two seconds. Beside other busy programs a turn may take some
+# Any of the delays in the loop makes a turn of two seconds. Beside other busy programs a turn may take some
 # hundred milliseconds because the thread does not get a processor; what it computes itself stays below this.
 LONGEST_US, LONGEST_CPU_US = 1000000, 20000
+FOREVER_S = 600
 
 
 class Loop(tracesmith.Case):
     def setUp(self):
-        self.daemon = tracesmith.Daemon(standing=())
+        pass  # each test starts its own
+
+    def start(self, standing=(), links_s=2):
+        self.daemon = tracesmith.Daemon(standing=standing)
         self.addCleanup(self._close)
-        self.daemon.start(prefix=("env", f"LD_PRELOAD={SLOW}"))
+        self.daemon.start(prefix=("env", f"LD_PRELOAD={SLOW}", f"TS_SLOW_LINKS={links_s}"))
 
     def figure(self, name):
         rows = self.daemon.ctl("status", "--json")
         return next(row["number"] for row in tracesmith.json.loads(rows.out)["rows"] if row["name"] == name)
 
+    def assert_never_held_up(self):
+        self.assertLess(self.figure("loop_longest_us"), LONGEST_US)
+        self.assertLess(self.figure("loop_longest_cpu_us"), LONGEST_CPU_US)
+
+    def attached(self):
+        return "Attached to" in self.daemon.log()
+
     def test_a_slow_name_service_and_a_slow_disk_hold_up_nothing(self):
+        self.start()
         copy = os.path.realpath(tracesmith.library())
         process = workload("rate", "--count", 5, "--hold")
         try:
@@ -41,8 +55,52 @@ class Loop(tracesmith.Case):
         finally:
             process.kill()
             process.communicate()
-        self.assertLess(self.figure("loop_longest_us"), LONGEST_US)
-        self.assertLess(self.figure("loop_longest_cpu_us"), LONGEST_CPU_US)
+        self.assert_never_held_up()
+
+    def test_settings_are_reread_beside_it(self):
+        self.start()
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        with open(self.daemon.config, "w") as file:
+            file.write(f"[probe]\nstanding = {tracesmith.library()}\n"
+                       f"[filter]\nuids = {user}\n")
+        self.daemon.process.send_signal(signal.SIGHUP)
+        self.daemon.ctl("status")
+        # And another one while the first is under way.
+        self.daemon.process.send_signal(signal.SIGHUP)
+        wait_for("the settings to be read twice", lambda: self.daemon.log().count("Reread '") == 2)
+        self.assertIn("only processes of 1 user", self.daemon.ctl("status").out)
+        wait_for("probes on the library", self.attached)
+        self.assertEqual(self.daemon.log().count("Attached to"), 1)
+        self.assert_never_held_up()
+
+    def test_probes_are_taken_off_beside_it(self):
+        self.start()
+        process = workload("rate", "--count", 5, "--hold")
+        try:
+            wait_for("probes on the library", self.attached)
+        finally:
+            process.kill()
+            process.communicate()
+        wait_for("the library to be given up", lambda: "taking its probes off" in self.daemon.log())
+        self.assert_never_held_up()
+
+    def test_it_stops_although_probes_stay_on(self):
+        self.start(standing=("lib",), links_s=FOREVER_S)
+        process = workload("rate", "--count", 5)
+        process.communicate("\n")
+        self.daemon.wait_ended(process.pid)
+        self.assertEqual(self.daemon.stop(), 0, self.daemon.log())
+
+    def test_it_stops_while_it_attaches(self):
+        self.start()
+        process = workload("rate", "--count", 5, "--hold")
+        try:
+            copy = os.path.realpath(tracesmith.library())
+            wait_for("the library", lambda: copy in self.daemon.ctl("status").out)
+            self.assertEqual(self.daemon.stop(), 0, self.daemon.log())
+        finally:
+            process.kill()
+            process.communicate()
 
 
 if __name__ == "__main__":

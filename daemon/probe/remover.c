@@ -1,0 +1,130 @@
+/* Remover: a queue and the thread that empties it. */
+#include "daemon/probe/remover.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "core/store/thread.h"
+
+struct removal {
+	STAILQ_ENTRY(removal) link;
+	void (*take_off)(void *probes);
+	void *probes;
+};
+
+struct remover {
+	pthread_t thread;
+	uv_mutex_t lock;
+	/* Under the lock: */
+	uv_cond_t moved;
+	STAILQ_HEAD(, removal) queue; /* the first one is under way */
+	uint32_t waiting;
+	bool closing, ended;
+};
+
+static void remover_destroy(struct remover *remover)
+{
+	uv_cond_destroy(&remover->moved);
+	uv_mutex_destroy(&remover->lock);
+	free(remover);
+}
+
+static void remover_do_first(struct remover *remover)
+{
+	struct removal *removal = STAILQ_FIRST(&remover->queue);
+
+	uv_mutex_unlock(&remover->lock);
+	removal->take_off(removal->probes);
+	uv_mutex_lock(&remover->lock);
+	STAILQ_REMOVE_HEAD(&remover->queue, link);
+	remover->waiting--;
+	free(removal);
+}
+
+static void *thread_main(void *data)
+{
+	struct remover *remover = data;
+
+	uv_mutex_lock(&remover->lock);
+	while (remover->waiting || !remover->closing) {
+		if (remover->waiting)
+			remover_do_first(remover);
+		else
+			uv_cond_wait(&remover->moved, &remover->lock);
+	}
+	remover->ended = true;
+	uv_cond_signal(&remover->moved);
+	uv_mutex_unlock(&remover->lock);
+	return NULL;
+}
+
+int remover_new(struct remover **ret)
+{
+	struct remover *remover = calloc(1, sizeof(*remover));
+	int r;
+
+	if (!remover)
+		return -ENOMEM;
+	STAILQ_INIT(&remover->queue);
+	uv_mutex_init(&remover->lock);
+	uv_cond_init(&remover->moved);
+	r = thread_start(&remover->thread, thread_main, remover);
+	if (r < 0) {
+		remover_destroy(remover);
+		return r;
+	}
+	*ret = remover;
+	return 0;
+}
+
+void remover_add(struct remover *remover, void (*take_off)(void *probes), void *probes)
+{
+	struct removal *removal = calloc(1, sizeof(*removal));
+
+	if (!removal) {
+		take_off(probes);
+		return;
+	}
+	removal->take_off = take_off;
+	removal->probes = probes;
+	uv_mutex_lock(&remover->lock);
+	STAILQ_INSERT_TAIL(&remover->queue, removal, link);
+	remover->waiting++;
+	uv_cond_signal(&remover->moved);
+	uv_mutex_unlock(&remover->lock);
+}
+
+uint32_t remover_waiting(struct remover *remover)
+{
+	uint32_t waiting;
+
+	uv_mutex_lock(&remover->lock);
+	waiting = remover->waiting;
+	uv_mutex_unlock(&remover->lock);
+	return waiting;
+}
+
+int remover_free(struct remover *remover, uint64_t wait_ns)
+{
+	const uint64_t end_ns = uv_hrtime() + wait_ns;
+	uint64_t now_ns;
+	bool ended;
+
+	if (!remover)
+		return 0;
+	uv_mutex_lock(&remover->lock);
+	remover->closing = true;
+	uv_cond_signal(&remover->moved);
+	while (!remover->ended && (now_ns = uv_hrtime()) < end_ns)
+		uv_cond_timedwait(&remover->moved, &remover->lock, end_ns - now_ns);
+	ended = remover->ended;
+	uv_mutex_unlock(&remover->lock);
+	if (!ended)
+		return -ETIMEDOUT;
+	pthread_join(remover->thread, NULL);
+	remover_destroy(remover);
+	return 0;
+}

@@ -1,0 +1,21 @@
+/* remover.h: takes probes off in a thread of its own. The kernel waits for every CPU: some
+ * milliseconds, on a busy host many seconds.
+ */
+#ifndef TS_REMOVER_H
+#define TS_REMOVER_H
+
+#include <stdint.h>
+
+struct remover;
+
+int remover_new(struct remover **ret);
+/* Calls `take_off` for `probes` in the thread, in the order of these calls. Without memory it is
+ * called at once. Any thread may ask. */
+void remover_add(struct remover *remover, void (*take_off)(void *probes), void *probes);
+/* How many are not off yet. */
+uint32_t remover_waiting(struct remover *remover);
+/* Waits for the thread. -ETIMEDOUT: it goes on, and keeps what it needs; the kernel takes the rest
+ * off when the process ends. Takes NULL, too. */
+int remover_free(struct remover *remover, uint64_t wait_ns);
+
+#endif
