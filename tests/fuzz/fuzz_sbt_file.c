@@ -1,30 +1,18 @@
-/* Fuzz_sbt_file: any bytes may be opened as an .sbt file, and all that is found in it read.
- * The first byte of an input says what is done with the rest: it is the file; or it is one once its
- * places and checksums are put right, so that what is behind them is reached, those of its chunks
- * too; with 2 it also gets a tail that makes its last block the index. */
-#include <endian.h>
+/* Fuzz_sbt_file: any bytes may be opened as an .sbt file, and all that is found in it read. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "core/sbt/file.h"
-#include "core/sbt/format.h"
 #include "core/sbt/rows.h"
+#include "tests/fuzz/sbt_made.h"
 #include "tests/fuzz/seed.h"
-
-#define CHUNK_HEAD 52
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct sbt_codec *codec;
 static struct op ops[SBT_OPS_MAX];
-
-struct memory {
-	uint8_t *data;
-	size_t size;
-};
 
 static int read_memory(void *data, uint64_t offset, void *bytes, size_t size)
 {
@@ -70,99 +58,15 @@ static void read_file(struct memory *memory)
 	sbt_reader_free(reader);
 }
 
-static void repair_chunk(uint8_t *chunk, size_t size)
-{
-	uint32_t length = htole32((uint32_t)size), body = htole32((uint32_t)size - CHUNK_HEAD);
-	uint64_t checksum;
-
-	if (size < CHUNK_HEAD)
-		return;
-	memcpy(chunk, "SBT\1", 4);
-	memcpy(chunk + 4, &length, 4);
-	if (!(chunk[49] & 1))
-		memcpy(chunk + 44, &body, 4);
-	checksum = htole64(XXH3_64bits(chunk + 16, size - 16));
-	memcpy(chunk + 8, &checksum, 8);
-}
-
-/* A block that ends within the file, at least; returns where it ends. */
-static size_t repair_block(uint8_t *file, size_t offset, size_t size)
-{
-	struct sbt_block_head head;
-	uint64_t checksum;
-	size_t left = size - offset - sizeof(head);
-
-	memcpy(&head, file + offset, sizeof(head));
-	head.magic = htole32(SBT_BLOCK_MAGIC);
-	head.offset = htole64(offset);
-	head.zero = 0;
-	if (le32toh(head.size) > left)
-		head.size = htole32((uint32_t)left);
-	left = le32toh(head.size);
-	memcpy(file + offset, &head, sizeof(head));
-	if (le32toh(head.type) == SBT_BLOCK_OPS)
-		repair_chunk(file + offset + sizeof(head), left);
-	checksum = htole64(XXH3_64bits(file + offset + 16, 16 + left));
-	memcpy(file + offset + 8, &checksum, 8);
-	return offset + sizeof(head) + left;
-}
-
-static void repair_head(uint8_t *file)
-{
-	struct sbt_file_head head = { .version = htole32(SBT_FILE_VERSION) };
-
-	memcpy(head.magic, SBT_FILE_MAGIC, SBT_MAGIC_SIZE);
-	head.checksum = htole64(XXH3_64bits(&head, 16));
-	memcpy(file, &head, sizeof(head));
-}
-
-static void repair(struct memory *memory, int tail)
-{
-	size_t end = memory->size - (tail ? SBT_TAIL : 0), offset = SBT_FILE_HEAD, last = 0;
-	struct sbt_tail t = { 0 };
-
-	repair_head(memory->data);
-	while (end - offset >= SBT_BLOCK_HEAD) {
-		last = offset;
-		offset = repair_block(memory->data, offset, end);
-	}
-	if (!tail)
-		return;
-	memory->size = offset + SBT_TAIL;
-	t.index = htole64(last);
-	t.offset = htole64(offset);
-	t.checksum = htole64(XXH3_64bits(&t, 16));
-	memcpy(t.magic, SBT_TAIL_MAGIC, SBT_MAGIC_SIZE);
-	memcpy(memory->data + offset, &t, sizeof(t));
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct memory memory;
-	int action;
 
 	if (size < 1)
 		return 0;
-	action = data[0] % 3;
-	memory.size = size - 1;
-	memory.data = malloc(size);
-	memcpy(memory.data, data + 1, memory.size);
-	if (action && memory.size >= SBT_FILE_HEAD + SBT_TAIL)
-		repair(&memory, action == 2);
+	memory = made_of_input(data, size);
 	read_file(&memory);
 	free(memory.data);
-	return 0;
-}
-
-static int append(void *data, const void *bytes, size_t size)
-{
-	struct memory *memory = data;
-
-	memory->data = realloc(memory->data, memory->size + size);
-	if (!memory->data)
-		abort();
-	memcpy(memory->data + memory->size, bytes, size);
-	memory->size += size;
 	return 0;
 }
 
@@ -195,7 +99,7 @@ static void make_file(struct memory *file, size_t count)
 		ops[i].handle = i % 5 * 4096;
 		ops[i].name = ops[i].handle * 3;
 	}
-	if (sbt_writer_new(append, file, &writer) < 0)
+	if (sbt_writer_new(memory_append, file, &writer) < 0)
 		abort();
 	add_rows(writer);
 	sbt_encode(codec, ops, count, &data, &size);
