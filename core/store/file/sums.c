@@ -35,7 +35,7 @@ struct sums {
 	struct sbt_order *order;
 	struct sbt_codec *codec;
 	struct op *op;		/* SBT_OPS_MAX */
-	struct map begin[SUMS]; /* of processes: the first missing second */
+	struct map first[SUMS]; /* of processes: the first missing second */
 	struct map place;	/* devices of processes */
 	uint64_t last_ns;	/* start of the last op */
 	uint64_t ops, limited;
@@ -50,7 +50,7 @@ static void sums_release(struct sums *sums)
 	sbt_codec_free(sums->codec);
 	free(sums->op);
 	for (int i = 0; i < SUMS; i++)
-		map_clear(&sums->begin[i]);
+		map_clear(&sums->first[i]);
 	map_clear(&sums->place);
 }
 
@@ -82,11 +82,11 @@ bool file_sums_named(const char *sql)
 
 /* --- what the model reports --- */
 
-static bool missing(const struct sums *sums, int table, uint32_t process, uint64_t second)
+static bool lacks(const struct sums *sums, int table, uint32_t process, uint64_t second)
 {
 	struct map_key key = { process, 0 };
 
-	return second >= (uintptr_t)map_get(&sums->begin[table], key);
+	return second >= (uintptr_t)map_get(&sums->first[table], key);
 }
 
 static void no_state(void *data, const struct op *op)
@@ -101,11 +101,11 @@ static bool is_missing(const struct sums *sums, enum core_row type, const void *
 
 	switch (type) {
 	case CORE_ROW_ROLLUP:
-		return missing(sums, ROLLUP, rollup->process, rollup->second);
+		return lacks(sums, ROLLUP, rollup->process, rollup->second);
 	case CORE_ROW_WORK:
-		return missing(sums, WORK, work->process, work->second);
+		return lacks(sums, WORK, work->process, work->second);
 	case CORE_ROW_BUSY:
-		return missing(sums, BUSY, busy->process, busy->second);
+		return lacks(sums, BUSY, busy->process, busy->second);
 	default:
 		return true;
 	}
@@ -208,7 +208,7 @@ static int each_row(struct sums *sums, const char *sql, int64_t parameter,
 
 /* --- what the recording has --- */
 
-static int take_begin(struct sums *sums, sqlite3_stmt *row)
+static int take_last(struct sums *sums, sqlite3_stmt *row)
 {
 	struct map_key key = { (uint64_t)sqlite3_column_int64(row, 1), 0 };
 	uintptr_t second = (uintptr_t)sqlite3_column_int64(row, 2);
@@ -217,10 +217,10 @@ static int take_begin(struct sums *sums, sqlite3_stmt *row)
 	/* The row of a minute. */
 	if (second % CONDENSE_TO_S == 0 && second + CONDENSE_AFTER_S <= told_s)
 		second += CONDENSE_TO_S - 1;
-	return map_put(&sums->begin[sqlite3_column_int(row, 0)], key, (void *)(second + 1));
+	return map_put(&sums->first[sqlite3_column_int(row, 0)], key, (void *)(second + 1));
 }
 
-#define BEGIN_OF(number, table)                                                                    \
+#define LAST_OF(number, table)                                                                     \
 	"SELECT " number ", process, max(second) FROM " table                                      \
 	" WHERE boot = ?1 AND second BETWEEN 0 AND " SECOND_MAX " GROUP BY process"
 
@@ -233,9 +233,9 @@ static int prepare(struct sums *sums, bool memory)
 		.data = sums,
 	};
 	int r = each_row(sums,
-			 BEGIN_OF("0", "rollup") " UNION ALL " BEGIN_OF(
-				 "1", "work") " UNION ALL " BEGIN_OF("2", "busy"),
-			 sums->job->boot, take_begin);
+			 LAST_OF("0", "rollup") " UNION ALL " LAST_OF(
+				 "1", "work") " UNION ALL " LAST_OF("2", "busy"),
+			 sums->job->boot, take_last);
 
 	if (r == 0)
 		r = tables_new(sums->job->db, sums->job->boot, &sums->tables);
@@ -263,14 +263,14 @@ static int write_limited(struct sums *sums)
 
 static int count_all(struct sums *sums)
 {
-	/* The model reports them all at the end. */
-	int64_t told = 0;
-	int r = sql_query_integer(sums->job->db, "SELECT count(*) FROM memory", &told);
+	/* The model reports them all at the end, or none. */
+	int64_t recorded = 0;
+	int r = sql_query_integer(sums->job->db, "SELECT count(*) FROM memory", &recorded);
 
-	if (r == 0 && !told)
+	if (r == 0 && !recorded)
 		r = sql_exec(sums->job->db, "DELETE FROM allocation");
 	if (r == 0)
-		r = prepare(sums, !told);
+		r = prepare(sums, !recorded);
 	if (r == 0)
 		r = each_row(sums,
 			     "SELECT first_ns, data FROM chunk WHERE kind <> ?1"
