@@ -110,6 +110,23 @@ static const struct wording {
 	[REASON(PRIVILEGED)] = { .text = "Process {1} has more privileges than its user, or is "
 					 "closed to "
 					 "debuggers: run tsctl as root" },
+	[REASON(NO_CUDA)] = { .text = "Process {1} does not use CUDA (libcuda.so is not mapped): "
+				      "try again when it does, or wait for it with --wait" },
+	[REASON(SECCOMP)] = { .text = "Process {1} has a seccomp filter, which may kill it during "
+				      "attaching; the filters of Docker and Kubernetes do not: try "
+				      "with --seccomp" },
+	[REASON(SHADOW_STACK)] = { .text = "Process {1} uses a shadow stack, which prevents "
+					   "attaching: start it without "
+					   "GLIBC_TUNABLES=glibc.cpu.x86_shstk, or with 'tsctl "
+					   "run'" },
+	[REASON(PTRACE_SCOPE)] = { .text = "Cannot attach to process {1}: "
+					   "kernel.yama.ptrace_scope is 3, which forbids it until "
+					   "the next boot; start the program with 'tsctl run'" },
+	[REASON(PRIVILEGES_CHANGED)] = { .text = "Process {1} has changed its privileges: run "
+						 "tsctl as root" },
+	[REASON(BEING_RECORDED)] = { .text = "Process {1} is already being recorded: see 'tsctl "
+					     "ps'; 'tsctl detach {1}' stops it" },
+	[REASON(NOT_ATTACHED)] = { .text = "Process {1} is not attached: see 'tsctl ps'" },
 	[REASON(NO_PROCESS)] = { .text = "There is no process {1}: use the pid on the host ('tsctl "
 					 "ps')" },
 };

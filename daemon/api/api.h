@@ -13,6 +13,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
+#include "core/store/query/remark.h"
 #include "proto/hello.h"
 
 struct api;
@@ -94,8 +95,11 @@ struct api_detach_result {
 
 void api_attach_done(struct api_ticket *ticket, const struct api_attach_result *result);
 void api_detach_done(struct api_ticket *ticket, const struct api_detach_result *result);
-/* Negative errno as in attach.h, and a sentence for the user that says what to do. */
-void api_ticket_fail(struct api_ticket *ticket, int error, const char *sentence);
+/* The arguments are texts, with a NULL behind them. */
+void api_ticket_fail(struct api_ticket *ticket, Tracesmith__V1__Remark__Reason reason, ...)
+	__attribute__((sentinel));
+/* For the first of these, which may be none where there was no memory for it. */
+void api_ticket_fail_for(struct api_ticket *ticket, const struct remarks *why);
 /* False: nobody waits for the answer any more; it must still be given. */
 bool api_ticket_wanted(const struct api_ticket *ticket);
 

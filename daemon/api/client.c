@@ -192,23 +192,29 @@ void client_error(struct client *client, uint64_t id, Tracesmith__V1__Error__Cod
 	client_reply(client, &reply);
 }
 
-static void fail(struct client *client, uint64_t id, Tracesmith__V1__Remark__Reason reason,
-		 va_list arguments)
+void client_fail_for(struct client *client, uint64_t id, const struct remarks *why)
 {
-	_cleanup_(remarks_clear) struct remarks remarks = { 0 };
 	Tracesmith__V1__Error error = TRACESMITH__V1__ERROR__INIT;
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
 
-	error.code = remark_code(reason);
-	if (remarks_add_list(&remarks, reason, arguments) == 0) {
-		error.message = remarks.item[0]->text;
-		error.remark = remarks.item;
-		error.n_remark = remarks.count;
-	}
+	error.code = remark_code(why->count ? why->item[0]->reason : REASON(NO_MEMORY));
+	if (why->count)
+		error.message = why->item[0]->text;
+	error.remark = (Tracesmith__V1__Remark **)why->item;
+	error.n_remark = why->count;
 	reply.id = id;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_ERROR;
 	reply.error = &error;
 	client_reply(client, &reply);
+}
+
+static void fail(struct client *client, uint64_t id, Tracesmith__V1__Remark__Reason reason,
+		 va_list arguments)
+{
+	_cleanup_(remarks_clear) struct remarks remarks = { 0 };
+
+	remarks_add_list(&remarks, reason, arguments);
+	client_fail_for(client, id, &remarks);
 }
 
 void client_fail(struct client *client, uint64_t id, Tracesmith__V1__Remark__Reason reason, ...)

@@ -146,7 +146,7 @@ static void handle_attach(struct client *client, const Tracesmith__V1__Request *
 	if (api->callbacks.attach)
 		api->callbacks.attach(api->data, ticket, &attach);
 	else
-		api_ticket_fail(ticket, -EOPNOTSUPP, "This tracesmithd cannot attach to processes");
+		api_ticket_fail(ticket, REASON(NO_ATTACHING), NULL);
 }
 
 static void handle_detach(struct client *client, const Tracesmith__V1__Request *request)
@@ -164,7 +164,7 @@ static void handle_detach(struct client *client, const Tracesmith__V1__Request *
 	if (api->callbacks.detach)
 		api->callbacks.detach(api->data, ticket, &target);
 	else
-		api_ticket_fail(ticket, -EOPNOTSUPP, "This tracesmithd cannot attach to processes");
+		api_ticket_fail(ticket, REASON(NO_ATTACHING), NULL);
 }
 
 /* No function: it becomes a job. */

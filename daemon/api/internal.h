@@ -69,6 +69,8 @@ void client_error(struct client *client, uint64_t id, Tracesmith__V1__Error__Cod
 /* The arguments are texts, with a NULL behind them. */
 void client_fail(struct client *client, uint64_t id, Tracesmith__V1__Remark__Reason reason, ...)
 	__attribute__((sentinel));
+/* One remark, or none where there was no memory for it. */
+void client_fail_for(struct client *client, uint64_t id, const struct remarks *why);
 /* One sentence, then the end. */
 void client_refuse(struct client *client, Tracesmith__V1__Error__Code code, const char *message);
 void client_refuse_for(struct client *client, Tracesmith__V1__Remark__Reason reason, ...)

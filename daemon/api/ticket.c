@@ -1,10 +1,8 @@
 /* Ticket: a request that another part of the daemon answers, later or at once. It is in
  * api->tickets until it is answered or the api is gone, and in client->tickets while somebody waits
  * for the answer. Only answering it frees it. */
-#include <errno.h>
 #include <stdlib.h>
 
-#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/api/internal.h"
 #include "daemon/limits.h"
@@ -17,31 +15,6 @@ struct api_ticket {
 	uint64_t id, asked_ns;
 	uid_t uid;
 };
-
-/* What a program is told when a part of the daemon failed with an errno. */
-static const struct {
-	int error;
-	Tracesmith__V1__Error__Code code;
-} codes[] = {
-	{ -ESRCH, TRACESMITH__V1__ERROR__CODE__NOT_FOUND },
-	{ -ENOENT, TRACESMITH__V1__ERROR__CODE__NOT_FOUND },
-	{ -EPERM, TRACESMITH__V1__ERROR__CODE__DENIED },
-	{ -EACCES, TRACESMITH__V1__ERROR__CODE__DENIED },
-	{ -ENODEV, TRACESMITH__V1__ERROR__CODE__NO_CUDA },
-	{ -EINVAL, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST },
-	{ -ENOEXEC, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST },
-	{ -EALREADY, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST },
-	{ -EIO, TRACESMITH__V1__ERROR__CODE__INTERNAL },
-	{ -ENOMEM, TRACESMITH__V1__ERROR__CODE__INTERNAL },
-};
-
-static Tracesmith__V1__Error__Code code_of(int error)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
-		if (codes[i].error == error)
-			return codes[i].code;
-	return TRACESMITH__V1__ERROR__CODE__UNAVAILABLE;
-}
 
 static bool has_room(const struct api *api, uid_t uid)
 {
@@ -182,11 +155,22 @@ void api_detach_done(struct api_ticket *ticket, const struct api_detach_result *
 	answer(ticket, &reply);
 }
 
-void api_ticket_fail(struct api_ticket *ticket, int error, const char *sentence)
+void api_ticket_fail_for(struct api_ticket *ticket, const struct remarks *why)
 {
 	struct client *client = take_client(ticket);
 
 	if (client)
-		client_error(client, ticket->id, code_of(error), sentence);
+		client_fail_for(client, ticket->id, why);
 	free(ticket);
+}
+
+void api_ticket_fail(struct api_ticket *ticket, Tracesmith__V1__Remark__Reason reason, ...)
+{
+	_cleanup_(remarks_clear) struct remarks why = { 0 };
+	va_list arguments;
+
+	va_start(arguments, reason);
+	remarks_add_list(&why, reason, arguments);
+	va_end(arguments);
+	api_ticket_fail_for(ticket, &why);
 }

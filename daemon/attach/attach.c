@@ -26,14 +26,29 @@
 #define PATIENCE_UNDO_MS 10000 /* leftovers are unwelcome */
 #define THREADS_END_MS	 2000
 #define LIBRARY_MAX	 (64 << 20)
-int attach_why(char *why, int error, const char *format, ...)
+#define SENTENCE_SIZE	 512
+
+int attach_why(struct remarks *why, int error, Tracesmith__V1__Remark__Reason reason, ...)
 {
+	va_list arguments;
+
+	remarks_clear(why);
+	va_start(arguments, reason);
+	remarks_add_list(why, reason, arguments);
+	va_end(arguments);
+	return error;
+}
+
+int attach_why_text(struct remarks *why, int error, Tracesmith__V1__Remark__Reason reason,
+		    const char *format, ...)
+{
+	char text[SENTENCE_SIZE];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(why, ATTACH_WHY_MAX, format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	return error;
+	return attach_why(why, error, reason, text, NULL);
 }
 
 /* Whether the stopped thread still runs the checked program: its memory cannot be read any more
@@ -45,8 +60,7 @@ static int state_confirm(const struct attach_state *state)
 
 	if (attach_target_read(&state->target, state->target.syscall, &instruction,
 			       sizeof(instruction)))
-		return attach_why(state->why, -ESRCH, "Process %d has started another program",
-				  state->pid);
+		return ATTACH_WHY(state->why, -ESRCH, PROGRAM_CHANGED, REMARK_NUMBER(state->pid));
 	return request && request->limited
 		       ? attach_check_owner(state->pid, request->uid, state->why)
 		       : 0;
@@ -94,9 +108,9 @@ static int state_take(struct attach_state *state, int pidfd, int number, int *re
 	if (fd < 0 || (number == state->memfd && fcntl(fd, F_GET_SEALS) < 0) ||
 	    fstat(fd, &here) < 0 || stat(path, &there) < 0 || here.st_ino != there.st_ino ||
 	    here.st_dev != there.st_dev)
-		return attach_why(state->why, -EIO,
-				  "Cannot take over a descriptor of process %d: %s", state->pid,
-				  fd < 0 ? strerror(errno) : "its threads do not share them");
+		return ATTACH_FAILED(state->why, -EIO,
+				     "Cannot take over a descriptor of process %d: %s", state->pid,
+				     fd < 0 ? strerror(errno) : "its threads do not share them");
 	*ret = TAKE_FD(fd);
 	return 0;
 }
@@ -138,9 +152,9 @@ static int state_transfer(struct attach_state *state, int library, int *ret_sock
 			return r;
 		r = copy_library(library, memfd);
 		if (r < 0)
-			return attach_why(state->why, -EIO,
-					  "Cannot copy the library into process %d: %s", state->pid,
-					  strerror(-r));
+			return ATTACH_FAILED(state->why, -EIO,
+					     "Cannot copy the library into process %d: %s",
+					     state->pid, strerror(-r));
 	}
 	*ret_socket = TAKE_FD(socket);
 	return 0;
@@ -159,9 +173,10 @@ static int state_attach(struct attach_state *state, const struct attach_request 
 	if (r == 0)
 		r = state_step(state, true, PATIENCE_MS, attach_step_load, &request->wanted);
 	if (r != -ESRCH && !state->lost && (state->remote.scratch || state->memfd >= 0)) {
-		char ignored[ATTACH_WHY_MAX], *why = state->why;
+		_cleanup_(remarks_clear) struct remarks ignored = { 0 };
+		struct remarks *why = state->why;
 
-		state->why = ignored;
+		state->why = &ignored;
 		state_step(state, state->unload, PATIENCE_UNDO_MS, attach_step_clean, NULL);
 		state->why = why;
 	}
@@ -170,7 +185,8 @@ static int state_attach(struct attach_state *state, const struct attach_request 
 	return r;
 }
 
-static int state_open(struct attach_state *state, pid_t pid, uint64_t started_ticks, char *why)
+static int state_open(struct attach_state *state, pid_t pid, uint64_t started_ticks,
+		      struct remarks *why)
 {
 	uint64_t ticks;
 	int r;
@@ -206,7 +222,7 @@ struct attach_work {
 	struct attach_result *result;
 	pid_t pid;
 	uint64_t started_ticks, handle;
-	char *why;
+	struct remarks *why;
 	int r;
 };
 
@@ -218,7 +234,7 @@ static void *work_thread(void *data)
 
 	work->r = attach_remote_ticks(&ticks);
 	if (work->r < 0) {
-		attach_why(work->why, work->r, "Cannot start a timer: %s", strerror(-work->r));
+		ATTACH_FAILED(work->why, work->r, "Cannot start a timer: %s", strerror(-work->r));
 		return NULL;
 	}
 	work->r = work->run(work);
@@ -232,10 +248,10 @@ static int work_run(struct attach_work *work)
 	int r = pthread_create(&thread, NULL, work_thread, work);
 
 	if (r != 0)
-		return attach_why(work->why, -EAGAIN, "Cannot start a thread: %s", strerror(r));
+		return ATTACH_FAILED(work->why, -EAGAIN, "Cannot start a thread: %s", strerror(r));
 	pthread_join(thread, NULL);
 	if (work->r < 0 && attach_ended(work->pid))
-		return attach_why(work->why, -ESRCH, "Process %d has ended", work->pid);
+		return ATTACH_WHY(work->why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(work->pid));
 	return work->r;
 }
 
@@ -265,15 +281,17 @@ static int work_attach(struct attach_work *work)
 	return r;
 }
 
-int attach_run(const struct attach_request *request, struct attach_result *ret, char *why)
+int attach_run(const struct attach_request *request, struct attach_result *ret, struct remarks *why)
 {
 	struct attach_work work = { .run = work_attach,
 				    .pid = request->pid,
 				    .request = request,
 				    .result = ret,
 				    .why = why };
-	int r = attach_check(request, why);
+	int r;
 
+	remarks_clear(why);
+	r = attach_check(request, why);
 	return r < 0 ? r : work_run(&work);
 }
 
@@ -314,16 +332,16 @@ static bool still_mapped(pid_t pid, uint64_t entry)
 	return mapped;
 }
 
-static int wait_threads_end(pid_t pid, char *why)
+static int wait_threads_end(pid_t pid, struct remarks *why)
 {
 	uint64_t end = attach_now_ns() + THREADS_END_MS * NS_PER_MS;
 
 	while (attach_is_live(pid)) {
 		if (attach_now_ns() > end)
-			return attach_why(why, -EAGAIN,
-					  "The library's thread in process %d is still running: "
-					  "the library stays loaded but inactive",
-					  pid);
+			return ATTACH_FAILED(why, -EAGAIN,
+					     "The library's thread in process %d is still running: "
+					     "the library stays loaded but inactive",
+					     pid);
 		nanosleep(&(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
 	}
 	return 0;
@@ -339,26 +357,26 @@ static int work_unload(struct attach_work *work)
 		r = wait_threads_end(work->pid, work->why);
 	state.handle = work->handle;
 	if (r == 0 && attach_target_entry(&state.target, state.handle, &state.entry) < 0)
-		r = attach_why(work->why, -ENOEXEC,
-			       "The library in process %d was not loaded by 'tsctl attach': it "
-			       "stays loaded but inactive",
-			       work->pid);
+		r = ATTACH_FAILED(work->why, -ENOEXEC,
+				  "The library in process %d was not loaded by attaching: it stays "
+				  "loaded but inactive",
+				  work->pid);
 	if (r == 0 && state_inside(&state))
-		r = attach_why(work->why, -EAGAIN,
-			       "A thread of process %d is inside the library: it stays loaded",
-			       work->pid);
+		r = ATTACH_FAILED(work->why, -EAGAIN,
+				  "A thread of process %d is inside the library: it stays loaded",
+				  work->pid);
 	if (r == 0)
 		r = state_step(&state, true, PATIENCE_MS, attach_step_unload, NULL);
 	if (r == 0 && still_mapped(work->pid, state.entry))
-		r = attach_why(work->why, -EIO,
-			       "The library stays loaded in process %d: something there still "
-			       "refers to it",
-			       work->pid);
+		r = ATTACH_FAILED(work->why, -EIO,
+				  "The library stays loaded in process %d: something there still "
+				  "refers to it",
+				  work->pid);
 	state_close(&state);
 	return r;
 }
 
-int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, char *why)
+int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, struct remarks *why)
 {
 	struct attach_work work = { .run = work_unload,
 				    .pid = pid,
@@ -366,5 +384,6 @@ int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, char *why)
 				    .handle = handle,
 				    .why = why };
 
+	remarks_clear(why);
 	return work_run(&work);
 }

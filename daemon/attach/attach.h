@@ -2,7 +2,8 @@
  *
  * Each call blocks for milliseconds to seconds, so it belongs on a thread of the pool; the ptrace
  * work is done on a thread that ends with the call. Failures are rolled back: the process continues
- * as if nothing had happened, and `why` has a sentence that says what to do.
+ * as if nothing had happened, and `why` says why: one remark, none where there was no memory for
+ * it.
  */
 #ifndef TS_ATTACH_H
 #define TS_ATTACH_H
@@ -11,9 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/store/query/remark.h"
 #include "proto/hello.h"
-
-#define ATTACH_WHY_MAX 256
 
 struct attach_request {
 	pid_t pid;
@@ -37,10 +37,11 @@ struct attach_result {
 /* -ESRCH: no such process, or it ended; -EPERM: no permission, or another tracer; -ENOEXEC: not
  * supported for this process; -ENODEV: it does not use CUDA (yet); -EALREADY: carries the library
  * and is connected; -EAGAIN: no thread of it was free; -EIO: it failed and was rolled back. */
-int attach_check(const struct attach_request *request, char *why);
-int attach_run(const struct attach_request *request, struct attach_result *ret, char *why);
+int attach_check(const struct attach_request *request, struct remarks *why);
+int attach_run(const struct attach_request *request, struct attach_result *ret,
+	       struct remarks *why);
 
 /* After the library has reported that it is GONE and unloadable, and its connection has ended. */
-int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, char *why);
+int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, struct remarks *why);
 
 #endif

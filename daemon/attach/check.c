@@ -30,21 +30,14 @@ static int yama_scope(void)
 	return fd >= 0 && read(fd, &digit, 1) == 1 ? digit - '0' : 0;
 }
 
-static int check_denied(pid_t pid, char *why)
+static int check_denied(pid_t pid, struct remarks *why)
 {
 	if (yama_scope() == 3)
-		return attach_why(
-			why, -EPERM,
-			"Cannot attach to process %d: kernel.yama.ptrace_scope is 3, which forbids "
-			"it until the next boot; start the program with 'tsctl run'",
-			pid);
-	return attach_why(why, -EPERM,
-			  "No permission to trace process %d: run tracesmithd with CAP_SYS_PTRACE "
-			  "in a user namespace that owns it",
-			  pid);
+		return ATTACH_WHY(why, -EPERM, PTRACE_SCOPE, REMARK_NUMBER(pid));
+	return ATTACH_WHY(why, -EPERM, NO_PTRACE, REMARK_NUMBER(pid));
 }
 
-static int check_state(const struct attach_request *request, char *why)
+static int check_state(const struct attach_request *request, struct remarks *why)
 {
 	struct attach_status status;
 	uint64_t ticks;
@@ -52,46 +45,36 @@ static int check_state(const struct attach_request *request, char *why)
 
 	if (pid <= 0 || attach_status_read(pid, 0, &status) < 0 ||
 	    procfs_started_ticks((uint32_t)pid, &ticks) < 0)
-		return attach_why(why, -ESRCH, "There is no process %d", pid);
+		return ATTACH_WHY(why, -ESRCH, NO_PROCESS, REMARK_NUMBER(pid));
 	if (status.tgid != pid)
-		return attach_why(why, -ESRCH,
-				  "%d is a thread of process %d: give the pid of the process", pid,
-				  status.tgid);
+		return ATTACH_WHY(why, -ESRCH, THREAD_ID, REMARK_NUMBER(pid),
+				  REMARK_NUMBER(status.tgid));
 	if (request->started_ticks && request->started_ticks != ticks)
-		return attach_why(
-			why, -ESRCH,
-			"Process %d has ended, and its pid now belongs to another process", pid);
+		return ATTACH_WHY(why, -ESRCH, PID_REUSED, REMARK_NUMBER(pid));
 	if (status.kernel_thread)
-		return attach_why(why, -ENOEXEC, "%d (%s) is a kernel thread", pid, status.comm);
+		return ATTACH_WHY(why, -ENOEXEC, NEVER_ATTACHED, REMARK_NUMBER(pid),
+				  "a kernel thread");
 	if (status.state == 'Z' || status.state == 'X')
-		return attach_why(why, -ESRCH,
-				  "Process %d (%s) has ended and waits for its parent to collect "
-				  "its exit status",
-				  pid, status.comm);
+		return ATTACH_WHY(why, -ESRCH, ZOMBIE, REMARK_NUMBER(pid), status.comm);
 	if (pid == 1 || pid == getpid())
-		return attach_why(why, -EPERM,
-				  "Process %d is %s, which tracesmithd never attaches to", pid,
+		return ATTACH_WHY(why, -EPERM, NEVER_ATTACHED, REMARK_NUMBER(pid),
 				  pid == 1 ? "the init process" : "tracesmithd itself");
 	return 0;
 }
 
-static int check_tracer(pid_t pid, char *why)
+static int check_tracer(pid_t pid, struct remarks *why)
 {
 	struct attach_status status, tracer = { 0 };
 
 	if (attach_status_read(pid, 0, &status) < 0)
-		return attach_why(why, -ESRCH, "Process %d has ended", pid);
+		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(pid));
 	if (status.tracer) {
 		attach_status_read(status.tracer, 0, &tracer);
-		return attach_why(why, -EPERM,
-				  "Process %d is traced by process %d (%s): end that tracer first",
-				  pid, status.tracer, tracer.comm);
+		return ATTACH_WHY(why, -EPERM, TRACED, REMARK_NUMBER(pid),
+				  REMARK_NUMBER(status.tracer), tracer.comm);
 	}
 	if (status.state == 'T')
-		return attach_why(
-			why, -EAGAIN,
-			"Process %d is stopped: continue it (kill -CONT %d) and try again", pid,
-			pid);
+		return ATTACH_WHY(why, -EAGAIN, STOPPED, REMARK_NUMBER(pid));
 	return 0;
 }
 
@@ -118,7 +101,7 @@ static int check_read_program(int fd, Elf64_Ehdr *ret_header, char ret[INTERPRET
 	return 0;
 }
 
-static int check_program(pid_t pid, char *why)
+static int check_program(pid_t pid, struct remarks *why)
 {
 	_cleanup_(closep) int fd = -1;
 	char path[32], interpreter[INTERPRETER_SIZE];
@@ -129,28 +112,28 @@ static int check_program(pid_t pid, char *why)
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
 		return check_denied(pid, why);
 	if (fd < 0)
-		return attach_why(why, -ESRCH, "Process %d has ended", pid);
+		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(pid));
 	memset(&header, 0, sizeof(header));
 	if (check_read_program(fd, &header, interpreter) < 0)
-		return attach_why(why, -ENOEXEC, "The program of process %d is not an ELF file",
-				  pid);
+		return ATTACH_UNSUPPORTED(why, "The program of process %d is not an ELF file", pid);
 	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
-		return attach_why(why, -ENOEXEC,
-				  "Process %d runs a program of another architecture%s: only "
-				  "64-bit x86 programs are supported",
-				  pid, header.e_ident[EI_CLASS] == ELFCLASS32 ? " (32-bit)" : "");
+		return ATTACH_UNSUPPORTED(
+			why,
+			"Process %d runs a program of another architecture%s: only "
+			"64-bit x86 programs are supported",
+			pid, header.e_ident[EI_CLASS] == ELFCLASS32 ? " (32-bit)" : "");
 	if (strstr(interpreter, "ld-musl"))
-		return attach_why(
-			why, -ENOEXEC,
-			"Process %d uses the musl C library, but NVIDIA's CUPTI needs glibc", pid);
+		return ATTACH_UNSUPPORTED(
+			why, "Process %d uses the musl C library, but NVIDIA's CUPTI needs glibc",
+			pid);
 	if (!interpreter[0])
-		return attach_why(
-			why, -ENOEXEC,
-			"Process %d is statically linked: no library can be loaded into it", pid);
+		return ATTACH_UNSUPPORTED(
+			why, "Process %d is statically linked: no library can be loaded into it",
+			pid);
 	return 0;
 }
 
-static int check_mappings(pid_t pid, char *why)
+static int check_mappings(pid_t pid, struct remarks *why)
 {
 	struct attach_maps maps;
 	bool cuda = false;
@@ -159,53 +142,46 @@ static int check_mappings(pid_t pid, char *why)
 	if (r == -EACCES || r == -EPERM)
 		return check_denied(pid, why);
 	if (r < 0)
-		return attach_why(why, -ESRCH, "Process %d has ended", pid);
+		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(pid));
 	for (size_t i = 0; i < maps.count; i++)
 		cuda |= library_of(attach_map_name(&maps.map[i])) == &library_cuda;
 	attach_maps_free(&maps);
 	if (!cuda)
-		return attach_why(why, -ENODEV,
-				  "Process %d does not use CUDA (libcuda.so is not mapped): try "
-				  "again when it does, or wait for it with --wait",
-				  pid);
+		return ATTACH_WHY(why, -ENODEV, NO_CUDA, REMARK_NUMBER(pid));
 	return 0;
 }
 
-static int check_seccomp(const struct attach_request *request, char *why)
+static int check_seccomp(const struct attach_request *request, struct remarks *why)
 {
 	struct attach_status status;
 
 	if (attach_status_read(request->pid, 0, &status) < 0)
-		return attach_why(why, -ESRCH, "Process %d has ended", request->pid);
+		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(request->pid));
 	if (status.seccomp == SECCOMP_STRICT)
-		return attach_why(why, -ENOEXEC,
-				  "Process %d is in strict seccomp mode: the system calls of "
-				  "attaching would kill it",
-				  request->pid);
-	if (status.seccomp && !request->seccomp)
-		return attach_why(
-			why, -ENOEXEC,
-			"Process %d has a seccomp filter, which may kill it during attaching; the "
-			"filters of Docker and Kubernetes do not: try with --seccomp",
+		return ATTACH_UNSUPPORTED(
+			why,
+			"Process %d is in strict seccomp mode: the system calls of "
+			"attaching would kill it",
 			request->pid);
+	if (status.seccomp && !request->seccomp)
+		return ATTACH_WHY(why, -ENOEXEC, SECCOMP, REMARK_NUMBER(request->pid));
 	return 0;
 }
 
 /* The loader in the process opens the library by a name in /proc. */
-static int check_root(pid_t pid, char *why)
+static int check_root(pid_t pid, struct remarks *why)
 {
 	struct statfs fs;
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/root/proc", pid);
 	if (statfs(path, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC)
-		return attach_why(why, -ENOEXEC,
-				  "Process %d has no /proc in its root directory: mount one there",
-				  pid);
+		return ATTACH_UNSUPPORTED(
+			why, "Process %d has no /proc in its root directory: mount one there", pid);
 	return 0;
 }
 
-static int check_memory(pid_t pid, char *why)
+static int check_memory(pid_t pid, struct remarks *why)
 {
 	_cleanup_(closep) int fd = -1;
 	char path[32];
@@ -214,7 +190,7 @@ static int check_memory(pid_t pid, char *why)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
 		return check_denied(pid, why);
-	return fd < 0 ? attach_why(why, -ESRCH, "Process %d has ended", pid) : 0;
+	return fd < 0 ? ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(pid)) : 0;
 }
 
 /* An ending process loses its memory first, and then looks like all kinds of things. */
@@ -233,7 +209,7 @@ bool attach_ended(pid_t pid)
 	return empty;
 }
 
-int attach_check_owner(pid_t pid, uid_t uid, char *why)
+int attach_check_owner(pid_t pid, uid_t uid, struct remarks *why)
 {
 	struct attach_status status;
 	struct stat st;
@@ -241,7 +217,7 @@ int attach_check_owner(pid_t pid, uid_t uid, char *why)
 	int r = attach_status_read(pid, 0, &status);
 
 	if (r < 0)
-		return attach_why(why, -ESRCH, "Process %d has ended", pid);
+		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(pid));
 	for (size_t i = 0; i < ARRAY_SIZE(status.uid); i++)
 		if (status.uid[i] != uid)
 			r = -EPERM;
@@ -249,14 +225,12 @@ int attach_check_owner(pid_t pid, uid_t uid, char *why)
 	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
 	if (stat(path, &st) < 0 || st.st_uid != uid)
 		r = -EPERM;
-	return r == 0 ? 0
-		      : attach_why(why, r,
-				   "Process %d has changed its privileges: run tsctl as root", pid);
+	return r == 0 ? 0 : ATTACH_WHY(why, r, PRIVILEGES_CHANGED, REMARK_NUMBER(pid));
 }
 
-int attach_check(const struct attach_request *request, char *why)
+int attach_check(const struct attach_request *request, struct remarks *why)
 {
-	static int (*const checks[])(pid_t pid, char *why) = {
+	static int (*const checks[])(pid_t pid, struct remarks * why) = {
 		check_tracer, check_program, check_mappings, check_root, check_memory,
 	};
 	int r = check_state(request, why);
@@ -266,6 +240,6 @@ int attach_check(const struct attach_request *request, char *why)
 	if (r == 0)
 		r = check_seccomp(request, why);
 	if (r < 0 && r != -ESRCH && attach_ended(request->pid))
-		return attach_why(why, -ESRCH, "Process %d has ended", request->pid);
+		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(request->pid));
 	return r;
 }

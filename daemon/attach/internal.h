@@ -22,8 +22,18 @@
 #define ATTACH_SCRATCH_SIZE (256 << 10)
 #define ATTACH_XSTATE_MAX   (32 << 10)
 
-/* Writes the sentence and returns `error`. */
-int attach_why(char *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Puts it in the place of what was there, and returns `error`. */
+int attach_why(struct remarks *why, int error, Tracesmith__V1__Remark__Reason reason, ...)
+	__attribute__((sentinel));
+/* The only argument is a sentence. */
+int attach_why_text(struct remarks *why, int error, Tracesmith__V1__Remark__Reason reason,
+		    const char *format, ...) __attribute__((format(printf, 4, 5)));
+#define ATTACH_WHY(why, error, reason, ...)                                                        \
+	attach_why(why, error, REASON(reason), ##__VA_ARGS__, NULL)
+#define ATTACH_FAILED(why, error, ...)                                                             \
+	attach_why_text(why, error, REASON(ATTACH_FAILED), __VA_ARGS__)
+#define ATTACH_UNSUPPORTED(why, ...)                                                               \
+	attach_why_text(why, -ENOEXEC, REASON(UNSUPPORTED), __VA_ARGS__)
 uint64_t attach_now_ns(void);
 
 /* proc.c */
@@ -75,7 +85,7 @@ uint64_t attach_auxiliary(pid_t pid, uint64_t key);
 /* check.c */
 /* Whether `uid` may still trace it. Asked while a thread is stopped, so that the answer stays
  * valid: a program with other privileges may have been started since the last time. */
-int attach_check_owner(pid_t pid, uid_t uid, char *why);
+int attach_check_owner(pid_t pid, uid_t uid, struct remarks *why);
 bool attach_ended(pid_t pid);
 
 /* target.c */
@@ -106,7 +116,7 @@ struct attach_target {
 		.mem = -1                                                                          \
 	}
 
-int attach_target_open(pid_t pid, struct attach_target *ret, char *why);
+int attach_target_open(pid_t pid, struct attach_target *ret, struct remarks *why);
 void attach_target_close(struct attach_target *target);
 /* All `size` bytes or -EIO. */
 int attach_target_read(const struct attach_target *target, uint64_t address, void *data,
@@ -173,7 +183,7 @@ int attach_frame_write(const struct attach_remote *remote, uint64_t top, uint64_
 /* Stops a usable thread, for system calls only or to call functions that load something; tries for
  * `patience_ms`. -EAGAIN: there was none. */
 int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
-		       unsigned int patience_ms, char *why);
+		       unsigned int patience_ms, struct remarks *why);
 /* The kernel ends some calls with EINTR whenever they are interrupted. Makes it restart them,
  * unless a handler of the program runs. */
 void attach_thread_again(struct user_regs_struct *regs);
@@ -183,7 +193,7 @@ struct attach_state {
 	struct attach_target target;
 	struct attach_remote remote;
 	pid_t pid;
-	char *why;
+	struct remarks *why;
 	int memfd, sockets[2]; /* in the process, -1: none; [1] is the library's */
 	uint64_t handle, entry;
 	uint64_t longest_ns;

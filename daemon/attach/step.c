@@ -25,7 +25,7 @@
 
 int attach_state_ended(const struct attach_state *state)
 {
-	return attach_why(state->why, -ESRCH, "Process %d has ended", state->pid);
+	return ATTACH_WHY(state->why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(state->pid));
 }
 
 /* A system call of the process; its failure becomes a sentence. */
@@ -35,15 +35,15 @@ static int state_syscall(struct attach_state *state, const char *name, long numb
 	int r = attach_remote_syscall(&state->remote, number, argument, ret);
 
 	if (r < 0)
-		return attach_why(state->why, r == -ESRCH ? r : -EIO,
-				  "Process %d did not return from %s()", state->pid, name);
+		return ATTACH_FAILED(state->why, r == -ESRCH ? r : -EIO,
+				     "Process %d did not return from %s()", state->pid, name);
 	if (*ret >= 0 || *ret < -4095)
 		return 0;
-	return attach_why(state->why, -EIO, "Cannot attach to process %d: %s() failed: %s%s",
-			  state->pid, name, strerror((int)-*ret),
-			  *ret == -EPERM || *ret == -ENOSYS || *ret == -EACCES
-				  ? " (its seccomp filter or security policy forbids it)"
-				  : "");
+	return ATTACH_FAILED(state->why, -EIO, "Cannot attach to process %d: %s() failed: %s%s",
+			     state->pid, name, strerror((int)-*ret),
+			     *ret == -EPERM || *ret == -ENOSYS || *ret == -EACCES
+				     ? " (its seccomp filter or security policy forbids it)"
+				     : "");
 }
 
 static int state_map(struct attach_state *state, size_t size, int protection, uint64_t *ret)
@@ -69,8 +69,8 @@ static int step_memory(struct attach_state *state)
 	if (r < 0)
 		return r;
 	r = attach_remote_code(&state->remote);
-	return r < 0 ? attach_why(state->why, -EIO, "Cannot write to the memory of process %d",
-				  state->pid)
+	return r < 0 ? ATTACH_FAILED(state->why, -EIO, "Cannot write to the memory of process %d",
+				     state->pid)
 		     : 0;
 }
 
@@ -156,12 +156,13 @@ static int state_call(struct attach_state *state, const char *name, uint64_t fun
 	if (r == -ESRCH)
 		return attach_state_ended(state);
 	if (r == -EFAULT)
-		return attach_why(state->why, -EIO, "%s() in process %d got signal %d (%s)", name,
-				  state->pid, state->remote.fault, strsignal(state->remote.fault));
-	return attach_why(state->why, r == -ETIMEDOUT ? -EIO : r,
-			  "%s() in process %d did not return and was undone: a lock was held "
-			  "there; try again",
-			  name, state->pid);
+		return ATTACH_FAILED(state->why, -EIO, "%s() in process %d got signal %d (%s)",
+				     name, state->pid, state->remote.fault,
+				     strsignal(state->remote.fault));
+	return ATTACH_FAILED(state->why, r == -ETIMEDOUT ? -EIO : r,
+			     "%s() in process %d did not return and was undone: a lock was held "
+			     "there; try again",
+			     name, state->pid);
 }
 
 static int state_dlerror(struct attach_state *state)
@@ -180,8 +181,8 @@ static int state_dlerror(struct attach_state *state)
 	for (char *p = text; *p; p++)
 		if (*p < ' ' || *p > '~')
 			*p = ' ';
-	return attach_why(state->why, -EIO, "Process %d could not load the library: %s", state->pid,
-			  text);
+	return ATTACH_FAILED(state->why, -EIO, "Process %d could not load the library: %s",
+			     state->pid, text);
 }
 
 static int step_dlopen(struct attach_state *state)
@@ -200,8 +201,8 @@ static int step_dlopen(struct attach_state *state)
 	if (!state->handle)
 		return state_dlerror(state);
 	if (attach_target_entry(&state->target, state->handle, &state->entry) < 0)
-		return attach_why(state->why, -EIO, "The library has no function '%s'",
-				  TS_INJECT_ATTACH_ENTRY);
+		return ATTACH_FAILED(state->why, -EIO, "The library has no function '%s'",
+				     TS_INJECT_ATTACH_ENTRY);
 	return 0;
 }
 
@@ -221,13 +222,11 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 	if (r < 0)
 		return r;
 	if ((int)result == -EALREADY)
-		return attach_why(
-			state->why, -EALREADY,
-			"Process %d already carries the library, connected to another daemon",
-			state->pid);
+		return ATTACH_WHY(state->why, -EALREADY, OTHER_DAEMON, REMARK_NUMBER(state->pid));
 	if ((int)result < 0)
-		return attach_why(state->why, -EIO, "The library could not start in process %d: %s",
-				  state->pid, strerror(-(int)result));
+		return ATTACH_FAILED(state->why, -EIO,
+				     "The library could not start in process %d: %s", state->pid,
+				     strerror(-(int)result));
 	state->sockets[1] = -1; /* the library's now */
 	return 0;
 }
@@ -267,8 +266,8 @@ int attach_step_unload(struct attach_state *state, const void *data)
 	error = attach_target_read(&state->target, where, &value, sizeof(value));
 	r = state_call(state, "dlclose", state->target.dlclose, state->handle, 0, &result);
 	if (r == 0 && (int)result)
-		r = attach_why(state->why, -EIO, "Process %d could not unload the library",
-			       state->pid);
+		r = ATTACH_FAILED(state->why, -EIO, "Process %d could not unload the library",
+				  state->pid);
 	if (!error && !state->remote.gone)
 		attach_target_write(&state->target, where, &value, sizeof(value));
 	if (!state->remote.gone && !state->remote.fault)

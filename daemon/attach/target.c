@@ -382,7 +382,7 @@ static int target_find_started(struct attach_target *target)
 	return r;
 }
 
-int attach_target_open(pid_t pid, struct attach_target *ret, char *why)
+int attach_target_open(pid_t pid, struct attach_target *ret, struct remarks *why)
 {
 	struct attach_target target = { .pid = pid, .mem = -1 };
 	char path[32];
@@ -394,14 +394,15 @@ int attach_target_open(pid_t pid, struct attach_target *ret, char *why)
 		r = target_find_started(&target);
 	if (r == -ESRCH) {
 		attach_target_close(&target);
-		return attach_why(why, -ESRCH, "Process %d has ended", pid);
+		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(pid));
 	}
 	if (r < 0) {
 		attach_target_close(&target);
-		return attach_why(why, -ENOEXEC,
-				  "No glibc with dlopen() was found in process %d, or the process "
-				  "is still starting",
-				  pid);
+		return ATTACH_UNSUPPORTED(
+			why,
+			"No glibc with dlopen() was found in process %d, or the process "
+			"is still starting",
+			pid);
 	}
 	*ret = target;
 	return 0;

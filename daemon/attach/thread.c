@@ -263,7 +263,7 @@ static int thread_round(struct attach_remote *remote, enum attach_loader loader_
 }
 
 int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
-		       unsigned int patience_ms, char *why)
+		       unsigned int patience_ms, struct remarks *why)
 {
 	uint64_t begin = attach_now_ns(), end = begin + patience_ms * NS_PER_MS;
 	long wait_us = RETRY_FIRST_US;
@@ -289,22 +289,13 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 	if (r == 0)
 		return 0;
 	if (r == -ESRCH)
-		return attach_why(why, r, "Process %d has ended", pid);
+		return ATTACH_WHY(why, r, PROCESS_ENDED, REMARK_NUMBER(pid));
 	if (r == -ENOEXEC)
-		return attach_why(
-			why, r,
-			"Process %d uses a shadow stack, which prevents attaching: start it "
-			"without GLIBC_TUNABLES=glibc.cpu.x86_shstk, or with 'tsctl run'",
-			pid);
+		return ATTACH_WHY(why, r, SHADOW_STACK, REMARK_NUMBER(pid));
 	if (r == -EPERM)
-		return attach_why(why, r,
-				  "The kernel does not let tracesmithd trace process %d: another "
-				  "tracer was first, or CAP_SYS_PTRACE is missing",
-				  pid);
-	return attach_why(why, -EAGAIN,
-			  "No thread of process %d was free within %u ms: all were loading "
-			  "libraries, allocating memory or inside the driver; try again",
-			  pid, patience_ms);
+		return ATTACH_WHY(why, r, TRACE_REFUSED, REMARK_NUMBER(pid));
+	return ATTACH_WHY(why, -EAGAIN, NO_FREE_THREAD, REMARK_NUMBER(pid),
+			  REMARK_NUMBER(patience_ms));
 }
 
 void attach_thread_again(struct user_regs_struct *regs)

@@ -110,7 +110,7 @@ static void session_failed(struct session *session, const char *text)
 		log_info("Cannot record process %u: %s", session->pid, text);
 	session->failed = true;
 	session_note(session, "%s", text);
-	session_fail(session, -EIO, "Cannot record process %u: %s", session->pid, text);
+	session_fail(session, REASON(CANNOT_RECORD), REMARK_NUMBER(session->pid), text, NULL);
 	if (session->attached)
 		session_leave(session);
 }
@@ -219,33 +219,21 @@ static void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck)
 /* A second request to attach. */
 static void session_refuse(const struct session *session, struct api_ticket *ticket)
 {
-	uint32_t pid = session->pid;
-	char text[512];
+	const char *pid = REMARK_NUMBER(session->pid);
 
-	if (session->stage == SESSION_LEAVING || session->job == JOB_UNLOAD) {
-		snprintf(text, sizeof(text), "Process %u is being detached: try again in a moment",
-			 pid);
-		api_ticket_fail(ticket, -EAGAIN, text);
-		return;
-	}
-	if (session->attach || session->job == JOB_ATTACH)
-		snprintf(text, sizeof(text), "Process %u is already being attached", pid);
+	if (session->stage == SESSION_LEAVING || session->job == JOB_UNLOAD)
+		api_ticket_fail(ticket, REASON(BEING_DETACHED), pid, NULL);
+	else if (session->attach || session->job == JOB_ATTACH)
+		api_ticket_fail(ticket, REASON(BEING_ATTACHED), pid, NULL);
 	else if (session->failed)
-		snprintf(text, sizeof(text),
-			 "Process %u carries the library but cannot be recorded: %s", pid,
-			 session->note);
+		api_ticket_fail(ticket, REASON(CANNOT_RECORD), pid, session->note, NULL);
 	else
-		snprintf(text, sizeof(text),
-			 "Process %u is already being recorded: see 'tsctl ps'; 'tsctl detach %u' "
-			 "stops it",
-			 pid, pid);
-	api_ticket_fail(ticket, -EALREADY, text);
+		api_ticket_fail(ticket, REASON(BEING_RECORDED), pid, NULL);
 }
 
 void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct api_attach *request)
 {
 	struct session *session = session_find(exact, request->target.pid);
-	char text[256];
 	int library;
 
 	if (session) {
@@ -254,15 +242,14 @@ void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct a
 	}
 	library = open(exact->config.library, O_RDONLY | O_CLOEXEC);
 	if (library < 0) {
-		snprintf(text, sizeof(text), "Cannot open the library '%s': %s; is it installed?",
-			 exact->config.library, strerror(errno));
-		api_ticket_fail(ticket, -EIO, text);
+		api_ticket_fail(ticket, REASON(NO_LIBRARY), exact->config.library, strerror(errno),
+				NULL);
 		return;
 	}
 	session = session_new(exact, request->target.pid);
 	if (!session) {
 		close(library);
-		api_ticket_fail(ticket, -ENOMEM, "The daemon has no memory for another process");
+		api_ticket_fail(ticket, REASON(NO_MEMORY), NULL);
 		return;
 	}
 	session->attach = ticket;
@@ -282,17 +269,17 @@ void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct a
 {
 	struct session *session = session_find(exact, target->pid);
 	bool attaching = session && !session->connected && session->job != JOB_UNLOAD;
-	char text[256];
+	const char *pid = REMARK_NUMBER(target->pid);
 
 	if (!session || attaching || session->detach) {
-		snprintf(text, sizeof(text), "Process %u is %s", target->pid,
-			 !session	   ? "not attached: see 'tsctl ps'"
-			 : session->detach ? "already being detached"
-					   : "being attached: try again in a moment");
-		api_ticket_fail(ticket, session ? -EAGAIN : -ENOENT, text);
+		api_ticket_fail(ticket,
+				!session	  ? REASON(NOT_ATTACHED)
+				: session->detach ? REASON(BEING_DETACHED)
+						  : REASON(NOT_YET_ATTACHED),
+				pid, NULL);
 		return;
 	}
-	session_fail(session, -ECANCELED, "Process %u is being detached", target->pid);
+	session_fail(session, REASON(BEING_DETACHED), pid, NULL);
 	session->detach = ticket;
 	if (session->job == JOB_NONE)
 		session_leave(session);
@@ -303,8 +290,7 @@ void exact_over(struct exact *exact, uint32_t pid)
 	struct session *session = session_find(exact, pid);
 
 	if (session && session->stage == SESSION_WAITING && session->job == JOB_NONE) {
-		session_fail(session, -ESRCH, "Process %u has ended or started another program",
-			     pid);
+		session_fail(session, REASON(LIBRARY_GONE), REMARK_NUMBER(pid), NULL);
 		session_end(session);
 	}
 }

@@ -50,7 +50,7 @@ struct session {
 	struct attach_result result;
 	uint32_t unloads; /* tries */
 	int error;
-	char why[ATTACH_WHY_MAX];
+	struct remarks why;
 };
 
 struct exact {
@@ -75,8 +75,10 @@ struct session *session_find(const struct exact *exact, uint32_t pid);
 struct session *session_new(struct exact *exact, uint32_t pid);
 /* Answers the waiting requests, and frees the session: now, or when its job is done. */
 void session_end(struct session *session);
-void session_fail(struct session *session, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+/* Fails the waiting requests. The arguments are texts, with a NULL behind them. */
+void session_fail(struct session *session, Tracesmith__V1__Remark__Reason reason, ...)
+	__attribute__((sentinel));
+void session_fail_for(struct session *session, const struct remarks *why);
 void session_note(struct session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* The asker is told now, or when the job is done. */

@@ -15,10 +15,10 @@ static void job_run(uv_work_t *work)
 	struct session *session = work->data;
 
 	if (session->job == JOB_ATTACH)
-		session->error = attach_run(&session->request, &session->result, session->why);
+		session->error = attach_run(&session->request, &session->result, &session->why);
 	else
 		session->error = attach_unload((pid_t)session->pid, session->request.started_ticks,
-					       session->result.handle, session->why);
+					       session->result.handle, &session->why);
 }
 
 static void session_unloaded(struct session *session)
@@ -31,7 +31,7 @@ static void session_unloaded(struct session *session)
 		return;
 	}
 	if (session->error < 0)
-		session_note(session, "%s", session->why);
+		session_note(session, "%s", remarks_text(&session->why) ?: "");
 	session_answer_detach(session, ended || session->error == 0);
 	/* A library may have connected in the meantime, on its own. */
 	if (!session->connected)
@@ -42,7 +42,7 @@ static void session_unloaded(struct session *session)
 static void session_met(struct session *session)
 {
 	if (session->error < 0 && session->error != -EALREADY)
-		session_fail(session, session->error, "%s", session->why);
+		session_fail_for(session, &session->why);
 	if (session->failed && session->attached)
 		session_leave(session);
 	else if (session->stage == SESSION_COLLECTING || session->note[0])
@@ -53,6 +53,7 @@ static void session_met(struct session *session)
 
 static void session_adopt(struct session *session)
 {
+	char text[128];
 	int r;
 
 	session_wait(session, HELLO_MS);
@@ -61,9 +62,11 @@ static void session_adopt(struct session *session)
 		TAKE_FD(session->result.socket);
 		return;
 	}
-	if (r != -ESRCH)
-		session_fail(session, r, "Attached to process %u, but cannot follow it: %s",
-			     session->pid, strerror(-r));
+	if (r != -ESRCH) {
+		snprintf(text, sizeof(text), "Attached to process %u, but cannot follow it: %s",
+			 session->pid, strerror(-r));
+		session_fail(session, REASON(ATTACH_FAILED), text, NULL);
+	}
 	session_end(session);
 }
 
@@ -84,7 +87,7 @@ static void session_injected(struct session *session)
 	if (session->connected) {
 		session_met(session);
 	} else if (session->error < 0) {
-		session_fail(session, session->error, "%s", session->why);
+		session_fail_for(session, &session->why);
 		session_end(session);
 	} else {
 		session_adopt(session);

@@ -51,6 +51,7 @@ static void session_closed(uv_handle_t *timer)
 	struct session *session = timer->data;
 	struct exact *exact = session->exact;
 
+	remarks_clear(&session->why);
 	free(session);
 	exact_part_closed(exact);
 }
@@ -58,10 +59,9 @@ static void session_closed(uv_handle_t *timer)
 void session_end(struct session *session)
 {
 	if (session->exact->closing)
-		session_fail(session, -ECANCELED, "tracesmithd is stopping");
+		session_fail(session, REASON(STOPPING), NULL);
 	else
-		session_fail(session, -ESRCH,
-			     "Process %u has ended or no longer carries the library", session->pid);
+		session_fail(session, REASON(LIBRARY_GONE), REMARK_NUMBER(session->pid), NULL);
 	if (!session->ended)
 		map_remove(&session->exact->by_pid, session_key(session->pid));
 	session->ended = true;
@@ -74,18 +74,23 @@ void session_end(struct session *session)
 	uv_close((uv_handle_t *)&session->timer, session_closed);
 }
 
-void session_fail(struct session *session, int error, const char *format, ...)
+void session_fail_for(struct session *session, const struct remarks *why)
 {
-	char text[512];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
-	va_end(ap);
 	if (session->attach)
-		api_ticket_fail(TAKE(session->attach), error, text);
+		api_ticket_fail_for(TAKE(session->attach), why);
 	if (session->detach)
-		api_ticket_fail(TAKE(session->detach), error, text);
+		api_ticket_fail_for(TAKE(session->detach), why);
+}
+
+void session_fail(struct session *session, Tracesmith__V1__Remark__Reason reason, ...)
+{
+	_cleanup_(remarks_clear) struct remarks why = { 0 };
+	va_list arguments;
+
+	va_start(arguments, reason);
+	remarks_add_list(&why, reason, arguments);
+	va_end(arguments);
+	session_fail_for(session, &why);
 }
 
 void session_note(struct session *session, const char *format, ...)
@@ -147,15 +152,13 @@ void session_leave(struct session *session)
 static void session_on_timer(uv_timer_t *timer)
 {
 	struct session *session = timer->data;
+	const char *pid = REMARK_NUMBER(session->pid);
 
 	switch (session->stage) {
 	case SESSION_WAITING:
 		if (session_process_ended(session))
-			session_fail(session, -ESRCH, "Process %u has ended", session->pid);
-		session_fail(session, -EIO,
-			     "The library was loaded into process %u but does not answer: try "
-			     "again unless the process is stopped or has started another program",
-			     session->pid);
+			session_fail(session, REASON(PROCESS_ENDED), pid, NULL);
+		session_fail(session, REASON(NO_ANSWER), pid, NULL);
 		session_end(session);
 		break;
 	case SESSION_BEGINNING:
@@ -168,9 +171,7 @@ static void session_on_timer(uv_timer_t *timer)
 		session_answer_attach(session);
 		break;
 	case SESSION_LEAVING:
-		session_fail(session, -EIO,
-			     "Process %u does not answer the request to detach: is it stopped?",
-			     session->pid);
+		session_fail(session, REASON(NOT_DETACHING), pid, NULL);
 		break;
 	}
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Every #include obeys the layers: a folder sees itself and what lies below it. And no two files need
-each other, but for the circles that are known."""
+each other, but for the circles that are known. What answers clients speaks no client's language."""
 
 import re
 from collections import defaultdict
@@ -85,6 +85,9 @@ CIRCLES = [
     "daemon/exact/exact daemon/exact/internal",
     "daemon/maps/file daemon/maps/image daemon/maps/maps daemon/maps/state",
 ]
+# Whose texts go to any client, as reasons that it words: they name no program's commands and options.
+NEUTRAL = ("core/", "daemon/api/", "daemon/attach/", "daemon/exact/", "daemon/inject/")
+OF_A_CLIENT = re.compile(r'"[^"]*(?:\btsctl\b|(?<![^\s"\'])--[a-z])[^"]*"')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -121,6 +124,14 @@ def check(name):
             yield f"{name}:{number}: {name.rsplit('/', 1)[0]}/ must not use {header}"
         if kind == '"' and not allowed(name, header):
             yield f"{name}:{number}: {name.rsplit('/', 1)[0]}/ must not include {header}"
+
+
+def check_words(name):
+    if not name.startswith(NEUTRAL):
+        return
+    for number, line in enumerate((tree.ROOT / name).read_text().splitlines(), 1):
+        if OF_A_CLIENT.search(line):
+            yield f"{name}:{number}: names a command or option of a client: make it a reason (control.proto)"
 
 
 def unit(name):
@@ -162,4 +173,4 @@ def new_circles(names):
 
 
 names = [n for n in tree.files(".c", ".h") if n.split("/", 1)[0] in MAY_INCLUDE]
-tree.finish("layers", len(names), [*(f for n in names for f in check(n)), *new_circles(names)])
+tree.finish("layers", len(names), [*(f for n in names for f in (*check(n), *check_words(n))), *new_circles(names)])

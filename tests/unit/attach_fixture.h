@@ -180,7 +180,7 @@ static int fixture_library(void)
 }
 
 static int victim_attach(const struct victim *victim, uint32_t entry_does,
-			 struct attach_result *ret, char *why)
+			 struct attach_result *ret, struct remarks *why)
 {
 	struct attach_request request = {
 		.pid = victim->pid,
@@ -189,7 +189,6 @@ static int victim_attach(const struct victim *victim, uint32_t entry_does,
 		.seccomp = true,
 	};
 
-	why[0] = '\0';
 	return attach_run(&request, ret, why);
 }
 

@@ -16,28 +16,33 @@ static void refuses(struct victim *victim, bool seccomp, int error, const char *
 					  .library = fixture_library(),
 					  .seccomp = seccomp };
 	struct attach_result result;
-	char why[ATTACH_WHY_MAX] = "", number[16];
+	struct remarks why = { 0 };
+	const char *said;
+	char number[16];
 
-	assert_int_equal(attach_run(&request, &result, why), error);
+	assert_int_equal(attach_run(&request, &result, &why), error);
+	said = remarks_text(&why);
 	snprintf(number, sizeof(number), "%d", victim->pid);
-	if (!strstr(why, word) || !strstr(why, number))
-		fail_msg("'%s' does not say '%s'", why, word);
+	if (!strstr(said, word) || !strstr(said, number))
+		fail_msg("'%s' does not say '%s'", said, word);
+	remarks_clear(&why);
 }
 
 /* Attaches, hears the library, sends it away and unloads it. */
 static void cycle(struct victim *victim, struct attach_result *ret)
 {
-	char why[ATTACH_WHY_MAX];
-	int r = victim_attach(victim, ENTRY_STARTS, ret, why);
+	struct remarks why = { 0 };
+	int r = victim_attach(victim, ENTRY_STARTS, ret, &why);
 
 	if (r < 0)
-		fail_msg("attach: %s", why);
+		fail_msg("attach: %s", remarks_text(&why));
 	assert_true(fixture_hears(ret->socket, TS_MESSAGE_HELLO));
 	assert_true(fixture_dismiss(ret->socket));
 	close(ret->socket);
-	r = attach_unload(victim->pid, 0, ret->handle, why);
+	r = attach_unload(victim->pid, 0, ret->handle, &why);
 	if (r < 0)
-		fail_msg("unload: %s", why);
+		fail_msg("unload: %s", remarks_text(&why));
+	remarks_clear(&why);
 }
 
 static bool ptrace_works(void)

@@ -21,12 +21,12 @@ static void show(const char *what, uint64_t *ns, int count)
 /* 0, or how often it did not work. -1: the program is broken. */
 static int cycle(struct victim *victim, struct attach_result *result)
 {
-	char why[ATTACH_WHY_MAX];
-	int r = victim_attach(victim, ENTRY_STARTS, result, why);
+	_cleanup_(remarks_clear) struct remarks why = { 0 };
+	int r = victim_attach(victim, ENTRY_STARTS, result, &why);
 	bool ok;
 
 	if (r < 0) {
-		fprintf(stderr, "attach: %s (%s)\n", why, strerror(-r));
+		fprintf(stderr, "attach: %s (%s)\n", remarks_text(&why), strerror(-r));
 		return r == -ESRCH ? -1 : 1;
 	}
 	ok = fixture_hears(result->socket, TS_MESSAGE_HELLO) && fixture_dismiss(result->socket);
@@ -35,9 +35,9 @@ static int cycle(struct victim *victim, struct attach_result *result)
 		fprintf(stderr, "the library does not answer\n");
 		return -1;
 	}
-	r = attach_unload(victim->pid, 0, result->handle, why);
+	r = attach_unload(victim->pid, 0, result->handle, &why);
 	if (r < 0)
-		fprintf(stderr, "unload: %s (%s)\n", why, strerror(-r));
+		fprintf(stderr, "unload: %s (%s)\n", remarks_text(&why), strerror(-r));
 	return r < 0;
 }
 

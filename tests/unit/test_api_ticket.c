@@ -60,7 +60,7 @@ static void wait_tickets(struct server *server, unsigned int count)
 static void fail_all(struct server *server)
 {
 	for (unsigned int i = 0; i < server->ticket_count; i++)
-		api_ticket_fail(server->ticket[i], -ENODEV, "It does not use CUDA");
+		api_ticket_fail(server->ticket[i], REASON(NO_CUDA), "1", NULL);
 	server->ticket_count = 0;
 }
 
@@ -176,7 +176,10 @@ static void test_failure_is_an_error_with_its_sentence(void **state)
 	assert_non_null(reply);
 	assert_int_equal(reply->body_case, TRACESMITH__V1__REPLY__BODY_ERROR);
 	assert_int_equal(reply->error->code, TRACESMITH__V1__ERROR__CODE__NO_CUDA);
-	assert_string_equal(reply->error->message, "It does not use CUDA");
+	assert_int_equal(reply->error->remark[0]->reason, REASON(NO_CUDA));
+	assert_string_equal(reply->error->message,
+			    "Process 1 does not use CUDA (libcuda.so is not mapped): try again "
+			    "when it does");
 	reply_done(reply);
 	peer_done(&peer);
 }

@@ -184,11 +184,11 @@ static pid_t attach_elsewhere(const struct victim *victim, uint32_t entry_does)
 
 	if (!daemon) {
 		struct attach_result result;
-		char why[ATTACH_WHY_MAX];
-		int r = victim_attach(victim, entry_does, &result, why);
+		struct remarks why = { 0 };
+		int r = victim_attach(victim, entry_does, &result, &why);
 
 		if (r < 0 && r != -ESRCH)
-			fprintf(stderr, "%s\n", why);
+			fprintf(stderr, "%s\n", remarks_text(&why));
 		_exit(-r);
 	}
 	return daemon;
@@ -227,9 +227,9 @@ static void a_second_attach_is_refused_and_a_parked_library_started_again(void *
 {
 	struct victim victim = victim_start("read", NULL);
 	struct attach_result first, second;
-	char why[ATTACH_WHY_MAX];
+	struct remarks why = { 0 };
 
-	assert_int_equal(victim_attach(&victim, ENTRY_STARTS, &first, why), 0);
+	assert_int_equal(victim_attach(&victim, ENTRY_STARTS, &first, &why), 0);
 	assert_false(first.loaded_before);
 	assert_true(fixture_hears(first.socket, TS_MESSAGE_HELLO));
 	refuses(&victim, false, -EALREADY, "already");
@@ -237,15 +237,16 @@ static void a_second_attach_is_refused_and_a_parked_library_started_again(void *
 	close(first.socket);
 	while (residue_of(victim.pid).threads > 1)
 		fixture_rest();
-	assert_int_equal(victim_attach(&victim, ENTRY_STARTS, &second, why), 0);
+	assert_int_equal(victim_attach(&victim, ENTRY_STARTS, &second, &why), 0);
 	assert_true(second.loaded_before);
 	assert_int_equal(second.handle, first.handle);
 	assert_true(fixture_hears(second.socket, TS_MESSAGE_HELLO));
 	assert_true(fixture_dismiss(second.socket));
 	close(second.socket);
-	assert_int_equal(attach_unload(victim.pid, 0, second.handle, why), 0);
+	assert_int_equal(attach_unload(victim.pid, 0, second.handle, &why), 0);
 	assert_int_equal(residue_of(victim.pid).ours, 0);
-	assert_int_equal(attach_unload(victim.pid, 0, second.handle, why), -ENOEXEC);
+	assert_int_equal(attach_unload(victim.pid, 0, second.handle, &why), -ENOEXEC);
+	remarks_clear(&why);
 	assert_int_equal(victim_end(&victim), 0);
 }
 

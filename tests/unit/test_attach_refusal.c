@@ -14,7 +14,7 @@ static void what_is_not_there_is_refused(void **state)
 {
 	struct victim victim = { .pid = 4194303 };
 	struct attach_request request = { .started_ticks = 1 };
-	char why[ATTACH_WHY_MAX];
+	struct remarks why = { 0 };
 	int status;
 
 	refuses(&victim, false, -ESRCH, "no process");
@@ -32,8 +32,9 @@ static void what_is_not_there_is_refused(void **state)
 	victim.pid = 1;
 	refuses(&victim, false, -EPERM, "init");
 	request.pid = getppid();
-	assert_int_equal(attach_check(&request, why), -ESRCH);
-	assert_non_null(strstr(why, "belongs to another process"));
+	assert_int_equal(attach_check(&request, &why), -ESRCH);
+	assert_non_null(strstr(remarks_text(&why), "belongs to another process"));
+	remarks_clear(&why);
 }
 
 static void a_program_without_cuda_is_refused(void **state)
@@ -213,14 +214,15 @@ static void rolls_back(uint32_t entry_does, const char *word, bool warm)
 	struct victim victim = victim_start("vectors", "alone");
 	struct attach_result result;
 	struct residue before;
-	char why[ATTACH_WHY_MAX];
+	struct remarks why = { 0 };
 
 	if (warm)
 		cycle(&victim, &result);
 	before = residue_of(victim.pid);
-	assert_int_equal(victim_attach(&victim, entry_does, &result, why), -EIO);
-	if (!strstr(why, word))
-		fail_msg("'%s' does not say '%s'", why, word);
+	assert_int_equal(victim_attach(&victim, entry_does, &result, &why), -EIO);
+	if (!strstr(remarks_text(&why), word))
+		fail_msg("'%s' does not say '%s'", remarks_text(&why), word);
+	remarks_clear(&why);
 	same_residue(&victim, &before);
 	cycle(&victim, &result);
 	assert_int_equal(victim_end(&victim), 0);
@@ -248,12 +250,13 @@ static void a_file_that_is_no_library_is_told(void **state)
 	struct attach_request request = { .pid = victim.pid,
 					  .library = open("/etc/passwd", O_RDONLY | O_CLOEXEC) };
 	struct residue before;
-	char why[ATTACH_WHY_MAX] = "";
+	struct remarks why = { 0 };
 
 	cycle(&victim, &result);
 	before = residue_of(victim.pid);
-	assert_int_equal(attach_run(&request, &result, why), -EIO);
-	assert_non_null(strstr(why, "invalid ELF header"));
+	assert_int_equal(attach_run(&request, &result, &why), -EIO);
+	assert_non_null(strstr(remarks_text(&why), "invalid ELF header"));
+	remarks_clear(&why);
 	same_residue(&victim, &before);
 	close(request.library);
 	assert_int_equal(victim_end(&victim), 0);
@@ -321,10 +324,11 @@ static void a_program_that_is_another_users_by_now_is_let_go(void **state)
 					  .limited = true,
 					  .uid = 12345 };
 	struct attach_result result;
-	char why[ATTACH_WHY_MAX] = "";
+	struct remarks why = { 0 };
 
-	assert_int_equal(attach_run(&request, &result, why), -EPERM);
-	assert_non_null(strstr(why, "changed its privileges"));
+	assert_int_equal(attach_run(&request, &result, &why), -EPERM);
+	assert_non_null(strstr(remarks_text(&why), "changed its privileges"));
+	remarks_clear(&why);
 	after = residue_of(victim.pid);
 	assert_memory_equal(&after, &before, sizeof(before));
 	assert_int_equal(victim_end(&victim), 0);

@@ -106,16 +106,20 @@ static void wait_ticket(struct server *server)
 		assert_true(++tries < DEADLINE_S * 1000);
 }
 
+#define NO_CUDA                                                                                    \
+	"tsctl: Process 1 does not use CUDA (libcuda.so is not mapped): try again when it does, "  \
+	"or wait for it with --wait\n"
+
 static void no_cuda(struct server *server)
 {
 	server->ticket_count = 0;
-	api_ticket_fail(server->ticket[0], -ENODEV, "Process 1 does not use CUDA");
+	api_ticket_fail(server->ticket[0], REASON(NO_CUDA), "1", NULL);
 }
 
 static void ended(struct server *server)
 {
 	server->ticket_count = 0;
-	api_ticket_fail(server->ticket[0], -ESRCH, "Process 1 has ended");
+	api_ticket_fail(server->ticket[0], REASON(PROCESS_ENDED), "1", NULL);
 }
 
 static void attached(struct server *server)
@@ -204,7 +208,7 @@ static void test_attach_waits_for_cuda_only_if_asked_to(void **state)
 	wait_ticket(place->server);
 	server_act(place->server, no_cuda);
 	assert_int_equal(WEXITSTATUS(finish(place, pid)), EXIT_FAILED);
-	assert_string_equal(place->complained, "tsctl: Process 1 does not use CUDA\n");
+	assert_string_equal(place->complained, NO_CUDA);
 	assert_string_equal(place->said, "");
 
 	pid = START(place, "attach", "--wait", own_pid());
@@ -236,7 +240,7 @@ static void test_waiting_ends_with_the_process_or_the_time(void **state)
 	wait_ticket(place->server);
 	server_act(place->server, no_cuda);
 	assert_int_equal(WEXITSTATUS(finish(place, pid)), EXIT_FAILED);
-	assert_string_equal(place->complained, "tsctl: Process 1 does not use CUDA\n");
+	assert_string_equal(place->complained, NO_CUDA);
 }
 
 static void test_detach_tells_what_was_done(void **state)

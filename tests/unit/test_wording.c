@@ -89,6 +89,21 @@ static void test_several_remarks_are_one_sentence(void **state)
 	       "those that do; tracesmithd's settings hide all processes except those of 1 user");
 }
 
+static void test_what_helps_is_an_option_or_a_command(void **state)
+{
+	struct remarks remarks = { 0 };
+
+	(void)state;
+	remarks_add(&remarks, REASON(SECCOMP), "42", NULL);
+	expect(&remarks, false,
+	       "Process 42 has a seccomp filter, which may kill it during attaching; the filters "
+	       "of Docker and Kubernetes do not: try with --seccomp");
+	remarks_add(&remarks, REASON(BEING_RECORDED), "42", NULL);
+	assert_string_equal(remarks_text(&remarks), "Process 42 is already being recorded");
+	expect(&remarks, false,
+	       "Process 42 is already being recorded: see 'tsctl ps'; 'tsctl detach 42' stops it");
+}
+
 static void test_a_note_is_worded_too(void **state)
 {
 	struct remarks remarks = { 0 };
@@ -158,6 +173,7 @@ int main(void)
 		cmocka_unit_test(test_options_are_named_as_tsctl_takes_them),
 		cmocka_unit_test(test_a_recording_is_called_one),
 		cmocka_unit_test(test_several_remarks_are_one_sentence),
+		cmocka_unit_test(test_what_helps_is_an_option_or_a_command),
 		cmocka_unit_test(test_a_note_is_worded_too),
 		cmocka_unit_test(test_an_unknown_reason_is_shown_as_it_came),
 		cmocka_unit_test(test_every_reason_has_words),

@@ -87,6 +87,67 @@ static const struct meaning meanings[] = {
 	[REASON(PRIVILEGED)] = { CODE(DENIED), "Process {1} has more privileges than its user, or "
 					       "is closed to debuggers" },
 	[REASON(NO_PROCESS)] = { CODE(NOT_FOUND), "There is no process {1} on the host" },
+
+	[REASON(ATTACH_FAILED)] = { CODE(INTERNAL), "{1}" },
+	[REASON(UNSUPPORTED)] = { CODE(BAD_REQUEST), "{1}" },
+	[REASON(PROCESS_ENDED)] = { CODE(NOT_FOUND), "Process {1} has ended" },
+	[REASON(PROGRAM_CHANGED)] = { CODE(NOT_FOUND), "Process {1} has started another program" },
+	[REASON(PID_REUSED)] = { CODE(NOT_FOUND), "Process {1} has ended, and its pid now belongs "
+						  "to another process" },
+	[REASON(THREAD_ID)] = { CODE(NOT_FOUND), "{1} is a thread of process {2}: give the pid of "
+						 "the process" },
+	[REASON(NEVER_ATTACHED)] = { CODE(DENIED), "Process {1} is {2}, which tracesmithd never "
+						   "attaches to" },
+	[REASON(ZOMBIE)] = { CODE(NOT_FOUND), "Process {1} ({2}) has ended and waits for its "
+					      "parent to collect its exit status" },
+	[REASON(TRACED)] = { CODE(DENIED), "Process {1} is traced by process {2}[ ({3})]: end that "
+					   "tracer first" },
+	[REASON(STOPPED)] = { CODE(UNAVAILABLE), "Process {1} is stopped: continue it (kill -CONT "
+						 "{1}) and try again" },
+	[REASON(NO_CUDA)] = { CODE(NO_CUDA), "Process {1} does not use CUDA (libcuda.so is not "
+					     "mapped): try again when it does" },
+	[REASON(SECCOMP)] = { CODE(BAD_REQUEST),
+			      "Process {1} has a seccomp filter, which may kill it during "
+			      "attaching; the filters of Docker and Kubernetes do not" },
+	[REASON(SHADOW_STACK)] = { CODE(BAD_REQUEST),
+				   "Process {1} uses a shadow stack, which prevents attaching: "
+				   "start it without GLIBC_TUNABLES=glibc.cpu.x86_shstk" },
+	[REASON(PTRACE_SCOPE)] = { CODE(DENIED), "Cannot attach to process {1}: "
+						 "kernel.yama.ptrace_scope is 3, which forbids it "
+						 "until the next boot" },
+	[REASON(NO_PTRACE)] = { CODE(DENIED), "No permission to trace process {1}: run tracesmithd "
+					      "with CAP_SYS_PTRACE in a user namespace that owns "
+					      "it" },
+	[REASON(TRACE_REFUSED)] = { CODE(DENIED), "The kernel does not let tracesmithd trace "
+						  "process {1}: another tracer was first, or "
+						  "CAP_SYS_PTRACE is missing" },
+	[REASON(PRIVILEGES_CHANGED)] = { CODE(DENIED), "Process {1} has changed its privileges" },
+	[REASON(NO_FREE_THREAD)] = { CODE(UNAVAILABLE),
+				     "No thread of process {1} was free within {2} ms: all were "
+				     "loading libraries, allocating memory or inside the driver; "
+				     "try again" },
+	[REASON(OTHER_DAEMON)] = { CODE(BAD_REQUEST), "Process {1} already carries the library, "
+						      "connected to another daemon" },
+	[REASON(BEING_ATTACHED)] = { CODE(BAD_REQUEST), "Process {1} is already being attached" },
+	[REASON(NOT_YET_ATTACHED)] = { CODE(UNAVAILABLE), "Process {1} is being attached: try "
+							  "again in a moment" },
+	[REASON(BEING_DETACHED)] = { CODE(UNAVAILABLE), "Process {1} is being detached: "
+							"try again in a moment" },
+	[REASON(BEING_RECORDED)] = { CODE(BAD_REQUEST), "Process {1} is already being recorded" },
+	[REASON(NOT_ATTACHED)] = { CODE(NOT_FOUND), "Process {1} is not attached" },
+	[REASON(CANNOT_RECORD)] = { CODE(INTERNAL), "Cannot record process {1}: {2}" },
+	[REASON(NO_LIBRARY)] = { CODE(INTERNAL), "Cannot open the library '{1}': {2}; is it "
+						 "installed?" },
+	[REASON(NO_ANSWER)] = { CODE(INTERNAL), "The library was loaded into process {1} but does "
+						"not answer: try again unless the process is "
+						"stopped or has started another program" },
+	[REASON(LIBRARY_GONE)] = { CODE(NOT_FOUND), "Process {1} has ended or no longer carries "
+						    "the library" },
+	[REASON(NOT_DETACHING)] = { CODE(INTERNAL), "Process {1} does not answer the request to "
+						    "detach: is it stopped?" },
+	[REASON(STOPPING)] = { CODE(UNAVAILABLE), "tracesmithd is stopping" },
+	[REASON(NO_ATTACHING)] = { CODE(UNAVAILABLE), "This tracesmithd cannot attach to "
+						      "processes" },
 };
 
 static const struct meaning *meaning_of(Tracesmith__V1__Remark__Reason reason)
