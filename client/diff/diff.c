@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "core/base/array.h"
+#include "core/base/map.h"
 #include "core/base/vector.h"
 
 static const struct {
@@ -109,8 +109,7 @@ static int make_runs(struct diff *diff, struct diff_row *row)
 
 static struct diff_row *row_of(struct diff *diff, enum diff_section section, const char *name)
 {
-	XXH128_hash_t hash = XXH3_128bits_withSeed(name, strlen(name), section);
-	struct map_key key = { hash.low64, hash.high64 };
+	struct map_key key = map_key_of(name, strlen(name), section);
 	uintptr_t number = (uintptr_t)map_get(&diff->index, key);
 	struct diff_row row = { .section = section };
 

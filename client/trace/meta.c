@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "core/base/map.h"
 #include "core/base/utf8.h"
 
 /* Zeroed. */
@@ -40,13 +40,11 @@ static const struct meta_text *text_get(struct meta *meta, const char *source)
 {
 	char clean[META_TEXT_BYTES + 1];
 	size_t length = strnlen(source, META_TEXT_BYTES / 3);
-	XXH128_hash_t hash;
 	struct map_key key;
 	struct meta_text *text;
 
 	length = utf8_clean(clean, source, length);
-	hash = XXH3_128bits(clean, length);
-	key = (struct map_key){ hash.low64, hash.high64 };
+	key = map_key_of(clean, length, 0);
 	text = map_get(&meta->text, key);
 	if (text)
 		return text;

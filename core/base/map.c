@@ -3,7 +3,9 @@
 #include "core/base/map.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -41,6 +43,13 @@ static int map_resize(struct map *map, size_t size)
 	free(map->slot);
 	*map = wider;
 	return 0;
+}
+
+struct map_key map_key_of(const void *bytes, size_t size, uint64_t seed)
+{
+	XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, size, seed);
+
+	return (struct map_key){ hash.low64, hash.high64 };
 }
 
 void *map_get(const struct map *map, struct map_key key)
@@ -99,6 +108,17 @@ void *map_remove(struct map *map, struct map_key key)
 	if (map->size > MAP_SIZE_MIN && map->count < map->size / 8)
 		(void)map_resize(map, map->size / 2);
 	return value;
+}
+
+void map_empty(struct map *map)
+{
+	bool large = map->size > MAP_SIZE_MIN && map->count < map->size / 8;
+
+	if (map->count)
+		memset(map->slot, 0, map->size * sizeof(*map->slot));
+	map->count = 0;
+	if (large)
+		(void)map_resize(map, map->size / 2);
 }
 
 void map_clear(struct map *map)

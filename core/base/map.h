@@ -25,9 +25,14 @@ struct map {
 };
 
 void *map_get(const struct map *map, struct map_key key);
+/* The key for bytes of any size: a hash of them, which no two happen to share. What others could
+ * craft gets a seed that they do not know, or is compared. */
+struct map_key map_key_of(const void *bytes, size_t size, uint64_t seed);
 /* Replaces the value of the key. -ENOMEM: nothing is changed. */
 int map_put(struct map *map, struct map_key key, void *value);
 void *map_remove(struct map *map, struct map_key key);
+/* Removes all. The memory is kept for about as many again. */
+void map_empty(struct map *map);
 void map_clear(struct map *map);
 
 #endif

@@ -5,21 +5,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/map.h"
+
 /* A row starts with its key, which is compared bytewise: padding in it must be 0. */
 struct sums {
 	size_t row_bytes, key_bytes;
 	char *row;
-	uint32_t *next; /* per row: 1 + index of the next in its bucket, 0 at the end */
-	uint32_t count, room;
-	uint32_t *bucket; /* 1 + index of its first row, 0: none */
-	uint32_t bucket_mask;
+	size_t room; /* in bytes */
+	uint32_t count;
+	uint32_t last;	  /* the row of the latest call, if there are rows */
+	struct map index; /* number of a row and 1 */
 };
 
+/* Empty. */
 #define SUMS_OF(type, first_sum)                                                                   \
 	((struct sums){ .row_bytes = sizeof(type), .key_bytes = offsetof(type, first_sum) })
 
-/* Set row_bytes and key_bytes before; `rows` is the expected maximum. -ENOMEM */
-int sums_init(struct sums *sums, uint64_t rows);
 /* The row of a key. A new one, all 0 except the key, is made if there are fewer than `max`;
  * otherwise NULL. Valid until the next call. */
 void *sums_get(struct sums *sums, const void *key, uint64_t max);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/base/array.h"
-#include "core/base/cleanup.h"
 #include "core/model/call.h"
 #include "core/model/correlate.h"
 #include "core/model/gpu_pool.h"
@@ -60,8 +59,6 @@ static const struct record_kind {
 
 #define RECORD_KINDS ARRAY_SIZE(record_table)
 
-CLEANUP_DEFINE(struct core, core_free)
-
 static bool core_config_ok(const struct core_config *config)
 {
 	return config->max_processes && config->max_threads && config->max_streams &&
@@ -72,8 +69,7 @@ static bool core_config_ok(const struct core_config *config)
 
 int core_new(const struct core_config *config, struct core **ret)
 {
-	_cleanup_(core_freep) struct core *core = NULL;
-	int r;
+	struct core *core;
 
 	if (!core_config_ok(config))
 		return -EINVAL;
@@ -103,10 +99,8 @@ int core_new(const struct core_config *config, struct core **ret)
 	core->allocation_pool = POOL_OF(struct allocation);
 	core->ticket_pool = POOL_OF(struct ticket);
 	core->answer_pool = POOL_OF(struct answer);
-	r = rollup_init(core);
-	if (r < 0)
-		return r;
-	*ret = TAKE(core);
+	rollup_init(core);
+	*ret = core;
 	return 0;
 }
 

@@ -8,14 +8,10 @@
 #include "core/base/time.h"
 #include "core/model/model.h"
 
-int rollup_init(struct core *core)
+void rollup_init(struct core *core)
 {
-	int r;
-
 	core->calls = SUMS_OF(struct core_rollup, calls);
 	core->work = SUMS_OF(struct core_work, count);
-	r = sums_init(&core->calls, core->config.max_rollups);
-	return r < 0 ? r : sums_init(&core->work, core->config.max_rollups);
 }
 
 static struct core_rollup *rollup_call_row(struct core *core, struct core_rollup *key)

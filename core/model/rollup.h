@@ -5,7 +5,7 @@
 #include "core/base/sums.h"
 #include "core/model/core.h"
 
-int rollup_init(struct core *core);
+void rollup_init(struct core *core);
 void rollup_add_call(struct core *core, const struct op *op);
 void rollup_add_freed(struct core *core, const struct core_allocation *allocation,
 		      uint64_t time_ns);

@@ -22,9 +22,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <xxhash.h>
 #include <zstd.h>
 
+#include "core/base/map.h"
 #include "core/base/utf8.h"
 #include "core/base/vector.h"
 #include "core/sbt/column.h"
@@ -32,7 +32,6 @@
 
 #define ROWS_LEVEL 3 /* of zstd */
 #define TEXTS_MAX  65536
-#define SLOT_COUNT (4 * TEXTS_MAX)
 
 /* A column's values as they are written. */
 struct rows_column {
@@ -47,7 +46,6 @@ struct rows_column {
 /* A text that was new, and its position in its column's data. */
 struct rows_text {
 	uint32_t number, column;
-	uint32_t slot;
 	uint32_t size;
 	size_t offset;
 };
@@ -61,7 +59,7 @@ struct sbt_rows {
 	uint8_t *type[SBT_ROW_COLUMNS_MAX]; /* SBT_ROWS_MAX each */
 	struct rows_text text[TEXTS_MAX];
 	uint32_t text_count;
-	uint32_t slot[SLOT_COUNT]; /* 1 + index of a text */
+	struct map text_by_bytes;
 	uint8_t body[SBT_ROWS_BYTES_MAX];
 	uint8_t block[SBT_ROWS_HEAD + SBT_ROWS_BYTES_MAX];
 };
@@ -86,6 +84,7 @@ struct sbt_rows *sbt_rows_free(struct sbt_rows *rows)
 {
 	if (rows) {
 		ZSTD_freeCCtx(rows->compressor);
+		map_clear(&rows->text_by_bytes);
 		for (size_t i = 0; i < SBT_ROW_COLUMNS_MAX; i++) {
 			free(rows->column[i].data);
 			free(rows->type[i]);
@@ -129,8 +128,8 @@ int sbt_rows_begin(struct sbt_rows *rows, const char *table, const char *const *
 		r = begin_column(rows, i, column[i]);
 		rows->size += 2 + strlen(column[i]);
 	}
-	while (rows->text_count)
-		rows->slot[rows->text[--rows->text_count].slot] = 0;
+	map_empty(&rows->text_by_bytes);
+	rows->text_count = 0;
 	rows->column_count = r < 0 ? 0 : count;
 	return r;
 }
@@ -140,26 +139,24 @@ int sbt_rows_begin(struct sbt_rows *rows, const char *table, const char *const *
 static uint32_t find_text(struct sbt_rows *rows, uint32_t number, const struct sbt_value *value)
 {
 	struct rows_column *column = &rows->column[number];
-	uint64_t hash = XXH3_64bits_withSeed(value->text, value->size, (uintptr_t)rows + number);
-	uint32_t at = (uint32_t)hash % SLOT_COUNT;
+	struct map_key key = map_key_of(value->text, value->size, (uintptr_t)rows + number);
+	struct rows_text *text = map_get(&rows->text_by_bytes, key);
 
-	for (; rows->slot[at]; at = (at + 1) % SLOT_COUNT) {
-		const struct rows_text *text = &rows->text[rows->slot[at] - 1];
-
-		if (text->column == number && text->size == value->size &&
-		    !memcmp(column->data + text->offset, value->text, value->size))
-			return text->number;
-	}
+	if (text && text->column == number && text->size == value->size &&
+	    !memcmp(column->data + text->offset, value->text, value->size))
+		return text->number;
 	column->text_count++;
-	if (rows->text_count < TEXTS_MAX) {
-		rows->text[rows->text_count++] = (struct rows_text){
+	if (rows->text_count == TEXTS_MAX)
+		return 0;
+	text = &rows->text[rows->text_count];
+	if (map_put(&rows->text_by_bytes, key, text) == 0) {
+		rows->text_count++;
+		*text = (struct rows_text){
 			.number = column->text_count,
 			.column = number,
-			.slot = at,
 			.size = (uint32_t)value->size,
 			.offset = column->size + 1 + varint_size(value->size),
 		};
-		rows->slot[at] = rows->text_count;
 	}
 	return 0;
 }

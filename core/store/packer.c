@@ -1,5 +1,5 @@
-/* Packer: sorts the ops of a batch into groups, by a hash of what a chunk's ops share, and encodes
- * each group. Its memory is kept from batch to batch. */
+/* Packer: sorts the ops of a batch into groups, by what a chunk's ops share, and encodes each
+ * group. Its memory is kept from batch to batch. */
 #include "core/store/packer.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/map.h"
 #include "core/sbt/sbt.h"
 #include "core/store/sql.h"
 
@@ -26,9 +27,9 @@ struct packer {
 	sqlite3_stmt *insert;
 	struct entry *entry;
 	struct group *group;
-	uint32_t *slot; /* hash table of groups, at most group_count */
+	struct map group_by_key; /* number of a group and 1 */
 	const struct op **sorted;
-	uint32_t capacity, slot_mask, entry_count, group_count;
+	uint32_t capacity, entry_count, group_count;
 	struct op op[SBT_OPS_MAX];
 };
 
@@ -57,11 +58,9 @@ static void free_work(struct packer *packer)
 {
 	free(packer->entry);
 	free(packer->group);
-	free(packer->slot);
 	free(packer->sorted);
 	packer->entry = NULL;
 	packer->group = NULL;
-	packer->slot = NULL;
 	packer->sorted = NULL;
 	packer->capacity = 0;
 }
@@ -70,6 +69,7 @@ struct packer *packer_free(struct packer *packer)
 {
 	if (packer) {
 		free_work(packer);
+		map_clear(&packer->group_by_key);
 		sqlite3_finalize(packer->insert);
 	}
 	free(packer);
@@ -86,48 +86,44 @@ static int make_room(struct packer *packer, uint32_t count)
 		free_work(packer);
 		packer->entry = malloc(capacity * sizeof(*packer->entry));
 		packer->group = malloc(capacity * sizeof(*packer->group));
-		packer->slot = malloc(2 * capacity * sizeof(*packer->slot));
 		packer->sorted = malloc(capacity * sizeof(*packer->sorted));
-		if (!packer->entry || !packer->group || !packer->slot || !packer->sorted)
+		if (!packer->entry || !packer->group || !packer->sorted)
 			return -ENOMEM;
 		packer->capacity = capacity;
 	}
-	packer->slot_mask = 2 * capacity - 1;
 	packer->entry_count = packer->group_count = 0;
-	memset(packer->slot, 0xff, 2 * capacity * sizeof(*packer->slot));
+	map_empty(&packer->group_by_key);
 	return 0;
 }
 
-static bool same_chunk(const struct op *a, const struct op *b)
+static struct group *group_of(struct packer *packer, const struct op *op)
 {
-	return a->process == b->process && a->stream == b->stream && a->kind == b->kind;
-}
+	struct map_key key = { (uint64_t)op->process << 32 | op->stream, op->kind };
+	uintptr_t number = (uintptr_t)map_get(&packer->group_by_key, key);
 
-static uint32_t find_group(struct packer *packer, const struct op *op)
-{
-	uint64_t hash = (((uint64_t)op->process << 32 | op->stream) ^ (uint64_t)op->kind << 56) *
-			0x9e3779b97f4a7c15u;
-	uint32_t at = (uint32_t)(hash >> 32) & packer->slot_mask;
-
-	for (; packer->slot[at] != NONE; at = (at + 1) & packer->slot_mask)
-		if (same_chunk(op, packer->entry[packer->group[packer->slot[at]].first].op))
-			return packer->slot[at];
-	packer->slot[at] = packer->group_count;
+	if (number)
+		return &packer->group[number - 1];
+	number = packer->group_count + 1ul;
+	if (map_put(&packer->group_by_key, key, (void *)number) < 0)
+		return NULL;
 	packer->group[packer->group_count] = (struct group){ NONE, NONE };
-	return packer->group_count++;
+	return &packer->group[packer->group_count++];
 }
 
-static void add_entry(struct packer *packer, const struct op *op)
+static int add_entry(struct packer *packer, const struct op *op)
 {
 	uint32_t number = packer->entry_count++;
-	struct group *group = &packer->group[find_group(packer, op)];
+	struct group *group = group_of(packer, op);
 
+	if (!group)
+		return -ENOMEM;
 	packer->entry[number] = (struct entry){ op, NONE };
 	if (group->first == NONE)
 		group->first = number;
 	else
 		packer->entry[group->last].next = number;
 	group->last = number;
+	return 0;
 }
 
 static int compare_start(const void *a, const void *b)
@@ -210,8 +206,8 @@ int packer_write(struct packer *packer, const struct packer_place *place,
 	if (r < 0)
 		return r;
 	for (const struct op_block *block = blocks; block; block = block->next)
-		for (uint32_t i = 0; i < block->count; i++)
-			add_entry(packer, &block->op[i]);
+		for (uint32_t i = 0; r == 0 && i < block->count; i++)
+			r = add_entry(packer, &block->op[i]);
 	for (uint32_t i = 0; r == 0 && count && i < packer->group_count; i++)
 		r = write_group(packer, place, &packer->group[i], stats);
 	return r;

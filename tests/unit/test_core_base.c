@@ -13,6 +13,7 @@
 #include "core/base/list.h"
 #include "core/base/map.h"
 #include "core/base/pool.h"
+#include "core/base/sums.h"
 #include "core/base/vector.h"
 
 #define COUNT 20000
@@ -53,6 +54,71 @@ static void map_replaces_the_value_of_a_key(void **state)
 	assert_int_equal(map.count, 1);
 	assert_ptr_equal(map_get(&map, key(1)), &value[2]);
 	map_clear(&map);
+}
+
+static void emptied_map_takes_new_keys_and_returns_memory(void **state)
+{
+	struct map map = { 0 };
+
+	for (uint64_t i = 0; i < COUNT; i++)
+		map_put(&map, key(i), &value[i]);
+	map_empty(&map);
+	assert_int_equal(map.count, 0);
+	assert_null(map_get(&map, key(1)));
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(map_put(&map, key(7), &value[7]), 0);
+		assert_ptr_equal(map_get(&map, key(7)), &value[7]);
+		map_empty(&map);
+	}
+	assert_true(map.size <= 32);
+	map_clear(&map);
+}
+
+static void key_stands_for_bytes_of_any_size(void **state)
+{
+	static const char text[] = "void gemm<float, 128>(float const*, float*)";
+	struct map_key one = map_key_of(text, sizeof(text), 1);
+
+	for (size_t i = 0; i < sizeof(text); i++) {
+		struct map_key part = map_key_of(text, i, 1);
+
+		assert_memory_not_equal(&part, &one, sizeof(one));
+	}
+	assert_memory_equal(&one, &(struct map_key[]){ map_key_of(text, sizeof(text), 1) },
+			    sizeof(one));
+	assert_memory_not_equal(&one, &(struct map_key[]){ map_key_of(text, sizeof(text), 2) },
+				sizeof(one));
+}
+
+struct total {
+	uint64_t a, b, c;
+	uint64_t count;
+};
+
+static void sums_add_up_by_key_until_emptied(void **state)
+{
+	struct sums sums = SUMS_OF(struct total, count);
+
+	for (int round = 0; round < 3; round++) {
+		for (uint64_t i = 0; i < 3ull * COUNT; i++) {
+			struct total key = { .a = i % COUNT, .c = 1 }, *row;
+
+			row = sums_get(&sums, &key, COUNT);
+			assert_non_null(row);
+			row->count++;
+		}
+		assert_int_equal(sums.count, COUNT);
+		assert_null(sums_get(&sums, &(struct total){ .b = 1 }, COUNT));
+		for (uint32_t i = 0; i < COUNT; i++) {
+			const struct total *row = sums_row(&sums, i);
+
+			assert_int_equal(row->a, i);
+			assert_int_equal(row->count, 3);
+		}
+		sums_empty(&sums);
+		assert_int_equal(sums.count, 0);
+	}
+	sums_release(&sums);
 }
 
 static void pool_reuses_and_gives_back(void **state)
@@ -169,6 +235,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(map_finds_what_is_left_after_removals),
 		cmocka_unit_test(map_replaces_the_value_of_a_key),
+		cmocka_unit_test(emptied_map_takes_new_keys_and_returns_memory),
+		cmocka_unit_test(key_stands_for_bytes_of_any_size),
+		cmocka_unit_test(sums_add_up_by_key_until_emptied),
 		cmocka_unit_test(pool_reuses_and_gives_back),
 		cmocka_unit_test(heap_gives_the_first_of_what_is_left),
 		cmocka_unit_test(vector_grows_and_keeps_its_items),
