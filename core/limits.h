@@ -29,7 +29,8 @@
 #define LIMIT_QUERY_VALUE (8 << 20)
 /* Processes selected one by one for a recording. */
 #define LIMIT_RECORD_PIDS 4096
-/* Rows of sums that a query over exact times makes in memory, of 72 bytes plus 16 to find them. */
+/* Rows of sums that a query over exact times makes in memory, of 72 bytes plus at most 72 to find
+ * them. */
 #define LIMIT_QUERY_SUMS 524288
 /* Ops of one process in a plan, half a kilobyte each while it exists: 100 MB in each concurrent
  * query. A reader of recordings has a limit of its own. */

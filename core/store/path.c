@@ -270,78 +270,38 @@ static struct path_key path_key(const struct plan *plan, const struct critical_p
 	return key;
 }
 
-static int compare_rows(const void *a, const void *b)
-{
-	const struct path_row *x = a, *y = b;
-
-	return memcmp(&x->key, &y->key, sizeof(x->key));
-}
-
-/* Merges rows with the same key. */
-static size_t merge_rows(struct path_row *row, size_t count)
-{
-	size_t merged = 0;
-
-	qsort(row, count, sizeof(*row), compare_rows);
-	for (size_t i = 1; i < count; i++) {
-		if (compare_rows(&row[merged], &row[i]) != 0) {
-			row[++merged] = row[i];
-			continue;
-		}
-		row[merged].count += row[i].count;
-		row[merged].ns += row[i].ns;
-		row[merged].idle_ns += row[i].idle_ns;
-	}
-	return count ? merged + 1 : 0;
-}
-
 static uint64_t clip_ns(const struct load *load, uint64_t ns)
 {
 	return ns < load->since_ns ? load->since_ns : ns > load->until_ns ? load->until_ns : ns;
 }
 
 static int add_rows(const struct load *load, const struct plan *plan,
-		    const struct critical *critical, struct path_rows *rows)
+		    const struct critical *critical, struct sums *rows)
 {
 	_cleanup_(busy_release) struct busy busy = { 0 };
-	struct path_row *row;
-	size_t count = 0;
 	int r = busy_init(&busy, plan);
 
-	if (r < 0)
-		return r;
-	row = reallocarray(rows->row, rows->count + critical->count + 1, sizeof(*row));
-	if (!row)
-		return -ENOMEM;
-	rows->row = row;
-	row += rows->count;
-	for (size_t i = 0; i < critical->count; i++) {
+	for (size_t i = 0; r == 0 && i < critical->count; i++) {
 		const struct critical_piece *piece = &critical->piece[i];
 		uint64_t start_ns = clip_ns(load, piece->start_ns),
 			 end_ns = clip_ns(load, piece->end_ns);
+		struct path_key key = path_key(plan, piece);
+		struct path_row *row;
 
 		if (start_ns == end_ns)
 			continue;
-		row[count] = (struct path_row){
-			.key = path_key(plan, piece),
-			.count = 1,
-			.ns = end_ns - start_ns,
-			.idle_ns = busy_idle_ns(&busy, start_ns, end_ns),
-		};
-		count++;
+		row = sums_get(rows, &key, UINT32_MAX);
+		if (!row)
+			return -ENOMEM;
+		row->count++;
+		row->ns += end_ns - start_ns;
+		row->idle_ns += busy_idle_ns(&busy, start_ns, end_ns);
 	}
-	rows->count += merge_rows(row, count);
-	return 0;
-}
-
-void path_rows_clear(struct path_rows *rows)
-{
-	free(rows->row);
-	*rows = (struct path_rows){ 0 };
+	return r;
 }
 
 int path_add(sqlite3 *db, uint32_t process, uint64_t since_ns, uint64_t until_ns, uint32_t max,
-	     struct path_rows *rows)
+	     struct sums *rows)
 {
 	_cleanup_(load_freep) struct load *load = NULL;
 	_cleanup_(plan_freep) struct plan *plan = NULL;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base/cleanup.h"
+#include "core/base/sums.h"
 
 enum path_what {
 	PATH_KERNEL,
@@ -35,16 +35,10 @@ struct path_row {
 	uint64_t count, ns, idle_ns;
 };
 
-struct path_rows {
-	struct path_row *row;
-	size_t count;
-};
-
-void path_rows_clear(struct path_rows *rows);
-
-/* Adds those of a process in the window. -E2BIG: it has more than `max` operations in it; -EINTR:
- * the query is over, according to its SQL function query_is_over(), if there is one. */
+/* Adds those of a process in the window to the path_rows of `rows`. -E2BIG: it has more than `max`
+ * operations in it; -EINTR: the query is over, according to its SQL function query_is_over(), if
+ * there is one. */
 int path_add(sqlite3 *db, uint32_t process, uint64_t since_ns, uint64_t until_ns, uint32_t max,
-	     struct path_rows *rows);
+	     struct sums *rows);
 
 #endif

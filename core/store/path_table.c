@@ -2,18 +2,15 @@
 #include "core/store/path_table.h"
 
 #include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
 
-#include "core/base/cleanup.h"
+#include "core/base/sums.h"
 #include "core/store/path.h"
 #include "core/store/sql.h"
 #include "core/store/table_function.h"
 
 struct cursor {
-	sqlite3_vtab_cursor base;
-	struct path_rows rows;
-	size_t at;
+	struct table_function_cursor base;
+	struct sums rows;
 };
 
 enum { ARGUMENTS = 4, FIRST_ARGUMENT = 10 };
@@ -33,85 +30,48 @@ static const char *const whats[PATH_WHATS] = {
 	[PATH_HOST] = "host",	  [PATH_LATENCY] = "latency", [PATH_WAKE_UP] = "wake-up",
 };
 
-static const struct table_function function = {
-	.name = "critical_path",
-	.declaration = declaration,
-	.takes = "critical_path takes boot, since, until and pid",
-	.first_argument = FIRST_ARGUMENT,
-	.argument_count = ARGUMENTS,
-	.cost = 1e7,
-	.rows = 100,
-	.cursor_bytes = sizeof(struct cursor),
-};
-
-static int path_close(sqlite3_vtab_cursor *base)
-{
-	struct cursor *cursor = (struct cursor *)base;
-
-	path_rows_clear(&cursor->rows);
-	free(cursor);
-	return SQLITE_OK;
-}
-
 static int path_fail(struct table_function_table *table, int error)
 {
 	if (error == -ENOMEM)
 		return SQLITE_NOMEM;
 	if (error == -E2BIG) {
 		table_function_say(
-			&table->base,
+			table,
 			sqlite3_mprintf("The window has more than %u operations of one process",
 					table->bound));
 		return SQLITE_FULL;
 	}
 	if (error == -EINTR || sqlite3_errcode(table->db) == SQLITE_INTERRUPT)
 		return SQLITE_INTERRUPT;
-	table_function_say(&table->base, sqlite3_mprintf("a chunk is damaged"));
+	table_function_say(table, sqlite3_mprintf("a chunk is damaged"));
 	return SQLITE_CORRUPT_VTAB;
 }
 
-static int path_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count,
-		       sqlite3_value **value)
+static int path_fill(struct table_function_cursor *base, sqlite3_stmt *processes,
+		     sqlite3_value *const *argument)
 {
 	struct cursor *cursor = (struct cursor *)base;
-	struct table_function_table *table = (struct table_function_table *)base->pVtab;
-	_cleanup_(sqlite3_finalizep) sqlite3_stmt *processes = NULL;
-	uint64_t since_ns = (uint64_t)sqlite3_value_int64(value[1]),
-		 until_ns = (uint64_t)sqlite3_value_int64(value[2]);
-	int code, r = sqlite3_prepare_v2(table->db, processes_text, -1, &processes, NULL);
+	struct table_function_table *table = (struct table_function_table *)base->base.pVtab;
+	uint64_t since_ns = (uint64_t)sqlite3_value_int64(argument[1]),
+		 until_ns = (uint64_t)sqlite3_value_int64(argument[2]);
+	int code;
 
-	path_rows_clear(&cursor->rows);
-	cursor->at = 0;
-	if (r != SQLITE_OK)
-		return r;
-	for (int i = 0; i < ARGUMENTS; i++)
-		sqlite3_bind_value(processes, i + 1, value[i]);
+	cursor->rows = SUMS_OF(struct path_row, count);
 	while ((code = sqlite3_step(processes)) == SQLITE_ROW) {
-		r = path_add(table->db, (uint32_t)sqlite3_column_int64(processes, 0), since_ns,
-			     until_ns, table->bound, &cursor->rows);
+		int r = path_add(table->db, (uint32_t)sqlite3_column_int64(processes, 0), since_ns,
+				 until_ns, table->bound, &cursor->rows);
+
 		if (r < 0)
 			return path_fail(table, r);
 	}
+	base->count = cursor->rows.count;
 	return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-static int path_next(sqlite3_vtab_cursor *base)
+static void path_column(const struct table_function_cursor *base, sqlite3_context *context,
+			int number)
 {
-	((struct cursor *)base)->at++;
-	return SQLITE_OK;
-}
-
-static int path_eof(sqlite3_vtab_cursor *base)
-{
-	struct cursor *cursor = (struct cursor *)base;
-
-	return cursor->at >= cursor->rows.count;
-}
-
-static int path_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int number)
-{
-	struct cursor *cursor = (struct cursor *)base;
-	const struct path_row *row = &cursor->rows.row[cursor->at];
+	const struct path_row *row = sums_row(&((const struct cursor *)base)->rows, base->at);
 	const struct path_key *key = &row->key;
 	const int64_t values[FIRST_ARGUMENT] = {
 		key->process,
@@ -128,31 +88,31 @@ static int path_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
 
 	if (number == 1)
 		sqlite3_result_text(context, whats[key->what], -1, SQLITE_STATIC);
-	else if (number < FIRST_ARGUMENT)
+	else
 		sqlite3_result_int64(context, values[number]);
-	return SQLITE_OK;
 }
 
-static int path_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+static void path_clear(struct table_function_cursor *base)
 {
-	*ret = (sqlite3_int64)((struct cursor *)base)->at;
-	return SQLITE_OK;
+	sums_release(&((struct cursor *)base)->rows);
 }
 
-static const sqlite3_module module = {
-	.xConnect = table_function_connect,
-	.xDisconnect = table_function_disconnect,
-	.xBestIndex = table_function_best_index,
-	.xOpen = table_function_open,
-	.xClose = path_close,
-	.xFilter = path_filter,
-	.xNext = path_next,
-	.xEof = path_eof,
-	.xColumn = path_column,
-	.xRowid = path_rowid,
+static const struct table_function function = {
+	.name = "critical_path",
+	.declaration = declaration,
+	.takes = "critical_path takes boot, since, until and pid",
+	.first_argument = FIRST_ARGUMENT,
+	.argument_count = ARGUMENTS,
+	.cost = 1e7,
+	.rows = 100,
+	.cursor_bytes = sizeof(struct cursor),
+	.select = processes_text,
+	.fill = path_fill,
+	.column = path_column,
+	.clear = path_clear,
 };
 
 int path_table_register(sqlite3 *db, uint32_t plan_ops)
 {
-	return table_function_register(db, &function, &module, plan_ops);
+	return table_function_register(db, &function, plan_ops);
 }

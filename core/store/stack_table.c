@@ -3,9 +3,10 @@
 #include "core/store/stack_table.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
-#include "core/base/cleanup.h"
+#include "core/base/arena.h"
+#include "core/base/map.h"
+#include "core/base/sums.h"
 #include "core/limits.h"
 #include "core/model/core.h"
 #include "core/model/estimate.h"
@@ -20,19 +21,16 @@ struct kernel {
 };
 
 struct row {
-	struct row *next;
 	const struct kernel *kernel;
 	uint64_t stack;
 	uint64_t count, total_ns, sampled;
 };
 
 struct cursor {
-	sqlite3_vtab_cursor base;
-	struct map kernel_by_key, row_by_key;
-	struct arena arena;
-	struct row *row; /* the newest first */
-	const struct row *at;
-	uint32_t rows;
+	struct table_function_cursor base;
+	struct map kernel_by_key;
+	struct arena kernels;
+	struct sums rows;
 };
 
 static const char declaration[] =
@@ -48,16 +46,6 @@ static const char rows_text[] =
 	" AND (?5 IS NULL OR device = ?5) AND kind = ?6 AND count > 0"
 	" ORDER BY boot, second";
 
-static void clear(struct cursor *cursor)
-{
-	map_clear(&cursor->kernel_by_key);
-	map_clear(&cursor->row_by_key);
-	arena_clear(&cursor->arena);
-	cursor->row = NULL;
-	cursor->at = NULL;
-	cursor->rows = 0;
-}
-
 static const struct kernel *kernel_of(struct cursor *cursor, uint32_t process, int64_t name)
 {
 	struct map_key place = { (uint64_t)name, process };
@@ -65,7 +53,7 @@ static const struct kernel *kernel_of(struct cursor *cursor, uint32_t process, i
 
 	if (kernel)
 		return kernel;
-	kernel = arena_get(&cursor->arena, sizeof(*kernel));
+	kernel = arena_get(&cursor->kernels, sizeof(*kernel));
 	if (!kernel || map_put(&cursor->kernel_by_key, place, kernel) < 0)
 		return NULL;
 	*kernel = (struct kernel){ name, process };
@@ -74,23 +62,12 @@ static const struct kernel *kernel_of(struct cursor *cursor, uint32_t process, i
 
 static int take(void *data, const struct estimate_result *result)
 {
-	struct cursor *cursor = data;
-	struct map_key place = { (uintptr_t)result->owner, result->stack };
-	struct row *row = map_get(&cursor->row_by_key, place);
+	struct sums *rows = data;
+	struct row key = { .kernel = result->owner, .stack = result->stack };
+	struct row *row = sums_get(rows, &key, LIMIT_QUERY_SUMS);
 
-	if (!row) {
-		if (cursor->rows++ == LIMIT_QUERY_SUMS)
-			return -E2BIG;
-		row = arena_get(&cursor->arena, sizeof(*row));
-		if (!row || map_put(&cursor->row_by_key, place, row) < 0)
-			return -ENOMEM;
-		*row = (struct row){
-			.next = cursor->row,
-			.kernel = result->owner,
-			.stack = result->stack,
-		};
-		cursor->row = row;
-	}
+	if (!row)
+		return rows->count == LIMIT_QUERY_SUMS ? -E2BIG : -ENOMEM;
 	row->count += result->sum.count;
 	row->total_ns += result->sum.ns;
 	row->sampled += result->sampled;
@@ -121,7 +98,7 @@ static int add(struct cursor *cursor, struct estimate *estimate, sqlite3_stmt *r
 		       : SQLITE_OK;
 }
 
-static int fill(struct cursor *cursor, struct estimate *estimate, sqlite3_stmt *row)
+static int add_all(struct cursor *cursor, struct estimate *estimate, sqlite3_stmt *row)
 {
 	int code, r = SQLITE_OK;
 
@@ -129,9 +106,45 @@ static int fill(struct cursor *cursor, struct estimate *estimate, sqlite3_stmt *
 		r = add(cursor, estimate, row);
 	if (r != SQLITE_OK || code != SQLITE_DONE)
 		return r != SQLITE_OK ? r : code;
-	r = estimate_end(estimate, take, cursor);
+	r = estimate_end(estimate, take, &cursor->rows);
 	/* The remedy is the same as if it took too long. */
 	return r == 0 ? SQLITE_OK : r == -E2BIG ? SQLITE_INTERRUPT : SQLITE_NOMEM;
+}
+
+static int stack_fill(struct table_function_cursor *base, sqlite3_stmt *rows,
+		      sqlite3_value *const *argument)
+{
+	struct cursor *cursor = (struct cursor *)base;
+	struct estimate estimate = { 0 };
+	int r;
+
+	cursor->rows = SUMS_OF(struct row, count);
+	sqlite3_bind_int(rows, ARGUMENTS + 1, OP_KERNEL);
+	r = add_all(cursor, &estimate, rows);
+	estimate_clear(&estimate);
+	base->count = cursor->rows.count;
+	return r;
+}
+
+static void stack_column(const struct table_function_cursor *base, sqlite3_context *context,
+			 int number)
+{
+	const struct row *row = sums_row(&((const struct cursor *)base)->rows, base->at);
+	const int64_t values[FIRST_ARGUMENT] = {
+		row->kernel->process, row->kernel->name,      (int64_t)row->stack,
+		(int64_t)row->count,  (int64_t)row->total_ns, (int64_t)row->sampled,
+	};
+
+	sqlite3_result_int64(context, values[number]);
+}
+
+static void stack_clear(struct table_function_cursor *base)
+{
+	struct cursor *cursor = (struct cursor *)base;
+
+	map_clear(&cursor->kernel_by_key);
+	arena_clear(&cursor->kernels);
+	sums_release(&cursor->rows);
 }
 
 static const struct table_function function = {
@@ -143,82 +156,13 @@ static const struct table_function function = {
 	.cost = 1e6,
 	.rows = 1000,
 	.cursor_bytes = sizeof(struct cursor),
-};
-
-static int stack_close(sqlite3_vtab_cursor *base)
-{
-	clear((struct cursor *)base);
-	free(base);
-	return SQLITE_OK;
-}
-
-static int stack_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count,
-			sqlite3_value **value)
-{
-	struct cursor *cursor = (struct cursor *)base;
-	struct table_function_table *table = (struct table_function_table *)base->pVtab;
-	_cleanup_(sqlite3_finalizep) sqlite3_stmt *rows = NULL;
-	struct estimate estimate = { 0 };
-	int r = sqlite3_prepare_v2(table->db, rows_text, -1, &rows, NULL);
-
-	clear(cursor);
-	if (r != SQLITE_OK)
-		return r;
-	for (int i = 0; i < ARGUMENTS; i++)
-		sqlite3_bind_value(rows, i + 1, value[i]);
-	sqlite3_bind_int(rows, ARGUMENTS + 1, OP_KERNEL);
-	r = fill(cursor, &estimate, rows);
-	estimate_clear(&estimate);
-	cursor->at = cursor->row;
-	return r;
-}
-
-static int stack_next(sqlite3_vtab_cursor *base)
-{
-	struct cursor *cursor = (struct cursor *)base;
-
-	cursor->at = cursor->at->next;
-	return SQLITE_OK;
-}
-
-static int stack_eof(sqlite3_vtab_cursor *base)
-{
-	return !((struct cursor *)base)->at;
-}
-
-static int stack_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int number)
-{
-	const struct row *row = ((struct cursor *)base)->at;
-	const int64_t values[FIRST_ARGUMENT] = {
-		row->kernel->process, row->kernel->name,      (int64_t)row->stack,
-		(int64_t)row->count,  (int64_t)row->total_ns, (int64_t)row->sampled,
-	};
-
-	if (number < FIRST_ARGUMENT)
-		sqlite3_result_int64(context, values[number]);
-	return SQLITE_OK;
-}
-
-static int stack_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
-{
-	*ret = (sqlite3_int64)(uintptr_t)((struct cursor *)base)->at;
-	return SQLITE_OK;
-}
-
-static const sqlite3_module module = {
-	.xConnect = table_function_connect,
-	.xDisconnect = table_function_disconnect,
-	.xBestIndex = table_function_best_index,
-	.xOpen = table_function_open,
-	.xClose = stack_close,
-	.xFilter = stack_filter,
-	.xNext = stack_next,
-	.xEof = stack_eof,
-	.xColumn = stack_column,
-	.xRowid = stack_rowid,
+	.select = rows_text,
+	.fill = stack_fill,
+	.column = stack_column,
+	.clear = stack_clear,
 };
 
 int stack_table_register(sqlite3 *db)
 {
-	return table_function_register(db, &function, &module, 0);
+	return table_function_register(db, &function, 0);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/cleanup.h"
 #include "core/store/sql.h"
 
 /* What a module knows of its table. */
@@ -12,8 +13,13 @@ struct registered {
 	uint32_t bound;
 };
 
-int table_function_connect(sqlite3 *db, void *data, int count, const char *const *argument,
-			   sqlite3_vtab **ret, char **ret_error)
+static const struct table_function *function_of(const struct table_function_cursor *cursor)
+{
+	return ((const struct table_function_table *)cursor->base.pVtab)->function;
+}
+
+static int table_connect(sqlite3 *db, void *data, int count, const char *const *argument,
+			 sqlite3_vtab **ret, char **ret_error)
 {
 	const struct registered *registered = data;
 	struct table_function_table *table;
@@ -32,15 +38,17 @@ int table_function_connect(sqlite3 *db, void *data, int count, const char *const
 	return SQLITE_OK;
 }
 
-int table_function_disconnect(sqlite3_vtab *base)
+static int table_disconnect(sqlite3_vtab *base)
 {
 	free(base);
 	return SQLITE_OK;
 }
 
-int table_function_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+/* All arguments are required; they are passed on to xFilter, in order. */
+static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-	const struct table_function *function = ((struct table_function_table *)base)->function;
+	struct table_function_table *table = (struct table_function_table *)base;
+	const struct table_function *function = table->function;
 	unsigned int given = 0;
 
 	for (int i = 0; i < info->nConstraint; i++) {
@@ -55,7 +63,7 @@ int table_function_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 		given |= 1u << argument;
 	}
 	if (given != (1u << function->argument_count) - 1) {
-		table_function_say(base, sqlite3_mprintf("%s", function->takes));
+		table_function_say(table, sqlite3_mprintf("%s", function->takes));
 		return SQLITE_ERROR;
 	}
 	info->estimatedCost = function->cost;
@@ -63,20 +71,94 @@ int table_function_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 	return SQLITE_OK;
 }
 
-int table_function_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
+static int table_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
 {
-	*ret = calloc(1, ((struct table_function_table *)base)->function->cursor_bytes);
-	return *ret ? SQLITE_OK : SQLITE_NOMEM;
+	struct table_function_table *table = (struct table_function_table *)base;
+	struct table_function_cursor *cursor = calloc(1, table->function->cursor_bytes);
+
+	if (!cursor)
+		return SQLITE_NOMEM;
+	*ret = &cursor->base;
+	return SQLITE_OK;
 }
 
-void table_function_say(sqlite3_vtab *base, char *text)
+static int table_close(sqlite3_vtab_cursor *base)
 {
-	sqlite3_free(base->zErrMsg);
-	base->zErrMsg = text;
+	struct table_function_cursor *cursor = (struct table_function_cursor *)base;
+
+	function_of(cursor)->clear(cursor);
+	free(cursor);
+	return SQLITE_OK;
 }
 
-int table_function_register(sqlite3 *db, const struct table_function *function,
-			    const sqlite3_module *module, uint32_t bound)
+static int table_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count,
+			sqlite3_value **value)
+{
+	struct table_function_cursor *cursor = (struct table_function_cursor *)base;
+	const struct table_function *function = function_of(cursor);
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *select = NULL;
+	int r = sqlite3_prepare_v2(((struct table_function_table *)base->pVtab)->db,
+				   function->select, -1, &select, NULL);
+
+	function->clear(cursor);
+	cursor->at = cursor->count = 0;
+	if (r != SQLITE_OK)
+		return r;
+	for (int i = 0; i < function->argument_count; i++)
+		sqlite3_bind_value(select, i + 1, value[i]);
+	return function->fill(cursor, select, value);
+}
+
+static int table_next(sqlite3_vtab_cursor *base)
+{
+	((struct table_function_cursor *)base)->at++;
+	return SQLITE_OK;
+}
+
+static int table_eof(sqlite3_vtab_cursor *base)
+{
+	struct table_function_cursor *cursor = (struct table_function_cursor *)base;
+
+	return cursor->at >= cursor->count;
+}
+
+static int table_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int number)
+{
+	struct table_function_cursor *cursor = (struct table_function_cursor *)base;
+	const struct table_function *function = function_of(cursor);
+
+	if (number < function->first_argument)
+		function->column(cursor, context, number);
+	return SQLITE_OK;
+}
+
+static int table_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+{
+	*ret = (sqlite3_int64)((struct table_function_cursor *)base)->at;
+	return SQLITE_OK;
+}
+
+/* Without xCreate the table exists in every connection, and needs no CREATE. */
+static const sqlite3_module module = {
+	.xConnect = table_connect,
+	.xDisconnect = table_disconnect,
+	.xBestIndex = table_best_index,
+	.xOpen = table_open,
+	.xClose = table_close,
+	.xFilter = table_filter,
+	.xNext = table_next,
+	.xEof = table_eof,
+	.xColumn = table_column,
+	.xRowid = table_rowid,
+};
+
+void table_function_say(struct table_function_table *table, char *text)
+{
+	sqlite3_free(table->base.zErrMsg);
+	table->base.zErrMsg = text;
+}
+
+int table_function_register(sqlite3 *db, const struct table_function *function, uint32_t bound)
 {
 	struct registered *registered = malloc(sizeof(*registered));
 
@@ -84,7 +166,7 @@ int table_function_register(sqlite3 *db, const struct table_function *function,
 		return -ENOMEM;
 	*registered = (struct registered){ function, bound };
 	/* SQLite frees it, also if this fails. */
-	return sqlite3_create_module_v2(db, function->name, module, registered, free) == SQLITE_OK
+	return sqlite3_create_module_v2(db, function->name, &module, registered, free) == SQLITE_OK
 		       ? 0
 		       : sql_error(db);
 }

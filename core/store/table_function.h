@@ -1,6 +1,5 @@
-/* table_function.h: shared by virtual tables that are used like functions: their last columns are
- * hidden, and are the arguments. A table has a row of struct table_function, and in its module the
- * first four functions below. */
+/* table_function.h: virtual tables that are used like functions: their last columns are hidden, and
+ * are the arguments. All rows are computed when a statement opens one. */
 #ifndef TS_TABLE_FUNCTION_H
 #define TS_TABLE_FUNCTION_H
 
@@ -8,13 +7,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What a statement walks along; the struct of a table that computes rows starts with it. */
+struct table_function_cursor {
+	sqlite3_vtab_cursor base;
+	uint32_t at, count; /* rows */
+};
+
 struct table_function {
 	const char *name, *declaration;
 	const char *takes; /* what a statement without all of its arguments is told */
 	int first_argument, argument_count;
 	double cost;
 	int64_t rows;
-	size_t cursor_bytes; /* of a struct that starts with a sqlite3_vtab_cursor */
+	size_t cursor_bytes;
+	const char *select; /* what the rows are computed from; the arguments are bound, in order */
+	/* Sets the number of rows in an empty cursor. An SQLite result code */
+	int (*fill)(struct table_function_cursor *cursor, sqlite3_stmt *select,
+		    sqlite3_value *const *argument);
+	/* Of the row that it is at; not the arguments. */
+	void (*column)(const struct table_function_cursor *cursor, sqlite3_context *context,
+		       int number);
+	void (*clear)(struct table_function_cursor *cursor); /* frees the rows */
 };
 
 struct table_function_table {
@@ -24,19 +37,10 @@ struct table_function_table {
 	uint32_t bound; /* as given to table_function_register() */
 };
 
-int table_function_connect(sqlite3 *db, void *data, int count, const char *const *argument,
-			   sqlite3_vtab **ret, char **ret_error);
-int table_function_disconnect(sqlite3_vtab *base);
-/* All arguments are required; they are passed on to xFilter, in order. */
-int table_function_best_index(sqlite3_vtab *base, sqlite3_index_info *info);
-/* A zeroed cursor. */
-int table_function_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret);
-
 /* Why a statement fails; `text` is from sqlite3_mprintf(). */
-void table_function_say(sqlite3_vtab *base, char *text);
+void table_function_say(struct table_function_table *table, char *text);
 
-/* `function` and `module` live as long as the database. */
-int table_function_register(sqlite3 *db, const struct table_function *function,
-			    const sqlite3_module *module, uint32_t bound);
+/* `function` lives as long as the database. */
+int table_function_register(sqlite3 *db, const struct table_function *function, uint32_t bound);
 
 #endif

@@ -1,12 +1,8 @@
-/* Work_table: reads the rows of a window once, in storage order, into a hash table of sums, and
- * returns these in the order in which they were first met. */
+/* Work_table: reads the rows of a window once, in storage order, and adds them up; the sums are in
+ * the order in which they were first met. */
 #include "core/store/work_table.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/cleanup.h"
+#include "core/base/sums.h"
 #include "core/limits.h"
 #include "core/model/core.h"
 #include "core/store/sql.h"
@@ -26,16 +22,9 @@ struct sum {
 	int64_t count, total_ns, min_ns, max_ns, delay_ns;
 };
 
-struct sums {
-	struct sum *sum;
-	uint32_t *slot; /* number of a sum and 1, 0: empty; twice as many as sums at the least */
-	uint32_t count, capacity;
-};
-
 struct cursor {
-	sqlite3_vtab_cursor base;
+	struct table_function_cursor base;
 	struct sums sums;
-	uint32_t at;
 };
 
 enum { ARGUMENTS = 6, FIRST_ARGUMENT = 11 };
@@ -52,54 +41,7 @@ static const char rows_text[] =
 	" AND (?4 IS NULL OR process IN (SELECT id FROM process WHERE boot = ?1 AND pid = ?4))"
 	" AND (?5 IS NULL OR device = ?5)"
 	/* Not the time of a graph whose parts have rows of their own. */
-	" AND NOT (kind = ?6 AND detail = ?7)";
-
-static size_t hash(const struct key *key)
-{
-	const uint64_t prime = 0x9e3779b97f4a7c15u;
-	uint64_t h = (uint64_t)key->name * prime ^ (uint64_t)key->stack;
-
-	h = h * prime ^ ((uint64_t)key->process << 32 | key->stream);
-	h = h * prime ^ ((uint64_t)key->kernel << 32 | key->bucket);
-	return h * prime >> 24;
-}
-
-static uint32_t *find_slot(const struct sums *sums, const struct key *key)
-{
-	size_t mask = 2 * (size_t)sums->capacity - 1, at = hash(key) & mask;
-
-	while (sums->slot[at] && memcmp(&sums->sum[sums->slot[at] - 1].key, key, sizeof(*key)) != 0)
-		at = (at + 1) & mask;
-	return &sums->slot[at];
-}
-
-static void sums_clear(struct sums *sums)
-{
-	free(sums->sum);
-	free(sums->slot);
-	*sums = (struct sums){ 0 };
-}
-
-static int grow(struct sums *sums)
-{
-	uint32_t capacity = sums->capacity ? 2 * sums->capacity : 1024;
-	struct sum *sum;
-
-	if (capacity > LIMIT_QUERY_SUMS)
-		return SQLITE_INTERRUPT; /* the remedy is the same as if it took too long */
-	sum = reallocarray(sums->sum, capacity, sizeof(*sum));
-	if (!sum)
-		return SQLITE_NOMEM;
-	sums->sum = sum;
-	free(sums->slot);
-	sums->capacity = capacity;
-	sums->slot = calloc(2 * (size_t)capacity, sizeof(*sums->slot));
-	if (!sums->slot)
-		return SQLITE_NOMEM;
-	for (uint32_t i = 0; i < sums->count; i++)
-		*find_slot(sums, &sums->sum[i].key) = i + 1;
-	return SQLITE_OK;
-}
+	" AND NOT (kind = ?7 AND detail = ?8)";
 
 /* The numbers of a recording may be anything. */
 static void add_to(int64_t *sum, int64_t value)
@@ -109,22 +51,15 @@ static void add_to(int64_t *sum, int64_t value)
 
 static int add(struct sums *sums, const struct sum *row)
 {
-	uint32_t *slot;
-	struct sum *sum;
+	uint32_t before = sums->count;
+	struct sum *sum = sums_get(sums, &row->key, LIMIT_QUERY_SUMS);
 
-	if (sums->count == sums->capacity) {
-		int r = grow(sums);
-
-		if (r != SQLITE_OK)
-			return r;
-	}
-	slot = find_slot(sums, &row->key);
-	if (!*slot) {
-		sums->sum[sums->count] = *row;
-		*slot = ++sums->count;
+	if (!sum) /* the remedy for too many is the same as if it took too long */
+		return before == LIMIT_QUERY_SUMS ? SQLITE_INTERRUPT : SQLITE_NOMEM;
+	if (sums->count > before) {
+		*sum = *row;
 		return SQLITE_OK;
 	}
-	sum = &sums->sum[*slot - 1];
 	add_to(&sum->count, row->count);
 	add_to(&sum->total_ns, row->total_ns);
 	sum->min_ns = row->min_ns < sum->min_ns ? row->min_ns : sum->min_ns;
@@ -166,6 +101,38 @@ static int add_rows(struct sums *sums, sqlite3_stmt *row, int by)
 	return r != SQLITE_OK || code == SQLITE_DONE ? r : code;
 }
 
+static int work_fill(struct table_function_cursor *base, sqlite3_stmt *rows,
+		     sqlite3_value *const *argument)
+{
+	struct sums *sums = &((struct cursor *)base)->sums;
+	int r;
+
+	*sums = SUMS_OF(struct sum, count);
+	sqlite3_bind_int(rows, ARGUMENTS + 1, OP_GRAPH);
+	sqlite3_bind_int(rows, ARGUMENTS + 2, WORK_GRAPH_PARTS);
+	r = add_rows(sums, rows, sqlite3_value_int(argument[ARGUMENTS - 1]));
+	base->count = sums->count;
+	return r;
+}
+
+static void work_column(const struct table_function_cursor *base, sqlite3_context *context,
+			int number)
+{
+	const struct sum *sum = sums_row(&((const struct cursor *)base)->sums, base->at);
+	const struct key *key = &sum->key;
+	const int64_t values[FIRST_ARGUMENT] = {
+		key->process, key->kernel,   key->name,	  key->stack,  key->stream,   key->bucket,
+		sum->count,   sum->total_ns, sum->min_ns, sum->max_ns, sum->delay_ns,
+	};
+
+	sqlite3_result_int64(context, values[number]);
+}
+
+static void work_clear(struct table_function_cursor *base)
+{
+	sums_release(&((struct cursor *)base)->sums);
+}
+
 static const struct table_function function = {
 	.name = "work_sum",
 	.declaration = declaration,
@@ -175,84 +142,13 @@ static const struct table_function function = {
 	.cost = 1e6,
 	.rows = 1000,
 	.cursor_bytes = sizeof(struct cursor),
-};
-
-static int work_close(sqlite3_vtab_cursor *base)
-{
-	struct cursor *cursor = (struct cursor *)base;
-
-	sums_clear(&cursor->sums);
-	free(cursor);
-	return SQLITE_OK;
-}
-
-static int work_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count,
-		       sqlite3_value **value)
-{
-	struct cursor *cursor = (struct cursor *)base;
-	struct table_function_table *table = (struct table_function_table *)base->pVtab;
-	_cleanup_(sqlite3_finalizep) sqlite3_stmt *rows = NULL;
-	int r = sqlite3_prepare_v2(table->db, rows_text, -1, &rows, NULL);
-
-	sums_clear(&cursor->sums);
-	cursor->at = 0;
-	if (r != SQLITE_OK)
-		return r;
-	for (int i = 0; i < ARGUMENTS - 1; i++)
-		sqlite3_bind_value(rows, i + 1, value[i]);
-	sqlite3_bind_int(rows, ARGUMENTS, OP_GRAPH);
-	sqlite3_bind_int(rows, ARGUMENTS + 1, WORK_GRAPH_PARTS);
-	return add_rows(&cursor->sums, rows, sqlite3_value_int(value[ARGUMENTS - 1]));
-}
-
-static int work_next(sqlite3_vtab_cursor *base)
-{
-	((struct cursor *)base)->at++;
-	return SQLITE_OK;
-}
-
-static int work_eof(sqlite3_vtab_cursor *base)
-{
-	struct cursor *cursor = (struct cursor *)base;
-
-	return cursor->at >= cursor->sums.count;
-}
-
-static int work_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int number)
-{
-	struct cursor *cursor = (struct cursor *)base;
-	const struct sum *sum = &cursor->sums.sum[cursor->at];
-	const struct key *key = &sum->key;
-	const int64_t values[FIRST_ARGUMENT] = {
-		key->process, key->kernel,   key->name,	  key->stack,  key->stream,   key->bucket,
-		sum->count,   sum->total_ns, sum->min_ns, sum->max_ns, sum->delay_ns,
-	};
-
-	if (number < FIRST_ARGUMENT)
-		sqlite3_result_int64(context, values[number]);
-	return SQLITE_OK;
-}
-
-static int work_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
-{
-	*ret = ((struct cursor *)base)->at;
-	return SQLITE_OK;
-}
-
-static const sqlite3_module module = {
-	.xConnect = table_function_connect,
-	.xDisconnect = table_function_disconnect,
-	.xBestIndex = table_function_best_index,
-	.xOpen = table_function_open,
-	.xClose = work_close,
-	.xFilter = work_filter,
-	.xNext = work_next,
-	.xEof = work_eof,
-	.xColumn = work_column,
-	.xRowid = work_rowid,
+	.select = rows_text,
+	.fill = work_fill,
+	.column = work_column,
+	.clear = work_clear,
 };
 
 int work_table_register(sqlite3 *db)
 {
-	return table_function_register(db, &function, &module, 0);
+	return table_function_register(db, &function, 0);
 }
