@@ -41,7 +41,8 @@ static const struct choice ways[] = {
 	{ NULL, 0 },
 };
 
-enum setting_type { TEXT, GROUP, COUNT, SIZE, DURATION, CHOICE };
+/* FILES, PLACES: texts whose defaults the library table has. */
+enum setting_type { TEXT, GROUP, FILES, PLACES, COUNT, SIZE, DURATION, CHOICE };
 
 struct setting {
 	const char *section, *key;
@@ -68,9 +69,9 @@ static const struct setting settings[] = {
 	{ "daemon", "log_level", CHOICE, AT(log_level), "info", 0, 0, levels,
 	  "How much to log: error, warning, info or debug." },
 
-	{ "probe", "libraries", TEXT, AT(libraries), LIBRARY_FILES, 0, 0, NULL,
+	{ "probe", "libraries", FILES, AT(libraries), NULL, 0, 0, NULL,
 	  "File names of driver libraries; shell patterns separated by spaces." },
-	{ "probe", "standing", TEXT, AT(standing), LIBRARY_STANDING, 0, 0, NULL,
+	{ "probe", "standing", PLACES, AT(standing), NULL, 0, 0, NULL,
 	  "Driver libraries that keep their probes while no process maps them, so that the first\n"
 	  "# call of a new process is traced; shell patterns separated by spaces." },
 	{ "probe", "attach", CHOICE, AT(way), "auto", 0, 0, ways,
@@ -138,7 +139,17 @@ static int setting_parse(const struct setting *setting, const char *value, uint6
 
 static bool setting_is_text(const struct setting *setting)
 {
-	return setting->type == TEXT || setting->type == GROUP;
+	return setting->type < COUNT;
+}
+
+/* To be freed; NULL: no memory. */
+static char *setting_default(const struct setting *setting)
+{
+	if (setting->type == FILES)
+		return library_files();
+	if (setting->type == PLACES)
+		return library_places();
+	return strdup(setting->value);
 }
 
 static int setting_put(struct config *config, const struct setting *setting, const char *value)
@@ -172,7 +183,8 @@ int config_new(struct config **ret)
 	if (!config)
 		return -ENOMEM;
 	for (size_t i = 0; i < SETTING_COUNT; i++) {
-		int r = setting_put(config, &settings[i], settings[i].value);
+		_cleanup_(freep) char *value = setting_default(&settings[i]);
+		int r = value ? setting_put(config, &settings[i], value) : -ENOMEM;
 
 		if (r < 0) {
 			config_free(config);
@@ -369,10 +381,11 @@ void config_print(FILE *file)
 
 	for (size_t i = 0; i < SETTING_COUNT; i++) {
 		const struct setting *setting = &settings[i];
+		_cleanup_(freep) char *value = setting_default(setting);
 
 		if (strcmp(section, setting->section))
 			fprintf(file, "%s[%s]\n", i ? "\n" : "", setting->section);
 		section = setting->section;
-		fprintf(file, "# %s\n#%s = %s\n", setting->text, setting->key, setting->value);
+		fprintf(file, "# %s\n#%s = %s\n", setting->text, setting->key, value ?: "");
 	}
 }

@@ -343,7 +343,12 @@ static const struct library_function cuda_function[] = {
 
 const struct library_row library_cuda = {
 	.name = "cuda",
-	.files = CUDA_FILES,
+	.files = "libcuda.so*",
+	/* Of distributions, NVIDIA's installers, and container images. */
+	.places = "/usr/lib/x86_64-linux-gnu/libcuda.so.1 /usr/lib/aarch64-linux-gnu/libcuda.so.1 "
+		  "/usr/lib64/libcuda.so.1 /usr/lib/libcuda.so.1 "
+		  "/usr/local/nvidia/lib*/libcuda.so.1 /usr/local/cuda*/compat/libcuda.so.1 "
+		  "/usr/lib/wsl/lib/libcuda.so.1 /run/opengl-driver/lib/libcuda.so.1",
 	.devices = "/dev/nvidia[0-9]*",
 	.function = cuda_function,
 	.count = ARRAY_SIZE(cuda_function),

@@ -5,6 +5,7 @@
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/array.h"
@@ -14,6 +15,42 @@ static const struct library_row *const rows[] = { &library_cuda };
 const struct library_row *library_get(size_t n)
 {
 	return n < ARRAY_SIZE(rows) ? rows[n] : NULL;
+}
+
+static const char *row_files(const struct library_row *row)
+{
+	return row->files;
+}
+
+static const char *row_places(const struct library_row *row)
+{
+	return row->places;
+}
+
+static char *join(const char *(*text)(const struct library_row *row))
+{
+	char *all = NULL;
+	size_t size;
+	FILE *out = open_memstream(&all, &size);
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		fprintf(out, "%s%s", i ? " " : "", text(rows[i]));
+	if (fclose(out) == 0)
+		return all;
+	free(all);
+	return NULL;
+}
+
+char *library_files(void)
+{
+	return join(row_files);
+}
+
+char *library_places(void)
+{
+	return join(row_places);
 }
 
 bool library_matches(const char *path, const char *patterns)

@@ -14,16 +14,6 @@
 #include "bpf/probe.h"
 #include "core/model/function.h"
 
-/* Defaults of the settings `libraries` and `standing`: the files of all rows, and where
- * distributions, NVIDIA's installers and container images put them. */
-#define LIBRARY_FILES CUDA_FILES
-#define LIBRARY_STANDING                                                                           \
-	"/usr/lib/x86_64-linux-gnu/libcuda.so.1 /usr/lib/aarch64-linux-gnu/libcuda.so.1 "          \
-	"/usr/lib64/libcuda.so.1 /usr/lib/libcuda.so.1 /usr/local/nvidia/lib*/libcuda.so.1 "       \
-	"/usr/local/cuda*/compat/libcuda.so.1 /usr/lib/wsl/lib/libcuda.so.1 "                      \
-	"/run/opengl-driver/lib/libcuda.so.1"
-#define CUDA_FILES	    "libcuda.so*"
-
 #define LIBRARY_ALIASES_MAX 2
 
 struct library_function {
@@ -39,6 +29,7 @@ struct library_function {
 struct library_row {
 	const char *name;
 	const char *files;   /* patterns of file names, separated by spaces */
+	const char *places;  /* patterns of paths where it is usually found, the same way */
 	const char *devices; /* pattern of device files, one for each device; NULL: drives none */
 	const struct library_function *function;
 	size_t count;
@@ -50,6 +41,10 @@ extern const struct library_row library_cuda;
 const struct library_row *library_get(size_t n);
 /* The row that `path` is a copy of by its name, NULL: of none. */
 const struct library_row *library_of(const char *path);
+
+/* `files` and `places` of all rows, to be freed; NULL: no memory. */
+char *library_files(void);
+char *library_places(void);
 
 /* Whether one of the patterns, separated by spaces, matches the name of the file at `path`, which
  * the kernel may have printed as deleted. */
