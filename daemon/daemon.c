@@ -344,7 +344,7 @@ static int daemon_start_api(struct daemon *daemon)
 {
 	struct api_callbacks callbacks = {
 		.status = daemon_report,
-		.settle = daemon_settle,
+		.make_visible = daemon_make_visible,
 		.watched = daemon_watched,
 		.attach = daemon_attach,
 		.detach = daemon_detach,

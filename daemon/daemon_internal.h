@@ -64,8 +64,8 @@ struct daemon {
 	uint64_t counted_ns;
 	bool rereading; /* the settings, on SIGHUP */
 	bool reread_again;
-	uint64_t settle_stacks; /* to be named first, 0: not counted yet */
-	uint64_t settled_ns;	/* everything until then is in the store, or on its way there */
+	uint64_t visible_stacks; /* to be named first, 0: not counted yet */
+	uint64_t visible_ns;	 /* everything until then is in the store, or on its way there */
 	uint64_t maps_lost, maps_limited;
 	uint32_t next_process;	 /* id of the first process that this daemon has not inherited */
 	int lock;		 /* the state directory */
@@ -104,8 +104,8 @@ void daemon_stop_store(struct daemon *daemon);
 /* For the api: whether data is held in memory. */
 bool daemon_is_held(void *data);
 void daemon_held_lock(void *data, bool locked);
-/* settle.c: as the api's callback */
-bool daemon_settle(void *data, uint64_t time_ns);
+/* visibility.c: as the api's callback */
+bool daemon_make_visible(void *data, uint64_t time_ns);
 
 /* report.c: as the api's callbacks */
 bool daemon_watched(void *data, char *out, size_t size);

@@ -31,7 +31,7 @@
 
 /* How long a query waits for earlier data to be stored: the last records of a program that has just
  * ended, and a commit. */
-#define LIMIT_QUERY_SETTLE_MS 300
+#define LIMIT_QUERY_WAIT_MS 300
 
 /* Events taken from one source per iteration of the loop, so that no source starves the others. */
 #define LIMIT_EVENTS_PER_TURN 16384

@@ -41,7 +41,7 @@ static void on_handle_closed(uv_handle_t *handle)
 	struct api *api = handle->data;
 
 	api->handles--;
-	api_settle(api);
+	api_close_rest(api);
 }
 
 static void close_handle(uv_handle_t *handle)
@@ -50,7 +50,7 @@ static void close_handle(uv_handle_t *handle)
 		uv_close(handle, on_handle_closed);
 }
 
-void api_settle(struct api *api)
+void api_close_rest(struct api *api)
 {
 	void (*closed)(void *data) = api->closed;
 	void *data = api->data;
@@ -155,7 +155,7 @@ static int init_handles(struct api *api)
 	r = uv_timer_init(api->loop, &api->sweep);
 	if (r < 0)
 		return r;
-	r = uv_timer_init(api->loop, &api->settle);
+	r = uv_timer_init(api->loop, &api->recheck);
 	if (r < 0)
 		return r;
 	r = uv_async_init(api->loop, &api->wake, on_wake);
@@ -163,7 +163,7 @@ static int init_handles(struct api *api)
 		return r;
 	api->listener.data = api;
 	api->sweep.data = api;
-	api->settle.data = api;
+	api->recheck.data = api;
 	api->wake.data = api;
 	api->handles = 4;
 	return 0;
@@ -219,9 +219,9 @@ void api_close(struct api *api, void (*closed)(void *data))
 	api->closed = closed;
 	close_handle((uv_handle_t *)&api->listener);
 	close_handle((uv_handle_t *)&api->sweep);
-	close_handle((uv_handle_t *)&api->settle);
+	close_handle((uv_handle_t *)&api->recheck);
 	while ((client = TAILQ_FIRST(&api->clients)))
 		client_close(client);
 	tickets_orphan(api);
-	api_settle(api);
+	api_close_rest(api);
 }

@@ -62,9 +62,9 @@ struct api_callbacks {
 	 * always all. */
 	bool (*watched)(void *data, char *out, size_t size);
 	/* Whether everything that had come by then is visible to queries; hurries it there. Called
-	 * on the loop, every few milliseconds until it is or LIMIT_QUERY_SETTLE_MS are over. NULL:
+	 * on the loop, every few milliseconds until it is or LIMIT_QUERY_WAIT_MS are over. NULL:
 	 * it always is. */
-	bool (*settle)(void *data, uint64_t time_ns);
+	bool (*make_visible)(void *data, uint64_t time_ns);
 };
 
 /* Enlarges the thread pool to fit its queries (UV_THREADPOOL_SIZE, if unset), so call it before

@@ -29,7 +29,7 @@ static void on_close(uv_handle_t *handle)
 	ts_frame_reader_done(&client->reader);
 	free(client);
 	api->handles--;
-	api_settle(api);
+	api_close_rest(api);
 }
 
 static void detach_requests(struct client *client)

@@ -38,9 +38,9 @@ TAILQ_HEAD(client_list, client);
 struct api {
 	uv_loop_t *loop;
 	uv_pipe_t listener;
-	uv_async_t wake;   /* a worker has output */
-	uv_timer_t sweep;  /* runs while there are clients */
-	uv_timer_t settle; /* runs while a job waits for earlier data to be stored */
+	uv_async_t wake;    /* a worker has output */
+	uv_timer_t sweep;   /* runs while there are clients */
+	uv_timer_t recheck; /* runs while a job waits for earlier data to be stored */
 	unsigned int handles;
 	char *path; /* of a socket that is ours to remove, else NULL */
 	char *group, *database, *boot_id;
@@ -107,6 +107,6 @@ void tickets_orphan(struct api *api);
 
 /* api.c */
 /* Continues closing when nothing needs the handles any more. */
-void api_settle(struct api *api);
+void api_close_rest(struct api *api);
 
 #endif

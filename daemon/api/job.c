@@ -11,7 +11,7 @@
 #include "daemon/api/internal.h"
 #include "daemon/limits.h"
 
-#define SETTLE_MS     2 /* how long until it is asked again */
+#define RECHECK_MS    2 /* how long until it is asked again */
 #define WATCHED_BYTES 128
 
 struct message {
@@ -52,7 +52,7 @@ static void job_free(struct job *job)
 	free(job);
 }
 
-static void settle(struct job *job)
+static void free_if_done(struct job *job)
 {
 	if (job->done && job->writes == 0)
 		job_free(job);
@@ -100,7 +100,7 @@ void job_written(struct job *job, size_t size)
 	uv_cond_signal(&job->moved);
 	uv_mutex_unlock(&job->lock);
 	job->writes--;
-	settle(job);
+	free_if_done(job);
 }
 
 static void lock_held(struct job *job, bool locked)
@@ -279,9 +279,9 @@ static void on_worked(uv_work_t *work, int status)
 		job_detach(job);
 	job->running = false;
 	job->done = true;
-	settle(job);
+	free_if_done(job);
 	jobs_start(api);
-	api_settle(api);
+	api_close_rest(api);
 }
 
 static uint32_t running_of(const struct api *api, uid_t uid)
@@ -300,22 +300,22 @@ static bool may_run(const struct job *job)
 	       running_of(job->api, job->uid) < LIMIT_QUERIES_PER_UID;
 }
 
-static void on_settle(uv_timer_t *timer)
+static void on_recheck(uv_timer_t *timer)
 {
 	jobs_start(timer->data);
 }
 
 /* The requested data may still be on its way to the database. */
-static bool is_settled(struct job *job)
+static bool is_visible(struct job *job)
 {
-	const uint64_t limit_ns = LIMIT_QUERY_SETTLE_MS * NS_PER_MS;
+	const uint64_t limit_ns = LIMIT_QUERY_WAIT_MS * NS_PER_MS;
 	struct api *api = job->api;
 
-	if (!api->callbacks.settle || uv_hrtime() - job->asked_ns >= limit_ns ||
-	    api->callbacks.settle(api->data, job->asked_ns))
+	if (!api->callbacks.make_visible || uv_hrtime() - job->asked_ns >= limit_ns ||
+	    api->callbacks.make_visible(api->data, job->asked_ns))
 		return true;
-	if (!uv_is_active((uv_handle_t *)&api->settle))
-		uv_timer_start(&api->settle, on_settle, SETTLE_MS, 0);
+	if (!uv_is_active((uv_handle_t *)&api->recheck))
+		uv_timer_start(&api->recheck, on_recheck, RECHECK_MS, 0);
 	return false;
 }
 
@@ -328,7 +328,7 @@ void jobs_start(struct api *api)
 	for (job = TAILQ_FIRST(&api->waiting); job && api->running_count < LIMIT_QUERIES;
 	     job = next) {
 		next = TAILQ_NEXT(job, link);
-		if (!may_run(job) || !is_settled(job))
+		if (!may_run(job) || !is_visible(job))
 			continue;
 		TAILQ_REMOVE(&api->waiting, job, link);
 		api->waiting_count--;

@@ -37,7 +37,7 @@ struct server {
 	atomic_uint ticket_count;
 	struct api_attach attach; /* the last one */
 	struct api_target detach;
-	atomic_uint unsettled; /* so often a query is told to wait */
+	atomic_uint invisible; /* so often a query is told to wait */
 };
 
 struct peer {
@@ -69,12 +69,12 @@ static inline void on_detach(void *data, struct api_ticket *ticket, const struct
 	server->ticket_count++;
 }
 
-static inline bool on_settle(void *data, uint64_t time_ns)
+static inline bool on_make_visible(void *data, uint64_t time_ns)
 {
 	struct server *server = data;
 
 	assert_in_range(time_ns, 1, uv_hrtime());
-	return server->unsettled == 0 || server->unsettled-- == 0;
+	return server->invisible == 0 || server->invisible-- == 0;
 }
 
 static inline void on_act(uv_async_t *act)
@@ -127,7 +127,7 @@ static inline int server_start(struct server *server)
 		.status = on_status,
 		.attach = on_attach,
 		.detach = on_detach,
-		.settle = on_settle,
+		.make_visible = on_make_visible,
 	};
 	int r;
 

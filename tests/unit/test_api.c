@@ -202,16 +202,16 @@ static void test_query_waits_for_what_came_before_it(void **state)
 	struct peer peer = peer_connect(server);
 	uint64_t begin_ns = uv_hrtime();
 
-	server->unsettled = 5;
+	server->invisible = 5;
 	send_sql(&peer, 1, "SELECT 1", 0);
 	assert_int_equal(count_rows(&peer, 1), 1);
-	assert_int_equal(server->unsettled, 0);
+	assert_int_equal(server->invisible, 0);
 	/* But not for ever. */
-	server->unsettled = UINT_MAX;
+	server->invisible = UINT_MAX;
 	send_sql(&peer, 2, "SELECT 1", 0);
 	assert_int_equal(count_rows(&peer, 2), 1);
-	assert_true(uv_hrtime() - begin_ns >= LIMIT_QUERY_SETTLE_MS * 1000000ull);
-	server->unsettled = 0;
+	assert_true(uv_hrtime() - begin_ns >= LIMIT_QUERY_WAIT_MS * 1000000ull);
+	server->invisible = 0;
 	peer_done(&peer);
 }
 

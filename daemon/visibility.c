@@ -1,0 +1,43 @@
+/* Visibility: makes everything that has come so far visible to queries, so that a query right after
+ * a program's end, or after an attach, has all of it. Reads the rings; a program that has just
+ * ended may still have records in transit; stacks get their names; then comes a commit, and its
+ * writing. */
+#include "daemon/daemon_internal.h"
+
+/* However many ask, there is at most one commit for them in this time. */
+#define PERIOD_NS 5000000
+
+/* The stacks that existed when this was first asked: later ones must not delay it. */
+static bool is_named(struct daemon *daemon)
+{
+	if (!daemon->visible_stacks)
+		daemon->visible_stacks = symbolizer_hurry(daemon->symbolizer);
+	return symbolizer_named(daemon->symbolizer) >= daemon->visible_stacks;
+}
+
+static void hurry(struct daemon *daemon, uint64_t now)
+{
+	struct core_stats core;
+
+	intake_flush(daemon->turn.intake, now);
+	core_stats(daemon->core, &core);
+	if (core.ending || users_waiting(daemon->users) || !is_named(daemon))
+		return;
+	daemon->visible_stacks = 0;
+	daemon_checkpoint(daemon, now);
+	daemon->visible_ns = now;
+}
+
+bool daemon_make_visible(void *data, uint64_t time_ns)
+{
+	struct daemon *daemon = data;
+	uint64_t now = uv_hrtime();
+	struct store_stats store;
+
+	if (daemon->visible_ns < time_ns && now - daemon->visible_ns >= PERIOD_NS)
+		hurry(daemon, now);
+	if (daemon->visible_ns < time_ns)
+		return false;
+	store_stats(daemon->store, &store);
+	return !store.queued_batches;
+}
