@@ -1,6 +1,6 @@
-/* Diff ask: each section is one SQL statement. All rows have the same columns: name, count, total,
- * minimum, maximum and bytes of a group of operations. Rows of one name follow each other, in order
- * of duration. */
+/* Diff ask: each section is one query. All rows have the same columns: name, count, total, minimum,
+ * maximum and bytes of a group of operations. Rows of one name follow each other, in order of
+ * duration; those of blocks, which have neither minimum nor maximum, in order of time. */
 #include "client/diff/ask.h"
 
 #include <errno.h>
@@ -13,115 +13,25 @@
 #include "core/base/array.h"
 #include "core/base/vector.h"
 
-#define ROWS_MAX	1000000 /* the query engine's limit */
-#define COLUMNS		6
-#define NAME_BYTES	4096
-#define PART_COLUMNS	4
+#define ROWS_MAX      1000000 /* the query engine's limit */
+#define COLUMNS	      6
+#define NAME_BYTES    4096
+#define BLOCK_COLUMNS 4
 
-#define STRING(number)	STRING_(number)
-#define STRING_(number) #number
-
-/* SQL is laid out by hand, a clause a line. */
-/* clang-format off */
-#define KIND(name) "(SELECT id FROM kind WHERE name = '" name "')"
-
+/* The queries of each section. */
 static const struct {
 	enum diff_section section;
-	const char *sql;
-} statements[] = {
-	{ DIFF_WALL,
-		"SELECT 'from the first to the last operation', 1,"
-		" max(last_ns) - min(first_ns), 0, 0, 0"
-		" FROM chunk"
-		" WHERE kind NOT IN (" KIND("state") ", " KIND("overhead") ", " KIND("range") ")"
-		" HAVING count(*) > 0" },
-	{ DIFF_KERNELS,
-		"SELECT coalesce(n.text, printf('kernel %016x', w.name)), sum(count),"
-		" sum(total_ns), min(min_ns), max(max_ns), 0"
-		" FROM work w"
-		" LEFT JOIN name n ON n.id = w.name"
-		" WHERE w.kind = " KIND("kernel")
-		" GROUP BY 1, bucket"
-		" ORDER BY 1, bucket" },
-	{ DIFF_TRANSFERS,
-		"SELECT coalesce(d.name, k.name), sum(count), sum(total_ns), min(min_ns),"
-		" max(max_ns), sum(bytes)"
-		" FROM work w"
-		" JOIN kind k ON k.id = w.kind"
-		" LEFT JOIN detail d ON d.kind = w.kind"
-		" AND d.id = iif(k.name = 'copy', w.detail, 0)"
-		" WHERE k.name IN ('copy', 'set')"
-		" GROUP BY 1, bucket"
-		" ORDER BY 1, bucket" },
-	{ DIFF_RANGES,
-		"SELECT name, 1, duration_ns, duration_ns, duration_ns, 0"
-		" FROM op"
-		" WHERE kind = 'range' AND duration_ns > 0"
-		" ORDER BY 1, 3" },
-	{ DIFF_MEMORY,
-		"SELECT k.name || ' ' || w.which, 1,"
-		" sum(iif(w.which = 'peak', m.peak_bytes, m.live_bytes)), 0, 0, 0"
-		" FROM memory m"
-		" JOIN memory_kind k ON k.id = m.kind,"
-		" (SELECT 'peak' AS which UNION ALL SELECT 'at the end') w"
-		" GROUP BY 1"
-		" ORDER BY 1" },
-	{ DIFF_IDLE,
-		"SELECT d.name, 1, sum(ns), 0, 0, 0"
-		" FROM busy b"
-		" JOIN detail d ON d.kind = " KIND("state") " AND d.id = b.state"
-		" GROUP BY 1"
-		" ORDER BY 1" },
-	{ DIFF_APIS,
-		"SELECT coalesce(f.name, 'function ' || r.fn), sum(timed), sum(total_ns), 0, 0, 0"
-		" FROM rollup r"
-		" LEFT JOIN function f ON f.id = r.fn"
-		" WHERE freed = 0 AND timed > 0"
-		" GROUP BY 1"
-		" ORDER BY 1" },
-	{ DIFF_LAUNCHES,
-		"SELECT coalesce(f.name, 'function ' || r.fn), sum(calls - captured),"
-		" sum(calls - captured), 0, 0, 0"
-		" FROM rollup r"
-		" LEFT JOIN function f ON f.id = r.fn"
-		" WHERE freed = 0 AND r.kind = " KIND("launch")
-		" GROUP BY 1"
-		" ORDER BY 1" },
-	{ DIFF_LOST,
-		"SELECT coalesce(r.name, 'reason ' || l.reason), 1, sum(count), 0, 0, 0"
-		" FROM loss l"
-		" LEFT JOIN loss_reason r ON r.id = l.reason"
-		" WHERE r.name IS NOT 'stack-sampled'"
-		" GROUP BY 1"
-		" ORDER BY 1" },
+	const char *query;
+} sections[] = {
+	{ DIFF_WALL, "diff-wall" },   { DIFF_KERNELS, "diff-kernels" },
+	{ DIFF_TRANSFERS, "diff-transfers" }, { DIFF_RANGES, "diff-ranges" },
+	{ DIFF_MEMORY, "diff-memory" }, { DIFF_IDLE, "diff-idle" },
+	{ DIFF_APIS, "diff-apis" }, { DIFF_LAUNCHES, "diff-launches" },
+	{ DIFF_LOST, "diff-lost" },
+}, blocks[] = {
+	{ DIFF_KERNELS, "diff-kernel-blocks" },
+	{ DIFF_TRANSFERS, "diff-transfer-blocks" },
 };
-
-/* Rows of one name follow each other in the order of its blocks: count, total, bytes. */
-#define BLOCKS \
-	"ntile(" STRING(DIFF_BLOCKS) ") OVER (PARTITION BY name ORDER BY gpu_start_ns)"
-
-static const struct {
-	enum diff_section section;
-	const char *sql;
-} parts[] = {
-	{ DIFF_KERNELS,
-		"SELECT name, count(*), sum(ns), 0"
-		" FROM (SELECT name, gpu_end_ns - gpu_start_ns AS ns, " BLOCKS " AS part"
-		" FROM op"
-		" WHERE exact AND kind IN ('launch', 'kernel') AND name IS NOT NULL)"
-		" GROUP BY name, part"
-		" ORDER BY name, part" },
-	{ DIFF_TRANSFERS,
-		"SELECT name, count(*), sum(ns), sum(bytes)"
-		" FROM (SELECT *, " BLOCKS " AS part"
-		" FROM (SELECT coalesce(detail, kind) AS name, gpu_start_ns,"
-		" gpu_end_ns - gpu_start_ns AS ns, bytes"
-		" FROM op"
-		" WHERE exact AND kind IN ('copy', 'set')))"
-		" GROUP BY name, part"
-		" ORDER BY name, part" },
-};
-/* clang-format on */
 
 struct asker {
 	struct diff *diff;
@@ -185,9 +95,9 @@ static int take_row(void *data, const Tracesmith__V1__Row *row)
 	return 0;
 }
 
-static int ask(struct link *link, struct asker *asker, const char *sql)
+static int ask(struct link *link, struct asker *asker, const char *query)
 {
-	int r = rows_ask(link, sql, ROWS_MAX, take_row, asker);
+	int r = rows_query(link, query, ROWS_MAX, take_row, asker);
 
 	if (r == 1)
 		complain("More than %d %s: the others are left out", ROWS_MAX,
@@ -200,13 +110,13 @@ static int ask(struct link *link, struct asker *asker, const char *sql)
 	return r;
 }
 
-static int take_part(void *data, const Tracesmith__V1__Row *row)
+static int take_block(void *data, const Tracesmith__V1__Row *row)
 {
 	struct asker *asker = data;
 	struct diff_block block;
 	const char *name;
 
-	if (row->n_value != PART_COLUMNS)
+	if (row->n_value != BLOCK_COLUMNS)
 		return -EPROTO;
 	name = rows_text(row->value[0]);
 	block = (struct diff_block){
@@ -220,13 +130,13 @@ static int take_part(void *data, const Tracesmith__V1__Row *row)
 }
 
 /* Without the blocks there is no interval; so too if dividing the recording would take too long. */
-static void ask_parts(struct link *link, struct asker *asker)
+static void ask_blocks(struct link *link, struct asker *asker)
 {
 	int r = 0;
 
-	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(parts); i++) {
-		asker->section = parts[i].section;
-		r = rows_ask(link, parts[i].sql, ROWS_MAX, take_part, asker);
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(blocks); i++) {
+		asker->section = blocks[i].section;
+		r = rows_query(link, blocks[i].query, ROWS_MAX, take_block, asker);
 	}
 }
 
@@ -236,12 +146,12 @@ int diff_ask(const struct options *options, struct diff *diff, int side, uint32_
 	struct asker asker = { .diff = diff, .side = side, .run = run };
 	int r = link_open(options, &link);
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(statements); i++) {
-		asker.section = statements[i].section;
-		r = ask(link, &asker, statements[i].sql);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sections); i++) {
+		asker.section = sections[i].section;
+		r = ask(link, &asker, sections[i].query);
 	}
 	if (r == 0 && inside)
-		ask_parts(link, &asker);
+		ask_blocks(link, &asker);
 	free(asker.bucket);
 	return r;
 }

@@ -34,7 +34,7 @@
 #define DIFF_ALIKE_PPM	10000 /* amounts of work that differ less are equal */
 #define DIFF_COUNT_MIN	5
 #define DIFF_RUNS_MAX	INTERVAL_SAMPLES_MAX
-#define DIFF_BLOCKS	10 /* parts of a run's launches, in order */
+#define DIFF_BLOCKS	10 /* of a run's launches, in order; diff-*-blocks.sql make as many */
 
 enum diff_unit { DIFF_NS, DIFF_BYTES, DIFF_CALLS };
 

@@ -1,4 +1,4 @@
-/* Rows: runs one statement and passes on its rows. */
+/* Rows: runs one query and passes on its rows. */
 #include "client/link/rows.h"
 
 #include <stdbool.h>
@@ -33,34 +33,23 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 	return r;
 }
 
-static int ask(struct link *link, Tracesmith__V1__Request *request, rows_fn *row, void *data)
+int rows_ask(struct link *link, Tracesmith__V1__QueryRequest *query, rows_fn *row, void *data)
 {
-	struct asked asked = { .row = row, .data = data };
-	int r = link_converse(link, request, take, &asked, NULL);
-
-	return r < 0 ? r : asked.truncated;
-}
-
-int rows_ask(struct link *link, const char *sql, uint64_t limit, rows_fn *row, void *data)
-{
-	Tracesmith__V1__SqlRequest body = TRACESMITH__V1__SQL_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	struct asked asked = { .row = row, .data = data };
+	int r;
 
-	body.text = (char *)sql;
-	body.limit = limit;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &body;
-	return ask(link, &request, row, data);
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
+	request.query = query;
+	r = link_converse(link, &request, take, &asked, NULL);
+	return r < 0 ? r : asked.truncated;
 }
 
 int rows_query(struct link *link, const char *name, uint64_t limit, rows_fn *row, void *data)
 {
-	Tracesmith__V1__QueryRequest body = TRACESMITH__V1__QUERY_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
 
-	body.name = (char *)name;
-	body.limit = limit;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	request.query = &body;
-	return ask(link, &request, row, data);
+	query.name = (char *)name;
+	query.limit = limit;
+	return rows_ask(link, &query, row, data);
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "client/base/complain.h"
-#include "client/record/sql.h"
+#include "client/record/ask.h"
 #include "client/trace/show.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
@@ -293,7 +293,7 @@ int recording_add_pid(struct recording *recording, uint32_t pid)
 int recording_begin(struct recording *recording, const struct options *options)
 {
 	_cleanup_(link_freep) struct link *past = NULL;
-	int r = record_sql_cursor(recording->link, &recording->cursor, &recording->boot);
+	int r = record_ask_cursor(recording->link, &recording->cursor, &recording->boot);
 
 	recording->live = true;
 	if (r < 0)

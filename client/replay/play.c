@@ -4,7 +4,6 @@
 #include "client/replay/play.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +21,6 @@
 #define SLICE_MIN_NS  1000000.0
 #define SLICE_MAX_NS  600e9
 #define FUNCTIONS_MAX 65536
-#define SQL_BYTES     512
 
 struct play {
 	const struct options *options;
@@ -54,7 +52,7 @@ static int take_effect(void *data, const Tracesmith__V1__Row *row)
 static int take_first(void *data, const Tracesmith__V1__Row *row)
 {
 	struct play *play = data;
-	int64_t first_ns = row->n_value == 1 ? rows_integer(row->value[0]) : 0;
+	int64_t first_ns = row->n_value == 2 ? rows_integer(row->value[0]) : 0;
 
 	if (first_ns > 0)
 		play->first_ns = (uint64_t)first_ns;
@@ -64,14 +62,12 @@ static int take_first(void *data, const Tracesmith__V1__Row *row)
 /* Of the window and the process; nothing is earlier. */
 static int load_first(struct play *play)
 {
-	char sql[SQL_BYTES];
+	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
 
-	snprintf(sql, sizeof(sql),
-		 "SELECT min(first_ns) FROM chunk WHERE boot = (SELECT max(id) FROM boot)"
-		 " AND last_ns >= %" PRIu64 " AND (%" PRIu32 " = 0 OR process IN"
-		 " (SELECT id FROM process WHERE pid = %" PRIu32 "))",
-		 play->trace.since_ns, play->trace.pid, play->trace.pid);
-	return rows_ask(play->trace.link, sql, 1, take_first, play);
+	query.name = (char *)"trace-ends";
+	query.pid = play->trace.pid;
+	query.since_ns = play->trace.since_ns;
+	return rows_ask(play->trace.link, &query, take_first, play);
 }
 
 /* The losses in the window: the end of any answer about it has them. */

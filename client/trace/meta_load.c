@@ -1,31 +1,40 @@
-/* Metadata load: each kind of metadata is one SQL statement and a function for its rows. Stacks
- * arrive frame by frame and in pages, since an answer has a row limit; a stack may start in one
- * page and end in the next. */
+/* Metadata load: each kind of metadata is a query and a function for its rows. Names and frames
+ * arrive in pages, since an answer has a row limit. A stack arrives frame by frame; one that a page
+ * cuts off comes again, with the next page. */
 #include "client/trace/meta_load.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "client/base/complain.h"
 #include "client/link/rows.h"
+#include "core/base/array.h"
 
-#define SQL_BYTES   1024
-#define WHERE_BYTES 128
-#define PAGE_ROWS   200000
+#define PAGE_ROWS 200000
+
+static_assert(PAGE_ROWS > TS_STACK_FRAMES_MAX, "a page has a whole stack");
+
+struct load;
+typedef int take_fn(struct load *load, Tracesmith__V1__Value *const *value);
+
+struct part {
+	const char *query;
+	uint32_t columns;
+	take_fn *take;
+	bool of_process, of_window; /* it takes these */
+	bool in_pages;
+};
 
 struct load {
 	struct link *link;
 	struct meta *meta;
 	uint32_t pid;
 	uint64_t since_ns, until_ns;
-	const struct statement *statement; /* the last one */
-	uint64_t rows;			   /* of it */
-	int64_t name;			   /* the last one */
-	bool exact;			   /* the daemon has the exact tier's tables */
-	int64_t stack, depth;		   /* of the last frame */
+	const struct part *part; /* the last one */
+	int64_t last;		 /* id of the last whole thing, after which the next page starts */
+	int64_t stack;		 /* of the last frame */
 	uint32_t frame_count;
 	const struct meta_frame *frame[TS_STACK_FRAMES_MAX];
 };
@@ -64,14 +73,8 @@ static int take_name(struct load *load, Tracesmith__V1__Value *const *value)
 {
 	const char *name = rows_text(value[1]);
 
-	load->name = rows_integer(value[0]);
-	return meta_add_name(load->meta, load->name, name ? name : "");
-}
-
-static int take_exact(struct load *load, Tracesmith__V1__Value *const *value)
-{
-	load->exact = rows_integer(value[0]) > 0;
-	return 0;
+	load->last = rows_integer(value[0]);
+	return meta_add_name(load->meta, load->last, name ? name : "");
 }
 
 static int take_function(struct load *load, Tracesmith__V1__Value *const *value)
@@ -98,12 +101,13 @@ static int take_loss(struct load *load, Tracesmith__V1__Value *const *value)
 
 static int end_stack(struct load *load)
 {
-	int r = load->frame_count == 0
-			? 0
-			: meta_add_stack(load->meta, load->stack, load->frame, load->frame_count);
+	uint32_t count = load->frame_count;
 
+	if (count == 0)
+		return 0;
+	load->last = load->stack;
 	load->frame_count = 0;
-	return r;
+	return meta_add_stack(load->meta, load->stack, load->frame, count);
 }
 
 static int take_frame(struct load *load, Tracesmith__V1__Value *const *value)
@@ -119,142 +123,77 @@ static int take_frame(struct load *load, Tracesmith__V1__Value *const *value)
 
 	if (r < 0)
 		return r;
-	load->stack = stack;
-	load->depth = rows_integer(value[1]);
-	if (load->frame_count == TS_STACK_FRAMES_MAX)
+	if (stack == load->last) /* deeper than any stack: those of a file may be anything */
 		return 0;
+	load->stack = stack;
 	load->frame[load->frame_count] = meta_frame(load->meta, &source);
-	return load->frame[load->frame_count++] ? 0 : -ENOMEM;
+	if (!load->frame[load->frame_count++])
+		return -ENOMEM;
+	return load->frame_count < TS_STACK_FRAMES_MAX ? 0 : end_stack(load);
 }
-
-struct statement {
-	uint32_t columns;
-	int (*take)(struct load *load, Tracesmith__V1__Value *const *value);
-};
 
 static int take_row(void *data, const Tracesmith__V1__Row *row)
 {
 	struct load *load = data;
 	int r = -EPROTO;
 
-	if (row->n_value == load->statement->columns)
-		r = load->statement->take(load, row->value);
+	if (row->n_value == load->part->columns)
+		r = load->part->take(load, row->value);
 	if (r < 0)
 		complain("Cannot interpret the daemon's answer: %s", strerror(-r));
-	load->rows++;
 	return r;
 }
 
-/* As many rows as the daemon sends. */
-static int run(struct load *load, const struct statement *statement, const char *sql)
+static void make_query(const struct load *load, const struct part *part,
+		       Tracesmith__V1__QueryRequest *query)
 {
-	int r;
-
-	load->statement = statement;
-	load->rows = 0;
-	r = rows_ask(load->link, sql, UINT64_MAX, take_row, load);
-	if (r > 0)
-		complain("Too many names for one answer: some are missing");
-	return r < 0 ? r : 0;
+	tracesmith__v1__query_request__init(query);
+	query->name = (char *)part->query;
+	if (part->in_pages)
+		query->limit = PAGE_ROWS;
+	if (part->of_process)
+		query->pid = load->pid;
+	if (!part->of_window)
+		return;
+	query->since_ns = load->since_ns;
+	query->until_ns = load->until_ns;
 }
 
-/* The selected processes of this boot. */
-static const char *processes(const struct load *load, char where[WHERE_BYTES])
+static int load_part(struct load *load, const struct part *part)
 {
-	int length = snprintf(where, WHERE_BYTES,
-			      "(SELECT id FROM process WHERE boot = (SELECT max(id) FROM boot)");
+	Tracesmith__V1__QueryRequest query;
+	int more;
 
-	if (load->pid != 0)
-		length += snprintf(where + length, WHERE_BYTES - length, " AND pid = %" PRIu32,
-				   load->pid);
-	snprintf(where + length, WHERE_BYTES - length, ")");
-	return where;
-}
-
-static int load_names(struct load *load)
-{
-	static const struct statement process = { 4, take_process }, stream = { 6, take_stream },
-				      function = { 2, take_function };
-	char sql[SQL_BYTES], where[WHERE_BYTES];
-	int r;
-
-	snprintf(sql, sizeof(sql), "SELECT id, pid, comm, command FROM process WHERE id IN %s",
-		 processes(load, where));
-	r = run(load, &process, sql);
-	if (r < 0)
-		return r;
-	snprintf(sql, sizeof(sql),
-		 "SELECT id, process, handle, tid, device, context FROM stream WHERE process IN %s",
-		 processes(load, where));
-	r = run(load, &stream, sql);
-	return r < 0 ? r : run(load, &function, "SELECT id, name FROM function");
-}
-
-/* Names of all processes, since any may have them. */
-static int load_exact(struct load *load)
-{
-	static const struct statement exact = { 1, take_exact }, device = { 3, take_device },
-				      name = { 2, take_name };
-	char sql[SQL_BYTES], where[WHERE_BYTES];
-	int r = run(load, &exact,
-		    "SELECT count(*) = 2 FROM sqlite_schema WHERE name IN ('name', 'device')");
-
-	if (r < 0 || !load->exact)
-		return r;
-	snprintf(sql, sizeof(sql),
-		 "SELECT d.process, d.ordinal, n.text FROM device d LEFT JOIN name n ON n.id = "
-		 "d.name"
-		 " WHERE d.process IN %s",
-		 processes(load, where));
-	r = run(load, &device, sql);
-	load->name = INT64_MIN;
-	while (r == 0) {
-		snprintf(sql, sizeof(sql),
-			 "SELECT id, text FROM name WHERE id > %" PRId64 " ORDER BY id LIMIT %d",
-			 load->name + (load->name == INT64_MIN), PAGE_ROWS);
-		r = run(load, &name, sql);
-		if (load->rows < PAGE_ROWS)
-			break;
+	make_query(load, part, &query);
+	load->part = part;
+	load->last = INT64_MIN;
+	while ((more = rows_ask(load->link, &query, take_row, load)) > 0 && part->in_pages) {
+		load->frame_count = 0;
+		query.after_given_case = TRACESMITH__V1__QUERY_REQUEST__AFTER_GIVEN_AFTER;
+		query.after = load->last;
 	}
+	if (more > 0)
+		complain("Too many names for one answer: some are missing");
+	return more < 0 ? more : end_stack(load);
+}
+
+static int load_all(struct load *load)
+{
+	static const struct part parts[] = {
+		{ "trace-processes", 4, take_process, .of_process = true },
+		{ "trace-streams", 6, take_stream, .of_process = true },
+		{ "trace-functions", 2, take_function, .in_pages = false },
+		{ "trace-devices", 3, take_device, .of_process = true },
+		/* Of all processes, since any may have them. */
+		{ "trace-names", 2, take_name, .in_pages = true },
+		{ "trace-frames", 6, take_frame, .of_process = true, .in_pages = true },
+		{ "trace-losses", 6, take_loss, .of_process = true, .of_window = true },
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
+		r = load_part(load, &parts[i]);
 	return r;
-}
-
-static int load_stacks(struct load *load)
-{
-	static const struct statement frame = { 6, take_frame };
-	char sql[SQL_BYTES], where[WHERE_BYTES];
-	int r;
-
-	load->stack = INT64_MIN;
-	load->depth = -1;
-	do {
-		snprintf(sql, sizeof(sql),
-			 "SELECT stack, depth, symbol, file, offset, address FROM frame"
-			 " WHERE (stack, depth) > (%" PRId64 ", %" PRId64 ")"
-			 " AND stack IN (SELECT id FROM stack WHERE process IN %s)"
-			 " ORDER BY stack, depth LIMIT %d",
-			 load->stack + (load->stack == INT64_MIN), load->depth,
-			 processes(load, where), PAGE_ROWS);
-		r = run(load, &frame, sql);
-		if (r < 0)
-			return r;
-	} while (load->rows == PAGE_ROWS);
-	return end_stack(load);
-}
-
-static int load_losses(struct load *load)
-{
-	static const struct statement loss = { 6, take_loss };
-	char sql[SQL_BYTES], where[WHERE_BYTES];
-
-	snprintf(sql, sizeof(sql),
-		 "SELECT l.start_ns, l.end_ns, l.process, l.reason, r.name, l.count FROM loss l"
-		 " LEFT JOIN loss_reason r ON r.id = l.reason"
-		 " WHERE l.boot = (SELECT max(id) FROM boot) AND l.end_ns >= %" PRIu64
-		 " AND l.start_ns < %" PRIu64 " AND (l.process = 0 OR l.process IN %s)"
-		 " ORDER BY l.start_ns",
-		 load->since_ns, load->until_ns, processes(load, where));
-	return run(load, &loss, sql);
 }
 
 int meta_load(struct link *link, uint32_t pid, uint64_t since_ns, uint64_t until_ns,
@@ -269,8 +208,8 @@ int meta_load(struct link *link, uint32_t pid, uint64_t since_ns, uint64_t until
 		return complain("Not enough memory"), r;
 	load.meta = meta;
 	meta->wall_offset_ns = link_hello(link)->wall_offset_ns;
-	if ((r = load_names(&load)) < 0 || (r = load_exact(&load)) < 0 ||
-	    (r = load_stacks(&load)) < 0 || (r = load_losses(&load)) < 0)
+	r = load_all(&load);
+	if (r < 0)
 		return r;
 	*ret = TAKE(meta);
 	return 0;

@@ -3,7 +3,6 @@
 #include "client/trace/trace.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,40 +12,56 @@
 #include "client/trace/meta_load.h"
 #include "client/trace/show.h"
 
-#define SQL_BYTES   512
 #define PID_UNKNOWN (1u << 30) /* plus the id of a process that appeared after the metadata */
 
 struct ends {
-	int64_t first_ns, last_ns;
+	int64_t first_ns, last_ns, recorded_ns;
 };
 
 static int take_ends(void *data, const Tracesmith__V1__Row *row)
 {
 	struct ends *ends = data;
 
-	if (row->n_value == 2)
-		*ends = (struct ends){ rows_integer(row->value[0]), rows_integer(row->value[1]) };
+	if (row->n_value == 2) {
+		ends->first_ns = rows_integer(row->value[0]);
+		ends->last_ns = rows_integer(row->value[1]);
+	}
 	return 0;
+}
+
+static int take_recorded(void *data, const Tracesmith__V1__Row *row)
+{
+	struct ends *ends = data;
+
+	if (row->n_value == 1)
+		ends->recorded_ns = rows_integer(row->value[0]);
+	return 0;
+}
+
+static int load_ends(const struct trace *trace, bool recorded, struct ends *ends)
+{
+	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
+	int r;
+
+	query.name = (char *)"trace-ends";
+	query.since_ns = trace->since_ns;
+	r = rows_ask(trace->link, &query, take_ends, ends);
+	if (r >= 0 && recorded)
+		r = rows_query(trace->link, "recorded-since", 1, take_recorded, ends);
+	return r;
 }
 
 /* The first and the last op of the window: a chunk may extend beyond the recorded window, and a
  * recording waits at its end for late reports. */
 static int find_ends(struct trace *trace, bool recorded)
 {
-	struct ends ends = { 0, 0 };
-	char sql[SQL_BYTES];
-	int r;
+	struct ends ends = { 0 };
+	int r = load_ends(trace, recorded, &ends);
 
-	snprintf(sql, sizeof(sql),
-		 "SELECT max(min(first_ns), %s), max(last_ns) FILTER (WHERE kind NOT IN (%d, %d))"
-		 " FROM chunk WHERE boot = (SELECT max(id) FROM boot) AND last_ns >= %" PRIu64,
-		 recorded ? "coalesce((SELECT value FROM recording WHERE key = 'since_ns'"
-			    " AND typeof(value) = 'integer'), 0)"
-			  : "0",
-		 OP_STATE, OP_OVERHEAD, trace->since_ns);
-	r = rows_ask(trace->link, sql, 1, take_ends, &ends);
 	if (r < 0)
 		return r;
+	if (ends.first_ns > 0 && ends.recorded_ns > ends.first_ns)
+		ends.first_ns = ends.recorded_ns;
 	trace->begin_ns = trace->since_ns;
 	if (ends.first_ns > 0 && (uint64_t)ends.first_ns > trace->begin_ns)
 		trace->begin_ns = (uint64_t)ends.first_ns;

@@ -13,48 +13,6 @@
 #include "core/base/utf8.h"
 #include "core/base/vector.h"
 
-/* section, name, unit, value. Keys of `recording` without a line of their own are shown
- * unchanged. */
-#define FACTS_SQL                                                                                  \
-	"WITH r AS (SELECT"                                                                        \
-	" max(value) FILTER (WHERE key = 'file_bytes') AS bytes,"                                  \
-	" coalesce(max(value) FILTER (WHERE key = 'file_damaged_byte'),"                           \
-	" max(value) FILTER (WHERE key = 'file_used_bytes')) AS used,"                             \
-	" max(value) FILTER (WHERE key = 'file_state') AS state,"                                  \
-	" max(value) FILTER (WHERE key = 'since_ns') AS since FROM recording),"                    \
-	" c AS (SELECT count(*) AS chunks, coalesce(sum(ops), 0) AS ops, min(first_ns) AS first"   \
-	" FROM chunk), t AS (SELECT now_ns() AS until, coalesce(since, first, now_ns()) AS since"  \
-	" FROM r, c)"                                                                              \
-	"SELECT 'recording', 'state', iif(state = 'whole', 'text', 'warning'),"                    \
-	" CASE state WHEN 'whole' THEN 'whole' ELSE state || ' at byte ' || used END FROM r"       \
-	" UNION ALL SELECT 'recording', replace(key, '_', ' '), 'text', value FROM recording"      \
-	" WHERE key NOT LIKE 'file!_%' ESCAPE '!' AND key NOT IN"                                  \
-	" ('since_ns', 'until_ns', 'told_ns', 'wall_offset_ns')"                                   \
-	" UNION ALL SELECT 'recording', 'from', 'time', since FROM t"                              \
-	" UNION ALL SELECT 'recording', 'until', 'time', until FROM t"                             \
-	" UNION ALL SELECT 'recording', 'duration', 'ns', max(until - since, 0) FROM t"            \
-	" UNION ALL SELECT 'size', 'file', 'bytes', bytes FROM r"                                  \
-	" UNION ALL SELECT 'size', 'operations', 'count', ops FROM c"                              \
-	" UNION ALL SELECT 'size', 'bytes per operation', 'text', printf('%.2f', 1.0 * bytes / "   \
-	"ops)"                                                                                     \
-	" FROM r, c WHERE ops > 0"                                                                 \
-	" UNION ALL SELECT 'contents', 'chunks', 'count', chunks FROM c"
-
-#define COUNT_OF(what) " UNION ALL SELECT 'contents', '" what "s', 'count', count(*) FROM " what
-
-#define LISTS_SQL                                                                                  \
-	COUNT_OF("stream")                                                                         \
-	COUNT_OF("device")                                                                         \
-	COUNT_OF("name")                                                                           \
-	COUNT_OF("stack")                                                                          \
-	" UNION ALL SELECT * FROM (SELECT 'operations', coalesce(k.name, 'kind ' || c.kind),"      \
-	" 'count', sum(c.ops) FROM chunk c LEFT JOIN kind k ON k.id = c.kind"                      \
-	" GROUP BY c.kind ORDER BY 4 DESC)"                                                        \
-	" UNION ALL SELECT * FROM (SELECT 'processes', CAST(pid AS TEXT), 'text',"                 \
-	" coalesce(comm, '?') || iif(id IN (SELECT process FROM collect), ', exact', ', probe')"   \
-	" || iif(coalesce(exit_ns, 0), ', ended', '') || coalesce(': ' || command, '')"            \
-	" FROM process ORDER BY id)"
-
 struct info {
 	struct arena arena;
 	Tracesmith__V1__StatusReply__Item **item;
@@ -110,6 +68,7 @@ static const char *format(const struct info *info, const char *unit, int64_t num
 	return buffer;
 }
 
+/* Section, name, unit, value. */
 static int take_row(struct info *info, const Tracesmith__V1__Row *row)
 {
 	Tracesmith__V1__StatusReply__Item *item;
@@ -182,13 +141,12 @@ static int verify(struct link *link)
 
 static int load(struct info *info, struct link *link)
 {
-	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
+	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
-	sql.text = FACTS_SQL LISTS_SQL;
-	sql.limit = UINT64_MAX;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &sql;
+	query.name = (char *)"info-contents";
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
+	request.query = &query;
 	info->wall_offset_ns = link_hello(link)->wall_offset_ns;
 	return link_converse(link, &request, take, info, NULL);
 }

@@ -13,7 +13,7 @@
 #include "client/record/launch.h"
 #include "client/record/program.h"
 #include "client/record/recording.h"
-#include "client/record/sql.h"
+#include "client/record/ask.h"
 #include "client/verbs/command.h"
 #include "core/base/clock.h"
 #include "core/base/time.h"
@@ -168,7 +168,7 @@ static int learn(struct job *job)
 
 	if (recording->all)
 		return 0;
-	r = record_sql_processes(recording->link, recording->since_ns, &list, &count);
+	r = record_ask_processes(recording->link, recording->since_ns, &list, &count);
 	if (r == 0 && job->argument)
 		r = add_processes(job, list, count);
 	for (size_t i = 0; r == 0 && i < count; i++)

@@ -102,10 +102,10 @@ int answer_explain(struct answer *answer, const struct query *query,
 /* Remarks that there are processes that the daemon does not watch, where that is so. */
 int answer_remark_hidden(struct answer *answer);
 
-/* choose.c: prepares a query, in the order of the request, and says of a row whether the request's
- * name matches. */
+/* choose.c: prepares a query, in the order of the request, for up to `limit` rows, and says of a
+ * row whether the request's name matches. */
 int choose_prepare(struct answer *answer, const struct query *query,
-		   const Tracesmith__V1__QueryRequest *request, sqlite3_stmt **ret);
+		   const Tracesmith__V1__QueryRequest *request, uint64_t limit, sqlite3_stmt **ret);
 bool choose_takes(struct answer *answer, sqlite3_stmt *stmt);
 
 /* function.c: result_name() and share() for SQL. */

@@ -6,6 +6,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/glob.h"
+#include "core/limits.h"
 #include "core/store/query/answer.h"
 #include "core/store/sql.h"
 
@@ -55,8 +56,9 @@ static int sort(struct answer *answer, const struct query *query, const char *by
 	return 0;
 }
 
+/* Without need there is no LIMIT, since SQLite sorts many rows much slower with one. */
 int choose_prepare(struct answer *answer, const struct query *query,
-		   const Tracesmith__V1__QueryRequest *request, sqlite3_stmt **ret)
+		   const Tracesmith__V1__QueryRequest *request, uint64_t limit, sqlite3_stmt **ret)
 {
 	_cleanup_(freep) char *sql = NULL;
 	char first[48] = "";
@@ -66,12 +68,13 @@ int choose_prepare(struct answer *answer, const struct query *query,
 		r = sort(answer, query, request->sort, first, sizeof(first));
 	if (r < 0)
 		return r;
-	if (asprintf(&sql, "%s\nORDER BY %s%s\nLIMIT :limit", query->sql, first, query->order) < 0)
-		return -ENOMEM;
 	if (answer_given(request->match)) {
 		answer->match = request->match;
 		answer->match_column = column_number(query, query->search) - 1;
 	}
+	if (asprintf(&sql, "%s\nORDER BY %s%s%s", query->sql, first, query->order,
+		     limit < LIMIT_QUERY_ROWS && !answer->match ? "\nLIMIT :limit" : "") < 0)
+		return -ENOMEM;
 	return answer_prepare(answer, sql, ret);
 }
 

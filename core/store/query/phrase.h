@@ -22,6 +22,9 @@
 #define OF_ASKED \
 	"(coalesce(:pid, :user) IS NULL OR process IN" \
 	" (SELECT p.id FROM process p WHERE p.boot = :boot AND " ASKED "))"
+/* The same, of this boot only. */
+#define OF_BOOT \
+	"process IN (SELECT p.id FROM process p WHERE p.boot = :boot AND " ASKED ")"
 /* Of tables that have sums by the second or minute. */
 #define IN_WINDOW \
 	"boot = :boot AND second BETWEEN :first AND :until / 1000000000" \

@@ -43,6 +43,7 @@ static int check_options(struct answer *answer, const struct query *query,
 		{ request->by == QUERY_BY_IS_STACK, QUERY_BY_STACK, "by_stack" },
 		{ request->by == QUERY_BY_IS_STREAM, QUERY_BY_STREAM, "by_stream" },
 		{ answer_given(request->match), QUERY_NAME, "name" },
+		{ request->after_given_case, QUERY_AFTER, "after" },
 	};
 	uint32_t options = query->options | (query->search ? QUERY_NAME : 0);
 	char text[QUERY_OPTIONS_TEXT_MAX];
@@ -112,8 +113,8 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 		    request->min_age_ns ? request->min_age_ns : QUERY_MIN_AGE_NS);
 	answer_bind(stmt, ":by", true, request->by);
 	answer_bind(stmt, ":suspended", true, answer->job->suspended_ns);
-	/* One more, to know whether there are more; all, where some are passed over. */
-	answer_bind(stmt, ":limit", true, answer->match ? -1 : (int64_t)limit + 1);
+	answer_bind(stmt, ":after", true, request->after_given_case ? request->after : INT64_MIN);
+	answer_bind(stmt, ":limit", true, limit + 1); /* to know whether there are more */
 }
 
 /* Its file must name as many columns as its statement has. */
@@ -132,7 +133,7 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
 	const struct query *query;
-	uint64_t limit;
+	uint64_t limit = 0;
 	bool truncated = false;
 	int r = find(answer, request->name, &query);
 
@@ -142,8 +143,10 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 		r = answer_check_pid(answer, request->pid);
 	if (r == 0)
 		r = answer_check_user(answer, request->user);
-	if (r == 0)
-		r = choose_prepare(answer, query, request, &stmt);
+	if (r == 0) {
+		limit = limit_of(query, request->limit);
+		r = choose_prepare(answer, query, request, limit, &stmt);
+	}
 	if (r < 0)
 		return r;
 	answer->too_slow =
@@ -153,7 +156,6 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 		answer->about |=
 			query->about & ABOUT_MEMORY ? ABOUT_STACKS : ABOUT_STACKS | ABOUT_SAMPLES;
 	answer->window.running = query->flags & QUERY_IS_RUNNING;
-	limit = limit_of(query, request->limit);
 	set_window(answer, query, request);
 	bind(answer, stmt, request, limit);
 	r = send_columns(answer, query, stmt);

@@ -16,7 +16,8 @@ enum query_option {
 	QUERY_DEVICE = 1 << 4,
 	QUERY_BY_STACK = 1 << 5,
 	QUERY_BY_STREAM = 1 << 6,
-	QUERY_NAME = 1 << 7, /* where it has a column to search */
+	QUERY_NAME = 1 << 7,  /* where it has a column to search */
+	QUERY_AFTER = 1 << 8, /* for answers in pages */
 };
 
 enum query_flag {
@@ -53,7 +54,8 @@ struct query_column {
 /* A file NAME.sql of this folder. Parameters of the SQL: :boot (id of the boot row), :now, :since
  * and :until (in nanoseconds, never NULL), :first (second from which rollups count), :pid, :user,
  * :stream and :device (NULL: all), :min_age, :by (enum query_by), :suspended (how long the host
- * slept). A STACK column is a stack id; 0 and NULL are none. */
+ * slept), :after (the last id of the previous page, never NULL). A STACK column is a stack id; 0
+ * and NULL are none. */
 struct query {
 	const char *name, *text;
 	const struct query_column *column; /* ends with a column without name */

@@ -1,0 +1,16 @@
+-- the frames of the stacks of a trace, innermost first
+--
+-- options: pid after
+-- flags: internal
+-- columns:
+--   stack   id
+--   depth   integer
+--   symbol  text
+--   file    text
+--   offset  integer
+--   address integer
+SELECT stack, depth, symbol, file, offset, address
+FROM frame
+WHERE stack > :after AND stack IN (SELECT id FROM stack WHERE @OF_BOOT@)
+ORDER BY stack, depth
+LIMIT :limit
