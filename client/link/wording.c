@@ -10,6 +10,7 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/sentence.h"
+#include "core/store/query/table.h"
 
 #define REASON(name) TRACESMITH__V1__REMARK__REASON__##name
 #define ARGUMENTS    9
@@ -19,10 +20,9 @@ static const struct wording {
 	const char *text, *recording;
 	int options_from; /* arguments from this one on are names of fields; 0: none are */
 } wordings[] = {
-	[REASON(NO_QUERY)] = { .text = "There is no query '{1}': 'tsctl query list' lists all" },
-	[REASON(NO_QUERY_NEAR)] = { .text = "There is no query '{1}', did you mean '{2}'? 'tsctl "
-					    "query "
-					    "list' lists all" },
+	[REASON(NO_QUERY)] = { .text = "Unknown query '{1}': 'tsctl query list' lists all" },
+	[REASON(NO_QUERY_NEAR)] = { .text = "Unknown query '{1}', did you mean '{2}'? "
+					    "'tsctl query list' lists all" },
 	[REASON(QUERY_OPTION)] = { .text = "The query '{1}' takes no {2}, only {3}",
 				   .options_from = 2 },
 	[REASON(QUERY_SPLIT)] = { .text = "This tsctl is newer than tracesmithd, which cannot "
@@ -32,15 +32,13 @@ static const struct wording {
 					 "--until" },
 	[REASON(UNKNOWN_PROCESS)] = { .text = "Process {1} has not used CUDA while tracesmithd was "
 					      "running: 'tsctl ps' lists those that do",
-				      .recording = "There is no process {1} in this recording: "
-						   "'tsctl info' "
-						   "lists those that are" },
+				      .recording = "Process {1} is not in this recording: "
+						   "'tsctl info' lists those that are" },
 	[REASON(UNKNOWN_USER)] = { .text = "No process of user '{1}' has used CUDA while "
 					   "tracesmithd was running: 'tsctl query "
 					   "processes' lists the users",
-				   .recording = "There is no process of user '{1}' in this "
-						"recording: 'tsctl "
-						"query processes' lists the users" },
+				   .recording = "No process of user '{1}' is in this recording: "
+						"'tsctl query processes' lists the users" },
 	[REASON(TOO_MANY_PIDS)] = { .text = "Too many processes for one recording: record all" },
 	[REASON(TOO_SLOW)] = { .text = "The query took too long: try again" },
 	[REASON(TOO_SLOW_PID)] = { .text = "The query took too long: narrow it with --pid" },
@@ -131,6 +129,11 @@ static const struct wording {
 					 "ps')" },
 };
 
+/* Of a query that this tsctl knows: tracesmithd is older, or too new to have it still. */
+static const struct wording other_version = {
+	.text = "tracesmithd does not know the query '{1}': use a tsctl of the same version",
+};
+
 char *wording_options(const char *fields)
 {
 	char *text = NULL;
@@ -170,11 +173,20 @@ static char *word_options(const Tracesmith__V1__Remark *remark, const char *patt
 	return text;
 }
 
-static char *word(const Tracesmith__V1__Remark *remark, bool recording)
+/* NULL: none is better than the remark's own. */
+static const struct wording *find(const Tracesmith__V1__Remark *remark)
 {
 	const size_t reason = remark->reason;
-	const struct wording *wording =
-		reason < ARRAY_SIZE(wordings) && wordings[reason].text ? &wordings[reason] : NULL;
+
+	if ((reason == REASON(NO_QUERY) || reason == REASON(NO_QUERY_NEAR)) &&
+	    remark->n_argument > 0 && query_find(remark->argument[0]))
+		return &other_version;
+	return reason < ARRAY_SIZE(wordings) && wordings[reason].text ? &wordings[reason] : NULL;
+}
+
+static char *word(const Tracesmith__V1__Remark *remark, bool recording)
+{
+	const struct wording *wording = find(remark);
 	const char *pattern;
 
 	if (!wording)

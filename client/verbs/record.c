@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "client/output/loss.h"
+#include "client/record/ask.h"
 #include "client/record/launch.h"
 #include "client/record/program.h"
 #include "client/record/recording.h"
-#include "client/record/ask.h"
 #include "client/verbs/command.h"
 #include "core/base/clock.h"
 #include "core/base/time.h"

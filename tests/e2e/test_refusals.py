@@ -50,7 +50,7 @@ class Sentences(Case):
 
     def test_queries_that_make_no_sense(self):
         self.refused(self.daemon.ctl("query", "leak"), 2, "did you mean 'leaks'?")
-        self.refused(self.daemon.ctl("query", "nosuch"), 2, "There is no query 'nosuch': 'tsctl query list'")
+        self.refused(self.daemon.ctl("query", "nosuch"), 2, "Unknown query 'nosuch': 'tsctl query list'")
         self.refused(self.daemon.ctl("query", "memory", "--since", "5s"), 2, "takes no --since")
         self.refused(self.daemon.ctl("query", "processes", "--stream", "99"), 2, "takes no --stream")
         self.refused(self.daemon.ctl("query", "apis", "--since", "1s", "--until", "2s"), 2, "ends before it starts")

@@ -13,6 +13,8 @@
 
 #include "client/diff/diff.h"
 #include "client/diff/show.h"
+#include "core/base/array.h"
+#include "core/store/query/table.h"
 
 #define FIVE_PERCENT 50000
 
@@ -404,6 +406,16 @@ static void test_any_numbers_are_taken(void **state)
 	diff_done(&diff);
 }
 
+static void test_queries_make_as_many_blocks(void **state)
+{
+	static const char *const names[] = { "diff-kernel-blocks", "diff-transfer-blocks" };
+	char ntile[16];
+
+	snprintf(ntile, sizeof(ntile), "ntile(%d)", DIFF_BLOCKS);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		assert_non_null(strstr(query_find(names[i])->sql, ntile));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -413,6 +425,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_not_sure_does_not_count),
 		cmocka_unit_test(test_what_was_measured_once_is_not_decided),
 		cmocka_unit_test(test_parts_of_a_recording_make_an_interval),
+		cmocka_unit_test(test_queries_make_as_many_blocks),
 		cmocka_unit_test(test_runs_of_the_same_never_fail),
 		cmocka_unit_test(test_wall_time_is_hardly_ever_wrong),
 		cmocka_unit_test(test_what_got_slower_by_a_fifth_is_found),

@@ -355,12 +355,16 @@ static void test_mistakes_are_answered_with_what_to_do(void **state)
 	refuse(state, QUERY(.name = "leak"), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
 	       "did you mean 'leaks'?");
 	refuse(state, QUERY(.name = "nonsense"), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
-	       "There is no query 'nonsense'");
+	       "Unknown query 'nonsense'");
 	refuse(state, QUERY(.name = "leaks", .pid = 12), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
 	       "Process 12 has not used CUDA");
 	refuse(state, QUERY(.name = "apis", .min_age_ns = 1),
 	       TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
 	       "does not take 'min_age', only: limit sort name pid user since until");
+	refuse(state,
+	       QUERY(.name = "apis",
+		     .after_given_case = TRACESMITH__V1__QUERY_REQUEST__AFTER_GIVEN_AFTER),
+	       TRACESMITH__V1__ERROR__CODE__BAD_REQUEST, "does not take 'after'");
 	refuse(state, QUERY(.name = "apis", .since_ns = 9, .until_ns = 8),
 	       TRACESMITH__V1__ERROR__CODE__BAD_REQUEST, "ends before it starts");
 	refuse(state, QUERY(.name = "\xff"), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,

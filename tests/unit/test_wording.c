@@ -77,6 +77,22 @@ static void test_a_recording_is_called_one(void **state)
 	       "'tsctl attach 42' moves it to the exact tier");
 }
 
+static void test_a_query_of_another_version_is_no_mistake_of_the_user(void **state)
+{
+	struct remarks remarks = { 0 };
+
+	(void)state;
+	remarks_add(&remarks, REASON(NO_QUERY), "nosuch", NULL);
+	expect(&remarks, false, "Unknown query 'nosuch': 'tsctl query list' lists all");
+	remarks_add(&remarks, REASON(NO_QUERY), "trace-names", NULL);
+	expect(&remarks, false,
+	       "tracesmithd does not know the query 'trace-names': use a tsctl of the same "
+	       "version");
+	remarks_add(&remarks, REASON(NO_QUERY_NEAR), "ranges", "range", NULL);
+	expect(&remarks, false,
+	       "tracesmithd does not know the query 'ranges': use a tsctl of the same version");
+}
+
 static void test_several_remarks_are_one_sentence(void **state)
 {
 	struct remarks remarks = { 0 };
@@ -127,7 +143,7 @@ static void test_an_unknown_reason_is_shown_as_it_came(void **state)
 	(void)state;
 	remarks_add(&remarks, REASON(NO_QUERY), "x", NULL);
 	remarks.item[0]->reason = 9999;
-	expect(&remarks, false, "There is no query 'x'");
+	expect(&remarks, false, "Unknown query 'x'");
 	expect(&remarks, false, "");
 }
 
@@ -163,7 +179,7 @@ static void test_arguments_are_made_clean(void **state)
 	(void)state;
 	remarks_add(&remarks, REASON(NO_QUERY), "\xff{1}", NULL);
 	assert_string_equal(remarks.item[0]->argument[0], "\xef\xbf\xbd{1}");
-	assert_string_equal(remarks_text(&remarks), "There is no query '\xef\xbf\xbd{1}'");
+	assert_string_equal(remarks_text(&remarks), "Unknown query '\xef\xbf\xbd{1}'");
 	remarks_clear(&remarks);
 }
 
@@ -172,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options_are_named_as_tsctl_takes_them),
 		cmocka_unit_test(test_a_recording_is_called_one),
+		cmocka_unit_test(test_a_query_of_another_version_is_no_mistake_of_the_user),
 		cmocka_unit_test(test_several_remarks_are_one_sentence),
 		cmocka_unit_test(test_what_helps_is_an_option_or_a_command),
 		cmocka_unit_test(test_a_note_is_worded_too),

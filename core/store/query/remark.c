@@ -21,9 +21,8 @@ struct meaning {
 };
 
 static const struct meaning meanings[] = {
-	[REASON(NO_QUERY)] = { CODE(NOT_FOUND), "There is no query '{1}'" },
-	[REASON(NO_QUERY_NEAR)] = { CODE(NOT_FOUND),
-				    "There is no query '{1}', did you mean '{2}'?" },
+	[REASON(NO_QUERY)] = { CODE(NOT_FOUND), "Unknown query '{1}'" },
+	[REASON(NO_QUERY_NEAR)] = { CODE(NOT_FOUND), "Unknown query '{1}', did you mean '{2}'?" },
 	[REASON(QUERY_OPTION)] = { CODE(BAD_REQUEST),
 				   "The query '{1}' does not take '{2}', only: {3}" },
 	[REASON(QUERY_SPLIT)] = { CODE(BAD_REQUEST),
