@@ -125,8 +125,8 @@ static const struct wording {
 	[REASON(BEING_RECORDED)] = { .text = "Process {1} is already being recorded: see 'tsctl "
 					     "ps'; 'tsctl detach {1}' stops it" },
 	[REASON(NOT_ATTACHED)] = { .text = "Process {1} is not attached: see 'tsctl ps'" },
-	[REASON(NO_PROCESS)] = { .text = "There is no process {1}: use the pid on the host ('tsctl "
-					 "ps')" },
+	[REASON(NO_PROCESS)] = { .text = "Process {1} does not exist: use the pid on the host "
+					 "('tsctl ps')" },
 };
 
 /* Of a query that this tsctl knows: tracesmithd is older, or too new to have it still. */

@@ -220,7 +220,7 @@ class Exact(tracesmith.Case):
         self.addCleanup(lambda: (sleeper.kill(), sleeper.wait()))
         gone = subprocess.Popen(["true"])
         gone.wait()
-        for pid, sentence in ((sleeper.pid, "CUDA"), (gone.pid, "no process"), (2, ""), (1, "")):
+        for pid, sentence in ((sleeper.pid, "CUDA"), (gone.pid, "does not exist"), (2, ""), (1, "")):
             for verb in ("attach", "detach"):
                 result = self.daemon.ctl(verb, pid)
                 self.assertEqual(result.code, 1, (verb, pid, result.out))

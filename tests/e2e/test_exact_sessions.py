@@ -165,13 +165,13 @@ class Sessions(tracesmith.Case):
             begin = time.monotonic()
             _, err = attach.communicate(timeout=30)
             if attach.returncode:
-                self.assertRegex(err, "ended|no process")
+                self.assertRegex(err, "ended|does not exist")
                 self.assertLess(time.monotonic() - begin, 3, err)
         process = self.loop()
         self.do("attach", process.pid)
         process.kill()
         process.wait()
-        self.assertRegex(self.ask("detach", process.pid), "no process|not attached|ended")
+        self.assertRegex(self.ask("detach", process.pid), "does not exist|not attached|ended")
 
     def test_program_is_replaced(self):
         """exec() takes us out; the next program is attached to anew."""

@@ -17,7 +17,7 @@ static void what_is_not_there_is_refused(void **state)
 	struct remarks why = { 0 };
 	int status;
 
-	refuses(&victim, false, -ESRCH, "no process");
+	refuses(&victim, false, -ESRCH, "does not exist");
 	victim.pid = fork();
 	if (!victim.pid)
 		_exit(0);

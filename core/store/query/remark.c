@@ -85,7 +85,7 @@ static const struct meaning meanings[] = {
 	[REASON(OTHER_USER)] = { CODE(DENIED), "Process {1} belongs to another user" },
 	[REASON(PRIVILEGED)] = { CODE(DENIED), "Process {1} has more privileges than its user, or "
 					       "is closed to debuggers" },
-	[REASON(NO_PROCESS)] = { CODE(NOT_FOUND), "There is no process {1} on the host" },
+	[REASON(NO_PROCESS)] = { CODE(NOT_FOUND), "Process {1} does not exist on the host" },
 
 	[REASON(ATTACH_FAILED)] = { CODE(INTERNAL), "{1}" },
 	[REASON(UNSUPPORTED)] = { CODE(BAD_REQUEST), "{1}" },
