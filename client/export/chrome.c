@@ -253,29 +253,13 @@ static int write_state(struct exporter *x, const struct op *op)
 	return 0;
 }
 
-static int write_op(struct exporter *x, const struct op *op)
+static int chrome_op(struct exporter *x, const struct op *op)
 {
-	int r = 0;
+	static const struct export_slices slices = {
+		write_call, write_work, write_memory, write_range, write_state,
+	};
 
-	if (op->kind == OP_STATE)
-		return write_state(x, op);
-	if (op->kind == OP_RANGE || op->kind == OP_OVERHEAD)
-		return write_range(x, op);
-	if (show_has_call(op))
-		r = write_call(x, op);
-	if (r == 0 && show_has_work(op))
-		r = write_work(x, op);
-	return r == 0 && show_has_memory(op) ? write_memory(x, op) : r;
-}
-
-static int chrome_ops(struct exporter *x, const struct op *op, size_t count)
-{
-	const struct op **sorted = export_sort(&x->order, op, count);
-	int r = sorted || count == 0 ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = write_op(x, sorted[i]);
-	return r;
+	return export_slices(&slices, x, op);
 }
 
 static int write_loss(struct exporter *x, const struct meta_loss *loss)
@@ -320,12 +304,8 @@ static int write_stack(struct exporter *x, const struct meta_stack *stack)
 
 static int chrome_end(struct exporter *x)
 {
-	int r = 0;
+	int r = out_room(x->out);
 
-	for (const struct meta_loss *loss = x->meta->loss; loss && r >= 0; loss = loss->next)
-		r = write_loss(x, loss);
-	if (r >= 0)
-		r = out_room(x->out);
 	if (r < 0)
 		return r;
 	out_text(x->out, "\n],\n\"stackFrames\":{");
@@ -337,13 +317,11 @@ static int chrome_end(struct exporter *x)
 	if (r < 0)
 		return r;
 	out_text(x->out, "\n}}\n");
-	return out_flush(x->out);
+	return 0;
 }
 
-static void chrome_free(struct exporter *x)
+static void chrome_clear(struct exporter *x)
 {
-	if (!x)
-		return;
 	for (struct used_stack *used = x->used; used;) {
 		struct used_stack *next = used->next;
 
@@ -351,40 +329,27 @@ static void chrome_free(struct exporter *x)
 		used = next;
 	}
 	rows_clear(&x->rows);
-	export_order_clear(&x->order);
 	map_clear(&x->seen);
-	out_free(x->out);
-	free(x);
 }
 
-static void chrome_freep(struct exporter **x)
+static int chrome_begin(struct exporter *x, const struct meta *meta, struct out *out)
 {
-	chrome_free(*x);
-}
-
-static int chrome_begin(const struct meta *meta, const struct out_sink *sink, struct exporter **ret)
-{
-	_cleanup_(chrome_freep) struct exporter *x = calloc(1, sizeof(*x));
-	int r;
-
-	if (!x)
-		return -ENOMEM;
 	x->meta = meta;
-	r = out_new(sink, &x->out);
-	if (r < 0)
-		return r;
+	x->out = out;
 	out_text(x->out,
 		 "{\"displayTimeUnit\":\"ns\",\n\"otherData\":{\"version\":\"TraceSmith " TS_VERSION
 		 "\",\"clock\":\"CLOCK_MONOTONIC\",\"wall_offset_ns\":\"");
 	out_signed(x->out, meta->wall_offset_ns);
 	out_text(x->out, "\"},\n\"traceEvents\":[");
-	*ret = TAKE(x);
 	return 0;
 }
 
 const struct export_format export_chrome = {
+	.exporter_bytes = sizeof(struct exporter),
 	.begin = chrome_begin,
-	.ops = chrome_ops,
+	.op = chrome_op,
+	.loss = write_loss,
 	.end = chrome_end,
-	.free = chrome_free,
+	.clear = chrome_clear,
+	.sorted = true,
 };

@@ -26,7 +26,6 @@ struct exporter {
 	struct out *out;
 	struct map seen;
 	struct rows rows;
-	struct export_order order;
 	struct used_stack *used;
 	uint32_t lane_count;
 	uint64_t thread; /* of the last call, as a key of `seen` */

@@ -2,7 +2,6 @@
  * and values of the table `op` (docs/tables.md); an empty field is NULL. Lines are written chunk by
  * chunk, so they are in order of time only within one process, stream and kind. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "client/export/export.h"
 #include "client/output/csv.h"
@@ -80,7 +79,7 @@ static void write_texts(struct exporter *x, const struct meta_process *process, 
 	}
 }
 
-static int write_op(struct exporter *x, const struct op *op)
+static int csv_op(struct exporter *x, const struct op *op)
 {
 	const struct meta_process *process = meta_process(x->meta, op->process);
 	struct out *out = x->out;
@@ -100,36 +99,9 @@ static int write_op(struct exporter *x, const struct op *op)
 	return 0;
 }
 
-static int csv_ops(struct exporter *x, const struct op *op, size_t count)
+static int csv_begin(struct exporter *x, const struct meta *meta, struct out *out)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = write_op(x, &op[i]);
-	return r;
-}
-
-static int csv_end(struct exporter *x)
-{
-	return out_flush(x->out);
-}
-
-static void csv_free(struct exporter *x)
-{
-	if (!x)
-		return;
-	out_free(x->out);
-	free(x);
-}
-
-static int csv_begin(const struct meta *meta, const struct out_sink *sink, struct exporter **ret)
-{
-	struct exporter *x = calloc(1, sizeof(*x));
-
-	if (!x || out_new(sink, &x->out) < 0) {
-		free(x);
-		return -ENOMEM;
-	}
+	x->out = out;
 	x->meta = meta;
 #define X(name, null, value) out_text(x->out, #name ",");
 	COLUMNS(X)
@@ -140,13 +112,11 @@ static int csv_begin(const struct meta *meta, const struct out_sink *sink, struc
 		out_text(x->out, texts[i]);
 	}
 	*x->out->at++ = '\n';
-	*ret = x;
 	return 0;
 }
 
 const struct export_format export_csv = {
+	.exporter_bytes = sizeof(struct exporter),
 	.begin = csv_begin,
-	.ops = csv_ops,
-	.end = csv_end,
-	.free = csv_free,
+	.op = csv_op,
 };

@@ -6,27 +6,33 @@
 #define TS_CLIENT_EXPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "client/base/options.h"
 #include "client/output/out.h"
 #include "client/trace/show.h"
+#include "core/base/cleanup.h"
 #include "core/model/op.h"
-
-struct exporter;
 
 #define EXPORT_NOTE_BYTES 128
 
+struct exporter; /* of a format, which defines it */
+
 struct export_format {
-	int (*begin)(const struct meta *meta, const struct out_sink *sink, struct exporter **ret);
-	/* Ops may come in any order; the metadata has the process of each. The closer they are to
-	 * order of time, the less is held. */
-	int (*ops)(struct exporter *exporter, const struct op *op, size_t count);
-	int (*end)(struct exporter *exporter);
+	size_t exporter_bytes;
+	/* Into a zeroed exporter; it does not own `out`. */
+	int (*begin)(struct exporter *exporter, const struct meta *meta, struct out *out);
+	int (*op)(struct exporter *exporter, const struct op *op);
+	/* After the ops. NULL: losses are not shown */
+	int (*loss)(struct exporter *exporter, const struct meta_loss *loss);
+	int (*end)(struct exporter *exporter); /* NULL: nothing comes last */
 	/* After the end: a note for the reader of the file, or "". NULL: no note. */
 	void (*note)(const struct exporter *exporter, char note[EXPORT_NOTE_BYTES]);
-	void (*free)(struct exporter *exporter);
-	bool exact; /* shows only ops with exact times */
+	void (*clear)(struct exporter *exporter); /* NULL: there is nothing to free */
+	bool sorted;  /* ops of one call come as their slices start, outer before inner */
+	bool gzipped; /* the output is compressed */
+	bool exact;   /* shows only ops with exact times */
 };
 
 /* Those of options.h, and CSV, which is also an output form of tables. */
@@ -37,13 +43,30 @@ struct export_format {
 EXPORTS(X)
 #undef X
 
-/* Ops in the order in which their slices start, outer before inner. Zeroed is empty. */
-struct export_order {
-	const struct op **op;
-	size_t room;
+struct export_run;
+
+/* `format`, `meta` and what is behind `sink` live longer. */
+int export_new(const struct export_format *format, const struct meta *meta,
+	       const struct out_sink *sink, struct export_run **ret);
+/* Ops may come in any order; the metadata has the process of each. The closer they are to order of
+ * time, the less is held. */
+int export_ops(struct export_run *export, const struct op *op, size_t count);
+int export_end(struct export_run *export);
+void export_note(const struct export_run *export, char note[EXPORT_NOTE_BYTES]);
+struct export_run *export_free(struct export_run *export);
+
+CLEANUP_DEFINE(struct export_run, export_free)
+
+/* Where a format shows the parts of an op. */
+struct export_slices {
+	int (*call)(struct exporter *exporter, const struct op *op);
+	int (*work)(struct exporter *exporter, const struct op *op);
+	int (*memory)(struct exporter *exporter, const struct op *op);
+	int (*range)(struct exporter *exporter, const struct op *op);
+	int (*state)(struct exporter *exporter, const struct op *op);
 };
-const struct op **export_sort(struct export_order *order, const struct op *op, size_t count);
-void export_order_clear(struct export_order *order);
+int export_slices(const struct export_slices *slices, struct exporter *exporter,
+		  const struct op *op);
 
 /* 1: this thing is named for the first time; 0: it was named before; or -ENOMEM. */
 int export_first(struct map *seen, uint64_t what, uint64_t id);

@@ -248,13 +248,9 @@ static int finish(struct fold_node *node, int (*compare)(const void *, const voi
 	return count > 1 && compare ? sort_children(node, count, compare) : 0;
 }
 
-int fold_add_all(struct fold *fold, const struct op *op, size_t count)
+int fold_op(struct exporter *exporter, const struct op *op)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = fold_add(fold, &op[i]);
-	return r;
+	return fold_add((struct fold *)exporter, op);
 }
 
 int fold_finish(struct fold *fold, int (*compare)(const void *, const void *))
@@ -269,8 +265,10 @@ bool fold_is_estimated(const struct fold *fold)
 	return fold->root.scaled > 0;
 }
 
-void fold_note(const struct fold *fold, char note[EXPORT_NOTE_BYTES])
+void fold_note(const struct exporter *exporter, char note[EXPORT_NOTE_BYTES])
 {
+	const struct fold *fold = (const struct fold *)exporter;
+
 	note[0] = '\0';
 	if (fold_is_estimated(fold))
 		snprintf(note, EXPORT_NOTE_BYTES,

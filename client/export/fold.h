@@ -57,14 +57,16 @@ struct fold {
 
 /* Zeroed but for `meta` and `by_stream` is empty. */
 int fold_add(struct fold *fold, const struct op *op);
-int fold_add_all(struct fold *fold, const struct op *op, size_t count);
 /* Sums up, and sorts the children of each node with `order`, a comparison of pointers to them as
  * for qsort(3); NULL: unsorted. Once, at the end. */
 int fold_finish(struct fold *fold, int (*compare)(const void *, const void *));
 void fold_clear(struct fold *fold);
 /* Whether times below the processes are estimated. */
 bool fold_is_estimated(const struct fold *fold);
-/* A note on the stacks for the reader, or "". */
-void fold_note(const struct fold *fold, char note[EXPORT_NOTE_BYTES]);
+
+/* Of formats whose exporter starts with its fold. */
+int fold_op(struct exporter *exporter, const struct op *op);
+/* On the stacks, or "". */
+void fold_note(const struct exporter *exporter, char note[EXPORT_NOTE_BYTES]);
 
 #endif

@@ -2,10 +2,6 @@
  * graph tools. https://github.com/brendangregg/FlameGraph Frames are separated by ';', from the
  * process to what ran, and a space precedes the number: in names, ';' becomes ':' and spaces become
  * '_'. Lines are sorted. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "client/export/fold.h"
 #include "client/output/out.h"
 
@@ -111,55 +107,27 @@ static int folded_end(struct exporter *x)
 {
 	int r = fold_finish(&x->fold, compare);
 
-	if (r == 0)
-		r = write_below(x, &x->fold.root);
-	return r < 0 ? r : out_flush(x->out);
+	return r < 0 ? r : write_below(x, &x->fold.root);
 }
 
-static int folded_ops(struct exporter *x, const struct op *op, size_t count)
+static void folded_clear(struct exporter *x)
 {
-	return fold_add_all(&x->fold, op, count);
-}
-
-static void folded_note(const struct exporter *x, char note[EXPORT_NOTE_BYTES])
-{
-	fold_note(&x->fold, note);
-}
-
-static void folded_free(struct exporter *x)
-{
-	if (!x)
-		return;
 	fold_clear(&x->fold);
-	out_free(x->out);
-	free(x);
 }
 
-static void folded_freep(struct exporter **x)
+static int folded_begin(struct exporter *x, const struct meta *meta, struct out *out)
 {
-	folded_free(*x);
-}
-
-static int folded_begin(const struct meta *meta, const struct out_sink *sink, struct exporter **ret)
-{
-	_cleanup_(folded_freep) struct exporter *x = calloc(1, sizeof(*x));
-	int r;
-
-	if (!x)
-		return -ENOMEM;
 	x->fold.meta = meta;
-	r = out_new(sink, &x->out);
-	if (r < 0)
-		return r;
-	*ret = TAKE(x);
+	x->out = out;
 	return 0;
 }
 
 const struct export_format export_folded = {
+	.exporter_bytes = sizeof(struct exporter),
 	.begin = folded_begin,
-	.ops = folded_ops,
+	.op = fold_op,
 	.end = folded_end,
-	.note = folded_note,
-	.free = folded_free,
+	.note = fold_note,
+	.clear = folded_clear,
 	.exact = true,
 };

@@ -1,11 +1,9 @@
 /* Perfetto export: ops become slices. A call is a slice on its thread, the work it submitted one on
  * its stream, and a flow links the two; all work of a graph launch is on one flow. A name or stack
  * is written right before the first event that needs it. */
-#include <errno.h>
-#include <stdlib.h>
 
-#include "client/export/packet.h"
 #include "client/export/perfetto.h"
+#include "client/export/packet.h"
 
 /* Numbers of event names: functions from 1, then these. */
 #define STATE_NAMES   0x10000
@@ -180,29 +178,13 @@ static int write_state(struct exporter *x, const struct op *op)
 	return perfetto_event(x->out, &event);
 }
 
-static int write_op(struct exporter *x, const struct op *op)
+static int perfetto_op(struct exporter *x, const struct op *op)
 {
-	int r = 0;
+	static const struct export_slices slices = {
+		write_call, write_work, write_memory, write_range, write_state,
+	};
 
-	if (op->kind == OP_STATE)
-		return write_state(x, op);
-	if (op->kind == OP_RANGE || op->kind == OP_OVERHEAD)
-		return write_range(x, op);
-	if (show_has_call(op))
-		r = write_call(x, op);
-	if (r == 0 && show_has_work(op))
-		r = write_work(x, op);
-	return r == 0 && show_has_memory(op) ? write_memory(x, op) : r;
-}
-
-static int perfetto_ops(struct exporter *x, const struct op *op, size_t count)
-{
-	const struct op **sorted = export_sort(&x->order, op, count);
-	int r = sorted || count == 0 ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = write_op(x, sorted[i]);
-	return r;
+	return export_slices(&slices, x, op);
 }
 
 static int write_loss(struct exporter *x, const struct meta_loss *loss)
@@ -219,17 +201,6 @@ static int write_loss(struct exporter *x, const struct meta_loss *loss)
 	    (r = perfetto_loss_track(x, loss, &event.track)) < 0)
 		return r;
 	return perfetto_event(x->out, &event);
-}
-
-static int perfetto_end(struct exporter *x)
-{
-	int r = 0;
-
-	for (const struct meta_loss *loss = x->meta->loss; loss && r == 0; loss = loss->next)
-		r = write_loss(x, loss);
-	if (r == 0)
-		r = perfetto_gpu_counters(x);
-	return r < 0 ? r : out_flush(x->out);
 }
 
 static int write_names(struct exporter *x)
@@ -250,40 +221,25 @@ static int write_names(struct exporter *x)
 	return r;
 }
 
-static void perfetto_free(struct exporter *x)
+static void perfetto_clear(struct exporter *x)
 {
-	if (!x)
-		return;
 	perfetto_tracks_clear(x);
-	export_order_clear(&x->order);
 	map_clear(&x->seen);
-	out_free(x->out);
-	free(x);
 }
 
-static void perfetto_freep(struct exporter **x)
+static int perfetto_begin(struct exporter *x, const struct meta *meta, struct out *out)
 {
-	perfetto_free(*x);
-}
-
-static int perfetto_begin(const struct meta *meta, const struct out_sink *sink,
-			  struct exporter **ret)
-{
-	_cleanup_(perfetto_freep) struct exporter *x = calloc(1, sizeof(*x));
-	int r;
-
-	if (!x)
-		return -ENOMEM;
 	x->meta = meta;
-	if ((r = out_new(sink, &x->out)) < 0 || (r = write_names(x)) < 0)
-		return r;
-	*ret = TAKE(x);
-	return 0;
+	x->out = out;
+	return write_names(x);
 }
 
 const struct export_format export_perfetto = {
+	.exporter_bytes = sizeof(struct exporter),
 	.begin = perfetto_begin,
-	.ops = perfetto_ops,
-	.end = perfetto_end,
-	.free = perfetto_free,
+	.op = perfetto_op,
+	.loss = write_loss,
+	.end = perfetto_gpu_counters,
+	.clear = perfetto_clear,
+	.sorted = true,
 };

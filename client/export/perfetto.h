@@ -47,7 +47,6 @@ struct gpu {
 struct exporter {
 	const struct meta *meta;
 	struct out *out;
-	struct export_order order;
 	struct map seen;   /* already written */
 	struct map number; /* uuids and struct gpu, by their owner */
 	struct rows rows;

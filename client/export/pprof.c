@@ -5,12 +5,9 @@
  * and the device. A host function belongs to its object file; its call sites are not told apart,
  * since GPU time is shown by function. Texts are written right before the first message that needs
  * them, and numbered in that order. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "client/export/fold.h"
-#include "client/export/gzip.h"
 #include "client/export/pb.h"
 
 /* Fields of the messages. */
@@ -69,7 +66,6 @@ enum what { WHAT_FUNCTION, WHAT_FILE, WHAT_PROCESS, WHAT_DEVICE, WHAT_STREAM };
 
 struct exporter {
 	struct fold fold;
-	struct gzip *gzip;
 	struct out *out;
 	struct map number; /* of texts, files and functions, by their content */
 	uint64_t text_count, function_count, file_count;
@@ -281,7 +277,7 @@ static void write_head(struct exporter *x)
 	write_type(x->out, TEXT_BYTES, TEXT_BYTES);
 	pb_uint(x->out, PROFILE_DEFAULT_TYPE, TEXT_GPU_TIME);
 	pb_uint(x->out, PROFILE_COMMENT, TEXT_COMMENT);
-	fold_note(fold, note);
+	fold_note(x, note);
 	if (*note)
 		pb_uint(x->out, PROFILE_COMMENT, write_text(x, "", note));
 	if (fold->last_ns == 0)
@@ -297,64 +293,30 @@ static int pprof_end(struct exporter *x)
 	if (r < 0)
 		return r;
 	write_head(x);
-	r = write_below(x, &x->fold.root);
-	if (r == 0)
-		r = out_flush(x->out);
-	return r < 0 ? r : gzip_end(x->gzip);
+	return write_below(x, &x->fold.root);
 }
 
-static int pprof_ops(struct exporter *x, const struct op *op, size_t count)
+static void pprof_clear(struct exporter *x)
 {
-	return fold_add_all(&x->fold, op, count);
-}
-
-static void pprof_note(const struct exporter *x, char note[EXPORT_NOTE_BYTES])
-{
-	fold_note(&x->fold, note);
-}
-
-static void pprof_free(struct exporter *x)
-{
-	if (!x)
-		return;
 	fold_clear(&x->fold);
 	map_clear(&x->number);
-	out_free(x->out);
-	gzip_free(x->gzip);
-	free(x);
 }
 
-static void pprof_freep(struct exporter **x)
+static int pprof_begin(struct exporter *x, const struct meta *meta, struct out *out)
 {
-	pprof_free(*x);
-}
-
-static int pprof_begin(const struct meta *meta, const struct out_sink *sink, struct exporter **ret)
-{
-	_cleanup_(pprof_freep) struct exporter *x = calloc(1, sizeof(*x));
-	struct out_sink compressed;
-	int r;
-
-	if (!x)
-		return -ENOMEM;
 	x->fold.meta = meta;
 	x->fold.by_stream = true;
-	r = gzip_new(sink, &x->gzip);
-	if (r < 0)
-		return r;
-	compressed = gzip_sink(x->gzip);
-	r = out_new(&compressed, &x->out);
-	if (r < 0)
-		return r;
-	*ret = TAKE(x);
+	x->out = out;
 	return 0;
 }
 
 const struct export_format export_pprof = {
+	.exporter_bytes = sizeof(struct exporter),
 	.begin = pprof_begin,
-	.ops = pprof_ops,
+	.op = fold_op,
 	.end = pprof_end,
-	.note = pprof_note,
-	.free = pprof_free,
+	.note = fold_note,
+	.clear = pprof_clear,
+	.gzipped = true,
 	.exact = true,
 };

@@ -2,10 +2,8 @@
  * It is a picture by itself; in a browser, its script (flame.js) adds zoom and search. Names come
  * from other people's programs: they are written only as text, never as markup or script. Frames
  * narrower than a tenth of a pixel are merged into one frame of their parent. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/export/flame_text.h"
@@ -312,7 +310,7 @@ static void write_head(struct exporter *x)
 	out_text(out, "<text id=\"found\" class=\"faint\" x=\"1192\" y=\"52\" text-anchor=\"end\">"
 		      "</text>\n<text id=\"details\" class=\"faint\" x=\"8\" y=\"69\">"
 		      "Click a frame to zoom, / to search, Esc to reset");
-	fold_note(&x->fold, note);
+	fold_note(x, note);
 	out_text(out, *note ? " · " : "");
 	write_escaped(out, note);
 	out_text(out, "</text>\n"
@@ -350,7 +348,7 @@ static int write_end(struct exporter *x)
 	out_text(x->out, "<script><![CDATA[\n");
 	out_text(x->out, flame_js);
 	out_text(x->out, "]]></script>\n</svg>\n");
-	return out_flush(x->out);
+	return 0;
 }
 
 static int svg_end(struct exporter *x)
@@ -368,50 +366,24 @@ static int svg_end(struct exporter *x)
 	return r < 0 ? r : write_end(x);
 }
 
-static int svg_ops(struct exporter *x, const struct op *op, size_t count)
+static void svg_clear(struct exporter *x)
 {
-	return fold_add_all(&x->fold, op, count);
-}
-
-static void svg_note(const struct exporter *x, char note[EXPORT_NOTE_BYTES])
-{
-	fold_note(&x->fold, note);
-}
-
-static void svg_free(struct exporter *x)
-{
-	if (!x)
-		return;
 	fold_clear(&x->fold);
-	out_free(x->out);
-	free(x);
 }
 
-static void svg_freep(struct exporter **x)
+static int svg_begin(struct exporter *x, const struct meta *meta, struct out *out)
 {
-	svg_free(*x);
-}
-
-static int svg_begin(const struct meta *meta, const struct out_sink *sink, struct exporter **ret)
-{
-	_cleanup_(svg_freep) struct exporter *x = calloc(1, sizeof(*x));
-	int r;
-
-	if (!x)
-		return -ENOMEM;
 	x->fold.meta = meta;
-	r = out_new(sink, &x->out);
-	if (r < 0)
-		return r;
-	*ret = TAKE(x);
+	x->out = out;
 	return 0;
 }
 
 const struct export_format export_svg = {
+	.exporter_bytes = sizeof(struct exporter),
 	.begin = svg_begin,
-	.ops = svg_ops,
+	.op = fold_op,
 	.end = svg_end,
-	.note = svg_note,
-	.free = svg_free,
+	.note = fold_note,
+	.clear = svg_clear,
 	.exact = true,
 };

@@ -37,7 +37,7 @@ struct job {
 	struct trace trace;
 	struct outfile *file;
 	const struct export_format *format;
-	struct exporter *exporter;
+	struct export_run *export;
 	struct tally *tally;
 	bool progress;
 	bool narrowed; /* to the last seconds, by default */
@@ -127,14 +127,13 @@ static void show_window(const struct job *job)
 /* Losses in the window are part of the answer. */
 static void show_end(const struct job *job, const Tracesmith__V1__Done *done)
 {
-	char note[EXPORT_NOTE_BYTES] = "";
+	char note[EXPORT_NOTE_BYTES];
 
 	if (job->progress)
 		fputs("\r\033[K", stderr);
 	show_window(job);
 	loss_complain(done);
-	if (job->format->note)
-		job->format->note(job->exporter, note);
+	export_note(job->export, note);
 	if (*note)
 		complain("%s", note);
 }
@@ -183,7 +182,7 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 	int r = count_exact(job, op, count);
 
 	if (r == 0)
-		r = job->format->ops(job->exporter, op, count);
+		r = export_ops(job->export, op, count);
 	show_progress(job, done_ns);
 	return r < 0 ? explain(job, r) : 0;
 }
@@ -192,7 +191,7 @@ static int run(struct job *job)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *end = NULL;
 	struct out_sink sink = outfile_sink(job->file);
-	int r = job->format->begin(job->trace.meta, &sink, &job->exporter);
+	int r = export_new(job->format, job->trace.meta, &sink, &job->export);
 
 	if (r < 0)
 		return explain(job, r);
@@ -201,7 +200,7 @@ static int run(struct job *job)
 		r = show_inexact(job);
 	if (r < 0)
 		return r;
-	r = job->format->end(job->exporter);
+	r = export_end(job->export);
 	if (r < 0)
 		return explain(job, r);
 	show_end(job, end->done);
@@ -210,8 +209,7 @@ static int run(struct job *job)
 
 static void job_done(struct job *job)
 {
-	if (job->exporter)
-		job->format->free(job->exporter);
+	export_free(job->export);
 	while (job->tally) {
 		struct tally *next = job->tally->next;
 

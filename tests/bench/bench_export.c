@@ -183,22 +183,22 @@ static double export_all(const struct export_format *format, const struct meta *
 			 struct sbt_codec *codec, const struct store *store, size_t *ret_bytes)
 {
 	struct out_sink sink = { count_bytes, ret_bytes };
-	struct exporter *x = NULL;
+	struct export_run *x = NULL;
 	struct sbt_info info;
 	double begin = now_ns();
 
 	*ret_bytes = format ? 0 : store->bytes;
-	if (format && format->begin(meta, &sink, &x) < 0)
+	if (format && export_new(format, meta, &sink, &x) < 0)
 		abort();
 	for (size_t i = 0; i < store->count; i++)
 		if (sbt_decode(codec, store->chunk[i].data, store->chunk[i].size, SBT_ALL_COLUMNS,
 			       ops, &info) < 0 ||
-		    (format && format->ops(x, ops, info.count) < 0))
+		    (format && export_ops(x, ops, info.count) < 0))
 			abort();
-	if (format && format->end(x) < 0)
+	if (format && export_end(x) < 0)
 		abort();
 	if (format)
-		format->free(x);
+		export_free(x);
 	return (now_ns() - begin) / 1e9;
 }
 

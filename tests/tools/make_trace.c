@@ -132,7 +132,7 @@ static struct op at(uint8_t kind, uint16_t fn, uint64_t start_ns, uint64_t end_n
 }
 
 /* 100 allocations of 256 bytes, then one that fails; 40 of them are freed by another thread. */
-static int memory(const struct export_format *format, struct exporter *x)
+static int memory(struct export_run *x)
 {
 	struct op op[141];
 
@@ -157,11 +157,11 @@ static int memory(const struct export_format *format, struct exporter *x)
 	op[139].device = DEVICE_UNKNOWN;
 	op[139].live_bytes = 77;
 	op[140].flags |= OP_UNKNOWN; /* says nothing about live bytes */
-	return format->ops(x, op, ARRAY_SIZE(op));
+	return export_ops(x, op, ARRAY_SIZE(op));
 }
 
 /* 200 launches on two streams, all of them before the allocations; a record inside of a wait. */
-static int work(const struct export_format *format, struct exporter *x)
+static int work(struct export_run *x)
 {
 	struct op op[203];
 
@@ -177,11 +177,11 @@ static int work(const struct export_format *format, struct exporter *x)
 	op[200] = at(OP_EVENT, FN_RECORD, 500100, 500200);
 	op[201] = at(OP_SYNC, FN_SYNC, 500000, 501000);
 	op[202] = at(OP_MODULE, FN_UNKNOWN, 502000, 502001);
-	return format->ops(x, op, ARRAY_SIZE(op));
+	return export_ops(x, op, ARRAY_SIZE(op));
 }
 
 /* What touches must not nest; idle is not drawn. */
-static int states(const struct export_format *format, struct exporter *x)
+static int states(struct export_run *x)
 {
 	static const struct {
 		uint32_t process, stream, state, start, end;
@@ -202,7 +202,7 @@ static int states(const struct export_format *format, struct exporter *x)
 		op[i].flags = OP_BOUNDS;
 		op[i].tid = 0;
 	}
-	return format->ops(x, op, ARRAY_SIZE(op));
+	return export_ops(x, op, ARRAY_SIZE(op));
 }
 
 /* Of thread 4243, on stream 3; times are those after a second. */
@@ -223,7 +223,7 @@ static struct op exact(uint8_t kind, uint16_t fn, uint64_t start_ns, uint64_t gp
 }
 
 /* 50 kernels end to end, then 10 copies of 4096 bytes in a microsecond, 5 sets. */
-static int exact_calls(const struct export_format *format, struct exporter *x)
+static int exact_calls(struct export_run *x)
 {
 	struct op op[67];
 
@@ -256,12 +256,12 @@ static int exact_calls(const struct export_format *format, struct exporter *x)
 	op[66] = exact(OP_LAUNCH, FN_EXACT, 1160000, 0, 0);
 	op[66].flags = OP_RETURNED | OP_UNTIMED;
 	op[66].gpu_start_ns = op[66].gpu_end_ns = 0;
-	return format->ops(x, op, ARRAY_SIZE(op));
+	return export_ops(x, op, ARRAY_SIZE(op));
 }
 
 /* One launch of a graph: six kernels in two branches, told in no order; then one as a whole; then
  * two kernels whose call nobody saw. */
-static int exact_graphs(const struct export_format *format, struct exporter *x)
+static int exact_graphs(struct export_run *x)
 {
 	struct op launch[] = { exact(OP_LAUNCH, FN_GRAPH, 1200000, 0, 0),
 			       exact(OP_LAUNCH, FN_GRAPH, 1300000, 1302000, 1310000) };
@@ -289,14 +289,14 @@ static int exact_graphs(const struct export_format *format, struct exporter *x)
 		kernel[6 + i].tid = 0;
 		kernel[6 + i].end_ns = 0;
 	}
-	return format->ops(x, kernel, ARRAY_SIZE(kernel)) < 0 ||
-			       format->ops(x, launch, ARRAY_SIZE(launch))
+	return export_ops(x, kernel, ARRAY_SIZE(kernel)) < 0 ||
+			       export_ops(x, launch, ARRAY_SIZE(launch))
 		       ? -EIO
 		       : 0;
 }
 
 /* A range within another, one that ends after the one in which it started, a mark; and overhead. */
-static int ranges(const struct export_format *format, struct exporter *x)
+static int ranges(struct export_run *x)
 {
 	static const struct {
 		uint32_t kind, name, start, end;
@@ -316,14 +316,14 @@ static int ranges(const struct export_format *format, struct exporter *x)
 		op.handle = op.kind == OP_OVERHEAD    ? 1 << 16
 			    : op.name == NAME_FORWARD ? NAME_DOMAIN
 						      : 0;
-		if (format->ops(x, &op, 1) < 0)
+		if (export_ops(x, &op, 1) < 0)
 			return -EIO;
 	}
 	return 0;
 }
 
 /* Half of a millisecond's span is busy, of the next one a quarter. */
-static int exact_states(const struct export_format *format, struct exporter *x)
+static int exact_states(struct export_run *x)
 {
 	static const struct {
 		uint32_t stream, state;
@@ -346,7 +346,7 @@ static int exact_states(const struct export_format *format, struct exporter *x)
 		op.device = 0;
 		op.flags = OP_EXACT;
 		op.tid = 0;
-		if (format->ops(x, &op, 1) < 0)
+		if (export_ops(x, &op, 1) < 0)
 			return -EIO;
 	}
 	return 0;
@@ -361,7 +361,7 @@ int main(int argc, char **argv)
 {
 	const struct export_format *format = NULL;
 	_cleanup_(meta_freep) struct meta *meta = NULL;
-	struct exporter *x = NULL;
+	struct export_run *x = NULL;
 	struct out_sink sink = { write_file, argc == 3 ? fopen(argv[2], "w") : NULL };
 	int r;
 
@@ -372,11 +372,10 @@ int main(int argc, char **argv)
 	if (!format || !sink.data)
 		return 2;
 	r = meta_new(&meta);
-	if (r < 0 || put(meta) < 0 || format->begin(meta, &sink, &x) < 0)
+	if (r < 0 || put(meta) < 0 || export_new(format, meta, &sink, &x) < 0)
 		return 1;
-	r = memory(format, x) < 0 || work(format, x) < 0 || states(format, x) < 0 ||
-	    exact_calls(format, x) < 0 || exact_graphs(format, x) < 0 || ranges(format, x) < 0 ||
-	    exact_states(format, x) < 0 || format->end(x) < 0;
-	format->free(x);
+	r = memory(x) < 0 || work(x) < 0 || states(x) < 0 || exact_calls(x) < 0 ||
+	    exact_graphs(x) < 0 || ranges(x) < 0 || exact_states(x) < 0 || export_end(x) < 0;
+	export_free(x);
 	return fclose(sink.data) || r;
 }

@@ -122,12 +122,12 @@ static void chrome_writes_nanoseconds_as_microseconds(void **state)
 	_cleanup_(meta_freep) struct meta *meta = one_process();
 	struct memory memory = { 0 };
 	struct out_sink sink = { keep, &memory };
-	struct exporter *x = NULL;
+	struct export_run *x = NULL;
 
-	assert_int_equal(export_chrome.begin(meta, &sink, &x), 0);
-	assert_int_equal(export_chrome.ops(x, &allocation, 1), 0);
-	assert_int_equal(export_chrome.end(x), 0);
-	export_chrome.free(x);
+	assert_int_equal(export_new(&export_chrome, meta, &sink, &x), 0);
+	assert_int_equal(export_ops(x, &allocation, 1), 0);
+	assert_int_equal(export_end(x), 0);
+	export_free(x);
 	assert_non_null(strstr((char *)memory.bytes,
 			       "{\"ph\":\"X\",\"pid\":42,\"tid\":42,\"ts\":1.001,\"dur\":1.002,"
 			       "\"cat\":\"alloc\",\"name\":\"cuMemAlloc_v2\","
@@ -145,11 +145,11 @@ static void a_process_that_nobody_knows_is_an_error(void **state)
 
 	stray.process = 2;
 	for (size_t i = 0; i < 3; i++) {
-		struct exporter *x = NULL;
+		struct export_run *x = NULL;
 
-		assert_int_equal(formats[i]->begin(meta, &sink, &x), 0);
-		assert_int_equal(formats[i]->ops(x, &stray, 1), -ENOENT);
-		formats[i]->free(x);
+		assert_int_equal(export_new(formats[i], meta, &sink, &x), 0);
+		assert_int_equal(export_ops(x, &stray, 1), -ENOENT);
+		export_free(x);
 	}
 }
 
@@ -162,15 +162,15 @@ static void an_error_of_the_sink_ends_the_export(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		int calls = 0, r = 0;
 		struct out_sink sink = { refuse, &calls };
-		struct exporter *x = NULL;
+		struct export_run *x = NULL;
 
-		assert_int_equal(formats[i]->begin(meta, &sink, &x), 0);
+		assert_int_equal(export_new(formats[i], meta, &sink, &x), 0);
 		for (int op = 0; op < 100000 && r == 0; op++)
-			r = formats[i]->ops(x, &allocation, 1);
+			r = export_ops(x, &allocation, 1);
 		assert_int_equal(r, -ENOSPC);
-		assert_int_equal(formats[i]->end(x), -ENOSPC);
+		assert_int_equal(export_end(x), -ENOSPC);
 		assert_int_equal(calls, 1);
-		formats[i]->free(x);
+		export_free(x);
 	}
 }
 
@@ -214,13 +214,13 @@ static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 	for (size_t i = 0; i < 6; i++) {
 		size_t size = 0;
 		struct out_sink sink = { discard, &size };
-		struct exporter *x = NULL;
+		struct export_run *x = NULL;
 
-		assert_int_equal(formats[i]->begin(meta, &sink, &x), 0);
+		assert_int_equal(export_new(formats[i], meta, &sink, &x), 0);
 		for (int round = 0; round < 3000; round++)
-			assert_int_equal(formats[i]->ops(x, &op, 1), 0);
-		assert_int_equal(formats[i]->end(x), 0);
-		formats[i]->free(x);
+			assert_int_equal(export_ops(x, &op, 1), 0);
+		assert_int_equal(export_end(x), 0);
+		export_free(x);
 		assert_true(size > (formats[i] == &export_pprof ? 100 : 100000)); /* compressed */
 	}
 }
@@ -242,13 +242,13 @@ static const char *meta_text(const struct export_format *format, const struct me
 {
 	static struct memory memory;
 	struct out_sink sink = { keep, &memory };
-	struct exporter *x = NULL;
+	struct export_run *x = NULL;
 
 	memset(&memory, 0, sizeof(memory));
-	assert_int_equal(format->begin(meta, &sink, &x), 0);
-	assert_int_equal(format->ops(x, op, count), 0);
-	assert_int_equal(format->end(x), 0);
-	format->free(x);
+	assert_int_equal(export_new(format, meta, &sink, &x), 0);
+	assert_int_equal(export_ops(x, op, count), 0);
+	assert_int_equal(export_end(x), 0);
+	export_free(x);
 	assert_true(memory.size < sizeof(memory.bytes));
 	return (const char *)memory.bytes;
 }
@@ -385,15 +385,15 @@ static void compressed_bytes_come_back(void **state)
 static void a_profile_that_cannot_be_written_is_an_error(void **state)
 {
 	_cleanup_(meta_freep) struct meta *meta = one_process();
-	struct exporter *x = NULL;
+	struct export_run *x = NULL;
 	int calls = 0;
 	struct out_sink sink = { refuse, &calls };
 
-	assert_int_equal(export_pprof.begin(meta, &sink, &x), 0);
-	assert_int_equal(export_pprof.ops(x, &kernel, 1), 0);
-	assert_int_equal(export_pprof.end(x), -ENOSPC);
+	assert_int_equal(export_new(&export_pprof, meta, &sink, &x), 0);
+	assert_int_equal(export_ops(x, &kernel, 1), 0);
+	assert_int_equal(export_end(x), -ENOSPC);
 	assert_int_equal(calls, 1);
-	export_pprof.free(x);
+	export_free(x);
 }
 
 static void fields_of_csv_are_quoted_where_they_must_be(void **state)
