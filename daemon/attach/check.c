@@ -1,7 +1,6 @@
 /* attach_check: processes that cannot be attached to, each with a sentence that says what to do.
  * Changes nothing.
  */
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -14,10 +13,10 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/attach/internal.h"
+#include "daemon/elf/elf.h"
 #include "daemon/library/library.h"
 #include "daemon/maps/procfs.h"
 
-#define PROGRAM_HEADERS	 64
 #define YAMA_SCOPE	 "/proc/sys/kernel/yama/ptrace_scope"
 #define SECCOMP_STRICT	 1
 #define INTERPRETER_SIZE 256
@@ -78,34 +77,30 @@ static int check_tracer(pid_t pid, struct remarks *why)
 	return 0;
 }
 
-/* *ret: the interpreter, empty if there is none. */
-static int check_read_program(int fd, Elf64_Ehdr *ret_header, char ret[INTERPRETER_SIZE])
+/* Empty if there is none. */
+static void check_interpreter(const struct elf *elf, char ret[INTERPRETER_SIZE])
 {
-	Elf64_Phdr segment;
+	memset(ret, 0, INTERPRETER_SIZE);
+	for (unsigned int i = 0; i < elf->header.e_phnum; i++) {
+		const Elf64_Phdr *segment = &elf->segment[i];
 
-	if (pread(fd, ret_header, sizeof(*ret_header), 0) < (ssize_t)sizeof(Elf32_Ehdr) ||
-	    memcmp(ret_header->e_ident, ELFMAG, SELFMAG))
-		return -ENOEXEC;
-	ret[0] = '\0';
-	for (int i = 0; i < ret_header->e_phnum && i < PROGRAM_HEADERS; i++) {
-		off_t at = (off_t)(ret_header->e_phoff + i * sizeof(segment));
-		ssize_t n;
-
-		if (pread(fd, &segment, sizeof(segment), at) != sizeof(segment))
-			return -ENOEXEC;
-		if (segment.p_type != PT_INTERP)
-			continue;
-		n = pread(fd, ret, INTERPRETER_SIZE - 1, (off_t)segment.p_offset);
-		ret[n > 0 ? n : 0] = '\0';
+		if (segment->p_type == PT_INTERP && segment->p_filesz < INTERPRETER_SIZE)
+			elf_read(elf, segment->p_offset, ret, segment->p_filesz);
 	}
-	return 0;
+}
+
+static bool check_other_program(const Elf64_Ehdr *header)
+{
+	return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+	       (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64);
 }
 
 static int check_program(pid_t pid, struct remarks *why)
 {
+	_cleanup_(elf_close) struct elf elf = { .section = NULL };
 	_cleanup_(closep) int fd = -1;
 	char path[32], interpreter[INTERPRETER_SIZE];
-	Elf64_Ehdr header;
+	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -113,15 +108,16 @@ static int check_program(pid_t pid, struct remarks *why)
 		return check_denied(pid, why);
 	if (fd < 0)
 		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(pid));
-	memset(&header, 0, sizeof(header));
-	if (check_read_program(fd, &header, interpreter) < 0)
+	r = elf_open(&elf, fd);
+	if (r < 0 && !check_other_program(&elf.header))
 		return ATTACH_UNSUPPORTED(why, "The program of process %d is not an ELF file", pid);
-	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
+	if (check_other_program(&elf.header))
 		return ATTACH_UNSUPPORTED(
 			why,
 			"Process %d runs a program of another architecture%s: only "
 			"64-bit x86 programs are supported",
-			pid, header.e_ident[EI_CLASS] == ELFCLASS32 ? " (32-bit)" : "");
+			pid, elf.header.e_ident[EI_CLASS] == ELFCLASS32 ? " (32-bit)" : "");
+	check_interpreter(&elf, interpreter);
 	if (strstr(interpreter, "ld-musl"))
 		return ATTACH_UNSUPPORTED(
 			why, "Process %d uses the musl C library, but NVIDIA's CUPTI needs glibc",

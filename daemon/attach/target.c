@@ -1,7 +1,8 @@
 /* attach_target: the layout of the process: its loader's list of libraries, functions of its own
- * libc, code in which it must not be disturbed. Everything is read from its memory, so it is what
- * is loaded, whatever its files are now. The process may write anything there: reads are bounded,
- * and the results are only ever used to make the process call its own code. */
+ * libc, code in which it must not be disturbed. Everything is read from its memory (not with
+ * daemon/elf, which reads files), so it is what is loaded, whatever its files are now. The process
+ * may write anything there: reads are bounded, and the results are only ever used to make the
+ * process call its own code. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

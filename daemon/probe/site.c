@@ -1,9 +1,8 @@
 /* Site: reads a driver library's dynamic symbols and the first instructions of its functions. The
- * library is untrusted: everything read from it is checked, nothing is mapped. */
+ * library is untrusted: anybody can map a file of this name. */
 #include "daemon/probe/site.h"
 
 #include <errno.h>
-#include <gelf.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,18 +10,13 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "daemon/elf/elf.h"
 #include "daemon/limits.h"
 
 #define PROLOGUE_SIZE 16
 #define SYMBOL_SIZE   128
 
 static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
-
-static void elf_endp(Elf **elf)
-{
-	if (*elf)
-		elf_end(*elf);
-}
 
 enum site_cost site_cost(const uint8_t *code, size_t size, uint64_t *skip)
 {
@@ -88,26 +82,7 @@ static struct alias *alias_table(const struct library_row *row, size_t *ret_coun
 	return alias;
 }
 
-static int site_file_offset(Elf *elf, uint64_t address, uint64_t *ret)
-{
-	size_t count;
-	GElf_Phdr header;
-
-	if (elf_getphdrnum(elf, &count))
-		return -EBADMSG;
-	for (size_t i = 0; i < count; i++) {
-		if (!gelf_getphdr(elf, (int)i, &header))
-			return -EBADMSG;
-		if (header.p_type == PT_LOAD && (header.p_flags & PF_X) &&
-		    address >= header.p_vaddr && address - header.p_vaddr < header.p_filesz) {
-			*ret = address - header.p_vaddr + header.p_offset;
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
-
-static int site_make(Elf *elf, int fd, const struct alias *alias, uint64_t address,
+static int site_make(const struct elf *elf, const struct alias *alias, uint64_t address,
 		     struct site *ret)
 {
 	uint8_t code[PROLOGUE_SIZE];
@@ -116,10 +91,10 @@ static int site_make(Elf *elf, int fd, const struct alias *alias, uint64_t addre
 	ssize_t n;
 	int r;
 
-	r = site_file_offset(elf, address, &site.offset);
+	r = elf_offset(elf, address, &site.offset);
 	if (r < 0)
 		return r;
-	n = pread(fd, code, sizeof(code), (off_t)site.offset);
+	n = pread(elf->fd, code, sizeof(code), (off_t)site.offset);
 	if (n <= 0)
 		return -EBADMSG;
 	site.cost = (uint8_t)site_cost(code, (size_t)n, &skip);
@@ -128,31 +103,34 @@ static int site_make(Elf *elf, int fd, const struct alias *alias, uint64_t addre
 	return 0;
 }
 
-/* Anybody can map a file of this name, of any size with any numbers in it: libelf would believe
- * them, and reads whole sections into memory. */
-static bool site_is_sane(int fd)
-{
-	Elf64_Ehdr header;
+/* The dynamic symbols and their names. */
+struct table {
+	Elf64_Sym *symbol;
+	char *names;
+	size_t count, names_size;
+};
 
-	return pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
-	       !memcmp(header.e_ident, ELFMAG, SELFMAG) && header.e_ident[EI_CLASS] == ELFCLASS64 &&
-	       header.e_shnum > 0 && header.e_shentsize == sizeof(Elf64_Shdr);
+static void table_release(struct table *table)
+{
+	free(table->symbol);
+	free(table->names);
 }
 
-static Elf_Scn *site_dynamic_symbols(Elf *elf, GElf_Shdr *ret)
+static int table_load(const struct elf *elf, struct table *ret)
 {
-	Elf_Scn *section = NULL;
-	GElf_Shdr names;
+	const Elf64_Shdr *symbols = elf_symbols(elf, SHT_DYNSYM);
+	const Elf64_Shdr *names = symbols ? &elf->section[symbols->sh_link] : NULL;
+	int r;
 
-	while ((section = elf_nextscn(elf, section)))
-		if (gelf_getshdr(section, ret) && ret->sh_type == SHT_DYNSYM)
-			break;
-	if (!section || ret->sh_entsize != sizeof(Elf64_Sym) ||
-	    ret->sh_size > LIMIT_LIBRARY_SYMBOLS * sizeof(Elf64_Sym) ||
-	    !gelf_getshdr(elf_getscn(elf, ret->sh_link), &names) ||
-	    names.sh_size > LIMIT_LIBRARY_NAMES)
-		return NULL;
-	return section;
+	if (!symbols)
+		return -EBADMSG;
+	r = elf_load(elf, symbols, LIMIT_LIBRARY_SYMBOLS * sizeof(Elf64_Sym),
+		     (void **)&ret->symbol);
+	if (r == 0)
+		r = elf_load(elf, names, LIMIT_LIBRARY_NAMES, (void **)&ret->names);
+	ret->count = symbols->sh_size / sizeof(Elf64_Sym);
+	ret->names_size = names->sh_size;
+	return r;
 }
 
 static int site_compare(const void *a, const void *b)
@@ -174,26 +152,26 @@ static size_t site_sort(struct site *site, size_t count)
 	return kept;
 }
 
-static size_t site_collect(Elf *elf, int fd, const GElf_Shdr *header, Elf_Data *symbols,
+static size_t site_collect(const struct elf *elf, const struct table *table,
 			   const struct alias *alias, size_t alias_count, struct site *site)
 {
-	size_t count = 0, total = header->sh_size / header->sh_entsize;
+	size_t count = 0;
 
 	/* A versioned symbol can occur several times: at most one site per name. */
-	for (size_t i = 0; i < total && count < alias_count; i++) {
+	for (size_t i = 0; i < table->count && count < alias_count; i++) {
+		const Elf64_Sym *symbol = &table->symbol[i];
 		struct alias key, *found;
 		const char *name;
-		GElf_Sym symbol;
 
-		if (!gelf_getsym(symbols, (int)i, &symbol) || !symbol.st_value ||
-		    GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
+		if (!symbol->st_value || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC ||
+		    symbol->st_name >= table->names_size)
 			continue;
-		name = elf_strptr(elf, header->sh_link, symbol.st_name);
-		if (!name || strlen(name) >= sizeof(key.name))
+		name = table->names + symbol->st_name;
+		if (strlen(name) >= sizeof(key.name))
 			continue;
 		strcpy(key.name, name);
 		found = bsearch(&key, alias, alias_count, sizeof(*alias), alias_compare);
-		if (found && !site_make(elf, fd, found, symbol.st_value, &site[count]))
+		if (found && !site_make(elf, found, symbol->st_value, &site[count]))
 			count++;
 	}
 	return site_sort(site, count);
@@ -201,30 +179,23 @@ static size_t site_collect(Elf *elf, int fd, const GElf_Shdr *header, Elf_Data *
 
 int site_find(int fd, const struct library_row *row, struct site **ret, size_t *ret_count)
 {
+	_cleanup_(elf_close) struct elf elf = { .section = NULL };
+	_cleanup_(table_release) struct table table = { 0 };
 	_cleanup_(freep) struct alias *alias = NULL;
 	_cleanup_(freep) struct site *site = NULL;
-	_cleanup_(elf_endp) Elf *elf = NULL;
 	size_t alias_count = 0, count;
-	Elf_Data *symbols = NULL;
-	Elf_Scn *section;
-	GElf_Shdr header;
+	int r;
 
-	elf_version(EV_CURRENT);
-	if (!site_is_sane(fd))
+	if (elf_open(&elf, fd) < 0)
 		return -EBADMSG;
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!elf || elf_kind(elf) != ELF_K_ELF)
-		return -EBADMSG;
-	section = site_dynamic_symbols(elf, &header);
-	if (section)
-		symbols = elf_getdata(section, NULL);
-	if (!symbols)
-		return -EBADMSG;
+	r = table_load(&elf, &table);
+	if (r < 0)
+		return r == -ENOMEM ? r : -EBADMSG;
 	alias = alias_table(row, &alias_count);
 	site = calloc(alias_count, sizeof(*site));
 	if (!alias || !site)
 		return -ENOMEM;
-	count = site_collect(elf, fd, &header, symbols, alias, alias_count, site);
+	count = site_collect(&elf, &table, alias, alias_count, site);
 	*ret = TAKE(site);
 	*ret_count = count;
 	return 0;

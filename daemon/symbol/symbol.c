@@ -15,7 +15,7 @@
 #include "core/store/thread.h"
 #include "daemon/limits.h"
 #include "daemon/symbol/cache.h"
-#include "daemon/symbol/elf.h"
+#include "daemon/symbol/names.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug"
 #define BATCH_JOBS	256
@@ -108,30 +108,30 @@ static void prepare_job(struct symbolizer *s, struct symbol_job *job, struct loo
 }
 
 /* Fills one query per distinct offset. */
-static size_t make_queries(const struct lookup *lookup, size_t count, struct elf_query *query)
+static size_t make_queries(const struct lookup *lookup, size_t count, struct names_query *query)
 {
 	size_t i, n = 0;
 
 	for (i = 0; i < count; i++)
 		if (i == 0 || lookup[i].key.offset != lookup[i - 1].key.offset)
-			query[n++] = (struct elf_query){ .offset = lookup[i].key.offset };
+			query[n++] = (struct names_query){ .offset = lookup[i].key.offset };
 	return n;
 }
 
 static int compare_offsets(const void *a, const void *b)
 {
-	const struct elf_query *x = a, *y = b;
+	const struct names_query *x = a, *y = b;
 
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
 /* Names the frames of one file, which are in order of their offsets. */
 static void name_file(struct symbolizer *s, struct lookup *lookup, size_t count,
-		      struct elf_query *query)
+		      struct names_query *query)
 {
 	size_t queries = make_queries(lookup, count, query), i, at = 0;
 
-	elf_find_names(lookup->fd, DEBUG_DIRECTORY, query, queries);
+	names_find(lookup->fd, DEBUG_DIRECTORY, query, queries);
 	qsort(query, queries, sizeof(*query), compare_offsets);
 	for (i = 0; i < queries; i++) {
 		_cleanup_(freep) char *raw = query[i].name;
@@ -145,7 +145,7 @@ static void name_file(struct symbolizer *s, struct lookup *lookup, size_t count,
 
 static void name_lookups(struct symbolizer *s, struct lookups *lookups)
 {
-	_cleanup_(freep) struct elf_query *query = calloc(lookups->count, sizeof(*query));
+	_cleanup_(freep) struct names_query *query = calloc(lookups->count, sizeof(*query));
 	size_t first, next;
 
 	if (!query)

@@ -1,4 +1,4 @@
-/* fuzz_elf: any ELF file, with any names. */
+/* fuzz_elf: any ELF file, with any names, as a program's and as a driver library. */
 #include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,7 +9,9 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/demangle.h"
-#include "daemon/symbol/elf.h"
+#include "daemon/library/library.h"
+#include "daemon/probe/site.h"
+#include "daemon/symbol/names.h"
 
 #define QUERIES 8
 
@@ -66,18 +68,21 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_(closep) int fd = memfd_create("fuzz", MFD_CLOEXEC);
-	struct elf_query query[QUERIES] = { 0 };
-	size_t i;
+	struct names_query query[QUERIES] = { 0 };
+	struct site *site;
+	size_t i, sites;
 
 	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
 		return 0;
 	for (i = 0; i < QUERIES; i++)
 		query[i].offset = i * size / QUERIES;
-	elf_find_names(fd, NULL, query, QUERIES);
+	names_find(fd, NULL, query, QUERIES);
 	for (i = 0; i < QUERIES; i++) {
 		if (query[i].name)
 			free(demangle(query[i].name));
 		free(query[i].name);
 	}
+	if (site_find(fd, &library_cuda, &site, &sites) == 0)
+		free(site);
 	return 0;
 }

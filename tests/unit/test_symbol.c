@@ -18,7 +18,7 @@
 #include "core/base/demangle.h"
 #include "daemon/limits.h"
 #include "daemon/symbol/cache.h"
-#include "daemon/symbol/elf.h"
+#include "daemon/symbol/names.h"
 #include "daemon/symbol/symbol.h"
 
 #define DEADLINE_MS 10000
@@ -108,9 +108,9 @@ static void strip(int fd)
 /* The raw name of one place; NULL also for what is not an ELF file. */
 static char *name_at(int fd, const char *debug, uint64_t offset)
 {
-	struct elf_query query = { .offset = offset };
+	struct names_query query = { .offset = offset };
 
-	elf_find_names(fd, debug, &query, 1);
+	names_find(fd, debug, &query, 1);
 	return query.name;
 }
 
@@ -142,13 +142,13 @@ static void many_places_are_found_in_one_pass(void **state)
 {
 	_cleanup_(closep) int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	uint64_t hidden = offset_of(hidden_function), here = offset_of(static_functions_have_names);
-	struct elf_query query[] = {
+	struct names_query query[] = {
 		{ .offset = here + 5 }, { .offset = hidden },	  { .offset = 1 },
 		{ .offset = here },	{ .offset = hidden + 1 },
 	};
 	size_t i, names = 0;
 
-	assert_int_equal(elf_find_names(fd, NULL, query, 5), 0);
+	assert_int_equal(names_find(fd, NULL, query, 5), 0);
 	for (i = 0; i < 5; i++) {
 		_cleanup_(freep) char *name = query[i].name;
 
@@ -299,7 +299,7 @@ static void check_hostile(size_t covering)
 		{ .sh_type = SHT_STRTAB, .sh_offset = 64, .sh_size = UINT64_MAX },
 	};
 	Elf64_Sym symbol[1024];
-	struct elf_query query[1024] = { 0 };
+	struct names_query query[1024] = { 0 };
 	uint64_t start_ns;
 	size_t i;
 
@@ -317,7 +317,7 @@ static void check_hostile(size_t covering)
 	for (i = 0; i < 1024; i++)
 		query[i].offset = i;
 	start_ns = uv_hrtime();
-	elf_find_names(fd, NULL, query, 1024);
+	names_find(fd, NULL, query, 1024);
 	assert_true(uv_hrtime() - start_ns < 5000000000ull);
 	for (i = 0; i < 1024; i++)
 		free(query[i].name);

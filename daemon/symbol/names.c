@@ -1,10 +1,7 @@
-/* elf: the functions behind offsets of an ELF file. The file is untrusted, may be damaged on
- * purpose, and may be truncated during reading: it is never mapped but read piece by piece into
- * bounded memory, none of its numbers is believed, and the work on it is bounded too.
- */
-#include "daemon/symbol/elf.h"
+/* names: the functions behind offsets of an ELF file. The file is untrusted: a symbol table is read
+ * piece by piece, and the work on it is bounded too. */
+#include "daemon/symbol/names.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "daemon/elf/elf.h"
 #include "daemon/limits.h"
 
 #define SYMBOLS_PER_READ 4096
@@ -20,117 +18,6 @@
 #define BUILD_ID_MAX	 64
 /* Symbols may overlap; the total number of comparisons of an address with a symbol around it. */
 #define COMPARISONS_MAX (4 * LIMIT_ELF_SYMBOLS)
-
-struct elf {
-	int fd;
-	Elf64_Ehdr header;
-	Elf64_Phdr segment[LIMIT_ELF_SEGMENTS];
-	Elf64_Shdr *section; /* header.e_shnum */
-};
-
-static void elf_close(struct elf *elf)
-{
-	free(elf->section);
-}
-
-static int read_at(int fd, uint64_t offset, void *to, size_t size)
-{
-	uint8_t *at = to;
-	ssize_t n;
-
-	if (offset > INT64_MAX - size)
-		return -EBADMSG;
-	while (size > 0) {
-		n = pread(fd, at, size, offset);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			return -EBADMSG;
-		at += n;
-		offset += n;
-		size -= n;
-	}
-	return 0;
-}
-
-static int elf_read_sections(struct elf *elf)
-{
-	const Elf64_Ehdr *header = &elf->header;
-	_cleanup_(freep) Elf64_Shdr *section = NULL;
-	size_t size = header->e_shnum * sizeof(*section);
-	int r;
-
-	if (header->e_shnum == 0)
-		return 0;
-	if (header->e_shnum > LIMIT_ELF_SECTIONS || header->e_shentsize != sizeof(*section))
-		return -EBADMSG;
-	section = malloc(size);
-	if (!section)
-		return -ENOMEM;
-	r = read_at(elf->fd, header->e_shoff, section, size);
-	if (r < 0)
-		return r;
-	elf->section = TAKE(section);
-	return 0;
-}
-
-static int elf_open(struct elf *elf, int fd)
-{
-	Elf64_Ehdr *header = &elf->header;
-	int r;
-
-	elf->fd = fd;
-	elf->section = NULL;
-	r = read_at(fd, 0, header, sizeof(*header));
-	if (r < 0)
-		return r;
-	if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
-	    header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB)
-		return -EBADMSG;
-	if (header->e_phnum > LIMIT_ELF_SEGMENTS ||
-	    (header->e_phnum > 0 && header->e_phentsize != sizeof(Elf64_Phdr)))
-		return -EBADMSG;
-	r = read_at(fd, header->e_phoff, elf->segment, header->e_phnum * sizeof(Elf64_Phdr));
-	if (r < 0)
-		return r;
-	/* Without sections there are no names, but notes may lead to some. */
-	if (elf_read_sections(elf) < 0)
-		header->e_shnum = 0;
-	return 0;
-}
-
-static int elf_address(const struct elf *elf, uint64_t offset, uint64_t *ret)
-{
-	unsigned int i;
-
-	for (i = 0; i < elf->header.e_phnum; i++) {
-		const Elf64_Phdr *segment = &elf->segment[i];
-
-		if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) &&
-		    offset >= segment->p_offset && offset - segment->p_offset < segment->p_filesz) {
-			*ret = segment->p_vaddr + (offset - segment->p_offset);
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
-
-static const Elf64_Shdr *elf_section(const struct elf *elf, uint32_t type)
-{
-	unsigned int i;
-
-	for (i = 0; i < elf->header.e_shnum; i++) {
-		const Elf64_Shdr *section = &elf->section[i];
-
-		if (section->sh_type == type && !(section->sh_flags & SHF_COMPRESSED) &&
-		    section->sh_entsize == sizeof(Elf64_Sym) &&
-		    section->sh_link < elf->header.e_shnum)
-			return section;
-	}
-	return NULL;
-}
 
 /* A symbol with a size beats one without, which may only be the nearest one before; a global name
  * beats its local and weak aliases. 0: not a function. */
@@ -158,7 +45,7 @@ static uint64_t symbol_end(const struct elf *elf, const Elf64_Sym *symbol)
 	return section->sh_addr + section->sh_size;
 }
 
-static bool is_better(const struct elf_query *query, const Elf64_Sym *symbol, uint32_t rank)
+static bool is_better(const struct names_query *query, const Elf64_Sym *symbol, uint32_t rank)
 {
 	bool sized = rank > 4, was_sized = query->rank > 4;
 
@@ -169,7 +56,7 @@ static bool is_better(const struct elf_query *query, const Elf64_Sym *symbol, ui
 	return rank > query->rank;
 }
 
-static size_t search(const struct elf_query *query, size_t count, uint64_t address)
+static size_t search(const struct names_query *query, size_t count, uint64_t address)
 {
 	size_t low = 0, high = count;
 
@@ -184,7 +71,7 @@ static size_t search(const struct elf_query *query, size_t count, uint64_t addre
 	return low;
 }
 
-static void match(const struct elf *elf, const Elf64_Sym *symbol, struct elf_query *query,
+static void match(const struct elf *elf, const Elf64_Sym *symbol, struct names_query *query,
 		  size_t count, uint64_t *budget)
 {
 	uint32_t rank = symbol_rank(symbol);
@@ -206,7 +93,7 @@ static void match(const struct elf *elf, const Elf64_Sym *symbol, struct elf_que
 	}
 }
 
-static void read_name(const struct elf *elf, const Elf64_Shdr *strings, struct elf_query *query)
+static void read_name(const struct elf *elf, const Elf64_Shdr *strings, struct names_query *query)
 {
 	char name[LIMIT_SYMBOL_NAME];
 	uint64_t size = sizeof(name) - 1;
@@ -216,15 +103,15 @@ static void read_name(const struct elf *elf, const Elf64_Shdr *strings, struct e
 	if (size > strings->sh_size - query->name_at)
 		size = strings->sh_size - query->name_at;
 	if (strings->sh_offset > INT64_MAX ||
-	    read_at(elf->fd, strings->sh_offset + query->name_at, name, size) < 0)
+	    elf_read(elf, strings->sh_offset + query->name_at, name, size) < 0)
 		return;
 	name[size] = '\0';
 	if (name[0])
 		query->name = strdup(name);
 }
 
-static int elf_scan(const struct elf *elf, const Elf64_Shdr *table, struct elf_query *query,
-		    size_t count)
+static int scan(const struct elf *elf, const Elf64_Shdr *table, struct names_query *query,
+		size_t count)
 {
 	uint64_t left = table->sh_size / sizeof(Elf64_Sym), at = table->sh_offset;
 	uint64_t budget = COMPARISONS_MAX;
@@ -239,7 +126,7 @@ static int elf_scan(const struct elf *elf, const Elf64_Shdr *table, struct elf_q
 		left = LIMIT_ELF_SYMBOLS;
 	for (; left > 0 && budget > 0; left -= n, at += n * sizeof(*symbol)) {
 		n = left < SYMBOLS_PER_READ ? left : SYMBOLS_PER_READ;
-		r = read_at(elf->fd, at, symbol, n * sizeof(*symbol));
+		r = elf_read(elf, at, symbol, n * sizeof(*symbol));
 		if (r < 0)
 			return r;
 		for (i = 0; i < n; i++)
@@ -249,16 +136,16 @@ static int elf_scan(const struct elf *elf, const Elf64_Shdr *table, struct elf_q
 }
 
 /* Returns whether the file has such a table. */
-static bool elf_find_in(const struct elf *elf, uint32_t type, struct elf_query *query, size_t count)
+static bool find_in(const struct elf *elf, uint32_t type, struct names_query *query, size_t count)
 {
-	const Elf64_Shdr *table = elf_section(elf, type);
+	const Elf64_Shdr *table = elf_symbols(elf, type);
 	size_t i;
 
 	if (!table)
 		return false;
 	for (i = 0; i < count; i++)
 		query[i].rank = 0;
-	if (elf_scan(elf, table, query, count) < 0)
+	if (scan(elf, table, query, count) < 0)
 		return true;
 	for (i = 0; i < count; i++)
 		if (!query[i].name)
@@ -289,7 +176,7 @@ static size_t note_build_id(const uint8_t *note, size_t size, uint8_t ret[BUILD_
 	return 0;
 }
 
-static size_t elf_build_id(const struct elf *elf, uint8_t ret[BUILD_ID_MAX])
+static size_t build_id(const struct elf *elf, uint8_t ret[BUILD_ID_MAX])
 {
 	uint8_t note[NOTES_MAX];
 	size_t size = 0;
@@ -299,7 +186,7 @@ static size_t elf_build_id(const struct elf *elf, uint8_t ret[BUILD_ID_MAX])
 		const Elf64_Phdr *segment = &elf->segment[i];
 
 		if (segment->p_type == PT_NOTE && segment->p_filesz <= sizeof(note) &&
-		    read_at(elf->fd, segment->p_offset, note, segment->p_filesz) == 0)
+		    elf_read(elf, segment->p_offset, note, segment->p_filesz) == 0)
 			size = note_build_id(note, segment->p_filesz, ret);
 	}
 	return size;
@@ -309,7 +196,7 @@ static int debug_open(const struct elf *elf, const char *directory)
 {
 	char path[PATH_MAX], hex[2 * BUILD_ID_MAX + 1] = "";
 	uint8_t id[BUILD_ID_MAX];
-	size_t size = elf_build_id(elf, id), i;
+	size_t size = build_id(elf, id), i;
 	int fd;
 
 	if (size < 2)
@@ -321,17 +208,17 @@ static int debug_open(const struct elf *elf, const char *directory)
 	return fd < 0 ? -errno : fd;
 }
 
-static void elf_find_in_debug(const struct elf *elf, const char *directory, struct elf_query *query,
-			      size_t count)
+static void find_in_debug(const struct elf *elf, const char *directory, struct names_query *query,
+			  size_t count)
 {
 	_cleanup_(elf_close) struct elf debug = { .section = NULL };
 	_cleanup_(closep) int fd = debug_open(elf, directory);
 
 	if (fd >= 0 && elf_open(&debug, fd) == 0)
-		elf_find_in(&debug, SHT_SYMTAB, query, count);
+		find_in(&debug, SHT_SYMTAB, query, count);
 }
 
-static bool any_without_name(const struct elf_query *query, size_t count)
+static bool any_without_name(const struct names_query *query, size_t count)
 {
 	size_t i;
 
@@ -343,12 +230,12 @@ static bool any_without_name(const struct elf_query *query, size_t count)
 
 static int compare_addresses(const void *a, const void *b)
 {
-	const struct elf_query *x = a, *y = b;
+	const struct names_query *x = a, *y = b;
 
 	return (x->address > y->address) - (x->address < y->address);
 }
 
-int elf_find_names(int fd, const char *debug_directory, struct elf_query *query, size_t count)
+int names_find(int fd, const char *debug_directory, struct names_query *query, size_t count)
 {
 	_cleanup_(elf_close) struct elf elf = { .section = NULL };
 	size_t i;
@@ -363,9 +250,9 @@ int elf_find_names(int fd, const char *debug_directory, struct elf_query *query,
 		if (elf_address(&elf, query[i].offset, &query[i].address) < 0)
 			query[i].address = UINT64_MAX; /* no symbol reaches so far */
 	qsort(query, count, sizeof(*query), compare_addresses);
-	if (!elf_find_in(&elf, SHT_SYMTAB, query, count) && debug_directory)
-		elf_find_in_debug(&elf, debug_directory, query, count);
+	if (!find_in(&elf, SHT_SYMTAB, query, count) && debug_directory)
+		find_in_debug(&elf, debug_directory, query, count);
 	if (any_without_name(query, count))
-		elf_find_in(&elf, SHT_DYNSYM, query, count);
+		find_in(&elf, SHT_DYNSYM, query, count);
 	return 0;
 }

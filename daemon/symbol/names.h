@@ -1,11 +1,11 @@
-/* elf.h: the functions behind offsets of an ELF file. */
-#ifndef TS_ELF_H
-#define TS_ELF_H
+/* names.h: the functions behind offsets of an ELF file. */
+#ifndef TS_SYMBOL_NAMES_H
+#define TS_SYMBOL_NAMES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct elf_query {
+struct names_query {
 	uint64_t offset; /* in the file */
 	char *name;	 /* out: as in the file, owned by the caller, NULL: none found */
 
@@ -19,6 +19,6 @@ struct elf_query {
 /* Finds the names of all queries (which it sorts) in one pass over each symbol table: .symtab, or
  * if there is none that of `debug_directory`/.build-id (NULL: skipped), then .dynsym. The file may
  * contain anything, and change during the call. -EBADMSG: not a 64-bit ELF file. */
-int elf_find_names(int fd, const char *debug_directory, struct elf_query *query, size_t count);
+int names_find(int fd, const char *debug_directory, struct names_query *query, size_t count);
 
 #endif
