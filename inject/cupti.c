@@ -6,9 +6,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +22,7 @@
 #include "inject/cupti_driver.h"
 #include "inject/cupti_find.h"
 #include "inject/drain.h"
+#include "inject/helper.h"
 #include "inject/internal.h"
 #include "inject/launcher.h"
 #include "inject/name.h"
@@ -448,24 +447,12 @@ static void *exit_flush(void *unused)
 /* CUPTI may be half gone already and then not return, so another thread calls it. */
 void cupti_at_exit(void)
 {
-	sigset_t all, before;
-	pthread_attr_t attributes;
 	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC);
 	struct timespec until;
-	pthread_t helper;
-	int r;
 
 	if (self.forked || self.state != COLLECTING || sem_init(&exit_done, 0, 0))
 		return;
-	sigfillset(&all);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, HELPER_STACK);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&helper, &attributes, exit_flush, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	if (r)
+	if (helper_start(HELPER_STACK, exit_flush) < 0)
 		return;
 	until = timespec_of(clock_ns(CLOCK_MONOTONIC) + EXIT_MS * NS_PER_MS);
 	while (sem_clockwait(&exit_done, CLOCK_MONOTONIC, &until) && errno == EINTR)

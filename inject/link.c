@@ -5,7 +5,6 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/time.h"
+#include "inject/helper.h"
 #include "inject/link.h"
 #include "inject/pin.h"
 #include "proto/paths.h"
@@ -503,27 +503,6 @@ static void *link_main(void *unused)
 	return NULL;
 }
 
-/* With all signals blocked from its first instruction on. */
-static int link_thread(void)
-{
-	sigset_t all, before;
-	pthread_attr_t attr;
-	pthread_t thread;
-	int r;
-
-	r = pthread_attr_init(&attr);
-	if (r)
-		return -r;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&thread, &attr, link_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return -r;
-}
-
 /* A thread exists already: it takes the socket if it has none. */
 static int link_offer(int socket)
 {
@@ -560,7 +539,7 @@ int link_start(enum ts_hello_how how, int socket, const struct ts_settings *want
 	link_address(&self.address);
 	__atomic_store_n(&offered, socket, __ATOMIC_RELEASE);
 	r = pin_take();
-	if (r == 0 && (r = link_thread()) < 0 && !link_stays())
+	if (r == 0 && (r = helper_start(STACK_BYTES, link_main)) < 0 && !link_stays())
 		pin_give();
 	if (r < 0) {
 		__atomic_store_n(&offered, NOTHING, __ATOMIC_RELEASE);

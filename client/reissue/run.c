@@ -10,6 +10,7 @@
 #include "client/reissue/world.h"
 #include "core/base/clock.h"
 #include "core/base/time.h"
+#include "core/store/thread.h"
 
 #define SPIN_NS	    200000 /* the end of a wait, since sleeping is imprecise */
 #define START_NS    20000000
@@ -129,14 +130,11 @@ static void deal(struct gpu_world *world, struct runner *runner, uint32_t *room)
 static int start_all(struct gpu_world *world, struct runner *runner)
 {
 	uint32_t threads = world->plan->thread_count, started = 0;
-	pthread_attr_t attributes;
 	int r = 0;
 
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	world->start_ns = clock_ns(CLOCK_MONOTONIC) + START_NS;
 	for (; started < threads && r == 0; started++)
-		r = -pthread_create(&runner[started].id, &attributes, run, &runner[started]);
+		r = thread_start_sized(&runner[started].id, STACK_BYTES, run, &runner[started]);
 	if (r < 0) {
 		started--;
 		atomic_store(&world->error, -1);
@@ -144,7 +142,6 @@ static int start_all(struct gpu_world *world, struct runner *runner)
 	}
 	for (uint32_t t = 0; t < started; t++)
 		pthread_join(runner[t].id, NULL);
-	pthread_attr_destroy(&attributes);
 	return r;
 }
 

@@ -1,16 +1,36 @@
-/* Thread: starts one that no signal interrupts. */
+/* Thread: starts those that no signal interrupts. */
 #include "core/store/thread.h"
 
 #include <signal.h>
 
-int thread_start(pthread_t *ret, void *(*run)(void *data), void *data)
+static int start(pthread_t *ret, const pthread_attr_t *attributes, void *(*run)(void *data),
+		 void *data)
 {
 	sigset_t all, before;
 	int r;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(ret, NULL, run, data);
+	r = pthread_create(ret, attributes, run, data);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -r;
+}
+
+int thread_start(pthread_t *ret, void *(*run)(void *data), void *data)
+{
+	return start(ret, NULL, run, data);
+}
+
+int thread_start_sized(pthread_t *ret, size_t stack_bytes, void *(*run)(void *data), void *data)
+{
+	pthread_attr_t attributes;
+	int r = -pthread_attr_init(&attributes);
+
+	if (r < 0)
+		return r;
+	r = -pthread_attr_setstacksize(&attributes, stack_bytes);
+	if (r == 0)
+		r = start(ret, &attributes, run, data);
+	pthread_attr_destroy(&attributes);
+	return r;
 }

@@ -3,8 +3,11 @@
 #define TS_THREAD_H
 
 #include <pthread.h>
+#include <stddef.h>
 
 /* All signals are blocked in it: they are for the thread that handles them. Negative errno. */
 int thread_start(pthread_t *ret, void *(*run)(void *data), void *data);
+/* The same, with a stack of this size. */
+int thread_start_sized(pthread_t *ret, size_t stack_bytes, void *(*run)(void *data), void *data);
 
 #endif

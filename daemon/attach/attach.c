@@ -18,6 +18,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/time.h"
+#include "core/store/thread.h"
 #include "daemon/attach/internal.h"
 #include "daemon/maps/procfs.h"
 
@@ -245,10 +246,10 @@ static void *work_thread(void *data)
 static int work_run(struct attach_work *work)
 {
 	pthread_t thread;
-	int r = pthread_create(&thread, NULL, work_thread, work);
+	int r = thread_start(&thread, work_thread, work);
 
-	if (r != 0)
-		return ATTACH_FAILED(work->why, -EAGAIN, "Cannot start a thread: %s", strerror(r));
+	if (r < 0)
+		return ATTACH_FAILED(work->why, -EAGAIN, "Cannot start a thread: %s", strerror(-r));
 	pthread_join(thread, NULL);
 	if (work->r < 0 && attach_ended(work->pid))
 		return ATTACH_WHY(work->why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(work->pid));
