@@ -342,7 +342,7 @@ bool yield_unwatch(void)
 
 bool yield_is_free(uint64_t now_ns)
 {
-	return !other.kinds && (!other.last_ns || now_ns - other.last_ns > QUIET_NS);
+	return !other.kinds && (!other.last_ns || now_ns > other.last_ns + QUIET_NS);
 }
 
 void yield_take(void)

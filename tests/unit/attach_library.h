@@ -7,7 +7,7 @@ enum entry_does {
 	ENTRY_FAILS = 9001,
 	ENTRY_HANGS,
 	ENTRY_CRASHES,
-	ENTRY_IS_SLOW, /* and starts then */
+	ENTRY_OUTLIVES, /* waits until its tracer is gone, and starts then */
 };
 
 #endif

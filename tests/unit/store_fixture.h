@@ -105,7 +105,7 @@ static inline struct store_stats fixture_commit(struct fixture *fixture, uint64_
 	int tries = 0;
 
 	do {
-		if (tries % 1000 == 0)
+		if (tries % 20 == 0)
 			store_commit(fixture->store, now_ns);
 		store_stats(fixture->store, &stats);
 		pause_ms(1);

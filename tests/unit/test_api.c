@@ -199,18 +199,25 @@ static void test_cancelled_query_says_so(void **state)
 static void test_query_waits_for_what_came_before_it(void **state)
 {
 	struct server *server = *state;
+	const uint64_t limit_ns = LIMIT_QUERY_WAIT_MS * 1000000ull;
 	struct peer peer = peer_connect(server);
-	uint64_t begin_ns = uv_hrtime();
+	uint64_t id = 0, begin_ns;
 
-	server->invisible = 5;
-	send_sql(&peer, 1, "SELECT 1", 0);
-	assert_int_equal(count_rows(&peer, 1), 1);
-	assert_int_equal(server->invisible, 0);
+	/* Where the loop gets no processor for that long, the limit comes first. */
+	do {
+		assert_true(++id < 100);
+		server->invisible = 5;
+		begin_ns = uv_hrtime();
+		send_sql(&peer, id, "SELECT 1", 0);
+		assert_int_equal(count_rows(&peer, id), 1);
+		assert_true(server->invisible == 0 || uv_hrtime() - begin_ns >= limit_ns);
+	} while (server->invisible);
 	/* But not for ever. */
 	server->invisible = UINT_MAX;
-	send_sql(&peer, 2, "SELECT 1", 0);
-	assert_int_equal(count_rows(&peer, 2), 1);
-	assert_true(uv_hrtime() - begin_ns >= LIMIT_QUERY_WAIT_MS * 1000000ull);
+	begin_ns = uv_hrtime();
+	send_sql(&peer, ++id, "SELECT 1", 0);
+	assert_int_equal(count_rows(&peer, id), 1);
+	assert_true(uv_hrtime() - begin_ns >= limit_ns);
 	server->invisible = 0;
 	peer_done(&peer);
 }

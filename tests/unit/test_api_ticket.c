@@ -320,7 +320,7 @@ static int denied(const struct server *server, uint32_t pid)
 	struct peer peer = peer_connect(server);
 	Tracesmith__V1__Reply *reply;
 
-	alarm(5);
+	alarm(DEADLINE_S);
 	send_attach_to(&peer, 1, pid);
 	reply = peer_read(&peer);
 	alarm(0);

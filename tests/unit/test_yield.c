@@ -2,7 +2,6 @@
 #include "cupti_fixture.h"
 
 #include <dlfcn.h>
-#include <time.h>
 
 #include "core/base/clock.h"
 #include "inject/launcher.h"
@@ -94,26 +93,25 @@ static bool log_has(enum yield_call call, unsigned from)
 	return false;
 }
 
-static bool is_free(void)
+static bool is_free_at(uint64_t now_ns)
 {
 	bool r;
 
 	assert_true(yield_lock());
-	r = yield_is_free(clock_ns(CLOCK_MONOTONIC));
+	r = yield_is_free(now_ns);
 	yield_unlock();
 	return r;
 }
 
-/* Until he was quiet long enough. */
-static void wait_until_free(void)
+static bool is_free(void)
 {
-	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + 10 * QUIET_NS;
-	struct timespec pause = { .tv_nsec = 5000000 };
+	return is_free_at(clock_ns(CLOCK_MONOTONIC));
+}
 
-	while (!is_free()) {
-		assert_true(clock_ns(CLOCK_MONOTONIC) < until_ns);
-		nanosleep(&pause, NULL);
-	}
+/* Once he has been quiet long enough. */
+static bool is_free_later(void)
+{
+	return is_free_at(clock_ns(CLOCK_MONOTONIC) + QUIET_NS);
 }
 
 static void slots_are_turned_and_turned_back(void **state)
@@ -139,6 +137,8 @@ static void module_that_comes_later_is_seen_in_the_next_look(void **state)
 
 static void we_leave_before_his_first_call_arrives(void **state)
 {
+	uint64_t before_ns;
+
 	take();
 	assert_true(is_free());
 	assert_int_equal(world.subscribe(), 0);
@@ -149,22 +149,20 @@ static void we_leave_before_his_first_call_arrives(void **state)
 	assert_int_equal(world.start(), 0);
 	assert_int_equal(aside_count, 1);
 	assert_false(is_free());
+	before_ns = clock_ns(CLOCK_MONOTONIC);
 	assert_int_equal(world.stop(), 0);
 	assert_int_equal(world.unsubscribe(), 0);
-	assert_false(is_free()); /* he was here just now */
-	wait_until_free();
+	assert_false(is_free_at(before_ns)); /* he was here just now */
+	assert_true(is_free_later());
 	assert_true(yield_is_used()); /* his buffer callbacks are CUPTI's still */
 }
 
 static void while_he_records_cupti_is_never_free(void **state)
 {
-	struct timespec pause = { .tv_nsec = QUIET_NS };
-
 	assert_int_equal(world.start(), 0);
-	nanosleep(&pause, NULL);
-	assert_false(is_free());
+	assert_false(is_free_later());
 	world.stop();
-	wait_until_free();
+	assert_true(is_free_later());
 }
 
 static void what_he_holds_idly_is_put_away_and_given_back(void **state)
@@ -179,7 +177,7 @@ static void what_he_holds_idly_is_put_away_and_given_back(void **state)
 	callback = world.log->callback;
 	request = world.log->request;
 	handle = world.log->subscriber;
-	wait_until_free();
+	assert_true(is_free_later());
 	take();
 	assert_ptr_equal(world.log->callback, (void *)our_callback);
 	world.log->request = NULL; /* ours now */
@@ -202,7 +200,7 @@ static void what_he_switches_off_while_we_record_stays_on_for_us(void **state)
 	unsigned mark;
 
 	world.subscribe();
-	wait_until_free();
+	assert_true(is_free_later());
 	take();
 	mark = world.log->count;
 	assert_int_equal(world.stop(), 0);
@@ -218,7 +216,7 @@ static void he_finalizes_cupti_only_after_we_have_left(void **state)
 	assert_int_equal(world.finalize(), 0);
 	assert_int_equal(aside_count, 1);
 	assert_true(log_has(YIELD_FINALIZE, aside_at));
-	wait_until_free();
+	assert_true(is_free_later());
 	assert_false(yield_is_used());
 }
 
