@@ -128,6 +128,15 @@ class Pages(unittest.TestCase):
         self.assertEqual([row for row in rows if row != "query"], queries())
 
 
+    def test_every_loss_reason_says_what_it_counts(self):
+        header = (tree.ROOT / "core/model/core.h").read_text().partition("#define LOSS_REASONS")[2]
+        reasons = re.findall(r'X\(\d+, \w+, (\w+), (\w+), "\w+", "([a-z-]+)"', header.partition("\nenum")[0])
+        wanted = {name: counts.lower() + (", warns" if alarm == "ALARM" else "") for counts, alarm, name in reasons}
+        self.assertGreater(len(wanted), 30)
+        text = (tree.ROOT / "docs/queries.md").read_text().partition("\n## loss\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| ([a-z-]+) \| ([a-z, ]+) \|", text, re.MULTILINE)
+        self.assertEqual({name: counts for name, counts in rows if name != "reason"}, wanted)
+
     def test_tables_have_the_columns_of_the_store(self):
         page = (tree.ROOT / "docs/tables.md").read_text()
         told = {name: text for names, text in re.findall(r"^\| ([a-z_, ]+) \| (.+) \|$", page, re.MULTILINE)

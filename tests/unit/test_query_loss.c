@@ -1,4 +1,5 @@
 /* What an answer says is missing from it: no loss that cannot matter, and each that can. */
+#include "core/base/array.h"
 #include "tests/unit/query_fixture.h"
 
 #define PID	4000000
@@ -58,7 +59,7 @@ static void expect_loss(void **state, Tracesmith__V1__QueryRequest query, uint64
 		int number;
 		const char *name;
 	} reasons[] = {
-#define X(number, identifier, name, text) { number, name },
+#define X(number, identifier, counts, alarm, noun, name, text) { number, name },
 		LOSS_REASONS(X)
 #undef X
 	};
@@ -200,6 +201,49 @@ static void test_each_reason_says_what_it_counts_and_how_long(void **state)
 	query_run(&job);
 }
 
+/* By its flags in LOSS_REASONS, and not by a list of somebody's own. */
+static void test_a_reason_is_lost_or_an_alarm_as_its_row_says(void **state)
+{
+	static const struct {
+		const char *name;
+		bool missing, alarm;
+	} reasons[] = {
+#define X(number, identifier, counts, alarm, noun, name, text)                                     \
+	{ name, LOSS_COUNTS_##counts == LOSS_COUNTS_MISSING, !strcmp(#alarm, "ALARM") },
+		LOSS_REASONS(X)
+#undef X
+	};
+	Tracesmith__V1__QueryRequest recent = QUERY(.name = "recent-losses");
+	Tracesmith__V1__QueryRequest ps = QUERY(.name = "ps", .pid = PID);
+	struct fixture *fixture = *state;
+	struct answer_text answer = { 0 };
+	char lost[32];
+	int missing = 0;
+
+	for (int reason = 1; reason <= LOSS_REASON_MAX; reason++)
+		add_loss(fixture->store, (enum loss_reason)reason, 1, 1, 0);
+	store_all(fixture);
+	run_named(*state, &recent, &answer);
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		char key[48];
+		bool told;
+
+		missing += reasons[i].missing;
+		snprintf(key, sizeof(key), "\"reason\":\"%s\"", reasons[i].name);
+		told = strstr(answer.text, key);
+		if (told != reasons[i].alarm)
+			fail_msg("%s: %s", reasons[i].name, answer.text);
+	}
+	answer_text_done(&answer);
+	assert_true(missing > 10 && missing < LOSS_REASON_MAX - 10);
+	snprintf(lost, sizeof(lost), "\"lost\":%d,", missing);
+	answer = (struct answer_text){ 0 };
+	run_named(*state, &ps, &answer);
+	if (!strstr(answer.text, lost))
+		fail_msg("no %s in %s", lost, answer.text);
+	answer_text_done(&answer);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
 
 int main(void)
@@ -210,6 +254,7 @@ int main(void)
 		TEST(test_a_loss_outside_of_the_window_is_none),
 		TEST(test_a_reason_counts_where_it_can_matter),
 		TEST(test_each_reason_says_what_it_counts_and_how_long),
+		TEST(test_a_reason_is_lost_or_an_alarm_as_its_row_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,52 +4,47 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/model/core.h"
 #include "core/store/query/answer.h"
 #include "core/store/query/phrase.h"
 #include "core/store/sql.h"
 
-/* Reasons not in it concern everything. */
-static const struct reason {
-	const char *noun; /* of what it counts */
-	bool timed;	  /* it counts periods, whose total time says more */
-	uint32_t about;	  /* enum query_about: answers that it affects */
-} reasons[LOSS_REASON_MAX + 1] = {
-	[LOSS_RING_FULL] = { "event", false, ABOUT_ALL },
-	[LOSS_RATE_LIMIT] = { "event", false,
-			      ABOUT_CALLS | ABOUT_SAMPLES | ABOUT_BOUNDS | ABOUT_TIMES |
-				      ABOUT_STATES },
-	[LOSS_CALL_STATE] = { "call", false, ABOUT_ALL },
-	[LOSS_STACK] = { "stack", false, ABOUT_STACKS | ABOUT_SAMPLES },
-	[LOSS_STACK_SAMPLED] = { "stack", false, ABOUT_SAMPLES },
-	[LOSS_PROCESS] = { "announcement", false, ABOUT_ALL },
-	[LOSS_BAD_EVENT] = { "event", false, ABOUT_ALL },
-	[LOSS_STRAY] = { "event", false, ABOUT_ALL },
-	[LOSS_UNKNOWN_FREE] = { "free", false, ABOUT_MEMORY },
-	[LOSS_UNBOUND] = { "op", false, ABOUT_BOUNDS },
-	[LOSS_LIMIT] = { "thing", false, ABOUT_ALL },
-	[LOSS_STORE] = { "op", false, ABOUT_ALL },
-	[LOSS_STORE_ROWS] = { "row", false, ABOUT_ALL },
-	[LOSS_DISCONNECTED] = { "time", true, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
-	[LOSS_GAP] = { "gap", true, ABOUT_ALL },
-	[LOSS_UNREAD] = { "call", false, ABOUT_ALL },
-	[LOSS_MAPPING] = { "mapping", false, ABOUT_STACKS | ABOUT_SAMPLES },
-	[LOSS_EXACT_RING] = { "record", false, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
-	[LOSS_CUPTI] = { "record", false, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
-	[LOSS_BUFFERS] = { "record", false, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
-	[LOSS_UNTIMED] = { "record", false, ABOUT_TIMES | ABOUT_STATES },
-	[LOSS_NO_CALL] = { "record", false, ABOUT_TIMES | ABOUT_STATES },
-	[LOSS_NO_RECORD] = { "call", false, ABOUT_TIMES | ABOUT_STATES },
-	[LOSS_DUPLICATE] = { "record", false, ABOUT_LOSS },
-	[LOSS_LATE] = { "record", false, ABOUT_STATES },
-	[LOSS_BEFORE] = { "record", false, ABOUT_TIMES | ABOUT_STATES },
-	[LOSS_PAUSED] = { "pause", true, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
-	[LOSS_BUDGET] = { "time", true, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
-	[LOSS_RING_STUCK] = { "record", false, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
-	[LOSS_UNKNOWN_RECORD] = { "record", false, ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS },
-	[LOSS_CUT_OFF] = { "end", false, ABOUT_ALL },
-	[LOSS_BEHIND] = { "op", false, ABOUT_ALL },
-	[LOSS_DAMAGED] = { "op", false, ABOUT_ALL },
+/* enum query_about: the answers that a reason affects. Reasons not in it affect all. */
+static const uint32_t about_of[LOSS_REASON_MAX + 1] = {
+	[LOSS_RING_FULL] = ABOUT_ALL,
+	[LOSS_RATE_LIMIT] = ABOUT_CALLS | ABOUT_SAMPLES | ABOUT_BOUNDS | ABOUT_TIMES | ABOUT_STATES,
+	[LOSS_CALL_STATE] = ABOUT_ALL,
+	[LOSS_STACK] = ABOUT_STACKS | ABOUT_SAMPLES,
+	[LOSS_STACK_SAMPLED] = ABOUT_SAMPLES,
+	[LOSS_PROCESS] = ABOUT_ALL,
+	[LOSS_BAD_EVENT] = ABOUT_ALL,
+	[LOSS_STRAY] = ABOUT_ALL,
+	[LOSS_UNKNOWN_FREE] = ABOUT_MEMORY,
+	[LOSS_UNBOUND] = ABOUT_BOUNDS,
+	[LOSS_LIMIT] = ABOUT_ALL,
+	[LOSS_STORE] = ABOUT_ALL,
+	[LOSS_STORE_ROWS] = ABOUT_ALL,
+	[LOSS_DISCONNECTED] = ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS,
+	[LOSS_GAP] = ABOUT_ALL,
+	[LOSS_UNREAD] = ABOUT_ALL,
+	[LOSS_MAPPING] = ABOUT_STACKS | ABOUT_SAMPLES,
+	[LOSS_EXACT_RING] = ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS,
+	[LOSS_CUPTI] = ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS,
+	[LOSS_BUFFERS] = ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS,
+	[LOSS_UNTIMED] = ABOUT_TIMES | ABOUT_STATES,
+	[LOSS_NO_CALL] = ABOUT_TIMES | ABOUT_STATES,
+	[LOSS_NO_RECORD] = ABOUT_TIMES | ABOUT_STATES,
+	[LOSS_DUPLICATE] = ABOUT_LOSS,
+	[LOSS_LATE] = ABOUT_STATES,
+	[LOSS_BEFORE] = ABOUT_TIMES | ABOUT_STATES,
+	[LOSS_PAUSED] = ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS,
+	[LOSS_BUDGET] = ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS,
+	[LOSS_RING_STUCK] = ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS,
+	[LOSS_UNKNOWN_RECORD] = ABOUT_TIMES | ABOUT_STATES | ABOUT_POOLS,
+	[LOSS_CUT_OFF] = ABOUT_ALL,
+	[LOSS_BEHIND] = ABOUT_ALL,
+	[LOSS_DAMAGED] = ABOUT_ALL,
 };
 
 #define TOTALS_SQL                                                                                 \
@@ -71,19 +66,27 @@ static const struct reason {
 	" AND (last_ns IS NULL OR last_ns >= l.start_ns)))"                                        \
 	" GROUP BY l.reason"
 
+struct reason {
+	const char *name;
+	const char *noun; /* of what it counts */
+	bool timed;	  /* its total time says more than their number */
+};
+
 #define LOSSES_MAX (LOSS_REASON_MAX + 4) /* an answer may add some of its own */
 
+/* Of a name, which may be of a newer version. */
 static const struct reason *find_reason(const char *name)
 {
 	static const struct reason unknown = { .noun = "thing" };
-	static const char *const names[LOSS_REASON_MAX + 1] = {
-#define X(number, identifier, name, text) [number] = name,
+	static const struct reason reasons[] = {
+#define X(number, identifier, counts, alarm, noun, name, text)                                     \
+	{ name, noun, LOSS_COUNTS_##counts == LOSS_COUNTS_PERIOD },
 		LOSS_REASONS(X)
 #undef X
 	};
 
-	for (int i = 1; i <= LOSS_REASON_MAX; i++)
-		if (reasons[i].noun && strcmp(names[i], name) == 0)
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+		if (strcmp(reasons[i].name, name) == 0)
 			return &reasons[i];
 	return &unknown;
 }
@@ -123,7 +126,7 @@ static int64_t reasons_of(uint32_t about)
 	int64_t set = 0;
 
 	for (int i = 1; i <= LOSS_REASON_MAX; i++)
-		if (!reasons[i].about || (about & (reasons[i].about | ABOUT_LOSS)))
+		if (!about_of[i] || (about & (about_of[i] | ABOUT_LOSS)))
 			set |= INT64_C(1) << i;
 	return set;
 }

@@ -2,6 +2,8 @@
 #ifndef TS_QUERY_PHRASE_H
 #define TS_QUERY_PHRASE_H
 
+#include "core/model/core.h"
+
 /* SQL is laid out by hand, one clause per line. */
 /* clang-format off */
 
@@ -75,6 +77,17 @@
 #define TIER \
 	"CASE WHEN x.process IS NULL THEN 'probe'" \
 	" WHEN x.state = 'paused' THEN 'paused' ELSE 'exact' END"
+
+/* Of a row of `loss`. What this version does not know is missing, too, and no alarm. */
+#define LOSS_NUMBER_MISSING(number)
+#define LOSS_NUMBER_NOTE(number)   "," #number
+#define LOSS_NUMBER_PERIOD(number) "," #number
+#define LOSS_NUMBER_QUIET(number)
+#define LOSS_NUMBER_ALARM(number)  "," #number
+#define LOSS_NOT_MISSING(number, identifier, counts, ...)     LOSS_NUMBER_##counts(number)
+#define LOSS_ALARM(number, identifier, counts, alarm, ...)    LOSS_NUMBER_##alarm(number)
+#define IS_MISSING "reason NOT IN (0" LOSS_REASONS(LOSS_NOT_MISSING) ")"
+#define IS_ALARM   "reason IN (0" LOSS_REASONS(LOSS_ALARM) ")"
 
 /* clang-format on */
 

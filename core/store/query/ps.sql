@@ -33,10 +33,7 @@ LEFT JOIN (
 	SELECT process, sum(count) AS lost
 	FROM loss
 	WHERE boot = :boot AND end_ns >= :since AND start_ns <= :until
-	AND reason IN (SELECT id FROM loss_reason WHERE name NOT IN (
-		'stack', 'stack-sampled', 'process', 'unknown-free', 'unbound', 'gap', 'unread',
-		'mapping', 'untimed', 'no-call', 'duplicate', 'late', 'before', 'paused',
-			'budget'))
+	AND @IS_MISSING@
 	GROUP BY process
 ) l ON l.process = p.id
 WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@

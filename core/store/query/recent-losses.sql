@@ -6,8 +6,7 @@
 --   count  integer
 SELECT r.name, sum(l.count) FROM loss l JOIN loss_reason r ON r.id = l.reason
 WHERE l.boot = (SELECT max(id) FROM boot) AND l.end_ns >= :now - 600000000000
-AND r.name IN ('ring-full', 'call-state', 'process', 'bad-event', 'store', 'exact-ring', 'cupti',
-	'buffers', 'store-rows')
+AND @IS_ALARM@
 GROUP BY r.name
 ORDER BY 2 DESC
 LIMIT :limit
