@@ -7,13 +7,11 @@
 #include "core/base/array.h"
 #include "tests/unit/attach_story.h"
 
-#define CYCLES 20
-#define ROUNDS 4
-#define WAITS_CYCLES_MS                                                                            \
-	150 /* in a call of 400 ms; on a busy machine the last may come after it                   \
-	     */
-#define SAMPLES	  20
-#define SAMPLE_US 2000
+#define CYCLES		20
+#define ROUNDS		4
+#define WAITS_CYCLES_MS 150 /* in a call of 400 ms, or later on a busy machine */
+#define SAMPLES		20
+#define SAMPLE_US	2000
 
 /* What is there at the least: a busy program has more for moments. */
 static struct residue settled_residue_of(pid_t pid)
