@@ -222,14 +222,23 @@ enum ts_records {
 			     TS_RECORD_NODES,
 };
 
-/* For an end (PAUSED, STOPPED) start_ns is when switching off started and end_ns when it was done:
+/* number, identifier, name. Numbers are stored.
+ * STARTED: from start_ns on, everything in `records` is recorded. PAUSED: another user of CUPTI has
+ * it now. CHANGED: `records` has changed, on request or to stay within the budget. STOPPED: no more
+ * records will come.
+ * For an end (PAUSED, STOPPED) start_ns is when switching off started and end_ns when it was done:
  * work submitted in between may or may not be recorded. */
+#define TS_COLLECT_STATES(X)                                                                       \
+	X(1, STARTED, "started")                                                                   \
+	X(2, PAUSED, "paused")                                                                     \
+	X(3, RESUMED, "resumed")                                                                   \
+	X(4, CHANGED, "changed")                                                                   \
+	X(5, STOPPED, "stopped")
+
 enum ts_collect_state {
-	TS_COLLECT_STARTED = 1, /* from start_ns on, everything in `records` is recorded */
-	TS_COLLECT_PAUSED,	/* another user of CUPTI has it now */
-	TS_COLLECT_RESUMED,
-	TS_COLLECT_CHANGED, /* `records` has changed: on request, or to stay within the budget */
-	TS_COLLECT_STOPPED, /* no more records will come */
+#define X(number, identifier, name) TS_COLLECT_##identifier = number,
+	TS_COLLECT_STATES(X)
+#undef X
 };
 
 struct ts_collect {

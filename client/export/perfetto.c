@@ -211,7 +211,7 @@ static int write_names(struct exporter *x)
 		r = perfetto_name(x->out, PERFETTO_CATEGORY, kind, show_kind_name(kind));
 	if (r == 0)
 		r = perfetto_name(x->out, PERFETTO_CATEGORY, CATEGORY_LOSS, "loss");
-	for (uint8_t state = 1; state <= SHOW_STATE_MAX && r == 0; state++)
+	for (uint8_t state = 1; state <= OP_STATE_MAX && r == 0; state++)
 		r = perfetto_name(x->out, PERFETTO_EVENT, STATE_NAMES + state,
 				  show_state_name(state));
 	for (uint32_t fn = 0; fn < x->meta->function_count && r == 0; fn++)

@@ -187,13 +187,9 @@ const char *show_kind_name(uint8_t kind)
 
 const char *show_state_name(uint8_t state)
 {
-	static const char *const names[] = {
-		[OP_STATE_IDLE] = "idle",	[OP_STATE_PENDING] = "pending",
-		[OP_STATE_RUNNING] = "running", [OP_STATE_WAITING] = "waiting",
-		[OP_STATE_COPYING] = "copying", [OP_STATE_SYNCING] = "host waits",
-	};
+	const char *name = state == OP_STATE_SYNCING ? "host waits" : op_state_name(state);
 
-	return state > 0 && state <= SHOW_STATE_MAX ? names[state] : "other";
+	return name ? name : "other";
 }
 
 const char *show_detail_name(uint8_t kind, uint8_t detail)
@@ -208,17 +204,12 @@ const char *show_detail_name(uint8_t kind, uint8_t detail)
 		COPY_KINDS(X)
 #undef X
 	};
-	static const char *const states[] = {
-		[OP_STATE_IDLE] = "idle",	[OP_STATE_PENDING] = "pending",
-		[OP_STATE_RUNNING] = "running", [OP_STATE_WAITING] = "waiting",
-		[OP_STATE_COPYING] = "copying", [OP_STATE_SYNCING] = "syncing",
-	};
 
 	if (kind == OP_ALLOC || kind == OP_FREE)
 		return detail <= MEMORY_KIND_MAX ? memory[detail] : NULL;
 	if (kind == OP_COPY)
 		return detail <= COPY_KIND_MAX ? copies[detail] : NULL;
-	return kind == OP_STATE && detail <= SHOW_STATE_MAX ? states[detail] : NULL;
+	return kind == OP_STATE ? op_state_name(detail) : NULL;
 }
 
 bool show_has_memory(const struct op *op)

@@ -50,7 +50,6 @@ extern const size_t show_mark_count;
 
 bool show_marked(const struct show_mark *mark, const struct op *op, bool work);
 
-#define SHOW_STATE_MAX OP_STATE_SYNCING
 const char *show_kind_name(uint8_t kind);
 const char *show_state_name(uint8_t state);
 /* The meaning of op.detail, as in the table `detail`; NULL: none. */

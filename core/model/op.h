@@ -38,22 +38,26 @@ enum op_flag {
 	OP_UNTIMED = 1 << 10,	/* the device's record of it has no usable times */
 };
 
-/* number, identifier, name. Numbers are stored. COPYING and SYNCING are of devices in the exact
- * tier, where no kernel runs. */
+/* number, identifier, name, place in `tsctl query idle`, what it means of a device. Numbers are
+ * stored. COPYING and SYNCING are of devices in the exact tier, where no kernel runs. The probe
+ * tier cannot tell PENDING from RUNNING. */
 #define OP_STATES(X)                                                                               \
-	X(1, IDLE, "idle")                                                                         \
-	X(2, PENDING, "pending") /* submitted; the probe tier cannot tell it from running */       \
-	X(3, RUNNING, "running")                                                                   \
-	X(4, WAITING, "waiting") /* for an event or another stream */                              \
-	X(5, COPYING, "copying") /* a copy or set runs */                                          \
-	X(6, SYNCING, "syncing") /* nothing is submitted, and a host thread waits for the device   \
-				  */
+	X(1, IDLE, "idle", 6, "nothing was submitted")                                             \
+	X(2, PENDING, "pending", 3, "work was submitted and had not started")                      \
+	X(3, RUNNING, "running", 1, "a kernel ran")                                                \
+	X(4, WAITING, "waiting", 4, "work waited for an event or another stream")                  \
+	X(5, COPYING, "copying", 2, "no kernel ran, a copy or set did")                            \
+	X(6, SYNCING, "syncing", 5, "nothing was submitted, a thread waited for the device")
 
 enum op_state {
-#define X(number, identifier, name) OP_STATE_##identifier = number,
+#define X(number, identifier, ...) OP_STATE_##identifier = number,
 	OP_STATES(X)
 #undef X
+		OP_STATE_MAX = OP_STATE_SYNCING,
 };
+
+/* NULL: unknown. */
+const char *op_state_name(uint8_t state);
 
 #define DEVICE_UNKNOWN (-1)
 

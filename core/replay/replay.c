@@ -427,11 +427,15 @@ const char *replay_machine_name(uint8_t machine)
 
 const char *replay_state_name(uint8_t state)
 {
-	static const char *const names[] = {
-		"", "idle", "pending", "running", "waiting", "finished"
-	};
+	_Static_assert((int)REPLAY_IDLE == OP_STATE_IDLE &&
+			       (int)REPLAY_PENDING == OP_STATE_PENDING &&
+			       (int)REPLAY_RUNNING == OP_STATE_RUNNING &&
+			       (int)REPLAY_WAITING == OP_STATE_WAITING,
+		       "those of streams and devices");
 
-	return names[state <= REPLAY_FINISHED ? state : 0];
+	if (state == REPLAY_FINISHED)
+		return "finished";
+	return state >= REPLAY_IDLE && state < REPLAY_FINISHED ? op_state_name(state) : "";
 }
 
 const char *replay_kind_name(const struct replay_op *op)

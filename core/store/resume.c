@@ -6,6 +6,10 @@
 #include "core/base/array.h"
 #include "core/store/sql.h"
 #include "core/store/store_private.h"
+#include "proto/event.h"
+
+#define COLLECT_STOPPED "5"
+_Static_assert(TS_COLLECT_STOPPED == 5, "COLLECT_STOPPED is its number");
 
 /* Calls `row` for every row of a statement, with ?1 bound. */
 static int for_each(sqlite3 *db, const char *text, int64_t parameter,
@@ -122,8 +126,7 @@ int store_resume_collect(struct store *store, uint32_t process, uint64_t *ret_si
 			     " WHERE boot = t.id AND second >= t.last_ns / 1000000000 - 60"
 			     " AND process = c.process) * 1000000000, t.last_ns))"
 			     " FROM collect c JOIN boot t ON t.id = c.boot"
-			     " WHERE c.process = ?1 AND c.state <> (SELECT id FROM collect_state"
-			     " WHERE name = 'stopped')",
+			     " WHERE c.process = ?1 AND c.state <> " COLLECT_STOPPED,
 			     process, read_since, &since_ns);
 	if (r < 0)
 		return r;

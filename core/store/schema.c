@@ -278,15 +278,15 @@ static const struct name details[] = {
 #define X(number, identifier, name) { OP_COPY, number, name, NULL },
 			COPY_KINDS(X)
 #undef X
-#define X(number, identifier, name) { OP_STATE, number, name, NULL },
+#define X(number, identifier, name, ...) { OP_STATE, number, name, NULL },
 				OP_STATES(X)
 #undef X
 };
 
 static const struct name collect_states[] = {
-	{ TS_COLLECT_STARTED, 0, "started", NULL }, { TS_COLLECT_PAUSED, 0, "paused", NULL },
-	{ TS_COLLECT_RESUMED, 0, "resumed", NULL }, { TS_COLLECT_CHANGED, 0, "changed", NULL },
-	{ TS_COLLECT_STOPPED, 0, "stopped", NULL },
+#define X(number, identifier, name) { number, 0, name, NULL },
+	TS_COLLECT_STATES(X)
+#undef X
 };
 
 static const struct name pool_kinds[] = {

@@ -25,20 +25,15 @@ WITH s AS (
 	SELECT process, device, sum(ns) AS observed_ns
 	FROM s
 	GROUP BY process, device
-), t(name, number, text) AS (VALUES
-	('running', 1, 'a kernel ran'),
-	('copying', 2, 'no kernel ran, a copy or set did'),
-	('pending', 3, 'work was submitted and had not started'),
-	('waiting', 4, 'work waited for an event or another stream'),
-	('syncing', 5, 'nothing was submitted, a thread waited for the device'),
-	('idle', 6, 'nothing was submitted')
-) SELECT p.pid, p.comm, nullif(s.device, -1), t.name, s.ns,
+), t(state, place, text) AS (
+	@DEVICE_STATES@
+) SELECT p.pid, p.comm, nullif(s.device, -1), n.name, s.ns,
 	share(s.ns, observed_ns), observed_ns, t.text
 FROM s
 JOIN d USING (process, device)
 JOIN process p ON p.id = s.process
 JOIN detail n ON n.id = s.state
 AND n.kind = (SELECT id FROM kind WHERE name = 'state')
-JOIN t ON t.name = n.name
-ORDER BY p.pid, p.id, s.device, t.number
+JOIN t ON t.state = s.state
+ORDER BY p.pid, p.id, s.device, t.place
 LIMIT :limit

@@ -3,6 +3,8 @@
 #define TS_QUERY_PHRASE_H
 
 #include "core/model/core.h"
+#include "core/model/op.h"
+#include "proto/event.h"
 
 /* SQL is laid out by hand, one clause per line. */
 /* clang-format off */
@@ -66,17 +68,20 @@
 		") GROUP BY process" \
 	") c ON c.process = p.id"
 
+#define COLLECT_PAUSED "2"
+_Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
+
 /* The current tier of a process, from its row of `collect`. */
 #define JOIN_COLLECT \
 	" LEFT JOIN (" \
-		"SELECT c.process, s.name AS state, since_ns, taken," \
+		"SELECT c.process, c.state, since_ns, taken," \
 		" share(busy_ns - own_ns, wall_ns) AS cost, share(own_ns, wall_ns) AS own" \
-		" FROM collect c LEFT JOIN collect_state s ON s.id = c.state" \
+		" FROM collect c" \
 		" WHERE until_ns IS NULL" \
 	") x ON x.process = p.id"
 #define TIER \
 	"CASE WHEN x.process IS NULL THEN 'probe'" \
-	" WHEN x.state = 'paused' THEN 'paused' ELSE 'exact' END"
+	" WHEN x.state = " COLLECT_PAUSED " THEN 'paused' ELSE 'exact' END"
 
 /* Of a row of `loss`. What this version does not know is missing, too, and no alarm. */
 #define LOSS_NUMBER_MISSING(number)
@@ -88,6 +93,10 @@
 #define LOSS_ALARM(number, identifier, counts, alarm, ...)    LOSS_NUMBER_##alarm(number)
 #define IS_MISSING "reason NOT IN (0" LOSS_REASONS(LOSS_NOT_MISSING) ")"
 #define IS_ALARM   "reason IN (0" LOSS_REASONS(LOSS_ALARM) ")"
+
+/* Rows of states of a device: number, place in the answer, meaning. The first is none. */
+#define DEVICE_STATE(number, identifier, name, place, text) ",(" #number "," #place ",'" text "')"
+#define DEVICE_STATES "VALUES(0,0,'')" OP_STATES(DEVICE_STATE)
 
 /* clang-format on */
 
