@@ -548,10 +548,10 @@ uint64_t correlate_end(struct core *core, struct exact *exact, uint64_t until_ns
 		ticket_free(core, exact, ticket);
 	known_ns = correlate_known_until(exact, until_ns);
 	while ((pending = list_first(&exact->resting, struct pending, awaiting)))
-		timeline_answered_whole(core, pending, core->now_ns);
+		timeline_expire(core, pending, core->now_ns);
 	while ((pending = list_first(&exact->awaiting, struct pending, awaiting))) {
 		if (pending->part_ns) {
-			timeline_answered_whole(core, pending, core->now_ns);
+			timeline_expire(core, pending, core->now_ns);
 			continue;
 		}
 		if (pending->await & (AWAIT_CALL | AWAIT_WORK) && pending->start_ns < until_ns)

@@ -185,8 +185,7 @@ static void cover_run(struct core *core, struct cover *cover)
 	}
 }
 
-/* It leaves, with what is known of it by now. */
-static void timeline_expire(struct core *core, struct pending *pending, uint64_t time_ns)
+void timeline_expire(struct core *core, struct pending *pending, uint64_t time_ns)
 {
 	struct stream *stream = pending->stream;
 	struct cover cover;
@@ -454,11 +453,6 @@ void timeline_give_up(struct core *core, struct pending *pending)
 		pending_leave(core, pending);
 	else
 		pending_move(pending, &core->pendings);
-}
-
-void timeline_answered_whole(struct core *core, struct pending *pending, uint64_t time_ns)
-{
-	timeline_expire(core, pending, time_ns);
 }
 
 void timeline_await(struct core *core, struct pending *pending)

@@ -69,8 +69,9 @@ void timeline_answered(struct core *core, struct pending *pending);
 void timeline_began(struct core *core, struct pending *pending, uint64_t time_ns);
 /* Nothing is awaited any more: it continues as in the probe tier. */
 void timeline_give_up(struct core *core, struct pending *pending);
-/* It has all its records: it leaves. May free a destroyed stream. */
-void timeline_answered_whole(struct core *core, struct pending *pending, uint64_t time_ns);
+/* It has all its records, or may wait no longer: it leaves with what is known of it by now. May
+ * free a destroyed stream. */
+void timeline_expire(struct core *core, struct pending *pending, uint64_t time_ns);
 /* Submitted work is awaited from now on. */
 void timeline_await(struct core *core, struct pending *pending);
 void timeline_tick(struct core *core, uint64_t now_ns);

@@ -151,7 +151,9 @@ static void a_program_without_it_exits_as_ever(void **state)
 {
 	struct server *server = *state;
 
-	for (uint64_t i = 1; i <= 20; i++) {
+	/* On a busy machine some end before the daemon has answered, which they wait for a moment.
+	 */
+	for (uint64_t i = 1; i <= 20 || !server->records; i++) {
 		int status;
 		pid_t child = fork();
 
@@ -168,10 +170,9 @@ static void a_program_without_it_exits_as_ever(void **state)
 			usleep((useconds_t)(i * 500)); /* anywhere */
 			exit(3);
 		}
-		server_wait(server, server->gone == i);
-		assert_int_equal(waitpid(child, &status, 0), child);
+		server_wait(server, waitpid(child, &status, WNOHANG) == child);
 		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
-		assert_true(server->records > 0);
+		server_wait(server, server->gone == server->hellos);
 	}
 }
 
