@@ -131,7 +131,8 @@ static const struct wording {
 
 /* Of a query that this tsctl knows: tracesmithd is older, or too new to have it still. */
 static const struct wording other_version = {
-	.text = "tracesmithd does not know the query '{1}': use a tsctl of the same version",
+	.text = "tracesmithd is of another version and lacks the query '{1}': restart it if it was "
+		"upgraded, or use a tsctl of its version",
 };
 
 char *wording_options(const char *fields)

@@ -86,11 +86,12 @@ static void test_a_query_of_another_version_is_no_mistake_of_the_user(void **sta
 	expect(&remarks, false, "Unknown query 'nosuch': 'tsctl query list' lists all");
 	remarks_add(&remarks, REASON(NO_QUERY), "trace-names", NULL);
 	expect(&remarks, false,
-	       "tracesmithd does not know the query 'trace-names': use a tsctl of the same "
-	       "version");
+	       "tracesmithd is of another version and lacks the query 'trace-names': restart it if "
+	       "it was upgraded, or use a tsctl of its version");
 	remarks_add(&remarks, REASON(NO_QUERY_NEAR), "ranges", "range", NULL);
 	expect(&remarks, false,
-	       "tracesmithd does not know the query 'ranges': use a tsctl of the same version");
+	       "tracesmithd is of another version and lacks the query 'ranges': restart it if it "
+	       "was upgraded, or use a tsctl of its version");
 }
 
 static void test_several_remarks_are_one_sentence(void **state)
