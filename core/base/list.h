@@ -39,6 +39,23 @@ static inline void list_append(struct list *list, struct list *node)
 	list_insert_after(list->prev, node);
 }
 
+static inline void list_prepend(struct list *list, struct list *node)
+{
+	list_insert_after(list, node);
+}
+
+/* Moves all of `from` to the end of `list`. */
+static inline void list_append_all(struct list *list, struct list *from)
+{
+	if (list_empty(from))
+		return;
+	from->next->prev = list->prev;
+	from->prev->next = list;
+	list->prev->next = from->next;
+	list->prev = from->prev;
+	list_init(from);
+}
+
 /* Harmless for a node that is in no list. */
 static inline void list_remove(struct list *node)
 {

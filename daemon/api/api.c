@@ -72,13 +72,11 @@ static void on_wake(uv_async_t *wake)
 static void on_sweep(uv_timer_t *timer)
 {
 	struct api *api = timer->data;
-	struct client *client, *next;
+	struct client *client;
 
-	for (client = TAILQ_FIRST(&api->clients); client; client = next) {
-		next = TAILQ_NEXT(client, link);
+	list_for_each(client, &api->clients, link)
 		client_sweep(client, uv_now(api->loop));
-	}
-	if (TAILQ_EMPTY(&api->clients))
+	if (list_empty(&api->clients))
 		uv_timer_stop(timer);
 }
 
@@ -191,10 +189,10 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 	api->rule = peer_rule_of(config->group);
 	api->callbacks = *callbacks;
 	api->data = data;
-	TAILQ_INIT(&api->clients);
-	TAILQ_INIT(&api->waiting);
-	TAILQ_INIT(&api->running);
-	TAILQ_INIT(&api->tickets);
+	list_init(&api->clients);
+	list_init(&api->waiting);
+	list_init(&api->running);
+	list_init(&api->tickets);
 	api->group = strdup(config->group ? config->group : TS_GROUP);
 	api->database = strdup(config->database);
 	api->boot_id = strdup(config->boot_id);
@@ -220,7 +218,7 @@ void api_close(struct api *api, void (*closed)(void *data))
 	close_handle((uv_handle_t *)&api->listener);
 	close_handle((uv_handle_t *)&api->sweep);
 	close_handle((uv_handle_t *)&api->recheck);
-	while ((client = TAILQ_FIRST(&api->clients)))
+	while ((client = list_first(&api->clients, struct client, link)))
 		client_close(client);
 	tickets_orphan(api);
 	api_close_rest(api);

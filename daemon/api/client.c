@@ -32,23 +32,13 @@ static void on_close(uv_handle_t *handle)
 	api_close_rest(api);
 }
 
-static void detach_requests(struct client *client)
-{
-	struct api_ticket *ticket;
-	struct job *job;
-
-	while ((job = TAILQ_FIRST(&client->jobs)))
-		job_detach(job);
-	while ((ticket = TAILQ_FIRST(&client->tickets)))
-		ticket_detach(ticket);
-}
-
 void client_close(struct client *client)
 {
 	if (uv_is_closing((uv_handle_t *)&client->pipe))
 		return;
-	detach_requests(client);
-	TAILQ_REMOVE(&client->api->clients, client, link);
+	jobs_detach(client);
+	tickets_detach(client);
+	list_remove(&client->link);
 	client->api->client_count--;
 	uv_close((uv_handle_t *)&client->pipe, on_close);
 }
@@ -230,7 +220,8 @@ void client_fail(struct client *client, uint64_t id, Tracesmith__V1__Remark__Rea
 static void stop(struct client *client)
 {
 	client->api->refused++;
-	detach_requests(client);
+	jobs_detach(client);
+	tickets_detach(client);
 	uv_read_stop((uv_stream_t *)&client->pipe);
 }
 
@@ -280,7 +271,7 @@ static struct client *oldest_idle(struct api *api, uid_t uid)
 {
 	struct client *client;
 
-	TAILQ_FOREACH(client, &api->clients, link)
+	list_for_each(client, &api->clients, link)
 		if (client->uid == uid && client->job_count == 0 && client->ticket_count == 0 &&
 		    client->queued_bytes == 0 && !client->ending)
 			return client;
@@ -292,7 +283,7 @@ static uint32_t count_of(struct api *api, uid_t uid)
 	struct client *client;
 	uint32_t count = 0;
 
-	TAILQ_FOREACH(client, &api->clients, link)
+	list_for_each(client, &api->clients, link)
 		count += client->uid == uid;
 	return count;
 }
@@ -336,8 +327,8 @@ int client_accept(struct api *api, uv_stream_t *listener)
 	client->api = api;
 	client->uid = -1;
 	client->reader.max = TS_FRAME_REQUEST_MAX;
-	TAILQ_INIT(&client->jobs);
-	TAILQ_INIT(&client->tickets);
+	list_init(&client->jobs);
+	list_init(&client->tickets);
 	r = uv_pipe_init(api->loop, &client->pipe, 0);
 	if (r < 0) {
 		free(client);
@@ -345,7 +336,7 @@ int client_accept(struct api *api, uv_stream_t *listener)
 	}
 	client->pipe.data = client;
 	api->handles++;
-	TAILQ_INSERT_TAIL(&api->clients, client, link);
+	list_append(&api->clients, &client->link);
 	api->client_count++;
 	r = uv_accept(listener, (uv_stream_t *)&client->pipe);
 	if (r == 0)

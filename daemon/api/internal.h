@@ -3,9 +3,9 @@
 #ifndef TS_API_INTERNAL_H
 #define TS_API_INTERNAL_H
 
-#include <sys/queue.h>
 #include <uv.h>
 
+#include "core/base/list.h"
 #include "core/store/query/remark.h"
 #include "daemon/api/api.h"
 #include "daemon/api/peer.h"
@@ -13,18 +13,16 @@
 #include "proto/frame.h"
 
 struct job;
-TAILQ_HEAD(job_list, job);
-TAILQ_HEAD(ticket_list, api_ticket);
 
 struct client {
-	TAILQ_ENTRY(client) link; /* oldest first */
+	struct list link; /* of api->clients */
 	struct api *api;
 	uv_pipe_t pipe;
 	uid_t uid;
 	pid_t pid; /* 0: not visible from here */
 	struct ts_frame_reader reader;
-	struct job_list jobs;
-	struct ticket_list tickets;
+	struct list jobs;    /* struct job, by client_link */
+	struct list tickets; /* struct api_ticket, by client_link */
 	uint32_t job_count, running_count, ticket_count;
 	size_t queued_bytes;	/* given to libuv, not yet written */
 	uint64_t half_since_ms; /* when the part of a message that is held started to arrive, 0:
@@ -33,7 +31,6 @@ struct client {
 	bool paused;		/* not read from while its replies wait */
 	bool ending;		/* closed as soon as the queue is written */
 };
-TAILQ_HEAD(client_list, client);
 
 struct api {
 	uv_loop_t *loop;
@@ -49,11 +46,11 @@ struct api {
 	struct peer_rule rule;
 	struct api_callbacks callbacks;
 	void *data;
-	struct client_list clients;
+	struct list clients; /* oldest first */
 	uint32_t client_count;
-	struct job_list waiting, running;
+	struct list waiting, running; /* struct job, oldest first */
 	uint32_t waiting_count, running_count;
-	struct ticket_list tickets;
+	struct list tickets; /* struct api_ticket */
 	uint64_t refused;
 	void (*closed)(void *data); /* set: closing */
 };
@@ -86,7 +83,7 @@ void handler_call(struct client *client, Tracesmith__V1__Request *request);
 int job_add(struct client *client, Tracesmith__V1__Request *request);
 /* Its client is gone or wants no answer. */
 void job_cancel(struct job *job);
-void job_detach(struct job *job);
+void jobs_detach(struct client *client);
 struct job *job_find(struct client *client, uint64_t id);
 void job_written(struct job *job, size_t size);
 /* Starts what may run now, and makes sure that the rest is looked at again. */
@@ -101,7 +98,7 @@ struct api_ticket *ticket_find(struct client *client, uint64_t id);
 /* Its client is told that it was cancelled, and gets no other answer. */
 void ticket_cancel(struct api_ticket *ticket);
 /* Its client is gone. */
-void ticket_detach(struct api_ticket *ticket);
+void tickets_detach(struct client *client);
 /* The api is gone: remaining answers are discarded. */
 void tickets_orphan(struct api *api);
 

@@ -15,15 +15,14 @@
 #define WATCHED_BYTES 128
 
 struct message {
-	STAILQ_ENTRY(message) link;
+	struct list link;
 	uint8_t *data;
 	size_t size;
 };
-STAILQ_HEAD(message_list, message);
 
 struct job {
-	TAILQ_ENTRY(job) link;	      /* in api->waiting or api->running */
-	TAILQ_ENTRY(job) client_link; /* in client->jobs */
+	struct list link;	 /* in api->waiting or api->running */
+	struct list client_link; /* in client->jobs */
 	struct api *api;
 	struct client *client; /* NULL: gone */
 	uid_t uid;
@@ -38,7 +37,7 @@ struct job {
 	/* Of the loop and the worker, under the lock. */
 	uv_mutex_t lock;
 	uv_cond_t moved;
-	struct message_list outbox;
+	struct list outbox; /* struct message */
 	size_t pending;
 	bool cancelled;
 	bool ended; /* the last reply is in the outbox or was */
@@ -66,28 +65,36 @@ void job_cancel(struct job *job)
 	uv_mutex_unlock(&job->lock);
 }
 
-void job_detach(struct job *job)
+static void job_detach(struct job *job)
 {
 	struct client *client = job->client;
 	struct api *api = job->api;
 
-	TAILQ_REMOVE(&client->jobs, job, client_link);
+	list_remove(&job->client_link);
 	client->job_count--;
 	client->running_count -= job->running;
 	job->client = NULL;
 	job_cancel(job);
 	if (job->running || job->done)
 		return;
-	TAILQ_REMOVE(&api->waiting, job, link);
+	list_remove(&job->link);
 	api->waiting_count--;
 	job_free(job);
+}
+
+void jobs_detach(struct client *client)
+{
+	struct job *job;
+
+	list_for_each(job, &client->jobs, client_link)
+		job_detach(job);
 }
 
 struct job *job_find(struct client *client, uint64_t id)
 {
 	struct job *job;
 
-	TAILQ_FOREACH(job, &client->jobs, client_link)
+	list_for_each(job, &client->jobs, client_link)
 		if (job->request->id == id)
 			return job;
 	return NULL;
@@ -155,7 +162,7 @@ static int put(struct job *job, struct message *message, bool last)
 	if (job->cancelled) {
 		r = -ECANCELED;
 	} else {
-		STAILQ_INSERT_TAIL(&job->outbox, message, link);
+		list_append(&job->outbox, &message->link);
 		job->pending += message->size;
 		job->ended = last;
 	}
@@ -229,14 +236,15 @@ static void on_work(uv_work_t *work)
 
 static void flush(struct job *job)
 {
-	struct message_list list = STAILQ_HEAD_INITIALIZER(list);
 	struct message *message;
+	struct list list;
 
+	list_init(&list);
 	uv_mutex_lock(&job->lock);
-	STAILQ_CONCAT(&list, &job->outbox);
+	list_append_all(&list, &job->outbox);
 	uv_mutex_unlock(&job->lock);
-	while ((message = STAILQ_FIRST(&list))) {
-		STAILQ_REMOVE_HEAD(&list, link);
+	while ((message = list_first(&list, struct message, link))) {
+		list_remove(&message->link);
 		if (job->client) {
 			job->writes++;
 			client_write(job->client, job, message->data, message->size);
@@ -251,7 +259,7 @@ void jobs_flush(struct api *api)
 {
 	struct job *job;
 
-	TAILQ_FOREACH(job, &api->running, link)
+	list_for_each(job, &api->running, link)
 		flush(job);
 }
 
@@ -273,7 +281,7 @@ static void on_worked(uv_work_t *work, int status)
 
 	flush(job);
 	end(job);
-	TAILQ_REMOVE(&api->running, job, link);
+	list_remove(&job->link);
 	api->running_count--;
 	if (job->client)
 		job_detach(job);
@@ -289,7 +297,7 @@ static uint32_t running_of(const struct api *api, uid_t uid)
 	const struct job *job;
 	uint32_t count = 0;
 
-	TAILQ_FOREACH(job, &api->running, link)
+	list_for_each(job, &api->running, link)
 		count += job->uid == uid;
 	return count;
 }
@@ -321,18 +329,18 @@ static bool is_visible(struct job *job)
 
 void jobs_start(struct api *api)
 {
-	struct job *job, *next;
+	struct job *job;
 
 	if (api->closed)
 		return;
-	for (job = TAILQ_FIRST(&api->waiting); job && api->running_count < LIMIT_QUERIES;
-	     job = next) {
-		next = TAILQ_NEXT(job, link);
+	list_for_each(job, &api->waiting, link) {
+		if (api->running_count >= LIMIT_QUERIES)
+			break;
 		if (!may_run(job) || !is_visible(job))
 			continue;
-		TAILQ_REMOVE(&api->waiting, job, link);
+		list_remove(&job->link);
 		api->waiting_count--;
-		TAILQ_INSERT_TAIL(&api->running, job, link);
+		list_append(&api->running, &job->link);
 		api->running_count++;
 		job->client->running_count++;
 		job->running = true;
@@ -353,16 +361,16 @@ int job_add(struct client *client, Tracesmith__V1__Request *request)
 		free(job);
 		return -ENOMEM;
 	}
-	STAILQ_INIT(&job->outbox);
+	list_init(&job->outbox);
 	job->api = api;
 	job->client = client;
 	job->uid = client->uid;
 	job->asked_ns = uv_hrtime();
 	job->request = request;
 	job->work.data = job;
-	TAILQ_INSERT_TAIL(&client->jobs, job, client_link);
+	list_append(&client->jobs, &job->client_link);
 	client->job_count++;
-	TAILQ_INSERT_TAIL(&api->waiting, job, link);
+	list_append(&api->waiting, &job->link);
 	api->waiting_count++;
 	jobs_start(api);
 	return 0;

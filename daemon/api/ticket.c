@@ -8,8 +8,7 @@
 #include "daemon/limits.h"
 
 struct api_ticket {
-	TAILQ_ENTRY(api_ticket) link;
-	TAILQ_ENTRY(api_ticket) client_link;
+	struct list link, client_link;
 	struct api *api;       /* NULL: gone */
 	struct client *client; /* NULL: nobody waits */
 	uint64_t id, asked_ns;
@@ -21,7 +20,7 @@ static bool has_room(const struct api *api, uid_t uid)
 	const struct api_ticket *ticket;
 	uint32_t all = 0, own = 0;
 
-	TAILQ_FOREACH(ticket, &api->tickets, link) {
+	list_for_each(ticket, &api->tickets, link) {
 		all++;
 		own += ticket->uid == uid;
 	}
@@ -46,8 +45,8 @@ struct api_ticket *ticket_add(struct client *client, uint64_t id)
 	*ticket = (struct api_ticket){
 		.api = api, .client = client, .id = id, .asked_ns = uv_hrtime(), .uid = client->uid
 	};
-	TAILQ_INSERT_TAIL(&api->tickets, ticket, link);
-	TAILQ_INSERT_TAIL(&client->tickets, ticket, client_link);
+	list_append(&api->tickets, &ticket->link);
+	list_append(&client->tickets, &ticket->client_link);
 	client->ticket_count++;
 	return ticket;
 }
@@ -56,21 +55,29 @@ struct api_ticket *ticket_find(struct client *client, uint64_t id)
 {
 	struct api_ticket *ticket;
 
-	TAILQ_FOREACH(ticket, &client->tickets, client_link)
+	list_for_each(ticket, &client->tickets, client_link)
 		if (ticket->id == id)
 			return ticket;
 	return NULL;
 }
 
-void ticket_detach(struct api_ticket *ticket)
+static void ticket_detach(struct api_ticket *ticket)
 {
 	struct client *client = ticket->client;
 
 	if (!client)
 		return;
-	TAILQ_REMOVE(&client->tickets, ticket, client_link);
+	list_remove(&ticket->client_link);
 	client->ticket_count--;
 	ticket->client = NULL;
+}
+
+void tickets_detach(struct client *client)
+{
+	struct api_ticket *ticket;
+
+	list_for_each(ticket, &client->tickets, client_link)
+		ticket_detach(ticket);
 }
 
 void ticket_cancel(struct api_ticket *ticket)
@@ -86,8 +93,8 @@ void tickets_orphan(struct api *api)
 {
 	struct api_ticket *ticket;
 
-	while ((ticket = TAILQ_FIRST(&api->tickets))) {
-		TAILQ_REMOVE(&api->tickets, ticket, link);
+	while ((ticket = list_first(&api->tickets, struct api_ticket, link))) {
+		list_remove(&ticket->link);
 		ticket->api = NULL;
 	}
 }
@@ -105,7 +112,7 @@ static struct client *take_client(struct api_ticket *ticket)
 
 	ticket_detach(ticket);
 	if (ticket->api)
-		TAILQ_REMOVE(&ticket->api->tickets, ticket, link);
+		list_remove(&ticket->link);
 	ticket->api = NULL;
 	return client;
 }

@@ -34,8 +34,7 @@ struct maps_entry {
 	struct maps_files *table; /* NULL: the table is gone */
 	struct identity identity;
 	uint32_t mappings; /* references held by mappings */
-	LIST_ENTRY(maps_entry) bucket;
-	TAILQ_ENTRY(maps_entry) open;
+	struct list bucket, open;
 };
 
 static struct maps_entry *entry_of(struct maps_file *file)
@@ -54,7 +53,9 @@ struct maps_files *maps_files_new(uint32_t open_max)
 
 	if (!files)
 		return NULL;
-	TAILQ_INIT(&files->open);
+	list_init(&files->open);
+	for (unsigned int i = 0; i < MAPS_FILE_BUCKETS; i++)
+		list_init(&files->bucket[i]);
 	files->open_max = open_max;
 	return files;
 }
@@ -67,7 +68,7 @@ struct maps_files *maps_files_free(struct maps_files *files)
 	if (!files)
 		return NULL;
 	for (i = 0; i < MAPS_FILE_BUCKETS; i++) {
-		LIST_FOREACH(entry, &files->bucket[i], bucket)
+		list_for_each(entry, &files->bucket[i], bucket)
 			entry->table = NULL;
 	}
 	free(files);
@@ -155,7 +156,7 @@ static void entry_close(struct maps_entry *entry)
 	entry->file.fd = -1;
 	if (!entry->table)
 		return;
-	TAILQ_REMOVE(&entry->table->open, entry, open);
+	list_remove(&entry->open);
 	entry->table->open_count--;
 }
 
@@ -165,7 +166,7 @@ static bool files_make_room(struct maps_files *files)
 
 	if (files->open_count < files->open_max)
 		return true;
-	TAILQ_FOREACH(entry, &files->open, open)
+	list_for_each(entry, &files->open, open)
 		if (!entry->file.library && !entry_is_lent(entry)) {
 			entry_close(entry);
 			return true;
@@ -185,7 +186,7 @@ static void entry_open(struct maps_files *files, struct maps_entry *entry, int p
 	entry->file.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (entry->file.fd < 0)
 		return;
-	TAILQ_INSERT_TAIL(&files->open, entry, open);
+	list_append(&files->open, &entry->open);
 	files->open_count++;
 }
 
@@ -193,7 +194,7 @@ static struct maps_entry *files_find(struct maps_files *files, const struct iden
 {
 	struct maps_entry *entry;
 
-	LIST_FOREACH(entry, &files->bucket[identity->inode % MAPS_FILE_BUCKETS], bucket)
+	list_for_each(entry, &files->bucket[identity->inode % MAPS_FILE_BUCKETS], bucket)
 		if (identity_equals(&entry->identity, identity))
 			return entry;
 	return NULL;
@@ -220,7 +221,7 @@ static int files_add(struct maps_files *files, const struct identity *identity,
 		return -ENOMEM;
 	entry->table = files;
 	entry->identity = *identity;
-	LIST_INSERT_HEAD(&files->bucket[identity->inode % MAPS_FILE_BUCKETS], entry, bucket);
+	list_prepend(&files->bucket[identity->inode % MAPS_FILE_BUCKETS], &entry->bucket);
 	*ret = TAKE(entry);
 	return 0;
 }
@@ -271,8 +272,8 @@ void maps_files_use(struct maps_files *files, struct maps_file *file,
 	struct stat st;
 
 	if (file->fd >= 0) {
-		TAILQ_REMOVE(&files->open, entry, open);
-		TAILQ_INSERT_TAIL(&files->open, entry, open);
+		list_remove(&entry->open);
+		list_append(&files->open, &entry->open);
 		return;
 	}
 	if (entry_is_lent(entry))
@@ -297,7 +298,7 @@ struct maps_file *maps_file_unref(struct maps_file *file)
 		return NULL;
 	entry_close(entry);
 	if (entry->table)
-		LIST_REMOVE(entry, bucket);
+		list_remove(&entry->bucket);
 	free(file->path);
 	free(entry);
 	return NULL;

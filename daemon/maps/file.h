@@ -10,20 +10,16 @@
 #define TS_MAPS_FILE_H
 
 #include <stdint.h>
-#include <sys/queue.h>
 
+#include "core/base/list.h"
 #include "daemon/maps/maps.h"
 #include "daemon/maps/record.h"
 
 #define MAPS_FILE_BUCKETS 1024
 
-struct maps_entry;
-LIST_HEAD(maps_entries, maps_entry);
-TAILQ_HEAD(maps_open_entries, maps_entry);
-
 struct maps_files {
-	struct maps_entries bucket[MAPS_FILE_BUCKETS];
-	struct maps_open_entries open; /* most recently used last */
+	struct list bucket[MAPS_FILE_BUCKETS];
+	struct list open; /* most recently used last */
 	uint32_t open_count, open_max;
 	uint64_t limited; /* files that stayed closed */
 };

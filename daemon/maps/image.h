@@ -3,8 +3,8 @@
 #define TS_MAPS_IMAGE_H
 
 #include <stdint.h>
-#include <sys/queue.h>
 
+#include "core/base/list.h"
 #include "daemon/limits.h"
 #include "daemon/maps/file.h"
 
@@ -32,7 +32,7 @@ struct maps_image {
 	uint32_t count, room;
 	uint32_t library_count;
 	struct maps_file *library[LIMIT_LIBRARIES_PER_PROCESS]; /* of a running one */
-	TAILQ_ENTRY(maps_image) ended;
+	struct list ended;					/* of maps->ended */
 };
 
 struct maps_image *maps_image_new(struct maps_bounds *bounds, uint64_t began_ns);

@@ -325,7 +325,9 @@ static int maps_init(struct maps *maps, const struct maps_config *config)
 	maps->grace_ns = grace_ms * NS_PER_MS;
 	maps->bounds.image_max = config->max_mappings;
 	maps->bounds.total_max = LIMIT_MAPPINGS_TOTAL;
-	TAILQ_INIT(&maps->ended);
+	list_init(&maps->ended);
+	for (unsigned int i = 0; i < MAPS_PROCESS_BUCKETS; i++)
+		list_init(&maps->bucket[i]);
 	maps->patterns = strdup(config->patterns);
 	if (!maps->patterns)
 		return -ENOMEM;

@@ -17,7 +17,7 @@ struct maps_watch {
 	struct maps_process *process; /* NULL: not wanted any more */
 };
 
-static struct maps_process_list *bucket_of(struct maps *maps, uint32_t pid)
+static struct list *bucket_of(struct maps *maps, uint32_t pid)
 {
 	return &maps->bucket[pid % MAPS_PROCESS_BUCKETS];
 }
@@ -26,7 +26,7 @@ struct maps_process *maps_process_find(struct maps *maps, uint32_t pid)
 {
 	struct maps_process *process;
 
-	LIST_FOREACH(process, bucket_of(maps, pid), bucket)
+	list_for_each(process, bucket_of(maps, pid), bucket)
 		if (process->pid == pid && process->live)
 			return process;
 	return NULL;
@@ -37,7 +37,7 @@ struct maps_image *maps_process_image(struct maps *maps, uint32_t pid, uint64_t 
 	struct maps_process *process;
 	struct maps_image *image;
 
-	LIST_FOREACH(process, bucket_of(maps, pid), bucket) {
+	list_for_each(process, bucket_of(maps, pid), bucket) {
 		if (process->pid != pid)
 			continue;
 		for (image = process->image; image; image = image->older)
@@ -70,7 +70,7 @@ static void watch_stop(struct maps_process *process)
 static void process_free(struct maps_process *process)
 {
 	watch_stop(process);
-	LIST_REMOVE(process, bucket);
+	list_remove(&process->bucket);
 	free(process);
 }
 
@@ -91,7 +91,7 @@ static void image_drop(struct maps_image *image)
 		link = &(*link)->older;
 	*link = image->older;
 	if (image->ended_ns) {
-		TAILQ_REMOVE(&maps->ended, image, ended);
+		list_remove(&image->ended);
 		maps->ended_count--;
 	}
 	maps_image_free(image);
@@ -131,11 +131,11 @@ static void image_end(struct maps_image *image, uint64_t time_ns, bool keep)
 		return;
 	}
 	image->ended_ns = time_ns;
-	TAILQ_INSERT_TAIL(&maps->ended, image, ended);
+	list_append(&maps->ended, &image->ended);
 	if (++maps->ended_count > LIMIT_MAPS_ENDED) {
 		struct maps_process *process;
 
-		oldest = TAILQ_FIRST(&maps->ended);
+		oldest = list_first(&maps->ended, struct maps_image, ended);
 		process = oldest->process;
 		image_drop(oldest);
 		if (process != image->process)
@@ -150,7 +150,7 @@ void maps_process_unwatch_all(struct maps *maps)
 	unsigned int i;
 
 	for (i = 0; i < MAPS_PROCESS_BUCKETS; i++) {
-		LIST_FOREACH(process, &maps->bucket[i], bucket)
+		list_for_each(process, &maps->bucket[i], bucket)
 			watch_stop(process);
 	}
 }
@@ -224,7 +224,7 @@ static int process_new(struct maps *maps, uint32_t pid, uint64_t began_ns,
 		return -ENOMEM;
 	process->maps = maps;
 	process->pid = pid;
-	LIST_INSERT_HEAD(bucket_of(maps, pid), process, bucket);
+	list_prepend(bucket_of(maps, pid), &process->bucket);
 	r = image_begin(process, began_ns);
 	if (r < 0) {
 		process_free(process);
@@ -444,7 +444,7 @@ void maps_process_refresh(struct maps_process *process)
 void maps_process_unfollow(struct maps *maps, uint32_t pid)
 {
 	struct maps_process *process = maps_process_find(maps, pid);
-	struct maps_image *image, *next;
+	struct maps_image *image;
 
 	if (process)
 		process->followed = false;
@@ -452,8 +452,7 @@ void maps_process_unfollow(struct maps *maps, uint32_t pid)
 		image_end(process->image, uv_hrtime(), false);
 		process_retire(process);
 	}
-	for (image = TAILQ_FIRST(&maps->ended); image; image = next) {
-		next = TAILQ_NEXT(image, ended);
+	list_for_each(image, &maps->ended, ended) {
 		process = image->process;
 		if (process->pid != pid)
 			continue;
@@ -466,7 +465,7 @@ uint64_t maps_process_expire(struct maps *maps, uint64_t now_ns)
 {
 	struct maps_image *image;
 
-	while ((image = TAILQ_FIRST(&maps->ended))) {
+	while ((image = list_first(&maps->ended, struct maps_image, ended))) {
 		struct maps_process *process = image->process;
 
 		if (image->ended_ns + maps->grace_ns > now_ns)
@@ -495,6 +494,6 @@ void maps_process_free_all(struct maps *maps)
 	unsigned int i;
 
 	for (i = 0; i < MAPS_PROCESS_BUCKETS; i++)
-		while ((process = LIST_FIRST(&maps->bucket[i])))
+		list_for_each(process, &maps->bucket[i], bucket)
 			process_destroy(process);
 }

@@ -9,9 +9,6 @@
 
 #define MAPS_PROCESS_BUCKETS 1024
 
-LIST_HEAD(maps_process_list, maps_process);
-TAILQ_HEAD(maps_image_list, maps_image);
-
 struct maps_library {
 	struct maps_file *file; /* a mapping's reference */
 	uint64_t idle_ns;	/* since when no process maps it, 0: it is mapped */
@@ -31,9 +28,9 @@ struct maps {
 	struct maps_bounds bounds;
 	struct maps_library library[LIMIT_LIBRARIES];
 	uint32_t library_count;
-	struct maps_process_list bucket[MAPS_PROCESS_BUCKETS]; /* newest first */
+	struct list bucket[MAPS_PROCESS_BUCKETS]; /* newest first */
 	uint32_t live_count;
-	struct maps_image_list ended; /* oldest first */
+	struct list ended; /* struct maps_image, oldest first */
 	uint32_t ended_count;
 
 	uv_poll_t poll;	       /* of the rings */
@@ -69,7 +66,7 @@ struct maps_process {
 	uint64_t exit_ns; /* of the last of its threads that ended so far */
 	struct maps_watch *watch;
 	struct maps_image *image; /* newest first; while live, the first one runs */
-	LIST_ENTRY(maps_process) bucket;
+	struct list bucket;
 };
 
 struct maps_process *maps_process_find(struct maps *maps, uint32_t pid); /* that lives */

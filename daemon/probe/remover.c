@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/queue.h>
 #include <uv.h>
 
+#include "core/base/list.h"
 #include "core/store/thread.h"
 
 struct removal {
-	STAILQ_ENTRY(removal) link;
+	struct list link;
 	void (*take_off)(void *probes);
 	void *probes;
 };
@@ -20,7 +20,7 @@ struct remover {
 	uv_mutex_t lock;
 	/* Under the lock: */
 	uv_cond_t moved;
-	STAILQ_HEAD(, removal) queue; /* the first one is under way */
+	struct list queue; /* the first one is under way */
 	uint32_t waiting;
 	bool closing, ended;
 };
@@ -34,12 +34,12 @@ static void remover_destroy(struct remover *remover)
 
 static void remover_do_first(struct remover *remover)
 {
-	struct removal *removal = STAILQ_FIRST(&remover->queue);
+	struct removal *removal = list_first(&remover->queue, struct removal, link);
 
 	uv_mutex_unlock(&remover->lock);
 	removal->take_off(removal->probes);
 	uv_mutex_lock(&remover->lock);
-	STAILQ_REMOVE_HEAD(&remover->queue, link);
+	list_remove(&removal->link);
 	remover->waiting--;
 	free(removal);
 }
@@ -68,7 +68,7 @@ int remover_new(struct remover **ret)
 
 	if (!remover)
 		return -ENOMEM;
-	STAILQ_INIT(&remover->queue);
+	list_init(&remover->queue);
 	uv_mutex_init(&remover->lock);
 	uv_cond_init(&remover->moved);
 	r = thread_start(&remover->thread, thread_main, remover);
@@ -91,7 +91,7 @@ void remover_add(struct remover *remover, void (*take_off)(void *probes), void *
 	removal->take_off = take_off;
 	removal->probes = probes;
 	uv_mutex_lock(&remover->lock);
-	STAILQ_INSERT_TAIL(&remover->queue, removal, link);
+	list_append(&remover->queue, &removal->link);
 	remover->waiting++;
 	uv_cond_signal(&remover->moved);
 	uv_mutex_unlock(&remover->lock);

@@ -22,8 +22,6 @@
 /* Between batches the thread rests this many times as long as the last one took. */
 #define REST_FACTOR 4
 
-STAILQ_HEAD(job_queue, symbol_job);
-
 struct symbolizer {
 	uv_loop_t *loop;
 	uv_async_t async;
@@ -36,7 +34,7 @@ struct symbolizer {
 
 	uv_mutex_t lock; /* of what follows */
 	uv_cond_t wake;
-	struct job_queue waiting, finished;
+	struct list waiting, finished;
 	uint32_t waiting_count;
 	bool closing, ended, hurried;
 
@@ -159,32 +157,32 @@ static void name_lookups(struct symbolizer *s, struct lookups *lookups)
 	}
 }
 
-static void name_batch(struct symbolizer *s, struct job_queue *batch)
+static void name_batch(struct symbolizer *s, struct list *batch)
 {
 	_cleanup_(freep) struct lookup *lookup = NULL;
 	struct lookups lookups = { .count = 0 };
 	struct symbol_job *job;
 	size_t frames = 0;
 
-	STAILQ_FOREACH(job, batch, queue)
+	list_for_each(job, batch, link)
 		frames += job->count;
 	lookup = calloc(frames, sizeof(*lookup));
 	if (!lookup)
 		return;
 	lookups.lookup = lookup;
-	STAILQ_FOREACH(job, batch, queue)
+	list_for_each(job, batch, link)
 		prepare_job(s, job, &lookups);
 	if (lookups.count > 0)
 		name_lookups(s, &lookups);
 }
 
 /* Waits for jobs, and then a little longer for more. False: time to end. */
-static bool take_batch(struct symbolizer *s, struct job_queue *ret)
+static bool take_batch(struct symbolizer *s, struct list *ret)
 {
 	uint64_t now_ns, due_ns;
 	int count;
 
-	STAILQ_INIT(ret);
+	list_init(ret);
 	uv_mutex_lock(&s->lock);
 	while (s->waiting_count == 0 && !s->closing)
 		uv_cond_wait(&s->wake, &s->lock);
@@ -193,10 +191,10 @@ static bool take_batch(struct symbolizer *s, struct job_queue *ret)
 	       (now_ns = uv_hrtime()) < due_ns)
 		uv_cond_timedwait(&s->wake, &s->lock, due_ns - now_ns);
 	for (count = 0; count < BATCH_JOBS && s->waiting_count > 0; count++) {
-		struct symbol_job *job = STAILQ_FIRST(&s->waiting);
+		struct list *job = s->waiting.next;
 
-		STAILQ_REMOVE_HEAD(&s->waiting, queue);
-		STAILQ_INSERT_TAIL(ret, job, queue);
+		list_remove(job);
+		list_append(ret, job);
 		s->waiting_count--;
 	}
 	s->hurried = false;
@@ -208,7 +206,7 @@ static bool take_batch(struct symbolizer *s, struct job_queue *ret)
 static void *thread_main(void *data)
 {
 	struct symbolizer *s = data;
-	struct job_queue batch;
+	struct list batch;
 	uint64_t start_ns;
 
 	while (take_batch(s, &batch)) {
@@ -220,7 +218,7 @@ static void *thread_main(void *data)
 		if (s->rest_ns > LIMIT_SYMBOL_WAIT_MAX_MS * NS_PER_MS)
 			s->rest_ns = LIMIT_SYMBOL_WAIT_MAX_MS * NS_PER_MS;
 		uv_mutex_lock(&s->lock);
-		STAILQ_CONCAT(&s->finished, &batch);
+		list_append_all(&s->finished, &batch);
 		uv_mutex_unlock(&s->lock);
 		uv_async_send(&s->async);
 	}
@@ -251,16 +249,17 @@ static void on_closed(uv_handle_t *handle)
 static void on_async(uv_async_t *async)
 {
 	struct symbolizer *s = async->data;
-	struct job_queue finished = STAILQ_HEAD_INITIALIZER(finished);
+	struct list finished;
 	struct symbol_job *job;
 	bool ended;
 
+	list_init(&finished);
 	uv_mutex_lock(&s->lock);
-	STAILQ_CONCAT(&finished, &s->finished);
+	list_append_all(&finished, &s->finished);
 	ended = s->ended;
 	uv_mutex_unlock(&s->lock);
-	while ((job = STAILQ_FIRST(&finished))) {
-		STAILQ_REMOVE_HEAD(&finished, queue);
+	while ((job = list_first(&finished, struct symbol_job, link))) {
+		list_remove(&job->link);
 		s->jobs--;
 		s->named++;
 		s->done(s->data, job);
@@ -295,8 +294,8 @@ int symbolizer_new(uv_loop_t *loop, void (*done)(void *data, struct symbol_job *
 	s->done = done;
 	s->data = data;
 	s->rest_ns = LIMIT_SYMBOL_WAIT_MIN_MS * NS_PER_MS;
-	STAILQ_INIT(&s->waiting);
-	STAILQ_INIT(&s->finished);
+	list_init(&s->waiting);
+	list_init(&s->finished);
 	uv_mutex_init(&s->lock);
 	uv_cond_init(&s->wake);
 	s->cache = cache_new();
@@ -351,7 +350,7 @@ int symbolizer_add(struct symbolizer *s, struct symbol_job *job)
 	}
 	s->jobs++;
 	uv_mutex_lock(&s->lock);
-	STAILQ_INSERT_TAIL(&s->waiting, job, queue);
+	list_append(&s->waiting, &job->link);
 	s->waiting_count++;
 	if (s->waiting_count == 1 || s->waiting_count == BATCH_JOBS)
 		uv_cond_signal(&s->wake);

@@ -4,9 +4,9 @@
 #define TS_SYMBOL_H
 
 #include <stdint.h>
-#include <sys/queue.h>
 #include <uv.h>
 
+#include "core/base/list.h"
 #include "daemon/maps/maps.h"
 
 struct symbolizer;
@@ -25,7 +25,7 @@ struct symbol_job {
 	uint64_t stack_id;
 	uint32_t process; /* id of the process row */
 	uint32_t count;
-	STAILQ_ENTRY(symbol_job) queue; /* the symbolizer's */
+	struct list link; /* the symbolizer's */
 	struct symbol_frame frame[];
 };
 

@@ -169,6 +169,30 @@ static void list_survives_the_removal_of_the_current_item(void **state)
 	assert_int_equal(list_last(&list, struct item, link)->number, 4);
 }
 
+static void list_takes_over_another(void **state)
+{
+	struct item item[4];
+	struct list list, from;
+	struct item *at;
+	int sum = 0;
+
+	list_init(&list);
+	list_init(&from);
+	list_append_all(&list, &from);
+	assert_true(list_empty(&list));
+	for (int i = 0; i < 4; i++) {
+		item[i].number = i + 1;
+		list_prepend(i < 2 ? &list : &from, &item[i].link);
+	}
+	list_append_all(&list, &from);
+	assert_true(list_empty(&from));
+	list_for_each(at, &list, link)
+		sum = sum * 10 + at->number;
+	assert_int_equal(sum, 2143);
+	list_remove(&item[2].link);
+	assert_int_equal(list_last(&list, struct item, link)->number, 4);
+}
+
 static bool number_before(const uint32_t *a, const uint32_t *b)
 {
 	return *a < *b;
@@ -243,6 +267,7 @@ int main(void)
 		cmocka_unit_test(vector_grows_and_keeps_its_items),
 		cmocka_unit_test(vector_refuses_what_overflows),
 		cmocka_unit_test(list_survives_the_removal_of_the_current_item),
+		cmocka_unit_test(list_takes_over_another),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
