@@ -59,7 +59,7 @@ static int explain_connect(int error, const char *path)
 	return error;
 }
 
-static int try_connect(const char *path)
+int link_connect(const char *path, int type)
 {
 	_cleanup_(closep) int fd = -1;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -67,7 +67,7 @@ static int try_connect(const char *path)
 	if (strlen(path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, strlen(path));
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
 	return TAKE_FD(fd);
@@ -75,7 +75,7 @@ static int try_connect(const char *path)
 
 static int connect_to(const char *path, int *ret_fd)
 {
-	int fd = try_connect(path);
+	int fd = link_connect(path, SOCK_STREAM);
 
 	if (fd < 0)
 		return explain_connect(fd, path);

@@ -14,6 +14,9 @@
 
 struct link;
 
+/* A socket of the type that is connected to the path, or a negative errno. Prints nothing. */
+int link_connect(const char *path, int type);
+
 /* The daemon's hello, from when the link was opened. */
 struct link_hello {
 	char version[64];

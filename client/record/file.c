@@ -13,6 +13,7 @@
 #include "client/base/complain.h"
 #include "core/base/array.h"
 #include "core/base/time.h"
+#include "core/base/vector.h"
 #include "core/model/core.h"
 #include "core/sbt/rows.h"
 
@@ -26,7 +27,7 @@ struct record_file {
 	bool filled;	    /* with operations */
 	uint64_t size;
 	uint8_t *held;
-	size_t held_size;
+	size_t held_size, held_room;
 	struct sbt_writer *writer; /* from the first block on */
 	struct sbt_rows *rows;
 };
@@ -42,12 +43,9 @@ static int fail(struct record_file *file, int error)
 
 static int hold(struct record_file *file, const void *bytes, size_t size)
 {
-	uint8_t *held = realloc(file->held, file->held_size + size);
-
-	if (!held)
+	if (VECTOR_ROOM(file->held, file->held_room, file->held_size + size) < 0)
 		return fail(file, -ENOMEM);
-	memcpy(held + file->held_size, bytes, size);
-	file->held = held;
+	memcpy(file->held + file->held_size, bytes, size);
 	file->held_size += size;
 	return 0;
 }

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "client/base/complain.h"
+#include "client/link/link.h"
 #include "core/base/beside.h"
 #include "core/base/cleanup.h"
 #include "proto/event.h"
@@ -59,31 +59,15 @@ static int find_socket(const struct options *options, char ret[PATH_MAX])
 		       : -ENAMETOOLONG;
 }
 
-static int try_connect(const char *path)
-{
-	_cleanup_(closep) int fd = -1;
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(address.sun_path, path, strlen(path));
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 && errno != EAGAIN)
-		return -errno;
-	return 0;
-}
-
 static void warn_of_silence(const char *path, const char *program)
 {
-	int r = try_connect(path);
+	_cleanup_(closep) int r = link_connect(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
 
 	if (r == -ENOENT || r == -ECONNREFUSED)
 		complain("No daemon listens on %s: %s runs, and is recorded as soon as one does "
 			 "('systemctl start tracesmithd')",
 			 path, program);
-	else if (r < 0)
+	else if (r < 0 && r != -EAGAIN)
 		complain("Cannot connect to %s (%s): %s runs without being recorded", path,
 			 strerror(-r), program);
 }

@@ -17,6 +17,7 @@
 #include "client/record/launch.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/vector.h"
 
 #define KIN_MAX	    65536
 #define EXIT_SIGNAL 128 /* as in the shells: plus the signal */
@@ -42,18 +43,14 @@ static void catch_signals(void)
 
 static bool add_kin(struct record_program *program, uint32_t pid)
 {
-	struct record_kin *list;
-
 	for (size_t i = 0; i < program->kin_count; i++)
 		if (program->kin[i].pid == pid)
 			return false;
 	if (program->kin_count == KIN_MAX)
 		return false;
-	list = reallocarray(program->kin, program->kin_count + 1, sizeof(*list));
-	if (!list)
+	if (VECTOR_ROOM(program->kin, program->kin_room, program->kin_count + 1) < 0)
 		return false;
-	program->kin = list;
-	list[program->kin_count++] = (struct record_kin){ .pid = pid };
+	program->kin[program->kin_count++] = (struct record_kin){ .pid = pid };
 	return true;
 }
 

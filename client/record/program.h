@@ -22,7 +22,7 @@ struct record_program {
 	bool ended;
 	int status; /* as from wait(2), once it has ended */
 	struct record_kin *kin;
-	size_t kin_count;
+	size_t kin_count, kin_room;
 };
 
 /* Starts it; from then on our signals are passed on to it. Returns 0, or an exit status if that

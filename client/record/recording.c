@@ -18,6 +18,7 @@
 #include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/base/time.h"
+#include "core/base/vector.h"
 
 #define ASK_NS	 NS_PER_S
 #define HOST_MAX 256
@@ -279,14 +280,11 @@ int recording_ask(struct recording *recording, bool last)
 
 int recording_add_pid(struct recording *recording, uint32_t pid)
 {
-	uint32_t *list = reallocarray(recording->pid, recording->pid_count + 1, sizeof(*list));
-
-	if (!list) {
+	if (VECTOR_ROOM(recording->pid, recording->pid_room, recording->pid_count + 1) < 0) {
 		complain("Not enough memory");
 		return -ENOMEM;
 	}
-	recording->pid = list;
-	list[recording->pid_count++] = pid;
+	recording->pid[recording->pid_count++] = pid;
 	return recording->live ? ask_past(recording, recording->link, &pid, 1, false) : 0;
 }
 

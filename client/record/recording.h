@@ -22,7 +22,7 @@ struct recording {
 	const char *command;	     /* of a started program, or NULL */
 	bool all;
 	uint32_t *pid; /* that are recorded */
-	size_t pid_count;
+	size_t pid_count, pid_room;
 	bool started;	   /* the file is not empty */
 	bool live;	   /* the cursor is valid */
 	uint64_t asked_ns; /* last, by our clock */

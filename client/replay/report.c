@@ -10,6 +10,7 @@
 #include "client/output/json.h"
 #include "client/trace/show.h"
 #include "core/base/units.h"
+#include "core/base/vector.h"
 #include "core/plan/critical.h"
 
 /* --- the critical path --- */
@@ -24,14 +25,8 @@ static struct replay_part *part_get(struct replay_report *report, const char *ki
 		if (part->kind == kind && part->name == name)
 			return part;
 	}
-	if ((report->parts & (report->parts - 1)) == 0) {
-		size_t room = report->parts ? report->parts * 2 : 1;
-
-		part = realloc(report->part, room * sizeof(*part));
-		if (!part)
-			return NULL;
-		report->part = part;
-	}
+	if (VECTOR_ROOM(report->part, report->room, report->parts + 1) < 0)
+		return NULL;
 	part = &report->part[report->parts++];
 	*part = (struct replay_part){ .kind = kind, .name = name };
 	return part;

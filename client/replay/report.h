@@ -31,7 +31,7 @@ struct replay_report {
 	struct emulate_busy busy[2];
 	uint32_t devices;
 	struct replay_part *part; /* the longest first; kinds, then names */
-	size_t kinds, parts;
+	size_t kinds, parts, room;
 	uint64_t untimed, no_call, contradicted, unknown_devices;
 	const char *output; /* where the result was written, or NULL */
 };

@@ -14,6 +14,7 @@
 #include "core/base/vector.h"
 #include "daemon/attach/internal.h"
 #include "daemon/maps/proc.h"
+#include "daemon/maps/procfs.h"
 
 #define MAPS_MAX      16384
 #define THREADS_MAX   65536
@@ -22,24 +23,15 @@
 #define LIBRARY_NAME  "libtracesmith.so"
 #define MEMFD_MAPPING "memfd:" ATTACH_MEMFD_NAME
 
-static ssize_t proc_read(pid_t pid, pid_t tid, const char *name, char *text, size_t size)
+/* Of a thread of the process, or with 0 of itself. */
+static ssize_t task_file(pid_t pid, pid_t tid, const char *name, char *text, size_t size)
 {
-	_cleanup_(closep) int fd = -1;
 	char path[64];
-	ssize_t n;
 
-	if (tid)
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
-	else
-		snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	n = read(fd, text, size - 1);
-	if (n < 0)
-		return -errno;
-	text[n] = '\0';
-	return n;
+	if (!tid)
+		return procfs_file((uint32_t)pid, name, text, size);
+	snprintf(path, sizeof(path), "task/%d/%s", tid, name);
+	return procfs_file((uint32_t)pid, path, text, size);
 }
 
 static uint64_t status_field(const char *text, const char *name, int base)
@@ -66,7 +58,7 @@ static bool status_is_kernel_thread(pid_t pid)
 {
 	char text[TEXT_SIZE], *p;
 
-	if (proc_read(pid, 0, "stat", text, sizeof(text)) < 0)
+	if (procfs_file((uint32_t)pid, "stat", text, sizeof(text)) < 0)
 		return false;
 	p = strrchr(text, ')');
 	for (int field = 2; p && field < 9; field++)
@@ -78,7 +70,7 @@ int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret)
 {
 	struct attach_status status = { 0 };
 	char text[TEXT_SIZE], *state, *p;
-	ssize_t n = proc_read(pid, tid, "status", text, sizeof(text));
+	ssize_t n = task_file(pid, tid, "status", text, sizeof(text));
 
 	if (n < 0)
 		return (int)n;
@@ -106,7 +98,7 @@ int attach_where_read(pid_t pid, pid_t tid, struct attach_where *ret)
 {
 	struct attach_where where = { .call = -1 };
 	char text[512];
-	ssize_t n = proc_read(pid, tid, "syscall", text, sizeof(text));
+	ssize_t n = task_file(pid, tid, "syscall", text, sizeof(text));
 	uint64_t *a = where.argument;
 
 	if (n < 0)
@@ -229,7 +221,7 @@ bool attach_is_live(pid_t pid)
 	if (attach_threads_read(pid, &tid, &count) < 0)
 		return false;
 	for (size_t i = 0; i < count; i++)
-		if (proc_read(pid, tid[i], "comm", comm, sizeof(comm)) > 0 &&
+		if (task_file(pid, tid[i], "comm", comm, sizeof(comm)) > 0 &&
 		    !strcmp(comm, ATTACH_THREAD_NAME "\n"))
 			return true;
 	return false;
@@ -238,7 +230,7 @@ bool attach_is_live(pid_t pid)
 uint64_t attach_auxiliary(pid_t pid, uint64_t key)
 {
 	Elf64_auxv_t entry[64];
-	ssize_t n = proc_read(pid, 0, "auxv", (char *)entry, sizeof(entry));
+	ssize_t n = procfs_file((uint32_t)pid, "auxv", (char *)entry, sizeof(entry));
 
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(entry[0]); i++)
 		if (entry[i].a_type == key)

@@ -17,7 +17,7 @@
 #define CONTAINER_ID_SIZE 64
 #define HOST_PID_NS	  0xeffffffc /* inode of the first namespace, fixed in the kernel */
 
-static ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size)
+ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size)
 {
 	_cleanup_(closep) int fd = -1;
 	char path[64];

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "proto/event.h"
 
@@ -23,6 +24,8 @@ int procfs_read(uint32_t pid, struct procfs_process *ret);
 /* Also reported by the kernel's events. */
 int procfs_identity(uint32_t pid, struct ts_process *ret);
 int procfs_started_ticks(uint32_t pid, uint64_t *ret);
+/* The first bytes of /proc/PID/`name`, and a NUL: how many, or -ESRCH. */
+ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size);
 /* 36 characters and the zero. */
 int procfs_boot_id(char ret[37]);
 
