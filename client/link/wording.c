@@ -21,22 +21,21 @@ static const struct wording {
 	int options_from; /* arguments from this one on are names of fields; 0: none are */
 } wordings[] = {
 	[REASON(NO_QUERY)] = { .text = "Unknown query '{1}': 'tsctl query list' lists all" },
-	[REASON(NO_QUERY_NEAR)] = { .text = "Unknown query '{1}', did you mean '{2}'? "
-					    "'tsctl query list' lists all" },
+	[REASON(NO_QUERY_NEAR)] = { .text = "Unknown query '{1}', did you mean '{2}'? 'tsctl query "
+					    "list' lists all" },
 	[REASON(QUERY_OPTION)] = { .text = "The query '{1}' takes no {2}, only {3}",
 				   .options_from = 2 },
 	[REASON(QUERY_SPLIT)] = { .text = "This tsctl is newer than tracesmithd, which cannot "
-					  "split rows "
-					  "this way" },
+					  "split rows this way" },
 	[REASON(BAD_WINDOW)] = { .text = "The window ends before it starts: see --since and "
 					 "--until" },
 	[REASON(UNKNOWN_PROCESS)] = { .text = "Process {1} has not used CUDA while tracesmithd was "
 					      "running: 'tsctl ps' lists those that do",
-				      .recording = "Process {1} is not in this recording: "
-						   "'tsctl info' lists those that are" },
+				      .recording = "Process {1} is not in this recording: 'tsctl "
+						   "info' lists those that are" },
 	[REASON(UNKNOWN_USER)] = { .text = "No process of user '{1}' has used CUDA while "
-					   "tracesmithd was running: 'tsctl query "
-					   "processes' lists the users",
+					   "tracesmithd was running: 'tsctl query processes' lists "
+					   "the users",
 				   .recording = "No process of user '{1}' is in this recording: "
 						"'tsctl query processes' lists the users" },
 	[REASON(TOO_MANY_PIDS)] = { .text = "Too many processes for one recording: record all" },
@@ -45,16 +44,14 @@ static const struct wording {
 	[REASON(TOO_SLOW_WINDOW)] = { .text = "The query took too long: narrow it with --since or "
 					      "--pid" },
 	[REASON(TOO_SLOW_SQL)] = { .text = "The query took too long: read less, for example with "
-					   "bounds "
-					   "on start_ns" },
+					   "bounds on start_ns" },
 	[REASON(UNREADABLE)] = { .text = "The database cannot be read[: {1}]",
 				 .recording = "The recording cannot be read[: {1}]" },
 	[REASON(NO_MEMORY)] = { .text = "tracesmithd does not have enough memory for this request",
 				.recording = "Not enough memory" },
 	[REASON(BOUND)] = { .text = "{1}: narrow it with --since and --until" },
 	[REASON(BUSY_WINDOW)] = { .text = "Too many operations are under way at one time: narrow "
-					  "it with "
-					  "--since or --pid" },
+					  "it with --since or --pid" },
 	[REASON(DAMAGED_CHUNK)] = { .text = "A stored chunk of operations is damaged",
 				    .recording =
 					    "A chunk of operations in the recording is damaged" },
@@ -63,51 +60,41 @@ static const struct wording {
 	[REASON(NONE_SEEN)] = { .text = "No process has used CUDA while tracesmithd was running",
 				.recording = "No process has used CUDA in this recording" },
 	[REASON(NONE_RUNS)] = { .text = "No process uses CUDA now: 'tsctl query processes' lists "
-					"those "
-					"that did" },
+					"those that did" },
 	[REASON(NONE_IN_WINDOW)] = { .text = "No process used CUDA in the window: see --since" },
 	[REASON(AFTER_WINDOW)] = { .text = "Process {1} was first seen after the window: see "
 					   "--until" },
 	[REASON(BEFORE_WINDOW)] = { .text = "Process {1} ended before the window: see --since" },
 	[REASON(PROBE_IN_WINDOW)] = { .text = "The exact tier did not cover[ process {1} in] the "
-					      "window: "
-					      "see --since and --until" },
+					      "window: see --since and --until" },
 	[REASON(NONE_EXACT)] = { .text = "No process was in the exact tier, which this needs: see "
-					 "'tsctl "
-					 "run' and 'tsctl attach'" },
+					 "'tsctl run' and 'tsctl attach'" },
 	[REASON(WAS_PROBE)] = { .text = "Process {1} was in the probe tier, which does not see "
-					"this: "
-					"start it with 'tsctl run'" },
+					"this: start it with 'tsctl run'" },
 	[REASON(IS_PROBE)] = { .text = "Process {1} is in the probe tier, which does not see this: "
 				       "'tsctl attach {1}' moves it to the exact tier",
 			       .recording = "Process {1} was in the probe tier, which does not see "
-					    "this: "
-					    "start it with 'tsctl run'" },
+					    "this: start it with 'tsctl run'" },
 	[REASON(NOT_RECORDED)] = { .text = "These records were not collected[ from process {2}]: "
-					   "{1}; see "
-					   "--records and --budget" },
+					   "{1}; see --records and --budget" },
 	[REASON(ALL_YOUNG)] = { .text = "No live allocation[ of process {3}] is at least {1} old; "
 					"younger ones: {2}; see --min-age" },
 
 	[REASON(PROTOCOL)] = { .text = "tracesmithd {1} uses another protocol: use the tsctl of "
-				       "that "
-				       "version" },
+				       "that version" },
 	[REASON(NO_REQUEST)] = { .text = "Unknown request: use a tsctl of the same version as "
 					 "tracesmithd" },
-	[REASON(UNKNOWN_REQUEST)] = { .text = "tracesmithd {1} does not know this request: use "
-					      "the tsctl of that version" },
+	[REASON(UNKNOWN_REQUEST)] = { .text = "tracesmithd {1} does not know this request: use the "
+					      "tsctl of that version" },
 	[REASON(UNKNOWN_RECORDS)] = { .text = "tracesmithd {1} does not know these records: use "
 					      "the tsctl of that version" },
 	[REASON(USER_DENIED)] = { .text = "User {1} may not use tracesmithd: run tsctl as root, or "
-					  "have "
-					  "root add the user to the group '{2}', and log in "
+					  "have root add the user to the group '{2}', and log in "
 					  "again" },
 	[REASON(OTHER_USER)] = { .text = "Process {1} belongs to another user: run tsctl as root "
-					 "or as "
-					 "that user" },
+					 "or as that user" },
 	[REASON(PRIVILEGED)] = { .text = "Process {1} has more privileges than its user, or is "
-					 "closed to "
-					 "debuggers: run tsctl as root" },
+					 "closed to debuggers: run tsctl as root" },
 	[REASON(NO_CUDA)] = { .text = "Process {1} does not use CUDA (libcuda.so is not mapped): "
 				      "try again when it does, or wait for it with --wait" },
 	[REASON(SECCOMP)] = { .text = "Process {1} has a seccomp filter, which may kill it during "
@@ -117,9 +104,9 @@ static const struct wording {
 					   "attaching: start it without "
 					   "GLIBC_TUNABLES=glibc.cpu.x86_shstk, or with 'tsctl "
 					   "run'" },
-	[REASON(PTRACE_SCOPE)] = { .text = "Cannot attach to process {1}: "
-					   "kernel.yama.ptrace_scope is 3, which forbids it until "
-					   "the next boot; start the program with 'tsctl run'" },
+	[REASON(PTRACE_SCOPE)] = { .text = "Cannot attach to process {1}: kernel.yama.ptrace_scope "
+					   "is 3, which forbids it until the next boot; start the "
+					   "program with 'tsctl run'" },
 	[REASON(PRIVILEGES_CHANGED)] = { .text = "Process {1} has changed its privileges: run "
 						 "tsctl as root" },
 	[REASON(BEING_RECORDED)] = { .text = "Process {1} is already being recorded: see 'tsctl "
