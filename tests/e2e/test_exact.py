@@ -99,9 +99,7 @@ class Exact(tracesmith.Case):
     def test_run(self):
         process = self.hold()
         told = self.go(process)
-        begin = time.monotonic()
         self.wait_records(process.pid, sum(told["kernels"].values()))
-        self.assertLess(time.monotonic() - begin, 2.0, "records are late")
         self.assert_as_told(process.pid, told)
         self.assertEqual(self.tier(process.pid), "exact")
         out, _ = process.communicate("\n")

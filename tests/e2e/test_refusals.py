@@ -97,7 +97,7 @@ class Sentences(Case):
         result = self.daemon.ctl("sql", "--timeout", "100ms", ENDLESS + "SELECT count(*) FROM n")
         self.refused(result, 1, "took too long", "start_ns")
         self.assertNotIn("--since", result.err, "what sql does not take")
-        self.assertLess(time.monotonic() - begin, 10)
+        self.assertLess(time.monotonic() - begin, tracesmith.DEADLINE)
 
     def test_no_daemon(self):
         self.refused(program("tsctl", "status", "--socket", "/tmp/no-such-tracesmith.sock"), 1,
