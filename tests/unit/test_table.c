@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -412,6 +413,7 @@ static void test_numbers_have_three_digits_and_a_unit(void **state)
 	assert_string_equal(units_nanoseconds(out, 90000000000), "1.50 min");
 	assert_string_equal(units_nanoseconds(out, 999999999), "1.00 s");
 	setenv("TZ", "UTC", 1);
+	tzset();
 	assert_string_equal(units_time(out, 1706702405250000000), "2024-01-31 12:00:05.250");
 }
 

@@ -448,5 +448,6 @@ int main(void)
 	};
 
 	setenv("TZ", "UTC", 1);
+	tzset();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
