@@ -119,29 +119,31 @@ static void daemon_on_tick(uv_timer_t *timer)
 
 static void daemon_on_watchdog(uv_timer_t *timer)
 {
-	notify_send("WATCHDOG=1");
+	notify_post("WATCHDOG=1");
+}
+
+static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_t pid)
+{
+	const struct libraries_file mapped = {
+		.device = file->device,
+		.inode = file->inode,
+		.path = file->path,
+		.fd = file->fd,
+	};
+	struct daemon *daemon = data;
+
+	if (daemon->libraries && file->fd >= 0)
+		libraries_mapped(daemon->libraries, pid, &mapped);
 }
 
 static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 {
 	struct daemon *daemon = data;
 
-	if (!daemon->libraries)
-		return;
-	if (file->fd < 0) {
+	if (daemon->libraries && file->fd < 0)
 		log_warning("Process %u maps '%s', which cannot be opened: not tracing it", pid,
 			    file->path);
-		return;
-	}
-	libraries_mapped(daemon->libraries, pid, file->fd, file->path);
-}
-
-static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_t pid)
-{
-	struct daemon *daemon = data;
-
-	if (daemon->libraries && file->fd >= 0)
-		libraries_mapped(daemon->libraries, pid, file->fd, file->path);
+	daemon_on_library_shared(data, file, pid);
 }
 
 static void daemon_on_library_gone(void *data, struct maps_file *file)

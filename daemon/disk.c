@@ -14,7 +14,7 @@ static void disk_tell_begin(struct daemon *daemon, int error)
 	log_warning_errno(error, "Failed to write '%s', holding up to %s of new data in memory",
 			  daemon->database, units_bytes(text, LIMIT_STORE_HELD_BYTES));
 	snprintf(state, sizeof(state), "STATUS=Cannot write the database: %s", strerror(-error));
-	notify_send(state);
+	notify_post(state);
 }
 
 static void disk_tell_end(struct daemon *daemon, const struct store_stats *now, uint64_t time_ns)
@@ -30,7 +30,7 @@ static void disk_tell_end(struct daemon *daemon, const struct store_stats *now, 
 			daemon->database, text, ops, rows);
 	else
 		log_info("Writing '%s' again after %s; nothing was lost", daemon->database, text);
-	notify_send("STATUS=");
+	notify_post("STATUS=");
 }
 
 void daemon_watch_store(struct daemon *daemon, uint64_t now_ns)

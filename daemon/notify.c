@@ -14,7 +14,7 @@
 
 #define LISTEN_FDS_START 3
 
-void notify_send(const char *state)
+static void notify_write(const char *state, int flags)
 {
 	_cleanup_(closep) int fd = -1;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -29,7 +29,18 @@ void notify_send(const char *state)
 	size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0)
-		sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, size);
+		sendto(fd, state, strlen(state), flags | MSG_NOSIGNAL, (struct sockaddr *)&address,
+		       size);
+}
+
+void notify_send(const char *state)
+{
+	notify_write(state, 0);
+}
+
+void notify_post(const char *state)
+{
+	notify_write(state, MSG_DONTWAIT);
 }
 
 static int notify_is_for_us(const char *variable)

@@ -8,8 +8,10 @@
 
 #include <stdint.h>
 
-/* "READY=1", "STOPPING=1", "WATCHDOG=1", "STATUS=…", "RELOADING=1\nMONOTONIC_USEC=…" */
+/* Before and after the loop, "READY=1" and "STOPPING=1": waits until systemd has room for it. */
 void notify_send(const char *state);
+/* On the loop, "WATCHDOG=1" and "STATUS=…": lost where it has none. */
+void notify_post(const char *state);
 /* How often WATCHDOG=1 is expected at least, 0: not at all. */
 uint64_t notify_watchdog_ms(void);
 /* The listening socket that systemd created under this name, -1: none. */

@@ -7,10 +7,8 @@
 #include "daemon/exact/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
@@ -234,21 +232,13 @@ static void session_refuse(const struct session *session, struct api_ticket *tic
 void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct api_attach *request)
 {
 	struct session *session = session_find(exact, request->target.pid);
-	int library;
 
 	if (session) {
 		session_refuse(session, ticket);
 		return;
 	}
-	library = open(exact->config.library, O_RDONLY | O_CLOEXEC);
-	if (library < 0) {
-		api_ticket_fail(ticket, REASON(NO_LIBRARY), exact->config.library, strerror(errno),
-				NULL);
-		return;
-	}
 	session = session_new(exact, request->target.pid);
 	if (!session) {
-		close(library);
 		api_ticket_fail(ticket, REASON(NO_MEMORY), NULL);
 		return;
 	}
@@ -256,7 +246,7 @@ void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct a
 	session->request = (struct attach_request){
 		.pid = (pid_t)request->target.pid,
 		.started_ticks = request->target.started_ticks,
-		.library = library,
+		.library = -1,
 		.wanted = request->wanted,
 		.seccomp = request->seccomp,
 		.limited = request->target.uid != 0,

@@ -1,6 +1,8 @@
-/* Job: the ptrace work, on threads of the pool. A job has its session until it is done, so the
- * session outlives it; what the connection did in the meantime is looked at then. */
+/* Job: the ptrace work, and before it the library's file, on threads of the pool. A job has its
+ * session until it is done, so the session outlives it; what the connection did in the meantime is
+ * looked at then. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "core/base/cleanup.h"
@@ -10,12 +12,24 @@
 #define JOBS_MAX    2
 #define UNLOADS_MAX 3
 
+static int job_attach(struct session *session)
+{
+	const char *path = session->exact->config.library;
+
+	session->request.library = open(path, O_RDONLY | O_CLOEXEC);
+	if (session->request.library >= 0)
+		return attach_run(&session->request, &session->result, &session->why);
+	remarks_clear(&session->why);
+	remarks_add(&session->why, REASON(NO_LIBRARY), path, strerror(errno), NULL);
+	return -EIO;
+}
+
 static void job_run(uv_work_t *work)
 {
 	struct session *session = work->data;
 
 	if (session->job == JOB_ATTACH)
-		session->error = attach_run(&session->request, &session->result, &session->why);
+		session->error = job_attach(session);
 	else
 		session->error = attach_unload((pid_t)session->pid, session->request.started_ticks,
 					       session->result.handle, &session->why);

@@ -180,26 +180,25 @@ static void library_wait(struct library_copy *library, uint32_t pid, uint64_t no
 		library->waiter[library->waiters++] = (struct library_waiter){ pid, now_ns };
 }
 
-static int libraries_add(struct libraries *libraries, int fd, const char *path,
+static int libraries_add(struct libraries *libraries, const struct libraries_file *file,
 			 struct library_copy **ret)
 {
 	_cleanup_(library_freep) struct library_copy *library = calloc(1, sizeof(*library));
-	struct stat st;
 
 	if (!library)
 		return -ENOMEM;
 	library->libraries = libraries;
-	library->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	library->path = strdup(path);
-	if (library->fd < 0 || !library->path || fstat(library->fd, &st) < 0)
+	library->device = file->device;
+	library->inode = file->inode;
+	library->fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	library->path = strdup(file->path);
+	if (library->fd < 0 || !library->path)
 		return -ENOMEM;
 	if (libraries->count + remover_waiting(libraries->remover) >= LIMIT_LIBRARIES) {
 		log_warning("More than %d driver libraries, not tracing '%s'", LIMIT_LIBRARIES,
-			    path);
+			    file->path);
 		return -E2BIG;
 	}
-	library->device = st.st_dev;
-	library->inode = st.st_ino;
 	library_attach(libraries, library);
 	*ret = libraries->library[libraries->count++] = TAKE(library);
 	return 0;
@@ -246,7 +245,7 @@ void libraries_found_clear(struct libraries_found *found)
 		struct libraries_file *file = &found->file[--found->count];
 
 		closep(&file->fd);
-		free(file->path);
+		free((char *)file->path);
 	}
 }
 
@@ -256,30 +255,27 @@ void libraries_add_standing(struct libraries *libraries, const struct libraries_
 		const struct libraries_file *file = &found->file[i];
 		struct library_copy *library = libraries_find(libraries, file->device, file->inode);
 
-		if (library || libraries_add(libraries, file->fd, file->path, &library) == 0)
+		if (library || libraries_add(libraries, file, &library) == 0)
 			library->standing = true;
 	}
 }
 
-int libraries_mapped(struct libraries *libraries, uint32_t pid, int fd, const char *path)
+int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct libraries_file *file)
 {
 	uint64_t now_ns = uv_hrtime();
 	struct library_copy *library;
-	struct stat st;
 	int r = 0;
 
 	if (libraries->closing)
 		return 0;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	library = libraries_find(libraries, st.st_dev, st.st_ino);
+	library = libraries_find(libraries, file->device, file->inode);
 	if (library) {
 		library->mapped = true;
 		if (library->busy)
 			library_wait(library, pid, now_ns);
 		return 0;
 	}
-	r = libraries_add(libraries, fd, path, &library);
+	r = libraries_add(libraries, file, &library);
 	if (r < 0)
 		return r;
 	library->mapped = true;

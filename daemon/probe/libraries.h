@@ -57,13 +57,15 @@ void libraries_close(struct libraries *libraries);
  * too. */
 int libraries_free(struct libraries *libraries, uint64_t wait_ns);
 
+struct libraries_file {
+	uint64_t device, inode;
+	const char *path;
+	int fd;
+};
+
 struct libraries_found {
 	uint32_t count;
-	struct libraries_file {
-		uint64_t device, inode;
-		char *path;
-		int fd;
-	} file[LIMIT_LIBRARIES];
+	struct libraries_file file[LIMIT_LIBRARIES];
 };
 
 /* The files that the patterns (separated by spaces) match now. Reads folders: not for the loop. */
@@ -71,8 +73,8 @@ void libraries_find_standing(const char *patterns, struct libraries_found *ret);
 void libraries_found_clear(struct libraries_found *found);
 /* Attaches to them, for good. */
 void libraries_add_standing(struct libraries *libraries, const struct libraries_found *found);
-/* Process `pid` maps the file behind `fd` (borrowed). */
-int libraries_mapped(struct libraries *libraries, uint32_t pid, int fd, const char *path);
+/* Process `pid` maps the file, which is borrowed. */
+int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct libraries_file *file);
 /* No process maps it any more. */
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode);
 

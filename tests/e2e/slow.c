@@ -1,6 +1,7 @@
 /* Slow: preloaded into the daemon, what may take long, and takes two seconds here: answers of a
- * name service; the first bytes of a libcuda, and the names in its folder; and the kernel, to take
- * probes off a library (with TS_SLOW_LINKS=S: S seconds). */
+ * name service; the first bytes of a libcuda, and the names in its folder; opening the library that
+ * is loaded into programs; and the kernel, to take probes off a library (TS_SLOW_LINKS=S: S
+ * seconds). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <glob.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +112,26 @@ __attribute__((visibility("default"))) int glob(const char *pattern, int flags,
 	sleep(SLOW_S);
 	return real(pattern, flags, failed, ret);
 }
+
+#define SLOW_OPEN(name)                                                                            \
+	__attribute__((visibility("default"))) int name(const char *path, int flags, ...);         \
+	int name(const char *path, int flags, ...)                                                 \
+	{                                                                                          \
+		int (*real)(const char *, int, mode_t) = next(#name);                              \
+		mode_t mode;                                                                       \
+		va_list rest;                                                                      \
+                                                                                                   \
+		va_start(rest, flags);                                                             \
+		mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;                                 \
+		va_end(rest);                                                                      \
+		if (strstr(path, "libtracesmith"))                                                 \
+			sleep(SLOW_S);                                                             \
+		return real(path, flags, mode);                                                    \
+	}
+#undef open
+#undef open64
+SLOW_OPEN(open)
+SLOW_OPEN(open64)
 
 /* The probes of a library are one or two links. */
 __attribute__((visibility("default"))) int close(int fd)

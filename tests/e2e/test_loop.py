@@ -5,7 +5,10 @@ was missed meanwhile is reported. A daemon that stops waits for none of them for
 
 import os
 import pwd
+import shutil
 import signal
+import socket
+import tempfile
 
 import tracesmith
 from tracesmith import wait_for, workload
@@ -21,10 +24,10 @@ class Loop(tracesmith.Case):
     def setUp(self):
         pass  # each test starts its own
 
-    def start(self, standing=(), links_s=2):
+    def start(self, standing=(), links_s=2, prefix=()):
         self.daemon = tracesmith.Daemon(standing=standing)
         self.addCleanup(self._close)
-        self.daemon.start(prefix=("env", f"LD_PRELOAD={SLOW}", f"TS_SLOW_LINKS={links_s}"))
+        self.daemon.start(prefix=(*prefix, "env", f"LD_PRELOAD={SLOW}", f"TS_SLOW_LINKS={links_s}"))
 
     def figure(self, name):
         rows = self.daemon.ctl("status", "--json")
@@ -83,6 +86,36 @@ class Loop(tracesmith.Case):
             process.communicate()
         wait_for("the library to be given up", lambda: "taking its probes off" in self.daemon.log())
         self.assert_never_held_up()
+
+    def test_a_library_is_loaded_into_a_program_beside_it(self):
+        self.start()
+        process = workload("rate", "--count", 5, "--hold")
+        try:
+            wait_for("probes on the library", self.attached)
+            attached = self.daemon.ctl("attach", process.pid)
+            self.assertEqual(attached.code, 0, attached.err)
+        finally:
+            process.kill()
+            process.communicate()
+        self.assert_never_held_up()
+
+    def test_a_service_manager_that_does_not_read_is_not_waited_for(self):
+        path = os.path.join(tempfile.mkdtemp(prefix="tracesmith-notify-"), "socket")
+        self.addCleanup(shutil.rmtree, os.path.dirname(path))
+        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(manager.close)
+        manager.bind(path)
+        self.start(prefix=("sh", "-c", f'NOTIFY_SOCKET={path} WATCHDOG_USEC=100000 WATCHDOG_PID=$$ exec "$@"', "sh"))
+        self.assertEqual(manager.recv(100), b"READY=1")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as filler:
+            with self.assertRaises(BlockingIOError):
+                while True:
+                    filler.sendto(b"full", path)
+        full_ns = self.figure("running_ns")
+        wait_for("ten times the watchdog", lambda: self.figure("running_ns") > full_ns + 1000000000)
+        self.assert_never_held_up()
+        # STOPPING=1 waits for room.
+        manager.close()
 
     def test_it_stops_although_probes_stay_on(self):
         self.start(standing=("lib",), links_s=FOREVER_S)
