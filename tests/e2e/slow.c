@@ -4,6 +4,7 @@
  * seconds). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -34,9 +35,9 @@ static int is_named(int fd, const char *name)
 	return strstr(path, name) != NULL;
 }
 
-static void be_slow(int fd, off_t offset)
+static void be_slow(int fd, size_t size, off_t offset)
 {
-	if (!offset && is_named(fd, "libcuda"))
+	if (!offset && size == sizeof(Elf64_Ehdr) && is_named(fd, "libcuda"))
 		sleep(SLOW_S);
 }
 
@@ -46,7 +47,7 @@ static void be_slow(int fd, off_t offset)
 	{                                                                                          \
 		ssize_t(*real) parameters = next(#name);                                           \
                                                                                                    \
-		be_slow(fd, offset);                                                               \
+		be_slow(fd, size, offset);                                                         \
 		return real arguments;                                                             \
 	}
 #undef pread
