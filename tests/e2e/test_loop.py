@@ -24,10 +24,13 @@ class Loop(tracesmith.Case):
     def setUp(self):
         pass  # each test starts its own
 
-    def start(self, standing=(), links_s=2, prefix=()):
+    def start(self, *prefix, standing=()):
         self.daemon = tracesmith.Daemon(standing=standing)
         self.addCleanup(self._close)
-        self.daemon.start(prefix=(*prefix, "env", f"LD_PRELOAD={SLOW}", f"TS_SLOW_LINKS={links_s}"))
+        self.daemon.start(prefix=prefix)
+
+    def start_slow(self, standing=(), links_s=2):
+        self.start("env", f"LD_PRELOAD={SLOW}", f"TS_SLOW_LINKS={links_s}", standing=standing)
 
     def figure(self, name):
         rows = self.daemon.ctl("status", "--json")
@@ -40,8 +43,8 @@ class Loop(tracesmith.Case):
     def attached(self):
         return "Attached to" in self.daemon.log()
 
-    def test_a_slow_name_service_and_a_slow_disk_hold_up_nothing(self):
-        self.start()
+    def test_a_slow_name_service_disk_and_kernel_hold_up_nothing(self):
+        self.start_slow()
         copy = os.path.realpath(tracesmith.library())
         process = workload("rate", "--count", 5, "--hold")
         try:
@@ -55,13 +58,16 @@ class Loop(tracesmith.Case):
             user = pwd.getpwuid(os.geteuid()).pw_name
             wait_for("the name of its user", lambda: self.daemon.sql(
                 f"SELECT 1 FROM process WHERE pid = {process.pid} AND user = '{user}'"))
+            attached = self.daemon.ctl("attach", process.pid)
+            self.assertEqual(attached.code, 0, attached.err)
         finally:
             process.kill()
             process.communicate()
+        wait_for("the library to be given up", lambda: "taking its probes off" in self.daemon.log())
         self.assert_never_held_up()
 
     def test_settings_are_reread_beside_it(self):
-        self.start()
+        self.start_slow()
         user = pwd.getpwuid(os.geteuid()).pw_name
         with open(self.daemon.config, "w") as file:
             file.write(f"[probe]\nstanding = {tracesmith.library()}\n"
@@ -76,36 +82,13 @@ class Loop(tracesmith.Case):
         self.assertEqual(self.daemon.log().count("Attached to"), 1)
         self.assert_never_held_up()
 
-    def test_probes_are_taken_off_beside_it(self):
-        self.start()
-        process = workload("rate", "--count", 5, "--hold")
-        try:
-            wait_for("probes on the library", self.attached)
-        finally:
-            process.kill()
-            process.communicate()
-        wait_for("the library to be given up", lambda: "taking its probes off" in self.daemon.log())
-        self.assert_never_held_up()
-
-    def test_a_library_is_loaded_into_a_program_beside_it(self):
-        self.start()
-        process = workload("rate", "--count", 5, "--hold")
-        try:
-            wait_for("probes on the library", self.attached)
-            attached = self.daemon.ctl("attach", process.pid)
-            self.assertEqual(attached.code, 0, attached.err)
-        finally:
-            process.kill()
-            process.communicate()
-        self.assert_never_held_up()
-
     def test_a_service_manager_that_does_not_read_is_not_waited_for(self):
         path = os.path.join(tempfile.mkdtemp(prefix="tracesmith-notify-"), "socket")
         self.addCleanup(shutil.rmtree, os.path.dirname(path))
         manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.addCleanup(manager.close)
         manager.bind(path)
-        self.start(prefix=("sh", "-c", f'NOTIFY_SOCKET={path} WATCHDOG_USEC=100000 WATCHDOG_PID=$$ exec "$@"', "sh"))
+        self.start("sh", "-c", f'NOTIFY_SOCKET={path} WATCHDOG_USEC=100000 WATCHDOG_PID=$$ exec "$@"', "sh")
         self.assertEqual(manager.recv(100), b"READY=1")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as filler:
             with self.assertRaises(BlockingIOError):
@@ -118,14 +101,14 @@ class Loop(tracesmith.Case):
         manager.close()
 
     def test_it_stops_although_probes_stay_on(self):
-        self.start(standing=("lib",), links_s=FOREVER_S)
+        self.start_slow(standing=("lib",), links_s=FOREVER_S)
         process = workload("rate", "--count", 5)
         process.communicate("\n")
         self.daemon.wait_ended(process.pid)
         self.assertEqual(self.daemon.stop(), 0, self.daemon.log())
 
     def test_it_stops_while_it_attaches(self):
-        self.start()
+        self.start_slow()
         process = workload("rate", "--count", 5, "--hold")
         try:
             copy = os.path.realpath(tracesmith.library())
