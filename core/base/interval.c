@@ -1,5 +1,7 @@
 /* Interval: the distribution of the Mann-Whitney statistic is that of the coefficients of a
- * Gaussian binomial, which are counted. */
+ * Gaussian binomial, and that of the signed-rank statistic counts the sums of subsets of 1, 2, …,
+ * n.
+ */
 #include "core/base/interval.h"
 
 #include <stdint.h>
@@ -7,12 +9,18 @@
 #include <string.h>
 
 #define RATIOS_MAX (INTERVAL_SAMPLES_MAX * INTERVAL_SAMPLES_MAX)
+#define MEANS_MAX  (INTERVAL_SAMPLES_MAX * (INTERVAL_SAMPLES_MAX + 1) / 2)
 
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
+}
+
+static double median(const double *sorted, size_t count)
+{
+	return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
 /* Counts in how many orders of both samples the statistic is 0, 1, …; returns the sum. */
@@ -34,15 +42,29 @@ static double count_orders(size_t a_count, size_t b_count, int64_t *orders)
 	return all;
 }
 
-/* How many ratios are outside at each end of the narrowest interval that has the confidence. */
-static size_t cut(size_t a_count, size_t b_count, double confidence, double *ret_confidence)
+/* Counts which signs of the samples give the sum of positive ranks 0, 1, …; returns the sum. */
+static double count_signs(size_t count, int64_t *signs)
 {
-	int64_t orders[RATIOS_MAX + 1];
-	double all = count_orders(a_count, b_count, orders), below = (double)orders[0];
+	size_t most = count * (count + 1) / 2;
+
+	memset(signs, 0, (most + 1) * sizeof(*signs));
+	signs[0] = 1;
+	for (size_t rank = 1; rank <= count; rank++)
+		for (size_t j = most; j >= rank; j--)
+			signs[j] += signs[j - rank];
+	return (double)(INT64_C(1) << count);
+}
+
+/* How many of `most` values are outside at each end of the narrowest interval that has the
+ * confidence, if the statistic has the value i in orders[i] of `all` cases. */
+static size_t cut(const int64_t *orders, double all, size_t most, double confidence,
+		  double *ret_confidence)
+{
+	double below = (double)orders[0];
 	size_t out = 0;
 
 	*ret_confidence = 1 - 2 * below / all;
-	while (2 * (out + 1) < a_count * b_count) {
+	while (2 * (out + 1) < most) {
 		below += (double)orders[out + 1];
 		if (1 - 2 * below / all < confidence)
 			break;
@@ -55,7 +77,8 @@ static size_t cut(size_t a_count, size_t b_count, double confidence, double *ret
 struct interval interval_ratio(const double *a, size_t a_count, const double *b, size_t b_count,
 			       double confidence)
 {
-	double ratio[RATIOS_MAX] = { 0 };
+	double ratio[RATIOS_MAX] = { 0 }, all;
+	int64_t orders[RATIOS_MAX + 1];
 	size_t count = 0, out;
 	struct interval interval;
 
@@ -67,10 +90,31 @@ struct interval interval_ratio(const double *a, size_t a_count, const double *b,
 		for (size_t j = 0; j < b_count; j++)
 			ratio[count++] = b[j] == a[i] ? 1 : b[j] / a[i]; /* also if both are 0 */
 	qsort(ratio, count, sizeof(*ratio), by_value);
-	out = cut(a_count, b_count, confidence, &interval.confidence);
+	all = count_orders(a_count, b_count, orders);
+	out = cut(orders, all, count, confidence, &interval.confidence);
 	interval.low = ratio[out];
 	interval.high = ratio[count - 1 - out];
-	interval.ratio =
-		count % 2 ? ratio[count / 2] : (ratio[count / 2 - 1] + ratio[count / 2]) / 2;
+	interval.ratio = median(ratio, count);
+	return interval;
+}
+
+struct interval interval_middle(const double *x, size_t count, double confidence)
+{
+	double mean[MEANS_MAX] = { 0 }, all;
+	int64_t signs[MEANS_MAX + 1];
+	size_t means = 0, out;
+	struct interval interval;
+
+	if (count > INTERVAL_SAMPLES_MAX)
+		count = INTERVAL_SAMPLES_MAX;
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = i; j < count; j++)
+			mean[means++] = (x[i] + x[j]) / 2;
+	qsort(mean, means, sizeof(*mean), by_value);
+	all = count_signs(count, signs);
+	out = cut(signs, all, means, confidence, &interval.confidence);
+	interval.low = mean[out];
+	interval.high = mean[means - 1 - out];
+	interval.ratio = median(mean, means);
 	return interval;
 }

@@ -1,4 +1,4 @@
-/* Interval: of the ratio of two small samples. */
+/* Interval: of the ratio of two small samples, and of the middle of one. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,6 +108,61 @@ static void the_largest_samples_are_counted(void **state)
 	assert_near(interval.ratio, 1);
 }
 
+/* By the tables of the signed-rank statistic: of 10, P(T <= 8) = 0.0244 and P(T <= 10) = 0.0420. */
+static void the_middle_of_one_sample_has_an_interval(void **state)
+{
+	double x[10];
+	struct interval interval;
+
+	for (int i = 0; i < 10; i++)
+		x[i] = i - 3;
+	interval = interval_middle(x, 10, 0.95);
+	assert_near(interval.confidence, 1 - 2 * 25.0 / 1024);
+	assert_near(interval.ratio, 1.5);
+	assert_near(interval.low + interval.high, 3);
+	assert_true(interval.low < 0 && interval.high > 3);
+	assert_near(interval_middle(x, 10, 0.9).confidence, 1 - 2 * 43.0 / 1024);
+	x[9] = 1e9;
+	assert_true(interval_middle(x, 10, 0.9).ratio < 2.5);
+	assert_near(interval_middle(x, 1, 0.9).low, -3);
+	assert_near(interval_middle(x, 5, 1).confidence, 1 - 2.0 / 32);
+}
+
+static double uniform(void)
+{
+	return (double)rand() / RAND_MAX;
+}
+
+static void the_middle_is_covered_as_often_as_it_says(void **state)
+{
+	int covered = 0;
+	double x[16];
+
+	srand(7);
+	for (int trial = 0; trial < 4000; trial++) {
+		struct interval interval;
+
+		for (size_t i = 0; i < ARRAY_SIZE(x); i++)
+			x[i] = 5 + (uniform() + uniform() + uniform() - 1.5) *
+					   (uniform() < 0.1 ? 20 : 1);
+		interval = interval_middle(x, ARRAY_SIZE(x), 0.9);
+		covered += interval.low <= 5 && interval.high >= 5;
+	}
+	assert_in_range(covered, 3600 - 60, 3680 + 60);
+}
+
+static void the_largest_single_sample_is_counted(void **state)
+{
+	double x[INTERVAL_SAMPLES_MAX];
+	struct interval interval;
+
+	for (size_t i = 0; i < ARRAY_SIZE(x); i++)
+		x[i] = (double)i;
+	interval = interval_middle(x, ARRAY_SIZE(x), 0.9);
+	assert_true(interval.confidence >= 0.9 && interval.confidence < 0.905);
+	assert_near(interval.ratio, (INTERVAL_SAMPLES_MAX - 1) / 2.0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -117,6 +172,9 @@ int main(void)
 		cmocka_unit_test(nothing_is_divided_by_nothing),
 		cmocka_unit_test(it_covers_as_often_as_it_says),
 		cmocka_unit_test(the_largest_samples_are_counted),
+		cmocka_unit_test(the_middle_of_one_sample_has_an_interval),
+		cmocka_unit_test(the_middle_is_covered_as_often_as_it_says),
+		cmocka_unit_test(the_largest_single_sample_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
