@@ -1,4 +1,5 @@
 /* Report: what `tsctl status` shows. Reads the parts' figures, changes nothing. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -143,6 +144,10 @@ static void report_library(const struct library_copy *library, struct status_bui
 
 	if (library->busy) /* shown when it has its probes, or cannot have them */
 		return;
+	if (library->error == -ENOENT || library->error == -EBADMSG) {
+		status_text(builder, "libraries", library->path, false, "not a driver library");
+		return;
+	}
 	if (!library->probes) {
 		status_text(builder, "libraries", library->path, true, "no probes: %s",
 			    strerror(-library->error));
