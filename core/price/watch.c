@@ -1,0 +1,402 @@
+/* Watch: the phases of windows, their random times, and the price that they show. */
+#include "core/price/watch.h"
+
+#include <math.h>
+
+#include "core/base/array.h"
+#include "core/base/time.h"
+
+/* A turn is as long as the calls need that a pace takes, within bounds: a kernel needs some 50 ms
+ * to put probes in or take them out, and who waits longer than 8 s for its calls has no pace. */
+#define TURN_MIN_NS  (250 * NS_PER_MS)
+#define TURN_MAX_NS  (8 * NS_PER_S)
+#define TURN_CALLS   16
+#define PACE_CALLS   8
+
+#define CYCLE_MAX_NS (120 * NS_PER_S) /* a window comes at least this often */
+#define SHARE_MAX    0.9	      /* beyond it, watching whole costs little more */
+#define PAIRS_MIN    6		      /* to judge by */
+#define PACELESS_MAX 3
+#define CONFIDENCE   0.9
+/* An estimate may be short by its half; a price changes with the rate of calls, and with time. */
+#define NEAR	      0.5
+#define RATE_CHANGE   1.25
+#define CHEAP_KEPT_NS (1800 * NS_PER_S)
+#define KEPT	      0.9 /* of the past, from one cycle to the next */
+
+void watch_init(struct watch *watch, const struct watch_config *config, uint64_t seed)
+{
+	*watch = (struct watch){ .config = *config, .seed = seed | 1, .share = 1 };
+}
+
+void watch_configure(struct watch *watch, const struct watch_config *config)
+{
+	watch->config = *config;
+	watch->cheap_ns = 0;
+}
+
+/* G. Marsaglia: Xorshift RNGs, 2003. */
+static double watch_random(struct watch *watch)
+{
+	watch->seed ^= watch->seed << 13;
+	watch->seed ^= watch->seed >> 7;
+	watch->seed ^= watch->seed << 17;
+	return (double)(watch->seed >> 11) / (double)(UINT64_C(1) << 53);
+}
+
+static void pace_add(struct pace *pace, uint64_t time_ns)
+{
+	if (!pace->calls++)
+		pace->first_ns = time_ns;
+	pace->last_ns = time_ns;
+}
+
+/* 0: too few calls. */
+static double pace_ns(const struct pace *pace)
+{
+	if (pace->calls < PACE_CALLS || pace->last_ns <= pace->first_ns)
+		return 0;
+	return (double)(pace->last_ns - pace->first_ns) / (pace->calls - 1);
+}
+
+static bool phase_is_open(enum watch_phase phase)
+{
+	return phase == WATCH_WHOLE || phase == WATCH_WINDOW;
+}
+
+static struct pace *watch_pace(struct watch *watch)
+{
+	if (watch->phase == WATCH_WINDOW)
+		return &watch->on;
+	return watch->phase == WATCH_BEFORE || watch->phase == WATCH_AFTER ? &watch->off : NULL;
+}
+
+static void watch_enter(struct watch *watch, enum watch_phase phase)
+{
+	struct pace *pace;
+
+	watch->phase = phase;
+	watch->since_ns = 0;
+	watch->hits = 0;
+	pace = watch_pace(watch);
+	if (pace)
+		*pace = (struct pace){ 0 };
+}
+
+bool watch_is_open(const struct watch *watch)
+{
+	return phase_is_open(watch->phase);
+}
+
+void watch_hit(struct watch *watch)
+{
+	watch->hits++;
+}
+
+void watch_cold(struct watch *watch, uint64_t time_ns)
+{
+	struct pace *pace = watch_pace(watch);
+
+	if (pace && watch->since_ns && time_ns >= watch->since_ns)
+		pace_add(pace, time_ns);
+}
+
+static double watch_estimate(const struct watch *watch)
+{
+	return watch->rate * (double)watch->config.hit_ns / NS_PER_S;
+}
+
+/* Of its logarithm: by which part the time grows. */
+static struct interval watch_middle(const struct watch *watch)
+{
+	bool full = watch->pairs >= ARRAY_SIZE(watch->pair);
+	struct interval interval = interval_middle(
+		watch->pair, full ? ARRAY_SIZE(watch->pair) : watch->pairs, CONFIDENCE);
+
+	interval.low = expm1(interval.low);
+	interval.ratio = expm1(interval.ratio);
+	interval.high = expm1(interval.high);
+	return interval;
+}
+
+static bool watch_measured(const struct watch *watch, struct interval *ret)
+{
+	if (watch->pairs < PAIRS_MIN)
+		return false;
+	*ret = watch_middle(watch);
+	return true;
+}
+
+/* The price to keep the budget by: on the safe side of what was measured. */
+static double watch_judged(const struct watch *watch)
+{
+	struct interval interval;
+
+	if (watch_measured(watch, &interval))
+		return fmax((fmax(interval.ratio, 0) + interval.high) / 2, 0);
+	return watch_estimate(watch);
+}
+
+/* What a hit takes of the time, so that the calls of a window were made in the rest of it. */
+static double watch_hit_price_ns(const struct watch *watch)
+{
+	double price = watch->pairs ? watch_middle(watch).ratio : 0;
+
+	if (!(price > 0) || !(watch->windows_hits > 0))
+		return 0;
+	return price / (1 + price) * watch->windows_ns / watch->windows_hits;
+}
+
+static void watch_end_window(struct watch *watch, uint64_t now_ns)
+{
+	watch->window_ns = now_ns - watch->since_ns;
+	watch->window_hits = watch->hits;
+	watch->windows_ns += (double)watch->window_ns;
+	watch->windows_hits += (double)watch->hits;
+}
+
+/* `window`: it has one; without, the last one stands for it, too. */
+static void watch_note_cycle(struct watch *watch, uint64_t now_ns, bool window)
+{
+	double hits = (double)watch->window_hits, window_ns = (double)watch->window_ns;
+	double free_ns = fmax(window_ns - hits * watch_hit_price_ns(watch), window_ns / 10);
+	struct watch_cycle *cycle = &watch->cycle;
+	uint64_t missed_ns;
+
+	if (!watch->window_ns || now_ns <= watch->last_ns)
+		return;
+	cycle->start_ns = watch->last_ns;
+	cycle->end_ns = now_ns;
+	cycle->watched_ns = window ? watch->window_ns : 0;
+	cycle->hits = window ? watch->window_hits : 0;
+	missed_ns = now_ns - watch->last_ns - cycle->watched_ns;
+	cycle->estimated = cycle->hits + (uint64_t)(hits / free_ns * (double)missed_ns);
+	watch->last_ns = now_ns;
+}
+
+void watch_end(struct watch *watch, uint64_t now_ns)
+{
+	bool window = watch->phase == WATCH_WINDOW && watch->since_ns;
+
+	if (watch->phase == WATCH_WHOLE && watch->since_ns)
+		return;
+	if (window)
+		watch_end_window(watch, now_ns);
+	watch_note_cycle(watch, now_ns, window || watch->phase == WATCH_AFTER);
+}
+
+bool watch_take_cycle(struct watch *watch, struct watch_cycle *ret)
+{
+	*ret = watch->cycle;
+	watch->cycle = (struct watch_cycle){ 0 };
+	return ret->end_ns;
+}
+
+static double share_min(const struct watch *watch)
+{
+	return (double)(watch->window_ns ? watch->window_ns : TURN_MIN_NS) / CYCLE_MAX_NS;
+}
+
+static void watch_plan_gap(struct watch *watch)
+{
+	double window_ns = (double)watch->window_ns;
+	double gap_ns = window_ns / watch->share - window_ns - (double)watch->off_ns;
+
+	watch->length_ns = gap_ns > 0 ? (uint64_t)(gap_ns * 2 * watch_random(watch)) : 0;
+}
+
+/* On a noisy host that takes more turns. */
+static bool watch_is_cheap(const struct watch *watch)
+{
+	struct interval interval;
+
+	if (!(watch->config.budget > 0))
+		return true;
+	if (watch_measured(watch, &interval))
+		return interval.high <= watch->config.budget;
+	return watch_estimate(watch) <= watch->config.budget;
+}
+
+static void watch_cheap(struct watch *watch, uint64_t now_ns)
+{
+	watch->share = 1;
+	watch->cheap_rate = watch->rate;
+	watch->cheap_ns = now_ns + CHEAP_KEPT_NS;
+	watch_enter(watch, WATCH_WHOLE);
+}
+
+/* A window and what it is compared with are over. */
+static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
+{
+	double on = pace_ns(&watch->on), off = pace_ns(&watch->off), price;
+
+	if (on > 0 && off > 0) {
+		watch->pair[watch->pairs++ % ARRAY_SIZE(watch->pair)] = log(on / off);
+		watch->paceless = 0;
+	} else {
+		watch->paceless++;
+	}
+	watch_note_cycle(watch, now_ns, true);
+	watch->on_ns *= KEPT;
+	watch->all_ns *= KEPT;
+	watch->windows_ns *= KEPT;
+	watch->windows_hits *= KEPT;
+	watch->after = watch_random(watch) < 0.5;
+	watch_enter(watch, WATCH_GAP);
+	if (watch->pairs < PAIRS_MIN && watch->paceless < PACELESS_MAX) {
+		watch->share = 0.5;
+		watch->length_ns = (uint64_t)(TURN_MIN_NS * watch_random(watch));
+		return;
+	}
+	price = watch_judged(watch);
+	if (watch_is_cheap(watch)) {
+		watch_cheap(watch, now_ns);
+		return;
+	}
+	watch->share = fmin(fmax(watch->config.budget / price, share_min(watch)), SHARE_MAX);
+	watch_plan_gap(watch);
+}
+
+static void watch_measure_from(struct watch *watch)
+{
+	watch->pairs = watch->paceless = 0;
+	watch->window_ns = watch->off_ns = 0;
+	watch->on_ns = watch->all_ns = watch->windows_ns = watch->windows_hits = 0;
+	watch->last_ns = watch->ticked_ns;
+	watch->share = 0.5;
+	watch->after = watch_random(watch) < 0.5;
+	watch->length_ns = 0;
+	watch_enter(watch, WATCH_GAP);
+}
+
+void watch_measure(struct watch *watch)
+{
+	if (watch->phase == WATCH_WHOLE)
+		watch_measure_from(watch);
+}
+
+static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
+{
+	uint64_t passed_ns = now_ns - watch->since_ns;
+
+	if (passed_ns < (uint64_t)NS_PER_S)
+		return;
+	watch->rate = (double)watch->hits * NS_PER_S / (double)passed_ns;
+	watch->since_ns = now_ns;
+	watch->hits = 0;
+	if (watch->cheap_ns > now_ns && watch->rate < RATE_CHANGE * watch->cheap_rate)
+		return;
+	if (watch->config.budget > 0 && watch_estimate(watch) > NEAR * watch->config.budget)
+		watch_measure_from(watch);
+}
+
+/* A turn that is compared needs its calls. */
+static bool turn_is_over(const struct watch *watch, const struct pace *pace, uint64_t passed_ns)
+{
+	if (passed_ns < (uint64_t)TURN_MIN_NS)
+		return false;
+	return pace->calls >= TURN_CALLS || passed_ns >= (uint64_t)TURN_MAX_NS ||
+	       watch->paceless >= PACELESS_MAX;
+}
+
+static void watch_open_window(struct watch *watch)
+{
+	double off_ns = (double)(watch->off_ns ? watch->off_ns : TURN_MIN_NS);
+	double long_ns = off_ns * watch->share / (1 - watch->share);
+
+	watch_enter(watch, WATCH_WINDOW);
+	watch->length_ns =
+		watch->share > 0.5 ? (uint64_t)(long_ns * (0.5 + watch_random(watch))) : 0;
+}
+
+static void watch_tick_window(struct watch *watch, uint64_t now_ns)
+{
+	uint64_t passed_ns = now_ns - watch->since_ns;
+
+	if (passed_ns < watch->length_ns || !turn_is_over(watch, &watch->on, passed_ns))
+		return;
+	watch_end_window(watch, now_ns);
+	watch->rate = (double)watch->hits * NS_PER_S / (double)passed_ns;
+	if (watch->after)
+		watch_enter(watch, WATCH_AFTER);
+	else
+		watch_end_cycle(watch, now_ns);
+}
+
+static void watch_tick_closed(struct watch *watch, uint64_t now_ns)
+{
+	uint64_t passed_ns = now_ns - watch->since_ns;
+
+	if (watch->phase == WATCH_GAP) {
+		if (passed_ns < watch->length_ns)
+			return;
+		if (watch->after)
+			watch_open_window(watch);
+		else
+			watch_enter(watch, WATCH_BEFORE);
+		return;
+	}
+	if (!turn_is_over(watch, &watch->off, passed_ns))
+		return;
+	watch->off_ns = passed_ns;
+	if (watch->phase == WATCH_BEFORE)
+		watch_open_window(watch);
+	else
+		watch_end_cycle(watch, now_ns);
+}
+
+static void watch_pass(struct watch *watch, uint64_t now_ns, bool open)
+{
+	double passed_ns = watch->ticked_ns ? (double)(now_ns - watch->ticked_ns) : 0;
+
+	watch->ticked_ns = now_ns;
+	watch->all_ns += passed_ns;
+	if (open)
+		watch->on_ns += passed_ns;
+}
+
+bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
+{
+	watch_pass(watch, now_ns, open);
+	/* The time that it takes to put probes in or out belongs to no turn. */
+	if (open != phase_is_open(watch->phase))
+		return phase_is_open(watch->phase);
+	if (!watch->since_ns) {
+		watch->since_ns = now_ns;
+		watch->hits = 0;
+		/* From the end of the last cycle to now nothing was watched. */
+		if (watch->phase == WATCH_WHOLE && watch->last_ns)
+			watch_note_cycle(watch, now_ns, false);
+		return open;
+	}
+	if (watch->phase == WATCH_WHOLE)
+		watch_tick_whole(watch, now_ns);
+	else if (watch->phase == WATCH_WINDOW)
+		watch_tick_window(watch, now_ns);
+	else
+		watch_tick_closed(watch, now_ns);
+	return phase_is_open(watch->phase);
+}
+
+struct watch_price watch_price(const struct watch *watch)
+{
+	struct watch_price price = { .share = 1, .pairs = watch->pairs };
+	struct interval interval;
+
+	if (watch->phase != WATCH_WHOLE && watch->all_ns > 0)
+		price.share = watch->on_ns / watch->all_ns;
+	if (watch_measured(watch, &interval)) {
+		price.basis = WATCH_MEASURED;
+		price.whole = interval.ratio;
+		price.whole_low = interval.low;
+		price.whole_high = interval.high;
+	} else {
+		price.whole = price.whole_low = price.whole_high = watch_estimate(watch);
+	}
+	price.now = price.whole * price.share;
+	price.now_low = price.whole_low * price.share;
+	price.now_high = price.whole_high * price.share;
+	price.over = watch->config.budget > 0 && watch->share < 1 &&
+		     price.whole * share_min(watch) > watch->config.budget;
+	return price;
+}

@@ -1,0 +1,314 @@
+/* test_watch: a simulated program that pays a known price is watched within its budget, and the
+ * price found is the one it pays. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/array.h"
+#include "core/base/time.h"
+#include "core/price/watch.h"
+
+#define TICK_NS	   (25 * NS_PER_MS)
+#define LINK_NS	   (15 * NS_PER_MS) /* to put the probes in or take them out */
+#define START_NS   (5 * NS_PER_S)
+#define HIT_NS	   3000
+#define BUDGET	   0.01
+#define MINUTES(n) ((n)*60 * NS_PER_S)
+
+/* A step is so much work, and hot calls on the way; then it waits for the GPU, which needs this
+ * long for a step, and that is one cold call. */
+struct program {
+	double work_ns, gpu_ns;
+	uint32_t calls;
+	double call_ns; /* what a watched call costs it */
+	double noise;	/* of a step */
+	double drift;	/* slow waves of the machine's speed */
+	bool silent;	/* no cold calls */
+
+	struct watch watch;
+	bool open, wanted;
+	uint64_t now_ns, switch_ns, tick_ns;
+	uint64_t paid_ns, on_ns;
+	uint64_t seen, made;			     /* hot calls */
+	uint64_t estimated, cycle_made, cycles_made; /* of the cycle that goes on, of all before */
+};
+
+static double noise(void)
+{
+	double sum = 0;
+
+	for (int i = 0; i < 12; i++)
+		sum += (double)rand() / RAND_MAX;
+	return sum - 6;
+}
+
+static void program_start(struct program *program, double budget, uint64_t seed)
+{
+	struct watch_config config = { .budget = budget, .hit_ns = HIT_NS };
+
+	program->now_ns = program->tick_ns = START_NS;
+	program->open = program->wanted = true;
+	program->paid_ns = program->on_ns = program->seen = program->made = 0;
+	watch_init(&program->watch, &config, seed);
+	srand((unsigned int)seed);
+}
+
+static void program_tick(struct program *program)
+{
+	bool wanted = watch_tick(&program->watch, program->tick_ns, program->open);
+	struct watch_cycle cycle;
+
+	if (watch_take_cycle(&program->watch, &cycle)) {
+		program->estimated += cycle.estimated;
+		program->cycles_made += program->cycle_made;
+		program->cycle_made = 0;
+	}
+	if (wanted != program->wanted) {
+		program->wanted = wanted;
+		program->switch_ns = program->tick_ns + (uint64_t)LINK_NS;
+	}
+	if (program->open != program->wanted && program->tick_ns >= program->switch_ns)
+		program->open = program->wanted;
+	program->tick_ns += TICK_NS;
+}
+
+static void program_step(struct program *program)
+{
+	double wave = 1 + program->drift * sin((double)program->now_ns / 37e9);
+	double work_ns = program->work_ns * wave * fmax(0.1, 1 + program->noise * noise());
+	double price_ns = program->open ? program->calls * program->call_ns : 0;
+	double step_ns = fmax(work_ns + price_ns, program->gpu_ns);
+
+	program->made += program->calls;
+	program->cycle_made += program->calls;
+	if (program->open) {
+		program->seen += program->calls;
+		for (uint32_t i = 0; i < program->calls; i++)
+			watch_hit(&program->watch);
+		program->on_ns += (uint64_t)step_ns;
+	}
+	program->paid_ns += (uint64_t)(step_ns - fmax(work_ns, program->gpu_ns));
+	program->now_ns += (uint64_t)step_ns;
+	if (!program->silent)
+		watch_cold(&program->watch, program->now_ns);
+	while (program->tick_ns <= program->now_ns)
+		program_tick(program);
+}
+
+static void program_run(struct program *program, uint64_t ns)
+{
+	uint64_t until_ns = program->now_ns + ns;
+
+	while (program->now_ns < until_ns)
+		program_step(program);
+}
+
+static double program_truth(const struct program *program)
+{
+	double with = program->work_ns + program->calls * program->call_ns;
+
+	return fmax(with, program->gpu_ns) / fmax(program->work_ns, program->gpu_ns) - 1;
+}
+
+/* As PyTorch's small training step on the H200. */
+static const struct program launch_bound = {
+	.work_ns = 4200000,
+	.calls = 200,
+	.call_ns = 4000,
+	.noise = 0.05,
+	.drift = 0.1,
+};
+
+static void a_launch_bound_program_stays_within_its_budget(void **state)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct program program = launch_bound;
+		struct watch_price price;
+		uint64_t from_ns, paid_ns;
+
+		program_start(&program, BUDGET, seed);
+		program_run(&program, MINUTES(1));
+		from_ns = program.now_ns;
+		paid_ns = program.paid_ns;
+		program_run(&program, MINUTES(10));
+		price = watch_price(&program.watch);
+		assert_int_equal(price.basis, WATCH_MEASURED);
+		assert_true((double)(program.paid_ns - paid_ns) <
+			    BUDGET * 1.1 * (double)(program.now_ns - from_ns));
+		/* And not much less than it could be. */
+		assert_true((double)(program.paid_ns - paid_ns) >
+			    BUDGET * 0.5 * (double)(program.now_ns - from_ns));
+		assert_true(fabs(price.whole - program_truth(&program)) < 0.02);
+		assert_true(price.share < 0.1 && price.share > 0.02);
+		assert_false(price.over);
+	}
+}
+
+static void the_interval_has_the_true_price_as_often_as_it_says(void **state)
+{
+	int covered = 0;
+
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		struct program program = launch_bound;
+		struct watch_price price;
+
+		program.call_ns = 200 * (double)(seed % 20);
+		program_start(&program, 0.0001, seed);
+		watch_measure(&program.watch);
+		program_run(&program, MINUTES(2));
+		price = watch_price(&program.watch);
+		assert_int_equal(price.basis, WATCH_MEASURED);
+		covered += price.whole_low <= program_truth(&program) &&
+			   price.whole_high >= program_truth(&program);
+	}
+	assert_in_range(covered, 168, 200);
+}
+
+static void a_program_that_waits_for_the_gpu_is_watched_whole(void **state)
+{
+	struct program program = launch_bound;
+	struct watch_price price;
+
+	program.gpu_ns = 7000000;
+	program_start(&program, BUDGET, 3);
+	program_run(&program, MINUTES(5));
+	price = watch_price(&program.watch);
+	assert_int_equal(program.watch.phase, WATCH_WHOLE);
+	assert_int_equal(price.basis, WATCH_MEASURED);
+	assert_true(fabs(price.now) < 0.005);
+	assert_true((double)program.seen > 0.98 * (double)program.made);
+}
+
+static void a_cheap_program_is_never_interrupted(void **state)
+{
+	struct program program = launch_bound;
+
+	program.calls = 5;
+	program_start(&program, BUDGET, 3);
+	program_run(&program, MINUTES(5));
+	assert_int_equal(program.seen, program.made);
+	assert_int_equal(watch_price(&program.watch).basis, WATCH_ESTIMATED);
+	assert_true(watch_price(&program.watch).now > 0.003);
+}
+
+static void without_a_budget_nothing_is_interrupted(void **state)
+{
+	struct program program = launch_bound;
+
+	program_start(&program, 0, 3);
+	program_run(&program, MINUTES(2));
+	assert_int_equal(program.seen, program.made);
+	watch_measure(&program.watch);
+	program_run(&program, MINUTES(2));
+	assert_true(fabs(watch_price(&program.watch).whole - program_truth(&program)) < 0.02);
+	assert_int_equal(program.watch.phase, WATCH_WHOLE);
+}
+
+static void without_cold_calls_the_estimate_holds(void **state)
+{
+	struct program program = launch_bound;
+	struct watch_price price;
+
+	program.silent = true;
+	program_start(&program, BUDGET, 3);
+	program_run(&program, MINUTES(10));
+	price = watch_price(&program.watch);
+	assert_int_equal(price.basis, WATCH_ESTIMATED);
+	assert_true(price.share > 0.04 && price.share < 0.12);
+}
+
+/* Mean ratio of estimated to made calls, of a program whose calls come in bursts of so many steps.
+ */
+static double program_bias(uint64_t steps)
+{
+	double sum = 0;
+
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct program program = launch_bound;
+		uint64_t step = 0;
+
+		program_start(&program, BUDGET, seed);
+		program_run(&program, MINUTES(1));
+		program.estimated = program.cycles_made = 0;
+		while (program.now_ns < (uint64_t)(START_NS + MINUTES(10))) {
+			program.calls = step++ % (3 * steps) < steps ? 400 : 100;
+			program_step(&program);
+		}
+		sum += (double)program.estimated / (double)program.cycles_made;
+	}
+	return sum / 40;
+}
+
+/* Windows at random times see each phase of a program in proportion, also where some phases are
+ * slowed down more than others. */
+static void windows_do_not_go_in_step_with_the_program(void **state)
+{
+	double slow = program_bias(500), fast = program_bias(5);
+
+	assert_true(fabs(slow - 1) < 0.02);
+	assert_true(fabs(fast - 1) < 0.02);
+}
+
+static void a_budget_out_of_reach_is_told(void **state)
+{
+	struct program program = launch_bound;
+
+	program_start(&program, 0.00001, 3);
+	program_run(&program, MINUTES(5));
+	assert_true(watch_price(&program.watch).over);
+	assert_true(watch_price(&program.watch).now < 0.002);
+}
+
+/* Steps longer than a turn: turns get longer. */
+static void slow_steps_are_measured_too(void **state)
+{
+	struct program program = launch_bound;
+	struct watch_price price;
+
+	program.work_ns = 150e6;
+	program.calls = 10000;
+	program_start(&program, BUDGET, 3);
+	program_run(&program, MINUTES(20));
+	price = watch_price(&program.watch);
+	assert_int_equal(price.basis, WATCH_MEASURED);
+	assert_true(fabs(price.whole - program_truth(&program)) < 0.05);
+	assert_true(price.now < BUDGET * 1.3);
+}
+
+static void what_becomes_expensive_is_measured_again(void **state)
+{
+	struct program program = launch_bound;
+
+	program.gpu_ns = 7000000;
+	program_start(&program, BUDGET, 3);
+	program_run(&program, MINUTES(2));
+	assert_int_equal(program.watch.phase, WATCH_WHOLE);
+	program.gpu_ns = 0;
+	program_run(&program, MINUTES(1));
+	program.paid_ns = 0;
+	program_run(&program, MINUTES(5));
+	assert_true((double)program.paid_ns < BUDGET * 1.2 * (double)MINUTES(5));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_launch_bound_program_stays_within_its_budget),
+		cmocka_unit_test(the_interval_has_the_true_price_as_often_as_it_says),
+		cmocka_unit_test(a_program_that_waits_for_the_gpu_is_watched_whole),
+		cmocka_unit_test(a_cheap_program_is_never_interrupted),
+		cmocka_unit_test(without_a_budget_nothing_is_interrupted),
+		cmocka_unit_test(without_cold_calls_the_estimate_holds),
+		cmocka_unit_test(windows_do_not_go_in_step_with_the_program),
+		cmocka_unit_test(a_budget_out_of_reach_is_told),
+		cmocka_unit_test(slow_steps_are_measured_too),
+		cmocka_unit_test(what_becomes_expensive_is_measured_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
