@@ -91,6 +91,14 @@ static __always_inline __u32 thread_depth(struct thread *thread, __u64 sp)
 	return depth;
 }
 
+/* While probes for all processes and for single ones change places, both are there. */
+static __always_inline bool cookie_counts(__u64 cookie)
+{
+	bool single = settings.single >> PROBE_COOKIE_COPY_OF(cookie) & 1;
+
+	return !(cookie & PROBE_COOKIE_HOT) || single == !!(cookie & PROBE_COOKIE_SINGLE);
+}
+
 SEC("uprobe")
 int enter(struct pt_regs *ctx)
 {
@@ -101,7 +109,7 @@ int enter(struct pt_regs *ctx)
 	struct ts_event *ev;
 	bool stack_lost = false;
 
-	if (!desc)
+	if (!desc || !cookie_counts(cookie))
 		return 0;
 	thread = thread_get();
 	if (!thread)

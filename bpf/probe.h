@@ -20,6 +20,14 @@
 
 #define PROBE_COOKIE(fn, flags) ((__u64)(fn) | (__u64)(flags) << 16)
 
+/* Above these, of a hot function: which copy of a library the probe is on, and whether it is there
+ * for one process. Either such probes count, or those for all processes. */
+#define PROBE_COOKIE_HOT	 (1ull << 32)
+#define PROBE_COOKIE_SINGLE	 (1ull << 33)
+#define PROBE_COOKIE_COPY(n)	 ((__u64)(n) << 34)
+#define PROBE_COOKIE_COPY_OF(it) ((it) >> 34 & (PROBE_COPIES_MAX - 1))
+#define PROBE_COPIES_MAX	 64
+
 enum probe_from {
 	PROBE_END = 0,
 	PROBE_ARG,   /* argument `arg`, counted from 0 */
@@ -71,6 +79,7 @@ struct probe_settings {
 	__u64 events_per_s;  /* host-wide limit, 0 for none */
 	__u64 sample_ns;     /* mean time between two sampled stacks of a thread, ~0 for none */
 	__u64 reserve_bytes; /* reserved for PROBE_KEEP events */
+	__u64 single;	     /* bit n: on copy n, hot functions have probes for single processes */
 	__u32 pid_count, uid_count, cgroup_count; /* of the filters; 0: trace everything */
 	__u32 reader_idle; /* 1: the reader sleeps, wake it at the next event */
 	__u32 pid[PROBE_FILTER_MAX];

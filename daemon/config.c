@@ -42,7 +42,7 @@ static const struct choice ways[] = {
 };
 
 /* FILES, PLACES: texts whose defaults the library table has. */
-enum setting_type { TEXT, GROUP, FILES, PLACES, COUNT, SIZE, DURATION, CHOICE };
+enum setting_type { TEXT, GROUP, FILES, PLACES, COUNT, SIZE, DURATION, SHARE, CHOICE };
 
 struct setting {
 	const char *section, *key;
@@ -84,6 +84,10 @@ static const struct setting settings[] = {
 	  "Stacks sampled per thread and second, of launches, copies, sets and waits." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
 	  "Maximum events per second on the host; 0 means no limit. Allocations always pass." },
+
+	{ "probe", "budget", SHARE, AT(budget_ppm), "1%", 0, 1000000, NULL,
+	  "How much slower the probes may make a process: frequent calls of one that would pay\n"
+	  "# more are watched in windows and estimated; none means no limit." },
 
 	{ "exact", "attach_library", TEXT, AT(attach_library), "", 0, 0, NULL,
 	  "Library that 'tsctl attach' loads into a process; if empty, the one installed with the\n"
@@ -130,6 +134,8 @@ static int setting_parse(const struct setting *setting, const char *value, uint6
 		return units_parse_size(value, ret);
 	case DURATION:
 		return units_parse_duration(value, ret);
+	case SHARE:
+		return units_parse_share(value, ret);
 	case CHOICE:
 		return setting_parse_choice(setting->choice, value, ret);
 	default:
@@ -217,6 +223,7 @@ static const char *const examples[] = {
 	[COUNT] = " Use a number.",
 	[SIZE] = " Use a size such as " UNITS_SIZE_EXAMPLES ".",
 	[DURATION] = " Use a duration such as " UNITS_DURATION_EXAMPLES ".",
+	[SHARE] = " Use a share such as " UNITS_SHARE_EXAMPLES ".",
 	[CHOICE] = "",
 };
 

@@ -52,6 +52,8 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 
 	if (daemon->exact && (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC))
 		exact_over(daemon->exact, event->tgid);
+	if (!price_event(daemon->price, event))
+		return;
 	core_ingest(daemon->core, &bpf, record, size);
 	daemon_stir(daemon);
 }
@@ -160,6 +162,8 @@ static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
 
 	/* Its last events may still be in the rings, with the EXIT behind them. */
 	intake_flush(daemon->turn.intake, uv_hrtime());
+	if (daemon->libraries)
+		libraries_process_gone(daemon->libraries, pid);
 	core_process_gone(daemon->core, pid, time_ns);
 }
 
@@ -331,6 +335,9 @@ static int daemon_start_probes(struct daemon *daemon)
 	if (r < 0)
 		return r;
 	r = libraries_new(&daemon->loop, daemon->probe, &gaps, &daemon->libraries);
+	if (r < 0)
+		return r;
+	r = daemon_start_price(daemon);
 	if (r < 0)
 		return r;
 	libraries_find_standing(daemon->config->standing, &standing);
@@ -524,6 +531,8 @@ static void daemon_close_parts(struct daemon *daemon)
 	meter_close(&daemon->meter);
 	if (daemon->api)
 		api_close(daemon->api, daemon_part_closed);
+	if (daemon->price)
+		price_close(daemon->price, daemon_part_closed);
 	if (daemon->libraries)
 		libraries_close(daemon->libraries);
 	if (daemon->turn.intake)

@@ -13,6 +13,7 @@
 #include "daemon/intake/turn.h"
 #include "daemon/maps/maps.h"
 #include "daemon/meter.h"
+#include "daemon/price/price.h"
 #include "daemon/probe/libraries.h"
 #include "daemon/probe/probe.h"
 #include "daemon/symbol/symbol.h"
@@ -52,6 +53,7 @@ struct daemon {
 	struct turn turn; /* of the probes and the libraries */
 	struct probe *probe;
 	struct libraries *libraries;
+	struct price *price;
 	struct exact *exact;
 	struct api *api;
 
@@ -106,6 +108,10 @@ bool daemon_is_held(void *data);
 void daemon_held_lock(void *data, bool locked);
 /* visibility.c: as the api's callback */
 bool daemon_make_visible(void *data, uint64_t time_ns);
+
+/* priced.c: what the probes cost, and what their windows missed, goes to the store. */
+int daemon_start_price(struct daemon *daemon);
+void daemon_configure_price(struct daemon *daemon);
 
 /* report.c: as the api's callbacks */
 bool daemon_watched(void *data, char *out, size_t size);

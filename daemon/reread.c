@@ -50,6 +50,8 @@ static void reread_apply(struct reread *reread)
 	daemon->probe_config = reread->probe;
 	probe_configure(daemon->probe, &reread->probe);
 	libraries_add_standing(daemon->libraries, &reread->standing);
+	daemon->config->budget_ppm = reread->config->budget_ppm;
+	daemon_configure_price(daemon);
 	log_set_level((enum log_level)reread->config->log_level);
 	log_info("Reread '%s': probes, filters and log level now follow it; other settings need a "
 		 "restart",

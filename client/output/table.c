@@ -26,6 +26,10 @@ static const struct table_pick picks[] = {
 	{ "ps", (const char *const[]){ "since_ns", "own_cost", "records", "peak_bytes", NULL },
 	  (const char *const[]){ "container", "cost", "lost", "errors", NULL } },
 	{ "kernels", (const char *const[]){ NULL }, (const char *const[]){ "sampled", NULL } },
+	{ "apis", (const char *const[]){ NULL },
+	  (const char *const[]){ "plus_minus", "watched", NULL } },
+	{ "launches", (const char *const[]){ NULL },
+	  (const char *const[]){ "plus_minus", "watched", NULL } },
 };
 
 static const struct table_pick *pick_of(const char *query)

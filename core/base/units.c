@@ -95,6 +95,23 @@ int units_parse_count(const char *text, uint64_t *ret)
 	return 0;
 }
 
+int units_parse_share(const char *text, uint64_t *ret_ppm)
+{
+	char *end;
+	double percent;
+
+	*ret_ppm = 0;
+	if (strcmp(text, "none") == 0 || strcmp(text, "0") == 0 || strcmp(text, "0%") == 0)
+		return 0;
+	if (text[strspn(text, "0123456789.%")])
+		return -EINVAL;
+	percent = strtod(text, &end);
+	if (strcmp(end, "%") != 0 || percent * 10000 < 1 || percent > 100)
+		return -EINVAL;
+	*ret_ppm = (uint64_t)(percent * 10000 + 0.5);
+	return 0;
+}
+
 static char *units_scale(char *text, int64_t value, const struct unit *unit, const char *suffix)
 {
 	double magnitude = value < 0 ? -(double)value : (double)value, shown;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 /* For error messages. */
+#define UNITS_SHARE_EXAMPLES	"1%, 0.5% or none"
 #define UNITS_DURATION_EXAMPLES "500ms, 1.5s, 10m, 2h or 7d"
 #define UNITS_SIZE_EXAMPLES	"4096, 64KiB, 500MB or 2GiB"
 
@@ -16,6 +17,10 @@ int units_parse_duration(const char *text, uint64_t *ret_ns);
 int units_parse_size(const char *text, uint64_t *ret_bytes);
 /* A plain decimal number, exactly. Errors as above. */
 int units_parse_count(const char *text, uint64_t *ret);
+
+/* "3%", "0.5%", in parts per million; "0", "0%" and "none" are 0. -EINVAL: no share, or more than
+ * all. */
+int units_parse_share(const char *text, uint64_t *ret_ppm);
 
 #define UNITS_TEXT_SIZE 40
 

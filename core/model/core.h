@@ -128,6 +128,41 @@ struct core_busy {
 	uint8_t copies;	 /* and sets */
 };
 
+/* Windows in which the hot calls of a process were watched, with the time around them, that started
+ * in a second (core/price/watch.h). Rows add up. */
+struct core_watch {
+	uint64_t second;
+	uint32_t process;
+	uint64_t windows;
+	uint64_t watched_ns, all_ns;
+	uint64_t seen;	 /* hot calls in the windows */
+	uint64_t missed; /* those outside, estimated */
+	/* For the error of it, sums over the windows: of squares and of the product of `missed` and
+	 * of the milliseconds that were not watched. */
+	uint64_t missed_missed, missed_ms, ms_ms;
+};
+
+/* What watching costs a process: more time that it needs, in parts per million. Numbers are
+ * stored. */
+#define PRICE_PARTS(X) X(1, PROBES, "probes")
+enum price_part {
+#define X(number, name, text) PRICE_##name = number,
+	PRICE_PARTS(X)
+#undef X
+};
+struct core_price {
+	uint32_t process;
+	uint8_t part;	     /* enum price_part */
+	bool measured;	     /* within the process; else estimated, and without an interval */
+	uint32_t turns;	     /* that it was measured in */
+	uint32_t budget_ppm; /* 0: none */
+	uint32_t share_ppm;  /* of the time that it is watched */
+	/* Watched all the time, and as it is, with the ends of the interval of 90 %. */
+	int32_t whole_ppm, whole_low_ppm, whole_high_ppm;
+	int32_t cost_ppm, cost_low_ppm, cost_high_ppm;
+	uint64_t told_ns;
+};
+
 /* A pool that memory is allocated from. */
 enum core_pool_kind { CORE_POOL_OWN = 1, CORE_POOL_IMPORTED = 2 };
 struct core_pool {
@@ -232,13 +267,15 @@ struct core_collect {
 	X(32, STORE_ROWS, MISSING, ALARM, "row", "store-rows",                                     \
 	  "rows of sums and processes dropped because the disk was behind or full")                \
 	X(33, DISCONNECTED, PERIOD, QUIET, "time", "disconnected",                                 \
-	  "periods between a restart of the daemon and its first records")
+	  "periods between a restart of the daemon and its first records")                         \
+	X(34, WINDOWS, PERIOD, QUIET, "time", "windows",                                           \
+	  "periods in which frequent calls were watched in windows only")
 
 enum loss_reason {
 #define X(number, identifier, counts, alarm, noun, name, text) LOSS_##identifier = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 33,
+		LOSS_REASON_MAX = 34,
 };
 
 enum loss_counts { LOSS_COUNTS_MISSING, LOSS_COUNTS_PERIOD, LOSS_COUNTS_NOTE };
@@ -281,7 +318,9 @@ struct core_name {
 	X(BUSY, busy)                                                                              \
 	X(DEVICE, device)                                                                          \
 	X(COLLECT, collect) /* new or changed */                                                   \
-	X(POOL, pool)	    /* changed or gone */
+	X(POOL, pool)	    /* changed or gone */                                                  \
+	X(WATCH, watch)                                                                            \
+	X(PRICE, price) /* changed */
 
 enum core_row {
 #define X(identifier, name) CORE_ROW_##identifier,

@@ -123,6 +123,7 @@ struct function {
 	uint8_t effect;	  /* enum effect */
 	uint8_t detail;	  /* enum memory_kind, enum copy_kind, or the bytes of a set's element */
 	bool graph;	  /* for OP_LAUNCH: a graph, so many works at once */
+	bool hot;	  /* called all the time, and watched in windows if that is too expensive */
 	uint8_t sizes;	  /* which of bytes, height and depth the call gives */
 	uint16_t activity[2]; /* CUPTI's numbers of it and of its per-thread form, 0: none */
 };

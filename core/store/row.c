@@ -78,6 +78,7 @@ static const struct row_column function_columns[] = {
 	OWN(name, "TEXT NOT NULL"),
 	OWN(kind, "INTEGER NOT NULL"),
 	OWN(effect, "INTEGER NOT NULL DEFAULT 0"),
+	OWN(hot, "INTEGER NOT NULL DEFAULT 0"),
 };
 
 static const struct row_column boot_columns[] = {
@@ -212,6 +213,31 @@ static const struct row_column busy_columns[] = {
 	FIELD(core_busy, copies, KEY),	      FIELD(core_busy, ns, SUM),
 };
 
+static const struct row_column watch_columns[] = {
+	GIVEN(boot, "INTEGER", BOOT, KEY, 0),  FIELD(core_watch, second, KEY),
+	FIELD(core_watch, process, KEY),       FIELD(core_watch, windows, SUM),
+	FIELD(core_watch, watched_ns, SUM),    FIELD(core_watch, all_ns, SUM),
+	FIELD(core_watch, seen, SUM),	       FIELD(core_watch, missed, SUM),
+	FIELD(core_watch, missed_missed, SUM), FIELD(core_watch, missed_ms, SUM),
+	FIELD(core_watch, ms_ms, SUM),
+};
+
+static const struct row_column price_columns[] = {
+	FIELD(core_price, process, KEY),
+	FIELD(core_price, part, KEY),
+	FIELD(core_price, measured, REPLACE),
+	FIELD(core_price, turns, REPLACE),
+	FIELD(core_price, budget_ppm, REPLACE),
+	FIELD(core_price, share_ppm, REPLACE),
+	FIELD(core_price, whole_ppm, REPLACE),
+	FIELD(core_price, whole_low_ppm, REPLACE),
+	FIELD(core_price, whole_high_ppm, REPLACE),
+	FIELD(core_price, cost_ppm, REPLACE),
+	FIELD(core_price, cost_low_ppm, REPLACE),
+	FIELD(core_price, cost_high_ppm, REPLACE),
+	FIELD(core_price, told_ns, REPLACE),
+};
+
 static const struct row_column collect_columns[] = {
 	FIELD(core_collect, process, KEY),
 	GIVEN(boot, "INTEGER NOT NULL", BOOT, REPLACE, 0),
@@ -316,6 +342,10 @@ const struct row_table row_tables[] = {
 	  ROWS(WORK, core_work) },
 	{ COLUMNS(busy), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,
 	  ROWS(BUSY, core_busy) },
+	{ COLUMNS(watch), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,
+	  ROWS(WATCH, core_watch) },
+	{ COLUMNS(price), .recorded = ROW_RECORDED_USED, .kept = ROW_KEPT_PROCESS,
+	  ROWS(PRICE, core_price) },
 	{ COLUMNS(collect), .recorded = ROW_RECORDED_USED, .kept = ROW_KEPT_PROCESS,
 	  ROWS(COLLECT, core_collect),
 	  .indexes = "CREATE INDEX collect_since ON collect(boot, since_ns);" },

@@ -133,6 +133,17 @@ static const char *const steps[] = {
 
 	/* 7: what a kill loses beyond last_ns. */
 	"ALTER TABLE boot ADD COLUMN oldest_pending_ns INTEGER NOT NULL DEFAULT 0;",
+
+	/* 8: the price of the probes, and windows in which hot calls are watched. */
+	"ALTER TABLE function ADD COLUMN hot INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE watch(boot INTEGER, second INTEGER, process INTEGER, windows INTEGER,"
+	" watched_ns INTEGER, all_ns INTEGER, seen INTEGER, missed INTEGER,"
+	" missed_missed INTEGER, missed_ms INTEGER, ms_ms INTEGER,"
+	" PRIMARY KEY(boot, second, process)) WITHOUT ROWID;"
+	"CREATE TABLE price(process INTEGER, part INTEGER, measured INTEGER, turns INTEGER,"
+	" budget_ppm INTEGER, share_ppm INTEGER, whole_ppm INTEGER, whole_low_ppm INTEGER,"
+	" whole_high_ppm INTEGER, cost_ppm INTEGER, cost_low_ppm INTEGER, cost_high_ppm INTEGER,"
+	" told_ns INTEGER, PRIMARY KEY(process, part)) WITHOUT ROWID;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))
@@ -328,15 +339,16 @@ static int write_functions(sqlite3 *db, const struct function_table *functions)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
 	int r = sql_prepare(db,
-			    "INSERT OR REPLACE INTO function(id, kind, effect, name)"
-			    " VALUES(?,?,?,?)",
+			    "INSERT OR REPLACE INTO function(id, kind, effect, hot, name)"
+			    " VALUES(?,?,?,?,?)",
 			    &stmt);
 
 	for (uint32_t i = 0; r == 0 && i < functions->count; i++) {
 		if (!functions->row[i].name)
 			continue;
-		sql_bind(stmt, i, functions->row[i].kind, functions->row[i].effect);
-		sql_bind_text(stmt, 4, functions->row[i].name);
+		sql_bind(stmt, i, functions->row[i].kind, functions->row[i].effect,
+			 functions->row[i].hot);
+		sql_bind_text(stmt, 5, functions->row[i].name);
 		r = sql_run(stmt);
 	}
 	return r;

@@ -337,6 +337,11 @@ void exact_close(struct exact *exact, void (*closed)(void *data))
 	inject_close(TAKE(exact->inject), on_inject_closed);
 }
 
+bool exact_has(const struct exact *exact, uint32_t pid)
+{
+	return session_find(exact, pid);
+}
+
 void exact_stats(const struct exact *exact, struct exact_stats *ret)
 {
 	const struct session *session;

@@ -47,6 +47,9 @@ void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct a
 /* The process has ended, or runs another program. */
 void exact_over(struct exact *exact, uint32_t pid);
 
+/* Whether it carries the library, or soon will. */
+bool exact_has(const struct exact *exact, uint32_t pid);
+
 struct exact_stats {
 	struct inject_stats inject;
 	uint32_t collecting, attached; /* processes; attached: not started by `tsctl run` */

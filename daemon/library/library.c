@@ -102,6 +102,11 @@ static uint8_t size_count(const struct library_function *function)
 	return count;
 }
 
+bool library_is_hot(const struct library_function *function)
+{
+	return !(function->flags & (PROBE_RETURN | PROBE_KEEP));
+}
+
 struct function_table library_functions(void)
 {
 	static struct function function[PROBE_FUNCTIONS_MAX];
@@ -113,6 +118,7 @@ struct function_table library_functions(void)
 
 			function[from->number] = from->model;
 			function[from->number].sizes = size_count(from);
+			function[from->number].hot = library_is_hot(from);
 			if (from->number >= count)
 				count = from->number + 1;
 		}

@@ -52,6 +52,9 @@ bool library_matches(const char *path, const char *patterns);
 
 /* The model's view of all functions, indexed by number. Owned by the table. */
 struct function_table library_functions(void);
+/* Functions that a program calls all the time, and without which memory, contexts and the order of
+ * work are still known. */
+bool library_is_hot(const struct library_function *function);
 /* What the BPF programs need to know of a function. */
 void library_probe_desc(const struct library_function *function, struct probe_desc *ret);
 

@@ -30,6 +30,9 @@ struct probe {
 struct bpf_program *probe_program_enter(struct probe *probe);
 struct bpf_program *probe_program_leave(struct probe *probe);
 
+/* Whether hot functions of that copy have probes for single processes. */
+void probe_hot_single(struct probe *probe, uint32_t copy, bool single);
+
 /* Whether the kernel has uprobe_multi links and lets us use them. */
 bool probe_multi_works(int program_fd);
 

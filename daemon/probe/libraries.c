@@ -19,7 +19,8 @@
 struct libraries {
 	uv_loop_t *loop;
 	struct probe *probe;
-	struct remover *remover;
+	struct remover *remover;     /* of whole copies */
+	struct remover *hot_remover; /* of links to hot functions */
 	struct libraries_callbacks callbacks;
 	bool going, closing;
 	uint32_t count;
@@ -35,6 +36,7 @@ static struct library_copy *library_free(struct library_copy *library)
 {
 	if (!library)
 		return NULL;
+	hot_release(&library->hot);
 	if (library->probes)
 		remover_add(library->libraries->remover, take_off, library->probes);
 	closep(&library->fd);
@@ -53,7 +55,10 @@ int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_c
 	if (!libraries)
 		return -ENOMEM;
 	r = remover_new(&libraries->remover);
+	if (r == 0)
+		r = remover_new(&libraries->hot_remover);
 	if (r < 0) {
+		remover_free(libraries->remover, 0);
 		free(libraries);
 		return r;
 	}
@@ -69,12 +74,22 @@ void libraries_go(struct libraries *libraries)
 	libraries->going = true;
 }
 
-/* One that is being attached to is freed when that is done. */
+/* One that threads are at work on is freed when that is done. */
+static void library_free_dropped(struct library_copy *library)
+{
+	if (library->dropped && !library->busy && !library->hot.busy)
+		library_free(library);
+}
+
 static void library_drop(struct library_copy *library)
 {
 	library->dropped = true;
-	if (!library->busy)
-		library_free(library);
+	library_free_dropped(library);
+}
+
+static void on_hot_idle(struct hot *hot)
+{
+	library_free_dropped(list_item(hot, struct library_copy, hot));
 }
 
 void libraries_close(struct libraries *libraries)
@@ -91,6 +106,8 @@ int libraries_free(struct libraries *libraries, uint64_t wait_ns)
 	if (!libraries)
 		return 0;
 	r = remover_free(libraries->remover, wait_ns);
+	if (remover_free(libraries->hot_remover, r ? 0 : wait_ns) < 0)
+		r = -ETIMEDOUT;
 	free(libraries);
 	return r;
 }
@@ -140,7 +157,7 @@ static void on_attach(uv_work_t *work)
 	struct library_copy *library = work->data;
 
 	library->error = probe_attach(library->libraries->probe, library->fd, library->path,
-				      &library->fresh);
+				      library->number, &library->fresh);
 }
 
 static void on_attached(uv_work_t *work, int status)
@@ -153,8 +170,9 @@ static void on_attached(uv_work_t *work, int status)
 		library_log(library);
 		library_tell_gaps(library);
 	}
-	if (library->dropped)
-		library_free(library);
+	if (library->probes)
+		hot_start(&library->hot, library->probes);
+	library_free_dropped(library);
 }
 
 static void library_attach(struct libraries *libraries, struct library_copy *library)
@@ -180,6 +198,16 @@ static void library_wait(struct library_copy *library, uint32_t pid, uint64_t no
 		library->waiter[library->waiters++] = (struct library_waiter){ pid, now_ns };
 }
 
+static uint32_t libraries_free_number(const struct libraries *libraries)
+{
+	uint64_t taken = 0;
+
+	_Static_assert(LIMIT_LIBRARIES <= PROBE_COPIES_MAX, "each has a number");
+	for (uint32_t i = 0; i < libraries->count; i++)
+		taken |= 1ull << libraries->library[i]->number;
+	return (uint32_t)__builtin_ctzll(~taken);
+}
+
 static int libraries_add(struct libraries *libraries, const struct libraries_file *file,
 			 struct library_copy **ret)
 {
@@ -191,6 +219,7 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 	library->device = file->device;
 	library->inode = file->inode;
 	library->fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	hot_init(&library->hot, libraries->loop, libraries->hot_remover, library->fd, on_hot_idle);
 	library->path = strdup(file->path);
 	if (library->fd < 0 || !library->path)
 		return -ENOMEM;
@@ -199,6 +228,7 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 			    file->path);
 		return -E2BIG;
 	}
+	library->number = libraries_free_number(libraries);
 	library_attach(libraries, library);
 	*ret = libraries->library[libraries->count++] = TAKE(library);
 	return 0;
@@ -273,7 +303,7 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct lib
 		library->mapped = true;
 		if (library->busy)
 			library_wait(library, pid, now_ns);
-		return 0;
+		return hot_add(&library->hot, pid);
 	}
 	r = libraries_add(libraries, file, &library);
 	if (r < 0)
@@ -282,7 +312,43 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct lib
 	library_wait(library, pid, now_ns);
 	if (!library->busy)
 		library_tell_gaps(library);
-	return 0;
+	return hot_add(&library->hot, pid);
+}
+
+void libraries_process_gone(struct libraries *libraries, uint32_t pid)
+{
+	for (uint32_t i = 0; i < libraries->count; i++)
+		hot_remove(&libraries->library[i]->hot, pid);
+}
+
+void libraries_watch(struct libraries *libraries, uint32_t pid, enum hot_want want)
+{
+	for (uint32_t i = 0; i < libraries->count; i++)
+		hot_watch(&libraries->library[i]->hot, pid, want);
+}
+
+enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t pid)
+{
+	enum hot_state state = HOT_IS_OPEN;
+	bool any = false;
+
+	for (uint32_t i = 0; i < libraries->count; i++) {
+		const struct hot *hot = &libraries->library[i]->hot;
+
+		if (!hot_has(hot, pid))
+			continue;
+		if (any && hot_state(hot, pid) != state)
+			return HOT_IS_CHANGING;
+		state = hot_state(hot, pid);
+		any = true;
+	}
+	return state;
+}
+
+void libraries_tick(struct libraries *libraries, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < libraries->count; i++)
+		hot_tick(&libraries->library[i]->hot, now_ns);
 }
 
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode)

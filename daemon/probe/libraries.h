@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/limits.h"
+#include "daemon/probe/hot.h"
 #include "daemon/probe/probe.h"
 
 #define LIBRARY_WAITERS 64
@@ -24,6 +25,8 @@ struct library_copy {
 	bool standing;
 	bool mapped;
 	uint64_t attached_ns;
+	uint32_t number; /* that its probes carry */
+	struct hot hot;
 	struct probe_library *probes; /* NULL: could not be attached, or is being attached to */
 	int error;		      /* why not, negative errno */
 	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does it. It
@@ -77,6 +80,14 @@ void libraries_add_standing(struct libraries *libraries, const struct libraries_
 int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct libraries_file *file);
 /* No process maps it any more. */
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode);
+
+void libraries_process_gone(struct libraries *libraries, uint32_t pid);
+
+/* Of all copies that the process maps: whether its hot calls are watched. */
+void libraries_watch(struct libraries *libraries, uint32_t pid, enum hot_want want);
+enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t pid);
+/* Every second, and often while some process is left out. */
+void libraries_tick(struct libraries *libraries, uint64_t now_ns);
 
 /* The n-th, NULL after the last. */
 const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n);

@@ -1,13 +1,13 @@
 /* Probe library: the probes on one copy of a driver library.
  *
- * With uprobe_multi two links hold them all; otherwise each site has one or two perf events. Return
- * probes come first: a return without its entry is ignored, an entry without its return would
- * wait.
+ * With uprobe_multi three links hold them all: the returns, the entries, and those of hot
+ * functions, which may be exchanged for links to single processes. Otherwise each site has one or
+ * two perf events. Return probes come first: a return without its entry is ignored, an entry
+ * without its return would wait.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <limits.h>
 #include <linux/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +22,7 @@
 
 #define ATTACH_TYPE_MULTI 48 /* BPF_TRACE_UPROBE_MULTI */
 #define MULTI_RETURN	  1  /* BPF_F_UPROBE_MULTI_RETURN */
+#define PATH_SIZE	  32
 
 /* The part of union bpf_attr that BPF_LINK_CREATE reads; headers before 6.6 do not have it. */
 struct multi_attr {
@@ -39,29 +40,29 @@ struct multi_attr {
 	uint32_t padding;
 };
 
+enum part {
+	PART_LEAVE,
+	PART_ENTER,
+	PART_HOT, /* enter, too */
+	PART_COUNT
+};
+
 struct probe_library {
 	struct probe *probe;
 	struct site *site;
 	size_t count;
-	int link[2];		     /* exit, enter; the multi way */
+	uint32_t copy;		     /* number of it */
+	int link[3];		     /* enum part; the multi way */
 	struct bpf_link **perf_link; /* two per site, the perf way */
 	struct probe_library_stats stats;
 };
 
-static int multi_link(int program_fd, const char *path, const uint64_t *offset,
-		      const uint64_t *cookie, uint32_t count, uint32_t flags)
+static int multi_link(struct multi_attr *attr)
 {
-	struct multi_attr attr = {
-		.prog_fd = (uint32_t)program_fd,
-		.attach_type = ATTACH_TYPE_MULTI,
-		.path = (uint64_t)(uintptr_t)path,
-		.offsets = (uint64_t)(uintptr_t)offset,
-		.cookies = (uint64_t)(uintptr_t)cookie,
-		.count = count,
-		.multi_flags = flags,
-	};
-	long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	long fd;
 
+	attr->attach_type = ATTACH_TYPE_MULTI;
+	fd = syscall(SYS_bpf, BPF_LINK_CREATE, attr, sizeof(*attr));
 	return fd < 0 ? -errno : (int)fd;
 }
 
@@ -69,16 +70,18 @@ static int multi_link(int program_fd, const char *path, const uint64_t *offset,
 bool probe_multi_works(int program_fd)
 {
 	uint64_t offset = 0, cookie = 0;
-	int fd = multi_link(program_fd, "/", &offset, &cookie, 1, 0);
+	struct multi_attr attr = {
+		.prog_fd = (uint32_t)program_fd,
+		.path = (uintptr_t) "/",
+		.offsets = (uintptr_t)&offset,
+		.cookies = (uintptr_t)&cookie,
+		.count = 1,
+	};
+	int fd = multi_link(&attr);
 
 	if (fd >= 0)
 		close(fd);
 	return fd == -EBADF;
-}
-
-static uint64_t library_cookie(const struct site *site)
-{
-	return PROBE_COOKIE(site->function->number, site->event_flags);
 }
 
 static bool library_wants_return(const struct site *site)
@@ -86,32 +89,62 @@ static bool library_wants_return(const struct site *site)
 	return site->function->flags & PROBE_RETURN;
 }
 
-static int library_attach_multi(struct probe_library *library, const char *path)
+static bool part_has(enum part part, const struct site *site)
+{
+	if (part == PART_LEAVE)
+		return library_wants_return(site);
+	return library_is_hot(site->function) == (part == PART_HOT);
+}
+
+static uint64_t library_cookie(const struct probe_library *library, const struct site *site)
+{
+	uint64_t cookie = PROBE_COOKIE(site->function->number, site->event_flags);
+
+	if (library_is_hot(site->function))
+		cookie |= PROBE_COOKIE_HOT | PROBE_COOKIE_COPY(library->copy);
+	return cookie;
+}
+
+/* Returns the link; 0: there is nothing of this part. `pid` is 0 for all processes. */
+static int library_link(const struct probe_library *library, enum part part, const char *path,
+			uint32_t pid)
 {
 	_cleanup_(freep) uint64_t *offset = calloc(library->count, sizeof(*offset));
 	_cleanup_(freep) uint64_t *cookie = calloc(library->count, sizeof(*cookie));
-	int fd;
+	struct bpf_program *program = part == PART_LEAVE ? probe_program_leave(library->probe)
+							 : probe_program_enter(library->probe);
+	struct multi_attr attr = {
+		.prog_fd = (uint32_t)bpf_program__fd(program),
+		.path = (uintptr_t)path,
+		.offsets = (uintptr_t)offset,
+		.cookies = (uintptr_t)cookie,
+		.multi_flags = part == PART_LEAVE ? MULTI_RETURN : 0,
+		.pid = pid,
+	};
 
 	if (!offset || !cookie)
 		return -ENOMEM;
-	for (int enter = 0; enter < 2; enter++) {
-		struct bpf_program *program = enter ? probe_program_enter(library->probe)
-						    : probe_program_leave(library->probe);
-		uint32_t count = 0;
-
-		for (size_t i = 0; i < library->count; i++) {
-			if (!enter && !library_wants_return(&library->site[i]))
-				continue;
-			offset[count] = library->site[i].offset;
-			cookie[count++] = library_cookie(&library->site[i]);
-		}
-		if (!count)
+	for (size_t i = 0; i < library->count; i++) {
+		if (!part_has(part, &library->site[i]))
 			continue;
-		fd = multi_link(bpf_program__fd(program), path, offset, cookie, count,
-				enter ? 0 : MULTI_RETURN);
+		offset[attr.count] = library->site[i].offset;
+		cookie[attr.count] = library_cookie(library, &library->site[i]);
+		if (pid)
+			cookie[attr.count] |= PROBE_COOKIE_SINGLE;
+		attr.count++;
+	}
+	return attr.count ? multi_link(&attr) : 0;
+}
+
+static int library_attach_multi(struct probe_library *library, const char *path)
+{
+	int fd;
+
+	for (enum part part = 0; part < PART_COUNT; part++) {
+		fd = library_link(library, part, path, 0);
 		if (fd < 0)
 			return fd;
-		library->link[enter] = fd;
+		library->link[part] = fd ? fd : -1;
 	}
 	return 0;
 }
@@ -120,7 +153,7 @@ static int library_attach_site(struct probe_library *library, size_t i, bool ent
 			       const char *path)
 {
 	const struct site *site = &library->site[i];
-	LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = library_cookie(site),
+	LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = library_cookie(library, site),
 		    .retprobe = !enter);
 	struct bpf_link *link = bpf_program__attach_uprobe_opts(
 		enter ? probe_program_enter(library->probe) : probe_program_leave(library->probe),
@@ -169,7 +202,7 @@ struct probe_library *probe_detach(struct probe_library *library)
 {
 	if (!library)
 		return NULL;
-	for (int i = 1; i >= 0; i--)
+	for (int i = PART_COUNT - 1; i >= 0; i--)
 		closep(&library->link[i]);
 	for (size_t i = 2 * library->count; library->perf_link && i > 0; i--)
 		bpf_link__destroy(library->perf_link[i - 1]);
@@ -196,21 +229,29 @@ static int library_find_sites(struct probe_library *library, int fd, const char 
 	return r < 0 || library->count ? r : -ENOENT;
 }
 
-int probe_attach(struct probe *probe, int fd, const char *path, struct probe_library **ret)
+/* The file may have no path in our mount namespace, but it has this one. */
+static void library_path(int fd, char out[PATH_SIZE])
+{
+	snprintf(out, PATH_SIZE, "/proc/self/fd/%d", fd);
+}
+
+int probe_attach(struct probe *probe, int fd, const char *path, uint32_t copy,
+		 struct probe_library **ret)
 {
 	_cleanup_(probe_detachp) struct probe_library *library = calloc(1, sizeof(*library));
-	char own_path[PATH_MAX];
+	char own_path[PATH_SIZE];
 	int r;
 
 	if (!library)
 		return -ENOMEM;
 	library->probe = probe;
-	library->link[0] = library->link[1] = -1;
+	library->copy = copy;
+	for (enum part part = 0; part < PART_COUNT; part++)
+		library->link[part] = -1;
 	r = library_find_sites(library, fd, path);
 	if (r < 0)
 		return r;
-	/* The file may have no path in our mount namespace, but it has this one. */
-	snprintf(own_path, sizeof(own_path), "/proc/self/fd/%d", fd);
+	library_path(fd, own_path);
 	library_count(library);
 	r = probe->way == PROBE_WAY_MULTI ? library_attach_multi(library, own_path)
 					  : library_attach_perf(library, own_path);
@@ -218,6 +259,27 @@ int probe_attach(struct probe *probe, int fd, const char *path, struct probe_lib
 		return r;
 	*ret = TAKE(library);
 	return 0;
+}
+
+int probe_hot_link(const struct probe_library *library, int fd, uint32_t pid)
+{
+	char path[PATH_SIZE];
+	int link;
+
+	if (library->probe->way != PROBE_WAY_MULTI)
+		return -EOPNOTSUPP;
+	library_path(fd, path);
+	link = library_link(library, PART_HOT, path, pid);
+	return link ? link : -ENOENT;
+}
+
+int probe_hot_exchange(struct probe_library *library, int link)
+{
+	int old = library->link[PART_HOT];
+
+	library->link[PART_HOT] = link;
+	probe_hot_single(library->probe, library->copy, link < 0);
+	return old;
 }
 
 void probe_library_stats(const struct probe_library *library, struct probe_library_stats *ret)

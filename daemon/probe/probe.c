@@ -185,6 +185,13 @@ int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice cho
 	return 0;
 }
 
+void probe_hot_single(struct probe *probe, uint32_t copy, bool single)
+{
+	__u64 *mask = &probe->bpf->bss->settings.single, bit = 1ull << copy % PROBE_COPIES_MAX;
+
+	__atomic_store_n(mask, single ? *mask | bit : *mask & ~bit, __ATOMIC_RELEASE);
+}
+
 static int probe_load_descs(struct probe *probe)
 {
 	int map = bpf_map__fd(probe->bpf->maps.descs);

@@ -56,9 +56,19 @@ void probe_configure(struct probe *probe, const struct probe_config *config);
  * reported: PROBE_CHOICE_DEFAULT. */
 int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice);
 
-/* Puts probes on the library behind `fd`. -ENOENT: it has none of the functions. */
-int probe_attach(struct probe *probe, int fd, const char *path, struct probe_library **ret);
+/* Puts probes on the library behind `fd`, copy number `copy` of below PROBE_COPIES_MAX. -ENOENT: it
+ * has none of the functions. */
+int probe_attach(struct probe *probe, int fd, const char *path, uint32_t copy,
+		 struct probe_library **ret);
 struct probe_library *probe_detach(struct probe_library *library);
+
+/* Another link to the library's hot functions, the same file behind `fd`: for one process, or for
+ * all (0). Takes some 10 ms, and closing it 40, more on a busy host: not for the loop. -EOPNOTSUPP:
+ * this kernel has no links to one process; -ESRCH: no such process. */
+int probe_hot_link(const struct probe_library *library, int fd, uint32_t pid);
+/* Puts the link for all processes in place, -1 for none: from then on those for single processes
+ * count. Returns the one before, for the caller to close. */
+int probe_hot_exchange(struct probe_library *library, int link);
 
 struct probe_library_stats {
 	uint32_t functions;    /* with a probe */

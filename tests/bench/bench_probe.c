@@ -128,7 +128,7 @@ static int measure(struct turn *turn, struct probe *probe, struct probe_config *
 	probe_configure(probe, config);
 	for (int i = 0; i < ROUNDS; i++) {
 		off[i] = loop(row, row->depth);
-		if (probe_attach(probe, fd, "driver", &library) < 0)
+		if (probe_attach(probe, fd, "driver", 0, &library) < 0)
 			return -1;
 		received = 0;
 		on[i] = loop(row, row->depth);

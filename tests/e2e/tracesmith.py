@@ -46,9 +46,10 @@ class Result:
 
 
 class Daemon:
-    """A tracesmithd of our own, with its socket and database in a directory of its own."""
+    """A tracesmithd of our own, with its socket and database in a directory of its own. Most tests count
+    exactly what programs that do nothing else call, so it has no budget unless asked for."""
 
-    def __init__(self, settings="", directory=None, standing=("lib",)):
+    def __init__(self, settings="", directory=None, standing=("lib",), budget="none"):
         self.directory = directory or tempfile.mkdtemp(prefix="tracesmith-test-")
         self.socket = os.path.join(self.directory, "control.sock")
         self.database = os.path.join(self.directory, "tracesmith.db")
@@ -56,7 +57,7 @@ class Daemon:
         self.config = os.path.join(self.directory, "tracesmithd.conf")
         copies = " ".join(library(name) for name in standing)
         with open(self.config, "w") as file:
-            file.write(f"{settings}\n[probe]\nstanding = {copies}\n")
+            file.write(f"{settings}\n[probe]\nbudget = {budget}\nstanding = {copies}\n")
         self.process = None
 
     def start(self, prefix=()):
@@ -162,9 +163,10 @@ class Case(unittest.TestCase):
     """A test with a daemon that is stopped, cleanly, at its end."""
     settings = ""
     standing = ("lib",)
+    budget = "none"
 
     def setUp(self):
-        self.daemon = Daemon(self.settings, standing=self.standing)
+        self.daemon = Daemon(self.settings, standing=self.standing, budget=self.budget)
         self.addCleanup(self._close)
         self.daemon.start()
 

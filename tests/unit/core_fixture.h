@@ -260,6 +260,9 @@ static void see_row(void *data, enum core_row type, const void *row)
 	case CORE_ROW_NAME:
 		seen.names++;
 		break;
+	/* Of the daemon, not of the model. */
+	case CORE_ROW_WATCH:
+	case CORE_ROW_PRICE:
 	case CORE_ROW_COUNT:
 		fail();
 	}

@@ -109,7 +109,9 @@ static void test_sums_that_were_not_told_are_counted(void **state)
 	made_end(&made, false);
 	link = open_made(&made);
 	expect_query(link, "kernels", "\"count\":3000,\"total_ns\":300000000");
-	expect_query(link, "apis", "\"calls\":3000,\"errors\":0,\"total_ns\":15000000");
+	expect_query(link, "apis",
+		     "\"calls\":3000,\"plus_minus\":null,\"watched\":null,\"errors\":0,\"total_"
+		     "ns\":15000000");
 	expect_query(link, "memory", "\"live_bytes\":50,\"live_count\":1,\"peak_bytes\":100");
 	expect_query(link, "overlap", "\"kernels_ns\":300000000");
 	expect_sql(link, LAUNCHED, "\"n\":3000,\"t\":15000000}");

@@ -176,14 +176,18 @@ static void test_apis_sum_calls_errors_and_times(void **state)
 {
 	expect(state, QUERY(.name = "apis", .pid = PID, .since_ns = fixture_second() * SECOND_NS),
 	       "{\"query\":\"apis\",\"rows\":[\n"
-	       "{\"fn\":\"cuMemcpyHtoD_v2\",\"kind\":\"copy\",\"calls\":4,\"errors\":0,"
+	       "{\"fn\":\"cuMemcpyHtoD_v2\",\"kind\":\"copy\",\"calls\":4,\"plus_minus\":null,"
+	       "\"watched\":null,\"errors\":0,"
 	       "\"total_ns\":2000,\"mean_ns\":500,\"min_ns\":400,\"max_ns\":700,"
 	       "\"bytes\":1000000},\n"
-	       "{\"fn\":\"cuStreamSynchronize\",\"kind\":\"sync\",\"calls\":4,\"errors\":0,"
+	       "{\"fn\":\"cuStreamSynchronize\",\"kind\":\"sync\",\"calls\":4,\"plus_minus\":null,"
+	       "\"watched\":null,\"errors\":0,"
 	       "\"total_ns\":901,\"mean_ns\":225,\"min_ns\":1,\"max_ns\":500,\"bytes\":0},\n"
-	       "{\"fn\":\"cuMemAlloc_v2\",\"kind\":\"alloc\",\"calls\":7,\"errors\":2,"
+	       "{\"fn\":\"cuMemAlloc_v2\",\"kind\":\"alloc\",\"calls\":7,\"plus_minus\":null,"
+	       "\"watched\":null,\"errors\":2,"
 	       "\"total_ns\":520,\"mean_ns\":74,\"min_ns\":9,\"max_ns\":200,\"bytes\":5000},\n"
-	       "{\"fn\":\"cuLaunchKernel\",\"kind\":\"launch\",\"calls\":107,\"errors\":0,"
+	       "{\"fn\":\"cuLaunchKernel\",\"kind\":\"launch\",\"calls\":107,\"plus_minus\":null,"
+	       "\"watched\":null,\"errors\":0,"
 	       "\"total_ns\":null,\"mean_ns\":null,\"min_ns\":null,\"max_ns\":null,\"bytes\":0}\n"
 	       "]," LOSS);
 }
@@ -193,11 +197,13 @@ static void test_launches_are_by_stack(void **state)
 	expect(state, QUERY(.name = "launches"),
 	       "{\"query\":\"launches\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuLaunchKernel\",\"device\":0,"
-	       "\"calls\":1100,\"errors\":0,\"captured\":0,\"stack\":null},\n"
+	       "\"calls\":1100,\"plus_minus\":null,\"watched\":null,\"errors\":0,\"captured\":0,"
+	       "\"stack\":null},\n"
 	       "{\"pid\":4000001,\"comm\":\"job2\",\"fn\":\"cuLaunchKernel\",\"device\":1,"
-	       "\"calls\":10,\"errors\":0,\"captured\":0,\"stack\":null},\n"
+	       "\"calls\":10,\"plus_minus\":null,\"watched\":null,\"errors\":0,\"captured\":0,"
+	       "\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuLaunchKernel\",\"device\":0,"
-	       "\"calls\":7,\"errors\":0,\"captured\":2,"
+	       "\"calls\":7,\"plus_minus\":null,\"watched\":null,\"errors\":0,\"captured\":2,"
 	       "\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
 	       "]," LOSS_STACKS "}\n");
 }
@@ -462,7 +468,7 @@ static void test_list_names_every_query(void **state)
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_LIST;
 	request.list = &list;
 	run_request(*state, &request, "list", &answer);
-	assert_int_equal(answer.rows, 20);
+	assert_int_equal(answer.rows, 21);
 	assert_non_null(strstr(answer.text, "\"loss\":{}}"));
 	assert_non_null(strstr(answer.text,
 			       "{\"name\":\"leaks\",\"text\":\"live allocations older "

@@ -137,17 +137,17 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 	for (int reason = 1; reason <= LOSS_REASON_MAX; reason++)
 		add_loss(fixture->store, (enum loss_reason)reason, 1, 1, 0);
 	store_all(fixture);
-	expect_loss(state, QUERY(.name = "apis"), all | BIT(RATE_LIMIT));
+	expect_loss(state, QUERY(.name = "apis"), all | BIT(RATE_LIMIT) | BIT(WINDOWS));
 	expect_loss(state, QUERY(.name = "launches"),
-		    all | BIT(RATE_LIMIT) | stacks | BIT(STACK_SAMPLED));
+		    all | BIT(RATE_LIMIT) | stacks | BIT(STACK_SAMPLED) | BIT(WINDOWS));
 	expect_loss(state, QUERY(.name = "leaks"), all | BIT(UNKNOWN_FREE) | stacks);
 	expect_loss(state, QUERY(.name = "pools"), pools);
 	expect_loss(state, QUERY(.name = "kernels"), times);
 	expect_loss(state, QUERY(.name = "kernels", .by = QUERY_BY_IS_STACK),
 		    times | stacks | BIT(STACK_SAMPLED));
-	expect_loss(state, QUERY(.name = "idle"), times | BIT(LATE));
+	expect_loss(state, QUERY(.name = "idle"), times | BIT(LATE) | BIT(WINDOWS));
 	expect_loss(state, QUERY(.name = "states", .since_ns = 1),
-		    times | BIT(LATE) | BIT(UNBOUND));
+		    times | BIT(LATE) | BIT(UNBOUND) | BIT(WINDOWS));
 	expect_loss(state, QUERY(.name = "loss"), UINT64_MAX);
 }
 
@@ -162,6 +162,7 @@ static int check_nouns(void *data, const Tracesmith__V1__Reply *reply)
 		bool timed = strcmp(loss->reason, "gap") == 0 ||
 			     strcmp(loss->reason, "paused") == 0 ||
 			     strcmp(loss->reason, "budget") == 0 ||
+			     strcmp(loss->reason, "windows") == 0 ||
 			     strcmp(loss->reason, "disconnected") == 0;
 
 		assert_true(loss->noun[0]);

@@ -314,22 +314,24 @@ static void an_older_file_is_brought_up_to_date(void **state)
 	store_add_op(f->store, &op);
 	fixture_commit(f, 6 * SECOND_NS);
 	f->store = store_free(f->store);
-	write_with_sqlite(f->path,
-			  "DROP TABLE name; DROP TABLE work; DROP TABLE busy; DROP TABLE device;"
-			  "DROP TABLE collect; DROP TABLE collect_state;"
-			  "DROP TABLE pool; DROP TABLE pool_kind;"
-			  "DROP INDEX chunk_batch; DROP INDEX chunk_small;"
-			  "ALTER TABLE chunk DROP COLUMN batch;"
-			  "ALTER TABLE chunk DROP COLUMN first_batch;"
-			  "CREATE INDEX chunk_small ON chunk(boot, first_ns) WHERE ops < 4096;"
-			  "ALTER TABLE stack DROP COLUMN batch;"
-			  "ALTER TABLE boot DROP COLUMN next_batch;"
-			  "ALTER TABLE boot DROP COLUMN oldest_pending_ns;"
-			  "ALTER TABLE function DROP COLUMN effect;"
-			  "ALTER TABLE rollup DROP COLUMN captured;"
-			  "ALTER TABLE allocation DROP COLUMN handles;"
-			  "ALTER TABLE allocation DROP COLUMN physical;"
-			  "ALTER TABLE stream DROP COLUMN number; PRAGMA user_version = 1");
+	write_with_sqlite(
+		f->path,
+		"DROP TABLE name; DROP TABLE work; DROP TABLE busy; DROP TABLE device;"
+		"DROP TABLE collect; DROP TABLE collect_state;"
+		"DROP TABLE pool; DROP TABLE pool_kind; DROP TABLE watch; DROP TABLE price;"
+		"ALTER TABLE function DROP COLUMN hot;"
+		"DROP INDEX chunk_batch; DROP INDEX chunk_small;"
+		"ALTER TABLE chunk DROP COLUMN batch;"
+		"ALTER TABLE chunk DROP COLUMN first_batch;"
+		"CREATE INDEX chunk_small ON chunk(boot, first_ns) WHERE ops < 4096;"
+		"ALTER TABLE stack DROP COLUMN batch;"
+		"ALTER TABLE boot DROP COLUMN next_batch;"
+		"ALTER TABLE boot DROP COLUMN oldest_pending_ns;"
+		"ALTER TABLE function DROP COLUMN effect;"
+		"ALTER TABLE rollup DROP COLUMN captured;"
+		"ALTER TABLE allocation DROP COLUMN handles;"
+		"ALTER TABLE allocation DROP COLUMN physical;"
+		"ALTER TABLE stream DROP COLUMN number; PRAGMA user_version = 1");
 	assert_int_equal(fixture_open(f), 0);
 	store_add(f->store, &(struct core_stream){ .id = 10, .process = 4, .number = 7 });
 	store_add(f->store, &(struct core_work){ .second = 5, .count = 1 });

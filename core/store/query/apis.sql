@@ -7,29 +7,41 @@
 -- nothing: No call was made
 -- search: fn
 -- columns:
---   fn       text
---   kind     text
---   calls    integer
---   errors   integer
---   total_ns nanoseconds
---   mean_ns  nanoseconds
---   min_ns   nanoseconds
---   max_ns   nanoseconds
---   bytes    bytes
+--   fn         text
+--   kind       text
+--   calls      integer
+--   plus_minus integer
+--   watched    share
+--   errors     integer
+--   total_ns   nanoseconds
+--   mean_ns    nanoseconds
+--   min_ns     nanoseconds
+--   max_ns     nanoseconds
+--   bytes      bytes
 WITH each AS (
-	SELECT kind, fn, sum(calls) AS calls, @ERRORS@, @TIMES@,
+	SELECT process, kind, fn, sum(calls) AS calls, @ERRORS@, @TIMES@,
 		sum(bytes) AS bytes
 	FROM rollup
 	WHERE @IN_WINDOW@
 	AND freed = 0
 	GROUP BY second, process, kind, fn
-), s AS (
-	SELECT kind, fn, sum(calls) AS calls, sum(errors) AS errors,
+), @WINDOWS@, s AS (
+	SELECT each.kind, fn, sum(@ESTIMATED@) AS calls, sum(calls * error * calls * error) AS error2,
+		sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns, sum(errors) AS errors,
 		sum(timed) AS timed, sum(total_ns) AS total_ns,
 		min(min_ns) AS min_ns, max(max_ns) AS max_ns, sum(bytes) AS bytes
-	FROM each
-	GROUP BY kind, fn
-) SELECT @FUNCTION@, k.name, calls, errors,
+	FROM (
+		SELECT process, kind, fn, sum(calls) AS calls, sum(errors) AS errors,
+			sum(timed) AS timed, sum(total_ns) AS total_ns,
+			min(min_ns) AS min_ns, max(max_ns) AS max_ns, sum(bytes) AS bytes
+		FROM each
+		GROUP BY process, kind, fn
+	) each
+	LEFT JOIN function f ON f.id = fn
+	LEFT JOIN windows ON windows.process = each.process AND f.hot
+	GROUP BY each.kind, fn
+) SELECT @FUNCTION@, k.name, calls, CAST(round(root(error2)) AS INTEGER), share(watched_ns, all_ns),
+	errors,
 	CASE WHEN timed > 0 THEN total_ns END, CASE WHEN timed > 0 THEN total_ns / timed END,
 	min_ns, CASE WHEN timed > 0 THEN max_ns END, bytes
 FROM s

@@ -22,7 +22,8 @@ set(listed
   ranges
   critical-path
   pools
-  devices)
+  devices
+  cost)
 
 # query_literal(text result): `text` as C strings, its @PHRASE@s as macros between them.
 function(query_literal text result)

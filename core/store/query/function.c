@@ -1,5 +1,6 @@
 /* Function: what SQL can call besides SQLite's own functions. */
 #include <errno.h>
+#include <math.h>
 
 #include "core/base/array.h"
 #include "core/store/query/answer.h"
@@ -85,6 +86,33 @@ static void share(sqlite3_context *context, int count, sqlite3_value **value)
 		sqlite3_result_int64(context, (int64_t)(part < 0 ? part - 0.5 : part + 0.5));
 }
 
+/* window_error(windows, missed, ms, missed², missed · ms, ms²), all sums over windows: how far the
+ * sum of `missed` may be off at 90 %, if it is in proportion to `ms` but for chance (the variance
+ * of a ratio estimate: W. G. Cochran, Sampling Techniques, 3rd edition, 6.4). Student's
+ * distribution is bounded by 1.645 + 4 / n from 3 windows on. */
+static void window_error(sqlite3_context *context, int count, sqlite3_value **value)
+{
+	double windows = sqlite3_value_double(value[0]);
+	double missed = sqlite3_value_double(value[1]), ms = sqlite3_value_double(value[2]);
+	double ratio = ms > 0 ? missed / ms : 0, squares;
+
+	squares = sqlite3_value_double(value[3]) - 2 * ratio * sqlite3_value_double(value[4]) +
+		  ratio * ratio * sqlite3_value_double(value[5]);
+	if (windows < 3)
+		sqlite3_result_double(context, missed);
+	else
+		sqlite3_result_double(context,
+				      (1.645 + 4 / windows) *
+					      sqrt(fmax(squares, 0) * windows / (windows - 1)));
+}
+
+/* root(x): its square root, 0 below 0. */
+static void root(sqlite3_context *context, int count, sqlite3_value **value)
+{
+	if (sqlite3_value_type(value[0]) != SQLITE_NULL)
+		sqlite3_result_double(context, sqrt(fmax(sqlite3_value_double(value[0]), 0)));
+}
+
 int function_register(sqlite3 *db)
 {
 	static const struct {
@@ -94,6 +122,8 @@ int function_register(sqlite3 *db)
 	} functions[] = {
 		{ "result_name", 1, result_name },
 		{ "share", 2, share },
+		{ "window_error", 6, window_error },
+		{ "root", 1, root },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(functions); i++)

@@ -7,14 +7,16 @@
 -- nothing: Nothing was launched
 -- search: fn
 -- columns:
---   pid      id
---   comm     text
---   fn       text
---   device   id
---   calls    integer
---   errors   integer
---   captured integer
---   stack    stack
+--   pid        id
+--   comm       text
+--   fn         text
+--   device     id
+--   calls      integer
+--   plus_minus integer
+--   watched    share
+--   errors     integer
+--   captured   integer
+--   stack      stack
 WITH s AS (
 	SELECT process, fn, device, stack, sum(calls) AS calls,
 		@ERRORS@, sum(captured) AS captured
@@ -22,10 +24,13 @@ WITH s AS (
 	WHERE @IN_WINDOW@
 	AND freed = 0 AND kind IN (SELECT id FROM kind WHERE name = 'launch')
 	GROUP BY process, fn, device, stack
-) SELECT p.pid, p.comm, @FUNCTION@, nullif(device, -1),
-	calls, errors, captured, stack
+), @WINDOWS@
+SELECT p.pid, p.comm, @FUNCTION@, nullif(device, -1),
+	@ESTIMATED@, CAST(round(calls * error) AS INTEGER), share(watched_ns, all_ns),
+	errors, captured, stack
 FROM s
 JOIN process p ON p.id = s.process
 LEFT JOIN function f ON f.id = s.fn
-ORDER BY calls DESC, p.pid, 3
+LEFT JOIN windows ON windows.process = s.process AND f.hot
+ORDER BY 5 DESC, p.pid, 3
 LIMIT :limit

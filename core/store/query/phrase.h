@@ -68,6 +68,23 @@
 		") GROUP BY process" \
 	") c ON c.process = p.id"
 
+/* Where hot calls were watched in windows: for each one seen, how many more there were, and how far
+ * that may be off (90 %), and the share of the time that was watched. To be joined for functions
+ * that are hot. */
+#define WINDOWS \
+	"seen AS (" \
+		"SELECT process, sum(calls) AS hot FROM rollup JOIN function f ON f.id = fn" \
+		" WHERE f.hot AND freed = 0 AND " IN_WINDOW " GROUP BY process" \
+	"), windows AS MATERIALIZED (" \
+		"SELECT process, CAST(sum(missed) AS REAL) / hot AS more," \
+		" window_error(sum(windows), sum(missed), (sum(all_ns) - sum(watched_ns)) / 1e6," \
+		" sum(missed_missed), sum(missed_ms), sum(ms_ms)) / hot AS error," \
+		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns" \
+		" FROM watch JOIN seen USING (process)" \
+		" WHERE hot > 0 AND " IN_WINDOW " GROUP BY process" \
+	")"
+#define ESTIMATED "CAST(round(calls * (1 + coalesce(more, 0))) AS INTEGER)"
+
 #define COLLECT_PAUSED "2"
 _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
 

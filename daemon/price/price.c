@@ -1,0 +1,292 @@
+/* Price: a watch for each process that makes hot calls. */
+#include "daemon/price/price.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
+#include "core/base/list.h"
+#include "core/base/map.h"
+#include "core/base/time.h"
+#include "daemon/library/library.h"
+
+#define TICK_WINDOWS_MS 25 /* while a process is watched in windows */
+#define TICK_WHOLE_MS	1000
+#define REPORT_NS	NS_PER_S
+#define THREADS		16 /* that make hot calls, of one process; the latest */
+
+struct priced {
+	struct list link;
+	uint32_t pid;
+	struct watch watch;
+	uint64_t accept_ns;	  /* hot calls since then count, ~0: none do */
+	double budget;		  /* its own, until: */
+	uint64_t budget_until_ns; /* 0: it has none, ~0: it stays */
+	uint32_t tid[THREADS], next_tid;
+	uint64_t reported_ns;
+};
+
+struct price {
+	uv_loop_t *loop;
+	uv_timer_t timer;
+	struct libraries *libraries;
+	struct price_config config;
+	struct price_callbacks callbacks;
+	void *data;
+	void (*closed)(void *data);
+	struct list processes;
+	struct map by_pid;
+	struct priced *last; /* found */
+	bool hot[PROBE_FUNCTIONS_MAX];
+	bool windows; /* the timer runs for them */
+};
+
+static void price_on_tick(uv_timer_t *timer);
+
+static struct watch_config price_watch_config(const struct price *price, double budget)
+{
+	return (struct watch_config){
+		.budget = price->config.windows ? budget : 0,
+		.hit_ns = price->config.hit_ns,
+	};
+}
+
+static struct priced *price_find(struct price *price, uint32_t pid)
+{
+	if (!price->last || price->last->pid != pid)
+		price->last = map_get(&price->by_pid, (struct map_key){ pid, 0 });
+	return price->last;
+}
+
+static struct priced *price_add(struct price *price, uint32_t pid)
+{
+	struct watch_config config = price_watch_config(price, price->config.budget);
+	struct priced *priced = calloc(1, sizeof(*priced));
+
+	if (!priced)
+		return NULL;
+	priced->pid = pid;
+	if (map_put(&price->by_pid, (struct map_key){ pid, 0 }, priced) < 0) {
+		free(priced);
+		return NULL;
+	}
+	watch_init(&priced->watch, &config, uv_hrtime() * 0x9e3779b97f4a7c15 ^ pid);
+	list_append(&price->processes, &priced->link);
+	return priced;
+}
+
+static void price_take_cycle(struct price *price, struct priced *priced)
+{
+	struct watch_cycle cycle;
+
+	if (watch_take_cycle(&priced->watch, &cycle))
+		price->callbacks.cycle(price->data, priced->pid, &cycle);
+}
+
+static void price_remove(struct price *price, struct priced *priced)
+{
+	map_remove(&price->by_pid, (struct map_key){ priced->pid, 0 });
+	list_remove(&priced->link);
+	price->last = NULL;
+	free(priced);
+}
+
+static bool priced_has_thread(const struct priced *priced, uint32_t tid)
+{
+	for (size_t i = 0; i < THREADS; i++)
+		if (priced->tid[i] == tid)
+			return true;
+	return false;
+}
+
+static bool price_hot(struct price *price, const struct ts_event *event)
+{
+	struct priced *priced = price_find(price, event->tgid);
+
+	if (!priced)
+		priced = price_add(price, event->tgid);
+	if (!priced)
+		return true;
+	if (event->start_ns < priced->accept_ns)
+		return false;
+	if (!priced_has_thread(priced, event->tid))
+		priced->tid[priced->next_tid++ % THREADS] = event->tid;
+	watch_hit(&priced->watch);
+	return true;
+}
+
+bool price_event(struct price *price, const struct ts_event *event)
+{
+	struct priced *priced;
+
+	if (event->kind == TS_EVENT_API) {
+		if (event->fn < ARRAY_SIZE(price->hot) && price->hot[event->fn])
+			return price_hot(price, event);
+		priced = price_find(price, event->tgid);
+		if (priced && priced_has_thread(priced, event->tid))
+			watch_cold(&priced->watch, event->start_ns);
+		return true;
+	}
+	if (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC) {
+		priced = price_find(price, event->tgid);
+		if (priced) {
+			watch_end(&priced->watch, event->start_ns);
+			price_take_cycle(price, priced);
+			price_remove(price, priced);
+		}
+	}
+	return true;
+}
+
+static void price_report(struct price *price, struct priced *priced, uint64_t now_ns)
+{
+	struct watch_price told;
+
+	if (now_ns < priced->reported_ns + (uint64_t)REPORT_NS)
+		return;
+	priced->reported_ns = now_ns;
+	told = watch_price(&priced->watch);
+	price->callbacks.price(price->data, priced->pid, &told, priced->watch.config.budget);
+}
+
+static enum hot_want priced_want(const struct priced *priced, bool open)
+{
+	if (priced->watch.phase == WATCH_WHOLE)
+		return HOT_WHOLE;
+	return open ? HOT_OPEN : HOT_CLOSED;
+}
+
+static bool priced_is_open(struct price *price, const struct priced *priced)
+{
+	enum hot_state state = libraries_hot_state(price->libraries, priced->pid);
+
+	if (state == HOT_IS_CHANGING)
+		return !watch_is_open(&priced->watch);
+	return state == HOT_IS_OPEN;
+}
+
+static void price_apply(struct price *price, struct priced *priced, uint64_t now_ns)
+{
+	bool own = priced->budget_until_ns > now_ns;
+	struct watch_config config =
+		price_watch_config(price, own ? priced->budget : price->config.budget);
+
+	if (price->callbacks.is_exempt(price->data, priced->pid))
+		config.budget = 0;
+	if (config.budget != priced->watch.config.budget ||
+	    config.hit_ns != priced->watch.config.hit_ns)
+		watch_configure(&priced->watch, &config);
+}
+
+static void price_tick_process(struct price *price, struct priced *priced, uint64_t now_ns)
+{
+	bool open = priced_is_open(price, priced), wanted;
+
+	price_apply(price, priced, now_ns);
+	wanted = watch_tick(&priced->watch, now_ns, open);
+	if (!wanted)
+		priced->accept_ns = UINT64_MAX;
+	else if (open && priced->accept_ns == UINT64_MAX)
+		priced->accept_ns = now_ns;
+	libraries_watch(price->libraries, priced->pid, priced_want(priced, wanted));
+	price_take_cycle(price, priced);
+	price_report(price, priced, now_ns);
+}
+
+static void price_run(struct price *price, bool windows)
+{
+	uint64_t ms = windows ? TICK_WINDOWS_MS : TICK_WHOLE_MS;
+
+	price->windows = windows;
+	uv_timer_start(&price->timer, price_on_tick, ms, ms);
+}
+
+static void price_on_tick(uv_timer_t *timer)
+{
+	struct price *price = timer->data;
+	uint64_t now_ns = uv_hrtime();
+	struct priced *priced;
+	bool windows = false;
+
+	list_for_each(priced, &price->processes, link) {
+		price_tick_process(price, priced, now_ns);
+		windows |= priced->watch.phase != WATCH_WHOLE;
+	}
+	libraries_tick(price->libraries, now_ns);
+	if (windows != price->windows)
+		price_run(price, windows);
+}
+
+int price_new(uv_loop_t *loop, struct libraries *libraries, const struct price_config *config,
+	      const struct price_callbacks *callbacks, void *data, struct price **ret)
+{
+	struct price *price = calloc(1, sizeof(*price));
+	const struct library_row *row;
+
+	if (!price)
+		return -ENOMEM;
+	price->loop = loop;
+	price->libraries = libraries;
+	price->config = *config;
+	price->callbacks = *callbacks;
+	price->data = data;
+	list_init(&price->processes);
+	for (size_t i = 0; (row = library_get(i)); i++)
+		for (size_t k = 0; k < row->count; k++)
+			price->hot[row->function[k].number] = library_is_hot(&row->function[k]);
+	uv_timer_init(loop, &price->timer);
+	price->timer.data = price;
+	price_run(price, false);
+	*ret = price;
+	return 0;
+}
+
+static void price_on_closed(uv_handle_t *handle)
+{
+	struct price *price = handle->data;
+	struct priced *priced;
+
+	list_for_each(priced, &price->processes, link)
+		price_remove(price, priced);
+	map_clear(&price->by_pid);
+	price->closed(price->data);
+	free(price);
+}
+
+void price_close(struct price *price, void (*closed)(void *data))
+{
+	price->closed = closed;
+	uv_close((uv_handle_t *)&price->timer, price_on_closed);
+}
+
+void price_configure(struct price *price, const struct price_config *config)
+{
+	price->config = *config;
+}
+
+int price_set_budget(struct price *price, uint32_t pid, double budget, uint64_t until_ns)
+{
+	struct priced *priced = price_find(price, pid);
+
+	if (!priced)
+		return -ENOENT;
+	priced->budget = budget;
+	priced->budget_until_ns = until_ns ? until_ns : UINT64_MAX;
+	return 0;
+}
+
+int price_measure(struct price *price, uint32_t pid)
+{
+	struct priced *priced = price_find(price, pid);
+
+	if (!price->config.windows)
+		return -EOPNOTSUPP;
+	if (!priced)
+		return -ENOENT;
+	watch_measure(&priced->watch);
+	if (!price->windows)
+		price_run(price, true);
+	return 0;
+}

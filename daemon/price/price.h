@@ -1,0 +1,51 @@
+/* price.h: what the probes cost each process, and whose hot calls are watched when, so that it
+ * stays within its budget.
+ *
+ * core/price/watch.h decides for one process; here are the processes, their events and links.
+ */
+#ifndef TS_DAEMON_PRICE_H
+#define TS_DAEMON_PRICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/model/core.h"
+#include "core/price/watch.h"
+#include "daemon/probe/libraries.h"
+#include "proto/event.h"
+
+struct price;
+
+struct price_config {
+	double budget;	 /* of each process; 0: none */
+	uint64_t hit_ns; /* what a hit costs on this host */
+	bool windows;	 /* the kernel has links to single processes */
+};
+
+struct price_callbacks {
+	/* Whether it is watched whole, whatever that costs. */
+	bool (*is_exempt)(void *data, uint32_t pid);
+	/* Hot calls of the process were not watched from `start_ns`, and the cycle of windows that
+	 * goes on since then has come to `end_ns`. */
+	void (*cycle)(void *data, uint32_t pid, const struct watch_cycle *cycle);
+	/* The price of the process, when it has changed, at most once a second. */
+	void (*price)(void *data, uint32_t pid, const struct watch_price *price, double budget);
+};
+
+int price_new(uv_loop_t *loop, struct libraries *libraries, const struct price_config *config,
+	      const struct price_callbacks *callbacks, void *data, struct price **ret);
+void price_close(struct price *price, void (*closed)(void *data));
+
+/* Before the model gets an event of the probes: false if it must not, because it lies outside of a
+ * window. */
+bool price_event(struct price *price, const struct ts_event *event);
+
+void price_configure(struct price *price, const struct price_config *config);
+/* Another budget for one process until `until_ns` (0: as long as it lives). -ENOENT: the process
+ * has made no calls. */
+int price_set_budget(struct price *price, uint32_t pid, double budget, uint64_t until_ns);
+/* Measures the price of a process soon. -ENOENT as above, -EOPNOTSUPP: this kernel cannot. */
+int price_measure(struct price *price, uint32_t pid);
+
+#endif

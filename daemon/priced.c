@@ -1,0 +1,111 @@
+/* Priced: hands what the probes cost each process, and what windows missed, to the model and the
+ * store. */
+#include "core/base/time.h"
+#include "daemon/daemon_internal.h"
+
+/* What a hit costs, in place: in a loop it is a quarter. */
+#define HIT_NS 3000
+#define PPM    1e6
+
+static int32_t ppm(double share)
+{
+	double value = share * PPM;
+
+	return value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : (int32_t)value;
+}
+
+/* Records of the exact tier are joined with calls that the probes see. */
+static bool is_exempt(void *data, uint32_t pid)
+{
+	struct daemon *daemon = data;
+
+	return daemon->exact && exact_has(daemon->exact, pid);
+}
+
+static void on_cycle(void *data, uint32_t pid, const struct watch_cycle *cycle)
+{
+	struct daemon *daemon = data;
+	const struct core_process *process = core_process_by_pid(daemon->core, pid);
+	uint64_t all_ns = cycle->end_ns - cycle->start_ns;
+	uint64_t ms = (all_ns - cycle->watched_ns) / (uint64_t)NS_PER_MS;
+	struct core_watch row = {
+		.second = cycle->start_ns / (uint64_t)NS_PER_S,
+		.windows = cycle->watched_ns > 0,
+		.watched_ns = cycle->watched_ns,
+		.all_ns = all_ns,
+		.seen = cycle->hits,
+		.missed = cycle->estimated - cycle->hits,
+	};
+	struct core_loss loss = {
+		.start_ns = cycle->start_ns,
+		.end_ns = cycle->end_ns,
+		.reason = LOSS_WINDOWS,
+		.count = 1,
+	};
+
+	if (!process)
+		return;
+	row.process = loss.process = process->id;
+	row.missed_missed = row.missed * row.missed;
+	row.missed_ms = row.missed * ms;
+	row.ms_ms = ms * ms;
+	store_add(daemon->store, &row);
+	core_lose(daemon->core, &loss);
+}
+
+static void on_price(void *data, uint32_t pid, const struct watch_price *price, double budget)
+{
+	struct daemon *daemon = data;
+	const struct core_process *process = core_process_by_pid(daemon->core, pid);
+	struct core_price row = {
+		.part = PRICE_PROBES,
+		.measured = price->basis == WATCH_MEASURED,
+		.turns = price->pairs,
+		.budget_ppm = (uint32_t)ppm(budget),
+		.share_ppm = (uint32_t)ppm(price->share),
+		.whole_ppm = ppm(price->whole),
+		.whole_low_ppm = ppm(price->whole_low),
+		.whole_high_ppm = ppm(price->whole_high),
+		.cost_ppm = ppm(price->now),
+		.cost_low_ppm = ppm(price->now_low),
+		.cost_high_ppm = ppm(price->now_high),
+		.told_ns = uv_hrtime(),
+	};
+
+	if (!process)
+		return;
+	row.process = process->id;
+	store_add(daemon->store, &row);
+}
+
+static struct price_config price_config(const struct daemon *daemon)
+{
+	struct probe_stats stats;
+
+	probe_stats(daemon->probe, &stats, NULL, 0);
+	return (struct price_config){
+		.budget = (double)daemon->config->budget_ppm / PPM,
+		.hit_ns = HIT_NS,
+		.windows = stats.way == PROBE_WAY_MULTI,
+	};
+}
+
+int daemon_start_price(struct daemon *daemon)
+{
+	struct price_callbacks callbacks = {
+		.is_exempt = is_exempt,
+		.cycle = on_cycle,
+		.price = on_price,
+	};
+	struct price_config config = price_config(daemon);
+
+	return price_new(&daemon->loop, daemon->libraries, &config, &callbacks, daemon,
+			 &daemon->price);
+}
+
+void daemon_configure_price(struct daemon *daemon)
+{
+	struct price_config config = price_config(daemon);
+
+	price_configure(daemon->price, &config);
+}

@@ -1,0 +1,92 @@
+"""A process that the probes would slow down too much is watched in windows, within its budget: what windows
+do not show is estimated, and other processes are counted as exactly as ever."""
+import json
+import signal
+
+import tracesmith
+from tracesmith import run, wait_for, workload
+
+SECONDS = 12
+
+
+def finish(process):
+    out, _ = process.communicate(timeout=120)
+    return json.loads(out.splitlines()[-1])
+
+
+class Price(tracesmith.Case):
+    budget = "0.5%"
+
+    def cost(self, pid):
+        rows = self.daemon.query("cost", "--pid", pid) if self.daemon.known(pid) else []
+        return rows[0] if rows else None
+
+    def launches(self, pid):
+        return self.daemon.apis(pid)["cuLaunchKernel"]
+
+    def in_windows(self, pid):
+        cost = self.cost(pid)
+        return cost and cost["watched"] < 1000000 and cost["turns"] > 0
+
+    def test_missed_calls_are_estimated(self):
+        process = workload("steps", "--seconds", SECONDS)
+        self.addCleanup(self.end, process)
+        wait_for("windows", lambda: self.in_windows(process.pid))
+        truth = finish(process)
+        self.daemon.wait_ended(process.pid)
+        answer = self.daemon.answer("apis", "--pid", process.pid)
+        row, = [row for row in answer["rows"] if row["fn"] == "cuLaunchKernel"]
+        self.assertLess(row["watched"], 800000)
+        self.assertGreater(row["plus_minus"], 0)
+        self.assertLess(abs(row["calls"] - truth["launches"]), max(3 * row["plus_minus"], 0.05 * truth["launches"]),
+                        f"{row} of {truth}")
+        self.assertEqual(set(answer["loss"]), {"windows"})
+        self.assertEqual(self.daemon.apis(process.pid)["cuStreamSynchronize"]["calls"], truth["steps"])
+        self.assertIsNone(self.daemon.apis(process.pid)["cuStreamSynchronize"]["plus_minus"])
+
+    def test_others_are_counted_exactly(self):
+        """They change from the link for all to links of their own, and back, and one comes in between."""
+        calm = workload("steps", "--seconds", SECONDS, "--calls", 1, "--pause", 5000000)
+        self.addCleanup(self.end, calm)
+        process = workload("steps", "--seconds", SECONDS / 2)
+        self.addCleanup(self.end, process)
+        wait_for("windows", lambda: self.in_windows(process.pid))
+        late = workload("steps", "--seconds", SECONDS / 4, "--calls", 1, "--pause", 5000000)
+        self.addCleanup(self.end, late)
+        wait_for("the calls of the late one", lambda: self.daemon.known(late.pid))
+        for each in (process, late, calm):
+            truth = finish(each)
+            self.daemon.wait_ended(each.pid)
+            row = self.launches(each.pid)
+            if each is calm:
+                self.assertEqual((row["calls"], row["plus_minus"]), (truth["launches"], None))
+            elif each is late:  # its first calls may come before its link does
+                self.assertIsNone(row["plus_minus"])
+                self.assertLessEqual(row["calls"], truth["launches"])
+                self.assertGreater(row["calls"], 0.8 * truth["launches"] - 50)
+
+    def test_the_settings_are_reread(self):
+        process = workload("steps", "--seconds", SECONDS)
+        self.addCleanup(self.end, process)
+        wait_for("windows", lambda: self.in_windows(process.pid))
+        with open(self.daemon.config) as file:
+            settings = file.read()
+        with open(self.daemon.config, "w") as file:
+            file.write(settings.replace("budget = 0.5%", "budget = none"))
+        self.daemon.process.send_signal(signal.SIGHUP)
+        wait_for("all of it", lambda: self.cost(process.pid)["watched"] == 1000000)
+        self.assertIsNone(self.cost(process.pid)["budget"])
+        finish(process)
+
+
+class Whole(tracesmith.Case):
+    def test_without_a_budget_nothing_is_missed(self):
+        process, said = run("steps", "--seconds", 4)
+        self.daemon.wait_ended(process.pid)
+        answer = self.daemon.answer("launches", "--pid", process.pid)
+        self.assertEqual(sum(row["calls"] for row in answer["rows"]), said[-1]["launches"])
+        self.assertNotIn("windows", answer["loss"])
+
+
+if __name__ == "__main__":
+    tracesmith.main()
