@@ -164,6 +164,8 @@ static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
 	intake_flush(daemon->turn.intake, uv_hrtime());
 	if (daemon->libraries)
 		libraries_process_gone(daemon->libraries, pid);
+	if (daemon->price)
+		price_process_gone(daemon->price, pid, time_ns);
 	core_process_gone(daemon->core, pid, time_ns);
 }
 
@@ -318,7 +320,7 @@ static int daemon_start_maps(struct daemon *daemon)
 static int daemon_start_probes(struct daemon *daemon)
 {
 	struct probe_callbacks callbacks = { .record = daemon_on_record };
-	struct libraries_callbacks gaps = { .gap = daemon_gap, .data = daemon };
+	struct libraries_callbacks gaps = { daemon_gap, daemon_late, daemon };
 	struct libraries_found standing;
 	struct probe_config config;
 	int r;

@@ -21,9 +21,10 @@
 
 #define DAEMON_GAPS 64
 
-/* A period in which a process had a library without probes. */
+/* A period in which a process had a library without probes, or without those of hot functions. */
 struct gap {
 	uint32_t pid;
+	uint8_t reason; /* LOSS_GAP, LOSS_WINDOWS */
 	uint64_t start_ns, end_ns;
 };
 
@@ -96,6 +97,7 @@ void daemon_detach(void *data, struct api_ticket *ticket, const struct api_targe
 extern const struct core_sink daemon_sink;
 /* Reports a gap to the model, now or when it gets to know the process. */
 void daemon_gap(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+void daemon_late(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
 void daemon_user_named(void *data, uint32_t process, const char *name);
 void daemon_stack_named(void *data, struct symbol_job *job);
 

@@ -46,23 +46,31 @@ static void gap_lose(struct daemon *daemon, uint32_t process, const struct gap *
 		.start_ns = gap->start_ns,
 		.end_ns = gap->end_ns,
 		.process = process,
-		.reason = LOSS_GAP,
+		.reason = gap->reason,
 		.count = 1,
 	};
 
 	core_lose(daemon->core, &loss);
 }
 
+static void gap_add(struct daemon *daemon, const struct gap *gap)
+{
+	const struct core_process *process = core_process_by_pid(daemon->core, gap->pid);
+
+	if (process || !gap->pid)
+		gap_lose(daemon, process ? process->id : 0, gap);
+	else
+		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = *gap;
+}
+
 void daemon_gap(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns)
 {
-	struct daemon *daemon = data;
-	const struct core_process *process = core_process_by_pid(daemon->core, pid);
-	struct gap gap = { pid, start_ns, end_ns };
+	gap_add(data, &(struct gap){ pid, LOSS_GAP, start_ns, end_ns });
+}
 
-	if (process || !pid)
-		gap_lose(daemon, process ? process->id : 0, &gap);
-	else
-		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = gap;
+void daemon_late(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns)
+{
+	gap_add(data, &(struct gap){ pid, LOSS_WINDOWS, start_ns, end_ns });
 }
 
 static void sink_process_gaps(struct daemon *daemon, const struct core_process *process)
@@ -85,6 +93,7 @@ static void sink_process_past(struct daemon *daemon, const struct core_process *
 		(int64_t)(process->started_ticks * NS_PER_TICK) - daemon->boot_offset_ns;
 	struct gap gap = {
 		.pid = process->pid,
+		.reason = LOSS_GAP,
 		.start_ns = started_ns > 0 ? (uint64_t)started_ns : 0,
 		.end_ns = daemon->started_ns,
 	};

@@ -29,12 +29,6 @@ void watch_init(struct watch *watch, const struct watch_config *config, uint64_t
 	*watch = (struct watch){ .config = *config, .seed = seed | 1, .share = 1 };
 }
 
-void watch_configure(struct watch *watch, const struct watch_config *config)
-{
-	watch->config = *config;
-	watch->cheap_ns = 0;
-}
-
 /* G. Marsaglia: Xorshift RNGs, 2003. */
 static double watch_random(struct watch *watch)
 {
@@ -255,6 +249,18 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 	}
 	watch->share = fmin(fmax(watch->config.budget / price, share_min(watch)), SHARE_MAX);
 	watch_plan_gap(watch);
+}
+
+void watch_configure(struct watch *watch, const struct watch_config *config)
+{
+	watch->config = *config;
+	watch->cheap_ns = 0;
+	/* Not at the end of a long gap. */
+	if (!(config->budget > 0) && watch->phase != WATCH_WHOLE) {
+		watch_end(watch, watch->ticked_ns);
+		watch->share = 1;
+		watch_enter(watch, WATCH_WHOLE);
+	}
 }
 
 static void watch_measure_from(struct watch *watch)

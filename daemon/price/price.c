@@ -2,6 +2,7 @@
 #include "daemon/price/price.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +16,18 @@
 #define TICK_WINDOWS_MS 25 /* while a process is watched in windows */
 #define TICK_WHOLE_MS	1000
 #define REPORT_NS	NS_PER_S
+#define ALIKE		0.0005
 #define THREADS		16 /* that make hot calls, of one process; the latest */
 
 struct priced {
 	struct list link;
 	uint32_t pid;
 	struct watch watch;
-	uint64_t accept_ns;	  /* hot calls since then count, ~0: none do */
-	double budget;		  /* its own, until: */
-	uint64_t budget_until_ns; /* 0: it has none, ~0: it stays */
+	uint64_t accept_ns; /* hot calls since then count, ~0: none do */
 	uint32_t tid[THREADS], next_tid;
 	uint64_t reported_ns;
+	struct watch_price reported;
+	double reported_budget;
 };
 
 struct price {
@@ -45,10 +47,10 @@ struct price {
 
 static void price_on_tick(uv_timer_t *timer);
 
-static struct watch_config price_watch_config(const struct price *price, double budget)
+static struct watch_config price_watch_config(const struct price *price)
 {
 	return (struct watch_config){
-		.budget = price->config.windows ? budget : 0,
+		.budget = price->config.windows ? price->config.budget : 0,
 		.hit_ns = price->config.hit_ns,
 	};
 }
@@ -62,7 +64,7 @@ static struct priced *price_find(struct price *price, uint32_t pid)
 
 static struct priced *price_add(struct price *price, uint32_t pid)
 {
-	struct watch_config config = price_watch_config(price, price->config.budget);
+	struct watch_config config = price_watch_config(price);
 	struct priced *priced = calloc(1, sizeof(*priced));
 
 	if (!priced)
@@ -117,6 +119,17 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 	return true;
 }
 
+void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns)
+{
+	struct priced *priced = price_find(price, pid);
+
+	if (!priced)
+		return;
+	watch_end(&priced->watch, time_ns);
+	price_take_cycle(price, priced);
+	price_remove(price, priced);
+}
+
 bool price_event(struct price *price, const struct ts_event *event)
 {
 	struct priced *priced;
@@ -130,25 +143,35 @@ bool price_event(struct price *price, const struct ts_event *event)
 		return true;
 	}
 	if (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC) {
-		priced = price_find(price, event->tgid);
-		if (priced) {
-			watch_end(&priced->watch, event->start_ns);
-			price_take_cycle(price, priced);
-			price_remove(price, priced);
-		}
+		price_process_gone(price, event->tgid, event->start_ns);
+		/* It may run another program. */
+		libraries_watch(price->libraries, event->tgid, HOT_WHOLE);
 	}
 	return true;
 }
 
+static bool price_is_like(const struct watch_price *a, const struct watch_price *b)
+{
+	return a->basis == b->basis && a->pairs == b->pairs && a->over == b->over &&
+	       fabs(a->now - b->now) < ALIKE && fabs(a->share - b->share) < ALIKE;
+}
+
 static void price_report(struct price *price, struct priced *priced, uint64_t now_ns)
 {
+	double budget = priced->watch.config.budget;
 	struct watch_price told;
 
 	if (now_ns < priced->reported_ns + (uint64_t)REPORT_NS)
 		return;
-	priced->reported_ns = now_ns;
 	told = watch_price(&priced->watch);
-	price->callbacks.price(price->data, priced->pid, &told, priced->watch.config.budget);
+	/* What goes to the store wakes a disk. */
+	if (priced->reported_ns && budget == priced->reported_budget &&
+	    price_is_like(&told, &priced->reported))
+		return;
+	priced->reported_ns = now_ns;
+	priced->reported = told;
+	priced->reported_budget = budget;
+	price->callbacks.price(price->data, priced->pid, &told, budget);
 }
 
 static enum hot_want priced_want(const struct priced *priced, bool open)
@@ -167,13 +190,13 @@ static bool priced_is_open(struct price *price, const struct priced *priced)
 	return state == HOT_IS_OPEN;
 }
 
-static void price_apply(struct price *price, struct priced *priced, uint64_t now_ns)
+static void price_apply(struct price *price, struct priced *priced)
 {
-	bool own = priced->budget_until_ns > now_ns;
-	struct watch_config config =
-		price_watch_config(price, own ? priced->budget : price->config.budget);
+	struct watch_config config = price_watch_config(price);
 
-	if (price->callbacks.is_exempt(price->data, priced->pid))
+	/* Without a mapping that we know of, there is no link to take. */
+	if (price->callbacks.is_exempt(price->data, priced->pid) ||
+	    !libraries_has(price->libraries, priced->pid))
 		config.budget = 0;
 	if (config.budget != priced->watch.config.budget ||
 	    config.hit_ns != priced->watch.config.hit_ns)
@@ -184,7 +207,7 @@ static void price_tick_process(struct price *price, struct priced *priced, uint6
 {
 	bool open = priced_is_open(price, priced), wanted;
 
-	price_apply(price, priced, now_ns);
+	price_apply(price, priced);
 	wanted = watch_tick(&priced->watch, now_ns, open);
 	if (!wanted)
 		priced->accept_ns = UINT64_MAX;
@@ -264,29 +287,4 @@ void price_close(struct price *price, void (*closed)(void *data))
 void price_configure(struct price *price, const struct price_config *config)
 {
 	price->config = *config;
-}
-
-int price_set_budget(struct price *price, uint32_t pid, double budget, uint64_t until_ns)
-{
-	struct priced *priced = price_find(price, pid);
-
-	if (!priced)
-		return -ENOENT;
-	priced->budget = budget;
-	priced->budget_until_ns = until_ns ? until_ns : UINT64_MAX;
-	return 0;
-}
-
-int price_measure(struct price *price, uint32_t pid)
-{
-	struct priced *priced = price_find(price, pid);
-
-	if (!price->config.windows)
-		return -EOPNOTSUPP;
-	if (!priced)
-		return -ENOENT;
-	watch_measure(&priced->watch);
-	if (!price->windows)
-		price_run(price, true);
-	return 0;
 }

@@ -41,11 +41,9 @@ void price_close(struct price *price, void (*closed)(void *data));
  * window. */
 bool price_event(struct price *price, const struct ts_event *event);
 
+/* Its EXIT may never have come. */
+void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns);
+
 void price_configure(struct price *price, const struct price_config *config);
-/* Another budget for one process until `until_ns` (0: as long as it lives). -ENOENT: the process
- * has made no calls. */
-int price_set_budget(struct price *price, uint32_t pid, double budget, uint64_t until_ns);
-/* Measures the price of a process soon. -ENOENT as above, -EOPNOTSUPP: this kernel cannot. */
-int price_measure(struct price *price, uint32_t pid);
 
 #endif

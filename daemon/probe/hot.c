@@ -27,6 +27,7 @@ struct member {
 	enum hot_want want;
 	int fd; /* -1: no link of its own */
 	bool failed;
+	uint64_t late_ns; /* when it came, until its first link; 0: that was there */
 	struct closing *closing;
 };
 
@@ -103,9 +104,9 @@ static void member_free(struct hot *hot, struct member *member)
 }
 
 void hot_init(struct hot *hot, uv_loop_t *loop, struct remover *remover, int fd,
-	      void (*idle)(struct hot *hot))
+	      const struct hot_callbacks *callbacks)
 {
-	*hot = (struct hot){ .loop = loop, .remover = remover, .fd = fd, .idle = idle };
+	*hot = (struct hot){ .loop = loop, .remover = remover, .fd = fd, .callbacks = callbacks };
 	list_init(&hot->members);
 }
 
@@ -167,8 +168,12 @@ static void hot_linked(struct hot *hot, const struct hot_link *link)
 	if (member->failed && link->fd != -ESRCH)
 		log_warning_errno(link->fd, "Failed to watch the hot calls of process %u",
 				  link->pid);
-	if (!member->failed)
-		member->fd = link->fd;
+	if (member->failed)
+		return;
+	member->fd = link->fd;
+	if (member->late_ns)
+		hot->callbacks->late(hot, member->pid, member->late_ns);
+	member->late_ns = 0;
 }
 
 static void on_linked(uv_work_t *req, int status)
@@ -187,7 +192,7 @@ static void on_linked(uv_work_t *req, int status)
 	}
 	hot_reconcile(hot);
 	if (!hot->busy)
-		hot->idle(hot);
+		hot->callbacks->idle(hot);
 }
 
 static void hot_queue(struct hot *hot, struct hot_work *work)
@@ -277,6 +282,7 @@ int hot_add(struct hot *hot, uint32_t pid)
 		return -ENOMEM;
 	member->pid = pid;
 	member->fd = -1;
+	member->late_ns = hot->single ? uv_hrtime() : 0;
 	list_append(&hot->members, &member->link);
 	hot_reconcile(hot);
 	return 0;

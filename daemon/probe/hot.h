@@ -30,20 +30,27 @@ enum hot_state {
 	HOT_IS_CHANGING,
 };
 
+struct hot;
+struct hot_callbacks {
+	void (*idle)(struct hot *hot); /* the pool is done with it */
+	/* The hot calls of a process that came since then were not seen until now. */
+	void (*late)(struct hot *hot, uint32_t pid, uint64_t since_ns);
+};
+
 struct hot {
 	uv_loop_t *loop;
 	struct remover *remover;
 	struct probe_library *library; /* NULL: not attached yet */
 	int fd;			       /* the library's file, borrowed */
 	struct list members;
-	bool single;		       /* a link for each process */
-	bool busy;		       /* the pool makes links */
-	uint64_t whole_ns;	       /* since then all are watched whole, 0: not all */
-	void (*idle)(struct hot *hot); /* called when it is no longer busy */
+	bool single;	   /* a link for each process */
+	bool busy;	   /* the pool makes links */
+	uint64_t whole_ns; /* since then all are watched whole, 0: not all */
+	const struct hot_callbacks *callbacks;
 };
 
 void hot_init(struct hot *hot, uv_loop_t *loop, struct remover *remover, int fd,
-	      void (*idle)(struct hot *hot));
+	      const struct hot_callbacks *callbacks);
 /* The library has its probes now. */
 void hot_start(struct hot *hot, struct probe_library *library);
 /* Not while it is busy. Links close in their own time. */

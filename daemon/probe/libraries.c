@@ -92,6 +92,16 @@ static void on_hot_idle(struct hot *hot)
 	library_free_dropped(list_item(hot, struct library_copy, hot));
 }
 
+static void on_hot_late(struct hot *hot, uint32_t pid, uint64_t since_ns)
+{
+	const struct library_copy *library = list_item(hot, struct library_copy, hot);
+	const struct libraries_callbacks *callbacks = &library->libraries->callbacks;
+
+	callbacks->late(callbacks->data, pid, since_ns, uv_hrtime());
+}
+
+static const struct hot_callbacks hot_callbacks = { .idle = on_hot_idle, .late = on_hot_late };
+
 void libraries_close(struct libraries *libraries)
 {
 	libraries->closing = true;
@@ -219,7 +229,8 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 	library->device = file->device;
 	library->inode = file->inode;
 	library->fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
-	hot_init(&library->hot, libraries->loop, libraries->hot_remover, library->fd, on_hot_idle);
+	hot_init(&library->hot, libraries->loop, libraries->hot_remover, library->fd,
+		 &hot_callbacks);
 	library->path = strdup(file->path);
 	if (library->fd < 0 || !library->path)
 		return -ENOMEM;
@@ -325,6 +336,14 @@ void libraries_watch(struct libraries *libraries, uint32_t pid, enum hot_want wa
 {
 	for (uint32_t i = 0; i < libraries->count; i++)
 		hot_watch(&libraries->library[i]->hot, pid, want);
+}
+
+bool libraries_has(const struct libraries *libraries, uint32_t pid)
+{
+	for (uint32_t i = 0; i < libraries->count; i++)
+		if (hot_has(&libraries->library[i]->hot, pid))
+			return true;
+	return false;
 }
 
 enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t pid)

@@ -47,6 +47,8 @@ struct library_copy {
 struct libraries_callbacks {
 	/* What the process called between was not seen; pid 0: of several processes. */
 	void (*gap)(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+	/* The same of hot calls alone. */
+	void (*late)(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
 	void *data;
 };
 
@@ -85,6 +87,8 @@ void libraries_process_gone(struct libraries *libraries, uint32_t pid);
 
 /* Of all copies that the process maps: whether its hot calls are watched. */
 void libraries_watch(struct libraries *libraries, uint32_t pid, enum hot_want want);
+/* Whether it is known to map any. */
+bool libraries_has(const struct libraries *libraries, uint32_t pid);
 enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t pid);
 /* Every second, and often while some process is left out. */
 void libraries_tick(struct libraries *libraries, uint64_t now_ns);

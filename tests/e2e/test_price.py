@@ -6,7 +6,7 @@ import signal
 import tracesmith
 from tracesmith import run, wait_for, workload
 
-SECONDS = 12
+SECONDS = 8
 
 
 def finish(process):
@@ -48,10 +48,10 @@ class Price(tracesmith.Case):
         """They change from the link for all to links of their own, and back, and one comes in between."""
         calm = workload("steps", "--seconds", SECONDS, "--calls", 1, "--pause", 5000000)
         self.addCleanup(self.end, calm)
-        process = workload("steps", "--seconds", SECONDS / 2)
+        process = workload("steps", "--seconds", SECONDS)
         self.addCleanup(self.end, process)
         wait_for("windows", lambda: self.in_windows(process.pid))
-        late = workload("steps", "--seconds", SECONDS / 4, "--calls", 1, "--pause", 5000000)
+        late = workload("steps", "--seconds", SECONDS / 3, "--calls", 1, "--pause", 5000000)
         self.addCleanup(self.end, late)
         wait_for("the calls of the late one", lambda: self.daemon.known(late.pid))
         for each in (process, late, calm):
@@ -81,7 +81,7 @@ class Price(tracesmith.Case):
 
 class Whole(tracesmith.Case):
     def test_without_a_budget_nothing_is_missed(self):
-        process, said = run("steps", "--seconds", 4)
+        process, said = run("steps", "--seconds", 3)
         self.daemon.wait_ended(process.pid)
         answer = self.daemon.answer("launches", "--pid", process.pid)
         self.assertEqual(sum(row["calls"] for row in answer["rows"]), said[-1]["launches"])

@@ -295,6 +295,41 @@ static void what_becomes_expensive_is_measured_again(void **state)
 	assert_true((double)program.paid_ns < BUDGET * 1.2 * (double)MINUTES(5));
 }
 
+/* Whoever takes the budget away does not wait for the end of a gap. */
+static void without_a_budget_any_longer_it_is_watched_at_once(void **state)
+{
+	struct watch_config none = { .budget = 0, .hit_ns = HIT_NS };
+	struct program program = launch_bound;
+	uint64_t seen, made;
+
+	program_start(&program, 0.001, 3);
+	program_run(&program, MINUTES(2));
+	while (program.watch.phase != WATCH_GAP)
+		program_run(&program, TICK_NS);
+	watch_configure(&program.watch, &none);
+	program_run(&program, 4 * TICK_NS);
+	seen = program.seen;
+	made = program.made;
+	program_run(&program, MINUTES(1));
+	assert_int_equal(program.seen - seen, program.made - made);
+	assert_true(watch_price(&program.watch).share == 1);
+}
+
+/* A process ends in the middle of a cycle: what it missed is counted all the same. */
+static void the_last_cycle_counts(void **state)
+{
+	struct program program = launch_bound;
+	struct watch_cycle cycle;
+
+	program_start(&program, BUDGET, 5);
+	program_run(&program, MINUTES(2));
+	watch_end(&program.watch, program.now_ns);
+	assert_true(watch_take_cycle(&program.watch, &cycle));
+	assert_int_equal(cycle.end_ns, program.now_ns);
+	assert_true(fabs((double)cycle.estimated / (double)program.cycle_made - 1) < 0.2);
+	assert_false(watch_take_cycle(&program.watch, &cycle));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -308,6 +343,8 @@ int main(void)
 		cmocka_unit_test(a_budget_out_of_reach_is_told),
 		cmocka_unit_test(slow_steps_are_measured_too),
 		cmocka_unit_test(what_becomes_expensive_is_measured_again),
+		cmocka_unit_test(without_a_budget_any_longer_it_is_watched_at_once),
+		cmocka_unit_test(the_last_cycle_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
