@@ -49,13 +49,15 @@ def wait_for(what, condition, seconds=20):
 
 
 class Daemon:
+    """Without a budget, unless the settings name one: the scripts compare exact counts."""
+
     def __init__(self, programs, settings=""):
         self.programs = programs
         self.directory = tempfile.mkdtemp(prefix="tracesmith-gpu-")
         self.socket = os.path.join(self.directory, "control.sock")
         config = os.path.join(self.directory, "conf")
         with open(config, "w") as file:
-            file.write(settings)
+            file.write(settings if "budget" in settings else f"{settings}\n[probe]\nbudget = none\n")
         self.log = open(os.path.join(OUT, "daemon.log"), "a")
         self.process = subprocess.Popen(
             [os.path.join(programs, "tracesmithd"), "--config", config, "--socket", self.socket, "--state-dir",

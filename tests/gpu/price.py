@@ -18,7 +18,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SETTLE_S = float(os.environ.get("SETTLE_S", "20"))
 PHASE_S = float(os.environ.get("PHASE_S", "15"))
 OFF_S = 5
-SETTINGS = {"whole (budget none)": "[probe]\nbudget = none\n", "default (budget 1 %)": ""}
+SETTINGS = {"whole (budget none)": "[probe]\nbudget = none\n", "default (budget 1 %)": "[probe]\nbudget = 1%\n"}
 
 
 def mean(program, since, until):
