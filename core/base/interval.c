@@ -74,13 +74,26 @@ static size_t cut(const int64_t *orders, double all, size_t most, double confide
 	return out;
 }
 
+/* Of values that the statistic orders, which it sorts. */
+static struct interval interval_of(double *value, size_t count, const int64_t *orders, double all,
+				   double confidence)
+{
+	struct interval interval;
+	size_t out = cut(orders, all, count, confidence, &interval.confidence);
+
+	qsort(value, count, sizeof(*value), by_value);
+	interval.low = value[out];
+	interval.high = value[count - 1 - out];
+	interval.ratio = median(value, count);
+	return interval;
+}
+
 struct interval interval_ratio(const double *a, size_t a_count, const double *b, size_t b_count,
 			       double confidence)
 {
 	double ratio[RATIOS_MAX] = { 0 }, all;
 	int64_t orders[RATIOS_MAX + 1];
-	size_t count = 0, out;
-	struct interval interval;
+	size_t count = 0;
 
 	if (a_count > INTERVAL_SAMPLES_MAX)
 		a_count = INTERVAL_SAMPLES_MAX;
@@ -89,32 +102,21 @@ struct interval interval_ratio(const double *a, size_t a_count, const double *b,
 	for (size_t i = 0; i < a_count; i++)
 		for (size_t j = 0; j < b_count; j++)
 			ratio[count++] = b[j] == a[i] ? 1 : b[j] / a[i]; /* also if both are 0 */
-	qsort(ratio, count, sizeof(*ratio), by_value);
 	all = count_orders(a_count, b_count, orders);
-	out = cut(orders, all, count, confidence, &interval.confidence);
-	interval.low = ratio[out];
-	interval.high = ratio[count - 1 - out];
-	interval.ratio = median(ratio, count);
-	return interval;
+	return interval_of(ratio, count, orders, all, confidence);
 }
 
 struct interval interval_middle(const double *x, size_t count, double confidence)
 {
 	double mean[MEANS_MAX] = { 0 }, all;
 	int64_t signs[MEANS_MAX + 1];
-	size_t means = 0, out;
-	struct interval interval;
+	size_t means = 0;
 
 	if (count > INTERVAL_SAMPLES_MAX)
 		count = INTERVAL_SAMPLES_MAX;
 	for (size_t i = 0; i < count; i++)
 		for (size_t j = i; j < count; j++)
 			mean[means++] = (x[i] + x[j]) / 2;
-	qsort(mean, means, sizeof(*mean), by_value);
 	all = count_signs(count, signs);
-	out = cut(signs, all, means, confidence, &interval.confidence);
-	interval.low = mean[out];
-	interval.high = mean[means - 1 - out];
-	interval.ratio = median(mean, means);
-	return interval;
+	return interval_of(mean, means, signs, all, confidence);
 }
