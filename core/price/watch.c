@@ -53,9 +53,9 @@ static double pace_ns(const struct pace *pace)
 	return (double)(pace->last_ns - pace->first_ns) / (pace->calls - 1);
 }
 
-static bool phase_is_open(enum watch_phase phase)
+bool watch_is_open(const struct watch *watch)
 {
-	return phase == WATCH_WHOLE || phase == WATCH_WINDOW;
+	return watch->phase == WATCH_WHOLE || watch->phase == WATCH_WINDOW;
 }
 
 static struct pace *watch_pace(struct watch *watch)
@@ -75,11 +75,6 @@ static void watch_enter(struct watch *watch, enum watch_phase phase)
 	pace = watch_pace(watch);
 	if (pace)
 		*pace = (struct pace){ 0 };
-}
-
-bool watch_is_open(const struct watch *watch)
-{
-	return phase_is_open(watch->phase);
 }
 
 void watch_hit(struct watch *watch)
@@ -222,7 +217,7 @@ static void watch_cheap(struct watch *watch, uint64_t now_ns)
 /* A window and what it is compared with are over. */
 static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 {
-	double on = pace_ns(&watch->on), off = pace_ns(&watch->off), price;
+	double on = pace_ns(&watch->on), off = pace_ns(&watch->off), share;
 
 	if (on > 0 && off > 0) {
 		watch->pair[watch->pairs++ % ARRAY_SIZE(watch->pair)] = log(on / off);
@@ -242,12 +237,12 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 		watch->length_ns = (uint64_t)(TURN_MIN_NS * watch_random(watch));
 		return;
 	}
-	price = watch_judged(watch);
 	if (watch_is_cheap(watch)) {
 		watch_cheap(watch, now_ns);
 		return;
 	}
-	watch->share = fmin(fmax(watch->config.budget / price, share_min(watch)), SHARE_MAX);
+	share = watch->config.budget / watch_judged(watch);
+	watch->share = fmin(fmax(share, share_min(watch)), SHARE_MAX);
 	watch_plan_gap(watch);
 }
 
@@ -365,8 +360,8 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
 {
 	watch_pass(watch, now_ns, open);
 	/* The time that it takes to put probes in or out belongs to no turn. */
-	if (open != phase_is_open(watch->phase))
-		return phase_is_open(watch->phase);
+	if (open != watch_is_open(watch))
+		return watch_is_open(watch);
 	if (!watch->since_ns) {
 		watch->since_ns = now_ns;
 		watch->hits = 0;
@@ -381,7 +376,7 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
 		watch_tick_window(watch, now_ns);
 	else
 		watch_tick_closed(watch, now_ns);
-	return phase_is_open(watch->phase);
+	return watch_is_open(watch);
 }
 
 struct watch_price watch_price(const struct watch *watch)

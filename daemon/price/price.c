@@ -4,10 +4,8 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/array.h"
-#include "core/base/cleanup.h"
 #include "core/base/list.h"
 #include "core/base/map.h"
 #include "core/base/time.h"
@@ -25,7 +23,7 @@ struct priced {
 	struct watch watch;
 	uint64_t accept_ns; /* hot calls since then count, ~0: none do */
 	uint32_t tid[THREADS], next_tid;
-	uint64_t reported_ns;
+	uint64_t reported_ns; /* when this was last looked at */
 	struct watch_price reported;
 	double reported_budget;
 };
@@ -159,16 +157,16 @@ static bool price_is_like(const struct watch_price *a, const struct watch_price 
 static void price_report(struct price *price, struct priced *priced, uint64_t now_ns)
 {
 	double budget = priced->watch.config.budget;
+	bool first = !priced->reported_ns;
 	struct watch_price told;
 
 	if (now_ns < priced->reported_ns + (uint64_t)REPORT_NS)
 		return;
+	priced->reported_ns = now_ns;
 	told = watch_price(&priced->watch);
 	/* What goes to the store wakes a disk. */
-	if (priced->reported_ns && budget == priced->reported_budget &&
-	    price_is_like(&told, &priced->reported))
+	if (!first && budget == priced->reported_budget && price_is_like(&told, &priced->reported))
 		return;
-	priced->reported_ns = now_ns;
 	priced->reported = told;
 	priced->reported_budget = budget;
 	price->callbacks.price(price->data, priced->pid, &told, budget);
