@@ -1,4 +1,4 @@
-/* say.h: tsctl's words for what there is to say of a recording. */
+/* say.h: tsctl's words for remarks about a recording. */
 #ifndef TS_CLIENT_SAY_H
 #define TS_CLIENT_SAY_H
 

@@ -52,7 +52,7 @@ static int64_t ask(sqlite3 *db, const char *sql)
 	return value > 0 && value < TIME_MAX ? value : 0;
 }
 
-/* 1: found; 0: there is no boot. */
+/* 1: found; 0: no boot is stored. */
 static int find_boot(sqlite3 *db, struct file_facts *facts)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;

@@ -2,7 +2,7 @@
  *
  * Its rows fill tables like those of the store; its chunks stay in the file and are read on demand.
  * Memory is bounded; a large database is kept in a file without a name. Nothing in the file is
- * trusted. What there is to say goes to the caller, each thing once (remark.h). */
+ * trusted. Remarks go to the caller, each once (remark.h). */
 #ifndef TS_FILE_H
 #define TS_FILE_H
 

@@ -1,5 +1,4 @@
-/* remark.h: what there is to say of a recording, as a reason with arguments: the caller words it.
- */
+/* remark.h: remarks about a recording, each a reason with arguments, which the caller words. */
 #ifndef TS_FILE_REMARK_H
 #define TS_FILE_REMARK_H
 

@@ -56,7 +56,8 @@ static int sort(struct answer *answer, const struct query *query, const char *by
 	return 0;
 }
 
-/* Without need there is no LIMIT, since SQLite sorts many rows much slower with one. */
+/* LIMIT is left out where an answer can have all rows: SQLite sorts many rows more slowly with it.
+ */
 int choose_prepare(struct answer *answer, const struct query *query,
 		   const Tracesmith__V1__QueryRequest *request, uint64_t limit, sqlite3_stmt **ret)
 {

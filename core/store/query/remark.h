@@ -1,4 +1,4 @@
-/* remark.h: what there is to say of a request, as reasons with arguments. */
+/* remark.h: remarks about a request: reasons with arguments. */
 #ifndef TS_QUERY_REMARK_H
 #define TS_QUERY_REMARK_H
 
