@@ -20,6 +20,7 @@
 #define CONFIDENCE   0.9
 /* An estimate may be short by its half; a price changes with the rate of calls, and with time. */
 #define NEAR	      0.5
+#define WORTH	      0.1 /* of a budget, to save by windows */
 #define RATE_CHANGE   1.25
 #define CHEAP_KEPT_NS (1800 * NS_PER_S)
 #define KEPT	      0.9 /* of the past, from one cycle to the next */
@@ -82,6 +83,11 @@ void watch_hit(struct watch *watch)
 	watch->hits++;
 }
 
+void watch_cold_hits(struct watch *watch, uint32_t hits)
+{
+	watch->cold_hits += hits;
+}
+
 void watch_cold(struct watch *watch, uint64_t time_ns)
 {
 	struct pace *pace = watch_pace(watch);
@@ -136,6 +142,21 @@ static double watch_hit_price_ns(const struct watch *watch)
 	return price / (1 + price) * watch->windows_ns / watch->windows_hits;
 }
 
+/* What calls that are always seen cost: a share of the time. */
+static double watch_cold_share(const struct watch *watch)
+{
+	double hit_ns =
+		watch->pairs < PAIRS_MIN ? (double)watch->config.hit_ns : watch_hit_price_ns(watch);
+
+	return watch->cold_rate * hit_ns / NS_PER_S;
+}
+
+/* What they leave of the budget. */
+static double watch_budget(const struct watch *watch)
+{
+	return fmax(watch->config.budget - watch_cold_share(watch), 0);
+}
+
 static void watch_end_window(struct watch *watch, uint64_t now_ns)
 {
 	watch->window_ns = now_ns - watch->since_ns;
@@ -186,10 +207,11 @@ static double share_min(const struct watch *watch)
 	return (double)(watch->window_ns ? watch->window_ns : TURN_MIN_NS) / CYCLE_MAX_NS;
 }
 
+/* A window costs from the first probe that is put in to the last one that is taken out. */
 static void watch_plan_gap(struct watch *watch)
 {
-	double window_ns = (double)watch->window_ns;
-	double gap_ns = window_ns / watch->share - window_ns - (double)watch->off_ns;
+	double open_ns = fmax((double)watch->open_ns, (double)watch->window_ns);
+	double gap_ns = open_ns / watch->share - open_ns - (double)watch->off_ns;
 
 	watch->length_ns = gap_ns > 0 ? (uint64_t)(gap_ns * 2 * watch_random(watch)) : 0;
 }
@@ -202,8 +224,8 @@ static bool watch_is_cheap(const struct watch *watch)
 	if (!(watch->config.budget > 0))
 		return true;
 	if (watch_measured(watch, &interval))
-		return interval.high <= watch->config.budget;
-	return watch_estimate(watch) <= watch->config.budget;
+		return interval.high <= watch_budget(watch);
+	return watch_estimate(watch) <= watch_budget(watch);
 }
 
 static void watch_cheap(struct watch *watch, uint64_t now_ns)
@@ -235,15 +257,17 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 	if (watch->pairs < PAIRS_MIN && watch->paceless < PACELESS_MAX) {
 		watch->share = 0.5;
 		watch->length_ns = (uint64_t)(TURN_MIN_NS * watch_random(watch));
+		watch->open_ns = 0;
 		return;
 	}
 	if (watch_is_cheap(watch)) {
 		watch_cheap(watch, now_ns);
 		return;
 	}
-	share = watch->config.budget / watch_judged(watch);
+	share = watch_budget(watch) / watch_judged(watch);
 	watch->share = fmin(fmax(share, share_min(watch)), SHARE_MAX);
 	watch_plan_gap(watch);
+	watch->open_ns = 0;
 }
 
 void watch_configure(struct watch *watch, const struct watch_config *config)
@@ -287,7 +311,9 @@ static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
 	watch->hits = 0;
 	if (watch->cheap_ns > now_ns && watch->rate < RATE_CHANGE * watch->cheap_rate)
 		return;
-	if (watch->config.budget > 0 && watch_estimate(watch) > NEAR * watch->config.budget)
+	if (watch->config.budget > 0 &&
+	    watch_estimate(watch) + watch_cold_share(watch) > NEAR * watch->config.budget &&
+	    watch_estimate(watch) > WORTH * watch->config.budget)
 		watch_measure_from(watch);
 }
 
@@ -352,8 +378,17 @@ static void watch_pass(struct watch *watch, uint64_t now_ns, bool open)
 
 	watch->ticked_ns = now_ns;
 	watch->all_ns += passed_ns;
-	if (open)
+	if (open) {
 		watch->on_ns += passed_ns;
+		watch->open_ns += (uint64_t)passed_ns;
+	}
+	if (now_ns - watch->cold_ns < (uint64_t)NS_PER_S)
+		return;
+	if (watch->cold_ns)
+		watch->cold_rate =
+			(double)watch->cold_hits * NS_PER_S / (double)(now_ns - watch->cold_ns);
+	watch->cold_hits = 0;
+	watch->cold_ns = now_ns;
 }
 
 bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
@@ -394,10 +429,14 @@ struct watch_price watch_price(const struct watch *watch)
 	} else {
 		price.whole = price.whole_low = price.whole_high = watch_estimate(watch);
 	}
-	price.now = price.whole * price.share;
-	price.now_low = price.whole_low * price.share;
-	price.now_high = price.whole_high * price.share;
-	price.over = watch->config.budget > 0 && watch->share < 1 &&
-		     price.whole * share_min(watch) > watch->config.budget;
+	price.cold = watch_cold_share(watch);
+	price.now = price.whole * price.share + price.cold;
+	price.now_low = price.whole_low * price.share + price.cold;
+	price.now_high = price.whole_high * price.share + price.cold;
+	price.over = watch->config.budget > 0 &&
+		     price.whole * share_min(watch) + price.cold > watch->config.budget;
+	price.whole += price.cold;
+	price.whole_low += price.cold;
+	price.whole_high += price.cold;
 	return price;
 }

@@ -7,6 +7,9 @@
  * mean time from one cold call, which is always seen, to the next. The price is the middle of the
  * ratios of the last turns, with its interval; the share of windows follows from it, and a process
  * that turns out cheap is watched whole again.
+ *
+ * Cold calls are always watched, so their price cannot be compared with anything: they cost what a
+ * hit of a hot call was found to cost, and windows get what they leave of the budget.
  */
 #ifndef TS_PRICE_WATCH_H
 #define TS_PRICE_WATCH_H
@@ -52,15 +55,19 @@ struct watch {
 	uint64_t window_ns; /* of the last window */
 	uint64_t window_hits;
 	uint64_t off_ns;		 /* of what it is compared with */
+	uint64_t open_ns;		 /* in this cycle */
 	uint64_t ticked_ns, last_ns;	 /* the end of the cycle before */
 	double on_ns, all_ns;		 /* lately watched, and in all */
 	double windows_ns, windows_hits; /* lately in windows */
 	struct watch_cycle cycle;	 /* the last one, until it is taken */
 	struct pace on, off;		 /* of the pair */
-	uint64_t hits;	   /* since `since_ns`; in WATCH_WHOLE in the current second */
-	double rate;	   /* hits per second while watched, lately */
-	double share;	   /* of the time that windows are to have */
-	double cheap_rate; /* at which it was found cheap, until cheap_ns */
+	uint64_t hits;	    /* since `since_ns`; in WATCH_WHOLE in the current second */
+	double rate;	    /* hits per second while watched, lately */
+	uint64_t cold_hits; /* in the current second */
+	uint64_t cold_ns;   /* when that began */
+	double cold_rate;   /* hits per second, lately */
+	double share;	    /* of the time that windows are to have */
+	double cheap_rate;  /* at which it was found cheap, until cheap_ns */
 	uint64_t cheap_ns;
 	uint32_t paceless;		   /* pairs without a pace, in a row */
 	uint32_t pairs;			   /* measured in all */
@@ -78,6 +85,8 @@ void watch_measure(struct watch *watch);
 void watch_hit(struct watch *watch);
 /* A call that is always seen, of a thread that also makes hot ones; in the order of time. */
 void watch_cold(struct watch *watch, uint64_t time_ns);
+/* What calls that are always seen hit, of all threads: one probe each, or two. */
+void watch_cold_hits(struct watch *watch, uint32_t hits);
 
 /* Whether it wants the links open now. */
 bool watch_is_open(const struct watch *watch);
@@ -101,6 +110,7 @@ struct watch_price {
 	enum watch_basis basis;
 	double whole, whole_low, whole_high; /* if watched all the time */
 	double now, now_low, now_high;	     /* as it is watched */
+	double cold;			     /* the part of both for calls that are always seen */
 	double share;			     /* of the time, in windows; 1: watched whole */
 	uint32_t pairs;			     /* that it rests on */
 	bool over;			     /* the budget cannot be kept with fewer windows */

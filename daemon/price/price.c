@@ -117,6 +117,17 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 	return true;
 }
 
+static void price_cold(struct price *price, const struct ts_event *event)
+{
+	struct priced *priced = price_find(price, event->tgid);
+
+	if (!priced)
+		return;
+	watch_cold_hits(&priced->watch, event->flags & TS_EVENT_RETURNED ? 2 : 1);
+	if (priced_has_thread(priced, event->tid))
+		watch_cold(&priced->watch, event->start_ns);
+}
+
 void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns)
 {
 	struct priced *priced = price_find(price, pid);
@@ -135,9 +146,7 @@ bool price_event(struct price *price, const struct ts_event *event)
 	if (event->kind == TS_EVENT_API) {
 		if (event->fn < ARRAY_SIZE(price->hot) && price->hot[event->fn])
 			return price_hot(price, event);
-		priced = price_find(price, event->tgid);
-		if (priced && priced_has_thread(priced, event->tid))
-			watch_cold(&priced->watch, event->start_ns);
+		price_cold(price, event);
 		return true;
 	}
 	if (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC) {

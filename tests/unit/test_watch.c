@@ -29,6 +29,7 @@ struct program {
 	double noise;	/* of a step */
 	double drift;	/* slow waves of the machine's speed */
 	bool silent;	/* no cold calls */
+	uint32_t cold;	/* hits of a step that are always watched, and cost as much */
 
 	struct watch watch;
 	bool open, wanted;
@@ -81,8 +82,8 @@ static void program_step(struct program *program)
 {
 	double wave = 1 + program->drift * sin((double)program->now_ns / 37e9);
 	double work_ns = program->work_ns * wave * fmax(0.1, 1 + program->noise * noise());
-	double price_ns = program->open ? program->calls * program->call_ns : 0;
-	double step_ns = fmax(work_ns + price_ns, program->gpu_ns);
+	double hits = program->cold + (program->open ? program->calls : 0);
+	double step_ns = fmax(work_ns + hits * program->call_ns, program->gpu_ns);
 
 	program->made += program->calls;
 	program->cycle_made += program->calls;
@@ -94,6 +95,7 @@ static void program_step(struct program *program)
 	}
 	program->paid_ns += (uint64_t)(step_ns - fmax(work_ns, program->gpu_ns));
 	program->now_ns += (uint64_t)step_ns;
+	watch_cold_hits(&program->watch, program->cold);
 	if (!program->silent)
 		watch_cold(&program->watch, program->now_ns);
 	while (program->tick_ns <= program->now_ns)
@@ -146,6 +148,32 @@ static void a_launch_bound_program_stays_within_its_budget(void **state)
 		assert_true(fabs(price.whole - program_truth(&program)) < 0.02);
 		assert_true(price.share < 0.1 && price.share > 0.02);
 		assert_false(price.over);
+	}
+}
+
+/* Calls that are always watched are part of the price, and windows get what they leave. */
+static void cold_calls_count_against_the_budget(void **state)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct program program = launch_bound;
+		struct watch_price price;
+		uint64_t from_ns, paid_ns;
+
+		program.cold = 6;
+		program_start(&program, BUDGET, seed);
+		program_run(&program, MINUTES(1));
+		from_ns = program.now_ns;
+		paid_ns = program.paid_ns;
+		program_run(&program, MINUTES(10));
+		price = watch_price(&program.watch);
+		assert_true(fabs(price.cold - 6 * 4000 / 4.2e6) < 0.002);
+		assert_true((double)(program.paid_ns - paid_ns) <
+			    BUDGET * 1.1 * (double)(program.now_ns - from_ns));
+		assert_true(fabs(price.now - BUDGET) < BUDGET * 0.4);
+		assert_false(price.over);
+		program.cold = 20;
+		program_run(&program, MINUTES(2));
+		assert_true(watch_price(&program.watch).over);
 	}
 }
 
@@ -334,6 +362,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_launch_bound_program_stays_within_its_budget),
+		cmocka_unit_test(cold_calls_count_against_the_budget),
 		cmocka_unit_test(the_interval_has_the_true_price_as_often_as_it_says),
 		cmocka_unit_test(a_program_that_waits_for_the_gpu_is_watched_whole),
 		cmocka_unit_test(a_cheap_program_is_never_interrupted),
