@@ -23,6 +23,7 @@
 #define WORTH	      0.1 /* of a budget, to save by windows */
 #define RATE_CHANGE   1.25
 #define CHEAP_KEPT_NS (1800 * NS_PER_S)
+#define KNOWN_NS      (300 * NS_PER_S)
 #define KEPT	      0.9 /* of the past, from one cycle to the next */
 
 void watch_init(struct watch *watch, const struct watch_config *config, uint64_t seed)
@@ -236,10 +237,23 @@ static void watch_cheap(struct watch *watch, uint64_t now_ns)
 	watch_enter(watch, WATCH_WHOLE);
 }
 
+static void watch_plan(struct watch *watch, uint64_t now_ns)
+{
+	double share;
+
+	if (watch_is_cheap(watch)) {
+		watch_cheap(watch, now_ns);
+		return;
+	}
+	share = watch_budget(watch) / watch_judged(watch);
+	watch->share = fmin(fmax(share, share_min(watch)), SHARE_MAX);
+	watch_plan_gap(watch);
+}
+
 /* A window and what it is compared with are over. */
 static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 {
-	double on = pace_ns(&watch->on), off = pace_ns(&watch->off), share;
+	double on = pace_ns(&watch->on), off = pace_ns(&watch->off);
 
 	if (on > 0 && off > 0) {
 		watch->pair[watch->pairs++ % ARRAY_SIZE(watch->pair)] = log(on / off);
@@ -257,16 +271,11 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 	if (watch->pairs < PAIRS_MIN && watch->paceless < PACELESS_MAX) {
 		watch->share = 0.5;
 		watch->length_ns = (uint64_t)(TURN_MIN_NS * watch_random(watch));
-		watch->open_ns = 0;
-		return;
+	} else {
+		watch->known_rate = watch->rate;
+		watch->known_ns = now_ns;
+		watch_plan(watch, now_ns);
 	}
-	if (watch_is_cheap(watch)) {
-		watch_cheap(watch, now_ns);
-		return;
-	}
-	share = watch_budget(watch) / watch_judged(watch);
-	watch->share = fmin(fmax(share, share_min(watch)), SHARE_MAX);
-	watch_plan_gap(watch);
 	watch->open_ns = 0;
 }
 
@@ -294,6 +303,23 @@ static void watch_measure_from(struct watch *watch)
 	watch_enter(watch, WATCH_GAP);
 }
 
+/* What it measured a moment ago still holds. */
+static bool watch_is_known(const struct watch *watch, uint64_t now_ns)
+{
+	return watch->known_ns && now_ns - watch->known_ns < (uint64_t)KNOWN_NS &&
+	       watch->rate < RATE_CHANGE * watch->known_rate &&
+	       watch->known_rate < RATE_CHANGE * watch->rate;
+}
+
+static void watch_resume(struct watch *watch, uint64_t now_ns)
+{
+	watch->on_ns = watch->all_ns = 0;
+	watch->last_ns = now_ns;
+	watch->after = watch_random(watch) < 0.5;
+	watch_enter(watch, WATCH_GAP);
+	watch_plan(watch, now_ns);
+}
+
 void watch_measure(struct watch *watch)
 {
 	if (watch->phase == WATCH_WHOLE)
@@ -313,8 +339,12 @@ static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
 		return;
 	if (watch->config.budget > 0 &&
 	    watch_estimate(watch) + watch_cold_share(watch) > NEAR * watch->config.budget &&
-	    watch_estimate(watch) > WORTH * watch->config.budget)
-		watch_measure_from(watch);
+	    watch_estimate(watch) > WORTH * watch->config.budget) {
+		if (watch_is_known(watch, now_ns))
+			watch_resume(watch, now_ns);
+		else
+			watch_measure_from(watch);
+	}
 }
 
 /* A turn that is compared needs its calls. */

@@ -67,6 +67,8 @@ struct watch {
 	uint64_t cold_ns;   /* when that began */
 	double cold_rate;   /* hits per second, lately */
 	double share;	    /* of the time that windows are to have */
+	double known_rate;  /* at which the last window was judged, */
+	uint64_t known_ns;  /* then; 0: none was */
 	double cheap_rate;  /* at which it was found cheap, until cheap_ns */
 	uint64_t cheap_ns;
 	uint32_t paceless;		   /* pairs without a pace, in a row */

@@ -141,7 +141,6 @@ void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns)
 
 bool price_event(struct price *price, const struct ts_event *event)
 {
-
 	if (event->kind == TS_EVENT_API) {
 		if (event->fn < ARRAY_SIZE(price->hot) && price->hot[event->fn])
 			return price_hot(price, event);

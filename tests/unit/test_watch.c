@@ -343,6 +343,34 @@ static void without_a_budget_any_longer_it_is_watched_at_once(void **state)
 	assert_true(watch_price(&program.watch).share == 1);
 }
 
+/* Nor is it measured anew when the budget is back. */
+static void a_budget_that_comes_back_is_kept_at_once(void **state)
+{
+	struct watch_config none = { .budget = 0, .hit_ns = HIT_NS };
+	struct watch_config some = { .budget = BUDGET, .hit_ns = HIT_NS };
+	struct program program = launch_bound;
+	uint32_t pairs;
+
+	program_start(&program, BUDGET, 3);
+	program_run(&program, MINUTES(2));
+	watch_configure(&program.watch, &none);
+	program_run(&program, MINUTES(1));
+	pairs = program.watch.pairs;
+	watch_configure(&program.watch, &some);
+	program_run(&program, 3 * NS_PER_S);
+	assert_in_range(program.watch.pairs, pairs, pairs + 1);
+	assert_true(program.watch.phase != WATCH_WHOLE && program.watch.share < 0.1);
+	program.paid_ns = 0;
+	program_run(&program, MINUTES(2));
+	assert_true((double)program.paid_ns < BUDGET * 1.2 * (double)MINUTES(2));
+	/* But it is, when it may have changed. */
+	watch_configure(&program.watch, &none);
+	program_run(&program, MINUTES(6));
+	watch_configure(&program.watch, &some);
+	program_run(&program, 2 * NS_PER_S);
+	assert_true(program.watch.pairs < pairs);
+}
+
 /* A process ends in the middle of a cycle: what it missed is counted all the same. */
 static void the_last_cycle_counts(void **state)
 {
@@ -373,6 +401,7 @@ int main(void)
 		cmocka_unit_test(slow_steps_are_measured_too),
 		cmocka_unit_test(what_becomes_expensive_is_measured_again),
 		cmocka_unit_test(without_a_budget_any_longer_it_is_watched_at_once),
+		cmocka_unit_test(a_budget_that_comes_back_is_kept_at_once),
 		cmocka_unit_test(the_last_cycle_counts),
 	};
 
