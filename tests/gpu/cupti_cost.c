@@ -37,6 +37,7 @@ EXPORT struct {
 	uint64_t start_ns, end_ns; /* the earliest and the latest stamp of a kernel */
 	uint64_t joined;	   /* kernels whose id an API record has too */
 	uint64_t buffers, bytes;
+	uint64_t thread; /* of the latest API record */
 } cost_seen;
 EXPORT int cost_zeroed; /* buffers are cleared when they come back */
 
@@ -106,6 +107,7 @@ static void record_take(const void *record)
 
 	if (api->kind == CUPTI_KIND_DRIVER || api->kind == KIND_RUNTIME) {
 		cost_seen.apis++;
+		cost_seen.thread = api->thread;
 		__atomic_fetch_or(&id_seen[api->correlation % IDS], 2, __ATOMIC_RELAXED);
 		return;
 	}

@@ -4,11 +4,12 @@ it between configurations in turns, in random order, with CUPTI taken out (cupti
 each. Each is held against what the same process did just before and just after it.
 
 Three loops: a PyTorch step (as train.py's), empty kernels, empty kernels from four threads. A child process
-is used for each PART: turns (the table), after (what torch.profiler leaves behind, and whether CUPTI can
-record without a subscription then), hardware (cuptiActivityEnableHWTrace).
+is used for each PART: turns (the table), kinds (what each kind of record adds to kernels, copies and calls, in
+many short turns), state (whether CUPTI says that another user records), after (what torch.profiler leaves
+behind, and whether CUPTI can record without a subscription then), hardware (cuptiActivityEnableHWTrace).
 
-Usage: tests/gpu/cupti_cost.py [PART…], with gcc and PyTorch. ROUNDS (8), ONLY (configurations whose name
-contains it). Without PyTorch (CUPTI=…/libcupti.so CUDA=…/libcuda.so.1) the step is left out.
+Usage: tests/gpu/cupti_cost.py [PART…], with gcc and PyTorch. ROUNDS (8, of kinds 50), ONLY (configurations whose
+name contains it). Without PyTorch (CUPTI=…/libcupti.so CUDA=…/libcuda.so.1) the step is left out.
 """
 import ctypes
 import os
@@ -17,17 +18,21 @@ import re
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 LIBRARY = os.environ.get("COST_LIBRARY", "/tmp/cupti-cost.so")
-ROUNDS = int(os.environ.get("ROUNDS", "8"))
+ROUNDS = int(os.environ.get("ROUNDS", "0"))  # 0: as many as the part wants
 STEPS_S = float(os.environ.get("STEPS_S", "0.2"))
+TURN_S, TURN_EMPTY, KINDS_S = 0.07, 1500, 135  # of the part kinds, and after how long there is no further round
 SETTLE = 5  # steps after a switch that do not count
 EMPTY, THREADS, EMPTY_EACH = int(os.environ.get("EMPTY", "12000")), 4, int(os.environ.get("EMPTY_EACH", "3000"))
 
 KERNEL, CONCURRENT, MEMCPY, MEMCPY2, MEMSET = 3, 10, 1, 22, 2
+DRIVER, RUNTIME, CONTEXT, MARKER, OVERHEAD, SYNC, MEMORY, POOL, GRAPH = 4, 5, 9, 12, 17, 38, 49, 50, 51
+DRIVER_CALLS, RUNTIME_CALLS = 807, 523  # CUPTI_…_TRACE_CBID_SIZE of 13.0
 LAUNCHES = [307, 442, 652, 653, 477, 478, 514, 515]  # of the driver
 RUNTIME_LAUNCHES = [211, 214, 430, 431]  # cudaLaunchKernel, cudaLaunchKernelExC, and per thread
 DEVICE_BUFFER, DEVICE_POOL, ZEROED, PRE_ALLOCATE, PINNED, PER_THREAD = 0, 2, 5, 6, 8, 9
@@ -35,8 +40,15 @@ WIDTH = {ZEROED: 1, PINNED: 1, PER_THREAD: 1}
 with open(os.path.join(ROOT, "inject", "cupti_calls.h")) as file:
     SUBMITTING = [int(number) for pair in re.findall(r"X\(\w+, (\d+), (\d+)\)", file.read()) for number in pair
                   if int(number)]
-OURS = dict(kinds=[CONCURRENT, MEMCPY, MEMCPY2, MEMSET, 49, 50, 38, 12, 17, 9], subscribe="ours", calls=SUBMITTING,
-            attributes={ZEROED: 1}, clock=True, thread_id=True)
+JOINED = dict(kinds=[CONCURRENT, MEMCPY, MEMCPY2, MEMSET], subscribe="ours", calls=SUBMITTING, attributes={ZEROED: 1},
+              clock=True, thread_id=True)
+
+
+def joined_and(*kinds):
+    return dict(JOINED, kinds=JOINED["kinds"] + list(kinds))
+
+
+LAUNCH_RECORDS = dict(driver=LAUNCHES, runtime=RUNTIME_LAUNCHES, filtered=True)
 CONFIGS = {
     "kernels": {},
     "KERNEL instead of CONCURRENT": dict(kinds=[KERNEL]),
@@ -60,7 +72,22 @@ CONFIGS = {
     "kernels, our clock": dict(clock=True),
     "kernels, latency stamps": dict(latency=True),
     "kernels, then off, not out": dict(linger=True),
-    "as the library does": OURS,
+    "as the library does": joined_and(MEMORY, POOL, SYNC, MARKER, OVERHEAD, CONTEXT),
+}
+BASE = "kernels, copies, calls"
+KINDS = {
+    "kernels": {},
+    BASE: JOINED,
+    "+ synchronizations": joined_and(SYNC),
+    "+ memory": joined_and(MEMORY),
+    "+ pools": joined_and(POOL),
+    "+ markers": joined_and(MARKER),
+    "+ overhead": joined_and(OVERHEAD),
+    "+ contexts": joined_and(CONTEXT),
+    "+ whole graphs": joined_and(GRAPH),
+    "+ memory, pools, markers, overhead, contexts": joined_and(MEMORY, POOL, MARKER, OVERHEAD, CONTEXT),
+    "+ those and synchronizations": joined_and(MEMORY, POOL, MARKER, OVERHEAD, CONTEXT, SYNC),
+    "kernels, records of launches": LAUNCH_RECORDS,
 }
 
 
@@ -73,7 +100,7 @@ def cupti_path():
 
 class Seen(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in
-                ("kernels", "apis", "others", "callbacks", "untimed", "start_ns", "end_ns", "joined", "buffers", "bytes")]
+                ("kernels", "apis", "others", "callbacks", "untimed", "start_ns", "end_ns", "joined", "buffers", "bytes", "thread")]
 
 
 class Cupti:
@@ -109,7 +136,7 @@ class Cupti:
             self.refused[f"attribute {attribute} = {int(value)}"] = "refused"
 
     def begin(self, kinds=(CONCURRENT,), subscribe=None, calls=(), driver=(), runtime=(), attributes=None, scale=None,
-              clock=False, latency=False, thread_id=False, linger=False):
+              clock=False, latency=False, thread_id=False, filtered=False, linger=False):
         self.was, self.kinds, self.driver, self.runtime, self.latency = {}, kinds, driver, runtime, latency
         wanted = dict(attributes or {})
         if subscribe:
@@ -132,9 +159,21 @@ class Cupti:
             self.refuse("cuptiEnableCallback", self.cost.cost_callback(1, cbid))
         for kind in kinds:
             self.call("cuptiActivityEnable", kind)
+        if filtered:
+            self.filter()
         self.records(1)
         if linger:
             self.end()
+
+    def filter(self):
+        """By themselves the switches of single functions record nothing (13.0): so all are on, and then off."""
+        self.kinds = [*self.kinds, DRIVER, RUNTIME]
+        for kind in (DRIVER, RUNTIME):
+            self.call("cuptiActivityEnable", kind)
+        for name, calls in (("cuptiActivityEnableDriverApi", DRIVER_CALLS), ("cuptiActivityEnableRuntimeApi", RUNTIME_CALLS)):
+            function = getattr(self.api, name)
+            for cbid in range(1, calls):
+                function(cbid, 0)
 
     def refuse(self, name, result):
         if result:
@@ -174,15 +213,15 @@ class Work:
     def __init__(self, cupti, step):
         self.cupti, self.step, self.steps = cupti, step, 0
 
-    def measure(self):
-        took, end = [], time.monotonic() + STEPS_S
+    def measure(self, seconds=STEPS_S, empty=EMPTY, threads=EMPTY_EACH):
+        took, end = [], time.monotonic() + seconds
         while self.step and (time.monotonic() < end or len(took) < 2 * SETTLE):
             begin = time.perf_counter()
             self.step()
             took.append((time.perf_counter() - begin) * 1e3)
         self.steps += len(took)
-        return (statistics.median(took[SETTLE:]) if took else 0, self.cupti.cost.cost_empty(ctypes.c_uint64(EMPTY)),
-                self.cupti.cost.cost_empty_threads(ctypes.c_uint64(EMPTY_EACH), THREADS))
+        return (statistics.median(took[SETTLE:]) if took else 0, self.cupti.cost.cost_empty(ctypes.c_uint64(empty)),
+                self.cupti.cost.cost_empty_threads(ctypes.c_uint64(threads), THREADS) if threads else 0)
 
     @staticmethod
     def empties():
@@ -190,9 +229,9 @@ class Work:
 
 
 def interval(values):
-    """Median, and the order statistics around it: 93 % for eight values."""
+    """Median, and the order statistics around it: 93 to 95 %."""
     values = sorted(values)
-    cut = 1 if len(values) > 5 else 0
+    cut = max(0, int((len(values) - 1.96 * len(values) ** 0.5) / 2))
     return statistics.median(values), values[cut], values[-1 - cut]
 
 
@@ -254,7 +293,8 @@ def turns():
     cupti = Cupti()
     work = Work(cupti, step)
     names = [name for name in CONFIGS if os.environ.get("ONLY", "") in name]
-    never = [work.measure() for _ in range(ROUNDS)]
+    rounds = ROUNDS or 8
+    never = [work.measure() for _ in range(rounds)]
     version = ctypes.c_uint32()
     cupti.call("cuptiGetVersion", ctypes.byref(version))
     print(f"CUPTI {version.value}; default attributes: "
@@ -262,7 +302,7 @@ def turns():
     cupti.begin()
     cupti.take_out()
     found, told, off = {name: [] for name in names}, {}, [work.measure()]
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         random.shuffle(names)
         for name in names:
             cupti.forget()
@@ -281,7 +321,7 @@ def turns():
             told[name] = (f"kernels {s.kernels} (empty ones {Work.empties()}, {(s.kernels - Work.empties()) / max(steps, 1):.1f} a "
                           f"step), api {s.apis} joined {s.joined}, other {s.others}, untimed {s.untimed}, {clock}, "
                           f"{s.buffers} buffers, on {on_ms:.1f} ms, out {off_ms:.1f} ms")
-        print(f"round {turn + 1} of {ROUNDS}", flush=True)
+        print(f"round {turn + 1} of {rounds}", flush=True)
     print("refused:", cupti.refused)
     print(f"never in: step {figure([n[0] for n in never], '.3f')} ms, empty {figure([n[1] for n in never], '.0f')} ns, "
           f"{THREADS} threads {figure([n[2] for n in never], '.0f')} ns")
@@ -298,6 +338,91 @@ def turns():
         if name in told:
             print(f"{name:34} {told[name]}")
     print("hardware trace with a context:", cupti.call("cuptiActivityEnableHWTrace", 1), flush=True)
+
+
+def kinds():
+    """Many short turns: a step varies by 10 % from one to the next, so only their number helps."""
+    step, _ = training()
+    if not step:
+        context()
+    cupti = Cupti()
+    work = Work(cupti, step)
+    names = [name for name in KINDS if os.environ.get("ONLY", "") in name]
+
+    def measure():
+        return work.measure(TURN_S, TURN_EMPTY, 0)
+
+    cupti.begin()
+    cupti.take_out()
+    found, seen, off, end = {name: [] for name in names}, {name: [0] * 4 for name in names}, [measure()], time.monotonic() + KINDS_S
+    for _ in range(ROUNDS or 50):
+        random.shuffle(names)
+        for name in names:
+            cupti.forget()
+            cupti.begin(**KINDS[name])
+            result = measure()
+            cupti.take_out()
+            cupti.cost.cost_join()
+            s = cupti.seen
+            seen[name] = [a + b for a, b in zip(seen[name], (s.kernels, s.apis, s.joined, s.others))]
+            off.append(measure())
+            found[name].append([100 * (2 * r / (a + b) - 1) if a else 0 for r, a, b in zip(result, off[-2], off[-1])])
+        if time.monotonic() > end:
+            break
+    print(f"{len(found[names[0]])} rounds; refused: {cupti.refused}")
+    print(f"out: step {figure([n[0] for n in off], '.3f')} ms, empty {figure([n[1] for n in off], '.0f')} ns")
+    print(f"{'':46} {'step':>28} {'more than ' + BASE:>34} {'empty':>28}  kernels, APIs, joined, others")
+    for name in KINDS:
+        if name in found:
+            steps, empty = zip(*[turn[:2] for turn in found[name]])
+            base = [turn[0] for turn in found.get(BASE, found[name])]
+            more = [(100 + a) / (100 + b) * 100 - 100 for a, b in zip(steps, base)]
+            print(f"{name:46} {figure(steps, '+.1f') + ' %':>28} {figure(more, '+.1f') + ' %':>34} {figure(empty, '+.1f') + ' %':>28}"
+                  f"  {', '.join(map(str, seen[name]))}", flush=True)
+
+
+def state():
+    """What CUPTI answers to a kind that excludes another, while another user records and while it does not."""
+    step, torch = training()
+    if not step:
+        context()
+    cupti = Cupti()
+
+    def answers():
+        found = [cupti.call("cuptiActivityEnable", KERNEL), cupti.call("cuptiActivityDisable", KERNEL)]
+        return f"KERNEL on {found[0]}, off {found[1]}"
+
+    print(f"nobody records: {answers()}")
+    for kind in (CONCURRENT, KERNEL):
+        cupti.call("cuptiActivityEnable", kind)
+        print(f"kind {kind} is on: {answers()}; again {cupti.call('cuptiActivityEnable', kind)}; "
+              f"CONCURRENT_KERNEL {cupti.call('cuptiActivityEnable', CONCURRENT)}")
+        for off in (CONCURRENT, KERNEL):
+            cupti.call("cuptiActivityDisable", off)
+    if not step:
+        return
+    from torch.profiler import ProfilerActivity, profile
+    for ask in (False, True, False):
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            for turn in range(20):
+                if ask and turn == 10:
+                    print(f"torch.profiler records: {answers()}")
+                step()
+        events = [e for e in profiler.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+        print(f"profiled{', asked meanwhile' if ask else ''}: {len(events)} events; then {answers()}", flush=True)
+    work = Work(cupti, step)
+    for title, config in (("records of launches", LAUNCH_RECORDS), ("the same, our clock and thread ids", dict(LAUNCH_RECORDS, clock=True,
+                                                                                               thread_id=True))):
+        cupti.forget()
+        steps = work.steps
+        cupti.begin(**config)
+        work.measure(empty=1000, threads=0)
+        cupti.end()
+        cupti.cost.cost_join()
+        s = cupti.seen
+        print(f"idle, no subscription, kernels and {title}: kernels {s.kernels} in {work.steps - steps} steps, APIs {s.apis}, joined "
+              f"{s.joined}, thread {s.thread:#x} (ours {threading.get_native_id():#x}, pthread {threading.get_ident():#x})", flush=True)
+    print("refused:", cupti.refused, flush=True)
 
 
 def after():
@@ -364,7 +489,7 @@ def hardware():
           flush=True)
 
 
-PARTS = {"turns": turns, "after": after, "hardware": hardware}
+PARTS = {"turns": turns, "kinds": kinds, "state": state, "after": after, "hardware": hardware}
 
 
 def main():
