@@ -402,7 +402,8 @@ def state():
     if not step:
         return
     from torch.profiler import ProfilerActivity, profile
-    for ask in (False, True, False):
+
+    def profiled(ask):
         with profile(activities=[ProfilerActivity.CUDA]) as profiler:
             for turn in range(20):
                 if ask and turn == 10:
@@ -410,6 +411,9 @@ def state():
                 step()
         events = [e for e in profiler.events() if e.device_type == torch.autograd.DeviceType.CUDA]
         print(f"profiled{', asked meanwhile' if ask else ''}: {len(events)} events; then {answers()}", flush=True)
+
+    for ask in (False, True, False):
+        profiled(ask)
     work = Work(cupti, step)
     for title, config in (("records of launches", LAUNCH_RECORDS), ("the same, our clock and thread ids", dict(LAUNCH_RECORDS, clock=True,
                                                                                                thread_id=True))):
@@ -422,6 +426,7 @@ def state():
         s = cupti.seen
         print(f"idle, no subscription, kernels and {title}: kernels {s.kernels} in {work.steps - steps} steps, APIs {s.apis}, joined "
               f"{s.joined}, thread {s.thread:#x} (ours {threading.get_native_id():#x}, pthread {threading.get_ident():#x})", flush=True)
+        profiled(False)
     print("refused:", cupti.refused, flush=True)
 
 
