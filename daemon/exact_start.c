@@ -13,6 +13,13 @@ static void on_record(void *data)
 	daemon_stir(data);
 }
 
+static void on_recording(void *data, uint32_t pid, bool on, uint64_t since_ns)
+{
+	struct daemon *daemon = data;
+
+	price_recording(daemon->price, pid, on, since_ns);
+}
+
 /* Ours is next to the program, or where it was installed. */
 static int daemon_find_library(struct daemon *daemon)
 {
@@ -30,6 +37,7 @@ int daemon_start_exact(struct daemon *daemon)
 		.intake = daemon->turn.intake,
 		.probe = daemon->probe,
 		.stir = on_record,
+		.recording = on_recording,
 		.data = daemon,
 	};
 	struct exact_config config = {
@@ -37,11 +45,14 @@ int daemon_start_exact(struct daemon *daemon)
 		.socket = daemon->config->inject_socket,
 		.slots = (uint32_t)daemon->config->exact_slots,
 	};
+	struct probe_stats stats;
 	int r = daemon_find_library(daemon);
 
 	if (r < 0)
 		return r;
 	config.library = daemon->library;
+	probe_stats(daemon->probe, &stats, NULL, 0);
+	config.windows = stats.way == PROBE_WAY_MULTI;
 	r = exact_new(&daemon->loop, &config, &parts, &daemon->exact);
 	if (r == -EADDRINUSE)
 		log_error("Another tracesmithd is already listening on '%s'", config.socket);

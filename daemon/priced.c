@@ -14,15 +14,31 @@ static int32_t ppm(double share)
 	return value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : (int32_t)value;
 }
 
-/* Records of the exact tier are joined with calls that the probes see. */
-static bool is_exempt(void *data, uint32_t pid)
+static void on_tier(void *data, uint32_t pid, struct price_tier *ret)
+{
+	struct daemon *daemon = data;
+	struct exact_tier tier = { 0 };
+
+	if (daemon->exact)
+		exact_tier(daemon->exact, pid, &tier);
+	*ret = (struct price_tier){
+		.exact = tier.carries,
+		.recording = tier.recording,
+		.windows = tier.windows,
+		.budget = tier.budget_ppm / PPM,
+	};
+}
+
+static void on_window(void *data, uint32_t pid, bool open, uint64_t at_ns)
 {
 	struct daemon *daemon = data;
 
-	return daemon->exact && exact_has(daemon->exact, pid);
+	if (daemon->exact)
+		exact_window(daemon->exact, pid, open, at_ns);
 }
 
-static void on_cycle(void *data, uint32_t pid, const struct watch_cycle *cycle)
+static void on_cycle(void *data, uint32_t pid, enum price_part part,
+		     const struct watch_cycle *cycle)
 {
 	struct daemon *daemon = data;
 	const struct core_process *process = core_process_by_pid(daemon->core, pid);
@@ -51,14 +67,19 @@ static void on_cycle(void *data, uint32_t pid, const struct watch_cycle *cycle)
 	row.ms_ms = ms * ms;
 	store_add(daemon->store, &row);
 	core_lose(daemon->core, &loss);
+	if (part != PRICE_EXACT)
+		return;
+	loss.reason = LOSS_EXACT_WINDOWS;
+	core_lose(daemon->core, &loss);
 }
 
-static void on_price(void *data, uint32_t pid, const struct watch_price *price, double budget)
+static void on_price(void *data, uint32_t pid, enum price_part part,
+		     const struct watch_price *price, double budget)
 {
 	struct daemon *daemon = data;
 	const struct core_process *process = core_process_by_pid(daemon->core, pid);
 	struct core_price row = {
-		.part = PRICE_PROBES,
+		.part = (uint8_t)part,
 		.measured = price->basis == WATCH_MEASURED,
 		.turns = price->pairs,
 		.budget_ppm = (uint32_t)ppm(budget),
@@ -93,7 +114,8 @@ static struct price_config price_config(const struct daemon *daemon)
 int daemon_start_price(struct daemon *daemon)
 {
 	struct price_callbacks callbacks = {
-		.is_exempt = is_exempt,
+		.tier = on_tier,
+		.window = on_window,
 		.cycle = on_cycle,
 		.price = on_price,
 	};

@@ -223,22 +223,19 @@ uint64_t collect_off_ns(void)
 	return collect.off_ns;
 }
 
-void collect_tell(uint32_t state, uint64_t since_ns, uint64_t until_ns, uint32_t left_out,
-		  uint32_t budget_ppm)
+void collect_tell(const struct ts_collect *state, uint64_t since_ns, uint64_t until_ns)
 {
 	struct ts_event event = {
 		.kind = TS_EVENT_COLLECT,
 		.flags = until_ns ? TS_EVENT_RETURNED : 0,
 		.start_ns = since_ns,
 		.end_ns = until_ns,
-		.collect.state = state,
-		.collect.records = collect.records,
-		.collect.cupti_version = collect.version,
-		.collect.left_out = left_out,
-		.collect.driver_version = (uint32_t)driver_version(),
-		.collect.budget_ppm = budget_ppm,
+		.collect = *state,
 	};
 
+	event.collect.records = collect.records;
+	event.collect.cupti_version = collect.version;
+	event.collect.driver_version = (uint32_t)driver_version();
 	link_put(&event, sizeof(event));
 	link_wake();
 }

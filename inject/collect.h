@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "inject/cupti_find.h"
+#include "proto/event.h"
 
 /* Makes CUPTI record these kinds (enum ts_records). `whole_graphs`: no context exists yet, so
  * graphs may be recorded as a whole. Returns CUPTI_OK, or the reason of the failure, with
@@ -19,12 +20,11 @@ uint32_t collect_records(void);
 bool collect_is_stale(void);
 /* Switches off and takes in what is left. True: CUPTI holds none of our buffers. */
 bool collect_end(uint64_t limit_ns);
-/* Reports the current state to the daemon (enum ts_collect_state). */
 /* When collect_end had switched everything off. */
 uint64_t collect_off_ns(void);
-/* For a stop: the period in which it was switched off; otherwise `until_ns` is 0. */
-void collect_tell(uint32_t state, uint64_t since_ns, uint64_t until_ns, uint32_t left_out,
-		  uint32_t budget_ppm);
+/* Reports a state to the daemon, with what is recorded now. For an end: the period in which it was
+ * switched off; otherwise `until_ns` is 0. */
+void collect_tell(const struct ts_collect *state, uint64_t since_ns, uint64_t until_ns);
 void collect_forget(void);
 
 #endif

@@ -38,9 +38,11 @@
 #define STOP_NS		 (400 * NS_PER_MS)
 #define AGAIN_NS	 (1000 * NS_PER_MS) /* how often to ask whether CUPTI is free */
 #define EXIT_MS		 500
+#define CLOSE_AHEAD_NS	 (100 * NS_PER_MS) /* a window is closed no later than this */
 #define HELPER_STACK	 (256 << 10)
 
-enum state { NONE, WAITING, COLLECTING, PAUSED, FAILED };
+/* OUT: CUPTI is taken out until the next window. */
+enum state { NONE, WAITING, COLLECTING, PAUSED, OUT, FAILED };
 
 static struct {
 	enum state state;
@@ -52,6 +54,8 @@ static struct {
 	bool touched; /* CUPTI may hold addresses of ours */
 	bool forked;
 	bool tell_paused;
+	bool windowed; /* the daemon keeps the budget, by windows */
+	bool stays;    /* CUPTI could not be taken out */
 	char who[128];
 	uint32_t left_out;
 	uint64_t flushed_ns, again_ns;
@@ -106,16 +110,44 @@ static void pause_for(const char *who)
 	self.tell_paused = true;
 }
 
+/* With the lock held: whether CUPTI can be taken out while the program runs. */
+static bool can_leave(void)
+{
+	return self.cupti.version >= CUPTI_VERSION_12_6 && self.cupti.finalize && !self.stays &&
+	       !yield_is_used();
+}
+
 static void tell(uint32_t state)
 {
-	collect_tell(state, clock_ns(CLOCK_MONOTONIC), 0,
-		     state == TS_COLLECT_CHANGED ? self.left_out : 0, self.settings.budget_ppm);
+	const struct ts_collect collect = {
+		.state = state,
+		.left_out = state == TS_COLLECT_CHANGED ? self.left_out : 0,
+		.budget_ppm = self.settings.budget_ppm,
+		.windows = can_leave(),
+	};
+
+	collect_tell(&collect, clock_ns(CLOCK_MONOTONIC), 0);
 }
 
 /* When the change happened: a call in between may or may not have its records. */
 static void tell_end(uint32_t state, uint64_t since_ns, uint64_t until_ns)
 {
-	collect_tell(state, since_ns, until_ns, 0, self.settings.budget_ppm);
+	const struct ts_collect collect = {
+		.state = state,
+		.budget_ppm = self.settings.budget_ppm,
+		.windows = state == TS_COLLECT_CLOSED && !self.stays,
+	};
+
+	collect_tell(&collect, since_ns, until_ns);
+}
+
+/* Without windows, kinds of records are left out. With the lock held. */
+static void keep_budget(void)
+{
+	self.left_out = 0;
+	budget_set(clock_ns(CLOCK_MONOTONIC),
+		   self.windowed && can_leave() ? 0 : self.settings.budget_ppm,
+		   self.settings.records);
 }
 
 static void tell_devices(void)
@@ -129,7 +161,7 @@ static void tell_devices(void)
 /* With the lock held. */
 static void begin(void)
 {
-	bool whole_graphs = self.before_init && !driver_has_context();
+	bool whole_graphs = self.before_init && !self.began && !driver_has_context();
 	int r;
 
 	yield_take();
@@ -148,9 +180,8 @@ static void begin(void)
 		self.again_ns = clock_ns(CLOCK_MONOTONIC) + AGAIN_NS;
 		return;
 	}
-	self.left_out = 0;
 	self.state = COLLECTING;
-	budget_set(clock_ns(CLOCK_MONOTONIC), self.settings.budget_ppm, self.settings.records);
+	keep_budget();
 	tell(self.began ? TS_COLLECT_RESUMED : TS_COLLECT_STARTED);
 	self.began = true;
 	self.devices_told = false;
@@ -273,7 +304,7 @@ void cupti_start(const struct ts_settings *settings)
 	set_settings(settings);
 	name_reset();
 	self.state = WAITING;
-	self.began = self.before_init = false;
+	self.began = self.before_init = self.windowed = self.stays = false;
 	try_begin();
 }
 
@@ -287,9 +318,7 @@ void cupti_settings(const struct ts_settings *settings)
 	if (is_on)
 		buffer_set(self.settings.buffer_bytes, self.cupti.version >= CUPTI_VERSION_12_9);
 	if (self.state == COLLECTING) {
-		self.left_out = 0;
-		budget_set(clock_ns(CLOCK_MONOTONIC), self.settings.budget_ppm,
-			   self.settings.records);
+		keep_budget();
 		collect_change(self.settings.records);
 		tell(TS_COLLECT_CHANGED);
 	}
@@ -357,6 +386,8 @@ void cupti_tick(void)
 		tick_collecting();
 	else if (self.state == PAUSED)
 		tick_paused();
+	else if (self.state == OUT)
+		budget_tick(clock_ns(CLOCK_MONOTONIC));
 	yield_unlock();
 }
 
@@ -394,6 +425,66 @@ static bool take_out(char *why, size_t size)
 	return true;
 }
 
+/* With the lock held. */
+static void window_close(void)
+{
+	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC);
+	char why[TS_HELLO_TEXT];
+
+	collect_end(STOP_NS);
+	self.stays = !take_out(why, sizeof(why));
+	if (self.stays)
+		call_unsubscribe(&self.cupti);
+	else
+		self.touched = false;
+	yield_give();
+	self.state = OUT;
+	tell_end(TS_COLLECT_CLOSED, since_ns, collect_off_ns());
+	if (!self.stays)
+		return;
+	debug_say("no windows: %s", why);
+	begin();
+}
+
+static void window_open(void)
+{
+	if (yield_is_free(clock_ns(CLOCK_MONOTONIC)))
+		begin();
+	else
+		pause_for("another profiler");
+}
+
+static void wait_until(uint64_t at_ns)
+{
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (at_ns > now_ns && at_ns - now_ns <= (uint64_t)CLOSE_AHEAD_NS)
+		sleep_ns(at_ns - now_ns);
+}
+
+void cupti_window(const struct ts_window *window)
+{
+	bool first = !self.windowed;
+
+	if (self.forked || self.state == NONE || self.state == FAILED)
+		return;
+	if (!window->open)
+		wait_until(window->at_ns);
+	if (!yield_lock())
+		return;
+	self.windowed = true;
+	if (self.state == OUT && window->open) {
+		window_open();
+	} else if (self.state == COLLECTING && !window->open && can_leave()) {
+		window_close();
+	} else if (self.state == COLLECTING && (first || !window->open)) {
+		keep_budget();
+		collect_change(self.settings.records);
+		tell(TS_COLLECT_CHANGED);
+	}
+	yield_unlock();
+}
+
 bool cupti_stop(char *why, size_t size)
 {
 	bool out = true;
@@ -407,6 +498,9 @@ bool cupti_stop(char *why, size_t size)
 		since_ns = clock_ns(CLOCK_MONOTONIC);
 		collect_end(STOP_NS);
 		tell_end(TS_COLLECT_STOPPED, since_ns, collect_off_ns());
+	} else if (self.state == OUT) {
+		since_ns = clock_ns(CLOCK_MONOTONIC);
+		tell_end(TS_COLLECT_STOPPED, since_ns, since_ns);
 	}
 	if (self.touched)
 		out = take_out(why, size);

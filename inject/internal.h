@@ -46,6 +46,8 @@ void debug_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * reports the outcome with link_tell(). */
 void cupti_start(const struct ts_settings *settings);
 void cupti_settings(const struct ts_settings *settings);
+/* The daemon keeps the budget by windows: between them CUPTI is taken out. */
+void cupti_window(const struct ts_window *window);
 /* Every CUPTI_TICK_MS: hands over what is finished, watches for other users of CUPTI, keeps the
  * budget. */
 #define CUPTI_TICK_MS 100

@@ -39,6 +39,7 @@ union message {
 	uint32_t kind;
 	struct ts_welcome welcome;
 	struct ts_refused refused;
+	struct ts_window window;
 };
 
 struct received {
@@ -362,6 +363,11 @@ static enum outcome link_read(void)
 		if (kind == TS_MESSAGE_SETTINGS && received.size >= sizeof(struct ts_welcome)) {
 			cupti_enter();
 			cupti_settings(&received.message.welcome.settings);
+			cupti_leave();
+		}
+		if (kind == TS_MESSAGE_WINDOW && received.size >= sizeof(struct ts_window)) {
+			cupti_enter();
+			cupti_window(&received.message.window);
 			cupti_leave();
 		}
 	}

@@ -226,14 +226,16 @@ enum ts_records {
  * STARTED: from start_ns on, everything in `records` is recorded. PAUSED: another user of CUPTI has
  * it now. CHANGED: `records` has changed, on request or to stay within the budget. STOPPED: no more
  * records will come.
- * For an end (PAUSED, STOPPED) start_ns is when switching off started and end_ns when it was done:
- * work submitted in between may or may not be recorded. */
+ * CLOSED: to stay within the budget, nothing is recorded until RESUMED.
+ * For an end (PAUSED, CLOSED, STOPPED) start_ns is when switching off started and end_ns when it
+ * was done: work submitted in between may or may not be recorded. */
 #define TS_COLLECT_STATES(X)                                                                       \
 	X(1, STARTED, "started")                                                                   \
 	X(2, PAUSED, "paused")                                                                     \
 	X(3, RESUMED, "resumed")                                                                   \
 	X(4, CHANGED, "changed")                                                                   \
-	X(5, STOPPED, "stopped")
+	X(5, STOPPED, "stopped")                                                                   \
+	X(6, CLOSED, "closed")
 
 enum ts_collect_state {
 #define X(number, identifier, name) TS_COLLECT_##identifier = number,
@@ -247,7 +249,8 @@ struct ts_collect {
 	__u32 left_out;	     /* requested, but not allowed by the budget */
 	__u32 cupti_version; /* as CUPTI counts: 130001 is CUPTI of CUDA 13.0.1 */
 	__u32 driver_version;
-	__u32 budget_ppm; /* share of a thread's time; 0: no limit */
+	__u32 budget_ppm; /* share of its speed; 0: no limit */
+	__u32 windows;	  /* 1: CUPTI can be taken out between windows */
 };
 
 /* COST: for the time from start_ns to end_ns. */

@@ -23,7 +23,7 @@ enum ts_stacks { TS_STACKS_DEFAULT, TS_STACKS_NONE, TS_STACKS_SAMPLED, TS_STACKS
 struct ts_settings {
 	uint32_t records;      /* enum ts_records */
 	uint32_t stacks;       /* enum ts_stacks, for launches; taken by the daemon's probes */
-	uint32_t budget_ppm;   /* share of a thread's time that recording may take; 0: no limit */
+	uint32_t budget_ppm;   /* share of its speed that recording may take; 0: no limit */
 	uint32_t flush_ms;     /* how often CUPTI hands over finished records */
 	uint64_t buffer_bytes; /* maximum that CUPTI may hold */
 };
@@ -37,6 +37,7 @@ enum ts_message {
 	TS_MESSAGE_REFUSED = 17, /* with a sentence; do not retry */
 	TS_MESSAGE_SETTINGS = 18,
 	TS_MESSAGE_DETACH = 19, /* stop, give everything back, send GONE and close */
+	TS_MESSAGE_WINDOW = 20, /* record, or take CUPTI out until the next window */
 };
 
 enum ts_hello_how {
@@ -81,6 +82,13 @@ struct ts_refused {
 	uint32_t message; /* TS_MESSAGE_REFUSED, or TS_MESSAGE_DETACH without text */
 	uint32_t reserved;
 	char text[TS_HELLO_TEXT];
+};
+
+/* From the first one on, windows keep the budget, and no records are left out for it. */
+struct ts_window {
+	uint32_t message; /* TS_MESSAGE_WINDOW */
+	uint32_t open;
+	uint64_t at_ns; /* when to close it, CLOCK_MONOTONIC; soon */
 };
 
 /* What the injector passes to the library's entry point, in the process's own memory. */

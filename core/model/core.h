@@ -144,7 +144,10 @@ struct core_watch {
 
 /* What watching costs a process: more time that it needs, in parts per million. Numbers are
  * stored. */
-#define PRICE_PARTS(X) X(1, PROBES, "probes")
+/* EXACT: CUPTI and the probes of hot calls, which come and go together. */
+#define PRICE_PARTS(X)                                                                             \
+	X(1, PROBES, "probes")                                                                     \
+	X(2, EXACT, "exact")
 enum price_part {
 #define X(number, name, text) PRICE_##name = number,
 	PRICE_PARTS(X)
@@ -269,13 +272,15 @@ struct core_collect {
 	X(33, DISCONNECTED, PERIOD, QUIET, "time", "disconnected",                                 \
 	  "periods between a restart of the daemon and its first records")                         \
 	X(34, WINDOWS, PERIOD, QUIET, "time", "windows",                                           \
-	  "periods in which frequent calls were watched in windows only")
+	  "periods in which frequent calls were watched in windows only")                          \
+	X(35, EXACT_WINDOWS, PERIOD, QUIET, "time", "exact-windows",                               \
+	  "periods in which what the GPU did was recorded in windows only")
 
 enum loss_reason {
 #define X(number, identifier, counts, alarm, noun, name, text) LOSS_##identifier = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 34,
+		LOSS_REASON_MAX = 35,
 };
 
 enum loss_counts { LOSS_COUNTS_MISSING, LOSS_COUNTS_PERIOD, LOSS_COUNTS_NOTE };

@@ -1,6 +1,6 @@
 /* Exact: how a process is recorded. From COLLECT STARTED or RESUMED on, its calls wait for their
- * records and its states are exact; from PAUSED or STOPPED on, or without the library, everything
- * is as in the probe tier.
+ * records and its states are exact; from PAUSED, CLOSED or STOPPED on, or without the library,
+ * everything is as in the probe tier.
  *
  * Calls take another path than records, which may be delayed by an unfinished processor. So
  * stopping takes a moment: what waits for its call keeps waiting, and calls made before the end
@@ -202,7 +202,7 @@ int exact_collect(struct core *core, struct process *process, const struct ts_ev
 	uint64_t time_ns = event->start_ns;
 	struct exact *exact;
 
-	if (collect->state < TS_COLLECT_STARTED || collect->state > TS_COLLECT_STOPPED) {
+	if (collect->state < TS_COLLECT_STARTED || collect->state > TS_COLLECT_CLOSED) {
 		loss_count(core, process, LOSS_BAD_EVENT);
 		return INGEST_BAD;
 	}

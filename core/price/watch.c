@@ -95,6 +95,13 @@ void watch_cold(struct watch *watch, uint64_t time_ns)
 
 	if (pace && watch->since_ns && time_ns >= watch->since_ns)
 		pace_add(pace, time_ns);
+	else if (!watch->since_ns)
+		watch->switch_calls++;
+}
+
+static uint64_t watch_turn_ns(const struct watch *watch)
+{
+	return watch->config.turn_ns ? watch->config.turn_ns : (uint64_t)TURN_MIN_NS;
 }
 
 static double watch_estimate(const struct watch *watch)
@@ -113,6 +120,14 @@ static struct interval watch_middle(const struct watch *watch)
 	interval.ratio = expm1(interval.ratio);
 	interval.high = expm1(interval.high);
 	return interval;
+}
+
+/* What the switches of a cycle cost, by the window's length. */
+static double watch_switch_price(const struct watch *watch)
+{
+	if (!watch->config.switch_costs || !(watch->lost_cycles > 0) || !watch->window_ns)
+		return 0;
+	return fmax(watch->lost_ns, 0) / watch->lost_cycles / (double)watch->window_ns;
 }
 
 static bool watch_measured(const struct watch *watch, struct interval *ret)
@@ -146,9 +161,11 @@ static double watch_hit_price_ns(const struct watch *watch)
 /* What calls that are always seen cost: a share of the time. */
 static double watch_cold_share(const struct watch *watch)
 {
-	double hit_ns =
-		watch->pairs < PAIRS_MIN ? (double)watch->config.hit_ns : watch_hit_price_ns(watch);
+	double hit_ns = (double)watch->config.cold_hit_ns;
 
+	if (!(hit_ns > 0))
+		hit_ns = watch->pairs < PAIRS_MIN ? (double)watch->config.hit_ns
+						  : watch_hit_price_ns(watch);
 	return watch->cold_rate * hit_ns / NS_PER_S;
 }
 
@@ -205,7 +222,7 @@ bool watch_take_cycle(struct watch *watch, struct watch_cycle *ret)
 
 static double share_min(const struct watch *watch)
 {
-	return (double)(watch->window_ns ? watch->window_ns : TURN_MIN_NS) / CYCLE_MAX_NS;
+	return (double)(watch->window_ns ? watch->window_ns : watch_turn_ns(watch)) / CYCLE_MAX_NS;
 }
 
 /* A window costs from the first probe that is put in to the last one that is taken out. */
@@ -245,9 +262,18 @@ static void watch_plan(struct watch *watch, uint64_t now_ns)
 		watch_cheap(watch, now_ns);
 		return;
 	}
-	share = watch_budget(watch) / watch_judged(watch);
+	share = watch_budget(watch) / (watch_judged(watch) + watch_switch_price(watch));
 	watch->share = fmin(fmax(share, share_min(watch)), SHARE_MAX);
 	watch_plan_gap(watch);
+}
+
+/* While links change the process is slower by nobody knows what: by as much as it falls behind. */
+static void watch_note_switches(struct watch *watch, double off_ns)
+{
+	double behind_ns = (double)watch->switch_ns - watch->switch_calls * off_ns;
+
+	watch->lost_ns = KEPT * watch->lost_ns + behind_ns;
+	watch->lost_cycles = KEPT * watch->lost_cycles + 1;
 }
 
 /* A window and what it is compared with are over. */
@@ -258,9 +284,11 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 	if (on > 0 && off > 0) {
 		watch->pair[watch->pairs++ % ARRAY_SIZE(watch->pair)] = log(on / off);
 		watch->paceless = 0;
+		watch_note_switches(watch, off);
 	} else {
 		watch->paceless++;
 	}
+	watch->switch_ns = watch->switch_calls = 0;
 	watch_note_cycle(watch, now_ns, true);
 	watch->on_ns *= KEPT;
 	watch->all_ns *= KEPT;
@@ -270,7 +298,7 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 	watch_enter(watch, WATCH_GAP);
 	if (watch->pairs < PAIRS_MIN && watch->paceless < PACELESS_MAX) {
 		watch->share = 0.5;
-		watch->length_ns = (uint64_t)(TURN_MIN_NS * watch_random(watch));
+		watch->length_ns = (uint64_t)((double)watch_turn_ns(watch) * watch_random(watch));
 	} else {
 		watch->known_rate = watch->rate;
 		watch->known_ns = now_ns;
@@ -296,6 +324,8 @@ static void watch_measure_from(struct watch *watch)
 	watch->pairs = watch->paceless = 0;
 	watch->window_ns = watch->off_ns = 0;
 	watch->on_ns = watch->all_ns = watch->windows_ns = watch->windows_hits = 0;
+	watch->lost_ns = watch->lost_cycles = 0;
+	watch->switch_ns = watch->switch_calls = 0;
 	watch->last_ns = watch->ticked_ns;
 	watch->share = 0.5;
 	watch->after = watch_random(watch) < 0.5;
@@ -350,7 +380,7 @@ static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
 /* A turn that is compared needs its calls. */
 static bool turn_is_over(const struct watch *watch, const struct pace *pace, uint64_t passed_ns)
 {
-	if (passed_ns < (uint64_t)TURN_MIN_NS)
+	if (passed_ns < watch_turn_ns(watch))
 		return false;
 	return pace->calls >= TURN_CALLS || passed_ns >= (uint64_t)TURN_MAX_NS ||
 	       watch->paceless >= PACELESS_MAX;
@@ -358,7 +388,7 @@ static bool turn_is_over(const struct watch *watch, const struct pace *pace, uin
 
 static void watch_open_window(struct watch *watch)
 {
-	double off_ns = (double)(watch->off_ns ? watch->off_ns : TURN_MIN_NS);
+	double off_ns = (double)(watch->off_ns ? watch->off_ns : watch_turn_ns(watch));
 	double long_ns = off_ns * watch->share / (1 - watch->share);
 
 	watch_enter(watch, WATCH_WINDOW);
@@ -412,6 +442,8 @@ static void watch_pass(struct watch *watch, uint64_t now_ns, bool open)
 		watch->on_ns += passed_ns;
 		watch->open_ns += (uint64_t)passed_ns;
 	}
+	if (!watch->since_ns)
+		watch->switch_ns += (uint64_t)passed_ns;
 	if (now_ns - watch->cold_ns < (uint64_t)NS_PER_S)
 		return;
 	if (watch->cold_ns)
@@ -448,6 +480,7 @@ struct watch_price watch_price(const struct watch *watch)
 {
 	struct watch_price price = { .share = 1, .pairs = watch->pairs };
 	struct interval interval;
+	double switches;
 
 	if (watch->phase != WATCH_WHOLE && watch->all_ns > 0)
 		price.share = watch->on_ns / watch->all_ns;
@@ -460,11 +493,13 @@ struct watch_price watch_price(const struct watch *watch)
 		price.whole = price.whole_low = price.whole_high = watch_estimate(watch);
 	}
 	price.cold = watch_cold_share(watch);
-	price.now = price.whole * price.share + price.cold;
-	price.now_low = price.whole_low * price.share + price.cold;
-	price.now_high = price.whole_high * price.share + price.cold;
-	price.over = watch->config.budget > 0 &&
-		     price.whole * share_min(watch) + price.cold > watch->config.budget;
+	switches = watch->phase == WATCH_WHOLE ? 0 : watch_switch_price(watch);
+	price.now = (price.whole + switches) * price.share + price.cold;
+	price.now_low = (price.whole_low + switches) * price.share + price.cold;
+	price.now_high = (price.whole_high + switches) * price.share + price.cold;
+	price.over =
+		watch->config.budget > 0 &&
+		(price.whole + switches) * share_min(watch) + price.cold > watch->config.budget;
 	price.whole += price.cold;
 	price.whole_low += price.cold;
 	price.whole_high += price.cold;

@@ -20,8 +20,11 @@
 #include "core/base/interval.h"
 
 struct watch_config {
-	double budget;	 /* share of the speed, such as 0.01; 0: none, watch whole */
-	uint64_t hit_ns; /* what a hit costs on this host, as calibrated */
+	double budget;	      /* share of the speed, such as 0.01; 0: none, watch whole */
+	uint64_t hit_ns;      /* what a hit costs on this host, as calibrated */
+	uint64_t turn_ns;     /* at least this long, 0: as short as links allow */
+	uint64_t cold_hit_ns; /* of a cold one, 0: as a hot one */
+	bool switch_costs;    /* to begin and end a window costs the process something by itself */
 };
 
 /* Calls of a turn. */
@@ -61,6 +64,9 @@ struct watch {
 	double windows_ns, windows_hits; /* lately in windows */
 	struct watch_cycle cycle;	 /* the last one, until it is taken */
 	struct pace on, off;		 /* of the pair */
+	uint64_t switch_ns;		 /* of the cycle, in which links changed */
+	uint32_t switch_calls;		 /* cold ones in that time */
+	double lost_ns, lost_cycles;	 /* lately, by switching */
 	uint64_t hits;	    /* since `since_ns`; in WATCH_WHOLE in the current second */
 	double rate;	    /* hits per second while watched, lately */
 	uint64_t cold_hits; /* in the current second */

@@ -62,6 +62,8 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	session->connected = true;
 	session->gone = session->failed = session->unloadable = false;
 	session->records_now = 0;
+	session->recording = session->windows = false;
+	session->asked_ns = 0;
 	session->note[0] = '\0';
 	session->stage = SESSION_BEGINNING;
 	/* A library that was already there may still have the settings of an earlier request. */
@@ -94,6 +96,7 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 		return;
 	session->records_now = event->collect.records;
 	session->cupti_version = event->collect.cupti_version;
+	session_collects(session, event);
 	/* Only now is it certain that records arrive. */
 	if (session->stage == SESSION_COLLECTING)
 		session_answer_attach(session);
@@ -170,7 +173,7 @@ static void on_gone(void *data, uint32_t pid)
 		core_collect_gone(exact->parts.core, pid, uv_hrtime());
 	if (!session)
 		return;
-	session->connected = false;
+	session->connected = session->recording = session->windows = false;
 	uv_timer_stop(&session->timer);
 	probe_choose_stacks(exact->parts.probe, pid, PROBE_CHOICE_DEFAULT);
 	if (session->job != JOB_NONE)

@@ -24,6 +24,7 @@ struct exact_config {
 		*socket; /* otherwise one is created here; outlives the exact tier, like the next */
 	const char *library; /* the library's file */
 	uint32_t slots;	     /* of a ring */
+	bool windows;	     /* budgets are kept by windows */
 };
 
 /* What it feeds. */
@@ -32,6 +33,8 @@ struct exact_parts {
 	struct intake *intake;
 	struct probe *probe;
 	void (*stir)(void *data); /* a record has come */
+	/* The process is recorded from `since_ns` on, or not any more. */
+	void (*recording)(void *data, uint32_t pid, bool on, uint64_t since_ns);
 	void *data;
 };
 
@@ -49,6 +52,17 @@ void exact_over(struct exact *exact, uint32_t pid);
 
 /* Whether it carries the library, or soon will. */
 bool exact_has(const struct exact *exact, uint32_t pid);
+
+/* How it is recorded. */
+struct exact_tier {
+	bool carries;	     /* exact_has() */
+	bool recording;	     /* now */
+	bool windows;	     /* its budget is kept by windows */
+	uint32_t budget_ppm; /* 0: none */
+};
+void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret);
+/* Has it recorded from now on, or not after `at_ns` (soon). To be repeated until it is so. */
+void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns);
 
 struct exact_stats {
 	struct inject_stats inject;

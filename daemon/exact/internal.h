@@ -5,6 +5,7 @@
 
 #include "core/base/list.h"
 #include "core/base/map.h"
+#include "core/base/time.h"
 #include "daemon/attach/attach.h"
 #include "daemon/exact/exact.h"
 
@@ -41,6 +42,9 @@ struct session {
 	char library[TS_HELLO_TEXT]; /* which libcupti, as the library says */
 	char note[TS_HELLO_TEXT];    /* sentences for the user */
 	uint32_t cupti_version, records_now;
+	bool recording, windows; /* see struct exact_tier */
+	bool asked_open;
+	uint64_t asked_ns; /* to open or close a window, 0: not yet */
 	uint64_t records, lost;
 	uv_timer_t timer;
 
@@ -84,6 +88,8 @@ void session_note(struct session *session, const char *format, ...)
 /* The asker is told now, or when the job is done. */
 void session_answer_attach(struct session *session);
 void session_answer_detach(struct session *session, bool unloaded);
+/* What is recorded changes. */
+void session_collects(struct session *session, const struct ts_event *event);
 void session_leave(struct session *session);
 bool session_process_ended(const struct session *session);
 /* Waits at most this long for what its stage waits for. */
@@ -98,5 +104,6 @@ void exact_job(struct session *session, enum session_job job);
 #define BEGIN_MS    3000
 #define FAILED_TOLD 16 /* by `tsctl status`, of the processes that cannot be recorded */
 #define DETACH_MS   10000
+#define WINDOW_NS   (5 * NS_PER_S) /* a window that was asked for in vain is asked for again */
 
 #endif

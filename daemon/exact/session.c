@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/exact/internal.h"
 #include "daemon/maps/procfs.h"
@@ -147,6 +148,59 @@ void session_leave(struct session *session)
 	session->stage = SESSION_LEAVING;
 	/* If it accepts no message now, the user is told so. */
 	session_wait(session, DETACH_MS);
+}
+
+void session_collects(struct session *session, const struct ts_event *event)
+{
+	static const bool on[] = {
+		[TS_COLLECT_STARTED] = true,
+		[TS_COLLECT_RESUMED] = true,
+		[TS_COLLECT_CHANGED] = true,
+	};
+	struct exact *exact = session->exact;
+	uint32_t state = event->collect.state;
+	bool before = session->recording, windows = session->windows;
+
+	session->recording = state < ARRAY_SIZE(on) && on[state];
+	session->windows =
+		exact->config.windows && session->settings.budget_ppm && event->collect.windows;
+	if (session->recording && session->settings.budget_ppm && !session->windows)
+		session_note(session, "To keep the budget, kinds of records are left out: CUPTI "
+				      "cannot be taken out of the process between windows");
+	/* The library knows that it need not leave records out. */
+	if (session->windows && !windows)
+		inject_window(exact->inject, session->pid, session->recording, 0);
+	if (session->recording != before)
+		exact->parts.recording(exact->parts.data, session->pid, session->recording,
+				       event->start_ns);
+}
+
+void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret)
+{
+	const struct session *session = session_find(exact, pid);
+
+	*ret = (struct exact_tier){ .carries = session };
+	if (!session)
+		return;
+	ret->recording = session->recording;
+	ret->windows = session->windows;
+	ret->budget_ppm = session->settings.budget_ppm;
+}
+
+void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns)
+{
+	struct session *session = session_find(exact, pid);
+	uint64_t now_ns = uv_hrtime();
+
+	if (!session || !session->windows || session->recording == open)
+		return;
+	if (session->asked_ns && session->asked_open == open &&
+	    now_ns < session->asked_ns + (uint64_t)WINDOW_NS)
+		return;
+	if (inject_window(exact->inject, pid, open, at_ns) < 0)
+		return;
+	session->asked_open = open;
+	session->asked_ns = now_ns;
 }
 
 static void session_on_timer(uv_timer_t *timer)

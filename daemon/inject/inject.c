@@ -326,6 +326,19 @@ int inject_settings(struct inject *inject, uint32_t pid, const struct ts_setting
 	return peer_say(inject_find(inject, pid), &message, sizeof(message));
 }
 
+int inject_window(struct inject *inject, uint32_t pid, bool open, uint64_t at_ns)
+{
+	struct ts_window message = {
+		.message = TS_MESSAGE_WINDOW,
+		.open = open,
+		.at_ns = at_ns,
+	};
+
+	if (!inject_has(inject, pid))
+		return -ENOENT;
+	return peer_say(inject_find(inject, pid), &message, sizeof(message));
+}
+
 int inject_detach(struct inject *inject, uint32_t pid)
 {
 	struct ts_refused message = { .message = TS_MESSAGE_DETACH };

@@ -1,4 +1,5 @@
-/* Price: a watch for each process that makes hot calls. */
+/* Price: a watch for each process that makes hot calls. What opens first in a window closes last:
+ * so each record of the exact tier has its call. */
 #include "daemon/price/price.h"
 
 #include <errno.h>
@@ -15,13 +16,18 @@
 #define TICK_WHOLE_MS	1000
 #define REPORT_NS	NS_PER_S
 #define ALIKE		0.0005
-#define THREADS		16 /* that make hot calls, of one process; the latest */
+#define EXACT_HIT_NS                                                                               \
+	8000 /* of a call in the exact tier with its probes, and what follows from it */
+#define EXACT_TURN_NS  NS_PER_S		/* CUPTI comes and goes in some 50 ms */
+#define CLOSE_AHEAD_NS (20 * NS_PER_MS) /* for the library to hear of it in time */
+#define THREADS	       16		/* that make hot calls, of one process; the latest */
 
 struct priced {
 	struct list link;
 	uint32_t pid;
 	struct watch watch;
-	uint64_t accept_ns; /* hot calls since then count, ~0: none do */
+	bool exact;		      /* records of the exact tier come and go with the links */
+	uint64_t accept_ns, until_ns; /* hot calls from one to the other count; ~0: no end yet */
 	uint32_t tid[THREADS], next_tid;
 	uint64_t reported_ns; /* when this was last looked at */
 	struct watch_price reported;
@@ -68,6 +74,7 @@ static struct priced *price_add(struct price *price, uint32_t pid)
 	if (!priced)
 		return NULL;
 	priced->pid = pid;
+	priced->until_ns = UINT64_MAX;
 	if (map_put(&price->by_pid, (struct map_key){ pid, 0 }, priced) < 0) {
 		free(priced);
 		return NULL;
@@ -77,12 +84,17 @@ static struct priced *price_add(struct price *price, uint32_t pid)
 	return priced;
 }
 
+static enum price_part priced_part(const struct priced *priced)
+{
+	return priced->exact ? PRICE_EXACT : PRICE_PROBES;
+}
+
 static void price_take_cycle(struct price *price, struct priced *priced)
 {
 	struct watch_cycle cycle;
 
 	if (watch_take_cycle(&priced->watch, &cycle))
-		price->callbacks.cycle(price->data, priced->pid, &cycle);
+		price->callbacks.cycle(price->data, priced->pid, priced_part(priced), &cycle);
 }
 
 static void price_remove(struct price *price, struct priced *priced)
@@ -109,7 +121,7 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 		priced = price_add(price, event->tgid);
 	if (!priced)
 		return true;
-	if (event->start_ns < priced->accept_ns)
+	if (event->start_ns < priced->accept_ns || event->start_ns >= priced->until_ns)
 		return false;
 	if (!priced_has_thread(priced, event->tid))
 		priced->tid[priced->next_tid++ % THREADS] = event->tid;
@@ -176,7 +188,7 @@ static void price_report(struct price *price, struct priced *priced, uint64_t no
 		return;
 	priced->reported = told;
 	priced->reported_budget = budget;
-	price->callbacks.price(price->data, priced->pid, &told, budget);
+	price->callbacks.price(price->data, priced->pid, priced_part(priced), &told, budget);
 }
 
 static enum hot_want priced_want(const struct priced *priced, bool open)
@@ -186,41 +198,100 @@ static enum hot_want priced_want(const struct priced *priced, bool open)
 	return open ? HOT_OPEN : HOT_CLOSED;
 }
 
-static bool priced_is_open(struct price *price, const struct priced *priced)
+/* Whether it is watched now. Neither this nor its contrary: as it is not wanted. */
+static bool priced_is_open(struct price *price, const struct priced *priced,
+			   const struct price_tier *tier)
 {
 	enum hot_state state = libraries_hot_state(price->libraries, priced->pid);
+	bool open = state == HOT_IS_OPEN;
 
-	if (state == HOT_IS_CHANGING)
+	if (state == HOT_IS_CHANGING || (priced->exact && tier->recording != open))
 		return !watch_is_open(&priced->watch);
-	return state == HOT_IS_OPEN;
+	return open;
 }
 
-static void price_apply(struct price *price, struct priced *priced)
+/* It comes under another kind of watch, for which nothing is known. */
+static void price_restart(struct price *price, struct priced *priced, bool exact, uint64_t now_ns)
 {
-	struct watch_config config = price_watch_config(price);
+	const struct watch_price nothing = { .basis = WATCH_MEASURED };
 
-	/* Without a mapping that we know of, there is no link to take. */
-	if (price->callbacks.is_exempt(price->data, priced->pid) ||
-	    !libraries_has(price->libraries, priced->pid))
+	watch_end(&priced->watch, now_ns);
+	price_take_cycle(price, priced);
+	price->callbacks.price(price->data, priced->pid, priced_part(priced), &nothing, 0);
+	priced->exact = exact;
+	priced->reported_ns = 0;
+	watch_init(&priced->watch, &priced->watch.config, priced->watch.seed);
+}
+
+static void price_apply(struct price *price, struct priced *priced, const struct price_tier *tier,
+			uint64_t now_ns)
+{
+	struct watch_config config = price_watch_config(price), now = priced->watch.config;
+
+	if (priced->exact != tier->windows)
+		price_restart(price, priced, tier->windows, now_ns);
+	if (priced->exact)
+		config = (struct watch_config){
+			.budget = tier->budget,
+			.hit_ns = EXACT_HIT_NS,
+			.cold_hit_ns = price->config.hit_ns,
+			.turn_ns = EXACT_TURN_NS,
+			.switch_costs = true,
+		};
+	/* Records of the exact tier are joined with calls that the probes see. Without a mapping
+	 * that we know of, there is no link to take. */
+	if ((tier->exact && !priced->exact) || !libraries_has(price->libraries, priced->pid))
 		config.budget = 0;
-	if (config.budget != priced->watch.config.budget ||
-	    config.hit_ns != priced->watch.config.hit_ns)
+	if (config.budget != now.budget || config.hit_ns != now.hit_ns)
 		watch_configure(&priced->watch, &config);
+}
+
+static void price_open(struct price *price, struct priced *priced, bool open, uint64_t now_ns)
+{
+	libraries_watch(price->libraries, priced->pid, priced_want(priced, true));
+	if (open && priced->until_ns != UINT64_MAX) {
+		priced->accept_ns = now_ns;
+		priced->until_ns = UINT64_MAX;
+	}
+	if (priced->exact && libraries_hot_state(price->libraries, priced->pid) == HOT_IS_OPEN)
+		price->callbacks.window(price->data, priced->pid, true, 0);
+}
+
+static void price_shut(struct price *price, struct priced *priced, const struct price_tier *tier,
+		       uint64_t now_ns)
+{
+	if (priced->until_ns == UINT64_MAX)
+		priced->until_ns = now_ns + (uint64_t)(priced->exact ? CLOSE_AHEAD_NS : 0);
+	if (priced->exact && tier->recording)
+		price->callbacks.window(price->data, priced->pid, false, priced->until_ns);
+	else
+		libraries_watch(price->libraries, priced->pid, HOT_CLOSED);
 }
 
 static void price_tick_process(struct price *price, struct priced *priced, uint64_t now_ns)
 {
-	bool open = priced_is_open(price, priced), wanted;
+	struct price_tier tier;
+	bool open;
 
-	price_apply(price, priced);
-	wanted = watch_tick(&priced->watch, now_ns, open);
-	if (!wanted)
-		priced->accept_ns = UINT64_MAX;
-	else if (open && priced->accept_ns == UINT64_MAX)
-		priced->accept_ns = now_ns;
-	libraries_watch(price->libraries, priced->pid, priced_want(priced, wanted));
+	price->callbacks.tier(price->data, priced->pid, &tier);
+	price_apply(price, priced, &tier, now_ns);
+	open = priced_is_open(price, priced, &tier);
+	if (watch_tick(&priced->watch, now_ns, open))
+		price_open(price, priced, open, now_ns);
+	else
+		price_shut(price, priced, &tier, now_ns);
 	price_take_cycle(price, priced);
 	price_report(price, priced, now_ns);
+}
+
+void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_ns)
+{
+	struct priced *priced = price_find(price, pid);
+
+	if (!priced || !priced->exact || !on || !watch_is_open(&priced->watch))
+		return;
+	priced->accept_ns = since_ns;
+	priced->until_ns = UINT64_MAX;
 }
 
 static void price_run(struct price *price, bool windows)

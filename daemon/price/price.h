@@ -1,5 +1,6 @@
-/* price.h: what the probes cost each process, and whose hot calls are watched when, so that it
- * stays within its budget.
+/* price.h: what watching costs each process, and whose hot calls are watched when, so that it
+ * stays within its budget. Where the exact tier has a budget, its records come and go with the
+ * probes of hot calls, and one price is that of both.
  *
  * core/price/watch.h decides for one process; here are the processes, their events and links.
  */
@@ -23,14 +24,25 @@ struct price_config {
 	bool windows;	 /* the kernel has links to single processes */
 };
 
+/* How the exact tier records a process. */
+struct price_tier {
+	bool exact;	/* it does, or soon will */
+	bool recording; /* now */
+	bool windows;	/* within a budget, by windows */
+	double budget;
+};
+
 struct price_callbacks {
-	/* Whether it is watched whole, whatever that costs. */
-	bool (*is_exempt)(void *data, uint32_t pid);
+	void (*tier)(void *data, uint32_t pid, struct price_tier *ret);
+	/* Has it record the process from now on, or not after `at_ns`; repeated until it is so. */
+	void (*window)(void *data, uint32_t pid, bool open, uint64_t at_ns);
 	/* Hot calls of the process were not watched from `start_ns`, and the cycle of windows that
 	 * goes on since then has come to `end_ns`. */
-	void (*cycle)(void *data, uint32_t pid, const struct watch_cycle *cycle);
+	void (*cycle)(void *data, uint32_t pid, enum price_part part,
+		      const struct watch_cycle *cycle);
 	/* The price of the process, when it has changed, at most once a second. */
-	void (*price)(void *data, uint32_t pid, const struct watch_price *price, double budget);
+	void (*price)(void *data, uint32_t pid, enum price_part part,
+		      const struct watch_price *price, double budget);
 };
 
 int price_new(uv_loop_t *loop, struct libraries *libraries, const struct price_config *config,
@@ -40,6 +52,10 @@ void price_close(struct price *price, void (*closed)(void *data));
 /* Before the model gets an event of the probes: false if it must not, because it lies outside of a
  * window. */
 bool price_event(struct price *price, const struct ts_event *event);
+
+/* In its turn among the events: the exact tier records the process from `since_ns` on, or has
+ * ended. */
+void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_ns);
 
 /* Its EXIT may never have come. */
 void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns);

@@ -99,7 +99,7 @@ static void check_busy(const struct core_busy *busy)
 
 static void check_collect(const struct core_collect *collect)
 {
-	if (!collect->process || collect->state > TS_COLLECT_STOPPED)
+	if (!collect->process || collect->state > TS_COLLECT_CLOSED)
 		abort();
 }
 

@@ -20,6 +20,12 @@ void cupti_settings(const struct ts_settings *settings)
 	COUNT(settings);
 }
 
+void cupti_window(const struct ts_window *window)
+{
+	__atomic_store_n(&counts.open, window->open, __ATOMIC_SEQ_CST);
+	COUNT(windows);
+}
+
 void cupti_tick(void)
 {
 	COUNT(ticks);

@@ -6,8 +6,9 @@
 #include "inject/internal.h"
 
 struct double_counts {
-	uint32_t starts, settings, ticks, suspends, stops, exits, forks;
+	uint32_t starts, settings, windows, ticks, suspends, stops, exits, forks;
 	uint32_t records; /* settings.records of the last start or settings */
+	uint32_t open;	  /* of the last window */
 	uint32_t clings;  /* set: cupti_stop() says that something still refers to us */
 };
 

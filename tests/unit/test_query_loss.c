@@ -128,7 +128,8 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 			     BIT(STRAY) | BIT(LIMIT) | BIT(STORE) | BIT(STORE_ROWS) | BIT(GAP) |
 			     BIT(UNREAD) | BIT(CUT_OFF) | BIT(BEHIND) | BIT(DAMAGED);
 	const uint64_t pools = all | BIT(EXACT_RING) | BIT(CUPTI) | BIT(BUFFERS) | BIT(RING_STUCK) |
-			       BIT(UNKNOWN_RECORD) | BIT(PAUSED) | BIT(BUDGET) | BIT(DISCONNECTED);
+			       BIT(UNKNOWN_RECORD) | BIT(PAUSED) | BIT(BUDGET) | BIT(DISCONNECTED) |
+			       BIT(EXACT_WINDOWS);
 	const uint64_t times = pools | BIT(RATE_LIMIT) | BIT(UNTIMED) | BIT(NO_CALL) |
 			       BIT(NO_RECORD) | BIT(BEFORE);
 	const uint64_t stacks = BIT(STACK) | BIT(MAPPING);
@@ -163,6 +164,7 @@ static int check_nouns(void *data, const Tracesmith__V1__Reply *reply)
 			     strcmp(loss->reason, "paused") == 0 ||
 			     strcmp(loss->reason, "budget") == 0 ||
 			     strcmp(loss->reason, "windows") == 0 ||
+			     strcmp(loss->reason, "exact-windows") == 0 ||
 			     strcmp(loss->reason, "disconnected") == 0;
 
 		assert_true(loss->noun[0]);

@@ -54,6 +54,11 @@ void call_enter(struct fake_api_call *call)
 	call->user = self->depth;
 	atomic_fetch_add(&cupti.inside, 1);
 	call_tell(self, frame, CUPTI_SITE_ENTER);
+	if (cupti.odd.loaded_ns)
+		odd_spin(cupti.odd.loaded_ns);
+	if (cupti.odd.kernel_ns && call->function == FAKE_FN_cuLaunchKernel &&
+	    kind_enabled(CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_NONE))
+		odd_spin(cupti.odd.kernel_ns);
 }
 
 /* Each of them is put before the record of the call. */
@@ -91,7 +96,7 @@ static void call_record(struct owner *self, const struct frame *frame)
 		call_external(self, record.correlation);
 	buffer_put(self, &record, sizeof(record));
 	if (cupti.odd.slow_ns)
-		odd_spin();
+		odd_spin(cupti.odd.slow_ns);
 }
 
 void call_exit(struct fake_api_call *call)

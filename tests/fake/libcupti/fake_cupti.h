@@ -52,7 +52,7 @@ enum odd_clock { ODD_CLOCK_TAKEN, ODD_CLOCK_NONE, ODD_CLOCK_DEAF, ODD_CLOCK_ALIE
 struct odd {
 	enum odd_clock clock;
 	bool zero, reversed, duplicate, shuffle, unknown, gone;
-	uint64_t late_ns, drop, slow_ns;
+	uint64_t late_ns, drop, slow_ns, loaded_ns, kernel_ns;
 	uint64_t kernels, records, seed;
 };
 
@@ -170,7 +170,7 @@ void callback_forget(void);
 
 /* odd.c */
 void odd_read(struct odd *odd);
-void odd_spin(void);
+void odd_spin(uint64_t ns);
 void odd_shuffle_records(struct buffer *buffer);
 void odd_shuffle_buffers(struct buffer **list);
 /* What is odd about the next record that is put into a buffer; with the lock held. */

@@ -8,6 +8,8 @@
  *   drop=N      every Nth record is dropped and counted
  *   gone        at exit CUPTI is gone before functions registered with atexit() earlier
  *   slow=NS     that much time is spent for each call that makes a record
+ *   loaded=NS   and that much for each call while CUPTI is there, whatever is enabled
+ *   kernel=NS   and that much for each launch while kernels are recorded
  *   clock=none  another clock than its own is refused; clock=deaf: taken, and not used;
  *               clock=alien: the same, and its own is a day ahead of ours */
 #include "fake_cupti.h"
@@ -41,6 +43,10 @@ static void odd_word(struct odd *odd, const char *word)
 		odd->drop = number;
 	else if (strncmp(word, "slow=", 5) == 0)
 		odd->slow_ns = number;
+	else if (strncmp(word, "loaded=", 7) == 0)
+		odd->loaded_ns = number;
+	else if (strncmp(word, "kernel=", 7) == 0)
+		odd->kernel_ns = number;
 	else if (strcmp(word, "clock=none") == 0)
 		odd->clock = ODD_CLOCK_NONE;
 	else if (strcmp(word, "clock=deaf") == 0)
@@ -68,9 +74,9 @@ void odd_read(struct odd *odd)
 	free(words);
 }
 
-void odd_spin(void)
+void odd_spin(uint64_t ns)
 {
-	uint64_t until = clock_ns() + cupti.odd.slow_ns;
+	uint64_t until = clock_ns() + ns;
 
 	while (clock_ns() < until)
 		;
