@@ -397,8 +397,9 @@ class Exact(tracesmith.Case):
             process.communicate("\n")
             self.assertEqual(process.returncode, 0)
 
-    def test_budget(self):
-        process = self.start("loop", "--seconds", 60, "--threads", 1, options=("--budget", "0.1%"), FAKE_CUPTI_ODD="slow=20000")
+    def test_budget_with_a_cupti_that_cannot_be_taken_out(self):
+        process = self.start("loop", "--seconds", 60, "--threads", 1, options=("--budget", "0.1%"), FAKE_CUPTI_ODD="slow=20000",
+                             LD_PRELOAD=os.path.join(tracesmith.FAKE, "lib12", "libcupti.so.12"))
         self.wait_exact(process.pid)
         wait_for("less to be recorded", lambda: self.daemon.sql(
             f"SELECT left_out FROM collect c JOIN process p ON p.id = c.process WHERE p.pid = {process.pid}")[0]["left_out"])
