@@ -16,7 +16,7 @@ from gpu import HERE, OUT, Program, check
 BUILD = gpu.build(sys.argv)
 OFF_S = 5
 # Budget, seconds to settle (six turns, each of a window and a time without), seconds to measure.
-PHASES = (("3%", 24, 36), ("20%", 16, 24))
+PHASES = (("3%", 20, 30), ("20%", 14, 34))
 
 
 def mean(program, since, until):
