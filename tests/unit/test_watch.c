@@ -343,7 +343,7 @@ static void without_a_budget_any_longer_it_is_watched_at_once(void **state)
 	assert_true(watch_price(&program.watch).share == 1);
 }
 
-/* Nor is it measured anew when the budget is back. */
+/* A budget that is back is kept by what was measured before. */
 static void a_budget_that_comes_back_is_kept_at_once(void **state)
 {
 	struct watch_config none = { .budget = 0, .hit_ns = HIT_NS };
