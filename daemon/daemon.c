@@ -359,6 +359,8 @@ static int daemon_start_api(struct daemon *daemon)
 		.watched = daemon_watched,
 		.attach = daemon_attach,
 		.detach = daemon_detach,
+		.budget = daemon_budget,
+		.measure = daemon_measure,
 		.is_held = daemon_is_held,
 		.held_lock = daemon_held_lock,
 	};

@@ -114,6 +114,12 @@ bool daemon_make_visible(void *data, uint64_t time_ns);
 /* priced.c: what the probes cost, and what their windows missed, goes to the store. */
 int daemon_start_price(struct daemon *daemon);
 void daemon_configure_price(struct daemon *daemon);
+/* priced_ask.c: for clients */
+int daemon_budget(void *data, const struct api_budget *request, struct api_budget_result *ret,
+		  Tracesmith__V1__Remark__Reason *ret_why);
+int daemon_measure(void *data, const struct api_target *target, bool start,
+		   struct api_measure_result *ret, Tracesmith__V1__Remark__Reason *ret_why);
+void daemon_report_price(struct daemon *daemon, struct status_builder *builder);
 
 /* report.c: as the api's callbacks */
 bool daemon_watched(void *data, char *out, size_t size);

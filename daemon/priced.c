@@ -5,6 +5,7 @@
 
 /* What a hit costs, in place: in a loop it is a quarter. */
 #define HIT_NS 3000
+#define HOT_NS 700
 #define PPM    1e6
 
 static int32_t ppm(double share)
@@ -73,16 +74,22 @@ static void on_cycle(void *data, uint32_t pid, enum price_part part,
 	core_lose(daemon->core, &loss);
 }
 
-static void on_price(void *data, uint32_t pid, enum price_part part,
-		     const struct watch_price *price, double budget)
+/* What the hits take at least, of one core: as if they all came in a loop. */
+static double cpu_share(const struct watch_price *price)
 {
+	return (price->rate * price->share + price->cold_rate) * HOT_NS / NS_PER_S;
+}
+
+static void on_price(void *data, uint32_t pid, const struct price_told *told)
+{
+	const struct watch_price *price = &told->price;
 	struct daemon *daemon = data;
 	const struct core_process *process = core_process_by_pid(daemon->core, pid);
 	struct core_price row = {
-		.part = (uint8_t)part,
+		.part = (uint8_t)told->part,
 		.measured = price->basis == WATCH_MEASURED,
 		.turns = price->pairs,
-		.budget_ppm = (uint32_t)ppm(budget),
+		.budget_ppm = (uint32_t)ppm(told->budget),
 		.share_ppm = (uint32_t)ppm(price->share),
 		.whole_ppm = ppm(price->whole),
 		.whole_low_ppm = ppm(price->whole_low),
@@ -90,6 +97,13 @@ static void on_price(void *data, uint32_t pid, enum price_part part,
 		.cost_ppm = ppm(price->now),
 		.cost_low_ppm = ppm(price->now_low),
 		.cost_high_ppm = ppm(price->now_high),
+		.cold_ppm = ppm(price->cold),
+		.over = price->over,
+		.until_ns = told->until_ns,
+		.turned_ns = price->turned_ns,
+		.calls_per_s = (uint64_t)price->rate,
+		.hit_ns = told->hit_ns,
+		.cpu_ppm = (uint64_t)ppm(cpu_share(price)),
 		.told_ns = uv_hrtime(),
 	};
 

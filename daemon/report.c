@@ -311,6 +311,7 @@ void daemon_report(void *data, struct status_builder *builder)
 			    "no process maps a driver library; new ones are found automatically");
 	report_model(daemon, builder);
 	report_exact(daemon, builder);
+	daemon_report_price(daemon, builder);
 	report_loss(daemon, &probe, builder);
 	report_cpus(&probe, cpu, builder);
 	report_store(daemon, builder);

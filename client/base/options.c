@@ -261,6 +261,13 @@ static int read_socket(struct options *options, const char *text)
 	return *text ? 0 : -EINVAL;
 }
 
+static int read_for(struct options *options, const char *text)
+{
+	int r = units_parse_duration(text, &options->for_ns);
+
+	return r == 0 && options->for_ns == 0 ? -EINVAL : r;
+}
+
 static int read_output(struct options *options, const char *text)
 {
 	options->output = text;
@@ -389,6 +396,7 @@ static int (*const readers[OPTION_COUNT])(struct options *options, const char *t
 	[OPTION_NUMBER_STREAM] = read_stream,
 	[OPTION_NUMBER_DEVICE] = read_device,
 	[OPTION_NUMBER_TIMEOUT] = read_timeout,
+	[OPTION_NUMBER_FOR] = read_for,
 	[OPTION_NUMBER_OUTPUT] = read_output,
 	[OPTION_NUMBER_RECORDS] = read_records,
 	[OPTION_NUMBER_STACKS] = read_stacks,
@@ -531,7 +539,7 @@ int options_parse(struct options *options, uint64_t allowed, const char *verb, b
 		  int argc, char **argv)
 {
 	struct option longs[OPTION_COUNT + 1];
-	char letters[2 * OPTION_COUNT + 3];
+	char letters[2 * OPTION_COUNT + 3], letter[] = "-?";
 	int found, r;
 
 	options->after = count_after(argc, argv);
@@ -540,9 +548,11 @@ int options_parse(struct options *options, uint64_t allowed, const char *verb, b
 	optind = 0; /* glibc: start over */
 	while ((found = getopt_long(argc, argv, letters, longs, NULL)) >= 0) {
 		if (found == '?' || found == ':') {
+			letter[1] = (char)optopt;
 			complain("%s '%s': see 'tsctl %s%s--help'",
 				 found == ':' ? "Missing value after" : "Unknown option",
-				 argv[optind - 1], verb ? verb : "", verb ? " " : "");
+				 optopt > 0 && optopt < FIRST_LONG ? letter : argv[optind - 1],
+				 verb ? verb : "", verb ? " " : "");
 			return -EINVAL;
 		}
 		r = take(options, number_of(found), optarg);

@@ -70,6 +70,8 @@
 	  "compare two recordings, or one with its emulation; of status: one line")                \
 	X(TOLERANCE, "tolerance", 0, "PERCENT", "how much durations may differ, e.g. 5% or 0")     \
 	X(ON_GPU, "on-gpu", 0, NULL, "reissue the recorded commands on a GPU")                     \
+	X(FOR, "for", 0, "DURATION", "for this long, e.g. 60s; then the setting's again")          \
+	X(NOW, "now", 0, NULL, "measure at once; takes some seconds")                              \
 	X(OUTPUT, "output", 'o', "FILE", "write to FILE, or to standard output with '-'")
 
 enum option_number {
@@ -145,6 +147,7 @@ struct options {
 	uint64_t min_age_ns;
 	uint64_t timeout_ns;
 	uint64_t wait_ns; /* 0: no limit */
+	uint64_t for_ns;
 	uint32_t records; /* enum ts_records; 0: not given, also for the next two */
 	uint32_t stacks;  /* enum ts_stacks */
 	uint32_t budget_ppm;

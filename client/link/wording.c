@@ -111,6 +111,10 @@ static const struct wording {
 						 "tsctl as root" },
 	[REASON(BEING_RECORDED)] = { .text = "Process {1} is already being recorded: see 'tsctl "
 					     "ps'; 'tsctl detach {1}' stops it" },
+	[REASON(BAD_BUDGET)] = { .text = "A budget is above 0% and below 100%, e.g. 5% or 0.5%, or "
+					 "'none', or 'default'" },
+	[REASON(NOT_IN_WINDOWS)] = { .text = "Process {1} is recorded exactly, which takes each of "
+					     "its calls: 'tsctl detach {1}' ends that" },
 	[REASON(NOT_ATTACHED)] = { .text = "Process {1} is not attached: see 'tsctl ps'" },
 	[REASON(NO_PROCESS)] = { .text = "Process {1} does not exist: use the pid on the host "
 					 "('tsctl ps')" },

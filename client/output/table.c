@@ -23,8 +23,14 @@ static size_t terminal_width(void)
 }
 
 static const struct table_pick picks[] = {
-	{ "ps", (const char *const[]){ "since_ns", "own_cost", "records", "peak_bytes", NULL },
+	{ "ps",
+	  (const char *const[]){ "since_ns", "cost_low", "cost_high", "callback_cost",
+				 "thread_cost", "records", "peak_bytes", NULL },
 	  (const char *const[]){ "container", "cost", "lost", "errors", NULL } },
+	{ "cost",
+	  (const char *const[]){ "whole_low", "whole_high", "cold", "calls_per_s", "hit_ns",
+				 "turned_ns", NULL },
+	  (const char *const[]){ "until_ns", "over", NULL } },
 	{ "kernels", (const char *const[]){ NULL }, (const char *const[]){ "sampled", NULL } },
 	{ "apis", (const char *const[]){ NULL },
 	  (const char *const[]){ "plus_minus", "watched", NULL } },

@@ -41,6 +41,25 @@ const struct command command_table[] = {
 	  cmd_attach },
 	{ "detach", "PID", "stop recording a process and restore it", OPTION_JSON, 1, 1,
 	  "Example: tsctl detach 4711\n", cmd_detach },
+	{ "cost", "[PID]", "show what tracing costs a process, and what a budget would save",
+	  OPTIONS_TABLE | OPTION_WIDE | OPTION_NOW, 0, 1,
+	  "Without a PID, list all processes. A cost is how much more time a process needs "
+	  "because\n"
+	  "it is traced. --now switches its frequent calls off and on for some seconds, and so\n"
+	  "measures what they cost at this moment.\n"
+	  "Example: tsctl cost\n"
+	  "Example: tsctl cost 4711 --now\n",
+	  cmd_cost },
+	{ "budget", "PID SHARE", "give a process another budget for the probes",
+	  OPTION_FOR | OPTION_JSON, 2, 2,
+	  "SHARE is how much of its speed the process may pay, e.g. 5% or 0.5%; 'none' watches it\n"
+	  "all the time, 'default' is the budget of the settings again. It holds until the "
+	  "process\n"
+	  "ends, or for as long as --for says. Root may do this to any process, other users to\n"
+	  "their own.\n"
+	  "Example: tsctl budget 4711 none --for 60s\n"
+	  "Example: tsctl budget 4711 0.5%\n",
+	  cmd_budget },
 	{ "query", "NAME", "run a query ('tsctl query list' lists them)",
 	  OPTIONS_TABLE | OPTION_WIDE | OPTIONS_WINDOW | OPTION_PID | OPTIONS_ROWS |
 		  OPTION_MIN_AGE | OPTION_STREAM | OPTION_DEVICE | OPTIONS_BY | OPTION_FILE,

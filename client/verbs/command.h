@@ -35,6 +35,8 @@ int cmd_run(const struct options *options, int count, char **argument);
 int cmd_attach(const struct options *options, int count, char **argument);
 int cmd_detach(const struct options *options, int count, char **argument);
 int cmd_query(const struct options *options, int count, char **argument);
+int cmd_cost(const struct options *options, int count, char **argument);
+int cmd_budget(const struct options *options, int count, char **argument);
 int cmd_sql(const struct options *options, int count, char **argument);
 int cmd_info(const struct options *options, int count, char **argument);
 int cmd_graph(const struct options *options, int count, char **argument);

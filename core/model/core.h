@@ -163,6 +163,13 @@ struct core_price {
 	/* Watched all the time, and as it is, with the ends of the interval of 90 %. */
 	int32_t whole_ppm, whole_low_ppm, whole_high_ppm;
 	int32_t cost_ppm, cost_low_ppm, cost_high_ppm;
+	int32_t cold_ppm;     /* the part of both for calls that are always watched */
+	bool over;	      /* the budget is out of reach */
+	uint64_t until_ns;    /* end of this budget, 0: it stays */
+	uint64_t turned_ns;   /* the last turn, 0: none */
+	uint64_t calls_per_s; /* while watched; with `hit_ns` each, what an estimate rests on */
+	uint64_t hit_ns;
+	uint64_t cpu_ppm; /* CPU time as it is watched, of one core */
 	uint64_t told_ns;
 };
 

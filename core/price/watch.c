@@ -254,7 +254,8 @@ static void watch_cheap(struct watch *watch, uint64_t now_ns)
 	watch_enter(watch, WATCH_WHOLE);
 }
 
-static void watch_plan(struct watch *watch, uint64_t now_ns)
+/* By what is known: watched whole, or in windows of this share. */
+static void watch_judge(struct watch *watch, uint64_t now_ns)
 {
 	double share;
 
@@ -276,12 +277,24 @@ static void watch_note_switches(struct watch *watch, double off_ns)
 	watch->lost_cycles = KEPT * watch->lost_cycles + 1;
 }
 
+bool watch_is_paceless(const struct watch *watch)
+{
+	return watch->paceless >= PACELESS_MAX;
+}
+
+bool watch_is_measuring(const struct watch *watch)
+{
+	return watch->phase != WATCH_WHOLE && watch->pairs < watch->wanted &&
+	       !watch_is_paceless(watch);
+}
+
 /* A window and what it is compared with are over. */
 static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 {
 	double on = pace_ns(&watch->on), off = pace_ns(&watch->off);
 
 	if (on > 0 && off > 0) {
+		watch->turned_ns = now_ns;
 		watch->pair[watch->pairs++ % ARRAY_SIZE(watch->pair)] = log(on / off);
 		watch->paceless = 0;
 		watch_note_switches(watch, off);
@@ -296,31 +309,38 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 	watch->windows_hits *= KEPT;
 	watch->after = watch_random(watch) < 0.5;
 	watch_enter(watch, WATCH_GAP);
-	if (watch->pairs < PAIRS_MIN && watch->paceless < PACELESS_MAX) {
+	if (watch_is_measuring(watch)) {
 		watch->share = 0.5;
 		watch->length_ns = (uint64_t)((double)watch_turn_ns(watch) * watch_random(watch));
 	} else {
 		watch->known_rate = watch->rate;
 		watch->known_ns = now_ns;
-		watch_plan(watch, now_ns);
+		watch_judge(watch, now_ns);
 	}
 	watch->open_ns = 0;
 }
 
+/* A change holds now, not at the end of a long gap. */
 void watch_configure(struct watch *watch, const struct watch_config *config)
 {
 	watch->config = *config;
 	watch->cheap_ns = 0;
-	/* Not at the end of a long gap. */
-	if (!(config->budget > 0) && watch->phase != WATCH_WHOLE) {
+	if (watch->phase == WATCH_WHOLE)
+		return;
+	if (!(config->budget > 0)) {
 		watch_end(watch, watch->ticked_ns);
 		watch->share = 1;
 		watch_enter(watch, WATCH_WHOLE);
+	} else if (watch->phase == WATCH_GAP && !watch_is_measuring(watch)) {
+		watch_end(watch, watch->ticked_ns);
+		watch_judge(watch, watch->ticked_ns);
 	}
 }
 
-static void watch_measure_from(struct watch *watch)
+static void watch_measure_from(struct watch *watch, uint32_t pairs)
 {
+	watch->wanted = pairs;
+	watch->turned_ns = 0;
 	watch->pairs = watch->paceless = 0;
 	watch->window_ns = watch->off_ns = 0;
 	watch->on_ns = watch->all_ns = watch->windows_ns = watch->windows_hits = 0;
@@ -347,13 +367,14 @@ static void watch_resume(struct watch *watch, uint64_t now_ns)
 	watch->last_ns = now_ns;
 	watch->after = watch_random(watch) < 0.5;
 	watch_enter(watch, WATCH_GAP);
-	watch_plan(watch, now_ns);
+	watch_judge(watch, now_ns);
 }
 
 void watch_measure(struct watch *watch)
 {
-	if (watch->phase == WATCH_WHOLE)
-		watch_measure_from(watch);
+	if (watch->phase != WATCH_WHOLE)
+		watch_end(watch, watch->ticked_ns);
+	watch_measure_from(watch, WATCH_MEASURE_PAIRS);
 }
 
 static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
@@ -373,7 +394,7 @@ static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
 		if (watch_is_known(watch, now_ns))
 			watch_resume(watch, now_ns);
 		else
-			watch_measure_from(watch);
+			watch_measure_from(watch, PAIRS_MIN);
 	}
 }
 
@@ -383,7 +404,7 @@ static bool turn_is_over(const struct watch *watch, const struct pace *pace, uin
 	if (passed_ns < watch_turn_ns(watch))
 		return false;
 	return pace->calls >= TURN_CALLS || passed_ns >= (uint64_t)TURN_MAX_NS ||
-	       watch->paceless >= PACELESS_MAX;
+	       watch_is_paceless(watch);
 }
 
 static void watch_open_window(struct watch *watch)
@@ -478,7 +499,13 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
 
 struct watch_price watch_price(const struct watch *watch)
 {
-	struct watch_price price = { .share = 1, .pairs = watch->pairs };
+	struct watch_price price = {
+		.share = 1,
+		.pairs = watch->pairs,
+		.turned_ns = watch->turned_ns,
+		.rate = watch->rate,
+		.cold_rate = watch->cold_rate,
+	};
 	struct interval interval;
 	double switches;
 

@@ -79,6 +79,8 @@ struct watch {
 	uint64_t cheap_ns;
 	uint32_t paceless;		   /* pairs without a pace, in a row */
 	uint32_t pairs;			   /* measured in all */
+	uint32_t wanted;		   /* before the budget is kept by them */
+	uint64_t turned_ns;		   /* end of the last one */
 	double pair[INTERVAL_SAMPLES_MAX]; /* logarithm of the ratio of times, the last ones */
 };
 
@@ -86,8 +88,13 @@ struct watch {
 void watch_init(struct watch *watch, const struct watch_config *config, uint64_t seed);
 /* Another budget or another price of a hit; what was measured stays. */
 void watch_configure(struct watch *watch, const struct watch_config *config);
-/* Measures soon, however cheap it seems. */
+/* Measures at once and afresh, however cheap it seems; it has a result after so many pairs. */
+#define WATCH_MEASURE_PAIRS 12
 void watch_measure(struct watch *watch);
+/* Whether one turn follows the other, in order to have a price soon. */
+bool watch_is_measuring(const struct watch *watch);
+/* Its cold calls are too rare to show a pace. */
+bool watch_is_paceless(const struct watch *watch);
 
 /* A hot call, seen while the links were open. */
 void watch_hit(struct watch *watch);
@@ -121,7 +128,9 @@ struct watch_price {
 	double cold;			     /* the part of both for calls that are always seen */
 	double share;			     /* of the time, in windows; 1: watched whole */
 	uint32_t pairs;			     /* that it rests on */
+	uint64_t turned_ns;		     /* end of the last one; 0: none */
 	bool over;			     /* the budget cannot be kept with fewer windows */
+	double rate, cold_rate; /* hits per second, of hot calls while they are watched */
 };
 struct watch_price watch_price(const struct watch *watch);
 

@@ -235,6 +235,13 @@ static const struct row_column price_columns[] = {
 	FIELD(core_price, cost_ppm, REPLACE),
 	FIELD(core_price, cost_low_ppm, REPLACE),
 	FIELD(core_price, cost_high_ppm, REPLACE),
+	FIELD(core_price, cold_ppm, REPLACE),
+	FIELD(core_price, over, REPLACE),
+	FIELD(core_price, until_ns, REPLACE),
+	FIELD(core_price, turned_ns, REPLACE),
+	FIELD(core_price, calls_per_s, REPLACE),
+	FIELD(core_price, hit_ns, REPLACE),
+	FIELD(core_price, cpu_ppm, REPLACE),
 	FIELD(core_price, told_ns, REPLACE),
 };
 

@@ -143,7 +143,9 @@ static const char *const steps[] = {
 	"CREATE TABLE price(process INTEGER, part INTEGER, measured INTEGER, turns INTEGER,"
 	" budget_ppm INTEGER, share_ppm INTEGER, whole_ppm INTEGER, whole_low_ppm INTEGER,"
 	" whole_high_ppm INTEGER, cost_ppm INTEGER, cost_low_ppm INTEGER, cost_high_ppm INTEGER,"
-	" told_ns INTEGER, PRIMARY KEY(process, part)) WITHOUT ROWID;",
+	" cold_ppm INTEGER, over INTEGER, until_ns INTEGER, turned_ns INTEGER, calls_per_s "
+	"INTEGER, hit_ns INTEGER,"
+	" cpu_ppm INTEGER, told_ns INTEGER, PRIMARY KEY(process, part)) WITHOUT ROWID;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

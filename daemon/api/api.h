@@ -45,6 +45,25 @@ struct api_attach {
 	bool seccomp;		   /* even if a seccomp filter might kill the process */
 };
 
+struct api_budget {
+	struct api_target target;
+	uint32_t budget_ppm; /* 0: none */
+	bool reset;	     /* the setting's again */
+	bool recording;	     /* as long as it is recorded */
+	uint64_t for_ns;     /* 0: as long as the process runs */
+};
+
+struct api_budget_result {
+	uint32_t budget_ppm, setting_ppm; /* 0: none */
+	uint64_t for_ns;
+	const char *note; /* a sentence for the user, or NULL */
+};
+
+struct api_measure_result {
+	bool busy;
+	uint32_t turns, wanted;
+};
+
 struct api_callbacks {
 	/* Adds what `tsctl status` shows. Called on the loop. */
 	void (*status)(void *data, struct status_builder *builder);
@@ -55,6 +74,12 @@ struct api_callbacks {
 	 * refused. */
 	void (*attach)(void *data, struct api_ticket *ticket, const struct api_attach *request);
 	void (*detach)(void *data, struct api_ticket *ticket, const struct api_target *target);
+	/* Both are answered at once. A negative errno: why not, for the argument pid. NULL:
+	 * refused. */
+	int (*budget)(void *data, const struct api_budget *request, struct api_budget_result *ret,
+		      Tracesmith__V1__Remark__Reason *ret_why);
+	int (*measure)(void *data, const struct api_target *target, bool start,
+		       struct api_measure_result *ret, Tracesmith__V1__Remark__Reason *ret_why);
 	/* As store_is_held, and its lock. Called on any thread. NULL: never. */
 	bool (*is_held)(void *data);
 	void (*held_lock)(void *data, bool locked);

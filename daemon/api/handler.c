@@ -167,6 +167,69 @@ static void handle_detach(struct client *client, const Tracesmith__V1__Request *
 		api_ticket_fail(ticket, REASON(NO_ATTACHING), NULL);
 }
 
+static void handle_budget(struct client *client, const Tracesmith__V1__Request *request)
+{
+	Tracesmith__V1__BudgetReply body = TRACESMITH__V1__BUDGET_REPLY__INIT;
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+	const Tracesmith__V1__BudgetRequest *asked = request->budget;
+	Tracesmith__V1__Remark__Reason why = REASON(UNKNOWN_REQUEST);
+	struct api *api = client->api;
+	struct api_budget_result result = { 0 };
+	struct api_budget budget = {
+		.budget_ppm = asked->budget_ppm,
+		.reset = asked->reset,
+		.recording = asked->recording,
+		.for_ns = asked->for_ns,
+	};
+
+	if (asked->budget_ppm >= PPM) {
+		client_fail(client, request->id, REASON(BAD_BUDGET), NULL);
+		return;
+	}
+	if (!find_target(client, request->id, asked->pid, &budget.target))
+		return;
+	if (!api->callbacks.budget ||
+	    api->callbacks.budget(api->data, &budget, &result, &why) < 0) {
+		client_fail(client, request->id, why, REMARK_NUMBER(asked->pid), NULL);
+		return;
+	}
+	body.budget_ppm = result.budget_ppm;
+	body.setting_ppm = result.setting_ppm;
+	body.for_ns = result.for_ns;
+	body.n_note = result.note != NULL;
+	body.note = (char **)&result.note;
+	reply.id = request->id;
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_BUDGET;
+	reply.budget = &body;
+	client_reply(client, &reply);
+}
+
+static void handle_measure(struct client *client, const Tracesmith__V1__Request *request)
+{
+	Tracesmith__V1__MeasureReply body = TRACESMITH__V1__MEASURE_REPLY__INIT;
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+	Tracesmith__V1__Remark__Reason why = REASON(UNKNOWN_REQUEST);
+	const Tracesmith__V1__MeasureRequest *asked = request->measure;
+	struct api_measure_result result = { 0 };
+	struct api *api = client->api;
+	struct api_target target;
+
+	if (!find_target(client, request->id, asked->pid, &target))
+		return;
+	if (!api->callbacks.measure ||
+	    api->callbacks.measure(api->data, &target, asked->start, &result, &why) < 0) {
+		client_fail(client, request->id, why, REMARK_NUMBER(asked->pid), NULL);
+		return;
+	}
+	body.busy = result.busy;
+	body.turns = result.turns;
+	body.wanted = result.wanted;
+	reply.id = request->id;
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_MEASURE;
+	reply.measure = &body;
+	client_reply(client, &reply);
+}
+
 /* No function: it becomes a job. */
 static const struct handler {
 	bool known;
@@ -177,6 +240,8 @@ static const struct handler {
 	[TRACESMITH__V1__REQUEST__BODY_CANCEL] = { true, handle_cancel },
 	[TRACESMITH__V1__REQUEST__BODY_ATTACH] = { true, handle_attach },
 	[TRACESMITH__V1__REQUEST__BODY_DETACH] = { true, handle_detach },
+	[TRACESMITH__V1__REQUEST__BODY_BUDGET] = { true, handle_budget },
+	[TRACESMITH__V1__REQUEST__BODY_MEASURE] = { true, handle_measure },
 	[TRACESMITH__V1__REQUEST__BODY_QUERY] = { true, NULL },
 	[TRACESMITH__V1__REQUEST__BODY_SQL] = { true, NULL },
 	[TRACESMITH__V1__REQUEST__BODY_EXPORT] = { true, NULL },

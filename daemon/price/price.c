@@ -20,18 +20,24 @@
 	8000 /* of a call in the exact tier with its probes, and what follows from it */
 #define EXACT_TURN_NS  NS_PER_S		/* CUPTI comes and goes in some 50 ms */
 #define CLOSE_AHEAD_NS (20 * NS_PER_MS) /* for the library to hear of it in time */
-#define THREADS	       16		/* that make hot calls, of one process; the latest */
+#define LATELY_NS      (2 * NS_PER_S)
+#define THREADS	       16 /* that make hot calls, of one process; the latest */
 
 struct priced {
 	struct list link;
 	uint32_t pid;
 	struct watch watch;
+	uint64_t hot_ns;	      /* the last hot call */
 	bool exact;		      /* records of the exact tier come and go with the links */
 	uint64_t accept_ns, until_ns; /* hot calls from one to the other count; ~0: no end yet */
 	uint32_t tid[THREADS], next_tid;
 	uint64_t reported_ns; /* when this was last looked at */
-	struct watch_price reported;
-	double reported_budget;
+	struct price_told reported;
+	struct given_budget {
+		bool set;
+		double budget;
+		uint64_t until_ns; /* 0: as long as it runs */
+	} given[PRICE_GIVERS];
 };
 
 struct price {
@@ -125,6 +131,7 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 		return false;
 	if (!priced_has_thread(priced, event->tid))
 		priced->tid[priced->next_tid++ % THREADS] = event->tid;
+	priced->hot_ns = event->start_ns;
 	watch_hit(&priced->watch);
 	return true;
 }
@@ -167,28 +174,55 @@ bool price_event(struct price *price, const struct ts_event *event)
 	return true;
 }
 
-static bool price_is_like(const struct watch_price *a, const struct watch_price *b)
+static bool told_is_like(const struct price_told *told, const struct price_told *other)
 {
-	return a->basis == b->basis && a->pairs == b->pairs && a->over == b->over &&
+	const struct watch_price *a = &told->price, *b = &other->price;
+
+	return told->budget == other->budget && told->until_ns == other->until_ns &&
+	       a->basis == b->basis && a->pairs == b->pairs && a->over == b->over &&
 	       fabs(a->now - b->now) < ALIKE && fabs(a->share - b->share) < ALIKE;
+}
+
+/* The budget that somebody gave it, NULL: nobody did. A recording leaves that of the exact tier,
+ * which somebody asked for. */
+static const struct given_budget *priced_given(const struct priced *priced)
+{
+	for (size_t i = 0; i < PRICE_GIVERS; i++)
+		if (priced->given[i].set && !(priced->exact && i == PRICE_BY_RECORDING))
+			return &priced->given[i];
+	return NULL;
+}
+
+static struct price_told priced_tell(const struct priced *priced)
+{
+	const struct given_budget *given = priced_given(priced);
+
+	/* A recording's goes on as long as somebody renews it. */
+	if (given == &priced->given[PRICE_BY_RECORDING])
+		given = NULL;
+	return (struct price_told){
+		.part = priced_part(priced),
+		.price = watch_price(&priced->watch),
+		.budget = priced->watch.config.budget,
+		.until_ns = given ? given->until_ns : 0,
+		.hit_ns = priced->watch.config.hit_ns,
+	};
 }
 
 static void price_report(struct price *price, struct priced *priced, uint64_t now_ns)
 {
-	double budget = priced->watch.config.budget;
 	bool first = !priced->reported_ns;
-	struct watch_price told;
+	struct price_told told;
 
 	if (now_ns < priced->reported_ns + (uint64_t)REPORT_NS)
 		return;
 	priced->reported_ns = now_ns;
-	told = watch_price(&priced->watch);
+	told = priced_tell(priced);
 	/* What goes to the store wakes a disk. */
-	if (!first && budget == priced->reported_budget && price_is_like(&told, &priced->reported))
+	if (!first && told_is_like(&told, &priced->reported))
 		return;
 	priced->reported = told;
-	priced->reported_budget = budget;
-	price->callbacks.price(price->data, priced->pid, priced_part(priced), &told, budget);
+	price->callbacks.price(price->data, priced->pid, &told);
 }
 
 static enum hot_want priced_want(const struct priced *priced, bool open)
@@ -213,20 +247,31 @@ static bool priced_is_open(struct price *price, const struct priced *priced,
 /* It comes under another kind of watch, for which nothing is known. */
 static void price_restart(struct price *price, struct priced *priced, bool exact, uint64_t now_ns)
 {
-	const struct watch_price nothing = { .basis = WATCH_MEASURED };
+	const struct price_told nothing = {
+		.part = priced_part(priced),
+		.price = { .basis = WATCH_MEASURED },
+	};
 
 	watch_end(&priced->watch, now_ns);
 	price_take_cycle(price, priced);
-	price->callbacks.price(price->data, priced->pid, priced_part(priced), &nothing, 0);
+	price->callbacks.price(price->data, priced->pid, &nothing);
 	priced->exact = exact;
 	priced->reported_ns = 0;
 	watch_init(&priced->watch, &priced->watch.config, priced->watch.seed);
+}
+
+static void priced_expire(struct priced *priced, uint64_t now_ns)
+{
+	for (size_t i = 0; i < PRICE_GIVERS; i++)
+		if (priced->given[i].until_ns && priced->given[i].until_ns <= now_ns)
+			priced->given[i] = (struct given_budget){ 0 };
 }
 
 static void price_apply(struct price *price, struct priced *priced, const struct price_tier *tier,
 			uint64_t now_ns)
 {
 	struct watch_config config = price_watch_config(price), now = priced->watch.config;
+	const struct given_budget *given;
 
 	if (priced->exact != tier->windows)
 		price_restart(price, priced, tier->windows, now_ns);
@@ -238,6 +283,10 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 			.turn_ns = EXACT_TURN_NS,
 			.switch_costs = true,
 		};
+	priced_expire(priced, now_ns);
+	given = priced_given(priced);
+	if (given && price->config.windows)
+		config.budget = given->budget;
 	/* Records of the exact tier are joined with calls that the probes see. Without a mapping
 	 * that we know of, there is no link to take. */
 	if ((tier->exact && !priced->exact) || !libraries_has(price->libraries, priced->pid))
@@ -363,4 +412,92 @@ void price_close(struct price *price, void (*closed)(void *data))
 void price_configure(struct price *price, const struct price_config *config)
 {
 	price->config = *config;
+}
+
+int price_set_budget(struct price *price, uint32_t pid, enum price_giver giver, double budget,
+		     uint64_t until_ns)
+{
+	struct priced *priced = price_find(price, pid);
+
+	if (!priced)
+		priced = price_add(price, pid);
+	if (!priced)
+		return -ENOMEM;
+	priced->given[giver] = (struct given_budget){ true, budget, until_ns };
+	price_tick_process(price, priced, uv_hrtime());
+	return 0;
+}
+
+void price_reset_budget(struct price *price, uint32_t pid, enum price_giver giver)
+{
+	struct priced *priced = price_find(price, pid);
+
+	if (!priced)
+		return;
+	priced->given[giver] = (struct given_budget){ 0 };
+	price_tick_process(price, priced, uv_hrtime());
+}
+
+/* Why a measurement of it would come to nothing, a negative errno. */
+static int price_check(struct price *price, const struct priced *priced)
+{
+	struct price_tier tier;
+
+	if (!price->config.windows)
+		return -EOPNOTSUPP;
+	if (!priced || (!(priced->watch.rate > 0) && priced->hot_ns + LATELY_NS < uv_hrtime()))
+		return -ESRCH;
+	price->callbacks.tier(price->data, priced->pid, &tier);
+	if (tier.exact && !tier.windows)
+		return -EBUSY;
+	return libraries_has(price->libraries, priced->pid) ? 0 : -ENXIO;
+}
+
+static bool priced_is_measured(const struct priced *priced)
+{
+	return watch_price(&priced->watch).basis == WATCH_MEASURED;
+}
+
+/* By a change of its budget. */
+static bool priced_is_interrupted(const struct priced *priced)
+{
+	return !watch_is_measuring(&priced->watch) && !priced_is_measured(priced) &&
+	       !watch_is_paceless(&priced->watch);
+}
+
+int price_measure(struct price *price, uint32_t pid, bool start, struct price_measuring *ret)
+{
+	struct priced *priced = price_find(price, pid);
+	int r = price_check(price, priced);
+
+	if (r < 0)
+		return r;
+	if (start || priced_is_interrupted(priced)) {
+		watch_measure(&priced->watch);
+		price_take_cycle(price, priced);
+		price_run(price, true);
+	}
+	ret->busy = watch_is_measuring(&priced->watch);
+	ret->turns = priced->watch.pairs;
+	ret->wanted = priced->watch.wanted;
+	if (!ret->busy && !priced_is_measured(priced))
+		return -ENODATA;
+	/* The row says so before the answer does. */
+	if (!ret->busy) {
+		priced->reported_ns = 0;
+		price_report(price, priced, uv_hrtime());
+	}
+	return 0;
+}
+
+void price_each(struct price *price,
+		void (*each)(void *data, uint32_t pid, const struct price_told *told), void *data)
+{
+	struct priced *priced;
+	struct price_told told;
+
+	list_for_each(priced, &price->processes, link) {
+		told = priced_tell(priced);
+		each(data, priced->pid, &told);
+	}
 }

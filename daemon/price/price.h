@@ -32,6 +32,18 @@ struct price_tier {
 	double budget;
 };
 
+/* Who gave a process a budget of its own; the first that did counts. */
+enum price_giver { PRICE_BY_HAND, PRICE_BY_RECORDING, PRICE_GIVERS };
+
+/* What a process pays, and may. */
+struct price_told {
+	enum price_part part;
+	struct watch_price price;
+	double budget;	   /* 0: none */
+	uint64_t until_ns; /* end of this budget, 0: it stays */
+	uint64_t hit_ns;   /* that an estimate takes for a hit */
+};
+
 struct price_callbacks {
 	void (*tier)(void *data, uint32_t pid, struct price_tier *ret);
 	/* Has it record the process from now on, or not after `at_ns`; repeated until it is so. */
@@ -41,8 +53,7 @@ struct price_callbacks {
 	void (*cycle)(void *data, uint32_t pid, enum price_part part,
 		      const struct watch_cycle *cycle);
 	/* The price of the process, when it has changed, at most once a second. */
-	void (*price)(void *data, uint32_t pid, enum price_part part,
-		      const struct watch_price *price, double budget);
+	void (*price)(void *data, uint32_t pid, const struct price_told *told);
 };
 
 int price_new(uv_loop_t *loop, struct libraries *libraries, const struct price_config *config,
@@ -61,5 +72,25 @@ void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_
 void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns);
 
 void price_configure(struct price *price, const struct price_config *config);
+
+/* Another budget for a process (0: none) until a time (0: as long as it runs). -ENOMEM. */
+int price_set_budget(struct price *price, uint32_t pid, enum price_giver giver, double budget,
+		     uint64_t until_ns);
+/* The setting's again. */
+void price_reset_budget(struct price *price, uint32_t pid, enum price_giver giver);
+
+struct price_measuring {
+	bool busy;		/* more turns to come */
+	uint32_t turns, wanted; /* so far, and for a result */
+};
+/* How its measurement stands. `start`: starts one.
+ * -EOPNOTSUPP: the kernel has no links to single processes; -EBUSY: it is watched whole, whatever
+ * that costs; -ESRCH: it has made no hot call lately; -ENXIO: its library is not known; -ENODATA:
+ * it makes too few cold calls to have a pace. */
+int price_measure(struct price *price, uint32_t pid, bool start, struct price_measuring *ret);
+
+/* Calls `each` for the processes that make hot calls. */
+void price_each(struct price *price,
+		void (*each)(void *data, uint32_t pid, const struct price_told *told), void *data);
 
 #endif

@@ -89,7 +89,7 @@ _tsctl()
 		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_pids "$tsctl")" -- "$word")
 		return
 		;;
-	--since | --until | --min-age | --duration | -d | --timeout | --from | --to | --launch-latency)
+	--since | --until | --min-age | --duration | -d | --timeout | --from | --to | --launch-latency | --for)
 		mapfile -t COMPREPLY < <(compgen -W "500ms 1s 10s 1m 10m 1h" -- "$word")
 		return
 		;;
@@ -122,7 +122,9 @@ _tsctl()
 		mapfile -t COMPREPLY < <(compgen -W "$verbs --socket" -- "$word")
 	elif [[ $word == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_options "$tsctl" "$verb")" -- "$word")
-	elif [ "$verb" = attach ] || [ "$verb" = detach ]; then
+	elif [ "$verb" = budget ] && [ "$previous" != budget ]; then
+		mapfile -t COMPREPLY < <(compgen -W "0.5% 1% 2% 5% none default" -- "$word")
+	elif [[ $verb = @(attach|detach|cost|budget) ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_pids "$tsctl")" -- "$word")
 	elif [ "$verb" = query ]; then
 		mapfile -t COMPREPLY < <(compgen -W "list $("$tsctl" query list --csv 2>/dev/null |

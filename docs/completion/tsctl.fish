@@ -83,6 +83,8 @@ complete -c tsctl -n '__tsctl_verb_is help' -a '(__tsctl_verbs)'
 complete -c tsctl -n '__tsctl_verb_is query' -a '(__tsctl_queries)'
 complete -c tsctl -n '__tsctl_verb_is attach' -a '(__tsctl_pids)'
 complete -c tsctl -n '__tsctl_verb_is detach' -a '(__tsctl_pids)'
+complete -c tsctl -n '__tsctl_verb_is cost' -a '(__tsctl_pids)'
+complete -c tsctl -n '__tsctl_verb_is budget' -a '(__tsctl_pids) 0.5% 1% 2% 5% none default'
 complete -c tsctl -n 'contains -- (__tsctl_verb) run record; and not __tsctl_runs' -a '(__fish_complete_command)'
 complete -c tsctl -n '__tsctl_runs' -a '(complete -C "$(string escape -- (__tsctl_program) | string join " ") $(commandline -ct)")'
 complete -c tsctl -n 'contains -- (__tsctl_verb) run record attach' -l stacks -x -a 'none sampled all'
@@ -97,7 +99,7 @@ complete -c tsctl -n '__tsctl_verb_is replay' -l speed -x -a '0.1 1 10 max'
 complete -c tsctl -n 'contains -- (__tsctl_verb) export record graph replay' -s o -l output -r -F
 complete -c tsctl -n 'contains -- (__tsctl_verb) query sql export view graph replay' -s f -l file -r -F
 complete -c tsctl -n 'contains -- (__tsctl_verb) info view export diff graph replay' -a '(__fish_complete_suffix .sbt)'
-for name in since until min-age duration timeout from to launch-latency
+for name in since until min-age duration timeout from to launch-latency for
 	complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs' -l $name -x -a '500ms 1s 10s 1m 10m 1h'
 end
 for name in budget fail-over tolerance

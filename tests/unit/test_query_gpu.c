@@ -439,14 +439,13 @@ static void test_kernels_of_a_graph_have_their_share_of_the_parts(void **state)
 static void test_ps_tells_tier_cost_and_loss(void **state)
 {
 	expect_part(state, QUERY(.name = "ps", .pid = PID + EXACT),
-		    "\"tier\":\"exact\",\"since_ns\":X,\"cost\":20000,\"own_cost\":10000,"
-		    "\"records\":500,\"lost\":7,");
+		    "\"callback_cost\":20000,\"thread_cost\":10000,\"records\":500,\"lost\":7,");
+	expect_part(state, QUERY(.name = "ps", .pid = PID + EXACT),
+		    "\"tier\":\"exact\",\"since_ns\":X,\"cost\":null,\"cost_low\":null,");
 	expect_part(state, QUERY(.name = "ps", .pid = PID + ONE_GRAPH),
-		    "\"tier\":\"paused\",\"since_ns\":X,\"cost\":null,\"own_cost\":null,"
-		    "\"records\":500,\"lost\":0,");
-	expect_part(state, QUERY(.name = "ps", .pid = PID + TWO_GRAPHS),
-		    "\"tier\":\"probe\",\"since_ns\":null,\"cost\":null,\"own_cost\":null,"
-		    "\"records\":null,\"lost\":50,");
+		    "\"callback_cost\":null,\"thread_cost\":null,\"records\":500,\"lost\":0,");
+	expect_part(state, QUERY(.name = "ps", .pid = PID + ONE_GRAPH), "\"tier\":\"paused\",");
+	expect_part(state, QUERY(.name = "ps", .pid = PID + TWO_GRAPHS), "\"lost\":50,");
 	expect_part(state, QUERY(.name = "ps", .pid = PID + WHOLE_GRAPH), "\"tier\":\"probe\",");
 	expect_part(state, QUERY(.name = "processes", .pid = PID + EXACT), "\"tier\":\"exact\",");
 	expect_part(state, QUERY(.name = "processes", .pid = PID + ENDED), "\"tier\":null,");

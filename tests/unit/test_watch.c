@@ -78,10 +78,14 @@ static void program_tick(struct program *program)
 	program->tick_ns += TICK_NS;
 }
 
+static double program_work_ns(const struct program *program)
+{
+	return program->work_ns * (1 + program->drift * sin((double)program->now_ns / 37e9));
+}
+
 static void program_step(struct program *program)
 {
-	double wave = 1 + program->drift * sin((double)program->now_ns / 37e9);
-	double work_ns = program->work_ns * wave * fmax(0.1, 1 + program->noise * noise());
+	double work_ns = program_work_ns(program) * fmax(0.1, 1 + program->noise * noise());
 	double hits = program->cold + (program->open ? program->calls : 0);
 	double step_ns = fmax(work_ns + hits * program->call_ns, program->gpu_ns);
 
@@ -110,11 +114,16 @@ static void program_run(struct program *program, uint64_t ns)
 		program_step(program);
 }
 
+static double program_price(const struct program *program, double work_ns)
+{
+	double with = work_ns + program->calls * program->call_ns;
+
+	return fmax(with, program->gpu_ns) / fmax(work_ns, program->gpu_ns) - 1;
+}
+
 static double program_truth(const struct program *program)
 {
-	double with = program->work_ns + program->calls * program->call_ns;
-
-	return fmax(with, program->gpu_ns) / fmax(program->work_ns, program->gpu_ns) - 1;
+	return program_price(program, program->work_ns);
 }
 
 /* As PyTorch's small training step on the H200. */
@@ -184,15 +193,22 @@ static void the_interval_has_the_true_price_as_often_as_it_says(void **state)
 	for (uint64_t seed = 1; seed <= 200; seed++) {
 		struct program program = launch_bound;
 		struct watch_price price;
+		double truth = 0;
+		uint64_t ticks;
 
 		program.call_ns = 200 * (double)(seed % 20);
 		program_start(&program, 0.0001, seed);
 		watch_measure(&program.watch);
-		program_run(&program, MINUTES(2));
+		/* The program drifts meanwhile. */
+		for (ticks = 0; watch_is_measuring(&program.watch); ticks++) {
+			program_run(&program, TICK_NS);
+			truth += program_price(&program, program_work_ns(&program));
+		}
+		truth /= (double)ticks;
 		price = watch_price(&program.watch);
 		assert_int_equal(price.basis, WATCH_MEASURED);
-		covered += price.whole_low <= program_truth(&program) &&
-			   price.whole_high >= program_truth(&program);
+		assert_int_equal(price.pairs, WATCH_MEASURE_PAIRS);
+		covered += price.whole_low <= truth && price.whole_high >= truth;
 	}
 	assert_in_range(covered, 168, 200);
 }
@@ -371,6 +387,43 @@ static void a_budget_that_comes_back_is_kept_at_once(void **state)
 	assert_true(program.watch.pairs < pairs);
 }
 
+static void a_larger_budget_does_not_wait_for_the_end_of_a_gap(void **state)
+{
+	struct watch_config large = { .budget = 0.05, .hit_ns = HIT_NS };
+	struct program program = launch_bound;
+	uint64_t since_ns;
+
+	program_start(&program, 0.001, 3);
+	program_run(&program, MINUTES(2));
+	while (program.watch.phase != WATCH_GAP || program.watch.length_ns < 60 * NS_PER_S)
+		program_run(&program, TICK_NS);
+	since_ns = program.now_ns;
+	watch_configure(&program.watch, &large);
+	while (program.watch.phase != WATCH_WINDOW)
+		program_run(&program, TICK_NS);
+	assert_true(program.now_ns - since_ns < 30 * NS_PER_S);
+}
+
+/* In windows a price is minutes old. */
+static void on_request_it_is_measured_afresh(void **state)
+{
+	struct program program = launch_bound;
+	uint64_t since_ns;
+
+	program_start(&program, BUDGET, 3);
+	program_run(&program, MINUTES(5));
+	program.call_ns /= 4;
+	since_ns = program.now_ns;
+	watch_measure(&program.watch);
+	assert_true(watch_is_measuring(&program.watch));
+	while (watch_is_measuring(&program.watch))
+		program_run(&program, TICK_NS);
+	assert_true(program.now_ns - since_ns < 20 * NS_PER_S);
+	assert_int_equal(watch_price(&program.watch).pairs, WATCH_MEASURE_PAIRS);
+	assert_true(watch_price(&program.watch).turned_ns > since_ns);
+	assert_true(fabs(watch_price(&program.watch).whole - program_truth(&program)) < 0.03);
+}
+
 /* A process ends in the middle of a cycle: what it missed is counted all the same. */
 static void the_last_cycle_counts(void **state)
 {
@@ -402,6 +455,8 @@ int main(void)
 		cmocka_unit_test(what_becomes_expensive_is_measured_again),
 		cmocka_unit_test(without_a_budget_any_longer_it_is_watched_at_once),
 		cmocka_unit_test(a_budget_that_comes_back_is_kept_at_once),
+		cmocka_unit_test(a_larger_budget_does_not_wait_for_the_end_of_a_gap),
+		cmocka_unit_test(on_request_it_is_measured_afresh),
 		cmocka_unit_test(the_last_cycle_counts),
 	};
 

@@ -92,13 +92,24 @@ _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
 #define JOIN_COLLECT \
 	" LEFT JOIN (" \
 		"SELECT c.process, c.state, since_ns, taken," \
-		" share(busy_ns - own_ns, wall_ns) AS cost, share(own_ns, wall_ns) AS own" \
+		" share(busy_ns - own_ns, wall_ns) AS callback, share(own_ns, wall_ns) AS own" \
 		" FROM collect c" \
 		" WHERE until_ns IS NULL" \
 	") x ON x.process = p.id"
 #define TIER \
 	"CASE WHEN x.process IS NULL THEN 'probe'" \
 	" WHEN x.state = " COLLECT_PAUSED " THEN 'paused' ELSE 'exact' END"
+
+/* What recording costs a process, of all parts. An interval needs all of them measured. */
+#define JOIN_PRICE \
+	" LEFT JOIN (" \
+		"SELECT process, sum(cost_ppm) AS cost," \
+		" CASE WHEN min(measured) THEN sum(cost_low_ppm) END AS low," \
+		" CASE WHEN min(measured) THEN sum(cost_high_ppm) END AS high" \
+		" FROM price GROUP BY process" \
+	") e ON e.process = p.id"
+#define PRICE_PART_TEXT(number, name, text) " WHEN " #number " THEN '" text "'"
+#define PRICE_PART "CASE part" PRICE_PARTS(PRICE_PART_TEXT) " ELSE 'part ' || part END"
 
 /* Of a row of `loss`. What this version does not know is missing, too, and no alarm. */
 #define LOSS_NUMBER_MISSING(number)

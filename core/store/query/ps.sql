@@ -8,26 +8,29 @@
 -- nothing: No process uses CUDA
 -- search: comm
 -- columns:
---   pid        id
---   user       text
---   comm       text
---   container  text
---   tier       text
---   since_ns   time
---   cost       share
---   own_cost   share
---   records    integer
---   lost       integer
---   live_bytes bytes
---   peak_bytes bytes
---   calls      integer
---   errors     integer
---   command    text
+--   pid           id
+--   user          text
+--   comm          text
+--   container     text
+--   tier          text
+--   since_ns      time
+--   cost          share
+--   cost_low      share
+--   cost_high     share
+--   callback_cost share
+--   thread_cost   share
+--   records       integer
+--   lost          integer
+--   live_bytes    bytes
+--   peak_bytes    bytes
+--   calls         integer
+--   errors        integer
+--   command       text
 SELECT p.pid, @USER@, p.comm, p.container, @TIER@,
-	x.since_ns, x.cost, x.own, x.taken, coalesce(l.lost, 0),
+	x.since_ns, e.cost, e.low, e.high, x.callback, x.own, x.taken, coalesce(l.lost, 0),
 	coalesce(m.live_bytes, 0), coalesce(m.peak_bytes, 0),
 	coalesce(c.calls, 0), coalesce(c.errors, 0), p.command
-FROM process p@JOIN_MEMORY@@JOIN_CALLS@@JOIN_COLLECT@
+FROM process p@JOIN_MEMORY@@JOIN_CALLS@@JOIN_COLLECT@@JOIN_PRICE@
 -- What is missing of it, in calls and records: not what counts other things.
 LEFT JOIN (
 	SELECT process, sum(count) AS lost
@@ -37,5 +40,5 @@ LEFT JOIN (
 	GROUP BY process
 ) l ON l.process = p.id
 WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@
-ORDER BY 11 DESC, 13 DESC, p.pid
+ORDER BY 14 DESC, 16 DESC, p.pid
 LIMIT :limit

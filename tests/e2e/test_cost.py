@@ -1,0 +1,153 @@
+"""What a process pays is told with what the figure rests on, measured when asked, and changed by another budget, for a time
+or for good."""
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import tracesmith
+from tracesmith import wait_for, workload
+
+SECONDS = 60
+MILLION = 1000000
+
+
+class Cost(tracesmith.Case):
+    budget = "1%"
+
+    def start(self, *arguments, **options):
+        process = workload("steps", "--seconds", SECONDS, *arguments, **options)
+        self.addCleanup(self.end, process)
+        wait_for("its first calls", lambda: self.daemon.query("cost", "--pid", process.pid))
+        return process
+
+    def cost(self, pid, *arguments):
+        result = self.daemon.ctl("cost", pid, "--json", *arguments)
+        self.assertEqual(result.code, 0, result.err)
+        return json.loads(result.out)
+
+    def probes(self, pid, *arguments):
+        part, = [part for part in self.cost(pid, *arguments)["parts"] if part["part"] == "probes"]
+        return part
+
+    def budget_of(self, pid):
+        cost = self.cost(pid)
+        return cost["budget"], bool(cost["until_ns"])
+
+    def refuse(self, code, sentence, *arguments):
+        result = self.daemon.ctl(*arguments)
+        self.assertEqual((result.code, result.out), (code, ""))
+        self.assertRegex(result.err, f"^tsctl: .*{sentence}")
+        self.assertEqual(result.err.count("\n"), 1)
+
+    def test_measured_when_asked(self):
+        process = self.start("--calls", 20)
+        row = self.probes(process.pid, "--now")
+        self.assertTrue(row["measured"])
+        self.assertGreaterEqual(row["turns"], 12)
+        self.assertLess(row["whole_low"], row["whole_high"])
+        self.assertLessEqual(row["whole_low"], row["whole"])
+        text = self.daemon.ctl("cost", process.pid).out
+        self.assertRegex(text, r"^Process \d+ \(steps\) pays .* its budget is 1 %\n")
+        self.assertRegex(text, r"\n  probes: .* measured in place, \d+ turns, .* ago\n")
+        self.assertRegex(text, r"CPU time: at least [0-9.]+ % of a core")
+        row, = self.daemon.query("ps", "--pid", process.pid)
+        self.assertLess(row["cost_low"], row["cost_high"])
+        self.assertIsNone(row["callback_cost"])
+
+    def test_without_a_budget_it_is_measured_too(self):
+        """Where nothing was switched off before, and nothing is afterwards."""
+        process = self.start()
+        self.daemon.ctl("budget", process.pid, "none")
+        wait_for("all of it to be watched", lambda: self.probes(process.pid)["watched"] == MILLION)
+        self.assertTrue(self.probes(process.pid, "--now")["measured"])
+        wait_for("all of it to be watched again", lambda: self.probes(process.pid)["watched"] == MILLION)
+        self.assertEqual(self.budget_of(process.pid), (None, False))
+
+    def test_another_budget_holds_until_its_time_is_over(self):
+        process = self.start()
+        wait_for("windows", lambda: self.probes(process.pid)["watched"] < MILLION)
+        said = self.daemon.ctl("budget", process.pid, "none", "--for", "4s")
+        self.assertEqual(said.out, f"Budget of process {process.pid}: none for 4.00 s, then 1 %\n")
+        wait_for("all of it to be watched", lambda: self.probes(process.pid)["watched"] == MILLION)
+        self.assertEqual(self.budget_of(process.pid), (None, True))
+        status = self.daemon.ctl("status").out
+        self.assertIn(f"process {process.pid}", status)
+        self.assertIn("budget none for another", status)
+        others = self.cost(process.pid)["others"]
+        self.assertTrue(all(0 < other["watched"] < MILLION for other in others), others)
+        wait_for("the budget of the settings", lambda: self.budget_of(process.pid) == (10000, False))
+        wait_for("windows again", lambda: self.probes(process.pid)["watched"] < MILLION)
+
+    def test_a_budget_that_stays_and_goes(self):
+        process = self.start()
+        said = json.loads(self.daemon.ctl("budget", process.pid, "2.5%", "--json").out)
+        self.assertEqual(said, {"pid": process.pid, "budget": 25000, "for_ns": None, "setting": 10000, "notes": []})
+        wait_for("its budget", lambda: self.budget_of(process.pid) == (25000, False))
+        self.assertEqual([row["budget"] for row in self.daemon.query("cost")], [25000])
+        self.daemon.ctl("budget", process.pid, "default")
+        wait_for("the budget of the settings", lambda: self.budget_of(process.pid) == (10000, False))
+
+    def test_a_budget_out_of_reach_is_told(self):
+        process = self.start()
+        self.daemon.ctl("budget", process.pid, "0.001%")
+        wait_for("it to be told", lambda: self.probes(process.pid)["over"])
+        self.assertIn("out of reach", self.daemon.ctl("cost", process.pid).out)
+        self.assertRegex(self.daemon.ctl("status").out, r"! process \d+ +its budget of 0.001 % is out of reach")
+
+    def test_bad_input_gets_a_sentence(self):
+        process = self.start()
+        for share in ("0", "0%", "100%", "101%", "5", "abc", "", "5%%", "nan%"):
+            self.refuse(2, "is not a budget", "budget", process.pid, share)
+        self.refuse(2, "Unknown option '-5'", "budget", process.pid, "-5%")
+        self.refuse(2, "is not a budget", "budget", process.pid, "--", "-5%")
+        self.refuse(2, "is not a process ID", "budget", "steps", "5%")
+        self.refuse(2, "Missing argument", "budget", process.pid)
+        self.refuse(2, "--for needs a duration", "budget", process.pid, "5%", "--for", "0s")
+        self.refuse(2, "leave out --for", "budget", process.pid, "default", "--for", "1s")
+        self.refuse(1, "does not exist", "budget", 4000001, "5%")
+        self.refuse(1, "has not used CUDA", "budget", 1, "5%")
+        self.refuse(1, "has not used CUDA", "cost", 4000001)
+        self.refuse(1, "has not used CUDA", "cost", 1, "--now")
+        self.refuse(2, "is not a process ID", "cost", "steps")
+        self.refuse(2, "--now measures one process", "cost", "--now")
+
+    def test_what_cannot_be_measured_says_why(self):
+        process = self.start()
+        process.send_signal(signal.SIGSTOP)
+        wait_for("it to stop", lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        self.refuse(1, "is stopped, so it has no pace", "cost", process.pid, "--now")
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+        wait_for("its end", lambda: self.daemon.ended(process.pid))
+        self.refuse(1, "has ended", "cost", process.pid)
+        self.refuse(1, "does not exist", "cost", process.pid, "--now")
+
+
+class WithoutLinks(tracesmith.Case):
+    """A kernel before 6.6, as far as the daemon knows."""
+    settings = "[probe]\nattach = perf\n"
+    budget = "1%"
+
+    def test_everything_is_watched_and_this_is_told(self):
+        process = workload("steps", "--seconds", SECONDS)
+        self.addCleanup(self.end, process)
+        wait_for("its first calls", lambda: self.daemon.query("cost", "--pid", process.pid))
+        self.assertRegex(self.daemon.ctl("status").out, "! windows +This kernel has no links to single processes")
+        self.assertEqual(self.daemon.ctl("status", "--check").code, 0)
+        said = self.daemon.ctl("budget", process.pid, "1%")
+        self.assertIn("Note: This kernel has no links", said.out)
+        said = self.daemon.ctl("cost", process.pid, "--now")
+        self.assertEqual(said.code, 1)
+        self.assertRegex(said.err, "^tsctl: This kernel has no links to single processes .*\n$")
+        self.assertIn("estimated from", self.daemon.ctl("cost", process.pid).out)
+
+    def _close(self):
+        """A kernel that has uprobe_multi takes 0.1 s to let go of each perf event: not waited for."""
+        self.daemon.kill()
+        shutil.rmtree(self.daemon.directory)
+
+
+if __name__ == "__main__":
+    tracesmith.main()
