@@ -79,6 +79,29 @@ class Price(tracesmith.Case):
         finish(process)
 
 
+class Known(tracesmith.Case):
+    budget = "30%"
+
+    def turns(self, pid):
+        rows = self.daemon.query("cost", "--pid", pid) if self.daemon.known(pid) else []
+        return rows[0]["turns"] if rows else 0
+
+    def test_a_known_price_is_found(self):
+        """The program makes launches with a breakpoint expensive, and knows what that costs it."""
+        process = workload("steps", "--seconds", 25, "--work", 4000, "--price", 4000)
+        self.addCleanup(self.end, process)
+        wait_for("many turns", lambda: self.turns(process.pid) >= 10, 120)
+        told, = self.daemon.query("cost", "--pid", process.pid)
+        truth = finish(process)
+        self.assertEqual(told["measured"], "in place")
+        self.assertLessEqual(told["low"], told["cost"])
+        self.assertLessEqual(told["cost"], told["high"])
+        # The interval holds it nine times of ten, three of them (nearly) always.
+        sure = (told["high"] - told["low"]) / 1e6 / (told["watched"] / 1e6)
+        self.assertLess(abs(told["whole"] / 1e6 - truth["price"]), max(1.5 * sure, 0.15 * truth["price"]), f"{told} of {truth}")
+        self.assertGreater(truth["price"], 0.1)
+
+
 class Whole(tracesmith.Case):
     def test_without_a_budget_nothing_is_missed(self):
         process, said = run("steps", "--seconds", 3)

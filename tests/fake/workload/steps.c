@@ -1,16 +1,19 @@
 /* Steps: works, launches, and waits at the end of each step, as a training loop does, and says how
- * often and how fast. The work is the CPU's and uses its caches.
- *   steps --calls LAUNCHES_A_STEP --work UNITS_A_LAUNCH --seconds S --pause NS
+ * often and how fast. The work is the CPU's and uses its caches. It knows what it pays for probes:
+ * it sees whether a breakpoint is on its launches, and can make each cost more.
+ *   steps --calls LAUNCHES_A_STEP --work UNITS_A_LAUNCH --seconds S --pause NS --price NS
  */
 #include "workload.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#define WORDS (1 << 17) /* 1 MiB */
+#define WORDS	     (1 << 17) /* 1 MiB */
+#define BREAKPOINT   0xcc
+#define ENDBR64_SIZE 4
 
 static struct {
-	uint64_t calls, work, pause;
+	uint64_t calls, work, pause, price;
 	double seconds;
 } settings = { .calls = 100, .work = 500, .seconds = 1 };
 
@@ -18,6 +21,8 @@ static const struct option_row options[] = {
 	{ "calls", "launches of a step (100)", OPTION_NUMBER, &settings.calls },
 	{ "work", "units of work before each (500)", OPTION_NUMBER, &settings.work },
 	{ "pause", "nanoseconds to sleep after each step (0)", OPTION_NUMBER, &settings.pause },
+	{ "price", "nanoseconds that a launch with a breakpoint costs (0)", OPTION_NUMBER,
+	  &settings.price },
 	{ "seconds", "for this long (1)", OPTION_REAL, &settings.seconds },
 };
 
@@ -31,6 +36,50 @@ static NOINLINE void work(void)
 		seed ^= seed << 17;
 		memory[seed % WORDS] += seed;
 	}
+}
+
+/* Steps with breakpoints and without. */
+static struct {
+	uint64_t steps, ns;
+} paid, unpaid;
+
+/* A probe is on the first instruction, or behind an endbr64. */
+static bool is_probed(void)
+{
+	const volatile uint8_t *code = (const uint8_t *)(uintptr_t)cuLaunchKernel;
+
+	return code[0] == BREAKPOINT || code[ENDBR64_SIZE] == BREAKPOINT;
+}
+
+static void pay(void)
+{
+	uint64_t until_ns = workload_now() + settings.price;
+
+	while (settings.price && workload_now() < until_ns)
+		;
+}
+
+static void count_step(bool before, uint64_t start_ns)
+{
+	bool after = is_probed();
+
+	/* The probes came or went in the middle of the others. */
+	if (before && after) {
+		paid.steps++;
+		paid.ns += workload_now() - start_ns;
+	} else if (!before && !after) {
+		unpaid.steps++;
+		unpaid.ns += workload_now() - start_ns;
+	}
+}
+
+/* How much longer a step with breakpoints took. */
+static double price(void)
+{
+	if (!paid.steps || !unpaid.steps)
+		return 0;
+	return ((double)paid.ns / (double)paid.steps) / ((double)unpaid.ns / (double)unpaid.steps) -
+	       1;
 }
 
 int main(int argc, char **argv)
@@ -50,17 +99,24 @@ int main(int argc, char **argv)
 	TRY(cuStreamCreate, (&stream, 0));
 	start = workload_now();
 	while ((double)(workload_now() - start) < settings.seconds * 1e9) {
+		uint64_t start_ns = workload_now();
+		bool probed = is_probed();
+
 		for (uint64_t i = 0; i < settings.calls; i++) {
 			work();
+			if (is_probed())
+				pay();
 			TRY(cuLaunchKernel, (kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
 		}
 		TRY(cuStreamSynchronize, (stream));
 		steps++;
+		count_step(probed, start_ns);
 		if (settings.pause)
 			workload_sleep_until(workload_now() + settings.pause);
 	}
-	workload_say("{\"pid\":%d,\"steps\":%lu,\"launches\":%lu,\"seconds\":%.6f}\n",
+	workload_say("{\"pid\":%d,\"steps\":%lu,\"launches\":%lu,\"seconds\":%.6f,"
+		     "\"price\":%.6f,\"paid_seconds\":%.6f}\n",
 		     (int)getpid(), (unsigned long)steps, (unsigned long)(steps * settings.calls),
-		     (double)(workload_now() - start) / 1e9);
+		     (double)(workload_now() - start) / 1e9, price(), (double)paid.ns / 1e9);
 	return 0;
 }
