@@ -123,16 +123,17 @@ static uint32_t window_end(uint64_t now_ns, uint32_t recorded)
 				  .end_ns = now_ns };
 	struct buffer_stats buffers;
 	struct drain_stats drained;
-	uint64_t most_ns;
+	uint64_t most_ns, untold_ns;
 
 	event.cost.busy_ns = launcher_costs(&most_ns);
 	drain_stats(&drained);
 	buffer_stats(&buffers);
 	event.cost.own_ns = drained.own_ns;
-	/* Without call records nobody knows whose calls they were: attribute all to one thread. */
-	if (!(recorded & TS_RECORD_CALLS)) {
-		event.cost.busy_ns += drained.work * BUDGET_WORK_NS;
-		most_ns += drained.work * BUDGET_WORK_NS;
+	/* Without callbacks nobody knows whose calls they were: attribute all to one thread. */
+	if (!(recorded & TS_RECORD_CALLS) || drained.calls) {
+		untold_ns = drained.work * BUDGET_WORK_NS + drained.calls * BUDGET_CALL_NS;
+		event.cost.busy_ns += untold_ns;
+		most_ns += untold_ns;
 	}
 	event.cost.busy_ns += drained.own_ns;
 	event.cost.records = drained.records;

@@ -1,6 +1,7 @@
 /* Collect: switches CUPTI's record kinds on and off, in the order that CUPTI needs.
  *
- * One of our record kinds is several activity kinds of CUPTI, or the callbacks of cupti_call.c.
+ * One of our record kinds is several activity kinds of CUPTI. Calls are the callbacks of
+ * cupti_call.c, or the records of call_record.c where another user keeps the subscription.
  * Whole graphs are only ever switched on before the first context: a graph that was made before
  * crashes in its next launch (seen with CUPTI 13.0).
  */
@@ -13,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/time.h"
 #include "inject/budget.h"
+#include "inject/call_record.h"
 #include "inject/cupti_call.h"
 #include "inject/cupti_driver.h"
 #include "inject/drain.h"
@@ -46,6 +48,7 @@ static const struct {
 static struct {
 	const struct cupti *cupti;
 	uint32_t records, version;
+	bool beside; /* another user keeps the subscription */
 	bool whole_graphs;
 	bool stale; /* records may stay unfinished forever */
 	uint32_t thread_id_type;
@@ -101,6 +104,22 @@ static void let_calls_pass(void)
 	nanosleep(&pause, NULL);
 }
 
+static bool switch_calls(bool on)
+{
+	if (collect.beside)
+		return call_record_enable(collect.cupti, on) == CUPTI_OK;
+	call_enable(collect.cupti, on);
+	return true;
+}
+
+bool collect_others(const struct cupti *cupti)
+{
+	if (cupti->enable(CUPTI_KIND_KERNEL) != CUPTI_OK)
+		return true;
+	cupti->disable(CUPTI_KIND_KERNEL);
+	return false;
+}
+
 /* Switches what differs and skips what CUPTI refuses. Returns the first refusal. */
 static int switch_kinds(uint32_t records)
 {
@@ -110,7 +129,7 @@ static int switch_kinds(uint32_t records)
 
 	/* So that each kernel has its call: calls are first on and last off. */
 	if (changed & records & TS_RECORD_CALLS) {
-		call_enable(cupti, true);
+		refused |= switch_calls(true) ? 0 : TS_RECORD_CALLS;
 		let_calls_pass();
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -134,7 +153,7 @@ static int switch_kinds(uint32_t records)
 	collect.stale = collect.stale || (collect.records & ~records & WORK);
 	if (changed & collect.records & TS_RECORD_CALLS) {
 		let_calls_pass();
-		call_enable(cupti, false);
+		switch_calls(false);
 		queue_take_all();
 	}
 	collect.records = records & ~refused;
@@ -144,11 +163,10 @@ static int switch_kinds(uint32_t records)
 
 int collect_begin(const struct cupti *cupti, uint32_t records, bool whole_graphs)
 {
-	int r = call_subscribe(cupti);
+	int r;
 
-	if (r != CUPTI_OK)
-		return r;
 	collect.cupti = cupti;
+	collect.beside = !call_is_subscribed();
 	collect.version = cupti->version;
 	collect.stale = false;
 	collect.records = 0;
@@ -235,6 +253,7 @@ void collect_tell(const struct ts_collect *state, uint64_t since_ns, uint64_t un
 
 	event.collect.records = collect.records;
 	event.collect.cupti_version = collect.version;
+	event.collect.beside = collect.beside;
 	event.collect.driver_version = (uint32_t)driver_version();
 	link_put(&event, sizeof(event));
 	link_wake();

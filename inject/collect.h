@@ -8,9 +8,12 @@
 #include "inject/cupti_find.h"
 #include "proto/event.h"
 
-/* Makes CUPTI record these kinds (enum ts_records). `whole_graphs`: no context exists yet, so
- * graphs may be recorded as a whole. Returns CUPTI_OK, or the reason of the failure, with
- * everything undone. */
+/* Whether another user records kernels, by CONCURRENT_KERNEL: one that uses KERNEL must not be
+ * asked, as it would lose that. */
+bool collect_others(const struct cupti *cupti);
+/* Makes CUPTI record these kinds (enum ts_records); calls also where call_subscribe() got no
+ * subscription. `whole_graphs`: no context exists yet, so graphs may be recorded as a whole.
+ * Returns CUPTI_OK, or the reason of the failure, with everything undone. */
 int collect_begin(const struct cupti *cupti, uint32_t records, bool whole_graphs);
 /* Other records from now on. */
 void collect_change(uint32_t records);

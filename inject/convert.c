@@ -8,6 +8,7 @@
 
 #include "core/base/array.h"
 #include "core/base/clock.h"
+#include "inject/call_record.h"
 #include "inject/cupti_abi.h"
 #include "inject/launcher.h"
 #include "inject/name.h"
@@ -229,6 +230,24 @@ static enum convert_result convert_overhead(const void *record, struct ts_event 
 	return CONVERT_DONE;
 }
 
+static enum convert_result convert_call(const void *record, struct ts_event *ret)
+{
+	const struct cupti_api *api = record;
+	bool is_runtime = api->kind == CUPTI_KIND_RUNTIME;
+
+	if (!call_record_is_wanted(is_runtime, api->cbid))
+		return CONVERT_SKIP;
+	ret->kind = TS_EVENT_CALL;
+	ret->flags = TS_EVENT_RETURNED;
+	set_times(ret, api->start, api->end);
+	ret->tid = ret->ns_tid = api->thread;
+	ret->fn = is_runtime ? 0 : (uint16_t)api->cbid;
+	ret->result = (int32_t)api->result;
+	ret->call.correlation = api->correlation;
+	ret->call.around = is_runtime;
+	return ret->start_ns ? CONVERT_DONE : CONVERT_UNKNOWN;
+}
+
 static enum convert_result convert_nothing(const void *record, struct ts_event *ret)
 {
 	return CONVERT_SKIP;
@@ -244,7 +263,8 @@ static const struct kind {
 	[CUPTI_KIND_MEMCPY] = { convert_copy, UP_TO(cupti_copy, graph) },
 	[CUPTI_KIND_MEMSET] = { convert_set, UP_TO(cupti_set, graph) },
 	[CUPTI_KIND_KERNEL] = { convert_kernel, UP_TO(cupti_kernel, graph) },
-	[CUPTI_KIND_DRIVER] = { convert_nothing, 0 },
+	[CUPTI_KIND_DRIVER] = { convert_call, sizeof(struct cupti_api) },
+	[CUPTI_KIND_RUNTIME] = { convert_call, sizeof(struct cupti_api) },
 	[CUPTI_KIND_DEVICE] = { convert_nothing, 0 },
 	[CUPTI_KIND_CONTEXT] = { convert_context, UP_TO(cupti_context, null_stream) },
 	[CUPTI_KIND_CONCURRENT_KERNEL] = { convert_kernel, UP_TO(cupti_kernel, graph) },

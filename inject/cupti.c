@@ -54,9 +54,9 @@ static struct {
 	bool touched; /* CUPTI may hold addresses of ours */
 	bool forked;
 	bool tell_paused;
-	bool windowed; /* the daemon keeps the budget, by windows */
-	bool stays;    /* CUPTI could not be taken out */
-	char who[128];
+	bool windowed;		 /* the daemon keeps the budget, by windows */
+	bool stays;		 /* CUPTI could not be taken out */
+	char why[TS_HELLO_TEXT]; /* of the pause, for the user */
 	uint32_t left_out;
 	uint64_t flushed_ns, again_ns;
 } self;
@@ -102,19 +102,27 @@ static void fail_begin(int result)
 	}
 }
 
-static void pause_for(const char *who)
+static void pause_because(const char *why)
 {
 	self.state = PAUSED;
 	self.again_ns = clock_ns(CLOCK_MONOTONIC) + AGAIN_NS;
-	snprintf(self.who, sizeof(self.who), "%s", who);
+	snprintf(self.why, sizeof(self.why), "%s", why);
 	self.tell_paused = true;
+}
+
+static void pause_for(const char *who)
+{
+	char why[TS_HELLO_TEXT];
+
+	snprintf(why, sizeof(why), "%.128s uses CUPTI; recording starts when it stops", who);
+	pause_because(why);
 }
 
 /* With the lock held: whether CUPTI can be taken out while the program runs. */
 static bool can_leave(void)
 {
 	return self.cupti.version >= CUPTI_VERSION_12_6 && self.cupti.finalize && !self.stays &&
-	       !yield_is_used();
+	       call_is_subscribed() && !yield_is_used();
 }
 
 static void tell(uint32_t state)
@@ -158,6 +166,17 @@ static void tell_devices(void)
 	self.devices_told = true;
 }
 
+/* With the lock held: another user keeps the subscription, whether it records or not. */
+static void pause_for_first(void)
+{
+	if (yield_registers_anew())
+		pause_for("another profiler that started first");
+	else
+		pause_because("another profiler that started first keeps CUPTI, even when it is "
+			      "idle; to record, end its session, or start the program with "
+			      "'tsctl run' next time");
+}
+
 /* With the lock held. */
 static void begin(void)
 {
@@ -167,6 +186,9 @@ static void begin(void)
 	yield_take();
 	buffer_set(self.settings.buffer_bytes, self.cupti.version >= CUPTI_VERSION_12_9);
 	r = call_subscribe(&self.cupti);
+	/* While the other user is idle, its buffer callbacks may be replaced by ours. */
+	if (r == CUPTI_OTHER_SUBSCRIBER && yield_registers_anew() && !collect_others(&self.cupti))
+		r = CUPTI_OK;
 	if (r == CUPTI_OK) {
 		self.touched = true;
 		r = collect_begin(&self.cupti, self.settings.records, whole_graphs);
@@ -176,7 +198,7 @@ static void begin(void)
 		if (r != CUPTI_OTHER_SUBSCRIBER)
 			fail_begin(r);
 		else if (self.state != PAUSED)
-			pause_for("another profiler that started first");
+			pause_for_first();
 		self.again_ns = clock_ns(CLOCK_MONOTONIC) + AGAIN_NS;
 		return;
 	}
@@ -359,12 +381,10 @@ static void tick_collecting(void)
 /* With the lock held. */
 static void tick_paused(void)
 {
-	char text[TS_HELLO_TEXT];
 	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 
 	if (self.tell_paused) {
-		snprintf(text, sizeof(text), "%s uses CUPTI", self.who);
-		link_tell(TS_LIBRARY_PAUSED, false, text);
+		link_tell(TS_LIBRARY_PAUSED, false, self.why);
 		self.tell_paused = false;
 	}
 	if (yield_is_free(now_ns) && now_ns >= self.again_ns)

@@ -31,6 +31,7 @@ enum cupti_kind {
 	CUPTI_KIND_MEMSET = 2,
 	CUPTI_KIND_KERNEL = 3, /* kind of the records that come along with CONCURRENT_KERNEL */
 	CUPTI_KIND_DRIVER = 4,
+	CUPTI_KIND_RUNTIME = 5,
 	CUPTI_KIND_DEVICE = 8,
 	CUPTI_KIND_CONTEXT = 9,
 	CUPTI_KIND_CONCURRENT_KERNEL = 10,
@@ -46,6 +47,7 @@ enum cupti_kind {
 
 enum cupti_number {
 	CUPTI_DOMAIN_DRIVER = 1,
+	CUPTI_DOMAIN_RUNTIME = 2,
 	CUPTI_SITE_ENTER = 0,
 	CUPTI_SITE_EXIT = 1,
 	CUPTI_OBJECT_PROCESS = 1,
@@ -196,6 +198,16 @@ struct cupti_overhead {
 	uint32_t reserved;
 };
 
+/* A call of the driver or of the runtime. */
+struct cupti_api {
+	uint32_t kind;
+	uint32_t cbid;
+	uint64_t start, end;
+	uint32_t process, thread;
+	uint32_t correlation;
+	uint32_t result;
+};
+
 /* Passed to a callback of the driver domain. */
 struct cupti_call {
 	uint32_t site;
@@ -228,6 +240,9 @@ typedef uint64_t cupti_clock_fn(void);
 	X(1, flush_all, cuptiActivityFlushAll, (uint32_t))                                         \
 	X(1, next_record, cuptiActivityGetNextRecord, (uint8_t *, size_t, void **))                \
 	X(0, dropped, cuptiActivityGetNumDroppedRecords, (void *, uint32_t, size_t *))             \
+	X(0, enable_driver_call, cuptiActivityEnableDriverApi, (uint32_t, uint8_t))                \
+	X(0, enable_runtime_call, cuptiActivityEnableRuntimeApi, (uint32_t, uint8_t))              \
+	X(0, callback_name, cuptiGetCallbackName, (uint32_t, uint32_t, const char **))             \
 	X(0, set_attribute, cuptiActivitySetAttribute, (uint32_t, size_t *, void *))               \
 	X(0, set_thread_id_type, cuptiSetThreadIdType, (uint32_t))                                 \
 	X(0, get_thread_id_type, cuptiGetThreadIdType, (uint32_t *))                               \

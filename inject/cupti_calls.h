@@ -51,6 +51,47 @@
 	X(cuMemsetD32Async, 220, 430) \
 	X(cuMemsetD2D32_v2, 254, 416) \
 	X(cuMemsetD2D32Async, 226, 433)
+
+/* The same of the runtime, which calls the driver. */
+#define CUPTI_RUNTIME_CALLS(X) \
+	X(cudaLaunchKernel_v7000, 211, 214) \
+	X(cudaLaunchKernelExC_v11060, 430, 431) \
+	X(cudaLaunchCooperativeKernel_v9000, 269, 270) \
+	X(cudaGraphLaunch_v10000, 311, 312) \
+	X(cudaMemcpyAsync_v3020, 41, 225) \
+	X(cudaMemsetAsync_v3020, 51, 235) \
+	X(cudaMemcpy_v3020, 31, 215) \
+	X(cudaMemset_v3020, 49, 233) \
+	X(cudaMemcpyPeer_v4000, 160, 0) \
+	X(cudaMemcpyPeerAsync_v4000, 161, 0) \
+	X(cudaMemcpy2D_v3020, 32, 216) \
+	X(cudaMemcpyToArray_v3020, 33, 217) \
+	X(cudaMemcpy2DToArray_v3020, 34, 218) \
+	X(cudaMemcpyFromArray_v3020, 35, 219) \
+	X(cudaMemcpy2DFromArray_v3020, 36, 220) \
+	X(cudaMemcpyArrayToArray_v3020, 37, 221) \
+	X(cudaMemcpy2DArrayToArray_v3020, 38, 222) \
+	X(cudaMemcpyToSymbol_v3020, 39, 223) \
+	X(cudaMemcpyFromSymbol_v3020, 40, 224) \
+	X(cudaMemcpyToArrayAsync_v3020, 42, 226) \
+	X(cudaMemcpyFromArrayAsync_v3020, 43, 227) \
+	X(cudaMemcpy2DAsync_v3020, 44, 228) \
+	X(cudaMemcpy2DToArrayAsync_v3020, 45, 229) \
+	X(cudaMemcpy2DFromArrayAsync_v3020, 46, 230) \
+	X(cudaMemcpyToSymbolAsync_v3020, 47, 231) \
+	X(cudaMemcpyFromSymbolAsync_v3020, 48, 232) \
+	X(cudaMemset2D_v3020, 50, 234) \
+	X(cudaMemset2DAsync_v3020, 52, 236) \
+	X(cudaMemset3D_v3020, 142, 243) \
+	X(cudaMemset3DAsync_v3020, 143, 244) \
+	X(cudaMemcpy3D_v3020, 144, 245) \
+	X(cudaMemcpy3DAsync_v3020, 145, 246) \
+	X(cudaMemcpy3DPeer_v4000, 162, 249) \
+	X(cudaMemcpy3DPeerAsync_v4000, 163, 250) \
+	X(cudaMemPrefetchAsync_v8000, 252, 253) \
+	X(cudaMemPrefetchAsync_v12020, 449, 450) \
+	X(cudaMemcpyBatchAsync_v12080, 482, 483) \
+	X(cudaMemcpyBatchAsync_v13000, 509, 510)
 /* clang-format on */
 
 #endif

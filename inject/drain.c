@@ -21,12 +21,14 @@
 #define WAIT_STEP_NS   200000
 #define WORKER_BUFFERS 4 /* a thread without a driver call after this many buffers is CUPTI's */
 #define BACK_STEP_NS   NS_PER_MS
+#define CALLERS	       256
 
 static struct {
 	const struct cupti *cupti;
 	uint32_t flushing_tid; /* inside drain_flush */
 	uint32_t worker_tid, worker_buffers;
-	uint64_t records, work, own_ns, refused;
+	uint32_t caller[CALLERS]; /* threads of the program, by their CALLs */
+	uint64_t records, work, calls, own_ns, refused;
 } drain;
 
 static void sleep_ns(uint64_t ns)
@@ -39,7 +41,7 @@ static void sleep_ns(uint64_t ns)
 /* Time that moving a buffer to the ring has used and may still use. */
 struct turn {
 	uint64_t may_wait_ns, waited_ns;
-	uint64_t lost, unknown, records, work;
+	uint64_t lost, unknown, records, work, calls;
 	struct stamp stamp;
 };
 
@@ -48,7 +50,8 @@ static bool is_idle_thread(uint32_t tid)
 {
 	if (__atomic_load_n(&drain.flushing_tid, __ATOMIC_RELAXED) == tid)
 		return true;
-	if (launcher_find(tid))
+	if (launcher_find(tid) ||
+	    __atomic_load_n(&drain.caller[tid % CALLERS], __ATOMIC_RELAXED) == tid)
 		return false;
 	if (__atomic_exchange_n(&drain.worker_tid, tid, __ATOMIC_RELAXED) != tid)
 		__atomic_store_n(&drain.worker_buffers, 0, __ATOMIC_RELAXED);
@@ -91,6 +94,12 @@ static void charge_overhead(const struct ts_event *event)
 	}
 }
 
+static void note_call(const struct ts_event *event, struct turn *turn)
+{
+	__atomic_store_n(&drain.caller[event->tid % CALLERS], event->tid, __ATOMIC_RELAXED);
+	turn->calls++;
+}
+
 static void drain_record(const uint8_t *record, size_t size, struct turn *turn)
 {
 	struct ts_event event;
@@ -106,6 +115,8 @@ static void drain_record(const uint8_t *record, size_t size, struct turn *turn)
 			charge_overhead(&event);
 		turn->work += event.kind >= TS_EVENT_KERNEL && event.kind <= TS_EVENT_SET &&
 			      !event.work.graph;
+		if (event.kind == TS_EVENT_CALL)
+			note_call(&event, turn);
 		put(&event, turn);
 		break;
 	case CONVERT_UNKNOWN:
@@ -189,6 +200,7 @@ void drain_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size
 	link_wake();
 	__atomic_fetch_add(&drain.records, turn.records, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&drain.work, turn.work, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&drain.calls, turn.calls, __ATOMIC_RELAXED);
 	spent_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
 	spent_ns -= turn.waited_ns < spent_ns ? turn.waited_ns : spent_ns;
 	launcher = launcher_find(tid);
@@ -242,5 +254,6 @@ void drain_stats(struct drain_stats *ret)
 {
 	ret->records = __atomic_exchange_n(&drain.records, 0, __ATOMIC_RELAXED);
 	ret->work = __atomic_exchange_n(&drain.work, 0, __ATOMIC_RELAXED);
+	ret->calls = __atomic_exchange_n(&drain.calls, 0, __ATOMIC_RELAXED);
 	ret->own_ns = __atomic_exchange_n(&drain.own_ns, 0, __ATOMIC_RELAXED);
 }

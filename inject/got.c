@@ -196,6 +196,23 @@ size_t got_turn(const struct got_hook *hook, size_t count, const void *except)
 	return turn.turned;
 }
 
+static int module_is(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const char *prefix = data, *name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+
+	if (!name || strncmp(name + 1, prefix, strlen(prefix)))
+		return 0;
+	for (size_t i = 0; i < slots; i++)
+		if (slot[i].at && module_holds(info, slot[i].at))
+			return 1;
+	return 0;
+}
+
+bool got_is_in(const char *prefix)
+{
+	return dl_iterate_phdr(module_is, (void *)prefix);
+}
+
 static int module_restore(struct dl_phdr_info *info, size_t size, void *data)
 {
 	for (size_t i = 0; i < slots; i++)

@@ -5,7 +5,9 @@
  * before passing it on we give everything back, and when the other user has switched off its last
  * record kind and has been quiet for a while we take CUPTI again. What it holds without using it
  * (its subscription, in the case of PyTorch's profiler) we keep for it in the meantime and return
- * as soon as it calls again: its handle stays valid.
+ * as soon as it calls again: its handle stays valid. A subscription from before our time cannot be
+ * put away: then we record without one (call_record.c), if its owner registers its callbacks anew
+ * before it records.
  *
  * Users that look up CUPTI's functions with dlsym() are not seen.
  */
@@ -15,6 +17,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -378,6 +381,24 @@ void yield_give(void)
 		call_real(&other.clock);
 	if (other.has_registered)
 		call_real(&other.registered);
+}
+
+/* A profiler that the driver loaded, as it does us, calls CUPTI in ways that nobody sees. */
+static bool is_injected(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	Dl_info info;
+
+	return path && *path &&
+	       !(dladdr((const void *)yield_lock, &info) && info.dli_fname &&
+		 !strcmp(info.dli_fname, path));
+}
+
+/* PyTorch's profiler is linked into libtorch_cpu.so, or comes as a library. */
+bool yield_registers_anew(void)
+{
+	return !is_injected() &&
+	       (other.has_registered || got_is_in("libtorch_") || got_is_in("libkineto"));
 }
 
 bool yield_is_used(void)

@@ -23,6 +23,9 @@ bool yield_is_free(uint64_t now_ns);
 /* With the lock held: takes over what another user holds idly, or gives it back. */
 void yield_take(void);
 void yield_give(void);
+/* With the lock held: whether the other user registers its buffer callbacks each time before it
+ * records, so that ours may be there in the meantime. */
+bool yield_registers_anew(void);
 /* Whether the other user still holds something, even idly. */
 bool yield_is_used(void);
 void yield_forked(void);

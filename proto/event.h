@@ -126,7 +126,7 @@ struct ts_work {
 /* CALL: fn is CUPTI's number of the function, result its return value, tid the caller. */
 struct ts_call {
 	__u32 correlation;
-	__u32 reserved;
+	__u32 around; /* 1: times of a runtime function around the driver's; fn is 0 */
 };
 
 /* SYNC: times are the host's. */
@@ -251,6 +251,7 @@ struct ts_collect {
 	__u32 driver_version;
 	__u32 budget_ppm; /* share of its speed; 0: no limit */
 	__u32 windows;	  /* 1: CUPTI can be taken out between windows */
+	__u32 beside;	  /* 1: another user keeps CUPTI's subscription, so calls cost more */
 };
 
 /* COST: for the time from start_ns to end_ns. */

@@ -56,7 +56,7 @@ struct ts_hello {
 
 enum ts_library_state {
 	TS_LIBRARY_COLLECTING = 1, /* text: which libcupti and version */
-	TS_LIBRARY_PAUSED,	   /* text: for whom */
+	TS_LIBRARY_PAUSED,	   /* text: why, and until when */
 	TS_LIBRARY_FAILED,	   /* text: a sentence that says why recording is impossible */
 	TS_LIBRARY_GONE, /* everything given back; our last thread ends now; text: what could not be
 			  */

@@ -82,13 +82,21 @@ static void write_text(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
 	char stopped[UNITS_TEXT_SIZE], ready[UNITS_TEXT_SIZE], records[RECORDS_TEXT_MAX];
 
 	records_text(attach->records, records);
-	printf("Attached to process %u: paused for %s; recording started after %s\n", pid,
-	       units_nanoseconds(stopped, (int64_t)attach->stopped_ns),
-	       units_nanoseconds(ready, (int64_t)attach->ready_ns));
-	printf("Recording: %s; call stacks of launches: %s\n", records,
+	units_nanoseconds(stopped, (int64_t)attach->stopped_ns);
+	units_nanoseconds(ready, (int64_t)attach->ready_ns);
+	if (attach->cupti_version)
+		printf("Attached to process %u: paused for %s; recording started after %s\n", pid,
+		       stopped, ready);
+	else
+		printf("Attached to process %u: paused for %s; it is not recorded yet\n", pid,
+		       stopped);
+	printf("%s: %s; call stacks of launches: %s\n",
+	       attach->cupti_version ? "Recording" : "To be recorded", records,
 	       stacks_text(attach->stacks));
-	write_version(attach->cupti_version);
-	printf(" from %s\n", attach->library);
+	if (attach->cupti_version) {
+		write_version(attach->cupti_version);
+		printf(" from %s\n", attach->library);
+	}
 	notes_text(attach->n_note, attach->note);
 }
 

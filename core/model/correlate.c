@@ -7,6 +7,8 @@
  * not matched before all calls of its time must have arrived, device records wait for the CALL,
  * calls wait in the timeline. Nothing waits forever, and nothing else is matched by time.
  *
+ * A CALL of a runtime function belongs to the last call that its thread made in it.
+ *
  * One case cannot be resolved: if the event of a call was lost, and the thread's previous call is
  * of the same function and its CALL was lost or comes later, then the CALL is matched to the
  * previous call.
@@ -240,6 +242,8 @@ static bool ticket_is_of(const struct core *core, const struct ticket *ticket,
 {
 	const uint16_t *activity = core->config.functions.row[pending->op.fn].activity;
 
+	if (ticket->around)
+		return pending->start_ns >= ticket->start_ns;
 	if (activity[0] != ticket->activity && activity[1] != ticket->activity)
 		return false;
 	return !(pending->op.flags & OP_RETURNED) || ticket->end_ns <= pending->op.end_ns;
@@ -248,7 +252,7 @@ static bool ticket_is_of(const struct core *core, const struct ticket *ticket,
 static bool ticket_match(struct core *core, struct exact *exact, struct ticket *ticket)
 {
 	const struct caller *caller = caller_find(exact, ticket->ns_tid);
-	struct pending *pending = caller ? caller_call_at(caller, ticket->start_ns) : NULL;
+	struct pending *pending = caller ? caller_call_at(caller, ticket->at_ns) : NULL;
 
 	if (!pending || !ticket_is_of(core, ticket, pending))
 		return false;
@@ -318,7 +322,7 @@ static void correlate_retry(struct core *core, struct exact *exact, struct calle
 	list_for_each(ticket, &caller->unmatched, in_caller) {
 		if (tries++ == CORRELATE_TRIES)
 			break;
-		if (ticket->start_ns < caller->last_ns)
+		if (ticket->at_ns < caller->last_ns)
 			ticket_match(core, exact, ticket);
 	}
 }
@@ -409,13 +413,15 @@ int correlate_call(struct core *core, struct process *process, const struct ts_e
 	if (!exact->first_correlation || (int32_t)(correlation - exact->first_correlation) < 0)
 		exact->first_correlation = correlation;
 	ticket->called = true;
+	ticket->around = event->call.around;
 	ticket->ns_tid = caller->ns_tid;
 	ticket->activity = event->fn;
 	ticket->start_ns = event->start_ns;
 	ticket->end_ns = event->end_ns;
+	ticket->at_ns = ticket->around ? event->end_ns : event->start_ns;
 	ticket->result = event->result;
 	over_ns = event->end_ns ? event->end_ns : event->start_ns;
-	if (caller->last_ns > ticket->start_ns || core->now_ns > over_ns + CORRELATE_SETTLE_NS) {
+	if (caller->last_ns > ticket->at_ns || core->now_ns > over_ns + CORRELATE_SETTLE_NS) {
 		if (ticket_match(core, exact, ticket))
 			return INGEST_OK;
 		ticket_list(core, ticket, &exact->waiting);

@@ -36,11 +36,13 @@ struct ticket {
 	struct pending *pending;
 	uint64_t since_ns; /* in its list, by our time */
 	uint64_t start_ns, end_ns;
+	uint64_t at_ns; /* its thread was in the call then, or had just made it */
 	int32_t result;
 	uint32_t correlation;
 	uint32_t ns_tid;
 	uint16_t activity; /* CUPTI's number of the function */
 	bool called;	   /* the record of the call has come */
+	bool around;	   /* it is of a runtime function, in which the call was made */
 	bool joined;	   /* to match with the call: */
 	struct ticket_call call;
 	/* Parts that were recorded separately, 0: none. */

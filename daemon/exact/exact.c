@@ -97,6 +97,9 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 	session->records_now = event->collect.records;
 	session->cupti_version = event->collect.cupti_version;
 	session_collects(session, event);
+	if (event->collect.beside)
+		session_note(session, "Another profiler in the process keeps CUPTI's subscription, "
+				      "though it is idle: recording calls costs more than usual");
 	/* Only now is it certain that records arrive. */
 	if (session->stage == SESSION_COLLECTING)
 		session_answer_attach(session);
@@ -134,7 +137,7 @@ static void on_state(void *data, uint32_t pid, const struct ts_state *state)
 	case TS_LIBRARY_PAUSED:
 		if (!session->attach)
 			break;
-		session_note(session, "Paused by %s: recording starts when it stops", state->text);
+		session_note(session, "Paused: %s", state->text);
 		session_answer_attach(session);
 		break;
 	case TS_LIBRARY_FAILED:

@@ -324,6 +324,68 @@ class Exact(tracesmith.Case):
         wait_for("kernels", lambda: self.exact(process.pid, "count(*) AS n", f"gpu_start_ns > {begin}")[0]["n"] > 20)
         wait_for("the gap", lambda: "paused" in self.daemon.answer("kernels", "--pid", process.pid)["loss"])
 
+    def profile(self, process, what):
+        """Lets its profiler start or stop; what it says of that."""
+        process.send_signal({"start": signal.SIGUSR1, "stop": signal.SIGUSR2}[what])
+        for line in process.stdout:
+            if line.startswith("{") and json.loads(line).get("profiler") == what:
+                return json.loads(line)
+        raise AssertionError("the program has ended")
+
+    def assert_all_joined(self, pid, since):
+        """A hundred launches since then, and each with its kernel."""
+        def launches(more):
+            return self.daemon.sql("SELECT count(*) AS n, coalesce(max(start_ns), 0) AS last FROM op WHERE kind = 'launch' AND"
+                                   f" pid = {pid} AND start_ns > {since} AND {more}")[0]
+        wait_for("kernels", lambda: launches("exact")["n"] > 100)
+        last = launches("exact")["last"]
+        wait_for("the launches before to be there", lambda: not launches(f"NOT exact AND start_ns < {last}")["n"])
+        self.assertEqual(self.exact(pid, "count(*) AS n", f"no_call AND gpu_start_ns BETWEEN {since} AND {last}")[0]["n"], 0)
+
+    def test_a_profiler_that_keeps_its_subscription(self):
+        """As torch.profiler does, once it was used: while it is idle we record without one, and when it starts again it gets
+        everything."""
+        process = self.start("profiler_late", 0, "--signals", "--keep", run=False)
+        pid = process.pid
+        wait_for("the program to launch", lambda: self.tier(pid) == "probe")
+        self.assertEqual(self.profile(process, "start")["result"], 0)
+        self.assertIn("Paused", str(self.attach(pid)["notes"]))
+        for _ in range(2):
+            told = self.profile(process, "stop")
+            self.assertEqual((told["kernels"], told["strangers"]), (told["launched"], 0), told)
+            self.assertGreaterEqual(told["calls"], told["launched"], told)
+            self.wait_exact(pid)
+            self.assert_all_joined(pid, time.monotonic_ns())
+            self.assertEqual(self.profile(process, "start")["result"], 0)
+            wait_for("us to step aside", lambda: self.tier(pid) == "paused")
+        self.profile(process, "stop")
+        self.wait_exact(pid)
+        told = self.detach(pid)
+        self.assertFalse(told["unloaded"], told)
+        told = self.attach(pid)
+        self.assertIn("subscription", str(told["notes"]))
+        self.assert_all_joined(pid, time.monotonic_ns())
+        self.detach(pid)
+        self.assertEqual(self.profile(process, "start")["result"], 0)
+        told = self.profile(process, "stop")
+        self.assertEqual((told["kernels"], told["strangers"]), (told["launched"], 0), told)
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(set(self.loss(pid)) - {"paused", "untimed"}, set())
+
+    def test_a_profiler_that_would_not_get_its_records(self):
+        """One that nobody knows keeps its subscription: its process stays paused, and the user is told what to do."""
+        process = self.start("profiler", "--signals", "--keep", run=False)
+        wait_for("the program to launch", lambda: self.tier(process.pid) == "probe")
+        self.profile(process, "start")
+        self.profile(process, "stop")
+        result = self.daemon.ctl("attach", process.pid)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertIn("not recorded yet", result.out)
+        self.assertIn("tsctl run", result.out)
+        self.assertNotIn("libcupti", result.out)
+
     def test_odd_records(self):
         """What CUPTI does wrong is counted, never drawn and never a crash."""
         for odd, reason in (("zero", "untimed"), ("reversed", "untimed"), ("duplicate", "duplicate"), ("shuffle", None),

@@ -32,6 +32,7 @@ enum size {
 	OVERHEAD_12_0 = 40,
 	OVERHEAD_12_2 = 48,
 	OVERHEAD_13_0 = 56,
+	CALL_RECORD = 40,
 };
 
 /* A record with other ones' bytes behind it. */
@@ -48,6 +49,7 @@ union record {
 	struct cupti_context context;
 	struct cupti_marker marker;
 	struct cupti_overhead overhead;
+	struct cupti_api api;
 };
 
 static union record record_of(uint32_t kind)
@@ -330,15 +332,60 @@ static void times_that_cannot_be_are_none(void **state)
 	}
 }
 
+static union record call_of(uint32_t kind, uint32_t cbid)
+{
+	union record record = record_of(kind);
+
+	record.api.cbid = cbid;
+	record.api.start = 1000;
+	record.api.end = 1500;
+	record.api.thread = 77;
+	record.api.correlation = 12;
+	record.api.result = 1;
+	return record;
+}
+
+static void calls_of_the_driver_and_of_the_runtime_around_it(void **state)
+{
+	union record record = call_of(CUPTI_KIND_DRIVER, 307);
+	struct ts_event event;
+
+	assert_int_equal(convert_record(&record, CALL_RECORD, &event), CONVERT_DONE);
+	assert_int_equal(event.kind, TS_EVENT_CALL);
+	assert_int_equal(event.flags, TS_EVENT_RETURNED);
+	assert_int_equal(event.fn, 307);
+	assert_int_equal(event.ns_tid, 77);
+	assert_int_equal(event.start_ns, 1000);
+	assert_int_equal(event.end_ns, 1500);
+	assert_int_equal(event.result, 1);
+	assert_int_equal(event.call.correlation, 12);
+	assert_int_equal(event.call.around, 0);
+	record = call_of(CUPTI_KIND_RUNTIME, 211);
+	assert_int_equal(convert_record(&record, CALL_RECORD, &event), CONVERT_DONE);
+	assert_int_equal(event.fn, 0);
+	assert_int_equal(event.call.around, 1);
+	/* They submit nothing; and a form that does not exist has no number. */
+	record = call_of(CUPTI_KIND_DRIVER, 4);
+	assert_int_equal(convert_record(&record, CALL_RECORD, &event), CONVERT_SKIP);
+	record = call_of(CUPTI_KIND_RUNTIME, 307);
+	assert_int_equal(convert_record(&record, CALL_RECORD, &event), CONVERT_SKIP);
+	record = call_of(CUPTI_KIND_RUNTIME, 0);
+	assert_int_equal(convert_record(&record, CALL_RECORD, &event), CONVERT_SKIP);
+	record = call_of(CUPTI_KIND_DRIVER, 307);
+	record.api.end = 0;
+	assert_int_equal(convert_record(&record, CALL_RECORD, &event), CONVERT_UNKNOWN);
+}
+
 static void what_is_unknown_or_cut_short_is_not_read(void **state)
 {
-	static const uint32_t known[] = { CUPTI_KIND_MEMCPY,	 CUPTI_KIND_MEMSET,
-					  CUPTI_KIND_KERNEL,	 CUPTI_KIND_CONTEXT,
-					  CUPTI_KIND_MARKER,	 CUPTI_KIND_OVERHEAD,
-					  CUPTI_KIND_MEMCPY2,	 CUPTI_KIND_SYNCHRONIZATION,
-					  CUPTI_KIND_MEMORY2,	 CUPTI_KIND_MEMORY_POOL,
-					  CUPTI_KIND_GRAPH_TRACE };
-	static const uint32_t unknown[] = { 0, 5, 30, 52, 55, 1000, UINT32_MAX };
+	static const uint32_t known[] = { CUPTI_KIND_MEMCPY,	  CUPTI_KIND_MEMSET,
+					  CUPTI_KIND_KERNEL,	  CUPTI_KIND_CONTEXT,
+					  CUPTI_KIND_MARKER,	  CUPTI_KIND_OVERHEAD,
+					  CUPTI_KIND_MEMCPY2,	  CUPTI_KIND_SYNCHRONIZATION,
+					  CUPTI_KIND_MEMORY2,	  CUPTI_KIND_MEMORY_POOL,
+					  CUPTI_KIND_GRAPH_TRACE, CUPTI_KIND_DRIVER,
+					  CUPTI_KIND_RUNTIME };
+	static const uint32_t unknown[] = { 0, 6, 30, 52, 55, 1000, UINT32_MAX };
 	struct ts_event event;
 
 	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++) {
@@ -454,6 +501,7 @@ int main(void)
 		cmocka_unit_test_setup(kernel_of_both_layouts, setup),
 		cmocka_unit_test_setup(copy_and_set_and_peer_copy, setup),
 		cmocka_unit_test_setup(graph_and_synchronization_and_context, setup),
+		cmocka_unit_test_setup(calls_of_the_driver_and_of_the_runtime_around_it, setup),
 		cmocka_unit_test_setup(memory_with_its_pool, setup),
 		cmocka_unit_test_setup(ranges_have_names_where_they_begin, setup),
 		cmocka_unit_test_setup(overhead_has_a_correlation_where_the_record_is_long_enough,

@@ -386,6 +386,50 @@ static void exact_leaves_streams_to_others(void **state)
 	assert_true(lost(LOSS_LIMIT) > 0);
 }
 
+/* Of a runtime function, around the driver's. */
+static int call_around(uint32_t correlation, uint64_t start_ns, uint64_t end_ns)
+{
+	struct ts_event event = library_event(TS_EVENT_CALL, start_ns, end_ns);
+
+	event.flags = TS_EVENT_RETURNED;
+	event.call.correlation = correlation;
+	event.call.around = 1;
+	return tell(&event);
+}
+
+static void exact_joins_the_call_within_a_call_of_the_runtime(void **state)
+{
+	begin_exact();
+	for (uint64_t i = 0; i < 10; i++) {
+		uint64_t at_ns = 1010 * MS + i * 1000;
+
+		launch(at_ns, S1);
+		call_around((uint32_t)i + 1, at_ns - 300, at_ns + 300);
+		kernel((uint32_t)i + 1, 1100 * MS + i * 1000, 1100 * MS + i * 1000 + 900, N1);
+	}
+	pass_until(1700 * MS);
+	assert_int_equal(stats().joined, 10);
+	for (uint64_t i = 0; i < 10; i++) {
+		const struct op *op = op_at(1010 * MS + i * 1000);
+
+		assert_int_equal(op->correlation, i + 1);
+		assert_int_equal(op->end_ns, 1010 * MS + i * 1000 + 300);
+		assert_int_equal(op->gpu_start_ns, 1100 * MS + i * 1000);
+	}
+}
+
+/* The event of the call in it was lost: it is not the call before. */
+static void exact_joins_no_call_before_that_of_the_runtime(void **state)
+{
+	begin_exact();
+	launch(1010 * MS, S1);
+	call_around(6, 1010 * MS + 500, 1010 * MS + 900);
+	kernel(6, 1020 * MS, 1030 * MS, N1);
+	pass_until(9000 * MS);
+	assert_int_equal(stats().joined, 0);
+	assert_int_equal(lost(LOSS_NO_CALL), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -396,6 +440,8 @@ int main(void)
 		STORY(exact_tells_what_a_restart_costs_until_collection_goes_on),
 		STORY(exact_tells_no_more_of_a_restart_when_the_library_does_not_come),
 		STORY(exact_passes_losses_on),
+		STORY(exact_joins_the_call_within_a_call_of_the_runtime),
+		STORY(exact_joins_no_call_before_that_of_the_runtime),
 		STORY(exact_tells_a_device_when_it_changes),
 		STORY(exact_pairs_ranges_by_their_number),
 		STORY(exact_bounds_ranges_and_names),

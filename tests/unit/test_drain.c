@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "core/base/clock.h"
 #include "inject/buffer.h"
 #include "inject/drain.h"
 #include "inject/launcher.h"
@@ -181,6 +182,35 @@ static void full_ring_loses_on_the_threads_of_the_program(void **state)
 	launcher_forget_all();
 }
 
+/* One that is known only by CUPTI's records of its calls does not wait either. */
+static void full_ring_loses_on_threads_that_made_calls(void **state)
+{
+	struct drain_stats stats;
+	uint8_t *buffer;
+	size_t size;
+
+	for (int i = 0; i < 8; i++) {
+		struct cupti_api *call;
+
+		buffer = take(&size);
+		call = (struct cupti_api *)buffer;
+		put_reset();
+		fill(buffer, 2);
+		call->kind = CUPTI_KIND_DRIVER;
+		call->cbid = 307;
+		call->start = call->end = clock_ns(CLOCK_MONOTONIC);
+		call->thread = thread_id();
+		drain_complete(NULL, 0, buffer, size, 2 * SET_BYTES);
+		assert_int_equal(put_count, 2);
+	}
+	drain_stats(&stats);
+	assert_int_equal(stats.calls, 8);
+	put_refuses = 1;
+	buffer = take(&size);
+	drain_complete(NULL, 0, buffer, size, fill(buffer, 1));
+	assert_int_equal(put_lost[TS_LOST_RING], 1);
+}
+
 static void full_ring_is_waited_for_in_a_flush_of_ours(void **state)
 {
 	size_t size;
@@ -338,6 +368,7 @@ int main(void)
 		cmocka_unit_test_setup(records_that_cannot_be_read_are_counted, setup),
 		cmocka_unit_test_setup(what_cupti_dropped_is_counted, setup),
 		cmocka_unit_test_setup(full_ring_loses_on_the_threads_of_the_program, setup),
+		cmocka_unit_test_setup(full_ring_loses_on_threads_that_made_calls, setup),
 		cmocka_unit_test_setup(full_ring_is_waited_for_in_a_flush_of_ours, setup),
 		cmocka_unit_test_setup(full_ring_is_not_waited_for_without_end, setup),
 		cmocka_unit_test_setup(waiting_for_buffers_flushes_until_they_are_back, setup),

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include "core/base/clock.h"
+#include "inject/got.h"
 #include "inject/launcher.h"
 #include "inject/yield.h"
 #include "tests/unit/yield_cupti.h"
@@ -210,6 +211,16 @@ static void what_he_switches_off_while_we_record_stays_on_for_us(void **state)
 	assert_ptr_equal(world.log->callback, (void *)our_callback);
 }
 
+static void who_was_seen_to_register_will_do_so_again(void **state)
+{
+	assert_false(yield_registers_anew());
+	assert_true(got_is_in("libyield_user"));
+	assert_false(got_is_in("libtorch_"));
+	assert_int_equal(world.start(), 0);
+	assert_true(yield_registers_anew());
+	world.stop();
+}
+
 static void he_finalizes_cupti_only_after_we_have_left(void **state)
 {
 	take();
@@ -230,6 +241,7 @@ int main(void)
 		TEST(while_he_records_cupti_is_never_free),
 		TEST(what_he_holds_idly_is_put_away_and_given_back),
 		TEST(what_he_switches_off_while_we_record_stays_on_for_us),
+		TEST(who_was_seen_to_register_will_do_so_again),
 		TEST(he_finalizes_cupti_only_after_we_have_left),
 	};
 

@@ -9,6 +9,7 @@
 #include <cupti_activity_deprecated.h>
 #include <cupti_callbacks.h>
 #include <cupti_driver_cbid.h>
+#include <cupti_runtime_cbid.h>
 
 #include "inject/cupti_abi.h"
 #include "inject/cupti_calls.h"
@@ -162,6 +163,13 @@ SAME(cupti_overhead, correlation, CUpti_ActivityOverhead3, correlationId)
 _Static_assert(sizeof(CUpti_ActivityOverhead) == offsetof(struct cupti_overhead, correlation),
 	       "the first form ends before the correlation");
 
+SAME(cupti_api, cbid, CUpti_ActivityAPI, cbid)
+SAME(cupti_api, start, CUpti_ActivityAPI, start)
+SAME(cupti_api, end, CUpti_ActivityAPI, end)
+SAME(cupti_api, thread, CUpti_ActivityAPI, threadId)
+SAME(cupti_api, correlation, CUpti_ActivityAPI, correlationId)
+SAME(cupti_api, result, CUpti_ActivityAPI, returnValue)
+
 SAME(cupti_call, site, CUpti_CallbackData, callbackSite)
 SAME(cupti_call, result, CUpti_CallbackData, functionReturnValue)
 SAME(cupti_call, correlation_data, CUpti_CallbackData, correlationData)
@@ -178,6 +186,7 @@ NUMBER(CUPTI_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY)
 NUMBER(CUPTI_KIND_MEMSET, CUPTI_ACTIVITY_KIND_MEMSET)
 NUMBER(CUPTI_KIND_KERNEL, CUPTI_ACTIVITY_KIND_KERNEL)
 NUMBER(CUPTI_KIND_DRIVER, CUPTI_ACTIVITY_KIND_DRIVER)
+NUMBER(CUPTI_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_RUNTIME)
 NUMBER(CUPTI_KIND_DEVICE, CUPTI_ACTIVITY_KIND_DEVICE)
 NUMBER(CUPTI_KIND_CONTEXT, CUPTI_ACTIVITY_KIND_CONTEXT)
 NUMBER(CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
@@ -190,6 +199,7 @@ NUMBER(CUPTI_KIND_MEMORY2, CUPTI_ACTIVITY_KIND_MEMORY2)
 NUMBER(CUPTI_KIND_MEMORY_POOL, CUPTI_ACTIVITY_KIND_MEMORY_POOL)
 NUMBER(CUPTI_KIND_GRAPH_TRACE, CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
 NUMBER(CUPTI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API)
+NUMBER(CUPTI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API)
 NUMBER(CUPTI_SITE_ENTER, CUPTI_API_ENTER)
 NUMBER(CUPTI_SITE_EXIT, CUPTI_API_EXIT)
 NUMBER(CUPTI_OBJECT_PROCESS, CUPTI_ACTIVITY_OBJECT_PROCESS)
@@ -209,3 +219,6 @@ NUMBER(CUPTI_OVERHEAD_BUFFER_REQUEST, CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_RE
 
 #define CALL(name, plain, per_thread) NUMBER(plain, CUPTI_DRIVER_TRACE_CBID_##name)
 CUPTI_CALLS(CALL)
+#undef CALL
+#define CALL(name, plain, per_thread) NUMBER(plain, CUPTI_RUNTIME_TRACE_CBID_##name)
+CUPTI_RUNTIME_CALLS(CALL)

@@ -2,6 +2,7 @@
  * subscribe, register, enable; later disable, flush, unsubscribe. It says what came of it.
  *   profiler --start S --stop S --end S   when, in seconds from the start of the launches
  *   profiler --signals                    SIGUSR1 starts, SIGUSR2 stops, SIGTERM ends
+ *   profiler --keep                       it never unsubscribes, as torch.profiler does
  * Linked to libcupti, so its calls go through its own import table (or its module's). */
 #include "workload.h"
 
@@ -19,7 +20,7 @@
 
 static struct {
 	double start, stop, end, pace_ms;
-	bool signals, finalize, no_subscribe;
+	bool signals, finalize, no_subscribe, keep;
 } settings = { .start = 1, .stop = 2, .end = 3, .pace_ms = 0.2 };
 
 static const struct option_row options[] = {
@@ -30,6 +31,7 @@ static const struct option_row options[] = {
 	  &settings.signals },
 	{ "pace-ms", "milliseconds from launch to launch (0.2)", OPTION_REAL, &settings.pace_ms },
 	{ "no-subscribe", "only register and enable", OPTION_FLAG, &settings.no_subscribe },
+	{ "keep", "keep the subscription after each profile", OPTION_FLAG, &settings.keep },
 	{ "finalize", "cuptiFinalize after each profile", OPTION_FLAG, &settings.finalize },
 };
 
@@ -119,8 +121,10 @@ static void on_callback(void *user, uint32_t domain, uint32_t id, const void *da
 
 static int profile_begin(void)
 {
-	int r = settings.no_subscribe ? CUPTI_OK : cuptiSubscribe(&subscriber, on_callback, NULL);
+	int r = CUPTI_OK;
 
+	if (!settings.no_subscribe && !subscriber)
+		r = cuptiSubscribe(&subscriber, on_callback, NULL);
 	if (r != CUPTI_OK)
 		return r;
 	r = cuptiActivityRegisterTimestampCallback(on_time);
@@ -156,8 +160,10 @@ static void profile_stop(void)
 	cuptiActivityDisable(CUPTI_KIND_COPY);
 	cuptiActivityDisable(CUPTI_KIND_DRIVER);
 	cuptiActivityFlushAll(0);
-	if (!settings.no_subscribe)
+	if (subscriber && !settings.keep) {
 		cuptiUnsubscribe(subscriber);
+		subscriber = NULL;
+	}
 	if (settings.finalize)
 		cuptiFinalize();
 	pthread_mutex_lock(&profile.lock);
