@@ -71,6 +71,9 @@ enum probe_choice {
 	PROBE_CHOICE_ALL,
 };
 
+/* No function of a library: the one that is called to see what a hit costs. */
+enum { PROBE_CALIBRATION = PROBE_FUNCTIONS_MAX - 1 };
+
 /* Settings, written by the daemon into the programs' .bss at any time. */
 struct probe_settings {
 	__u32 generation;    /* raised when a filter or a choice changes */
@@ -82,6 +85,7 @@ struct probe_settings {
 	__u64 single;	     /* bit n: on copy n, hot functions have probes for single processes */
 	__u32 pid_count, uid_count, cgroup_count; /* of the filters; 0: trace everything */
 	__u32 reader_idle; /* 1: the reader sleeps, wake it at the next event */
+	__u32 calibrated;  /* a child of the daemon: watched, and never announced; 0: none */
 	__u32 pid[PROBE_FILTER_MAX];
 	__u32 uid[PROBE_FILTER_MAX];
 	__u64 cgroup[PROBE_FILTER_MAX];

@@ -120,6 +120,7 @@ static __noinline int thread_decide(struct thread *thread)
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct process known = {};
 	struct process *process;
+	bool announce = tgid != settings.calibrated;
 	__u32 *choice;
 
 	if (!thread)
@@ -130,10 +131,11 @@ static __noinline int thread_decide(struct thread *thread)
 	if (known.generation != settings.generation) {
 		known.generation = settings.generation;
 		known.seed = process_seed(task);
-		known.watched = process_wanted(tgid, (__u32)bpf_get_current_uid_gid());
-		if (known.watched && !known.announced && process_send(TS_EVENT_PROCESS, task, 0))
+		known.watched = !announce || process_wanted(tgid, (__u32)bpf_get_current_uid_gid());
+		announce &= known.watched;
+		if (announce && !known.announced && process_send(TS_EVENT_PROCESS, task, 0))
 			return 0;
-		known.announced |= known.watched;
+		known.announced |= announce;
 		if (bpf_map_update_elem(&processes, &tgid, &known, BPF_ANY))
 			COUNT(processes_lost);
 	}

@@ -52,7 +52,7 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 
 	if (daemon->exact && (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC))
 		exact_over(daemon->exact, event->tgid);
-	if (!price_event(daemon->price, event))
+	if (!daemon_price_event(daemon, event))
 		return;
 	core_ingest(daemon->core, &bpf, record, size);
 	daemon_stir(daemon);
@@ -535,8 +535,7 @@ static void daemon_close_parts(struct daemon *daemon)
 	meter_close(&daemon->meter);
 	if (daemon->api)
 		api_close(daemon->api, daemon_part_closed);
-	if (daemon->price)
-		price_close(daemon->price, daemon_part_closed);
+	daemon_stop_price(daemon);
 	if (daemon->libraries)
 		libraries_close(daemon->libraries);
 	if (daemon->turn.intake)
@@ -593,6 +592,7 @@ bool daemon_free(struct daemon *daemon)
 	free(daemon->config_path);
 	if (libraries_free(daemon->libraries, LIMIT_STOP_PROBES_MS * NS_PER_MS) < 0)
 		return false;
+	calibrate_free(daemon->calibrate);
 	probe_free(daemon->probe);
 	closep(&daemon->lock);
 	free(daemon);

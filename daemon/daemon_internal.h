@@ -13,6 +13,7 @@
 #include "daemon/intake/turn.h"
 #include "daemon/maps/maps.h"
 #include "daemon/meter.h"
+#include "daemon/price/calibrate.h"
 #include "daemon/price/price.h"
 #include "daemon/probe/libraries.h"
 #include "daemon/probe/probe.h"
@@ -55,6 +56,7 @@ struct daemon {
 	struct probe *probe;
 	struct libraries *libraries;
 	struct price *price;
+	struct calibrate *calibrate;
 	struct exact *exact;
 	struct api *api;
 
@@ -113,7 +115,10 @@ bool daemon_make_visible(void *data, uint64_t time_ns);
 
 /* priced.c: what the probes cost, and what their windows missed, goes to the store. */
 int daemon_start_price(struct daemon *daemon);
+void daemon_stop_price(struct daemon *daemon);
 void daemon_configure_price(struct daemon *daemon);
+/* As price_event. */
+bool daemon_price_event(struct daemon *daemon, const struct ts_event *event);
 /* priced_ask.c: for clients */
 int daemon_budget(void *data, const struct api_budget *request, struct api_budget_result *ret,
 		  Tracesmith__V1__Remark__Reason *ret_why);

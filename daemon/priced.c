@@ -3,10 +3,7 @@
 #include "core/base/time.h"
 #include "daemon/daemon_internal.h"
 
-/* What a hit costs, in place: in a loop it is a quarter. */
-#define HIT_NS 3000
-#define HOT_NS 700
-#define PPM    1e6
+#define PPM 1e6
 
 static int32_t ppm(double share)
 {
@@ -75,9 +72,13 @@ static void on_cycle(void *data, uint32_t pid, enum price_part part,
 }
 
 /* What the hits take at least, of one core: as if they all came in a loop. */
-static double cpu_share(const struct watch_price *price)
+static double cpu_share(const struct daemon *daemon, const struct watch_price *price)
 {
-	return (price->rate * price->share + price->cold_rate) * HOT_NS / NS_PER_S;
+	double hits = price->rate * price->share + price->cold_rate;
+	struct calibration calibration;
+
+	calibrate_result(daemon->calibrate, &calibration);
+	return hits * (double)calibration.hot_ns / NS_PER_S;
 }
 
 static void on_price(void *data, uint32_t pid, const struct price_told *told)
@@ -103,7 +104,7 @@ static void on_price(void *data, uint32_t pid, const struct price_told *told)
 		.turned_ns = price->turned_ns,
 		.calls_per_s = (uint64_t)price->rate,
 		.hit_ns = told->hit_ns,
-		.cpu_ppm = (uint64_t)ppm(cpu_share(price)),
+		.cpu_ppm = (uint64_t)ppm(cpu_share(daemon, price)),
 		.told_ns = uv_hrtime(),
 	};
 
@@ -115,14 +116,21 @@ static void on_price(void *data, uint32_t pid, const struct price_told *told)
 
 static struct price_config price_config(const struct daemon *daemon)
 {
+	struct calibration calibration;
 	struct probe_stats stats;
 
 	probe_stats(daemon->probe, &stats, NULL, 0);
+	calibrate_result(daemon->calibrate, &calibration);
 	return (struct price_config){
 		.budget = (double)daemon->config->budget_ppm / PPM,
-		.hit_ns = HIT_NS,
+		.hit_ns = calibration.hit_ns,
 		.windows = stats.way == PROBE_WAY_MULTI,
 	};
+}
+
+static void on_calibrated(void *data)
+{
+	daemon_configure_price(data);
 }
 
 int daemon_start_price(struct daemon *daemon)
@@ -134,9 +142,29 @@ int daemon_start_price(struct daemon *daemon)
 		.price = on_price,
 	};
 	struct price_config config = price_config(daemon);
+	int r = price_new(&daemon->loop, daemon->libraries, &config, &callbacks, daemon,
+			  &daemon->price);
 
-	return price_new(&daemon->loop, daemon->libraries, &config, &callbacks, daemon,
-			 &daemon->price);
+	if (r < 0)
+		return r;
+	return calibrate_start(&daemon->loop, daemon->probe, on_calibrated, daemon,
+			       &daemon->calibrate);
+}
+
+bool daemon_price_event(struct daemon *daemon, const struct ts_event *event)
+{
+	return !calibrate_owns(daemon->calibrate, event) && price_event(daemon->price, event);
+}
+
+static void on_closed(void *data)
+{
+}
+
+void daemon_stop_price(struct daemon *daemon)
+{
+	if (daemon->price)
+		price_close(daemon->price, on_closed);
+	calibrate_stop(daemon->calibrate);
 }
 
 void daemon_configure_price(struct daemon *daemon)

@@ -152,6 +152,31 @@ static void report_process(void *data, uint32_t pid, const struct price_told *to
 			budget);
 }
 
+static void report_calibration(struct daemon *daemon, struct status_builder *builder)
+{
+	char text[UNITS_TEXT_SIZE];
+	struct calibration hit;
+
+	calibrate_result(daemon->calibrate, &hit);
+	if (hit.busy) {
+		status_text(builder, "price", "calibration", false, "under way");
+		return;
+	}
+	if (hit.why) {
+		status_text(builder, "price", "calibration", true,
+			    "not done: %s; estimates take %s for a hit of a probe", hit.why,
+			    units_nanoseconds(text, (int64_t)hit.hit_ns));
+		return;
+	}
+	status_number(builder, "price", "hit_hot_ns", false, (int64_t)hit.hot_ns,
+		      "%s for a hit of a probe in a loop",
+		      units_nanoseconds(text, (int64_t)hit.hot_ns));
+	status_number(builder, "price", "hit_cold_ns", false, (int64_t)hit.cold_ns,
+		      "%s for one with cold caches", units_nanoseconds(text, (int64_t)hit.cold_ns));
+	status_number(builder, "price", "hit_ns", false, (int64_t)hit.hit_ns,
+		      "%s for one in estimates", units_nanoseconds(text, (int64_t)hit.hit_ns));
+}
+
 void daemon_report_price(struct daemon *daemon, struct status_builder *builder)
 {
 	uint32_t budget_ppm = (uint32_t)daemon->config->budget_ppm;
@@ -159,6 +184,7 @@ void daemon_report_price(struct daemon *daemon, struct status_builder *builder)
 
 	status_number(builder, "price", "budget_ppm", false, budget_ppm, "%s",
 		      budget_text(text, budget_ppm / PPM));
+	report_calibration(daemon, builder);
 	if (has_windows(daemon))
 		status_text(builder, "price", "windows", false,
 			    "possible: the kernel has links to single processes");

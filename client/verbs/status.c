@@ -33,8 +33,9 @@ static int ask_status(struct link *link, Tracesmith__V1__Reply **ret)
  * are queried separately), permanent properties of the host, or results of its settings. */
 static bool is_trouble(const Tracesmith__V1__StatusReply__Item *item)
 {
-	static const char *const notes[] = { "attach",	"mappings", "slow",	   "none",
-					     "filters", "windows",  "ops_dropped", "rows_dropped" };
+	static const char *const notes[] = { "attach",	    "mappings",	   "slow",
+					     "none",	    "filters",	   "windows",
+					     "calibration", "ops_dropped", "rows_dropped" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(notes); i++)
 		if (strcmp(item->name, notes[i]) == 0)

@@ -179,8 +179,9 @@ static bool told_is_like(const struct price_told *told, const struct price_told 
 	const struct watch_price *a = &told->price, *b = &other->price;
 
 	return told->budget == other->budget && told->until_ns == other->until_ns &&
-	       a->basis == b->basis && a->pairs == b->pairs && a->over == b->over &&
-	       fabs(a->now - b->now) < ALIKE && fabs(a->share - b->share) < ALIKE;
+	       told->hit_ns == other->hit_ns && a->basis == b->basis && a->pairs == b->pairs &&
+	       a->over == b->over && fabs(a->now - b->now) < ALIKE &&
+	       fabs(a->share - b->share) < ALIKE;
 }
 
 /* The budget that somebody gave it, NULL: nobody did. A recording leaves that of the exact tier,

@@ -33,6 +33,10 @@ struct bpf_program *probe_program_leave(struct probe *probe);
 /* Whether hot functions of that copy have probes for single processes. */
 void probe_hot_single(struct probe *probe, uint32_t copy, bool single);
 
+/* A uprobe_multi link to one place of a file, in one process. */
+int probe_link_function(int program_fd, const char *path, uint64_t offset, uint64_t cookie,
+			uint32_t pid);
+
 /* Whether the kernel has uprobe_multi links and lets us use them. */
 bool probe_multi_works(int program_fd);
 

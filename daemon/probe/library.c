@@ -294,3 +294,18 @@ const char *probe_library_slow(const struct probe_library *library, uint32_t n)
 			return library->site[i].function->model.name;
 	return NULL;
 }
+
+int probe_link_function(int program_fd, const char *path, uint64_t offset, uint64_t cookie,
+			uint32_t pid)
+{
+	struct multi_attr attr = {
+		.prog_fd = (uint32_t)program_fd,
+		.path = (uintptr_t)path,
+		.offsets = (uintptr_t)&offset,
+		.cookies = (uintptr_t)&cookie,
+		.count = 1,
+		.pid = pid,
+	};
+
+	return multi_link(&attr);
+}

@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "bpf/probe.h"
+#include "core/base/cleanup.h"
 #include "daemon/intake/intake.h"
 #include "daemon/library/library.h"
 
@@ -79,6 +80,15 @@ struct probe_library_stats {
 void probe_library_stats(const struct probe_library *library, struct probe_library_stats *ret);
 /* Name of the n-th slow function, NULL after the last. */
 const char *probe_library_slow(const struct probe_library *library, uint32_t n);
+
+/* A probe on one place of a file, in one process that is a child of ours, until it is freed. Its
+ * events have the number PROBE_CALIBRATION, of a process that nothing else announces. Not for the
+ * loop; one at a time. */
+struct probe_calibration;
+int probe_calibrate(struct probe *probe, const char *path, uint64_t offset, uint32_t pid,
+		    struct probe_calibration **ret);
+struct probe_calibration *probe_calibration_free(struct probe_calibration *calibration);
+CLEANUP_DEFINE(struct probe_calibration, probe_calibration_free)
 
 struct probe_stats {
 	enum probe_way way;

@@ -1,6 +1,7 @@
 """What a process pays is told with what the figure rests on, measured when asked, and changed by another budget, for a time
 or for good."""
 import json
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -10,6 +11,13 @@ from tracesmith import wait_for, workload
 
 SECONDS = 60
 MILLION = 1000000
+
+
+def read(path):
+    try:
+        return path.read_text()
+    except OSError:  # it has ended
+        return ""
 
 
 class Cost(tracesmith.Case):
@@ -95,6 +103,16 @@ class Cost(tracesmith.Case):
         self.assertIn("out of reach", self.daemon.ctl("cost", process.pid).out)
         self.assertRegex(self.daemon.ctl("status").out, r"! process \d+ +its budget of 0.001 % is out of reach")
 
+    def test_an_estimate_is_made_of_what_a_hit_costs_here(self):
+        process = self.start("--calls", 1, "--pause", 5000000)
+        hit_ns, = wait_for("the result", lambda: [
+            row["number"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+            if (row["section"], row["name"]) == ("price", "hit_ns")])
+        wait_for("it to be used", lambda: self.probes(process.pid)["hit_ns"] == hit_ns)
+        row = wait_for("calls", lambda: (found := self.probes(process.pid))["calls_per_s"] and found)
+        self.assertFalse(row["measured"])
+        self.assertRegex(self.daemon.ctl("cost", process.pid).out, r"estimated from \d+ calls/s at [0-9.]+ .s\n")
+
     def test_bad_input_gets_a_sentence(self):
         process = self.start()
         for share in ("0", "0%", "100%", "101%", "5", "abc", "", "5%%", "nan%"):
@@ -123,6 +141,46 @@ class Cost(tracesmith.Case):
         wait_for("its end", lambda: self.daemon.ended(process.pid))
         self.refuse(1, "has ended", "cost", process.pid)
         self.refuse(1, "does not exist", "cost", process.pid, "--now")
+
+
+class Calibration(tracesmith.Case):
+    """What a hit costs on this host is measured in a child of the daemon, of which nothing else is seen."""
+
+    def status(self):
+        rows = json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+        return {(row["section"], row["name"]): row["number"] for row in rows}
+
+    def children(self):
+        """Of any of its threads."""
+        return [path for path in Path("/proc").glob("[0-9]*/status")
+                if re.search(rf"^PPid:\t{self.daemon.process.pid}$", read(path), re.MULTILINE)]
+
+    def test_hot_and_cold(self):
+        status = wait_for("the result", lambda: (found := self.status()).get(("price", "hit_ns")) and found)
+        hot, middle, cold = (status["price", name] for name in ("hit_hot_ns", "hit_ns", "hit_cold_ns"))
+        self.assertTrue(0 < hot <= middle <= cold, (hot, middle, cold))
+        wait_for("its events", lambda: self.status()["probes", "events"] > 1000)
+        self.assertEqual(self.children(), [])
+        self.assertEqual(self.daemon.query("processes"), [])
+        self.assertEqual(self.status()["model", "processes"], 0)
+        self.assertEqual(self.status()["loss", "stray_events"], 0)
+        self.assert_nothing_lost(self.daemon.answer("loss"))
+
+    def test_a_daemon_that_stops_does_not_wait(self):
+        children = self.children()
+        self.assertEqual(self.daemon.stop(), 0)
+        self.assertFalse(any(child.exists() for child in children))
+
+
+class Filtered(Calibration):
+    """Filters are for others."""
+    settings = "[filter]\npids = 1\n"
+
+
+class OneByOne(Calibration):
+    """With a perf event; without a library, whose events would take long to go."""
+    settings = "[probe]\nattach = perf\n"
+    standing = ()
 
 
 class WithoutLinks(tracesmith.Case):
