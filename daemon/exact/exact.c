@@ -97,7 +97,7 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 	session->records_now = event->collect.records;
 	session->cupti_version = event->collect.cupti_version;
 	session_collects(session, event);
-	if (event->collect.beside)
+	if (event->collect.beside && event->collect.state == TS_COLLECT_STARTED)
 		session_note(session, "Another profiler in the process keeps CUPTI's subscription, "
 				      "though it is idle: recording calls costs more than usual");
 	/* Only now is it certain that records arrive. */

@@ -362,6 +362,7 @@ class Exact(tracesmith.Case):
         self.wait_exact(pid)
         told = self.detach(pid)
         self.assertFalse(told["unloaded"], told)
+        self.assertIn("stays", str(told["notes"]))
         told = self.attach(pid)
         self.assertIn("subscription", str(told["notes"]))
         self.assert_all_joined(pid, time.monotonic_ns())
@@ -372,7 +373,10 @@ class Exact(tracesmith.Case):
         process.send_signal(signal.SIGTERM)
         process.communicate()
         self.assertEqual(process.returncode, 0)
-        self.assertEqual(set(self.loss(pid)) - {"paused", "untimed"}, set())
+        # A thread that stood within its call when we left may have left a kernel without it.
+        loss = self.loss(pid, allowed=("paused",))
+        self.assertLessEqual(loss.pop("no-call", 0), 4)
+        self.assertEqual(loss, {})
 
     def test_a_profiler_that_would_not_get_its_records(self):
         """One that nobody knows keeps its subscription: its process stays paused, and the user is told what to do."""
