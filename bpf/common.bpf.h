@@ -39,7 +39,11 @@ struct thread {
 	__u16 choice; /* enum probe_choice */
 	__u32 ns_tid;
 	__u32 depth;
-	__u32 own; /* a thread of the injected library */
+	__u32 own;				      /* a thread of the injected library */
+	__u32 hits[PROBE_GROUPS];		      /* not yet added to the process's */
+	__u64 hits_ns;				      /* when that was last done */
+	__u8 entered[PROBE_GROUPS][PROBE_COPIES_MAX]; /* epoch of the last call that counted */
+	__u8 returned[PROBE_COPIES_MAX];
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
 	__u64 window_at;		/* address of `window` in the process */
@@ -90,6 +94,14 @@ struct {
 	__type(value, __u32);
 } choices SEC(".maps");
 
+/* By process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROBE_HITS_MAX);
+	__type(key, __u32);
+	__type(value, struct probe_hits);
+} hits SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -105,6 +117,7 @@ struct {
 } counters SEC(".maps");
 
 struct probe_settings settings = {};
+struct probe_worker workers[PROBE_WORKERS_MAX] = {};
 const volatile __u64 ring_bytes = 1 << 24;
 
 static __u64 window_ns, window_events; /* for the rate limit */

@@ -5,8 +5,10 @@
  * and one exit program serve all functions; the attach cookie says which function was hit.
  */
 #include "bpf/common.bpf.h"
+#include "bpf/hit.bpf.h"
 #include "bpf/process.bpf.h"
 #include "bpf/stack.bpf.h"
+#include "bpf/worker.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -91,14 +93,6 @@ static __always_inline __u32 thread_depth(struct thread *thread, __u64 sp)
 	return depth;
 }
 
-/* While probes for all processes and for single ones change places, both are there. */
-static __always_inline bool cookie_counts(__u64 cookie)
-{
-	bool single = settings.single >> PROBE_COOKIE_COPY_OF(cookie) & 1;
-
-	return !(cookie & PROBE_COOKIE_HOT) || single == !!(cookie & PROBE_COOKIE_SINGLE);
-}
-
 SEC("uprobe")
 int enter(struct pt_regs *ctx)
 {
@@ -109,12 +103,13 @@ int enter(struct pt_regs *ctx)
 	struct ts_event *ev;
 	bool stack_lost = false;
 
-	if (!desc || !cookie_counts(cookie))
-		return 0;
-	thread = thread_get();
-	if (!thread)
+	thread = desc ? thread_get() : NULL;
+	if (!thread || !hit_counts(cookie, &thread->entered[PROBE_GROUP_OF(cookie)]))
 		return 0;
 	now = bpf_ktime_get_ns();
+	hit_add(thread, PROBE_GROUP_OF(cookie), now);
+	if (!thread_is_watched(thread))
+		return 0;
 	if (stack_wanted(ctx, thread, desc, fn, now)) {
 		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP);
 		if (!stack_id) {
@@ -179,15 +174,17 @@ static __always_inline void call_read_outs(const struct probe_desc *desc, struct
 SEC("uprobe")
 int leave(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 cookie = bpf_get_attach_cookie(ctx), now;
 	__u32 fn = (__u16)cookie, depth;
 	struct probe_desc *desc = bpf_map_lookup_elem(&descs, &fn);
 	struct thread *thread;
 	struct ts_event *call;
 
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
-	if (!desc || !thread)
+	if (!desc || !thread || !hit_counts(cookie, &thread->returned))
 		return 0;
+	now = bpf_ktime_get_ns();
+	hit_add(thread, PROBE_GROUP_OF(cookie), now);
 	/* Calls above ours never returned (a longjmp out of a callback): count them as lost. */
 	for (int i = 0; i < PROBE_DEPTH_MAX; i++) {
 		depth = thread->depth - 1;
@@ -196,7 +193,7 @@ int leave(struct pt_regs *ctx)
 		thread->depth = depth;
 		call = &thread->call[depth];
 		if (call->fn == (__u16)cookie) {
-			call->end_ns = bpf_ktime_get_ns();
+			call->end_ns = now;
 			call->result = (__s32)PT_REGS_RC(ctx);
 			call->flags |= TS_EVENT_RETURNED;
 			call_read_outs(desc, call, call->result == 0);
@@ -227,6 +224,7 @@ static __always_inline void thread_end(struct task_struct *task)
 		call_send(call, PROBE_KEEP);
 	}
 	thread->depth = 0;
+	hits_add_up(thread, bpf_ktime_get_ns());
 }
 
 SEC("raw_tp/sched_process_exit")
@@ -246,6 +244,7 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 	if (process->announced)
 		process_send(TS_EVENT_EXIT, task, BPF_CORE_READ(task, exit_code));
 	bpf_map_delete_elem(&processes, &tgid);
+	bpf_map_delete_elem(&hits, &tgid);
 	return 0;
 }
 

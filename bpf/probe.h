@@ -20,13 +20,18 @@
 
 #define PROBE_COOKIE(fn, flags) ((__u64)(fn) | (__u64)(flags) << 16)
 
-/* Above these, of a hot function: which copy of a library the probe is on, and whether it is there
- * for one process. Either such probes count, or those for all processes. */
-#define PROBE_COOKIE_HOT	 (1ull << 32)
-#define PROBE_COOKIE_SINGLE	 (1ull << 33)
-#define PROBE_COOKIE_COPY(n)	 ((__u64)(n) << 34)
-#define PROBE_COOKIE_COPY_OF(it) ((it) >> 34 & (PROBE_COPIES_MAX - 1))
-#define PROBE_COPIES_MAX	 64
+/* The functions of a library are in two groups with links of their own. */
+enum probe_group { PROBE_COLD, PROBE_HOT, PROBE_GROUPS };
+
+/* Above these: the group, which copy of a library the probe is on, and the epoch of its link. Links
+ * for all processes and links for single ones take turns; each exchange starts an epoch. */
+#define PROBE_COOKIE_GROUP(group) ((__u64)(group) << 32)
+#define PROBE_COOKIE_COPY(n)	  ((__u64)(n) << 34)
+#define PROBE_COOKIE_EPOCH(n)	  ((__u64)(n) << 40)
+#define PROBE_GROUP_OF(cookie)	  ((cookie) >> 32 & (PROBE_GROUPS - 1))
+#define PROBE_COPY_OF(cookie)	  ((cookie) >> 34 & (PROBE_COPIES_MAX - 1))
+#define PROBE_EPOCH_OF(cookie)	  ((__u8)((cookie) >> 40))
+#define PROBE_COPIES_MAX	  64
 
 enum probe_from {
 	PROBE_END = 0,
@@ -82,14 +87,31 @@ struct probe_settings {
 	__u64 events_per_s;  /* host-wide limit, 0 for none */
 	__u64 sample_ns;     /* mean time between two sampled stacks of a thread, ~0 for none */
 	__u64 reserve_bytes; /* reserved for PROBE_KEEP events */
-	__u64 single;	     /* bit n: on copy n, hot functions have probes for single processes */
 	__u32 pid_count, uid_count, cgroup_count; /* of the filters; 0: trace everything */
 	__u32 reader_idle; /* 1: the reader sleeps, wake it at the next event */
 	__u32 calibrated;  /* a child of the daemon: watched, and never announced; 0: none */
+	__u32 workers;	   /* 1: watch the kernel's workers */
 	__u32 pid[PROBE_FILTER_MAX];
 	__u32 uid[PROBE_FILTER_MAX];
 	__u64 cgroup[PROBE_FILTER_MAX];
+	__u8 epoch[PROBE_GROUPS][PROBE_COPIES_MAX]; /* whose links count */
 };
+
+/* How often a process ran into probes, watched or not: calls, and their returns as well. Behind by
+ * what its threads have not added up yet. */
+struct probe_hits {
+	__u64 hits[PROBE_GROUPS];
+};
+#define PROBE_HITS_MAX	 8192	  /* processes */
+#define PROBE_HITS_BATCH 64	  /* that a thread adds up, */
+#define PROBE_HITS_NS	 10000000 /* and for how long at most */
+
+/* The kernel's per-CPU worker of one CPU. */
+struct probe_worker {
+	__u64 waiting_ns; /* since when work has waited for it, 0: none does */
+	__u64 longest_ns; /* that work has waited, since the daemon has read this */
+};
+#define PROBE_WORKERS_MAX 1024
 
 /* Counters of one CPU. A call that passes the filters either reaches the daemon or is counted in
  * one of dropped, limited and lost_calls. */

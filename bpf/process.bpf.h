@@ -154,18 +154,21 @@ static __always_inline struct thread *thread_get(void)
 	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
 						     BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-	if (!thread) {
+	if (!thread)
 		COUNT(lost_calls);
-		return NULL;
-	}
+	return thread;
+}
+
+static __always_inline bool thread_is_watched(struct thread *thread)
+{
 	if (thread->generation != settings.generation) {
 		thread_decide(thread);
 		if (thread->generation != settings.generation) {
 			COUNT(dropped);
-			return NULL;
+			return false;
 		}
 	}
-	return thread->watched ? thread : NULL;
+	return thread->watched;
 }
 
 #endif

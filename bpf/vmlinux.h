@@ -85,6 +85,20 @@ struct task_struct {
 	char comm[16];
 };
 
+struct workqueue_attrs {
+	int nice;
+};
+
+struct worker_pool {
+	int cpu;
+	unsigned int flags;
+	struct workqueue_attrs *attrs;
+};
+
+struct pool_workqueue {
+	struct worker_pool *pool;
+};
+
 #pragma clang attribute pop
 
 #endif

@@ -89,6 +89,10 @@ static const struct setting settings[] = {
 	  "How much slower the probes may make a process: frequent calls of one that would pay\n"
 	  "# more are watched in windows and estimated; none means no limit." },
 
+	{ "probe", "trap_limit", SHARE, AT(trap_limit_ppm), "50%", 0, 1000000, NULL,
+	  "How much of one CPU a process may spend in probes: beyond that it is left out for some\n"
+	  "# time, so that no program can slow the host down through them; none means no limit." },
+
 	{ "exact", "attach_library", TEXT, AT(attach_library), "", 0, 0, NULL,
 	  "Library that 'tsctl attach' loads into a process; if empty, the one installed with the\n"
 	  "# daemon." },

@@ -24,6 +24,7 @@ struct config {
 	uint64_t launch_stacks_per_s;
 	uint64_t events_per_s;
 	uint64_t budget_ppm;
+	uint64_t trap_limit_ppm;
 	char *filter_pids, *filter_uids, *filter_cgroups;
 
 	uint64_t keep_ns;

@@ -30,7 +30,6 @@
 #define QUIET_TICK_MS 1000
 #define QUIET_TICKS   24 /* this many without a record; longer than naming stacks takes */
 #define FILES_MAX     65536
-#define MAPS_RING     (128 << 10)
 #define MALLOC_ARENAS 2
 
 static void daemon_on_tick(uv_timer_t *timer);
@@ -122,51 +121,6 @@ static void daemon_on_tick(uv_timer_t *timer)
 static void daemon_on_watchdog(uv_timer_t *timer)
 {
 	notify_post("WATCHDOG=1");
-}
-
-static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_t pid)
-{
-	const struct libraries_file mapped = {
-		.device = file->device,
-		.inode = file->inode,
-		.path = file->path,
-		.fd = file->fd,
-	};
-	struct daemon *daemon = data;
-
-	if (daemon->libraries && file->fd >= 0)
-		libraries_mapped(daemon->libraries, pid, &mapped);
-}
-
-static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
-{
-	struct daemon *daemon = data;
-
-	if (daemon->libraries && file->fd < 0)
-		log_warning("Process %u maps '%s', which cannot be opened: not tracing it", pid,
-			    file->path);
-	daemon_on_library_shared(data, file, pid);
-}
-
-static void daemon_on_library_gone(void *data, struct maps_file *file)
-{
-	struct daemon *daemon = data;
-
-	if (daemon->libraries)
-		libraries_unmapped(daemon->libraries, file->device, file->inode);
-}
-
-static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
-{
-	struct daemon *daemon = data;
-
-	/* Its last events may still be in the rings, with the EXIT behind them. */
-	intake_flush(daemon->turn.intake, uv_hrtime());
-	if (daemon->libraries)
-		libraries_process_gone(daemon->libraries, pid);
-	if (daemon->price)
-		price_process_gone(daemon->price, pid, time_ns);
-	core_process_gone(daemon->core, pid, time_ns);
 }
 
 static void daemon_stop(struct daemon *daemon)
@@ -296,31 +250,10 @@ static void daemon_resume(struct daemon *daemon, const struct store_resume *resu
 		core_lose(daemon->core, &gap);
 }
 
-static int daemon_start_maps(struct daemon *daemon)
-{
-	struct maps_config config = {
-		.patterns = daemon->config->libraries,
-		.ring_bytes = MAPS_RING,
-		.max_processes = LIMIT_PROCESSES,
-		.max_mappings = LIMIT_MAPPINGS,
-		.max_files = LIMIT_FILES,
-	};
-	struct maps_callbacks callbacks = {
-		.library_found = daemon_on_library,
-		.library_shared = daemon_on_library_shared,
-		.library_gone = daemon_on_library_gone,
-		.process_gone = daemon_on_process_gone,
-	};
-	int r = maps_new(&daemon->loop, &config, &callbacks, daemon, &daemon->maps);
-	if (r < 0)
-		log_error_errno(r, "Cannot follow the mappings of processes");
-	return r;
-}
-
 static int daemon_start_probes(struct daemon *daemon)
 {
 	struct probe_callbacks callbacks = { .record = daemon_on_record };
-	struct libraries_callbacks gaps = { daemon_gap, daemon_late, daemon };
+	struct libraries_callbacks gaps = { daemon_gap, daemon_missed, daemon_is_out, daemon };
 	struct libraries_found standing;
 	struct probe_config config;
 	int r;
@@ -340,6 +273,9 @@ static int daemon_start_probes(struct daemon *daemon)
 	if (r < 0)
 		return r;
 	r = daemon_start_price(daemon);
+	if (r < 0)
+		return r;
+	r = daemon_start_flood(daemon);
 	if (r < 0)
 		return r;
 	libraries_find_standing(daemon->config->standing, &standing);
@@ -536,6 +472,8 @@ static void daemon_close_parts(struct daemon *daemon)
 	if (daemon->api)
 		api_close(daemon->api, daemon_part_closed);
 	daemon_stop_price(daemon);
+	if (daemon->flood)
+		flood_close(TAKE(daemon->flood), daemon_part_closed);
 	if (daemon->libraries)
 		libraries_close(daemon->libraries);
 	if (daemon->turn.intake)

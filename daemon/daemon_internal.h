@@ -14,6 +14,7 @@
 #include "daemon/maps/maps.h"
 #include "daemon/meter.h"
 #include "daemon/price/calibrate.h"
+#include "daemon/price/flood.h"
 #include "daemon/price/price.h"
 #include "daemon/probe/libraries.h"
 #include "daemon/probe/probe.h"
@@ -25,7 +26,8 @@
 /* A period in which a process had a library without probes, or without those of hot functions. */
 struct gap {
 	uint32_t pid;
-	uint8_t reason; /* LOSS_GAP, LOSS_WINDOWS */
+	uint8_t reason; /* enum loss_reason */
+	uint8_t count;	/* 0: it has got longer */
 	uint64_t start_ns, end_ns;
 };
 
@@ -57,6 +59,7 @@ struct daemon {
 	struct libraries *libraries;
 	struct price *price;
 	struct calibrate *calibrate;
+	struct flood *flood;
 	struct exact *exact;
 	struct api *api;
 
@@ -82,6 +85,9 @@ struct daemon {
 	struct store_stats held_before;
 };
 
+/* mapped.c */
+int daemon_start_maps(struct daemon *daemon);
+
 /* daemon.c: something comes, so check often again. */
 void daemon_stir(struct daemon *daemon);
 /* Hands everything in the model over to the store. */
@@ -99,7 +105,9 @@ void daemon_detach(void *data, struct api_ticket *ticket, const struct api_targe
 extern const struct core_sink daemon_sink;
 /* Reports a gap to the model, now or when it gets to know the process. */
 void daemon_gap(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
-void daemon_late(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+/* The same of another reason; `first`: it is counted. */
+void daemon_miss(struct daemon *daemon, uint32_t pid, enum loss_reason reason, uint64_t start_ns,
+		 uint64_t end_ns, bool first);
 void daemon_user_named(void *data, uint32_t process, const char *name);
 void daemon_stack_named(void *data, struct symbol_job *job);
 
@@ -119,12 +127,20 @@ void daemon_stop_price(struct daemon *daemon);
 void daemon_configure_price(struct daemon *daemon);
 /* As price_event. */
 bool daemon_price_event(struct daemon *daemon, const struct ts_event *event);
+uint64_t daemon_hit_ns(const struct daemon *daemon);
 /* priced_ask.c: for clients */
 int daemon_budget(void *data, const struct api_budget *request, struct api_budget_result *ret,
 		  Tracesmith__V1__Remark__Reason *ret_why);
 int daemon_measure(void *data, const struct api_target *target, bool start,
 		   struct api_measure_result *ret, Tracesmith__V1__Remark__Reason *ret_why);
 void daemon_report_price(struct daemon *daemon, struct status_builder *builder);
+
+/* flooded.c: who calls too often is left out. */
+int daemon_start_flood(struct daemon *daemon);
+void daemon_configure_flood(struct daemon *daemon);
+/* As the libraries' callbacks. */
+void daemon_missed(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns, bool first);
+bool daemon_is_out(void *data, uint32_t pid, enum probe_group group);
 
 /* report.c: as the api's callbacks */
 bool daemon_watched(void *data, char *out, size_t size);

@@ -114,23 +114,30 @@ static void on_price(void *data, uint32_t pid, const struct price_told *told)
 	store_add(daemon->store, &row);
 }
 
-static struct price_config price_config(const struct daemon *daemon)
+uint64_t daemon_hit_ns(const struct daemon *daemon)
 {
 	struct calibration calibration;
+
+	calibrate_result(daemon->calibrate, &calibration);
+	return calibration.hit_ns;
+}
+
+static struct price_config price_config(const struct daemon *daemon)
+{
 	struct probe_stats stats;
 
 	probe_stats(daemon->probe, &stats, NULL, 0);
-	calibrate_result(daemon->calibrate, &calibration);
 	return (struct price_config){
 		.budget = (double)daemon->config->budget_ppm / PPM,
-		.hit_ns = calibration.hit_ns,
-		.windows = stats.way == PROBE_WAY_MULTI,
+		.hit_ns = daemon_hit_ns(daemon),
+		.windows = stats.single,
 	};
 }
 
 static void on_calibrated(void *data)
 {
 	daemon_configure_price(data);
+	daemon_configure_flood(data);
 }
 
 int daemon_start_price(struct daemon *daemon)

@@ -12,10 +12,12 @@
 #include "core/base/time.h"
 #include "core/base/units.h"
 #include "daemon/daemon_internal.h"
+#include "daemon/limits.h"
 #include "daemon/maps/procfs.h"
 
 #define REPORT_CPUS 1024
 #define REPORT_SLOW 8 /* names of slow functions shown */
+#define REPORT_OUT  8 /* processes left out */
 
 static const char *const way_text[] = {
 	[PROBE_WAY_AUTO] = "none",
@@ -97,6 +99,46 @@ static void report_daemon(struct daemon *daemon, struct status_builder *builder)
 			"%lu: a defect, please report it with the journal", invariant_count());
 }
 
+/* How long work waits for the kernel's per-CPU workers, where programs run into probes. */
+static void report_workers(struct daemon *daemon, struct status_builder *builder)
+{
+	char last[UNITS_TEXT_SIZE], worst[UNITS_TEXT_SIZE];
+	struct flood_stats flood;
+
+	flood_stats(daemon->flood, &flood);
+	if (!flood.measured)
+		return;
+	units_nanoseconds(last, flood.last_ns);
+	units_nanoseconds(worst, flood.worst_ns);
+	status_number(builder, "kernel", "workers_ns", flood.last_ns > LIMIT_WORKERS_NS,
+		      (int64_t)flood.last_ns, "work waits up to %s for a CPU's worker, worst %s",
+		      last, worst);
+	status_number(builder, "kernel", "workers_worst_ns", false, (int64_t)flood.worst_ns, "%s",
+		      worst);
+}
+
+static void report_left_out(struct daemon *daemon, struct status_builder *builder)
+{
+	struct flood_out out[REPORT_OUT];
+	uint32_t count = flood_list(daemon->flood, out, REPORT_OUT);
+	struct flood_stats flood;
+	char name[32];
+
+	flood_stats(daemon->flood, &flood);
+	for (uint32_t i = 0; i < count && i < REPORT_OUT; i++) {
+		snprintf(name, sizeof(name), "process %u", out[i].pid);
+		status_text(builder, "probes", name, true,
+			    "hit probes %.0f times a second, about %.0f %% of a CPU%s: its %s are "
+			    "not traced for %lu s",
+			    out[i].rate, 100 * out[i].share,
+			    out[i].for_host ? ", while the kernel's workers fell behind" : "",
+			    flood_calls(out[i].of), out[i].left_ns / (uint64_t)NS_PER_S + 1);
+	}
+	status_number(builder, "probes", "left_out", false, (int64_t)count,
+		      "%u processes called too often and are left out, %lu have been", count,
+		      flood.processes);
+}
+
 static void report_kernel(struct daemon *daemon, const struct probe_stats *probe,
 			  struct status_builder *builder)
 {
@@ -114,6 +156,7 @@ static void report_kernel(struct daemon *daemon, const struct probe_stats *probe
 	status_text(builder, "kernel", "mappings", !maps.live, "%s",
 		    maps.live ? "perf events: new libraries are found at once"
 			      : "no perf events: new libraries are found within seconds");
+	report_workers(daemon, builder);
 }
 
 static void report_ring(const struct probe_stats *probe, struct status_builder *builder)
@@ -304,6 +347,7 @@ void daemon_report(void *data, struct status_builder *builder)
 	report_filters(daemon, builder);
 	report_kernel(daemon, &probe, builder);
 	report_ring(&probe, builder);
+	report_left_out(daemon, builder);
 	for (uint32_t i = 0; (library = libraries_get(daemon->libraries, i)); i++)
 		report_library(library, builder);
 	if (!libraries_get(daemon->libraries, 0))

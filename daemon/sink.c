@@ -47,10 +47,21 @@ static void gap_lose(struct daemon *daemon, uint32_t process, const struct gap *
 		.end_ns = gap->end_ns,
 		.process = process,
 		.reason = gap->reason,
-		.count = 1,
+		.count = gap->count,
 	};
 
 	core_lose(daemon->core, &loss);
+}
+
+static void gap_extend(struct daemon *daemon, const struct gap *gap)
+{
+	for (uint32_t i = 0; i < DAEMON_GAPS; i++) {
+		struct gap *known = &daemon->gap[i];
+
+		if (known->pid == gap->pid && known->reason == gap->reason &&
+		    known->start_ns == gap->start_ns)
+			known->end_ns = gap->end_ns;
+	}
 }
 
 static void gap_add(struct daemon *daemon, const struct gap *gap)
@@ -59,18 +70,21 @@ static void gap_add(struct daemon *daemon, const struct gap *gap)
 
 	if (process || !gap->pid)
 		gap_lose(daemon, process ? process->id : 0, gap);
-	else
+	else if (gap->count)
 		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = *gap;
+	else
+		gap_extend(daemon, gap);
 }
 
 void daemon_gap(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns)
 {
-	gap_add(data, &(struct gap){ pid, LOSS_GAP, start_ns, end_ns });
+	gap_add(data, &(struct gap){ pid, LOSS_GAP, 1, start_ns, end_ns });
 }
 
-void daemon_late(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns)
+void daemon_miss(struct daemon *daemon, uint32_t pid, enum loss_reason reason, uint64_t start_ns,
+		 uint64_t end_ns, bool first)
 {
-	gap_add(data, &(struct gap){ pid, LOSS_WINDOWS, start_ns, end_ns });
+	gap_add(daemon, &(struct gap){ pid, (uint8_t)reason, first, start_ns, end_ns });
 }
 
 static void sink_process_gaps(struct daemon *daemon, const struct core_process *process)
@@ -94,6 +108,7 @@ static void sink_process_past(struct daemon *daemon, const struct core_process *
 	struct gap gap = {
 		.pid = process->pid,
 		.reason = LOSS_GAP,
+		.count = 1,
 		.start_ns = started_ns > 0 ? (uint64_t)started_ns : 0,
 		.end_ns = daemon->started_ns,
 	};

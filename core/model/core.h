@@ -281,13 +281,17 @@ struct core_collect {
 	X(34, WINDOWS, PERIOD, QUIET, "time", "windows",                                           \
 	  "periods in which frequent calls were watched in windows only")                          \
 	X(35, EXACT_WINDOWS, PERIOD, QUIET, "time", "exact-windows",                               \
-	  "periods in which what the GPU did was recorded in windows only")
+	  "periods in which what the GPU did was recorded in windows only")                        \
+	X(36, LEFT_OUT, PERIOD, ALARM, "time", "left-out",                                         \
+	  "periods in which a process that called too often was not traced")                       \
+	X(37, LEFT_OUT_HOT, PERIOD, ALARM, "time", "left-out-frequent",                            \
+	  "periods in which frequent calls were not traced, as there were too many")
 
 enum loss_reason {
 #define X(number, identifier, counts, alarm, noun, name, text) LOSS_##identifier = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 35,
+		LOSS_REASON_MAX = 37,
 };
 
 enum loss_counts { LOSS_COUNTS_MISSING, LOSS_COUNTS_PERIOD, LOSS_COUNTS_NOTE };

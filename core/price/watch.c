@@ -84,6 +84,11 @@ void watch_hit(struct watch *watch)
 	watch->hits++;
 }
 
+void watch_lost_hits(struct watch *watch, uint64_t hits)
+{
+	watch->hits += hits;
+}
+
 void watch_cold_hits(struct watch *watch, uint32_t hits)
 {
 	watch->cold_hits += hits;

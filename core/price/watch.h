@@ -98,6 +98,8 @@ bool watch_is_paceless(const struct watch *watch);
 
 /* A hot call, seen while the links were open. */
 void watch_hit(struct watch *watch);
+/* Hot calls that were made then, but got lost. */
+void watch_lost_hits(struct watch *watch, uint64_t hits);
 /* A call that is always seen, of a thread that also makes hot ones; in the order of time. */
 void watch_cold(struct watch *watch, uint64_t time_ns);
 /* What calls that are always seen hit, of all threads: one probe each, or two. */

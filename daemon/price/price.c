@@ -21,7 +21,8 @@
 #define EXACT_TURN_NS  NS_PER_S		/* CUPTI comes and goes in some 50 ms */
 #define CLOSE_AHEAD_NS (20 * NS_PER_MS) /* for the library to hear of it in time */
 #define LATELY_NS      (2 * NS_PER_S)
-#define THREADS	       16 /* that make hot calls, of one process; the latest */
+#define LOST_SURELY    100 /* calls */
+#define THREADS	       16  /* that make hot calls, of one process; the latest */
 
 struct priced {
 	struct list link;
@@ -31,7 +32,8 @@ struct priced {
 	bool exact;		      /* records of the exact tier come and go with the links */
 	uint64_t accept_ns, until_ns; /* hot calls from one to the other count; ~0: no end yet */
 	uint32_t tid[THREADS], next_tid;
-	uint64_t reported_ns; /* when this was last looked at */
+	uint64_t received, lost, counted; /* hot calls; the last, when they were last counted */
+	uint64_t reported_ns;		  /* when this was last looked at */
 	struct price_told reported;
 	struct given_budget {
 		bool set;
@@ -55,7 +57,7 @@ struct price {
 	bool windows; /* the timer runs for them */
 };
 
-static void price_on_tick(uv_timer_t *timer);
+static void price_run(struct price *price, bool windows);
 
 static struct watch_config price_watch_config(const struct price *price)
 {
@@ -87,6 +89,8 @@ static struct priced *price_add(struct price *price, uint32_t pid)
 	}
 	watch_init(&priced->watch, &config, uv_hrtime() * 0x9e3779b97f4a7c15 ^ pid);
 	list_append(&price->processes, &priced->link);
+	if (!uv_is_active((uv_handle_t *)&price->timer))
+		price_run(price, false);
 	return priced;
 }
 
@@ -127,6 +131,7 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 		priced = price_add(price, event->tgid);
 	if (!priced)
 		return true;
+	priced->received++;
 	if (event->start_ns < priced->accept_ns || event->start_ns >= priced->until_ns)
 		return false;
 	if (!priced_has_thread(priced, event->tid))
@@ -134,6 +139,20 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 	priced->hot_ns = event->start_ns;
 	watch_hit(&priced->watch);
 	return true;
+}
+
+void price_counted(struct price *price, uint32_t pid, uint64_t calls)
+{
+	struct priced *priced = price_find(price, pid);
+
+	if (!priced)
+		return;
+	/* Those that were counted the last time have come by now. */
+	if (priced->counted > priced->received + priced->lost + LOST_SURELY) {
+		watch_lost_hits(&priced->watch, priced->counted - priced->received - priced->lost);
+		priced->lost = priced->counted - priced->received;
+	}
+	priced->counted += calls;
 }
 
 static void price_cold(struct price *price, const struct ts_event *event)
@@ -344,14 +363,6 @@ void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_
 	priced->until_ns = UINT64_MAX;
 }
 
-static void price_run(struct price *price, bool windows)
-{
-	uint64_t ms = windows ? TICK_WINDOWS_MS : TICK_WHOLE_MS;
-
-	price->windows = windows;
-	uv_timer_start(&price->timer, price_on_tick, ms, ms);
-}
-
 static void price_on_tick(uv_timer_t *timer)
 {
 	struct price *price = timer->data;
@@ -363,9 +374,20 @@ static void price_on_tick(uv_timer_t *timer)
 		price_tick_process(price, priced, now_ns);
 		windows |= priced->watch.phase != WATCH_WHOLE;
 	}
-	libraries_tick(price->libraries, now_ns);
-	if (windows != price->windows)
+	if (windows)
+		libraries_tick(price->libraries, now_ns);
+	if (list_empty(&price->processes))
+		uv_timer_stop(timer);
+	else if (windows != price->windows)
 		price_run(price, windows);
+}
+
+static void price_run(struct price *price, bool windows)
+{
+	uint64_t ms = windows ? TICK_WINDOWS_MS : TICK_WHOLE_MS;
+
+	price->windows = windows;
+	uv_timer_start(&price->timer, price_on_tick, ms, ms);
 }
 
 int price_new(uv_loop_t *loop, struct libraries *libraries, const struct price_config *config,
@@ -387,7 +409,6 @@ int price_new(uv_loop_t *loop, struct libraries *libraries, const struct price_c
 			price->hot[row->function[k].number] = library_is_hot(&row->function[k]);
 	uv_timer_init(loop, &price->timer);
 	price->timer.data = price;
-	price_run(price, false);
 	*ret = price;
 	return 0;
 }

@@ -68,6 +68,10 @@ bool price_event(struct price *price, const struct ts_event *event);
  * ended. */
 void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_ns);
 
+/* The hot calls that the programs counted since the last time: more than came as events, if the
+ * ring was full. */
+void price_counted(struct price *price, uint32_t pid, uint64_t calls);
+
 /* Its EXIT may never have come. */
 void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns);
 

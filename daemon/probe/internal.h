@@ -19,6 +19,7 @@ struct probe {
 	uv_poll_t readable; /* off from a wake-up until the ring is empty, or it would go on */
 	void (*closed)(void *data);
 	enum probe_way way;
+	bool single; /* links to one process see all of its threads */
 	/* Of this turn: records that it may still take, and when it started. */
 	uint32_t budget;
 	uint64_t now_ns;
@@ -30,8 +31,8 @@ struct probe {
 struct bpf_program *probe_program_enter(struct probe *probe);
 struct bpf_program *probe_program_leave(struct probe *probe);
 
-/* Whether hot functions of that copy have probes for single processes. */
-void probe_hot_single(struct probe *probe, uint32_t copy, bool single);
+/* The number of its links that count. */
+uint8_t *probe_epoch_of(struct probe *probe, enum probe_group group, uint32_t copy);
 
 /* A uprobe_multi link to one place of a file, in one process. */
 int probe_link_function(int program_fd, const char *path, uint64_t offset, uint64_t cookie,
@@ -39,5 +40,7 @@ int probe_link_function(int program_fd, const char *path, uint64_t offset, uint6
 
 /* Whether the kernel has uprobe_multi links and lets us use them. */
 bool probe_multi_works(int program_fd);
+/* Whether a link to a process is to that, and not to one of its threads. */
+bool probe_single_works(int program_fd);
 
 #endif

@@ -19,26 +19,22 @@
 struct libraries {
 	uv_loop_t *loop;
 	struct probe *probe;
-	struct remover *remover;     /* of whole copies */
-	struct remover *hot_remover; /* of links to hot functions */
+	bool may_single;
+	struct remover *remover;       /* of the links of whole copies */
+	struct remover *links_remover; /* of other links */
 	struct libraries_callbacks callbacks;
 	bool going, closing;
 	uint32_t count;
 	struct library_copy *library[LIMIT_LIBRARIES];
 };
 
-static void take_off(void *probes)
-{
-	probe_detach(probes);
-}
-
 static struct library_copy *library_free(struct library_copy *library)
 {
 	if (!library)
 		return NULL;
-	hot_release(&library->hot);
-	if (library->probes)
-		remover_add(library->libraries->remover, take_off, library->probes);
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+		links_release(&library->links[group], library->libraries->remover);
+	probe_detach(library->probes);
 	closep(&library->fd);
 	free(library->path);
 	free(library);
@@ -50,13 +46,14 @@ int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_c
 		  struct libraries **ret)
 {
 	struct libraries *libraries = calloc(1, sizeof(*libraries));
+	struct probe_stats stats;
 	int r;
 
 	if (!libraries)
 		return -ENOMEM;
 	r = remover_new(&libraries->remover);
 	if (r == 0)
-		r = remover_new(&libraries->hot_remover);
+		r = remover_new(&libraries->links_remover);
 	if (r < 0) {
 		remover_free(libraries->remover, 0);
 		free(libraries);
@@ -65,6 +62,8 @@ int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_c
 	libraries->loop = loop;
 	libraries->probe = probe;
 	libraries->callbacks = *callbacks;
+	probe_stats(probe, &stats, NULL, 0);
+	libraries->may_single = stats.single;
 	*ret = libraries;
 	return 0;
 }
@@ -74,10 +73,19 @@ void libraries_go(struct libraries *libraries)
 	libraries->going = true;
 }
 
+static bool library_is_busy(const struct library_copy *library)
+{
+	bool busy = library->busy;
+
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+		busy |= library->links[group].busy;
+	return busy;
+}
+
 /* One that threads are at work on is freed when that is done. */
 static void library_free_dropped(struct library_copy *library)
 {
-	if (library->dropped && !library->busy && !library->hot.busy)
+	if (library->dropped && !library_is_busy(library))
 		library_free(library);
 }
 
@@ -87,20 +95,29 @@ static void library_drop(struct library_copy *library)
 	library_free_dropped(library);
 }
 
-static void on_hot_idle(struct hot *hot)
+static struct library_copy *library_of_links(struct links *links)
 {
-	library_free_dropped(list_item(hot, struct library_copy, hot));
+	return list_item(links - links->group, struct library_copy, links[0]);
 }
 
-static void on_hot_late(struct hot *hot, uint32_t pid, uint64_t since_ns)
+static void on_links_idle(struct links *links)
 {
-	const struct library_copy *library = list_item(hot, struct library_copy, hot);
+	library_free_dropped(library_of_links(links));
+}
+
+static void on_links_missed(struct links *links, uint32_t pid, uint64_t since_ns, bool first)
+{
+	const struct library_copy *library = library_of_links(links);
 	const struct libraries_callbacks *callbacks = &library->libraries->callbacks;
 
-	callbacks->late(callbacks->data, pid, since_ns, uv_hrtime());
+	if (!library->libraries->closing)
+		callbacks->missed(callbacks->data, pid, links->group, since_ns, first);
 }
 
-static const struct hot_callbacks hot_callbacks = { .idle = on_hot_idle, .late = on_hot_late };
+static const struct links_callbacks links_callbacks = {
+	.idle = on_links_idle,
+	.missed = on_links_missed,
+};
 
 void libraries_close(struct libraries *libraries)
 {
@@ -116,7 +133,7 @@ int libraries_free(struct libraries *libraries, uint64_t wait_ns)
 	if (!libraries)
 		return 0;
 	r = remover_free(libraries->remover, wait_ns);
-	if (remover_free(libraries->hot_remover, r ? 0 : wait_ns) < 0)
+	if (remover_free(libraries->links_remover, r ? 0 : wait_ns) < 0)
 		r = -ETIMEDOUT;
 	free(libraries);
 	return r;
@@ -180,8 +197,8 @@ static void on_attached(uv_work_t *work, int status)
 		library_log(library);
 		library_tell_gaps(library);
 	}
-	if (library->probes)
-		hot_start(&library->hot, library->probes);
+	for (enum probe_group group = 0; library->probes && group < PROBE_GROUPS; group++)
+		links_start(&library->links[group], library->probes);
 	library_free_dropped(library);
 }
 
@@ -218,6 +235,18 @@ static uint32_t libraries_free_number(const struct libraries *libraries)
 	return (uint32_t)__builtin_ctzll(~taken);
 }
 
+static int library_init_links(struct library_copy *library)
+{
+	struct libraries *libraries = library->libraries;
+	int r = 0;
+
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+		if (links_init(&library->links[group], libraries->loop, libraries->links_remover,
+			       group, libraries->may_single, library->fd, &links_callbacks) < 0)
+			r = -ENOMEM;
+	return r;
+}
+
 static int libraries_add(struct libraries *libraries, const struct libraries_file *file,
 			 struct library_copy **ret)
 {
@@ -229,12 +258,11 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 	library->device = file->device;
 	library->inode = file->inode;
 	library->fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
-	hot_init(&library->hot, libraries->loop, libraries->hot_remover, library->fd,
-		 &hot_callbacks);
 	library->path = strdup(file->path);
-	if (library->fd < 0 || !library->path)
+	if (library_init_links(library) < 0 || library->fd < 0 || !library->path)
 		return -ENOMEM;
-	if (libraries->count + remover_waiting(libraries->remover) >= LIMIT_LIBRARIES) {
+	if (libraries->count + remover_waiting(libraries->remover) / PROBE_GROUPS >=
+	    LIMIT_LIBRARIES) {
 		log_warning("More than %d driver libraries, not tracing '%s'", LIMIT_LIBRARIES,
 			    file->path);
 		return -E2BIG;
@@ -301,6 +329,17 @@ void libraries_add_standing(struct libraries *libraries, const struct libraries_
 	}
 }
 
+static int library_add_process(struct library_copy *library, uint32_t pid)
+{
+	const struct libraries_callbacks *callbacks = &library->libraries->callbacks;
+	int r = 0;
+
+	for (enum probe_group group = 0; r == 0 && group < PROBE_GROUPS; group++)
+		r = links_add(&library->links[group], pid,
+			      callbacks->is_out(callbacks->data, pid, group));
+	return r;
+}
+
 int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct libraries_file *file)
 {
 	uint64_t now_ns = uv_hrtime();
@@ -314,7 +353,7 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct lib
 		library->mapped = true;
 		if (library->busy)
 			library_wait(library, pid, now_ns);
-		return hot_add(&library->hot, pid);
+		return library_add_process(library, pid);
 	}
 	r = libraries_add(libraries, file, &library);
 	if (r < 0)
@@ -323,51 +362,70 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct lib
 	library_wait(library, pid, now_ns);
 	if (!library->busy)
 		library_tell_gaps(library);
-	return hot_add(&library->hot, pid);
+	return library_add_process(library, pid);
 }
 
 void libraries_process_gone(struct libraries *libraries, uint32_t pid)
 {
 	for (uint32_t i = 0; i < libraries->count; i++)
-		hot_remove(&libraries->library[i]->hot, pid);
+		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+			links_remove(&libraries->library[i]->links[group], pid);
 }
 
 void libraries_watch(struct libraries *libraries, uint32_t pid, enum hot_want want)
 {
 	for (uint32_t i = 0; i < libraries->count; i++)
-		hot_watch(&libraries->library[i]->hot, pid, want);
+		links_watch(&libraries->library[i]->links[PROBE_HOT], pid, want != HOT_CLOSED,
+			    want == HOT_WHOLE);
+}
+
+void libraries_leave_out(struct libraries *libraries, uint32_t pid, enum probe_group group,
+			 bool out)
+{
+	for (uint32_t i = 0; i < libraries->count; i++)
+		links_leave_out(&libraries->library[i]->links[group], pid, out);
 }
 
 bool libraries_has(const struct libraries *libraries, uint32_t pid)
 {
 	for (uint32_t i = 0; i < libraries->count; i++)
-		if (hot_has(&libraries->library[i]->hot, pid))
+		if (links_has(&libraries->library[i]->links[PROBE_HOT], pid))
 			return true;
 	return false;
 }
 
 enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t pid)
 {
-	enum hot_state state = HOT_IS_OPEN;
+	enum links_state state = LINKS_OPEN;
 	bool any = false;
 
 	for (uint32_t i = 0; i < libraries->count; i++) {
-		const struct hot *hot = &libraries->library[i]->hot;
+		const struct links *links = &libraries->library[i]->links[PROBE_HOT];
 
-		if (!hot_has(hot, pid))
+		if (!links_has(links, pid))
 			continue;
-		if (any && hot_state(hot, pid) != state)
+		if (any && links_state(links, pid) != state)
 			return HOT_IS_CHANGING;
-		state = hot_state(hot, pid);
+		state = links_state(links, pid);
 		any = true;
 	}
-	return state;
+	return (enum hot_state)state;
 }
 
 void libraries_tick(struct libraries *libraries, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < libraries->count; i++)
-		hot_tick(&libraries->library[i]->hot, now_ns);
+		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+			links_tick(&libraries->library[i]->links[group], now_ns);
+}
+
+bool libraries_at_rest(const struct libraries *libraries)
+{
+	for (uint32_t i = 0; i < libraries->count; i++)
+		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+			if (!links_at_rest(&libraries->library[i]->links[group]))
+				return false;
+	return true;
 }
 
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode)

@@ -11,12 +11,25 @@
 #include <stdint.h>
 
 #include "daemon/limits.h"
-#include "daemon/probe/hot.h"
+#include "daemon/probe/links.h"
 #include "daemon/probe/probe.h"
 
 #define LIBRARY_WAITERS 64
 
 struct libraries;
+
+/* Of the hot functions. */
+enum hot_want {
+	HOT_WHOLE,  /* watched all the time */
+	HOT_OPEN,   /* watched now */
+	HOT_CLOSED, /* not watched now */
+};
+
+enum hot_state {
+	HOT_IS_OPEN = LINKS_OPEN,
+	HOT_IS_CLOSED = LINKS_CLOSED,
+	HOT_IS_CHANGING = LINKS_CHANGING,
+};
 
 struct library_copy {
 	uint64_t device, inode;
@@ -26,7 +39,7 @@ struct library_copy {
 	bool mapped;
 	uint64_t attached_ns;
 	uint32_t number; /* that its probes carry */
-	struct hot hot;
+	struct links links[PROBE_GROUPS];
 	struct probe_library *probes; /* NULL: could not be attached, or is being attached to */
 	int error;		      /* why not, negative errno */
 	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does it. It
@@ -47,8 +60,12 @@ struct library_copy {
 struct libraries_callbacks {
 	/* What the process called between was not seen; pid 0: of several processes. */
 	void (*gap)(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
-	/* The same of hot calls alone. */
-	void (*late)(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+	/* What it called of a group of functions since then was not seen, until now; `first`: that
+	 * has not been told. pid 0: of all processes. */
+	void (*missed)(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns,
+		       bool first);
+	/* Whether a process that now maps a copy is left out of a group. */
+	bool (*is_out)(void *data, uint32_t pid, enum probe_group group);
 	void *data;
 };
 
@@ -87,11 +104,16 @@ void libraries_process_gone(struct libraries *libraries, uint32_t pid);
 
 /* Of all copies that the process maps: whether its hot calls are watched. */
 void libraries_watch(struct libraries *libraries, uint32_t pid, enum hot_want want);
+/* Whether its calls of a group are left out, whatever is wanted of them otherwise. */
+void libraries_leave_out(struct libraries *libraries, uint32_t pid, enum probe_group group,
+			 bool out);
 /* Whether it is known to map any. */
 bool libraries_has(const struct libraries *libraries, uint32_t pid);
 enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t pid);
-/* Every second, and often while some process is left out. */
+/* Every second, and often while some process is watched in windows. */
 void libraries_tick(struct libraries *libraries, uint64_t now_ns);
+/* No process maps any copy, and each will be seen from its first call on: no ticks are needed. */
+bool libraries_at_rest(const struct libraries *libraries);
 
 /* The n-th, NULL after the last. */
 const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n);

@@ -185,11 +185,9 @@ int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice cho
 	return 0;
 }
 
-void probe_hot_single(struct probe *probe, uint32_t copy, bool single)
+uint8_t *probe_epoch_of(struct probe *probe, enum probe_group group, uint32_t copy)
 {
-	__u64 *mask = &probe->bpf->bss->settings.single, bit = 1ull << copy % PROBE_COPIES_MAX;
-
-	__atomic_store_n(mask, single ? *mask | bit : *mask & ~bit, __ATOMIC_RELEASE);
+	return &probe->bpf->bss->settings.epoch[group][copy];
 }
 
 static int probe_load_descs(struct probe *probe)
@@ -244,6 +242,7 @@ static int probe_load(struct probe *probe)
 		return 0;
 	if (probe_multi_works(bpf_program__fd(probe->bpf->progs.enter))) {
 		probe->way = PROBE_WAY_MULTI;
+		probe->single = probe_single_works(bpf_program__fd(probe->bpf->progs.enter));
 		return 0;
 	}
 	if (way == PROBE_WAY_MULTI)
@@ -259,6 +258,9 @@ static int probe_attach_lifecycle(struct probe *probe)
 	probe->bpf->links.process_exec = bpf_program__attach(probe->bpf->progs.process_exec);
 	if (!probe->bpf->links.process_exit || !probe->bpf->links.process_exec)
 		return -errno;
+	/* How long workers wait is good to know, no more. */
+	probe->bpf->links.worker_queue = bpf_program__attach(probe->bpf->progs.worker_queue);
+	probe->bpf->links.worker_start = bpf_program__attach(probe->bpf->progs.worker_start);
 	return 0;
 }
 
@@ -355,6 +357,7 @@ void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_coun
 	_cleanup_(freep) struct probe_counters *cpu = NULL;
 	struct probe_stats stats = {
 		.way = probe->way,
+		.single = probe->single,
 		.records = probe->records,
 		.bytes = probe->bytes,
 		.ring_bytes = probe->config.ring_bytes,

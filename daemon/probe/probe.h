@@ -63,13 +63,25 @@ int probe_attach(struct probe *probe, int fd, const char *path, uint32_t copy,
 		 struct probe_library **ret);
 struct probe_library *probe_detach(struct probe_library *library);
 
-/* Another link to the library's hot functions, the same file behind `fd`: for one process, or for
- * all (0). Takes some 10 ms, and closing it 40, more on a busy host: not for the loop. -EOPNOTSUPP:
- * this kernel has no links to one process; -ESRCH: no such process. */
-int probe_hot_link(const struct probe_library *library, int fd, uint32_t pid);
-/* Puts the link for all processes in place, -1 for none: from then on those for single processes
- * count. Returns the one before, for the caller to close. */
-int probe_hot_exchange(struct probe_library *library, int link);
+/* Probes on one group of a library's functions, for one process or for all (pid 0). */
+struct probe_link;
+struct probe_link_for {
+	enum probe_group group;
+	uint32_t pid;
+	uint8_t epoch;
+};
+
+/* The same file is behind `fd`. Takes some 10 ms, and freeing it 40, more on a busy host: not for
+ * the loop. -EOPNOTSUPP: this kernel has no links to one process; -ESRCH: no such process. */
+int probe_link_new(const struct probe_library *library, int fd, const struct probe_link_for *to,
+		   struct probe_link **ret);
+struct probe_link *probe_link_free(struct probe_link *link);
+
+/* Links of this epoch count, and those of the next from probe_next_epoch() on. */
+uint8_t probe_epoch(const struct probe_library *library, enum probe_group group);
+void probe_next_epoch(struct probe_library *library, enum probe_group group);
+/* The link for all processes, which the library else frees with itself; NULL: taken. */
+struct probe_link *probe_take_wide(struct probe_library *library, enum probe_group group);
 
 struct probe_library_stats {
 	uint32_t functions;    /* with a probe */
@@ -92,6 +104,7 @@ CLEANUP_DEFINE(struct probe_calibration, probe_calibration_free)
 
 struct probe_stats {
 	enum probe_way way;
+	bool single;		 /* has links to single processes */
 	uint64_t records, bytes; /* received */
 	size_t ring_bytes, ring_waiting;
 	uint32_t cpus;
@@ -100,5 +113,15 @@ struct probe_stats {
 /* `per_cpu`, unless NULL, gets up to `max` CPUs' counters. */
 void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_counters *per_cpu,
 		 uint32_t max);
+
+/* How often each process has run into probes, since its first hit. A call takes some 50 us. */
+int probe_read_hits(struct probe *probe,
+		    void (*each)(void *data, uint32_t pid, const struct probe_hits *hits),
+		    void *data);
+
+/* How long work waits for the kernel's workers is watched. False: this kernel does not tell. */
+bool probe_watch_workers(struct probe *probe, bool on);
+/* The longest that work has waited for any CPU's worker, since the last call. */
+uint64_t probe_read_workers(struct probe *probe, uint64_t now_ns);
 
 #endif

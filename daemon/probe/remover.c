@@ -6,22 +6,15 @@
 #include <stdlib.h>
 #include <uv.h>
 
-#include "core/base/list.h"
 #include "core/store/thread.h"
-
-struct removal {
-	struct list link;
-	void (*take_off)(void *probes);
-	void *probes;
-};
 
 struct remover {
 	pthread_t thread;
 	uv_mutex_t lock;
 	/* Under the lock: */
 	uv_cond_t moved;
-	struct list queue; /* the first one is under way */
-	uint32_t waiting;
+	struct list queue;
+	uint32_t waiting; /* with the one under way */
 	bool closing, ended;
 };
 
@@ -36,12 +29,11 @@ static void remover_do_first(struct remover *remover)
 {
 	struct removal *removal = list_first(&remover->queue, struct removal, link);
 
-	uv_mutex_unlock(&remover->lock);
-	removal->take_off(removal->probes);
-	uv_mutex_lock(&remover->lock);
 	list_remove(&removal->link);
+	uv_mutex_unlock(&remover->lock);
+	removal->take_off(removal);
+	uv_mutex_lock(&remover->lock);
 	remover->waiting--;
-	free(removal);
 }
 
 static void *thread_main(void *data)
@@ -49,8 +41,8 @@ static void *thread_main(void *data)
 	struct remover *remover = data;
 
 	uv_mutex_lock(&remover->lock);
-	while (remover->waiting || !remover->closing) {
-		if (remover->waiting)
+	while (!list_empty(&remover->queue) || !remover->closing) {
+		if (!list_empty(&remover->queue))
 			remover_do_first(remover);
 		else
 			uv_cond_wait(&remover->moved, &remover->lock);
@@ -80,16 +72,10 @@ int remover_new(struct remover **ret)
 	return 0;
 }
 
-void remover_add(struct remover *remover, void (*take_off)(void *probes), void *probes)
+void remover_add(struct remover *remover, struct removal *removal,
+		 void (*take_off)(struct removal *removal))
 {
-	struct removal *removal = calloc(1, sizeof(*removal));
-
-	if (!removal) {
-		take_off(probes);
-		return;
-	}
 	removal->take_off = take_off;
-	removal->probes = probes;
 	uv_mutex_lock(&remover->lock);
 	list_append(&remover->queue, &removal->link);
 	remover->waiting++;

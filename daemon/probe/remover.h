@@ -6,12 +6,21 @@
 
 #include <stdint.h>
 
+#include "core/base/list.h"
+
 struct remover;
 
+/* Part of what is to be taken off, so that asking for it needs no memory. */
+struct removal {
+	struct list link;
+	void (*take_off)(struct removal *removal);
+};
+
 int remover_new(struct remover **ret);
-/* Calls `take_off` for `probes` in the thread, in the order of these calls. Without memory it is
- * called at once. Any thread may ask. */
-void remover_add(struct remover *remover, void (*take_off)(void *probes), void *probes);
+/* Calls `take_off` in the thread, in the order of these calls; it may free the removal. Any thread
+ * may ask. */
+void remover_add(struct remover *remover, struct removal *removal,
+		 void (*take_off)(struct removal *removal));
 /* How many are not off yet. */
 uint32_t remover_waiting(struct remover *remover);
 /* Waits for the thread. -ETIMEDOUT: it goes on, and keeps what it needs; the kernel takes the rest

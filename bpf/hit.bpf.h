@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* hit.bpf.h: which hits of a probe count, and how many each process has had.
+ *
+ * While links for all processes and links for single ones change places, a function has both, and
+ * each hit runs a program for either. It counts once: the kernel runs the newer link first, so that
+ * one counts from the moment that its epoch begins; the older one still counts the hit that was
+ * under way, which the newer one has let pass, and none after the newer one has counted in the same
+ * thread.
+ */
+#ifndef TS_HIT_BPF_H
+#define TS_HIT_BPF_H
+
+#include "bpf/common.bpf.h"
+
+static __always_inline bool hit_counts(__u64 cookie, __u8 (*last)[PROBE_COPIES_MAX])
+{
+	__u32 copy = PROBE_COPY_OF(cookie);
+	__u8 epoch = PROBE_EPOCH_OF(cookie);
+	__u8 current = settings.epoch[PROBE_GROUP_OF(cookie)][copy];
+
+	if (epoch == current) {
+		(*last)[copy] = epoch;
+		return true;
+	}
+	return (__u8)(epoch + 1) == current && (*last)[copy] != current;
+}
+
+/* Seldom: the map is shared by all threads, and finding the process in it takes its time. */
+static __noinline int hits_add_up(struct thread *thread, __u64 now)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct probe_hits none = {}, *process;
+
+	if (!thread || tgid == settings.calibrated)
+		return 0;
+	process = bpf_map_lookup_elem(&hits, &tgid);
+	if (!process) {
+		bpf_map_update_elem(&hits, &tgid, &none, BPF_NOEXIST);
+		process = bpf_map_lookup_elem(&hits, &tgid);
+	}
+	for (__u32 group = 0; process && group < PROBE_GROUPS; group++) {
+		__sync_fetch_and_add(&process->hits[group], thread->hits[group]);
+		thread->hits[group] = 0;
+	}
+	thread->hits_ns = now;
+	return 0;
+}
+
+static __always_inline void hit_add(struct thread *thread, __u32 group, __u64 now)
+{
+	thread->hits[group]++;
+	if (thread->hits[group] >= PROBE_HITS_BATCH || now - thread->hits_ns >= PROBE_HITS_NS)
+		hits_add_up(thread, now);
+}
+
+#endif

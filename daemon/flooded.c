@@ -1,0 +1,55 @@
+/* Flooded: tells the model who is left out because it called too often, and what links missed. */
+#include "daemon/daemon_internal.h"
+
+#define PPM 1e6
+
+static void on_out(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns,
+		   uint64_t end_ns, bool first)
+{
+	daemon_miss(data, pid, group == PROBE_HOT ? LOSS_LEFT_OUT_HOT : LOSS_LEFT_OUT, start_ns,
+		    end_ns, first);
+}
+
+static void on_hot(void *data, uint32_t pid, uint64_t calls)
+{
+	struct daemon *daemon = data;
+
+	price_counted(daemon->price, pid, calls);
+}
+
+void daemon_missed(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns, bool first)
+{
+	daemon_miss(data, pid, group == PROBE_HOT ? LOSS_WINDOWS : LOSS_GAP, start_ns, uv_hrtime(),
+		    first);
+}
+
+bool daemon_is_out(void *data, uint32_t pid, enum probe_group group)
+{
+	const struct daemon *daemon = data;
+
+	return flood_is_out(daemon->flood, pid, group);
+}
+
+static struct flood_config flood_config(const struct daemon *daemon)
+{
+	return (struct flood_config){
+		.limit = (double)daemon->config->trap_limit_ppm / PPM,
+		.hit_ns = daemon_hit_ns(daemon),
+	};
+}
+
+int daemon_start_flood(struct daemon *daemon)
+{
+	struct flood_callbacks callbacks = { .out = on_out, .hot = on_hot };
+	struct flood_config config = flood_config(daemon);
+
+	return flood_new(&daemon->loop, daemon->probe, daemon->libraries, &config, &callbacks,
+			 daemon, &daemon->flood);
+}
+
+void daemon_configure_flood(struct daemon *daemon)
+{
+	struct flood_config config = flood_config(daemon);
+
+	flood_configure(daemon->flood, &config);
+}

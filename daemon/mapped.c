@@ -1,0 +1,74 @@
+/* Mapped: which processes map a driver library, and which have ended, goes to the parts that must
+ * know. */
+#include "daemon/daemon_internal.h"
+#include "daemon/limits.h"
+
+#define MAPS_RING (128 << 10)
+
+static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_t pid)
+{
+	const struct libraries_file mapped = {
+		.device = file->device,
+		.inode = file->inode,
+		.path = file->path,
+		.fd = file->fd,
+	};
+	struct daemon *daemon = data;
+
+	if (!daemon->libraries || file->fd < 0)
+		return;
+	libraries_mapped(daemon->libraries, pid, &mapped);
+	flood_wake(daemon->flood);
+}
+
+static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
+{
+	struct daemon *daemon = data;
+
+	if (daemon->libraries && file->fd < 0)
+		log_warning("Process %u maps '%s', which cannot be opened: not tracing it", pid,
+			    file->path);
+	daemon_on_library_shared(data, file, pid);
+}
+
+static void daemon_on_library_gone(void *data, struct maps_file *file)
+{
+	struct daemon *daemon = data;
+
+	if (daemon->libraries)
+		libraries_unmapped(daemon->libraries, file->device, file->inode);
+}
+
+static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
+{
+	struct daemon *daemon = data;
+
+	/* Its last events may still be in the rings, with the EXIT behind them. */
+	intake_flush(daemon->turn.intake, uv_hrtime());
+	if (daemon->libraries)
+		libraries_process_gone(daemon->libraries, pid);
+	if (daemon->price)
+		price_process_gone(daemon->price, pid, time_ns);
+	core_process_gone(daemon->core, pid, time_ns);
+}
+
+int daemon_start_maps(struct daemon *daemon)
+{
+	struct maps_config config = {
+		.patterns = daemon->config->libraries,
+		.ring_bytes = MAPS_RING,
+		.max_processes = LIMIT_PROCESSES,
+		.max_mappings = LIMIT_MAPPINGS,
+		.max_files = LIMIT_FILES,
+	};
+	struct maps_callbacks callbacks = {
+		.library_found = daemon_on_library,
+		.library_shared = daemon_on_library_shared,
+		.library_gone = daemon_on_library_gone,
+		.process_gone = daemon_on_process_gone,
+	};
+	int r = maps_new(&daemon->loop, &config, &callbacks, daemon, &daemon->maps);
+	if (r < 0)
+		log_error_errno(r, "Cannot follow the mappings of processes");
+	return r;
+}

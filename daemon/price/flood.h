@@ -1,0 +1,64 @@
+/* flood.h: who runs into probes so often that the host suffers, and is left out for a while.
+ *
+ * core/price/bound.h decides for one process; here are the processes, what the programs count of
+ * them, and how long work waits for the kernel's workers: if too long, those who run into probes
+ * most are left out, one after the other.
+ */
+#ifndef TS_FLOOD_H
+#define TS_FLOOD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "daemon/probe/libraries.h"
+#include "daemon/probe/probe.h"
+
+struct flood;
+
+struct flood_config {
+	double limit;	 /* of the time of one CPU in traps, for each process; 0: none */
+	uint64_t hit_ns; /* what a hit takes of it on this host */
+};
+
+struct flood_callbacks {
+	/* A process is left out of a group, since and at least until then; `first`: it has not been
+	 * told yet. */
+	void (*out)(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns,
+		    uint64_t end_ns, bool first);
+	/* The hot calls that it has made since the last time. */
+	void (*hot)(void *data, uint32_t pid, uint64_t calls);
+};
+
+int flood_new(uv_loop_t *loop, struct probe *probe, struct libraries *libraries,
+	      const struct flood_config *config, const struct flood_callbacks *callbacks,
+	      void *data, struct flood **ret);
+void flood_close(struct flood *flood, void (*closed)(void *data));
+void flood_configure(struct flood *flood, const struct flood_config *config);
+
+/* A process maps a library. Until one does, no timer runs. */
+void flood_wake(struct flood *flood);
+/* NULL is nobody's. */
+bool flood_is_out(const struct flood *flood, uint32_t pid, enum probe_group group);
+
+struct flood_stats {
+	bool measured; /* the kernel tells how long work waits */
+	uint64_t last_ns, worst_ns;
+	uint64_t processes; /* ever left out */
+};
+void flood_stats(const struct flood *flood, struct flood_stats *ret);
+
+struct flood_out {
+	uint32_t pid;
+	bool of[PROBE_GROUPS];
+	bool for_host;	  /* because work waited for too long */
+	double share;	  /* of one CPU, that it spent as far as is known */
+	double rate;	  /* hits a second */
+	uint64_t left_ns; /* until it is let in again */
+};
+/* What a process does that it is left out of, in words. */
+const char *flood_calls(const bool out[PROBE_GROUPS]);
+/* Up to `max` of those who are out; their number. */
+uint32_t flood_list(const struct flood *flood, struct flood_out *out, uint32_t max);
+
+#endif

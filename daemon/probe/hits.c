@@ -1,0 +1,59 @@
+/* Hits: what the programs count beside events: how often each process runs into probes, and how
+ * long work waits for the kernel's workers. */
+#include "daemon/probe/internal.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+
+#include "bpf/probe.skel.h"
+
+#define BATCH 256
+
+int probe_read_hits(struct probe *probe,
+		    void (*each)(void *data, uint32_t pid, const struct probe_hits *hits),
+		    void *data)
+{
+	int map = bpf_map__fd(probe->bpf->maps.hits), r;
+	struct probe_hits hits[BATCH];
+	uint32_t pid[BATCH], at = 0;
+	bool first = true;
+
+	do {
+		uint32_t count = BATCH;
+
+		r = bpf_map_lookup_batch(map, first ? NULL : &at, &at, pid, hits, &count, NULL);
+		if (r < 0 && errno != ENOENT)
+			return -errno;
+		for (uint32_t i = 0; i < count; i++)
+			each(data, pid[i], &hits[i]);
+		first = false;
+	} while (r == 0);
+	return 0;
+}
+
+bool probe_watch_workers(struct probe *probe, bool on)
+{
+	if (!probe->bpf->links.worker_queue || !probe->bpf->links.worker_start)
+		return false;
+	probe->bpf->bss->settings.workers = on;
+	return true;
+}
+
+uint64_t probe_read_workers(struct probe *probe, uint64_t now_ns)
+{
+	struct probe_worker *worker = probe->bpf->bss->workers;
+	uint64_t longest_ns = 0;
+
+	for (uint32_t i = 0; i < PROBE_WORKERS_MAX; i++) {
+		uint64_t since_ns = __atomic_load_n(&worker[i].waiting_ns, __ATOMIC_RELAXED);
+		uint64_t waited_ns =
+			__atomic_exchange_n(&worker[i].longest_ns, 0, __ATOMIC_RELAXED);
+
+		if (since_ns && now_ns > since_ns && now_ns - since_ns > waited_ns)
+			waited_ns = now_ns - since_ns;
+		if (waited_ns > longest_ns)
+			longest_ns = waited_ns;
+	}
+	return longest_ns;
+}

@@ -1,0 +1,558 @@
+/* Links: the links to one group of a library's functions, and the members that they are for. */
+#include "daemon/probe/links.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/log.h"
+#include "core/base/time.h"
+#include "daemon/probe/remover.h"
+
+#define WHOLE_AGAIN_NS (10 * NS_PER_S)
+#define TRIES_TOLD     2 /* failures to log */
+
+/* A link, and the memory to take it off with. Who waits until it is off holds it, too. */
+struct owned_link {
+	struct removal removal;
+	atomic_int holders;
+	atomic_bool closed;
+	struct probe_link *link;
+};
+
+struct member {
+	struct list link;
+	uint32_t pid;
+	bool open, whole; /* as wanted, while it is not left out */
+	bool out;
+	struct owned_link *own;	    /* NULL: no link of its own */
+	struct owned_link *closing; /* the last one, until it is off */
+	uint64_t
+		unseen_ns; /* since then it should be watched and is not, 0: it is, or should not */
+	bool told;
+	uint32_t failures;
+	uint64_t retry_ns; /* not before that */
+};
+
+struct links_order {
+	struct probe_link_for to;
+	int error;
+	struct owned_link *made;
+};
+
+struct links_work {
+	uv_work_t work;
+	struct links *links;
+	uint32_t count;
+	struct links_order order[];
+};
+
+static void links_reconcile(struct links *links);
+
+static struct owned_link *owned_new(void)
+{
+	struct owned_link *owned = calloc(1, sizeof(*owned));
+
+	if (owned)
+		owned->holders = 1;
+	return owned;
+}
+
+static struct owned_link *owned_unref(struct owned_link *owned)
+{
+	if (owned && atomic_fetch_sub(&owned->holders, 1) == 1)
+		free(owned);
+	return NULL;
+}
+
+static void owned_take_off(struct removal *removal)
+{
+	struct owned_link *owned = list_item(removal, struct owned_link, removal);
+
+	owned->link = probe_link_free(owned->link);
+	atomic_store(&owned->closed, true);
+	owned_unref(owned);
+}
+
+/* Returns it to who waits until it is off. */
+static struct owned_link *links_close(struct links *links, struct owned_link *owned)
+{
+	atomic_fetch_add(&owned->holders, 1);
+	remover_add(links->remover, &owned->removal, owned_take_off);
+	return owned;
+}
+
+static void links_drop(struct links *links, struct owned_link *owned)
+{
+	if (owned)
+		owned_unref(links_close(links, owned));
+}
+
+static bool is_closing(const struct owned_link *owned)
+{
+	return owned && !atomic_load(&owned->closed);
+}
+
+static struct member *member_find(const struct links *links, uint32_t pid)
+{
+	struct member *member;
+
+	list_for_each(member, &links->members, link)
+		if (member->pid == pid)
+			return member;
+	return NULL;
+}
+
+static bool member_is_open(const struct member *member)
+{
+	return member->open && !member->out;
+}
+
+static void member_close(struct links *links, struct member *member)
+{
+	if (!member->own)
+		return;
+	owned_unref(member->closing);
+	member->closing = links_close(links, TAKE(member->own));
+}
+
+/* What it has missed is told, if there was anything that it should not have. */
+static void member_seen(struct links *links, struct member *member)
+{
+	if (member->unseen_ns)
+		links->callbacks->missed(links, member->pid, member->unseen_ns, !member->told);
+	member->unseen_ns = 0;
+	member->told = false;
+	member->failures = 0;
+	member->retry_ns = 0;
+}
+
+static void member_free(struct links *links, struct member *member)
+{
+	/* It may have failed because the process was about to end. */
+	if (member->failures != 1)
+		member_seen(links, member);
+	member_close(links, member);
+	owned_unref(member->closing);
+	list_remove(&member->link);
+	free(member);
+}
+
+int links_init(struct links *links, uv_loop_t *loop, struct remover *remover,
+	       enum probe_group group, bool may_single, int fd,
+	       const struct links_callbacks *callbacks)
+{
+	*links = (struct links){
+		.loop = loop,
+		.remover = remover,
+		.group = group,
+		.may_single = may_single,
+		.fd = fd,
+		.wide = owned_new(),
+		.callbacks = callbacks,
+	};
+	list_init(&links->members);
+	return links->wide ? 0 : -ENOMEM;
+}
+
+void links_release(struct links *links, struct remover *remover)
+{
+	struct member *member;
+
+	links->remover = remover;
+	list_for_each(member, &links->members, link)
+		member_free(links, member);
+	links_drop(links, TAKE(links->wide));
+	links->closing = owned_unref(links->closing);
+}
+
+void links_start(struct links *links, struct probe_library *library)
+{
+	links->library = library;
+	links->wide->link = probe_take_wide(library, links->group);
+	links_reconcile(links);
+}
+
+/* The first thread of a process may end before the others: then the kernel finds no memory of it
+ * and makes a link that sees nothing. */
+static bool has_first_thread(uint32_t pid)
+{
+	char path[32], text[512];
+	const char *end;
+	size_t size;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	size = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[size] = '\0';
+	end = strrchr(text, ')');
+	return end && end[1] && end[2] != 'Z' && end[2] != 'X';
+}
+
+static void on_link(uv_work_t *req)
+{
+	struct links_work *work = req->data;
+
+	for (uint32_t i = 0; i < work->count; i++) {
+		struct links_order *order = &work->order[i];
+
+		if (order->to.pid && !has_first_thread(order->to.pid))
+			order->error = -ESRCH;
+		else
+			order->error = probe_link_new(work->links->library, work->links->fd,
+						      &order->to, &order->made->link);
+	}
+}
+
+static void links_close_wide(struct links *links)
+{
+	if (!links->wide)
+		return;
+	owned_unref(links->closing);
+	links->closing = links_close(links, TAKE(links->wide));
+}
+
+static void links_go_single(struct links *links)
+{
+	struct member *member;
+
+	probe_next_epoch(links->library, links->group);
+	links->single = true;
+	list_for_each(member, &links->members, link)
+		if (member_is_open(member) && !member->own && !member->unseen_ns)
+			member->unseen_ns = uv_hrtime();
+	links_close_wide(links);
+}
+
+static void links_go_wide(struct links *links, struct owned_link *wide)
+{
+	struct member *member;
+
+	probe_next_epoch(links->library, links->group);
+	links->single = false;
+	links->wide = wide;
+	list_for_each(member, &links->members, link) {
+		member_seen(links, member);
+		member_close(links, member);
+	}
+}
+
+/* Nobody could be watched, now all are. */
+static void links_go_on(struct links *links, struct owned_link *wide)
+{
+	links->wide = wide;
+	links->callbacks->missed(links, 0, links->off_ns, false);
+	links->off_ns = 0;
+}
+
+static void links_go_off(struct links *links)
+{
+	links->off_ns = uv_hrtime();
+	links->callbacks->missed(links, 0, links->off_ns, true);
+	links_close_wide(links);
+}
+
+static uint64_t retry_after_ns(uint32_t failures)
+{
+	uint32_t doublings = failures < 6 ? failures - 1 : 5;
+
+	return (uint64_t)NS_PER_S << doublings;
+}
+
+/* Tries again, ever later: after half a minute at most. */
+static void member_failed(struct links *links, struct member *member, int error)
+{
+	if (++member->failures == TRIES_TOLD)
+		log_warning_errno(error, "Failed to watch calls of process %u, for now",
+				  member->pid);
+	if (!member->unseen_ns)
+		member->unseen_ns = uv_hrtime();
+	member->retry_ns = uv_hrtime() + retry_after_ns(member->failures);
+	/* One that has just ended is still a member for a moment. */
+	if (member->failures < 2)
+		return;
+	links->callbacks->missed(links, member->pid, member->unseen_ns, !member->told);
+	member->told = true;
+}
+
+static void links_made(struct links *links, struct links_order *order)
+{
+	struct member *member = order->to.pid ? member_find(links, order->to.pid) : NULL;
+	struct owned_link *made = TAKE(order->made);
+
+	if (order->error < 0) {
+		owned_unref(made);
+		links->retry_ns = uv_hrtime() + (uint64_t)NS_PER_S;
+		if (member)
+			member_failed(links, member, order->error);
+		return;
+	}
+	if (member) {
+		member->own = made;
+		member_seen(links, member);
+	} else if (order->to.pid) {
+		links_drop(links, made);
+	} else if (links->single) {
+		links_go_wide(links, made);
+	} else {
+		links_go_on(links, made);
+	}
+}
+
+static void on_linked(uv_work_t *req, int status)
+{
+	_cleanup_(freep) struct links_work *work = req->data;
+	struct links *links = work->links;
+	bool for_all = work->count && !work->order[0].to.pid;
+
+	links->busy = false;
+	for (uint32_t i = 0; i < work->count; i++)
+		links_made(links, &work->order[i]);
+	if (!links->single && !for_all)
+		links_go_single(links);
+	links_reconcile(links);
+	if (!links->busy)
+		links->callbacks->idle(links);
+}
+
+static void work_free(struct links_work *work)
+{
+	for (uint32_t i = 0; work && i < work->count; i++)
+		owned_unref(work->order[i].made);
+	free(work);
+}
+
+static void links_queue(struct links *links, struct links_work *work)
+{
+	for (uint32_t i = 0; i < work->count; i++) {
+		work->order[i].made = owned_new();
+		if (!work->order[i].made) {
+			work_free(work);
+			return;
+		}
+	}
+	work->work.data = work;
+	work->links = links;
+	links->busy = uv_queue_work(links->loop, &work->work, on_link, on_linked) == 0;
+	if (!links->busy)
+		work_free(work);
+}
+
+/* Two links of one epoch would count twice. */
+static bool member_needs_link(const struct links *links, const struct member *member,
+			      uint64_t now_ns)
+{
+	return member_is_open(member) && !member->own && now_ns >= member->retry_ns &&
+	       (!links->single || !is_closing(member->closing));
+}
+
+/* For each member that should have one. NULL: no memory. */
+static struct links_work *links_plan(const struct links *links, uint8_t epoch)
+{
+	uint64_t now_ns = uv_hrtime();
+	struct links_work *work;
+	struct member *member;
+	uint32_t count = 0;
+
+	list_for_each(member, &links->members, link)
+		count += member_needs_link(links, member, now_ns);
+	work = calloc(1, sizeof(*work) + count * sizeof(work->order[0]));
+	if (!work)
+		return NULL;
+	list_for_each(member, &links->members, link)
+		if (work->count < count && member_needs_link(links, member, now_ns))
+			work->order[work->count++].to = (struct probe_link_for){
+				.group = links->group,
+				.pid = member->pid,
+				.epoch = epoch,
+			};
+	return work;
+}
+
+static void links_order_wide(struct links *links, uint8_t epoch)
+{
+	struct links_work *work = calloc(1, sizeof(*work) + sizeof(work->order[0]));
+
+	if (!work)
+		return;
+	work->count = 1;
+	work->order[0].to = (struct probe_link_for){ .group = links->group, .epoch = epoch };
+	links_queue(links, work);
+}
+
+static bool links_any_closed(const struct links *links)
+{
+	struct member *member;
+
+	list_for_each(member, &links->members, link)
+		if (!member_is_open(member))
+			return true;
+	return false;
+}
+
+static bool links_any_out(const struct links *links)
+{
+	struct member *member;
+
+	list_for_each(member, &links->members, link)
+		if (member->out)
+			return true;
+	return false;
+}
+
+static void links_reconcile_wide(struct links *links)
+{
+	bool off = links_any_out(links);
+
+	if (off && !links->off_ns)
+		links_go_off(links);
+	else if (!off && links->off_ns && uv_hrtime() >= links->retry_ns &&
+		 !is_closing(links->closing))
+		links_order_wide(links, probe_epoch(links->library, links->group));
+}
+
+static void links_reconcile_single(struct links *links)
+{
+	uint8_t epoch = probe_epoch(links->library, links->group);
+	struct links_work *work;
+	struct member *member;
+
+	if (links->single)
+		list_for_each(member, &links->members, link)
+			if (!member_is_open(member))
+				member_close(links, member);
+	work = links_plan(links, links->single ? epoch : (uint8_t)(epoch + 1));
+	/* To change over, it goes through the pool even if nobody is to be watched. */
+	if (work && (work->count || !links->single))
+		links_queue(links, work);
+	else
+		free(work);
+}
+
+/* Does the next thing that brings the links nearer to what is wanted. */
+static void links_reconcile(struct links *links)
+{
+	if (!links->library || links->busy)
+		return;
+	if (!links->may_single)
+		links_reconcile_wide(links);
+	else if (links->single || links_any_closed(links))
+		links_reconcile_single(links);
+}
+
+int links_add(struct links *links, uint32_t pid, bool out)
+{
+	struct member *member = member_find(links, pid);
+
+	if (member) {
+		member->retry_ns = 0;
+		return 0;
+	}
+	member = calloc(1, sizeof(*member));
+	if (!member)
+		return -ENOMEM;
+	member->pid = pid;
+	member->open = member->whole = true;
+	member->out = out;
+	member->unseen_ns = links->single && !out ? uv_hrtime() : 0;
+	list_append(&links->members, &member->link);
+	links_reconcile(links);
+	return 0;
+}
+
+void links_remove(struct links *links, uint32_t pid)
+{
+	struct member *member = member_find(links, pid);
+
+	if (!member)
+		return;
+	member_free(links, member);
+	links_reconcile(links);
+}
+
+bool links_has(const struct links *links, uint32_t pid)
+{
+	return member_find(links, pid);
+}
+
+/* What it makes now, nobody expects to see. */
+static void member_change(struct links *links, struct member *member)
+{
+	if (!member_is_open(member))
+		member_seen(links, member);
+	links_reconcile(links);
+}
+
+void links_watch(struct links *links, uint32_t pid, bool open, bool whole)
+{
+	struct member *member = member_find(links, pid);
+
+	if (!member || (member->open == open && member->whole == whole))
+		return;
+	member->open = open;
+	member->whole = whole;
+	member_change(links, member);
+}
+
+void links_leave_out(struct links *links, uint32_t pid, bool out)
+{
+	struct member *member = member_find(links, pid);
+
+	if (!member || member->out == out)
+		return;
+	member->out = out;
+	member_change(links, member);
+}
+
+enum links_state links_state(const struct links *links, uint32_t pid)
+{
+	const struct member *member = member_find(links, pid);
+
+	if (!links->single)
+		return links->off_ns ? LINKS_CLOSED : LINKS_OPEN;
+	if (!member)
+		return LINKS_CLOSED;
+	if (member->own)
+		return LINKS_OPEN;
+	if (is_closing(member->closing))
+		return LINKS_CHANGING;
+	return member_is_open(member) && !member->failures ? LINKS_CHANGING : LINKS_CLOSED;
+}
+
+static bool links_all_whole(const struct links *links)
+{
+	struct member *member;
+
+	list_for_each(member, &links->members, link)
+		if (!member_is_open(member) || !member->whole)
+			return false;
+	return true;
+}
+
+bool links_at_rest(const struct links *links)
+{
+	return list_empty(&links->members) && !links->single && !links->off_ns;
+}
+
+void links_tick(struct links *links, uint64_t now_ns)
+{
+	/* What waited for a link to close, or for its time. */
+	links_reconcile(links);
+	if (!links->single || links->busy || !links_all_whole(links)) {
+		links->whole_ns = 0;
+		return;
+	}
+	if (!links->whole_ns)
+		links->whole_ns = now_ns;
+	if (now_ns - links->whole_ns < (uint64_t)WHOLE_AGAIN_NS || is_closing(links->closing))
+		return;
+	links->whole_ns = 0;
+	links_order_wide(links, (uint8_t)(probe_epoch(links->library, links->group) + 1));
+}

@@ -1,0 +1,84 @@
+/* links.h: whose calls are watched, of one group of functions of one copy of a driver library.
+ *
+ * One link watches all processes until one is to be left out for a time. Then each process that
+ * maps the library has a link of its own, which can be closed and opened: a process without a link
+ * pays nothing at its calls. When all have been watched whole for a while, one link takes over
+ * again. In either exchange the new links are there before the old ones go, and bpf/hit.bpf.h sees
+ * to it that each call counts once.
+ *
+ * On a kernel without links to single processes nobody can be left out alone: while anybody is,
+ * nobody is watched.
+ *
+ * Links are made by the pool and closed by the remover; all else is on the loop.
+ */
+#ifndef TS_LINKS_H
+#define TS_LINKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/base/list.h"
+#include "daemon/probe/probe.h"
+
+struct owned_link;
+struct remover;
+
+enum links_state {
+	LINKS_OPEN,
+	LINKS_CLOSED,
+	LINKS_CHANGING,
+};
+
+struct links;
+struct links_callbacks {
+	void (*idle)(struct links *links); /* the pool is done with it */
+	/* The calls of a process (0: of all) were not seen since then, though they should have
+	 * been; `first`: it has not been told yet. */
+	void (*missed)(struct links *links, uint32_t pid, uint64_t since_ns, bool first);
+};
+
+struct links {
+	uv_loop_t *loop;
+	struct remover *remover;
+	enum probe_group group;
+	bool may_single;	       /* the kernel has links to single processes */
+	struct probe_library *library; /* NULL: not attached yet */
+	int fd;			       /* the library's file, borrowed */
+	struct list members;
+	struct owned_link *wide;    /* the link for all processes, NULL: none */
+	struct owned_link *closing; /* the last one, until it is off */
+	bool single;		    /* a link for each process */
+	bool busy;		    /* the pool makes links */
+	uint64_t off_ns;	    /* nobody is watched since then, 0: not so */
+	uint64_t retry_ns;	    /* to get back from that, not before */
+	uint64_t whole_ns;	    /* since then all are watched whole, 0: not all */
+	const struct links_callbacks *callbacks;
+};
+
+/* -ENOMEM */
+int links_init(struct links *links, uv_loop_t *loop, struct remover *remover,
+	       enum probe_group group, bool may_single, int fd,
+	       const struct links_callbacks *callbacks);
+/* The library has its probes now. */
+void links_start(struct links *links, struct probe_library *library);
+/* Not while it is busy. The remover takes its links off. */
+void links_release(struct links *links, struct remover *remover);
+
+/* A process maps the library; -ENOMEM. `out`: it is left out from the start. */
+int links_add(struct links *links, uint32_t pid, bool out);
+void links_remove(struct links *links, uint32_t pid);
+
+/* Without effect on a process that does not map it. `open`: to be watched now; `whole`: not only in
+ * windows. */
+void links_watch(struct links *links, uint32_t pid, bool open, bool whole);
+/* The same, whatever is wanted of it otherwise. */
+void links_leave_out(struct links *links, uint32_t pid, bool out);
+enum links_state links_state(const struct links *links, uint32_t pid);
+bool links_has(const struct links *links, uint32_t pid);
+/* Nobody maps the library, and one link watches all who will: it needs no ticks. */
+bool links_at_rest(const struct links *links);
+/* Every second, and often while some process is watched in windows. */
+void links_tick(struct links *links, uint64_t now_ns);
+
+#endif
