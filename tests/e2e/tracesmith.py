@@ -47,9 +47,9 @@ class Result:
 
 class Daemon:
     """A tracesmithd of our own, with its socket and database in a directory of its own. Most tests count
-    exactly what programs that do nothing else call, so it has no budget unless asked for."""
+    exactly what programs that do nothing else call, so it has no budget and no bound unless asked for."""
 
-    def __init__(self, settings="", directory=None, standing=("lib",), budget="none"):
+    def __init__(self, settings="", directory=None, standing=("lib",), budget="none", trap_limit="none"):
         self.directory = directory or tempfile.mkdtemp(prefix="tracesmith-test-")
         self.socket = os.path.join(self.directory, "control.sock")
         self.database = os.path.join(self.directory, "tracesmith.db")
@@ -57,7 +57,8 @@ class Daemon:
         self.config = os.path.join(self.directory, "tracesmithd.conf")
         copies = " ".join(library(name) for name in standing)
         with open(self.config, "w") as file:
-            file.write(f"{settings}\n[probe]\nbudget = {budget}\nstanding = {copies}\n")
+            file.write(f"{settings}\n[probe]\nbudget = {budget}\ntrap_limit = {trap_limit}\n"
+                       f"standing = {copies}\n")
         self.process = None
 
     def start(self, prefix=()):
@@ -164,9 +165,10 @@ class Case(unittest.TestCase):
     settings = ""
     standing = ("lib",)
     budget = "none"
+    trap_limit = "none"
 
     def setUp(self):
-        self.daemon = Daemon(self.settings, standing=self.standing, budget=self.budget)
+        self.daemon = Daemon(self.settings, standing=self.standing, budget=self.budget, trap_limit=self.trap_limit)
         self.addCleanup(self._close)
         self.daemon.start()
 

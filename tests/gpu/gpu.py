@@ -57,7 +57,8 @@ class Daemon:
         self.socket = os.path.join(self.directory, "control.sock")
         config = os.path.join(self.directory, "conf")
         with open(config, "w") as file:
-            file.write(settings if "budget" in settings else f"{settings}\n[probe]\nbudget = none\n")
+            file.write(settings if "budget" in settings else
+                       f"{settings}\n[probe]\nbudget = none\ntrap_limit = none\n")
         self.log = open(os.path.join(OUT, "daemon.log"), "a")
         self.process = subprocess.Popen(
             [os.path.join(programs, "tracesmithd"), "--config", config, "--socket", self.socket, "--state-dir",

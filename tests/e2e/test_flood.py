@@ -1,0 +1,110 @@
+"""A program that calls probed functions flat out loses its probes at once, hot or cold, and gets them back
+when it has stopped; all others are counted as exactly as ever."""
+import json
+import signal
+import unittest
+
+import tracesmith
+from tracesmith import wait_for, workload
+
+BURST = 100
+
+
+def say(process):
+    """Asks a program for its next words."""
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+class Flood(tracesmith.Case):
+    # Room for what comes before the flood is noticed: what a full ring loses is another story.
+    settings = "[probe]\nring_size = 256MiB\nlaunch_stacks = 0\n"
+    trap_limit = "50%"
+
+    def start(self, *arguments):
+        process = workload(*arguments)
+        self.addCleanup(self.end, process)
+        return process
+
+    def flood(self, kind):
+        process = self.start("flood", "--kind", kind)
+        json.loads(process.stdout.readline())
+        return process
+
+    def status(self):
+        return json.loads(self.daemon.ctl("status", "--json").out)
+
+    def items(self, section):
+        return {row["name"]: row for row in self.status()["rows"] if row["section"] == section}
+
+    def out(self):
+        """Who is left out now: what is said of it, by pid."""
+        return {int(name.split()[1]): row["value"] for name, row in self.items("probes").items()
+                if name.startswith("process ")}
+
+    def calls(self, pid, function):
+        return self.daemon.apis(pid)[function]["calls"]
+
+    def comes_back(self, process, function):
+        """Its calls are seen again, each once."""
+        wait_for("the end of its time", lambda: process.pid not in self.out())
+
+        def seen_again():
+            before = self.calls(process.pid, function)
+            say(process)
+            return self.calls(process.pid, function) == before + BURST
+        wait_for("its calls to be seen", seen_again)
+        for _ in range(3):
+            self.assertTrue(seen_again(), "calls are missed, or counted twice")
+
+    def check_flood(self, kind, function, reason):
+        # They change from links for all processes to links of their own, and back.
+        calm = self.start("steps", "--seconds", 14, "--calls", 1, "--pause", 1000000)
+        wait_for("the calm one", lambda: self.daemon.known(calm.pid))
+        process = self.flood(kind)
+        sentence = wait_for("the flood to be noticed", lambda: self.out().get(process.pid))
+        self.assertIn("allocations" if kind == "alloc" else "launches", sentence)
+        wait_for("the loss to be told", lambda: reason in self.daemon.answer("loss", "--pid", process.pid)["loss"])
+
+        def unseen():
+            before = self.calls(process.pid, function)
+            return self.calls(process.pid, function) == before
+        wait_for("its calls to be missed", unseen)
+        truth = say(process)["flooded"]
+        self.assertLess(self.calls(process.pid, function), truth)
+        self.comes_back(process, function)
+        said, _ = calm.communicate(timeout=120)
+        said = json.loads(said)
+        self.daemon.wait_ended(calm.pid)
+        self.assertEqual({name: self.calls(calm.pid, name) for name in ("cuLaunchKernel", "cuStreamSynchronize")},
+                         {"cuLaunchKernel": said["launches"], "cuStreamSynchronize": said["steps"]})
+        self.assert_nothing_lost(self.daemon.answer("apis", "--pid", calm.pid), ("left-out", "left-out-frequent"))
+        return process
+
+    def test_a_flood_of_launches(self):
+        process = self.check_flood("launch", "cuLaunchKernel", "left-out-frequent")
+        # What it allocated was seen all the time.
+        self.assertNotIn("left-out", self.daemon.answer("memory", "--pid", process.pid)["loss"])
+        self.assertIn("left-out-frequent", self.daemon.answer("apis", "--pid", process.pid)["loss"])
+
+    def test_a_flood_of_allocations(self):
+        process = self.check_flood("alloc", "cuMemAlloc_v2", "left-out")
+        for query in ("memory", "leaks"):
+            self.assertIn("left-out", self.daemon.answer(query, "--pid", process.pid)["loss"])
+
+    def test_without_a_limit_nobody_is_left_out(self):
+        process = self.flood("launch")
+        wait_for("the flood to be noticed", lambda: self.out().get(process.pid))
+        with open(self.daemon.config) as file:
+            settings = file.read()
+        with open(self.daemon.config, "w") as file:
+            file.write(settings.replace("trap_limit = 50%", "trap_limit = none"))
+        self.daemon.process.send_signal(signal.SIGHUP)
+        wait_for("it to be let in", lambda: process.pid not in self.out())
+        say(process)
+        self.comes_back(process, "cuLaunchKernel")
+
+
+if __name__ == "__main__":
+    tracesmith.main()
