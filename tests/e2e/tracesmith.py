@@ -170,6 +170,9 @@ class Case(unittest.TestCase):
     def setUp(self):
         self.daemon = Daemon(self.settings, standing=self.standing, budget=self.budget, trap_limit=self.trap_limit)
         self.addCleanup(self._close)
+        self.launch()
+
+    def launch(self):
         self.daemon.start()
 
     def _close(self):

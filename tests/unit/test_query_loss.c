@@ -126,29 +126,31 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 {
 	const uint64_t all = BIT(RING_FULL) | BIT(CALL_STATE) | BIT(PROCESS) | BIT(BAD_EVENT) |
 			     BIT(STRAY) | BIT(LIMIT) | BIT(STORE) | BIT(STORE_ROWS) | BIT(GAP) |
-			     BIT(UNREAD) | BIT(CUT_OFF) | BIT(BEHIND) | BIT(DAMAGED);
+			     BIT(UNREAD) | BIT(CUT_OFF) | BIT(BEHIND) | BIT(DAMAGED) |
+			     BIT(LEFT_OUT);
 	const uint64_t pools = all | BIT(EXACT_RING) | BIT(CUPTI) | BIT(BUFFERS) | BIT(RING_STUCK) |
 			       BIT(UNKNOWN_RECORD) | BIT(PAUSED) | BIT(BUDGET) | BIT(DISCONNECTED) |
 			       BIT(EXACT_WINDOWS);
 	const uint64_t times = pools | BIT(RATE_LIMIT) | BIT(UNTIMED) | BIT(NO_CALL) |
 			       BIT(NO_RECORD) | BIT(BEFORE);
 	const uint64_t stacks = BIT(STACK) | BIT(MAPPING);
+	const uint64_t hot = BIT(WINDOWS) | BIT(LEFT_OUT_HOT);
 	struct fixture *fixture = *state;
 
 	for (int reason = 1; reason <= LOSS_REASON_MAX; reason++)
 		add_loss(fixture->store, (enum loss_reason)reason, 1, 1, 0);
 	store_all(fixture);
-	expect_loss(state, QUERY(.name = "apis"), all | BIT(RATE_LIMIT) | BIT(WINDOWS));
+	expect_loss(state, QUERY(.name = "apis"), all | BIT(RATE_LIMIT) | hot);
 	expect_loss(state, QUERY(.name = "launches"),
-		    all | BIT(RATE_LIMIT) | stacks | BIT(STACK_SAMPLED) | BIT(WINDOWS));
+		    all | BIT(RATE_LIMIT) | stacks | BIT(STACK_SAMPLED) | hot);
 	expect_loss(state, QUERY(.name = "leaks"), all | BIT(UNKNOWN_FREE) | stacks);
 	expect_loss(state, QUERY(.name = "pools"), pools);
 	expect_loss(state, QUERY(.name = "kernels"), times);
 	expect_loss(state, QUERY(.name = "kernels", .by = QUERY_BY_IS_STACK),
 		    times | stacks | BIT(STACK_SAMPLED));
-	expect_loss(state, QUERY(.name = "idle"), times | BIT(LATE) | BIT(WINDOWS));
+	expect_loss(state, QUERY(.name = "idle"), times | BIT(LATE) | hot);
 	expect_loss(state, QUERY(.name = "states", .since_ns = 1),
-		    times | BIT(LATE) | BIT(UNBOUND) | BIT(WINDOWS));
+		    times | BIT(LATE) | BIT(UNBOUND) | hot);
 	expect_loss(state, QUERY(.name = "loss"), UINT64_MAX);
 }
 
@@ -165,6 +167,7 @@ static int check_nouns(void *data, const Tracesmith__V1__Reply *reply)
 			     strcmp(loss->reason, "budget") == 0 ||
 			     strcmp(loss->reason, "windows") == 0 ||
 			     strcmp(loss->reason, "exact-windows") == 0 ||
+			     strncmp(loss->reason, "left-out", 8) == 0 ||
 			     strcmp(loss->reason, "disconnected") == 0;
 
 		assert_true(loss->noun[0]);
