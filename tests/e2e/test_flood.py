@@ -86,7 +86,8 @@ class Flood(Case):
         self.daemon.wait_ended(calm.pid)
         self.assertEqual({name: self.calls(calm.pid, name) for name in ("cuLaunchKernel", "cuStreamSynchronize")},
                          {"cuLaunchKernel": said["launches"], "cuStreamSynchronize": said["steps"]})
-        self.assert_nothing_lost(self.daemon.answer("apis", "--pid", calm.pid), ("left-out", "left-out-frequent"))
+        # A flood may come faster than the disk takes its ops, which belongs to the whole host.
+        self.assert_nothing_lost(self.daemon.answer("apis", "--pid", calm.pid), ("store",))
         return process
 
     def test_a_flood_of_launches(self):
