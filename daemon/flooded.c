@@ -51,5 +51,6 @@ void daemon_configure_flood(struct daemon *daemon)
 {
 	struct flood_config config = flood_config(daemon);
 
-	flood_configure(daemon->flood, &config);
+	if (daemon->flood)
+		flood_configure(daemon->flood, &config);
 }
