@@ -12,6 +12,7 @@
 #include "client/output/loss.h"
 #include "client/record/ask.h"
 #include "client/record/launch.h"
+#include "client/record/lift.h"
 #include "client/record/program.h"
 #include "client/record/recording.h"
 #include "client/verbs/command.h"
@@ -35,6 +36,7 @@ struct job {
 	char **argument; /* of a program, or NULL */
 	struct recording recording;
 	struct record_program program;
+	struct record_lift lift;
 	bool live, ended; /* ended: all recorded processes have */
 	bool progress;
 	uint64_t begin_ns, end_ns; /* end_ns 0: not yet known */
@@ -63,9 +65,12 @@ static int check(const struct options *options, int count)
 		complain("Missing output file: give -o FILE.sbt");
 	else if (whom != 1)
 		complain("Nothing to record: give --pid PID, --all, or a program ('-- PROGRAM')");
-	else if (count == 0 && (options->given & OPTIONS_RECORD))
-		complain("--records, --stacks and --budget are for programs that tsctl starts: for "
-			 "a running process use 'tsctl attach'");
+	else if (count == 0 && (options->given & (OPTION_RECORDS | OPTION_STACKS)))
+		complain("--records and --stacks are for programs that tsctl starts: for a running "
+			 "process use 'tsctl attach'");
+	else if ((options->given & OPTION_BUDGET) && (options->given & OPTION_ALL))
+		complain("--budget is for a process or a program: with --all, the daemon's budget "
+			 "holds");
 	else if (count > 0 && (options->given & OPTION_SINCE))
 		complain("A program that tsctl starts has no past: leave out --since");
 	else if (count > 0 && strcmp(options->output, "-") == 0)
@@ -93,6 +98,10 @@ static int choose_window(struct job *job)
 		    job->end_ns > now_ns;
 	if (!job->live)
 		recording->until_ns = job->end_ns ? job->end_ns : now_ns;
+	if (!job->live && (options->given & OPTION_BUDGET)) {
+		complain("--budget is for what is recorded from now on: leave it out");
+		return -EINVAL;
+	}
 	if (job->end_ns == 0 || job->end_ns > recording->since_ns)
 		return 0;
 	complain("The window ends before it starts: see --since and --until");
@@ -210,12 +219,23 @@ static int reconnect(struct job *job)
 	return r;
 }
 
+/* A recording is full, unless it is told otherwise; that of all processes leaves each its budget.
+ */
+static int lift(struct job *job)
+{
+	struct recording *recording = &job->recording;
+
+	return record_lift(&job->lift, recording->link, recording->pid, recording->pid_count);
+}
+
 static int look(struct job *job, bool last)
 {
 	int r = learn(job);
 
 	if (r == 0)
 		r = recording_ask(&job->recording, last);
+	if (r == 0 && !last)
+		r = lift(job);
 	if (r == -ECONNRESET) {
 		r = reconnect(job);
 		return r < 0 ? r : look(job, last);
@@ -298,8 +318,10 @@ static int run_live(struct job *job)
 {
 	struct recording *recording = &job->recording;
 	uint64_t next_ns;
-	int r = recording_begin(recording, job->options);
+	int r = lift(job);
 
+	if (r == 0)
+		r = recording_begin(recording, job->options);
 	job->shown_ns = next_ns = recording_now(recording);
 	while (r == 0 && !is_over(job)) {
 		next_ns += PERIOD_NS;
@@ -401,6 +423,7 @@ int cmd_record(const struct options *options, int count, char **argument)
 {
 	_cleanup_(job_done) struct job job = { .options = options,
 					       .argument = count ? argument : NULL,
+					       .lift.budget_ppm = options->budget_ppm,
 					       .progress = isatty(STDERR_FILENO) };
 
 	if (check(options, count) < 0)

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import tracesmith
@@ -87,6 +88,25 @@ class Cost(tracesmith.Case):
         wait_for("the budget of the settings", lambda: self.budget_of(process.pid) == (10000, False))
         wait_for("windows again", lambda: self.probes(process.pid)["watched"] < MILLION)
 
+    def test_a_recording_is_full(self):
+        process = self.start()
+        wait_for("windows", lambda: self.probes(process.pid)["watched"] < MILLION)
+        path = Path(self.daemon.directory, "full.sbt")
+        record = [Path(tracesmith.BUILD, "tsctl"), "--socket", self.daemon.socket, "record", "-o", path, "--pid", str(process.pid)]
+        for arguments, watched in ((), True), (("--budget", "0.5%"), False):
+            recorder = subprocess.Popen([*record, *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(self.end, recorder)
+            budget = None if watched else 5000
+            wait_for("another budget", lambda: self.budget_of(process.pid) == (budget, False))
+            wait_for("it to hold", lambda: (self.probes(process.pid)["watched"] == MILLION) == watched)
+            recorder.send_signal(signal.SIGINT)
+            self.assertEqual(recorder.wait(tracesmith.DEADLINE), 0)
+            wait_for("the budget of the settings", lambda: self.budget_of(process.pid) == (10000, False))
+        self.daemon.ctl("budget", process.pid, "2%")
+        said = self.daemon.ctl("record", "-o", path, "--pid", process.pid, "--duration", "1s")
+        self.assertEqual(said.code, 0, said.err)
+        self.assertEqual(self.budget_of(process.pid), (20000, False), "what was set by hand holds")
+
     def test_a_budget_that_stays_and_goes(self):
         process = self.start()
         said = json.loads(self.daemon.ctl("budget", process.pid, "2.5%", "--json").out)
@@ -123,6 +143,8 @@ class Cost(tracesmith.Case):
         self.refuse(2, "Missing argument", "budget", process.pid)
         self.refuse(2, "--for needs a duration", "budget", process.pid, "5%", "--for", "0s")
         self.refuse(2, "leave out --for", "budget", process.pid, "default", "--for", "1s")
+        self.refuse(2, "--budget is for a process", "record", "-o", "x.sbt", "--all", "--budget", "1%")
+        self.refuse(2, "recorded from now on", "record", "-o", "x.sbt", "--pid", 1, "--since", "1s", "--budget", "1%")
         self.refuse(1, "does not exist", "budget", 4000001, "5%")
         self.refuse(1, "has not used CUDA", "budget", 1, "5%")
         self.refuse(1, "has not used CUDA", "cost", 4000001)
