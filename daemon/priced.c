@@ -43,12 +43,17 @@ static void on_cycle(void *data, uint32_t pid, enum price_part part,
 	uint64_t all_ns = cycle->end_ns - cycle->start_ns;
 	uint64_t ms = (all_ns - cycle->watched_ns) / (uint64_t)NS_PER_MS;
 	struct core_watch row = {
-		.second = cycle->start_ns / (uint64_t)NS_PER_S,
-		.windows = cycle->watched_ns > 0,
+		.second = cycle->opened_ns / (uint64_t)NS_PER_S,
+		.part = (uint8_t)part,
+		.windows = cycle->window,
 		.watched_ns = cycle->watched_ns,
 		.all_ns = all_ns,
 		.seen = cycle->hits,
-		.missed = cycle->estimated - cycle->hits,
+		.missed = cycle->missed,
+		.missed_by = cycle->missed_by,
+		.missed_missed = cycle->missed * cycle->missed,
+		.missed_ms = cycle->missed * ms,
+		.ms_ms = ms * ms,
 	};
 	struct core_loss loss = {
 		.start_ns = cycle->start_ns,
@@ -60,15 +65,29 @@ static void on_cycle(void *data, uint32_t pid, enum price_part part,
 	if (!process)
 		return;
 	row.process = loss.process = process->id;
-	row.missed_missed = row.missed * row.missed;
-	row.missed_ms = row.missed * ms;
-	row.ms_ms = ms * ms;
 	store_add(daemon->store, &row);
 	core_lose(daemon->core, &loss);
 	if (part != PRICE_EXACT)
 		return;
 	loss.reason = LOSS_EXACT_WINDOWS;
 	core_lose(daemon->core, &loss);
+}
+
+/* It was recorded whole lately, and made that many hot calls. */
+static void on_whole(void *data, uint32_t pid, uint64_t now_ns, uint64_t hits)
+{
+	struct daemon *daemon = data;
+	const struct core_process *process = core_process_by_pid(daemon->core, pid);
+	struct core_watch row = {
+		.second = now_ns / (uint64_t)NS_PER_S,
+		.part = PRICE_EXACT,
+		.whole = hits,
+	};
+
+	if (!process)
+		return;
+	row.process = process->id;
+	store_add(daemon->store, &row);
 }
 
 /* What the hits take at least, of one core: as if they all came in a loop. */
@@ -146,6 +165,7 @@ int daemon_start_price(struct daemon *daemon)
 		.tier = on_tier,
 		.window = on_window,
 		.cycle = on_cycle,
+		.whole = on_whole,
 		.price = on_price,
 	};
 	struct price_config config = price_config(daemon);

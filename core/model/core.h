@@ -128,15 +128,18 @@ struct core_busy {
 	uint8_t copies;	 /* and sets */
 };
 
-/* Windows in which the hot calls of a process were watched, with the time around them, that started
- * in a second (core/price/watch.h). Rows add up. */
+/* Windows, that started in a second, in which the hot calls of a process were watched, with the
+ * time around them (core/price/watch.h). Rows add up. */
 struct core_watch {
 	uint64_t second;
 	uint32_t process;
+	uint8_t part; /* enum price_part */
 	uint64_t windows;
 	uint64_t watched_ns, all_ns;
-	uint64_t seen;	 /* hot calls in the windows */
-	uint64_t missed; /* those outside, estimated */
+	uint64_t seen;	    /* hot calls in the windows */
+	uint64_t missed;    /* those outside, estimated */
+	uint64_t missed_by; /* how far that may be off for the price alone */
+	uint64_t whole;	    /* EXACT: hot calls outside of windows that were watched as well */
 	/* For the error of it, sums over the windows: of squares and of the product of `missed` and
 	 * of the milliseconds that were not watched. */
 	uint64_t missed_missed, missed_ms, ms_ms;

@@ -127,12 +127,32 @@ static struct interval watch_middle(const struct watch *watch)
 	return interval;
 }
 
-/* What the switches of a cycle cost, by the window's length. */
-static double watch_switch_price(const struct watch *watch)
+/* A price is the time that comes on top; here, which part of the time it then is. */
+static double price_part(double price)
 {
-	if (!watch->config.switch_costs || !(watch->lost_cycles > 0) || !watch->window_ns)
+	return price / (1 + price);
+}
+
+/* In windows of that share of the time, which it takes to start and end them included. */
+static double price_of(double whole, double switches, double share)
+{
+	double part = fmin((price_part(whole) + switches) * share, 0.99);
+
+	return part / (1 - part);
+}
+
+/* By how much the process falls behind in a cycle, for the switches. */
+static double watch_switch_ns(const struct watch *watch)
+{
+	if (!watch->config.switch_costs || !(watch->lost_cycles > 0))
 		return 0;
-	return fmax(watch->lost_ns, 0) / watch->lost_cycles / (double)watch->window_ns;
+	return fmax(watch->lost_ns, 0) / watch->lost_cycles;
+}
+
+/* Which part of a window's length that is. */
+static double watch_switch_part(const struct watch *watch)
+{
+	return watch->window_ns ? watch_switch_ns(watch) / (double)watch->window_ns : 0;
 }
 
 static bool watch_measured(const struct watch *watch, struct interval *ret)
@@ -163,6 +183,17 @@ static double watch_hit_price_ns(const struct watch *watch)
 	return price / (1 + price) * watch->windows_ns / watch->windows_hits;
 }
 
+/* Unwatched, it makes more calls by its price. How far that may be off, as a share of them. */
+static double watch_unsure(const struct watch *watch)
+{
+	struct interval interval;
+
+	if (!watch->pairs || !(watch->windows_hits > 0))
+		return 0;
+	interval = watch_middle(watch);
+	return (interval.high - interval.low) / 2 / (1 + fmax(interval.ratio, 0));
+}
+
 /* What calls that are always seen cost: a share of the time. */
 static double watch_cold_share(const struct watch *watch)
 {
@@ -183,6 +214,7 @@ static double watch_budget(const struct watch *watch)
 static void watch_end_window(struct watch *watch, uint64_t now_ns)
 {
 	watch->window_ns = now_ns - watch->since_ns;
+	watch->opened_ns = watch->since_ns;
 	watch->window_hits = watch->hits;
 	watch->windows_ns += (double)watch->window_ns;
 	watch->windows_hits += (double)watch->hits;
@@ -194,16 +226,23 @@ static void watch_note_cycle(struct watch *watch, uint64_t now_ns, bool window)
 	double hits = (double)watch->window_hits, window_ns = (double)watch->window_ns;
 	double free_ns = fmax(window_ns - hits * watch_hit_price_ns(watch), window_ns / 10);
 	struct watch_cycle *cycle = &watch->cycle;
-	uint64_t missed_ns;
+	double missed_ns;
 
 	if (!watch->window_ns || now_ns <= watch->last_ns)
 		return;
-	cycle->start_ns = watch->last_ns;
-	cycle->end_ns = now_ns;
-	cycle->watched_ns = window ? watch->window_ns : 0;
-	cycle->hits = window ? watch->window_hits : 0;
-	missed_ns = now_ns - watch->last_ns - cycle->watched_ns;
-	cycle->estimated = cycle->hits + (uint64_t)(hits / free_ns * (double)missed_ns);
+	*cycle = (struct watch_cycle){
+		.start_ns = watch->last_ns,
+		.end_ns = now_ns,
+		.opened_ns = watch->opened_ns,
+		.watched_ns = window ? watch->window_ns : 0,
+		.hits = window ? watch->window_hits : 0,
+		.window = window,
+	};
+	missed_ns = (double)(now_ns - watch->last_ns - cycle->watched_ns);
+	if (window)
+		missed_ns -= fmin(watch_switch_ns(watch), missed_ns);
+	cycle->missed = (uint64_t)(hits / free_ns * missed_ns);
+	cycle->missed_by = (uint64_t)((double)cycle->missed * watch_unsure(watch));
 	watch->last_ns = now_ns;
 }
 
@@ -268,7 +307,8 @@ static void watch_judge(struct watch *watch, uint64_t now_ns)
 		watch_cheap(watch, now_ns);
 		return;
 	}
-	share = watch_budget(watch) / (watch_judged(watch) + watch_switch_price(watch));
+	share = price_part(watch_budget(watch)) /
+		(price_part(watch_judged(watch)) + watch_switch_part(watch));
 	watch->share = fmin(fmax(share, share_min(watch)), SHARE_MAX);
 	watch_plan_gap(watch);
 }
@@ -291,6 +331,16 @@ bool watch_is_measuring(const struct watch *watch)
 {
 	return watch->phase != WATCH_WHOLE && watch->pairs < watch->wanted &&
 	       !watch_is_paceless(watch);
+}
+
+/* The share of the time is that of the plan from now on, no longer that of the measurement. */
+static void watch_forget_turns(struct watch *watch)
+{
+	if (watch->planned || watch->phase == WATCH_WHOLE)
+		return;
+	watch->planned = true;
+	watch->on_ns = fmax((double)watch->open_ns, (double)watch->window_ns);
+	watch->all_ns = watch->on_ns / watch->share;
 }
 
 /* A window and what it is compared with are over. */
@@ -321,6 +371,7 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 		watch->known_rate = watch->rate;
 		watch->known_ns = now_ns;
 		watch_judge(watch, now_ns);
+		watch_forget_turns(watch);
 	}
 	watch->open_ns = 0;
 }
@@ -345,6 +396,7 @@ void watch_configure(struct watch *watch, const struct watch_config *config)
 static void watch_measure_from(struct watch *watch, uint32_t pairs)
 {
 	watch->wanted = pairs;
+	watch->planned = false;
 	watch->turned_ns = 0;
 	watch->pairs = watch->paceless = 0;
 	watch->window_ns = watch->off_ns = 0;
@@ -525,13 +577,13 @@ struct watch_price watch_price(const struct watch *watch)
 		price.whole = price.whole_low = price.whole_high = watch_estimate(watch);
 	}
 	price.cold = watch_cold_share(watch);
-	switches = watch->phase == WATCH_WHOLE ? 0 : watch_switch_price(watch);
-	price.now = (price.whole + switches) * price.share + price.cold;
-	price.now_low = (price.whole_low + switches) * price.share + price.cold;
-	price.now_high = (price.whole_high + switches) * price.share + price.cold;
-	price.over =
-		watch->config.budget > 0 &&
-		(price.whole + switches) * share_min(watch) + price.cold > watch->config.budget;
+	switches = watch->phase == WATCH_WHOLE ? 0 : watch_switch_part(watch);
+	price.now = price_of(price.whole, switches, price.share) + price.cold;
+	price.now_low = price_of(price.whole_low, switches, price.share) + price.cold;
+	price.now_high = price_of(price.whole_high, switches, price.share) + price.cold;
+	price.over = watch->config.budget > 0 &&
+		     price_of(price.whole, switches, share_min(watch)) + price.cold >
+			     watch->config.budget;
 	price.whole += price.cold;
 	price.whole_low += price.cold;
 	price.whole_high += price.cold;

@@ -45,7 +45,10 @@ enum watch_phase {
  * program takes longer, by what each hit costs it, so an unwatched one makes more calls. */
 struct watch_cycle {
 	uint64_t start_ns, end_ns, watched_ns;
-	uint64_t hits, estimated; /* hot calls seen, and made as far as these tell */
+	uint64_t opened_ns;    /* of the window, or of the last one before */
+	uint64_t hits, missed; /* hot calls seen, and made besides as far as these tell */
+	uint64_t missed_by;    /* how far `missed` may be off for the price alone */
+	bool window;	       /* it has one: the last may end before */
 };
 
 struct watch {
@@ -56,6 +59,7 @@ struct watch {
 	uint64_t since_ns;  /* start of the phase, 0: the links are not yet as it wants them */
 	uint64_t length_ns; /* of a gap or a window, at least */
 	uint64_t window_ns; /* of the last window */
+	uint64_t opened_ns; /* its start */
 	uint64_t window_hits;
 	uint64_t off_ns;		 /* of what it is compared with */
 	uint64_t open_ns;		 /* in this cycle */
@@ -80,6 +84,7 @@ struct watch {
 	uint32_t paceless;		   /* pairs without a pace, in a row */
 	uint32_t pairs;			   /* measured in all */
 	uint32_t wanted;		   /* before the budget is kept by them */
+	bool planned;			   /* it is */
 	uint64_t turned_ns;		   /* end of the last one */
 	double pair[INTERVAL_SAMPLES_MAX]; /* logarithm of the ratio of times, the last ones */
 };

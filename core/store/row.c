@@ -214,12 +214,13 @@ static const struct row_column busy_columns[] = {
 };
 
 static const struct row_column watch_columns[] = {
-	GIVEN(boot, "INTEGER", BOOT, KEY, 0),  FIELD(core_watch, second, KEY),
-	FIELD(core_watch, process, KEY),       FIELD(core_watch, windows, SUM),
-	FIELD(core_watch, watched_ns, SUM),    FIELD(core_watch, all_ns, SUM),
-	FIELD(core_watch, seen, SUM),	       FIELD(core_watch, missed, SUM),
-	FIELD(core_watch, missed_missed, SUM), FIELD(core_watch, missed_ms, SUM),
-	FIELD(core_watch, ms_ms, SUM),
+	GIVEN(boot, "INTEGER", BOOT, KEY, 0), FIELD(core_watch, second, KEY),
+	FIELD(core_watch, process, KEY),      FIELD(core_watch, part, KEY),
+	FIELD(core_watch, windows, SUM),      FIELD(core_watch, watched_ns, SUM),
+	FIELD(core_watch, all_ns, SUM),	      FIELD(core_watch, seen, SUM),
+	FIELD(core_watch, missed, SUM),	      FIELD(core_watch, missed_by, SUM),
+	FIELD(core_watch, whole, SUM),	      FIELD(core_watch, missed_missed, SUM),
+	FIELD(core_watch, missed_ms, SUM),    FIELD(core_watch, ms_ms, SUM),
 };
 
 static const struct row_column price_columns[] = {

@@ -136,10 +136,10 @@ static const char *const steps[] = {
 
 	/* 8: the price of the probes, and windows in which hot calls are watched. */
 	"ALTER TABLE function ADD COLUMN hot INTEGER NOT NULL DEFAULT 0;"
-	"CREATE TABLE watch(boot INTEGER, second INTEGER, process INTEGER, windows INTEGER,"
-	" watched_ns INTEGER, all_ns INTEGER, seen INTEGER, missed INTEGER,"
-	" missed_missed INTEGER, missed_ms INTEGER, ms_ms INTEGER,"
-	" PRIMARY KEY(boot, second, process)) WITHOUT ROWID;"
+	"CREATE TABLE watch(boot INTEGER, second INTEGER, process INTEGER, part INTEGER,"
+	" windows INTEGER, watched_ns INTEGER, all_ns INTEGER, seen INTEGER, missed INTEGER,"
+	" missed_by INTEGER, whole INTEGER, missed_missed INTEGER, missed_ms INTEGER,"
+	" ms_ms INTEGER, PRIMARY KEY(boot, second, process, part)) WITHOUT ROWID;"
 	"CREATE TABLE price(process INTEGER, part INTEGER, measured INTEGER, turns INTEGER,"
 	" budget_ppm INTEGER, share_ppm INTEGER, whole_ppm INTEGER, whole_low_ppm INTEGER,"
 	" whole_high_ppm INTEGER, cost_ppm INTEGER, cost_low_ppm INTEGER, cost_high_ppm INTEGER,"

@@ -10,6 +10,7 @@
 #include "core/base/list.h"
 #include "core/base/map.h"
 #include "core/base/time.h"
+#include "core/price/tally.h"
 #include "daemon/library/library.h"
 
 #define TICK_WINDOWS_MS 25 /* while a process is watched in windows */
@@ -20,6 +21,7 @@
 	8000 /* of a call in the exact tier with its probes, and what follows from it */
 #define EXACT_TURN_NS  NS_PER_S		/* CUPTI comes and goes in some 50 ms */
 #define CLOSE_AHEAD_NS (20 * NS_PER_MS) /* for the library to hear of it in time */
+#define CLOSING_NS     (2 * NS_PER_MS)	/* that it then needs to stop recording */
 #define LATELY_NS      (2 * NS_PER_S)
 #define LOST_SURELY    100 /* calls */
 #define THREADS	       16  /* that make hot calls, of one process; the latest */
@@ -28,9 +30,9 @@ struct priced {
 	struct list link;
 	uint32_t pid;
 	struct watch watch;
-	uint64_t hot_ns;	      /* the last hot call */
-	bool exact;		      /* records of the exact tier come and go with the links */
-	uint64_t accept_ns, until_ns; /* hot calls from one to the other count; ~0: no end yet */
+	uint64_t hot_ns; /* the last hot call */
+	bool exact;	 /* records of the exact tier come and go with the links */
+	struct tally tally;
 	uint32_t tid[THREADS], next_tid;
 	uint64_t received, lost, counted; /* hot calls; the last, when they were last counted */
 	uint64_t reported_ns;		  /* when this was last looked at */
@@ -82,7 +84,7 @@ static struct priced *price_add(struct price *price, uint32_t pid)
 	if (!priced)
 		return NULL;
 	priced->pid = pid;
-	priced->until_ns = UINT64_MAX;
+	tally_init(&priced->tally);
 	if (map_put(&price->by_pid, (struct map_key){ pid, 0 }, priced) < 0) {
 		free(priced);
 		return NULL;
@@ -103,8 +105,20 @@ static void price_take_cycle(struct price *price, struct priced *priced)
 {
 	struct watch_cycle cycle;
 
-	if (watch_take_cycle(&priced->watch, &cycle))
-		price->callbacks.cycle(price->data, priced->pid, priced_part(priced), &cycle);
+	if (!watch_take_cycle(&priced->watch, &cycle))
+		return;
+	tally_cycle(&priced->tally, &cycle);
+	price->callbacks.cycle(price->data, priced->pid, priced_part(priced), &cycle);
+}
+
+/* What the exact tier recorded outside of cycles. */
+static void price_take_whole(struct price *price, struct priced *priced, bool recorded,
+			     uint64_t now_ns)
+{
+	uint64_t hits = tally_take(&priced->tally, now_ns);
+
+	if (recorded && hits)
+		price->callbacks.whole(price->data, priced->pid, now_ns, hits);
 }
 
 static void price_remove(struct price *price, struct priced *priced)
@@ -132,7 +146,7 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 	if (!priced)
 		return true;
 	priced->received++;
-	if (event->start_ns < priced->accept_ns || event->start_ns >= priced->until_ns)
+	if (!tally_hit(&priced->tally, event->start_ns))
 		return false;
 	if (!priced_has_thread(priced, event->tid))
 		priced->tid[priced->next_tid++ % THREADS] = event->tid;
@@ -318,10 +332,8 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 static void price_open(struct price *price, struct priced *priced, bool open, uint64_t now_ns)
 {
 	libraries_watch(price->libraries, priced->pid, priced_want(priced, true));
-	if (open && priced->until_ns != UINT64_MAX) {
-		priced->accept_ns = now_ns;
-		priced->until_ns = UINT64_MAX;
-	}
+	if (open && !tally_is_open(&priced->tally))
+		tally_open(&priced->tally, now_ns);
 	if (priced->exact && libraries_hot_state(price->libraries, priced->pid) == HOT_IS_OPEN)
 		price->callbacks.window(price->data, priced->pid, true, 0);
 }
@@ -329,10 +341,12 @@ static void price_open(struct price *price, struct priced *priced, bool open, ui
 static void price_shut(struct price *price, struct priced *priced, const struct price_tier *tier,
 		       uint64_t now_ns)
 {
-	if (priced->until_ns == UINT64_MAX)
-		priced->until_ns = now_ns + (uint64_t)(priced->exact ? CLOSE_AHEAD_NS : 0);
+	if (tally_is_open(&priced->tally) && priced->exact)
+		tally_shut(&priced->tally, now_ns + (uint64_t)CLOSE_AHEAD_NS, CLOSING_NS);
+	else if (tally_is_open(&priced->tally))
+		tally_shut(&priced->tally, now_ns, 0);
 	if (priced->exact && tier->recording)
-		price->callbacks.window(price->data, priced->pid, false, priced->until_ns);
+		price->callbacks.window(price->data, priced->pid, false, priced->tally.until_ns);
 	else
 		libraries_watch(price->libraries, priced->pid, HOT_CLOSED);
 }
@@ -340,16 +354,21 @@ static void price_shut(struct price *price, struct priced *priced, const struct 
 static void price_tick_process(struct price *price, struct priced *priced, uint64_t now_ns)
 {
 	struct price_tier tier;
-	bool open;
+	bool open, whole;
 
 	price->callbacks.tier(price->data, priced->pid, &tier);
 	price_apply(price, priced, &tier, now_ns);
 	open = priced_is_open(price, priced, &tier);
+	whole = priced->watch.phase == WATCH_WHOLE && priced->watch.since_ns;
 	if (watch_tick(&priced->watch, now_ns, open))
 		price_open(price, priced, open, now_ns);
 	else
 		price_shut(price, priced, &tier, now_ns);
 	price_take_cycle(price, priced);
+	/* What changes a row wakes a disk: not at every tick. */
+	if (whole && (priced->watch.phase != WATCH_WHOLE ||
+		      now_ns - priced->tally.told_ns >= (uint64_t)REPORT_NS))
+		price_take_whole(price, priced, tier.recording, now_ns);
 	price_report(price, priced, now_ns);
 }
 
@@ -357,10 +376,13 @@ void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_
 {
 	struct priced *priced = price_find(price, pid);
 
-	if (!priced || !priced->exact || !on || !watch_is_open(&priced->watch))
+	if (!priced)
 		return;
-	priced->accept_ns = since_ns;
-	priced->until_ns = UINT64_MAX;
+	/* What came before it was not recorded. */
+	if (priced->watch.phase == WATCH_WHOLE && priced->watch.since_ns)
+		price_take_whole(price, priced, !on, since_ns);
+	if (priced->exact && on && watch_is_open(&priced->watch))
+		tally_open(&priced->tally, since_ns);
 }
 
 static void price_on_tick(uv_timer_t *timer)
@@ -495,6 +517,8 @@ int price_measure(struct price *price, uint32_t pid, bool start, struct price_me
 	if (r < 0)
 		return r;
 	if (start || priced_is_interrupted(priced)) {
+		if (priced->watch.phase == WATCH_WHOLE)
+			price_take_whole(price, priced, priced->exact, priced->watch.ticked_ns);
 		watch_measure(&priced->watch);
 		price_take_cycle(price, priced);
 		price_run(price, true);

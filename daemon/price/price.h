@@ -52,6 +52,8 @@ struct price_callbacks {
 	 * goes on since then has come to `end_ns`. */
 	void (*cycle)(void *data, uint32_t pid, enum price_part part,
 		      const struct watch_cycle *cycle);
+	/* The exact tier recorded all of these hot calls lately, outside of cycles. */
+	void (*whole)(void *data, uint32_t pid, uint64_t now_ns, uint64_t hits);
 	/* The price of the process, when it has changed, at most once a second. */
 	void (*price)(void *data, uint32_t pid, const struct price_told *told);
 };

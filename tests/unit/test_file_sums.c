@@ -108,7 +108,7 @@ static void test_sums_that_were_not_told_are_counted(void **state)
 	made_ops(&made, *state);
 	made_end(&made, false);
 	link = open_made(&made);
-	expect_query(link, "kernels", "\"count\":3000,\"total_ns\":300000000");
+	expect_query(link, "kernels", "\"count\":3000,\"plus_minus\":null,\"total_ns\":300000000");
 	expect_query(link, "apis",
 		     "\"calls\":3000,\"plus_minus\":null,\"watched\":null,\"errors\":0,\"total_"
 		     "ns\":15000000");

@@ -246,41 +246,40 @@ static int setup(void **state)
 #define LOSS_OF_EXACT "\"loss\":{" LOSSES
 #define LOSS_STACKS   "\"loss\":{\"stack-sampled\":900," LOSSES
 
-#define GEMM(sampled)                                                                              \
-	"\"count\":2,\"total_ns\":10100,\"share\":336667,\"mean_ns\":5050,\"min_ns\":5000,"        \
-	"\"p50_ns\":5000,\"p99_ns\":5100,\"max_ns\":5100,\"delay_ns\":0,\"sampled\":" sampled      \
-	",\"name\":\"gemm\",\"stack\":null}"
+/* Nothing of it was estimated. */
+#define TOTAL(ns)                                                                                  \
+	"\"plus_minus\":null,\"total_ns\":" #ns ",\"plus_minus_ns\":null,\"watched\":null,"
+#define KERNEL(stream, count, total, share, mean, min, p50, p99, max, delay, sampled, name, stack) \
+	"{\"pid\":4000001,\"comm\":\"job1\",\"stream\":" #stream ",\"count\":" #count              \
+	"," TOTAL(total) "\"share\":" #share ",\"mean_ns\":" #mean ",\"min_ns\":" #min             \
+			 ",\"p50_ns\":" #p50 ",\"p99_ns\":" #p99 ",\"max_ns\":" #max               \
+			 ",\"delay_ns\":" #delay ",\"sampled\":" #sampled ",\"name\":\"" name      \
+			 "\",\"stack\":" stack "}"
+#define ADD "add(float*, int)"
 
+/* clang-format off */
 static void test_kernels_are_by_name_with_share_and_percentiles(void **state)
 {
 	expect(state, QUERY(.name = "kernels", .pid = PID + EXACT),
 	       "{\"query\":\"kernels\",\"rows\":[\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null,\"count\":100,"
-	       "\"total_ns\":11000,\"share\":366667,\"mean_ns\":110,\"min_ns\":100,"
-	       "\"p50_ns\":100,\"p99_ns\":200,\"max_ns\":1000,\"delay_ns\":10,\"sampled\":null,"
-	       "\"name\":\"add(float*, int)\",\"stack\":null},\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null," GEMM(
-		       "null") "\n"
-			       "]," LOSS_OF_EXACT);
+	       KERNEL(null, 100, 11000, 366667, 110, 100, 100, 200, 1000, 10, null,
+		      ADD, "null") ",\n"
+	       KERNEL(null, 2, 10100, 336667, 5050, 5000, 5000, 5100, 5100, 0, null,
+		      "gemm", "null") "\n"
+	       "]," LOSS_OF_EXACT);
 }
 
 static void test_kernels_by_stream(void **state)
 {
 	expect(state, QUERY(.name = "kernels", .pid = PID + EXACT, .by = 2),
 	       "{\"query\":\"kernels\",\"rows\":[\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":2," GEMM(
-		       "null") ",\n"
-			       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":1,\"count\":99,"
-			       "\"total_ns\":10000,\"share\":333333,\"mean_ns\":101,\"min_ns\":100,"
-			       "\"p50_ns\":100,\"p99_ns\":200,\"max_ns\":200,\"delay_ns\":10,"
-			       "\"sampled\":null,"
-			       "\"name\":\"add(float*, int)\",\"stack\":null},\n"
-			       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":2,\"count\":1,"
-			       "\"total_ns\":1000,\"share\":33333,\"mean_ns\":1000,\"min_ns\":1000,"
-			       "\"p50_ns\":1000,\"p99_ns\":1000,\"max_ns\":1000,\"delay_ns\":0,"
-			       "\"sampled\":null,"
-			       "\"name\":\"add(float*, int)\",\"stack\":null}\n"
-			       "]," LOSS_OF_EXACT);
+	       KERNEL(2, 2, 10100, 336667, 5050, 5000, 5000, 5100, 5100, 0, null,
+		      "gemm", "null") ",\n"
+	       KERNEL(1, 99, 10000, 333333, 101, 100, 100, 200, 200, 10, null,
+		      ADD, "null") ",\n"
+	       KERNEL(2, 1, 1000, 33333, 1000, 1000, 1000, 1000, 1000, 0, null,
+		      ADD, "null") "\n"
+	       "]," LOSS_OF_EXACT);
 }
 
 /* Of a hundred one was sampled: it stands for all. Of the other kernel none was. */
@@ -288,13 +287,13 @@ static void test_kernels_by_stack(void **state)
 {
 	expect(state, QUERY(.name = "kernels", .pid = PID + EXACT, .by = 1),
 	       "{\"query\":\"kernels\",\"rows\":[\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null,\"count\":100,"
-	       "\"total_ns\":11000,\"share\":366667,\"mean_ns\":1000,\"min_ns\":1000,"
-	       "\"p50_ns\":1000,\"p99_ns\":1000,\"max_ns\":1000,\"delay_ns\":0,\"sampled\":1,"
-	       "\"name\":\"add(float*, int)\",\"stack\":[\"forward\"]},\n"
-	       "{\"pid\":4000001,\"comm\":\"job1\",\"stream\":null," GEMM("0") "\n"
-									       "]," LOSS_STACKS);
+	       KERNEL(null, 100, 11000, 366667, 1000, 1000, 1000, 1000, 1000, 0, 1, ADD,
+		      "[\"forward\"]") ",\n"
+	       KERNEL(null, 2, 10100, 336667, 5050, 5000, 5000, 5100, 5100, 0, 0,
+		      "gemm", "null") "\n"
+	       "]," LOSS_STACKS);
 }
+/* clang-format on */
 
 static void test_kernels_of_one_device(void **state)
 {
@@ -307,14 +306,14 @@ static void test_kernels_of_one_device(void **state)
 	run_named(*state, &query, &answer);
 	assert_int_equal(answer.rows, 1);
 	assert_non_null(strstr(answer.text, "\"pid\":4000002,"));
-	assert_non_null(strstr(answer.text, "\"total_ns\":777,\"share\":1000000,"));
+	assert_non_null(strstr(answer.text, TOTAL(777) "\"share\":1000000,"));
 	answer_text_done(&answer);
 }
 
 #define IDLE(state, total, share, text)                                                            \
 	"{\"pid\":4000001,\"comm\":\"job1\",\"device\":0,\"state\":\"" state                       \
-	"\",\"total_ns\":" total ",\"share\":" share ",\"observed_ns\":1000,\"text\":\"" text      \
-	"\"}"
+	"\",\"total_ns\":" total ",\"plus_minus_ns\":null,\"watched\":null,\"share\":" share       \
+	",\"observed_ns\":1000,\"text\":\"" text "\"}"
 
 /* clang-format off */
 static void test_idle_says_why_no_kernel_ran(void **state)
@@ -433,7 +432,7 @@ static void expect_part(void **state, Tracesmith__V1__QueryRequest query, const 
 static void test_kernels_of_a_graph_have_their_share_of_the_parts(void **state)
 {
 	expect_part(state, QUERY(.name = "kernels", .pid = PID + ONE_GRAPH),
-		    "\"count\":33,\"total_ns\":3300,\"share\":857143,");
+		    "\"count\":33," TOTAL(3300) "\"share\":857143,");
 }
 
 static void test_ps_tells_tier_cost_and_loss(void **state)

@@ -30,6 +30,8 @@ struct program {
 	double drift;	/* slow waves of the machine's speed */
 	bool silent;	/* no cold calls */
 	uint32_t cold;	/* hits of a step that are always watched, and cost as much */
+	bool exact;	/* CUPTI comes and goes, and costs this much whenever it does */
+	uint64_t switch_cost_ns;
 
 	struct watch watch;
 	bool open, wanted;
@@ -50,7 +52,13 @@ static double noise(void)
 
 static void program_start(struct program *program, double budget, uint64_t seed)
 {
-	struct watch_config config = { .budget = budget, .hit_ns = HIT_NS };
+	struct watch_config config = {
+		.budget = budget,
+		.hit_ns = HIT_NS,
+		.turn_ns = program->exact ? NS_PER_S : 0,
+		.cold_hit_ns = program->exact ? HIT_NS : 0,
+		.switch_costs = program->exact,
+	};
 
 	program->now_ns = program->tick_ns = START_NS;
 	program->open = program->wanted = true;
@@ -65,13 +73,15 @@ static void program_tick(struct program *program)
 	struct watch_cycle cycle;
 
 	if (watch_take_cycle(&program->watch, &cycle)) {
-		program->estimated += cycle.estimated;
+		program->estimated += cycle.hits + cycle.missed;
 		program->cycles_made += program->cycle_made;
 		program->cycle_made = 0;
 	}
 	if (wanted != program->wanted) {
 		program->wanted = wanted;
-		program->switch_ns = program->tick_ns + (uint64_t)LINK_NS;
+		program->switch_ns = program->tick_ns + (uint64_t)LINK_NS + program->switch_cost_ns;
+		program->now_ns += program->switch_cost_ns;
+		program->paid_ns += program->switch_cost_ns;
 	}
 	if (program->open != program->wanted && program->tick_ns >= program->switch_ns)
 		program->open = program->wanted;
@@ -177,13 +187,55 @@ static void cold_calls_count_against_the_budget(void **state)
 		price = watch_price(&program.watch);
 		assert_true(fabs(price.cold - 6 * 4000 / 4.2e6) < 0.002);
 		assert_true((double)(program.paid_ns - paid_ns) <
-			    BUDGET * 1.1 * (double)(program.now_ns - from_ns));
+			    BUDGET * 1.2 * (double)(program.now_ns - from_ns));
 		assert_true(fabs(price.now - BUDGET) < BUDGET * 0.4);
 		assert_false(price.over);
 		program.cold = 20;
 		program_run(&program, MINUTES(2));
 		assert_true(watch_price(&program.watch).over);
 	}
+}
+
+/* A launch-bound program of the exact tier: CUPTI takes 30 ms whenever it comes or goes. */
+static void what_switching_costs_is_part_of_the_price(void **state)
+{
+	double told = 0, true_price = 0;
+
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct program program = launch_bound;
+		uint64_t from_ns, paid_ns;
+
+		program.exact = true;
+		program.call_ns = 6000;
+		program.switch_cost_ns = 30 * NS_PER_MS;
+		program_start(&program, 0.03, seed);
+		program_run(&program, MINUTES(1));
+		from_ns = program.now_ns;
+		paid_ns = program.paid_ns;
+		program_run(&program, MINUTES(10));
+		assert_true((double)(program.paid_ns - paid_ns) <
+			    0.03 * 1.1 * (double)(program.now_ns - from_ns));
+		assert_true((double)(program.paid_ns - paid_ns) >
+			    0.03 * 0.6 * (double)(program.now_ns - from_ns));
+		true_price += (double)(program.paid_ns - paid_ns) / 10 /
+			      (double)(program.now_ns - from_ns - program.paid_ns + paid_ns);
+		told += watch_price(&program.watch).now / 10;
+	}
+	assert_true(fabs(told - true_price) < 0.003);
+}
+
+/* Not by the turns of the measurement, of which half were watched. */
+static void the_price_told_is_that_of_the_plan_at_once(void **state)
+{
+	struct program program = launch_bound;
+
+	program.exact = true;
+	program.call_ns = 6000;
+	program_start(&program, 0.03, 3);
+	while (watch_price(&program.watch).basis != WATCH_MEASURED)
+		program_run(&program, TICK_NS);
+	program_run(&program, TICK_NS);
+	assert_true(watch_price(&program.watch).now < 0.035);
 }
 
 static void the_interval_has_the_true_price_as_often_as_it_says(void **state)
@@ -435,7 +487,8 @@ static void the_last_cycle_counts(void **state)
 	watch_end(&program.watch, program.now_ns);
 	assert_true(watch_take_cycle(&program.watch, &cycle));
 	assert_int_equal(cycle.end_ns, program.now_ns);
-	assert_true(fabs((double)cycle.estimated / (double)program.cycle_made - 1) < 0.2);
+	assert_true(fabs((double)(cycle.hits + cycle.missed) / (double)program.cycle_made - 1) <
+		    0.2);
 	assert_false(watch_take_cycle(&program.watch, &cycle));
 }
 
@@ -444,6 +497,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_launch_bound_program_stays_within_its_budget),
 		cmocka_unit_test(cold_calls_count_against_the_budget),
+		cmocka_unit_test(what_switching_costs_is_part_of_the_price),
+		cmocka_unit_test(the_price_told_is_that_of_the_plan_at_once),
 		cmocka_unit_test(the_interval_has_the_true_price_as_often_as_it_says),
 		cmocka_unit_test(a_program_that_waits_for_the_gpu_is_watched_whole),
 		cmocka_unit_test(a_cheap_program_is_never_interrupted),

@@ -106,6 +106,15 @@ static void window_error(sqlite3_context *context, int count, sqlite3_value **va
 					      sqrt(fmax(squares, 0) * windows / (windows - 1)));
 }
 
+/* both(a, b): errors of causes that have nothing to do with each other. */
+static void both(sqlite3_context *context, int count, sqlite3_value **value)
+{
+	if (sqlite3_value_type(value[0]) != SQLITE_NULL &&
+	    sqlite3_value_type(value[1]) != SQLITE_NULL)
+		sqlite3_result_double(context, hypot(sqlite3_value_double(value[0]),
+						     sqlite3_value_double(value[1])));
+}
+
 /* root(x): its square root, 0 below 0. */
 static void root(sqlite3_context *context, int count, sqlite3_value **value)
 {
@@ -123,6 +132,7 @@ int function_register(sqlite3 *db)
 		{ "result_name", 1, result_name },
 		{ "share", 2, share },
 		{ "window_error", 6, window_error },
+		{ "both", 2, both },
 		{ "root", 1, root },
 	};
 

@@ -8,21 +8,24 @@
 -- nothing: No kernel ran
 -- search: name
 -- columns:
---   pid      id
---   comm     text
---   stream   id
---   count    integer
---   total_ns nanoseconds
---   share    share
---   mean_ns  nanoseconds
---   min_ns   nanoseconds
---   p50_ns   nanoseconds
---   p99_ns   nanoseconds
---   max_ns   nanoseconds
---   delay_ns nanoseconds
---   sampled  integer
---   name     text
---   stack    stack
+--   pid           id
+--   comm          text
+--   stream        id
+--   count         integer
+--   plus_minus    integer
+--   total_ns      nanoseconds
+--   plus_minus_ns nanoseconds
+--   watched       share
+--   share         share
+--   mean_ns       nanoseconds
+--   min_ns        nanoseconds
+--   p50_ns        nanoseconds
+--   p99_ns        nanoseconds
+--   max_ns        nanoseconds
+--   delay_ns      nanoseconds
+--   sampled       integer
+--   name          text
+--   stack         stack
 WITH w AS MATERIALIZED (
 	SELECT * FROM work_sum(:boot, :first, :until / 1000000000, :pid, :device, :by)
 	WHERE @OF_ASKED@
@@ -54,13 +57,39 @@ WITH w AS MATERIALIZED (
 	LEFT JOIN e ON e.process = k.process AND e.name = k.name
 	AND e.stack = k.stack
 	WHERE :by <> 1 OR e.count > 0
-) SELECT p.pid, p.comm, nullif(stream, 0), launches, total,
-	share(total, device_ns), ns / count, low, p50, p99, high,
+), @EXACT_WINDOWS@, recorded AS MATERIALIZED (
+	SELECT process, second, name, CASE :by WHEN 1 THEN stack ELSE 0 END AS stack,
+		CASE :by WHEN 2 THEN stream ELSE 0 END AS stream,
+		sum(count) AS count, CAST(sum(total_ns) AS REAL) AS ns
+	FROM @WORK_OF_WINDOWS@
+	AND kind IN (SELECT id FROM kind WHERE name = 'kernel')
+	AND (:device IS NULL OR device = :device)
+	GROUP BY process, second, name, 4, 5
+), @AT_WINDOWS@, b AS MATERIALIZED (
+	SELECT process, name, stack, stream, ms, sum(count * more) AS count, sum(ns * more) AS ns
+	FROM recorded
+	JOIN at USING (process, second)
+	GROUP BY process, name, stack, stream, since
+), u AS MATERIALIZED (
+	SELECT process, name, stack, stream, sum(b.count) AS missed, sum(b.ns) AS missed_ns,
+		@MISSED_BY_COUNT@ AS missed_by, @MISSED_BY_NS@ AS missed_by_ns
+	FROM b
+	JOIN missed USING (process)
+	GROUP BY process, name, stack, stream
+) SELECT p.pid, p.comm, nullif(s.stream, 0),
+	CAST(round(launches * (1 + coalesce(missed, 0) / count)) AS INTEGER) AS launches,
+	CAST(round(launches * missed_by / count) AS INTEGER),
+	CAST(round(total * (1 + coalesce(missed_ns, 0) / s.ns)) AS INTEGER) AS total,
+	CAST(round(total * missed_by_ns / s.ns) AS INTEGER), share(watched_ns, all_ns),
+	share(total, device_ns), s.ns / count, low, p50, p99, high,
 	delay / count, sampled,
-		coalesce(name.text, CASE WHEN s.name <> 0 THEN printf('kernel %016x', s.name) END), stack
+		coalesce(name.text, CASE WHEN s.name <> 0 THEN printf('kernel %016x', s.name) END), s.stack
 FROM s
 JOIN whole USING (process)
 JOIN process p ON p.id = s.process
+LEFT JOIN missed ON missed.process = s.process
+LEFT JOIN u ON u.process = s.process AND u.name = s.name
+AND u.stack = s.stack AND u.stream = s.stream
 LEFT JOIN name ON name.id = s.name
-ORDER BY total DESC, launches DESC, p.pid, 14, stream
+ORDER BY total DESC, launches DESC, p.pid, 17, s.stream
 LIMIT :limit

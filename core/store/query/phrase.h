@@ -77,13 +77,57 @@
 		" WHERE f.hot AND freed = 0 AND " IN_WINDOW " GROUP BY process" \
 	"), windows AS MATERIALIZED (" \
 		"SELECT process, CAST(sum(missed) AS REAL) / hot AS more," \
-		" window_error(sum(windows), sum(missed), (sum(all_ns) - sum(watched_ns)) / 1e6," \
-		" sum(missed_missed), sum(missed_ms), sum(ms_ms)) / hot AS error," \
+		" " MISSED_ERROR " / hot AS error," \
 		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns" \
 		" FROM watch JOIN seen USING (process)" \
 		" WHERE hot > 0 AND " IN_WINDOW " GROUP BY process" \
+		" HAVING sum(all_ns) > 0" \
 	")"
+#define MISSED_ERROR \
+	"both(window_error(sum(windows), sum(missed), (sum(all_ns) - sum(watched_ns)) / 1e6," \
+	" sum(missed_missed), sum(missed_ms), sum(ms_ms)), sum(missed_by))"
 #define ESTIMATED "CAST(round(calls * (1 + coalesce(more, 0))) AS INTEGER)"
+
+/* Where the exact tier recorded in windows: by window, how much was missed for each hot call that
+ * was recorded in or since it, in how many milliseconds; and that in all. */
+#define EXACT_WINDOWS \
+	"windows AS MATERIALIZED (" \
+		"SELECT process, second AS since," \
+		" lead(second, 1, 1e18) OVER (PARTITION BY process ORDER BY second) AS until," \
+		" coalesce(CAST(missed AS REAL) / (seen + whole), 0) AS more," \
+		/* In unwatched time a launch costs the program less. */ \
+		" coalesce(CAST(missed AS REAL) / (all_ns - watched_ns) * watched_ns / seen, 1)" \
+		" AS faster," \
+		" (all_ns - watched_ns) / 1e6 AS ms, missed, missed_by, watched_ns, all_ns" \
+		" FROM watch WHERE part = " PART_EXACT " AND " IN_WINDOW \
+	"), missed AS MATERIALIZED (" \
+		"SELECT process, sum(ms > 0) AS windows, sum(ms) AS ms, sum(ms * ms) AS ms2," \
+		" CAST(sum(missed_by) AS REAL) / max(sum(missed), 1) AS unsure," \
+		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns" \
+		" FROM windows GROUP BY process HAVING sum(all_ns) > 0" \
+	")"
+#define PART_EXACT "2"
+_Static_assert(PRICE_EXACT == 2, "PART_EXACT is its number");
+/* Of a table, the rows of processes that were recorded in windows. Nothing is read without any. */
+#define OF_WINDOWS(table) \
+	"(SELECT 1 FROM missed LIMIT 1) CROSS JOIN " table \
+	" WHERE process IN (SELECT process FROM missed) AND " IN_WINDOW
+#define WORK_OF_WINDOWS   OF_WINDOWS("work")
+#define BUSY_OF_WINDOWS   OF_WINDOWS("busy")
+/* The window that each second of such rows, named recorded, belongs to. */
+#define AT_WINDOWS \
+	"at AS MATERIALIZED (" \
+		"SELECT r.process, r.second, since, more, faster, ms" \
+		" FROM (SELECT DISTINCT process, second FROM recorded) r" \
+		" JOIN windows w ON w.process = r.process" \
+		" AND r.second >= since AND r.second < until" \
+	")"
+/* How far the sum of what was missed of a thing, by window, may be off. */
+#define MISSED_BY(value) \
+	"both(window_error(windows, sum(" value "), missed.ms, sum(" value " * " value ")," \
+	" sum(" value " * b.ms), ms2), sum(" value ") * unsure)"
+#define MISSED_BY_COUNT MISSED_BY("b.count")
+#define MISSED_BY_NS    MISSED_BY("b.ns")
 
 #define COLLECT_PAUSED "2"
 _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
@@ -121,6 +165,11 @@ _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
 #define LOSS_ALARM(number, identifier, counts, alarm, ...)    LOSS_NUMBER_##alarm(number)
 #define IS_MISSING "reason NOT IN (0" LOSS_REASONS(LOSS_NOT_MISSING) ")"
 #define IS_ALARM   "reason IN (0" LOSS_REASONS(LOSS_ALARM) ")"
+
+/* Of a row of states: the device works. */
+#define IS_WORK \
+	"state IN (SELECT d.id FROM detail d JOIN kind k ON k.id = d.kind" \
+	" WHERE k.name = 'state' AND d.name IN ('running', 'copying'))"
 
 /* Rows of states of a device: number, place in the answer, meaning. The first is none. */
 #define DEVICE_STATE(number, identifier, name, place, text) ",(" #number "," #place ",'" text "')"

@@ -20,6 +20,7 @@
 
 static struct {
 	double start, stop, end, pace_ms;
+	uint64_t sync;
 	bool signals, finalize, no_subscribe, keep;
 } settings = { .start = 1, .stop = 2, .end = 3, .pace_ms = 0.2 };
 
@@ -30,6 +31,8 @@ static const struct option_row options[] = {
 	{ "signals", "SIGUSR1 starts, SIGUSR2 stops, SIGTERM ends", OPTION_FLAG,
 	  &settings.signals },
 	{ "pace-ms", "milliseconds from launch to launch (0.2)", OPTION_REAL, &settings.pace_ms },
+	{ "sync", "wait for the GPU after so many launches (0: only at the end)", OPTION_NUMBER,
+	  &settings.sync },
 	{ "no-subscribe", "only register and enable", OPTION_FLAG, &settings.no_subscribe },
 	{ "keep", "keep the subscription after each profile", OPTION_FLAG, &settings.keep },
 	{ "finalize", "cuptiFinalize after each profile", OPTION_FLAG, &settings.finalize },
@@ -207,6 +210,8 @@ static void run(void)
 			done = what;
 		TRY(cuLaunchKernel, (kernel, 4, 1, 1, 64, 1, 1, 0, stream, NULL, NULL));
 		launched++;
+		if (settings.sync && launched % settings.sync == 0)
+			TRY(cuStreamSynchronize, (stream));
 		next += (uint64_t)(settings.pace_ms * 1e6);
 		if (settings.pace_ms > 0)
 			workload_sleep_until(next);
