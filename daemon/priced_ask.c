@@ -14,7 +14,7 @@
 #define WHOLE	"every process is watched all the time, whatever its budget"
 
 static const char no_windows[] =
-	"This kernel has no links to single processes (uprobe_multi, since Linux 6.6): " WHOLE;
+	"This kernel has no links to single processes (Linux 6.10 has them): " WHOLE;
 static const char is_exact[] = "The process is recorded exactly, which takes each of its calls: "
 			       "the budget holds when that "
 			       "has ended";
@@ -24,7 +24,7 @@ static bool has_windows(struct daemon *daemon)
 	struct probe_stats stats;
 
 	probe_stats(daemon->probe, &stats, NULL, 0);
-	return stats.way == PROBE_WAY_MULTI;
+	return stats.single;
 }
 
 /* The one whose permissions were checked, if it uses CUDA. */

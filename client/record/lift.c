@@ -4,7 +4,7 @@
 #include "client/base/complain.h"
 #include "core/base/time.h"
 
-#define HOLDS_NS (10 * NS_PER_S)
+#define HOLDS_NS (5 * NS_PER_S)
 
 static int lift_one(struct record_lift *lift, struct link *link, uint32_t pid)
 {

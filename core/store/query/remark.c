@@ -148,16 +148,14 @@ static const struct meaning meanings[] = {
 	[REASON(NO_ATTACHING)] = { CODE(UNAVAILABLE), "This tracesmithd cannot attach to "
 						      "processes" },
 
-	[REASON(BAD_BUDGET)] = { CODE(BAD_REQUEST),
-				 "A budget is above 0 % and below 100 %, or none" },
+	[REASON(BAD_BUDGET)] = { CODE(BAD_REQUEST), "A budget is above 0 % and below 100 %" },
 	[REASON(NO_WINDOWS)] = { CODE(UNAVAILABLE),
-				 "This kernel has no links to single processes (uprobe_multi, "
-				 "since "
-				 "Linux 6.6): every process is watched all the time, and what it "
-				 "pays is only estimated" },
-	[REASON(NO_HOT_CALLS)] = { CODE(UNAVAILABLE), "Process {1} makes no launches or other "
-						      "frequent calls: there is "
-						      "nothing to switch off and on" },
+				 "This kernel has no links to single processes (Linux 6.10 has "
+				 "them): every process is watched all the time, and what it pays "
+				 "is only estimated" },
+	[REASON(NO_HOT_CALLS)] = { CODE(UNAVAILABLE),
+				   "Process {1} makes no launches or other frequent calls: there "
+				   "is nothing to switch off and on" },
 	[REASON(NO_PACE)] = { CODE(UNAVAILABLE),
 			      "Process {1} makes too few synchronizations, allocations or other "
 			      "rare calls for its pace to be seen: what it pays is only "
@@ -166,11 +164,11 @@ static const struct meaning meanings[] = {
 				     "Process {1} is recorded exactly, which takes each of its "
 				     "calls: detach it first" },
 	[REASON(PAUSED_PROCESS)] = { CODE(UNAVAILABLE),
-				     "Process {1} is stopped, so it has no pace: continue it (kill "
-				     "-CONT {1}) and try again" },
+				     "Process {1} is stopped, so it has no pace: continue it "
+				     "(kill -CONT {1}) and try again" },
 	[REASON(NO_MAPPING)] = { CODE(UNAVAILABLE),
-				 "Which driver library process {1} uses is unknown: try again in a "
-				 "few seconds" },
+				 "Which driver library process {1} uses is unknown: try again in "
+				 "a few seconds" },
 };
 
 static const struct meaning *meaning_of(Tracesmith__V1__Remark__Reason reason)
