@@ -1,6 +1,7 @@
 """What a process pays is told with what the figure rests on, measured when asked, and changed by another budget, for a time
 or for good."""
 import json
+import os
 import re
 import shutil
 import signal
@@ -163,6 +164,35 @@ class Cost(tracesmith.Case):
         wait_for("its end", lambda: self.daemon.ended(process.pid))
         self.refuse(1, "has ended", "cost", process.pid)
         self.refuse(1, "does not exist", "cost", process.pid, "--now")
+
+
+class OtherUsers(tracesmith.Case):
+    """Whoever may use the daemon sees what everybody pays, and changes it for their own processes."""
+    settings = "[daemon]\ncontrol_group = nogroup\n"
+    budget = "1%"
+
+    def ctl(self, *arguments):
+        os.chmod(self.daemon.directory, 0o755)
+        command = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups",
+                   os.path.join(tracesmith.BUILD, "tsctl"), "--socket", self.daemon.socket, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    def test_the_owner_and_root_may(self):
+        own = workload("steps", "--seconds", SECONDS, user="nobody", group="nogroup", extra_groups=[])
+        self.addCleanup(self.end, own)
+        others = workload("steps", "--seconds", SECONDS)
+        self.addCleanup(self.end, others)
+        for process in own, others:
+            wait_for("its first calls", lambda: self.daemon.query("cost", "--pid", process.pid))
+            self.assertEqual(self.ctl("cost", process.pid).returncode, 0)
+        self.assertEqual(self.ctl("budget", own.pid, "5%").returncode, 0)
+        for refused in ("budget", others.pid, "none"), ("cost", others.pid, "--now"):
+            said = self.ctl(*refused)
+            self.assertEqual(said.returncode, 1)
+            self.assertRegex(said.stderr, rf"^tsctl: Process {others.pid} belongs to another user: .*\n$")
+        said = self.ctl("record", "-o", "/dev/null", "--pid", others.pid, "--duration", "2s")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertEqual(said.stderr.count("as far as the budget allows"), 1, said.stderr)
 
 
 class Calibration(tracesmith.Case):

@@ -15,7 +15,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 COUNTS = f"""
 export TS_BUILD={tracesmith.BUILD} TS_SOURCE={tracesmith.SOURCE} TS_DEADLINE=100
 uname -r
-/usr/bin/python3 -B {HERE}/test_counts.py Counts.test_every_function
+/usr/bin/python3 -B {HERE}/test_counts.py Counts.test_every_function &&
+/usr/bin/python3 -B {HERE}/test_cost.py Calibration.test_hot_and_cold
 """
 REFUSED = f"""
 uname -r
