@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* light.h: what the daemon and the library agree on for light mode.
+ *
+ * In light mode the library reports calls of hot functions itself, where a probe of the kernel
+ * would cost ten times as much. It maps a region near the driver library and tells the daemon where
+ * (struct ts_light). The daemon stops the process, fills the region and makes each hot function
+ * jump into it: not at the first instruction, which belongs to probes of the kernel, but at the
+ * second. There it saves registers and calls the library's hook; then the instructions that the
+ * jump has displaced run, and the function goes on behind them.
+ *
+ *   data: struct ts_light_head, then a struct ts_light_call for each site
+ *   code: TS_LIGHT_CODE bytes for each site
+ */
+#ifndef TS_LIGHT_H
+#define TS_LIGHT_H
+
+#include <stdint.h>
+
+#define TS_LIGHT_SITES	     160
+#define TS_LIGHT_CODE	     128
+#define TS_LIGHT_SLOTS	     10
+#define TS_LIGHT_DATA_BYTES  (20u << 10)
+#define TS_LIGHT_CODE_BYTES  (TS_LIGHT_SITES * TS_LIGHT_CODE)
+#define TS_LIGHT_BYTES	     (TS_LIGHT_DATA_BYTES + TS_LIGHT_CODE_BYTES)
+#define TS_LIGHT_HOOK_SYMBOL "tracesmith_light"
+
+/* library to daemon */
+struct ts_light {
+	uint32_t message;  /* TS_MESSAGE_LIGHT */
+	uint32_t in_place; /* 1: an earlier daemon has led the functions here */
+	uint64_t region;   /* TS_LIGHT_BYTES, private and anonymous: data, then code */
+	uint64_t hook;	   /* void (const struct ts_light_call *, const uint64_t saved[]) */
+	char text[128];	   /* region 0: why light mode is impossible, a sentence */
+};
+
+enum ts_light_from { TS_LIGHT_ARG = 1, TS_LIGHT_FIELD };
+
+/* A value of a call: `width` bytes (4 or 8) go to byte `to` of struct ts_api. */
+struct ts_light_slot {
+	uint8_t from; /* enum ts_light_from */
+	uint8_t arg;  /* argument, counted from 0 */
+	uint8_t width;
+	uint8_t to;
+	uint16_t offset; /* FIELD: into what the argument points to */
+	uint16_t reserved;
+};
+
+struct ts_light_call {
+	uint16_t fn;
+	uint16_t flags;	     /* enum ts_event_flag */
+	uint16_t slot_count; /* at most TS_LIGHT_SLOTS */
+	uint16_t frame;	     /* words from saved[0] up to the return address */
+	struct ts_light_slot slot[TS_LIGHT_SLOTS];
+};
+
+struct ts_light_head {
+	uint64_t hook;	/* as in struct ts_light */
+	uint32_t sites; /* functions that lead here; 0: none does, and the region can go */
+	uint32_t reserved;
+};
+
+/* What the code of a site saves before it calls the hook, lowest address first. */
+enum ts_light_saved {
+	TS_LIGHT_RBX,
+	TS_LIGHT_R11,
+	TS_LIGHT_R10,
+	TS_LIGHT_R9,
+	TS_LIGHT_R8,
+	TS_LIGHT_RCX,
+	TS_LIGHT_RDX,
+	TS_LIGHT_RSI,
+	TS_LIGHT_RDI,
+	TS_LIGHT_STATUS,
+	TS_LIGHT_RAX,
+	TS_LIGHT_SAVED
+};
+
+_Static_assert(sizeof(struct ts_light_head) + TS_LIGHT_SITES * sizeof(struct ts_light_call) <=
+		       TS_LIGHT_DATA_BYTES,
+	       "the data has room for all sites");
+_Static_assert(TS_LIGHT_DATA_BYTES % 4096 == 0, "code starts on a page of its own");
+
+#endif
