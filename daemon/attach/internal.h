@@ -1,8 +1,8 @@
 /* internal.h: how the parts of attaching work together.
  *
  * attach.c has the sequence, step.c its steps, check.c the refusals, proc.c reads /proc, target.c
- * knows the layout of the process, thread.c chooses a thread of it, remote.c makes that thread do
- * something for us, and frame.c is its way back if we die.
+ * knows the layout of the process, thread.c chooses a thread of it, freeze.c stops all of them,
+ * remote.c makes that thread do something for us, and frame.c is its way back if we die.
  */
 #ifndef TS_ATTACH_INTERNAL_H
 #define TS_ATTACH_INTERNAL_H
@@ -187,6 +187,8 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 /* The kernel ends some calls with EINTR whenever they are interrupted. Makes it restart them,
  * unless a handler of the program runs. */
 void attach_thread_again(struct user_regs_struct *regs);
+/* Whether it is in a call that could end half done, or cannot be stopped now. */
+bool attach_thread_half_done(pid_t pid, pid_t tid);
 
 /* What the process has because of us, and the outcome. */
 struct attach_state {

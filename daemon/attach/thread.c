@@ -298,6 +298,14 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 			  REMARK_NUMBER(patience_ms));
 }
 
+bool attach_thread_half_done(pid_t pid, pid_t tid)
+{
+	struct attach_where where;
+
+	return attach_where_read(pid, tid, &where) == 0 && !where.running && where.call >= 0 &&
+	       call_rank(where.call, where.argument) == RANK_NEVER;
+}
+
 void attach_thread_again(struct user_regs_struct *regs)
 {
 	if ((long)regs->rax != -EINTR || (long)regs->orig_rax < 0)
