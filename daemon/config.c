@@ -41,6 +41,8 @@ static const struct choice ways[] = {
 	{ NULL, 0 },
 };
 
+static const struct choice lights[] = { { "never", 0 }, { "request", 1 }, { NULL, 0 } };
+
 /* FILES, PLACES: texts whose defaults the library table has. */
 enum setting_type { TEXT, GROUP, FILES, PLACES, COUNT, SIZE, DURATION, SHARE, CHOICE };
 
@@ -92,6 +94,10 @@ static const struct setting settings[] = {
 	{ "probe", "trap_limit", SHARE, AT(trap_limit_ppm), "50%", 0, 1000000, NULL,
 	  "How much of one CPU a process may spend in probes: beyond that it is left out for some\n"
 	  "# time, so that no program can slow the host down through them; none means no limit." },
+
+	{ "probe", "light", CHOICE, AT(light), "request", 0, 0, lights,
+	  "Which processes report frequent calls from inside: none (never), or those that\n"
+	  "# were asked to with 'tsctl attach --light' (request)." },
 
 	{ "exact", "attach_library", TEXT, AT(attach_library), "", 0, 0, NULL,
 	  "Library that 'tsctl attach' loads into a process; if empty, the one installed with the\n"

@@ -25,6 +25,7 @@ struct config {
 	uint64_t events_per_s;
 	uint64_t budget_ppm;
 	uint64_t trap_limit_ppm;
+	uint64_t light; /* 0: nobody gets light mode, 1: who asks */
 	char *filter_pids, *filter_uids, *filter_cgroups;
 
 	uint64_t keep_ns;

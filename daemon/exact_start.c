@@ -5,6 +5,7 @@
 #include "core/base/beside.h"
 #include "core/base/log.h"
 #include "daemon/daemon_internal.h"
+#include "daemon/library/library.h"
 #include "daemon/notify.h"
 #include "proto/paths.h"
 
@@ -18,6 +19,27 @@ static void on_recording(void *data, uint32_t pid, bool on, uint64_t since_ns)
 	struct daemon *daemon = data;
 
 	price_recording(daemon->price, pid, on, since_ns);
+}
+
+/* What windows have missed ends here: from now on all is seen. */
+static void on_light(void *data, uint32_t pid, bool light)
+{
+	struct daemon *daemon = data;
+
+	if (light)
+		price_process_gone(daemon->price, pid, uv_hrtime());
+	if (libraries_hold(daemon->libraries, pid, light) < 0)
+		log_warning("No memory to leave hot calls of process %u to our library", pid);
+	core_set_light(daemon->core, pid, light);
+}
+
+static bool is_watched(void *data, uint32_t pid)
+{
+	const struct daemon *daemon = data;
+
+	libraries_tick(daemon->libraries, uv_hrtime());
+	return !libraries_has(daemon->libraries, pid) ||
+	       libraries_hot_state(daemon->libraries, pid) == HOT_IS_OPEN;
 }
 
 /* Ours is next to the program, or where it was installed. */
@@ -38,6 +60,9 @@ int daemon_start_exact(struct daemon *daemon)
 		.probe = daemon->probe,
 		.stir = on_record,
 		.recording = on_recording,
+		.light = on_light,
+		.is_watched = is_watched,
+		.functions = library_functions(),
 		.data = daemon,
 	};
 	struct exact_config config = {
@@ -65,6 +90,12 @@ void daemon_attach(void *data, struct api_ticket *ticket, const struct api_attac
 {
 	struct daemon *daemon = data;
 
+	if (request->wanted.light && !daemon->config->light) {
+		api_ticket_fail(ticket, REASON(UNSUPPORTED),
+				"The settings allow no light mode ('light = never' in [probe])",
+				NULL);
+		return;
+	}
 	exact_attach(daemon->exact, ticket, request);
 }
 

@@ -180,7 +180,8 @@ int daemon_start_price(struct daemon *daemon)
 
 bool daemon_price_event(struct daemon *daemon, const struct ts_event *event)
 {
-	return !calibrate_owns(daemon->calibrate, event) && price_event(daemon->price, event);
+	return !calibrate_owns(daemon->calibrate, event) && !exact_covers(daemon->exact, event) &&
+	       price_event(daemon->price, event);
 }
 
 static void on_closed(void *data)

@@ -52,6 +52,7 @@ static void reread_apply(struct reread *reread)
 	libraries_add_standing(daemon->libraries, &reread->standing);
 	daemon->config->budget_ppm = reread->config->budget_ppm;
 	daemon->config->trap_limit_ppm = reread->config->trap_limit_ppm;
+	daemon->config->light = reread->config->light;
 	daemon_configure_price(daemon);
 	daemon_configure_flood(daemon);
 	log_set_level((enum log_level)reread->config->log_level);

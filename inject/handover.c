@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -76,16 +77,42 @@ void link_end(const struct link_batch *batch)
 	handover_leave();
 }
 
-void link_wake(void)
+void *link_slot(const struct link_batch *batch, uint32_t nth)
+{
+	const struct handover *handover = batch->to;
+
+	return ts_ring_slot(&handover->ring, batch->at + nth);
+}
+
+static void handover_wake(const struct handover *handover)
 {
 	static const uint64_t one = 1;
-	struct handover *handover = handover_enter();
 	int saved = errno;
 
-	/* This fails only if it would block, and then the daemon is already being woken. */
-	if (handover && ts_ring_wake(&handover->ring) &&
-	    write(handover->wake_fd, &one, sizeof(one)) < 0)
-		errno = saved;
+	/* This fails only if it would block, and then the daemon is already being woken. Not by
+	 * write(): a thread could be cancelled there. */
+	if (ts_ring_wake(&handover->ring))
+		syscall(SYS_write, handover->wake_fd, &one, sizeof(one));
+	errno = saved;
+}
+
+void link_done(const struct link_batch *batch)
+{
+	const struct handover *handover = batch->to;
+
+	ts_ring_publish(&handover->ring, batch->at, 0);
+	/* To publish is a full barrier, as ts_ring_sleep() is: one of us sees the other. */
+	if (__atomic_load_n(&handover->ring.head->reader_idle, __ATOMIC_SEQ_CST))
+		handover_wake(handover);
+	handover_leave();
+}
+
+void link_wake(void)
+{
+	struct handover *handover = handover_enter();
+
+	if (handover)
+		handover_wake(handover);
 	handover_leave();
 }
 

@@ -32,6 +32,10 @@ struct link_batch {
 int link_begin(struct link_batch *batch, uint32_t count);
 void link_fill(const struct link_batch *batch, uint32_t nth, const void *record, size_t size);
 void link_end(const struct link_batch *batch);
+/* For a batch of one record instead: where to write it; then it is handed over, and the daemon
+ * woken if it sleeps. */
+void *link_slot(const struct link_batch *batch, uint32_t nth);
+void link_done(const struct link_batch *batch);
 /* Counts records that could not be handed over; reported when there is room. */
 void link_lost(enum ts_lost_reason reason, uint64_t count);
 /* After a batch of puts. */

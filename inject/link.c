@@ -18,6 +18,7 @@
 #include "core/base/clock.h"
 #include "core/base/time.h"
 #include "inject/helper.h"
+#include "inject/light.h"
 #include "inject/link.h"
 #include "inject/pin.h"
 #include "proto/paths.h"
@@ -62,7 +63,8 @@ static struct {
 	struct ts_settings wanted;
 	struct sockaddr_un address;
 	int socket;
-	bool started;  /* cupti.c has something to give back */
+	bool started;  /* cupti.c or light.c has something to give back */
+	bool light;    /* cupti.c is not used */
 	bool stranded; /* memory with a writer still inside */
 	bool clings;   /* something refers to us, so we must not be unloaded */
 	struct ts_state untold;
@@ -103,7 +105,8 @@ void link_at_exit(void)
 	for (int ms = 0; ms < EXIT_WAIT_MS && link_is_inside(); ms++)
 		poll(NULL, 0, 1);
 	if (!link_is_inside()) {
-		cupti_at_exit();
+		if (!self.light)
+			cupti_at_exit();
 		handover_losses();
 	}
 	errno = saved;
@@ -121,6 +124,7 @@ void link_forked(void)
 	self.socket = -1;
 	offered = CLOSED;
 	handover_forked();
+	light_forked();
 	cupti_forked();
 }
 
@@ -327,8 +331,12 @@ static void link_stop(void)
 	bool clean;
 
 	cupti_enter();
-	clean = cupti_stop(why, sizeof(why));
+	clean = self.light || cupti_stop(why, sizeof(why));
 	cupti_leave();
+	if (!light_stop() && clean) {
+		snprintf(why, sizeof(why), "functions of the driver still lead to it");
+		clean = false;
+	}
 	self.started = false;
 	handover_losses();
 	if (!handover_close())
@@ -360,7 +368,8 @@ static enum outcome link_read(void)
 			link_refused(&received);
 			return OUTCOME_END;
 		}
-		if (kind == TS_MESSAGE_SETTINGS && received.size >= sizeof(struct ts_welcome)) {
+		if (kind == TS_MESSAGE_SETTINGS && received.size >= sizeof(struct ts_welcome) &&
+		    !self.light) {
 			cupti_enter();
 			cupti_settings(&received.message.welcome.settings);
 			cupti_leave();
@@ -380,11 +389,30 @@ static void link_tick(void)
 
 	if (fd >= 0)
 		close(fd); /* we had a connection before */
-	cupti_enter();
-	cupti_tick();
-	cupti_leave();
+	if (!self.light) {
+		cupti_enter();
+		cupti_tick();
+		cupti_leave();
+	}
 	handover_losses();
 	link_tell_again();
+}
+
+static void link_begin_recording(const struct ts_settings *settings)
+{
+	struct ts_light light;
+
+	self.started = true;
+	self.light = settings->light;
+	if (self.light) {
+		light_start(&light);
+		link_send(&light, sizeof(light));
+		link_settled();
+		return;
+	}
+	cupti_enter();
+	cupti_start(settings);
+	cupti_leave();
 }
 
 /* With a daemon, until either side closes. */
@@ -393,10 +421,7 @@ static enum outcome link_serve(const struct ts_settings *settings)
 	uint64_t next_ms = now_ms() + CUPTI_TICK_MS;
 	enum outcome outcome = OUTCOME_NO_DAEMON;
 
-	self.started = true;
-	cupti_enter();
-	cupti_start(settings);
-	cupti_leave();
+	link_begin_recording(settings);
 	while (outcome == OUTCOME_NO_DAEMON) {
 		uint64_t now = now_ms();
 
@@ -434,8 +459,10 @@ static enum outcome link_talk(void)
 	}
 	if (outcome == OUTCOME_DAEMON_GONE) {
 		debug_say("lost the daemon, waiting for it");
+		light_suspend();
 		cupti_enter();
-		cupti_suspend();
+		if (!self.light)
+			cupti_suspend();
 		cupti_leave();
 		if (!handover_close())
 			self.stranded = true;

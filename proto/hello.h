@@ -26,12 +26,15 @@ struct ts_settings {
 	uint32_t budget_ppm;   /* share of its speed that recording may take; 0: no limit */
 	uint32_t flush_ms;     /* how often CUPTI hands over finished records */
 	uint64_t buffer_bytes; /* maximum that CUPTI may hold */
+	uint32_t light;	       /* 1: no CUPTI, only calls of hot functions (light.h) */
+	uint32_t reserved;
 };
 
 enum ts_message {
 	/* library to daemon */
 	TS_MESSAGE_HELLO = 1,
 	TS_MESSAGE_STATE = 2,
+	TS_MESSAGE_LIGHT = 3, /* struct ts_light (light.h), instead of the state COLLECTING */
 	/* daemon to library */
 	TS_MESSAGE_WELCOME = 16,
 	TS_MESSAGE_REFUSED = 17, /* with a sentence; do not retry */

@@ -38,6 +38,7 @@
 	  "how much of a thread's time recording may take, e.g. 3%")                               \
 	X(WAIT, "wait", 0, "[DURATION]", "wait until the process uses CUDA, at most this long")    \
 	X(SECCOMP, "seccomp", 0, NULL, "attach even if a seccomp filter may kill the process")     \
+	X(LIGHT, "light", 0, NULL, "only count calls, from inside, at a fraction of the price")    \
 	X(JSON, "json", 'j', NULL, "print one JSON object")                                        \
 	X(CSV, "csv", 0, NULL, "print comma-separated values")                                     \
 	X(WIDE, "wide", 'w', NULL, "show every column in full width")                              \

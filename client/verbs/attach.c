@@ -28,6 +28,7 @@ static int ask_once(struct link *link, const struct options *options, uint32_t p
 	attach.records = options->records;
 	attach.stacks = options->stacks;
 	attach.budget_ppm = options->budget_ppm;
+	attach.light = (options->given & OPTION_LIGHT) != 0;
 	attach.seccomp = options->given & OPTION_SECCOMP;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_ATTACH;
 	request.attach = &attach;
@@ -81,6 +82,14 @@ static void write_text(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
 {
 	char stopped[UNITS_TEXT_SIZE], ready[UNITS_TEXT_SIZE], records[RECORDS_TEXT_MAX];
 
+	if (attach->functions) {
+		printf("Attached to process %u: paused for %s; its calls of %u functions are "
+		       "reported from inside after %s\n",
+		       pid, units_nanoseconds(stopped, (int64_t)attach->stopped_ns),
+		       attach->functions, units_nanoseconds(ready, (int64_t)attach->ready_ns));
+		notes_text(attach->n_note, attach->note);
+		return;
+	}
 	records_text(attach->records, records);
 	units_nanoseconds(stopped, (int64_t)attach->stopped_ns);
 	units_nanoseconds(ready, (int64_t)attach->ready_ns);
@@ -108,7 +117,8 @@ static void write_json(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
 	json_string(stdout, attach->library);
 	printf(",\"cupti_version\":%u,\"records\":", attach->cupti_version);
 	records_json(attach->records);
-	printf(",\"stacks\":\"%s\",", stacks_text(attach->stacks));
+	printf(",\"stacks\":\"%s\",\"light_functions\":%u,", stacks_text(attach->stacks),
+	       attach->functions);
 	notes_json(attach->n_note, attach->note);
 	puts("}");
 }

@@ -36,7 +36,7 @@ const struct command command_table[] = {
 	  1, ARGUMENTS_FOREIGN, RECORDS_HELP "Example: tsctl run -- python3 train.py --epochs 3\n",
 	  cmd_run },
 	{ "attach", "PID", "get exact GPU times of a running process",
-	  OPTIONS_RECORD | OPTION_WAIT | OPTION_SECCOMP | OPTION_JSON, 1, 1,
+	  OPTIONS_RECORD | OPTION_LIGHT | OPTION_WAIT | OPTION_SECCOMP | OPTION_JSON, 1, 1,
 	  RECORDS_HELP "Root may attach to any process, other users to their own.\n"
 		       "Example: tsctl attach 4711 --stacks all --budget 3%\n",
 	  cmd_attach },

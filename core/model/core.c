@@ -18,6 +18,8 @@
 /* No clock shows more than a century; and nothing unfinished can be an hour ahead. */
 #define TIME_MAX_NS   (1ull << 62)
 #define TIME_AHEAD_NS 3600000000000ull
+/* The model's clock goes with the daemon's ticks, if with nothing else. */
+#define CALL_AHEAD_NS 10000000000ull
 
 /* Requirements on the times of a record; 0 is none. */
 enum record_times {
@@ -187,6 +189,18 @@ static void core_see_event(struct core *core, const struct core_origin *origin,
 		process->exact->heard_ns = core->now_ns;
 }
 
+/* From a library: without what only a return, or the kernel, can tell. */
+static bool core_call_ok(const struct core *core, const struct core_origin *origin,
+			 const struct ts_event *event)
+{
+	const struct function_table *functions = &core->config.functions;
+
+	return origin->calls && event->kind == TS_EVENT_API && event->fn < functions->count &&
+	       functions->row[event->fn].hot && !event->end_ns && !event->stack_id &&
+	       !event->result && !(event->flags & ~(TS_EVENT_PER_THREAD | TS_EVENT_UNREAD)) &&
+	       event->start_ns <= core->now_ns + CALL_AHEAD_NS;
+}
+
 static int core_take_event(struct core *core, const struct core_origin *origin,
 			   const struct ts_event *event)
 {
@@ -196,7 +210,8 @@ static int core_take_event(struct core *core, const struct core_origin *origin,
 	int r;
 
 	if (!event->tgid || !core_times_ok(core, event, kind->times) ||
-	    (origin->pid ? kind->kernel_only : kind->library_only))
+	    (origin->pid ? kind->kernel_only && !core_call_ok(core, origin, event)
+			 : kind->library_only))
 		return core_bad(core, process);
 	/* Its end was noticed before it was reported: nothing is missing. */
 	if (!process && event->kind == TS_EVENT_EXIT)
@@ -370,6 +385,16 @@ void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns)
 	core_see_time(core, now_ns);
 	if (process)
 		process_gone(core, process, now_ns);
+}
+
+void core_set_light(struct core *core, uint32_t pid, bool light)
+{
+	struct process *process = process_by_pid(core, pid);
+
+	if (!process || process->row.light == light)
+		return;
+	process->row.light = light;
+	core_tell(core, &process->row);
 }
 
 void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns)

@@ -34,6 +34,7 @@ struct core_process {
 	uint64_t first_ns; /* first seen */
 	uint64_t exit_ns;  /* 0: running */
 	bool executed;	   /* reported again because it now runs another program */
+	bool light;	   /* our library in it reports its hot calls */
 	char comm[TS_COMM_SIZE];
 };
 
@@ -379,6 +380,7 @@ struct core_config {
 /* Who handed a record in, according to the kernel. */
 struct core_origin {
 	uint32_t pid; /* 0: BPF, which speaks for every process */
+	bool calls;   /* it may hand in calls of hot functions */
 };
 
 enum ingest_result {
@@ -429,6 +431,8 @@ int core_restore_collect(struct core *core, uint32_t process, uint64_t since_ns)
 
 /* No more records come from the process's library: its connection has ended and its ring is empty.
  * Without a COLLECT record that announced this, the time since is a gap. */
+/* Whether hot calls of the process are reported by our library in it. */
+void core_set_light(struct core *core, uint32_t pid, bool light);
 void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 
 /* A process is known to be gone (without an EXIT event). Its last events, and its EXIT, may still

@@ -134,7 +134,8 @@ static const char *const steps[] = {
 	/* 7: what a kill loses beyond last_ns. */
 	"ALTER TABLE boot ADD COLUMN oldest_pending_ns INTEGER NOT NULL DEFAULT 0;",
 
-	/* 8: the price of the probes, and windows in which hot calls are watched. */
+	/* 8: the price of the probes, and windows in which hot calls are watched; light mode. */
+	"ALTER TABLE process ADD COLUMN light INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE function ADD COLUMN hot INTEGER NOT NULL DEFAULT 0;"
 	"CREATE TABLE watch(boot INTEGER, second INTEGER, process INTEGER, part INTEGER,"
 	" windows INTEGER, watched_ns INTEGER, all_ns INTEGER, seen INTEGER, missed INTEGER,"

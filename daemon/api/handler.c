@@ -126,7 +126,8 @@ static void handle_attach(struct client *client, const Tracesmith__V1__Request *
 	struct api_attach attach = {
 		.wanted = { .records = request->attach->records,
 			    .stacks = request->attach->stacks,
-			    .budget_ppm = request->attach->budget_ppm },
+			    .budget_ppm = request->attach->budget_ppm,
+			    .light = request->attach->light },
 		.seccomp = request->attach->seccomp,
 	};
 	struct api *api = client->api;

@@ -139,6 +139,7 @@ void api_attach_done(struct api_ticket *ticket, const struct api_attach_result *
 	body.cupti_version = result->cupti_version;
 	body.records = result->records;
 	body.stacks = result->stacks;
+	body.functions = result->functions;
 	body.n_note = result->note_count;
 	body.note = (char **)result->note;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_ATTACH;

@@ -351,13 +351,17 @@ static int wait_threads_end(pid_t pid, struct remarks *why)
 static int work_unload(struct attach_work *work)
 {
 	struct attach_state state;
+	bool ours = true;
 	int r;
 
 	r = state_open(&state, work->pid, work->started_ticks, work->why);
 	if (r == 0)
 		r = wait_threads_end(work->pid, work->why);
 	state.handle = work->handle;
-	if (r == 0 && attach_target_entry(&state.target, state.handle, &state.entry) < 0)
+	/* An earlier daemon has loaded it. */
+	if (r == 0 && !state.handle)
+		attach_target_loaded(&state.target, &state.handle, &state.entry, &ours);
+	if (r == 0 && (!ours || attach_target_entry(&state.target, state.handle, &state.entry) < 0))
 		r = ATTACH_FAILED(work->why, -ENOEXEC,
 				  "The library in process %d was not loaded by attaching: it stays "
 				  "loaded but inactive",

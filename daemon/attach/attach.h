@@ -41,7 +41,8 @@ int attach_check(const struct attach_request *request, struct remarks *why);
 int attach_run(const struct attach_request *request, struct attach_result *ret,
 	       struct remarks *why);
 
-/* After the library has reported that it is GONE and unloadable, and its connection has ended. */
+/* `handle` 0: an earlier daemon has loaded it. After the library has reported that it is GONE and
+ * unloadable, and its connection has ended. */
 int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, struct remarks *why);
 
 #endif

@@ -59,6 +59,10 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 		snprintf(why, TS_HELLO_TEXT, "the daemon has no memory for another process");
 		return -ENOMEM;
 	}
+	if (!session->attach && uid) {
+		session->request.limited = true;
+		session->request.uid = uid;
+	}
 	session->connected = true;
 	session->gone = session->failed = session->unloadable = false;
 	session->records_now = 0;
@@ -70,12 +74,18 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	session->settings = session->attach ? session->request.wanted : hello->wanted;
 	if (!session->settings.records)
 		session->settings.records = TS_RECORDS_DEFAULT;
+	if (session->settings.light) {
+		session->settings.records = 0;
+		session->attached |= hello->how == TS_HELLO_ATTACH;
+	}
 	if (session->settings.stacks > TS_STACKS_ALL || !session->settings.stacks)
 		session->settings.stacks = TS_STACKS_SAMPLED;
 	probe_choose_stacks(exact->parts.probe, pid, (enum probe_choice)session->settings.stacks);
 	session_announce(session);
 	*ret_settings = session->settings;
-	if (session->attach && !session->running)
+	if (session->settings.light)
+		uv_timer_stop(&session->timer);
+	else if (session->attach && !session->running)
 		session_wait(session, BEGIN_MS);
 	return 0;
 }
@@ -85,8 +95,14 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 	const struct ts_event *event = record;
 	struct exact *exact = data;
 	struct session *session = session_find(exact, pid);
-	const struct core_origin origin = { .pid = pid };
+	struct core_origin origin = { .pid = pid };
+	struct ts_event call;
 
+	if (session && size >= sizeof(*event) && light_admit(session, event, &call)) {
+		origin.calls = true;
+		record = event = &call;
+		size = sizeof(call);
+	}
 	core_ingest(exact->parts.core, &origin, record, size);
 	exact->parts.stir(exact->parts.data);
 	if (!session)
@@ -106,7 +122,7 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 }
 
 /* Then it is left as it was found, if we loaded the library. */
-static void session_failed(struct session *session, const char *text)
+void session_failed(struct session *session, const char *text)
 {
 	static struct log_limit limit;
 
@@ -177,6 +193,7 @@ static void on_gone(void *data, uint32_t pid)
 	if (!session)
 		return;
 	session->connected = session->recording = session->windows = false;
+	light_over(session);
 	uv_timer_stop(&session->timer);
 	probe_choose_stacks(exact->parts.probe, pid, PROBE_CHOICE_DEFAULT);
 	if (session->job != JOB_NONE)
@@ -210,6 +227,14 @@ static void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck)
 
 	if (session)
 		session->lost += no_room + stuck;
+	/* Of light mode, calls are missing, as if the probes had lost them. */
+	if (session && session->settings.light) {
+		loss.reason = LOSS_RING_FULL;
+		loss.count = no_room + stuck;
+		if (loss.count)
+			core_lose(exact->parts.core, &loss);
+		return;
+	}
 	loss.reason = LOSS_EXACT_RING;
 	loss.count = no_room;
 	if (no_room)
@@ -225,7 +250,7 @@ static void session_refuse(const struct session *session, struct api_ticket *tic
 {
 	const char *pid = REMARK_NUMBER(session->pid);
 
-	if (session->stage == SESSION_LEAVING || session->job == JOB_UNLOAD)
+	if (session->stage == SESSION_LEAVING || session->job == JOB_UNLOAD || session->detach)
 		api_ticket_fail(ticket, REASON(BEING_DETACHED), pid, NULL);
 	else if (session->attach || session->job == JOB_ATTACH)
 		api_ticket_fail(ticket, REASON(BEING_ATTACHED), pid, NULL);
@@ -285,6 +310,8 @@ void exact_over(struct exact *exact, uint32_t pid)
 {
 	struct session *session = session_find(exact, pid);
 
+	if (session)
+		light_over(session);
 	if (session && session->stage == SESSION_WAITING && session->job == JOB_NONE) {
 		session_fail(session, REASON(LIBRARY_GONE), REMARK_NUMBER(pid), NULL);
 		session_end(session);
@@ -303,6 +330,7 @@ int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct e
 		.hello = on_hello,
 		.record = on_record,
 		.state = on_state,
+		.light = light_on_told,
 		.gone = on_gone,
 		.unheard = on_unheard,
 		.lost = on_lost,
@@ -358,6 +386,7 @@ void exact_stats(const struct exact *exact, struct exact_stats *ret)
 	list_for_each(session, &exact->sessions, link) {
 		ret->collecting += session->connected;
 		ret->attached += session->connected && session->attached;
+		ret->light += session->connected && session->light.stage != LIGHT_NONE;
 	}
 }
 

@@ -35,6 +35,11 @@ struct exact_parts {
 	void (*stir)(void *data); /* a record has come */
 	/* The process is recorded from `since_ns` on, or not any more. */
 	void (*recording)(void *data, uint32_t pid, bool on, uint64_t since_ns);
+	/* Whether the probes of hot functions are to stay out of a process, which reports those
+	 * calls itself (light mode); and whether they are in it again. */
+	void (*light)(void *data, uint32_t pid, bool light);
+	bool (*is_watched)(void *data, uint32_t pid);
+	struct function_table functions;
 	void *data;
 };
 
@@ -64,9 +69,13 @@ void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret)
 /* Has it recorded from now on, or not after `at_ns` (soon). To be repeated until it is so. */
 void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns);
 
+/* Whether the library reports that call, which a probe has seen too. NULL: no. */
+bool exact_covers(const struct exact *exact, const struct ts_event *event);
+
 struct exact_stats {
 	struct inject_stats inject;
 	uint32_t collecting, attached; /* processes; attached: not started by `tsctl run` */
+	uint32_t light;		       /* of the collecting */
 	uint64_t attaches, failed, detaches;
 	uint64_t longest_stop_ns;
 };

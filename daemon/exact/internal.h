@@ -8,6 +8,32 @@
 #include "core/base/time.h"
 #include "daemon/attach/attach.h"
 #include "daemon/exact/exact.h"
+#include "daemon/light/light.h"
+
+enum light_stage {
+	LIGHT_NONE,
+	LIGHT_WANTED, /* functions are to be led to the library */
+	LIGHT_ON,     /* they are */
+	LIGHT_ENDING, /* the probes are put on again before they are led away */
+	LIGHT_ENDED,  /* they are away; calls from before may still come */
+};
+
+#define LIGHT_THREADS 64
+
+/* Of a session of light mode. A call that a probe saw between the two times is reported by the
+ * library as well; the job writes them while the process is stopped. */
+struct light_session {
+	enum light_stage stage;
+	uint64_t from_ns, until_ns; /* atomic; 0: not yet */
+	uint64_t ending_ns;
+	bool foreign; /* it numbers its threads otherwise than we do */
+	uint32_t next_thread;
+	struct {
+		uint32_t theirs, ours;
+	} thread[LIGHT_THREADS];
+	struct light_request request;
+	struct light_result result;
+};
 
 /* State of a session's connection. */
 enum session_stage {
@@ -22,6 +48,8 @@ enum session_job {
 	JOB_NONE,
 	JOB_ATTACH, /* load the library */
 	JOB_UNLOAD, /* unload it */
+	JOB_PUT,    /* light mode: lead hot functions to it */
+	JOB_TAKE,   /* and away again */
 };
 
 struct session {
@@ -52,6 +80,7 @@ struct session {
 	uv_work_t work;
 	struct attach_request request;
 	struct attach_result result;
+	struct light_session light;
 	uint32_t unloads; /* tries */
 	int error;
 	struct remarks why;
@@ -59,6 +88,7 @@ struct session {
 
 struct exact {
 	uv_loop_t *loop;
+	uint32_t lights; /* sessions of light mode */
 	struct exact_config config;
 	struct exact_parts parts;
 	struct inject *inject;
@@ -94,6 +124,21 @@ void session_leave(struct session *session);
 bool session_process_ended(const struct session *session);
 /* Waits at most this long for what its stage waits for. */
 void session_wait(struct session *session, uint64_t ms);
+
+/* light.c */
+void light_on_told(void *data, uint32_t pid, const struct ts_light *told);
+/* Its turn has come, after another job. */
+void light_go(struct session *session);
+void light_job_done(struct session *session, enum session_job job);
+/* False: it has to end light mode first, and leaves then. */
+bool light_may_leave(struct session *session);
+/* The process or its connection is over. */
+void light_over(struct session *session);
+/* A call from its ring, as the model may have it. False: it may not. */
+bool light_admit(struct session *session, const struct ts_event *event, struct ts_event *ret);
+
+/* exact.c */
+void session_failed(struct session *session, const char *text);
 
 /* job.c */
 void exact_job(struct session *session, enum session_job job);

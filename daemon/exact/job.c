@@ -30,6 +30,12 @@ static void job_run(uv_work_t *work)
 
 	if (session->job == JOB_ATTACH)
 		session->error = job_attach(session);
+	else if (session->job == JOB_PUT)
+		session->error =
+			light_put(&session->light.request, &session->light.result, &session->why);
+	else if (session->job == JOB_TAKE)
+		session->error =
+			light_take(&session->light.request, &session->light.result, &session->why);
 	else
 		session->error = attach_unload((pid_t)session->pid, session->request.started_ticks,
 					       session->result.handle, &session->why);
@@ -61,7 +67,9 @@ static void session_met(struct session *session)
 		session_leave(session);
 	else if (session->stage == SESSION_COLLECTING || session->note[0])
 		session_answer_attach(session);
-	else if (session->attach)
+	else if (session->light.stage == LIGHT_WANTED)
+		light_go(session);
+	else if (session->attach && !session->settings.light)
 		session_wait(session, BEGIN_MS);
 }
 
@@ -123,6 +131,8 @@ static void job_done(uv_work_t *work, int status)
 		session_end(session);
 	else if (job == JOB_ATTACH)
 		session_injected(session);
+	else if (job == JOB_PUT || job == JOB_TAKE)
+		light_job_done(session, job);
 	else
 		session_unloaded(session);
 	if (!exact->closing)

@@ -63,6 +63,7 @@ void session_end(struct session *session)
 		session_fail(session, REASON(STOPPING), NULL);
 	else
 		session_fail(session, REASON(LIBRARY_GONE), REMARK_NUMBER(session->pid), NULL);
+	light_over(session);
 	if (!session->ended)
 		map_remove(&session->exact->by_pid, session_key(session->pid));
 	session->ended = true;
@@ -113,13 +114,16 @@ void session_answer_attach(struct session *session)
 		.stacks = session->settings.stacks,
 		.note = note,
 		.note_count = session->note[0] != '\0',
+		.functions = session->light.result.functions,
 	};
 
 	if (session->running)
 		return;
 	uv_timer_stop(&session->timer);
 	result.stopped_ns = session->result.stopped_ns;
-	result.stops = session->result.stops;
+	if (session->light.result.stopped_ns > result.stopped_ns)
+		result.stopped_ns = session->light.result.stopped_ns;
+	result.stops = session->result.stops + session->light.result.stops;
 	if (session->attach)
 		api_attach_done(TAKE(session->attach), &result);
 }
@@ -141,6 +145,8 @@ void session_answer_detach(struct session *session, bool unloaded)
 
 void session_leave(struct session *session)
 {
+	if (!light_may_leave(session))
+		return;
 	/* Sent once: a message that it has not read when it closes would lose us its last
 	 * messages. */
 	if (session->stage != SESSION_LEAVING)

@@ -14,6 +14,7 @@
 
 #include "daemon/intake/intake.h"
 #include "proto/hello.h"
+#include "proto/light.h"
 
 struct inject;
 
@@ -43,6 +44,8 @@ struct inject_callbacks {
 	/* Records lost in the ring since the last time: for lack of room, by the library's count,
 	 * or in slots that were claimed and not published in time (`stuck`). */
 	void (*lost)(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck);
+	/* Its library waits for hot functions to be led to it. */
+	void (*light)(void *data, uint32_t pid, const struct ts_light *light);
 };
 
 /* -EADDRINUSE: another daemon answers on that path. */

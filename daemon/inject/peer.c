@@ -48,14 +48,15 @@ static void peer_close(struct peer *peer)
 			uv_close(handle[i], peer_handle_closed);
 }
 
-/* A start, change or end of collection has a time; what else a library hands over was over some
- * time before, and comes with what is before it in the ring. */
+/* A start, change or end of collection has a time, and a call of light mode; what else a library
+ * hands over was over some time before, and comes with what is before it in the ring. */
 static uint64_t record_time_ns(const void *record, size_t size)
 {
 	const struct ts_event *event = record;
 	uint64_t time_ns, now_ns;
 
-	if (event->kind != TS_EVENT_COLLECT || size < sizeof(*event))
+	if ((event->kind != TS_EVENT_COLLECT && event->kind != TS_EVENT_API) ||
+	    size < sizeof(*event))
 		return 0;
 	time_ns = event->end_ns > event->start_ns ? event->end_ns : event->start_ns;
 	now_ns = uv_hrtime();

@@ -16,6 +16,7 @@ union message {
 	uint32_t kind;
 	struct ts_hello hello;
 	struct ts_state state;
+	struct ts_light light;
 };
 
 int peer_say(struct peer *peer, const void *message, size_t size)
@@ -192,6 +193,14 @@ static void peer_on_state(struct peer *peer, struct ts_state *state)
 		peer_end(peer);
 }
 
+static void peer_on_light(struct peer *peer, struct ts_light *light)
+{
+	struct inject *inject = peer->inject;
+
+	clean_text(light->text, sizeof(light->text));
+	inject->callbacks.light(inject->data, peer->pid, light);
+}
+
 static bool peer_says_too_much(struct peer *peer)
 {
 	uint64_t second = uv_now(peer->inject->loop) / 1000;
@@ -212,6 +221,9 @@ static void peer_message(struct peer *peer, union message *message, size_t size)
 	else if (peer->stage == PEER_WELCOMED && size >= sizeof(message->state) &&
 		 message->kind == TS_MESSAGE_STATE)
 		peer_on_state(peer, &message->state);
+	else if (peer->stage == PEER_WELCOMED && size >= sizeof(message->light) &&
+		 message->kind == TS_MESSAGE_LIGHT)
+		peer_on_light(peer, &message->light);
 	else
 		peer_foreign(peer, "sends a message that no library sends");
 }

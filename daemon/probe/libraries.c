@@ -13,6 +13,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "core/base/vector.h"
 #include "daemon/limits.h"
 #include "daemon/probe/remover.h"
 
@@ -26,6 +27,8 @@ struct libraries {
 	bool going, closing;
 	uint32_t count;
 	struct library_copy *library[LIMIT_LIBRARIES];
+	uint32_t *held; /* processes */
+	size_t held_count, held_room;
 };
 
 static struct library_copy *library_free(struct library_copy *library)
@@ -135,6 +138,7 @@ int libraries_free(struct libraries *libraries, uint64_t wait_ns)
 	r = remover_free(libraries->remover, wait_ns);
 	if (remover_free(libraries->links_remover, r ? 0 : wait_ns) < 0)
 		r = -ETIMEDOUT;
+	free(libraries->held);
 	free(libraries);
 	return r;
 }
@@ -372,8 +376,44 @@ void libraries_process_gone(struct libraries *libraries, uint32_t pid)
 			links_remove(&libraries->library[i]->links[group], pid);
 }
 
+/* Where nobody can be left out alone, all are watched. */
+static bool libraries_holds(const struct libraries *libraries, uint32_t pid)
+{
+	if (!libraries->may_single)
+		return false;
+	for (size_t i = 0; i < libraries->held_count; i++)
+		if (libraries->held[i] == pid)
+			return true;
+	return false;
+}
+
+int libraries_hold(struct libraries *libraries, uint32_t pid, bool hold)
+{
+	bool held = libraries_holds(libraries, pid);
+	size_t kept = 0;
+
+	if (!libraries->may_single)
+		return 0;
+	if (hold && !held) {
+		if (VECTOR_ROOM(libraries->held, libraries->held_room, libraries->held_count + 1))
+			return -ENOMEM;
+		libraries->held[libraries->held_count++] = pid;
+		libraries_watch(libraries, pid, HOT_CLOSED);
+	}
+	if (!hold && held) {
+		for (size_t i = 0; i < libraries->held_count; i++)
+			if (libraries->held[i] != pid)
+				libraries->held[kept++] = libraries->held[i];
+		libraries->held_count = kept;
+		libraries_watch(libraries, pid, HOT_WHOLE);
+	}
+	return 0;
+}
+
 void libraries_watch(struct libraries *libraries, uint32_t pid, enum hot_want want)
 {
+	if (libraries_holds(libraries, pid))
+		want = HOT_CLOSED;
 	for (uint32_t i = 0; i < libraries->count; i++)
 		links_watch(&libraries->library[i]->links[PROBE_HOT], pid, want != HOT_CLOSED,
 			    want == HOT_WHOLE);

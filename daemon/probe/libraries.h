@@ -107,6 +107,8 @@ void libraries_watch(struct libraries *libraries, uint32_t pid, enum hot_want wa
 /* Whether its calls of a group are left out, whatever is wanted of them otherwise. */
 void libraries_leave_out(struct libraries *libraries, uint32_t pid, enum probe_group group,
 			 bool out);
+/* Its hot calls are reported by our library in it: they are not watched, whatever is asked for. */
+int libraries_hold(struct libraries *libraries, uint32_t pid, bool hold);
 /* Whether it is known to map any. */
 bool libraries_has(const struct libraries *libraries, uint32_t pid);
 enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t pid);

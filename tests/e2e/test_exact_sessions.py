@@ -16,7 +16,7 @@ CYCLES_MIN, CYCLES_S = 11, CYCLES / 6
 LIAR = """
 import ctypes, os, socket, struct, sys, time
 ctypes.CDLL(sys.argv[1])
-HELLO = struct.pack("<4I4IQ32s", 1, 1, 1, 0, 0, 0, 0, 0, 0, b"liar")
+HELLO = struct.pack("<4I4IQ2I32s", 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, b"liar")
 def state(kind, text=b""):
     return struct.pack("<4I256s", 2, kind, 0, 0, text)
 def connect():

@@ -43,7 +43,7 @@ struct server {
 	struct ts_hello hello;
 	struct ts_state state;
 	uint32_t pid, uid;
-	uint64_t hellos, states, gone, unheard, records, no_room, stuck;
+	uint64_t hellos, states, gone, unheard, records, no_room, stuck, lights;
 	uint64_t records_at_gone;
 	struct ts_event last;
 	bool in_order, closed;
@@ -118,8 +118,16 @@ static inline void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t 
 	server->stuck += stuck;
 }
 
+static inline void on_light(void *data, uint32_t pid, const struct ts_light *light)
+{
+	struct server *server = data;
+
+	server->lights++;
+	server->pid = pid;
+}
+
 static const struct inject_callbacks server_callbacks = {
-	on_hello, on_record, on_state, on_gone, on_unheard, on_lost,
+	on_hello, on_record, on_state, on_gone, on_unheard, on_lost, on_light,
 };
 
 static inline void on_alarm(uv_timer_t *timer)

@@ -320,6 +320,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		"DROP TABLE collect; DROP TABLE collect_state;"
 		"DROP TABLE pool; DROP TABLE pool_kind; DROP TABLE watch; DROP TABLE price;"
 		"ALTER TABLE function DROP COLUMN hot;"
+		"ALTER TABLE process DROP COLUMN light;"
 		"DROP INDEX chunk_batch; DROP INDEX chunk_small;"
 		"ALTER TABLE chunk DROP COLUMN batch;"
 		"ALTER TABLE chunk DROP COLUMN first_batch;"

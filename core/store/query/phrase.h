@@ -141,7 +141,7 @@ _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
 		" WHERE until_ns IS NULL" \
 	") x ON x.process = p.id"
 #define TIER \
-	"CASE WHEN x.process IS NULL THEN 'probe'" \
+	"CASE WHEN x.process IS NULL AND p.light THEN 'light' WHEN x.process IS NULL THEN 'probe'" \
 	" WHEN x.state = " COLLECT_PAUSED " THEN 'paused' ELSE 'exact' END"
 
 /* What recording costs a process, of all parts. An interval needs all of them measured. */

@@ -16,7 +16,7 @@ static struct {
 	const char *kind;
 	uint64_t threads, rate, count;
 	double seconds;
-	bool hold;
+	bool hold, stop;
 } settings = { .kind = "launch", .threads = 1, .seconds = 1 };
 
 static const struct option_row options[] = {
@@ -26,6 +26,7 @@ static const struct option_row options[] = {
 	{ "count", "exactly so many iterations a thread, instead of --seconds", OPTION_NUMBER,
 	  &settings.count },
 	{ "seconds", "for this long (1)", OPTION_REAL, &settings.seconds },
+	{ "stop", "until a newline comes, instead of --seconds", OPTION_FLAG, &settings.stop },
 	{ "hold", "wait for a newline before the calls and after them", OPTION_FLAG,
 	  &settings.hold },
 };
@@ -33,6 +34,7 @@ static const struct option_row options[] = {
 static CUcontext context;
 static CUfunction kernel;
 static _Atomic uint64_t launches, allocs, errors;
+static atomic_bool stopped;
 
 struct worker {
 	pthread_t id;
@@ -73,7 +75,9 @@ static void *work(void *data)
 					: BATCH;
 		if (settings.rate && settings.rate / 100 < batch)
 			batch = settings.rate / 100 ? settings.rate / 100 : 1;
-		if (batch == 0 || (!settings.count && workload_now() >= end))
+		if (batch == 0 || (settings.stop    ? atomic_load(&stopped)
+				   : settings.count ? false
+						    : workload_now() >= end))
 			break;
 		for (uint64_t i = 0; i < batch; i++) {
 			if (w->launch)
@@ -104,6 +108,9 @@ static void run(void)
 	}
 	for (uint64_t i = 0; i < settings.threads; i++)
 		pthread_create(&workers[i].id, NULL, work, &workers[i]);
+	if (settings.stop)
+		workload_hold(-1);
+	atomic_store(&stopped, true);
 	for (uint64_t i = 0; i < settings.threads; i++)
 		pthread_join(workers[i].id, NULL);
 	for (uint64_t i = 0; i < settings.threads; i++)

@@ -1,0 +1,223 @@
+/* Light: sessions of light mode. The library reports calls of hot functions from inside, and the
+ * probes of those stay out of the process.
+ *
+ * For a moment at the start, and at the end, both report; no call is missed or counted twice, for
+ * both changes happen while the process is stopped: exact_covers() drops what the probes saw
+ * between them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
+#include "core/base/log.h"
+#include "core/base/time.h"
+#include "daemon/attach/internal.h"
+#include "daemon/exact/internal.h"
+
+#define ENDING_STEP_MS 5
+#define ENDING_MS      3000 /* after that the probes are not waited for */
+#define AGE_MAX_NS     (10ull * NS_PER_S)
+
+static void light_tell(struct session *session, bool light)
+{
+	struct exact *exact = session->exact;
+
+	exact->parts.light(exact->parts.data, session->pid, light);
+}
+
+void light_over(struct session *session)
+{
+	struct light_session *light = &session->light;
+
+	if (light->stage == LIGHT_NONE)
+		return;
+	if (light->stage == LIGHT_ON)
+		light_tell(session, false);
+	light->stage = LIGHT_NONE;
+	session->exact->lights--;
+}
+
+static void light_start_job(struct session *session, enum session_job job)
+{
+	struct light_session *light = &session->light;
+
+	light->request.pid = (pid_t)session->pid;
+	light->request.started_ticks = session->request.started_ticks;
+	light->request.limited = session->request.limited;
+	light->request.uid = session->request.uid;
+	light->request.mark = job == JOB_PUT ? &light->from_ns : &light->until_ns;
+	exact_job(session, job);
+}
+
+void light_go(struct session *session)
+{
+	light_start_job(session, JOB_PUT);
+}
+
+void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
+{
+	struct exact *exact = data;
+	struct session *session = session_find(exact, pid);
+	struct light_session *light;
+	struct attach_status status;
+
+	if (!session || !session->settings.light || session->light.stage != LIGHT_NONE)
+		return;
+	if (!told->region) {
+		session_failed(session, told->text);
+		return;
+	}
+	light = &session->light;
+	light->foreign =
+		attach_status_read((pid_t)pid, 0, &status) < 0 || (uint32_t)status.ns_tid != pid;
+	exact->lights++;
+	light->stage = LIGHT_WANTED;
+	light->request.told = *told;
+	light->from_ns = light->until_ns = 0;
+	if (session->job == JOB_NONE)
+		light_go(session);
+}
+
+static void light_put_done(struct session *session)
+{
+	struct light_session *light = &session->light;
+
+	if (light->stage != LIGHT_WANTED)
+		return; /* its process has ended */
+	if (session->error < 0) {
+		light_over(session);
+		session_failed(session, remarks_text(&session->why) ?: "");
+		return;
+	}
+	light->stage = LIGHT_ON;
+	light_tell(session, true);
+	log_info("Process %u reports the calls of %u functions itself", session->pid,
+		 light->result.functions);
+	session->stage = SESSION_COLLECTING;
+	session_answer_attach(session);
+	/* It was asked to meanwhile. */
+	if (session->detach)
+		session_leave(session);
+}
+
+static void light_take_done(struct session *session)
+{
+	struct light_session *light = &session->light;
+
+	/* As it was: nothing was changed. */
+	if (session->error < 0 && session->error != -ESRCH &&
+	    !__atomic_load_n(&light->until_ns, __ATOMIC_ACQUIRE)) {
+		if (light->stage == LIGHT_ENDING) {
+			light->stage = LIGHT_ON;
+			light_tell(session, true);
+		}
+		session_fail_for(session, &session->why);
+		return;
+	}
+	if (light->stage == LIGHT_ENDING)
+		light->stage = LIGHT_ENDED;
+	session_leave(session);
+}
+
+void light_job_done(struct session *session, enum session_job job)
+{
+	if (job == JOB_PUT)
+		light_put_done(session);
+	else
+		light_take_done(session);
+	if (!session->connected && session->job == JOB_NONE && !session->ended)
+		session_end(session);
+}
+
+static void light_on_ending(uv_timer_t *timer)
+{
+	struct session *session = timer->data;
+	struct exact *exact = session->exact;
+
+	if (session->light.stage != LIGHT_ENDING)
+		return;
+	if (!exact->parts.is_watched(exact->parts.data, session->pid) &&
+	    uv_hrtime() - session->light.ending_ns < ENDING_MS * (uint64_t)NS_PER_MS)
+		return;
+	uv_timer_stop(timer);
+	light_start_job(session, JOB_TAKE);
+}
+
+bool light_may_leave(struct session *session)
+{
+	struct light_session *light = &session->light;
+
+	if (light->stage == LIGHT_NONE || light->stage == LIGHT_ENDED)
+		return true;
+	if (light->stage == LIGHT_ON) {
+		light->stage = LIGHT_ENDING;
+		light->ending_ns = uv_hrtime();
+		light_tell(session, false);
+		uv_timer_start(&session->timer, light_on_ending, 0, ENDING_STEP_MS);
+	}
+	return false;
+}
+
+bool exact_covers(const struct exact *exact, const struct ts_event *event)
+{
+	const struct function_table *functions;
+	const struct session *session;
+	uint64_t from_ns, until_ns;
+
+	if (!exact || !exact->lights)
+		return false;
+	functions = &exact->parts.functions;
+	if (event->kind != TS_EVENT_API || event->fn >= functions->count ||
+	    !functions->row[event->fn].hot)
+		return false;
+	session = session_find(exact, event->tgid);
+	if (!session || session->light.stage == LIGHT_NONE)
+		return false;
+	from_ns = __atomic_load_n(&session->light.from_ns, __ATOMIC_ACQUIRE);
+	until_ns = __atomic_load_n(&session->light.until_ns, __ATOMIC_ACQUIRE);
+	return from_ns && event->start_ns >= from_ns && (!until_ns || event->start_ns < until_ns);
+}
+
+/* Our number of a thread that knows only its own: in another PID namespace both differ. */
+static uint32_t thread_look(const struct session *session, uint32_t theirs)
+{
+	_cleanup_(freep) pid_t *tid = NULL;
+	struct attach_status status;
+	size_t count;
+
+	if (attach_threads_read((pid_t)session->pid, &tid, &count) < 0)
+		return theirs;
+	for (size_t i = 0; i < count; i++)
+		if (attach_status_read((pid_t)session->pid, tid[i], &status) == 0 &&
+		    (uint32_t)status.ns_tid == theirs)
+			return (uint32_t)tid[i];
+	return theirs;
+}
+
+static uint32_t light_thread(struct session *session, uint32_t theirs)
+{
+	struct light_session *light = &session->light;
+	uint32_t n = theirs % LIGHT_THREADS;
+
+	if (!light->foreign)
+		return theirs;
+	if (light->thread[n].theirs != theirs) {
+		light->thread[n].theirs = theirs;
+		light->thread[n].ours = thread_look(session, theirs);
+	}
+	return light->thread[n].ours;
+}
+
+bool light_admit(struct session *session, const struct ts_event *event, struct ts_event *ret)
+{
+	uint64_t now_ns = uv_hrtime();
+
+	if (event->kind != TS_EVENT_API || !session->settings.light || !event->ns_tid ||
+	    event->start_ns > now_ns || now_ns - event->start_ns > AGE_MAX_NS)
+		return false;
+	*ret = *event;
+	ret->tid = light_thread(session, event->ns_tid);
+	return true;
+}

@@ -1,0 +1,154 @@
+/* Light: the memory of light mode. The daemon fills it, and leads functions of the driver there and
+ * away again while the whole process is stopped; so it can go when no function leads there. */
+#include "inject/light.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "inject/internal.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+#define PAGE	  4096
+#define REACH	  (1ull << 30) /* of a jump, and a margin */
+#define STEP	  (1ull << 20)
+#define DRIVER	  "libcuda.so"
+#define LINE_SIZE 4352 /* of /proc/self/maps: a path and what stands before it */
+
+void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved);
+
+static struct ts_light_head *region;
+
+struct range {
+	uint64_t start, end;
+};
+
+/* The driver's code, all copies of it. */
+static bool light_driver(struct range *ret)
+{
+	char line[LINE_SIZE], access[5];
+	struct range all = { UINT64_MAX, 0 };
+	FILE *maps = fopen("/proc/self/maps", "re");
+
+	while (maps && fgets(line, sizeof(line), maps)) {
+		const char *name = strrchr(line, '/');
+		uint64_t start, end;
+
+		if (!name || strncmp(name + 1, DRIVER, strlen(DRIVER)) ||
+		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &start, &end, access) != 3 ||
+		    access[2] != 'x')
+			continue;
+		all.start = start < all.start ? start : all.start;
+		all.end = end > all.end ? end : all.end;
+	}
+	if (maps)
+		fclose(maps);
+	*ret = all;
+	return all.end > 0;
+}
+
+static bool light_map_at(uint64_t address)
+{
+	void *at = mmap((void *)address, TS_LIGHT_BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return false;
+	/* A kernel before 4.17 takes the address as a hint. */
+	if (at == (void *)address && mprotect((char *)at + TS_LIGHT_DATA_BYTES, TS_LIGHT_CODE_BYTES,
+					      PROT_READ | PROT_EXEC) == 0) {
+		region = at;
+		return true;
+	}
+	munmap(at, TS_LIGHT_BYTES);
+	return false;
+}
+
+/* Below the driver first: there, others expect nothing to grow. */
+static bool light_map_near(const struct range *driver)
+{
+	for (uint64_t away = STEP; away < REACH && away < driver->start; away += STEP)
+		if (light_map_at((driver->start - away) & ~(uint64_t)(PAGE - 1)))
+			return true;
+	for (uint64_t away = STEP; away < REACH; away += STEP)
+		if (light_map_at((driver->end + away) & ~(uint64_t)(PAGE - 1)))
+			return true;
+	return false;
+}
+
+static bool light_open_gate(void)
+{
+	struct light_gate *gate = light_gate;
+
+	if (!gate) {
+		gate = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (gate == MAP_FAILED)
+			return false;
+		if (madvise(gate, PAGE, MADV_WIPEONFORK) < 0) {
+			munmap(gate, PAGE);
+			return false;
+		}
+		__atomic_store_n(&light_gate, gate, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&gate->open, 1, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+void light_start(struct ts_light *ret)
+{
+	struct range driver;
+	const char *why = NULL;
+
+	*ret = (struct ts_light){ .message = TS_MESSAGE_LIGHT };
+	light_hook_prepare();
+	if (!light_driver(&driver))
+		why = "the driver's library libcuda is not loaded (yet)";
+	else if (!region && !light_map_near(&driver))
+		why = "there is no room for code near the driver's library, or a policy forbids "
+		      "to make some";
+	else if (!light_open_gate())
+		why = "it has no memory that a child of a fork would find empty (Linux 4.14)";
+	if (why) {
+		snprintf(ret->text, sizeof(ret->text), "%s", why);
+		return;
+	}
+	ret->in_place = __atomic_load_n(&region->sites, __ATOMIC_ACQUIRE) != 0;
+	ret->region = (uint64_t)region;
+	ret->hook = (uint64_t)tracesmith_light;
+}
+
+void light_suspend(void)
+{
+	if (light_gate)
+		__atomic_store_n(&light_gate->open, 0, __ATOMIC_SEQ_CST);
+}
+
+bool light_stop(void)
+{
+	struct light_gate *gate = light_gate;
+
+	light_suspend();
+	if (region && __atomic_load_n(&region->sites, __ATOMIC_ACQUIRE))
+		return false;
+	if (region)
+		munmap(region, TS_LIGHT_BYTES);
+	region = NULL;
+	light_gate = NULL;
+	if (gate)
+		munmap(gate, PAGE);
+	return true;
+}
+
+/* The functions lead to us in the child as well, and find the gate shut. */
+void light_forked(void)
+{
+	light_suspend();
+}

@@ -1,0 +1,27 @@
+/* light.h: light mode, as link.c sees it. All on our thread but light_forked(). */
+#ifndef TS_INJECT_LIGHT_H
+#define TS_INJECT_LIGHT_H
+
+#include <stdbool.h>
+
+#include "proto/light.h"
+
+/* There is a daemon, and the ring is open: calls are reported from now on, once the daemon has led
+ * them to us. Fills in what it needs for that. */
+void light_start(struct ts_light *ret);
+/* Nothing is reported until light_start() is called again. */
+void light_suspend(void);
+/* False: functions of the driver still lead to us, so we must stay. */
+bool light_stop(void);
+void light_forked(void);
+
+/* light_hook.c */
+/* Only a page that a child of any kind of fork finds empty tells the hook that it may report. */
+struct light_gate {
+	int open;
+};
+extern struct light_gate *light_gate;
+/* Finds out how a thread gets its own number. */
+void light_hook_prepare(void);
+
+#endif

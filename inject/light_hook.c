@@ -1,0 +1,139 @@
+/* Light hook: what a hot function of the driver calls first. On the program's threads, in
+ * the middle of its calls: it takes no lock, allocates nothing, and uses no vector register (see
+ * CMakeLists.txt). */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "inject/internal.h"
+#include "inject/light.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved);
+
+/* Of glibc's struct pthread since 2.4, for debuggers; looked at before it is used. */
+#define THREAD_TID  0x2d0
+#define NEAR_BYTES  (16 << 10)
+#define POINTER_MIN 0x10000ull
+#define POINTER_MAX 0x7ffffffff000ull
+#define ARGS	    6
+
+struct light_gate *light_gate;
+static bool knows_tid, may_copy;
+
+static inline uint64_t system_call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+				   uint64_t e)
+{
+	register uint64_t r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = 0;
+	uint64_t result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+static inline uint32_t stored_tid(void)
+{
+	uint32_t tid;
+
+	__asm__("movl %%fs:%c1,%0" : "=r"(tid) : "i"(THREAD_TID));
+	return tid;
+}
+
+void light_hook_prepare(void)
+{
+	knows_tid = stored_tid() == (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0);
+	/* A filter may kill a process for a call that it does not know. */
+	may_copy = prctl(PR_GET_SECCOMP) == 0;
+}
+
+/* What the driver reads anyway; unless it refuses the call before that. On the caller's stack,
+ * where such structures usually are, it can be read; elsewhere the kernel looks. */
+static bool read_field(uint64_t pointer, const uint64_t *stack, uint64_t *ret)
+{
+	struct iovec from = { (void *)pointer, sizeof(*ret) }, to = { ret, sizeof(*ret) };
+
+	if (pointer < POINTER_MIN || pointer > POINTER_MAX)
+		return false;
+	if (pointer - (uint64_t)stack < NEAR_BYTES || !may_copy) {
+		__builtin_memcpy(ret, (void *)pointer, sizeof(*ret));
+		return true;
+	}
+	return system_call(SYS_process_vm_readv, (uint64_t)getpid(), (uint64_t)&to, 1,
+			   (uint64_t)&from, 1) == sizeof(*ret);
+}
+
+static inline uint64_t argument(const struct ts_light_call *call, const uint64_t *saved,
+				unsigned int n)
+{
+	static const uint8_t place[ARGS] = { TS_LIGHT_RDI, TS_LIGHT_RSI, TS_LIGHT_RDX,
+					     TS_LIGHT_RCX, TS_LIGHT_R8,	 TS_LIGHT_R9 };
+
+	return n < ARGS ? saved[place[n]] : saved[call->frame + 1 + n - ARGS];
+}
+
+static inline void read_args(const struct ts_light_call *call, const uint64_t *saved,
+			     struct ts_event *event)
+{
+	uint8_t *api = (uint8_t *)&event->api;
+	uint16_t flags = call->flags;
+
+	for (unsigned int i = 0; i < call->slot_count; i++) {
+		const struct ts_light_slot *slot = &call->slot[i];
+		uint64_t value = argument(call, saved, slot->arg);
+
+		if (slot->from == TS_LIGHT_FIELD) {
+			uint64_t field = 0;
+
+			/* NULL is a caller's mistake, which the driver refuses. */
+			if (value && !read_field(value + slot->offset, saved, &field))
+				flags |= TS_EVENT_UNREAD;
+			value = field;
+		}
+		if (slot->width == sizeof(uint32_t))
+			__builtin_memcpy(api + slot->to, &value, sizeof(uint32_t));
+		else
+			__builtin_memcpy(api + slot->to, &value, sizeof(uint64_t));
+	}
+	event->flags = flags;
+}
+
+void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved)
+{
+	const struct light_gate *gate = __atomic_load_n(&light_gate, __ATOMIC_ACQUIRE);
+	struct link_batch batch;
+	struct ts_event *event;
+	__u64 *payload;
+	int r;
+
+	if (!gate || !__atomic_load_n(&gate->open, __ATOMIC_ACQUIRE))
+		return;
+	r = link_begin(&batch, 1);
+	if (r == -ENOSPC)
+		link_lost(TS_LOST_RING, 1);
+	if (r < 0)
+		return;
+	event = link_slot(&batch, 0);
+	/* Not a loop: compilers make a call of memset() of it. */
+	payload = event->payload;
+	payload[0] = payload[1] = payload[2] = payload[3] = payload[4] = 0;
+	payload[5] = payload[6] = payload[7] = payload[8] = payload[9] = 0;
+	event->kind = TS_EVENT_API;
+	event->fn = call->fn;
+	event->cpu = 0;
+	event->tgid = event->tid = 0;
+	event->end_ns = event->stack_id = 0;
+	event->result = 0;
+	event->ns_tid = knows_tid ? stored_tid() : (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0);
+	read_args(call, saved, event);
+	event->start_ns = clock_ns(CLOCK_MONOTONIC);
+	link_done(&batch);
+}

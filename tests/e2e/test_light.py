@@ -1,0 +1,297 @@
+"""Light mode: the library in the process reports calls of hot functions, the kernel's probes stay out of them. No call
+is missed or counted twice, whatever happens in between, and the driver's code is in the end what it was."""
+import ctypes
+import json
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+
+import tracesmith
+from test_counts import by_row
+from tracesmith import wait_for, workload
+
+CYCLES = int(os.environ.get("TS_CYCLES", "60"))
+# Calls a function of the driver whenever it is told to, forks whenever it is told to.
+FORKS = """
+import ctypes, os, sys, threading, time
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+cuda = ctypes.CDLL(sys.argv[1])
+event = ctypes.c_void_p()
+def calls(n):
+    for _ in range(n):
+        cuda.cuEventQuery(event)
+calls(10)
+print("up", flush=True)
+sys.stdin.readline()
+calls(1000)
+child = os.fork()
+if not child:
+    print(os.getpid(), flush=True)
+    sys.stdin.readline()
+    calls(500)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+calls(1000)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def code_of(pid, path):
+    """The executable mappings of a file: (bytes in the process, bytes in the file)."""
+    found = []
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory, open(path, "rb") as file:
+        for line in maps:
+            fields = line.split()
+            if len(fields) > 5 and "x" in fields[1] and os.path.realpath(fields[5]) == os.path.realpath(path):
+                start, end = (int(each, 16) for each in fields[0].split("-"))
+                memory.seek(start)
+                file.seek(int(fields[2], 16))
+                found.append((memory.read(end - start), file.read(end - start)))
+    return found
+
+
+def symbol_offset(path, name):
+    """Where a function is in its file (its code is mapped at its address there)."""
+    out = subprocess.run(["objdump", "-T", path], capture_output=True, text=True, check=True).stdout
+    address = next(int(line.split()[0], 16) for line in out.splitlines() if line.split()[-1:] == [name])
+    heads = subprocess.run(["objdump", "-h", "-j", ".text", path], capture_output=True, text=True, check=True).stdout
+    text = next(line.split() for line in heads.splitlines() if " .text " in line)
+    return address - int(text[3], 16) + int(text[5], 16)
+
+
+class Uprobe:
+    """A probe of somebody else's, counting, on each CPU."""
+
+    def __init__(self, path, name):
+        with open("/sys/bus/event_source/devices/uprobe/type") as file:
+            kind = int(file.read())
+        self.path = ctypes.create_string_buffer(path.encode())
+        attr = struct.pack("IIQQQQQIIQQ", kind, 112, 0, 0, 0, 0, 0, 0, 0, ctypes.addressof(self.path),
+                           symbol_offset(path, name)).ljust(112, b"\0")
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fds = [libc.syscall(298, attr, -1, cpu, -1, 0) for cpu in sorted(os.sched_getaffinity(0))]
+        if min(self.fds) < 0:
+            raise OSError(ctypes.get_errno(), "perf_event_open")
+
+    def count(self):
+        return sum(struct.unpack("Q", os.read(fd, 8))[0] for fd in self.fds)
+
+    def close(self):
+        for fd in self.fds:
+            os.close(fd)
+
+
+class Light(tracesmith.Case):
+    standing = ("lib", "lib2")
+    settings = "[probe]\nring_size = 64MiB\n"
+
+    def environment(self):
+        return {"TRACESMITH_INJECT_SOCKET": os.path.join(self.daemon.directory, "inject.sock")}
+
+    def start(self, name, *arguments, **options):
+        process = workload(name, *arguments, environment=self.environment(), **options)
+        self.addCleanup(self.end, process)
+        return process
+
+    def busy(self, *arguments):
+        process = self.start("rate", "--threads", 4, "--stop", *arguments)
+        wait_for("its launches", lambda: self.launches(process.pid) > 100)
+        return process
+
+    def launches(self, pid):
+        if not self.daemon.known(pid):
+            return 0
+        return self.daemon.apis(pid).get("cuLaunchKernel", {"calls": 0})["calls"]
+
+    def do(self, verb, *arguments):
+        result = self.daemon.ctl(verb, *arguments, "--json")
+        self.assertEqual(result.code, 0, result.err + self.daemon.log())
+        return json.loads(result.out)
+
+    def attach(self, pid):
+        told = self.do("attach", pid, "--light")
+        self.assertGreater(told["light_functions"], 50)
+        self.assertEqual(self.tier(pid), "light")
+
+    def detach(self, pid):
+        self.assertTrue(self.do("detach", pid)["unloaded"])
+        self.assertEqual(self.tier(pid), "probe")
+
+    def tier(self, pid):
+        return next((row["tier"] for row in self.daemon.query("ps") if row["pid"] == pid), None)
+
+    def maps(self, pid):
+        with open(f"/proc/{pid}/maps") as maps:
+            return maps.read()
+
+    def assert_untouched(self, pid, path=None):
+        """Breakpoints of the daemon's own probes go with it."""
+        self.daemon.stop()
+        self.assertNotIn("tracesmith", self.maps(pid))
+        found = code_of(pid, path or tracesmith.library())
+        self.assertTrue(found)
+        for memory, file in found:
+            self.assertEqual(memory, file)
+
+    def finish(self, process, what="\n"):
+        out, _ = process.communicate(what, timeout=120)
+        self.assertEqual(process.returncode, 0)
+        return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+    def check_launches(self, process, allowed=()):
+        said = self.finish(process)
+        self.daemon.wait_ended(process.pid)
+        answer = self.daemon.answer("apis", "--pid", process.pid)
+        self.assert_nothing_lost(answer, allowed)
+        seen = next(row["calls"] for row in answer["rows"] if row["fn"] == "cuLaunchKernel")
+        self.assertEqual(seen, said[-1]["calls"])
+
+    def counts(self, light):
+        """What `counts` said, and what was seen of it, with all that is the same in two runs of it."""
+        process = self.start("counts", "--hold")
+        self.assertIn("ready", process.stdout.readline())
+        if light:
+            self.attach(process.pid)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        said = []
+        while not said or "functions" not in said[-1]:
+            said.append(json.loads(process.stdout.readline()))
+        if light:
+            self.detach(process.pid)
+        said += self.finish(process)
+        self.daemon.wait_ended(process.pid)
+        answer = self.daemon.answer("apis", "--pid", process.pid)
+        self.assert_nothing_lost(answer)
+        probed = {row["name"] for row in self.daemon.sql("SELECT name FROM function")}
+        want = {name: row["calls"] for name, row in by_row(said).items() if name in probed}
+        self.assertEqual({row["fn"]: row["calls"] for row in answer["rows"]}, want)
+        return self.daemon.sql(
+            "SELECT fn, kind, detail, bytes, result, device, count(*) AS n FROM op WHERE pid = "
+            f"{process.pid} GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6 LIMIT 100000")
+
+    def test_every_function_is_counted_with_its_arguments(self):
+        plain = self.counts(light=False)
+        self.assertEqual(self.counts(light=True), plain)
+
+    def test_a_busy_program_is_attached_to_and_left_again_and_again(self):
+        process = self.busy("--rate", 10000)
+        for _ in range(CYCLES):
+            self.attach(process.pid)
+            self.detach(process.pid)
+            self.assertIsNone(process.poll())
+        self.check_launches(process)
+
+    def test_flat_out(self):
+        """As fast as it can: what finds no room in a ring is counted."""
+        process = self.busy("--rate", 0)
+        for _ in range(3):
+            self.attach(process.pid)
+            self.detach(process.pid)
+        said = self.finish(process)
+        self.daemon.wait_ended(process.pid)
+        answer = self.daemon.answer("apis", "--pid", process.pid)
+        lost = answer["loss"].get("ring-full", 0)
+        seen = next(row["calls"] for row in answer["rows"] if row["fn"] == "cuLaunchKernel")
+        self.assertEqual(said[-1]["calls"], seen + lost, answer["loss"])
+
+    def test_the_code_is_what_it_was(self):
+        process = self.busy("--rate", 10000)
+        self.attach(process.pid)
+        self.assertTrue(any(memory != file for memory, file in code_of(process.pid, tracesmith.library())))
+        self.detach(process.pid)
+        self.assert_untouched(process.pid)
+
+    def test_another_daemon_goes_on(self):
+        process = self.busy("--rate", 10000)
+        self.attach(process.pid)
+        self.daemon.kill()
+        self.daemon.start()
+        wait_for("light mode", lambda: self.tier(process.pid) == "light")
+        before = self.launches(process.pid)
+        wait_for("launches", lambda: self.launches(process.pid) > before + 10000)
+        self.detach(process.pid)
+        before = self.launches(process.pid)
+        wait_for("launches", lambda: self.launches(process.pid) > before + 10000)
+        self.assert_untouched(process.pid)
+
+    def test_a_probe_of_somebody_else(self):
+        process = self.busy("--rate", 10000)
+        early = Uprobe(tracesmith.library(), "cuLaunchKernel")
+        self.addCleanup(early.close)
+        self.attach(process.pid)
+        late = Uprobe(tracesmith.library(), "cuLaunchKernel")
+        counted = early.count()
+        wait_for("hits", lambda: early.count() > counted + 1000 and late.count() > 1000)
+        late.close()
+        self.detach(process.pid)
+        counted = early.count()
+        wait_for("hits", lambda: early.count() > counted + 1000)
+        self.check_launches(process)
+
+    def test_a_child_is_another_process(self):
+        process = subprocess.Popen(["/usr/bin/python3", "-c", FORKS, tracesmith.library()], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True, env={**os.environ, **self.environment()})
+        self.addCleanup(self.end, process)
+
+        def tell():
+            process.stdin.write("\n")
+            process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "up\n")
+        wait_for("its calls", lambda: self.daemon.known(process.pid))
+        self.attach(process.pid)
+        tell()
+        child = int(process.stdout.readline())
+        self.assertIn(b"\xe9", b"".join(memory for memory, file in code_of(child, tracesmith.library())))
+        wait_for("probes in the child", lambda: self.breakpoint(child, "cuEventQuery"))
+        tell()
+        self.assertEqual(process.stdout.readline(), "done\n")
+        self.detach(process.pid)
+        self.finish(process)
+        self.daemon.wait_ended(process.pid)
+        self.assertEqual(self.daemon.apis(process.pid)["cuEventQuery"]["calls"], 2010)
+        self.assertEqual(self.daemon.apis(child)["cuEventQuery"]["calls"], 500)
+
+    def breakpoint(self, pid, name):
+        """Whether the kernel has a probe there."""
+        path, offset = tracesmith.library(), symbol_offset(tracesmith.library(), name)
+        with open(f"/proc/{pid}/maps") as maps:
+            for line in maps:
+                fields = line.split()
+                if len(fields) > 5 and "x" in fields[1] and os.path.realpath(fields[5]) == os.path.realpath(path):
+                    start, end = (int(each, 16) for each in fields[0].split("-"))
+                    at = int(fields[2], 16)
+                    if at <= offset < at + end - start:
+                        with open(f"/proc/{pid}/mem", "rb") as memory:
+                            memory.seek(start + offset - at)
+                            return memory.read(1) == b"\xcc"
+        return False
+
+    def test_a_driver_that_leaves_no_room(self):
+        directory = tempfile.mkdtemp(prefix="driver-")
+        self.addCleanup(shutil.rmtree, directory)
+        path = os.path.join(directory, "libcuda.so.1")
+        with open(tracesmith.library(), "rb") as file:
+            content = bytearray(file.read())
+        offset = symbol_offset(tracesmith.library(), "cuEventElapsedTime")
+        self.assertEqual(content[offset:offset + 4], b"\x55\x48\x89\xe5")
+        content[offset + 1:offset + 6] = b"\xe8\0\0\0\0"
+        with open(path, "wb") as file:
+            file.write(content)
+        process = self.start("rate", "--threads", 4, "--rate", 1000, "--stop", copy=directory)
+        wait_for("its launches", lambda: self.launches(process.pid) > 100)
+        result = self.daemon.ctl("attach", process.pid, "--light")
+        self.assertEqual(result.code, 1)
+        self.assertIn("cuEventElapsedTime", result.err)
+        self.assertEqual(len(result.err.strip().splitlines()), 1, result.err)
+        wait_for("our library to go", lambda: "tracesmith" not in self.maps(process.pid))
+        before = self.launches(process.pid)
+        wait_for("launches", lambda: self.launches(process.pid) > before + 1000)
+        self.assert_untouched(process.pid, path)
+
+
+if __name__ == "__main__":
+    tracesmith.main()

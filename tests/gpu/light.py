@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Light mode on a real driver: how its hot functions begin, and whether a jump has room there; that calls are counted as
+the kernel's probes count them; that the code is in the end what it was; and what it costs, in turns within one
+running process.
+
+Usage: tests/gpu/light.py [BUILD] (build/release), as root, with PyTorch. ROUNDS (5); at most 3 minutes.
+"""
+import json
+import os
+import statistics
+import struct
+import sys
+import time
+
+import gpu
+from gpu import HERE, OUT, Program, check, wait_for
+
+BUILD = gpu.build(sys.argv)
+PROGRAM = os.environ.get("PROGRAM", "").split() or ["python3", os.path.join(HERE, "train.py"), "900"]
+COUNT_S = 4
+STEPS_MIN = 20
+
+
+def mapped_code(pid):
+    """The driver's executable mapping: (path, start, end, offset)."""
+    with open(f"/proc/{pid}/maps") as maps:
+        for line in maps:
+            fields = line.split(maxsplit=5)
+            if len(fields) > 5 and "x" in fields[1] and os.path.basename(fields[5].strip()).startswith("libcuda.so"):
+                start, end = (int(each, 16) for each in fields[0].split("-"))
+                return fields[5].strip(), start, end, int(fields[2], 16)
+    raise SystemExit("no libcuda is mapped")
+
+
+def symbols(path):
+    """Names and offsets in the file of its dynamic functions."""
+    with open(path, "rb") as file:
+        data = file.read()
+    sections, = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", data, sections + n * size) for n in range(count)]
+    table = next(header for header in headers if header[1] == 11)
+    names = headers[table[6]][4]
+    for at in range(table[4], table[4] + table[5], 24):
+        name, info, _, _, value, _ = struct.unpack_from("<IBBHQQ", data, at)
+        if info & 15 == 2 and value:
+            section = next(h for h in headers if h[3] <= value < h[3] + h[5] and h[1] == 1)
+            text = data[names + name:data.index(b"\0", names + name)].decode()
+            offset = value - section[3] + section[4]
+            yield text, offset, data[offset:offset + 24]
+
+
+def show_prologues(daemon, path):
+    hot = {row["name"] for row in daemon.sql("SELECT name FROM function WHERE hot")}
+    for name, offset, code in sorted(symbols(path)):
+        if name.removesuffix("_ptsz").removesuffix("_ptds") in hot:
+            print(f"  {name:40} {offset:#10x} {code.hex(' ')}")
+
+
+def code_differs(pid):
+    path, start, end, offset = mapped_code(pid)
+    with open(f"/proc/{pid}/mem", "rb") as memory, open(path, "rb") as file:
+        memory.seek(start)
+        file.seek(offset)
+        return memory.read(end - start) != file.read(end - start)
+
+
+def launches_a_step(daemon, program):
+    """Calls between the ends of two steps, by the steps between them."""
+    time.sleep(COUNT_S)
+    ends = [at for at, _ in program.samples][-STEPS_MIN - 20:-20]
+    time.sleep(1.5)
+    since, until = int(ends[0] * 1e9), int(ends[-1] * 1e9)
+    calls = daemon.sql(f"SELECT count(*) AS n FROM op WHERE pid = {program.pid} AND kind = 'launch' AND start_ns >= {since} "
+                       f"AND start_ns < {until}")[0]["n"]
+    return calls / (len(ends) - 1)
+
+
+class Turns:
+    def __init__(self, program):
+        self.program, self.daemon, self.stops = program, None, []
+
+    def start(self):
+        self.daemon = gpu.Daemon(BUILD)
+        wait_for("the process", lambda: any(row["pid"] == self.program.pid for row in self.daemon.query("ps")["rows"]))
+
+    def stop(self):
+        self.daemon.stop()
+
+    def attach(self):
+        self.start()
+        code, out, err = self.daemon.ctl("attach", self.program.pid, "--light", "--json")
+        if code:
+            raise SystemExit(err)
+        self.stops.append(json.loads(out)["stopped_ns"])
+        time.sleep(0.5)
+
+    def detach(self):
+        code, _, err = self.daemon.ctl("detach", self.program.pid)
+        if code:
+            raise SystemExit(err)
+        self.stop()
+
+
+def main():
+    print(gpu.machine())
+    program = Program(*PROGRAM)
+    turns = Turns(program)
+    turns.start()
+    path = mapped_code(program.pid)[0]
+    print(path)
+    show_prologues(turns.daemon, path)
+    by_probes = launches_a_step(turns.daemon, program)
+    code, out, err = turns.daemon.ctl("attach", program.pid, "--light")
+    print(out + err, flush=True)
+    if not check("light mode works with this driver", code == 0):
+        program.stop()
+        return 1
+    by_library = launches_a_step(turns.daemon, program)
+    check("calls a step are the same", by_probes == by_library, f"{by_probes} {by_library}")
+    turns.daemon.show("ps")
+    turns.detach()
+    check("the code is as it was", not code_differs(program.pid))
+    with open(f"/proc/{program.pid}/maps") as maps:
+        check("nothing of ours is mapped", "tracesmith" not in maps.read())
+    found = gpu.compare("a step", "ms", program, {"probes": (turns.start, turns.stop), "light": (turns.attach, turns.detach)})
+    print(f"light costs {found['light'] - 1:+.2%}, probes {found['probes'] - 1:+.2%}; {by_probes:.0f} launches a step; longest stops "
+          f"{statistics.median(turns.stops) / 1e6:.2f} ms (median), {max(turns.stops) / 1e6:.2f} ms (worst)")
+    check("the program ended well", program.stop() == 0)
+    print(f"\n{len(gpu.failures)} failed; logs in {OUT}")
+    return 1 if gpu.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
