@@ -174,7 +174,7 @@ void session_collects(struct session *session, const struct ts_event *event)
 		session_note(session, "To keep the budget, kinds of records are left out: CUPTI "
 				      "cannot be taken out of the process between windows");
 	/* The library knows that it need not leave records out. */
-	if (session->windows && !windows)
+	if (session->windows && !windows && session->stage != SESSION_LEAVING)
 		inject_window(exact->inject, session->pid, session->recording, 0);
 	if (session->recording != before)
 		exact->parts.recording(exact->parts.data, session->pid, session->recording,
@@ -199,6 +199,9 @@ void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns)
 	uint64_t now_ns = uv_hrtime();
 
 	if (!session || !session->windows || session->recording == open)
+		return;
+	/* See session_leave(). */
+	if (session->stage == SESSION_LEAVING)
 		return;
 	if (session->asked_ns && session->asked_open == open &&
 	    now_ns < session->asked_ns + (uint64_t)WINDOW_NS)

@@ -1,7 +1,8 @@
-"""The exact tier within a budget: CUPTI is in the process in windows and taken out between them, and totals are
-estimates that hold."""
+"""The exact tier within a budget: CUPTI is in the process in windows and taken out between them, totals are estimates
+that hold, and nothing stays behind, whatever ends in the middle of a window or between two."""
 import json
 import os
+import signal
 import subprocess
 
 import tracesmith
@@ -14,21 +15,59 @@ COSTS = "loaded=2000,kernel=20000"
 SECONDS = 24
 
 
+def part(ppm):
+    """Of the time, where it takes that much more."""
+    return ppm / (MILLION + ppm)
+
+
 class ExactBudget(tracesmith.Case):
     def start(self, name, *arguments, run=False, budget=BUDGET):
         environment = {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(tracesmith.library()), "FAKE_CUDA_TIME_SCALE": "1",
                        "FAKE_CUPTI_ODD": COSTS, "TRACESMITH_SOCKET": self.daemon.socket,
                        "TRACESMITH_INJECT_SOCKET": os.path.join(self.daemon.directory, "inject.sock")}
-        self.budget = ("--budget", f"{100 * budget:g}%")
-        prefix = [os.path.join(BUILD, "tsctl"), "run", *self.budget, "--"] if run else []
+        self.wanted = ("--budget", f"{100 * budget:g}%")
+        prefix = [os.path.join(BUILD, "tsctl"), "run", *self.wanted, "--"] if run else []
         process = subprocess.Popen([*prefix, workload_path(name), *map(str, arguments)], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True, env=environment)
         self.addCleanup(self.end, process)
         wait_for("the program to use CUDA", lambda: self.daemon.known(process.pid))
         return process
 
+    def start_loop(self, *options):
+        """It checks its own result."""
+        process = self.start("loop", "--seconds", 300, "--threads", 1, "--pace-ms", 1, *options, budget=0.01)
+        self.do("attach", process.pid, *self.wanted)
+        return process
+
+    def do(self, verb, *arguments):
+        result = self.daemon.ctl(verb, *arguments, "--json")
+        self.assertEqual(result.code, 0, result.err)
+        return json.loads(result.out)
+
+    def state(self, pid):
+        """How the library last said that it records."""
+        rows = self.daemon.sql("SELECT s.name FROM collect c JOIN process p ON p.id = c.process"
+                               f" JOIN collect_state s ON s.id = c.state WHERE p.pid = {pid}")
+        return rows[0]["name"] if rows else None
+
+    def wait_gap(self, process):
+        wait_for("a gap", lambda: self.state(process.pid) == "closed")
+
+    def wait_window(self, process):
+        self.wait_gap(process)
+        wait_for("a window", lambda: self.state(process.pid) in ("resumed", "started"))
+
     def threads(self, pid):
         return len(os.listdir(f"/proc/{pid}/task"))
+
+    def mapped(self, pid):
+        with open(f"/proc/{pid}/maps") as file:
+            return [line for line in file if "tracesmith" in line]
+
+    def finish(self, process):
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, out)
 
     def cost(self, pid):
         return next((row for row in self.daemon.query("cost", "--pid", pid) if row["part"] == "exact"), None)
@@ -49,10 +88,10 @@ class ExactBudget(tracesmith.Case):
         self.assertGreater(sum(b == a - 1 for a, b in zip(inside, inside[1:])), 3, inside)
         self.assertTrue(told["measured"], told)
         self.assertEqual(told["budget"], BUDGET * MILLION)
-        # Judged by the price, on the safe side of it, with what it costs to come and go.
-        self.assertLess(told["watched"], 1.2 * BUDGET * MILLION / (told["whole"] / MILLION), told)
-        self.assertGreater(told["watched"], 0.1 * BUDGET * MILLION / (told["whole_high"] / MILLION), told)
-        self.assertLess(told["cost"], 1.5 * told["budget"])
+        # By the price, on its safe side, with what it costs to come and go; lately, and gaps are of random length.
+        self.assertLess(told["watched"], 2 * MILLION * part(told["budget"]) / part(told["whole"]), told)
+        self.assertGreater(told["watched"], 0.1 * MILLION * part(told["budget"]) / part(told["whole_high"]), told)
+        self.assertLess(told["cost"], 2 * told["budget"], told)
         self.assert_estimates(process.pid, truth)
 
     def assert_estimates(self, pid, truth):
@@ -77,6 +116,52 @@ class ExactBudget(tracesmith.Case):
         """The interval is one of 90 %: three times as far is 1 in a million, if the program was as steady as its CPU."""
         self.assertGreater(plus_minus, 0)
         self.assertLess(abs(told - truth), max(3 * plus_minus, 0.05 * truth), f"{row}, truly {truth}")
+
+    def test_nothing_is_left_behind(self):
+        """Detached or ended, in a window and between two; one forks and loads libraries all the time."""
+        detached = [(self.start_loop(), self.wait_gap), (self.start_loop("--stress"), self.wait_window)]
+        killed = [(self.start_loop(), self.wait_gap), (self.start_loop(), self.wait_window)]
+        for process, wait in detached:
+            wait(process)
+            self.assertTrue(self.do("detach", process.pid)["unloaded"])
+            self.assertEqual(self.mapped(process.pid), [])
+            self.finish(process)
+        for process, wait in killed:
+            wait(process)
+            process.kill()
+            process.wait()
+            self.daemon.wait_ended(process.pid)
+            self.assertNotIn(process.pid, [row["pid"] for row in self.daemon.query("ps")])
+
+    def test_a_daemon_that_comes_back(self):
+        process = self.start_loop()
+        for wait in (self.wait_gap, self.wait_window):
+            wait(process)
+            self.daemon.kill()
+            self.daemon.start()
+            wait_for("it to be recorded again", lambda: self.state(process.pid) in ("started", "resumed"))
+        self.wait_gap(process)
+        self.do("detach", process.pid)
+        self.finish(process)
+
+    def test_another_profiler_comes(self):
+        """In a window it gets its turn at once, and between two it has CUPTI to itself."""
+        for wait in (self.wait_gap, self.wait_window):
+            process = self.start("profiler", "--signals", "--sync", 20, budget=0.01)
+            self.do("attach", process.pid, *self.wanted)
+            wait(process)
+            process.send_signal(signal.SIGUSR1)
+            while '"start"' not in process.stdout.readline():
+                self.assertIsNone(process.poll())
+            wait_for("our absence", lambda: self.state(process.pid) in ("closed", "paused"))
+            process.send_signal(signal.SIGUSR2)
+            while (line := process.stdout.readline()) and '"stop"' not in line:
+                pass
+            told = json.loads(line)
+            self.assertEqual((told["kernels"], told["strangers"]), (told["launched"], 0))
+            wait_for("it to be recorded again", lambda: self.state(process.pid) in ("resumed", "changed"))
+            self.do("detach", process.pid)
+            self.finish(process)
 
 
 if __name__ == "__main__":
