@@ -31,8 +31,8 @@ class Case(tracesmith.Case):
         self.addCleanup(self.end, process)
         return process
 
-    def flood(self, kind):
-        process = self.start("flood", "--kind", kind)
+    def flood(self, kind, *options):
+        process = self.start("flood", "--kind", kind, *options)
         json.loads(process.stdout.readline())
         return process
 
@@ -58,7 +58,7 @@ class Case(tracesmith.Case):
             before = self.calls(process.pid, function)
             say(process)
             return self.calls(process.pid, function) == before + BURST
-        wait_for("its calls to be seen", seen_again)
+        wait_for("its calls to be seen", seen_again, 2 * tracesmith.DEADLINE)
         for _ in range(3):
             self.assertTrue(seen_again(), "calls are missed, or counted twice")
 
@@ -100,6 +100,20 @@ class Flood(Case):
         process = self.check_flood("alloc", "cuMemAlloc_v2", "left-out")
         for query in ("memory", "leaks"):
             self.assertIn("left-out", self.daemon.answer(query, "--pid", process.pid)["loss"])
+
+    def test_who_cannot_have_a_link_is_told(self):
+        """The kernel knows a process by its first thread, which may have ended."""
+        other = self.flood("launch", "--threads", 0, "--leave")
+        say(other)
+        say(other)
+        wait_for("its calls", lambda: self.daemon.known(other.pid) and self.calls(other.pid, "cuLaunchKernel") == BURST)
+        process = self.flood("launch")
+        wait_for("the flood to be noticed", lambda: self.out().get(process.pid))
+        say(process)
+        wait_for("the loss to be told", lambda: "windows" in self.daemon.answer("apis", "--pid", other.pid)["loss"],
+                 3 * tracesmith.DEADLINE)
+        self.assertNotIn("left-out-frequent", self.daemon.answer("apis", "--pid", other.pid)["loss"])
+        self.comes_back(other, "cuLaunchKernel")
 
     def test_without_a_limit_nobody_is_left_out(self):
         process = self.flood("launch")

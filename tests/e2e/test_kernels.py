@@ -1,6 +1,8 @@
 """The probes count right under Debian's other kernels, and an older one is refused with a message.
 
-6.1 has no uprobe_multi (probes are attached the perf way), 6.12 has it.
+6.1 has no uprobe_multi (probes are attached the perf way). 6.12 has it, with links to single processes: there a
+process that calls too often is left out, with the rights of the unit. Each kernel runs with another model of
+preemption.
 """
 
 import os
@@ -14,9 +16,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Emulation is slow: give things the time.
 COUNTS = f"""
 export TS_BUILD={tracesmith.BUILD} TS_SOURCE={tracesmith.SOURCE} TS_DEADLINE=100
-uname -r
+uname -rv
 /usr/bin/python3 -B {HERE}/test_counts.py Counts.test_every_function &&
-/usr/bin/python3 -B {HERE}/test_cost.py Calibration.test_hot_and_cold
+/usr/bin/python3 -B {HERE}/test_cost.py Calibration.test_hot_and_cold || exit 1
+"""
+FLOOD = f"""
+/usr/bin/python3 -B {HERE}/test_flood.py Rights
 """
 REFUSED = f"""
 uname -r
@@ -28,19 +33,19 @@ echo "ended with: ${{PIPESTATUS[0]}}"
 
 
 class Kernels(unittest.TestCase):
-    def boot(self, suite, command):
+    def boot(self, suite, command, options=""):
         try:
-            return vm.boot(suite, command)
+            return vm.boot(suite, command, options=options)
         except vm.NoKernel as reason:
             self.skipTest(str(reason))
 
     def test_counts_on_6_1(self):
-        status, output = self.boot("bookworm", COUNTS)
+        status, output = self.boot("bookworm", COUNTS, "preempt=voluntary")
         self.assertRegex(output, r"(?m)^6\.1\.")
         self.assertEqual(status, 0, output)
 
     def test_counts_on_6_12(self):
-        status, output = self.boot("bookworm-backports", COUNTS)
+        status, output = self.boot("bookworm-backports", COUNTS + FLOOD, "preempt=full")
         self.assertRegex(output, r"(?m)^6\.12\.")
         self.assertEqual(status, 0, output)
 

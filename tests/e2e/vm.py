@@ -102,14 +102,14 @@ def initramfs(root, modules_root, version, command):
     return image
 
 
-def run_machine(vmlinuz, image, version, seconds):
+def run_machine(vmlinuz, image, version, seconds, options):
     """What the console of one machine said."""
     try:
         console = subprocess.run(
             ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2",
              "-m", "2048", "-nographic", "-no-reboot", "-nic", "none",
              "-kernel", vmlinuz, "-initrd", image,
-             "-append", "console=ttyS0 quiet panic=-1 mitigations=off",
+             "-append", f"console=ttyS0 quiet panic=-1 mitigations=off {options}",
              "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,"
                         "multidevs=remap"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -120,15 +120,15 @@ def run_machine(vmlinuz, image, version, seconds):
     return console.decode(errors="replace").replace("\r", "")
 
 
-def boot(suite, command, seconds=240):
-    """Runs a shell command as root under a suite's kernel: (exit status, output). A kernel that patches its
-    own code while it boots can meet the emulator's copy of the old code and panic, before anything of ours
-    runs: then the machine is started again."""
+def boot(suite, command, seconds=240, options=""):
+    """Runs a shell command as root under a suite's kernel, which gets more options: (exit status, output). A
+    kernel that patches its own code while it boots can meet the emulator's copy of the old code and panic, before
+    anything of ours runs: then the machine is started again."""
     vmlinuz, modules_root, version = kernel(suite)
     with tempfile.TemporaryDirectory(prefix="tracesmith-vm.") as scratch:
         image = initramfs(Path(scratch) / "initramfs", modules_root, version, command)
         for _ in range(BOOTS):
-            output = run_machine(vmlinuz, image, version, seconds)
+            output = run_machine(vmlinuz, image, version, seconds, options)
             if STARTED in output or "Kernel panic" not in output:
                 break
     status = re.search(r"status of the command: (\d+)", output)

@@ -1,7 +1,8 @@
 /* Flood: calls one function flat out until it is told to stop, and then a few times whenever it is
  * asked to; it says how often.
  *   flood --kind launch|alloc --threads T
- * The first newline ends the flood; each further one is for BURST calls by one thread.
+ * The first newline ends the flood; each further one is for BURST calls by one thread. With --leave
+ * the first thread of the process ends before all this.
  */
 #include "workload.h"
 
@@ -19,11 +20,13 @@
 static struct {
 	const char *kind;
 	uint64_t threads;
+	bool leave;
 } settings = { .kind = "launch", .threads = 2 };
 
 static const struct option_row options[] = {
 	{ "kind", "launch (default) or alloc", OPTION_TEXT, &settings.kind },
 	{ "threads", "number of threads (2)", OPTION_NUMBER, &settings.threads },
+	{ "leave", "let the first thread end", OPTION_FLAG, &settings.leave },
 };
 
 static CUcontext context;
@@ -72,13 +75,12 @@ static bool read_line(void)
 	return false;
 }
 
-int main(int argc, char **argv)
+static void *run(void *data)
 {
 	static const char image[] = IMAGE_HEAD IMAGE_KERNEL("flood");
 	pthread_t thread[THREADS_MAX];
 	CUmodule module;
 
-	workload_options(argc, argv, options, ARRAY_SIZE(options));
 	allocs = !strcmp(settings.kind, "alloc");
 	TRY(cuInit, (0));
 	TRY(cuCtxCreate_v2, (&context, 0, 0));
@@ -87,7 +89,7 @@ int main(int argc, char **argv)
 	TRY(cuStreamCreate, (&stream, 0));
 	for (uint64_t i = 0; i < settings.threads && i < THREADS_MAX; i++)
 		if (pthread_create(&thread[i], NULL, flood, NULL))
-			return 1;
+			exit(1);
 	say("ready");
 	read_line();
 	atomic_store(&stop, true);
@@ -98,5 +100,17 @@ int main(int argc, char **argv)
 		call(BURST);
 		say("calls");
 	}
-	return 0;
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+
+	workload_options(argc, argv, options, ARRAY_SIZE(options));
+	if (!settings.leave)
+		run(NULL);
+	if (pthread_create(&thread, NULL, run, NULL))
+		return 1;
+	pthread_exit(NULL);
 }
