@@ -368,11 +368,13 @@ int schema_write_names(sqlite3 *db, const struct function_table *functions)
 	return r < 0 ? r : sql_exec(db, "COMMIT");
 }
 
-/* What a former daemon was recording ended with it, or continues when it is reported again. */
+/* What a former daemon was recording, or left to a library, ended with it, or continues when it is
+ * reported again. */
 int schema_close_collects(sqlite3 *db)
 {
 	return sql_exec(db, "UPDATE collect SET until_ns = coalesce((SELECT last_ns FROM boot"
-			    " WHERE boot.id = collect.boot), 0) WHERE until_ns IS NULL");
+			    " WHERE boot.id = collect.boot), 0) WHERE until_ns IS NULL;"
+			    "UPDATE process SET light = 0 WHERE light");
 }
 
 int schema_write_boot(sqlite3 *db, const struct store_config *config, int64_t *ret_boot)
