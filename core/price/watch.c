@@ -410,12 +410,11 @@ static void watch_measure_from(struct watch *watch, uint32_t pairs)
 	watch_enter(watch, WATCH_GAP);
 }
 
-/* What it measured a moment ago still holds. */
+/* What it measured a moment ago still holds: at most, if it makes fewer calls now. */
 static bool watch_is_known(const struct watch *watch, uint64_t now_ns)
 {
 	return watch->known_ns && now_ns - watch->known_ns < (uint64_t)KNOWN_NS &&
-	       watch->rate < RATE_CHANGE * watch->known_rate &&
-	       watch->known_rate < RATE_CHANGE * watch->rate;
+	       watch->rate < RATE_CHANGE * watch->known_rate;
 }
 
 static void watch_resume(struct watch *watch, uint64_t now_ns)
