@@ -19,6 +19,7 @@
 #include "core/base/time.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
+#include "core/price/share.h"
 
 #define PPM	    1e6
 #define PERCENT_PPM 1e4
@@ -26,10 +27,7 @@
 #define PARTS_MAX   8
 #define TEXT_MAX    32
 #define SHARE_TEXT  64
-/* Beyond it nothing is gained by windows; below it they come as seldom as they may
- * (core/price/watch.c). */
-#define WATCHED_MAX 0.9
-#define WATCHED_MIN 0.01
+#define WATCHED_MIN 0.01 /* below it windows come about as seldom as they may */
 
 /* Columns of the query. */
 #define FIELDS(X)                                                                                  \
@@ -218,14 +216,11 @@ static int ask_cost(struct link *link, struct cost *cost)
 	return r;
 }
 
-static struct share share_scaled(const struct share *share, double factor, int64_t plus)
+static int64_t price_within(const struct part *part, int64_t whole, double watched)
 {
-	return (struct share){
-		.middle = (int64_t)((double)(share->middle - plus) * factor) + plus,
-		.low = (int64_t)((double)(share->low - plus) * factor) + plus,
-		.high = (int64_t)((double)(share->high - plus) * factor) + plus,
-		.measured = share->measured,
-	};
+	double price = share_price((double)(whole - part->cold) / PPM, 0, watched);
+
+	return (int64_t)(price * PPM) + part->cold;
 }
 
 /* What a budget would make of it, as the daemon keeps one: on the safe side of the middle, and
@@ -241,13 +236,16 @@ static bool foresee(const struct part *part, int64_t budget, struct share *ret,
 
 	if (budget && (whole->measured ? whole->high : whole->middle) <= budget)
 		return false;
-	if (budget && judged > 0)
-		watched = (double)(budget - part->cold) / judged;
-	if (budget && watched > WATCHED_MAX)
-		watched = WATCHED_MAX;
+	if (budget)
+		watched = share_within((double)(budget - part->cold) / PPM, judged / PPM, 0);
 	if (watched < WATCHED_MIN)
 		return false;
-	*ret = share_scaled(whole, watched, part->cold);
+	*ret = (struct share){
+		.middle = price_within(part, whole->middle, watched),
+		.low = price_within(part, whole->low, watched),
+		.high = price_within(part, whole->high, watched),
+		.measured = whole->measured,
+	};
 	*ret_watched = (int64_t)(watched * PPM);
 	return true;
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/array.h"
 #include "core/base/time.h"
+#include "core/price/share.h"
 
 /* A turn is as long as the calls need that a pace takes, within bounds: a kernel needs some 50 ms
  * to put probes in or take them out, and who waits longer than 8 s for its calls has no pace. */
@@ -14,7 +15,6 @@
 #define PACE_CALLS   8
 
 #define CYCLE_MAX_NS (120 * NS_PER_S) /* a window comes at least this often */
-#define SHARE_MAX    0.9	      /* beyond it, watching whole costs little more */
 #define PAIRS_MIN    6		      /* to judge by */
 #define PACELESS_MAX 3
 #define CONFIDENCE   0.9
@@ -125,20 +125,6 @@ static struct interval watch_middle(const struct watch *watch)
 	interval.ratio = expm1(interval.ratio);
 	interval.high = expm1(interval.high);
 	return interval;
-}
-
-/* A price is the time that comes on top; here, which part of the time it then is. */
-static double price_part(double price)
-{
-	return price / (1 + price);
-}
-
-/* In windows of that share of the time, which it takes to start and end them included. */
-static double price_of(double whole, double switches, double share)
-{
-	double part = fmin((price_part(whole) + switches) * share, 0.99);
-
-	return part / (1 - part);
 }
 
 /* By how much the process falls behind in a cycle, for the switches. */
@@ -307,9 +293,8 @@ static void watch_judge(struct watch *watch, uint64_t now_ns)
 		watch_cheap(watch, now_ns);
 		return;
 	}
-	share = price_part(watch_budget(watch)) /
-		(price_part(watch_judged(watch)) + watch_switch_part(watch));
-	watch->share = fmin(fmax(share, share_min(watch)), SHARE_MAX);
+	share = share_within(watch_budget(watch), watch_judged(watch), watch_switch_part(watch));
+	watch->share = fmax(share, share_min(watch));
 	watch_plan_gap(watch);
 }
 
@@ -577,11 +562,11 @@ struct watch_price watch_price(const struct watch *watch)
 	}
 	price.cold = watch_cold_share(watch);
 	switches = watch->phase == WATCH_WHOLE ? 0 : watch_switch_part(watch);
-	price.now = price_of(price.whole, switches, price.share) + price.cold;
-	price.now_low = price_of(price.whole_low, switches, price.share) + price.cold;
-	price.now_high = price_of(price.whole_high, switches, price.share) + price.cold;
+	price.now = share_price(price.whole, switches, price.share) + price.cold;
+	price.now_low = share_price(price.whole_low, switches, price.share) + price.cold;
+	price.now_high = share_price(price.whole_high, switches, price.share) + price.cold;
 	price.over = watch->config.budget > 0 &&
-		     price_of(price.whole, switches, share_min(watch)) + price.cold >
+		     share_price(price.whole, switches, share_min(watch)) + price.cold >
 			     watch->config.budget;
 	price.whole += price.cold;
 	price.whole_low += price.cold;
