@@ -13,6 +13,7 @@
 #include "core/base/time.h"
 #include "inject/buffer.h"
 #include "inject/convert.h"
+#include "inject/cupti_call.h"
 #include "inject/internal.h"
 #include "inject/launcher.h"
 #include "inject/stamp.h"
@@ -117,6 +118,9 @@ static void drain_record(const uint8_t *record, size_t size, struct turn *turn)
 			      !event.work.graph;
 		if (event.kind == TS_EVENT_CALL)
 			note_call(&event, turn);
+		if (event.kind >= TS_EVENT_KERNEL && event.kind <= TS_EVENT_GRAPH &&
+		    event.work.graph)
+			call_note_graph();
 		put(&event, turn);
 		break;
 	case CONVERT_UNKNOWN:

@@ -109,6 +109,8 @@ static const struct wording {
 					   "program with 'tsctl run'" },
 	[REASON(PRIVILEGES_CHANGED)] = { .text = "Process {1} has changed its privileges: run "
 						 "tsctl as root" },
+	[REASON(IN_LIGHT_MODE)] = { .text = "Process {1} is in light mode: 'tsctl detach {1}' ends "
+					    "that, then it can be attached" },
 	[REASON(BEING_RECORDED)] = { .text = "Process {1} is already being recorded: see 'tsctl "
 					     "ps'; 'tsctl detach {1}' stops it" },
 	[REASON(BAD_BUDGET)] = { .text = "A budget is above 0% and below 100%, e.g. 5% or 0.5%, or "

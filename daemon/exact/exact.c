@@ -256,6 +256,8 @@ static void session_refuse(const struct session *session, struct api_ticket *tic
 		api_ticket_fail(ticket, REASON(BEING_ATTACHED), pid, NULL);
 	else if (session->failed)
 		api_ticket_fail(ticket, REASON(CANNOT_RECORD), pid, session->note, NULL);
+	else if (session->settings.light)
+		api_ticket_fail(ticket, REASON(IN_LIGHT_MODE), pid, NULL);
 	else
 		api_ticket_fail(ticket, REASON(BEING_RECORDED), pid, NULL);
 }

@@ -213,6 +213,20 @@ class Exact(tracesmith.Case):
             self.assertTrue(self.detach(pid)["unloaded"])
         self.assertIsNone(process.poll(), "the program has ended")
 
+    def test_where_graphs_are_launched_cupti_stays(self):
+        """A graph crashes in its first launch after CUPTI is taken out, which the simulated CUPTI does not allow."""
+        process = self.start("loop", "--seconds", 60, "--pace-ms", 1, "--graphs", run=False)
+        pid = process.pid
+        wait_for("the program to use CUDA", lambda: self.tier(pid) == "probe")
+        for _ in range(2):
+            self.attach(pid)
+            begin = time.monotonic_ns()
+            wait_for("graphs", lambda: self.exact(pid, "count(*) AS n", f"node <> 0 AND gpu_start_ns > {begin}")[0]["n"] > 20)
+            told = self.detach(pid)
+            self.assertFalse(told["unloaded"])
+            self.assertIn("CUDA graph", str(told["notes"]))
+        self.assertIsNone(process.poll(), "the program has ended")
+
     def test_refusals(self):
         sleeper = subprocess.Popen(["sleep", "60"])
         self.addCleanup(lambda: (sleeper.kill(), sleeper.wait()))

@@ -202,6 +202,9 @@ class Light(tracesmith.Case):
         process = self.busy("--rate", 10000)
         self.attach(process.pid)
         self.assertTrue(any(memory != file for memory, file in code_of(process.pid, tracesmith.library())))
+        again = self.daemon.ctl("attach", process.pid)
+        self.assertEqual(again.code, 1)
+        self.assertRegex(again.err, rf"^tsctl: Process {process.pid} is in light mode: 'tsctl detach")
         self.detach(process.pid)
         self.assert_untouched(process.pid)
 

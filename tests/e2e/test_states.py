@@ -12,7 +12,7 @@ from tracesmith import BUILD, SOURCE, wait_for
 sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 import states  # noqa: E402
 
-WORKLOADS = (("exact", "--rounds", 200), ("streams", "--seconds", 1, "--pace-ms", 5), ("loop", "--seconds", 1, "--pace-ms", 3),
+WORKLOADS = (("exact", "--rounds", 200), ("streams", "--seconds", 1, "--pace-ms", 5), ("loop", "--seconds", 1, "--graphs", "--pace-ms", 3),
              ("pipeline",), ("leak", "--steps", 200, "--seconds", 0), ("forkexec",), ("nvtx",), ("short",),
              ("counts",), ("crash",))
 PULSES = (("--what", "graph"), ("--what", "graph", "--sync"), ("--what", "graph", "--streams", 3),

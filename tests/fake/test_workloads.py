@@ -143,13 +143,13 @@ def test_injection_reaches_children_that_exec():
 
 
 def test_loop():
-    sums = {run("loop", "--rounds", "30")[-1]["checksum"] for _ in range(2)}
+    sums = {run("loop", "--rounds", "30", *options)[-1]["checksum"] for options in ((), ("--graphs",), ("--graphs",))}
     assert len(sums) == 1
     last = run("loop", "--seconds", "1", "--stress", "--progress")[-1]
     assert last["right"]
     assert all(last[what] > 0 for what in ("rounds", "signals", "forks", "loads", "blocks", "naps"))
     for injection in injections:
-        lines, seen = run_injected(injection, "loop", "--seconds", "1", "--stress")
+        lines, seen = run_injected(injection, "loop", "--seconds", "1", "--stress", "--graphs")
         assert lines[-1]["right"]
         kernels = lines[-1]["launches"] + lines[-1]["graphs"]
         assert seen[-1]["kernels"] == {"carry": kernels}, (lines[-1], seen)

@@ -28,6 +28,7 @@ TURN_S = float(os.environ.get("TURN_S", "0.6"))
 LONG_S = float(os.environ.get("LONG_S", "12"))
 LONG_ROUNDS = 3
 SETTLE_S = 0.2  # after a switch
+IN_S = 1.5  # until it is in windows again, whose price is known
 OUT_S = 1.5  # until a process is left out: that is looked at once a second
 LOW, HIGH = 1 / 8, 7 / 8  # quantiles of rounds
 SETTINGS = "[probe]\nbudget = 1%\ntrap_limit = {}\n"
@@ -88,6 +89,7 @@ class Tracer:
         if self.attached:
             self.say("detach", self.pid)
         self.attached = False
+        self.say("budget", self.pid, "default")
         self.configure("0.0001%")
         time.sleep(OUT_S)
 
@@ -98,7 +100,7 @@ class Tracer:
         else:
             self.say("attach", self.pid, *ATTACH.get(state, ()))
             self.attached = True
-        time.sleep(SETTLE_S)
+        time.sleep(IN_S if state == "default" else SETTLE_S)
 
     def cost(self):
         code, out, _ = self.daemon.ctl("cost", self.pid, "--json")
@@ -167,7 +169,7 @@ def price(name, program):
     time.sleep(OUT_S)
     for state in ("whole", "default"):
         tracer.on(state)
-        time.sleep(4)
+        tracer.settle(8, 12)
         said[state] = told(tracer.cost())
     tracer.daemon.stop()
     off = statistics.median(turns.off)

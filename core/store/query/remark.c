@@ -132,6 +132,7 @@ static const struct meaning meanings[] = {
 							  "again in a moment" },
 	[REASON(BEING_DETACHED)] = { CODE(UNAVAILABLE), "Process {1} is being detached: "
 							"try again in a moment" },
+	[REASON(IN_LIGHT_MODE)] = { CODE(BAD_REQUEST), "Process {1} is in light mode" },
 	[REASON(BEING_RECORDED)] = { CODE(BAD_REQUEST), "Process {1} is already being recorded" },
 	[REASON(NOT_ATTACHED)] = { CODE(NOT_FOUND), "Process {1} is not attached" },
 	[REASON(CANNOT_RECORD)] = { CODE(INTERNAL), "Cannot record process {1}: {2}" },

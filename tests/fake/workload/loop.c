@@ -27,7 +27,7 @@
 static struct {
 	uint64_t threads, rounds;
 	double seconds, pace_ms;
-	bool stress, progress;
+	bool stress, progress, graphs;
 } settings = { .threads = 2, .seconds = 10 };
 
 static const struct option_row options[] = {
@@ -39,6 +39,7 @@ static const struct option_row options[] = {
 	  &settings.pace_ms },
 	{ "stress", "allocate, dlopen, fork, take signals and wait in system calls meanwhile",
 	  OPTION_FLAG, &settings.stress },
+	{ "graphs", "launch the last steps of a round as a graph", OPTION_FLAG, &settings.graphs },
 	{ "progress", "say the rounds made so far ten times a second", OPTION_FLAG,
 	  &settings.progress },
 };
@@ -97,14 +98,19 @@ static bool finished_all(void)
 	return true;
 }
 
+static NOINLINE void last_steps(CUstream stream, CUdeviceptr from, CUdeviceptr to)
+{
+	TRY(cuLaunchKernel, (kernel, 4, 1, 1, 64, 1, 1, 0, stream, NULL, NULL));
+	TRY(cuMemcpyDtoDAsync_v2, (to, from, NUMBERS * 4, stream));
+}
+
 static CUgraphExec make_graph(CUstream stream, CUdeviceptr from, CUdeviceptr to)
 {
 	CUgraphExec exec;
 	CUgraph graph;
 
 	TRY(cuStreamBeginCapture_v2, (stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-	TRY(cuLaunchKernel, (kernel, 4, 1, 1, 64, 1, 1, 0, stream, NULL, NULL));
-	TRY(cuMemcpyDtoDAsync_v2, (to, from, NUMBERS * 4, stream));
+	last_steps(stream, from, to);
 	TRY(cuStreamEndCapture, (stream, &graph));
 	TRY(cuGraphInstantiateWithFlags, (&exec, graph, 0));
 	TRY(cuGraphDestroy, (graph));
@@ -120,11 +126,14 @@ static NOINLINE void compute_round(struct worker *w, CUstream stream, CUgraphExe
 	TRY(cuMemcpyHtoDAsync_v2, (from, numbers, sizeof(numbers), stream));
 	for (int i = 0; i < 4; i++)
 		TRY(cuLaunchKernel, (kernel, 4, 1, 1, 64, 1, 1, 0, stream, NULL, NULL));
-	TRY(cuGraphLaunch, (exec, stream));
+	if (exec)
+		TRY(cuGraphLaunch, (exec, stream));
+	else
+		last_steps(stream, from, to);
 	TRY(cuMemcpyDtoHAsync_v2, (back, to, sizeof(back), stream));
 	TRY(cuStreamSynchronize, (stream));
-	atomic_fetch_add(&launches, 4);
-	atomic_fetch_add(&graphs, 1);
+	atomic_fetch_add(&launches, exec ? 4 : 5);
+	atomic_fetch_add(&graphs, exec ? 1 : 0);
 	w->sum = fold(w->sum, back);
 	atomic_fetch_add(&w->rounds, 1);
 }
@@ -134,21 +143,23 @@ static void *compute(void *data)
 	struct worker *w = data;
 	uint64_t next = workload_now();
 	CUdeviceptr from, to;
-	CUgraphExec exec;
+	CUgraphExec exec = NULL;
 	CUstream stream;
 
 	TRY(cuCtxSetCurrent, (context));
 	TRY(cuStreamCreate, (&stream, CU_STREAM_NON_BLOCKING));
 	TRY(cuMemAlloc_v2, (&from, NUMBERS * 4));
 	TRY(cuMemAlloc_v2, (&to, NUMBERS * 4));
-	exec = make_graph(stream, from, to);
+	if (settings.graphs)
+		exec = make_graph(stream, from, to);
 	while (!finished(w->rounds)) {
 		compute_round(w, stream, exec, from, to);
 		next += (uint64_t)(settings.pace_ms * 1e6);
 		if (settings.pace_ms > 0)
 			workload_sleep_until(next);
 	}
-	TRY(cuGraphExecDestroy, (exec));
+	if (exec)
+		TRY(cuGraphExecDestroy, (exec));
 	TRY(cuMemFree_v2, (from));
 	TRY(cuMemFree_v2, (to));
 	TRY(cuStreamDestroy_v2, (stream));
