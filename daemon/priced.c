@@ -174,8 +174,8 @@ int daemon_start_price(struct daemon *daemon)
 
 	if (r < 0)
 		return r;
-	return calibrate_start(&daemon->loop, daemon->probe, on_calibrated, daemon,
-			       &daemon->calibrate);
+	return calibrate_start(&daemon->loop, daemon->probe, libraries_remover(daemon->libraries),
+			       on_calibrated, daemon, &daemon->calibrate);
 }
 
 bool daemon_price_event(struct daemon *daemon, const struct ts_event *event)

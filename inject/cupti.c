@@ -122,7 +122,7 @@ static void pause_for(const char *who)
 static bool can_leave(void)
 {
 	return self.cupti.version >= CUPTI_VERSION_12_6 && self.cupti.finalize && !self.stays &&
-	       call_is_subscribed() && !call_saw_graphs() && !yield_is_used();
+	       call_is_subscribed() && !drain_saw_graphs() && !yield_is_used();
 }
 
 static void tell(uint32_t state)
@@ -434,7 +434,7 @@ static bool take_out(char *why, size_t size)
 			 "switched off");
 		return false;
 	}
-	if (call_saw_graphs()) {
+	if (drain_saw_graphs()) {
 		snprintf(why, size,
 			 "a CUDA graph may crash without CUPTI after a launch with it, so it "
 			 "stays, switched off");

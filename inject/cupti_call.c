@@ -41,7 +41,6 @@ static struct {
 	bool finalized;
 	const struct cupti *cupti;
 } subscription;
-static bool graphs; /* since CUPTI came; it is not taken out after that */
 
 static void call_enter(const struct cupti_call *call, struct launcher *launcher)
 {
@@ -98,17 +97,6 @@ static void finalize_here(void)
 	__atomic_store_n(&subscription.finalizing_tid, 0, __ATOMIC_RELAXED);
 }
 
-void call_note_graph(void)
-{
-	if (!__atomic_load_n(&graphs, __ATOMIC_RELAXED))
-		__atomic_store_n(&graphs, true, __ATOMIC_RELAXED);
-}
-
-bool call_saw_graphs(void)
-{
-	return __atomic_load_n(&graphs, __ATOMIC_RELAXED);
-}
-
 static void callback(void *data, uint32_t domain, uint32_t cbid, const void *argument)
 {
 	const struct cupti_call *call = argument;
@@ -125,7 +113,7 @@ static void callback(void *data, uint32_t domain, uint32_t cbid, const void *arg
 		return;
 	}
 	if (cbid == GRAPH_CBID || cbid == GRAPH_CBID_PER_THREAD)
-		call_note_graph();
+		drain_note_graph();
 	launcher = launcher_note(tid);
 	if (launcher)
 		__atomic_store_n(&launcher->inside, 1, __ATOMIC_RELAXED);

@@ -16,10 +16,6 @@ void call_enable(const struct cupti *cupti, bool enable);
 void call_price(uint32_t ns);
 /* Unloads CUPTI; only while subscribed. False: it failed and nothing changed. */
 bool call_finalize(const struct cupti *cupti);
-/* A graph was launched while CUPTI was there. Then it must stay: a graph crashes in its first
- * launch after cuptiFinalize() (seen with CUPTI 13.0). */
-void call_note_graph(void);
-bool call_saw_graphs(void);
 /* Waits briefly until no thread is inside a callback. */
 bool call_wait(void);
 void call_forget(void);

@@ -13,7 +13,6 @@
 #include "core/base/time.h"
 #include "inject/buffer.h"
 #include "inject/convert.h"
-#include "inject/cupti_call.h"
 #include "inject/internal.h"
 #include "inject/launcher.h"
 #include "inject/stamp.h"
@@ -31,6 +30,8 @@ static struct {
 	uint32_t caller[CALLERS]; /* threads of the program, by their CALLs */
 	uint64_t records, work, calls, own_ns, refused;
 } drain;
+
+static bool graphs;
 
 static void sleep_ns(uint64_t ns)
 {
@@ -101,6 +102,17 @@ static void note_call(const struct ts_event *event, struct turn *turn)
 	turn->calls++;
 }
 
+void drain_note_graph(void)
+{
+	if (!__atomic_load_n(&graphs, __ATOMIC_RELAXED))
+		__atomic_store_n(&graphs, true, __ATOMIC_RELAXED);
+}
+
+bool drain_saw_graphs(void)
+{
+	return __atomic_load_n(&graphs, __ATOMIC_RELAXED);
+}
+
 static void drain_record(const uint8_t *record, size_t size, struct turn *turn)
 {
 	struct ts_event event;
@@ -120,7 +132,7 @@ static void drain_record(const uint8_t *record, size_t size, struct turn *turn)
 			note_call(&event, turn);
 		if (event.kind >= TS_EVENT_KERNEL && event.kind <= TS_EVENT_GRAPH &&
 		    event.work.graph)
-			call_note_graph();
+			drain_note_graph();
 		put(&event, turn);
 		break;
 	case CONVERT_UNKNOWN:

@@ -17,6 +17,11 @@ void drain_flush(bool forced);
 /* Waits at most this long until CUPTI has returned all buffers, flushing. */
 bool drain_wait(bool forced, uint64_t limit_ns);
 
+/* A graph was launched while CUPTI was there. Then it must stay: a graph may crash in its first
+ * launch after cuptiFinalize() (seen with CUPTI 13.0). */
+void drain_note_graph(void);
+bool drain_saw_graphs(void);
+
 struct drain_stats {
 	uint64_t records;
 	uint64_t work;	 /* kernels, copies and sets among them that are not part of a graph */

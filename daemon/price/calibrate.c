@@ -72,6 +72,7 @@ struct samples {
 struct calibrate {
 	uv_work_t work;
 	struct probe *probe;
+	struct remover *remover;
 	void (*done)(void *data);
 	void *data;
 	bool busy;
@@ -200,7 +201,7 @@ static int child_wait(struct calibrate *calibrate, int fd)
 
 static int child_probe(struct calibrate *calibrate, pid_t pid, int fd)
 {
-	_cleanup_(probe_calibration_freep) struct probe_calibration *probes = NULL;
+	struct probe_calibration *probes;
 	struct place place = { .address = (uintptr_t)calibrate_probed };
 	int r;
 
@@ -210,7 +211,9 @@ static int child_probe(struct calibrate *calibrate, pid_t pid, int fd)
 		return calibrate_fail(calibrate,
 				      "the kernel refuses a probe on our own program: %s",
 				      strerror(-r));
-	return child_wait(calibrate, fd);
+	r = child_wait(calibrate, fd);
+	probe_calibration_end(probes, calibrate->remover);
+	return r;
 }
 
 static int child_reap(struct calibrate *calibrate, pid_t pid)
@@ -308,8 +311,8 @@ static void calibrate_over(uv_work_t *work, int status)
 	calibrate->done(calibrate->data);
 }
 
-int calibrate_start(uv_loop_t *loop, struct probe *probe, void (*done)(void *data), void *data,
-		    struct calibrate **ret)
+int calibrate_start(uv_loop_t *loop, struct probe *probe, struct remover *remover,
+		    void (*done)(void *data), void *data, struct calibrate **ret)
 {
 	struct calibrate *calibrate = calloc(1, sizeof(*calibrate));
 	struct samples *samples;
@@ -324,6 +327,7 @@ int calibrate_start(uv_loop_t *loop, struct probe *probe, void (*done)(void *dat
 	}
 	calibrate->samples = samples;
 	calibrate->probe = probe;
+	calibrate->remover = remover;
 	calibrate->done = done;
 	calibrate->data = data;
 	calibrate->work.data = calibrate;

@@ -28,8 +28,8 @@ struct calibration {
 
 /* Runs on a thread of the pool, and its child for a third of a second of CPU time. `done` is called
  * on the loop. -ENOMEM. */
-int calibrate_start(uv_loop_t *loop, struct probe *probe, void (*done)(void *data), void *data,
-		    struct calibrate **ret);
+int calibrate_start(uv_loop_t *loop, struct probe *probe, struct remover *remover,
+		    void (*done)(void *data), void *data, struct calibrate **ret);
 /* Ends the child if it still runs. Takes NULL, too, like the next. */
 void calibrate_stop(struct calibrate *calibrate);
 /* When the loop has ended. */

@@ -8,6 +8,7 @@
 
 #include "core/base/cleanup.h"
 #include "daemon/probe/internal.h"
+#include "daemon/probe/remover.h"
 
 /* It needs the types of the former. */
 #include "bpf/probe.skel.h"
@@ -15,6 +16,7 @@
 #define TEMPLATE "cuLaunchKernel" /* most hits are its, and it has the most arguments */
 
 struct probe_calibration {
+	struct removal removal;
 	struct probe *probe;
 	int link;		/* the multi way, or -1 */
 	struct bpf_link *event; /* the perf way */
@@ -61,8 +63,7 @@ static int attach_event(struct probe *probe, const char *path, uint64_t offset, 
 int probe_calibrate(struct probe *probe, const char *path, uint64_t offset, uint32_t pid,
 		    struct probe_calibration **ret)
 {
-	_cleanup_(probe_calibration_freep) struct probe_calibration *calibration =
-		calloc(1, sizeof(*calibration));
+	_cleanup_(freep) struct probe_calibration *calibration = calloc(1, sizeof(*calibration));
 	int r;
 
 	if (!calibration)
@@ -79,20 +80,26 @@ int probe_calibrate(struct probe *probe, const char *path, uint64_t offset, uint
 					    offset, PROBE_COOKIE(PROBE_CALIBRATION, 0), pid);
 	else
 		r = attach_event(probe, path, offset, pid, &calibration->event);
-	if (r < 0)
+	if (r < 0) {
+		probe->bpf->bss->settings.calibrated = 0;
 		return r;
+	}
 	*ret = TAKE(calibration);
 	return 0;
 }
 
-struct probe_calibration *probe_calibration_free(struct probe_calibration *calibration)
+static void calibration_take_off(struct removal *removal)
 {
-	if (!calibration)
-		return NULL;
-	/* Another process may have that pid one day. */
-	calibration->probe->bpf->bss->settings.calibrated = 0;
+	struct probe_calibration *calibration = (struct probe_calibration *)removal;
+
 	closep(&calibration->link);
 	bpf_link__destroy(calibration->event);
 	free(calibration);
-	return NULL;
+}
+
+void probe_calibration_end(struct probe_calibration *calibration, struct remover *remover)
+{
+	/* Another process may have that pid one day. */
+	calibration->probe->bpf->bss->settings.calibrated = 0;
+	remover_add(remover, &calibration->removal, calibration_take_off);
 }

@@ -484,6 +484,11 @@ void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t i
 	library_drop(library);
 }
 
+struct remover *libraries_remover(const struct libraries *libraries)
+{
+	return libraries->links_remover;
+}
+
 const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n)
 {
 	return n < libraries->count ? libraries->library[n] : NULL;

@@ -117,6 +117,9 @@ void libraries_tick(struct libraries *libraries, uint64_t now_ns);
 /* No process maps any copy, and each will be seen from its first call on: no ticks are needed. */
 bool libraries_at_rest(const struct libraries *libraries);
 
+/* What takes single probes off. */
+struct remover *libraries_remover(const struct libraries *libraries);
+
 /* The n-th, NULL after the last. */
 const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n);
 

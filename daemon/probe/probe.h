@@ -96,11 +96,12 @@ const char *probe_library_slow(const struct probe_library *library, uint32_t n);
 /* A probe on one place of a file, in one process that is a child of ours, until it is freed. Its
  * events have the number PROBE_CALIBRATION, of a process that nothing else announces. Not for the
  * loop; one at a time. */
+struct remover;
 struct probe_calibration;
 int probe_calibrate(struct probe *probe, const char *path, uint64_t offset, uint32_t pid,
 		    struct probe_calibration **ret);
-struct probe_calibration *probe_calibration_free(struct probe_calibration *calibration);
-CLEANUP_DEFINE(struct probe_calibration, probe_calibration_free)
+/* The remover takes the probe off. */
+void probe_calibration_end(struct probe_calibration *calibration, struct remover *remover);
 
 struct probe_stats {
 	enum probe_way way;

@@ -131,6 +131,10 @@ class Help(Case):
         busy = workload("rate", "--rate", "500", "--seconds", "600")  # what is recorded for a time has something
         self.addCleanup(lambda: (busy.kill(), busy.communicate()))
         wait_for("the other workload", lambda: self.daemon.known(busy.pid))
+        steps = workload("steps", "--seconds", "600", "--calls", "20", "--pause", "2000000")  # has a pace to measure
+        self.addCleanup(lambda: (steps.kill(), steps.communicate()))
+        wait_for("the third", lambda: self.daemon.known(steps.pid))
+        pids = {"record": busy.pid, "cost": steps.pid}
         with open(os.path.join(self.daemon.directory, "train.py"), "w") as file:
             file.write("import os, subprocess\n"  # of `tsctl run` and `record`
                        f"environment = dict(os.environ, LD_LIBRARY_PATH={os.path.dirname(tracesmith.library())!r})\n"
@@ -147,7 +151,7 @@ class Help(Case):
             self.assertTrue(examples, verb)
             for example in examples:
                 with self.subTest(example=example):
-                    example = example.replace("4711", str(busy.pid if verb == "record" else process.pid)).replace("--duration 10s", "--duration 1s").replace("alice", "root")
+                    example = example.replace("4711", str(pids.get(verb, process.pid))).replace("--duration 10s", "--duration 1s").replace("alice", "root")
                     # The workload has no times on the GPU.
                     example = example.replace("--svg", "--chrome").replace(" --fail-over 5%", "")
                     self.example(verb, shlex.split(example.split(" | ")[0]))

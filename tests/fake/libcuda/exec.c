@@ -15,6 +15,7 @@ struct exec {
 	_Atomic uint32_t refs; /* queued launches, nodes of other graphs, and 1 for the program */
 	pthread_mutex_t lock;
 	bool has_host;
+	_Atomic bool hooked; /* launched while a profiler was there */
 	uint64_t duration_ns;
 	size_t count;
 	struct step *steps;
@@ -178,6 +179,7 @@ CUresult graph_instantiate(CUgraphExec *ret, CUgraph handle, unsigned long long 
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	atomic_store(&exec->refs, 1);
 	pthread_mutex_init(&exec->lock, NULL);
+	atomic_store(&exec->hooked, false);
 	order = calloc(graph->count ? graph->count : 1, sizeof(struct node *));
 	exec->steps = calloc(graph->count ? graph->count : 1, sizeof(*exec->steps));
 	if (order && exec->steps) {
@@ -211,6 +213,15 @@ CUresult graph_instantiate_params(CUgraphExec *ret, CUgraph handle,
 	return r;
 }
 
+/* With CUPTI 13.0 a graph that was launched with it crashes without it. */
+static bool exec_crashes(struct exec *exec)
+{
+	if (!hooks_get())
+		return atomic_load(&exec->hooked);
+	atomic_store(&exec->hooked, true);
+	return false;
+}
+
 static CUresult exec_submit(CUgraphExec handle, CUstream stream_handle, bool launch)
 {
 	struct exec *exec = arena_check(&arena_execs, handle);
@@ -224,6 +235,8 @@ static CUresult exec_submit(CUgraphExec handle, CUstream stream_handle, bool lau
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!launch)
 		return stream_submit(stream, &op, false);
+	if (exec_crashes(exec))
+		return CUDA_ERROR_LAUNCH_FAILED;
 	op.graph.exec = exec;
 	atomic_fetch_add(&exec->refs, 1);
 	r = stream_submit(stream, &op, false);

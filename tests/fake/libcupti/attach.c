@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-#define FINALIZE_ANYWHERE 24 /* CUPTI 12.6: before, it crashes where a thread is in a call */
+#define FINALIZE_GRAPHS 24 /* CUPTI 12.6: before, it crashes where graphs were launched */
 
 static const struct fake_hooks hooks = {
 	.api_enter = call_enter,
@@ -119,14 +119,13 @@ int cuptiFinalize(void)
 	if (!atomic_load(&cupti.attached))
 		return CUPTI_OK;
 	if (!finalize_safe()) {
-		if (cupti.version < FINALIZE_ANYWHERE)
+		if (cupti.version < FINALIZE_GRAPHS)
 			cupti_abort("cuptiFinalize while a thread is in a call, which crashes "
 				    "CUPTI before 12.6");
 		return CUPTI_E_INVALID_OPERATION;
 	}
-	if (atomic_load(&cupti.graphs))
-		cupti_abort("cuptiFinalize after a graph launch, which crashes CUPTI before 12.6, "
-			    "and with 13.0 the next launch of the graph");
+	if (cupti.version < FINALIZE_GRAPHS && atomic_load(&cupti.graphs))
+		cupti_abort("cuptiFinalize after a graph launch, which crashes CUPTI before 12.6");
 	pthread_mutex_lock(&attach_lock);
 	atomic_store(&cupti.attached, false);
 	cupti.driver->set_hooks(NULL);
