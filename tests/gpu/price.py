@@ -6,7 +6,8 @@ the daemon's own doing: a process that runs into probes more often than `trap_li
 Programs: train (PyTorch, bound by launches), large (bound by the GPU), graph (CUDA graphs), empty (empty kernels
 back to back), threads (the same from 8 threads). States: within the default budget, watched whole, recorded
 in light mode, exactly, and exactly with the stack of each launch; then for longer exactly with --budget 3%, and without TraceSmith
-torch.profiler with CUDA. `told` is what `tsctl cost` said, of the last round.
+torch.profiler with CUDA. `told` is what `tsctl cost` said, of the last round. In graph CUPTI stays, switched off, after
+the first exact turn, also in the turns without anything.
 
 Usage: tests/gpu/price.py [BUILD] [PROGRAM…] (build/release; all), as root, with nvcc and PyTorch. ROUNDS (8),
 TURN_S (0.6), LONG_S (12, of a turn with --budget 3%; 0: none).
@@ -50,6 +51,8 @@ class Turns:
         self.off = []
 
     def mean(self, since, until):
+        if self.program.process.poll() is not None:
+            raise SystemExit(f"the program has ended with {self.program.process.returncode}; logs in {OUT}")
         return statistics.mean(value for at, value in self.program.samples if since <= at < until)
 
     def turn(self, seconds):
