@@ -90,7 +90,8 @@ int probe_calibrate(struct probe *probe, const char *path, uint64_t offset, uint
 
 static void calibration_take_off(struct removal *removal)
 {
-	struct probe_calibration *calibration = (struct probe_calibration *)removal;
+	struct probe_calibration *calibration =
+		list_item(removal, struct probe_calibration, removal);
 
 	closep(&calibration->link);
 	bpf_link__destroy(calibration->event);
