@@ -46,12 +46,12 @@ class Price(tracesmith.Case):
 
     def test_others_are_counted_exactly(self):
         """They change from the link for all to links of their own, and back, and one comes in between."""
-        calm = workload("steps", "--seconds", SECONDS, "--calls", 1, "--pause", 5000000)
+        calm = workload("steps", "--seconds", SECONDS, "--calls", 1, "--pause", 25000000)
         self.addCleanup(self.end, calm)
         process = workload("steps", "--seconds", SECONDS)
         self.addCleanup(self.end, process)
         wait_for("windows", lambda: self.in_windows(process.pid))
-        late = workload("steps", "--seconds", SECONDS / 3, "--calls", 1, "--pause", 5000000)
+        late = workload("steps", "--seconds", SECONDS / 3, "--calls", 1, "--pause", 25000000)
         self.addCleanup(self.end, late)
         wait_for("the calls of the late one", lambda: self.daemon.known(late.pid))
         for each in (process, late, calm):
