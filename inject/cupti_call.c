@@ -21,12 +21,14 @@
 #include "inject/launcher.h"
 #include "inject/queue.h"
 
-/* Of cuGraphLaunch. */
-#define GRAPH_CBID	      514
-#define GRAPH_CBID_PER_THREAD 515
+#define SAMPLE_EVERY 64 /* one of this many calls of a thread is timed */
+#define WAIT_MS	     50
 
-#define SAMPLE_EVERY	      64 /* one of this many calls of a thread is timed */
-#define WAIT_MS		      50
+enum {
+#define CALL(name, plain, per_thread) CBID_##name = plain, CBID_##name##_ptsz = per_thread,
+	CUPTI_CALLS(CALL)
+#undef CALL
+};
 
 static const uint16_t cbids[] = {
 #define CALL(name, plain, per_thread) plain, per_thread,
@@ -112,7 +114,7 @@ static void callback(void *data, uint32_t domain, uint32_t cbid, const void *arg
 			finalize_here();
 		return;
 	}
-	if (cbid == GRAPH_CBID || cbid == GRAPH_CBID_PER_THREAD)
+	if (cbid == CBID_cuGraphLaunch || cbid == CBID_cuGraphLaunch_ptsz)
 		drain_note_graph();
 	launcher = launcher_note(tid);
 	if (launcher)

@@ -66,7 +66,7 @@ static const char *const field_names[] = {
 /* Shares in parts per million. */
 struct share {
 	int64_t middle, low, high;
-	bool measured; /* else there is no interval */
+	bool measured; /* false: there is no interval */
 };
 
 struct part {

@@ -9,7 +9,7 @@
 
 struct tally {
 	uint64_t from_ns, until_ns; /* calls in between count; UINT64_MAX: no end yet */
-	uint64_t grace_ns;	    /* so much longer they are let through, but do not count */
+	uint64_t grace_ns;	    /* for this long after that they pass, but do not count */
 	uint64_t told_ns;	    /* up to when time was added up */
 	uint64_t ns, hits;	    /* since the last ones were taken */
 };

@@ -93,7 +93,7 @@ struct watch {
 void watch_init(struct watch *watch, const struct watch_config *config, uint64_t seed);
 /* Another budget or another price of a hit; what was measured stays. */
 void watch_configure(struct watch *watch, const struct watch_config *config);
-/* Measures at once and afresh, however cheap it seems; it has a result after so many pairs. */
+/* Starts a new measurement now, even if it seems cheap. The result takes this many pairs. */
 #define WATCH_MEASURE_PAIRS 12
 void watch_measure(struct watch *watch);
 /* Whether one turn follows the other, in order to have a price soon. */

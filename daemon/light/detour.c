@@ -21,7 +21,7 @@ static const uint8_t save[] = {
 static const uint8_t load_call[] = { 0x48, 0x8d, 0x3d }; /* lea NUMBER(%rip),%rdi */
 static const uint8_t call_hook[] = { 0xff, 0x15 };	 /* call *NUMBER(%rip) */
 static const uint8_t restore[] = {
-	/* movq $0,-8(%rsp): what is found of the call's return address on a stack is no leftover */
+	/* movq $0,-8(%rsp): a return address found on a stack is never a leftover */
 	0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0, 0x48, 0x89, 0xdc, /* mov %rbx,%rsp */
 	0x5b,							    /* pop %rbx */
 	0x41, 0x5b, 0x41, 0x5a,					    /* pop %r11, %r10 */

@@ -22,7 +22,7 @@ struct calibrate;
 
 struct calibration {
 	bool busy;
-	const char *why; /* there is no result, or NULL */
+	const char *why; /* why there is no result, or NULL */
 	uint64_t hot_ns, cold_ns, hit_ns;
 };
 

@@ -321,8 +321,8 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 	given = priced_given(priced);
 	if (given && price->config.windows)
 		config.budget = given->budget;
-	/* Records of the exact tier are joined with calls that the probes see. Without a mapping
-	 * that we know of, there is no link to take. */
+	/* Records of the exact tier are joined with calls that the probes see. A process
+	 * without a known mapping has no link. */
 	if ((tier->exact && !priced->exact) || !libraries_has(price->libraries, priced->pid))
 		config.budget = 0;
 	if (config.budget != now.budget || config.hit_ns != now.hit_ns)

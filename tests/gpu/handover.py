@@ -16,33 +16,12 @@ import tempfile
 import time
 
 import gpu
+import model
 from gpu import OUT, check, wait_for
 
 PROFILED, STEPS, TURNS = 20, 200, 6
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")  # in torch.profiler's traces
 SUBMITS = ("Launch", "Memcpy", "Memset")
-
-
-def training():
-    import torch
-    torch.manual_seed(0)
-    layers = []
-    for _ in range(8):
-        layers += [torch.nn.Linear(256, 256), torch.nn.GELU(), torch.nn.LayerNorm(256)]
-    model = torch.nn.Sequential(*layers, torch.nn.Linear(256, 10)).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, foreach=False)
-    loss_of = torch.nn.CrossEntropyLoss()
-    inputs, labels = torch.randn(64, 256, device="cuda"), torch.randint(0, 10, (64,), device="cuda")
-
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        loss_of(model(inputs), labels).backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-
-    for _ in range(20):
-        step()
-    return step
 
 
 def profiled(step):
@@ -71,7 +50,8 @@ def profiled(step):
 
 def program():
     """Reads "profile", "steps N" and, to end, an empty line; answers each with a line of JSON."""
-    step = training()
+    import torch
+    step = model.training(torch)
     print("{}", flush=True)
     for line in sys.stdin:
         words = line.split()
