@@ -102,6 +102,9 @@ static const struct setting settings[] = {
 	{ "exact", "attach_library", TEXT, AT(attach_library), "", 0, 0, NULL,
 	  "Library that 'tsctl attach' loads into a process; if empty, the one installed with the\n"
 	  "# daemon." },
+	{ "exact", "budget", SHARE, AT(exact_budget_ppm), "none", 0, 999999, NULL,
+	  "How much of its speed recording may take of a process that is attached or run without\n"
+	  "# --budget: one that would pay more is recorded in windows; none records everything." },
 	{ "exact", "ring_records", COUNT, AT(exact_slots), "32768", TS_RING_SLOTS_MIN,
 	  TS_RING_SLOTS_MAX, NULL,
 	  "Size of each process's ring, in records of 128 bytes; a power of two." },

@@ -14,6 +14,7 @@ struct config {
 	char *inject_socket;
 	char *attach_library;
 	uint64_t exact_slots;
+	uint64_t exact_budget_ppm;
 	uint64_t log_level; /* enum log_level */
 
 	char *libraries; /* patterns, separated by spaces, like the next */

@@ -69,6 +69,7 @@ int daemon_start_exact(struct daemon *daemon)
 		.fd = notify_listen_fd("inject"),
 		.socket = daemon->config->inject_socket,
 		.slots = (uint32_t)daemon->config->exact_slots,
+		.budget_ppm = (uint32_t)daemon->config->exact_budget_ppm,
 	};
 	struct probe_stats stats;
 	int r = daemon_find_library(daemon);

@@ -19,12 +19,14 @@
 
 enum ts_stacks { TS_STACKS_DEFAULT, TS_STACKS_NONE, TS_STACKS_SAMPLED, TS_STACKS_ALL };
 
+#define TS_BUDGET_NONE UINT32_MAX /* no limit, whatever the daemon's settings say */
+
 /* 0 in a field: the daemon decides. */
 struct ts_settings {
-	uint32_t records;      /* enum ts_records */
-	uint32_t stacks;       /* enum ts_stacks, for launches; taken by the daemon's probes */
-	uint32_t budget_ppm;   /* share of its speed that recording may take; 0: no limit */
-	uint32_t flush_ms;     /* how often CUPTI hands over finished records */
+	uint32_t records;    /* enum ts_records */
+	uint32_t stacks;     /* enum ts_stacks, for launches; taken by the daemon's probes */
+	uint32_t budget_ppm; /* share of its speed that recording may take; welcome: 0: no limit */
+	uint32_t flush_ms;   /* how often CUPTI hands over finished records */
 	uint64_t buffer_bytes; /* maximum that CUPTI may hold */
 	uint32_t light;	       /* 1: no CUPTI, only calls of hot functions (light.h) */
 	uint32_t reserved;

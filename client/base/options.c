@@ -152,6 +152,16 @@ int share_parse(const char *text, uint32_t *ret_ppm)
 	return 0;
 }
 
+int budget_parse(const char *text, uint32_t *ret_ppm)
+{
+	uint32_t ppm;
+
+	if (share_parse(text, &ppm) < 0 || ppm >= 100 * PPM_PER_PERCENT)
+		return -EINVAL;
+	*ret_ppm = ppm;
+	return 0;
+}
+
 int share_or_none_parse(const char *text, uint32_t *ret_ppm)
 {
 	if (strcmp(text, "0") != 0 && strcmp(text, "0%") != 0)
@@ -204,7 +214,8 @@ static int read_stacks(struct options *options, const char *text)
 
 static int read_budget(struct options *options, const char *text)
 {
-	return share_parse(text, &options->budget_ppm);
+	options->budget_ppm = TS_BUDGET_NONE;
+	return strcmp(text, "none") == 0 ? 0 : budget_parse(text, &options->budget_ppm);
 }
 
 static int read_wait(struct options *options, const char *text)
@@ -478,6 +489,7 @@ static int refuse(const struct option_form *form, const char *text)
 		{ "[DURATION]", "a duration, e.g. " UNITS_DURATION_EXAMPLES },
 		{ "TIME", "a duration, e.g. " UNITS_DURATION_EXAMPLES },
 		{ "WHEN", "a time, e.g. 10s, 5m or 2h (ago), now, or 2024-05-31T13:00:00" },
+		{ "budget", "a share above 0% and below 100%, e.g. 3% or 0.5%, or 'none'" },
 		{ "PERCENT", "a percentage, e.g. 5% or 0.5%" },
 		{ "PID", "a process ID, e.g. 4711" },
 		{ "N", "a whole number" },

@@ -35,7 +35,7 @@
 	X(RECORDS, "records", 0, "LIST", "what to record: names, +name, -name or all")             \
 	X(STACKS, "stacks", 0, "WHICH", "call stacks of launches: none, sampled or all")           \
 	X(BUDGET, "budget", 0, "PERCENT",                                                          \
-	  "how much of a thread's time recording may take, e.g. 3%")                               \
+	  "how much of its speed a process may pay, e.g. 3%, or 'none'")                           \
 	X(WAIT, "wait", 0, "[DURATION]", "wait until the process uses CUDA, at most this long")    \
 	X(SECCOMP, "seccomp", 0, NULL, "attach even if a seccomp filter may kill the process")     \
 	X(LIGHT, "light", 0, NULL, "only count calls, from inside, at a fraction of the price")    \
@@ -167,7 +167,9 @@ int moment_parse(const char *text, struct moment *ret);
 int records_parse(const char *text, uint32_t *ret);
 /* "3%", "0.5%": above 0, at most 100 %. */
 int share_parse(const char *text, uint32_t *ret_ppm);
-/* The same, or "0%", or "0". */
+/* Below 100 %. */
+int budget_parse(const char *text, uint32_t *ret_ppm);
+/* The same as a share, or "0%", or "0". */
 int share_or_none_parse(const char *text, uint32_t *ret_ppm);
 /* "2", "0.5", "2x": above 0. */
 int factor_parse(const char *text, double *ret);

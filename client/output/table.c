@@ -24,7 +24,7 @@ static size_t terminal_width(void)
 
 static const struct table_pick picks[] = {
 	{ "ps",
-	  (const char *const[]){ "since_ns", "cost_low", "cost_high", "callback_cost",
+	  (const char *const[]){ "since_ns", "cost_low", "cost_high", "budget", "callback_cost",
 				 "thread_cost", "records", "peak_bytes", NULL },
 	  (const char *const[]){ "container", "cost", "lost", "errors", NULL } },
 	{ "cost",

@@ -14,8 +14,9 @@
 #include "core/base/time.h"
 #include "core/base/units.h"
 
-#define RETRY_MS   200
-#define DATED_FROM 100000 /* from here on CUPTI's versions are those of CUDA: 130001 is 13.0.1 */
+#define RETRY_MS	200
+#define PPM_PER_PERCENT 1e4
+#define DATED_FROM	100000 /* from here on CUPTI's versions are those of CUDA: 130001 is 13.0.1 */
 
 static int ask_once(struct link *link, const struct options *options, uint32_t pid,
 		    Tracesmith__V1__Reply **ret)
@@ -99,9 +100,12 @@ static void write_text(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
 	else
 		printf("Attached to process %u: paused for %s; it is not recorded yet\n", pid,
 		       stopped);
-	printf("%s: %s; call stacks of launches: %s\n",
+	printf("%s: %s; call stacks of launches: %s",
 	       attach->cupti_version ? "Recording" : "To be recorded", records,
 	       stacks_text(attach->stacks));
+	if (attach->budget_ppm)
+		printf("; budget: %.4g %%", attach->budget_ppm / PPM_PER_PERCENT);
+	putchar('\n');
 	if (attach->cupti_version) {
 		write_version(attach->cupti_version);
 		printf(" from %s\n", attach->library);
@@ -117,8 +121,9 @@ static void write_json(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
 	json_string(stdout, attach->library);
 	printf(",\"cupti_version\":%u,\"records\":", attach->cupti_version);
 	records_json(attach->records);
-	printf(",\"stacks\":\"%s\",\"light_functions\":%u,", stacks_text(attach->stacks),
-	       attach->functions);
+	printf(",\"stacks\":\"%s\",\"budget\":", stacks_text(attach->stacks));
+	printf(attach->budget_ppm ? "%u" : "null", attach->budget_ppm);
+	printf(",\"light_functions\":%u,", attach->functions);
 	notes_json(attach->n_note, attach->note);
 	puts("}");
 }

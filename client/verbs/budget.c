@@ -10,7 +10,6 @@
 #include "client/verbs/command.h"
 #include "core/base/units.h"
 
-#define PPM	    1000000
 #define PPM_PERCENT 1e4
 
 /* "5%" into parts per million, "none" into 0, "default" into neither. */
@@ -22,7 +21,7 @@ static int read_share(const char *text, Tracesmith__V1__BudgetRequest *ret)
 		ret->reset = true;
 		return 0;
 	}
-	if (share_parse(text, &ret->budget_ppm) == 0 && ret->budget_ppm < PPM)
+	if (budget_parse(text, &ret->budget_ppm) == 0)
 		return 0;
 	complain("'%s' is not a budget: give a share above 0%% and below 100%%, e.g. 5%% or 0.5%%, "
 		 "or "

@@ -19,6 +19,7 @@
 #include "core/base/clock.h"
 #include "core/base/time.h"
 #include "core/base/units.h"
+#include "proto/hello.h"
 
 #define PERIOD_NS    NS_PER_S		/* between polls */
 #define SLICE_NS     (50 * NS_PER_MS)	/* shortest interval between looks at children */
@@ -421,10 +422,16 @@ static void job_done(struct job *job)
 
 int cmd_record(const struct options *options, int count, char **argument)
 {
-	_cleanup_(job_done) struct job job = { .options = options,
+	struct options asked = *options;
+	_cleanup_(job_done) struct job job = { .options = &asked,
 					       .argument = count ? argument : NULL,
-					       .lift.budget_ppm = options->budget_ppm,
 					       .progress = isatty(STDERR_FILENO) };
+
+	/* What is recorded is recorded whole, whatever the daemon's settings say. */
+	if (!asked.budget_ppm)
+		asked.budget_ppm = TS_BUDGET_NONE;
+	if (asked.budget_ppm != TS_BUDGET_NONE)
+		job.lift.budget_ppm = asked.budget_ppm;
 
 	if (check(options, count) < 0)
 		return EXIT_USAGE;

@@ -106,6 +106,7 @@ struct api_attach_result {
 	const char *library; /* libcupti in use */
 	uint32_t cupti_version;
 	uint32_t records, stacks;
+	uint32_t budget_ppm;	 /* 0: none */
 	uint32_t functions;	 /* that report their calls themselves, in light mode */
 	const char *const *note; /* sentences for the user */
 	size_t note_count;

@@ -118,7 +118,7 @@ static bool find_target(struct client *client, uint64_t id, uint32_t pid, struct
 static bool is_sane(const Tracesmith__V1__AttachRequest *request)
 {
 	return !(request->records & ~TS_RECORDS_ALL) && request->stacks <= TS_STACKS_ALL &&
-	       request->budget_ppm <= PPM;
+	       (request->budget_ppm < PPM || request->budget_ppm == TS_BUDGET_NONE);
 }
 
 static void handle_attach(struct client *client, const Tracesmith__V1__Request *request)

@@ -139,6 +139,7 @@ void api_attach_done(struct api_ticket *ticket, const struct api_attach_result *
 	body.cupti_version = result->cupti_version;
 	body.records = result->records;
 	body.stacks = result->stacks;
+	body.budget_ppm = result->budget_ppm;
 	body.functions = result->functions;
 	body.n_note = result->note_count;
 	body.note = (char **)result->note;

@@ -72,6 +72,7 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	session->stage = SESSION_BEGINNING;
 	/* A library that was already there may still have the settings of an earlier request. */
 	session->settings = session->attach ? session->request.wanted : hello->wanted;
+	session_choose_budget(session);
 	if (!session->settings.records)
 		session->settings.records = TS_RECORDS_DEFAULT;
 	if (session->settings.light) {

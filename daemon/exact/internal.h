@@ -67,6 +67,7 @@ struct session {
 	bool failed;	 /* and that it cannot record, for the reason in `note` */
 	struct api_ticket *attach, *detach; /* waiting requests, or NULL */
 	struct ts_settings settings;
+	bool by_default;	     /* its budget is the daemon's */
 	char library[TS_HELLO_TEXT]; /* which libcupti, as the library says */
 	char note[TS_HELLO_TEXT];    /* sentences for the user */
 	uint32_t cupti_version, records_now;
@@ -118,6 +119,8 @@ void session_note(struct session *session, const char *format, ...)
 /* The asker is told now, or when the job is done. */
 void session_answer_attach(struct session *session);
 void session_answer_detach(struct session *session, bool unloaded);
+/* Of what was asked for, and the daemon's default. */
+void session_choose_budget(struct session *session);
 /* What is recorded changes. */
 void session_collects(struct session *session, const struct ts_event *event);
 void session_leave(struct session *session);

@@ -6,6 +6,7 @@
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/log.h"
 #include "daemon/exact/internal.h"
 #include "daemon/maps/procfs.h"
 
@@ -112,6 +113,7 @@ void session_answer_attach(struct session *session)
 		.cupti_version = session->cupti_version,
 		.records = session->records_now ? session->records_now : session->settings.records,
 		.stacks = session->settings.stacks,
+		.budget_ppm = session->settings.budget_ppm,
 		.note = note,
 		.note_count = session->note[0] != '\0',
 		.functions = session->light.result.functions,
@@ -156,6 +158,39 @@ void session_leave(struct session *session)
 	session_wait(session, DETACH_MS);
 }
 
+void session_choose_budget(struct session *session)
+{
+	struct ts_settings *settings = &session->settings;
+
+	session->by_default = !settings->light && !settings->budget_ppm;
+	if (session->by_default)
+		settings->budget_ppm = session->exact->config.budget_ppm;
+	else if (settings->light || settings->budget_ppm == TS_BUDGET_NONE)
+		settings->budget_ppm = 0;
+}
+
+void exact_set_budget(struct exact *exact, uint32_t budget_ppm)
+{
+	struct session *session;
+
+	if (exact->config.budget_ppm == budget_ppm)
+		return;
+	exact->config.budget_ppm = budget_ppm;
+	list_for_each(session, &exact->sessions, link) {
+		struct ts_settings settings = session->settings;
+
+		if (!session->connected || !session->by_default)
+			continue;
+		settings.budget_ppm = budget_ppm;
+		if (inject_settings(exact->inject, session->pid, &settings) == 0)
+			session->settings = settings;
+		else
+			log_warning("Process %u does not accept another budget now, and keeps its "
+				    "old one",
+				    session->pid);
+	}
+}
+
 void session_collects(struct session *session, const struct ts_event *event)
 {
 	static const bool on[] = {
@@ -168,8 +203,9 @@ void session_collects(struct session *session, const struct ts_event *event)
 	bool before = session->recording, windows = session->windows;
 
 	session->recording = state < ARRAY_SIZE(on) && on[state];
-	session->windows =
-		exact->config.windows && session->settings.budget_ppm && event->collect.windows;
+	/* Whom the budget was taken from between two windows, the next one is still to come. */
+	session->windows = exact->config.windows && event->collect.windows &&
+			   (session->settings.budget_ppm || !session->recording);
 	if (session->recording && session->settings.budget_ppm && !session->windows)
 		session_note(session, "To keep the budget, kinds of records are left out: CUPTI "
 				      "cannot be taken out of the process between windows");

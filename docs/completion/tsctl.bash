@@ -101,7 +101,11 @@ _tsctl()
 		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_columns "$tsctl" "${COMP_WORDS[@]:i}")" -- "$word")
 		return
 		;;
-	--budget | --fail-over | --tolerance)
+	--budget)
+		mapfile -t COMPREPLY < <(compgen -W "1% 3% 5% none" -- "$word")
+		return
+		;;
+	--fail-over | --tolerance)
 		mapfile -t COMPREPLY < <(compgen -W "1% 3% 5% 10%" -- "$word")
 		return
 		;;

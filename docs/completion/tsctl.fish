@@ -102,6 +102,7 @@ complete -c tsctl -n 'contains -- (__tsctl_verb) info view export diff graph rep
 for name in since until min-age duration timeout from to launch-latency for
 	complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs' -l $name -x -a '500ms 1s 10s 1m 10m 1h'
 end
-for name in budget fail-over tolerance
+complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs' -l budget -x -a '1% 3% 5% none'
+for name in fail-over tolerance
 	complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs' -l $name -x -a '1% 3% 5% 10%'
 end

@@ -144,6 +144,37 @@ class ExactBudget(tracesmith.Case):
         self.do("detach", process.pid)
         self.finish(process)
 
+    def set_default(self, budget):
+        """The setting, from now on."""
+        with open(self.daemon.config, "a") as file:
+            file.write(f"[exact]\nbudget = {budget}\n")
+        rereads = self.daemon.log().count("Reread '")
+        self.daemon.process.send_signal(signal.SIGHUP)
+        wait_for("the settings to be reread", lambda: self.daemon.log().count("Reread '") > rereads)
+
+    def budget_in_ps(self, process):
+        row, = self.daemon.query("ps", "--pid", process.pid)
+        return row["budget"]
+
+    def test_the_budget_of_the_settings(self):
+        """Of who was attached without one; it comes and goes with the setting, in a gap as well."""
+        self.set_default("1%")
+        process = self.start("loop", "--seconds", 300, "--threads", 1, "--pace-ms", 1)
+        whole = self.start("loop", "--seconds", 300, "--threads", 1, "--pace-ms", 1)
+        self.assertIsNone(self.do("attach", whole.pid, "--budget", "none")["budget"])
+        self.assertEqual(self.do("attach", process.pid)["budget"], 10000)
+        self.wait_gap(process)
+        wait_for("its budget", lambda: self.budget_in_ps(process) == 10000)
+        self.assertEqual(self.do("cost", process.pid)["budget"], 10000)
+        self.set_default("none")
+        wait_for("it to be recorded whole", lambda: self.state(process.pid) == "resumed" and not self.budget_in_ps(process))
+        self.set_default("1%")
+        self.wait_gap(process)
+        self.assertEqual(self.state(whole.pid), "started")
+        for each in (process, whole):
+            self.do("detach", each.pid)
+            self.finish(each)
+
     def test_another_profiler_comes(self):
         """In a window it gets its turn at once, and between two it has CUPTI to itself."""
         for wait in (self.wait_gap, self.wait_window):

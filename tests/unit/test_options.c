@@ -184,6 +184,10 @@ static void test_shares_are_percent(void **state)
 	assert_int_equal(ppm, 5000);
 	assert_int_equal(share_parse("100%", &ppm), 0);
 	assert_int_equal(ppm, 1000000);
+	assert_int_equal(budget_parse("100%", &ppm), -EINVAL);
+	assert_int_equal(ppm, 1000000);
+	assert_int_equal(budget_parse("99.9%", &ppm), 0);
+	assert_int_equal(ppm, 999000);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		if (share_parse(bad[i], &ppm) != -EINVAL)
 			fail_msg("'%s' was taken", bad[i]);

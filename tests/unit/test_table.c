@@ -214,7 +214,7 @@ static char *loss_line(size_t count)
 	return text;
 }
 
-#define PS_COLUMNS 18
+#define PS_COLUMNS 19
 
 static void set(Tracesmith__V1__Value *value, const char *text, int64_t number)
 {
@@ -235,15 +235,16 @@ static char *write_ps(uint64_t given, size_t width, const char *container, int64
 		const char *name;
 		int type;
 	} column[PS_COLUMNS] = {
-		{ "pid", T(INTEGER) },	     { "user", T(TEXT) },
-		{ "comm", T(TEXT) },	     { "container", T(TEXT) },
-		{ "tier", T(TEXT) },	     { "since_ns", T(TIME) },
-		{ "cost", T(SHARE) },	     { "cost_low", T(SHARE) },
-		{ "cost_high", T(SHARE) },   { "callback_cost", T(SHARE) },
-		{ "thread_cost", T(SHARE) }, { "records", T(INTEGER) },
-		{ "lost", T(INTEGER) },	     { "live_bytes", T(BYTES) },
-		{ "peak_bytes", T(BYTES) },  { "calls", T(INTEGER) },
-		{ "errors", T(INTEGER) },    { "command", T(TEXT) },
+		{ "pid", T(INTEGER) },	       { "user", T(TEXT) },
+		{ "comm", T(TEXT) },	       { "container", T(TEXT) },
+		{ "tier", T(TEXT) },	       { "since_ns", T(TIME) },
+		{ "cost", T(SHARE) },	       { "cost_low", T(SHARE) },
+		{ "cost_high", T(SHARE) },     { "budget", T(SHARE) },
+		{ "callback_cost", T(SHARE) }, { "thread_cost", T(SHARE) },
+		{ "records", T(INTEGER) },     { "lost", T(INTEGER) },
+		{ "live_bytes", T(BYTES) },    { "peak_bytes", T(BYTES) },
+		{ "calls", T(INTEGER) },       { "errors", T(INTEGER) },
+		{ "command", T(TEXT) },
 	};
 	Tracesmith__V1__Columns__Column columns_of[PS_COLUMNS], *column_list[PS_COLUMNS];
 	Tracesmith__V1__Columns columns = TRACESMITH__V1__COLUMNS__INIT;
@@ -268,9 +269,9 @@ static char *write_ps(uint64_t given, size_t width, const char *container, int64
 	set(&value[2], "python3", 0);
 	set(&value[3], container, -1);
 	set(&value[4], cost < 0 ? "probe" : "exact", 0);
-	set(&value[13], NULL, 1536 << 20);
-	set(&value[15], NULL, 123456789);
-	set(&value[17], "/usr/bin/python3 -m torch.distributed.run train.py --epochs 3", 0);
+	set(&value[14], NULL, 1536 << 20);
+	set(&value[16], NULL, 123456789);
+	set(&value[18], "/usr/bin/python3 -m torch.distributed.run train.py --epochs 3", 0);
 	columns.n_column = row.n_value = PS_COLUMNS;
 	columns.column = column_list;
 	row.value = value_list;

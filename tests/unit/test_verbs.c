@@ -195,11 +195,11 @@ static void test_attach_as_an_object(void **state)
 	server_act(place->server, attached);
 	assert_int_equal(finish(place, pid), 0);
 	expect_said(place->said, "\"stopped_ns\":800000,\"stops\":1,\"ready_ns\":");
-	expect_said(
-		place->said,
-		"\"library\":\"/opt/libcupti.so.13\",\"cupti_version\":130001,"
-		"\"records\":[\"kernels\",\"copies\"],\"stacks\":\"sampled\",\"light_functions\":0,"
-		"\"notes\":[\"CUDA graphs are recorded \\\"whole\\\".\"]}\n");
+	expect_said(place->said,
+		    "\"library\":\"/opt/libcupti.so.13\",\"cupti_version\":130001,"
+		    "\"records\":[\"kernels\",\"copies\"],\"stacks\":\"sampled\",\"budget\":null,"
+		    "\"light_functions\":0,"
+		    "\"notes\":[\"CUDA graphs are recorded \\\"whole\\\".\"]}\n");
 }
 
 static void test_attach_waits_for_cuda_only_if_asked_to(void **state)

@@ -35,7 +35,6 @@ SELECT p.pid, p.comm, @PRICE_PART@, cost_ppm,
 	CASE WHEN measured THEN 'in place' ELSE 'estimated' END, nullif(turned_ns, 0)
 FROM price
 JOIN process p ON p.id = price.process
--- What another part has taken the place of costs nothing more.
-WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@ AND (turns > 0 OR NOT measured)
+WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@ AND @PRICE_HOLDS@
 ORDER BY cost_ppm DESC, p.pid
 LIMIT :limit

@@ -135,7 +135,7 @@ _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
 /* The current tier of a process, from its row of `collect`. */
 #define JOIN_COLLECT \
 	" LEFT JOIN (" \
-		"SELECT c.process, c.state, since_ns, taken," \
+		"SELECT c.process, c.state, since_ns, taken, budget_ppm," \
 		" share(busy_ns - own_ns, wall_ns) AS callback, share(own_ns, wall_ns) AS own" \
 		" FROM collect c" \
 		" WHERE until_ns IS NULL" \
@@ -144,14 +144,22 @@ _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
 	"CASE WHEN x.process IS NULL AND p.light THEN 'light' WHEN x.process IS NULL THEN 'probe'" \
 	" WHEN x.state = " COLLECT_PAUSED " THEN 'paused' ELSE 'exact' END"
 
+/* Of a row of `price`: no other part has taken its place. */
+#define PRICE_HOLDS "(turns > 0 OR NOT measured)"
 /* What recording costs a process, of all parts. An interval needs all of them measured. */
 #define JOIN_PRICE \
 	" LEFT JOIN (" \
 		"SELECT process, sum(cost_ppm) AS cost," \
 		" CASE WHEN min(measured) THEN sum(cost_low_ppm) END AS low," \
-		" CASE WHEN min(measured) THEN sum(cost_high_ppm) END AS high" \
+		" CASE WHEN min(measured) THEN sum(cost_high_ppm) END AS high," \
+		" max(CASE WHEN " PRICE_HOLDS " THEN budget_ppm END) AS budget," \
+		" max(part = " PART_EXACT " AND " PRICE_HOLDS ") AS windows" \
 		" FROM price GROUP BY process" \
 	") e ON e.process = p.id"
+/* What bounds that of a process with both. Without windows the library keeps the budget of the
+ * exact tier. */
+#define BUDGET \
+	"nullif(CASE WHEN x.process IS NULL OR e.windows THEN e.budget ELSE x.budget_ppm END, 0)"
 #define PRICE_PART_TEXT(number, name, text) " WHEN " #number " THEN '" text "'"
 #define PRICE_PART "CASE part" PRICE_PARTS(PRICE_PART_TEXT) " ELSE 'part ' || part END"
 

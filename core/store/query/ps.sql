@@ -17,6 +17,7 @@
 --   cost          share
 --   cost_low      share
 --   cost_high     share
+--   budget        share
 --   callback_cost share
 --   thread_cost   share
 --   records       integer
@@ -27,7 +28,7 @@
 --   errors        integer
 --   command       text
 SELECT p.pid, @USER@, p.comm, p.container, @TIER@,
-	x.since_ns, e.cost, e.low, e.high, x.callback, x.own, x.taken, coalesce(l.lost, 0),
+	x.since_ns, e.cost, e.low, e.high, @BUDGET@, x.callback, x.own, x.taken, coalesce(l.lost, 0),
 	coalesce(m.live_bytes, 0), coalesce(m.peak_bytes, 0),
 	coalesce(c.calls, 0), coalesce(c.errors, 0), p.command
 FROM process p@JOIN_MEMORY@@JOIN_CALLS@@JOIN_COLLECT@@JOIN_PRICE@
@@ -40,5 +41,5 @@ LEFT JOIN (
 	GROUP BY process
 ) l ON l.process = p.id
 WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@
-ORDER BY 14 DESC, 16 DESC, p.pid
+ORDER BY 15 DESC, 17 DESC, p.pid
 LIMIT :limit
