@@ -14,9 +14,10 @@
 #include "core/base/time.h"
 #include "core/base/units.h"
 
-#define RETRY_MS	200
 #define PPM_PER_PERCENT 1e4
-#define DATED_FROM	100000 /* from here on CUPTI's versions are those of CUDA: 130001 is 13.0.1 */
+#define RETRY_MS	200
+/* From here on CUPTI's versions are those of CUDA: 130001 is 13.0.1. */
+#define DATED_FROM 100000
 
 static int ask_once(struct link *link, const struct options *options, uint32_t pid,
 		    Tracesmith__V1__Reply **ret)
