@@ -93,6 +93,15 @@
  * one as for a thousand, and at most. */
 #define LIMIT_SYMBOL_WAIT_MIN_MS 20
 #define LIMIT_SYMBOL_WAIT_MAX_MS 500
+/* Of .eh_frame, which is untrusted: bytes of one entry (a function of 1 MiB has 10 KiB), of a
+ * common one, and of what is searched through where nothing is sorted. Loadable segments; states
+ * that instructions may put aside; values that an expression may have on its stack. */
+#define LIMIT_UNWIND_ENTRY    65536
+#define LIMIT_UNWIND_COMMON   512
+#define LIMIT_UNWIND_SCAN     (8 << 20)
+#define LIMIT_UNWIND_SEGMENTS 16
+#define LIMIT_UNWIND_STATES   16
+#define LIMIT_UNWIND_VALUES   8
 
 /* Clients of control.sock at one time, in all and per user; requests per client. */
 #define LIMIT_CLIENTS	      512

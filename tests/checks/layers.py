@@ -28,6 +28,7 @@ MAY_INCLUDE = {
     "daemon/maps": ["core", "daemon/library", "proto"],
     "daemon/elf": ["core"],
     "daemon/symbol": ["core", "daemon/elf", "daemon/maps", "proto"],
+    "daemon/unwind": ["core", "daemon/elf", "bpf/rule.h", "proto"],
     "daemon/intake": ["core", "proto"],
     "daemon/probe": ["core", "daemon/elf", "daemon/library", "daemon/intake", "proto", "bpf/probe.h", "bpf/probe.skel.h"],
     "daemon/price": ["core", "daemon/library", "daemon/probe", "proto"],

@@ -1,0 +1,60 @@
+/* walk.h: a stack as the rules of its functions give it, from registers and what is on the stack.
+ *
+ * It is pure: where rules and words come from is the caller's. The stack may hold anything, and
+ * change meanwhile. A walk that cannot go on ends, and says why.
+ */
+#ifndef TS_UNWIND_WALK_H
+#define TS_UNWIND_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/rule.h"
+
+struct walk_registers {
+	uint64_t pc, sp, bp;
+};
+
+/* How a walk ended. */
+enum walk_end {
+	WALK_COMPLETE,	 /* at the outermost function */
+	WALK_DEPTH,	 /* there was no room for more */
+	WALK_NO_MAPPING, /* at an address in no file: compiled at run time, or the vDSO */
+	WALK_NO_RULE,	 /* at a function that .eh_frame does not know */
+	WALK_BAD,	 /* at one that cannot be followed, or a stack that is not one */
+	WALK_UNREADABLE, /* where the stack was not readable, or not copied */
+};
+
+struct walk_source {
+	void *data;
+	/* The rule at an address or, of a return address, of the call before it. -ENOENT: the
+	 * address is in no file */
+	int (*rule)(void *data, uint64_t pc, bool returned, struct rule *ret);
+	/* 8 bytes of the process's memory. */
+	bool (*word)(void *data, uint64_t at, uint64_t *ret);
+	/* Tells each rule that was used, so that it can be filed; may be NULL. RULE_NONE: for
+	 * addresses in no file, too. */
+	void (*used)(void *data, uint64_t pc, bool returned, struct rule rule);
+};
+
+struct walk {
+	uint32_t count; /* frames: where the program was, then return addresses, innermost first */
+	enum walk_end end;
+	bool linked; /* some have no rule, and were followed by their frame pointers */
+};
+
+/* `at_entry`: the program is at the first instruction of a function, or has no more than skipped an
+ * endbr64: nothing but the return address is on the stack, whatever rules say. */
+void walk(const struct walk_source *source, struct walk_registers registers, bool at_entry,
+	  uint64_t *frame, uint32_t max, struct walk *ret);
+
+/* A copy of a stack. */
+struct walk_copy {
+	uint64_t at;
+	const uint8_t *bytes;
+	size_t size;
+};
+bool walk_copy_word(const struct walk_copy *copy, uint64_t at, uint64_t *ret);
+
+#endif

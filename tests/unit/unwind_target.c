@@ -1,0 +1,240 @@
+/* unwind_target DIRECTORY: a program of traps for who unwinds it; it dumps its stack in each. */
+#include <alloca.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "tests/unit/unwind_dump.h"
+
+#define NOINLINE   __attribute__((noinline))
+#define KEPT	   __asm__ volatile("" ::: "memory") /* the call before it is no jump */
+#define STACK_SIZE 65536
+
+static const char *directory, *name;
+static uint64_t interrupted; /* the stack below a handler with one of its own */
+static volatile int failed;
+
+static NOINLINE void dump(void)
+{
+	failed |= unwind_dump(directory, name, interrupted);
+	KEPT;
+}
+
+static NOINLINE void plain(void)
+{
+	name = "plain";
+	dump();
+	KEPT;
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+	const ucontext_t *from = context;
+
+	interrupted = (uint64_t)from->uc_mcontext.gregs[REG_RSP];
+	dump();
+	KEPT;
+}
+
+static NOINLINE void signals(const char *which, int flags)
+{
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | flags };
+
+	name = which;
+	sigaction(SIGUSR1, &action, NULL);
+	raise(SIGUSR1);
+	interrupted = 0;
+	KEPT;
+}
+
+/* Its first instruction fails. What is before it has no rule, so its address is not to be taken for
+ * one that a call returns to. */
+void illegal(void);
+__asm__(".text\n	.skip 64, 0x90\n.globl illegal\n.type illegal, @function\nillegal:\n"
+	"	.cfi_startproc\n	ud2\n	ret\n	.cfi_endproc\n.size illegal, . - "
+	"illegal\n");
+
+static sigjmp_buf after;
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+	on_signal(number, info, context);
+	siglongjmp(after, 1);
+}
+
+static NOINLINE void fault(void)
+{
+	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
+
+	name = "fault";
+	sigaction(SIGILL, &action, NULL);
+	if (!sigsetjmp(after, 1))
+		illegal();
+	interrupted = 0;
+}
+
+static NOINLINE int variable(int n)
+{
+	volatile char bytes[n];
+
+	bytes[0] = 1;
+	name = "variable";
+	dump();
+	return bytes[0];
+}
+
+/* Aligns its stack, and has one of variable size on top: its frame is found through memory. */
+static NOINLINE int aligned(int n)
+{
+	__attribute__((aligned(64))) volatile float vector[16];
+	volatile char *bytes = alloca((size_t)n);
+
+	bytes[0] = 1;
+	for (int i = 0; i < 16; i++)
+		vector[i] = (float)i;
+	name = "aligned";
+	dump();
+	return bytes[0] + (int)vector[3];
+}
+
+static NOINLINE int large(void)
+{
+	volatile char bytes[20000];
+
+	bytes[0] = 1;
+	name = "large";
+	dump();
+	return bytes[0];
+}
+
+static int compare(const void *a, const void *b)
+{
+	name = "callback";
+	dump();
+	return 0;
+}
+
+static void *thread(void *data)
+{
+	name = "thread";
+	dump();
+	return data;
+}
+
+static NOINLINE int deep(int n)
+{
+	int sum;
+
+	if (n == 0) {
+		name = "deep";
+		dump();
+		return 0;
+	}
+	sum = deep(n - 1) + 1;
+	KEPT;
+	return sum;
+}
+
+static ucontext_t main_context, coroutine_context;
+
+static void coroutine(void)
+{
+	name = "coroutine";
+	dump();
+	KEPT;
+}
+
+static NOINLINE void coroutines(void)
+{
+	getcontext(&coroutine_context);
+	coroutine_context.uc_stack.ss_sp = malloc(STACK_SIZE);
+	coroutine_context.uc_stack.ss_size = STACK_SIZE;
+	coroutine_context.uc_link = &main_context;
+	makecontext(&coroutine_context, coroutine, 0);
+	swapcontext(&main_context, &coroutine_context);
+}
+
+static NOINLINE void after_longjmp(void)
+{
+	static jmp_buf place;
+
+	if (!setjmp(place))
+		longjmp(place, 1);
+	name = "longjmp";
+	dump();
+	KEPT;
+}
+
+static NOINLINE void call_compiled(const char *which, const uint8_t *code, size_t size)
+{
+	uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED) {
+		failed = 1;
+		return;
+	}
+	name = which;
+	memcpy(page, code, size);
+	((void (*)(void (*)(void)))page)(dump);
+	munmap(page, 4096);
+}
+
+/* Calls its argument; no .eh_frame knows it. */
+void unknown(void (*function)(void));
+__asm__(".text\n.globl unknown\n.type unknown, @function\nunknown:\n"
+	"	sub $24, %rsp\n	xor %ebp, %ebp\n	call *%rdi\n	add $24, %rsp\n"
+	"	mov saved_rbp(%rip), %rbp\n	ret\n"
+	".size unknown, . - unknown\n.skip 64, 0x90\n");
+extern uint64_t saved_rbp;
+uint64_t saved_rbp;
+
+static NOINLINE void call_unknown(void)
+{
+	name = "unknown";
+	__asm__ volatile("mov %%rbp, %0" : "=m"(saved_rbp));
+	unknown(dump);
+	KEPT;
+}
+
+static void compiled(void)
+{
+	static const uint8_t linked[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
+	static const uint8_t bare[] = { 0x55, 0x31, 0xed, 0xff, 0xd7, 0x5d, 0xc3 };
+
+	call_compiled("compiled", linked, sizeof(linked));  /* push and mov %rbp first */
+	call_compiled("compiled-bare", bare, sizeof(bare)); /* %rbp is 0 */
+}
+
+int main(int argc, char **argv)
+{
+	stack_t stack = { .ss_sp = malloc(STACK_SIZE), .ss_size = STACK_SIZE };
+	int numbers[] = { 3, 1, 2 };
+	pthread_t id;
+
+	if (argc < 2)
+		return 2;
+	directory = argv[1];
+	plain();
+	signals("signal", 0);
+	sigaltstack(&stack, NULL);
+	signals("signal-stack", SA_ONSTACK);
+	fault();
+	variable(50 + argc);
+	aligned(70 + argc);
+	large();
+	qsort(numbers, 3, sizeof(numbers[0]), compare);
+	if (pthread_create(&id, NULL, thread, NULL) == 0)
+		pthread_join(id, NULL);
+	deep(60);
+	coroutines();
+	after_longjmp();
+	compiled();
+	call_unknown();
+	return failed;
+}
