@@ -10,6 +10,13 @@
 #include "bpf/stack.bpf.h"
 #include "bpf/worker.bpf.h"
 
+_Static_assert(sizeof(struct ts_registers) == sizeof(struct pt_regs) &&
+		       __builtin_offsetof(struct ts_registers, ip) ==
+			       __builtin_offsetof(struct pt_regs, ip) &&
+		       __builtin_offsetof(struct ts_registers, bp) ==
+			       __builtin_offsetof(struct pt_regs, bp),
+	       "the stub's registers are in the kernel's order");
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define REGISTER_ARGS 6
@@ -135,6 +142,42 @@ int enter(struct pt_regs *ctx)
 	if (!ev)
 		return 0;
 	call_begin(ctx, thread, desc, cookie, now, stack_id, stack_lost, ev);
+	bpf_ringbuf_submit(ev, wake);
+	return 0;
+}
+
+/* A call that our library in the process reports, with the registers as they were at its entry: it
+ * has chosen it to have a stack. All it says is its process's own claim. */
+SEC("uprobe")
+int inside(struct pt_regs *ctx)
+{
+	__u64 cookie = PT_REGS_PARM2(ctx), now = bpf_ktime_get_ns(), stack_id, wake;
+	__u32 fn = (__u16)cookie;
+	struct probe_desc *desc = bpf_map_lookup_elem(&descs, &fn);
+	struct pt_regs regs;
+	struct thread *thread;
+	struct ts_event *ev;
+
+	if (!desc || desc->flags & PROBE_RETURN)
+		return 0;
+	thread = thread_get();
+	if (!thread)
+		return 0;
+	hit_add(thread, PROBE_HOT, now);
+	if (!thread_is_watched(thread))
+		return 0;
+	if (bpf_probe_read_user(&regs, sizeof(regs), (void *)PT_REGS_PARM1(ctx))) {
+		COUNT(lost_calls);
+		return 0;
+	}
+	stack_id = stack_take(&regs, thread, false);
+	if (!stack_id)
+		COUNT(stacks_lost);
+	ev = event_reserve(desc->flags, now, &wake);
+	if (!ev)
+		return 0;
+	call_begin(&regs, thread, desc, fn | (cookie & 0xffff0000), now, stack_id, !stack_id, ev);
+	ev->flags |= TS_EVENT_INSIDE;
 	bpf_ringbuf_submit(ev, wake);
 	return 0;
 }

@@ -58,6 +58,7 @@ int daemon_start_exact(struct daemon *daemon)
 		.core = daemon->core,
 		.intake = daemon->turn.intake,
 		.probe = daemon->probe,
+		.remover = libraries_remover(daemon->libraries),
 		.stir = on_record,
 		.recording = on_recording,
 		.light = on_light,

@@ -6,6 +6,11 @@
 static void on_out(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns,
 		   uint64_t end_ns, bool first)
 {
+	const struct daemon *daemon = data;
+
+	/* It reports its hot calls itself: no more than their stacks are missing. */
+	if (group == PROBE_HOT && daemon->exact && exact_flooded(daemon->exact, pid, first))
+		return;
 	daemon_miss(data, pid, group == PROBE_HOT ? LOSS_LEFT_OUT_HOT : LOSS_LEFT_OUT, start_ns,
 		    end_ns, first);
 }

@@ -180,8 +180,10 @@ int daemon_start_price(struct daemon *daemon)
 
 bool daemon_price_event(struct daemon *daemon, const struct ts_event *event)
 {
-	return !calibrate_owns(daemon->calibrate, event) && !exact_covers(daemon->exact, event) &&
-	       price_event(daemon->price, event);
+	if (calibrate_owns(daemon->calibrate, event) || exact_covers(daemon->exact, event))
+		return false;
+	/* It costs what the probes of others would, but windows do not change that. */
+	return (event->flags & TS_EVENT_INSIDE) || price_event(daemon->price, event);
 }
 
 static void on_closed(void *data)

@@ -89,11 +89,12 @@ static bool light_open_gate(void)
 	struct light_gate *gate = light_gate;
 
 	if (!gate) {
-		gate = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		gate = mmap(NULL, sizeof(*gate), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (gate == MAP_FAILED)
 			return false;
-		if (madvise(gate, PAGE, MADV_WIPEONFORK) < 0) {
-			munmap(gate, PAGE);
+		if (madvise(gate, sizeof(*gate), MADV_WIPEONFORK) < 0) {
+			munmap(gate, sizeof(*gate));
 			return false;
 		}
 		__atomic_store_n(&light_gate, gate, __ATOMIC_RELEASE);
@@ -123,12 +124,26 @@ void light_start(struct ts_light *ret)
 	ret->in_place = __atomic_load_n(&region->sites, __ATOMIC_ACQUIRE) != 0;
 	ret->region = (uint64_t)region;
 	ret->hook = (uint64_t)tracesmith_light;
+	ret->stub = (uint64_t)light_stub;
 }
 
+void light_stacks(const struct ts_light_stacks *stacks)
+{
+	struct light_gate *gate = light_gate;
+
+	if (!gate || !gate->open)
+		return;
+	gate->sample_ns = stacks->sample_ns;
+	__atomic_store_n(&gate->stacks, stacks->stacks, __ATOMIC_RELEASE);
+}
+
+/* The probe on the stub is another daemon's next time. */
 void light_suspend(void)
 {
-	if (light_gate)
-		__atomic_store_n(&light_gate->open, 0, __ATOMIC_SEQ_CST);
+	if (!light_gate)
+		return;
+	__atomic_store_n(&light_gate->stacks, TS_STACKS_NONE, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&light_gate->open, 0, __ATOMIC_SEQ_CST);
 }
 
 bool light_stop(void)
@@ -143,7 +158,7 @@ bool light_stop(void)
 	region = NULL;
 	light_gate = NULL;
 	if (gate)
-		munmap(gate, PAGE);
+		munmap(gate, sizeof(*gate));
 	return true;
 }
 

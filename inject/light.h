@@ -4,11 +4,16 @@
 
 #include <stdbool.h>
 
+#include "inject/light_sampler.h"
+#include "proto/event.h"
+#include "proto/hello.h"
 #include "proto/light.h"
 
 /* There is a daemon, and the ring is open: calls are reported from now on, once the daemon has led
  * them to us. Fills in what it needs for that. */
 void light_start(struct ts_light *ret);
+/* Which calls go through the stub from now on. */
+void light_stacks(const struct ts_light_stacks *stacks);
 /* Nothing is reported until light_start() is called again. */
 void light_suspend(void);
 /* False: functions of the driver still lead to us, so we must stay. */
@@ -16,11 +21,17 @@ bool light_stop(void);
 void light_forked(void);
 
 /* light_hook.c */
-/* Only a page that a child of any kind of fork finds empty tells the hook that it may report. */
+#define LIGHT_SAMPLERS 64
+/* Only memory that a child of any kind of fork finds empty tells the hook that it may report. */
 struct light_gate {
 	int open;
+	uint32_t stacks; /* enum ts_stacks */
+	uint64_t sample_ns;
+	struct light_sampler sampler[LIGHT_SAMPLERS]; /* by thread */
 };
 extern struct light_gate *light_gate;
+/* Does nothing, where a probe of the kernel can see it. */
+void light_stub(const struct ts_registers *entry, uint32_t fn_and_flags);
 /* Finds out how a thread gets its own number. */
 void light_hook_prepare(void);
 

@@ -106,16 +106,75 @@ static inline void read_args(const struct ts_light_call *call, const uint64_t *s
 	event->flags = flags;
 }
 
+/* TS_LIGHT_STUB */
+__asm__(".pushsection .text\n"
+	".globl light_stub\n"
+	".hidden light_stub\n"
+	".type light_stub,@function\n"
+	"light_stub: nop\n"
+	"ret\n"
+	".size light_stub,.-light_stub\n"
+	".popsection");
+
+/* The stack is the caller's: neither our frames nor those of the code that called us are in it. */
+static __attribute__((noinline)) void report_with_stack(const struct ts_light_call *call,
+							const uint64_t *saved)
+{
+	const struct ts_registers entry = {
+		.ip = call->entry,
+		.sp = (uint64_t)(saved + call->frame),
+		.bp = saved[TS_LIGHT_RBP],
+		.bx = saved[TS_LIGHT_RBX],
+		.di = saved[TS_LIGHT_RDI],
+		.si = saved[TS_LIGHT_RSI],
+		.dx = saved[TS_LIGHT_RDX],
+		.cx = saved[TS_LIGHT_RCX],
+		.r8 = saved[TS_LIGHT_R8],
+		.r9 = saved[TS_LIGHT_R9],
+	};
+
+	light_stub(&entry, call->fn | (uint32_t)call->flags << 16);
+}
+
+/* What tells a call's work from that of others. */
+static inline uint64_t work_of(const struct ts_light_call *call, const uint64_t *saved)
+{
+	if (!call->kernel_arg)
+		return call->fn;
+	return saved[call->kernel_arg == 1 ? TS_LIGHT_RDI : TS_LIGHT_RSI];
+}
+
+static inline bool wants_stack(struct light_gate *gate, struct light_sampler *sampler,
+			       const struct ts_light_call *call, const uint64_t *saved)
+{
+	uint32_t stacks = __atomic_load_n(&gate->stacks, __ATOMIC_ACQUIRE);
+	uint64_t work;
+
+	if (stacks != TS_STACKS_SAMPLED || !call->sampled)
+		return stacks == TS_STACKS_ALL && call->sampled;
+	work = work_of(call, saved);
+	return !light_sampler_skips(sampler, work) &&
+	       light_sampler_takes(sampler, work, gate->sample_ns, clock_ns(CLOCK_MONOTONIC));
+}
+
 void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved)
 {
-	const struct light_gate *gate = __atomic_load_n(&light_gate, __ATOMIC_ACQUIRE);
+	struct light_gate *gate = __atomic_load_n(&light_gate, __ATOMIC_ACQUIRE);
+	struct light_sampler *sampler;
 	struct link_batch batch;
 	struct ts_event *event;
 	__u64 *payload;
+	uint32_t tid;
 	int r;
 
 	if (!gate || !__atomic_load_n(&gate->open, __ATOMIC_ACQUIRE))
 		return;
+	tid = knows_tid ? stored_tid() : (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0);
+	sampler = &gate->sampler[tid % LIGHT_SAMPLERS];
+	if (wants_stack(gate, sampler, call, saved)) {
+		report_with_stack(call, saved);
+		return;
+	}
 	r = link_begin(&batch, 1);
 	if (r == -ENOSPC)
 		link_lost(TS_LOST_RING, 1);
@@ -132,8 +191,10 @@ void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved)
 	event->tgid = event->tid = 0;
 	event->end_ns = event->stack_id = 0;
 	event->result = 0;
-	event->ns_tid = knows_tid ? stored_tid() : (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0);
+	event->ns_tid = tid;
 	read_args(call, saved, event);
 	event->start_ns = clock_ns(CLOCK_MONOTONIC);
+	if (call->sampled)
+		light_sampler_passed(sampler, gate->sample_ns, event->start_ns);
 	link_done(&batch);
 }

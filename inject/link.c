@@ -41,6 +41,7 @@ union message {
 	struct ts_welcome welcome;
 	struct ts_refused refused;
 	struct ts_window window;
+	struct ts_light_stacks stacks;
 };
 
 struct received {
@@ -374,6 +375,8 @@ static enum outcome link_read(void)
 			cupti_settings(&received.message.welcome.settings);
 			cupti_leave();
 		}
+		if (kind == TS_MESSAGE_STACKS && received.size >= sizeof(struct ts_light_stacks))
+			light_stacks(&received.message.stacks);
 		if (kind == TS_MESSAGE_WINDOW && received.size >= sizeof(struct ts_window)) {
 			cupti_enter();
 			cupti_window(&received.message.window);

@@ -60,6 +60,14 @@ enum ts_event_flag {
 	TS_EVENT_STACK_LOST = 1 << 3, /* a stack was wanted but could not be taken */
 	TS_EVENT_UNFINISHED = 1 << 4, /* its thread ended inside the call: its effect is unknown */
 	TS_EVENT_OWN = 1 << 5,	      /* of a thread of the library, not of the program */
+	TS_EVENT_INSIDE = 1 << 6,     /* a call that the library sent through its stub (light.h) */
+};
+
+/* The registers at the entry of a function, as the library's stub hands them to the probe that it
+ * carries: in the order of the kernel's struct pt_regs for x86-64. Those without a name are 0. */
+struct ts_registers {
+	__u64 unnamed[4], bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, unused, ip, cs, flags, sp,
+		ss;
 };
 
 /* Meaning of a call's arguments; a function fills the fields that it has. */

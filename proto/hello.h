@@ -43,6 +43,7 @@ enum ts_message {
 	TS_MESSAGE_SETTINGS = 18,
 	TS_MESSAGE_DETACH = 19, /* stop, give everything back, send GONE and close */
 	TS_MESSAGE_WINDOW = 20, /* record, or take CUPTI out until the next window */
+	TS_MESSAGE_STACKS = 21, /* struct ts_light_stacks (light.h) */
 };
 
 enum ts_hello_how {

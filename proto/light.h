@@ -10,6 +10,10 @@
  *
  *   data: struct ts_light_head, then a struct ts_light_call for each site
  *   code: TS_LIGHT_CODE bytes for each site
+ *
+ * A call that is to have a stack goes another way: the hook calls the library's stub with the
+ * registers that it found, and a probe of the kernel there reports the call. The daemon allows it
+ * (struct ts_light_stacks) while the probe is on.
  */
 #ifndef TS_LIGHT_H
 #define TS_LIGHT_H
@@ -30,8 +34,19 @@ struct ts_light {
 	uint32_t in_place; /* 1: an earlier daemon has led the functions here */
 	uint64_t region;   /* TS_LIGHT_BYTES, private and anonymous: data, then code */
 	uint64_t hook;	   /* void (const struct ts_light_call *, const uint64_t saved[]) */
+	uint64_t stub;	   /* void (const struct ts_registers *, uint32_t fn | flags << 16) */
 	char text[128];	   /* region 0: why light mode is impossible, a sentence */
 };
+
+/* daemon to library */
+struct ts_light_stacks {
+	uint32_t message;   /* TS_MESSAGE_STACKS */
+	uint32_t stacks;    /* enum ts_stacks, of hot calls; not TS_STACKS_DEFAULT */
+	uint64_t sample_ns; /* mean time between two samples of a thread */
+};
+
+/* The code of the stub: nop, ret. */
+#define TS_LIGHT_STUB { 0x90, 0xc3 }
 
 enum ts_light_from { TS_LIGHT_ARG = 1, TS_LIGHT_FIELD };
 
@@ -48,8 +63,11 @@ struct ts_light_slot {
 struct ts_light_call {
 	uint16_t fn;
 	uint16_t flags;	     /* enum ts_event_flag */
-	uint16_t slot_count; /* at most TS_LIGHT_SLOTS */
-	uint16_t frame;	     /* words from saved[0] up to the return address */
+	uint8_t slot_count; /* at most TS_LIGHT_SLOTS */
+	uint8_t frame;	    /* words from saved[0] up to the return address */
+	uint8_t sampled;    /* 1: stacks of its calls may be taken */
+	uint8_t kernel_arg; /* 1 + the argument with the handle of the kernel or graph; 0: none */
+	uint64_t entry;	    /* address of its first instruction behind endbr64 */
 	struct ts_light_slot slot[TS_LIGHT_SLOTS];
 };
 
@@ -61,6 +79,7 @@ struct ts_light_head {
 
 /* What the code of a site saves before it calls the hook, lowest address first. */
 enum ts_light_saved {
+	TS_LIGHT_RBP,
 	TS_LIGHT_RBX,
 	TS_LIGHT_R11,
 	TS_LIGHT_R10,

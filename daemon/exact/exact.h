@@ -17,6 +17,7 @@
 #include "daemon/probe/probe.h"
 
 struct exact;
+struct remover;
 
 struct exact_config {
 	int fd; /* listening socket handed over by systemd, or -1 */
@@ -33,6 +34,7 @@ struct exact_parts {
 	struct core *core;
 	struct intake *intake;
 	struct probe *probe;
+	struct remover *remover;
 	void (*stir)(void *data); /* a record has come */
 	/* The process is recorded from `since_ns` on, or not any more. */
 	void (*recording)(void *data, uint32_t pid, bool on, uint64_t since_ns);
@@ -75,6 +77,12 @@ void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns);
 
 /* Whether the library reports that call, which a probe has seen too. NULL: no. */
 bool exact_covers(const struct exact *exact, const struct ts_event *event);
+
+/* Another mean time between two sampled stacks. */
+void exact_sample(struct exact *exact);
+/* A process in light mode runs into probes too often; `first`: it has not been told yet. False: it
+ * is not in light mode. */
+bool exact_flooded(struct exact *exact, uint32_t pid, bool first);
 
 struct exact_stats {
 	struct inject_stats inject;

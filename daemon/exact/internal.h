@@ -27,7 +27,9 @@ struct light_session {
 	uint64_t from_ns, until_ns; /* atomic; 0: not yet */
 	uint64_t ending_ns;
 	bool foreign; /* it numbers its threads otherwise than we do */
-	uint32_t next_thread;
+	struct probe_stub *stub; /* NULL: calls get no stacks from inside */
+	int stub_error;
+	uint32_t stacks; /* enum ts_stacks, that the library takes */
 	struct {
 		uint32_t theirs, ours;
 	} thread[LIGHT_THREADS];
@@ -132,6 +134,10 @@ void session_wait(struct session *session, uint64_t ms);
 void light_on_told(void *data, uint32_t pid, const struct ts_light *told);
 /* Its turn has come, after another job. */
 void light_go(struct session *session);
+/* What the job does: on a thread of the pool. */
+int light_job_put(struct session *session);
+/* Nothing goes through the stub any more, or it does not matter. */
+void light_unlink(struct session *session);
 void light_job_done(struct session *session, enum session_job job);
 /* False: it has to end light mode first, and leaves then. */
 bool light_may_leave(struct session *session);

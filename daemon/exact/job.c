@@ -31,8 +31,7 @@ static void job_run(uv_work_t *work)
 	if (session->job == JOB_ATTACH)
 		session->error = job_attach(session);
 	else if (session->job == JOB_PUT)
-		session->error =
-			light_put(&session->light.request, &session->light.result, &session->why);
+		session->error = light_job_put(session);
 	else if (session->job == JOB_TAKE)
 		session->error =
 			light_take(&session->light.request, &session->light.result, &session->why);

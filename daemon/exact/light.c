@@ -51,9 +51,95 @@ static void light_start_job(struct session *session, enum session_job job)
 	exact_job(session, job);
 }
 
+void light_unlink(struct session *session)
+{
+	struct light_session *light = &session->light;
+
+	light->stub = probe_stub_end(light->stub, session->exact->parts.remover);
+}
+
 void light_go(struct session *session)
 {
+	light_unlink(session);
 	light_start_job(session, JOB_PUT);
+}
+
+/* Without the probe on its stub, the library reports all calls without a stack. */
+static int light_make_stub(struct session *session)
+{
+	struct light_session *light = &session->light;
+	_cleanup_(closep) int fd = -1;
+	uint64_t offset;
+	int r = light_stub_open(&light->request, &fd, &offset);
+
+	if (r < 0)
+		return r;
+	return probe_stub_new(session->exact->parts.probe, fd, offset, session->pid, &light->stub);
+}
+
+int light_job_put(struct session *session)
+{
+	struct light_session *light = &session->light;
+
+	light->stub_error = 0;
+	if (session->settings.stacks != TS_STACKS_NONE)
+		light->stub_error = light_make_stub(session);
+	return light_put(&light->request, &light->result, &session->why);
+}
+
+/* The library takes them as long as its connection lasts, or until it is told otherwise. */
+static void light_take_stacks(struct session *session, enum ts_stacks stacks)
+{
+	struct exact *exact = session->exact;
+	uint64_t sample_ns = probe_sample_ns(exact->parts.probe);
+	enum ts_stacks told = stacks == TS_STACKS_SAMPLED && sample_ns == ~0ull ? TS_STACKS_NONE
+										: stacks;
+
+	if (!session->light.stub || session->light.stage != LIGHT_ON)
+		return;
+	session->light.stacks = stacks;
+	if (inject_stacks(exact->inject, session->pid, told, sample_ns) < 0)
+		log_warning("Process %u does not hear which stacks to take", session->pid);
+}
+
+void exact_sample(struct exact *exact)
+{
+	struct session *session;
+
+	list_for_each(session, &exact->sessions, link)
+		light_take_stacks(session, session->light.stacks);
+}
+
+/* Stacks of a sample cost little. Who still hits the probe too often then does not keep to what it
+ * is told, and loses it. */
+bool exact_flooded(struct exact *exact, uint32_t pid, bool first)
+{
+	struct session *session = session_find(exact, pid);
+
+	if (!session || session->light.stage != LIGHT_ON)
+		return false;
+	if (!first || !session->light.stub)
+		return true;
+	if (session->light.stacks == TS_STACKS_ALL) {
+		light_take_stacks(session, TS_STACKS_SAMPLED);
+		return true;
+	}
+	light_take_stacks(session, TS_STACKS_NONE);
+	light_unlink(session);
+	return true;
+}
+
+static void light_note_stub(struct session *session)
+{
+	int error = session->light.stub_error;
+
+	if (error == -EOPNOTSUPP)
+		session_note(session, "Frequent calls get no stacks: this kernel has no probes for "
+				      "single processes");
+	else if (error < 0)
+		session_note(session, "Frequent calls get no stacks: the probe that takes them "
+				      "cannot be put on (%s)",
+			     strerror(-error));
 }
 
 void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
@@ -93,6 +179,8 @@ static void light_put_done(struct session *session)
 	}
 	light->stage = LIGHT_ON;
 	light_tell(session, true);
+	light_take_stacks(session, session->settings.stacks);
+	light_note_stub(session);
 	log_info("Process %u reports the calls of %u functions itself", session->pid,
 		 light->result.functions);
 	session->stage = SESSION_COLLECTING;
@@ -118,6 +206,7 @@ static void light_take_done(struct session *session)
 	}
 	if (light->stage == LIGHT_ENDING)
 		light->stage = LIGHT_ENDED;
+	light_unlink(session);
 	session_leave(session);
 }
 
@@ -167,6 +256,9 @@ bool exact_covers(const struct exact *exact, const struct ts_event *event)
 	uint64_t from_ns, until_ns;
 
 	if (!exact || !exact->lights)
+		return false;
+	/* What the stub's probe saw, the library reports nowhere else. */
+	if (event->flags & TS_EVENT_INSIDE)
 		return false;
 	functions = &exact->parts.functions;
 	if (event->kind != TS_EVENT_API || event->fn >= functions->count ||

@@ -71,6 +71,7 @@ void session_end(struct session *session)
 	uv_timer_stop(&session->timer);
 	if (session->running)
 		return;
+	light_unlink(session);
 	closep(&session->request.library);
 	closep(&session->result.socket);
 	list_remove(&session->link);

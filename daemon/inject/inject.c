@@ -339,6 +339,19 @@ int inject_window(struct inject *inject, uint32_t pid, bool open, uint64_t at_ns
 	return peer_say(inject_find(inject, pid), &message, sizeof(message));
 }
 
+int inject_stacks(struct inject *inject, uint32_t pid, enum ts_stacks stacks, uint64_t sample_ns)
+{
+	struct ts_light_stacks message = {
+		.message = TS_MESSAGE_STACKS,
+		.stacks = stacks,
+		.sample_ns = sample_ns,
+	};
+
+	if (!inject_has(inject, pid))
+		return -ENOENT;
+	return peer_say(inject_find(inject, pid), &message, sizeof(message));
+}
+
 int inject_detach(struct inject *inject, uint32_t pid)
 {
 	struct ts_refused message = { .message = TS_MESSAGE_DETACH };

@@ -62,6 +62,7 @@ int inject_adopt(struct inject *inject, int fd, uint32_t pid);
 /* -ENOENT: no library of that process is connected; -EAGAIN: it does not listen now. */
 int inject_settings(struct inject *inject, uint32_t pid, const struct ts_settings *settings);
 int inject_window(struct inject *inject, uint32_t pid, bool open, uint64_t at_ns);
+int inject_stacks(struct inject *inject, uint32_t pid, enum ts_stacks stacks, uint64_t sample_ns);
 int inject_detach(struct inject *inject, uint32_t pid);
 bool inject_has(const struct inject *inject, uint32_t pid);
 

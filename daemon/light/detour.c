@@ -14,6 +14,7 @@ static const uint8_t save[] = {
 	0x41, 0x50, 0x41, 0x51, /* push %r8, %r9 */
 	0x41, 0x52, 0x41, 0x53, /* push %r10, %r11 */
 	0x53,			/* push %rbx */
+	0x55,			/* push %rbp: not changed, but who looks for callers needs it */
 	0x48, 0x89, 0xe6,	/* mov %rsp,%rsi: the second argument */
 	0x48, 0x89, 0xe3,	/* mov %rsp,%rbx */
 	0x48, 0x83, 0xe4, 0xf0, /* and $-16,%rsp */
@@ -23,6 +24,7 @@ static const uint8_t call_hook[] = { 0xff, 0x15 };	 /* call *NUMBER(%rip) */
 static const uint8_t restore[] = {
 	/* movq $0,-8(%rsp): a return address found on a stack is never a leftover */
 	0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0, 0x48, 0x89, 0xdc, /* mov %rbx,%rsp */
+	0x5d,							    /* pop %rbp */
 	0x5b,							    /* pop %rbx */
 	0x41, 0x5b, 0x41, 0x5a,					    /* pop %r11, %r10 */
 	0x41, 0x59, 0x41, 0x58,					    /* pop %r9, %r8 */

@@ -36,4 +36,8 @@ int light_put(const struct light_request *request, struct light_result *ret, str
  * that they led to, which has to stay. */
 int light_take(const struct light_request *request, struct light_result *ret, struct remarks *why);
 
+/* The file behind the library's stub, and where in it the stub is. -ESRCH: a probe there would not
+ * see the process; -ENOENT, -EBADMSG: no stub is there. */
+int light_stub_open(const struct light_request *request, int *ret_fd, uint64_t *ret_offset);
+
 #endif

@@ -100,7 +100,7 @@ static uint64_t plan_address(const struct light_plan *plan, uint64_t offset)
 	return 0;
 }
 
-static void plan_call(const struct site *site, const struct prologue *prologue,
+static void plan_call(const struct site *site, const struct prologue *prologue, uint64_t entry,
 		      struct ts_light_call *ret)
 {
 	struct probe_desc desc;
@@ -114,7 +114,10 @@ static void plan_call(const struct site *site, const struct prologue *prologue,
 		.fn = site->function->number,
 		.flags = site->event_flags,
 		.slot_count = desc.slot_count,
-		.frame = TS_LIGHT_SAVED + prologue->words,
+		.frame = (uint8_t)(TS_LIGHT_SAVED + prologue->words),
+		.sampled = (desc.flags & PROBE_SAMPLE) != 0,
+		.kernel_arg = desc.kernel_arg,
+		.entry = entry,
 	};
 	for (size_t i = 0; i < desc.slot_count; i++)
 		ret->slot[i] = (struct ts_light_slot){
@@ -152,7 +155,7 @@ static int plan_add(struct light_plan *plan, int fd, const struct site *from)
 		.call = plan->region + call,
 		.hook = plan->region + offsetof(struct ts_light_head, hook),
 	};
-	plan_call(from, &site->prologue, (struct ts_light_call *)(plan->content + call));
+	plan_call(from, &site->prologue, address, (struct ts_light_call *)(plan->content + call));
 	r = detour_write(&detour, &site->prologue, site->code, plan->content + code);
 	if (r == 0)
 		r = detour_jump(site->jump, detour.code, site->to);

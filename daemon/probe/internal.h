@@ -30,6 +30,7 @@ struct probe {
 
 struct bpf_program *probe_program_enter(struct probe *probe);
 struct bpf_program *probe_program_leave(struct probe *probe);
+struct bpf_program *probe_program_inside(struct probe *probe);
 
 /* The number of its links that count. */
 uint8_t *probe_epoch_of(struct probe *probe, enum probe_group group, uint32_t copy);

@@ -52,6 +52,11 @@ struct bpf_program *probe_program_leave(struct probe *probe)
 	return probe->bpf->progs.leave;
 }
 
+struct bpf_program *probe_program_inside(struct probe *probe)
+{
+	return probe->bpf->progs.inside;
+}
+
 static int probe_check_kernel(void)
 {
 	struct utsname name;
@@ -185,6 +190,11 @@ int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice cho
 	return 0;
 }
 
+uint64_t probe_sample_ns(const struct probe *probe)
+{
+	return probe->bpf->bss->settings.sample_ns;
+}
+
 uint8_t *probe_epoch_of(struct probe *probe, enum probe_group group, uint32_t copy)
 {
 	return &probe->bpf->bss->settings.epoch[group][copy];
@@ -219,6 +229,7 @@ static int probe_open_bpf(struct probe *probe, bool multi)
 	if (multi) {
 		bpf_program__set_expected_attach_type(bpf->progs.enter, ATTACH_TYPE_MULTI);
 		bpf_program__set_expected_attach_type(bpf->progs.leave, ATTACH_TYPE_MULTI);
+		bpf_program__set_expected_attach_type(bpf->progs.inside, ATTACH_TYPE_MULTI);
 	}
 	r = probe_bpf__load(bpf);
 	if (r < 0) {

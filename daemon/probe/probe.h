@@ -103,6 +103,16 @@ int probe_calibrate(struct probe *probe, const char *path, uint64_t offset, uint
 /* The remover takes the probe off. */
 void probe_calibration_end(struct probe_calibration *calibration, struct remover *remover);
 
+/* The probe on the stub of our library in a process, through which it reports calls that are to
+ * have a stack (light.h). Only with links to single processes: -EOPNOTSUPP. Not for the loop. */
+struct probe_stub;
+int probe_stub_new(struct probe *probe, int fd, uint64_t offset, uint32_t pid,
+		   struct probe_stub **ret);
+/* The remover takes it off. Takes NULL, too. */
+struct probe_stub *probe_stub_end(struct probe_stub *stub, struct remover *remover);
+/* Mean time between two sampled stacks of a thread; ~0: there are none. */
+uint64_t probe_sample_ns(const struct probe *probe);
+
 struct probe_stats {
 	enum probe_way way;
 	bool single;		 /* has links to single processes */

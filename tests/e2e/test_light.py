@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 
 import tracesmith
 from test_counts import by_row
@@ -111,8 +112,8 @@ class Light(tracesmith.Case):
         self.assertEqual(result.code, 0, result.err + self.daemon.log())
         return json.loads(result.out)
 
-    def attach(self, pid):
-        told = self.do("attach", pid, "--light")
+    def attach(self, pid, *options):
+        told = self.do("attach", pid, "--light", *options)
         self.assertGreater(told["light_functions"], 50)
         self.assertEqual(self.tier(pid), "light")
 
@@ -149,12 +150,10 @@ class Light(tracesmith.Case):
         seen = next(row["calls"] for row in answer["rows"] if row["fn"] == "cuLaunchKernel")
         self.assertEqual(seen, said[-1]["calls"])
 
-    def counts(self, light):
-        """What `counts` said, and what was seen of it, with all that is the same in two runs of it."""
-        process = self.start("counts", "--hold")
-        self.assertIn("ready", process.stdout.readline())
+    def counts(self, process, light=False, stacks="none"):
+        """What was seen of `counts`, which must be what it says, with all that is the same in two runs of it."""
         if light:
-            self.attach(process.pid)
+            self.attach(process.pid, "--stacks", stacks)
         process.stdin.write("\n")
         process.stdin.flush()
         said = []
@@ -174,13 +173,49 @@ class Light(tracesmith.Case):
             f"{process.pid} GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6 LIMIT 100000")
 
     def test_every_function_is_counted_with_its_arguments(self):
-        plain = self.counts(light=False)
-        self.assertEqual(self.counts(light=True), plain)
+        """Whichever way the calls take: by the probes, by the hook, or by the hook's stub."""
+        processes = [self.start("counts", "--hold") for _ in range(3)]
+        # Whoever comes while another is in light mode is seen a moment later.
+        for process in processes:
+            self.assertIn("ready", process.stdout.readline())
+        plain = self.counts(processes[0])
+        self.assertEqual(self.counts(processes[1], light=True), plain)
+        self.assertEqual(self.counts(processes[2], light=True, stacks="all"), plain)
+
+    def stacks(self, pid, since=0):
+        """Of its launches since then: {frames: calls}, without a stack under None."""
+        rows = self.daemon.sql(f"SELECT coalesce(stack, 0) AS stack, count(*) AS n FROM op WHERE pid = {pid} AND "
+                               f"kind = 'launch' AND start_ns > {since} GROUP BY 1")
+        frames = {}
+        for row in self.daemon.sql("SELECT stack, address FROM frame ORDER BY stack, depth LIMIT 100000"):
+            frames.setdefault(row["stack"], []).append(row["address"])
+        found = {}
+        for row in rows:
+            key = tuple(frames[row["stack"]]) if row["stack"] else None
+            found[key] = found.get(key, 0) + row["n"]
+        return found
+
+    def test_stacks_are_those_that_the_probes_take(self):
+        """A sample by default, all if asked for, none if not; to the caller's last frame, and nothing of ours."""
+        process = self.busy("--rate", 2000)
+        pid = process.pid
+        wait_for("a stack by the probes", lambda: any(self.stacks(pid)))
+        by_probes = {stack for stack in self.stacks(pid) if stack}
+        for stacks in "sampled", "all", "none":
+            self.attach(pid, "--stacks", stacks)
+            begin = time.monotonic_ns()
+            wait_for("calls", lambda: sum(self.stacks(pid, begin).values()) > 2000)
+            found = self.stacks(pid, begin)
+            self.detach(pid)
+            self.assertLessEqual({stack for stack in found if stack}, by_probes)
+            self.assertEqual(None in found, stacks != "all", found)
+            self.assertEqual(any(found), stacks != "none", found)
+        self.check_launches(process)
 
     def test_a_busy_program_is_attached_to_and_left_again_and_again(self):
         process = self.busy("--rate", 10000)
-        for _ in range(CYCLES):
-            self.attach(process.pid)
+        for cycle in range(CYCLES):
+            self.attach(process.pid, "--stacks", ("sampled", "all", "none")[cycle % 3])
             self.detach(process.pid)
             self.assertIsNone(process.poll())
         self.check_launches(process)

@@ -193,6 +193,7 @@ static void test_a_detour(void **state)
 	assert_int_equal(seen[TS_LIGHT_RCX], 4);
 	assert_int_equal(seen[TS_LIGHT_R8], 5);
 	assert_int_equal(seen[TS_LIGHT_R9], 6);
+	assert_int_equal(seen[TS_LIGHT_RBP], (uint64_t)__builtin_frame_address(0));
 	/* The return address, and above it what did not fit into registers. */
 	assert_int_equal(seen[TS_LIGHT_SAVED + shape.words + 1], 7);
 	munmap(memory, 8192);
