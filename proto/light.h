@@ -46,7 +46,10 @@ struct ts_light_stacks {
 };
 
 /* The code of the stub: nop, ret. */
-#define TS_LIGHT_STUB { 0x90, 0xc3 }
+#define TS_LIGHT_STUB                                                                              \
+	{                                                                                          \
+		0x90, 0xc3                                                                         \
+	}
 
 enum ts_light_from { TS_LIGHT_ARG = 1, TS_LIGHT_FIELD };
 
@@ -62,7 +65,7 @@ struct ts_light_slot {
 
 struct ts_light_call {
 	uint16_t fn;
-	uint16_t flags;	     /* enum ts_event_flag */
+	uint16_t flags;	    /* enum ts_event_flag */
 	uint8_t slot_count; /* at most TS_LIGHT_SLOTS */
 	uint8_t frame;	    /* words from saved[0] up to the return address */
 	uint8_t sampled;    /* 1: stacks of its calls may be taken */

@@ -26,7 +26,7 @@ struct light_session {
 	enum light_stage stage;
 	uint64_t from_ns, until_ns; /* atomic; 0: not yet */
 	uint64_t ending_ns;
-	bool foreign; /* it numbers its threads otherwise than we do */
+	bool foreign;		 /* it numbers its threads otherwise than we do */
 	struct probe_stub *stub; /* NULL: calls get no stacks from inside */
 	int stub_error;
 	uint32_t stacks; /* enum ts_stacks, that the library takes */

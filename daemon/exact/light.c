@@ -92,8 +92,8 @@ static void light_take_stacks(struct session *session, enum ts_stacks stacks)
 {
 	struct exact *exact = session->exact;
 	uint64_t sample_ns = probe_sample_ns(exact->parts.probe);
-	enum ts_stacks told = stacks == TS_STACKS_SAMPLED && sample_ns == ~0ull ? TS_STACKS_NONE
-										: stacks;
+	enum ts_stacks told =
+		stacks == TS_STACKS_SAMPLED && sample_ns == ~0ull ? TS_STACKS_NONE : stacks;
 
 	if (!session->light.stub || session->light.stage != LIGHT_ON)
 		return;
@@ -137,8 +137,9 @@ static void light_note_stub(struct session *session)
 		session_note(session, "Frequent calls get no stacks: this kernel has no probes for "
 				      "single processes");
 	else if (error < 0)
-		session_note(session, "Frequent calls get no stacks: the probe that takes them "
-				      "cannot be put on (%s)",
+		session_note(session,
+			     "Frequent calls get no stacks: the probe that takes them "
+			     "cannot be put on (%s)",
 			     strerror(-error));
 }
 
