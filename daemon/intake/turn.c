@@ -1,24 +1,35 @@
-/* Turn: one timer for all inputs. */
+/* Turn: one timer for all inputs. Who has more is read on in the loop's next iteration, and not by
+ * a timer of 0 ms: libuv before 1.48 would run that one again and again, and nothing else. */
 #include "daemon/intake/turn.h"
 
 #include "core/base/cleanup.h"
 
 #define LOOK_MS 10
 
+static void turn_look(struct turn *turn);
+
 static void on_turn(uv_timer_t *timer)
 {
-	struct turn *turn = timer->data;
+	turn_look(timer->data);
+}
 
-	switch (intake_turn(turn->intake, uv_hrtime())) {
-	case INTAKE_ASLEEP:
-		uv_timer_stop(timer);
-		break;
-	case INTAKE_AWAKE:
-		break;
-	case INTAKE_MORE:
-		uv_timer_start(timer, on_turn, 0, LOOK_MS);
-		break;
-	}
+static void on_more(uv_idle_t *more)
+{
+	turn_look(more->data);
+}
+
+static void turn_look(struct turn *turn)
+{
+	enum intake_state state;
+
+	uv_idle_stop(&turn->more); /* first: it may be woken while it is read */
+	state = intake_turn(turn->intake, uv_hrtime());
+	if (state == INTAKE_MORE)
+		uv_idle_start(&turn->more, on_more);
+	if (state != INTAKE_AWAKE)
+		uv_timer_stop(&turn->timer);
+	else if (!uv_is_active((uv_handle_t *)&turn->timer))
+		uv_timer_start(&turn->timer, on_turn, LOOK_MS, LOOK_MS);
 }
 
 static void on_wake(void *data)
@@ -26,7 +37,7 @@ static void on_wake(void *data)
 	struct turn *turn = data;
 
 	if (!uv_is_closing((uv_handle_t *)&turn->timer))
-		uv_timer_start(&turn->timer, on_turn, 0, LOOK_MS);
+		uv_idle_start(&turn->more, on_more);
 }
 
 int turn_init(struct turn *turn, uv_loop_t *loop, const struct intake_input *input, uint32_t inputs)
@@ -42,7 +53,8 @@ int turn_init(struct turn *turn, uv_loop_t *loop, const struct intake_input *inp
 	if (r < 0)
 		return r;
 	uv_timer_init(loop, &turn->timer);
-	turn->timer.data = turn;
+	uv_idle_init(loop, &turn->more);
+	turn->timer.data = turn->more.data = turn;
 	return 0;
 }
 
@@ -51,5 +63,6 @@ void turn_close(struct turn *turn)
 	if (!turn->intake)
 		return;
 	uv_close((uv_handle_t *)&turn->timer, NULL);
+	uv_close((uv_handle_t *)&turn->more, NULL);
 	turn->intake = intake_free(turn->intake);
 }

@@ -9,6 +9,7 @@
 
 struct turn {
 	uv_timer_t timer;
+	uv_idle_t more;
 	struct intake *intake;
 };
 
