@@ -103,6 +103,23 @@
 #define LIMIT_UNWIND_STATES   16
 #define LIMIT_UNWIND_VALUES   8
 
+/* Reads of one process's memory for its stacks in Python, and their bytes: 0.2 s at the most. */
+#define LIMIT_PYTHON_READS 200000
+#define LIMIT_PYTHON_BYTES (32 << 20)
+/* Its interpreters, thread states, and frames of each: Python itself stops recursion at 1,000. */
+#define LIMIT_PYTHON_INTERPRETERS 256
+#define LIMIT_PYTHON_THREADS	  4096
+#define LIMIT_PYTHON_FRAMES	  1024
+/* Characters of a name or path that are shown, and bytes of a function's table of lines: a module
+ * of 20,000 lines has 200 KiB. */
+#define LIMIT_PYTHON_TEXT  512
+#define LIMIT_PYTHON_LINES (1 << 20)
+/* Bytes of names and lines that are kept for the next time. */
+#define LIMIT_PYTHON_CODES (8 << 20)
+/* No field lies further into a structure of the interpreter: that of an interpreter's state has
+ * some 400 KiB. */
+#define LIMIT_PYTHON_STRUCTURE (1 << 20)
+
 /* Clients of control.sock at one time, in all and per user; requests per client. */
 #define LIMIT_CLIENTS	      512
 #define LIMIT_CLIENTS_PER_UID 128

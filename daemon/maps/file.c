@@ -148,6 +148,21 @@ static int path_open(const struct maps_record *record, uint32_t ppid, struct sta
 	return -ENOENT;
 }
 
+int maps_record_open(const struct maps_record *record)
+{
+	_cleanup_(closep) int fd = -1;
+	char path[64];
+	struct stat st;
+	int r;
+
+	fd = path_open(record, 0, &st);
+	if (fd < 0)
+		return fd;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	r = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return r < 0 ? -errno : r;
+}
+
 static void entry_close(struct maps_entry *entry)
 {
 	if (entry->file.fd < 0)

@@ -32,6 +32,9 @@ struct maps_files *maps_files_free(struct maps_files *files);
  * then, if the process is gone, in its parent `ppid` (0: unknown), and in our own root. */
 int maps_files_open(struct maps_files *files, const struct maps_record *record, uint32_t ppid,
 		    struct maps_file **ret);
+/* The file of a MMAP record for reading, outside of any table: a descriptor of the caller's. On any
+ * thread. */
+int maps_record_open(const struct maps_record *record);
 /* Another mapping of a file, and the end of one. */
 struct maps_file *maps_files_share(struct maps_file *file);
 struct maps_file *maps_files_put(struct maps_file *file);

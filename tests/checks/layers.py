@@ -27,6 +27,7 @@ MAY_INCLUDE = {
     "daemon/library": ["core", "proto", "bpf/probe.h"],
     "daemon/maps": ["core", "daemon/library", "proto"],
     "daemon/elf": ["core"],
+    "daemon/python": ["core", "daemon/elf", "daemon/maps", "proto"],
     "daemon/symbol": ["core", "daemon/elf", "daemon/maps", "proto"],
     "daemon/unwind": ["core", "daemon/elf", "bpf/rule.h", "proto"],
     "daemon/intake": ["core", "proto"],

@@ -1,0 +1,337 @@
+/* Python: walks interpreters, their thread states, and the frames of each. A walk is done twice; if
+ * both are alike the stack was one at that moment, otherwise it is tried again. */
+#include "daemon/python/python.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/vector.h"
+
+#define TRIES	   8
+#define FIELD_SIZE 8
+
+/* enum _frameowner, of 3.12 and later: a frame that is no function's. */
+#define OWNED_BY_C_STACK 3
+
+struct raw_frame {
+	uint64_t address, code, position;
+	uint8_t owner;
+};
+
+struct walk {
+	size_t count;
+	bool cut, broken;
+	struct raw_frame frame[LIMIT_PYTHON_FRAMES];
+};
+
+struct python {
+	struct peek peek;
+	struct find find;
+	struct codes codes;
+	struct walk walk[2];
+};
+
+int python_new(const struct find *find, const struct peek *peek, struct python **ret)
+{
+	struct python *python = calloc(1, sizeof(*python));
+
+	if (!python)
+		return -ENOMEM;
+	python->find = *find;
+	python->peek = *peek;
+	*ret = python;
+	return 0;
+}
+
+int python_open(uint32_t pid, struct python **ret, uint32_t *ret_version)
+{
+	struct peek peek;
+	struct find find;
+	int r;
+
+	peek_open(&peek, pid);
+	r = find_python(pid, &peek, &find);
+	*ret_version = find.version;
+	return r < 0 ? r : python_new(&find, &peek, ret);
+}
+
+struct python *python_free(struct python *python)
+{
+	if (!python)
+		return NULL;
+	codes_clear(&python->codes);
+	free(python);
+	return NULL;
+}
+
+uint32_t python_version(const struct python *python)
+{
+	return python->find.version;
+}
+
+const struct find *python_found(const struct python *python)
+{
+	return &python->find;
+}
+
+static size_t frame_size(const struct layout *layout)
+{
+	uint32_t end = layout->frame.position;
+
+	if (layout->frame.owner > end)
+		end = layout->frame.owner;
+	if (layout->frame.previous > end)
+		end = layout->frame.previous;
+	if (layout->frame.code > end)
+		end = layout->frame.code;
+	return end + FIELD_SIZE;
+}
+
+static uint64_t word_at(const uint8_t *object, uint32_t offset)
+{
+	uint64_t word;
+
+	memcpy(&word, object + offset, sizeof(word));
+	return word;
+}
+
+static int read_frame(struct python *python, uint64_t address, struct raw_frame *ret,
+		      uint64_t *ret_previous)
+{
+	const struct layout *layout = &python->find.layout;
+	uint8_t object[LAYOUT_FRAME_SIZE + FIELD_SIZE];
+	int r = peek_bytes(&python->peek, address, object, frame_size(layout));
+
+	if (r < 0)
+		return r;
+	*ret = (struct raw_frame){
+		.address = address,
+		.code = word_at(object, layout->frame.code),
+		.position = word_at(object, layout->frame.position),
+		.owner = layout->frame.owner ? object[layout->frame.owner] : 0,
+	};
+	/* An int; what lies behind it is not part of it. */
+	if (!layout->code.bytecode)
+		ret->position = (uint32_t)ret->position;
+	*ret_previous = word_at(object, layout->frame.previous);
+	return 0;
+}
+
+static int innermost(struct python *python, uint64_t thread, uint64_t *ret)
+{
+	const struct layout *layout = &python->find.layout;
+	int r = peek_word(&python->peek, thread + layout->thread.frame, ret);
+
+	if (r == 0 && *ret && layout->indirect != LAYOUT_NO_OFFSET)
+		r = peek_word(&python->peek, *ret + layout->indirect, ret);
+	return r;
+}
+
+static int walk(struct python *python, uint64_t thread, struct walk *ret)
+{
+	uint64_t at;
+	int r = innermost(python, thread, &at);
+
+	ret->count = 0;
+	ret->cut = ret->broken = false;
+	while (r == 0 && at) {
+		ret->cut = ret->count == LIMIT_PYTHON_FRAMES;
+		if (ret->cut)
+			return 0;
+		r = read_frame(python, at, &ret->frame[ret->count], &at);
+		ret->count += r == 0;
+	}
+	ret->broken = r == -EFAULT;
+	return r == -EFAULT ? 0 : r;
+}
+
+/* The innermost frame goes on without being another. */
+static bool is_alike(const struct walk *a, const struct walk *b)
+{
+	if (a->count != b->count || a->broken || b->broken)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (a->frame[i].address != b->frame[i].address ||
+		    a->frame[i].code != b->frame[i].code ||
+		    (i > 0 && a->frame[i].position != b->frame[i].position))
+			return false;
+	return true;
+}
+
+static int walk_twice(struct python *python, uint64_t thread, const struct walk **ret,
+		      bool *ret_moving)
+{
+	int r = walk(python, thread, &python->walk[0]);
+
+	*ret = &python->walk[0];
+	for (unsigned int i = 1; r == 0 && i < TRIES; i++) {
+		r = walk(python, thread, &python->walk[i % 2]);
+		*ret = &python->walk[i % 2];
+		*ret_moving = !is_alike(&python->walk[0], &python->walk[1]);
+		if (!*ret_moving)
+			break;
+	}
+	return r;
+}
+
+/* 1: not a frame of Python. */
+static int name_frame(struct python *python, const struct raw_frame *raw, struct python_frame *ret)
+{
+	const struct layout *layout = &python->find.layout;
+	const struct text_source source = { &python->peek, layout, python->find.text_type };
+	int r;
+
+	if (raw->owner == OWNED_BY_C_STACK)
+		return 1;
+	r = codes_get(&python->codes, &source, python->find.code_type, raw->code, &ret->code);
+	if (r < 0)
+		return r;
+	/* Python hides those, too. */
+	if (!code_has_begun(ret->code, layout, raw->position))
+		return 1;
+	ret->address = raw->address;
+	ret->line = code_line(ret->code, layout, raw->position);
+	return 0;
+}
+
+static int name_frames(struct python *python, const struct walk *walk,
+		       struct python_snapshot *snapshot, struct python_stack *stack)
+{
+	stack->first = snapshot->frame_count;
+	for (size_t i = 0; i < walk->count; i++) {
+		int r = VECTOR_ROOM(snapshot->frame, snapshot->frame_room,
+				    snapshot->frame_count + 1);
+
+		if (r == 0)
+			r = name_frame(python, &walk->frame[i],
+				       &snapshot->frame[snapshot->frame_count]);
+		if (r < 0 && r != -EFAULT && r != -EBADMSG)
+			return r;
+		stack->broken |= r < 0;
+		if (r < 0)
+			break;
+		snapshot->frame_count += r == 0;
+	}
+	stack->count = snapshot->frame_count - stack->first;
+	return 0;
+}
+
+static bool is_one_of(const uint32_t *tid, size_t count, uint64_t number)
+{
+	for (size_t i = 0; i < count; i++)
+		if (tid[i] == number)
+			return true;
+	return false;
+}
+
+/* Since 3.11 the thread state has its number, which up to 3.12 stays that of the parent in a child
+ * without exec. Otherwise it has the pthread_t: the address of the C library's structure, in which
+ * the number is. 0: it is none of these threads. */
+static uint32_t number_of(struct python *python, uint64_t thread, const uint32_t *tid, size_t count)
+{
+	static const uint32_t places[] = { 720 /* glibc */, 48 /* musl */ };
+	const struct layout *layout = &python->find.layout;
+	uint64_t number, pthread;
+	uint32_t inner;
+
+	if (layout->thread.native &&
+	    peek_word(&python->peek, thread + layout->thread.native, &number) == 0 &&
+	    is_one_of(tid, count, number))
+		return (uint32_t)number;
+	if (peek_word(&python->peek, thread + layout->thread.thread_id, &pthread) < 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (peek_bytes(&python->peek, pthread + places[i], &inner, sizeof(inner)) == 0 &&
+		    is_one_of(tid, count, inner))
+			return inner;
+	return 0;
+}
+
+static int take_thread(struct python *python, uint64_t thread, uint32_t tid, int64_t interpreter,
+		       struct python_snapshot *snapshot)
+{
+	struct python_stack *stack;
+	const struct walk *found;
+	int r = VECTOR_ROOM(snapshot->stack, snapshot->stack_room, snapshot->stack_count + 1);
+
+	if (r < 0)
+		return r;
+	stack = &snapshot->stack[snapshot->stack_count];
+	*stack = (struct python_stack){ .tid = tid, .interpreter = interpreter };
+	r = walk_twice(python, thread, &found, &stack->moving);
+	if (r < 0)
+		return r;
+	stack->cut = found->cut;
+	stack->broken = found->broken;
+	r = name_frames(python, found, snapshot, stack);
+	snapshot->stack_count += r == 0;
+	return r;
+}
+
+static int take_interpreter(struct python *python, uint64_t interpreter, const uint32_t *tid,
+			    size_t count, struct python_snapshot *snapshot)
+{
+	const struct layout *layout = &python->find.layout;
+	uint64_t thread, id;
+	int r = peek_word(&python->peek, interpreter + layout->interpreter.id, &id);
+
+	if (r == 0)
+		r = peek_word(&python->peek, interpreter + layout->interpreter.threads, &thread);
+	while (r == 0 && thread) {
+		uint32_t number = number_of(python, thread, tid, count);
+
+		if (snapshot->stack_count == LIMIT_PYTHON_THREADS)
+			return -EDQUOT;
+		if (number)
+			r = take_thread(python, thread, number, (int64_t)id, snapshot);
+		if (r == 0)
+			r = peek_word(&python->peek, thread + layout->thread.next, &thread);
+	}
+	return r;
+}
+
+static int take_all(struct python *python, const uint32_t *tid, size_t count,
+		    struct python_snapshot *snapshot)
+{
+	const struct layout *layout = &python->find.layout;
+	uint64_t at;
+	int r = peek_word(&python->peek, python->find.runtime + layout->runtime.head, &at);
+
+	for (unsigned int i = 0; r == 0 && at; i++) {
+		if (i == LIMIT_PYTHON_INTERPRETERS)
+			return -EDQUOT;
+		r = take_interpreter(python, at, tid, count, snapshot);
+		if (r == 0)
+			r = peek_word(&python->peek, at + layout->interpreter.next, &at);
+	}
+	return r;
+}
+
+int python_take(struct python *python, const uint32_t *tid, size_t count,
+		struct python_snapshot *ret)
+{
+	struct python_snapshot snapshot = { 0 };
+	int r;
+
+	peek_renew(&python->peek);
+	if (python->codes.arena.total > LIMIT_PYTHON_CODES)
+		codes_clear(&python->codes);
+	r = take_all(python, tid, count, &snapshot);
+	/* What was read so far holds: a thread state that ends takes its pointers along. */
+	snapshot.cut = r == -EDQUOT || r == -EFAULT;
+	if (r < 0 && !snapshot.cut) {
+		python_snapshot_clear(&snapshot);
+		return r;
+	}
+	*ret = snapshot;
+	return 0;
+}
+
+void python_snapshot_clear(struct python_snapshot *snapshot)
+{
+	free(snapshot->stack);
+	free(snapshot->frame);
+	*snapshot = (struct python_snapshot){ 0 };
+}

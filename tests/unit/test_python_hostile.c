@@ -1,0 +1,357 @@
+/* test_python_hostile: memory that only looks like an interpreter's ends no reader, and code
+ * objects that are others by now are not taken for the old ones. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/python/python.h"
+
+#define BASE	     0x100000
+#define RUNTIME	     (BASE + 0x0)
+#define INTERPRETER  (BASE + 0x1000)
+#define THREAD	     (BASE + 0x2000)
+#define CFRAME	     (BASE + 0x2800)
+#define FRAME(n)     (BASE + 0x3000 + (n)*0x100)
+#define CODE(n)	     (BASE + 0x8000 + (n)*0x200)
+#define TEXT(n)	     (BASE + 0xa000 + (n)*0x100)
+#define TABLE	     (BASE + 0xc000)
+#define CODE_TYPE    (BASE + 0xd000)
+#define TEXT_TYPE    (BASE + 0xd800)
+#define TID	     77
+#define VERSION_3_12 0x030c01f0
+#define ASCII_STATE  (1u << 2 | 1u << 5 | 1u << 6)
+#define LINE	     40
+
+static struct memory {
+	uint8_t bytes[0x10000];
+	uint32_t reads;
+	void (*before)(struct memory *memory); /* each read */
+} memory;
+
+static struct python *python;
+static struct python_snapshot snapshot;
+
+static int read_memory(void *data, uint64_t address, void *to, size_t size)
+{
+	struct memory *from = data;
+
+	from->reads++;
+	if (from->before)
+		from->before(from);
+	if (address < BASE || address - BASE > sizeof(from->bytes) - size)
+		return -EFAULT;
+	memcpy(to, from->bytes + (address - BASE), size);
+	return 0;
+}
+
+static void put(uint64_t address, uint64_t value)
+{
+	memcpy(memory.bytes + (address - BASE), &value, sizeof(value));
+}
+
+static void put_int(uint64_t address, uint32_t value)
+{
+	memcpy(memory.bytes + (address - BASE), &value, sizeof(value));
+}
+
+static void put_text(uint64_t at, const char *text)
+{
+	put(at + 8, TEXT_TYPE);
+	put(at + 16, strlen(text));
+	put_int(at + 32, ASCII_STATE);
+	memcpy(memory.bytes + (at - BASE) + 40, text, strlen(text));
+}
+
+static void put_code(uint64_t at, uint64_t name, uint32_t line)
+{
+	put(at + 8, CODE_TYPE);
+	put_int(at + 68, line);
+	put(at + 112, TEXT(9));
+	put(at + 128, name);
+	put(at + 136, TABLE);
+}
+
+static void put_frame(uint64_t at, uint64_t previous, uint64_t code)
+{
+	put(at, code);
+	put(at + 8, previous);
+	put(at + 56, code + 192);
+}
+
+/* A thread in `inner`, called by `outer`. */
+static int prepare(void **state)
+{
+	struct find find = { .version = VERSION_3_12,
+			     .runtime = RUNTIME,
+			     .code_type = CODE_TYPE,
+			     .text_type = TEXT_TYPE };
+	struct peek peek = { .read = read_memory, .data = &memory };
+
+	memset(&memory, 0, sizeof(memory));
+	put(RUNTIME + 40, INTERPRETER);
+	put(INTERPRETER + 72, THREAD);
+	put(THREAD + 144, TID);
+	put(THREAD + 56, CFRAME);
+	put(CFRAME, FRAME(0));
+	put_frame(FRAME(0), FRAME(1), CODE(0));
+	put_frame(FRAME(1), 0, CODE(1));
+	put_text(TEXT(0), "inner");
+	put_text(TEXT(1), "outer");
+	put_text(TEXT(9), "file.py");
+	put_code(CODE(0), TEXT(0), LINE);
+	put_code(CODE(1), TEXT(1), LINE);
+	put(TABLE + 16, 2);
+	memcpy(memory.bytes + (TABLE - BASE) + 32, "\xd0\x00", 2); /* the first line */
+	assert_int_equal(layout_find(VERSION_3_12, NULL, &find.layout), 0);
+	return python_new(&find, &peek, &python);
+}
+
+static int clear(void **state)
+{
+	python_snapshot_clear(&snapshot);
+	python = python_free(python);
+	return 0;
+}
+
+static const struct python_stack *take(void)
+{
+	const uint32_t tid = TID;
+
+	python_snapshot_clear(&snapshot);
+	memory.reads = 0;
+	assert_int_equal(python_take(python, &tid, 1, &snapshot), 0);
+	assert_true(memory.reads <= LIMIT_PYTHON_READS);
+	return snapshot.stack_count ? &snapshot.stack[0] : NULL;
+}
+
+static const char *function(const struct python_stack *stack, size_t i)
+{
+	return snapshot.frame[stack->first + i].code->function;
+}
+
+static void test_a_stack_is_read(void **state)
+{
+	const struct python_stack *stack = take();
+
+	assert_int_equal(stack->count, 2);
+	assert_string_equal(function(stack, 0), "inner");
+	assert_string_equal(function(stack, 1), "outer");
+	assert_int_equal(snapshot.frame[stack->first].line, LINE);
+	assert_false(stack->moving || stack->cut || stack->broken || snapshot.cut);
+}
+
+static void test_another_code_at_the_same_address(void **state)
+{
+	take();
+	put_text(TEXT(2), "newcomer");
+	put_code(CODE(0), TEXT(2), LINE);
+	assert_string_equal(function(take(), 0), "newcomer");
+	/* Or with the same name. */
+	put_code(CODE(0), TEXT(2), LINE + 1);
+	assert_int_equal(snapshot.frame[take()->first].line, LINE + 1);
+}
+
+static void test_an_endless_list_of_frames_is_cut(void **state)
+{
+	put(FRAME(1) + 8, FRAME(0));
+	assert_true(take()->cut);
+	assert_int_equal(snapshot.frame_count, LIMIT_PYTHON_FRAMES);
+}
+
+static void test_endless_threads_and_interpreters_end(void **state)
+{
+	put(THREAD + 8, THREAD);
+	take();
+	assert_true(snapshot.cut);
+	assert_true(snapshot.stack_count <= LIMIT_PYTHON_THREADS);
+	/* And if none of them is one of the process's. */
+	put(THREAD + 144, TID + 1);
+	take();
+	assert_true(snapshot.cut);
+	assert_int_equal(snapshot.stack_count, 0);
+	put(INTERPRETER + 72, 0);
+	put(INTERPRETER, INTERPRETER);
+	take();
+	assert_true(snapshot.cut);
+}
+
+static void test_pointers_into_nowhere_break_the_stack(void **state)
+{
+	put(FRAME(1), 0xdead0000);
+	assert_true(take()->broken);
+	assert_int_equal(take()->count, 1);
+	put_frame(FRAME(1), UINT64_MAX - 4, CODE(1));
+	assert_true(take()->broken);
+	assert_int_equal(take()->count, 2);
+	put(CFRAME, 8);
+	assert_true(take()->broken);
+	put(THREAD + 56, UINT64_MAX);
+	assert_true(take()->broken);
+}
+
+static void test_what_is_no_code_object_is_no_frame(void **state)
+{
+	put(CODE(1) + 8, TEXT_TYPE);
+	assert_true(take()->broken);
+	assert_int_equal(take()->count, 1);
+}
+
+static void test_long_names_are_cut(void **state)
+{
+	const struct python_stack *stack;
+
+	memset(memory.bytes + (TEXT(2) - BASE) + 40, 'a', 0x600);
+	put_text(TEXT(2), "");
+	put(TEXT(2) + 16, 1ull << 40);
+	put_code(CODE(0), TEXT(2), LINE);
+	stack = take();
+	assert_int_equal(strlen(function(stack, 0)), LIMIT_PYTHON_TEXT + strlen("…"));
+	/* Behind the end of memory. */
+	put_text(BASE + 0xffc0, "");
+	put(BASE + 0xffc0 + 16, 1 << 20);
+	put_code(CODE(0), BASE + 0xffc0, LINE);
+	assert_true(take()->broken);
+}
+
+static void test_texts_are_visible_utf8(void **state)
+{
+	const uint32_t odd[] = { 0xd800, 0xffffffff, 0x1b, 0x202e, 0x2603, 0x1f600 };
+
+	put_text(TEXT(2), "");
+	put(TEXT(2) + 16, 6);
+	put_int(TEXT(2) + 32, 4u << 2 | 1u << 5);
+	memcpy(memory.bytes + (TEXT(2) - BASE) + 56, odd, sizeof(odd));
+	put_code(CODE(0), TEXT(2), LINE);
+	assert_string_equal(function(take(), 0), "\ufffd\ufffd\ufffd\ufffd\u2603\U0001f600");
+	put_int(TEXT(2) + 32, 3u << 2 | 1u << 5); /* no such kind */
+	put_code(CODE(0), TEXT(2), LINE + 1);	  /* or it is known */
+	assert_true(take()->broken);
+}
+
+static void test_a_huge_table_of_lines_is_left_out(void **state)
+{
+	put(TABLE + 16, LIMIT_PYTHON_LINES + 1);
+	assert_int_equal(take()->count, 2);
+	assert_int_equal(snapshot.frame[0].line, 0);
+}
+
+static void turn(struct memory *of)
+{
+	put_frame(FRAME(1), 0, CODE(of->reads / 4 % 2)); /* a walk takes four */
+}
+
+static void test_a_stack_that_changes_all_the_time_is_moving(void **state)
+{
+	memory.before = turn;
+	assert_true(take()->moving);
+	memory.before = NULL;
+	assert_false(take()->moving);
+}
+
+static uint64_t seed = 1;
+
+static void scramble(struct memory *of)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	put(BASE + (seed >> 33) % (sizeof(of->bytes) - 8), BASE + (seed >> 40) % sizeof(of->bytes));
+}
+
+static void test_scrambled_memory_ends(void **state)
+{
+	for (int i = 0; i < 2000; i++) {
+		const uint32_t tid = TID;
+
+		if (i % 10 == 0) {
+			clear(state);
+			prepare(state);
+			memory.before = scramble;
+		}
+		python_snapshot_clear(&snapshot);
+		python_take(python, &tid, 1, &snapshot);
+	}
+}
+
+static void test_scrambled_tables_of_lines_end(void **state)
+{
+	uint8_t table[64];
+
+	for (int i = 0; i < 30000; i++) {
+		for (size_t k = 0; k < sizeof(table); k++) {
+			seed = seed * 6364136223846793005u + 1442695040888963407u;
+			table[k] = (uint8_t)(seed >> 56);
+		}
+		for (enum lines_format f = LINES_LNOTAB; f <= LINES_LOCATIONS; f++)
+			assert_true(lines_find(f, table, seed >> 58, INT32_MAX - 3, i % 512) >= 0);
+	}
+}
+
+static void test_what_an_interpreter_tells_of_itself_is_checked(void **state)
+{
+	uint8_t runtime[LAYOUT_DEBUG_SIZE] = "xdebugpy";
+	const uint64_t version = 0x030d00f0, without_gil = 1;
+	struct layout layout;
+
+	memcpy(runtime + 8, &version, sizeof(version));
+	memcpy(runtime + 16, &without_gil, sizeof(without_gil));
+	assert_int_equal(layout_find(0x030d00f0, runtime, &layout), -ENOTUNIQ);
+	memset(runtime + 16, 0, 8);
+	assert_int_equal(layout_find(0x030d00f0, runtime, &layout), -EBADMSG); /* all at 0 */
+	memset(runtime + 24, 0xff, sizeof(runtime) - 24);
+	assert_int_equal(layout_find(0x030d00f0, runtime, &layout), -EBADMSG);
+	runtime[0] = 0;
+	assert_int_equal(layout_find(0x030d00f0, runtime, &layout), -EBADMSG);
+	assert_int_equal(layout_find(0x030e00f0, runtime, &layout), -EOPNOTSUPP);
+	assert_int_equal(layout_find(0x030800f0, runtime, &layout), -EOPNOTSUPP);
+}
+
+/* As of a device's memory: there, but not to be read. */
+static void test_memory_that_cannot_be_read(void **state)
+{
+	const size_t size = 8192;
+	uint8_t *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct peek peek;
+	uint64_t word;
+
+	peek_open(&peek, (uint32_t)getpid());
+	assert_int_equal(peek_word(&peek, (uintptr_t)at, &word), -EFAULT);
+	assert_int_equal(mprotect(at, 4096, PROT_READ), 0);
+	assert_int_equal(peek_word(&peek, (uintptr_t)at + 4088, &word), 0);
+	assert_int_equal(peek_word(&peek, (uintptr_t)at + 4092, &word), -EFAULT);
+	assert_int_equal(peek_word(&peek, 0, &word), -EFAULT);
+	assert_int_equal(peek_word(&peek, UINT64_MAX, &word), -EFAULT);
+	peek.bytes_left = 7;
+	assert_int_equal(peek_word(&peek, (uintptr_t)at, &word), -EDQUOT);
+	munmap(at, size);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, prepare, clear)
+	const struct CMUnitTest tests[] = {
+		TEST(a_stack_is_read),
+		TEST(another_code_at_the_same_address),
+		TEST(an_endless_list_of_frames_is_cut),
+		TEST(endless_threads_and_interpreters_end),
+		TEST(pointers_into_nowhere_break_the_stack),
+		TEST(what_is_no_code_object_is_no_frame),
+		TEST(long_names_are_cut),
+		TEST(texts_are_visible_utf8),
+		TEST(a_huge_table_of_lines_is_left_out),
+		TEST(a_stack_that_changes_all_the_time_is_moving),
+		TEST(scrambled_memory_ends),
+		TEST(scrambled_tables_of_lines_end),
+		TEST(what_an_interpreter_tells_of_itself_is_checked),
+		TEST(memory_that_cannot_be_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
