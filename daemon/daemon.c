@@ -111,6 +111,8 @@ static void daemon_on_tick(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
 
+	if (!list_empty(&daemon->gone))
+		daemon_reach(daemon, uv_hrtime());
 	daemon_checkpoint(daemon, uv_hrtime());
 	if (++daemon->quiet_ticks % QUIET_TICKS)
 		return;
@@ -414,6 +416,7 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 		return -ENOMEM;
 	daemon->config = config;
 	daemon->lock = -1;
+	list_init(&daemon->gone);
 	daemon->config_path = strdup(config_path);
 	if (!daemon->config_path ||
 	    asprintf(&daemon->database, "%s/tracesmith.db", config->state_dir) < 0)
@@ -478,6 +481,7 @@ static void daemon_close_parts(struct daemon *daemon)
 		libraries_close(daemon->libraries);
 	if (daemon->turn.intake)
 		intake_flush(daemon->turn.intake, uv_hrtime());
+	daemon_tell_gone(daemon, UINT64_MAX);
 	if (daemon->exact)
 		exact_close(TAKE(daemon->exact), daemon_part_closed);
 	if (daemon->probe)

@@ -54,6 +54,7 @@ struct daemon {
 	struct symbolizer *symbolizer;
 	struct users *users;
 	struct maps *maps;
+	struct list gone; /* processes that have ended, until the rings are read that far */
 	struct turn turn; /* of the probes and the libraries */
 	struct probe *probe;
 	struct libraries *libraries;
@@ -87,6 +88,10 @@ struct daemon {
 
 /* mapped.c */
 int daemon_start_maps(struct daemon *daemon);
+/* Reads the rings, a turn's worth: as intake_reach. */
+uint64_t daemon_reach(struct daemon *daemon, uint64_t now_ns);
+/* Tells all of the processes that ended before that. */
+void daemon_tell_gone(struct daemon *daemon, uint64_t reached_ns);
 
 /* daemon.c: something comes, so check often again. */
 void daemon_stir(struct daemon *daemon);
@@ -119,7 +124,7 @@ void daemon_stop_store(struct daemon *daemon);
 bool daemon_is_held(void *data);
 void daemon_held_lock(void *data, bool locked);
 /* visibility.c: as the api's callback */
-bool daemon_make_visible(void *data, uint64_t time_ns);
+enum api_visible daemon_make_visible(void *data, uint64_t time_ns);
 
 /* priced.c: what the probes cost, and what their windows missed, goes to the store. */
 int daemon_start_price(struct daemon *daemon);

@@ -29,12 +29,14 @@
 /* Rows of one second's rollup; beyond it calls are counted without stack and stream. */
 #define LIMIT_ROLLUPS 16384
 
-/* How long a query waits for earlier data to be stored: the last records of a program that has just
- * ended, and a commit. */
+/* How long a query waits for earlier data: until the rings are read that far, which takes a second
+ * for a large one that is full, and then until it is stored: the last records of a program that has
+ * just ended, and a commit. */
+#define LIMIT_QUERY_READ_MS 3000
 #define LIMIT_QUERY_WAIT_MS 300
 
 /* Events taken from one source per iteration of the loop, so that no source starves the others. */
-#define LIMIT_EVENTS_PER_TURN 16384
+#define LIMIT_EVENTS_PER_TURN 4096
 
 /* A record is stamped, and then it is in its ring: within this time, or it comes as late and is
  * counted. Everything that goes in order of time is this much older at least. */

@@ -1,9 +1,21 @@
 /* Mapped: which processes map a driver library, and which have ended, goes to the parts that must
  * know. */
 #include "daemon/daemon_internal.h"
+
+#include <stdlib.h>
+
 #include "daemon/limits.h"
 
 #define MAPS_RING (128 << 10)
+
+/* A process that has ended. Its last events may still be in the rings, with the EXIT behind them.
+ */
+struct gone {
+	struct list link;
+	uint32_t pid;
+	uint64_t time_ns;
+	uint64_t heard_ns;
+};
 
 static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_t pid)
 {
@@ -39,17 +51,50 @@ static void daemon_on_library_gone(void *data, struct maps_file *file)
 		libraries_unmapped(daemon->libraries, file->device, file->inode);
 }
 
-static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
+static void daemon_process_gone(struct daemon *daemon, uint32_t pid, uint64_t time_ns)
 {
-	struct daemon *daemon = data;
-
-	/* Its last events may still be in the rings, with the EXIT behind them. */
-	intake_flush(daemon->turn.intake, uv_hrtime());
 	if (daemon->libraries)
 		libraries_process_gone(daemon->libraries, pid);
 	if (daemon->price)
 		price_process_gone(daemon->price, pid, time_ns);
 	core_process_gone(daemon->core, pid, time_ns);
+}
+
+void daemon_tell_gone(struct daemon *daemon, uint64_t reached_ns)
+{
+	struct gone *gone;
+
+	list_for_each(gone, &daemon->gone, link) {
+		if (gone->heard_ns > reached_ns)
+			return;
+		list_remove(&gone->link);
+		daemon_process_gone(daemon, gone->pid, gone->time_ns);
+		free(gone);
+	}
+}
+
+uint64_t daemon_reach(struct daemon *daemon, uint64_t now_ns)
+{
+	uint64_t reached_ns = intake_reach(daemon->turn.intake, now_ns);
+
+	daemon_tell_gone(daemon, reached_ns);
+	return reached_ns;
+}
+
+static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
+{
+	struct daemon *daemon = data;
+	struct gone *gone = calloc(1, sizeof(*gone));
+	uint64_t now_ns = uv_hrtime();
+
+	if (!gone) {
+		daemon_process_gone(daemon, pid, time_ns);
+		return;
+	}
+	*gone = (struct gone){ .pid = pid, .time_ns = time_ns, .heard_ns = now_ns };
+	list_append(&daemon->gone, &gone->link);
+	daemon_stir(daemon);
+	daemon_reach(daemon, now_ns);
 }
 
 int daemon_start_maps(struct daemon *daemon)

@@ -15,29 +15,34 @@ static bool is_named(struct daemon *daemon)
 	return symbolizer_named(daemon->symbolizer) >= daemon->visible_stacks;
 }
 
-static void hurry(struct daemon *daemon, uint64_t now)
+static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time_ns)
 {
+	uint64_t reached_ns = daemon_reach(daemon, now);
 	struct core_stats core;
 
-	intake_flush(daemon->turn.intake, now);
+	if (reached_ns < time_ns)
+		return API_READING;
 	core_stats(daemon->core, &core);
 	if (core.ending || users_waiting(daemon->users) || !is_named(daemon))
-		return;
+		return API_WAITING;
 	daemon->visible_stacks = 0;
 	daemon_checkpoint(daemon, now);
-	daemon->visible_ns = now;
+	daemon->visible_ns = reached_ns;
+	return API_WAITING;
 }
 
-bool daemon_make_visible(void *data, uint64_t time_ns)
+enum api_visible daemon_make_visible(void *data, uint64_t time_ns)
 {
 	struct daemon *daemon = data;
 	uint64_t now = uv_hrtime();
 	struct store_stats store;
 
-	if (daemon->visible_ns < time_ns && now - daemon->visible_ns >= PERIOD_NS)
-		hurry(daemon, now);
+	if (daemon->visible_ns < time_ns && now - daemon->visible_ns < PERIOD_NS)
+		return API_WAITING;
+	if (daemon->visible_ns < time_ns && hurry(daemon, now, time_ns) == API_READING)
+		return API_READING;
 	if (daemon->visible_ns < time_ns)
-		return false;
+		return API_WAITING;
 	store_stats(daemon->store, &store);
-	return !store.queued_batches;
+	return store.queued_batches ? API_WAITING : API_VISIBLE;
 }

@@ -64,6 +64,12 @@ struct api_measure_result {
 	uint32_t turns, wanted;
 };
 
+enum api_visible {
+	API_VISIBLE,
+	API_READING, /* some of it is still in the rings */
+	API_WAITING, /* it has been read */
+};
+
 struct api_callbacks {
 	/* Adds what `tsctl status` shows. Called on the loop. */
 	void (*status)(void *data, struct status_builder *builder);
@@ -87,9 +93,9 @@ struct api_callbacks {
 	 * always all. */
 	bool (*watched)(void *data, char *out, size_t size);
 	/* Whether everything that had come by then is visible to queries; hurries it there. Called
-	 * on the loop, every few milliseconds until it is or LIMIT_QUERY_WAIT_MS are over. NULL:
-	 * it always is. */
-	bool (*make_visible)(void *data, uint64_t time_ns);
+	 * on the loop, every few milliseconds until it is or time is over: LIMIT_QUERY_READ_MS for
+	 * reading, then LIMIT_QUERY_WAIT_MS. NULL: it always is. */
+	enum api_visible (*make_visible)(void *data, uint64_t time_ns);
 };
 
 /* Enlarges the thread pool to fit its queries (UV_THREADPOOL_SIZE, if unset), so call it before

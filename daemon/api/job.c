@@ -29,6 +29,7 @@ struct job {
 	Tracesmith__V1__Request *request;
 	uv_work_t work;
 	uint64_t asked_ns;
+	uint64_t waits_ns;	     /* since then, for more than its data to be read */
 	char watched[WATCHED_BYTES]; /* the only traced processes, "": all */
 	uint32_t writes;
 	bool running, done;
@@ -316,12 +317,19 @@ static void on_recheck(uv_timer_t *timer)
 /* The requested data may still be on its way to the database. */
 static bool is_visible(struct job *job)
 {
-	const uint64_t limit_ns = LIMIT_QUERY_WAIT_MS * NS_PER_MS;
+	const uint64_t wait_ns = LIMIT_QUERY_WAIT_MS * NS_PER_MS;
+	const uint64_t read_ns = LIMIT_QUERY_READ_MS * NS_PER_MS;
+	uint64_t now_ns = uv_hrtime();
 	struct api *api = job->api;
+	enum api_visible visible;
 
-	if (!api->callbacks.make_visible || uv_hrtime() - job->asked_ns >= limit_ns ||
-	    api->callbacks.make_visible(api->data, job->asked_ns))
+	if (!api->callbacks.make_visible || now_ns - job->waits_ns >= wait_ns)
 		return true;
+	visible = api->callbacks.make_visible(api->data, job->asked_ns);
+	if (visible == API_VISIBLE)
+		return true;
+	if (visible == API_READING && now_ns - job->asked_ns < read_ns)
+		job->waits_ns = now_ns;
 	if (!uv_is_active((uv_handle_t *)&api->recheck))
 		uv_timer_start(&api->recheck, on_recheck, RECHECK_MS, 0);
 	return false;
@@ -365,7 +373,7 @@ int job_add(struct client *client, Tracesmith__V1__Request *request)
 	job->api = api;
 	job->client = client;
 	job->uid = client->uid;
-	job->asked_ns = uv_hrtime();
+	job->asked_ns = job->waits_ns = uv_hrtime();
 	job->request = request;
 	job->work.data = job;
 	list_append(&client->jobs, &job->client_link);

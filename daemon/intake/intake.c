@@ -353,16 +353,42 @@ enum intake_state intake_turn(struct intake *intake, uint64_t now_ns)
 
 /* Without the slack a lane that was read has come to `now_ns`, so all of before may leave. The
  * second round is for who waits that all others have come so far. */
-void intake_flush(struct intake *intake, uint64_t now_ns)
+static enum intake_state intake_empty(struct intake *intake, uint64_t now_ns, uint32_t budget)
 {
-	if (intake->turning)
-		return;
+	enum intake_state state;
+
 	intake->slack_ns = 0;
-	if (intake_rounds(intake, now_ns, 2, UINT32_MAX) != INTAKE_ASLEEP)
-		intake_wake(intake);
+	state = intake_rounds(intake, now_ns, 2, budget);
 	intake->slack_ns = LIMIT_INTAKE_SLACK_NS;
 	for (uint32_t i = 0; i < intake->inputs; i++)
 		intake_look(intake, i);
+	return state;
+}
+
+void intake_flush(struct intake *intake, uint64_t now_ns)
+{
+	if (!intake->turning && intake_empty(intake, now_ns, UINT32_MAX) != INTAKE_ASLEEP)
+		intake_wake(intake);
+}
+
+uint64_t intake_reach(struct intake *intake, uint64_t now_ns)
+{
+	uint64_t reached_ns = now_ns;
+	enum intake_state state;
+
+	if (intake->turning)
+		return 0;
+	state = intake_turn(intake, now_ns);
+	if (state != INTAKE_MORE)
+		state = intake_empty(intake, now_ns, LIMIT_EVENTS_PER_TURN);
+	if (state != INTAKE_ASLEEP)
+		intake_wake(intake);
+	if (state != INTAKE_MORE && !intake->stats.holding)
+		return now_ns;
+	for (uint32_t i = 0; i < intake->inputs; i++)
+		if (intake->input[i].before_ns < reached_ns)
+			reached_ns = intake->input[i].before_ns;
+	return reached_ns;
 }
 
 void intake_stats(const struct intake *intake, struct intake_stats *ret)

@@ -37,7 +37,8 @@ struct server {
 	atomic_uint ticket_count;
 	struct api_attach attach; /* the last one */
 	struct api_target detach;
-	atomic_uint invisible; /* so often a query is told to wait */
+	atomic_uint unread;    /* so often a query is told that its data is being read, */
+	atomic_uint invisible; /* and then to wait */
 };
 
 struct peer {
@@ -69,12 +70,16 @@ static inline void on_detach(void *data, struct api_ticket *ticket, const struct
 	server->ticket_count++;
 }
 
-static inline bool on_make_visible(void *data, uint64_t time_ns)
+static inline enum api_visible on_make_visible(void *data, uint64_t time_ns)
 {
 	struct server *server = data;
 
 	assert_in_range(time_ns, 1, uv_hrtime());
-	return server->invisible == 0 || server->invisible-- == 0;
+	if (server->unread) {
+		server->unread--;
+		return API_READING;
+	}
+	return server->invisible == 0 || server->invisible-- == 0 ? API_VISIBLE : API_WAITING;
 }
 
 static inline void on_act(uv_async_t *act)

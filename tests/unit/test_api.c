@@ -220,7 +220,12 @@ static void test_query_waits_for_what_came_before_it(void **state)
 	send_sql(&peer, ++id, "SELECT 1", 0);
 	assert_int_equal(count_rows(&peer, id), 1);
 	assert_true(uv_hrtime() - begin_ns >= limit_ns);
+	/* As long as data is read, the limit is another. */
 	server->invisible = 0;
+	server->unread = 2 * LIMIT_QUERY_WAIT_MS / 5;
+	send_sql(&peer, ++id, "SELECT 1", 0);
+	assert_int_equal(count_rows(&peer, id), 1);
+	assert_int_equal(server->unread, 0);
 	peer_done(&peer);
 }
 

@@ -265,6 +265,59 @@ static void what_was_there_before_a_flush_is_given(void **state)
 	assert_int_equal(stats_of(world).unordered, 0);
 }
 
+/* Records that were stamped before that time, or without a stamp were there before it. */
+static uint32_t left_before(const struct world *world, uint64_t time_ns)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < INPUTS; i++)
+		for (uint32_t k = 0; k < LANES; k++) {
+			const struct ring *ring = &world->ring[i][k];
+
+			for (uint32_t n = ring->given; n < ring->published; n++) {
+				const struct record *record = &ring->record[n];
+
+				count += (record->time_ns ? record->due_ns : record->published_ns) <
+					 time_ns;
+			}
+		}
+	return count;
+}
+
+/* However much comes meanwhile. */
+static void a_time_is_reached_a_turn_at_a_time(void **state)
+{
+	struct world *world = *state;
+	uint32_t turns = 0;
+
+	world->seed = 11;
+	for (uint32_t i = 0; i < INPUTS; i++)
+		for (uint32_t k = 0; k < LANES; k++)
+			open_ring(world, i, k);
+	for (int i = 0; i < 40; i++) {
+		uint64_t asked_ns, reached_ns;
+
+		for (int k = 0; k < 4; k++)
+			publish_some(world);
+		asked_ns = world->now_ns;
+		do {
+			world->now_ns++;
+			if (!draw(world, 16)) {
+				world->now_ns += LIMIT_INTAKE_SLACK_NS;
+				publish_some(world);
+			}
+			reached_ns = intake_reach(world->intake, world->now_ns);
+			assert_true(reached_ns <= world->now_ns);
+			assert_int_equal(left_before(world, reached_ns), 0);
+			assert_true(++turns < 10000);
+		} while (reached_ns < asked_ns);
+		world->now_ns += LIMIT_INTAKE_SLACK_NS;
+	}
+	assert_true(turns > 80); /* the readers take a few records a turn */
+	assert_int_equal(world->disorder, 0);
+	assert_int_equal(stats_of(world).unordered, 0);
+}
+
 static void who_is_alone_waits_for_nobody(void **state)
 {
 	struct world *world = *state;
@@ -389,6 +442,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(random_records_leave_in_order_of_time),
 		TEST(what_was_there_before_a_flush_is_given),
+		TEST(a_time_is_reached_a_turn_at_a_time),
 		TEST(who_is_alone_waits_for_nobody),
 		TEST(nobody_waits_longer_than_the_bound),
 		TEST(a_time_that_has_not_come_is_no_reason_to_wait_for_ever),
