@@ -110,6 +110,8 @@ struct probe_hits {
 struct probe_worker {
 	__u64 waiting_ns; /* since when work has waited for it, 0: none does */
 	__u64 longest_ns; /* that work has waited, since the daemon has read this */
+	/* Hits of probes on that CPU: all, until that wait began, and in the longest. */
+	__u64 hits, hits_before, longest_hits;
 };
 #define PROBE_WORKERS_MAX 1024
 

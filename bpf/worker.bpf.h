@@ -25,8 +25,10 @@ int worker_queue(struct bpf_raw_tracepoint_args *ctx)
 	if (cpu >= PROBE_WORKERS_MAX || BPF_CORE_READ(queue, pool, attrs, nice) < 0 ||
 	    BPF_CORE_READ(queue, pool, flags) & POOL_BH)
 		return 0;
-	if (!workers[cpu].waiting_ns)
+	if (!workers[cpu].waiting_ns) {
+		workers[cpu].hits_before = workers[cpu].hits;
 		workers[cpu].waiting_ns = bpf_ktime_get_ns();
+	}
 	return 0;
 }
 
@@ -53,8 +55,10 @@ int worker_start(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	waited = bpf_ktime_get_ns() - workers[cpu].waiting_ns;
 	workers[cpu].waiting_ns = 0;
-	if ((__s64)waited > 0 && waited > workers[cpu].longest_ns)
+	if ((__s64)waited > 0 && waited > workers[cpu].longest_ns) {
+		workers[cpu].longest_hits = workers[cpu].hits - workers[cpu].hits_before;
 		workers[cpu].longest_ns = waited;
+	}
 	return 0;
 }
 

@@ -146,10 +146,6 @@
  * it has gone on each time. */
 #define LIMIT_LEFT_OUT_MIN_NS 5000000000ull
 #define LIMIT_LEFT_OUT_MAX_NS 600000000000ull
-/* How long work may wait for the kernel's per-CPU workers before those who run into probes most are
- * left out. Without probes a busy host has some 10 ms; with 45,000 hits a second on each CPU it was
- * 220 ms at worst, with 300,000 more than a second, and beyond that it waited for good. */
-#define LIMIT_WORKERS_NS 500000000ull
 
 /* Processes whose user's name waits for the name service: 8 bytes each. */
 #define LIMIT_USER_QUESTIONS 4096

@@ -11,6 +11,7 @@
 #include "core/base/invariant.h"
 #include "core/base/time.h"
 #include "core/base/units.h"
+#include "core/price/starve.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/limits.h"
 #include "daemon/maps/procfs.h"
@@ -110,7 +111,7 @@ static void report_workers(struct daemon *daemon, struct status_builder *builder
 		return;
 	units_nanoseconds(last, flood.last_ns);
 	units_nanoseconds(worst, flood.worst_ns);
-	status_number(builder, "kernel", "workers_ns", flood.last_ns > LIMIT_WORKERS_NS,
+	status_number(builder, "kernel", "workers_ns", flood.last_ns > STARVE_LONG_NS,
 		      (int64_t)flood.last_ns, "work waits up to %s for a CPU's worker, worst %s",
 		      last, worst);
 	status_number(builder, "kernel", "workers_worst_ns", false, (int64_t)flood.worst_ns, "%s",

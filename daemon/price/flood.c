@@ -9,13 +9,13 @@
 #include "core/base/map.h"
 #include "core/base/time.h"
 #include "core/price/bound.h"
+#include "core/price/starve.h"
 #include "daemon/limits.h"
 
 #define TICK_BUSY_MS 250
 #define TICK_CALM_MS 1000
-#define BUSY	     0.01     /* of a CPU, that a process spends in traps, */
-#define HEAVY	     0.05     /* or for which the host can blame it */
-#define SETTLE_NS    NS_PER_S /* after somebody was left out for the host */
+#define BUSY	     0.01 /* of a CPU, that a process spends in traps, */
+#define HEAVY	     0.05 /* or for which the host can blame it */
 #define TELL_NS	     (5 * NS_PER_S)
 #define LATELY_NS    (10 * NS_PER_S)
 #define LOG_BURST    4
@@ -47,8 +47,8 @@ struct flood {
 	uint32_t turn, failures;
 	bool busy;
 	uint64_t now_ns, before_ns; /* this turn and the last one */
-	uint64_t judge_ns;	    /* of the host, not before that */
 	uint64_t processes;
+	struct starve starve;
 	/* How long work waits: in this half of LATELY_NS and in the last one, since then. */
 	bool measured;
 	uint64_t half_ns, longest_ns[2], worst_ns;
@@ -190,21 +190,27 @@ static void flooder_turn(struct flood *flood, struct flooder *flooder)
 		flooder_spent_ns(flooder) > BUSY * (double)(flood->now_ns - flood->before_ns);
 }
 
-/* Whether work waits too long. */
-static bool flood_measure(struct flood *flood)
+static void on_wait(void *data, uint64_t waited_ns, uint64_t hits)
 {
-	uint64_t longest_ns = probe_read_workers(flood->probe, flood->now_ns);
+	struct flood *flood = data;
 
+	starve_wait(&flood->starve, waited_ns, (double)hits * (double)flood->config.hit_ns);
+	if (waited_ns > flood->longest_ns[0])
+		flood->longest_ns[0] = waited_ns;
+	if (waited_ns > flood->worst_ns)
+		flood->worst_ns = waited_ns;
+}
+
+/* Whether work waits too long, and because of the probes. */
+static bool flood_starves(struct flood *flood)
+{
 	if (flood->now_ns - flood->half_ns > (uint64_t)LATELY_NS / 2) {
 		flood->half_ns = flood->now_ns;
 		flood->longest_ns[1] = flood->longest_ns[0];
 		flood->longest_ns[0] = 0;
 	}
-	if (longest_ns > flood->longest_ns[0])
-		flood->longest_ns[0] = longest_ns;
-	if (longest_ns > flood->worst_ns)
-		flood->worst_ns = longest_ns;
-	return flood->measured && longest_ns > LIMIT_WORKERS_NS;
+	probe_read_workers(flood->probe, flood->now_ns, on_wait, flood);
+	return starve_turn(&flood->starve, flood->now_ns) && flood->measured;
 }
 
 static struct flooder *flood_worst(const struct flood *flood)
@@ -226,8 +232,6 @@ static void flood_back_off(struct flood *flood)
 	struct flooder *worst;
 	bool was_out;
 
-	if (flood->now_ns < flood->judge_ns)
-		return;
 	worst = flood_worst(flood);
 	if (!worst)
 		return;
@@ -238,7 +242,6 @@ static void flood_back_off(struct flood *flood)
 		return;
 	flooder_apply(flood, worst, was_out);
 	flood->busy = true;
-	flood->judge_ns = flood->now_ns + (uint64_t)SETTLE_NS;
 }
 
 static void flood_run(struct flood *flood);
@@ -257,7 +260,7 @@ static void on_tick(uv_timer_t *timer)
 	list_for_each(flooder, &flood->flooders, link)
 		if (flooder->turn == flood->turn)
 			flooder_turn(flood, flooder);
-	if (flood_measure(flood))
+	if (flood_starves(flood))
 		flood_back_off(flood);
 	list_for_each(flooder, &flood->flooders, link) {
 		bool gone = flooder->turn != flood->turn;

@@ -40,20 +40,20 @@ bool probe_watch_workers(struct probe *probe, bool on)
 	return true;
 }
 
-uint64_t probe_read_workers(struct probe *probe, uint64_t now_ns)
+void probe_read_workers(struct probe *probe, uint64_t now_ns,
+			void (*each)(void *data, uint64_t waited_ns, uint64_t hits), void *data)
 {
-	struct probe_worker *worker = probe->bpf->bss->workers;
-	uint64_t longest_ns = 0;
-
 	for (uint32_t i = 0; i < PROBE_WORKERS_MAX; i++) {
-		uint64_t since_ns = __atomic_load_n(&worker[i].waiting_ns, __ATOMIC_RELAXED);
-		uint64_t waited_ns =
-			__atomic_exchange_n(&worker[i].longest_ns, 0, __ATOMIC_RELAXED);
+		struct probe_worker *worker = &probe->bpf->bss->workers[i];
+		uint64_t since_ns = __atomic_load_n(&worker->waiting_ns, __ATOMIC_RELAXED);
+		uint64_t hits = worker->longest_hits;
+		uint64_t waited_ns = __atomic_exchange_n(&worker->longest_ns, 0, __ATOMIC_RELAXED);
 
-		if (since_ns && now_ns > since_ns && now_ns - since_ns > waited_ns)
+		if (since_ns && now_ns > since_ns && now_ns - since_ns > waited_ns) {
 			waited_ns = now_ns - since_ns;
-		if (waited_ns > longest_ns)
-			longest_ns = waited_ns;
+			hits = worker->hits - worker->hits_before;
+		}
+		if (waited_ns)
+			each(data, waited_ns, hits);
 	}
-	return longest_ns;
 }

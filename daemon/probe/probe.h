@@ -132,7 +132,9 @@ int probe_read_hits(struct probe *probe,
 
 /* How long work waits for the kernel's workers is watched. False: this kernel does not tell. */
 bool probe_watch_workers(struct probe *probe, bool on);
-/* The longest that work has waited for any CPU's worker, since the last call. */
-uint64_t probe_read_workers(struct probe *probe, uint64_t now_ns);
+/* Of each CPU for whose worker work has waited since the last call: the longest wait, and the hits
+ * on that CPU meanwhile. */
+void probe_read_workers(struct probe *probe, uint64_t now_ns,
+			void (*each)(void *data, uint64_t waited_ns, uint64_t hits), void *data);
 
 #endif
