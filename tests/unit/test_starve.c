@@ -140,8 +140,8 @@ static void a_wrong_suspicion_is_dropped(void **state)
 	host.busy = 0.5;
 	run(&host, 10);
 	assert_int_equal(host.blames, 1);
-	/* In a day: pauses from a minute to an hour, then one an hour; a few times by chance no work
-	 * waits while it is left out. */
+	/* In a day: pauses from a minute to an hour, then one an hour; a few times by chance no
+	 * work waits while it is left out. */
 	run(&host, 24 * 3600);
 	assert_in_range(host.blames, 20, 50);
 	assert_true(host.ticks_out * TICK_NS < 300 * NS_PER_S);
