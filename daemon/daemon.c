@@ -22,7 +22,7 @@
 #include "daemon/daemon_internal.h"
 #include "daemon/library/library.h"
 #include "daemon/limits.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 #include "daemon/notify.h"
 #include "proto/paths.h"
 

@@ -7,7 +7,7 @@
 #include "core/base/time.h"
 #include "core/base/units.h"
 #include "daemon/daemon_internal.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 
 #define PPM	1e6
 #define PERCENT 1e2
@@ -77,14 +77,9 @@ int daemon_budget(void *data, const struct api_budget *request, struct api_budge
 /* By a signal or a debugger. */
 static bool is_stopped(uint32_t pid)
 {
-	char text[512];
-	const char *state;
+	char state = procfs_state(pid);
 
-	if (procfs_file(pid, "stat", text, sizeof(text)) < 0)
-		return false;
-	/* Its name comes before, in brackets, and may contain anything. */
-	state = strrchr(text, ')');
-	return state && (strncmp(state, ") T", 3) == 0 || strncmp(state, ") t", 3) == 0);
+	return state == 'T' || state == 't';
 }
 
 static Tracesmith__V1__Remark__Reason measure_reason(int error)

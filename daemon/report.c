@@ -14,7 +14,7 @@
 #include "core/price/starve.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/limits.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 
 #define REPORT_CPUS 1024
 #define REPORT_SLOW 8 /* names of slow functions shown */

@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "daemon/daemon_internal.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 
 static void sink_op(void *data, const struct op *op)
 {

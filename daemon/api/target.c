@@ -12,7 +12,7 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/store/query/remark.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 
 /* Real, effective, saved and file system uid. -ESRCH: there is no process, or only its exit
  * code.

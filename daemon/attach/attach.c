@@ -20,7 +20,7 @@
 #include "core/base/time.h"
 #include "core/store/thread.h"
 #include "daemon/attach/internal.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 
 #define LATE_TRIES	 4
 #define PATIENCE_MS	 3000

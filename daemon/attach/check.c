@@ -15,7 +15,7 @@
 #include "daemon/attach/internal.h"
 #include "daemon/elf/elf.h"
 #include "daemon/library/library.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 
 #define YAMA_SCOPE	 "/proc/sys/kernel/yama/ptrace_scope"
 #define SECCOMP_STRICT	 1

@@ -14,7 +14,7 @@
 #include "core/base/vector.h"
 #include "daemon/attach/internal.h"
 #include "daemon/maps/proc.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 
 #define MAPS_MAX      16384
 #define THREADS_MAX   65536

@@ -12,7 +12,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 
 void exact_part_closed(struct exact *exact)
 {

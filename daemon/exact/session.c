@@ -8,7 +8,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "daemon/exact/internal.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 
 static struct map_key session_key(uint32_t pid)
 {

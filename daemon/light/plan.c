@@ -13,7 +13,7 @@
 #include "daemon/attach/internal.h"
 #include "daemon/light/internal.h"
 #include "daemon/maps/proc.h"
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 #include "daemon/probe/site.h"
 
 #define NAMES_SIZE 128

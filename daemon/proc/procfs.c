@@ -1,6 +1,6 @@
 /* Procfs: reads a process's own description. The process chooses arguments and names, so control
  * characters are removed here. */
-#include "daemon/maps/procfs.h"
+#include "daemon/proc/procfs.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -34,16 +34,31 @@ ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size)
 	return n;
 }
 
+/* What follows the command, which may contain anything, in brackets. NULL: there is none. */
+static const char *procfs_stat(uint32_t pid, char *text, size_t size)
+{
+	const char *end;
+
+	if (procfs_file(pid, "stat", text, size) < 0)
+		return NULL;
+	end = strrchr(text, ')');
+	return end && end[1] == ' ' ? end + 1 : NULL;
+}
+
+char procfs_state(uint32_t pid)
+{
+	char text[1024];
+	const char *p = procfs_stat(pid, text, sizeof(text));
+
+	return p ? p[1] : '\0';
+}
+
 int procfs_started_ticks(uint32_t pid, uint64_t *ret)
 {
-	char text[1024], *p;
-	ssize_t n = procfs_file(pid, "stat", text, sizeof(text));
+	char text[1024];
+	const char *p = procfs_stat(pid, text, sizeof(text));
 
-	if (n < 0)
-		return (int)n;
-	/* The command may contain anything; what follows its last parenthesis is numbers. */
-	p = strrchr(text, ')');
-	for (int field = 2; p && field < 22; field++)
+	for (int field = 3; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
 	if (!p)
 		return -ESRCH;
