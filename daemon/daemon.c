@@ -22,8 +22,8 @@
 #include "daemon/daemon_internal.h"
 #include "daemon/library/library.h"
 #include "daemon/limits.h"
-#include "daemon/proc/procfs.h"
 #include "daemon/notify.h"
+#include "daemon/proc/procfs.h"
 #include "proto/paths.h"
 
 #define TICK_MS	      125

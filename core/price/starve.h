@@ -25,7 +25,8 @@ struct starve {
 	uint64_t pause_ns;    /* the last one, after a wrong suspicion */
 };
 
-/* Work has waited so long for one CPU's worker, while so much of the CPU's time went into traps. */
+/* How long work has waited for the worker of one CPU, and how much of its time traps took
+ * meanwhile. */
 void starve_wait(struct starve *starve, uint64_t waited_ns, double trapped_ns);
 /* All CPUs have been told. True: who spends most in traps is to be left out. */
 bool starve_turn(struct starve *starve, uint64_t now_ns);

@@ -13,8 +13,8 @@
 #include "daemon/attach/internal.h"
 #include "daemon/light/internal.h"
 #include "daemon/maps/proc.h"
-#include "daemon/proc/procfs.h"
 #include "daemon/probe/site.h"
+#include "daemon/proc/procfs.h"
 
 #define NAMES_SIZE 128
 
