@@ -289,6 +289,13 @@ static int daemon_start_probes(struct daemon *daemon)
 	return 0;
 }
 
+static void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target *target)
+{
+	struct daemon *daemon = data;
+
+	stacks_read(daemon->stacks, ticket, target);
+}
+
 static int daemon_start_api(struct daemon *daemon)
 {
 	struct api_callbacks callbacks = {
@@ -299,6 +306,7 @@ static int daemon_start_api(struct daemon *daemon)
 		.detach = daemon_detach,
 		.budget = daemon_budget,
 		.measure = daemon_measure,
+		.stack = daemon_stack,
 		.is_held = daemon_is_held,
 		.held_lock = daemon_held_lock,
 	};
@@ -384,6 +392,9 @@ static int daemon_start(struct daemon *daemon)
 	if (r < 0)
 		return r;
 	r = users_new(&daemon->loop, daemon_user_named, daemon, &daemon->users);
+	if (r < 0)
+		return r;
+	r = stacks_new(&daemon->loop, &daemon->stacks);
 	if (r < 0)
 		return r;
 	r = symbolizer_new(&daemon->loop, daemon_stack_named, daemon, &daemon->symbolizer);
@@ -527,6 +538,7 @@ bool daemon_free(struct daemon *daemon)
 	}
 	store_free(daemon->store);
 	core_free(daemon->core);
+	stacks_free(daemon->stacks);
 	uv_loop_close(&daemon->loop);
 	config_free(daemon->config);
 	free(daemon->library);

@@ -18,6 +18,7 @@
 #include "daemon/price/price.h"
 #include "daemon/probe/libraries.h"
 #include "daemon/probe/probe.h"
+#include "daemon/stack/stack.h"
 #include "daemon/symbol/symbol.h"
 #include "daemon/user.h"
 
@@ -62,6 +63,7 @@ struct daemon {
 	struct calibrate *calibrate;
 	struct flood *flood;
 	struct exact *exact;
+	struct stacks *stacks;
 	struct api *api;
 
 	/* For processes that the model does not know yet; the oldest is overwritten. */

@@ -122,6 +122,14 @@
  * some 400 KiB. */
 #define LIMIT_PYTHON_STRUCTURE (1 << 20)
 
+/* Processes whose stacks are being read at one time, each in a thread of its own; how long the
+ * asker waits for one whose memory or files do not answer; threads of one; and bytes of an answer,
+ * whose message is smaller than that. */
+#define LIMIT_STACK_READERS 16
+#define LIMIT_STACK_S	    3
+#define LIMIT_STACK_THREADS 4096
+#define LIMIT_STACK_BYTES   (12 << 20)
+
 /* Clients of control.sock at one time, in all and per user; requests per client. */
 #define LIMIT_CLIENTS	      512
 #define LIMIT_CLIENTS_PER_UID 128

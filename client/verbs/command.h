@@ -37,6 +37,7 @@ int cmd_detach(const struct options *options, int count, char **argument);
 int cmd_query(const struct options *options, int count, char **argument);
 int cmd_cost(const struct options *options, int count, char **argument);
 int cmd_budget(const struct options *options, int count, char **argument);
+int cmd_stack(const struct options *options, int count, char **argument);
 int cmd_sql(const struct options *options, int count, char **argument);
 int cmd_info(const struct options *options, int count, char **argument);
 int cmd_graph(const struct options *options, int count, char **argument);

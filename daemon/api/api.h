@@ -80,6 +80,7 @@ struct api_callbacks {
 	 * refused. */
 	void (*attach)(void *data, struct api_ticket *ticket, const struct api_attach *request);
 	void (*detach)(void *data, struct api_ticket *ticket, const struct api_target *target);
+	void (*stack)(void *data, struct api_ticket *ticket, const struct api_target *target);
 	/* Both are answered at once. A negative errno: why not, for the argument pid. NULL:
 	 * refused. */
 	int (*budget)(void *data, const struct api_budget *request, struct api_budget_result *ret,
@@ -128,6 +129,7 @@ struct api_detach_result {
 
 void api_attach_done(struct api_ticket *ticket, const struct api_attach_result *result);
 void api_detach_done(struct api_ticket *ticket, const struct api_detach_result *result);
+void api_stack_done(struct api_ticket *ticket, Tracesmith__V1__StackReply *stack);
 /* The arguments are texts, with a NULL behind them. */
 void api_ticket_fail(struct api_ticket *ticket, Tracesmith__V1__Remark__Reason reason, ...)
 	__attribute__((sentinel));

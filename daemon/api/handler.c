@@ -150,22 +150,33 @@ static void handle_attach(struct client *client, const Tracesmith__V1__Request *
 		api_ticket_fail(ticket, REASON(NO_ATTACHING), NULL);
 }
 
-static void handle_detach(struct client *client, const Tracesmith__V1__Request *request)
+/* What another part of the daemon does to a process, or finds out about it. */
+static void handle_target(struct client *client, uint64_t id, uint32_t pid,
+			  void (*call)(void *data, struct api_ticket *ticket,
+				       const struct api_target *target))
 {
-	struct api *api = client->api;
 	struct api_target target;
 	struct api_ticket *ticket;
 
-	if (!has_room(client, request->id) ||
-	    !find_target(client, request->id, request->detach->pid, &target))
+	if (!has_room(client, id) || !find_target(client, id, pid, &target))
 		return;
-	ticket = ticket_add(client, request->id);
+	ticket = ticket_add(client, id);
 	if (!ticket)
 		return;
-	if (api->callbacks.detach)
-		api->callbacks.detach(api->data, ticket, &target);
+	if (call)
+		call(client->api->data, ticket, &target);
 	else
 		api_ticket_fail(ticket, REASON(NO_ATTACHING), NULL);
+}
+
+static void handle_detach(struct client *client, const Tracesmith__V1__Request *request)
+{
+	handle_target(client, request->id, request->detach->pid, client->api->callbacks.detach);
+}
+
+static void handle_stack(struct client *client, const Tracesmith__V1__Request *request)
+{
+	handle_target(client, request->id, request->stack->pid, client->api->callbacks.stack);
 }
 
 static void handle_budget(struct client *client, const Tracesmith__V1__Request *request)
@@ -243,6 +254,7 @@ static const struct handler {
 	[TRACESMITH__V1__REQUEST__BODY_DETACH] = { true, handle_detach },
 	[TRACESMITH__V1__REQUEST__BODY_BUDGET] = { true, handle_budget },
 	[TRACESMITH__V1__REQUEST__BODY_MEASURE] = { true, handle_measure },
+	[TRACESMITH__V1__REQUEST__BODY_STACK] = { true, handle_stack },
 	[TRACESMITH__V1__REQUEST__BODY_QUERY] = { true, NULL },
 	[TRACESMITH__V1__REQUEST__BODY_SQL] = { true, NULL },
 	[TRACESMITH__V1__REQUEST__BODY_EXPORT] = { true, NULL },

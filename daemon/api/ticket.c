@@ -34,7 +34,8 @@ struct api_ticket *ticket_add(struct client *client, uint64_t id)
 
 	if (!has_room(api, client->uid)) {
 		client_error(client, id, TRACESMITH__V1__ERROR__CODE__LIMIT,
-			     "Too many attach and detach requests at once: try again in a moment");
+			     "Too many attach, detach and stack requests at once: try again in a "
+			     "moment");
 		return NULL;
 	}
 	ticket = calloc(1, sizeof(*ticket));
@@ -161,6 +162,15 @@ void api_detach_done(struct api_ticket *ticket, const struct api_detach_result *
 	body.note = (char **)result->note;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_DETACH;
 	reply.detach = &body;
+	answer(ticket, &reply);
+}
+
+void api_stack_done(struct api_ticket *ticket, Tracesmith__V1__StackReply *stack)
+{
+	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+
+	reply.body_case = TRACESMITH__V1__REPLY__BODY_STACK;
+	reply.stack = stack;
 	answer(ticket, &reply);
 }
 

@@ -128,7 +128,7 @@ _tsctl()
 		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_options "$tsctl" "$verb")" -- "$word")
 	elif [ "$verb" = budget ] && [ "$previous" != budget ]; then
 		mapfile -t COMPREPLY < <(compgen -W "0.5% 1% 2% 5% none default" -- "$word")
-	elif [[ $verb = @(attach|detach|cost|budget) ]]; then
+	elif [[ $verb = @(attach|detach|cost|budget|stack) ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_pids "$tsctl")" -- "$word")
 	elif [ "$verb" = query ]; then
 		mapfile -t COMPREPLY < <(compgen -W "list $("$tsctl" query list --csv 2>/dev/null |

@@ -185,8 +185,8 @@ class Completion(unittest.TestCase):
         return [offer.split("\t")[0] for offer in listed.splitlines()]
 
     def test_bash(self):
-        self.assertEqual(self.bash("st"), ["status"])
-        self.assertEqual(self.bash("--socket", "/x", "st"), ["status"])
+        self.assertEqual(self.bash("stat"), ["status"])
+        self.assertEqual(self.bash("--socket", "/x", "stat"), ["status"])
         self.assertEqual(self.bash("help", "ex"), ["export"])
         self.assertEqual(self.bash("query", "l"), ["list"])
         self.assertEqual(self.bash("export", "--pe"), ["--perfetto"])
@@ -208,7 +208,7 @@ class Completion(unittest.TestCase):
                          options(output("tsctl", "help", "query").split("\n\n")[1]))
 
     def test_fish(self):
-        self.assertEqual(self.fish("tsctl st"), ["status"])
+        self.assertEqual(self.fish("tsctl stat"), ["status"])
         self.assertEqual(self.fish("tsctl help ex"), ["export"])
         self.assertEqual(self.fish("tsctl query li"), ["list"])
         self.assertEqual(self.fish("tsctl attach --wa"), ["--wait"])

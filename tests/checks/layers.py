@@ -38,6 +38,7 @@ MAY_INCLUDE = {
     "daemon/attach": ["core", "daemon/elf", "daemon/library", "daemon/maps", "daemon/proc", "proto"],
     "daemon/api": ["core", "daemon/proc", "proto"],
     "daemon/light": ["core", "daemon/attach", "daemon/library", "daemon/maps", "daemon/proc", "daemon/probe/site.h", "bpf/probe.h", "proto"],
+    "daemon/stack": ["core", "daemon/api", "daemon/proc", "daemon/python", "proto"],
     "daemon/exact": ["core", "daemon/api", "daemon/attach", "daemon/light", "daemon/inject", "daemon/proc", "daemon/intake",
                      "daemon/probe", "proto"],
     "client/base": ["core", "proto"],
@@ -93,7 +94,7 @@ CIRCLES = [
     "daemon/maps/file daemon/maps/image daemon/maps/maps daemon/maps/state",
 ]
 # Whose texts go to any client, as reasons that it words: they name no program's commands and options.
-NEUTRAL = ("core/", "daemon/api/", "daemon/attach/", "daemon/exact/", "daemon/inject/")
+NEUTRAL = ("core/", "daemon/api/", "daemon/attach/", "daemon/stack/", "daemon/exact/", "daemon/inject/")
 OF_A_CLIENT = re.compile(r'"[^"]*(?:\btsctl\b|(?<![^\s"\'])--[a-z])[^"]*"')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

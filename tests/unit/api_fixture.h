@@ -132,6 +132,7 @@ static inline int server_start(struct server *server)
 		.status = on_status,
 		.attach = on_attach,
 		.detach = on_detach,
+		.stack = on_detach,
 		.make_visible = on_make_visible,
 	};
 	int r;

@@ -39,6 +39,18 @@ static void send_detach(struct peer *peer, uint64_t id, uint32_t pid)
 	peer_send(peer, &request);
 }
 
+static void send_stack(struct peer *peer, uint64_t id, uint32_t pid)
+{
+	Tracesmith__V1__StackRequest stack = TRACESMITH__V1__STACK_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+
+	stack.pid = pid;
+	request.id = id;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_STACK;
+	request.stack = &stack;
+	peer_send(peer, &request);
+}
+
 static void send_cancel(struct peer *peer, uint64_t id, uint64_t other)
 {
 	Tracesmith__V1__CancelRequest cancel = TRACESMITH__V1__CANCEL_REQUEST__INIT;
@@ -315,13 +327,14 @@ static void test_what_cannot_be_attached_to_is_refused(void **state)
 }
 
 /* In a child, where nothing may be asserted; it ends with an alarm where no answer comes. */
-static int denied(const struct server *server, uint32_t pid)
+static int denied(const struct server *server, uint32_t pid,
+		  void (*send)(struct peer *peer, uint64_t id, uint32_t pid))
 {
 	struct peer peer = peer_connect(server);
 	Tracesmith__V1__Reply *reply;
 
 	alarm(DEADLINE_S);
-	send_attach_to(&peer, 1, pid);
+	send(&peer, 1, pid);
 	reply = peer_read(&peer);
 	alarm(0);
 	return reply && reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR &&
@@ -369,9 +382,12 @@ static int ask_as_member(const struct server *server, pid_t roots, pid_t half, i
 
 	if (become_member(NOBODY) != 0)
 		return 2;
-	if (!denied(server, roots) || !denied(server, half))
+	if (!denied(server, roots, send_attach_to) || !denied(server, half, send_attach_to))
 		return 3;
-	if (prctl(PR_GET_DUMPABLE) != 0 || !denied(server, getpid()))
+	if (!denied(server, roots, send_stack) || !denied(server, half, send_stack))
+		return 6;
+	if (prctl(PR_GET_DUMPABLE) != 0 || !denied(server, getpid(), send_attach_to) ||
+	    !denied(server, getpid(), send_stack))
 		return 4;
 	if (write(told, "", 1) != 1)
 		return 5;

@@ -170,6 +170,13 @@ static const struct meaning meanings[] = {
 	[REASON(NO_MAPPING)] = { CODE(UNAVAILABLE),
 				 "Which driver library process {1} uses is unknown: try again in "
 				 "a few seconds" },
+
+	[REASON(KERNEL_THREAD)] = { CODE(BAD_REQUEST), "Process {1} is a thread of the kernel, "
+						       "which has no stack of a program" },
+	[REASON(STACK_SLOW)] = { CODE(UNAVAILABLE), "Process {1} cannot be read: its memory or its "
+						    "files have not answered for {2} s" },
+	[REASON(STACKS_BUSY)] = { CODE(LIMIT), "Too many processes are being read at once, or do "
+					       "not answer: try again in a moment" },
 };
 
 static const struct meaning *meaning_of(Tracesmith__V1__Remark__Reason reason)

@@ -1,0 +1,199 @@
+/* tsctl stack: what the threads of a process do at this moment: their state, the system call that
+ * they are in, and their frames of Python. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/base/argument.h"
+#include "client/link/link.h"
+#include "client/output/json.h"
+#include "client/verbs/command.h"
+
+#define CLEAR	"\033[H\033[J"
+#define PAUSE_S 1
+
+typedef Tracesmith__V1__StackReply Stack;
+typedef Tracesmith__V1__StackReply__Thread Thread;
+typedef Tracesmith__V1__StackReply__Frame Frame;
+
+static int ask_stack(struct link *link, uint32_t pid, Tracesmith__V1__Reply **ret)
+{
+	Tracesmith__V1__StackRequest stack = TRACESMITH__V1__STACK_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	int r;
+
+	stack.pid = pid;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_STACK;
+	request.stack = &stack;
+	r = link_send(link, &request);
+	return r < 0 ? r : link_next(link, ret);
+}
+
+static const char *text_of(const Stack *stack, uint32_t place)
+{
+	return place < stack->n_text ? stack->text[place] : "?";
+}
+
+static void write_state(const Thread *thread)
+{
+	printf("Thread %u (%s): %s", thread->tid, thread->name, thread->state);
+	if (*thread->call)
+		printf(" in %s%s",
+		       *thread->call >= '0' && *thread->call <= '9' ? "system call " : "",
+		       thread->call);
+	if (*thread->waits)
+		printf(" (%s)", thread->waits);
+	putchar('\n');
+}
+
+static void write_frame(const Stack *stack, const Frame *frame)
+{
+	printf("    %s (%s", text_of(stack, frame->function), text_of(stack, frame->file));
+	if (frame->line)
+		printf(":%u", frame->line);
+	putchar(')');
+	if (frame->interpreter)
+		printf(", subinterpreter %" PRId64, frame->interpreter);
+	putchar('\n');
+}
+
+static void write_thread(const Stack *stack, const Thread *thread)
+{
+	putchar('\n');
+	write_state(thread);
+	for (size_t i = 0; i < thread->n_frame; i++)
+		write_frame(stack, thread->frame[i]);
+	if (thread->cut)
+		puts("    … outer frames are left out");
+	if (thread->broken)
+		puts("    … outer frames cannot be read");
+	if (thread->moving)
+		puts("    It moves too fast: these frames may be of two moments");
+	if (thread->python && !thread->n_frame)
+		puts("    no Python frame");
+}
+
+static void write_text(const struct options *options, uint32_t pid, const Stack *stack)
+{
+	const bool all = (options->given & OPTION_THREADS) || !*stack->python;
+	size_t hidden = 0;
+
+	printf("Process %u (%s)", pid, stack->comm);
+	if (*stack->python)
+		printf(", Python %s", stack->python);
+	putchar('\n');
+	if (*stack->no_python)
+		printf("No Python frames: %s\n", stack->no_python);
+	for (size_t i = 0; i < stack->n_thread; i++) {
+		const Thread *thread = stack->thread[i];
+
+		if (all || thread->python || i == 0)
+			write_thread(stack, thread);
+		else
+			hidden++;
+	}
+	if (hidden)
+		printf("\n%zu %s without Python: see --threads\n", hidden,
+		       hidden == 1 ? "thread" : "threads");
+	if (stack->cut)
+		puts("\nThere are more threads than can be shown");
+}
+
+static void write_text_or_null(const char *text)
+{
+	if (*text)
+		json_string(stdout, text);
+	else
+		fputs("null", stdout);
+}
+
+static void frame_json(const Stack *stack, const Frame *frame)
+{
+	fputs("{\"function\":", stdout);
+	json_string(stdout, text_of(stack, frame->function));
+	fputs(",\"file\":", stdout);
+	json_string(stdout, text_of(stack, frame->file));
+	printf(frame->line ? ",\"line\":%u" : ",\"line\":null", frame->line);
+	printf(",\"interpreter\":%" PRId64 "}", frame->interpreter);
+}
+
+static const char *boolean(bool value)
+{
+	return value ? "true" : "false";
+}
+
+static void thread_json(const Stack *stack, const Thread *thread)
+{
+	printf("{\"tid\":%u,\"name\":", thread->tid);
+	json_string(stdout, thread->name);
+	fputs(",\"state\":", stdout);
+	json_string(stdout, thread->state);
+	fputs(",\"call\":", stdout);
+	write_text_or_null(thread->call);
+	fputs(",\"waits\":", stdout);
+	write_text_or_null(thread->waits);
+	printf(",\"python\":%s,\"moving\":%s,\"cut\":%s,\"broken\":%s,\"frames\":[",
+	       boolean(thread->python), boolean(thread->moving), boolean(thread->cut),
+	       boolean(thread->broken));
+	for (size_t i = 0; i < thread->n_frame; i++) {
+		fputs(i ? "," : "", stdout);
+		frame_json(stack, thread->frame[i]);
+	}
+	fputs("]}", stdout);
+}
+
+static void write_json(uint32_t pid, const Stack *stack)
+{
+	printf("{\"pid\":%u,\"comm\":", pid);
+	json_string(stdout, stack->comm);
+	fputs(",\"python\":", stdout);
+	write_text_or_null(stack->python);
+	fputs(",\"no_python\":", stdout);
+	write_text_or_null(stack->no_python);
+	printf(",\"cut\":%s,\"threads\":[", boolean(stack->cut));
+	for (size_t i = 0; i < stack->n_thread; i++) {
+		fputs(i ? "," : "", stdout);
+		thread_json(stack, stack->thread[i]);
+	}
+	puts("]}");
+}
+
+static int show_once(const struct options *options, struct link *link, uint32_t pid)
+{
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+	if (ask_stack(link, pid, &reply) < 0)
+		return EXIT_FAILED;
+	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_STACK)
+		return complain("Unexpected answer from the daemon");
+	if ((options->given & OPTION_WATCH) && isatty(STDOUT_FILENO))
+		fputs(CLEAR, stdout);
+	if (options->given & OPTION_JSON)
+		write_json(pid, reply->stack);
+	else
+		write_text(options, pid, reply->stack);
+	return EXIT_DONE;
+}
+
+int cmd_stack(const struct options *options, int count, char **argument)
+{
+	const struct timespec pause = { .tv_sec = PAUSE_S };
+	_cleanup_(link_freep) struct link *link = NULL;
+	uint32_t pid;
+	int status;
+
+	if (argument_pid(argument[0], &pid) < 0)
+		return EXIT_USAGE;
+	if (link_open(options, &link) < 0)
+		return EXIT_FAILED;
+	while ((status = show_once(options, link, pid)) == EXIT_DONE &&
+	       (options->given & OPTION_WATCH)) {
+		if (fflush(stdout) != 0)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	return status;
+}

@@ -1,0 +1,26 @@
+/* answer.h: what is sent about the threads of a process. */
+#ifndef TS_STACK_ANSWER_H
+#define TS_STACK_ANSWER_H
+
+#include "core/base/arena.h"
+#include "core/base/map.h"
+#include "daemon/stack/task.h"
+#include "proto/control.pb-c.h"
+
+/* All zero is empty. Its reply is valid as long as it. */
+struct answer {
+	Tracesmith__V1__StackReply reply;
+	struct arena arena;
+	struct map texts; /* place in the reply's text + 1, by text */
+	size_t text_room;
+};
+
+struct python;
+
+/* `python`: of this process, or NULL and `why` there is none. -ESRCH: the process has ended; else
+ * as python_take. */
+int answer_fill(struct answer *answer, const struct tasks *tasks, struct python *python,
+		const char *why);
+void answer_clear(struct answer *answer);
+
+#endif

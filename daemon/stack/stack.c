@@ -1,0 +1,212 @@
+/* Stack: a request is a job: a thread that reads, which nothing can end, and a timer. Whichever
+ * comes first answers the ticket; the job ends with its thread. */
+#include "daemon/stack/stack.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "core/store/thread.h"
+#include "daemon/api/target.h"
+#include "daemon/limits.h"
+#include "daemon/python/python.h"
+#include "daemon/stack/answer.h"
+
+#define MS_PER_S 1000
+
+struct stacks {
+	uv_loop_t *loop;
+	unsigned int running;
+};
+
+struct job {
+	struct stacks *stacks;
+	struct api_ticket *ticket; /* NULL: answered */
+	struct api_target target;
+	uv_async_t ended; /* its thread */
+	uv_timer_t late;
+	int handles;
+
+	/* The thread's, until it has ended. */
+	int result;
+	struct answer answer;
+	struct remarks why; /* there is no answer */
+};
+
+int stacks_new(uv_loop_t *loop, struct stacks **ret)
+{
+	struct stacks *stacks = calloc(1, sizeof(*stacks));
+
+	if (!stacks)
+		return -ENOMEM;
+	stacks->loop = loop;
+	*ret = stacks;
+	return 0;
+}
+
+struct stacks *stacks_free(struct stacks *stacks)
+{
+	free(stacks);
+	return NULL;
+}
+
+static const char *no_python(int error, uint32_t version)
+{
+	switch (error) {
+	case -EOPNOTSUPP:
+		return version ? "This version of Python is not supported: 3.9 to 3.13 are"
+			       : "This Python is older than 3.9, the first that is supported";
+	case -ENOTUNIQ:
+		return "This Python is built without the GIL (free-threaded), which is not "
+		       "supported";
+	case -EAGAIN:
+		return "Its Python has not started yet, or has ended";
+	case -ENOENT:
+		return "There is no Python in it";
+	case -ENOMEM:
+		return "tracesmithd has no memory for its Python";
+	default:
+		return "What should be its Python cannot be read";
+	}
+}
+
+static int refuse(struct job *job, Tracesmith__V1__Remark__Reason reason, const char *second)
+{
+	remarks_add(&job->why, reason, REMARK_NUMBER(job->target.pid), second, NULL);
+	return -EINVAL;
+}
+
+static int check_kind(struct job *job)
+{
+	uint32_t pid = job->target.pid, process = pid;
+	char name[TASK_NAME_SIZE];
+
+	switch (task_kind(pid, &process, name)) {
+	case TASK_PROCESS:
+		return 0;
+	case TASK_THREAD:
+		return refuse(job, REASON(THREAD_ID), REMARK_NUMBER(process));
+	case TASK_ZOMBIE:
+		return refuse(job, REASON(ZOMBIE), name);
+	case TASK_KERNEL:
+		return refuse(job, REASON(KERNEL_THREAD), NULL);
+	default:
+		return refuse(job, REASON(PROCESS_ENDED), NULL);
+	}
+}
+
+/* That what was read is of the process that was asked for, and still its user's to see. */
+static int check_again(struct job *job)
+{
+	Tracesmith__V1__Remark__Reason why;
+	uint64_t ticks;
+	int r = target_check(job->target.pid, job->target.uid, &ticks, &why);
+
+	if (r == -EACCES)
+		return refuse(job, REASON(PRIVILEGES_CHANGED), NULL);
+	if (r < 0 || ticks != job->target.started_ticks)
+		return refuse(job, REASON(PROCESS_ENDED), NULL);
+	return 0;
+}
+
+static int job_read(struct job *job)
+{
+	_cleanup_(tasks_clear) struct tasks tasks = { 0 };
+	_cleanup_(python_freep) struct python *python = NULL;
+	uint32_t version = 0;
+	int r, found;
+
+	r = check_kind(job);
+	if (r < 0)
+		return r;
+	r = tasks_read(job->target.pid, &tasks);
+	if (r < 0)
+		return refuse(job, REASON(PROCESS_ENDED), NULL);
+	found = python_open(job->target.pid, &python, &version);
+	r = answer_fill(&job->answer, &tasks, python, python ? "" : no_python(found, version));
+	if (r < 0)
+		return refuse(job, r == -ENOMEM ? REASON(NO_MEMORY) : REASON(PROCESS_ENDED), NULL);
+	return check_again(job);
+}
+
+static void *job_main(void *data)
+{
+	struct job *job = data;
+
+	job->result = job_read(job);
+	uv_async_send(&job->ended);
+	return NULL;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct job *job = handle->data;
+
+	if (--job->handles > 0)
+		return;
+	job->stacks->running--;
+	answer_clear(&job->answer);
+	remarks_clear(&job->why);
+	free(job);
+}
+
+static void on_ended(uv_async_t *ended)
+{
+	struct job *job = ended->data;
+	struct api_ticket *ticket = TAKE(job->ticket);
+
+	if (ticket && job->result < 0)
+		api_ticket_fail_for(ticket, &job->why);
+	else if (ticket)
+		api_stack_done(ticket, &job->answer.reply);
+	uv_close((uv_handle_t *)&job->ended, on_closed);
+	uv_close((uv_handle_t *)&job->late, on_closed);
+}
+
+static void on_late(uv_timer_t *late)
+{
+	struct job *job = late->data;
+
+	api_ticket_fail(TAKE(job->ticket), REASON(STACK_SLOW), REMARK_NUMBER(job->target.pid),
+			REMARK_NUMBER(LIMIT_STACK_S), NULL);
+}
+
+static int job_start(struct job *job)
+{
+	pthread_t thread;
+	int r = thread_start(&thread, job_main, job);
+
+	if (r == 0)
+		pthread_detach(thread);
+	return r;
+}
+
+void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct api_target *target)
+{
+	struct job *job = NULL;
+
+	if (stacks->running == LIMIT_STACK_READERS) {
+		api_ticket_fail(ticket, REASON(STACKS_BUSY), NULL);
+		return;
+	}
+	job = calloc(1, sizeof(*job));
+	if (!job || uv_async_init(stacks->loop, &job->ended, on_ended) < 0) {
+		api_ticket_fail(ticket, REASON(NO_MEMORY), NULL);
+		free(job);
+		return;
+	}
+	job->stacks = stacks;
+	job->ticket = ticket;
+	job->target = *target;
+	job->ended.data = job->late.data = job;
+	job->handles = 2;
+	stacks->running++;
+	uv_timer_init(stacks->loop, &job->late);
+	uv_timer_start(&job->late, on_late, LIMIT_STACK_S * MS_PER_S, 0);
+	if (job_start(job) < 0) {
+		job->result = refuse(job, REASON(NO_MEMORY), NULL);
+		on_ended(&job->ended);
+	}
+}

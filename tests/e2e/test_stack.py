@@ -1,0 +1,190 @@
+"""What the threads of a process do at this moment: as Python itself says it, of programs with and without Python and CUDA,
+and in one sentence where it cannot be."""
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import tracesmith
+from tracesmith import wait_for, workload
+
+PYTHON = "/usr/bin/python3"
+PARKED = os.path.join(tracesmith.SOURCE, "tests", "unit", "python_parked.py")
+SOME = "import time\ndef known_place():\n    time.sleep(1000)\nknown_place()\n"
+# A thread sleeps, and the page with its frames is taken away: whoever reads it waits.
+HANGS = """
+import ctypes, fcntl, mmap, struct, sys, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.syscall(323, 0o2000000)
+if fd < 0:
+    print("none", flush=True)
+    sys.exit()
+fcntl.ioctl(fd, 0xc018aa3f, bytearray(struct.pack("QQQ", 0xaa, 0, 0)))
+thread = threading.Thread(target=time.sleep, args=(1000,), daemon=True)
+thread.start()
+frame = None
+while not frame or frame.f_code.co_name != "run":
+    frame = sys._current_frames().get(thread.ident)
+page = ctypes.c_uint64.from_address(id(frame) + 24).value & ~4095
+while True:  # until it sleeps
+    state = open(f"/proc/self/task/{thread.native_id}/stat").read().rsplit(")", 1)[1].split()[0]
+    if state == "S":
+        break
+libc.madvise(ctypes.c_void_p(page), ctypes.c_size_t(4096), 4)
+fcntl.ioctl(fd, 0xc020aa00, bytearray(struct.pack("QQQQ", page, 4096, 1, 0)))
+print("hangs", flush=True)
+ctypes.PyDLL(None).pause()
+"""
+
+
+class Stack(tracesmith.Case):
+    def python(self, *arguments):
+        process = subprocess.Popen([PYTHON, "-B", *arguments], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                   text=True)
+        self.addCleanup(self.end, process)
+        return process
+
+    def sleeper(self, *command):
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        self.addCleanup(self.end, process)
+        return process
+
+    def stack(self, pid):
+        result = self.daemon.ctl("stack", pid, "--json")
+        self.assertEqual((result.code, result.err), (0, ""))
+        return json.loads(result.out)
+
+    def refuse(self, code, sentence, *arguments):
+        result = self.daemon.ctl("stack", *arguments)
+        self.assertEqual((result.code, result.out), (code, ""))
+        self.assertRegex(result.err, f"^tsctl: .*{sentence}")
+        self.assertEqual(result.err.count("\n"), 1)
+
+    def truth(self, process):
+        threads = {}
+        for line in process.stdout:
+            word, _, rest = line.rstrip("\n").partition(" ")
+            if word == "end":
+                return threads
+            if word == "thread":
+                threads[int(rest)] = frames = []
+            elif word == "frame":
+                frames.append(rest)
+        self.fail("it ended")
+
+    def test_stacks(self):
+        """One daemon for all of it."""
+        for step in (self.equal_to_python, self.without_python, self.with_cuda, self.watched, self.refusals,
+                     self.ends_meanwhile, self.does_not_answer):
+            with self.subTest(step.__name__):
+                step()
+
+    def equal_to_python(self):
+        process = self.python(PARKED, "threads")
+        truth = self.truth(process)
+
+        def settled():
+            stack = self.stack(process.pid)
+            return stack["threads"][0]["frames"][0]["function"] == "main" and stack
+
+        stack = wait_for("it to park", settled)
+        self.assertEqual(stack["python"], platform.python_version())
+        self.assertFalse(stack["cut"])
+        found = {}
+        for thread in stack["threads"]:
+            self.assertFalse(thread["moving"] or thread["cut"] or thread["broken"])
+            self.assertEqual(thread["state"], "sleeping")
+            found[thread["tid"]] = [f"{f['function']}|{f['file']}|{f['line']}".replace("\ufffd", "\t")
+                                    for f in thread["frames"]]
+        self.assertEqual(found, truth)
+        self.assertGreater(len(truth), 10)
+        text = self.daemon.ctl("stack", process.pid).out
+        self.assertIn(f"Process {process.pid} (python3), Python {platform.python_version()}\n", text)
+        self.assertRegex(text, rf"\nThread {process.pid} \(python3\): sleeping in clock_nanosleep( \(\w+\))?\n"
+                               rf"    main \({PARKED}:\d+\)\n    <module> \(")
+        self.assertIn("    in_made_up_code.", text.replace("in_made_up_code (", "in_made_up_code. ("))
+        self.assertIn("made\ufffdup", text)
+
+    def without_python(self):
+        process = self.sleeper("sleep", "1000")
+        stack = wait_for("it to sleep", lambda: (s := self.stack(process.pid))["threads"][0]["call"] and s)
+        self.assertIsNone(stack["python"])
+        self.assertEqual(stack["no_python"], "There is no Python in it")
+        thread, = stack["threads"]
+        self.assertEqual((thread["tid"], thread["name"], thread["state"], thread["call"], thread["frames"]),
+                         (process.pid, "sleep", "sleeping", "clock_nanosleep", []))
+        text = self.daemon.ctl("stack", process.pid).out
+        self.assertIn("No Python frames: There is no Python in it\n", text)
+        self.assertIn("sleeping in clock_nanosleep", text)
+
+    def with_cuda(self):
+        process = workload("steps", "--seconds", 60)
+        self.addCleanup(self.end, process)
+        wait_for("its calls", lambda: self.daemon.known(process.pid))
+        stack = self.stack(process.pid)
+        self.assertEqual(stack["threads"][0]["tid"], process.pid)
+        self.assertEqual(stack["comm"], "steps")
+
+    def watched(self):
+        process = self.python("-c", SOME)
+        wait_for("its place", lambda: any(f["function"] == "known_place" for t in self.stack(process.pid)["threads"]
+                                          for f in t["frames"]))
+        environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
+        watch = subprocess.Popen([os.path.join(tracesmith.BUILD, "tsctl"), "stack", str(process.pid), "--watch"],
+                                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, watch)
+        for _ in range(2):
+            while "known_place" not in (line := watch.stdout.readline()):
+                self.assertTrue(line, "it ended")
+        self.end(process)
+        out, err = watch.communicate(timeout=tracesmith.DEADLINE)
+        self.assertEqual(watch.returncode, 1)
+        self.assertRegex(err, f"^tsctl: Process {process.pid} (does not exist|has ended)")
+
+    def refusals(self):
+        self.refuse(2, "", "0")
+        self.refuse(2, "", "python")
+        self.refuse(1, "does not exist", Path("/proc/sys/kernel/pid_max").read_text().strip())
+        zombie = subprocess.Popen(["true"])
+        wait_for("its end", lambda: ") Z " in Path(f"/proc/{zombie.pid}/stat").read_text())
+        self.refuse(1, r"\(true\) has ended and waits for its parent", zombie.pid)
+        zombie.wait()
+        process = self.python(PARKED, "threads")
+        other = next(tid for tid in self.truth(process) if tid != process.pid)
+        self.refuse(1, f"thread.*{process.pid}", other)
+        kernel = [path.parent.name for path in Path("/proc").glob("[0-9]*/stat") if self.is_kernel(path)]
+        if kernel:
+            self.refuse(1, "thread of the kernel", kernel[0])
+        else:
+            print("SKIPPED: no thread of the kernel is seen here", file=sys.stderr)
+
+    @staticmethod
+    def is_kernel(path):
+        try:
+            return int(path.read_text().rsplit(")", 1)[1].split()[6]) & 0x200000
+        except OSError:
+            return False
+
+    def ends_meanwhile(self):
+        for _ in range(10):
+            process = self.python("-c", "pass")
+            result = self.daemon.ctl("stack", process.pid)
+            if result.code:
+                self.assertEqual(result.code, 1)
+                self.assertRegex(result.err, r"^tsctl: Process \d+ .*\n$")
+            self.end(process)
+
+    def does_not_answer(self):
+        process = self.python("-c", HANGS)
+        if process.stdout.readline() != "hangs\n":
+            print("SKIPPED: no userfaultfd", file=sys.stderr)
+            return
+        self.refuse(1, "cannot be read: its memory or its files have not answered for 3 s", process.pid)
+        self.assertEqual(self.stack(os.getpid())["comm"], Path("/proc/self/comm").read_text().strip())
+        self.assertEqual(self.daemon.ctl("status").code, 0)
+
+
+if __name__ == "__main__":
+    tracesmith.main()
