@@ -289,11 +289,27 @@ static int daemon_start_probes(struct daemon *daemon)
 	return 0;
 }
 
-static void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target *target)
+static int daemon_open_call(void *data, uint32_t tid, struct stack_call *ret)
+{
+	const struct function_table table = library_functions();
+	struct daemon *daemon = data;
+	struct probe_open open;
+	int r = probe_open_call(daemon->probe, tid, &open);
+
+	if (r < 0)
+		return r;
+	if (open.fn >= table.count || !table.row[open.fn].name)
+		return -ENOENT;
+	*ret = (struct stack_call){ table.row[open.fn].name, open.start_ns, open.sp };
+	return 0;
+}
+
+static void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target *target,
+			 bool locals)
 {
 	struct daemon *daemon = data;
 
-	stacks_read(daemon->stacks, ticket, target);
+	stacks_read(daemon->stacks, ticket, target, locals);
 }
 
 static int daemon_start_api(struct daemon *daemon)
@@ -394,7 +410,7 @@ static int daemon_start(struct daemon *daemon)
 	r = users_new(&daemon->loop, daemon_user_named, daemon, &daemon->users);
 	if (r < 0)
 		return r;
-	r = stacks_new(&daemon->loop, &daemon->stacks);
+	r = stacks_new(&daemon->loop, daemon_open_call, daemon, &daemon->stacks);
 	if (r < 0)
 		return r;
 	r = symbolizer_new(&daemon->loop, daemon_stack_named, daemon, &daemon->symbolizer);

@@ -112,6 +112,8 @@
 #define LIMIT_PYTHON_INTERPRETERS 256
 #define LIMIT_PYTHON_THREADS	  4096
 #define LIMIT_PYTHON_FRAMES	  1024
+/* Variables of a frame. */
+#define LIMIT_PYTHON_LOCALS 64
 /* Characters of a name or path that are shown, and bytes of a function's table of lines: a module
  * of 20,000 lines has 200 KiB. */
 #define LIMIT_PYTHON_TEXT  512

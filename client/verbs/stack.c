@@ -11,6 +11,7 @@
 #include "client/link/link.h"
 #include "client/output/json.h"
 #include "client/verbs/command.h"
+#include "core/base/units.h"
 
 #define CLEAR	"\033[H\033[J"
 #define PAUSE_S 1
@@ -19,13 +20,14 @@ typedef Tracesmith__V1__StackReply Stack;
 typedef Tracesmith__V1__StackReply__Thread Thread;
 typedef Tracesmith__V1__StackReply__Frame Frame;
 
-static int ask_stack(struct link *link, uint32_t pid, Tracesmith__V1__Reply **ret)
+static int ask_stack(struct link *link, uint32_t pid, bool locals, Tracesmith__V1__Reply **ret)
 {
 	Tracesmith__V1__StackRequest stack = TRACESMITH__V1__STACK_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int r;
 
 	stack.pid = pid;
+	stack.locals = locals;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_STACK;
 	request.stack = &stack;
 	r = link_send(link, &request);
@@ -39,6 +41,8 @@ static const char *text_of(const Stack *stack, uint32_t place)
 
 static void write_state(const Thread *thread)
 {
+	char text[UNITS_TEXT_SIZE];
+
 	printf("Thread %u (%s): %s", thread->tid, thread->name, thread->state);
 	if (*thread->call)
 		printf(" in %s%s",
@@ -46,6 +50,9 @@ static void write_state(const Thread *thread)
 		       thread->call);
 	if (*thread->waits)
 		printf(" (%s)", thread->waits);
+	if (*thread->driver_call)
+		printf(", in %s for %s", thread->driver_call,
+		       units_nanoseconds(text, (int64_t)thread->driver_ns));
 	putchar('\n');
 }
 
@@ -58,6 +65,10 @@ static void write_frame(const Stack *stack, const Frame *frame)
 	if (frame->interpreter)
 		printf(", subinterpreter %" PRId64, frame->interpreter);
 	putchar('\n');
+	for (size_t i = 0; i < frame->n_local; i++)
+		printf("        %s = %s\n", frame->local[i]->name, frame->local[i]->value);
+	if (frame->moved)
+		puts("        … these variables may be incomplete or wrong: the frame went on");
 }
 
 static void write_thread(const Stack *stack, const Thread *thread)
@@ -110,6 +121,11 @@ static void write_text_or_null(const char *text)
 		fputs("null", stdout);
 }
 
+static const char *boolean(bool value)
+{
+	return value ? "true" : "false";
+}
+
 static void frame_json(const Stack *stack, const Frame *frame)
 {
 	fputs("{\"function\":", stdout);
@@ -117,12 +133,15 @@ static void frame_json(const Stack *stack, const Frame *frame)
 	fputs(",\"file\":", stdout);
 	json_string(stdout, text_of(stack, frame->file));
 	printf(frame->line ? ",\"line\":%u" : ",\"line\":null", frame->line);
-	printf(",\"interpreter\":%" PRId64 "}", frame->interpreter);
-}
-
-static const char *boolean(bool value)
-{
-	return value ? "true" : "false";
+	printf(",\"interpreter\":%" PRId64 ",\"moved\":%s,\"locals\":{", frame->interpreter,
+	       boolean(frame->moved));
+	for (size_t i = 0; i < frame->n_local; i++) {
+		fputs(i ? "," : "", stdout);
+		json_string(stdout, frame->local[i]->name);
+		putchar(':');
+		json_string(stdout, frame->local[i]->value);
+	}
+	fputs("}}", stdout);
 }
 
 static void thread_json(const Stack *stack, const Thread *thread)
@@ -135,6 +154,10 @@ static void thread_json(const Stack *stack, const Thread *thread)
 	write_text_or_null(thread->call);
 	fputs(",\"waits\":", stdout);
 	write_text_or_null(thread->waits);
+	fputs(",\"driver_call\":", stdout);
+	write_text_or_null(thread->driver_call);
+	printf(*thread->driver_call ? ",\"driver_ns\":%" PRIu64 : ",\"driver_ns\":null",
+	       thread->driver_ns);
 	printf(",\"python\":%s,\"moving\":%s,\"cut\":%s,\"broken\":%s,\"frames\":[",
 	       boolean(thread->python), boolean(thread->moving), boolean(thread->cut),
 	       boolean(thread->broken));
@@ -165,7 +188,7 @@ static int show_once(const struct options *options, struct link *link, uint32_t 
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 
-	if (ask_stack(link, pid, &reply) < 0)
+	if (ask_stack(link, pid, options->given & OPTION_LOCALS, &reply) < 0)
 		return EXIT_FAILED;
 	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_STACK)
 		return complain("Unexpected answer from the daemon");

@@ -80,7 +80,8 @@ struct api_callbacks {
 	 * refused. */
 	void (*attach)(void *data, struct api_ticket *ticket, const struct api_attach *request);
 	void (*detach)(void *data, struct api_ticket *ticket, const struct api_target *target);
-	void (*stack)(void *data, struct api_ticket *ticket, const struct api_target *target);
+	void (*stack)(void *data, struct api_ticket *ticket, const struct api_target *target,
+		      bool locals);
 	/* Both are answered at once. A negative errno: why not, for the argument pid. NULL:
 	 * refused. */
 	int (*budget)(void *data, const struct api_budget *request, struct api_budget_result *ret,

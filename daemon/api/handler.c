@@ -150,33 +150,43 @@ static void handle_attach(struct client *client, const Tracesmith__V1__Request *
 		api_ticket_fail(ticket, REASON(NO_ATTACHING), NULL);
 }
 
-/* What another part of the daemon does to a process, or finds out about it. */
-static void handle_target(struct client *client, uint64_t id, uint32_t pid,
-			  void (*call)(void *data, struct api_ticket *ticket,
-				       const struct api_target *target))
+/* For what another part of the daemon does to a process, or finds out about it. NULL: the client
+ * was told why not. */
+static struct api_ticket *ticket_for(struct client *client, uint64_t id, uint32_t pid,
+				     struct api_target *ret)
 {
-	struct api_target target;
-	struct api_ticket *ticket;
-
-	if (!has_room(client, id) || !find_target(client, id, pid, &target))
-		return;
-	ticket = ticket_add(client, id);
-	if (!ticket)
-		return;
-	if (call)
-		call(client->api->data, ticket, &target);
-	else
-		api_ticket_fail(ticket, REASON(NO_ATTACHING), NULL);
+	if (!has_room(client, id) || !find_target(client, id, pid, ret))
+		return NULL;
+	return ticket_add(client, id);
 }
 
 static void handle_detach(struct client *client, const Tracesmith__V1__Request *request)
 {
-	handle_target(client, request->id, request->detach->pid, client->api->callbacks.detach);
+	struct api *api = client->api;
+	struct api_target target;
+	struct api_ticket *ticket = ticket_for(client, request->id, request->detach->pid, &target);
+
+	if (!ticket)
+		return;
+	if (api->callbacks.detach)
+		api->callbacks.detach(api->data, ticket, &target);
+	else
+		api_ticket_fail(ticket, REASON(NO_ATTACHING), NULL);
 }
 
 static void handle_stack(struct client *client, const Tracesmith__V1__Request *request)
 {
-	handle_target(client, request->id, request->stack->pid, client->api->callbacks.stack);
+	const Tracesmith__V1__StackRequest *stack = request->stack;
+	struct api *api = client->api;
+	struct api_target target;
+	struct api_ticket *ticket = ticket_for(client, request->id, stack->pid, &target);
+
+	if (!ticket)
+		return;
+	if (api->callbacks.stack)
+		api->callbacks.stack(api->data, ticket, &target, stack->locals);
+	else
+		api_ticket_fail(ticket, REASON(UNKNOWN_REQUEST), TS_VERSION, NULL);
 }
 
 static void handle_budget(struct client *client, const Tracesmith__V1__Request *request)

@@ -130,6 +130,17 @@ int probe_read_hits(struct probe *probe,
 		    void (*each)(void *data, uint32_t pid, const struct probe_hits *hits),
 		    void *data);
 
+/* A driver call of which the return has not been seen. */
+struct probe_open {
+	uint16_t fn;
+	uint64_t start_ns;
+	uint64_t sp; /* stack pointer at its entry: there lies its return address */
+};
+
+/* That of a thread, the outermost: whether it is still in it only the thread's stack can tell.
+ * -ENOENT: none that is known. On any thread. */
+int probe_open_call(struct probe *probe, uint32_t tid, struct probe_open *ret);
+
 /* How long work waits for the kernel's workers is watched. False: this kernel does not tell. */
 bool probe_watch_workers(struct probe *probe, bool on);
 /* Of each CPU for whose worker work has waited since the last call: the longest wait, and the hits

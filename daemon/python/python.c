@@ -3,11 +3,13 @@
 #include "daemon/python/python.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/vector.h"
+#include "daemon/python/value.h"
 
 #define TRIES	   8
 #define FIELD_SIZE 8
@@ -192,6 +194,7 @@ static int name_frame(struct python *python, const struct raw_frame *raw, struct
 	if (!code_has_begun(ret->code, layout, raw->position))
 		return 1;
 	ret->address = raw->address;
+	ret->position = raw->position;
 	ret->line = code_line(ret->code, layout, raw->position);
 	return 0;
 }
@@ -326,6 +329,58 @@ int python_take(struct python *python, const uint32_t *tid, size_t count,
 		return r;
 	}
 	*ret = snapshot;
+	return 0;
+}
+
+static int read_local(struct python *python, const struct text_source *source,
+		      const struct python_frame *frame, uint32_t i,
+		      int (*each)(void *data, const char *name, const char *value), void *data)
+{
+	const struct layout *layout = source->layout;
+	uint64_t name_at, object, offset = i * sizeof(uint64_t);
+	char name[TEXT_SIZE], value[VALUE_SIZE];
+	int r;
+
+	r = peek_word(source->peek, frame->address + layout->frame.locals + offset, &object);
+	if (r < 0 || !object)
+		return r;
+	r = peek_word(source->peek, frame->code->identity.names + layout->tuple_items + offset,
+		      &name_at);
+	if (r == 0)
+		r = text_read(source, name_at, name);
+	if (r < 0)
+		return r;
+	r = value_text(source, object, value);
+	if (r == -ENOENT)
+		return 0;
+	if (r == -EFAULT || r == -EBADMSG) {
+		snprintf(value, sizeof(value), "?");
+		r = 0;
+	}
+	return r < 0 ? r : each(data, name, value);
+}
+
+int python_locals(struct python *python, const struct python_frame *frame,
+		  int (*each)(void *data, const char *name, const char *value), void *data)
+{
+	const struct text_source source = { &python->peek, &python->find.layout,
+					    python->find.text_type };
+	uint32_t count = frame->code->local_count;
+	struct raw_frame after;
+	uint64_t previous;
+	int r = 0;
+
+	if (count > LIMIT_PYTHON_LOCALS)
+		count = LIMIT_PYTHON_LOCALS;
+	for (uint32_t i = 0; r == 0 && i < count; i++)
+		r = read_local(python, &source, frame, i, each, data);
+	if (r < 0)
+		return r;
+	r = read_frame(python, frame->address, &after, &previous);
+	if (r < 0)
+		return r;
+	if (after.code != frame->code->address || after.position != frame->position)
+		return -EAGAIN;
 	return 0;
 }
 

@@ -22,7 +22,8 @@ struct python;
 struct python_frame {
 	const struct code *code;
 	uint64_t address; /* of the interpreter's frame */
-	int32_t line;	  /* 0: none */
+	uint64_t position;
+	int32_t line; /* 0: none */
 };
 
 /* A thread state: a thread has one for each interpreter that it runs code of. */
@@ -55,6 +56,11 @@ const struct find *python_found(const struct python *python);
  * The frames' code is valid until the next snapshot. -ESRCH: the process has ended. */
 int python_take(struct python *python, const uint32_t *tid, size_t count,
 		struct python_snapshot *ret);
+/* The variables of a frame of the last snapshot: the first LIMIT_PYTHON_LOCALS that have a value,
+ * in Python's order. -EAGAIN: the frame has gone on to another line or is gone, and what was passed
+ * to `each` may be wrong; else as peek_bytes. */
+int python_locals(struct python *python, const struct python_frame *frame,
+		  int (*each)(void *data, const char *name, const char *value), void *data);
 void python_snapshot_clear(struct python_snapshot *snapshot);
 
 CLEANUP_DEFINE(struct python, python_free)

@@ -14,6 +14,7 @@
 
 typedef Tracesmith__V1__StackReply__Thread Thread;
 typedef Tracesmith__V1__StackReply__Frame Frame;
+typedef Tracesmith__V1__StackReply__Local Local;
 
 static void *get(struct answer *answer, size_t size)
 {
@@ -56,6 +57,47 @@ static int add_text(struct answer *answer, const char *text, uint32_t *ret)
 	return 0;
 }
 
+/* A frame's, as they come. */
+struct locals {
+	struct answer *answer;
+	Frame *frame;
+};
+
+static int add_local(void *data, const char *name, const char *value)
+{
+	struct locals *locals = data;
+	struct answer *answer = locals->answer;
+	Local *local = get(answer, sizeof(*local));
+	Frame *frame = locals->frame;
+
+	if (!local)
+		return -ENOMEM;
+	if (answer->arena.total > LIMIT_STACK_BYTES)
+		return -EDQUOT;
+	tracesmith__v1__stack_reply__local__init(local);
+	local->name = arena_text(&answer->arena, name, strlen(name));
+	local->value = arena_text(&answer->arena, value, strlen(value));
+	if (!local->name || !local->value)
+		return -ENOMEM;
+	frame->local[frame->n_local++] = local;
+	return 0;
+}
+
+/* What was read stays, with the mark. */
+static int fill_locals(struct answer *answer, struct python *python,
+		       const struct python_frame *from, Frame *frame)
+{
+	struct locals locals = { answer, frame };
+	int r;
+
+	frame->local = get(answer, LIMIT_PYTHON_LOCALS * sizeof(*frame->local));
+	if (!frame->local)
+		return -ENOMEM;
+	r = python_locals(python, from, add_local, &locals);
+	frame->moved = r < 0;
+	return r == -ENOMEM ? r : 0;
+}
+
 static int fill_frame(struct answer *answer, const struct python_frame *from, int64_t interpreter,
 		      Frame *frame)
 {
@@ -69,8 +111,8 @@ static int fill_frame(struct answer *answer, const struct python_frame *from, in
 }
 
 /* A thread has a state for each interpreter that it is in: the newest is the innermost. */
-static int fill_frames(struct answer *answer, const struct python_snapshot *snapshot,
-		       uint32_t ns_tid, Thread *thread)
+static int fill_frames(struct answer *answer, struct python *python,
+		       const struct python_snapshot *snapshot, uint32_t ns_tid, Thread *thread)
 {
 	const struct python_stack *stack;
 	size_t count = 0;
@@ -98,13 +140,16 @@ static int fill_frames(struct answer *answer, const struct python_snapshot *snap
 			}
 			r = fill_frame(answer, &snapshot->frame[stack->first + k],
 				       stack->interpreter, frame);
+			if (r == 0 && answer->locals)
+				r = fill_locals(answer, python, &snapshot->frame[stack->first + k],
+						frame);
 			thread->frame[thread->n_frame++] = frame++;
 		}
 	}
 	return r;
 }
 
-static int fill_thread(struct answer *answer, const struct task *task,
+static int fill_thread(struct answer *answer, struct python *python, const struct task *task,
 		       const struct python_snapshot *snapshot, Thread *thread)
 {
 	tracesmith__v1__stack_reply__thread__init(thread);
@@ -113,12 +158,14 @@ static int fill_thread(struct answer *answer, const struct task *task,
 	thread->state = (char *)task->state;
 	thread->call = (char *)task->call;
 	thread->waits = visible(answer, task->waits);
+	thread->driver_call = (char *)task->driver_call;
+	thread->driver_ns = task->driver_ns;
 	if (!thread->name || !thread->waits)
 		return -ENOMEM;
-	return fill_frames(answer, snapshot, task->ns_tid, thread);
+	return fill_frames(answer, python, snapshot, task->ns_tid, thread);
 }
 
-static int fill_threads(struct answer *answer, const struct tasks *tasks,
+static int fill_threads(struct answer *answer, struct python *python, const struct tasks *tasks,
 			const struct python_snapshot *snapshot)
 {
 	Tracesmith__V1__StackReply *reply = &answer->reply;
@@ -129,7 +176,7 @@ static int fill_threads(struct answer *answer, const struct tasks *tasks,
 	if (!thread || !reply->thread)
 		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < tasks->count; i++) {
-		r = fill_thread(answer, &tasks->task[i], snapshot, &thread[i]);
+		r = fill_thread(answer, python, &tasks->task[i], snapshot, &thread[i]);
 		reply->thread[reply->n_thread++] = &thread[i];
 	}
 	return r;
@@ -176,7 +223,7 @@ int answer_fill(struct answer *answer, const struct tasks *tasks, struct python 
 	reply->cut = tasks->cut || snapshot.cut;
 	if (!reply->comm || !reply->python)
 		return -ENOMEM;
-	return fill_threads(answer, tasks, &snapshot);
+	return fill_threads(answer, python, tasks, &snapshot);
 }
 
 void answer_clear(struct answer *answer)

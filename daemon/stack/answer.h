@@ -13,6 +13,7 @@ struct answer {
 	struct arena arena;
 	struct map texts; /* place in the reply's text + 1, by text */
 	size_t text_room;
+	bool locals; /* wanted */
 };
 
 struct python;

@@ -11,6 +11,7 @@
 #include "core/store/thread.h"
 #include "daemon/api/target.h"
 #include "daemon/limits.h"
+#include "daemon/maps/proc.h"
 #include "daemon/python/python.h"
 #include "daemon/stack/answer.h"
 
@@ -18,6 +19,8 @@
 
 struct stacks {
 	uv_loop_t *loop;
+	int (*call)(void *data, uint32_t tid, struct stack_call *ret);
+	void *data;
 	unsigned int running;
 };
 
@@ -35,13 +38,16 @@ struct job {
 	struct remarks why; /* there is no answer */
 };
 
-int stacks_new(uv_loop_t *loop, struct stacks **ret)
+int stacks_new(uv_loop_t *loop, int (*call)(void *data, uint32_t tid, struct stack_call *ret),
+	       void *data, struct stacks **ret)
 {
 	struct stacks *stacks = calloc(1, sizeof(*stacks));
 
 	if (!stacks)
 		return -ENOMEM;
 	stacks->loop = loop;
+	stacks->call = call;
+	stacks->data = data;
 	*ret = stacks;
 	return 0;
 }
@@ -111,6 +117,49 @@ static int check_again(struct job *job)
 	return 0;
 }
 
+struct range {
+	uint64_t start, end;
+};
+
+static int on_mapping(void *data, const struct maps_record *record)
+{
+	if (strncmp(record->path, "[uprobes", strlen("[uprobes")) != 0)
+		return 0;
+	*(struct range *)data = (struct range){ record->start, record->end };
+	return 1;
+}
+
+/* While a probed call is in progress, its return address is that of the kernel's trampoline. After
+ * it, other calls have written over it, or it lies below the top of the stack. */
+static bool is_in(const struct task *task, const struct stack_call *call, struct peek *peek,
+		  const struct range *trampoline)
+{
+	uint64_t back;
+
+	return (!task->sp || task->sp < call->sp) && peek_word(peek, call->sp, &back) == 0 &&
+	       back >= trampoline->start && back < trampoline->end;
+}
+
+static void add_driver_calls(struct job *job, struct tasks *tasks)
+{
+	const struct stacks *stacks = job->stacks;
+	struct range trampoline = { 0 };
+	struct stack_call call;
+	struct peek peek;
+
+	maps_proc_mappings(job->target.pid, on_mapping, &trampoline);
+	peek_open(&peek, job->target.pid);
+	for (size_t i = 0; stacks->call && trampoline.end && i < tasks->count; i++) {
+		struct task *task = &tasks->task[i];
+
+		if (stacks->call(stacks->data, task->tid, &call) < 0 ||
+		    !is_in(task, &call, &peek, &trampoline))
+			continue;
+		task->driver_call = call.name;
+		task->driver_ns = uv_hrtime() - call.start_ns;
+	}
+}
+
 static int job_read(struct job *job)
 {
 	_cleanup_(tasks_clear) struct tasks tasks = { 0 };
@@ -124,6 +173,7 @@ static int job_read(struct job *job)
 	r = tasks_read(job->target.pid, &tasks);
 	if (r < 0)
 		return refuse(job, REASON(PROCESS_ENDED), NULL);
+	add_driver_calls(job, &tasks);
 	found = python_open(job->target.pid, &python, &version);
 	r = answer_fill(&job->answer, &tasks, python, python ? "" : no_python(found, version));
 	if (r < 0)
@@ -183,7 +233,8 @@ static int job_start(struct job *job)
 	return r;
 }
 
-void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct api_target *target)
+void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct api_target *target,
+		 bool locals)
 {
 	struct job *job = NULL;
 
@@ -200,6 +251,7 @@ void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct 
 	job->stacks = stacks;
 	job->ticket = ticket;
 	job->target = *target;
+	job->answer.locals = locals;
 	job->ended.data = job->late.data = job;
 	job->handles = 2;
 	stacks->running++;

@@ -8,12 +8,21 @@
 
 struct stacks;
 
-int stacks_new(uv_loop_t *loop, struct stacks **ret);
+/* A driver call whose end was not seen. */
+struct stack_call {
+	const char *name; /* lives as long as the program */
+	uint64_t start_ns, sp;
+};
+
+/* `call`: that of a thread, 0 or a negative errno; called on any thread. */
+int stacks_new(uv_loop_t *loop, int (*call)(void *data, uint32_t tid, struct stack_call *ret),
+	       void *data, struct stacks **ret);
 /* Once no request is left, which the loop waits for. */
 struct stacks *stacks_free(struct stacks *stacks);
 
 /* Reads them in a thread of its own and answers the ticket, on the loop: a process can make a read
  * of its memory or files take for ever, so the ticket does not wait longer than LIMIT_STACK_S. */
-void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct api_target *target);
+void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct api_target *target,
+		 bool locals);
 
 #endif

@@ -65,14 +65,22 @@ static const char *split_stat(char *text, char ret_name[TASK_NAME_SIZE])
 static void read_call(uint32_t pid, struct task *task)
 {
 	char text[256];
+	const char *last;
 	long number;
 	char *end;
 
-	task->call = "";
+	task->call = task->driver_call = "";
 	if (read_of(pid, task->tid, "syscall", text, sizeof(text)) <= 0)
 		return;
 	number = strtol(text, &end, 10);
-	if (end == text || number < 0)
+	if (end == text)
+		return;
+	/* Its number and arguments, the stack pointer, the instruction. */
+	last = strrchr(text, ' ');
+	while (last && last > text && last[-1] != ' ')
+		last--;
+	task->sp = last ? strtoull(last, NULL, 16) : 0;
+	if (number < 0)
 		return;
 	task->call = syscall_name(number);
 	if (task->call)

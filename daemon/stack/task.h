@@ -16,6 +16,9 @@ struct task {
 	const char *call;	    /* system call, "" if none or unknown */
 	char number[24];	    /* of one without a name, which `call` then is */
 	char waits[TASK_WAIT_SIZE]; /* function of the kernel, or "" */
+	uint64_t sp;		    /* 0: it runs */
+	const char *driver_call;    /* "": none that was seen */
+	uint64_t driver_ns;	    /* for how long */
 };
 
 struct tasks {

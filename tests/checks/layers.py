@@ -38,7 +38,7 @@ MAY_INCLUDE = {
     "daemon/attach": ["core", "daemon/elf", "daemon/library", "daemon/maps", "daemon/proc", "proto"],
     "daemon/api": ["core", "daemon/proc", "proto"],
     "daemon/light": ["core", "daemon/attach", "daemon/library", "daemon/maps", "daemon/proc", "daemon/probe/site.h", "bpf/probe.h", "proto"],
-    "daemon/stack": ["core", "daemon/api", "daemon/proc", "daemon/python", "proto"],
+    "daemon/stack": ["core", "daemon/api", "daemon/maps", "daemon/proc", "daemon/python", "proto"],
     "daemon/exact": ["core", "daemon/api", "daemon/attach", "daemon/light", "daemon/inject", "daemon/proc", "daemon/intake",
                      "daemon/probe", "proto"],
     "client/base": ["core", "proto"],

@@ -8,11 +8,26 @@ import sys
 from pathlib import Path
 
 import tracesmith
-from tracesmith import wait_for, workload
+from tracesmith import wait_for
 
 PYTHON = "/usr/bin/python3"
 PARKED = os.path.join(tracesmith.SOURCE, "tests", "unit", "python_parked.py")
 SOME = "import time\ndef known_place():\n    time.sleep(1000)\nknown_place()\n"
+# Waits for a stream that does not get on.
+WAITS = """
+import ctypes, time
+cuda = ctypes.CDLL("libcuda.so.1")
+def check(result):
+    assert result == 0, result
+context = ctypes.c_void_p()
+check(cuda.cuInit(0))
+check(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+hold = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: time.sleep(1000))
+check(cuda.cuLaunchHostFunc(None, hold, None))
+def wait_for_the_gpu():
+    check(cuda.cuStreamSynchronize(None))
+wait_for_the_gpu()
+"""
 # A thread sleeps, and the page with its frames is taken away: whoever reads it waits.
 HANGS = """
 import ctypes, fcntl, mmap, struct, sys, threading, time
@@ -40,9 +55,9 @@ ctypes.PyDLL(None).pause()
 
 
 class Stack(tracesmith.Case):
-    def python(self, *arguments):
+    def python(self, *arguments, environment=None):
         process = subprocess.Popen([PYTHON, "-B", *arguments], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                                   text=True)
+                                   text=True, env=environment)
         self.addCleanup(self.end, process)
         return process
 
@@ -100,7 +115,10 @@ class Stack(tracesmith.Case):
                                     for f in thread["frames"]]
         self.assertEqual(found, truth)
         self.assertGreater(len(truth), 10)
+        self.assertIn("\n        big = negative int of 210 bits\n        small = -12\n",
+                      self.daemon.ctl("stack", process.pid, "--locals").out)
         text = self.daemon.ctl("stack", process.pid).out
+        self.assertNotIn("small =", text)
         self.assertIn(f"Process {process.pid} (python3), Python {platform.python_version()}\n", text)
         self.assertRegex(text, rf"\nThread {process.pid} \(python3\): sleeping in clock_nanosleep( \(\w+\))?\n"
                                rf"    main \({PARKED}:\d+\)\n    <module> \(")
@@ -109,7 +127,8 @@ class Stack(tracesmith.Case):
 
     def without_python(self):
         process = self.sleeper("sleep", "1000")
-        stack = wait_for("it to sleep", lambda: (s := self.stack(process.pid))["threads"][0]["call"] and s)
+        stack = wait_for("it to sleep",
+                         lambda: (s := self.stack(process.pid))["threads"][0]["call"] == "clock_nanosleep" and s)
         self.assertIsNone(stack["python"])
         self.assertEqual(stack["no_python"], "There is no Python in it")
         thread, = stack["threads"]
@@ -120,12 +139,14 @@ class Stack(tracesmith.Case):
         self.assertIn("sleeping in clock_nanosleep", text)
 
     def with_cuda(self):
-        process = workload("steps", "--seconds", 60)
-        self.addCleanup(self.end, process)
-        wait_for("its calls", lambda: self.daemon.known(process.pid))
-        stack = self.stack(process.pid)
-        self.assertEqual(stack["threads"][0]["tid"], process.pid)
-        self.assertEqual(stack["comm"], "steps")
+        libraries = os.path.dirname(tracesmith.library())
+        process = self.python("-c", WAITS, environment=dict(os.environ, LD_LIBRARY_PATH=libraries))
+        thread = wait_for("it to wait", lambda: (t := self.stack(process.pid)["threads"][0])["driver_call"] and t)
+        self.assertEqual(thread["driver_call"], "cuStreamSynchronize")
+        self.assertGreater(thread["driver_ns"], 0)
+        self.assertEqual([frame["function"] for frame in thread["frames"]], ["wait_for_the_gpu", "<module>"])
+        self.assertRegex(self.daemon.ctl("stack", process.pid).out,
+                         rf"\nThread {process.pid} \(python3\): .*, in cuStreamSynchronize for \d")
 
     def watched(self):
         process = self.python("-c", SOME)

@@ -70,6 +70,12 @@ static inline void on_detach(void *data, struct api_ticket *ticket, const struct
 	server->ticket_count++;
 }
 
+static inline void on_stack(void *data, struct api_ticket *ticket, const struct api_target *target,
+			    bool locals)
+{
+	on_detach(data, ticket, target);
+}
+
 static inline enum api_visible on_make_visible(void *data, uint64_t time_ns)
 {
 	struct server *server = data;
@@ -132,7 +138,7 @@ static inline int server_start(struct server *server)
 		.status = on_status,
 		.attach = on_attach,
 		.detach = on_detach,
-		.stack = on_detach,
+		.stack = on_stack,
 		.make_visible = on_make_visible,
 	};
 	int r;

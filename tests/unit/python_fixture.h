@@ -119,6 +119,8 @@ static inline void each_python(void (*call)(const char *python, const char *vers
 
 	if (access("/usr/bin/python3", X_OK) == 0)
 		call("/usr/bin/python3", "/usr/bin/python3");
+	else
+		print_message("SKIPPED /usr/bin/python3: it is not there\n");
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		snprintf(pattern, sizeof(pattern), "/root/.pyenv/versions/%s.[0-9]*/bin/python%s",
 			 versions[i], versions[i]);

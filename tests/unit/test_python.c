@@ -13,6 +13,7 @@
 #include "tests/unit/python_fixture.h"
 
 #define DEADLINE_NS (20 * NS_PER_S)
+#define TEXT_ROOM   4096
 
 static void frame_text(const struct python_frame *frame, char *text, size_t size)
 {
@@ -216,6 +217,61 @@ static void test_subinterpreters_are_told_apart(void **state)
 	each_python(check_subinterpreter);
 }
 
+static int append_local(void *data, const char *name, const char *value)
+{
+	char *text = data;
+	size_t length = strlen(text);
+
+	snprintf(text + length, TEXT_ROOM - length, "%s=%s;", name, value);
+	return 0;
+}
+
+static void locals_of(struct python *python, const struct python_snapshot *snapshot,
+		      const char *function, char text[TEXT_ROOM])
+{
+	for (size_t i = 0; i < snapshot->frame_count; i++) {
+		const struct python_frame *frame = &snapshot->frame[i];
+
+		if (strcmp(frame->code->function, function) != 0)
+			continue;
+		text[0] = '\0';
+		assert_int_equal(python_locals(python, frame, append_local, text), 0);
+		return;
+	}
+	fail_msg("no frame of %s", function);
+}
+
+static void check_locals(const char *executable, const char *version)
+{
+	struct python_snapshot snapshot;
+	struct python *python;
+	struct parked parked;
+	char text[TEXT_ROOM];
+
+	assert_true(parked_start(&parked, executable, "threads"));
+	python = open_parked(&parked);
+	wait_until_parked(python, &parked);
+	take(python, &parked, &snapshot);
+	locals_of(python, &snapshot, "locals_of", text);
+	assert_string_equal(text, "count=7;ratio=0.5;rest=tuple of 0;more=dict of 0;"
+				  "text=\"a\ufffdb\ufffd[31m\";nothing=None;yes=True;"
+				  "big=negative int of 210 bits;small=-12;many=list of 3;"
+				  "pair=tuple of 2;table=dict of 1;group=set of 4;");
+	locals_of(python, &snapshot, "in_cell", text);
+	/* Up to 3.10 what is shared with an inner function is no local of the frame. */
+	assert_string_equal(text, python_version(python) >> 16 < 0x030b
+					  ? "user=<function>;"
+					  : "user=<function>;captured=42;");
+	python_snapshot_clear(&snapshot);
+	python_free(python);
+	parked_stop(&parked);
+}
+
+static void test_locals_are_told_in_a_few_words(void **state)
+{
+	each_python(check_locals);
+}
+
 static void test_processes_without_a_python_that_is_known(void **state)
 {
 	struct python *python = NULL;
@@ -265,6 +321,7 @@ int main(void)
 		cmocka_unit_test(test_a_child_without_exec_has_its_own_threads),
 		cmocka_unit_test(test_each_instruction_has_its_line),
 		cmocka_unit_test(test_subinterpreters_are_told_apart),
+		cmocka_unit_test(test_locals_are_told_in_a_few_words),
 		cmocka_unit_test(test_processes_without_a_python_that_is_known),
 	};
 

@@ -266,14 +266,19 @@ static void scramble(struct memory *of)
 	put(BASE + (seed >> 33) % (sizeof(of->bytes) - 8), BASE + (seed >> 40) % sizeof(of->bytes));
 }
 
+static void prepare_again(void **state)
+{
+	clear(state);
+	prepare(state);
+}
+
 static void test_scrambled_memory_ends(void **state)
 {
 	for (int i = 0; i < 2000; i++) {
 		const uint32_t tid = TID;
 
 		if (i % 10 == 0) {
-			clear(state);
-			prepare(state);
+			prepare_again(state);
 			memory.before = scramble;
 		}
 		python_snapshot_clear(&snapshot);
@@ -314,6 +319,39 @@ static void test_what_an_interpreter_tells_of_itself_is_checked(void **state)
 	assert_int_equal(layout_find(0x030800f0, runtime, &layout), -EOPNOTSUPP);
 }
 
+static int count_local(void *data, const char *name, const char *value)
+{
+	(*(unsigned int *)data)++;
+	return 0;
+}
+
+static void test_locals_end_too(void **state)
+{
+	const uint32_t tid = TID;
+	unsigned int count = 0;
+
+	put_int(CODE(0) + 72, UINT32_MAX); /* so many */
+	take();
+	assert_int_equal(snapshot.frame_count, 2);
+	for (int i = 0; i < 64; i++)
+		put(FRAME(0) + 72 + i * 8, FRAME(0));
+	put(CODE(0) + 96, TEXT(3));
+	for (int i = 0; i < 70; i++)
+		put(TEXT(3) + 24 + i * 8, TEXT(0));
+	assert_true(python_locals(python, &snapshot.frame[0], count_local, &count) <= 0);
+	assert_true(count <= LIMIT_PYTHON_LOCALS);
+	for (int i = 0; i < 2000; i++) {
+		memory.before = NULL;
+		prepare_again(state);
+		put_int(CODE(0) + 72, 100);
+		python_snapshot_clear(&snapshot);
+		assert_int_equal(python_take(python, &tid, 1, &snapshot), 0);
+		for (int k = 0; k < 300; k++)
+			scramble(&memory);
+		python_locals(python, &snapshot.frame[0], count_local, &count);
+	}
+}
+
 /* As of a device's memory: there, but not to be read. */
 static void test_memory_that_cannot_be_read(void **state)
 {
@@ -350,6 +388,7 @@ int main(void)
 		TEST(a_stack_that_changes_all_the_time_is_moving),
 		TEST(scrambled_memory_ends),
 		TEST(scrambled_tables_of_lines_end),
+		TEST(locals_end_too),
 		TEST(what_an_interpreter_tells_of_itself_is_checked),
 		TEST(memory_that_cannot_be_read),
 	};
