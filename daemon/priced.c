@@ -1,6 +1,7 @@
 /* Priced: hands what the probes cost each process, and what windows missed, to the model and the
  * store. */
 #include "core/base/time.h"
+#include "core/price/row.h"
 #include "daemon/daemon_internal.h"
 
 #define PPM 1e6
@@ -40,31 +41,18 @@ static void on_cycle(void *data, uint32_t pid, enum price_part part,
 {
 	struct daemon *daemon = data;
 	const struct core_process *process = core_process_by_pid(daemon->core, pid);
-	uint64_t all_ns = cycle->end_ns - cycle->start_ns;
-	uint64_t ms = (all_ns - cycle->watched_ns) / (uint64_t)NS_PER_MS;
-	struct core_watch row = {
-		.second = cycle->opened_ns / (uint64_t)NS_PER_S,
-		.part = (uint8_t)part,
-		.windows = cycle->window,
-		.watched_ns = cycle->watched_ns,
-		.all_ns = all_ns,
-		.seen = cycle->hits,
-		.missed = cycle->missed,
-		.missed_by = cycle->missed_by,
-		.missed_missed = cycle->missed * cycle->missed,
-		.missed_ms = cycle->missed * ms,
-		.ms_ms = ms * ms,
-	};
+	struct core_watch row;
 	struct core_loss loss = {
 		.start_ns = cycle->start_ns,
 		.end_ns = cycle->end_ns,
 		.reason = LOSS_WINDOWS,
-		.count = 1,
+		.count = cycle->window,
 	};
 
 	if (!process)
 		return;
-	row.process = loss.process = process->id;
+	loss.process = process->id;
+	row = row_of_cycle(cycle, process->id, part);
 	store_add(daemon->store, &row);
 	core_lose(daemon->core, &loss);
 	if (part != PRICE_EXACT)
@@ -123,7 +111,8 @@ static void on_price(void *data, uint32_t pid, const struct price_told *told)
 		.turned_ns = price->turned_ns,
 		.calls_per_s = (uint64_t)price->rate,
 		.hit_ns = told->hit_ns,
-		.cpu_ppm = (uint64_t)ppm(cpu_share(daemon, price)),
+		.cpu_ppm = (uint64_t)ppm(told->part == PRICE_STACKS ? price->now
+								    : cpu_share(daemon, price)),
 		.told_ns = uv_hrtime(),
 	};
 

@@ -141,17 +141,18 @@ struct core_watch {
 	uint64_t missed;    /* those outside, estimated */
 	uint64_t missed_by; /* how far that may be off for the price alone */
 	uint64_t whole;	    /* EXACT: hot calls outside of windows that were watched as well */
-	/* For the error of it, sums over the windows: of squares and of the product of `missed` and
-	 * of the milliseconds that were not watched. */
+	/* For the error of it where seconds are condensed, sums over the windows: of squares and of
+	 * the product of `missed` and of the milliseconds that were not watched. */
 	uint64_t missed_missed, missed_ms, ms_ms;
 };
 
 /* What watching costs a process: more time that it needs, in parts per million. Numbers are
  * stored. */
-/* EXACT: CUPTI and the probes of hot calls, which come and go together. */
+/* EXACT: CUPTI and the probes. STACKS: what of either part goes for stacks. */
 #define PRICE_PARTS(X)                                                                             \
 	X(1, PROBES, "probes")                                                                     \
-	X(2, EXACT, "exact")
+	X(2, EXACT, "exact")                                                                       \
+	X(3, STACKS, "stacks")
 enum price_part {
 #define X(number, name, text) PRICE_##name = number,
 	PRICE_PARTS(X)

@@ -9,11 +9,13 @@
 
 /* A turn is as long as the calls need that a pace takes, within bounds: a kernel needs some 50 ms
  * to put probes in or take them out, and who waits longer than 8 s for its calls has no pace. */
-#define TURN_MIN_NS  (250 * NS_PER_MS)
-#define TURN_MAX_NS  (8 * NS_PER_S)
-#define TURN_CALLS   16
-#define PACE_CALLS   8
+#define TURN_MIN_NS (250 * NS_PER_MS)
+#define TURN_MAX_NS (8 * NS_PER_S)
+#define TURN_CALLS  16
+#define PACE_CALLS  8
 
+/* What a long gap misses is told meanwhile, by the window before it. */
+#define TELL_NS	     (10 * NS_PER_S)
 #define CYCLE_MAX_NS (120 * NS_PER_S) /* a window comes at least this often */
 #define PAIRS_MIN    6		      /* to judge by */
 #define PACELESS_MAX 3
@@ -114,17 +116,17 @@ static double watch_estimate(const struct watch *watch)
 	return watch->rate * (double)watch->config.hit_ns / NS_PER_S;
 }
 
-/* Of its logarithm: by which part the time grows. */
-static struct interval watch_middle(const struct watch *watch)
+static void watch_add_pair(struct watch *watch, double ratio)
 {
-	bool full = watch->pairs >= ARRAY_SIZE(watch->pair);
-	struct interval interval = interval_middle(
-		watch->pair, full ? ARRAY_SIZE(watch->pair) : watch->pairs, CONFIDENCE);
+	size_t count =
+		++watch->pairs < ARRAY_SIZE(watch->pair) ? watch->pairs : ARRAY_SIZE(watch->pair);
+	struct interval interval;
 
-	interval.low = expm1(interval.low);
-	interval.ratio = expm1(interval.ratio);
-	interval.high = expm1(interval.high);
-	return interval;
+	watch->pair[(watch->pairs - 1) % ARRAY_SIZE(watch->pair)] = log(ratio);
+	interval = interval_middle(watch->pair, count, CONFIDENCE);
+	watch->middle.low = expm1(interval.low);
+	watch->middle.ratio = expm1(interval.ratio);
+	watch->middle.high = expm1(interval.high);
 }
 
 /* By how much the process falls behind in a cycle, for the switches. */
@@ -145,7 +147,7 @@ static bool watch_measured(const struct watch *watch, struct interval *ret)
 {
 	if (watch->pairs < PAIRS_MIN)
 		return false;
-	*ret = watch_middle(watch);
+	*ret = watch->middle;
 	return true;
 }
 
@@ -162,7 +164,7 @@ static double watch_judged(const struct watch *watch)
 /* What a hit takes of the time, so that the calls of a window were made in the rest of it. */
 static double watch_hit_price_ns(const struct watch *watch)
 {
-	double price = watch->pairs ? watch_middle(watch).ratio : 0;
+	double price = watch->middle.ratio;
 
 	if (!(price > 0) || !(watch->windows_hits > 0))
 		return 0;
@@ -172,12 +174,11 @@ static double watch_hit_price_ns(const struct watch *watch)
 /* Unwatched, it makes more calls by its price. How far that may be off, as a share of them. */
 static double watch_unsure(const struct watch *watch)
 {
-	struct interval interval;
+	const struct interval *middle = &watch->middle;
 
-	if (!watch->pairs || !(watch->windows_hits > 0))
+	if (!(watch->windows_hits > 0))
 		return 0;
-	interval = watch_middle(watch);
-	return (interval.high - interval.low) / 2 / (1 + fmax(interval.ratio, 0));
+	return (middle->high - middle->low) / 2 / (1 + fmax(middle->ratio, 0));
 }
 
 /* What calls that are always seen cost: a share of the time. */
@@ -335,7 +336,7 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 
 	if (on > 0 && off > 0) {
 		watch->turned_ns = now_ns;
-		watch->pair[watch->pairs++ % ARRAY_SIZE(watch->pair)] = log(on / off);
+		watch_add_pair(watch, on / off);
 		watch->paceless = 0;
 		watch_note_switches(watch, off);
 	} else {
@@ -384,6 +385,7 @@ static void watch_measure_from(struct watch *watch, uint32_t pairs)
 	watch->planned = false;
 	watch->turned_ns = 0;
 	watch->pairs = watch->paceless = 0;
+	watch->middle = (struct interval){ 0 };
 	watch->window_ns = watch->off_ns = 0;
 	watch->on_ns = watch->all_ns = watch->windows_ns = watch->windows_hits = 0;
 	watch->lost_ns = watch->lost_cycles = 0;
@@ -477,6 +479,8 @@ static void watch_tick_closed(struct watch *watch, uint64_t now_ns)
 	uint64_t passed_ns = now_ns - watch->since_ns;
 
 	if (watch->phase == WATCH_GAP) {
+		if (now_ns - watch->last_ns >= (uint64_t)TELL_NS)
+			watch_note_cycle(watch, now_ns, false);
 		if (passed_ns < watch->length_ns)
 			return;
 		if (watch->after)

@@ -48,7 +48,7 @@ struct watch_cycle {
 	uint64_t opened_ns;    /* of the window, or of the last one before */
 	uint64_t hits, missed; /* hot calls seen, and made besides as far as these tell */
 	uint64_t missed_by;    /* how far `missed` may be off for the price alone */
-	bool window;	       /* it has one: the last may end before */
+	bool window;	       /* it has one; without, it goes on, or has ended before */
 };
 
 struct watch {
@@ -87,6 +87,7 @@ struct watch {
 	bool planned;			   /* it is */
 	uint64_t turned_ns;		   /* end of the last one */
 	double pair[INTERVAL_SAMPLES_MAX]; /* logarithm of the ratio of times, the last ones */
+	struct interval middle; /* of them: by which part the time grows; zero without any */
 };
 
 /* Watches whole. */

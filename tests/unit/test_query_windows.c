@@ -4,21 +4,26 @@
 #include <math.h>
 #include <setjmp.h>
 
+#include "core/price/row.h"
 #include "core/price/tally.h"
 #include "tests/unit/query_fixture.h"
 
-#define PID	 4000000
-#define PROGRAMS 200
-#define COVERED	 168 /* 84 % at "90 %": three standard deviations */
-#define SECONDS	 300
-#define TICK_NS	 25000000ull
-#define LINK_NS	 15000000ull
-#define CUPTI_NS 40000000ull /* to bring it in, or take it out */
-#define AHEAD_NS 20000000ull /* to tell it when */
-#define START_NS (fixture_now_ns - 1000 * SECOND_NS)
-#define WORK_NS	 20e6
-#define HIT_NS	 100e3 /* what a recorded call costs the program */
-#define BUDGET	 0.03
+#define PID	    4000000
+#define PROGRAMS    200
+#define COVERED	    168 /* 84 % at "90 %": three standard deviations */
+#define SECONDS	    300
+#define TICK_NS	    25000000ull
+#define LINK_NS	    15000000ull
+#define CUPTI_NS    40000000ull /* to bring it in, or take it out */
+#define AHEAD_NS    20000000ull /* to tell it when */
+#define START_NS    (fixture_now_ns - 1000 * SECOND_NS)
+#define WORK_NS	    20e6
+#define HIT_NS	    100e3 /* what a recorded call costs the program */
+#define BUDGET	    0.03
+
+#define FN_OTHER    (FN_LAUNCH + 1)
+#define UNSURE	    0.03  /* a price, as a standard deviation */
+#define NINE_OF_TEN 1.645 /* standard deviations hold so many */
 
 enum { ADD, GEMM, NAMES };
 enum { NAME_ADD = 11 };
@@ -47,30 +52,13 @@ struct estimates {
 };
 
 static struct program program;
-static struct estimates calls, counts[NAMES], times[NAMES], running, idle;
+static bool changing;	      /* the programs of changing_run() */
+static uint32_t only = NAMES; /* the kernel of priced_run() */
+static struct estimates calls, counts[NAMES], times[NAMES], running, idle, dense, sparse;
 
 static double uniform(void)
 {
 	return (rand() + 0.5) / (RAND_MAX + 1.0);
-}
-
-static void add_watch(struct store *store, const struct watch_cycle *cycle)
-{
-	uint64_t all_ns = cycle->end_ns - cycle->start_ns;
-	uint64_t ms = (all_ns - cycle->watched_ns) / 1000000;
-
-	store_add(store, &(struct core_watch){ .second = cycle->opened_ns / SECOND_NS,
-					       .process = program.id,
-					       .part = PRICE_EXACT,
-					       .windows = cycle->window,
-					       .watched_ns = cycle->watched_ns,
-					       .all_ns = all_ns,
-					       .seen = cycle->hits,
-					       .missed = cycle->missed,
-					       .missed_by = cycle->missed_by,
-					       .missed_missed = cycle->missed * cycle->missed,
-					       .missed_ms = cycle->missed * ms,
-					       .ms_ms = ms * ms });
 }
 
 static void add_whole(struct store *store)
@@ -86,11 +74,13 @@ static void add_whole(struct store *store)
 static void take_cycle(struct store *store)
 {
 	struct watch_cycle cycle;
+	struct core_watch row;
 
 	if (!watch_take_cycle(&program.watch, &cycle))
 		return;
 	tally_cycle(&program.tally, &cycle);
-	add_watch(store, &cycle);
+	row = row_of_cycle(&cycle, program.id, PRICE_EXACT);
+	store_add(store, &row);
 }
 
 /* As daemon/price/price.c does it. */
@@ -215,7 +205,7 @@ static void program_run(uint32_t id, struct store *store)
 		if (program.seen[i].calls)
 			add_second(store, START_NS / SECOND_NS + i, &program.seen[i]);
 	add_process(store, id, PID + id, program.now_ns);
-	store_commit(store, program.now_ns);
+	store_commit(store, START_NS); /* so nothing is old enough to be condensed */
 	calls.of[id].truth = (double)program.made.calls;
 	for (uint32_t name = 0; name < NAMES; name++) {
 		counts[name].of[id].truth = (double)program.made.count[name];
@@ -252,7 +242,10 @@ static void take_row(const char *query, const char *row)
 {
 	uint32_t name = !!strstr(row, "\"name\":\"gemm\"");
 
-	if (strcmp(query, "launches") == 0) {
+	if (changing) {
+		take(strstr(row, "cuLaunchKernelEx") ? &sparse : &dense, row, "calls",
+		     "plus_minus");
+	} else if (strcmp(query, "launches") == 0) {
 		take(&calls, row, "calls", "plus_minus");
 	} else if (strcmp(query, "kernels") == 0) {
 		take(&counts[name], row, "count", "plus_minus");
@@ -270,7 +263,9 @@ static void estimate(const struct fixture *fixture, const char *query)
 	request.name = (char *)query;
 	request.limit = 5 * PROGRAMS;
 	run_named(fixture, &request, &answer);
-	assert_int_equal(answer.rows, strcmp(query, "launches") == 0 ? PROGRAMS : 2 * PROGRAMS);
+	assert_int_equal(answer.rows, only < NAMES || (strcmp(query, "launches") == 0 && !changing)
+					      ? PROGRAMS
+					      : 2 * PROGRAMS);
 	for (char *row = strstr(answer.text, "{\"pid\""); row; row = strstr(row, "\n{")) {
 		row += *row == '\n';
 		row[strcspn(row, "\n")] = '\0';
@@ -281,6 +276,102 @@ static void estimate(const struct fixture *fixture, const char *query)
 	answer_text_done(&answer);
 }
 
+/* Of the probe tier: first calls of one function, in many windows, then of another, in few. */
+static void changing_run(uint32_t id, struct store *store)
+{
+	static const struct phase {
+		uint32_t fn;
+		double seconds, rate, gap_ns;
+		struct estimates *estimates;
+	} phases[] = {
+		{ FN_LAUNCH, 100, 2000, 0.5e9, &dense },
+		{ FN_OTHER, SECONDS - 100, 1000, 4e9, &sparse },
+	};
+	double now_ns = (double)START_NS;
+
+	for (size_t i = 0; i < ARRAY_SIZE(phases); i++) {
+		const struct phase *phase = &phases[i];
+		double end_ns = now_ns + phase->seconds * SECOND_NS;
+
+		while (now_ns < end_ns) {
+			double gap_ns = 2 * uniform() * phase->gap_ns,
+			       open_ns = (0.3 + 0.2 * uniform()) * 1e9;
+			double gap = round(gap_ns / 1e9 * phase->rate * (0.8 + 0.4 * uniform()));
+			double seen = round(open_ns / 1e9 * phase->rate * (0.8 + 0.4 * uniform()));
+			double opened_ns = now_ns + gap_ns,
+			       first = SECOND_NS - fmod(opened_ns, SECOND_NS);
+			struct watch_cycle cycle = {
+				.start_ns = (uint64_t)now_ns,
+				.end_ns = (uint64_t)(opened_ns + open_ns),
+				.opened_ns = (uint64_t)opened_ns,
+				.watched_ns = (uint64_t)open_ns,
+				.hits = (uint64_t)seen,
+				.missed = (uint64_t)(seen / open_ns * gap_ns),
+				.window = true,
+			};
+			struct core_watch row = row_of_cycle(&cycle, id, PRICE_PROBES);
+			uint64_t of_first = (uint64_t)(seen * fmin(first / open_ns, 1));
+
+			store_add(store, &row);
+			add_rollup(store, id, phase->fn, OP_LAUNCH, of_first,
+				   (struct core_rollup){ .second = row.second });
+			add_rollup(store, id, phase->fn, OP_LAUNCH, cycle.hits - of_first,
+				   (struct core_rollup){ .second = row.second + 1 });
+			phase->estimates->of[id].truth += gap + seen;
+			now_ns = opened_ns + open_ns;
+		}
+	}
+	add_process(store, id, PID + id, (uint64_t)now_ns);
+	store_commit(store, START_NS);
+}
+
+static double normal(void)
+{
+	double sum = -6;
+
+	for (int i = 0; i < 12; i++)
+		sum += uniform();
+	return sum;
+}
+
+/* Of the exact tier: each window tells the same, but the price is a little off, and with it what
+ * all of them missed. */
+static void priced_run(uint32_t id, struct store *store)
+{
+	double off = UNSURE * normal(), now_ns = (double)START_NS;
+
+	while (now_ns < (double)START_NS + SECONDS * 1e9) {
+		double gap_ns = floor(1 + 6 * uniform()) * 1e9;
+		struct watch_cycle cycle = {
+			.start_ns = (uint64_t)now_ns,
+			.end_ns = (uint64_t)(now_ns + gap_ns + 1e9),
+			.opened_ns = (uint64_t)(now_ns + gap_ns),
+			.watched_ns = SECOND_NS,
+			.hits = 2000,
+			.missed = (uint64_t)(2000 * gap_ns / 1e9 * (1 + off)),
+			.window = true,
+		};
+		struct core_watch row;
+
+		cycle.missed_by = (uint64_t)((double)cycle.missed * NINE_OF_TEN * UNSURE);
+		row = row_of_cycle(&cycle, id, PRICE_EXACT);
+		store_add(store, &row);
+		store_add(store, &(struct core_work){ .second = row.second,
+						      .process = id,
+						      .kind = OP_KERNEL,
+						      .name = NAME_ADD,
+						      .count = cycle.hits,
+						      .total_ns = cycle.hits * 1000,
+						      .min_ns = 1000,
+						      .max_ns = 1000 });
+		counts[ADD].of[id].truth += 2000 + 2000 * gap_ns / 1e9;
+		times[ADD].of[id].truth += 1000 * (2000 + 2000 * gap_ns / 1e9);
+		now_ns += gap_ns + 1e9;
+	}
+	add_process(store, id, PID + id, (uint64_t)now_ns);
+	store_commit(store, START_NS);
+}
+
 static int setup(void **state)
 {
 	static const struct function functions[] = {
@@ -288,6 +379,10 @@ static int setup(void **state)
 				.kind = OP_LAUNCH,
 				.effect = EFFECT_SUBMIT,
 				.hot = true },
+		[FN_OTHER] = { .name = "cuLaunchKernelEx",
+			       .kind = OP_LAUNCH,
+			       .effect = EFFECT_SUBMIT,
+			       .hot = true },
 	};
 	struct fixture *fixture;
 
@@ -297,15 +392,58 @@ static int setup(void **state)
 	fixture->config.functions = (struct function_table){ functions, ARRAY_SIZE(functions) };
 	if (fixture_open(fixture) != 0)
 		return -1;
-	srand(1);
+	srand(3);
+	memset(counts, 0, sizeof(counts));
+	memset(times, 0, sizeof(times));
 	store_add_name(fixture->store, NAME_ADD, "add", 3);
 	store_add_name(fixture->store, NAME_ADD + GEMM, "gemm", 4);
+	return 0;
+}
+
+static int setup_programs(void **state)
+{
+	struct fixture *fixture;
+
+	if (setup(state) != 0)
+		return -1;
+	fixture = *state;
 	for (uint32_t id = 1; id <= PROGRAMS; id++)
 		program_run(id, fixture->store);
-	fixture_commit(fixture, fixture_now_ns);
+	fixture_commit(fixture, START_NS);
 	estimate(fixture, "launches");
 	estimate(fixture, "kernels");
 	estimate(fixture, "idle");
+	return 0;
+}
+
+static int setup_priced(void **state)
+{
+	struct fixture *fixture;
+
+	if (setup(state) != 0)
+		return -1;
+	fixture = *state;
+	for (uint32_t id = 1; id <= PROGRAMS; id++)
+		priced_run(id, fixture->store);
+	fixture_commit(fixture, START_NS);
+	only = ADD;
+	estimate(fixture, "kernels");
+	return 0;
+}
+
+static int setup_changing(void **state)
+{
+	struct fixture *fixture;
+
+	if (setup(state) != 0)
+		return -1;
+	fixture = *state;
+	only = NAMES;
+	changing = true;
+	for (uint32_t id = 1; id <= PROGRAMS; id++)
+		changing_run(id, fixture->store);
+	fixture_commit(fixture, START_NS);
+	estimate(fixture, "launches");
 	return 0;
 }
 
@@ -348,6 +486,18 @@ static void so_are_the_states_of_the_device(void **state)
 	assert_right(&idle);
 }
 
+static void what_the_price_leaves_open_is_in_the_interval(void **state)
+{
+	assert_right(&counts[ADD]);
+	assert_right(&times[ADD]);
+}
+
+static void calls_of_a_function_are_estimated_by_the_windows_of_its_time(void **state)
+{
+	assert_right(&dense);
+	assert_right(&sparse);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -356,6 +506,14 @@ int main(void)
 		cmocka_unit_test(so_is_their_time),
 		cmocka_unit_test(so_are_the_states_of_the_device),
 	};
+	static const struct CMUnitTest priced[] = {
+		cmocka_unit_test(what_the_price_leaves_open_is_in_the_interval),
+	};
+	static const struct CMUnitTest by_function[] = {
+		cmocka_unit_test(calls_of_a_function_are_estimated_by_the_windows_of_its_time),
+	};
 
-	return cmocka_run_group_tests(tests, setup, fixture_teardown);
+	return cmocka_run_group_tests(tests, setup_programs, fixture_teardown) ||
+	       cmocka_run_group_tests(priced, setup_priced, fixture_teardown) ||
+	       cmocka_run_group_tests(by_function, setup_changing, fixture_teardown);
 }

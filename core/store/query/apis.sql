@@ -25,8 +25,25 @@ WITH each AS (
 	WHERE @IN_WINDOW@
 	AND freed = 0
 	GROUP BY second, process, kind, fn
-), @WINDOWS@, s AS (
-	SELECT each.kind, fn, sum(@ESTIMATED@) AS calls, sum(calls * error * calls * error) AS error2,
+), @WINDOWS@, recorded AS MATERIALIZED (
+	SELECT process, second, rollup.kind, fn, sum(calls) AS calls
+	FROM @CALLS_OF_WINDOWS@
+	GROUP BY process, second, rollup.kind, fn
+), @AT_WINDOWS_OF_CALLS@, b AS MATERIALIZED (
+	SELECT process, kind, fn, hot.ms, sum(calls * more * part) AS calls
+	FROM recorded
+	JOIN at USING (process, second)
+	JOIN hot USING (process, since)
+	JOIN known USING (process)
+	GROUP BY process, kind, fn, since
+), u AS MATERIALIZED (
+	SELECT process, kind, fn, sum(b.calls) AS missed, @MISSED_OF_CALLS_BY@ AS missed_by
+	FROM b
+	JOIN missed USING (process)
+	GROUP BY process, kind, fn
+), s AS (
+	SELECT each.kind, each.fn, sum(each.calls + coalesce(u.missed, 0)) AS calls,
+		sum(missed_by * missed_by) AS error2,
 		sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns, sum(errors) AS errors,
 		sum(timed) AS timed, sum(total_ns) AS total_ns,
 		min(min_ns) AS min_ns, max(max_ns) AS max_ns, sum(bytes) AS bytes
@@ -37,10 +54,11 @@ WITH each AS (
 		FROM each
 		GROUP BY process, kind, fn
 	) each
-	LEFT JOIN function f ON f.id = fn
-	LEFT JOIN windows ON windows.process = each.process AND f.hot
-	GROUP BY each.kind, fn
-) SELECT @FUNCTION@, k.name, calls, CAST(round(root(error2)) AS INTEGER), share(watched_ns, all_ns),
+	LEFT JOIN function f ON f.id = each.fn
+	LEFT JOIN missed ON missed.process = each.process AND f.hot
+	LEFT JOIN u ON u.process = each.process AND u.kind = each.kind AND u.fn = each.fn
+	GROUP BY each.kind, each.fn
+) SELECT @FUNCTION@, k.name, CAST(round(calls) AS INTEGER), CAST(round(root(error2)) AS INTEGER), share(watched_ns, all_ns),
 	errors,
 	CASE WHEN timed > 0 THEN total_ns END, CASE WHEN timed > 0 THEN total_ns / timed END,
 	min_ns, CASE WHEN timed > 0 THEN max_ns END, bytes

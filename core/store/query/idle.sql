@@ -36,6 +36,7 @@ WITH s AS (
 	SELECT process, device, state, @IS_WORK@ AS works, since, ms, faster, sum(ns) AS ns
 	FROM recorded
 	JOIN at USING (process, second)
+	JOIN windows USING (process, since)
 	GROUP BY process, device, state, since
 -- In unwatched time the device has more work, and less of everything else.
 ), whole AS MATERIALIZED (

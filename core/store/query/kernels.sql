@@ -69,6 +69,7 @@ WITH w AS MATERIALIZED (
 	SELECT process, name, stack, stream, ms, sum(count * more) AS count, sum(ns * more) AS ns
 	FROM recorded
 	JOIN at USING (process, second)
+	JOIN windows USING (process, since)
 	GROUP BY process, name, stack, stream, since
 ), u AS MATERIALIZED (
 	SELECT process, name, stack, stream, sum(b.count) AS missed, sum(b.ns) AS missed_ns,

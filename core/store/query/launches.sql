@@ -24,13 +24,34 @@ WITH s AS (
 	WHERE @IN_WINDOW@
 	AND freed = 0 AND kind IN (SELECT id FROM kind WHERE name = 'launch')
 	GROUP BY process, fn, device, stack
-), @WINDOWS@
-SELECT p.pid, p.comm, @FUNCTION@, nullif(device, -1),
-	@ESTIMATED@, CAST(round(calls * error) AS INTEGER), share(watched_ns, all_ns),
-	errors, captured, stack
-FROM s
-JOIN process p ON p.id = s.process
-LEFT JOIN function f ON f.id = s.fn
-LEFT JOIN windows ON windows.process = s.process AND f.hot
+), @WINDOWS@, recorded AS MATERIALIZED (
+	SELECT process, second, rollup.kind, fn, device, stack, sum(calls) AS calls
+	FROM @CALLS_OF_WINDOWS@
+	GROUP BY process, second, rollup.kind, fn, device, stack
+), @AT_WINDOWS_OF_CALLS@, b AS MATERIALIZED (
+	SELECT process, fn, device, stack, hot.ms, sum(calls * more * part) AS calls
+	FROM recorded
+	JOIN at USING (process, second)
+	JOIN hot USING (process, since)
+	JOIN known USING (process)
+	WHERE kind IN (SELECT id FROM kind WHERE name = 'launch')
+	GROUP BY process, fn, device, stack, since
+), u AS MATERIALIZED (
+	SELECT process, fn, device, stack, sum(b.calls) AS missed, @MISSED_OF_CALLS_BY@ AS missed_by
+	FROM b
+	JOIN missed USING (process)
+	GROUP BY process, fn, device, stack
+), e AS (
+	SELECT s.process, s.fn, s.device, s.stack, calls + coalesce(u.missed, 0) AS calls, missed_by,
+		errors, captured
+	FROM s
+	LEFT JOIN u ON u.process = s.process AND u.fn = s.fn AND u.device = s.device
+	AND u.stack IS s.stack
+) SELECT p.pid, p.comm, @FUNCTION@, nullif(device, -1), CAST(round(calls) AS INTEGER),
+	CAST(round(missed_by) AS INTEGER), share(watched_ns, all_ns), errors, captured, stack
+FROM e
+JOIN process p ON p.id = e.process
+LEFT JOIN function f ON f.id = fn
+LEFT JOIN missed ON missed.process = e.process AND f.hot
 ORDER BY 5 DESC, p.pid, 3
 LIMIT :limit

@@ -68,25 +68,51 @@
 		") GROUP BY process" \
 	") c ON c.process = p.id"
 
-/* Where hot calls were watched in windows: for each one seen, how many more there were, and how far
- * that may be off (90 %), and the share of the time that was watched. To be joined for functions
- * that are hot. */
+/* Where hot calls were watched in windows: by window (those that start in a second are one), how
+ * much it stands for, and until when what was counted is its; and that in all. */
 #define WINDOWS \
-	"seen AS (" \
-		"SELECT process, sum(calls) AS hot FROM rollup JOIN function f ON f.id = fn" \
-		" WHERE f.hot AND freed = 0 AND " IN_WINDOW " GROUP BY process" \
-	"), windows AS MATERIALIZED (" \
-		"SELECT process, CAST(sum(missed) AS REAL) / hot AS more," \
-		" " MISSED_ERROR " / hot AS error," \
+	"windows AS MATERIALIZED (" \
+		"SELECT process, second AS since," \
+		" second + sum(watched_ns) / 1000000000 + 2 AS until," \
+		" (sum(all_ns) - sum(watched_ns)) / 1e6 AS ms, sum(ms_ms) AS ms2," \
+		" CAST(sum(missed) AS REAL) AS missed, sum(missed_by) AS missed_by," \
+		" sum(missed_missed) AS missed2, sum(missed_ms) AS missed_ms," \
+		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns, sum(windows) AS count" \
+		" FROM watch WHERE all_ns > 0 AND " IN_WINDOW " GROUP BY process, second" \
+	"), missed AS MATERIALIZED (" \
+		"SELECT process, sum(ms > 0) AS windows, sum(ms) AS ms, sum(ms * ms) AS ms2," \
+		" sum(missed) AS missed," \
+		" CAST(sum(missed_by) AS REAL) / max(sum(missed), 1) AS unsure," \
+		" window_error(sum(count), sum(missed), sum(ms), sum(missed2)," \
+		" sum(missed_ms), sum(ms2)) / max(sum(missed), 1) AS error," \
 		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns" \
-		" FROM watch JOIN seen USING (process)" \
-		" WHERE hot > 0 AND " IN_WINDOW " GROUP BY process" \
-		" HAVING sum(all_ns) > 0" \
+		" FROM windows GROUP BY process" \
 	")"
-#define MISSED_ERROR \
-	"both(window_error(sum(windows), sum(missed), (sum(all_ns) - sum(watched_ns)) / 1e6," \
-	" sum(missed_missed), sum(missed_ms), sum(ms_ms)), sum(missed_by))"
-#define ESTIMATED "CAST(round(calls * (1 + coalesce(more, 0))) AS INTEGER)"
+/* Of rollups of hot functions, those of processes with windows. Nothing is read without any. */
+#define CALLS_OF_WINDOWS \
+	"(SELECT 1 FROM missed LIMIT 1) CROSS JOIN rollup" \
+	" JOIN function f ON f.id = fn" \
+	" WHERE f.hot AND freed = 0 AND process IN (SELECT process FROM missed) AND " IN_WINDOW
+/* Calls by window, from rows named recorded, and how much was missed for each. Where none of a
+ * window is left, which another clock's second or old sums can do, the others stand for it. */
+#define AT_WINDOWS_OF_CALLS \
+	AT_WINDOWS "," \
+	"hot AS MATERIALIZED (" \
+		"SELECT process, since, windows.missed / sum(calls) AS more," \
+		" windows.missed, windows.ms" \
+		" FROM recorded JOIN at USING (process, second)" \
+		" JOIN windows USING (process, since)" \
+		" GROUP BY process, since" \
+	"), known AS MATERIALIZED (" \
+		"SELECT process, max(missed.missed, 1) / max(sum(hot.missed), 1) AS part" \
+		" FROM hot JOIN missed USING (process) GROUP BY process" \
+	")"
+/* How far the sum of what was missed, by window, may be off (90 %). Old ones are sums of minutes:
+ * where there are too few of these, by how much all calls of the process may. */
+#define MISSED_OF_CALLS_BY \
+	"both(CASE WHEN windows < 3 THEN sum(b.calls) * error ELSE" \
+	" window_error(windows, sum(b.calls), missed.ms, sum(b.calls * b.calls)," \
+	" sum(b.calls * b.ms), ms2) END, sum(b.calls) * unsure)"
 
 /* Where the exact tier recorded in windows: by window, how much was missed for each hot call that
  * was recorded in or since it, in how many milliseconds; and that in all. */
@@ -114,13 +140,20 @@ _Static_assert(PRICE_EXACT == 2, "PART_EXACT is its number");
 	" WHERE process IN (SELECT process FROM missed) AND " IN_WINDOW
 #define WORK_OF_WINDOWS   OF_WINDOWS("work")
 #define BUSY_OF_WINDOWS   OF_WINDOWS("busy")
-/* The window that each second of such rows, named recorded, belongs to. */
+/* The window that each second of such rows, named recorded, belongs to: the last one that started,
+ * unless it is long over. */
 #define AT_WINDOWS \
-	"at AS MATERIALIZED (" \
-		"SELECT r.process, r.second, since, more, faster, ms" \
-		" FROM (SELECT DISTINCT process, second FROM recorded) r" \
-		" JOIN windows w ON w.process = r.process" \
-		" AND r.second >= since AND r.second < until" \
+	"last AS (" \
+		"SELECT process, second," \
+		" max(since) OVER (PARTITION BY process ORDER BY second) AS since" \
+		" FROM (" \
+			"SELECT DISTINCT process, second, NULL AS since FROM recorded" \
+			" UNION ALL SELECT process, since, since FROM windows" \
+		")" \
+	"), at AS MATERIALIZED (" \
+		"SELECT DISTINCT last.process, second, last.since" \
+		" FROM last JOIN windows w ON w.process = last.process AND w.since = last.since" \
+		" AND second < until" \
 	")"
 /* How far the sum of what was missed of a thing, by window, may be off. */
 #define MISSED_BY(value) \
@@ -135,7 +168,7 @@ _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
 /* The current tier of a process, from its row of `collect`. */
 #define JOIN_COLLECT \
 	" LEFT JOIN (" \
-		"SELECT c.process, c.state, since_ns, taken, budget_ppm," \
+		"SELECT c.process, c.state, since_ns, taken," \
 		" share(busy_ns - own_ns, wall_ns) AS callback, share(own_ns, wall_ns) AS own" \
 		" FROM collect c" \
 		" WHERE until_ns IS NULL" \
@@ -146,20 +179,17 @@ _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
 
 /* Of a row of `price`: no other part has taken its place. */
 #define PRICE_HOLDS "(turns > 0 OR NOT measured)"
+#define PART_STACKS "3"
+_Static_assert(PRICE_STACKS == 3, "PART_STACKS is its number");
 /* What recording costs a process, of all parts. An interval needs all of them measured. */
 #define JOIN_PRICE \
 	" LEFT JOIN (" \
 		"SELECT process, sum(cost_ppm) AS cost," \
 		" CASE WHEN min(measured) THEN sum(cost_low_ppm) END AS low," \
 		" CASE WHEN min(measured) THEN sum(cost_high_ppm) END AS high," \
-		" max(CASE WHEN " PRICE_HOLDS " THEN budget_ppm END) AS budget," \
-		" max(part = " PART_EXACT " AND " PRICE_HOLDS ") AS windows" \
-		" FROM price GROUP BY process" \
+		" nullif(max(CASE WHEN " PRICE_HOLDS " THEN budget_ppm END), 0) AS budget" \
+		" FROM price WHERE part <> " PART_STACKS " GROUP BY process" \
 	") e ON e.process = p.id"
-/* What bounds that of a process with both. Without windows the library keeps the budget of the
- * exact tier. */
-#define BUDGET \
-	"nullif(CASE WHEN x.process IS NULL OR e.windows THEN e.budget ELSE x.budget_ppm END, 0)"
 #define PRICE_PART_TEXT(number, name, text) " WHEN " #number " THEN '" text "'"
 #define PRICE_PART "CASE part" PRICE_PARTS(PRICE_PART_TEXT) " ELSE 'part ' || part END"
 

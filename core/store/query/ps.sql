@@ -28,7 +28,7 @@
 --   errors        integer
 --   command       text
 SELECT p.pid, @USER@, p.comm, p.container, @TIER@,
-	x.since_ns, e.cost, e.low, e.high, @BUDGET@, x.callback, x.own, x.taken, coalesce(l.lost, 0),
+	x.since_ns, e.cost, e.low, e.high, e.budget, x.callback, x.own, x.taken, coalesce(l.lost, 0),
 	coalesce(m.live_bytes, 0), coalesce(m.peak_bytes, 0),
 	coalesce(c.calls, 0), coalesce(c.errors, 0), p.command
 FROM process p@JOIN_MEMORY@@JOIN_CALLS@@JOIN_COLLECT@@JOIN_PRICE@
