@@ -39,10 +39,11 @@ struct thread {
 	__u16 choice; /* enum probe_choice */
 	__u32 ns_tid;
 	__u32 depth;
-	__u32 own;				      /* a thread of the injected library */
-	__u32 hits[PROBE_GROUPS];		      /* not yet added to the process's */
-	__u64 hits_ns;				      /* when that was last done */
-	__u8 entered[PROBE_GROUPS][PROBE_COPIES_MAX]; /* epoch of the last call that counted */
+	__u32 own;					/* a thread of the injected library */
+	__u32 hits[PROBE_GROUPS];			/* not yet added to the process's */
+	__u32 walks[PROBE_WALKS], walk_ns[PROBE_WALKS]; /* likewise */
+	__u64 hits_ns;					/* when that was last done */
+	__u8 entered[PROBE_GROUPS][PROBE_COPIES_MAX];	/* epoch of the last call that counted */
 	__u8 returned[PROBE_COPIES_MAX];
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */

@@ -45,6 +45,11 @@ static __noinline int hits_add_up(struct thread *thread, __u64 now)
 			__sync_fetch_and_add(&workers[cpu].hits, thread->hits[group]);
 		thread->hits[group] = 0;
 	}
+	for (__u32 kind = 0; process && kind < PROBE_WALKS; kind++) {
+		__sync_fetch_and_add(&process->walks[kind], thread->walks[kind]);
+		__sync_fetch_and_add(&process->walk_ns[kind], thread->walk_ns[kind]);
+		thread->walks[kind] = thread->walk_ns[kind] = 0;
+	}
 	thread->hits_ns = now;
 	return 0;
 }
@@ -54,6 +59,20 @@ static __always_inline void hit_add(struct thread *thread, __u32 group, __u64 no
 	thread->hits[group]++;
 	if (thread->hits[group] >= PROBE_HITS_BATCH || now - thread->hits_ns >= PROBE_HITS_NS)
 		hits_add_up(thread, now);
+}
+
+/* With the next hit they are added up. */
+static __always_inline void walk_add(struct thread *thread, bool always, __u64 began_ns)
+{
+	__u32 ns = bpf_ktime_get_ns() - began_ns;
+
+	if (always) {
+		thread->walks[PROBE_WALK_ALWAYS]++;
+		thread->walk_ns[PROBE_WALK_ALWAYS] += ns;
+	} else {
+		thread->walks[PROBE_WALK_SAMPLED]++;
+		thread->walk_ns[PROBE_WALK_SAMPLED] += ns;
+	}
 }
 
 #endif

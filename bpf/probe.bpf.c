@@ -103,7 +103,7 @@ static __always_inline __u32 thread_depth(struct thread *thread, __u64 sp)
 SEC("uprobe")
 int enter(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx), now, stack_id = 0, wake;
+	__u64 cookie = bpf_get_attach_cookie(ctx), now, began, stack_id = 0, wake;
 	__u32 fn = (__u16)cookie, depth;
 	struct probe_desc *desc = bpf_map_lookup_elem(&descs, &fn);
 	struct thread *thread;
@@ -118,7 +118,9 @@ int enter(struct pt_regs *ctx)
 	if (!thread_is_watched(thread))
 		return 0;
 	if (stack_wanted(ctx, thread, desc, fn, now)) {
+		began = bpf_ktime_get_ns();
 		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP);
+		walk_add(thread, desc->flags & PROBE_STACK, began);
 		if (!stack_id) {
 			stack_lost = true;
 			COUNT(stacks_lost);

@@ -97,10 +97,15 @@ struct probe_settings {
 	__u8 epoch[PROBE_GROUPS][PROBE_COPIES_MAX]; /* whose links count */
 };
 
-/* How often a process ran into probes, watched or not: calls, and their returns as well. Behind by
- * what its threads have not added up yet. */
+/* Why a stack was walked: by the settings, or because its function always has one. */
+enum probe_walk { PROBE_WALK_SAMPLED, PROBE_WALK_ALWAYS, PROBE_WALKS };
+
+/* How often a process ran into probes, watched or not: calls, and their returns as well; and how
+ * many stacks were walked, which took it how long. Behind by what its threads have not added up
+ * yet. */
 struct probe_hits {
 	__u64 hits[PROBE_GROUPS];
+	__u64 walks[PROBE_WALKS], walk_ns[PROBE_WALKS];
 };
 #define PROBE_HITS_MAX	 8192	  /* processes */
 #define PROBE_HITS_BATCH 64	  /* that a thread adds up, */

@@ -15,11 +15,11 @@ static void on_out(void *data, uint32_t pid, enum probe_group group, uint64_t st
 		    end_ns, first);
 }
 
-static void on_hot(void *data, uint32_t pid, uint64_t calls)
+static void on_counted(void *data, uint32_t pid, const struct probe_hits *grown)
 {
 	struct daemon *daemon = data;
 
-	price_counted(daemon->price, pid, calls);
+	price_counted(daemon->price, pid, grown);
 }
 
 void daemon_missed(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns, bool first)
@@ -45,7 +45,7 @@ static struct flood_config flood_config(const struct daemon *daemon)
 
 int daemon_start_flood(struct daemon *daemon)
 {
-	struct flood_callbacks callbacks = { .out = on_out, .hot = on_hot };
+	struct flood_callbacks callbacks = { .out = on_out, .counted = on_counted };
 	struct flood_config config = flood_config(daemon);
 
 	return flood_new(&daemon->loop, daemon->probe, daemon->libraries, &config, &callbacks,

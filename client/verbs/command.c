@@ -42,7 +42,7 @@ const struct command command_table[] = {
 	  cmd_attach },
 	{ "detach", "PID", "stop recording a process and restore it", OPTION_JSON, 1, 1,
 	  "Example: tsctl detach 4711\n", cmd_detach },
-	{ "cost", "[PID]", "show what tracing costs a process, and what a budget would save",
+	{ "cost", "[PID]", "show what tracing costs a process, and what other settings would save",
 	  OPTIONS_TABLE | OPTION_WIDE | OPTION_NOW, 0, 1,
 	  "Without a PID, list all processes. A cost is how much more time a process needs "
 	  "because\n"

@@ -91,27 +91,42 @@ static void flood_remove(struct flood *flood, struct flooder *flooder)
 	free(flooder);
 }
 
-/* Its count starts anew with another process of the same number. */
+/* A count starts anew with another process of the same number. */
+static uint64_t grown_since(uint64_t before, uint64_t now)
+{
+	return now >= before ? now - before : now;
+}
+
+static struct probe_hits hits_grown(const struct probe_hits *before, const struct probe_hits *now)
+{
+	struct probe_hits grown;
+
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+		grown.hits[group] = grown_since(before->hits[group], now->hits[group]);
+	for (enum probe_walk kind = 0; kind < PROBE_WALKS; kind++) {
+		grown.walks[kind] = grown_since(before->walks[kind], now->walks[kind]);
+		grown.walk_ns[kind] = grown_since(before->walk_ns[kind], now->walk_ns[kind]);
+	}
+	return grown;
+}
+
 static void on_hits(void *data, uint32_t pid, const struct probe_hits *hits)
 {
 	struct flood *flood = data;
 	struct flooder *flooder = flood_find(flood, pid);
-	uint64_t grown[PROBE_GROUPS];
+	struct probe_hits grown;
 
 	if (!flooder)
 		flooder = flood_add(flood, pid);
 	if (!flooder)
 		return;
-	for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
-		uint64_t before = flooder->seen.hits[group], now = hits->hits[group];
-
-		grown[group] = now >= before ? now - before : now;
-		flooder->spent_ns[group] = (double)grown[group] * (double)flood->config.hit_ns;
-	}
+	grown = hits_grown(&flooder->seen, hits);
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+		flooder->spent_ns[group] = (double)grown.hits[group] * (double)flood->config.hit_ns;
 	flooder->seen = *hits;
 	flooder->turn = flood->turn;
-	if (grown[PROBE_HOT])
-		flood->callbacks.hot(flood->data, pid, grown[PROBE_HOT]);
+	if (grown.hits[PROBE_HOT] || grown.hits[PROBE_COLD])
+		flood->callbacks.counted(flood->data, pid, &grown);
 }
 
 static double flooder_spent_ns(const struct flooder *flooder)

@@ -26,8 +26,8 @@ struct flood_callbacks {
 	 * told yet. */
 	void (*out)(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns,
 		    uint64_t end_ns, bool first);
-	/* The hot calls that it has made since the last time. */
-	void (*hot)(void *data, uint32_t pid, uint64_t calls);
+	/* What was counted of it since the last time, if anything was. */
+	void (*counted)(void *data, uint32_t pid, const struct probe_hits *grown);
 };
 
 int flood_new(uv_loop_t *loop, struct probe *probe, struct libraries *libraries,

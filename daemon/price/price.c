@@ -11,6 +11,7 @@
 #include "core/base/map.h"
 #include "core/base/time.h"
 #include "core/price/tally.h"
+#include "core/price/walks.h"
 #include "daemon/library/library.h"
 
 #define TICK_WINDOWS_MS 25 /* while a process is watched in windows */
@@ -32,11 +33,14 @@ struct priced {
 	struct watch watch;
 	uint64_t hot_ns; /* the last hot call */
 	bool exact;	 /* records of the exact tier come and go with the links */
+	bool recorded;	 /* they are always there, */
+	double kept;	 /* and the library itself keeps this budget, 0: none */
 	struct tally tally;
+	struct walks walks;
 	uint32_t tid[THREADS], next_tid;
 	uint64_t received, lost, counted; /* hot calls; the last, when they were last counted */
 	uint64_t reported_ns;		  /* when this was last looked at */
-	struct price_told reported;
+	struct price_told reported, reported_walks;
 	struct given_budget {
 		bool set;
 		double budget;
@@ -101,6 +105,12 @@ static enum price_part priced_part(const struct priced *priced)
 	return priced->exact ? PRICE_EXACT : PRICE_PROBES;
 }
 
+/* That is told: with records it is the price of both, in windows or not. */
+static enum price_part priced_told_part(const struct priced *priced)
+{
+	return priced->exact || priced->recorded ? PRICE_EXACT : PRICE_PROBES;
+}
+
 static void price_take_cycle(struct price *price, struct priced *priced)
 {
 	struct watch_cycle cycle;
@@ -155,18 +165,22 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 	return true;
 }
 
-void price_counted(struct price *price, uint32_t pid, uint64_t calls)
+void price_counted(struct price *price, uint32_t pid, const struct probe_hits *grown)
 {
 	struct priced *priced = price_find(price, pid);
 
 	if (!priced)
 		return;
+	walks_add(&priced->walks, WALK_SAMPLED, grown->walks[PROBE_WALK_SAMPLED],
+		  grown->walk_ns[PROBE_WALK_SAMPLED]);
+	walks_add(&priced->walks, WALK_ALWAYS, grown->walks[PROBE_WALK_ALWAYS],
+		  grown->walk_ns[PROBE_WALK_ALWAYS]);
 	/* Those that were counted the last time have come by now. */
 	if (priced->counted > priced->received + priced->lost + LOST_SURELY) {
 		watch_lost_hits(&priced->watch, priced->counted - priced->received - priced->lost);
 		priced->lost = priced->counted - priced->received;
 	}
-	priced->counted += calls;
+	priced->counted += grown->hits[PROBE_HOT];
 }
 
 static void price_cold(struct price *price, const struct ts_event *event)
@@ -235,12 +249,35 @@ static struct price_told priced_tell(const struct priced *priced)
 	if (given == &priced->given[PRICE_BY_RECORDING])
 		given = NULL;
 	return (struct price_told){
-		.part = priced_part(priced),
+		.part = priced_told_part(priced),
 		.price = watch_price(&priced->watch),
-		.budget = priced->watch.config.budget,
+		.budget = priced->recorded ? priced->kept : priced->watch.config.budget,
 		.until_ns = given ? given->until_ns : 0,
 		.hit_ns = priced->watch.config.hit_ns,
 	};
+}
+
+static void price_report_walks(struct price *price, struct priced *priced, uint64_t now_ns)
+{
+	bool first = !priced->reported_walks.part;
+	struct price_told told = { .part = PRICE_STACKS };
+	struct walks_price walks;
+
+	walks_tick(&priced->walks, now_ns);
+	walks = walks_price(&priced->walks);
+	told.hit_ns = walks.each_ns;
+	told.price = (struct watch_price){
+		.whole = walks.cost,
+		.now = walks.cost,
+		.cold = walks.always,
+		.share = 1,
+		.rate = walks.rate,
+	};
+	if (first ? !walks.each_ns
+		  : fabs(told.price.now - priced->reported_walks.price.now) < ALIKE)
+		return;
+	priced->reported_walks = told;
+	price->callbacks.price(price->data, priced->pid, &told);
 }
 
 static void price_report(struct price *price, struct priced *priced, uint64_t now_ns)
@@ -251,6 +288,7 @@ static void price_report(struct price *price, struct priced *priced, uint64_t no
 	if (now_ns < priced->reported_ns + (uint64_t)REPORT_NS)
 		return;
 	priced->reported_ns = now_ns;
+	price_report_walks(price, priced, now_ns);
 	told = priced_tell(priced);
 	/* What goes to the store wakes a disk. */
 	if (!first && told_is_like(&told, &priced->reported))
@@ -279,17 +317,19 @@ static bool priced_is_open(struct price *price, const struct priced *priced,
 }
 
 /* It comes under another kind of watch, for which nothing is known. */
-static void price_restart(struct price *price, struct priced *priced, bool exact, uint64_t now_ns)
+static void price_restart(struct price *price, struct priced *priced, const struct price_tier *tier,
+			  uint64_t now_ns)
 {
 	const struct price_told nothing = {
-		.part = priced_part(priced),
+		.part = priced_told_part(priced),
 		.price = { .basis = WATCH_MEASURED },
 	};
 
 	watch_end(&priced->watch, now_ns);
 	price_take_cycle(price, priced);
 	price->callbacks.price(price->data, priced->pid, &nothing);
-	priced->exact = exact;
+	priced->exact = tier->windows;
+	priced->recorded = tier->recording && !tier->windows;
 	priced->reported_ns = 0;
 	watch_init(&priced->watch, &priced->watch.config, priced->watch.seed);
 }
@@ -307,16 +347,18 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 	struct watch_config config = price_watch_config(price), now = priced->watch.config;
 	const struct given_budget *given;
 
-	if (priced->exact != tier->windows)
-		price_restart(price, priced, tier->windows, now_ns);
-	if (priced->exact)
+	if (priced->exact != tier->windows ||
+	    priced->recorded != (tier->recording && !tier->windows))
+		price_restart(price, priced, tier, now_ns);
+	if (priced->exact || priced->recorded)
 		config = (struct watch_config){
-			.budget = tier->budget,
+			.budget = priced->exact ? tier->budget : 0,
 			.hit_ns = EXACT_HIT_NS,
 			.cold_hit_ns = price->config.hit_ns,
 			.turn_ns = EXACT_TURN_NS,
 			.switch_costs = true,
 		};
+	priced->kept = tier->budget;
 	priced_expire(priced, now_ns);
 	given = priced_given(priced);
 	if (given && price->config.windows)

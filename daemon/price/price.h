@@ -70,9 +70,9 @@ bool price_event(struct price *price, const struct ts_event *event);
  * ended. */
 void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_ns);
 
-/* The hot calls that the programs counted since the last time: more than came as events, if the
- * ring was full. */
-void price_counted(struct price *price, uint32_t pid, uint64_t calls);
+/* What the programs counted since the last time: hot calls, of which fewer came as events if the
+ * ring was full, and stacks. */
+void price_counted(struct price *price, uint32_t pid, const struct probe_hits *grown);
 
 /* Its EXIT may never have come. */
 void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns);

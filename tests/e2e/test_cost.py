@@ -1,5 +1,6 @@
 """What a process pays is told with what the figure rests on, measured when asked, and changed by another budget, for a time
 or for good."""
+import ctypes
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from tracesmith import wait_for, workload
 
 SECONDS = 60
 MILLION = 1000000
+PTRACE_SEIZE = 0x4206
 
 
 def read(path):
@@ -61,6 +63,9 @@ class Cost(tracesmith.Case):
         self.assertRegex(text, r"^Process \d+ \(steps\) pays .* its budget is 1 %\n")
         self.assertRegex(text, r"\n  probes: .* measured in place, \d+ turns, .* ago\n")
         self.assertRegex(text, r"CPU time: at least [0-9.]+ % of a core")
+        wait_for("its stacks", lambda: any(part["part"] == "stacks" and part["hit_ns"] and part["basis"] == "estimated"
+                                           for part in self.cost(process.pid)["parts"]))
+        self.assertRegex(self.daemon.ctl("cost", process.pid).out, r"\n  stacks: .*, part of it, estimated from \d+ walks/s at ")
         row, = self.daemon.query("ps", "--pid", process.pid)
         self.assertLess(row["cost_low"], row["cost_high"])
         self.assertIsNone(row["callback_cost"])
@@ -113,7 +118,7 @@ class Cost(tracesmith.Case):
         said = json.loads(self.daemon.ctl("budget", process.pid, "2.5%", "--json").out)
         self.assertEqual(said, {"pid": process.pid, "budget": 25000, "for_ns": None, "setting": 10000, "notes": []})
         wait_for("its budget", lambda: self.budget_of(process.pid) == (25000, False))
-        self.assertEqual([row["budget"] for row in self.daemon.query("cost")], [25000])
+        self.assertEqual([row["budget"] for row in self.daemon.query("cost") if row["part"] == "probes"], [25000])
         self.daemon.ctl("budget", process.pid, "default")
         wait_for("the budget of the settings", lambda: self.budget_of(process.pid) == (10000, False))
 
@@ -164,6 +169,32 @@ class Cost(tracesmith.Case):
         wait_for("its end", lambda: self.daemon.ended(process.pid))
         self.refuse(1, "has ended", "cost", process.pid)
         self.refuse(1, "does not exist", "cost", process.pid, "--now")
+
+
+    def measure(self, pid):
+        """Under way, with its first turn done."""
+        command = [Path(tracesmith.BUILD, "tsctl"), "--socket", self.daemon.socket, "cost", str(pid), "--now"]
+        asker = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, asker)
+        wait_for("a turn", lambda: asker.poll() is None and 0 < self.probes(pid)["turns"] < 12)
+        return asker
+
+    def test_what_happens_meanwhile_is_told(self):
+        """A tracer, such as a debugger, is in nobody's way; who is stopped or ends is told at once."""
+        process = self.start("--calls", 20)
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.assertEqual(libc.ptrace(PTRACE_SEIZE, process.pid, None, None), 0)
+        asker = self.measure(process.pid)
+        process.kill()
+        out, err = asker.communicate(timeout=tracesmith.DEADLINE)
+        self.assertEqual((asker.returncode, out), (1, ""), err)
+        self.assertRegex(err, rf"^tsctl: Process {process.pid} (has ended|does not exist).*\n$")
+        process = self.start("--calls", 20)
+        asker = self.measure(process.pid)
+        process.send_signal(signal.SIGSTOP)
+        out, err = asker.communicate(timeout=tracesmith.DEADLINE)
+        self.assertEqual((asker.returncode, out), (1, ""), err)
+        self.assertRegex(err, "is stopped, so it has no pace")
 
 
 class OtherUsers(tracesmith.Case):

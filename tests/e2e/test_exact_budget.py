@@ -171,6 +171,9 @@ class ExactBudget(tracesmith.Case):
         self.set_default("1%")
         self.wait_gap(process)
         self.assertEqual(self.state(whole.pid), "started")
+        parts = {part["part"]: part for part in self.do("cost", whole.pid)["parts"]}
+        self.assertEqual((parts["exact"]["basis"], parts["exact"]["hit_ns"]), ("estimated", 8000))
+        self.assertGreater(parts["thread"]["cpu"], 0)
         for each in (process, whole):
             self.do("detach", each.pid)
             self.finish(each)

@@ -8,7 +8,50 @@
 #define UNTIL_NS  123456789
 #define TURNED_NS 12345678
 
-enum { ESTIMATED = 1, MEASURED, ENDED };
+enum { ESTIMATED = 1, MEASURED, ENDED, EXACT };
+
+/* In windows, with all stacks, and a thread of the library that takes 2 % of a core. */
+static void add_exact(struct store *store)
+{
+	struct core_price price = {
+		.process = EXACT,
+		.part = PRICE_EXACT,
+		.measured = true,
+		.turns = 6,
+		.budget_ppm = 30000,
+		.share_ppm = 200000,
+		.cost_ppm = 25000,
+		.cost_low_ppm = 20000,
+		.cost_high_ppm = 30000,
+	};
+	const struct core_collect collect = {
+		.process = EXACT,
+		.records = TS_RECORD_KERNELS,
+		.since_ns = 1,
+		.own_ns = SECOND_NS / 50,
+		.busy_ns = SECOND_NS / 10,
+		.wall_ns = SECOND_NS,
+	};
+
+	add_process(store, EXACT, PID + EXACT, 0);
+	store_add(store, &price);
+	/* What windows have taken the place of. */
+	price = (struct core_price){ .process = EXACT, .part = PRICE_PROBES, .measured = true };
+	store_add(store, &price);
+	price = (struct core_price){
+		.process = EXACT,
+		.part = PRICE_STACKS,
+		.whole_ppm = 8000,
+		.cost_ppm = 8000,
+		.cold_ppm = 500,
+		.share_ppm = 1000000,
+		.calls_per_s = 4000,
+		.hit_ns = 2000,
+		.cpu_ppm = 8000,
+	};
+	store_add(store, &price);
+	store_add(store, &collect);
+}
 
 static int setup(void **state)
 {
@@ -57,6 +100,7 @@ static int setup(void **state)
 	price.part = OTHER;
 	price.cost_ppm = price.cost_low_ppm = price.cost_high_ppm = -500;
 	store_add(fixture->store, &price);
+	add_exact(fixture->store);
 	fixture_commit(fixture, fixture_now_ns);
 	return 0;
 }
@@ -79,13 +123,13 @@ static void cost_tells_what_a_figure_rests_on(void **state)
 		"\"budget\":10000,\"until_ns\":null,\"over\":0,\"watched\":1000000,"
 		"\"whole\":3000,\"whole_low\":null,\"whole_high\":null,\"cold\":0,\"cpu\":null,"
 		"\"calls_per_s\":1000,\"hit_ns\":3000,\"turns\":0,\"measured\":\"estimated\","
-		"\"turned_ns\":null}");
+		"\"turned_ns\":null,\"records\":null}");
 	expect_part(state, QUERY(.name = "cost", .pid = PID + MEASURED),
 		    "\"part\":\"probes\",\"cost\":9000,\"low\":7000,\"high\":11000,"
 		    "\"budget\":null,\"until_ns\":123456789,\"over\":1,\"watched\":50000,"
 		    "\"whole\":180000,\"whole_low\":140000,\"whole_high\":220000,\"cold\":100,"
 		    "\"cpu\":400,\"calls_per_s\":0,\"hit_ns\":null,\"turns\":12,"
-		    "\"measured\":\"in place\",\"turned_ns\":12345678}");
+		    "\"measured\":\"in place\",\"turned_ns\":12345678,\"records\":null}");
 	expect_part(state, QUERY(.name = "cost", .pid = PID + MEASURED), "\"part\":\"part 77\",");
 }
 
@@ -105,12 +149,35 @@ static void ps_sums_the_parts(void **state)
 		    "\"cost\":8500,\"cost_low\":6500,\"cost_high\":10500,");
 }
 
+static void stacks_and_the_thread_are_parts_that_do_not_add_up(void **state)
+{
+	Tracesmith__V1__QueryRequest query = QUERY(.name = "cost", .pid = PID + EXACT);
+
+	expect_part(state, query,
+		    "\"part\":\"exact\",\"cost\":25000,\"low\":20000,\"high\":30000,"
+		    "\"budget\":30000,");
+	expect_part(state, query, "\"turned_ns\":null,\"records\":1}");
+	expect_part(
+		state, query,
+		"\"part\":\"stacks\",\"cost\":8000,\"low\":null,\"high\":null,\"budget\":null,");
+	expect_part(state, query,
+		    "\"cold\":500,\"cpu\":8000,\"calls_per_s\":4000,\"hit_ns\":2000,\"turns\":0,"
+		    "\"measured\":\"estimated\",");
+	expect_part(state, query, "\"part\":\"thread\",\"cost\":null,");
+	expect_part(state, query,
+		    "\"cpu\":20000,\"calls_per_s\":null,\"hit_ns\":null,\"turns\":0,"
+		    "\"measured\":\"counted\",");
+	expect_part(state, QUERY(.name = "ps", .pid = PID + EXACT),
+		    "\"cost\":25000,\"cost_low\":20000,\"cost_high\":30000,\"budget\":30000,");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cost_tells_what_a_figure_rests_on),
 		cmocka_unit_test(who_has_ended_pays_nothing),
 		cmocka_unit_test(ps_sums_the_parts),
+		cmocka_unit_test(stacks_and_the_thread_are_parts_that_do_not_add_up),
 	};
 
 	return cmocka_run_group_tests(tests, setup, fixture_teardown);

@@ -27,14 +27,35 @@
 --   turns       integer
 --   measured    text
 --   turned_ns   time
-SELECT p.pid, p.comm, @PRICE_PART@, cost_ppm,
-	CASE WHEN measured THEN cost_low_ppm END, CASE WHEN measured THEN cost_high_ppm END,
-	nullif(budget_ppm, 0), nullif(until_ns, 0), over, share_ppm, whole_ppm,
-	CASE WHEN measured THEN whole_low_ppm END, CASE WHEN measured THEN whole_high_ppm END,
-	cold_ppm, nullif(cpu_ppm, 0), calls_per_s, nullif(hit_ns, 0), turns,
-	CASE WHEN measured THEN 'in place' ELSE 'estimated' END, nullif(turned_ns, 0)
-FROM price
-JOIN process p ON p.id = price.process
-WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@ AND @PRICE_HOLDS@
-ORDER BY cost_ppm DESC, p.pid
+--   records     integer
+WITH own AS (
+	SELECT process, share(own_ns, wall_ns) AS cpu, records
+	FROM collect
+	WHERE until_ns IS NULL
+), part AS (
+	SELECT process, part, @PRICE_PART@ AS name, cost_ppm AS cost,
+		CASE WHEN measured THEN cost_low_ppm END AS low,
+		CASE WHEN measured THEN cost_high_ppm END AS high,
+		nullif(budget_ppm, 0) AS budget, nullif(until_ns, 0) AS until_ns, over, share_ppm AS watched,
+		whole_ppm AS whole, CASE WHEN measured THEN whole_low_ppm END AS whole_low,
+		CASE WHEN measured THEN whole_high_ppm END AS whole_high, cold_ppm AS cold,
+		nullif(cpu_ppm, 0) AS cpu, calls_per_s, nullif(hit_ns, 0) AS hit_ns, turns,
+		CASE WHEN measured THEN 'in place' ELSE 'estimated' END AS measured,
+		nullif(turned_ns, 0) AS turned_ns
+	FROM price
+	WHERE @PRICE_HOLDS@
+	UNION ALL
+-- The library's thread, which nobody waits for.
+	SELECT process, NULL, 'thread', NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,
+		cpu, NULL, NULL, 0, 'counted', NULL
+	FROM own
+	WHERE cpu IS NOT NULL
+) SELECT p.pid, p.comm, part.name, cost, low, high, budget, until_ns, over, watched, whole, whole_low, whole_high, cold,
+	part.cpu, calls_per_s, hit_ns, turns, measured, turned_ns,
+	CASE WHEN part = @PART_EXACT@ THEN own.records END
+FROM part
+JOIN process p ON p.id = part.process
+LEFT JOIN own ON own.process = part.process
+WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@
+ORDER BY cost DESC, p.pid
 LIMIT :limit

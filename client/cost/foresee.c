@@ -1,0 +1,187 @@
+/* Foresee: what other settings would make of a cost. Only what follows from what was measured or
+ * counted is foretold. */
+#include <stdio.h>
+
+#include "client/cost/cost.h"
+#include "core/base/array.h"
+#include "core/base/time.h"
+#include "core/price/share.h"
+#include "proto/event.h"
+
+#define WATCHED_MIN 0.01  /* below it windows come about as seldom as they may */
+#define LIGHT_NS    100	  /* of a call that light mode reports */
+#define SAMPLED	    20	  /* stacks a second and thread, by default */
+#define ALL	    0.9	  /* of the calls: more than a sample of them */
+#define OFFERED	    30000 /* a budget for who has none in the exact tier */
+
+/* What CUPTI takes for a call, as far as was measured (docs/measurements.md, "What each part of
+ * CUPTI costs"): the most in a launch-bound PyTorch step, the least in a loop of empty kernels. */
+static const struct {
+	uint32_t record;
+	const char *setting;
+	int64_t low_ns, high_ns;
+} kinds[] = {
+	{ TS_RECORD_KERNELS, "tsctl attach --records -kernels", 800, 1800 },
+	{ TS_RECORD_SYNCS, "tsctl attach --records -syncs", 0, 3000 },
+};
+
+static int64_t price_within(const struct cost_part *part, int64_t whole, double watched)
+{
+	double price = share_price((double)(whole - part->cold) / COST_PPM, 0, watched);
+
+	return (int64_t)(price * COST_PPM) + part->cold;
+}
+
+/* As the daemon keeps a budget: on the safe side of the middle, and after what calls that are
+ * always watched cost. False: not told, because nothing would change or it is out of reach. */
+static bool foresee_budget(const struct cost_part *part, int64_t budget, struct foreseen *ret)
+{
+	const struct cost_share *whole = &part->whole;
+	double middle = (double)(whole->middle > part->cold ? whole->middle - part->cold : 0);
+	double high = (double)(whole->high - part->cold), watched = 1;
+	double judged = whole->measured ? (middle + high) / 2 : middle;
+
+	if (budget && (whole->measured ? whole->high : whole->middle) <= budget)
+		return false;
+	if (budget)
+		watched = share_within((double)(budget - part->cold) / COST_PPM, judged / COST_PPM,
+				       0);
+	if (watched < WATCHED_MIN)
+		return false;
+	*ret = (struct foreseen){
+		.kind = FORESEEN_BUDGET,
+		.budget = budget,
+		.then = { .middle = price_within(part, whole->middle, watched),
+			  .low = price_within(part, whole->low, watched),
+			  .high = price_within(part, whole->high, watched),
+			  .measured = whole->measured },
+		.watched = (int64_t)(watched * COST_PPM),
+	};
+	if (budget)
+		snprintf(ret->setting, sizeof(ret->setting), "%.4g%%",
+			 (double)budget / COST_PERCENT_PPM);
+	else
+		snprintf(ret->setting, sizeof(ret->setting), "none");
+	return true;
+}
+
+static size_t foresee_budgets(const struct cost *cost, const struct cost_part *part,
+			      struct foreseen *ret)
+{
+	static const int64_t budgets[] = { 0, 50000, 20000, 10000, 5000 };
+	bool exact = cost_part_is(part, "exact");
+	size_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
+		/* What windows of the exact tier cost by coming and going is not told. */
+		if (budgets[i] == cost->budget || (budgets[i] && exact) ||
+		    (budgets[i] == 0 && part->watched >= (int64_t)COST_PPM))
+			continue;
+		count += foresee_budget(part, budgets[i], &ret[count]);
+	}
+	return count;
+}
+
+/* A setting that saves this part of the price, at most all of it but that of cold calls. False: it
+ * saves nothing. */
+static bool foresee_saving(const struct cost_part *part, double saved, struct foreseen *foreseen)
+{
+	double most = (double)(part->cost.middle - part->cold);
+
+	saved = saved < most ? saved : most;
+	foreseen->then.middle = part->cost.middle - (int64_t)saved;
+	foreseen->watched = part->watched;
+	return (int64_t)saved > 0;
+}
+
+static size_t foresee_stacks(const struct cost *cost, const struct cost_part *part,
+			     struct foreseen *ret)
+{
+	const struct cost_part *stacks = cost_find(cost, "stacks");
+	bool exact = cost_part_is(part, "exact");
+	double sampled, rest;
+	size_t count = 0;
+
+	if (!stacks)
+		return 0;
+	sampled = (double)(stacks->cost.middle - stacks->cold);
+	rest = SAMPLED * (double)stacks->hit_ns * COST_PPM / NS_PER_S;
+	ret[0] = (struct foreseen){
+		.kind = FORESEEN_STACKS,
+		.rate = stacks->calls_per_s,
+		.each_low_ns = stacks->hit_ns,
+		.each_high_ns = stacks->hit_ns,
+	};
+	ret[1] = ret[0];
+	snprintf(ret[0].setting, sizeof(ret->setting),
+		 exact ? "tsctl attach --stacks none" : "launch_stacks = 0");
+	count += foresee_saving(part, sampled, &ret[0]);
+	snprintf(ret[count].setting, sizeof(ret->setting), "tsctl attach --stacks sampled");
+	if (exact && (double)stacks->calls_per_s >
+			     ALL * (double)part->calls_per_s * (double)part->watched / COST_PPM)
+		count += foresee_saving(part, sampled - rest, &ret[count]);
+	return count;
+}
+
+/* The library then reports all hot calls itself. */
+static size_t foresee_light(const struct cost_part *part, struct foreseen *ret)
+{
+	double light = (double)part->calls_per_s * LIGHT_NS * COST_PPM / NS_PER_S;
+	struct foreseen foreseen = {
+		.kind = FORESEEN_LIGHT,
+		.setting = "tsctl attach --light",
+		.rate = part->calls_per_s,
+		.each_low_ns = LIGHT_NS,
+		.each_high_ns = LIGHT_NS,
+	};
+
+	if (cost_part_is(part, "exact") || !part->calls_per_s ||
+	    !foresee_saving(part, (double)(part->cost.middle - part->cold) - light, &foreseen))
+		return 0;
+	foreseen.watched = (int64_t)COST_PPM;
+	*ret = foreseen;
+	return 1;
+}
+
+static size_t foresee_records(const struct cost *cost, const struct cost_part *part,
+			      struct foreseen *ret)
+{
+	double rate = (double)part->calls_per_s * (double)part->watched / COST_PPM;
+	size_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		double each_ns = (double)(kinds[i].low_ns + kinds[i].high_ns) / 2;
+
+		if (!(part->records & kinds[i].record))
+			continue;
+		ret[count] = (struct foreseen){
+			.kind = FORESEEN_RECORDS,
+			.rate = (int64_t)rate,
+			.each_low_ns = kinds[i].low_ns,
+			.each_high_ns = kinds[i].high_ns,
+		};
+		snprintf(ret[count].setting, sizeof(ret->setting), "%s", kinds[i].setting);
+		count += foresee_saving(part, rate * each_ns * COST_PPM / NS_PER_S, &ret[count]);
+	}
+	if (!cost_part_is(part, "exact") || cost->budget || part->cost.middle <= OFFERED)
+		return count;
+	ret[count] = (struct foreseen){
+		.kind = FORESEEN_RECORDS,
+		.setting = "tsctl attach --budget 3%",
+		.then = { .middle = OFFERED },
+	};
+	return count + 1;
+}
+
+size_t cost_foresee(const struct cost *cost, struct foreseen ret[FORESEEN_MAX])
+{
+	const struct cost_part *part = cost_budgeted(cost);
+	size_t count;
+
+	if (!part)
+		return 0;
+	count = foresee_budgets(cost, part, ret);
+	count += foresee_stacks(cost, part, &ret[count]);
+	count += foresee_light(part, &ret[count]);
+	return count + foresee_records(cost, part, &ret[count]);
+}

@@ -1,0 +1,138 @@
+/* test_cost: what stacks cost a process lately, and what other settings would make of its price. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/cost/cost.h"
+#include "core/base/time.h"
+#include "core/price/walks.h"
+#include "proto/event.h"
+
+static void walks_of_the_last_minute_count_at_their_price(void **state)
+{
+	struct walks walks = { 0 };
+	struct walks_price price;
+
+	price = walks_price(&walks);
+	assert_int_equal(price.each_ns, 0);
+	walks_tick(&walks, NS_PER_S);
+	for (uint64_t s = 2; s < 400; s++) {
+		walks_add(&walks, WALK_SAMPLED, 20, 40000);
+		walks_add(&walks, WALK_ALWAYS, 5, 20000);
+		walks_tick(&walks, s * NS_PER_S);
+	}
+	price = walks_price(&walks);
+	assert_float_equal(price.rate, 25, 0.5);
+	assert_float_equal(price.cost, 60e-6, 1e-6);
+	assert_float_equal(price.always, 20e-6, 1e-6);
+	assert_in_range(price.each_ns, 2390, 2410);
+	walks_tick(&walks, 2000 * NS_PER_S);
+	assert_true(walks_price(&walks).rate < 0.1);
+}
+
+static const struct foreseen *foresee(const struct cost *cost, const char *setting)
+{
+	static struct foreseen foreseen[FORESEEN_MAX];
+	size_t count = cost_foresee(cost, foreseen);
+
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(foreseen[i].setting, setting) == 0)
+			return &foreseen[i];
+	return NULL;
+}
+
+/* 50,000 calls/s, watched a fifth of the time. */
+static struct cost probes(void)
+{
+	return (struct cost){
+		.budget = 20000,
+		.count = 2,
+		.part = { { .name = "probes",
+			    .cost = { 20000, 15000, 25000, true },
+			    .whole = { 92000, 67000, 117000, true },
+			    .watched = 200000,
+			    .cold = 2000,
+			    .calls_per_s = 50000 },
+			  { .name = "stacks",
+			    .cost = { .middle = 60 },
+			    .cold = 20,
+			    .calls_per_s = 25,
+			    .hit_ns = 2400 } },
+	};
+}
+
+static void a_program_in_the_probe_tier_has_stacks_and_light_mode(void **state)
+{
+	struct cost cost = probes();
+	const struct foreseen *then = foresee(&cost, "launch_stacks = 0");
+
+	assert_non_null(then);
+	assert_int_equal(then->then.middle, 20000 - 40);
+	assert_int_equal(then->rate, 25);
+	then = foresee(&cost, "tsctl attach --light");
+	assert_non_null(then);
+	/* Cold calls stay as they are; 50,000 calls at 100 ns are 0.5 %. */
+	assert_int_equal(then->then.middle, 2000 + 5000);
+	assert_int_equal(then->watched, 1000000);
+	assert_non_null(foresee(&cost, "none"));
+	assert_non_null(foresee(&cost, "1%"));
+	assert_null(foresee(&cost, "2%"));
+	assert_null(foresee(&cost, "tsctl attach --stacks none"));
+	assert_null(foresee(&cost, "tsctl attach --records -kernels"));
+}
+
+static void nobody_saves_more_than_he_pays(void **state)
+{
+	struct cost cost = probes();
+	struct cost_part *part = &cost.part[0];
+
+	part->cost = (struct cost_share){ 2010, -3000, 5000, true };
+	assert_int_equal(foresee(&cost, "launch_stacks = 0")->then.middle, 2000);
+	assert_null(foresee(&cost, "tsctl attach --light"));
+	part->cost.middle = 1000;
+	assert_null(foresee(&cost, "launch_stacks = 0"));
+}
+
+static void the_exact_tier_has_kinds_of_records_and_a_budget(void **state)
+{
+	struct cost cost = probes();
+	struct cost_part *part = &cost.part[0];
+
+	strcpy(part->name, "exact");
+	cost.budget = 0;
+	part->watched = 1000000;
+	part->calls_per_s = 10000;
+	part->cost.middle = 80000;
+	part->records = TS_RECORDS_DEFAULT;
+	assert_null(foresee(&cost, "tsctl attach --records -syncs"));
+	assert_null(foresee(&cost, "tsctl attach --light"));
+	assert_null(foresee(&cost, "tsctl attach --stacks sampled"));
+	assert_int_equal(foresee(&cost, "tsctl attach --stacks none")->then.middle, 80000 - 40);
+	assert_int_equal(foresee(&cost, "tsctl attach --budget 3%")->then.middle, 30000);
+	/* 10,000 a second at 0.8 to 1.8 us. */
+	assert_int_equal(foresee(&cost, "tsctl attach --records -kernels")->then.middle,
+			 80000 - 13000);
+	part->records |= TS_RECORD_SYNCS;
+	assert_int_equal(foresee(&cost, "tsctl attach --records -syncs")->then.middle,
+			 80000 - 15000);
+	/* All its calls have stacks. */
+	cost.part[1].calls_per_s = 10000;
+	cost.part[1].cost.middle = 24020;
+	assert_int_equal(foresee(&cost, "tsctl attach --stacks sampled")->then.middle,
+			 80000 - 24000 + 48);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(walks_of_the_last_minute_count_at_their_price),
+		cmocka_unit_test(a_program_in_the_probe_tier_has_stacks_and_light_mode),
+		cmocka_unit_test(nobody_saves_more_than_he_pays),
+		cmocka_unit_test(the_exact_tier_has_kinds_of_records_and_a_budget),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
