@@ -87,7 +87,7 @@ static const struct setting settings[] = {
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
 	  "Maximum events per second on the host; 0 means no limit. Allocations always pass." },
 
-	{ "probe", "budget", SHARE, AT(budget_ppm), "1%", 0, 1000000, NULL,
+	{ "probe", "budget", SHARE, AT(budget_ppm), "1%", 0, 999999, NULL,
 	  "How much slower the probes may make a process: frequent calls of one that would pay\n"
 	  "# more are watched in windows and estimated; none means no limit." },
 
@@ -138,6 +138,14 @@ static int setting_parse_choice(const struct choice *choice, const char *value, 
 	return -EINVAL;
 }
 
+/* A bound of nothing is a mistake, and must not be read as no bound. */
+static int setting_parse_share(const char *value, uint64_t *ret_ppm)
+{
+	int r = units_parse_share(value, ret_ppm);
+
+	return r == 0 && *ret_ppm == 0 && strcmp(value, "none") != 0 ? -ERANGE : r;
+}
+
 static int setting_parse(const struct setting *setting, const char *value, uint64_t *ret)
 {
 	switch (setting->type) {
@@ -148,7 +156,7 @@ static int setting_parse(const struct setting *setting, const char *value, uint6
 	case DURATION:
 		return units_parse_duration(value, ret);
 	case SHARE:
-		return units_parse_share(value, ret);
+		return setting_parse_share(value, ret);
 	case CHOICE:
 		return setting_parse_choice(setting->choice, value, ret);
 	default:

@@ -80,6 +80,11 @@ static void values_have_units(void **state)
 	assert_int_equal(config->keep_bytes, 2000000000);
 }
 
+static void a_budget_is_a_share_or_none(void **state)
+{
+	assert_int_equal(read_text("[probe]\nbudget = none\n[exact]\nbudget = 99.9%\n"), 0);
+}
+
 static void faults_are_refused(void **state)
 {
 	static const char *const texts[] = {
@@ -88,6 +93,9 @@ static void faults_are_refused(void **state)
 		"[probe]\nno_such = 1\n",	  "[nowhere]\nring_size = 1MiB\n",
 		"[probe]\nstack_depth = 9999\n",  "[probe]\nstack_depth = 1.5\n",
 		"[store]\nkeep_age = soon\n",	  "this is no line\n",
+		"[probe]\nbudget = 0\n",	  "[probe]\nbudget = 0%\n",
+		"[probe]\nbudget = 100%\n",	  "[probe]\nbudget = -1%\n",
+		"[exact]\nbudget = 100%\n",	  "[probe]\ntrap_limit = 0\n",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
@@ -240,6 +248,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(defaults_are_good, begin, end),
 		cmocka_unit_test_setup_teardown(printed_settings_are_read_back, begin, end),
 		cmocka_unit_test_setup_teardown(values_have_units, begin, end),
+		cmocka_unit_test_setup_teardown(a_budget_is_a_share_or_none, begin, end),
 		cmocka_unit_test_setup_teardown(faults_are_refused, begin, end),
 		cmocka_unit_test_setup_teardown(filters_are_lists, begin, end),
 		cmocka_unit_test_setup_teardown(users_have_names, begin, end),
