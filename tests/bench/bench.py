@@ -36,9 +36,9 @@ class Gpu:
 class Daemon(tracesmith.Daemon):
     """A daemon that looks for that copy only; it has probes from the start where `standing`."""
 
-    def __init__(self, gpu, settings="", standing=True):
+    def __init__(self, gpu, settings="", standing=True, budget="none"):
         super().__init__(f"[probe]\nlibraries = {gpu.name}\n{settings}",
-                         standing=(gpu.directory,) if standing else ())
+                         standing=(gpu.directory,) if standing else (), budget=budget)
 
     def __enter__(self):
         return self.start()
