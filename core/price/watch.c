@@ -542,6 +542,14 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
 	return watch_is_open(watch);
 }
 
+uint64_t watch_rests_until(const struct watch *watch)
+{
+	if (watch->phase == WATCH_WHOLE)
+		return UINT64_MAX;
+	return watch->phase == WATCH_GAP && watch->since_ns ? watch->since_ns + watch->length_ns
+							    : 0;
+}
+
 struct watch_price watch_price(const struct watch *watch)
 {
 	struct watch_price price = {

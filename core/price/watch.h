@@ -118,6 +118,10 @@ bool watch_is_open(const struct watch *watch);
  * other than watch whole, otherwise at least every second. */
 bool watch_tick(struct watch *watch, uint64_t now_ns, bool open);
 
+/* Until then a tick changes nothing but what is told: a gap ends. 0: any may; UINT64_MAX: it is
+ * watched whole. */
+uint64_t watch_rests_until(const struct watch *watch);
+
 /* The process ends: so does its cycle. */
 void watch_end(struct watch *watch, uint64_t now_ns);
 /* The cycle that ended since the last time. */

@@ -14,7 +14,8 @@
 #include "core/price/walks.h"
 #include "daemon/library/library.h"
 
-#define TICK_WINDOWS_MS 25 /* while a process is watched in windows */
+#define TICK_WINDOWS_MS 25  /* while a process is watched in windows */
+#define TICK_GAP_MS	250 /* between two windows */
 #define TICK_WHOLE_MS	1000
 #define REPORT_NS	NS_PER_S
 #define ALIKE		0.0005
@@ -60,10 +61,9 @@ struct price {
 	struct map by_pid;
 	struct priced *last; /* found */
 	bool hot[PROBE_FUNCTIONS_MAX];
-	bool windows; /* the timer runs for them */
 };
 
-static void price_run(struct price *price, bool windows);
+static void price_run(struct price *price, uint64_t ms);
 
 static struct watch_config price_watch_config(const struct price *price)
 {
@@ -96,7 +96,7 @@ static struct priced *price_add(struct price *price, uint32_t pid)
 	watch_init(&priced->watch, &config, uv_hrtime() * 0x9e3779b97f4a7c15 ^ pid);
 	list_append(&price->processes, &priced->link);
 	if (!uv_is_active((uv_handle_t *)&price->timer))
-		price_run(price, false);
+		price_run(price, TICK_WHOLE_MS);
 	return priced;
 }
 
@@ -427,31 +427,39 @@ void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_
 		tally_open(&priced->tally, since_ns);
 }
 
+/* How long it may wait for its next tick. Wake-ups are most of what windows cost the daemon. */
+static uint64_t priced_wait_ms(const struct priced *priced, uint64_t now_ns)
+{
+	uint64_t until_ns = watch_rests_until(&priced->watch), ms;
+
+	if (until_ns == UINT64_MAX)
+		return TICK_WHOLE_MS;
+	ms = until_ns > now_ns ? (until_ns - now_ns) / (uint64_t)NS_PER_MS + 1 : 0;
+	return ms < TICK_WINDOWS_MS ? TICK_WINDOWS_MS : ms > TICK_GAP_MS ? TICK_GAP_MS : ms;
+}
+
 static void price_on_tick(uv_timer_t *timer)
 {
+	uint64_t now_ns = uv_hrtime(), wait_ms = TICK_WHOLE_MS, ms;
 	struct price *price = timer->data;
-	uint64_t now_ns = uv_hrtime();
 	struct priced *priced;
 	bool windows = false;
 
 	list_for_each(priced, &price->processes, link) {
 		price_tick_process(price, priced, now_ns);
 		windows |= priced->watch.phase != WATCH_WHOLE;
+		ms = priced_wait_ms(priced, now_ns);
+		wait_ms = ms < wait_ms ? ms : wait_ms;
 	}
 	if (windows)
 		libraries_tick(price->libraries, now_ns);
-	if (list_empty(&price->processes))
-		uv_timer_stop(timer);
-	else if (windows != price->windows)
-		price_run(price, windows);
+	if (!list_empty(&price->processes))
+		price_run(price, wait_ms);
 }
 
-static void price_run(struct price *price, bool windows)
+static void price_run(struct price *price, uint64_t ms)
 {
-	uint64_t ms = windows ? TICK_WINDOWS_MS : TICK_WHOLE_MS;
-
-	price->windows = windows;
-	uv_timer_start(&price->timer, price_on_tick, ms, ms);
+	uv_timer_start(&price->timer, price_on_tick, ms, 0);
 }
 
 int price_new(uv_loop_t *loop, struct libraries *libraries, const struct price_config *config,
@@ -563,7 +571,7 @@ int price_measure(struct price *price, uint32_t pid, bool start, struct price_me
 			price_take_whole(price, priced, priced->exact, priced->watch.ticked_ns);
 		watch_measure(&priced->watch);
 		price_take_cycle(price, priced);
-		price_run(price, true);
+		price_run(price, TICK_WINDOWS_MS);
 	}
 	ret->busy = watch_is_measuring(&priced->watch);
 	ret->turns = priced->watch.pairs;
