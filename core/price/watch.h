@@ -118,7 +118,7 @@ bool watch_is_open(const struct watch *watch);
  * other than watch whole, otherwise at least every second. */
 bool watch_tick(struct watch *watch, uint64_t now_ns, bool open);
 
-/* Until then a tick changes nothing but what is told: a gap ends. 0: any may; UINT64_MAX: it is
+/* When a gap ends: until then a tick has nothing to decide. 0: it may; UINT64_MAX: the process is
  * watched whole. */
 uint64_t watch_rests_until(const struct watch *watch);
 
