@@ -27,13 +27,42 @@ static bool has_windows(struct daemon *daemon)
 	return stats.single;
 }
 
+/* As `ps` shows it; 0: unknown. */
+static char process_state(uint32_t pid)
+{
+	char text[512];
+	const char *state;
+
+	if (procfs_file(pid, "stat", text, sizeof(text)) < 0)
+		return 0;
+	/* Its name comes before, in brackets, and may contain anything. */
+	state = strrchr(text, ')');
+	return state && state[1] == ' ' ? state[2] : 0;
+}
+
+/* By a signal or a debugger. */
+static bool is_stopped(uint32_t pid)
+{
+	char state = process_state(pid);
+
+	return state == 'T' || state == 't';
+}
+
+/* Nobody has asked yet how. */
+static bool has_ended(uint32_t pid)
+{
+	char state = process_state(pid);
+
+	return state == 'Z' || state == 'X';
+}
+
 /* The one whose permissions were checked, if it uses CUDA. */
 static bool is_known(struct daemon *daemon, const struct api_target *target,
 		     Tracesmith__V1__Remark__Reason *ret_why)
 {
 	const struct core_process *process = core_process_by_pid(daemon->core, target->pid);
 
-	*ret_why = REASON(UNKNOWN_PROCESS);
+	*ret_why = has_ended(target->pid) ? REASON(PROCESS_ENDED) : REASON(UNKNOWN_PROCESS);
 	if (!process)
 		return false;
 	*ret_why = REASON(PID_REUSED);
@@ -72,14 +101,6 @@ int daemon_budget(void *data, const struct api_budget *request, struct api_budge
 	else if (tier.carries && !tier.windows)
 		ret->note = is_exact;
 	return 0;
-}
-
-/* By a signal or a debugger. */
-static bool is_stopped(uint32_t pid)
-{
-	char state = procfs_state(pid);
-
-	return state == 'T' || state == 't';
 }
 
 static Tracesmith__V1__Remark__Reason measure_reason(int error)
