@@ -22,7 +22,7 @@ class Gpu:
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="tracesmith-bench-")
-        self.name = f"libbench-{os.getpid()}.so"
+        self.name = f"lib{os.path.basename(self.directory)}.so"
         shutil.copy(tracesmith.library(), os.path.join(self.directory, self.name))
         os.symlink(self.name, os.path.join(self.directory, "libcuda.so.1"))
 
