@@ -51,6 +51,7 @@ struct thread {
 	__u64 window[WINDOW_WORDS];	/* a cached piece of its stack */
 	__u64 sent[SENT_SLOTS];		/* stack ids that need no lookup */
 	__u64 frame[TS_STACK_FRAMES_MAX];
+	__u32 frame_count;
 };
 
 struct process {

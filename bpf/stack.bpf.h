@@ -12,19 +12,16 @@
 #define SAMPLE_STALE	  4	    /* after this many times the mean, calls have become rare */
 #define SAMPLE_STRIDE_MAX (1 << 24) /* calls */
 
-static __always_inline __u64 stack_hash(__u64 seed, const __u64 *frame, __u32 count)
+/* A step of it is part of the walk: a loop of its own would be verified for each depth of stack. */
+static __always_inline __u64 stack_hash(__u64 hash, __u64 frame)
 {
-	__u64 hash = seed;
-
-	for (__u32 i = 0; i < TS_STACK_FRAMES_MAX && i < count; i++) {
-		hash = (hash ^ frame[i]) * 0xff51afd7ed558ccd;
-		hash ^= hash >> 32;
-	}
-	return hash ? hash : 1;
+	hash = (hash ^ frame) * 0xff51afd7ed558ccd;
+	return hash ^ hash >> 32;
 }
 
-static __noinline int stack_send(struct thread *thread, __u64 id, __u32 count, bool keep)
+static __noinline int stack_send(struct thread *thread, __u64 id, bool keep)
 {
+	__u32 count = thread->frame_count;
 	__u64 wake, size;
 	__u8 one = 1;
 	struct ts_stack head = {
@@ -38,7 +35,7 @@ static __noinline int stack_send(struct thread *thread, __u64 id, __u32 count, b
 		__u64 frame[TS_STACK_FRAMES_MAX];
 	} * record;
 
-	if (!thread || count > TS_STACK_FRAMES_MAX)
+	if (count > TS_STACK_FRAMES_MAX)
 		return -1;
 	if (!ring_has_room(keep, &wake))
 		return -1;
@@ -69,12 +66,13 @@ static __always_inline bool stack_read(struct thread *thread, __u64 at, struct l
 	__u64 index = (at - thread->window_at) / sizeof(__u64);
 
 	if (index > WINDOW_WORDS - 2) {
+		index = 0;
+		thread->window_at = at;
 		if (bpf_probe_read_user(thread->window, sizeof(thread->window), (void *)at)) {
 			thread->window_at = ~0ull;
-			return !bpf_probe_read_user(link, sizeof(*link), (void *)at);
+			if (bpf_probe_read_user(thread->window, sizeof(*link), (void *)at))
+				return false;
 		}
-		thread->window_at = at;
-		index = 0;
 	}
 	link->next = thread->window[index & (WINDOW_WORDS - 1)];
 	link->address = thread->window[(index + 1) & (WINDOW_WORDS - 1)];
@@ -83,13 +81,11 @@ static __always_inline bool stack_read(struct thread *thread, __u64 at, struct l
 
 /* Code built without frame pointers leaves anything in %rbp, and the walk runs into data. It stops
  * at any value that cannot be code, so that data does not make every stack a new one. Above the
- * main thread's frames there is only stack; stacks of other threads may be right below a
- * library. */
-static __always_inline bool stack_is_code(__u64 address, __u64 at, bool main_thread)
+ * main thread's frames there is only stack (`span`); stacks of other threads may be right below a
+ * library, and have no span. */
+static __always_inline bool stack_is_code(__u64 address, __u64 at, __u64 span)
 {
-	if (address < CODE_MIN || address >= CODE_MAX)
-		return false;
-	return !main_thread || address < at || address - at > STACK_SPAN;
+	return address >= CODE_MIN && address < CODE_MAX && address - at > span;
 }
 
 /* Walks the frame pointers itself: bpf_get_stack() is slower, and before 6.11 it misses the caller,
@@ -100,7 +96,7 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 	__u32 count = 2, depth = settings.stack_depth;
 	__u64 at = PT_REGS_SP(ctx), next = PT_REGS_FP(ctx), id;
 	__u64 ids = bpf_get_current_pid_tgid();
-	bool main_thread = (__u32)ids == ids >> 32;
+	__u64 span = (__u32)ids == ids >> 32 ? STACK_SPAN : 0;
 	struct link link = {};
 
 	thread->window_at = ~0ull;
@@ -108,20 +104,25 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 		return 0;
 	thread->frame[0] = PT_REGS_IP(ctx);
 	thread->frame[1] = link.next;
+	id = stack_hash(stack_hash(thread->seed, thread->frame[0]), thread->frame[1]);
 	for (; count < TS_STACK_FRAMES_MAX && count < depth; count++) {
 		/* The stack grows down, so callers are above; anything else is not a frame. */
 		if (next <= at || next & 7)
 			break;
 		at = next;
-		if (!stack_read(thread, at, &link) || !stack_is_code(link.address, at, main_thread))
+		if (!stack_read(thread, at, &link) || !stack_is_code(link.address, at, span))
 			break;
 		thread->frame[count] = link.address;
+		id = stack_hash(id, link.address);
 		next = link.next;
 	}
-	id = stack_hash(thread->seed, thread->frame, count);
+	/* In memory the count is any number to the verifier, so it follows one path from here on,
+	 * and not one for each depth. */
+	thread->frame_count = count;
+	id = id ? id : 1;
 	if (thread->sent[id % SENT_SLOTS] == id)
 		return id;
-	if (!bpf_map_lookup_elem(&stacks_sent, &id) && stack_send(thread, id, count, keep))
+	if (!bpf_map_lookup_elem(&stacks_sent, &id) && stack_send(thread, id, keep))
 		return 0;
 	thread->sent[id % SENT_SLOTS] = id;
 	return id;
