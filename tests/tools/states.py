@@ -115,6 +115,9 @@ class Process:
         self.place_work()
         self.bound_work()
         self.waits = [op for op in ops if is_waiting(op)]
+        self.of_stream = collections.defaultdict(list)
+        for op in self.work:
+            self.of_stream[op["stream"]].append(op)
 
     def place_work(self):
         """Calls from before their stream's device was known."""
@@ -158,8 +161,8 @@ class Process:
 
     def stream(self, stream):
         line = Timeline()
-        for op in self.work:
-            if op["stream"] != stream or op["gpu_end_ns"] is None:
+        for op in self.of_stream[stream]:
+            if op["gpu_end_ns"] is None:
                 continue
             if is_submitted(op):
                 line.add(BLOCKED, op["start_ns"], op["gpu_end_ns"])
@@ -167,9 +170,9 @@ class Process:
                 line.add(RUNNING, op["gpu_start_ns"], op["gpu_end_ns"])
         return Truth(line.segments(choose_stream))
 
-    def has_unbound(self, stream, start, end):
+    def unbound_from(self, stream):
         """Work without an end is pending until the daemon gives up: when that was no op says."""
-        return any(op["stream"] == stream and op["gpu_end_ns"] is None and op["start_ns"] < end for op in self.work)
+        return min((op["start_ns"] for op in self.of_stream[stream] if op["gpu_end_ns"] is None), default=float("inf"))
 
 
 def windows_of(states, truth):
@@ -232,8 +235,8 @@ def check_bounds(process, slack_ns):
         if not state["exact"] and state["stream"] and state["state"] != "waiting":
             of_stream[state["stream"]].append(state)
     for stream, states in of_stream.items():
-        truth = process.stream(stream)
-        known = [state for state in states if not process.has_unbound(stream, state["start_ns"], state["end_ns"])]
+        truth, unbound_ns = process.stream(stream), process.unbound_from(stream)
+        known = [state for state in states if state["end_ns"] <= unbound_ns]
         yield from check_intervals(f"stream {stream} (bounds)", known, truth, slack_ns)
 
 
