@@ -4,7 +4,6 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -25,6 +24,7 @@ def read(path):
 
 
 class Cost(tracesmith.Case):
+    settings = "[store]\nbounds_wait = 500ms\n"  # which recordings wait for at their end
     budget = "1%"
 
     def start(self, *arguments, **options):
@@ -270,9 +270,14 @@ class WithoutLinks(tracesmith.Case):
     """A kernel before 6.6, as far as the daemon knows."""
     settings = "[probe]\nattach = perf\n"
     budget = "1%"
+    _close = tracesmith.Case.leave
+
+    def setUp(self):
+        self.own_copy()
+        super().setUp()
 
     def test_everything_is_watched_and_this_is_told(self):
-        process = workload("steps", "--seconds", SECONDS)
+        process = workload("steps", "--seconds", SECONDS, copy=self.standing[0])
         self.addCleanup(self.end, process)
         wait_for("its first calls", lambda: self.daemon.query("cost", "--pid", process.pid))
         self.assertRegex(self.daemon.ctl("status").out, "! windows +This kernel has no links to single processes")
@@ -283,11 +288,6 @@ class WithoutLinks(tracesmith.Case):
         self.assertEqual(said.code, 1)
         self.assertRegex(said.err, "^tsctl: This kernel has no links to single processes .*\n$")
         self.assertIn("estimated from", self.daemon.ctl("cost", process.pid).out)
-
-    def _close(self):
-        """A kernel that has uprobe_multi takes 0.1 s to let go of each perf event: not waited for."""
-        self.daemon.kill()
-        shutil.rmtree(self.daemon.directory)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import time
 import tracesmith
 from tracesmith import BUILD, wait_for
 
-CYCLES = int(os.environ.get("TS_CYCLES", "60"))
+CYCLES = int(os.environ.get("TS_CYCLES", "36"))
 CYCLES_MIN, CYCLES_S = 11, CYCLES / 6
 # A program that speaks for a library, badly: as a hostile one might.
 LIAR = """
@@ -176,7 +176,7 @@ class Sessions(tracesmith.Case):
         program = (f"import ctypes, os, sys, time; cuda = ctypes.CDLL({tracesmith.library()!r}); cuda.cuInit(0)\n"
                    "time.sleep(float(sys.argv[1])); os.execv(sys.executable, [sys.executable, '-c', sys.argv[2], sys.argv[1], sys.argv[2]])")
         process = self.start(["/usr/bin/python3", "-c", program, "0.05", program])
-        end, answers = time.monotonic() + 6, []
+        end, answers = time.monotonic() + 3, []
         while time.monotonic() < end:
             answers.append(self.ask("attach", process.pid))
             self.assertIsNone(process.poll(), answers[-1])
@@ -246,7 +246,7 @@ class Sessions(tracesmith.Case):
     def test_liar_connects_while_attached(self):
         """A library that is not one, and comes and goes while ours is put in."""
         liar = self.liar("while True:\n    s = connect()\n    s.recv(4096)\n    s.close()")
-        end = time.monotonic() + 5
+        end = time.monotonic() + 3
         while time.monotonic() < end:
             self.ask("attach", liar.pid)
             self.ask("detach", liar.pid)
@@ -257,7 +257,7 @@ class Sessions(tracesmith.Case):
         liar = self.liar("for i in range(100000):\n    s = connect()\n    s.recv(4096)\n"
                          "    for kind in (3, 1, 2, 3, 4, 9, 1):\n"
                          "        try: s.send(state(kind, b'\\x1b[31m\\n' * 30))\n        except OSError: break")
-        end = time.monotonic() + 3
+        end = time.monotonic() + 2
         while time.monotonic() < end:
             self.ask("attach", liar.pid)
             self.ask("detach", liar.pid)

@@ -27,7 +27,7 @@ class Case(tracesmith.Case):
     trap_limit = LIMIT
 
     def start(self, *arguments):
-        process = workload(*arguments)
+        process = workload(*arguments, copy=self.standing[0])
         self.addCleanup(self.end, process)
         return process
 
@@ -65,10 +65,25 @@ class Case(tracesmith.Case):
 
 
 class Flood(Case):
-    def check_flood(self, kind, function, reason):
-        # They change from links for all processes to links of their own, and back.
-        calm = self.start("steps", "--seconds", 14, "--calls", 1, "--pause", 1000000)
+    def start_calm(self):
+        """One that changes from the links for all processes to links of its own, and later back."""
+        calm = self.start("steps", "--seconds", 600, "--calls", 1, "--pause", 1000000)
         wait_for("the calm one", lambda: self.daemon.known(calm.pid))
+        return calm
+
+    def check_calm(self, calm):
+        """All of its calls were counted, each once."""
+        calm.terminate()
+        said, _ = calm.communicate(timeout=120)
+        said = json.loads(said)
+        self.daemon.wait_ended(calm.pid)
+        self.assertEqual({name: self.calls(calm.pid, name) for name in ("cuLaunchKernel", "cuStreamSynchronize")},
+                         {"cuLaunchKernel": said["launches"], "cuStreamSynchronize": said["steps"]})
+        # A flood may come faster than the disk takes its ops, which belongs to the whole host.
+        self.assert_nothing_lost(self.daemon.answer("apis", "--pid", calm.pid), ("store",))
+
+    def check_flood(self, kind, function, reason):
+        calm = self.start_calm()
         process = self.flood(kind)
         sentence = wait_for("the flood to be noticed", lambda: self.out().get(process.pid))
         self.assertIn("allocations" if kind == "alloc" else "launches", sentence)
@@ -81,13 +96,7 @@ class Flood(Case):
         truth = say(process)["flooded"]
         self.assertLess(self.calls(process.pid, function), truth)
         self.comes_back(process, function)
-        said, _ = calm.communicate(timeout=120)
-        said = json.loads(said)
-        self.daemon.wait_ended(calm.pid)
-        self.assertEqual({name: self.calls(calm.pid, name) for name in ("cuLaunchKernel", "cuStreamSynchronize")},
-                         {"cuLaunchKernel": said["launches"], "cuStreamSynchronize": said["steps"]})
-        # A flood may come faster than the disk takes its ops, which belongs to the whole host.
-        self.assert_nothing_lost(self.daemon.answer("apis", "--pid", calm.pid), ("store",))
+        self.check_calm(calm)
         return process
 
     def test_a_flood_of_launches(self):
@@ -107,6 +116,7 @@ class Flood(Case):
         say(other)
         say(other)
         wait_for("its calls", lambda: self.daemon.known(other.pid) and self.calls(other.pid, "cuLaunchKernel") == BURST)
+        calm = self.start_calm()
         process = self.flood("launch")
         wait_for("the flood to be noticed", lambda: self.out().get(process.pid))
         say(process)
@@ -114,6 +124,7 @@ class Flood(Case):
                  3 * tracesmith.DEADLINE)
         self.assertNotIn("left-out-frequent", self.daemon.answer("apis", "--pid", other.pid)["loss"])
         self.comes_back(other, "cuLaunchKernel")
+        self.check_calm(calm)
 
     def test_without_a_limit_nobody_is_left_out(self):
         process = self.flood("launch")
@@ -151,6 +162,11 @@ class Rights(Case):
 class OneLinkForAll(Case):
     """Without links to single processes nobody is watched while one is left out, and all are told."""
     settings = Case.settings + "attach = perf\n"
+    _close = Case.leave
+
+    def setUp(self):
+        self.own_copy()
+        super().setUp()
 
     def test_a_flood_of_launches(self):
         calm = self.start("steps", "--seconds", 1000, "--calls", 1, "--pause", 1000000)
@@ -163,11 +179,6 @@ class OneLinkForAll(Case):
         self.comes_back(process, "cuLaunchKernel")
         before = self.calls(calm.pid, "cuLaunchKernel")
         wait_for("the calm one again", lambda: self.calls(calm.pid, "cuLaunchKernel") > before)
-
-    def _close(self):
-        """A kernel that has uprobe_multi takes 0.1 s to let go of each perf event: not waited for."""
-        self.daemon.process.kill()
-        tracesmith.shutil.rmtree(self.daemon.directory)
 
 
 if __name__ == "__main__":

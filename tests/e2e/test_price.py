@@ -80,7 +80,6 @@ class Price(tracesmith.Case):
         self.daemon.process.send_signal(signal.SIGHUP)
         wait_for("all of it", lambda: self.cost(process.pid)["watched"] == 1000000)
         self.assertIsNone(self.cost(process.pid)["budget"])
-        finish(process)
 
 
 class Known(tracesmith.Case):

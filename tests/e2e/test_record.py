@@ -22,6 +22,9 @@ SUMS = "SELECT sum(calls) AS calls, sum(total_ns) AS ns, sum(bytes) AS bytes FRO
 
 
 class Record(tracesmith.Case):
+    # What a recording waits for at its end, and a test before it compares.
+    settings = "[store]\nbounds_wait = 500ms\n"
+
     def setUp(self):
         super().setUp()
         self.directory = tempfile.mkdtemp(prefix="tracesmith-record-")
@@ -51,7 +54,7 @@ class Record(tracesmith.Case):
 
     def settle(self, pid):
         """Waits until a process has ended, what it left on a stream is bounded, and what it was last doing is
-        told, which a busy daemon does later: nothing more has come for three seconds."""
+        told, which a busy daemon does later: nothing more has come for three times `bounds_wait`."""
         self.daemon.wait_ended(pid)
         seen = [None, 0.0]
 
@@ -59,7 +62,7 @@ class Record(tracesmith.Case):
             content = self.rows(CONTENT.format(f"= {pid}"))
             if content != seen[0]:
                 seen[:] = content, time.monotonic()
-            return content and time.monotonic() - seen[1] > 3
+            return content and time.monotonic() - seen[1] > 1.5
         wait_for("the last ops", nothing_comes)
 
     def start(self, *arguments, **options):

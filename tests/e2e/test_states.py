@@ -77,23 +77,22 @@ class States(tracesmith.Case):
                 with self.subTest(workload=name, run=run):
                     self.assert_states(self.finish(self.start(name, *arguments, run=run)))
 
-    def test_pulses(self):
+    def test_pulses_and_a_quiet_one(self):
+        """It does nothing for longer than records are waited for, at last with nobody else beside it."""
+        quiet = self.start("pulse", "--pause-ms", 11000)
         for arguments in PULSES:
             with self.subTest(arguments=arguments):
                 pid = self.finish(self.start("pulse", "--seconds", 0.5, *arguments))
                 self.assert_states(pid)
                 self.assert_idle(pid, 400_000_000)
+        pid = self.finish(quiet)
+        self.assert_states(pid)
+        self.assert_idle(pid, 11_000_000_000)
 
     def test_pulses_of_the_probe_tier(self):
         for arguments in PULSES:
             with self.subTest(arguments=arguments):
                 self.assert_states(self.finish(self.start("pulse", "--seconds", 0.5, *arguments, run=False)))
-
-    def test_quiet(self):
-        """Longer than records are waited for."""
-        pid = self.finish(self.start("pulse", "--pause-ms", 11000))
-        self.assert_states(pid)
-        self.assert_idle(pid, 11_000_000_000)
 
     def test_attached_and_detached(self):
         for arguments in (("--what", "graph"), ("--what", "kernel", "--sync")):

@@ -2,9 +2,11 @@
  * often and how fast. The work is the CPU's and uses its caches. It knows what it pays for probes:
  * it sees whether a breakpoint is on its launches, and can make each cost more.
  *   steps --calls LAUNCHES_A_STEP --work UNITS_A_LAUNCH --seconds S --pause NS --price NS
+ * SIGTERM ends it early, and well.
  */
 #include "workload.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -82,8 +84,16 @@ static double price(void)
 	       1;
 }
 
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number)
+{
+	ended = 1;
+}
+
 int main(int argc, char **argv)
 {
+	struct sigaction action = { .sa_handler = on_signal };
 	static const char image[] = IMAGE_HEAD IMAGE_KERNEL("step");
 	uint64_t start, steps = 0;
 	CUcontext context;
@@ -92,13 +102,14 @@ int main(int argc, char **argv)
 	CUstream stream;
 
 	workload_options(argc, argv, options, ARRAY_SIZE(options));
+	sigaction(SIGTERM, &action, NULL);
 	TRY(cuInit, (0));
 	TRY(cuCtxCreate_v2, (&context, 0, 0));
 	TRY(cuModuleLoadData, (&module, image));
 	TRY(cuModuleGetFunction, (&kernel, module, "step"));
 	TRY(cuStreamCreate, (&stream, 0));
 	start = workload_now();
-	while ((double)(workload_now() - start) < settings.seconds * 1e9) {
+	while (!ended && (double)(workload_now() - start) < settings.seconds * 1e9) {
 		uint64_t start_ns = workload_now();
 		bool probed = is_probed();
 
