@@ -105,8 +105,8 @@
 #define LIMIT_UNWIND_STATES   16
 #define LIMIT_UNWIND_VALUES   8
 
-/* Reads of one process's memory for its stacks in Python, and their bytes: 0.2 s at the most. */
-#define LIMIT_PYTHON_READS 200000
+/* Reads of one process's memory for its stacks in Python, and their bytes: 0.5 s at the most. */
+#define LIMIT_PYTHON_READS 500000
 #define LIMIT_PYTHON_BYTES (32 << 20)
 /* Its interpreters, thread states, and frames of each: Python itself stops recursion at 1,000. */
 #define LIMIT_PYTHON_INTERPRETERS 256

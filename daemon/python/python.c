@@ -1,5 +1,6 @@
-/* Python: walks interpreters, their thread states, and the frames of each. A walk is done twice; if
- * both are alike the stack was one at that moment, otherwise it is tried again. */
+/* Python: walks interpreters, their thread states, and the frames of each. A walk is repeated until
+ * several are alike: then the stack was one at that moment, as far as can be told without stopping
+ * the process. */
 #include "daemon/python/python.h"
 
 #include <errno.h>
@@ -8,11 +9,22 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/clock.h"
 #include "core/base/vector.h"
 #include "daemon/python/value.h"
 
-#define TRIES	   8
+#define TRIES	   32
+#define ALIKE	   3 /* so many walks in a row like the one before */
+#define PAUSE_NS   10000
 #define FIELD_SIZE 8
+
+/* Of a code object: CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR. */
+#define IS_GENERATOR (0x20 | 0x80 | 0x200)
+
+/* Knuth's, of MMIX. */
+#define SEED_FACTOR 6364136223846793005u
+#define SEED_STEP   1442695040888963407u
+#define SEED_SHIFT  33
 
 /* enum _frameowner, of 3.12 and later: a frame that is no function's. */
 #define OWNED_BY_C_STACK 3
@@ -24,7 +36,7 @@ struct raw_frame {
 
 struct walk {
 	size_t count;
-	bool cut, broken;
+	bool cut, broken, moved;
 	struct raw_frame frame[LIMIT_PYTHON_FRAMES];
 };
 
@@ -33,6 +45,7 @@ struct python {
 	struct find find;
 	struct codes codes;
 	struct walk walk[2];
+	uint64_t seed;
 };
 
 int python_new(const struct find *find, const struct peek *peek, struct python **ret)
@@ -131,13 +144,16 @@ static int innermost(struct python *python, uint64_t thread, uint64_t *ret)
 	return r;
 }
 
+/* A generator that yields is unlinked from its caller while it still looks like the innermost
+ * frame: so the thread must be in the same frame after the walk as before. */
 static int walk(struct python *python, uint64_t thread, struct walk *ret)
 {
-	uint64_t at;
+	uint64_t at, before, after;
 	int r = innermost(python, thread, &at);
 
+	before = r == 0 ? at : 0;
 	ret->count = 0;
-	ret->cut = ret->broken = false;
+	ret->cut = ret->broken = ret->moved = false;
 	while (r == 0 && at) {
 		ret->cut = ret->count == LIMIT_PYTHON_FRAMES;
 		if (ret->cut)
@@ -146,13 +162,16 @@ static int walk(struct python *python, uint64_t thread, struct walk *ret)
 		ret->count += r == 0;
 	}
 	ret->broken = r == -EFAULT;
+	if (r == 0)
+		r = innermost(python, thread, &after);
+	ret->moved = r == 0 && after != before;
 	return r == -EFAULT ? 0 : r;
 }
 
 /* The innermost frame goes on without being another. */
 static bool is_alike(const struct walk *a, const struct walk *b)
 {
-	if (a->count != b->count || a->broken || b->broken)
+	if (a->count != b->count || a->broken || b->broken || a->moved || b->moved)
 		return false;
 	for (size_t i = 0; i < a->count; i++)
 		if (a->frame[i].address != b->frame[i].address ||
@@ -162,19 +181,32 @@ static bool is_alike(const struct walk *a, const struct walk *b)
 	return true;
 }
 
-static int walk_twice(struct python *python, uint64_t thread, const struct walk **ret,
-		      bool *ret_moving)
+/* A program that goes round in a loop can be met in step with it, and two walks are then wrong in
+ * the same way: so they are irregular. */
+static void pause_between(struct python *python)
 {
+	uint64_t end_ns = clock_ns(CLOCK_MONOTONIC);
+
+	python->seed = python->seed * SEED_FACTOR + SEED_STEP;
+	end_ns += (python->seed >> SEED_SHIFT) % PAUSE_NS;
+	while (clock_ns(CLOCK_MONOTONIC) < end_ns)
+		;
+}
+
+static int walk_until_alike(struct python *python, uint64_t thread, const struct walk **ret,
+			    bool *ret_moving)
+{
+	unsigned int alike = 0;
 	int r = walk(python, thread, &python->walk[0]);
 
 	*ret = &python->walk[0];
-	for (unsigned int i = 1; r == 0 && i < TRIES; i++) {
+	for (unsigned int i = 1; r == 0 && i < TRIES && alike < ALIKE; i++) {
+		pause_between(python);
 		r = walk(python, thread, &python->walk[i % 2]);
 		*ret = &python->walk[i % 2];
-		*ret_moving = !is_alike(&python->walk[0], &python->walk[1]);
-		if (!*ret_moving)
-			break;
+		alike = is_alike(&python->walk[0], &python->walk[1]) ? alike + 1 : 0;
 	}
+	*ret_moving = alike < ALIKE;
 	return r;
 }
 
@@ -199,6 +231,15 @@ static int name_frame(struct python *python, const struct raw_frame *raw, struct
 	return 0;
 }
 
+/* A generator that runs has a caller; one that has just yielded has none any more. */
+static bool ends_in_generator(const struct python_snapshot *snapshot,
+			      const struct python_stack *stack)
+{
+	const struct python_frame *last = &snapshot->frame[stack->first + stack->count - 1];
+
+	return !stack->cut && !stack->broken && (last->code->identity.flags & IS_GENERATOR);
+}
+
 static int name_frames(struct python *python, const struct walk *walk,
 		       struct python_snapshot *snapshot, struct python_stack *stack)
 {
@@ -218,6 +259,7 @@ static int name_frames(struct python *python, const struct walk *walk,
 		snapshot->frame_count += r == 0;
 	}
 	stack->count = snapshot->frame_count - stack->first;
+	stack->moving |= stack->count && ends_in_generator(snapshot, stack);
 	return 0;
 }
 
@@ -263,7 +305,7 @@ static int take_thread(struct python *python, uint64_t thread, uint32_t tid, int
 		return r;
 	stack = &snapshot->stack[snapshot->stack_count];
 	*stack = (struct python_stack){ .tid = tid, .interpreter = interpreter };
-	r = walk_twice(python, thread, &found, &stack->moving);
+	r = walk_until_alike(python, thread, &found, &stack->moving);
 	if (r < 0)
 		return r;
 	stack->cut = found->cut;

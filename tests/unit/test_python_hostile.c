@@ -245,9 +245,14 @@ static void test_a_huge_table_of_lines_is_left_out(void **state)
 	assert_int_equal(snapshot.frame[0].line, 0);
 }
 
+/* Reads before the first walk, and of one: the innermost frame (2), the frames, the innermost
+ * again. */
+#define READS_BEFORE 5
+#define READS_A_WALK 6
+
 static void turn(struct memory *of)
 {
-	put_frame(FRAME(1), 0, CODE(of->reads / 4 % 2)); /* a walk takes four */
+	put_frame(FRAME(1), 0, CODE((of->reads - READS_BEFORE) / READS_A_WALK % 2));
 }
 
 static void test_a_stack_that_changes_all_the_time_is_moving(void **state)
@@ -255,6 +260,28 @@ static void test_a_stack_that_changes_all_the_time_is_moving(void **state)
 	memory.before = turn;
 	assert_true(take()->moving);
 	memory.before = NULL;
+	assert_false(take()->moving);
+}
+
+static void leave(struct memory *of)
+{
+	uint32_t i = (of->reads - READS_BEFORE) % READS_A_WALK;
+
+	put(CFRAME, i == READS_A_WALK - 1 ? FRAME(1) : FRAME(0));
+}
+
+static void test_a_frame_that_is_left_during_the_walk_is_moving(void **state)
+{
+	memory.before = leave;
+	assert_true(take()->moving);
+}
+
+static void test_a_generator_without_a_caller_has_just_yielded(void **state)
+{
+	put_int(CODE(1) + 48, 0x20);
+	assert_true(take()->moving);
+	put_int(CODE(0) + 48, 0x20);
+	put_int(CODE(1) + 48, 0);
 	assert_false(take()->moving);
 }
 
@@ -386,6 +413,8 @@ int main(void)
 		TEST(texts_are_visible_utf8),
 		TEST(a_huge_table_of_lines_is_left_out),
 		TEST(a_stack_that_changes_all_the_time_is_moving),
+		TEST(a_frame_that_is_left_during_the_walk_is_moving),
+		TEST(a_generator_without_a_caller_has_just_yielded),
 		TEST(scrambled_memory_ends),
 		TEST(scrambled_tables_of_lines_end),
 		TEST(locals_end_too),
