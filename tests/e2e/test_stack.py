@@ -102,7 +102,8 @@ class Stack(tracesmith.Case):
 
         def settled():
             stack = self.stack(process.pid)
-            return stack["threads"][0]["frames"][0]["function"] == "main" and stack
+            main = stack["threads"][0]
+            return main["call"] == "clock_nanosleep" and main["frames"][0]["function"] == "main" and stack
 
         stack = wait_for("it to park", settled)
         self.assertEqual(stack["python"], platform.python_version())
