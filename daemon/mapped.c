@@ -97,6 +97,14 @@ static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
 	daemon_reach(daemon, now_ns);
 }
 
+static void daemon_on_process_executed(void *data, uint32_t pid)
+{
+	struct daemon *daemon = data;
+
+	if (daemon->libraries)
+		libraries_process_executed(daemon->libraries, pid);
+}
+
 int daemon_start_maps(struct daemon *daemon)
 {
 	struct maps_config config = {
@@ -110,6 +118,7 @@ int daemon_start_maps(struct daemon *daemon)
 		.library_found = daemon_on_library,
 		.library_shared = daemon_on_library_shared,
 		.library_gone = daemon_on_library_gone,
+		.process_executed = daemon_on_process_executed,
 		.process_gone = daemon_on_process_gone,
 	};
 	int r = maps_new(&daemon->loop, &config, &callbacks, daemon, &daemon->maps);

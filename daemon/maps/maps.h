@@ -44,6 +44,8 @@ struct maps_callbacks {
 	void (*library_shared)(void *data, struct maps_file *file, uint32_t pid);
 	/* No process has mapped it for grace_ms; the file is valid during the call. */
 	void (*library_gone)(void *data, struct maps_file *file);
+	/* It runs another program now; may be NULL. */
+	void (*process_executed)(void *data, uint32_t pid);
 	/* A process that maps a library has ended; for those whose EXIT never reached the model. */
 	void (*process_gone)(void *data, uint32_t pid, uint64_t time_ns);
 };

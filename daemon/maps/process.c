@@ -369,6 +369,8 @@ void maps_process_exec(struct maps_process *process, uint64_t time_ns)
 	 * start so many of them that they would push out what is still needed. */
 	image_end(process->image, time_ns, process->followed || !process->forked);
 	process->forked = false;
+	if (process->maps->callbacks.process_executed)
+		process->maps->callbacks.process_executed(process->maps->data, process->pid);
 	if (!process->followed || image_begin(process, time_ns) < 0)
 		process_retire(process);
 }

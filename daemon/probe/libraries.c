@@ -376,6 +376,13 @@ void libraries_process_gone(struct libraries *libraries, uint32_t pid)
 			links_remove(&libraries->library[i]->links[group], pid);
 }
 
+void libraries_process_executed(struct libraries *libraries, uint32_t pid)
+{
+	for (uint32_t i = 0; i < libraries->count; i++)
+		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+			links_renew(&libraries->library[i]->links[group], pid);
+}
+
 /* Where nobody can be left out alone, all are watched. */
 static bool libraries_holds(const struct libraries *libraries, uint32_t pid)
 {

@@ -101,6 +101,8 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct lib
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode);
 
 void libraries_process_gone(struct libraries *libraries, uint32_t pid);
+/* It runs another program now, which maps no library yet. */
+void libraries_process_executed(struct libraries *libraries, uint32_t pid);
 
 /* Of all copies that the process maps: whether its hot calls are watched. */
 void libraries_watch(struct libraries *libraries, uint32_t pid, enum hot_want want);

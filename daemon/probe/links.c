@@ -2,26 +2,18 @@
 #include "daemon/probe/links.h"
 
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "core/base/time.h"
-#include "daemon/probe/remover.h"
+#include "daemon/probe/owned.h"
+#include "daemon/proc/procfs.h"
 
 #define WHOLE_AGAIN_NS (10 * NS_PER_S)
 #define TRIES_TOLD     2 /* failures to log */
-
-/* A link, and the memory to take it off with. Who waits until it is off holds it, too. */
-struct owned_link {
-	struct removal removal;
-	atomic_int holders;
-	atomic_bool closed;
-	struct probe_link *link;
-};
+#define LOOK_NS	       NS_PER_S
 
 struct member {
 	struct list link;
@@ -33,6 +25,7 @@ struct member {
 	uint64_t
 		unseen_ns; /* since then it should be watched and is not, 0: it is, or should not */
 	bool told;
+	bool outdated; /* the link that is made now is to a program that it runs no more */
 	uint32_t failures;
 	uint64_t retry_ns; /* not before that */
 };
@@ -52,58 +45,9 @@ struct links_work {
 
 static void links_reconcile(struct links *links);
 
-static struct owned_link *owned_new(void)
-{
-	struct owned_link *owned = calloc(1, sizeof(*owned));
-
-	if (owned)
-		owned->holders = 1;
-	return owned;
-}
-
-static struct owned_link *owned_unref(struct owned_link *owned)
-{
-	if (owned && atomic_fetch_sub(&owned->holders, 1) == 1)
-		free(owned);
-	return NULL;
-}
-
-static void owned_take_off(struct removal *removal)
-{
-	struct owned_link *owned = list_item(removal, struct owned_link, removal);
-
-	owned->link = probe_link_free(owned->link);
-	atomic_store(&owned->closed, true);
-	owned_unref(owned);
-}
-
-/* Returns it to who waits until it is off. */
-static struct owned_link *links_close(struct links *links, struct owned_link *owned)
-{
-	atomic_fetch_add(&owned->holders, 1);
-	remover_add(links->remover, &owned->removal, owned_take_off);
-	return owned;
-}
-
-static void links_drop(struct links *links, struct owned_link *owned)
-{
-	if (owned)
-		owned_unref(links_close(links, owned));
-}
-
-static bool is_closing(const struct owned_link *owned)
-{
-	return owned && !atomic_load(&owned->closed);
-}
-
 static struct member *member_find(const struct links *links, uint32_t pid)
 {
-	struct member *member;
-
-	list_for_each(member, &links->members, link)
-		if (member->pid == pid)
-			return member;
-	return NULL;
+	return map_get(&links->by_pid, (struct map_key){ pid, 0 });
 }
 
 static bool member_is_open(const struct member *member)
@@ -116,7 +60,7 @@ static void member_close(struct links *links, struct member *member)
 	if (!member->own)
 		return;
 	owned_unref(member->closing);
-	member->closing = links_close(links, TAKE(member->own));
+	member->closing = owned_close(links->remover, TAKE(member->own));
 }
 
 /* What it has missed is told, if there was anything that it should not have. */
@@ -137,6 +81,7 @@ static void member_free(struct links *links, struct member *member)
 		member_seen(links, member);
 	member_close(links, member);
 	owned_unref(member->closing);
+	map_remove(&links->by_pid, (struct map_key){ member->pid, 0 });
 	list_remove(&member->link);
 	free(member);
 }
@@ -165,7 +110,8 @@ void links_release(struct links *links, struct remover *remover)
 	links->remover = remover;
 	list_for_each(member, &links->members, link)
 		member_free(links, member);
-	links_drop(links, TAKE(links->wide));
+	map_clear(&links->by_pid);
+	owned_drop(links->remover, TAKE(links->wide));
 	links->closing = owned_unref(links->closing);
 }
 
@@ -180,20 +126,9 @@ void links_start(struct links *links, struct probe_library *library)
  * and makes a link that sees nothing. */
 static bool has_first_thread(uint32_t pid)
 {
-	char path[32], text[512];
-	const char *end;
-	size_t size;
-	FILE *file;
+	char state = procfs_state(pid);
 
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	size = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[size] = '\0';
-	end = strrchr(text, ')');
-	return end && end[1] && end[2] != 'Z' && end[2] != 'X';
+	return state && state != 'Z' && state != 'X';
 }
 
 static void on_link(uv_work_t *req)
@@ -216,7 +151,7 @@ static void links_close_wide(struct links *links)
 	if (!links->wide)
 		return;
 	owned_unref(links->closing);
-	links->closing = links_close(links, TAKE(links->wide));
+	links->closing = owned_close(links->remover, TAKE(links->wide));
 }
 
 static void links_go_single(struct links *links)
@@ -225,6 +160,7 @@ static void links_go_single(struct links *links)
 
 	probe_next_epoch(links->library, links->group);
 	links->single = true;
+	links->looked_ns = uv_hrtime();
 	list_for_each(member, &links->members, link)
 		if (member_is_open(member) && !member->own && !member->unseen_ns)
 			member->unseen_ns = uv_hrtime();
@@ -296,9 +232,13 @@ static void links_made(struct links *links, struct links_order *order)
 	}
 	if (member) {
 		member->own = made;
-		member_seen(links, member);
+		if (member->outdated)
+			member_close(links, member);
+		else
+			member_seen(links, member);
+		member->outdated = false;
 	} else if (order->to.pid) {
-		links_drop(links, made);
+		owned_drop(links->remover, made);
 	} else if (links->single) {
 		links_go_wide(links, made);
 	} else {
@@ -350,7 +290,7 @@ static bool member_needs_link(const struct links *links, const struct member *me
 			      uint64_t now_ns)
 {
 	return member_is_open(member) && !member->own && now_ns >= member->retry_ns &&
-	       (!links->single || !is_closing(member->closing));
+	       (!links->single || !owned_is_closing(member->closing));
 }
 
 /* For each member that should have one. NULL: no memory. */
@@ -414,7 +354,7 @@ static void links_reconcile_wide(struct links *links)
 	if (off && !links->off_ns)
 		links_go_off(links);
 	else if (!off && links->off_ns && uv_hrtime() >= links->retry_ns &&
-		 !is_closing(links->closing))
+		 !owned_is_closing(links->closing))
 		links_order_wide(links, probe_epoch(links->library, links->group));
 }
 
@@ -453,11 +393,15 @@ int links_add(struct links *links, uint32_t pid, bool out)
 
 	if (member) {
 		member->retry_ns = 0;
+		if (links->single && member_is_open(member) && !member->own && !member->unseen_ns)
+			member->unseen_ns = uv_hrtime();
 		return 0;
 	}
 	member = calloc(1, sizeof(*member));
-	if (!member)
+	if (!member || map_put(&links->by_pid, (struct map_key){ pid, 0 }, member) < 0) {
+		free(member);
 		return -ENOMEM;
+	}
 	member->pid = pid;
 	member->open = member->whole = true;
 	member->out = out;
@@ -474,6 +418,18 @@ void links_remove(struct links *links, uint32_t pid)
 	if (!member)
 		return;
 	member_free(links, member);
+	links_reconcile(links);
+}
+
+void links_renew(struct links *links, uint32_t pid)
+{
+	struct member *member = member_find(links, pid);
+
+	if (!member || (!links->single && !links->busy))
+		return;
+	member_seen(links, member);
+	member->outdated = links->busy;
+	member_close(links, member);
 	links_reconcile(links);
 }
 
@@ -521,7 +477,7 @@ enum links_state links_state(const struct links *links, uint32_t pid)
 		return LINKS_CLOSED;
 	if (member->own)
 		return LINKS_OPEN;
-	if (is_closing(member->closing))
+	if (owned_is_closing(member->closing))
 		return LINKS_CHANGING;
 	return member_is_open(member) && !member->failures ? LINKS_CHANGING : LINKS_CLOSED;
 }
@@ -536,6 +492,25 @@ static bool links_all_whole(const struct links *links)
 	return true;
 }
 
+/* A link whose process has lost its first thread sees only what it happens to: from then on its
+ * calls count as missed. */
+static void links_look(struct links *links, uint64_t now_ns)
+{
+	struct member *member;
+	uint64_t before_ns = links->looked_ns;
+
+	if (!links->single || now_ns - before_ns < (uint64_t)LOOK_NS)
+		return;
+	links->looked_ns = now_ns;
+	list_for_each(member, &links->members, link) {
+		if (!member->own || has_first_thread(member->pid))
+			continue;
+		member_close(links, member);
+		member->unseen_ns = before_ns;
+		member_failed(links, member, -ESRCH);
+	}
+}
+
 bool links_at_rest(const struct links *links)
 {
 	return list_empty(&links->members) && !links->single && !links->off_ns;
@@ -543,6 +518,7 @@ bool links_at_rest(const struct links *links)
 
 void links_tick(struct links *links, uint64_t now_ns)
 {
+	links_look(links, now_ns);
 	/* What waited for a link to close, or for its time. */
 	links_reconcile(links);
 	if (!links->single || links->busy || !links_all_whole(links)) {
@@ -551,7 +527,7 @@ void links_tick(struct links *links, uint64_t now_ns)
 	}
 	if (!links->whole_ns)
 		links->whole_ns = now_ns;
-	if (now_ns - links->whole_ns < (uint64_t)WHOLE_AGAIN_NS || is_closing(links->closing))
+	if (now_ns - links->whole_ns < (uint64_t)WHOLE_AGAIN_NS || owned_is_closing(links->closing))
 		return;
 	links->whole_ns = 0;
 	links_order_wide(links, (uint8_t)(probe_epoch(links->library, links->group) + 1));

@@ -19,6 +19,7 @@
 #include <uv.h>
 
 #include "core/base/list.h"
+#include "core/base/map.h"
 #include "daemon/probe/probe.h"
 
 struct owned_link;
@@ -46,12 +47,14 @@ struct links {
 	struct probe_library *library; /* NULL: not attached yet */
 	int fd;			       /* the library's file, borrowed */
 	struct list members;
+	struct map by_pid;
 	struct owned_link *wide;    /* the link for all processes, NULL: none */
 	struct owned_link *closing; /* the last one, until it is off */
 	bool single;		    /* a link for each process */
 	bool busy;		    /* the pool makes links */
 	uint64_t off_ns;	    /* nobody is watched since then, 0: not so */
 	uint64_t retry_ns;	    /* to get back from that, not before */
+	uint64_t looked_ns;	    /* when all that have a link had a first thread */
 	uint64_t whole_ns;	    /* since then all are watched whole, 0: not all */
 	const struct links_callbacks *callbacks;
 };
@@ -68,6 +71,8 @@ void links_release(struct links *links, struct remover *remover);
 /* A process maps the library; -ENOMEM. `out`: it is left out from the start. */
 int links_add(struct links *links, uint32_t pid, bool out);
 void links_remove(struct links *links, uint32_t pid);
+/* It runs another program now, of which a link of its own may see nothing. */
+void links_renew(struct links *links, uint32_t pid);
 
 /* Without effect on a process that does not map it. `open`: to be watched now; `whole`: not only in
  * windows. */

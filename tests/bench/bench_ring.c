@@ -14,6 +14,11 @@
 #define ROUNDS	    5
 #define PER_ROUND   2000000
 #define WRITERS_MAX 4
+#define PAIRS	    20000
+#define PUTS	    8	      /* a turn */
+#define OWN_BYTES   (1 << 20) /* what a program uses itself: */
+#define OWN_STRIDE  (1 << 16) /* this much between two records */
+#define LINE_BYTES  64
 
 static uint64_t told;
 
@@ -63,6 +68,47 @@ static void alone(struct inject_ring *ring, double *ret_put_ns, double *ret_get_
 	*ret_get_ns = get / done;
 }
 
+static void use_own_memory(uint8_t *own, uint32_t number)
+{
+	uint8_t *part = own + (size_t)number * OWN_STRIDE % OWN_BYTES;
+
+	for (size_t i = 0; i < OWN_STRIDE; i += LINE_BYTES)
+		part[i]++;
+}
+
+/* Ns of a turn with or without its puts. */
+static double turn(const struct inject_ring *ring, uint8_t *own, uint32_t first, size_t bytes)
+{
+	struct ts_event event = { .kind = TS_EVENT_KERNEL };
+	double start = now_ns();
+
+	for (uint32_t i = 0; i < PUTS; i++) {
+		use_own_memory(own, first + i);
+		if (bytes)
+			ts_ring_put(&ring->reader.ring, &event, bytes);
+	}
+	return now_ns() - start;
+}
+
+/* What a put of `bytes` costs in a program that uses its caches: pairs of turns with and without.
+ */
+static double in_place(struct inject_ring *ring, size_t bytes)
+{
+	static uint8_t own[OWN_BYTES];
+	static double more[PAIRS];
+
+	for (uint32_t i = 0; i < PAIRS; i++) {
+		double first = turn(ring, own, 2 * i * PUTS, i % 2 ? bytes : 0);
+		double second = turn(ring, own, (2 * i + 1) * PUTS, i % 2 ? 0 : bytes);
+
+		more[i] = (i % 2 ? first - second : second - first) / PUTS;
+		if (i % (LIMIT_INJECT_SLOTS / PUTS) == 0)
+			inject_ring_read(ring, LIMIT_INJECT_SLOTS, take, NULL);
+	}
+	inject_ring_read(ring, LIMIT_INJECT_SLOTS, take, NULL);
+	return median(more, PAIRS);
+}
+
 /* Writers on threads of their own while we read; ns a record from end to end. */
 static double together(struct inject_ring *ring, uint32_t writers, uint64_t *full)
 {
@@ -109,6 +155,8 @@ int main(void)
 	printf("%-40s %10s %12s %10s\n", "load", "ns/record", "million/s", "full");
 	print("one writer, nobody else", median(put, ROUNDS), 0);
 	print("the daemon's copy, nobody else", median(get, ROUNDS), 0);
+	print("a record in place", in_place(&ring, sizeof(struct ts_event)), 0);
+	print("32 bytes of it in place", in_place(&ring, sizeof(struct ts_event) / 4), 0);
 	for (uint32_t writers = 1; writers <= WRITERS_MAX; writers *= 2) {
 		uint64_t full = 0;
 		char load[64];

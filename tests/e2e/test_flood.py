@@ -139,6 +139,49 @@ class Flood(Case):
         self.comes_back(process, "cuLaunchKernel")
 
 
+class Links(Case):
+    """While somebody is left out, each process has a link of its own, which the kernel ties to its first
+    thread and to its memory."""
+
+    def calls(self, pid, function="cuLaunchKernel"):
+        return self.daemon.apis(pid)[function]["calls"] if function in self.daemon.apis(pid) else 0
+
+    def told(self, pid):
+        return "windows" in self.daemon.answer("apis", "--pid", pid)["loss"]
+
+    def seen(self, process):
+        """Each call of a burst is seen, once."""
+        def burst():
+            before = self.calls(process.pid)
+            say(process)
+            return self.calls(process.pid) - before
+        wait_for("its calls to be seen", lambda: burst() == BURST, 2 * tracesmith.DEADLINE)
+        for _ in range(3):
+            self.assertEqual(burst(), BURST)
+
+    def test_whatever_becomes_of_it_no_call_is_missed_untold(self):
+        flood = self.flood("launch")
+        calm, changed, leaves = (self.flood("launch", "--threads", 0, *more)
+                                 for more in ([], ["--exec"], ["--leave-later"]))
+        wait_for("the flood to be noticed", lambda: self.out().get(flood.pid))
+        # Another thread than the first one runs another program: then it is the first one.
+        say(changed)
+        say(changed)
+        self.seen(changed)
+        # The first thread ends: told, whether or not the kernel still sees the others.
+        say(leaves)
+        wait_for("the loss to be told", lambda: say(leaves) and self.told(leaves.pid), 2 * tracesmith.DEADLINE)
+        short = [self.start("flood", "--threads", 0) for _ in range(60)]
+        for process in short:
+            process.communicate("\n\n", timeout=60)
+            self.daemon.wait_ended(process.pid)
+            calls = self.calls(process.pid)
+            self.assertLessEqual(calls, BURST)
+            if calls < BURST:
+                self.assertTrue(self.told(process.pid), f"{calls} of {BURST} calls")
+        self.seen(calm)
+
+
 class Rights(Case):
     """With the rights that the unit gives the daemon, and no others."""
 

@@ -2,11 +2,14 @@
  * asked to; it says how often.
  *   flood --kind launch|alloc --threads T
  * The first newline ends the flood; each further one is for BURST calls by one thread. With --leave
- * the first thread of the process ends before all this.
+ * the first thread of the process ends before all this, with --leave-later at the first newline.
+ * With
+ * --exec another thread than the first one then runs this program anew, as one that makes no flood.
  */
 #include "workload.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,19 +23,22 @@
 static struct {
 	const char *kind;
 	uint64_t threads;
-	bool leave;
+	bool leave, leave_later, exec;
 } settings = { .kind = "launch", .threads = 2 };
 
 static const struct option_row options[] = {
 	{ "kind", "launch (default) or alloc", OPTION_TEXT, &settings.kind },
 	{ "threads", "number of threads (2)", OPTION_NUMBER, &settings.threads },
 	{ "leave", "let the first thread end", OPTION_FLAG, &settings.leave },
+	{ "leave-later", "let it end at the first newline", OPTION_FLAG, &settings.leave_later },
+	{ "exec", "run another program from another thread then", OPTION_FLAG, &settings.exec },
 };
 
 static CUcontext context;
 static CUfunction kernel;
 static CUstream stream;
 static bool allocs;
+static sem_t left;
 static atomic_bool stop;
 static _Atomic uint64_t made;
 
@@ -92,6 +98,9 @@ static void *run(void *data)
 			exit(1);
 	say("ready");
 	read_line();
+	if (settings.exec)
+		execl("/proc/self/exe", "flood", "--threads", "0", NULL);
+	sem_post(&left);
 	atomic_store(&stop, true);
 	for (uint64_t i = 0; i < settings.threads && i < THREADS_MAX; i++)
 		pthread_join(thread[i], NULL);
@@ -108,9 +117,12 @@ int main(int argc, char **argv)
 	pthread_t thread;
 
 	workload_options(argc, argv, options, ARRAY_SIZE(options));
-	if (!settings.leave)
+	sem_init(&left, 0, 0);
+	if (!settings.leave && !settings.leave_later && !settings.exec)
 		run(NULL);
 	if (pthread_create(&thread, NULL, run, NULL))
 		return 1;
+	if (!settings.leave)
+		sem_wait(&left);
 	pthread_exit(NULL);
 }
