@@ -171,9 +171,10 @@ class Links(Case):
         # The first thread ends: told, whether or not the kernel still sees the others.
         say(leaves)
         wait_for("the loss to be told", lambda: say(leaves) and self.told(leaves.pid), 2 * tracesmith.DEADLINE)
-        short = [self.start("flood", "--threads", 0) for _ in range(60)]
+        short = [self.start("flood", "--threads", 0) for _ in range(30)]
         for process in short:
             process.communicate("\n\n", timeout=60)
+        for process in short:
             self.daemon.wait_ended(process.pid)
             calls = self.calls(process.pid)
             self.assertLessEqual(calls, BURST)
