@@ -53,6 +53,11 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 		exact_over(daemon->exact, event->tgid);
 	if (!daemon_price_event(daemon, event))
 		return;
+	/* First: what links have missed of it belongs to it. */
+	if (event->kind == TS_EVENT_EXIT && daemon->libraries)
+		libraries_process_exits(daemon->libraries, event->tgid,
+					event->process.started_ns -
+						(uint64_t)daemon->boot_offset_ns);
 	core_ingest(daemon->core, &bpf, record, size);
 	daemon_stir(daemon);
 }
@@ -393,6 +398,12 @@ static int daemon_start(struct daemon *daemon)
 	struct store_resume resume;
 	int r;
 
+	if (!procfs_has_host_clock()) {
+		log_error(
+			"This time namespace has a clock of its own, and the kernel's events have "
+			"the host's: start tracesmithd outside of it");
+		return -EOPNOTSUPP;
+	}
 	r = daemon_lock(daemon);
 	if (r < 0)
 		return r;

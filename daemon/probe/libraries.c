@@ -376,6 +376,27 @@ void libraries_process_gone(struct libraries *libraries, uint32_t pid)
 			links_remove(&libraries->library[i]->links[group], pid);
 }
 
+/* One that was so short that it has ended before it was known to map a library. */
+static void libraries_tell_short(struct libraries *libraries, uint32_t pid, uint64_t start_ns)
+{
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
+		bool missed = false;
+
+		for (uint32_t i = 0; i < libraries->count; i++)
+			missed |= links_are_single(&libraries->library[i]->links[group]);
+		if (missed)
+			libraries->callbacks.missed(libraries->callbacks.data, pid, group, start_ns,
+						    true);
+	}
+}
+
+void libraries_process_exits(struct libraries *libraries, uint32_t pid, uint64_t start_ns)
+{
+	if (!libraries_has(libraries, pid))
+		libraries_tell_short(libraries, pid, start_ns);
+	libraries_process_gone(libraries, pid);
+}
+
 void libraries_process_executed(struct libraries *libraries, uint32_t pid)
 {
 	for (uint32_t i = 0; i < libraries->count; i++)

@@ -25,6 +25,7 @@ struct member {
 	uint64_t
 		unseen_ns; /* since then it should be watched and is not, 0: it is, or should not */
 	bool told;
+	bool doubt;    /* that since a try that failed, perhaps as it has ended */
 	bool outdated; /* the link that is made now is to a program that it runs no more */
 	uint32_t failures;
 	uint64_t retry_ns; /* not before that */
@@ -69,15 +70,14 @@ static void member_seen(struct links *links, struct member *member)
 	if (member->unseen_ns)
 		links->callbacks->missed(links, member->pid, member->unseen_ns, !member->told);
 	member->unseen_ns = 0;
-	member->told = false;
+	member->told = member->doubt = false;
 	member->failures = 0;
 	member->retry_ns = 0;
 }
 
 static void member_free(struct links *links, struct member *member)
 {
-	/* It may have failed because the process was about to end. */
-	if (member->failures != 1)
+	if (!member->doubt || member->failures > 1)
 		member_seen(links, member);
 	member_close(links, member);
 	owned_unref(member->closing);
@@ -208,8 +208,10 @@ static void member_failed(struct links *links, struct member *member, int error)
 	if (++member->failures == TRIES_TOLD)
 		log_warning_errno(error, "Failed to watch calls of process %u, for now",
 				  member->pid);
-	if (!member->unseen_ns)
+	if (!member->unseen_ns) {
 		member->unseen_ns = uv_hrtime();
+		member->doubt = true;
+	}
 	member->retry_ns = uv_hrtime() + retry_after_ns(member->failures);
 	/* One that has just ended is still a member for a moment. */
 	if (member->failures < 2)
@@ -433,6 +435,11 @@ void links_renew(struct links *links, uint32_t pid)
 	links_reconcile(links);
 }
 
+bool links_are_single(const struct links *links)
+{
+	return links->single;
+}
+
 bool links_has(const struct links *links, uint32_t pid)
 {
 	return member_find(links, pid);
@@ -507,6 +514,7 @@ static void links_look(struct links *links, uint64_t now_ns)
 			continue;
 		member_close(links, member);
 		member->unseen_ns = before_ns;
+		member->doubt = true;
 		member_failed(links, member, -ESRCH);
 	}
 }

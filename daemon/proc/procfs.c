@@ -175,3 +175,15 @@ bool procfs_is_host(void)
 
 	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == HOST_PID_NS;
 }
+
+bool procfs_has_host_clock(void)
+{
+	FILE *file = fopen("/proc/self/timens_offsets", "re");
+	long seconds, ns;
+	bool other =
+		file && fscanf(file, "monotonic %ld %ld", &seconds, &ns) == 2 && (seconds || ns);
+
+	if (file)
+		fclose(file);
+	return !other;
+}

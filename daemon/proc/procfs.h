@@ -33,5 +33,8 @@ int procfs_boot_id(char ret[37]);
 
 /* Whether pids here are those of the host, as in the kernel's events. */
 bool procfs_is_host(void);
+/* Whether CLOCK_MONOTONIC here is that of the kernel's events: not in a time namespace with
+ * another. */
+bool procfs_has_host_clock(void);
 
 #endif

@@ -150,14 +150,18 @@ class Links(Case):
         return "windows" in self.daemon.answer("apis", "--pid", pid)["loss"]
 
     def seen(self, process):
-        """Each call of a burst is seen, once."""
-        def burst():
+        """In the end each call of its bursts is seen; none ever twice, and what is missed before is told."""
+        bursts = []
+
+        def full():
             before = self.calls(process.pid)
             say(process)
-            return self.calls(process.pid) - before
-        wait_for("its calls to be seen", lambda: burst() == BURST, 2 * tracesmith.DEADLINE)
-        for _ in range(3):
-            self.assertEqual(burst(), BURST)
+            bursts.append(self.calls(process.pid) - before)
+            self.assertLessEqual(bursts[-1], BURST)
+            return bursts[-4:] == 4 * [BURST]
+        wait_for("its calls to be seen", full, 2 * tracesmith.DEADLINE)
+        if min(bursts) < BURST:
+            self.assertTrue(self.told(process.pid), bursts)
 
     def test_whatever_becomes_of_it_no_call_is_missed_untold(self):
         flood = self.flood("launch")
@@ -171,9 +175,14 @@ class Links(Case):
         # The first thread ends: told, whether or not the kernel still sees the others.
         say(leaves)
         wait_for("the loss to be told", lambda: say(leaves) and self.told(leaves.pid), 2 * tracesmith.DEADLINE)
-        short = [self.start("flood", "--threads", 0) for _ in range(30)]
-        for process in short:
-            process.communicate("\n\n", timeout=60)
+        # Many that have ended before they could have a link, or soon after.
+        short = []
+        for _ in range(30):
+            short.append(self.start("flood", "--threads", 0))
+            short[-1].stdin.write("\n\n")
+            short[-1].stdin.close()
+            wait_for("it to end, or others to be started meanwhile",
+                     lambda: sum(process.poll() is None for process in short) < 3)
         for process in short:
             self.daemon.wait_ended(process.pid)
             calls = self.calls(process.pid)

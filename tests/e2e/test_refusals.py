@@ -204,6 +204,16 @@ class SecondDaemon(Case):
 
 
 class DaemonRefuses(unittest.TestCase):
+    def test_a_clock_that_is_not_the_hosts(self):
+        state = tracesmith.tempfile.mkdtemp()
+        self.addCleanup(tracesmith.shutil.rmtree, state)
+        result = subprocess.run(["unshare", "-T", "--monotonic", "86400", os.path.join(tracesmith.BUILD, "tracesmithd"),
+                                 "--socket", f"{state}/control.sock", "--state-dir", state], capture_output=True,
+                                text=True, timeout=60)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("time namespace", result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+
     def test_settings(self):
         path = "/tmp/tracesmith-bad.conf"
         with open(path, "w") as file:
