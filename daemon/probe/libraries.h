@@ -101,7 +101,7 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct lib
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode);
 
 void libraries_process_gone(struct libraries *libraries, uint32_t pid);
-/* The same, of one that has used a library and can still be told of what was missed. */
+/* The same, while the model still has the process: what was missed of it is reported first. */
 void libraries_process_exits(struct libraries *libraries, uint32_t pid, uint64_t start_ns);
 /* It runs another program now, which maps no library yet. */
 void libraries_process_executed(struct libraries *libraries, uint32_t pid);
