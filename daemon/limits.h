@@ -32,7 +32,7 @@
 /* How long a query waits for earlier data: until the rings are read that far, which takes a second
  * for a large one that is full, and then until it is stored: the last records of a program that has
  * just ended, and a commit. */
-#define LIMIT_QUERY_READ_MS 3000
+#define LIMIT_QUERY_READ_MS 10000
 #define LIMIT_QUERY_WAIT_MS 300
 
 /* Events taken from one source per iteration of the loop, so that no source starves the others. */
