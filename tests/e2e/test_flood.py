@@ -191,6 +191,7 @@ class Links(Case):
             self.assertLessEqual(calls, BURST)
             if calls < BURST:
                 self.assertTrue(self.told(process.pid), f"{calls} of {BURST} calls")
+        say(calm)
         self.seen(calm)
 
 
