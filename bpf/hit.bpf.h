@@ -28,7 +28,8 @@ static __always_inline bool hit_counts(__u64 cookie, __u8 (*last)[PROBE_COPIES_M
 /* Seldom: the map is shared by all threads, and finding the process in it takes its time. */
 static __noinline int hits_add_up(struct thread *thread, __u64 now)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, cpu = bpf_get_smp_processor_id();
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	__u64 cpu = bpf_get_smp_processor_id();
 	struct probe_hits none = {}, *process;
 
 	if (!thread || tgid == settings.calibrated)
@@ -40,7 +41,9 @@ static __noinline int hits_add_up(struct thread *thread, __u64 now)
 	}
 	for (__u32 group = 0; process && group < PROBE_GROUPS; group++) {
 		__sync_fetch_and_add(&process->hits[group], thread->hits[group]);
-		/* Most of them were here, as a batch takes no time. */
+		/* Most of them were here, as a batch takes no time. One register for the check and
+		 * the use: a 6.1 verifier does not link copies. */
+		asm volatile("" : "+r"(cpu));
 		if (cpu < PROBE_WORKERS_MAX)
 			__sync_fetch_and_add(&workers[cpu].hits, thread->hits[group]);
 		thread->hits[group] = 0;
