@@ -333,6 +333,17 @@ void libraries_add_standing(struct libraries *libraries, const struct libraries_
 	}
 }
 
+/* Where nobody can be left out alone, all are watched. */
+static bool libraries_holds(const struct libraries *libraries, uint32_t pid)
+{
+	if (!libraries->may_single)
+		return false;
+	for (size_t i = 0; i < libraries->held_count; i++)
+		if (libraries->held[i] == pid)
+			return true;
+	return false;
+}
+
 static int library_add_process(struct library_copy *library, uint32_t pid)
 {
 	const struct libraries_callbacks *callbacks = &library->libraries->callbacks;
@@ -341,6 +352,9 @@ static int library_add_process(struct library_copy *library, uint32_t pid)
 	for (enum probe_group group = 0; r == 0 && group < PROBE_GROUPS; group++)
 		r = links_add(&library->links[group], pid,
 			      callbacks->is_out(callbacks->data, pid, group));
+	/* Our library may have been faster than the record of the mapping. */
+	if (r == 0 && libraries_holds(library->libraries, pid))
+		links_watch(&library->links[PROBE_HOT], pid, false, false);
 	return r;
 }
 
@@ -402,17 +416,6 @@ void libraries_process_executed(struct libraries *libraries, uint32_t pid)
 	for (uint32_t i = 0; i < libraries->count; i++)
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
 			links_renew(&libraries->library[i]->links[group], pid);
-}
-
-/* Where nobody can be left out alone, all are watched. */
-static bool libraries_holds(const struct libraries *libraries, uint32_t pid)
-{
-	if (!libraries->may_single)
-		return false;
-	for (size_t i = 0; i < libraries->held_count; i++)
-		if (libraries->held[i] == pid)
-			return true;
-	return false;
 }
 
 int libraries_hold(struct libraries *libraries, uint32_t pid, bool hold)
