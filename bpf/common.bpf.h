@@ -17,7 +17,7 @@
 #include "bpf/probe.h"
 
 #define SENT_SLOTS   16
-#define WINDOW_WORDS 128
+#define WINDOW_WORDS 1024
 #define SEEN_WORDS   64
 
 /* Which calls of a thread to take stacks of. */
@@ -27,6 +27,20 @@ struct sampler {
 	__u32 left;    /* calls to skip until the next */
 	__u32 stride;  /* their mean */
 	__u32 reserved;
+};
+
+/* A walk by rules: of a frame, what leads to its caller. */
+struct unwinding {
+	__u64 rules; /* seed of the process's keys */
+	__u64 pc, sp, bp;
+	__u64 top;   /* nothing of the stack is above */
+	__u64 span;  /* bytes that the last walk needed */
+	__u32 words; /* in the window */
+	__u32 returned;
+	__u32 misses; /* since misses_ns */
+	__u32 reserved;
+	__u64 misses_ns;
+	__u64 id; /* of the stack, as far as it was walked; 0: nothing was */
 };
 
 struct thread {
@@ -47,9 +61,10 @@ struct thread {
 	__u8 returned[PROBE_COPIES_MAX];
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
-	__u64 window_at;		/* address of `window` in the process */
-	__u64 window[WINDOW_WORDS];	/* a cached piece of its stack */
-	__u64 sent[SENT_SLOTS];		/* stack ids that need no lookup */
+	struct unwinding unwinding;
+	__u64 window_at;	    /* address of `window` in the process */
+	__u64 window[WINDOW_WORDS]; /* a cached piece of its stack */
+	__u64 sent[SENT_SLOTS];	    /* stack ids that need no lookup */
 	__u64 frame[TS_STACK_FRAMES_MAX];
 	__u32 frame_count;
 };
@@ -96,6 +111,15 @@ struct {
 	__type(value, __u32);
 } choices SEC(".maps");
 
+/* How often the rules of a process have become void; written by the daemon. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROBE_CHOICES_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, __u32);
+} mappings SEC(".maps");
+
 /* By process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -120,6 +144,8 @@ struct {
 
 struct probe_settings settings = {};
 struct probe_worker workers[PROBE_WORKERS_MAX] = {};
+struct rule_slot rules[RULE_SLOTS] = {};
+const volatile __u64 rules_secret = 0;
 const volatile __u64 ring_bytes = 1 << 24;
 
 static __u64 window_ns, window_events; /* for the rate limit */

@@ -41,11 +41,13 @@ static __noinline int hits_add_up(struct thread *thread, __u64 now)
 	}
 	for (__u32 group = 0; process && group < PROBE_GROUPS; group++) {
 		__sync_fetch_and_add(&process->hits[group], thread->hits[group]);
-		/* Most of them were here, as a batch takes no time. One register for the check and
-		 * the use: a 6.1 verifier does not link copies. */
-		asm volatile("" : "+r"(cpu));
-		if (cpu < PROBE_WORKERS_MAX)
-			__sync_fetch_and_add(&workers[cpu].hits, thread->hits[group]);
+		/* Most of them were here, as a batch takes no time. */
+		if (cpu < PROBE_WORKERS_MAX) {
+			/* A 6.1 verifier does not link copies, and may have checked another. */
+			asm volatile("" : "+r"(cpu));
+			__sync_fetch_and_add(&workers[cpu & (PROBE_WORKERS_MAX - 1)].hits,
+					     thread->hits[group]);
+		}
 		thread->hits[group] = 0;
 	}
 	for (__u32 kind = 0; process && kind < PROBE_WALKS; kind++) {

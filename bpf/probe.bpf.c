@@ -67,15 +67,14 @@ static __always_inline void call_read_args(struct pt_regs *ctx, const struct pro
 
 static __always_inline void call_begin(struct pt_regs *ctx, struct thread *thread,
 				       const struct probe_desc *desc, __u64 cookie, __u64 now,
-				       __u64 stack_id, bool stack_lost, struct ts_event *ev)
+				       __u64 stack_id, __u16 stack_flags, struct ts_event *ev)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
 	__builtin_memset(ev, 0, sizeof(*ev));
 	ev->kind = TS_EVENT_API;
 	ev->fn = (__u16)cookie;
-	ev->flags = (__u16)(cookie >> 16) | (stack_lost ? TS_EVENT_STACK_LOST : 0) |
-		    (thread->own ? TS_EVENT_OWN : 0);
+	ev->flags = (__u16)(cookie >> 16) | stack_flags | (thread->own ? TS_EVENT_OWN : 0);
 	ev->cpu = bpf_get_smp_processor_id();
 	ev->tgid = id >> 32;
 	ev->tid = (__u32)id;
@@ -108,7 +107,7 @@ int enter(struct pt_regs *ctx)
 	struct probe_desc *desc = bpf_map_lookup_elem(&descs, &fn);
 	struct thread *thread;
 	struct ts_event *ev;
-	bool stack_lost = false;
+	__u16 stack_flags = 0;
 
 	thread = desc ? thread_get() : NULL;
 	if (!thread || !hit_counts(cookie, &thread->entered[PROBE_GROUP_OF(cookie)]))
@@ -119,10 +118,10 @@ int enter(struct pt_regs *ctx)
 		return 0;
 	if (stack_wanted(ctx, thread, desc, fn, now)) {
 		began = bpf_ktime_get_ns();
-		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP);
+		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP, &stack_flags);
 		walk_add(thread, desc->flags & PROBE_STACK, began);
 		if (!stack_id) {
-			stack_lost = true;
+			stack_flags = TS_EVENT_STACK_LOST;
 			COUNT(stacks_lost);
 		}
 	}
@@ -136,14 +135,14 @@ int enter(struct pt_regs *ctx)
 		}
 		thread->call_sp[depth] = PT_REGS_SP(ctx);
 		ev = &thread->call[depth];
-		call_begin(ctx, thread, desc, cookie, now, stack_id, stack_lost, ev);
+		call_begin(ctx, thread, desc, cookie, now, stack_id, stack_flags, ev);
 		thread->depth = depth + 1;
 		return 0;
 	}
 	ev = event_reserve(desc->flags, now, &wake);
 	if (!ev)
 		return 0;
-	call_begin(ctx, thread, desc, cookie, now, stack_id, stack_lost, ev);
+	call_begin(ctx, thread, desc, cookie, now, stack_id, stack_flags, ev);
 	bpf_ringbuf_submit(ev, wake);
 	return 0;
 }
@@ -159,6 +158,7 @@ int inside(struct pt_regs *ctx)
 	struct pt_regs regs;
 	struct thread *thread;
 	struct ts_event *ev;
+	__u16 stack_flags = 0;
 
 	if (!desc || desc->flags & PROBE_RETURN)
 		return 0;
@@ -172,13 +172,15 @@ int inside(struct pt_regs *ctx)
 		COUNT(lost_calls);
 		return 0;
 	}
-	stack_id = stack_take(&regs, thread, false);
-	if (!stack_id)
+	stack_id = stack_take(&regs, thread, false, &stack_flags);
+	if (!stack_id) {
+		stack_flags = TS_EVENT_STACK_LOST;
 		COUNT(stacks_lost);
+	}
 	ev = event_reserve(desc->flags, now, &wake);
 	if (!ev)
 		return 0;
-	call_begin(&regs, thread, desc, fn | (cookie & 0xffff0000), now, stack_id, !stack_id, ev);
+	call_begin(&regs, thread, desc, fn | (cookie & 0xffff0000), now, stack_id, stack_flags, ev);
 	ev->flags |= TS_EVENT_INSIDE;
 	bpf_ringbuf_submit(ev, wake);
 	return 0;
@@ -290,6 +292,7 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 		process_send(TS_EVENT_EXIT, task, BPF_CORE_READ(task, exit_code));
 	bpf_map_delete_elem(&processes, &tgid);
 	bpf_map_delete_elem(&hits, &tgid);
+	bpf_map_delete_elem(&mappings, &tgid);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #ifndef TS_PROBE_H
 #define TS_PROBE_H
 
+#include "bpf/rule.h"
 #include "proto/event.h"
 
 #define PROBE_FUNCTIONS_MAX	512
@@ -91,6 +92,8 @@ struct probe_settings {
 	__u32 reader_idle; /* 1: the reader sleeps, wake it at the next event */
 	__u32 calibrated;  /* a child of the daemon: watched, and never announced; 0: none */
 	__u32 workers;	   /* 1: watch the kernel's workers */
+	__u32 unwind;	   /* 1: by rules, 0: by frame pointers */
+	__u32 rule_mask;   /* of the sets that are used */
 	__u32 pid[PROBE_FILTER_MAX];
 	__u32 uid[PROBE_FILTER_MAX];
 	__u64 cgroup[PROBE_FILTER_MAX];
@@ -111,6 +114,47 @@ struct probe_hits {
 #define PROBE_HITS_BATCH 64	  /* that a thread adds up, */
 #define PROBE_HITS_NS	 10000000 /* and for how long at most */
 
+/* A stack that cannot be walked to its end, as a rule is not known: registers and memory of where
+ * it is needed. In the ring like an event, whose kinds are below; it never leaves daemon/probe. The
+ * call's event follows, with `id` for its stack and PROBE_EVENT_MISSED. */
+#define PROBE_MISS	   0x8000
+#define PROBE_EVENT_MISSED (1 << 15) /* in ts_event.flags */
+struct probe_miss {
+	__u16 kind;
+	__u16 frame_count; /* known so far; the last one is pc */
+	__u32 size;	   /* of the stack */
+	__u32 tgid, tid;
+	__u64 time_ns;
+	__u64 id;
+	__u64 seed;  /* of the process's stack ids */
+	__u64 rules; /* and of its rules */
+	__u64 pc, sp, bp;
+	__u32 returned; /* pc is a return address */
+	__u32 depth;	/* maximum number of frames */
+	__u64 frame[TS_STACK_FRAMES_MAX];
+	__u8 stack[];
+};
+#define PROBE_MISS_STACK_MAX 32768
+#define PROBE_MISSES_MAX     256 /* of a thread within a second */
+
+/* Over the seed of a process and the frames of a stack: its id. */
+static inline __u64 probe_hash_frame(__u64 hash, __u64 frame)
+{
+	hash = (hash ^ frame) * 0xff51afd7ed558ccd;
+	return hash ^ hash >> 32;
+}
+
+/* 0 stands for none. */
+static inline __u64 probe_stack_id(__u64 seed, const void *frames, __u32 count)
+{
+	const __u64 *frame = frames;
+	__u64 hash = seed;
+
+	for (__u32 i = 0; i < TS_STACK_FRAMES_MAX && i < count; i++)
+		hash = probe_hash_frame(hash, frame[i]);
+	return hash ? hash : 1;
+}
+
 /* The kernel's per-CPU worker of one CPU. */
 struct probe_worker {
 	__u64 waiting_ns; /* since when work has waited for it, 0: none does */
@@ -128,11 +172,16 @@ struct probe_worker {
 	X(lost_calls, "calls without thread state or nested too deep")                             \
 	X(stacks_lost, "stacks that could not be taken or sent")                                   \
 	X(unread, "events with an unreadable argument")                                            \
-	X(processes_lost, "processes that could not be announced")
+	X(processes_lost, "processes that could not be announced")                                 \
+	X(stacks_cut, "stacks cut short, as too many had unknown functions")
+
+/* What is no loss. */
+#define PROBE_FIGURES(X) X(unread_stacks, "reads of a stack failed")
 
 struct probe_counters {
 #define X(name, text) __u64 name;
 	PROBE_COUNTERS(X)
+	PROBE_FIGURES(X)
 #undef X
 };
 

@@ -44,6 +44,43 @@ struct rule {
 #define RULE_SIGNAL_RSP 20
 #define RULE_SIGNAL_PC	21
 
+/* How a walk ended. */
+enum walk_end {
+	WALK_COMPLETE,	 /* at the outermost function */
+	WALK_DEPTH,	 /* there was no room for more */
+	WALK_NO_MAPPING, /* at an address in no file: compiled at run time, or the vDSO */
+	WALK_NO_RULE,	 /* at a function that .eh_frame does not know */
+	WALK_BAD,	 /* at one that cannot be followed, or a stack that is not one */
+	WALK_UNREADABLE, /* where the stack was not readable, or not copied */
+	WALK_MISSED,	 /* at a rule that is not known yet */
+	WALK_ENDS
+};
+
+/* Rules that were needed so far, of all processes, in sets of two. Only the daemon writes: while
+ * the key is 0 the rule changes. */
+struct rule_slot {
+	__u64 key; /* rule_key(), 0: free */
+	__u64 rule;
+};
+#define RULE_SLOTS 65536
+
+/* `seed`: of the process and what it maps, nobody can foretell it. An address where a program was
+ * interrupted may have another rule than the same one as a return address. */
+static inline __u64 rule_key(__u64 seed, __u64 pc, __u32 returned)
+{
+	__u64 key = seed ^ (pc << 1 | returned);
+
+	key = (key ^ key >> 32) * 0xff51afd7ed558ccd;
+	key = (key ^ key >> 32) * 0xc4ceb9fe1a85ec53;
+	key ^= key >> 32;
+	return key ? key : 1;
+}
+
+static inline __u32 rule_set(__u64 key)
+{
+	return (__u32)key & (RULE_SLOTS - 2);
+}
+
 /* In 8 bytes that can be read at once, with bits of the key that it belongs to. */
 static inline __u64 rule_pack(struct rule rule, __u16 check)
 {

@@ -4,20 +4,16 @@
 #define TS_STACK_BPF_H
 
 #include "bpf/common.bpf.h"
+#include "bpf/unwind.bpf.h"
 
 #define CODE_MIN	  0x10000      /* nothing is mapped below */
 #define CODE_MAX	  (1ull << 47) /* the kernel starts here */
 #define STACK_SPAN	  (8 << 20)    /* maximum stack size of the main thread */
 
+#define LINK_WORDS	  128 /* of the window, for frame pointers */
+
 #define SAMPLE_STALE	  4	    /* after this many times the mean, calls have become rare */
 #define SAMPLE_STRIDE_MAX (1 << 24) /* calls */
-
-/* A step of it is part of the walk: a loop of its own would be verified for each depth of stack. */
-static __always_inline __u64 stack_hash(__u64 hash, __u64 frame)
-{
-	hash = (hash ^ frame) * 0xff51afd7ed558ccd;
-	return hash ^ hash >> 32;
-}
 
 static __noinline int stack_send(struct thread *thread, __u64 id, bool keep)
 {
@@ -65,17 +61,17 @@ static __always_inline bool stack_read(struct thread *thread, __u64 at, struct l
 {
 	__u64 index = (at - thread->window_at) / sizeof(__u64);
 
-	if (index > WINDOW_WORDS - 2) {
+	if (index > LINK_WORDS - 2) {
 		index = 0;
 		thread->window_at = at;
-		if (bpf_probe_read_user(thread->window, sizeof(thread->window), (void *)at)) {
+		if (bpf_probe_read_user(thread->window, LINK_WORDS * sizeof(__u64), (void *)at)) {
 			thread->window_at = ~0ull;
 			if (bpf_probe_read_user(thread->window, sizeof(*link), (void *)at))
 				return false;
 		}
 	}
-	link->next = thread->window[index & (WINDOW_WORDS - 1)];
-	link->address = thread->window[(index + 1) & (WINDOW_WORDS - 1)];
+	link->next = thread->window[index & (LINK_WORDS - 1)];
+	link->address = thread->window[(index + 1) & (LINK_WORDS - 1)];
 	return true;
 }
 
@@ -91,7 +87,7 @@ static __always_inline bool stack_is_code(__u64 address, __u64 at, __u64 span)
 /* Walks the frame pointers itself: bpf_get_stack() is slower, and before 6.11 it misses the caller,
  * because at a function's first instruction %rbp is still the caller's. The return address is on
  * top of the stack there. */
-static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thread, bool keep)
+static __always_inline __u64 stack_by_links(struct pt_regs *ctx, struct thread *thread)
 {
 	__u32 count = 2, depth = settings.stack_depth;
 	__u64 at = PT_REGS_SP(ctx), next = PT_REGS_FP(ctx), id;
@@ -104,7 +100,7 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 		return 0;
 	thread->frame[0] = PT_REGS_IP(ctx);
 	thread->frame[1] = link.next;
-	id = stack_hash(stack_hash(thread->seed, thread->frame[0]), thread->frame[1]);
+	id = probe_hash_frame(probe_hash_frame(thread->seed, thread->frame[0]), thread->frame[1]);
 	for (; count < TS_STACK_FRAMES_MAX && count < depth; count++) {
 		/* The stack grows down, so callers are above; anything else is not a frame. */
 		if (next <= at || next & 7)
@@ -113,13 +109,37 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 		if (!stack_read(thread, at, &link) || !stack_is_code(link.address, at, span))
 			break;
 		thread->frame[count] = link.address;
-		id = stack_hash(id, link.address);
+		id = probe_hash_frame(id, link.address);
 		next = link.next;
 	}
 	/* In memory the count is any number to the verifier, so it follows one path from here on,
 	 * and not one for each depth. */
 	thread->frame_count = count;
-	id = id ? id : 1;
+	return id ? id : 1;
+}
+
+/* The id of the stack, 0: it could not be taken. `flags`: PROBE_EVENT_MISSED, if it is yet to be
+ * unwound. */
+static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thread, bool keep,
+					__u16 *flags)
+{
+	__u64 id;
+
+	if (!settings.unwind) {
+		id = stack_by_links(ctx, thread);
+	} else if (unwind_stack(thread, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx))) {
+		id = unwind_miss(thread);
+		if (id) {
+			*flags |= PROBE_EVENT_MISSED;
+			return id;
+		}
+		COUNT(stacks_cut);
+		id = thread->unwinding.id;
+	} else {
+		id = thread->unwinding.id;
+	}
+	if (!id)
+		return 0;
 	if (thread->sent[id % SENT_SLOTS] == id)
 		return id;
 	if (!bpf_map_lookup_elem(&stacks_sent, &id) && stack_send(thread, id, keep))

@@ -73,7 +73,17 @@ struct signal_struct {
 	atomic_t live;
 };
 
+struct mm_struct {
+	unsigned long start_stack;
+};
+
+struct thread_struct {
+	unsigned long fsbase;
+};
+
 struct task_struct {
+	struct mm_struct *mm;
+	struct thread_struct thread;
 	int pid, tgid;
 	int exit_code;
 	__u64 start_boottime;

@@ -41,6 +41,7 @@ static const struct choice ways[] = {
 	{ NULL, 0 },
 };
 
+static const struct choice unwinds[] = { { "frame-pointers", 0 }, { "eh-frame", 1 }, { NULL, 0 } };
 static const struct choice lights[] = { { "never", 0 }, { "request", 1 }, { NULL, 0 } };
 
 /* FILES, PLACES: texts whose defaults the library table has. */
@@ -82,6 +83,9 @@ static const struct setting settings[] = {
 	  "Size of the ring buffer from the probes to the daemon; a power of two." },
 	{ "probe", "stack_depth", COUNT, AT(stack_depth), "64", 2, TS_STACK_FRAMES_MAX, NULL,
 	  "Maximum number of frames per call stack." },
+	{ "probe", "unwind", CHOICE, AT(unwind), "frame-pointers", 0, 0, unwinds,
+	  "How callers are found: frame-pointers, or the call frame information that libraries\n"
+	  "# without them carry (eh-frame)." },
 	{ "probe", "launch_stacks", COUNT, AT(launch_stacks_per_s), "20", 0, 1000000000, NULL,
 	  "Stacks sampled per thread and second, of launches, copies, sets and waits." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
@@ -385,6 +389,7 @@ int config_probe(const struct config *config, struct probe_config *ret)
 		.way = (enum probe_way)config->way,
 		.ring_bytes = config->ring_bytes,
 		.stack_depth = (uint32_t)config->stack_depth,
+		.unwind = config->unwind,
 		.samples_per_s = (uint32_t)config->launch_stacks_per_s,
 		.events_per_s = config->events_per_s,
 	};

@@ -58,7 +58,14 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 		libraries_process_exits(daemon->libraries, event->tgid,
 					event->process.started_ns -
 						(uint64_t)daemon->boot_offset_ns);
-	core_ingest(daemon->core, &bpf, record, size);
+	if (event->kind == TS_EVENT_API && event->flags & PROBE_EVENT_MISSED) {
+		struct ts_event settled = *event;
+
+		daemon_settle(daemon, &settled);
+		core_ingest(daemon->core, &bpf, &settled, sizeof(settled));
+	} else {
+		core_ingest(daemon->core, &bpf, record, size);
+	}
 	daemon_stir(daemon);
 }
 
@@ -259,7 +266,7 @@ static void daemon_resume(struct daemon *daemon, const struct store_resume *resu
 
 static int daemon_start_probes(struct daemon *daemon)
 {
-	struct probe_callbacks callbacks = { .record = daemon_on_record };
+	struct probe_callbacks callbacks = { daemon_on_record, daemon_on_miss };
 	struct libraries_callbacks gaps = { daemon_gap, daemon_missed, daemon_is_out, daemon };
 	struct libraries_found standing;
 	struct probe_config config;
@@ -274,6 +281,9 @@ static int daemon_start_probes(struct daemon *daemon)
 		return r;
 	r = probe_new(&daemon->loop, daemon->turn.intake, &config, &callbacks, daemon,
 		      &daemon->probe);
+	if (r < 0)
+		return r;
+	r = daemon_start_unwinder(daemon);
 	if (r < 0)
 		return r;
 	r = libraries_new(&daemon->loop, daemon->probe, &gaps, &daemon->libraries);
@@ -517,6 +527,7 @@ static void daemon_close_parts(struct daemon *daemon)
 		flood_close(TAKE(daemon->flood), daemon_part_closed);
 	if (daemon->libraries)
 		libraries_close(daemon->libraries);
+	daemon_stop_unwinder(daemon);
 	if (daemon->turn.intake)
 		intake_flush(daemon->turn.intake, uv_hrtime());
 	daemon_tell_gone(daemon, UINT64_MAX);
@@ -566,6 +577,7 @@ bool daemon_free(struct daemon *daemon)
 	store_free(daemon->store);
 	core_free(daemon->core);
 	stacks_free(daemon->stacks);
+	map_clear(&daemon->settled);
 	uv_loop_close(&daemon->loop);
 	config_free(daemon->config);
 	free(daemon->library);

@@ -5,6 +5,7 @@
 
 #include <uv.h>
 
+#include "core/base/map.h"
 #include "core/model/core.h"
 #include "core/store/store.h"
 #include "daemon/api/api.h"
@@ -20,6 +21,7 @@
 #include "daemon/probe/probe.h"
 #include "daemon/stack/stack.h"
 #include "daemon/symbol/symbol.h"
+#include "daemon/unwind/unwinder.h"
 #include "daemon/user.h"
 
 #define DAEMON_GAPS 64
@@ -58,6 +60,8 @@ struct daemon {
 	struct list gone; /* processes that have ended, until the rings are read that far */
 	struct turn turn; /* of the probes and the libraries */
 	struct probe *probe;
+	struct unwinder *unwinder;
+	struct map settled; /* ids of stacks, by those that their calls still have */
 	struct libraries *libraries;
 	struct price *price;
 	struct calibrate *calibrate;
@@ -94,6 +98,14 @@ int daemon_start_maps(struct daemon *daemon);
 uint64_t daemon_reach(struct daemon *daemon, uint64_t now_ns);
 /* Tells all of the processes that ended before that. */
 void daemon_tell_gone(struct daemon *daemon, uint64_t reached_ns);
+
+/* unwound.c */
+int daemon_start_unwinder(struct daemon *daemon);
+void daemon_stop_unwinder(struct daemon *daemon);
+bool daemon_on_miss(void *data, const void *record, size_t size);
+void daemon_on_replaced(void *data, uint32_t pid);
+/* A call whose stack was to be unwound gets its id. */
+void daemon_settle(struct daemon *daemon, struct ts_event *event);
 
 /* daemon.c: something comes, so check often again. */
 void daemon_stir(struct daemon *daemon);

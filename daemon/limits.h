@@ -95,6 +95,11 @@
  * one as for a thousand, and at most. */
 #define LIMIT_SYMBOL_WAIT_MIN_MS 20
 #define LIMIT_SYMBOL_WAIT_MAX_MS 500
+/* Calls under way whose stack the daemon has unwound. */
+#define LIMIT_UNWIND_CALLS 16384
+/* Files whose place of .eh_frame is remembered: 600 bytes each, 150 KiB. A process with PyTorch
+ * maps 300, few of which are ever on a stack. */
+#define LIMIT_UNWIND_FILES 256
 /* Of .eh_frame, which is untrusted: bytes of one entry (a function of 1 MiB has 10 KiB), of a
  * common one, and of what is searched through where nothing is sorted. Loadable segments; states
  * that instructions may put aside; values that an expression may have on its stack. */

@@ -120,6 +120,7 @@ int daemon_start_maps(struct daemon *daemon)
 		.library_gone = daemon_on_library_gone,
 		.process_executed = daemon_on_process_executed,
 		.process_gone = daemon_on_process_gone,
+		.replaced = daemon_on_replaced,
 	};
 	int r = maps_new(&daemon->loop, &config, &callbacks, daemon, &daemon->maps);
 	if (r < 0)

@@ -219,6 +219,33 @@ static void report_cpus(const struct probe_stats *probe, const struct probe_coun
 	}
 }
 
+/* How stacks ended that were not walked by the programs alone. */
+static void report_unwinding(struct daemon *daemon, const struct probe_stats *probe,
+			     struct status_builder *builder)
+{
+	static const char *const ends[WALK_ENDS] = {
+		[WALK_COMPLETE] = "complete",	  [WALK_DEPTH] = "as deep as set",
+		[WALK_NO_MAPPING] = "in no file", [WALK_NO_RULE] = "without call frame information",
+		[WALK_BAD] = "not followed",	  [WALK_UNREADABLE] = "not readable",
+	};
+	struct unwinder_stats stats;
+
+	if (!daemon->probe_config.unwind)
+		return;
+	unwinder_stats(daemon->unwinder, &stats);
+	status_number(builder, "unwinding", "stacks", false, (int64_t)stats.walks,
+		      "%lu, %lu of them through frame pointers", stats.walks, stats.linked);
+	for (int i = 0; i < WALK_ENDS; i++)
+		if (ends[i] && stats.end[i])
+			status_number(builder, "unwinding", "ended", false, (int64_t)stats.end[i],
+				      "%lu %s", stats.end[i], ends[i]);
+	status_number(builder, "unwinding", "rules", false, (int64_t)stats.filed,
+		      "%lu, %lu of them replaced", stats.filed, stats.replaced);
+	status_number(builder, "unwinding", "unread_stacks", false,
+		      (int64_t)probe->total.unread_stacks, "%llu reads of a stack failed",
+		      probe->total.unread_stacks);
+}
+
 static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
 			struct status_builder *builder)
 {
@@ -357,6 +384,7 @@ void daemon_report(void *data, struct status_builder *builder)
 	report_model(daemon, builder);
 	report_exact(daemon, builder);
 	daemon_report_price(daemon, builder);
+	report_unwinding(daemon, &probe, builder);
 	report_loss(daemon, &probe, builder);
 	report_cpus(&probe, cpu, builder);
 	report_store(daemon, builder);

@@ -156,6 +156,20 @@ int maps_image_copy(struct maps_image *image, const struct maps_image *from)
 	return 0;
 }
 
+bool maps_image_clashes(const struct maps_image *image, uint64_t start, uint64_t end,
+			uint64_t offset, ino_t inode)
+{
+	for (uint32_t at = image_search(image, start); at < image->count; at++) {
+		const struct maps_mapping *m = &image->mapping[at];
+
+		if (m->start >= end)
+			break;
+		if (m->file->inode != inode || m->start - m->offset != start - offset)
+			return true;
+	}
+	return false;
+}
+
 const struct maps_mapping *maps_image_find(const struct maps_image *image, uint64_t address)
 {
 	uint32_t at = image_search(image, address);

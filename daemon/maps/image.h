@@ -42,6 +42,9 @@ struct maps_image *maps_image_free(struct maps_image *image);
 int maps_image_map(struct maps_image *image, uint64_t start, uint64_t end, uint64_t offset,
 		   struct maps_file *file);
 int maps_image_copy(struct maps_image *image, const struct maps_image *from);
+/* Something else is mapped in this range. */
+bool maps_image_clashes(const struct maps_image *image, uint64_t start, uint64_t end,
+			uint64_t offset, ino_t inode);
 const struct maps_mapping *maps_image_find(const struct maps_image *image, uint64_t address);
 void maps_image_clear(struct maps_image *image);
 

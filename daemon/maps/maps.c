@@ -52,9 +52,14 @@ static void on_mmap(struct maps *maps, const struct maps_record *record)
 
 	if (record->inode)
 		maps_history_add(&maps->history, record);
-	if (process)
+	if (process) {
+		bool clashes = maps_image_clashes(process->image, record->start, record->end,
+						  record->offset, record->inode);
+
 		maps_process_map(process, record);
-	else if (record->inode && maps_library_matches(maps, record->path))
+		if (clashes && maps->callbacks.replaced)
+			maps->callbacks.replaced(maps->data, record->pid);
+	} else if (record->inode && maps_library_matches(maps, record->path))
 		maps_process_track(maps, record->pid);
 }
 
@@ -246,6 +251,28 @@ int maps_resolve(struct maps *maps, uint32_t pid, uint64_t time_ns, uint64_t add
 	maps_files_use(maps->files, mapping->file, &record);
 	*file = mapping->file;
 	*offset = mapping->offset + (address - mapping->start);
+	return 0;
+}
+
+int maps_spans(struct maps *maps, uint32_t pid, uint64_t time_ns, struct maps_span **ret,
+	       uint32_t *ret_count)
+{
+	const struct maps_image *image = maps_process_image(maps, pid, time_ns);
+	struct maps_span *span;
+
+	if (!image || image->count == 0)
+		return -ENOENT;
+	span = calloc(image->count, sizeof(*span));
+	if (!span)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < image->count; i++) {
+		const struct maps_mapping *mapping = &image->mapping[i];
+
+		span[i] = (struct maps_span){ mapping->start, mapping->end, mapping->offset,
+					      maps_file_ref(mapping->file) };
+	}
+	*ret = span;
+	*ret_count = image->count;
 	return 0;
 }
 

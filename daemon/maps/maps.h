@@ -46,6 +46,9 @@ struct maps_callbacks {
 	void (*library_gone)(void *data, struct maps_file *file);
 	/* It runs another program now; may be NULL. */
 	void (*process_executed)(void *data, uint32_t pid);
+	/* A followed process maps an executable file, or memory, where another one was; may be
+	 * NULL. */
+	void (*replaced)(void *data, uint32_t pid);
 	/* A process that maps a library has ended; for those whose EXIT never reached the model. */
 	void (*process_gone)(void *data, uint32_t pid, uint64_t time_ns);
 };
@@ -69,6 +72,15 @@ void maps_unfollow(struct maps *maps, uint32_t pid); /* its addresses are no lon
  * maps_file_ref keeps it. Only the loop counts references. */
 int maps_resolve(struct maps *maps, uint32_t pid, uint64_t time_ns, uint64_t address,
 		 struct maps_file **file, uint64_t *offset);
+/* All mappings of the process in the program that it ran at `time_ns`, in order of address, with a
+ * reference to each file; for a thread that cannot ask. The array is the caller's. -ENOENT: none
+ * known. */
+struct maps_span {
+	uint64_t start, end, offset;
+	struct maps_file *file;
+};
+int maps_spans(struct maps *maps, uint32_t pid, uint64_t time_ns, struct maps_span **ret,
+	       uint32_t *ret_count);
 struct maps_file *maps_file_ref(struct maps_file *file);
 struct maps_file *maps_file_unref(struct maps_file *file);
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -93,10 +94,15 @@ static void probe_give(void *data, const void *record, size_t size)
 static int probe_record(void *data, void *record, size_t size)
 {
 	struct probe *probe = data;
-	uint64_t time_ns = record_time_ns(record);
+	uint64_t time_ns;
 
 	probe->records++;
 	probe->bytes += size;
+	if (((const struct probe_miss *)record)->kind == PROBE_MISS) {
+		probe->waiting = probe->callbacks.miss(probe->data, record, size);
+		return probe->waiting ? -EAGAIN : 0;
+	}
+	time_ns = record_time_ns(record);
 	if (!intake_put(&probe->lane, time_ns, record, size) || time_ns > probe->now_ns)
 		return -ECANCELED;
 	return --probe->budget ? 0 : -EAGAIN;
@@ -132,7 +138,7 @@ static enum intake_state probe_on_turn(void *data, uint64_t now_ns, uint32_t bud
 	uint64_t before = probe->records;
 	int r;
 
-	if (intake_lane_holds(&probe->lane))
+	if (intake_lane_holds(&probe->lane) || probe->waiting)
 		return INTAKE_AWAKE;
 	probe->now_ns = now_ns;
 	probe->budget = budget;
@@ -159,6 +165,8 @@ void probe_configure(struct probe *probe, const struct probe_config *config)
 	struct probe_settings *settings = &probe->bpf->bss->settings;
 
 	settings->stack_depth = config->stack_depth;
+	settings->unwind = config->unwind;
+	settings->rule_mask = RULE_SLOTS - 1;
 	settings->sample_ns = config->samples_per_s ? NS_PER_S / config->samples_per_s : ~0ull;
 	settings->events_per_s = config->events_per_s;
 	settings->wake_bytes = (uint32_t)(probe->config.ring_bytes / 4);
@@ -195,6 +203,36 @@ uint64_t probe_sample_ns(const struct probe *probe)
 	return probe->bpf->bss->settings.sample_ns;
 }
 
+struct rule_slot *probe_rules(struct probe *probe)
+{
+	return probe->bpf->bss->rules;
+}
+
+void probe_forget_rules(struct probe *probe, uint32_t pid)
+{
+	uint32_t count = ++probe->mappings;
+
+	bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.mappings), &pid, &count, BPF_ANY);
+	__sync_synchronize();
+	probe->bpf->bss->settings.generation++;
+}
+
+bool probe_add_stack(struct probe *probe, uint64_t id)
+{
+	uint8_t one = 1;
+
+	return !bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.stacks_sent), &id, &one,
+				    BPF_NOEXIST);
+}
+
+void probe_go_on(struct probe *probe)
+{
+	if (!probe->waiting)
+		return;
+	probe->waiting = false;
+	intake_wake(probe->intake);
+}
+
 uint8_t *probe_epoch_of(struct probe *probe, enum probe_group group, uint32_t copy)
 {
 	return &probe->bpf->bss->settings.epoch[group][copy];
@@ -226,6 +264,7 @@ static int probe_open_bpf(struct probe *probe, bool multi)
 		return -errno;
 	bpf_map__set_max_entries(bpf->maps.events, (uint32_t)probe->config.ring_bytes);
 	bpf->rodata->ring_bytes = probe->config.ring_bytes;
+	bpf->rodata->rules_secret = probe->secret;
 	if (multi) {
 		bpf_program__set_expected_attach_type(bpf->progs.enter, ATTACH_TYPE_MULTI);
 		bpf_program__set_expected_attach_type(bpf->progs.leave, ATTACH_TYPE_MULTI);
@@ -319,6 +358,8 @@ int probe_new(uv_loop_t *loop, struct intake *intake, const struct probe_config 
 	probe->callbacks = *callbacks;
 	probe->data = data;
 	probe->intake = intake;
+	if (getrandom(&probe->secret, sizeof(probe->secret), 0) != sizeof(probe->secret))
+		return -errno;
 	probe->lane.give = probe_give;
 	probe->lane.data = probe;
 	libbpf_set_print(probe_print);
@@ -359,6 +400,7 @@ static void probe_add_counters(struct probe_counters *total, const struct probe_
 {
 #define X(name, text) total->name += cpu->name;
 	PROBE_COUNTERS(X)
+	PROBE_FIGURES(X)
 #undef X
 }
 

@@ -27,6 +27,7 @@ struct probe_config {
 	enum probe_way way;
 	size_t ring_bytes; /* a power of two */
 	uint32_t stack_depth;
+	bool unwind; /* by rules, not by frame pointers */
 	uint32_t samples_per_s;
 	uint64_t events_per_s;
 	uint32_t pid_count, uid_count, cgroup_count;
@@ -42,6 +43,9 @@ bool probe_config_same_filters(const struct probe_config *a, const struct probe_
  */
 struct probe_callbacks {
 	void (*record)(void *data, const void *record, size_t size);
+	/* A stack is to be unwound: struct probe_miss, if it is one. True: no record follows before
+	 * probe_go_on() is called. */
+	bool (*miss)(void *data, const void *record, size_t size);
 };
 
 /* -EOPNOTSUPP: the kernel is too old; -EPERM: no permission. Logs what is missing. */
@@ -56,6 +60,14 @@ void probe_configure(struct probe *probe, const struct probe_config *config);
 /* Chooses which launches and waits of a process get stacks. Its end resets the choice only if
  * reported: PROBE_CHOICE_DEFAULT. */
 int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice);
+
+/* Memory that the programs read rules from, RULE_SLOTS. */
+struct rule_slot *probe_rules(struct probe *probe);
+/* All rules of a process are void. */
+void probe_forget_rules(struct probe *probe, uint32_t pid);
+/* A stack is known that the programs have not sent. False: they have. */
+bool probe_add_stack(struct probe *probe, uint64_t id);
+void probe_go_on(struct probe *probe);
 
 /* Puts probes on the library behind `fd`, copy number `copy` of below PROBE_COPIES_MAX. -ENOENT: it
  * has none of the functions. */

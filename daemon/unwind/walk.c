@@ -150,17 +150,18 @@ static int step_out_of_entry(struct walker *w)
 	return step_frame(w, at_entry);
 }
 
-void walk(const struct walk_source *source, struct walk_registers registers, bool at_entry,
+void walk(const struct walk_source *source, struct walk_registers registers, enum walk_start start,
 	  uint64_t *frame, uint32_t max, struct walk *ret)
 {
 	struct walker w = { .source = source, .at = registers, .max = max, .ret = ret };
 	int r = 0;
 
+	w.returned = start == WALK_RETURNED;
 	*ret = (struct walk){ .end = WALK_DEPTH };
 	while (r == 0 && ret->count < max) {
 		frame[ret->count++] = w.at.pc;
-		r = at_entry ? step_out_of_entry(&w) : step(&w);
-		at_entry = false;
+		r = start == WALK_ENTRY ? step_out_of_entry(&w) : step(&w);
+		start = WALK_RETURNED;
 	}
 }
 

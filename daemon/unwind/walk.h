@@ -16,16 +16,6 @@ struct walk_registers {
 	uint64_t pc, sp, bp;
 };
 
-/* How a walk ended. */
-enum walk_end {
-	WALK_COMPLETE,	 /* at the outermost function */
-	WALK_DEPTH,	 /* there was no room for more */
-	WALK_NO_MAPPING, /* at an address in no file: compiled at run time, or the vDSO */
-	WALK_NO_RULE,	 /* at a function that .eh_frame does not know */
-	WALK_BAD,	 /* at one that cannot be followed, or a stack that is not one */
-	WALK_UNREADABLE, /* where the stack was not readable, or not copied */
-};
-
 struct walk_source {
 	void *data;
 	/* The rule at an address or, of a return address, of the call before it. -ENOENT: the
@@ -44,9 +34,16 @@ struct walk {
 	bool linked; /* some have no rule, and were followed by their frame pointers */
 };
 
-/* `at_entry`: the program is at the first instruction of a function, or has no more than skipped an
- * endbr64: nothing but the return address is on the stack, whatever rules say. */
-void walk(const struct walk_source *source, struct walk_registers registers, bool at_entry,
+/* Where the program is. */
+enum walk_start {
+	/* At the first instruction of a function, or no more than an endbr64 behind it: nothing but
+	 * the return address is on the stack, whatever rules say. */
+	WALK_ENTRY,
+	WALK_INTERRUPTED, /* anywhere */
+	WALK_RETURNED,	  /* in the middle of a walk: pc is a return address */
+};
+
+void walk(const struct walk_source *source, struct walk_registers registers, enum walk_start start,
 	  uint64_t *frame, uint32_t max, struct walk *ret);
 
 /* A copy of a stack. */

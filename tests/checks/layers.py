@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     "daemon/elf": ["core"],
     "daemon/python": ["core", "daemon/elf", "daemon/maps", "proto"],
     "daemon/symbol": ["core", "daemon/elf", "daemon/maps", "proto"],
-    "daemon/unwind": ["core", "daemon/elf", "bpf/rule.h", "proto"],
+    "daemon/unwind": ["core", "daemon/elf", "daemon/maps", "bpf/probe.h", "bpf/rule.h", "proto"],
     "daemon/intake": ["core", "proto"],
     "daemon/probe": ["core", "daemon/elf", "daemon/library", "daemon/intake", "daemon/proc", "proto", "bpf/probe.h", "bpf/probe.skel.h"],
     "daemon/price": ["core", "daemon/library", "daemon/probe", "proto"],

@@ -21,6 +21,7 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/unwind/frames.h"
+#include "daemon/unwind/rules.h"
 
 #define COLUMNS 24
 
@@ -440,6 +441,37 @@ static void a_rule_survives_being_packed(void **state)
 	}
 }
 
+/* Two rules share a set, a third one replaces one of them, and none is taken for another's. */
+static void rules_are_filed_in_sets_of_two(void **state)
+{
+	enum { SETS = 16, RULES = 1000 };
+	struct rules rules = { .slot = calloc(RULE_SLOTS, sizeof(struct rule_slot)),
+			       .mask = SETS * 2 - 1 };
+	uint32_t found = 0;
+	struct rule got;
+
+	assert_non_null(rules.slot);
+	for (int32_t i = 0; i < RULES; i++) {
+		uint64_t key = rule_key(1, CODE + (uint64_t)i, 1);
+
+		assert_false(rules_get(&rules, key, &got));
+		rules_put(&rules, key, (struct rule){ .kind = RULE_RSP, .cfa = i });
+		assert_true(rules_get(&rules, key, &got));
+		assert_int_equal(got.cfa, i);
+	}
+	for (int32_t i = 0; i < RULES; i++)
+		if (rules_get(&rules, rule_key(1, CODE + (uint64_t)i, 1), &got)) {
+			assert_int_equal(got.cfa, i);
+			found++;
+		}
+	assert_int_equal(found, SETS * 2);
+	assert_int_equal(rules.replaced, RULES - SETS * 2);
+	/* Of another process, and of an interrupted address. */
+	assert_false(rules_get(&rules, rule_key(2, CODE + RULES - 1, 1), &got));
+	assert_false(rules_get(&rules, rule_key(1, CODE + RULES - 1, 0), &got));
+	free(rules.slot);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +483,7 @@ int main(void)
 		cmocka_unit_test(an_entry_counts_only_where_it_contains_the_address),
 		cmocka_unit_test(damaged_entries_end_the_search),
 		cmocka_unit_test(a_rule_survives_being_packed),
+		cmocka_unit_test(rules_are_filed_in_sets_of_two),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

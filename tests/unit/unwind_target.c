@@ -1,9 +1,13 @@
-/* unwind_target DIRECTORY: a program of traps for who unwinds it; it dumps its stack in each. */
+/* unwind_target DIRECTORY [DRIVER]: a program of traps for who unwinds it; it dumps its stack in
+ * each. With a driver it allocates memory there, too, prints how much, which is different each
+ * time, and goes through the traps again for each line that it reads. */
 #include <alloca.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,10 +23,35 @@ static const char *directory, *name;
 static uint64_t interrupted; /* the stack below a handler with one of its own */
 static volatile int failed;
 
+static int (*allocate)(uint64_t *address, size_t size);
+static int (*set_current)(void *context);
+static void *context;
+
 static NOINLINE void dump(void)
 {
+	static size_t size;
+	uint64_t address;
+
 	failed |= unwind_dump(directory, name, interrupted);
+	if (!allocate)
+		return;
+	size += 4096;
+	set_current(context); /* of this thread */
+	failed |= allocate(&address, size);
+	printf("%s %zu\n", name, size);
 	KEPT;
+}
+
+static void open_driver(const char *path)
+{
+	void *driver = dlopen(path, RTLD_NOW);
+	int (*init)(unsigned int) = driver ? dlsym(driver, "cuInit") : NULL;
+	int (*create)(void **, unsigned int, int) = driver ? dlsym(driver, "cuCtxCreate_v2") : NULL;
+
+	set_current = driver ? dlsym(driver, "cuCtxSetCurrent") : NULL;
+	allocate = driver ? dlsym(driver, "cuMemAlloc_v2") : NULL;
+	failed |=
+		!init || !create || !allocate || !set_current || init(0) || create(&context, 0, 0);
 }
 
 static NOINLINE void plain(void)
@@ -32,9 +61,9 @@ static NOINLINE void plain(void)
 	KEPT;
 }
 
-static void on_signal(int number, siginfo_t *info, void *context)
+static void on_signal(int number, siginfo_t *info, void *data)
 {
-	const ucontext_t *from = context;
+	const ucontext_t *from = data;
 
 	interrupted = (uint64_t)from->uc_mcontext.gregs[REG_RSP];
 	dump();
@@ -61,9 +90,9 @@ __asm__(".text\n	.skip 64, 0x90\n.globl illegal\n.type illegal, @function\nilleg
 
 static sigjmp_buf after;
 
-static void on_fault(int number, siginfo_t *info, void *context)
+static void on_fault(int number, siginfo_t *info, void *data)
 {
-	on_signal(number, info, context);
+	on_signal(number, info, data);
 	siglongjmp(after, 1);
 }
 
@@ -211,22 +240,17 @@ static void compiled(void)
 	call_compiled("compiled-bare", bare, sizeof(bare)); /* %rbp is 0 */
 }
 
-int main(int argc, char **argv)
+static NOINLINE void traps(int n)
 {
-	stack_t stack = { .ss_sp = malloc(STACK_SIZE), .ss_size = STACK_SIZE };
 	int numbers[] = { 3, 1, 2 };
 	pthread_t id;
 
-	if (argc < 2)
-		return 2;
-	directory = argv[1];
 	plain();
 	signals("signal", 0);
-	sigaltstack(&stack, NULL);
 	signals("signal-stack", SA_ONSTACK);
 	fault();
-	variable(50 + argc);
-	aligned(70 + argc);
+	variable(50 + n);
+	aligned(70 + n);
 	large();
 	qsort(numbers, 3, sizeof(numbers[0]), compare);
 	if (pthread_create(&id, NULL, thread, NULL) == 0)
@@ -236,5 +260,24 @@ int main(int argc, char **argv)
 	after_longjmp();
 	compiled();
 	call_unknown();
+}
+
+int main(int argc, char **argv)
+{
+	stack_t stack = { .ss_sp = malloc(STACK_SIZE), .ss_size = STACK_SIZE };
+
+	if (argc < 2)
+		return 2;
+	directory = argv[1];
+	if (argc > 2)
+		open_driver(argv[2]);
+	if (failed)
+		return failed;
+	sigaltstack(&stack, NULL);
+	do {
+		traps(argc);
+		printf("end\n");
+		fflush(stdout);
+	} while (argc > 2 && getchar() == '\n');
 	return failed;
 }

@@ -1,0 +1,50 @@
+/* unwinder.h: walks the stacks that the BPF programs could not, and files the rules that they
+ * lacked. Files are read by the uv pool; the loop never waits for them.
+ */
+#ifndef TS_UNWINDER_H
+#define TS_UNWINDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "bpf/probe.h"
+#include "daemon/maps/maps.h"
+
+struct unwinder;
+
+/* A whole stack, for the id that the miss had. */
+struct unwound {
+	uint64_t miss_id;
+	uint32_t tgid, tid;
+	uint64_t time_ns;
+	uint64_t id; /* as if the programs had walked it */
+	enum walk_end end;
+	uint32_t count;
+	uint64_t frame[TS_STACK_FRAMES_MAX];
+};
+
+struct unwinder_config {
+	struct rule_slot *slots; /* that the programs read */
+	uint32_t mask;		 /* of the sets that are used */
+	/* On the loop, once for each miss; may take the next one. */
+	void (*done)(void *data, const struct unwound *unwound);
+	void *data;
+};
+
+int unwinder_new(uv_loop_t *loop, struct maps *maps, const struct unwinder_config *config,
+		 struct unwinder **ret);
+/* What is under way ends unanswered, before the loop does. */
+void unwinder_close(struct unwinder *unwinder);
+
+/* Takes a copy. -EBADMSG: not a miss; -EBUSY: the last one is not done. */
+int unwinder_take(struct unwinder *unwinder, const void *miss, size_t size);
+
+struct unwinder_stats {
+	uint64_t walks, filed, replaced; /* stacks; rules, and those that had to go for them */
+	uint64_t linked;		 /* stacks with frames that have no rules */
+	uint64_t end[WALK_ENDS];
+};
+void unwinder_stats(const struct unwinder *unwinder, struct unwinder_stats *ret);
+
+#endif
