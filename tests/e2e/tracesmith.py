@@ -183,7 +183,8 @@ class Case(unittest.TestCase):
         self.daemon.start()
 
     def _close(self):
-        failed = not self._outcome.success
+        result = self._outcome.result
+        failed = any(self in (test, getattr(test, "test_case", None)) for test, _ in result.failures + result.errors)
         log = self.daemon.log()
         code = self.daemon.close()
         if failed or code:
