@@ -327,6 +327,19 @@ static void daemon_stack(void *data, struct api_ticket *ticket, const struct api
 	stacks_read(daemon->stacks, ticket, target, locals);
 }
 
+int daemon_cannot_listen(const char *path, int r)
+{
+	if (r == -EADDRINUSE)
+		log_error("Another tracesmithd is already listening on '%s'", path);
+	else if (r == -EEXIST)
+		log_error("Cannot listen on '%s': there is a file that is not a socket; remove it, "
+			  "or set another path",
+			  path);
+	else
+		log_error_errno(r, "Cannot listen on '%s'", path);
+	return r;
+}
+
 static int daemon_start_api(struct daemon *daemon)
 {
 	struct api_callbacks callbacks = {
@@ -351,11 +364,7 @@ static int daemon_start_api(struct daemon *daemon)
 	};
 	int r = api_new(&daemon->loop, &config, &callbacks, daemon, &daemon->api);
 
-	if (r == -EADDRINUSE)
-		log_error("Another tracesmithd is already listening on '%s'", config.path);
-	else if (r < 0)
-		log_error_errno(r, "Cannot listen on '%s'", config.path);
-	return r;
+	return r < 0 ? daemon_cannot_listen(config.path, r) : 0;
 }
 
 static void daemon_start_timers(struct daemon *daemon)

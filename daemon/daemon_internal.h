@@ -109,6 +109,8 @@ void daemon_settle(struct daemon *daemon, struct ts_event *event);
 
 /* daemon.c: something comes, so check often again. */
 void daemon_stir(struct daemon *daemon);
+/* Logs why, and returns `r`. */
+int daemon_cannot_listen(const char *path, int r);
 /* Hands everything in the model over to the store. */
 void daemon_checkpoint(struct daemon *daemon, uint64_t now);
 

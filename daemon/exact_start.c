@@ -81,11 +81,7 @@ int daemon_start_exact(struct daemon *daemon)
 	probe_stats(daemon->probe, &stats, NULL, 0);
 	config.windows = stats.way == PROBE_WAY_MULTI;
 	r = exact_new(&daemon->loop, &config, &parts, &daemon->exact);
-	if (r == -EADDRINUSE)
-		log_error("Another tracesmithd is already listening on '%s'", config.socket);
-	else if (r < 0)
-		log_error_errno(r, "Cannot listen on '%s'", config.socket);
-	return r;
+	return r < 0 ? daemon_cannot_listen(config.socket, r) : 0;
 }
 
 void daemon_attach(void *data, struct api_ticket *ticket, const struct api_attach *request)

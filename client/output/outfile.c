@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 #include "client/base/complain.h"
+#include "client/output/target.h"
 
-#define MODE 0666 /* minus the umask */
+#define MODE 0600 /* command lines, stacks and names of others are in it */
 
 struct outfile {
 	int fd;
@@ -35,20 +36,11 @@ int outfile_spare(const char *path, const char *recording)
 	return -EINVAL;
 }
 
-/* Resolves links, so that they are kept; a file that does not exist keeps the given name. */
-static char *target_of(const char *path)
-{
-	char *real = realpath(path, NULL);
-
-	return real || errno != ENOENT ? real : strdup(path);
-}
-
-static int open_direct(struct outfile *file, const char *path)
+static int open_direct(struct outfile *file, int fd)
 {
 	file->direct = true;
-	file->fd = strcmp(path, "-") == 0 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
-					  : open(path, O_WRONLY | O_CLOEXEC);
-	return file->fd < 0 ? -errno : 0;
+	file->fd = fd;
+	return fd < 0 ? -errno : 0;
 }
 
 static int open_named(struct outfile *file)
@@ -71,13 +63,10 @@ static const char *folder_of(const char *path, char folder[PATH_MAX])
 	return folder;
 }
 
-static int open_beside(struct outfile *file, const char *path)
+static int open_beside(struct outfile *file)
 {
 	char folder[PATH_MAX];
 
-	file->path = target_of(path);
-	if (!file->path)
-		return -errno;
 	if (asprintf(&file->temporary, "%s.%d.part", file->path, getpid()) < 0) {
 		file->temporary = NULL;
 		return -ENOMEM;
@@ -89,21 +78,48 @@ static int open_beside(struct outfile *file, const char *path)
 	return errno == EACCES || errno == ENOENT || errno == ENOSPC ? -errno : open_named(file);
 }
 
+/* Whoever could read the old file, and nobody else, can read the new one. */
+static int keep_access(int fd, const struct stat *old)
+{
+	mode_t mode = old->st_mode & 0777;
+
+	if (fchown(fd, geteuid() ? (uid_t)-1 : old->st_uid, old->st_gid) < 0)
+		mode &= 0700;
+	return fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
+static int open_path(struct outfile *file)
+{
+	struct stat old;
+	bool exists = stat(file->path, &old) == 0;
+	int r;
+
+	if (exists && !S_ISREG(old.st_mode))
+		return open_direct(file, open(file->path, O_WRONLY | O_CLOEXEC));
+	r = open_beside(file);
+	return r == 0 && exists ? keep_access(file->fd, &old) : r;
+}
+
 int outfile_open(const char *path, struct outfile **ret)
 {
 	_cleanup_(outfile_freep) struct outfile *file = calloc(1, sizeof(*file));
-	struct stat st;
 	int r;
 
 	if (!file)
 		return -ENOMEM;
 	file->fd = -1;
-	if (strcmp(path, "-") == 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
-		r = open_direct(file, path);
-	else
-		r = open_beside(file, path);
-	if (r < 0)
+	if (strcmp(path, "-") == 0) {
+		r = open_direct(file, fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+	} else {
+		r = target_find(path, &file->path);
+		if (r < 0)
+			return r;
+		r = open_path(file);
+	}
+	if (r < 0) {
+		complain("Cannot write '%s': %s", path, strerror(-r));
 		return r;
+	}
 	*ret = TAKE(file);
 	return 0;
 }

@@ -11,17 +11,19 @@
 #include <unistd.h>
 
 #include "client/base/complain.h"
+#include "client/output/target.h"
 #include "core/base/array.h"
 #include "core/base/time.h"
 #include "core/base/vector.h"
 #include "core/model/core.h"
 #include "core/sbt/rows.h"
 
-#define MODE	 0666	   /* minus the umask */
+#define MODE	 0600	   /* command lines, stacks and names of others are in it */
 #define HELD_MAX (1 << 20) /* bytes: a day without operations */
 
 struct record_file {
-	const char *path;
+	const char *path; /* as given */
+	char *target;	  /* NULL: standard output */
 	int fd, error;
 	bool regular, made; /* made: the file did not exist before */
 	bool filled;	    /* with operations */
@@ -92,13 +94,13 @@ static int open_path(struct record_file *file)
 {
 	struct stat stat;
 
-	if (strcmp(file->path, "-") == 0) {
+	if (!file->target) {
 		file->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	} else {
-		file->fd = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
+		file->fd = open(file->target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
 		file->made = file->fd >= 0;
 		if (file->fd < 0 && errno == EEXIST)
-			file->fd = open(file->path, O_WRONLY | O_CLOEXEC);
+			file->fd = open(file->target, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	}
 	if (file->fd < 0 || fstat(file->fd, &stat) < 0)
 		return fail(file, -errno);
@@ -118,7 +120,9 @@ int record_file_open(const char *path, struct record_file **ret)
 		return -ENOMEM;
 	file->path = path;
 	file->fd = -1;
-	r = open_path(file);
+	r = strcmp(path, "-") == 0 ? 0 : target_find(path, &file->target);
+	if (r == 0)
+		r = open_path(file);
 	if (r < 0)
 		return r;
 	r = sbt_rows_new(&file->rows);
@@ -133,8 +137,9 @@ struct record_file *record_file_free(struct record_file *file)
 	if (!file)
 		return NULL;
 	if (file->made && (!file->filled || file->size == 0))
-		unlink(file->path);
+		unlink(file->target);
 	free(file->held);
+	free(file->target);
 	sbt_writer_free(file->writer);
 	sbt_rows_free(file->rows);
 	closep(&file->fd);

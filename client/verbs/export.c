@@ -248,9 +248,8 @@ int cmd_export(const struct options *given, int count, char **argument)
 	job.narrowed = argument_window(&copy);
 	if (trace_open(options, &job.trace) < 0)
 		return EXIT_FAILED;
-	r = outfile_open(options->output, &job.file);
-	if (r < 0)
-		return complain("Cannot write '%s': %s", options->output, strerror(-r));
+	if (outfile_open(options->output, &job.file) < 0)
+		return EXIT_FAILED;
 	job.progress = isatty(STDERR_FILENO);
 	r = run(&job);
 	if (r < 0 && outfile_error(job.file) == 0)

@@ -99,9 +99,9 @@ static int run(struct job *job, const struct options *options, const char *outpu
 	r = find_path(job);
 	if (r < 0)
 		return complain("Cannot find the critical path: %s", strerror(-r));
-	r = outfile_open(output, &job->file);
-	if (r == 0)
-		r = write_graph(job);
+	if (outfile_open(output, &job->file) < 0)
+		return EXIT_FAILED;
+	r = write_graph(job);
 	return r < 0 ? complain("Cannot write '%s': %s", output, strerror(-r)) : EXIT_DONE;
 }
 

@@ -107,10 +107,13 @@ static int make_socket(struct api *api, const char *path)
 {
 	_cleanup_(closep) int fd = -1;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct stat there;
 
 	if (strlen(path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, strlen(path));
+	if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
+		return -EEXIST;
 	if (answers(&address))
 		return -EADDRINUSE;
 	if (unlink(path) < 0 && errno != ENOENT)

@@ -1,4 +1,5 @@
 /* Api against a real loop: good clients are served whatever bad ones do. */
+#include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -311,6 +312,17 @@ static void test_socket_is_for_the_group_and_goes_with_the_daemon(void **state)
 	assert_int_equal(stat(server->path, &st), -1);
 }
 
+static void test_a_file_that_is_no_socket_stays(void **state)
+{
+	struct server *server = *state;
+	int fd = open(server->path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(server_start(server), -EEXIST);
+	assert_int_equal(unlink(server->path), 0);
+}
+
 static void test_stale_socket_is_replaced(void **state)
 {
 	struct server *server = *state;
@@ -384,6 +396,7 @@ int main(void)
 		WITH_SERVER(test_requests_of_one_client_are_bounded),
 		WITH_SERVER(test_only_root_and_the_group_may),
 		WITH_STORE(test_socket_is_for_the_group_and_goes_with_the_daemon),
+		WITH_STORE(test_a_file_that_is_no_socket_stays),
 		WITH_STORE(test_stale_socket_is_replaced),
 		WITH_STORE(test_socket_handed_over_stays),
 		WITH_STORE(test_close_ends_clients_and_queries),
