@@ -88,21 +88,23 @@ static int keep_access(int fd, const struct stat *old)
 	return fchmod(fd, mode) < 0 ? -errno : 0;
 }
 
-static int open_path(struct outfile *file)
+/* `old`: what was found there. It is not asked for again: another user may put a file of his there
+ * meanwhile, and the new one would be given to him. */
+static int open_path(struct outfile *file, const struct stat *old)
 {
-	struct stat old;
-	bool exists = stat(file->path, &old) == 0;
+	bool exists = old->st_mode;
 	int r;
 
-	if (exists && !S_ISREG(old.st_mode))
+	if (exists && !S_ISREG(old->st_mode))
 		return open_direct(file, open(file->path, O_WRONLY | O_CLOEXEC));
 	r = open_beside(file);
-	return r == 0 && exists ? keep_access(file->fd, &old) : r;
+	return r == 0 && exists ? keep_access(file->fd, old) : r;
 }
 
 int outfile_open(const char *path, struct outfile **ret)
 {
 	_cleanup_(outfile_freep) struct outfile *file = calloc(1, sizeof(*file));
+	struct stat old;
 	int r;
 
 	if (!file)
@@ -111,10 +113,10 @@ int outfile_open(const char *path, struct outfile **ret)
 	if (strcmp(path, "-") == 0) {
 		r = open_direct(file, fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
 	} else {
-		r = target_find(path, &file->path);
+		r = target_find(path, &file->path, &old);
 		if (r < 0)
 			return r;
-		r = open_path(file);
+		r = open_path(file, &old);
 	}
 	if (r < 0) {
 		complain("Cannot write '%s': %s", path, strerror(-r));

@@ -1,4 +1,4 @@
-/* Target: what fs.protected_symlinks is for open(), for who renames. */
+/* Target: what fs.protected_symlinks is for open(), where a file is replaced by rename(). */
 #include "client/output/target.h"
 
 #include <errno.h>
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/base/complain.h"
@@ -56,27 +55,31 @@ static int follow(char **path)
 	return 1;
 }
 
-static int find(char **path)
+static int find(char **path, struct stat *there)
 {
-	struct stat there;
 	int r = 1;
 
 	for (int i = 0; i < LINKS_MAX && r > 0; i++) {
-		if (lstat(*path, &there) < 0)
+		if (lstat(*path, there) < 0) {
+			*there = (struct stat){ 0 };
 			return errno == ENOENT ? 0 : -errno;
-		if (is_planted(*path, &there))
+		}
+		if (is_planted(*path, there))
 			return -EPERM;
-		if (!S_ISLNK(there.st_mode))
+		if (!S_ISLNK(there->st_mode))
 			return 0;
 		r = follow(path);
 	}
+	if (r == 0 && stat(*path, there) < 0)
+		return -errno;
 	return r > 0 ? -ELOOP : r;
 }
 
-int target_find(const char *path, char **ret)
+int target_find(const char *path, char **ret, struct stat *ret_there)
 {
 	_cleanup_(freep) char *found = strdup(path);
-	int r = found ? find(&found) : -ENOMEM;
+	struct stat there;
+	int r = found ? find(&found, &there) : -ENOMEM;
 
 	if (r == -EPERM) {
 		complain("'%s' belongs to another user, in a directory that everybody may write "
@@ -89,5 +92,6 @@ int target_find(const char *path, char **ret)
 		return r;
 	}
 	*ret = TAKE(found);
+	*ret_there = there;
 	return 0;
 }

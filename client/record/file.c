@@ -114,13 +114,14 @@ static int open_path(struct record_file *file)
 int record_file_open(const char *path, struct record_file **ret)
 {
 	_cleanup_(record_file_freep) struct record_file *file = calloc(1, sizeof(*file));
+	struct stat there;
 	int r;
 
 	if (!file)
 		return -ENOMEM;
 	file->path = path;
 	file->fd = -1;
-	r = strcmp(path, "-") == 0 ? 0 : target_find(path, &file->target);
+	r = strcmp(path, "-") == 0 ? 0 : target_find(path, &file->target, &there);
 	if (r == 0)
 		r = open_path(file);
 	if (r < 0)
