@@ -171,7 +171,7 @@ bool daemon_price_event(struct daemon *daemon, const struct ts_event *event)
 {
 	if (calibrate_owns(daemon->calibrate, event) || exact_covers(daemon->exact, event))
 		return false;
-	/* It costs what the probes of others would, but windows do not change that. */
+	/* A stub's probe stays on between windows, so its hits say nothing about them. */
 	return (event->flags & TS_EVENT_INSIDE) || price_event(daemon->price, event);
 }
 

@@ -2,7 +2,6 @@
  * measurement now, and the section of the status. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/base/time.h"
 #include "core/base/units.h"
@@ -27,31 +26,18 @@ static bool has_windows(struct daemon *daemon)
 	return stats.single;
 }
 
-/* As `ps` shows it; 0: unknown. */
-static char process_state(uint32_t pid)
-{
-	char text[512];
-	const char *state;
-
-	if (procfs_file(pid, "stat", text, sizeof(text)) < 0)
-		return 0;
-	/* Its name comes before, in brackets, and may contain anything. */
-	state = strrchr(text, ')');
-	return state && state[1] == ' ' ? state[2] : 0;
-}
-
 /* By a signal or a debugger. */
 static bool is_stopped(uint32_t pid)
 {
-	char state = process_state(pid);
+	char state = procfs_state(pid);
 
 	return state == 'T' || state == 't';
 }
 
-/* Nobody has asked yet how. */
+/* Its parent has not collected its exit status yet. */
 static bool has_ended(uint32_t pid)
 {
-	char state = process_state(pid);
+	char state = procfs_state(pid);
 
 	return state == 'Z' || state == 'X';
 }
@@ -62,9 +48,10 @@ static bool is_known(struct daemon *daemon, const struct api_target *target,
 {
 	const struct core_process *process = core_process_by_pid(daemon->core, target->pid);
 
-	*ret_why = has_ended(target->pid) ? REASON(PROCESS_ENDED) : REASON(UNKNOWN_PROCESS);
-	if (!process)
+	if (!process) {
+		*ret_why = has_ended(target->pid) ? REASON(PROCESS_ENDED) : REASON(UNKNOWN_PROCESS);
 		return false;
+	}
 	*ret_why = REASON(PID_REUSED);
 	return process->started_ticks == target->started_ticks;
 }

@@ -352,7 +352,7 @@ enum intake_state intake_turn(struct intake *intake, uint64_t now_ns)
 }
 
 /* Without the slack a lane that was read has come to `now_ns`, so all of before may leave. The
- * second round is for who waits that all others have come so far. */
+ * second round is for those that wait for all others to come so far. */
 static enum intake_state intake_empty(struct intake *intake, uint64_t now_ns, uint32_t budget)
 {
 	enum intake_state state;

@@ -22,7 +22,7 @@ struct owned_link *owned_new(void);
 /* NULL */
 struct owned_link *owned_unref(struct owned_link *owned);
 
-/* Has it taken off; returns it to who waits until it is. */
+/* Has it taken off; returns it to whoever waits until it is off. */
 struct owned_link *owned_close(struct remover *remover, struct owned_link *owned);
 /* The same, and nobody waits. Takes NULL, too. */
 void owned_drop(struct remover *remover, struct owned_link *owned);
