@@ -1,5 +1,5 @@
 /* Foresee: what other settings would make of a cost. Only what follows from what was measured or
- * counted is foretold. */
+ * counted is predicted. */
 #include <stdio.h>
 
 #include "client/cost/cost.h"
@@ -12,7 +12,7 @@
 #define LIGHT_NS    100	  /* of a call that light mode reports */
 #define SAMPLED	    20	  /* stacks a second and thread, by default */
 #define ALL	    0.9	  /* of the calls: more than a sample of them */
-#define OFFERED	    30000 /* a budget for who has none in the exact tier */
+#define OFFERED	    30000 /* a budget of the exact tier, where there is none */
 
 /* What CUPTI takes for a call, as far as was measured (docs/measurements.md, "What each part of
  * CUPTI costs"): the most in a launch-bound PyTorch step, the least in a loop of empty kernels. */
@@ -33,7 +33,7 @@ static int64_t price_within(const struct cost_part *part, int64_t whole, double 
 }
 
 /* As the daemon keeps a budget: on the safe side of the middle, and after what calls that are
- * always watched cost. False: not told, because nothing would change or it is out of reach. */
+ * always watched cost. False: not shown, because nothing would change or it is out of reach. */
 static bool foresee_budget(const struct cost_part *part, int64_t budget, struct foreseen *ret)
 {
 	const struct cost_share *whole = &part->whole;
@@ -73,7 +73,7 @@ static size_t foresee_budgets(const struct cost *cost, const struct cost_part *p
 	size_t count = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
-		/* What windows of the exact tier cost by coming and going is not told. */
+		/* What it costs the exact tier to start and end windows is not known here. */
 		if (budgets[i] == cost->budget || (budgets[i] && exact) ||
 		    (budgets[i] == 0 && part->watched >= (int64_t)COST_PPM))
 			continue;
