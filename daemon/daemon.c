@@ -48,6 +48,7 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 	static const struct core_origin bpf = { .pid = 0 };
 	const struct ts_event *event = record;
 	struct daemon *daemon = data;
+	struct ts_event settled;
 
 	if (daemon->exact && (event->kind == TS_EVENT_EXIT || event->kind == TS_EVENT_EXEC))
 		exact_over(daemon->exact, event->tgid);
@@ -58,14 +59,10 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 		libraries_process_exits(daemon->libraries, event->tgid,
 					event->process.started_ns -
 						(uint64_t)daemon->boot_offset_ns);
-	if (event->kind == TS_EVENT_API && event->flags & PROBE_EVENT_MISSED) {
-		struct ts_event settled = *event;
-
-		daemon_settle(daemon, &settled);
+	if (daemon_settle(daemon, event, &settled))
 		core_ingest(daemon->core, &bpf, &settled, sizeof(settled));
-	} else {
+	else
 		core_ingest(daemon->core, &bpf, record, size);
-	}
 	daemon_stir(daemon);
 }
 

@@ -104,8 +104,8 @@ int daemon_start_unwinder(struct daemon *daemon);
 void daemon_stop_unwinder(struct daemon *daemon);
 bool daemon_on_miss(void *data, const void *record, size_t size);
 void daemon_on_replaced(void *data, uint32_t pid);
-/* A call whose stack was to be unwound gets its id. */
-void daemon_settle(struct daemon *daemon, struct ts_event *event);
+/* A call whose stack was to be unwound gets its id. False: it is none, `ret` is not written. */
+bool daemon_settle(struct daemon *daemon, const struct ts_event *event, struct ts_event *ret);
 
 /* daemon.c: something comes, so check often again. */
 void daemon_stir(struct daemon *daemon);

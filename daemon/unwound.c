@@ -63,14 +63,16 @@ void daemon_on_replaced(void *data, uint32_t pid)
 		probe_forget_rules(daemon->probe, pid);
 }
 
-void daemon_settle(struct daemon *daemon, struct ts_event *event)
+bool daemon_settle(struct daemon *daemon, const struct ts_event *event, struct ts_event *ret)
 {
-	uint64_t id = (uintptr_t)map_remove(&daemon->settled, key_of(event->stack_id));
-
-	event->stack_id = id;
-	event->flags &= (uint16_t)~PROBE_EVENT_MISSED;
-	if (!id)
-		event->flags |= TS_EVENT_STACK_LOST;
+	if (event->kind != TS_EVENT_API || !(event->flags & PROBE_EVENT_MISSED))
+		return false;
+	*ret = *event;
+	ret->stack_id = (uintptr_t)map_remove(&daemon->settled, key_of(event->stack_id));
+	ret->flags &= (uint16_t)~PROBE_EVENT_MISSED;
+	if (!ret->stack_id)
+		ret->flags |= TS_EVENT_STACK_LOST;
+	return true;
 }
 
 int daemon_start_unwinder(struct daemon *daemon)
