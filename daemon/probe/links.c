@@ -26,7 +26,7 @@ struct member {
 		unseen_ns; /* since then it should be watched and is not, 0: it is, or should not */
 	bool told;
 	bool doubt;    /* that since a try that failed, perhaps as it has ended */
-	bool outdated; /* the link that is made now is to a program that it runs no more */
+	bool outdated; /* a link that is being made now is to a program that it runs no more */
 	uint32_t failures;
 	uint64_t retry_ns; /* not before that */
 };
@@ -238,7 +238,6 @@ static void links_made(struct links *links, struct links_order *order)
 			member_close(links, member);
 		else
 			member_seen(links, member);
-		member->outdated = false;
 	} else if (order->to.pid) {
 		owned_drop(links->remover, made);
 	} else if (links->single) {
@@ -253,10 +252,14 @@ static void on_linked(uv_work_t *req, int status)
 	_cleanup_(freep) struct links_work *work = req->data;
 	struct links *links = work->links;
 	bool for_all = work->count && !work->order[0].to.pid;
+	struct member *member;
 
 	links->busy = false;
 	for (uint32_t i = 0; i < work->count; i++)
 		links_made(links, &work->order[i]);
+	/* Also of those for whom none was made: their next link is to the right program. */
+	list_for_each(member, &links->members, link)
+		member->outdated = false;
 	if (!links->single && !for_all)
 		links_go_single(links);
 	links_reconcile(links);

@@ -23,7 +23,8 @@ struct procfs_process {
 int procfs_read(uint32_t pid, struct procfs_process *ret);
 /* Also reported by the kernel's events. */
 int procfs_identity(uint32_t pid, struct ts_process *ret);
-/* Of its first thread, as in /proc/PID/stat: 'R', 'S', 'T', 'Z' and others; 0: there is none. */
+/* Of its first thread, as in /proc/PID/stat: 'R', 'S', 'T' (stopped), 't' (by a debugger), 'Z' and
+ * others; 0: there is none. */
 char procfs_state(uint32_t pid);
 int procfs_started_ticks(uint32_t pid, uint64_t *ret);
 /* The first bytes of /proc/PID/`name`, and a NUL: how many, or -ESRCH. */
