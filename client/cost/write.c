@@ -105,7 +105,7 @@ static void write_extras(const struct cost *cost)
 		write_stacks(cost, part);
 	part = cost_find(cost, "thread");
 	if (part)
-		printf("  thread of the library: %s of a core, as it counted since recording "
+		printf("  thread of the library: %s of a core, by its own count since recording "
 		       "started\n",
 		       percent(share, part->cpu));
 }

@@ -80,7 +80,7 @@ void links_watch(struct links *links, uint32_t pid, bool open, bool whole);
 /* The same, whatever is wanted of it otherwise. */
 void links_leave_out(struct links *links, uint32_t pid, bool out);
 enum links_state links_state(const struct links *links, uint32_t pid);
-/* Who has no link of its own is not watched. */
+/* A process without a link of its own is not watched. */
 bool links_are_single(const struct links *links);
 bool links_has(const struct links *links, uint32_t pid);
 /* Nobody maps the library, and one link watches all who will: it needs no ticks. */
