@@ -28,6 +28,7 @@
 #define STOP_NS	       NS_PER_S /* a thread that can stop does in microseconds */
 #define SYSCALL_NS     2000000000ull
 #define CALL_NS	       100000000ull /* without a system call */
+#define ROUNDS_LOCKED  3 /* who holds the lock may be waiting for a CPU */
 #define ROUNDS_SLOW    8
 #define ROUNDS_LOADING 50
 #define END_NS	       5000000000ull
@@ -310,7 +311,7 @@ static int remote_late(struct attach_remote *remote, int round)
 		return -ESRCH;
 	if (attach_target_loader(remote->target, remote->tid) == LOADER_LOADS)
 		return round < ROUNDS_LOADING ? 0 : -ETIMEDOUT;
-	return regs.orig_rax != SYS_futex && round < ROUNDS_SLOW ? 0 : -ETIMEDOUT;
+	return round < (regs.orig_rax == SYS_futex ? ROUNDS_LOCKED : ROUNDS_SLOW) ? 0 : -ETIMEDOUT;
 }
 
 /* Runs until the thread is about to do the rt_sigreturn that calls end with, and skips that. The

@@ -386,9 +386,9 @@ class Exact(tracesmith.Case):
         process.send_signal(signal.SIGTERM)
         process.communicate()
         self.assertEqual(process.returncode, 0)
-        # A thread that stood within its call when we left may have left a kernel without it.
+        # A thread that stood within its call when we left may have left a kernel without it, or a call without its kernel.
         loss = self.loss(pid, allowed=("paused",))
-        self.assertLessEqual(loss.pop("no-call", 0), 4)
+        self.assertLessEqual(loss.pop("no-call", 0) + loss.pop("no-record", 0), 4)
         self.assertEqual(loss, {})
 
     def test_a_profiler_that_would_not_get_its_records(self):

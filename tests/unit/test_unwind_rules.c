@@ -231,7 +231,8 @@ static void put(struct made *made, uint64_t number, size_t size)
 
 static void put_bytes(struct made *made, const void *bytes, size_t size)
 {
-	memcpy(made->bytes + made->size, bytes, size);
+	if (size)
+		memcpy(made->bytes + made->size, bytes, size);
 	made->size += size;
 }
 
