@@ -64,7 +64,7 @@ struct rule_slot {
 };
 #define RULE_SLOTS 65536
 
-/* `seed`: of the process and what it maps, nobody can foretell it. An address where a program was
+/* `seed`: of the process and what it maps; nobody can predict it. An address where a program was
  * interrupted may have another rule than the same one as a return address. */
 static inline __u64 rule_key(__u64 seed, __u64 pc, __u32 returned)
 {
@@ -74,6 +74,12 @@ static inline __u64 rule_key(__u64 seed, __u64 pc, __u32 returned)
 	key = (key ^ key >> 32) * 0xc4ceb9fe1a85ec53;
 	key ^= key >> 32;
 	return key ? key : 1;
+}
+
+/* `epoch`: how often the rules of the process have become void. All its epochs have other seeds. */
+static inline __u64 rule_seed(__u64 process, __u64 secret, __u32 epoch)
+{
+	return rule_key(process ^ secret, epoch, 0);
 }
 
 static inline __u32 rule_set(__u64 key)

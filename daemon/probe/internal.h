@@ -26,7 +26,7 @@ struct probe {
 	uint64_t heard_ns; /* the last turn with a record */
 	uint64_t idle_ns;  /* since then the programs wake us, 0: they do not */
 	uint64_t records, bytes;
-	uint64_t secret;   /* so that no process can foretell where its rules are */
+	uint64_t secret;   /* so that no process can predict where its rules are */
 	bool waiting;	   /* a stack is being unwound: what follows it stays in the ring */
 	uint32_t mappings; /* how often rules became void */
 };

@@ -42,7 +42,7 @@ struct program {
  * damaged, or an unknown instruction. */
 int program_row(const struct program *program, struct span instructions, uint64_t start,
 		uint64_t pc, struct row *ret);
-/* The same for who walks the stack. */
+/* The same, as a walk needs it. */
 struct rule program_rule(const struct row *row, bool signal, uint64_t pc);
 
 #endif

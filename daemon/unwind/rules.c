@@ -31,9 +31,13 @@ static struct rule_slot *slot_for(struct rules *rules, uint64_t key)
 void rules_put(struct rules *rules, uint64_t key, struct rule rule)
 {
 	struct rule_slot *slot = slot_for(rules, key);
+	uint64_t packed = rule_pack(rule, (uint16_t)(key >> 48));
 
+	/* Whoever looks for it while it has no key misses it. */
+	if (slot->key == key && slot->rule == packed)
+		return;
 	__atomic_store_n(&slot->key, 0, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&slot->rule, rule_pack(rule, (uint16_t)(key >> 48)), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&slot->rule, packed, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&slot->key, key, __ATOMIC_SEQ_CST);
 	rules->filed++;
 }

@@ -169,8 +169,7 @@ static void on_work(uv_work_t *work)
 		.time_ns = miss->time_ns,
 	};
 	memcpy(unwound->frame, miss->frame, known * sizeof(miss->frame[0]));
-	walk(&source, at, miss->returned ? WALK_RETURNED : WALK_INTERRUPTED, unwound->frame + known,
-	     miss->depth - known, &walked);
+	walk(&source, at, miss->returned, unwound->frame + known, miss->depth - known, &walked);
 	unwound->count = known + walked.count;
 	unwound->end = walked.end;
 	unwound->id = probe_stack_id(miss->seed, unwound->frame, unwound->count);

@@ -12,7 +12,8 @@
 struct walker {
 	const struct walk_source *source;
 	struct walk_registers at;
-	bool returned; /* `at.pc` is a return address */
+	bool returned;	/* `at.pc` is a return address */
+	uint32_t links; /* the next frames that are followed by their links */
 	uint32_t max;
 	struct walk *ret;
 };
@@ -83,8 +84,8 @@ static const struct rule link_rule = {
 };
 
 /* Code that is compiled at run time may have frame pointers, but has no rule that says so. Its
- * links are believed if they lead to a function that has one. */
-static bool links_lead_out(const struct walker *from)
+ * links are believed if they lead to a function that has one. How many do, 0: they do not. */
+static uint32_t links_lead_out(const struct walker *from)
 {
 	struct walk scratch = { 0 };
 	struct walker w = *from;
@@ -93,12 +94,12 @@ static bool links_lead_out(const struct walker *from)
 	w.ret = &scratch;
 	for (uint32_t i = from->ret->count; i < w.max; i++) {
 		if (w.at.bp < w.at.sp || step_frame(&w, link_rule) < 0)
-			return false;
+			return 0;
 		if (w.source->rule(w.source->data, w.at.pc, true, &rule) == 0 &&
 		    rule.kind != RULE_NONE)
-			return rule.kind != RULE_BAD;
+			return rule.kind == RULE_BAD ? 0 : i - from->ret->count + 1;
 	}
-	return false;
+	return 0;
 }
 
 static void tell(const struct walker *w, struct rule rule)
@@ -112,12 +113,15 @@ static int step_link(struct walker *w, enum walk_end why)
 {
 	struct rule rule = { .kind = RULE_LINK };
 
-	if (!links_lead_out(w)) {
+	if (!w->links)
+		w->links = links_lead_out(w);
+	if (!w->links) {
 		rule.kind = RULE_NONE;
 		tell(w, rule);
 		return end(w, why);
 	}
 	tell(w, rule);
+	w->links--;
 	w->ret->linked = true;
 	return step_frame(w, link_rule);
 }
@@ -143,25 +147,18 @@ static int step(struct walker *w)
 	}
 }
 
-static int step_out_of_entry(struct walker *w)
-{
-	const struct rule at_entry = { .kind = RULE_RSP, .cfa = 1 };
-
-	return step_frame(w, at_entry);
-}
-
-void walk(const struct walk_source *source, struct walk_registers registers, enum walk_start start,
+void walk(const struct walk_source *source, struct walk_registers registers, bool returned,
 	  uint64_t *frame, uint32_t max, struct walk *ret)
 {
-	struct walker w = { .source = source, .at = registers, .max = max, .ret = ret };
+	struct walker w = {
+		.source = source, .at = registers, .returned = returned, .max = max, .ret = ret
+	};
 	int r = 0;
 
-	w.returned = start == WALK_RETURNED;
 	*ret = (struct walk){ .end = WALK_DEPTH };
 	while (r == 0 && ret->count < max) {
 		frame[ret->count++] = w.at.pc;
-		r = start == WALK_ENTRY ? step_out_of_entry(&w) : step(&w);
-		start = WALK_RETURNED;
+		r = step(&w);
 	}
 }
 

@@ -34,16 +34,8 @@ struct walk {
 	bool linked; /* some have no rule, and were followed by their frame pointers */
 };
 
-/* Where the program is. */
-enum walk_start {
-	/* At the first instruction of a function, or no more than an endbr64 behind it: nothing but
-	 * the return address is on the stack, whatever rules say. */
-	WALK_ENTRY,
-	WALK_INTERRUPTED, /* anywhere */
-	WALK_RETURNED,	  /* in the middle of a walk: pc is a return address */
-};
-
-void walk(const struct walk_source *source, struct walk_registers registers, enum walk_start start,
+/* `returned`: pc is a return address, in the middle of a walk. */
+void walk(const struct walk_source *source, struct walk_registers registers, bool returned,
 	  uint64_t *frame, uint32_t max, struct walk *ret);
 
 /* A copy of a stack. */

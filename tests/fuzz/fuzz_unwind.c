@@ -73,7 +73,7 @@ static void try(struct frames *frames, const uint8_t *data, size_t size)
 		uint64_t address;
 
 		frames_address(frames, at.pc, &address);
-		walk(&source, at, i % 3, frame, ARRAY_SIZE(frame), &walked);
+		walk(&source, at, i % 2, frame, ARRAY_SIZE(frame), &walked);
 		if (walked.count == 0 || walked.count > ARRAY_SIZE(frame))
 			abort();
 	}

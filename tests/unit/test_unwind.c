@@ -141,7 +141,7 @@ static struct walk process_walk(struct process *process, uint64_t *frame, uint32
 	const struct walk_registers at = { process->dump.pc, process->dump.sp, process->dump.bp };
 	struct walk ret;
 
-	walk(&source, at, WALK_INTERRUPTED, frame, max, &ret);
+	walk(&source, at, false, frame, max, &ret);
 	return ret;
 }
 

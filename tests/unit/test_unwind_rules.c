@@ -456,7 +456,8 @@ static void rules_are_filed_in_sets_of_two(void **state)
 		uint64_t key = rule_key(1, CODE + (uint64_t)i, 1);
 
 		assert_false(rules_get(&rules, key, &got));
-		rules_put(&rules, key, (struct rule){ .kind = RULE_RSP, .cfa = i });
+		for (int times = 0; times < 2; times++)
+			rules_put(&rules, key, (struct rule){ .kind = RULE_RSP, .cfa = i });
 		assert_true(rules_get(&rules, key, &got));
 		assert_int_equal(got.cfa, i);
 	}
@@ -466,11 +467,23 @@ static void rules_are_filed_in_sets_of_two(void **state)
 			found++;
 		}
 	assert_int_equal(found, SETS * 2);
+	assert_int_equal(rules.filed, RULES);
 	assert_int_equal(rules.replaced, RULES - SETS * 2);
 	/* Of another process, and of an interrupted address. */
 	assert_false(rules_get(&rules, rule_key(2, CODE + RULES - 1, 1), &got));
 	assert_false(rules_get(&rules, rule_key(1, CODE + RULES - 1, 0), &got));
 	free(rules.slot);
+}
+
+/* What a process had filed before its mappings changed is never found again. */
+static void each_epoch_has_keys_of_its_own(void **state)
+{
+	enum { EPOCHS = 64 };
+
+	for (uint32_t a = 0; a < EPOCHS; a++)
+		for (uint32_t b = a + 1; b < EPOCHS; b++)
+			assert_int_not_equal(rule_seed(1, UINT64_MAX, a),
+					     rule_seed(1, UINT64_MAX, b));
 }
 
 int main(void)
@@ -485,6 +498,7 @@ int main(void)
 		cmocka_unit_test(damaged_entries_end_the_search),
 		cmocka_unit_test(a_rule_survives_being_packed),
 		cmocka_unit_test(rules_are_filed_in_sets_of_two),
+		cmocka_unit_test(each_epoch_has_keys_of_its_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
