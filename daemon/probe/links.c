@@ -122,15 +122,6 @@ void links_start(struct links *links, struct probe_library *library)
 	links_reconcile(links);
 }
 
-/* The first thread of a process may end before the others: then the kernel finds no memory of it
- * and makes a link that sees nothing. */
-static bool has_first_thread(uint32_t pid)
-{
-	char state = procfs_state(pid);
-
-	return state && state != 'Z' && state != 'X';
-}
-
 static void on_link(uv_work_t *req)
 {
 	struct links_work *work = req->data;
@@ -138,7 +129,7 @@ static void on_link(uv_work_t *req)
 	for (uint32_t i = 0; i < work->count; i++) {
 		struct links_order *order = &work->order[i];
 
-		if (order->to.pid && !has_first_thread(order->to.pid))
+		if (order->to.pid && !procfs_has_first_thread(order->to.pid))
 			order->error = -ESRCH;
 		else
 			order->error = probe_link_new(work->links->library, work->links->fd,
@@ -513,7 +504,7 @@ static void links_look(struct links *links, uint64_t now_ns)
 		return;
 	links->looked_ns = now_ns;
 	list_for_each(member, &links->members, link) {
-		if (!member->own || has_first_thread(member->pid))
+		if (!member->own || procfs_has_first_thread(member->pid))
 			continue;
 		member_close(links, member);
 		member->unseen_ns = before_ns;

@@ -53,6 +53,13 @@ char procfs_state(uint32_t pid)
 	return p ? p[1] : '\0';
 }
 
+bool procfs_has_first_thread(uint32_t pid)
+{
+	char state = procfs_state(pid);
+
+	return state && state != 'Z' && state != 'X';
+}
+
 int procfs_started_ticks(uint32_t pid, uint64_t *ret)
 {
 	char text[1024];

@@ -26,6 +26,9 @@ int procfs_identity(uint32_t pid, struct ts_process *ret);
 /* Of its first thread, as in /proc/PID/stat: 'R', 'S', 'T' (stopped), 't' (by a debugger), 'Z' and
  * others; 0: there is none. */
 char procfs_state(uint32_t pid);
+/* Its first thread may end before the others: then the kernel finds no memory of the process, and
+ * makes a link to it that sees nothing. */
+bool procfs_has_first_thread(uint32_t pid);
 int procfs_started_ticks(uint32_t pid, uint64_t *ret);
 /* The first bytes of /proc/PID/`name`, and a NUL: how many, or -ESRCH. */
 ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size);
