@@ -150,8 +150,10 @@ static inline bool wants_stack(struct light_gate *gate, struct light_sampler *sa
 	uint32_t stacks = __atomic_load_n(&gate->stacks, __ATOMIC_ACQUIRE);
 	uint64_t work;
 
-	if (stacks != TS_STACKS_SAMPLED || !call->sampled)
-		return stacks == TS_STACKS_ALL && call->sampled;
+	if (!call->sampled)
+		return false;
+	if (stacks != TS_STACKS_SAMPLED)
+		return stacks == TS_STACKS_ALL;
 	work = work_of(call, saved);
 	return !light_sampler_skips(sampler, work) &&
 	       light_sampler_takes(sampler, work, gate->sample_ns, clock_ns(CLOCK_MONOTONIC));

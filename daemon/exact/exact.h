@@ -26,7 +26,7 @@ struct exact_config {
 	const char *library; /* the library's file */
 	uint32_t slots;	     /* of a ring */
 	bool windows;	     /* budgets are kept by windows */
-	uint32_t budget_ppm; /* of who asked for none in particular; 0: none */
+	uint32_t budget_ppm; /* of processes that asked for none; 0: none */
 };
 
 /* What it feeds. */
@@ -51,7 +51,7 @@ int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct e
 /* Ends all connections; the libraries stop recording and try to reconnect. */
 void exact_close(struct exact *exact, void (*closed)(void *data));
 
-/* Another budget for those who asked for none in particular. */
+/* Another budget for processes that asked for none. */
 void exact_set_budget(struct exact *exact, uint32_t budget_ppm);
 
 /* The handlers of the api's requests. */

@@ -99,7 +99,7 @@ static void light_take_stacks(struct session *session, enum ts_stacks stacks)
 		return;
 	session->light.stacks = stacks;
 	if (inject_stacks(exact->inject, session->pid, told, sample_ns) < 0)
-		log_warning("Process %u does not hear which stacks to take", session->pid);
+		log_warning("Process %u could not be told which stacks to take", session->pid);
 }
 
 void exact_sample(struct exact *exact)
@@ -110,8 +110,8 @@ void exact_sample(struct exact *exact)
 		light_take_stacks(session, session->light.stacks);
 }
 
-/* Stacks of a sample cost little. Who still hits the probe too often then does not keep to what it
- * is told, and loses it. */
+/* Stacks of a sample cost little. A process that still hits the probe too often then ignores what
+ * it was told, and loses the probe. */
 bool exact_flooded(struct exact *exact, uint32_t pid, bool first)
 {
 	struct session *session = session_find(exact, pid);
@@ -139,7 +139,7 @@ static void light_note_stub(struct session *session)
 	else if (error < 0)
 		session_note(session,
 			     "Frequent calls get no stacks: the probe that takes them "
-			     "cannot be put on (%s)",
+			     "cannot be attached (%s)",
 			     strerror(-error));
 }
 

@@ -204,7 +204,7 @@ void session_collects(struct session *session, const struct ts_event *event)
 	bool before = session->recording, windows = session->windows;
 
 	session->recording = state < ARRAY_SIZE(on) && on[state];
-	/* Whom the budget was taken from between two windows, the next one is still to come. */
+	/* If the budget was lifted between two windows, the next one is still to come. */
 	session->windows = exact->config.windows && event->collect.windows &&
 			   (session->settings.budget_ppm || !session->recording);
 	if (session->recording && session->settings.budget_ppm && !session->windows)
