@@ -28,7 +28,7 @@
 #define STOP_NS	       NS_PER_S /* a thread that can stop does in microseconds */
 #define SYSCALL_NS     2000000000ull
 #define CALL_NS	       100000000ull /* without a system call */
-#define ROUNDS_LOCKED  3 /* who holds the lock may be waiting for a CPU */
+#define ROUNDS_LOCKED  3	    /* who holds the lock may be waiting for a CPU */
 #define ROUNDS_SLOW    8
 #define ROUNDS_LOADING 50
 #define END_NS	       5000000000ull
