@@ -45,7 +45,7 @@ static void convert(const uint8_t *units, unsigned int kind, size_t count, bool 
 int text_read(const struct text_source *source, uint64_t address, char ret[TEXT_SIZE])
 {
 	const struct layout *layout = source->layout;
-	uint8_t object[LAYOUT_OBJECT_SIZE], units[LIMIT_PYTHON_TEXT * 4];
+	uint8_t object[LAYOUT_OBJECT_SIZE] = { 0 }, units[LIMIT_PYTHON_TEXT * 4];
 	size_t head = layout->unicode.state + sizeof(uint32_t);
 	uint64_t type, length;
 	uint32_t state, kind;

@@ -13,7 +13,7 @@
 #include "daemon/limits.h"
 #include "daemon/maps/proc.h"
 #include "daemon/python/python.h"
-#include "daemon/stack/answer.h"
+#include "daemon/stack/message.h"
 
 #define MS_PER_S 1000
 
@@ -34,7 +34,7 @@ struct job {
 
 	/* The thread's, until it has ended. */
 	int result;
-	struct answer answer;
+	struct stack_message message;
 	struct remarks why; /* there is no answer */
 };
 
@@ -175,7 +175,7 @@ static int job_read(struct job *job)
 		return refuse(job, REASON(PROCESS_ENDED), NULL);
 	add_driver_calls(job, &tasks);
 	found = python_open(job->target.pid, &python, &version);
-	r = answer_fill(&job->answer, &tasks, python, python ? "" : no_python(found, version));
+	r = message_fill(&job->message, &tasks, python, python ? "" : no_python(found, version));
 	if (r < 0)
 		return refuse(job, r == -ENOMEM ? REASON(NO_MEMORY) : REASON(PROCESS_ENDED), NULL);
 	return check_again(job);
@@ -197,7 +197,7 @@ static void on_closed(uv_handle_t *handle)
 	if (--job->handles > 0)
 		return;
 	job->stacks->running--;
-	answer_clear(&job->answer);
+	message_clear(&job->message);
 	remarks_clear(&job->why);
 	free(job);
 }
@@ -210,7 +210,7 @@ static void on_ended(uv_async_t *ended)
 	if (ticket && job->result < 0)
 		api_ticket_fail_for(ticket, &job->why);
 	else if (ticket)
-		api_stack_done(ticket, &job->answer.reply);
+		api_stack_done(ticket, &job->message.reply);
 	uv_close((uv_handle_t *)&job->ended, on_closed);
 	uv_close((uv_handle_t *)&job->late, on_closed);
 }
@@ -251,7 +251,7 @@ void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct 
 	job->stacks = stacks;
 	job->ticket = ticket;
 	job->target = *target;
-	job->answer.locals = locals;
+	job->message.locals = locals;
 	job->ended.data = job->late.data = job;
 	job->handles = 2;
 	stacks->running++;

@@ -1,6 +1,6 @@
-/* Answer: threads with the frames of their thread states. Texts are sent once; everything lies in
+/* Message: threads with the frames of their thread states. Texts are sent once; everything lies in
  * an arena. */
-#include "daemon/stack/answer.h"
+#include "daemon/stack/message.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,40 +16,40 @@ typedef Tracesmith__V1__StackReply__Thread Thread;
 typedef Tracesmith__V1__StackReply__Frame Frame;
 typedef Tracesmith__V1__StackReply__Local Local;
 
-static void *get(struct answer *answer, size_t size)
+static void *get(struct stack_message *message, size_t size)
 {
-	void *memory = arena_get(&answer->arena, size ? size : 1);
+	void *memory = arena_get(&message->arena, size ? size : 1);
 
 	return memory ? memset(memory, 0, size) : NULL;
 }
 
 /* Names are any bytes. */
-static char *visible(struct answer *answer, const char *text)
+static char *visible(struct stack_message *message, const char *text)
 {
 	size_t size = strlen(text);
-	char *out = arena_get(&answer->arena, 3 * size + 1);
+	char *out = arena_get(&message->arena, 3 * size + 1);
 
 	if (out)
 		utf8_visible(out, text, size);
 	return out;
 }
 
-static int add_text(struct answer *answer, const char *text, uint32_t *ret)
+static int add_text(struct stack_message *message, const char *text, uint32_t *ret)
 {
-	struct map_key key = map_key_of(text, strlen(text), (uintptr_t)answer);
-	uintptr_t place = (uintptr_t)map_get(&answer->texts, key);
-	Tracesmith__V1__StackReply *reply = &answer->reply;
+	struct map_key key = map_key_of(text, strlen(text), (uintptr_t)message);
+	uintptr_t place = (uintptr_t)map_get(&message->texts, key);
+	Tracesmith__V1__StackReply *reply = &message->reply;
 	int r;
 
 	if (!place) {
-		r = VECTOR_ROOM(reply->text, answer->text_room, reply->n_text + 1);
+		r = VECTOR_ROOM(reply->text, message->text_room, reply->n_text + 1);
 		if (r < 0)
 			return r;
-		reply->text[reply->n_text] = arena_text(&answer->arena, text, strlen(text));
+		reply->text[reply->n_text] = arena_text(&message->arena, text, strlen(text));
 		if (!reply->text[reply->n_text])
 			return -ENOMEM;
 		place = ++reply->n_text;
-		r = map_put(&answer->texts, key, (void *)place);
+		r = map_put(&message->texts, key, (void *)place);
 		if (r < 0)
 			return r;
 	}
@@ -59,24 +59,24 @@ static int add_text(struct answer *answer, const char *text, uint32_t *ret)
 
 /* A frame's, as they come. */
 struct locals {
-	struct answer *answer;
+	struct stack_message *message;
 	Frame *frame;
 };
 
 static int add_local(void *data, const char *name, const char *value)
 {
 	struct locals *locals = data;
-	struct answer *answer = locals->answer;
-	Local *local = get(answer, sizeof(*local));
+	struct stack_message *message = locals->message;
+	Local *local = get(message, sizeof(*local));
 	Frame *frame = locals->frame;
 
 	if (!local)
 		return -ENOMEM;
-	if (answer->arena.total > LIMIT_STACK_BYTES)
+	if (message->arena.total > LIMIT_STACK_BYTES)
 		return -EDQUOT;
 	tracesmith__v1__stack_reply__local__init(local);
-	local->name = arena_text(&answer->arena, name, strlen(name));
-	local->value = arena_text(&answer->arena, value, strlen(value));
+	local->name = arena_text(&message->arena, name, strlen(name));
+	local->value = arena_text(&message->arena, value, strlen(value));
 	if (!local->name || !local->value)
 		return -ENOMEM;
 	frame->local[frame->n_local++] = local;
@@ -84,13 +84,13 @@ static int add_local(void *data, const char *name, const char *value)
 }
 
 /* What was read stays, with the mark. */
-static int fill_locals(struct answer *answer, struct python *python,
+static int fill_locals(struct stack_message *message, struct python *python,
 		       const struct python_frame *from, Frame *frame)
 {
-	struct locals locals = { answer, frame };
+	struct locals locals = { message, frame };
 	int r;
 
-	frame->local = get(answer, LIMIT_PYTHON_LOCALS * sizeof(*frame->local));
+	frame->local = get(message, LIMIT_PYTHON_LOCALS * sizeof(*frame->local));
 	if (!frame->local)
 		return -ENOMEM;
 	r = python_locals(python, from, add_local, &locals);
@@ -98,20 +98,20 @@ static int fill_locals(struct answer *answer, struct python *python,
 	return r == -ENOMEM ? r : 0;
 }
 
-static int fill_frame(struct answer *answer, const struct python_frame *from, int64_t interpreter,
-		      Frame *frame)
+static int fill_frame(struct stack_message *message, const struct python_frame *from,
+		      int64_t interpreter, Frame *frame)
 {
 	int r;
 
 	tracesmith__v1__stack_reply__frame__init(frame);
 	frame->line = (uint32_t)from->line;
 	frame->interpreter = interpreter;
-	r = add_text(answer, from->code->function, &frame->function);
-	return r < 0 ? r : add_text(answer, from->code->file, &frame->file);
+	r = add_text(message, from->code->function, &frame->function);
+	return r < 0 ? r : add_text(message, from->code->file, &frame->file);
 }
 
 /* A thread has a state for each interpreter that it is in: the newest is the innermost. */
-static int fill_frames(struct answer *answer, struct python *python,
+static int fill_frames(struct stack_message *message, struct python *python,
 		       const struct python_snapshot *snapshot, uint32_t ns_tid, Thread *thread)
 {
 	const struct python_stack *stack;
@@ -121,8 +121,8 @@ static int fill_frames(struct answer *answer, struct python *python,
 
 	for (size_t i = 0; i < snapshot->stack_count; i++)
 		count += snapshot->stack[i].tid == ns_tid ? snapshot->stack[i].count : 0;
-	thread->frame = get(answer, count * sizeof(*thread->frame));
-	frame = get(answer, count * sizeof(*frame));
+	thread->frame = get(message, count * sizeof(*thread->frame));
+	frame = get(message, count * sizeof(*frame));
 	if (!thread->frame || !frame)
 		return -ENOMEM;
 	for (size_t i = 0; i < snapshot->stack_count; i++) {
@@ -134,14 +134,14 @@ static int fill_frames(struct answer *answer, struct python *python,
 		thread->cut |= stack->cut;
 		thread->broken |= stack->broken;
 		for (size_t k = 0; r == 0 && k < stack->count; k++) {
-			if (answer->arena.total > LIMIT_STACK_BYTES) {
+			if (message->arena.total > LIMIT_STACK_BYTES) {
 				thread->cut = true;
 				break;
 			}
-			r = fill_frame(answer, &snapshot->frame[stack->first + k],
+			r = fill_frame(message, &snapshot->frame[stack->first + k],
 				       stack->interpreter, frame);
-			if (r == 0 && answer->locals)
-				r = fill_locals(answer, python, &snapshot->frame[stack->first + k],
+			if (r == 0 && message->locals)
+				r = fill_locals(message, python, &snapshot->frame[stack->first + k],
 						frame);
 			thread->frame[thread->n_frame++] = frame++;
 		}
@@ -149,41 +149,42 @@ static int fill_frames(struct answer *answer, struct python *python,
 	return r;
 }
 
-static int fill_thread(struct answer *answer, struct python *python, const struct task *task,
-		       const struct python_snapshot *snapshot, Thread *thread)
+static int fill_thread(struct stack_message *message, struct python *python,
+		       const struct task *task, const struct python_snapshot *snapshot,
+		       Thread *thread)
 {
 	tracesmith__v1__stack_reply__thread__init(thread);
 	thread->tid = task->tid;
-	thread->name = visible(answer, task->name);
+	thread->name = visible(message, task->name);
 	thread->state = (char *)task->state;
 	thread->call = (char *)task->call;
-	thread->waits = visible(answer, task->waits);
+	thread->waits = visible(message, task->waits);
 	thread->driver_call = (char *)task->driver_call;
 	thread->driver_ns = task->driver_ns;
 	if (!thread->name || !thread->waits)
 		return -ENOMEM;
-	return fill_frames(answer, python, snapshot, task->ns_tid, thread);
+	return fill_frames(message, python, snapshot, task->ns_tid, thread);
 }
 
-static int fill_threads(struct answer *answer, struct python *python, const struct tasks *tasks,
-			const struct python_snapshot *snapshot)
+static int fill_threads(struct stack_message *message, struct python *python,
+			const struct tasks *tasks, const struct python_snapshot *snapshot)
 {
-	Tracesmith__V1__StackReply *reply = &answer->reply;
-	Thread *thread = get(answer, tasks->count * sizeof(*thread));
+	Tracesmith__V1__StackReply *reply = &message->reply;
+	Thread *thread = get(message, tasks->count * sizeof(*thread));
 	int r = 0;
 
-	reply->thread = get(answer, tasks->count * sizeof(*reply->thread));
+	reply->thread = get(message, tasks->count * sizeof(*reply->thread));
 	if (!thread || !reply->thread)
 		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < tasks->count; i++) {
-		r = fill_thread(answer, python, &tasks->task[i], snapshot, &thread[i]);
+		r = fill_thread(message, python, &tasks->task[i], snapshot, &thread[i]);
 		reply->thread[reply->n_thread++] = &thread[i];
 	}
 	return r;
 }
 
 /* 3.9 and 3.10 do not say their micro version. */
-static char *version_text(struct answer *answer, const struct python *python)
+static char *version_text(struct stack_message *message, const struct python *python)
 {
 	uint32_t version = python_version(python);
 	char text[32];
@@ -193,7 +194,7 @@ static char *version_text(struct answer *answer, const struct python *python)
 			 version >> 8 & 255);
 	else
 		snprintf(text, sizeof(text), "%u.%u", version >> 24, version >> 16 & 255);
-	return arena_text(&answer->arena, text, strlen(text));
+	return arena_text(&message->arena, text, strlen(text));
 }
 
 static int take(struct python *python, const struct tasks *tasks, struct python_snapshot *ret)
@@ -207,28 +208,28 @@ static int take(struct python *python, const struct tasks *tasks, struct python_
 	return python_take(python, tid, tasks->count, ret);
 }
 
-int answer_fill(struct answer *answer, const struct tasks *tasks, struct python *python,
-		const char *why)
+int message_fill(struct stack_message *message, const struct tasks *tasks, struct python *python,
+		 const char *why)
 {
 	_cleanup_(python_snapshot_clear) struct python_snapshot snapshot = { 0 };
-	Tracesmith__V1__StackReply *reply = &answer->reply;
+	Tracesmith__V1__StackReply *reply = &message->reply;
 	int r = python ? take(python, tasks, &snapshot) : 0;
 
 	if (r < 0)
 		return r;
 	tracesmith__v1__stack_reply__init(reply);
-	reply->comm = visible(answer, tasks->task[0].name);
-	reply->python = python ? version_text(answer, python) : (char *)"";
+	reply->comm = visible(message, tasks->task[0].name);
+	reply->python = python ? version_text(message, python) : (char *)"";
 	reply->no_python = (char *)why;
 	reply->cut = tasks->cut || snapshot.cut;
 	if (!reply->comm || !reply->python)
 		return -ENOMEM;
-	return fill_threads(answer, python, tasks, &snapshot);
+	return fill_threads(message, python, tasks, &snapshot);
 }
 
-void answer_clear(struct answer *answer)
+void message_clear(struct stack_message *message)
 {
-	free(answer->reply.text);
-	map_clear(&answer->texts);
-	arena_clear(&answer->arena);
+	free(message->reply.text);
+	map_clear(&message->texts);
+	arena_clear(&message->arena);
 }

@@ -1,6 +1,6 @@
-/* answer.h: what is sent about the threads of a process. */
-#ifndef TS_STACK_ANSWER_H
-#define TS_STACK_ANSWER_H
+/* message.h: what is sent about the threads of a process. */
+#ifndef TS_STACK_MESSAGE_H
+#define TS_STACK_MESSAGE_H
 
 #include "core/base/arena.h"
 #include "core/base/map.h"
@@ -8,7 +8,7 @@
 #include "proto/control.pb-c.h"
 
 /* All zero is empty. Its reply is valid as long as it. */
-struct answer {
+struct stack_message {
 	Tracesmith__V1__StackReply reply;
 	struct arena arena;
 	struct map texts; /* place in the reply's text + 1, by text */
@@ -20,8 +20,8 @@ struct python;
 
 /* `python`: of this process, or NULL and `why` there is none. -ESRCH: the process has ended; else
  * as python_take. */
-int answer_fill(struct answer *answer, const struct tasks *tasks, struct python *python,
-		const char *why);
-void answer_clear(struct answer *answer);
+int message_fill(struct stack_message *message, const struct tasks *tasks, struct python *python,
+		 const char *why);
+void message_clear(struct stack_message *message);
 
 #endif
