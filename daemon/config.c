@@ -42,7 +42,10 @@ static const struct choice ways[] = {
 };
 
 static const struct choice unwinds[] = { { "frame-pointers", 0 }, { "eh-frame", 1 }, { NULL, 0 } };
-static const struct choice lights[] = { { "never", 0 }, { "request", 1 }, { NULL, 0 } };
+static const struct choice lights[] = { { "never", LIGHT_NEVER },
+					{ "request", LIGHT_ON_REQUEST },
+					{ "exact", LIGHT_IN_EXACT },
+					{ NULL, 0 } };
 
 /* FILES, PLACES: texts whose defaults the library table has. */
 enum setting_type { TEXT, GROUP, FILES, PLACES, COUNT, SIZE, DURATION, SHARE, CHOICE };
@@ -100,8 +103,9 @@ static const struct setting settings[] = {
 	  "# time, so that no program can slow the host down through them; none means no limit." },
 
 	{ "probe", "light", CHOICE, AT(light), "request", 0, 0, lights,
-	  "Which processes report frequent calls from inside: none (never), or those that\n"
-	  "# were asked to with 'tsctl attach --light' (request)." },
+	  "Which processes report frequent calls from inside: none (never), those that were\n"
+	  "# asked to with 'tsctl attach --light' (request), or also those of the exact tier\n"
+	  "# without a budget (exact)." },
 
 	{ "exact", "attach_library", TEXT, AT(attach_library), "", 0, 0, NULL,
 	  "Library that 'tsctl attach' loads into a process; if empty, the one installed with the\n"

@@ -7,6 +7,9 @@
 #include "core/base/log.h"
 #include "daemon/probe/probe.h"
 
+/* Whose library reports hot calls itself. */
+enum config_light { LIGHT_NEVER, LIGHT_ON_REQUEST, LIGHT_IN_EXACT };
+
 struct config {
 	char *control_socket;
 	char *control_group;
@@ -27,7 +30,7 @@ struct config {
 	uint64_t events_per_s;
 	uint64_t budget_ppm;
 	uint64_t trap_limit_ppm;
-	uint64_t light; /* 0: nobody gets light mode, 1: who asks */
+	uint64_t light; /* enum config_light */
 	char *filter_pids, *filter_uids, *filter_cgroups;
 
 	uint64_t keep_ns;

@@ -159,6 +159,7 @@ void daemon_report_price(struct daemon *daemon, struct status_builder *builder);
 /* flooded.c: who calls too often is left out. */
 int daemon_start_flood(struct daemon *daemon);
 void daemon_configure_flood(struct daemon *daemon);
+void daemon_configure_exact(struct daemon *daemon);
 /* As the libraries' callbacks. */
 void daemon_missed(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns, bool first);
 bool daemon_is_out(void *data, uint32_t pid, enum probe_group group);

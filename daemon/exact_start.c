@@ -52,6 +52,24 @@ static int daemon_find_library(struct daemon *daemon)
 	return daemon->library ? 0 : -ENOMEM;
 }
 
+/* Where the kernel has no links to single processes, the probes could not be kept out of them. */
+static bool is_inside(const struct daemon *daemon)
+{
+	struct probe_stats stats;
+
+	probe_stats(daemon->probe, &stats, NULL, 0);
+	return stats.single && daemon->config->light == LIGHT_IN_EXACT;
+}
+
+void daemon_configure_exact(struct daemon *daemon)
+{
+	if (!daemon->exact)
+		return;
+	exact_set_budget(daemon->exact, (uint32_t)daemon->config->exact_budget_ppm);
+	exact_set_inside(daemon->exact, is_inside(daemon));
+	exact_sample(daemon->exact);
+}
+
 int daemon_start_exact(struct daemon *daemon)
 {
 	struct exact_parts parts = {
@@ -80,6 +98,7 @@ int daemon_start_exact(struct daemon *daemon)
 	config.library = daemon->library;
 	probe_stats(daemon->probe, &stats, NULL, 0);
 	config.windows = stats.way == PROBE_WAY_MULTI;
+	config.inside = is_inside(daemon);
 	r = exact_new(&daemon->loop, &config, &parts, &daemon->exact);
 	return r < 0 ? daemon_cannot_listen(config.socket, r) : 0;
 }
@@ -88,7 +107,7 @@ void daemon_attach(void *data, struct api_ticket *ticket, const struct api_attac
 {
 	struct daemon *daemon = data;
 
-	if (request->wanted.light && !daemon->config->light) {
+	if (request->wanted.light && daemon->config->light == LIGHT_NEVER) {
 		api_ticket_fail(ticket, REASON(UNSUPPORTED),
 				"The settings allow no light mode ('light = never' in [probe])",
 				NULL);

@@ -22,8 +22,20 @@ static void on_counted(void *data, uint32_t pid, const struct probe_hits *grown)
 	price_counted(daemon->price, pid, grown);
 }
 
+/* Whoever has not initialized the driver by now made no hot call before. */
+static bool is_before_init(struct daemon *daemon, uint32_t pid)
+{
+	uint64_t now_ns = uv_hrtime();
+
+	if (core_has_used(daemon->core, pid) || intake_reach(daemon->turn.intake, now_ns) < now_ns)
+		return false;
+	return !core_has_used(daemon->core, pid);
+}
+
 void daemon_missed(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns, bool first)
 {
+	if (group == PROBE_HOT && pid && is_before_init(data, pid))
+		return;
 	daemon_miss(data, pid, group == PROBE_HOT ? LOSS_WINDOWS : LOSS_GAP, start_ns, uv_hrtime(),
 		    first);
 }

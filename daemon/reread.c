@@ -55,10 +55,7 @@ static void reread_apply(struct reread *reread)
 	daemon->config->trap_limit_ppm = reread->config->trap_limit_ppm;
 	daemon->config->light = reread->config->light;
 	daemon_configure_price(daemon);
-	if (daemon->exact) {
-		exact_set_budget(daemon->exact, (uint32_t)daemon->config->exact_budget_ppm);
-		exact_sample(daemon->exact);
-	}
+	daemon_configure_exact(daemon);
 	daemon_configure_flood(daemon);
 	log_set_level((enum log_level)reread->config->log_level);
 	log_info("Reread '%s': probes, filters and log level now follow it; other settings need a "

@@ -60,16 +60,23 @@ static bool is_idle_thread(uint32_t tid)
 	return __atomic_add_fetch(&drain.worker_buffers, 1, __ATOMIC_RELAXED) > WORKER_BUFFERS;
 }
 
+static int put_if_room(const struct ts_event *event)
+{
+	return link_is_crowded() ? -ENOSPC : link_put(event, sizeof(*event));
+}
+
 static void put(const struct ts_event *event, struct turn *turn)
 {
-	int r = link_put(event, sizeof(*event));
+	int r = put_if_room(event);
 
 	while (r == -ENOSPC && turn->waited_ns < turn->may_wait_ns) {
 		link_wake();
 		sleep_ns(WAIT_STEP_NS);
 		turn->waited_ns += WAIT_STEP_NS;
-		r = link_put(event, sizeof(*event));
+		r = put_if_room(event);
 	}
+	if (r == -ENOSPC && link_is_crowded())
+		r = link_put(event, sizeof(*event));
 	if (!r)
 		turn->records++;
 	else if (r == -ENOSPC)

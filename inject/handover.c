@@ -53,6 +53,15 @@ int link_put(const void *record, size_t size)
 	return r;
 }
 
+bool link_is_crowded(void)
+{
+	const struct handover *handover = handover_enter();
+	bool crowded = handover && ts_ring_is_crowded(&handover->ring);
+
+	handover_leave();
+	return crowded;
+}
+
 int link_begin(struct link_batch *batch, uint32_t count)
 {
 	struct handover *handover = handover_enter();

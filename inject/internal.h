@@ -36,6 +36,8 @@ void link_end(const struct link_batch *batch);
  * woken if it sleeps. */
 void *link_slot(const struct link_batch *batch, uint32_t nth);
 void link_done(const struct link_batch *batch);
+/* Little room is left, which is for those who cannot wait: the program's threads. */
+bool link_is_crowded(void);
 /* Counts records that could not be handed over; reported when there is room. */
 void link_lost(enum ts_lost_reason reason, uint64_t count);
 /* After a batch of puts. */

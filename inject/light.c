@@ -103,28 +103,36 @@ static bool light_open_gate(void)
 	return true;
 }
 
-void light_start(struct ts_light *ret)
+static bool light_is_in_place(void)
+{
+	return region && __atomic_load_n(&region->sites, __ATOMIC_ACQUIRE) != 0;
+}
+
+bool light_start(bool wanted, struct ts_light *ret)
 {
 	struct range driver;
 	const char *why = NULL;
 
 	*ret = (struct ts_light){ .message = TS_MESSAGE_LIGHT };
+	if (!wanted && !light_is_in_place())
+		return false;
 	light_hook_prepare();
 	if (!light_driver(&driver))
 		why = "the driver's library libcuda is not loaded (yet)";
 	else if (!region && !light_map_near(&driver))
 		why = "there is no room for code near the driver's library, or a policy forbids "
 		      "to make some";
-	else if (!light_open_gate())
+	else if (wanted && !light_open_gate())
 		why = "it has no memory that a child of a fork would find empty (Linux 4.14)";
 	if (why) {
 		snprintf(ret->text, sizeof(ret->text), "%s", why);
-		return;
+		return true;
 	}
-	ret->in_place = __atomic_load_n(&region->sites, __ATOMIC_ACQUIRE) != 0;
+	ret->in_place = light_is_in_place();
 	ret->region = (uint64_t)region;
 	ret->hook = (uint64_t)tracesmith_light;
 	ret->stub = (uint64_t)light_stub;
+	return true;
 }
 
 void light_stacks(const struct ts_light_stacks *stacks)
@@ -151,7 +159,7 @@ bool light_stop(void)
 	struct light_gate *gate = light_gate;
 
 	light_suspend();
-	if (region && __atomic_load_n(&region->sites, __ATOMIC_ACQUIRE))
+	if (light_is_in_place())
 		return false;
 	if (region)
 		munmap(region, TS_LIGHT_BYTES);

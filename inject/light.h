@@ -9,9 +9,10 @@
 #include "proto/hello.h"
 #include "proto/light.h"
 
-/* There is a daemon, and the ring is open: calls are reported from now on, once the daemon has led
- * them to us. Fills in what it needs for that. */
-void light_start(struct ts_light *ret);
+/* There is a daemon, and the ring is open: calls are reported from now on, if they are wanted, once
+ * the daemon has led them to us. Fills in what it needs for that, or to lead away what an earlier
+ * one has. False: there is nothing to say. */
+bool light_start(bool wanted, struct ts_light *ret);
 /* Which calls go through the stub from now on. */
 void light_stacks(const struct ts_light_stacks *stacks);
 /* Nothing is reported until light_start() is called again. */

@@ -26,6 +26,7 @@ EXPORT void tracesmith_light(const struct ts_light_call *call, const uint64_t *s
 
 struct light_gate *light_gate;
 static bool knows_tid, may_copy;
+static uint32_t own_tid; /* our thread's calls are not the program's */
 
 static inline uint64_t system_call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
 				   uint64_t e)
@@ -50,7 +51,8 @@ static inline uint32_t stored_tid(void)
 
 void light_hook_prepare(void)
 {
-	knows_tid = stored_tid() == (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0);
+	own_tid = (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0);
+	knows_tid = stored_tid() == own_tid;
 	/* A filter may kill a process for a call that it does not know. */
 	may_copy = prctl(PR_GET_SECCOMP) == 0;
 }
@@ -172,6 +174,8 @@ void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved)
 	if (!gate || !__atomic_load_n(&gate->open, __ATOMIC_ACQUIRE))
 		return;
 	tid = knows_tid ? stored_tid() : (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0);
+	if (tid == own_tid)
+		return;
 	sampler = &gate->sampler[tid % LIGHT_SAMPLERS];
 	if (wants_stack(gate, sampler, call, saved)) {
 		report_with_stack(call, saved);

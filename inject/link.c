@@ -66,6 +66,8 @@ static struct {
 	int socket;
 	bool started;  /* cupti.c or light.c has something to give back */
 	bool light;    /* cupti.c is not used */
+	bool hooks;    /* the daemon is to say whether hot functions lead to us */
+	bool tried;    /* to record, meanwhile */
 	bool stranded; /* memory with a writer still inside */
 	bool clings;   /* something refers to us, so we must not be unloaded */
 	struct ts_state untold;
@@ -165,9 +167,12 @@ static bool link_send(const void *message, size_t size)
 	return send(self.socket, message, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* The first attempt to record has finished, either way. */
+/* The first attempt to record has finished, either way; and so has the one to see hot calls. */
 static void link_settled(void)
 {
+	self.tried = true;
+	if (self.hooks)
+		return;
 	if (__atomic_exchange_n(&settled, 1, __ATOMIC_ACQ_REL) == 0)
 		syscall(SYS_futex, &settled, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
@@ -353,6 +358,14 @@ static void link_stop(void)
 		link_tell_again();
 }
 
+static void link_hooked(const struct ts_light_stacks *stacks)
+{
+	light_stacks(stacks);
+	self.hooks = false;
+	if (self.tried)
+		link_settled();
+}
+
 /* Handles the waiting messages. */
 static enum outcome link_read(void)
 {
@@ -376,7 +389,7 @@ static enum outcome link_read(void)
 			cupti_leave();
 		}
 		if (kind == TS_MESSAGE_STACKS && received.size >= sizeof(struct ts_light_stacks))
-			light_stacks(&received.message.stacks);
+			link_hooked(&received.message.stacks);
 		if (kind == TS_MESSAGE_WINDOW && received.size >= sizeof(struct ts_window)) {
 			cupti_enter();
 			cupti_window(&received.message.window);
@@ -406,10 +419,11 @@ static void link_begin_recording(const struct ts_settings *settings)
 	struct ts_light light;
 
 	self.started = true;
-	self.light = settings->light;
+	self.light = settings->light == TS_LIGHT_ALONE;
+	self.hooks = self.tried = false;
+	if (light_start(settings->light, &light) && link_send(&light, sizeof(light)))
+		self.hooks = settings->light == TS_LIGHT_BESIDE;
 	if (self.light) {
-		light_start(&light);
-		link_send(&light, sizeof(light));
 		link_settled();
 		return;
 	}
@@ -527,6 +541,7 @@ static void *link_main(void *unused)
 	link_register();
 	while (outcome != OUTCOME_END || !link_is_last()) {
 		outcome = link_connect() ? link_talk() : OUTCOME_NO_DAEMON;
+		self.hooks = false;
 		link_settled();
 		tries = outcome == OUTCOME_DAEMON_GONE ? 0 : tries + 1;
 		if (outcome != OUTCOME_END)

@@ -21,6 +21,13 @@ enum ts_stacks { TS_STACKS_DEFAULT, TS_STACKS_NONE, TS_STACKS_SAMPLED, TS_STACKS
 
 #define TS_BUDGET_NONE UINT32_MAX /* no limit, whatever the daemon's settings say */
 
+/* Whether the library reports calls of hot functions itself (light.h). */
+enum ts_light_mode {
+	TS_LIGHT_NEVER,
+	TS_LIGHT_ALONE,	 /* and nothing else: no CUPTI */
+	TS_LIGHT_BESIDE, /* and CUPTI's records */
+};
+
 /* 0 in a field: the daemon decides. */
 struct ts_settings {
 	uint32_t records;    /* enum ts_records */
@@ -28,7 +35,7 @@ struct ts_settings {
 	uint32_t budget_ppm; /* share of its speed that recording may take; welcome: 0: no limit */
 	uint32_t flush_ms;   /* how often CUPTI hands over finished records */
 	uint64_t buffer_bytes; /* maximum that CUPTI may hold */
-	uint32_t light;	       /* 1: no CUPTI, only calls of hot functions (light.h) */
+	uint32_t light;	       /* enum ts_light_mode; a library asks for TS_LIGHT_ALONE only */
 	uint32_t reserved;
 };
 
@@ -36,7 +43,8 @@ enum ts_message {
 	/* library to daemon */
 	TS_MESSAGE_HELLO = 1,
 	TS_MESSAGE_STATE = 2,
-	TS_MESSAGE_LIGHT = 3, /* struct ts_light (light.h), instead of the state COLLECTING */
+	TS_MESSAGE_LIGHT =
+		3, /* struct ts_light (light.h); alone, instead of the state COLLECTING */
 	/* daemon to library */
 	TS_MESSAGE_WELCOME = 16,
 	TS_MESSAGE_REFUSED = 17, /* with a sentence; do not retry */

@@ -38,10 +38,10 @@ struct ts_light {
 	char text[128];	   /* region 0: why light mode is impossible, a sentence */
 };
 
-/* daemon to library */
+/* daemon to library: hot functions lead to it now, or will not */
 struct ts_light_stacks {
 	uint32_t message;   /* TS_MESSAGE_STACKS */
-	uint32_t stacks;    /* enum ts_stacks, of hot calls; not TS_STACKS_DEFAULT */
+	uint32_t stacks;    /* enum ts_stacks, that it takes; not TS_STACKS_DEFAULT */
 	uint64_t sample_ns; /* mean time between two samples of a thread */
 };
 

@@ -120,6 +120,15 @@ static inline uint64_t ts_ring_done(uint64_t position)
 	return (position + 1) & TS_RING_DONE;
 }
 
+/* Less than an eighth is free. */
+static inline bool ts_ring_is_crowded(const struct ts_ring *ring)
+{
+	uint64_t taken = __atomic_load_n(&ring->head->taken, __ATOMIC_RELAXED);
+	uint64_t claimed = __atomic_load_n(&ring->head->claimed, __ATOMIC_RELAXED);
+
+	return claimed - taken > ring->mask - ring->mask / 8;
+}
+
 /* Claims `count` slots in a row; -ENOSPC. */
 static inline int ts_ring_claim(const struct ts_ring *ring, uint32_t count, uint64_t *ret_at)
 {

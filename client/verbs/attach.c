@@ -84,7 +84,7 @@ static void write_text(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
 {
 	char stopped[UNITS_TEXT_SIZE], ready[UNITS_TEXT_SIZE], records[RECORDS_TEXT_MAX];
 
-	if (attach->functions) {
+	if (attach->functions && !attach->records) {
 		printf("Attached to process %u: paused for %s; its calls of %u functions are "
 		       "reported from inside after %s\n",
 		       pid, units_nanoseconds(stopped, (int64_t)attach->stopped_ns),
@@ -111,6 +111,9 @@ static void write_text(uint32_t pid, const Tracesmith__V1__AttachReply *attach)
 		write_version(attach->cupti_version);
 		printf(" from %s\n", attach->library);
 	}
+	if (attach->functions)
+		printf("Calls of %u functions are reported from inside the process\n",
+		       attach->functions);
 	notes_text(attach->n_note, attach->note);
 }
 

@@ -397,6 +397,13 @@ void core_set_light(struct core *core, uint32_t pid, bool light)
 	core_tell(core, &process->row);
 }
 
+bool core_has_used(const struct core *core, uint32_t pid)
+{
+	const struct process *process = process_by_pid(core, pid);
+
+	return process && process->used_ns;
+}
+
 void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns)
 {
 	struct process *process = process_by_pid(core, pid);

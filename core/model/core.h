@@ -430,10 +430,13 @@ const struct core_process *core_process_by_id(const struct core *core, uint32_t 
  * `since_ns`. What is missing until recording resumes is a loss. */
 int core_restore_collect(struct core *core, uint32_t process, uint64_t since_ns);
 
-/* No more records come from the process's library: its connection has ended and its ring is empty.
- * Without a COLLECT record that announced this, the time since is a gap. */
 /* Whether hot calls of the process are reported by our library in it. */
 void core_set_light(struct core *core, uint32_t pid, bool light);
+/* Whether any call of it, before which no hot call can succeed, has been seen to succeed. */
+bool core_has_used(const struct core *core, uint32_t pid);
+
+/* No more records come from the process's library: its connection has ended and its ring is empty.
+ * Without a COLLECT record that announced this, the time since is a gap. */
 void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 
 /* A process is known to be gone (without an EXIT event). Its last events, and its EXIT, may still

@@ -64,7 +64,7 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 		session->request.uid = uid;
 	}
 	session->connected = true;
-	session->gone = session->failed = session->unloadable = false;
+	session->gone = session->failed = session->unloadable = session->answer_due = false;
 	session->records_now = 0;
 	session->recording = session->windows = false;
 	session->asked_ns = 0;
@@ -75,7 +75,8 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	session_choose_budget(session);
 	if (!session->settings.records)
 		session->settings.records = TS_RECORDS_DEFAULT;
-	if (session->settings.light) {
+	light_choose(session);
+	if (session->settings.light == TS_LIGHT_ALONE) {
 		session->settings.records = 0;
 		session->attached |= hello->how == TS_HELLO_ATTACH;
 	}
@@ -84,7 +85,7 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	probe_choose_stacks(exact->parts.probe, pid, (enum probe_choice)session->settings.stacks);
 	session_announce(session);
 	*ret_settings = session->settings;
-	if (session->settings.light)
+	if (session->settings.light == TS_LIGHT_ALONE)
 		uv_timer_stop(&session->timer);
 	else if (session->attach && !session->running)
 		session_wait(session, BEGIN_MS);
@@ -108,7 +109,7 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 	exact->parts.stir(exact->parts.data);
 	if (!session)
 		return;
-	session->records++;
+	session->records += !origin.calls || session->settings.light == TS_LIGHT_ALONE;
 	if (event->kind != TS_EVENT_COLLECT || size < sizeof(*event))
 		return;
 	session->records_now = event->collect.records;
@@ -134,6 +135,8 @@ void session_failed(struct session *session, const char *text)
 	session_fail(session, REASON(CANNOT_RECORD), REMARK_NUMBER(session->pid), text, NULL);
 	if (session->attached)
 		session_leave(session);
+	else
+		light_rechoose(session);
 }
 
 static void on_state(void *data, uint32_t pid, const struct ts_state *state)
@@ -229,7 +232,7 @@ static void on_lost(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck)
 	if (session)
 		session->lost += no_room + stuck;
 	/* Of light mode, calls are missing, as if the probes had lost them. */
-	if (session && session->settings.light) {
+	if (session && session->settings.light == TS_LIGHT_ALONE) {
 		loss.reason = LOSS_RING_FULL;
 		loss.count = no_room + stuck;
 		if (loss.count)
@@ -257,7 +260,7 @@ static void session_refuse(const struct session *session, struct api_ticket *tic
 		api_ticket_fail(ticket, REASON(BEING_ATTACHED), pid, NULL);
 	else if (session->failed)
 		api_ticket_fail(ticket, REASON(CANNOT_RECORD), pid, session->note, NULL);
-	else if (session->settings.light)
+	else if (session->settings.light == TS_LIGHT_ALONE)
 		api_ticket_fail(ticket, REASON(IN_LIGHT_MODE), pid, NULL);
 	else
 		api_ticket_fail(ticket, REASON(BEING_RECORDED), pid, NULL);
@@ -389,7 +392,7 @@ void exact_stats(const struct exact *exact, struct exact_stats *ret)
 	list_for_each(session, &exact->sessions, link) {
 		ret->collecting += session->connected;
 		ret->attached += session->connected && session->attached;
-		ret->light += session->connected && session->light.stage != LIGHT_NONE;
+		ret->light += session->connected && session->settings.light == TS_LIGHT_ALONE;
 	}
 }
 

@@ -26,6 +26,7 @@ struct exact_config {
 	const char *library; /* the library's file */
 	uint32_t slots;	     /* of a ring */
 	bool windows;	     /* budgets are kept by windows */
+	bool inside;	     /* libraries report hot calls themselves, where that is possible */
 	uint32_t budget_ppm; /* of processes that asked for none; 0: none */
 };
 
@@ -78,6 +79,8 @@ void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns);
 /* Whether the library reports that call, which a probe has seen too. NULL: no. */
 bool exact_covers(const struct exact *exact, const struct ts_event *event);
 
+/* The same of later sessions. */
+void exact_set_inside(struct exact *exact, bool inside);
 /* Another mean time between two sampled stacks. */
 void exact_sample(struct exact *exact);
 /* A process in light mode runs into probes too often; `first`: it has not been told yet. False: it

@@ -26,6 +26,7 @@ struct light_session {
 	enum light_stage stage;
 	uint64_t from_ns, until_ns; /* atomic; 0: not yet */
 	uint64_t ending_ns;
+	bool stays;		 /* it ends, but the session goes on */
 	bool foreign;		 /* it numbers its threads otherwise than we do */
 	struct probe_stub *stub; /* NULL: calls get no stacks from inside */
 	int stub_error;
@@ -67,6 +68,7 @@ struct session {
 	bool unloadable; /* the library says so */
 	bool gone;	 /* and that it has given everything back */
 	bool failed;	 /* and that it cannot record, for the reason in `note` */
+	bool answer_due; /* the asker is answered when its job is done */
 	struct api_ticket *attach, *detach; /* waiting requests, or NULL */
 	struct ts_settings settings;
 	bool by_default;	     /* its budget is the daemon's */
@@ -131,6 +133,10 @@ bool session_process_ended(const struct session *session);
 void session_wait(struct session *session, uint64_t ms);
 
 /* light.c */
+/* Whether its library reports hot calls itself. */
+void light_choose(struct session *session);
+/* It has a budget now, or failed to record. */
+void light_rechoose(struct session *session);
 void light_on_told(void *data, uint32_t pid, const struct ts_light *told);
 /* Its turn has come, after another job. */
 void light_go(struct session *session);

@@ -60,15 +60,17 @@ static void session_unloaded(struct session *session)
 /* The library connected on its own, before or instead of the one that we loaded. */
 static void session_met(struct session *session)
 {
+	bool alone = session->settings.light == TS_LIGHT_ALONE;
+
 	if (session->error < 0 && session->error != -EALREADY)
 		session_fail_for(session, &session->why);
+	if (session->light.stage == LIGHT_WANTED)
+		light_go(session);
 	if (session->failed && session->attached)
 		session_leave(session);
 	else if (session->stage == SESSION_COLLECTING || session->note[0])
 		session_answer_attach(session);
-	else if (session->light.stage == LIGHT_WANTED)
-		light_go(session);
-	else if (session->attach && !session->settings.light)
+	else if (session->attach && !alone)
 		session_wait(session, BEGIN_MS);
 }
 

@@ -1,5 +1,5 @@
-/* Light: sessions of light mode. The library reports calls of hot functions from inside, and the
- * probes of those stay out of the process.
+/* Light: sessions whose library reports calls of hot functions from inside, so that the probes of
+ * those stay out of the process: in light mode, which is nothing else, and in the exact tier.
  *
  * For a moment at the start, and at the end, both report; no call is missed or counted twice, for
  * both changes happen while the process is stopped: exact_covers() drops what the probes saw
@@ -84,6 +84,11 @@ int light_job_put(struct session *session)
 	light->stub_error = 0;
 	if (session->settings.stacks != TS_STACKS_NONE)
 		light->stub_error = light_make_stub(session);
+	/* Where the probes would see them, stacks are worth more than speed. */
+	if (light->stub_error < 0 && session->settings.light == TS_LIGHT_BESIDE)
+		return ATTACH_FAILED(&session->why, light->stub_error,
+				     "the probe that takes their stacks cannot be put on (%s)",
+				     strerror(-light->stub_error));
 	return light_put(&light->request, &light->result, &session->why);
 }
 
@@ -95,8 +100,10 @@ static void light_take_stacks(struct session *session, enum ts_stacks stacks)
 	enum ts_stacks told =
 		stacks == TS_STACKS_SAMPLED && sample_ns == ~0ull ? TS_STACKS_NONE : stacks;
 
-	if (!session->light.stub || session->light.stage != LIGHT_ON)
+	if (session->light.stage != LIGHT_ON)
 		return;
+	if (!session->light.stub)
+		stacks = told = TS_STACKS_NONE;
 	session->light.stacks = stacks;
 	if (inject_stacks(exact->inject, session->pid, told, sample_ns) < 0)
 		log_warning("Process %u could not be told which stacks to take", session->pid);
@@ -143,6 +150,52 @@ static void light_note_stub(struct session *session)
 			     strerror(-error));
 }
 
+/* Windows of a budget open and close the probes. */
+void light_choose(struct session *session)
+{
+	struct ts_settings *settings = &session->settings;
+
+	if (settings->light == TS_LIGHT_ALONE)
+		return;
+	settings->light = session->exact->config.inside && !settings->budget_ppm ? TS_LIGHT_BESIDE
+										 : TS_LIGHT_NEVER;
+}
+
+void exact_set_inside(struct exact *exact, bool inside)
+{
+	exact->config.inside = inside;
+}
+
+/* In the exact tier it is recorded all the same. */
+static void light_failed(struct session *session, const char *why)
+{
+	if (session->settings.light == TS_LIGHT_ALONE) {
+		session_failed(session, why);
+		return;
+	}
+	inject_stacks(session->exact->inject, session->pid, TS_STACKS_NONE, 0);
+	session_note(session, "Frequent calls stay with the kernel's probes, which cost more: %s",
+		     why);
+	log_info("Process %u keeps the probes of frequent calls: %s", session->pid, why);
+	if (session->answer_due)
+		session_answer_attach(session);
+}
+
+/* An earlier daemon led them there, and the settings have changed since. */
+static void light_clear(struct session *session, const struct ts_light *told)
+{
+	struct light_session *light = &session->light;
+
+	if (!told->in_place || light->stage != LIGHT_NONE || session->job != JOB_NONE)
+		return;
+	light->request.told = *told;
+	light->from_ns = light->until_ns = 0;
+	light->stage = LIGHT_ENDED;
+	light->stays = true;
+	session->exact->lights++;
+	light_start_job(session, JOB_TAKE);
+}
+
 void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
 {
 	struct exact *exact = data;
@@ -150,10 +203,14 @@ void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
 	struct light_session *light;
 	struct attach_status status;
 
-	if (!session || !session->settings.light || session->light.stage != LIGHT_NONE)
+	if (!session || session->light.stage != LIGHT_NONE)
 		return;
+	if (!session->settings.light) {
+		light_clear(session, told);
+		return;
+	}
 	if (!told->region) {
-		session_failed(session, told->text);
+		light_failed(session, told->text);
 		return;
 	}
 	light = &session->light;
@@ -167,6 +224,15 @@ void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
 		light_go(session);
 }
 
+/* What was asked for, or happened, meanwhile. */
+static void light_decide(struct session *session)
+{
+	if (session->detach || (session->failed && session->attached))
+		session_leave(session);
+	else
+		light_rechoose(session);
+}
+
 static void light_put_done(struct session *session)
 {
 	struct light_session *light = &session->light;
@@ -175,7 +241,9 @@ static void light_put_done(struct session *session)
 		return; /* its process has ended */
 	if (session->error < 0) {
 		light_over(session);
-		session_failed(session, remarks_text(&session->why) ?: "");
+		light_unlink(session);
+		light_failed(session, remarks_text(&session->why) ?: "");
+		light_decide(session);
 		return;
 	}
 	light->stage = LIGHT_ON;
@@ -184,11 +252,11 @@ static void light_put_done(struct session *session)
 	light_note_stub(session);
 	log_info("Process %u reports the calls of %u functions itself", session->pid,
 		 light->result.functions);
-	session->stage = SESSION_COLLECTING;
-	session_answer_attach(session);
-	/* It was asked to meanwhile. */
-	if (session->detach)
-		session_leave(session);
+	if (session->settings.light == TS_LIGHT_ALONE)
+		session->stage = SESSION_COLLECTING;
+	if (session->settings.light == TS_LIGHT_ALONE || session->answer_due)
+		session_answer_attach(session);
+	light_decide(session);
 }
 
 static void light_take_done(struct session *session)
@@ -208,7 +276,8 @@ static void light_take_done(struct session *session)
 	if (light->stage == LIGHT_ENDING)
 		light->stage = LIGHT_ENDED;
 	light_unlink(session);
-	session_leave(session);
+	if (!light->stays || session->detach)
+		session_leave(session);
 }
 
 void light_job_done(struct session *session, enum session_job job)
@@ -235,19 +304,35 @@ static void light_on_ending(uv_timer_t *timer)
 	light_start_job(session, JOB_TAKE);
 }
 
+static void light_end(struct session *session)
+{
+	struct light_session *light = &session->light;
+
+	light->stage = LIGHT_ENDING;
+	light->ending_ns = uv_hrtime();
+	light_tell(session, false);
+	uv_timer_start(&session->timer, light_on_ending, 0, ENDING_STEP_MS);
+}
+
 bool light_may_leave(struct session *session)
 {
 	struct light_session *light = &session->light;
 
-	if (light->stage == LIGHT_NONE || light->stage == LIGHT_ENDED)
-		return true;
-	if (light->stage == LIGHT_ON) {
-		light->stage = LIGHT_ENDING;
-		light->ending_ns = uv_hrtime();
-		light_tell(session, false);
-		uv_timer_start(&session->timer, light_on_ending, 0, ENDING_STEP_MS);
-	}
-	return false;
+	light->stays = false;
+	if (light->stage == LIGHT_ON)
+		light_end(session);
+	return light->stage == LIGHT_NONE || light->stage == LIGHT_ENDED;
+}
+
+void light_rechoose(struct session *session)
+{
+	struct light_session *light = &session->light;
+
+	if (session->settings.light != TS_LIGHT_BESIDE || light->stage != LIGHT_ON ||
+	    session->job != JOB_NONE || !(session->settings.budget_ppm || session->failed))
+		return;
+	light->stays = true;
+	light_end(session);
 }
 
 bool exact_covers(const struct exact *exact, const struct ts_event *event)

@@ -117,11 +117,13 @@ void session_answer_attach(struct session *session)
 		.budget_ppm = session->settings.budget_ppm,
 		.note = note,
 		.note_count = session->note[0] != '\0',
-		.functions = session->light.result.functions,
+		.functions = session->light.stage == LIGHT_ON ? session->light.result.functions : 0,
 	};
 
-	if (session->running)
+	session->answer_due = true;
+	if (session->running || session->light.stage == LIGHT_WANTED)
 		return;
+	session->answer_due = false;
 	uv_timer_stop(&session->timer);
 	result.stopped_ns = session->result.stopped_ns;
 	if (session->light.result.stopped_ns > result.stopped_ns)
@@ -183,12 +185,14 @@ void exact_set_budget(struct exact *exact, uint32_t budget_ppm)
 		if (!session->connected || !session->by_default)
 			continue;
 		settings.budget_ppm = budget_ppm;
-		if (inject_settings(exact->inject, session->pid, &settings) == 0)
+		if (inject_settings(exact->inject, session->pid, &settings) == 0) {
 			session->settings = settings;
-		else
+			light_rechoose(session);
+		} else {
 			log_warning("Process %u does not accept another budget now, and keeps its "
 				    "old one",
 				    session->pid);
+		}
 	}
 }
 

@@ -63,6 +63,35 @@ def symbol_offset(path, name):
     return address - int(text[3], 16) + int(text[5], 16)
 
 
+def breakpoint_at(pid, name):
+    """Whether the kernel has a probe there."""
+    path, offset = tracesmith.library(), symbol_offset(tracesmith.library(), name)
+    with open(f"/proc/{pid}/maps") as maps:
+        for line in maps:
+            fields = line.split()
+            if len(fields) > 5 and "x" in fields[1] and os.path.realpath(fields[5]) == os.path.realpath(path):
+                start, end = (int(each, 16) for each in fields[0].split("-"))
+                at = int(fields[2], 16)
+                if at <= offset < at + end - start:
+                    with open(f"/proc/{pid}/mem", "rb") as memory:
+                        memory.seek(start + offset - at)
+                        return memory.read(1) == b"\xcc"
+    return False
+
+
+def without_room(directory):
+    """A driver with a function that no jump can be placed in."""
+    path = os.path.join(directory, "libcuda.so.1")
+    with open(tracesmith.library(), "rb") as file:
+        content = bytearray(file.read())
+    offset = symbol_offset(tracesmith.library(), "cuEventElapsedTime")
+    assert content[offset:offset + 4] == b"\x55\x48\x89\xe5"
+    content[offset + 1:offset + 6] = b"\xe8\0\0\0\0"
+    with open(path, "wb") as file:
+        file.write(content)
+    return path
+
+
 class Uprobe:
     """A probe of somebody else's, counting, on each CPU."""
 
@@ -284,7 +313,7 @@ class Light(tracesmith.Case):
         tell()
         child = int(process.stdout.readline())
         self.assertIn(b"\xe9", b"".join(memory for memory, file in code_of(child, tracesmith.library())))
-        wait_for("probes in the child", lambda: self.breakpoint(child, "cuEventQuery"))
+        wait_for("probes in the child", lambda: breakpoint_at(child, "cuEventQuery"))
         tell()
         self.assertEqual(process.stdout.readline(), "done\n")
         self.detach(process.pid)
@@ -293,32 +322,10 @@ class Light(tracesmith.Case):
         self.assertEqual(self.daemon.apis(process.pid)["cuEventQuery"]["calls"], 2010)
         self.assertEqual(self.daemon.apis(child)["cuEventQuery"]["calls"], 500)
 
-    def breakpoint(self, pid, name):
-        """Whether the kernel has a probe there."""
-        path, offset = tracesmith.library(), symbol_offset(tracesmith.library(), name)
-        with open(f"/proc/{pid}/maps") as maps:
-            for line in maps:
-                fields = line.split()
-                if len(fields) > 5 and "x" in fields[1] and os.path.realpath(fields[5]) == os.path.realpath(path):
-                    start, end = (int(each, 16) for each in fields[0].split("-"))
-                    at = int(fields[2], 16)
-                    if at <= offset < at + end - start:
-                        with open(f"/proc/{pid}/mem", "rb") as memory:
-                            memory.seek(start + offset - at)
-                            return memory.read(1) == b"\xcc"
-        return False
-
     def test_a_driver_that_leaves_no_room(self):
         directory = tempfile.mkdtemp(prefix="driver-")
         self.addCleanup(shutil.rmtree, directory)
-        path = os.path.join(directory, "libcuda.so.1")
-        with open(tracesmith.library(), "rb") as file:
-            content = bytearray(file.read())
-        offset = symbol_offset(tracesmith.library(), "cuEventElapsedTime")
-        self.assertEqual(content[offset:offset + 4], b"\x55\x48\x89\xe5")
-        content[offset + 1:offset + 6] = b"\xe8\0\0\0\0"
-        with open(path, "wb") as file:
-            file.write(content)
+        path = without_room(directory)
         process = self.start("rate", "--threads", 4, "--rate", 1000, "--stop", copy=directory)
         wait_for("its launches", lambda: self.launches(process.pid) > 100)
         result = self.daemon.ctl("attach", process.pid, "--light")

@@ -21,6 +21,8 @@ FAKE = os.path.join(BUILD, "tests", "fake")
 DRIVER = os.environ.get("TS_DRIVER", "")
 BESIDE = "libcuda.so.580.1"
 DEADLINE = float(os.environ.get("TS_DEADLINE", "20"))
+# 'exact': all tests of the exact tier with calls that are reported from inside.
+LIGHT = os.environ.get("TS_LIGHT", "request")
 SKIP = 77
 
 
@@ -60,8 +62,8 @@ class Daemon:
         self.config = os.path.join(self.directory, "tracesmithd.conf")
         copies = " ".join(library(name) for name in standing)
         with open(self.config, "w") as file:
-            file.write(f"{settings}\n[probe]\nbudget = {budget}\ntrap_limit = {trap_limit}\n"
-                       f"standing = {copies}\n")
+            file.write(f"[probe]\nlight = {LIGHT}\n{settings}\n[probe]\nbudget = {budget}\n"
+                       f"trap_limit = {trap_limit}\nstanding = {copies}\n")
             if DRIVER:
                 file.write(f"libraries = {DRIVER}\n")
         self.process = None

@@ -5,12 +5,14 @@ the daemon's own doing: a process that runs into probes more often than `trap_li
 
 Programs: train (PyTorch, bound by launches), large (bound by the GPU), graph (CUDA graphs), empty (empty kernels
 back to back), threads (the same from 8 threads). States: within the default budget, watched whole, recorded
-in light mode, exactly, and exactly with the stack of each launch; then for longer exactly with --budget 3%, and without TraceSmith
+in light mode, exactly, and exactly with the stack of each launch, and both of these also with `light = exact` (inside,
+inside_all: the probes of launches are not in the process); then for longer exactly with --budget 3%, and without TraceSmith
 torch.profiler with CUDA. `told` is what `tsctl cost` said, of the last round. In graph CUPTI stays, switched off, after
 the first exact turn, also in the turns without anything.
 
 Usage: tests/gpu/price.py [BUILD] [PROGRAM…] (build/release; all), as root, with nvcc and PyTorch. ROUNDS (8),
-TURN_S (0.6), LONG_S (12, of a turn with --budget 3%; 0: none).
+TURN_S (0.6), LONG_S (12, of a turn with --budget 3%; 0: none),
+STATES (those of the program).
 """
 import json
 import os
@@ -32,14 +34,16 @@ SETTLE_S = 0.2  # after a switch
 IN_S = 1.5  # until it is in windows again, whose price is known
 OUT_S = 1.5  # until a process is left out: that is looked at once a second
 LOW, HIGH = 1 / 8, 7 / 8  # quantiles of rounds
-SETTINGS = "[probe]\nbudget = 1%\ntrap_limit = {}\n"
-ATTACH = {"light": ("--light",), "stacks": ("--stacks", "all"), "3%": ("--budget", "3%")}
+SETTINGS = "[probe]\nbudget = 1%\ntrap_limit = {}\nlight = {}\n"
+ATTACH = {"light": ("--light",), "stacks": ("--stacks", "all"), "inside_all": ("--stacks", "all"), "3%": ("--budget", "3%")}
+INSIDE = ("light", "inside", "inside_all")
+TRIES = 20
 PROGRAMS = {
-    "train": ("PyTorch step", "ms", "default whole light exact stacks", True),
-    "large": ("PyTorch step bound by the GPU", "ms", "default whole light exact", True),
-    "graph": ("PyTorch step as a CUDA graph", "ms", "default whole light exact", True),
-    "empty": ("empty kernels back to back", "ns a launch", "default whole light exact", False),
-    "threads": ("empty kernels from 8 threads", "ns a launch", "default whole light exact", False),
+    "train": ("PyTorch step", "ms", "default whole light exact inside stacks inside_all", True),
+    "large": ("PyTorch step bound by the GPU", "ms", "default whole light exact inside", True),
+    "graph": ("PyTorch step as a CUDA graph", "ms", "default whole light exact inside", True),
+    "empty": ("empty kernels back to back", "ns a launch", "default whole light exact inside", False),
+    "threads": ("empty kernels from 8 threads", "ns a launch", "default whole light exact inside", False),
 }
 
 
@@ -75,12 +79,12 @@ class Turns:
 class Tracer:
     def __init__(self, pid):
         self.pid = pid
-        self.daemon = gpu.Daemon(BUILD, SETTINGS.format("none"))
+        self.daemon = gpu.Daemon(BUILD, SETTINGS.format("none", "request"))
         self.attached = False
 
-    def configure(self, limit):
+    def configure(self, limit, light="request"):
         with open(os.path.join(self.daemon.directory, "conf"), "w") as file:
-            file.write(SETTINGS.format(limit))
+            file.write(SETTINGS.format(limit, light))
         self.daemon.process.send_signal(signal.SIGHUP)
 
     def say(self, *arguments):
@@ -96,13 +100,25 @@ class Tracer:
         self.configure("0.0001%")
         time.sleep(OUT_S)
 
+    def attach(self, state):
+        """Settings are reread a moment after they were asked for."""
+        for _ in range(TRIES):
+            code, out, err = self.daemon.ctl("attach", self.pid, "--json", *ATTACH.get(state, ()))
+            if code:
+                break
+            if (json.loads(out)["light_functions"] > 0) == (state in INSIDE):
+                self.attached = True
+                return
+            self.say("detach", self.pid)
+            time.sleep(0.1)
+        check(f"attached to as wanted: {state}", False, out + err)
+
     def on(self, state):
-        self.configure("none")
+        self.configure("none", "exact" if state.startswith("inside") else "request")
         if state in ("default", "whole"):
             self.say("budget", self.pid, "none" if state == "whole" else "default")
         else:
-            self.say("attach", self.pid, *ATTACH.get(state, ()))
-            self.attached = True
+            self.attach(state)
         time.sleep(IN_S if state == "default" else SETTLE_S)
 
     def cost(self):
@@ -157,8 +173,9 @@ def price(name, program):
     time.sleep(1)
     tracer = Tracer(program.pid)
     tracer.settle()
+    states = os.environ.get("STATES", states).split()
     for _ in range(ROUNDS):
-        for state in random.sample(states.split(), len(states.split())):
+        for state in random.sample(states, len(states)):
             ratio = turns.between(lambda: tracer.on(state), tracer.off)
             found.setdefault(state, []).append(ratio)
     if LONG_S:

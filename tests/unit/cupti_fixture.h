@@ -28,6 +28,7 @@ static size_t put_count;
 static int put_refuses; /* so many puts find no room; -1: all */
 static size_t put_room; /* for batches, in records */
 static bool put_away;	/* nobody takes batches */
+static bool put_crowded;
 static unsigned put_batches, put_ends;
 static uint64_t put_lost[8];
 static unsigned woken;
@@ -42,6 +43,11 @@ int link_put(const void *record, size_t size)
 	put[put_count].size = size;
 	memcpy(put[put_count++].bytes, record, size);
 	return 0;
+}
+
+bool link_is_crowded(void)
+{
+	return put_crowded;
 }
 
 int link_begin(struct link_batch *batch, uint32_t count)

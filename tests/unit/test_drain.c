@@ -224,6 +224,21 @@ static void full_ring_is_waited_for_in_a_flush_of_ours(void **state)
 	assert_true(woken >= 3);
 }
 
+/* But in the end they are worth more than room for what may come. */
+static void last_room_is_left_to_those_who_cannot_wait(void **state)
+{
+	size_t size;
+
+	filling = take(&size);
+	fill(filling, 1);
+	put_crowded = true;
+	drain_flush(false);
+	put_crowded = false;
+	assert_int_equal(put_lost[TS_LOST_RING], 0);
+	assert_int_equal(put_count, 1);
+	assert_true(woken >= 3);
+}
+
 static void full_ring_is_not_waited_for_without_end(void **state)
 {
 	size_t size;
@@ -370,6 +385,7 @@ int main(void)
 		cmocka_unit_test_setup(full_ring_loses_on_the_threads_of_the_program, setup),
 		cmocka_unit_test_setup(full_ring_loses_on_threads_that_made_calls, setup),
 		cmocka_unit_test_setup(full_ring_is_waited_for_in_a_flush_of_ours, setup),
+		cmocka_unit_test_setup(last_room_is_left_to_those_who_cannot_wait, setup),
 		cmocka_unit_test_setup(full_ring_is_not_waited_for_without_end, setup),
 		cmocka_unit_test_setup(waiting_for_buffers_flushes_until_they_are_back, setup),
 		cmocka_unit_test_setup(buffers_have_a_cap, setup),

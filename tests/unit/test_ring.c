@@ -149,8 +149,10 @@ static void a_full_ring_takes_nothing_until_room_is_given_back(void **state)
 {
 	struct fixture *f = *state;
 
-	for (uint64_t i = 0; i < SLOTS; i++)
+	for (uint64_t i = 0; i < SLOTS; i++) {
+		assert_int_equal(ts_ring_is_crowded(&f->ring), i > SLOTS - SLOTS / 8);
 		assert_int_equal(put_event(&f->ring, 1, i), 0);
+	}
 	assert_int_equal(put_event(&f->ring, 1, 99), -ENOSPC);
 	ts_ring_drop(&f->ring, 1);
 	expect_event(f, 1, 0);

@@ -1,0 +1,98 @@
+"""The exact tier with `light = exact`: the library reports hot calls itself, the kernel's probes of them stay out of the
+process, and every kernel, copy and set is there as without it, joined to its call, with its stack."""
+import os
+import tempfile
+import time
+
+import test_exact
+import test_light
+import tracesmith
+from tracesmith import wait_for
+
+
+class Inside(test_exact.Exact):
+    settings = "light = exact"
+    # Of those we need what they share.
+    for name in [name for name in dir(test_exact.Exact) if name.startswith("test_")]:
+        locals()[name] = None
+    del name
+
+    def assert_without_probes(self, pid):
+        wait_for("the probes to leave it", lambda: not test_light.breakpoint_at(pid, "cuLaunchKernel"))
+        self.assertTrue(test_light.breakpoint_at(pid, "cuMemAlloc_v2"))
+
+    def with_stack(self, pid):
+        """How many of its launches have a stack, and how many have none."""
+        rows = self.exact(pid, "coalesce(stack, 0) <> 0 AS taken, count(*) AS n", "kind = 'launch'", "GROUP BY 1")
+        found = {row["taken"]: row["n"] for row in rows}
+        return found.get(1, 0), found.get(0, 0)
+
+    def test_attach_and_detach(self):
+        """With the stacks that were asked for; a budget opens and closes probes, so it leaves the calls to them."""
+        for stacks in "all", "none":
+            process = self.hold(run=False)
+            pid = process.pid
+            wait_for("the program to use CUDA", lambda: self.uses_cuda(pid))
+            self.assertEqual(self.attach(pid, "--budget", "50%")["light_functions"], 0)
+            self.detach(pid)
+            told = self.attach(pid, "--stacks", stacks)
+            self.assertGreater(told["light_functions"], 50)
+            self.assertEqual(told["notes"], [])
+            self.assertEqual(self.tier(pid), "exact")
+            self.assert_without_probes(pid)
+            self.assert_as_told(pid, self.go(process), allowed=("windows", "paused"))
+            self.assertEqual(min(self.with_stack(pid)), 0)
+            self.assertGreater(self.with_stack(pid)[stacks == "none"], 0)
+            told = self.detach(pid)
+            self.assertEqual(told["lost"], 0)
+            self.assertEqual(self.tier(pid), "probe")
+            wait_for("the probes to be back", lambda: test_light.breakpoint_at(pid, "cuLaunchKernel"))
+            process.communicate("\n")
+            self.assertEqual(process.returncode, 0)
+
+    def test_run(self):
+        """From the first call on, and on with another daemon; which may have other settings."""
+        process = self.hold()
+        pid = process.pid
+        told = self.go(process)
+        self.assert_without_probes(pid)
+        self.assert_as_told(pid, told)
+        sampled, others = self.with_stack(pid)
+        self.assertGreater(sampled, 0)
+        self.assertGreater(others, 0)
+        process.communicate("\n")
+        process = self.start("loop", "--seconds", 100, "--pace-ms", 1)
+        pid = process.pid
+        self.wait_exact(pid)
+        self.assert_without_probes(pid)
+        for light in "exact", "request":
+            self.daemon.kill()
+            with open(self.daemon.config, "a") as file:
+                file.write(f"\n[probe]\nlight = {light}\n")
+            self.daemon.start()
+            self.wait_exact(pid)
+            begin = time.monotonic_ns()
+            wait_for("joined kernels", lambda: self.exact(
+                pid, "count(*) AS n", f"gpu_start_ns > {begin} AND kind = 'launch' AND NOT no_call")[0]["n"] > 200)
+            wait_for("probes as set", lambda: test_light.breakpoint_at(pid, "cuLaunchKernel") == (light == "request"))
+        self.assertIsNone(process.poll(), "the program has ended")
+        process.terminate()
+        process.communicate()
+        self.assertEqual(process.returncode, 0)
+
+    def test_a_driver_that_leaves_no_room(self):
+        """Its calls stay with the probes, and who asks is told."""
+        with tempfile.TemporaryDirectory(prefix="driver-") as directory:
+            test_light.without_room(directory)
+            path = directory + ":" + os.path.dirname(tracesmith.library())
+            process = self.hold(run=False, LD_LIBRARY_PATH=path)
+            wait_for("the program to use CUDA", lambda: self.uses_cuda(process.pid))
+            told = self.attach(process.pid)
+            self.assertEqual(told["light_functions"], 0)
+            self.assertRegex(str(told["notes"]), "Frequent calls stay with the kernel's probes.*cuEventElapsedTime")
+            self.assert_as_told(process.pid, self.go(process))
+            process.communicate("\n")
+
+
+if __name__ == "__main__":
+    tracesmith.main()
