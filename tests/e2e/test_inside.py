@@ -18,7 +18,10 @@ class Inside(test_exact.Exact):
     del name
 
     def assert_without_probes(self, pid):
-        wait_for("the probes to leave it", lambda: not test_light.breakpoint_at(pid, "cuLaunchKernel"))
+        try:
+            wait_for("the probes to leave it", lambda: not test_light.breakpoint_at(pid, "cuLaunchKernel"))
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.daemon.log()}") from None
         self.assertTrue(test_light.breakpoint_at(pid, "cuMemAlloc_v2"))
 
     def with_stack(self, pid):
