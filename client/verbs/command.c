@@ -61,7 +61,7 @@ const struct command command_table[] = {
 	  "Example: tsctl budget 4711 none --for 60s\n"
 	  "Example: tsctl budget 4711 0.5%\n",
 	  cmd_budget },
-	{ "stack", "PID", "show what the threads of a process do at this moment, in Python",
+	{ "stack", "PID", "show what the threads of a process are doing, in Python",
 	  OPTION_THREADS | OPTION_LOCALS | OPTION_WATCH | OPTION_JSON, 1, 1,
 	  "For each thread: its state, the system call that it is in, and its Python frames,\n"
 	  "innermost first. The process needs no CUDA, is not stopped, and runs any CPython from\n"

@@ -1,4 +1,4 @@
-/* tsctl stack: what the threads of a process do at this moment: their state, the system call that
+/* tsctl stack: what the threads of a process are doing: their state, the system call that
  * they are in, and their frames of Python. */
 #include <errno.h>
 #include <inttypes.h>
@@ -82,7 +82,7 @@ static void write_thread(const Stack *stack, const Thread *thread)
 	if (thread->broken)
 		puts("    … outer frames cannot be read");
 	if (thread->moving)
-		puts("    It moves too fast: these frames may be of two moments");
+		puts("    It changed while it was read: these frames may not belong together");
 	if (thread->python && !thread->n_frame)
 		puts("    no Python frame");
 }

@@ -31,7 +31,7 @@ struct python_stack {
 	uint32_t tid;	     /* as the process's PID namespace counts */
 	int64_t interpreter; /* 0: the main one */
 	size_t first, count; /* of the snapshot's frames, innermost first */
-	bool moving;	     /* it changed whenever it was read: its frames may be of two moments */
+	bool moving;	     /* it changed while it was read: its frames may not belong together */
 	bool cut;	     /* LIMIT_PYTHON_FRAMES: outer frames are missing */
 	bool broken;	     /* further frames could not be read */
 };

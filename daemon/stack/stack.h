@@ -1,4 +1,4 @@
-/* stack.h: what the threads of a process do at this moment, for clients. */
+/* stack.h: what the threads of a process are doing, for clients. */
 #ifndef TS_STACK_H
 #define TS_STACK_H
 

@@ -31,7 +31,7 @@ static const char *state_of(char letter)
 		char letter;
 		const char *name;
 	} states[] = {
-		{ 'R', "running" }, { 'S', "sleeping" }, { 'D', "waiting for a disk" },
+		{ 'R', "running" }, { 'S', "sleeping" }, { 'D', "uninterruptible" },
 		{ 'T', "stopped" }, { 't', "traced" },	 { 'Z', "ended" },
 		{ 'X', "ended" },   { 'I', "idle" },
 	};

@@ -1,4 +1,4 @@
-"""What the threads of a process do at this moment: as Python itself says it, of programs with and without Python and CUDA,
+"""What the threads of a process are doing: as Python itself says it, of programs with and without Python and CUDA,
 and in one sentence where it cannot be."""
 import json
 import os
