@@ -53,7 +53,13 @@ static const struct row {
 	{ VERSION_3_11,
 	  { COMMON, .runtime.head = 40, .interpreter = { .next = 0, .id = 48, .threads = 16 },
 	    .thread.thread_id = 152, .thread.native = 160, .thread.frame = 56, .indirect = 8,
-	    .frame = { .previous = 48, .code = 32, .position = 56, .locals = 72, .owner = 69 },
+	    .frame = { .previous = 48,
+		       .code = 32,
+		       .position = 56,
+		       .locals = 72,
+		       .entry = 68,
+		       .owner = 69 },
+	    .entries = LAYOUT_ENTRY_FLAG,
 	    .code = { .argcount = 56,
 		      .kwonly = 64,
 		      .flags = 48,
@@ -71,6 +77,7 @@ static const struct row {
 	  { COMMON, .runtime.head = 40, .interpreter = { .next = 0, .id = 8, .threads = 72 },
 	    .thread.thread_id = 136, .thread.native = 144, .thread.frame = 56, .indirect = 0,
 	    .frame = { .previous = 8, .code = 0, .position = 56, .locals = 72, .owner = 70 },
+	    .entries = LAYOUT_ENTRY_FRAME,
 	    .code = { .argcount = 52,
 		      .kwonly = 60,
 		      .flags = 48,
@@ -191,6 +198,7 @@ static int from_debug(const struct debug_offsets *debug, struct layout *ret)
 	of.code.local_count = 72;
 	of.code.first_traceable = of.code.bytecode - TRACEABLE_BELOW;
 	of.unicode.compact = of.unicode.ascii + COMPACT_MORE;
+	of.entries = LAYOUT_ENTRY_FRAME;
 	*ret = of;
 	return 0;
 }

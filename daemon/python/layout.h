@@ -17,6 +17,15 @@
 #define LAYOUT_CODE_SIZE   256	/* those of a code object, */
 #define LAYOUT_OBJECT_SIZE 256	/* and of any other object */
 
+/* How to tell the frame that the interpreter's loop was entered with. */
+enum layout_entries {
+	LAYOUT_ALL_ENTER,   /* a loop runs one frame: up to 3.10 */
+	LAYOUT_ENTRY_FLAG,  /* a field says it: 3.11 */
+	LAYOUT_ENTRY_FRAME, /* behind it comes a frame that is no function's: since 3.12 */
+};
+/* Its owner, in enum _frameowner. */
+#define LAYOUT_OWNED_BY_C_STACK 3
+
 struct layout {
 	struct {
 		uint32_t head;
@@ -32,8 +41,10 @@ struct layout {
 	uint32_t indirect; /* thread.frame points to a pointer, this far in; NO_OFFSET: it is it */
 	struct {
 		uint32_t previous, code, position, locals;
-		uint32_t owner; /* 0: none has one */
+		uint32_t entry; /* 0: none has one, as with the owner */
+		uint32_t owner;
 	} frame;
+	enum layout_entries entries;
 	struct {
 		uint32_t argcount, kwonly, flags, first_line, file, name, lines, names;
 		uint32_t qualname; /* 0: none has one */

@@ -11,6 +11,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
 #include "core/base/vector.h"
+#include "daemon/python/merge.h"
 #include "daemon/python/value.h"
 
 #define TRIES	   32
@@ -26,12 +27,9 @@
 #define SEED_STEP   1442695040888963407u
 #define SEED_SHIFT  33
 
-/* enum _frameowner, of 3.12 and later: a frame that is no function's. */
-#define OWNED_BY_C_STACK 3
-
 struct raw_frame {
 	uint64_t address, code, position;
-	uint8_t owner;
+	uint8_t mark;
 };
 
 struct walk {
@@ -97,6 +95,8 @@ static size_t frame_size(const struct layout *layout)
 
 	if (layout->frame.owner > end)
 		end = layout->frame.owner;
+	if (layout->frame.entry > end)
+		end = layout->frame.entry;
 	if (layout->frame.previous > end)
 		end = layout->frame.previous;
 	if (layout->frame.code > end)
@@ -125,7 +125,8 @@ static int read_frame(struct python *python, uint64_t address, struct raw_frame 
 		.address = address,
 		.code = word_at(object, layout->frame.code),
 		.position = word_at(object, layout->frame.position),
-		.owner = layout->frame.owner ? object[layout->frame.owner] : 0,
+		.mark = merge_mark(layout, object[layout->frame.entry],
+				   object[layout->frame.owner]),
 	};
 	/* An int; what lies behind it is not part of it. */
 	if (!layout->code.bytecode)
@@ -210,19 +211,18 @@ static int walk_until_alike(struct python *python, uint64_t thread, const struct
 	return r;
 }
 
-/* 1: not a frame of Python. */
+/* 1: Python does not show it. */
 static int name_frame(struct python *python, const struct raw_frame *raw, struct python_frame *ret)
 {
 	const struct layout *layout = &python->find.layout;
 	const struct text_source source = { &python->peek, layout, python->find.text_type };
 	int r;
 
-	if (raw->owner == OWNED_BY_C_STACK)
+	if (raw->mark & MERGE_HIDDEN)
 		return 1;
 	r = codes_get(&python->codes, &source, python->find.code_type, raw->code, &ret->code);
 	if (r < 0)
 		return r;
-	/* Python hides those, too. */
 	if (!code_has_begun(ret->code, layout, raw->position))
 		return 1;
 	ret->address = raw->address;
@@ -244,10 +244,14 @@ static int name_frames(struct python *python, const struct walk *walk,
 		       struct python_snapshot *snapshot, struct python_stack *stack)
 {
 	stack->first = snapshot->frame_count;
+	stack->first_mark = snapshot->mark_count;
 	for (size_t i = 0; i < walk->count; i++) {
 		int r = VECTOR_ROOM(snapshot->frame, snapshot->frame_room,
 				    snapshot->frame_count + 1);
 
+		if (r == 0)
+			r = VECTOR_ROOM(snapshot->mark, snapshot->mark_room,
+					snapshot->mark_count + 1);
 		if (r == 0)
 			r = name_frame(python, &walk->frame[i],
 				       &snapshot->frame[snapshot->frame_count]);
@@ -257,8 +261,11 @@ static int name_frames(struct python *python, const struct walk *walk,
 		if (r < 0)
 			break;
 		snapshot->frame_count += r == 0;
+		snapshot->mark[snapshot->mark_count++] =
+			walk->frame[i].mark | (r == 0 ? 0 : MERGE_HIDDEN);
 	}
 	stack->count = snapshot->frame_count - stack->first;
+	stack->mark_count = snapshot->mark_count - stack->first_mark;
 	stack->moving |= stack->count && ends_in_generator(snapshot, stack);
 	return 0;
 }
@@ -430,5 +437,6 @@ void python_snapshot_clear(struct python_snapshot *snapshot)
 {
 	free(snapshot->stack);
 	free(snapshot->frame);
+	free(snapshot->mark);
 	*snapshot = (struct python_snapshot){ 0 };
 }

@@ -28,12 +28,13 @@ struct python_frame {
 
 /* A thread state: a thread has one for each interpreter that it runs code of. */
 struct python_stack {
-	uint32_t tid;	     /* as the process's PID namespace counts */
-	int64_t interpreter; /* 0: the main one */
-	size_t first, count; /* of the snapshot's frames, innermost first */
-	bool moving;	     /* it changed while it was read: its frames may not belong together */
-	bool cut;	     /* LIMIT_PYTHON_FRAMES: outer frames are missing */
-	bool broken;	     /* further frames could not be read */
+	uint32_t tid;		       /* as the process's PID namespace counts */
+	int64_t interpreter;	       /* 0: the main one */
+	size_t first, count;	       /* of the snapshot's frames, innermost first */
+	size_t first_mark, mark_count; /* with those that Python does not show */
+	bool moving; /* it changed while it was read: its frames may not belong together */
+	bool cut;    /* LIMIT_PYTHON_FRAMES: outer frames are missing */
+	bool broken; /* further frames could not be read */
 };
 
 struct python_snapshot {
@@ -41,6 +42,8 @@ struct python_snapshot {
 	size_t stack_count, stack_room;
 	struct python_frame *frame;
 	size_t frame_count, frame_room;
+	uint8_t *mark; /* of enum merge_mark */
+	size_t mark_count, mark_room;
 	bool cut; /* a limit of limits.h was reached: there may be more threads */
 };
 

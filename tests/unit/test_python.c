@@ -9,6 +9,7 @@
 #include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/base/time.h"
+#include "daemon/python/merge.h"
 #include "daemon/python/python.h"
 #include "tests/unit/python_fixture.h"
 
@@ -45,6 +46,8 @@ static size_t compare(const struct python_snapshot *snapshot, const struct truth
 		assert_string_equal(text, truth->frame[i]);
 	}
 	assert_int_equal(stack->count, truth->count);
+	/* A loop was entered with the outermost frame, or what is behind it. */
+	assert_true(snapshot->mark[stack->first_mark + stack->mark_count - 1] & MERGE_ENTRY);
 	return truth->count;
 }
 

@@ -1,0 +1,99 @@
+/* merge: loops and the groups of frames that they run are joined from the outer end if nothing is
+ * missing there, because the innermost loop may have no frame yet, or no longer; else from the
+ * inner end. */
+#include "daemon/python/merge.h"
+
+#include <string.h>
+
+#define LOOP "_PyEval_EvalFrameDefault"
+
+uint8_t merge_mark(const struct layout *layout, uint8_t entry, uint8_t owner)
+{
+	switch (layout->entries) {
+	case LAYOUT_ALL_ENTER:
+		return MERGE_ENTRY;
+	case LAYOUT_ENTRY_FLAG:
+		return entry ? MERGE_ENTRY : 0;
+	case LAYOUT_ENTRY_FRAME:
+		return owner == LAYOUT_OWNED_BY_C_STACK ? MERGE_ENTRY | MERGE_HIDDEN : 0;
+	}
+	return 0;
+}
+
+bool merge_is_loop(const char *function)
+{
+	return strncmp(function, LOOP, strlen(LOOP)) == 0 &&
+	       (function[strlen(LOOP)] == '\0' || function[strlen(LOOP)] == '.');
+}
+
+/* What the outermost loop runs may lack its end. */
+static size_t count_groups(const struct merge_stack *stack)
+{
+	size_t groups = 0;
+
+	for (size_t i = 0; i < stack->python_count; i++)
+		groups += (stack->mark[i] & MERGE_ENTRY) || i + 1 == stack->python_count;
+	return groups;
+}
+
+static size_t count_loops(const struct merge_stack *stack)
+{
+	size_t loops = 0;
+
+	for (size_t i = 0; i < stack->native_count; i++)
+		loops += stack->loop[i];
+	return loops;
+}
+
+struct output {
+	const struct merge_stack *stack;
+	struct merged *at;
+	size_t count;
+	size_t next; /* frame of Python */
+};
+
+static void put(struct output *output, bool python, size_t index)
+{
+	output->at[output->count++] = (struct merged){ python, index };
+}
+
+/* False: it has no frame that is shown. */
+static bool put_group(struct output *output)
+{
+	const struct merge_stack *stack = output->stack;
+	size_t before = output->count;
+	uint8_t mark = 0;
+
+	while (output->next < stack->python_count && !(mark & MERGE_ENTRY)) {
+		mark = stack->mark[output->next++];
+		if (!(mark & MERGE_HIDDEN))
+			put(output, true, output->next - 1);
+	}
+	return output->count > before;
+}
+
+size_t merge(const struct merge_stack *stack, struct merged *ret, bool *ret_uneven)
+{
+	struct output output = { .stack = stack, .at = ret };
+	size_t loops = count_loops(stack), groups = count_groups(stack), empty = 0;
+	bool whole = stack->native_whole && stack->python_whole;
+
+	*ret_uneven = loops != groups && whole;
+	for (; groups > loops && whole; groups--)
+		put_group(&output);
+	if (whole)
+		empty = loops - groups;
+	for (size_t i = 0; i < stack->native_count; i++) {
+		bool taken = false;
+
+		if (stack->loop[i] && empty)
+			empty--;
+		else if (stack->loop[i])
+			taken = put_group(&output);
+		if (!taken)
+			put(&output, false, i);
+	}
+	while (output.next < stack->python_count)
+		put_group(&output);
+	return output.count;
+}
