@@ -57,6 +57,13 @@
 #define LIMIT_INJECT_HELLO_MS	    5000
 #define LIMIT_INJECT_MESSAGES_PER_S 64
 
+/* Processes that look into others for us (2 MiB each): enough for some that hang, one user's share
+ * of which is in the table of kinds. Tasks that wait for one, in all and of one kind for the
+ * processes of one user: 1 KiB each. */
+#define LIMIT_HELPERS		   48
+#define LIMIT_HELPER_TASKS	   16384
+#define LIMIT_HELPER_TASKS_PER_UID 4096
+
 /* Executable mappings per process, and files held open, for symbolization. */
 #define LIMIT_MAPPINGS 2048
 #define LIMIT_FILES    1024
