@@ -1,12 +1,15 @@
 /* Helper: tasks and the processes that do them, on the loop. A task waits in the share of its kind
  * and user, or a helper has it. A helper that was killed keeps its place in the share until its
  * socket ends, which is when the process is gone. */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "core/base/cleanup.h"
+#include "daemon/helper/helper.h"
 #include "daemon/helper/internal.h"
+#include "daemon/helper/spawn.h"
 #include "daemon/limits.h"
 
 #define CHECK_MS	50
@@ -24,7 +27,7 @@ struct helper {
 	struct list link;
 	struct helpers *helpers;
 	uv_poll_t poll;
-	int socket, pidfd;	    /* pidfd -1: it has not begun yet */
+	int socket, pidfd;	    /* pidfd -1: it has not started yet */
 	struct helper_task *task;   /* NULL: it waits for one, or was killed */
 	struct helper_share *share; /* of its task, also after it was killed */
 	uint64_t idle_ms;

@@ -2,10 +2,9 @@
 #ifndef TS_HELPER_INTERNAL_H
 #define TS_HELPER_INTERNAL_H
 
-#include <errno.h>
+#include <stdint.h>
 
-#include "daemon/helper/helper.h"
-#include "daemon/helper/spawn.h"
+struct helper_kind;
 
 /* In front of each message, of a request (its kind) or an answer. */
 struct helper_head {

@@ -1,8 +1,11 @@
 /* Work: what a helper does: one task after another, until its socket ends. */
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/helper/helper.h"
 #include "daemon/helper/internal.h"
+#include "daemon/helper/spawn.h"
 
 static const struct helper_kind *kind_table;
 static uint32_t kind_count;
