@@ -34,6 +34,12 @@ struct gap {
 	uint64_t start_ns, end_ns;
 };
 
+/* A copy of a driver library without probes. */
+struct refused_copy {
+	uint32_t pid, user;
+	char path[256];
+};
+
 struct daemon {
 	struct config *config;
 	char *config_path;
@@ -69,6 +75,7 @@ struct daemon {
 	struct exact *exact;
 	struct stacks *stacks;
 	struct api *api;
+	struct refused_copy refused_copy; /* the last one */
 
 	/* For processes that the model does not know yet; the oldest is overwritten. */
 	struct gap gap[DAEMON_GAPS];

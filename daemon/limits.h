@@ -79,7 +79,8 @@
 #define LIMIT_MAPS_HISTORY (128 << 10)
 /* If records come faster than this, the rings are read once in this time. */
 #define LIMIT_MAPS_REST_MS 1
-/* Copies of driver libraries with probes on them. */
+/* Copies of driver libraries with probes on them. One user's processes have half of them at most
+ * (core/base/quota.h). */
 #define LIMIT_LIBRARIES 64
 /* Dynamic symbols of one, and bytes of their names: libcuda has 1,500 in 40 KiB. */
 #define LIMIT_LIBRARY_SYMBOLS	    65536

@@ -2,8 +2,10 @@
  * know. */
 #include "daemon/daemon_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/log.h"
 #include "daemon/limits.h"
 
 #define MAPS_RING (128 << 10)
@@ -41,6 +43,20 @@ static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 		log_warning("Process %u maps '%s', which cannot be opened: not tracing it", pid,
 			    file->path);
 	daemon_on_library_shared(data, file, pid);
+}
+
+static void daemon_on_library_refused(void *data, struct maps_file *file, uint32_t pid,
+				      uint32_t user)
+{
+	static struct log_limit limit;
+	struct daemon *daemon = data;
+
+	daemon->refused_copy = (struct refused_copy){ .pid = pid, .user = user };
+	snprintf(daemon->refused_copy.path, sizeof(daemon->refused_copy.path), "%s", file->path);
+	if (log_allowed(&limit, 1))
+		log_warning("Process %u maps '%s', but processes of user %u map as many driver "
+			    "libraries as one user may: not tracing it",
+			    pid, file->path, user);
 }
 
 static void daemon_on_library_gone(void *data, struct maps_file *file)
@@ -117,6 +133,7 @@ int daemon_start_maps(struct daemon *daemon)
 	struct maps_callbacks callbacks = {
 		.library_found = daemon_on_library,
 		.library_shared = daemon_on_library_shared,
+		.library_refused = daemon_on_library_refused,
 		.library_gone = daemon_on_library_gone,
 		.process_executed = daemon_on_process_executed,
 		.process_gone = daemon_on_process_gone,

@@ -204,6 +204,19 @@ static void report_library(const struct library_copy *library, struct status_bui
 	report_slow(library, builder);
 }
 
+static void report_refused(struct daemon *daemon, struct status_builder *builder)
+{
+	const struct refused_copy *last = &daemon->refused_copy;
+	struct maps_stats maps;
+
+	maps_stats(daemon->maps, &maps);
+	if (maps.refused)
+		status_number(builder, "libraries", "refused", true, (int64_t)maps.refused,
+			      "%lu copies have no probes: their user's processes map as many as "
+			      "one user may. Last '%s' of process %u, user %u",
+			      maps.refused, last->path, last->pid, last->user);
+}
+
 static void report_cpus(const struct probe_stats *probe, const struct probe_counters *cpu,
 			struct status_builder *builder)
 {
@@ -378,6 +391,7 @@ void daemon_report(void *data, struct status_builder *builder)
 	report_left_out(daemon, builder);
 	for (uint32_t i = 0; (library = libraries_get(daemon->libraries, i)); i++)
 		report_library(library, builder);
+	report_refused(daemon, builder);
 	if (!libraries_get(daemon->libraries, 0))
 		status_text(builder, "libraries", "none", true,
 			    "no process maps a driver library; new ones are found automatically");

@@ -287,6 +287,7 @@ void maps_stats(const struct maps *maps, struct maps_stats *ret)
 		.mappings = maps->bounds.total,
 		.files = maps->files->open_count,
 		.libraries = maps->library_count,
+		.refused = maps->refused,
 	};
 }
 
@@ -296,6 +297,7 @@ static void maps_free(struct maps *maps)
 	maps_process_free_all(maps);
 	while (maps->library_count > 0)
 		maps_files_put(maps->library[--maps->library_count].file);
+	quota_release(&maps->slots);
 	maps_files_free(maps->files);
 	maps_history_free(&maps->history);
 	maps_rings_free(maps->rings);
@@ -352,6 +354,7 @@ static int maps_init(struct maps *maps, const struct maps_config *config)
 	maps->grace_ns = grace_ms * NS_PER_MS;
 	maps->bounds.image_max = config->max_mappings;
 	maps->bounds.total_max = LIMIT_MAPPINGS_TOTAL;
+	maps->slots.total = config->max_libraries ?: LIMIT_LIBRARIES;
 	list_init(&maps->ended);
 	for (unsigned int i = 0; i < MAPS_PROCESS_BUCKETS; i++)
 		list_init(&maps->bucket[i]);

@@ -34,7 +34,8 @@ struct maps_config {
 	const char *patterns; /* of the library's file name, fnmatch(3), separated by spaces */
 	size_t ring_bytes;    /* of each CPU's perf ring, a power of two */
 	uint32_t max_processes, max_mappings, max_files;
-	uint32_t grace_ms; /* how long to keep what has ended, 0: LIMIT_MAPS_GRACE_MS */
+	uint32_t max_libraries; /* 0: LIMIT_LIBRARIES */
+	uint32_t grace_ms;	/* how long to keep what has ended, 0: LIMIT_MAPS_GRACE_MS */
 };
 
 struct maps_callbacks {
@@ -42,6 +43,9 @@ struct maps_callbacks {
 	void (*library_found)(void *data, struct maps_file *file, uint32_t pid);
 	/* Another process maps it, too; may be NULL. */
 	void (*library_shared)(void *data, struct maps_file *file, uint32_t pid);
+	/* A library stays out, because this user's processes map as many as one user may; may be
+	 * NULL. */
+	void (*library_refused)(void *data, struct maps_file *file, uint32_t pid, uint32_t user);
 	/* No process has mapped it for grace_ms; the file is valid during the call. */
 	void (*library_gone)(void *data, struct maps_file *file);
 	/* It runs another program now; may be NULL. */
@@ -92,6 +96,7 @@ struct maps_stats {
 	bool live; /* perf events work; otherwise /proc is read periodically */
 	uint64_t records, lost;
 	uint64_t limited; /* processes, mappings, files and libraries left out by a limit */
+	uint64_t refused; /* of them, libraries */
 	uint32_t processes, mappings, files, libraries;
 };
 void maps_stats(const struct maps *maps, struct maps_stats *ret);

@@ -2,6 +2,7 @@
 #ifndef TS_MAPS_STATE_H
 #define TS_MAPS_STATE_H
 
+#include "core/base/quota.h"
 #include "daemon/maps/file.h"
 #include "daemon/maps/history.h"
 #include "daemon/maps/image.h"
@@ -12,6 +13,7 @@
 struct maps_library {
 	struct maps_file *file; /* a mapping's reference */
 	uint64_t idle_ns;	/* since when no process maps it, 0: it is mapped */
+	uint32_t user;		/* whose slot it has */
 };
 
 struct maps {
@@ -28,6 +30,7 @@ struct maps {
 	struct maps_bounds bounds;
 	struct maps_library library[LIMIT_LIBRARIES];
 	uint32_t library_count;
+	struct quota slots;			  /* of `library` */
 	struct list bucket[MAPS_PROCESS_BUCKETS]; /* newest first */
 	uint32_t live_count;
 	struct list ended; /* struct maps_image, oldest first */
@@ -42,12 +45,12 @@ struct maps {
 	bool reading;	  /* a record is being handled */
 	bool closing;
 	void (*closed)(void *data);
-	uint64_t records, lost, limited;
+	uint64_t records, lost, limited, refused;
 };
 
 /* library.c: the libraries that processes map. */
 bool maps_library_matches(const struct maps *maps, const char *path);
-/* A process maps the file, or no longer does. -ENOSPC: too many libraries. */
+/* A process maps the file, or no longer does. -ENOSPC: its user has too many libraries. */
 int maps_library_add_mapper(struct maps *maps, struct maps_file *file, uint32_t pid);
 void maps_library_drop_mapper(struct maps *maps, struct maps_file *file);
 /* Releases those that no process has mapped for the grace time. Returns when to call again, 0: no

@@ -255,6 +255,7 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 			 struct library_copy **ret)
 {
 	_cleanup_(library_freep) struct library_copy *library = calloc(1, sizeof(*library));
+	static struct log_limit limit;
 
 	if (!library)
 		return -ENOMEM;
@@ -267,8 +268,9 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 		return -ENOMEM;
 	if (libraries->count + remover_waiting(libraries->remover) / PROBE_GROUPS >=
 	    LIMIT_LIBRARIES) {
-		log_warning("More than %d driver libraries, not tracing '%s'", LIMIT_LIBRARIES,
-			    file->path);
+		if (log_allowed(&limit, 1))
+			log_warning("More than %d driver libraries, not tracing '%s'",
+				    LIMIT_LIBRARIES, file->path);
 		return -E2BIG;
 	}
 	library->number = libraries_free_number(libraries);

@@ -35,7 +35,8 @@ struct world {
 	uv_loop_t loop;
 	struct maps *maps;
 	char directory[64];
-	int found, gone, processes_gone;
+	int found, refused, gone, processes_gone;
+	uint32_t refused_user;
 	uint32_t found_pid, gone_pid;
 	struct maps_file *file; /* last one found */
 	bool closed;
@@ -55,6 +56,14 @@ static void on_found(void *data, struct maps_file *file, uint32_t pid)
 	world->found++;
 	world->found_pid = pid;
 	world->file = file;
+}
+
+static void on_refused(void *data, struct maps_file *file, uint32_t pid, uint32_t user)
+{
+	struct world *world = data;
+
+	world->refused++;
+	world->refused_user = user;
 }
 
 static void on_gone(void *data, struct maps_file *file)
@@ -96,6 +105,7 @@ static struct maps_config config_default(void)
 static void world_start(struct world *world, struct maps_config config)
 {
 	static const struct maps_callbacks callbacks = { .library_found = on_found,
+							 .library_refused = on_refused,
 							 .library_gone = on_gone,
 							 .process_gone = on_process_gone };
 
@@ -183,7 +193,7 @@ static void child_hear(struct child *child)
 			 sizeof(child->address));
 }
 
-static void child_say(struct child *child)
+static inline void child_say(struct child *child)
 {
 	assert_int_equal(write(child->say, "x", 1), 1);
 }
@@ -241,13 +251,13 @@ static void await(int hear)
 		abort();
 }
 
-static void body_map(int say, int hear, const char *path)
+static inline void body_map(int say, int hear, const char *path)
 {
 	tell(say, map_file(path, NULL));
 	await(hear);
 }
 
-static void check_resolves(struct world *world, pid_t pid, uint64_t address, char fill)
+static inline void check_resolves(struct world *world, pid_t pid, uint64_t address, char fill)
 {
 	struct maps_file *file;
 	uint64_t offset;
