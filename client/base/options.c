@@ -224,6 +224,12 @@ static int read_wait(struct options *options, const char *text)
 	return text ? units_parse_duration(text, &options->wait_ns) : 0;
 }
 
+static int read_csv(struct options *options, const char *text)
+{
+	options->spreadsheet = text;
+	return text && strcmp(text, "spreadsheet") != 0 ? -EINVAL : 0;
+}
+
 static int read_pid(struct options *options, const char *text)
 {
 	int r = number_parse(text, INT_MAX, &options->pid);
@@ -413,6 +419,7 @@ static int (*const readers[OPTION_COUNT])(struct options *options, const char *t
 	[OPTION_NUMBER_STACKS] = read_stacks,
 	[OPTION_NUMBER_BUDGET] = read_budget,
 	[OPTION_NUMBER_WAIT] = read_wait,
+	[OPTION_NUMBER_CSV] = read_csv,
 	[OPTION_NUMBER_FILE] = read_file,
 	[OPTION_NUMBER_DURATION] = read_duration,
 	[OPTION_NUMBER_FROM] = read_from,
@@ -496,6 +503,7 @@ static int refuse(const struct option_form *form, const char *text)
 		{ "ID", "a stream ID, e.g. 7" },
 		{ "LIST", "a list of records, e.g. kernels,copies or +syncs" },
 		{ "WHICH", "none, sampled or all" },
+		{ "[FOR]", "no value, or 'spreadsheet'" },
 		{ "X", "a speed, e.g. 0.1, 10 or max" },
 		{ "FACTOR", "a factor above 0, e.g. 2x" },
 	};

@@ -40,7 +40,7 @@
 	X(SECCOMP, "seccomp", 0, NULL, "attach even if a seccomp filter may kill the process")     \
 	X(LIGHT, "light", 0, NULL, "only count calls, from inside, at a fraction of the price")    \
 	X(JSON, "json", 'j', NULL, "print one JSON object")                                        \
-	X(CSV, "csv", 0, NULL, "print comma-separated values")                                     \
+	X(CSV, "csv", 0, "[FOR]", "print comma-separated values; =spreadsheet: without formulas")  \
 	X(WIDE, "wide", 'w', NULL, "show every column in full width")                              \
 	X(TIMEOUT, "timeout", 0, "DURATION", "give up after this time")                            \
 	EXPORT_FORMATS(X)                                                                          \
@@ -151,6 +151,7 @@ struct options {
 	uint64_t min_age_ns;
 	uint64_t timeout_ns;
 	uint64_t wait_ns; /* 0: no limit */
+	bool spreadsheet; /* for whom --csv is */
 	uint64_t for_ns;
 	uint32_t records; /* enum ts_records; 0: not given, also for the next two */
 	uint32_t stacks;  /* enum ts_stacks */

@@ -56,6 +56,7 @@ static const char *const texts[] = {
 struct exporter {
 	const struct meta *meta;
 	struct out *out;
+	bool spreadsheet;
 };
 
 static void write_texts(struct exporter *x, const struct meta_process *process, const struct op *op)
@@ -75,7 +76,7 @@ static void write_texts(struct exporter *x, const struct meta_process *process, 
 	for (size_t i = 0; i < TEXT_COUNT; i++) {
 		*x->out->at++ = ',';
 		if (text[i])
-			csv_text(x->out, text[i]);
+			csv_text(x->out, text[i], x->spreadsheet);
 	}
 }
 
@@ -115,6 +116,17 @@ static int csv_begin(struct exporter *x, const struct meta *meta, struct out *ou
 	return 0;
 }
 
+static int spreadsheet_begin(struct exporter *x, const struct meta *meta, struct out *out)
+{
+	x->spreadsheet = true;
+	return csv_begin(x, meta, out);
+}
+
+const struct export_format export_csv_spreadsheet = {
+	.exporter_bytes = sizeof(struct exporter),
+	.begin = spreadsheet_begin,
+	.op = csv_op,
+};
 const struct export_format export_csv = {
 	.exporter_bytes = sizeof(struct exporter),
 	.begin = csv_begin,

@@ -42,6 +42,7 @@ struct export_format {
 	extern const struct export_format export_##symbol;
 EXPORTS(X)
 #undef X
+extern const struct export_format export_csv_spreadsheet; /* the same without formulas */
 
 struct export_run;
 

@@ -1,9 +1,12 @@
 /* Folded export: a line per call stack and what it ran on a GPU, with the microseconds, for flame
  * graph tools. https://github.com/brendangregg/FlameGraph Frames are separated by ';', from the
- * process to what ran, and a space precedes the number: in names, ';' becomes ':' and spaces become
- * '_'. Lines are sorted. */
+ * process to what ran, and a space precedes the number: in names, ';' becomes ':', and spaces
+ * and control characters become '_'. Lines are sorted. */
+#include <string.h>
+
 #include "client/export/fold.h"
 #include "client/output/out.h"
+#include "core/base/utf8.h"
 
 struct exporter {
 	struct fold fold;
@@ -17,11 +20,17 @@ static const char *const prefixes[] = {
 #undef X
 };
 
-static char plain(char c)
+/* The next byte of a text as it appears. */
+static char plain(const char **at)
 {
-	if (c == ';')
-		return ':';
-	return (unsigned char)c <= ' ' || c == 0x7f ? '_' : c;
+	char c = **at;
+	uint32_t code;
+	size_t length = utf8_read(*at, strnlen(*at, UTF8_LENGTH_MAX), &code);
+
+	if (c != ' ' && !utf8_is_control(code))
+		length = 1; /* a longer one comes byte by byte */
+	*at += length;
+	return c == ';' ? ':' : c == ' ' || utf8_is_control(code) ? '_' : c;
 }
 
 /* A frame as it appears in its line, byte by byte: prefix, text, and what follows. */
@@ -37,14 +46,13 @@ static struct cursor cursor_of(const struct fold_node *node)
 
 static unsigned char next_byte(struct cursor *cursor)
 {
-	char c;
-
 	while (cursor->at < 3 && *cursor->part[cursor->at] == '\0')
 		cursor->at++;
 	if (cursor->at == 3)
 		return '\0';
-	c = *cursor->part[cursor->at]++;
-	return cursor->at == 1 ? plain(c) : c;
+	if (cursor->at == 1)
+		return plain(&cursor->part[cursor->at]);
+	return *cursor->part[cursor->at]++;
 }
 
 static int compare(const void *a, const void *b)
@@ -67,8 +75,8 @@ static int write_frame(struct out *out, const struct fold_node *node)
 	if (r < 0)
 		return r;
 	out_text(out, prefixes[node->kind]);
-	for (const char *c = node->text; *c; c++)
-		*out->at++ = plain(*c);
+	for (const char *at = node->text; *at;)
+		*out->at++ = plain(&at);
 	return 0;
 }
 

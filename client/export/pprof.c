@@ -9,6 +9,7 @@
 
 #include "client/export/fold.h"
 #include "client/export/pb.h"
+#include "core/base/utf8.h"
 
 /* Fields of the messages. */
 enum {
@@ -90,12 +91,14 @@ static int put_number(struct exporter *x, enum what what, uint64_t id, uint64_t 
 
 static uint64_t write_text(struct exporter *x, const char *prefix, const char *text)
 {
-	size_t before = strlen(prefix), length = strlen(text);
+	char visible[3 * (META_TEXT_BYTES + 16) + 1]; /* `go tool pprof` prints them */
+	size_t before = strlen(prefix);
+	size_t length = utf8_visible(visible, text, strnlen(text, META_TEXT_BYTES + 16));
 
 	pb_varint(x->out, PROFILE_STRING << 3 | PB_LENGTH);
 	pb_varint(x->out, before + length);
 	out_bytes(x->out, prefix, before);
-	out_bytes(x->out, text, length);
+	out_bytes(x->out, visible, length);
 	return x->text_count++;
 }
 

@@ -61,10 +61,10 @@ static int compare(const void *a, const void *b)
 	return strcmp(x->text, y->text);
 }
 
-/* XML cannot represent some code points. */
+/* XML cannot represent all code points. */
 static bool writable(uint32_t code)
 {
-	return code >= 0x20 && code != 0x7f && code != 0xfffe && code != 0xffff;
+	return !utf8_is_control(code) && code != 0xfffe && code != 0xffff;
 }
 
 static void write_code(struct out *out, uint32_t code)

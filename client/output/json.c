@@ -33,9 +33,12 @@ static size_t write_code(char *to, uint32_t code)
 		memcpy(to, (char[]){ '\\', letters[found - codes] }, 2);
 		return 2;
 	}
-	if (code >= 0x20 && (code < 0x7f || code >= 0xa0))
+	if (!utf8_is_control(code))
 		return utf8_write(to, code);
-	memcpy(to, (char[]){ '\\', 'u', '0', '0', hex[code >> 4], hex[code & 15] }, ESCAPE_MAX);
+	memcpy(to,
+	       (char[]){ '\\', 'u', hex[code >> 12], hex[code >> 8 & 15], hex[code >> 4 & 15],
+			 hex[code & 15] },
+	       ESCAPE_MAX);
 	return ESCAPE_MAX;
 }
 

@@ -58,6 +58,7 @@ void table_init(struct table *table, const struct options *options, const char *
 		.query = query,
 		.wall_offset_ns = wall_offset_ns,
 		.width = terminal_width(),
+		.spreadsheet = options->spreadsheet,
 		.writer = options->given & OPTION_JSON	? &table_json_writer
 			  : options->given & OPTION_CSV ? &table_csv_writer
 							: &table_text_writer,

@@ -35,7 +35,8 @@ struct table {
 	int64_t wall_offset_ns;
 	size_t width; /* of the terminal; 0: no terminal */
 	bool color;
-	bool whole; /* nothing can be missing, so losses are not mentioned */
+	bool spreadsheet; /* CSV is for one: no text is a formula */
+	bool whole;	  /* nothing can be missing, so losses are not mentioned */
 	const struct table_writer *writer;
 	const struct table_pick *pick; /* NULL: text shows all columns */
 	size_t column_count;

@@ -12,10 +12,16 @@ static int begin(struct table *table)
 	for (size_t i = 0; i < table->column_count; i++) {
 		if (i)
 			fputc(',', table->out);
-		csv_print(table->out, table->column[i].name);
+		csv_print(table->out, table->column[i].name, table->spreadsheet);
 	}
 	fputc('\n', table->out);
 	return 0;
+}
+
+/* Numbers may well begin with a minus. */
+static bool is_text(const Tracesmith__V1__Value *value)
+{
+	return value->value_case == TRACESMITH__V1__VALUE__VALUE_TEXT;
 }
 
 static int write_row(struct table *table, const Tracesmith__V1__Row *row)
@@ -27,10 +33,11 @@ static int write_row(struct table *table, const Tracesmith__V1__Row *row)
 			fputc(',', table->out);
 		if (row->value[i]->value_case == TRACESMITH__V1__VALUE__VALUE_STACK)
 			csv_print_list(table->out, row->value[i]->stack->frame,
-				       row->value[i]->stack->n_frame, ';');
+				       row->value[i]->stack->n_frame, ';', table->spreadsheet);
 		else
 			csv_print(table->out,
-				  table_plain(buffer, row->value[i], table->column[i].type));
+				  table_plain(buffer, row->value[i], table->column[i].type),
+				  table->spreadsheet && is_text(row->value[i]));
 	}
 	fputc('\n', table->out);
 	return 0;

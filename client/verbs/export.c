@@ -50,7 +50,7 @@ static int choose_format(const struct options *options, const struct export_form
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
 		if (!(options->given & formats[i].option))
 			continue;
-		*ret = formats[i].format;
+		*ret = options->spreadsheet ? &export_csv_spreadsheet : formats[i].format;
 		count++;
 	}
 	return count == 1 ? 0 : -EINVAL;

@@ -53,14 +53,20 @@ static size_t length_without_hash(const char *text, size_t length)
 	return length - hash;
 }
 
+/* In place: what is no character that can be seen becomes '?', which is never longer. */
 static void clean(char *text)
 {
-	bool valid = utf8_valid(text, strlen(text));
-	unsigned char *at;
+	size_t size = strlen(text), length = 0;
+	uint32_t code;
 
-	for (at = (unsigned char *)text; *at; at++)
-		if (*at < ' ' || *at == 0x7f || (*at >= 0x80 && !valid))
-			*at = '?';
+	for (size_t i = 0; i < size;) {
+		i += utf8_read(text + i, size - i, &code);
+		if (code == UTF8_REPLACEMENT || utf8_is_control(code))
+			text[length++] = '?';
+		else
+			length += utf8_write(text + length, code);
+	}
+	text[length] = '\0';
 }
 
 static char *demangle_up_to(const char *symbol, size_t limit)

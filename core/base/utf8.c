@@ -1,6 +1,8 @@
 /* Utf8: reads and writes UTF-8 (RFC 3629) and trusts nothing in it. */
 #include "core/base/utf8.h"
 
+#include "core/base/array.h"
+
 /* By the number of bytes: the marker bits of the first, and the least code that needs so many. */
 static const struct {
 	uint8_t mask, lead;
@@ -56,17 +58,27 @@ size_t utf8_write(char text[UTF8_LENGTH_MAX], uint32_t code)
 	return length;
 }
 
-bool utf8_valid(const char *text, size_t size)
+static bool accept(const char *text, size_t size, bool controls)
 {
 	uint32_t code;
 	size_t length;
 
 	for (size_t i = 0; i < size; i += length) {
 		length = decode((const uint8_t *)text + i, size - i, &code);
-		if (!length)
+		if (!length || (!controls && utf8_is_control(code)))
 			return false;
 	}
 	return true;
+}
+
+bool utf8_valid(const char *text, size_t size)
+{
+	return accept(text, size, true);
+}
+
+bool utf8_is_visible(const char *text, size_t size)
+{
+	return accept(text, size, false);
 }
 
 size_t utf8_clean(char *out, const char *text, size_t size)
@@ -82,11 +94,17 @@ size_t utf8_clean(char *out, const char *text, size_t size)
 	return length;
 }
 
-/* Also controls of text direction, which make following text look like something else. */
-static bool is_control(uint32_t code)
+bool utf8_is_control(uint32_t code)
 {
-	return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
-	       (code >= 0x2066 && code <= 0x2069);
+	static const uint32_t ranges[][2] = {
+		{ 0, 0x1f },	    { 0x7f, 0x9f },	{ 0x61c, 0x61c },
+		{ 0x200e, 0x200f }, { 0x2028, 0x202e }, { 0x2066, 0x2069 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
+		if (code <= ranges[i][1])
+			return code >= ranges[i][0];
+	return false;
 }
 
 size_t utf8_visible(char *out, const char *text, size_t size)
@@ -96,7 +114,7 @@ size_t utf8_visible(char *out, const char *text, size_t size)
 
 	for (size_t i = 0; i < size;) {
 		i += utf8_read(text + i, size - i, &code);
-		length += utf8_write(out + length, is_control(code) ? UTF8_REPLACEMENT : code);
+		length += utf8_write(out + length, utf8_is_control(code) ? UTF8_REPLACEMENT : code);
 	}
 	out[length] = '\0';
 	return length;

@@ -19,7 +19,7 @@ SKIPPED = 77
 STACK = ("cuMemAlloc_v2", "train+0x2345",
          'std::vector<int, std::allocator<int> >::grow("x")', "0xdead", "main")
 GEMM = "[GPU_Kernel]void gemm<float, 128>(float const*, float*)"
-HOSTILE = "[GPU_Kernel]<script>alert(\"1\")</script>]]>&'; \n\ufffd\uffff"
+HOSTILE = "[GPU_Kernel]<script>alert(\"1\")</script>]]>&'; \ufffd\ufffd\uffff"
 THIRD, FOURTH = "stream 3 (0x5500)", "stream 4 (0x5600)"
 # What ran, its stack, nanoseconds, how often, bytes, stream.
 SAMPLES = {

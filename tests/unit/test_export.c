@@ -409,7 +409,7 @@ static void fields_of_csv_are_quoted_where_they_must_be(void **state)
 	assert_string_equal(text,
 			    "1,42,42,1000,1100,100,5000,5400,,0,1,-1,0,,0,-1,0,0,0,0,0,0,0,0,0,0,"
 			    "0,0,0,0,0,0,0,0,0,0,4,launch,cuMemAlloc_v2,,"
-			    "\"f<1, 2>(\"\"x\"\")\r\n\",train,\n");
+			    "\"f<1, 2>(\"\"x\"\")\uFFFD\n\",train,\n");
 }
 
 static void a_flame_graph_shows_names_as_text(void **state)

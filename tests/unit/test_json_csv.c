@@ -13,6 +13,7 @@
 #include "client/output/json.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/utf8.h"
 
 #define LONG_BYTES 1500 /* a few of the pieces in which a text is written */
 
@@ -55,9 +56,29 @@ static void expect_json(const char *text, const char *expected)
 	assert_string_equal(out, expected);
 }
 
+static void print_formula(FILE *out, const char *text)
+{
+	csv_print(out, text, false);
+}
+
+static void print_plain(FILE *out, const char *text)
+{
+	csv_print(out, text, true);
+}
+
+static void put_formula(struct out *out, const char *text)
+{
+	csv_text(out, text, false);
+}
+
+static void put_plain(struct out *out, const char *text)
+{
+	csv_text(out, text, true);
+}
+
 static void expect_csv(const char *text, const char *expected)
 {
-	_cleanup_(freep) char *stream = printed(csv_print, text), *out = put(csv_text, text);
+	_cleanup_(freep) char *stream = printed(print_formula, text), *out = put(put_formula, text);
 
 	assert_string_equal(stream, expected);
 	if (*expected)
@@ -99,9 +120,45 @@ static void json_texts_of_any_length_are_whole(void **state)
 
 static void csv_of_a_stream_is_valid_utf8(void **state)
 {
-	_cleanup_(freep) char *text = printed(csv_print, "\xff|\"");
+	_cleanup_(freep) char *text = printed(print_formula, "\xff|\"");
 
 	assert_string_equal(text, "\"\uFFFD|\"\"\"");
+}
+
+static void csv_for_a_spreadsheet_has_no_formulas(void **state)
+{
+	static const struct {
+		const char *text, *plain, *spreadsheet;
+	} cases[] = {
+		{ "=1+1", "=1+1", "\"'=1+1\"" },
+		{ "+f(x)", "+f(x)", "\"'+f(x)\"" },
+		{ "-a,b", "\"-a,b\"", "\"'-a,b\"" },
+		{ "@x \"", "\"@x \"\"\"", "\"'@x \"\"\"" },
+		{ "a=b", "a=b", "a=b" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(freep) char *stream = printed(print_plain, cases[i].text);
+		_cleanup_(freep) char *out = put(put_plain, cases[i].text);
+
+		expect_csv(cases[i].text, cases[i].plain);
+		assert_string_equal(stream, cases[i].spreadsheet);
+		assert_string_equal(out, cases[i].spreadsheet);
+	}
+}
+
+static void no_output_carries_controls(void **state)
+{
+	/* ESC, CSI of C1, right-to-left override, isolate, mark, line separator, and a CR. */
+	static const char text[] = "a\x1b[2Jb\xc2\x9b"
+				   "c\u202ed\u2066e\u200ff\u2028g\rh";
+	_cleanup_(freep) char *csv = printed(print_formula, text);
+	char visible[3 * sizeof(text)];
+
+	utf8_visible(visible, text, strlen(text));
+	assert_string_equal(visible, "a\uFFFD[2Jb\uFFFDc\uFFFDd\uFFFDe\uFFFDf\uFFFDg\uFFFDh");
+	assert_string_equal(csv, "\"a\uFFFD[2Jb\uFFFDc\uFFFDd\uFFFDe\uFFFDf\uFFFDg\uFFFDh\"");
+	expect_json(text, "\"a\\u001b[2Jb\\u009bc\\u202ed\\u2066e\\u200ff\\u2028g\\rh\"");
 }
 
 static void csv_texts_are_in_quotes_where_they_need_them(void **state)
@@ -120,6 +177,8 @@ int main(void)
 		cmocka_unit_test(json_texts_are_escaped),
 		cmocka_unit_test(json_texts_of_any_length_are_whole),
 		cmocka_unit_test(csv_of_a_stream_is_valid_utf8),
+		cmocka_unit_test(csv_for_a_spreadsheet_has_no_formulas),
+		cmocka_unit_test(no_output_carries_controls),
 		cmocka_unit_test(csv_texts_are_in_quotes_where_they_need_them),
 	};
 
