@@ -182,17 +182,24 @@ static void sink_row(void *data, enum core_row type, const void *row)
 
 void daemon_stack_named(void *data, struct symbol_job *job)
 {
-	struct store_frame frame[TS_STACK_FRAMES_MAX];
+	struct frame frame[FRAMES_MAX];
 	struct daemon *daemon = data;
+	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < job->count; i++)
-		frame[i] = (struct store_frame){
-			.address = job->frame[i].address,
-			.offset = job->frame[i].offset,
-			.file = job->frame[i].file ? job->frame[i].file->path : NULL,
-			.symbol = job->frame[i].name,
+	for (; count < job->count && count < FRAMES_MAX; count++) {
+		const struct symbol_frame *named = &job->frame[count];
+
+		frame[count] = (struct frame){
+			.address = named->address,
+			.offset = named->offset,
+			.module = named->file ? named->file->path : NULL,
+			.function = named->name,
+			.file = named->source,
+			.line = named->line,
+			.kind = named->kind,
 		};
-	store_add_stack(daemon->store, job->stack_id, job->process, frame, job->count);
+	}
+	store_add_stack(daemon->store, job->stack_id, job->process, frame, count);
 }
 
 const struct core_sink daemon_sink = { .op = sink_op, .row = sink_row };

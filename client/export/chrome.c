@@ -290,9 +290,9 @@ static int write_stack(struct exporter *x, const struct meta_stack *stack)
 		x->comma = true;
 		write_frame_id(out, stack->number, i);
 		out_text(out, ":{\"category\":");
-		json_quoted(out, stack->frame[i]->file->text);
+		json_quoted(out, stack->frame[i]->module->text);
 		out_text(out, ",\"name\":");
-		json_quoted(out, stack->frame[i]->symbol->text);
+		json_quoted(out, stack->frame[i]->function->text);
 		if (i + 1 < stack->count) {
 			out_text(out, ",\"parent\":");
 			write_frame_id(out, stack->number, i + 1);

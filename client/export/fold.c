@@ -88,10 +88,10 @@ static struct fold_node *stack_node(struct fold *fold, struct fold_node *node, c
 	if (!stack || stack->count == 0)
 		return node_get(fold, node, FOLD_NO_STACK, node_key(FOLD_NO_STACK, 0, 0), "");
 	for (uint32_t i = stack->count; i > 0 && node; i--) { /* from the outermost */
-		const struct meta_text *symbol = stack->frame[i - 1]->symbol;
+		const struct meta_text *name = stack->frame[i - 1]->function;
 
-		node = node_get(fold, node, FOLD_HOST, node_key(FOLD_HOST, 0, symbol->number),
-				symbol->text);
+		node = node_get(fold, node, FOLD_HOST, node_key(FOLD_HOST, 0, name->number),
+				name->text);
 		if (node && !node->frame)
 			node->frame = stack->frame[i - 1];
 	}

@@ -41,7 +41,7 @@ struct fold_node {
 	uint8_t depth; /* of the root 0 */
 };
 
-#define FOLD_DEPTH_MAX (TS_STACK_FRAMES_MAX + 4)
+#define FOLD_DEPTH_MAX (FRAMES_MAX + 4)
 
 struct fold {
 	const struct meta *meta;

@@ -189,8 +189,8 @@ int perfetto_frame(struct out *out, const struct meta_frame *frame)
 
 	if (r < 0)
 		return r;
-	pb_uint(out, FRAME_FUNCTION, frame->symbol->number);
-	pb_uint(out, FRAME_MAPPING, frame->file->number);
+	pb_uint(out, FRAME_FUNCTION, frame->function->number);
+	pb_uint(out, FRAME_MAPPING, frame->module->number);
 	pb_uint(out, FRAME_OFFSET, frame->offset);
 	return entry_close(out, body);
 }

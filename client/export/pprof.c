@@ -108,17 +108,17 @@ static int write_file(struct exporter *x, const struct meta_frame *frame, uint64
 	uint64_t text;
 	uint8_t *body;
 
-	*ret = frame ? number_of(x, WHAT_FILE, frame->file->number) : 0;
+	*ret = frame ? number_of(x, WHAT_FILE, frame->module->number) : 0;
 	if (!frame || *ret != 0)
 		return 0;
 	*ret = ++x->file_count;
-	text = write_text(x, "", frame->file->text);
+	text = write_text(x, "", frame->module->text);
 	body = pb_open(x->out, PROFILE_MAPPING);
 	pb_uint(x->out, MAPPING_ID, *ret);
 	pb_uint(x->out, MAPPING_FILE, text);
 	pb_uint(x->out, MAPPING_HAS_FUNCTIONS, 1);
 	pb_close(x->out, body);
-	return put_number(x, WHAT_FILE, frame->file->number, *ret);
+	return put_number(x, WHAT_FILE, frame->module->number, *ret);
 }
 
 /* A function and its only location, which has the same number. If the mangled name were equal to

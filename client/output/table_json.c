@@ -1,12 +1,14 @@
 /* Table as JSON: {"query":…,"rows":[{…}],"loss":{…}}, an interface (docs/queries.md). Integers are
- * in base units, times are CLOCK_MONOTONIC nanoseconds, a stack is an array of frames, innermost
- * first, and losses are counted by reason. "truncated":true ends an answer with more rows than the
- * limit; "note" has remarks, if any. */
+ * in base units, times are CLOCK_MONOTONIC nanoseconds, a stack is an array of texts, innermost
+ * first, and once more, as `frames`, of objects; and losses are counted by reason. "truncated":true
+ * ends an answer with more rows than the limit; "note" has remarks, if any. */
 #include <inttypes.h>
 
 #include "client/output/json.h"
 #include "client/output/table.h"
+#include "core/base/array.h"
 #include "core/base/units.h"
+#include "core/model/frame.h"
 
 static void write_stack(FILE *out, const Tracesmith__V1__Stack *stack)
 {
@@ -15,6 +17,48 @@ static void write_stack(FILE *out, const Tracesmith__V1__Stack *stack)
 		if (i)
 			fputc(',', out);
 		json_string(out, stack->frame[i]);
+	}
+	fputc(']', out);
+}
+
+static void write_known(FILE *out, const char *text)
+{
+	if (*text)
+		json_string(out, text);
+	else
+		fputs("null", out);
+}
+
+static void write_frame(FILE *out, const Tracesmith__V1__Frame *frame)
+{
+	static const char *const kinds[] = {
+#define X(number, identifier, name) [number] = name,
+		FRAME_KINDS(X)
+#undef X
+	};
+
+	fprintf(out, "{\"kind\":\"%s\",\"function\":",
+		(size_t)frame->kind < ARRAY_SIZE(kinds) ? kinds[frame->kind] : "unknown");
+	write_known(out, frame->function);
+	fputs(",\"module\":", out);
+	write_known(out, frame->module);
+	fputs(",\"file\":", out);
+	write_known(out, frame->file);
+	if (frame->line)
+		fprintf(out, ",\"line\":%" PRIu32, frame->line);
+	else
+		fputs(",\"line\":null", out);
+	fprintf(out, ",\"inlined\":%s}", frame->inlined ? "true" : "false");
+}
+
+/* The frames of a stack once more, with each thing known of them on its own. */
+static void write_frames(FILE *out, const Tracesmith__V1__Stack *stack)
+{
+	fputs(",\"frames\":[", out);
+	for (size_t i = 0; i < stack->n_detail; i++) {
+		if (i)
+			fputc(',', out);
+		write_frame(out, stack->detail[i]);
 	}
 	fputc(']', out);
 }
@@ -37,6 +81,8 @@ static void write_value(FILE *out, const Tracesmith__V1__Value *value,
 		break;
 	case TRACESMITH__V1__VALUE__VALUE_STACK:
 		write_stack(out, value->stack);
+		if (value->stack->n_detail)
+			write_frames(out, value->stack);
 		break;
 	default:
 		fputs("null", out);

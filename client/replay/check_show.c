@@ -82,7 +82,7 @@ static void show_stack(const struct meta_stack *stack)
 
 	for (uint32_t i = 0; i < shown; i++) {
 		printf("          ");
-		put_column(stack->frame[i]->symbol->text, WIDTH_PLAIN);
+		put_column(stack->frame[i]->function->text, WIDTH_PLAIN);
 		printf("\n");
 	}
 	if (shown < stack->count)
@@ -94,7 +94,7 @@ static bool same_stack(const struct meta_stack *a, const struct meta_stack *b)
 	if (!a || !b || a->count != b->count)
 		return a == b;
 	for (uint32_t i = 0; i < a->count; i++)
-		if (strcmp(a->frame[i]->symbol->text, b->frame[i]->symbol->text) != 0)
+		if (strcmp(a->frame[i]->function->text, b->frame[i]->function->text) != 0)
 			return false;
 	return true;
 }
@@ -179,7 +179,7 @@ static void json_stack(const char *name, const struct meta_stack *stack)
 	for (uint32_t i = 0; stack && i < stack->count; i++) {
 		if (i)
 			putchar(',');
-		json_string(stdout, stack->frame[i]->symbol->text);
+		json_string(stdout, stack->frame[i]->function->text);
 	}
 	putchar(']');
 }

@@ -204,43 +204,65 @@ int meta_add_loss(struct meta *meta, const struct meta_loss *loss, const char *n
 	return 0;
 }
 
-/* A frame without a symbol is named by its offset in the file, or by its address. */
-static const struct meta_text *frame_name(struct meta *meta, const struct meta_frame_source *source)
+/* A frame without a function is named by its offset in the module, or by its address. */
+static const struct meta_text *frame_name(struct meta *meta, const struct frame *source)
 {
 	char name[META_TEXT_BYTES];
 	const char *base;
 
-	if (source->symbol && *source->symbol)
-		return text_get(meta, source->symbol);
-	if (!source->file || !*source->file) {
+	if (source->function && *source->function)
+		return text_get(meta, source->function);
+	if (!source->module || !*source->module) {
 		snprintf(name, sizeof(name), "0x%" PRIx64, source->address);
 		return text_get(meta, name);
 	}
-	base = strrchr(source->file, '/');
-	snprintf(name, sizeof(name), "%s+0x%" PRIx64, base ? base + 1 : source->file,
+	base = strrchr(source->module, '/');
+	snprintf(name, sizeof(name), "%s+0x%" PRIx64, base ? base + 1 : source->module,
 		 source->offset);
 	return text_get(meta, name);
 }
 
-const struct meta_frame *meta_frame(struct meta *meta, const struct meta_frame_source *source)
+/* Python's code is in no mapped file: its source is where it is from. */
+static const char *module_of(const struct frame *source)
 {
-	const char *path = source->file && *source->file ? source->file : "[unknown]";
-	uint64_t offset = source->file ? source->offset : source->address;
-	const struct meta_text *symbol = frame_name(meta, source);
-	const struct meta_text *file = text_get(meta, path);
+	if (source->module && *source->module)
+		return source->module;
+	return source->kind == FRAME_PYTHON && source->file ? source->file : "[unknown]";
+}
+
+const struct meta_frame *meta_frame(struct meta *meta, const struct frame *source)
+{
+	bool lined = source->file && *source->file;
+	struct meta_frame made = {
+		.function = frame_name(meta, source),
+		.module = text_get(meta, module_of(source)),
+		.file = lined ? text_get(meta, source->file) : NULL,
+		.offset = source->module ? source->offset : source->address,
+		.line = source->line,
+		.kind = source->kind,
+		.inlined = source->inlined,
+	};
 	struct meta_frame *frame;
 	struct map_key key;
+	uint64_t what[6];
 
-	if (!symbol || !file)
+	if (!made.function || !made.module || (lined && !made.file))
 		return NULL;
-	key = (struct map_key){ (uint64_t)file->number << 32 | symbol->number, offset };
+	what[0] = made.function->number;
+	what[1] = made.module->number;
+	what[2] = made.file ? made.file->number : 0;
+	what[3] = made.offset;
+	what[4] = made.line;
+	what[5] = (uint64_t)made.kind << 1 | made.inlined;
+	key = map_key_of(what, sizeof(what), 0);
 	frame = map_get(&meta->frame, key);
 	if (frame)
 		return frame;
 	frame = meta_get(meta, sizeof(*frame));
 	if (!frame || map_put(&meta->frame, key, frame) < 0)
 		return NULL;
-	*frame = (struct meta_frame){ ++meta->frame_count, symbol, file, offset };
+	made.number = ++meta->frame_count;
+	*frame = made;
 	return frame;
 }
 

@@ -13,6 +13,7 @@
 #include "core/base/arena.h"
 #include "core/base/cleanup.h"
 #include "core/base/map.h"
+#include "core/model/frame.h"
 #include "core/model/function.h"
 #include "proto/event.h"
 
@@ -44,9 +45,13 @@ struct meta_device {
 
 struct meta_frame {
 	uint32_t number;
-	const struct meta_text *symbol; /* never NULL; file and offset if it has no name */
-	const struct meta_text *file;	/* never NULL */
-	uint64_t offset;
+	const struct meta_text *function; /* never NULL; module and offset if it has no name */
+	const struct meta_text *module;	  /* never NULL */
+	const struct meta_text *file;	  /* of the source; NULL: not known */
+	uint64_t offset;		  /* in the module */
+	uint32_t line;			  /* 0: not known */
+	uint8_t kind;			  /* enum frame_kind */
+	bool inlined;			  /* compiled into the next frame */
 };
 
 struct meta_stack {
@@ -121,12 +126,8 @@ int meta_add_name(struct meta *meta, uint64_t id, const char *text);
 int meta_add_function(struct meta *meta, uint16_t fn, const char *name);
 int meta_add_loss(struct meta *meta, const struct meta_loss *loss, const char *name);
 
-/* A frame without a symbol or a file is named by what is known. */
-struct meta_frame_source {
-	const char *symbol, *file;
-	uint64_t offset, address;
-};
-const struct meta_frame *meta_frame(struct meta *meta, const struct meta_frame_source *source);
+/* A frame without a function or a module is named by what is known. */
+const struct meta_frame *meta_frame(struct meta *meta, const struct frame *source);
 int meta_add_stack(struct meta *meta, uint64_t id, const struct meta_frame *const *frame,
 		   uint32_t count);
 

@@ -14,7 +14,7 @@
 
 #define PAGE_ROWS 200000
 
-static_assert(PAGE_ROWS > TS_STACK_FRAMES_MAX, "a page has a whole stack");
+static_assert(PAGE_ROWS > FRAMES_MAX, "a page has a whole stack");
 
 struct load;
 typedef int take_fn(struct load *load, Tracesmith__V1__Value *const *value);
@@ -36,7 +36,7 @@ struct load {
 	int64_t last;		 /* id of the last whole thing, after which the next page starts */
 	int64_t stack;		 /* of the last frame */
 	uint32_t frame_count;
-	const struct meta_frame *frame[TS_STACK_FRAMES_MAX];
+	const struct meta_frame *frame[FRAMES_MAX];
 };
 
 /* Without a number it is unknown when its ops arrive. */
@@ -112,11 +112,15 @@ static int end_stack(struct load *load)
 
 static int take_frame(struct load *load, Tracesmith__V1__Value *const *value)
 {
-	struct meta_frame_source source = {
-		.symbol = rows_text(value[2]),
-		.file = rows_text(value[3]),
+	struct frame source = {
+		.function = rows_text(value[2]),
+		.module = rows_text(value[3]),
 		.offset = rows_integer(value[4]),
 		.address = rows_integer(value[5]),
+		.kind = (uint8_t)rows_integer(value[6]),
+		.file = rows_text(value[7]),
+		.line = (uint32_t)rows_integer(value[8]),
+		.inlined = rows_integer(value[9]) != 0,
 	};
 	int64_t stack = rows_integer(value[0]);
 	int r = stack == load->stack ? 0 : end_stack(load);
@@ -129,7 +133,7 @@ static int take_frame(struct load *load, Tracesmith__V1__Value *const *value)
 	load->frame[load->frame_count] = meta_frame(load->meta, &source);
 	if (!load->frame[load->frame_count++])
 		return -ENOMEM;
-	return load->frame_count < TS_STACK_FRAMES_MAX ? 0 : end_stack(load);
+	return load->frame_count < FRAMES_MAX ? 0 : end_stack(load);
 }
 
 static int take_row(void *data, const Tracesmith__V1__Row *row)
@@ -186,7 +190,7 @@ static int load_all(struct load *load)
 		{ "trace-devices", 3, take_device, .of_process = true },
 		/* Of all processes, since any may have them. */
 		{ "trace-names", 2, take_name, .in_pages = true },
-		{ "trace-frames", 6, take_frame, .of_process = true, .in_pages = true },
+		{ "trace-frames", 10, take_frame, .of_process = true, .in_pages = true },
 		{ "trace-losses", 6, take_loss, .of_process = true, .of_window = true },
 	};
 	int r = 0;

@@ -22,7 +22,10 @@ struct record_detail {
 
 struct record_frame {
 	uint64_t address, offset;
-	uint32_t file, symbol; /* offsets as above, in what follows the frames */
+	uint32_t module, function, file; /* offsets as above, in what follows the frames */
+	uint32_t line;
+	uint8_t kind;
+	bool inlined;
 };
 
 struct record_stack {

@@ -56,6 +56,11 @@ static const struct row_column pool_kind_columns[] = {
 	OWN(name, "TEXT NOT NULL"),
 };
 
+static const struct row_column frame_kind_columns[] = {
+	OWN_KEY(id),
+	OWN(name, "TEXT NOT NULL"),
+};
+
 static const struct row_column collect_state_columns[] = {
 	OWN_KEY(id),
 	OWN(name, "TEXT NOT NULL"),
@@ -157,6 +162,10 @@ static const struct row_column frame_columns[] = {
 	FIELD_AS(row_frame, file, REPLACE, file, "TEXT", 0),
 	FIELD_AS(row_frame, offset, REPLACE, offset, "INTEGER", ROW_MINUS_ONE_IS_NULL),
 	FIELD_AS(row_frame, symbol, REPLACE, symbol, "TEXT", 0),
+	FIELD_AS(row_frame, kind, REPLACE, kind, "INTEGER NOT NULL DEFAULT 0", 0),
+	FIELD_AS(row_frame, source, REPLACE, source, "TEXT", 0),
+	FIELD_AS(row_frame, line, REPLACE, line, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD_AS(row_frame, inlined, REPLACE, inlined, "INTEGER NOT NULL DEFAULT 0", 0),
 };
 
 static const struct row_column loss_columns[] = {
@@ -325,6 +334,7 @@ const struct row_table row_tables[] = {
 	{ COLUMNS(kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(memory_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(pool_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS(frame_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(collect_state), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(loss_reason), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(detail), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },

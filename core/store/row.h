@@ -97,13 +97,15 @@ extern const size_t row_table_count;
 const struct row_table *row_table_find(const char *name);
 const struct row_table *row_table_of(enum core_row type);
 
-/* A frame of a stack, as a row. */
+/* A frame of a stack, as a row. `file` is the mapped one, `source` that of its line. */
 #define ROW_FRAME_NO_OFFSET (-1) /* it is in no file */
 struct row_frame {
 	uint64_t stack, address;
 	int64_t offset;
-	uint32_t depth;
-	const char *file, *symbol;
+	uint32_t depth, line;
+	const char *file, *symbol, *source;
+	uint8_t kind; /* enum frame_kind */
+	bool inlined;
 };
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "core/base/array.h"
 #include "core/model/core.h"
+#include "core/model/frame.h"
 #include "core/store/row_sql.h"
 #include "core/store/sql.h"
 
@@ -147,6 +148,13 @@ static const char *const steps[] = {
 	" cold_ppm INTEGER, over INTEGER, until_ns INTEGER, turned_ns INTEGER, calls_per_s "
 	"INTEGER, hit_ns INTEGER,"
 	" cpu_ppm INTEGER, told_ns INTEGER, PRIMARY KEY(process, part)) WITHOUT ROWID;",
+
+	/* 9: lines, and frames of interpreters. */
+	"ALTER TABLE frame ADD COLUMN kind INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE frame ADD COLUMN source TEXT;"
+	"ALTER TABLE frame ADD COLUMN line INTEGER;"
+	"ALTER TABLE frame ADD COLUMN inlined INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE frame_kind(id INTEGER PRIMARY KEY, name TEXT NOT NULL);",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))
@@ -303,6 +311,12 @@ static const struct name collect_states[] = {
 #undef X
 };
 
+static const struct name frame_kinds[] = {
+#define X(number, identifier, name) { number, 0, name, NULL },
+	FRAME_KINDS(X)
+#undef X
+};
+
 static const struct name pool_kinds[] = {
 	{ CORE_POOL_OWN, 0, "own", NULL },
 	{ CORE_POOL_IMPORTED, 0, "imported", NULL },
@@ -322,6 +336,8 @@ static const struct {
 	{ "INSERT OR REPLACE INTO collect_state VALUES(?1, ?3)", collect_states,
 	  ARRAY_SIZE(collect_states) },
 	{ "INSERT OR REPLACE INTO pool_kind VALUES(?1, ?3)", pool_kinds, ARRAY_SIZE(pool_kinds) },
+	{ "INSERT OR REPLACE INTO frame_kind VALUES(?1, ?3)", frame_kinds,
+	  ARRAY_SIZE(frame_kinds) },
 };
 
 static int write_names(sqlite3 *db, const char *sql, const struct name *row, size_t count)

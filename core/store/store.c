@@ -278,14 +278,18 @@ void store_add_process_detail(struct store *store, uint32_t process,
 }
 
 void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
-		     const struct store_frame *frame, uint32_t count)
+		     const struct frame *frame, uint32_t count)
 {
-	size_t size = sizeof(struct record_stack) + count * sizeof(struct record_frame), used = 0;
+	size_t size, used = 0;
 	struct record_stack *record;
 	char *text;
 
+	if (count > FRAMES_MAX)
+		count = FRAMES_MAX;
+	size = sizeof(*record) + count * sizeof(struct record_frame);
 	for (uint32_t i = 0; i < count; i++)
-		size += text_size(frame[i].file) + text_size(frame[i].symbol);
+		size += text_size(frame[i].module) + text_size(frame[i].function) +
+			text_size(frame[i].file);
 	record = queue_add_record(store->queue, CORE_ROW_STACK, size);
 	if (!record)
 		return;
@@ -294,9 +298,15 @@ void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
 	record->count = count;
 	text = (char *)&record->frame[count];
 	for (uint32_t i = 0; i < count; i++) {
-		record->frame[i].address = frame[i].address;
-		record->frame[i].offset = frame[i].offset;
-		record->frame[i].file = put_text(text, &used, frame[i].file);
-		record->frame[i].symbol = put_text(text, &used, frame[i].symbol);
+		record->frame[i] = (struct record_frame){
+			.address = frame[i].address,
+			.offset = frame[i].offset,
+			.module = put_text(text, &used, frame[i].module),
+			.function = put_text(text, &used, frame[i].function),
+			.file = put_text(text, &used, frame[i].file),
+			.line = frame[i].line,
+			.kind = frame[i].kind,
+			.inlined = frame[i].inlined,
+		};
 	}
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/model/core.h"
+#include "core/model/frame.h"
 
 /* Shorter exact states are not kept, except waiting and syncing: the ops show them. */
 #define STORE_STATE_MIN_NS 20000
@@ -74,15 +75,9 @@ struct store_process_detail {
 void store_add_process_detail(struct store *store, uint32_t process,
 			      const struct store_process_detail *detail);
 
-/* One frame of a stack. `symbol` NULL: none found; `file` NULL: no mapping known. */
-struct store_frame {
-	uint64_t address;
-	uint64_t offset; /* in the file */
-	const char *file;
-	const char *symbol; /* demangled */
-};
+/* The innermost frame first; of more than FRAMES_MAX the outermost are left out. */
 void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
-		     const struct store_frame *frame, uint32_t count);
+		     const struct frame *frame, uint32_t count);
 
 /* Before a commit: ops that started since then were not added yet, 0: all were. */
 void store_pending(struct store *store, uint64_t oldest_ns);

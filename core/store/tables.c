@@ -238,9 +238,13 @@ static int write_stack(struct tables *t, const void *data)
 			.stack = s->id,
 			.depth = i,
 			.address = frame->address,
-			.offset = frame->file ? (int64_t)frame->offset : ROW_FRAME_NO_OFFSET,
-			.file = text_at(text, frame->file),
-			.symbol = text_at(text, frame->symbol),
+			.offset = frame->module ? (int64_t)frame->offset : ROW_FRAME_NO_OFFSET,
+			.file = text_at(text, frame->module),
+			.symbol = text_at(text, frame->function),
+			.kind = frame->kind,
+			.source = text_at(text, frame->file),
+			.line = frame->line,
+			.inlined = frame->inlined,
 		};
 
 		r = write_row(t, &t->frame, &row);

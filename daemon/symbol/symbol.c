@@ -12,6 +12,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
 #include "core/base/demangle.h"
+#include "core/model/frame.h"
 #include "core/store/thread.h"
 #include "daemon/limits.h"
 #include "daemon/symbol/cache.h"
@@ -95,7 +96,8 @@ static void prepare_job(struct symbolizer *s, struct symbol_job *job, struct loo
 		struct symbol_frame *frame = &job->frame[i];
 		uint64_t offset = frame->offset - (i > 0 && frame->offset > 0);
 
-		if (!frame->file || frame->file->fd < 0 || key_of(frame->file, offset, &key) < 0)
+		if (frame->kind != FRAME_NATIVE || !frame->file || frame->file->fd < 0 ||
+		    key_of(frame->file, offset, &key) < 0)
 			continue;
 		if (cache_find(s->cache, &key, &name))
 			set_name(frame, name);
@@ -337,6 +339,7 @@ struct symbol_job *symbol_job_free(struct symbol_job *job)
 	for (i = 0; job && i < job->count; i++) {
 		maps_file_unref(job->frame[i].file);
 		free(job->frame[i].name);
+		free(job->frame[i].source);
 	}
 	free(job);
 	return NULL;

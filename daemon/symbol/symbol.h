@@ -13,12 +13,15 @@ struct symbolizer;
 
 /* A frame to name. The first one of a stack is where the program was; the others are return
  * addresses, so their name is that of the instruction before. The frame holds a reference to the
- * file, NULL if unknown. */
+ * file, NULL if unknown. A frame that is not native comes with its names. */
 struct symbol_frame {
 	uint64_t address;
 	uint64_t offset; /* in the file */
 	struct maps_file *file;
-	char *name; /* out: demangled, NULL where there is none */
+	char *name;    /* out: demangled, NULL where there is none */
+	char *source;  /* out: its file, NULL: not known */
+	uint32_t line; /* out: 0: not known */
+	uint8_t kind;  /* enum frame_kind */
 };
 
 struct symbol_job {

@@ -92,10 +92,10 @@ static struct meta *make_meta(void)
 	for (uint64_t stack = 0; stack < STACKS; stack++) {
 		for (uint64_t i = 0; i < FRAMES; i++) {
 			snprintf(name, sizeof(name), "function_%d_%d", (int)stack, (int)i);
-			frame[i] = meta_frame(
-				meta, &(struct meta_frame_source){ .symbol = name,
-								   .file = "/usr/lib/libwork.so",
-								   .offset = stack * FRAMES + i });
+			frame[i] =
+				meta_frame(meta, &(struct frame){ .function = name,
+								  .module = "/usr/lib/libwork.so",
+								  .offset = stack * FRAMES + i });
 		}
 		meta_add_stack(meta, stack + 1, frame, FRAMES);
 	}

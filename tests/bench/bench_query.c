@@ -143,11 +143,11 @@ static void add_second(struct store *store, uint64_t second)
 
 static void add_stacks(struct store *store, uint32_t process)
 {
-	static const struct store_frame frame[] = {
-		{ 1, 1, "/lib/libcuda.so.1", "cuLaunchKernel" },
-		{ 2, 2, "/opt/app", "step" },
-		{ 3, 3, "/opt/app", "train" },
-		{ 4, 4, "/opt/app", "main" },
+	static const struct frame frame[] = {
+		{ .module = "/lib/libcuda.so.1", .function = "cuLaunchKernel", .offset = 1 },
+		{ .module = "/opt/app", .function = "step", .offset = 2 },
+		{ .module = "/opt/app", .function = "train", .offset = 3 },
+		{ .module = "/opt/app", .function = "main", .offset = 4 },
 	};
 
 	for (uint32_t i = 1; i <= STACKS; i++)

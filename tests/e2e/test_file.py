@@ -20,7 +20,8 @@ STATEMENTS = [
     "SELECT sum(ops) AS n, min(first_ns) AS f, max(last_ns) AS l FROM chunk",
     "SELECT now_ns() > max(start_ns) AS after FROM op",
     *[f"SELECT * FROM {table} ORDER BY 1, 2" for table in (
-        "process", "function", "kind", "detail", "memory_kind", "loss_reason", "pool_kind", "collect_state", "memory",
+        "process", "function", "kind", "detail", "memory_kind", "loss_reason", "pool_kind", "frame_kind", "collect_state",
+        "memory",
         "collect", "device", "stream", "frame")],
     *[f"SELECT count(*) AS n FROM {table}" for table in ("name", "rollup", "work", "busy")],
     "SELECT sum(calls) AS calls, sum(total_ns) AS ns, sum(bytes) AS bytes FROM rollup",

@@ -6,6 +6,7 @@
 
 #include "client/export/export.h"
 #include "core/base/array.h"
+#include "tests/frame_of.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -83,13 +84,13 @@ static int put(struct meta *meta)
 		[NAME_MARK] = "mark",
 		[NAME_DOMAIN] = "torch",
 	};
-	static const struct meta_frame_source frames[] = {
-		{ "cuMemAlloc_v2", "/usr/lib/libcuda.so.1", 0x1000, 0x7f0000001000 },
-		{ NULL, "/usr/bin/train", 0x2345, 0x400345 },
-		{ "std::vector<int, std::allocator<int> >::grow(\"x\")", "/usr/bin/train", 0x2000,
-		  0x400000 },
-		{ NULL, NULL, 0, 0xdead },
-		{ "main", "/usr/bin/train", 0x1111, 0x401111 },
+	static const struct frame frames[] = {
+		FRAME(0x7f0000001000, 0x1000, "/usr/lib/libcuda.so.1", "cuMemAlloc_v2"),
+		FRAME(0x400345, 0x2345, "/usr/bin/train", NULL),
+		FRAME(0x400000, 0x2000, "/usr/bin/train",
+		      "std::vector<int, std::allocator<int> >::grow(\"x\")"),
+		{ .address = 0xdead },
+		FRAME(0x401111, 0x1111, "/usr/bin/train", "main"),
 	};
 	static const struct meta_stream streams[] = {
 		{ .id = 1, .process = TRAIN, .device = 0 },

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "core/store/store.h"
+#include "tests/frame_of.h"
 
 #define SECOND_NS 1000000000ull
 

@@ -19,6 +19,7 @@
 #include "client/trace/show.h"
 #include "core/base/array.h"
 #include "core/base/utf8.h"
+#include "tests/frame_of.h"
 
 struct memory {
 	uint8_t bytes[64 << 10];
@@ -188,7 +189,7 @@ static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 	memset(text, '\1', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	for (uint32_t i = 0; i < TS_STACK_FRAMES_MAX; i++) {
-		struct meta_frame_source source = { text + i, text, i, i };
+		struct frame source = FRAME(i, i, text, text + i);
 
 		frame[i] = meta_frame(meta, &source);
 		assert_non_null(frame[i]);
@@ -255,8 +256,7 @@ static const char *meta_text(const struct export_format *format, const struct me
 
 static void add_stack(struct meta *meta, uint64_t id, const char *inner, uint64_t offset)
 {
-	struct meta_frame_source source[] = { { inner, "/lib", offset, 0 },
-					      { "main", "/bin", 1, 0 } };
+	struct frame source[] = { FRAME(0, offset, "/lib", inner), FRAME(0, 1, "/bin", "main") };
 	const struct meta_frame *frame[] = { meta_frame(meta, &source[0]),
 					     meta_frame(meta, &source[1]) };
 
@@ -505,15 +505,15 @@ static void the_name_of_a_device_is_cut_between_characters(void **state)
 static void equal_texts_and_frames_are_kept_once(void **state)
 {
 	_cleanup_(meta_freep) struct meta *meta = one_process();
-	struct meta_frame_source a = { "f", "/lib", 16, 100 }, b = { "f", "/lib", 16, 200 };
-	struct meta_frame_source c = { "f", "/lib", 17, 100 }, nothing = { .address = 0xbeef };
+	struct frame a = FRAME(100, 16, "/lib", "f"), b = FRAME(200, 16, "/lib", "f");
+	struct frame c = FRAME(100, 17, "/lib", "f"), nothing = { .address = 0xbeef };
 
 	assert_ptr_equal(meta_frame(meta, &a), meta_frame(meta, &b));
 	assert_ptr_not_equal(meta_frame(meta, &a), meta_frame(meta, &c));
-	assert_ptr_equal(meta_frame(meta, &a)->symbol, meta_frame(meta, &c)->symbol);
-	assert_string_equal(meta_frame(meta, &nothing)->symbol->text, "0xbeef");
-	a.symbol = NULL;
-	assert_string_equal(meta_frame(meta, &a)->symbol->text, "lib+0x10");
+	assert_ptr_equal(meta_frame(meta, &a)->function, meta_frame(meta, &c)->function);
+	assert_string_equal(meta_frame(meta, &nothing)->function->text, "0xbeef");
+	a.function = NULL;
+	assert_string_equal(meta_frame(meta, &a)->function->text, "lib+0x10");
 }
 
 int main(void)

@@ -25,10 +25,10 @@ static uint64_t some_ns(uint64_t *seed)
 
 static void add_things(struct store *store, uint64_t *seed)
 {
-	const struct store_frame frames[] = {
-		{ 0x10, 0x10, "/lib/libcuda.so.1", "cuLaunchKernel" },
-		{ 0x20, 0x20, "/opt/app", "step" },
-		{ 0x30, 0x31, "/opt/app", NULL },
+	const struct frame frames[] = {
+		FRAME(0x10, 0x10, "/lib/libcuda.so.1", "cuLaunchKernel"),
+		FRAME(0x20, 0x20, "/opt/app", "step"),
+		FRAME(0x30, 0x31, "/opt/app", NULL),
 	};
 	char text[32];
 

@@ -4,18 +4,39 @@
 #define STACK_LEAK    0x8000000000000001ull /* does not fit a positive int64 */
 #define STACK_HEALTHY 2ull
 #define PID	      4000000
+#define LEAK_FRAMES                                                                                \
+	"\"stack\":[\"leak_here (leak.cc:12)\",\"/opt/a\xef\xbf\xbd+0x31\","                       \
+	"\"train (train.py:31)\",\"0x40\"],\"frames\":["                                           \
+	"{\"kind\":\"native\",\"function\":\"leak_here\",\"module\":\"/opt/app\","                 \
+	"\"file\":\"/src/app/leak.cc\",\"line\":12,\"inlined\":true},"                             \
+	"{\"kind\":\"native\",\"function\":null,\"module\":\"/opt/a\xef\xbf\xbd\","                \
+	"\"file\":null,\"line\":null,\"inlined\":false},"                                          \
+	"{\"kind\":\"python\",\"function\":\"train\",\"module\":null,"                             \
+	"\"file\":\"/home/ann/train.py\",\"line\":31,\"inlined\":false},"                          \
+	"{\"kind\":\"native\",\"function\":null,\"module\":null,"                                  \
+	"\"file\":null,\"line\":null,\"inlined\":false}]"
 
 static void add_names(struct store *store)
 {
-	const struct store_frame leak[] = {
-		{ 0x10, 0x10, "/lib/libcuda.so.1", "cuMemAlloc_v2" },
-		{ 0x20, 0x20, "/opt/app", "leak_here" },
-		{ 0x30, 0x31, "/opt/a\xff", NULL },
-		{ 0x40, 0, NULL, NULL },
+	const struct frame leak[] = {
+		FRAME(0x10, 0x10, "/lib/libcuda.so.1", "cuMemAlloc_v2"),
+		{ .address = 0x20,
+		  .offset = 0x20,
+		  .module = "/opt/app",
+		  .function = "leak_here",
+		  .file = "/src/app/leak.cc",
+		  .line = 12,
+		  .inlined = true },
+		FRAME(0x30, 0x31, "/opt/a\xff", NULL),
+		{ .function = "train",
+		  .file = "/home/ann/train.py",
+		  .line = 31,
+		  .kind = FRAME_PYTHON },
+		FRAME(0x40, 0, NULL, NULL),
 	};
-	const struct store_frame healthy = { 0x10, 0x10, "/lib/libcuda.so.1", "cuMemAlloc_v2" };
+	const struct frame healthy = FRAME(0x10, 0x10, "/lib/libcuda.so.1", "cuMemAlloc_v2");
 
-	store_add_stack(store, STACK_LEAK, 1, leak, 4);
+	store_add_stack(store, STACK_LEAK, 1, leak, 5);
 	store_add_stack(store, STACK_HEALTHY, 1, &healthy, 1);
 }
 
@@ -158,7 +179,7 @@ static void test_leaks_are_old_live_allocations_by_stack(void **state)
 	       "{\"query\":\"leaks\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"kind\":\"device\",\"fn\":\"cuMemAlloc_v2\","
 	       "\"device\":0,\"bytes\":2500,\"count\":2,\"oldest_ns\":X,\"allocations\":5,"
-	       "\"frees\":2,\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
+	       "\"frees\":2," LEAK_FRAMES "}\n"
 	       "]," LOSS);
 }
 
@@ -204,7 +225,7 @@ static void test_launches_are_by_stack(void **state)
 	       "\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuLaunchKernel\",\"device\":0,"
 	       "\"calls\":7,\"plus_minus\":null,\"watched\":null,\"errors\":0,\"captured\":2,"
-	       "\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
+	       "" LEAK_FRAMES "}\n"
 	       "]," LOSS_STACKS "}\n");
 }
 
@@ -252,8 +273,7 @@ static void test_memory_by_stack_is_what_is_live(void **state)
 	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,"
-	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"stack\":[\"leak_here\","
-	       "\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
+	       "\"peak_bytes\":null,\"reserved_bytes\":null," LEAK_FRAMES "}\n"
 	       "]," LOSS);
 }
 
@@ -313,7 +333,7 @@ static void test_syncs_say_who_waits_where(void **state)
 	       "{\"query\":\"syncs\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"fn\":\"cuStreamSynchronize\",\"calls\":3,"
 	       "\"errors\":0,\"total_ns\":900,\"mean_ns\":300,\"max_ns\":500,"
-	       "\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\",\"0x40\"]}\n"
+	       "" LEAK_FRAMES "}\n"
 	       "]," LOSS_STACKS ",\"truncated\":true}\n");
 }
 

@@ -128,8 +128,8 @@ static void add_names(struct store *store)
 		      { NAME_STEP, "step" },
 		      { NAME_MARK, "mark" },
 		      { NAME_DEVICE, "NVIDIA H200" } };
-	const struct store_frame frames[] = { { 0x10, 0x10, "/lib/libcuda.so.1", "cuLaunchKernel" },
-					      { 0x20, 0x20, "/opt/app", "forward" } };
+	const struct frame frames[] = { FRAME(0x10, 0x10, "/lib/libcuda.so.1", "cuLaunchKernel"),
+					FRAME(0x20, 0x20, "/opt/app", "forward") };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		store_add_name(store, names[i].id, names[i].text, strlen(names[i].text));
@@ -255,7 +255,8 @@ static int setup(void **state)
 			 ",\"p50_ns\":" #p50 ",\"p99_ns\":" #p99 ",\"max_ns\":" #max               \
 			 ",\"delay_ns\":" #delay ",\"sampled\":" #sampled ",\"name\":\"" name      \
 			 "\",\"stack\":" stack "}"
-#define ADD "add(float*, int)"
+#define ADD	"add(float*, int)"
+#define FORWARD STACK_OF("forward", "/opt/app")
 
 /* clang-format off */
 static void test_kernels_are_by_name_with_share_and_percentiles(void **state)
@@ -288,7 +289,7 @@ static void test_kernels_by_stack(void **state)
 	expect(state, QUERY(.name = "kernels", .pid = PID + EXACT, .by = 1),
 	       "{\"query\":\"kernels\",\"rows\":[\n"
 	       KERNEL(null, 100, 11000, 366667, 1000, 1000, 1000, 1000, 1000, 0, 1, ADD,
-		      "[\"forward\"]") ",\n"
+		      FORWARD) ",\n"
 	       KERNEL(null, 2, 10100, 336667, 5050, 5000, 5000, 5100, 5100, 0, 0,
 		      "gemm", "null") "\n"
 	       "]," LOSS_STACKS);
@@ -370,7 +371,7 @@ static void test_graphs_by_stack_tell_whose_launches(void **state)
 	expect(state, QUERY(.name = "graphs", .pid = PID + TWO_GRAPHS, .by = 1),
 	       "{\"query\":\"graphs\",\"rows\":[\n"
 	       GRAPH(4, 8, 20, 30, 30, 30, 30, 20, 0, 0, 200, 0, "null") ",\n"
-	       GRAPH(4, 9, 4, 40, 40, 40, 40, 8, 0, 0, 80, 0, "[\"forward\"]") "\n"
+	       GRAPH(4, 9, 4, 40, 40, 40, 40, 8, 0, 0, 80, 0, FORWARD) "\n"
 	       "],\"loss\":{\"cupti\":50}}\n");
 }
 /* clang-format on */

@@ -255,7 +255,7 @@ static void rows_are_told_when_they_are_new(void **state)
 	struct fixture *f = *state;
 	struct recorder *recorder = setup(f);
 	uint64_t begin_ns = (NOW_S - 30) * SECOND_NS;
-	struct store_frame frame = { .address = 1, .symbol = "main" };
+	struct frame frame = { .address = 1, .function = "main" };
 
 	store_add_name(f->store, 77, "_Z6reducePKfPfi", 15);
 	store_add_stack(f->store, 5, 1, &frame, 1);
@@ -291,7 +291,7 @@ static void rows_of_others_are_left_out(void **state)
 {
 	struct fixture *f = *state;
 	struct recorder *recorder = setup(f);
-	struct store_frame frame = { .address = 1, .symbol = "main" };
+	struct frame frame = { .address = 1, .function = "main" };
 	uint32_t pid = 1002;
 
 	for (uint32_t i = 1; i <= 2; i++) {

@@ -70,8 +70,8 @@ static void add_process_with_belongings(struct store *store)
 						.live_count = 1,
 						.peak_bytes = 8192 });
 	store_add_stack(store, 0xfedcba9876543210, 4,
-			(struct store_frame[]){ { 0x1000, 0x10, "/lib/libcuda.so.1", "cuMemAlloc" },
-						{ 0x2000, 0, NULL, NULL } },
+			(struct frame[]){ FRAME(0x1000, 0x10, "/lib/libcuda.so.1", "cuMemAlloc"),
+					  FRAME(0x2000, 0, NULL, NULL) },
 			2);
 }
 
@@ -318,8 +318,11 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		f->path,
 		"DROP TABLE name; DROP TABLE work; DROP TABLE busy; DROP TABLE device;"
 		"DROP TABLE collect; DROP TABLE collect_state;"
-		"DROP TABLE pool; DROP TABLE pool_kind; DROP TABLE watch; DROP TABLE price;"
+		"DROP TABLE pool; DROP TABLE pool_kind; DROP TABLE frame_kind; DROP TABLE watch; "
+		"DROP TABLE price;"
 		"ALTER TABLE function DROP COLUMN hot;"
+		"ALTER TABLE frame DROP COLUMN kind; ALTER TABLE frame DROP COLUMN source;"
+		"ALTER TABLE frame DROP COLUMN line; ALTER TABLE frame DROP COLUMN inlined;"
 		"ALTER TABLE process DROP COLUMN light;"
 		"DROP INDEX chunk_batch; DROP INDEX chunk_small;"
 		"ALTER TABLE chunk DROP COLUMN batch;"

@@ -120,7 +120,7 @@ static void expect_stack(const struct meta *meta, int64_t id)
 	assert_int_equal(stack->count, STACK_FRAMES);
 	for (uint32_t depth = 0; depth < STACK_FRAMES; depth++) {
 		snprintf(symbol, sizeof(symbol), "f%" PRId64, id * 10 + depth);
-		assert_string_equal(stack->frame[depth]->symbol->text, symbol);
+		assert_string_equal(stack->frame[depth]->function->text, symbol);
 	}
 }
 
@@ -143,7 +143,7 @@ static void test_long_answers_arrive_in_pages(void **state)
 	open_trace(OUR_PID, &trace);
 	for (int64_t i = 0; i < NAME_COUNT; i++)
 		expect_name(trace.meta, FIRST_NAME + i);
-	assert_int_equal(meta_stack(trace.meta, (uint64_t)LONG_STACK)->count, TS_STACK_FRAMES_MAX);
+	assert_int_equal(meta_stack(trace.meta, (uint64_t)LONG_STACK)->count, FRAMES_MAX);
 	for (int64_t i = 1; i <= STACKS; i++)
 		if (OWNER(i) == OURS) {
 			expect_stack(trace.meta, i);

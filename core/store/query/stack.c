@@ -1,4 +1,4 @@
-/* Stack: turns stack ids into the names of their frames.
+/* Stack: turns stack ids into their frames, with a text of each.
  * Frame 0 is the probed function itself, which the answer has in a column of its own. */
 #include <errno.h>
 #include <inttypes.h>
@@ -6,48 +6,88 @@
 #include <string.h>
 
 #include "core/base/utf8.h"
+#include "core/model/frame.h"
 #include "core/store/query/answer.h"
 #include "core/store/sql.h"
-#include "proto/event.h"
 
 #define FRAMES_SQL                                                                                 \
-	"SELECT symbol, file, offset, address FROM frame WHERE stack = ? AND depth > 0"            \
-	" ORDER BY depth"
+	"SELECT symbol, file, offset, address, kind, source, line, inlined FROM frame"             \
+	" WHERE stack = ? AND depth > 0 ORDER BY depth"
 #define NUMBER_MAX 24
 
-/* The symbol, or the file and the offset in it, or the address. */
-static char *frame_text(struct arena *arena, sqlite3_stmt *stmt)
-{
-	const char *symbol = (const char *)sqlite3_column_text(stmt, 0);
-	const char *file = (const char *)sqlite3_column_text(stmt, 1);
-	const char *name = symbol ? symbol : file ? file : "";
-	size_t size = strlen(name);
-	char *out = arena_get(arena, 3 * size + NUMBER_MAX);
+typedef Tracesmith__V1__Frame Frame;
 
+/* A column's text, valid UTF-8; "" if it is NULL. */
+static char *clean(struct arena *arena, sqlite3_stmt *stmt, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(stmt, column);
+	size_t size = text ? strlen(text) : 0;
+	char *out = arena_get(arena, 3 * size + 1);
+
+	if (out)
+		utf8_clean(out, text ? text : "", size);
+	return out;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* The function and its line, or the module and the offset in it, or the address. */
+static char *frame_text(struct arena *arena, const Frame *frame)
+{
+	const char *name = *frame->function ? frame->function : frame->module;
+	const char *file = base_name(frame->file);
+	size_t size = strlen(name) + strlen(file) + 2 * NUMBER_MAX;
+	char *out;
+
+	if (*frame->function && !frame->line)
+		return frame->function;
+	out = arena_get(arena, size);
 	if (!out)
 		return NULL;
-	size = utf8_clean(out, name, size);
-	if (symbol)
-		return out;
-	if (file)
-		snprintf(out + size, NUMBER_MAX, "+0x%" PRIx64,
-			 (uint64_t)sqlite3_column_int64(stmt, 2));
+	if (*frame->function)
+		snprintf(out, size, "%s (%s:%" PRIu32 ")", name, file, frame->line);
+	else if (*name)
+		snprintf(out, size, "%s+0x%" PRIx64, name, frame->offset);
 	else
-		snprintf(out, NUMBER_MAX, "0x%" PRIx64, (uint64_t)sqlite3_column_int64(stmt, 3));
+		snprintf(out, size, "0x%" PRIx64, frame->address);
 	return out;
+}
+
+static Frame *read_frame(struct arena *arena, sqlite3_stmt *stmt)
+{
+	Frame *frame = arena_get(arena, sizeof(*frame));
+
+	if (!frame)
+		return NULL;
+	tracesmith__v1__frame__init(frame);
+	frame->function = clean(arena, stmt, 0);
+	frame->module = clean(arena, stmt, 1);
+	frame->offset = (uint64_t)sqlite3_column_int64(stmt, 2);
+	frame->address = (uint64_t)sqlite3_column_int64(stmt, 3);
+	frame->kind = (Tracesmith__V1__Frame__Kind)sqlite3_column_int(stmt, 4);
+	frame->file = clean(arena, stmt, 5);
+	frame->line = (uint32_t)sqlite3_column_int64(stmt, 6);
+	frame->inlined = sqlite3_column_int(stmt, 7) != 0;
+	return frame->function && frame->module && frame->file ? frame : NULL;
 }
 
 static int read_frames(struct answer *answer, Tracesmith__V1__Stack *stack)
 {
 	int step = SQLITE_DONE;
 
-	while (stack->n_frame < TS_STACK_FRAMES_MAX &&
-	       (step = sqlite3_step(answer->frames)) == SQLITE_ROW) {
-		char *text = frame_text(&answer->arena, answer->frames);
+	while (stack->n_frame < FRAMES_MAX && (step = sqlite3_step(answer->frames)) == SQLITE_ROW) {
+		Frame *frame = read_frame(&answer->arena, answer->frames);
+		char *text = frame ? frame_text(&answer->arena, frame) : NULL;
 
 		if (!text)
 			return -ENOMEM;
 		stack->frame[stack->n_frame++] = text;
+		stack->detail[stack->n_detail++] = frame;
 	}
 	return step == SQLITE_DONE || step == SQLITE_ROW ? 0 : answer_fail_sqlite(answer);
 }
@@ -69,8 +109,9 @@ int answer_stack(struct answer *answer, int64_t id, Tracesmith__V1__Stack **ret)
 	if (!stack)
 		return -ENOMEM;
 	tracesmith__v1__stack__init(stack);
-	stack->frame = arena_get(&answer->arena, TS_STACK_FRAMES_MAX * sizeof(char *));
-	if (!stack->frame)
+	stack->frame = arena_get(&answer->arena, FRAMES_MAX * sizeof(char *));
+	stack->detail = arena_get(&answer->arena, FRAMES_MAX * sizeof(Frame *));
+	if (!stack->frame || !stack->detail)
 		return -ENOMEM;
 	sql_bind(answer->frames, id);
 	r = read_frames(answer, stack);

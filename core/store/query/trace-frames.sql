@@ -9,7 +9,11 @@
 --   file    text
 --   offset  integer
 --   address integer
-SELECT stack, depth, symbol, file, offset, address
+--   kind    integer
+--   source  text
+--   line    integer
+--   inlined integer
+SELECT stack, depth, symbol, file, offset, address, kind, source, line, inlined
 FROM frame
 WHERE stack > :after AND stack IN (SELECT id FROM stack WHERE @OF_BOOT@)
 ORDER BY stack, depth

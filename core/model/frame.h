@@ -1,0 +1,35 @@
+/* frame.h: one frame of a stack, once it has names. */
+#ifndef TS_FRAME_OF_STACK_H
+#define TS_FRAME_OF_STACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A stack as it is stored: what was walked (TS_STACK_FRAMES_MAX), with the functions that the
+ * compiler put into others and the frames of interpreters. */
+#define FRAMES_MAX 384
+
+/* number, identifier, name. The numbers are stored. */
+#define FRAME_KINDS(X)                                                                             \
+	X(0, NATIVE, "native")                                                                     \
+	X(1, PYTHON, "python")                                                                     \
+	X(2, GPU, "gpu")
+
+enum frame_kind {
+#define X(number, identifier, name) FRAME_##identifier = (number),
+	FRAME_KINDS(X)
+#undef X
+};
+
+/* NULL and 0 are unknown. */
+struct frame {
+	uint64_t address;	       /* 0: it has none of its own */
+	uint64_t offset;	       /* of it in the module */
+	const char *module, *function; /* the mapped file; demangled */
+	const char *file;	       /* of the source */
+	uint32_t line;
+	uint8_t kind; /* enum frame_kind */
+	bool inlined; /* compiled into the next frame, and at its address */
+};
+
+#endif
