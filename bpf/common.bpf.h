@@ -67,6 +67,7 @@ struct thread {
 	__u64 sent[SENT_SLOTS];	    /* stack ids that need no lookup */
 	__u64 frame[TS_STACK_FRAMES_MAX];
 	__u32 frame_count;
+	__u8 end, linked; /* of the stack, as in struct ts_stack */
 };
 
 struct process {

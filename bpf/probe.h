@@ -144,15 +144,22 @@ static inline __u64 probe_hash_frame(__u64 hash, __u64 frame)
 	return hash ^ hash >> 32;
 }
 
-/* 0 stands for none. */
-static inline __u64 probe_stack_id(__u64 seed, const void *frames, __u32 count)
+/* A stack that was cut short is not one that ends there. 0 stands for none. */
+static inline __u64 probe_hash_end(__u64 hash, __u32 end)
+{
+	if (end == TS_END_MISSED)
+		hash = probe_hash_frame(hash, end);
+	return hash ? hash : 1;
+}
+
+static inline __u64 probe_stack_id(__u64 seed, const void *frames, __u32 count, __u32 end)
 {
 	const __u64 *frame = frames;
 	__u64 hash = seed;
 
 	for (__u32 i = 0; i < TS_STACK_FRAMES_MAX && i < count; i++)
 		hash = probe_hash_frame(hash, frame[i]);
-	return hash ? hash : 1;
+	return probe_hash_end(hash, end);
 }
 
 /* The kernel's per-CPU worker of one CPU. */

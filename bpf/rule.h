@@ -10,7 +10,7 @@
 #include "proto/event.h"
 
 enum rule_kind {
-	RULE_NONE,   /* nothing is known of a function here */
+	RULE_NONE,   /* nothing is known of a function here; `cfa` is enum ts_stack_end: why */
 	RULE_RSP,    /* CFA = rsp + cfa */
 	RULE_RBP,    /* CFA = rbp + cfa */
 	RULE_AT_RSP, /* CFA = *(rsp + cfa) */
@@ -43,18 +43,6 @@ struct rule {
 #define RULE_SIGNAL_RBP 15
 #define RULE_SIGNAL_RSP 20
 #define RULE_SIGNAL_PC	21
-
-/* How a walk ended. */
-enum walk_end {
-	WALK_COMPLETE,	 /* at the outermost function */
-	WALK_DEPTH,	 /* there was no room for more */
-	WALK_NO_MAPPING, /* at an address in no file: compiled at run time, or the vDSO */
-	WALK_NO_RULE,	 /* at a function that .eh_frame does not know */
-	WALK_BAD,	 /* at one that cannot be followed, or a stack that is not one */
-	WALK_UNREADABLE, /* where the stack was not readable, or not copied */
-	WALK_MISSED,	 /* at a rule that is not known yet */
-	WALK_ENDS
-};
 
 /* Rules that were needed so far, of all processes, in sets of two. Only the daemon writes: while
  * the key is 0 the rule changes. */

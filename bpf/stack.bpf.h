@@ -23,6 +23,8 @@ static __noinline int stack_send(struct thread *thread, __u64 id, bool keep)
 	struct ts_stack head = {
 		.kind = TS_EVENT_STACK,
 		.frame_count = count,
+		.end = thread->end,
+		.linked = thread->linked,
 		.time_ns = bpf_ktime_get_ns(),
 		.id = id,
 	};
@@ -115,6 +117,8 @@ static __always_inline __u64 stack_by_links(struct pt_regs *ctx, struct thread *
 	/* In memory the count is any number to the verifier, so it follows one path from here on,
 	 * and not one for each depth. */
 	thread->frame_count = count;
+	thread->end = TS_END_LINKS;
+	thread->linked = 0;
 	return id ? id : 1;
 }
 

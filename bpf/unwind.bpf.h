@@ -15,9 +15,6 @@
 #define UNWIND_PAGE	4096
 #define UNWIND_SECOND	1000000000
 
-/* How a step went: enum walk_end plus this, or 0. */
-#define UNWIND_ENDED 1
-
 /* How much of the stack may be read at once. A read that fails costs as much as many that do not.
  */
 static __always_inline __u64 unwind_readable(const struct unwinding *unwinding, __u64 at)
@@ -92,7 +89,7 @@ static __always_inline int unwind_signal(struct thread *thread)
 	if (!unwind_word(thread, sp + 8 * RULE_SIGNAL_RBP, &unwinding->bp) ||
 	    !unwind_word(thread, sp + 8 * RULE_SIGNAL_PC, &unwinding->pc) ||
 	    !unwind_word(thread, sp + 8 * RULE_SIGNAL_RSP, &unwinding->sp))
-		return UNWIND_ENDED + WALK_UNREADABLE;
+		return TS_END_UNREADABLE;
 	unwinding->returned = 0;
 	return 0;
 }
@@ -106,34 +103,34 @@ static __always_inline int unwind_follow(struct thread *thread, struct rule rule
 	cfa = (rule.kind == RULE_RSP || rule.kind == RULE_AT_RSP ? unwinding->sp : bp) +
 	      8 * (__s64)rule.cfa;
 	if (rule.kind >= RULE_AT_RSP && !unwind_word(thread, cfa, &cfa))
-		return UNWIND_ENDED + WALK_UNREADABLE;
+		return TS_END_UNREADABLE;
 	if (cfa <= unwinding->sp)
-		return UNWIND_ENDED + WALK_BAD;
+		return TS_END_BAD;
 	if (rule.rbp_kind == RULE_RBP_LOST) {
 		unwinding->bp = 0;
 	} else if (rule.rbp_kind != RULE_RBP_SAME) {
 		if (rule.rbp_kind == RULE_RBP_AT_CFA)
 			bp = cfa;
 		if (!unwind_word(thread, bp + 8 * (__s64)rule.rbp, &unwinding->bp))
-			return UNWIND_ENDED + WALK_UNREADABLE;
+			return TS_END_UNREADABLE;
 	}
 	if (!unwind_word(thread, cfa - 8, &unwinding->pc))
-		return UNWIND_ENDED + WALK_UNREADABLE;
+		return TS_END_UNREADABLE;
 	unwinding->sp = cfa;
 	unwinding->returned = 1;
-	return unwinding->pc ? 0 : UNWIND_ENDED + WALK_COMPLETE;
+	return unwinding->pc ? 0 : TS_END_COMPLETE;
 }
 
-/* Global, so that it is verified once and not for each frame of a stack. */
+/* The end, or 0. Global, so that it is verified once and not for each frame of a stack. */
 __noinline int unwind_step(struct thread *thread)
 {
 	struct rule rule;
 	__u64 packed;
 
 	if (!thread)
-		return UNWIND_ENDED + WALK_BAD;
+		return TS_END_BAD;
 	if (!unwind_rule(&thread->unwinding, &packed))
-		return UNWIND_ENDED + WALK_MISSED;
+		return TS_END_MISSED;
 	rule = rule_unpack(packed);
 	switch (rule.kind) {
 	case RULE_RSP:
@@ -145,15 +142,16 @@ __noinline int unwind_step(struct thread *thread)
 		rule = (struct rule){
 			.kind = RULE_RBP, .cfa = 2, .rbp_kind = RULE_RBP_AT_CFA, .rbp = -2
 		};
+		thread->linked = 1;
 		return unwind_follow(thread, rule);
 	case RULE_SIGNAL:
 		return unwind_signal(thread);
 	case RULE_END:
-		return UNWIND_ENDED + WALK_COMPLETE;
+		return TS_END_COMPLETE;
 	case RULE_NONE:
-		return UNWIND_ENDED + WALK_NO_RULE;
+		return rule.cfa == TS_END_NO_MAPPING ? TS_END_NO_MAPPING : TS_END_NO_RULE;
 	default:
-		return UNWIND_ENDED + WALK_BAD;
+		return TS_END_BAD;
 	}
 }
 
@@ -183,6 +181,7 @@ __noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 	unwinding->words = 0;
 	unwinding->top = unwind_top();
 	unwinding->bp = bp;
+	thread->linked = 0;
 	thread->frame[0] = pc;
 	/* Nothing but the return address is on the stack at a function's entry. */
 	if (!unwind_word(thread, sp, &unwinding->pc))
@@ -197,9 +196,13 @@ __noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 	}
 	if (unwinding->sp - sp < sizeof(thread->window))
 		unwinding->span = unwinding->sp - sp;
+	/* What is missing is not what is asked for. */
+	if (!end || (end == TS_END_MISSED && count >= depth))
+		end = TS_END_DEPTH;
 	thread->frame_count = count;
-	unwinding->id = hash ? hash : 1;
-	return end == UNWIND_ENDED + WALK_MISSED && count < depth;
+	thread->end = end;
+	unwinding->id = probe_hash_end(hash, end);
+	return end == TS_END_MISSED;
 }
 
 /* Sends up to `size` bytes of the stack; a constant, as the ring wants it. */

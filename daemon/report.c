@@ -236,10 +236,10 @@ static void report_cpus(const struct probe_stats *probe, const struct probe_coun
 static void report_unwinding(struct daemon *daemon, const struct probe_stats *probe,
 			     struct status_builder *builder)
 {
-	static const char *const ends[WALK_ENDS] = {
-		[WALK_COMPLETE] = "complete",	  [WALK_DEPTH] = "as deep as set",
-		[WALK_NO_MAPPING] = "in no file", [WALK_NO_RULE] = "without call frame information",
-		[WALK_BAD] = "not followed",	  [WALK_UNREADABLE] = "not readable",
+	static const char *const ends[TS_END_COUNT] = {
+#define X(number, identifier, name, text) [TS_END_##identifier] = text,
+		TS_STACK_ENDS(X)
+#undef X
 	};
 	struct unwinder_stats stats;
 
@@ -248,8 +248,8 @@ static void report_unwinding(struct daemon *daemon, const struct probe_stats *pr
 	unwinder_stats(daemon->unwinder, &stats);
 	status_number(builder, "unwinding", "stacks", false, (int64_t)stats.walks,
 		      "%lu, %lu of them through frame pointers", stats.walks, stats.linked);
-	for (int i = 0; i < WALK_ENDS; i++)
-		if (ends[i] && stats.end[i])
+	for (int i = 0; i < TS_END_COUNT; i++)
+		if (stats.end[i])
 			status_number(builder, "unwinding", "ended", false, (int64_t)stats.end[i],
 				      "%lu %s", stats.end[i], ends[i]);
 	status_number(builder, "unwinding", "rules", false, (int64_t)stats.filed,

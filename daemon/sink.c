@@ -149,6 +149,8 @@ static void sink_stack(struct daemon *daemon, const struct core_process *process
 	}
 	job->stack_id = stack->id;
 	job->process = process->id;
+	job->end = stack->end;
+	job->linked = stack->linked;
 	maps_catch_up(daemon->maps);
 	for (uint32_t i = 0; i < stack->frame_count; i++) {
 		struct symbol_frame *frame = &job->frame[i];
@@ -199,7 +201,12 @@ void daemon_stack_named(void *data, struct symbol_job *job)
 			.kind = named->kind,
 		};
 	}
-	store_add_stack(daemon->store, job->stack_id, job->process, frame, count);
+	store_add_stack(daemon->store, &(struct store_stack){ .id = job->stack_id,
+							      .process = job->process,
+							      .frame = frame,
+							      .count = count,
+							      .end = job->end,
+							      .linked = job->linked });
 }
 
 const struct core_sink daemon_sink = { .op = sink_op, .row = sink_row };

@@ -29,6 +29,8 @@ static void give_stack(struct daemon *daemon, const struct unwound *unwound)
 	*stack = (struct ts_stack){
 		.kind = TS_EVENT_STACK,
 		.frame_count = (uint16_t)unwound->count,
+		.end = (uint8_t)unwound->end,
+		.linked = unwound->linked,
 		.tgid = unwound->tgid,
 		.tid = unwound->tid,
 		.time_ns = unwound->time_ns,

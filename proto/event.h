@@ -302,12 +302,32 @@ struct ts_event {
 	};
 };
 
+/* number, identifier, name, where a stack ends. Numbers are stored. */
+#define TS_STACK_ENDS(X)                                                                           \
+	X(0, LINKS, "frame-pointers", "where its frame pointers end")                              \
+	X(1, COMPLETE, "complete", "at the outermost function")                                    \
+	X(2, DEPTH, "depth", "as deep as the setting stack_depth allows")                          \
+	X(3, MISSED, "missed", "at a function that was not known in time")                         \
+	X(4, NO_MAPPING, "no-mapping", "at code that is in no file")                               \
+	X(5, NO_RULE, "no-rule", "at a function without call frame information")                   \
+	X(6, BAD, "bad", "at a function that cannot be followed")                                  \
+	X(7, UNREADABLE, "unreadable", "where the stack was not readable")
+
+enum ts_stack_end {
+#define X(number, identifier, name, text) TS_END_##identifier = number,
+	TS_STACK_ENDS(X)
+#undef X
+		TS_END_COUNT
+};
+
 /* Frames are return addresses, innermost first; frame[0] is the probed function itself.
  * The id is a hash over the process and the frames, so equal stacks of one process have one id. */
 struct ts_stack {
 	__u16 kind; /* TS_EVENT_STACK */
 	__u16 frame_count;
-	__u32 reserved;
+	__u8 end;    /* enum ts_stack_end */
+	__u8 linked; /* 1: some frames have no rule, and were followed by their frame pointers */
+	__u16 reserved;
 	__u32 tgid;
 	__u32 tid;
 	__u64 time_ns;

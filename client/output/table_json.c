@@ -1,7 +1,8 @@
 /* Table as JSON: {"query":…,"rows":[{…}],"loss":{…}}, an interface (docs/queries.md). Integers are
  * in base units, times are CLOCK_MONOTONIC nanoseconds, a stack is an array of texts, innermost
- * first, and once more, as `frames`, of objects; and losses are counted by reason. "truncated":true
- * ends an answer with more rows than the limit; "note" has remarks, if any. */
+ * first, and once more, as `frames`, of objects, with where it ends in a field of its own; and
+ * losses are counted by reason. "truncated":true ends an answer with more rows than the limit;
+ * "note" has remarks, if any. */
 #include <inttypes.h>
 
 #include "client/output/json.h"
@@ -63,6 +64,16 @@ static void write_frames(FILE *out, const Tracesmith__V1__Stack *stack)
 	fputc(']', out);
 }
 
+static void write_end(FILE *out, const Tracesmith__V1__Stack *stack)
+{
+	if (stack->end[0]) {
+		fputs(",\"stack_end\":", out);
+		json_string(out, stack->end);
+	}
+	if (stack->linked)
+		fputs(",\"stack_linked\":true", out);
+}
+
 static void write_value(FILE *out, const Tracesmith__V1__Value *value,
 			Tracesmith__V1__Columns__Type type)
 {
@@ -83,6 +94,7 @@ static void write_value(FILE *out, const Tracesmith__V1__Value *value,
 		write_stack(out, value->stack);
 		if (value->stack->n_detail)
 			write_frames(out, value->stack);
+		write_end(out, value->stack);
 		break;
 	default:
 		fputs("null", out);

@@ -8,9 +8,11 @@
 
 #include "client/output/loss.h"
 #include "client/output/table.h"
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
+#include "proto/event.h"
 
 #define GAP	     2
 #define SHRUNK_MIN   24 /* shorter text is meaningless */
@@ -125,6 +127,24 @@ static char *format_cell(const struct table *table, const Tracesmith__V1__Value 
 	}
 }
 
+/* Where a stack ends that does not lead to the outermost function. */
+static void write_end(FILE *file, const Tracesmith__V1__Stack *stack)
+{
+	static const struct {
+		const char *name, *text;
+	} ends[] = {
+#define X(number, identifier, name, text) [number] = { name, text },
+		TS_STACK_ENDS(X)
+#undef X
+	};
+
+	for (size_t i = TS_END_COMPLETE + 1; i < ARRAY_SIZE(ends); i++)
+		if (strcmp(stack->end, ends[i].name) == 0)
+			fprintf(file, "      (ends %s)\n", ends[i].text);
+	if (stack->linked)
+		fputs("      (some frames are known by their frame pointers only)\n", file);
+}
+
 static int format_stack(const Tracesmith__V1__Stack *stack, char **ret)
 {
 	size_t size = 0, shown = stack->n_frame < FRAMES_SHOWN ? stack->n_frame : FRAMES_SHOWN;
@@ -140,6 +160,7 @@ static int format_stack(const Tracesmith__V1__Stack *stack, char **ret)
 	}
 	if (shown < stack->n_frame)
 		fprintf(file, "      and %zu more\n", stack->n_frame - shown);
+	write_end(file, stack);
 	if (fclose(file) != 0)
 		return -ENOMEM;
 	free(*ret);

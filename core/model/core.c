@@ -254,7 +254,8 @@ static int core_take_stack(struct core *core, const void *record, size_t size)
 		return core_bad(core, NULL);
 	memcpy(copy, record, size < sizeof(copy) ? size : sizeof(copy));
 	process = process_by_pid(core, stack->tgid);
-	if (!stack->id || !stack->frame_count || stack->frame_count > TS_STACK_FRAMES_MAX ||
+	if (!stack->id || stack->end >= TS_END_COUNT || !stack->frame_count ||
+	    stack->frame_count > TS_STACK_FRAMES_MAX ||
 	    size < sizeof(*stack) + stack->frame_count * sizeof(stack->frame[0]) ||
 	    !core_time_ok(core, stack->time_ns))
 		return core_bad(core, process);

@@ -31,6 +31,7 @@ struct record_frame {
 struct record_stack {
 	uint64_t id;
 	uint32_t process, count;
+	uint8_t end, linked; /* as in struct ts_stack */
 	struct record_frame frame[];
 };
 

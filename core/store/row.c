@@ -66,6 +66,12 @@ static const struct row_column collect_state_columns[] = {
 	OWN(name, "TEXT NOT NULL"),
 };
 
+static const struct row_column stack_end_columns[] = {
+	OWN_KEY(id),
+	OWN(name, "TEXT NOT NULL"),
+	OWN(text, "TEXT NOT NULL"),
+};
+
 static const struct row_column loss_reason_columns[] = {
 	OWN_KEY(id),
 	OWN(name, "TEXT NOT NULL"),
@@ -153,6 +159,8 @@ static const struct row_column stack_columns[] = {
 	FIELD(record_stack, id, KEY),
 	FIELD_AS(record_stack, process, REPLACE, process, "INTEGER NOT NULL", 0),
 	GIVEN(batch, "INTEGER NOT NULL DEFAULT 0", BATCH, REPLACE, ROW_UNRECORDED),
+	FIELD_AS(record_stack, end, REPLACE, ended, "INTEGER NOT NULL DEFAULT 0", 0),
+	FIELD_AS(record_stack, linked, REPLACE, linked, "INTEGER NOT NULL DEFAULT 0", 0),
 };
 
 static const struct row_column frame_columns[] = {
@@ -336,6 +344,7 @@ const struct row_table row_tables[] = {
 	{ COLUMNS(pool_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(frame_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(collect_state), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS(stack_end), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(loss_reason), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(detail), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(function), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },

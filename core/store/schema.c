@@ -149,12 +149,15 @@ static const char *const steps[] = {
 	"INTEGER, hit_ns INTEGER,"
 	" cpu_ppm INTEGER, told_ns INTEGER, PRIMARY KEY(process, part)) WITHOUT ROWID;",
 
-	/* 9: lines, and frames of interpreters. */
+	/* 9: lines, frames of interpreters, and how a stack ends. */
 	"ALTER TABLE frame ADD COLUMN kind INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE frame ADD COLUMN source TEXT;"
 	"ALTER TABLE frame ADD COLUMN line INTEGER;"
 	"ALTER TABLE frame ADD COLUMN inlined INTEGER NOT NULL DEFAULT 0;"
-	"CREATE TABLE frame_kind(id INTEGER PRIMARY KEY, name TEXT NOT NULL);",
+	"CREATE TABLE frame_kind(id INTEGER PRIMARY KEY, name TEXT NOT NULL);"
+	"ALTER TABLE stack ADD COLUMN ended INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE stack ADD COLUMN linked INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE stack_end(id INTEGER PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL);",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))
@@ -311,6 +314,12 @@ static const struct name collect_states[] = {
 #undef X
 };
 
+static const struct name stack_ends[] = {
+#define X(number, identifier, name, text) { number, 0, name, text },
+	TS_STACK_ENDS(X)
+#undef X
+};
+
 static const struct name frame_kinds[] = {
 #define X(number, identifier, name) { number, 0, name, NULL },
 	FRAME_KINDS(X)
@@ -335,6 +344,8 @@ static const struct {
 	{ "INSERT OR REPLACE INTO detail VALUES(?1, ?2, ?3)", details, ARRAY_SIZE(details) },
 	{ "INSERT OR REPLACE INTO collect_state VALUES(?1, ?3)", collect_states,
 	  ARRAY_SIZE(collect_states) },
+	{ "INSERT OR REPLACE INTO stack_end VALUES(?1, ?3, ?4)", stack_ends,
+	  ARRAY_SIZE(stack_ends) },
 	{ "INSERT OR REPLACE INTO pool_kind VALUES(?1, ?3)", pool_kinds, ARRAY_SIZE(pool_kinds) },
 	{ "INSERT OR REPLACE INTO frame_kind VALUES(?1, ?3)", frame_kinds,
 	  ARRAY_SIZE(frame_kinds) },

@@ -277,9 +277,10 @@ void store_add_process_detail(struct store *store, uint32_t process,
 	record->container = put_text(record->text, &used, detail->container);
 }
 
-void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
-		     const struct frame *frame, uint32_t count)
+void store_add_stack(struct store *store, const struct store_stack *stack)
 {
+	const struct frame *frame = stack->frame;
+	uint32_t count = stack->count;
 	size_t size, used = 0;
 	struct record_stack *record;
 	char *text;
@@ -293,8 +294,10 @@ void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
 	record = queue_add_record(store->queue, CORE_ROW_STACK, size);
 	if (!record)
 		return;
-	record->id = stack_id;
-	record->process = process;
+	record->id = stack->id;
+	record->process = stack->process;
+	record->end = stack->end;
+	record->linked = stack->linked;
 	record->count = count;
 	text = (char *)&record->frame[count];
 	for (uint32_t i = 0; i < count; i++) {

@@ -76,8 +76,14 @@ void store_add_process_detail(struct store *store, uint32_t process,
 			      const struct store_process_detail *detail);
 
 /* The innermost frame first; of more than FRAMES_MAX the outermost are left out. */
-void store_add_stack(struct store *store, uint64_t stack_id, uint32_t process,
-		     const struct frame *frame, uint32_t count);
+struct store_stack {
+	uint64_t id;
+	uint32_t process;
+	const struct frame *frame;
+	uint32_t count;
+	uint8_t end, linked; /* as in struct ts_stack */
+};
+void store_add_stack(struct store *store, const struct store_stack *stack);
 
 /* Before a commit: ops that started since then were not added yet, 0: all were. */
 void store_pending(struct store *store, uint64_t oldest_ns);

@@ -28,7 +28,8 @@ struct symbol_job {
 	uint64_t stack_id;
 	uint32_t process; /* id of the process row */
 	uint32_t count;
-	struct list link; /* the symbolizer's */
+	uint8_t end, linked; /* as in struct ts_stack */
+	struct list link;    /* the symbolizer's */
 	struct symbol_frame frame[];
 };
 

@@ -46,7 +46,6 @@ struct unwinder {
 	struct learned learned[TS_STACK_FRAMES_MAX];
 	uint32_t learned_count;
 	struct unwound unwound;
-	bool linked;
 	struct file file[LIMIT_UNWIND_FILES];
 	uint64_t uses;
 
@@ -172,8 +171,8 @@ static void on_work(uv_work_t *work)
 	walk(&source, at, miss->returned, unwound->frame + known, miss->depth - known, &walked);
 	unwound->count = known + walked.count;
 	unwound->end = walked.end;
-	unwound->id = probe_stack_id(miss->seed, unwound->frame, unwound->count);
-	unwinder->linked = walked.linked;
+	unwound->linked = walked.linked;
+	unwound->id = probe_stack_id(miss->seed, unwound->frame, unwound->count, unwound->end);
 }
 
 static void free_spans(struct unwinder *unwinder)
@@ -203,7 +202,7 @@ static void on_done(uv_work_t *work, int status)
 	for (uint32_t i = 0; i < unwinder->learned_count; i++)
 		rules_put(&unwinder->rules, unwinder->learned[i].key, unwinder->learned[i].rule);
 	unwinder->stats.walks++;
-	unwinder->stats.linked += unwinder->linked;
+	unwinder->stats.linked += unwinder->unwound.linked;
 	unwinder->stats.end[unwinder->unwound.end]++;
 	unwinder->config.done(unwinder->config.data, &unwinder->unwound);
 }

@@ -19,7 +19,8 @@ struct unwound {
 	uint32_t tgid, tid;
 	uint64_t time_ns;
 	uint64_t id; /* as if the programs had walked it */
-	enum walk_end end;
+	enum ts_stack_end end;
+	bool linked;
 	uint32_t count;
 	uint64_t frame[TS_STACK_FRAMES_MAX];
 };
@@ -43,7 +44,7 @@ int unwinder_take(struct unwinder *unwinder, const void *miss, size_t size);
 struct unwinder_stats {
 	uint64_t walks, filed, replaced; /* stacks; rules, and those that had to go for them */
 	uint64_t linked;		 /* stacks with frames that have no rules */
-	uint64_t end[WALK_ENDS];
+	uint64_t end[TS_END_COUNT];
 };
 void unwinder_stats(const struct unwinder *unwinder, struct unwinder_stats *ret);
 

@@ -28,7 +28,7 @@ static uint64_t words(uint64_t at, int64_t count)
 	return at + (uint64_t)count * WORD;
 }
 
-static int end(struct walker *w, enum walk_end how)
+static int end(struct walker *w, enum ts_stack_end how)
 {
 	w->ret->end = how;
 	return -ECANCELED;
@@ -42,7 +42,7 @@ static int step_signal(struct walker *w)
 	if (!word(w, words(sp, RULE_SIGNAL_RBP), &from.bp) ||
 	    !word(w, words(sp, RULE_SIGNAL_RSP), &from.sp) ||
 	    !word(w, words(sp, RULE_SIGNAL_PC), &from.pc))
-		return end(w, WALK_UNREADABLE);
+		return end(w, TS_END_UNREADABLE);
 	w->at = from;
 	w->returned = false;
 	return 0;
@@ -54,8 +54,8 @@ static int find_cfa(struct walker *w, struct rule rule, uint64_t *ret)
 
 	*ret = words(base, rule.cfa);
 	if ((rule.kind == RULE_AT_RSP || rule.kind == RULE_AT_RBP) && !word(w, *ret, ret))
-		return end(w, WALK_UNREADABLE);
-	return *ret > w->at.sp ? 0 : end(w, WALK_BAD);
+		return end(w, TS_END_UNREADABLE);
+	return *ret > w->at.sp ? 0 : end(w, TS_END_BAD);
 }
 
 static int step_frame(struct walker *w, struct rule rule)
@@ -70,12 +70,12 @@ static int step_frame(struct walker *w, struct rule rule)
 		bp = 0;
 	else if (rule.rbp_kind != RULE_RBP_SAME &&
 		 !word(w, words(rule.rbp_kind == RULE_RBP_AT_CFA ? cfa : bp, rule.rbp), &bp))
-		return end(w, WALK_UNREADABLE);
+		return end(w, TS_END_UNREADABLE);
 	if (!word(w, cfa - WORD, &pc))
-		return end(w, WALK_UNREADABLE);
+		return end(w, TS_END_UNREADABLE);
 	w->at = (struct walk_registers){ pc, cfa, bp };
 	w->returned = true;
-	return pc ? 0 : end(w, WALK_COMPLETE);
+	return pc ? 0 : end(w, TS_END_COMPLETE);
 }
 
 /* As code with a frame pointer leaves the stack. */
@@ -109,14 +109,14 @@ static void tell(const struct walker *w, struct rule rule)
 }
 
 /* Without a rule. */
-static int step_link(struct walker *w, enum walk_end why)
+static int step_link(struct walker *w, enum ts_stack_end why)
 {
 	struct rule rule = { .kind = RULE_LINK };
 
 	if (!w->links)
 		w->links = links_lead_out(w);
 	if (!w->links) {
-		rule.kind = RULE_NONE;
+		rule = (struct rule){ .kind = RULE_NONE, .cfa = (int32_t)why };
 		tell(w, rule);
 		return end(w, why);
 	}
@@ -131,17 +131,17 @@ static int step(struct walker *w)
 	struct rule rule = { .kind = RULE_NONE };
 
 	if (w->source->rule(w->source->data, w->at.pc, w->returned, &rule) < 0)
-		return step_link(w, WALK_NO_MAPPING);
+		return step_link(w, TS_END_NO_MAPPING);
 	if (rule.kind == RULE_NONE)
-		return step_link(w, WALK_NO_RULE);
+		return step_link(w, TS_END_NO_RULE);
 	tell(w, rule);
 	switch (rule.kind) {
 	case RULE_SIGNAL:
 		return step_signal(w);
 	case RULE_END:
-		return end(w, WALK_COMPLETE);
+		return end(w, TS_END_COMPLETE);
 	case RULE_BAD:
-		return end(w, WALK_BAD);
+		return end(w, TS_END_BAD);
 	default:
 		return step_frame(w, rule);
 	}
@@ -155,7 +155,7 @@ void walk(const struct walk_source *source, struct walk_registers registers, boo
 	};
 	int r = 0;
 
-	*ret = (struct walk){ .end = WALK_DEPTH };
+	*ret = (struct walk){ .end = TS_END_DEPTH };
 	while (r == 0 && ret->count < max) {
 		frame[ret->count++] = w.at.pc;
 		r = step(&w);

@@ -30,7 +30,7 @@ struct walk_source {
 
 struct walk {
 	uint32_t count; /* frames: where the program was, then return addresses, innermost first */
-	enum walk_end end;
+	enum ts_stack_end end;
 	bool linked; /* some have no rule, and were followed by their frame pointers */
 };
 

@@ -151,7 +151,10 @@ static void add_stacks(struct store *store, uint32_t process)
 	};
 
 	for (uint32_t i = 1; i <= STACKS; i++)
-		store_add_stack(store, process * STACKS + i, process, frame, 4);
+		store_add_stack(store, &(struct store_stack){ .id = process * STACKS + i,
+							      .process = process,
+							      .frame = frame,
+							      .count = 4 });
 }
 
 static void add_process(struct store *store, uint32_t id, uint64_t first_ns)

@@ -155,7 +155,7 @@ static const char *const made_tables[] = {
 	"boot",	       "process",    "stream",	   "function",	    "kind",	   "detail",
 	"memory_kind", "name",	     "stack",	   "frame",	    "device",	   "rollup",
 	"work",	       "busy",	     "loss",	   "collect",	    "pool",	   "memory",
-	"pool_kind",   "frame_kind", "allocation", "collect_state", "loss_reason",
+	"pool_kind",   "frame_kind", "allocation", "collect_state", "loss_reason", "stack_end",
 };
 
 /* The whole store, told at `now_ns`. */

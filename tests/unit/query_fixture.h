@@ -180,10 +180,11 @@ static inline void add_allocation(struct store *store, uint64_t id, uint32_t pro
 	store_add(store, &allocation);
 }
 
-/* In JSON: a stack of one frame without a line. */
+/* In JSON: a stack of one frame without a line, complete. */
 #define STACK_OF(function, module)                                                                 \
 	"[\"" function "\"],\"frames\":[{\"kind\":\"native\",\"function\":\"" function             \
-	"\",\"module\":\"" module "\",\"file\":null,\"line\":null,\"inlined\":false}]"
+	"\",\"module\":\"" module "\",\"file\":null,\"line\":null,\"inlined\":false}]"             \
+	",\"stack_end\":\"complete\""
 
 #define QUERY(...)                                                                                 \
 	(Tracesmith__V1__QueryRequest)                                                             \

@@ -63,7 +63,9 @@ static void add_things(struct store *store, uint64_t *seed)
 		store_add_name(store, i, text, strlen(text));
 	}
 	for (uint64_t i = 1; i <= STACKS; i++)
-		store_add_stack(store, i, 1, frames, 3);
+		store_add_stack(store,
+				&(struct store_stack){
+					.id = i, .process = 1, .frame = frames, .count = 3 });
 }
 
 static void add_sums(struct store *store, uint64_t *seed)

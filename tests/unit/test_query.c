@@ -14,7 +14,8 @@
 	"{\"kind\":\"python\",\"function\":\"train\",\"module\":null,"                             \
 	"\"file\":\"/home/ann/train.py\",\"line\":31,\"inlined\":false},"                          \
 	"{\"kind\":\"native\",\"function\":null,\"module\":null,"                                  \
-	"\"file\":null,\"line\":null,\"inlined\":false}]"
+	"\"file\":null,\"line\":null,\"inlined\":false}],\"stack_end\":\"no-rule\","               \
+	"\"stack_linked\":true"
 
 static void add_names(struct store *store)
 {
@@ -36,8 +37,8 @@ static void add_names(struct store *store)
 	};
 	const struct frame healthy = FRAME(0x10, 0x10, "/lib/libcuda.so.1", "cuMemAlloc_v2");
 
-	store_add_stack(store, STACK_LEAK, 1, leak, 5);
-	store_add_stack(store, STACK_HEALTHY, 1, &healthy, 1);
+	store_add_stack(store, &(struct store_stack){ STACK_LEAK, 1, leak, 5, TS_END_NO_RULE, 1 });
+	store_add_stack(store, &(struct store_stack){ STACK_HEALTHY, 1, &healthy, 1, 0, 0 });
 }
 
 static void add_rollups(struct store *store)

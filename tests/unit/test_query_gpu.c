@@ -133,7 +133,8 @@ static void add_names(struct store *store)
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		store_add_name(store, names[i].id, names[i].text, strlen(names[i].text));
-	store_add_stack(store, STACK, EXACT, frames, 2);
+	store_add_stack(store,
+			&(struct store_stack){ STACK, EXACT, frames, 2, TS_END_COMPLETE, 0 });
 }
 
 static void add_devices(struct store *store)

@@ -258,7 +258,8 @@ static void rows_are_told_when_they_are_new(void **state)
 	struct frame frame = { .address = 1, .function = "main" };
 
 	store_add_name(f->store, 77, "_Z6reducePKfPfi", 15);
-	store_add_stack(f->store, 5, 1, &frame, 1);
+	store_add_stack(f->store, &(struct store_stack){
+					  .id = 5, .process = 1, .frame = &frame, .count = 1 });
 	add_rollup(f->store, 1, 1, OP_LAUNCH, 3, (struct core_rollup){ .second = NOW_S - 40 });
 	add_ops(f, 1, begin_ns);
 	ask_for(f, recorder, RECORD(.since_ns = 1));
@@ -270,8 +271,10 @@ static void rows_are_told_when_they_are_new(void **state)
 	assert_int_equal(*rows_of(recorder, "memory"), 0);
 
 	store_add_name(f->store, 78, "other", 5);
-	store_add_stack(f->store, 6, 2, &frame, 1);
-	store_add_stack(f->store, 7, 2, &frame, 1);
+	store_add_stack(f->store, &(struct store_stack){
+					  .id = 6, .process = 2, .frame = &frame, .count = 1 });
+	store_add_stack(f->store, &(struct store_stack){
+					  .id = 7, .process = 2, .frame = &frame, .count = 1 });
 	add_rollup(f->store, 2, 1, OP_LAUNCH, 3, (struct core_rollup){ .second = NOW_S - 25 });
 	fixture_commit(f, begin_ns + 20 * SECOND_NS);
 	ask_for(f, recorder, RECORD(.since_ns = 1));
@@ -295,7 +298,9 @@ static void rows_of_others_are_left_out(void **state)
 	uint32_t pid = 1002;
 
 	for (uint32_t i = 1; i <= 2; i++) {
-		store_add_stack(f->store, 5 + i, i, &frame, 1);
+		store_add_stack(f->store,
+				&(struct store_stack){
+					.id = 5 + i, .process = i, .frame = &frame, .count = 1 });
 		add_rollup(f->store, i, 1, OP_LAUNCH, 3, (struct core_rollup){ 0 });
 		add_allocation(f->store, i, i, 64, 0, 1, 5);
 	}

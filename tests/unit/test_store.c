@@ -69,10 +69,12 @@ static void add_process_with_belongings(struct store *store)
 						.live_bytes = 4096,
 						.live_count = 1,
 						.peak_bytes = 8192 });
-	store_add_stack(store, 0xfedcba9876543210, 4,
-			(struct frame[]){ FRAME(0x1000, 0x10, "/lib/libcuda.so.1", "cuMemAlloc"),
-					  FRAME(0x2000, 0, NULL, NULL) },
-			2);
+	store_add_stack(store, &(struct store_stack){
+				       0xfedcba9876543210, 4,
+				       (struct frame[]){ FRAME(0x1000, 0x10, "/lib/libcuda.so.1",
+							       "cuMemAlloc"),
+							 FRAME(0x2000, 0, NULL, NULL) },
+				       2, 0, 0 });
 }
 
 static void rows_say_what_was_added(void **state)
@@ -328,7 +330,8 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		"ALTER TABLE chunk DROP COLUMN batch;"
 		"ALTER TABLE chunk DROP COLUMN first_batch;"
 		"CREATE INDEX chunk_small ON chunk(boot, first_ns) WHERE ops < 4096;"
-		"ALTER TABLE stack DROP COLUMN batch;"
+		"ALTER TABLE stack DROP COLUMN batch; ALTER TABLE stack DROP COLUMN ended;"
+		"ALTER TABLE stack DROP COLUMN linked; DROP TABLE stack_end;"
 		"ALTER TABLE boot DROP COLUMN next_batch;"
 		"ALTER TABLE boot DROP COLUMN oldest_pending_ns;"
 		"ALTER TABLE function DROP COLUMN effect;"

@@ -115,7 +115,9 @@ static void what_is_older_than_the_limit_goes(void **state)
 	assert_int_equal(fixture_open(f), 0);
 	store_add(f->store, &(struct core_process){ .id = 1, .pid = 5, .exit_ns = 12 * SECOND_NS });
 	store_add(f->store, &(struct core_process){ .id = 2, .pid = 6 });
-	store_add_stack(f->store, 77, 1, (struct frame[]){ FRAME(1, 1, "a", "b") }, 1);
+	store_add_stack(
+		f->store,
+		&(struct store_stack){ 77, 1, (struct frame[]){ FRAME(1, 1, "a", "b") }, 1, 0, 0 });
 	for (uint32_t i = 1; i <= 2; i++) {
 		uint64_t second = i == 1 ? 11 : 4000;
 

@@ -156,7 +156,7 @@ static void assert_frames(const char *name, const struct process *process, const
 }
 
 /* As long as the truth, and equal to it. `frames`: at least so many. */
-static void assert_equal(const char *name, uint32_t frames, enum walk_end end)
+static void assert_equal(const char *name, uint32_t frames, enum ts_stack_end end)
 {
 	struct process *process = process_load(name);
 	uint64_t frame[DUMP_FRAMES];
@@ -184,9 +184,9 @@ static void stacks_of_traps_are_whole(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		assert_equal(rows[i].name, rows[i].frames, WALK_COMPLETE);
+		assert_equal(rows[i].name, rows[i].frames, TS_END_COMPLETE);
 	/* The C library's start of a coroutine has no rule. */
-	assert_equal("coroutine", 4, WALK_NO_RULE);
+	assert_equal("coroutine", 4, TS_END_NO_RULE);
 }
 
 static void a_stack_that_was_not_copied_ends_there(void **state)
@@ -198,11 +198,11 @@ static void a_stack_that_was_not_copied_ends_there(void **state)
 	process->dump.other_size = 0;
 	walked = process_walk(process, frame, DUMP_FRAMES);
 	assert_frames("signal-stack", process, frame, walked.count);
-	assert_int_equal(walked.end, WALK_UNREADABLE);
+	assert_int_equal(walked.end, TS_END_UNREADABLE);
 	assert_in_range(walked.count, 4, process->dump.frames - 1);
 	process->dump.size = 100;
 	walked = process_walk(process, frame, DUMP_FRAMES);
-	assert_int_equal(walked.end, WALK_UNREADABLE);
+	assert_int_equal(walked.end, TS_END_UNREADABLE);
 	process_free(process);
 }
 
@@ -213,7 +213,7 @@ static void a_walk_has_no_more_frames_than_there_is_room_for(void **state)
 	struct walk walked = process_walk(process, frame, ARRAY_SIZE(frame));
 
 	assert_int_equal(walked.count, ARRAY_SIZE(frame));
-	assert_int_equal(walked.end, WALK_DEPTH);
+	assert_int_equal(walked.end, TS_END_DEPTH);
 	assert_frames("deep", process, frame, walked.count);
 	process_free(process);
 }
@@ -225,7 +225,7 @@ static void frame_pointers_lead_out_of_compiled_code(void **state)
 	uint64_t frame[DUMP_FRAMES];
 	struct walk walked = process_walk(process, frame, DUMP_FRAMES);
 
-	assert_int_equal(walked.end, WALK_COMPLETE);
+	assert_int_equal(walked.end, TS_END_COMPLETE);
 	assert_true(walked.linked);
 	assert_true(walked.count >= 7);
 	process_free(process);
@@ -235,8 +235,8 @@ static void without_a_rule_or_a_frame_pointer_a_stack_ends(void **state)
 {
 	static const struct {
 		const char *name;
-		enum walk_end end;
-	} rows[] = { { "compiled-bare", WALK_NO_MAPPING }, { "unknown", WALK_NO_RULE } };
+		enum ts_stack_end end;
+	} rows[] = { { "compiled-bare", TS_END_NO_MAPPING }, { "unknown", TS_END_NO_RULE } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct process *process = process_load(rows[i].name);
@@ -267,7 +267,7 @@ static void stacks_of_python_are_whole(void **state)
 		 "exit(inner(3))\n",
 		 UNWIND_DUMP, directory);
 	run(arguments);
-	assert_equal("python", 20, WALK_COMPLETE);
+	assert_equal("python", 20, TS_END_COMPLETE);
 }
 
 /* Whatever the stack holds, the walk ends, within its memory. */

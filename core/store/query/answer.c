@@ -95,6 +95,7 @@ int answer_open(struct answer *answer, const struct query_job *job)
 void answer_close(struct answer *answer)
 {
 	sqlite3_finalize(answer->frames);
+	sqlite3_finalize(answer->end);
 	if (answer->job->reader)
 		reader_reset(answer->job->reader);
 	else

@@ -36,6 +36,7 @@ struct answer {
 	struct answer_window window;
 	uint32_t about;		/* enum query_about */
 	sqlite3_stmt *frames;	/* of a stack, prepared when first needed */
+	sqlite3_stmt *end;	/* of a stack, likewise */
 	struct remarks remarks; /* on what it says or does not */
 	struct arena arena;	/* of the batch */
 	Tracesmith__V1__Row **batch;

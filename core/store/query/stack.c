@@ -13,6 +13,8 @@
 #define FRAMES_SQL                                                                                 \
 	"SELECT symbol, file, offset, address, kind, source, line, inlined FROM frame"             \
 	" WHERE stack = ? AND depth > 0 ORDER BY depth"
+#define END_SQL                                                                                    \
+	"SELECT e.name, s.linked FROM stack s JOIN stack_end e ON e.id = s.ended WHERE s.id = ?"
 #define NUMBER_MAX 24
 
 typedef Tracesmith__V1__Frame Frame;
@@ -92,6 +94,30 @@ static int read_frames(struct answer *answer, Tracesmith__V1__Stack *stack)
 	return step == SQLITE_DONE || step == SQLITE_ROW ? 0 : answer_fail_sqlite(answer);
 }
 
+/* Of a file that an older version recorded nothing is known. */
+static int read_end(struct answer *answer, Tracesmith__V1__Stack *stack)
+{
+	int step = sqlite3_step(answer->end);
+	const char *name;
+
+	if (step != SQLITE_ROW)
+		return step == SQLITE_DONE ? 0 : answer_fail_sqlite(answer);
+	name = (const char *)sqlite3_column_text(answer->end, 0);
+	stack->end = name ? arena_text(&answer->arena, name, strlen(name)) : NULL;
+	stack->linked = sqlite3_column_int(answer->end, 1);
+	return stack->end ? 0 : -ENOMEM;
+}
+
+static int prepare(struct answer *answer)
+{
+	int r;
+
+	if (answer->end)
+		return 0;
+	r = answer->frames ? 0 : answer_prepare(answer, FRAMES_SQL, &answer->frames);
+	return r < 0 ? r : answer_prepare(answer, END_SQL, &answer->end);
+}
+
 int answer_stack(struct answer *answer, int64_t id, Tracesmith__V1__Stack **ret)
 {
 	Tracesmith__V1__Stack *stack;
@@ -100,11 +126,9 @@ int answer_stack(struct answer *answer, int64_t id, Tracesmith__V1__Stack **ret)
 	*ret = NULL;
 	if (!id)
 		return 0;
-	if (!answer->frames) {
-		r = answer_prepare(answer, FRAMES_SQL, &answer->frames);
-		if (r < 0)
-			return r;
-	}
+	r = prepare(answer);
+	if (r < 0)
+		return r;
 	stack = arena_get(&answer->arena, sizeof(*stack));
 	if (!stack)
 		return -ENOMEM;
@@ -116,7 +140,12 @@ int answer_stack(struct answer *answer, int64_t id, Tracesmith__V1__Stack **ret)
 	sql_bind(answer->frames, id);
 	r = read_frames(answer, stack);
 	sqlite3_reset(answer->frames);
-	if (r == 0 && stack->n_frame)
+	if (r < 0 || !stack->n_frame)
+		return r;
+	sql_bind(answer->end, id);
+	r = read_end(answer, stack);
+	sqlite3_reset(answer->end);
+	if (r == 0)
 		*ret = stack;
 	return r;
 }
