@@ -289,7 +289,7 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 	if (!process || BPF_CORE_READ(task, signal, live.counter) != 0)
 		return 0;
 	if (process->announced)
-		process_send(TS_EVENT_EXIT, task, BPF_CORE_READ(task, exit_code));
+		process_send_exit(task);
 	bpf_map_delete_elem(&processes, &tgid);
 	bpf_map_delete_elem(&hits, &tgid);
 	bpf_map_delete_elem(&mappings, &tgid);
@@ -307,7 +307,7 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 	if (!process)
 		return 0;
 	if (process->announced)
-		process_send(TS_EVENT_EXEC, task, 0);
+		process_announce(TS_EVENT_EXEC, task);
 	process->generation = 0;
 	bpf_task_storage_delete(&threads, task);
 	return 0;

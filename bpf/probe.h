@@ -77,6 +77,15 @@ enum probe_choice {
 	PROBE_CHOICE_ALL,
 };
 
+/* A PROCESS or EXEC event is followed by the command line, with a NUL after each argument: a
+ * process of a moment has none in /proc when the daemon looks. */
+#define PROBE_COMMAND_MAX 892
+struct probe_announcement {
+	struct ts_event event;
+	__u32 command_size; /* 0: not read */
+	char command[PROBE_COMMAND_MAX];
+};
+
 /* No function of a library: the one that is called to see what a hit costs. */
 enum { PROBE_CALIBRATION = PROBE_FUNCTIONS_MAX - 1 };
 

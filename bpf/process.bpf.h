@@ -48,21 +48,10 @@ static __always_inline __u32 task_own_pid(struct task_struct *task)
 	return nr;
 }
 
-static __always_inline int process_send(__u16 kind, struct task_struct *task, __s32 exit_code)
+static __always_inline void process_fill(struct ts_event *ev, __u16 kind, struct task_struct *task)
 {
 	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-	struct ts_event *ev;
-	__u64 wake;
 
-	ring_has_room(true, &wake);
-	/* The daemon reads from /proc what only /proc has, while the process is there. */
-	if (kind != TS_EVENT_EXIT)
-		wake = BPF_RB_FORCE_WAKEUP;
-	ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
-	if (!ev) {
-		COUNT(processes_lost);
-		return -1;
-	}
 	__builtin_memset(ev, 0, sizeof(*ev));
 	ev->kind = kind;
 	ev->cpu = bpf_get_smp_processor_id();
@@ -74,10 +63,54 @@ static __always_inline int process_send(__u16 kind, struct task_struct *task, __
 	ev->process.ppid = BPF_CORE_READ(leader, real_parent, tgid);
 	ev->process.uid = (__u32)bpf_get_current_uid_gid();
 	ev->process.ns_pid = task_own_pid(leader);
-	ev->process.exit_code = exit_code;
 	bpf_probe_read_kernel_str(ev->process.comm, sizeof(ev->process.comm), &leader->comm);
-	bpf_ringbuf_submit(ev, wake);
+}
+
+/* As much as fits; none if the program has given up the pages. */
+static __always_inline void process_fill_command(struct probe_announcement *announcement,
+						 struct task_struct *task)
+{
+	__u64 start = BPF_CORE_READ(task, mm, arg_start);
+	__u64 size = BPF_CORE_READ(task, mm, arg_end) - start;
+
+	if (size > sizeof(announcement->command))
+		size = sizeof(announcement->command);
+	announcement->command_size = size;
+	if (bpf_probe_read_user(announcement->command, size, (void *)start))
+		announcement->command_size = 0;
+}
+
+/* The task runs a program that nobody knows yet. */
+static __always_inline int process_announce(__u16 kind, struct task_struct *task)
+{
+	struct probe_announcement *announcement;
+
+	announcement = bpf_ringbuf_reserve(&events, sizeof(*announcement), 0);
+	if (!announcement) {
+		COUNT(processes_lost);
+		return -1;
+	}
+	process_fill(&announcement->event, kind, task);
+	process_fill_command(announcement, task);
+	/* The daemon reads from /proc what only /proc has, while the process is there. */
+	bpf_ringbuf_submit(announcement, BPF_RB_FORCE_WAKEUP);
 	return 0;
+}
+
+static __always_inline void process_send_exit(struct task_struct *task)
+{
+	struct ts_event *ev;
+	__u64 wake;
+
+	ring_has_room(true, &wake);
+	ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
+	if (!ev) {
+		COUNT(processes_lost);
+		return;
+	}
+	process_fill(ev, TS_EVENT_EXIT, task);
+	ev->process.exit_code = BPF_CORE_READ(task, exit_code);
+	bpf_ringbuf_submit(ev, wake);
 }
 
 /* Equal stacks of one run of a program have the same id, even across restarts of the daemon. */
@@ -133,7 +166,7 @@ static __noinline int thread_decide(struct thread *thread)
 		known.seed = process_seed(task);
 		known.watched = !announce || process_wanted(tgid, (__u32)bpf_get_current_uid_gid());
 		announce &= known.watched;
-		if (announce && !known.announced && process_send(TS_EVENT_PROCESS, task, 0))
+		if (announce && !known.announced && process_announce(TS_EVENT_PROCESS, task))
 			return 0;
 		known.announced |= announce;
 		if (bpf_map_update_elem(&processes, &tgid, &known, BPF_ANY))

@@ -74,7 +74,7 @@ struct signal_struct {
 };
 
 struct mm_struct {
-	unsigned long start_stack;
+	unsigned long start_stack, arg_start, arg_end;
 };
 
 struct thread_struct {

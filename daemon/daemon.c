@@ -59,6 +59,7 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 		libraries_process_exits(daemon->libraries, event->tgid,
 					event->process.started_ns -
 						(uint64_t)daemon->boot_offset_ns);
+	sink_announcement(daemon, record, size);
 	if (daemon_settle(daemon, event, &settled))
 		core_ingest(daemon->core, &bpf, &settled, sizeof(settled));
 	else

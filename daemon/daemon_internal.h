@@ -67,6 +67,11 @@ struct daemon {
 	struct turn turn; /* of the probes and the libraries */
 	struct probe *probe;
 	struct unwinder *unwinder;
+	struct {
+		uint32_t pid; /* 0: none */
+		bool whole;
+		char command[PROBE_COMMAND_MAX + 1];
+	} announced;	    /* the program of the event that the model gets next */
 	struct map settled; /* ids of stacks, by those that their calls still have */
 	struct libraries *libraries;
 	struct price *price;
@@ -130,6 +135,8 @@ void daemon_attach(void *data, struct api_ticket *ticket, const struct api_attac
 void daemon_detach(void *data, struct api_ticket *ticket, const struct api_target *target);
 
 /* sink.c */
+/* Before the model gets the record. */
+void sink_announcement(struct daemon *daemon, const void *record, size_t size);
 extern const struct core_sink daemon_sink;
 /* Reports a gap to the model, now or when it gets to know the process. */
 void daemon_gap(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);

@@ -16,6 +16,24 @@ static void sink_op(void *data, const struct op *op)
 	store_add_op(daemon->store, op);
 }
 
+void sink_announcement(struct daemon *daemon, const void *record, size_t size)
+{
+	const struct probe_announcement *announcement = record;
+	uint16_t kind = announcement->event.kind;
+	uint32_t length;
+
+	daemon->announced.pid = 0;
+	if ((kind != TS_EVENT_PROCESS && kind != TS_EVENT_EXEC) || size < sizeof(*announcement) ||
+	    announcement->command_size > sizeof(announcement->command))
+		return;
+	length = announcement->command_size;
+	daemon->announced.whole = length < sizeof(announcement->command);
+	memcpy(daemon->announced.command, announcement->command, length);
+	procfs_join(daemon->announced.command, length);
+	if (daemon->announced.command[0])
+		daemon->announced.pid = announcement->event.tgid;
+}
+
 static void sink_process_detail(struct daemon *daemon, const struct core_process *process)
 {
 	struct procfs_process found;
@@ -28,6 +46,8 @@ static void sink_process_detail(struct daemon *daemon, const struct core_process
 		detail.cgroup = found.cgroup[0] ? found.cgroup : NULL;
 		detail.container = found.container[0] ? found.container : NULL;
 	}
+	if (daemon->announced.pid == process->pid && (daemon->announced.whole || !detail.command))
+		detail.command = daemon->announced.command;
 	store_add_process_detail(daemon->store, process->id, &detail);
 	users_ask(daemon->users, process->uid, process->id);
 }

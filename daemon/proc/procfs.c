@@ -73,16 +73,21 @@ int procfs_started_ticks(uint32_t pid, uint64_t *ret)
 	return 0;
 }
 
+void procfs_join(char *command, size_t size)
+{
+	while (size > 0 && !command[size - 1])
+		size--;
+	for (size_t i = 0; i < size; i++)
+		if (iscntrl((unsigned char)command[i]))
+			command[i] = ' ';
+	command[size] = '\0';
+}
+
 static void procfs_command(uint32_t pid, struct procfs_process *process)
 {
 	ssize_t n = procfs_file(pid, "cmdline", process->command, sizeof(process->command));
 
-	while (n > 0 && !process->command[n - 1])
-		n--;
-	for (ssize_t i = 0; i < n; i++)
-		if (iscntrl((unsigned char)process->command[i]))
-			process->command[i] = ' ';
-	process->command[n > 0 ? n : 0] = '\0';
+	procfs_join(process->command, n > 0 ? (size_t)n : 0);
 }
 
 /* The line of the unified hierarchy, or the last one on a host that still has the old ones. */

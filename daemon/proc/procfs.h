@@ -21,6 +21,9 @@ struct procfs_process {
 
 /* -ESRCH: there is none, or it has ended. */
 int procfs_read(uint32_t pid, struct procfs_process *ret);
+/* A command line as /proc and the kernel have it, of `size` bytes, becomes one line of text. There
+ * is room for one byte more. */
+void procfs_join(char *command, size_t size);
 /* Also reported by the kernel's events. */
 int procfs_identity(uint32_t pid, struct ts_process *ret);
 /* Of its first thread, as in /proc/PID/stat: 'R', 'S', 'T' (stopped), 't' (by a debugger), 'Z' and

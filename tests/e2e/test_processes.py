@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -45,6 +46,24 @@ class Processes(tracesmith.Case):
             self.assert_calls(process.pid, expected)
         row = [row for row in self.daemon.query("processes") if row["pid"] == process.pid][0]
         self.assertEqual((row["comm"], row["state"], row["exit_code"]), ("short", "ended", 0))
+
+    def test_command_lines_of_what_ended_before_anybody_looked(self):
+        first = f"import ctypes; ctypes.CDLL({tracesmith.library()!r}).cuInit(0)"
+        then = f"{first}; import os; os.execv('/usr/bin/python3', ['python3', '-c', {first!r}, 'the', 'second'])"
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            one, two, long = (subprocess.Popen(["/usr/bin/python3", "-c", *arguments]) for arguments in
+                              ([first, "of a", "moment"], [then], [first, "x" * 5000]))
+            for process in (one, two, long):
+                self.assertEqual(process.wait(), 0)
+        finally:
+            self.daemon.process.send_signal(signal.SIGCONT)
+        for process in (one, two, long):
+            self.daemon.wait_ended(process.pid)
+        rows = {row["pid"]: row["command"] for row in self.daemon.query("processes")}
+        self.assertEqual(rows[one.pid], f"/usr/bin/python3 -c {first} of a moment")
+        self.assertEqual(rows[two.pid], f"python3 -c {first} the second")
+        self.assertRegex(rows[long.pid], "^/usr/bin/python3 -c import .* x{300,}$")
 
     def test_crashes(self):
         codes = {"segv": 11, "kill": 9, "abort": 6, "_exit": None, "exit": None}
