@@ -152,7 +152,7 @@ int enter(struct pt_regs *ctx)
 SEC("uprobe")
 int inside(struct pt_regs *ctx)
 {
-	__u64 cookie = PT_REGS_PARM2(ctx), now = bpf_ktime_get_ns(), stack_id, wake;
+	__u64 cookie = PT_REGS_PARM2(ctx), now = bpf_ktime_get_ns(), began, stack_id, wake;
 	__u32 fn = (__u16)cookie;
 	struct probe_desc *desc = bpf_map_lookup_elem(&descs, &fn);
 	struct pt_regs regs;
@@ -172,7 +172,9 @@ int inside(struct pt_regs *ctx)
 		COUNT(lost_calls);
 		return 0;
 	}
+	began = bpf_ktime_get_ns();
 	stack_id = stack_take(&regs, thread, false, &stack_flags);
+	walk_add(thread, false, began);
 	if (!stack_id) {
 		stack_flags = TS_EVENT_STACK_LOST;
 		COUNT(stacks_lost);

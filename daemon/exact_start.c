@@ -42,6 +42,13 @@ static bool is_watched(void *data, uint32_t pid)
 	       libraries_hot_state(daemon->libraries, pid) == HOT_IS_OPEN;
 }
 
+static void on_call(void *data, const struct ts_event *call)
+{
+	struct daemon *daemon = data;
+
+	price_inside(daemon->price, call);
+}
+
 /* Ours is next to the program, or where it was installed. */
 static int daemon_find_library(struct daemon *daemon)
 {
@@ -81,6 +88,7 @@ int daemon_start_exact(struct daemon *daemon)
 		.recording = on_recording,
 		.light = on_light,
 		.is_watched = is_watched,
+		.call = on_call,
 		.functions = library_functions(),
 		.data = daemon,
 	};

@@ -24,6 +24,7 @@ static void on_tier(void *data, uint32_t pid, struct price_tier *ret)
 		.exact = tier.carries,
 		.recording = tier.recording,
 		.windows = tier.windows,
+		.inside = tier.inside,
 		.budget = tier.budget_ppm / PPM,
 	};
 }
@@ -171,8 +172,10 @@ bool daemon_price_event(struct daemon *daemon, const struct ts_event *event)
 {
 	if (calibrate_owns(daemon->calibrate, event) || exact_covers(daemon->exact, event))
 		return false;
-	/* A stub's probe stays on between windows, so its hits say nothing about them. */
-	return (event->flags & TS_EVENT_INSIDE) || price_event(daemon->price, event);
+	if (!(event->flags & TS_EVENT_INSIDE))
+		return price_event(daemon->price, event);
+	price_inside(daemon->price, event);
+	return true;
 }
 
 static void on_closed(void *data)

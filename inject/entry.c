@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "inject/link.h"
+#include "inject/settle.h"
 #include "proto/paths.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -69,7 +70,7 @@ int InitializeInjection(void)
 	if (r < 0)
 		debug_say("not started: %s", strerror(-r));
 	else
-		link_settle(SETTLE_MS);
+		settle_wait(SETTLE_MS);
 	errno = saved;
 	return 1;
 }

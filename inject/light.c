@@ -26,6 +26,7 @@
 void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved);
 
 static struct ts_light_head *region;
+static struct ts_light_stacks answer; /* to be told in the next tick, if it has a message */
 
 struct range {
 	uint64_t start, end;
@@ -114,6 +115,7 @@ bool light_start(bool wanted, struct ts_light *ret)
 	const char *why = NULL;
 
 	*ret = (struct ts_light){ .message = TS_MESSAGE_LIGHT };
+	answer.message = 0;
 	if (!wanted && !light_is_in_place())
 		return false;
 	light_hook_prepare();
@@ -139,10 +141,24 @@ void light_stacks(const struct ts_light_stacks *stacks)
 {
 	struct light_gate *gate = light_gate;
 
+	uint32_t taken = stacks->stacks & ~TS_STACKS_ANSWER;
+
+	answer = (struct ts_light_stacks){ .stacks = taken };
+	if (stacks->stacks & TS_STACKS_ANSWER)
+		answer.message = TS_MESSAGE_STACKS;
 	if (!gate || !gate->open)
 		return;
 	gate->sample_ns = stacks->sample_ns;
-	__atomic_store_n(&gate->stacks, stacks->stacks, __ATOMIC_RELEASE);
+	__atomic_store_n(&gate->stacks, taken, __ATOMIC_RELEASE);
+}
+
+const struct ts_light_stacks *light_answer(void)
+{
+	static struct ts_light_stacks told;
+
+	told = answer;
+	answer.message = 0;
+	return told.message ? &told : NULL;
 }
 
 /* The probe on the stub is another daemon's next time. */

@@ -15,6 +15,9 @@
 bool light_start(bool wanted, struct ts_light *ret);
 /* Which calls go through the stub from now on. */
 void light_stacks(const struct ts_light_stacks *stacks);
+/* In a tick: what the daemon is to know of that, or NULL. Whoever was in a call at the last one
+ * has left it, so that all calls now go as told. */
+const struct ts_light_stacks *light_answer(void);
 /* Nothing is reported until light_start() is called again. */
 void light_suspend(void);
 /* False: functions of the driver still lead to us, so we must stay. */

@@ -21,6 +21,7 @@
 #include "inject/light.h"
 #include "inject/link.h"
 #include "inject/pin.h"
+#include "inject/settle.h"
 #include "proto/paths.h"
 
 #define STACK_BYTES   (1 << 20) /* CUPTI is called on it */
@@ -56,7 +57,6 @@ enum { NOTHING = -1, CLOSED = -2 };
 static int offered = NOTHING;
 static int connected;
 static int exiting, inside_cupti;
-static int settled; /* a futex */
 
 /* Of our thread. */
 static struct {
@@ -171,21 +171,8 @@ static bool link_send(const void *message, size_t size)
 static void link_settled(void)
 {
 	self.tried = true;
-	if (self.hooks)
-		return;
-	if (__atomic_exchange_n(&settled, 1, __ATOMIC_ACQ_REL) == 0)
-		syscall(SYS_futex, &settled, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-void link_settle(unsigned int ms)
-{
-	uint64_t until_ms = now_ms() + ms, now;
-
-	while (!__atomic_load_n(&settled, __ATOMIC_ACQUIRE) && (now = now_ms()) < until_ms) {
-		struct timespec timeout = { .tv_nsec = (long)(until_ms - now) * NS_PER_MS };
-
-		syscall(SYS_futex, &settled, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
-	}
+	if (!self.hooks)
+		settle_done();
 }
 
 void link_tell(enum ts_library_state state, bool unloadable, const char *text)
@@ -366,6 +353,22 @@ static void link_hooked(const struct ts_light_stacks *stacks)
 		link_settled();
 }
 
+static bool link_offer_light(bool wanted)
+{
+	struct ts_light light;
+
+	return light_start(wanted, &light) && link_send(&light, sizeof(light));
+}
+
+static void link_changed(const struct ts_settings *settings)
+{
+	if (settings->light == TS_LIGHT_BESIDE)
+		link_offer_light(true);
+	cupti_enter();
+	cupti_settings(settings);
+	cupti_leave();
+}
+
 /* Handles the waiting messages. */
 static enum outcome link_read(void)
 {
@@ -383,11 +386,8 @@ static enum outcome link_read(void)
 			return OUTCOME_END;
 		}
 		if (kind == TS_MESSAGE_SETTINGS && received.size >= sizeof(struct ts_welcome) &&
-		    !self.light) {
-			cupti_enter();
-			cupti_settings(&received.message.welcome.settings);
-			cupti_leave();
-		}
+		    !self.light)
+			link_changed(&received.message.welcome.settings);
 		if (kind == TS_MESSAGE_STACKS && received.size >= sizeof(struct ts_light_stacks))
 			link_hooked(&received.message.stacks);
 		if (kind == TS_MESSAGE_WINDOW && received.size >= sizeof(struct ts_window)) {
@@ -402,6 +402,7 @@ static enum outcome link_read(void)
 static void link_tick(void)
 {
 	int fd = __atomic_exchange_n(&offered, NOTHING, __ATOMIC_ACQ_REL);
+	const struct ts_light_stacks *stacks;
 
 	if (fd >= 0)
 		close(fd); /* we had a connection before */
@@ -410,19 +411,18 @@ static void link_tick(void)
 		cupti_tick();
 		cupti_leave();
 	}
+	if ((stacks = light_answer()))
+		link_send(stacks, sizeof(*stacks));
 	handover_losses();
 	link_tell_again();
 }
 
 static void link_begin_recording(const struct ts_settings *settings)
 {
-	struct ts_light light;
-
 	self.started = true;
 	self.light = settings->light == TS_LIGHT_ALONE;
 	self.hooks = self.tried = false;
-	if (light_start(settings->light, &light) && link_send(&light, sizeof(light)))
-		self.hooks = settings->light == TS_LIGHT_BESIDE;
+	self.hooks = link_offer_light(settings->light) && settings->light == TS_LIGHT_BESIDE;
 	if (self.light) {
 		link_settled();
 		return;

@@ -5,8 +5,6 @@
 #include "inject/internal.h"
 
 /* link.c */
-/* Waits, at most this long, until the first attempt to record has finished. */
-void link_settle(unsigned int ms);
 /* From the exiting thread: none of our threads calls cupti.c after this. */
 void link_at_exit(void);
 /* In the child of a fork. */

@@ -38,12 +38,16 @@ struct ts_light {
 	char text[128];	   /* region 0: why light mode is impossible, a sentence */
 };
 
-/* daemon to library: hot functions lead to it now, or will not */
+/* daemon to library: hot functions lead to it now, or will not; and back, when it was to answer and
+ * no thread takes other stacks any more */
 struct ts_light_stacks {
 	uint32_t message;   /* TS_MESSAGE_STACKS */
 	uint32_t stacks;    /* enum ts_stacks, that it takes; not TS_STACKS_DEFAULT */
 	uint64_t sample_ns; /* mean time between two samples of a thread */
 };
+
+/* Beside the stacks: it is to answer. */
+#define TS_STACKS_ANSWER 0x100u
 
 /* The code of the stub: nop, ret. */
 #define TS_LIGHT_STUB                                                                              \

@@ -182,6 +182,28 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 	}
 }
 
+/* The budget of the settings, where a process may have another. */
+static void ask_setting(struct link *link, struct cost *cost)
+{
+	Tracesmith__V1__StatusRequest status = TRACESMITH__V1__STATUS_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_STATUS;
+	request.status = &status;
+	if (link_send(link, &request) < 0 || link_next(link, &reply) < 0 ||
+	    reply->body_case != TRACESMITH__V1__REPLY__BODY_STATUS)
+		return;
+	for (size_t i = 0; i < reply->status->n_item; i++) {
+		const Tracesmith__V1__StatusReply__Item *item = reply->status->item[i];
+
+		if (strcmp(item->section, "price") != 0 || strcmp(item->name, "budget_ppm") != 0)
+			continue;
+		cost->setting_known = true;
+		cost->setting = item->number;
+	}
+}
+
 int cost_ask(struct link *link, struct cost *cost)
 {
 	struct asked asked = { .cost = cost };
@@ -196,5 +218,7 @@ int cost_ask(struct link *link, struct cost *cost)
 	r = link_converse(link, &request, take, &asked, NULL);
 	if (r == -EPROTO)
 		complain("Unexpected answer from the daemon");
+	if (r >= 0 && cost->count)
+		ask_setting(link, cost);
 	return r;
 }

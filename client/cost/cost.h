@@ -33,6 +33,8 @@ struct cost {
 	uint64_t now_ns; /* of the daemon */
 	char comm[COST_TEXT];
 	int64_t budget, until_ns; /* 0: none */
+	bool setting_known;	  /* of the probes: */
+	int64_t setting;	  /* the budget that `tsctl budget PID default` gives it, 0: none */
 	size_t count;
 	struct cost_part part[COST_PARTS_MAX];
 	struct cost_share sum;

@@ -32,8 +32,15 @@ static int64_t price_within(const struct cost_part *part, int64_t whole, double 
 	return (int64_t)(price * COST_PPM) + part->cold;
 }
 
+static bool fits_whole(const struct cost_part *part, int64_t budget)
+{
+	const struct cost_share *whole = &part->whole;
+
+	return !budget || (whole->measured ? whole->high : whole->middle) <= budget;
+}
+
 /* As the daemon keeps a budget: on the safe side of the middle, and after what calls that are
- * always watched cost. False: not shown, because nothing would change or it is out of reach. */
+ * always watched cost. False: it is out of reach. */
 static bool foresee_budget(const struct cost_part *part, int64_t budget, struct foreseen *ret)
 {
 	const struct cost_share *whole = &part->whole;
@@ -41,9 +48,7 @@ static bool foresee_budget(const struct cost_part *part, int64_t budget, struct 
 	double high = (double)(whole->high - part->cold), watched = 1;
 	double judged = whole->measured ? (middle + high) / 2 : middle;
 
-	if (budget && (whole->measured ? whole->high : whole->middle) <= budget)
-		return false;
-	if (budget)
+	if (!fits_whole(part, budget))
 		watched = share_within((double)(budget - part->cold) / COST_PPM, judged / COST_PPM,
 				       0);
 	if (watched < WATCHED_MIN)
@@ -70,12 +75,21 @@ static size_t foresee_budgets(const struct cost *cost, const struct cost_part *p
 {
 	static const int64_t budgets[] = { 0, 50000, 20000, 10000, 5000 };
 	bool exact = cost_part_is(part, "exact");
+	bool other = !exact && cost->setting_known && cost->setting != cost->budget;
 	size_t count = 0;
 
+	if (other && foresee_budget(part, cost->setting, &ret[count])) {
+		ret[count].budget = cost->setting;
+		snprintf(ret[count++].setting, sizeof(ret->setting), "default");
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
 		/* What it costs the exact tier to start and end windows is not known here. */
 		if (budgets[i] == cost->budget || (budgets[i] && exact) ||
 		    (budgets[i] == 0 && part->watched >= (int64_t)COST_PPM))
+			continue;
+		/* Nothing would change, or it is in the list by its name. */
+		if ((budgets[i] && fits_whole(part, budgets[i])) ||
+		    (other && budgets[i] == cost->setting))
 			continue;
 		count += foresee_budget(part, budgets[i], &ret[count]);
 	}

@@ -26,7 +26,7 @@ static const struct table_pick picks[] = {
 	{ "ps",
 	  (const char *const[]){ "since_ns", "cost_low", "cost_high", "budget", "callback_cost",
 				 "thread_cost", "records", "peak_bytes", NULL },
-	  (const char *const[]){ "container", "cost", "lost", "errors", NULL } },
+	  (const char *const[]){ "container", "inside", "cost", "lost", "errors", NULL } },
 	{ "cost",
 	  (const char *const[]){ "whole_low", "whole_high", "cold", "calls_per_s", "hit_ns",
 				 "turned_ns", "records", NULL },

@@ -104,6 +104,7 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 		origin.calls = true;
 		record = event = &call;
 		size = sizeof(call);
+		exact->parts.call(exact->parts.data, event);
 	}
 	core_ingest(exact->parts.core, &origin, record, size);
 	exact->parts.stir(exact->parts.data);
@@ -337,6 +338,7 @@ int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct e
 		.record = on_record,
 		.state = on_state,
 		.light = light_on_told,
+		.stacks = light_on_stacks,
 		.gone = on_gone,
 		.unheard = on_unheard,
 		.lost = on_lost,

@@ -43,6 +43,8 @@ struct exact_parts {
 	 * calls itself (light mode); and whether they are in it again. */
 	void (*light)(void *data, uint32_t pid, bool light);
 	bool (*is_watched)(void *data, uint32_t pid);
+	/* The library reports a hot call. */
+	void (*call)(void *data, const struct ts_event *call);
 	struct function_table functions;
 	void *data;
 };
@@ -70,6 +72,7 @@ struct exact_tier {
 	bool carries;	     /* exact_has() */
 	bool recording;	     /* now */
 	bool windows;	     /* its budget is kept by windows */
+	bool inside;	     /* its hot calls are reported by the library */
 	uint32_t budget_ppm; /* 0: none */
 };
 void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret);
@@ -79,7 +82,7 @@ void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns);
 /* Whether the library reports that call, which a probe has seen too. NULL: no. */
 bool exact_covers(const struct exact *exact, const struct ts_event *event);
 
-/* The same of later sessions. */
+/* Of all sessions. */
 void exact_set_inside(struct exact *exact, bool inside);
 /* Another mean time between two sampled stacks. */
 void exact_sample(struct exact *exact);

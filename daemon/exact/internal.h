@@ -20,15 +20,22 @@ enum light_stage {
 
 #define LIGHT_THREADS 64
 
-/* Of a session of light mode. A call that a probe saw between the two times is reported by the
- * library as well; the job writes them while the process is stopped. */
+/* A call that a probe saw between the two times is reported by the library as well. */
+struct light_span {
+	uint64_t from_ns, until_ns; /* atomic; 0: not yet */
+};
+
+/* Of a session of light mode. */
 struct light_session {
 	enum light_stage stage;
-	uint64_t from_ns, until_ns; /* atomic; 0: not yet */
-	uint64_t ending_ns;
-	bool stays;		 /* it ends, but the session goes on */
-	bool foreign;		 /* it numbers its threads otherwise than we do */
-	struct probe_stub *stub; /* NULL: calls get no stacks from inside */
+	struct light_span span;	      /* the job writes it while the process is stopped */
+	struct light_span before;     /* the one before this, of which calls may still come */
+	uint64_t ending_ns, quiet_ns; /* quiet: told to take no stacks, as it took too many */
+	bool stays;		      /* it ends, but the session goes on */
+	bool asked;		      /* to offer it again, and has not answered */
+	bool refused;		      /* it cannot be done: it is not asked again */
+	bool foreign;		      /* it numbers its threads otherwise than we do */
+	struct probe_stub *stub;      /* NULL: calls get no stacks from inside */
 	int stub_error;
 	uint32_t stacks; /* enum ts_stacks, that the library takes */
 	struct {
@@ -135,9 +142,11 @@ void session_wait(struct session *session, uint64_t ms);
 /* light.c */
 /* Whether its library reports hot calls itself. */
 void light_choose(struct session *session);
-/* It has a budget now, or failed to record. */
+/* What it depends on has changed: its budget, the settings, whether it can record. */
 void light_rechoose(struct session *session);
 void light_on_told(void *data, uint32_t pid, const struct ts_light *told);
+/* It takes these stacks from now on, and no others. */
+void light_on_stacks(void *data, uint32_t pid, uint32_t stacks);
 /* Its turn has come, after another job. */
 void light_go(struct session *session);
 /* What the job does: on a thread of the pool. */
@@ -165,5 +174,6 @@ void exact_job(struct session *session, enum session_job job);
 #define FAILED_TOLD 16 /* by `tsctl status`, of the processes that cannot be recorded */
 #define DETACH_MS   10000
 #define WINDOW_NS   (5 * NS_PER_S) /* a window that was asked for in vain is asked for again */
+#define QUIET_NS    NS_PER_S	   /* a library obeys within a tick, unless nobody lets it run */
 
 #endif

@@ -47,7 +47,7 @@ static void light_start_job(struct session *session, enum session_job job)
 	light->request.started_ticks = session->request.started_ticks;
 	light->request.limited = session->request.limited;
 	light->request.uid = session->request.uid;
-	light->request.mark = job == JOB_PUT ? &light->from_ns : &light->until_ns;
+	light->request.mark = job == JOB_PUT ? &light->span.from_ns : &light->span.until_ns;
 	exact_job(session, job);
 }
 
@@ -92,11 +92,19 @@ int light_job_put(struct session *session)
 	return light_put(&light->request, &light->result, &session->why);
 }
 
+static void light_tell_stacks(struct session *session, uint32_t stacks)
+{
+	struct exact *exact = session->exact;
+
+	if (inject_stacks(exact->inject, session->pid, stacks,
+			  probe_sample_ns(exact->parts.probe)) < 0)
+		log_warning("Process %u could not be told which stacks to take", session->pid);
+}
+
 /* The library takes them as long as its connection lasts, or until it is told otherwise. */
 static void light_take_stacks(struct session *session, enum ts_stacks stacks)
 {
-	struct exact *exact = session->exact;
-	uint64_t sample_ns = probe_sample_ns(exact->parts.probe);
+	uint64_t sample_ns = probe_sample_ns(session->exact->parts.probe);
 	enum ts_stacks told =
 		stacks == TS_STACKS_SAMPLED && sample_ns == ~0ull ? TS_STACKS_NONE : stacks;
 
@@ -105,8 +113,7 @@ static void light_take_stacks(struct session *session, enum ts_stacks stacks)
 	if (!session->light.stub)
 		stacks = told = TS_STACKS_NONE;
 	session->light.stacks = stacks;
-	if (inject_stacks(exact->inject, session->pid, told, sample_ns) < 0)
-		log_warning("Process %u could not be told which stacks to take", session->pid);
+	light_tell_stacks(session, told);
 }
 
 void exact_sample(struct exact *exact)
@@ -117,22 +124,47 @@ void exact_sample(struct exact *exact)
 		light_take_stacks(session, session->light.stacks);
 }
 
-/* Stacks of a sample cost little. A process that still hits the probe too often then ignores what
- * it was told, and loses the probe. */
+/* The probe stays on until the library takes no stacks: a call that went to the stub without it
+ * would be lost. */
+static void light_quiet(struct session *session)
+{
+	struct light_session *light = &session->light;
+
+	if (!light->quiet_ns)
+		light->quiet_ns = uv_hrtime();
+	light->stacks = TS_STACKS_NONE;
+	light_tell_stacks(session, TS_STACKS_NONE | TS_STACKS_ANSWER);
+}
+
+void light_on_stacks(void *data, uint32_t pid, uint32_t stacks)
+{
+	struct exact *exact = data;
+	struct session *session = session_find(exact, pid);
+
+	if (session && session->light.quiet_ns && stacks == TS_STACKS_NONE)
+		light_unlink(session);
+}
+
+/* Stacks of a sample cost little. A process that still hits the probe too often loses it, once it
+ * takes none; or at once if it ignores what it was told, and then its calls may be missing. */
 bool exact_flooded(struct exact *exact, uint32_t pid, bool first)
 {
 	struct session *session = session_find(exact, pid);
+	struct light_session *light;
 
 	if (!session || session->light.stage != LIGHT_ON)
 		return false;
-	if (!first || !session->light.stub)
+	light = &session->light;
+	if (!light->stub)
 		return true;
-	if (session->light.stacks == TS_STACKS_ALL) {
-		light_take_stacks(session, TS_STACKS_SAMPLED);
-		return true;
+	if (light->quiet_ns && uv_hrtime() - light->quiet_ns >= (uint64_t)QUIET_NS) {
+		light_unlink(session);
+		return false;
 	}
-	light_take_stacks(session, TS_STACKS_NONE);
-	light_unlink(session);
+	if (first && light->stacks == TS_STACKS_ALL)
+		light_take_stacks(session, TS_STACKS_SAMPLED);
+	else if (first)
+		light_quiet(session);
 	return true;
 }
 
@@ -151,19 +183,30 @@ static void light_note_stub(struct session *session)
 }
 
 /* Windows of a budget open and close the probes. */
+static bool light_is_wanted(const struct session *session)
+{
+	return session->exact->config.inside && !session->settings.budget_ppm &&
+	       !session->windows && !session->failed && !session->light.refused;
+}
+
 void light_choose(struct session *session)
 {
 	struct ts_settings *settings = &session->settings;
 
-	if (settings->light == TS_LIGHT_ALONE)
-		return;
-	settings->light = session->exact->config.inside && !settings->budget_ppm ? TS_LIGHT_BESIDE
-										 : TS_LIGHT_NEVER;
+	session->light.asked = session->light.refused = false;
+	if (settings->light != TS_LIGHT_ALONE)
+		settings->light = light_is_wanted(session) ? TS_LIGHT_BESIDE : TS_LIGHT_NEVER;
 }
 
 void exact_set_inside(struct exact *exact, bool inside)
 {
+	struct session *session;
+
+	if (exact->config.inside == inside)
+		return;
 	exact->config.inside = inside;
+	list_for_each(session, &exact->sessions, link)
+		light_rechoose(session);
 }
 
 /* In the exact tier it is recorded all the same. */
@@ -173,6 +216,7 @@ static void light_failed(struct session *session, const char *why)
 		session_failed(session, why);
 		return;
 	}
+	session->light.refused = true;
 	inject_stacks(session->exact->inject, session->pid, TS_STACKS_NONE, 0);
 	session_note(session, "Frequent calls stay with the kernel's probes, which cost more: %s",
 		     why);
@@ -189,11 +233,20 @@ static void light_clear(struct session *session, const struct ts_light *told)
 	if (!told->in_place || light->stage != LIGHT_NONE || session->job != JOB_NONE)
 		return;
 	light->request.told = *told;
-	light->from_ns = light->until_ns = 0;
+	light->span = (struct light_span){ 0 };
 	light->stage = LIGHT_ENDED;
 	light->stays = true;
 	session->exact->lights++;
 	light_start_job(session, JOB_TAKE);
+}
+
+/* Once more, after it has ended for a time. */
+static bool light_may_begin(const struct session *session)
+{
+	const struct light_session *light = &session->light;
+
+	return light->stage == LIGHT_NONE ||
+	       (light->stage == LIGHT_ENDED && light->stays && session->job == JOB_NONE);
 }
 
 void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
@@ -203,8 +256,9 @@ void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
 	struct light_session *light;
 	struct attach_status status;
 
-	if (!session || session->light.stage != LIGHT_NONE)
+	if (!session || !light_may_begin(session))
 		return;
+	session->light.asked = false;
 	if (!session->settings.light) {
 		light_clear(session, told);
 		return;
@@ -216,10 +270,12 @@ void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
 	light = &session->light;
 	light->foreign =
 		attach_status_read((pid_t)pid, 0, &status) < 0 || (uint32_t)status.ns_tid != pid;
-	exact->lights++;
+	exact->lights += light->stage == LIGHT_NONE;
 	light->stage = LIGHT_WANTED;
 	light->request.told = *told;
-	light->from_ns = light->until_ns = 0;
+	light->before = light->span;
+	light->span = (struct light_span){ 0 };
+	light->quiet_ns = 0;
 	if (session->job == JOB_NONE)
 		light_go(session);
 }
@@ -265,7 +321,7 @@ static void light_take_done(struct session *session)
 
 	/* As it was: nothing was changed. */
 	if (session->error < 0 && session->error != -ESRCH &&
-	    !__atomic_load_n(&light->until_ns, __ATOMIC_ACQUIRE)) {
+	    !__atomic_load_n(&light->span.until_ns, __ATOMIC_ACQUIRE)) {
 		if (light->stage == LIGHT_ENDING) {
 			light->stage = LIGHT_ON;
 			light_tell(session, true);
@@ -278,6 +334,8 @@ static void light_take_done(struct session *session)
 	light_unlink(session);
 	if (!light->stays || session->detach)
 		session_leave(session);
+	else
+		light_rechoose(session);
 }
 
 void light_job_done(struct session *session, enum session_job job)
@@ -324,22 +382,46 @@ bool light_may_leave(struct session *session)
 	return light->stage == LIGHT_NONE || light->stage == LIGHT_ENDED;
 }
 
+/* The library offers what it did at first: it may not have been wanted then. */
+static void light_ask(struct session *session)
+{
+	struct ts_settings settings = session->settings;
+
+	settings.light = TS_LIGHT_BESIDE;
+	if (inject_settings(session->exact->inject, session->pid, &settings) < 0)
+		return;
+	session->settings.light = TS_LIGHT_BESIDE;
+	session->light.asked = true;
+}
+
 void light_rechoose(struct session *session)
 {
 	struct light_session *light = &session->light;
+	bool wanted = light_is_wanted(session);
 
-	if (session->settings.light != TS_LIGHT_BESIDE || light->stage != LIGHT_ON ||
-	    session->job != JOB_NONE || !(session->settings.budget_ppm || session->failed))
+	if (session->settings.light == TS_LIGHT_ALONE || session->job != JOB_NONE ||
+	    !session->connected || session->stage == SESSION_LEAVING)
 		return;
-	light->stays = true;
-	light_end(session);
+	if (light->stage == LIGHT_ON && !wanted) {
+		light->stays = true;
+		light_end(session);
+	} else if (wanted && !light->asked && session->recording && light_may_begin(session)) {
+		light_ask(session);
+	}
+}
+
+static bool span_has(const struct light_span *span, uint64_t time_ns)
+{
+	uint64_t from_ns = __atomic_load_n(&span->from_ns, __ATOMIC_ACQUIRE);
+	uint64_t until_ns = __atomic_load_n(&span->until_ns, __ATOMIC_ACQUIRE);
+
+	return from_ns && time_ns >= from_ns && (!until_ns || time_ns < until_ns);
 }
 
 bool exact_covers(const struct exact *exact, const struct ts_event *event)
 {
 	const struct function_table *functions;
 	const struct session *session;
-	uint64_t from_ns, until_ns;
 
 	if (!exact || !exact->lights)
 		return false;
@@ -353,9 +435,8 @@ bool exact_covers(const struct exact *exact, const struct ts_event *event)
 	session = session_find(exact, event->tgid);
 	if (!session || session->light.stage == LIGHT_NONE)
 		return false;
-	from_ns = __atomic_load_n(&session->light.from_ns, __ATOMIC_ACQUIRE);
-	until_ns = __atomic_load_n(&session->light.until_ns, __ATOMIC_ACQUIRE);
-	return from_ns && event->start_ns >= from_ns && (!until_ns || event->start_ns < until_ns);
+	return span_has(&session->light.span, event->start_ns) ||
+	       span_has(&session->light.before, event->start_ns);
 }
 
 /* Our number of a thread that knows only its own: in another PID namespace both differ. */

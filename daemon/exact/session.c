@@ -124,7 +124,9 @@ void session_answer_attach(struct session *session)
 	if (session->running || session->light.stage == LIGHT_WANTED)
 		return;
 	session->answer_due = false;
-	uv_timer_stop(&session->timer);
+	/* Then it has another task. */
+	if (session->light.stage != LIGHT_ENDING)
+		uv_timer_stop(&session->timer);
 	result.stopped_ns = session->result.stopped_ns;
 	if (session->light.result.stopped_ns > result.stopped_ns)
 		result.stopped_ns = session->light.result.stopped_ns;
@@ -220,6 +222,7 @@ void session_collects(struct session *session, const struct ts_event *event)
 	if (session->recording != before)
 		exact->parts.recording(exact->parts.data, session->pid, session->recording,
 				       event->start_ns);
+	light_rechoose(session);
 }
 
 void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret)
@@ -231,6 +234,7 @@ void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret)
 		return;
 	ret->recording = session->recording;
 	ret->windows = session->windows;
+	ret->inside = session->light.stage == LIGHT_ON;
 	ret->budget_ppm = session->settings.budget_ppm;
 }
 

@@ -339,7 +339,7 @@ int inject_window(struct inject *inject, uint32_t pid, bool open, uint64_t at_ns
 	return peer_say(inject_find(inject, pid), &message, sizeof(message));
 }
 
-int inject_stacks(struct inject *inject, uint32_t pid, enum ts_stacks stacks, uint64_t sample_ns)
+int inject_stacks(struct inject *inject, uint32_t pid, uint32_t stacks, uint64_t sample_ns)
 {
 	struct ts_light_stacks message = {
 		.message = TS_MESSAGE_STACKS,

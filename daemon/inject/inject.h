@@ -46,6 +46,8 @@ struct inject_callbacks {
 	void (*lost)(void *data, uint32_t pid, uint64_t no_room, uint64_t stuck);
 	/* Its library waits for hot functions to be led to it. */
 	void (*light)(void *data, uint32_t pid, const struct ts_light *light);
+	/* It takes those stacks (enum ts_stacks) from now on, as it was told. */
+	void (*stacks)(void *data, uint32_t pid, uint32_t stacks);
 };
 
 /* -EADDRINUSE: another daemon answers on that path. */
@@ -62,7 +64,8 @@ int inject_adopt(struct inject *inject, int fd, uint32_t pid);
 /* -ENOENT: no library of that process is connected; -EAGAIN: it does not listen now. */
 int inject_settings(struct inject *inject, uint32_t pid, const struct ts_settings *settings);
 int inject_window(struct inject *inject, uint32_t pid, bool open, uint64_t at_ns);
-int inject_stacks(struct inject *inject, uint32_t pid, enum ts_stacks stacks, uint64_t sample_ns);
+/* `stacks`: enum ts_stacks, and whether it is to answer. */
+int inject_stacks(struct inject *inject, uint32_t pid, uint32_t stacks, uint64_t sample_ns);
 int inject_detach(struct inject *inject, uint32_t pid);
 bool inject_has(const struct inject *inject, uint32_t pid);
 

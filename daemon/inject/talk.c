@@ -17,6 +17,7 @@ union message {
 	struct ts_hello hello;
 	struct ts_state state;
 	struct ts_light light;
+	struct ts_light_stacks stacks;
 };
 
 int peer_say(struct peer *peer, const void *message, size_t size)
@@ -224,6 +225,10 @@ static void peer_message(struct peer *peer, union message *message, size_t size)
 	else if (peer->stage == PEER_WELCOMED && size >= sizeof(message->light) &&
 		 message->kind == TS_MESSAGE_LIGHT)
 		peer_on_light(peer, &message->light);
+	else if (peer->stage == PEER_WELCOMED && size >= sizeof(message->stacks) &&
+		 message->kind == TS_MESSAGE_STACKS)
+		peer->inject->callbacks.stacks(peer->inject->data, peer->pid,
+					       message->stacks.stacks);
 	else
 		peer_foreign(peer, "sends a message that no library sends");
 }

@@ -3,7 +3,6 @@
  * breakpoints of the kernel. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "core/base/cleanup.h"
 #include "daemon/attach/internal.h"
 #include "daemon/light/internal.h"
+#include "daemon/maps/file.h"
 #include "daemon/maps/proc.h"
 #include "daemon/probe/site.h"
 #include "daemon/proc/procfs.h"
@@ -23,7 +23,7 @@ struct finding {
 	const struct library_row *row;
 	dev_t device;
 	uint64_t inode;
-	char path[PATH_MAX];
+	int fd;	      /* of the library, or why it could not be opened */
 	bool several; /* copies of the library */
 	bool region;  /* is there, and nobody else's */
 };
@@ -47,10 +47,11 @@ static int on_mapping(void *data, const struct maps_record *record)
 	else
 		plan->range[plan->ranges++] =
 			(struct light_range){ record->start, record->end, record->offset };
+	if (!finding->row)
+		finding->fd = maps_record_open(record);
 	finding->row = row;
 	finding->device = record->device;
 	finding->inode = record->inode;
-	snprintf(finding->path, sizeof(finding->path), "%s", record->path);
 	return 0;
 }
 
@@ -71,21 +72,6 @@ static int plan_find(struct finding *finding, struct remarks *why)
 	if (!finding->region)
 		return ATTACH_UNSUPPORTED(why, "the memory that our library offers is not there");
 	return 0;
-}
-
-static int plan_open_library(const struct finding *finding)
-{
-	const struct light_range *range = &finding->plan->range[0];
-	char path[PATH_MAX + 32];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, finding->plan->pid,
-		 range->start, range->end);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0)
-		return fd;
-	snprintf(path, sizeof(path), "/proc/%d/root%s", finding->plan->pid, finding->path);
-	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
 static uint64_t plan_address(const struct light_plan *plan, uint64_t offset)
@@ -165,8 +151,8 @@ static int plan_add(struct light_plan *plan, int fd, const struct site *from)
 
 static int plan_sites(struct light_plan *plan, const struct finding *finding, struct remarks *why)
 {
-	_cleanup_(closep) int fd = plan_open_library(finding);
 	_cleanup_(freep) struct site *site = NULL;
+	int fd = finding->fd;
 	char names[NAMES_SIZE] = "";
 	size_t count = 0, length = 0;
 	unsigned int refused = 0;
@@ -216,6 +202,7 @@ int light_plan_make(const struct light_request *request, struct light_plan *ret,
 		return -ENOMEM;
 	}
 	finding->plan = ret;
+	finding->fd = -ENOENT;
 	head->hook = request->told.hook;
 	snprintf(path, sizeof(path), "/proc/%d/mem", request->pid);
 	ret->mem = open(path, O_RDWR | O_CLOEXEC);
@@ -228,6 +215,7 @@ int light_plan_make(const struct light_request *request, struct light_plan *ret,
 	if (r == 0)
 		r = plan_sites(ret, finding, why);
 	head->sites = (uint32_t)ret->sites;
+	closep(&finding->fd);
 	free(finding);
 	return r;
 }

@@ -1,67 +1,24 @@
 /* Price: a watch for each process that makes hot calls. What opens first in a window closes last:
  * so each record of the exact tier has its call. */
-#include "daemon/price/price.h"
-
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "core/base/array.h"
-#include "core/base/list.h"
-#include "core/base/map.h"
 #include "core/base/time.h"
-#include "core/price/tally.h"
-#include "core/price/walks.h"
-#include "daemon/library/library.h"
+#include "daemon/price/internal.h"
 
 #define TICK_WINDOWS_MS 25  /* while a process is watched in windows */
 #define TICK_GAP_MS	250 /* between two windows */
 #define TICK_WHOLE_MS	1000
 #define REPORT_NS	NS_PER_S
-#define ALIKE		0.0005
 #define EXACT_HIT_NS                                                                               \
 	8000 /* of a call in the exact tier with its probes, and what follows from it */
+#define INSIDE_HIT_NS  100		/* of a call that our library reports */
 #define EXACT_TURN_NS  NS_PER_S		/* CUPTI comes and goes in some 50 ms */
 #define CLOSE_AHEAD_NS (20 * NS_PER_MS) /* for the library to hear of it in time */
 #define CLOSING_NS     (2 * NS_PER_MS)	/* that it then needs to stop recording */
 #define LATELY_NS      (2 * NS_PER_S)
 #define LOST_SURELY    100 /* calls */
-#define THREADS	       16  /* that make hot calls, of one process; the latest */
-
-struct priced {
-	struct list link;
-	uint32_t pid;
-	struct watch watch;
-	uint64_t hot_ns; /* the last hot call */
-	bool exact;	 /* records of the exact tier come and go with the links */
-	bool recorded;	 /* they are always there, */
-	double kept;	 /* and the library itself keeps this budget, 0: none */
-	struct tally tally;
-	struct walks walks;
-	uint32_t tid[THREADS], next_tid;
-	uint64_t received, lost, counted; /* hot calls; the last, when they were last counted */
-	uint64_t reported_ns;		  /* when this was last looked at */
-	struct price_told reported, reported_walks;
-	struct given_budget {
-		bool set;
-		double budget;
-		uint64_t until_ns; /* 0: as long as it runs */
-	} given[PRICE_GIVERS];
-};
-
-struct price {
-	uv_loop_t *loop;
-	uv_timer_t timer;
-	struct libraries *libraries;
-	struct price_config config;
-	struct price_callbacks callbacks;
-	void *data;
-	void (*closed)(void *data);
-	struct list processes;
-	struct map by_pid;
-	struct priced *last; /* found */
-	bool hot[PROBE_FUNCTIONS_MAX];
-};
 
 static void price_run(struct price *price, uint64_t ms);
 
@@ -105,12 +62,6 @@ static enum price_part priced_part(const struct priced *priced)
 	return priced->exact ? PRICE_EXACT : PRICE_PROBES;
 }
 
-/* That is told: with records it is the price of both, in windows or not. */
-static enum price_part priced_told_part(const struct priced *priced)
-{
-	return priced->exact || priced->recorded ? PRICE_EXACT : PRICE_PROBES;
-}
-
 static void price_take_cycle(struct price *price, struct priced *priced)
 {
 	struct watch_cycle cycle;
@@ -141,7 +92,7 @@ static void price_remove(struct price *price, struct priced *priced)
 
 static bool priced_has_thread(const struct priced *priced, uint32_t tid)
 {
-	for (size_t i = 0; i < THREADS; i++)
+	for (size_t i = 0; i < PRICE_THREADS; i++)
 		if (priced->tid[i] == tid)
 			return true;
 	return false;
@@ -159,7 +110,7 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 	if (!tally_hit(&priced->tally, event->start_ns))
 		return false;
 	if (!priced_has_thread(priced, event->tid))
-		priced->tid[priced->next_tid++ % THREADS] = event->tid;
+		priced->tid[priced->next_tid++ % PRICE_THREADS] = event->tid;
 	priced->hot_ns = event->start_ns;
 	watch_hit(&priced->watch);
 	return true;
@@ -221,19 +172,7 @@ bool price_event(struct price *price, const struct ts_event *event)
 	return true;
 }
 
-static bool told_is_like(const struct price_told *told, const struct price_told *other)
-{
-	const struct watch_price *a = &told->price, *b = &other->price;
-
-	return told->budget == other->budget && told->until_ns == other->until_ns &&
-	       told->hit_ns == other->hit_ns && a->basis == b->basis && a->pairs == b->pairs &&
-	       a->over == b->over && fabs(a->now - b->now) < ALIKE &&
-	       fabs(a->share - b->share) < ALIKE;
-}
-
-/* The budget that somebody gave it, NULL: nobody did. A recording leaves that of the exact tier,
- * which somebody asked for. */
-static const struct given_budget *priced_given(const struct priced *priced)
+const struct given_budget *priced_given(const struct priced *priced)
 {
 	for (size_t i = 0; i < PRICE_GIVERS; i++)
 		if (priced->given[i].set && !(priced->exact && i == PRICE_BY_RECORDING))
@@ -241,60 +180,9 @@ static const struct given_budget *priced_given(const struct priced *priced)
 	return NULL;
 }
 
-static struct price_told priced_tell(const struct priced *priced)
+enum price_part priced_told_part(const struct priced *priced)
 {
-	const struct given_budget *given = priced_given(priced);
-
-	/* A recording's goes on as long as somebody renews it. */
-	if (given == &priced->given[PRICE_BY_RECORDING])
-		given = NULL;
-	return (struct price_told){
-		.part = priced_told_part(priced),
-		.price = watch_price(&priced->watch),
-		.budget = priced->recorded ? priced->kept : priced->watch.config.budget,
-		.until_ns = given ? given->until_ns : 0,
-		.hit_ns = priced->watch.config.hit_ns,
-	};
-}
-
-static void price_report_walks(struct price *price, struct priced *priced, uint64_t now_ns)
-{
-	bool first = !priced->reported_walks.part;
-	struct price_told told = { .part = PRICE_STACKS };
-	struct walks_price walks;
-
-	walks_tick(&priced->walks, now_ns);
-	walks = walks_price(&priced->walks);
-	told.hit_ns = walks.each_ns;
-	told.price = (struct watch_price){
-		.whole = walks.cost,
-		.now = walks.cost,
-		.cold = walks.always,
-		.share = 1,
-		.rate = walks.rate,
-	};
-	if (first ? !walks.each_ns
-		  : fabs(told.price.now - priced->reported_walks.price.now) < ALIKE)
-		return;
-	priced->reported_walks = told;
-	price->callbacks.price(price->data, priced->pid, &told);
-}
-
-static void price_report(struct price *price, struct priced *priced, uint64_t now_ns)
-{
-	bool first = !priced->reported_ns;
-	struct price_told told;
-
-	if (now_ns < priced->reported_ns + (uint64_t)REPORT_NS)
-		return;
-	priced->reported_ns = now_ns;
-	price_report_walks(price, priced, now_ns);
-	told = priced_tell(priced);
-	/* What goes to the store wakes a disk. */
-	if (!first && told_is_like(&told, &priced->reported))
-		return;
-	priced->reported = told;
-	price->callbacks.price(price->data, priced->pid, &told);
+	return priced->exact || priced->recorded ? PRICE_EXACT : PRICE_PROBES;
 }
 
 static enum hot_want priced_want(const struct priced *priced, bool open)
@@ -311,6 +199,8 @@ static bool priced_is_open(struct price *price, const struct priced *priced,
 	enum hot_state state = libraries_hot_state(price->libraries, priced->pid);
 	bool open = state == HOT_IS_OPEN;
 
+	if (tier->inside)
+		return true;
 	if (state == HOT_IS_CHANGING || (priced->exact && tier->recording != open))
 		return !watch_is_open(&priced->watch);
 	return open;
@@ -341,6 +231,18 @@ static void priced_expire(struct priced *priced, uint64_t now_ns)
 			priced->given[i] = (struct given_budget){ 0 };
 }
 
+/* What a call costs, with all that follows from it. */
+static uint64_t price_hit_ns(const struct price *price, const struct price_tier *tier)
+{
+	bool exact = tier->recording || tier->windows;
+
+	if (!tier->inside)
+		return exact ? EXACT_HIT_NS : price->config.hit_ns;
+	if (exact && EXACT_HIT_NS > price->config.hit_ns + INSIDE_HIT_NS)
+		return EXACT_HIT_NS - price->config.hit_ns; /* without the probe */
+	return INSIDE_HIT_NS;
+}
+
 static void price_apply(struct price *price, struct priced *priced, const struct price_tier *tier,
 			uint64_t now_ns)
 {
@@ -353,11 +255,14 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 	if (priced->exact || priced->recorded)
 		config = (struct watch_config){
 			.budget = priced->exact ? tier->budget : 0,
-			.hit_ns = EXACT_HIT_NS,
 			.cold_hit_ns = price->config.hit_ns,
 			.turn_ns = EXACT_TURN_NS,
 			.switch_costs = true,
 		};
+	if (tier->inside && !tier->recording)
+		config.cold_hit_ns = price->config.hit_ns;
+	config.hit_ns = price_hit_ns(price, tier);
+	priced->inside = tier->inside;
 	priced->kept = tier->budget;
 	priced_expire(priced, now_ns);
 	given = priced_given(priced);
@@ -369,6 +274,19 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 		config.budget = 0;
 	if (config.budget != now.budget || config.hit_ns != now.hit_ns)
 		watch_configure(&priced->watch, &config);
+}
+
+void price_inside(struct price *price, const struct ts_event *event)
+{
+	struct priced *priced = price_find(price, event->tgid);
+	struct price_tier tier;
+
+	if (!priced && (priced = price_add(price, event->tgid))) {
+		price->callbacks.tier(price->data, priced->pid, &tier);
+		price_apply(price, priced, &tier, uv_hrtime());
+	}
+	if (priced && priced->inside)
+		price_hot(price, event);
 }
 
 static void price_open(struct price *price, struct priced *priced, bool open, uint64_t now_ns)
@@ -584,16 +502,4 @@ int price_measure(struct price *price, uint32_t pid, bool start, struct price_me
 		price_report(price, priced, uv_hrtime());
 	}
 	return 0;
-}
-
-void price_each(struct price *price,
-		void (*each)(void *data, uint32_t pid, const struct price_told *told), void *data)
-{
-	struct priced *priced;
-	struct price_told told;
-
-	list_for_each(priced, &price->processes, link) {
-		told = priced_tell(priced);
-		each(data, priced->pid, &told);
-	}
 }

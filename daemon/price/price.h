@@ -29,6 +29,7 @@ struct price_tier {
 	bool exact;	/* it does, or soon will */
 	bool recording; /* now */
 	bool windows;	/* within a budget, by windows */
+	bool inside;	/* our library in it reports its hot calls */
 	double budget;
 };
 
@@ -65,6 +66,9 @@ void price_close(struct price *price, void (*closed)(void *data));
 /* Before the model gets an event of the probes: false if it must not, because it lies outside of a
  * window. */
 bool price_event(struct price *price, const struct ts_event *event);
+
+/* The same of a hot call that our library in the process has reported. */
+void price_inside(struct price *price, const struct ts_event *event);
 
 /* In its turn among the events: the exact tier records the process from `since_ns` on, or has
  * ended. */

@@ -93,6 +93,7 @@ CIRCLES = [
     "daemon/probe/internal daemon/probe/probe",
     "daemon/inject/inject daemon/inject/internal",
     "daemon/exact/exact daemon/exact/internal",
+    "daemon/price/internal daemon/price/price",
     "daemon/maps/file daemon/maps/image daemon/maps/maps daemon/maps/state",
 ]
 # Whose texts go to any client, as reasons that it words: they name no program's commands and options.

@@ -119,6 +119,7 @@ class Cost(tracesmith.Case):
         self.assertEqual(said, {"pid": process.pid, "budget": 25000, "for_ns": None, "setting": 10000, "notes": []})
         wait_for("its budget", lambda: self.budget_of(process.pid) == (25000, False))
         self.assertEqual([row["budget"] for row in self.daemon.query("cost") if row["part"] == "probes"], [25000])
+        wait_for("what the setting would make of it", lambda: "  default " in self.daemon.ctl("cost", process.pid).out)
         self.daemon.ctl("budget", process.pid, "default")
         wait_for("the budget of the settings", lambda: self.budget_of(process.pid) == (10000, False))
 

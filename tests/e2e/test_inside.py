@@ -1,6 +1,7 @@
 """The exact tier with `light = exact`: the library reports hot calls itself, the kernel's probes of them stay out of the
 process, and every kernel, copy and set is there as without it, joined to its call, with its stack."""
 import os
+import signal
 import tempfile
 import time
 
@@ -52,6 +53,32 @@ class Inside(test_exact.Exact):
             wait_for("the probes to be back", lambda: test_light.breakpoint_at(pid, "cuLaunchKernel"))
             process.communicate("\n")
             self.assertEqual(process.returncode, 0)
+
+    inside = test_light.Light.inside
+
+    def set(self, settings):
+        with open(self.daemon.config, "a") as file:
+            file.write(settings)
+        self.daemon.process.send_signal(signal.SIGHUP)
+
+    def test_a_budget_for_a_time(self):
+        """It takes the calls back to the probes, and they come inside again without it; whichever was first."""
+        process = self.hold()
+        pid = process.pid
+        self.wait_exact(pid)
+        self.assert_without_probes(pid)
+        for settings, inside in (("[exact]\nbudget = 50%\n", False), ("budget = none\n", True),
+                                 ("[probe]\nlight = request\n", False), ("[exact]\nbudget = 50%\n", False),
+                                 ("[probe]\nlight = exact\n", False), ("[exact]\nbudget = none\n", True)):
+            self.assertEqual(self.inside(pid), None if test_light.breakpoint_at(pid, "cuLaunchKernel") else 1)
+            self.set(settings)
+            wait_for(f"the calls after {settings}", lambda: self.inside(pid) == (1 if inside else None) and
+                     test_light.breakpoint_at(pid, "cuLaunchKernel") != inside)
+        self.assert_as_told(pid, self.go(process), allowed=("windows", "paused"))
+        # Their price is told, too.
+        wait_for("the price", lambda: self.daemon.query("cost", "--pid", pid))
+        process.communicate("\n")
+        self.assertEqual(process.returncode, 0)
 
     def test_run(self):
         """From the first call on, and on with another daemon; which may have other settings."""

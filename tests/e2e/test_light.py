@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -152,6 +153,9 @@ class Light(tracesmith.Case):
 
     def tier(self, pid):
         return next((row["tier"] for row in self.daemon.query("ps") if row["pid"] == pid), None)
+
+    def inside(self, pid):
+        return next((row["inside"] for row in self.daemon.query("ps") if row["pid"] == pid), None)
 
     def maps(self, pid):
         with open(f"/proc/{pid}/maps") as maps:
@@ -336,6 +340,33 @@ class Light(tracesmith.Case):
         before = self.launches(process.pid)
         wait_for("launches", lambda: self.launches(process.pid) > before + 1000)
         self.assert_untouched(process.pid, path)
+
+
+class Stacks(Light):
+    """A process that takes too many stacks takes none, and its calls are counted all the same."""
+    settings = "[probe]\nring_size = 64MiB\nlaunch_stacks = 1000000\n"
+    for name in [name for name in dir(Light) if name.startswith("test_")]:
+        locals()[name] = None
+    del name
+
+    def test_too_many(self):
+        process = self.busy("--rate", 500)
+        pid = process.pid
+        self.attach(pid, "--stacks", "sampled")
+        self.assertEqual(self.inside(pid), 1)
+        begin = time.monotonic_ns()
+        wait_for("calls", lambda: sum(self.stacks(pid, begin).values()) > 2000)
+        self.assertNotIn(None, self.stacks(pid, begin))
+        with open(self.daemon.config, "a") as file:
+            file.write("trap_limit = 0.05%\n")
+        self.daemon.process.send_signal(signal.SIGHUP)
+
+        def without():
+            begin = time.monotonic_ns()
+            wait_for("calls", lambda: self.stacks(pid, begin))
+            return not any(self.stacks(pid, begin))
+        wait_for("calls without stacks", without)
+        self.check_launches(process)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ struct server {
 	struct ts_state state;
 	uint32_t pid, uid;
 	uint64_t hellos, states, gone, unheard, records, no_room, stuck, lights;
+	uint32_t stacks; /* that a library says it takes */
 	uint64_t records_at_gone;
 	struct ts_event last;
 	bool in_order, closed;
@@ -126,8 +127,16 @@ static inline void on_light(void *data, uint32_t pid, const struct ts_light *lig
 	server->pid = pid;
 }
 
+static inline void on_stacks(void *data, uint32_t pid, uint32_t stacks)
+{
+	struct server *server = data;
+
+	server->stacks = stacks;
+	server->pid = pid;
+}
+
 static const struct inject_callbacks server_callbacks = {
-	on_hello, on_record, on_state, on_gone, on_unheard, on_lost, on_light,
+	on_hello, on_record, on_state, on_gone, on_unheard, on_lost, on_light, on_stacks,
 };
 
 static inline void on_alarm(uv_timer_t *timer)

@@ -84,6 +84,29 @@ static void a_program_in_the_probe_tier_has_stacks_and_light_mode(void **state)
 	assert_null(foresee(&cost, "tsctl attach --records -kernels"));
 }
 
+static void the_budget_of_the_settings_is_offered_by_its_name(void **state)
+{
+	struct cost cost = probes();
+	const struct foreseen *then;
+
+	assert_null(foresee(&cost, "default"));
+	cost.setting_known = true;
+	cost.setting = 10000;
+	then = foresee(&cost, "default");
+	assert_non_null(then);
+	assert_int_equal(then->budget, 10000);
+	assert_in_range(then->then.middle, 2000, 10000);
+	assert_null(foresee(&cost, "1%"));
+	/* One that it never reaches, or none. */
+	cost.setting = 200000;
+	assert_in_range(foresee(&cost, "default")->then.middle, 91999, 92000);
+	cost.setting = 0;
+	assert_int_equal(foresee(&cost, "default")->watched, 1000000);
+	assert_null(foresee(&cost, "none"));
+	cost.setting = cost.budget;
+	assert_null(foresee(&cost, "default"));
+}
+
 static void nobody_saves_more_than_he_pays(void **state)
 {
 	struct cost cost = probes();
@@ -130,6 +153,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(walks_of_the_last_minute_count_at_their_price),
 		cmocka_unit_test(a_program_in_the_probe_tier_has_stacks_and_light_mode),
+		cmocka_unit_test(the_budget_of_the_settings_is_offered_by_its_name),
 		cmocka_unit_test(nobody_saves_more_than_he_pays),
 		cmocka_unit_test(the_exact_tier_has_kinds_of_records_and_a_budget),
 	};

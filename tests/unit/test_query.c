@@ -310,8 +310,9 @@ static void test_ps_shows_only_the_running(void **state)
 	expect(state, QUERY(.name = "ps"),
 	       "{\"query\":\"ps\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"user\":\"ann\",\"comm\":\"job1\",\"container\":\"c0ffee\","
-	       "\"tier\":\"probe\",\"since_ns\":null,\"cost\":null,\"cost_low\":null,"
-	       "\"cost_high\":null,\"budget\":null,\"callback_cost\":null,\"thread_cost\":null,"
+	       "\"tier\":\"probe\",\"inside\":null,\"since_ns\":null,\"cost\":null,"
+	       "\"cost_low\":null,\"cost_high\":null,\"budget\":null,\"callback_cost\":null,"
+	       "\"thread_cost\":null,"
 	       "\"records\":null,\"lost\":0,\"live_bytes\":3000,\"peak_bytes\":4000,\"calls\":1122,"
 	       "\"errors\":2,\"command\":\"./job1 --x\"}\n"
 	       "]," LOSS);

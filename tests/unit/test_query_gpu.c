@@ -442,7 +442,8 @@ static void test_ps_tells_tier_cost_and_loss(void **state)
 	expect_part(state, QUERY(.name = "ps", .pid = PID + EXACT),
 		    "\"callback_cost\":20000,\"thread_cost\":10000,\"records\":500,\"lost\":7,");
 	expect_part(state, QUERY(.name = "ps", .pid = PID + EXACT),
-		    "\"tier\":\"exact\",\"since_ns\":X,\"cost\":null,\"cost_low\":null,");
+		    "\"tier\":\"exact\",\"inside\":null,\"since_ns\":X,\"cost\":null,\"cost_low\":"
+		    "null,");
 	expect_part(state, QUERY(.name = "ps", .pid = PID + ONE_GRAPH),
 		    "\"callback_cost\":null,\"thread_cost\":null,\"records\":500,\"lost\":0,");
 	expect_part(state, QUERY(.name = "ps", .pid = PID + ONE_GRAPH), "\"tier\":\"paused\",");

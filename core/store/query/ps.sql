@@ -13,6 +13,7 @@
 --   comm          text
 --   container     text
 --   tier          text
+--   inside        integer
 --   since_ns      time
 --   cost          share
 --   cost_low      share
@@ -27,7 +28,7 @@
 --   calls         integer
 --   errors        integer
 --   command       text
-SELECT p.pid, @USER@, p.comm, p.container, @TIER@,
+SELECT p.pid, @USER@, p.comm, p.container, @TIER@, nullif(p.light, 0),
 	x.since_ns, e.cost, e.low, e.high, e.budget, x.callback, x.own, x.taken, coalesce(l.lost, 0),
 	coalesce(m.live_bytes, 0), coalesce(m.peak_bytes, 0),
 	coalesce(c.calls, 0), coalesce(c.errors, 0), p.command
@@ -41,5 +42,5 @@ LEFT JOIN (
 	GROUP BY process
 ) l ON l.process = p.id
 WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@
-ORDER BY 15 DESC, 17 DESC, p.pid
+ORDER BY 16 DESC, 18 DESC, p.pid
 LIMIT :limit

@@ -1,0 +1,60 @@
+/* internal.h: shared by the files of the price. All of it belongs to the loop. */
+#ifndef TS_DAEMON_PRICE_INTERNAL_H
+#define TS_DAEMON_PRICE_INTERNAL_H
+
+#include "core/base/list.h"
+#include "core/base/map.h"
+#include "core/price/tally.h"
+#include "core/price/walks.h"
+#include "daemon/library/library.h"
+#include "daemon/price/price.h"
+
+#define PRICE_THREADS 16 /* that make hot calls, of one process; the latest */
+
+struct priced {
+	struct list link;
+	uint32_t pid;
+	struct watch watch;
+	uint64_t hot_ns; /* the last hot call */
+	bool exact;	 /* records of the exact tier come and go with the links */
+	bool recorded;	 /* they are always there, */
+	bool inside;	 /* its hot calls are reported by our library in it */
+	double kept;	 /* and the library itself keeps this budget, 0: none */
+	struct tally tally;
+	struct walks walks;
+	uint32_t tid[PRICE_THREADS], next_tid;
+	uint64_t received, lost, counted; /* hot calls; the last, when they were last counted */
+	uint64_t reported_ns;		  /* when this was last looked at */
+	struct price_told reported, reported_walks;
+	struct given_budget {
+		bool set;
+		double budget;
+		uint64_t until_ns; /* 0: as long as it runs */
+	} given[PRICE_GIVERS];
+};
+
+struct price {
+	uv_loop_t *loop;
+	uv_timer_t timer;
+	struct libraries *libraries;
+	struct price_config config;
+	struct price_callbacks callbacks;
+	void *data;
+	void (*closed)(void *data);
+	struct list processes;
+	struct map by_pid;
+	struct priced *last; /* found */
+	bool hot[PROBE_FUNCTIONS_MAX];
+};
+
+/* price.c */
+/* The budget that somebody gave it, NULL: nobody did. A recording leaves that of the exact tier,
+ * which somebody asked for. */
+const struct given_budget *priced_given(const struct priced *priced);
+/* That is told: with records it is the price of both, in windows or not. */
+enum price_part priced_told_part(const struct priced *priced);
+
+/* told.c */
+void price_report(struct price *price, struct priced *priced, uint64_t now_ns);
+
+#endif

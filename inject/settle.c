@@ -1,0 +1,31 @@
+/* Settle: the first attempt to record has come to its end, for which cuInit waits a moment. */
+#include "inject/settle.h"
+
+#include <linux/futex.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/time.h"
+
+static int settled; /* a futex */
+
+void settle_done(void)
+{
+	if (__atomic_exchange_n(&settled, 1, __ATOMIC_ACQ_REL) == 0)
+		syscall(SYS_futex, &settled, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void settle_wait(unsigned int ms)
+{
+	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + ms * (uint64_t)NS_PER_MS, now_ns;
+
+	while (!__atomic_load_n(&settled, __ATOMIC_ACQUIRE) &&
+	       (now_ns = clock_ns(CLOCK_MONOTONIC)) < until_ns) {
+		struct timespec timeout = { .tv_nsec = (long)(until_ns - now_ns) };
+
+		syscall(SYS_futex, &settled, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
+	}
+}
