@@ -47,12 +47,18 @@
 #define LIMIT_INTAKE_PROBES_HOLD_NS    20000000ull
 #define LIMIT_INTAKE_LIBRARIES_HOLD_NS 500000000ull
 
-/* Processes that carry the library, in all and per user: three descriptors and a ring each. */
-#define LIMIT_INJECT_PROCESSES	       1024
-#define LIMIT_INJECT_PROCESSES_PER_UID 256
-/* Slots of a ring, 136 bytes each: 4 MiB of the writer's memory. Read every 10 ms, it holds three
- * million records a second. */
+/* Processes that carry the library, and their connections: three descriptors and a ring each. One
+ * user has half of them at most. */
+#define LIMIT_INJECT_PROCESSES 1024
+/* Slots of a ring, 136 bytes each: 4 MiB. Read every 10 ms, it holds three million records a
+ * second. A library may touch all of it and hand in nothing, and the memory counts as ours. */
 #define LIMIT_INJECT_SLOTS 32768
+/* All rings together, half of it for one user at most. A ring takes no more than such a part of
+ * what its user may still have, and becomes smaller, down to a sixteenth: so 86 processes of one
+ * user have whole rings, and 248 have one. */
+#define LIMIT_INJECT_RING_BYTES (1ull << 30)
+#define LIMIT_INJECT_RING_PART	32
+#define LIMIT_INJECT_SLOTS_MIN	2048
 /* A library says hello within this time, and then sends a few messages a minute. */
 #define LIMIT_INJECT_HELLO_MS	    5000
 #define LIMIT_INJECT_MESSAGES_PER_S 64
@@ -145,9 +151,8 @@
 #define LIMIT_STACK_THREADS 4096
 #define LIMIT_STACK_BYTES   (12 << 20)
 
-/* Clients of control.sock at one time, in all and per user; requests per client. */
+/* Clients of control.sock at one time, of whom one user has half at most; requests per client. */
 #define LIMIT_CLIENTS	      512
-#define LIMIT_CLIENTS_PER_UID 128
 #define LIMIT_CLIENT_REQUESTS 16
 /* Bytes of replies that wait for a slow reader before its query waits too. */
 #define LIMIT_CLIENT_QUEUE (4 << 20)
@@ -155,10 +160,9 @@
 #define LIMIT_CLIENT_HALF_MS 10000
 /* A client with waiting replies that reads nothing for this long counts as gone. */
 #define LIMIT_CLIENT_STALL_MS 30000
-/* Requests that another part of the daemon answers (attach, detach), in all and per user, including
- * abandoned ones: each may take a thread of the uv pool for seconds. */
-#define LIMIT_TICKETS	      64
-#define LIMIT_TICKETS_PER_UID 32
+/* Requests that another part of the daemon answers (attach, detach), including abandoned ones: each
+ * may take a thread of the uv pool for seconds. One user has half of them at most. */
+#define LIMIT_TICKETS 64
 /* Queries that run at one time, in all, per user and per connection: each takes a thread of the uv
  * pool and a SQLite connection (2 MiB of cache). Others wait. */
 #define LIMIT_QUERIES		 8

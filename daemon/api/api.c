@@ -27,6 +27,8 @@ static struct api *api_free(struct api *api)
 		return NULL;
 	if (api->path)
 		unlink(api->path);
+	quota_release(&api->places);
+	quota_release(&api->ticket_share);
 	free(api->path);
 	free(api->group);
 	free(api->database);
@@ -192,6 +194,8 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 	api->rule = peer_rule_of(config->group);
 	api->callbacks = *callbacks;
 	api->data = data;
+	api->places.total = LIMIT_CLIENTS;
+	api->ticket_share.total = LIMIT_TICKETS;
 	list_init(&api->clients);
 	list_init(&api->waiting);
 	list_init(&api->running);

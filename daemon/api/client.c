@@ -32,6 +32,12 @@ static void on_close(uv_handle_t *handle)
 	api_close_rest(api);
 }
 
+static void give_place(struct client *client)
+{
+	quota_give(&client->api->places, client->uid, client->admitted);
+	client->admitted = 0;
+}
+
 void client_close(struct client *client)
 {
 	if (uv_is_closing((uv_handle_t *)&client->pipe))
@@ -40,6 +46,7 @@ void client_close(struct client *client)
 	tickets_detach(client);
 	list_remove(&client->link);
 	client->api->client_count--;
+	give_place(client);
 	uv_close((uv_handle_t *)&client->pipe, on_close);
 }
 
@@ -220,6 +227,7 @@ void client_fail(struct client *client, uint64_t id, Tracesmith__V1__Remark__Rea
 static void stop(struct client *client)
 {
 	client->api->refused++;
+	give_place(client);
 	jobs_detach(client);
 	tickets_detach(client);
 	uv_read_stop((uv_stream_t *)&client->pipe);
@@ -278,16 +286,6 @@ static struct client *oldest_idle(struct api *api, uid_t uid)
 	return NULL;
 }
 
-static uint32_t count_of(struct api *api, uid_t uid)
-{
-	struct client *client;
-	uint32_t count = 0;
-
-	list_for_each(client, &api->clients, link)
-		count += client->uid == uid;
-	return count;
-}
-
 static void admit(struct client *client)
 {
 	static struct log_limit limit;
@@ -309,12 +307,14 @@ static void admit(struct client *client)
 				  api->group, NULL);
 		return;
 	}
-	if (count_of(api, client->uid) > LIMIT_CLIENTS_PER_UID ||
-	    api->client_count > LIMIT_CLIENTS) {
+	while (!quota_take(&api->places, client->uid, 1)) {
 		idle = oldest_idle(api, client->uid);
 		client_refuse(idle ? idle : client, TRACESMITH__V1__ERROR__CODE__LIMIT,
 			      "This user has too many connections: close some and try again");
+		if (!idle)
+			return;
 	}
+	client->admitted = 1;
 }
 
 int client_accept(struct api *api, uv_stream_t *listener)

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "core/base/list.h"
+#include "core/base/quota.h"
 #include "core/store/query/remark.h"
 #include "daemon/api/api.h"
 #include "daemon/api/peer.h"
@@ -19,7 +20,8 @@ struct client {
 	struct api *api;
 	uv_pipe_t pipe;
 	uid_t uid;
-	pid_t pid; /* 0: not visible from here */
+	uint32_t admitted; /* 1: its user is charged for it */
+	pid_t pid;	   /* 0: not visible from here */
 	struct ts_frame_reader reader;
 	struct list jobs;    /* struct job, by client_link */
 	struct list tickets; /* struct api_ticket, by client_link */
@@ -48,9 +50,11 @@ struct api {
 	void *data;
 	struct list clients; /* oldest first */
 	uint32_t client_count;
+	struct quota places;	      /* of users, for clients */
 	struct list waiting, running; /* struct job, oldest first */
 	uint32_t waiting_count, running_count;
 	struct list tickets; /* struct api_ticket */
+	struct quota ticket_share;
 	uint64_t refused;
 	void (*closed)(void *data); /* set: closing */
 };

@@ -15,24 +15,12 @@ struct api_ticket {
 	uid_t uid;
 };
 
-static bool has_room(const struct api *api, uid_t uid)
-{
-	const struct api_ticket *ticket;
-	uint32_t all = 0, own = 0;
-
-	list_for_each(ticket, &api->tickets, link) {
-		all++;
-		own += ticket->uid == uid;
-	}
-	return all < LIMIT_TICKETS && own < LIMIT_TICKETS_PER_UID;
-}
-
 struct api_ticket *ticket_add(struct client *client, uint64_t id)
 {
 	struct api *api = client->api;
 	struct api_ticket *ticket;
 
-	if (!has_room(api, client->uid)) {
+	if (!quota_take(&api->ticket_share, client->uid, 1)) {
 		client_error(client, id, TRACESMITH__V1__ERROR__CODE__LIMIT,
 			     "Too many attach, detach and stack requests at once: try again in a "
 			     "moment");
@@ -40,6 +28,7 @@ struct api_ticket *ticket_add(struct client *client, uint64_t id)
 	}
 	ticket = calloc(1, sizeof(*ticket));
 	if (!ticket) {
+		quota_give(&api->ticket_share, client->uid, 1);
 		client_fail(client, id, REASON(NO_MEMORY), NULL);
 		return NULL;
 	}
@@ -96,6 +85,7 @@ void tickets_orphan(struct api *api)
 
 	while ((ticket = list_first(&api->tickets, struct api_ticket, link))) {
 		list_remove(&ticket->link);
+		quota_give(&api->ticket_share, ticket->uid, 1);
 		ticket->api = NULL;
 	}
 }
@@ -112,8 +102,10 @@ static struct client *take_client(struct api_ticket *ticket)
 	struct client *client = ticket->client;
 
 	ticket_detach(ticket);
-	if (ticket->api)
+	if (ticket->api) {
 		list_remove(&ticket->link);
+		quota_give(&ticket->api->ticket_share, ticket->uid, 1);
+	}
 	ticket->api = NULL;
 	return client;
 }

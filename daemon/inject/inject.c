@@ -13,6 +13,7 @@
 #include "core/base/log.h"
 #include "daemon/inject/internal.h"
 #include "daemon/limits.h"
+#include "daemon/proc/owner.h"
 
 #define BACKLOG		 128
 #define ACCEPTS_PER_TURN 64
@@ -26,6 +27,8 @@ static struct inject *inject_free(struct inject *inject)
 	if (inject->path)
 		unlink(inject->path);
 	free(inject->path);
+	quota_release(&inject->places);
+	quota_release(&inject->ring_bytes);
 	if (inject->listen_fd >= 0)
 		close(inject->listen_fd);
 	free(inject);
@@ -130,24 +133,45 @@ static void inject_on_sweep(uv_timer_t *timer)
 		uv_timer_stop(timer);
 }
 
-/* One more of that user would be too many. */
-static bool inject_is_full(const struct inject *inject, uint32_t uid)
+static uint64_t inject_random(struct inject *inject)
 {
-	struct peer *peer;
-	uint32_t total = 0, of_uid = 0;
+	inject->random = inject->random * 6364136223846793005 + 1442695040888963407;
+	return inject->random >> 33;
+}
 
-	list_for_each(peer, &inject->peers, link) {
-		total++;
-		if (peer->uid == uid)
-			of_uid++;
+/* Of those connections of the user that have said nothing yet, any; NULL: there is none. */
+static struct peer *inject_any_silent(struct inject *inject, uint32_t user)
+{
+	struct peer *peer, *any = NULL;
+	uint32_t count = 0;
+
+	list_for_each(peer, &inject->peers, link)
+		if (peer->user == user && peer->stage == PEER_NEW && !peer->adopted &&
+		    inject_random(inject) % ++count == 0)
+			any = peer;
+	return any;
+}
+
+/* Who has all the places that he may have now, loses connections that have said nothing: a library
+ * says hello at once, so those who only keep places do not keep it out. */
+static bool inject_has_place(struct inject *inject, uint32_t user)
+{
+	while (!quota_take(&inject->places, user, 1)) {
+		struct peer *silent = inject_any_silent(inject, user);
+
+		inject->stats.refused++;
+		if (!silent)
+			return false;
+		peer_end(silent);
 	}
-	return total >= inject->config.max_processes || of_uid >= inject->config.max_per_uid;
+	return true;
 }
 
 static int inject_take(struct inject *inject, int fd, const uint32_t *pid)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
+	uint32_t user;
 	int r;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
@@ -155,13 +179,14 @@ static int inject_take(struct inject *inject, int fd, const uint32_t *pid)
 	/* 0: in a PID namespace that is not below ours. */
 	if (peer.pid <= 0 || (pid && (uint32_t)peer.pid != *pid))
 		return -EPERM;
-	if (inject_is_full(inject, peer.uid)) {
-		inject->stats.refused++;
+	user = owner_of((uint32_t)peer.pid, peer.uid);
+	if (!inject_has_place(inject, user))
 		return -EUSERS;
-	}
-	r = peer_new(inject, fd, (uint32_t)peer.pid, peer.uid, pid != NULL);
+	r = peer_new(inject, fd, &peer, user, pid != NULL);
 	if (r == 0)
 		inject_sweep_soon(inject);
+	else
+		quota_give(&inject->places, user, 1);
 	return r;
 }
 
@@ -268,10 +293,9 @@ int inject_new(uv_loop_t *loop, struct intake *intake, const struct inject_confi
 	inject->config = *config;
 	if (!config->slots)
 		inject->config.slots = LIMIT_INJECT_SLOTS;
-	if (!config->max_processes)
-		inject->config.max_processes = LIMIT_INJECT_PROCESSES;
-	if (!config->max_per_uid)
-		inject->config.max_per_uid = LIMIT_INJECT_PROCESSES_PER_UID;
+	inject->places.total = config->max_processes ?: LIMIT_INJECT_PROCESSES;
+	inject->ring_bytes.total = config->max_ring_bytes ?: LIMIT_INJECT_RING_BYTES;
+	inject->random = uv_hrtime();
 	if (!config->hello_ms)
 		inject->config.hello_ms = LIMIT_INJECT_HELLO_MS;
 	inject->callbacks = *callbacks;
@@ -317,12 +341,12 @@ int inject_settings(struct inject *inject, uint32_t pid, const struct ts_setting
 	struct ts_welcome message = {
 		.message = TS_MESSAGE_SETTINGS,
 		.protocol = TS_HELLO_PROTOCOL,
-		.slots = inject->config.slots,
 		.settings = *settings,
 	};
 
 	if (!inject_has(inject, pid))
 		return -ENOENT;
+	message.slots = inject_find(inject, pid)->ring.reader.ring.mask + 1;
 	return peer_say(inject_find(inject, pid), &message, sizeof(message));
 }
 

@@ -22,8 +22,9 @@ struct inject_config {
 	int fd;		  /* already listening, taken over; or -1 */
 	const char *path; /* where to listen otherwise; NULL: nowhere */
 	/* 0: as in limits.h */
-	uint32_t slots; /* of a ring */
-	uint32_t max_processes, max_per_uid;
+	uint32_t slots; /* of a ring, at most */
+	uint32_t max_processes;
+	uint64_t max_ring_bytes;
 	uint32_t hello_ms; /* for tests */
 };
 
@@ -58,8 +59,8 @@ int inject_new(uv_loop_t *loop, struct intake *intake, const struct inject_confi
 void inject_close(struct inject *inject, void (*closed)(void *data));
 
 /* Takes a socket that is connected to the library in process `pid`, as if it had connected by
- * itself; takes ownership on success. -EPERM: it is another process's; -EUSERS: there are too many;
- * -ESRCH: the process has ended. */
+ * itself; takes ownership on success. -EPERM: it is another process's; -EUSERS: its user has too
+ * many; -ESRCH: the process has ended. */
 int inject_adopt(struct inject *inject, int fd, uint32_t pid);
 /* -ENOENT: no library of that process is connected; -EAGAIN: it does not listen now. */
 int inject_settings(struct inject *inject, uint32_t pid, const struct ts_settings *settings);

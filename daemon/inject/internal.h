@@ -3,6 +3,7 @@
 #define TS_INJECT_SOURCE_INTERNAL_H
 
 #include "core/base/list.h"
+#include "core/base/quota.h"
 #include "daemon/inject/inject.h"
 #include "daemon/inject/ring.h"
 
@@ -20,6 +21,8 @@ struct peer {
 	enum peer_stage stage;
 	bool closing;
 	uint32_t pid, uid;
+	uint32_t user;	     /* who answers for it */
+	uint64_t ring_bytes; /* that he is charged for */
 	bool adopted;
 	uv_poll_t socket, process, wake;
 	unsigned int handles;
@@ -47,6 +50,8 @@ struct inject {
 	bool resting;
 	unsigned int handles; /* of ours, and one for each peer */
 	struct list peers, awake;
+	struct quota places, ring_bytes; /* of the users: connections, and memory of rings */
+	uint64_t random;
 	struct inject_stats stats;
 	void (*closed)(void *data); /* set: closing */
 };
@@ -56,8 +61,9 @@ struct peer *inject_find(const struct inject *inject, uint32_t pid);
 void inject_handle_closed(struct inject *inject);
 
 /* peer.c */
-/* Takes `fd` over on success. */
-int peer_new(struct inject *inject, int fd, uint32_t pid, uint32_t uid, bool adopted);
+/* Takes `fd` over on success. `user` has been charged for its place, which it then gives back. */
+int peer_new(struct inject *inject, int fd, const struct ucred *process, uint32_t user,
+	     bool adopted);
 /* Its connection is over; what is in the ring is read in the next rounds. */
 void peer_end(struct peer *peer);
 /* The same, at once: its last records wait for nobody. */

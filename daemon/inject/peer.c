@@ -30,6 +30,7 @@ static void peer_handle_closed(uv_handle_t *handle)
 	if (peer->process_fd >= 0)
 		close(peer->process_fd);
 	inject_ring_close(&peer->ring);
+	quota_give(&inject->ring_bytes, peer->user, peer->ring_bytes);
 	free(peer);
 	inject_handle_closed(inject);
 }
@@ -40,6 +41,7 @@ static void peer_close(struct peer *peer)
 				  (uv_handle_t *)&peer->wake };
 
 	peer->closing = true;
+	quota_give(&peer->inject->places, peer->user, 1);
 	intake_lane_close(&peer->lane);
 	list_remove(&peer->link);
 	list_remove(&peer->awake);
@@ -284,10 +286,11 @@ static int peer_watch(struct peer *peer, uv_poll_t *handle, int fd, int events, 
 	return on ? uv_poll_start(handle, events, on) : 0;
 }
 
-int peer_new(struct inject *inject, int fd, uint32_t pid, uint32_t uid, bool adopted)
+int peer_new(struct inject *inject, int fd, const struct ucred *process, uint32_t user,
+	     bool adopted)
 {
 	_cleanup_(freep) struct peer *peer = calloc(1, sizeof(*peer));
-	_cleanup_(closep) int process_fd = open_process(fd, pid);
+	_cleanup_(closep) int process_fd = open_process(fd, (uint32_t)process->pid);
 	int r;
 
 	if (!peer)
@@ -295,8 +298,9 @@ int peer_new(struct inject *inject, int fd, uint32_t pid, uint32_t uid, bool ado
 	if (process_fd == -ESRCH || process_fd == -EMFILE || process_fd == -ENFILE)
 		return process_fd;
 	peer->inject = inject;
-	peer->pid = pid;
-	peer->uid = uid;
+	peer->pid = (uint32_t)process->pid;
+	peer->uid = process->uid;
+	peer->user = user;
 	peer->adopted = adopted;
 	peer->since_ms = uv_now(inject->loop);
 	list_init(&peer->link);

@@ -90,7 +90,7 @@ static int send_welcome(struct peer *peer, const struct ts_settings *settings, i
 	struct ts_welcome welcome = {
 		.message = TS_MESSAGE_WELCOME,
 		.protocol = TS_HELLO_PROTOCOL,
-		.slots = peer->inject->config.slots,
+		.slots = peer->ring.reader.ring.mask + 1,
 		.settings = *settings,
 	};
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fd))] = { 0 };
@@ -125,10 +125,30 @@ static void peer_welcomed(struct peer *peer)
 	intake_wake(inject->intake);
 }
 
+/* The more its user's rings take, the smaller is the next one. -EUSERS: they take as much as one
+ * user may have. */
+static int ring_slots(struct peer *peer, uint32_t *ret)
+{
+	struct inject *inject = peer->inject;
+	uint64_t part = quota_left(&inject->ring_bytes, peer->user) / LIMIT_INJECT_RING_PART;
+	uint32_t slots = inject->config.slots;
+
+	while (slots > LIMIT_INJECT_SLOTS_MIN && ts_ring_bytes(slots) > part)
+		slots /= 2;
+	if (!quota_take(&inject->ring_bytes, peer->user, ts_ring_bytes(slots)))
+		return -EUSERS;
+	peer->ring_bytes = ts_ring_bytes(slots);
+	*ret = slots;
+	return 0;
+}
+
 static int make_ring(struct peer *peer, int *ret_fd)
 {
-	int r = inject_ring_open(peer->inject->config.slots, &peer->ring, ret_fd);
+	uint32_t slots;
+	int r = ring_slots(peer, &slots);
 
+	if (r == 0)
+		r = inject_ring_open(slots, &peer->ring, ret_fd);
 	if (r == 0)
 		r = uv_poll_init(peer->inject->loop, &peer->wake, peer->ring.wake_fd);
 	if (r < 0)
@@ -148,6 +168,11 @@ static void peer_welcome(struct peer *peer, const struct ts_hello *hello)
 	int r;
 
 	r = make_ring(peer, &ring_fd);
+	if (r == -EUSERS) {
+		peer_refuse(peer, "The processes that this user records have as much memory for "
+				  "records as one user may: record fewer at one time");
+		return;
+	}
 	if (r < 0) {
 		/* It retries, and that may succeed. */
 		if (log_allowed(&limit, 1))

@@ -311,7 +311,7 @@ static void there_are_so_many_processes_of_one_user_and_no_more(void **state)
 	pid_t child[2];
 
 	server_stop(server);
-	server->config.max_per_uid = 2;
+	server->config.max_processes = 4;
 	server_start(server);
 	child[0] = child_start(server, stay);
 	child[1] = child_start(server, stay);
