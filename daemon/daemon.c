@@ -318,11 +318,11 @@ static int daemon_open_call(void *data, uint32_t tid, struct stack_call *ret)
 }
 
 static void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target *target,
-			 bool locals)
+			 const struct api_stack *wanted)
 {
 	struct daemon *daemon = data;
 
-	stacks_read(daemon->stacks, ticket, target, locals);
+	stacks_read(daemon->stacks, ticket, target, wanted);
 }
 
 int daemon_cannot_listen(const char *path, int r)

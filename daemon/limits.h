@@ -143,6 +143,19 @@
  * some 400 KiB. */
 #define LIMIT_PYTHON_STRUCTURE (1 << 20)
 
+/* Threads whose native stacks are read at one moment; bytes of each that are, and of all; frames of
+ * each; files on them that are open; bytes of names that are kept for the next time; and how long a
+ * thread that runs may take to be on a CPU. */
+#define LIMIT_NATIVE_THREADS   64
+#define LIMIT_NATIVE_STACK     (512 << 10)
+#define LIMIT_NATIVE_BYTES     (8 << 20)
+#define LIMIT_NATIVE_FRAMES    1024
+#define LIMIT_NATIVE_FILES     256
+#define LIMIT_NATIVE_NAMES     (8 << 20)
+#define LIMIT_NATIVE_SAMPLE_MS 10
+/* How often threads are read that change meanwhile. */
+#define LIMIT_NATIVE_ROUNDS 8
+
 /* Processes whose stacks are being read at one time, each in a thread of its own; how long the
  * asker waits for one whose memory or files do not answer; threads of one; and bytes of an answer,
  * whose message is smaller than that. */

@@ -75,6 +75,7 @@
 	X(NOW, "now", 0, NULL, "measure at once; takes some seconds")                              \
 	X(THREADS, "threads", 0, NULL, "also threads without Python")                              \
 	X(LOCALS, "locals", 0, NULL, "also the variables of each Python frame")                    \
+	X(NATIVE, "native", 0, NULL, "also native frames")                                         \
 	X(WATCH, "watch", 0, NULL, "show it again every second, until Ctrl-C")                     \
 	X(OUTPUT, "output", 'o', "FILE", "write to FILE, or to standard output with '-'")
 

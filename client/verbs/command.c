@@ -62,12 +62,13 @@ const struct command command_table[] = {
 	  "Example: tsctl budget 4711 0.5%\n",
 	  cmd_budget },
 	{ "stack", "PID", "show what the threads of a process are doing, in Python",
-	  OPTION_THREADS | OPTION_LOCALS | OPTION_WATCH | OPTION_JSON, 1, 1,
+	  OPTION_THREADS | OPTION_NATIVE | OPTION_LOCALS | OPTION_WATCH | OPTION_JSON, 1, 1,
 	  "For each thread: its state, the system call that it is in, and its Python frames,\n"
 	  "innermost first. The process needs no CUDA, is not stopped, and runs any CPython from\n"
 	  "3.9 to 3.13. Root may look at any process, other users at their own.\n"
 	  "Example: tsctl stack 4711\n"
-	  "Example: tsctl stack 4711 --threads --locals\n",
+	  "Example: tsctl stack 4711 --threads --locals\n"
+	  "Example: tsctl stack 4711 --native\n",
 	  cmd_stack },
 	{ "query", "NAME", "run a query ('tsctl query list' lists them)",
 	  OPTIONS_TABLE | OPTION_WIDE | OPTIONS_WINDOW | OPTION_PID | OPTIONS_ROWS |

@@ -20,14 +20,16 @@ typedef Tracesmith__V1__StackReply Stack;
 typedef Tracesmith__V1__StackReply__Thread Thread;
 typedef Tracesmith__V1__StackReply__Frame Frame;
 
-static int ask_stack(struct link *link, uint32_t pid, bool locals, Tracesmith__V1__Reply **ret)
+static int ask_stack(const struct options *options, struct link *link, uint32_t pid,
+		     Tracesmith__V1__Reply **ret)
 {
 	Tracesmith__V1__StackRequest stack = TRACESMITH__V1__STACK_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int r;
 
 	stack.pid = pid;
-	stack.locals = locals;
+	stack.locals = (options->given & OPTION_LOCALS) != 0;
+	stack.native = (options->given & OPTION_NATIVE) != 0;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_STACK;
 	request.stack = &stack;
 	r = link_send(link, &request);
@@ -56,8 +58,32 @@ static void write_state(const Thread *thread)
 	putchar('\n');
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void write_native(const Stack *stack, const Frame *frame)
+{
+	const char *function = text_of(stack, frame->function);
+	const char *file = base_name(text_of(stack, frame->file));
+
+	if (*function)
+		printf("    %s (%s)\n", function, file);
+	else if (*file)
+		printf("    %s+0x%" PRIx64 "\n", file, frame->offset);
+	else
+		printf("    0x%" PRIx64 "\n", frame->address);
+}
+
 static void write_frame(const Stack *stack, const Frame *frame)
 {
+	if (frame->native) {
+		write_native(stack, frame);
+		return;
+	}
 	printf("    %s (%s", text_of(stack, frame->function), text_of(stack, frame->file));
 	if (frame->line)
 		printf(":%u", frame->line);
@@ -83,13 +109,15 @@ static void write_thread(const Stack *stack, const Thread *thread)
 		puts("    … outer frames cannot be read");
 	if (thread->moving)
 		puts("    It changed while it was read: these frames may not belong together");
+	if (*thread->native_end)
+		printf("    … %s\n", thread->native_end);
 	if (thread->python && !thread->n_frame)
 		puts("    no Python frame");
 }
 
 static void write_text(const struct options *options, uint32_t pid, const Stack *stack)
 {
-	const bool all = (options->given & OPTION_THREADS) || !*stack->python;
+	const bool all = (options->given & (OPTION_THREADS | OPTION_NATIVE)) || !*stack->python;
 	size_t hidden = 0;
 
 	printf("Process %u (%s)", pid, stack->comm);
@@ -98,6 +126,8 @@ static void write_text(const struct options *options, uint32_t pid, const Stack 
 	putchar('\n');
 	if (*stack->no_python)
 		printf("No Python frames: %s\n", stack->no_python);
+	if (*stack->no_native)
+		printf("No native frames: %s\n", stack->no_native);
 	for (size_t i = 0; i < stack->n_thread; i++) {
 		const Thread *thread = stack->thread[i];
 
@@ -126,9 +156,26 @@ static const char *boolean(bool value)
 	return value ? "true" : "false";
 }
 
+static void native_json(const Stack *stack, const Frame *frame)
+{
+	fputs("{\"native\":true,\"function\":", stdout);
+	write_text_or_null(text_of(stack, frame->function));
+	fputs(",\"file\":", stdout);
+	write_text_or_null(text_of(stack, frame->file));
+	if (*text_of(stack, frame->file))
+		printf(",\"offset\":%" PRIu64, frame->offset);
+	else
+		fputs(",\"offset\":null", stdout);
+	printf(",\"address\":\"0x%" PRIx64 "\"}", frame->address);
+}
+
 static void frame_json(const Stack *stack, const Frame *frame)
 {
-	fputs("{\"function\":", stdout);
+	if (frame->native) {
+		native_json(stack, frame);
+		return;
+	}
+	fputs("{\"native\":false,\"function\":", stdout);
 	json_string(stdout, text_of(stack, frame->function));
 	fputs(",\"file\":", stdout);
 	json_string(stdout, text_of(stack, frame->file));
@@ -158,9 +205,11 @@ static void thread_json(const Stack *stack, const Thread *thread)
 	write_text_or_null(thread->driver_call);
 	printf(*thread->driver_call ? ",\"driver_ns\":%" PRIu64 : ",\"driver_ns\":null",
 	       thread->driver_ns);
-	printf(",\"python\":%s,\"moving\":%s,\"cut\":%s,\"broken\":%s,\"frames\":[",
+	printf(",\"python\":%s,\"moving\":%s,\"cut\":%s,\"broken\":%s,\"native_end\":",
 	       boolean(thread->python), boolean(thread->moving), boolean(thread->cut),
 	       boolean(thread->broken));
+	write_text_or_null(thread->native_end);
+	fputs(",\"frames\":[", stdout);
 	for (size_t i = 0; i < thread->n_frame; i++) {
 		fputs(i ? "," : "", stdout);
 		frame_json(stack, thread->frame[i]);
@@ -176,6 +225,8 @@ static void write_json(uint32_t pid, const Stack *stack)
 	write_text_or_null(stack->python);
 	fputs(",\"no_python\":", stdout);
 	write_text_or_null(stack->no_python);
+	fputs(",\"no_native\":", stdout);
+	write_text_or_null(stack->no_native);
 	printf(",\"cut\":%s,\"threads\":[", boolean(stack->cut));
 	for (size_t i = 0; i < stack->n_thread; i++) {
 		fputs(i ? "," : "", stdout);
@@ -188,7 +239,7 @@ static int show_once(const struct options *options, struct link *link, uint32_t 
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 
-	if (ask_stack(link, pid, options->given & OPTION_LOCALS, &reply) < 0)
+	if (ask_stack(options, link, pid, &reply) < 0)
 		return EXIT_FAILED;
 	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_STACK)
 		return complain("Unexpected answer from the daemon");

@@ -70,6 +70,11 @@ enum api_visible {
 	API_WAITING, /* it has been read */
 };
 
+/* What a StackRequest asks for. */
+struct api_stack {
+	bool locals, native;
+};
+
 struct api_callbacks {
 	/* Adds what `tsctl status` shows. Called on the loop. */
 	void (*status)(void *data, struct status_builder *builder);
@@ -81,7 +86,7 @@ struct api_callbacks {
 	void (*attach)(void *data, struct api_ticket *ticket, const struct api_attach *request);
 	void (*detach)(void *data, struct api_ticket *ticket, const struct api_target *target);
 	void (*stack)(void *data, struct api_ticket *ticket, const struct api_target *target,
-		      bool locals);
+		      const struct api_stack *wanted);
 	/* Both are answered at once. A negative errno: why not, for the argument pid. NULL:
 	 * refused. */
 	int (*budget)(void *data, const struct api_budget *request, struct api_budget_result *ret,

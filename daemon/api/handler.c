@@ -177,6 +177,7 @@ static void handle_detach(struct client *client, const Tracesmith__V1__Request *
 static void handle_stack(struct client *client, const Tracesmith__V1__Request *request)
 {
 	const Tracesmith__V1__StackRequest *stack = request->stack;
+	const struct api_stack wanted = { .locals = stack->locals, .native = stack->native };
 	struct api *api = client->api;
 	struct api_target target;
 	struct api_ticket *ticket = ticket_for(client, request->id, stack->pid, &target);
@@ -184,7 +185,7 @@ static void handle_stack(struct client *client, const Tracesmith__V1__Request *r
 	if (!ticket)
 		return;
 	if (api->callbacks.stack)
-		api->callbacks.stack(api->data, ticket, &target, stack->locals);
+		api->callbacks.stack(api->data, ticket, &target, &wanted);
 	else
 		api_ticket_fail(ticket, REASON(UNKNOWN_REQUEST), TS_VERSION, NULL);
 }

@@ -1,4 +1,4 @@
-/* Message: threads with the frames of their thread states. Texts are sent once; everything lies in
+/* Message: threads with their frames. Texts are sent once; everything lies in
  * an arena. */
 #include "daemon/stack/message.h"
 
@@ -10,7 +10,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/utf8.h"
 #include "core/base/vector.h"
-#include "daemon/python/python.h"
+#include "daemon/stack/capture.h"
 
 typedef Tracesmith__V1__StackReply__Thread Thread;
 typedef Tracesmith__V1__StackReply__Frame Frame;
@@ -57,6 +57,13 @@ static int add_text(struct stack_message *message, const char *text, uint32_t *r
 	return 0;
 }
 
+/* What is being filled in, from what. */
+struct filling {
+	struct stack_message *message;
+	const struct message_source *source;
+	const struct tasks *tasks;
+};
+
 /* A frame's, as they come. */
 struct locals {
 	struct stack_message *message;
@@ -98,62 +105,84 @@ static int fill_locals(struct stack_message *message, struct python *python,
 	return r == -ENOMEM ? r : 0;
 }
 
-static int fill_frame(struct stack_message *message, const struct python_frame *from,
-		      int64_t interpreter, Frame *frame)
+static int fill_python(struct filling *filling, const struct captured_frame *from, Frame *frame)
 {
+	struct stack_message *message = filling->message;
+	const struct code *code = from->python->code;
 	int r;
 
-	tracesmith__v1__stack_reply__frame__init(frame);
-	frame->line = (uint32_t)from->line;
-	frame->interpreter = interpreter;
-	r = add_text(message, from->code->function, &frame->function);
-	return r < 0 ? r : add_text(message, from->code->file, &frame->file);
+	frame->line = (uint32_t)from->python->line;
+	frame->interpreter = from->interpreter;
+	r = add_text(message, code->function, &frame->function);
+	if (r == 0)
+		r = add_text(message, code->file, &frame->file);
+	if (r == 0 && message->locals)
+		r = fill_locals(message, filling->source->python, from->python, frame);
+	return r;
 }
 
-/* A thread has a state for each interpreter that it is in: the newest is the innermost. */
-static int fill_frames(struct stack_message *message, struct python *python,
-		       const struct python_snapshot *snapshot, uint32_t ns_tid, Thread *thread)
+static int fill_native(struct filling *filling, const struct native_frame *from, Frame *frame)
 {
-	const struct python_stack *stack;
-	size_t count = 0;
-	Frame *frame;
+	char *file = visible(filling->message, from->file ? from->file : "");
+	int r;
+
+	if (!file)
+		return -ENOMEM;
+	frame->native = true;
+	frame->address = from->pc;
+	frame->offset = from->offset;
+	r = add_text(filling->message, from->function ? from->function : "", &frame->function);
+	return r < 0 ? r : add_text(filling->message, file, &frame->file);
+}
+
+static int fill_frames(struct filling *filling, const struct captured *captured, Thread *thread)
+{
+	struct stack_message *message = filling->message;
+	Frame *frame = get(message, captured->count * sizeof(*frame));
 	int r = 0;
 
-	for (size_t i = 0; i < snapshot->stack_count; i++)
-		count += snapshot->stack[i].tid == ns_tid ? snapshot->stack[i].count : 0;
-	thread->frame = get(message, count * sizeof(*thread->frame));
-	frame = get(message, count * sizeof(*frame));
+	thread->frame = get(message, captured->count * sizeof(*thread->frame));
 	if (!thread->frame || !frame)
 		return -ENOMEM;
-	for (size_t i = 0; i < snapshot->stack_count; i++) {
-		stack = &snapshot->stack[i];
-		if (stack->tid != ns_tid)
-			continue;
-		thread->python = true;
-		thread->moving |= stack->moving;
-		thread->cut |= stack->cut;
-		thread->broken |= stack->broken;
-		for (size_t k = 0; r == 0 && k < stack->count; k++) {
-			if (message->arena.total > LIMIT_STACK_BYTES) {
-				thread->cut = true;
-				break;
-			}
-			r = fill_frame(message, &snapshot->frame[stack->first + k],
-				       stack->interpreter, frame);
-			if (r == 0 && message->locals)
-				r = fill_locals(message, python, &snapshot->frame[stack->first + k],
-						frame);
-			thread->frame[thread->n_frame++] = frame++;
+	for (size_t i = 0; r == 0 && i < captured->count; i++, frame++) {
+		const struct captured_frame *from = &captured->frame[i];
+
+		if (message->arena.total > LIMIT_STACK_BYTES) {
+			thread->cut = true;
+			break;
 		}
+		tracesmith__v1__stack_reply__frame__init(frame);
+		r = from->native ? fill_native(filling, from->native, frame)
+				 : fill_python(filling, from, frame);
+		thread->frame[thread->n_frame++] = frame;
 	}
 	return r;
 }
 
-static int fill_thread(struct stack_message *message, struct python *python,
-		       const struct task *task, const struct python_snapshot *snapshot,
-		       Thread *thread)
+static const char *end_text(const struct native_stack *native)
 {
-	tracesmith__v1__stack_reply__thread__init(thread);
+	static const char *const sentences[TS_END_COUNT] = {
+		[TS_END_DEPTH] = "Further native frames are left out",
+		[TS_END_NO_MAPPING] = "The native frames end at code that was made at run time",
+		[TS_END_NO_RULE] = "The native frames end at a function without unwind information",
+		[TS_END_BAD] = "The native frames end at a function that cannot be unwound",
+		[TS_END_UNREADABLE] = "The native frames end where no more of the stack was read",
+	};
+
+	if (!native)
+		return "";
+	if (!native->count)
+		return "Its native frames could not be read: it was never met at rest or running";
+	return sentences[native->end] ? sentences[native->end] : "";
+}
+
+static int on_captured(void *data, const struct captured *captured)
+{
+	struct filling *filling = data;
+	struct stack_message *message = filling->message;
+	const struct task *task = captured->task;
+	Thread *thread = message->reply.thread[task - filling->tasks->task];
+
 	thread->tid = task->tid;
 	thread->name = visible(message, task->name);
 	thread->state = (char *)task->state;
@@ -161,26 +190,30 @@ static int fill_thread(struct stack_message *message, struct python *python,
 	thread->waits = visible(message, task->waits);
 	thread->driver_call = (char *)task->driver_call;
 	thread->driver_ns = task->driver_ns;
+	thread->python = captured->has_python;
+	thread->moving = captured->moving;
+	thread->cut = captured->cut;
+	thread->broken = captured->broken;
+	thread->native_end = (char *)end_text(captured->native);
 	if (!thread->name || !thread->waits)
 		return -ENOMEM;
-	return fill_frames(message, python, snapshot, task->ns_tid, thread);
+	return fill_frames(filling, captured, thread);
 }
 
-static int fill_threads(struct stack_message *message, struct python *python,
-			const struct tasks *tasks, const struct python_snapshot *snapshot)
+static int add_threads(struct stack_message *message, size_t count)
 {
 	Tracesmith__V1__StackReply *reply = &message->reply;
-	Thread *thread = get(message, tasks->count * sizeof(*thread));
-	int r = 0;
+	Thread *thread = get(message, count * sizeof(*thread));
 
-	reply->thread = get(message, tasks->count * sizeof(*reply->thread));
+	reply->thread = get(message, count * sizeof(*reply->thread));
 	if (!thread || !reply->thread)
 		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < tasks->count; i++) {
-		r = fill_thread(message, python, &tasks->task[i], snapshot, &thread[i]);
-		reply->thread[reply->n_thread++] = &thread[i];
+	for (size_t i = 0; i < count; i++) {
+		tracesmith__v1__stack_reply__thread__init(&thread[i]);
+		reply->thread[i] = &thread[i];
 	}
-	return r;
+	reply->n_thread = count;
+	return 0;
 }
 
 /* 3.9 and 3.10 do not say their micro version. */
@@ -197,34 +230,25 @@ static char *version_text(struct stack_message *message, const struct python *py
 	return arena_text(&message->arena, text, strlen(text));
 }
 
-static int take(struct python *python, const struct tasks *tasks, struct python_snapshot *ret)
+int message_fill(struct stack_message *message, const struct tasks *tasks,
+		 const struct message_source *source)
 {
-	_cleanup_(freep) uint32_t *tid = calloc(tasks->count, sizeof(*tid));
-
-	if (!tid)
-		return -ENOMEM;
-	for (size_t i = 0; i < tasks->count; i++)
-		tid[i] = tasks->task[i].ns_tid;
-	return python_take(python, tid, tasks->count, ret);
-}
-
-int message_fill(struct stack_message *message, const struct tasks *tasks, struct python *python,
-		 const char *why)
-{
-	_cleanup_(python_snapshot_clear) struct python_snapshot snapshot = { 0 };
+	struct filling filling = { message, source, tasks };
+	const struct capture capture = { source->python, source->native, on_captured, &filling };
 	Tracesmith__V1__StackReply *reply = &message->reply;
-	int r = python ? take(python, tasks, &snapshot) : 0;
+	bool cut;
+	int r;
 
-	if (r < 0)
-		return r;
 	tracesmith__v1__stack_reply__init(reply);
 	reply->comm = visible(message, tasks->task[0].name);
-	reply->python = python ? version_text(message, python) : (char *)"";
-	reply->no_python = (char *)why;
-	reply->cut = tasks->cut || snapshot.cut;
-	if (!reply->comm || !reply->python)
+	reply->python = source->python ? version_text(message, source->python) : (char *)"";
+	reply->no_python = (char *)source->no_python;
+	reply->no_native = (char *)source->no_native;
+	if (!reply->comm || !reply->python || add_threads(message, tasks->count) < 0)
 		return -ENOMEM;
-	return fill_threads(message, python, tasks, &snapshot);
+	r = capture_threads(&capture, tasks, &cut);
+	reply->cut = tasks->cut || cut;
+	return r;
 }
 
 void message_clear(struct stack_message *message)

@@ -17,11 +17,18 @@ struct stack_message {
 };
 
 struct python;
+struct native;
 
-/* `python`: of this process, or NULL and `why` there is none. -ESRCH: the process has ended; else
- * as python_take. */
-int message_fill(struct stack_message *message, const struct tasks *tasks, struct python *python,
-		 const char *why);
+/* Either may be NULL, with a sentence that says why, or an empty one. */
+struct message_source {
+	struct python *python;
+	struct native *native;
+	const char *no_python, *no_native;
+};
+
+/* -ESRCH: the process has ended; else as capture_threads. */
+int message_fill(struct stack_message *message, const struct tasks *tasks,
+		 const struct message_source *source);
 void message_clear(struct stack_message *message);
 
 #endif

@@ -12,6 +12,7 @@
 #include "daemon/api/target.h"
 #include "daemon/limits.h"
 #include "daemon/maps/proc.h"
+#include "daemon/native/native.h"
 #include "daemon/python/python.h"
 #include "daemon/stack/message.h"
 
@@ -19,6 +20,9 @@
 
 struct stacks {
 	uv_loop_t *loop;
+	pthread_mutex_t lock; /* of the next two */
+	struct look *look;    /* NULL: not asked for yet, or there is none */
+	int no_look;	      /* why */
 	int (*call)(void *data, uint32_t tid, struct stack_call *ret);
 	void *data;
 	unsigned int running;
@@ -28,6 +32,7 @@ struct job {
 	struct stacks *stacks;
 	struct api_ticket *ticket; /* NULL: answered */
 	struct api_target target;
+	struct api_stack wanted;
 	uv_async_t ended; /* its thread */
 	uv_timer_t late;
 	int handles;
@@ -48,12 +53,17 @@ int stacks_new(uv_loop_t *loop, int (*call)(void *data, uint32_t tid, struct sta
 	stacks->loop = loop;
 	stacks->call = call;
 	stacks->data = data;
+	pthread_mutex_init(&stacks->lock, NULL);
 	*ret = stacks;
 	return 0;
 }
 
 struct stacks *stacks_free(struct stacks *stacks)
 {
+	if (!stacks)
+		return NULL;
+	look_free(stacks->look);
+	pthread_mutex_destroy(&stacks->lock);
 	free(stacks);
 	return NULL;
 }
@@ -160,12 +170,40 @@ static void add_driver_calls(struct job *job, struct tasks *tasks)
 	}
 }
 
+/* Loaded at the first request for native frames: few daemons get one. */
+static int get_look(struct stacks *stacks, const struct look **ret)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&stacks->lock);
+	if (!stacks->look && stacks->no_look == 0)
+		stacks->no_look = look_new(&stacks->look);
+	r = stacks->no_look;
+	*ret = stacks->look;
+	pthread_mutex_unlock(&stacks->lock);
+	return r;
+}
+
+static const char *get_native(struct job *job, struct native **ret)
+{
+	const struct look *look;
+	int r = get_look(job->stacks, &look);
+
+	if (r < 0)
+		return "This kernel does not tell tracesmithd the registers of threads: Linux "
+		       "5.15 or newer with BTF does";
+	r = native_new(job->target.pid, look, ret);
+	return r < 0 ? "tracesmithd has no memory for its native frames" : "";
+}
+
 static int job_read(struct job *job)
 {
 	_cleanup_(tasks_clear) struct tasks tasks = { 0 };
 	_cleanup_(python_freep) struct python *python = NULL;
+	_cleanup_(native_freep) struct native *native = NULL;
+	struct message_source source = { .no_python = "", .no_native = "" };
 	uint32_t version = 0;
-	int r, found;
+	int r;
 
 	r = check_kind(job);
 	if (r < 0)
@@ -174,8 +212,14 @@ static int job_read(struct job *job)
 	if (r < 0)
 		return refuse(job, REASON(PROCESS_ENDED), NULL);
 	add_driver_calls(job, &tasks);
-	found = python_open(job->target.pid, &python, &version);
-	r = message_fill(&job->message, &tasks, python, python ? "" : no_python(found, version));
+	r = python_open(job->target.pid, &python, &version);
+	if (r < 0)
+		source.no_python = no_python(r, version);
+	if (job->wanted.native)
+		source.no_native = get_native(job, &native);
+	source.python = python;
+	source.native = native;
+	r = message_fill(&job->message, &tasks, &source);
 	if (r < 0)
 		return refuse(job, r == -ENOMEM ? REASON(NO_MEMORY) : REASON(PROCESS_ENDED), NULL);
 	return check_again(job);
@@ -234,7 +278,7 @@ static int job_start(struct job *job)
 }
 
 void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct api_target *target,
-		 bool locals)
+		 const struct api_stack *wanted)
 {
 	struct job *job = NULL;
 
@@ -251,7 +295,8 @@ void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct 
 	job->stacks = stacks;
 	job->ticket = ticket;
 	job->target = *target;
-	job->message.locals = locals;
+	job->wanted = *wanted;
+	job->message.locals = wanted->locals;
 	job->ended.data = job->late.data = job;
 	job->handles = 2;
 	stacks->running++;

@@ -23,6 +23,6 @@ struct stacks *stacks_free(struct stacks *stacks);
 /* Reads them in a thread of its own and answers the ticket, on the loop: a process can make a read
  * of its memory or files take for ever, so the ticket does not wait longer than LIMIT_STACK_S. */
 void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct api_target *target,
-		 bool locals);
+		 const struct api_stack *wanted);
 
 #endif

@@ -154,7 +154,9 @@ static void on_work(uv_work_t *work)
 {
 	struct unwinder *unwinder = work->data;
 	const struct probe_miss *miss = unwinder->miss;
-	const struct walk_source source = { unwinder, find_rule, find_word, learn };
+	const struct walk_source source = {
+		.data = unwinder, .rule = find_rule, .word = find_word, .used = learn
+	};
 	const struct walk_registers at = { miss->pc, miss->sp, miss->bp };
 	struct unwound *unwound = &unwinder->unwound;
 	uint32_t known = miss->frame_count - 1u; /* the last one is where the walk goes on */

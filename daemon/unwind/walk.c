@@ -157,6 +157,8 @@ void walk(const struct walk_source *source, struct walk_registers registers, boo
 
 	*ret = (struct walk){ .end = TS_END_DEPTH };
 	while (r == 0 && ret->count < max) {
+		if (source->frame)
+			source->frame(source->data, w.at.sp);
 		frame[ret->count++] = w.at.pc;
 		r = step(&w);
 	}

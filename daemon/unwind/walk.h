@@ -26,6 +26,8 @@ struct walk_source {
 	/* Tells each rule that was used, so that it can be filed; may be NULL. RULE_NONE: for
 	 * addresses in no file, too. */
 	void (*used)(void *data, uint64_t pc, bool returned, struct rule rule);
+	/* Tells the stack pointer of each frame; may be NULL. */
+	void (*frame)(void *data, uint64_t sp);
 };
 
 struct walk {

@@ -1,10 +1,13 @@
 """What the threads of a process are doing: as Python itself says it, of programs with and without Python and CUDA,
 and in one sentence where it cannot be."""
+import glob
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import tracesmith
@@ -27,6 +30,21 @@ check(cuda.cuLaunchHostFunc(None, hold, None))
 def wait_for_the_gpu():
     check(cuda.cuStreamSynchronize(None))
 wait_for_the_gpu()
+"""
+# Python that C calls: a thread waits below list.sort(), another one computes.
+NATIVE = """
+import threading, time
+def computes():
+    while True:
+        sum(range(1000))
+def waits():
+    time.sleep(1000)
+def calls():
+    waits()
+def key(_):
+    calls()
+threading.Thread(target=computes, daemon=True).start()
+[2, 1].sort(key=key)
 """
 # A thread sleeps, and the page with its frames is taken away: whoever reads it waits.
 HANGS = """
@@ -66,8 +84,8 @@ class Stack(tracesmith.Case):
         self.addCleanup(self.end, process)
         return process
 
-    def stack(self, pid):
-        result = self.daemon.ctl("stack", pid, "--json")
+    def stack(self, pid, *arguments):
+        result = self.daemon.ctl("stack", pid, "--json", *arguments)
         self.assertEqual((result.code, result.err), (0, ""))
         return json.loads(result.out)
 
@@ -91,8 +109,9 @@ class Stack(tracesmith.Case):
 
     def test_stacks(self):
         """One daemon for all of it."""
-        for step in (self.equal_to_python, self.without_python, self.with_cuda, self.watched, self.refusals,
-                     self.ends_meanwhile, self.does_not_answer):
+        for step in (self.equal_to_python, self.without_python, self.with_cuda, self.watched, self.native,
+                     self.native_in_a_container, self.native_and_python, self.refusals, self.ends_meanwhile,
+                     self.does_not_answer):
             with self.subTest(step.__name__):
                 step()
 
@@ -164,6 +183,94 @@ class Stack(tracesmith.Case):
         out, err = watch.communicate(timeout=tracesmith.DEADLINE)
         self.assertEqual(watch.returncode, 1)
         self.assertRegex(err, f"^tsctl: Process {process.pid} (does not exist|has ended)")
+
+    def stands(self, *command):
+        """A stands.c that is ready, and its pid: it may be the child of what was started."""
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        self.addCleanup(self.end, process)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        pid = process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0]) if children else pid
+
+    def check_stands(self, pid, file):
+        def settled():
+            stack = self.stack(pid, "--native")
+            return stack["threads"][0]["state"] == "sleeping" and stack
+
+        stack = wait_for("its first thread to sleep", settled)
+        self.assertIsNone(stack["no_native"])
+        threads = {thread["name"]: thread for thread in stack["threads"]}
+        self.assertEqual(len(threads), 4)
+        for name, expected in ((file[:15], ["sleeps_here", "sleeps_called", "main"]),
+                               ("computes", ["computes_here", "computes_called", "run_computes"]),
+                               ("deep", ["sleeps_here", *["deep_below"] * 901, "run_deep"]),
+                               ("moments", ["moments", "run_moments"])):
+            thread = threads[name]
+            own = [frame for frame in thread["frames"] if frame["file"] and frame["file"].endswith("/" + file)]
+            names = [frame["function"] for frame in own]
+            at = names.index(expected[0]) if expected[0] in names else 0
+            self.assertEqual(names[at:at + len(expected)], expected, f"{name}: {thread}")
+            self.assertFalse(thread["moving"], thread)
+            self.assertIsNone(thread["native_end"], thread)
+            self.assertTrue(all(frame["native"] for frame in thread["frames"]))
+
+    def native(self):
+        for file in ("e2e_stands", "e2e_stands_static"):
+            path = os.path.join(tracesmith.BUILD, "tests", "e2e", file)
+            self.check_stands(self.stands(path), file)
+        text = self.daemon.ctl("stack", self.stands(path), "--native").out
+        self.assertIn(f"    sleeps_here ({file})\n    sleeps_called ({file})\n    main ({file})\n", text)
+        self.assertIn("\n    computes_here (", text)
+
+    def native_in_a_container(self):
+        """Another root, another PID namespace, and files that are gone by then."""
+        with tempfile.TemporaryDirectory() as root:
+            shutil.copy(os.path.join(tracesmith.BUILD, "tests", "e2e", "e2e_stands"), os.path.join(root, "inside"))
+            for library in ("/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6"):
+                os.makedirs(root + os.path.dirname(library), exist_ok=True)
+                shutil.copy(library, root + library)
+            pid = self.stands("unshare", "--pid", "--fork", "--kill-child", "--mount", "chroot", root, "/inside")
+            self.check_stands(pid, "inside")
+
+    def native_and_python(self):
+        """Native frames stand between those of Python where Python was called from C, and only there."""
+        pythons = glob.glob("/root/.pyenv/versions/3.9.*/bin/python3") + \
+            sorted(glob.glob("/root/.pyenv/versions/3.1?.*/bin/python3"))
+        for python in [PYTHON, *pythons]:
+            process = subprocess.Popen([python, "-c", NATIVE], stdin=subprocess.DEVNULL)
+            self.addCleanup(self.end, process)
+
+            def settled():
+                stack = self.stack(process.pid, "--native")
+                if not stack["python"]:
+                    return stack["no_python"] != "Its Python has not started yet, or has ended" and stack
+                functions = [[f["function"] for f in t["frames"] if not f["native"]] for t in stack["threads"]]
+                return functions and functions[0][:1] == ["waits"] and len(functions) == 2 and \
+                    "computes" in functions[1] and not stack["threads"][1]["moving"] and stack
+
+            stack = wait_for(f"{python} to wait", settled)
+            if not stack["python"]:
+                print(f"SKIPPED {python}: {stack['no_python']}", file=sys.stderr)
+                continue
+            frames = stack["threads"][0]["frames"]
+            places = {f["function"].rpartition(".")[2]: i for i, f in enumerate(frames) if not f["native"]}
+            self.assertGreater(places["waits"], 0, frames)
+            self.assertTrue(frames[0]["native"])
+            self.assertRegex(frames[0]["function"], "nanosleep|select")
+            # A loop for each frame before 3.11, else one for both.
+            loops = [f for f in frames if f["native"] and (f["function"] or "").startswith("_PyEval_EvalFrameDef")]
+            self.assertEqual(loops, [])
+            version = tuple(int(n) for n in stack["python"].split(".")[:2])
+            if version >= (3, 11):
+                self.assertEqual(places["calls"], places["waits"] + 1, frames)
+            self.assertGreater(places["key"], places["calls"], frames)
+            self.assertGreater(places["<module>"], places["key"] + 1, frames)
+            self.assertEqual((frames[-1]["function"], stack["threads"][0]["native_end"]), ("_start", None))
+            other = stack["threads"][1]["frames"]
+            self.assertFalse(all(f["native"] for f in other))
+            self.assertRegex(other[-1]["function"], "clone")
+            self.end(process)
 
     def refusals(self):
         self.refuse(2, "", "0")

@@ -71,7 +71,7 @@ static inline void on_detach(void *data, struct api_ticket *ticket, const struct
 }
 
 static inline void on_stack(void *data, struct api_ticket *ticket, const struct api_target *target,
-			    bool locals)
+			    const struct api_stack *wanted)
 {
 	on_detach(data, ticket, target);
 }

@@ -137,7 +137,9 @@ static void used(void *data, uint64_t pc, bool returned, struct rule rule_used)
 
 static struct walk process_walk(struct process *process, uint64_t *frame, uint32_t max)
 {
-	const struct walk_source source = { process, rule, word, used };
+	const struct walk_source source = {
+		.data = process, .rule = rule, .word = word, .used = used
+	};
 	const struct walk_registers at = { process->dump.pc, process->dump.sp, process->dump.bp };
 	struct walk ret;
 

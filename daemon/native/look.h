@@ -1,0 +1,28 @@
+/* look.h: the registers of a process's threads, as the kernel has them, without stopping any.
+ *
+ * The kernel has the registers of a program since its last entry to the kernel. So they hold for
+ * a thread that is on no CPU; one that runs is sampled (sample.h).
+ */
+#ifndef TS_NATIVE_LOOK_H
+#define TS_NATIVE_LOOK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/task.h"
+#include "core/base/cleanup.h"
+
+struct look;
+
+/* Loads a BPF program, which the kernel has had all parts for since 5.15. A negative errno: it does
+ * not. */
+int look_new(struct look **ret);
+struct look *look_free(struct look *look);
+/* Of all threads of a process, the first `max`, in the order of their ids as the kernel counts. On
+ * any thread, several at one time. -ESRCH: there are none. */
+int look_at(const struct look *look, uint32_t pid, struct task_registers *ret, size_t max,
+	    size_t *ret_count);
+
+CLEANUP_DEFINE(struct look, look_free)
+
+#endif

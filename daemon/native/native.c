@@ -1,0 +1,288 @@
+/* Native: registers and bytes of the stacks of some threads, from which the frames are found once
+ * they are known to be of one moment. */
+#include "daemon/native/native.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "daemon/limits.h"
+#include "daemon/native/image.h"
+#include "daemon/native/sample.h"
+
+#define PAGE_BYTES 4096
+
+struct thread {
+	struct task_registers at;
+	uint8_t *stack; /* in `bytes`; NULL: it could not be read */
+	size_t size;
+	struct native_stack found;
+	struct native_frame frame[LIMIT_NATIVE_FRAMES];
+};
+
+struct native {
+	uint32_t pid;
+	const struct look *look;
+	struct images images;
+	struct task_registers *seen; /* LIMIT_STACK_THREADS */
+	uint8_t *bytes;		     /* LIMIT_NATIVE_BYTES */
+	size_t used;
+	struct thread *thread; /* LIMIT_NATIVE_THREADS */
+	struct native_stack stack[LIMIT_NATIVE_THREADS];
+	size_t count;
+};
+
+int native_new(uint32_t pid, const struct look *look, struct native **ret)
+{
+	_cleanup_(native_freep) struct native *native = calloc(1, sizeof(*native));
+
+	if (!native)
+		return -ENOMEM;
+	native->pid = pid;
+	native->look = look;
+	*ret = TAKE(native);
+	return 0;
+}
+
+struct native *native_free(struct native *native)
+{
+	if (!native)
+		return NULL;
+	native_rest(native);
+	images_clear(&native->images);
+	free(native);
+	return NULL;
+}
+
+void native_rest(struct native *native)
+{
+	images_close(&native->images);
+	free(TAKE(native->seen));
+	free(TAKE(native->bytes));
+	free(TAKE(native->thread));
+}
+
+static int get_memory(struct native *native)
+{
+	if (!native->seen)
+		native->seen = calloc(LIMIT_STACK_THREADS, sizeof(*native->seen));
+	if (!native->bytes)
+		native->bytes = malloc(LIMIT_NATIVE_BYTES);
+	if (!native->thread)
+		native->thread = calloc(LIMIT_NATIVE_THREADS, sizeof(*native->thread));
+	return native->seen && native->bytes && native->thread ? 0 : -ENOMEM;
+}
+
+static const struct task_registers *find_seen(const struct native *native, size_t count,
+					      uint32_t tid)
+{
+	for (size_t i = 0; i < count; i++)
+		if (native->seen[i].tid == tid)
+			return &native->seen[i];
+	return NULL;
+}
+
+static size_t room_for(const struct native *native, size_t wanted)
+{
+	size_t left = LIMIT_NATIVE_BYTES - native->used;
+
+	return left < wanted ? left : wanted;
+}
+
+/* Up to the end of the mapping, which is the stack's: a read ends where nothing is mapped. */
+static void copy_stack(struct native *native, struct thread *thread)
+{
+	size_t room = room_for(native, LIMIT_NATIVE_STACK);
+	struct iovec here = { native->bytes + native->used, room };
+	struct iovec there = { (void *)(uintptr_t)thread->at.sp, room };
+	ssize_t n;
+
+	if (thread->at.sp > UINT64_MAX - room)
+		return;
+	n = process_vm_readv((pid_t)native->pid, &here, 1, &there, 1, 0);
+	if (n <= 0)
+		return;
+	thread->stack = here.iov_base;
+	thread->size = (size_t)n;
+	native->used += ((size_t)n + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+	if (native->used > LIMIT_NATIVE_BYTES)
+		native->used = LIMIT_NATIVE_BYTES;
+}
+
+static void take_sample(struct native *native, struct thread *thread)
+{
+	uint8_t *stack = native->bytes + native->used;
+	struct walk_registers at;
+
+	if (room_for(native, SAMPLE_STACK_MAX) < SAMPLE_STACK_MAX ||
+	    sample_thread(thread->at.tid, stack, &at, &thread->size) < 0)
+		return;
+	thread->stack = stack;
+	thread->at.pc = at.pc;
+	thread->at.sp = at.sp;
+	thread->at.bp = at.bp;
+	thread->found.sampled = true;
+	native->used += SAMPLE_STACK_MAX;
+}
+
+static void read_thread(struct native *native, const struct task_registers *seen, bool sample,
+			struct thread *thread)
+{
+	thread->stack = NULL;
+	thread->size = 0;
+	if (!seen)
+		return;
+	thread->at = *seen;
+	if (seen->on_cpu || sample)
+		take_sample(native, thread);
+	if (!seen->on_cpu && !thread->stack)
+		copy_stack(native, thread);
+	thread->found.changed = !thread->stack;
+}
+
+int native_begin(struct native *native, const uint32_t *tid, size_t count, bool sample)
+{
+	size_t seen;
+	int r = get_memory(native);
+
+	if (r == 0)
+		r = images_read(&native->images, native->pid);
+	if (r == 0)
+		r = look_at(native->look, native->pid, native->seen, LIMIT_STACK_THREADS, &seen);
+	if (r < 0)
+		return r;
+	native->used = 0;
+	native->count = count < LIMIT_NATIVE_THREADS ? count : LIMIT_NATIVE_THREADS;
+	for (size_t i = 0; i < native->count; i++) {
+		struct thread *thread = &native->thread[i];
+
+		thread->found = (struct native_stack){ .tid = tid[i], .frame = thread->frame };
+		read_thread(native, find_seen(native, seen, tid[i]), sample, thread);
+	}
+	return 0;
+}
+
+/* What a walk needs to know. */
+struct walking {
+	struct native *native;
+	const struct thread *thread;
+	struct native_frame *frame;
+	size_t count;
+};
+
+static int find_rule(void *data, uint64_t pc, bool returned, struct rule *ret)
+{
+	const struct walking *walking = data;
+
+	return images_rule(&walking->native->images, pc, returned, ret);
+}
+
+static bool find_word(void *data, uint64_t at, uint64_t *ret)
+{
+	const struct walking *walking = data;
+	const struct walk_copy copy = { walking->thread->at.sp, walking->thread->stack,
+					walking->thread->size };
+
+	return walk_copy_word(&copy, at, ret);
+}
+
+static void on_frame(void *data, uint64_t sp)
+{
+	struct walking *walking = data;
+
+	walking->frame[walking->count++].sp = sp;
+}
+
+static void walk_thread(struct native *native, struct thread *thread)
+{
+	struct walking walking = { native, thread, thread->frame, 0 };
+	const struct walk_source source = {
+		.data = &walking, .rule = find_rule, .word = find_word, .frame = on_frame
+	};
+	const struct walk_registers at = { thread->at.pc, thread->at.sp, thread->at.bp };
+	uint64_t pc[LIMIT_NATIVE_FRAMES];
+	struct walk walked;
+
+	if (!thread->stack)
+		return;
+	walk(&source, at, false, pc, LIMIT_NATIVE_FRAMES, &walked);
+	for (uint32_t i = 0; i < walked.count; i++)
+		thread->frame[i] = (struct native_frame){ .pc = pc[i], .sp = thread->frame[i].sp };
+	thread->found.count = walked.count;
+	thread->found.end = walked.end;
+	thread->found.linked = walked.linked;
+}
+
+/* Of a return address, the call before it. */
+static int place_of(const struct native *native, const struct thread *thread, size_t i,
+		    struct image_place *ret)
+{
+	return images_find(&native->images, thread->frame[i].pc - (i > 0), ret);
+}
+
+static int find_names(struct native *native)
+{
+	_cleanup_(freep) struct image_place *place = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < native->count; i++)
+		count += native->thread[i].found.count;
+	place = calloc(count ? count : 1, sizeof(*place));
+	if (!place)
+		return -ENOMEM;
+	count = 0;
+	for (size_t i = 0; i < native->count; i++)
+		for (size_t k = 0; k < native->thread[i].found.count; k++)
+			count += place_of(native, &native->thread[i], k, &place[count]) == 0;
+	return images_name(&native->images, place, count);
+}
+
+static void set_names(const struct native *native, struct thread *thread)
+{
+	struct image_place place;
+
+	for (size_t i = 0; i < thread->found.count; i++) {
+		struct native_frame *frame = &thread->frame[i];
+
+		if (place_of(native, thread, i, &place) < 0)
+			continue;
+		frame->file = images_path(&native->images, place.image);
+		frame->offset = place.offset;
+		frame->function = images_function(&native->images, place);
+	}
+}
+
+/* A sampled one has no counts to compare; whether it goes on with what it did is for the next
+ * sample to tell. */
+static bool has_changed(const struct thread *thread, const struct task_registers *now)
+{
+	if (thread->found.sampled)
+		return false;
+	return !now || now->on_cpu || now->switches_after != thread->at.switches_before;
+}
+
+int native_end(struct native *native, const struct native_stack **ret)
+{
+	size_t seen;
+	int r = look_at(native->look, native->pid, native->seen, LIMIT_STACK_THREADS, &seen);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < native->count; i++) {
+		struct thread *thread = &native->thread[i];
+
+		thread->found.changed |=
+			has_changed(thread, find_seen(native, seen, thread->found.tid));
+		walk_thread(native, thread);
+	}
+	r = find_names(native);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < native->count; i++) {
+		set_names(native, &native->thread[i]);
+		native->stack[i] = native->thread[i].found;
+	}
+	*ret = native->stack;
+	return 0;
+}
