@@ -1,0 +1,133 @@
+/* Confine: what a helper process gives up. The two filters are plain lists, which need no
+ * library. The sanitizers need more memory and other calls: with them, there are no such bounds. */
+#include "daemon/helper/confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/array.h"
+
+#define CALLS_MAX	   128
+#define NICE		   5 /* the daemon, and what it watches, have three times the weight */
+#define REFUSE(error)	   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
+#define ALLOW		   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define LOAD(field)	   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define IF(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), (yes), (no))
+#define WRITES		   (O_ACCMODE | O_CREAT | O_TRUNC)
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+int confine_rights(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+	    syscall(SYS_capset, &head, none) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Raising it needs no permission. */
+static void offer_to_be_killed(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, "1000", 4) < 0)
+		errno = 0; /* a kernel of its own mind */
+	close(fd);
+}
+
+int confine_resources(const struct confine_bounds *bounds)
+{
+	const struct {
+		int resource;
+		uint64_t bound;
+	} rows[] = {
+		{ RLIMIT_AS, SANITIZED ? RLIM_INFINITY : bounds->memory_bytes },
+		{ RLIMIT_FSIZE, bounds->file_bytes },
+		{ RLIMIT_CPU, bounds->cpu_s },
+		{ RLIMIT_NOFILE, bounds->files },
+		{ RLIMIT_NPROC, 0 },
+		{ RLIMIT_CORE, 0 },
+	};
+
+	offer_to_be_killed();
+	setpriority(PRIO_PROCESS, 0, NICE);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct rlimit limit = { rows[i].bound, rows[i].bound };
+
+		if (setrlimit(rows[i].resource, &limit) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static int apply(struct sock_filter *filter, size_t count)
+{
+	const struct sock_fprog program = { .len = (unsigned short)count, .filter = filter };
+
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0 ? -errno : 0;
+}
+
+int confine_opening(void)
+{
+	struct sock_filter filter[] = {
+		LOAD(arch),
+		IF(AUDIT_ARCH_X86_64, 1, 0),
+		REFUSE(EPERM),
+		LOAD(nr),
+		IF(SYS_openat, 3, 0),
+		IF(SYS_openat2, 5, 0),
+		IF(SYS_open, 4, 0), /* which libc does not use */
+		IF(SYS_creat, 3, 4),
+		LOAD(args[2]), /* the lower half, which has all flags */
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, WRITES),
+		IF(O_RDONLY, 1, 0),
+		REFUSE(EACCES),
+		ALLOW,
+	};
+
+	return apply(filter, ARRAY_SIZE(filter));
+}
+
+int confine_calls(const uint16_t *call, size_t count)
+{
+	struct sock_filter filter[CALLS_MAX + 6] = {
+		LOAD(arch),
+		IF(AUDIT_ARCH_X86_64, 1, 0),
+		REFUSE(EPERM),
+		LOAD(nr),
+	};
+	size_t n = 4;
+
+	if (SANITIZED)
+		return 0;
+	if (count > CALLS_MAX)
+		return -E2BIG;
+	for (size_t i = 0; i < count; i++)
+		filter[n++] = (struct sock_filter)IF(call[i], (uint8_t)(count - i), 0);
+	filter[n++] = (struct sock_filter)REFUSE(EPERM);
+	filter[n++] = (struct sock_filter)ALLOW;
+	return apply(filter, n);
+}

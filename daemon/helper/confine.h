@@ -1,0 +1,30 @@
+/* confine.h: what a helper process gives up for good, so that whoever takes it over has little.
+ * Each of them is final, and inherited. 0, or a negative errno: go no further then.
+ */
+#ifndef TS_CONFINE_H
+#define TS_CONFINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct confine_bounds {
+	uint64_t memory_bytes; /* of address space */
+	uint64_t file_bytes;   /* where a file may not be written beyond */
+	uint64_t cpu_s;
+	uint64_t files; /* that may be open */
+};
+
+/* Every capability, and the hope of others. */
+int confine_rights(void);
+
+/* More resources than these. No core is dumped, no process started. Where memory or processors are
+ * short, the daemon comes first. */
+int confine_resources(const struct confine_bounds *bounds);
+
+/* Opening files for writing: EACCES, as if it were not permitted. */
+int confine_opening(void);
+
+/* All system calls but these, which answer with EPERM. */
+int confine_calls(const uint16_t *call, size_t count);
+
+#endif
