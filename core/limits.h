@@ -27,6 +27,10 @@
 #define LIMIT_QUERY_MS	  30000
 #define LIMIT_QUERY_ROWS  1000000
 #define LIMIT_QUERY_VALUE (8 << 20)
+/* What the process of one query may have: address space, where a plan of LIMIT_PLAN_OPS takes 100
+ * MB and the program itself 30, and temporary files, which a sort of a million long rows fills. */
+#define LIMIT_QUERY_MEMORY  (256 << 20)
+#define LIMIT_QUERY_SCRATCH (256 << 20)
 /* Processes selected one by one for a recording. */
 #define LIMIT_RECORD_PIDS 4096
 /* Rows of sums that a query over exact times makes in memory, of 72 bytes plus at most 72 to find

@@ -317,54 +317,6 @@ static int daemon_open_call(void *data, uint32_t tid, struct stack_call *ret)
 	return 0;
 }
 
-static void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target *target,
-			 const struct api_stack *wanted)
-{
-	struct daemon *daemon = data;
-
-	stacks_read(daemon->stacks, ticket, target, wanted);
-}
-
-int daemon_cannot_listen(const char *path, int r)
-{
-	if (r == -EADDRINUSE)
-		log_error("Another tracesmithd is already listening on '%s'", path);
-	else if (r == -EEXIST)
-		log_error("Cannot listen on '%s': there is a file that is not a socket; remove it, "
-			  "or set another path",
-			  path);
-	else
-		log_error_errno(r, "Cannot listen on '%s'", path);
-	return r;
-}
-
-static int daemon_start_api(struct daemon *daemon)
-{
-	struct api_callbacks callbacks = {
-		.status = daemon_report,
-		.make_visible = daemon_make_visible,
-		.watched = daemon_watched,
-		.attach = daemon_attach,
-		.detach = daemon_detach,
-		.budget = daemon_budget,
-		.measure = daemon_measure,
-		.stack = daemon_stack,
-		.is_held = daemon_is_held,
-		.held_lock = daemon_held_lock,
-	};
-	struct api_config config = {
-		.fd = notify_listen_fd("control"),
-		.path = daemon->config->control_socket,
-		.group = daemon->config->control_group,
-		.database = daemon->database,
-		.boot_id = daemon->boot_id,
-		.wall_offset_ns = daemon->wall_offset_ns,
-	};
-	int r = api_new(&daemon->loop, &config, &callbacks, daemon, &daemon->api);
-
-	return r < 0 ? daemon_cannot_listen(config.path, r) : 0;
-}
-
 static void daemon_start_timers(struct daemon *daemon)
 {
 	uint64_t watchdog_ms = notify_watchdog_ms();
@@ -471,12 +423,15 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 		return -ENOMEM;
 	daemon->config = config;
 	daemon->lock = -1;
+	daemon->zygote = -1;
 	list_init(&daemon->gone);
 	daemon->config_path = strdup(config_path);
 	if (!daemon->config_path ||
 	    asprintf(&daemon->database, "%s/tracesmith.db", config->state_dir) < 0)
 		r = -ENOMEM;
 	else
+		r = daemon_start_zygote(daemon);
+	if (!r)
 		r = daemon_init(daemon);
 	if (!r)
 		r = daemon_start(daemon);
@@ -594,6 +549,7 @@ bool daemon_free(struct daemon *daemon)
 		return false;
 	calibrate_free(daemon->calibrate);
 	probe_free(daemon->probe);
+	closep(&daemon->zygote);
 	closep(&daemon->lock);
 	free(daemon);
 	return true;

@@ -96,6 +96,7 @@ struct daemon {
 	uint64_t maps_lost, maps_limited;
 	uint32_t next_process;	 /* id of the first process that this daemon has not inherited */
 	int lock;		 /* the state directory */
+	int zygote;		 /* daemon/helper/spawn.h */
 	uint64_t stacks_unnamed; /* stacks that found the symbolizer's queue full */
 
 	/* As last logged: since when the store holds new data in memory, 0: it writes; and what it
@@ -121,10 +122,14 @@ bool daemon_settle(struct daemon *daemon, const struct ts_event *event, struct t
 
 /* daemon.c: something comes, so check often again. */
 void daemon_stir(struct daemon *daemon);
-/* Logs why, and returns `r`. */
-int daemon_cannot_listen(const char *path, int r);
 /* Hands everything in the model over to the store. */
 void daemon_checkpoint(struct daemon *daemon, uint64_t now);
+
+/* api_start.c */
+int daemon_start_zygote(struct daemon *daemon);
+int daemon_start_api(struct daemon *daemon);
+/* Logs why, and returns `r`. */
+int daemon_cannot_listen(const char *path, int r);
 
 /* reread.c: on SIGHUP */
 void daemon_on_hangup(uv_signal_t *signal, int number);

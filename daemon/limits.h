@@ -168,7 +168,7 @@
 #define LIMIT_CLIENTS	      512
 #define LIMIT_CLIENT_REQUESTS 16
 /* Bytes of replies that wait for a slow reader before its query waits too. */
-#define LIMIT_CLIENT_QUEUE (4 << 20)
+#define LIMIT_CLIENT_QUEUE (1 << 20)
 /* A client that has sent half a message must send the rest in this time. */
 #define LIMIT_CLIENT_HALF_MS 10000
 /* A client with waiting replies that reads nothing for this long counts as gone. */
@@ -177,10 +177,16 @@
  * may take a thread of the uv pool for seconds. One user has half of them at most. */
 #define LIMIT_TICKETS 64
 /* Queries that run at one time, in all, per user and per connection: each takes a thread of the uv
- * pool and a SQLite connection (2 MiB of cache). Others wait. */
+ * pool and a process. Others wait. */
 #define LIMIT_QUERIES		 8
 #define LIMIT_QUERIES_PER_UID	 6
 #define LIMIT_QUERIES_PER_CLIENT 2
+/* Quick ones in addition: each takes a thread and a SQLite connection for some milliseconds. */
+#define LIMIT_QUICK_QUERIES 4
+/* A query whose process does not notice that its time is over is killed this much later. */
+#define LIMIT_QUERY_GRACE_MS 500
+/* How long a query may wait for its reader while others wait for its place. */
+#define LIMIT_QUERY_UNREAD_MS 1000
 
 /* How long a process that calls probed functions too often is left out: at first, and at most, when
  * it has gone on each time. */

@@ -49,6 +49,15 @@ static const struct wording {
 				 .recording = "The recording cannot be read[: {1}]" },
 	[REASON(NO_MEMORY)] = { .text = "tracesmithd does not have enough memory for this request",
 				.recording = "Not enough memory" },
+	[REASON(QUERY_MEMORY)] = { .text = "The query needs more than the {1} MiB of memory that "
+					   "one may have: select fewer or shorter values, or use "
+					   "--file with a recording, which has no such bound" },
+	[REASON(QUERY_SCRATCH)] = { .text = "The query sorts or groups more than {1} MiB, or the "
+					    "disk is full: select less, or use --file with a "
+					    "recording" },
+	[REASON(QUERY_ENDED)] = { .text = "The process that answered the query {1}: try again" },
+	[REASON(QUERY_UNREAD)] = { .text = "Nothing of the answer was read for {1} s while other "
+					   "queries waited: try again, and keep reading" },
 	[REASON(BOUND)] = { .text = "{1}: narrow it with --since and --until" },
 	[REASON(BUSY_WINDOW)] = { .text = "Too many operations are under way at one time: narrow "
 					  "it with --since or --pid" },

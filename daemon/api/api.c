@@ -78,6 +78,7 @@ static void on_sweep(uv_timer_t *timer)
 
 	list_for_each(client, &api->clients, link)
 		client_sweep(client, uv_now(api->loop));
+	jobs_evict(api);
 	if (list_empty(&api->clients))
 		uv_timer_stop(timer);
 }
@@ -185,10 +186,13 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 
 	if (!api)
 		return -ENOMEM;
-	snprintf(threads, sizeof(threads), "%d", LIMIT_QUERIES + POOL_FOR_OTHER);
+	snprintf(threads, sizeof(threads), "%d",
+		 LIMIT_QUERIES + LIMIT_QUICK_QUERIES + POOL_FOR_OTHER);
 	setenv("UV_THREADPOOL_SIZE", threads, 0);
 	api->loop = loop;
 	api->wall_offset_ns = config->wall_offset_ns;
+	api->zygote = config->zygote;
+	api->query_role = config->query_role;
 	api->half_ms = config->half_ms ? config->half_ms : LIMIT_CLIENT_HALF_MS;
 	api->stall_ms = config->stall_ms ? config->stall_ms : LIMIT_CLIENT_STALL_MS;
 	api->rule = peer_rule_of(config->group);

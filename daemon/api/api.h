@@ -1,8 +1,8 @@
 /* api.h: answers the clients of control.sock.
  *
- * Runs on the loop. Queries and exports run in the uv thread pool, each on a read-only connection
- * of its own; a slow reader only slows its own query. No peer can make the daemon hold more than
- * limits.h says.
+ * Runs on the loop. What is read from the store has a thread of the uv pool, and, unless it is
+ * quick, a process of its own; a slow reader only slows its own query. No peer can make the daemon
+ * hold more than limits.h says.
  */
 #ifndef TS_API_H
 #define TS_API_H
@@ -26,6 +26,10 @@ struct api_config {
 	const char *group; /* whose members may connect, in addition to root; NULL: nobody else */
 	const char *database; /* path, for readers */
 	const char *boot_id;
+	/* What starts the processes that answer (daemon/helper/spawn.h), -1: threads answer all;
+	 * and the role of theirs, which is query_helper_run(). */
+	int zygote;
+	uint32_t query_role;
 	int64_t wall_offset_ns;
 	/* 0: as in limits.h. For tests. */
 	unsigned int half_ms, stall_ms;

@@ -25,7 +25,7 @@ struct client {
 	struct ts_frame_reader reader;
 	struct list jobs;    /* struct job, by client_link */
 	struct list tickets; /* struct api_ticket, by client_link */
-	uint32_t job_count, running_count, ticket_count;
+	uint32_t job_count, ticket_count;
 	size_t queued_bytes;	/* given to libuv, not yet written */
 	uint64_t half_since_ms; /* when the part of a message that is held started to arrive, 0:
 				   none */
@@ -43,6 +43,8 @@ struct api {
 	unsigned int handles;
 	char *path; /* of a socket that is ours to remove, else NULL */
 	char *group, *database, *boot_id;
+	int zygote; /* -1: none */
+	uint32_t query_role;
 	int64_t wall_offset_ns;
 	unsigned int half_ms, stall_ms;
 	struct peer_rule rule;
@@ -92,6 +94,8 @@ struct job *job_find(struct client *client, uint64_t id);
 void job_written(struct job *job, size_t size);
 /* Starts what may run now, and makes sure that the rest is looked at again. */
 void jobs_start(struct api *api);
+/* Where others wait, ends those whose clients do not read. */
+void jobs_evict(struct api *api);
 /* Passes the output of running jobs to their clients. */
 void jobs_flush(struct api *api);
 

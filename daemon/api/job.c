@@ -1,18 +1,22 @@
-/* Job: a request that is answered by a thread of the uv pool. The worker puts framed replies in the
- * outbox and the loop takes them out; `pending` counts what the reader has not taken yet, in the
- * outbox and in libuv, and the worker waits while it is above LIMIT_CLIENT_QUEUE. A job is waiting,
- * running, or done with writes in progress, and freed after the last of them. */
+/* Job: a request that is answered from the store, with a thread of the uv pool. Its worker answers
+ * what is quick, and starts a process for the rest, whose replies it passes on. It puts framed
+ * replies in the outbox and the loop takes them out; `pending` counts what the reader has not taken
+ * yet, in the outbox and in libuv, and the worker waits while it is above LIMIT_CLIENT_QUEUE. A job
+ * is waiting, running, or done with writes in progress, and freed after the last of them. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
+#include "core/base/log.h"
 #include "core/store/query/query.h"
+#include "daemon/api/child.h"
 #include "daemon/api/internal.h"
+#include "daemon/helper/spawn.h"
 #include "daemon/limits.h"
+#include "daemon/query/helper.h"
 
-#define RECHECK_MS    2 /* how long until it is asked again */
-#define WATCHED_BYTES 128
+#define RECHECK_MS 2 /* how long until it is asked again */
 
 struct message {
 	struct list link;
@@ -30,18 +34,33 @@ struct job {
 	uv_work_t work;
 	uint64_t asked_ns;
 	uint64_t waits_ns;	     /* since then, for more than its data to be read */
-	char watched[WATCHED_BYTES]; /* the only traced processes, "": all */
+	char watched[QUERY_WATCHED]; /* the only traced processes, "": all */
 	uint32_t writes;
 	bool running, done;
-	bool held; /* asks what is held in memory */
+	bool quick;   /* answered by the daemon itself, and never waits for its reader */
+	bool held;    /* asks what is held in memory */
+	bool stalled; /* cancelled, since others wait and its client does not read */
 
 	/* Of the loop and the worker, under the lock. */
 	uv_mutex_t lock;
 	uv_cond_t moved;
 	struct list outbox; /* struct message */
 	size_t pending;
+	uint64_t full_ns; /* since when it waits for its reader, 0: it does not */
+	int pidfd;	  /* of its process, -1: none */
 	bool cancelled;
 	bool ended; /* the last reply is in the outbox or was */
+	/* Why it is not, and the reason's argument; 0: it was cancelled. */
+	Tracesmith__V1__Remark__Reason why;
+	char text[CHILD_TEXT];
+};
+
+/* What runs at one time: in all, per user and per connection. */
+static const struct slots {
+	uint32_t all, user, client;
+} slots[] = {
+	[false] = { LIMIT_QUERIES, LIMIT_QUERIES_PER_UID, LIMIT_QUERIES_PER_CLIENT },
+	[true] = { LIMIT_QUICK_QUERIES, LIMIT_QUICK_QUERIES, LIMIT_QUERIES_PER_CLIENT },
 };
 
 static void job_free(struct job *job)
@@ -62,6 +81,8 @@ void job_cancel(struct job *job)
 {
 	uv_mutex_lock(&job->lock);
 	job->cancelled = true;
+	if (job->pidfd >= 0)
+		spawn_kill(job->pidfd);
 	uv_cond_signal(&job->moved);
 	uv_mutex_unlock(&job->lock);
 }
@@ -73,7 +94,6 @@ static void job_detach(struct job *job)
 
 	list_remove(&job->client_link);
 	client->job_count--;
-	client->running_count -= job->running;
 	job->client = NULL;
 	job_cancel(job);
 	if (job->running || job->done)
@@ -91,12 +111,23 @@ void jobs_detach(struct client *client)
 		job_detach(job);
 }
 
+static bool has_ended(struct job *job)
+{
+	bool ended;
+
+	uv_mutex_lock(&job->lock);
+	ended = job->ended;
+	uv_mutex_unlock(&job->lock);
+	return ended;
+}
+
+/* A client that has read the last reply may use its id again, though the job is not gone yet. */
 struct job *job_find(struct client *client, uint64_t id)
 {
 	struct job *job;
 
 	list_for_each(job, &client->jobs, client_link)
-		if (job->request->id == id)
+		if (job->request->id == id && !has_ended(job))
 			return job;
 	return NULL;
 }
@@ -147,8 +178,10 @@ static void wait_for_reader(struct job *job)
 {
 	lock_held(job, false);
 	uv_mutex_lock(&job->lock);
+	job->full_ns = uv_hrtime();
 	while (job->pending > LIMIT_CLIENT_QUEUE && !job->cancelled)
 		uv_cond_wait(&job->moved, &job->lock);
+	job->full_ns = 0;
 	uv_mutex_unlock(&job->lock);
 	lock_held(job, true);
 }
@@ -157,7 +190,7 @@ static int put(struct job *job, struct message *message, bool last)
 {
 	int r = 0;
 
-	if (is_full(job))
+	if (!job->quick && is_full(job))
 		wait_for_reader(job);
 	uv_mutex_lock(&job->lock);
 	if (job->cancelled) {
@@ -171,29 +204,55 @@ static int put(struct job *job, struct message *message, bool last)
 	return r;
 }
 
-/* On the worker. */
-static int on_send(void *data, const Tracesmith__V1__Reply *reply)
+/* Takes the frame over. */
+static int put_frame(struct job *job, uint8_t *frame, size_t size, bool last)
 {
-	struct job *job = data;
-	_cleanup_(freep) uint8_t *bytes = NULL;
+	_cleanup_(freep) uint8_t *bytes = frame;
 	_cleanup_(freep) struct message *message = calloc(1, sizeof(*message));
 	int r;
 
 	if (!message)
 		return -ENOMEM;
-	r = ts_frame_pack(&reply->base, TS_FRAME_REPLY_MAX, &bytes, &message->size);
-	if (r < 0)
-		return r;
 	message->data = bytes;
-	r = put(job, message,
-		reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE ||
-			reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR);
+	message->size = size;
+	r = put(job, message, last);
 	if (r < 0)
 		return r;
 	TAKE(bytes);
 	TAKE(message);
 	uv_async_send(&job->api->wake);
 	return 0;
+}
+
+/* On the worker. */
+static int on_send(void *data, const Tracesmith__V1__Reply *reply)
+{
+	uint8_t *bytes;
+	size_t size;
+	int r = ts_frame_pack(&reply->base, TS_FRAME_REPLY_MAX, &bytes, &size);
+
+	if (r < 0)
+		return r;
+	return put_frame(data, bytes, size,
+			 reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE ||
+				 reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR);
+}
+
+/* The same of a process's reply. */
+static int on_pass(void *data, uint8_t *frame, size_t size, bool last)
+{
+	return put_frame(data, frame, size, last);
+}
+
+static void on_running(void *data, int pidfd)
+{
+	struct job *job = data;
+
+	uv_mutex_lock(&job->lock);
+	job->pidfd = pidfd;
+	if (job->cancelled && pidfd >= 0)
+		spawn_kill(pidfd);
+	uv_mutex_unlock(&job->lock);
 }
 
 static bool on_cancelled(void *data)
@@ -211,6 +270,20 @@ static bool on_cancelled(void *data)
 static int64_t suspended_ns(void)
 {
 	return (int64_t)(clock_ns(CLOCK_BOOTTIME) - uv_hrtime());
+}
+
+static void run_apart(struct job *job, const struct query_job *query)
+{
+	const struct child child = {
+		.zygote = job->api->zygote,
+		.role = job->api->query_role,
+		.query = *query,
+		.pass = on_pass,
+		.running = on_running,
+		.data = job,
+	};
+
+	job->why = child_run(&child, job->text);
 }
 
 static void on_work(uv_work_t *work)
@@ -231,7 +304,10 @@ static void on_work(uv_work_t *work)
 
 	lock_if_held(job);
 	query.held = job->held;
-	query_run(&query);
+	if (api->zygote >= 0 && !job->quick && !job->held)
+		run_apart(job, &query);
+	else
+		query_run(&query);
 	lock_held(job, false);
 }
 
@@ -264,15 +340,29 @@ void jobs_flush(struct api *api)
 		flush(job);
 }
 
+/* For lack of memory, it could not even say so. */
+static void fail(struct job *job)
+{
+	static struct log_limit limit;
+	Tracesmith__V1__Remark__Reason why = job->why ? job->why : REASON(NO_MEMORY);
+
+	if (why == REASON(QUERY_ENDED) && log_allowed(&limit, 5))
+		log_warning("The process that answered a query of uid %u %s", job->uid, job->text);
+	client_fail(job->client, job->request->id, why, job->text[0] ? job->text : NULL, NULL);
+}
+
 static void end(struct job *job)
 {
-	if (!job->client)
+	if (!job->client || job->ended)
 		return;
-	if (!job->ended && job->cancelled)
+	if (job->stalled)
+		client_fail(job->client, job->request->id, REASON(QUERY_UNREAD),
+			    REMARK_NUMBER(LIMIT_QUERY_UNREAD_MS / 1000), NULL);
+	else if (job->cancelled)
 		client_error(job->client, job->request->id, TRACESMITH__V1__ERROR__CODE__CANCELLED,
 			     "The request was cancelled");
-	else if (!job->ended)
-		client_fail(job->client, job->request->id, REASON(NO_MEMORY), NULL);
+	else
+		fail(job);
 }
 
 static void on_worked(uv_work_t *work, int status)
@@ -293,20 +383,20 @@ static void on_worked(uv_work_t *work, int status)
 	api_close_rest(api);
 }
 
-static uint32_t running_of(const struct api *api, uid_t uid)
+/* Of the same kind. */
+static struct slots running_beside(const struct job *job)
 {
-	const struct job *job;
-	uint32_t count = 0;
+	struct slots count = { 0 };
+	const struct job *other;
 
-	list_for_each(job, &api->running, link)
-		count += job->uid == uid;
+	list_for_each(other, &job->api->running, link) {
+		if (other->quick != job->quick)
+			continue;
+		count.all++;
+		count.user += other->uid == job->uid;
+		count.client += other->client == job->client;
+	}
 	return count;
-}
-
-static bool may_run(const struct job *job)
-{
-	return job->client->running_count < LIMIT_QUERIES_PER_CLIENT &&
-	       running_of(job->api, job->uid) < LIMIT_QUERIES_PER_UID;
 }
 
 static void on_recheck(uv_timer_t *timer)
@@ -335,26 +425,74 @@ static bool is_visible(struct job *job)
 	return false;
 }
 
+static void start(struct job *job)
+{
+	struct api *api = job->api;
+
+	list_remove(&job->link);
+	api->waiting_count--;
+	list_append(&api->running, &job->link);
+	api->running_count++;
+	job->running = true;
+	if (api->callbacks.watched)
+		api->callbacks.watched(api->data, job->watched, sizeof(job->watched));
+	uv_queue_work(api->loop, &job->work, on_work, on_worked);
+}
+
+/* The oldest one of the user who has least running; NULL: none may run now. */
+static struct job *find_next(struct api *api)
+{
+	struct job *job, *best = NULL;
+	uint32_t least = UINT32_MAX;
+
+	list_for_each(job, &api->waiting, link) {
+		const struct slots *bound = &slots[job->quick];
+		struct slots count = running_beside(job);
+
+		if (count.user >= least || count.all >= bound->all || count.user >= bound->user ||
+		    count.client >= bound->client || !is_visible(job))
+			continue;
+		best = job;
+		least = count.user;
+	}
+	return best;
+}
+
 void jobs_start(struct api *api)
 {
 	struct job *job;
 
 	if (api->closed)
 		return;
-	list_for_each(job, &api->waiting, link) {
-		if (api->running_count >= LIMIT_QUERIES)
-			break;
-		if (!may_run(job) || !is_visible(job))
+	while (api->running_count < LIMIT_QUERIES + LIMIT_QUICK_QUERIES && (job = find_next(api)))
+		start(job);
+}
+
+/* Since when it waits for its reader, who takes nothing. */
+static bool is_stalled(struct job *job, uint64_t now_ns)
+{
+	bool stalled;
+
+	uv_mutex_lock(&job->lock);
+	stalled = job->full_ns && now_ns - job->full_ns > LIMIT_QUERY_UNREAD_MS * NS_PER_MS;
+	uv_mutex_unlock(&job->lock);
+	return stalled;
+}
+
+void jobs_evict(struct api *api)
+{
+	uint64_t now_ns = uv_hrtime();
+	uint32_t wanted = 0;
+	struct job *job;
+
+	list_for_each(job, &api->waiting, link)
+		wanted += !job->quick;
+	list_for_each(job, &api->running, link) {
+		if (!wanted || !is_stalled(job, now_ns))
 			continue;
-		list_remove(&job->link);
-		api->waiting_count--;
-		list_append(&api->running, &job->link);
-		api->running_count++;
-		job->client->running_count++;
-		job->running = true;
-		if (api->callbacks.watched)
-			api->callbacks.watched(api->data, job->watched, sizeof(job->watched));
-		uv_queue_work(api->loop, &job->work, on_work, on_worked);
+		job->stalled = true;
+		job_cancel(job);
+		wanted--;
 	}
 }
 
@@ -375,6 +513,8 @@ int job_add(struct client *client, Tracesmith__V1__Request *request)
 	job->uid = client->uid;
 	job->asked_ns = job->waits_ns = uv_hrtime();
 	job->request = request;
+	job->quick = query_is_quick(request);
+	job->pidfd = -1;
 	job->work.data = job;
 	list_append(&client->jobs, &job->client_link);
 	client->job_count++;

@@ -181,6 +181,7 @@ static inline int setup_store(void **state)
 		.group = GROUP,
 		.database = server->store->path,
 		.boot_id = "first-boot",
+		.zygote = -1,
 		.half_ms = 100,
 		.stall_ms = 60000,
 	};

@@ -18,6 +18,8 @@
 #include "core/store/store.h"
 
 #define PROGRESS_STEPS 20000 /* of SQLite's virtual machine, about a millisecond */
+#define BEGIN_TRIES    1000
+#define BEGIN_PAUSE_US 1000
 
 static int on_progress(void *data)
 {
@@ -67,6 +69,31 @@ static int open_database(struct answer *answer)
 			 : store_reader_open(job->database, job->now_ns, &answer->db);
 }
 
+/* A reader that cannot write to the index of the log cannot tell a commit that is just being
+ * entered there from one that was never completed. It is, a moment later. */
+static bool is_passing(sqlite3 *db)
+{
+	return sqlite3_extended_errcode(db) == SQLITE_READONLY_RECOVERY;
+}
+
+/* Where nothing can be opened later, the rest is read from the snapshot of the first look. */
+static int begin(struct answer *answer)
+{
+	int tries = BEGIN_TRIES, r = 0;
+
+	if (answer->job->opened)
+		r = sql_exec(answer->db, "BEGIN");
+	if (r == 0)
+		r = find_boot(answer);
+	while (r < 0 && is_passing(answer->db) && --tries) {
+		usleep(BEGIN_PAUSE_US);
+		r = find_boot(answer);
+	}
+	if (r == 0 && answer->job->opened)
+		r = answer->job->opened(answer->job->data);
+	return r;
+}
+
 int answer_open(struct answer *answer, const struct query_job *job)
 {
 	int r;
@@ -89,7 +116,7 @@ int answer_open(struct answer *answer, const struct query_job *job)
 	r = watch(answer);
 	if (r == 0)
 		r = function_register(answer->db);
-	return r < 0 ? r : find_boot(answer);
+	return r < 0 ? r : begin(answer);
 }
 
 void answer_close(struct answer *answer)
@@ -164,13 +191,26 @@ int answer_fail_sqlite(struct answer *answer)
 		return answer_fail(answer, REASON(LONG_VALUE), NULL);
 	case SQLITE_AUTH:
 		return answer_fail(answer, REASON(READ_ONLY), sqlite3_errmsg(answer->db), NULL);
-	case SQLITE_FULL: /* only functions of ours report this */
+	case SQLITE_FULL: /* functions of ours report this too, with a sentence */
+		if (answer->job->scratch_mib &&
+		    strcmp(sqlite3_errmsg(answer->db), sqlite3_errstr(SQLITE_FULL)) == 0)
+			return answer_fail(answer, REASON(QUERY_SCRATCH),
+					   REMARK_NUMBER(answer->job->scratch_mib), NULL);
 		return answer_fail(answer, REASON(BOUND), sqlite3_errmsg(answer->db), NULL);
 	case SQLITE_ERROR:
 		return answer_fail(answer, REASON(BAD_SQL), sqlite3_errmsg(answer->db), NULL);
 	default:
 		return answer_fail(answer, REASON(UNREADABLE), sqlite3_errmsg(answer->db), NULL);
 	}
+}
+
+int answer_fail_memory(struct answer *answer)
+{
+	uint32_t mib = answer->job->memory_mib;
+
+	if (!mib)
+		return answer_fail(answer, REASON(NO_MEMORY), NULL);
+	return answer_fail(answer, REASON(QUERY_MEMORY), REMARK_NUMBER(mib), NULL);
 }
 
 int answer_prepare(struct answer *answer, const char *sql, sqlite3_stmt **ret)

@@ -63,6 +63,8 @@ int answer_fail(struct answer *answer, Tracesmith__V1__Remark__Reason reason, ..
 	__attribute__((sentinel));
 /* The same for SQLite's last error. */
 int answer_fail_sqlite(struct answer *answer);
+/* The same where there was no memory. */
+int answer_fail_memory(struct answer *answer);
 
 int answer_send(struct answer *answer, Tracesmith__V1__Reply *reply);
 int answer_columns(struct answer *answer, const struct query_column *column, size_t count);

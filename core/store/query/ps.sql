@@ -4,7 +4,7 @@
 -- window: 3600 s
 -- limit: 1000
 -- about: calls memory processes
--- flags: running
+-- flags: running quick
 -- nothing: No process uses CUDA
 -- search: comm
 -- columns:

@@ -207,6 +207,19 @@ static int dispatch(struct answer *answer, const Tracesmith__V1__Request *reques
 	}
 }
 
+bool query_is_quick(const Tracesmith__V1__Request *request)
+{
+	const Tracesmith__V1__QueryRequest *asked = request->query;
+	const struct query *query;
+
+	if (request->body_case == TRACESMITH__V1__REQUEST__BODY_LIST)
+		return true;
+	if (request->body_case != TRACESMITH__V1__REQUEST__BODY_QUERY)
+		return false;
+	query = query_find(asked->name);
+	return !query || ((query->flags & QUERY_IS_QUICK) && !asked->since_ns && !asked->until_ns);
+}
+
 void query_run(const struct query_job *job)
 {
 	struct answer answer;
@@ -215,7 +228,7 @@ void query_run(const struct query_job *job)
 	if (r == 0)
 		r = dispatch(&answer, job->request);
 	if (r == -ENOMEM)
-		answer_fail(&answer, REASON(NO_MEMORY), NULL);
+		answer_fail_memory(&answer);
 	else if (r < 0 && r != -ECANCELED)
 		answer_fail(&answer, REASON(UNREADABLE), NULL);
 	answer_close(&answer);

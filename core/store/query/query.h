@@ -29,11 +29,20 @@ struct query_job {
 	/* Sends a reply; waits while the reader is slow. -ECANCELED: nobody wants it any more. */
 	int (*send)(void *data, const Tracesmith__V1__Reply *reply);
 	bool (*cancelled)(void *data);
+	/* What it may use of memory and of temporary files, where somebody sees to that; 0: as much
+	 * as there is. */
+	uint32_t memory_mib, scratch_mib;
+	/* The connection has every file open that it needs from then on. NULL: it may open more. */
+	int (*opened)(void *data);
 	/* Puts into `loss` what else is missing; NULL: nothing can be. */
 	int (*note_losses)(void *data);
 	void *data;
 };
 
 void query_run(const struct query_job *job);
+
+/* Answered in milliseconds, in little memory, from what is about now: what a user looks at first
+ * when a host is busy. */
+bool query_is_quick(const Tracesmith__V1__Request *request);
 
 #endif

@@ -1,6 +1,6 @@
 -- where a recording starts: the last stored batch, the time up to which rows are stored, and the boot
 --
--- flags: internal
+-- flags: internal quick
 -- columns:
 --   batch   integer
 --   told_ns time

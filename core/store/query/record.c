@@ -137,7 +137,7 @@ static int look(struct record *record)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
 	struct answer *answer = record->answer;
-	int r = sql_exec(answer->db, "BEGIN");
+	int r = sqlite3_get_autocommit(answer->db) ? sql_exec(answer->db, "BEGIN") : 0;
 
 	if (r == 0)
 		r = answer_prepare(answer, "SELECT next_batch - 1, last_ns FROM boot WHERE id = ?",

@@ -47,6 +47,13 @@ static const struct meaning meanings[] = {
 	[REASON(NO_UTF8)] = { CODE(BAD_REQUEST), "The statement is not valid UTF-8" },
 	[REASON(UNREADABLE)] = { CODE(UNAVAILABLE), "The store cannot be read[: {1}]" },
 	[REASON(NO_MEMORY)] = { CODE(INTERNAL), "Not enough memory for this request" },
+	[REASON(QUERY_MEMORY)] = { CODE(LIMIT), "The query needs more than the {1} MiB of memory "
+						"that one may have" },
+	[REASON(QUERY_SCRATCH)] = { CODE(LIMIT), "The query sorts or groups more than {1} MiB, or "
+						 "the disk is full" },
+	[REASON(QUERY_ENDED)] = { CODE(UNAVAILABLE), "The process that answered the query {1}" },
+	[REASON(QUERY_UNREAD)] = { CODE(LIMIT), "Nothing of the answer was read for {1} s while "
+						"other queries waited" },
 	[REASON(BOUND)] = { CODE(LIMIT), "{1}" },
 	[REASON(BUSY_WINDOW)] = { CODE(LIMIT), "Too many operations are under way at one time" },
 	[REASON(DAMAGED_CHUNK)] = { CODE(INTERNAL), "A stored chunk of operations is damaged" },

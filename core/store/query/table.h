@@ -23,6 +23,7 @@ enum query_option {
 enum query_flag {
 	QUERY_IS_RUNNING = 1 << 0,  /* about running processes only */
 	QUERY_IS_INTERNAL = 1 << 1, /* for programs: no list shows it */
+	QUERY_IS_QUICK = 1 << 2,    /* query_is_quick(), in its default window */
 };
 
 #define QUERY_MIN_AGE_NS 60000000000ull /* if none is given */
