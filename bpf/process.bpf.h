@@ -5,6 +5,8 @@
 
 #include "bpf/common.bpf.h"
 
+#define USER_NAMESPACES_MAX 33 /* in each other: the kernel's limit */
+
 static __always_inline bool cgroup_wanted(void)
 {
 	for (int level = 0; level < PROBE_CGROUP_LEVELS; level++) {
@@ -48,6 +50,21 @@ static __always_inline __u32 task_own_pid(struct task_struct *task)
 	return nr;
 }
 
+/* Who made the user namespace below the first one that it is in, as daemon/proc/owner.h has it. */
+static __noinline __u32 task_owner(struct task_struct *task)
+{
+	struct user_namespace *ns = BPF_CORE_READ(task, cred, user_ns);
+	int level = BPF_CORE_READ(ns, level);
+
+	if (level < 1)
+		return 0;
+	for (int i = 0; i < USER_NAMESPACES_MAX && level > 1; i++) {
+		ns = BPF_CORE_READ(ns, parent);
+		level = BPF_CORE_READ(ns, level);
+	}
+	return BPF_CORE_READ(ns, owner.val);
+}
+
 static __always_inline void process_fill(struct ts_event *ev, __u16 kind, struct task_struct *task)
 {
 	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
@@ -62,6 +79,7 @@ static __always_inline void process_fill(struct ts_event *ev, __u16 kind, struct
 	ev->process.cgroup = bpf_get_current_cgroup_id();
 	ev->process.ppid = BPF_CORE_READ(leader, real_parent, tgid);
 	ev->process.uid = (__u32)bpf_get_current_uid_gid();
+	ev->process.owner = task_owner(leader);
 	ev->process.ns_pid = task_own_pid(leader);
 	bpf_probe_read_kernel_str(ev->process.comm, sizeof(ev->process.comm), &leader->comm);
 }

@@ -81,8 +81,23 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+struct user_namespace {
+	struct user_namespace *parent;
+	int level;
+	kuid_t owner;
+};
+
+struct cred {
+	struct user_namespace *user_ns;
+};
+
 struct task_struct {
 	struct mm_struct *mm;
+	const struct cred *cred;
 	struct thread_struct thread;
 	int pid, tgid;
 	int exit_code;

@@ -6,10 +6,11 @@
 /* A symbol's name, as long as anybody would read. */
 #define LIMIT_SYMBOL_NAME 1024
 
-/* Ops waiting for the writer; beyond that the oldest are dropped and counted. 184 bytes each. */
+/* Ops waiting for the writer; beyond that the oldest of the user who has most are dropped and
+ * counted. 184 bytes each. */
 #define LIMIT_STORE_OPS 524288
-/* Rows of other tables waiting for the writer, in bytes. */
-#define LIMIT_STORE_ROW_BYTES (64 << 20)
+/* Rows of other tables waiting for the writer, in bytes. One user has half of it at most. */
+#define LIMIT_STORE_ROW_BYTES (128 << 20)
 /* Pages held in memory while the disk cannot be written: hours of sums, and millions of ops, which
  * are dropped first. */
 #define LIMIT_STORE_HELD_BYTES (96 << 20)

@@ -103,6 +103,8 @@ struct ts_process {
 	__u32 ns_pid;	 /* its pid in its own PID namespace */
 	__s32 exit_code; /* EXIT: as returned by wait(2) */
 	char comm[TS_COMM_SIZE];
+	__u32 owner; /* of its outermost user namespace; 0: it is in none, or root made that */
+	__u32 reserved;
 };
 
 /* Work of the device. Times are the device's, both 0 if CUPTI gave none; numbers of device, context

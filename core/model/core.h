@@ -28,7 +28,8 @@ struct core_process {
 	uint32_t ns_pid;
 	uint32_t ppid;
 	uint32_t uid;
-	int32_t exit_code;	/* as wait(2) gives it, or EXIT_UNKNOWN */
+	uint32_t user;	   /* who answers for it: its uid, or the owner of its user namespace */
+	int32_t exit_code; /* as wait(2) gives it, or EXIT_UNKNOWN */
 	uint64_t started_ticks; /* CLOCK_BOOTTIME at its start in units of 10 ms, as in /proc */
 	uint64_t cgroup;
 	uint64_t first_ns; /* first seen */
@@ -321,6 +322,7 @@ struct core_name {
 	uint64_t id;
 	const char *text; /* ends with no NUL */
 	size_t length;
+	uint32_t process; /* who handed it over first */
 };
 
 /* What a sink gets besides ops: each row is a struct core_<name>. core/store/row.c describes how it

@@ -46,6 +46,6 @@ int name_take(struct core *core, struct process *process, uint32_t number, const
 	if (told->id == id && exact->row.since_ns && told->time_ns >= exact->row.since_ns)
 		return INGEST_OK;
 	*told = (struct told_name){ id, core->now_ns };
-	core_tell(core, &(struct core_name){ id, text, length });
+	core_tell(core, &(struct core_name){ id, text, length, process->row.id });
 	return INGEST_OK;
 }

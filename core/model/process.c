@@ -33,6 +33,7 @@ static void process_init(const struct core *core, struct process *process,
 			 const struct core_process *row)
 {
 	process->row = *row;
+	process->row.user = row->user ?: row->uid;
 	list_init(&process->contexts);
 	list_init(&process->threads);
 	list_init(&process->gpu_events);
@@ -122,6 +123,7 @@ static void process_describe(struct core_process *row, const struct ts_process *
 	row->ns_pid = from->ns_pid;
 	row->ppid = from->ppid;
 	row->uid = from->uid;
+	row->user = row->user ?: from->owner ?: from->uid; /* the first, who is charged */
 	row->cgroup = from->cgroup;
 	memset(row->comm, 0, sizeof(row->comm));
 	memcpy(row->comm, from->comm, strnlen(from->comm, sizeof(from->comm) - 1));

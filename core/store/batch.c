@@ -2,7 +2,6 @@
  * empty. */
 #include "core/store/batch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,20 +25,14 @@ bool batch_empty(const struct batch *batch)
 	return !batch->first_ops && !batch->first_records;
 }
 
-struct op *batch_add_op(struct batch *batch)
-{
-	struct op_block *block = batch->last_ops;
-
-	return block && block->count < BATCH_BLOCK_OPS ? &block->op[block->count++] : NULL;
-}
-
-int batch_add_block(struct batch *batch)
+struct op_block *batch_add_block(struct batch *batch, uint32_t user)
 {
 	struct op_block *block = malloc(sizeof(*block));
 
 	if (!block)
-		return -ENOMEM;
+		return NULL;
 	block->next = NULL;
+	block->user = user;
 	block->count = 0;
 	if (batch->last_ops)
 		batch->last_ops->next = block;
@@ -47,7 +40,7 @@ int batch_add_block(struct batch *batch)
 		batch->first_ops = block;
 	batch->last_ops = block;
 	batch->op_blocks++;
-	return 0;
+	return block;
 }
 
 static struct record_block *add_record_block(struct batch *batch, size_t least)
@@ -66,7 +59,12 @@ static struct record_block *add_record_block(struct batch *batch, size_t least)
 	return block;
 }
 
-void *batch_add_record(struct batch *batch, uint32_t type, size_t size)
+size_t batch_record_bytes(const struct record *record)
+{
+	return sizeof(*record) + record->size;
+}
+
+void *batch_add_record(struct batch *batch, uint32_t user, uint32_t type, size_t size)
 {
 	struct record_block *block = batch->last_records;
 	struct record *record;
@@ -81,21 +79,28 @@ void *batch_add_record(struct batch *batch, uint32_t type, size_t size)
 	record = (struct record *)((char *)block->data + block->used);
 	record->type = type;
 	record->size = (uint32_t)size;
+	record->user = user;
+	record->reserved = 0;
 	memset(record->data, 0, size);
 	block->used += whole;
 	batch->record_bytes += whole;
 	return record->data;
 }
 
-struct op_block *batch_take_block(struct batch *batch)
+struct op_block *batch_take_block(struct batch *batch, uint32_t user)
 {
-	struct op_block *block = batch->first_ops;
+	struct op_block **link = &batch->first_ops, *before = NULL, *block;
 
+	while (*link && (*link)->user != user) {
+		before = *link;
+		link = &before->next;
+	}
+	block = *link;
 	if (!block)
 		return NULL;
-	batch->first_ops = block->next;
-	if (!block->next)
-		batch->last_ops = NULL;
+	*link = block->next;
+	if (batch->last_ops == block)
+		batch->last_ops = before;
 	batch->op_blocks--;
 	return block;
 }

@@ -13,6 +13,7 @@
 
 struct op_block {
 	struct op_block *next;
+	uint32_t user; /* whose ops they are */
 	uint32_t count;
 	struct op op[BATCH_BLOCK_OPS];
 };
@@ -21,6 +22,8 @@ struct op_block {
 struct record {
 	uint32_t type;
 	uint32_t size; /* of the data, a multiple of 8 */
+	uint32_t user; /* whose row it is */
+	uint32_t reserved;
 	uint64_t data[];
 };
 
@@ -40,14 +43,20 @@ struct batch {
 void batch_clear(struct batch *batch);
 bool batch_empty(const struct batch *batch);
 
-/* Room for one more op, NULL: the last block is full, batch_add_block first. */
-struct op *batch_add_op(struct batch *batch);
-int batch_add_block(struct batch *batch);
+/* An empty block at the end, which must not stay empty; NULL without memory. */
+struct op_block *batch_add_block(struct batch *batch, uint32_t user);
+/* Room for one more op, NULL: the block is full. */
+static inline struct op *op_block_add(struct op_block *block)
+{
+	return block->count < BATCH_BLOCK_OPS ? &block->op[block->count++] : NULL;
+}
 /* Room for a row, zeroed, or NULL without memory. */
-void *batch_add_record(struct batch *batch, uint32_t type, size_t size);
+void *batch_add_record(struct batch *batch, uint32_t user, uint32_t type, size_t size);
+/* The bytes that it takes in the batch. */
+size_t batch_record_bytes(const struct record *record);
 
-/* Takes the oldest block out, NULL if there is none; the caller frees it. */
-struct op_block *batch_take_block(struct batch *batch);
+/* Takes the oldest block of the user out, NULL if there is none; the caller frees it. */
+struct op_block *batch_take_block(struct batch *batch, uint32_t user);
 /* Moves the contents of `from` after, or before, those of `to`. */
 void batch_append(struct batch *to, struct batch *from);
 void batch_prepend(struct batch *to, struct batch *from);

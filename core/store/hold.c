@@ -47,9 +47,9 @@ struct hold {
 	int64_t last_chunk, free_pages; /* when it started */
 	uint64_t tried_ns, wait_ns;
 	struct packer_stats stats; /* of what is held */
-	struct queue_drops held;
-	struct queue_drops told; /* losses that are rows of the transaction */
-	struct queue_drops lost; /* to be reported in the next */
+	struct drops held;
+	struct drops told; /* losses that are rows of the transaction */
+	struct drops lost; /* to be reported in the next */
 	uint64_t ops_dropped, rows_dropped;
 };
 
@@ -96,12 +96,12 @@ int hold_error(const struct hold *hold)
  * moment. */
 static void lose(struct hold *hold)
 {
-	queue_drops_add(&hold->lost, &hold->told);
-	queue_drops_add(&hold->lost, &hold->held);
-	hold->told = (struct queue_drops){ 0 };
+	drops_add(&hold->lost, &hold->told);
+	drops_add(&hold->lost, &hold->held);
+	hold->told = (struct drops){ 0 };
 	hold->ops_dropped += hold->held.ops;
 	hold->rows_dropped += hold->held.rows;
-	hold->held = (struct queue_drops){ 0 };
+	hold->held = (struct drops){ 0 };
 	hold->stats = (struct packer_stats){ 0 };
 }
 
@@ -127,16 +127,10 @@ int hold_begin(struct hold *hold, int error, uint64_t now_ns)
 void hold_add(struct hold *hold, const struct queue_turn *turn, uint64_t rows,
 	      const struct packer_stats *stats)
 {
-	struct queue_drops added = {
-		.rows = rows,
-		.rows_first_ns = turn->now_ns,
-		.rows_last_ns = turn->now_ns,
-	};
-
 	for (const struct op_block *block = turn->batch.first_ops; block; block = block->next)
-		queue_drops_add_ops(&added, block->op, block->count);
-	queue_drops_add(&hold->held, &added);
-	queue_drops_add(&hold->told, &turn->drops);
+		drops_add_ops(&hold->held, block->op, block->count);
+	drops_add_rows(&hold->held, 0, rows, turn->now_ns);
+	drops_add(&hold->told, &turn->drops);
 	hold->stats.ops += stats->ops;
 	hold->stats.chunks += stats->chunks;
 	hold->stats.bytes += stats->bytes;
@@ -162,13 +156,8 @@ static int64_t held_bytes(struct hold *hold)
 
 static void forget(struct hold *hold, int64_t ops)
 {
-	struct queue_drops gone = hold->held;
-
-	gone.rows = 0;
-	gone.ops = (uint64_t)ops;
-	queue_drops_add(&hold->told, &gone);
+	drops_move_ops(&hold->held, (uint64_t)ops, &hold->told);
 	hold->ops_dropped += ops;
-	hold->held.ops -= ops;
 	hold->stats.ops -= ops;
 }
 
@@ -244,7 +233,7 @@ static void end(struct hold *hold, struct packer_stats *stats)
 	stats->chunks += hold->stats.chunks;
 	stats->bytes += hold->stats.bytes;
 	hold->stats = (struct packer_stats){ 0 };
-	hold->held = hold->told = (struct queue_drops){ 0 };
+	hold->held = hold->told = (struct drops){ 0 };
 	hold->error = 0;
 	sqlite3_db_release_memory(hold->db);
 }
@@ -272,12 +261,12 @@ int hold_end(struct hold *hold, uint64_t now_ns, struct packer_stats *stats)
 	return r;
 }
 
-struct queue_drops hold_take_lost(struct hold *hold)
+struct drops hold_take_lost(struct hold *hold)
 {
-	struct queue_drops lost = hold->lost;
+	struct drops lost = hold->lost;
 
-	queue_drops_add(&hold->told, &lost);
-	hold->lost = (struct queue_drops){ 0 };
+	drops_add(&hold->told, &lost);
+	hold->lost = (struct drops){ 0 };
 	return lost;
 }
 

@@ -37,7 +37,7 @@ int hold_end(struct hold *hold, uint64_t now_ns, struct packer_stats *stats);
 
 /* What was lost with a transaction that the disk refused in the end, to be reported as loss in the
  * one that is open; once, if that reaches the disk. */
-struct queue_drops hold_take_lost(struct hold *hold);
+struct drops hold_take_lost(struct hold *hold);
 
 struct hold_stats {
 	int error;			    /* as above */

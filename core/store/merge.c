@@ -94,14 +94,12 @@ struct merge *merge_free(struct merge *merge)
 
 static int add_op(struct batch *batch, const struct op *op)
 {
-	struct op *slot = batch_add_op(batch);
+	struct op *slot = batch->last_ops ? op_block_add(batch->last_ops) : NULL;
 
 	if (!slot) {
-		int r = batch_add_block(batch);
-
-		if (r < 0)
-			return r;
-		slot = batch_add_op(batch);
+		if (!batch_add_block(batch, 0))
+			return -ENOMEM;
+		slot = op_block_add(batch->last_ops);
 	}
 	*slot = *op;
 	return 0;

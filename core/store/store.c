@@ -13,12 +13,16 @@
 #include "core/store/sql.h"
 #include "core/store/store_private.h"
 #include "core/store/thread.h"
+#include "core/store/whose.h"
 #include "core/store/writer.h"
 
 struct store {
 	struct queue *queue;
 	struct writer *writer; /* the thread's, once it runs */
 	char *path;
+	/* The loop's: who answers for a row or op. */
+	struct whose whose;
+	size_t process_at[CORE_ROW_COUNT]; /* where a row has its process, and 1; 0: nowhere */
 	pthread_t thread;
 	bool running;
 	pthread_rwlock_t written; /* by the thread, and by readers of what is held */
@@ -97,6 +101,19 @@ static void make_locks(struct store *store)
 	pthread_mutex_init(&store->lock, NULL);
 }
 
+static void find_processes(struct store *store)
+{
+	for (int type = 0; type < CORE_ROW_COUNT; type++) {
+		const struct row_table *table = row_table_of((enum core_row)type);
+
+		for (size_t i = 0; table && i < table->count; i++)
+			if (table->column[i].source == ROW_U32 &&
+			    !strcmp(table->column[i].name, "process"))
+				store->process_at[type] = table->column[i].offset + 1;
+	}
+	store->process_at[CORE_ROW_PROCESS] = offsetof(struct core_process, id) + 1;
+}
+
 static int start(struct store *store)
 {
 	int r = thread_start(&store->thread, run, store);
@@ -113,6 +130,7 @@ int store_open(const struct store_config *config, struct store **ret)
 	if (!store)
 		return -ENOMEM;
 	make_locks(store);
+	find_processes(store);
 	store->path = strdup(config->path);
 	if (!store->path)
 		return -ENOMEM;
@@ -145,6 +163,7 @@ struct store *store_free(struct store *store)
 	store_stop(store);
 	writer_close(store->writer);
 	queue_free(store->queue);
+	whose_clear(&store->whose);
 	pthread_rwlock_destroy(&store->written);
 	pthread_mutex_destroy(&store->lock);
 	free(store->path);
@@ -164,7 +183,7 @@ void store_commit(struct store *store, uint64_t now_ns)
 
 void store_stats(struct store *store, struct store_stats *ret)
 {
-	struct queue_drops drops;
+	struct drops drops;
 	uint64_t waiting;
 
 	queue_stats(store->queue, &drops, &waiting);
@@ -210,32 +229,52 @@ void store_add_op(struct store *store, const struct op *op)
 {
 	if (is_fleeting(op))
 		return;
-	queue_add_op(store->queue, op);
+	queue_add_op(store->queue, whose_of(&store->whose, op->process), op);
+}
+
+static void *add_record(struct store *store, uint32_t process, uint32_t type, size_t size)
+{
+	return queue_add_record(store->queue, whose_of(&store->whose, process), process, type,
+				size);
+}
+
+static void add_name(struct store *store, const struct core_name *name)
+{
+	size_t size = name->length < TS_NAME_MAX ? name->length : TS_NAME_MAX;
+	struct record_name *record =
+		add_record(store, name->process, CORE_ROW_NAME, sizeof(*record) + size + 1);
+
+	if (!record)
+		return;
+	record->id = name->id;
+	memcpy(record->text, name->text, size);
 }
 
 void store_add_name(struct store *store, uint64_t id, const char *text, size_t length)
 {
-	size_t size = length < TS_NAME_MAX ? length : TS_NAME_MAX;
-	struct record_name *record =
-		queue_add_record(store->queue, CORE_ROW_NAME, sizeof(*record) + size + 1);
+	add_name(store, &(struct core_name){ .id = id, .text = text, .length = length });
+}
 
-	if (!record)
-		return;
-	record->id = id;
-	memcpy(record->text, text, size);
+static uint32_t process_of(const struct store *store, enum core_row type, const void *row)
+{
+	size_t at = store->process_at[type];
+
+	return at ? *(const uint32_t *)((const char *)row + at - 1) : 0;
 }
 
 void store_add_row(struct store *store, enum core_row type, const void *row)
 {
 	const struct row_table *table = row_table_of(type);
-	const struct core_name *name = row;
+	const struct core_process *process = row;
 	void *record;
 
 	if (type == CORE_ROW_NAME) {
-		store_add_name(store, name->id, name->text, name->length);
+		add_name(store, row);
 		return;
 	}
-	record = queue_add_record(store->queue, type, table->size);
+	if (type == CORE_ROW_PROCESS)
+		whose_tell(&store->whose, process->id, process->user, process->exit_ns);
+	record = add_record(store, process_of(store, type, row), type, table->size);
 	if (record)
 		memcpy(record, row, table->size);
 }
@@ -262,10 +301,10 @@ void store_add_process_detail(struct store *store, uint32_t process,
 			      const struct store_process_detail *detail)
 {
 	size_t used = 0;
-	struct record_detail *record = queue_add_record(
-		store->queue, RECORD_DETAIL,
-		sizeof(*record) + text_size(detail->command) + text_size(detail->user) +
-			text_size(detail->cgroup) + text_size(detail->container));
+	struct record_detail *record =
+		add_record(store, process, RECORD_DETAIL,
+			   sizeof(*record) + text_size(detail->command) + text_size(detail->user) +
+				   text_size(detail->cgroup) + text_size(detail->container));
 
 	if (!record)
 		return;
@@ -291,7 +330,7 @@ void store_add_stack(struct store *store, const struct store_stack *stack)
 	for (uint32_t i = 0; i < count; i++)
 		size += text_size(frame[i].module) + text_size(frame[i].function) +
 			text_size(frame[i].file);
-	record = queue_add_record(store->queue, CORE_ROW_STACK, size);
+	record = add_record(store, stack->process, CORE_ROW_STACK, size);
 	if (!record)
 		return;
 	record->id = stack->id;

@@ -137,23 +137,34 @@ static int write_rows(struct writer *writer, const struct batch *batch, uint64_t
 	return 0;
 }
 
-static int write_drops(struct writer *writer, const struct queue_drops *drops)
+static int write_drop(struct writer *writer, const struct drop *drop)
 {
 	struct core_loss ops = {
-		.start_ns = drops->first_ns,
-		.end_ns = drops->last_ns,
+		.start_ns = drop->first_ns,
+		.end_ns = drop->last_ns,
+		.process = drop->process,
 		.reason = LOSS_STORE,
-		.count = drops->ops,
+		.count = drop->ops,
 	};
 	struct core_loss rows = {
-		.start_ns = drops->rows_first_ns,
-		.end_ns = drops->rows_last_ns,
+		.start_ns = drop->rows_first_ns,
+		.end_ns = drop->rows_last_ns,
+		.process = drop->process,
 		.reason = LOSS_STORE_ROWS,
-		.count = drops->rows,
+		.count = drop->rows,
 	};
 	int r = ops.count ? tables_write(writer->tables, CORE_ROW_LOSS, &ops) : 0;
 
 	return r == 0 && rows.count ? tables_write(writer->tables, CORE_ROW_LOSS, &rows) : r;
+}
+
+static int write_drops(struct writer *writer, const struct drops *drops)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < drops->count; i++)
+		r = write_drop(writer, &drops->of[i]);
+	return r;
 }
 
 static int write_turn(struct writer *writer, const struct queue_turn *turn,
@@ -219,7 +230,7 @@ static int write_held(struct writer *writer, const struct queue_turn *turn, int 
 	int r = 0;
 
 	if (!hold_is_open(writer->hold)) {
-		struct queue_drops lost;
+		struct drops lost;
 
 		r = hold_begin(writer->hold, error, turn->now_ns);
 		if (r < 0)

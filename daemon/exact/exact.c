@@ -12,6 +12,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "daemon/proc/owner.h"
 #include "daemon/proc/procfs.h"
 
 void exact_part_closed(struct exact *exact)
@@ -39,8 +40,10 @@ static void session_announce(struct session *session)
 
 	if (core_process_by_pid(core, session->pid))
 		return;
-	if (procfs_identity(session->pid, &event.process) == 0)
-		core_ingest(core, &kernel, &event, sizeof(event));
+	if (procfs_identity(session->pid, &event.process) < 0)
+		return;
+	event.process.owner = owner_of(session->pid, event.process.uid);
+	core_ingest(core, &kernel, &event, sizeof(event));
 }
 
 static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hello *hello,
