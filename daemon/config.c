@@ -17,6 +17,7 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
+#include "core/model/frame.h"
 #include "daemon/library/library.h"
 #include "proto/paths.h"
 #include "proto/ring.h"
@@ -128,6 +129,10 @@ static const struct setting settings[] = {
 	  "How long to keep operations; 0 means forever." },
 	{ "store", "keep_size", SIZE, AT(keep_bytes), "2GiB", 0, INT64_MAX, NULL,
 	  "Maximum size of the database; 0 means no limit." },
+	{ "store", "library_code", TEXT, AT(library_code), FRAME_LIBRARY_CODE, 0, 0, NULL,
+	  "Code that is not the user's own, which column 'where' passes over: parts of the paths\n"
+	  "# of mapped and Python files, with * and ?, separated by spaces. The last one found in\n"
+	  "# a path counts; ! makes it an exception." },
 	{ "store", "bounds_wait", DURATION, AT(bounds_wait_ns), "2s", 0, 60000000000, NULL,
 	  "How long to wait for a synchronization that shows when an operation ended." },
 };

@@ -36,6 +36,7 @@ struct config {
 	uint64_t keep_ns;
 	uint64_t keep_bytes;
 	uint64_t bounds_wait_ns;
+	char *library_code;
 };
 
 /* All defaults. */

@@ -177,6 +177,7 @@ static int daemon_start_store(struct daemon *daemon)
 		.functions = library_functions(),
 		.keep_ns = daemon->config->keep_ns,
 		.keep_bytes = daemon->config->keep_bytes,
+		.library_code = daemon->config->library_code,
 	};
 	int r = store_open(&config, &daemon->store);
 
@@ -188,9 +189,7 @@ static int daemon_start_store(struct daemon *daemon)
 	if (r == -EBADMSG)
 		return log_error_errno(r, "'%s' is damaged: move it away to start with a new one",
 				       daemon->database);
-	if (r < 0)
-		return log_error_errno(r, "Cannot open the database '%s'", daemon->database);
-	return 0;
+	return r < 0 ? log_error_errno(r, "Cannot open the database '%s'", daemon->database) : 0;
 }
 
 static int daemon_start_core(struct daemon *daemon, struct store_resume *resume)

@@ -321,6 +321,12 @@ static int read_sort(struct options *options, const char *text)
 	return *text ? 0 : -EINVAL;
 }
 
+static int read_by(struct options *options, const char *text)
+{
+	options->by = text;
+	return 0;
+}
+
 static int read_from(struct options *options, const char *text)
 {
 	return units_parse_duration(text, &options->from_ns);
@@ -417,6 +423,7 @@ static int (*const readers[OPTION_COUNT])(struct options *options, const char *t
 	[OPTION_NUMBER_OUTPUT] = read_output,
 	[OPTION_NUMBER_RECORDS] = read_records,
 	[OPTION_NUMBER_STACKS] = read_stacks,
+	[OPTION_NUMBER_BY] = read_by,
 	[OPTION_NUMBER_BUDGET] = read_budget,
 	[OPTION_NUMBER_WAIT] = read_wait,
 	[OPTION_NUMBER_CSV] = read_csv,
@@ -534,7 +541,9 @@ static int check(const struct options *options)
 		const char *sentence;
 	} alternatives[] = {
 		{ OPTIONS_TABLE, "--json and --csv exclude each other" },
-		{ OPTIONS_BY, "--by-stack and --by-stream exclude each other" },
+		{ OPTIONS_BY & ~OPTION_BY, "--by-stack and --by-stream exclude each other" },
+		{ OPTIONS_BY & ~OPTION_BY_STREAM, "--by and --by-stack exclude each other" },
+		{ OPTIONS_BY & ~OPTION_BY_STACK, "--by and --by-stream exclude each other" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(alternatives); i++) {

@@ -32,6 +32,7 @@
 	X(DEVICE, "device", 0, "N", "only this device")                                            \
 	X(BY_STACK, "by-stack", 0, NULL, "one row per call stack")                                 \
 	X(BY_STREAM, "by-stream", 0, NULL, "one row per stream")                                   \
+	X(BY, "by", 0, "WHAT", "one row per stack, stream, line, function, module or op")          \
 	X(RECORDS, "records", 0, "LIST", "what to record: names, +name, -name or all")             \
 	X(STACKS, "stacks", 0, "WHICH", "call stacks of launches: none, sampled or all")           \
 	X(BUDGET, "budget", 0, "PERCENT",                                                          \
@@ -104,7 +105,7 @@ _Static_assert(OPTION_COUNT <= 63, "options are bits of 63");
 #define OPTIONS_WHATIF                                                                             \
 	(OPTION_SCALE | OPTION_DROP | OPTION_LAUNCH_LATENCY | OPTION_STREAMS | OPTION_NO_SYNC |    \
 	 OPTION_COPY_BANDWIDTH | OPTION_DEVICES | OPTION_GRAPH)
-#define OPTIONS_BY     (OPTION_BY_STACK | OPTION_BY_STREAM)
+#define OPTIONS_BY     (OPTION_BY_STACK | OPTION_BY_STREAM | OPTION_BY)
 #define OPTIONS_ROWS   (OPTION_LIMIT | OPTION_SORT | OPTION_NAME | OPTION_USER)
 #define OPTIONS_RECORD (OPTION_RECORDS | OPTION_STACKS | OPTION_BUDGET)
 
@@ -138,8 +139,8 @@ struct options {
 	const char *file;		/* a recording, or NULL for the daemon */
 	const struct link_files *files; /* opens the recording */
 	const char *kernel;
-	const char *user, *name, *sort; /* NULL: not given */
-	const char *graph;		/* NULL: all of it */
+	const char *user, *name, *sort, *by; /* NULL: not given */
+	const char *graph;		     /* NULL: all of it */
 	struct option_list scale, drop;
 	uint64_t from_ns, to_ns, duration_ns, launch_latency_ns;
 	uint64_t streams, devices;

@@ -10,7 +10,8 @@
 #include "client/output/table.h"
 #include "core/base/array.h"
 
-enum by { BY_STACK = 1, BY_STREAM = 2 }; /* QueryRequest.by */
+/* QueryRequest.by, from 1 on. */
+static const char *const bys[] = { "stack", "stream", "line", "function", "module", "op" };
 
 /* A query of the list, with the options that set the fields that it takes. */
 static int put_listed(struct table *table, const Tracesmith__V1__Row *row)
@@ -93,12 +94,32 @@ static int query_status(const struct options *options, int error)
 	return error < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
+/* 0: unknown, and said. */
+static uint32_t by_of(const char *name)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(bys); i++)
+		if (strcmp(name, bys[i]) == 0)
+			return i + 1;
+	complain("--by needs stack, stream, line, function, module or op (got '%s')", name);
+	return 0;
+}
+
+static const char *by_given(const struct options *options)
+{
+	return options->given & OPTION_BY_STACK	   ? "stack"
+	       : options->given & OPTION_BY_STREAM ? "stream"
+						   : options->by;
+}
+
 int ask_query(const struct options *options, const char *name)
 {
+	uint32_t by = by_given(options) ? by_of(by_given(options)) : 0;
 	_cleanup_(link_freep) struct link *link = NULL;
 	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
+	if (by_given(options) && !by)
+		return EXIT_USAGE;
 	if (link_open(options, &link) < 0)
 		return EXIT_FAILED;
 	query.name = (char *)name;
@@ -117,10 +138,7 @@ int ask_query(const struct options *options, const char *name)
 		query.since_ns = link_time(link, &options->since);
 	if (options->given & OPTION_UNTIL)
 		query.until_ns = link_time(link, &options->until);
-	if (options->given & OPTION_BY_STACK)
-		query.by = BY_STACK;
-	if (options->given & OPTION_BY_STREAM)
-		query.by = BY_STREAM;
+	query.by = by;
 	if (options->given & OPTION_DEVICE) {
 		query.device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE;
 		query.device = (uint32_t)options->device;

@@ -32,13 +32,18 @@ static const struct table_pick picks[] = {
 				 "turned_ns", "records", NULL },
 	  (const char *const[]){ "until_ns", "over", NULL } },
 	{ "kernels", (const char *const[]){ NULL },
-	  (const char *const[]){ "sampled", "plus_minus", "plus_minus_ns", "watched", NULL } },
+	  (const char *const[]){ "sampled", "plus_minus", "plus_minus_ns", "watched", "where",
+				 NULL } },
 	{ "idle", (const char *const[]){ NULL },
 	  (const char *const[]){ "plus_minus_ns", "watched", NULL } },
 	{ "apis", (const char *const[]){ NULL },
 	  (const char *const[]){ "plus_minus", "watched", NULL } },
 	{ "launches", (const char *const[]){ NULL },
-	  (const char *const[]){ "plus_minus", "watched", NULL } },
+	  (const char *const[]){ "plus_minus", "watched", "where", NULL } },
+	{ "leaks", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
+	{ "syncs", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
+	{ "errors", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
+	{ "transfers", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
 };
 
 static const struct table_pick *pick_of(const char *query)

@@ -32,4 +32,16 @@ struct frame {
 	bool inlined; /* compiled into the next frame, and at its address */
 };
 
+/* Code that is not the user's own, unless a recording or the settings say otherwise: parts of the
+ * paths of mapped and of Python files, as core/base/glob.h has them. The last one found in a path
+ * counts; one with an exclamation mark makes it the user's. */
+#define FRAME_LIBRARY_CODE                                                                         \
+	"/python3. !/site-packages/ !/dist-packages/ /bin/python libpython <frozen "               \
+	"-packages/torch/ -packages/triton/ libtorch libc10 libtriton libcuda.so libcudart "       \
+	"libcublas libcudnn libcufft libcurand libcusolver libcusparse libnccl libnvrtc "          \
+	"libnvJitLink libcupti libtracesmith libc.so libm.so libpthread libstdc++ libgcc_s "       \
+	"libgomp libffi /ld-linux [vdso]"
+/* The row of `setting` that has others. */
+#define FRAME_SETTING "library_code"
+
 #endif

@@ -56,6 +56,11 @@ static const struct row_column pool_kind_columns[] = {
 	OWN(name, "TEXT NOT NULL"),
 };
 
+static const struct row_column setting_columns[] = {
+	GIVEN(name, "TEXT", OWN, KEY, 0),
+	OWN(value, "TEXT NOT NULL"),
+};
+
 static const struct row_column frame_kind_columns[] = {
 	OWN_KEY(id),
 	OWN(name, "TEXT NOT NULL"),
@@ -342,6 +347,7 @@ const struct row_table row_tables[] = {
 	{ COLUMNS(kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(memory_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(pool_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS(setting), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(frame_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(collect_state), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(stack_end), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },

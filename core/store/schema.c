@@ -157,7 +157,9 @@ static const char *const steps[] = {
 	"CREATE TABLE frame_kind(id INTEGER PRIMARY KEY, name TEXT NOT NULL);"
 	"ALTER TABLE stack ADD COLUMN ended INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE stack ADD COLUMN linked INTEGER NOT NULL DEFAULT 0;"
-	"CREATE TABLE stack_end(id INTEGER PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL);",
+	"CREATE TABLE stack_end(id INTEGER PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL);"
+	/* Of the daemon: those that queries need. */
+	"CREATE TABLE setting(name TEXT PRIMARY KEY, value TEXT NOT NULL);",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))
@@ -393,6 +395,18 @@ int schema_write_names(sqlite3 *db, const struct function_table *functions)
 	if (r == 0)
 		r = write_functions(db, functions);
 	return r < 0 ? r : sql_exec(db, "COMMIT");
+}
+
+int schema_write_setting(sqlite3 *db, const char *name, const char *value)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	int r = sql_prepare(db, "INSERT OR REPLACE INTO setting(name, value) VALUES(?, ?)", &stmt);
+
+	if (r < 0)
+		return r;
+	sql_bind_text(stmt, 1, name);
+	sql_bind_text(stmt, 2, value);
+	return sql_run(stmt);
 }
 
 /* What a former daemon was recording, or left to a library, ended with it, or continues when it is

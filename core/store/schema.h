@@ -16,6 +16,8 @@ int schema_make(sqlite3 *db);
 int schema_make_version(sqlite3 *db, int64_t version);
 /* Names of kinds, functions and reasons as this program knows them. */
 int schema_write_names(sqlite3 *db, const struct function_table *functions);
+/* A row of `setting`. */
+int schema_write_setting(sqlite3 *db, const char *name, const char *value);
 /* The row of this boot, created if there is none. */
 int schema_write_boot(sqlite3 *db, const struct store_config *config, int64_t *ret_boot);
 /* Sets the end of recordings that have none. */

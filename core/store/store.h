@@ -25,8 +25,9 @@ struct store_config {
 	const char *boot_id;
 	int64_t wall_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
 	struct function_table functions;
-	uint64_t keep_ns;    /* ops older than this are deleted, 0: never */
-	uint64_t keep_bytes; /* the database is kept below this, 0: no limit */
+	uint64_t keep_ns;	  /* ops older than this are deleted, 0: never */
+	uint64_t keep_bytes;	  /* the database is kept below this, 0: no limit */
+	const char *library_code; /* setting FRAME_SETTING; NULL: as it was */
 };
 
 /* Opens or creates the database and starts the writer. A newer schema is refused (-EPROTO), an

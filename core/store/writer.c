@@ -48,6 +48,8 @@ static int open_database(struct writer *writer, const struct store_config *confi
 
 	if (r == 0)
 		r = schema_write_names(writer->db, &config->functions);
+	if (r == 0 && config->library_code)
+		r = schema_write_setting(writer->db, FRAME_SETTING, config->library_code);
 	if (r == 0)
 		r = schema_write_boot(writer->db, config, &writer->boot);
 	if (r == 0)

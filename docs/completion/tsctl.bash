@@ -113,6 +113,10 @@ _tsctl()
 		mapfile -t COMPREPLY < <(compgen -W "0.1 1 10 max" -- "$word")
 		return
 		;;
+	--by)
+		mapfile -t COMPREPLY < <(compgen -W "stack stream line function module op" -- "$word")
+		return
+		;;
 	--stacks)
 		mapfile -t COMPREPLY < <(compgen -W "none sampled all" -- "$word")
 		return

@@ -152,10 +152,11 @@ static inline void made_chunks(struct made *made, sqlite3 *db)
 }
 
 static const char *const made_tables[] = {
-	"boot",	       "process",    "stream",	   "function",	    "kind",	   "detail",
-	"memory_kind", "name",	     "stack",	   "frame",	    "device",	   "rollup",
-	"work",	       "busy",	     "loss",	   "collect",	    "pool",	   "memory",
-	"pool_kind",   "frame_kind", "allocation", "collect_state", "loss_reason", "stack_end",
+	"boot",	      "process",       "stream",      "function",  "kind",
+	"detail",     "memory_kind",   "name",	      "stack",	   "frame",
+	"device",     "rollup",	       "work",	      "busy",	   "loss",
+	"collect",    "pool",	       "memory",      "pool_kind", "frame_kind",
+	"allocation", "collect_state", "loss_reason", "stack_end", "setting",
 };
 
 /* The whole store, told at `now_ns`. */

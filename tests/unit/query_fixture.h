@@ -186,6 +186,26 @@ static inline void add_allocation(struct store *store, uint64_t id, uint32_t pro
 	"\",\"module\":\"" module "\",\"file\":null,\"line\":null,\"inlined\":false}]"             \
 	",\"stack_end\":\"complete\""
 
+/* From `where` on. */
+#define FORWARD	   STACK_OF("forward", "/opt/app")
+#define IN_FORWARD "\"forward\",\"stack\":"
+#define NOWHERE	   "null,\"stack\":null"
+
+/* A stack with all kinds of frames, and where it is. */
+#define WHERE_LEAK "\"where\":\"leak_here (leak.cc:12)\","
+#define LEAK_FRAMES                                                                                \
+	"\"stack\":[\"leak_here (leak.cc:12)\",\"/opt/a\xef\xbf\xbd+0x31\","                       \
+	"\"train (train.py:31)\",\"0x40\"],\"frames\":["                                           \
+	"{\"kind\":\"native\",\"function\":\"leak_here\",\"module\":\"/opt/app\","                 \
+	"\"file\":\"/src/app/leak.cc\",\"line\":12,\"inlined\":true},"                             \
+	"{\"kind\":\"native\",\"function\":null,\"module\":\"/opt/a\xef\xbf\xbd\","                \
+	"\"file\":null,\"line\":null,\"inlined\":false},"                                          \
+	"{\"kind\":\"python\",\"function\":\"train\",\"module\":null,"                             \
+	"\"file\":\"/home/ann/train.py\",\"line\":31,\"inlined\":false},"                          \
+	"{\"kind\":\"native\",\"function\":null,\"module\":null,"                                  \
+	"\"file\":null,\"line\":null,\"inlined\":false}],\"stack_end\":\"no-rule\","               \
+	"\"stack_linked\":true"
+
 #define QUERY(...)                                                                                 \
 	(Tracesmith__V1__QueryRequest)                                                             \
 	{                                                                                          \

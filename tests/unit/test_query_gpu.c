@@ -250,14 +250,13 @@ static int setup(void **state)
 /* Nothing of it was estimated. */
 #define TOTAL(ns)                                                                                  \
 	"\"plus_minus\":null,\"total_ns\":" #ns ",\"plus_minus_ns\":null,\"watched\":null,"
-#define KERNEL(stream, count, total, share, mean, min, p50, p99, max, delay, sampled, name, stack) \
+#define KERNEL(stream, count, total, share, mean, min, p50, p99, max, delay, sampled, name, where) \
 	"{\"pid\":4000001,\"comm\":\"job1\",\"stream\":" #stream ",\"count\":" #count              \
 	"," TOTAL(total) "\"share\":" #share ",\"mean_ns\":" #mean ",\"min_ns\":" #min             \
 			 ",\"p50_ns\":" #p50 ",\"p99_ns\":" #p99 ",\"max_ns\":" #max               \
 			 ",\"delay_ns\":" #delay ",\"sampled\":" #sampled ",\"name\":\"" name      \
-			 "\",\"stack\":" stack "}"
-#define ADD	"add(float*, int)"
-#define FORWARD STACK_OF("forward", "/opt/app")
+			 "\",\"where\":" where "}"
+#define ADD "add(float*, int)"
 
 /* clang-format off */
 static void test_kernels_are_by_name_with_share_and_percentiles(void **state)
@@ -265,9 +264,9 @@ static void test_kernels_are_by_name_with_share_and_percentiles(void **state)
 	expect(state, QUERY(.name = "kernels", .pid = PID + EXACT),
 	       "{\"query\":\"kernels\",\"rows\":[\n"
 	       KERNEL(null, 100, 11000, 366667, 110, 100, 100, 200, 1000, 10, null,
-		      ADD, "null") ",\n"
+		      ADD, IN_FORWARD "null") ",\n"
 	       KERNEL(null, 2, 10100, 336667, 5050, 5000, 5000, 5100, 5100, 0, null,
-		      "gemm", "null") "\n"
+		      "gemm", NOWHERE) "\n"
 	       "]," LOSS_OF_EXACT);
 }
 
@@ -276,11 +275,11 @@ static void test_kernels_by_stream(void **state)
 	expect(state, QUERY(.name = "kernels", .pid = PID + EXACT, .by = 2),
 	       "{\"query\":\"kernels\",\"rows\":[\n"
 	       KERNEL(2, 2, 10100, 336667, 5050, 5000, 5000, 5100, 5100, 0, null,
-		      "gemm", "null") ",\n"
+		      "gemm", NOWHERE) ",\n"
 	       KERNEL(1, 99, 10000, 333333, 101, 100, 100, 200, 200, 10, null,
-		      ADD, "null") ",\n"
+		      ADD, IN_FORWARD "null") ",\n"
 	       KERNEL(2, 1, 1000, 33333, 1000, 1000, 1000, 1000, 1000, 0, null,
-		      ADD, "null") "\n"
+		      ADD, IN_FORWARD "null") "\n"
 	       "]," LOSS_OF_EXACT);
 }
 
@@ -290,9 +289,9 @@ static void test_kernels_by_stack(void **state)
 	expect(state, QUERY(.name = "kernels", .pid = PID + EXACT, .by = 1),
 	       "{\"query\":\"kernels\",\"rows\":[\n"
 	       KERNEL(null, 100, 11000, 366667, 1000, 1000, 1000, 1000, 1000, 0, 1, ADD,
-		      FORWARD) ",\n"
+		      IN_FORWARD FORWARD) ",\n"
 	       KERNEL(null, 2, 10100, 336667, 5050, 5000, 5000, 5100, 5100, 0, 0,
-		      "gemm", "null") "\n"
+		      "gemm", NOWHERE) "\n"
 	       "]," LOSS_STACKS);
 }
 /* clang-format on */
@@ -459,10 +458,10 @@ static void test_transfers_use_exact_times_where_there_are_any(void **state)
 	       "{\"query\":\"transfers\",\"rows\":[\n"
 	       "{\"pid\":4000001,\"comm\":\"job1\",\"kind\":\"HtoD\",\"calls\":4,\"errors\":0,"
 	       "\"captured\":0,\"bytes\":1000000,\"total_ns\":8900,\"bytes_per_s\":112359550561,"
-	       "\"times\":\"exact\",\"exact\":4},\n"
+	       "\"times\":\"exact\",\"exact\":4,\"where\":" NOWHERE "},\n"
 	       "{\"pid\":4000001,\"comm\":\"job1\",\"kind\":\"DtoH\",\"calls\":2,\"errors\":0,"
 	       "\"captured\":0,\"bytes\":80,\"total_ns\":40,\"bytes_per_s\":2000000000,"
-	       "\"times\":\"call\",\"exact\":0}\n"
+	       "\"times\":\"call\",\"exact\":0,\"where\":" NOWHERE "}\n"
 	       "]," LOSS_OF_EXACT);
 }
 
@@ -473,10 +472,10 @@ static void test_transfers_of_graphs_are_there(void **state)
 	       "{\"query\":\"transfers\",\"rows\":[\n"
 	       "{\"pid\":4000003,\"comm\":\"job3\",\"kind\":\"DtoD\",\"calls\":6,\"errors\":0,"
 	       "\"captured\":2,\"bytes\":45056,\"total_ns\":500,\"bytes_per_s\":81920000000,"
-	       "\"times\":\"exact\",\"exact\":10},\n"
+	       "\"times\":\"exact\",\"exact\":10,\"where\":" NOWHERE "},\n"
 	       "{\"pid\":4000003,\"comm\":\"job3\",\"kind\":\"set\",\"calls\":0,\"errors\":0,"
 	       "\"captured\":0,\"bytes\":512,\"total_ns\":50,\"bytes_per_s\":10240000000,"
-	       "\"times\":\"exact\",\"exact\":5}\n"
+	       "\"times\":\"exact\",\"exact\":5,\"where\":" NOWHERE "}\n"
 	       "],\"loss\":{}}\n");
 }
 
@@ -508,8 +507,8 @@ static void test_rows_are_split_only_where_they_can_be(void **state)
 	       "does not take 'by_stack', only: limit sort pid user since until device");
 	refuse(state, QUERY(.name = "graphs", .by = 2), TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
 	       "does not take 'by_stream'");
-	refuse(state, QUERY(.name = "kernels", .by = 3), TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
-	       "not by 3");
+	refuse(state, QUERY(.name = "kernels", .by = 7), TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,
+	       "not by 7");
 }
 
 static void test_an_empty_database_has_no_rows(void **state)

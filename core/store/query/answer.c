@@ -116,6 +116,8 @@ int answer_open(struct answer *answer, const struct query_job *job)
 	r = watch(answer);
 	if (r == 0)
 		r = function_register(answer->db);
+	if (r == 0)
+		r = place_new(answer->db, &answer->place);
 	return r < 0 ? r : begin(answer);
 }
 
@@ -123,6 +125,7 @@ void answer_close(struct answer *answer)
 {
 	sqlite3_finalize(answer->frames);
 	sqlite3_finalize(answer->end);
+	place_free(answer->place);
 	if (answer->job->reader)
 		reader_reset(answer->job->reader);
 	else

@@ -9,6 +9,7 @@
 #include <sqlite3.h>
 
 #include "core/base/arena.h"
+#include "core/store/query/place.h"
 #include "core/store/query/query.h"
 #include "core/store/query/remark.h"
 #include "core/store/query/table.h"
@@ -34,9 +35,10 @@ struct answer {
 	uint64_t deadline_ns; /* 0: none; moves with the time spent waiting for the reader */
 	Tracesmith__V1__Remark__Reason too_slow; /* what is said where it takes too long */
 	struct answer_window window;
-	uint32_t about;		/* enum query_about */
-	sqlite3_stmt *frames;	/* of a stack, prepared when first needed */
-	sqlite3_stmt *end;	/* of a stack, likewise */
+	uint32_t about;	      /* enum query_about */
+	sqlite3_stmt *frames; /* of a stack, prepared when first needed */
+	sqlite3_stmt *end;    /* of a stack, likewise */
+	struct place *place;
 	struct remarks remarks; /* on what it says or does not */
 	struct arena arena;	/* of the batch */
 	Tracesmith__V1__Row **batch;

@@ -1,6 +1,6 @@
 -- launches by function and, where sampled, by stack
 --
--- options: pid window
+-- options: pid window by-place
 -- window: 3600 s
 -- limit: 100
 -- about: calls stacks samples
@@ -16,18 +16,19 @@
 --   watched    share
 --   errors     integer
 --   captured   integer
+--   where      text
 --   stack      stack
 WITH s AS (
-	SELECT process, fn, device, stack, sum(calls) AS calls,
+	SELECT process, fn, device, stack_key(stack, :by) AS stack, sum(calls) AS calls,
 		@ERRORS@, sum(captured) AS captured
 	FROM rollup
 	WHERE @IN_WINDOW@
 	AND freed = 0 AND kind IN (SELECT id FROM kind WHERE name = 'launch')
-	GROUP BY process, fn, device, stack
+	GROUP BY process, fn, device, 4
 ), @WINDOWS@, recorded AS MATERIALIZED (
-	SELECT process, second, rollup.kind, fn, device, stack, sum(calls) AS calls
+	SELECT process, second, rollup.kind, fn, device, stack_key(stack, :by) AS stack, sum(calls) AS calls
 	FROM @CALLS_OF_WINDOWS@
-	GROUP BY process, second, rollup.kind, fn, device, stack
+	GROUP BY process, second, rollup.kind, fn, device, 6
 ), @AT_WINDOWS_OF_CALLS@, b AS MATERIALIZED (
 	SELECT process, fn, device, stack, hot.ms, sum(calls * more * part) AS calls
 	FROM recorded
@@ -48,7 +49,7 @@ WITH s AS (
 	LEFT JOIN u ON u.process = s.process AND u.fn = s.fn AND u.device = s.device
 	AND u.stack IS s.stack
 ) SELECT p.pid, p.comm, @FUNCTION@, nullif(device, -1), CAST(round(calls) AS INTEGER),
-	CAST(round(missed_by) AS INTEGER), share(watched_ns, all_ns), errors, captured, stack
+	CAST(round(missed_by) AS INTEGER), share(watched_ns, all_ns), errors, captured, stack_where(stack), @STACK_SHOWN@
 FROM e
 JOIN process p ON p.id = e.process
 LEFT JOIN function f ON f.id = fn

@@ -1,6 +1,6 @@
 -- live allocations older than a minimum age (60 s) by stack
 --
--- options: pid device min-age
+-- options: pid device min-age by-place
 -- limit: 100
 -- about: memory stacks
 -- flags: running
@@ -17,9 +17,10 @@
 --   oldest_ns   nanoseconds
 --   allocations integer
 --   frees       integer
+--   where       text
 --   stack       stack
 WITH live AS (
-	SELECT process, stack, fn, kind, device, sum(bytes) AS bytes,
+	SELECT process, stack_key(stack, :by) AS stack, fn, kind, device, sum(bytes) AS bytes,
 		count(*) AS count, min(start_ns) AS oldest
 	FROM allocation
 	WHERE start_ns <= :now - :min_age
@@ -27,20 +28,20 @@ WITH live AS (
 	WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@)
 	AND kind IN (SELECT id FROM memory_kind WHERE counts)
 	AND (:device IS NULL OR device = :device)
-	GROUP BY process, stack, fn, kind, device
+	GROUP BY process, 2, fn, kind, device
 ), seen AS (
-	SELECT process, stack, fn, device,
+	SELECT process, stack_key(stack, :by) AS stack, fn, device,
 		sum(CASE WHEN freed THEN 0 ELSE calls - captured END)
 		AS allocations,
 		sum(CASE WHEN freed THEN calls ELSE 0 END) AS frees
 	FROM rollup
 	WHERE boot = :boot AND kind IN (SELECT id FROM kind WHERE name = 'alloc') AND result = 0
-	AND (process, stack, fn) IN (SELECT process, stack, fn FROM live)
-	GROUP BY process, stack, fn, device
+	AND (process, stack_key(stack, :by), fn) IN (SELECT process, stack, fn FROM live)
+	GROUP BY process, 2, fn, device
 ) SELECT p.pid, p.comm, k.name, coalesce(f.name, 'function ' || live.fn),
 	nullif(live.device, -1), live.bytes, live.count, :now - live.oldest,
 	max(live.count, coalesce(seen.allocations, 0)), coalesce(seen.frees, 0),
-	live.stack
+	stack_where(live.stack), iif(:by > 2, NULL, live.stack)
 FROM live
 JOIN process p ON p.id = live.process
 LEFT JOIN seen USING (process, stack, fn, device)

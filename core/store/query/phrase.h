@@ -22,6 +22,9 @@
 /* Of a row that has fn, joined with function f. */
 #define FUNCTION "coalesce(f.name, 'function ' || fn)"
 
+/* Of a row that has stack_key(). */
+#define STACK_SHOWN "iif(:by > 2, NULL, stack)"
+
 /* Of a row that has the id of its process. */
 #define OF_ASKED \
 	"(coalesce(:pid, :user) IS NULL OR process IN" \

@@ -42,6 +42,8 @@ static int check_options(struct answer *answer, const struct query *query,
 		{ request->device_given_case, QUERY_DEVICE, "device" },
 		{ request->by == QUERY_BY_IS_STACK, QUERY_BY_STACK, "by_stack" },
 		{ request->by == QUERY_BY_IS_STREAM, QUERY_BY_STREAM, "by_stream" },
+		{ request->by >= QUERY_BY_IS_LINE && request->by < QUERY_BY_COUNT, QUERY_BY_PLACE,
+		  "by" },
 		{ answer_given(request->match), QUERY_NAME, "name" },
 		{ request->after_given_case, QUERY_AFTER, "after" },
 	};
@@ -55,7 +57,7 @@ static int check_options(struct answer *answer, const struct query *query,
 		return answer_fail(answer, REASON(QUERY_OPTION), query->name, checks[i].name, text,
 				   NULL);
 	}
-	if (request->by > QUERY_BY_IS_STREAM)
+	if (request->by >= QUERY_BY_COUNT)
 		return answer_fail(answer, REASON(QUERY_SPLIT), REMARK_NUMBER(request->by), NULL);
 	if (request->since_ns && request->until_ns && request->since_ns > request->until_ns)
 		return answer_fail(answer, REASON(BAD_WINDOW), NULL);
@@ -152,7 +154,7 @@ int run_query(struct answer *answer, const Tracesmith__V1__QueryRequest *request
 	answer->too_slow =
 		query->options & QUERY_WINDOW ? REASON(TOO_SLOW_WINDOW) : REASON(TOO_SLOW_PID);
 	answer->about = query->about;
-	if (request->by == QUERY_BY_IS_STACK)
+	if (request->by && request->by != QUERY_BY_IS_STREAM)
 		answer->about |=
 			query->about & ABOUT_MEMORY ? ABOUT_STACKS : ABOUT_STACKS | ABOUT_SAMPLES;
 	answer->window.running = query->flags & QUERY_IS_RUNNING;

@@ -25,8 +25,8 @@ static const struct meaning meanings[] = {
 	[REASON(NO_QUERY_NEAR)] = { CODE(NOT_FOUND), "Unknown query '{1}', did you mean '{2}'?" },
 	[REASON(QUERY_OPTION)] = { CODE(BAD_REQUEST),
 				   "The query '{1}' does not take '{2}', only: {3}" },
-	[REASON(QUERY_SPLIT)] = { CODE(BAD_REQUEST),
-				  "Rows can be split by stack or by stream, not by {1}" },
+	[REASON(QUERY_SPLIT)] = { CODE(BAD_REQUEST), "Rows can be split by stack, stream, line, "
+						     "function, module or op, not by {1}" },
 	[REASON(BAD_WINDOW)] = { CODE(BAD_REQUEST), "The window ends before it starts" },
 	[REASON(UNKNOWN_PROCESS)] = { CODE(NOT_FOUND), "Process {1} has not used CUDA" },
 	[REASON(UNKNOWN_USER)] = { CODE(NOT_FOUND), "No process of user '{1}' has used CUDA" },

@@ -18,6 +18,7 @@ enum query_option {
 	QUERY_BY_STREAM = 1 << 6,
 	QUERY_NAME = 1 << 7,  /* where it has a column to search */
 	QUERY_AFTER = 1 << 8, /* for answers in pages */
+	QUERY_BY_PLACE = 1 << 9,
 };
 
 enum query_flag {
@@ -29,7 +30,17 @@ enum query_flag {
 #define QUERY_MIN_AGE_NS 60000000000ull /* if none is given */
 
 /* What rows can be split by. */
-enum query_by { QUERY_BY_NOTHING, QUERY_BY_IS_STACK, QUERY_BY_IS_STREAM };
+enum query_by {
+	QUERY_BY_NOTHING,
+	QUERY_BY_IS_STACK,
+	QUERY_BY_IS_STREAM,
+	/* Of the innermost frame of the user's own (place.h): */
+	QUERY_BY_IS_LINE,
+	QUERY_BY_IS_FUNCTION,
+	QUERY_BY_IS_MODULE,
+	QUERY_BY_IS_OP, /* of PyTorch */
+	QUERY_BY_COUNT,
+};
 
 /* What an answer is about, which decides what may be missing from it: see loss.c. */
 enum query_about {

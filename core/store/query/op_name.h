@@ -1,0 +1,21 @@
+/* op_name.h: the PyTorch op that a stack is in, from the names of its functions. */
+#ifndef TS_QUERY_OP_NAME_H
+#define TS_QUERY_OP_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define OP_NAME_MAX 128
+
+/* Zeroed: none. */
+struct op_name {
+	char name[OP_NAME_MAX]; /* innermost, as in at::_ops::NAME::call */
+	char node[OP_NAME_MAX]; /* of autograd, if the op is part of backward */
+};
+
+/* Takes the functions of a stack, from the innermost outwards. True: the others tell no more. */
+bool op_name_add(struct op_name *op, const char *function);
+/* "mm", "AddmmBackward0: mm", "AddmmBackward0", or `none`. */
+void op_name_text(const struct op_name *op, const char *none, char *text, size_t size);
+
+#endif
