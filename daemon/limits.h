@@ -4,30 +4,34 @@
 
 #include "core/limits.h"
 
+/* The next ones are shared out: one user has half of them at most (core/base/quota.h). */
+
 /* Processes that use CUDA at one time or did recently. A host runs tens; a fork bomb does not
  * count, because only processes that call the driver are followed. */
 #define LIMIT_PROCESSES 8192
 /* Threads whose current context is remembered. */
-#define LIMIT_THREADS 65536
+#define LIMIT_THREADS 131072
 /* Streams and events that live at one time, of all processes. PyTorch creates 32 streams per device
  * and tens of thousands of events. */
-#define LIMIT_STREAMS 65536
-#define LIMIT_EVENTS  262144
-/* Live allocations, of all processes: 128 bytes each, so 128 MiB at most. */
-#define LIMIT_ALLOCATIONS 1048576
+#define LIMIT_STREAMS 131072
+#define LIMIT_EVENTS  524288
+/* Live allocations, of all processes: 128 bytes each, so 256 MiB at most. */
+#define LIMIT_ALLOCATIONS 2097152
+/* Rows of one second's rollup; beyond it calls are counted without stack and stream. */
+#define LIMIT_ROLLUPS 32768
+
 /* Ops that wait for a synchronization to bound them or, in the exact tier, for their record, which
  * comes within a second: two seconds of the fastest possible launches. 320 bytes each. */
 #define LIMIT_PENDING 524288
 /* Exact records and calls that wait for their other half, and correlation ids that are kept for
  * further records, of all processes; one has at most half of it. 200 bytes each. */
 #define LIMIT_WAITING 524288
-/* Texts that one process may name: kernels and NVTX ranges. */
+/* Texts that one process may name: kernels and NVTX ranges. All have 16 times as many, 24 bytes
+ * each, and one user half of that. */
 #define LIMIT_NAMES 65536
 /* Starts and ends of work that wait for late arrivals: 24 bytes each, three per launch, for a few
  * seconds. One process has at most half of it. */
 #define LIMIT_EDGES 4194304
-/* Rows of one second's rollup; beyond it calls are counted without stack and stream. */
-#define LIMIT_ROLLUPS 16384
 
 /* How long a query waits for earlier data: until the rings are read that far, which takes a second
  * for a large one that is full, and then until it is stored: the last records of a program that has

@@ -21,6 +21,9 @@
 /* The model's clock goes with the daemon's ticks, if with nothing else. */
 #define CALL_AHEAD_NS 10000000000ull
 
+/* Names of all processes: so many times those of one. */
+#define NAMES_FACTOR 16ull
+
 /* Requirements on the times of a record; 0 is none. */
 enum record_times {
 	TIMES_CALL, /* end only with TS_EVENT_RETURNED */
@@ -69,6 +72,25 @@ static bool core_config_ok(const struct core_config *config)
 	       config->max_edges && call_table_ok(&config->functions);
 }
 
+/* Names are bounded by process, too. */
+static void core_share_out(struct core *core)
+{
+	const struct core_config *config = &core->config;
+	const uint64_t total[CORE_SHARES] = {
+		[CORE_SHARE_PROCESSES] = config->max_processes,
+		[CORE_SHARE_THREADS] = config->max_threads,
+		[CORE_SHARE_STREAMS] = config->max_streams,
+		[CORE_SHARE_EVENTS] = config->max_events,
+		[CORE_SHARE_ALLOCATIONS] = config->max_allocations,
+		[CORE_SHARE_NAMES] = config->max_names * NAMES_FACTOR,
+		[CORE_SHARE_CALLS] = config->max_rollups,
+		[CORE_SHARE_WORK] = config->max_rollups,
+	};
+
+	for (int i = 0; i < CORE_SHARES; i++)
+		core->share[i].total = total[i];
+}
+
 int core_new(const struct core_config *config, struct core **ret)
 {
 	struct core *core;
@@ -83,8 +105,8 @@ int core_new(const struct core_config *config, struct core **ret)
 	core->next_stream = config->next_stream ? config->next_stream : 1;
 	core->next_allocation = config->next_allocation ? config->next_allocation : 1;
 	core->next_capture = 1;
+	core_share_out(core);
 	list_init(&core->processes);
-	list_init(&core->threads);
 	list_init(&core->states);
 	list_init(&core->pendings);
 	list_init(&core->awaited);
@@ -113,9 +135,11 @@ struct core *core_free(struct core *core)
 	if (!core)
 		return NULL;
 	list_for_each(process, &core->processes, link)
-		process_free(process);
+		process_free(core, process);
 	memory_release_all(core);
 	rollup_release(core);
+	for (int i = 0; i < CORE_SHARES; i++)
+		quota_release(&core->share[i]);
 	pool_clear(&core->thread_pool);
 	pool_clear(&core->gpu_event_pool);
 	pool_clear(&core->pending_pool);

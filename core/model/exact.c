@@ -390,7 +390,7 @@ void exact_end(struct core *core, struct process *process, uint64_t time_ns)
 	exact_settle(core, exact, time_ns);
 	range_end_all(core, exact, time_ns);
 	exact_tell_all(core, exact);
-	exact_free(process);
+	exact_free(core, process);
 }
 
 void exact_tick(struct core *core, uint64_t now_ns)
@@ -454,7 +454,7 @@ void exact_flush(struct core *core, uint64_t now_ns)
 	}
 }
 
-void exact_free(struct process *process)
+void exact_free(struct core *core, struct process *process)
 {
 	struct exact *exact = process->exact;
 	struct exact_device *device;
@@ -469,7 +469,7 @@ void exact_free(struct process *process)
 	sweep_discard(exact);
 	track_free_all(exact);
 	caller_free_all(exact);
-	map_clear(&exact->name_by_id);
+	name_free_all(core, exact);
 	map_clear(&exact->ticket_by_correlation);
 	range_free_all(exact);
 	free(exact->fingerprint);

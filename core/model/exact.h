@@ -86,7 +86,7 @@ void exact_tick(struct core *core, uint64_t now_ns);
 void exact_checkpoint(struct core *core, uint64_t now_ns);
 /* Lets everything that waits leave. */
 void exact_flush(struct core *core, uint64_t now_ns);
-void exact_free(struct process *process);
+void exact_free(struct core *core, struct process *process);
 
 /* Handlers of records, see core.c. */
 int exact_collect(struct core *core, struct process *process, const struct ts_event *event);

@@ -20,28 +20,37 @@ struct gpu_event *gpu_event_find(const struct call *call)
 		       gpu_event_key(call->process->row.id, call->event->api.handle));
 }
 
+static void gpu_event_drop(struct core *core, struct gpu_event *gpu_event)
+{
+	quota_give(&core->share[CORE_SHARE_EVENTS], gpu_event->user, 1);
+	pool_put(&core->gpu_event_pool, gpu_event);
+}
+
 static void gpu_event_forget(struct core *core, struct gpu_event *gpu_event)
 {
 	map_remove(&core->gpu_event_by_handle,
 		   gpu_event_key(gpu_event->process, gpu_event->handle));
 	list_remove(&gpu_event->in_process);
-	pool_put(&core->gpu_event_pool, gpu_event);
+	gpu_event_drop(core, gpu_event);
 }
 
 static struct gpu_event *gpu_event_add(struct call *call)
 {
 	struct core *core = call->core;
 	uint64_t handle = call->event->api.handle;
-	uint32_t process = call->process->row.id;
-	struct gpu_event *gpu_event = NULL;
+	uint32_t process = call->process->row.id, user = call->process->row.user;
+	struct gpu_event *gpu_event;
 
-	if (core->gpu_event_pool.used < core->config.max_events)
-		gpu_event = pool_get(&core->gpu_event_pool);
-	if (!gpu_event)
+	if (!quota_take(&core->share[CORE_SHARE_EVENTS], user, 1))
 		return NULL;
-	*gpu_event = (struct gpu_event){ .handle = handle, .process = process };
+	gpu_event = pool_get(&core->gpu_event_pool);
+	if (!gpu_event) {
+		quota_give(&core->share[CORE_SHARE_EVENTS], user, 1);
+		return NULL;
+	}
+	*gpu_event = (struct gpu_event){ .handle = handle, .process = process, .user = user };
 	if (map_put(&core->gpu_event_by_handle, gpu_event_key(process, handle), gpu_event) < 0) {
-		pool_put(&core->gpu_event_pool, gpu_event);
+		gpu_event_drop(core, gpu_event);
 		return NULL;
 	}
 	list_append(&call->process->gpu_events, &gpu_event->in_process);

@@ -21,8 +21,9 @@ struct gpu_event {
 	uint64_t seq;	    /* of the stream's latest work then */
 	uint64_t capture;   /* the record was captured, in the capture with this number */
 	uint32_t process;   /* id */
-	uint64_t context;   /* handle of the context it was created in, 0: unknown */
-	uint32_t stream;    /* id of the stream it was recorded on, 0: of none yet */
+	uint32_t user;
+	uint64_t context; /* handle of the context it was created in, 0: unknown */
+	uint32_t stream;  /* id of the stream it was recorded on, 0: of none yet */
 };
 
 struct gpu_event *gpu_event_find(const struct call *call);

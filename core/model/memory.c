@@ -110,23 +110,42 @@ static void memory_debit(struct core *core, struct allocation *allocation)
 	account_touch(core, allocation->account);
 }
 
+static void memory_put(struct core *core, struct allocation *allocation)
+{
+	quota_give(&core->share[CORE_SHARE_ALLOCATIONS], allocation->user, 1);
+	pool_put(&core->allocation_pool, allocation);
+}
+
+static struct allocation *memory_new(struct core *core, uint32_t user)
+{
+	struct allocation *allocation;
+
+	if (!quota_take(&core->share[CORE_SHARE_ALLOCATIONS], user, 1))
+		return NULL;
+	allocation = pool_get(&core->allocation_pool);
+	if (allocation)
+		*allocation = (struct allocation){ .user = user };
+	else
+		quota_give(&core->share[CORE_SHARE_ALLOCATIONS], user, 1);
+	return allocation;
+}
+
 /* NULL: a limit was reached. The address is free. */
 static struct allocation *memory_add(struct core *core, struct process *process,
 				     struct context *context, const struct core_allocation *row)
 {
 	struct map_key key = memory_key(row->process, row->kind, row->address);
 	struct account *account = account_get(process, row->device, row->kind);
-	struct allocation *allocation = NULL;
+	struct allocation *allocation = account ? memory_new(core, process->row.user) : NULL;
 
-	if (account && core->allocation_by_address.count < core->config.max_allocations)
-		allocation = pool_get(&core->allocation_pool);
 	if (!allocation)
 		return NULL;
+	allocation->row = *row;
+	allocation->account = account;
 	if (row->handles && map_put(&core->allocation_by_address, key, allocation) < 0) {
-		pool_put(&core->allocation_pool, allocation);
+		memory_put(core, allocation);
 		return NULL;
 	}
-	*allocation = (struct allocation){ .row = *row, .account = account };
 	list_append(row->kind == MEMORY_MAPPED ? &process->mappings : &context->allocations,
 		    &allocation->in_context);
 	list_init(&allocation->changed);
@@ -190,7 +209,7 @@ void memory_end(struct core *core, struct allocation *allocation)
 		return;
 	}
 	list_remove(&allocation->changed);
-	pool_put(&core->allocation_pool, allocation);
+	memory_put(core, allocation);
 }
 
 /* The program has no reference to it any more. Whether that ended it. */
@@ -494,7 +513,7 @@ void memory_checkpoint(struct core *core)
 		core_tell(core, &allocation->row);
 		allocation->told = true;
 		if (allocation->row.gone)
-			pool_put(&core->allocation_pool, allocation);
+			memory_put(core, allocation);
 	}
 	list_for_each(account, &core->changed_accounts, changed)
 		account_tell(core, account);

@@ -24,6 +24,7 @@ struct allocation {
 	struct list
 		changed;   /* in core's changed allocations: created or gone and not yet reported */
 	uint32_t mappings; /* of it, while which it lives */
+	uint32_t user;
 	struct allocation *physical; /* of a mapping: what it shows */
 	bool told;
 };

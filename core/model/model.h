@@ -6,6 +6,7 @@
 #include "core/base/list.h"
 #include "core/base/map.h"
 #include "core/base/pool.h"
+#include "core/base/quota.h"
 #include "core/base/sums.h"
 #include "core/model/context.h"
 #include "core/model/core.h"
@@ -22,6 +23,19 @@
 
 #define TOLD_NAMES 4096
 
+/* What users share, so that none of them can take all of it. */
+enum core_share {
+	CORE_SHARE_PROCESSES,
+	CORE_SHARE_THREADS,
+	CORE_SHARE_STREAMS,
+	CORE_SHARE_EVENTS,
+	CORE_SHARE_ALLOCATIONS,
+	CORE_SHARE_NAMES,
+	CORE_SHARE_CALLS, /* rows of rollups, until the checkpoint */
+	CORE_SHARE_WORK,
+	CORE_SHARES
+};
+
 /* A name that was reported recently. */
 struct told_name {
 	uint64_t id, time_ns;
@@ -34,12 +48,13 @@ struct core {
 	uint64_t ticked_ns; /* the latest time passed in, 0: none yet */
 	struct loss loss;   /* of no known process */
 
+	struct quota share[CORE_SHARES];
+
 	struct list processes;
 	uint32_t gone; /* of them */
 	struct map process_by_pid, process_by_id;
 	uint32_t next_process;
 
-	struct list threads;
 	struct map thread_by_tid;
 	struct pool thread_pool;
 

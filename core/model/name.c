@@ -28,6 +28,12 @@ static uint64_t name_id(const char *text, size_t length)
 	return id ? id : 1;
 }
 
+static bool name_has_room(struct core *core, const struct exact *exact)
+{
+	return exact->name_by_id.count < core->config.max_names &&
+	       quota_take(&core->share[CORE_SHARE_NAMES], exact->process->row.user, 1);
+}
+
 int name_take(struct core *core, struct process *process, uint32_t number, const char *text,
 	      size_t length)
 {
@@ -38,7 +44,7 @@ int name_take(struct core *core, struct process *process, uint32_t number, const
 
 	if (!exact)
 		return INGEST_LIMIT;
-	room = name_find(exact, number) || exact->name_by_id.count < core->config.max_names;
+	room = name_find(exact, number) || name_has_room(core, exact);
 	if (!room || map_put(&exact->name_by_id, name_key(number), (void *)(uintptr_t)id) < 0) {
 		loss_count(core, process, LOSS_LIMIT);
 		return INGEST_LIMIT;
@@ -48,4 +54,11 @@ int name_take(struct core *core, struct process *process, uint32_t number, const
 	*told = (struct told_name){ id, core->now_ns };
 	core_tell(core, &(struct core_name){ id, text, length, process->row.id });
 	return INGEST_OK;
+}
+
+void name_free_all(struct core *core, struct exact *exact)
+{
+	quota_give(&core->share[CORE_SHARE_NAMES], exact->process->row.user,
+		   exact->name_by_id.count);
+	map_clear(&exact->name_by_id);
 }

@@ -14,5 +14,6 @@ uint64_t name_find(const struct exact *exact, uint32_t number);
 /* A NAME record, checked. */
 int name_take(struct core *core, struct process *process, uint32_t number, const char *text,
 	      size_t length);
+void name_free_all(struct core *core, struct exact *exact);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/time.h"
 #include "core/model/call.h"
 #include "core/model/gpu_pool.h"
@@ -48,26 +49,23 @@ static void process_init(const struct core *core, struct process *process,
 
 struct process *process_add(struct core *core, const struct core_process *row)
 {
-	struct process *process = NULL;
+	_cleanup_(freep) struct process *process = calloc(1, sizeof(*process));
 
-	if (core->process_by_id.count < core->config.max_processes)
-		process = calloc(1, sizeof(*process));
 	if (!process)
 		return NULL;
 	process_init(core, process, row);
-	if (map_put(&core->process_by_id, process_key(row->id), process) < 0) {
-		free(process);
+	if (!quota_take(&core->share[CORE_SHARE_PROCESSES], process->row.user, 1))
 		return NULL;
-	}
-	if (map_put(&core->process_by_pid, process_key(row->pid), process) < 0) {
+	if (map_put(&core->process_by_id, process_key(row->id), process) < 0 ||
+	    map_put(&core->process_by_pid, process_key(row->pid), process) < 0) {
 		map_remove(&core->process_by_id, process_key(row->id));
-		free(process);
+		quota_give(&core->share[CORE_SHARE_PROCESSES], process->row.user, 1);
 		return NULL;
 	}
 	list_append(&core->processes, &process->link);
 	if (row->id >= core->next_process)
 		core->next_process = row->id + 1;
-	return process;
+	return TAKE(process);
 }
 
 /* The address space is gone, with everything that the driver kept for it. */
@@ -113,9 +111,10 @@ void process_end(struct core *core, struct process *process, uint64_t time_ns, i
 	loss_hand_over(core, &process->loss, process->row.id);
 	map_remove(&core->process_by_pid, process_key(process->row.pid));
 	map_remove(&core->process_by_id, process_key(process->row.id));
+	quota_give(&core->share[CORE_SHARE_PROCESSES], process->row.user, 1);
 	list_remove(&process->link);
 	process_forget_gone(core, process);
-	process_free(process);
+	process_free(core, process);
 }
 
 static void process_describe(struct core_process *row, const struct ts_process *from)
@@ -229,13 +228,13 @@ static void process_free_context(struct process *process, struct context *contex
 		free(context);
 }
 
-void process_free(struct process *process)
+void process_free(struct core *core, struct process *process)
 {
 	struct context *context;
 	struct account *account;
 	struct device *device;
 
-	exact_free(process);
+	exact_free(core, process);
 	mempool_forget_all(process);
 	list_for_each(context, &process->contexts, link)
 		process_free_context(process, context);

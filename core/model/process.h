@@ -57,6 +57,6 @@ void process_initialized(struct call *call);
 bool process_is_whole(const struct process *process);
 
 /* Frees the memory of a process and of what belongs to it, without reporting. */
-void process_free(struct process *process);
+void process_free(struct core *core, struct process *process);
 
 #endif

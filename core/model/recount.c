@@ -59,16 +59,17 @@ int recount_new(const struct recount_sink *sink, struct recount **ret)
 	struct core_config config = {
 		.sink = { take_op, take_row },
 		.data = recount,
-		.max_processes = PROCESSES_MAX,
-		.max_threads = MANY,
-		.max_streams = STREAMS_MAX,
-		.max_events = MANY,
+		/* One user has half of these. */
+		.max_processes = 2 * PROCESSES_MAX,
+		.max_threads = 2 * MANY,
+		.max_streams = 2 * STREAMS_MAX,
+		.max_events = 2 * MANY,
 		.max_pending = MANY,
-		.max_rollups = ROLLUPS_MAX,
+		.max_rollups = 2 * ROLLUPS_MAX,
 		.max_waiting = MANY,
 		.max_names = MANY,
 		.max_edges = SWEPT_MAX,
-		.max_allocations = ALLOCATIONS_MAX,
+		.max_allocations = 2 * ALLOCATIONS_MAX,
 	};
 	int r;
 

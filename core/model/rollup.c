@@ -1,6 +1,6 @@
 /* Rollup: calls and device work, added up by second and by what they have in common, until the
- * checkpoint hands the rows over. At the limit, new ones share a row without stack and stream; if
- * even that many rows are taken (the same number again), it is not added up. Both are counted. */
+ * checkpoint hands the rows over. At its user's limit, new ones of a process share a row without
+ * stack and stream; if even too many of those are taken, it is not added up. Both are counted. */
 #include "core/model/rollup.h"
 
 #include <string.h>
@@ -14,17 +14,32 @@ void rollup_init(struct core *core)
 	core->work = SUMS_OF(struct core_work, count);
 }
 
-static struct core_rollup *rollup_call_row(struct core *core, struct core_rollup *key)
+/* A new one only if the user of the process has room for it. */
+static void *rollup_row(struct core *core, struct sums *sums, enum core_share share,
+			const void *key, uint32_t process_id)
 {
-	uint64_t max = core->config.max_rollups;
-	struct core_rollup *row = sums_get(&core->calls, key, max);
+	void *row = sums_get(sums, key, 0);
+	struct process *process;
 
 	if (row)
 		return row;
-	loss_count(core, process_by_id(core, key->process), LOSS_LIMIT);
+	process = process_by_id(core, process_id);
+	if (quota_take(&core->share[share], process ? process->row.user : 0, 1))
+		return sums_get(sums, key, UINT32_MAX);
+	loss_count(core, process, LOSS_LIMIT);
+	return NULL;
+}
+
+static struct core_rollup *rollup_call_row(struct core *core, struct core_rollup *key)
+{
+	struct core_rollup *row =
+		rollup_row(core, &core->calls, CORE_SHARE_CALLS, key, key->process);
+
+	if (row)
+		return row;
 	key->stack_id = 0;
 	key->stream = 0;
-	return sums_get(&core->calls, key, max * 2);
+	return sums_get(&core->calls, key, core->config.max_rollups * 2ull);
 }
 
 static void rollup_time(struct core_rollup *row, uint64_t ns)
@@ -93,16 +108,14 @@ void rollup_add_freed(struct core *core, const struct core_allocation *allocatio
 
 static struct core_work *rollup_work_row(struct core *core, struct core_work *key)
 {
-	uint64_t max = core->config.max_rollups;
-	struct core_work *row = sums_get(&core->work, key, max);
+	struct core_work *row = rollup_row(core, &core->work, CORE_SHARE_WORK, key, key->process);
 
 	if (row)
 		return row;
-	loss_count(core, process_by_id(core, key->process), LOSS_LIMIT);
 	key->stack_id = 0;
 	key->stream = 0;
 	key->graph = 0;
-	return sums_get(&core->work, key, max * 2);
+	return sums_get(&core->work, key, core->config.max_rollups * 2ull);
 }
 
 static uint8_t rollup_work_kind(const struct op *op)
@@ -150,6 +163,8 @@ void rollup_checkpoint(struct core *core)
 		core_tell(core, (const struct core_rollup *)sums_row(&core->calls, i));
 	sums_empty(&core->work);
 	sums_empty(&core->calls);
+	quota_release(&core->share[CORE_SHARE_WORK]);
+	quota_release(&core->share[CORE_SHARE_CALLS]);
 }
 
 void rollup_release(struct core *core)

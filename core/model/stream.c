@@ -97,6 +97,26 @@ static void stream_init(struct stream *stream, struct process *process, struct c
 	state_init(&stream->state, process->row.id, row->id, row->device);
 }
 
+static struct stream *stream_put(struct core *core, struct stream *stream)
+{
+	uint32_t id = stream->row.id;
+
+	if (map_put(&core->stream_by_id, stream_id_key(id), stream) < 0)
+		return NULL;
+	if (map_put(&core->stream_by_key, stream->key, stream) < 0 ||
+	    !quota_take(&core->share[CORE_SHARE_STREAMS], stream->process->row.user, 1)) {
+		map_remove(&core->stream_by_key, stream->key);
+		map_remove(&core->stream_by_id, stream_id_key(id));
+		return NULL;
+	}
+	return stream;
+}
+
+static bool stream_has_room(const struct core *core, const struct process *process)
+{
+	return quota_left(&core->share[CORE_SHARE_STREAMS], process->row.user) > 0;
+}
+
 struct stream *stream_add(struct core *core, struct process *process,
 			  const struct core_stream *from)
 {
@@ -104,7 +124,7 @@ struct stream *stream_add(struct core *core, struct process *process,
 	struct core_stream row = *from;
 	struct context *context = &process->unknown;
 
-	if (core->stream_by_id.count >= core->config.max_streams)
+	if (!stream_has_room(core, process))
 		return NULL;
 	if (map_get(&core->stream_by_key, stream_key(from)))
 		return NULL;
@@ -116,12 +136,8 @@ struct stream *stream_add(struct core *core, struct process *process,
 	if (row.context)
 		context = context_get(core, process, row.context, row.device);
 	stream_init(stream, process, context, &row);
-	if (map_put(&core->stream_by_id, stream_id_key(row.id), stream) < 0)
+	if (!stream_put(core, stream))
 		return NULL;
-	if (map_put(&core->stream_by_key, stream->key, stream) < 0) {
-		map_remove(&core->stream_by_id, stream_id_key(row.id));
-		return NULL;
-	}
 	if (row.id >= core->next_stream)
 		core->next_stream = row.id + 1;
 	list_append(&context->streams, &stream->in_context);
@@ -231,8 +247,7 @@ static void stream_place(struct call *call, struct stream *stream)
 static bool stream_is_refused(const struct call *call, const struct core_stream *row)
 {
 	return row->handle > STREAM_PER_THREAD && !(call->event->flags & TS_EVENT_RETURNED) &&
-	       process_is_whole(call->process) &&
-	       call->core->stream_by_id.count < call->core->config.max_streams;
+	       process_is_whole(call->process) && stream_has_room(call->core, call->process);
 }
 
 struct stream *stream_get(struct call *call)
@@ -252,6 +267,7 @@ struct stream *stream_get(struct call *call)
 static void stream_free(struct core *core, struct stream *stream)
 {
 	map_remove(&core->stream_by_id, stream_id_key(stream->row.id));
+	quota_give(&core->share[CORE_SHARE_STREAMS], stream->process->row.user, 1);
 	list_remove(&stream->in_context);
 	list_remove(&stream->active);
 	lane_unref(stream->lane);

@@ -1,5 +1,5 @@
 /* Thread: the stack of current contexts of each thread that showed one. A thread is kept while it
- * has a context; at the limit the least recently used one makes room. */
+ * has a context; at its user's limit the least recently used one of the process makes room. */
 #include <string.h>
 
 #include "core/model/model.h"
@@ -9,44 +9,65 @@ static struct map_key thread_key(uint32_t process, uint32_t tid)
 	return (struct map_key){ process, tid };
 }
 
-static void thread_forget(struct core *core, struct thread *thread)
+static void thread_drop(struct core *core, struct thread *thread)
 {
-	map_remove(&core->thread_by_tid, thread_key(thread->process, thread->tid));
-	list_remove(&thread->link);
-	list_remove(&thread->in_process);
+	quota_give(&core->share[CORE_SHARE_THREADS], thread->user, 1);
 	pool_put(&core->thread_pool, thread);
 }
 
-/* Second chance: the oldest that was not used since the last look. */
-static void thread_make_room(struct core *core)
+static void thread_forget(struct core *core, struct thread *thread)
 {
-	struct thread *thread = list_first(&core->threads, struct thread, link);
+	map_remove(&core->thread_by_tid, thread_key(thread->process, thread->tid));
+	list_remove(&thread->in_process);
+	thread_drop(core, thread);
+}
 
+/* Second chance: the oldest of the process that was not used since the last look. */
+static void thread_make_room(struct core *core, struct process *process)
+{
+	struct thread *thread = list_first(&process->threads, struct thread, in_process);
+
+	if (!thread)
+		return;
 	while (thread->used) {
 		thread->used = false;
-		list_remove(&thread->link);
-		list_append(&core->threads, &thread->link);
-		thread = list_first(&core->threads, struct thread, link);
+		list_remove(&thread->in_process);
+		list_append(&process->threads, &thread->in_process);
+		thread = list_first(&process->threads, struct thread, in_process);
 	}
-	loss_count(core, process_by_id(core, thread->process), LOSS_LIMIT);
+	loss_count(core, process, LOSS_LIMIT);
 	thread_forget(core, thread);
+}
+
+static struct thread *thread_new(struct core *core, struct process *process)
+{
+	struct quota *share = &core->share[CORE_SHARE_THREADS];
+	uint32_t user = process->row.user;
+	struct thread *thread;
+
+	if (!quota_left(share, user))
+		thread_make_room(core, process);
+	if (!quota_take(share, user, 1))
+		return NULL;
+	thread = pool_get(&core->thread_pool);
+	if (!thread)
+		quota_give(share, user, 1);
+	return thread;
 }
 
 static struct thread *thread_add(struct core *core, struct process *process, uint32_t tid)
 {
-	struct thread *thread;
+	struct thread *thread = thread_new(core, process);
 
-	if (core->thread_pool.used >= core->config.max_threads)
-		thread_make_room(core);
-	thread = pool_get(&core->thread_pool);
 	if (!thread)
 		return NULL;
-	*thread = (struct thread){ .process = process->row.id, .tid = tid };
+	*thread = (struct thread){ .process = process->row.id,
+				   .user = process->row.user,
+				   .tid = tid };
 	if (map_put(&core->thread_by_tid, thread_key(thread->process, tid), thread) < 0) {
-		pool_put(&core->thread_pool, thread);
+		thread_drop(core, thread);
 		return NULL;
 	}
-	list_append(&core->threads, &thread->link);
 	list_append(&process->threads, &thread->in_process);
 	return thread;
 }

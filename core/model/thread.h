@@ -13,9 +13,9 @@ struct process;
 #define THREAD_DEPTH_MAX 8
 
 struct thread {
-	struct list link;	/* in core's threads, oldest first */
-	struct list in_process; /* in its process */
+	struct list in_process; /* oldest first */
 	uint32_t process;	/* id */
+	uint32_t user;
 	uint32_t tid;
 	uint8_t depth; /* at least 1: a thread without a context is forgotten */
 	bool used;     /* since the limit was last reached */

@@ -104,7 +104,7 @@ static struct stream *track_numbered(struct core *core, struct exact *exact,
 	size_t before = core->stream_by_id.count;
 	struct stream *stream;
 
-	if (exact->numbered >= core->config.max_streams / 4) {
+	if (exact->numbered >= core->config.max_streams / 8) {
 		loss_count(core, exact->process, LOSS_LIMIT);
 		return NULL;
 	}

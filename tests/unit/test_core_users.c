@@ -1,0 +1,138 @@
+/* Users in the model: whoever fills what one user may have costs the others nothing, and his loss
+ * is counted as his own. */
+#include "core/model/model.h" /* before the fixture's `core` */
+
+#include "core_fixture.h"
+
+#define GREEDY 1001 /* its process, and those after it */
+#define HONEST 500
+#define MANY   200 /* more than there is of anything */
+
+/* `pid` is its pid, and its user has the number of it; `owner` made its user namespace. */
+static int start(uint32_t number, uint32_t uid, uint32_t owner)
+{
+	struct ts_event event;
+
+	pid = tid = number;
+	event = process_event(TS_EVENT_PROCESS, 1, 50000000);
+	event.process.uid = uid;
+	event.process.owner = owner;
+	return give(&event);
+}
+
+static void end(uint32_t number)
+{
+	struct ts_event event;
+
+	pid = tid = number;
+	event = process_event(TS_EVENT_EXIT, 1000000, 50000000);
+	give(&event);
+}
+
+static uint64_t losses_of(uint32_t number)
+{
+	const struct core_process *process = core_process_by_pid(core, number);
+	uint64_t count = 0;
+
+	core_checkpoint(core, 500000);
+	for (size_t i = 0; i < seen.losses; i++)
+		if (seen.loss[i].reason == LOSS_LIMIT && seen.loss[i].process == process->id)
+			count += seen.loss[i].count;
+	return count;
+}
+
+/* One of everything, `number` times. */
+static void take(uint64_t from, uint64_t number)
+{
+	for (uint64_t i = from; i < from + number; i++) {
+		on_memory(FN_ALLOC, 10 + i, 20 + i, 0x1000 + i, 1);
+		on_stream(FN_STREAM_CREATE, 10 + i, 20 + i, 0x100 + i);
+		on_event(FN_EVENT_CREATE, 10 + i, 20 + i, 0x100 + i, 0);
+		tid = pid + (uint32_t)i;
+		on_context(FN_CTX_CREATE, 10 + i, 0xc0 + i, 0);
+	}
+}
+
+static void what_one_user_fills_is_there_for_another(void **state)
+{
+	struct core_stats full;
+
+	start(GREEDY, GREEDY, 0);
+	take(0, MANY);
+	full = stats();
+	assert_int_equal(full.allocations, 64);
+	assert_true(full.limited > 0);
+	start(HONEST, HONEST, 0);
+	take(0, 3);
+	assert_int_equal(stats().limited, full.limited);
+	assert_int_equal(stats().allocations, 64 + 3);
+	assert_int_equal(losses_of(HONEST), 0);
+	assert_true(losses_of(GREEDY) >= full.limited);
+}
+
+/* Nor with one process after the other, nor with the uids of a user namespace. */
+static void many_processes_of_one_user_are_one_user(void **state)
+{
+	uint32_t started = 0;
+
+	for (uint32_t i = 0; i < MANY; i++)
+		started += start(GREEDY + i, 100000 + i, GREEDY) == INGEST_OK;
+	assert_int_equal(started, 16);
+	assert_int_equal(start(HONEST, HONEST, 0), INGEST_OK);
+	end(GREEDY);
+	assert_int_equal(start(GREEDY + MANY, 7, GREEDY), INGEST_LIMIT); /* there are two now */
+}
+
+static void nothing_is_held_after_the_end(void **state)
+{
+	start(GREEDY, GREEDY, 0);
+	take(0, MANY);
+	start(HONEST, HONEST, 0);
+	take(0, MANY);
+	end(GREEDY);
+	end(HONEST);
+	core_checkpoint(core, 2000000);
+	core_tick(core, 1ull << 60);
+	core_checkpoint(core, 1ull << 60);
+	for (int i = 0; i < CORE_SHARES; i++)
+		assert_int_equal(core->share[i].used, 0);
+}
+
+/* Rollups: each stack makes a row of its own. */
+static void rows_of_one_users_stacks_leave_room_for_anothers(void **state)
+{
+	size_t rows = 0;
+
+	start(GREEDY, GREEDY, 0);
+	for (uint64_t i = 0; i < 600; i++) {
+		struct ts_event event = call_event(FN_CTX_SYNC, 10, 20);
+
+		event.stack_id = 1 + i;
+		give(&event);
+	}
+	start(HONEST, HONEST, 0);
+	for (uint64_t i = 0; i < 20; i++) {
+		struct ts_event event = call_event(FN_CTX_SYNC, 10, 20);
+
+		event.stack_id = 10001 + i;
+		give(&event);
+	}
+	assert_int_equal(losses_of(HONEST), 0);
+	for (size_t i = 0; i < seen.rollups; i++)
+		rows += seen.rollup[i].stack_id > 10000;
+	assert_int_equal(rows, 20);
+	assert_true(losses_of(GREEDY) > 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
+	const struct CMUnitTest tests[] = {
+		TEST(what_one_user_fills_is_there_for_another),
+		TEST(many_processes_of_one_user_are_one_user),
+		TEST(nothing_is_held_after_the_end),
+		TEST(rows_of_one_users_stacks_leave_room_for_anothers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
