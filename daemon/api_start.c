@@ -22,14 +22,6 @@ int daemon_start_zygote(struct daemon *daemon)
 	return r < 0 ? log_error_errno(r, "Cannot start a process for helpers") : 0;
 }
 
-static void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target *target,
-			 const struct api_stack *wanted)
-{
-	struct daemon *daemon = data;
-
-	stacks_read(daemon->stacks, ticket, target, wanted);
-}
-
 int daemon_cannot_listen(const char *path, int r)
 {
 	if (r == -EADDRINUSE)

@@ -124,6 +124,7 @@ static void daemon_on_tick(uv_timer_t *timer)
 	if (!list_empty(&daemon->gone))
 		daemon_reach(daemon, uv_hrtime());
 	daemon_checkpoint(daemon, uv_hrtime());
+	stacks_tick(daemon->stacks, uv_hrtime());
 	if (++daemon->quiet_ticks % QUIET_TICKS)
 		return;
 	uv_timer_set_repeat(timer, QUIET_TICK_MS);
@@ -301,21 +302,6 @@ static int daemon_start_probes(struct daemon *daemon)
 	return 0;
 }
 
-static int daemon_open_call(void *data, uint32_t tid, struct stack_call *ret)
-{
-	const struct function_table table = library_functions();
-	struct daemon *daemon = data;
-	struct probe_open open;
-	int r = probe_open_call(daemon->probe, tid, &open);
-
-	if (r < 0)
-		return r;
-	if (open.fn >= table.count || !table.row[open.fn].name)
-		return -ENOENT;
-	*ret = (struct stack_call){ table.row[open.fn].name, open.start_ns, open.sp };
-	return 0;
-}
-
 static void daemon_start_timers(struct daemon *daemon)
 {
 	uint64_t watchdog_ms = notify_watchdog_ms();
@@ -389,7 +375,7 @@ static int daemon_start(struct daemon *daemon)
 	r = users_new(&daemon->loop, daemon_user_named, daemon, &daemon->users);
 	if (r < 0)
 		return r;
-	r = stacks_new(&daemon->loop, daemon_open_call, daemon, &daemon->stacks);
+	r = daemon_start_stacks(daemon);
 	if (r < 0)
 		return r;
 	r = symbolizer_new(&daemon->loop, daemon_stack_named, daemon, &daemon->symbolizer);

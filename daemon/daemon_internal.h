@@ -112,6 +112,11 @@ uint64_t daemon_reach(struct daemon *daemon, uint64_t now_ns);
 /* Tells all of the processes that ended before that. */
 void daemon_tell_gone(struct daemon *daemon, uint64_t reached_ns);
 
+/* stacked.c */
+int daemon_start_stacks(struct daemon *daemon);
+void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target *target,
+		  const struct api_stack *wanted);
+
 /* unwound.c */
 int daemon_start_unwinder(struct daemon *daemon);
 void daemon_stop_unwinder(struct daemon *daemon);

@@ -160,13 +160,21 @@
 /* How often threads are read that change meanwhile. */
 #define LIMIT_NATIVE_ROUNDS 8
 
-/* Processes whose stacks are being read at one time, each in a thread of its own; how long the
- * asker waits for one whose memory or files do not answer; threads of one; and bytes of an answer,
- * whose message is smaller than that. */
+/* Processes whose stacks are being read at one time, each in a thread of its own, in shares by user
+ * (core/base/quota.h); how long the asker waits for one whose memory or files do not answer;
+ * threads of one; and bytes of an answer, whose message is smaller than that. */
 #define LIMIT_STACK_READERS 16
 #define LIMIT_STACK_S	    3
 #define LIMIT_STACK_THREADS 4096
 #define LIMIT_STACK_BYTES   (12 << 20)
+
+/* Processes of which names and lines are kept for the next request, each up to LIMIT_PYTHON_CODES
+ * and LIMIT_NATIVE_NAMES, and for how long: --watch asks every second. */
+#define LIMIT_STACK_KEPT    4
+#define LIMIT_STACK_KEEP_NS 5000000000ull
+
+/* Streams of a process of which it is told what they have to do. */
+#define LIMIT_STACK_STREAMS 256
 
 /* Clients of control.sock at one time, of whom one user has half at most; requests per client. */
 #define LIMIT_CLIENTS	      512

@@ -19,6 +19,7 @@
 typedef Tracesmith__V1__StackReply Stack;
 typedef Tracesmith__V1__StackReply__Thread Thread;
 typedef Tracesmith__V1__StackReply__Frame Frame;
+typedef Tracesmith__V1__StackReply__Work Work;
 
 static int ask_stack(const struct options *options, struct link *link, uint32_t pid,
 		     Tracesmith__V1__Reply **ret)
@@ -53,8 +54,9 @@ static void write_state(const Thread *thread)
 	if (*thread->waits)
 		printf(" (%s)", thread->waits);
 	if (*thread->driver_call)
-		printf(", in %s for %s", thread->driver_call,
-		       units_nanoseconds(text, (int64_t)thread->driver_ns));
+		printf(", in %s", thread->driver_call);
+	if (thread->driver_ns)
+		printf(" for %s", units_nanoseconds(text, (int64_t)thread->driver_ns));
 	putchar('\n');
 }
 
@@ -115,6 +117,27 @@ static void write_thread(const Stack *stack, const Thread *thread)
 		puts("    no Python frame");
 }
 
+static void write_work(const Work *work)
+{
+	char text[UNITS_TEXT_SIZE];
+
+	units_nanoseconds(text, (int64_t)work->ns);
+	if (work->device >= 0)
+		printf("GPU %d, ", work->device);
+	if (work->stream)
+		printf("stream 0x%" PRIx64 ": ", work->stream);
+	else
+		fputs("default stream: ", stdout);
+	if (work->waits)
+		printf("waits for an event or another stream since %s", text);
+	else
+		printf("%s, called %s ago, is not known to be finished",
+		       *work->call ? work->call : "work", text);
+	if (work->count > !work->waits)
+		printf(", %u more behind it", work->count - !work->waits);
+	putchar('\n');
+}
+
 static void write_text(const struct options *options, uint32_t pid, const Stack *stack)
 {
 	const bool all = (options->given & (OPTION_THREADS | OPTION_NATIVE)) || !*stack->python;
@@ -128,6 +151,8 @@ static void write_text(const struct options *options, uint32_t pid, const Stack 
 		printf("No Python frames: %s\n", stack->no_python);
 	if (*stack->no_native)
 		printf("No native frames: %s\n", stack->no_native);
+	for (size_t i = 0; i < stack->n_work; i++)
+		write_work(stack->work[i]);
 	for (size_t i = 0; i < stack->n_thread; i++) {
 		const Thread *thread = stack->thread[i];
 
@@ -203,7 +228,7 @@ static void thread_json(const Stack *stack, const Thread *thread)
 	write_text_or_null(thread->waits);
 	fputs(",\"driver_call\":", stdout);
 	write_text_or_null(thread->driver_call);
-	printf(*thread->driver_call ? ",\"driver_ns\":%" PRIu64 : ",\"driver_ns\":null",
+	printf(thread->driver_ns ? ",\"driver_ns\":%" PRIu64 : ",\"driver_ns\":null",
 	       thread->driver_ns);
 	printf(",\"python\":%s,\"moving\":%s,\"cut\":%s,\"broken\":%s,\"native_end\":",
 	       boolean(thread->python), boolean(thread->moving), boolean(thread->cut),
@@ -217,6 +242,15 @@ static void thread_json(const Stack *stack, const Thread *thread)
 	fputs("]}", stdout);
 }
 
+static void work_json(const Work *work)
+{
+	printf(work->device < 0 ? "{\"device\":null" : "{\"device\":%d", work->device);
+	printf(",\"stream\":\"0x%" PRIx64 "\",\"call\":", work->stream);
+	write_text_or_null(work->call);
+	printf(",\"ns\":%" PRIu64 ",\"count\":%u,\"waiting\":%s}", work->ns, work->count,
+	       boolean(work->waits));
+}
+
 static void write_json(uint32_t pid, const Stack *stack)
 {
 	printf("{\"pid\":%u,\"comm\":", pid);
@@ -227,7 +261,12 @@ static void write_json(uint32_t pid, const Stack *stack)
 	write_text_or_null(stack->no_python);
 	fputs(",\"no_native\":", stdout);
 	write_text_or_null(stack->no_native);
-	printf(",\"cut\":%s,\"threads\":[", boolean(stack->cut));
+	fputs(",\"work\":[", stdout);
+	for (size_t i = 0; i < stack->n_work; i++) {
+		fputs(i ? "," : "", stdout);
+		work_json(stack->work[i]);
+	}
+	printf("],\"cut\":%s,\"threads\":[", boolean(stack->cut));
 	for (size_t i = 0; i < stack->n_thread; i++) {
 		fputs(i ? "," : "", stdout);
 		thread_json(stack, stack->thread[i]);

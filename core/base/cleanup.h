@@ -2,6 +2,7 @@
 #ifndef TS_CLEANUP_H
 #define TS_CLEANUP_H
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -31,6 +32,12 @@
 static inline void freep(void *p)
 {
 	free(*(void **)p);
+}
+
+static inline void closedirp(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
 }
 
 static inline void closep(int *fd)

@@ -182,12 +182,6 @@ bool attach_map_is_ours(const struct attach_map *map)
 	       !strncmp(name, LIBRARY_NAME, strlen(LIBRARY_NAME));
 }
 
-static void closedirp(DIR **dir)
-{
-	if (*dir)
-		closedir(*dir);
-}
-
 int attach_threads_read(pid_t pid, pid_t **ret, size_t *ret_count)
 {
 	_cleanup_(closedirp) DIR *dir = NULL;

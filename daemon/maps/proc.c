@@ -18,12 +18,6 @@ static void fclosep(FILE **file)
 		fclose(*file);
 }
 
-static void closedirp(DIR **dir)
-{
-	if (*dir)
-		closedir(*dir);
-}
-
 /* start-end perm offset major:minor inode path */
 static bool parse_line(char *line, struct maps_record *ret)
 {

@@ -60,16 +60,49 @@ bool procfs_has_first_thread(uint32_t pid)
 	return state && state != 'Z' && state != 'X';
 }
 
+#define FIELD_STATE   3
+#define FIELD_STARTED 22
+#define FIELD_STACK   28
+
+/* The field that comes `count` further in /proc/PID/stat. */
+static const char *procfs_field(const char *field, int count)
+{
+	while (field && count--)
+		field = strchr(field + 1, ' ');
+	return field;
+}
+
 int procfs_started_ticks(uint32_t pid, uint64_t *ret)
 {
 	char text[1024];
-	const char *p = procfs_stat(pid, text, sizeof(text));
+	const char *p =
+		procfs_field(procfs_stat(pid, text, sizeof(text)), FIELD_STARTED - FIELD_STATE);
 
-	for (int field = 3; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
 	if (!p)
 		return -ESRCH;
 	*ret = strtoull(p, NULL, 10);
+	return 0;
+}
+
+int procfs_program(uint32_t pid, struct procfs_program *ret)
+{
+	struct procfs_program program = { 0 };
+	char text[1024], path[64];
+	const char *started =
+		procfs_field(procfs_stat(pid, text, sizeof(text)), FIELD_STARTED - FIELD_STATE);
+	const char *stack = procfs_field(started, FIELD_STACK - FIELD_STARTED);
+	struct stat st;
+
+	if (!started)
+		return -ESRCH;
+	program.started_ticks = strtoull(started, NULL, 10);
+	program.stack = stack ? strtoull(stack, NULL, 10) : 0;
+	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+	if (stat(path, &st) == 0) {
+		program.device = st.st_dev;
+		program.inode = st.st_ino;
+	}
+	*ret = program;
 	return 0;
 }
 
@@ -133,8 +166,7 @@ int procfs_read(uint32_t pid, struct procfs_process *ret)
 	return 0;
 }
 
-/* The first number of a line of /proc/PID/status, or the last. */
-static uint32_t status_number(const char *status, const char *key, bool last)
+uint32_t procfs_status_number(const char *status, const char *key, bool last)
 {
 	const char *line = strstr(status, key);
 	const char *end = line ? strchr(line + 1, '\n') : NULL;
@@ -157,9 +189,9 @@ int procfs_identity(uint32_t pid, struct ts_process *ret)
 
 	if (n < 0)
 		return (int)n;
-	process.ppid = status_number(status, "\nPPid:\t", false);
-	process.uid = status_number(status, "\nUid:\t", false);
-	process.ns_pid = status_number(status, "\nNSpid:\t", true);
+	process.ppid = procfs_status_number(status, "\nPPid:\t", false);
+	process.uid = procfs_status_number(status, "\nUid:\t", false);
+	process.ns_pid = procfs_status_number(status, "\nNSpid:\t", true);
 	if (strncmp(status, "Name:\t", 6) == 0)
 		snprintf(process.comm, sizeof(process.comm), "%.*s", (int)strcspn(status + 6, "\n"),
 			 status + 6);

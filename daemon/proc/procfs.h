@@ -33,6 +33,14 @@ char procfs_state(uint32_t pid);
  * makes a link to it that sees nothing. */
 bool procfs_has_first_thread(uint32_t pid);
 int procfs_started_ticks(uint32_t pid, uint64_t *ret);
+/* What tells apart the programs that processes run one after the other, also of one process. */
+struct procfs_program {
+	uint64_t started_ticks, stack, device, inode;
+};
+int procfs_program(uint32_t pid, struct procfs_program *ret);
+/* In what /proc/PID/status says: the first number of the line that starts with "\nKEY:\t", or its
+ * last; 0: there is none. */
+uint32_t procfs_status_number(const char *status, const char *key, bool last);
 /* The first bytes of /proc/PID/`name`, and a NUL: how many, or -ESRCH. */
 ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size);
 /* 36 characters and the zero. */

@@ -30,12 +30,19 @@ void peek_renew(struct peek *peek)
 	peek->bytes_left = LIMIT_PYTHON_BYTES;
 }
 
+int peek_charge(struct peek *peek, size_t size)
+{
+	if (peek->bytes_left < size)
+		return -EDQUOT;
+	peek->bytes_left -= size;
+	return 0;
+}
+
 int peek_bytes(struct peek *peek, uint64_t address, void *to, size_t size)
 {
-	if (!peek->reads_left || peek->bytes_left < size)
+	if (!peek->reads_left || peek_charge(peek, size) < 0)
 		return -EDQUOT;
 	peek->reads_left--;
-	peek->bytes_left -= size;
 	if (!address || address > UINT64_MAX - size)
 		return -EFAULT;
 	return peek->read(peek->data, address, to, size);

@@ -20,6 +20,8 @@ void peek_open(struct peek *ret, uint32_t pid);
 /* So much may be read again. */
 void peek_renew(struct peek *peek);
 
+/* Counts bytes that are gone through, though they were read before. -EDQUOT: no more are. */
+int peek_charge(struct peek *peek, size_t size);
 /* As `read`. -EDQUOT: no more is read. */
 int peek_bytes(struct peek *peek, uint64_t address, void *to, size_t size);
 int peek_word(struct peek *peek, uint64_t address, uint64_t *ret);

@@ -225,6 +225,10 @@ static int name_frame(struct python *python, const struct raw_frame *raw, struct
 		return r;
 	if (!code_has_begun(ret->code, layout, raw->position))
 		return 1;
+	/* The table is gone through from its start. */
+	r = peek_charge(&python->peek, ret->code->lines_size);
+	if (r < 0)
+		return r;
 	ret->address = raw->address;
 	ret->position = raw->position;
 	ret->line = code_line(ret->code, layout, raw->position);

@@ -12,6 +12,8 @@
 #include "core/base/vector.h"
 #include "daemon/stack/capture.h"
 
+#define DRIVER "libcuda.so"
+
 typedef Tracesmith__V1__StackReply__Thread Thread;
 typedef Tracesmith__V1__StackReply__Frame Frame;
 typedef Tracesmith__V1__StackReply__Local Local;
@@ -176,6 +178,23 @@ static const char *end_text(const struct native_stack *native)
 	return sentences[native->end] ? sentences[native->end] : "";
 }
 
+/* Where its entry was not seen, the stack tells: the outermost frame of the driver's is the call.
+ */
+static const char *call_of(const struct native_stack *native)
+{
+	const char *name, *found = "";
+
+	for (size_t i = 0; native && i < native->count; i++) {
+		const struct native_frame *frame = &native->frame[i];
+
+		name = frame->file ? strrchr(frame->file, '/') : NULL;
+		if (name && strncmp(name + 1, DRIVER, strlen(DRIVER)) == 0 && frame->function &&
+		    strncmp(frame->function, "cu", 2) == 0)
+			found = frame->function;
+	}
+	return found;
+}
+
 static int on_captured(void *data, const struct captured *captured)
 {
 	struct filling *filling = data;
@@ -189,13 +208,18 @@ static int on_captured(void *data, const struct captured *captured)
 	thread->call = (char *)task->call;
 	thread->waits = visible(message, task->waits);
 	thread->driver_call = (char *)task->driver_call;
+	if (!*task->driver_call) {
+		const char *call = call_of(captured->native);
+
+		thread->driver_call = arena_text(&message->arena, call, strlen(call));
+	}
 	thread->driver_ns = task->driver_ns;
 	thread->python = captured->has_python;
 	thread->moving = captured->moving;
 	thread->cut = captured->cut;
 	thread->broken = captured->broken;
 	thread->native_end = (char *)end_text(captured->native);
-	if (!thread->name || !thread->waits)
+	if (!thread->name || !thread->waits || !thread->driver_call)
 		return -ENOMEM;
 	return fill_frames(filling, captured, thread);
 }
@@ -249,6 +273,36 @@ int message_fill(struct stack_message *message, const struct tasks *tasks,
 	r = capture_threads(&capture, tasks, &cut);
 	reply->cut = tasks->cut || cut;
 	return r;
+}
+
+static int by_device(const void *a, const void *b)
+{
+	const Tracesmith__V1__StackReply__Work *const *x = a, *const *y = b;
+
+	return ((*x)->device > (*y)->device) - ((*x)->device < (*y)->device);
+}
+
+int message_add_work(struct stack_message *message, const struct stack_work *work, size_t count,
+		     uint64_t now_ns)
+{
+	Tracesmith__V1__StackReply *reply = &message->reply;
+	Tracesmith__V1__StackReply__Work *to = get(message, count * sizeof(*to));
+
+	reply->work = get(message, count * sizeof(*reply->work));
+	if (!to || !reply->work)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++, work++, to++) {
+		tracesmith__v1__stack_reply__work__init(to);
+		to->device = work->device;
+		to->stream = work->stream;
+		to->call = (char *)(work->call ? work->call : "");
+		to->ns = now_ns > work->start_ns ? now_ns - work->start_ns : 0;
+		to->count = work->count;
+		to->waits = work->waits;
+		reply->work[reply->n_work++] = to;
+	}
+	qsort(reply->work, count, sizeof(*reply->work), by_device);
+	return 0;
 }
 
 void message_clear(struct stack_message *message)

@@ -5,6 +5,7 @@
 #include "core/base/arena.h"
 #include "core/base/map.h"
 #include "daemon/stack/task.h"
+#include "daemon/stack/work.h"
 #include "proto/control.pb-c.h"
 
 /* All zero is empty. Its reply is valid as long as it. */
@@ -29,6 +30,9 @@ struct message_source {
 /* -ESRCH: the process has ended; else as capture_threads. */
 int message_fill(struct stack_message *message, const struct tasks *tasks,
 		 const struct message_source *source);
+/* What its streams have to do. */
+int message_add_work(struct stack_message *message, const struct stack_work *work, size_t count,
+		     uint64_t now_ns);
 void message_clear(struct stack_message *message);
 
 #endif

@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/quota.h"
 #include "core/store/thread.h"
 #include "daemon/api/target.h"
 #include "daemon/limits.h"
 #include "daemon/maps/proc.h"
-#include "daemon/native/native.h"
-#include "daemon/python/python.h"
 #include "daemon/stack/message.h"
+#include "daemon/stack/reader.h"
 
 #define MS_PER_S 1000
 
@@ -23,9 +23,9 @@ struct stacks {
 	pthread_mutex_t lock; /* of the next two */
 	struct look *look;    /* NULL: not asked for yet, or there is none */
 	int no_look;	      /* why */
-	int (*call)(void *data, uint32_t tid, struct stack_call *ret);
-	void *data;
-	unsigned int running;
+	struct stacks_config config;
+	struct quota running; /* of the askers */
+	struct readers readers;
 };
 
 struct job {
@@ -33,7 +33,8 @@ struct job {
 	struct api_ticket *ticket; /* NULL: answered */
 	struct api_target target;
 	struct api_stack wanted;
-	uv_async_t ended; /* its thread */
+	struct reader *reader; /* the thread's, as what follows below */
+	uv_async_t ended;      /* its thread */
 	uv_timer_t late;
 	int handles;
 
@@ -43,16 +44,15 @@ struct job {
 	struct remarks why; /* there is no answer */
 };
 
-int stacks_new(uv_loop_t *loop, int (*call)(void *data, uint32_t tid, struct stack_call *ret),
-	       void *data, struct stacks **ret)
+int stacks_new(uv_loop_t *loop, const struct stacks_config *config, struct stacks **ret)
 {
 	struct stacks *stacks = calloc(1, sizeof(*stacks));
 
 	if (!stacks)
 		return -ENOMEM;
 	stacks->loop = loop;
-	stacks->call = call;
-	stacks->data = data;
+	stacks->config = *config;
+	stacks->running.total = LIMIT_STACK_READERS;
 	pthread_mutex_init(&stacks->lock, NULL);
 	*ret = stacks;
 	return 0;
@@ -62,6 +62,8 @@ struct stacks *stacks_free(struct stacks *stacks)
 {
 	if (!stacks)
 		return NULL;
+	readers_tick(&stacks->readers, UINT64_MAX);
+	quota_release(&stacks->running);
 	look_free(stacks->look);
 	pthread_mutex_destroy(&stacks->lock);
 	free(stacks);
@@ -127,6 +129,11 @@ static int check_again(struct job *job)
 	return 0;
 }
 
+void stacks_tick(struct stacks *stacks, uint64_t now_ns)
+{
+	readers_tick(&stacks->readers, now_ns);
+}
+
 struct range {
 	uint64_t start, end;
 };
@@ -159,10 +166,10 @@ static void add_driver_calls(struct job *job, struct tasks *tasks)
 
 	maps_proc_mappings(job->target.pid, on_mapping, &trampoline);
 	peek_open(&peek, job->target.pid);
-	for (size_t i = 0; stacks->call && trampoline.end && i < tasks->count; i++) {
+	for (size_t i = 0; trampoline.end && i < tasks->count; i++) {
 		struct task *task = &tasks->task[i];
 
-		if (stacks->call(stacks->data, task->tid, &call) < 0 ||
+		if (stacks->config.call(stacks->config.data, task->tid, &call) < 0 ||
 		    !is_in(task, &call, &peek, &trampoline))
 			continue;
 		task->driver_call = call.name;
@@ -184,42 +191,52 @@ static int get_look(struct stacks *stacks, const struct look **ret)
 	return r;
 }
 
-static const char *get_native(struct job *job, struct native **ret)
+static const char *open_native(struct job *job)
 {
 	const struct look *look;
-	int r = get_look(job->stacks, &look);
+	int r = job->reader->native ? 0 : get_look(job->stacks, &look);
 
 	if (r < 0)
 		return "This kernel does not tell tracesmithd the registers of threads: Linux "
 		       "5.15 or newer with BTF does";
-	r = native_new(job->target.pid, look, ret);
+	if (!job->reader->native)
+		r = native_new(job->target.pid, look, &job->reader->native);
 	return r < 0 ? "tracesmithd has no memory for its native frames" : "";
+}
+
+static const char *open_python(struct reader *reader)
+{
+	uint32_t version = 0;
+	int r = reader->python ? 0 : python_open(reader->pid, &reader->python, &version);
+
+	return r < 0 ? no_python(r, version) : "";
 }
 
 static int job_read(struct job *job)
 {
 	_cleanup_(tasks_clear) struct tasks tasks = { 0 };
-	_cleanup_(python_freep) struct python *python = NULL;
-	_cleanup_(native_freep) struct native *native = NULL;
-	struct message_source source = { .no_python = "", .no_native = "" };
-	uint32_t version = 0;
+	struct message_source source = { .no_native = "" };
+	struct reader *reader = job->reader;
 	int r;
 
 	r = check_kind(job);
 	if (r < 0)
 		return r;
-	r = tasks_read(job->target.pid, &tasks);
+	r = reader_check(reader);
+	if (r == 0)
+		r = tasks_read(job->target.pid, &tasks);
 	if (r < 0)
 		return refuse(job, REASON(PROCESS_ENDED), NULL);
 	add_driver_calls(job, &tasks);
-	r = python_open(job->target.pid, &python, &version);
-	if (r < 0)
-		source.no_python = no_python(r, version);
-	if (job->wanted.native)
-		source.no_native = get_native(job, &native);
-	source.python = python;
-	source.native = native;
+	source.no_python = open_python(reader);
+	source.python = reader->python;
+	if (job->wanted.native) {
+		source.no_native = open_native(job);
+		source.native = reader->native;
+	}
 	r = message_fill(&job->message, &tasks, &source);
+	if (source.native)
+		native_rest(source.native);
 	if (r < 0)
 		return refuse(job, r == -ENOMEM ? REASON(NO_MEMORY) : REASON(PROCESS_ENDED), NULL);
 	return check_again(job);
@@ -240,10 +257,22 @@ static void on_closed(uv_handle_t *handle)
 
 	if (--job->handles > 0)
 		return;
-	job->stacks->running--;
+	quota_give(&job->stacks->running, job->target.uid, 1);
+	reader_free(job->reader);
 	message_clear(&job->message);
 	remarks_clear(&job->why);
 	free(job);
+}
+
+/* At the moment of the answer, a little after the threads were read. */
+static void add_work(struct job *job)
+{
+	const struct stacks_config *config = &job->stacks->config;
+	struct stack_work work[LIMIT_STACK_STREAMS];
+	size_t count = config->work(config->data, job->target.pid, work, LIMIT_STACK_STREAMS);
+
+	if (message_add_work(&job->message, work, count, uv_hrtime()) < 0)
+		job->result = refuse(job, REASON(NO_MEMORY), NULL);
 }
 
 static void on_ended(uv_async_t *ended)
@@ -251,6 +280,10 @@ static void on_ended(uv_async_t *ended)
 	struct job *job = ended->data;
 	struct api_ticket *ticket = TAKE(job->ticket);
 
+	if (job->result == 0)
+		readers_put(&job->stacks->readers, TAKE(job->reader), uv_hrtime());
+	if (ticket && job->result == 0)
+		add_work(job);
 	if (ticket && job->result < 0)
 		api_ticket_fail_for(ticket, &job->why);
 	else if (ticket)
@@ -282,13 +315,18 @@ void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct 
 {
 	struct job *job = NULL;
 
-	if (stacks->running == LIMIT_STACK_READERS) {
+	if (!quota_take(&stacks->running, target->uid, 1)) {
 		api_ticket_fail(ticket, REASON(STACKS_BUSY), NULL);
 		return;
 	}
 	job = calloc(1, sizeof(*job));
-	if (!job || uv_async_init(stacks->loop, &job->ended, on_ended) < 0) {
+	if (job)
+		job->reader = readers_take(&stacks->readers, target->pid);
+	if (!job || !job->reader || uv_async_init(stacks->loop, &job->ended, on_ended) < 0) {
 		api_ticket_fail(ticket, REASON(NO_MEMORY), NULL);
+		quota_give(&stacks->running, target->uid, 1);
+		if (job)
+			reader_free(job->reader);
 		free(job);
 		return;
 	}
@@ -299,7 +337,6 @@ void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct 
 	job->message.locals = wanted->locals;
 	job->ended.data = job->late.data = job;
 	job->handles = 2;
-	stacks->running++;
 	uv_timer_init(stacks->loop, &job->late);
 	uv_timer_start(&job->late, on_late, LIMIT_STACK_S * MS_PER_S, 0);
 	if (job_start(job) < 0) {

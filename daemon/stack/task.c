@@ -19,12 +19,6 @@
 #define PF_KTHREAD 0x00200000u
 #define NO_STATE   "unknown"
 
-static void closedirp(DIR **dir)
-{
-	if (*dir)
-		closedir(*dir);
-}
-
 static const char *state_of(char letter)
 {
 	static const struct {
@@ -99,18 +93,11 @@ static void read_waits(uint32_t pid, struct task *task)
 static uint32_t read_ns_tid(uint32_t pid, uint32_t tid)
 {
 	char text[TEXT_SIZE];
-	const char *line, *last;
+	uint32_t inner = 0;
 
-	if (read_of(pid, tid, "status", text, sizeof(text)) < 0)
-		return tid;
-	line = strstr(text, "\nNSpid:");
-	if (!line)
-		return tid;
-	line++;
-	last = line + strcspn(line, "\n");
-	while (last > line && last[-1] != '\t')
-		last--;
-	return (uint32_t)strtoul(last, NULL, 10);
+	if (read_of(pid, tid, "status", text, sizeof(text)) > 0)
+		inner = procfs_status_number(text, "\nNSpid:\t", true);
+	return inner ? inner : tid;
 }
 
 static int read_task(uint32_t pid, uint32_t tid, struct task *ret)
@@ -211,14 +198,13 @@ void tasks_clear(struct tasks *tasks)
 int task_kind(uint32_t pid, uint32_t *ret_process, char ret_name[TASK_NAME_SIZE])
 {
 	char text[TEXT_SIZE];
-	const char *line, *rest;
+	const char *rest;
 	unsigned int flags = 0;
 	char state = 0;
 
 	if (procfs_file(pid, "status", text, sizeof(text)) < 0)
 		return -ESRCH;
-	line = strstr(text, "\nTgid:");
-	*ret_process = line ? (uint32_t)strtoul(line + strlen("\nTgid:"), NULL, 10) : pid;
+	*ret_process = procfs_status_number(text, "\nTgid:\t", false);
 	if (procfs_file(pid, "stat", text, sizeof(text)) < 0)
 		return -ESRCH;
 	rest = split_stat(text, ret_name);
