@@ -77,6 +77,7 @@ static int read_process(void *data, sqlite3_stmt *stmt)
 		.ns_pid = (uint32_t)sqlite3_column_int64(stmt, 2),
 		.ppid = (uint32_t)sqlite3_column_int64(stmt, 3),
 		.uid = (uint32_t)sqlite3_column_int64(stmt, 4),
+		.user = (uint32_t)sqlite3_column_int64(stmt, 9),
 		.started_ticks = (uint64_t)sqlite3_column_int64(stmt, 5),
 		.cgroup = (uint64_t)sqlite3_column_int64(stmt, 6),
 		.first_ns = (uint64_t)sqlite3_column_int64(stmt, 7),
@@ -99,7 +100,8 @@ int store_resume_processes(struct store *store,
 		return r;
 	return for_each(
 		db,
-		"SELECT id, pid, ns_pid, ppid, uid, started_ticks, cgroup_id, first_ns, comm"
+		"SELECT id, pid, ns_pid, ppid, uid, started_ticks, cgroup_id, first_ns, comm,"
+		" coalesce(owner, uid)"
 		" FROM process WHERE boot=?1 AND exit_ns IS NULL ORDER BY id",
 		store_boot(store), read_process, &to);
 }

@@ -1,7 +1,8 @@
 /* Retain: moves a horizon over the boots, the oldest first, and deletes what ended before it: ops
  * by whole chunks, sums of seconds, losses, processes with nothing left and everything known about
  * them (row.c says which tables are which). The horizon is at the age limit or, while the file is
- * too big, after the oldest chunks and sums. A name goes when it was last reported before the
+ * too big, after the oldest chunks and sums; but before all others the user pays whose chunks take
+ * most (shares.h). A name goes when it was last reported before the
  * horizon and before all recordings that are still known: nothing that is left can have it. The
  * rows with the highest ids stay, so that ids are never reused. */
 #include "core/store/retain.h"
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "core/store/row.h"
+#include "core/store/shares.h"
 #include "core/store/sql.h"
 
 /* In one turn: a few milliseconds of work. */
@@ -97,6 +99,7 @@ struct retain {
 	uint64_t keep_ns, keep_bytes;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
 	struct statements seconds, of_process;
+	struct shares *shares;
 };
 
 CLEANUP_DEFINE(struct retain, retain_free)
@@ -157,8 +160,9 @@ static int prepare(sqlite3 *db, struct retain *retain)
 	}
 	if (r == 0)
 		r = prepare_each(db, ROW_KEPT_SECOND, DELETE_SECONDS, &retain->seconds);
-	return r < 0 ? r
-		     : prepare_each(db, ROW_KEPT_PROCESS, DELETE_OF_PROCESS, &retain->of_process);
+	if (r == 0)
+		r = prepare_each(db, ROW_KEPT_PROCESS, DELETE_OF_PROCESS, &retain->of_process);
+	return r < 0 ? r : shares_new(db, &retain->shares);
 }
 
 int retain_new(sqlite3 *db, int64_t boot, const struct store_config *config, struct retain **ret)
@@ -185,6 +189,7 @@ struct retain *retain_free(struct retain *retain)
 		sql_finalize_all(retain->stmt, STATEMENT_COUNT);
 		sql_finalize_all(retain->seconds.stmt, retain->seconds.count);
 		sql_finalize_all(retain->of_process.stmt, retain->of_process.count);
+		shares_free(retain->shares);
 	}
 	free(retain);
 	return NULL;
@@ -195,6 +200,9 @@ struct horizon {
 	int64_t ns;
 	int64_t chunks; /* at the most */
 	bool all;	/* also chunks that started before the horizon and end after it */
+	/* If it is for the size: one user may have to pay alone. */
+	uint64_t now_ns;
+	int64_t used_bytes;
 };
 
 /* Runs a statement with ?1, and ?2 if it has one. */
@@ -277,8 +285,11 @@ static int delete_turn(struct retain *retain, int which, const struct horizon *l
 
 	if (r < 0)
 		return r;
-	r = delete_each(retain, which, limit);
+	if (limit->used_bytes)
+		r = shares_delete(retain->shares, limit->now_ns, limit->used_bytes, limit->chunks);
 	if (r == 0)
+		r = delete_each(retain, which, limit);
+	if (r >= 0)
 		r = sql_exec(retain->db, "COMMIT");
 	if (r < 0)
 		sql_exec(retain->db, "ROLLBACK");
@@ -288,9 +299,9 @@ static int delete_turn(struct retain *retain, int which, const struct horizon *l
 /* Deletes while too much is used, then gives pages back while the file is too large. What is used
  * stays somewhat below the limit, so that new rows find free pages and the file keeps its size.
  */
-static int shrink_turn(struct retain *retain, int64_t log_bytes)
+static int shrink_turn(struct retain *retain, uint64_t now_ns, int64_t log_bytes)
 {
-	struct horizon limit = { .all = true };
+	struct horizon limit = { .all = true, .now_ns = now_ns };
 	int64_t pages, free_pages, page_bytes, keep = (int64_t)retain->keep_bytes, excess;
 	int r;
 
@@ -300,6 +311,7 @@ static int shrink_turn(struct retain *retain, int64_t log_bytes)
 		return r;
 	excess = (pages - free_pages) * page_bytes + log_bytes - (keep - keep / 16);
 	if (excess > 0) {
+		limit.used_bytes = (pages - free_pages) * page_bytes;
 		limit.chunks = 1 + excess / CHUNK_BYTES;
 		limit.chunks = limit.chunks < CHUNKS_PER_TURN ? limit.chunks : CHUNKS_PER_TURN;
 		return delete_turn(retain, OLDEST, &limit);
@@ -314,7 +326,7 @@ int retain_turn(struct retain *retain, uint64_t now_ns, uint64_t log_bytes)
 {
 	struct horizon limit = { .ns = (int64_t)(now_ns - retain->keep_ns),
 				 .chunks = CHUNKS_PER_TURN };
-	int r = retain->keep_bytes ? shrink_turn(retain, (int64_t)log_bytes) : 0;
+	int r = retain->keep_bytes ? shrink_turn(retain, now_ns, (int64_t)log_bytes) : 0;
 
 	if (r || !retain->keep_ns)
 		return r;

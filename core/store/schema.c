@@ -160,6 +160,9 @@ static const char *const steps[] = {
 	"CREATE TABLE stack_end(id INTEGER PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL);"
 	/* Of the daemon: those that queries need. */
 	"CREATE TABLE setting(name TEXT PRIMARY KEY, value TEXT NOT NULL);",
+
+	/* 10: whose share a process counts to. */
+	"ALTER TABLE process ADD COLUMN owner INTEGER;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

@@ -326,7 +326,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		"ALTER TABLE function DROP COLUMN hot;"
 		"ALTER TABLE frame DROP COLUMN kind; ALTER TABLE frame DROP COLUMN source;"
 		"ALTER TABLE frame DROP COLUMN line; ALTER TABLE frame DROP COLUMN inlined;"
-		"ALTER TABLE process DROP COLUMN light;"
+		"ALTER TABLE process DROP COLUMN light; ALTER TABLE process DROP COLUMN owner;"
 		"DROP INDEX chunk_batch; DROP INDEX chunk_small;"
 		"ALTER TABLE chunk DROP COLUMN batch;"
 		"ALTER TABLE chunk DROP COLUMN first_batch;"

@@ -166,10 +166,10 @@ static void former_boots_age_by_wall_time(void **state)
 }
 
 /* What cannot be compressed, so that the size is known. */
-static void add_bulk(struct fixture *f, uint64_t now_ns, uint64_t *seed)
+static void add_bulk_of(struct fixture *f, uint32_t process, uint64_t now_ns, uint64_t *seed)
 {
 	for (int i = 0; i < 16384; i++) {
-		struct op op = fixture_launch(1, 1, now_ns + (uint64_t)i * 1000, seed);
+		struct op op = fixture_launch(process, process, now_ns + (uint64_t)i * 1000, seed);
 
 		op.address = fixture_random(seed);
 		op.source = fixture_random(seed);
@@ -177,6 +177,11 @@ static void add_bulk(struct fixture *f, uint64_t now_ns, uint64_t *seed)
 		store_add_op(f->store, &op);
 	}
 	fixture_commit(f, now_ns);
+}
+
+static void add_bulk(struct fixture *f, uint64_t now_ns, uint64_t *seed)
+{
+	add_bulk_of(f, 1, now_ns, seed);
 }
 
 static void the_file_stays_below_its_limit(void **state)
@@ -203,6 +208,36 @@ static void the_file_stays_below_its_limit(void **state)
 	f->store = store_free(f->store);
 	assert_int_equal(stat(f->path, &st), 0);
 	assert_true((uint64_t)st.st_size <= f->config.keep_bytes + (4 << 20));
+}
+
+/* What a user has for years stays, whatever another one adds in a minute; and the latter keeps
+ * what is newest. */
+static void one_users_ops_do_not_push_out_anothers(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t seed = 5, now_ns = 1000 * SECOND_NS;
+	struct store_stats stats;
+
+	f->config.keep_bytes = 24 << 20;
+	assert_int_equal(fixture_open(f), 0);
+	store_add(f->store, &(struct core_process){ .id = 1, .pid = 5, .uid = 7, .user = 7 });
+	store_add(f->store, &(struct core_process){ .id = 2, .pid = 6, .uid = 100001, .user = 8 });
+	store_add(f->store, &(struct core_process){ .id = 3, .pid = 7, .uid = 100002, .user = 8 });
+	for (int i = 0; i < 4; i++, now_ns += 3 * SECOND_NS)
+		add_bulk_of(f, 1, now_ns, &seed);
+	for (int i = 0; i < 150; i++, now_ns += 3 * SECOND_NS) {
+		add_bulk_of(f, 2 + i % 2, now_ns, &seed);
+		fixture_commit(f, now_ns + SECOND_NS);
+	}
+	store_stats(f->store, &stats);
+	assert_true(stats.chunk_bytes > 2 * f->config.keep_bytes);
+	assert_true(stats.database_bytes < f->config.keep_bytes + (8 << 20));
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op WHERE process = 1"), 4 * 16384);
+	assert_true(fixture_ask(f, "SELECT count(*) FROM op WHERE process > 1") > 16384);
+	assert_true(fixture_ask(f, "SELECT min(start_ns) FROM op WHERE process > 1") >
+		    (int64_t)(1030 * SECOND_NS));
+	assert_int_equal(fixture_ask(f, "SELECT max(start_ns) FROM op") / (int64_t)SECOND_NS,
+			 now_ns / SECOND_NS - 3);
 }
 
 static void a_smaller_limit_shrinks_the_file(void **state)
@@ -292,6 +327,7 @@ int main(void)
 		TEST(what_is_older_than_the_limit_goes),
 		TEST(former_boots_age_by_wall_time),
 		TEST(the_file_stays_below_its_limit),
+		TEST(one_users_ops_do_not_push_out_anothers),
 		TEST(a_smaller_limit_shrinks_the_file),
 		TEST(a_long_reader_keeps_the_log_only_while_it_reads),
 	};
