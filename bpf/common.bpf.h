@@ -37,10 +37,11 @@ struct unwinding {
 	__u64 span;  /* bytes that the last walk needed */
 	__u32 words; /* in the window */
 	__u32 returned;
-	__u32 misses; /* since misses_ns */
-	__u32 reserved;
-	__u64 misses_ns;
 	__u64 id; /* of the stack, as far as it was walked; 0: nothing was */
+	/* Before the first of the last frames that only frame pointers led to; count 0: there are
+	 * none. */
+	__u32 sure_count, sure_returned;
+	__u64 sure_pc, sure_sp, sure_bp, sure_hash;
 };
 
 struct thread {
@@ -75,6 +76,9 @@ struct process {
 	__u32 generation;
 	__u16 watched;
 	__u16 announced; /* so its EXEC and EXIT are reported, watched or not */
+	/* Stacks that may still be asked for, as of then. */
+	__u64 asked_ns;
+	__u64 may_ask;
 };
 
 struct {
@@ -150,6 +154,7 @@ const volatile __u64 rules_secret = 0;
 const volatile __u64 ring_bytes = 1 << 24;
 
 static __u64 window_ns, window_events; /* for the rate limit */
+static __u64 asked_ns, asked;	       /* stacks to be unwound, within a second */
 
 #define COUNT(name)                                                                                \
 	do {                                                                                       \

@@ -103,6 +103,7 @@ struct probe_settings {
 	__u32 workers;	   /* 1: watch the kernel's workers */
 	__u32 unwind;	   /* 1: by rules, 0: by frame pointers */
 	__u32 rule_mask;   /* of the sets that are used */
+	__u32 rule_epoch;  /* how often the rules of all processes have become void */
 	__u32 pid[PROBE_FILTER_MAX];
 	__u32 uid[PROBE_FILTER_MAX];
 	__u64 cgroup[PROBE_FILTER_MAX];
@@ -144,7 +145,10 @@ struct probe_miss {
 	__u8 stack[];
 };
 #define PROBE_MISS_STACK_MAX 32768
-#define PROBE_MISSES_MAX     256 /* of a thread within a second */
+/* Of a process at once, and after that in each second; of all in a second. PyTorch has 440. */
+#define PROBE_MISSES_MAX	1024
+#define PROBE_MISSES_PER_S	32
+#define PROBE_MISSES_HOST_PER_S 2048
 
 /* Over the seed of a process and the frames of a stack: its id. */
 static inline __u64 probe_hash_frame(__u64 hash, __u64 frame)

@@ -193,7 +193,8 @@ static __noinline int thread_decide(struct thread *thread)
 	choice = bpf_map_lookup_elem(&choices, &tgid);
 	thread->choice = choice ? *choice : PROBE_CHOICE_DEFAULT;
 	epoch = bpf_map_lookup_elem(&mappings, &tgid);
-	thread->unwinding.rules = rule_seed(known.seed, rules_secret, epoch ? *epoch : 0);
+	thread->unwinding.rules =
+		rule_seed(known.seed, rules_secret + settings.rule_epoch, epoch ? *epoch : 0);
 	thread->ns_tid = task_own_pid(task);
 	thread->seed = known.seed;
 	thread->watched = known.watched;

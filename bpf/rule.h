@@ -64,6 +64,12 @@ static inline __u64 rule_key(__u64 seed, __u64 pc, __u32 returned)
 	return key ? key : 1;
 }
 
+/* Of all addresses in a page of code that has no rules at all. */
+static inline __u64 rule_page_key(__u64 seed, __u64 pc)
+{
+	return rule_key(seed, ~(pc >> 12), 0);
+}
+
 /* `epoch`: how often the rules of the process have become void. All its epochs have other seeds. */
 static inline __u64 rule_seed(__u64 process, __u64 secret, __u32 epoch)
 {

@@ -64,9 +64,8 @@ static __always_inline bool unwind_word(struct thread *thread, __u64 at, __u64 *
 	return true;
 }
 
-static __always_inline bool unwind_rule(const struct unwinding *unwinding, __u64 *ret)
+static __always_inline bool unwind_find(__u64 key, __u64 *ret)
 {
-	__u64 key = rule_key(unwinding->rules, unwinding->pc, unwinding->returned);
 	__u64 set = rule_set(key) & settings.rule_mask;
 	volatile struct rule_slot *slot;
 
@@ -79,6 +78,12 @@ static __always_inline bool unwind_rule(const struct unwinding *unwinding, __u64
 	else
 		return false;
 	return rule_check(*ret) == (__u16)(key >> 48); /* else it was replaced meanwhile */
+}
+
+static __always_inline bool unwind_rule(const struct unwinding *unwinding, __u64 *ret)
+{
+	return unwind_find(rule_key(unwinding->rules, unwinding->pc, unwinding->returned), ret) ||
+	       unwind_find(rule_page_key(unwinding->rules, unwinding->pc), ret);
 }
 
 static __always_inline int unwind_signal(struct thread *thread)
@@ -121,38 +126,87 @@ static __always_inline int unwind_follow(struct thread *thread, struct rule rule
 	return unwinding->pc ? 0 : TS_END_COMPLETE;
 }
 
-/* The end, or 0. Global, so that it is verified once and not for each frame of a stack. */
-__noinline int unwind_step(struct thread *thread)
+/* Code without a rule, whose frame pointer led out of it once. What it leads to now is believed if
+ * there is a rule for it: until then all that is needed to take the frames back is kept. */
+static __always_inline int unwind_link(struct thread *thread)
 {
-	struct rule rule;
-	__u64 packed;
+	const struct rule link = {
+		.kind = RULE_RBP, .cfa = 2, .rbp_kind = RULE_RBP_AT_CFA, .rbp = -2
+	};
+	struct unwinding *unwinding = &thread->unwinding;
 
-	if (!thread)
-		return TS_END_BAD;
-	if (!unwind_rule(&thread->unwinding, &packed))
-		return TS_END_MISSED;
-	rule = rule_unpack(packed);
+	if (!unwinding->sure_count) {
+		unwinding->sure_count = thread->frame_count;
+		unwinding->sure_hash = unwinding->id;
+		unwinding->sure_pc = unwinding->pc;
+		unwinding->sure_sp = unwinding->sp;
+		unwinding->sure_bp = unwinding->bp;
+		unwinding->sure_returned = unwinding->returned;
+	}
+	return unwind_follow(thread, link);
+}
+
+static __always_inline void unwind_take_back(struct thread *thread)
+{
+	struct unwinding *unwinding = &thread->unwinding;
+
+	thread->frame_count = unwinding->sure_count;
+	unwinding->id = unwinding->sure_hash;
+	unwinding->pc = unwinding->sure_pc;
+	unwinding->sp = unwinding->sure_sp;
+	unwinding->bp = unwinding->sure_bp;
+	unwinding->returned = unwinding->sure_returned;
+}
+
+static __always_inline int unwind_by_rule(struct thread *thread, struct rule rule)
+{
+	struct unwinding *unwinding = &thread->unwinding;
+
+	if (rule.kind == RULE_LINK)
+		return unwind_link(thread);
+	if (rule.kind == RULE_NONE)
+		return rule.cfa == TS_END_NO_MAPPING ? TS_END_NO_MAPPING : TS_END_NO_RULE;
+	if (unwinding->sure_count && rule.kind != RULE_BAD) {
+		unwinding->sure_count = 0;
+		thread->linked = 1;
+	}
 	switch (rule.kind) {
 	case RULE_RSP:
 	case RULE_RBP:
 	case RULE_AT_RSP:
 	case RULE_AT_RBP:
 		return unwind_follow(thread, rule);
-	case RULE_LINK:
-		rule = (struct rule){
-			.kind = RULE_RBP, .cfa = 2, .rbp_kind = RULE_RBP_AT_CFA, .rbp = -2
-		};
-		thread->linked = 1;
-		return unwind_follow(thread, rule);
 	case RULE_SIGNAL:
 		return unwind_signal(thread);
 	case RULE_END:
 		return TS_END_COMPLETE;
-	case RULE_NONE:
-		return rule.cfa == TS_END_NO_MAPPING ? TS_END_NO_MAPPING : TS_END_NO_RULE;
 	default:
 		return TS_END_BAD;
 	}
+}
+
+/* One frame, and to its caller's; the end, or 0. Global, so that it is verified once and not for
+ * each frame of a stack. */
+__noinline int unwind_step(struct thread *thread)
+{
+	struct unwinding *unwinding;
+	__u64 packed, count;
+
+	if (!thread)
+		return TS_END_BAD;
+	unwinding = &thread->unwinding;
+	count = thread->frame_count;
+	if (count >= settings.stack_depth)
+		return TS_END_DEPTH;
+	asm volatile("" : "+r"(count));
+	if (count >= TS_STACK_FRAMES_MAX)
+		return TS_END_DEPTH;
+	thread->frame[count] = unwinding->pc;
+	thread->frame_count = count + 1;
+	unwinding->id = probe_hash_frame(unwinding->id, unwinding->pc);
+	if (!unwind_rule(unwinding, &packed)) /* what is missing beyond the depth is not wanted */
+		return count + 1 < settings.stack_depth ? TS_END_MISSED : TS_END_DEPTH;
+	return unwind_by_rule(thread, rule_unpack(packed));
 }
 
 /* Nothing of the main thread's frames is above what the kernel has put on the stack; and a thread's
@@ -170,15 +224,14 @@ static __always_inline __u64 unwind_top(void)
 __noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 {
 	struct unwinding *unwinding;
-	__u32 count = 1, depth = settings.stack_depth;
 	int end = 0;
-	__u64 hash;
 
 	if (!thread)
 		return 0;
 	unwinding = &thread->unwinding;
 	unwinding->id = 0;
 	unwinding->words = 0;
+	unwinding->sure_count = 0;
 	unwinding->top = unwind_top();
 	unwinding->bp = bp;
 	thread->linked = 0;
@@ -186,23 +239,22 @@ __noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 	/* Nothing but the return address is on the stack at a function's entry. */
 	if (!unwind_word(thread, sp, &unwinding->pc))
 		return 0;
+	thread->frame_count = 1;
 	unwinding->sp = sp + 8;
 	unwinding->returned = 1;
-	hash = probe_hash_frame(thread->seed, pc);
-	for (; count < TS_STACK_FRAMES_MAX && count < depth && !end; count++) {
-		thread->frame[count] = unwinding->pc;
-		hash = probe_hash_frame(hash, unwinding->pc);
+	unwinding->id = probe_hash_frame(thread->seed, pc);
+	for (int i = 0; i < TS_STACK_FRAMES_MAX && !end; i++)
 		end = unwind_step(thread);
-	}
 	if (unwinding->sp - sp < sizeof(thread->window))
 		unwinding->span = unwinding->sp - sp;
-	/* What is missing is not what is asked for. */
-	if (!end || (end == TS_END_MISSED && count >= depth))
-		end = TS_END_DEPTH;
-	thread->frame_count = count;
-	thread->end = end;
-	unwinding->id = probe_hash_end(hash, end);
-	return end == TS_END_MISSED;
+	if (unwinding->sure_count) {
+		unwind_take_back(thread);
+		if (end != TS_END_MISSED)
+			end = TS_END_NO_MAPPING;
+	}
+	thread->end = end ? end : TS_END_DEPTH;
+	unwinding->id = probe_hash_end(unwinding->id, thread->end);
+	return thread->end == TS_END_MISSED;
 }
 
 /* Sends up to `size` bytes of the stack; a constant, as the ring wants it. */
@@ -257,21 +309,42 @@ __noinline int unwind_send_stack(struct thread *thread, __u64 id)
 	return unwind_send(thread, id, size, PROBE_MISS_STACK_MAX);
 }
 
-/* Asks for a stack to be unwound, and gives it an id for now; 0: not asked. Code that is compiled
- * anew all the time has no rules to be learned: each thread asks for a limited number. */
+/* A process may ask for many stacks at once, as long as few are known, but not for ever: one that
+ * compiles code all the time, or jumps to and fro between programs of its own making, has always
+ * new ones. And all of them together may not keep the daemon busy. */
+static __always_inline bool unwind_may_ask(__u64 now)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct process *process = bpf_map_lookup_elem(&processes, &tgid);
+	__u64 more;
+
+	if (!process)
+		return false;
+	more = (now - process->asked_ns) / (UNWIND_SECOND / PROBE_MISSES_PER_S);
+	if (more) {
+		more += process->may_ask;
+		process->may_ask = more < PROBE_MISSES_MAX ? more : PROBE_MISSES_MAX;
+		process->asked_ns = now;
+	}
+	/* Threads that do this at once may be one too many. */
+	if (!process->may_ask)
+		return false;
+	process->may_ask--;
+	if ((__s64)(now - asked_ns) >= UNWIND_SECOND) {
+		asked_ns = now;
+		asked = 0;
+	}
+	return __sync_fetch_and_add(&asked, 1) < PROBE_MISSES_HOST_PER_S;
+}
+
+/* Asks for a stack to be unwound, and gives it an id for now; 0: not asked. */
 static __always_inline __u64 unwind_miss(struct thread *thread)
 {
-	struct unwinding *unwinding = &thread->unwinding;
-	__u64 now = bpf_ktime_get_ns(), id;
+	__u64 id;
 
-	if (now - unwinding->misses_ns > UNWIND_SECOND) {
-		unwinding->misses_ns = now;
-		unwinding->misses = 0;
-	}
-	if (unwinding->misses >= PROBE_MISSES_MAX ||
-	    bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
+	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > ring_bytes / 2 ||
+	    !unwind_may_ask(bpf_ktime_get_ns()))
 		return 0;
-	unwinding->misses++;
 	id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32() | 1;
 	if (unwind_send_stack(thread, id))
 		return 0;

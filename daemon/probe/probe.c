@@ -212,7 +212,9 @@ void probe_forget_rules(struct probe *probe, uint32_t pid)
 {
 	uint32_t count = ++probe->mappings;
 
-	bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.mappings), &pid, &count, BPF_ANY);
+	/* No room: then those of all processes are void. */
+	if (bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.mappings), &pid, &count, BPF_ANY))
+		probe->bpf->bss->settings.rule_epoch++;
 	__sync_synchronize();
 	probe->bpf->bss->settings.generation++;
 }

@@ -16,6 +16,7 @@ struct rules {
 
 /* Replaces an older rule of its set if need be. */
 void rules_put(struct rules *rules, uint64_t key, struct rule rule);
+/* On any thread. */
 bool rules_get(const struct rules *rules, uint64_t key, struct rule *ret);
 
 #endif

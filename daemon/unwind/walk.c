@@ -130,7 +130,11 @@ static int step(struct walker *w)
 {
 	struct rule rule = { .kind = RULE_NONE };
 
-	if (w->source->rule(w->source->data, w->at.pc, w->returned, &rule) < 0)
+	int r = w->source->rule(w->source->data, w->at.pc, w->returned, &rule);
+
+	if (r == -EAGAIN)
+		return end(w, TS_END_MISSED);
+	if (r < 0)
 		return step_link(w, TS_END_NO_MAPPING);
 	if (rule.kind == RULE_NONE)
 		return step_link(w, TS_END_NO_RULE);

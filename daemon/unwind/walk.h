@@ -19,7 +19,7 @@ struct walk_registers {
 struct walk_source {
 	void *data;
 	/* The rule at an address or, of a return address, of the call before it. -ENOENT: the
-	 * address is in no file */
+	 * address is in no file; -EAGAIN: it cannot be found out now. */
 	int (*rule)(void *data, uint64_t pc, bool returned, struct rule *ret);
 	/* 8 bytes of the process's memory. */
 	bool (*word)(void *data, uint64_t at, uint64_t *ret);
