@@ -94,6 +94,7 @@ static void daemon_count_losses(struct daemon *daemon, uint64_t now)
 	daemon_lose(daemon, LOSS_RATE_LIMIT, stats.total.limited - old->limited, now);
 	daemon_lose(daemon, LOSS_CALL_STATE, stats.total.lost_calls - old->lost_calls, now);
 	daemon_lose(daemon, LOSS_STACK, stats.total.stacks_lost - old->stacks_lost, now);
+	daemon_lose(daemon, LOSS_STACK_CUT, stats.total.stacks_cut - old->stacks_cut, now);
 	daemon_lose(daemon, LOSS_PROCESS, stats.total.processes_lost - old->processes_lost, now);
 	daemon_lose(daemon, LOSS_UNREAD, stats.total.unread - old->unread, now);
 	daemon_lose(daemon, LOSS_MAPPING, maps.lost - daemon->maps_lost, now);
@@ -264,7 +265,7 @@ static void daemon_resume(struct daemon *daemon, const struct store_resume *resu
 
 static int daemon_start_probes(struct daemon *daemon)
 {
-	struct probe_callbacks callbacks = { daemon_on_record, daemon_on_miss };
+	struct probe_callbacks callbacks = { daemon_on_record, daemon_on_miss, daemon_on_turn };
 	struct libraries_callbacks gaps = { daemon_gap, daemon_missed, daemon_is_out, daemon };
 	struct libraries_found standing;
 	struct probe_config config;

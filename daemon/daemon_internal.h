@@ -40,6 +40,13 @@ struct refused_copy {
 	char path[256];
 };
 
+/* A process maps something where another file was: its stacks of that time are in doubt. */
+struct replaced {
+	uint32_t pid;
+	uint64_t since_ns, until_ns;
+};
+#define DAEMON_REPLACED 64
+
 struct daemon {
 	struct config *config;
 	char *config_path;
@@ -73,6 +80,9 @@ struct daemon {
 		char command[PROBE_COMMAND_MAX + 1];
 	} announced;	    /* the program of the event that the model gets next */
 	struct map settled; /* ids of stacks, by those that their calls still have */
+	struct replaced replaced[DAEMON_REPLACED];
+	uint32_t replaced_count;
+	uint64_t replaced_ns; /* the last `until_ns` */
 	struct libraries *libraries;
 	struct price *price;
 	struct calibrate *calibrate;
@@ -121,7 +131,8 @@ void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target
 int daemon_start_unwinder(struct daemon *daemon);
 void daemon_stop_unwinder(struct daemon *daemon);
 bool daemon_on_miss(void *data, const void *record, size_t size);
-void daemon_on_replaced(void *data, uint32_t pid);
+void daemon_on_turn(void *data);
+void daemon_on_replaced(void *data, uint32_t pid, uint64_t time_ns);
 /* A call whose stack was to be unwound gets its id. False: it is none, `ret` is not written. */
 bool daemon_settle(struct daemon *daemon, const struct ts_event *event, struct ts_event *ret);
 

@@ -115,6 +115,17 @@
 #define LIMIT_SYMBOL_WAIT_MAX_MS 500
 /* Calls under way whose stack the daemon has unwound. */
 #define LIMIT_UNWIND_CALLS 16384
+/* What follows in the ring waits this long for a stack to be unwound, or it ends where it is: its
+ * file may be on a network, or in the hands of a user. And how many threads may then be left alone
+ * until their file answers, each with another file system. */
+#define LIMIT_UNWIND_WAIT_MS 200
+#define LIMIT_UNWIND_HUNG    8
+/* How long the ring may wait for the stacks of one process, at once and then in each second; and
+ * for those of all. */
+#define LIMIT_UNWIND_OWN_MS	  1000
+#define LIMIT_UNWIND_OWN_MS_PER_S 100
+#define LIMIT_UNWIND_ALL_MS	  2000
+#define LIMIT_UNWIND_ALL_MS_PER_S 500
 /* Files whose place of .eh_frame is remembered: 600 bytes each, 150 KiB. A process with PyTorch
  * maps 300, few of which are ever on a stack. */
 #define LIMIT_UNWIND_FILES 256
@@ -125,6 +136,8 @@
 #define LIMIT_UNWIND_COMMON   512
 #define LIMIT_UNWIND_SCAN     (8 << 20)
 #define LIMIT_UNWIND_SEGMENTS 16
+/* And of what is searched through for one stack. */
+#define LIMIT_UNWIND_SCANNED  (64ull << 20)
 #define LIMIT_UNWIND_STATES   16
 #define LIMIT_UNWIND_VALUES   8
 

@@ -252,6 +252,9 @@ static void report_unwinding(struct daemon *daemon, const struct probe_stats *pr
 		if (stats.end[i])
 			status_number(builder, "unwinding", "ended", false, (int64_t)stats.end[i],
 				      "%lu %s", stats.end[i], ends[i]);
+	status_number(builder, "unwinding", "late", stats.late, (int64_t)stats.late,
+		      "%lu that took too long, %lu in all not walked for lack of time", stats.late,
+		      stats.cut);
 	status_number(builder, "unwinding", "rules", false, (int64_t)stats.filed,
 		      "%lu, %lu of them replaced", stats.filed, stats.replaced);
 	status_number(builder, "unwinding", "unread_stacks", false,

@@ -40,11 +40,28 @@ static void give_stack(struct daemon *daemon, const struct unwound *unwound)
 	core_ingest(daemon->core, &bpf, record, sizeof(*stack) + size);
 }
 
+/* A stack that is cut short is no loss of the call, but answers with stacks tell. */
+static void count_cut(struct daemon *daemon, const struct unwound *unwound)
+{
+	const struct core_process *process = core_process_by_pid(daemon->core, unwound->tgid);
+	const struct core_loss loss = {
+		.start_ns = unwound->time_ns,
+		.end_ns = unwound->time_ns,
+		.process = process ? process->id : 0,
+		.reason = LOSS_STACK_CUT,
+		.count = 1,
+	};
+
+	core_lose(daemon->core, &loss);
+}
+
 static void on_unwound(void *data, const struct unwound *unwound)
 {
 	struct daemon *daemon = data;
 
 	remember(daemon, unwound->miss_id, unwound->id);
+	if (unwound->end == TS_END_MISSED)
+		count_cut(daemon, unwound);
 	if (probe_add_stack(daemon->probe, unwound->id))
 		give_stack(daemon, unwound);
 	probe_go_on(daemon->probe);
@@ -57,20 +74,57 @@ bool daemon_on_miss(void *data, const void *record, size_t size)
 	return daemon->unwinder && unwinder_take(daemon->unwinder, record, size) == 0;
 }
 
-void daemon_on_replaced(void *data, uint32_t pid)
+/* From the new mapping until the programs know that the rules are void, stacks of the process may
+ * have been walked by those of what was there before. */
+void daemon_on_replaced(void *data, uint32_t pid, uint64_t time_ns)
+{
+	struct daemon *daemon = data;
+	struct replaced *replaced;
+
+	if (!daemon->probe || !daemon->probe_config.unwind)
+		return;
+	probe_forget_rules(daemon->probe, pid);
+	replaced = &daemon->replaced[daemon->replaced_count++ % DAEMON_REPLACED];
+	*replaced = (struct replaced){ pid, time_ns, uv_hrtime() };
+	daemon->replaced_ns = replaced->until_ns;
+}
+
+/* What the kernel has reported up to a turn is known before the calls of that turn. */
+void daemon_on_turn(void *data)
 {
 	struct daemon *daemon = data;
 
-	if (daemon->probe && daemon->probe_config.unwind)
-		probe_forget_rules(daemon->probe, pid);
+	if (daemon->maps && daemon->probe_config.unwind)
+		maps_catch_up(daemon->maps);
+}
+
+static bool is_doubtful(const struct daemon *daemon, const struct ts_event *event)
+{
+	if (event->start_ns > daemon->replaced_ns)
+		return false;
+	for (uint32_t i = 0; i < DAEMON_REPLACED; i++) {
+		const struct replaced *replaced = &daemon->replaced[i];
+
+		if (replaced->pid == event->tgid && event->start_ns >= replaced->since_ns &&
+		    event->start_ns <= replaced->until_ns)
+			return true;
+	}
+	return false;
 }
 
 bool daemon_settle(struct daemon *daemon, const struct ts_event *event, struct ts_event *ret)
 {
-	if (event->kind != TS_EVENT_API || !(event->flags & PROBE_EVENT_MISSED))
+	bool missed = event->flags & PROBE_EVENT_MISSED;
+
+	if (event->kind != TS_EVENT_API || !event->stack_id ||
+	    (!missed && !is_doubtful(daemon, event)))
 		return false;
 	*ret = *event;
-	ret->stack_id = (uintptr_t)map_remove(&daemon->settled, key_of(event->stack_id));
+	ret->stack_id = 0;
+	if (missed)
+		ret->stack_id = (uintptr_t)map_remove(&daemon->settled, key_of(event->stack_id));
+	if (is_doubtful(daemon, event))
+		ret->stack_id = 0;
 	ret->flags &= (uint16_t)~PROBE_EVENT_MISSED;
 	if (!ret->stack_id)
 		ret->flags |= TS_EVENT_STACK_LOST;
@@ -91,7 +145,7 @@ int daemon_start_unwinder(struct daemon *daemon)
 
 void daemon_stop_unwinder(struct daemon *daemon)
 {
-	unwinder_close(TAKE(daemon->unwinder));
+	unwinder_close(TAKE(daemon->unwinder), NULL);
 	if (daemon->probe)
 		probe_go_on(daemon->probe);
 }

@@ -291,13 +291,15 @@ struct core_collect {
 	X(36, LEFT_OUT, PERIOD, ALARM, "time", "left-out",                                         \
 	  "periods in which a process that called too often was not traced")                       \
 	X(37, LEFT_OUT_HOT, PERIOD, ALARM, "time", "left-out-frequent",                            \
-	  "periods in which frequent calls were not traced, as there were too many")
+	  "periods in which frequent calls were not traced, as there were too many")               \
+	X(38, STACK_CUT, NOTE, QUIET, "stack", "stack-cut",                                        \
+	  "stacks that end early, as there were too many unknown addresses")
 
 enum loss_reason {
 #define X(number, identifier, counts, alarm, noun, name, text) LOSS_##identifier = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 37,
+		LOSS_REASON_MAX = 38,
 };
 
 enum loss_counts { LOSS_COUNTS_MISSING, LOSS_COUNTS_PERIOD, LOSS_COUNTS_NOTE };

@@ -52,7 +52,7 @@ struct maps_callbacks {
 	void (*process_executed)(void *data, uint32_t pid);
 	/* A followed process maps an executable file, or memory, where another one was; may be
 	 * NULL. */
-	void (*replaced)(void *data, uint32_t pid);
+	void (*replaced)(void *data, uint32_t pid, uint64_t time_ns);
 	/* A process that maps a library has ended; for those whose EXIT never reached the model. */
 	void (*process_gone)(void *data, uint32_t pid, uint64_t time_ns);
 };

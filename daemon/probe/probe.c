@@ -140,6 +140,8 @@ static enum intake_state probe_on_turn(void *data, uint64_t now_ns, uint32_t bud
 
 	if (intake_lane_holds(&probe->lane) || probe->waiting)
 		return INTAKE_AWAKE;
+	if (probe->callbacks.turn)
+		probe->callbacks.turn(probe->data);
 	probe->now_ns = now_ns;
 	probe->budget = budget;
 	r = ring_buffer__consume(probe->ring);

@@ -46,6 +46,8 @@ struct probe_callbacks {
 	/* A stack is to be unwound: struct probe_miss, if it is one. True: no record follows before
 	 * probe_go_on() is called. */
 	bool (*miss)(void *data, const void *record, size_t size);
+	/* Before a turn's records; may be NULL. */
+	void (*turn)(void *data);
 };
 
 /* -EOPNOTSUPP: the kernel is too old; -EPERM: no permission. Logs what is missing. */

@@ -399,6 +399,11 @@ struct rule frames_rule(const struct frames *frames, uint64_t address)
 	return entry_rule(frames, offset, address);
 }
 
+bool frames_are_none(const struct frames *frames)
+{
+	return frames->entries == 0 && frames->frames_size == 0;
+}
+
 /* Leaves out a table that is not sorted, or larger than its segment. */
 static void open_header(struct frames *frames, const Elf64_Phdr *segment)
 {

@@ -34,6 +34,9 @@ int frames_open(struct frames *ret, int fd);
  * return address that of the call before it is asked for. */
 struct rule frames_rule(const struct frames *frames, uint64_t address);
 
+/* It has nothing about any address. */
+bool frames_are_none(const struct frames *frames);
+
 /* The address of the code at an offset in the file: 0, or -ENOENT. */
 int frames_address(const struct frames *frames, uint64_t offset, uint64_t *ret);
 

@@ -1,35 +1,25 @@
 /* unwinder: one miss at a time: whoever takes them from the ring waits for its answer, so that a
- * stack is known before the calls that follow. The job belongs to the pool from unwinder_take()
- * until it is back on the loop, and with it the cache of files. Only the loop writes rules, and not
- * meanwhile.
+ * stack is known before the calls that follow. It waits for a limited time: a worker that takes
+ * longer is left alone, its file system is avoided until it comes back, and its stack ends where it
+ * was. What such a worker has found is filed later. Only the loop writes rules.
  */
 #include "daemon/unwind/unwinder.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
-#include "daemon/unwind/frames.h"
+#include "core/base/log.h"
+#include "core/base/time.h"
 #include "daemon/unwind/rules.h"
-#include "daemon/unwind/walk.h"
+#include "daemon/unwind/share.h"
+#include "daemon/unwind/worker.h"
 
-/* What is known of a file; a new one takes the place of the one that was not used for longest. */
-struct file {
-	dev_t device;
-	ino_t inode;
-	off_t size;
-	struct timespec modified;
-	uint64_t used; /* 0: free */
-	bool readable;
-	struct frames frames;
-};
-
-struct learned {
-	uint64_t key;
-	struct rule rule;
+struct hung {
+	struct worker *worker; /* NULL: free */
+	uint32_t tgid;
 };
 
 struct unwinder {
@@ -37,203 +27,208 @@ struct unwinder {
 	struct rules rules;
 	struct unwinder_config config;
 	uv_loop_t *loop;
-	uv_work_t work;
-	bool busy, closing;
-	/* The pool's while busy. */
-	struct probe_miss *miss; /* with room for the largest stack */
-	struct maps_span *span;
-	uint32_t span_count;
-	struct learned learned[TS_STACK_FRAMES_MAX];
-	uint32_t learned_count;
-	struct unwound unwound;
-	struct file file[LIMIT_UNWIND_FILES];
-	uint64_t uses;
-
+	uv_async_t async;
+	uv_timer_t deadline;
+	struct worker *worker; /* NULL: to be made */
+	struct hung hung[LIMIT_UNWIND_HUNG];
+	uint64_t asked_ns; /* the worker has a miss to answer since then, 0: it has none */
+	struct share share;
+	bool closing;
+	uint32_t handles;
+	void (*closed)(void *data);
 	struct unwinder_stats stats;
 };
 
-static bool file_is(const struct file *file, const struct stat *st)
+void unwinder_begin(const struct probe_miss *miss, struct unwound *ret)
 {
-	return file->used && file->device == st->st_dev && file->inode == st->st_ino &&
-	       file->size == st->st_size && file->modified.tv_sec == st->st_mtim.tv_sec &&
-	       file->modified.tv_nsec == st->st_mtim.tv_nsec;
-}
-
-static struct file *file_open(struct unwinder *unwinder, int fd)
-{
-	struct file *oldest = &unwinder->file[0], *file;
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(unwinder->file); i++) {
-		file = &unwinder->file[i];
-		if (file_is(file, &st)) {
-			file->used = ++unwinder->uses;
-			return file;
-		}
-		if (file->used < oldest->used)
-			oldest = file;
-	}
-	*oldest = (struct file){
-		.device = st.st_dev,
-		.inode = st.st_ino,
-		.size = st.st_size,
-		.modified = st.st_mtim,
-		.used = ++unwinder->uses,
-	};
-	oldest->readable = frames_open(&oldest->frames, fd) == 0;
-	return oldest;
-}
-
-static const struct maps_span *find_span(const struct unwinder *unwinder, uint64_t address)
-{
-	uint32_t low = 0, high = unwinder->span_count;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (unwinder->span[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == unwinder->span_count || unwinder->span[low].start > address)
-		return NULL;
-	return &unwinder->span[low];
-}
-
-static uint64_t key_of(const struct unwinder *unwinder, uint64_t pc, bool returned)
-{
-	return rule_key(unwinder->miss->rules, pc, returned);
-}
-
-/* Those that are filed need no file. Links are looked at anew: they depend on the stack. */
-static int find_rule(void *data, uint64_t pc, bool returned, struct rule *ret)
-{
-	struct unwinder *unwinder = data;
-	const struct maps_span *span = find_span(unwinder, pc - returned);
-	struct file *file;
-	uint64_t address;
-
-	if (!span)
-		return -ENOENT;
-	if (rules_get(&unwinder->rules, key_of(unwinder, pc, returned), ret) &&
-	    ret->kind != RULE_LINK && ret->kind != RULE_NONE)
-		return 0;
-	file = file_open(unwinder, span->file->fd);
-	if (!file || !file->readable)
-		return -ENOENT;
-	file->frames.fd = span->file->fd;
-	if (frames_address(&file->frames, span->offset + (pc - returned - span->start), &address) <
-	    0)
-		return -ENOENT;
-	*ret = frames_rule(&file->frames, address);
-	return 0;
-}
-
-static bool find_word(void *data, uint64_t at, uint64_t *ret)
-{
-	const struct unwinder *unwinder = data;
-	const struct walk_copy copy = { unwinder->miss->sp, unwinder->miss->stack,
-					unwinder->miss->size };
-
-	return walk_copy_word(&copy, at, ret);
-}
-
-static void learn(void *data, uint64_t pc, bool returned, struct rule rule)
-{
-	struct unwinder *unwinder = data;
-
-	if (unwinder->learned_count < ARRAY_SIZE(unwinder->learned))
-		unwinder->learned[unwinder->learned_count++] =
-			(struct learned){ key_of(unwinder, pc, returned), rule };
-}
-
-static void on_work(uv_work_t *work)
-{
-	struct unwinder *unwinder = work->data;
-	const struct probe_miss *miss = unwinder->miss;
-	const struct walk_source source = {
-		.data = unwinder, .rule = find_rule, .word = find_word, .used = learn
-	};
-	const struct walk_registers at = { miss->pc, miss->sp, miss->bp };
-	struct unwound *unwound = &unwinder->unwound;
-	uint32_t known = miss->frame_count - 1u; /* the last one is where the walk goes on */
-	struct walk walked;
-
-	unwinder->learned_count = 0;
-	*unwound = (struct unwound){
+	*ret = (struct unwound){
 		.miss_id = miss->id,
 		.tgid = miss->tgid,
 		.tid = miss->tid,
 		.time_ns = miss->time_ns,
 	};
-	memcpy(unwound->frame, miss->frame, known * sizeof(miss->frame[0]));
-	walk(&source, at, miss->returned, unwound->frame + known, miss->depth - known, &walked);
-	unwound->count = known + walked.count;
-	unwound->end = walked.end;
-	unwound->linked = walked.linked;
-	unwound->id = probe_stack_id(miss->seed, unwound->frame, unwound->count, unwound->end);
+	memcpy(ret->frame, miss->frame, miss->frame_count * sizeof(ret->frame[0]));
 }
 
-static void free_spans(struct unwinder *unwinder)
+static void free_spans(struct worker_job *job)
 {
-	for (uint32_t i = 0; i < unwinder->span_count; i++)
-		maps_file_unref(unwinder->span[i].file);
-	unwinder->span_count = 0;
-	free(TAKE(unwinder->span));
+	for (uint32_t i = 0; i < job->span_count; i++)
+		maps_file_unref(job->span[i].file);
+	job->span_count = 0;
+	free(TAKE(job->span));
 }
 
-static void unwinder_free(struct unwinder *unwinder)
+static void give(struct unwinder *unwinder, const struct unwound *unwound)
 {
-	free(unwinder->miss);
+	unwinder->stats.walks++;
+	unwinder->stats.linked += unwound->linked;
+	unwinder->stats.end[unwound->end]++;
+	unwinder->config.done(unwinder->config.data, unwound);
+}
+
+/* With the frames that are known. */
+static void give_short(struct unwinder *unwinder, const struct probe_miss *miss)
+{
+	struct unwound unwound;
+
+	unwinder_begin(miss, &unwound);
+	unwound.count = miss->frame_count;
+	unwound.end = TS_END_MISSED;
+	unwound.id = probe_stack_id(miss->seed, unwound.frame, unwound.count, unwound.end);
+	unwinder->stats.cut++;
+	give(unwinder, &unwound);
+}
+
+/* The rules belong to addresses of one program and its mappings, by their keys: so they are as good
+ * later. */
+static void take_rules(struct unwinder *unwinder, struct worker_job *job)
+{
+	for (uint32_t i = 0; i < job->learned_count; i++)
+		rules_put(&unwinder->rules, job->learned[i].key, job->learned[i].rule);
+	job->learned_count = 0;
+	free_spans(job);
+}
+
+static void on_answered(struct unwinder *unwinder)
+{
+	struct worker_job *job = worker_job(unwinder->worker);
+	uint64_t now_ns = uv_hrtime();
+
+	uv_timer_stop(&unwinder->deadline);
+	share_take(&unwinder->share, job->unwound.tgid, now_ns, now_ns - unwinder->asked_ns);
+	unwinder->asked_ns = 0;
+	take_rules(unwinder, job);
+	if (!unwinder->closing)
+		give(unwinder, &job->unwound);
+}
+
+static struct hung *hung_free(struct unwinder *unwinder)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(unwinder->hung); i++)
+		if (!unwinder->hung[i].worker)
+			return &unwinder->hung[i];
+	return NULL;
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+	struct unwinder *unwinder = timer->data;
+	struct worker *worker = unwinder->worker;
+	struct probe_miss *miss = worker_job(worker)->miss;
+	struct hung *hung = hung_free(unwinder);
+	uint64_t now_ns = uv_hrtime();
+
+	if (worker_done(worker)) {
+		on_answered(unwinder);
+		return;
+	}
+	share_take(&unwinder->share, miss->tgid, now_ns, now_ns - unwinder->asked_ns);
+	unwinder->asked_ns = 0;
+	/* There is room: only then a worker gets something to do. */
+	*hung = (struct hung){ TAKE(unwinder->worker), miss->tgid };
+	unwinder->stats.late++;
+	worker_end(worker);
+	log_debug("Unwinding a stack of process %u takes too long", miss->tgid);
+	give_short(unwinder, miss);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct unwinder *unwinder = handle->data;
+
+	if (--unwinder->handles)
+		return;
+	if (unwinder->closed)
+		unwinder->closed(unwinder->config.data);
 	free(unwinder);
 }
 
-static void on_done(uv_work_t *work, int status)
+static void close_if_idle(struct unwinder *unwinder)
 {
-	struct unwinder *unwinder = work->data;
+	bool idle = !unwinder->worker;
 
-	free_spans(unwinder);
-	unwinder->busy = false;
-	if (unwinder->closing) {
-		unwinder_free(unwinder);
+	for (size_t i = 0; i < ARRAY_SIZE(unwinder->hung); i++)
+		idle &= !unwinder->hung[i].worker;
+	if (!unwinder->closing || !idle || uv_is_closing((uv_handle_t *)&unwinder->async))
 		return;
+	uv_close((uv_handle_t *)&unwinder->async, on_closed);
+	uv_close((uv_handle_t *)&unwinder->deadline, on_closed);
+}
+
+static void on_async(uv_async_t *async)
+{
+	struct unwinder *unwinder = async->data;
+
+	for (size_t i = 0; i < ARRAY_SIZE(unwinder->hung); i++) {
+		struct hung *hung = &unwinder->hung[i];
+
+		if (!hung->worker || !worker_done(hung->worker))
+			continue;
+		take_rules(unwinder, worker_job(hung->worker));
+		hung->worker = worker_free_if_ended(hung->worker);
 	}
-	for (uint32_t i = 0; i < unwinder->learned_count; i++)
-		rules_put(&unwinder->rules, unwinder->learned[i].key, unwinder->learned[i].rule);
-	unwinder->stats.walks++;
-	unwinder->stats.linked += unwinder->unwound.linked;
-	unwinder->stats.end[unwinder->unwound.end]++;
-	unwinder->config.done(unwinder->config.data, &unwinder->unwound);
+	if (unwinder->asked_ns && worker_done(unwinder->worker))
+		on_answered(unwinder);
+	if (unwinder->closing)
+		unwinder->worker = worker_free_if_ended(unwinder->worker);
+	close_if_idle(unwinder);
+}
+
+/* A worker, a place for it to hang, and time for this process. */
+static bool may_walk(struct unwinder *unwinder, uint32_t tgid)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(unwinder->hung); i++)
+		if (unwinder->hung[i].worker && unwinder->hung[i].tgid == tgid)
+			return false;
+	return hung_free(unwinder) && share_left(&unwinder->share, tgid, uv_hrtime()) &&
+	       (unwinder->worker ||
+		worker_new(&unwinder->rules, &unwinder->async, &unwinder->worker) == 0);
+}
+
+static void avoid_hung(const struct unwinder *unwinder, struct worker_job *job)
+{
+	dev_t device;
+
+	job->avoid_count = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(unwinder->hung); i++) {
+		device = unwinder->hung[i].worker ? worker_device(unwinder->hung[i].worker) : 0;
+		if (device)
+			job->avoid[job->avoid_count++] = device;
+	}
+}
+
+static bool miss_is_good(const struct probe_miss *miss, size_t size)
+{
+	return size >= sizeof(*miss) && size <= sizeof(*miss) + PROBE_MISS_STACK_MAX &&
+	       miss->kind == PROBE_MISS && miss->size <= size - sizeof(*miss) &&
+	       miss->depth <= TS_STACK_FRAMES_MAX && miss->frame_count >= 1 &&
+	       miss->frame_count <= miss->depth;
 }
 
 int unwinder_take(struct unwinder *unwinder, const void *record, size_t size)
 {
-	struct probe_miss *miss = unwinder->miss;
+	const struct probe_miss *miss = record;
+	struct worker_job *job;
 	int r;
 
-	if (unwinder->busy)
+	if (unwinder->asked_ns)
 		return -EBUSY;
-	if (size < sizeof(*miss) || size > sizeof(*miss) + PROBE_MISS_STACK_MAX)
+	if (!miss_is_good(miss, size))
 		return -EBADMSG;
-	memcpy(miss, record, size);
-	if (miss->kind != PROBE_MISS || miss->size > size - sizeof(*miss) ||
-	    miss->depth > TS_STACK_FRAMES_MAX || miss->frame_count < 1 ||
-	    miss->frame_count > miss->depth)
-		return -EBADMSG;
+	if (!may_walk(unwinder, miss->tgid)) {
+		give_short(unwinder, miss);
+		return UNWINDER_CUT;
+	}
+	job = worker_job(unwinder->worker);
+	memcpy(job->miss, record, size);
 	maps_catch_up(unwinder->maps);
-	r = maps_spans(unwinder->maps, miss->tgid, miss->time_ns, &unwinder->span,
-		       &unwinder->span_count);
+	r = maps_spans(unwinder->maps, miss->tgid, miss->time_ns, &job->span, &job->span_count);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	r = uv_queue_work(unwinder->loop, &unwinder->work, on_work, on_done);
-	if (r < 0) {
-		free_spans(unwinder);
-		return r;
-	}
-	unwinder->busy = true;
+	avoid_hung(unwinder, job);
+	unwinder->asked_ns = uv_hrtime();
+	uv_timer_start(&unwinder->deadline, on_deadline, LIMIT_UNWIND_WAIT_MS, 0);
+	worker_start(unwinder->worker);
 	return 0;
 }
 
@@ -241,28 +236,34 @@ int unwinder_new(uv_loop_t *loop, struct maps *maps, const struct unwinder_confi
 		 struct unwinder **ret)
 {
 	_cleanup_(freep) struct unwinder *unwinder = calloc(1, sizeof(*unwinder));
+	int r;
 
 	if (!unwinder)
-		return -ENOMEM;
-	unwinder->miss = malloc(sizeof(*unwinder->miss) + PROBE_MISS_STACK_MAX);
-	if (!unwinder->miss)
 		return -ENOMEM;
 	unwinder->loop = loop;
 	unwinder->maps = maps;
 	unwinder->config = *config;
 	unwinder->rules = (struct rules){ .slot = config->slots, .mask = config->mask };
-	unwinder->work.data = unwinder;
+	r = uv_async_init(loop, &unwinder->async, on_async);
+	if (r < 0)
+		return r;
+	uv_timer_init(loop, &unwinder->deadline);
+	unwinder->async.data = unwinder->deadline.data = unwinder;
+	unwinder->handles = 2;
 	*ret = TAKE(unwinder);
 	return 0;
 }
 
-void unwinder_close(struct unwinder *unwinder)
+void unwinder_close(struct unwinder *unwinder, void (*closed)(void *data))
 {
 	if (!unwinder)
 		return;
 	unwinder->closing = true;
-	if (!unwinder->busy)
-		unwinder_free(unwinder);
+	unwinder->closed = closed;
+	uv_timer_stop(&unwinder->deadline);
+	if (unwinder->worker)
+		worker_end(unwinder->worker);
+	close_if_idle(unwinder);
 }
 
 void unwinder_stats(const struct unwinder *unwinder, struct unwinder_stats *ret)

@@ -1,5 +1,5 @@
 /* unwinder.h: walks the stacks that the BPF programs could not, and files the rules that they
- * lacked. Files are read by the uv pool; the loop never waits for them.
+ * lacked. Files are read by a thread; neither the loop nor the ring waits for it for long.
  */
 #ifndef TS_UNWINDER_H
 #define TS_UNWINDER_H
@@ -35,15 +35,22 @@ struct unwinder_config {
 
 int unwinder_new(uv_loop_t *loop, struct maps *maps, const struct unwinder_config *config,
 		 struct unwinder **ret);
-/* What is under way ends unanswered, before the loop does. */
-void unwinder_close(struct unwinder *unwinder);
+/* What is under way ends unanswered. Takes NULL, too. */
+void unwinder_close(struct unwinder *unwinder, void (*closed)(void *data));
 
-/* Takes a copy. -EBADMSG: not a miss; -EBUSY: the last one is not done. */
+/* Takes a copy. UNWINDER_CUT: `done` was called, with the frames that are known, as there is no
+ * time for more. -EBADMSG: not a miss; -EBUSY: the last one is not done. */
+enum { UNWINDER_CUT = 1 };
 int unwinder_take(struct unwinder *unwinder, const void *miss, size_t size);
+
+/* What is known before the walk; `count` stays 0. */
+void unwinder_begin(const struct probe_miss *miss, struct unwound *ret);
 
 struct unwinder_stats {
 	uint64_t walks, filed, replaced; /* stacks; rules, and those that had to go for them */
 	uint64_t linked;		 /* stacks with frames that have no rules */
+	uint64_t late;			 /* that took too long */
+	uint64_t cut;			 /* that end where they were for lack of time, with those */
 	uint64_t end[TS_END_COUNT];
 };
 void unwinder_stats(const struct unwinder *unwinder, struct unwinder_stats *ret);
