@@ -196,7 +196,8 @@ static __noinline int thread_decide(struct thread *thread)
 	thread->unwinding.rules =
 		rule_seed(known.seed, rules_secret + settings.rule_epoch, epoch ? *epoch : 0);
 	thread->ns_tid = task_own_pid(task);
-	thread->seed = known.seed;
+	/* Stacks of the same addresses are others then. */
+	thread->seed = epoch ? probe_hash_frame(known.seed, *epoch) : known.seed;
 	thread->watched = known.watched;
 	thread->own = task_is_ours(task);
 	thread->generation = known.generation;

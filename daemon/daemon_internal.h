@@ -40,12 +40,13 @@ struct refused_copy {
 	char path[256];
 };
 
-/* A process maps something where another file was: its stacks of that time are in doubt. */
+/* A process mapped something at addresses where something else was. */
 struct replaced {
 	uint32_t pid;
-	uint64_t since_ns, until_ns;
+	uint64_t since_ns, until_ns; /* stacks of that time are in doubt */
+	uint64_t start, end;	     /* addresses */
 };
-#define DAEMON_REPLACED 64
+#define DAEMON_REPLACED 256
 
 struct daemon {
 	struct config *config;
@@ -132,7 +133,10 @@ int daemon_start_unwinder(struct daemon *daemon);
 void daemon_stop_unwinder(struct daemon *daemon);
 bool daemon_on_miss(void *data, const void *record, size_t size);
 void daemon_on_turn(void *data);
-void daemon_on_replaced(void *data, uint32_t pid, uint64_t time_ns);
+void daemon_on_replaced(void *data, const struct maps_replaced *replaced);
+/* Whether something else is mapped at an address than at that time. */
+bool daemon_is_replaced(const struct daemon *daemon, uint32_t pid, uint64_t time_ns,
+			uint64_t address);
 /* A call whose stack was to be unwound gets its id. False: it is none, `ret` is not written. */
 bool daemon_settle(struct daemon *daemon, const struct ts_event *event, struct ts_event *ret);
 

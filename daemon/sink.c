@@ -177,7 +177,8 @@ static void sink_stack(struct daemon *daemon, const struct core_process *process
 		struct maps_file *file;
 
 		frame->address = stack->frame[i];
-		if (maps_resolve(daemon->maps, process->pid, stack->time_ns, frame->address, &file,
+		if (!daemon_is_replaced(daemon, process->pid, stack->time_ns, frame->address) &&
+		    maps_resolve(daemon->maps, process->pid, stack->time_ns, frame->address, &file,
 				 &frame->offset) == 0) {
 			frame->file = maps_file_ref(file);
 			known = i + 1;

@@ -3,7 +3,10 @@
  * the call is seen, however long it took, its stack is known. */
 #include <string.h>
 
+#include "core/base/time.h"
 #include "daemon/daemon_internal.h"
+
+#define REPLACED_AGAIN_NS (100 * NS_PER_MS)
 
 static struct map_key key_of(uint64_t id)
 {
@@ -67,26 +70,64 @@ static void on_unwound(void *data, const struct unwound *unwound)
 	probe_go_on(daemon->probe);
 }
 
-bool daemon_on_miss(void *data, const void *record, size_t size)
+/* What was replaced shortly before, in the same process, by a loader that maps one file after the
+ * other. */
+static struct replaced *find_replaced(struct daemon *daemon, const struct maps_replaced *by)
 {
-	struct daemon *daemon = data;
+	struct replaced *last = &daemon->replaced[(daemon->replaced_count - 1) % DAEMON_REPLACED];
 
-	return daemon->unwinder && unwinder_take(daemon->unwinder, record, size) == 0;
+	if (last->pid == by->pid && last->until_ns + REPLACED_AGAIN_NS > by->time_ns)
+		return last;
+	last = &daemon->replaced[daemon->replaced_count++ % DAEMON_REPLACED];
+	*last = (struct replaced){ by->pid, by->time_ns, 0, by->start, by->end };
+	return last;
 }
 
 /* From the new mapping until the programs know that the rules are void, stacks of the process may
  * have been walked by those of what was there before. */
-void daemon_on_replaced(void *data, uint32_t pid, uint64_t time_ns)
+void daemon_on_replaced(void *data, const struct maps_replaced *by)
 {
 	struct daemon *daemon = data;
 	struct replaced *replaced;
 
 	if (!daemon->probe || !daemon->probe_config.unwind)
 		return;
-	probe_forget_rules(daemon->probe, pid);
-	replaced = &daemon->replaced[daemon->replaced_count++ % DAEMON_REPLACED];
-	*replaced = (struct replaced){ pid, time_ns, uv_hrtime() };
-	daemon->replaced_ns = replaced->until_ns;
+	probe_forget_rules(daemon->probe, by->pid);
+	replaced = find_replaced(daemon, by);
+	replaced->until_ns = daemon->replaced_ns = uv_hrtime();
+	if (by->start < replaced->start)
+		replaced->start = by->start;
+	if (by->end > replaced->end)
+		replaced->end = by->end;
+}
+
+bool daemon_is_replaced(const struct daemon *daemon, uint32_t pid, uint64_t time_ns,
+			uint64_t address)
+{
+	if (time_ns > daemon->replaced_ns)
+		return false;
+	for (uint32_t i = 0; i < DAEMON_REPLACED; i++) {
+		const struct replaced *replaced = &daemon->replaced[i];
+
+		if (replaced->pid == pid && time_ns <= replaced->until_ns &&
+		    (!address || (address >= replaced->start && address < replaced->end)))
+			return true;
+	}
+	return false;
+}
+
+/* A stack that is older than a mapping cannot be walked by what is mapped now. */
+bool daemon_on_miss(void *data, const void *record, size_t size)
+{
+	const struct probe_miss *miss = record;
+	struct daemon *daemon = data;
+	bool late;
+
+	if (!daemon->unwinder || size < sizeof(*miss))
+		return false;
+	maps_catch_up(daemon->maps);
+	late = daemon_is_replaced(daemon, miss->tgid, miss->time_ns, 0);
+	return unwinder_take(daemon->unwinder, record, size, late) == 0;
 }
 
 /* What the kernel has reported up to a turn is known before the calls of that turn. */
@@ -135,7 +176,7 @@ int daemon_start_unwinder(struct daemon *daemon)
 {
 	const struct unwinder_config config = {
 		.slots = probe_rules(daemon->probe),
-		.mask = RULE_SLOTS - 1,
+		.mask = probe_rule_mask(daemon->probe),
 		.done = on_unwound,
 		.data = daemon,
 	};

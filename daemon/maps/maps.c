@@ -58,7 +58,9 @@ static void on_mmap(struct maps *maps, const struct maps_record *record)
 
 		maps_process_map(process, record);
 		if (clashes && maps->callbacks.replaced)
-			maps->callbacks.replaced(maps->data, record->pid, record->time_ns);
+			maps->callbacks.replaced(
+				maps->data, &(struct maps_replaced){ record->pid, record->time_ns,
+								     record->start, record->end });
 	} else if (record->inode && maps_library_matches(maps, record->path))
 		maps_process_track(maps, record->pid);
 }

@@ -38,6 +38,11 @@ struct maps_config {
 	uint32_t grace_ms;	/* how long to keep what has ended, 0: LIMIT_MAPS_GRACE_MS */
 };
 
+struct maps_replaced {
+	uint32_t pid;
+	uint64_t time_ns, start, end;
+};
+
 struct maps_callbacks {
 	/* A matching library is mapped for the first time, by `pid`. */
 	void (*library_found)(void *data, struct maps_file *file, uint32_t pid);
@@ -52,7 +57,7 @@ struct maps_callbacks {
 	void (*process_executed)(void *data, uint32_t pid);
 	/* A followed process maps an executable file, or memory, where another one was; may be
 	 * NULL. */
-	void (*replaced)(void *data, uint32_t pid, uint64_t time_ns);
+	void (*replaced)(void *data, const struct maps_replaced *replaced);
 	/* A process that maps a library has ended; for those whose EXIT never reached the model. */
 	void (*process_gone)(void *data, uint32_t pid, uint64_t time_ns);
 };

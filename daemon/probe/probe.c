@@ -162,13 +162,21 @@ bool probe_config_same_filters(const struct probe_config *a, const struct probe_
 	       !memcmp(a->cgroup, b->cgroup, sizeof(a->cgroup));
 }
 
+uint32_t probe_rule_mask(const struct probe *probe)
+{
+	const char *sets = getenv("TRACESMITH_RULE_SETS");
+	uint32_t slots = sets ? 2 * (uint32_t)strtoul(sets, NULL, 10) : RULE_SLOTS;
+
+	return slots && slots <= RULE_SLOTS ? slots - 1 : RULE_SLOTS - 1;
+}
+
 void probe_configure(struct probe *probe, const struct probe_config *config)
 {
 	struct probe_settings *settings = &probe->bpf->bss->settings;
 
 	settings->stack_depth = config->stack_depth;
 	settings->unwind = config->unwind;
-	settings->rule_mask = RULE_SLOTS - 1;
+	settings->rule_mask = probe_rule_mask(probe);
 	settings->sample_ns = config->samples_per_s ? NS_PER_S / config->samples_per_s : ~0ull;
 	settings->events_per_s = config->events_per_s;
 	settings->wake_bytes = (uint32_t)(probe->config.ring_bytes / 4);

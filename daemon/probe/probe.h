@@ -65,6 +65,8 @@ int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice cho
 
 /* Memory that the programs read rules from, RULE_SLOTS. */
 struct rule_slot *probe_rules(struct probe *probe);
+/* Of the sets that are used: all, or in tests as few as TRACESMITH_RULE_SETS, a power of two. */
+uint32_t probe_rule_mask(const struct probe *probe);
 /* All rules of a process are void. */
 void probe_forget_rules(struct probe *probe, uint32_t pid);
 /* A stack is known that the programs have not sent. False: they have. */

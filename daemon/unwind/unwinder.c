@@ -205,7 +205,7 @@ static bool miss_is_good(const struct probe_miss *miss, size_t size)
 	       miss->frame_count <= miss->depth;
 }
 
-int unwinder_take(struct unwinder *unwinder, const void *record, size_t size)
+int unwinder_take(struct unwinder *unwinder, const void *record, size_t size, bool late)
 {
 	const struct probe_miss *miss = record;
 	struct worker_job *job;
@@ -215,13 +215,12 @@ int unwinder_take(struct unwinder *unwinder, const void *record, size_t size)
 		return -EBUSY;
 	if (!miss_is_good(miss, size))
 		return -EBADMSG;
-	if (!may_walk(unwinder, miss->tgid)) {
+	if (late || !may_walk(unwinder, miss->tgid)) {
 		give_short(unwinder, miss);
 		return UNWINDER_CUT;
 	}
 	job = worker_job(unwinder->worker);
 	memcpy(job->miss, record, size);
-	maps_catch_up(unwinder->maps);
 	r = maps_spans(unwinder->maps, miss->tgid, miss->time_ns, &job->span, &job->span_count);
 	if (r < 0 && r != -ENOENT)
 		return r;

@@ -39,9 +39,10 @@ int unwinder_new(uv_loop_t *loop, struct maps *maps, const struct unwinder_confi
 void unwinder_close(struct unwinder *unwinder, void (*closed)(void *data));
 
 /* Takes a copy. UNWINDER_CUT: `done` was called, with the frames that are known, as there is no
- * time for more. -EBADMSG: not a miss; -EBUSY: the last one is not done. */
+ * time for more, or it comes too late (`late`). -EBADMSG: not a miss; -EBUSY: the last one is not
+ * done. */
 enum { UNWINDER_CUT = 1 };
-int unwinder_take(struct unwinder *unwinder, const void *miss, size_t size);
+int unwinder_take(struct unwinder *unwinder, const void *miss, size_t size, bool late);
 
 /* What is known before the walk; `count` stays 0. */
 void unwinder_begin(const struct probe_miss *miss, struct unwound *ret);

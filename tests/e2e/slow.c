@@ -1,7 +1,7 @@
 /* Slow: preloaded into the daemon, what may take long, and takes two seconds here: answers of a
- * name service; the first bytes of a libcuda, and the names in its folder; opening the library that
- * is loaded into programs; and the kernel, to take probes off a library (TS_SLOW_LINKS=S: S
- * seconds). */
+ * name service; the first bytes of a libcuda, and the names in its folder; the first read of a file
+ * whose name has `slow-to-read`; opening the library that is loaded into programs; and the kernel,
+ * to take probes off a library (TS_SLOW_LINKS=S: S seconds). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -37,6 +37,11 @@ static int is_named(int fd, const char *name)
 
 static void be_slow(int fd, size_t size, off_t offset)
 {
+	static int read;
+
+	if (!read && is_named(fd, "slow-to-read") &&
+	    !__atomic_fetch_add(&read, 1, __ATOMIC_RELAXED))
+		sleep(SLOW_S);
 	if (!offset && size == sizeof(Elf64_Ehdr) && is_named(fd, "libcuda"))
 		sleep(SLOW_S);
 }

@@ -2,6 +2,7 @@
 library finds; also where rules are learned, forgotten or missing."""
 import json
 import os
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ import tracesmith
 from tracesmith import BUILD, library, wait_for
 
 TARGET = os.path.join(BUILD, "tests/unit/unwind_target")
+SLOW = os.path.join(BUILD, "tests/e2e/libe2e_slow.so")
 # Stacks that no rule or frame pointer leads out of end in their second frame behind the call.
 ENDS = {"compiled-bare": 3, "unknown": 3}
 PYTHON = """
@@ -41,8 +43,13 @@ def truth(directory, name):
         return struct.unpack(f"<{count}Q", file.read(8 * count))[2:]
 
 
-class Unwind(tracesmith.Case):
+class Case(tracesmith.Case):
     settings = "[probe]\nunwind = eh-frame\nstack_depth = 127"
+
+    environment = {}
+
+    def launch(self):
+        self.daemon.start(prefix=["env", *(f"{name}={value}" for name, value in self.environment.items())])
 
     def start(self, *arguments):
         return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -69,7 +76,7 @@ class Unwind(tracesmith.Case):
         return tuple(row["address"] for row in rows), [row["symbol"] for row in rows]
 
     def unwound(self):
-        return next(row["value"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+        return next(row["number"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
                     if (row["section"], row["name"]) == ("unwinding", "stacks"))
 
     def check_trap(self, name, frames, wanted):
@@ -79,34 +86,124 @@ class Unwind(tracesmith.Case):
             self.assertEqual(frames, wanted)
         self.assertEqual(frames[:len(wanted)], wanted[:len(frames)])
 
-    def test_stacks_are_whole(self):
+    def ends(self, pid):
+        """How the stacks of all its allocations end, and how many have none."""
+        rows = self.daemon.sql("SELECT coalesce(e.name, 'none') AS end, count(*) AS n FROM op LEFT JOIN stack s ON s.id ="
+                               " op.stack LEFT JOIN stack_end e ON e.id = s.ended"
+                               f" WHERE op.pid = {pid} AND op.kind = 'alloc' GROUP BY 1")
+        return {row["end"]: row["n"] for row in rows}
+
+    def finish(self, process):
+        process.stdin.close()
+        self.assertEqual(process.wait(20), 0)
+        process.stdout.close()
+
+    def lost(self, pid):
+        return json.loads(self.daemon.ctl("query", "leaks", "--pid", str(pid), "--min-age", "0", "--json").out)["loss"]
+
+    def check_traps(self, rounds_wanted=5, learned=True):
+        """Goes through them several times: stacks are right while rules are learned, and after."""
         with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-") as directory:
             process = self.start(TARGET, directory, library())
             rounds, count, unwound = [], 0, []
-            for _ in range(5):
+            for _ in range(rounds_wanted):
                 sizes, count = self.round(process, count)
                 rounds.append(sizes)
                 unwound.append(self.unwound())
-            process.stdin.close()
-            self.assertEqual(process.wait(20), 0)
-            self.assertEqual(unwound[-1], unwound[-2], "nothing is left to be learned")
+            self.finish(process)
+            if learned:
+                self.assertEqual(unwound[-1], unwound[-2], "nothing is left to be learned")
             self.assertGreater(len(rounds[0]), 12)
             for name in rounds[0]:
                 with self.subTest(name):
                     first, last = (self.frames(process.pid, sizes[name])[0][2:] for sizes in (rounds[0], rounds[-1]))
-                    self.check_trap(name, last, truth(directory, name))
-                    if name != "signal-stack":  # the old stack is not in the copy
+                    wanted = truth(directory, name)
+                    if name != "signal-stack":
                         self.assertEqual(len(first), len(last))
+                    elif not learned:  # the old stack is not in the copy
+                        wanted = wanted[:len(last)]
+                    self.check_trap(name, last, wanted)
+        return process.pid
+
+    def check_python(self):
         process = self.start("/usr/bin/python3", "-c", PYTHON % library())
         self.round(process, 0)
-        process.stdin.close()
-        self.assertEqual(process.wait(20), 0)
+        self.finish(process)
         for size in (4096, 8192):
             _, names = self.frames(process.pid, size)
             self.assertGreater(names.count("_PyEval_EvalFrameDefault"), 1)
             self.assertEqual(names[0], "cuMemAlloc_v2")
             if size == 4096:
                 self.assertEqual(names[-1], "_start")
+
+
+class Unwind(Case):
+    def test_stacks_are_whole(self):
+        pid = self.check_traps()
+        ends = self.ends(pid)
+        self.assertEqual(set(ends), {"complete", "no-mapping", "no-rule", "unreadable"}, ends)
+        self.check_python()
+
+    def test_libraries_that_take_turns_at_an_address_give_no_wrong_frame(self):
+        with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-") as directory:
+            process = self.start(TARGET, directory, library(), "reload", "20")
+            wanted = {int(line.split()[1]): line.split()[0] for line in iter(process.stdout.readline, "end\n")}
+            wait_for("its calls", lambda: sum(self.ends(process.pid).values()) == len(wanted))
+            self.finish(process)
+            truths = {name: truth(directory, name) for name in wanted.values()}
+        self.assertEqual(truths["reload-1000"][:2], truths["reload-4000"][:2], "they are not at the same address")
+        whole = 0
+        for size, name in wanted.items():
+            frames = self.frames(process.pid, size)[0][2:]
+            self.assertEqual(frames, truths[name][:len(frames)])
+            whole += len(frames) == len(truths[name])
+        self.assertGreater(whole, 0)
+
+    def test_code_compiled_all_the_time_does_not_send_stacks_for_ever(self):
+        before = self.unwound()
+        count = 3000
+        process = self.start(TARGET, "/tmp", library(), "flood", str(count))
+        process.stdout.readline()
+        wait_for("its calls", lambda: sum(self.ends(process.pid).values()) == count)
+        ends, lost, asked = self.ends(process.pid), self.lost(process.pid), self.unwound() - before
+        self.finish(process)
+        self.assertEqual(set(ends) - {"none"}, {"no-mapping", "missed"}, ends)
+        self.assertLess(asked, count / 2)
+        self.assertEqual(lost["stack-cut"], ends["missed"])
+        self.assertNotIn("ring-full", lost)
+        self.check_python()
+
+
+class FewRules(Case):
+    """With rules for 32 addresses nearly each stack has to be asked for: right, only slower."""
+    environment = {"TRACESMITH_RULE_SETS": "16"}
+
+    def test_stacks_are_whole(self):
+        self.check_traps(2, learned=False)
+
+
+class Late(Case):
+    environment = {"LD_PRELOAD": SLOW}
+
+    def again(self, process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        for _ in iter(process.stdout.readline, "end\n"):
+            pass
+        return self.ends(process.pid)
+
+    def test_a_file_that_does_not_answer_holds_up_only_its_own_stacks(self):
+        with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-", dir="/dev/shm") as directory:
+            target = os.path.join(directory, "slow-to-read")
+            shutil.copy(TARGET, target)
+            process = self.start(target, directory, library())
+            count = len([*iter(process.stdout.readline, "end\n")])
+            self.check_python()
+            wait_for("its calls", lambda: sum(self.ends(process.pid).values()) == count)
+            self.assertEqual(self.ends(process.pid).get("missed"), count)
+            self.assertEqual(self.lost(process.pid)["stack-cut"], count)
+            wait_for("its stacks to be whole", lambda: "complete" in self.again(process))
+            self.finish(process)
 
 
 if __name__ == "__main__":

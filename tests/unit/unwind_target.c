@@ -1,6 +1,7 @@
-/* unwind_target DIRECTORY [DRIVER]: a program of traps for who unwinds it; it dumps its stack in
- * each. With a driver it allocates memory there, too, prints how much, which is different each
- * time, and goes through the traps again for each line that it reads. */
+/* unwind_target DIRECTORY [DRIVER [reload COUNT|flood COUNT]]: a program of traps for who unwinds
+ * it; it dumps its stack in each. With a driver it allocates memory there, too, prints how much,
+ * which is different each time, and goes through the traps again for each line that it reads.
+ * reload: only loads other libraries at the same address; flood: only compiles new code. */
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -240,6 +241,53 @@ static void compiled(void)
 	call_compiled("compiled-bare", bare, sizeof(bare)); /* %rbp is 0 */
 }
 
+static NOINLINE void reload(const char *which, const char *library)
+{
+	void *loaded = dlopen(library, RTLD_NOW);
+	void (*call)(void (*)(void)) = loaded ? dlsym(loaded, "call_back") : NULL;
+
+	name = which;
+	if (call)
+		call(dump);
+	else
+		failed = 1;
+	dlclose(loaded);
+}
+
+static NOINLINE void reloads(int count)
+{
+	for (int i = 0; i < count && !failed; i++) {
+		reload("reload-1000", "libunwind_reload_1000.so");
+		reload("reload-4000", "libunwind_reload_4000.so");
+	}
+}
+
+static NOINLINE void allocate_once(void)
+{
+	uint64_t address;
+
+	failed |= allocate(&address, 4096);
+	KEPT;
+}
+
+/* Each call is from a page of its own, and nothing leads out of it. */
+static NOINLINE void flood(int count)
+{
+	static const uint8_t bare[] = { 0x55, 0x31, 0xed, 0xff, 0xd7, 0x5d, 0xc3 };
+	uint8_t *code = mmap(NULL, (size_t)count * 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (code == MAP_FAILED) {
+		failed = 1;
+		return;
+	}
+	set_current(context);
+	for (int i = 0; i < count; i++) {
+		memcpy(code + (size_t)i * 4096, bare, sizeof(bare));
+		((void (*)(void (*)(void)))(code + (size_t)i * 4096))(allocate_once);
+	}
+}
+
 static NOINLINE void traps(int n)
 {
 	int numbers[] = { 3, 1, 2 };
@@ -275,7 +323,12 @@ int main(int argc, char **argv)
 		return failed;
 	sigaltstack(&stack, NULL);
 	do {
-		traps(argc);
+		if (argc > 4 && !strcmp(argv[3], "reload"))
+			reloads(atoi(argv[4]));
+		else if (argc > 4)
+			flood(atoi(argv[4]));
+		else
+			traps(argc);
 		printf("end\n");
 		fflush(stdout);
 	} while (argc > 2 && getchar() == '\n');
