@@ -137,9 +137,9 @@
 #define LIMIT_UNWIND_SCAN     (8 << 20)
 #define LIMIT_UNWIND_SEGMENTS 16
 /* And of what is searched through for one stack. */
-#define LIMIT_UNWIND_SCANNED  (64ull << 20)
-#define LIMIT_UNWIND_STATES   16
-#define LIMIT_UNWIND_VALUES   8
+#define LIMIT_UNWIND_SCANNED (64ull << 20)
+#define LIMIT_UNWIND_STATES  16
+#define LIMIT_UNWIND_VALUES  8
 
 /* Reads of one process's memory for its stacks in Python, and their bytes: 0.5 s at the most. */
 #define LIMIT_PYTHON_READS 500000

@@ -39,17 +39,6 @@ struct unwinder {
 	struct unwinder_stats stats;
 };
 
-void unwinder_begin(const struct probe_miss *miss, struct unwound *ret)
-{
-	*ret = (struct unwound){
-		.miss_id = miss->id,
-		.tgid = miss->tgid,
-		.tid = miss->tid,
-		.time_ns = miss->time_ns,
-	};
-	memcpy(ret->frame, miss->frame, miss->frame_count * sizeof(ret->frame[0]));
-}
-
 static void free_spans(struct worker_job *job)
 {
 	for (uint32_t i = 0; i < job->span_count; i++)
@@ -71,7 +60,7 @@ static void give_short(struct unwinder *unwinder, const struct probe_miss *miss)
 {
 	struct unwound unwound;
 
-	unwinder_begin(miss, &unwound);
+	unwound_begin(&unwound, miss);
 	unwound.count = miss->frame_count;
 	unwound.end = TS_END_MISSED;
 	unwound.id = probe_stack_id(miss->seed, unwound.frame, unwound.count, unwound.end);

