@@ -184,8 +184,8 @@ static void sink_stack(struct daemon *daemon, const struct core_process *process
 			known = i + 1;
 		}
 	}
-	/* Outermost addresses that are in no file are where the walk went wrong. */
-	if (known)
+	/* Outermost addresses that are in no file are where frame pointers went wrong. */
+	if (known && stack->end == TS_END_LINKS)
 		job->count = known;
 	if (symbolizer_add(daemon->symbolizer, job) < 0)
 		daemon->stacks_unnamed++;

@@ -200,19 +200,21 @@ static NOINLINE void after_longjmp(void)
 	KEPT;
 }
 
-static NOINLINE void call_compiled(const char *which, const uint8_t *code, size_t size)
+/* Each has a page of its own, which is not used for anything else. */
+static NOINLINE void call_compiled(const char *which, const uint8_t *code, size_t size,
+				   uint8_t **page)
 {
-	uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+	if (!*page)
+		*page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (page == MAP_FAILED) {
+	if (*page == MAP_FAILED) {
 		failed = 1;
 		return;
 	}
 	name = which;
-	memcpy(page, code, size);
-	((void (*)(void (*)(void)))page)(dump);
-	munmap(page, 4096);
+	memcpy(*page, code, size);
+	((void (*)(void (*)(void))) * page)(dump);
+	KEPT;
 }
 
 /* Calls its argument; no .eh_frame knows it. */
@@ -236,9 +238,11 @@ static void compiled(void)
 {
 	static const uint8_t linked[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
 	static const uint8_t bare[] = { 0x55, 0x31, 0xed, 0xff, 0xd7, 0x5d, 0xc3 };
+	static uint8_t *linked_page, *bare_page;
 
-	call_compiled("compiled", linked, sizeof(linked));  /* push and mov %rbp first */
-	call_compiled("compiled-bare", bare, sizeof(bare)); /* %rbp is 0 */
+	/* push and mov %rbp first; %rbp is 0 */
+	call_compiled("compiled", linked, sizeof(linked), &linked_page);
+	call_compiled("compiled-bare", bare, sizeof(bare), &bare_page);
 }
 
 static NOINLINE void reload(const char *which, const char *library)
