@@ -292,7 +292,7 @@ static int write_stack(struct exporter *x, const struct meta_stack *stack)
 		out_text(out, ":{\"category\":");
 		json_quoted(out, stack->frame[i]->module->text);
 		out_text(out, ",\"name\":");
-		json_quoted(out, stack->frame[i]->function->text);
+		json_quoted(out, stack->frame[i]->label->text);
 		if (i + 1 < stack->count) {
 			out_text(out, ",\"parent\":");
 			write_frame_id(out, stack->number, i + 1);

@@ -81,20 +81,28 @@ static const char *leaf_text(const struct meta *meta, enum fold_kind kind, const
 	return kind == FOLD_KERNEL ? show_work_name(meta, op)->text : "";
 }
 
+static struct fold_node *frame_node(struct fold *fold, struct fold_node *parent,
+				    const struct meta_frame *frame)
+{
+	enum fold_kind kind = frame->kind == FRAME_PYTHON ? FOLD_PYTHON : FOLD_HOST;
+	const struct meta_text *name = fold->by_line ? frame->function : frame->label;
+	uint32_t line = fold->by_line && frame->line ? frame->number : 0;
+	struct fold_node *node =
+		node_get(fold, parent, kind, node_key(kind, line, name->number), name->text);
+
+	if (node && !node->frame)
+		node->frame = frame;
+	return node;
+}
+
 static struct fold_node *stack_node(struct fold *fold, struct fold_node *node, const struct op *op)
 {
 	const struct meta_stack *stack = op->stack_id ? meta_stack(fold->meta, op->stack_id) : NULL;
 
 	if (!stack || stack->count == 0)
 		return node_get(fold, node, FOLD_NO_STACK, node_key(FOLD_NO_STACK, 0, 0), "");
-	for (uint32_t i = stack->count; i > 0 && node; i--) { /* from the outermost */
-		const struct meta_text *name = stack->frame[i - 1]->function;
-
-		node = node_get(fold, node, FOLD_HOST, node_key(FOLD_HOST, 0, name->number),
-				name->text);
-		if (node && !node->frame)
-			node->frame = stack->frame[i - 1];
-	}
+	for (uint32_t i = stack->count; i > 0 && node; i--) /* from the outermost */
+		node = frame_node(fold, node, stack->frame[i - 1]);
 	return node;
 }
 

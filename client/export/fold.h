@@ -14,6 +14,7 @@
 	X(ALL, "")                                                                                 \
 	X(PROCESS, "")                                                                             \
 	X(HOST, "")                                                                                \
+	X(PYTHON, "")                                                                              \
 	X(NO_STACK, "[no stack]")                                                                  \
 	X(KERNEL, "[GPU_Kernel]")                                                                  \
 	X(COPY, "[GPU_Copy]")                                                                      \
@@ -31,7 +32,7 @@ struct fold_node {
 	struct fold_node *parent, *child, *next; /* child: first */
 	const char *text;			 /* "" if the kind says it all */
 	const struct meta_process *process;	 /* of FOLD_PROCESS */
-	const struct meta_frame *frame;		 /* of FOLD_HOST: the first of this name */
+	const struct meta_frame *frame;		 /* of HOST and PYTHON: the first of this name */
 	uint64_t ns, count; /* of a leaf; after fold_finish() of everything below */
 	uint64_t bytes;	    /* likewise: copied or set */
 	uint64_t scaled;    /* likewise: the part of `count` that is estimated */
@@ -46,6 +47,7 @@ struct fold_node {
 struct fold {
 	const struct meta *meta;
 	bool by_stream;
+	bool by_line; /* lines of a function are told apart; Python's always are */
 	struct fold_node root;
 	uint64_t first_ns, last_ns; /* time span of the ops */
 	struct map node;	    /* by parent and text */
@@ -55,7 +57,7 @@ struct fold {
 	struct arena arena;
 };
 
-/* Zeroed but for `meta` and `by_stream` is empty. */
+/* Zeroed but for `meta`, `by_stream` and `by_line` is empty. */
 int fold_add(struct fold *fold, const struct op *op);
 /* Sums up, and sorts the children of each node with `order`, a comparison of pointers to them as
  * for qsort(3); NULL: unsorted. Once, at the end. */

@@ -81,6 +81,8 @@ enum field {
 	FRAME_FUNCTION = 2,
 	FRAME_MAPPING = 3,
 	FRAME_OFFSET = 4,
+	FRAME_SOURCE = 5,
+	FRAME_LINE = 6,
 	STACK_FRAME = 2,
 	MAPPING_PATH = 7,
 };
@@ -189,9 +191,13 @@ int perfetto_frame(struct out *out, const struct meta_frame *frame)
 
 	if (r < 0)
 		return r;
-	pb_uint(out, FRAME_FUNCTION, frame->function->number);
+	pb_uint(out, FRAME_FUNCTION, frame->label->number);
 	pb_uint(out, FRAME_MAPPING, frame->module->number);
 	pb_uint(out, FRAME_OFFSET, frame->offset);
+	if (frame->file && frame->line) {
+		pb_uint(out, FRAME_SOURCE, frame->file->number);
+		pb_uint(out, FRAME_LINE, frame->line);
+	}
 	return entry_close(out, body);
 }
 

@@ -19,6 +19,7 @@ enum perfetto_table {
 	PERFETTO_ANNOTATION = 3,
 	PERFETTO_FUNCTION = 5,
 	PERFETTO_PATH = 17,
+	PERFETTO_SOURCE = 18,
 };
 
 /* Fields that are 0 or NULL are not written. */

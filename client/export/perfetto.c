@@ -43,8 +43,10 @@ static int write_frame(struct exporter *x, const struct meta_frame *frame)
 
 	if (r <= 0)
 		return r;
-	if ((r = write_text(x, WHAT_SYMBOL, PERFETTO_FUNCTION, frame->function)) < 0 ||
+	if ((r = write_text(x, WHAT_SYMBOL, PERFETTO_FUNCTION, frame->label)) < 0 ||
 	    (r = write_file(x, frame->module)) < 0)
+		return r;
+	if (frame->file && (r = write_text(x, WHAT_SOURCE, PERFETTO_SOURCE, frame->file)) < 0)
 		return r;
 	return perfetto_frame(x->out, frame);
 }

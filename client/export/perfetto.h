@@ -31,6 +31,7 @@ enum what {
 	WHAT_LOSS, /* per reason */
 	/* No tracks: */
 	WHAT_SYMBOL,
+	WHAT_SOURCE,
 	WHAT_FILE,
 	WHAT_FRAME,
 	WHAT_STACK,

@@ -2,9 +2,9 @@
  * gzipped message Profile. https://github.com/google/pprof/blob/main/proto/profile.proto
  *
  * The stacks are those of the folded export, without the process, which is a label like the stream
- * and the device. A host function belongs to its object file; its call sites are not told apart,
- * since GPU time is shown by function. Texts are written right before the first message that needs
- * them, and numbered in that order. */
+ * and the device. A host function belongs to its object file, and has a location for each of its
+ * lines that is known; without lines its call sites are not told apart. Texts are written right
+ * before the first message that needs them, and numbered in that order. */
 #include <stdio.h>
 
 #include "client/export/fold.h"
@@ -38,8 +38,10 @@ enum {
 	LOCATION_MAPPING = 2,
 	LOCATION_LINE = 4,
 	LINE_FUNCTION = 1,
+	LINE_LINE = 2,
 	FUNCTION_ID = 1,
 	FUNCTION_NAME = 2,
+	FUNCTION_FILE = 4,
 };
 
 /* The first texts, by number. */
@@ -63,13 +65,21 @@ enum {
 };
 
 /* Kinds of numbered things. */
-enum what { WHAT_FUNCTION, WHAT_FILE, WHAT_PROCESS, WHAT_DEVICE, WHAT_STREAM };
+enum what {
+	WHAT_FUNCTION,
+	WHAT_LOCATION,
+	WHAT_FILE,
+	WHAT_SOURCE,
+	WHAT_PROCESS,
+	WHAT_DEVICE,
+	WHAT_STREAM
+};
 
 struct exporter {
 	struct fold fold;
 	struct out *out;
 	struct map number; /* of texts, files and functions, by their content */
-	uint64_t text_count, function_count, file_count;
+	uint64_t text_count, function_count, location_count, file_count;
 };
 
 static const char *const prefixes[] = {
@@ -102,12 +112,14 @@ static uint64_t write_text(struct exporter *x, const char *prefix, const char *t
 	return x->text_count++;
 }
 
-/* The file of a host function; 0: device code has none. */
+/* The mapped file of a host function; 0: device code has none, nor has that of Python. */
 static int write_file(struct exporter *x, const struct meta_frame *frame, uint64_t *ret)
 {
 	uint64_t text;
 	uint8_t *body;
 
+	if (frame && frame->kind == FRAME_PYTHON)
+		frame = NULL;
 	*ret = frame ? number_of(x, WHAT_FILE, frame->module->number) : 0;
 	if (!frame || *ret != 0)
 		return 0;
@@ -121,35 +133,75 @@ static int write_file(struct exporter *x, const struct meta_frame *frame, uint64
 	return put_number(x, WHAT_FILE, frame->module->number, *ret);
 }
 
-/* A function and its only location, which has the same number. If the mangled name were equal to
- * the name, pprof would demangle it and cut off template arguments. */
+/* The text of a source file; 0: not known. */
+static int write_source(struct exporter *x, const struct meta_frame *frame, uint64_t *ret)
+{
+	const struct meta_text *file = frame ? frame->file : NULL;
+
+	*ret = file ? number_of(x, WHAT_SOURCE, file->number) : 0;
+	if (!file || *ret != 0)
+		return 0;
+	*ret = write_text(x, "", file->text);
+	return put_number(x, WHAT_SOURCE, file->number, *ret);
+}
+
+/* If the mangled name were equal to the name, pprof would demangle it and cut off template
+ * arguments. */
 static int write_function(struct exporter *x, const struct fold_node *node, uint64_t *ret)
 {
-	uint64_t id = (uint64_t)node->kind << 56 | (uintptr_t)node->text, file, text;
-	uint8_t *body, *line;
-	int r = out_room(x->out);
+	struct map_key key = { (uint64_t)node->kind << 8 | WHAT_FUNCTION, (uintptr_t)node->text };
+	uint64_t text, source;
+	uint8_t *body;
+	int r = write_source(x, node->frame, &source);
 
-	*ret = number_of(x, WHAT_FUNCTION, id);
+	key.a |= source << 16;
+	*ret = (uintptr_t)map_get(&x->number, key);
 	if (r < 0 || *ret != 0)
-		return r;
-	r = write_file(x, node->frame, &file);
-	if (r < 0)
 		return r;
 	*ret = ++x->function_count;
 	text = write_text(x, prefixes[node->kind], node->text);
 	body = pb_open(x->out, PROFILE_FUNCTION);
 	pb_uint(x->out, FUNCTION_ID, *ret);
 	pb_uint(x->out, FUNCTION_NAME, text);
+	if (source != 0)
+		pb_uint(x->out, FUNCTION_FILE, source);
 	pb_close(x->out, body);
+	return map_put(&x->number, key, (void *)(uintptr_t)*ret);
+}
+
+/* A function, or a line of it. */
+static int write_location(struct exporter *x, const struct fold_node *node, uint64_t *ret)
+{
+	uint32_t number = node->frame ? node->frame->line : 0;
+	uint64_t id, file, function = 0;
+	uint8_t *body, *line;
+	int r = out_room(x->out);
+
+	if (r == 0)
+		r = write_function(x, node, &function);
+	if (r < 0)
+		return r;
+	id = function << 32 | number;
+	*ret = number_of(x, WHAT_LOCATION, id);
+	if (*ret != 0)
+		return 0;
+	r = write_file(x, node->frame, &file);
+	if (r == 0)
+		r = out_room(x->out);
+	if (r < 0)
+		return r;
+	*ret = ++x->location_count;
 	body = pb_open(x->out, PROFILE_LOCATION);
 	pb_uint(x->out, LOCATION_ID, *ret);
 	if (file != 0)
 		pb_uint(x->out, LOCATION_MAPPING, file);
 	line = pb_open(x->out, LOCATION_LINE);
-	pb_uint(x->out, LINE_FUNCTION, *ret);
+	pb_uint(x->out, LINE_FUNCTION, function);
+	if (number != 0)
+		pb_uint(x->out, LINE_LINE, number);
 	pb_close(x->out, line);
 	pb_close(x->out, body);
-	return put_number(x, WHAT_FUNCTION, id, *ret);
+	return put_number(x, WHAT_LOCATION, id, *ret);
 }
 
 /* The texts of labels, by number. */
@@ -229,7 +281,7 @@ static int write_sample(struct exporter *x, const struct fold_node *leaf)
 		r = name_labels(x, leaf, &labels);
 	for (const struct fold_node *node = leaf->parent; r == 0 && node->kind != FOLD_PROCESS;
 	     node = node->parent)
-		r = write_function(x, node, &location[count++]);
+		r = write_location(x, node, &location[count++]);
 	if (r == 0)
 		r = out_room(x->out);
 	if (r < 0)
@@ -309,6 +361,7 @@ static int pprof_begin(struct exporter *x, const struct meta *meta, struct out *
 {
 	x->fold.meta = meta;
 	x->fold.by_stream = true;
+	x->fold.by_line = true;
 	x->out = out;
 	return 0;
 }

@@ -32,6 +32,7 @@ static const struct {
 	[FOLD_ALL] = { "all", "", "all", 0 },
 	[FOLD_PROCESS] = { "", "process", "process", 0 },
 	[FOLD_HOST] = { "", "host", "h", 3 },
+	[FOLD_PYTHON] = { "", "Python", "y", 3 },
 	[FOLD_NO_STACK] = { "[no stack]", "no stack", "none", 0 },
 	[FOLD_KERNEL] = { "", "kernel", "k", 3 },
 	[FOLD_COPY] = { "memcpy ", "copy", "copy", 0 },

@@ -222,6 +222,21 @@ static const struct meta_text *frame_name(struct meta *meta, const struct frame 
 	return text_get(meta, name);
 }
 
+/* What people call it: a name like "forward" says little without its file. */
+static const struct meta_text *frame_label(struct meta *meta, const struct meta_frame *frame)
+{
+	char label[META_TEXT_BYTES];
+	const char *base;
+
+	if (frame->kind != FRAME_PYTHON || !frame->file)
+		return frame->function;
+	base = strrchr(frame->file->text, '/');
+	snprintf(label, sizeof(label), "%.*s (%.*s:%" PRIu32 ")", META_TEXT_BYTES / 8,
+		 frame->function->text, META_TEXT_BYTES / 8, base ? base + 1 : frame->file->text,
+		 frame->line);
+	return text_get(meta, label);
+}
+
 /* Python's code is in no mapped file: its source is where it is from. */
 static const char *module_of(const struct frame *source)
 {
@@ -258,8 +273,9 @@ const struct meta_frame *meta_frame(struct meta *meta, const struct frame *sourc
 	frame = map_get(&meta->frame, key);
 	if (frame)
 		return frame;
+	made.label = frame_label(meta, &made);
 	frame = meta_get(meta, sizeof(*frame));
-	if (!frame || map_put(&meta->frame, key, frame) < 0)
+	if (!made.label || !frame || map_put(&meta->frame, key, frame) < 0)
 		return NULL;
 	made.number = ++meta->frame_count;
 	*frame = made;

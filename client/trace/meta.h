@@ -46,6 +46,7 @@ struct meta_device {
 struct meta_frame {
 	uint32_t number;
 	const struct meta_text *function; /* never NULL; module and offset if it has no name */
+	const struct meta_text *label;	  /* the same; with file and line if it is Python's */
 	const struct meta_text *module;	  /* never NULL */
 	const struct meta_text *file;	  /* of the source; NULL: not known */
 	uint64_t offset;		  /* in the module */

@@ -90,7 +90,12 @@ static int put(struct meta *meta)
 		FRAME(0x400000, 0x2000, "/usr/bin/train",
 		      "std::vector<int, std::allocator<int> >::grow(\"x\")"),
 		{ .address = 0xdead },
-		FRAME(0x401111, 0x1111, "/usr/bin/train", "main"),
+		{ .address = 0x401111,
+		  .offset = 0x1111,
+		  .module = "/usr/bin/train",
+		  .function = "main",
+		  .file = "/src/train.cc",
+		  .line = 7 },
 	};
 	static const struct meta_stream streams[] = {
 		{ .id = 1, .process = TRAIN, .device = 0 },

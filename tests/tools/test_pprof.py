@@ -71,6 +71,11 @@ class Protobuf(Case):
         self.assertEqual(files["main"], "/usr/bin/train")
         self.assertEqual(files["cuMemAlloc_v2"], "/usr/lib/libcuda.so.1")
         self.assertIsNone(files[GEMM])
+        lines = {self.profile.text(self.profile.functions[line.function_id].name):
+                 (self.profile.text(self.profile.functions[line.function_id].filename), line.line)
+                 for place in self.profile.locations.values() for line in place.line}
+        self.assertEqual(lines["main"], ("/src/train.cc", 7))
+        self.assertEqual(lines["cuMemAlloc_v2"], ("", 0))
         self.assertEqual(len(set(self.profile.raw.string_table)), len(self.profile.raw.string_table))
 
 
@@ -90,6 +95,9 @@ class Go(Case):
         top = self.pprof("-top", "-nodefraction=0")
         self.assertRegex(top, r"(?m)^ +56us 71\.34% .*" + re.escape(GEMM) + "$")
         self.assertRegex(top, r"(?m)^ +0 +0% .* 42us 53\.50%  main$")
+
+    def test_lines_are_shown(self):
+        self.assertRegex(self.pprof("-top", "-lines", "-nodefraction=0"), r"(?m)  main /src/train\.cc:7$")
 
     def test_labels_choose(self):
         self.assertIn("1us  ", self.pprof("-top", "-tagfocus=stream=stream 4"))

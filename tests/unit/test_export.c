@@ -502,6 +502,24 @@ static void the_name_of_a_device_is_cut_between_characters(void **state)
 	}
 }
 
+static void python_is_shown_by_line(void **state)
+{
+	_cleanup_(meta_freep) struct meta *meta = one_process();
+	const struct frame source = {
+		.function = "forward", .file = "/a/net.py", .line = 31, .kind = FRAME_PYTHON
+	};
+	const struct meta_frame *frame = meta_frame(meta, &source);
+	struct op op = kernel;
+	const char *svg;
+
+	assert_int_equal(meta_add_stack(meta, 1, &frame, 1), 0);
+	op.stack_id = 1;
+	assert_non_null(strstr(meta_text(&export_folded, meta, &op, 1), ";forward_(net.py:31);"));
+	assert_non_null(strstr(meta_text(&export_chrome, meta, &op, 1), "\"forward (net.py:31)\""));
+	svg = meta_text(&export_svg, meta, &op, 1);
+	assert_true(strstr(svg, "<title>forward (net.py:31)\nPython") && strstr(svg, "legend y"));
+}
+
 static void equal_texts_and_frames_are_kept_once(void **state)
 {
 	_cleanup_(meta_freep) struct meta *meta = one_process();
@@ -537,6 +555,7 @@ int main(void)
 		cmocka_unit_test(slices_that_overlap_have_lanes_of_their_own),
 		cmocka_unit_test(bins_hold_all_that_was_added_however_long_it_gets),
 		cmocka_unit_test(the_name_of_a_device_is_cut_between_characters),
+		cmocka_unit_test(python_is_shown_by_line),
 		cmocka_unit_test(equal_texts_and_frames_are_kept_once),
 	};
 
