@@ -1,0 +1,111 @@
+"""Users who take all they can get of what the daemon has: another one's programs are counted and recorded completely."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+
+import tracesmith
+from test_counts import by_row
+from tracesmith import BUILD, DRIVER, run, wait_for
+
+GREEDY = (54321, 54322, 54323, 54324)
+COPIES = 64  # the daemon's limit
+PLACES = 1024
+
+# Maps each file as code, and keeps so many connections to the socket that say nothing.
+GUEST = """
+import mmap, os, select, socket, sys
+path, count, files = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+kept = [mmap.mmap(os.open(name, os.O_RDONLY), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+        for name in files]
+def connection():
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one.connect(path)
+    return one
+connections = [connection() for _ in range(count)]
+print("ready", flush=True)
+while not select.select([sys.stdin], [], [], 0.05)[0]:
+    for closed in select.select(connections, [], [], 0)[0] if connections else []:
+        connections[connections.index(closed)] = connection()
+        closed.close()
+"""
+
+
+class Shares(tracesmith.Case):
+    def guest(self, uid, count, files=()):
+        process = subprocess.Popen(
+            ["/usr/bin/python3", "-c", GUEST, os.path.join(self.daemon.directory, "inject.sock"), str(count), *files],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=uid, group=uid, extra_groups=[])
+        self.addCleanup(self.end, process)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+
+    def copies(self, count):
+        """Files of the driver's name that hold its place and are none, so that no probes are put on and taken off."""
+        directory = tempfile.mkdtemp(prefix="tracesmith-copies-")
+        self.addCleanup(shutil.rmtree, directory)
+        os.chmod(directory, 0o755)
+        paths = []
+        for i in range(count):
+            os.mkdir(os.path.join(directory, str(i)))
+            paths.append(os.path.join(directory, str(i), DRIVER or "libcuda.so.1"))
+            with open(paths[-1], "wb") as file:
+                file.write(bytes(4096))
+        return paths
+
+    def refused(self):
+        status = json.loads(self.daemon.ctl("status", "--json").out)
+        return next((item["number"] for item in status["rows"]
+                     if (item["section"], item["name"]) == ("libraries", "refused")), 0)
+
+    def check_counts(self, environment):
+        """A program with a driver of its own, which needs a slot."""
+        process, told = run("counts", environment=environment)
+        self.daemon.wait_ended(process.pid)
+        answer = self.daemon.answer("apis", "--pid", process.pid)
+        probed = {row["name"] for row in self.daemon.sql("SELECT name FROM function")}
+        self.assertEqual({row["fn"]: row["calls"] for row in answer["rows"]},
+                         {name: row["calls"] for name, row in by_row(told).items() if name in probed})
+        self.assert_nothing_lost(answer)
+
+    def check_exact(self, environment):
+        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "run", "--", tracesmith.workload_path("exact"), "--hold"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   env={**os.environ, **environment, "TRACESMITH_SOCKET": self.daemon.socket})
+        self.addCleanup(self.end, process)
+        wait_for("collection to begin", lambda: any(row["pid"] == process.pid and row["tier"] == "exact"
+                                                    for row in self.daemon.query("ps")))
+        out, _ = process.communicate("\n\n", timeout=120)
+        told = next(json.loads(line) for line in out.splitlines() if line.startswith("{") and "kernels" in json.loads(line))
+        self.daemon.wait_ended(process.pid)
+        count = f"SELECT count(*) AS n FROM op WHERE exact AND pid = {process.pid} AND kind IN ('launch', 'kernel')"
+        wait_for("all kernels", lambda: self.daemon.sql(count)[0]["n"] >= sum(told["kernels"].values()))
+        self.assertEqual(self.daemon.sql(count)[0]["n"], sum(told["kernels"].values()))
+
+    def test_what_others_fill_is_there_for_an_honest_user(self):
+        os.chmod(self.daemon.directory, 0o755)  # inject.sock is open to all
+        files = self.copies(COPIES)
+        for i in range(0, COPIES, 8):
+            self.guest(GREEDY[0], 0, files[i:i + 8])
+        for uid in GREEDY:
+            self.guest(uid, PLACES // len(GREEDY) + 10)
+        wait_for("copies to be refused", self.refused)
+        directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        self.addCleanup(shutil.rmtree, directory)
+        shutil.copy(os.path.realpath(tracesmith.library()), directory)
+        name = os.path.join(directory, "libcuda.so.1")
+        if not os.path.exists(name):
+            os.symlink(os.path.basename(os.path.realpath(tracesmith.library())), name)
+        os.symlink(os.path.join(tracesmith.FAKE, "lib", "libcupti.so.13"), os.path.join(directory, "libcupti.so.13"))
+        # Who comes first waits for the probes; this is about those who come then.
+        self.guest(0, 0, [name])
+        wait_for("probes on the honest user's copy", lambda: f"functions of '{directory}" in self.daemon.log())
+        environment = {"LD_LIBRARY_PATH": directory, "FAKE_CUDA_TIME_SCALE": "0"}
+        self.check_counts(environment)
+        self.check_exact(environment)
+        self.assertGreaterEqual(self.refused(), COPIES // 2)
+        self.assertIn("as one user may: not tracing it", self.daemon.log())
+
+
+if __name__ == "__main__":
+    tracesmith.main()
