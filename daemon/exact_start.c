@@ -37,7 +37,6 @@ static bool is_watched(void *data, uint32_t pid)
 {
 	const struct daemon *daemon = data;
 
-	libraries_tick(daemon->libraries, uv_hrtime());
 	return !libraries_has(daemon->libraries, pid) ||
 	       libraries_hot_state(daemon->libraries, pid) == HOT_IS_OPEN;
 }

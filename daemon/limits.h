@@ -218,6 +218,10 @@
 #define LIMIT_LEFT_OUT_MIN_NS 5000000000ull
 #define LIMIT_LEFT_OUT_MAX_NS 600000000000ull
 
+/* So long after a fork a child that still runs its parent's program has a link of its own, where
+ * each process has one: making and closing one takes the kernel 50 ms. */
+#define LIMIT_FORKED_NS 100000000ull
+
 /* Processes whose user's name waits for the name service: 8 bytes each. */
 #define LIMIT_USER_QUESTIONS 4096
 

@@ -31,7 +31,7 @@ static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_
 
 	if (!daemon->libraries || file->fd < 0)
 		return;
-	libraries_mapped(daemon->libraries, pid, &mapped);
+	libraries_mapped(daemon->libraries, pid, maps_forked_ns(daemon->maps, pid), &mapped);
 	flood_wake(daemon->flood);
 }
 

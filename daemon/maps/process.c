@@ -395,6 +395,13 @@ void maps_process_fork(struct maps *maps, const struct maps_image *parent, uint3
 		process_add_if_library(child, child->image->mapping[i].file);
 }
 
+uint64_t maps_forked_ns(struct maps *maps, uint32_t pid)
+{
+	const struct maps_process *process = maps_process_find(maps, pid);
+
+	return process && process->forked ? process->image->began_ns : 0;
+}
+
 struct refresh {
 	struct maps_process *process;
 	struct maps_file *seen[LIMIT_LIBRARIES_PER_PROCESS]; /* compared only */

@@ -287,7 +287,6 @@ static void on_tick(uv_timer_t *timer)
 		if (gone)
 			flood_remove(flood, flooder);
 	}
-	libraries_tick(flood->libraries, flood->now_ns);
 	flood_run(flood);
 }
 

@@ -361,16 +361,12 @@ static void price_on_tick(uv_timer_t *timer)
 	uint64_t now_ns = uv_hrtime(), wait_ms = TICK_WHOLE_MS, ms;
 	struct price *price = timer->data;
 	struct priced *priced;
-	bool windows = false;
 
 	list_for_each(priced, &price->processes, link) {
 		price_tick_process(price, priced, now_ns);
-		windows |= priced->watch.phase != WATCH_WHOLE;
 		ms = priced_wait_ms(priced, now_ns);
 		wait_ms = ms < wait_ms ? ms : wait_ms;
 	}
-	if (windows)
-		libraries_tick(price->libraries, now_ns);
 	if (!list_empty(&price->processes))
 		price_run(price, wait_ms);
 }

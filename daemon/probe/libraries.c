@@ -13,12 +13,17 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "core/base/time.h"
 #include "core/base/vector.h"
 #include "daemon/limits.h"
 #include "daemon/probe/remover.h"
 
+#define SOON_MS 25
+
 struct libraries {
 	uv_loop_t *loop;
+	uv_timer_t timer; /* of the links, while they need it */
+	bool ticking;
 	struct probe *probe;
 	bool may_single;
 	struct remover *remover;       /* of the links of whole copies */
@@ -63,6 +68,8 @@ int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_c
 		return r;
 	}
 	libraries->loop = loop;
+	uv_timer_init(loop, &libraries->timer);
+	libraries->timer.data = libraries;
 	libraries->probe = probe;
 	libraries->callbacks = *callbacks;
 	probe_stats(probe, &stats, NULL, 0);
@@ -117,14 +124,55 @@ static void on_links_missed(struct links *links, uint32_t pid, uint64_t since_ns
 		callbacks->missed(callbacks->data, pid, links->group, since_ns, first);
 }
 
+static uint64_t libraries_wait_ns(const struct libraries *libraries, uint64_t now_ns)
+{
+	uint64_t wait_ns = UINT64_MAX, ns;
+
+	for (uint32_t i = 0; i < libraries->count; i++)
+		for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
+			ns = links_wait_ns(&libraries->library[i]->links[group], now_ns);
+			wait_ns = ns < wait_ns ? ns : wait_ns;
+		}
+	return wait_ns;
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct libraries *libraries = timer->data;
+	uint64_t now_ns = uv_hrtime(), wait_ns;
+
+	libraries->ticking = true;
+	for (uint32_t i = 0; i < libraries->count; i++)
+		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+			links_tick(&libraries->library[i]->links[group], now_ns);
+	libraries->ticking = false;
+	wait_ns = libraries_wait_ns(libraries, now_ns);
+	if (wait_ns < UINT64_MAX)
+		uv_timer_start(timer, on_tick, wait_ns / (uint64_t)NS_PER_MS + 1, 0);
+}
+
+/* Looks soon: who stirs may do so for each of many processes. */
+static void on_links_stirred(struct links *links)
+{
+	struct libraries *libraries = library_of_links(links)->libraries;
+	uv_timer_t *timer = &libraries->timer;
+
+	if (libraries->ticking || libraries->closing)
+		return;
+	if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > SOON_MS)
+		uv_timer_start(timer, on_tick, SOON_MS, 0);
+}
+
 static const struct links_callbacks links_callbacks = {
 	.idle = on_links_idle,
 	.missed = on_links_missed,
+	.stirred = on_links_stirred,
 };
 
 void libraries_close(struct libraries *libraries)
 {
 	libraries->closing = true;
+	uv_close((uv_handle_t *)&libraries->timer, NULL);
 	while (libraries->count)
 		library_drop(libraries->library[--libraries->count]);
 }
@@ -346,21 +394,25 @@ static bool libraries_holds(const struct libraries *libraries, uint32_t pid)
 	return false;
 }
 
-static int library_add_process(struct library_copy *library, uint32_t pid)
+/* A child of a fork seldom calls the driver, which was its parent's, and mostly becomes another
+ * program or ends at once: a link for each would keep the kernel busy with taking them off. */
+static int library_add_process(struct library_copy *library, uint32_t pid, uint64_t forked_ns)
 {
 	const struct libraries_callbacks *callbacks = &library->libraries->callbacks;
+	uint64_t from_ns = forked_ns ? forked_ns + LIMIT_FORKED_NS : 0;
 	int r = 0;
 
 	for (enum probe_group group = 0; r == 0 && group < PROBE_GROUPS; group++)
 		r = links_add(&library->links[group], pid,
-			      callbacks->is_out(callbacks->data, pid, group));
+			      callbacks->is_out(callbacks->data, pid, group), from_ns);
 	/* Our library may have been faster than the record of the mapping. */
 	if (r == 0 && libraries_holds(library->libraries, pid))
 		links_watch(&library->links[PROBE_HOT], pid, false, false);
 	return r;
 }
 
-int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct libraries_file *file)
+int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_ns,
+		     const struct libraries_file *file)
 {
 	uint64_t now_ns = uv_hrtime();
 	struct library_copy *library;
@@ -373,7 +425,7 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct lib
 		library->mapped = true;
 		if (library->busy)
 			library_wait(library, pid, now_ns);
-		return library_add_process(library, pid);
+		return library_add_process(library, pid, forked_ns);
 	}
 	r = libraries_add(libraries, file, &library);
 	if (r < 0)
@@ -382,7 +434,7 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct lib
 	library_wait(library, pid, now_ns);
 	if (!library->busy)
 		library_tell_gaps(library);
-	return library_add_process(library, pid);
+	return library_add_process(library, pid, forked_ns);
 }
 
 void libraries_process_gone(struct libraries *libraries, uint32_t pid)
@@ -483,13 +535,6 @@ enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t p
 		any = true;
 	}
 	return (enum hot_state)state;
-}
-
-void libraries_tick(struct libraries *libraries, uint64_t now_ns)
-{
-	for (uint32_t i = 0; i < libraries->count; i++)
-		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
-			links_tick(&libraries->library[i]->links[group], now_ns);
 }
 
 bool libraries_at_rest(const struct libraries *libraries)

@@ -95,8 +95,10 @@ void libraries_find_standing(const char *patterns, struct libraries_found *ret);
 void libraries_found_clear(struct libraries_found *found);
 /* Attaches to them, for good. */
 void libraries_add_standing(struct libraries *libraries, const struct libraries_found *found);
-/* Process `pid` maps the file, which is borrowed. */
-int libraries_mapped(struct libraries *libraries, uint32_t pid, const struct libraries_file *file);
+/* Process `pid` maps the file, which is borrowed; `forked_ns`: because its parent did, when it was
+ * forked then, else 0. */
+int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_ns,
+		     const struct libraries_file *file);
 /* No process maps it any more. */
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode);
 
@@ -116,9 +118,7 @@ int libraries_hold(struct libraries *libraries, uint32_t pid, bool hold);
 /* Whether it is known to map any. */
 bool libraries_has(const struct libraries *libraries, uint32_t pid);
 enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t pid);
-/* Every second, and often while some process is watched in windows. */
-void libraries_tick(struct libraries *libraries, uint64_t now_ns);
-/* No process maps any copy, and each will be seen from its first call on: no ticks are needed. */
+/* No process maps any copy, and each will be seen from its first call on. */
 bool libraries_at_rest(const struct libraries *libraries);
 
 /* What takes single probes off. */

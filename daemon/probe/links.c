@@ -14,6 +14,7 @@
 #define WHOLE_AGAIN_NS (10 * NS_PER_S)
 #define TRIES_TOLD     2 /* failures to log */
 #define LOOK_NS	       NS_PER_S
+#define CLOSING_NS     (25 * NS_PER_MS) /* until a link that is being closed is looked at again */
 
 struct member {
 	struct list link;
@@ -381,9 +382,10 @@ static void links_reconcile(struct links *links)
 		links_reconcile_wide(links);
 	else if (links->single || links_any_closed(links))
 		links_reconcile_single(links);
+	links->callbacks->stirred(links);
 }
 
-int links_add(struct links *links, uint32_t pid, bool out)
+int links_add(struct links *links, uint32_t pid, bool out, uint64_t from_ns)
 {
 	struct member *member = member_find(links, pid);
 
@@ -401,6 +403,7 @@ int links_add(struct links *links, uint32_t pid, bool out)
 	member->pid = pid;
 	member->open = member->whole = true;
 	member->out = out;
+	member->retry_ns = from_ns;
 	member->unseen_ns = links->single && !out ? uv_hrtime() : 0;
 	list_append(&links->members, &member->link);
 	links_reconcile(links);
@@ -511,6 +514,31 @@ static void links_look(struct links *links, uint64_t now_ns)
 		member->doubt = true;
 		member_failed(links, member, -ESRCH);
 	}
+}
+
+static uint64_t member_wait_ns(const struct member *member, uint64_t now_ns)
+{
+	if (!member_is_open(member) || member->own)
+		return UINT64_MAX;
+	if (owned_is_closing(member->closing) || member->retry_ns <= now_ns)
+		return (uint64_t)CLOSING_NS;
+	return member->retry_ns - now_ns;
+}
+
+uint64_t links_wait_ns(const struct links *links, uint64_t now_ns)
+{
+	uint64_t wait_ns = LOOK_NS, ns;
+	struct member *member;
+
+	if (!links->library || links->busy || !(links->single || links->off_ns))
+		return UINT64_MAX;
+	if (!links->single)
+		return owned_is_closing(links->closing) ? (uint64_t)CLOSING_NS : wait_ns;
+	list_for_each(member, &links->members, link) {
+		ns = member_wait_ns(member, now_ns);
+		wait_ns = ns < wait_ns ? ns : wait_ns;
+	}
+	return wait_ns;
 }
 
 bool links_at_rest(const struct links *links)

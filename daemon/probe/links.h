@@ -37,6 +37,8 @@ struct links_callbacks {
 	/* The calls of a process (0: of all) were not seen since then, though they should have
 	 * been; `first`: it has not been told yet. */
 	void (*missed)(struct links *links, uint32_t pid, uint64_t since_ns, bool first);
+	/* Ask links_wait_ns() again. */
+	void (*stirred)(struct links *links);
 };
 
 struct links {
@@ -68,8 +70,9 @@ void links_start(struct links *links, struct probe_library *library);
 /* Not while it is busy. The remover takes its links off. */
 void links_release(struct links *links, struct remover *remover);
 
-/* A process maps the library; -ENOMEM. `out`: it is left out from the start. */
-int links_add(struct links *links, uint32_t pid, bool out);
+/* A process maps the library; -ENOMEM. `out`: it is left out from the start. No link is made for it
+ * alone before `from_ns`. */
+int links_add(struct links *links, uint32_t pid, bool out, uint64_t from_ns);
 void links_remove(struct links *links, uint32_t pid);
 /* It runs another program now, of which a link of its own may see nothing. */
 void links_renew(struct links *links, uint32_t pid);
@@ -83,9 +86,10 @@ enum links_state links_state(const struct links *links, uint32_t pid);
 /* A process without a link of its own is not watched. */
 bool links_are_single(const struct links *links);
 bool links_has(const struct links *links, uint32_t pid);
-/* Nobody maps the library, and one link watches all who will: it needs no ticks. */
+/* Nobody maps the library, and one link watches all who will. */
 bool links_at_rest(const struct links *links);
-/* Every second, and often while some process is watched in windows. */
 void links_tick(struct links *links, uint64_t now_ns);
+/* How long until there may be something to do in a tick; UINT64_MAX: it needs none. */
+uint64_t links_wait_ns(const struct links *links, uint64_t now_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* Remover: a queue and the thread that empties it. */
+/* Remover: a queue and the threads that empty it. */
 #include "daemon/probe/remover.h"
 
 #include <errno.h>
@@ -8,14 +8,19 @@
 
 #include "core/store/thread.h"
 
+/* They wait for the same moments of the kernel, each for one link. */
+#define THREADS 4
+
 struct remover {
-	pthread_t thread;
+	pthread_t thread[THREADS];
+	uint32_t threads;
 	uv_mutex_t lock;
 	/* Under the lock: */
 	uv_cond_t moved;
 	struct list queue;
 	uint32_t waiting; /* with the one under way */
-	bool closing, ended;
+	bool closing;
+	uint32_t ended; /* threads */
 };
 
 static void remover_destroy(struct remover *remover)
@@ -47,8 +52,8 @@ static void *thread_main(void *data)
 		else
 			uv_cond_wait(&remover->moved, &remover->lock);
 	}
-	remover->ended = true;
-	uv_cond_signal(&remover->moved);
+	remover->ended++;
+	uv_cond_broadcast(&remover->moved);
 	uv_mutex_unlock(&remover->lock);
 	return NULL;
 }
@@ -56,15 +61,18 @@ static void *thread_main(void *data)
 int remover_new(struct remover **ret)
 {
 	struct remover *remover = calloc(1, sizeof(*remover));
-	int r;
+	int r = 0;
 
 	if (!remover)
 		return -ENOMEM;
 	list_init(&remover->queue);
 	uv_mutex_init(&remover->lock);
 	uv_cond_init(&remover->moved);
-	r = thread_start(&remover->thread, thread_main, remover);
-	if (r < 0) {
+	while (r == 0 && remover->threads < THREADS) {
+		r = thread_start(&remover->thread[remover->threads], thread_main, remover);
+		remover->threads += r == 0;
+	}
+	if (!remover->threads) {
 		remover_destroy(remover);
 		return r;
 	}
@@ -103,14 +111,15 @@ int remover_free(struct remover *remover, uint64_t wait_ns)
 		return 0;
 	uv_mutex_lock(&remover->lock);
 	remover->closing = true;
-	uv_cond_signal(&remover->moved);
-	while (!remover->ended && (now_ns = uv_hrtime()) < end_ns)
+	uv_cond_broadcast(&remover->moved);
+	while (remover->ended < remover->threads && (now_ns = uv_hrtime()) < end_ns)
 		uv_cond_timedwait(&remover->moved, &remover->lock, end_ns - now_ns);
-	ended = remover->ended;
+	ended = remover->ended == remover->threads;
 	uv_mutex_unlock(&remover->lock);
 	if (!ended)
 		return -ETIMEDOUT;
-	pthread_join(remover->thread, NULL);
+	for (uint32_t i = 0; i < remover->threads; i++)
+		pthread_join(remover->thread[i], NULL);
 	remover_destroy(remover);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* remover.h: takes probes off in a thread of its own. The kernel waits for every CPU: some
+/* remover.h: takes probes off in threads of its own. The kernel waits for every CPU: some
  * milliseconds, on a busy host many seconds.
  */
 #ifndef TS_REMOVER_H
@@ -17,13 +17,13 @@ struct removal {
 };
 
 int remover_new(struct remover **ret);
-/* Calls `take_off` in the thread, in the order of these calls; it may free the removal. Any thread
- * may ask. */
+/* Calls `take_off` in a thread, first come, first served; it may free the removal. Any thread may
+ * ask. */
 void remover_add(struct remover *remover, struct removal *removal,
 		 void (*take_off)(struct removal *removal));
 /* How many are not off yet. */
 uint32_t remover_waiting(struct remover *remover);
-/* Waits for the thread. -ETIMEDOUT: it goes on, and keeps what it needs; the kernel takes the rest
+/* Waits for the threads. -ETIMEDOUT: they go on, and keep what they need; the kernel takes the rest
  * off when the process ends. Takes NULL, too. */
 int remover_free(struct remover *remover, uint64_t wait_ns);
 
