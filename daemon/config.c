@@ -46,6 +46,7 @@ static const struct choice unwinds[] = { { "frame-pointers", 0 }, { "eh-frame", 
 static const struct choice lights[] = { { "never", LIGHT_NEVER },
 					{ "request", LIGHT_ON_REQUEST },
 					{ "exact", LIGHT_IN_EXACT },
+					{ "auto", LIGHT_AUTO },
 					{ NULL, 0 } };
 
 /* FILES, PLACES: texts whose defaults the library table has. */
@@ -105,8 +106,9 @@ static const struct setting settings[] = {
 
 	{ "probe", "light", CHOICE, AT(light), "request", 0, 0, lights,
 	  "Which processes report frequent calls from inside: none (never), those that were\n"
-	  "# asked to with 'tsctl attach --light' (request), or also those of the exact tier\n"
-	  "# without a budget (exact)." },
+	  "# asked to with 'tsctl attach --light' or 'tsctl run --light' (request), also those of\n"
+	  "# the exact tier without a budget (exact), or also those that their budget would have\n"
+	  "# watched in windows (auto): the daemon then attaches to them by itself." },
 
 	{ "exact", "attach_library", TEXT, AT(attach_library), "", 0, 0, NULL,
 	  "Library that 'tsctl attach' loads into a process; if empty, the one installed with the\n"

@@ -8,7 +8,8 @@
 #include "daemon/probe/probe.h"
 
 /* Whose library reports hot calls itself. */
-enum config_light { LIGHT_NEVER, LIGHT_ON_REQUEST, LIGHT_IN_EXACT };
+/* Each includes the one before. */
+enum config_light { LIGHT_NEVER, LIGHT_ON_REQUEST, LIGHT_IN_EXACT, LIGHT_AUTO };
 
 struct config {
 	char *control_socket;

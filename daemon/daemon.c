@@ -477,7 +477,7 @@ static void daemon_close_parts(struct daemon *daemon)
 		libraries_close(daemon->libraries);
 	daemon_stop_unwinder(daemon);
 	if (daemon->turn.intake)
-		intake_flush(daemon->turn.intake, uv_hrtime());
+		daemon_empty(daemon, uv_hrtime());
 	daemon_tell_gone(daemon, UINT64_MAX);
 	if (daemon->exact)
 		exact_close(TAKE(daemon->exact), daemon_part_closed);

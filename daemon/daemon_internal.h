@@ -120,6 +120,8 @@ struct daemon {
 int daemon_start_maps(struct daemon *daemon);
 /* Reads the rings, a turn's worth: as intake_reach. */
 uint64_t daemon_reach(struct daemon *daemon, uint64_t now_ns);
+/* Reads them to their end, in turns and for a while at most: nobody reads what is left. */
+void daemon_empty(struct daemon *daemon, uint64_t now_ns);
 /* Tells all of the processes that ended before that. */
 void daemon_tell_gone(struct daemon *daemon, uint64_t reached_ns);
 

@@ -64,7 +64,7 @@ static bool is_inside(const struct daemon *daemon)
 	struct probe_stats stats;
 
 	probe_stats(daemon->probe, &stats, NULL, 0);
-	return stats.single && daemon->config->light == LIGHT_IN_EXACT;
+	return stats.single && daemon->config->light >= LIGHT_IN_EXACT;
 }
 
 void daemon_configure_exact(struct daemon *daemon)
@@ -72,7 +72,7 @@ void daemon_configure_exact(struct daemon *daemon)
 	if (!daemon->exact)
 		return;
 	exact_set_budget(daemon->exact, (uint32_t)daemon->config->exact_budget_ppm);
-	exact_set_inside(daemon->exact, is_inside(daemon));
+	exact_set_inside(daemon->exact, is_inside(daemon), daemon->config->light == LIGHT_NEVER);
 	exact_sample(daemon->exact);
 }
 
@@ -106,6 +106,7 @@ int daemon_start_exact(struct daemon *daemon)
 	probe_stats(daemon->probe, &stats, NULL, 0);
 	config.windows = stats.way == PROBE_WAY_MULTI;
 	config.inside = is_inside(daemon);
+	config.never = daemon->config->light == LIGHT_NEVER;
 	r = exact_new(&daemon->loop, &config, &parts, &daemon->exact);
 	return r < 0 ? daemon_cannot_listen(config.socket, r) : 0;
 }

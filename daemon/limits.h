@@ -100,6 +100,7 @@
  * be rolled back, and systemd waits for 30 (TimeoutStopSec). And for probes that are taken off: not
  * longer, because the kernel takes off the rest when the process ends. */
 #define LIMIT_STOP_MS	     20000
+#define LIMIT_STOP_READ_MS   5000 /* of it, for what is in the rings */
 #define LIMIT_STOP_PROBES_MS 2000
 /* Stacks that wait for names. */
 #define LIMIT_SYMBOL_JOBS 4096

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/base/log.h"
+#include "core/base/time.h"
 #include "daemon/limits.h"
 
 #define MAPS_RING (128 << 10)
@@ -95,6 +96,21 @@ uint64_t daemon_reach(struct daemon *daemon, uint64_t now_ns)
 
 	daemon_tell_gone(daemon, reached_ns);
 	return reached_ns;
+}
+
+void daemon_empty(struct daemon *daemon, uint64_t now_ns)
+{
+	struct intake_stats before, stats;
+
+	intake_stats(daemon->turn.intake, &stats);
+	do {
+		before = stats;
+		if (intake_reach(daemon->turn.intake, now_ns) == now_ns)
+			return;
+		intake_stats(daemon->turn.intake, &stats);
+	} while (stats.given > before.given &&
+		 uv_hrtime() - now_ns < LIMIT_STOP_READ_MS * (uint64_t)NS_PER_MS);
+	log_warning("Stopping without the last records: there are too many");
 }
 
 static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)

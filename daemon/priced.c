@@ -62,6 +62,16 @@ static void on_cycle(void *data, uint32_t pid, enum price_part part,
 	core_lose(daemon->core, &loss);
 }
 
+/* Who may attach to it is its owner: for us too. */
+static void on_windows(void *data, uint32_t pid)
+{
+	struct daemon *daemon = data;
+	const struct core_process *process = core_process_by_pid(daemon->core, pid);
+
+	if (process && daemon->exact && daemon->config->light >= LIGHT_AUTO)
+		exact_lighten(daemon->exact, pid, process->started_ticks, process->uid);
+}
+
 /* It was recorded whole lately, and made that many hot calls. */
 static void on_whole(void *data, uint32_t pid, uint64_t now_ns, uint64_t hits)
 {
@@ -156,6 +166,7 @@ int daemon_start_price(struct daemon *daemon)
 		.window = on_window,
 		.cycle = on_cycle,
 		.whole = on_whole,
+		.windows = on_windows,
 		.price = on_price,
 	};
 	struct price_config config = price_config(daemon);

@@ -63,6 +63,7 @@ int InitializeInjection(void)
 		.records = entry_number(TS_ENV_RECORDS),
 		.stacks = entry_number(TS_ENV_STACKS),
 		.budget_ppm = entry_number(TS_ENV_BUDGET),
+		.light = entry_number(TS_ENV_LIGHT) ? TS_LIGHT_ALONE : TS_LIGHT_NEVER,
 	};
 
 	__atomic_store_n(&debug, getenv(TS_ENV_DEBUG) != NULL, __ATOMIC_RELAXED);

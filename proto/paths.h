@@ -19,6 +19,7 @@
 #define TS_ENV_RECORDS	     "TRACESMITH_RECORDS" /* a number, enum ts_records */
 #define TS_ENV_STACKS	     "TRACESMITH_STACKS"  /* a number, enum ts_stacks */
 #define TS_ENV_BUDGET	     "TRACESMITH_BUDGET"  /* parts per million */
+#define TS_ENV_LIGHT	     "TRACESMITH_LIGHT"	  /* 1: light mode */
 #define TS_ENV_DEBUG	     "TRACESMITH_DEBUG"	  /* the library logs to stderr */
 
 #endif

@@ -95,19 +95,21 @@ static int set_number(const char *variable, uint32_t number)
 static int set_environment(const struct options *options, const char *library, const char *socket)
 {
 	uint32_t records = options->records ? options->records : TS_RECORDS_DEFAULT;
+	bool light = options->given & OPTION_LIGHT;
 
 	if (claim(ENV_CUDA, library) < 0) {
 		complain(ENV_CUDA " already names another profiler's library, '%s': unset it first",
 			 getenv(ENV_CUDA));
 		return -EBUSY;
 	}
-	if ((records & TS_RECORD_RANGES) && claim(ENV_NVTX, library) < 0)
+	if (!light && (records & TS_RECORD_RANGES) && claim(ENV_NVTX, library) < 0)
 		complain(ENV_NVTX " is already set to '%s': NVTX ranges are not recorded",
 			 getenv(ENV_NVTX));
 	if (setenv(TS_ENV_INJECT_SOCKET, socket, 1) < 0 ||
 	    set_number(TS_ENV_RECORDS, options->records) < 0 ||
 	    set_number(TS_ENV_STACKS, options->stacks) < 0 ||
-	    set_number(TS_ENV_BUDGET, options->budget_ppm) < 0) {
+	    set_number(TS_ENV_BUDGET, options->budget_ppm) < 0 ||
+	    set_number(TS_ENV_LIGHT, light) < 0) {
 		complain("Not enough memory");
 		return -ENOMEM;
 	}

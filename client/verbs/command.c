@@ -32,9 +32,9 @@ const struct command command_table[] = {
 	  "Example: tsctl ps\n"
 	  "Example: tsctl ps --user alice --sort -peak_bytes\n",
 	  cmd_ps },
-	{ "run", "[--] PROGRAM [ARGUMENT...]", "run a program with exact GPU times", OPTIONS_RECORD,
-	  1, ARGUMENTS_FOREIGN, RECORDS_HELP "Example: tsctl run -- python3 train.py --epochs 3\n",
-	  cmd_run },
+	{ "run", "[--] PROGRAM [ARGUMENT...]", "run a program with exact GPU times",
+	  OPTIONS_RECORD | OPTION_LIGHT, 1, ARGUMENTS_FOREIGN,
+	  RECORDS_HELP "Example: tsctl run -- python3 train.py --epochs 3\n", cmd_run },
 	{ "attach", "PID", "get exact GPU times of a running process",
 	  OPTIONS_RECORD | OPTION_LIGHT | OPTION_WAIT | OPTION_SECCOMP | OPTION_JSON, 1, 1,
 	  RECORDS_HELP "Root may attach to any process, other users to their own.\n"

@@ -296,6 +296,24 @@ void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct a
 	exact_job(session, JOB_ATTACH);
 }
 
+void exact_lighten(struct exact *exact, uint32_t pid, uint64_t started_ticks, uint32_t uid)
+{
+	struct session *session = session_find(exact, pid) ? NULL : session_new(exact, pid);
+
+	if (!session)
+		return;
+	session->unasked = true;
+	session->request = (struct attach_request){
+		.pid = (pid_t)pid,
+		.started_ticks = started_ticks,
+		.library = -1,
+		.wanted = { .light = TS_LIGHT_ALONE },
+		.limited = uid != 0,
+		.uid = uid,
+	};
+	exact_job(session, JOB_ATTACH);
+}
+
 void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct api_target *target)
 {
 	struct session *session = session_find(exact, target->pid);

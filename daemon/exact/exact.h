@@ -27,6 +27,7 @@ struct exact_config {
 	uint32_t slots;	     /* of a ring */
 	bool windows;	     /* budgets are kept by windows */
 	bool inside;	     /* libraries report hot calls themselves, where that is possible */
+	bool never;	     /* and they must not, not even alone */
 	uint32_t budget_ppm; /* of processes that asked for none; 0: none */
 };
 
@@ -61,6 +62,9 @@ void exact_set_budget(struct exact *exact, uint32_t budget_ppm);
 void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct api_attach *request);
 void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct api_target *target);
 
+/* Attaches to the process in light mode, by itself, if its owner could. */
+void exact_lighten(struct exact *exact, uint32_t pid, uint64_t started_ticks, uint32_t uid);
+
 /* The process has ended, or runs another program. */
 void exact_over(struct exact *exact, uint32_t pid);
 
@@ -83,7 +87,7 @@ void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns);
 bool exact_covers(const struct exact *exact, const struct ts_event *event);
 
 /* Of all sessions. */
-void exact_set_inside(struct exact *exact, bool inside);
+void exact_set_inside(struct exact *exact, bool inside, bool never);
 /* Another mean time between two sampled stacks. */
 void exact_sample(struct exact *exact);
 /* A process in light mode runs into probes too often; `first`: it has not been told yet. False: it

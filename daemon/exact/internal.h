@@ -71,6 +71,7 @@ struct session {
 	bool running;  /* the job; otherwise it waits for its turn */
 	bool ended;    /* to be freed when the job is done */
 	bool attached; /* by us, so we unload it again */
+	bool unasked;  /* by us for its price: nobody waits for the answer */
 	bool connected;
 	bool unloadable; /* the library says so */
 	bool gone;	 /* and that it has given everything back */

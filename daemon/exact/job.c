@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/log.h"
 #include "daemon/exact/internal.h"
 
 /* The pool's threads serve queries as well. */
@@ -106,6 +107,9 @@ static void session_injected(struct session *session)
 		session->attached = true;
 	} else {
 		exact->stats.failed++;
+		if (session->unasked)
+			log_info("Process %u stays in windows: %s", session->pid,
+				 remarks_text(&session->why) ?: "");
 	}
 	if (session->connected) {
 		session_met(session);

@@ -198,10 +198,11 @@ void light_choose(struct session *session)
 		settings->light = light_is_wanted(session) ? TS_LIGHT_BESIDE : TS_LIGHT_NEVER;
 }
 
-void exact_set_inside(struct exact *exact, bool inside)
+void exact_set_inside(struct exact *exact, bool inside, bool never)
 {
 	struct session *session;
 
+	exact->config.never = never;
 	if (exact->config.inside == inside)
 		return;
 	exact->config.inside = inside;
@@ -261,6 +262,11 @@ void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
 	session->light.asked = false;
 	if (!session->settings.light) {
 		light_clear(session, told);
+		return;
+	}
+	if (session->exact->config.never && !told->in_place) {
+		light_failed(session, "the settings allow no light mode ('light = never' in "
+				      "[probe])");
 		return;
 	}
 	if (!told->region) {

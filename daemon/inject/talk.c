@@ -75,7 +75,7 @@ static bool peer_is_only(struct peer *peer)
 	if (peer_has_hung_up(older)) {
 		peer_listen(older);
 		peer_end(older);
-		intake_flush(peer->inject->intake, uv_hrtime());
+		intake_reach(peer->inject->intake, uv_hrtime());
 		if (!older->closing)
 			peer_finish(older);
 		return true;

@@ -353,22 +353,16 @@ enum intake_state intake_turn(struct intake *intake, uint64_t now_ns)
 
 /* Without the slack a lane that was read has come to `now_ns`, so all of before may leave. The
  * second round is for those that wait for all others to come so far. */
-static enum intake_state intake_empty(struct intake *intake, uint64_t now_ns, uint32_t budget)
+static enum intake_state intake_empty(struct intake *intake, uint64_t now_ns)
 {
 	enum intake_state state;
 
 	intake->slack_ns = 0;
-	state = intake_rounds(intake, now_ns, 2, budget);
+	state = intake_rounds(intake, now_ns, 2, LIMIT_EVENTS_PER_TURN);
 	intake->slack_ns = LIMIT_INTAKE_SLACK_NS;
 	for (uint32_t i = 0; i < intake->inputs; i++)
 		intake_look(intake, i);
 	return state;
-}
-
-void intake_flush(struct intake *intake, uint64_t now_ns)
-{
-	if (!intake->turning && intake_empty(intake, now_ns, UINT32_MAX) != INTAKE_ASLEEP)
-		intake_wake(intake);
 }
 
 uint64_t intake_reach(struct intake *intake, uint64_t now_ns)
@@ -380,7 +374,7 @@ uint64_t intake_reach(struct intake *intake, uint64_t now_ns)
 		return 0;
 	state = intake_turn(intake, now_ns);
 	if (state != INTAKE_MORE)
-		state = intake_empty(intake, now_ns, LIMIT_EVENTS_PER_TURN);
+		state = intake_empty(intake, now_ns);
 	if (state != INTAKE_ASLEEP)
 		intake_wake(intake);
 	if (state != INTAKE_MORE && !intake->stats.holding)

@@ -120,10 +120,9 @@ static inline bool intake_lane_holds(const struct intake_lane *lane)
 
 /* Reads each input once or more; the most urgent of what they say. */
 enum intake_state intake_turn(struct intake *intake, uint64_t now_ns);
-/* All that was handed over before `now_ns` is given. Not from within a turn: does nothing then. */
-void intake_flush(struct intake *intake, uint64_t now_ns);
-/* The same, but a turn's worth of records at most, as a full ring takes seconds on a slow host. All
- * that was handed over before the time that it returns is given. */
+/* All that was handed over before the time that it returns is given: `now_ns`, or an earlier one,
+ * as it reads a turn's worth of records at most, and a full ring takes seconds on a slow host. Not
+ * from within a turn: does nothing then, and returns 0. */
 uint64_t intake_reach(struct intake *intake, uint64_t now_ns);
 
 void intake_stats(const struct intake *intake, struct intake_stats *ret);

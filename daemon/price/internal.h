@@ -18,6 +18,7 @@ struct priced {
 	uint64_t hot_ns; /* the last hot call */
 	bool exact;	 /* records of the exact tier come and go with the links */
 	bool recorded;	 /* they are always there, */
+	bool offered;	 /* to report its hot calls itself, if its budget asks for windows */
 	bool inside;	 /* its hot calls are reported by our library in it */
 	double kept;	 /* and the library itself keeps this budget, 0: none */
 	struct tally tally;

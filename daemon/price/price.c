@@ -263,6 +263,7 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 		config.cold_hit_ns = price->config.hit_ns;
 	config.hit_ns = price_hit_ns(price, tier);
 	priced->inside = tier->inside;
+	priced->offered |= tier->inside;
 	priced->kept = tier->budget;
 	priced_expire(priced, now_ns);
 	given = priced_given(priced);
@@ -311,6 +312,18 @@ static void price_shut(struct price *price, struct priced *priced, const struct 
 		libraries_watch(price->libraries, priced->pid, HOT_CLOSED);
 }
 
+/* Its price is known, and it is not found cheap. */
+static void price_offer(struct price *price, struct priced *priced)
+{
+	const struct watch *watch = &priced->watch;
+
+	if (priced->offered || priced->exact || priced->recorded || watch->phase == WATCH_WHOLE ||
+	    !(watch->config.budget > 0) || watch_is_measuring(watch))
+		return;
+	priced->offered = true;
+	price->callbacks.windows(price->data, priced->pid);
+}
+
 static void price_tick_process(struct price *price, struct priced *priced, uint64_t now_ns)
 {
 	struct price_tier tier;
@@ -325,6 +338,7 @@ static void price_tick_process(struct price *price, struct priced *priced, uint6
 	else
 		price_shut(price, priced, &tier, now_ns);
 	price_take_cycle(price, priced);
+	price_offer(price, priced);
 	/* What changes a row wakes a disk: not at every tick. */
 	if (whole && (priced->watch.phase != WATCH_WHOLE ||
 		      now_ns - priced->tally.told_ns >= (uint64_t)REPORT_NS))

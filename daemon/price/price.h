@@ -55,6 +55,8 @@ struct price_callbacks {
 		      const struct watch_cycle *cycle);
 	/* The exact tier recorded all of these hot calls lately, outside of cycles. */
 	void (*whole)(void *data, uint32_t pid, uint64_t now_ns, uint64_t hits);
+	/* Its budget has it watched in windows; once. It may be asked to report its hot calls. */
+	void (*windows)(void *data, uint32_t pid);
 	/* The price of the process, when it has changed, at most once a second. */
 	void (*price)(void *data, uint32_t pid, const struct price_told *told);
 };

@@ -53,7 +53,7 @@ struct probe_callbacks {
 /* -EOPNOTSUPP: the kernel is too old; -EPERM: no permission. Logs what is missing. */
 int probe_new(uv_loop_t *loop, struct intake *intake, const struct probe_config *config,
 	      const struct probe_callbacks *callbacks, void *data, struct probe **ret);
-/* What is still in the ring is not read: intake_flush() does. */
+/* What is still in the ring is not read: intake_reach() does. */
 void probe_close(struct probe *probe, void (*closed)(void *data));
 /* When it is closed, and no thread attaches any more. */
 struct probe *probe_free(struct probe *probe);

@@ -121,6 +121,7 @@ static int measure(struct turn *turn, struct probe *probe, struct probe_config *
 {
 	double off[ROUNDS], on[ROUNDS], base, probed;
 	struct probe_library *library;
+	uint64_t now_ns;
 
 	config->samples_per_s = row->stacks_per_s;
 	config->pid_count = row->pid ? 1 : 0;
@@ -132,7 +133,9 @@ static int measure(struct turn *turn, struct probe *probe, struct probe_config *
 			return -1;
 		received = 0;
 		on[i] = loop(row, row->depth);
-		intake_flush(turn->intake, uv_hrtime());
+		now_ns = uv_hrtime();
+		while (intake_reach(turn->intake, now_ns) < now_ns)
+			continue;
 		if (!row->pid && received != CALLS)
 			fprintf(stderr, "%s: %lu of %d calls seen\n", row->name, received, CALLS);
 		probe_detach(library);

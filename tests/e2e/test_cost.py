@@ -198,6 +198,26 @@ class Cost(tracesmith.Case):
         self.assertRegex(err, "is stopped, so it has no pace")
 
 
+class Auto(Cost):
+    settings = "light = auto\n"
+    for name in [name for name in dir(Cost) if name.startswith("test_")]:
+        locals()[name] = None
+    del name
+
+    def tier(self, pid):
+        return next((row["tier"] for row in self.daemon.query("ps") if row["pid"] == pid), None)
+
+    def test_who_would_be_watched_in_windows_reports_its_calls(self):
+        """By itself, and not again once somebody has detached it."""
+        process = self.start("--calls", 20)
+        wait_for("light mode", lambda: self.tier(process.pid) == "light", 2 * tracesmith.DEADLINE)
+        wait_for("its price", lambda: self.probes(process.pid)["hit_ns"] == 100)
+        self.assertEqual(self.probes(process.pid)["watched"], MILLION)
+        self.assertEqual(self.daemon.ctl("detach", process.pid).code, 0)
+        wait_for("windows", lambda: 0 < self.probes(process.pid)["watched"] < MILLION, 2 * tracesmith.DEADLINE)
+        self.assertEqual(self.tier(process.pid), "probe")
+
+
 class OtherUsers(tracesmith.Case):
     """Whoever may use the daemon sees what everybody pays, and changes it for their own processes."""
     settings = "[daemon]\ncontrol_group = nogroup\n"

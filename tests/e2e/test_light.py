@@ -276,6 +276,19 @@ class Light(tracesmith.Case):
         self.detach(process.pid)
         self.assert_untouched(process.pid)
 
+    def test_a_program_is_run_with_it(self):
+        """Its calls are counted from the first one on: those before the library is ready by the probes."""
+        environment = {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(tracesmith.library()), "FAKE_CUDA_TIME_SCALE": "0",
+                       "TRACESMITH_SOCKET": self.daemon.socket}
+        process = subprocess.Popen([os.path.join(tracesmith.BUILD, "tsctl"), "run", "--light", tracesmith.workload_path("rate"),
+                                    "--rate", "1000", "--threads", "2", "--stop"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True, env=environment)
+        self.addCleanup(self.end, process)
+        wait_for("light mode", lambda: self.tier(process.pid) == "light")
+        before = self.launches(process.pid)
+        wait_for("launches", lambda: self.launches(process.pid) > before + 1000)
+        self.check_launches(process)
+
     def test_another_daemon_goes_on(self):
         process = self.busy("--rate", 10000)
         self.attach(process.pid)

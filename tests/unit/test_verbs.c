@@ -66,7 +66,7 @@ static void read_file(const char *path, char text[SAID_MAX])
 
 static pid_t start(struct place *place, char *const words[])
 {
-	char *argv[16] = { "tsctl", "--socket", place->server->path };
+	char *argv[24] = { "tsctl", "--socket", place->server->path };
 	pid_t pid;
 
 	for (int i = 0; words[i]; i++)
@@ -313,13 +313,14 @@ static void test_run_becomes_the_program(void **state)
 	put_library(place, "lib/tracesmith/" TS_INJECT_LIBRARY);
 	listen_for_libraries(place);
 	status = RUN(place, "run", "--stacks", "all", "--records", "kernels", "--budget", "1%",
-		     "sh", "-c",
+		     "--light", "sh", "-c",
 		     "echo $CUDA_INJECTION64_PATH $NVTX_INJECTION64_PATH; "
 		     "echo $TRACESMITH_INJECT_SOCKET; "
-		     "echo $TRACESMITH_RECORDS $TRACESMITH_STACKS $TRACESMITH_BUDGET $1; exit 7",
+		     "echo $TRACESMITH_RECORDS $TRACESMITH_STACKS $TRACESMITH_BUDGET "
+		     "$TRACESMITH_LIGHT $1; exit 7",
 		     "--json", "--json");
 	snprintf(expected, sizeof(expected),
-		 "%s/lib/tracesmith/" TS_INJECT_LIBRARY "\n%s/inject.sock\n1 3 10000 --json\n",
+		 "%s/lib/tracesmith/" TS_INJECT_LIBRARY "\n%s/inject.sock\n1 3 10000 1 --json\n",
 		 place->server->store->directory, place->server->store->directory);
 	assert_string_equal(place->said, expected);
 	assert_string_equal(place->complained, "");
