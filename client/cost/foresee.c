@@ -40,19 +40,20 @@ static bool fits_whole(const struct cost_part *part, int64_t budget)
 }
 
 /* As the daemon keeps a budget: on the safe side of the middle, and after what calls that are
- * always watched cost. False: it is out of reach. */
+ * always watched cost. False: it is out of reach, so that windows come as seldom as they may. */
 static bool foresee_budget(const struct cost_part *part, int64_t budget, struct foreseen *ret)
 {
 	const struct cost_share *whole = &part->whole;
 	double middle = (double)(whole->middle > part->cold ? whole->middle - part->cold : 0);
 	double high = (double)(whole->high - part->cold), watched = 1;
 	double judged = whole->measured ? (middle + high) / 2 : middle;
+	bool reached;
 
 	if (!fits_whole(part, budget))
 		watched = share_within((double)(budget - part->cold) / COST_PPM, judged / COST_PPM,
 				       0);
-	if (watched < WATCHED_MIN)
-		return false;
+	reached = watched >= WATCHED_MIN;
+	watched = reached ? watched : WATCHED_MIN;
 	*ret = (struct foreseen){
 		.kind = FORESEEN_BUDGET,
 		.budget = budget,
@@ -67,7 +68,7 @@ static bool foresee_budget(const struct cost_part *part, int64_t budget, struct 
 			 (double)budget / COST_PERCENT_PPM);
 	else
 		snprintf(ret->setting, sizeof(ret->setting), "none");
-	return true;
+	return reached;
 }
 
 static size_t foresee_budgets(const struct cost *cost, const struct cost_part *part,
@@ -78,8 +79,8 @@ static size_t foresee_budgets(const struct cost *cost, const struct cost_part *p
 	bool other = !exact && cost->setting_known && cost->setting != cost->budget;
 	size_t count = 0;
 
-	if (other && foresee_budget(part, cost->setting, &ret[count])) {
-		ret[count].budget = cost->setting;
+	if (other) {
+		foresee_budget(part, cost->setting, &ret[count]);
 		snprintf(ret[count++].setting, sizeof(ret->setting), "default");
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {

@@ -103,6 +103,9 @@ static void the_budget_of_the_settings_is_offered_by_its_name(void **state)
 	cost.setting = 0;
 	assert_int_equal(foresee(&cost, "default")->watched, 1000000);
 	assert_null(foresee(&cost, "none"));
+	/* Cold calls alone cost more. */
+	cost.setting = 1000;
+	assert_int_equal(foresee(&cost, "default")->watched, 10000);
 	cost.setting = cost.budget;
 	assert_null(foresee(&cost, "default"));
 }
