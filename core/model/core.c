@@ -85,6 +85,8 @@ static void core_share_out(struct core *core)
 		[CORE_SHARE_NAMES] = config->max_names * NAMES_FACTOR,
 		[CORE_SHARE_CALLS] = config->max_rollups,
 		[CORE_SHARE_WORK] = config->max_rollups,
+		[CORE_SHARE_WAITING] = config->max_waiting,
+		[CORE_SHARE_EDGES] = config->max_edges,
 	};
 
 	for (int i = 0; i < CORE_SHARES; i++)

@@ -52,13 +52,6 @@ static struct ticket *ticket_find(const struct exact *exact, uint32_t correlatio
 	return map_get(&exact->ticket_by_correlation, ticket_key(correlation));
 }
 
-static void correlate_hold(struct core *core, struct exact *exact, int by)
-{
-	assert_invariant(by > 0 || (exact->held >= (uint32_t)-by && core->waiting >= exact->held));
-	exact->held += (uint32_t)by;
-	core->waiting += (uint32_t)by;
-}
-
 static void ticket_list(struct core *core, struct ticket *ticket, struct list *list)
 {
 	list_remove(&ticket->link);
@@ -105,14 +98,14 @@ static void ticket_free(struct core *core, struct exact *exact, struct ticket *t
 	list_remove(&ticket->link);
 	list_remove(&ticket->in_caller);
 	pool_put(&core->ticket_pool, ticket);
-	correlate_hold(core, exact, -1);
+	exact_hold(core, exact, -1);
 }
 
 static void answer_free(struct core *core, struct exact *exact, struct answer *answer)
 {
 	list_remove(&answer->link);
 	pool_put(&core->answer_pool, answer);
-	correlate_hold(core, exact, -1);
+	exact_hold(core, exact, -1);
 }
 
 /* No call was found: what waits for it leaves without. */
@@ -127,31 +120,34 @@ static void ticket_expire(struct core *core, struct exact *exact, struct ticket 
 	ticket_free(core, exact, ticket);
 }
 
-/* The least valuable one. */
-static struct ticket *ticket_victim(const struct exact *exact)
-{
-	const struct list *lists[] = { &exact->done, &exact->waiting, &exact->fresh };
-
-	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-		if (!list_empty(lists[i]))
-			return list_first(lists[i], struct ticket, link);
-	return NULL;
-}
-
-/* No process gets more than half of the room; at its limit it evicts its own. `spare` is not
- * evicted. */
-static bool correlate_make_room(struct core *core, struct exact *exact, const struct ticket *spare)
+/* Who has to make room for one more of a process, NULL: nobody. No process gets more than half;
+ * when all is full, the user who has most pays. */
+static struct exact *correlate_payer(struct core *core, struct exact *exact)
 {
 	uint32_t max = core->config.max_waiting;
+	struct exact *biggest;
 
-	while (exact->held >= (max + 1) / 2 || core->waiting >= max) {
-		struct ticket *victim = ticket_victim(exact);
+	if (exact->held >= (max + 1) / 2)
+		return exact;
+	if (core->waiting < max)
+		return NULL;
+	biggest = exact_biggest(core, CORE_SHARE_WAITING);
+	return biggest && exact_victim(biggest) ? biggest : exact;
+}
 
-		if (!victim || victim == spare || victim->link.prev != &exact->done)
-			loss_count(core, exact->process, LOSS_LIMIT);
+/* `spare` is not evicted. */
+static bool correlate_make_room(struct core *core, struct exact *exact, const struct ticket *spare)
+{
+	struct exact *payer;
+
+	while ((payer = correlate_payer(core, exact))) {
+		struct ticket *victim = exact_victim(payer);
+
+		if (!victim || victim == spare || victim->link.prev != &payer->done)
+			loss_count(core, payer->process, LOSS_LIMIT);
 		if (!victim || victim == spare)
 			return false;
-		ticket_expire(core, exact, victim);
+		ticket_expire(core, payer, victim);
 	}
 	return true;
 }
@@ -173,7 +169,7 @@ static struct ticket *ticket_add(struct core *core, struct exact *exact, uint32_
 	list_init(&ticket->link);
 	list_init(&ticket->in_caller);
 	list_init(&ticket->answers);
-	correlate_hold(core, exact, 1);
+	exact_hold(core, exact, 1);
 	return ticket;
 }
 
@@ -453,7 +449,7 @@ static bool correlate_wait(struct core *core, struct exact *exact, struct ticket
 	answer->event = *event;
 	answer->swept = answer_sweep_early(core, exact, event);
 	list_append(&ticket->answers, &answer->link);
-	correlate_hold(core, exact, 1);
+	exact_hold(core, exact, 1);
 	return true;
 }
 
@@ -548,7 +544,7 @@ uint64_t correlate_end(struct core *core, struct exact *exact, uint64_t until_ns
 	list_for_each(ticket, &exact->waiting, link)
 		if (ticket->called)
 			ticket_match(core, exact, ticket);
-	while ((ticket = ticket_victim(exact)))
+	while ((ticket = exact_victim(exact)))
 		ticket_expire(core, exact, ticket);
 	while ((ticket = list_first(&exact->joined, struct ticket, link)))
 		ticket_free(core, exact, ticket);

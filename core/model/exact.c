@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
+#include "core/base/invariant.h"
 #include "core/base/time.h"
 #include "core/model/caller.h"
 #include "core/model/correlate.h"
@@ -377,6 +379,48 @@ void exact_gone(struct core *core, struct process *process, uint64_t time_ns)
 	exact_stop(core, exact, time_ns);
 	if (exact->ended_ns)
 		process_end(core, process, exact->ended_ns, exact->exit_code);
+}
+
+void exact_hold(struct core *core, struct exact *exact, int by)
+{
+	struct quota *share = &core->share[CORE_SHARE_WAITING];
+
+	assert_invariant(by > 0 || (exact->held >= (uint32_t)-by && core->waiting >= exact->held));
+	exact->held += (uint32_t)by;
+	core->waiting += (uint32_t)by;
+	if (by > 0)
+		quota_charge(share, exact->process->row.user, (uint64_t)by);
+	else
+		quota_give(share, exact->process->row.user, (uint64_t)-by);
+}
+
+struct ticket *exact_victim(const struct exact *exact)
+{
+	const struct list *lists[] = { &exact->done, &exact->waiting, &exact->fresh };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		if (!list_empty(lists[i]))
+			return list_first(lists[i], struct ticket, link);
+	return NULL;
+}
+
+static uint64_t exact_amount(const struct exact *exact, int share)
+{
+	return share == CORE_SHARE_EDGES ? exact->sweep.edges.count : exact->held;
+}
+
+struct exact *exact_biggest(struct core *core, int share)
+{
+	struct exact *exact, *biggest = NULL;
+	uint32_t user;
+
+	if (!quota_biggest(&core->share[share], &user))
+		return NULL;
+	list_for_each(exact, &core->exacts, link)
+		if (exact->process->row.user == user &&
+		    (!biggest || exact_amount(exact, share) > exact_amount(biggest, share)))
+			biggest = exact;
+	return biggest;
 }
 
 void exact_end(struct core *core, struct process *process, uint64_t time_ns)

@@ -9,6 +9,7 @@
 
 struct caller;
 struct process;
+struct ticket;
 
 /* A period in which something is left out. */
 struct exact_gap {
@@ -87,6 +88,12 @@ void exact_checkpoint(struct core *core, uint64_t now_ns);
 /* Lets everything that waits leave. */
 void exact_flush(struct core *core, uint64_t now_ns);
 void exact_free(struct core *core, struct process *process);
+/* So many more, or fewer, records and calls of it wait. */
+void exact_hold(struct core *core, struct exact *exact, int by);
+/* The least valuable of those that wait, NULL: there is none. */
+struct ticket *exact_victim(const struct exact *exact);
+/* Of the user who has most of an enum core_share, the process that has most. NULL: nobody. */
+struct exact *exact_biggest(struct core *core, int share);
 
 /* Handlers of records, see core.c. */
 int exact_collect(struct core *core, struct process *process, const struct ts_event *event);

@@ -33,6 +33,9 @@ enum core_share {
 	CORE_SHARE_NAMES,
 	CORE_SHARE_CALLS, /* rows of rollups, until the checkpoint */
 	CORE_SHARE_WORK,
+	/* Taken away again from whoever has most. */
+	CORE_SHARE_WAITING,
+	CORE_SHARE_EDGES,
 	CORE_SHARES
 };
 

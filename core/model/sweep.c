@@ -22,6 +22,11 @@
 /* How many recent lanes to search for one of a stream that is gone. */
 #define SWEEP_TRIES 256
 
+static struct process *sweep_process(struct sweep *sweep)
+{
+	return list_item(sweep, struct exact, sweep)->process;
+}
+
 /* There is one. */
 static void sweep_pass_first(struct core *core, struct sweep *sweep)
 {
@@ -29,26 +34,45 @@ static void sweep_pass_first(struct core *core, struct sweep *sweep)
 
 	assert_invariant(core->edges > 0 && edge.time_ns >= sweep->settled_ns);
 	core->edges--;
+	quota_give(&core->share[CORE_SHARE_EDGES], sweep_process(sweep)->row.user, 1);
 	sweep->settled_ns = edge.time_ns;
 	edge_pass(core, &edge);
 }
 
-/* At the limit the earliest pass before their time. No process has more than half of the room. */
+static struct sweep *sweep_biggest(struct core *core)
+{
+	struct exact *biggest = exact_biggest(core, CORE_SHARE_EDGES);
+
+	return biggest ? &biggest->sweep : NULL;
+}
+
+static bool sweep_can_pass(const struct core *core, const struct sweep *sweep)
+{
+	const struct edge *first = sweep ? edges_first(&sweep->edges) : NULL;
+
+	return first && first->time_ns <= core->now_ns;
+}
+
+/* At the limit the earliest pass before their time, of the process that has half of the room, else
+ * of the user who has most. */
 static bool sweep_make_room(struct core *core, struct exact *exact, uint32_t more)
 {
-	struct sweep *sweep = &exact->sweep;
 	uint32_t max = core->config.max_edges;
-	const struct edge *first;
 
-	while (sweep->edges.count + more > max / 2 || core->edges + more > max) {
-		first = edges_first(&sweep->edges);
-		if (!first || first->time_ns > core->now_ns) {
+	for (;;) {
+		struct sweep *payer = &exact->sweep;
+
+		if (payer->edges.count + more <= max / 2 && core->edges + more <= max)
+			return true;
+		if (payer->edges.count + more <= max / 2 &&
+		    sweep_can_pass(core, sweep_biggest(core)))
+			payer = sweep_biggest(core);
+		if (!sweep_can_pass(core, payer)) {
 			loss_count(core, exact->process, LOSS_LIMIT);
 			return false;
 		}
-		sweep_pass_first(core, sweep);
+		sweep_pass_first(core, payer);
 	}
-	return true;
 }
 
 /* False: no memory. */
@@ -69,6 +93,7 @@ static bool sweep_push(struct core *core, struct exact *exact, uint64_t time_ns,
 		return false;
 	}
 	core->edges++;
+	quota_charge(&core->share[CORE_SHARE_EDGES], exact->process->row.user, 1);
 	return true;
 }
 
@@ -385,6 +410,7 @@ void sweep_end(struct core *core, struct exact *exact, uint64_t until_ns, uint64
 	if (time_ns < until_ns)
 		time_ns = until_ns;
 	core->edges -= sweep->edges.count;
+	quota_give(&core->share[CORE_SHARE_EDGES], exact->process->row.user, sweep->edges.count);
 	sweep_empty(sweep);
 	list_for_each(lane, &sweep->lanes, link)
 		state_set(core, &lane->state, STATE_NONE, until_ns);

@@ -317,7 +317,7 @@ static inline void fixture_restart(const struct core_config *config)
 #define STORY(function) cmocka_unit_test_setup_teardown(function, fixture_begin, fixture_end)
 
 /* Whom events are from; tests change it. */
-static uint32_t pid = 100, tid = 100;
+static uint32_t pid = 100, tid = 100, fixture_uid;
 
 static int give(const struct ts_event *event)
 {
@@ -331,6 +331,7 @@ static struct ts_event process_event(uint16_t kind, uint64_t time_ns, uint64_t s
 	struct ts_event event = { .kind = kind, .tgid = pid, .tid = tid, .start_ns = time_ns };
 
 	event.process.started_ns = started_ns;
+	event.process.uid = fixture_uid;
 	memcpy(event.process.comm, "program", 8);
 	return event;
 }

@@ -2,7 +2,7 @@
  * is counted as his own. */
 #include "core/model/model.h" /* before the fixture's `core` */
 
-#include "core_fixture.h"
+#include "exact_fixture.h"
 
 #define GREEDY 1001 /* its process, and those after it */
 #define HONEST 500
@@ -124,6 +124,35 @@ static void rows_of_one_users_stacks_leave_room_for_anothers(void **state)
 	assert_true(losses_of(GREEDY) > 0);
 }
 
+/* Two processes of one user have half each: a third one, of another user, has room all the same. */
+static void exact_records_of_one_user_leave_room_for_anothers(void **state)
+{
+	struct core_config config = fixture_config();
+
+	config.max_waiting = 20;
+	fixture_restart(&config);
+	for (pid = 300; pid < 302; pid++) {
+		begin_exact();
+		for (uint32_t i = 1; i <= 100; i++)
+			kernel(i, 1000 * MS + i, 1000 * MS + i + 1, i);
+	}
+	assert_int_equal(stats().waiting, 20);
+	pid = 200;
+	fixture_uid = 7;
+	begin_exact();
+	fixture_uid = 0;
+	launch(1010 * MS, S1);
+	call_record(5, FN_LAUNCH, 1011 * MS, 1012 * MS);
+	kernel(5, 1020 * MS, 1030 * MS, N1);
+	core_checkpoint(core, 1031 * MS);
+	for (size_t i = 0; i < seen.losses; i++)
+		assert_true(seen.loss[i].reason != LOSS_LIMIT ||
+			    seen.loss[i].process != core_process_by_pid(core, pid)->id);
+	pass_until(5000 * MS);
+	pid = 100;
+	assert_int_equal(op_at(1010 * MS)->flags, OP_EXACT | OP_RETURNED);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
@@ -132,6 +161,7 @@ int main(void)
 		TEST(many_processes_of_one_user_are_one_user),
 		TEST(nothing_is_held_after_the_end),
 		TEST(rows_of_one_users_stacks_leave_room_for_anothers),
+		TEST(exact_records_of_one_user_leave_room_for_anothers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
