@@ -13,12 +13,17 @@
 
 #define PAGE_BYTES 4096
 
-struct thread {
-	struct task_registers at;
+struct copy {
+	struct walk_registers at;
 	uint8_t *stack; /* in `bytes`; NULL: it could not be read */
 	size_t size;
+};
+
+struct thread {
+	uint64_t switches; /* at the first look */
+	struct copy first, later;
 	struct native_stack found;
-	struct native_frame frame[LIMIT_NATIVE_FRAMES];
+	struct native_frame frame[LIMIT_NATIVE_FRAMES], later_frame[LIMIT_NATIVE_FRAMES];
 };
 
 struct native {
@@ -91,54 +96,53 @@ static size_t room_for(const struct native *native, size_t wanted)
 }
 
 /* Up to the end of the mapping, which is the stack's: a read ends where nothing is mapped. */
-static void copy_stack(struct native *native, struct thread *thread)
+static void copy_stack(struct native *native, struct copy *copy)
 {
 	size_t room = room_for(native, LIMIT_NATIVE_STACK);
 	struct iovec here = { native->bytes + native->used, room };
-	struct iovec there = { (void *)(uintptr_t)thread->at.sp, room };
+	struct iovec there = { (void *)(uintptr_t)copy->at.sp, room };
 	ssize_t n;
 
-	if (thread->at.sp > UINT64_MAX - room)
+	if (copy->at.sp > UINT64_MAX - room)
 		return;
 	n = process_vm_readv((pid_t)native->pid, &here, 1, &there, 1, 0);
 	if (n <= 0)
 		return;
-	thread->stack = here.iov_base;
-	thread->size = (size_t)n;
+	copy->stack = here.iov_base;
+	copy->size = (size_t)n;
 	native->used += ((size_t)n + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 	if (native->used > LIMIT_NATIVE_BYTES)
 		native->used = LIMIT_NATIVE_BYTES;
 }
 
-static void take_sample(struct native *native, struct thread *thread)
+static void take_sample(struct native *native, uint32_t tid, struct copy *copy)
 {
 	uint8_t *stack = native->bytes + native->used;
-	struct walk_registers at;
 
 	if (room_for(native, SAMPLE_STACK_MAX) < SAMPLE_STACK_MAX ||
-	    sample_thread(thread->at.tid, stack, &at, &thread->size) < 0)
+	    sample_thread(tid, stack, &copy->at, &copy->size) < 0)
 		return;
-	thread->stack = stack;
-	thread->at.pc = at.pc;
-	thread->at.sp = at.sp;
-	thread->at.bp = at.bp;
-	thread->found.sampled = true;
+	copy->stack = stack;
 	native->used += SAMPLE_STACK_MAX;
 }
 
 static void read_thread(struct native *native, const struct task_registers *seen, bool sample,
 			struct thread *thread)
 {
-	thread->stack = NULL;
-	thread->size = 0;
+	struct copy *copy = &thread->first;
+
+	*copy = thread->later = (struct copy){ 0 };
 	if (!seen)
 		return;
-	thread->at = *seen;
+	thread->switches = seen->switches_before;
 	if (seen->on_cpu || sample)
-		take_sample(native, thread);
-	if (!seen->on_cpu && !thread->stack)
-		copy_stack(native, thread);
-	thread->found.changed = !thread->stack;
+		take_sample(native, seen->tid, copy);
+	thread->found.sampled = copy->stack;
+	if (!seen->on_cpu && !copy->stack) {
+		copy->at = (struct walk_registers){ seen->pc, seen->sp, seen->bp };
+		copy_stack(native, copy);
+	}
+	thread->found.changed = !copy->stack;
 }
 
 int native_begin(struct native *native, const uint32_t *tid, size_t count, bool sample)
@@ -157,7 +161,9 @@ int native_begin(struct native *native, const uint32_t *tid, size_t count, bool 
 	for (size_t i = 0; i < native->count; i++) {
 		struct thread *thread = &native->thread[i];
 
-		thread->found = (struct native_stack){ .tid = tid[i], .frame = thread->frame };
+		thread->found = (struct native_stack){ .tid = tid[i],
+						       .frame = thread->frame,
+						       .later = thread->later_frame };
 		read_thread(native, find_seen(native, seen, tid[i]), sample, thread);
 	}
 	return 0;
@@ -166,7 +172,7 @@ int native_begin(struct native *native, const uint32_t *tid, size_t count, bool 
 /* What a walk needs to know. */
 struct walking {
 	struct native *native;
-	const struct thread *thread;
+	const struct copy *from;
 	struct native_frame *frame;
 	size_t count;
 };
@@ -181,8 +187,8 @@ static int find_rule(void *data, uint64_t pc, bool returned, struct rule *ret)
 static bool find_word(void *data, uint64_t at, uint64_t *ret)
 {
 	const struct walking *walking = data;
-	const struct walk_copy copy = { walking->thread->at.sp, walking->thread->stack,
-					walking->thread->size };
+	const struct walk_copy copy = { walking->from->at.sp, walking->from->stack,
+					walking->from->size };
 
 	return walk_copy_word(&copy, at, ret);
 }
@@ -194,75 +200,96 @@ static void on_frame(void *data, uint64_t sp)
 	walking->frame[walking->count++].sp = sp;
 }
 
-static void walk_thread(struct native *native, struct thread *thread)
+static void walk_stack(struct native *native, const struct copy *from, struct native_frame *frame,
+		       struct walk *ret)
 {
-	struct walking walking = { native, thread, thread->frame, 0 };
+	struct walking walking = { native, from, frame, 0 };
 	const struct walk_source source = {
 		.data = &walking, .rule = find_rule, .word = find_word, .frame = on_frame
 	};
-	const struct walk_registers at = { thread->at.pc, thread->at.sp, thread->at.bp };
 	uint64_t pc[LIMIT_NATIVE_FRAMES];
+
+	*ret = (struct walk){ 0 };
+	if (!from->stack)
+		return;
+	walk(&source, from->at, false, pc, LIMIT_NATIVE_FRAMES, ret);
+	for (uint32_t i = 0; i < ret->count; i++)
+		frame[i] = (struct native_frame){ .pc = pc[i], .sp = frame[i].sp };
+}
+
+static void walk_thread(struct native *native, struct thread *thread)
+{
 	struct walk walked;
 
-	if (!thread->stack)
-		return;
-	walk(&source, at, false, pc, LIMIT_NATIVE_FRAMES, &walked);
-	for (uint32_t i = 0; i < walked.count; i++)
-		thread->frame[i] = (struct native_frame){ .pc = pc[i], .sp = thread->frame[i].sp };
+	walk_stack(native, &thread->later, thread->later_frame, &walked);
+	thread->found.later_count = walked.count;
+	walk_stack(native, &thread->first, thread->frame, &walked);
 	thread->found.count = walked.count;
 	thread->found.end = walked.end;
 	thread->found.linked = walked.linked;
 }
 
 /* Of a return address, the call before it. */
-static int place_of(const struct native *native, const struct thread *thread, size_t i,
+static int place_of(const struct native *native, const struct native_frame *frame, size_t i,
 		    struct image_place *ret)
 {
-	return images_find(&native->images, thread->frame[i].pc - (i > 0), ret);
+	return images_find(&native->images, frame[i].pc - (i > 0), ret);
+}
+
+static size_t add_places(const struct native *native, const struct native_frame *frame,
+			 size_t count, struct image_place *place)
+{
+	size_t added = 0;
+
+	for (size_t i = 0; i < count; i++)
+		added += place_of(native, frame, i, &place[added]) == 0;
+	return added;
 }
 
 static int find_names(struct native *native)
 {
 	_cleanup_(freep) struct image_place *place = NULL;
-	size_t count = 0;
+	const struct native_stack *found;
+	size_t count = 1;
 
-	for (size_t i = 0; i < native->count; i++)
-		count += native->thread[i].found.count;
-	place = calloc(count ? count : 1, sizeof(*place));
+	for (size_t i = 0; i < native->count; i++) {
+		found = &native->thread[i].found;
+		count += found->count + found->later_count;
+	}
+	place = calloc(count, sizeof(*place));
 	if (!place)
 		return -ENOMEM;
 	count = 0;
-	for (size_t i = 0; i < native->count; i++)
-		for (size_t k = 0; k < native->thread[i].found.count; k++)
-			count += place_of(native, &native->thread[i], k, &place[count]) == 0;
+	for (size_t i = 0; i < native->count; i++) {
+		found = &native->thread[i].found;
+		count += add_places(native, found->frame, found->count, place + count);
+		count += add_places(native, found->later, found->later_count, place + count);
+	}
 	return images_name(&native->images, place, count);
 }
 
-static void set_names(const struct native *native, struct thread *thread)
+static void set_names(const struct native *native, struct native_frame *frame, size_t count)
 {
 	struct image_place place;
 
-	for (size_t i = 0; i < thread->found.count; i++) {
-		struct native_frame *frame = &thread->frame[i];
-
-		if (place_of(native, thread, i, &place) < 0)
+	for (size_t i = 0; i < count; i++) {
+		if (place_of(native, frame, i, &place) < 0)
 			continue;
-		frame->file = images_path(&native->images, place.image);
-		frame->offset = place.offset;
-		frame->function = images_function(&native->images, place);
+		frame[i].file = images_path(&native->images, place.image);
+		frame[i].offset = place.offset;
+		frame[i].function = images_function(&native->images, place);
 	}
 }
 
-/* A sampled one has no counts to compare; whether it goes on with what it did is for the next
- * sample to tell. */
+/* A sampled one has no counts to compare. */
 static bool has_changed(const struct thread *thread, const struct task_registers *now)
 {
 	if (thread->found.sampled)
 		return false;
-	return !now || now->on_cpu || now->switches_after != thread->at.switches_before;
+	return !now || now->on_cpu || now->switches_after != thread->switches;
 }
 
-int native_end(struct native *native, const struct native_stack **ret)
+int native_end(struct native *native, bool again, const struct native_stack **ret)
 {
 	size_t seen;
 	int r = look_at(native->look, native->pid, native->seen, LIMIT_STACK_THREADS, &seen);
@@ -274,14 +301,20 @@ int native_end(struct native *native, const struct native_stack **ret)
 
 		thread->found.changed |=
 			has_changed(thread, find_seen(native, seen, thread->found.tid));
-		walk_thread(native, thread);
+		if (again && thread->found.sampled)
+			take_sample(native, thread->found.tid, &thread->later);
 	}
+	for (size_t i = 0; i < native->count; i++)
+		walk_thread(native, &native->thread[i]);
 	r = find_names(native);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < native->count; i++) {
-		set_names(native, &native->thread[i]);
-		native->stack[i] = native->thread[i].found;
+		struct native_stack *found = &native->thread[i].found;
+
+		set_names(native, found->frame, found->count);
+		set_names(native, found->later, found->later_count);
+		native->stack[i] = *found;
 	}
 	*ret = native->stack;
 	return 0;

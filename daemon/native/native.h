@@ -32,7 +32,10 @@ struct native_stack {
 	enum ts_stack_end end;
 	bool linked; /* see walk.h */
 	bool sampled;
-	bool changed; /* it did not stay as it was while it was read */
+	/* Of a sampled one: its frames at the end. */
+	struct native_frame *later;
+	size_t later_count; /* 0: it did not run any more, or nobody asked */
+	bool changed;	    /* it did not stay as it was while it was read */
 };
 
 /* Of one process and what it runs now. The look is the caller's. */
@@ -43,8 +46,9 @@ struct native *native_free(struct native *native);
  * those on no CPU, as soon as they are on one. -ESRCH: the process has ended; else as look_at. */
 int native_begin(struct native *native, const uint32_t *tid, size_t count, bool sample);
 /* Whatever is to be of the same moment has been read by now: looks at them again, and finds the
- * frames and their names. Stacks are in the order of `tid` and valid until the next time. */
-int native_end(struct native *native, const struct native_stack **ret);
+ * frames and their names. `again`: samples those once more that were. Stacks are in the order of
+ * `tid` and valid until the next time. */
+int native_end(struct native *native, bool again, const struct native_stack **ret);
 /* No file of the process stays open until it is asked for again. */
 void native_rest(struct native *native);
 

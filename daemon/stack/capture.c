@@ -73,6 +73,37 @@ static int gather_python(struct parts *parts, const struct python_snapshot *snap
 	return r;
 }
 
+static bool is_loop(const struct native_frame *frame)
+{
+	return frame->function && merge_is_loop(frame->function);
+}
+
+/* Where the next loop outwards is, from `end` on. */
+static size_t next_loop(const struct native_frame *frame, size_t end)
+{
+	while (end > 0 && !is_loop(&frame[end - 1]))
+		end--;
+	return end;
+}
+
+/* Python's frames were read between two samples of a running thread. They are those of the first if
+ * it runs in the same loops as then; in the innermost one it may have got on. */
+static bool loops_stay(const struct native_stack *native)
+{
+	size_t a = next_loop(native->frame, native->count);
+	size_t b = next_loop(native->later, native->later_count);
+
+	while (a && b) {
+		const struct native_frame *x = &native->frame[--a], *y = &native->later[--b];
+
+		a = next_loop(native->frame, a);
+		b = next_loop(native->later, b);
+		if (x->sp != y->sp || ((a || b) && x->pc != y->pc))
+			return false;
+	}
+	return a == b;
+}
+
 static int join(struct parts *parts, struct captured *captured)
 {
 	const struct native_stack *native = captured->native;
@@ -88,12 +119,12 @@ static int join(struct parts *parts, struct captured *captured)
 	    VECTOR_ROOM(parts->frame, parts->frame_room, stack.native_count + parts->count + 1) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < stack.native_count; i++)
-		parts->loop[i] =
-			native->frame[i].function && merge_is_loop(native->frame[i].function);
+		parts->loop[i] = is_loop(&native->frame[i]);
 	stack.loop = parts->loop;
 	stack.mark = parts->mark;
 	captured->count = merge(&stack, parts->merged, &uneven);
-	captured->moving |= uneven;
+	captured->moving |= uneven || (captured->has_python && native && native->sampled &&
+				       !loops_stay(native));
 	captured->frame = parts->frame;
 	for (size_t i = 0; i < captured->count; i++) {
 		size_t from = parts->merged[i].index;
@@ -139,7 +170,7 @@ static int read_batch(const struct capture *capture, struct batch *batch,
 	if (r == 0 && capture->python)
 		r = python_take(capture->python, batch->ns_tid, batch->count, snapshot);
 	if (r == 0 && capture->native)
-		r = native_end(capture->native, ret);
+		r = native_end(capture->native, capture->python, ret);
 	batch->cut |= snapshot->cut;
 	return r;
 }

@@ -15,6 +15,7 @@ from tracesmith import wait_for
 
 PYTHON = "/usr/bin/python3"
 PARKED = os.path.join(tracesmith.SOURCE, "tests", "unit", "python_parked.py")
+WAYS = os.path.join(tracesmith.SOURCE, "tests", "e2e", "ways.py")
 SOME = "import time\ndef known_place():\n    time.sleep(1000)\nknown_place()\n"
 # Waits for a stream that does not get on.
 WAITS = """
@@ -85,6 +86,11 @@ class Stack(tracesmith.Case):
         self.early = self.python("-c", WAITS, environment=dict(os.environ, LD_LIBRARY_PATH=libraries))
         wait_for("it to wait", lambda: "cuStreamSynchronize\n" == self.early.stdout.readline())
         super().setUp()
+
+    def python_of(self, python, *arguments):
+        process = subprocess.Popen([python, "-B", *arguments], stdin=subprocess.DEVNULL)
+        self.addCleanup(self.end, process)
+        return process
 
     def sleeper(self, *command):
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
@@ -260,8 +266,7 @@ class Stack(tracesmith.Case):
         pythons = [path for version in ("9", "10", "11", "12", "13")
                    for path in glob.glob(f"/root/.pyenv/versions/3.{version}.[0-9]*/bin/python3")]
         for python in [PYTHON, *pythons]:
-            process = subprocess.Popen([python, "-c", NATIVE], stdin=subprocess.DEVNULL)
-            self.addCleanup(self.end, process)
+            process = self.python_of(python, "-c", NATIVE)
 
             def settled():
                 stack = self.stack(process.pid, "--native")
@@ -288,6 +293,24 @@ class Stack(tracesmith.Case):
             self.assertFalse(all(f["native"] for f in other))
             self.assertRegex(other[-1]["function"], "clone")
             self.end(process)
+            self.all_ways(python)
+
+    def all_ways(self, python):
+        """However Python was called, there is a loop of the interpreter for each time it was entered, and no more."""
+        process = self.python_of(python, WAYS)
+
+        def settled():
+            thread = self.stack(process.pid, "--native")["threads"][0]
+            return [f["function"] for f in thread["frames"] if not f["native"]][:1] == ["leaf"] and \
+                thread["state"] == "sleeping" and thread
+
+        thread = wait_for(f"{python} to sleep", settled)
+        self.assertFalse(thread["moving"] or thread["cut"] or thread["broken"] or thread["native_end"])
+        functions = [frame["function"] or "" for frame in thread["frames"]]
+        self.assertEqual([name for name in functions if name.startswith("_PyEval_EvalFrameDefault")], [])
+        self.assertGreater(functions.count("chain"), 30)
+        self.assertEqual(functions[-1], "_start")
+        self.end(process)
 
     def refusals(self):
         self.refuse(2, "", "0")
@@ -327,7 +350,19 @@ class Stack(tracesmith.Case):
         if process.stdout.readline() != "hangs\n":
             print("SKIPPED: no userfaultfd", file=sys.stderr)
             return
-        self.refuse(1, "cannot be read: its memory or its files have not answered for 3 s", process.pid)
+        environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
+        slow = [subprocess.Popen([os.path.join(tracesmith.BUILD, "tsctl"), "stack", str(process.pid)],
+                                 env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                for _ in range(12)]
+        said = [client.communicate(timeout=tracesmith.DEADLINE)[1] for client in slow]
+        self.assertEqual([client.returncode for client in slow], [1] * len(slow))
+        # One user has half of the places: the others are told at once.
+        late = [text for text in said if "cannot be read: its memory or its files have not answered for 3 s" in text]
+        busy = [text for text in said if "Too many processes are being read at once" in text]
+        self.assertEqual((len(late), len(busy)), (8, 4), said)
+        self.refuse(1, "Too many processes are being read at once", os.getpid())
+        self.end(process)
+        wait_for("the places to be free", lambda: self.daemon.ctl("stack", os.getpid()).code == 0)
         self.assertEqual(self.stack(os.getpid())["comm"], Path("/proc/self/comm").read_text().strip())
         self.assertEqual(self.daemon.ctl("status").code, 0)
 

@@ -245,6 +245,18 @@ static void test_a_huge_table_of_lines_is_left_out(void **state)
 	assert_int_equal(snapshot.frame[0].line, 0);
 }
 
+static void test_tables_of_lines_are_not_gone_through_for_ever(void **state)
+{
+	const uint32_t table_bytes = 4000;
+
+	put(THREAD + 8, THREAD);
+	put(FRAME(1) + 8, FRAME(0));
+	put(TABLE + 16, table_bytes);
+	take();
+	assert_true(snapshot.cut);
+	assert_in_range(snapshot.frame_count, 1, LIMIT_PYTHON_BYTES / table_bytes);
+}
+
 /* Reads before the first walk, and of one: the innermost frame (2), the frames, the innermost
  * again. */
 #define READS_BEFORE 5
@@ -412,6 +424,7 @@ int main(void)
 		TEST(long_names_are_cut),
 		TEST(texts_are_visible_utf8),
 		TEST(a_huge_table_of_lines_is_left_out),
+		TEST(tables_of_lines_are_not_gone_through_for_ever),
 		TEST(a_stack_that_changes_all_the_time_is_moving),
 		TEST(a_frame_that_is_left_during_the_walk_is_moving),
 		TEST(a_generator_without_a_caller_has_just_yielded),
