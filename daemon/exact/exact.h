@@ -84,7 +84,7 @@ void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret)
 void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns);
 
 /* Whether the library reports that call, which a probe has seen too. NULL: no. */
-bool exact_covers(const struct exact *exact, const struct ts_event *event);
+bool exact_covers(struct exact *exact, const struct ts_event *event);
 
 /* Of all sessions. */
 void exact_set_inside(struct exact *exact, bool inside, bool never);

@@ -38,7 +38,7 @@ struct light_session {
 	struct probe_stub *stub;      /* NULL: calls get no stacks from inside */
 	int stub_error;
 	uint32_t stacks; /* enum ts_stacks, that the library takes */
-	struct {
+	struct light_thread {
 		uint32_t theirs, ours;
 	} thread[LIGHT_THREADS];
 	struct light_request request;

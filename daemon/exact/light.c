@@ -424,13 +424,26 @@ static bool span_has(const struct light_span *span, uint64_t time_ns)
 	return from_ns && time_ns >= from_ns && (!until_ns || time_ns < until_ns);
 }
 
-bool exact_covers(const struct exact *exact, const struct ts_event *event)
+/* What a probe saw of a thread has both of its numbers, also when it has ended before the calls
+ * that it has reported itself are read. */
+static void light_learn(struct session *session, const struct ts_event *event)
+{
+	struct light_thread *thread = &session->light.thread[event->ns_tid % LIGHT_THREADS];
+
+	if (session->light.foreign && event->ns_tid)
+		*thread = (struct light_thread){ event->ns_tid, event->tid };
+}
+
+bool exact_covers(struct exact *exact, const struct ts_event *event)
 {
 	const struct function_table *functions;
-	const struct session *session;
+	struct session *session;
 
 	if (!exact || !exact->lights)
 		return false;
+	session = session_find(exact, event->tgid);
+	if (session && event->kind == TS_EVENT_API)
+		light_learn(session, event);
 	/* What the stub's probe saw, the library reports nowhere else. */
 	if (event->flags & TS_EVENT_INSIDE)
 		return false;
@@ -438,7 +451,6 @@ bool exact_covers(const struct exact *exact, const struct ts_event *event)
 	if (event->kind != TS_EVENT_API || event->fn >= functions->count ||
 	    !functions->row[event->fn].hot)
 		return false;
-	session = session_find(exact, event->tgid);
 	if (!session || session->light.stage == LIGHT_NONE)
 		return false;
 	return span_has(&session->light.span, event->start_ns) ||

@@ -494,6 +494,8 @@ class Exact(tracesmith.Case):
         wait_for("it to use CUDA", lambda: self.uses_cuda(pid))
         self.attach(pid)
         self.assert_as_told(pid, self.go(outer))
+        # In there they count from 1.
+        self.assertGreater(self.exact(pid, "min(tid) AS tid", "kind = 'launch'")[0]["tid"], 100)
         self.assertIn("CUDA graph", str(self.detach(pid)["notes"]))
         outer.communicate("\n")
 

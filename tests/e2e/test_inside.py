@@ -55,6 +55,7 @@ class Inside(test_exact.Exact):
             self.assertEqual(process.returncode, 0)
 
     inside = test_light.Light.inside
+    test_own_namespaces = test_exact.Exact.test_own_namespaces
 
     def set(self, settings):
         with open(self.daemon.config, "a") as file:

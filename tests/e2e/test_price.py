@@ -91,10 +91,11 @@ class Known(tracesmith.Case):
 
     def test_a_known_price_is_found(self):
         """The program makes launches with a breakpoint expensive, and knows what that costs it."""
-        process = workload("steps", "--seconds", 25, "--work", 4000, "--price", 4000)
+        process = workload("steps", "--seconds", 600, "--work", 4000, "--price", 4000)
         self.addCleanup(self.end, process)
         wait_for("many turns", lambda: self.turns(process.pid) >= 10, 120)
         told, = of_probes(self.daemon.query("cost", "--pid", process.pid))
+        process.terminate()
         truth = finish(process)
         self.assertEqual(told["measured"], "in place")
         self.assertLessEqual(told["low"], told["cost"])

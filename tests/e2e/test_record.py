@@ -211,14 +211,14 @@ class Record(tracesmith.Case):
 
     def test_daemon_that_is_killed_meanwhile(self):
         recorder = self.start("--all")
-        process = workload("rate", "--kind", "mixed", "--rate", "3000", "--seconds", "8")
+        process = workload("rate", "--kind", "mixed", "--rate", "3000", "--stop")
         wait_for("the process", lambda: self.daemon.known(process.pid))
         for _ in range(2):
             at = os.path.getsize(self.file)
             wait_for("more", lambda: os.path.getsize(self.file) > at + 1000)
             self.daemon.kill()
             self.daemon.start()
-        process.communicate()
+        process.communicate("\n")
         self.settle(process.pid)
         code, err = self.end(recorder)
         self.assertEqual(code, 0, err)
