@@ -62,6 +62,7 @@ struct thread {
 	__u8 returned[PROBE_COPIES_MAX];
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
+	struct pt_regs inside;		/* of the call that the library reports */
 	struct unwinding unwinding;
 	__u64 window_at;	    /* address of `window` in the process */
 	__u64 window[WINDOW_WORDS]; /* a cached piece of its stack */

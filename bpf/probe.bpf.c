@@ -155,7 +155,7 @@ int inside(struct pt_regs *ctx)
 	__u64 cookie = PT_REGS_PARM2(ctx), now = bpf_ktime_get_ns(), began, stack_id, wake;
 	__u32 fn = (__u16)cookie;
 	struct probe_desc *desc = bpf_map_lookup_elem(&descs, &fn);
-	struct pt_regs regs;
+	struct pt_regs *regs;
 	struct thread *thread;
 	struct ts_event *ev;
 	__u16 stack_flags = 0;
@@ -168,12 +168,13 @@ int inside(struct pt_regs *ctx)
 	hit_add(thread, PROBE_HOT, now);
 	if (!thread_is_watched(thread))
 		return 0;
-	if (bpf_probe_read_user(&regs, sizeof(regs), (void *)PT_REGS_PARM1(ctx))) {
+	regs = &thread->inside;
+	if (bpf_probe_read_user(regs, sizeof(*regs), (void *)PT_REGS_PARM1(ctx))) {
 		COUNT(lost_calls);
 		return 0;
 	}
 	began = bpf_ktime_get_ns();
-	stack_id = stack_take(&regs, thread, false, &stack_flags);
+	stack_id = stack_take(regs, thread, false, &stack_flags);
 	walk_add(thread, false, began);
 	if (!stack_id) {
 		stack_flags = TS_EVENT_STACK_LOST;
@@ -182,7 +183,7 @@ int inside(struct pt_regs *ctx)
 	ev = event_reserve(desc->flags, now, &wake);
 	if (!ev)
 		return 0;
-	call_begin(&regs, thread, desc, fn | (cookie & 0xffff0000), now, stack_id, stack_flags, ev);
+	call_begin(regs, thread, desc, fn | (cookie & 0xffff0000), now, stack_id, stack_flags, ev);
 	ev->flags |= TS_EVENT_INSIDE;
 	bpf_ringbuf_submit(ev, wake);
 	return 0;

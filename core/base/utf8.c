@@ -58,7 +58,7 @@ size_t utf8_write(char text[UTF8_LENGTH_MAX], uint32_t code)
 	return length;
 }
 
-static bool accept(const char *text, size_t size, bool controls)
+static bool all_of(const char *text, size_t size, bool controls)
 {
 	uint32_t code;
 	size_t length;
@@ -73,12 +73,12 @@ static bool accept(const char *text, size_t size, bool controls)
 
 bool utf8_valid(const char *text, size_t size)
 {
-	return accept(text, size, true);
+	return all_of(text, size, true);
 }
 
 bool utf8_is_visible(const char *text, size_t size)
 {
-	return accept(text, size, false);
+	return all_of(text, size, false);
 }
 
 size_t utf8_clean(char *out, const char *text, size_t size)

@@ -131,7 +131,9 @@ class File(tracesmith.Case):
 
     def statements(self):
         for statement in STATEMENTS:
-            self.assertTrue(self.assert_same("sql", statement, "--limit", 1000000), statement)
+            # A recording says nothing of whose share of the database it was.
+            without = ["owner"] if "FROM process " in statement else []
+            self.assertTrue(self.assert_same("sql", statement, "--limit", 1000000, without=without), statement)
         for statement in REFUSED:
             store, file = self.both("sql", statement)
             self.assertEqual((store.code, store.err), (file.code, file.err))
