@@ -33,7 +33,7 @@ static void body_honest(int say, int hear, const char *path)
 
 static void write_copies(struct world *world, const char *name, int count)
 {
-	char folder[8];
+	char folder[16];
 
 	for (int i = 0; i < count; i++) {
 		_cleanup_(freep) char *path = NULL;
