@@ -16,7 +16,6 @@
 #include "core/base/array.h"
 
 #define CALLS_MAX	   128
-#define NICE		   5 /* the daemon, and what it watches, have three times the weight */
 #define REFUSE(error)	   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
 #define ALLOW		   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define LOAD(field)	   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
@@ -73,7 +72,6 @@ int confine_resources(const struct confine_bounds *bounds)
 	};
 
 	offer_to_be_killed();
-	setpriority(PRIO_PROCESS, 0, NICE);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct rlimit limit = { rows[i].bound, rows[i].bound };
 

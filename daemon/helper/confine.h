@@ -17,8 +17,8 @@ struct confine_bounds {
 /* Every capability, and the hope of others. */
 int confine_rights(void);
 
-/* More resources than these. No core is dumped, no process started. Where memory or processors are
- * short, the daemon comes first. */
+/* More resources than these. No core is dumped, no process started. Where memory is short, the
+ * kernel takes this process rather than the daemon. */
 int confine_resources(const struct confine_bounds *bounds);
 
 /* Opening files for writing: EACCES, as if it were not permitted. */
