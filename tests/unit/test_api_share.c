@@ -1,0 +1,144 @@
+/* test_api_share: who gets a place for a query, where there are more queries than places. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/api_fixture.h"
+
+#define FOREVER ENDLESS "SELECT count(*) FROM n"
+#define GID	1 /* of GROUP */
+#define PEERS	16
+
+static struct peer peers[PEERS];
+static size_t peer_count;
+
+/* Of this thread alone: libc would change the server's too. */
+static void become(uid_t uid, gid_t gid)
+{
+	assert_int_equal(syscall(SYS_setresgid, -1, gid, -1), 0);
+	assert_int_equal(syscall(SYS_setresuid, -1, uid, -1), 0);
+}
+
+static struct peer *add_peer(void **state, uid_t uid)
+{
+	struct peer *peer = &peers[peer_count++];
+
+	if (uid != getuid())
+		become(uid, GID);
+	*peer = peer_connect(*state);
+	if (uid != getuid()) {
+		assert_int_equal(syscall(SYS_setresuid, -1, getuid(), -1), 0);
+		become(getuid(), getgid());
+	}
+	return peer;
+}
+
+static void ask_forever(void **state, uid_t uid, int count)
+{
+	for (int i = 0; i < count; i++)
+		send_sql(add_peer(state, uid), 1, FOREVER, 0);
+}
+
+static void peers_done(void **state)
+{
+	while (peer_count)
+		peer_done(&peers[--peer_count]);
+	wait_for(*state, "queries", 0);
+}
+
+static void send_list(struct peer *peer, uint64_t id)
+{
+	Tracesmith__V1__ListRequest list = TRACESMITH__V1__LIST_REQUEST__INIT;
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+
+	request.id = id;
+	request.body_case = TRACESMITH__V1__REQUEST__BODY_LIST;
+	request.list = &list;
+	peer_send(peer, &request);
+}
+
+static void a_quick_query_waits_for_no_other(void **state)
+{
+	struct peer *quick;
+
+	ask_forever(state, getuid(), LIMIT_QUERIES_PER_UID + 4);
+	wait_for(*state, "queries", LIMIT_QUERIES_PER_UID + 4);
+	quick = add_peer(state, getuid());
+	for (uint64_t id = 1; id <= 20; id++) {
+		send_list(quick, id);
+		assert_true(count_rows(quick, id) > 0);
+	}
+	peers_done(state);
+}
+
+/* All places are taken, and the first one that is free goes to who has none, though he came last.
+ */
+static void a_place_goes_to_the_user_who_has_fewest(void **state)
+{
+	const struct server *server = *state;
+	struct peer *last;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chmod(server->store->directory, 0755), 0);
+	ask_forever(state, 0, LIMIT_QUERIES_PER_UID + 2);
+	ask_forever(state, 1001, LIMIT_QUERIES - LIMIT_QUERIES_PER_UID + 2);
+	wait_for(*state, "queries", LIMIT_QUERIES + 4);
+	last = add_peer(state, 1002);
+	send_sql(last, 1, "SELECT 1", 0);
+	wait_for(*state, "queries", LIMIT_QUERIES + 5);
+	peer_done(&peers[0]); /* the first of those that run */
+	assert_int_equal(count_rows(last, 1), 1);
+	memmove(peers, peers + 1, --peer_count * sizeof(*peers));
+	peers_done(state);
+}
+
+/* Those who do not read lose their places to one who waits, and are told why when they read. */
+static void who_does_not_read_gives_way(void **state)
+{
+	Tracesmith__V1__Reply *reply;
+	struct peer *honest;
+
+	for (int i = 0; i < LIMIT_QUERIES_PER_UID; i++)
+		send_sql(add_peer(state, getuid()), 1,
+			 ENDLESS "SELECT i, hex(zeroblob(5000)) FROM n", 1000000);
+	wait_for(*state, "queries", LIMIT_QUERIES_PER_UID);
+	honest = add_peer(state, getuid());
+	send_sql(honest, 1, "SELECT 1", 0);
+	assert_int_equal(count_rows(honest, 1), 1);
+	for (int i = 0, unread = 0; !unread; i++) {
+		assert_true(i < LIMIT_QUERIES_PER_UID);
+		do {
+			reply = peer_read(&peers[i]);
+			assert_non_null(reply);
+			unread = reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR;
+			if (unread)
+				assert_int_equal(reply->error->remark[0]->reason,
+						 REASON(QUERY_UNREAD));
+			reply_done(reply);
+		} while (!unread && status_of(*state, "queries"));
+	}
+	peers_done(state);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_quick_query_waits_for_no_other, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_place_goes_to_the_user_who_has_fewest, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(who_does_not_read_gives_way, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
