@@ -379,6 +379,8 @@ class Stacks(Light):
             wait_for("calls", lambda: self.stacks(pid, begin))
             return not any(self.stacks(pid, begin))
         wait_for("calls without stacks", without)
+        # By then a library that had not said that it takes none would have lost the probe, and maybe calls.
+        wait_for("the end of its time", lambda: f"process {pid}" not in self.daemon.ctl("status").out)
         self.check_launches(process)
 
 
