@@ -181,7 +181,7 @@ void daemon_stop_store(struct daemon *daemon);
 bool daemon_is_held(void *data);
 void daemon_held_lock(void *data, bool locked);
 /* visibility.c: as the api's callback */
-enum api_visible daemon_make_visible(void *data, uint64_t time_ns);
+enum api_visible daemon_make_visible(void *data, uint64_t time_ns, uint64_t *ret_read_to_ns);
 
 /* priced.c: what the probes cost, and what their windows missed, goes to the store. */
 int daemon_start_price(struct daemon *daemon);

@@ -15,13 +15,16 @@ static bool is_named(struct daemon *daemon)
 	return symbolizer_named(daemon->symbolizer) >= daemon->visible_stacks;
 }
 
-static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time_ns)
+static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time_ns,
+			      uint64_t *ret_read_to_ns)
 {
 	uint64_t reached_ns = daemon_reach(daemon, now);
 	struct core_stats core;
 
-	if (reached_ns < time_ns)
+	if (reached_ns < time_ns) {
+		*ret_read_to_ns = reached_ns;
 		return API_READING;
+	}
 	core_stats(daemon->core, &core);
 	if (core.ending || users_waiting(daemon->users) || !is_named(daemon))
 		return API_WAITING;
@@ -31,7 +34,7 @@ static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time
 	return API_WAITING;
 }
 
-enum api_visible daemon_make_visible(void *data, uint64_t time_ns)
+enum api_visible daemon_make_visible(void *data, uint64_t time_ns, uint64_t *ret_read_to_ns)
 {
 	struct daemon *daemon = data;
 	uint64_t now = uv_hrtime();
@@ -39,7 +42,8 @@ enum api_visible daemon_make_visible(void *data, uint64_t time_ns)
 
 	if (daemon->visible_ns < time_ns && now - daemon->visible_ns < PERIOD_NS)
 		return API_WAITING;
-	if (daemon->visible_ns < time_ns && hurry(daemon, now, time_ns) == API_READING)
+	if (daemon->visible_ns < time_ns &&
+	    hurry(daemon, now, time_ns, ret_read_to_ns) == API_READING)
 		return API_READING;
 	if (daemon->visible_ns < time_ns)
 		return API_WAITING;

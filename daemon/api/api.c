@@ -194,6 +194,7 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 	api->zygote = config->zygote;
 	api->query_role = config->query_role;
 	api->half_ms = config->half_ms ? config->half_ms : LIMIT_CLIENT_HALF_MS;
+	api->read_ms = config->read_ms ? config->read_ms : LIMIT_QUERY_READ_MS;
 	api->stall_ms = config->stall_ms ? config->stall_ms : LIMIT_CLIENT_STALL_MS;
 	api->rule = peer_rule_of(config->group);
 	api->callbacks = *callbacks;

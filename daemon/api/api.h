@@ -32,7 +32,7 @@ struct api_config {
 	uint32_t query_role;
 	int64_t wall_offset_ns;
 	/* 0: as in limits.h. For tests. */
-	unsigned int half_ms, stall_ms;
+	unsigned int half_ms, stall_ms, read_ms;
 };
 
 /* Who asks for something to be done to a process, and to which one. */
@@ -105,8 +105,9 @@ struct api_callbacks {
 	bool (*watched)(void *data, char *out, size_t size);
 	/* Whether everything that had come by then is visible to queries; hurries it there. Called
 	 * on the loop, every few milliseconds until it is or time is over: LIMIT_QUERY_READ_MS for
-	 * reading, then LIMIT_QUERY_WAIT_MS. NULL: it always is. */
-	enum api_visible (*make_visible)(void *data, uint64_t time_ns);
+	 * reading, then LIMIT_QUERY_WAIT_MS. NULL: it always is. API_READING: up to when all is
+	 * read, which is before `time_ns`. */
+	enum api_visible (*make_visible)(void *data, uint64_t time_ns, uint64_t *ret_read_to_ns);
 };
 
 /* Enlarges the thread pool to fit its queries (UV_THREADPOOL_SIZE, if unset), so call it before

@@ -173,7 +173,11 @@ static bool copy(char *out, size_t size, const char *text)
 static int put_order(struct run *run)
 {
 	const struct query_job *query = &run->child->query;
-	struct query_order order = { .now_ns = query->now_ns, .suspended_ns = query->suspended_ns };
+	struct query_order order = {
+		.now_ns = query->now_ns,
+		.suspended_ns = query->suspended_ns,
+		.older_ns = query->older_ns,
+	};
 	_cleanup_(closep) int theirs = -1;
 	int pair[2];
 	ssize_t n;

@@ -34,6 +34,7 @@ struct job {
 	uv_work_t work;
 	uint64_t asked_ns;
 	uint64_t waits_ns;	     /* since then, for more than its data to be read */
+	uint64_t older_ns;	     /* how far behind the reading was when it was last asked */
 	char watched[QUERY_WATCHED]; /* the only traced processes, "": all */
 	uint32_t writes;
 	bool running, done;
@@ -296,6 +297,7 @@ static void on_work(uv_work_t *work)
 		.boot_id = api->boot_id,
 		.now_ns = uv_hrtime(),
 		.suspended_ns = suspended_ns(),
+		.older_ns = job->older_ns,
 		.watched = job->watched[0] ? job->watched : NULL,
 		.send = on_send,
 		.cancelled = on_cancelled,
@@ -408,14 +410,15 @@ static void on_recheck(uv_timer_t *timer)
 static bool is_visible(struct job *job)
 {
 	const uint64_t wait_ns = LIMIT_QUERY_WAIT_MS * NS_PER_MS;
-	const uint64_t read_ns = LIMIT_QUERY_READ_MS * NS_PER_MS;
-	uint64_t now_ns = uv_hrtime();
 	struct api *api = job->api;
+	const uint64_t read_ns = api->read_ms * (uint64_t)NS_PER_MS;
+	uint64_t now_ns = uv_hrtime(), read_to_ns = 0;
 	enum api_visible visible;
 
 	if (!api->callbacks.make_visible || now_ns - job->waits_ns >= wait_ns)
 		return true;
-	visible = api->callbacks.make_visible(api->data, job->asked_ns);
+	visible = api->callbacks.make_visible(api->data, job->asked_ns, &read_to_ns);
+	job->older_ns = visible == API_READING ? job->asked_ns - read_to_ns : 0;
 	if (visible == API_VISIBLE)
 		return true;
 	if (visible == API_READING && now_ns - job->asked_ns < read_ns)

@@ -153,6 +153,7 @@ void query_helper_run(int socket)
 		return;
 	job.now_ns = order.now_ns;
 	job.suspended_ns = order.suspended_ns;
+	job.older_ns = order.older_ns;
 	if (order.watched[0])
 		job.watched = order.watched;
 	request = read_request();

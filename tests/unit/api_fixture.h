@@ -76,13 +76,15 @@ static inline void on_stack(void *data, struct api_ticket *ticket, const struct 
 	on_detach(data, ticket, target);
 }
 
-static inline enum api_visible on_make_visible(void *data, uint64_t time_ns)
+static inline enum api_visible on_make_visible(void *data, uint64_t time_ns,
+					       uint64_t *ret_read_to_ns)
 {
 	struct server *server = data;
 
 	assert_in_range(time_ns, 1, uv_hrtime());
 	if (server->unread) {
 		server->unread--;
+		*ret_read_to_ns = time_ns - 2500000000; /* 2.5 s */
 		return API_READING;
 	}
 	return server->invisible == 0 || server->invisible-- == 0 ? API_VISIBLE : API_WAITING;

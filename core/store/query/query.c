@@ -222,11 +222,23 @@ bool query_is_quick(const Tracesmith__V1__Request *request)
 	return !query || ((query->flags & QUERY_IS_QUICK) && !asked->since_ns && !asked->until_ns);
 }
 
+static int remark_older(struct answer *answer)
+{
+	uint64_t older_ns = answer->job->older_ns;
+
+	if (!older_ns)
+		return 0;
+	return remarks_add(&answer->remarks, REASON(OLDER),
+			   REMARK_NUMBER((older_ns + NS_PER_S - 1) / NS_PER_S), NULL);
+}
+
 void query_run(const struct query_job *job)
 {
 	struct answer answer;
 	int r = answer_open(&answer, job);
 
+	if (r == 0)
+		r = remark_older(&answer);
 	if (r == 0)
 		r = dispatch(&answer, job->request);
 	if (r == -ENOMEM)

@@ -25,6 +25,8 @@ struct query_job {
 	/* How long the host slept since its boot, which /proc counts and our clock does not.
 	 * Unknown for a recording: 0. */
 	int64_t suspended_ns;
+	/* How much older than the request the data is; 0: it has all. */
+	uint64_t older_ns;
 	const char *watched; /* the only processes that the daemon traces; NULL: all */
 	/* Sends a reply; waits while the reader is slow. -ECANCELED: nobody wants it any more. */
 	int (*send)(void *data, const Tracesmith__V1__Reply *reply);
