@@ -19,6 +19,7 @@
 #define SENT_SLOTS   16
 #define WINDOW_WORDS 1024
 #define SEEN_WORDS   64
+#define PYTHON_WORDS 512
 
 /* Which calls of a thread to take stacks of. */
 struct sampler {
@@ -42,6 +43,17 @@ struct unwinding {
 	 * none. */
 	__u32 sure_count, sure_returned;
 	__u64 sure_pc, sure_sp, sure_bp, sure_hash;
+};
+
+/* A walk over frames of Python. */
+struct python_walk {
+	__u64 at; /* the next one, 0: there is none */
+	__u64 window_at;
+	__u64 hash;  /* of those so far */
+	__u32 words; /* in the window */
+	__u32 reserved;
+	__u64 window[PYTHON_WORDS]; /* a cached piece of where they lie */
+	__u64 code[PROBE_PYTHON_CHECK];
 };
 
 struct thread {
@@ -70,6 +82,10 @@ struct thread {
 	__u64 frame[TS_STACK_FRAMES_MAX];
 	__u32 frame_count;
 	__u8 end, linked; /* of the stack, as in struct ts_stack */
+	__u32 python_count;
+	struct probe_python python; /* size 0: the process has none */
+	struct python_walk python_walk;
+	struct ts_python_frame python_frame[TS_STACK_PYTHON_MAX];
 };
 
 struct process {
@@ -125,6 +141,15 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } mappings SEC(".maps");
+
+/* Of processes that run Python; written by the daemon. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROBE_CHOICES_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct probe_python);
+} pythons SEC(".maps");
 
 /* By process. */
 struct {

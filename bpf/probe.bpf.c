@@ -296,6 +296,7 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 	bpf_map_delete_elem(&processes, &tgid);
 	bpf_map_delete_elem(&hits, &tgid);
 	bpf_map_delete_elem(&mappings, &tgid);
+	bpf_map_delete_elem(&pythons, &tgid);
 	return 0;
 }
 
@@ -312,6 +313,7 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 	if (process->announced)
 		process_announce(TS_EVENT_EXEC, task);
 	process->generation = 0;
+	bpf_map_delete_elem(&pythons, &tgid);
 	bpf_task_storage_delete(&threads, task);
 	return 0;
 }

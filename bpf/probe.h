@@ -18,6 +18,7 @@
 #define PROBE_FILTER_MAX	32
 #define PROBE_CGROUP_LEVELS	12
 #define PROBE_CHOICES_MAX	8192
+#define PROBE_PYTHON_CHECK	11 /* words of a code object that tell it apart */
 
 #define PROBE_COOKIE(fn, flags) ((__u64)(fn) | (__u64)(flags) << 16)
 
@@ -98,12 +99,13 @@ struct probe_settings {
 	__u64 sample_ns;     /* mean time between two sampled stacks of a thread, ~0 for none */
 	__u64 reserve_bytes; /* reserved for PROBE_KEEP events */
 	__u32 pid_count, uid_count, cgroup_count; /* of the filters; 0: trace everything */
-	__u32 reader_idle; /* 1: the reader sleeps, wake it at the next event */
-	__u32 calibrated;  /* a child of the daemon: watched, and never announced; 0: none */
-	__u32 workers;	   /* 1: watch the kernel's workers */
-	__u32 unwind;	   /* 1: by rules, 0: by frame pointers */
-	__u32 rule_mask;   /* of the sets that are used */
-	__u32 rule_epoch;  /* how often the rules of all processes have become void */
+	__u32 reader_idle;  /* 1: the reader sleeps, wake it at the next event */
+	__u32 calibrated;   /* a child of the daemon: watched, and never announced; 0: none */
+	__u32 workers;	    /* 1: watch the kernel's workers */
+	__u32 unwind;	    /* 1: by rules, 0: by frame pointers */
+	__u32 rule_mask;    /* of the sets that are used */
+	__u32 rule_epoch;   /* how often the rules of all processes have become void */
+	__u32 python_depth; /* maximum number of frames of Python, 0: none are looked for */
 	__u32 pid[PROBE_FILTER_MAX];
 	__u32 uid[PROBE_FILTER_MAX];
 	__u64 cgroup[PROBE_FILTER_MAX];
@@ -140,8 +142,10 @@ struct probe_miss {
 	__u64 rules; /* and of its rules */
 	__u64 pc, sp, bp;
 	__u32 returned; /* pc is a return address */
-	__u32 depth;	/* maximum number of frames */
+	__u16 depth;	/* maximum number of frames */
+	__u16 python_count;
 	__u64 frame[TS_STACK_FRAMES_MAX];
+	struct ts_python_frame python[TS_STACK_PYTHON_MAX];
 	__u8 stack[];
 };
 #define PROBE_MISS_STACK_MAX 32768
@@ -173,6 +177,61 @@ static inline __u64 probe_stack_id(__u64 seed, const void *frames, __u32 count, 
 	for (__u32 i = 0; i < TS_STACK_FRAMES_MAX && i < count; i++)
 		hash = probe_hash_frame(hash, frame[i]);
 	return probe_hash_end(hash, end);
+}
+
+/* Where the Python of a process has the frames of a thread. In words, unless it says bytes. */
+struct probe_python {
+	__u64 started_ticks; /* of the process, as in /proc */
+	__u32 state;	     /* bytes from the thread pointer to that of the thread's state */
+	__u32 frame;	     /* bytes, in that: the innermost frame */
+	__u32 indirect;	     /* bytes, in what that points to; PROBE_PYTHON_DIRECT: it is it */
+	__u16 check;	     /* bytes, in a code object, of what tells it apart */
+	__u8 size;	     /* of what is looked at of a frame: */
+	__u8 code, previous, position;
+	__u8 mark, mark_shift; /* a byte that says how the interpreter got here */
+	__u8 marks;	       /* enum probe_python_marks */
+	__u8 index;	       /* 1: the position is an int */
+	__u8 reserved[2];
+};
+#define PROBE_PYTHON_DIRECT ~0u
+
+enum probe_python_marks {
+	PROBE_PYTHON_ALL,     /* every frame has entered the interpreter */
+	PROBE_PYTHON_ENTERED, /* one with a mark has */
+	PROBE_PYTHON_SHIMS,   /* frames with the mark 3 are of no function: one is behind each that
+				 has */
+};
+#define PROBE_PYTHON_SHIM 3 /* as LAYOUT_OWNED_BY_C_STACK */
+
+/* Its flags are not part of it. */
+#define PROBE_PYTHON_SEED 1
+static inline __u64 probe_hash_python(__u64 hash, const struct ts_python_frame *frame)
+{
+	return probe_hash_frame(hash, frame->code ^ frame->position << 16 ^ frame->check);
+}
+
+/* Of what tells a code object apart. */
+static inline __u64 probe_python_check(const __u64 word[PROBE_PYTHON_CHECK])
+{
+	__u64 even = 0, odd = 0;
+
+	for (int i = 0; i + 1 < PROBE_PYTHON_CHECK; i += 2) {
+		even = (even ^ word[i]) * 0x9e3779b97f4a7c15;
+		odd = (odd ^ word[i + 1]) * 0xc4ceb9fe1a85ec53;
+	}
+	return probe_hash_frame(even ^ word[PROBE_PYTHON_CHECK - 1], odd ^ odd >> 32);
+}
+
+/* The id of a stack with frames of Python, by the one without. */
+static inline __u64 probe_python_id(__u64 id, const void *frames, __u32 count)
+{
+	const struct ts_python_frame *frame = frames;
+	__u64 hash = PROBE_PYTHON_SEED;
+
+	for (__u32 i = 0; i < TS_STACK_PYTHON_MAX && i < count; i++)
+		hash = probe_hash_python(hash, &frame[i]);
+	hash = count ? probe_hash_frame(id, hash) : id;
+	return hash ? hash : 1;
 }
 
 /* The kernel's per-CPU worker of one CPU. */

@@ -5,7 +5,8 @@
 
 #include "bpf/common.bpf.h"
 
-#define USER_NAMESPACES_MAX 33 /* in each other: the kernel's limit */
+#define USER_NAMESPACES_MAX 33	     /* in each other: the kernel's limit */
+#define TICK_NS		    10000000 /* USER_HZ */
 
 static __always_inline bool cgroup_wanted(void)
 {
@@ -162,6 +163,23 @@ static __always_inline bool task_is_ours(struct task_struct *task)
 	return task_is_named(task) && !task_is_named(BPF_CORE_READ(task, group_leader));
 }
 
+/* Not within thread_decide(): that is as deep in the stack as a 6.1 verifier allows. */
+static __noinline int thread_find_python(struct thread *thread)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 started_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct probe_python *python = bpf_map_lookup_elem(&pythons, &tgid);
+
+	if (!thread)
+		return 0;
+	thread->python.size = 0;
+	/* Else it is of another process, which has ended. */
+	if (python && python->started_ticks == started_ns / TICK_NS)
+		thread->python = *python;
+	return 0;
+}
+
 /* Decides once per thread and filter generation whether the process is watched, and announces the
  * process before its first event. Two threads may both announce it, which is harmless; an event
  * before the announcement would not be. */
@@ -217,6 +235,7 @@ static __always_inline struct thread *thread_get(void)
 static __always_inline bool thread_is_watched(struct thread *thread)
 {
 	if (thread->generation != settings.generation) {
+		thread_find_python(thread);
 		thread_decide(thread);
 		if (thread->generation != settings.generation) {
 			COUNT(dropped);

@@ -4,6 +4,7 @@
 #define TS_STACK_BPF_H
 
 #include "bpf/common.bpf.h"
+#include "bpf/python.bpf.h"
 #include "bpf/unwind.bpf.h"
 
 #define CODE_MIN	  0x10000      /* nothing is mapped below */
@@ -11,15 +12,24 @@
 #define STACK_SPAN	  (8 << 20)    /* maximum stack size of the main thread */
 
 #define LINK_WORDS	  128 /* of the window, for frame pointers */
+#define PYTHON_FEW	  32  /* frames of Python; most stacks have no more */
 
 #define SAMPLE_STALE	  4	    /* after this many times the mean, calls have become rare */
 #define SAMPLE_STRIDE_MAX (1 << 24) /* calls */
 
-static __noinline int stack_send(struct thread *thread, __u64 id, bool keep)
+struct stack_record {
+	__u64 head[sizeof(struct ts_stack) / sizeof(__u64)];
+	__u64 frame[TS_STACK_FRAMES_MAX];
+	struct ts_python_frame python[];
+};
+
+/* With room for `python` frames of Python; a constant, as the ring wants it. */
+static __always_inline int stack_put(struct thread *thread, __u64 id, __u64 wake,
+				     const __u32 python)
 {
 	__u32 count = thread->frame_count;
-	__u64 wake, size;
-	__u8 one = 1;
+	__u64 size = python * sizeof(struct ts_python_frame);
+	struct stack_record *record;
 	struct ts_stack head = {
 		.kind = TS_EVENT_STACK,
 		.frame_count = count,
@@ -28,26 +38,43 @@ static __noinline int stack_send(struct thread *thread, __u64 id, bool keep)
 		.time_ns = bpf_ktime_get_ns(),
 		.id = id,
 	};
-	struct {
-		__u64 head[sizeof(struct ts_stack) / sizeof(__u64)];
-		__u64 frame[TS_STACK_FRAMES_MAX];
-	} * record;
 
 	if (count > TS_STACK_FRAMES_MAX)
 		return -1;
-	if (!ring_has_room(keep, &wake))
-		return -1;
-	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&events, sizeof(*record) + size, 0);
 	if (!record)
 		return -1;
 	head.tgid = bpf_get_current_pid_tgid() >> 32;
 	head.tid = (__u32)bpf_get_current_pid_tgid();
+	head.python_count = python ? thread->python_count : 0;
 	__builtin_memcpy(record->head, &head, sizeof(head));
-	size = count * sizeof(__u64);
-	bpf_probe_read_kernel(record->frame, size & 1023, thread->frame);
+	bpf_probe_read_kernel(record->frame, count * sizeof(__u64) & 1023, thread->frame);
+	if (python)
+		bpf_probe_read_kernel(record->python, size, thread->python_frame);
 	bpf_ringbuf_submit(record, wake);
-	bpf_map_update_elem(&stacks_sent, &id, &one, BPF_ANY);
 	return 0;
+}
+
+static __noinline int stack_send(struct thread *thread, __u64 id, bool keep)
+{
+	__u64 wake;
+	__u8 one = 1;
+	int r;
+
+	if (!ring_has_room(keep, &wake))
+		return -1;
+	/* The sooner it is read, the more of its code is still there. */
+	if (thread->python_count)
+		wake = BPF_RB_FORCE_WAKEUP;
+	if (!thread->python_count)
+		r = stack_put(thread, id, wake, 0);
+	else if (thread->python_count <= PYTHON_FEW)
+		r = stack_put(thread, id, wake, PYTHON_FEW);
+	else
+		r = stack_put(thread, id, wake, TS_STACK_PYTHON_MAX);
+	if (!r)
+		bpf_map_update_elem(&stacks_sent, &id, &one, BPF_ANY);
+	return r;
 }
 
 struct link {
@@ -127,23 +154,28 @@ static __always_inline __u64 stack_by_links(struct pt_regs *ctx, struct thread *
 static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thread, bool keep,
 					__u16 *flags)
 {
+	bool missed = false;
 	__u64 id;
 
 	if (!settings.unwind) {
 		id = stack_by_links(ctx, thread);
-	} else if (unwind_stack(thread, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx))) {
-		id = unwind_miss(thread);
-		if (id) {
+	} else {
+		missed = unwind_stack(thread, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx));
+		id = thread->unwinding.id;
+	}
+	python_take(thread);
+	if (missed) {
+		__u64 asked = unwind_miss(thread);
+
+		if (asked) {
 			*flags |= PROBE_EVENT_MISSED;
-			return id;
+			return asked;
 		}
 		COUNT(stacks_cut);
-		id = thread->unwinding.id;
-	} else {
-		id = thread->unwinding.id;
 	}
 	if (!id)
 		return 0;
+	id = python_id(thread, id);
 	if (thread->sent[id % SENT_SLOTS] == id)
 		return id;
 	if (!bpf_map_lookup_elem(&stacks_sent, &id) && stack_send(thread, id, keep))

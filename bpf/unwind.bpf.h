@@ -289,7 +289,9 @@ static __always_inline int unwind_send(struct thread *thread, __u64 id, __u64 wa
 	miss->bp = unwinding->bp;
 	miss->returned = unwinding->returned;
 	miss->depth = settings.stack_depth;
+	miss->python_count = thread->python_count;
 	bpf_probe_read_kernel(miss->frame, sizeof(miss->frame), thread->frame);
+	bpf_probe_read_kernel(miss->python, sizeof(miss->python), thread->python_frame);
 	/* The sooner it is answered, the fewer calls miss the same rule. */
 	bpf_ringbuf_submit(miss, BPF_RB_FORCE_WAKEUP);
 	return 0;

@@ -43,6 +43,7 @@ static const struct choice ways[] = {
 };
 
 static const struct choice unwinds[] = { { "frame-pointers", 0 }, { "eh-frame", 1 }, { NULL, 0 } };
+static const struct choice answers[] = { { "no", 0 }, { "yes", 1 }, { NULL, 0 } };
 static const struct choice lights[] = { { "never", LIGHT_NEVER },
 					{ "request", LIGHT_ON_REQUEST },
 					{ "exact", LIGHT_IN_EXACT },
@@ -91,6 +92,10 @@ static const struct setting settings[] = {
 	{ "probe", "unwind", CHOICE, AT(unwind), "frame-pointers", 0, 0, unwinds,
 	  "How callers are found: frame-pointers, or the call frame information that libraries\n"
 	  "# without them carry (eh-frame)." },
+	{ "probe", "python", CHOICE, AT(python), "yes", 0, 0, answers,
+	  "Whether stacks have the functions and lines of Python programs." },
+	{ "probe", "python_depth", COUNT, AT(python_depth), "64", 1, TS_STACK_PYTHON_MAX, NULL,
+	  "Maximum number of Python's frames per call stack." },
 	{ "probe", "launch_stacks", COUNT, AT(launch_stacks_per_s), "20", 0, 1000000000, NULL,
 	  "Stacks sampled per thread and second, of launches, copies, sets and waits." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
@@ -401,6 +406,7 @@ int config_probe(const struct config *config, struct probe_config *ret)
 		.ring_bytes = config->ring_bytes,
 		.stack_depth = (uint32_t)config->stack_depth,
 		.unwind = config->unwind,
+		.python_depth = config->python ? (uint32_t)config->python_depth : 0,
 		.samples_per_s = (uint32_t)config->launch_stacks_per_s,
 		.events_per_s = config->events_per_s,
 	};

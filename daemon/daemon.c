@@ -350,6 +350,8 @@ static int daemon_init(struct daemon *daemon)
 
 static int daemon_start(struct daemon *daemon)
 {
+	static const struct pythons_callbacks pythons = { daemon_python_found,
+							  daemon_python_named };
 	struct store_resume resume;
 	int r;
 
@@ -380,6 +382,9 @@ static int daemon_start(struct daemon *daemon)
 	if (r < 0)
 		return r;
 	r = symbolizer_new(&daemon->loop, daemon_stack_named, daemon, &daemon->symbolizer);
+	if (r < 0)
+		return r;
+	r = pythons_new(&daemon->loop, &pythons, daemon, &daemon->pythons);
 	if (r < 0)
 		return r;
 	r = daemon_start_maps(daemon);
@@ -487,6 +492,9 @@ static void daemon_close_parts(struct daemon *daemon)
 	if (daemon->core && daemon->store)
 		core_flush(daemon->core, uv_hrtime());
 	users_close(TAKE(daemon->users));
+	/* What it answers goes to the symbolizer. */
+	if (daemon->pythons)
+		pythons_close(TAKE(daemon->pythons), daemon_part_closed);
 	/* The symbolizer finishes its queue, and its answers go to the store. */
 	if (daemon->symbolizer)
 		symbolizer_close(daemon->symbolizer, daemon_part_closed);

@@ -19,6 +19,7 @@
 #include "daemon/price/price.h"
 #include "daemon/probe/libraries.h"
 #include "daemon/probe/probe.h"
+#include "daemon/python/pythons.h"
 #include "daemon/stack/stack.h"
 #include "daemon/symbol/symbol.h"
 #include "daemon/unwind/unwinder.h"
@@ -68,6 +69,7 @@ struct daemon {
 	/* The store starts first and stops last. */
 	struct store *store;
 	struct core *core;
+	struct pythons *pythons;
 	struct symbolizer *symbolizer;
 	struct users *users;
 	struct maps *maps;
@@ -102,8 +104,9 @@ struct daemon {
 	uint64_t counted_ns;
 	bool rereading; /* the settings, on SIGHUP */
 	bool reread_again;
-	uint64_t visible_stacks; /* to be named first, 0: not counted yet */
-	uint64_t visible_ns;	 /* everything until then is in the store, or on its way there */
+	uint64_t visible_stacks;  /* to be named first, 0: not counted yet */
+	uint64_t visible_pythons; /* before they are counted: stacks with frames of Python */
+	uint64_t visible_ns;	  /* everything until then is in the store, or on its way there */
 	uint64_t maps_lost, maps_limited;
 	uint32_t next_process;	 /* id of the first process that this daemon has not inherited */
 	int lock;		 /* the state directory */
@@ -171,6 +174,13 @@ void daemon_gap(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
 void daemon_miss(struct daemon *daemon, uint32_t pid, enum loss_reason reason, uint64_t start_ns,
 		 uint64_t end_ns, bool first);
 void daemon_user_named(void *data, uint32_t process, const char *name);
+
+/* named.c: a stack gets its names, and goes to the store. */
+void daemon_name_stack(struct daemon *daemon, const struct core_process *process,
+		       const struct ts_stack *stack);
+void daemon_python_found(void *data, uint32_t pid, const struct probe_python *place);
+void daemon_python_named(void *data, void *stack, const struct ts_python_frame *frame,
+			 struct pythons_name *name, uint32_t count);
 void daemon_stack_named(void *data, struct symbol_job *job);
 
 /* disk.c: logs when the store cannot write, and when it can again. */

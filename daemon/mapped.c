@@ -33,6 +33,7 @@ static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_
 	if (!daemon->libraries || file->fd < 0)
 		return;
 	libraries_mapped(daemon->libraries, pid, maps_forked_ns(daemon->maps, pid), &mapped);
+	pythons_look(daemon->pythons, pid, uv_hrtime());
 	flood_wake(daemon->flood);
 }
 
@@ -74,6 +75,7 @@ static void daemon_process_gone(struct daemon *daemon, uint32_t pid, uint64_t ti
 		libraries_process_gone(daemon->libraries, pid);
 	if (daemon->price)
 		price_process_gone(daemon->price, pid, time_ns);
+	pythons_forget(daemon->pythons, pid);
 	core_process_gone(daemon->core, pid, time_ns);
 }
 
@@ -135,6 +137,7 @@ static void daemon_on_process_executed(void *data, uint32_t pid)
 
 	if (daemon->libraries)
 		libraries_process_executed(daemon->libraries, pid);
+	pythons_forget(daemon->pythons, pid);
 }
 
 int daemon_start_maps(struct daemon *daemon)

@@ -262,6 +262,22 @@ static void report_unwinding(struct daemon *daemon, const struct probe_stats *pr
 		      probe->total.unread_stacks);
 }
 
+static void report_python(struct daemon *daemon, struct status_builder *builder)
+{
+	struct pythons_stats stats;
+
+	if (!daemon->probe_config.python_depth)
+		return;
+	pythons_stats(daemon->pythons, &stats);
+	status_number(builder, "python", "processes", false, (int64_t)stats.found,
+		      "%lu, and %lu with a Python that is not supported or cannot be read",
+		      stats.found, stats.unsupported + stats.unreadable);
+	status_number(builder, "python", "frames", false, (int64_t)stats.named,
+		      "%lu named, %lu no longer had their code", stats.named, stats.gone);
+	status_number(builder, "python", "late", stats.late, (int64_t)stats.late,
+		      "%lu stacks got no names in time", stats.late);
+}
+
 static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
 			struct status_builder *builder)
 {
@@ -402,6 +418,7 @@ void daemon_report(void *data, struct status_builder *builder)
 	report_exact(daemon, builder);
 	daemon_report_price(daemon, builder);
 	report_unwinding(daemon, &probe, builder);
+	report_python(daemon, builder);
 	report_loss(daemon, &probe, builder);
 	report_cpus(&probe, cpu, builder);
 	report_store(daemon, builder);

@@ -142,10 +142,12 @@ static void sink_process(struct daemon *daemon, const struct core_process *proce
 	store_add(daemon->store, process);
 	if (process->exit_ns) {
 		maps_unfollow(daemon->maps, process->pid);
+		pythons_forget(daemon->pythons, process->pid);
 		return;
 	}
 	maps_catch_up(daemon->maps);
 	maps_follow(daemon->maps, process->pid);
+	pythons_look(daemon->pythons, process->pid, uv_hrtime());
 	sink_process_detail(daemon, process);
 	sink_process_gaps(daemon, process);
 	/* Ids count up; a process is reported again when it runs another program. */
@@ -155,42 +157,6 @@ static void sink_process(struct daemon *daemon, const struct core_process *proce
 	sink_process_past(daemon, process);
 }
 
-/* Addresses become file and offset at once, while the mappings are those of the stack; names come
- * later from the symbolizer's thread. */
-static void sink_stack(struct daemon *daemon, const struct core_process *process,
-		       const struct ts_stack *stack)
-{
-	struct symbol_job *job = symbol_job_new(stack->frame_count);
-	uint32_t known = 0;
-
-	if (!job) {
-		daemon->stacks_unnamed++;
-		return;
-	}
-	job->stack_id = stack->id;
-	job->process = process->id;
-	job->end = stack->end;
-	job->linked = stack->linked;
-	maps_catch_up(daemon->maps);
-	for (uint32_t i = 0; i < stack->frame_count; i++) {
-		struct symbol_frame *frame = &job->frame[i];
-		struct maps_file *file;
-
-		frame->address = stack->frame[i];
-		if (!daemon_is_replaced(daemon, process->pid, stack->time_ns, frame->address) &&
-		    maps_resolve(daemon->maps, process->pid, stack->time_ns, frame->address, &file,
-				 &frame->offset) == 0) {
-			frame->file = maps_file_ref(file);
-			known = i + 1;
-		}
-	}
-	/* Outermost addresses that are in no file are where frame pointers went wrong. */
-	if (known && stack->end == TS_END_LINKS)
-		job->count = known;
-	if (symbolizer_add(daemon->symbolizer, job) < 0)
-		daemon->stacks_unnamed++;
-}
-
 static void sink_row(void *data, enum core_row type, const void *row)
 {
 	const struct core_stack *walked = row;
@@ -198,36 +164,9 @@ static void sink_row(void *data, enum core_row type, const void *row)
 	if (type == CORE_ROW_PROCESS)
 		sink_process(data, row);
 	else if (type == CORE_ROW_STACK)
-		sink_stack(data, walked->process, walked->stack);
+		daemon_name_stack(data, walked->process, walked->stack);
 	else
 		store_add_row(((struct daemon *)data)->store, type, row);
-}
-
-void daemon_stack_named(void *data, struct symbol_job *job)
-{
-	struct frame frame[FRAMES_MAX];
-	struct daemon *daemon = data;
-	uint32_t count = 0;
-
-	for (; count < job->count && count < FRAMES_MAX; count++) {
-		const struct symbol_frame *named = &job->frame[count];
-
-		frame[count] = (struct frame){
-			.address = named->address,
-			.offset = named->offset,
-			.module = named->file ? named->file->path : NULL,
-			.function = named->name,
-			.file = named->source,
-			.line = named->line,
-			.kind = named->kind,
-		};
-	}
-	store_add_stack(daemon->store, &(struct store_stack){ .id = job->stack_id,
-							      .process = job->process,
-							      .frame = frame,
-							      .count = count,
-							      .end = job->end,
-							      .linked = job->linked });
 }
 
 const struct core_sink daemon_sink = { .op = sink_op, .row = sink_row };

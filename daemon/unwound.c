@@ -24,23 +24,25 @@ static void remember(struct daemon *daemon, uint64_t miss_id, uint64_t id)
 static void give_stack(struct daemon *daemon, const struct unwound *unwound)
 {
 	static const struct core_origin bpf = { .pid = 0 };
-	_Alignas(struct ts_stack) char
-		record[sizeof(struct ts_stack) + TS_STACK_FRAMES_MAX * sizeof(uint64_t)];
+	_Alignas(struct ts_stack) char record[sizeof(struct ts_stack) +
+					      TS_STACK_FRAMES_MAX * sizeof(uint64_t) +
+					      TS_STACK_PYTHON_MAX * sizeof(struct ts_python_frame)];
 	struct ts_stack *stack = (struct ts_stack *)record;
-	size_t size = unwound->count * sizeof(stack->frame[0]);
 
 	*stack = (struct ts_stack){
 		.kind = TS_EVENT_STACK,
 		.frame_count = (uint16_t)unwound->count,
 		.end = (uint8_t)unwound->end,
 		.linked = unwound->linked,
+		.python_count = (uint16_t)unwound->python_count,
 		.tgid = unwound->tgid,
 		.tid = unwound->tid,
 		.time_ns = unwound->time_ns,
 		.id = unwound->id,
 	};
-	memcpy(stack->frame, unwound->frame, size);
-	core_ingest(daemon->core, &bpf, record, sizeof(*stack) + size);
+	memcpy(stack->frame, unwound->frame, sizeof(unwound->frame));
+	memcpy(&stack->frame[TS_STACK_FRAMES_MAX], unwound->python, sizeof(unwound->python));
+	core_ingest(daemon->core, &bpf, record, sizeof(record));
 }
 
 /* A stack that is cut short is no loss of the call, but answers with stacks tell. */

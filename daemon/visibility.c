@@ -10,6 +10,10 @@
 /* The stacks that existed when this was first asked: later ones must not delay it. */
 static bool is_named(struct daemon *daemon)
 {
+	if (!daemon->visible_pythons)
+		daemon->visible_pythons = pythons_asked(daemon->pythons);
+	if (pythons_answered(daemon->pythons) < daemon->visible_pythons)
+		return false;
 	if (!daemon->visible_stacks)
 		daemon->visible_stacks = symbolizer_hurry(daemon->symbolizer);
 	return symbolizer_named(daemon->symbolizer) >= daemon->visible_stacks;
@@ -28,7 +32,7 @@ static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time
 	core_stats(daemon->core, &core);
 	if (core.ending || users_waiting(daemon->users) || !is_named(daemon))
 		return API_WAITING;
-	daemon->visible_stacks = 0;
+	daemon->visible_stacks = daemon->visible_pythons = 0;
 	daemon_checkpoint(daemon, now);
 	daemon->visible_ns = reached_ns;
 	return API_WAITING;

@@ -21,6 +21,7 @@
 #define TS_COMM_SIZE	    16
 #define TS_THREAD_NAME	    "tracesmith" /* name of each thread of the library */
 #define TS_STACK_FRAMES_MAX 127
+#define TS_STACK_PYTHON_MAX 128
 #define TS_NAME_MAX	    4096
 
 /* number, name, description */
@@ -329,13 +330,24 @@ struct ts_stack {
 	__u16 frame_count;
 	__u8 end;    /* enum ts_stack_end */
 	__u8 linked; /* 1: some frames have no rule, and were followed by their frame pointers */
-	__u16 reserved;
+	__u16 python_count;
 	__u32 tgid;
 	__u32 tid;
 	__u64 time_ns;
 	__u64 id;
-	__u64 frame[];
+	__u64 frame[]; /* TS_STACK_FRAMES_MAX, if frames of Python follow */
 };
+
+/* A frame of the interpreter: of the code objects of a process, `check` tells apart those that have
+ * had the same address. Without code it has left its function. */
+struct ts_python_frame {
+	__u64 code;
+	__u64 position; /* in the code: an address or an index, and TS_PYTHON_* */
+	__u64 check;
+};
+#define TS_PYTHON_ENTRY (1ull << 63) /* the interpreter was entered here: its caller is native */
+#define TS_PYTHON_CUT	(1ull << 62) /* its callers are not known */
+#define TS_PYTHON_FLAGS (TS_PYTHON_ENTRY | TS_PYTHON_CUT)
 
 /* The text of an id chosen by the process, nonzero and never reused. Kernels have their mangled
  * symbol. */

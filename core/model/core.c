@@ -268,11 +268,21 @@ static int core_take_name(struct core *core, const struct core_origin *origin, c
 	return name_take(core, process, name.id, (const char *)record + sizeof(name), name.length);
 }
 
+/* Where they are, frames of Python follow a whole array of the others. */
+static size_t core_stack_size(const struct ts_stack *stack)
+{
+	size_t frames = stack->python_count ? TS_STACK_FRAMES_MAX : stack->frame_count;
+
+	return sizeof(*stack) + frames * sizeof(stack->frame[0]) +
+	       stack->python_count * sizeof(struct ts_python_frame);
+}
+
 /* Frames have one size, but their number varies. */
 static int core_take_stack(struct core *core, const void *record, size_t size)
 {
-	_Alignas(struct ts_stack) char
-		copy[sizeof(struct ts_stack) + TS_STACK_FRAMES_MAX * sizeof(uint64_t)];
+	_Alignas(struct ts_stack) char copy[sizeof(struct ts_stack) +
+					    TS_STACK_FRAMES_MAX * sizeof(uint64_t) +
+					    TS_STACK_PYTHON_MAX * sizeof(struct ts_python_frame)];
 	struct ts_stack *stack = (struct ts_stack *)copy;
 	struct process *process;
 
@@ -281,9 +291,8 @@ static int core_take_stack(struct core *core, const void *record, size_t size)
 	memcpy(copy, record, size < sizeof(copy) ? size : sizeof(copy));
 	process = process_by_pid(core, stack->tgid);
 	if (!stack->id || stack->end >= TS_END_COUNT || !stack->frame_count ||
-	    stack->frame_count > TS_STACK_FRAMES_MAX ||
-	    size < sizeof(*stack) + stack->frame_count * sizeof(stack->frame[0]) ||
-	    !core_time_ok(core, stack->time_ns))
+	    stack->frame_count > TS_STACK_FRAMES_MAX || stack->python_count > TS_STACK_PYTHON_MAX ||
+	    size < core_stack_size(stack) || !core_time_ok(core, stack->time_ns))
 		return core_bad(core, process);
 	if (!process)
 		return core_stray(core);

@@ -177,6 +177,7 @@ void probe_configure(struct probe *probe, const struct probe_config *config)
 	settings->stack_depth = config->stack_depth;
 	settings->unwind = config->unwind;
 	settings->rule_mask = probe_rule_mask(probe);
+	settings->python_depth = config->python_depth;
 	settings->sample_ns = config->samples_per_s ? NS_PER_S / config->samples_per_s : ~0ull;
 	settings->events_per_s = config->events_per_s;
 	settings->wake_bytes = (uint32_t)(probe->config.ring_bytes / 4);
@@ -211,6 +212,13 @@ int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice cho
 uint64_t probe_sample_ns(const struct probe *probe)
 {
 	return probe->bpf->bss->settings.sample_ns;
+}
+
+void probe_place_python(struct probe *probe, uint32_t pid, const struct probe_python *python)
+{
+	bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.pythons), &pid, python, BPF_ANY);
+	__sync_synchronize();
+	probe->bpf->bss->settings.generation++;
 }
 
 struct rule_slot *probe_rules(struct probe *probe)

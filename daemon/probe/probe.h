@@ -27,7 +27,8 @@ struct probe_config {
 	enum probe_way way;
 	size_t ring_bytes; /* a power of two */
 	uint32_t stack_depth;
-	bool unwind; /* by rules, not by frame pointers */
+	bool unwind;	       /* by rules, not by frame pointers */
+	uint32_t python_depth; /* 0: no frames of Python */
 	uint32_t samples_per_s;
 	uint64_t events_per_s;
 	uint32_t pid_count, uid_count, cgroup_count;
@@ -62,6 +63,9 @@ void probe_configure(struct probe *probe, const struct probe_config *config);
 /* Chooses which launches and waits of a process get stacks. Its end resets the choice only if
  * reported: PROBE_CHOICE_DEFAULT. */
 int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice);
+
+/* Where the Python of a process has its frames. Forgotten when it ends or runs another program. */
+void probe_place_python(struct probe *probe, uint32_t pid, const struct probe_python *python);
 
 /* Memory that the programs read rules from, RULE_SLOTS. */
 struct rule_slot *probe_rules(struct probe *probe);

@@ -9,9 +9,12 @@
 
 #include "core/base/cleanup.h"
 
-#define UNIT	   2 /* bytes of an instruction */
-#define TYPE_AT	   8
-#define FIELD_SIZE 8
+#define UNIT	2 /* bytes of an instruction */
+#define TYPE_AT 8
+/* Immortal objects have 32 bits of ones. */
+#define REFERENCES_MAX (1ull << 33)
+#define FIELD_SIZE     8
+#define CHECKED	       1 /* in keys of the map, which is also by address alone */
 
 static uint32_t max(uint32_t a, uint32_t b)
 {
@@ -45,6 +48,13 @@ static int32_t int_at(const uint8_t *object, uint32_t offset)
 	return number;
 }
 
+/* By its number of references. It is 0 before anything that belongs to the object is freed; then a
+ * free object has there the address of the next one. */
+static bool is_alive(uint64_t references)
+{
+	return references > 0 && references < REFERENCES_MAX;
+}
+
 static int read_object(const struct text_source *source, uint64_t type, uint64_t address,
 		       struct code *ret)
 {
@@ -55,7 +65,7 @@ static int read_object(const struct text_source *source, uint64_t type, uint64_t
 
 	if (r < 0)
 		return r;
-	if (word_at(object, TYPE_AT) != type)
+	if (word_at(object, TYPE_AT) != type || !is_alive(word_at(object, 0)))
 		return -EBADMSG;
 	*ret = (struct code){
 		.address = address,
@@ -156,6 +166,33 @@ int codes_get(struct codes *codes, const struct text_source *source, uint64_t ty
 	if (r < 0)
 		return r;
 	return is_same(&code, &after) ? add(codes, key, &code, ret) : -EBADMSG;
+}
+
+uint32_t code_check_at(const struct layout *layout)
+{
+	const uint32_t size = PROBE_PYTHON_CHECK * sizeof(uint64_t);
+	uint32_t end = layout->code.lines + sizeof(uint64_t);
+
+	return end > size ? end - size : 0;
+}
+
+int codes_get_checked(struct codes *codes, const struct text_source *source, uint64_t type,
+		      const struct ts_python_frame *frame, const struct code **ret)
+{
+	const struct map_key key = { frame->code, frame->check | CHECKED };
+	__u64 word[PROBE_PYTHON_CHECK];
+	int r;
+
+	*ret = map_get(&codes->map, key);
+	if (*ret)
+		return 0;
+	r = codes_get(codes, source, type, frame->code, ret);
+	if (r == 0)
+		r = peek_bytes(source->peek, frame->code + code_check_at(source->layout), word,
+			       sizeof(word));
+	if (r == 0 && probe_python_check(word) != frame->check)
+		r = -ESTALE;
+	return r < 0 ? r : map_put(&codes->map, key, (void *)*ret);
 }
 
 /* In bytes of code, as the tables count. */

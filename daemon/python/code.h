@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "bpf/probe.h"
 #include "core/base/arena.h"
 #include "core/base/map.h"
 #include "daemon/python/text.h"
@@ -30,7 +31,7 @@ struct code {
 
 /* All zero is empty. */
 struct codes {
-	struct map map; /* struct code by address */
+	struct map map; /* struct code by address, and by address and check */
 	struct arena arena;
 };
 
@@ -38,6 +39,13 @@ struct codes {
  * changed meanwhile; else as peek_bytes. */
 int codes_get(struct codes *codes, const struct text_source *source, uint64_t type,
 	      uint64_t address, const struct code **ret);
+/* What tells code objects of the same address apart, up to the table of lines: so many bytes into
+ * one are the words for probe_python_check(). */
+uint32_t code_check_at(const struct layout *layout);
+/* The one that had this check. Its memory is not looked at again if it is known. -ESTALE: it is
+ * gone; else as codes_get. */
+int codes_get_checked(struct codes *codes, const struct text_source *source, uint64_t type,
+		      const struct ts_python_frame *frame, const struct code **ret);
 /* 0: none. `position`: as in a frame. */
 int32_t code_line(const struct code *code, const struct layout *layout, uint64_t position);
 /* Whether a frame at this position has begun; if not, Python itself does not show it. */

@@ -371,9 +371,7 @@ int python_take(struct python *python, const uint32_t *tid, size_t count,
 	struct python_snapshot snapshot = { 0 };
 	int r;
 
-	peek_renew(&python->peek);
-	if (python->codes.arena.total > LIMIT_PYTHON_CODES)
-		codes_clear(&python->codes);
+	python_renew(python);
 	r = take_all(python, tid, count, &snapshot);
 	/* What was read so far holds: a thread state that ends takes its pointers along. */
 	snapshot.cut = r == -EDQUOT || r == -EFAULT;
@@ -435,6 +433,34 @@ int python_locals(struct python *python, const struct python_frame *frame,
 	if (after.code != frame->code->address || after.position != frame->position)
 		return -EAGAIN;
 	return 0;
+}
+
+int python_name(struct python *python, const struct ts_python_frame *frame,
+		struct python_frame *ret)
+{
+	const struct layout *layout = &python->find.layout;
+	const struct text_source source = { &python->peek, layout, python->find.text_type };
+	uint64_t position = frame->position & ~TS_PYTHON_FLAGS;
+	int r;
+
+	if (!frame->code)
+		return 1;
+	r = codes_get_checked(&python->codes, &source, python->find.code_type, frame, &ret->code);
+	if (r < 0)
+		return r;
+	if (!code_has_begun(ret->code, layout, position))
+		return 1;
+	ret->address = 0;
+	ret->position = position;
+	ret->line = code_line(ret->code, layout, position);
+	return 0;
+}
+
+void python_renew(struct python *python)
+{
+	peek_renew(&python->peek);
+	if (python->codes.arena.total > LIMIT_PYTHON_CODES)
+		codes_clear(&python->codes);
 }
 
 void python_snapshot_clear(struct python_snapshot *snapshot)

@@ -64,6 +64,13 @@ int python_take(struct python *python, const uint32_t *tid, size_t count,
  * to `each` may be wrong; else as peek_bytes. */
 int python_locals(struct python *python, const struct python_frame *frame,
 		  int (*each)(void *data, const char *name, const char *value), void *data);
+/* Of a frame that the BPF programs saw, by place.h. 1: it is none that Python shows. Its code is
+ * valid until python_renew() or the next snapshot. -ESTALE: its code object is gone; else as
+ * peek_bytes. */
+int python_name(struct python *python, const struct ts_python_frame *frame,
+		struct python_frame *ret);
+/* Before names are asked for: so much may be read again. */
+void python_renew(struct python *python);
 void python_snapshot_clear(struct python_snapshot *snapshot);
 
 CLEANUP_DEFINE(struct python, python_free)

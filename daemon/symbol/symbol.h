@@ -3,6 +3,7 @@
 #ifndef TS_SYMBOL_H
 #define TS_SYMBOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -22,6 +23,7 @@ struct symbol_frame {
 	char *source;  /* out: its file, NULL: not known */
 	uint32_t line; /* out: 0: not known */
 	uint8_t kind;  /* enum frame_kind */
+	uint8_t mark;  /* of a frame of Python: enum merge_mark */
 };
 
 struct symbol_job {
@@ -29,6 +31,7 @@ struct symbol_job {
 	uint32_t process; /* id of the process row */
 	uint32_t count;
 	uint8_t end, linked; /* as in struct ts_stack */
+	bool python_whole;   /* its frames of Python, if there are */
 	struct list link;    /* the symbolizer's */
 	struct symbol_frame frame[];
 };

@@ -63,7 +63,7 @@ static void give_short(struct unwinder *unwinder, const struct probe_miss *miss)
 	unwound_begin(&unwound, miss);
 	unwound.count = miss->frame_count;
 	unwound.end = TS_END_MISSED;
-	unwound.id = probe_stack_id(miss->seed, unwound.frame, unwound.count, unwound.end);
+	unwound_end(&unwound, miss->seed);
 	unwinder->stats.cut++;
 	give(unwinder, &unwound);
 }
@@ -191,7 +191,7 @@ static bool miss_is_good(const struct probe_miss *miss, size_t size)
 	return size >= sizeof(*miss) && size <= sizeof(*miss) + PROBE_MISS_STACK_MAX &&
 	       miss->kind == PROBE_MISS && miss->size <= size - sizeof(*miss) &&
 	       miss->depth <= TS_STACK_FRAMES_MAX && miss->frame_count >= 1 &&
-	       miss->frame_count <= miss->depth;
+	       miss->frame_count <= miss->depth && miss->python_count <= TS_STACK_PYTHON_MAX;
 }
 
 int unwinder_take(struct unwinder *unwinder, const void *record, size_t size, bool late)

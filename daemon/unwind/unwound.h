@@ -16,8 +16,9 @@ struct unwound {
 	uint64_t id; /* as if the programs had walked it */
 	enum ts_stack_end end;
 	bool linked;
-	uint32_t count;
+	uint32_t count, python_count;
 	uint64_t frame[TS_STACK_FRAMES_MAX];
+	struct ts_python_frame python[TS_STACK_PYTHON_MAX]; /* as the programs have read them */
 };
 
 /* What is known before the walk; `count` stays 0. */
@@ -30,6 +31,15 @@ static inline void unwound_begin(struct unwound *unwound, const struct probe_mis
 		.time_ns = miss->time_ns,
 	};
 	memcpy(unwound->frame, miss->frame, miss->frame_count * sizeof(unwound->frame[0]));
+	unwound->python_count = miss->python_count;
+	memcpy(unwound->python, miss->python, miss->python_count * sizeof(unwound->python[0]));
+}
+
+/* And after it. */
+static inline void unwound_end(struct unwound *unwound, uint64_t seed)
+{
+	unwound->id = probe_stack_id(seed, unwound->frame, unwound->count, unwound->end);
+	unwound->id = probe_python_id(unwound->id, unwound->python, unwound->python_count);
 }
 
 #endif

@@ -203,7 +203,7 @@ static void unwind(struct worker *worker)
 	unwound->count = known + walked.count;
 	unwound->end = walked.end;
 	unwound->linked = walked.linked;
-	unwound->id = probe_stack_id(miss->seed, unwound->frame, unwound->count, unwound->end);
+	unwound_end(unwound, miss->seed);
 	__atomic_store_n(&worker->device, 0, __ATOMIC_RELAXED);
 }
 

@@ -44,7 +44,7 @@ def truth(directory, name):
 
 
 class Case(tracesmith.Case):
-    settings = "[probe]\nunwind = eh-frame\nstack_depth = 127"
+    settings = "[probe]\nunwind = eh-frame\nstack_depth = 127\npython = no"
 
     environment = {}
 

@@ -200,7 +200,8 @@ static void ingest_believes_a_library_about_itself_only(void **state)
 static void ingest_checks_stacks(void **state)
 {
 	static _Alignas(struct ts_stack) char
-		record[sizeof(struct ts_stack) + (TS_STACK_FRAMES_MAX + 1) * sizeof(uint64_t)];
+		record[sizeof(struct ts_stack) + (TS_STACK_FRAMES_MAX + 1) * sizeof(uint64_t) +
+		       (TS_STACK_PYTHON_MAX + 1) * sizeof(struct ts_python_frame)];
 	struct ts_stack *stack = (struct ts_stack *)record;
 	size_t size = sizeof(*stack) + 3 * sizeof(uint64_t);
 
@@ -218,6 +219,16 @@ static void ingest_checks_stacks(void **state)
 	stack->frame_count = 0;
 	assert_int_equal(core_ingest(core, &bpf, record, sizeof(record)), INGEST_BAD);
 	assert_int_equal(seen.stacks, 2);
+	/* With frames of Python, which follow a whole array of the others. */
+	stack->frame_count = 3;
+	stack->python_count = 2;
+	size = sizeof(*stack) + TS_STACK_FRAMES_MAX * sizeof(uint64_t) +
+	       2 * sizeof(struct ts_python_frame);
+	assert_int_equal(core_ingest(core, &bpf, record, size), INGEST_OK);
+	assert_int_equal(core_ingest(core, &bpf, record, size - 1), INGEST_BAD);
+	stack->python_count = TS_STACK_PYTHON_MAX + 1;
+	assert_int_equal(core_ingest(core, &bpf, record, sizeof(record)), INGEST_BAD);
+	assert_int_equal(seen.stacks, 3);
 }
 
 static void ingest_forwards_losses_of_others(void **state)

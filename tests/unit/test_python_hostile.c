@@ -73,6 +73,7 @@ static void put_text(uint64_t at, const char *text)
 
 static void put_code(uint64_t at, uint64_t name, uint32_t line)
 {
+	put(at, 1);
 	put(at + 8, CODE_TYPE);
 	put_int(at + 68, line);
 	put(at + 112, TEXT(9));
@@ -161,6 +162,53 @@ static void test_another_code_at_the_same_address(void **state)
 	assert_int_equal(snapshot.frame[0].line, LINE + 1);
 }
 
+/* As the programs send it. */
+static struct ts_python_frame frame_in(uint64_t code)
+{
+	struct ts_python_frame frame = { .code = code, .position = code + 192 };
+	__u64 word[PROBE_PYTHON_CHECK];
+
+	memcpy(word, memory.bytes + (code - BASE) + 56, sizeof(word));
+	frame.check = probe_python_check(word);
+	return frame;
+}
+
+static void test_a_frame_of_the_programs_has_the_name_of_its_code(void **state)
+{
+	struct ts_python_frame frame = frame_in(CODE(0)), later;
+	struct python_frame named;
+
+	python_renew(python);
+	frame.position |= TS_PYTHON_ENTRY | TS_PYTHON_CUT;
+	assert_int_equal(python_name(python, &frame, &named), 0);
+	assert_string_equal(named.code->function, "inner");
+	assert_string_equal(named.code->file, "file.py");
+	assert_int_equal(named.line, LINE);
+	/* Another one has come in its place: the old one stays known, as long as there is room. */
+	put_text(TEXT(2), "newcomer");
+	put_code(CODE(0), TEXT(2), LINE);
+	later = frame_in(CODE(0));
+	assert_int_equal(python_name(python, &later, &named), 0);
+	assert_string_equal(named.code->function, "newcomer");
+	assert_int_equal(python_name(python, &frame, &named), 0);
+	assert_string_equal(named.code->function, "inner");
+	/* One that was not seen in time has no name, and not that of another. */
+	frame.check ^= 8;
+	assert_int_equal(python_name(python, &frame, &named), -ESTALE);
+	put(CODE(0) + 8, TEXT_TYPE);
+	assert_int_equal(python_name(python, &later, &named), 0);
+	later.check ^= 8;
+	assert_int_equal(python_name(python, &later, &named), -EBADMSG);
+	later.code = 0xdead0000;
+	assert_int_equal(python_name(python, &later, &named), -EFAULT);
+	/* It has not begun, or has left its function. */
+	frame = frame_in(CODE(1));
+	put_int(CODE(1) + 176, 4);
+	assert_int_equal(python_name(python, &frame, &named), 1);
+	frame.code = 0;
+	assert_int_equal(python_name(python, &frame, &named), 1);
+}
+
 static void test_an_endless_list_of_frames_is_cut(void **state)
 {
 	put(FRAME(1) + 8, FRAME(0));
@@ -204,6 +252,17 @@ static void test_what_is_no_code_object_is_no_frame(void **state)
 	put(CODE(1) + 8, TEXT_TYPE);
 	assert_true(take()->broken);
 	assert_int_equal(take()->count, 1);
+}
+
+static void test_a_code_object_that_has_been_freed_is_none(void **state)
+{
+	put(CODE(1), 0);
+	assert_true(take()->broken);
+	assert_int_equal(take()->count, 1);
+	put(CODE(1), 0x7f0000001000);
+	assert_true(take()->broken);
+	put(CODE(1), UINT32_MAX);
+	assert_false(take()->broken);
 }
 
 static void test_long_names_are_cut(void **state)
@@ -417,10 +476,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_stack_is_read),
 		TEST(another_code_at_the_same_address),
+		TEST(a_frame_of_the_programs_has_the_name_of_its_code),
 		TEST(an_endless_list_of_frames_is_cut),
 		TEST(endless_threads_and_interpreters_end),
 		TEST(pointers_into_nowhere_break_the_stack),
 		TEST(what_is_no_code_object_is_no_frame),
+		TEST(a_code_object_that_has_been_freed_is_none),
 		TEST(long_names_are_cut),
 		TEST(texts_are_visible_utf8),
 		TEST(a_huge_table_of_lines_is_left_out),

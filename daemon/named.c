@@ -1,0 +1,141 @@
+/* Named: the way of a stack from addresses to names. Frames of Python get theirs first, while the
+ * process still has their code; then native ones, by which the two are put together. */
+#include <string.h>
+
+#include "core/model/frame.h"
+#include "daemon/daemon_internal.h"
+#include "daemon/python/merge.h"
+
+#define UNKNOWN "<unknown>" /* as Python writes names that are none */
+
+void daemon_python_found(void *data, uint32_t pid, const struct probe_python *place)
+{
+	struct daemon *daemon = data;
+
+	if (daemon->probe)
+		probe_place_python(daemon->probe, pid, place);
+}
+
+static void add_job(struct daemon *daemon, struct symbol_job *job)
+{
+	if (symbolizer_add(daemon->symbolizer, job) < 0)
+		daemon->stacks_unnamed++;
+}
+
+static uint8_t mark_of(const struct ts_python_frame *frame, const struct pythons_name *name)
+{
+	return (uint8_t)((frame->position & TS_PYTHON_ENTRY ? MERGE_ENTRY : 0) |
+			 (name->hidden || !frame->code ? MERGE_HIDDEN : 0));
+}
+
+void daemon_python_named(void *data, void *stack, const struct ts_python_frame *frame,
+			 struct pythons_name *name, uint32_t count)
+{
+	struct symbol_job *job = stack;
+
+	for (uint32_t i = 0; i < count; i++)
+		job->frame[job->count++] = (struct symbol_frame){
+			.kind = FRAME_PYTHON,
+			.mark = mark_of(&frame[i], &name[i]),
+			.name = name[i].function ? TAKE(name[i].function) : strdup(UNKNOWN),
+			.source = TAKE(name[i].file),
+			.line = name[i].line,
+		};
+	job->python_whole = count && !(frame[count - 1].position & TS_PYTHON_CUT);
+	add_job(data, job);
+}
+
+/* Addresses become file and offset at once, while the mappings are those of the stack. */
+static void resolve(struct daemon *daemon, const struct core_process *process,
+		    const struct ts_stack *stack, struct symbol_job *job)
+{
+	uint32_t known = 0;
+
+	maps_catch_up(daemon->maps);
+	for (uint32_t i = 0; i < stack->frame_count; i++) {
+		struct symbol_frame *frame = &job->frame[i];
+		struct maps_file *file;
+
+		frame->address = stack->frame[i];
+		if (!daemon_is_replaced(daemon, process->pid, stack->time_ns, frame->address) &&
+		    maps_resolve(daemon->maps, process->pid, stack->time_ns, frame->address, &file,
+				 &frame->offset) == 0) {
+			frame->file = maps_file_ref(file);
+			known = i + 1;
+		}
+	}
+	/* Outermost addresses that are in no file are where frame pointers went wrong. */
+	job->count = known && stack->end == TS_END_LINKS ? known : stack->frame_count;
+}
+
+void daemon_name_stack(struct daemon *daemon, const struct core_process *process,
+		       const struct ts_stack *stack)
+{
+	struct symbol_job *job = symbol_job_new(stack->frame_count + stack->python_count);
+
+	if (!job) {
+		daemon->stacks_unnamed++;
+		return;
+	}
+	job->stack_id = stack->id;
+	job->process = process->id;
+	job->end = stack->end;
+	job->linked = stack->linked;
+	resolve(daemon, process, stack, job);
+	if (!stack->python_count) {
+		pythons_look(daemon->pythons, process->pid, uv_hrtime());
+		add_job(daemon, job);
+		return;
+	}
+	if (pythons_ask(daemon->pythons, process->pid, &stack->frame[TS_STACK_FRAMES_MAX],
+			stack->python_count, job) == 0)
+		return;
+	daemon->stacks_unnamed++;
+	add_job(daemon, job);
+}
+
+static struct frame frame_of(const struct symbol_frame *named)
+{
+	return (struct frame){
+		.address = named->address,
+		.offset = named->offset,
+		.module = named->file ? named->file->path : NULL,
+		.function = named->name,
+		.file = named->source,
+		.line = named->line,
+		.kind = named->kind,
+	};
+}
+
+void daemon_stack_named(void *data, struct symbol_job *job)
+{
+	bool loop[TS_STACK_FRAMES_MAX] = { 0 }, uneven;
+	uint8_t mark[TS_STACK_PYTHON_MAX];
+	struct merged merged[TS_STACK_FRAMES_MAX + TS_STACK_PYTHON_MAX];
+	struct merge_stack stack = { .loop = loop,
+				     .mark = mark,
+				     .native_whole = job->end == TS_END_COMPLETE,
+				     .python_whole = job->python_whole };
+	struct frame frame[TS_STACK_FRAMES_MAX + TS_STACK_PYTHON_MAX];
+	struct daemon *daemon = data;
+	size_t count;
+
+	for (uint32_t i = 0; i < job->count; i++) {
+		const struct symbol_frame *named = &job->frame[i];
+
+		if (named->kind == FRAME_PYTHON)
+			mark[stack.python_count++] = named->mark;
+		else
+			loop[stack.native_count++] = named->name && merge_is_loop(named->name);
+	}
+	count = merge(&stack, merged, &uneven);
+	for (size_t i = 0; i < count; i++)
+		frame[i] = frame_of(
+			&job->frame[merged[i].index + (merged[i].python ? stack.native_count : 0)]);
+	store_add_stack(daemon->store, &(struct store_stack){ .id = job->stack_id,
+							      .process = job->process,
+							      .frame = frame,
+							      .count = (uint32_t)count,
+							      .end = job->end,
+							      .linked = job->linked });
+}

@@ -1,0 +1,59 @@
+/* pythons.h: the Python of processes that use the driver. Says where the BPF programs find its
+ * frames, and names the frames that they have found.
+ *
+ * A thread of its own reads the processes' memory: what it reads may take as long as its process
+ * likes, so nobody waits for it longer than LIMIT_PYTHON_NAME_MS.
+ */
+#ifndef TS_PYTHONS_H
+#define TS_PYTHONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "bpf/probe.h"
+
+struct pythons;
+
+/* The frames of a stack, as they came; then with their names. */
+struct pythons_name {
+	char *function, *file; /* NULL: not known; the receiver takes them */
+	uint32_t line;
+	bool hidden; /* Python does not show it */
+};
+
+struct pythons_callbacks {
+	/* The programs may look there now. */
+	void (*found)(void *data, uint32_t pid, const struct probe_python *place);
+	/* `stack` is what was passed to pythons_name(). */
+	void (*named)(void *data, void *stack, const struct ts_python_frame *frame,
+		      struct pythons_name *name, uint32_t count);
+};
+
+int pythons_new(uv_loop_t *loop, const struct pythons_callbacks *callbacks, void *data,
+		struct pythons **ret);
+/* All stacks that wait are answered at once, without names. The thread ends when it can. */
+void pythons_close(struct pythons *pythons, void (*closed)(void *data));
+
+/* Whether a process runs Python; it is looked at again now and then, in case it starts later. This
+ * and the next do nothing for NULL. */
+void pythons_look(struct pythons *pythons, uint32_t pid, uint64_t now_ns);
+/* It has ended, or runs another program. */
+void pythons_forget(struct pythons *pythons, uint32_t pid);
+
+/* The answers come in the order of the questions, each before the thread's next look. -EAGAIN: too
+ * many are waiting. */
+int pythons_ask(struct pythons *pythons, uint32_t pid, const void *frames, uint32_t count,
+		void *stack);
+/* How many were asked since the start, and how many are answered. */
+uint64_t pythons_asked(const struct pythons *pythons);
+uint64_t pythons_answered(const struct pythons *pythons);
+
+struct pythons_stats {
+	uint64_t found, unsupported, unreadable; /* processes */
+	uint64_t named, gone;			 /* frames; those that no longer had their code */
+	uint64_t late;				 /* stacks that got no names in time */
+};
+void pythons_stats(const struct pythons *pythons, struct pythons_stats *ret);
+
+#endif

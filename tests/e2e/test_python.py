@@ -1,0 +1,104 @@
+"""Stacks reach the line of Python: their frames of Python are those that Python itself sees, among the native ones."""
+import glob
+import json
+import os
+import subprocess
+
+import tracesmith
+from tracesmith import BUILD, library, wait_for
+
+FAKE = os.path.join(BUILD, "tests/e2e/python_fake")
+CALLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_calls.py")
+VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13"]
+LOOP = "_PyEval_EvalFrameDefault"
+
+
+def pythons():
+    found = {"system": "/usr/bin/python3"}
+    for version in VERSIONS:
+        paths = glob.glob(f"/root/.pyenv/versions/{version}.[0-9]*/bin/python{version}")
+        if paths:
+            found[version] = paths[0]
+        else:
+            print(f"SKIPPED Python {version}: it is not in /root/.pyenv")
+    return found
+
+
+class Python(tracesmith.Case):
+    settings = "[probe]\nunwind = eh-frame\nstack_depth = 127\npython = yes\npython_depth = 128"
+
+    def status(self, section, name):
+        return next((row["number"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+                     if (row["section"], row["name"]) == (section, name)), None)
+
+    def start(self, executable, *arguments):
+        found = self.status("python", "processes")
+        process = subprocess.Popen([executable, *arguments, library()], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        wait_for("its Python", lambda: self.status("python", "processes") == found + 1)
+        self.go_on(process)
+        return process
+
+    def go_on(self, process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+    def stacks(self, pid):
+        """The frames of each allocation, by its size."""
+        found = {}
+        for row in self.daemon.sql("SELECT op.bytes, frame.kind, symbol, frame.source, line FROM frame JOIN op"
+                                   f" ON frame.stack = op.stack WHERE op.pid = {pid} AND op.kind = 'alloc'"
+                                   " ORDER BY op.bytes, depth"):
+            found.setdefault(row["bytes"], []).append(row)
+        return found
+
+    def finish(self, process, count):
+        """The stacks, when it has all."""
+        wait_for("its stacks", lambda: len(self.stacks(process.pid)) == count)
+        stacks = self.stacks(process.pid)
+        self.go_on(process)
+        self.assertEqual(process.wait(20), 0)
+        process.stdin.close()
+        process.stdout.close()
+        return stacks
+
+    def check(self, rows, truth):
+        python = [[row["symbol"], row["source"], row["line"]] for row in rows if row["kind"] == 1]
+        # Code that is gone before it is read has no name, and not that of what has come in its place.
+        python = [there if frame == ["<unknown>", None, None] and there[1] == "passing" else frame
+                  for frame, there in zip(python, truth["stack"])]
+        self.assertEqual(python, truth["stack"])
+        self.assertEqual(rows[0]["symbol"], "cuMemAlloc_v2")
+        names = [row["symbol"] for row in rows]
+        if names[-1] == "_start":
+            self.assertNotIn(LOOP, names)
+
+    def test_stacks_have_the_lines_of_python(self):
+        for version, executable in pythons().items():
+            process = self.start(executable, "-B", CALLS)
+            truths = [json.loads(line) for line in iter(process.stdout.readline, "end\n")]
+            self.assertGreaterEqual(len(truths), 30)
+            stacks = self.finish(process, len(truths))
+            for truth in truths:
+                with self.subTest(version, size=truth["size"], place=truth["stack"][1][0]):
+                    self.check(stacks[truth["size"]], truth)
+
+    def test_what_is_no_interpreter_gets_few_frames(self):
+        process = self.start(FAKE)
+        sizes = dict(line.split() for line in iter(process.stdout.readline, "end\n"))
+        stacks = self.finish(process, len(sizes))
+        good, unknown = "good", "<unknown>"
+        wanted = {"good": [good], "endless": 128 * [good], "many": 128 * [good], "wide": [512 * "x" + "…", good],
+                  "no-code": [unknown, good], "no-name": [unknown, good], "nowhere": [], "crooked": [good],
+                  "kernel": [good], "at-the-end": [good], "shims": [], "crooked-first": [], "no-cframe": []}
+        self.assertEqual(set(wanted), set(sizes))
+        for name, size in sizes.items():
+            with self.subTest(name):
+                rows = stacks[int(size)]
+                self.assertEqual([row["symbol"] for row in rows if row["kind"] == 1], wanted[name])
+                self.assertIn("main", [row["symbol"] for row in rows])
+
+
+if __name__ == "__main__":
+    tracesmith.main()
