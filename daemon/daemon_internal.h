@@ -178,6 +178,8 @@ void daemon_user_named(void *data, uint32_t process, const char *name);
 /* named.c: a stack gets its names, and goes to the store. */
 void daemon_name_stack(struct daemon *daemon, const struct core_process *process,
 		       const struct ts_stack *stack);
+/* Unless the settings want none. */
+void daemon_look_for_python(struct daemon *daemon, uint32_t pid);
 void daemon_python_found(void *data, uint32_t pid, const struct probe_python *place);
 void daemon_python_named(void *data, void *stack, const struct ts_python_frame *frame,
 			 struct pythons_name *name, uint32_t count);

@@ -33,7 +33,7 @@ static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_
 	if (!daemon->libraries || file->fd < 0)
 		return;
 	libraries_mapped(daemon->libraries, pid, maps_forked_ns(daemon->maps, pid), &mapped);
-	pythons_look(daemon->pythons, pid, uv_hrtime());
+	daemon_look_for_python(daemon, pid);
 	flood_wake(daemon->flood);
 }
 

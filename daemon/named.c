@@ -16,6 +16,12 @@ void daemon_python_found(void *data, uint32_t pid, const struct probe_python *pl
 		probe_place_python(daemon->probe, pid, place);
 }
 
+void daemon_look_for_python(struct daemon *daemon, uint32_t pid)
+{
+	if (daemon->probe_config.python_depth)
+		pythons_look(daemon->pythons, pid, uv_hrtime());
+}
+
 static void add_job(struct daemon *daemon, struct symbol_job *job)
 {
 	if (symbolizer_add(daemon->symbolizer, job) < 0)
@@ -83,7 +89,7 @@ void daemon_name_stack(struct daemon *daemon, const struct core_process *process
 	job->linked = stack->linked;
 	resolve(daemon, process, stack, job);
 	if (!stack->python_count) {
-		pythons_look(daemon->pythons, process->pid, uv_hrtime());
+		daemon_look_for_python(daemon, process->pid);
 		add_job(daemon, job);
 		return;
 	}

@@ -147,7 +147,7 @@ static void sink_process(struct daemon *daemon, const struct core_process *proce
 	}
 	maps_catch_up(daemon->maps);
 	maps_follow(daemon->maps, process->pid);
-	pythons_look(daemon->pythons, process->pid, uv_hrtime());
+	daemon_look_for_python(daemon, process->pid);
 	sink_process_detail(daemon, process);
 	sink_process_gaps(daemon, process);
 	/* Ids count up; a process is reported again when it runs another program. */
