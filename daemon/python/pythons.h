@@ -25,7 +25,7 @@ struct pythons_name {
 struct pythons_callbacks {
 	/* The programs may look there now. */
 	void (*found)(void *data, uint32_t pid, const struct probe_python *place);
-	/* `stack` is what was passed to pythons_name(). */
+	/* `stack` is what was passed to pythons_ask(). */
 	void (*named)(void *data, void *stack, const struct ts_python_frame *frame,
 		      struct pythons_name *name, uint32_t count);
 };

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "daemon/python/place.h"
 #include "daemon/python/python.h"
 
 #define BASE	     0x100000
@@ -24,6 +25,7 @@
 #define CODE(n)	     (BASE + 0x8000 + (n)*0x200)
 #define TEXT(n)	     (BASE + 0xa000 + (n)*0x100)
 #define TABLE	     (BASE + 0xc000)
+#define PTHREAD	     (BASE + 0xe000)
 #define CODE_TYPE    (BASE + 0xd000)
 #define TEXT_TYPE    (BASE + 0xd800)
 #define TID	     77
@@ -207,6 +209,46 @@ static void test_a_frame_of_the_programs_has_the_name_of_its_code(void **state)
 	assert_int_equal(python_name(python, &frame, &named), 1);
 	frame.code = 0;
 	assert_int_equal(python_name(python, &frame, &named), 1);
+}
+
+static int place(struct probe_python *ret)
+{
+	struct peek peek = { .read = read_memory, .data = &memory };
+	int r;
+
+	peek_renew(&peek);
+	memory.reads = 0;
+	r = place_find(python_found(python), &peek, ret);
+	assert_true(memory.reads <= LIMIT_PYTHON_READS);
+	return r;
+}
+
+static void test_the_place_of_a_threads_state_is_found_by_its_value(void **state)
+{
+	struct probe_python found;
+
+	put(THREAD + 136, PTHREAD);
+	assert_int_equal(place(&found), -ENOENT);
+	put(PTHREAD + 0x310 + 8, THREAD);
+	assert_int_equal(place(&found), 0);
+	assert_int_equal(found.state, 0x318);
+	assert_int_equal(found.frame, 56);
+	assert_int_equal(found.indirect, 0);
+	/* The first one has ended. */
+	put(THREAD + 8, THREAD + 0x400);
+	put(THREAD + 0x400 + 136, PTHREAD);
+	put(THREAD + 136, 0xdead0000);
+	assert_int_equal(place(&found), -ENOENT);
+	put(PTHREAD + 0x310 + 24, THREAD + 0x400);
+	assert_int_equal(place(&found), 0);
+	assert_int_equal(found.state, 0x328);
+	/* No end of threads, and of interpreters. */
+	put(THREAD + 8, THREAD);
+	assert_int_equal(place(&found), -ENOENT);
+	put(INTERPRETER, INTERPRETER);
+	assert_int_equal(place(&found), -ENOENT);
+	put(RUNTIME + 40, 0xdead0000);
+	assert_int_equal(place(&found), -EFAULT);
 }
 
 static void test_an_endless_list_of_frames_is_cut(void **state)
@@ -477,6 +519,7 @@ int main(void)
 		TEST(a_stack_is_read),
 		TEST(another_code_at_the_same_address),
 		TEST(a_frame_of_the_programs_has_the_name_of_its_code),
+		TEST(the_place_of_a_threads_state_is_found_by_its_value),
 		TEST(an_endless_list_of_frames_is_cut),
 		TEST(endless_threads_and_interpreters_end),
 		TEST(pointers_into_nowhere_break_the_stack),
