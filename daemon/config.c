@@ -87,11 +87,11 @@ static const struct setting settings[] = {
 	  "How to attach probes: multi (Linux 6.6 or newer), perf or auto." },
 	{ "probe", "ring_size", SIZE, AT(ring_bytes), "8MiB", 65536, 1 << 30, NULL,
 	  "Size of the ring buffer from the probes to the daemon; a power of two." },
-	{ "probe", "stack_depth", COUNT, AT(stack_depth), "64", 2, TS_STACK_FRAMES_MAX, NULL,
+	{ "probe", "stack_depth", COUNT, AT(stack_depth), "127", 2, TS_STACK_FRAMES_MAX, NULL,
 	  "Maximum number of frames per call stack." },
-	{ "probe", "unwind", CHOICE, AT(unwind), "frame-pointers", 0, 0, unwinds,
-	  "How callers are found: frame-pointers, or the call frame information that libraries\n"
-	  "# without them carry (eh-frame)." },
+	{ "probe", "unwind", CHOICE, AT(unwind), "eh-frame", 0, 0, unwinds,
+	  "How callers are found: by the call frame information that libraries carry (eh-frame),\n"
+	  "# or by frame-pointers only, which much code is built without." },
 	{ "probe", "python", CHOICE, AT(python), "yes", 0, 0, answers,
 	  "Whether stacks have the functions and lines of Python programs." },
 	{ "probe", "python_depth", COUNT, AT(python_depth), "64", 1, TS_STACK_PYTHON_MAX, NULL,

@@ -274,6 +274,7 @@ static int daemon_start_probes(struct daemon *daemon)
 	r = config_probe(daemon->config, &config);
 	if (r < 0)
 		return r;
+	daemon_choose_unwind(daemon, &config);
 	daemon->probe_config = config;
 	r = turn_init(&daemon->turn, &daemon->loop, intake_sources, INTAKE_SOURCES);
 	if (r < 0)

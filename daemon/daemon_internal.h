@@ -134,6 +134,8 @@ void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target
 		  const struct api_stack *wanted);
 
 /* unwound.c */
+/* By what is known of mappings: without the kernel's reports only frame pointers are safe. */
+void daemon_choose_unwind(struct daemon *daemon, struct probe_config *config);
 int daemon_start_unwinder(struct daemon *daemon);
 void daemon_stop_unwinder(struct daemon *daemon);
 bool daemon_on_miss(void *data, const void *record, size_t size);

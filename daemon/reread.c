@@ -47,6 +47,7 @@ static void reread_apply(struct reread *reread)
 
 	if (!probe_config_same_filters(&reread->probe, &daemon->probe_config))
 		gap_of_filters(daemon);
+	daemon_choose_unwind(daemon, &reread->probe);
 	daemon->probe_config = reread->probe;
 	probe_configure(daemon->probe, &reread->probe);
 	libraries_add_standing(daemon->libraries, &reread->standing);

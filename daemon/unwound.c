@@ -3,6 +3,7 @@
  * the call is seen, however long it took, its stack is known. */
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/base/time.h"
 #include "daemon/daemon_internal.h"
 
@@ -172,6 +173,18 @@ bool daemon_settle(struct daemon *daemon, const struct ts_event *event, struct t
 	if (!ret->stack_id)
 		ret->flags |= TS_EVENT_STACK_LOST;
 	return true;
+}
+
+void daemon_choose_unwind(struct daemon *daemon, struct probe_config *config)
+{
+	struct maps_stats maps;
+
+	maps_stats(daemon->maps, &maps);
+	if (!config->unwind || maps.live)
+		return;
+	log_warning("Walking stacks by frame pointers: without perf events changes of a process's "
+		    "mappings are seen too late");
+	config->unwind = false;
 }
 
 int daemon_start_unwinder(struct daemon *daemon)
