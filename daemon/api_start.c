@@ -8,17 +8,18 @@
 #include "daemon/notify.h"
 #include "daemon/query/helper.h"
 
-enum role { ROLE_QUERY };
-
 static const struct spawn_role roles[] = {
 	[ROLE_QUERY] = { "ts-query", query_helper_run },
+	[ROLE_HELPER] = { "ts-helper", helper_run },
 };
 
 /* Before any thread. */
 int daemon_start_zygote(struct daemon *daemon)
 {
-	int r = spawn_start(roles, ARRAY_SIZE(roles), &daemon->zygote);
+	int r;
 
+	daemon_name_helpers();
+	r = spawn_start(roles, ARRAY_SIZE(roles), &daemon->zygote);
 	return r < 0 ? log_error_errno(r, "Cannot start a process for helpers") : 0;
 }
 

@@ -97,10 +97,10 @@ static void daemon_count_losses(struct daemon *daemon, uint64_t now)
 	daemon_lose(daemon, LOSS_STACK_CUT, stats.total.stacks_cut - old->stacks_cut, now);
 	daemon_lose(daemon, LOSS_PROCESS, stats.total.processes_lost - old->processes_lost, now);
 	daemon_lose(daemon, LOSS_UNREAD, stats.total.unread - old->unread, now);
-	daemon_lose(daemon, LOSS_MAPPING, maps.lost - daemon->maps_lost, now);
+	daemon_lose(daemon, LOSS_MAPPING, maps.lost + maps.late - daemon->maps_lost, now);
 	daemon_lose(daemon, LOSS_LIMIT, maps.limited - daemon->maps_limited, now);
 	daemon->counted = stats.total;
-	daemon->maps_lost = maps.lost;
+	daemon->maps_lost = maps.lost + maps.late;
 	daemon->maps_limited = maps.limited;
 	daemon->counted_ns = now;
 }
@@ -388,6 +388,9 @@ static int daemon_start(struct daemon *daemon)
 	r = pythons_new(&daemon->loop, &pythons, daemon, &daemon->pythons);
 	if (r < 0)
 		return r;
+	r = daemon_start_helpers(daemon);
+	if (r < 0)
+		return r;
 	r = daemon_start_maps(daemon);
 	if (r < 0)
 		return r;
@@ -501,6 +504,7 @@ static void daemon_close_parts(struct daemon *daemon)
 		symbolizer_close(daemon->symbolizer, daemon_part_closed);
 	if (daemon->maps)
 		maps_close(daemon->maps, daemon_part_closed);
+	daemon_stop_helpers(daemon, daemon_part_closed);
 }
 
 /* Until all threads have answered. False: some have not, and still use what they were given. */

@@ -11,6 +11,7 @@
 #include "daemon/api/api.h"
 #include "daemon/config.h"
 #include "daemon/exact/exact.h"
+#include "daemon/helper/helper.h"
 #include "daemon/intake/turn.h"
 #include "daemon/maps/maps.h"
 #include "daemon/meter.h"
@@ -24,6 +25,9 @@
 #include "daemon/symbol/symbol.h"
 #include "daemon/unwind/unwinder.h"
 #include "daemon/user.h"
+
+/* Of the processes that the zygote forks. */
+enum daemon_role { ROLE_QUERY, ROLE_HELPER };
 
 #define DAEMON_GAPS 64
 
@@ -66,6 +70,11 @@ struct daemon {
 	struct meter meter;
 	uint32_t quiet_ticks; /* since the last record */
 
+	/* helped.c */
+	struct helpers *helpers;
+	struct list describing, unresolved;
+	uint32_t unresolved_count;
+
 	/* The store starts first and stops last. */
 	struct store *store;
 	struct core *core;
@@ -81,7 +90,13 @@ struct daemon {
 		uint32_t pid; /* 0: none */
 		bool whole;
 		char command[PROBE_COMMAND_MAX + 1];
-	} announced;	    /* the program of the event that the model gets next */
+	} announced; /* the program of the event that the model gets next */
+	struct {
+		uint32_t pid; /* 0: none */
+		size_t size;
+		void *miss;
+		uv_timer_t timer;
+	} waiting;	    /* a stack, for the mappings of its process */
 	struct map settled; /* ids of stacks, by those that their calls still have */
 	struct replaced replaced[DAEMON_REPLACED];
 	uint32_t replaced_count;
@@ -132,10 +147,26 @@ void daemon_tell_gone(struct daemon *daemon, uint64_t reached_ns);
 int daemon_start_stacks(struct daemon *daemon);
 void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target *target,
 		  const struct api_stack *wanted);
+/* helped.c: what helpers find out. */
+/* What they can do; before they are started. */
+void daemon_name_helpers(void);
+int daemon_start_helpers(struct daemon *daemon);
+void daemon_stop_helpers(struct daemon *daemon, void (*closed)(void *data));
+void daemon_configure_maps(struct daemon *daemon, struct maps_config *config);
+/* Its command line, and what else its /proc says. */
+void daemon_describe(struct daemon *daemon, const struct core_process *process);
+/* When the mappings of its process are known. False: too many wait. */
+bool daemon_resolve_later(struct daemon *daemon, const struct core_process *process,
+			  const struct ts_stack *stack);
+/* As the callback of maps. */
+void daemon_on_settled(void *data, uint32_t pid);
+/* An answer is to come that is worth waiting for. */
+bool daemon_awaits_helpers(struct daemon *daemon);
 
 /* unwound.c */
 /* By what is known of mappings: without the kernel's reports only frame pointers are safe. */
 void daemon_choose_unwind(struct daemon *daemon, struct probe_config *config);
+void daemon_miss_settled(struct daemon *daemon, uint32_t pid);
 int daemon_start_unwinder(struct daemon *daemon);
 void daemon_stop_unwinder(struct daemon *daemon);
 bool daemon_on_miss(void *data, const void *record, size_t size);
@@ -180,6 +211,9 @@ void daemon_user_named(void *data, uint32_t process, const char *name);
 /* named.c: a stack gets its names, and goes to the store. */
 void daemon_name_stack(struct daemon *daemon, const struct core_process *process,
 		       const struct ts_stack *stack);
+/* The same once. -EAGAIN: the mappings of its process are not known yet. */
+int daemon_resolve(struct daemon *daemon, const struct core_process *process,
+		   const struct ts_stack *stack);
 /* Unless the settings want none. */
 void daemon_look_for_python(struct daemon *daemon, uint32_t pid);
 void daemon_python_found(void *data, uint32_t pid, const struct probe_python *place);

@@ -67,10 +67,11 @@
 #define LIMIT_INJECT_HELLO_MS	    5000
 #define LIMIT_INJECT_MESSAGES_PER_S 64
 
-/* Processes that look into others for us (2 MiB each): enough for some that hang, one user's share
- * of which is in the table of kinds. Tasks that wait for one, in all and of one kind for the
- * processes of one user: 1 KiB each. */
+/* Processes that look into others for us (2 MiB each), in all, and for one kind of task and the
+ * processes of one user: some of them may hang. Tasks that wait for one, in all and of one kind for
+ * the processes of one user: 1 KiB each. */
 #define LIMIT_HELPERS		   48
+#define LIMIT_HELPERS_PER_UID	   4
 #define LIMIT_HELPER_TASKS	   16384
 #define LIMIT_HELPER_TASKS_PER_UID 4096
 
@@ -87,6 +88,9 @@
 /* Bytes of the last mappings of processes that are not followed (twice), for one that is gone
  * before we look at it: a few hundred exec. */
 #define LIMIT_MAPS_HISTORY (128 << 10)
+/* How long a helper may take for the mappings of a process: the kernel holds the lock that it waits
+ * for while a large process forks, for seconds. */
+#define LIMIT_MAPS_LOOK_MS 3000
 /* If records come faster than this, the rings are read once in this time. */
 #define LIMIT_MAPS_REST_MS 1
 /* Copies of driver libraries with probes on them. One user's processes have half of them at most

@@ -157,8 +157,12 @@ int daemon_start_maps(struct daemon *daemon)
 		.process_executed = daemon_on_process_executed,
 		.process_gone = daemon_on_process_gone,
 		.replaced = daemon_on_replaced,
+		.settled = daemon_on_settled,
 	};
-	int r = maps_new(&daemon->loop, &config, &callbacks, daemon, &daemon->maps);
+	int r;
+
+	daemon_configure_maps(daemon, &config);
+	r = maps_new(&daemon->loop, &config, &callbacks, daemon, &daemon->maps);
 	if (r < 0)
 		log_error_errno(r, "Cannot follow the mappings of processes");
 	return r;

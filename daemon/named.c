@@ -1,5 +1,6 @@
 /* Named: the way of a stack from addresses to names. Frames of Python get theirs first, while the
  * process still has their code; then native ones, by which the two are put together. */
+#include <errno.h>
 #include <string.h>
 
 #include "core/model/frame.h"
@@ -51,53 +52,71 @@ void daemon_python_named(void *data, void *stack, const struct ts_python_frame *
 	add_job(data, job);
 }
 
-/* Addresses become file and offset at once, while the mappings are those of the stack. */
-static void resolve(struct daemon *daemon, const struct core_process *process,
-		    const struct ts_stack *stack, struct symbol_job *job)
+/* Addresses become file and offset, while the mappings are those of the stack. */
+static int resolve(struct daemon *daemon, const struct core_process *process,
+		   const struct ts_stack *stack, struct symbol_job *job)
 {
 	uint32_t known = 0;
 
-	maps_catch_up(daemon->maps);
 	for (uint32_t i = 0; i < stack->frame_count; i++) {
 		struct symbol_frame *frame = &job->frame[i];
 		struct maps_file *file;
+		int r;
 
 		frame->address = stack->frame[i];
-		if (!daemon_is_replaced(daemon, process->pid, stack->time_ns, frame->address) &&
-		    maps_resolve(daemon->maps, process->pid, stack->time_ns, frame->address, &file,
-				 &frame->offset) == 0) {
+		if (daemon_is_replaced(daemon, process->pid, stack->time_ns, frame->address))
+			continue;
+		r = maps_resolve(daemon->maps, process->pid, stack->time_ns, frame->address, &file,
+				 &frame->offset);
+		if (r == -EAGAIN)
+			return r;
+		if (r == 0) {
 			frame->file = maps_file_ref(file);
 			known = i + 1;
 		}
 	}
 	/* Outermost addresses that are in no file are where frame pointers went wrong. */
 	job->count = known && stack->end == TS_END_LINKS ? known : stack->frame_count;
+	return 0;
 }
 
-void daemon_name_stack(struct daemon *daemon, const struct core_process *process,
-		       const struct ts_stack *stack)
+int daemon_resolve(struct daemon *daemon, const struct core_process *process,
+		   const struct ts_stack *stack)
 {
 	struct symbol_job *job = symbol_job_new(stack->frame_count + stack->python_count);
 
 	if (!job) {
 		daemon->stacks_unnamed++;
-		return;
+		return -ENOMEM;
 	}
 	job->stack_id = stack->id;
 	job->process = process->id;
 	job->end = stack->end;
 	job->linked = stack->linked;
-	resolve(daemon, process, stack, job);
+	if (resolve(daemon, process, stack, job) == -EAGAIN) {
+		symbol_job_free(job);
+		return -EAGAIN;
+	}
 	if (!stack->python_count) {
 		daemon_look_for_python(daemon, process->pid);
 		add_job(daemon, job);
-		return;
+		return 0;
 	}
 	if (pythons_ask(daemon->pythons, process->pid, &stack->frame[TS_STACK_FRAMES_MAX],
 			stack->python_count, job) == 0)
-		return;
+		return 0;
 	daemon->stacks_unnamed++;
 	add_job(daemon, job);
+	return 0;
+}
+
+void daemon_name_stack(struct daemon *daemon, const struct core_process *process,
+		       const struct ts_stack *stack)
+{
+	maps_catch_up(daemon->maps);
+	if (daemon_resolve(daemon, process, stack) == -EAGAIN &&
+	    !daemon_resolve_later(daemon, process, stack))
+		daemon->stacks_unnamed++;
 }
 
 static struct frame frame_of(const struct symbol_frame *named)

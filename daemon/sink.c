@@ -36,19 +36,12 @@ void sink_announcement(struct daemon *daemon, const void *record, size_t size)
 
 static void sink_process_detail(struct daemon *daemon, const struct core_process *process)
 {
-	struct procfs_process found;
 	struct store_process_detail detail = { .executed = process->executed };
 
-	/* Gone, or a pid that belongs to somebody else by now: only the kernel's event is left. */
-	if (procfs_read(process->pid, &found) == 0 &&
-	    found.started_ticks == process->started_ticks) {
-		detail.command = found.command[0] ? found.command : NULL;
-		detail.cgroup = found.cgroup[0] ? found.cgroup : NULL;
-		detail.container = found.container[0] ? found.container : NULL;
-	}
-	if (daemon->announced.pid == process->pid && (daemon->announced.whole || !detail.command))
+	if (daemon->announced.pid == process->pid)
 		detail.command = daemon->announced.command;
 	store_add_process_detail(daemon->store, process->id, &detail);
+	daemon_describe(daemon, process);
 	users_ask(daemon->users, process->uid, process->id);
 }
 

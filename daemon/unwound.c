@@ -1,13 +1,17 @@
 /* Unwound: stacks that the programs could not walk, between their ring, the unwinder and the model.
  * A miss comes before its call, and nothing that follows it is read until it is answered; so when
  * the call is seen, however long it took, its stack is known. */
+#include <errno.h>
 #include <string.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "daemon/daemon_internal.h"
 
 #define REPLACED_AGAIN_NS (100 * NS_PER_MS)
+/* All probes wait so long for the mappings of one process. */
+#define MISS_MS 20
 
 static struct map_key key_of(uint64_t id)
 {
@@ -119,18 +123,55 @@ bool daemon_is_replaced(const struct daemon *daemon, uint32_t pid, uint64_t time
 	return false;
 }
 
+/* The waiting one gets the frames that are found by now, or those that it has. */
+static void end_waiting(struct daemon *daemon, bool late)
+{
+	_cleanup_(freep) void *miss = TAKE(daemon->waiting.miss);
+
+	daemon->waiting.pid = 0;
+	uv_timer_stop(&daemon->waiting.timer);
+	if (!daemon->unwinder ||
+	    unwinder_take(daemon->unwinder, miss, daemon->waiting.size, late) < 0)
+		probe_go_on(daemon->probe);
+}
+
+static void on_waited(uv_timer_t *timer)
+{
+	end_waiting(timer->data, true);
+}
+
+void daemon_miss_settled(struct daemon *daemon, uint32_t pid)
+{
+	if (daemon->waiting.pid && daemon->waiting.pid == pid)
+		end_waiting(daemon, false);
+}
+
+static bool miss_wait(struct daemon *daemon, const struct probe_miss *miss, size_t size)
+{
+	daemon->waiting.miss = malloc(size);
+	if (!daemon->waiting.miss)
+		return false;
+	memcpy(daemon->waiting.miss, miss, size);
+	daemon->waiting.size = size;
+	daemon->waiting.pid = miss->tgid;
+	uv_timer_start(&daemon->waiting.timer, on_waited, MISS_MS, 0);
+	return true;
+}
+
 /* A stack that is older than a mapping cannot be walked by what is mapped now. */
 bool daemon_on_miss(void *data, const void *record, size_t size)
 {
 	const struct probe_miss *miss = record;
 	struct daemon *daemon = data;
 	bool late;
+	int r;
 
 	if (!daemon->unwinder || size < sizeof(*miss))
 		return false;
 	maps_catch_up(daemon->maps);
 	late = daemon_is_replaced(daemon, miss->tgid, miss->time_ns, 0);
-	return unwinder_take(daemon->unwinder, record, size, late) == 0;
+	r = unwinder_take(daemon->unwinder, record, size, late);
+	return r == -EAGAIN ? miss_wait(daemon, miss, size) : r == 0;
 }
 
 /* What the kernel has reported up to a turn is known before the calls of that turn. */
@@ -196,11 +237,17 @@ int daemon_start_unwinder(struct daemon *daemon)
 		.data = daemon,
 	};
 
+	uv_timer_init(&daemon->loop, &daemon->waiting.timer);
+	daemon->waiting.timer.data = daemon;
 	return unwinder_new(&daemon->loop, daemon->maps, &config, &daemon->unwinder);
 }
 
 void daemon_stop_unwinder(struct daemon *daemon)
 {
+	if (daemon->waiting.timer.data)
+		uv_close((uv_handle_t *)&daemon->waiting.timer, NULL);
+	daemon->waiting.pid = 0;
+	free(TAKE(daemon->waiting.miss));
 	unwinder_close(TAKE(daemon->unwinder), NULL);
 	if (daemon->probe)
 		probe_go_on(daemon->probe);

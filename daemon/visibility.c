@@ -30,7 +30,8 @@ static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time
 		return API_READING;
 	}
 	core_stats(daemon->core, &core);
-	if (core.ending || users_waiting(daemon->users) || !is_named(daemon))
+	if (core.ending || users_waiting(daemon->users) || daemon_awaits_helpers(daemon) ||
+	    !is_named(daemon))
 		return API_WAITING;
 	daemon->visible_stacks = daemon->visible_pythons = 0;
 	daemon_checkpoint(daemon, now);

@@ -5,35 +5,20 @@
 #include "daemon/maps/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <linux/magic.h>
-#include <linux/openat2.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
-#include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/time.h"
 
-/* What identifies a file. On overlayfs the device is 0 and the other fields, which come from the
- * underlying file, decide. */
-struct identity {
-	dev_t device;
-	ino_t inode;
-	off_t size;
-	struct timespec modified;
-};
+#define AGAIN_NS (1 * NS_PER_S)
 
 struct maps_entry {
 	struct maps_file file;	  /* first */
 	struct maps_files *table; /* NULL: the table is gone */
-	struct identity identity;
+	struct maps_identity identity;
 	uint32_t mappings; /* references held by mappings */
+	uint64_t tried_ns; /* to open it again */
 	struct list bucket, open;
 };
 
@@ -75,92 +60,9 @@ struct maps_files *maps_files_free(struct maps_files *files)
 	return NULL;
 }
 
-static void identity_of(int fd, const struct stat *st, struct identity *ret)
+static bool identity_equals(const struct maps_identity *a, const struct maps_identity *b)
 {
-	struct statfs fs;
-
-	/* File systems without a device of their own have major number 0. */
-	if (major(st->st_dev) == 0 && fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC)
-		*ret = (struct identity){ 0, st->st_ino, st->st_size, st->st_mtim };
-	else
-		*ret = (struct identity){ .device = st->st_dev, .inode = st->st_ino };
-}
-
-static bool identity_equals(const struct identity *a, const struct identity *b)
-{
-	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-	       a->modified.tv_sec == b->modified.tv_sec &&
-	       a->modified.tv_nsec == b->modified.tv_nsec;
-}
-
-/* O_PATH opens nothing: the file may be a device, or anything else a process could map. */
-static int path_open_mapped(const struct maps_record *record)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64,
-		 record->pid, record->start, record->end);
-	fd = open(path, O_PATH | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-/* Links in the path are the process's own, so they must not lead out of its root. */
-static int path_open_in_root(uint32_t pid, const struct maps_record *record)
-{
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
-	_cleanup_(closep) int root = -1;
-	char name[32] = "/";
-	int fd;
-
-	if (pid)
-		snprintf(name, sizeof(name), "/proc/%" PRIu32 "/root", pid);
-	root = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return -errno;
-	fd = (int)syscall(SYS_openat2, root, record->path, &how, sizeof(how));
-	return fd < 0 ? -errno : fd;
-}
-
-static bool is_mapped_file(int fd, const struct maps_record *record, struct stat *st)
-{
-	if (fd < 0 || fstat(fd, st) < 0 || !S_ISREG(st->st_mode) || st->st_ino != record->inode)
-		return false;
-	return st->st_dev == record->device || major(st->st_dev) == 0;
-}
-
-static int path_open(const struct maps_record *record, uint32_t ppid, struct stat *st)
-{
-	const uint32_t roots[] = { record->pid, ppid, 0 };
-	size_t i;
-	int fd;
-
-	fd = path_open_mapped(record);
-	if (is_mapped_file(fd, record, st))
-		return fd;
-	closep(&fd);
-	for (i = 0; i < ARRAY_SIZE(roots); i++) {
-		fd = path_open_in_root(roots[i], record);
-		if (is_mapped_file(fd, record, st))
-			return fd;
-		closep(&fd);
-	}
-	return -ENOENT;
-}
-
-int maps_record_open(const struct maps_record *record)
-{
-	_cleanup_(closep) int fd = -1;
-	char path[64];
-	struct stat st;
-	int r;
-
-	fd = path_open(record, 0, &st);
-	if (fd < 0)
-		return fd;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	r = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	return r < 0 ? -errno : r;
+	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 static void entry_close(struct maps_entry *entry)
@@ -189,23 +91,20 @@ static bool files_make_room(struct maps_files *files)
 	return false;
 }
 
-static void entry_open(struct maps_files *files, struct maps_entry *entry, int path_fd)
+/* Takes the descriptor over. */
+static void entry_open(struct maps_files *files, struct maps_entry *entry, int fd)
 {
-	char path[64];
-
 	if (!files_make_room(files)) {
 		files->limited++;
+		close(fd);
 		return;
 	}
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-	entry->file.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (entry->file.fd < 0)
-		return;
+	entry->file.fd = fd;
 	list_append(&files->open, &entry->open);
 	files->open_count++;
 }
 
-static struct maps_entry *files_find(struct maps_files *files, const struct identity *identity)
+static struct maps_entry *files_find(struct maps_files *files, const struct maps_identity *identity)
 {
 	struct maps_entry *entry;
 
@@ -215,55 +114,52 @@ static struct maps_entry *files_find(struct maps_files *files, const struct iden
 	return NULL;
 }
 
-static int files_add(struct maps_files *files, const struct identity *identity,
-		     const struct stat *st, const char *path, struct maps_entry **ret)
+static int files_add(struct maps_files *files, const struct maps_looked *looked,
+		     struct maps_entry **ret)
 {
 	static const char deleted[] = " (deleted)";
-	size_t length = strlen(path), tail = sizeof(deleted) - 1;
+	size_t length = strlen(looked->path), tail = sizeof(deleted) - 1;
 	_cleanup_(freep) struct maps_entry *entry = calloc(1, sizeof(*entry));
 
 	if (!entry)
 		return -ENOMEM;
-	if (st->st_nlink == 0 && length > tail && strcmp(path + length - tail, deleted) == 0)
+	if (looked->deleted && length > tail && strcmp(looked->path + length - tail, deleted) == 0)
 		length -= tail;
 	entry->file = (struct maps_file){
-		.device = st->st_dev,
-		.inode = st->st_ino,
+		.device = looked->device,
+		.inode = looked->inode,
 		.fd = -1,
-		.path = strndup(path, length),
+		.path = strndup(looked->path, length),
 	};
 	if (!entry->file.path)
 		return -ENOMEM;
 	entry->table = files;
-	entry->identity = *identity;
-	list_prepend(&files->bucket[identity->inode % MAPS_FILE_BUCKETS], &entry->bucket);
+	entry->identity = looked->identity;
+	list_prepend(&files->bucket[entry->identity.inode % MAPS_FILE_BUCKETS], &entry->bucket);
 	*ret = TAKE(entry);
 	return 0;
 }
 
-int maps_files_open(struct maps_files *files, const struct maps_record *record, uint32_t ppid,
-		    struct maps_file **ret)
+struct maps_file *maps_files_take(struct maps_files *files, const struct maps_looked *looked,
+				  int fd)
 {
-	_cleanup_(closep) int fd = -1;
-	struct maps_entry *entry;
-	struct identity identity;
-	struct stat st;
-	int r;
+	_cleanup_(closep) int taken = fd;
+	struct maps_entry *entry = files_find(files, &looked->identity);
 
-	fd = path_open(record, ppid, &st);
-	if (fd < 0)
-		return fd;
-	identity_of(fd, &st, &identity);
-	entry = files_find(files, &identity);
-	if (!entry) {
-		r = files_add(files, &identity, &st, record->path, &entry);
-		if (r < 0)
-			return r;
-	}
-	if (entry->file.fd < 0 && !entry_is_lent(entry))
-		entry_open(files, entry, fd);
-	*ret = maps_files_share(&entry->file);
-	return 0;
+	if (!entry && files_add(files, looked, &entry) < 0)
+		return NULL;
+	if (taken >= 0 && entry->file.fd < 0 && !entry_is_lent(entry))
+		entry_open(files, entry, TAKE_FD(taken));
+	return maps_files_share(&entry->file);
+}
+
+struct maps_file *maps_files_known(struct maps_files *files, const struct maps_record *record)
+{
+	const struct maps_identity identity = { .device = record->device, .inode = record->inode };
+	struct maps_entry *entry = major(record->device) ? files_find(files, &identity) : NULL;
+
+	/* While it is open, nobody else can get its inode. */
+	return entry && entry->file.fd >= 0 ? maps_files_share(&entry->file) : NULL;
 }
 
 struct maps_file *maps_files_share(struct maps_file *file)
@@ -279,23 +175,19 @@ struct maps_file *maps_files_put(struct maps_file *file)
 	return maps_file_unref(file);
 }
 
-void maps_files_use(struct maps_files *files, struct maps_file *file,
-		    const struct maps_record *record)
+bool maps_files_use(struct maps_files *files, struct maps_file *file, uint64_t now_ns)
 {
 	struct maps_entry *entry = entry_of(file);
-	_cleanup_(closep) int fd = -1;
-	struct stat st;
 
-	if (file->fd >= 0) {
-		list_remove(&entry->open);
-		list_append(&files->open, &entry->open);
-		return;
+	if (file->fd < 0) {
+		if (entry_is_lent(entry) || now_ns - entry->tried_ns < AGAIN_NS)
+			return true;
+		entry->tried_ns = now_ns;
+		return false;
 	}
-	if (entry_is_lent(entry))
-		return;
-	fd = path_open(record, 0, &st);
-	if (fd >= 0 && st.st_dev == file->device)
-		entry_open(files, entry, fd);
+	list_remove(&entry->open);
+	list_append(&files->open, &entry->open);
+	return true;
 }
 
 struct maps_file *maps_file_ref(struct maps_file *file)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "core/base/list.h"
+#include "daemon/maps/look.h"
 #include "daemon/maps/maps.h"
 #include "daemon/maps/record.h"
 
@@ -28,18 +29,16 @@ struct maps_files *maps_files_new(uint32_t open_max);
 /* Files that others still refer to outlive the table. */
 struct maps_files *maps_files_free(struct maps_files *files);
 
-/* The file of a MMAP record, with a reference for the mapping. It is looked for in the process,
- * then, if the process is gone, in its parent `ppid` (0: unknown), and in our own root. */
-int maps_files_open(struct maps_files *files, const struct maps_record *record, uint32_t ppid,
-		    struct maps_file **ret);
-/* The file of a MMAP record for reading, outside of any table: a descriptor of the caller's. On any
- * thread. */
-int maps_record_open(const struct maps_record *record);
+/* The file of a mapping that was looked at, with a reference for the mapping. Takes its descriptor
+ * for reading over, -1: none came. NULL: no memory. */
+struct maps_file *maps_files_take(struct maps_files *files, const struct maps_looked *looked,
+				  int fd);
+/* The same for a record, if nothing has to be looked at. NULL: it has to. */
+struct maps_file *maps_files_known(struct maps_files *files, const struct maps_record *record);
 /* Another mapping of a file, and the end of one. */
 struct maps_file *maps_files_share(struct maps_file *file);
 struct maps_file *maps_files_put(struct maps_file *file);
-/* The file is used: reopens it if necessary and possible. */
-void maps_files_use(struct maps_files *files, struct maps_file *file,
-		    const struct maps_record *record);
+/* The file is used. False: it is closed, and should be opened again. */
+bool maps_files_use(struct maps_files *files, struct maps_file *file, uint64_t now_ns);
 
 #endif

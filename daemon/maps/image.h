@@ -2,6 +2,7 @@
 #ifndef TS_MAPS_IMAGE_H
 #define TS_MAPS_IMAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/list.h"
@@ -9,6 +10,7 @@
 #include "daemon/maps/file.h"
 
 struct maps_process;
+struct maps_ask;
 
 struct maps_mapping {
 	uint64_t start, end, offset;
@@ -28,6 +30,9 @@ struct maps_image {
 	struct maps_image *older; /* of the same process */
 	struct maps_bounds *bounds;
 	uint64_t began_ns, ended_ns; /* ended 0: runs */
+	struct maps_ask *ask;	     /* NULL: settled, see ask.h */
+	bool incomplete;	     /* an answer did not come */
+	bool unwanted;		     /* once it is settled */
 	struct maps_mapping *mapping;
 	uint32_t count, room;
 	uint32_t library_count;

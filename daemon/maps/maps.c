@@ -8,17 +8,13 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/time.h"
-#include "daemon/maps/proc.h"
+#include "daemon/maps/ask.h"
 #include "daemon/maps/state.h"
 
-/* Without perf events, or after a loss, /proc is read at most this share of the time. */
-#define SCAN_INTERVAL_MIN_MS 1000
-#define SCAN_SHARE	     50
 /* Rounds over the rings per call. */
 #define ROUNDS_MAX 4
 
 static void on_rings(uv_poll_t *poll, int status, int events);
-static void on_scan(uv_timer_t *timer);
 
 static void on_exec(struct maps *maps, const struct maps_record *record)
 {
@@ -69,7 +65,7 @@ static void on_lost(struct maps *maps, const struct maps_record *record)
 {
 	maps->lost += record->lost;
 	if (!uv_is_active((uv_handle_t *)&maps->scan_timer))
-		uv_timer_start(&maps->scan_timer, on_scan, SCAN_INTERVAL_MIN_MS, 0);
+		uv_timer_start(&maps->scan_timer, maps_scan_on_timer, MAPS_SCAN_MIN_MS, 0);
 }
 
 static void (*const handlers[MAPS_RECORD_KIND_COUNT])(struct maps *maps,
@@ -172,43 +168,6 @@ void maps_grace_begin(struct maps *maps)
 	uv_timer_start(&maps->grace_timer, on_grace, maps->grace_ns / NS_PER_MS + 1, 0);
 }
 
-static int on_scan_mapping(void *data, const struct maps_record *record)
-{
-	struct maps *maps = data;
-
-	return record->inode && maps_library_matches(maps, record->path);
-}
-
-static void on_scan_process(void *data, uint32_t pid)
-{
-	struct maps *maps = data;
-	struct maps_process *process = maps_process_find(maps, pid);
-
-	if (process)
-		maps_process_refresh(process);
-	else if (maps_proc_mappings(pid, on_scan_mapping, maps) > 0)
-		maps_process_track(maps, pid);
-}
-
-int maps_scan(struct maps *maps)
-{
-	return maps_proc_processes(on_scan_process, maps);
-}
-
-static void on_scan(uv_timer_t *timer)
-{
-	struct maps *maps = timer->data;
-	uint64_t start_ns = uv_hrtime(), next_ms;
-
-	maps_scan(maps);
-	if (maps->rings)
-		return;
-	next_ms = (uv_hrtime() - start_ns) * SCAN_SHARE / NS_PER_MS;
-	if (next_ms < SCAN_INTERVAL_MIN_MS)
-		next_ms = SCAN_INTERVAL_MIN_MS;
-	uv_timer_start(timer, on_scan, next_ms, 0);
-}
-
 int maps_follow(struct maps *maps, uint32_t pid)
 {
 	struct maps_process *process;
@@ -239,6 +198,8 @@ int maps_resolve(struct maps *maps, uint32_t pid, uint64_t time_ns, uint64_t add
 	const struct maps_mapping *mapping = image ? maps_image_find(image, address) : NULL;
 	struct maps_record record;
 
+	if (image && image->ask)
+		return -EAGAIN;
 	if (!mapping)
 		return -ENOENT;
 	record = (struct maps_record){
@@ -246,11 +207,15 @@ int maps_resolve(struct maps *maps, uint32_t pid, uint64_t time_ns, uint64_t add
 		.pid = pid,
 		.start = mapping->start,
 		.end = mapping->end,
+		.offset = mapping->offset,
 		.device = mapping->file->device,
 		.inode = mapping->file->inode,
 		.path = mapping->file->path,
 	};
-	maps_files_use(maps->files, mapping->file, &record);
+	if (!maps_files_use(maps->files, mapping->file, uv_hrtime()))
+		maps_ask_record(image, &record);
+	if (image->ask)
+		return -EAGAIN;
 	*file = mapping->file;
 	*offset = mapping->offset + (address - mapping->start);
 	return 0;
@@ -262,6 +227,8 @@ int maps_spans(struct maps *maps, uint32_t pid, uint64_t time_ns, struct maps_sp
 	const struct maps_image *image = maps_process_image(maps, pid, time_ns);
 	struct maps_span *span;
 
+	if (image && image->ask)
+		return -EAGAIN;
 	if (!image || image->count == 0)
 		return -ENOENT;
 	span = calloc(image->count, sizeof(*span));
@@ -284,6 +251,7 @@ void maps_stats(const struct maps *maps, struct maps_stats *ret)
 		.live = maps->rings,
 		.records = maps->records,
 		.lost = maps->lost,
+		.late = maps->late,
 		.limited = maps->limited + maps->bounds.limited + maps->files->limited,
 		.processes = maps->live_count,
 		.mappings = maps->bounds.total,
@@ -297,6 +265,7 @@ static void maps_free(struct maps *maps)
 {
 
 	maps_process_free_all(maps);
+	maps_scan_free(maps);
 	while (maps->library_count > 0)
 		maps_files_put(maps->library[--maps->library_count].file);
 	quota_release(&maps->slots);
@@ -340,6 +309,8 @@ void maps_close(struct maps *maps, void (*closed)(void *data))
 {
 	maps->closing = true;
 	maps->closed = closed;
+	maps_ask_cancel_all(maps);
+	maps_scan_cancel(maps);
 	maps_process_unwatch_all(maps);
 	if (maps->rings)
 		uv_close((uv_handle_t *)&maps->poll, on_closed);
@@ -357,14 +328,17 @@ static int maps_init(struct maps *maps, const struct maps_config *config)
 	maps->bounds.image_max = config->max_mappings;
 	maps->bounds.total_max = LIMIT_MAPPINGS_TOTAL;
 	maps->slots.total = config->max_libraries ?: LIMIT_LIBRARIES;
+	maps->helpers = config->helpers;
+	maps->look_kind = config->look_kind;
 	list_init(&maps->ended);
+	list_init(&maps->asks);
 	for (unsigned int i = 0; i < MAPS_PROCESS_BUCKETS; i++)
 		list_init(&maps->bucket[i]);
 	maps->patterns = strdup(config->patterns);
 	if (!maps->patterns)
 		return -ENOMEM;
 	maps->files = maps_files_new(config->max_files);
-	if (!maps->files)
+	if (!maps->files || maps_scan_init(maps) < 0)
 		return -ENOMEM;
 	return maps_history_init(&maps->history, LIMIT_MAPS_HISTORY);
 }
@@ -389,7 +363,7 @@ static int maps_start(struct maps *maps)
 	if (maps->rings)
 		rings_watch(maps);
 	else
-		uv_timer_start(&maps->scan_timer, on_scan, SCAN_INTERVAL_MIN_MS, 0);
+		uv_timer_start(&maps->scan_timer, maps_scan_on_timer, MAPS_SCAN_MIN_MS, 0);
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 #include <uv.h>
 
 struct maps;
+struct helpers;
 
 /* A file, known by device and inode, held open so that it can be read when its last process, or its
  * mount namespace, is gone. Counted references. */
@@ -34,8 +35,10 @@ struct maps_config {
 	const char *patterns; /* of the library's file name, fnmatch(3), separated by spaces */
 	size_t ring_bytes;    /* of each CPU's perf ring, a power of two */
 	uint32_t max_processes, max_mappings, max_files;
-	uint32_t max_libraries; /* 0: LIMIT_LIBRARIES */
-	uint32_t grace_ms;	/* how long to keep what has ended, 0: LIMIT_MAPS_GRACE_MS */
+	uint32_t max_libraries;	 /* 0: LIMIT_LIBRARIES */
+	uint32_t grace_ms;	 /* how long to keep what has ended, 0: LIMIT_MAPS_GRACE_MS */
+	struct helpers *helpers; /* look into processes; NULL: done here */
+	uint32_t look_kind;	 /* of such a task: maps_look() */
 };
 
 struct maps_replaced {
@@ -58,6 +61,8 @@ struct maps_callbacks {
 	/* A followed process maps an executable file, or memory, where another one was; may be
 	 * NULL. */
 	void (*replaced)(void *data, const struct maps_replaced *replaced);
+	/* What maps_resolve() and maps_spans() had to wait for is there; may be NULL. */
+	void (*settled)(void *data, uint32_t pid);
 	/* A process that maps a library has ended; for those whose EXIT never reached the model. */
 	void (*process_gone)(void *data, uint32_t pid, uint64_t time_ns);
 };
@@ -66,7 +71,7 @@ struct maps_callbacks {
  * says so in maps_stats. Returns negative errno only if nothing would work. */
 int maps_new(uv_loop_t *loop, const struct maps_config *config,
 	     const struct maps_callbacks *callbacks, void *data, struct maps **ret);
-/* Reads current mappings; calls library_found for what it finds. */
+/* Begins to read current mappings; calls library_found for what it finds. */
 int maps_scan(struct maps *maps);
 /* Dies in two steps as every libuv handle; `closed` is called when all is freed. */
 void maps_close(struct maps *maps, void (*closed)(void *data));
@@ -80,13 +85,13 @@ int maps_follow(struct maps *maps, uint32_t pid);
 void maps_unfollow(struct maps *maps, uint32_t pid); /* its addresses are no longer looked up */
 
 /* The file behind an address of a followed process, in the program that it ran at `time_ns`; works
- * until grace_ms after the end of that program. -ENOENT: none known. `file` is borrowed;
- * maps_file_ref keeps it. Only the loop counts references. */
+ * until grace_ms after the end of that program. -ENOENT: none known; -EAGAIN: not before the call
+ * of settled(). `file` is borrowed; maps_file_ref keeps it. Only the loop counts references. */
 int maps_resolve(struct maps *maps, uint32_t pid, uint64_t time_ns, uint64_t address,
 		 struct maps_file **file, uint64_t *offset);
 /* All mappings of the process in the program that it ran at `time_ns`, in order of address, with a
- * reference to each file; for a thread that cannot ask. The array is the caller's. -ENOENT: none
- * known. */
+ * reference to each file; for a thread that cannot ask. The array is the caller's. -ENOENT and
+ * -EAGAIN as above. */
 struct maps_span {
 	uint64_t start, end, offset;
 	struct maps_file *file;
@@ -103,6 +108,7 @@ void maps_catch_up(struct maps *maps);
 struct maps_stats {
 	bool live; /* perf events work; otherwise /proc is read periodically */
 	uint64_t records, lost;
+	uint64_t late;	  /* processes that could not be looked into in time */
 	uint64_t limited; /* processes, mappings, files and libraries left out by a limit */
 	uint64_t refused; /* of them, libraries */
 	uint32_t processes, mappings, files, libraries;

@@ -7,8 +7,9 @@
 #include <sys/syscall.h>
 
 #include "core/base/cleanup.h"
-#include "daemon/maps/proc.h"
+#include "daemon/maps/ask.h"
 #include "daemon/maps/state.h"
+#include "daemon/proc/owner.h"
 
 struct maps_watch {
 	uv_poll_t poll;
@@ -90,6 +91,7 @@ static void image_drop(struct maps_image *image)
 	while (*link != image)
 		link = &(*link)->older;
 	*link = image->older;
+	maps_ask_forget(image);
 	if (image->ended_ns) {
 		list_remove(&image->ended);
 		maps->ended_count--;
@@ -126,7 +128,7 @@ static void image_end(struct maps_image *image, uint64_t time_ns, bool keep)
 
 	while (image->library_count > 0)
 		image_drop_library(image, 0);
-	if (!keep || image->count == 0) {
+	if (!keep || (image->count == 0 && !image->ask)) {
 		image_drop(image);
 		return;
 	}
@@ -224,6 +226,7 @@ static int process_new(struct maps *maps, uint32_t pid, uint64_t began_ns,
 		return -ENOMEM;
 	process->maps = maps;
 	process->pid = pid;
+	process->uid = owner_of_process(pid);
 	list_prepend(bucket_of(maps, pid), &process->bucket);
 	r = image_begin(process, began_ns);
 	if (r < 0) {
@@ -260,76 +263,46 @@ static void process_add_library(struct maps_process *process, struct maps_file *
 		image->library[image->library_count++] = maps_files_share(file);
 }
 
-static struct maps_file *process_map(struct maps_process *process, uint32_t ppid,
-				     const struct maps_record *record)
-{
-	struct maps_file *file = NULL;
-
-	if (record->inode)
-		maps_files_open(process->maps->files, record, ppid, &file);
-	maps_image_map(process->image, record->start, record->end, record->offset, file);
-	return file;
-}
-
 static void process_add_if_library(struct maps_process *process, struct maps_file *file)
 {
 	if (file->fd >= 0 && (file->library || maps_library_matches(process->maps, file->path)))
 		process_add_library(process, file);
 }
 
+void maps_process_take(struct maps_image *image, uint64_t start, uint64_t end, uint64_t offset,
+		       struct maps_file *file)
+{
+	struct maps_process *process = image->process;
+	bool runs = process->watch && process->image == image;
+
+	/* There may be no room for the mapping, and yet its library counts. */
+	maps_image_map(image, start, end, offset, file ? maps_files_share(file) : NULL);
+	if (file && runs)
+		process_add_if_library(process, file);
+	maps_files_put(file);
+}
+
 void maps_process_map(struct maps_process *process, const struct maps_record *record)
 {
-	struct maps_file *file = process_map(process, 0, record);
+	struct maps_image *image = process->image;
+	struct maps_file *file = NULL;
 
-	if (file)
-		process_add_if_library(process, file);
+	if (!image->ask && record->inode)
+		file = maps_files_known(process->maps->files, record);
+	if (image->ask || (record->inode && !file))
+		maps_ask_record(image, record);
+	else
+		maps_process_take(image, record->start, record->end, record->offset, file);
 }
 
-static int on_proc_mapping(void *data, const struct maps_record *record)
+void maps_process_settled(struct maps_image *image)
 {
-	maps_process_map(data, record);
-	return 0;
-}
+	struct maps_process *process = image->process;
 
-struct obituary {
-	struct maps_process *process;
-	uint32_t ppid;
-};
-
-static int on_parent_mapping(void *data, const struct maps_record *record)
-{
-	struct obituary *obituary = data;
-
-	process_map(obituary->process, obituary->ppid, record);
-	return 0;
-}
-
-static void on_past(void *data, const struct maps_record *record)
-{
-	struct obituary *obituary = data;
-	struct maps_image *image = obituary->process->image;
-
-	switch (record->kind) {
-	case MAPS_RECORD_FORK:
-		obituary->ppid = record->ppid;
-		maps_image_clear(image);
-		maps_proc_mappings(record->ppid, on_parent_mapping, obituary);
-		break;
-	case MAPS_RECORD_EXEC:
-		maps_image_clear(image);
-		break;
-	case MAPS_RECORD_MMAP:
-		process_map(obituary->process, obituary->ppid, record);
-		break;
+	if (image->unwanted || (image->ended_ns && image->count == 0)) {
+		image_drop(image);
+		process_free_if_done(process);
 	}
-}
-
-/* The process is gone: its mappings are those in its last records. */
-static void process_recall(struct maps_process *process)
-{
-	struct obituary obituary = { .process = process };
-
-	maps_history_each(&process->maps->history, process->pid, on_past, &obituary);
 }
 
 static uint64_t began_after_former(struct maps *maps, uint32_t pid)
@@ -348,15 +321,13 @@ int maps_process_track(struct maps *maps, uint32_t pid)
 	if (r < 0)
 		return r;
 	r = watch_start(process);
-	if (r == 0)
-		maps_proc_mappings(pid, on_proc_mapping, process);
-	if (process->image->count == 0)
-		process_recall(process);
-	if (r == 0)
+	if (r == 0) {
+		maps_ask_mappings(process->image);
 		return 0;
+	}
 	if (r != -ESRCH)
 		maps->limited++; /* for example, no more files can be opened */
-	else if (process->image->count > 0)
+	else if (maps_ask_history(process->image))
 		r = 0;
 	image_end(process->image, uv_hrtime(), r == 0);
 	process_retire(process);
@@ -386,10 +357,14 @@ void maps_process_fork(struct maps *maps, const struct maps_image *parent, uint3
 	child->forked = true;
 	maps_image_copy(child->image, parent);
 	if (watch_start(child) < 0) {
+		if (parent->ask)
+			maps_ask_history(child->image);
 		image_end(child->image, uv_hrtime(), true);
 		process_retire(child);
 		return;
 	}
+	if (parent->ask || parent->incomplete)
+		maps_ask_mappings(child->image);
 	/* The parent may have been gone before its libraries were counted. */
 	for (i = 0; i < child->image->count; i++)
 		process_add_if_library(child, child->image->mapping[i].file);
@@ -402,48 +377,32 @@ uint64_t maps_forked_ns(struct maps *maps, uint32_t pid)
 	return process && process->forked ? process->image->began_ns : 0;
 }
 
-struct refresh {
-	struct maps_process *process;
-	struct maps_file *seen[LIMIT_LIBRARIES_PER_PROCESS]; /* compared only */
-	uint32_t seen_count;
-};
-
-static bool refresh_saw(const struct refresh *refresh, const struct maps_file *file)
+struct maps_file *maps_process_library_at(const struct maps_image *image, uint64_t address)
 {
-	uint32_t i;
+	const struct maps_mapping *mapping = maps_image_find(image, address);
 
-	for (i = 0; i < refresh->seen_count; i++)
-		if (refresh->seen[i] == file)
-			return true;
-	return false;
-}
-
-static int on_refresh(void *data, const struct maps_record *record)
-{
-	struct refresh *refresh = data;
-	struct maps_process *process = refresh->process;
-	const struct maps_mapping *mapping;
-
-	maps_process_map(process, record);
-	mapping = maps_image_find(process->image, record->start);
-	if (mapping && image_has_library(process->image, mapping->file) &&
-	    !refresh_saw(refresh, mapping->file) &&
-	    refresh->seen_count < LIMIT_LIBRARIES_PER_PROCESS)
-		refresh->seen[refresh->seen_count++] = mapping->file;
-	return 0;
+	return mapping && image_has_library(image, mapping->file) ? mapping->file : NULL;
 }
 
 void maps_process_refresh(struct maps_process *process)
 {
-	struct refresh refresh = { .process = process };
-	struct maps_image *image = process->image;
-	uint32_t i;
+	maps_ask_refresh(process->image);
+}
 
-	if (maps_proc_mappings(process->pid, on_refresh, &refresh) < 0)
+void maps_process_refreshed(struct maps_image *image, struct maps_file *const *library,
+			    uint32_t count)
+{
+	struct maps_process *process = image->process;
+	uint32_t i, j;
+
+	if (!process->live || process->image != image)
 		return;
-	for (i = image->library_count; i-- > 0;)
-		if (!refresh_saw(&refresh, image->library[i]))
+	for (i = image->library_count; i-- > 0;) {
+		for (j = 0; j < count && library[j] != image->library[i]; j++)
+			;
+		if (j == count)
 			image_drop_library(image, i);
+	}
 	if (image->library_count > 0 || process->followed)
 		return;
 	image_end(image, uv_hrtime(), true);
@@ -458,12 +417,16 @@ void maps_process_unfollow(struct maps *maps, uint32_t pid)
 	if (process)
 		process->followed = false;
 	if (process && process->image->library_count == 0) {
-		image_end(process->image, uv_hrtime(), false);
+		image_end(process->image, uv_hrtime(), process->image->ask);
 		process_retire(process);
 	}
 	list_for_each(image, &maps->ended, ended) {
 		process = image->process;
 		if (process->pid != pid)
+			continue;
+		/* Somebody may wait for it to be settled. */
+		image->unwanted = image->ask;
+		if (image->ask)
 			continue;
 		image_drop(image);
 		process_free_if_done(process);

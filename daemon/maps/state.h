@@ -3,6 +3,7 @@
 #define TS_MAPS_STATE_H
 
 #include "core/base/quota.h"
+#include "daemon/helper/helper.h"
 #include "daemon/maps/file.h"
 #include "daemon/maps/history.h"
 #include "daemon/maps/image.h"
@@ -24,6 +25,10 @@ struct maps {
 	struct maps_callbacks callbacks;
 	void *data;
 
+	struct helpers *helpers; /* NULL: we look ourselves */
+	uint32_t look_kind;
+	struct list asks; /* struct maps_ask */
+	struct maps_scan *scan;
 	struct maps_rings *rings; /* NULL: refused */
 	struct maps_history history;
 	struct maps_files *files;
@@ -46,6 +51,7 @@ struct maps {
 	bool closing;
 	void (*closed)(void *data);
 	uint64_t records, lost, limited, refused;
+	uint64_t late; /* questions that were not answered in time */
 };
 
 /* library.c: the libraries that processes map. */
@@ -63,6 +69,7 @@ struct maps_watch;
 struct maps_process {
 	struct maps *maps;
 	uint32_t pid;
+	uint32_t uid;	  /* its helpers are his */
 	bool live;	  /* live; else only what has ended is kept */
 	bool followed;	  /* whatever it maps */
 	bool forked;	  /* what it maps is its parent's */
@@ -86,9 +93,26 @@ void maps_process_fork(struct maps *maps, const struct maps_image *parent, uint3
 		       uint64_t time_ns);
 /* Reads /proc again, to find what no record reported. */
 void maps_process_refresh(struct maps_process *process);
+/* What an image was found to map; takes the file's reference over, NULL: memory. */
+void maps_process_take(struct maps_image *image, uint64_t start, uint64_t end, uint64_t offset,
+		       struct maps_file *file);
+/* All that it maps is known, as far as it can be. May free the image. */
+void maps_process_settled(struct maps_image *image);
+/* It maps these libraries now, and no others. May free the image. */
+void maps_process_refreshed(struct maps_image *image, struct maps_file *const *library,
+			    uint32_t count);
+/* NULL: none is mapped there. */
+struct maps_file *maps_process_library_at(const struct maps_image *image, uint64_t address);
 uint64_t maps_process_expire(struct maps *maps, uint64_t now_ns);
 void maps_process_unwatch_all(struct maps *maps);
 void maps_process_free_all(struct maps *maps);
+
+/* scan.c: the processes that ran before, or whose records were lost. */
+int maps_scan_init(struct maps *maps);
+void maps_scan_on_timer(uv_timer_t *timer);
+void maps_scan_cancel(struct maps *maps);
+void maps_scan_free(struct maps *maps);
+#define MAPS_SCAN_MIN_MS 1000 /* between two scans */
 
 /* maps.c */
 void maps_grace_begin(struct maps *maps);

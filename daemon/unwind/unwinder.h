@@ -29,7 +29,7 @@ void unwinder_close(struct unwinder *unwinder, void (*closed)(void *data));
 
 /* Takes a copy. UNWINDER_CUT: `done` was called, with the frames that are known, as there is no
  * time for more, or it comes too late (`late`). -EBADMSG: not a miss; -EBUSY: the last one is not
- * done. */
+ * done; -EAGAIN: the mappings of its process are not known yet. */
 enum { UNWINDER_CUT = 1 };
 int unwinder_take(struct unwinder *unwinder, const void *miss, size_t size, bool late);
 
