@@ -28,9 +28,10 @@
 #define NAME	 "page"
 #define FILE_ID	 2
 #define WRITE_MS 20
+#define LONGEST_S 60
 
 static char *page; /* of the file */
-static _Atomic int writer;
+static _Atomic int writer, held;
 
 static void fail(const char *what)
 {
@@ -85,6 +86,7 @@ static void serve(int fd, int read_seen)
 	static char message[(1 << 20) + PAGE];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(LONGEST_S); /* ps waits for it, too */
 	for (;;) {
 		ssize_t n = read(fd, message, sizeof(message));
 
@@ -109,6 +111,8 @@ static void *reader_main(void *data)
 
 static void *writer_main(void *data)
 {
+	while (!held)
+		usleep(WRITE_MS * 1000);
 	writer = (int)syscall(SYS_gettid);
 	mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return NULL;
@@ -180,10 +184,12 @@ int main(int argc, char **argv)
 	if (argc > 3)
 		map_many(strtol(argv[3], NULL, 10));
 	daemon = hello_to(argv[2]);
-	if (pthread_create(&reader, NULL, reader_main, NULL) || read(seen[0], &byte, 1) != 1)
-		fail("reader");
-	if (pthread_create(&waiter, NULL, writer_main, NULL))
-		fail("writer");
+	if (pthread_create(&waiter, NULL, writer_main, NULL) ||
+	    pthread_create(&reader, NULL, reader_main, NULL))
+		fail("pthread_create");
+	if (read(seen[0], &byte, 1) != 1)
+		fail("read");
+	held = 1;
 	while (!writer_waits())
 		usleep(WRITE_MS * 1000);
 	if (send(daemon, &hello, sizeof(hello), 0) < 0 || write(STDOUT_FILENO, "held\n", 5) != 5)

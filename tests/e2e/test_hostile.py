@@ -2,7 +2,6 @@
 import os
 import subprocess
 import tempfile
-import time
 
 import tracesmith
 from tracesmith import wait_for
@@ -25,17 +24,34 @@ class Held(tracesmith.Case):
         self.assertEqual(line, "held\n")
         return process
 
-    def test_the_others_are_watched(self):
-        held = self.hold()
-        begin = time.monotonic()
-        self.daemon.ctl("status")
-        print("status took", time.monotonic() - begin)
+    def release(self, process):
+        process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 0)
+
+    def ctl_soon(self, *arguments):
+        result = self.daemon.ctl(*arguments)
+        self.assertEqual(result.code, 0, f"{arguments}: {result.err}")
+        return result
+
+    def test_nobody_waits_for_it(self):
+        held = [self.hold(), self.hold(), self.hold()]
+        self.ctl_soon("status")
         other, counts = tracesmith.run("counts")
+        self.ctl_soon("ps")
         self.daemon.wait_ended(other.pid)
-        print("ended after", time.monotonic() - begin)
-        held.stdin.close()
-        held.stdin = None
-        self.assertEqual(held.wait(20), 0)
+        apis = self.daemon.apis(other.pid)
+        for expected in counts[0]["calls"] if "calls" in counts[0] else ():
+            self.assertEqual(apis[expected]["calls"], counts[0]["calls"][expected])
+        row = self.daemon.sql(f"SELECT command FROM process WHERE pid = {other.pid}")
+        self.assertIn("counts", row[0]["command"])
+        wait_for("a word about it", lambda: "lets nobody look into its memory" in self.daemon.log())
+        for process in held:
+            self.release(process)
+
+    def test_the_daemon_ends_meanwhile(self):
+        held = self.hold()
+        self.assertEqual(self.daemon.stop(), 0)
+        self.release(held)
 
 
 if __name__ == "__main__":
