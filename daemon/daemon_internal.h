@@ -92,7 +92,9 @@ struct daemon {
 		char command[PROBE_COMMAND_MAX + 1];
 	} announced; /* the program of the event that the model gets next */
 	struct {
-		uint32_t pid; /* 0: none */
+		uint32_t pid;	   /* 0: none */
+		uint32_t hung_pid; /* who was waited for in vain */
+		uint64_t hung_ns;
 		size_t size;
 		void *miss;
 		uv_timer_t timer;

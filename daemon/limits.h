@@ -88,6 +88,8 @@
 /* Bytes of the last mappings of processes that are not followed (twice), for one that is gone
  * before we look at it: a few hundred exec. */
 #define LIMIT_MAPS_HISTORY (128 << 10)
+/* Files that stay known for that time when nobody maps them: a process may map them in turns. */
+#define LIMIT_MAPS_RECENT 64
 /* How long a helper may take for the mappings of a process: the kernel holds the lock that it waits
  * for while a large process forks, for seconds. */
 #define LIMIT_MAPS_LOOK_MS 3000

@@ -11,7 +11,7 @@
 
 #define REPLACED_AGAIN_NS (100 * NS_PER_MS)
 /* All probes wait so long for the mappings of one process. */
-#define MISS_MS 20
+#define MISS_MS 60
 
 static struct map_key key_of(uint64_t id)
 {
@@ -126,22 +126,34 @@ bool daemon_is_replaced(const struct daemon *daemon, uint32_t pid, uint64_t time
 /* The waiting one gets the frames that are found by now, or those that it has. */
 static void end_waiting(struct daemon *daemon, bool late)
 {
-	_cleanup_(freep) void *miss = TAKE(daemon->waiting.miss);
+	_cleanup_(freep) void *record = TAKE(daemon->waiting.miss);
+	const struct probe_miss *miss = record;
+	int r = -ENOENT;
 
 	daemon->waiting.pid = 0;
 	uv_timer_stop(&daemon->waiting.timer);
-	if (!daemon->unwinder ||
-	    unwinder_take(daemon->unwinder, miss, daemon->waiting.size, late) < 0)
+	late |= daemon_is_replaced(daemon, miss->tgid, miss->time_ns, 0);
+	if (daemon->unwinder)
+		r = unwinder_take(daemon->unwinder, miss, daemon->waiting.size, late);
+	if (r == -EAGAIN)
+		r = unwinder_take(daemon->unwinder, miss, daemon->waiting.size, true);
+	if (r < 0)
 		probe_go_on(daemon->probe);
 }
 
 static void on_waited(uv_timer_t *timer)
 {
-	end_waiting(timer->data, true);
+	struct daemon *daemon = timer->data;
+
+	daemon->waiting.hung_pid = daemon->waiting.pid;
+	daemon->waiting.hung_ns = uv_hrtime();
+	end_waiting(daemon, true);
 }
 
 void daemon_miss_settled(struct daemon *daemon, uint32_t pid)
 {
+	if (daemon->waiting.hung_pid == pid)
+		daemon->waiting.hung_pid = 0;
 	if (daemon->waiting.pid && daemon->waiting.pid == pid)
 		end_waiting(daemon, false);
 }
@@ -170,6 +182,8 @@ bool daemon_on_miss(void *data, const void *record, size_t size)
 		return false;
 	maps_catch_up(daemon->maps);
 	late = daemon_is_replaced(daemon, miss->tgid, miss->time_ns, 0);
+	late |= miss->tgid == daemon->waiting.hung_pid &&
+		uv_hrtime() - daemon->waiting.hung_ns < LIMIT_MAPS_LOOK_MS * NS_PER_MS;
 	r = unwinder_take(daemon->unwinder, record, size, late);
 	return r == -EAGAIN ? miss_wait(daemon, miss, size) : r == 0;
 }

@@ -24,6 +24,8 @@ struct maps_ask {
 	bool refreshes;
 	struct maps_file *seen[LIMIT_LIBRARIES_PER_PROCESS]; /* compared only */
 	uint32_t seen_count;
+	char *asked; /* its records */
+	size_t asked_size, asked_room;
 
 	/* The next one: mappings of a process, then those of records. */
 	uint32_t pid, ppid;
@@ -39,6 +41,7 @@ static void ask_next(struct maps_ask *ask);
 static void ask_free(struct maps_ask *ask)
 {
 	list_remove(&ask->link);
+	free(ask->asked);
 	free(ask->records);
 	free(ask);
 }
@@ -75,6 +78,7 @@ static void on_message(struct helper_task *task, const void *data, size_t size, 
 		if (ask->refreshes)
 			ask_saw(ask, looked);
 	}
+	maps_grace_begin(maps);
 }
 
 /* Nothing is to be asked. */
@@ -139,6 +143,24 @@ static int say_here(void *data, char *message, size_t size, const int *fd, uint3
 	return 0;
 }
 
+/* The next question is the one under way. */
+static void ask_turn(struct maps_ask *ask)
+{
+	char *spare = ask->asked;
+	size_t room = ask->asked_room;
+
+	ask->asked = ask->records;
+	ask->asked_size = ask->size;
+	ask->asked_room = ask->room;
+	ask->records = spare;
+	ask->room = room;
+	ask->size = 0;
+	ask->refreshes = ask->refresh;
+	ask->seen_count = 0;
+	ask->refresh = false;
+	ask->pid = 0;
+}
+
 /* Asks what there is to ask. May free it, and the image. */
 static void ask_next(struct maps_ask *ask)
 {
@@ -159,11 +181,7 @@ static void ask_next(struct maps_ask *ask)
 	snprintf(look->patterns, sizeof(look->patterns), "%s", maps->patterns);
 	if (ask->size)
 		memcpy(look + 1, ask->records, ask->size);
-	ask->refreshes = ask->refresh;
-	ask->seen_count = 0;
-	ask->refresh = false;
-	ask->pid = 0;
-	ask->size = 0;
+	ask_turn(ask);
 	if (maps->helpers)
 		r = helpers_ask(maps->helpers, &ask->task, message, size, NULL, 0);
 	else
@@ -248,6 +266,27 @@ void maps_ask_record(struct maps_image *image, const struct maps_record *record)
 	}
 	if (is_new)
 		ask_next(ask);
+}
+
+static bool records_clash(char *records, size_t size, const struct maps_record *record)
+{
+	struct maps_looked *looked;
+	size_t at = 0;
+
+	while ((looked = maps_looked_next(records, size, &at)))
+		if (looked->start < record->end && record->start < looked->end &&
+		    (looked->inode != record->inode ||
+		     looked->start - looked->offset != record->start - record->offset))
+			return true;
+	return false;
+}
+
+bool maps_ask_clashes(const struct maps_image *image, const struct maps_record *record)
+{
+	const struct maps_ask *ask = image->ask;
+
+	return ask && (records_clash(ask->asked, ask->asked_size, record) ||
+		       records_clash(ask->records, ask->size, record));
 }
 
 static void on_past(void *data, const struct maps_record *record)

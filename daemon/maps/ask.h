@@ -12,6 +12,8 @@ void maps_ask_mappings(struct maps_image *image);
 void maps_ask_refresh(struct maps_image *image);
 /* One mapping. */
 void maps_ask_record(struct maps_image *image, const struct maps_record *record);
+/* Something else that is not settled is mapped there. */
+bool maps_ask_clashes(const struct maps_image *image, const struct maps_record *record);
 /* What the last records said of a process that is gone. False: nothing. */
 bool maps_ask_history(struct maps_image *image);
 /* Its answer goes nowhere. */

@@ -52,6 +52,7 @@ struct maps_files *maps_files_free(struct maps_files *files)
 
 	if (!files)
 		return NULL;
+	maps_files_forget_recent(files);
 	for (i = 0; i < MAPS_FILE_BUCKETS; i++) {
 		list_for_each(entry, &files->bucket[i], bucket)
 			entry->table = NULL;
@@ -140,6 +141,22 @@ static int files_add(struct maps_files *files, const struct maps_looked *looked,
 	return 0;
 }
 
+static void files_remember(struct maps_files *files, struct maps_file *file)
+{
+	for (uint32_t i = 0; i < LIMIT_MAPS_RECENT; i++)
+		if (files->recent[i] == file)
+			return;
+	maps_files_put(files->recent[files->recent_at]);
+	files->recent[files->recent_at] = maps_files_share(file);
+	files->recent_at = (files->recent_at + 1) % LIMIT_MAPS_RECENT;
+}
+
+void maps_files_forget_recent(struct maps_files *files)
+{
+	for (uint32_t i = 0; i < LIMIT_MAPS_RECENT; i++)
+		files->recent[i] = maps_files_put(files->recent[i]);
+}
+
 struct maps_file *maps_files_take(struct maps_files *files, const struct maps_looked *looked,
 				  int fd)
 {
@@ -150,6 +167,7 @@ struct maps_file *maps_files_take(struct maps_files *files, const struct maps_lo
 		return NULL;
 	if (taken >= 0 && entry->file.fd < 0 && !entry_is_lent(entry))
 		entry_open(files, entry, TAKE_FD(taken));
+	files_remember(files, &entry->file);
 	return maps_files_share(&entry->file);
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "core/base/list.h"
+#include "daemon/limits.h"
 #include "daemon/maps/look.h"
 #include "daemon/maps/maps.h"
 #include "daemon/maps/record.h"
@@ -22,6 +23,8 @@ struct maps_files {
 	struct list bucket[MAPS_FILE_BUCKETS];
 	struct list open; /* most recently used last */
 	uint32_t open_count, open_max;
+	struct maps_file *recent[LIMIT_MAPS_RECENT]; /* NULL: none; oldest at `recent_at` */
+	uint32_t recent_at;
 	uint64_t limited; /* files that stayed closed */
 };
 
@@ -33,6 +36,8 @@ struct maps_files *maps_files_free(struct maps_files *files);
  * for reading over, -1: none came. NULL: no memory. */
 struct maps_file *maps_files_take(struct maps_files *files, const struct maps_looked *looked,
 				  int fd);
+/* Nobody maps them in turns any more. */
+void maps_files_forget_recent(struct maps_files *files);
 /* The same for a record, if nothing has to be looked at. NULL: it has to. */
 struct maps_file *maps_files_known(struct maps_files *files, const struct maps_record *record);
 /* Another mapping of a file, and the end of one. */

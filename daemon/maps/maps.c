@@ -50,7 +50,8 @@ static void on_mmap(struct maps *maps, const struct maps_record *record)
 		maps_history_add(&maps->history, record);
 	if (process) {
 		bool clashes = maps_image_clashes(process->image, record->start, record->end,
-						  record->offset, record->inode);
+						  record->offset, record->inode) ||
+			       maps_ask_clashes(process->image, record);
 
 		maps_process_map(process, record);
 		if (clashes && maps->callbacks.replaced)
@@ -157,6 +158,7 @@ static void on_grace(uv_timer_t *timer)
 	uint64_t next_ns =
 		image_ns && (!library_ns || image_ns < library_ns) ? image_ns : library_ns;
 
+	maps_files_forget_recent(maps->files);
 	if (next_ns)
 		uv_timer_start(timer, on_grace, (next_ns - now_ns) / NS_PER_MS + 1, 0);
 }

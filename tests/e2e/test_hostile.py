@@ -1,9 +1,11 @@
 """What processes can do to the daemon that watches them: nobody makes it wait, nobody makes it miss others."""
+import json
 import os
 import subprocess
 import tempfile
 
 import tracesmith
+from test_counts import by_row
 from tracesmith import wait_for
 
 HOLD = os.path.join(tracesmith.BUILD, "tests", "e2e", "e2e_hold")
@@ -36,12 +38,15 @@ class Held(tracesmith.Case):
     def test_nobody_waits_for_it(self):
         held = [self.hold(), self.hold(), self.hold()]
         self.ctl_soon("status")
-        other, counts = tracesmith.run("counts")
+        other, expected = tracesmith.run("counts")
         self.ctl_soon("ps")
         self.daemon.wait_ended(other.pid)
         apis = self.daemon.apis(other.pid)
-        for expected in counts[0]["calls"] if "calls" in counts[0] else ():
-            self.assertEqual(apis[expected]["calls"], counts[0]["calls"][expected])
+        want = by_row(expected)
+        for name in ("cuMemAlloc_v2", "cuMemFree_v2", "cuStreamSynchronize"):
+            self.assertEqual(apis[name]["calls"], want[name]["calls"])
+        stacks = self.daemon.query("launches", "--pid", other.pid)
+        self.assertTrue(any("counts" in json.dumps(row) for row in stacks), stacks)
         row = self.daemon.sql(f"SELECT command FROM process WHERE pid = {other.pid}")
         self.assertIn("counts", row[0]["command"])
         wait_for("a word about it", lambda: "lets nobody look into its memory" in self.daemon.log())
