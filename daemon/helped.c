@@ -12,7 +12,7 @@
 #include "daemon/proc/owner.h"
 #include "daemon/proc/procfs.h"
 
-/* A query waits so long for an answer, and no longer for who hangs. */
+/* A query waits for an answer this long, and no longer for who hangs. */
 #define VISIBLE_NS (50 * NS_PER_MS)
 enum { KIND_LOOK, KIND_DESCRIBE, KINDS };
 

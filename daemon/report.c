@@ -306,6 +306,8 @@ static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
 		      "%lu objects beyond the daemon's limits", core.limited);
 	status_number(builder, "loss", "mappings_lost", maps.lost, (int64_t)maps.lost,
 		      "%lu mapping records lost", maps.lost);
+	status_number(builder, "loss", "mappings_late", maps.late, (int64_t)maps.late,
+		      "%lu processes that let nobody look into their memory", maps.late);
 	status_number(builder, "loss", "mappings_limited", maps.limited, (int64_t)maps.limited,
 		      "%lu processes, mappings or files beyond the limits", maps.limited);
 	status_number(builder, "loss", "stacks_unnamed", daemon->stacks_unnamed,

@@ -10,7 +10,7 @@
 #include "daemon/daemon_internal.h"
 
 #define REPLACED_AGAIN_NS (100 * NS_PER_MS)
-/* All probes wait so long for the mappings of one process. */
+/* All probes wait this long for the mappings of one process. */
 #define MISS_MS 60
 
 static struct map_key key_of(uint64_t id)

@@ -38,7 +38,7 @@ struct maps_file *maps_files_take(struct maps_files *files, const struct maps_lo
 				  int fd);
 /* Nobody maps them in turns any more. */
 void maps_files_forget_recent(struct maps_files *files);
-/* The same for a record, if nothing has to be looked at. NULL: it has to. */
+/* The same for a record, if it can be told without a look. NULL: it cannot. */
 struct maps_file *maps_files_known(struct maps_files *files, const struct maps_record *record);
 /* Another mapping of a file, and the end of one. */
 struct maps_file *maps_files_share(struct maps_file *file);

@@ -96,7 +96,7 @@ CIRCLES = [
     "daemon/inject/inject daemon/inject/internal",
     "daemon/exact/exact daemon/exact/internal",
     "daemon/price/internal daemon/price/price",
-    "daemon/maps/file daemon/maps/image daemon/maps/maps daemon/maps/state",
+    "daemon/maps/ask daemon/maps/file daemon/maps/image daemon/maps/maps daemon/maps/state",
 ]
 # Whose texts go to any client, as reasons that it words: they name no program's commands and options.
 NEUTRAL = ("core/", "daemon/api/", "daemon/attach/", "daemon/stack/", "daemon/exact/", "daemon/inject/")

@@ -23,11 +23,11 @@
 
 #include "proto/hello.h"
 
-#define PAGE	 4096
-#define SKIP	 77
-#define NAME	 "page"
-#define FILE_ID	 2
-#define WRITE_MS 20
+#define PAGE	  4096
+#define SKIP	  77
+#define NAME	  "page"
+#define FILE_ID	  2
+#define WRITE_MS  20
 #define LONGEST_S 60
 
 static char *page; /* of the file */
