@@ -53,11 +53,6 @@ class Held(tracesmith.Case):
         for process in held:
             self.release(process)
 
-    def test_the_daemon_ends_meanwhile(self):
-        held = self.hold()
-        self.assertEqual(self.daemon.stop(), 0)
-        self.release(held)
-
 
 if __name__ == "__main__":
     tracesmith.main()
