@@ -149,10 +149,12 @@ struct probe_miss {
 	__u8 stack[];
 };
 #define PROBE_MISS_STACK_MAX 32768
-/* Of a process at once, and after that in each second; of all in a second. PyTorch has 440. */
-#define PROBE_MISSES_MAX	1024
+/* Of a process at once, and after that in each second; of all in a second. PyTorch has 440 rules,
+ * but asks for up to 1,200 stacks until it has them, if all CPUs are busy: the daemon then waits
+ * 20 ms for one. */
+#define PROBE_MISSES_MAX	1536
 #define PROBE_MISSES_PER_S	32
-#define PROBE_MISSES_HOST_PER_S 2048
+#define PROBE_MISSES_HOST_PER_S 4096
 
 /* Over the seed of a process and the frames of a stack: its id. */
 static inline __u64 probe_hash_frame(__u64 hash, __u64 frame)

@@ -306,8 +306,12 @@ __noinline int unwind_send_stack(struct thread *thread, __u64 id)
 	size = unwind_readable(&thread->unwinding, thread->unwinding.sp);
 	if (size <= 4096)
 		return unwind_send(thread, id, size, 4096);
+	if (size <= 8192)
+		return unwind_send(thread, id, size, 8192);
 	if (size <= 12288)
 		return unwind_send(thread, id, size, 12288);
+	if (size <= 20480)
+		return unwind_send(thread, id, size, 20480);
 	return unwind_send(thread, id, size, PROBE_MISS_STACK_MAX);
 }
 

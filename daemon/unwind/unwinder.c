@@ -15,6 +15,7 @@
 #include "core/base/time.h"
 #include "daemon/unwind/rules.h"
 #include "daemon/unwind/share.h"
+#include "daemon/unwind/walk.h"
 #include "daemon/unwind/worker.h"
 
 struct hung {
@@ -194,6 +195,58 @@ static bool miss_is_good(const struct probe_miss *miss, size_t size)
 	       miss->frame_count <= miss->depth && miss->python_count <= TS_STACK_PYTHON_MAX;
 }
 
+struct filed {
+	const struct rules *rules;
+	const struct probe_miss *miss;
+};
+
+static int filed_rule(void *data, uint64_t pc, bool returned, struct rule *ret)
+{
+	const struct filed *filed = data;
+	uint64_t key = rule_key(filed->miss->rules, pc, returned);
+
+	/* Where there are links, the worker decides. */
+	if (!rules_get(filed->rules, key, ret) || ret->kind == RULE_LINK || ret->kind == RULE_NONE)
+		return -EAGAIN;
+	return 0;
+}
+
+static bool filed_word(void *data, uint64_t at, uint64_t *ret)
+{
+	const struct filed *filed = data;
+	const struct walk_copy copy = { filed->miss->sp, filed->miss->stack, filed->miss->size };
+
+	return walk_copy_word(&copy, at, ret);
+}
+
+/* What has been filed since the program asked is often enough: while a program starts, it asks
+ * faster than stacks are unwound, for the same rules. */
+static bool walk_by_filed(struct unwinder *unwinder, const struct probe_miss *miss)
+{
+	struct filed filed = { &unwinder->rules, miss };
+	const struct walk_source source = { .data = &filed,
+					    .rule = filed_rule,
+					    .word = filed_word };
+	const struct walk_registers at = { miss->pc, miss->sp, miss->bp };
+	uint32_t known = miss->frame_count - 1u;
+	uint64_t now_ns = uv_hrtime();
+	struct unwound unwound;
+	struct walk walked;
+
+	if (!share_left(&unwinder->share, miss->tgid, now_ns))
+		return false;
+	unwound_begin(&unwound, miss);
+	walk(&source, at, miss->returned, unwound.frame + known, miss->depth - known, &walked);
+	if (walked.end == TS_END_MISSED)
+		return false;
+	unwound.count = known + walked.count;
+	unwound.end = walked.end;
+	unwound_end(&unwound, miss->seed);
+	give(unwinder, &unwound);
+	share_take(&unwinder->share, miss->tgid, now_ns, uv_hrtime() - now_ns);
+	return true;
+}
+
 int unwinder_take(struct unwinder *unwinder, const void *record, size_t size, bool late)
 {
 	const struct probe_miss *miss = record;
@@ -204,9 +257,11 @@ int unwinder_take(struct unwinder *unwinder, const void *record, size_t size, bo
 		return -EBUSY;
 	if (!miss_is_good(miss, size))
 		return -EBADMSG;
+	if (!late && walk_by_filed(unwinder, miss))
+		return UNWINDER_DONE;
 	if (late || !may_walk(unwinder, miss->tgid)) {
 		give_short(unwinder, miss);
-		return UNWINDER_CUT;
+		return UNWINDER_DONE;
 	}
 	job = worker_job(unwinder->worker);
 	memcpy(job->miss, record, size);

@@ -27,10 +27,11 @@ int unwinder_new(uv_loop_t *loop, struct maps *maps, const struct unwinder_confi
 /* What is under way ends unanswered. Takes NULL, too. */
 void unwinder_close(struct unwinder *unwinder, void (*closed)(void *data));
 
-/* Takes a copy. UNWINDER_CUT: `done` was called, with the frames that are known, as there is no
- * time for more, or it comes too late (`late`). -EBADMSG: not a miss; -EBUSY: the last one is not
- * done; -EAGAIN: the mappings of its process are not known yet. */
-enum { UNWINDER_CUT = 1 };
+/* Takes a copy. UNWINDER_DONE: `done` was called, with the whole stack as all its rules are filed
+ * by now, or with the frames that are known, as there is no time for more, or it comes too late
+ * (`late`). -EBADMSG: not a miss; -EBUSY: the last one is not done; -EAGAIN: the mappings of its
+ * process are not known yet. */
+enum { UNWINDER_DONE = 1 };
 int unwinder_take(struct unwinder *unwinder, const void *miss, size_t size, bool late);
 
 struct unwinder_stats {

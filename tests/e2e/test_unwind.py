@@ -165,7 +165,7 @@ class Unwind(Case):
 
     def test_code_compiled_all_the_time_does_not_send_stacks_for_ever(self):
         before = self.unwound()
-        count = 3000
+        count = 4000
         process = self.start(TARGET, "/tmp", library(), "flood", str(count))
         process.stdout.readline()
         wait_for("its calls", lambda: sum(self.ends(process.pid).values()) == count)
