@@ -6,6 +6,7 @@
 
 #include "core/base/array.h"
 #include "core/store/record.h"
+#include "core/store/total.h"
 
 #define MEMBER(type, member) (((struct type *)0)->member)
 #define SOURCE(type, member)                                                                       \
@@ -270,6 +271,12 @@ static const struct row_column price_columns[] = {
 	FIELD(core_price, told_ns, REPLACE),
 };
 
+static const struct row_column total_columns[] = {
+	FIELD(row_total, process, KEY), FIELD(row_total, what, KEY),  FIELD(row_total, device, KEY),
+	FIELD(row_total, part, KEY),	FIELD(row_total, count, SUM), FIELD(row_total, ns, SUM),
+	FIELD(row_total, bytes, SUM),
+};
+
 static const struct row_column collect_columns[] = {
 	FIELD(core_collect, process, KEY),
 	GIVEN(boot, "INTEGER NOT NULL", BOOT, REPLACE, 0),
@@ -379,6 +386,7 @@ const struct row_table row_tables[] = {
 	  ROWS(BUSY, core_busy) },
 	{ COLUMNS(watch), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,
 	  ROWS(WATCH, core_watch) },
+	{ COLUMNS(total), .recorded = ROW_RECORDED_NEVER, .kept = ROW_KEPT_OWN },
 	{ COLUMNS(price), .recorded = ROW_RECORDED_USED, .kept = ROW_KEPT_PROCESS,
 	  ROWS(PRICE, core_price) },
 	{ COLUMNS(collect), .recorded = ROW_RECORDED_USED, .kept = ROW_KEPT_PROCESS,

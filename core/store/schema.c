@@ -163,6 +163,11 @@ static const char *const steps[] = {
 
 	/* 10: whose share a process counts to. */
 	"ALTER TABLE process ADD COLUMN owner INTEGER;",
+
+	/* 11: what does not fade with the seconds. */
+	"CREATE TABLE total(process INTEGER, what INTEGER, device INTEGER, part INTEGER,"
+	" count INTEGER, ns INTEGER, bytes INTEGER, PRIMARY KEY(process, what, device, part))"
+	" WITHOUT ROWID;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

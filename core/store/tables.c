@@ -12,6 +12,7 @@
 #include "core/limits.h"
 #include "core/store/row_sql.h"
 #include "core/store/sql.h"
+#include "core/store/total.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number)	TEXT_OF(number)
@@ -67,6 +68,7 @@ struct tables {
 	uint64_t next_process, next_stream, next_allocation;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
 	struct table of[CORE_ROW_COUNT], frame;
+	struct totals *totals;
 };
 
 static void raise_next(uint64_t *next, uint64_t id)
@@ -100,7 +102,9 @@ static int write_row(struct tables *t, const struct table *table, const void *da
 
 static int write_of(struct tables *t, enum core_row type, const void *data)
 {
-	return write_row(t, &t->of[type], data);
+	int r = write_row(t, &t->of[type], data);
+
+	return r < 0 ? r : totals_add(t->totals, type, data);
 }
 
 static int write_process(struct tables *t, const void *data)
@@ -293,6 +297,8 @@ int tables_new(sqlite3 *db, int64_t boot, struct tables **ret)
 		return -ENOMEM;
 	tables->given.boot = boot;
 	r = prepare_all(tables, db);
+	if (r == 0)
+		r = totals_new(db, &tables->totals);
 	if (r < 0)
 		return r;
 	*ret = TAKE(tables);
@@ -307,12 +313,14 @@ struct tables *tables_free(struct tables *tables)
 	for (int i = 0; i < CORE_ROW_COUNT; i++)
 		finalize(&tables->of[i]);
 	finalize(&tables->frame);
+	totals_free(tables->totals);
 	free(tables);
 	return NULL;
 }
 
 void tables_set_time(struct tables *tables, uint64_t now_ns, uint64_t pending_ns, int64_t batch)
 {
+	totals_begin(tables->totals);
 	tables->now_ns = now_ns;
 	tables->pending_ns = pending_ns;
 	tables->given.batch = batch;
@@ -321,6 +329,16 @@ void tables_set_time(struct tables *tables, uint64_t now_ns, uint64_t pending_ns
 int tables_write(struct tables *tables, uint32_t type, const void *data)
 {
 	return writers[type] ? writers[type](tables, data) : write_of(tables, type, data);
+}
+
+int tables_settle(struct tables *tables, uint64_t now_ns)
+{
+	return totals_settle(tables->totals, tables->given.boot, now_ns);
+}
+
+int tables_write_totals(struct tables *tables)
+{
+	return totals_write(tables->totals);
 }
 
 int tables_write_time(struct tables *tables)

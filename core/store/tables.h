@@ -17,8 +17,12 @@ struct tables *tables_free(struct tables *tables);
 void tables_set_time(struct tables *tables, uint64_t now_ns, uint64_t pending_ns, int64_t batch);
 /* Inside the caller's transaction. */
 int tables_write(struct tables *tables, uint32_t type, const void *data);
+/* The totals of what was written since the time was set. */
+int tables_write_totals(struct tables *tables);
 /* When this boot was last written to, and the next ids. */
 int tables_write_time(struct tables *tables);
+/* As totals_settle(). */
+int tables_settle(struct tables *tables, uint64_t now_ns);
 
 CLEANUP_DEFINE(struct tables, tables_free)
 

@@ -22,7 +22,7 @@
  * until the last reader that shares it is gone. */
 #define SPILL_PRAGMA "PRAGMA cache_spill = 0"
 
-enum { JOB_LOG, JOB_MERGE, JOB_CONDENSE, JOB_RETAIN, JOB_COUNT };
+enum { JOB_LOG, JOB_MERGE, JOB_CONDENSE, JOB_SETTLE, JOB_RETAIN, JOB_COUNT };
 
 struct writer {
 	sqlite3 *db;
@@ -160,13 +160,14 @@ static int write_drop(struct writer *writer, const struct drop *drop)
 	return r == 0 && rows.count ? tables_write(writer->tables, CORE_ROW_LOSS, &rows) : r;
 }
 
+/* And the totals, as nothing that has any comes after it. */
 static int write_drops(struct writer *writer, const struct drops *drops)
 {
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < drops->count; i++)
 		r = write_drop(writer, &drops->of[i]);
-	return r;
+	return r < 0 ? r : tables_write_totals(writer->tables);
 }
 
 static int write_turn(struct writer *writer, const struct queue_turn *turn,
@@ -320,6 +321,11 @@ static int condense_job(struct writer *writer, uint64_t now_ns)
 	return condense_turn(writer->condense, now_ns);
 }
 
+static int settle_job(struct writer *writer, uint64_t now_ns)
+{
+	return tables_settle(writer->tables, now_ns);
+}
+
 static int retain_job(struct writer *writer, uint64_t now_ns)
 {
 	uint64_t log = log_bytes(writer), limit = log_limit(writer);
@@ -335,6 +341,7 @@ static const struct {
 	[JOB_LOG] = { log_job, NS_PER_S, false },
 	[JOB_MERGE] = { merge_job, 2000000000, false },
 	[JOB_CONDENSE] = { condense_job, 10 * NS_PER_S, true },
+	[JOB_SETTLE] = { settle_job, 10 * NS_PER_S, false },
 	[JOB_RETAIN] = { retain_job, 2000000000, false },
 };
 

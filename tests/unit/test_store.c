@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "core/base/array.h"
+#include "core/store/total.h"
 #include "tests/unit/store_fixture.h"
 
 static void a_committed_op_can_be_selected(void **state)
@@ -165,6 +166,61 @@ static void rollups_of_the_same_calls_add_up(void **state)
 			 1);
 }
 
+/* By device and part, whatever second, stack or stream it was; a code that a program makes up is an
+ * unknown error. */
+static void totals_outlive_their_seconds(void **state)
+{
+	struct fixture *f = *state;
+	struct core_rollup rollup = { .process = 4, .kind = OP_ALLOC, .device = 1, .calls = 2 };
+	struct core_work work = { .process = 4, .kind = OP_KERNEL, .bucket = work_bucket(1500) };
+
+	assert_int_equal(fixture_open(f), 0);
+	store_add(f->store, &(struct core_process){ .id = 4, .pid = 7 });
+	for (rollup.second = work.second = 1; rollup.second < 4; rollup.second++, work.second++) {
+		work.count = work.stack_id = rollup.stack_id = rollup.second;
+		store_add(f->store, &rollup);
+		store_add(f->store, &work);
+		fixture_commit(f, rollup.second * SECOND_NS);
+	}
+	rollup.freed = true;
+	store_add(f->store, &rollup);
+	rollup.freed = false;
+	rollup.result = 2;
+	store_add(f->store, &rollup);
+	rollup.result = 700000;
+	store_add(f->store, &rollup);
+	rollup.device = INT16_MAX;
+	store_add(f->store, &rollup);
+	fixture_commit(f, 5 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT group_concat(what || ' ' || device || ' ' || part"
+					" || ' ' || count) = '1 -1 2 2,1 1 2 10,2 -1 2 2,2 1 2 4,"
+					"3 -1 2 2,3 -1 999 4,5 0 10 6,6 0 0 6' FROM total"),
+			 1);
+}
+
+static void totals_of_ended_processes_are_those_of_nobody(void **state)
+{
+	struct fixture *f = *state;
+	struct core_process ended = { .pid = 7, .exit_ns = SECOND_NS };
+	struct core_rollup rollup = { .second = 1, .kind = OP_SYNC, .device = -1, .calls = 5 };
+
+	assert_int_equal(fixture_open(f), 0);
+	for (ended.id = rollup.process = 1; ended.id < 4; ended.id++, rollup.process++) {
+		ended.exit_ns = ended.id < 3 ? SECOND_NS : 0;
+		store_add(f->store, &ended);
+		store_add(f->store, &rollup);
+	}
+	fixture_commit(f, 2 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM total"), 3);
+	fixture_commit(f, 2 * SECOND_NS + TOTAL_KEPT_NS);
+	for (int tries = 0; fixture_ask(f, "SELECT count(*) FROM total") > 2; tries++) {
+		assert_true(tries < 60000);
+		pause_ms(1);
+	}
+	assert_int_equal(fixture_ask(f, "SELECT count FROM total WHERE process = 0"), 10);
+	assert_int_equal(fixture_ask(f, "SELECT count FROM total WHERE process = 3"), 5);
+}
+
 static void losses_of_a_second_add_up(void **state)
 {
 	struct fixture *f = *state;
@@ -321,7 +377,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		"DROP TABLE name; DROP TABLE work; DROP TABLE busy; DROP TABLE device;"
 		"DROP TABLE collect; DROP TABLE collect_state;"
 		"DROP TABLE pool; DROP TABLE pool_kind; DROP TABLE frame_kind; DROP TABLE setting; "
-		"DROP TABLE watch; "
+		"DROP TABLE watch; DROP TABLE total; "
 		"DROP TABLE price;"
 		"ALTER TABLE function DROP COLUMN hot;"
 		"ALTER TABLE frame DROP COLUMN kind; ALTER TABLE frame DROP COLUMN source;"
@@ -434,6 +490,8 @@ int main(void)
 		TEST(rows_say_what_was_added),
 		TEST(the_end_of_a_process_takes_its_allocations),
 		TEST(rollups_of_the_same_calls_add_up),
+		TEST(totals_outlive_their_seconds),
+		TEST(totals_of_ended_processes_are_those_of_nobody),
 		TEST(losses_of_a_second_add_up),
 		TEST(a_new_daemon_goes_on_where_the_old_one_ended),
 		TEST(a_model_gets_back_what_it_knew),
