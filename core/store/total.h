@@ -31,7 +31,7 @@ enum total_what {
 
 /* Numbers above come from other processes; they must not make rows without end. */
 #define TOTAL_ORDINALS 64
-#define TOTAL_CODES  1000
+#define TOTAL_CODES    1000
 
 /* What it takes until the totals of an ended process are those of nobody. */
 #define TOTAL_KEPT_NS (600 * UINT64_C(1000000000))
