@@ -28,6 +28,7 @@ else()
   set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd")
+  set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libmicrohttpd12") # tsctl serve loads it
   foreach(script postinst prerm postrm)
     list(APPEND CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${debian}/${script})
   endforeach()

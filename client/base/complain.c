@@ -1,4 +1,4 @@
-/* Complain: prints every error message. */
+/* Complain: prints every error message, or keeps it for the caller. */
 #include "client/base/complain.h"
 
 #include <stdarg.h>
@@ -8,6 +8,13 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/utf8.h"
+
+static _Thread_local char *into;
+
+void complain_into(char text[COMPLAINT_BYTES])
+{
+	into = text;
+}
 
 int complain(const char *format, ...)
 {
@@ -22,6 +29,9 @@ int complain(const char *format, ...)
 		clean = malloc(3 * strlen(text) + 1);
 	if (clean)
 		utf8_visible(clean, text, strlen(text));
-	fprintf(stderr, "tsctl: %s\n", clean ? clean : "Not enough memory");
+	if (into)
+		snprintf(into, COMPLAINT_BYTES, "%s", clean ? clean : "Not enough memory");
+	else
+		fprintf(stderr, "tsctl: %s\n", clean ? clean : "Not enough memory");
 	return EXIT_FAILED;
 }

@@ -12,4 +12,9 @@ enum exit_status {
  * since names come from other programs. Returns EXIT_FAILED. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* From now on this thread's sentences are put here instead, the last one stays; NULL: printed
+ * again. */
+#define COMPLAINT_BYTES 512
+void complain_into(char text[COMPLAINT_BYTES]);
+
 #endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,53 +273,11 @@ static int read_timeout(struct options *options, const char *text)
 	return units_parse_duration(text, &options->timeout_ns);
 }
 
-static int read_socket(struct options *options, const char *text)
-{
-	options->socket = text;
-	return *text ? 0 : -EINVAL;
-}
-
 static int read_for(struct options *options, const char *text)
 {
 	int r = units_parse_duration(text, &options->for_ns);
 
 	return r == 0 && options->for_ns == 0 ? -EINVAL : r;
-}
-
-static int read_output(struct options *options, const char *text)
-{
-	options->output = text;
-	return *text ? 0 : -EINVAL;
-}
-
-static int read_file(struct options *options, const char *text)
-{
-	options->file = text;
-	return *text ? 0 : -EINVAL;
-}
-
-static int read_kernel(struct options *options, const char *text)
-{
-	options->kernel = text;
-	return *text ? 0 : -EINVAL;
-}
-
-static int read_user(struct options *options, const char *text)
-{
-	options->user = text;
-	return *text ? 0 : -EINVAL;
-}
-
-static int read_name(struct options *options, const char *text)
-{
-	options->name = text;
-	return *text ? 0 : -EINVAL;
-}
-
-static int read_sort(struct options *options, const char *text)
-{
-	options->sort = text;
-	return *text ? 0 : -EINVAL;
 }
 
 static int read_by(struct options *options, const char *text)
@@ -409,8 +368,35 @@ static int read_graph(struct options *options, const char *text)
 	return 0;
 }
 
+/* Those whose value is any text but "". */
+static const struct {
+	int number;
+	size_t offset;
+} texts[] = {
+	{ OPTION_NUMBER_SOCKET, offsetof(struct options, socket) },
+	{ OPTION_NUMBER_OUTPUT, offsetof(struct options, output) },
+	{ OPTION_NUMBER_FILE, offsetof(struct options, file) },
+	{ OPTION_NUMBER_KERNEL, offsetof(struct options, kernel) },
+	{ OPTION_NUMBER_USER, offsetof(struct options, user) },
+	{ OPTION_NUMBER_NAME, offsetof(struct options, name) },
+	{ OPTION_NUMBER_SORT, offsetof(struct options, sort) },
+	{ OPTION_NUMBER_LISTEN, offsetof(struct options, listen) },
+	{ OPTION_NUMBER_TOKEN, offsetof(struct options, token) },
+	{ OPTION_NUMBER_TLS, offsetof(struct options, tls) },
+};
+
+static int read_text(struct options *options, int number, const char *text)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		if (texts[i].number != number)
+			continue;
+		*(const char **)((char *)options + texts[i].offset) = text;
+		return *text ? 0 : -EINVAL;
+	}
+	return 0;
+}
+
 static int (*const readers[OPTION_COUNT])(struct options *options, const char *text) = {
-	[OPTION_NUMBER_SOCKET] = read_socket,
 	[OPTION_NUMBER_PID] = read_pid,
 	[OPTION_NUMBER_SINCE] = read_since,
 	[OPTION_NUMBER_UNTIL] = read_until,
@@ -420,21 +406,15 @@ static int (*const readers[OPTION_COUNT])(struct options *options, const char *t
 	[OPTION_NUMBER_DEVICE] = read_device,
 	[OPTION_NUMBER_TIMEOUT] = read_timeout,
 	[OPTION_NUMBER_FOR] = read_for,
-	[OPTION_NUMBER_OUTPUT] = read_output,
 	[OPTION_NUMBER_RECORDS] = read_records,
 	[OPTION_NUMBER_STACKS] = read_stacks,
 	[OPTION_NUMBER_BY] = read_by,
 	[OPTION_NUMBER_BUDGET] = read_budget,
 	[OPTION_NUMBER_WAIT] = read_wait,
 	[OPTION_NUMBER_CSV] = read_csv,
-	[OPTION_NUMBER_FILE] = read_file,
 	[OPTION_NUMBER_DURATION] = read_duration,
 	[OPTION_NUMBER_FROM] = read_from,
 	[OPTION_NUMBER_TO] = read_to,
-	[OPTION_NUMBER_KERNEL] = read_kernel,
-	[OPTION_NUMBER_USER] = read_user,
-	[OPTION_NUMBER_NAME] = read_name,
-	[OPTION_NUMBER_SORT] = read_sort,
 	[OPTION_NUMBER_SPEED] = read_speed,
 	[OPTION_NUMBER_SCALE] = read_scale,
 	[OPTION_NUMBER_DROP] = read_drop,
@@ -528,7 +508,9 @@ static int refuse(const struct option_form *form, const char *text)
 
 static int take(struct options *options, int number, const char *text)
 {
-	if (readers[number] && readers[number](options, text) < 0)
+	int r = readers[number] ? readers[number](options, text) : read_text(options, number, text);
+
+	if (r < 0)
 		return refuse(&option_forms[number], text);
 	options->given |= UINT64_C(1) << number;
 	return 0;

@@ -78,6 +78,9 @@
 	X(LOCALS, "locals", 0, NULL, "also the variables of each Python frame")                    \
 	X(NATIVE, "native", 0, NULL, "also native frames")                                         \
 	X(WATCH, "watch", 0, NULL, "show it again every second, until Ctrl-C")                     \
+	X(LISTEN, "listen", 0, "ADDRESS", "where to listen, e.g. 127.0.0.1:9640")                  \
+	X(TOKEN, "token", 0, "FILE", "the secret that clients must know, instead of a random one") \
+	X(TLS, "tls", 0, "FILE", "certificate, its chain and its key, as PEM")                     \
 	X(OUTPUT, "output", 'o', "FILE", "write to FILE, or to standard output with '-'")
 
 enum option_number {
@@ -152,7 +155,9 @@ struct options {
 	uint64_t limit;
 	uint64_t min_age_ns;
 	uint64_t timeout_ns;
-	uint64_t wait_ns; /* 0: no limit */
+	uint64_t wait_ns;     /* 0: no limit */
+	uint64_t patience_ms; /* until a daemon that says nothing is given up; 0: never */
+	const char *listen, *token, *tls;
 	bool spreadsheet; /* for whom --csv is */
 	uint64_t for_ns;
 	uint32_t records; /* enum ts_records; 0: not given, also for the next two */

@@ -73,12 +73,16 @@ int link_connect(const char *path, int type)
 	return TAKE_FD(fd);
 }
 
-static int connect_to(const char *path, int *ret_fd)
+static int connect_to(const char *path, uint64_t patience_ms, int *ret_fd)
 {
+	const struct timeval patience = { .tv_sec = (time_t)(patience_ms / 1000),
+					  .tv_usec = (suseconds_t)(patience_ms % 1000 * 1000) };
 	int fd = link_connect(path, SOCK_STREAM);
 
 	if (fd < 0)
 		return explain_connect(fd, path);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	*ret_fd = fd;
 	return 0;
 }
@@ -174,6 +178,10 @@ int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret)
 			complain("The daemon closed the connection in the middle of its answer");
 			return -ECONNRESET;
 		}
+		if (r == -EAGAIN) {
+			complain("The daemon does not answer");
+			return r;
+		}
 		if (r < 0) {
 			complain("Cannot read the daemon's answer: %s", strerror(-r));
 			return r;
@@ -264,7 +272,7 @@ int link_open(const struct options *options, struct link **ret)
 	link->files = options->files;
 	link->fd = -1;
 	r = options->file ? options->files->open(options->file, &link->file, &link->fd)
-			  : connect_to(options->socket, &link->fd);
+			  : connect_to(options->socket, options->patience_ms, &link->fd);
 	if (r == 0)
 		r = greet(link);
 	if (r < 0)

@@ -46,6 +46,7 @@ int cmd_record(const struct options *options, int count, char **argument);
 int cmd_export(const struct options *options, int count, char **argument);
 int cmd_diff(const struct options *options, int count, char **argument);
 int cmd_replay(const struct options *options, int count, char **argument);
+int cmd_serve(const struct options *options, int count, char **argument);
 int cmd_version(const struct options *options, int count, char **argument);
 int cmd_help(const struct options *options, int count, char **argument);
 

@@ -6,7 +6,6 @@
 
 #include "core/base/array.h"
 #include "core/store/record.h"
-#include "core/store/total.h"
 
 #define MEMBER(type, member) (((struct type *)0)->member)
 #define SOURCE(type, member)                                                                       \

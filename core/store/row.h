@@ -108,4 +108,14 @@ struct row_frame {
 	bool inlined;
 };
 
+/* A row of `total` (total.h). */
+struct row_total {
+	uint32_t process;
+	int32_t part;
+	int16_t device; /* -1: unknown, or of all */
+	uint8_t what;
+	uint8_t zero; /* the key has no padding */
+	uint64_t count, ns, bytes;
+};
+
 #endif

@@ -10,6 +10,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/store/record.h"
+#include "core/store/row.h"
 
 /* Number, identifier, name, and what `part` is. Numbers are stored. */
 #define TOTALS(X)                                                                                  \
@@ -35,15 +36,6 @@ enum total_what {
 
 /* What it takes until the totals of an ended process are those of nobody. */
 #define TOTAL_KEPT_NS (600 * UINT64_C(1000000000))
-
-struct row_total {
-	uint32_t process;
-	int32_t part;
-	int16_t device; /* -1: unknown, or of all */
-	uint8_t what;
-	uint8_t zero; /* the key has no padding */
-	uint64_t count, ns, bytes;
-};
 
 struct totals;
 

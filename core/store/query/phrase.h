@@ -4,6 +4,7 @@
 
 #include "core/model/core.h"
 #include "core/model/op.h"
+#include "core/store/total.h"
 #include "proto/event.h"
 
 /* SQL is laid out by hand, one clause per line. */
@@ -195,6 +196,18 @@ _Static_assert(PRICE_STACKS == 3, "PART_STACKS is its number");
 	") e ON e.process = p.id"
 #define PRICE_PART_TEXT(number, name, text) " WHEN " #number " THEN '" text "'"
 #define PRICE_PART "CASE part" PRICE_PARTS(PRICE_PART_TEXT) " ELSE 'part ' || part END"
+
+/* Of a row of `total`. */
+#define TOTAL_WHAT_TEXT(number, identifier, name) " WHEN " #number " THEN '" name "'"
+#define TOTAL_WHAT	"CASE what" TOTALS(TOTAL_WHAT_TEXT) " END"
+#define TOTAL_OF_KINDS	"1, 2"
+#define TOTAL_IS_ERRORS "3"
+#define TOTAL_OF_COPIES "4, 7"
+#define TOTAL_IS_STATES "8"
+#define TOTAL_IS_LOSSES "9"
+_Static_assert(TOTAL_CALLS == 1 && TOTAL_FAILED == 2 && TOTAL_ERRORS == 3 && TOTAL_COPIES == 4 &&
+		       TOTAL_DEVICE_COPIES == 7 && TOTAL_STATES == 8 && TOTAL_LOSSES == 9,
+	       "the numbers above");
 
 /* Of a row of `loss`. What this version does not know is missing, too, and no alarm. */
 #define LOSS_NUMBER_MISSING(number)

@@ -1,0 +1,248 @@
+"""tsctl serve: its counters are those of the daemon, appear once and never fall, whoever comes and goes; Prometheus
+reads them; who does not know the token, or asks for anything else, is told nothing."""
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+
+import tracesmith
+from tracesmith import BUILD, wait_for, workload
+
+OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
+SAMPLE = re.compile(r'^(\w+)(\{(?:\w+="(?:[^"\\]|\\.)*",?)*\})? (\d+(?:\.\d+)?)$')
+
+
+class Answer:
+    def __init__(self, response):
+        self.status, self.headers, self.text = response.status, response.headers, response.read().decode()
+
+
+class Web:
+    """A `tsctl serve` with its address."""
+
+    def __init__(self, daemon, *arguments):
+        environment = dict(os.environ, TRACESMITH_SOCKET=daemon.socket)
+        self.process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "serve", "--listen", "127.0.0.1:0", *arguments],
+                                        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.line = self.process.stdout.readline().strip()
+        url = urllib.parse.urlsplit(self.line)
+        self.port, self.query = url.port, url.query
+        self.token = urllib.parse.parse_qs(url.query).get("token", [""])[0]
+
+    def get(self, path=None, headers=OPENMETRICS, method="GET"):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=tracesmith.DEADLINE)
+        connection.request(method, path if path is not None else f"/metrics?{self.query}", headers=headers)
+        try:
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+
+def samples(text):
+    """Each sample by its name with labels; fails where one is there twice, or nobody said what it is."""
+    found, families, ended = {}, set(), False
+    for line in text.splitlines():
+        assert not ended, "something stands behind the end"
+        if line.startswith("# "):
+            if line.startswith("# TYPE"):
+                assert line.split()[2] not in families, f"twice: {line}"
+                families.add(line.split()[2])
+            ended = line == "# EOF"
+            continue
+        match = SAMPLE.match(line)
+        assert match, line
+        name = match[1] + (match[2] or "")
+        assert name not in found, f"twice: {line}"
+        assert any(match[1] in (family, *(family + end for end in ("_total", "_bucket", "_count", "_sum", "_info")))
+                   for family in families), f"of no family: {line}"
+        found[name] = float(match[3])
+    return found
+
+
+def total(found, name, *labels):
+    return sum(value for key, value in found.items()
+               if key.split("{")[0] == name and all(label in key for label in labels))
+
+
+class Serve(tracesmith.Case):
+    def web(self, *arguments):
+        web = Web(self.daemon, *arguments)
+        self.addCleanup(self.end, web.process)
+        self.assertTrue(web.port, web.line or web.process.stderr.read())
+        return web
+
+    def exact(self, *arguments):
+        """A recorded program that has done its work and waits; what it did."""
+        environment = {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(tracesmith.library()),
+                       "FAKE_CUDA_TIME_SCALE": "1", "TRACESMITH_SOCKET": self.daemon.socket}
+        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "run", "--", tracesmith.workload_path("exact"), "--hold",
+                                    *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.addCleanup(self.end, process)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        line = next(line for line in process.stdout if line.startswith("{") and "kernels" in line)
+        return process, json.loads(line)
+
+    def test_counters_are_right_and_never_fall(self):
+        web = self.web()
+        before = samples(web.get().text)
+        rounds = []
+
+        def look():
+            rounds.append(samples(web.get().text))
+            return rounds[-1]
+
+        process, told = self.exact()
+        own = f'pid="{process.pid}"'
+        kernels = sum(told["kernels"].values())
+        wait_for("all kernels", lambda: total(look(), "tracesmith_kernel_seconds_count", own) == kernels)
+        found = rounds[-1]
+        calls = self.daemon.apis(process.pid)
+        launches = sum(row["calls"] for fn, row in calls.items() if re.match("cu(Graph)?Launch", fn))
+        self.assertEqual(total(found, "tracesmith_launches_total", own), launches)
+        self.assertEqual(total(found, "tracesmith_calls_total", own), sum(row["calls"] for row in calls.values()))
+        row = {row["name"]: row["total_ns"] for row in self.daemon.query("kernels", "--pid", process.pid, "--limit", 0)}
+        self.assertAlmostEqual(total(found, "tracesmith_kernel_seconds_sum", own), sum(row.values()) / 1e9, 6)
+        self.assertEqual(total(found, "tracesmith_kernel_seconds_bucket", own, 'le="+Inf"'), kernels)
+        wait_for("states", lambda: total(look(), "tracesmith_state_seconds_total", own, 'state="running"') > 0)
+        self.assertGreater(total(rounds[-1], "tracesmith_busy_seconds_total", own), 0)
+        self.assertEqual(total(found, "tracesmith_process_info", own, 'tier="exact"'), 1)
+        memory = sum(row["live_bytes"] for row in self.daemon.query("memory", "--pid", process.pid))
+        self.assertEqual(total(found, "tracesmith_memory_live_bytes", own), memory)
+        self.assert_prometheus(web, own, kernels)
+        # One that nobody has seen alive, and one that ends while it is looked at.
+        short = workload("rate", "--kind", "launch", "--count", "500")
+        short.communicate()
+        process.communicate("\n")
+        for pid in (short.pid, process.pid):
+            self.daemon.wait_ended(pid)
+        wait_for("the calls of the short one", lambda: total(look(), "tracesmith_launches_total") >= launches + 500)
+        found = rounds[-1]
+        self.assertEqual(total(found, "tracesmith_launches_total"),
+                         total(before, "tracesmith_launches_total") + launches + 500)
+        self.assertEqual(total(found, "tracesmith_kernel_seconds_count", own), kernels, "the last counts are gone")
+        self.assertEqual(total(found, "tracesmith_memory_live_bytes", own), 0)
+        for one, next_one in zip(rounds, rounds[1:]):
+            for name, value in one.items():
+                if re.match(r"\w+_(total|count|sum|bucket)\b", name):
+                    self.assertLessEqual(value, next_one[name], name)
+
+    def test_who_does_not_know_the_token_is_told_nothing(self):
+        web = self.web()
+        wrong = "0" * len(web.token)
+        for path in ("/metrics", "/", "/nothing", "/metrics?token=", f"/metrics?token={wrong}", f"/?token={web.token}0"):
+            answer = web.get(path)
+            self.assertEqual((answer.status, answer.text), (401, "Unauthorized\n"), path)
+        self.assertEqual(web.get("/metrics", {"Authorization": f"Bearer {wrong}"}).status, 401)
+        self.assertEqual(web.get("/metrics", {"Authorization": f"Bearer {web.token}"}).status, 200)
+        for host in ("evil.example", f"evil.example:{web.port}", "127.0.0.1.evil.example", ""):
+            answer = web.get(headers={"Host": host})
+            self.assertEqual((answer.status, answer.text), (403, "Forbidden\n"), host)
+        self.assertEqual(web.get(headers={"Host": f"localhost:{web.port}"}).status, 200)
+        for path in ("/../../etc/passwd", "/metrics/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/metrics/"):
+            self.assertEqual(web.get(f"{path}?{web.query}").status, 404, path)
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            self.assertEqual(web.get(method=method).status, 405, method)
+        for headers in ({"X": "x" * 100000}, {f"X{i}": "x" for i in range(20000)}):
+            self.assertIn(self.huge(web, headers), (None, 413, 431))
+        self.assertIn(self.huge(web, {}, "/metrics?" + "x" * 100000), (None, 413, 414, 431))
+        self.assertEqual(web.get().status, 200)
+        self.assert_tls()
+
+    def huge(self, web, headers, path=None):
+        """None: it hung up."""
+        try:
+            return web.get(path, headers).status
+        except (ConnectionError, http.client.HTTPException):
+            return None
+
+    def test_a_daemon_that_is_away_is_said_to_be_and_comes_back(self):
+        web = self.web()
+        self.assertEqual(web.get().status, 200)
+        self.daemon.stop()
+        answer = web.get()
+        self.assertEqual(answer.status, 503)
+        self.assertIn("No daemon listens on", answer.text)
+        self.daemon.start()
+        self.assertEqual(web.get().status, 200)
+        web.process.terminate()
+        self.assertEqual(web.process.wait(tracesmith.DEADLINE), 0)
+        self.assertEqual(web.process.stderr.read(), "")
+
+    def assert_tls(self):
+        directory = tempfile.mkdtemp(prefix="tracesmith-tls-")
+        self.addCleanup(shutil.rmtree, directory)
+        pem, token = os.path.join(directory, "both.pem"), os.path.join(directory, "token")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", pem, "-out", pem + ".crt",
+                        "-days", "2", "-subj", "/CN=gpu1.example", "-addext", "subjectAltName=DNS:gpu1.example"],
+                       check=True, capture_output=True)
+        with open(pem, "a") as file, open(pem + ".crt") as certificate:
+            file.write(certificate.read())
+        web = self.web("--tls", pem, "--token", token)
+        self.assertTrue(web.line.startswith("https://") and not web.token, web.line)
+        self.assertEqual(os.stat(token).st_mode & 0o777, 0o600)
+        context = ssl.create_default_context(cafile=pem + ".crt")
+        with socket.create_connection(("127.0.0.1", web.port)) as plain:
+            with context.wrap_socket(plain, server_hostname="gpu1.example") as secure, open(token) as file:
+                secure.sendall(f"GET /metrics HTTP/1.1\r\nHost: gpu1.example\r\nConnection: close\r\n"
+                               f"Authorization: Bearer {file.read().strip()}\r\n\r\n".encode())
+                self.assertTrue(secure.recv(100).startswith(b"HTTP/1.1 200 "))
+        os.chmod(token, 0o644)
+        for arguments, why in ((("--listen", "0.0.0.0:0"), "give a certificate"), (("--tls", token), "must have a certificate"),
+                               (("--tls", "/nowhere"), "Cannot read /nowhere"), (("--token", token), "Others can read"),
+                               (("--listen", "127.0.0.1:70000"), "--listen needs"), (("--listen", f"{web.port}"), "Cannot listen")):
+            result = self.daemon.ctl("serve", *arguments)
+            self.assertEqual((result.code, result.out), (1, ""), arguments)
+            self.assertIn(why, result.err)
+
+    def assert_prometheus(self, web, own, kernels):
+        if not shutil.which("prometheus") or not shutil.which("promtool"):
+            print("skipped: Prometheus is not installed", file=sys.stderr)
+            return
+        directory = tempfile.mkdtemp(prefix="tracesmith-prometheus-")
+        self.addCleanup(shutil.rmtree, directory)
+        classic = web.get(headers={"Accept": "text/plain"})
+        self.assertIn("version=0.0.4", classic.headers["Content-Type"])
+        lint = subprocess.run(["promtool", "check", "metrics"], input=classic.text, capture_output=True, text=True)
+        self.assertEqual((lint.returncode, lint.stdout, lint.stderr), (0, "", ""))
+        config = os.path.join(directory, "prometheus.yml")
+        with open(config, "w") as file:
+            file.write("scrape_configs:\n- job_name: gpu\n  scrape_interval: 1s\n  scrape_timeout: 1s\n"
+                       f"  authorization: {{credentials: '{web.token}'}}\n"
+                       f"  static_configs: [{{targets: ['127.0.0.1:{web.port}']}}]\n")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        prometheus = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={directory}/data",
+                                       f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(self.end, prometheus)
+
+        def ask(query):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tracesmith.DEADLINE)
+            try:
+                connection.request("GET", "/api/v1/query?" + urllib.parse.urlencode({"query": query}))
+                result = json.load(connection.getresponse())["data"]["result"]
+                return float(result[0]["value"][1]) if result else None
+            except (ConnectionError, KeyError, ValueError):
+                return None
+            finally:
+                connection.close()
+
+        wait_for("Prometheus to read it", lambda: ask("up") == 1)
+        self.assertEqual(ask(f"sum(tracesmith_kernel_seconds_count{{{own}}})"), kernels)
+        self.assertEqual(ask(f'count(tracesmith_process_info{{{own},comm="exact"}})'), 1)
+        self.assertGreater(ask(f"histogram_quantile(0.5, sum by (le) (tracesmith_kernel_seconds_bucket{{{own}}}))"), 0)
+        self.assertGreater(ask("tracesmith_daemon_cpu_seconds_total"), 0)
+        self.end(prometheus)
+
+
+if __name__ == "__main__":
+    tracesmith.main()
