@@ -25,7 +25,7 @@ struct answer_text {
 	int replies;
 	int cancel_after;		   /* replies, 0: never */
 	Tracesmith__V1__Error__Code error; /* UNSPECIFIED: none */
-	uint64_t rows;
+	uint64_t rows, lost_ns;		   /* lost_ns: of its last loss */
 	bool truncated, ended;
 };
 
@@ -49,6 +49,8 @@ static inline int take_reply(void *data, const Tracesmith__V1__Reply *reply)
 		if (answer->table.column)
 			assert_int_equal(table_end(&answer->table, reply->done), 0);
 		answer->rows = reply->done->rows;
+		for (size_t i = 0; i < reply->done->n_loss; i++)
+			answer->lost_ns = reply->done->loss[i]->time_ns;
 		answer->truncated = reply->done->truncated;
 		answer->ended = true;
 		break;

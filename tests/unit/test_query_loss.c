@@ -111,6 +111,32 @@ static void test_a_loss_of_one_is_no_others(void **state)
 	expect_loss(state, QUERY(.name = "memory", .pid = PID + 1), BIT(RING_FULL));
 }
 
+/* A gap that began before a process did hides nothing of that process until its start. */
+static void test_nobodys_time_begins_with_the_process(void **state)
+{
+	struct fixture *fixture = *state;
+	const uint64_t start_ns = fixture_second() * SECOND_NS;
+	const struct core_loss gap = { .start_ns = start_ns - 10 * SECOND_NS,
+				       .end_ns = start_ns + SECOND_NS / 2,
+				       .reason = LOSS_GAP,
+				       .count = 1 };
+	const struct {
+		uint32_t pid;
+		uint64_t lost_ns;
+	} rows[] = { { PID, SECOND_NS / 2 }, { 0, gap.end_ns - gap.start_ns } };
+
+	store_add(fixture->store, &gap);
+	store_all(fixture);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		Tracesmith__V1__QueryRequest query = QUERY(.name = "apis", .pid = rows[i].pid);
+		struct answer_text answer = { 0 };
+
+		run_named(fixture, &query, &answer);
+		assert_int_equal(answer.lost_ns, rows[i].lost_ns);
+		answer_text_done(&answer);
+	}
+}
+
 static void test_a_loss_outside_of_the_window_is_none(void **state)
 {
 	struct fixture *fixture = *state;
@@ -257,6 +283,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_nobodys_loss_is_of_who_lived_then),
 		TEST(test_a_loss_of_one_is_no_others),
+		TEST(test_nobodys_time_begins_with_the_process),
 		TEST(test_a_loss_outside_of_the_window_is_none),
 		TEST(test_a_reason_counts_where_it_can_matter),
 		TEST(test_each_reason_says_what_it_counts_and_how_long),

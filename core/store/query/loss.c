@@ -61,7 +61,9 @@ static const uint32_t about_of[LOSS_REASON_MAX + 1] = {
 	" AND (:pids IS NULL OR pid IN (SELECT value FROM json_each(:pids)))"                      \
 	" AND (NOT :running OR " RUNNING ")"                                                       \
 	") SELECT r.name, sum(l.count), r.text, l.reason,"                                         \
-	" sum(max(min(l.end_ns, :until) - max(l.start_ns, :since), 0))"                            \
+	" sum(max(min(l.end_ns, :until) - max(l.start_ns, :since, CASE WHEN l.process = 0"         \
+	" AND (coalesce(:pid, :pids, :user) IS NOT NULL OR :running)"                              \
+	" THEN (SELECT min(first_ns) FROM scope) ELSE 0 END), 0))"                                 \
 	" FROM loss l JOIN loss_reason r ON r.id = l.reason"                                       \
 	" WHERE l.boot = :boot AND l.end_ns >= :since AND l.start_ns <= :until"                    \
 	" AND (l.reason > :known OR :reasons >> l.reason & 1)"                                     \
