@@ -111,7 +111,7 @@ static void test_a_loss_of_one_is_no_others(void **state)
 	expect_loss(state, QUERY(.name = "memory", .pid = PID + 1), BIT(RING_FULL));
 }
 
-/* A gap that began before a process did hides nothing of that process until its start. */
+/* A gap that started before a process did hides nothing of that process until its start. */
 static void test_nobodys_time_begins_with_the_process(void **state)
 {
 	struct fixture *fixture = *state;
