@@ -22,6 +22,7 @@
 #include "daemon/probe/probe.h"
 #include "daemon/python/pythons.h"
 #include "daemon/stack/stack.h"
+#include "daemon/symbol/lines.h"
 #include "daemon/symbol/symbol.h"
 #include "daemon/unwind/unwinder.h"
 #include "daemon/user.h"
@@ -80,6 +81,7 @@ struct daemon {
 	struct core *core;
 	struct pythons *pythons;
 	struct symbolizer *symbolizer;
+	struct lines *lines; /* NULL: it starts or stops */
 	struct users *users;
 	struct maps *maps;
 	struct list gone; /* processes that have ended, until the rings are read that far */
@@ -121,14 +123,16 @@ struct daemon {
 	uint64_t counted_ns;
 	bool rereading; /* the settings, on SIGHUP */
 	bool reread_again;
-	uint64_t visible_stacks;  /* to be named first, 0: not counted yet */
-	uint64_t visible_pythons; /* before they are counted: stacks with frames of Python */
-	uint64_t visible_ns;	  /* everything until then is in the store, or on its way there */
+	uint64_t visible_stacks;   /* to be named first, 0: not counted yet */
+	uint64_t visible_pythons;  /* before they are counted: stacks with frames of Python */
+	uint64_t visible_lines_ns; /* since when lines are waited for, 0: they are not */
+	uint64_t visible_ns;	   /* everything until then is in the store, or on its way there */
 	uint64_t maps_lost, maps_limited;
 	uint32_t next_process;	 /* id of the first process that this daemon has not inherited */
 	int lock;		 /* the state directory */
 	int zygote;		 /* daemon/helper/spawn.h */
 	uint64_t stacks_unnamed; /* stacks that found the symbolizer's queue full */
+	uint64_t stacks_unlined; /* or that of the lines */
 
 	/* As last logged: since when the store holds new data in memory, 0: it writes; and what it
 	 * had dropped before. */
@@ -222,6 +226,7 @@ void daemon_python_found(void *data, uint32_t pid, const struct probe_python *pl
 void daemon_python_named(void *data, void *stack, const struct ts_python_frame *frame,
 			 struct pythons_name *name, uint32_t count);
 void daemon_stack_named(void *data, struct symbol_job *job);
+void daemon_stack_lined(void *data, const struct symbol_job *job);
 
 /* disk.c: logs when the store cannot write, and when it can again. */
 void daemon_watch_store(struct daemon *daemon, uint64_t now_ns);

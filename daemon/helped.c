@@ -11,10 +11,11 @@
 #include "daemon/maps/look.h"
 #include "daemon/proc/owner.h"
 #include "daemon/proc/procfs.h"
+#include "daemon/symbol/lines_helper.h"
 
 /* A query waits for an answer this long, and no longer for who hangs. */
 #define VISIBLE_NS (50 * NS_PER_MS)
-enum { KIND_LOOK, KIND_DESCRIBE, KINDS };
+enum { KIND_LOOK, KIND_DESCRIBE, KIND_LINES, KINDS };
 
 static int look_say(void *data, char *message, size_t size, const int *fd, uint32_t fds)
 {
@@ -42,6 +43,7 @@ static int run_describe(int socket, const void *request, size_t size, const int 
 static const struct helper_kind kinds[KINDS] = {
 	[KIND_LOOK] = { run_look, LIMIT_HELPERS_PER_UID, false },
 	[KIND_DESCRIBE] = { run_describe, LIMIT_HELPERS_PER_UID, false },
+	[KIND_LINES] = { lines_look, LIMIT_LINES_HELPERS, true },
 };
 
 static_assert(MAPS_LOOK_MESSAGE <= HELPER_MESSAGE && MAPS_LOOK_FILES <= SPAWN_FDS,
@@ -54,10 +56,15 @@ void daemon_name_helpers(void)
 
 int daemon_start_helpers(struct daemon *daemon)
 {
+	int r;
+
 	list_init(&daemon->describing);
 	list_init(&daemon->unresolved);
-	return helpers_new(&daemon->loop, fcntl(daemon->zygote, F_DUPFD_CLOEXEC, 3), ROLE_HELPER,
-			   &daemon->helpers);
+	r = helpers_new(&daemon->loop, fcntl(daemon->zygote, F_DUPFD_CLOEXEC, 3), ROLE_HELPER,
+			&daemon->helpers);
+	return r < 0 ? r
+		     : lines_new(daemon->helpers, KIND_LINES, daemon_stack_lined, daemon,
+				 &daemon->lines);
 }
 
 void daemon_configure_maps(struct daemon *daemon, struct maps_config *config)
@@ -131,7 +138,7 @@ void daemon_describe(struct daemon *daemon, const struct core_process *process)
 /* A stack whose addresses cannot be looked up yet. */
 struct unresolved {
 	struct list link;
-	uint32_t pid, process;
+	uint32_t pid, process, user;
 	uint64_t came_ns;
 	struct ts_stack stack; /* with its frames */
 };
@@ -151,6 +158,7 @@ bool daemon_resolve_later(struct daemon *daemon, const struct core_process *proc
 		return false;
 	unresolved->pid = process->pid;
 	unresolved->process = process->id;
+	unresolved->user = process->user;
 	unresolved->came_ns = uv_hrtime();
 	memcpy(&unresolved->stack, stack, sizeof(*stack) + frames);
 	list_append(&daemon->unresolved, &unresolved->link);
@@ -171,7 +179,9 @@ void daemon_on_settled(void *data, uint32_t pid)
 	struct unresolved *unresolved;
 
 	list_for_each(unresolved, &daemon->unresolved, link) {
-		const struct core_process process = { .pid = pid, .id = unresolved->process };
+		const struct core_process process = { .pid = pid,
+						      .id = unresolved->process,
+						      .user = unresolved->user };
 
 		if (unresolved->pid != pid ||
 		    daemon_resolve(daemon, &process, &unresolved->stack) == -EAGAIN)
@@ -214,5 +224,6 @@ void daemon_stop_helpers(struct daemon *daemon, void (*closed)(void *data))
 	}
 	list_for_each(unresolved, &daemon->unresolved, link)
 		unresolved_free(daemon, unresolved);
+	daemon->lines = lines_free(daemon->lines);
 	helpers_close(TAKE(daemon->helpers), closed, daemon);
 }

@@ -120,6 +120,17 @@
  * one as for a thousand, and at most. */
 #define LIMIT_SYMBOL_WAIT_MIN_MS 20
 #define LIMIT_SYMBOL_WAIT_MAX_MS 500
+/* Stacks that wait for lines, each with a reference to its files, and helpers that find them. What
+ * one may take for up to 128 addresses of a file: time, memory (the file is mapped), and the size
+ * of the file. PyTorch's, built with debug information, is too large. */
+#define LIMIT_LINES_JOBS    1024
+#define LIMIT_LINES_HELPERS 2
+#define LIMIT_LINES_MS	    5000
+#define LIMIT_LINES_MEMORY  (512ull << 20)
+#define LIMIT_LINES_FILE    (1ll << 30)
+/* Offsets whose lines are remembered, and the texts of these. */
+#define LIMIT_PLACES	   65536
+#define LIMIT_PLACES_BYTES (16 << 20)
 /* Calls under way whose stack the daemon has unwound. */
 #define LIMIT_UNWIND_CALLS 16384
 /* What follows in the ring waits this long for a stack to be unwound, or it ends where it is: its

@@ -1,11 +1,13 @@
 /* Named: the way of a stack from addresses to names. Frames of Python get theirs first, while the
- * process still has their code; then native ones, by which the two are put together. */
+ * process still has their code; then native ones, by which the two are put together. It is stored
+ * then, and once more if lines of native code are found later. */
 #include <errno.h>
 #include <string.h>
 
 #include "core/model/frame.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/python/merge.h"
+#include "daemon/symbol/places.h"
 
 #define UNKNOWN "<unknown>" /* as Python writes names that are none */
 
@@ -91,6 +93,8 @@ int daemon_resolve(struct daemon *daemon, const struct core_process *process,
 	}
 	job->stack_id = stack->id;
 	job->process = process->id;
+	job->pid = process->pid;
+	job->user = process->user;
 	job->end = stack->end;
 	job->linked = stack->linked;
 	if (resolve(daemon, process, stack, job) == -EAGAIN) {
@@ -119,9 +123,28 @@ void daemon_name_stack(struct daemon *daemon, const struct core_process *process
 		daemon->stacks_unnamed++;
 }
 
-static struct frame frame_of(const struct symbol_frame *named)
+struct stack {
+	struct frame frame[FRAMES_MAX];
+	uint32_t count;
+};
+
+static void add(struct stack *stack, const struct frame *frame)
 {
-	return (struct frame){
+	if (stack->count < FRAMES_MAX)
+		stack->frame[stack->count++] = *frame;
+}
+
+static const char *known(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
+/* With the functions that are compiled into its own. The name of that is the symbol's, as in files
+ * without debug information. */
+static void add_frame(struct stack *stack, const struct symbol_frame *named)
+{
+	uint32_t count = named->places ? named->places->count : 0;
+	struct frame frame = {
 		.address = named->address,
 		.offset = named->offset,
 		.module = named->file ? named->file->path : NULL,
@@ -130,37 +153,68 @@ static struct frame frame_of(const struct symbol_frame *named)
 		.line = named->line,
 		.kind = named->kind,
 	};
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct place *place = &named->places->place[i];
+
+		frame.inlined = i + 1 < count;
+		frame.function =
+			frame.inlined || !named->name ? known(place->function) : named->name;
+		frame.file = place->line ? known(place->file) : NULL;
+		frame.line = frame.file ? place->line : 0;
+		add(stack, &frame);
+	}
+	if (!count)
+		add(stack, &frame);
 }
 
-void daemon_stack_named(void *data, struct symbol_job *job)
+static void store_stack(struct daemon *daemon, const struct symbol_job *job)
 {
 	bool loop[TS_STACK_FRAMES_MAX] = { 0 }, uneven;
 	uint8_t mark[TS_STACK_PYTHON_MAX];
 	struct merged merged[TS_STACK_FRAMES_MAX + TS_STACK_PYTHON_MAX];
-	struct merge_stack stack = { .loop = loop,
+	struct merge_stack parts = { .loop = loop,
 				     .mark = mark,
 				     .native_whole = job->end == TS_END_COMPLETE,
 				     .python_whole = job->python_whole };
-	struct frame frame[TS_STACK_FRAMES_MAX + TS_STACK_PYTHON_MAX];
-	struct daemon *daemon = data;
+	struct stack stack;
 	size_t count;
 
 	for (uint32_t i = 0; i < job->count; i++) {
 		const struct symbol_frame *named = &job->frame[i];
 
 		if (named->kind == FRAME_PYTHON)
-			mark[stack.python_count++] = named->mark;
+			mark[parts.python_count++] = named->mark;
 		else
-			loop[stack.native_count++] = named->name && merge_is_loop(named->name);
+			loop[parts.native_count++] = named->name && merge_is_loop(named->name);
 	}
-	count = merge(&stack, merged, &uneven);
+	count = merge(&parts, merged, &uneven);
+	stack.count = 0;
 	for (size_t i = 0; i < count; i++)
-		frame[i] = frame_of(
-			&job->frame[merged[i].index + (merged[i].python ? stack.native_count : 0)]);
+		add_frame(
+			&stack,
+			&job->frame[merged[i].index + (merged[i].python ? parts.native_count : 0)]);
 	store_add_stack(daemon->store, &(struct store_stack){ .id = job->stack_id,
 							      .process = job->process,
-							      .frame = frame,
-							      .count = (uint32_t)count,
+							      .frame = stack.frame,
+							      .count = stack.count,
 							      .end = job->end,
 							      .linked = job->linked });
+}
+
+void daemon_stack_named(void *data, struct symbol_job *job)
+{
+	struct daemon *daemon = data;
+	bool whole = !daemon->lines || lines_fill(daemon->lines, job);
+
+	store_stack(daemon, job);
+	if (whole)
+		symbol_job_free(job);
+	else if (lines_add(daemon->lines, job) < 0)
+		daemon->stacks_unlined++;
+}
+
+void daemon_stack_lined(void *data, const struct symbol_job *job)
+{
+	store_stack(data, job);
 }

@@ -313,6 +313,8 @@ static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
 	status_number(builder, "loss", "stacks_unnamed", daemon->stacks_unnamed,
 		      (int64_t)daemon->stacks_unnamed, "%lu stacks without function names",
 		      daemon->stacks_unnamed);
+	status_number(builder, "loss", "stacks_unlined", false, (int64_t)daemon->stacks_unlined,
+		      "%lu stacks without the lines of their functions", daemon->stacks_unlined);
 }
 
 static void report_model(struct daemon *daemon, struct status_builder *builder)

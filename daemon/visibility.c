@@ -1,11 +1,14 @@
 /* Visibility: makes everything that has come so far visible to queries, so that a query right after
  * a program's end, or after an attach, has all of it. Reads the rings; a program that has just
- * ended may still have records in transit; stacks get their names; then comes a commit, and its
- * writing. */
+ * ended may still have records in transit; stacks get their names and lines; then comes a commit,
+ * and its writing. */
 #include "daemon/daemon_internal.h"
 
 /* However many ask, there is at most one commit for them in this time. */
 #define PERIOD_NS 5000000
+
+/* Lines are worth this wait: most files take some milliseconds, and the others come later. */
+#define LINES_NS 200000000
 
 /* The stacks that existed when this was first asked: later ones must not delay it. */
 static bool is_named(struct daemon *daemon)
@@ -17,6 +20,15 @@ static bool is_named(struct daemon *daemon)
 	if (!daemon->visible_stacks)
 		daemon->visible_stacks = symbolizer_hurry(daemon->symbolizer);
 	return symbolizer_named(daemon->symbolizer) >= daemon->visible_stacks;
+}
+
+static bool is_lined(struct daemon *daemon, uint64_t now)
+{
+	if (!daemon->lines || !lines_busy(daemon->lines))
+		return true;
+	if (!daemon->visible_lines_ns)
+		daemon->visible_lines_ns = now;
+	return now - daemon->visible_lines_ns > LINES_NS;
 }
 
 static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time_ns,
@@ -31,9 +43,10 @@ static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time
 	}
 	core_stats(daemon->core, &core);
 	if (core.ending || users_waiting(daemon->users) || daemon_awaits_helpers(daemon) ||
-	    !is_named(daemon))
+	    !is_named(daemon) || !is_lined(daemon, now))
 		return API_WAITING;
 	daemon->visible_stacks = daemon->visible_pythons = 0;
+	daemon->visible_lines_ns = 0;
 	daemon_checkpoint(daemon, now);
 	daemon->visible_ns = reached_ns;
 	return API_WAITING;

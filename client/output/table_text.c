@@ -145,6 +145,23 @@ static void write_end(FILE *file, const Tracesmith__V1__Stack *stack)
 		fputs("      (some frames are known by their frame pointers only)\n", file);
 }
 
+/* With the line of native code, which the text of the frame does not have. */
+static void write_frame(FILE *file, const Tracesmith__V1__Stack *stack, size_t i)
+{
+	const Tracesmith__V1__Frame *detail = i < stack->n_detail ? stack->detail[i] : NULL;
+	_cleanup_(freep) char *frame = visible(stack->frame[i]);
+	_cleanup_(freep) char *source = NULL;
+	const char *base;
+
+	fprintf(file, "      %s", frame ? frame : "?");
+	if (detail && detail->kind == TRACESMITH__V1__FRAME__KIND__NATIVE && detail->line) {
+		base = strrchr(detail->file, '/');
+		source = visible(base ? base + 1 : detail->file);
+		fprintf(file, " (%s:%" PRIu32 ")", source ? source : "?", detail->line);
+	}
+	fputc('\n', file);
+}
+
 static int format_stack(const Tracesmith__V1__Stack *stack, char **ret)
 {
 	size_t size = 0, shown = stack->n_frame < FRAMES_SHOWN ? stack->n_frame : FRAMES_SHOWN;
@@ -153,11 +170,8 @@ static int format_stack(const Tracesmith__V1__Stack *stack, char **ret)
 
 	if (!file)
 		return -ENOMEM;
-	for (size_t i = 0; i < shown; i++) {
-		_cleanup_(freep) char *frame = visible(stack->frame[i]);
-
-		fprintf(file, "      %s\n", frame ? frame : "?");
-	}
+	for (size_t i = 0; i < shown; i++)
+		write_frame(file, stack, i);
 	if (shown < stack->n_frame)
 		fprintf(file, "      and %zu more\n", stack->n_frame - shown);
 	write_end(file, stack);

@@ -64,6 +64,8 @@ int confine_resources(const struct confine_bounds *bounds)
 		uint64_t bound;
 	} rows[] = {
 		{ RLIMIT_AS, SANITIZED ? RLIM_INFINITY : bounds->memory_bytes },
+		{ RLIMIT_DATA,
+		  SANITIZED || !bounds->data_bytes ? RLIM_INFINITY : bounds->data_bytes },
 		{ RLIMIT_FSIZE, bounds->file_bytes },
 		{ RLIMIT_CPU, bounds->cpu_s },
 		{ RLIMIT_NOFILE, bounds->files },

@@ -9,6 +9,7 @@
 
 struct confine_bounds {
 	uint64_t memory_bytes; /* of address space */
+	uint64_t data_bytes;   /* of that, other than files and code; 0: all */
 	uint64_t file_bytes;   /* where a file may not be written beyond */
 	uint64_t cpu_s;
 	uint64_t files; /* that may be open */

@@ -10,12 +10,11 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "daemon/elf/build_id.h"
 #include "daemon/elf/elf.h"
 #include "daemon/limits.h"
 
 #define SYMBOLS_PER_READ 4096
-#define NOTES_MAX	 4096
-#define BUILD_ID_MAX	 64
 /* Symbols may overlap; the total number of comparisons of an address with a symbol around it. */
 #define COMPARISONS_MAX (4 * LIMIT_ELF_SYMBOLS)
 
@@ -153,50 +152,11 @@ static bool find_in(const struct elf *elf, uint32_t type, struct names_query *qu
 	return true;
 }
 
-static size_t note_build_id(const uint8_t *note, size_t size, uint8_t ret[BUILD_ID_MAX])
-{
-	size_t name, descriptor;
-	Elf64_Nhdr header;
-
-	while (size >= sizeof(header)) {
-		memcpy(&header, note, sizeof(header));
-		name = ((size_t)header.n_namesz + 3) / 4 * 4;
-		descriptor = ((size_t)header.n_descsz + 3) / 4 * 4;
-		if (name > size || descriptor > size || sizeof(header) + name + descriptor > size)
-			return 0;
-		note += sizeof(header);
-		if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
-		    memcmp(note, "GNU", 4) == 0 && header.n_descsz <= BUILD_ID_MAX) {
-			memcpy(ret, note + name, header.n_descsz);
-			return header.n_descsz;
-		}
-		note += name + descriptor;
-		size -= sizeof(header) + name + descriptor;
-	}
-	return 0;
-}
-
-static size_t build_id(const struct elf *elf, uint8_t ret[BUILD_ID_MAX])
-{
-	uint8_t note[NOTES_MAX];
-	size_t size = 0;
-	unsigned int i;
-
-	for (i = 0; i < elf->header.e_phnum && size == 0; i++) {
-		const Elf64_Phdr *segment = &elf->segment[i];
-
-		if (segment->p_type == PT_NOTE && segment->p_filesz <= sizeof(note) &&
-		    elf_read(elf, segment->p_offset, note, segment->p_filesz) == 0)
-			size = note_build_id(note, segment->p_filesz, ret);
-	}
-	return size;
-}
-
 static int debug_open(const struct elf *elf, const char *directory)
 {
-	char path[PATH_MAX], hex[2 * BUILD_ID_MAX + 1] = "";
-	uint8_t id[BUILD_ID_MAX];
-	size_t size = build_id(elf, id), i;
+	char path[PATH_MAX], hex[2 * ELF_BUILD_ID_MAX + 1] = "";
+	uint8_t id[ELF_BUILD_ID_MAX];
+	size_t size = elf_build_id(elf, id), i;
 	int fd;
 
 	if (size < 2)

@@ -99,6 +99,8 @@ static void prepare_job(struct symbolizer *s, struct symbol_job *job, struct loo
 		if (frame->kind != FRAME_NATIVE || !frame->file || frame->file->fd < 0 ||
 		    key_of(frame->file, offset, &key) < 0)
 			continue;
+		frame->key = key;
+		frame->keyed = true;
 		if (cache_find(s->cache, &key, &name))
 			set_name(frame, name);
 		else
@@ -265,7 +267,6 @@ static void on_async(uv_async_t *async)
 		s->jobs--;
 		s->named++;
 		s->done(s->data, job);
-		symbol_job_free(job);
 	}
 	if (!ended)
 		return;

@@ -9,8 +9,10 @@
 
 #include "core/base/list.h"
 #include "daemon/maps/maps.h"
+#include "daemon/symbol/cache.h"
 
 struct symbolizer;
+struct places_at;
 
 /* A frame to name. The first one of a stack is where the program was; the others are return
  * addresses, so their name is that of the instruction before. The frame holds a reference to the
@@ -24,11 +26,17 @@ struct symbol_frame {
 	uint32_t line; /* out: 0: not known */
 	uint8_t kind;  /* enum frame_kind */
 	uint8_t mark;  /* of a frame of Python: enum merge_mark */
+
+	/* For lines.h. */
+	struct cache_key key; /* out: of the instruction, if `keyed` */
+	bool keyed;
+	const struct places_at *places; /* lent; NULL: unknown */
 };
 
 struct symbol_job {
 	uint64_t stack_id;
-	uint32_t process; /* id of the process row */
+	uint32_t process;   /* id of the process row */
+	uint32_t pid, user; /* of the process; user as in struct core_process */
 	uint32_t count;
 	uint8_t end, linked; /* as in struct ts_stack */
 	bool python_whole;   /* its frames of Python, if there are */
@@ -36,7 +44,7 @@ struct symbol_job {
 	struct symbol_frame frame[];
 };
 
-/* `done` is called on the loop and owns nothing: the job is freed after it returns. */
+/* `done` is called on the loop and owns the job. */
 int symbolizer_new(uv_loop_t *loop, void (*done)(void *data, struct symbol_job *job), void *data,
 		   struct symbolizer **ret);
 /* Finishes what is queued, then frees. */

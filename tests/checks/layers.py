@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     "daemon/maps": ["core", "daemon/helper", "daemon/library", "daemon/proc", "proto"],
     "daemon/elf": ["core"],
     "daemon/python": ["core", "daemon/elf", "daemon/maps", "daemon/proc", "bpf/probe.h", "proto"],
-    "daemon/symbol": ["core", "daemon/elf", "daemon/maps", "proto"],
+    "daemon/symbol": ["core", "daemon/elf", "daemon/helper", "daemon/maps", "proto"],
     "daemon/unwind": ["core", "daemon/elf", "daemon/maps", "bpf/probe.h", "bpf/rule.h", "proto"],
     "daemon/intake": ["core", "proto"],
     "daemon/probe": ["core", "daemon/elf", "daemon/library", "daemon/intake", "daemon/proc", "proto", "bpf/probe.h", "bpf/probe.skel.h"],

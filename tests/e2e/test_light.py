@@ -220,7 +220,7 @@ class Light(tracesmith.Case):
         rows = self.daemon.sql(f"SELECT coalesce(stack, 0) AS stack, count(*) AS n FROM op WHERE pid = {pid} AND "
                                f"kind = 'launch' AND start_ns > {since} GROUP BY 1")
         frames = {}
-        for row in self.daemon.sql("SELECT stack, address FROM frame ORDER BY stack, depth LIMIT 100000"):
+        for row in self.daemon.sql("SELECT stack, address FROM frame WHERE NOT inlined ORDER BY stack, depth LIMIT 100000"):
             frames.setdefault(row["stack"], []).append(row["address"])
         found = {}
         for row in rows:

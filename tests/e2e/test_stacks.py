@@ -1,4 +1,5 @@
 """GPU time by call stack: a sample of stacks gives about the same result as all of them, and says that it is an estimate."""
+import gzip
 import json
 import os
 import subprocess
@@ -11,6 +12,13 @@ PATHS = ("forward", "backward", "update", "replay", "seldom")
 SAMPLES = 500  # a second and thread
 TOLERANCE = 0.08  # of all: about four standard deviations of the largest share
 NOTE = "'tsctl run --stacks all' takes all of them"
+PATHS_SOURCE = os.path.join(os.path.realpath(tracesmith.SOURCE), "tests", "fake", "workload", "paths.c")
+
+
+def line_of(text):
+    """The number of the line of the workload that has this first."""
+    with open(PATHS_SOURCE) as file:
+        return next(number for number, line in enumerate(file, 1) if text in line)
 
 
 class Stacks(tracesmith.Case):
@@ -68,8 +76,31 @@ class Stacks(tracesmith.Case):
         for key, ns in true.items():
             self.assertAlmostEqual(estimated.get(key, 0), ns, delta=TOLERANCE * sum(true.values()), msg=f"{key}: {estimated} for {true}")
 
+    def assert_lines(self, pid):
+        """Each launch has its line and that of the caller, in which the compiler put the function that launches."""
+        row = self.daemon.query("kernels", "--by-stack", "--name", "rare_us900", "--pid", pid)[0]
+        frames = [(frame["function"], frame["line"], frame["inlined"]) for frame in row["frames"][:2]]
+        self.assertEqual(frames, [("launch", line_of("TRY(cuLaunchKernel"), True), ("seldom", line_of("launch(rare"), False)])
+        self.assertEqual(row["frames"][0]["file"], PATHS_SOURCE)
+        self.assertEqual(row["stack"][:2], ["launch", "seldom"])
+        self.assertRegex(self.tsctl("query", "kernels", "--by-stack", "--pid", pid).out,
+                         rf"\n +launch \(paths.c:{line_of('TRY(cuLaunchKernel')}\)\n +seldom \(paths.c:{line_of('launch(rare')}\)\n")
+        return {row["where"] for row in self.daemon.query("kernels", "--by", "line", "--pid", pid)}
+
+    def assert_lines_recorded(self, pid, places):
+        recording = os.path.join(self.directory, "lines.sbt")
+        self.tsctl("record", "-o", recording, "--pid", pid, "--since", "1h", "--until", "now")
+        rows = json.loads(self.tsctl("query", "kernels", "--file", recording, "--by", "line", "--json").out)["rows"]
+        self.assertEqual({row["where"] for row in rows}, places)
+        self.tsctl("export", "--pprof", "-o", os.path.join(self.directory, "pprof"), "--file", recording)
+        with gzip.open(os.path.join(self.directory, "pprof")) as file:
+            self.assertIn(PATHS_SOURCE.encode(), file.read())
+
     def test_a_sample_tells_what_all_stacks_tell(self):
         every, sampled = self.run_paths("--stacks", "all"), self.run_paths()
+        places = self.assert_lines(every)
+        self.assertEqual(places, {f"{PATHS_SOURCE}:{line_of(text)}" for text in ("TRY(cuLaunchKernel", "TRY(cuGraphLaunch")})
+        self.assert_lines_recorded(every, places)
         true, said = self.shares("--pid", every)
         self.assertEqual(true[""], 0, "with all stacks everything has one")
         self.assertGreater(min(true[path] for path in PATHS), 0.05, "each path matters")

@@ -71,8 +71,8 @@ class Case(tracesmith.Case):
 
     def frames(self, pid, size):
         """Addresses and names of the stack of an allocation."""
-        rows = self.daemon.sql("SELECT frame.address, symbol FROM frame JOIN op ON frame.stack = op.stack WHERE op.pid ="
-                               f" {pid} AND op.kind = 'alloc' AND op.bytes = {size} ORDER BY depth")
+        rows = self.daemon.sql("SELECT frame.address, symbol FROM frame JOIN op ON frame.stack = op.stack"
+                               f" WHERE NOT inlined AND op.pid = {pid} AND op.kind = 'alloc' AND op.bytes = {size} ORDER BY depth")
         return tuple(row["address"] for row in rows), [row["symbol"] for row in rows]
 
     def unwound(self):

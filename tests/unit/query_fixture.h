@@ -196,7 +196,7 @@ static inline void add_allocation(struct store *store, uint64_t id, uint32_t pro
 /* A stack with all kinds of frames, and where it is. */
 #define WHERE_LEAK "\"where\":\"leak_here (leak.cc:12)\","
 #define LEAK_FRAMES                                                                                \
-	"\"stack\":[\"leak_here (leak.cc:12)\",\"/opt/a\xef\xbf\xbd+0x31\","                       \
+	"\"stack\":[\"leak_here\",\"/opt/a\xef\xbf\xbd+0x31\","                                    \
 	"\"train (train.py:31)\",\"0x40\"],\"frames\":["                                           \
 	"{\"kind\":\"native\",\"function\":\"leak_here\",\"module\":\"/opt/app\","                 \
 	"\"file\":\"/src/app/leak.cc\",\"line\":12,\"inlined\":true},"                             \

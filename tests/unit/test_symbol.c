@@ -406,6 +406,7 @@ static void on_done(void *data, struct symbol_job *job)
 	assert_null(job->frame[2].name);
 	/* A return address is behind the call, so this one is of what lies before. */
 	assert_true(!job->frame[3].name || strcmp(job->frame[3].name, "hidden_function") != 0);
+	symbol_job_free(job);
 }
 
 static void on_symbolizer_closed(void *data)

@@ -38,7 +38,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The function and its line, or the module and the offset in it, or the address. */
+/* The function, of Python with its line; or the module and the offset in it, or the address. */
 static char *frame_text(struct arena *arena, const Frame *frame)
 {
 	const char *name = *frame->function ? frame->function : frame->module;
@@ -46,7 +46,8 @@ static char *frame_text(struct arena *arena, const Frame *frame)
 	size_t size = strlen(name) + strlen(file) + 2 * NUMBER_MAX;
 	char *out;
 
-	if (*frame->function && !frame->line)
+	if (*frame->function &&
+	    (!frame->line || frame->kind == TRACESMITH__V1__FRAME__KIND__NATIVE))
 		return frame->function;
 	out = arena_get(arena, size);
 	if (!out)

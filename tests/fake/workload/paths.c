@@ -27,7 +27,8 @@ static CUgraphExec graph;
 static CUdeviceptr device;
 static void *host;
 
-static void launch(CUfunction kernel, unsigned int blocks)
+/* Whoever reads its stacks needs the debug information. */
+static inline __attribute__((always_inline)) void launch(CUfunction kernel, unsigned int blocks)
 {
 	TRY(cuLaunchKernel, (kernel, blocks, 1, 1, 250, 1, 1, 0, stream, NULL, NULL));
 }

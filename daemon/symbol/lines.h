@@ -1,0 +1,28 @@
+/* lines.h: the source lines of frames that have their names. Nobody waits for lines: a stack is
+ * stored with those that are known, and once more if others were found. Belongs to the loop.
+ */
+#ifndef TS_LINES_H
+#define TS_LINES_H
+
+#include <stdint.h>
+
+#include "daemon/helper/helper.h"
+#include "daemon/symbol/symbol.h"
+
+struct lines;
+
+/* `done` gets a job in which another line was found; the job and its places are lent. The helpers
+ * do it as tasks of this kind, which runs lines_look(). */
+int lines_new(struct helpers *helpers, uint32_t kind,
+	      void (*done)(void *data, const struct symbol_job *job), void *data,
+	      struct lines **ret);
+/* Forgets what waits. */
+struct lines *lines_free(struct lines *lines);
+/* Sets the places that are known, until the next call of lines_add(); false: not of all frames. */
+bool lines_fill(struct lines *lines, struct symbol_job *job);
+/* Takes the job over. -EBUSY: too many are waiting; it is freed. */
+int lines_add(struct lines *lines, struct symbol_job *job);
+/* Some job is not done yet. */
+bool lines_busy(const struct lines *lines);
+
+#endif

@@ -1,0 +1,508 @@
+/* Lines: of this program, whose functions have known ones; from a file of its own for the debug
+ * information; and of files that have none, or that somebody broke. */
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
+#include "daemon/elf/build_id.h"
+#include "daemon/elf/elf.h"
+#include "daemon/helper/helper.h"
+#include "daemon/helper/spawn.h"
+#include "daemon/limits.h"
+#include "daemon/symbol/lines.h"
+#include "daemon/symbol/lines_helper.h"
+#include "daemon/symbol/places.h"
+
+static int zygote;
+static char directory[] = "/tmp/test_lines.XXXXXX";
+static const void *call_at;
+static volatile int seen;
+
+static __attribute__((noinline)) void remember_caller(void)
+{
+	call_at = __builtin_return_address(0);
+	seen++;
+}
+
+enum { INNER_LINE = __LINE__ + 3, OUTER_LINE = INNER_LINE + 5 };
+static inline __attribute__((always_inline)) void inner(void)
+{
+	remember_caller();
+	seen++;
+}
+static __attribute__((noinline)) void outer(void)
+{
+	inner();
+	seen++;
+}
+
+static int find_base(struct dl_phdr_info *info, size_t size, void *data)
+{
+	*(uint64_t *)data = info->dlpi_addr; /* the program comes first */
+	return 1;
+}
+
+/* Where the return address of outer()'s call lies in our file. */
+static uint64_t call_offset(void)
+{
+	_cleanup_(closep) int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	_cleanup_(elf_close) struct elf elf = { .section = NULL };
+	uint64_t base = 0, offset = 0;
+
+	outer();
+	dl_iterate_phdr(find_base, &base);
+	assert_int_equal(elf_open(&elf, fd), 0);
+	assert_int_equal(elf_offset(&elf, (uintptr_t)call_at - base, &offset), 0);
+	return offset;
+}
+
+struct office {
+	uv_loop_t loop;
+	struct helpers *helpers;
+	struct lines *lines;
+	struct maps_file file;
+	char path[PATH_MAX];
+	char function[2][64], source[2][PATH_MAX];
+	uint32_t line[2];
+	uint32_t lined;
+	bool closed, late, broken;
+};
+
+static void on_lined(void *data, const struct symbol_job *job)
+{
+	struct office *office = data;
+	const struct places_at *at = job->frame[1].places;
+
+	office->lined++;
+	if (office->broken)
+		return; /* whatever it says */
+	assert_int_equal(job->stack_id, 7);
+	assert_null(job->frame[0].places);
+	assert_int_equal(at->count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(office->function[i], sizeof(office->function[i]), "%s",
+			 at->place[i].function);
+		snprintf(office->source[i], sizeof(office->source[i]), "%s", at->place[i].file);
+		office->line[i] = at->place[i].line;
+	}
+}
+
+static void on_closed(void *data)
+{
+	((struct office *)data)->closed = true;
+}
+
+static void on_late(uv_timer_t *timer)
+{
+	((struct office *)timer->data)->late = true;
+}
+
+static struct symbol_job *new_job(struct office *office, uint64_t offset)
+{
+	struct symbol_job *job = symbol_job_new(2);
+	struct stat st;
+
+	fstat(office->file.fd, &st);
+	job->stack_id = 7;
+	job->pid = (uint32_t)getpid();
+	job->frame[1].keyed = true;
+	job->frame[1].key = (struct cache_key){ .inode = st.st_ino, .offset = offset - 1 };
+	job->frame[1].file = maps_file_ref(&office->file);
+	return job;
+}
+
+static void add_job(struct office *office)
+{
+	assert_int_equal(lines_add(office->lines, new_job(office, call_offset())), 0);
+}
+
+/* Runs the loop until the file has no reference but ours: its jobs are over. */
+static void run(struct office *office)
+{
+	uv_timer_t timer;
+
+	timer.data = office;
+	uv_timer_init(&office->loop, &timer);
+	uv_timer_start(&timer, on_late, 60000, 0);
+	while (office->file.references > 1 && !office->late)
+		uv_run(&office->loop, UV_RUN_ONCE);
+	assert_false(office->late);
+	uv_close((uv_handle_t *)&timer, NULL);
+	uv_run(&office->loop, UV_RUN_NOWAIT);
+}
+
+enum { KIND_LINES, KIND_STRANGE };
+
+static void open_office_of(struct office *office, const char *path, uint32_t kind)
+{
+	*office = (struct office){ .file = { .references = 1, .path = office->path } };
+	snprintf(office->path, sizeof(office->path), "%s", path);
+	office->file.fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(office->file.fd >= 0);
+	uv_loop_init(&office->loop);
+	assert_int_equal(
+		helpers_new(&office->loop, fcntl(zygote, F_DUPFD_CLOEXEC, 3), 0, &office->helpers),
+		0);
+	assert_int_equal(lines_new(office->helpers, kind, on_lined, office, &office->lines), 0);
+}
+
+static void open_office(struct office *office, const char *path)
+{
+	open_office_of(office, path, KIND_LINES);
+}
+
+static void open_strange_office(struct office *office)
+{
+	open_office_of(office, "/dev/null", KIND_STRANGE);
+}
+
+static void close_office(struct office *office)
+{
+	lines_free(office->lines);
+	helpers_close(office->helpers, on_closed, office);
+	uv_run(&office->loop, UV_RUN_DEFAULT);
+	assert_true(office->closed);
+	assert_int_equal(uv_loop_close(&office->loop), 0);
+	assert_int_equal(office->file.references, 1);
+	close(office->file.fd);
+}
+
+static void expect_places(struct office *office)
+{
+	static const struct {
+		const char *function;
+		uint32_t line;
+	} expected[] = { { "inner", INNER_LINE }, { "outer", OUTER_LINE } };
+
+	for (size_t i = 0; i < 2; i++) {
+		assert_string_equal(office->function[i], expected[i].function);
+		assert_int_equal(office->line[i], expected[i].line);
+		assert_non_null(strstr(office->source[i], "/tests/unit/test_lines.c"));
+	}
+}
+
+static void a_call_in_an_inlined_function_has_two_places(void **state)
+{
+	struct office office;
+
+	open_office(&office, "/proc/self/exe");
+	add_job(&office);
+	run(&office);
+	assert_int_equal(office.lined, 1);
+	expect_places(&office);
+	close_office(&office);
+}
+
+static __attribute__((format(printf, 1, 2))) void run_command(const char *format, ...)
+{
+	char command[4 * PATH_MAX];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(command, sizeof(command), format, arguments);
+	va_end(arguments);
+	assert_int_equal(system(command), 0);
+}
+
+/* This program without debug information, as `directory`/stripped, and that in a file of its own.
+ */
+static void strip_to(const char *debug, char stripped[PATH_MAX])
+{
+	char self[PATH_MAX];
+
+	assert_non_null(realpath("/proc/self/exe", self));
+	run_command("cd %s && mkdir -p $(dirname %s) && objcopy --only-keep-debug %s %s &&"
+		    " rm -f stripped && objcopy -g --add-gnu-debuglink=%s %s stripped",
+		    directory, debug, self, debug, debug, self);
+	snprintf(stripped, PATH_MAX, "%s/stripped", directory);
+}
+
+static void expect_lines_of(const char *path, uint32_t pid, bool found)
+{
+	struct office office;
+	struct symbol_job *job;
+
+	open_office(&office, path);
+	job = new_job(&office, call_offset());
+	job->pid = pid;
+	assert_int_equal(lines_add(office.lines, job), 0);
+	run(&office);
+	assert_int_equal(office.lined, found);
+	if (found)
+		expect_places(&office);
+	close_office(&office);
+}
+
+static void debug_information_may_be_beside_the_file_of_the_same_build(void **state)
+{
+	char path[PATH_MAX];
+
+	strip_to(".debug/stripped.debug", path);
+	expect_lines_of(path, (uint32_t)getpid(), true);
+	run_command("cd %s/.debug && objcopy --remove-section .note.gnu.build-id stripped.debug",
+		    directory);
+	expect_lines_of(path, (uint32_t)getpid(), false);
+}
+
+/* Of a process in a root directory of its own; 0: not permitted here. */
+static pid_t start_in_root(const char *root)
+{
+	int ready[2];
+	pid_t pid;
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (geteuid() != 0)
+			unshare(CLONE_NEWUSER);
+		if (chroot(root) == 0 && write(ready[1], "", 1) == 1)
+			pause();
+		_exit(0);
+	}
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1) {
+		waitpid(pid, NULL, 0);
+		pid = 0;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+static void debug_information_may_be_in_the_root_of_the_process(void **state)
+{
+	_cleanup_(elf_close) struct elf elf = { .section = NULL };
+	_cleanup_(closep) int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	char path[PATH_MAX], debug[PATH_MAX] = "usr/lib/debug/.build-id/";
+	uint8_t id[ELF_BUILD_ID_MAX];
+	size_t size, used;
+	pid_t pid = start_in_root(directory);
+
+	if (!pid)
+		skip();
+	assert_int_equal(elf_open(&elf, fd), 0);
+	size = elf_build_id(&elf, id);
+	assert_true(size >= 2);
+	used = strlen(debug);
+	for (size_t i = 0; i < size; i++)
+		used += (size_t)snprintf(debug + used, sizeof(debug) - used, "%02x%s", id[i],
+					 i == 0 ? "/" : "");
+	snprintf(debug + used, sizeof(debug) - used, ".debug");
+	strip_to(debug, path);
+	expect_lines_of(path, (uint32_t)getpid(), false);
+	expect_lines_of(path, (uint32_t)pid, true);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* A few bytes of what libdw reads, so that it gets far. */
+static void damage(const char *path, unsigned int random)
+{
+	_cleanup_(closep) int fd = open(path, O_RDWR | O_CLOEXEC);
+	_cleanup_(elf_close) struct elf elf = { .section = NULL };
+	const Elf64_Shdr *names;
+	char name[8];
+
+	assert_int_equal(elf_open(&elf, fd), 0);
+	names = &elf.section[elf.header.e_shstrndx];
+	for (unsigned int i = 0; i < elf.header.e_shnum; i++) {
+		const Elf64_Shdr *section = &elf.section[i];
+
+		assert_int_equal(
+			elf_read(&elf, names->sh_offset + section->sh_name, name, sizeof(name)), 0);
+		for (int k = 0; strncmp(name, ".debug_", 7) == 0 && k < 200; k++) {
+			uint8_t byte = (uint8_t)(random >> 16);
+
+			random = random * 1103515245 + 12345;
+			assert_int_equal(pwrite(fd, &byte, 1,
+						(off_t)(section->sh_offset +
+							(random >> 8) % section->sh_size)),
+					 1);
+		}
+	}
+}
+
+/* The helper that dies of it, or works for ever, takes nothing with it. */
+static void broken_debug_information_is_no_news(void **state)
+{
+	struct office office;
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/broken", directory);
+	for (unsigned int seed = 1; seed <= 16; seed++) {
+		run_command("cp /proc/%d/exe %s", (int)getpid(), path);
+		damage(path, 7919u * seed);
+		open_office(&office, path);
+		office.broken = true;
+		add_job(&office);
+		run(&office);
+		close_office(&office);
+	}
+}
+
+/* Also where the file ends before its sections do. */
+static void truncated_debug_information_is_no_news(void **state)
+{
+	struct office office;
+	char path[PATH_MAX];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/truncated", directory);
+	run_command("cp /proc/%d/exe %s", (int)getpid(), path);
+	assert_int_equal(stat(path, &st), 0);
+	for (int part = 7; part > 0; part--) {
+		assert_int_equal(truncate(path, st.st_size / 8 * part), 0);
+		open_office(&office, path);
+		office.broken = true;
+		add_job(&office);
+		run(&office);
+		close_office(&office);
+	}
+}
+
+/* In place of the real one, by the name of the file. */
+static int look_strangely(int socket, const void *request, size_t size, const int *fd, uint32_t fds)
+{
+	const struct lines_order *order = request;
+	struct lines_answer answer = { .index = 0, .count = 1, .text = "3\0f\0f.c" };
+
+	if (strcmp(order->path, "hangs") == 0)
+		pause();
+	if (strcmp(order->path, "dies") == 0)
+		_exit(1);
+	if (strcmp(order->path, "lies") == 0)
+		answer = (struct lines_answer){ .index = 9, .count = UINT32_MAX };
+	return helper_say(socket, &answer, offsetof(struct lines_answer, text) + 8, NULL, 0);
+}
+
+static void add_strange(struct office *office, const char *path, uint32_t user, uint64_t offset)
+{
+	struct symbol_job *job = new_job(office, offset);
+
+	office->broken = true;
+	snprintf(office->path, sizeof(office->path), "%s", path);
+	job->user = user;
+	job->frame[1].key.inode = (uint64_t)path[0];
+	assert_int_equal(lines_add(office->lines, job), 0);
+}
+
+static bool is_known(struct office *office, const char *path, uint64_t offset)
+{
+	struct symbol_job *job = new_job(office, offset);
+	bool known;
+
+	job->frame[1].key.inode = (uint64_t)path[0];
+	known = lines_fill(office->lines, job);
+	symbol_job_free(job);
+	return known;
+}
+
+static void who_keeps_helpers_busy_waits_for_himself(void **state)
+{
+	struct office office;
+
+	open_strange_office(&office);
+	for (uint64_t i = 1; i <= 100; i++)
+		add_strange(&office, "hangs", 1, i);
+	add_strange(&office, "fine", 2, 1);
+	add_strange(&office, "fine", 2, 2);
+	while (office.lined < 2)
+		uv_run(&office.loop, UV_RUN_ONCE);
+	assert_true(is_known(&office, "fine", 1));
+	assert_false(is_known(&office, "hangs", 1));
+	assert_true(lines_busy(office.lines));
+	close_office(&office);
+}
+
+static void what_a_helper_dies_of_is_not_tried_again(void **state)
+{
+	struct office office;
+
+	open_strange_office(&office);
+	add_strange(&office, "dies", 1, 1);
+	run(&office);
+	assert_int_equal(office.lined, 0);
+	assert_true(is_known(&office, "dies", 2));
+	add_strange(&office, "lies", 1, 1);
+	run(&office);
+	assert_int_equal(office.lined, 0);
+	assert_false(is_known(&office, "lies", 2));
+	close_office(&office);
+}
+
+static void one_user_leaves_room_for_others(void **state)
+{
+	struct office office;
+	int taken = 0;
+
+	open_strange_office(&office);
+	snprintf(office.path, sizeof(office.path), "hangs");
+	for (uint64_t i = 0; i < LIMIT_LINES_JOBS; i++)
+		taken += lines_add(office.lines, new_job(&office, i)) == 0;
+	assert_int_equal(taken, LIMIT_LINES_JOBS / 2);
+	add_strange(&office, "fine", 2, 1);
+	while (office.lined < 1)
+		uv_run(&office.loop, UV_RUN_ONCE);
+	close_office(&office);
+}
+
+static void what_is_no_elf_file_has_no_lines(void **state)
+{
+	struct office office;
+
+	open_office(&office, "/etc/passwd");
+	add_job(&office);
+	add_job(&office);
+	run(&office);
+	assert_int_equal(office.lined, 0);
+	close_office(&office);
+}
+
+static int setup(void **state)
+{
+	return mkdtemp(directory) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	run_command("rm -r %s", directory);
+	return 0;
+}
+
+int main(void)
+{
+	static const struct spawn_role roles[] = { { "ts-helper", helper_run } };
+	static const struct helper_kind kinds[] = {
+		[KIND_LINES] = { lines_look, 4, true },
+		[KIND_STRANGE] = { look_strangely, 4, true },
+	};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_call_in_an_inlined_function_has_two_places),
+		cmocka_unit_test(debug_information_may_be_beside_the_file_of_the_same_build),
+		cmocka_unit_test(debug_information_may_be_in_the_root_of_the_process),
+		cmocka_unit_test(broken_debug_information_is_no_news),
+		cmocka_unit_test(truncated_debug_information_is_no_news),
+		cmocka_unit_test(who_keeps_helpers_busy_waits_for_himself),
+		cmocka_unit_test(what_a_helper_dies_of_is_not_tried_again),
+		cmocka_unit_test(one_user_leaves_room_for_others),
+		cmocka_unit_test(what_is_no_elf_file_has_no_lines),
+	};
+
+	helper_kinds(kinds, ARRAY_SIZE(kinds));
+	if (spawn_start(roles, ARRAY_SIZE(roles), &zygote) < 0)
+		return 1;
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
