@@ -143,6 +143,11 @@ static int put_losses(const struct round *round, const struct total *total)
 	return put(round, total, FAMILY_OF_LOST, true, total->count);
 }
 
+static int put_missed(const struct round *round, const struct total *total)
+{
+	return put(round, total, FAMILY_OF_MISSED, true, total->count);
+}
+
 static const struct {
 	const char *what;
 	int (*put)(const struct round *round, const struct total *total);
@@ -151,7 +156,7 @@ static const struct {
 	{ "errors", put_errors },   { "copies", put_copies },
 	{ "kernels", put_kernels }, { "delays", put_delays },
 	{ "states", put_states },   { "device-copies", put_device_copies },
-	{ "losses", put_losses },
+	{ "losses", put_losses },   { "missed", put_missed },
 };
 
 static int take_total(void *data, const Tracesmith__V1__Row *row)

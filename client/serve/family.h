@@ -34,6 +34,8 @@ enum family_unit { FAMILY_COUNT, FAMILY_BYTES, FAMILY_NS, FAMILY_PPM };
 	X(DEVICE_COPY, COUNTER, NS, "device_copy", "direction",                                    \
 	  "Time that a device copied memory (exact tier)")                                         \
 	X(LOST, COUNTER, COUNT, "lost", "reason", "What is missing from the other metrics")        \
+	X(MISSED, COUNTER, COUNT, "missed_calls", "part",                                          \
+	  "Frequent calls while nobody watched, estimated")                                        \
 	X(LIVE, GAUGE, BYTES, "memory_live", "kind", "Memory that is allocated now")               \
 	X(LIVE_COUNT, GAUGE, COUNT, "memory_allocations", "kind", "Live allocations")              \
 	X(PEAK, GAUGE, BYTES, "memory_peak", "kind", "The most that was allocated at a time")      \

@@ -181,6 +181,17 @@ static int add_loss(struct totals *totals, const struct core_loss *loss)
 			   });
 }
 
+static int add_watch(struct totals *totals, const struct core_watch *watch)
+{
+	return add(totals, &(struct row_total){
+				   .process = watch->process,
+				   .part = watch->part,
+				   .device = -1,
+				   .what = TOTAL_MISSED,
+				   .count = watch->missed,
+			   });
+}
+
 int totals_add(struct totals *totals, uint32_t type, const void *data)
 {
 	switch (type) {
@@ -192,6 +203,8 @@ int totals_add(struct totals *totals, uint32_t type, const void *data)
 		return add_busy(totals, data);
 	case CORE_ROW_LOSS:
 		return add_loss(totals, data);
+	case CORE_ROW_WATCH:
+		return add_watch(totals, data);
 	default:
 		return 0;
 	}

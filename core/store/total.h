@@ -22,7 +22,8 @@
 	X(6, DELAYS, "delays")	 /* 0; from the start of a call to that of its kernel */           \
 	X(7, DEVICE_COPIES, "device-copies") /* enum copy_kind; as the device did them */          \
 	X(8, STATES, "states")		     /* enum op_state */                                   \
-	X(9, LOSSES, "losses")		     /* enum loss_reason */
+	X(9, LOSSES, "losses")		     /* enum loss_reason */                                \
+	X(10, MISSED, "missed")		     /* enum price_part; estimated */
 
 enum total_what {
 #define X(number, identifier, name) TOTAL_##identifier = number,

@@ -70,6 +70,14 @@ class ManPages(unittest.TestCase):
                                for verb in verbs()))
         self.assertEqual(page_options("tsctl.1"), wanted)
 
+    def test_every_metric(self):
+        families = (tree.ROOT / "client/serve/family.h").read_text()
+        names = re.findall(r"X\(\w+, (?:COUNTER|GAUGE|HISTOGRAM), \w+, \"(\w+)\"", families)
+        listed = (tree.ROOT / "docs/operating.md").read_text()
+        self.assertIn("launches", names)
+        for name in names:
+            self.assertRegex(listed, rf"\btracesmith_{name}(_total|_bytes|_seconds|_ratio|\b)")
+
     def test_every_option_of_tracesmithd(self):
         listed = re.findall(r"^ +(?:-., )?--([a-z-]+)", output("tracesmithd", "--help"),
                             re.MULTILINE)

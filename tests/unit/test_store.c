@@ -182,6 +182,7 @@ static void totals_outlive_their_seconds(void **state)
 		store_add(f->store, &work);
 		fixture_commit(f, rollup.second * SECOND_NS);
 	}
+	store_add(f->store, &(struct core_watch){ .process = 4, .part = 1, .missed = 40 });
 	rollup.freed = true;
 	store_add(f->store, &rollup);
 	rollup.freed = false;
@@ -192,9 +193,10 @@ static void totals_outlive_their_seconds(void **state)
 	rollup.device = INT16_MAX;
 	store_add(f->store, &rollup);
 	fixture_commit(f, 5 * SECOND_NS);
-	assert_int_equal(fixture_ask(f, "SELECT group_concat(what || ' ' || device || ' ' || part"
-					" || ' ' || count) = '1 -1 2 2,1 1 2 10,2 -1 2 2,2 1 2 4,"
-					"3 -1 2 2,3 -1 999 4,5 0 10 6,6 0 0 6' FROM total"),
+	assert_int_equal(fixture_ask(f,
+				     "SELECT group_concat(what || ' ' || device || ' ' || part"
+				     " || ' ' || count) = '1 -1 2 2,1 1 2 10,2 -1 2 2,2 1 2 4,"
+				     "3 -1 2 2,3 -1 999 4,5 0 10 6,6 0 0 6,10 -1 1 40' FROM total"),
 			 1);
 }
 

@@ -11,7 +11,8 @@
 --   ns      nanoseconds
 --   bytes   bytes
 SELECT t.process, @TOTAL_WHAT@ AS what, t.device, t.part,
-	coalesce(k.name, d.name, r.name, CASE what WHEN @TOTAL_IS_ERRORS@ THEN result_name(part) END),
+	coalesce(k.name, d.name, r.name, CASE what WHEN @TOTAL_IS_ERRORS@ THEN result_name(part)
+		WHEN @TOTAL_IS_MISSED@ THEN @PRICE_PART@ END),
 	t.count, t.ns, t.bytes
 FROM total t
 LEFT JOIN kind k ON what IN (@TOTAL_OF_KINDS@) AND k.id = t.part
