@@ -207,7 +207,8 @@ _Static_assert(PRICE_STACKS == 3, "PART_STACKS is its number");
 #define TOTAL_IS_LOSSES "9"
 #define TOTAL_IS_MISSED "10"
 _Static_assert(TOTAL_CALLS == 1 && TOTAL_FAILED == 2 && TOTAL_ERRORS == 3 && TOTAL_COPIES == 4 &&
-		       TOTAL_DEVICE_COPIES == 7 && TOTAL_STATES == 8 && TOTAL_LOSSES == 9 && TOTAL_MISSED == 10,
+		       TOTAL_DEVICE_COPIES == 7 && TOTAL_STATES == 8 && TOTAL_LOSSES == 9 &&
+		       TOTAL_MISSED == 10,
 	       "the numbers above");
 
 /* Of a row of `loss`. What this version does not know is missing, too, and no alarm. */
