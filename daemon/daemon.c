@@ -279,8 +279,8 @@ static int daemon_start_probes(struct daemon *daemon)
 	r = turn_init(&daemon->turn, &daemon->loop, intake_sources, INTAKE_SOURCES);
 	if (r < 0)
 		return r;
-	r = probe_new(&daemon->loop, daemon->turn.intake, &config, &callbacks, daemon,
-		      &daemon->probe);
+	r = probe_new(&daemon->loop, daemon->turn.intake, daemon->broker, &config, &callbacks,
+		      daemon, &daemon->probe);
 	if (r < 0)
 		return r;
 	r = daemon_start_unwinder(daemon);
@@ -365,6 +365,9 @@ static int daemon_start(struct daemon *daemon)
 	r = daemon_lock(daemon);
 	if (r < 0)
 		return r;
+	r = daemon_follow_broker(daemon);
+	if (r < 0)
+		return r;
 	r = daemon_start_store(daemon);
 	if (r < 0)
 		return r;
@@ -425,6 +428,8 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 	    asprintf(&daemon->database, "%s/tracesmith.db", config->state_dir) < 0)
 		r = -ENOMEM;
 	else
+		r = daemon_start_broker(daemon);
+	if (!r)
 		r = daemon_start_zygote(daemon);
 	if (!r)
 		r = daemon_init(daemon);
@@ -446,7 +451,7 @@ int daemon_run(struct daemon *daemon)
 		 daemon->config->control_socket);
 	uv_run(&daemon->loop, UV_RUN_DEFAULT);
 	notify_send("STOPPING=1");
-	return 0;
+	return daemon->failed ? -EIO : 0;
 }
 
 /* The loop runs until everything is closed: nobody waits for a single part. */
@@ -460,7 +465,7 @@ static void daemon_close_handles(struct daemon *daemon)
 	uv_handle_t *handles[] = {
 		(uv_handle_t *)&daemon->on_terminate, (uv_handle_t *)&daemon->on_interrupt,
 		(uv_handle_t *)&daemon->on_hangup,    (uv_handle_t *)&daemon->tick,
-		(uv_handle_t *)&daemon->watchdog,
+		(uv_handle_t *)&daemon->watchdog,     (uv_handle_t *)&daemon->broker_ends,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(handles); i++)
@@ -548,6 +553,7 @@ bool daemon_free(struct daemon *daemon)
 		return false;
 	calibrate_free(daemon->calibrate);
 	probe_free(daemon->probe);
+	broker_free(daemon->broker);
 	closep(&daemon->zygote);
 	closep(&daemon->lock);
 	free(daemon);

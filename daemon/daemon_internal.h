@@ -128,9 +128,12 @@ struct daemon {
 	uint64_t visible_lines_ns; /* since when lines are waited for, 0: they are not */
 	uint64_t visible_ns;	   /* everything until then is in the store, or on its way there */
 	uint64_t maps_lost, maps_limited;
-	uint32_t next_process;	 /* id of the first process that this daemon has not inherited */
-	int lock;		 /* the state directory */
-	int zygote;		 /* daemon/helper/spawn.h */
+	uint32_t next_process; /* id of the first process that this daemon has not inherited */
+	int lock;	       /* the state directory */
+	int zygote;	       /* daemon/helper/spawn.h */
+	struct broker *broker;
+	uv_poll_t broker_ends;
+	bool failed;		 /* it cannot go on */
 	uint64_t stacks_unnamed; /* stacks that found the symbolizer's queue full */
 	uint64_t stacks_unlined; /* or that of the lines */
 
@@ -139,6 +142,11 @@ struct daemon {
 	uint64_t held_ns;
 	struct store_stats held_before;
 };
+
+/* brokered.c */
+int daemon_start_broker(struct daemon *daemon);
+/* When the loop is there: its end is the daemon's. */
+int daemon_follow_broker(struct daemon *daemon);
 
 /* mapped.c */
 int daemon_start_maps(struct daemon *daemon);

@@ -174,10 +174,10 @@ static int run(const struct arguments *arguments)
 		refuse("The daemon cannot start: 'journalctl -u tracesmithd' says why");
 		return EXIT_FAILURE;
 	}
-	daemon_run(daemon);
+	status = daemon_run(daemon) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (!daemon_free(daemon))
-		_exit(EXIT_SUCCESS);
-	return EXIT_SUCCESS;
+		_exit(status);
+	return status;
 }
 
 int main(int argc, char **argv)

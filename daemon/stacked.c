@@ -43,6 +43,7 @@ static size_t daemon_open_work(void *data, uint32_t pid, struct stack_work *ret,
 int daemon_start_stacks(struct daemon *daemon)
 {
 	const struct stacks_config config = {
+		.broker = daemon->broker,
 		.call = daemon_open_call,
 		.work = daemon_open_work,
 		.data = daemon,

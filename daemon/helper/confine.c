@@ -33,16 +33,26 @@
 #define SANITIZED 0
 #endif
 
-int confine_rights(void)
+int confine_rights_but(uint64_t kept)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+	struct __user_cap_data_struct set[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
-	    syscall(SYS_capset, &head, none) < 0)
+	    syscall(SYS_capget, &head, set) < 0)
 		return -errno;
-	return 0;
+	for (size_t i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+		set[i].permitted &= (uint32_t)(kept >> 32 * i);
+		set[i].effective = set[i].permitted;
+		set[i].inheritable = 0;
+	}
+	return syscall(SYS_capset, &head, set) < 0 ? -errno : 0;
+}
+
+int confine_rights(void)
+{
+	return confine_rights_but(0);
 }
 
 /* Raising it needs no permission. */

@@ -17,6 +17,9 @@ struct confine_bounds {
 
 /* Every capability, and the hope of others. */
 int confine_rights(void);
+/* The same, but for those of them that it has: a bit for each, by the kernel's numbers. Before
+ * there are threads, each of which has its own. */
+int confine_rights_but(uint64_t kept);
 
 /* More resources than these. No core is dumped, no process started. Where memory is short, the
  * kernel takes this process rather than the daemon. */

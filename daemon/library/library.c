@@ -87,6 +87,15 @@ const struct library_row *library_of(const char *path)
 	return NULL;
 }
 
+const struct library_function *library_function(uint32_t number)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		for (size_t k = 0; k < rows[i]->count; k++)
+			if (rows[i]->function[k].number == number)
+				return &rows[i]->function[k];
+	return NULL;
+}
+
 static uint8_t size_count(const struct library_function *function)
 {
 	static const uint8_t size[] = {

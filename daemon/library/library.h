@@ -42,6 +42,9 @@ const struct library_row *library_get(size_t n);
 /* The row that `path` is a copy of by its name, NULL: of none. */
 const struct library_row *library_of(const char *path);
 
+/* The function of that number, NULL: there is none. */
+const struct library_function *library_function(uint32_t number);
+
 /* `files` and `places` of all rows, to be freed; NULL: no memory. */
 char *library_files(void);
 char *library_places(void);

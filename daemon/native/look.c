@@ -2,32 +2,32 @@
 #include "daemon/native/look.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "bpf/task.skel.h"
+#include "daemon/broker/broker.h"
 
 struct look {
-	struct task_bpf *bpf;
+	struct broker *broker;
+	int link, wanted; /* map of who reads what */
 };
 
-int look_new(struct look **ret)
+int look_new(struct broker *broker, struct look **ret)
 {
-	_cleanup_(look_freep) struct look *look = calloc(1, sizeof(*look));
+	struct look *look = calloc(1, sizeof(*look));
+	int fd[2], r;
 
 	if (!look)
 		return -ENOMEM;
-	look->bpf = task_bpf__open_and_load();
-	if (!look->bpf)
-		return -errno;
-	look->bpf->links.task_registers =
-		bpf_program__attach_iter(look->bpf->progs.task_registers, NULL);
-	if (!look->bpf->links.task_registers)
-		return -errno;
-	*ret = TAKE(look);
+	r = broker_look(broker, fd);
+	if (r < 0) {
+		free(look);
+		return r;
+	}
+	*look = (struct look){ broker, fd[0], fd[1] };
+	*ret = look;
 	return 0;
 }
 
@@ -35,9 +35,15 @@ struct look *look_free(struct look *look)
 {
 	if (!look)
 		return NULL;
-	task_bpf__destroy(look->bpf);
+	close(look->link);
+	close(look->wanted);
 	free(look);
 	return NULL;
+}
+
+struct broker *look_broker(const struct look *look)
+{
+	return look->broker;
 }
 
 /* A read may end anywhere, also within a thread. */
@@ -61,16 +67,15 @@ int look_at(const struct look *look, uint32_t pid, struct task_registers *ret, s
 	    size_t *ret_count)
 {
 	const uint32_t reader = (uint32_t)syscall(SYS_gettid);
-	int wanted = bpf_map__fd(look->bpf->maps.wanted);
 	_cleanup_(closep) int fd = -1;
 	int r;
 
-	fd = bpf_iter_create(bpf_link__fd(look->bpf->links.task_registers));
+	fd = bpf_iter_create(look->link);
 	if (fd < 0)
 		return -errno;
-	if (bpf_map_update_elem(wanted, &reader, &pid, BPF_ANY) < 0)
+	if (bpf_map_update_elem(look->wanted, &reader, &pid, BPF_ANY) < 0)
 		return -errno;
 	r = read_all(fd, ret, max, ret_count);
-	bpf_map_delete_elem(wanted, &reader);
+	bpf_map_delete_elem(look->wanted, &reader);
 	return r;
 }

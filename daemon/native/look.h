@@ -12,11 +12,13 @@
 #include "bpf/task.h"
 #include "core/base/cleanup.h"
 
+struct broker;
 struct look;
 
-/* Loads a BPF program, which the kernel has had all parts for since 5.15. A negative errno: it does
- * not. */
-int look_new(struct look **ret);
+/* Needs a BPF program, which the kernel has had all parts for since 5.15. A negative errno: it does
+ * not have it. */
+int look_new(struct broker *broker, struct look **ret);
+struct broker *look_broker(const struct look *look);
 struct look *look_free(struct look *look);
 /* Of all threads of a process, the first `max`, in the order of their ids as the kernel counts. On
  * any thread, several at one time. -ESRCH: there are none. */

@@ -1,7 +1,6 @@
 /* Sample: a software clock of the kernel's that counts while the thread is on a CPU. */
 #include "daemon/native/sample.h"
 
-#include <asm/perf_regs.h>
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <poll.h>
@@ -9,18 +8,17 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "daemon/broker/broker.h"
 #include "daemon/limits.h"
 
-#define PERIOD_NS  10000
 #define DATA_BYTES (128u << 10)
 
 /* After the header of a sample. */
 struct before_stack {
-	uint64_t abi, bp, sp, pc; /* as the bits of sample_regs_user come */
+	uint64_t abi, bp, sp, pc; /* as the bits of the registers come: broker/event.c */
 	uint64_t size;
 };
 
@@ -33,24 +31,6 @@ static void ring_unmap(struct ring *ring)
 {
 	if (ring->page)
 		munmap(ring->page, ring->size);
-}
-
-static int open_event(uint32_t tid)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_TASK_CLOCK,
-		.sample_period = PERIOD_NS,
-		.sample_type = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
-		.wakeup_events = 1,
-		.sample_regs_user =
-			1ull << PERF_REG_X86_BP | 1ull << PERF_REG_X86_SP | 1ull << PERF_REG_X86_IP,
-		.sample_stack_user = SAMPLE_STACK_MAX,
-	};
-	long fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-
-	return fd < 0 ? -errno : (int)fd;
 }
 
 /* Writable: so the kernel does not write over what was not read. */
@@ -93,15 +73,15 @@ static int read_sample(const struct ring *ring, uint8_t *stack, struct walk_regi
 	return 0;
 }
 
-int sample_thread(uint32_t tid, uint8_t stack[SAMPLE_STACK_MAX], struct walk_registers *ret,
-		  size_t *ret_size)
+int sample_thread(struct broker *broker, uint32_t tid, uint8_t stack[SAMPLE_STACK_MAX],
+		  struct walk_registers *ret, size_t *ret_size)
 {
 	_cleanup_(closep) int fd = -1;
 	_cleanup_(ring_unmap) struct ring ring = { 0 };
 	struct pollfd ready;
 	int r;
 
-	fd = open_event(tid);
+	fd = broker_sample(broker, tid);
 	if (fd < 0)
 		return fd;
 	r = map_ring(fd, &ring);

@@ -31,7 +31,6 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 
-#define OWN_PATH    "/proc/self/exe"
 #define CHILD_NAME  "calibrate"
 #define HOT_ROUNDS  24
 #define HOT_CALLS   64
@@ -174,6 +173,14 @@ static int find_segment(struct dl_phdr_info *info, size_t size, void *data)
 	return 1; /* the first is the program */
 }
 
+uint64_t calibrate_place(void)
+{
+	struct place place = { .address = (uintptr_t)calibrate_probed };
+
+	dl_iterate_phdr(find_segment, &place);
+	return place.offset;
+}
+
 __attribute__((format(printf, 2, 3))) static int calibrate_fail(struct calibrate *calibrate,
 								const char *format, ...)
 {
@@ -202,11 +209,8 @@ static int child_wait(struct calibrate *calibrate, int fd)
 static int child_probe(struct calibrate *calibrate, pid_t pid, int fd)
 {
 	struct probe_calibration *probes;
-	struct place place = { .address = (uintptr_t)calibrate_probed };
-	int r;
+	int r = probe_calibrate(calibrate->probe, (uint32_t)pid, &probes);
 
-	dl_iterate_phdr(find_segment, &place);
-	r = probe_calibrate(calibrate->probe, OWN_PATH, place.offset, (uint32_t)pid, &probes);
 	if (r < 0)
 		return calibrate_fail(calibrate,
 				      "the kernel refuses a probe on our own program: %s",

@@ -26,6 +26,9 @@ struct calibration {
 	uint64_t hot_ns, cold_ns, hit_ns;
 };
 
+/* Offset in our own program of the function that gets the probe, for the broker. */
+uint64_t calibrate_place(void);
+
 /* Runs on a thread of the pool, and its child for a third of a second of CPU time. `done` is called
  * on the loop. -ENOMEM. */
 int calibrate_start(uv_loop_t *loop, struct probe *probe, struct remover *remover,

@@ -3,10 +3,7 @@
 #include "daemon/probe/internal.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
-
-#include "bpf/probe.skel.h"
 
 #define BATCH 256
 
@@ -14,7 +11,7 @@ int probe_read_hits(struct probe *probe,
 		    void (*each)(void *data, uint32_t pid, const struct probe_hits *hits),
 		    void *data)
 {
-	int map = bpf_map__fd(probe->bpf->maps.hits), r;
+	int map = probe->map[BROKER_HITS], r;
 	struct probe_hits hits[BATCH];
 	uint32_t pid[BATCH], at = 0;
 	bool first = true;
@@ -34,9 +31,9 @@ int probe_read_hits(struct probe *probe,
 
 bool probe_watch_workers(struct probe *probe, bool on)
 {
-	if (!probe->bpf->links.worker_queue || !probe->bpf->links.worker_start)
+	if (!probe->programs.workers)
 		return false;
-	probe->bpf->bss->settings.workers = on;
+	probe->bss->settings.workers = on;
 	return true;
 }
 
@@ -44,7 +41,7 @@ void probe_read_workers(struct probe *probe, uint64_t now_ns,
 			void (*each)(void *data, uint64_t waited_ns, uint64_t hits), void *data)
 {
 	for (uint32_t i = 0; i < PROBE_WORKERS_MAX; i++) {
-		struct probe_worker *worker = &probe->bpf->bss->workers[i];
+		struct probe_worker *worker = &probe->bss->workers[i];
 		uint64_t since_ns = __atomic_load_n(&worker->waiting_ns, __ATOMIC_RELAXED);
 		uint64_t hits = worker->longest_hits;
 		uint64_t waited_ns = __atomic_exchange_n(&worker->longest_ns, 0, __ATOMIC_RELAXED);

@@ -13,22 +13,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "bpf/probe.skel.h"
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "daemon/limits.h"
 #include "daemon/probe/internal.h"
 
-#define QUIET_NS	  200000000ull /* this long without a record, and we sleep */
-#define IDLE_NS		  5000000ull   /* a record started before the flag was seen has come */
-#define ATTACH_TYPE_MULTI 48	       /* BPF_TRACE_UPROBE_MULTI, of kernels since 6.6 */
-#define KERNEL_MIN_MAJOR  5
-#define KERNEL_MIN_MINOR  15
+#define QUIET_NS	 200000000ull /* this long without a record, and we sleep */
+#define IDLE_NS		 5000000ull   /* a record started before the flag was seen has come */
+#define KERNEL_MIN_MAJOR 5
+#define KERNEL_MIN_MINOR 15
 
 __attribute__((format(printf, 2, 0))) static int probe_print(enum libbpf_print_level level,
 							     const char *format, va_list ap)
@@ -43,19 +41,11 @@ __attribute__((format(printf, 2, 0))) static int probe_print(enum libbpf_print_l
 	return n;
 }
 
-struct bpf_program *probe_program_enter(struct probe *probe)
+static size_t bss_size(void)
 {
-	return probe->bpf->progs.enter;
-}
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-struct bpf_program *probe_program_leave(struct probe *probe)
-{
-	return probe->bpf->progs.leave;
-}
-
-struct bpf_program *probe_program_inside(struct probe *probe)
-{
-	return probe->bpf->progs.inside;
+	return (sizeof(struct probe_bpf__bss) + page - 1) / page * page;
 }
 
 static int probe_check_kernel(void)
@@ -127,7 +117,7 @@ static enum intake_state probe_rest(struct probe *probe)
 		return INTAKE_AWAKE;
 	if (!probe->idle_ns) {
 		probe->idle_ns = probe->now_ns;
-		probe->bpf->bss->settings.reader_idle = 1;
+		probe->bss->settings.reader_idle = 1;
 	}
 	return probe->now_ns < probe->idle_ns + IDLE_NS ? INTAKE_AWAKE : INTAKE_ASLEEP;
 }
@@ -172,7 +162,7 @@ uint32_t probe_rule_mask(const struct probe *probe)
 
 void probe_configure(struct probe *probe, const struct probe_config *config)
 {
-	struct probe_settings *settings = &probe->bpf->bss->settings;
+	struct probe_settings *settings = &probe->bss->settings;
 
 	settings->stack_depth = config->stack_depth;
 	settings->unwind = config->unwind;
@@ -194,7 +184,7 @@ void probe_configure(struct probe *probe, const struct probe_config *config)
 
 int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice)
 {
-	int map = bpf_map__fd(probe->bpf->maps.choices);
+	int map = probe->map[BROKER_CHOICES];
 	uint32_t value = choice;
 	int r;
 
@@ -205,25 +195,25 @@ int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice cho
 	if (r && errno != ENOENT)
 		return -errno;
 	__sync_synchronize();
-	probe->bpf->bss->settings.generation++;
+	probe->bss->settings.generation++;
 	return 0;
 }
 
 uint64_t probe_sample_ns(const struct probe *probe)
 {
-	return probe->bpf->bss->settings.sample_ns;
+	return probe->bss->settings.sample_ns;
 }
 
 void probe_place_python(struct probe *probe, uint32_t pid, const struct probe_python *python)
 {
-	bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.pythons), &pid, python, BPF_ANY);
+	bpf_map_update_elem(probe->map[BROKER_PYTHONS], &pid, python, BPF_ANY);
 	__sync_synchronize();
-	probe->bpf->bss->settings.generation++;
+	probe->bss->settings.generation++;
 }
 
 struct rule_slot *probe_rules(struct probe *probe)
 {
-	return probe->bpf->bss->rules;
+	return probe->bss->rules;
 }
 
 void probe_forget_rules(struct probe *probe, uint32_t pid)
@@ -231,18 +221,17 @@ void probe_forget_rules(struct probe *probe, uint32_t pid)
 	uint32_t count = ++probe->mappings;
 
 	/* No room: then those of all processes are void. */
-	if (bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.mappings), &pid, &count, BPF_ANY))
-		probe->bpf->bss->settings.rule_epoch++;
+	if (bpf_map_update_elem(probe->map[BROKER_MAPPINGS], &pid, &count, BPF_ANY))
+		probe->bss->settings.rule_epoch++;
 	__sync_synchronize();
-	probe->bpf->bss->settings.generation++;
+	probe->bss->settings.generation++;
 }
 
 bool probe_add_stack(struct probe *probe, uint64_t id)
 {
 	uint8_t one = 1;
 
-	return !bpf_map_update_elem(bpf_map__fd(probe->bpf->maps.stacks_sent), &id, &one,
-				    BPF_NOEXIST);
+	return !bpf_map_update_elem(probe->map[BROKER_STACKS_SENT], &id, &one, BPF_NOEXIST);
 }
 
 void probe_go_on(struct probe *probe)
@@ -255,83 +244,7 @@ void probe_go_on(struct probe *probe)
 
 uint8_t *probe_epoch_of(struct probe *probe, enum probe_group group, uint32_t copy)
 {
-	return &probe->bpf->bss->settings.epoch[group][copy];
-}
-
-static int probe_load_descs(struct probe *probe)
-{
-	int map = bpf_map__fd(probe->bpf->maps.descs);
-	const struct library_row *row;
-	struct probe_desc desc;
-
-	for (size_t i = 0; (row = library_get(i)); i++)
-		for (size_t k = 0; k < row->count; k++) {
-			uint32_t number = row->function[k].number;
-
-			library_probe_desc(&row->function[k], &desc);
-			if (bpf_map_update_elem(map, &number, &desc, BPF_ANY))
-				return -errno;
-		}
-	return 0;
-}
-
-static int probe_open_bpf(struct probe *probe, bool multi)
-{
-	struct probe_bpf *bpf = probe_bpf__open();
-	int r;
-
-	if (!bpf)
-		return -errno;
-	bpf_map__set_max_entries(bpf->maps.events, (uint32_t)probe->config.ring_bytes);
-	bpf->rodata->ring_bytes = probe->config.ring_bytes;
-	bpf->rodata->rules_secret = probe->secret;
-	if (multi) {
-		bpf_program__set_expected_attach_type(bpf->progs.enter, ATTACH_TYPE_MULTI);
-		bpf_program__set_expected_attach_type(bpf->progs.leave, ATTACH_TYPE_MULTI);
-		bpf_program__set_expected_attach_type(bpf->progs.inside, ATTACH_TYPE_MULTI);
-	}
-	r = probe_bpf__load(bpf);
-	if (r < 0) {
-		probe_bpf__destroy(bpf);
-		return r;
-	}
-	probe->bpf = bpf;
-	return 0;
-}
-
-static int probe_load(struct probe *probe)
-{
-	enum probe_way way = probe->config.way;
-	int r;
-
-	r = probe_open_bpf(probe, way != PROBE_WAY_PERF);
-	if (r < 0)
-		return r;
-	probe->way = PROBE_WAY_PERF;
-	if (way == PROBE_WAY_PERF)
-		return 0;
-	if (probe_multi_works(bpf_program__fd(probe->bpf->progs.enter))) {
-		probe->way = PROBE_WAY_MULTI;
-		probe->single = probe_single_works(bpf_program__fd(probe->bpf->progs.enter));
-		return 0;
-	}
-	if (way == PROBE_WAY_MULTI)
-		return -EOPNOTSUPP;
-	/* The programs were loaded for the other way. */
-	probe_bpf__destroy(TAKE(probe->bpf));
-	return probe_open_bpf(probe, false);
-}
-
-static int probe_attach_lifecycle(struct probe *probe)
-{
-	probe->bpf->links.process_exit = bpf_program__attach(probe->bpf->progs.process_exit);
-	probe->bpf->links.process_exec = bpf_program__attach(probe->bpf->progs.process_exec);
-	if (!probe->bpf->links.process_exit || !probe->bpf->links.process_exec)
-		return -errno;
-	/* How long workers wait is good to know, no more. */
-	probe->bpf->links.worker_queue = bpf_program__attach(probe->bpf->progs.worker_queue);
-	probe->bpf->links.worker_start = bpf_program__attach(probe->bpf->progs.worker_start);
-	return 0;
+	return &probe->bss->settings.epoch[group][copy];
 }
 
 struct probe *probe_free(struct probe *probe)
@@ -339,35 +252,47 @@ struct probe *probe_free(struct probe *probe)
 	if (!probe)
 		return NULL;
 	ring_buffer__free(probe->ring);
-	probe_bpf__destroy(probe->bpf);
+	if (probe->bss)
+		munmap(probe->bss, bss_size());
+	for (size_t i = 0; i < BROKER_MAPS; i++)
+		closep(&probe->map[i]);
 	free(probe);
 	return NULL;
 }
 CLEANUP_DEFINE(struct probe, probe_free)
 
-static int probe_start(struct probe *probe)
+/* What the programs and we share. */
+static int probe_map_settings(struct probe *probe)
 {
-	int r;
+	void *bss = mmap(NULL, bss_size(), PROT_READ | PROT_WRITE, MAP_SHARED,
+			 probe->map[BROKER_BSS], 0);
 
-	r = probe_load(probe);
+	if (bss == MAP_FAILED)
+		return -errno;
+	probe->bss = bss;
+	return 0;
+}
+
+static int probe_load(struct probe *probe)
+{
+	int r = broker_load(probe->broker, probe->config.way, probe->config.ring_bytes,
+			    &probe->programs, probe->map);
+
 	if (r < 0)
 		return log_error_errno(
 			r, "Failed to load the BPF programs%s",
 			r == -EPERM ? " (run as root, or with CAP_BPF and CAP_PERFMON)" : "");
-	r = probe_load_descs(probe);
+	r = probe_map_settings(probe);
 	if (r < 0)
-		return log_error_errno(r, "Failed to pass the function table to BPF");
+		return log_error_errno(r, "Failed to share the settings with BPF");
 	probe_configure(probe, &probe->config);
-	r = probe_attach_lifecycle(probe);
-	if (r < 0)
-		return log_error_errno(r, "Failed to attach to the process tracepoints");
-	probe->ring =
-		ring_buffer__new(bpf_map__fd(probe->bpf->maps.events), probe_record, probe, NULL);
-	return probe->ring ? 0 : -errno;
+	probe->ring = ring_buffer__new(probe->map[BROKER_EVENTS], probe_record, probe, NULL);
+	return probe->ring ? 0 : log_error_errno(-errno, "Failed to read the ring of BPF");
 }
 
-int probe_new(uv_loop_t *loop, struct intake *intake, const struct probe_config *config,
-	      const struct probe_callbacks *callbacks, void *data, struct probe **ret)
+int probe_new(uv_loop_t *loop, struct intake *intake, struct broker *broker,
+	      const struct probe_config *config, const struct probe_callbacks *callbacks,
+	      void *data, struct probe **ret)
 {
 	_cleanup_(probe_freep) struct probe *probe = calloc(1, sizeof(*probe));
 	int r;
@@ -378,15 +303,15 @@ int probe_new(uv_loop_t *loop, struct intake *intake, const struct probe_config 
 	probe->callbacks = *callbacks;
 	probe->data = data;
 	probe->intake = intake;
-	if (getrandom(&probe->secret, sizeof(probe->secret), 0) != sizeof(probe->secret))
-		return -errno;
+	memset(probe->map, -1, sizeof(probe->map));
+	probe->broker = broker;
 	probe->lane.give = probe_give;
 	probe->lane.data = probe;
 	libbpf_set_print(probe_print);
 	r = probe_check_kernel();
 	if (r < 0)
 		return r;
-	r = probe_start(probe);
+	r = probe_load(probe);
 	if (r < 0)
 		return r;
 	r = uv_poll_init(loop, &probe->readable, ring_buffer__epoll_fd(probe->ring));
@@ -429,8 +354,8 @@ void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_coun
 {
 	_cleanup_(freep) struct probe_counters *cpu = NULL;
 	struct probe_stats stats = {
-		.way = probe->way,
-		.single = probe->single,
+		.way = (enum probe_way)probe->programs.way,
+		.single = probe->programs.single,
 		.records = probe->records,
 		.bytes = probe->bytes,
 		.ring_bytes = probe->config.ring_bytes,
@@ -439,7 +364,7 @@ void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_coun
 	uint32_t zero = 0;
 
 	cpu = calloc(stats.cpus, sizeof(*cpu));
-	if (cpu && !bpf_map_lookup_elem(bpf_map__fd(probe->bpf->maps.counters), &zero, cpu)) {
+	if (cpu && !bpf_map_lookup_elem(probe->map[BROKER_COUNTERS], &zero, cpu)) {
 		for (uint32_t i = 0; i < stats.cpus; i++) {
 			probe_add_counters(&stats.total, &cpu[i]);
 			if (per_cpu && i < max)

@@ -11,17 +11,12 @@
 
 #include "bpf/probe.h"
 #include "core/base/cleanup.h"
+#include "daemon/broker/broker.h"
 #include "daemon/intake/intake.h"
 #include "daemon/library/library.h"
 
 struct probe;
 struct probe_library;
-
-enum probe_way {
-	PROBE_WAY_AUTO,
-	PROBE_WAY_MULTI, /* one uprobe_multi link for many functions */
-	PROBE_WAY_PERF,	 /* one perf event per function */
-};
 
 struct probe_config {
 	enum probe_way way;
@@ -52,8 +47,9 @@ struct probe_callbacks {
 };
 
 /* -EOPNOTSUPP: the kernel is too old; -EPERM: no permission. Logs what is missing. */
-int probe_new(uv_loop_t *loop, struct intake *intake, const struct probe_config *config,
-	      const struct probe_callbacks *callbacks, void *data, struct probe **ret);
+int probe_new(uv_loop_t *loop, struct intake *intake, struct broker *broker,
+	      const struct probe_config *config, const struct probe_callbacks *callbacks,
+	      void *data, struct probe **ret);
 /* What is still in the ring is not read: intake_reach() does. */
 void probe_close(struct probe *probe, void (*closed)(void *data));
 /* When it is closed, and no thread attaches any more. */
@@ -113,13 +109,12 @@ void probe_library_stats(const struct probe_library *library, struct probe_libra
 /* Name of the n-th slow function, NULL after the last. */
 const char *probe_library_slow(const struct probe_library *library, uint32_t n);
 
-/* A probe on one place of a file, in one process that is a child of ours, until it is freed. Its
- * events have the number PROBE_CALIBRATION, of a process that nothing else announces. Not for the
- * loop; one at a time. */
+/* A probe on the function that calibrate.c calls, in one process that is a child of ours, until it
+ * is freed. Its events have the number PROBE_CALIBRATION, of a process that nothing else announces.
+ * Not for the loop; one at a time. */
 struct remover;
 struct probe_calibration;
-int probe_calibrate(struct probe *probe, const char *path, uint64_t offset, uint32_t pid,
-		    struct probe_calibration **ret);
+int probe_calibrate(struct probe *probe, uint32_t pid, struct probe_calibration **ret);
 /* The remover takes the probe off. */
 void probe_calibration_end(struct probe_calibration *calibration, struct remover *remover);
 

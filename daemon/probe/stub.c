@@ -1,8 +1,6 @@
 /* Probe stub: our program for calls that a library reports from inside, on the one function of that
  * library that they go through, in one process. */
-#include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/cleanup.h"
@@ -18,16 +16,10 @@ int probe_stub_new(struct probe *probe, int fd, uint64_t offset, uint32_t pid,
 		   struct probe_stub **ret)
 {
 	_cleanup_(freep) struct probe_stub *stub = calloc(1, sizeof(*stub));
-	char path[32];
 
 	if (!stub)
 		return -ENOMEM;
-	/* Whoever maps that file would have it. */
-	if (!probe->single)
-		return -EOPNOTSUPP;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	stub->link = probe_link_function(bpf_program__fd(probe_program_inside(probe)), path, offset,
-					 0, pid);
+	stub->link = broker_stub(probe->broker, fd, offset, pid);
 	if (stub->link < 0)
 		return stub->link;
 	*ret = TAKE(stub);

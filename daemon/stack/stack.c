@@ -184,7 +184,7 @@ static int get_look(struct stacks *stacks, const struct look **ret)
 
 	pthread_mutex_lock(&stacks->lock);
 	if (!stacks->look && stacks->no_look == 0)
-		stacks->no_look = look_new(&stacks->look);
+		stacks->no_look = look_new(stacks->config.broker, &stacks->look);
 	r = stacks->no_look;
 	*ret = stacks->look;
 	pthread_mutex_unlock(&stacks->lock);

@@ -7,6 +7,7 @@
 #include "daemon/api/api.h"
 #include "daemon/stack/work.h"
 
+struct broker;
 struct stacks;
 
 /* A driver call whose end was not seen. */
@@ -16,6 +17,7 @@ struct stack_call {
 };
 
 struct stacks_config {
+	struct broker *broker;
 	/* That of a thread, 0 or a negative errno; called on any thread. */
 	int (*call)(void *data, uint32_t tid, struct stack_call *ret);
 	/* Of a process, the first `max`; called on the loop. */

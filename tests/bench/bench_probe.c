@@ -160,6 +160,11 @@ static int open_driver(const char *path)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+static bool is_driver(void *data, const char *path, const struct stat *file)
+{
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct probe_config config = {
@@ -167,6 +172,8 @@ int main(int argc, char **argv)
 		.stack_depth = 64,
 	};
 	struct probe_callbacks callbacks = { .record = on_record };
+	const struct broker_config broker_config = { .wanted = is_driver };
+	struct broker *broker;
 	struct turn turn = { 0 };
 	struct probe *probe;
 	uv_loop_t events;
@@ -179,7 +186,8 @@ int main(int argc, char **argv)
 	}
 	uv_loop_init(&events);
 	if (turn_init(&turn, &events, intake_sources, INTAKE_SOURCES) < 0 ||
-	    probe_new(&events, turn.intake, &config, &callbacks, NULL, &probe) < 0)
+	    broker_start(&broker_config, &broker) < 0 ||
+	    probe_new(&events, turn.intake, broker, &config, &callbacks, NULL, &probe) < 0)
 		return geteuid() ? 77 : 1;
 	printf("%-38s %10s %10s %10s\n", "probe (ns per call, medians)", "without", "with",
 	       "added");

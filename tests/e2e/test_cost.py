@@ -257,7 +257,7 @@ class Calibration(tracesmith.Case):
     def children(self):
         """Of any of its threads, but for the one that forks helpers."""
         return [path for path in Path("/proc").glob("[0-9]*/status")
-                if re.search(rf"^Name:\t(?!ts-zygote$)(?s:.*)^PPid:\t{self.daemon.process.pid}$", read(path), re.MULTILINE)]
+                if re.search(rf"^Name:\t(?!ts-(?:zygote|broker)$)(?s:.*)^PPid:\t{self.daemon.process.pid}$", read(path), re.MULTILINE)]
 
     def test_hot_and_cold(self):
         status = wait_for("the result", lambda: (found := self.status()).get(("price", "hit_ns")) and found)

@@ -2,6 +2,8 @@
 import json
 import os
 import random
+import shutil
+import signal
 import sqlite3
 import subprocess
 import time
@@ -9,6 +11,9 @@ import unittest
 
 import tracesmith
 from tracesmith import run, wait_for, workload
+
+
+BPFTOOL = shutil.which("bpftool", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 def integrity(path):
@@ -92,6 +97,61 @@ def fill(path):
                 file.write(b"\0" * 4096)
         except OSError:
             pass
+
+
+def comm(pid):
+    """None: there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            state = file.read()
+    except OSError:
+        return None
+    return None if state.rpartition(")")[2].split()[0] == "Z" else state[state.index("(") + 1:state.rindex(")")]
+
+
+def broker(daemon):
+    with open(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children", encoding="ascii") as file:
+        return next(pid for pid in map(int, file.read().split()) if comm(pid) == "ts-broker")
+
+
+def links(pid):
+    """The ids of the BPF links that a process holds."""
+    found = set()
+    for name in os.listdir(f"/proc/{pid}/fdinfo"):
+        try:
+            with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as file:
+                found |= {line.split()[1] for line in file if line.startswith("link_id:")}
+        except OSError:
+            pass  # closed meanwhile
+    return found
+
+
+def link_exists(number):
+    return subprocess.run([BPFTOOL, "link", "show", "id", number], capture_output=True, check=False).returncode == 0
+
+
+class Broker(unittest.TestCase):
+    """The process that puts probes on."""
+
+    def setUp(self):
+        self.daemon = tracesmith.Daemon().start()
+        self.addCleanup(self.daemon.close)
+
+    def test_without_it_the_daemon_ends_and_says_why(self):
+        os.kill(broker(self.daemon), signal.SIGKILL)
+        self.assertEqual(self.daemon.process.wait(tracesmith.DEADLINE), 1)
+        said = [line for line in self.daemon.log().splitlines() if "The broker process" in line]
+        self.assertEqual(len(said), 1, self.daemon.log())
+        self.daemon.start()
+        self.daemon.query("kernels")
+
+    def test_it_ends_with_the_daemon_and_leaves_no_probes(self):
+        pid, held = broker(self.daemon), links(self.daemon.process.pid)
+        self.assertTrue(held)
+        self.assertTrue(all(map(link_exists, held)))
+        self.daemon.kill()
+        wait_for("the broker's end", lambda: comm(pid) != "ts-broker")
+        wait_for("the end of the links", lambda: not any(map(link_exists, held)))
 
 
 class FullDisk(unittest.TestCase):

@@ -1,0 +1,416 @@
+/* Broker: what it does when asked. Each of its threads has a channel, and they share nothing but
+ * the programs, which are loaded once. */
+#include "daemon/broker/broker.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/array.h"
+#include "core/base/log.h"
+#include "core/store/thread.h"
+#include "daemon/broker/event.h"
+#include "daemon/broker/link.h"
+#include "daemon/broker/object.h"
+#include "daemon/broker/rights.h"
+#include "daemon/helper/spawn.h"
+#include "daemon/library/library.h"
+#include "proto/light.h"
+
+#define NAME	  "ts-broker"
+#define PATH_SIZE 32
+#define OWN_PATH  "/proc/self/exe"
+
+struct server {
+	const struct broker_config *config;
+	pthread_mutex_t lock;
+	/* Under the lock until it is loaded, and then the same for ever: */
+	bool loaded;
+	struct object object;
+};
+
+struct channel {
+	struct server *server;
+	int socket;
+	struct broker_message message;
+	struct broker_answer answer;
+	uint32_t count; /* descriptors to hand over */
+	int fd[BROKER_LINKS_MAX];
+	uint64_t offset[BROKER_SITES_MAX], cookie[BROKER_SITES_MAX];
+};
+
+__attribute__((format(printf, 2, 0))) static int print(enum libbpf_print_level level,
+						       const char *format, va_list ap)
+{
+	char line[1024];
+	int n = vsnprintf(line, sizeof(line), format, ap);
+
+	while (n > 0 && n < (int)sizeof(line) && line[n - 1] == '\n')
+		line[--n] = '\0';
+	/* libbpf warns about every feature that it only tries. */
+	log_debug("%s", line);
+	return n;
+}
+
+static int refuse(const char *why)
+{
+	static struct log_limit limit;
+
+	if (log_allowed(&limit, 1))
+		log_warning("The broker refuses what the daemon asks for: %s", why);
+	return -EPERM;
+}
+
+static void hand_over(struct channel *channel, int fd)
+{
+	channel->fd[channel->count++] = fd;
+}
+
+static int hand_over_one(struct channel *channel, int fd)
+{
+	if (fd >= 0)
+		hand_over(channel, fd);
+	return fd < 0 ? fd : 0;
+}
+
+static int do_load(struct channel *channel, int file)
+{
+	struct server *server = channel->server;
+	const struct broker_request *request = &channel->message.request;
+	int r = -EALREADY;
+
+	pthread_mutex_lock(&server->lock);
+	if (!server->loaded)
+		r = object_load((enum probe_way)request->way, request->value, &server->object);
+	server->loaded |= r == 0;
+	pthread_mutex_unlock(&server->lock);
+	malloc_trim(0);
+	if (r < 0)
+		return r == -EALREADY ? refuse("the programs a second time") : r;
+	channel->answer.programs = server->object.told;
+	for (size_t i = 0; i < BROKER_MAPS; i++)
+		hand_over(channel, server->object.map[i]);
+	return 0;
+}
+
+/* NULL: nothing is loaded yet. */
+static const struct object *loaded(struct channel *channel)
+{
+	struct server *server = channel->server;
+	bool is_loaded;
+
+	pthread_mutex_lock(&server->lock);
+	is_loaded = server->loaded;
+	pthread_mutex_unlock(&server->lock);
+	return is_loaded ? &server->object : NULL;
+}
+
+/* By its own name, or because the settings name it. */
+static bool is_library(struct channel *channel, int file, const struct stat *st)
+{
+	struct server *server = channel->server;
+	char link[PATH_SIZE], path[PATH_MAX];
+	ssize_t n;
+	bool wanted;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n < 0)
+		return false;
+	path[n] = '\0';
+	if (library_of(path))
+		return true;
+	if (!server->config->wanted)
+		return false;
+	pthread_mutex_lock(&server->lock);
+	wanted = server->config->wanted(server->config->data, path, st);
+	pthread_mutex_unlock(&server->lock);
+	return wanted;
+}
+
+static bool group_has(const struct channel *channel, const struct library_function *function)
+{
+	return library_is_hot(function) == (channel->message.request.group == PROBE_HOT);
+}
+
+static uint64_t cookie_of(const struct broker_request *request, const struct broker_site *site)
+{
+	return PROBE_COOKIE(site->function, site->flags) | PROBE_COOKIE_GROUP(request->group) |
+	       PROBE_COOKIE_COPY(request->copy) | PROBE_COOKIE_EPOCH(request->epoch);
+}
+
+/* The sites of the group, as far as they want this. */
+static uint32_t choose_places(struct channel *channel, bool leave)
+{
+	const struct broker_request *request = &channel->message.request;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < request->sites; i++) {
+		const struct broker_site *site = &channel->message.site[i];
+		const struct library_function *function = library_function(site->function);
+
+		if (!group_has(channel, function) || (leave && !(function->flags & PROBE_RETURN)))
+			continue;
+		channel->offset[count] = site->offset;
+		channel->cookie[count++] = cookie_of(request, site);
+	}
+	return count;
+}
+
+/* A return without its entry is ignored, an entry without its return would wait: so returns first.
+ */
+static int make_multi(struct channel *channel, const struct object *object, int file)
+{
+	int r = 0;
+
+	for (int enter = 0; r == 0 && enter < 2; enter++) {
+		struct link_places places = {
+			.program = object->program[enter ? OBJECT_ENTER : OBJECT_LEAVE],
+			.file = file,
+			.leave = !enter,
+			.pid = channel->message.request.pid,
+			.count = choose_places(channel, !enter),
+			.offset = channel->offset,
+			.cookie = channel->cookie,
+		};
+
+		if (places.count)
+			r = hand_over_one(channel, link_multi(&places));
+	}
+	return r;
+}
+
+static int make_event(struct channel *channel, const struct object *object, int file,
+		      const struct broker_site *site, bool leave)
+{
+	const uint64_t cookie = cookie_of(&channel->message.request, site);
+	const struct link_places places = {
+		.program = object->program[leave ? OBJECT_LEAVE : OBJECT_ENTER],
+		.file = file,
+		.leave = leave,
+		.count = 1,
+		.offset = &site->offset,
+		.cookie = &cookie,
+	};
+
+	return hand_over_one(channel, link_perf(&places));
+}
+
+/* If a site cannot be probed only that function is lost. */
+static int make_events(struct channel *channel, const struct object *object, int file)
+{
+	const struct broker_request *request = &channel->message.request;
+	int error = 0;
+	bool good = false;
+
+	for (uint32_t i = 0; i < request->sites; i++) {
+		const struct broker_site *site = &channel->message.site[i];
+		const struct library_function *function = library_function(site->function);
+		int r = 0;
+
+		if (!group_has(channel, function))
+			continue;
+		if (function->flags & PROBE_RETURN)
+			r = make_event(channel, object, file, site, true);
+		if (r == 0)
+			r = make_event(channel, object, file, site, false);
+		good |= r == 0;
+		channel->answer.failed += r < 0;
+		error = r < 0 ? r : error;
+	}
+	return good ? 0 : error;
+}
+
+static int do_link(struct channel *channel, int file)
+{
+	const struct broker_request *request = &channel->message.request;
+	const struct object *object = loaded(channel);
+	struct stat st;
+
+	if (!object)
+		return refuse("probes before the programs");
+	if (request->pid && !object->told.single)
+		return -EOPNOTSUPP;
+	if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || !is_library(channel, file, &st))
+		return refuse("probes on a file that is no driver library");
+	if (channel->message.site[request->sites - 1].offset >= (uint64_t)st.st_size)
+		return refuse("a probe behind the end of a file");
+	return object->told.way == PROBE_WAY_MULTI ? make_multi(channel, object, file)
+						   : make_events(channel, object, file);
+}
+
+/* One place, with the whole cookie. */
+static int make_one(struct channel *channel, const struct object *object,
+		    enum object_program program, int file, uint64_t offset, uint64_t cookie)
+{
+	const struct link_places places = {
+		.program = object->program[program],
+		.file = file,
+		.pid = channel->message.request.pid,
+		.count = 1,
+		.offset = &offset,
+		.cookie = &cookie,
+	};
+
+	return hand_over_one(channel, object->told.way == PROBE_WAY_MULTI ? link_multi(&places)
+									  : link_perf(&places));
+}
+
+static int do_calibrate(struct channel *channel, int file)
+{
+	const struct object *object = loaded(channel);
+	_cleanup_(closep) int own = -1;
+
+	if (!object)
+		return refuse("a probe before the programs");
+	own = open(OWN_PATH, O_RDONLY | O_CLOEXEC);
+	if (own < 0)
+		return -errno;
+	return make_one(channel, object, OBJECT_ENTER, own, channel->server->config->calibrated,
+			PROBE_COOKIE(PROBE_CALIBRATION, 0));
+}
+
+/* Whoever maps that file would have it, unless links are to one process. */
+static int do_stub(struct channel *channel, int file)
+{
+	static const uint8_t code[] = TS_LIGHT_STUB;
+	const struct object *object = loaded(channel);
+	const off_t offset = (off_t)channel->message.request.value;
+	uint8_t found[sizeof(code)];
+	struct stat st;
+
+	if (!object)
+		return refuse("a probe before the programs");
+	if (!object->told.single)
+		return -EOPNOTSUPP;
+	if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    pread(file, found, sizeof(found), offset) != sizeof(found) ||
+	    memcmp(found, code, sizeof(code)) != 0)
+		return refuse("a probe on what is no stub");
+	return make_one(channel, object, OBJECT_INSIDE, file, channel->message.request.value, 0);
+}
+
+static int do_look(struct channel *channel, int file)
+{
+	int fd[2], r = object_look(fd);
+
+	malloc_trim(0);
+	if (r < 0)
+		return r;
+	hand_over(channel, fd[0]);
+	hand_over(channel, fd[1]);
+	return 0;
+}
+
+static int do_sample(struct channel *channel, int file)
+{
+	return hand_over_one(channel, event_sample(channel->message.request.pid));
+}
+
+static int (*const doing[BROKER_KINDS])(struct channel *channel, int file) = {
+	[BROKER_LOAD] = do_load, [BROKER_LINK] = do_link, [BROKER_CALIBRATE] = do_calibrate,
+	[BROKER_STUB] = do_stub, [BROKER_LOOK] = do_look, [BROKER_SAMPLE] = do_sample,
+};
+
+static void close_all(int *fd, uint32_t count)
+{
+	while (count)
+		close(fd[--count]);
+}
+
+/* As many messages as the descriptors need. */
+static int answer(struct channel *channel)
+{
+	uint32_t sent = 0, fds;
+	ssize_t n;
+
+	do {
+		fds = channel->count - sent < SPAWN_FDS ? channel->count - sent : SPAWN_FDS;
+		channel->answer.more = sent + fds < channel->count;
+		n = spawn_send(channel->socket, &channel->answer, sizeof(channel->answer),
+			       channel->fd + sent, fds);
+		sent += fds;
+	} while (n >= 0 && channel->answer.more);
+	return n < 0 ? (int)n : 0;
+}
+
+static int serve(struct channel *channel, size_t size, int *file, uint32_t files)
+{
+	int r;
+
+	channel->answer = (struct broker_answer){ .result = 0 };
+	channel->count = 0;
+	if (broker_check(&channel->message, size, files) < 0)
+		r = refuse("no request");
+	else
+		r = doing[channel->message.request.kind](channel, files ? file[0] : -1);
+	channel->answer.result = r;
+	if (r < 0) {
+		close_all(channel->fd, channel->count);
+		channel->count = 0;
+	}
+	close_all(file, files);
+	r = answer(channel);
+	close_all(channel->fd, channel->count);
+	return r;
+}
+
+static void *channel_main(void *data)
+{
+	struct channel *channel = data;
+	int file[SPAWN_FDS];
+	uint32_t files;
+	ssize_t n;
+
+	do {
+		n = spawn_receive(channel->socket, &channel->message, sizeof(channel->message), 0,
+				  file, &files);
+		if (n < 0 && n != -EMSGSIZE)
+			break;
+	} while (n != 0 && serve(channel, n < 0 ? 0 : (size_t)n, file, files) == 0);
+	return NULL;
+}
+
+static int start_channel(struct server *server, int socket)
+{
+	struct channel *channel = calloc(1, sizeof(*channel));
+	pthread_t thread;
+
+	if (!channel)
+		return -ENOMEM;
+	channel->server = server;
+	channel->socket = socket;
+	return thread_start(&thread, channel_main, channel);
+}
+
+_Noreturn void broker_run(const struct broker_config *config, const struct broker_ends *ends)
+{
+	static struct server server = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	const int quiet[] = { SIGTERM, SIGINT, SIGHUP, SIGPIPE };
+	char byte;
+
+	server.config = config;
+	for (size_t i = 0; i < ARRAY_SIZE(quiet); i++)
+		signal(quiet[i], SIG_IGN);
+	prctl(PR_SET_NAME, NAME);
+	libbpf_set_print(print);
+	if (rights_broker() < 0)
+		_exit(EXIT_FAILURE);
+	for (uint32_t i = 0; i < ends->channels; i++)
+		if (start_channel(&server, ends->channel[i]) < 0)
+			_exit(EXIT_FAILURE);
+	/* Nothing is ever sent: this is its end. */
+	while (read(ends->life, &byte, 1) > 0)
+		;
+	_exit(EXIT_SUCCESS);
+}

@@ -1,0 +1,65 @@
+/* broker.h: the process that may do what the daemon may not.
+ *
+ * It has the capabilities that BPF and perf need, and one way to be asked (request.h). It loads our
+ * own programs, puts them on functions of the library table in files that are copies of those
+ * libraries, and hands descriptors back: maps, links, perf events. What it is sent it does not
+ * believe. It holds no link that it has handed over: a link ends when the daemon closes it or
+ * ends. The broker ends with the daemon; the daemon cannot go on without it.
+ */
+#ifndef TS_BROKER_H
+#define TS_BROKER_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "core/base/cleanup.h"
+#include "daemon/broker/request.h"
+
+struct broker;
+
+struct broker_config {
+	uint64_t calibrated; /* offset in our own program of what CALIBRATE puts a probe on */
+	/* In the broker: whether the settings name that file, whose name is no library's. May be
+	 * NULL. */
+	bool (*wanted)(void *data, const char *path, const struct stat *file);
+	void *data;
+};
+
+/* Before any thread. */
+int broker_start(const struct broker_config *config, struct broker **ret);
+/* The end of this socket is the broker's. */
+int broker_life(const struct broker *broker);
+struct broker *broker_free(struct broker *broker);
+CLEANUP_DEFINE(struct broker, broker_free)
+
+/* On any thread but the loop's, which may ask only while nothing runs yet. -EPIPE: it has ended;
+ * -EPERM: it refuses. */
+
+struct broker_links {
+	size_t count;
+	uint32_t failed; /* sites */
+	int *fd;	 /* in the order in which they were made; the caller's */
+};
+
+/* Once. The maps are the caller's. */
+int broker_load(struct broker *broker, enum probe_way way, uint64_t ring_bytes,
+		struct broker_programs *ret, int ret_map[BROKER_MAPS]);
+/* Of the sites those of the group; `pid` 0: in all processes. */
+int broker_link(struct broker *broker, int file, const struct broker_request *request,
+		const struct broker_site *site, struct broker_links *ret);
+/* Each of these: a descriptor. */
+int broker_calibrate(struct broker *broker, uint32_t pid);
+int broker_stub(struct broker *broker, int file, uint64_t offset, uint32_t pid);
+int broker_sample(struct broker *broker, uint32_t tid);
+/* The iterator's link and the map of who wants what. */
+int broker_look(struct broker *broker, int ret[2]);
+
+/* Of the broker's own process; for broker_start(). */
+struct broker_ends {
+	int life;
+	int *channel;
+	uint32_t channels;
+};
+_Noreturn void broker_run(const struct broker_config *config, const struct broker_ends *ends);
+
+#endif

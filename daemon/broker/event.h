@@ -1,0 +1,11 @@
+/* event.h: perf events other than those under probes. Descriptors, or negative errnos.
+ */
+#ifndef TS_BROKER_EVENT_H
+#define TS_BROKER_EVENT_H
+
+#include <stdint.h>
+
+/* A software clock that counts while the thread is on a CPU, and copies its registers and stack. */
+int event_sample(uint32_t tid);
+
+#endif

@@ -1,0 +1,27 @@
+/* object.h: the BPF objects: loaded once, and kept as descriptors of what they consist of.
+ */
+#ifndef TS_BROKER_OBJECT_H
+#define TS_BROKER_OBJECT_H
+
+#include "daemon/broker/request.h"
+
+enum object_program { OBJECT_ENTER, OBJECT_LEAVE, OBJECT_INSIDE, OBJECT_PROGRAMS };
+enum object_link {
+	OBJECT_PROCESS_EXIT,
+	OBJECT_PROCESS_EXEC,
+	OBJECT_WORKER_QUEUE,
+	OBJECT_WORKER_START,
+	OBJECT_LINKS
+};
+
+struct object {
+	struct broker_programs told;
+	int map[BROKER_MAPS], program[OBJECT_PROGRAMS], link[OBJECT_LINKS];
+};
+
+/* The programs of the probes, with the function table, on the tracepoints that they need. */
+int object_load(enum probe_way way, uint64_t ring_bytes, struct object *ret);
+/* The task iterator: its link, and the map of who wants to read what. */
+int object_look(int ret[2]);
+
+#endif

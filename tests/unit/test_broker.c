@@ -1,0 +1,273 @@
+/* test_broker: what the broker does when it is asked for what the daemon never would: nothing. And
+ * what it does if asked properly. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
+#include "daemon/broker/broker.h"
+#include "daemon/library/library.h"
+
+#define DEADLINE_MS 20000
+#define RING_BYTES  (1 << 20)
+
+#define SITES	    3
+
+struct sites {
+	struct broker_request request;
+	struct broker_site site[SITES];
+};
+
+static struct sites good_link(void)
+{
+	const uint16_t function = library_cuda.function[0].number;
+
+	return (struct sites){
+		.request = { .kind = BROKER_LINK, .pid = 7, .group = 1, .copy = 63, .sites = 3 },
+		.site = { { 16, function, 0, 0 },
+			  { 32, function, TS_EVENT_PER_THREAD, 0 },
+			  { 48, function, 0, 0 } },
+	};
+}
+
+static int check(const struct sites *message, uint32_t files)
+{
+	size_t sites = message->request.sites < 3 ? message->request.sites : 3;
+
+	return broker_check(message, sizeof(message->request) + sites * sizeof(message->site[0]),
+			    files);
+}
+
+#define BROKEN(change, files)                                                                      \
+	do {                                                                                       \
+		struct sites message = good_link();                                                \
+		change;                                                                            \
+		assert_int_equal(check(&message, files), -EBADMSG);                                \
+	} while (0)
+
+static void test_requests_are_checked(void **state)
+{
+	struct sites good = good_link();
+
+	assert_int_equal(check(&good, 1), 0);
+	good.request.pid = 0;
+	assert_int_equal(check(&good, 1), 0);
+	BROKEN(message.request.kind = BROKER_KINDS, 1);
+	BROKEN(message.request.kind = BROKER_STUB, 1);
+	BROKEN(message.request.pid = 1u << 31, 1);
+	BROKEN(message.request.group = PROBE_GROUPS, 1);
+	BROKEN(message.request.copy = PROBE_COPIES_MAX, 1);
+	BROKEN(message.request.way = PROBE_WAYS, 1);
+	BROKEN(message.request.sites = 0, 1);
+	BROKEN(message.request.sites = 4, 1);
+	BROKEN(message.request.sites = UINT32_MAX, 1);
+	BROKEN(message.site[0].offset = 0, 1);
+	BROKEN(message.site[1].offset = 16, 1);
+	BROKEN(message.site[2].offset = 1ull << 63, 1);
+	BROKEN(message.site[1].function = PROBE_FUNCTIONS_MAX, 1);
+	BROKEN(message.site[1].function = PROBE_CALIBRATION, 1);
+	BROKEN(message.site[1].flags = 1 << 15, 1);
+	BROKEN(message.site[1].zero = 1, 1);
+	BROKEN((void)message, 0);
+	BROKEN((void)message, 2);
+	assert_int_equal(broker_check(&good, sizeof(good) - 1, 1), -EBADMSG);
+	assert_int_equal(broker_check(&good, sizeof(good.request) - 1, 1), -EBADMSG);
+	assert_int_equal(broker_check("", 0, 0), -EBADMSG);
+}
+
+static void test_rings_have_a_size(void **state)
+{
+	struct sites load = { .request = { .kind = BROKER_LOAD, .value = RING_BYTES } };
+
+	assert_int_equal(check(&load, 0), 0);
+	load.request.value = RING_BYTES + 4096;
+	assert_int_equal(check(&load, 0), -EBADMSG);
+	load.request.value = 1ull << 40;
+	assert_int_equal(check(&load, 0), -EBADMSG);
+	load.request.value = 0;
+	assert_int_equal(check(&load, 0), -EBADMSG);
+}
+
+/* The only child of this process. */
+static pid_t child_pid(void)
+{
+	char path[64];
+	int pid = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	file = fopen(path, "re");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%d", &pid), 1);
+	fclose(file);
+	return pid;
+}
+
+static bool has_ended(const struct broker *broker, int timeout_ms)
+{
+	struct pollfd life = { .fd = broker_life(broker), .events = POLLIN };
+
+	return poll(&life, 1, timeout_ms) > 0;
+}
+
+static struct broker *begin(void)
+{
+	static const struct broker_config config = { .calibrated = 64 };
+	struct broker *broker;
+
+	assert_int_equal(broker_start(&config, &broker), 0);
+	return broker;
+}
+
+static void end(struct broker *broker)
+{
+	pid_t pid = child_pid();
+
+	broker_free(broker);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static int ask_link(struct broker *broker, int file, const struct sites *wanted,
+		    struct broker_links *ret)
+{
+	return broker_link(broker, file, &wanted->request, wanted->site, ret);
+}
+
+/* A file of that name, which has room for the sites. */
+static int make_file(const char *name, char path[64])
+{
+	char folder[] = "/tmp/test_broker_XXXXXX";
+	int fd;
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, 64, "%s/%s", folder, name);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0700);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	return fd;
+}
+
+static void remove_file(char path[64])
+{
+	assert_int_equal(unlink(path), 0);
+	*strrchr(path, '/') = '\0';
+	assert_int_equal(rmdir(path), 0);
+}
+
+static void test_nothing_comes_before_the_programs(void **state)
+{
+	struct broker *broker = begin();
+	struct sites wanted = good_link();
+	struct broker_links links;
+	char path[64];
+	_cleanup_(closep) int file = make_file("libcuda.so.1", path);
+
+	assert_int_equal(ask_link(broker, file, &wanted, &links), -EPERM);
+	assert_int_equal(broker_calibrate(broker, (uint32_t)getpid()), -EPERM);
+	assert_int_equal(broker_stub(broker, file, 0, (uint32_t)getpid()), -EPERM);
+	wanted.request.group = PROBE_GROUPS;
+	assert_int_equal(ask_link(broker, file, &wanted, &links), -EPERM);
+	assert_false(has_ended(broker, 0));
+	remove_file(path);
+	end(broker);
+}
+
+static void test_its_end_is_noticed(void **state)
+{
+	struct broker *broker = begin();
+	pid_t pid = child_pid();
+
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_true(has_ended(broker, DEADLINE_MS));
+	assert_int_equal(broker_calibrate(broker, (uint32_t)getpid()), -EPIPE);
+	broker_free(broker);
+}
+
+/* What it must not be asked for: also by who can load BPF programs. */
+static void refuses_other_files(struct broker *broker)
+{
+	struct sites wanted = good_link();
+	struct broker_links links;
+	char path[64];
+	_cleanup_(closep) int other = make_file("libother.so.1", path);
+	_cleanup_(closep) int memory = memfd_create("libcuda.so.1", MFD_CLOEXEC);
+	_cleanup_(closep) int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	wanted.request.pid = 0;
+	assert_int_equal(ftruncate(memory, 4096), 0);
+	assert_int_equal(ask_link(broker, other, &wanted, &links), -EPERM);
+	assert_int_equal(ask_link(broker, memory, &wanted, &links), -EPERM);
+	assert_int_equal(ask_link(broker, null, &wanted, &links), -EPERM);
+	remove_file(path);
+}
+
+static void links_what_is_a_library(struct broker *broker)
+{
+	struct sites wanted = good_link();
+	struct broker_links links;
+	char path[64];
+	_cleanup_(closep) int file = make_file("libcuda.so.1", path);
+
+	wanted.request.pid = 0;
+	wanted.request.group = library_is_hot(&library_cuda.function[0]) ? PROBE_HOT : PROBE_COLD;
+	assert_int_equal(ask_link(broker, file, &wanted, &links), 0);
+	assert_true(links.count >= 1);
+	while (links.count)
+		close(links.fd[--links.count]);
+	free(links.fd);
+	wanted.site[2].offset = 1 << 20;
+	assert_int_equal(ask_link(broker, file, &wanted, &links), -EPERM);
+	remove_file(path);
+}
+
+static void test_programs_go_where_they_belong(void **state)
+{
+	struct broker *broker = begin();
+	struct broker_programs programs;
+	int map[BROKER_MAPS], r = broker_load(broker, PROBE_WAY_AUTO, RING_BYTES, &programs, map);
+
+	if (r < 0) {
+		end(broker);
+		skip();
+	}
+	assert_true(programs.thread_size > 0 && programs.thread_depth < programs.thread_size);
+	assert_int_equal(broker_load(broker, PROBE_WAY_AUTO, RING_BYTES, &programs, map), -EPERM);
+	refuses_other_files(broker);
+	links_what_is_a_library(broker);
+	if (programs.single) {
+		_cleanup_(closep) int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+		assert_int_equal(broker_stub(broker, own, 0, (uint32_t)getpid()), -EPERM);
+	}
+	for (size_t i = 0; i < BROKER_MAPS; i++)
+		close(map[i]);
+	end(broker);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_requests_are_checked),
+		cmocka_unit_test(test_rings_have_a_size),
+		cmocka_unit_test(test_nothing_comes_before_the_programs),
+		cmocka_unit_test(test_its_end_is_noticed),
+		cmocka_unit_test(test_programs_go_where_they_belong),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
