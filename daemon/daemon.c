@@ -346,6 +346,7 @@ static int daemon_init(struct daemon *daemon)
 	 * MiB. */
 	mallopt(M_ARENA_MAX, MALLOC_ARENAS);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not get larger is a full disk */
 	return procfs_boot_id(daemon->boot_id);
 }
 
@@ -430,7 +431,11 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 	else
 		r = daemon_start_broker(daemon);
 	if (!r)
+		r = daemon_confine();
+	if (!r)
 		r = daemon_start_zygote(daemon);
+	if (!r)
+		r = daemon_confine_wholly();
 	if (!r)
 		r = daemon_init(daemon);
 	if (!r)

@@ -148,6 +148,12 @@ int daemon_start_broker(struct daemon *daemon);
 /* When the loop is there: its end is the daemon's. */
 int daemon_follow_broker(struct daemon *daemon);
 
+/* confined.c: when the broker has started, and before the zygote and any thread. */
+int daemon_confine(void);
+/* After the zygote. In tests, with TRACESMITH_RIGHTS=none: what the daemon still has, which
+ * attaching and reading other processes need. */
+int daemon_confine_wholly(void);
+
 /* mapped.c */
 int daemon_start_maps(struct daemon *daemon);
 /* Reads the rings, a turn's worth: as intake_reach. */

@@ -140,6 +140,13 @@ static void daemon_on_process_executed(void *data, uint32_t pid)
 	pythons_forget(daemon->pythons, pid);
 }
 
+static int open_events(void *data, int cpu)
+{
+	const struct daemon *daemon = data;
+
+	return broker_mapped(daemon->broker, (uint32_t)cpu);
+}
+
 int daemon_start_maps(struct daemon *daemon)
 {
 	struct maps_config config = {
@@ -148,6 +155,7 @@ int daemon_start_maps(struct daemon *daemon)
 		.max_processes = LIMIT_PROCESSES,
 		.max_mappings = LIMIT_MAPPINGS,
 		.max_files = LIMIT_FILES,
+		.events = { open_events, daemon },
 	};
 	struct maps_callbacks callbacks = {
 		.library_found = daemon_on_library,

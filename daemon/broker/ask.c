@@ -258,6 +258,13 @@ int broker_sample(struct broker *broker, uint32_t tid)
 	return ask_for_one(broker, &request, -1);
 }
 
+int broker_mapped(struct broker *broker, uint32_t cpu)
+{
+	const struct broker_request request = { .kind = BROKER_MAPPED, .value = cpu };
+
+	return ask_for_one(broker, &request, -1);
+}
+
 int broker_look(struct broker *broker, int ret[2])
 {
 	const struct broker_request request = { .kind = BROKER_LOOK };

@@ -317,9 +317,15 @@ static int do_sample(struct channel *channel, int file)
 	return hand_over_one(channel, event_sample(channel->message.request.pid));
 }
 
+static int do_mapped(struct channel *channel, int file)
+{
+	return hand_over_one(channel, event_mapped((uint32_t)channel->message.request.value));
+}
+
 static int (*const doing[BROKER_KINDS])(struct channel *channel, int file) = {
-	[BROKER_LOAD] = do_load, [BROKER_LINK] = do_link, [BROKER_CALIBRATE] = do_calibrate,
-	[BROKER_STUB] = do_stub, [BROKER_LOOK] = do_look, [BROKER_SAMPLE] = do_sample,
+	[BROKER_LOAD] = do_load,     [BROKER_LINK] = do_link, [BROKER_CALIBRATE] = do_calibrate,
+	[BROKER_STUB] = do_stub,     [BROKER_LOOK] = do_look, [BROKER_SAMPLE] = do_sample,
+	[BROKER_MAPPED] = do_mapped,
 };
 
 static void close_all(int *fd, uint32_t count)

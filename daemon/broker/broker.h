@@ -51,6 +51,7 @@ int broker_link(struct broker *broker, int file, const struct broker_request *re
 int broker_calibrate(struct broker *broker, uint32_t pid);
 int broker_stub(struct broker *broker, int file, uint64_t offset, uint32_t pid);
 int broker_sample(struct broker *broker, uint32_t tid);
+int broker_mapped(struct broker *broker, uint32_t cpu);
 /* The iterator's link and the map of who wants what. */
 int broker_look(struct broker *broker, int ret[2]);
 

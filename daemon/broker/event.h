@@ -7,5 +7,7 @@
 
 /* A software clock that counts while the thread is on a CPU, and copies its registers and stack. */
 int event_sample(uint32_t tid);
+/* All executable mappings, forks, programs and ends of processes on a CPU. */
+int event_mapped(uint32_t cpu);
 
 #endif

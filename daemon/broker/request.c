@@ -17,6 +17,7 @@ static const struct {
 	[BROKER_LOAD] = { 0, PID_NONE, false },	    [BROKER_LINK] = { 1, PID_ANY, true },
 	[BROKER_CALIBRATE] = { 0, PID_ONE, false }, [BROKER_STUB] = { 1, PID_ONE, false },
 	[BROKER_LOOK] = { 0, PID_NONE, false },	    [BROKER_SAMPLE] = { 0, PID_ONE, false },
+	[BROKER_MAPPED] = { 0, PID_NONE, false },
 };
 
 static bool is_pid(uint32_t pid, enum pid_rule which)
@@ -62,6 +63,8 @@ int broker_check(const void *data, size_t size, uint32_t files)
 	    size != sizeof(request) + request.sites * sizeof(struct broker_site))
 		return -EBADMSG;
 	if (request.kind == BROKER_LOAD && !is_ring(request.value))
+		return -EBADMSG;
+	if (request.kind == BROKER_MAPPED && request.value >= BROKER_CPUS_MAX)
 		return -EBADMSG;
 	if (request.kind == BROKER_STUB && request.value > LLONG_MAX)
 		return -EBADMSG;

@@ -25,6 +25,7 @@ enum broker_kind {
 	BROKER_STUB,	  /* a probe on the stub of our library: a link */
 	BROKER_LOOK,	  /* the programs of native/look.c: a link and a map */
 	BROKER_SAMPLE,	  /* the event of native/sample.c: its descriptor */
+	BROKER_MAPPED,	  /* the event of maps/ring.c: its descriptor */
 	BROKER_KINDS
 };
 
@@ -34,6 +35,7 @@ enum broker_kind {
 #define BROKER_STACK_MAX  65408
 #define BROKER_RING_LEAST 4096
 #define BROKER_RING_MOST  (1u << 30)
+#define BROKER_CPUS_MAX	  8192
 
 struct broker_site {
 	uint64_t offset;   /* in the file */
@@ -45,7 +47,7 @@ struct broker_site {
 struct broker_request {
 	uint32_t kind;
 	uint32_t pid;	/* process; of SAMPLE a thread; 0: all processes */
-	uint64_t value; /* LOAD: bytes of the ring; STUB: offset in the file */
+	uint64_t value; /* LOAD: bytes of the ring; STUB: offset in the file; MAPPED: CPU */
 	uint8_t way;
 	uint8_t group, copy, epoch;
 	uint32_t sites; /* that follow, ascending by offset */

@@ -121,23 +121,53 @@ int confine_opening(void)
 	return apply(filter, ARRAY_SIZE(filter));
 }
 
-int confine_calls(const uint16_t *call, size_t count)
+#define HEAD 4 /* statements before the numbers */
+
+/* Behind the head, whose last statement loads a number: `listed` for those that are listed. */
+static int apply_list(struct sock_filter filter[], const uint16_t *number, size_t count,
+		      struct sock_filter listed, struct sock_filter others)
 {
-	struct sock_filter filter[CALLS_MAX + 6] = {
-		LOAD(arch),
-		IF(AUDIT_ARCH_X86_64, 1, 0),
-		REFUSE(EPERM),
-		LOAD(nr),
-	};
-	size_t n = 4;
+	size_t n = HEAD;
 
 	if (SANITIZED)
 		return 0;
 	if (count > CALLS_MAX)
 		return -E2BIG;
 	for (size_t i = 0; i < count; i++)
-		filter[n++] = (struct sock_filter)IF(call[i], (uint8_t)(count - i), 0);
-	filter[n++] = (struct sock_filter)REFUSE(EPERM);
-	filter[n++] = (struct sock_filter)ALLOW;
+		filter[n++] = (struct sock_filter)IF(number[i], (uint8_t)(count - i), 0);
+	filter[n++] = others;
+	filter[n++] = listed;
 	return apply(filter, n);
+}
+
+#define FILTER_OF_CALLS                                                                            \
+	{                                                                                          \
+		LOAD(arch), IF(AUDIT_ARCH_X86_64, 1, 0), REFUSE(EPERM), LOAD(nr),                  \
+	}
+
+int confine_calls(const uint16_t *call, size_t count)
+{
+	struct sock_filter filter[HEAD + CALLS_MAX + 2] = FILTER_OF_CALLS;
+
+	return apply_list(filter, call, count, (struct sock_filter)ALLOW,
+			  (struct sock_filter)REFUSE(EPERM));
+}
+
+int confine_without(const uint16_t *call, size_t count)
+{
+	struct sock_filter filter[HEAD + CALLS_MAX + 2] = FILTER_OF_CALLS;
+
+	return apply_list(filter, call, count, (struct sock_filter)REFUSE(EPERM),
+			  (struct sock_filter)ALLOW);
+}
+
+int confine_bpf(const uint16_t *command, size_t count)
+{
+	struct sock_filter filter[HEAD + CALLS_MAX + 2] = {
+		LOAD(nr), IF(SYS_bpf, 1, 0), ALLOW,
+		LOAD(args[0]), /* the lower half, which is all that the kernel reads */
+	};
+
+	return apply_list(filter, command, count, (struct sock_filter)ALLOW,
+			  (struct sock_filter)REFUSE(EPERM));
 }

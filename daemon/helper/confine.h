@@ -30,5 +30,9 @@ int confine_opening(void);
 
 /* All system calls but these, which answer with EPERM. */
 int confine_calls(const uint16_t *call, size_t count);
+/* These system calls, which then answer with EPERM. */
+int confine_without(const uint16_t *call, size_t count);
+/* All commands of bpf(2) but these. The same. */
+int confine_bpf(const uint16_t *command, size_t count);
 
 #endif

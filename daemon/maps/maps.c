@@ -383,7 +383,7 @@ int maps_new(uv_loop_t *loop, const struct maps_config *config,
 	r = maps_init(maps, config);
 	if (r < 0)
 		return r;
-	if (maps_rings_open(config->ring_bytes, &maps->rings) < 0)
+	if (maps_rings_open(config->ring_bytes, &config->events, &maps->rings) < 0)
 		maps->rings = NULL; /* reported by maps_stats */
 	r = maps_start(maps);
 	if (r < 0)

@@ -14,6 +14,8 @@
 #include <sys/types.h>
 #include <uv.h>
 
+#include "daemon/maps/ring.h"
+
 struct maps;
 struct helpers;
 
@@ -39,6 +41,7 @@ struct maps_config {
 	uint32_t grace_ms;	 /* how long to keep what has ended, 0: LIMIT_MAPS_GRACE_MS */
 	struct helpers *helpers; /* look into processes; NULL: done here */
 	uint32_t look_kind;	 /* of such a task: maps_look() */
+	struct maps_events events;
 };
 
 struct maps_replaced {

@@ -8,13 +8,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "daemon/broker/event.h"
 
 /* The layouts of perf_event_open(2), each followed by the time (PERF_SAMPLE_TIME). */
 struct raw_mmap2 {
@@ -47,34 +46,11 @@ struct raw_lost {
 
 CLEANUP_DEFINE(struct maps_rings, maps_rings_free)
 
-static int event_open(int cpu)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.sample_type = PERF_SAMPLE_TIME,
-		.sample_id_all = 1,
-		.mmap = 1,
-		.mmap2 = 1,
-		.comm = 1,
-		.comm_exec = 1,
-		.task = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-		.watermark = 1,
-		.wakeup_watermark = 1,
-	};
-	int fd;
-
-	fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-static int ring_open(struct maps_ring *ring, int cpu, size_t size)
+static int ring_open(struct maps_ring *ring, const struct maps_events *events, int cpu, size_t size)
 {
 	size_t page_size = sysconf(_SC_PAGESIZE);
-	_cleanup_(closep) int fd = event_open(cpu);
+	_cleanup_(closep) int fd =
+		events->open ? events->open(events->data, cpu) : event_mapped((uint32_t)cpu);
 	void *page;
 
 	if (fd < 0)
@@ -92,14 +68,15 @@ static int ring_open(struct maps_ring *ring, int cpu, size_t size)
 	return 0;
 }
 
-static int rings_add(struct maps_rings *rings, int cpu, size_t *size)
+static int rings_add(struct maps_rings *rings, const struct maps_events *events, int cpu,
+		     size_t *size)
 {
 	struct maps_ring *ring = &rings->ring[rings->count];
 	struct epoll_event event = { .events = EPOLLIN };
 	int r;
 
 	/* Without CAP_IPC_LOCK a user may lock perf_event_mlock_kb per CPU. */
-	while ((r = ring_open(ring, cpu, *size)) == -EPERM && *size > 16384)
+	while ((r = ring_open(ring, events, cpu, *size)) == -EPERM && *size > 16384)
 		*size /= 2;
 	if (r < 0)
 		return r;
@@ -107,7 +84,7 @@ static int rings_add(struct maps_rings *rings, int cpu, size_t *size)
 	return epoll_ctl(rings->epoll_fd, EPOLL_CTL_ADD, ring->fd, &event) < 0 ? -errno : 0;
 }
 
-int maps_rings_open(size_t size, struct maps_rings **ret)
+int maps_rings_open(size_t size, const struct maps_events *events, struct maps_rings **ret)
 {
 	_cleanup_(maps_rings_freep) struct maps_rings *rings = calloc(1, sizeof(*rings));
 	int cpu, cpus = (int)sysconf(_SC_NPROCESSORS_CONF), r;
@@ -121,7 +98,7 @@ int maps_rings_open(size_t size, struct maps_rings **ret)
 	if (!rings->ring)
 		return -ENOMEM;
 	for (cpu = 0; cpu < cpus; cpu++) {
-		r = rings_add(rings, cpu, &size);
+		r = rings_add(rings, events, cpu, &size);
 		if (r < 0 && r != -ENODEV) /* the CPU is off */
 			return r;
 	}

@@ -11,6 +11,12 @@
 
 struct perf_event_mmap_page;
 
+/* Who opens the kernel's events of one CPU (event_mapped()), if not we ourselves. */
+struct maps_events {
+	int (*open)(void *data, int cpu);
+	void *data;
+};
+
 struct maps_ring {
 	int fd;
 	struct perf_event_mmap_page *page;
@@ -29,7 +35,7 @@ struct maps_rings {
 };
 
 /* Makes a ring of `size` bytes on every CPU, or smaller if less may be locked. */
-int maps_rings_open(size_t size, struct maps_rings **ret);
+int maps_rings_open(size_t size, const struct maps_events *events, struct maps_rings **ret);
 struct maps_rings *maps_rings_free(struct maps_rings *rings);
 
 /* Looks for new records; true: there are some. */

@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     "daemon/library": ["core", "proto", "bpf/probe.h"],
     "daemon/proc": ["core", "proto"],
     "daemon/helper": ["core"],
-    "daemon/maps": ["core", "daemon/helper", "daemon/library", "daemon/proc", "proto"],
+    "daemon/maps": ["core", "daemon/broker/event.h", "daemon/helper", "daemon/library", "daemon/proc", "proto"],
     "daemon/elf": ["core"],
     "daemon/python": ["core", "daemon/elf", "daemon/maps", "daemon/proc", "bpf/probe.h", "proto"],
     "daemon/symbol": ["core", "daemon/elf", "daemon/helper", "daemon/maps", "proto"],

@@ -12,8 +12,12 @@ import unittest
 import tracesmith
 from tracesmith import run, wait_for, workload
 
-
 BPFTOOL = shutil.which("bpftool", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def integrity(path):
@@ -128,6 +132,34 @@ def links(pid):
 
 def link_exists(number):
     return subprocess.run([BPFTOOL, "link", "show", "id", number], capture_output=True, check=False).returncode == 0
+
+
+# What needs CAP_SYS_PTRACE, which the daemon still has for attaching and reading processes itself.
+OF_PROCESSES = ["read init", "trace init"]
+
+
+class Planted(unittest.TestCase):
+    """Somebody's code in the daemon tries what only root may do."""
+
+    def tried(self, **environment):
+        daemon = tracesmith.Daemon()
+        self.addCleanup(daemon.close)
+        path = os.path.join(daemon.directory, "planted")
+        preloaded = os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_planted.so")
+        daemon.start(prefix=["env", f"LD_PRELOAD={preloaded}", f"TS_PLANTED={path}",
+                             *(f"{name}={value}" for name, value in environment.items())])
+        os.kill(daemon.process.pid, signal.SIGUSR2)
+        wait_for("all attempts", lambda: os.path.exists(path) and read(path).endswith("end\n"))
+        return dict(line.split(": ") for line in read(path).splitlines()[:-1])
+
+    def test_the_daemon_may_do_little(self):
+        tried = self.tried()
+        self.assertGreater(len(tried), 10)
+        self.assertEqual([what for what, answer in tried.items() if answer == "done" and what not in OF_PROCESSES], [])
+
+    def test_without_any_right(self):
+        tried = self.tried(TRACESMITH_RIGHTS="none")
+        self.assertEqual([what for what, answer in tried.items() if answer == "done"], [])
 
 
 class Broker(unittest.TestCase):

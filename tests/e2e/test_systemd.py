@@ -12,11 +12,19 @@ from container import BUILD, TRACE, Container, require, run
 from tracesmith import FAKE
 
 UNITS = os.path.join(tracesmith.SOURCE, "systemd")
-EXPOSURE_MAX = 4.0
+EXPOSURE_MAX = 1.3
 
 CAPABILITIES = {"cap_bpf": 39, "cap_perfmon": 38, "cap_sys_ptrace": 19, "cap_dac_read_search": 2,
                 "cap_checkpoint_restore": 40}
-CAPABILITY_MASK = f"{sum(1 << bit for bit in CAPABILITIES.values()):016x}"
+
+
+def mask(*names):
+    return f"{sum(1 << CAPABILITIES[name] for name in names):016x}"
+
+
+UNIT_MASK = mask(*CAPABILITIES)
+DAEMON_MASK = mask("cap_sys_ptrace", "cap_dac_read_search", "cap_checkpoint_restore")
+BROKER_MASK = mask("cap_bpf", "cap_perfmon", "cap_dac_read_search")
 
 SCRIPT = f"""
 pid() {{ systemctl show -P MainPID tracesmithd.service; }}
@@ -30,13 +38,24 @@ fails systemctl is-active tracesmithd.service
 tsctl version
 systemctl is-active tracesmithd.service
 
-# What it may: five capabilities (and CAP_SYS_ADMIN where the kernel has no uprobe_multi).
+# What it may: five capabilities (and CAP_SYS_ADMIN where the kernel has no uprobe_multi), shared out
+# among its processes.
 grep -x "Uid:.*" /proc/$(pid)/status
 test "$(stat -c %U /proc/$(pid))" = tracesmith
 if ! systemctl cat tracesmithd.service | grep -q CAP_SYS_ADMIN$; then
-	grep -Ex "CapEff:.{CAPABILITY_MASK}" /proc/$(pid)/status
-	grep -Ex "CapBnd:.{CAPABILITY_MASK}" /proc/$(pid)/status
+	grep -Ex "CapBnd:.{UNIT_MASK}" /proc/$(pid)/status
+	for child in "" $(pgrep -P $(pid)); do
+		case $(cat /proc/${{child:-$(pid)}}/comm) in
+		ts-broker) mask={BROKER_MASK} ;;
+		*) mask={DAEMON_MASK} ;;
+		esac
+		grep -Ex "CapEff:.$mask" /proc/${{child:-$(pid)}}/status
+		grep -Ex "CapPrm:.$mask" /proc/${{child:-$(pid)}}/status
+	done
+	pgrep -P $(pid) -x ts-broker
 fi
+test "$(systemctl show -P DevicePolicy tracesmithd.service)" = closed
+test "$(systemctl show -P MemoryHigh tracesmithd.service)" = $((1536 << 20))
 grep -Ex "NoNewPrivs:.1" /proc/$(pid)/status
 grep -Ex "Seccomp:.2" /proc/$(pid)/status
 

@@ -1,0 +1,124 @@
+/* Confined: what the daemon and its helpers give up once the broker, which needs it, has started.
+ * All that they read comes from others, so they are what would be taken over. */
+#include <linux/bpf.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+
+#include "core/base/array.h"
+#include "core/base/log.h"
+#include "daemon/daemon_internal.h"
+#include "daemon/helper/confine.h"
+
+#define RIGHT(name) (1ull << (name))
+
+/* Attaching, and reading the memory and files of processes. The others nobody has under systemd: a
+ * daemon that root starts may use a state directory of another user, locks the memory of perf's
+ * rings, and gives its socket to the group. */
+#define KEPT                                                                                       \
+	(RIGHT(CAP_SYS_PTRACE) | RIGHT(CAP_DAC_READ_SEARCH) | RIGHT(CAP_CHECKPOINT_RESTORE) |      \
+	 RIGHT(CAP_DAC_OVERRIDE) | RIGHT(CAP_CHOWN) | RIGHT(CAP_IPC_LOCK) | RIGHT(CAP_SYS_NICE))
+
+/* What may still be done with maps and links that the broker has handed over. */
+static const uint16_t commands[] = {
+	BPF_MAP_LOOKUP_ELEM,	BPF_MAP_UPDATE_ELEM,  BPF_MAP_DELETE_ELEM, BPF_MAP_GET_NEXT_KEY,
+	BPF_OBJ_GET_INFO_BY_FD, BPF_MAP_LOOKUP_BATCH, BPF_ITER_CREATE,
+};
+
+static const uint16_t calls[] = {
+	SYS_acct,
+	SYS_add_key,
+	SYS_adjtimex,
+	SYS_chroot,
+	SYS_clock_adjtime,
+	SYS_clock_settime,
+	SYS_delete_module,
+	SYS_execve,
+	SYS_execveat,
+	SYS_finit_module,
+	SYS_fsconfig,
+	SYS_fsmount,
+	SYS_fsopen,
+	SYS_fspick,
+	SYS_init_module,
+	SYS_io_uring_enter,
+	SYS_io_uring_register,
+	SYS_io_uring_setup,
+	SYS_ioperm,
+	SYS_iopl,
+	SYS_kexec_file_load,
+	SYS_kexec_load,
+	SYS_keyctl,
+	SYS_mknod,
+	SYS_mknodat,
+	SYS_mount,
+	SYS_mount_setattr,
+	SYS_move_mount,
+	SYS_open_by_handle_at,
+	SYS_open_tree,
+	SYS_perf_event_open,
+	SYS_personality,
+	SYS_pivot_root,
+	SYS_quotactl,
+	SYS_reboot,
+	SYS_request_key,
+	SYS_setdomainname,
+	SYS_setfsgid,
+	SYS_setfsuid,
+	SYS_setgid,
+	SYS_setgroups,
+	SYS_sethostname,
+	SYS_setns,
+	SYS_setregid,
+	SYS_setresgid,
+	SYS_setresuid,
+	SYS_setreuid,
+	SYS_settimeofday,
+	SYS_setuid,
+	SYS_swapoff,
+	SYS_swapon,
+	SYS_syslog,
+	SYS_umount2,
+	SYS_unshare,
+	SYS_userfaultfd,
+};
+
+/* Before, a kernel whose administrator keeps bpf(2) from users wants CAP_BPF for every look into a
+ * map. */
+static bool maps_need_right(void)
+{
+	struct utsname name;
+	int major = 0, minor = 0;
+
+	uname(&name);
+	return sscanf(name.release, "%d.%d", &major, &minor) != 2 || major < 5 ||
+	       (major == 5 && minor < 19);
+}
+
+static uint64_t for_maps(void)
+{
+	return maps_need_right() ? RIGHT(CAP_BPF) : 0;
+}
+
+int daemon_confine(void)
+{
+	int r = confine_rights_but(KEPT | for_maps());
+
+	if (r == 0)
+		r = confine_bpf(commands, ARRAY_SIZE(commands));
+	if (r == 0)
+		r = confine_without(calls, ARRAY_SIZE(calls));
+	return r < 0 ? log_error_errno(r, "Cannot give up rights that are not needed") : 0;
+}
+
+int daemon_confine_wholly(void)
+{
+	const char *rights = getenv("TRACESMITH_RIGHTS");
+
+	if (!rights || strcmp(rights, "none") != 0)
+		return 0;
+	return confine_rights_but(for_maps());
+}
