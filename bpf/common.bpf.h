@@ -18,6 +18,7 @@
 
 #define SENT_SLOTS   16
 #define WINDOW_WORDS 1024
+#define WALKED_WORDS 256
 #define SEEN_WORDS   64
 #define PYTHON_WORDS 512
 
@@ -36,6 +37,7 @@ struct unwinding {
 	__u64 pc, sp, bp;
 	__u64 top;   /* nothing of the stack is above */
 	__u64 span;  /* bytes that the last walk needed */
+	__u64 bp_at; /* where bp was read, 0: it does not matter any more where */
 	__u32 words; /* in the window */
 	__u32 returned;
 	__u64 id; /* of the stack, as far as it was walked; 0: nothing was */
@@ -43,6 +45,17 @@ struct unwinding {
 	 * none. */
 	__u32 sure_count, sure_returned;
 	__u64 sure_pc, sure_sp, sure_bp, sure_hash;
+};
+
+/* The last walk by rules whose end was found: what it went by. */
+struct walked {
+	__u64 pc, sp, bp;
+	__u32 generation; /* as the thread's, 0: there is none */
+	__u32 by_bp;	  /* bp mattered */
+	__u64 count, end; /* of the words; where the highest one ends */
+	struct {
+		__u64 at, value;
+	} word[WALKED_WORDS];
 };
 
 /* A walk over frames of Python. */
@@ -76,7 +89,9 @@ struct thread {
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
 	struct pt_regs inside;		/* of the call that the library reports */
 	struct unwinding unwinding;
+	struct walked walked;
 	__u64 window_at;	    /* address of `window` in the process */
+	__u64 window_hole;	    /* where nothing could be read once */
 	__u64 window[WINDOW_WORDS]; /* a cached piece of its stack */
 	__u64 sent[SENT_SLOTS];	    /* stack ids that need no lookup */
 	__u64 frame[TS_STACK_FRAMES_MAX];

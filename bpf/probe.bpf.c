@@ -102,7 +102,7 @@ static __always_inline __u32 thread_depth(struct thread *thread, __u64 sp)
 SEC("uprobe")
 int enter(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx), now, began, stack_id = 0, wake;
+	__u64 cookie = bpf_get_attach_cookie(ctx), now, stack_id = 0, wake;
 	__u32 fn = (__u16)cookie, depth;
 	struct probe_desc *desc = bpf_map_lookup_elem(&descs, &fn);
 	struct thread *thread;
@@ -117,9 +117,8 @@ int enter(struct pt_regs *ctx)
 	if (!thread_is_watched(thread))
 		return 0;
 	if (stack_wanted(ctx, thread, desc, fn, now)) {
-		began = bpf_ktime_get_ns();
 		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP, &stack_flags);
-		walk_add(thread, desc->flags & PROBE_STACK, began);
+		walk_add(thread, desc->flags & PROBE_STACK, now);
 		if (!stack_id) {
 			stack_flags = TS_EVENT_STACK_LOST;
 			COUNT(stacks_lost);

@@ -8,61 +8,9 @@
 #ifndef TS_UNWIND_BPF_H
 #define TS_UNWIND_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "bpf/walked.bpf.h"
 
-#define UNWIND_TOP_FAR	(64 << 20) /* a top that is further away is not that of this stack */
-#define UNWIND_READ_MIN 1024
-#define UNWIND_PAGE	4096
-#define UNWIND_SECOND	1000000000
-
-/* How much of the stack may be read at once. A read that fails costs as much as many that do not.
- */
-static __always_inline __u64 unwind_readable(const struct unwinding *unwinding, __u64 at)
-{
-	__u64 left = unwinding->top - at;
-
-	return left < UNWIND_TOP_FAR ? left : UNWIND_PAGE - (at & (UNWIND_PAGE - 1));
-}
-
-static __always_inline bool unwind_read(struct thread *thread, __u64 at, __u64 size)
-{
-	if (size > sizeof(thread->window))
-		size = sizeof(thread->window);
-	/* The register that was checked is the one that is used. */
-	asm volatile("" : "+r"(size));
-	if (size > sizeof(thread->window) ||
-	    bpf_probe_read_user(thread->window, size, (void *)at)) {
-		thread->unwinding.words = 0;
-		return false;
-	}
-	thread->window_at = at;
-	thread->unwinding.words = size / sizeof(__u64);
-	return true;
-}
-
-static __always_inline bool unwind_word(struct thread *thread, __u64 at, __u64 *value)
-{
-	struct unwinding *unwinding = &thread->unwinding;
-	__u64 index = (at - thread->window_at) / sizeof(__u64), size;
-
-	if (at & 7)
-		return false;
-	if (index >= unwinding->words) {
-		size = unwind_readable(unwinding, at);
-		if (size > unwinding->span + UNWIND_READ_MIN)
-			size = unwinding->span + UNWIND_READ_MIN;
-		if (!unwind_read(thread, at, size)) {
-			COUNT(unread_stacks);
-			if (!unwind_read(thread, at, sizeof(__u64)))
-				return false;
-		}
-		if (!unwinding->words)
-			return false;
-		index = 0;
-	}
-	*value = thread->window[index & (WINDOW_WORDS - 1)];
-	return true;
-}
+#define UNWIND_SECOND 1000000000
 
 static __always_inline bool unwind_find(__u64 key, __u64 *ret)
 {
@@ -91,10 +39,13 @@ static __always_inline int unwind_signal(struct thread *thread)
 	struct unwinding *unwinding = &thread->unwinding;
 	__u64 sp = unwinding->sp;
 
-	if (!unwind_word(thread, sp + 8 * RULE_SIGNAL_RBP, &unwinding->bp) ||
-	    !unwind_word(thread, sp + 8 * RULE_SIGNAL_PC, &unwinding->pc) ||
-	    !unwind_word(thread, sp + 8 * RULE_SIGNAL_RSP, &unwinding->sp))
+	unwinding->bp_at = sp + 8 * RULE_SIGNAL_RBP;
+	if (!window_word(thread, unwinding->bp_at, &unwinding->bp) ||
+	    !window_word(thread, sp + 8 * RULE_SIGNAL_PC, &unwinding->pc) ||
+	    !window_word(thread, sp + 8 * RULE_SIGNAL_RSP, &unwinding->sp))
 		return TS_END_UNREADABLE;
+	walked_by_word(thread, sp + 8 * RULE_SIGNAL_PC, unwinding->pc);
+	walked_by_word(thread, sp + 8 * RULE_SIGNAL_RSP, unwinding->sp);
 	unwinding->returned = 0;
 	return 0;
 }
@@ -103,24 +54,31 @@ static __always_inline int unwind_signal(struct thread *thread)
 static __always_inline int unwind_follow(struct thread *thread, struct rule rule)
 {
 	struct unwinding *unwinding = &thread->unwinding;
-	__u64 bp = unwinding->bp, cfa;
+	bool by_sp = rule.kind == RULE_RSP || rule.kind == RULE_AT_RSP;
+	__u64 bp = unwinding->bp, cfa, at;
 
-	cfa = (rule.kind == RULE_RSP || rule.kind == RULE_AT_RSP ? unwinding->sp : bp) +
-	      8 * (__s64)rule.cfa;
-	if (rule.kind >= RULE_AT_RSP && !unwind_word(thread, cfa, &cfa))
-		return TS_END_UNREADABLE;
+	if (!by_sp || rule.rbp_kind == RULE_RBP_AT_RBP)
+		walked_by_bp(thread);
+	cfa = (by_sp ? unwinding->sp : bp) + 8 * (__s64)rule.cfa;
+	if (rule.kind >= RULE_AT_RSP) {
+		at = cfa;
+		if (!window_word(thread, at, &cfa))
+			return TS_END_UNREADABLE;
+		walked_by_word(thread, at, cfa);
+	}
 	if (cfa <= unwinding->sp)
 		return TS_END_BAD;
 	if (rule.rbp_kind == RULE_RBP_LOST) {
-		unwinding->bp = 0;
+		unwinding->bp = unwinding->bp_at = 0;
 	} else if (rule.rbp_kind != RULE_RBP_SAME) {
-		if (rule.rbp_kind == RULE_RBP_AT_CFA)
-			bp = cfa;
-		if (!unwind_word(thread, bp + 8 * (__s64)rule.rbp, &unwinding->bp))
+		at = (rule.rbp_kind == RULE_RBP_AT_CFA ? cfa : bp) + 8 * (__s64)rule.rbp;
+		if (!window_word(thread, at, &unwinding->bp))
 			return TS_END_UNREADABLE;
+		unwinding->bp_at = at;
 	}
-	if (!unwind_word(thread, cfa - 8, &unwinding->pc))
+	if (!window_word(thread, cfa - 8, &unwinding->pc))
 		return TS_END_UNREADABLE;
+	walked_by_word(thread, cfa - 8, unwinding->pc);
 	unwinding->sp = cfa;
 	unwinding->returned = 1;
 	return unwinding->pc ? 0 : TS_END_COMPLETE;
@@ -216,12 +174,11 @@ static __always_inline __u64 unwind_top(void)
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 ids = bpf_get_current_pid_tgid();
 
-	return (__u32)ids == ids >> 32 ? BPF_CORE_READ(task, mm, start_stack)
-				       : BPF_CORE_READ(task, thread.fsbase);
+	return (__u32)ids == ids >> 32 ? task->mm->start_stack : task->thread.fsbase;
 }
 
 /* Returns 1 if a rule is missing; the frames and their id are in the thread. */
-__noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
+__noinline int unwind_walk(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 {
 	struct unwinding *unwinding;
 	int end = 0;
@@ -230,15 +187,16 @@ __noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 		return 0;
 	unwinding = &thread->unwinding;
 	unwinding->id = 0;
-	unwinding->words = 0;
 	unwinding->sure_count = 0;
 	unwinding->top = unwind_top();
 	unwinding->bp = bp;
 	thread->linked = 0;
 	thread->frame[0] = pc;
+	walked_begin(thread, pc, sp, bp);
 	/* Nothing but the return address is on the stack at a function's entry. */
-	if (!unwind_word(thread, sp, &unwinding->pc))
+	if (!window_word(thread, sp, &unwinding->pc))
 		return 0;
+	walked_by_word(thread, sp, unwinding->pc);
 	thread->frame_count = 1;
 	unwinding->sp = sp + 8;
 	unwinding->returned = 1;
@@ -254,7 +212,29 @@ __noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 	}
 	thread->end = end ? end : TS_END_DEPTH;
 	unwinding->id = probe_hash_end(unwinding->id, thread->end);
+	walked_end(thread);
 	return thread->end == TS_END_MISSED;
+}
+
+/* The same, by the last walk if that still holds. */
+__noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
+{
+	__u64 id;
+	int missed;
+
+	if (!thread)
+		return 0;
+	thread->unwinding.words = 0;
+	if (!walked_holds(thread, pc, sp, bp))
+		return unwind_walk(thread, pc, sp, bp);
+	COUNT(stacks_held);
+	if (!settings.check_walks)
+		return 0;
+	id = thread->unwinding.id;
+	missed = unwind_walk(thread, pc, sp, bp);
+	if (!missed && thread->unwinding.id != id)
+		COUNT(stacks_wrong);
+	return missed;
 }
 
 /* Sends up to `size` bytes of the stack; a constant, as the ring wants it. */
@@ -303,7 +283,7 @@ __noinline int unwind_send_stack(struct thread *thread, __u64 id)
 
 	if (!thread)
 		return -1;
-	size = unwind_readable(&thread->unwinding, thread->unwinding.sp);
+	size = window_readable(thread->unwinding.sp, thread->unwinding.top);
 	if (size <= 4096)
 		return unwind_send(thread, id, size, 4096);
 	if (size <= 8192)

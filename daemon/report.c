@@ -260,6 +260,10 @@ static void report_unwinding(struct daemon *daemon, const struct probe_stats *pr
 	status_number(builder, "unwinding", "unread_stacks", false,
 		      (int64_t)probe->total.unread_stacks, "%llu reads of a stack failed",
 		      probe->total.unread_stacks);
+	status_number(builder, "unwinding", "held", probe->total.stacks_wrong,
+		      (int64_t)probe->total.stacks_held,
+		      "%llu stacks were as the thread's last one, %llu wrongly so",
+		      probe->total.stacks_held, probe->total.stacks_wrong);
 }
 
 static void report_python(struct daemon *daemon, struct status_builder *builder)

@@ -2,6 +2,7 @@
 library finds; also where rules are learned, forgotten or missing."""
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -11,6 +12,8 @@ import tracesmith
 from tracesmith import BUILD, library, wait_for
 
 TARGET = os.path.join(BUILD, "tests/unit/unwind_target")
+PATHS = os.path.join(BUILD, "tests/e2e/e2e_paths")
+CALLS = int(os.environ.get("TS_CALLS", 150_000))
 SLOW = os.path.join(BUILD, "tests/e2e/libe2e_slow.so")
 # Stacks that no rule or frame pointer leads out of end in their second frame behind the call.
 ENDS = {"compiled-bare": 3, "unknown": 3}
@@ -178,12 +181,49 @@ class Unwind(Case):
         self.check_python()
 
 
+
 class FewRules(Case):
     """With rules for 32 addresses nearly each stack must be asked for: right, only slower."""
     environment = {"TRACESMITH_RULE_SETS": "16"}
 
     def test_stacks_are_whole(self):
         self.check_traps(2, learned=False)
+
+
+class Held(Case):
+    """A thread's last walk stands for the next one where that would be the same: here each is walked nevertheless."""
+    settings = "[probe]\nlaunch_stacks = 1000000000\nrate_limit = 1000"
+    environment = {"TRACESMITH_CHECK_WALKS": "1"}
+
+    def figures(self):
+        """Stacks that were held, wrongly held ones, and failed reads."""
+        rows = {row["name"]: row for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+                if row["section"] == "unwinding"}
+        held = re.fullmatch(r"(\d+) stacks were as the thread's last one, (\d+) wrongly so", rows["held"]["value"])
+        return int(held[1]), int(held[2]), rows["unread_stacks"]["number"]
+
+    def test_no_walk_is_held_that_would_be_another(self):
+        process = self.start(PATHS, library())
+
+        def order(text):
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+            return process.stdout.readline()
+
+        for text in ("random 1 20000", "same 40", "outer 40"):  # learns the rules
+            order(text)
+        before, _, unread = self.figures()
+        order(f"random 2 {CALLS}")
+        held, wrong, unread_after = self.figures()
+        self.assertGreater(held - before, CALLS / 20)
+        self.assertEqual(wrong, 0)
+        self.assertEqual(unread_after, unread, "reads fail in steady state")
+        order("same 40")
+        order("outer 40")
+        held_after, wrong, _ = self.figures()
+        self.assertAlmostEqual(held_after - held, 20000, delta=1000)  # all of the first order, none of the second
+        self.assertEqual(wrong, 0)
+        self.finish(process)
 
 
 class Late(Case):
