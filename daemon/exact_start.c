@@ -83,6 +83,8 @@ int daemon_start_exact(struct daemon *daemon)
 		.intake = daemon->turn.intake,
 		.probe = daemon->probe,
 		.remover = libraries_remover(daemon->libraries),
+		.helpers = daemon->helpers,
+		.attach_kind = daemon_attach_kind(),
 		.stir = on_record,
 		.recording = on_recording,
 		.light = on_light,

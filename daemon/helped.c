@@ -15,7 +15,7 @@
 
 /* A query waits for an answer this long, and no longer for who hangs. */
 #define VISIBLE_NS (50 * NS_PER_MS)
-enum { KIND_LOOK, KIND_DESCRIBE, KIND_LINES, KINDS };
+enum { KIND_LOOK, KIND_DESCRIBE, KIND_LINES, KIND_ATTACH, KINDS };
 
 static int look_say(void *data, char *message, size_t size, const int *fd, uint32_t fds)
 {
@@ -41,9 +41,13 @@ static int run_describe(int socket, const void *request, size_t size, const int 
 }
 
 static const struct helper_kind kinds[KINDS] = {
-	[KIND_LOOK] = { run_look, LIMIT_HELPERS_PER_UID, false },
-	[KIND_DESCRIBE] = { run_describe, LIMIT_HELPERS_PER_UID, false },
-	[KIND_LINES] = { lines_look, LIMIT_LINES_HELPERS, true },
+	[KIND_LOOK] = { .run = run_look, .per_user = LIMIT_HELPERS_PER_UID },
+	[KIND_DESCRIBE] = { .run = run_describe, .per_user = LIMIT_HELPERS_PER_UID },
+	[KIND_LINES] = { .run = lines_look, .per_user = LIMIT_LINES_HELPERS, .once = true },
+	[KIND_ATTACH] = { .run = exact_helper_run,
+			  .per_user = LIMIT_HELPERS_PER_UID,
+			  .once = true,
+			  .undoes = true },
 };
 
 static_assert(MAPS_LOOK_MESSAGE <= HELPER_MESSAGE && MAPS_LOOK_FILES <= SPAWN_FDS,
@@ -71,6 +75,11 @@ void daemon_configure_maps(struct daemon *daemon, struct maps_config *config)
 {
 	config->helpers = daemon->helpers;
 	config->look_kind = KIND_LOOK;
+}
+
+uint32_t daemon_attach_kind(void)
+{
+	return KIND_ATTACH;
 }
 
 /* A process that is being described. */

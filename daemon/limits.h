@@ -102,9 +102,12 @@
 #define LIMIT_LIBRARY_SYMBOLS	    65536
 #define LIMIT_LIBRARY_NAMES	    (4 << 20)
 #define LIMIT_LIBRARIES_PER_PROCESS 8
-/* How long a stopping daemon waits for its threads: an attachment to a process takes up to 16 s to
- * be rolled back, and systemd waits for 30 (TimeoutStopSec). And for probes that are taken off: not
- * longer, because the kernel takes off the rest when the process ends. */
+/* An attachment takes up to 16 s until it is rolled back. */
+#define LIMIT_ATTACH_MS 20000
+
+/* How long a stopping daemon waits for its threads: systemd waits for 30 s (TimeoutStopSec). And
+ * for probes that are taken off: not longer, because the kernel takes off the rest when the process
+ * ends. */
 #define LIMIT_STOP_MS	     20000
 #define LIMIT_STOP_READ_MS   5000 /* of it, for what is in the rings */
 #define LIMIT_STOP_PROBES_MS 2000

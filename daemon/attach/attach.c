@@ -161,6 +161,17 @@ static int state_transfer(struct attach_state *state, int library, int *ret_sock
 	return 0;
 }
 
+/* Nobody would have the library's records. */
+static int state_wanted(const struct attach_state *state, const struct attach_request *request)
+{
+	char byte;
+
+	if (!request->leash || recv(*request->leash, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+		return 0;
+	return ATTACH_FAILED(state->why, -ECANCELED, "Process %d is not attached to any more",
+			     state->pid);
+}
+
 static int state_attach(struct attach_state *state, const struct attach_request *request,
 			int *ret_socket)
 {
@@ -171,6 +182,8 @@ static int state_attach(struct attach_state *state, const struct attach_request 
 	r = state_step(state, false, PATIENCE_MS, attach_step_prepare, &load);
 	if (r == 0)
 		r = state_transfer(state, request->library, &socket);
+	if (r == 0)
+		r = state_wanted(state, request);
 	if (r == 0)
 		r = state_step(state, true, PATIENCE_MS, attach_step_load, &request->wanted);
 	if (r != -ESRCH && !state->lost && (state->remote.scratch || state->memfd >= 0)) {

@@ -23,6 +23,8 @@ struct attach_request {
 	bool seccomp; /* try it although a seccomp filter might kill the process */
 	bool limited; /* only while it is a process of `uid`, without further privileges */
 	uid_t uid;
+	pid_t daemon;	  /* never attached to; 0: the caller */
+	const int *leash; /* a socket: when the other end is closed, all is undone; NULL: none */
 };
 
 struct attach_result {
@@ -34,9 +36,10 @@ struct attach_result {
 	bool loaded_before; /* the library was already there from an earlier attach */
 };
 
-/* -ESRCH: no such process, or it ended; -EPERM: no permission, or another tracer; -ENOEXEC: not
- * supported for this process; -ENODEV: it does not use CUDA (yet); -EALREADY: carries the library
- * and is connected; -EAGAIN: no thread of it was free; -EIO: it failed and was rolled back. */
+/* -ECANCELED: the leash; -ESRCH: no such process, or it ended; -EPERM: no permission, or another
+ * tracer; -ENOEXEC: not supported for this process; -ENODEV: it does not use CUDA (yet); -EALREADY:
+ * carries the library and is connected; -EAGAIN: no thread of it was free; -EIO: it failed and was
+ * rolled back. */
 int attach_check(const struct attach_request *request, struct remarks *why);
 int attach_run(const struct attach_request *request, struct attach_result *ret,
 	       struct remarks *why);

@@ -55,7 +55,7 @@ static int check_state(const struct attach_request *request, struct remarks *why
 				  "a kernel thread");
 	if (status.state == 'Z' || status.state == 'X')
 		return ATTACH_WHY(why, -ESRCH, ZOMBIE, REMARK_NUMBER(pid), status.comm);
-	if (pid == 1 || pid == getpid())
+	if (pid == 1 || pid == (request->daemon ?: getpid()))
 		return ATTACH_WHY(why, -EPERM, NEVER_ATTACHED, REMARK_NUMBER(pid),
 				  pid == 1 ? "the init process" : "tracesmithd itself");
 	return 0;

@@ -37,6 +37,8 @@ struct exact_parts {
 	struct intake *intake;
 	struct probe *probe;
 	struct remover *remover;
+	struct helpers *helpers;
+	uint32_t attach_kind;	  /* of their tasks: exact_helper_run() */
 	void (*stir)(void *data); /* a record has come */
 	/* The process is recorded from `since_ns` on, or not any more. */
 	void (*recording)(void *data, uint32_t pid, bool on, uint64_t since_ns);
@@ -57,6 +59,9 @@ void exact_close(struct exact *exact, void (*closed)(void *data));
 
 /* Another budget for processes that asked for none. */
 void exact_set_budget(struct exact *exact, uint32_t budget_ppm);
+
+/* What a helper does for the exact tier. */
+int exact_helper_run(int socket, const void *request, size_t size, const int *fd, uint32_t fds);
 
 /* The handlers of the api's requests. */
 void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct api_attach *request);

@@ -8,6 +8,7 @@
 #include "core/base/time.h"
 #include "daemon/attach/attach.h"
 #include "daemon/exact/exact.h"
+#include "daemon/helper/helper.h"
 #include "daemon/light/light.h"
 
 enum light_stage {
@@ -53,7 +54,8 @@ enum session_stage {
 	SESSION_LEAVING, /* was asked to detach */
 };
 
-/* What a thread of the pool is to do for it, whatever its connection does in the meantime. */
+/* What a helper, or a thread of the pool, is to do for it, whatever its connection does meanwhile.
+ */
 enum session_job {
 	JOB_NONE,
 	JOB_ATTACH, /* load the library */
@@ -90,7 +92,8 @@ struct session {
 	uv_timer_t timer;
 
 	/* For the job: */
-	uv_work_t work;
+	uv_work_t work;		 /* light mode */
+	struct helper_task task; /* the others */
 	struct attach_request request;
 	struct attach_result result;
 	struct light_session light;
@@ -167,6 +170,13 @@ void session_failed(struct session *session, const char *text);
 
 /* job.c */
 void exact_job(struct session *session, enum session_job job);
+/* Ends one that a helper does: what it has done is undone. False: it has to end itself. */
+bool exact_job_cancel(struct session *session);
+
+/* task.c */
+/* Begins; the end is told by exact_job_done(). */
+int exact_task(struct session *session);
+void exact_job_done(struct session *session);
 
 /* The library says hello within milliseconds of its start. CUPTI's set-up takes 10 to 50 ms, but a
  * program that has not called cuInit() yet may take its time. */

@@ -1,6 +1,6 @@
-/* Job: the ptrace work, and before it the library's file, on threads of the pool. A job has its
- * session until it is done, so the session outlives it; what the connection did in the meantime is
- * looked at then. */
+/* Job: the ptrace work: by helpers (task.c), or for light mode on threads of the pool. A job has
+ * its session until it is done, so the session outlives it; what the connection did in the meantime
+ * is looked at then. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,32 +13,15 @@
 #define JOBS_MAX    2
 #define UNLOADS_MAX 3
 
-static int job_attach(struct session *session)
-{
-	const char *path = session->exact->config.library;
-
-	session->request.library = open(path, O_RDONLY | O_CLOEXEC);
-	if (session->request.library >= 0)
-		return attach_run(&session->request, &session->result, &session->why);
-	remarks_clear(&session->why);
-	remarks_add(&session->why, REASON(NO_LIBRARY), path, strerror(errno), NULL);
-	return -EIO;
-}
-
 static void job_run(uv_work_t *work)
 {
 	struct session *session = work->data;
 
-	if (session->job == JOB_ATTACH)
-		session->error = job_attach(session);
-	else if (session->job == JOB_PUT)
+	if (session->job == JOB_PUT)
 		session->error = light_job_put(session);
-	else if (session->job == JOB_TAKE)
+	else
 		session->error =
 			light_take(&session->light.request, &session->light.result, &session->why);
-	else
-		session->error = attach_unload((pid_t)session->pid, session->request.started_ticks,
-					       session->result.handle, &session->why);
 }
 
 static void session_unloaded(struct session *session)
@@ -98,8 +81,6 @@ static void session_injected(struct session *session)
 {
 	struct exact *exact = session->exact;
 
-	closep(&session->request.library);
-	session->request.library = -1;
 	if (session->error == 0) {
 		exact->stats.attaches++;
 		if (session->result.stopped_ns > exact->stats.longest_stop_ns)
@@ -123,13 +104,11 @@ static void session_injected(struct session *session)
 
 static void exact_next_job(struct exact *exact);
 
-static void job_done(uv_work_t *work, int status)
+void exact_job_done(struct session *session)
 {
-	struct session *session = work->data;
 	struct exact *exact = session->exact;
 	enum session_job job = session->job;
 
-	exact->jobs--;
 	session->running = false;
 	session->job = JOB_NONE;
 	if (exact->closing || session->ended)
@@ -144,22 +123,52 @@ static void job_done(uv_work_t *work, int status)
 		exact_next_job(exact);
 }
 
+static bool job_is_pooled(const struct session *session)
+{
+	return session->job == JOB_PUT || session->job == JOB_TAKE;
+}
+
+static void pool_done(uv_work_t *work, int status)
+{
+	struct session *session = work->data;
+
+	session->exact->jobs--;
+	exact_job_done(session);
+}
+
 /* The pool runs a few jobs at a time, in the order in which the sessions started. */
+static void job_begin(struct session *session)
+{
+	struct exact *exact = session->exact;
+
+	session->running = true;
+	if (!job_is_pooled(session)) {
+		if (exact_task(session) < 0)
+			exact_job_done(session);
+		return;
+	}
+	exact->jobs++;
+	/* It fails only without a function to run. */
+	uv_queue_work(exact->loop, &session->work, job_run, pool_done);
+}
+
 static void exact_next_job(struct exact *exact)
 {
 	struct session *session;
 
-	list_for_each(session, &exact->sessions, link) {
-		if (exact->jobs >= JOBS_MAX)
-			return;
-		if (session->job == JOB_NONE || session->running)
-			continue;
-		/* It fails only without a function to run. */
-		if (uv_queue_work(exact->loop, &session->work, job_run, job_done) == 0) {
-			session->running = true;
-			exact->jobs++;
-		}
-	}
+	list_for_each(session, &exact->sessions, link)
+		if (session->job != JOB_NONE && !session->running &&
+		    (!job_is_pooled(session) || exact->jobs < JOBS_MAX))
+			job_begin(session);
+}
+
+bool exact_job_cancel(struct session *session)
+{
+	if (!session->running || job_is_pooled(session))
+		return false;
+	helpers_cancel(session->exact->parts.helpers, &session->task);
+	session->running = false;
+	return true;
 }
 
 void exact_job(struct session *session, enum session_job job)

@@ -30,7 +30,6 @@ struct session *session_new(struct exact *exact, uint32_t pid)
 	}
 	session->exact = exact;
 	session->pid = pid;
-	session->request.library = -1;
 	session->result.socket = -1;
 	procfs_started_ticks(pid, &session->request.started_ticks);
 	uv_timer_init(exact->loop, &session->timer);
@@ -69,10 +68,9 @@ void session_end(struct session *session)
 		map_remove(&session->exact->by_pid, session_key(session->pid));
 	session->ended = true;
 	uv_timer_stop(&session->timer);
-	if (session->running)
+	if (session->running && !(session->exact->closing && exact_job_cancel(session)))
 		return;
 	light_unlink(session);
-	closep(&session->request.library);
 	closep(&session->result.socket);
 	list_remove(&session->link);
 	uv_close((uv_handle_t *)&session->timer, session_closed);

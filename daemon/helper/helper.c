@@ -32,6 +32,7 @@ struct helper {
 	struct helper_share *share; /* of its task, also after it was killed */
 	uint64_t idle_ms;
 	bool killed;
+	bool undoes; /* it is told to end instead */
 };
 
 struct helpers {
@@ -158,7 +159,9 @@ static void helper_kill(struct helper *helper)
 		helper->helpers->stats.stuck++;
 	helper->killed = true;
 	helper->task = NULL;
-	if (helper->pidfd >= 0)
+	if (helper->undoes)
+		shutdown(helper->socket, SHUT_WR);
+	else if (helper->pidfd >= 0)
 		spawn_kill(helper->pidfd);
 }
 
@@ -225,7 +228,7 @@ static void on_helper(uv_poll_t *poll, int status, int events)
 		helper_over(helper);
 		return;
 	}
-	if (helper->killed)
+	if (helper->killed && !helper->undoes)
 		spawn_kill(helper->pidfd);
 	for (int i = 0; i < MESSAGES_A_TURN && helper_read(helper); i++)
 		;
@@ -286,6 +289,7 @@ static int helper_give(struct helper *helper, struct helper_task *task)
 	task->helper = helper;
 	helper->task = task;
 	helper->share = task->share;
+	helper->undoes = helper_kind(task->kind)->undoes;
 	while (task->fds)
 		close(task->fd[--task->fds]);
 	free(TAKE(task->fd));

@@ -24,6 +24,9 @@ struct helper_kind {
 	int (*run)(int socket, const void *request, size_t size, const int *fd, uint32_t fds);
 	uint32_t per_user; /* at one time, for the processes of one user */
 	bool once;	   /* the helper ends with its task */
+	/* It is not killed, also not with the daemon, but the end of its socket tells that nobody
+	 * wants the answer any more; then it undoes what it did. Only with `once`. */
+	bool undoes;
 };
 
 struct helper_task {
@@ -55,6 +58,8 @@ void helper_kinds(const struct helper_kind *kinds, uint32_t count);
 void helper_run(int socket);
 /* In a helper: a message of the answer. */
 int helper_say(int socket, const void *data, size_t size, const int *fd, uint32_t fds);
+/* In a helper: whether somebody still waits for the answer. */
+bool helper_is_wanted(int socket);
 
 int helpers_new(uv_loop_t *loop, int zygote, uint32_t role, struct helpers **ret);
 /* The request is copied, the descriptors are duplicated. Calls done(), but never from here. */

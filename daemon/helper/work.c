@@ -1,6 +1,7 @@
 /* Work: what a helper does: one task after another, until its socket ends. */
 #include <errno.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include "daemon/helper/helper.h"
@@ -41,6 +42,13 @@ int helper_say(int socket, const void *data, size_t size, const int *fd, uint32_
 	return say(socket, (struct helper_head){ .more = 1 }, data, size, fd, fds);
 }
 
+bool helper_is_wanted(int socket)
+{
+	char byte;
+
+	return recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 void helper_run(int socket)
 {
 	_Alignas(struct helper_head) static char
@@ -59,6 +67,8 @@ void helper_run(int socket)
 		kind = helper_kind(head->kind);
 		if (!kind)
 			return;
+		if (kind->undoes)
+			prctl(PR_SET_PDEATHSIG, 0);
 		result = kind->run(socket, request + sizeof(*head), (size_t)n - sizeof(*head), fd,
 				   fds);
 		while (fds)

@@ -2,8 +2,8 @@
  * server, ours, does not answer, and holds the lock of its memory meanwhile; another one waits to
  * write. Whoever asks for the lock now waits as well, until standard input ends.
  *
- * Usage: hold DIRECTORY INJECT-SOCKET [COUNT]. With a count, COUNT executable mappings come first.
- * Prints "held" when it holds the lock and has said hello. */
+ * Usage: hold DIRECTORY INJECT-SOCKET|- [FILE [COUNT]]. First it maps FILE, COUNT times.
+ * Prints "held" when it holds the lock and, with a socket, has said hello. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -134,9 +134,9 @@ static int writer_waits(void)
 	return strrchr(text, ')')[2] == 'D';
 }
 
-static void map_many(long count)
+static void map_many(const char *path, long count)
 {
-	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	/* Neighbours that are not one mapping. */
 	for (long i = 0; i < count; i++)
@@ -182,8 +182,8 @@ int main(int argc, char **argv)
 		fail("mmap");
 	umount2(argv[1], MNT_DETACH);
 	if (argc > 3)
-		map_many(strtol(argv[3], NULL, 10));
-	daemon = hello_to(argv[2]);
+		map_many(argv[3], argc > 4 ? strtol(argv[4], NULL, 10) : 1);
+	daemon = strcmp(argv[2], "-") == 0 ? -1 : hello_to(argv[2]);
 	if (pthread_create(&waiter, NULL, writer_main, NULL) ||
 	    pthread_create(&reader, NULL, reader_main, NULL))
 		fail("pthread_create");
@@ -192,7 +192,8 @@ int main(int argc, char **argv)
 	held = 1;
 	while (!writer_waits())
 		usleep(WRITE_MS * 1000);
-	if (send(daemon, &hello, sizeof(hello), 0) < 0 || write(STDOUT_FILENO, "held\n", 5) != 5)
+	if ((daemon >= 0 && send(daemon, &hello, sizeof(hello), 0) < 0) ||
+	    write(STDOUT_FILENO, "held\n", 5) != 5)
 		fail("hello");
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;

@@ -1,23 +1,49 @@
 """What processes can do to the daemon that watches them: nobody makes it wait, nobody makes it miss others."""
 import json
 import os
+import random
 import subprocess
 import tempfile
+import time
 
 import tracesmith
 from test_counts import by_row
 from tracesmith import wait_for
 
+KILLS = int(os.environ.get("TS_KILLS", 2))  # tests/soak/kills has more
 HOLD = os.path.join(tracesmith.BUILD, "tests", "e2e", "e2e_hold")
+
+
+def descriptors(pid):
+    """What each is, without numbers; a process that is starting may close some meanwhile."""
+    names = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            names.append(os.readlink(f"/proc/{pid}/fd/{fd}").split("[")[0])
+        except FileNotFoundError:
+            pass
+    return sorted(names)
+
+
+def ours(pid):
+    """Mappings of the library."""
+    with open(f"/proc/{pid}/maps") as file:
+        return [line for line in file if "tracesmith" in line]
+
+
+def memory(pid):
+    """What attaching maps for itself."""
+    with open(f"/proc/{pid}/maps") as file:
+        return [line for line in file if len(line.split()) == 5 and line.split()[1] == "r-xp"]
 
 
 class Held(tracesmith.Case):
     """A process holds the lock of its own memory, and says hello."""
 
-    def hold(self, *arguments):
+    def hold(self, *arguments, hello=True):
         directory = tempfile.mkdtemp(prefix="tracesmith-hold-")
         self.addCleanup(os.rmdir, directory)
-        process = subprocess.Popen([HOLD, directory, os.path.join(self.daemon.directory, "inject.sock"), *map(str, arguments)],
+        process = subprocess.Popen([HOLD, directory, os.path.join(self.daemon.directory, "inject.sock") if hello else "-", *map(str, arguments)],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         line = process.stdout.readline()
@@ -30,13 +56,21 @@ class Held(tracesmith.Case):
         process.communicate(timeout=20)
         self.assertEqual(process.returncode, 0)
 
+    def attach(self, pid):
+        attach = subprocess.Popen([os.path.join(tracesmith.BUILD, "tsctl"), "attach", str(pid)], stderr=subprocess.PIPE,
+                                  env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket))
+        self.addCleanup(self.end, attach)
+        return attach
+
     def ctl_soon(self, *arguments):
         result = self.daemon.ctl(*arguments)
         self.assertEqual(result.code, 0, f"{arguments}: {result.err}")
         return result
 
     def test_nobody_waits_for_it(self):
-        held = [self.hold(), self.hold(), self.hold()]
+        driver = [self.hold(tracesmith.library(), hello=False) for _ in range(3)]
+        held = [self.hold(), self.hold(), *driver]
+        hanging = [self.attach(process.pid) for process in driver]
         self.ctl_soon("status")
         other, expected = tracesmith.run("counts")
         self.ctl_soon("ps")
@@ -50,8 +84,60 @@ class Held(tracesmith.Case):
         row = self.daemon.sql(f"SELECT command FROM process WHERE pid = {other.pid}")
         self.assertIn("counts", row[0]["command"])
         wait_for("a word about it", lambda: "lets nobody look into its memory" in self.daemon.log())
+        # More than two attachments of one user at a time.
+        running = tracesmith.workload("loop", "--seconds", 60, "--pace-ms", 1, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.end, running)
+        wait_for("it to use CUDA", lambda: self.daemon.known(running.pid))
+        self.ctl_soon("attach", running.pid)
+        self.assertEqual({attach.poll() for attach in hanging}, {None})
+        self.ctl_soon("detach", running.pid)
         for process in held:
             self.release(process)
+        for attach in hanging:
+            self.assertEqual(attach.wait(20), 1)
+
+
+class Killed(tracesmith.Case):
+    """The daemon is killed in the middle of attaching."""
+
+    def start(self):
+        process = tracesmith.workload("loop", "--seconds", 60, "--pace-ms", 1, stderr=subprocess.DEVNULL,
+                                      environment={"TRACESMITH_SOCKET": self.daemon.socket})
+        self.addCleanup(self.end, process)
+        wait_for("it to use CUDA", lambda: self.daemon.known(process.pid))
+        return process
+
+    def kill_while_attaching(self, pid, moment):
+        command = [os.path.join(tracesmith.BUILD, "tsctl"), "attach", str(pid)]
+        attach = subprocess.Popen(command, env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket),
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        moment(attach)
+        self.daemon.kill()
+        attach.wait()
+
+    def is_as_found(self, pid, before):
+        """Or it has the library, with one connection at most: that is the next daemon's."""
+        left = descriptors(pid)
+        for name in before:
+            left.remove(name)
+        return not memory(pid) and left in ([], ["socket:"] if ours(pid) else [])
+
+    def test_nothing_is_left_behind(self):
+        def halfway(attach):
+            while attach.poll() is None and "/memfd:tracesmith (deleted)" not in descriptors(process.pid):
+                pass
+
+        def sometime(attach):
+            time.sleep(random.uniform(0, 0.06))  # any moment will do
+
+        for i in range(KILLS):
+            process = self.start()
+            before = descriptors(process.pid)
+            self.kill_while_attaching(process.pid, sometime if i else halfway)
+            wait_for("all to be undone", lambda: self.is_as_found(process.pid, before))
+            self.assertIsNone(process.poll(), "the program has ended")
+            self.end(process)
+            self.daemon.start()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@
 #define LONG_MS	    60000
 #define PER_USER    2
 
-enum { ANSWER, HANG, END, MANY, KINDS };
+enum { ANSWER, HANG, END, MANY, UNDO, KINDS };
 
 struct world {
 	uv_loop_t loop;
@@ -67,11 +67,19 @@ static int run_many(int socket, const void *request, size_t size, const int *fd,
 	return 100;
 }
 
+static int run_undo(int socket, const void *request, size_t size, const int *fd, uint32_t fds)
+{
+	while (helper_is_wanted(socket))
+		usleep(500);
+	return write(fd[0], "undone", 6) == 6 ? 0 : -EIO;
+}
+
 static const struct helper_kind kinds[KINDS] = {
 	[ANSWER] = { run_echo, PER_USER, false },
 	[HANG] = { run_hang, PER_USER, false },
 	[END] = { run_end, PER_USER, true },
 	[MANY] = { run_many, PER_USER, true },
+	[UNDO] = { .run = run_undo, .per_user = 1, .once = true, .undoes = true },
 };
 static const struct spawn_role roles[] = { { "ts-test", helper_run } };
 static int zygote;
@@ -184,6 +192,38 @@ static void an_answer_may_be_long(void **state)
 	WAIT_UNTIL(world, question.done);
 	assert_int_equal(question.result, 100);
 	assert_int_equal(question.messages, 100);
+}
+
+static int ask_undo(struct world *world, struct question *question, int fd, uint32_t deadline_ms)
+{
+	*question = (struct question){ .task = { .kind = UNDO,
+						 .deadline_ms = deadline_ms,
+						 .message = on_message,
+						 .done = on_done } };
+	return helpers_ask(world->helpers, &question->task, "", 0, &fd, 1);
+}
+
+/* And until it has, its user's next one waits. */
+static void one_that_undoes_is_told_and_not_killed(void **state)
+{
+	struct world *world = *state;
+	struct question late, next;
+	char text[6];
+	int ends[2];
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(ask_undo(world, &late, ends[1], 100), 0);
+	assert_int_equal(ask_undo(world, &next, ends[1], LONG_MS), 0);
+	WAIT_UNTIL(world, late.done);
+	assert_int_equal(late.result, -ETIMEDOUT);
+	assert_int_equal(read(ends[0], text, sizeof(text)), sizeof(text));
+	assert_memory_equal(text, "undone", sizeof(text));
+	WAIT_UNTIL(world, next.task.helper && !stuck(world));
+	helpers_cancel(world->helpers, &next.task);
+	assert_int_equal(read(ends[0], text, sizeof(text)), sizeof(text));
+	WAIT_UNTIL(world, !stuck(world));
+	close(ends[0]);
+	close(ends[1]);
 }
 
 static void one_helper_serves_many_tasks(void **state)
@@ -336,6 +376,7 @@ int main(void)
 		STORY(an_answer_comes_with_its_descriptors),
 		STORY(an_answer_may_be_long),
 		STORY(one_helper_serves_many_tasks),
+		STORY(one_that_undoes_is_told_and_not_killed),
 		STORY(a_helper_that_hangs_is_killed_and_replaced),
 		STORY(a_helper_that_ends_fails_its_task_only),
 		STORY(who_hangs_them_takes_places_of_his_own),
