@@ -136,12 +136,15 @@ struct probe_miss {
 	__u16 kind;
 	__u16 frame_count; /* known so far; the last one is pc */
 	__u32 size;	   /* of the stack */
+	__u32 missing;	   /* a bit for each of its pages that could not be read */
+	__u32 reserved;
 	__u32 tgid, tid;
 	__u64 time_ns;
 	__u64 id;
 	__u64 seed;  /* of the process's stack ids */
 	__u64 rules; /* and of its rules */
 	__u64 pc, sp, bp;
+	__u64 at;	/* where the stack begins; of a page, if one is missing */
 	__u32 returned; /* pc is a return address */
 	__u16 depth;	/* maximum number of frames */
 	__u16 python_count;
@@ -150,6 +153,7 @@ struct probe_miss {
 	__u8 stack[];
 };
 #define PROBE_MISS_STACK_MAX 32768
+#define PROBE_MISS_PAGE	     4096
 /* Of a process at once, and after that in each second; of all in a second. PyTorch has 440 rules,
  * but asks for up to 1,200 stacks until it has them, if all CPUs are busy: the daemon then waits
  * 20 ms for one. */

@@ -237,27 +237,15 @@ __noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 	return missed;
 }
 
-/* Sends up to `size` bytes of the stack; a constant, as the ring wants it. */
-static __always_inline int unwind_send(struct thread *thread, __u64 id, __u64 wanted,
-				       const __u32 size)
+/* Once its stack is copied. */
+static __always_inline void unwind_submit(const struct thread *thread, struct probe_miss *miss,
+					  __u64 id)
 {
 	const struct unwinding *unwinding = &thread->unwinding;
 	__u64 ids = bpf_get_current_pid_tgid();
-	struct probe_miss *miss;
 
-	miss = bpf_ringbuf_reserve(&events, sizeof(*miss) + size, 0);
-	if (!miss)
-		return -1;
-	if (wanted > size)
-		wanted = size;
-	asm volatile("" : "+r"(wanted));
-	if (wanted > size || bpf_probe_read_user(miss->stack, wanted, (void *)unwinding->sp)) {
-		bpf_ringbuf_discard(miss, BPF_RB_NO_WAKEUP);
-		return -1;
-	}
 	miss->kind = PROBE_MISS;
 	miss->frame_count = thread->frame_count;
-	miss->size = wanted;
 	miss->tgid = ids >> 32;
 	miss->tid = (__u32)ids;
 	miss->time_ns = bpf_ktime_get_ns();
@@ -274,6 +262,62 @@ static __always_inline int unwind_send(struct thread *thread, __u64 id, __u64 wa
 	bpf_probe_read_kernel(miss->python, sizeof(miss->python), thread->python_frame);
 	/* The sooner it is answered, the fewer calls miss the same rule. */
 	bpf_ringbuf_submit(miss, BPF_RB_FORCE_WAKEUP);
+}
+
+/* Sends up to `size` bytes of the stack; a constant, as the ring wants it. */
+static __always_inline int unwind_send(struct thread *thread, __u64 id, __u64 wanted,
+				       const __u32 size)
+{
+	__u64 sp = thread->unwinding.sp;
+	struct probe_miss *miss;
+
+	miss = bpf_ringbuf_reserve(&events, sizeof(*miss) + size, 0);
+	if (!miss)
+		return -1;
+	if (wanted > size)
+		wanted = size;
+	asm volatile("" : "+r"(wanted));
+	if (wanted > size || bpf_probe_read_user(miss->stack, wanted, (void *)sp)) {
+		bpf_ringbuf_discard(miss, BPF_RB_NO_WAKEUP);
+		return -1;
+	}
+	miss->size = wanted;
+	miss->missing = 0;
+	miss->at = sp;
+	unwind_submit(thread, miss, id);
+	return 0;
+}
+
+/* Sends what there is: a page of a large array that was never touched is missing, as is one that
+ * has been swapped out. */
+__noinline int unwind_send_pages(struct thread *thread, __u64 id)
+{
+	__u64 at, left, size;
+	struct probe_miss *miss;
+
+	if (!thread)
+		return -1;
+	at = thread->unwinding.sp & ~(PROBE_MISS_PAGE - 1ull);
+	left = window_readable(thread->unwinding.sp, thread->unwinding.top) +
+	       (thread->unwinding.sp - at);
+	miss = bpf_ringbuf_reserve(&events, sizeof(*miss) + PROBE_MISS_STACK_MAX, 0);
+	if (!miss)
+		return -1;
+	if (left > PROBE_MISS_STACK_MAX)
+		left = PROBE_MISS_STACK_MAX;
+	miss->size = left;
+	miss->missing = 0;
+	miss->at = at;
+	for (__u32 i = 0; i < PROBE_MISS_STACK_MAX / PROBE_MISS_PAGE; i++) {
+		size = left < PROBE_MISS_PAGE ? left : PROBE_MISS_PAGE;
+		left -= size;
+		asm volatile("" : "+r"(size));
+		if (size > PROBE_MISS_PAGE ||
+		    bpf_probe_read_user(miss->stack + i * PROBE_MISS_PAGE, size,
+					(void *)(at + i * PROBE_MISS_PAGE)))
+			miss->missing |= 1u << i;
+	}
+	unwind_submit(thread, miss, id);
 	return 0;
 }
 
@@ -332,7 +376,7 @@ static __always_inline __u64 unwind_miss(struct thread *thread)
 	    !unwind_may_ask(bpf_ktime_get_ns()))
 		return 0;
 	id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32() | 1;
-	if (unwind_send_stack(thread, id))
+	if (unwind_send_stack(thread, id) && unwind_send_pages(thread, id))
 		return 0;
 	return id;
 }

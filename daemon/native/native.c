@@ -188,7 +188,7 @@ static bool find_word(void *data, uint64_t at, uint64_t *ret)
 {
 	const struct walking *walking = data;
 	const struct walk_copy copy = { walking->from->at.sp, walking->from->stack,
-					walking->from->size };
+					walking->from->size, 0 };
 
 	return walk_copy_word(&copy, at, ret);
 }

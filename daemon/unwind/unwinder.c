@@ -214,7 +214,8 @@ static int filed_rule(void *data, uint64_t pc, bool returned, struct rule *ret)
 static bool filed_word(void *data, uint64_t at, uint64_t *ret)
 {
 	const struct filed *filed = data;
-	const struct walk_copy copy = { filed->miss->sp, filed->miss->stack, filed->miss->size };
+	const struct walk_copy copy = { filed->miss->at, filed->miss->stack, filed->miss->size,
+					filed->miss->missing };
 
 	return walk_copy_word(&copy, at, ret);
 }

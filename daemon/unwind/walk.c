@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "bpf/probe.h"
+
 #define WORD 8
 
 /* What is being walked. */
@@ -172,6 +174,10 @@ bool walk_copy_word(const struct walk_copy *copy, uint64_t at, uint64_t *ret)
 {
 	if (at < copy->at || copy->size < WORD || at - copy->at > copy->size - WORD)
 		return false;
-	memcpy(ret, copy->bytes + (at - copy->at), WORD);
+	at -= copy->at;
+	if (copy->missing &&
+	    (at / PROBE_MISS_PAGE >= 32 || at % WORD || copy->missing >> at / PROBE_MISS_PAGE & 1))
+		return false;
+	memcpy(ret, copy->bytes + at, WORD);
 	return true;
 }

@@ -45,6 +45,7 @@ struct walk_copy {
 	uint64_t at;
 	const uint8_t *bytes;
 	size_t size;
+	uint32_t missing; /* a bit for each PROBE_MISS_PAGE bytes that are not there */
 };
 bool walk_copy_word(const struct walk_copy *copy, uint64_t at, uint64_t *ret);
 

@@ -210,6 +210,12 @@ class Held(Case):
             process.stdin.flush()
             return process.stdout.readline()
 
+        order("hole 20")
+        before, _, unread = self.figures()
+        order("hole 20")
+        held, _, unread_after = self.figures()
+        self.assertAlmostEqual(held - before, 20000, delta=1000)
+        self.assertEqual(unread_after, unread, "reads fail in steady state")
         for text in ("random 1 20000", "same 40", "outer 40"):  # learns the rules
             order(text)
         before, _, unread = self.figures()

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "bpf/probe.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/unwind/frames.h"
@@ -124,8 +125,8 @@ static bool word(void *data, uint64_t at, uint64_t *ret)
 {
 	const struct process *process = data;
 	const struct unwind_dump *dump = &process->dump;
-	const struct walk_copy copy = { dump->sp, dump->stack, dump->size };
-	const struct walk_copy other = { dump->other, dump->other_stack, dump->other_size };
+	const struct walk_copy copy = { dump->sp, dump->stack, dump->size, 0 };
+	const struct walk_copy other = { dump->other, dump->other_stack, dump->other_size, 0 };
 
 	return walk_copy_word(&copy, at, ret) || walk_copy_word(&other, at, ret);
 }
@@ -308,6 +309,24 @@ static int teardown(void **state)
 	return 0;
 }
 
+static void a_page_that_is_missing_has_no_words(void **state)
+{
+	static const uint8_t bytes[3 * PROBE_MISS_PAGE] = { [PROBE_MISS_PAGE - 1] = 1,
+							    [2 * PROBE_MISS_PAGE] = 2 };
+	const struct walk_copy copy = { 0x10000, bytes, sizeof(bytes), 1 << 1 };
+	uint64_t word;
+
+	assert_true(walk_copy_word(&copy, 0x10ff8, &word));
+	assert_int_equal(word, 1ull << 56);
+	assert_false(walk_copy_word(&copy, 0x10ffc, &word));
+	assert_false(walk_copy_word(&copy, 0x11000, &word));
+	assert_false(walk_copy_word(&copy, 0x11ff8, &word));
+	assert_true(walk_copy_word(&copy, 0x12000, &word));
+	assert_int_equal(word, 2);
+	assert_false(walk_copy_word(&copy, 0x13000, &word));
+	assert_false(walk_copy_word(&copy, 0xfff8, &word));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -318,6 +337,7 @@ int main(void)
 		cmocka_unit_test(without_a_rule_or_a_frame_pointer_a_stack_ends),
 		cmocka_unit_test(a_stack_of_anything_does_no_harm),
 		cmocka_unit_test(stacks_of_python_are_whole), /* its mappings replace the others' */
+		cmocka_unit_test(a_page_that_is_missing_has_no_words),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
