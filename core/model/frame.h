@@ -34,13 +34,16 @@ struct frame {
 
 /* Code that is not the user's own, unless a recording or the settings say otherwise: parts of the
  * paths of mapped and of Python files, as core/base/glob.h has them. The last one found in a path
- * counts; one with an exclamation mark makes it the user's. */
+ * counts; one with an exclamation mark makes it the user's. What torch.compile() writes for a
+ * function of the user's stays his, since it has the lines of the kernels, but the code that
+ * launches a kernel does not. */
 #define FRAME_LIBRARY_CODE                                                                         \
 	"/python3. !/site-packages/ !/dist-packages/ /bin/python libpython <frozen "               \
 	"-packages/torch/ -packages/triton/ libtorch libc10 libtriton libcuda.so libcudart "       \
 	"libcublas libcudnn libcufft libcurand libcusolver libcusparse libnccl libnvrtc "          \
 	"libnvJitLink libcupti libtracesmith libc.so libm.so libpthread libstdc++ libgcc_s "       \
-	"libgomp libffi /ld-linux [vdso]"
+	"libgomp libffi /ld-linux [vdso] <string> <eval_with_key> __triton_launcher "              \
+	"/.triton/cache/ /torchinductor_*/triton/"
 /* The row of `setting` that has others. */
 #define FRAME_SETTING "library_code"
 

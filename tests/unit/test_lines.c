@@ -129,19 +129,29 @@ static void add_job(struct office *office)
 	assert_int_equal(lines_add(office->lines, new_job(office, call_offset())), 0);
 }
 
-/* Runs the loop until the file has no reference but ours: its jobs are over. */
-static void run(struct office *office)
+static bool is_over(const struct office *office, uint32_t lined)
+{
+	return lined ? office->lined >= lined : office->file.references == 1;
+}
+
+/* Until that many jobs have got lines; 0: until all are over, and nobody else has the file. */
+static void run_until(struct office *office, uint32_t lined)
 {
 	uv_timer_t timer;
 
 	timer.data = office;
 	uv_timer_init(&office->loop, &timer);
 	uv_timer_start(&timer, on_late, 60000, 0);
-	while (office->file.references > 1 && !office->late)
+	while (!is_over(office, lined) && !office->late)
 		uv_run(&office->loop, UV_RUN_ONCE);
 	assert_false(office->late);
 	uv_close((uv_handle_t *)&timer, NULL);
 	uv_run(&office->loop, UV_RUN_NOWAIT);
+}
+
+static void run(struct office *office)
+{
+	run_until(office, 0);
 }
 
 enum { KIND_LINES, KIND_STRANGE };
@@ -419,8 +429,7 @@ static void who_keeps_helpers_busy_waits_for_himself(void **state)
 		add_strange(&office, "hangs", 1, i);
 	add_strange(&office, "fine", 2, 1);
 	add_strange(&office, "fine", 2, 2);
-	while (office.lined < 2)
-		uv_run(&office.loop, UV_RUN_ONCE);
+	run_until(&office, 2);
 	assert_true(is_known(&office, "fine", 1));
 	assert_false(is_known(&office, "hangs", 1));
 	assert_true(lines_busy(office.lines));
@@ -454,8 +463,7 @@ static void one_user_leaves_room_for_others(void **state)
 		taken += lines_add(office.lines, new_job(&office, i)) == 0;
 	assert_int_equal(taken, LIMIT_LINES_JOBS / 2);
 	add_strange(&office, "fine", 2, 1);
-	while (office.lined < 1)
-		uv_run(&office.loop, UV_RUN_ONCE);
+	run_until(&office, 1);
 	close_office(&office);
 }
 

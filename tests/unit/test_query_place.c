@@ -216,6 +216,41 @@ static void sql_can_ask_as_well(void **state)
 	answer_text_done(&answer);
 }
 
+/* As torch.compile(), a kernel of Triton, and `python -c` leave them. */
+static void code_that_was_made_is_passed_over_for_the_users(void **state)
+{
+	const struct frame compiled[] = {
+		DRIVER,
+		FRAME(1, 1, "/root/.triton/cache/X2/__triton_launcher.cpython-312.so", "launch"),
+		PYTHON("launcher", "<string>", 5),
+		PYTHON("run", TORCH "_inductor/runtime/triton_heuristics.py", 1286),
+		PYTHON("call", "/tmp/torchinductor_ann/4f/c4fbn.py", 93),
+		PYTHON("forward", "<eval_with_key>.1", 7),
+		PYTHON("step", "/home/ann/train.py", 40)
+	};
+	const struct frame triton[] = {
+		DRIVER, FRAME(1, 1, "/tmp/torchinductor_ann/triton/0/X2/launcher.so", "launch"),
+		PYTHON("run", "/opt/lib/python3.12/site-packages/triton/runtime/jit.py", 757),
+		PYTHON("add", "/home/ann/add.py", 20)
+	};
+	const struct frame text[] = { DRIVER, PYTHON("f", "<string>", 2),
+				      PYTHON("<module>", "<string>", 3) };
+	struct fixture *fixture = *state;
+	struct store *store = fixture->store;
+	struct answer_text answer = { 0 };
+
+	ADD(100, 1, compiled);
+	ADD(101, 1, triton);
+	ADD(102, 1, text);
+	fixture_commit(fixture, fixture_now_ns);
+	run_sql_text(*state, "SELECT stack_where(id) AS w FROM stack WHERE id >= 100 ORDER BY id",
+		     0, 0, &answer);
+	assert_non_null(strstr(answer.text, "{\"w\":\"call (c4fbn.py:93)\"},\n"
+					    "{\"w\":\"add (add.py:20)\"},\n"
+					    "{\"w\":\"f (<string>:2)\"}"));
+	answer_text_done(&answer);
+}
+
 static void ops_are_read_from_names(void **state)
 {
 	static const struct {
@@ -259,6 +294,7 @@ int main(void)
 		cmocka_unit_test(kernels_by_place_are_estimated_as_those_by_stack),
 		cmocka_unit_test(one_row_for_all_tells_the_most_frequent_place),
 		cmocka_unit_test(sql_can_ask_as_well),
+		cmocka_unit_test(code_that_was_made_is_passed_over_for_the_users),
 		cmocka_unit_test(ops_are_read_from_names),
 		cmocka_unit_test(the_setting_says_what_is_the_users),
 	};

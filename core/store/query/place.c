@@ -142,10 +142,17 @@ static struct frame frame_of(sqlite3_stmt *row)
 	};
 }
 
+/* Compiled from a text: often by a library, but also the whole of `python -c`. */
+static bool is_from_text(const struct frame *frame)
+{
+	return frame->kind == FRAME_PYTHON && frame->file && strcmp(frame->file, "<string>") == 0;
+}
+
+/* The user's frame, or without one the first that may be his. */
 static void find(struct place *place, int64_t stack, enum query_by by, char text[TEXT_MAX])
 {
 	struct op_name op = { .name = "" };
-	bool found = false;
+	bool found = false, maybe = false;
 
 	name_place(NULL, by, text);
 	sql_bind(place->frames, stack);
@@ -154,8 +161,10 @@ static void find(struct place *place, int64_t stack, enum query_by by, char text
 
 		if (by == QUERY_BY_IS_OP)
 			found = frame.function && op_name_add(&op, frame.function);
-		else if ((found = is_users(place, &frame)))
+		else if ((found = is_users(place, &frame)) || (!maybe && is_from_text(&frame))) {
 			name_place(&frame, by, text);
+			maybe = true;
+		}
 	}
 	sqlite3_reset(place->frames);
 	if (by == QUERY_BY_IS_OP)
