@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -277,6 +278,7 @@ static pid_t start_in_root(const char *root)
 	assert_int_equal(pipe(ready), 0);
 	pid = fork();
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (geteuid() != 0)
 			unshare(CLONE_NEWUSER);
 		if (chroot(root) == 0 && write(ready[1], "", 1) == 1)
