@@ -57,6 +57,17 @@ static void ask_saw(struct maps_ask *ask, const struct maps_looked *looked)
 		ask->seen[ask->seen_count++] = file;
 }
 
+static void ask_tell_silent(const struct maps_ask *ask, const char *path)
+{
+	static struct log_limit limit;
+
+	if (log_allowed(&limit, LATE_LOGGED))
+		log_warning(
+			"File '%s' of process %u is on a file system that a user serves (FUSE): "
+			"it is not opened, so its functions have no names and no probes",
+			path, ask->image->process->pid);
+}
+
 static void on_message(struct helper_task *task, const void *data, size_t size, int *fd,
 		       uint32_t fds)
 {
@@ -69,6 +80,8 @@ static void on_message(struct helper_task *task, const void *data, size_t size, 
 		struct maps_file *file = NULL;
 
 		maps->limited += looked->limited;
+		if (looked->silent)
+			ask_tell_silent(ask, looked->path);
 		if (looked->file)
 			file = maps_files_take(maps->files, looked,
 					       looked->fd >= 0 && (uint32_t)looked->fd < fds

@@ -47,6 +47,7 @@ struct maps_looked {
 	/* of an answer */
 	bool file;	  /* otherwise it is memory, or could not be opened */
 	bool deleted;	  /* the file has no name any more */
+	bool silent;	  /* it was not opened: who serves it may not answer */
 	int32_t fd;	  /* index among the message's descriptors, -1: sent before */
 	uint32_t limited; /* mappings that were left out before this one */
 	struct maps_identity identity;

@@ -2,7 +2,9 @@
  * server, ours, does not answer, and holds the lock of its memory meanwhile; another one waits to
  * write. Whoever asks for the lock now waits as well, until standard input ends.
  *
- * Usage: hold DIRECTORY INJECT-SOCKET|- [FILE [COUNT]]. First it maps FILE, COUNT times.
+ * With --silent it holds nothing: the file is mapped executable, and closing it is not answered.
+ *
+ * Usage: hold [--silent] DIRECTORY INJECT-SOCKET|- [FILE [COUNT]]. First it maps FILE, COUNT times.
  * Prints "held" when it holds the lock and, with a socket, has said hello. */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +34,7 @@
 
 static char *page; /* of the file */
 static _Atomic int writer, held;
+static int silent;
 
 static void fail(const char *what)
 {
@@ -77,6 +80,8 @@ static void serve_one(int fd, const struct fuse_in_header *in, int read_seen)
 		answer(fd, in->unique, 0, &open, sizeof(open));
 	else if (in->opcode == FUSE_READ)
 		(void)!write(read_seen, "", 1); /* and no answer */
+	else if (in->opcode == FUSE_FLUSH && silent)
+		; /* who closes it waits */
 	else if (in->opcode != FUSE_FORGET && in->opcode != FUSE_INTERRUPT)
 		answer(fd, in->unique, -ENOSYS, NULL, 0);
 }
@@ -156,6 +161,20 @@ static int hello_to(const char *path)
 	return fd;
 }
 
+static void hold_lock(int seen, pthread_t *reader, pthread_t *waiter)
+{
+	char byte;
+
+	if (pthread_create(waiter, NULL, writer_main, NULL) ||
+	    pthread_create(reader, NULL, reader_main, NULL))
+		fail("pthread_create");
+	if (read(seen, &byte, 1) != 1)
+		fail("read");
+	held = 1;
+	while (!writer_waits())
+		usleep(WRITE_MS * 1000);
+}
+
 int main(int argc, char **argv)
 {
 	struct ts_hello hello = { TS_MESSAGE_HELLO, TS_HELLO_PROTOCOL, TS_HELLO_RUN, 0, { 0 }, "" };
@@ -164,6 +183,9 @@ int main(int argc, char **argv)
 	char text[256], byte;
 	pid_t server;
 
+	silent = argc > 1 && strcmp(argv[1], "--silent") == 0;
+	argv += silent;
+	argc -= silent;
 	if (argc < 3)
 		return 2;
 	snprintf(text, sizeof(text), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fuse);
@@ -177,27 +199,25 @@ int main(int argc, char **argv)
 	close(fuse);
 	snprintf(text, sizeof(text), "%s/" NAME, argv[1]);
 	fd = open(text, O_RDONLY | O_CLOEXEC);
-	page = fd < 0 ? MAP_FAILED : mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
+	page = fd < 0 ? MAP_FAILED
+		      : mmap(NULL, PAGE, silent ? PROT_READ | PROT_EXEC : PROT_READ, MAP_PRIVATE,
+			     fd, 0);
 	if (page == MAP_FAILED)
 		fail("mmap");
 	umount2(argv[1], MNT_DETACH);
 	if (argc > 3)
 		map_many(argv[3], argc > 4 ? strtol(argv[4], NULL, 10) : 1);
 	daemon = strcmp(argv[2], "-") == 0 ? -1 : hello_to(argv[2]);
-	if (pthread_create(&waiter, NULL, writer_main, NULL) ||
-	    pthread_create(&reader, NULL, reader_main, NULL))
-		fail("pthread_create");
-	if (read(seen[0], &byte, 1) != 1)
-		fail("read");
-	held = 1;
-	while (!writer_waits())
-		usleep(WRITE_MS * 1000);
+	if (!silent)
+		hold_lock(seen[0], &reader, &waiter);
 	if ((daemon >= 0 && send(daemon, &hello, sizeof(hello), 0) < 0) ||
 	    write(STDOUT_FILENO, "held\n", 5) != 5)
 		fail("hello");
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;
 	kill(server, SIGKILL); /* with it ends the wait */
+	if (silent)
+		return 0;
 	pthread_join(reader, NULL);
 	pthread_join(waiter, NULL);
 	return 0;

@@ -40,10 +40,10 @@ def memory(pid):
 class Held(tracesmith.Case):
     """A process holds the lock of its own memory, and says hello."""
 
-    def hold(self, *arguments, hello=True):
+    def hold(self, *arguments, hello=True, options=()):
         directory = tempfile.mkdtemp(prefix="tracesmith-hold-")
         self.addCleanup(os.rmdir, directory)
-        process = subprocess.Popen([HOLD, directory, os.path.join(self.daemon.directory, "inject.sock") if hello else "-", *map(str, arguments)],
+        process = subprocess.Popen([HOLD, *options, directory, os.path.join(self.daemon.directory, "inject.sock") if hello else "-", *map(str, arguments)],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         line = process.stdout.readline()
@@ -91,6 +91,9 @@ class Held(tracesmith.Case):
         self.ctl_soon("attach", running.pid)
         self.assertEqual({attach.poll() for attach in hanging}, {None})
         self.ctl_soon("detach", running.pid)
+        # Its page is code, and who closes its file waits.
+        held.append(self.hold(options=["--silent"]))
+        wait_for("a word about the file", lambda: "is on a file system that a user serves" in self.daemon.log())
         for process in held:
             self.release(process)
         for attach in hanging:
