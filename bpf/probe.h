@@ -198,7 +198,8 @@ struct probe_python {
 	__u8 mark, mark_shift; /* a byte that says how the interpreter got here */
 	__u8 marks;	       /* enum probe_python_marks */
 	__u8 index;	       /* 1: the position is an int */
-	__u8 reserved[2];
+	__u8 tags;	       /* bits of where the code is that are none of the address */
+	__u8 reserved;
 };
 #define PROBE_PYTHON_DIRECT ~0u
 

@@ -102,7 +102,7 @@ __noinline int python_step(struct thread *thread)
 			return 0;
 		index = (at - walk->window_at) / sizeof(__u64);
 	}
-	code = walk->window[(index + python->code) & (PYTHON_WORDS - 1)];
+	code = walk->window[(index + python->code) & (PYTHON_WORDS - 1)] & ~(__u64)python->tags;
 	mark = walk->window[(index + python->mark) & (PYTHON_WORDS - 1)] >>
 		       (python->mark_shift & 63) &
 	       255;

@@ -175,6 +175,7 @@ static void store_stack(struct daemon *daemon, const struct symbol_job *job)
 	struct merged merged[TS_STACK_FRAMES_MAX + TS_STACK_PYTHON_MAX];
 	struct merge_stack parts = { .loop = loop,
 				     .mark = mark,
+				     .at_once = true,
 				     .native_whole = job->end == TS_END_COMPLETE,
 				     .python_whole = job->python_whole };
 	struct stack stack;

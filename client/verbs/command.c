@@ -65,7 +65,7 @@ const struct command command_table[] = {
 	  OPTION_THREADS | OPTION_NATIVE | OPTION_LOCALS | OPTION_WATCH | OPTION_JSON, 1, 1,
 	  "For each thread: its state, the system call that it is in, and its Python frames,\n"
 	  "innermost first. The process needs no CUDA, is not stopped, and runs any CPython from\n"
-	  "3.9 to 3.13. Root may look at any process, other users at their own.\n"
+	  "3.9 to 3.14. Root may look at any process, other users at their own.\n"
 	  "Example: tsctl stack 4711\n"
 	  "Example: tsctl stack 4711 --threads --locals\n"
 	  "Example: tsctl stack 4711 --native\n",

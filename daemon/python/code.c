@@ -11,10 +11,12 @@
 
 #define UNIT	2 /* bytes of an instruction */
 #define TYPE_AT 8
-/* Immortal objects have 32 bits of ones. */
-#define REFERENCES_MAX (1ull << 33)
-#define FIELD_SIZE     8
-#define CHECKED	       1 /* in keys of the map, which is also by address alone */
+/* Immortal objects have 32 bits of ones; above 48 are flags since 3.14, and nothing in an address.
+ */
+#define REFERENCES_MAX	(1ull << 33)
+#define REFERENCES_MASK ((1ull << 48) - 1)
+#define FIELD_SIZE	8
+#define CHECKED		1 /* in keys of the map, which is also by address alone */
 
 static uint32_t max(uint32_t a, uint32_t b)
 {
@@ -52,6 +54,7 @@ static int32_t int_at(const uint8_t *object, uint32_t offset)
  * free object has there the address of the next one. */
 static bool is_alive(uint64_t references)
 {
+	references &= REFERENCES_MASK;
 	return references > 0 && references < REFERENCES_MAX;
 }
 

@@ -15,9 +15,11 @@
 #define VERSION_3_11	0x030bu
 #define VERSION_3_12	0x030cu
 #define VERSION_3_13	0x030du
+#define VERSION_3_14	0x030eu
 #define FIELD_SIZE	8
 #define TRACEABLE_BELOW 16 /* _co_firsttraceable, then co_extra, then the bytecode */
 #define COMPACT_MORE	16 /* of a str that is not ASCII, since 3.12 */
+#define TAGS_3_14	3
 
 /* What was in all versions where it is. */
 #define COMMON                                                                                     \
@@ -144,6 +146,29 @@ struct debug_offsets {
 
 _Static_assert(sizeof(struct debug_offsets) <= LAYOUT_DEBUG_SIZE, "it is read whole");
 
+/* 3.14 has more between. */
+static void debug_from_3_14(const uint8_t runtime[LAYOUT_DEBUG_SIZE], struct debug_offsets *ret)
+{
+	static const struct {
+		uint8_t from, count; /* words that both have */
+	} runs[] = {
+		{ 0, 10 },  /* up to threads_head; threads_main is new */
+		{ 11, 9 },  /* to gil_holder; two generations are */
+		{ 22, 9 },  /* the thread's */
+		{ 31, 6 },  /* the frame's; the stack pointer and an index are */
+		{ 39, 10 }, /* the code object's; a table of threads is */
+		{ 50, 12 }, /* object, type, tuple and list; set is */
+		{ 66, 15 }, /* dict to unicode */
+	};
+	size_t word = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(runs); i++) {
+		memcpy((uint64_t *)ret + word, runtime + runs[i].from * sizeof(uint64_t),
+		       runs[i].count * sizeof(uint64_t));
+		word += runs[i].count;
+	}
+}
+
 static bool take(uint32_t *ret, uint64_t offset, uint64_t size)
 {
 	*ret = (uint32_t)offset;
@@ -206,6 +231,7 @@ static int from_debug(const struct debug_offsets *debug, struct layout *ret)
 int layout_find(uint32_t version, const uint8_t runtime[LAYOUT_DEBUG_SIZE], struct layout *ret)
 {
 	struct debug_offsets debug;
+	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		if (rows[i].version != MINOR(version))
@@ -213,11 +239,19 @@ int layout_find(uint32_t version, const uint8_t runtime[LAYOUT_DEBUG_SIZE], stru
 		*ret = rows[i].layout;
 		return 0;
 	}
-	if (MINOR(version) != VERSION_3_13)
+	if (MINOR(version) == VERSION_3_13)
+		memcpy(&debug, runtime, sizeof(debug));
+	else if (MINOR(version) == VERSION_3_14)
+		debug_from_3_14(runtime, &debug);
+	else
 		return -EOPNOTSUPP;
-	memcpy(&debug, runtime, sizeof(debug));
 	if (memcmp(debug.cookie, "xdebugpy", sizeof(debug.cookie)) != 0 ||
-	    MINOR(debug.version) != VERSION_3_13)
+	    MINOR(debug.version) != MINOR(version))
 		return -EBADMSG;
-	return debug.free_threaded ? -ENOTUNIQ : from_debug(&debug, ret);
+	if (debug.free_threaded)
+		return -ENOTUNIQ;
+	r = from_debug(&debug, ret);
+	if (r == 0 && MINOR(version) == VERSION_3_14)
+		ret->tags = TAGS_3_14;
+	return r;
 }

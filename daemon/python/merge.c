@@ -72,20 +72,30 @@ static bool put_group(struct output *output)
 	return output->count > before;
 }
 
+static void put_groups(struct output *output, size_t *count)
+{
+	for (; *count; --*count)
+		put_group(output);
+}
+
 size_t merge(const struct merge_stack *stack, struct merged *ret, bool *ret_uneven)
 {
 	struct output output = { .stack = stack, .at = ret };
-	size_t loops = count_loops(stack), groups = count_groups(stack), empty = 0;
+	size_t loops = count_loops(stack), groups = count_groups(stack), empty = 0, surplus = 0;
 	bool whole = stack->native_whole && stack->python_whole;
 
 	*ret_uneven = loops != groups && whole;
-	for (; groups > loops && whole; groups--)
-		put_group(&output);
-	if (whole)
+	if (whole && groups > loops)
+		surplus = groups - loops;
+	else if (whole)
 		empty = loops - groups;
+	if (!stack->at_once)
+		put_groups(&output, &surplus);
 	for (size_t i = 0; i < stack->native_count; i++) {
 		bool taken = false;
 
+		if (stack->loop[i])
+			put_groups(&output, &surplus);
 		if (stack->loop[i] && empty)
 			empty--;
 		else if (stack->loop[i])

@@ -26,6 +26,10 @@ struct merge_stack {
 	const uint8_t *mark; /* by frame of Python: of enum merge_mark */
 	size_t python_count;
 	bool native_whole, python_whole;
+	/* Both were taken at the same moment: if there are not as many loops as were entered, some
+	 * were not known by their name. Their frames are put to the first that was, or at the end.
+	 */
+	bool at_once;
 };
 
 struct merged {

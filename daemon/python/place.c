@@ -94,6 +94,7 @@ int place_find(const struct find *find, struct peek *peek, struct probe_python *
 		.frame = layout->thread.frame,
 		.indirect = layout->indirect,
 		.check = (uint16_t)code_check_at(layout),
+		.tags = (uint8_t)layout->tags,
 	};
 	int r;
 

@@ -123,7 +123,7 @@ static int read_frame(struct python *python, uint64_t address, struct raw_frame 
 		return r;
 	*ret = (struct raw_frame){
 		.address = address,
-		.code = word_at(object, layout->frame.code),
+		.code = word_at(object, layout->frame.code) & ~layout->tags,
 		.position = word_at(object, layout->frame.position),
 		.mark = merge_mark(layout, object[layout->frame.entry],
 				   object[layout->frame.owner]),
@@ -388,11 +388,12 @@ static int read_local(struct python *python, const struct text_source *source,
 		      int (*each)(void *data, const char *name, const char *value), void *data)
 {
 	const struct layout *layout = source->layout;
-	uint64_t name_at, object, offset = i * sizeof(uint64_t);
+	uint64_t name_at, object = 0, offset = i * sizeof(uint64_t);
 	char name[TEXT_SIZE], value[VALUE_SIZE];
 	int r;
 
 	r = peek_word(source->peek, frame->address + layout->frame.locals + offset, &object);
+	object &= ~layout->tags;
 	if (r < 0 || !object)
 		return r;
 	r = peek_word(source->peek, frame->code->identity.names + layout->tuple_items + offset,

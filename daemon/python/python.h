@@ -1,5 +1,5 @@
 /* python.h: what the threads of another process run in Python, read out of its memory while it goes
- * on. For CPython 3.9 to 3.13.
+ * on. For CPython 3.9 to 3.14.
  *
  * Nothing in that memory is believed: a frame counts only if its code is a code object, chains and
  * texts end at limits.h, and reads at LIMIT_PYTHON_READS. Reading can take as long as the process

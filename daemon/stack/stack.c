@@ -74,7 +74,7 @@ static const char *no_python(int error, uint32_t version)
 {
 	switch (error) {
 	case -EOPNOTSUPP:
-		return version ? "This version of Python is not supported: 3.9 to 3.13 are"
+		return version ? "This version of Python is not supported: 3.9 to 3.14 are"
 			       : "This Python is older than 3.9, the first that is supported";
 	case -ENOTUNIQ:
 		return "This Python is built without the GIL (free-threaded), which is not "

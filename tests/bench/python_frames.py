@@ -41,7 +41,7 @@ COMMON = "unwind = eh-frame\nstack_depth = 127\ntrap_limit = none\n"
 
 def pythons():
     yield "/usr/bin/python3"
-    for version in ("3.9", "3.10", "3.11", "3.12", "3.13"):
+    for version in ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14"):
         yield from glob.glob(f"/root/.pyenv/versions/{version}.[0-9]*/bin/python{version}")[:1]
 
 

@@ -9,7 +9,7 @@ from tracesmith import BUILD, library, wait_for
 
 FAKE = os.path.join(BUILD, "tests/e2e/python_fake")
 CALLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_calls.py")
-VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13"]
+VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
 LOOP = "_PyEval_EvalFrameDefault"
 
 

@@ -113,7 +113,7 @@ static inline size_t parked_tids(const struct parked *parked, uint32_t tid[TIDS_
 /* Debian's own, and what pyenv has. Calls for each that is there and says which are not. */
 static inline void each_python(void (*call)(const char *python, const char *version))
 {
-	static const char *const versions[] = { "3.9", "3.10", "3.11", "3.12", "3.13" };
+	static const char *const versions[] = { "3.9", "3.10", "3.11", "3.12", "3.13", "3.14" };
 	char pattern[64];
 	glob_t found;
 

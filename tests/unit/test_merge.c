@@ -28,10 +28,9 @@ static size_t set(const char *native, const char *python, struct merge_stack *st
 	return stack->native_count + stack->python_count;
 }
 
-static void check_cut(const char *native, const char *python, const char *expected,
-		      bool native_whole, bool python_whole, bool uneven)
+static void check_all(const char *native, const char *python, const char *expected,
+		      struct merge_stack stack, bool uneven)
 {
-	struct merge_stack stack = { .native_whole = native_whole, .python_whole = python_whole };
 	struct merged merged[FRAMES_MAX];
 	char text[FRAMES_MAX + 1] = "";
 	bool loop[FRAMES_MAX], found_uneven;
@@ -51,6 +50,15 @@ static void check_cut(const char *native, const char *python, const char *expect
 	}
 	assert_string_equal(text, expected);
 	assert_int_equal(found_uneven, uneven);
+}
+
+static void check_cut(const char *native, const char *python, const char *expected,
+		      bool native_whole, bool python_whole, bool uneven)
+{
+	check_all(
+		native, python, expected,
+		(struct merge_stack){ .native_whole = native_whole, .python_whole = python_whole },
+		uneven);
 }
 
 static void check(const char *native, const char *python, const char *expected)
@@ -83,6 +91,18 @@ static void a_loop_without_frames_stays(void **state)
 static void a_call_that_was_not_there_yet(void **state)
 {
 	check_cut("nlnn", "fefe", "feNfeNN", true, true, true);
+}
+
+static void a_loop_that_has_no_name(void **state)
+{
+	const struct merge_stack whole = { .native_whole = true,
+					   .python_whole = true,
+					   .at_once = true };
+
+	check_all("nnlnln", "ffefe", "NNffeNfeN", whole, false);
+	check_all("nnnnln", "ffefe", "NNNNffefeN", whole, true);
+	check_all("nnnn", "ffefe", "NNNNffefe", whole, true);
+	check_all("nnln", "", "NNLN", whole, true);
 }
 
 static void stacks_that_end_early_are_joined_from_inside(void **state)
@@ -124,6 +144,7 @@ int main(void)
 		cmocka_unit_test(what_python_hides_is_not_shown),
 		cmocka_unit_test(a_loop_without_frames_stays),
 		cmocka_unit_test(a_call_that_was_not_there_yet),
+		cmocka_unit_test(a_loop_that_has_no_name),
 		cmocka_unit_test(stacks_that_end_early_are_joined_from_inside),
 		cmocka_unit_test(marks_of_each_version),
 		cmocka_unit_test(names_of_the_loop),
