@@ -440,23 +440,74 @@ static void test_scrambled_tables_of_lines_end(void **state)
 	}
 }
 
+static void check_what_it_tells(uint32_t version)
+{
+	uint8_t runtime[LAYOUT_DEBUG_SIZE] = "xdebugpy";
+	const uint64_t told = version, without_gil = 1;
+	struct layout layout;
+
+	memcpy(runtime + 8, &told, sizeof(told));
+	memcpy(runtime + 16, &without_gil, sizeof(without_gil));
+	assert_int_equal(layout_find(version, runtime, &layout), -ENOTUNIQ);
+	memset(runtime + 16, 0, 8);
+	assert_int_equal(layout_find(version, runtime, &layout), -EBADMSG); /* all at 0 */
+	memset(runtime + 24, 0xff, sizeof(runtime) - 24);
+	assert_int_equal(layout_find(version, runtime, &layout), -EBADMSG);
+	assert_int_equal(layout_find(version ^ 0x30000, runtime, &layout), -EBADMSG);
+	runtime[0] = 0;
+	assert_int_equal(layout_find(version, runtime, &layout), -EBADMSG);
+}
+
 static void test_what_an_interpreter_tells_of_itself_is_checked(void **state)
 {
 	uint8_t runtime[LAYOUT_DEBUG_SIZE] = "xdebugpy";
-	const uint64_t version = 0x030d00f0, without_gil = 1;
+	struct layout layout;
+
+	check_what_it_tells(0x030d00f0);
+	check_what_it_tells(0x030e00f0);
+	assert_int_equal(layout_find(0x030f00f0, runtime, &layout), -EOPNOTSUPP);
+	assert_int_equal(layout_find(0x030800f0, runtime, &layout), -EOPNOTSUPP);
+}
+
+static void test_what_3_14_tells_of_itself(void **state)
+{
+	/* Of Debian's 3.14.8, from the first after the free-threaded one on. */
+	static const uint64_t told[] = {
+		0x4d4c8, 0x310,	 0x328, 0x37248, 0x1c70, 0x1c68, 0x1cb0, 0x1cc0, 0x1cf0, 0x1e08,
+		0x1df8,	 0x1e00, 0x10,	0x1e68,	 0x0,	 0x1e78, 0x1e70, 0x1f38, 0x0,	 0x340,
+		0x0,	 0x8,	 0x10,	0x48,	 0x98,	 0xa0,	 0xe8,	 0x20,	 0x58,	 0x8,
+		0x0,	 0x38,	 0x50,	0x4a,	 0x40,	 0x0,	 0xd8,	 0x70,	 0x78,	 0x80,
+		0x88,	 0x44,	 0x34,	0x60,	 0x68,	 0xd0,	 0x0,	 0x10,	 0x8,	 0x1a0,
+		0x18,	 0x58,	 0xa8,	0x28,	 0x20,	 0x10,	 0x28,	 0x18,	 0x10,	 0xc8,
+		0x18,	 0x28,	 0x20,	0x30,	 0x20,	 0x28,	 0x18,	 0x10,	 0x20,	 0x10,
+		0x18,	 0x28,	 0x10,	0x20,	 0x40,	 0x20,	 0x10,	 0x28,
+	};
+	uint8_t runtime[LAYOUT_DEBUG_SIZE] = "xdebugpy";
+	const uint64_t version = 0x030e08f0;
 	struct layout layout;
 
 	memcpy(runtime + 8, &version, sizeof(version));
-	memcpy(runtime + 16, &without_gil, sizeof(without_gil));
-	assert_int_equal(layout_find(0x030d00f0, runtime, &layout), -ENOTUNIQ);
-	memset(runtime + 16, 0, 8);
-	assert_int_equal(layout_find(0x030d00f0, runtime, &layout), -EBADMSG); /* all at 0 */
-	memset(runtime + 24, 0xff, sizeof(runtime) - 24);
-	assert_int_equal(layout_find(0x030d00f0, runtime, &layout), -EBADMSG);
-	runtime[0] = 0;
-	assert_int_equal(layout_find(0x030d00f0, runtime, &layout), -EBADMSG);
-	assert_int_equal(layout_find(0x030e00f0, runtime, &layout), -EOPNOTSUPP);
-	assert_int_equal(layout_find(0x030800f0, runtime, &layout), -EOPNOTSUPP);
+	memcpy(runtime + 24, told, sizeof(told));
+	assert_int_equal(layout_find(0x030e08f0, runtime, &layout), 0);
+	assert_int_equal(layout.runtime.head, 0x328);
+	assert_int_equal(layout.interpreter.threads, 0x1cb0);
+	assert_int_equal(layout.thread.next, 8);
+	assert_int_equal(layout.thread.frame, 0x48);
+	assert_int_equal(layout.thread.native, 0xa0);
+	assert_int_equal(layout.frame.code, 0);
+	assert_int_equal(layout.frame.position, 0x38);
+	assert_int_equal(layout.frame.locals, 0x50);
+	assert_int_equal(layout.frame.owner, 0x4a);
+	assert_int_equal(layout.code.first_line, 0x44);
+	assert_int_equal(layout.code.qualname, 0x80);
+	assert_int_equal(layout.code.bytecode, 0xd0);
+	assert_int_equal(layout.tuple_items, 0x20);
+	assert_int_equal(layout.float_value, 0x10);
+	assert_int_equal(layout.long_digits, 0x18);
+	assert_int_equal(layout.bytes.data, 0x20);
+	assert_int_equal(layout.unicode.state, 0x20);
+	assert_int_equal(layout.unicode.ascii, 0x28);
+	assert_int_equal(layout.tags, 3);
 }
 
 static int count_local(void *data, const char *name, const char *value)
@@ -536,6 +587,7 @@ int main(void)
 		TEST(scrambled_tables_of_lines_end),
 		TEST(locals_end_too),
 		TEST(what_an_interpreter_tells_of_itself_is_checked),
+		TEST(what_3_14_tells_of_itself),
 		TEST(memory_that_cannot_be_read),
 	};
 
