@@ -179,6 +179,8 @@ static int fixture_library(void)
 	return fd;
 }
 
+/* Where the host is so busy that none of its threads was free in time, it is tried again, as the
+ * answer says. */
 static int victim_attach(const struct victim *victim, uint32_t entry_does,
 			 struct attach_result *ret, struct remarks *why)
 {
@@ -188,8 +190,11 @@ static int victim_attach(const struct victim *victim, uint32_t entry_does,
 		.wanted.flush_ms = entry_does,
 		.seccomp = true,
 	};
+	int r, tries = 10;
 
-	return attach_run(&request, ret, why);
+	while ((r = attach_run(&request, ret, why)) == -EAGAIN && --tries)
+		remarks_clear(why);
+	return r;
 }
 
 /* Reads from the library until the message of this kind. */
