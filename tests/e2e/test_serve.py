@@ -13,7 +13,7 @@ import tempfile
 import urllib.parse
 
 import tracesmith
-from tracesmith import BUILD, wait_for, workload
+from tracesmith import BUILD, run, wait_for, workload
 
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 SAMPLE = re.compile(r'^(\w+)(\{(?:\w+="(?:[^"\\]|\\.)*",?)*\})? (\d+(?:\.\d+)?)$')
@@ -91,6 +91,8 @@ class Serve(tracesmith.Case):
         return process, json.loads(line)
 
     def test_counters_are_right_and_never_fall(self):
+        odd, _ = run("odd", "--launches", "5")  # whose calls fail; it is over when we come
+        self.daemon.wait_ended(odd.pid)
         web = self.web()
         ask = self.prometheus(web)
         before = samples(web.get().text)
@@ -215,7 +217,7 @@ class Serve(tracesmith.Case):
         self.addCleanup(shutil.rmtree, directory)
         config = os.path.join(directory, "prometheus.yml")
         with open(config, "w") as file:
-            file.write("scrape_configs:\n- job_name: gpu\n  scrape_interval: 1s\n  scrape_timeout: 1s\n"
+            file.write("scrape_configs:\n- job_name: tracesmith\n  scrape_interval: 1s\n  scrape_timeout: 1s\n"
                        f"  authorization: {{credentials: '{web.token}'}}\n"
                        f"  static_configs: [{{targets: ['127.0.0.1:{web.port}']}}]\n")
         with socket.socket() as free:
@@ -246,6 +248,24 @@ class Serve(tracesmith.Case):
         self.assertEqual(ask(f'count(tracesmith_process_info{{{own},comm="exact"}})'), 1)
         self.assertGreater(ask(f"histogram_quantile(0.5, sum by (le) (tracesmith_kernel_seconds_bucket{{{own}}}))"), 0)
         self.assertGreater(ask("tracesmith_daemon_cpu_seconds_total"), 0)
+        self.assert_dashboards(ask, classic.text)
+
+    def assert_dashboards(self, ask, text):
+        """Each panel shows something, where there is something to show."""
+        queries, none = [], set()
+        for name in ("fleet", "host", "job"):
+            with open(os.path.join(tracesmith.SOURCE, f"systemd/grafana/{name}.json")) as file:
+                board = json.load(file)
+            queries += [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+        for query in queries:
+            query = re.sub(r"\$(instance|container|comm)\b", ".*", query.replace("$__rate_interval", "10s"))
+            query = re.sub(r',reason!~"[^"]*"', "", query)  # there need be no such losses
+            absent = {name for name in re.findall(r"tracesmith_\w+", query) if f"\n{name}{{" not in text and f"\n{name} " not in text}
+            none |= absent
+            if not absent:
+                wait_for(query, lambda query=query: ask(query) is not None)
+        self.assertLessEqual(none, {"tracesmith_price_ratio", "tracesmith_price_upper_ratio", "tracesmith_missed_calls_total",
+                                    "tracesmith_pool_reserved_bytes", "tracesmith_pool_used_bytes"})
 
 
 if __name__ == "__main__":
