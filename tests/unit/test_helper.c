@@ -75,10 +75,10 @@ static int run_undo(int socket, const void *request, size_t size, const int *fd,
 }
 
 static const struct helper_kind kinds[KINDS] = {
-	[ANSWER] = { run_echo, PER_USER, false },
-	[HANG] = { run_hang, PER_USER, false },
-	[END] = { run_end, PER_USER, true },
-	[MANY] = { run_many, PER_USER, true },
+	[ANSWER] = { .run = run_echo, .per_user = PER_USER },
+	[HANG] = { .run = run_hang, .per_user = PER_USER },
+	[END] = { .run = run_end, .per_user = PER_USER, .once = true },
+	[MANY] = { .run = run_many, .per_user = PER_USER, .once = true },
 	[UNDO] = { .run = run_undo, .per_user = 1, .once = true, .undoes = true },
 };
 static const struct spawn_role roles[] = { { "ts-test", helper_run } };

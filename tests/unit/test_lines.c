@@ -496,8 +496,8 @@ int main(void)
 {
 	static const struct spawn_role roles[] = { { "ts-helper", helper_run } };
 	static const struct helper_kind kinds[] = {
-		[KIND_LINES] = { lines_look, 4, true },
-		[KIND_STRANGE] = { look_strangely, 4, true },
+		[KIND_LINES] = { .run = lines_look, .per_user = 4, .once = true },
+		[KIND_STRANGE] = { .run = look_strangely, .per_user = 4, .once = true },
 	};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_call_in_an_inlined_function_has_two_places),
