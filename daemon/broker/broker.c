@@ -64,7 +64,7 @@ __attribute__((format(printf, 2, 0))) static int print(enum libbpf_print_level l
 
 static int refuse(const char *why)
 {
-	static struct log_limit limit;
+	static _Thread_local struct log_limit limit;
 
 	if (log_allowed(&limit, 1))
 		log_warning("The broker refuses what the daemon asks for: %s", why);
@@ -391,12 +391,14 @@ static int start_channel(struct server *server, int socket)
 {
 	struct channel *channel = calloc(1, sizeof(*channel));
 	pthread_t thread;
+	int r;
 
 	if (!channel)
 		return -ENOMEM;
 	channel->server = server;
 	channel->socket = socket;
-	return thread_start(&thread, channel_main, channel);
+	r = thread_start(&thread, channel_main, channel);
+	return r < 0 ? r : -pthread_detach(thread);
 }
 
 _Noreturn void broker_run(const struct broker_config *config, const struct broker_ends *ends)

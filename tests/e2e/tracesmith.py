@@ -194,6 +194,7 @@ class Case(unittest.TestCase):
         if not failed:
             self.assertEqual(code, 0, "the daemon did not end cleanly")
             self.assertNotIn("Broken invariant", log)
+            self.assertNotIn("The broker refuses", log)
 
     def leave(self):
         """In place of `_close`, for probes that are perf events: a kernel that has uprobe_multi takes 0.1 s to let go
