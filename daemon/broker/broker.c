@@ -30,10 +30,22 @@
 #define NAME	  "ts-broker"
 #define PATH_SIZE 32
 #define OWN_PATH  "/proc/self/exe"
+#define KNOWN_MAX 256 /* several times as many as the daemon has copies of libraries */
+
+/* A file that had a library's name. It may lose it: of one that is bound into a container nobody
+ * can tell the name any more when the container is gone, and others may have it still. */
+struct known {
+	dev_t device;
+	ino_t inode;
+	struct timespec changed; /* another file may get the inode */
+};
 
 struct server {
 	const struct broker_config *config;
 	pthread_mutex_t lock;
+	/* Under the lock; the oldest is overwritten: */
+	struct known known[KNOWN_MAX];
+	uint32_t known_count;
 	/* Under the lock until it is loaded, and then the same for ever: */
 	bool loaded;
 	struct object object;
@@ -115,27 +127,49 @@ static const struct object *loaded(struct channel *channel)
 	return is_loaded ? &server->object : NULL;
 }
 
-/* By its own name, or because the settings name it. */
-static bool is_library(struct channel *channel, int file, const struct stat *st)
+static bool is_known(const struct server *server, const struct stat *st)
 {
-	struct server *server = channel->server;
+	for (uint32_t i = 0; i < KNOWN_MAX && i < server->known_count; i++)
+		if (server->known[i].device == st->st_dev && server->known[i].inode == st->st_ino &&
+		    server->known[i].changed.tv_sec == st->st_mtim.tv_sec &&
+		    server->known[i].changed.tv_nsec == st->st_mtim.tv_nsec)
+			return true;
+	return false;
+}
+
+/* By its own name, or because the settings name it. -ESTALE: it has lost its name. */
+static int check_name(const struct server *server, int file, const struct stat *st)
+{
 	char link[PATH_SIZE], path[PATH_MAX];
 	ssize_t n;
-	bool wanted;
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
 	n = readlink(link, path, sizeof(path) - 1);
 	if (n < 0)
-		return false;
+		return -errno;
 	path[n] = '\0';
-	if (library_of(path))
-		return true;
-	if (!server->config->wanted)
-		return false;
+	if (strcmp(path, "/") == 0)
+		return -ESTALE;
+	if (library_of(path) ||
+	    (server->config->wanted && server->config->wanted(server->config->data, path, st)))
+		return 0;
+	return refuse("probes on a file that is no driver library");
+}
+
+static int check_library(struct channel *channel, int file, const struct stat *st)
+{
+	struct server *server = channel->server;
+	int r = 0;
+
 	pthread_mutex_lock(&server->lock);
-	wanted = server->config->wanted(server->config->data, path, st);
+	if (!is_known(server, st)) {
+		r = check_name(server, file, st);
+		if (r == 0)
+			server->known[server->known_count++ % KNOWN_MAX] =
+				(struct known){ st->st_dev, st->st_ino, st->st_mtim };
+	}
 	pthread_mutex_unlock(&server->lock);
-	return wanted;
+	return r;
 }
 
 static bool group_has(const struct channel *channel, const struct library_function *function)
@@ -236,13 +270,17 @@ static int do_link(struct channel *channel, int file)
 	const struct broker_request *request = &channel->message.request;
 	const struct object *object = loaded(channel);
 	struct stat st;
+	int r;
 
 	if (!object)
 		return refuse("probes before the programs");
 	if (request->pid && !object->told.single)
 		return -EOPNOTSUPP;
-	if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || !is_library(channel, file, &st))
-		return refuse("probes on a file that is no driver library");
+	if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode))
+		return refuse("probes on what is no file");
+	r = check_library(channel, file, &st);
+	if (r < 0)
+		return r;
 	if (channel->message.site[request->sites - 1].offset >= (uint64_t)st.st_size)
 		return refuse("a probe behind the end of a file");
 	return object->told.way == PROBE_WAY_MULTI ? make_multi(channel, object, file)

@@ -44,7 +44,8 @@ struct broker_links {
 /* Once. The maps are the caller's. */
 int broker_load(struct broker *broker, enum probe_way way, uint64_t ring_bytes,
 		struct broker_programs *ret, int ret_map[BROKER_MAPS]);
-/* Of the sites those of the group; `pid` 0: in all processes. */
+/* Of the sites those of the group; `pid` 0: in all processes. -ESTALE: the file has lost its name,
+ * with the container that it was bound into, before the broker saw it. */
 int broker_link(struct broker *broker, int file, const struct broker_request *request,
 		const struct broker_site *site, struct broker_links *ret);
 /* Each of these: a descriptor. */

@@ -411,6 +411,14 @@ static int library_add_process(struct library_copy *library, uint32_t pid, uint6
 	return r;
 }
 
+/* As whoever maps it now has it, it has a name (broker.h). */
+static void library_try_again(struct library_copy *library, const struct libraries_file *file)
+{
+	if (library->error == -ESTALE && !library->busy && !library->probes &&
+	    dup3(file->fd, library->fd, O_CLOEXEC) >= 0)
+		library_attach(library->libraries, library);
+}
+
 int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_ns,
 		     const struct libraries_file *file)
 {
@@ -423,6 +431,7 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_
 	library = libraries_find(libraries, file->device, file->inode);
 	if (library) {
 		library->mapped = true;
+		library_try_again(library, file);
 		if (library->busy)
 			library_wait(library, pid, now_ns);
 		return library_add_process(library, pid, forked_ns);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -216,23 +219,94 @@ static void refuses_other_files(struct broker *broker)
 	remove_file(path);
 }
 
+static void release(struct broker_links *links)
+{
+	assert_true(links->count >= 1);
+	while (links->count)
+		close(links->fd[--links->count]);
+	free(links->fd);
+}
+
+/* Also when it has lost its name, which the kernel forgets with the mount that has it. */
 static void links_what_is_a_library(struct broker *broker)
 {
 	struct sites wanted = good_link();
 	struct broker_links links;
-	char path[64];
+	char path[64], other[80];
 	_cleanup_(closep) int file = make_file("libcuda.so.1", path);
 
 	wanted.request.pid = 0;
 	wanted.request.group = library_is_hot(&library_cuda.function[0]) ? PROBE_HOT : PROBE_COLD;
 	assert_int_equal(ask_link(broker, file, &wanted, &links), 0);
-	assert_true(links.count >= 1);
-	while (links.count)
-		close(links.fd[--links.count]);
-	free(links.fd);
+	release(&links);
+	snprintf(other, sizeof(other), "%.*s/nameless", (int)(strrchr(path, '/') - path), path);
+	assert_int_equal(rename(path, other), 0);
+	assert_int_equal(ask_link(broker, file, &wanted, &links), 0);
+	release(&links);
+	assert_int_equal(rename(other, path), 0);
 	wanted.site[2].offset = 1 << 20;
 	assert_int_equal(ask_link(broker, file, &wanted, &links), -EPERM);
 	remove_file(path);
+}
+
+/* In a mount namespace of its own, until the other end of the socket is closed. */
+_Noreturn static void hold_mount(const char *from, const char *to, int socket)
+{
+	char byte = 0;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount(from, to, NULL, MS_BIND, NULL) < 0 || write(socket, &byte, 1) != 1)
+		_exit(1);
+	_exit(read(socket, &byte, 1) != 0);
+}
+
+/* `path`, as a container had it that is gone; -1: there can be none here. */
+static int open_of_container(const char *path, const char *place)
+{
+	char inside[128], byte;
+	int pair[2], fd = -1;
+	pid_t pid;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		close(pair[0]);
+		hold_mount(path, place, pair[1]);
+	}
+	close(pair[1]);
+	if (read(pair[0], &byte, 1) == 1) {
+		snprintf(inside, sizeof(inside), "/proc/%d/root%s", (int)pid, place);
+		fd = open(inside, O_RDONLY | O_CLOEXEC);
+		assert_true(fd >= 0);
+	}
+	close(pair[0]);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	return fd;
+}
+
+/* Nobody knows what it was called; but who maps it still has its name. */
+static void says_which_file_has_lost_its_name(struct broker *broker)
+{
+	struct sites wanted = good_link();
+	struct broker_links links;
+	char path[64], place[64];
+	_cleanup_(closep) int file = make_file("libcuda.so.1", path);
+	_cleanup_(closep) int other = make_file("libcuda.so.2", place), nameless = -1;
+
+	assert_true(other >= 0);
+	nameless = open_of_container(path, place);
+	wanted.request.pid = 0;
+	wanted.request.group = library_is_hot(&library_cuda.function[0]) ? PROBE_HOT : PROBE_COLD;
+	if (nameless >= 0) {
+		assert_int_equal(ask_link(broker, nameless, &wanted, &links), -ESTALE);
+		assert_int_equal(ask_link(broker, file, &wanted, &links), 0);
+		release(&links);
+		assert_int_equal(ask_link(broker, nameless, &wanted, &links), 0);
+		release(&links);
+	}
+	remove_file(path);
+	remove_file(place);
 }
 
 static void test_programs_go_where_they_belong(void **state)
@@ -249,6 +323,7 @@ static void test_programs_go_where_they_belong(void **state)
 	assert_int_equal(broker_load(broker, PROBE_WAY_AUTO, RING_BYTES, &programs, map), -EPERM);
 	refuses_other_files(broker);
 	links_what_is_a_library(broker);
+	says_which_file_has_lost_its_name(broker);
 	if (programs.single) {
 		_cleanup_(closep) int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
