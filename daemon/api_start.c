@@ -47,6 +47,8 @@ int daemon_start_api(struct daemon *daemon)
 		.budget = daemon_budget,
 		.measure = daemon_measure,
 		.stack = daemon_stack,
+		.live = daemon_live,
+		.live_end = daemon_live_end,
 		.is_held = daemon_is_held,
 		.held_lock = daemon_held_lock,
 	};

@@ -13,6 +13,7 @@
 #include "daemon/exact/exact.h"
 #include "daemon/helper/helper.h"
 #include "daemon/intake/turn.h"
+#include "daemon/live/live.h"
 #include "daemon/maps/maps.h"
 #include "daemon/meter.h"
 #include "daemon/price/calibrate.h"
@@ -112,6 +113,7 @@ struct daemon {
 	struct exact *exact;
 	struct stacks *stacks;
 	struct api *api;
+	struct live *live; /* NULL: nobody subscribes */
 	struct refused_copy refused_copy; /* the last one */
 
 	/* For processes that the model does not know yet; the oldest is overwritten. */
@@ -212,6 +214,10 @@ int daemon_cannot_listen(const char *path, int r);
 
 /* reread.c: on SIGHUP */
 void daemon_on_hangup(uv_signal_t *signal, int number);
+
+/* lived.c: for the api's clients who subscribe */
+bool daemon_live(void *data, struct api_live *ret);
+void daemon_live_end(void *data);
 
 /* exact_start.c */
 int daemon_start_exact(struct daemon *daemon);

@@ -240,6 +240,17 @@
 /* How long a query may wait for its reader while others wait for its place. */
 #define LIMIT_QUERY_UNREAD_MS 1000
 
+/* Those who watch (SubscribeRequest) at one time, of whom one user has half at most: each costs a
+ * message a second. Processes and devices in one: 200 bytes each. And bytes of messages that one
+ * has not read, before it misses some. */
+#define LIMIT_VIEWERS	     128
+#define LIMIT_LIVE_PROCESSES 512
+#define LIMIT_LIVE_DEVICES   128
+#define LIMIT_LIVE_QUEUE     (256 << 10)
+/* Processes of which it is looked up in one message in which container they run: three small files
+ * of /proc each. */
+#define LIMIT_LIVE_LOOKS 16
+
 /* How long a process that calls probed functions too often is left out: at first, and at most, when
  * it has gone on each time. */
 #define LIMIT_LEFT_OUT_MIN_NS 5000000000ull

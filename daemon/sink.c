@@ -14,6 +14,8 @@ static void sink_op(void *data, const struct op *op)
 	struct daemon *daemon = data;
 
 	store_add_op(daemon->store, op);
+	if (daemon->live)
+		live_op(daemon->live, op);
 }
 
 void sink_announcement(struct daemon *daemon, const void *record, size_t size)
@@ -153,13 +155,16 @@ static void sink_process(struct daemon *daemon, const struct core_process *proce
 static void sink_row(void *data, enum core_row type, const void *row)
 {
 	const struct core_stack *walked = row;
+	struct daemon *daemon = data;
 
 	if (type == CORE_ROW_PROCESS)
 		sink_process(data, row);
 	else if (type == CORE_ROW_STACK)
 		daemon_name_stack(data, walked->process, walked->stack);
 	else
-		store_add_row(((struct daemon *)data)->store, type, row);
+		store_add_row(daemon->store, type, row);
+	if (daemon->live)
+		live_row(daemon->live, type, row);
 }
 
 const struct core_sink daemon_sink = { .op = sink_op, .row = sink_row };

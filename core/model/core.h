@@ -447,6 +447,22 @@ void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns);
  * come for a moment. */
 void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 
+/* What the model holds now, for whoever did not see it come: its processes, each followed by its
+ * memory, how it is recorded, and the devices that its library told of. */
+typedef void core_row_fn(void *data, enum core_row type, const void *row);
+void core_look(const struct core *core, core_row_fn *row, void *data);
+
+/* What a device is doing for a process, since when. */
+struct core_doing {
+	uint32_t process;
+	int16_t device;
+	uint8_t state; /* enum op_state */
+	bool exact;    /* known from records, which the rows of core_busy add up */
+	uint64_t since_ns;
+};
+void core_look_devices(const struct core *core,
+		       void (*device)(void *data, const struct core_doing *doing), void *data);
+
 struct core_stats {
 	uint64_t events, ops, bad, stray, limited;
 	uint64_t processes, streams, allocations, pending;

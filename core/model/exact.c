@@ -519,3 +519,13 @@ void exact_free(struct core *core, struct process *process)
 	free(exact->fingerprint);
 	free(exact);
 }
+
+void exact_look(const struct exact *exact, core_row_fn *row, void *data)
+{
+	const struct exact_device *device;
+
+	if (exact->row.since_ns)
+		row(data, CORE_ROW_COLLECT, &exact->row);
+	list_for_each(device, &exact->devices, link)
+		row(data, CORE_ROW_DEVICE, &device->row);
+}

@@ -95,6 +95,9 @@ struct ticket *exact_victim(const struct exact *exact);
 /* Of the user who has most of an enum core_share, the process that has most. NULL: nobody. */
 struct exact *exact_biggest(struct core *core, int share);
 
+/* How it is recorded, and its devices. */
+void exact_look(const struct exact *exact, core_row_fn *row, void *data);
+
 /* Handlers of records, see core.c. */
 int exact_collect(struct core *core, struct process *process, const struct ts_event *event);
 int exact_cost(struct core *core, struct process *process, const struct ts_event *event);

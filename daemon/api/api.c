@@ -29,6 +29,7 @@ static struct api *api_free(struct api *api)
 		unlink(api->path);
 	quota_release(&api->places);
 	quota_release(&api->ticket_share);
+	quota_release(&api->viewers);
 	free(api->path);
 	free(api->group);
 	free(api->database);
@@ -162,14 +163,18 @@ static int init_handles(struct api *api)
 	r = uv_timer_init(api->loop, &api->recheck);
 	if (r < 0)
 		return r;
+	r = uv_timer_init(api->loop, &api->beat);
+	if (r < 0)
+		return r;
 	r = uv_async_init(api->loop, &api->wake, on_wake);
 	if (r < 0)
 		return r;
 	api->listener.data = api;
 	api->sweep.data = api;
 	api->recheck.data = api;
+	api->beat.data = api;
 	api->wake.data = api;
-	api->handles = 4;
+	api->handles = 5;
 	return 0;
 }
 
@@ -205,6 +210,8 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 	list_init(&api->waiting);
 	list_init(&api->running);
 	list_init(&api->tickets);
+	list_init(&api->subscriptions);
+	api->viewers.total = LIMIT_VIEWERS;
 	api->group = strdup(config->group ? config->group : TS_GROUP);
 	api->database = strdup(config->database);
 	api->boot_id = strdup(config->boot_id);
@@ -230,6 +237,7 @@ void api_close(struct api *api, void (*closed)(void *data))
 	close_handle((uv_handle_t *)&api->listener);
 	close_handle((uv_handle_t *)&api->sweep);
 	close_handle((uv_handle_t *)&api->recheck);
+	close_handle((uv_handle_t *)&api->beat);
 	while ((client = list_first(&api->clients, struct client, link)))
 		client_close(client);
 	tickets_orphan(api);

@@ -68,6 +68,11 @@ struct api_measure_result {
 	uint32_t turns, wanted;
 };
 
+/* What holds now, for all who subscribe: all of it, and what has changed since the last time. */
+struct api_live {
+	const Tracesmith__V1__LiveReply *whole, *changed;
+};
+
 enum api_visible {
 	API_VISIBLE,
 	API_READING, /* some of it is still in the rings */
@@ -97,6 +102,10 @@ struct api_callbacks {
 		      Tracesmith__V1__Remark__Reason *ret_why);
 	int (*measure)(void *data, const struct api_target *target, bool start,
 		       struct api_measure_result *ret, Tracesmith__V1__Remark__Reason *ret_why);
+	/* While somebody subscribes, once a second: false if there is no memory for it. It is valid
+	 * until the next call of these two. And nobody does any more. NULL: refused. */
+	bool (*live)(void *data, struct api_live *ret);
+	void (*live_end)(void *data);
 	/* As store_is_held, and its lock. Called on any thread. NULL: never. */
 	bool (*is_held)(void *data);
 	void (*held_lock)(void *data, bool locked);

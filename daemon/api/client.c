@@ -44,6 +44,7 @@ void client_close(struct client *client)
 		return;
 	jobs_detach(client);
 	tickets_detach(client);
+	subscriptions_end(client);
 	list_remove(&client->link);
 	client->api->client_count--;
 	give_place(client);
@@ -230,6 +231,7 @@ static void stop(struct client *client)
 	give_place(client);
 	jobs_detach(client);
 	tickets_detach(client);
+	subscriptions_end(client);
 	uv_read_stop((uv_stream_t *)&client->pipe);
 }
 
@@ -281,7 +283,8 @@ static struct client *oldest_idle(struct api *api, uid_t uid)
 
 	list_for_each(client, &api->clients, link)
 		if (client->uid == uid && client->job_count == 0 && client->ticket_count == 0 &&
-		    client->queued_bytes == 0 && !client->ending)
+		    client->subscription_count == 0 && client->queued_bytes == 0 &&
+		    !client->ending)
 			return client;
 	return NULL;
 }

@@ -71,11 +71,14 @@ static void handle_cancel(struct client *client, const Tracesmith__V1__Request *
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
 	struct job *job = job_find(client, request->cancel->request);
 	struct api_ticket *ticket = ticket_find(client, request->cancel->request);
+	struct subscription *subscription = subscription_find(client, request->cancel->request);
 
 	if (job)
 		job_cancel(job);
 	if (ticket)
 		ticket_cancel(ticket);
+	if (subscription)
+		subscription_cancel(subscription);
 	reply.id = request->id;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_DONE;
 	reply.done = &done;
@@ -85,12 +88,13 @@ static void handle_cancel(struct client *client, const Tracesmith__V1__Request *
 /* Whether this client may have one more open request, with this id. */
 static bool has_room(struct client *client, uint64_t id)
 {
-	if (client->job_count + client->ticket_count >= LIMIT_CLIENT_REQUESTS) {
+	if (client->job_count + client->ticket_count + client->subscription_count >=
+	    LIMIT_CLIENT_REQUESTS) {
 		client_error(client, id, TRACESMITH__V1__ERROR__CODE__LIMIT,
 			     "Too many open requests on this connection: wait for one to finish");
 		return false;
 	}
-	if (job_find(client, id) || ticket_find(client, id)) {
+	if (job_find(client, id) || ticket_find(client, id) || subscription_find(client, id)) {
 		client_refuse(client, BAD_REQUEST, "Two open requests have the same id");
 		return false;
 	}
@@ -190,6 +194,12 @@ static void handle_stack(struct client *client, const Tracesmith__V1__Request *r
 		api_ticket_fail(ticket, REASON(UNKNOWN_REQUEST), TS_VERSION, NULL);
 }
 
+static void handle_subscribe(struct client *client, const Tracesmith__V1__Request *request)
+{
+	if (has_room(client, request->id))
+		subscription_add(client, request->id);
+}
+
 static void handle_budget(struct client *client, const Tracesmith__V1__Request *request)
 {
 	Tracesmith__V1__BudgetReply body = TRACESMITH__V1__BUDGET_REPLY__INIT;
@@ -266,6 +276,7 @@ static const struct handler {
 	[TRACESMITH__V1__REQUEST__BODY_BUDGET] = { true, handle_budget },
 	[TRACESMITH__V1__REQUEST__BODY_MEASURE] = { true, handle_measure },
 	[TRACESMITH__V1__REQUEST__BODY_STACK] = { true, handle_stack },
+	[TRACESMITH__V1__REQUEST__BODY_SUBSCRIBE] = { true, handle_subscribe },
 	[TRACESMITH__V1__REQUEST__BODY_QUERY] = { true, NULL },
 	[TRACESMITH__V1__REQUEST__BODY_SQL] = { true, NULL },
 	[TRACESMITH__V1__REQUEST__BODY_EXPORT] = { true, NULL },

@@ -14,6 +14,7 @@
 #include "proto/frame.h"
 
 struct job;
+struct subscription;
 
 struct client {
 	struct list link; /* of api->clients */
@@ -25,7 +26,7 @@ struct client {
 	struct ts_frame_reader reader;
 	struct list jobs;    /* struct job, by client_link */
 	struct list tickets; /* struct api_ticket, by client_link */
-	uint32_t job_count, ticket_count;
+	uint32_t job_count, ticket_count, subscription_count;
 	size_t queued_bytes;	/* given to libuv, not yet written */
 	uint64_t half_since_ms; /* when the part of a message that is held started to arrive, 0:
 				   none */
@@ -57,6 +58,9 @@ struct api {
 	uint32_t waiting_count, running_count;
 	struct list tickets; /* struct api_ticket */
 	struct quota ticket_share;
+	struct list subscriptions;
+	struct quota viewers;
+	uv_timer_t beat; /* runs while there are any */
 	uint64_t refused;
 	void (*closed)(void *data); /* set: closing */
 };
@@ -109,6 +113,15 @@ void ticket_cancel(struct api_ticket *ticket);
 void tickets_detach(struct client *client);
 /* The api is gone: remaining answers are discarded. */
 void tickets_orphan(struct api *api);
+
+/* subscription.c */
+/* The client is told if it cannot have one. */
+void subscription_add(struct client *client, uint64_t id);
+struct subscription *subscription_find(struct client *client, uint64_t id);
+/* Its client is told that it was cancelled. */
+void subscription_cancel(struct subscription *subscription);
+/* The client is gone. */
+void subscriptions_end(struct client *client);
 
 /* api.c */
 /* Continues closing when nothing needs the handles any more. */

@@ -41,6 +41,7 @@ MAY_INCLUDE = {
     "daemon/attach": ["core", "daemon/elf", "daemon/library", "daemon/maps", "daemon/proc", "proto"],
     "daemon/query": ["core", "daemon/helper", "proto"],
     "daemon/api": ["core", "daemon/helper", "daemon/proc", "daemon/query", "proto"],
+    "daemon/live": ["core", "proto"],
     "daemon/light": ["core", "daemon/attach", "daemon/library", "daemon/maps", "daemon/proc", "daemon/probe/site.h", "bpf/probe.h", "proto"],
     "daemon/native": ["core", "daemon/broker", "daemon/maps", "daemon/symbol/names.h", "daemon/unwind", "bpf/rule.h", "bpf/task.h", "proto"],
     "daemon/stack": ["core", "daemon/api", "daemon/maps", "daemon/native", "daemon/proc", "daemon/python", "daemon/unwind/walk.h", "proto"],

@@ -1,0 +1,43 @@
+/* Look: tells what the model holds now, and changes nothing of it. */
+#include "core/model/model.h"
+
+static void look_process(const struct process *process, core_row_fn *row, void *data)
+{
+	const struct account *account;
+
+	row(data, CORE_ROW_PROCESS, &process->row);
+	list_for_each(account, &process->accounts, link)
+		row(data, CORE_ROW_MEMORY, &account->row);
+	if (process->exact)
+		exact_look(process->exact, row, data);
+}
+
+void core_look(const struct core *core, core_row_fn *row, void *data)
+{
+	const struct process *process;
+
+	list_for_each(process, &core->processes, link)
+		look_process(process, row, data);
+}
+
+void core_look_devices(const struct core *core,
+		       void (*device)(void *data, const struct core_doing *doing), void *data)
+{
+	const struct process *process;
+	const struct device *one;
+
+	list_for_each(process, &core->processes, link) {
+		list_for_each(one, &process->devices, link) {
+			const struct core_doing doing = {
+				.process = process->row.id,
+				.device = one->state.device,
+				.state = one->state.now,
+				.exact = one->state.settled_ns,
+				.since_ns = one->state.since_ns,
+			};
+
+			if (doing.state != STATE_NONE)
+				device(data, &doing);
+		}
+	}
+}

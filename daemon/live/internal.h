@@ -1,0 +1,58 @@
+/* internal.h: shared by the files of live. */
+#ifndef TS_LIVE_INTERNAL_H
+#define TS_LIVE_INTERNAL_H
+
+#include "core/base/list.h"
+#include "core/base/map.h"
+#include "daemon/live/live.h"
+
+#define LIVE_MINIMA 5 /* of 10 s each, all growing */
+
+/* What a process has on a device. */
+struct live_use {
+	struct list link;
+	int16_t device;
+	bool told;  /* its library described the device */
+	bool exact; /* its states come from records */
+	struct core_device row;
+	uint64_t live_bytes[MEMORY_KIND_MAX + 1], peak_bytes[MEMORY_KIND_MAX + 1];
+	uint64_t ns[OP_STATE_MAX + 1];
+	uint64_t marked_ns; /* counted up to then, without records */
+	Tracesmith__V1__LiveReply__Calls calls;
+};
+
+struct live_process {
+	struct list link;
+	struct core_process row;
+	struct list uses;
+	Tracesmith__V1__LiveReply__Calls calls;
+	Tracesmith__V1__LiveReply__Calls taken; /* as the last message has them */
+	uint64_t lost, weight;
+	uint32_t collect; /* enum ts_collect_state, 0: not recorded */
+	bool described;
+	char container[65];
+	struct live_price price;
+	bool priced;
+	struct {
+		uint64_t least, since_ns;
+		uint64_t minimum[LIVE_MINIMA]; /* the latest last */
+		uint32_t count;
+	} growth;
+	struct map_key told; /* what the last message said of it */
+};
+
+struct live {
+	bool on;
+	uint64_t taken_ns;
+	struct list processes;
+	struct map process_by_id;
+	uint32_t *gone; /* ids, since the last message */
+	size_t gone_count, gone_room;
+	uint64_t lost[LOSS_REASON_MAX + 1];
+	struct arena arena; /* of the last message */
+};
+
+struct live_process *live_process(const struct live *live, uint32_t id);
+uint64_t live_bytes(const struct live_use *use);
+
+#endif
