@@ -46,8 +46,7 @@ static void look_up(struct live *live)
 	uint32_t pid;
 
 	for (int i = 0; i < LIMIT_LIVE_LOOKS && (pid = live_unknown(live)); i++)
-		live_describe(live, pid,
-			      procfs_read(pid, &found) == 0 ? found.container : "");
+		live_describe(live, pid, procfs_read(pid, &found) == 0 ? found.container : "");
 }
 
 bool daemon_live(void *data, struct api_live *ret)

@@ -81,6 +81,7 @@
 	X(LISTEN, "listen", 0, "ADDRESS", "where to listen, e.g. 127.0.0.1:9640")                  \
 	X(TOKEN, "token", 0, "FILE", "the secret that clients must know, instead of a random one") \
 	X(TLS, "tls", 0, "FILE", "certificate, its chain and its key, as PEM")                     \
+	X(ONCE, "once", 0, NULL, "print what it shows once, and end")                              \
 	X(OUTPUT, "output", 'o', "FILE", "write to FILE, or to standard output with '-'")
 
 enum option_number {

@@ -122,8 +122,8 @@ int link_send(struct link *link, Tracesmith__V1__Request *request)
 	return r;
 }
 
-/* 1: a message; 0: the daemon has closed the connection. */
-static int receive(struct link *link, Tracesmith__V1__Reply **ret)
+/* 1: a message; 0: the daemon has closed the connection. -EAGAIN: there is none yet (flags). */
+static int receive(struct link *link, int flags, Tracesmith__V1__Reply **ret)
 {
 	const uint8_t *data;
 	size_t size;
@@ -135,7 +135,7 @@ static int receive(struct link *link, Tracesmith__V1__Reply **ret)
 		room = ts_frame_reader_room(&link->reader, &size);
 		if (!room)
 			return -ENOMEM;
-		n = recv(link->fd, room, size, 0);
+		n = recv(link->fd, room, size, flags);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno != ECONNRESET)
@@ -173,7 +173,7 @@ int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret)
 	do {
 		reply_free(reply);
 		reply = NULL;
-		r = receive(link, &reply);
+		r = receive(link, 0, &reply);
 		if (r == 0) {
 			complain("The daemon closed the connection in the middle of its answer");
 			return -ECONNRESET;
@@ -207,6 +207,31 @@ int link_next(struct link *link, Tracesmith__V1__Reply **ret)
 	if (r == 0 && reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
 		return explain_error(reply->error);
 	if (r >= 0)
+		*ret = TAKE(reply);
+	return r;
+}
+
+int link_fd(const struct link *link)
+{
+	return link->fd;
+}
+
+int link_poll(struct link *link, Tracesmith__V1__Reply **ret)
+{
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+	int r = receive(link, MSG_DONTWAIT, &reply);
+
+	if (r == -EAGAIN)
+		return 0;
+	if (r == 0)
+		r = -ECONNRESET;
+	if (r < 0)
+		complain("The daemon has ended, or closed the connection");
+	else if (wording_apply(reply, false) < 0)
+		r = -ENOMEM;
+	else if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
+		return explain_error(reply->error);
+	if (r == 1)
 		*ret = TAKE(reply);
 	return r;
 }

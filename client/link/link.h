@@ -49,6 +49,11 @@ int link_next(struct link *link, Tracesmith__V1__Reply **ret);
 /* The same, but leaves it to the caller to print a reply whose body is `error`. */
 int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret);
 
+/* For poll(): when it is readable, link_poll() may have something. 1: a reply; 0: none is complete
+ * yet; negative as above. */
+int link_fd(const struct link *link);
+int link_poll(struct link *link, Tracesmith__V1__Reply **ret);
+
 /* A negative errno ends it, and is returned. */
 typedef int link_reply_fn(void *data, const Tracesmith__V1__Reply *reply);
 

@@ -32,6 +32,13 @@ const struct command command_table[] = {
 	  "Example: tsctl ps\n"
 	  "Example: tsctl ps --user alice --sort -peak_bytes\n",
 	  cmd_ps },
+	{ "top", "", "show on the screen what devices and processes do, each second",
+	  OPTION_ONCE | OPTION_JSON, 0, 0,
+	  "Press ? for the keys. --once prints the state as text after some seconds, --json as one\n"
+	  "JSON object.\n"
+	  "Example: tsctl top\n"
+	  "Example: tsctl top --once\n",
+	  cmd_top },
 	{ "run", "[--] PROGRAM [ARGUMENT...]", "run a program with exact GPU times",
 	  OPTIONS_RECORD | OPTION_LIGHT, 1, ARGUMENTS_FOREIGN,
 	  RECORDS_HELP "Example: tsctl run -- python3 train.py --epochs 3\n", cmd_run },

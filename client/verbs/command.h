@@ -31,6 +31,7 @@ void command_usage(const struct command *command);
 
 int cmd_status(const struct options *options, int count, char **argument);
 int cmd_ps(const struct options *options, int count, char **argument);
+int cmd_top(const struct options *options, int count, char **argument);
 int cmd_run(const struct options *options, int count, char **argument);
 int cmd_attach(const struct options *options, int count, char **argument);
 int cmd_detach(const struct options *options, int count, char **argument);

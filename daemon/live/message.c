@@ -108,8 +108,9 @@ static int uses_take(struct live *live, struct live_process *process, Process *r
 		one->states = states;
 		ret->use[ret->n_use++] = one;
 		ret->live_bytes += one->live_bytes;
-		ret->peak_bytes += use->peak_bytes[MEMORY_DEVICE] + use->peak_bytes[MEMORY_MANAGED] +
-				   use->peak_bytes[MEMORY_POOL] + use->peak_bytes[MEMORY_PHYSICAL];
+		ret->peak_bytes += use->peak_bytes[MEMORY_DEVICE] +
+				   use->peak_bytes[MEMORY_MANAGED] + use->peak_bytes[MEMORY_POOL] +
+				   use->peak_bytes[MEMORY_PHYSICAL];
 	}
 	return 0;
 }
@@ -155,7 +156,8 @@ static Device *device_get(struct live *live, Reply *reply, const struct live_use
 		if (device->device == use->device &&
 		    (!*uuid || !*device->uuid || strcmp(device->uuid, uuid) == 0)) {
 			if (*uuid && !*device->uuid)
-				device->uuid = arena_text(&live->arena, uuid, strlen(uuid)) ?: empty;
+				device->uuid =
+					arena_text(&live->arena, uuid, strlen(uuid)) ?: empty;
 			return device;
 		}
 	}
@@ -247,9 +249,9 @@ static bool has_changed(struct live_process *process, Process *said)
 		idle[i] = said->use[i]->states->idle_ns;
 		said->use[i]->states->idle_ns = 0;
 	}
-	bytes = malloc(tracesmith__v1__live_reply__process__get_packed_size(said) + 1);
+	bytes = malloc(protobuf_c_message_get_packed_size(&said->base) + 1);
 	if (bytes)
-		key = map_key_of(bytes, tracesmith__v1__live_reply__process__pack(said, bytes), 0);
+		key = map_key_of(bytes, protobuf_c_message_pack(&said->base, bytes), 0);
 	for (size_t i = 0; i < said->n_use && i < LIMIT_LIVE_DEVICES; i++)
 		said->use[i]->states->idle_ns = idle[i];
 	changed = !bytes || key.a != process->told.a || key.b != process->told.b;

@@ -62,6 +62,7 @@ MAY_INCLUDE = {
                       "core", "proto"],
     "client/reissue": ["client/trace", "client/link", "client/output", "client/base", "core", "proto"],
     "client/serve": ["client/link", "client/base", "core", "proto"],
+    "client/top": ["client/link", "client/output", "client/base", "core", "proto"],
     "client/verbs": ["client", "core", "proto"],
 }
 # Whose own files (main.c, daemon.c) see all that lies in them.

@@ -1,0 +1,421 @@
+/* Layout: a line for the whole, one for each device, the list of processes, what the pane shows,
+ * and the keys. Columns that do not fit are left out, the least needed first. */
+#include "client/top/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/units.h"
+
+#define PERCENT 100.0
+#define LINE	512
+
+const char *const top_pane_names[TOP_PANES] = {
+	[TOP_PANE_NONE] = "",	      [TOP_PANE_KERNELS] = "kernels", [TOP_PANE_PATHS] = "launches",
+	[TOP_PANE_MEMORY] = "memory", [TOP_PANE_WAITS] = "waits",
+};
+
+char *layout_share(char text[LAYOUT_TEXT], const struct top_share *share)
+{
+	if (!share->known)
+		snprintf(text, LAYOUT_TEXT, "-");
+	else
+		snprintf(text, LAYOUT_TEXT, "%s%.1f%%", share->most && share->value > 0 ? "<" : "",
+			 share->value * PERCENT);
+	return text;
+}
+
+char *layout_rate(char text[LAYOUT_TEXT], double rate)
+{
+	if (rate >= 1e6)
+		snprintf(text, LAYOUT_TEXT, "%.2fM", rate / 1e6);
+	else if (rate >= 1e5)
+		snprintf(text, LAYOUT_TEXT, "%.0fk", rate / 1e3);
+	else
+		snprintf(text, LAYOUT_TEXT, "%.0f", rate);
+	return text;
+}
+
+static void draw_pid(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	snprintf(text, LAYOUT_TEXT, "%u", p->pid);
+}
+
+static void draw_user(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	snprintf(text, LAYOUT_TEXT, "%.40s", p->user);
+}
+
+static void draw_comm(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	snprintf(text, LAYOUT_TEXT, "%.40s", p->comm);
+}
+
+static void draw_tier(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	snprintf(text, LAYOUT_TEXT, "%.20s", p->tier);
+}
+
+static void draw_busy(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	layout_share(text, &p->busy);
+}
+
+static void draw_memory(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	units_bytes(text, (int64_t)p->live_bytes);
+}
+
+static void draw_growth(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	*text = 0;
+	if (p->growth_bytes)
+		units_bytes(text, (int64_t)p->growth_bytes);
+}
+
+static void draw_launches(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	char number[LAYOUT_TEXT];
+
+	snprintf(text, LAYOUT_TEXT, "%s%.40s", p->windows ? "~" : "",
+		 layout_rate(number, p->launches_per_s));
+}
+
+static void draw_waits(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	snprintf(text, LAYOUT_TEXT, "%.0f%%", p->waits * PERCENT);
+}
+
+static void draw_cost(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	*text = 0;
+	if (p->priced)
+		snprintf(text, LAYOUT_TEXT, "%.2f%%", p->cost * PERCENT);
+}
+
+static void draw_budget(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	*text = 0;
+	if (p->budget > 0)
+		snprintf(text, LAYOUT_TEXT, "%.2g%%", p->budget * PERCENT);
+}
+
+static void draw_lost(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	*text = 0;
+	if (p->lost)
+		layout_rate(text, (double)p->lost);
+}
+
+static void draw_container(char text[LAYOUT_TEXT], const struct top_process *p)
+{
+	snprintf(text, LAYOUT_TEXT, "%.12s", p->container);
+}
+
+/* In the order of the screen. `need`: the smaller, the longer it stays. */
+static const struct column {
+	const char *title;
+	int width, need;
+	bool left;
+	void (*draw)(char text[LAYOUT_TEXT], const struct top_process *process);
+	int sort; /* enum top_sort, -1: none */
+	uint8_t style;
+} columns[] = {
+	{ "PID", 7, 0, false, draw_pid, TOP_BY_PID, 0 },
+	{ "USER", 9, 6, true, draw_user, -1, 0 },
+	{ "TIER", 6, 5, true, draw_tier, -1, 0 },
+	{ "BUSY", 7, 1, false, draw_busy, TOP_BY_BUSY, CANVAS_GOOD },
+	{ "MEMORY", 10, 2, false, draw_memory, TOP_BY_MEMORY, 0 },
+	{ "GROWS/min", 10, 9, false, draw_growth, TOP_BY_GROWTH, CANVAS_WARN },
+	{ "LAUNCH/s", 9, 3, false, draw_launches, TOP_BY_LAUNCHES, 0 },
+	{ "WAITS", 6, 4, false, draw_waits, TOP_BY_WAITS, 0 },
+	{ "COST", 7, 7, false, draw_cost, TOP_BY_COST, 0 },
+	{ "BUDGET", 6, 8, false, draw_budget, -1, 0 },
+	{ "LOST", 6, 10, false, draw_lost, -1, CANVAS_BAD },
+	{ "CONTAINER", 12, 11, true, draw_container, -1, 0 },
+	{ "COMM", 12, 0, true, draw_comm, TOP_BY_COMM, CANVAS_BOLD },
+};
+
+/* Which columns fit: bits. */
+static uint32_t fitting(int width)
+{
+	uint32_t shown = 0;
+	int used = 0;
+
+	for (int need = 0; need < (int)ARRAY_SIZE(columns); need++) {
+		for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+			if (columns[i].need != need)
+				continue;
+			if (used + columns[i].width + 1 > width && need > 0)
+				return shown;
+			used += columns[i].width + 1;
+			shown |= 1u << i;
+		}
+	}
+	return shown;
+}
+
+static void draw_head(struct canvas *canvas, int row, const struct top_view *view)
+{
+	uint32_t shown = fitting(canvas->width);
+	int at = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+		uint8_t style = columns[i].sort == (int)view->sort ? CANVAS_BOLD : CANVAS_PLAIN;
+
+		if (!(shown & 1u << i))
+			continue;
+		if (columns[i].left)
+			canvas_text(canvas, row, at, columns[i].width, style, columns[i].title);
+		else
+			canvas_right(canvas, row, at, columns[i].width, style, columns[i].title);
+		at += columns[i].width + 1;
+	}
+	for (int i = 0; i < canvas->width && row < canvas->height; i++)
+		canvas->cell[row * canvas->width + i].style |= CANVAS_REVERSE;
+}
+
+static void draw_process(struct canvas *canvas, int row, const struct top_process *process,
+			 bool selected)
+{
+	uint32_t shown = fitting(canvas->width);
+	char text[LAYOUT_TEXT];
+	int at = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+		bool last = i + 1 == ARRAY_SIZE(columns);
+		int width = last ? canvas->width - at : columns[i].width;
+
+		if (!(shown & 1u << i))
+			continue;
+		columns[i].draw(text, process);
+		if (columns[i].left)
+			canvas_text(canvas, row, at, width, columns[i].style, text);
+		else
+			canvas_right(canvas, row, at, width, columns[i].style, text);
+		at += width + 1;
+	}
+	if (selected)
+		canvas_fill(canvas, row, CANVAS_REVERSE);
+}
+
+static void draw_device(struct canvas *canvas, int row, const struct top_device *device)
+{
+	int spark = canvas->width < 60 ? 8 : canvas->width < 120 ? 16 : canvas->width / 4;
+	char share[LAYOUT_TEXT], held[LAYOUT_TEXT], all[LAYOUT_TEXT] = "?", in[LAYOUT_TEXT],
+						    out[LAYOUT_TEXT], line[LINE];
+	int at;
+
+	snprintf(line, sizeof(line), device->device < 0 ? "GPU ?" : "GPU %d", device->device);
+	at = canvas_text(canvas, row, 0, canvas->width, CANVAS_BOLD, line) + 1;
+	canvas_right(canvas, row, at, 7, CANVAS_GOOD, layout_share(share, &device->busy));
+	at += 8;
+	canvas_spark(canvas, row, at, spark, CANVAS_GOOD, device->history, TOP_HISTORY);
+	at += spark + 1;
+	units_bytes(held, (int64_t)device->live_bytes);
+	if (device->memory_bytes)
+		units_bytes(all, (int64_t)device->memory_bytes);
+	at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, held);
+	if (device->memory_bytes) {
+		at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, " of ");
+		at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, all);
+	}
+	snprintf(line, sizeof(line), "  in %s out %s",
+		 units_bytes_per_second(in, (int64_t)device->in_per_s),
+		 units_bytes_per_second(out, (int64_t)device->out_per_s));
+	at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, line);
+	snprintf(line, sizeof(line), "  %.0f copies/s", device->copies_per_s);
+	if (canvas->width >= 100)
+		at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, line);
+	if (device->state) {
+		snprintf(line, sizeof(line), "  %s %.0f%%: %s", device->state,
+			 device->state_share * PERCENT, device->why);
+		canvas_text(canvas, row, at, canvas->width - at, CANVAS_DIM, line);
+	}
+}
+
+static void draw_title(struct canvas *canvas, const struct top_state *state,
+		       const struct top_view *view)
+{
+	char line[LINE];
+	int at, clock = view->clock ? (int)strlen(view->clock) : 0;
+
+	snprintf(line, sizeof(line), "TraceSmith: %zu %s", state->processes + state->left_out,
+		 state->processes + state->left_out == 1 ? "process" : "processes");
+	at = canvas_text(canvas, 0, 0, canvas->width, CANVAS_BOLD, line);
+	if (state->left_out) {
+		snprintf(line, sizeof(line), ", %u not shown", state->left_out);
+		at += canvas_text(canvas, 0, at, canvas->width - at, CANVAS_PLAIN, line);
+	}
+	if (*view->filter) {
+		snprintf(line, sizeof(line), "  filter: %s", view->filter);
+		at += canvas_text(canvas, 0, at, canvas->width - at, CANVAS_WARN, line);
+	}
+	if (state->lost) {
+		snprintf(line, sizeof(line), "  lost: %llu (%s)", (unsigned long long)state->lost,
+			 state->lost_reason);
+		at += canvas_text(canvas, 0, at, canvas->width - at, CANVAS_BAD, line);
+	}
+	if (at + clock + 2 <= canvas->width)
+		canvas_right(canvas, 0, at, canvas->width - at, CANVAS_PLAIN, view->clock ?: "");
+}
+
+static const char *const help[] = {
+	"Up Down PgUp PgDn   choose a process          Enter  what it does; again: less",
+	"1 2 3 4             kernels, launches, memory, waits of the chosen process",
+	"s or < >            sort by the next column   r      turn the order round",
+	"/ or F4             only processes that match; Esc: all",
+	"a d                 attach to it for exact GPU times, or detach; asks first",
+	"w                   write its last 30 s to a file (.sbt)",
+	"? h                 this help                 q      quit",
+	"",
+	"BUSY  share of the time in which its kernels ran; <: at most, as without exact times",
+	"WAITS time that its threads wait for the device; 100% is one thread all the time",
+	"GROWS what it holds at least grows with every 10 s, by so much a minute",
+	"~     estimated: frequent calls are watched in windows",
+};
+
+static void draw_lines(struct canvas *canvas, int row, int rows, const char *const *line,
+		       size_t count)
+{
+	for (int i = 0; i < rows && (size_t)i < count; i++)
+		canvas_text(canvas, row + i, 0, canvas->width, CANVAS_PLAIN, line[i]);
+}
+
+static void draw_pane(struct canvas *canvas, int row, int rows, struct top_view *view)
+{
+	const char *text = view->pane_text;
+	char line[LINE];
+
+	snprintf(line, sizeof(line), " 1 kernels  2 launches  3 memory  4 waits   [%s]",
+		 top_pane_names[view->pane]);
+	canvas_text(canvas, row, 0, canvas->width, CANVAS_PLAIN, line);
+	canvas_fill(canvas, row, CANVAS_REVERSE);
+	if (!text) {
+		canvas_text(canvas, row + 1, 0, canvas->width, CANVAS_DIM, "asking ...");
+		return;
+	}
+	for (size_t skip = view->pane_first; skip > 0 && strchr(text, '\n'); skip--)
+		text = strchr(text, '\n') + 1;
+	for (int i = 1; i < rows && *text; i++) {
+		size_t length = strcspn(text, "\n");
+
+		snprintf(line, sizeof(line), "%.*s", (int)(length < LINE - 1 ? length : LINE - 1),
+			 text);
+		canvas_text(canvas, row + i, 0, canvas->width, CANVAS_PLAIN, line);
+		text += length + (text[length] == '\n');
+	}
+}
+
+const struct top_process *layout_selected(const struct top_state *state,
+					  const struct top_view *view)
+{
+	const struct top_process *first = NULL;
+
+	for (size_t i = 0; i < state->processes; i++) {
+		if (!top_matches(&state->process[i], view->filter))
+			continue;
+		if (state->process[i].id == view->selected)
+			return &state->process[i];
+		if (!first)
+			first = &state->process[i];
+	}
+	return first;
+}
+
+void layout_move(const struct top_state *state, struct top_view *view, int by)
+{
+	const struct top_process *chosen = layout_selected(state, view), *last = chosen;
+	size_t i;
+
+	if (!chosen)
+		return;
+	for (i = (size_t)(chosen - state->process); by > 0 && ++i < state->processes;)
+		if (top_matches(&state->process[i], view->filter)) {
+			last = &state->process[i];
+			by--;
+		}
+	for (i = (size_t)(chosen - state->process); by < 0 && i-- > 0;)
+		if (top_matches(&state->process[i], view->filter)) {
+			last = &state->process[i];
+			by++;
+		}
+	view->selected = last->id;
+}
+
+/* Brings the chosen one into sight. */
+static void scroll(const struct top_state *state, struct top_view *view,
+		   const struct top_process *chosen, int rows)
+{
+	size_t place = 0;
+
+	for (const struct top_process *p = state->process; chosen && p < chosen; p++)
+		place += top_matches(p, view->filter);
+	if (place < view->first)
+		view->first = place;
+	if (rows > 0 && place >= view->first + (size_t)rows)
+		view->first = place - (size_t)rows + 1;
+}
+
+static void draw_list(struct canvas *canvas, int row, int rows, const struct top_state *state,
+		      struct top_view *view)
+{
+	const struct top_process *chosen = layout_selected(state, view);
+	size_t place = 0;
+
+	draw_head(canvas, row, view);
+	scroll(state, view, chosen, rows - 1);
+	for (size_t i = 0; i < state->processes; i++) {
+		const struct top_process *process = &state->process[i];
+
+		if (!top_matches(process, view->filter) || place++ < view->first)
+			continue;
+		if (place - view->first >= (size_t)rows)
+			break;
+		draw_process(canvas, row + (int)(place - view->first), process, process == chosen);
+	}
+	if (!place && rows > 1)
+		canvas_text(canvas, row + 1, 0, canvas->width, CANVAS_DIM,
+			    !state->replies    ? ""
+			    : state->processes ? "No process matches the filter"
+					       : "No process uses CUDA");
+}
+
+static void draw_foot(struct canvas *canvas, const struct top_view *view)
+{
+	int row = canvas->height - 1;
+
+	if (view->message)
+		canvas_text(canvas, row, 0, canvas->width, CANVAS_BOLD, view->message);
+	else
+		canvas_text(canvas, row, 0, canvas->width, CANVAS_DIM,
+			    "? help  q quit  Enter details  s sort  / filter  a attach  d detach  "
+			    "w write 30 s");
+}
+
+void layout_draw(struct canvas *canvas, const struct top_state *state, struct top_view *view)
+{
+	int row = 1, bottom = canvas->height - 1, pane = 0;
+	int devices = (int)state->devices;
+
+	draw_title(canvas, state, view);
+	if (view->trouble && row < bottom)
+		canvas_text(canvas, row++, 0, canvas->width, CANVAS_BAD, view->trouble);
+	if (view->help) {
+		draw_lines(canvas, row + 1, bottom - row - 1, help, ARRAY_SIZE(help));
+		draw_foot(canvas, view);
+		return;
+	}
+	if (devices > (bottom - row) / 3)
+		devices = (bottom - row) / 3;
+	for (int i = 0; i < devices; i++)
+		draw_device(canvas, row++, &state->device[i]);
+	if (view->pane && bottom - row >= 6)
+		pane = (bottom - row) / 2;
+	if (bottom - pane > row)
+		draw_list(canvas, row, bottom - pane - row, state, view);
+	if (pane)
+		draw_pane(canvas, bottom - pane, pane, view);
+	draw_foot(canvas, view);
+}

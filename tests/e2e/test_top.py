@@ -1,0 +1,242 @@
+#!/usr/bin/python3
+"""tsctl top: on a terminal of any size, without a daemon, with another one, and once for scripts."""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import threading
+
+from tracesmith import BUILD, Case, main, wait_for, workload
+
+TSCTL = os.path.join(BUILD, "tsctl")
+SEQUENCE = re.compile(rb"\x1b\[([?>]?)([0-9;]*)([@-~])|\x1b[()][0A-Z]|\x1b[=>78M]|\x1b\][^\x07]*\x07")
+
+
+class Screen:
+    """What a program shows on a terminal: enough of xterm for what ncurses sends."""
+
+    def __init__(self, width, height, *arguments, **environment):
+        self.raw = b""
+        self.size = (width, height)
+        self.clear()
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update({"TERM": "xterm", "LC_ALL": "C.UTF-8", **environment})
+            self._tell(0)
+            os.execv(TSCTL, ["tsctl", "top", *arguments])
+        self._tell(self.fd)
+        self.rest = b""
+        self.status = None
+
+    def _tell(self, fd):
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", self.size[1], self.size[0], 0, 0))
+
+    def clear(self):
+        self.cell = [[" "] * self.size[0] for _ in range(self.size[1])]
+        self.row = self.column = 0
+
+    def resize(self, width, height):
+        self.size = (width, height)
+        self.clear()
+        self._tell(self.fd)
+        os.kill(self.pid, signal.SIGWINCH)
+
+    def type(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def read(self):
+        while select.select([self.fd], [], [], 0)[0]:
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:
+                data = b""
+            if not data:
+                _, status = os.waitpid(self.pid, 0)
+                self.status = os.waitstatus_to_exitcode(status)
+                os.close(self.fd)
+                return
+            self.raw += data
+            self.feed(data)
+
+    def text(self):
+        if self.status is None:
+            self.read()
+        return "\n".join("".join(row).rstrip() for row in self.cell)
+
+    def wait(self, text):
+        wait_for(f"{text!r} on the screen:\n{self.text()}", lambda: re.search(text, self.text()))
+
+    def wait_end(self):
+        wait_for("its end", lambda: self.text() is not None and self.status is not None)
+        return self.status
+
+    def feed(self, data):
+        data = self.rest + data
+        while data:
+            if data[0] == 0x1b:
+                found = SEQUENCE.match(data)
+                if not found:
+                    break
+                self.steer(found)
+                data = data[found.end():]
+                continue
+            length = 1 if data[0] < 0x80 else 2 if data[0] < 0xe0 else 3 if data[0] < 0xf0 else 4
+            if len(data) < length:
+                break
+            self.put(data[:length].decode())
+            data = data[length:]
+        self.rest = data
+
+    def put(self, what):
+        if what == "\r":
+            self.column = 0
+        elif what == "\n":
+            self.row = min(self.row + 1, self.size[1] - 1)
+        elif what == "\b":
+            self.column = max(self.column - 1, 0)
+        elif what >= " ":
+            if self.row < self.size[1] and self.column < self.size[0]:
+                self.cell[self.row][self.column] = what
+                self.last = what
+            self.column += 1
+
+    def steer(self, found):
+        if found.group(3) is None or found.group(1):
+            return
+        number = [int(n or 0) for n in found.group(2).split(b";")]
+        first, kind = number[0], found.group(3).decode()
+        row, column = min(self.row, self.size[1] - 1), min(self.column, self.size[0] - 1)
+        if kind == "H":
+            self.row = max(first, 1) - 1
+            self.column = max(number[1] if len(number) > 1 else 1, 1) - 1
+        elif kind == "d":
+            self.row = max(first, 1) - 1
+        elif kind == "G":
+            self.column = max(first, 1) - 1
+        elif kind in "ABCD":
+            down, right = {"A": (-1, 0), "B": (1, 0), "C": (0, 1), "D": (0, -1)}[kind]
+            self.row, self.column = self.row + down * max(first, 1), self.column + right * max(first, 1)
+        elif kind == "J":
+            for at in range(0 if first == 2 else row, self.size[1]):
+                begin = column if at == row and first == 0 else 0
+                self.cell[at][begin:] = [" "] * (self.size[0] - begin)
+        elif kind == "K":
+            begin, end = (column, self.size[0]) if first == 0 else (0, column + 1)
+            self.cell[row][begin:end] = [" "] * (end - begin)
+        elif kind == "X":
+            end = min(column + first, self.size[0])
+            self.cell[row][column:end] = [" "] * (end - column)
+        elif kind == "P":
+            line = self.cell[row]
+            line[column:] = line[column + first:] + [" "] * min(first, self.size[0] - column)
+        elif kind == "@":
+            self.cell[row][column:column] = [" "] * max(first, 1)
+            del self.cell[row][self.size[0]:]
+        elif kind == "b":
+            for _ in range(first):
+                self.put(self.last)
+        elif kind in "LM":
+            move = [[" "] * self.size[0] for _ in range(max(first, 1))]
+            if kind == "L":
+                self.cell[row:row] = move
+                del self.cell[self.size[1]:]
+            else:
+                del self.cell[row:row + max(first, 1)]
+                self.cell += move
+
+
+class Top(Case):
+    standing = ("lib",)
+
+    def screen(self, width=80, height=24, *arguments, **environment):
+        screen = Screen(width, height, "--socket", self.daemon.socket, *arguments, **environment)
+        self.addCleanup(lambda: screen.status is None and (os.kill(screen.pid, signal.SIGKILL), os.waitpid(screen.pid, 0)))
+        return screen
+
+    def start(self):
+        process = workload("loop", "--threads", 1, "--seconds", 100, "--pace-ms", 2)
+        self.addCleanup(self.end, process)
+        wait_for("the process", lambda: self.daemon.known(process.pid))
+        return process
+
+    def test_a_screen(self):
+        process = self.start()
+        screen = self.screen()
+        screen.wait(rf"{process.pid} .*probe .*loop")
+        screen.wait(r"GPU 0 +<?\d+\.\d% ")
+        screen.wait(rf"{process.pid} .*<\d+\.\d%.* \d\d+ +\d+% ")
+        self.assertNotIn("CONTAINER", screen.text())
+        screen.resize(250, 70)
+        screen.wait("CONTAINER")
+        screen.wait(str(process.pid))
+        screen.resize(20, 5)
+        screen.wait(r"(?s)\ATraceSmith: 1 proces\n.*PID")
+        screen.resize(80, 24)
+        screen.wait(str(process.pid))
+        screen.type("?")
+        screen.wait("choose a process")
+        screen.type("?/nothing")
+        screen.wait("No process matches")
+        screen.type("\x1b")
+        screen.wait(str(process.pid))
+        screen.type("2")
+        screen.wait(r"\[launches\](?s:.*)cuLaunchKernel")
+        screen.type("a")
+        screen.wait(rf"Attach to process {process.pid} \(loop\)\? y/n")
+        screen.type("n")
+        screen.wait("q quit")
+        self.assertIn(b"\x1b[3", screen.raw)
+        self.replace_the_daemon(screen, process)
+        screen.type("q")
+        self.assertEqual(screen.wait_end(), 0)
+
+    def replace_the_daemon(self, screen, process):
+        self.daemon.stop()
+        screen.wait("No daemon listens on")
+        self.daemon.start()
+        screen.wait(rf"{process.pid} .*probe .*loop")
+        self.assertNotIn("No daemon", screen.text())
+
+    def test_once_and_where_there_is_no_screen(self):
+        process = self.start()
+        answers = {}
+
+        def ask(name, *arguments):
+            answers[name] = self.daemon.ctl("top", *arguments)
+        asking = [threading.Thread(target=ask, args=each) for each in (("json", "--json"), ("once", "--once"))]
+        for each in asking:
+            each.start()
+        dumb = self.screen(80, 24, TERM="dumb")
+        self.assertEqual(dumb.wait_end(), 1)
+        self.assertEqual(dumb.raw.strip(), b"tsctl: A terminal of type 'dumb' cannot show a screen: use "
+                         b"'tsctl top --once', or set TERM")
+        plain = self.screen(80, 24, NO_COLOR="1", LC_ALL="C")
+        plain.wait(rf"{process.pid} .*loop")
+        plain.type("q")
+        self.assertEqual(plain.wait_end(), 0)
+        self.assertNotIn(b"\x1b[3", plain.raw)
+        self.assertNotRegex(plain.raw, rb"[\x80-\xff]")
+        for each in asking:
+            each.join()
+        self.assertEqual(answers["json"].code, 0, answers["json"].err)
+        said = json.loads(answers["json"].out)
+        row = next(row for row in said["processes"] if row["pid"] == process.pid)
+        self.assertEqual((row["comm"], row["tier"], row["busy_at_most"]), ("loop", "probe", True))
+        self.assertTrue(0 < row["busy"] <= 1 and row["launches_per_s"] > 1 and row["live_bytes"] > 0, row)
+        device = next(row for row in said["devices"] if row["device"] == 0)
+        self.assertTrue(device["busy"] > 0 and device["copies_per_s"] > 1, device)
+        self.assertRegex(answers["once"].out, rf"(?m)^ *{process.pid} .*probe .*loop$")
+        none = subprocess.run([TSCTL, "top", "--once", "--socket", "/nowhere"], capture_output=True, text=True)
+        self.assertEqual(none.returncode, 1)
+        self.assertRegex(none.stderr, r"\Atsctl: No daemon listens on /nowhere: .*\n\Z")
+        none = subprocess.run([TSCTL, "top"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.assertEqual((none.returncode, none.stderr.count("\n")), (1, 1))
+
+
+main()
