@@ -40,6 +40,16 @@ class Screen:
     def clear(self):
         self.cell = [[" "] * self.size[0] for _ in range(self.size[1])]
         self.row = self.column = 0
+        self.region = (0, self.size[1])  # that scrolls
+
+    def scroll(self, top, lines):
+        """Up; down if there are fewer than none."""
+        bottom = self.region[1]
+        blank = [[" "] * self.size[0] for _ in range(min(abs(lines), bottom - top))]
+        if lines > 0:
+            self.cell[top:bottom] = self.cell[top + len(blank):bottom] + blank
+        else:
+            self.cell[top:bottom] = blank + self.cell[top:bottom - len(blank)]
 
     def resize(self, width, height):
         self.size = (width, height)
@@ -97,7 +107,12 @@ class Screen:
         if what == "\r":
             self.column = 0
         elif what == "\n":
-            self.row = min(self.row + 1, self.size[1] - 1)
+            if self.row == self.region[1] - 1:
+                self.scroll(self.region[0], 1)
+            else:
+                self.row = min(self.row + 1, self.size[1] - 1)
+        elif what == "\t":
+            self.column = min((self.column // 8 + 1) * 8, self.size[0] - 1)
         elif what == "\b":
             self.column = max(self.column - 1, 0)
         elif what >= " ":
@@ -107,6 +122,10 @@ class Screen:
             self.column += 1
 
     def steer(self, found):
+        if found.group() == b"\x1bM" and self.row == self.region[0]:
+            self.scroll(self.row, -1)
+        elif found.group() == b"\x1bM":
+            self.row -= 1
         if found.group(3) is None or found.group(1):
             return
         number = [int(n or 0) for n in found.group(2).split(b";")]
@@ -141,14 +160,14 @@ class Screen:
         elif kind == "b":
             for _ in range(first):
                 self.put(self.last)
-        elif kind in "LM":
-            move = [[" "] * self.size[0] for _ in range(max(first, 1))]
-            if kind == "L":
-                self.cell[row:row] = move
-                del self.cell[self.size[1]:]
-            else:
-                del self.cell[row:row + max(first, 1)]
-                self.cell += move
+        elif kind in "LMST":
+            lines = max(first, 1)
+            self.scroll(row if kind in "LM" else self.region[0], lines if kind in "MS" else -lines)
+        elif kind == "r":
+            self.region = (max(first, 1) - 1, number[1] if len(number) > 1 and number[1] else self.size[1])
+            self.row = self.column = 0
+        elif kind == "Z":
+            self.column = (self.column - 1) // 8 * 8
 
 
 class Top(Case):
@@ -201,7 +220,7 @@ class Top(Case):
         screen.wait("No daemon listens on")
         self.daemon.start()
         screen.wait(rf"{process.pid} .*probe .*loop")
-        self.assertNotIn("No daemon", screen.text())
+        wait_for("the sentence to go", lambda: "No daemon" not in screen.text())
 
     def test_once_and_where_there_is_no_screen(self):
         process = self.start()

@@ -184,7 +184,8 @@ static const struct meaning meanings[] = {
 						       "which has no stack of a program" },
 	[REASON(STACK_SLOW)] = { CODE(UNAVAILABLE), "Process {1} cannot be read: its memory or its "
 						    "files have not answered for {2} s" },
-	[REASON(TOO_MANY_VIEWERS)] = { CODE(LIMIT), "This user has too many subscriptions: end some and try again" },
+	[REASON(TOO_MANY_VIEWERS)] = { CODE(LIMIT), "This user has too many subscriptions: end "
+						    "some and try again" },
 	[REASON(STACKS_BUSY)] = { CODE(LIMIT), "Too many processes are being read at once, or do "
 					       "not answer: try again in a moment" },
 };
