@@ -113,7 +113,7 @@ struct daemon {
 	struct exact *exact;
 	struct stacks *stacks;
 	struct api *api;
-	struct live *live; /* NULL: nobody subscribes */
+	struct live *live;		  /* NULL: nobody subscribes */
 	struct refused_copy refused_copy; /* the last one */
 
 	/* For processes that the model does not know yet; the oldest is overwritten. */

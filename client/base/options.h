@@ -100,7 +100,7 @@ enum option_bit {
 #define X(id, ...) | OPTION_##id
 enum { OPTIONS_FORMAT = 0 EXPORT_FORMATS(X) };
 #undef X
-_Static_assert(OPTION_COUNT <= 63, "options are bits of 63");
+_Static_assert(OPTION_COUNT <= 64, "options are bits of 64");
 #define OPTIONS_COMMON (OPTION_HELP | OPTION_SOCKET)
 #define OPTIONS_TABLE  (OPTION_JSON | OPTION_CSV)
 #define OPTIONS_WINDOW (OPTION_SINCE | OPTION_UNTIL)

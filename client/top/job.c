@@ -66,7 +66,7 @@ static void reap(struct job *job)
 
 bool job_read(struct job *job)
 {
-	char rest[4096];
+	char rest[4096] = "";
 	ssize_t n;
 
 	do {

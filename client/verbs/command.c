@@ -34,8 +34,8 @@ const struct command command_table[] = {
 	  cmd_ps },
 	{ "top", "", "show on the screen what devices and processes do, each second",
 	  OPTION_ONCE | OPTION_JSON, 0, 0,
-	  "Press ? for the keys. --once prints the state as text after some seconds, --json as one\n"
-	  "JSON object.\n"
+	  "Press ? for the keys. --once prints the state as text after some seconds, --json as\n"
+	  "one JSON object.\n"
 	  "Example: tsctl top\n"
 	  "Example: tsctl top --once\n",
 	  cmd_top },

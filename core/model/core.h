@@ -448,7 +448,7 @@ void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 
 /* What the model holds now, for whoever did not see it come: its processes, each followed by its
- * memory, how it is recorded, and the devices that its library told of. */
+ * memory, how it is recorded, and the devices that its library reported. */
 typedef void core_row_fn(void *data, enum core_row type, const void *row);
 void core_look(const struct core *core, core_row_fn *row, void *data);
 

@@ -283,8 +283,7 @@ static struct client *oldest_idle(struct api *api, uid_t uid)
 
 	list_for_each(client, &api->clients, link)
 		if (client->uid == uid && client->job_count == 0 && client->ticket_count == 0 &&
-		    client->subscription_count == 0 && client->queued_bytes == 0 &&
-		    !client->ending)
+		    client->subscription_count == 0 && client->queued_bytes == 0 && !client->ending)
 			return client;
 	return NULL;
 }

@@ -2,9 +2,11 @@
 #ifndef TS_LIVE_INTERNAL_H
 #define TS_LIVE_INTERNAL_H
 
+#include "core/base/arena.h"
 #include "core/base/list.h"
 #include "core/base/map.h"
-#include "daemon/live/live.h"
+#include "core/model/core.h"
+#include "proto/control.pb-c.h"
 
 #define LIVE_MINIMA 5 /* of 10 s each, all growing */
 
@@ -31,7 +33,8 @@ struct live_process {
 	uint32_t collect; /* enum ts_collect_state, 0: not recorded */
 	bool described;
 	char container[65];
-	struct live_price price;
+	int32_t cost_ppm;
+	uint32_t budget_ppm, watched_ppm;
 	bool priced;
 	struct {
 		uint64_t least, since_ns;

@@ -321,7 +321,9 @@ void live_price(struct live *live, uint32_t id, const struct live_price *price)
 
 	if (!process)
 		return;
-	process->price = *price;
+	process->cost_ppm = price->cost_ppm;
+	process->budget_ppm = price->budget_ppm;
+	process->watched_ppm = price->watched_ppm;
 	process->priced = true;
 }
 

@@ -8,6 +8,7 @@
 #include "core/base/time.h"
 #include "daemon/limits.h"
 #include "daemon/live/internal.h"
+#include "daemon/live/live.h"
 
 #define GROWTH_NS (10 * NS_PER_S)
 
@@ -131,9 +132,9 @@ static Process *process_take(struct live *live, struct live_process *process, ui
 	ret->calls = &process->taken;
 	ret->lost = process->lost;
 	ret->priced = process->priced;
-	ret->cost_ppm = process->price.cost_ppm;
-	ret->budget_ppm = process->price.budget_ppm;
-	ret->watched_ppm = process->price.watched_ppm;
+	ret->cost_ppm = process->cost_ppm;
+	ret->budget_ppm = process->budget_ppm;
+	ret->watched_ppm = process->watched_ppm;
 	process->taken = process->calls;
 	if (uses_take(live, process, ret) < 0)
 		return NULL;

@@ -116,7 +116,7 @@ static void test_options_stand_anywhere(void **state)
 
 static void test_bad_values_are_refused(void **state)
 {
-	const uint64_t all = (UINT64_C(1) << OPTION_COUNT) - 1;
+	const uint64_t all = UINT64_MAX >> (64 - OPTION_COUNT);
 	struct options options = { 0 };
 
 	assert_int_equal(PARSE(&options, all, "--pid", "0"), -EINVAL);

@@ -171,7 +171,9 @@ static void processes_come_rest_and_go(void **unused)
 
 static void names_of_others_steer_nothing(void **unused)
 {
-	static const char *const names[] = { "\033[2J\007x", "\xff\xfe", "a\nb", "\xe2\x80\xae" "abc",
+	static const char *const names[] = { "\033[2J\007x", "\xff\xfe", "a\nb",
+					     ("\xe2\x80\xae"
+					      "abc"),
 					     "\xe6\xbc\xa2" };
 	struct top_state state = { 0 };
 	struct top_view view = { 0 };
