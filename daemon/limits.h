@@ -247,6 +247,7 @@
 #define LIMIT_LIVE_PROCESSES 512
 #define LIMIT_LIVE_DEVICES   128
 #define LIMIT_LIVE_QUEUE     (256 << 10)
+#define LIMIT_LIVE_BEAT_MS   1000
 /* Processes of which it is looked up in one message in which container they run: three small files
  * of /proc each. */
 #define LIMIT_LIVE_LOOKS 16

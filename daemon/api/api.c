@@ -201,6 +201,7 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 	api->half_ms = config->half_ms ? config->half_ms : LIMIT_CLIENT_HALF_MS;
 	api->read_ms = config->read_ms ? config->read_ms : LIMIT_QUERY_READ_MS;
 	api->stall_ms = config->stall_ms ? config->stall_ms : LIMIT_CLIENT_STALL_MS;
+	api->beat_ms = config->beat_ms ? config->beat_ms : LIMIT_LIVE_BEAT_MS;
 	api->rule = peer_rule_of(config->group);
 	api->callbacks = *callbacks;
 	api->data = data;

@@ -32,7 +32,7 @@ struct api_config {
 	uint32_t query_role;
 	int64_t wall_offset_ns;
 	/* 0: as in limits.h. For tests. */
-	unsigned int half_ms, stall_ms, read_ms;
+	unsigned int half_ms, stall_ms, read_ms, beat_ms;
 };
 
 /* Who asks for something to be done to a process, and to which one. */

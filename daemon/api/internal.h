@@ -47,7 +47,7 @@ struct api {
 	int zygote; /* -1: none */
 	uint32_t query_role;
 	int64_t wall_offset_ns;
-	unsigned int half_ms, stall_ms, read_ms;
+	unsigned int half_ms, stall_ms, read_ms, beat_ms;
 	struct peer_rule rule;
 	struct api_callbacks callbacks;
 	void *data;

@@ -7,8 +7,6 @@
 #include "daemon/api/internal.h"
 #include "daemon/limits.h"
 
-#define BEAT_MS 1000
-
 struct subscription {
 	struct list link;
 	struct client *client;
@@ -124,7 +122,7 @@ void subscription_add(struct client *client, uint64_t id)
 	list_append(&api->subscriptions, &subscription->link);
 	/* Who comes first sees at once what there is; others wait for the next beat. */
 	if (!uv_is_active((uv_handle_t *)&api->beat)) {
-		uv_timer_start(&api->beat, on_beat, BEAT_MS, BEAT_MS);
+		uv_timer_start(&api->beat, on_beat, api->beat_ms, api->beat_ms);
 		beat(api);
 	}
 }

@@ -37,8 +37,10 @@ struct server {
 	atomic_uint ticket_count;
 	struct api_attach attach; /* the last one */
 	struct api_target detach;
-	atomic_uint unread;    /* so often a query is told that its data is being read, */
-	atomic_uint invisible; /* and then to wait */
+	atomic_uint unread;	/* so often a query is told that its data is being read, */
+	atomic_uint invisible;	/* and then to wait */
+	char live_text[200000]; /* in each message of a subscription */
+	atomic_uint live_count, live_ends;
 };
 
 struct peer {
@@ -74,6 +76,31 @@ static inline void on_stack(void *data, struct api_ticket *ticket, const struct 
 			    const struct api_stack *wanted)
 {
 	on_detach(data, ticket, target);
+}
+
+static inline bool on_live(void *data, struct api_live *ret)
+{
+	static Tracesmith__V1__LiveReply__Process process;
+	static Tracesmith__V1__LiveReply__Process *processes[] = { &process };
+	static Tracesmith__V1__LiveReply whole, changed;
+	struct server *server = data;
+
+	process = (Tracesmith__V1__LiveReply__Process)TRACESMITH__V1__LIVE_REPLY__PROCESS__INIT;
+	process.comm = server->live_text;
+	whole = changed = (Tracesmith__V1__LiveReply)TRACESMITH__V1__LIVE_REPLY__INIT;
+	whole.whole = true;
+	changed.process = whole.process = processes;
+	changed.n_process = whole.n_process = 1;
+	whole.span_ns = changed.span_ns = ++server->live_count;
+	*ret = (struct api_live){ &whole, &changed };
+	return true;
+}
+
+static inline void on_live_end(void *data)
+{
+	struct server *server = data;
+
+	server->live_ends++;
 }
 
 static inline enum api_visible on_make_visible(void *data, uint64_t time_ns,
@@ -141,6 +168,8 @@ static inline int server_start(struct server *server)
 		.attach = on_attach,
 		.detach = on_detach,
 		.stack = on_stack,
+		.live = on_live,
+		.live_end = on_live_end,
 		.make_visible = on_make_visible,
 	};
 	int r;
@@ -185,6 +214,7 @@ static inline int setup_store(void **state)
 		.boot_id = "first-boot",
 		.zygote = -1,
 		.half_ms = 100,
+		.beat_ms = 10,
 		.stall_ms = 60000,
 	};
 	*state = server;
