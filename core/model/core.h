@@ -279,7 +279,8 @@ struct core_collect {
 	  "recordings that were cut off: the last data is missing")                                \
 	X(30, BEHIND, MISSING, QUIET, "op", "behind",                                              \
 	  "ops and seconds of sums deleted before they were recorded")                             \
-	X(31, DAMAGED, MISSING, QUIET, "op", "damaged", "ops in damaged parts of a recording")     \
+	X(31, DAMAGED, MISSING, QUIET, "op", "damaged",                                            \
+	  "ops in damaged parts of the database or of a recording")                                \
 	X(32, STORE_ROWS, MISSING, ALARM, "row", "store-rows",                                     \
 	  "rows of sums and processes dropped because the disk was behind or full")                \
 	X(33, DISCONNECTED, PERIOD, QUIET, "time", "disconnected",                                 \

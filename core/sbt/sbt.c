@@ -35,6 +35,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "core/sbt/codec.h"
 
@@ -121,6 +122,20 @@ int sbt_peek(const void *data, size_t size, struct sbt_info *ret)
 
 	if (r < 0)
 		return r;
+	sbt_head_info(&head, ret);
+	return 0;
+}
+
+int sbt_check(const void *data, size_t size, struct sbt_info *ret)
+{
+	struct sbt_head head;
+	int r = sbt_head_read(data, size, &head);
+
+	if (r < 0)
+		return r;
+	if (head.size != size || XXH3_64bits((const uint8_t *)data + SBT_CHECKED_FROM,
+					     size - SBT_CHECKED_FROM) != head.checksum)
+		return -EBADMSG;
 	sbt_head_info(&head, ret);
 	return 0;
 }

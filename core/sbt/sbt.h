@@ -82,6 +82,9 @@ int sbt_encode(struct sbt_codec *codec, const struct op *op, size_t count, const
 /* Reads only the head. -EBADMSG: not a chunk, or damaged; -ENODATA: cut off. */
 int sbt_peek(const void *data, size_t size, struct sbt_info *ret);
 
+/* The same, of a chunk that fills `size`, and compares the checksum. */
+int sbt_check(const void *data, size_t size, struct sbt_info *ret);
+
 /* Decodes the columns in `columns` (bits by number) into op[0..info.count); other fields are 0
  * except process, stream and kind. `op` has room for SBT_OPS_MAX. Checks everything: the bytes may
  * come from anywhere. */

@@ -11,6 +11,7 @@
 
 #include "core/base/array.h"
 #include "core/sbt/sbt.h"
+#include "core/store/chunk_data.h"
 #include "core/store/name_cache.h"
 #include "core/store/names.h"
 #include "core/store/sql.h"
@@ -253,7 +254,7 @@ static int op_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 	sqlite3_str_appendf(sql,
 			    "SELECT c.id, c.ops, c.boot, c.process, c.stream, c.kind, %s, %s"
 			    " FROM chunk c WHERE 1",
-			    needs ? "c.data" : "NULL",
+			    needs ? CHUNK_DATA("c.id") : "NULL",
 			    info->colUsed >> COLUMN_pid & 1
 				    ? "(SELECT pid FROM process WHERE id=c.process)"
 				    : "NULL");
@@ -321,7 +322,7 @@ static int decode(struct cursor *cursor, sqlite3_stmt *row)
 	struct sbt_info info;
 
 	if (!data) {
-		cursor->count = 0; /* lost from a recording, and counted */
+		cursor->count = 0; /* damaged, and counted */
 		return SQLITE_OK;
 	}
 	if (sbt_decode(table->codec, data, (size_t)sqlite3_column_bytes(row, 6), cursor->columns,

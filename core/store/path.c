@@ -10,6 +10,7 @@
 #include "core/plan/plan.h"
 #include "core/plan/sort.h"
 #include "core/sbt/sbt.h"
+#include "core/store/chunk_data.h"
 #include "core/store/sql.h"
 
 #define FUNCTIONS_MAX 65536
@@ -132,7 +133,7 @@ static int take_chunk(struct load *load, sqlite3_stmt *row)
 	int r;
 
 	if (!data)
-		return 0; /* lost from a recording, and counted */
+		return 0; /* damaged, and counted */
 	r = sbt_decode(load->codec, data, (size_t)sqlite3_column_bytes(row, 0), SBT_ALL_COLUMNS,
 		       load->op, &info);
 	if (r < 0)
@@ -158,7 +159,7 @@ static int load_all(struct load *load)
 			      take_device);
 	if (r == 0)
 		r = load_each(load,
-			      "SELECT data FROM chunk WHERE process = ?1 AND first_ns < ?3"
+			      "SELECT " CHUNK_DATA("id") " FROM chunk WHERE process = ?1 AND first_ns < ?3"
 			      " AND last_ns >= ?2 ORDER BY first_ns, last_ns",
 			      take_chunk);
 	return r;

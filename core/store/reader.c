@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "core/limits.h"
+#include "core/store/chunk_data.h"
 #include "core/store/op_table.h"
+#include "core/store/page_sum.h"
 #include "core/store/path_table.h"
 #include "core/store/sql.h"
 #include "core/store/stack_table.h"
@@ -54,8 +56,10 @@ static int add_now(sqlite3 *db, uint64_t now_ns)
 
 int reader_make(sqlite3 *db, uint64_t now_ns, uint32_t plan_ops)
 {
-	int r = op_table_register(db);
+	int r = chunk_data_register(db);
 
+	if (r == 0)
+		r = op_table_register(db);
 	if (r == 0)
 		r = work_table_register(db);
 	if (r == 0)
@@ -82,8 +86,8 @@ static int open_reader(const char *path, int flags, const char *pragma, uint64_t
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
 	int r;
 
-	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL) !=
-	    SQLITE_OK)
+	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags,
+			    page_sum_vfs()) != SQLITE_OK)
 		return db ? sql_error(db) : -ENOMEM;
 	sqlite3_busy_timeout(db, 5000);
 	r = sql_exec(db, pragma);

@@ -9,7 +9,9 @@
 
 #include "core/base/array.h"
 #include "core/model/core.h"
+#include "core/limits.h"
 #include "core/model/frame.h"
+#include "core/store/page_sum.h"
 #include "core/store/row_sql.h"
 #include "core/store/sql.h"
 
@@ -168,6 +170,9 @@ static const char *const steps[] = {
 	"CREATE TABLE total(process INTEGER, what INTEGER, device INTEGER, part INTEGER,"
 	" count INTEGER, ns INTEGER, bytes INTEGER, PRIMARY KEY(process, what, device, part))"
 	" WITHOUT ROWID;",
+
+	/* 12: pages with checksums, which a former version would leave wrong. */
+	"",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))
@@ -243,6 +248,23 @@ int schema_make_version(sqlite3 *db, int64_t version)
 	return r < 0 ? r : set_version(db, version);
 }
 
+/* A file of a former version is written anew once. One that is too large for it, or for the disk,
+ * stays without checksums. */
+static int sum_pages(sqlite3 *db)
+{
+	int64_t pages;
+	int r = page_sum_is_reserved(db);
+
+	if (r == 0)
+		r = sql_query_integer(db, "PRAGMA page_count", &pages);
+	if (r != 0 || pages > LIMIT_STORE_REWRITTEN_PAGES)
+		return r < 0 ? r : 0;
+	r = page_sum_reserve(db);
+	if (r == 0)
+		r = sql_exec(db, "VACUUM");
+	return r == -EBADMSG || r == -ENOMEM ? r : 0;
+}
+
 /* It contains command lines of others; SQLite creates its other files like this one. */
 static int make_file(const char *path)
 {
@@ -262,17 +284,22 @@ int schema_open(const char *path, sqlite3 **ret)
 	if (sqlite3_open_v2(path, &db,
 			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
 				    SQLITE_OPEN_SHAREDCACHE,
-			    NULL) != SQLITE_OK)
+			    page_sum_vfs()) != SQLITE_OK)
 		return db ? sql_error(db) : -ENOMEM;
 	sqlite3_busy_timeout(db, 5000);
 	r = check(db, &version);
 	if (r < 0)
 		return r;
-	/* auto_vacuum must come before the first table. */
-	r = sql_exec(db, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
-			 "PRAGMA synchronous = NORMAL");
+	/* auto_vacuum and checksums must come before the first table. */
+	if (!version)
+		r = page_sum_reserve(db);
+	if (r == 0)
+		r = sql_exec(db, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
+				 "PRAGMA synchronous = NORMAL");
 	if (r == 0)
 		r = upgrade(db, version);
+	if (r == 0)
+		r = sum_pages(db);
 	if (r < 0)
 		return r;
 	*ret = TAKE(db);

@@ -21,6 +21,8 @@ int sql_error(sqlite3 *db)
 {
 	int code = sqlite3_errcode(db), system = sqlite3_system_errno(db);
 
+	if (sqlite3_extended_errcode(db) == SQLITE_IOERR_DATA)
+		return -EBADMSG;
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
 		if ((code & 0xff) == errors[i].code)
 			return errors[i].error;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "core/base/array.h"
+#include "core/store/page_sum.h"
 #include "core/store/total.h"
 #include "tests/unit/store_fixture.h"
 
@@ -357,7 +358,9 @@ static void write_with_sqlite(const char *path, const char *sql)
 {
 	sqlite3 *db;
 
-	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+					 page_sum_vfs()),
+			 SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
 }

@@ -181,6 +181,10 @@ int answer_fail(struct answer *answer, Tracesmith__V1__Remark__Reason reason, ..
 	return r < 0 ? r : send_error(answer, &remarks);
 }
 
+/* Other answers need other pages. */
+static const char *const damaged = "a page that this answer needs is damaged; other windows and "
+				   "queries may not need it";
+
 int answer_fail_sqlite(struct answer *answer)
 {
 	switch (sqlite3_errcode(answer->db) & 0xff) {
@@ -203,7 +207,10 @@ int answer_fail_sqlite(struct answer *answer)
 	case SQLITE_ERROR:
 		return answer_fail(answer, REASON(BAD_SQL), sqlite3_errmsg(answer->db), NULL);
 	default:
-		return answer_fail(answer, REASON(UNREADABLE), sqlite3_errmsg(answer->db), NULL);
+		return answer_fail(answer, REASON(UNREADABLE),
+				   sql_error(answer->db) == -EBADMSG ? damaged
+								     : sqlite3_errmsg(answer->db),
+				   NULL);
 	}
 }
 

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/store/chunk_data.h"
 #include "core/store/query/answer.h"
 #include "core/store/sql.h"
 
 #define CHUNKS_SQL                                                                                 \
-	"SELECT first_ns, data FROM chunk"                                                         \
+	"SELECT first_ns, " CHUNK_DATA("id") " FROM chunk"                                         \
 	" WHERE boot = :boot AND first_ns <= :until AND last_ns >= :since"                         \
 	" AND (:pid IS NULL OR process IN"                                                         \
 	" (SELECT id FROM process WHERE boot = :boot AND pid = :pid))"                             \
@@ -26,7 +27,7 @@ static int send_chunk(struct answer *answer, sqlite3_stmt *stmt)
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_CHUNK;
 	reply.chunk = &chunk;
 	if (!chunk.data.data)
-		return 0; /* lost from a recording, and counted */
+		return 0; /* damaged, and counted */
 	answer->rows++;
 	return answer_send(answer, &reply);
 }

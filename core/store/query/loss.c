@@ -73,6 +73,8 @@ static const uint32_t about_of[LOSS_REASON_MAX + 1] = {
 	" AND (last_ns IS NULL OR last_ns >= l.start_ns)))"                                        \
 	" GROUP BY l.reason"
 
+static const char *const damaged_text = "ops in damaged parts of the database or of a recording";
+
 struct reason {
 	const char *name;
 	const char *noun; /* of what it counts */
@@ -157,6 +159,17 @@ static int prepare(struct answer *answer, sqlite3_stmt **ret)
 	return 0;
 }
 
+/* What this answer itself found. */
+static int add_damaged(struct answer *answer, Tracesmith__V1__Done *done)
+{
+	int64_t ops;
+	int r = sql_query_integer(answer->db, "SELECT damaged_ops()", &ops);
+
+	if (r < 0 || !ops)
+		return r;
+	return add(answer, done, "damaged", (uint64_t)ops, damaged_text, 0);
+}
+
 int answer_loss(struct answer *answer, Tracesmith__V1__Done *done)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
@@ -172,5 +185,5 @@ int answer_loss(struct answer *answer, Tracesmith__V1__Done *done)
 			(uint64_t)sqlite3_column_int64(stmt, 4));
 	if (r == 0 && step != SQLITE_DONE && step != SQLITE_ROW)
 		return answer_fail_sqlite(answer);
-	return r;
+	return r < 0 ? r : add_damaged(answer, done);
 }

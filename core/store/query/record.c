@@ -18,6 +18,7 @@
 #include "core/limits.h"
 #include "core/sbt/file.h"
 #include "core/sbt/rows.h"
+#include "core/store/chunk_data.h"
 #include "core/store/condense.h"
 #include "core/store/query/answer.h"
 #include "core/store/row_sql.h"
@@ -69,7 +70,8 @@ static const struct {
 };
 
 /* The first answer orders them by time, the others so that they can be interrupted. */
-#define CHUNKS "SELECT id, first_ns, batch, first_batch, ops, data FROM chunk INDEXED BY "
+#define CHUNKS                                                                                     \
+	"SELECT id, first_ns, batch, first_batch, ops, " CHUNK_DATA("id") " FROM chunk INDEXED BY "
 #define CHUNKS_WHERE                                                                               \
 	" WHERE boot = :boot AND first_ns <= :until AND last_ns >= :since"                         \
 	" AND (:pids IS NULL OR process IN " MINE ")"
@@ -377,6 +379,7 @@ static int send_chunk(struct record *record, sqlite3_stmt *stmt)
 {
 	Tracesmith__V1__Chunk chunk = TRACESMITH__V1__CHUNK__INIT;
 	uint64_t first_batch = sqlite3_column_int64(stmt, 3);
+	const void *data;
 
 	chunk.type = SBT_BLOCK_OPS;
 	chunk.id = sqlite3_column_int64(stmt, 0);
@@ -390,9 +393,11 @@ static int send_chunk(struct record *record, sqlite3_stmt *stmt)
 		record->merged += sqlite3_column_int64(stmt, 4);
 		return 0;
 	}
+	data = sqlite3_column_blob(stmt, 5);
+	if (!data)
+		return 0; /* damaged, and counted */
 	record->answer->rows++;
-	return send_block(record, &chunk, sqlite3_column_blob(stmt, 5),
-			  sqlite3_column_bytes(stmt, 5));
+	return send_block(record, &chunk, data, sqlite3_column_bytes(stmt, 5));
 }
 
 static int send_chunks(struct record *record)

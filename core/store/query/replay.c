@@ -10,6 +10,7 @@
 #include "core/base/utf8.h"
 #include "core/limits.h"
 #include "core/sbt/sbt.h"
+#include "core/store/chunk_data.h"
 #include "core/store/query/answer.h"
 #include "core/store/sql.h"
 
@@ -18,7 +19,7 @@
 #define FUNCTIONS_MAX UINT16_MAX
 
 #define CHUNKS_SQL                                                                                 \
-	"SELECT first_ns, data FROM chunk"                                                         \
+	"SELECT first_ns, " CHUNK_DATA("id") " FROM chunk"                                         \
 	" WHERE boot = :boot AND first_ns < :until AND last_ns >= :since"                          \
 	" AND (:pid IS NULL OR process IN"                                                         \
 	" (SELECT id FROM process WHERE boot = :boot AND pid = :pid))"                             \
@@ -261,7 +262,7 @@ static int play_chunk(struct play *play, sqlite3_stmt *stmt)
 	int r;
 
 	if (!data)
-		return 0; /* lost from a recording, and counted */
+		return 0; /* damaged, and counted */
 	r = sbt_decode(play->codec, data, (size_t)sqlite3_column_bytes(stmt, 1), COLUMNS, play->op,
 		       &info);
 	if (r == 0)

@@ -1,0 +1,216 @@
+/* Checksums of the store: whatever bit of the database flips, an answer is the right one, or tells
+ * the loss, or is an error that says so. */
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "core/store/page_sum.h"
+#include "core/store/schema.h"
+#include "tests/unit/query_fixture.h"
+
+#define OPS	    40000
+#define PROCESSES   8
+#define FLIPS	    160
+#define ANSWERS_MAX 16
+
+/* Chunks of ops, sums, names and stacks: a few hundred pages. */
+static void fill(struct store *store)
+{
+	const struct frame frame = FRAME(0x10, 0x10, "/opt/app", "forward");
+	uint64_t seed = 7;
+
+	for (uint32_t process = 1; process <= PROCESSES; process++) {
+		add_process(store, process, 4000 + process, 0);
+		store_add_stack(store, &(struct store_stack){ process, process, &frame, 1, 0, 0 });
+		for (uint64_t s = 0; s < 60; s++)
+			add_rollup(store, process, FN_LAUNCH, OP_LAUNCH, s + 1,
+				   (struct core_rollup){ .second = fixture_second() + s,
+							 .stack_id = process });
+		for (uint64_t i = 0; i < 50; i++)
+			add_allocation(store, process * 100 + i, process, 64, process,
+				       MEMORY_DEVICE, fixture_second() * SECOND_NS);
+	}
+	for (uint64_t i = 0; i < OPS; i++)
+		store_add_op(store, &(struct op){
+					    .start_ns = fixture_second() * SECOND_NS + i * 1000,
+					    .end_ns = fixture_second() * SECOND_NS + i * 1000 + 500,
+					    .process = 1 + i % PROCESSES,
+					    .stream = 1 + i % PROCESSES,
+					    .kind = OP_LAUNCH,
+					    .fn = FN_LAUNCH,
+					    .bytes = fixture_random(&seed),
+				    });
+}
+
+static const char *const statements[] = {
+	"SELECT sum(bytes % 1000003), count(*) n FROM op",
+	"SELECT count(*), sum(calls * second), sum(stack) FROM rollup",
+	"SELECT count(*), sum(start_ns % 1000003) n FROM op WHERE process = 3",
+	"SELECT count(*), sum(address + bytes), min(process) FROM allocation",
+	"SELECT group_concat(comm || pid) FROM process",
+	"SELECT group_concat(symbol) FROM frame",
+	"SELECT count(*) FROM chunk WHERE process = 5 AND kind > 0",
+	"SELECT count(*) FROM rollup WHERE boot = 1 AND process = 2",
+};
+
+static void ask_all(const struct fixture *fixture, struct answer_text *answer)
+{
+	static const char *const names[] = { "apis", "launches", "leaks", "ps" };
+	size_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(statements); i++)
+		run_sql_text(fixture, statements[i], 0, 0, &answer[count++]);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		run_named(fixture, &QUERY(.name = (char *)names[i]), &answer[count++]);
+	assert_true(count <= ANSWERS_MAX);
+}
+
+static void flip(const char *path, off_t at, int bit)
+{
+	int fd = open(path, O_RDWR);
+	unsigned char byte;
+
+	assert_int_equal(pread(fd, &byte, 1, at), 1);
+	byte ^= (unsigned char)(1 << bit);
+	assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+	close(fd);
+}
+
+struct story {
+	struct fixture *fixture;
+	off_t size;
+};
+
+static void make(struct fixture *fixture, struct story *story)
+{
+	struct stat st;
+
+	assert_int_equal(fixture_open(fixture), 0);
+	fill(fixture->store);
+	fixture_commit(fixture, fixture_now_ns);
+	fixture->store = store_free(fixture->store);
+	assert_int_equal(stat(fixture->path, &st), 0);
+	*story = (struct story){ fixture, st.st_size };
+}
+
+static void no_flipped_bit_is_silently_wrong(void **state)
+{
+	struct answer_text right[ANSWERS_MAX] = { 0 }, now[ANSWERS_MAX] = { 0 };
+	int same = 0, told = 0, refused = 0;
+	struct story story;
+	uint64_t seed = 4711;
+
+	make(*state, &story);
+	ask_all(story.fixture, right);
+	for (int i = 0; i < FLIPS; i++) {
+		off_t at = (off_t)(fixture_random(&seed) % (uint64_t)story.size);
+		int bit = (int)(fixture_random(&seed) % 8);
+
+		/* The header, and then all over. */
+		at = i < 40 ? i * 5 / 2 : at;
+		flip(story.fixture->path, at, bit);
+		ask_all(story.fixture, now);
+		for (size_t k = 0; k < ANSWERS_MAX && right[k].text; k++) {
+			if (now[k].error)
+				refused++;
+			else if (strstr(now[k].text, "\"damaged\""))
+				told++;
+			else if (++same && strcmp(now[k].text, right[k].text))
+				fail_msg("bit %d of byte %ld:\n%s%s", bit, (long)at, now[k].text,
+					 right[k].text);
+			answer_text_done(&now[k]);
+		}
+		flip(story.fixture->path, at, bit);
+	}
+	assert_true(same > 0 && told > 0 && refused > 0);
+	for (size_t k = 0; k < ANSWERS_MAX && right[k].text; k++)
+		answer_text_done(&right[k]);
+}
+
+static int64_t integer(const char *path, const char *vfs, const char *sql)
+{
+	sqlite3 *db = NULL;
+	int64_t value;
+
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, vfs), SQLITE_OK);
+	value = ask(db, sql);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	return value;
+}
+
+/* How many pages have a checksum. */
+static int summed_pages(const struct story *story)
+{
+	int fd = open(story->fixture->path, O_RDONLY), count = 0;
+	uint64_t sum;
+
+	for (off_t at = 4096; at <= story->size; at += 4096) {
+		assert_int_equal(pread(fd, &sum, sizeof(sum), at - 8), sizeof(sum));
+		count += sum != 0;
+	}
+	close(fd);
+	return count;
+}
+
+static void pages_that_others_take_from_the_log_are_believed(void **state)
+{
+	struct fixture *f = *state;
+	struct story story;
+	char log[128];
+	sqlite3 *db;
+	int before;
+
+	make(f, &story);
+	before = summed_pages(&story);
+	assert_int_equal(before, story.size / 4096);
+	/* As if killed: the log stays, and another program moves it to the file. */
+	snprintf(log, sizeof(log), "%s-wal", f->path);
+	assert_int_equal(sqlite3_open_v2(f->path, &db, SQLITE_OPEN_READWRITE, page_sum_vfs()),
+			 SQLITE_OK);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	assert_int_equal(sqlite3_exec(db, "UPDATE rollup SET calls = 1", NULL, NULL, NULL),
+			 SQLITE_OK);
+	sqlite3_close(db);
+	assert_int_equal(access(log, F_OK), 0);
+	assert_true(integer(f->path, NULL, "SELECT sum(calls) FROM rollup") > 0);
+	assert_int_not_equal(access(log, F_OK), 0);
+	assert_in_range(summed_pages(&story), 1, before - 1);
+	assert_int_equal(fixture_ask(f, "SELECT sum(calls) FROM rollup"), PROCESSES * 60);
+}
+
+static void a_former_database_gets_its_checksums(void **state)
+{
+	struct fixture *f = *state;
+	sqlite3 *old;
+
+	assert_int_equal(sqlite3_open(f->path, &old), SQLITE_OK);
+	assert_int_equal(schema_make_version(old, 10), 0);
+	assert_int_equal(sqlite3_exec(old,
+				      "PRAGMA journal_mode = WAL;"
+				      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM"
+				      " n LIMIT 100) INSERT INTO name SELECT i,"
+				      " hex(randomblob(500)), '', 1, 1 FROM n",
+				      NULL, NULL, NULL),
+			 SQLITE_OK);
+	sqlite3_close(old);
+	assert_int_equal(fixture_open(f), 0);
+	f->store = store_free(f->store);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM name"), 100);
+	assert_int_equal(sqlite3_open_v2(f->path, &old, SQLITE_OPEN_READONLY, page_sum_vfs()),
+			 SQLITE_OK);
+	assert_int_equal(page_sum_is_reserved(old), 1);
+	sqlite3_close(old);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(no_flipped_bit_is_silently_wrong, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(pages_that_others_take_from_the_log_are_believed,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(a_former_database_gets_its_checksums,
+						fixture_setup, fixture_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
