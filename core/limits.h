@@ -23,7 +23,8 @@
 /* The size of the write-ahead log, kept alive by a long query, at which the writer insists. */
 #define LIMIT_STORE_WAL_BYTES (64 << 20)
 
-/* A database without checksums of 2 GiB is written anew in ten seconds or two, at a daemon's start. */
+/* A database without checksums of 2 GiB is written anew in ten seconds or two, at a daemon's start.
+ */
 #define LIMIT_STORE_REWRITTEN_PAGES (1 << 19)
 
 /* Time and rows of one query, and the longest value that a user's SQL may make: longer than any

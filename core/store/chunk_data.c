@@ -12,8 +12,7 @@
 
 enum { DATA, PROCESS, STREAM, KIND, OPS, FIRST, LAST };
 
-#define TEXT                                                                                       \
-	"SELECT data, process, stream, kind, ops, first_ns, last_ns FROM main.chunk WHERE id=?"
+#define TEXT	 "SELECT data, process, stream, kind, ops, first_ns, last_ns FROM main.chunk WHERE id=?"
 #define OPS_TEXT "SELECT ops FROM main.chunk WHERE id=?"
 
 struct damage {
@@ -154,8 +153,8 @@ int chunk_data_register(sqlite3 *db)
 	/* SQLite frees it, even on failure. */
 	if (sqlite3_create_function_v2(db, "chunk_data", 2, flags, damage, chunk_data, NULL, NULL,
 				       damage_free) != SQLITE_OK ||
-	    sqlite3_create_function_v2(db, "damaged_ops", 0, flags, damage, damaged_ops, NULL,
-				       NULL, NULL) != SQLITE_OK)
+	    sqlite3_create_function_v2(db, "damaged_ops", 0, flags, damage, damaged_ops, NULL, NULL,
+				       NULL) != SQLITE_OK)
 		return sql_error(db);
 	return 0;
 }

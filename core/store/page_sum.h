@@ -9,6 +9,8 @@
 #define TS_PAGE_SUM_H
 
 #include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #define PAGE_SUM_BYTES 8
 
@@ -18,5 +20,8 @@ const char *page_sum_vfs(void);
 int page_sum_reserve(sqlite3 *db);
 /* 1: each page has room for its checksum. */
 int page_sum_is_reserved(sqlite3 *db);
+/* Whether this connection takes damaged pages as they are; a change of such a page makes its
+ * checksum right. Returns how many it took since the last call. */
+uint64_t page_sum_believe(sqlite3 *db, bool believe);
 
 #endif

@@ -159,8 +159,9 @@ static int load_all(struct load *load)
 			      take_device);
 	if (r == 0)
 		r = load_each(load,
-			      "SELECT " CHUNK_DATA("id") " FROM chunk WHERE process = ?1 AND first_ns < ?3"
-			      " AND last_ns >= ?2 ORDER BY first_ns, last_ns",
+			      "SELECT " CHUNK_DATA(
+				      "id") " FROM chunk WHERE process = ?1 AND first_ns < ?3"
+					    " AND last_ns >= ?2 ORDER BY first_ns, last_ns",
 			      take_chunk);
 	return r;
 }

@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "core/base/array.h"
-#include "core/model/core.h"
 #include "core/limits.h"
+#include "core/model/core.h"
 #include "core/model/frame.h"
 #include "core/store/page_sum.h"
 #include "core/store/row_sql.h"

@@ -11,6 +11,7 @@
 #include "core/limits.h"
 #include "core/store/condense.h"
 #include "core/store/merge.h"
+#include "core/store/page_sum.h"
 #include "core/store/retain.h"
 #include "core/store/schema.h"
 #include "core/store/sql.h"
@@ -37,6 +38,7 @@ struct writer {
 	int64_t batch; /* number of the last commit that was tried; they grow over all boots */
 	uint64_t keep_bytes;
 	char *log_path;
+	uint64_t damaged_pages; /* taken as they are, and not yet told */
 	uint64_t due_ns[JOB_COUNT];
 };
 
@@ -170,6 +172,18 @@ static int write_drops(struct writer *writer, const struct drops *drops)
 	return r < 0 ? r : tables_write_totals(writer->tables);
 }
 
+/* What was on a damaged page may be wrong in every answer about the time so far. */
+static int write_damage(struct writer *writer, uint64_t now_ns)
+{
+	const struct core_loss loss = {
+		.end_ns = now_ns,
+		.reason = LOSS_DAMAGED,
+		.count = writer->damaged_pages,
+	};
+
+	return loss.count ? tables_write(writer->tables, CORE_ROW_LOSS, &loss) : 0;
+}
+
 static int write_turn(struct writer *writer, const struct queue_turn *turn,
 		      struct packer_stats *stats, uint64_t *ret_rows)
 {
@@ -182,6 +196,8 @@ static int write_turn(struct writer *writer, const struct queue_turn *turn,
 		r = packer_write(writer->packer, &place, turn->batch.first_ops, stats);
 	if (r == 0)
 		r = write_drops(writer, &turn->drops);
+	if (r == 0)
+		r = write_damage(writer, turn->now_ns);
 	return r < 0 ? r : tables_write_time(writer->tables);
 }
 
@@ -203,7 +219,20 @@ static int write_through(struct writer *writer, const struct queue_turn *turn,
 		sql_exec(writer->db, "ROLLBACK");
 	else
 		*stats = sum;
+	if (r == 0)
+		writer->damaged_pages = 0;
 	return r;
+}
+
+/* A damaged page must not stop the writer for good. */
+static void believe(struct writer *writer)
+{
+	page_sum_believe(writer->db, true);
+}
+
+static void doubt(struct writer *writer)
+{
+	writer->damaged_pages += page_sum_believe(writer->db, false);
 }
 
 /* All or nothing, in the held transaction. */
@@ -263,6 +292,11 @@ int writer_write(struct writer *writer, const struct queue_turn *turn, struct pa
 	if (r < 0)
 		return write_held(writer, turn, r, stats);
 	r = write_through(writer, turn, stats);
+	if (r == -EBADMSG) {
+		believe(writer);
+		r = write_through(writer, turn, stats);
+		doubt(writer);
+	}
 	return r < 0 && !is_passing(r) ? write_held(writer, turn, r, stats) : r;
 }
 
@@ -355,6 +389,11 @@ int writer_upkeep(struct writer *writer, uint64_t now_ns)
 		if (now_ns < writer->due_ns[i] || (hold_error(writer->hold) && !jobs[i].held))
 			continue;
 		r = jobs[i].run(writer, now_ns);
+		if (r == -EBADMSG) {
+			believe(writer);
+			r = jobs[i].run(writer, now_ns);
+			doubt(writer);
+		}
 		if (r > 0)
 			more = 1;
 		else

@@ -1,10 +1,8 @@
 """Traces of real runs, read back by an independent reader, hold exactly what the daemon stored."""
-import contextlib
 import datetime
 import json
 import os
 import pty
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -101,7 +99,7 @@ class Export(tracesmith.Case):
         tracesmith.wait_for("the stacks to have names", lambda: self.daemon.sql(
             "SELECT 1 FROM frame WHERE symbol = 'leaky_cache_insert'"))
         self.daemon.stop()
-        with contextlib.closing(sqlite3.connect(self.daemon.database)) as db, db:
+        with tracesmith.edited(self.daemon.database) as db:
             process, = db.execute("SELECT id FROM process WHERE pid = ?", (pid,)).fetchone()
             ids = range(-2**63 + 2, -2**63 + 25002)
             db.executemany("INSERT INTO stack(id, process) VALUES (?, ?)", [(stack, process) for stack in ids])

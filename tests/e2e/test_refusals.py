@@ -1,6 +1,4 @@
 """What the two programs say and with which exit status: one sentence for what cannot be done, and help that is true."""
-import sqlite3
-import contextlib
 import json
 import os
 import re
@@ -67,7 +65,7 @@ class Sentences(Case):
         self.daemon.stop()
         result = self.daemon.ctl("status", "--check")
         self.assertEqual((result.code, result.out), (2, "CRITICAL: tracesmithd does not answer\n"))
-        with contextlib.closing(sqlite3.connect(self.daemon.database)) as db, db:
+        with tracesmith.edited(self.daemon.database) as db:
             db.execute("INSERT INTO loss(boot, second, process, reason, start_ns, end_ns, count) VALUES"
                        f" ((SELECT max(id) FROM boot), 1, 0, 1, {now_ns}, {now_ns}, 24)")
         self.daemon.start()

@@ -4,10 +4,12 @@ A test is a program: it imports this, defines unittest cases and calls main(). T
 through TS_BUILD (see CMakeLists.txt). Nothing here sleeps for a guess: what takes time is waited
 for with a deadline, and what does not come is a failure that shows the daemon's log.
 """
+import contextlib
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -142,6 +144,21 @@ class Daemon:
                 self.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
         return code
+
+
+@contextlib.contextmanager
+def edited(database):
+    """A connection that changes a daemon's database while it is stopped. The pages that it changed have no checksums then."""
+    with open(database, "rb") as file:
+        before = file.read()
+    with contextlib.closing(sqlite3.connect(database)) as db, db:
+        yield db
+    with open(database, "r+b") as file:
+        after = file.read()
+        for page in range(0, len(after), 4096):
+            if after[page:page + 4096] != before[page:page + 4096]:
+                file.seek(page + 4088)
+                file.write(bytes(8))
 
 
 def library(copy="lib"):

@@ -177,6 +177,33 @@ static void pages_that_others_take_from_the_log_are_believed(void **state)
 	assert_int_equal(fixture_ask(f, "SELECT sum(calls) FROM rollup"), PROCESSES * 60);
 }
 
+/* The page is of a chunk, whose deletion needs it. */
+static void a_damaged_page_stops_no_retention(void **state)
+{
+	struct fixture *f = *state;
+	struct story story;
+	struct answer_text answer = { 0 };
+	bool found = false;
+
+	make(f, &story);
+	for (off_t at = 20 * 4096 + 2000; !found && at < story.size; at += 4096) {
+		flip(f->path, at, 1);
+		run_sql_text(f, statements[0], 0, 0, &answer);
+		found = !answer.error && strstr(answer.text, "\"damaged\"");
+		if (!found)
+			flip(f->path, at, 1);
+		answer_text_done(&answer);
+	}
+	assert_true(found);
+	f->config.keep_ns = 10 * SECOND_NS;
+	assert_int_equal(fixture_open(f), 0);
+	for (int i = 1; i < 1000 && fixture_ask(f, "SELECT count(*) FROM chunk"); i++)
+		fixture_commit(f, fixture_now_ns + (uint64_t)i * 100 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM chunk"), 0);
+	fixture_commit(f, fixture_now_ns + 200000 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT sum(count) > 0 FROM loss WHERE reason = 31"), 1);
+}
+
 static void a_former_database_gets_its_checksums(void **state)
 {
 	struct fixture *f = *state;
@@ -208,8 +235,10 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(pages_that_others_take_from_the_log_are_believed,
 						fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(a_former_database_gets_its_checksums,
-						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(a_damaged_page_stops_no_retention, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(a_former_database_gets_its_checksums, fixture_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,11 +10,12 @@
 #include "core/store/sql.h"
 
 #define CHUNKS_SQL                                                                                 \
-	"SELECT first_ns, " CHUNK_DATA("id") " FROM chunk"                                         \
-	" WHERE boot = :boot AND first_ns <= :until AND last_ns >= :since"                         \
-	" AND (:pid IS NULL OR process IN"                                                         \
-	" (SELECT id FROM process WHERE boot = :boot AND pid = :pid))"                             \
-	" ORDER BY first_ns, last_ns"
+	"SELECT first_ns, " CHUNK_DATA(                                                            \
+		"id") " FROM chunk"                                                                \
+		      " WHERE boot = :boot AND first_ns <= :until AND last_ns >= :since"           \
+		      " AND (:pid IS NULL OR process IN"                                           \
+		      " (SELECT id FROM process WHERE boot = :boot AND pid = :pid))"               \
+		      " ORDER BY first_ns, last_ns"
 
 static int send_chunk(struct answer *answer, sqlite3_stmt *stmt)
 {

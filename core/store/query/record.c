@@ -71,7 +71,8 @@ static const struct {
 
 /* The first answer orders them by time, the others so that they can be interrupted. */
 #define CHUNKS                                                                                     \
-	"SELECT id, first_ns, batch, first_batch, ops, " CHUNK_DATA("id") " FROM chunk INDEXED BY "
+	"SELECT id, first_ns, batch, first_batch, ops, " CHUNK_DATA("id") " FROM chunk INDEXED "   \
+									  "BY "
 #define CHUNKS_WHERE                                                                               \
 	" WHERE boot = :boot AND first_ns <= :until AND last_ns >= :since"                         \
 	" AND (:pids IS NULL OR process IN " MINE ")"

@@ -19,11 +19,12 @@
 #define FUNCTIONS_MAX UINT16_MAX
 
 #define CHUNKS_SQL                                                                                 \
-	"SELECT first_ns, " CHUNK_DATA("id") " FROM chunk"                                         \
-	" WHERE boot = :boot AND first_ns < :until AND last_ns >= :since"                          \
-	" AND (:pid IS NULL OR process IN"                                                         \
-	" (SELECT id FROM process WHERE boot = :boot AND pid = :pid))"                             \
-	" ORDER BY first_ns, last_ns"
+	"SELECT first_ns, " CHUNK_DATA(                                                            \
+		"id") " FROM chunk"                                                                \
+		      " WHERE boot = :boot AND first_ns < :until AND last_ns >= :since"            \
+		      " AND (:pid IS NULL OR process IN"                                           \
+		      " (SELECT id FROM process WHERE boot = :boot AND pid = :pid))"               \
+		      " ORDER BY first_ns, last_ns"
 
 /* Those of what is played, by number (sbt.h). */
 #define COLUMNS (0x3ffu | 1u << 13 | 1u << 24 | 1u << 25)
