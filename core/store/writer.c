@@ -172,16 +172,24 @@ static int write_drops(struct writer *writer, const struct drops *drops)
 	return r < 0 ? r : tables_write_totals(writer->tables);
 }
 
-/* What was on a damaged page may be wrong in every answer about the time so far. */
+/* What was on a damaged page may be wrong in every answer about the time so far. The row itself is
+ * of now, or it would be deleted as old. */
 static int write_damage(struct writer *writer, uint64_t now_ns)
 {
 	const struct core_loss loss = {
+		.start_ns = now_ns,
 		.end_ns = now_ns,
 		.reason = LOSS_DAMAGED,
 		.count = writer->damaged_pages,
 	};
 
-	return loss.count ? tables_write(writer->tables, CORE_ROW_LOSS, &loss) : 0;
+	int r = loss.count ? tables_write(writer->tables, CORE_ROW_LOSS, &loss) : 0;
+
+	if (r < 0 || !loss.count)
+		return r;
+	return sql_exec_made(
+		writer->db,
+		sqlite3_mprintf("UPDATE loss SET start_ns = 0 WHERE reason = %d", LOSS_DAMAGED));
 }
 
 static int write_turn(struct writer *writer, const struct queue_turn *turn,
