@@ -13,7 +13,7 @@
 enum { DATA, PROCESS, STREAM, KIND, OPS, FIRST, LAST };
 
 #define TEXT	 "SELECT data, process, stream, kind, ops, first_ns, last_ns FROM main.chunk WHERE id=?"
-#define OPS_TEXT "SELECT ops FROM main.chunk WHERE id=?"
+#define OPS_TEXT OF("ops")
 
 struct damage {
 	sqlite3 *db;
