@@ -12,8 +12,9 @@
 
 enum { DATA, PROCESS, STREAM, KIND, OPS, FIRST, LAST };
 
-#define TEXT	 "SELECT data, process, stream, kind, ops, first_ns, last_ns FROM main.chunk WHERE id=?"
-#define OPS_TEXT OF("ops")
+#define OF(columns) "SELECT " columns " FROM main.chunk WHERE id=?"
+#define TEXT	    OF("data, process, stream, kind, ops, first_ns, last_ns")
+#define OPS_TEXT    OF("ops")
 
 struct damage {
 	sqlite3 *db;
