@@ -8,7 +8,7 @@
 #define PERIOD_NS 5000000
 
 /* Lines are worth this wait: most files take some milliseconds, and the others come later. */
-#define LINES_NS 200000000
+#define LINES_NS 500000000
 
 /* The stacks that existed when this was first asked: later ones must not delay it. */
 static bool is_named(struct daemon *daemon)

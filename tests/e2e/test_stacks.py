@@ -77,8 +77,12 @@ class Stacks(tracesmith.Case):
         for key, ns in true.items():
             self.assertAlmostEqual(estimated.get(key, 0), ns, delta=TOLERANCE * sum(true.values()), msg=f"{key}: {estimated} for {true}")
 
+    def places(self, pid):
+        return {row["where"] for row in self.daemon.query("kernels", "--by", "line", "--pid", pid)}
+
     def assert_lines(self, pid):
         """Each launch has its line and that of the caller, in which the compiler put the function that launches."""
+        wait_for("the lines", lambda: all(PATHS_SOURCE in (place or "") for place in self.places(pid)))
         row = self.daemon.query("kernels", "--by-stack", "--name", "rare_us900", "--pid", pid)[0]
         frames = [(frame["function"], frame["line"], frame["inlined"]) for frame in row["frames"][:2]]
         self.assertEqual(frames, [("launch", line_of("TRY(cuLaunchKernel"), True), ("seldom", line_of("launch(rare"), False)])
@@ -86,7 +90,7 @@ class Stacks(tracesmith.Case):
         self.assertEqual(row["stack"][:2], ["launch", "seldom"])
         self.assertRegex(self.tsctl("query", "kernels", "--by-stack", "--pid", pid).out,
                          rf"\n +launch \(paths.c:{line_of('TRY(cuLaunchKernel')}\)\n +seldom \(paths.c:{line_of('launch(rare')}\)\n")
-        return {row["where"] for row in self.daemon.query("kernels", "--by", "line", "--pid", pid)}
+        return self.places(pid)
 
     def assert_lines_recorded(self, pid, places):
         recording = os.path.join(self.directory, "lines.sbt")
