@@ -203,6 +203,7 @@ static inline int setup_store(void **state)
 
 	fixture_setup(&store);
 	server->store = store;
+	memset(server->live_text, 'x', sizeof(server->live_text) - 1);
 	assert_int_equal(fixture_open(server->store), 0);
 	server->store->store = store_free(server->store->store);
 	snprintf(server->path, sizeof(server->path), "%s/control.sock", server->store->directory);

@@ -89,7 +89,6 @@ static void who_does_not_read_misses_some(void **state)
 	uint64_t number, last = 0, queued = 0;
 	bool whole = false, missed = false;
 
-	memset(server->live_text, 'x', sizeof(server->live_text) - 1);
 	subscribe(&idle, 1);
 	next(&idle, 1, &whole);
 	subscribe(&honest, 1);
