@@ -27,7 +27,6 @@ struct lines_user {
 	struct cache_key file;
 	struct lines_order order;
 	uint32_t asked;
-	bool found;
 };
 
 struct lines {
@@ -61,6 +60,15 @@ static struct symbol_frame *first_unknown(struct lines *lines, struct symbol_job
 			unknown = frame;
 	}
 	return unknown;
+}
+
+static uint32_t count_lined(const struct symbol_job *job)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < job->count; i++)
+		count += job->frame[i].places && job->frame[i].places->count;
+	return count;
 }
 
 bool lines_fill(struct lines *lines, struct symbol_job *job)
@@ -113,7 +121,8 @@ static void finish(struct lines_user *user)
 
 	lines->running--;
 	first_unknown(lines, job);
-	if (user->found)
+	/* By what was found for this job, or for others while it waited. */
+	if (count_lined(job) > job->lined)
 		lines->done(lines->data, job);
 	free_job(lines, job);
 	if (list_empty(&user->waiting)) {
@@ -162,7 +171,6 @@ static void start(struct lines *lines)
 	while (lines->running < LIMIT_LINES_HELPERS && (user = next_user(lines))) {
 		user->job = list_first(&user->waiting, struct symbol_job, link);
 		user->asked = 0;
-		user->found = false;
 		list_remove(&user->job->link);
 		list_remove(&user->link);
 		list_append(&lines->users, &user->link);
@@ -181,9 +189,7 @@ static void on_answer(struct helper_task *task, const void *data, size_t size, i
 	if (size < head || answer->index >= user->order.count)
 		return;
 	user->file.offset = user->order.offset[answer->index];
-	if (places_read(&user->lines->places, &user->file, answer->count, answer->text,
-			size - head) == 0)
-		user->found = true;
+	places_read(&user->lines->places, &user->file, answer->count, answer->text, size - head);
 }
 
 /* What a helper gave up on, or died of, is not tried again. */
@@ -258,6 +264,8 @@ int lines_add(struct lines *lines, struct symbol_job *job)
 		symbol_job_free(job);
 		return -EBUSY;
 	}
+	first_unknown(lines, job);
+	job->lined = count_lined(job);
 	list_append(&user->waiting, &job->link);
 	start(lines);
 	return 0;

@@ -38,6 +38,7 @@ struct symbol_job {
 	uint32_t process;   /* id of the process row */
 	uint32_t pid, user; /* of the process; user as in struct core_process */
 	uint32_t count;
+	uint32_t lined;	     /* frames that had their lines when it was stored */
 	uint8_t end, linked; /* as in struct ts_stack */
 	bool python_whole;   /* its frames of Python, if there are */
 	struct list link;    /* the symbolizer's */
