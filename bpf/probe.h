@@ -137,7 +137,7 @@ struct probe_miss {
 	__u16 frame_count; /* known so far; the last one is pc */
 	__u32 size;	   /* of the stack */
 	__u32 missing;	   /* a bit for each of its pages that could not be read */
-	__u32 reserved;
+	__u32 lean;	   /* no frames of Python: the stack begins in their place */
 	__u32 tgid, tid;
 	__u64 time_ns;
 	__u64 id;
@@ -160,6 +160,13 @@ struct probe_miss {
 #define PROBE_MISSES_MAX	1536
 #define PROBE_MISSES_PER_S	32
 #define PROBE_MISSES_HOST_PER_S 4096
+
+#define PROBE_MISS_LEAN		__builtin_offsetof(struct probe_miss, python)
+
+static inline const __u8 *probe_miss_stack(const struct probe_miss *miss)
+{
+	return miss->lean ? (const __u8 *)miss->python : miss->stack;
+}
 
 /* Over the seed of a process and the frames of a stack: its id. */
 static inline __u64 probe_hash_frame(__u64 hash, __u64 frame)

@@ -239,7 +239,7 @@ __noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 
 /* Once its stack is copied. */
 static __always_inline void unwind_submit(const struct thread *thread, struct probe_miss *miss,
-					  __u64 id)
+					  __u64 id, const bool lean)
 {
 	const struct unwinding *unwinding = &thread->unwinding;
 	__u64 ids = bpf_get_current_pid_tgid();
@@ -258,33 +258,36 @@ static __always_inline void unwind_submit(const struct thread *thread, struct pr
 	miss->returned = unwinding->returned;
 	miss->depth = settings.stack_depth;
 	miss->python_count = thread->python_count;
+	miss->lean = lean;
 	bpf_probe_read_kernel(miss->frame, sizeof(miss->frame), thread->frame);
-	bpf_probe_read_kernel(miss->python, sizeof(miss->python), thread->python_frame);
+	if (!lean)
+		bpf_probe_read_kernel(miss->python, sizeof(miss->python), thread->python_frame);
 	/* The sooner it is answered, the fewer calls miss the same rule. */
 	bpf_ringbuf_submit(miss, BPF_RB_FORCE_WAKEUP);
 }
 
 /* Sends up to `size` bytes of the stack; a constant, as the ring wants it. */
 static __always_inline int unwind_send(struct thread *thread, __u64 id, __u64 wanted,
-				       const __u32 size)
+				       const __u32 size, const bool lean)
 {
+	const __u32 head = lean ? PROBE_MISS_LEAN : sizeof(struct probe_miss);
 	__u64 sp = thread->unwinding.sp;
 	struct probe_miss *miss;
 
-	miss = bpf_ringbuf_reserve(&events, sizeof(*miss) + size, 0);
+	miss = bpf_ringbuf_reserve(&events, head + size, 0);
 	if (!miss)
 		return -1;
 	if (wanted > size)
 		wanted = size;
 	asm volatile("" : "+r"(wanted));
-	if (wanted > size || bpf_probe_read_user(miss->stack, wanted, (void *)sp)) {
+	if (wanted > size || bpf_probe_read_user((__u8 *)miss + head, wanted, (void *)sp)) {
 		bpf_ringbuf_discard(miss, BPF_RB_NO_WAKEUP);
 		return -1;
 	}
 	miss->size = wanted;
 	miss->missing = 0;
 	miss->at = sp;
-	unwind_submit(thread, miss, id);
+	unwind_submit(thread, miss, id, lean);
 	return 0;
 }
 
@@ -317,7 +320,7 @@ __noinline int unwind_send_pages(struct thread *thread, __u64 id)
 					(void *)(at + i * PROBE_MISS_PAGE)))
 			miss->missing |= 1u << i;
 	}
-	unwind_submit(thread, miss, id);
+	unwind_submit(thread, miss, id, false);
 	return 0;
 }
 
@@ -328,15 +331,20 @@ __noinline int unwind_send_stack(struct thread *thread, __u64 id)
 	if (!thread)
 		return -1;
 	size = window_readable(thread->unwinding.sp, thread->unwinding.top);
+	/* A small program asks fastest. */
+	if (!thread->python_count && size <= 1024)
+		return unwind_send(thread, id, size, 1024, true);
+	if (!thread->python_count && size <= 4096)
+		return unwind_send(thread, id, size, 4096, true);
 	if (size <= 4096)
-		return unwind_send(thread, id, size, 4096);
+		return unwind_send(thread, id, size, 4096, false);
 	if (size <= 8192)
-		return unwind_send(thread, id, size, 8192);
+		return unwind_send(thread, id, size, 8192, false);
 	if (size <= 12288)
-		return unwind_send(thread, id, size, 12288);
+		return unwind_send(thread, id, size, 12288, false);
 	if (size <= 20480)
-		return unwind_send(thread, id, size, 20480);
-	return unwind_send(thread, id, size, PROBE_MISS_STACK_MAX);
+		return unwind_send(thread, id, size, 20480, false);
+	return unwind_send(thread, id, size, PROBE_MISS_STACK_MAX, false);
 }
 
 /* A process may ask for many stacks at once, as long as few are known, but not for ever: one that

@@ -178,7 +178,7 @@ bool daemon_on_miss(void *data, const void *record, size_t size)
 	bool late;
 	int r;
 
-	if (!daemon->unwinder || size < sizeof(*miss))
+	if (!daemon->unwinder || size < PROBE_MISS_LEAN)
 		return false;
 	maps_catch_up(daemon->maps);
 	late = daemon_is_replaced(daemon, miss->tgid, miss->time_ns, 0);

@@ -164,6 +164,7 @@ int exact_task(struct session *session)
 			   .unload = session->job == JOB_UNLOAD };
 	int r;
 
+	ask.request.pid = (pid_t)session->pid; /* who connected by itself has no request */
 	ask.request.daemon = getpid();
 	snprintf(ask.library, sizeof(ask.library), "%s", session->exact->config.library);
 	session->task = (struct helper_task){ .kind = parts->attach_kind,

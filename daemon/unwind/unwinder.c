@@ -189,10 +189,15 @@ static void avoid_hung(const struct unwinder *unwinder, struct worker_job *job)
 
 static bool miss_is_good(const struct probe_miss *miss, size_t size)
 {
-	return size >= sizeof(*miss) && size <= sizeof(*miss) + PROBE_MISS_STACK_MAX &&
-	       miss->kind == PROBE_MISS && miss->size <= size - sizeof(*miss) &&
+	size_t head;
+
+	if (size < PROBE_MISS_LEAN || miss->kind != PROBE_MISS)
+		return false;
+	head = miss->lean ? PROBE_MISS_LEAN : sizeof(*miss);
+	return size >= head && size <= head + PROBE_MISS_STACK_MAX && miss->size <= size - head &&
 	       miss->depth <= TS_STACK_FRAMES_MAX && miss->frame_count >= 1 &&
-	       miss->frame_count <= miss->depth && miss->python_count <= TS_STACK_PYTHON_MAX;
+	       miss->frame_count <= miss->depth &&
+	       miss->python_count <= (miss->lean ? 0 : TS_STACK_PYTHON_MAX);
 }
 
 struct filed {
@@ -214,8 +219,8 @@ static int filed_rule(void *data, uint64_t pc, bool returned, struct rule *ret)
 static bool filed_word(void *data, uint64_t at, uint64_t *ret)
 {
 	const struct filed *filed = data;
-	const struct walk_copy copy = { filed->miss->at, filed->miss->stack, filed->miss->size,
-					filed->miss->missing };
+	const struct walk_copy copy = { filed->miss->at, probe_miss_stack(filed->miss),
+					filed->miss->size, filed->miss->missing };
 
 	return walk_copy_word(&copy, at, ret);
 }

@@ -145,7 +145,8 @@ static int find_rule(void *data, uint64_t pc, bool returned, struct rule *ret)
 static bool find_word(void *data, uint64_t at, uint64_t *ret)
 {
 	const struct probe_miss *miss = ((struct worker *)data)->job.miss;
-	const struct walk_copy copy = { miss->at, miss->stack, miss->size, miss->missing };
+	const struct walk_copy copy = { miss->at, probe_miss_stack(miss), miss->size,
+					miss->missing };
 
 	return walk_copy_word(&copy, at, ret);
 }

@@ -9,6 +9,7 @@ import unittest
 
 import tracesmith
 from foreign import ENDLESS
+from screen import Screen
 from tracesmith import BUILD, wait_for, workload
 
 NOBODY = 65534
@@ -155,6 +156,15 @@ class Help(Case):
                     self.example(verb, shlex.split(example.split(" | ")[0]))
 
     def example(self, verb, arguments):
+        if verb == "serve":
+            self.served(arguments)
+            return
+        if arguments == ["top"]:
+            screen = Screen(80, 24, TRACESMITH_SOCKET=self.daemon.socket)
+            screen.wait("q quit")
+            screen.type("q")
+            self.assertEqual(screen.wait_end(), 0)
+            return
         result = self.daemon.ctl(*arguments, cwd=self.daemon.directory)
         self.assertEqual((result.code, arguments[0]), (0, verb), result.err)
         if verb == "export":
@@ -163,6 +173,20 @@ class Help(Case):
             self.assertNotIn("no rows", result.out)
         if "--json" in arguments and verb == "query":
             self.assertTrue(json.loads(result.out)["rows"])
+
+    def served(self, arguments):
+        """It serves until it is told to end; at a port of its own, with files that are there."""
+        files = {"/etc/tracesmith/web-token": os.path.join(self.daemon.directory, "token"),
+                 "/etc/ssl/private/gpu1.pem": os.path.join(self.daemon.directory, "gpu1.pem")}
+        given = [files.get(word, word) for word in arguments]
+        if "--tls" in given:
+            tracesmith.certificate(self.daemon.directory, "gpu1")
+        with subprocess.Popen([os.path.join(BUILD, "tsctl"), *given, "--listen", "127.0.0.1:0"], text=True,
+                              env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            self.assertIn("/metrics", process.stdout.readline())
+            process.terminate()
+            self.assertEqual((process.wait(tracesmith.DEADLINE), process.stderr.read()), (0, ""))
 
     def test_every_query_works(self):
         listed = self.daemon.query("list")

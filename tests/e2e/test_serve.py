@@ -185,12 +185,7 @@ class Serve(tracesmith.Case):
     def assert_tls(self):
         directory = tempfile.mkdtemp(prefix="tracesmith-tls-")
         self.addCleanup(shutil.rmtree, directory)
-        pem, token = os.path.join(directory, "both.pem"), os.path.join(directory, "token")
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", pem, "-out", pem + ".crt",
-                        "-days", "2", "-subj", "/CN=gpu1.example", "-addext", "subjectAltName=DNS:gpu1.example"],
-                       check=True, capture_output=True)
-        with open(pem, "a") as file, open(pem + ".crt") as certificate:
-            file.write(certificate.read())
+        pem, token = tracesmith.certificate(directory, "gpu1"), os.path.join(directory, "token")
         web = self.web("--tls", pem, "--token", token)
         self.assertTrue(web.line.startswith("https://") and not web.token, web.line)
         self.assertEqual(os.stat(token).st_mode & 0o777, 0o600)

@@ -146,6 +146,17 @@ class Daemon:
         return code
 
 
+def certificate(directory, name):
+    """A file with a key and its certificate, which is also alone in FILE.crt."""
+    pem = os.path.join(directory, f"{name}.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", pem, "-out", pem + ".crt",
+                    "-days", "2", "-subj", f"/CN={name}.example", "-addext", f"subjectAltName=DNS:{name}.example"],
+                   check=True, capture_output=True)
+    with open(pem, "a") as file, open(pem + ".crt") as public:
+        file.write(public.read())
+    return pem
+
+
 @contextlib.contextmanager
 def edited(database):
     """A connection that changes a daemon's database while it is stopped. The pages that it changed have no checksums then."""
