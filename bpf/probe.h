@@ -137,7 +137,7 @@ struct probe_miss {
 	__u16 frame_count; /* known so far; the last one is pc */
 	__u32 size;	   /* of the stack */
 	__u32 missing;	   /* a bit for each of its pages that could not be read */
-	__u32 lean;	   /* no frames of Python: the stack begins in their place */
+	__u32 lean;	   /* no frames of Python: the stack starts in their place */
 	__u32 tgid, tid;
 	__u64 time_ns;
 	__u64 id;
