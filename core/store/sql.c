@@ -23,6 +23,8 @@ int sql_error(sqlite3 *db)
 
 	if (sqlite3_extended_errcode(db) == SQLITE_IOERR_DATA)
 		return -EBADMSG;
+	if (sqlite3_extended_errcode(db) == SQLITE_READONLY_RECOVERY)
+		return -EAGAIN;
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
 		if ((code & 0xff) == errors[i].code)
 			return errors[i].error;

@@ -11,7 +11,8 @@
 CLEANUP_DEFINE(sqlite3_stmt, sqlite3_finalize)
 CLEANUP_DEFINE(sqlite3, sqlite3_close)
 
-/* The negative errno of the connection's last error. */
+/* The negative errno of the connection's last error; -EAGAIN: a commit is just being entered in the
+ * log's index, which this connection cannot write to. */
 int sql_error(sqlite3 *db);
 
 int sql_exec(sqlite3 *db, const char *text);

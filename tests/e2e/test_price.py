@@ -111,8 +111,12 @@ class Whole(tracesmith.Case):
         process, said = run("steps", "--seconds", 3)
         self.daemon.wait_ended(process.pid)
         answer = self.daemon.answer("launches", "--pid", process.pid)
-        self.assertEqual(sum(row["calls"] for row in answer["rows"]), said[-1]["launches"])
         self.assertNotIn("windows", answer["loss"])
+        # The program makes them as fast as it can: on a busy machine some find no room in the ring, which is told.
+        calls, launches = sum(row["calls"] for row in answer["rows"]), said[-1]["launches"]
+        self.assertLessEqual(calls, launches)
+        self.assertGreaterEqual(calls, launches - answer["loss"].get("ring-full", 0))
+        self.assertGreater(calls, launches / 2)
 
 
 if __name__ == "__main__":

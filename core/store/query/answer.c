@@ -18,8 +18,8 @@
 #include "core/store/store.h"
 
 #define PROGRESS_STEPS 20000 /* of SQLite's virtual machine, about a millisecond */
-#define BEGIN_TRIES    1000
-#define BEGIN_PAUSE_US 1000
+#define PASSING_TRIES  1000
+#define PASSING_US     1000
 
 static int on_progress(void *data)
 {
@@ -55,40 +55,42 @@ static int find_boot(struct answer *answer)
 	return sql_integer(stmt, &answer->boot);
 }
 
+/* A reader that cannot write to the index of the log cannot tell a commit that is just being
+ * entered there from one that was never completed. It is, a moment later. */
+static bool is_passing(int r, int *tries)
+{
+	return r == -EAGAIN && --*tries && (usleep(PASSING_US) == 0 || errno == EINTR);
+}
+
 /* A query on a recording has no time limit. */
 static int open_database(struct answer *answer)
 {
 	const struct query_job *job = answer->job;
+	int tries = PASSING_TRIES, r;
 
 	if (job->reader) {
 		answer->db = job->reader;
 		return 0;
 	}
 	answer->deadline_ns = answer->begin_ns + LIMIT_QUERY_MS * NS_PER_MS;
-	return job->held ? store_reader_open_held(job->database, job->now_ns, &answer->db)
-			 : store_reader_open(job->database, job->now_ns, &answer->db);
-}
-
-/* A reader that cannot write to the index of the log cannot tell a commit that is just being
- * entered there from one that was never completed. It is, a moment later. */
-static bool is_passing(sqlite3 *db)
-{
-	return sqlite3_extended_errcode(db) == SQLITE_READONLY_RECOVERY;
+	do {
+		r = job->held ? store_reader_open_held(job->database, job->now_ns, &answer->db)
+			      : store_reader_open(job->database, job->now_ns, &answer->db);
+	} while (is_passing(r, &tries));
+	return r;
 }
 
 /* Where nothing can be opened later, the rest is read from the snapshot of the first look. */
 static int begin(struct answer *answer)
 {
-	int tries = BEGIN_TRIES, r = 0;
+	int tries = PASSING_TRIES, r = 0;
 
 	if (answer->job->opened)
 		r = sql_exec(answer->db, "BEGIN");
 	if (r == 0)
-		r = find_boot(answer);
-	while (r < 0 && is_passing(answer->db) && --tries) {
-		usleep(BEGIN_PAUSE_US);
-		r = find_boot(answer);
-	}
+		do {
+			r = find_boot(answer);
+		} while (is_passing(r, &tries));
 	if (r == 0 && answer->job->opened)
 		r = answer->job->opened(answer->job->data);
 	return r;
