@@ -35,7 +35,7 @@ static int run(const struct command *command, struct options *options, int argc,
 
 	if (first < 0)
 		return EXIT_USAGE;
-	if (options->given & OPTION_HELP) {
+	if (options->given & OPTION(HELP)) {
 		command_usage(command);
 		return EXIT_DONE;
 	}
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 	first = options_parse(&options, OPTIONS_COMMON, NULL, false, argc, argv);
 	if (first < 0)
 		return EXIT_USAGE;
-	if (options.given & OPTION_HELP)
+	if (options.given & OPTION(HELP))
 		return cmd_help(&options, 0, NULL);
 	if (first == argc) {
 		complain("Missing command: see 'tsctl help'");

@@ -36,15 +36,15 @@ int argument_file(struct options *options, int count, char **argument)
 
 bool argument_window(struct options *options)
 {
-	if (options->file || options->given & OPTION_SINCE)
+	if (options->file || options->given & OPTION(SINCE))
 		return false;
 	options->since = (struct moment){ .ago = true };
-	if (options->given & OPTION_UNTIL)
+	if (options->given & OPTION(UNTIL))
 		options->since = options->until;
 	if (!options->since.ago)
 		options->since.ns -= WINDOW_NS;
 	else if (options->since.ns < INT64_MAX - WINDOW_NS)
 		options->since.ns += WINDOW_NS;
-	options->given |= OPTION_SINCE;
+	options->given |= OPTION(SINCE);
 	return true;
 }

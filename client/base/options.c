@@ -443,13 +443,13 @@ static int argument_kind(const char *argument)
 	return *argument == '[' ? optional_argument : required_argument;
 }
 
-static void build(uint64_t allowed, bool ends, struct option *longs, char *letters)
+static void build(option_set allowed, bool ends, struct option *longs, char *letters)
 {
 	if (ends)
 		*letters++ = '+'; /* stop at the first other argument */
 	*letters++ = ':';
 	for (int i = 0, kind; i < OPTION_COUNT; i++) {
-		if (!(allowed & UINT64_C(1) << i))
+		if (!(allowed & OPTION_BIT(i)))
 			continue;
 		kind = argument_kind(option_forms[i].argument);
 		*longs++ = (struct option){ option_forms[i].name, kind, NULL, FIRST_LONG + i };
@@ -512,20 +512,20 @@ static int take(struct options *options, int number, const char *text)
 
 	if (r < 0)
 		return refuse(&option_forms[number], text);
-	options->given |= UINT64_C(1) << number;
+	options->given |= OPTION_BIT(number);
 	return 0;
 }
 
 static int check(const struct options *options)
 {
 	static const struct {
-		uint64_t pair;
+		option_set pair;
 		const char *sentence;
 	} alternatives[] = {
 		{ OPTIONS_TABLE, "--json and --csv exclude each other" },
-		{ OPTIONS_BY & ~OPTION_BY, "--by-stack and --by-stream exclude each other" },
-		{ OPTIONS_BY & ~OPTION_BY_STREAM, "--by and --by-stack exclude each other" },
-		{ OPTIONS_BY & ~OPTION_BY_STACK, "--by and --by-stream exclude each other" },
+		{ OPTIONS_BY & ~OPTION(BY), "--by-stack and --by-stream exclude each other" },
+		{ OPTIONS_BY & ~OPTION(BY_STREAM), "--by and --by-stack exclude each other" },
+		{ OPTIONS_BY & ~OPTION(BY_STACK), "--by and --by-stream exclude each other" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(alternatives); i++) {
@@ -546,7 +546,7 @@ static int count_after(int argc, char **argv)
 	return -1;
 }
 
-int options_parse(struct options *options, uint64_t allowed, const char *verb, bool foreign,
+int options_parse(struct options *options, option_set allowed, const char *verb, bool foreign,
 		  int argc, char **argv)
 {
 	struct option longs[OPTION_COUNT + 1];

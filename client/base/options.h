@@ -91,27 +91,25 @@ enum option_number {
 		OPTION_COUNT
 };
 
-enum option_bit {
-#define X(id, ...) OPTION_##id = UINT64_C(1) << OPTION_NUMBER_##id,
-	OPTIONS(X)
-#undef X
-};
+/* A set of options, wider than any other integer: the compiler refuses to cut it (-Wconversion). */
+typedef unsigned __int128 option_set;
+#define OPTION_BIT(number) ((option_set)1 << (number))
+#define OPTION(id)	   OPTION_BIT(OPTION_NUMBER_##id)
+_Static_assert(OPTION_COUNT <= 128, "an option is a bit of a set");
 
-#define X(id, ...) | OPTION_##id
-enum { OPTIONS_FORMAT = 0 EXPORT_FORMATS(X) };
-#undef X
-_Static_assert(OPTION_COUNT <= 64, "options are bits of 64");
-#define OPTIONS_COMMON (OPTION_HELP | OPTION_SOCKET)
-#define OPTIONS_TABLE  (OPTION_JSON | OPTION_CSV)
-#define OPTIONS_WINDOW (OPTION_SINCE | OPTION_UNTIL)
-#define OPTIONS_PART   (OPTION_FROM | OPTION_TO)
-#define OPTIONS_FILTER (OPTION_PID | OPTION_STREAM | OPTION_DEVICE | OPTION_KERNEL)
+#define OPTION_OR(id, ...) | OPTION(id)
+#define OPTIONS_FORMAT	   (0 EXPORT_FORMATS(OPTION_OR))
+#define OPTIONS_COMMON	   (OPTION(HELP) | OPTION(SOCKET))
+#define OPTIONS_TABLE	   (OPTION(JSON) | OPTION(CSV))
+#define OPTIONS_WINDOW	   (OPTION(SINCE) | OPTION(UNTIL))
+#define OPTIONS_PART	   (OPTION(FROM) | OPTION(TO))
+#define OPTIONS_FILTER	   (OPTION(PID) | OPTION(STREAM) | OPTION(DEVICE) | OPTION(KERNEL))
 #define OPTIONS_WHATIF                                                                             \
-	(OPTION_SCALE | OPTION_DROP | OPTION_LAUNCH_LATENCY | OPTION_STREAMS | OPTION_NO_SYNC |    \
-	 OPTION_COPY_BANDWIDTH | OPTION_DEVICES | OPTION_GRAPH)
-#define OPTIONS_BY     (OPTION_BY_STACK | OPTION_BY_STREAM | OPTION_BY)
-#define OPTIONS_ROWS   (OPTION_LIMIT | OPTION_SORT | OPTION_NAME | OPTION_USER)
-#define OPTIONS_RECORD (OPTION_RECORDS | OPTION_STACKS | OPTION_BUDGET)
+	(OPTION(SCALE) | OPTION(DROP) | OPTION(LAUNCH_LATENCY) | OPTION(STREAMS) |                 \
+	 OPTION(NO_SYNC) | OPTION(COPY_BANDWIDTH) | OPTION(DEVICES) | OPTION(GRAPH))
+#define OPTIONS_BY     (OPTION(BY_STACK) | OPTION(BY_STREAM) | OPTION(BY))
+#define OPTIONS_ROWS   (OPTION(LIMIT) | OPTION(SORT) | OPTION(NAME) | OPTION(USER))
+#define OPTIONS_RECORD (OPTION(RECORDS) | OPTION(STACKS) | OPTION(BUDGET))
 
 struct option_form {
 	const char *name;
@@ -137,7 +135,7 @@ struct option_list {
 struct link_files;
 
 struct options {
-	uint64_t given;	    /* enum option_bit */
+	option_set given;
 	const char *socket; /* never NULL */
 	const char *output;
 	const char *file;		/* a recording, or NULL for the daemon */
@@ -170,7 +168,7 @@ struct options {
 /* Parses the options in `allowed`, moves the other arguments to the end, and returns the index of
  * the first of them. Without a verb, or if they are another program's command line (`foreign`), it
  * stops at the first of them. -EINVAL: the error was printed. */
-int options_parse(struct options *options, uint64_t allowed, const char *verb, bool foreign,
+int options_parse(struct options *options, option_set allowed, const char *verb, bool foreign,
 		  int argc, char **argv);
 /* A duration, "now", or local time: 2024-05-31, 2024-05-31T13:00 or 2024-05-31T13:00:05.25. */
 int moment_parse(const char *text, struct moment *ret);

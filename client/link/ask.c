@@ -89,7 +89,7 @@ int ask(const struct options *options, Tracesmith__V1__Request *request, const c
 static int query_status(const struct options *options, int error)
 {
 	if (error == -EINVAL ||
-	    (error == -ENOENT && !(options->given & (OPTION_PID | OPTION_USER))))
+	    (error == -ENOENT && !(options->given & (OPTION(PID) | OPTION(USER)))))
 		return EXIT_USAGE;
 	return error < 0 ? EXIT_FAILED : EXIT_DONE;
 }
@@ -106,9 +106,9 @@ static uint32_t by_of(const char *name)
 
 static const char *by_given(const struct options *options)
 {
-	return options->given & OPTION_BY_STACK	   ? "stack"
-	       : options->given & OPTION_BY_STREAM ? "stream"
-						   : options->by;
+	return options->given & OPTION(BY_STACK)    ? "stack"
+	       : options->given & OPTION(BY_STREAM) ? "stream"
+						    : options->by;
 }
 
 int ask_query(const struct options *options, const char *name)
@@ -132,14 +132,14 @@ int ask_query(const struct options *options, const char *name)
 		query.match = (char *)options->name;
 	if (options->sort)
 		query.sort = (char *)options->sort;
-	if (options->given & OPTION_MIN_AGE)
+	if (options->given & OPTION(MIN_AGE))
 		query.min_age_ns = options->min_age_ns ? options->min_age_ns : 1;
-	if (options->given & OPTION_SINCE)
+	if (options->given & OPTION(SINCE))
 		query.since_ns = link_time(link, &options->since);
-	if (options->given & OPTION_UNTIL)
+	if (options->given & OPTION(UNTIL))
 		query.until_ns = link_time(link, &options->until);
 	query.by = by;
-	if (options->given & OPTION_DEVICE) {
+	if (options->given & OPTION(DEVICE)) {
 		query.device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE;
 		query.device = (uint32_t)options->device;
 	}

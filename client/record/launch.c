@@ -95,7 +95,7 @@ static int set_number(const char *variable, uint32_t number)
 static int set_environment(const struct options *options, const char *library, const char *socket)
 {
 	uint32_t records = options->records ? options->records : TS_RECORDS_DEFAULT;
-	bool light = options->given & OPTION_LIGHT;
+	bool light = options->given & OPTION(LIGHT);
 
 	if (claim(ENV_CUDA, library) < 0) {
 		complain(ENV_CUDA " already names another profiler's library, '%s': unset it first",

@@ -81,7 +81,7 @@ static int load_recorded(const struct options *options, struct measured *measure
 static int load_replayed(const struct options *given, const char *path, struct measured *measured)
 {
 	_cleanup_(freep) bool *skip = NULL;
-	struct options options = { .given = OPTION_FILE, .file = path, .files = given->files };
+	struct options options = { .given = OPTION(FILE), .file = path, .files = given->files };
 	int r = plan_load(&options, &measured->trace, &measured->plan);
 
 	if (r == 0)
@@ -127,7 +127,7 @@ static void show(const struct options *options, const struct measured pair[2],
 	uint32_t streams = check->lane_count, in_order = streams - check->different;
 	char text[2][UNITS_TEXT_SIZE];
 
-	if (options->given & OPTION_JSON) {
+	if (options->given & OPTION(JSON)) {
 		printf("{\"recorded_ns\":%" PRIu64 ",\"replayed_ns\":%" PRIu64
 		       ",\"recorded_overlap\":%.6f,\"replayed_overlap\":%.6f,\"streams\":%u"
 		       ",\"streams_in_order\":%u,\"works\":%" PRIu64

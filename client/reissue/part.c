@@ -11,16 +11,16 @@
 #include "client/trace/plan_load.h"
 #include "client/trace/show.h"
 
-#define CHOICE (OPTION_STREAM | OPTION_DEVICE | OPTION_KERNEL)
+#define CHOICE (OPTION(STREAM) | OPTION(DEVICE) | OPTION(KERNEL))
 
 /* Whether an operation is selected. */
 static bool is_wanted(const struct options *options, const struct meta *meta, const regex_t *kernel,
 		      const struct op *op, bool works)
 {
-	if (options->given & OPTION_STREAM && op->stream != options->stream &&
+	if (options->given & OPTION(STREAM) && op->stream != options->stream &&
 	    (works || op->stream != 0))
 		return false;
-	if (options->given & OPTION_DEVICE && op->device != (int16_t)options->device)
+	if (options->given & OPTION(DEVICE) && op->device != (int16_t)options->device)
 		return false;
 	return !kernel || !works ||
 	       regexec(kernel, show_work_name(meta, op)->text, 0, NULL, 0) == 0;
@@ -64,7 +64,7 @@ int gpu_part_choose(const struct options *options, const struct trace *trace,
 		    const struct plan *plan, bool **ret_skip)
 {
 	_cleanup_(freep) bool *skip = NULL;
-	const char *pattern = options->given & OPTION_KERNEL ? options->kernel : NULL;
+	const char *pattern = options->given & OPTION(KERNEL) ? options->kernel : NULL;
 	char why[PATTERN_WHY_BYTES];
 	regex_t kernel;
 	uint32_t left;

@@ -54,17 +54,17 @@ static void compose(const struct options *options, struct line *line)
 	add(line, SELF);
 	add(line, "replay");
 	add(line, "--on-gpu");
-	if (options->given & OPTION_FROM)
+	if (options->given & OPTION(FROM))
 		add_number(line, "--from", options->from_ns, "ns");
-	if (options->given & OPTION_TO)
+	if (options->given & OPTION(TO))
 		add_number(line, "--to", options->to_ns, "ns");
-	if (options->given & OPTION_PID)
+	if (options->given & OPTION(PID))
 		add_number(line, "--pid", options->pid, "");
-	if (options->given & OPTION_STREAM)
+	if (options->given & OPTION(STREAM))
 		add_number(line, "--stream", options->stream, "");
-	if (options->given & OPTION_DEVICE)
+	if (options->given & OPTION(DEVICE))
 		add_number(line, "--device", options->device, "");
-	if (options->given & OPTION_KERNEL) {
+	if (options->given & OPTION(KERNEL)) {
 		add(line, "--kernel");
 		add(line, options->kernel);
 	}
@@ -110,7 +110,7 @@ static void show(const struct options *options, const struct gpu_world *world)
 	uint64_t replayed_ns = world->end_ns - world->start_ns, unknown = world->unknown;
 	char text[2][UNITS_TEXT_SIZE];
 
-	if (options->given & OPTION_JSON)
+	if (options->given & OPTION(JSON))
 		printf("{\"recorded_ns\":%" PRIu64 ",\"replayed_ns\":%" PRIu64 ",\"works\":%" PRIu64
 		       ",\"unknown\":%" PRIu64 "}\n",
 		       recorded_ns, replayed_ns, (uint64_t)world->works, unknown);

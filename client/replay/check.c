@@ -72,7 +72,7 @@ static int load(const struct options *options, const char *path, struct half *ha
 	int r;
 
 	one.file = path;
-	one.given |= OPTION_FILE;
+	one.given |= OPTION(FILE);
 	r = plan_load(&one, &half->trace, &half->plan);
 	if (r < 0)
 		return r;
@@ -123,7 +123,7 @@ int replay_check(const struct options *options, int count, char **argument)
 	struct replay_check_shown shown = { 0 };
 	struct check_side side[2];
 	uint32_t tolerance_ppm =
-		options->given & OPTION_TOLERANCE ? options->tolerance_ppm : CHECK_ANY_DURATION;
+		options->given & OPTION(TOLERANCE) ? options->tolerance_ppm : CHECK_ANY_DURATION;
 
 	if (count == 0) {
 		complain("Missing recording: tsctl replay --check A.sbt [B.sbt]");
@@ -150,7 +150,7 @@ int replay_check(const struct options *options, int count, char **argument)
 		.meta = { a.trace.meta, count > 1 ? b.trace.meta : a.trace.meta },
 		.path = { argument[0], count > 1 ? argument[1] : EMULATION },
 	};
-	if (options->given & OPTION_JSON)
+	if (options->given & OPTION(JSON))
 		replay_check_json(&shown);
 	else
 		replay_check_text(&shown);

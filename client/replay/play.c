@@ -97,9 +97,9 @@ static bool is_wanted(const struct play *play, const struct replay_change *chang
 {
 	const struct options *options = play->options;
 
-	if (options->given & OPTION_STREAM && change->stream != options->stream)
+	if (options->given & OPTION(STREAM) && change->stream != options->stream)
 		return false;
-	return !(options->given & OPTION_DEVICE) || change->device == (int64_t)options->device;
+	return !(options->given & OPTION(DEVICE)) || change->device == (int64_t)options->device;
 }
 
 /* With a filter by name, streams would be unknown, but lanes need them. */
@@ -230,25 +230,25 @@ static int play_begin(struct play *play)
 {
 	const struct options *options = play->options;
 	struct trace *trace = &play->trace;
-	bool lanes = !(options->given & OPTION_JSON) && isatty(STDOUT_FILENO);
-	bool from = options->given & (OPTION_SINCE | OPTION_FROM);
-	bool to = options->given & (OPTION_UNTIL | OPTION_TO);
+	bool lanes = !(options->given & OPTION(JSON)) && isatty(STDOUT_FILENO);
+	bool from = options->given & (OPTION(SINCE) | OPTION(FROM));
+	bool to = options->given & (OPTION(UNTIL) | OPTION(TO));
 	int r = replay_new(play->effect, FUNCTIONS_MAX, on_change, play, &play->replay);
 
 	if (r == 0)
 		r = lanes ? replay_lanes_new(trace->begin_ns, &play->view)
-			  : replay_lines_new(options->given & OPTION_JSON, trace->begin_ns,
+			  : replay_lines_new(options->given & OPTION(JSON), trace->begin_ns,
 					     &play->view);
 	if (r < 0)
 		return r;
 	play->names.meta = trace->meta;
-	play->names.json = options->given & OPTION_JSON;
+	play->names.json = options->given & OPTION(JSON);
 	play->since_ns = from ? trace->since_ns : 0;
 	play->until_ns = to ? trace->until_ns : UINT64_MAX;
 	replay_window(play->replay, play->since_ns, play->until_ns);
 	trace->since_ns = play->since_ns > REPLAY_BEFORE_NS ? play->since_ns - REPLAY_BEFORE_NS : 1;
 	replay_pace_begin(&play->pace, &play->view,
-			  options->given & OPTION_SPEED ? options->speed : lanes, lanes);
+			  options->given & OPTION(SPEED) ? options->speed : lanes, lanes);
 	return 0;
 }
 
@@ -289,7 +289,7 @@ int replay_play(const struct options *options)
 	char why[PATTERN_WHY_BYTES];
 	int r;
 
-	if (!(options->given & OPTION_KERNEL))
+	if (!(options->given & OPTION(KERNEL)))
 		return play_run(options, NULL);
 	r = pattern_compile(options->kernel, 0, &kernel, why);
 	if (r < 0) {

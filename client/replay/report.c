@@ -354,7 +354,7 @@ void replay_report_show(struct replay_report *report, const struct options *opti
 	report->kinds = 0;
 	while (report->kinds < report->parts && !report->part[report->kinds].name)
 		report->kinds++;
-	if (options->given & OPTION_JSON)
+	if (options->given & OPTION(JSON))
 		show_json(report);
 	else
 		show_text(report);

@@ -180,7 +180,7 @@ int top_once(const struct options *options)
 	if (ask_state(options, &state) == 0) {
 		top_order(&state, TOP_BY_BUSY, false);
 		status = EXIT_DONE;
-		if (options->given & OPTION_JSON)
+		if (options->given & OPTION(JSON))
 			write_json(&state);
 		else
 			status = write_text(&state);

@@ -82,11 +82,11 @@ static int narrow(struct trace *trace, const struct options *options)
 {
 	uint64_t from_ns = after(trace, options->from_ns), to_ns = after(trace, options->to_ns);
 
-	if (options->given & OPTION_FROM && from_ns > trace->since_ns)
+	if (options->given & OPTION(FROM) && from_ns > trace->since_ns)
 		trace->since_ns = from_ns;
-	if (options->given & OPTION_TO && to_ns < trace->until_ns)
+	if (options->given & OPTION(TO) && to_ns < trace->until_ns)
 		trace->until_ns = to_ns;
-	if (options->given & OPTION_TO)
+	if (options->given & OPTION(TO))
 		trace->end_ns = trace->until_ns;
 	if (!(options->given & OPTIONS_PART) || trace->since_ns < trace->until_ns)
 		return 0;
@@ -110,10 +110,10 @@ int trace_open(const struct options *options, struct trace *ret)
 	if (r < 0)
 		return r;
 	trace->since_ns =
-		options->given & OPTION_SINCE ? link_time(trace->link, &options->since) : 1;
+		options->given & OPTION(SINCE) ? link_time(trace->link, &options->since) : 1;
 	/* Ops that arrive while we ask would have no names yet. */
-	trace->until_ns = options->given & OPTION_UNTIL ? link_time(trace->link, &options->until)
-							: link_hello(trace->link)->now_ns;
+	trace->until_ns = options->given & OPTION(UNTIL) ? link_time(trace->link, &options->until)
+							 : link_hello(trace->link)->now_ns;
 	r = find_ends(trace, options->file);
 	if (r < 0)
 		return r;

@@ -30,8 +30,8 @@ static int ask_once(struct link *link, const struct options *options, uint32_t p
 	attach.records = options->records;
 	attach.stacks = options->stacks;
 	attach.budget_ppm = options->budget_ppm;
-	attach.light = (options->given & OPTION_LIGHT) != 0;
-	attach.seccomp = options->given & OPTION_SECCOMP;
+	attach.light = (options->given & OPTION(LIGHT)) != 0;
+	attach.seccomp = (options->given & OPTION(SECCOMP)) != 0;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_ATTACH;
 	request.attach = &attach;
 	r = link_send(link, &request);
@@ -56,7 +56,7 @@ static int ask_until(struct link *link, const struct options *options, uint32_t 
 	int r;
 
 	while ((r = ask_once(link, options, pid, ret)) >= 0 && uses_no_cuda(*ret) &&
-	       (options->given & OPTION_WAIT) &&
+	       (options->given & OPTION(WAIT)) &&
 	       (options->wait_ns == 0 || waited_ns < options->wait_ns)) {
 		if (show)
 			fprintf(stderr, "\rWaiting for process %u to use CUDA, %" PRIu64 " s ", pid,
@@ -146,7 +146,7 @@ int cmd_attach(const struct options *options, int count, char **argument)
 		return complain("%s", reply->error->message);
 	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_ATTACH)
 		return complain("Unexpected answer from the daemon");
-	if (options->given & OPTION_JSON)
+	if (options->given & OPTION(JSON))
 		write_json(pid, reply->attach);
 	else
 		write_text(pid, reply->attach);

@@ -85,7 +85,7 @@ int cmd_budget(const struct options *options, int count, char **argument)
 
 	if (argument_pid(argument[0], &budget.pid) < 0 || read_share(argument[1], &budget) < 0)
 		return EXIT_USAGE;
-	if (budget.reset && (options->given & OPTION_FOR)) {
+	if (budget.reset && (options->given & OPTION(FOR))) {
 		complain("'default' is the budget of the settings, which stays: leave out --for");
 		return EXIT_USAGE;
 	}
@@ -94,7 +94,7 @@ int cmd_budget(const struct options *options, int count, char **argument)
 		return EXIT_FAILED;
 	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_BUDGET)
 		return complain("Unexpected answer from the daemon");
-	if (options->given & OPTION_JSON)
+	if (options->given & OPTION(JSON))
 		write_json(budget.pid, reply->budget);
 	else
 		write_text(budget.pid, budget.reset, reply->budget);

@@ -22,35 +22,35 @@
 
 const struct command command_table[] = {
 	{ "status", "", "show what the daemon traces, and what it misses",
-	  OPTIONS_TABLE | OPTION_CHECK, 0, 0,
+	  OPTIONS_TABLE | OPTION(CHECK), 0, 0,
 	  "--check prints one line for monitoring. Exit status: 0 fine, 1 needs attention,\n"
 	  "2 no answer.\n"
 	  "Example: tsctl status\n",
 	  cmd_status },
 	{ "ps", "", "list the processes that use CUDA now",
-	  OPTIONS_TABLE | OPTION_WIDE | OPTION_PID | OPTIONS_ROWS, 0, 0,
+	  OPTIONS_TABLE | OPTION(WIDE) | OPTION(PID) | OPTIONS_ROWS, 0, 0,
 	  "Example: tsctl ps\n"
 	  "Example: tsctl ps --user alice --sort -peak_bytes\n",
 	  cmd_ps },
 	{ "top", "", "show on the screen what devices and processes do, each second",
-	  OPTION_ONCE | OPTION_JSON, 0, 0,
+	  OPTION(ONCE) | OPTION(JSON), 0, 0,
 	  "Press ? for the keys. --once prints the state as text after some seconds, --json as\n"
 	  "one JSON object.\n"
 	  "Example: tsctl top\n"
 	  "Example: tsctl top --once\n",
 	  cmd_top },
 	{ "run", "[--] PROGRAM [ARGUMENT...]", "run a program with exact GPU times",
-	  OPTIONS_RECORD | OPTION_LIGHT, 1, ARGUMENTS_FOREIGN,
+	  OPTIONS_RECORD | OPTION(LIGHT), 1, ARGUMENTS_FOREIGN,
 	  RECORDS_HELP "Example: tsctl run -- python3 train.py --epochs 3\n", cmd_run },
 	{ "attach", "PID", "get exact GPU times of a running process",
-	  OPTIONS_RECORD | OPTION_LIGHT | OPTION_WAIT | OPTION_SECCOMP | OPTION_JSON, 1, 1,
+	  OPTIONS_RECORD | OPTION(LIGHT) | OPTION(WAIT) | OPTION(SECCOMP) | OPTION(JSON), 1, 1,
 	  RECORDS_HELP "Root may attach to any process, other users to their own.\n"
 		       "Example: tsctl attach 4711 --stacks all --budget 3%\n",
 	  cmd_attach },
-	{ "detach", "PID", "stop recording a process and restore it", OPTION_JSON, 1, 1,
+	{ "detach", "PID", "stop recording a process and restore it", OPTION(JSON), 1, 1,
 	  "Example: tsctl detach 4711\n", cmd_detach },
 	{ "cost", "[PID]", "show what tracing costs a process, and what other settings would save",
-	  OPTIONS_TABLE | OPTION_WIDE | OPTION_NOW, 0, 1,
+	  OPTIONS_TABLE | OPTION(WIDE) | OPTION(NOW), 0, 1,
 	  "Without a PID, list all processes. A cost is how much more time a process needs "
 	  "because\n"
 	  "it is traced. --now switches its frequent calls off and on for some seconds, and so\n"
@@ -59,7 +59,7 @@ const struct command command_table[] = {
 	  "Example: tsctl cost 4711 --now\n",
 	  cmd_cost },
 	{ "budget", "PID SHARE", "give a process another budget for the probes",
-	  OPTION_FOR | OPTION_JSON, 2, 2,
+	  OPTION(FOR) | OPTION(JSON), 2, 2,
 	  "SHARE is how much of its speed the process may pay, e.g. 5% or 0.5%; 'none' watches it\n"
 	  "all the time, 'default' is the budget of the settings again. It holds until the "
 	  "process\n"
@@ -69,7 +69,7 @@ const struct command command_table[] = {
 	  "Example: tsctl budget 4711 0.5%\n",
 	  cmd_budget },
 	{ "stack", "PID", "show what the threads of a process are doing, in Python",
-	  OPTION_THREADS | OPTION_NATIVE | OPTION_LOCALS | OPTION_WATCH | OPTION_JSON, 1, 1,
+	  OPTION(THREADS) | OPTION(NATIVE) | OPTION(LOCALS) | OPTION(WATCH) | OPTION(JSON), 1, 1,
 	  "For each thread: its state, the system call that it is in, and its Python frames,\n"
 	  "innermost first. The process needs no CUDA, is not stopped, and runs any CPython from\n"
 	  "3.9 to 3.14. Root may look at any process, other users at their own.\n"
@@ -78,8 +78,8 @@ const struct command command_table[] = {
 	  "Example: tsctl stack 4711 --native\n",
 	  cmd_stack },
 	{ "query", "NAME", "run a query ('tsctl query list' lists them)",
-	  OPTIONS_TABLE | OPTION_WIDE | OPTIONS_WINDOW | OPTION_PID | OPTIONS_ROWS |
-		  OPTION_MIN_AGE | OPTION_STREAM | OPTION_DEVICE | OPTIONS_BY | OPTION_FILE,
+	  OPTIONS_TABLE | OPTION(WIDE) | OPTIONS_WINDOW | OPTION(PID) | OPTIONS_ROWS |
+		  OPTION(MIN_AGE) | OPTION(STREAM) | OPTION(DEVICE) | OPTIONS_BY | OPTION(FILE),
 	  1, 1,
 	  "'tsctl query list' lists the queries and the options that each takes.\n"
 	  "Example: tsctl query leaks --pid 4711 --min-age 5m\n"
@@ -89,12 +89,12 @@ const struct command command_table[] = {
 	  "Example: tsctl query kernels --file run.sbt\n",
 	  cmd_query },
 	{ "sql", "STATEMENT", "run a read-only SQL statement on the daemon's tables",
-	  OPTIONS_TABLE | OPTION_WIDE | OPTION_LIMIT | OPTION_TIMEOUT | OPTION_FILE, 1, 1,
+	  OPTIONS_TABLE | OPTION(WIDE) | OPTION(LIMIT) | OPTION(TIMEOUT) | OPTION(FILE), 1, 1,
 	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns IS NULL\"\n", cmd_sql },
 	{ "record", "[--] [PROGRAM [ARGUMENT...]]",
 	  "record a program, a process, or the recent past to a file",
-	  OPTIONS_WINDOW | OPTIONS_RECORD | OPTION_PID | OPTION_ALL | OPTION_DURATION |
-		  OPTION_OUTPUT,
+	  OPTIONS_WINDOW | OPTIONS_RECORD | OPTION(PID) | OPTION(ALL) | OPTION(DURATION) |
+		  OPTION(OUTPUT),
 	  0, ARGUMENTS_FOREIGN,
 	  "With --since, record the past up to now. Otherwise, or with --duration as well, record\n"
 	  "live until that time is over, the process or program ends, or you press Ctrl-C.\n"
@@ -108,8 +108,8 @@ const struct command command_table[] = {
 	{ "info", "F.sbt", "describe a recording and its contents", OPTIONS_TABLE, 1, 1,
 	  "Example: tsctl info run.sbt\n", cmd_info },
 	{ "view", "[F.sbt]", "show operations as text: a list, a tree, or lanes",
-	  OPTIONS_WINDOW | OPTIONS_PART | OPTIONS_FILTER | OPTION_FILE | OPTION_LIMIT |
-		  OPTION_TREE | OPTION_LANES | OPTION_JSON,
+	  OPTIONS_WINDOW | OPTIONS_PART | OPTIONS_FILTER | OPTION(FILE) | OPTION(LIMIT) |
+		  OPTION(TREE) | OPTION(LANES) | OPTION(JSON),
 	  0, 1,
 	  "Without a recording, show the daemon's last 10 seconds.\n"
 	  "Example: tsctl view run.sbt --kernel 'gemm|conv' --from 1.5s --to 2s\n"
@@ -117,8 +117,8 @@ const struct command command_table[] = {
 	  "Example: tsctl view run.sbt --tree --limit 1\n",
 	  cmd_view },
 	{ "graph", "[F.sbt]", "write the dependency graph of operations, with slack",
-	  OPTIONS_WINDOW | OPTIONS_PART | OPTION_PID | OPTION_FILE | OPTION_DOT | OPTION_JSON |
-		  OPTION_OUTPUT,
+	  OPTIONS_WINDOW | OPTIONS_PART | OPTION(PID) | OPTION(FILE) | OPTION(DOT) | OPTION(JSON) |
+		  OPTION(OUTPUT),
 	  0, 1,
 	  "Without a recording, use the daemon's last 10 seconds. The critical path is red, or\n"
 	  "marked \"critical\" in JSON; 'tsctl query critical-path' summarizes it.\n"
@@ -126,14 +126,15 @@ const struct command command_table[] = {
 	  "Example: tsctl graph run.sbt --dot --from 1.5s --to 1.52s | dot -Tsvg -o graph.svg\n",
 	  cmd_graph },
 	{ "export", "[F.sbt]", "convert a trace to another tool's format",
-	  OPTIONS_WINDOW | OPTION_PID | OPTIONS_FORMAT | OPTION_CSV | OPTION_OUTPUT | OPTION_FILE,
+	  OPTIONS_WINDOW | OPTION(PID) | OPTIONS_FORMAT | OPTION(CSV) | OPTION(OUTPUT) |
+		  OPTION(FILE),
 	  0, 1,
 	  "Without a recording, export the daemon's last 10 seconds; --since takes more.\n"
 	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n"
 	  "Example: tsctl export run.sbt --svg -o flame.svg\n",
 	  cmd_export },
 	{ "diff", "A.sbt... [--] B.sbt...", "compare recordings and rank what got slower",
-	  OPTIONS_TABLE | OPTION_LIMIT | OPTION_FAIL_OVER, 2, 2 * DIFF_RUNS_MAX,
+	  OPTIONS_TABLE | OPTION(LIMIT) | OPTION(FAIL_OVER), 2, 2 * DIFF_RUNS_MAX,
 	  "Give several runs of each side to see how certain a change is: A's before the '--',\n"
 	  "B's after it. If both sides did the same work (their common kernels ran equally\n"
 	  "often), diff compares totals, otherwise the time per call. --limit is per section.\n"
@@ -152,9 +153,9 @@ const struct command command_table[] = {
 	  "Example: tsctl diff a1.sbt a2.sbt a3.sbt --fail-over 5% -- b1.sbt b2.sbt b3.sbt\n",
 	  cmd_diff },
 	{ "replay", "[F.sbt [B.sbt]]", "play back a recording, check it, or predict changes",
-	  OPTIONS_WINDOW | OPTIONS_PART | OPTIONS_FILTER | OPTION_SPEED | OPTION_JSON |
-		  OPTION_CHECK | OPTION_TOLERANCE | OPTION_ON_GPU | OPTION_EMULATE |
-		  OPTIONS_WHATIF | OPTION_OUTPUT,
+	  OPTIONS_WINDOW | OPTIONS_PART | OPTIONS_FILTER | OPTION(SPEED) | OPTION(JSON) |
+		  OPTION(CHECK) | OPTION(TOLERANCE) | OPTION(ON_GPU) | OPTION(EMULATE) |
+		  OPTIONS_WHATIF | OPTION(OUTPUT),
 	  0, 2,
 	  "Plays back the states of operations, streams and devices in order of time. On a\n"
 	  "terminal it draws one lane per stream at the original speed ('q' quits); otherwise it\n"
@@ -167,7 +168,7 @@ const struct command command_table[] = {
 	  "Example: tsctl replay --since 1m --kernel gemm --speed max\n",
 	  cmd_replay },
 	{ "serve", "", "serve metrics to Prometheus over HTTP",
-	  OPTION_LISTEN | OPTION_TOKEN | OPTION_TLS, 0, 0,
+	  OPTION(LISTEN) | OPTION(TOKEN) | OPTION(TLS), 0, 0,
 	  "Prints the address, with the token that clients must know: in the address, or as\n"
 	  "'Authorization: Bearer TOKEN'. --token keeps it in a file, which is made if it is not\n"
 	  "there. It listens on 127.0.0.1:9640; on an address that other hosts can reach, it\n"
@@ -208,12 +209,12 @@ static void option_usage(const struct option_form *form)
 
 void command_usage(const struct command *command)
 {
-	uint64_t options = command->options | OPTIONS_COMMON;
+	option_set options = command->options | OPTIONS_COMMON;
 
 	printf("Usage: tsctl %s [OPTION...]%s%s\n%s\n\n", command->name,
 	       *command->arguments ? " " : "", command->arguments, command->summary);
 	for (int i = 0; i < OPTION_COUNT; i++)
-		if (options & UINT64_C(1) << i)
+		if (options & OPTION_BIT(i))
 			option_usage(&option_forms[i]);
 	printf("\n%s", command->help);
 }

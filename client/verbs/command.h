@@ -17,7 +17,7 @@ struct command {
 	const char *name;
 	const char *arguments; /* after the options in the usage line, or "" */
 	const char *summary;   /* one line of `tsctl help` */
-	uint64_t options;      /* OPTION_ bits that it accepts */
+	option_set options;    /* OPTION_ bits that it accepts */
 	int arguments_min, arguments_max;
 	const char *help; /* further help and examples, ends with a newline */
 	/* `argument`: what is left after the options. Returns an exit_status. */

@@ -63,14 +63,14 @@ static int show(const struct options *options, struct link *link, uint32_t pid)
 	_cleanup_(cost_done) struct cost cost = { .pid = pid };
 	uint64_t asked_ns = clock_ns(CLOCK_MONOTONIC);
 
-	if ((options->given & OPTION_NOW) && measure(link, pid) < 0)
+	if ((options->given & OPTION(NOW)) && measure(link, pid) < 0)
 		return EXIT_FAILED;
 	cost.now_ns = link_hello(link)->now_ns + clock_ns(CLOCK_MONOTONIC) - asked_ns;
 	if (cost_ask(link, &cost) < 0)
 		return EXIT_FAILED;
 	if (cost.count == 0)
 		return complain("%s", cost.note ? cost.note : "Nothing is known of this process");
-	if (options->given & OPTION_JSON)
+	if (options->given & OPTION(JSON))
 		cost_write_json(&cost);
 	else
 		cost_write_text(&cost);
@@ -83,7 +83,7 @@ int cmd_cost(const struct options *options, int count, char **argument)
 	struct options asked = *options;
 	uint32_t pid;
 
-	if (count == 0 && (options->given & OPTION_NOW)) {
+	if (count == 0 && (options->given & OPTION(NOW))) {
 		complain("--now measures one process: name it ('tsctl cost PID --now')");
 		return EXIT_USAGE;
 	}
@@ -93,11 +93,11 @@ int cmd_cost(const struct options *options, int count, char **argument)
 		return EXIT_USAGE;
 	if (link_open(options, &link) < 0)
 		return EXIT_FAILED;
-	if (!(options->given & (OPTION_CSV | OPTION_WIDE)))
+	if (!(options->given & (OPTION(CSV) | OPTION(WIDE))))
 		return show(options, link, pid);
-	if ((options->given & OPTION_NOW) && measure(link, pid) < 0)
+	if ((options->given & OPTION(NOW)) && measure(link, pid) < 0)
 		return EXIT_FAILED;
 	asked.pid = pid;
-	asked.given |= OPTION_PID;
+	asked.given |= OPTION(PID);
 	return ask_query(&asked, "cost");
 }

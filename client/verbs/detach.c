@@ -59,7 +59,7 @@ int cmd_detach(const struct options *options, int count, char **argument)
 		return EXIT_FAILED;
 	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_DETACH)
 		return complain("Unexpected answer from the daemon");
-	if (options->given & OPTION_JSON)
+	if (options->given & OPTION(JSON))
 		write_json(pid, reply->detach);
 	else
 		write_text(pid, reply->detach);

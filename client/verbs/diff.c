@@ -72,7 +72,7 @@ static int ask_all(const struct options *options, const struct diff_paths side[2
 	struct options one = *options;
 	int r = 0;
 
-	one.given |= OPTION_FILE;
+	one.given |= OPTION(FILE);
 	for (int i = 0; i < 2; i++)
 		diff->runs[i] = (uint32_t)side[i].count;
 	for (int i = 0; r == 0 && i < 2; i++) {
@@ -157,7 +157,7 @@ static int fail(const struct options *options, const struct diff *diff,
 int cmd_diff(const struct options *options, int count, char **argument)
 {
 	_cleanup_(diff_done) struct diff diff = { 0 };
-	bool fails = options->given & OPTION_FAIL_OVER;
+	bool fails = options->given & OPTION(FAIL_OVER);
 	struct diff_paths side[2];
 	int r;
 

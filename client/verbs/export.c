@@ -18,10 +18,10 @@
 #define NAMED_MAX 8 /* processes without GPU times to name */
 
 static const struct {
-	uint64_t option;
+	option_set option;
 	const struct export_format *format;
 } formats[] = {
-#define X(id, name, letter, argument, text, symbol) { OPTION_##id, &export_##symbol },
+#define X(id, name, letter, argument, text, symbol) { OPTION(id), &export_##symbol },
 	EXPORTS(X)
 #undef X
 };
@@ -223,7 +223,7 @@ static void job_done(struct job *job)
 /* A terminal may take binary data for commands. */
 static int check_output(const struct options *options)
 {
-	if (!(options->given & (OPTION_PERFETTO | OPTION_PPROF)) ||
+	if (!(options->given & (OPTION(PERFETTO) | OPTION(PPROF))) ||
 	    strcmp(options->output, "-") != 0 || !isatty(STDOUT_FILENO))
 		return 0;
 	complain("This format is binary: give -o FILE, or redirect it to a file or a pipe");

@@ -107,10 +107,10 @@ static int run(struct job *job, const struct options *options, const char *outpu
 
 int cmd_graph(const struct options *given, int count, char **argument)
 {
-	_cleanup_(job_done) struct job job = { .dot = given->given & OPTION_DOT };
+	_cleanup_(job_done) struct job job = { .dot = given->given & OPTION(DOT) };
 	struct options options = *given;
 
-	if (job.dot == !!(given->given & OPTION_JSON)) {
+	if (job.dot == !!(given->given & OPTION(JSON))) {
 		complain("Missing format: give --dot or --json");
 		return EXIT_USAGE;
 	}

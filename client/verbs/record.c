@@ -60,19 +60,20 @@ static void catch_stops(void)
 
 static int check(const struct options *options, int count)
 {
-	int whom = !!(options->given & OPTION_PID) + !!(options->given & OPTION_ALL) + (count > 0);
+	int whom =
+		!!(options->given & OPTION(PID)) + !!(options->given & OPTION(ALL)) + (count > 0);
 
 	if (!options->output)
 		complain("Missing output file: give -o FILE.sbt");
 	else if (whom != 1)
 		complain("Nothing to record: give --pid PID, --all, or a program ('-- PROGRAM')");
-	else if (count == 0 && (options->given & (OPTION_RECORDS | OPTION_STACKS)))
+	else if (count == 0 && (options->given & (OPTION(RECORDS) | OPTION(STACKS))))
 		complain("--records and --stacks are for programs that tsctl starts: for a running "
 			 "process use 'tsctl attach'");
-	else if ((options->given & OPTION_BUDGET) && (options->given & OPTION_ALL))
+	else if ((options->given & OPTION(BUDGET)) && (options->given & OPTION(ALL)))
 		complain("--budget is for a process or a program: with --all, the daemon's budget "
 			 "holds");
-	else if (count > 0 && (options->given & OPTION_SINCE))
+	else if (count > 0 && (options->given & OPTION(SINCE)))
 		complain("A program that tsctl starts has no past: leave out --since");
 	else if (count > 0 && strcmp(options->output, "-") == 0)
 		complain("Standard output belongs to the program: give -o FILE.sbt");
@@ -86,20 +87,20 @@ static int choose_window(struct job *job)
 {
 	const struct options *options = job->options;
 	struct recording *recording = &job->recording;
-	bool since = options->given & OPTION_SINCE, until = options->given & OPTION_UNTIL;
+	bool since = options->given & OPTION(SINCE), until = options->given & OPTION(UNTIL);
 	uint64_t now_ns = recording_now(recording);
 
 	recording->since_ns = since ? link_time(recording->link, &options->since) : now_ns;
 	job->begin_ns = now_ns;
 	if (until)
 		job->end_ns = link_time(recording->link, &options->until);
-	if (options->given & OPTION_DURATION)
+	if (options->given & OPTION(DURATION))
 		job->end_ns = now_ns + options->duration_ns;
-	job->live = job->argument || (options->given & OPTION_DURATION) || !since ||
+	job->live = job->argument || (options->given & OPTION(DURATION)) || !since ||
 		    job->end_ns > now_ns;
 	if (!job->live)
 		recording->until_ns = job->end_ns ? job->end_ns : now_ns;
-	if (!job->live && (options->given & OPTION_BUDGET)) {
+	if (!job->live && (options->given & OPTION(BUDGET))) {
 		complain("--budget is for what is recorded from now on: leave it out");
 		return -EINVAL;
 	}
@@ -439,8 +440,8 @@ int cmd_record(const struct options *options, int count, char **argument)
 		return EXIT_FAILED;
 	if (choose_window(&job) < 0)
 		return EXIT_USAGE;
-	job.recording.all = options->given & OPTION_ALL;
-	if ((options->given & OPTION_PID) &&
+	job.recording.all = options->given & OPTION(ALL);
+	if ((options->given & OPTION(PID)) &&
 	    recording_add_pid(&job.recording, (uint32_t)options->pid) < 0)
 		return EXIT_FAILED;
 	if (record_file_open(options->output, &job.recording.file) < 0)

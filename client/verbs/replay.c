@@ -9,9 +9,10 @@
 #include "client/verbs/command.h"
 
 /* Options of some modes only. */
-#define PLAY_ONLY  (OPTION_SPEED)
-#define CHECK_ONLY (OPTION_TOLERANCE)
-#define CHOICE	   (OPTION_STREAM | OPTION_DEVICE | OPTION_KERNEL) /* the others need everything */
+#define PLAY_ONLY  (OPTION(SPEED))
+#define CHECK_ONLY (OPTION(TOLERANCE))
+/* The others need everything. */
+#define CHOICE (OPTION(STREAM) | OPTION(DEVICE) | OPTION(KERNEL))
 
 static int play(const struct options *options, int count, char **argument)
 {
@@ -30,20 +31,20 @@ static int on_gpu(const struct options *options, int count, char **argument)
 
 /* The first mode whose options are given; the last needs none. */
 static const struct way {
-	uint64_t options; /* that select it */
-	uint64_t never;	  /* that it refuses */
+	option_set options; /* that select it */
+	option_set never;   /* that it refuses */
 	int files_max;
 	const char *name;
 	int (*run)(const struct options *options, int count, char **argument);
 } ways[] = {
-	{ OPTION_CHECK,
-	  PLAY_ONLY | CHOICE | OPTION_ON_GPU | OPTION_EMULATE | OPTIONS_WHATIF | OPTION_OUTPUT, 2,
-	  "--check", replay_check },
-	{ OPTION_ON_GPU, PLAY_ONLY | CHECK_ONLY | OPTION_EMULATE | OPTIONS_WHATIF, 1, "--on-gpu",
+	{ OPTION(CHECK),
+	  PLAY_ONLY | CHOICE | OPTION(ON_GPU) | OPTION(EMULATE) | OPTIONS_WHATIF | OPTION(OUTPUT),
+	  2, "--check", replay_check },
+	{ OPTION(ON_GPU), PLAY_ONLY | CHECK_ONLY | OPTION(EMULATE) | OPTIONS_WHATIF, 1, "--on-gpu",
 	  on_gpu },
-	{ OPTION_EMULATE | OPTIONS_WHATIF, PLAY_ONLY | CHECK_ONLY | CHOICE, 1,
+	{ OPTION(EMULATE) | OPTIONS_WHATIF, PLAY_ONLY | CHECK_ONLY | CHOICE, 1,
 	  "--emulate and what-ifs", whatif },
-	{ 0, CHECK_ONLY | OPTION_OUTPUT, 1, "playing", play },
+	{ 0, CHECK_ONLY | OPTION(OUTPUT), 1, "playing", play },
 };
 
 int cmd_replay(const struct options *options, int count, char **argument)
@@ -54,7 +55,7 @@ int cmd_replay(const struct options *options, int count, char **argument)
 	while (way->options && !(options->given & way->options))
 		way++;
 	for (int i = 0; i < OPTION_COUNT; i++) {
-		if (!(options->given & way->never & UINT64_C(1) << i))
+		if (!(options->given & way->never & OPTION_BIT(i)))
 			continue;
 		complain("--%s does not go with %s: see 'tsctl replay --help'",
 			 option_forms[i].name, way->name);

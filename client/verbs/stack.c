@@ -29,8 +29,8 @@ static int ask_stack(const struct options *options, struct link *link, uint32_t 
 	int r;
 
 	stack.pid = pid;
-	stack.locals = (options->given & OPTION_LOCALS) != 0;
-	stack.native = (options->given & OPTION_NATIVE) != 0;
+	stack.locals = (options->given & OPTION(LOCALS)) != 0;
+	stack.native = (options->given & OPTION(NATIVE)) != 0;
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_STACK;
 	request.stack = &stack;
 	r = link_send(link, &request);
@@ -140,7 +140,7 @@ static void write_work(const Work *work)
 
 static void write_text(const struct options *options, uint32_t pid, const Stack *stack)
 {
-	const bool all = (options->given & (OPTION_THREADS | OPTION_NATIVE)) || !*stack->python;
+	const bool all = (options->given & (OPTION(THREADS) | OPTION(NATIVE))) || !*stack->python;
 	size_t hidden = 0;
 
 	printf("Process %u (%s)", pid, stack->comm);
@@ -282,9 +282,9 @@ static int show_once(const struct options *options, struct link *link, uint32_t 
 		return EXIT_FAILED;
 	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_STACK)
 		return complain("Unexpected answer from the daemon");
-	if ((options->given & OPTION_WATCH) && isatty(STDOUT_FILENO))
+	if ((options->given & OPTION(WATCH)) && isatty(STDOUT_FILENO))
 		fputs(CLEAR, stdout);
-	if (options->given & OPTION_JSON)
+	if (options->given & OPTION(JSON))
 		write_json(pid, reply->stack);
 	else
 		write_text(options, pid, reply->stack);
@@ -303,7 +303,7 @@ int cmd_stack(const struct options *options, int count, char **argument)
 	if (link_open(options, &link) < 0)
 		return EXIT_FAILED;
 	while ((status = show_once(options, link, pid)) == EXIT_DONE &&
-	       (options->given & OPTION_WATCH)) {
+	       (options->given & OPTION(WATCH))) {
 		if (fflush(stdout) != 0)
 			break;
 		nanosleep(&pause, NULL);

@@ -138,7 +138,7 @@ int cmd_status(const struct options *options, int count, char **argument)
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 	int r;
 
-	if (options->given & OPTION_CHECK)
+	if (options->given & OPTION(CHECK))
 		return run_check(options);
 	if (link_open(options, &link) < 0 || ask_status(link, &reply) < 0)
 		return EXIT_FAILED;

@@ -5,7 +5,7 @@
 
 int cmd_top(const struct options *options, int count, char **argument)
 {
-	if (options->given & (OPTION_ONCE | OPTION_JSON))
+	if (options->given & (OPTION(ONCE) | OPTION(JSON)))
 		return top_once(options);
 	return top_screen(options);
 }

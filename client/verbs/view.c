@@ -58,9 +58,9 @@ static void view_done(struct view *view)
 
 static int run(struct view *view)
 {
-	if (view->options->given & OPTION_TREE)
+	if (view->options->given & OPTION(TREE))
 		return view_tree(view);
-	if (view->options->given & OPTION_LANES)
+	if (view->options->given & OPTION(LANES))
 		return view_lanes(view);
 	return view_list(view);
 }
@@ -69,16 +69,16 @@ static int check(const struct options *options, size_t width)
 {
 	const char *sentence = NULL;
 
-	if (options->given & OPTION_TREE && options->given & OPTION_LANES)
+	if (options->given & OPTION(TREE) && options->given & OPTION(LANES))
 		sentence = "--tree and --lanes exclude each other";
-	else if (options->given & OPTION_LANES && options->given & OPTIONS_TABLE)
+	else if (options->given & OPTION(LANES) && options->given & OPTIONS_TABLE)
 		sentence = "--lanes draws on a terminal only: leave out --json";
-	else if (options->given & OPTION_LANES && options->given & OPTION_LIMIT)
+	else if (options->given & OPTION(LANES) && options->given & OPTION(LIMIT))
 		sentence = "--limit does not apply to --lanes: narrow them with --from, --to and "
 			   "--stream";
 	if (sentence)
 		complain("%s", sentence);
-	else if (options->given & OPTION_LANES && width < WIDTH_MIN)
+	else if (options->given & OPTION(LANES) && width < WIDTH_MIN)
 		complain("Lanes need %d columns, and this terminal has %zu: widen it, or leave out "
 			 "--lanes",
 			 WIDTH_MIN, width);

@@ -334,7 +334,7 @@ static int write_tree(struct tree *tree, const Tracesmith__V1__Done *done)
 	bool comma = false;
 	int r;
 
-	if (view->options->given & OPTION_JSON) {
+	if (view->options->given & OPTION(JSON)) {
 		fputs("{\"query\":\"view\",\"rows\":[", view->out);
 		write_json(tree, &tree->root, &comma);
 		fputs("\n],\"loss\":{", view->out);

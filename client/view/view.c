@@ -76,7 +76,7 @@ void view_begin(const struct view *view)
 
 uint64_t view_limit(const struct view *view)
 {
-	bool limited = view->options->given & OPTION_LIMIT && view->options->limit > 0;
+	bool limited = view->options->given & OPTION(LIMIT) && view->options->limit > 0;
 
 	return limited ? view->options->limit : UINT64_MAX;
 }
@@ -94,7 +94,7 @@ static bool want_chunk(const void *data, const struct sbt_info *info)
 
 	if (info->kind == OP_STATE || !in_part(view->part, info->process, info->stream))
 		return false;
-	return !(options->given & OPTION_STREAM) || info->stream == options->stream;
+	return !(options->given & OPTION(STREAM)) || info->stream == options->stream;
 }
 
 /* Each text is matched only once. */
@@ -113,7 +113,7 @@ static int name_matches(struct view *view, const struct meta_text *name)
 
 static int want_op(struct view *view, const struct op *op)
 {
-	if (view->options->given & OPTION_DEVICE && op->device != (int16_t)view->options->device)
+	if (view->options->given & OPTION(DEVICE) && op->device != (int16_t)view->options->device)
 		return 0;
 	if (view->part && view->part->stream == 0 && op->tid != view->part->tid)
 		return 0;

@@ -216,7 +216,7 @@ static inline int open_saying(const char *path, const char *said, struct link **
 /* The answer as JSON, or the error. */
 static inline char *ask_link(struct link *link, Tracesmith__V1__Request *request, const char *name)
 {
-	struct options options = { .given = OPTION_JSON };
+	struct options options = { .given = OPTION(JSON) };
 	FILE *notes = fopen("/dev/null", "w");
 	struct table table;
 	size_t size;

@@ -76,7 +76,7 @@ static inline bool is_cancelled(void *data)
 static inline void run_request(const struct fixture *fixture, Tracesmith__V1__Request *request,
 			       const char *name, struct answer_text *answer)
 {
-	struct options options = { .given = OPTION_JSON };
+	struct options options = { .given = OPTION(JSON) };
 	struct query_job job = {
 		.request = request,
 		.database = fixture->path,

@@ -371,7 +371,7 @@ static void test_any_numbers_are_taken(void **state)
 {
 	char *path[] = { "a.sbt", "b\033.sbt" };
 	const struct diff_paths sides[2] = { { path, 1 }, { path + 1, 1 } };
-	struct options options = { .given = OPTION_CSV };
+	struct options options = { .given = OPTION(CSV) };
 	struct diff_side most = { UINT64_MAX, UINT64_MAX, UINT64_MAX,
 				  UINT64_MAX, UINT64_MAX, UINT64_MAX };
 	struct diff diff = { 0 };
@@ -395,7 +395,7 @@ static void test_any_numbers_are_taken(void **state)
 	fflush(stdout);
 	dup2(quiet, STDOUT_FILENO);
 	assert_int_equal(diff_show(&options, &diff, sides), 0);
-	options.given = OPTION_JSON;
+	options.given = OPTION(JSON);
 	assert_int_equal(diff_show(&options, &diff, sides), 0);
 	options.given = 0;
 	assert_int_equal(diff_show(&options, &diff, sides), 0);

@@ -105,18 +105,18 @@ static void test_options_stand_anywhere(void **state)
 	struct options options = { 0 };
 	char *argv[] = { "query", "--json", "leaks", "-p", "12", "--min-age=5m", NULL };
 
-	assert_int_equal(options_parse(&options, OPTION_JSON | OPTION_PID | OPTION_MIN_AGE, "query",
-				       false, 6, argv),
+	assert_int_equal(options_parse(&options, OPTION(JSON) | OPTION(PID) | OPTION(MIN_AGE),
+				       "query", false, 6, argv),
 			 5);
 	assert_string_equal(argv[5], "leaks");
-	assert_int_equal(options.given, OPTION_JSON | OPTION_PID | OPTION_MIN_AGE);
+	assert_true(options.given == (OPTION(JSON) | OPTION(PID) | OPTION(MIN_AGE)));
 	assert_int_equal(options.pid, 12);
 	assert_int_equal(options.min_age_ns, 300 * NS_PER_S);
 }
 
 static void test_bad_values_are_refused(void **state)
 {
-	const uint64_t all = UINT64_MAX >> (64 - OPTION_COUNT);
+	const option_set all = ~(option_set)0;
 	struct options options = { 0 };
 
 	assert_int_equal(PARSE(&options, all, "--pid", "0"), -EINVAL);
@@ -126,7 +126,7 @@ static void test_bad_values_are_refused(void **state)
 	assert_int_equal(PARSE(&options, all, "--limit"), -EINVAL);
 	assert_int_equal(PARSE(&options, all, "--nonsense"), -EINVAL);
 	assert_int_equal(PARSE(&options, all, "-Z"), -EINVAL);
-	assert_int_equal(PARSE(&options, OPTION_JSON, "--pid", "1"), -EINVAL);
+	assert_int_equal(PARSE(&options, OPTION(JSON), "--pid", "1"), -EINVAL);
 	assert_int_equal(PARSE(&options, all, "--socket", ""), -EINVAL);
 	assert_int_equal(PARSE(&options, all, "--json", "--csv"), -EINVAL);
 }
@@ -205,12 +205,12 @@ static void test_a_value_may_be_left_out_where_brackets_say_so(void **state)
 {
 	struct options options = { .wait_ns = 7 };
 
-	assert_int_equal(PARSE(&options, OPTION_WAIT, "--wait", "4711"), 2);
-	assert_int_equal(options.given, OPTION_WAIT);
+	assert_int_equal(PARSE(&options, OPTION(WAIT), "--wait", "4711"), 2);
+	assert_true(options.given == OPTION(WAIT));
 	assert_int_equal(options.wait_ns, 0);
-	assert_int_equal(PARSE(&options, OPTION_WAIT, "--wait=5s", "4711"), 2);
+	assert_int_equal(PARSE(&options, OPTION(WAIT), "--wait=5s", "4711"), 2);
 	assert_int_equal(options.wait_ns, 5 * NS_PER_S);
-	assert_int_equal(PARSE(&options, OPTION_WAIT, "--wait=soon"), -EINVAL);
+	assert_int_equal(PARSE(&options, OPTION(WAIT), "--wait=soon"), -EINVAL);
 }
 
 static void test_options_of_another_program_are_its_own(void **state)
@@ -223,9 +223,9 @@ static void test_options_of_another_program_are_its_own(void **state)
 	assert_int_equal(options.stacks, TS_STACKS_ALL);
 	assert_string_equal(argv[3], "prog");
 	assert_string_equal(argv[4], "--stacks");
-	assert_int_equal(options_parse(&options, OPTION_HELP, "run", true, 3, dashes), 2);
+	assert_int_equal(options_parse(&options, OPTION(HELP), "run", true, 3, dashes), 2);
 	assert_string_equal(dashes[2], "--help");
-	assert_int_equal(options.given, OPTION_STACKS);
+	assert_true(options.given == OPTION(STACKS));
 }
 
 static void test_rows_are_split_by_one_thing(void **state)
@@ -244,9 +244,9 @@ static void test_the_daemon_is_asked_for_its_last_seconds(void **state)
 		       since = { 0 }, ever = { 0 };
 
 	assert_true(argument_window(&none));
-	assert_true(none.given & OPTION_SINCE && none.since.ago && none.since.ns == ten_s);
+	assert_true(none.given & OPTION(SINCE) && none.since.ago && none.since.ns == ten_s);
 	assert_false(argument_window(&file));
-	assert_int_equal(file.given, 0);
+	assert_true(file.given == 0);
 	assert_int_equal(PARSE(&until, OPTIONS_WINDOW, "--until", "1h"), 3);
 	assert_true(argument_window(&until));
 	assert_true(until.since.ago && until.since.ns == 360 * ten_s + ten_s);
@@ -256,7 +256,7 @@ static void test_the_daemon_is_asked_for_its_last_seconds(void **state)
 	assert_int_equal(PARSE(&since, OPTIONS_WINDOW, "--since", "3s"), 3);
 	assert_false(argument_window(&since));
 	assert_int_equal(since.since.ns, 3000000000);
-	ever.given = OPTION_UNTIL;
+	ever.given = OPTION(UNTIL);
 	ever.until = (struct moment){ .ago = true, .ns = INT64_MAX };
 	assert_true(argument_window(&ever));
 	assert_int_equal(ever.since.ns, INT64_MAX);

@@ -22,8 +22,8 @@
 /* The note of an answer. */
 static const char *said = "";
 
-static char *write_table(uint32_t form, size_t width, const char *name, size_t rows, uint64_t lost,
-			 char **ret_notes)
+static char *write_table(option_set form, size_t width, const char *name, size_t rows,
+			 uint64_t lost, char **ret_notes)
 {
 	static char *names[COLUMNS] = { "comm", "bytes", "time_ns", "stack" };
 	static const int types[COLUMNS] = { T(TEXT), T(BYTES), T(NANOSECONDS), T(STACK) };
@@ -82,7 +82,7 @@ static char *write_table(uint32_t form, size_t width, const char *name, size_t r
 	return text;
 }
 
-static void expect(uint32_t form, size_t width, const char *name, size_t rows, uint64_t lost,
+static void expect(option_set form, size_t width, const char *name, size_t rows, uint64_t lost,
 		   const char *expected, const char *expected_notes)
 {
 	char *notes = NULL, *text = write_table(form, width, name, rows, lost, &notes);
@@ -95,7 +95,7 @@ static void expect(uint32_t form, size_t width, const char *name, size_t rows, u
 
 static void test_json_is_one_object(void **state)
 {
-	expect(OPTION_JSON, 0, "a", 2, 12,
+	expect(OPTION(JSON), 0, "a", 2, 12,
 	       "{\"query\":\"te\\\"st\",\"rows\":[\n"
 	       "{\"comm\":\"a\",\"bytes\":1536,\"time_ns\":null,\"stack\":[\"inner\",\"ou\\\"ter\"]"
 	       "},"
@@ -103,13 +103,14 @@ static void test_json_is_one_object(void **state)
 	       "\"stack\":[\"inner\",\"ou\\\"ter\"]}\n"
 	       "],\"loss\":{\"ring-full\":12},\"truncated\":true}\n",
 	       "tsctl: showing the first 2 rows: raise --limit\n");
-	expect(OPTION_JSON, 0, "a", 0, 0, "{\"query\":\"te\\\"st\",\"rows\":[],\"loss\":{}}\n", "");
+	expect(OPTION(JSON), 0, "a", 0, 0, "{\"query\":\"te\\\"st\",\"rows\":[],\"loss\":{}}\n",
+	       "");
 }
 
 static void test_json_strings_are_always_valid(void **state)
 {
 	/* A quote, a control, an overlong slash, a lone surrogate, a cut-off end, and a snowman. */
-	expect(OPTION_JSON, 0, "\"\\\n\x01\x7f\xc0\xaf\xed\xa0\x80\xe2\x98\x83\xf0\x9f", 1, 0,
+	expect(OPTION(JSON), 0, "\"\\\n\x01\x7f\xc0\xaf\xed\xa0\x80\xe2\x98\x83\xf0\x9f", 1, 0,
 	       "{\"query\":\"te\\\"st\",\"rows\":[\n"
 	       "{\"comm\":\"\\\"\\\\\\n\\u0001\\u007f\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf"
 	       "\xbd\xef\xbf\xbd\xe2\x98\x83\xef\xbf\xbd\xef\xbf\xbd\",\"bytes\":1536,"
@@ -120,7 +121,7 @@ static void test_json_strings_are_always_valid(void **state)
 
 static void test_csv_quotes_what_needs_it(void **state)
 {
-	expect(OPTION_CSV, 0, "a,\"b\"", 1, 3,
+	expect(OPTION(CSV), 0, "a,\"b\"", 1, 3,
 	       "comm,bytes,time_ns,stack\n"
 	       "\"a,\"\"b\"\"\",1536,,\"inner;ou\"\"ter\"\n",
 	       "tsctl: lost: 3 events (ring-full); see 'tsctl query loss'\n"
@@ -174,7 +175,7 @@ static void test_a_note_is_shown(void **state)
 	said = "Process 7 is \033[2J, see \"x\"";
 	expect(0, 0, "a", 0, 0,
 	       "no rows: Process 7 is \xef\xbf\xbd[2J, see \"x\"\n\nnothing lost\n", "");
-	expect(OPTION_JSON, 0, "a", 0, 0,
+	expect(OPTION(JSON), 0, "a", 0, 0,
 	       "{\"query\":\"te\\\"st\",\"rows\":[],\"loss\":{},"
 	       "\"note\":\"Process 7 is \\u001b[2J, see \\\"x\\\"\"}\n",
 	       "");
@@ -187,7 +188,7 @@ static void test_a_note_is_shown(void **state)
 	       "\nnote: Others are hidden\n"
 	       "\nnothing lost\n",
 	       "");
-	expect(OPTION_CSV, 0, "a", 0, 0, "comm,bytes,time_ns,stack\n",
+	expect(OPTION(CSV), 0, "a", 0, 0, "comm,bytes,time_ns,stack\n",
 	       "tsctl: note: Others are hidden\n");
 	said = "";
 }
@@ -229,7 +230,7 @@ static void set(Tracesmith__V1__Value *value, const char *text, int64_t number)
 }
 
 /* `ps` of one process, of the probe tier where `cost` is negative. */
-static char *write_ps(uint64_t given, size_t width, const char *container, int64_t cost)
+static char *write_ps(option_set given, size_t width, const char *container, int64_t cost)
 {
 	static const struct {
 		const char *name;
@@ -277,7 +278,7 @@ static char *write_ps(uint64_t given, size_t width, const char *container, int64
 	row.value = value_list;
 	table_init(&table, &options, "ps", 0);
 	table.out = open_memstream(&text, &size);
-	table.width = given & OPTION_WIDE ? table.width : width;
+	table.width = given & OPTION(WIDE) ? table.width : width;
 	table.color = false;
 	assert_int_equal(table_columns(&table, &columns), 0);
 	assert_int_equal(table_row(&table, &row), 0);
@@ -354,15 +355,15 @@ static void test_ps_fits_a_terminal(void **state)
 	assert_null(strstr(text, "thread_cost"));
 	expect_lines_of(text, 80);
 	free(text);
-	text = write_ps(OPTION_WIDE, 80, id, -1);
+	text = write_ps(OPTION(WIDE), 80, id, -1);
 	assert_non_null(strstr(text, "thread_cost"));
 	assert_non_null(strstr(text, id));
 	assert_non_null(strstr(text, "--epochs 3"));
 	free(text);
-	text = write_ps(OPTION_JSON, 80, NULL, -1);
+	text = write_ps(OPTION(JSON), 80, NULL, -1);
 	assert_non_null(strstr(text, "\"records\":0,\"lost\":0,"));
 	free(text);
-	text = write_ps(OPTION_CSV, 80, NULL, -1);
+	text = write_ps(OPTION(CSV), 80, NULL, -1);
 	assert_non_null(strstr(text, ",thread_cost,records,"));
 	free(text);
 }

@@ -151,7 +151,7 @@ static char *show(int (*how)(struct view *view), struct options options)
 	if (options.to_ns == 0)
 		options.to_ns = 1000 * US;
 	if (options.to_ns != TO_LAST)
-		options.given |= OPTION_TO;
+		options.given |= OPTION(TO);
 	assert_int_equal(trace_open(&options, &view.trace), 0);
 	if (options.kernel) {
 		assert_int_equal(regcomp(&view.name, options.kernel, REG_EXTENDED), 0);
@@ -218,10 +218,10 @@ static void test_a_line_an_op_in_order_of_time(void **state)
 static void test_a_name_a_stream_and_a_time_choose(void **state)
 {
 	_cleanup_(freep) char *named = SHOW(view_list, .kernel = "ge.*(12|34)8>$");
-	_cleanup_(freep) char *on_stream = SHOW(view_list, .given = OPTION_STREAM, .stream = 4);
-	_cleanup_(freep) char *timed = SHOW(view_list, .given = OPTION_FROM | OPTION_TO,
+	_cleanup_(freep) char *on_stream = SHOW(view_list, .given = OPTION(STREAM), .stream = 4);
+	_cleanup_(freep) char *timed = SHOW(view_list, .given = OPTION(FROM) | OPTION(TO),
 					    .from_ns = 505 * US, .to_ns = 510 * US);
-	_cleanup_(freep) char *elsewhere = SHOW(view_list, .given = OPTION_DEVICE, .device = 1);
+	_cleanup_(freep) char *elsewhere = SHOW(view_list, .given = OPTION(DEVICE), .device = 1);
 
 	assert_int_equal(lines_with(named, "train (42)"), 5);
 	assert_int_equal(lines_with(named, "gemm"), 5);
@@ -235,7 +235,7 @@ static void test_a_name_a_stream_and_a_time_choose(void **state)
 static void test_json_has_what_sql_has(void **state)
 {
 	_cleanup_(freep) char *text =
-		SHOW(view_list, .given = OPTION_JSON | OPTION_LIMIT, .limit = 2);
+		SHOW(view_list, .given = OPTION(JSON) | OPTION(LIMIT), .limit = 2);
 
 	expect_part(text, "{\"query\":\"view\",\"rows\":[\n{");
 	expect_part(text,
@@ -253,7 +253,7 @@ static void test_json_has_what_sql_has(void **state)
 /* Stream 3 is busy for 5 x 70 and 220, stream 4 for 100, of which 70 are of both, of 1000. */
 static void test_a_tree_adds_up(void **state)
 {
-	_cleanup_(freep) char *text = SHOW(view_tree, .given = OPTION_LIMIT, .limit = 1);
+	_cleanup_(freep) char *text = SHOW(view_tree, .given = OPTION(LIMIT), .limit = 1);
 
 	expect_part(text,
 		    "               at      call  GPU time  kind      name\n"
@@ -279,8 +279,8 @@ static void test_a_tree_adds_up(void **state)
 
 static void test_a_limit_of_0_is_none(void **state)
 {
-	_cleanup_(freep) char *tree = SHOW(view_tree, .given = OPTION_LIMIT);
-	_cleanup_(freep) char *list = SHOW(view_list, .given = OPTION_LIMIT);
+	_cleanup_(freep) char *tree = SHOW(view_tree, .given = OPTION(LIMIT));
+	_cleanup_(freep) char *list = SHOW(view_list, .given = OPTION(LIMIT));
 
 	assert_int_equal(lines_with(tree, "gemm"), 5);
 	expect_no_part(tree, "more");
@@ -290,7 +290,7 @@ static void test_a_limit_of_0_is_none(void **state)
 
 static void test_a_tree_of_sums_only(void **state)
 {
-	_cleanup_(freep) char *json = SHOW(view_tree, .given = OPTION_JSON);
+	_cleanup_(freep) char *json = SHOW(view_tree, .given = OPTION(JSON));
 
 	expect_part(
 		json,
@@ -342,10 +342,10 @@ static void test_lanes_on_a_terminal(void **state)
 
 static void test_lanes_of_a_window(void **state)
 {
-	_cleanup_(freep) char *text = SHOW(view_lanes, .given = OPTION_FROM | OPTION_TO,
+	_cleanup_(freep) char *text = SHOW(view_lanes, .given = OPTION(FROM) | OPTION(TO),
 					   .from_ns = 520 * US, .to_ns = 560 * US);
 	_cleanup_(freep) char *nothing =
-		SHOW(view_lanes, .given = OPTION_FROM, .from_ns = 950 * US);
+		SHOW(view_lanes, .given = OPTION(FROM), .from_ns = 950 * US);
 
 	expect_part(text, "from 0.000520 to 0.000560 s, 1.00 µs per cell\n");
 	expect_part(text, "    stream 3        HHHHHHHHHHHHHHHHHHHHHHHHHHHHHHHHHHHHHHHH\n");
@@ -396,13 +396,13 @@ static void test_captured_work_keeps_nothing_busy(void **state)
 	expect_part(text, "r captured into a graph");
 }
 
-static int command(const char *said, uint64_t given, const char *kernel)
+static int command(const char *said, option_set given, const char *kernel)
 {
 	struct options options = {
 		.given = given,
 		.kernel = kernel,
 		.socket = "/nonexistent",
-		.file = given & OPTION_FILE ? "other.sbt" : NULL,
+		.file = given & OPTION(FILE) ? "other.sbt" : NULL,
 		.files = &file_serve,
 	};
 	char *path = made.path;
@@ -418,11 +418,11 @@ static void test_what_makes_no_sense_is_one_sentence(void **state)
 {
 	assert_int_equal(command("tsctl: Invalid --kernel '(': ", 0, "("), 2);
 	assert_int_equal(command("--tree and --lanes exclude each other\n",
-				 OPTION_TREE | OPTION_LANES, NULL),
+				 OPTION(TREE) | OPTION(LANES), NULL),
 			 2);
 	assert_int_equal(
-		command("--lanes draws on a terminal only", OPTION_LANES | OPTION_JSON, NULL), 2);
-	assert_int_equal(command("and 'other.sbt'\n", OPTION_FILE, NULL), 2);
+		command("--lanes draws on a terminal only", OPTION(LANES) | OPTION(JSON), NULL), 2);
+	assert_int_equal(command("and 'other.sbt'\n", OPTION(FILE), NULL), 2);
 	strcat(made.path, ".gone");
 	assert_int_equal(command("made.sbt.gone", 0, NULL), 1);
 }

@@ -14,14 +14,14 @@ static struct whatif_options changes;
 
 static int parse_scale(const char *text)
 {
-	struct options options = { .given = OPTION_SCALE, .scale = { { text }, 1 } };
+	struct options options = { .given = OPTION(SCALE), .scale = { { text }, 1 } };
 
 	return whatif_options_parse(&options, &changes);
 }
 
 static int parse_graph(const char *text)
 {
-	struct options options = { .given = OPTION_GRAPH, .graph = text };
+	struct options options = { .given = OPTION(GRAPH), .graph = text };
 
 	return whatif_options_parse(&options, &changes);
 }
