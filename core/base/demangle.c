@@ -5,8 +5,10 @@
 
 #include <setjmp.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/utf8.h"
 #include "core/limits.h"
 
@@ -87,7 +89,10 @@ static char *demangle_up_to(const char *symbol, size_t limit)
 
 char *demangle(const char *symbol)
 {
-	return demangle_up_to(symbol, LIMIT_SYMBOL_NAME);
+	size_t length = strcspn(symbol, "@");
+	_cleanup_(freep) char *bare = strndup(symbol, length ? length : strlen(symbol));
+
+	return bare ? demangle_up_to(bare, LIMIT_SYMBOL_NAME) : NULL;
 }
 
 char *demangle_long(const char *symbol)

@@ -346,6 +346,10 @@ static void names_are_demangled_and_clean(void **state)
 	check_demangled("cuMemAlloc_v2", "cuMemAlloc_v2");
 	check_demangled("f", "f"); /* a type's code, but no mangled name */
 	check_demangled("_Znonsense", "_Znonsense");
+	check_demangled("__libc_start_main@@GLIBC_2.34", "__libc_start_main");
+	check_demangled("clock_nanosleep@GLIBC_2.2.5", "clock_nanosleep");
+	check_demangled("_ZNSt6thread4joinEv@@GLIBCXX_3.4.11", "std::thread::join()");
+	check_demangled("@", "@");
 	check_demangled("a\x1b[31m\xff", "a?[31m?");
 	check_demangled("gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f");
 }
