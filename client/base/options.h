@@ -42,7 +42,7 @@
 	X(LIGHT, "light", 0, NULL, "only count calls, from inside, at a fraction of the price")    \
 	X(JSON, "json", 'j', NULL, "print one JSON object")                                        \
 	X(CSV, "csv", 0, "[FOR]", "print comma-separated values; =spreadsheet: without formulas")  \
-	X(WIDE, "wide", 'w', NULL, "show every column in full width")                              \
+	X(WIDE, "wide", 'w', NULL, "show every column in full width, and every frame")             \
 	X(TIMEOUT, "timeout", 0, "DURATION", "give up after this time")                            \
 	EXPORT_FORMATS(X)                                                                          \
 	X(FILE, "file", 'f', "FILE", "read this recording (.sbt) instead of asking the daemon")    \

@@ -64,13 +64,14 @@ void table_init(struct table *table, const struct options *options, const char *
 		.wall_offset_ns = wall_offset_ns,
 		.width = terminal_width(),
 		.spreadsheet = options->spreadsheet,
+		.wide = options->given & OPTION(WIDE),
 		.writer = options->given & OPTION(JSON)	 ? &table_json_writer
 			  : options->given & OPTION(CSV) ? &table_csv_writer
 							 : &table_text_writer,
 	};
-	table->pick = options->given & OPTION(WIDE) ? NULL : pick_of(query);
+	table->pick = table->wide ? NULL : pick_of(query);
 	table->color = table->width && !getenv("NO_COLOR");
-	if (options->given & OPTION(WIDE))
+	if (table->wide)
 		table->width = 0;
 }
 

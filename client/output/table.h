@@ -36,6 +36,7 @@ struct table {
 	size_t width; /* of the terminal; 0: no terminal */
 	bool color;
 	bool spreadsheet; /* CSV is for one: no text is a formula */
+	bool wide;	  /* every frame of a stack */
 	bool whole;	  /* nothing can be missing, so losses are not mentioned */
 	const struct table_writer *writer;
 	const struct table_pick *pick; /* NULL: text shows all columns */

@@ -18,6 +18,7 @@
 #define SHRUNK_MIN   24 /* shorter text is meaningless */
 #define PICKED_MIN   8	/* if --wide shows all of it */
 #define FRAMES_SHOWN 24
+#define FOLDED_MIN   2 /* frames that one line stands for */
 
 struct text_row {
 	size_t count;
@@ -162,9 +163,21 @@ static void write_frame(FILE *file, const Tracesmith__V1__Stack *stack, size_t i
 	fputc('\n', file);
 }
 
-static int format_stack(const Tracesmith__V1__Stack *stack, char **ret)
+/* Without what started the user's code. */
+static size_t frames_shown(const struct table *table, const Tracesmith__V1__Stack *stack)
 {
-	size_t size = 0, shown = stack->n_frame < FRAMES_SHOWN ? stack->n_frame : FRAMES_SHOWN;
+	size_t shown = stack->n_frame;
+
+	if (table->wide)
+		return shown;
+	if (stack->users && stack->users < shown && shown - stack->users >= FOLDED_MIN)
+		shown = stack->users;
+	return shown < FRAMES_SHOWN ? shown : FRAMES_SHOWN;
+}
+
+static int format_stack(const struct table *table, const Tracesmith__V1__Stack *stack, char **ret)
+{
+	size_t size = 0, shown = frames_shown(table, stack);
 	_cleanup_(freep) char *out = NULL;
 	FILE *file = open_memstream(&out, &size);
 
@@ -194,7 +207,7 @@ static int format_row(const struct table *table, const Tracesmith__V1__Row *row,
 	out->count = row->n_value;
 	for (size_t i = 0; i < row->n_value; i++) {
 		if (row->value[i]->value_case == TRACESMITH__V1__VALUE__VALUE_STACK)
-			r = format_stack(row->value[i]->stack, &out->stack);
+			r = format_stack(table, row->value[i]->stack, &out->stack);
 		else if (table->column[i].type != TRACESMITH__V1__COLUMNS__TYPE__STACK)
 			out->cell[i] = format_cell(table, row->value[i], table->column[i].type);
 		if (r < 0 || (!out->cell[i] &&

@@ -27,6 +27,7 @@ struct answer_text {
 	Tracesmith__V1__Error__Code error; /* UNSPECIFIED: none */
 	uint64_t rows, lost_ns;		   /* lost_ns: of its last loss */
 	bool truncated, ended;
+	bool for_people; /* the table instead of the JSON */
 };
 
 static inline int take_reply(void *data, const Tracesmith__V1__Reply *reply)
@@ -76,7 +77,7 @@ static inline bool is_cancelled(void *data)
 static inline void run_request(const struct fixture *fixture, Tracesmith__V1__Request *request,
 			       const char *name, struct answer_text *answer)
 {
-	struct options options = { .given = OPTION(JSON) };
+	struct options options = { .given = answer->for_people ? 0 : OPTION(JSON) };
 	struct query_job job = {
 		.request = request,
 		.database = fixture->path,

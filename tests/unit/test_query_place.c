@@ -251,6 +251,60 @@ static void code_that_was_made_is_passed_over_for_the_users(void **state)
 	answer_text_done(&answer);
 }
 
+/* What started the interpreter, a program or a thread is folded. */
+static void tables_end_stacks_with_the_users_outermost_frame(void **state)
+{
+	const struct frame python[] = {
+		DRIVER,
+		PYTHON("step", "/home/ann/train.py", 40),
+		PYTHON("__call__", "/usr/lib/python3.11/functools.py", 3),
+		PYTHON("main", "/home/ann/train.py", 90),
+		FRAME(1, 1, "/usr/bin/python3.11", "PyEval_EvalCode"),
+		FRAME(2, 2, "/usr/bin/python3.11", "Py_RunMain"),
+		FRAME(3, 3, "/lib/x86_64-linux-gnu/libc.so.6", "__libc_start_main"),
+		FRAME(4, 4, "/usr/bin/python3.11", "_start"),
+	};
+	const struct frame program[] = {
+		DRIVER,
+		FRAME(1, 1, "/opt/app/solver", "main"),
+		FRAME(2, 2, "/lib/x86_64-linux-gnu/libc.so.6", "__libc_start_call_main"),
+		FRAME(3, 3, "/lib/x86_64-linux-gnu/libc.so.6", "__libc_start_main"),
+		FRAME(4, 4, "/opt/app/solver", "_start"),
+	};
+	const struct frame text[] = { DRIVER, PYTHON("<module>", "<string>", 3),
+				      FRAME(1, 1, "/usr/bin/python3.11", "PyEval_EvalCode"),
+				      FRAME(2, 2, "/usr/bin/python3.11", "_start") };
+	const struct frame nobodys[] = { DRIVER, NODE,
+					 FRAME(1, 1, "/lib/libc.so.6", "start_thread"),
+					 FRAME(2, 2, "/lib/libc.so.6", "clone3") };
+	struct fixture *fixture = *state;
+	struct store *store = fixture->store;
+	Tracesmith__V1__QueryRequest query = QUERY(.name = "launches", .pid = PID + 2);
+	struct answer_text answer = { .for_people = true };
+	char found[512] = "";
+
+	ADD(200, 3, python);
+	ADD(201, 3, program);
+	ADD(202, 3, text);
+	ADD(203, 3, nobodys);
+	add_process(store, 3, PID + 2, 0);
+	for (uint64_t stack = 200; stack < 204; stack++)
+		add_rollup(store, 3, FN_LAUNCH, OP_LAUNCH, 1000 - stack,
+			   (struct core_rollup){ .stack_id = stack });
+	fixture_commit(fixture, fixture_now_ns);
+	run_named(fixture, &query, &answer);
+	for (char *line = strtok(answer.text, "\n"); line; line = strtok(NULL, "\n"))
+		if (strncmp(line, "      ", 6) == 0)
+			snprintf(found + strlen(found), sizeof(found) - strlen(found), "%s|",
+				 line + 6);
+	assert_string_equal(found, "step (train.py:40)|__call__ (functools.py:3)|"
+				   "main (train.py:90)|and 4 more|main|and 3 more|"
+				   "<module> (<string>:3)|and 2 more|"
+				   "torch::autograd::generated::AddmmBackward0::apply("
+				   "std::vector<at::Tensor>&&)|start_thread|clone3|");
+	answer_text_done(&answer);
+}
+
 static void ops_are_read_from_names(void **state)
 {
 	static const struct {
@@ -295,6 +349,7 @@ int main(void)
 		cmocka_unit_test(one_row_for_all_tells_the_most_frequent_place),
 		cmocka_unit_test(sql_can_ask_as_well),
 		cmocka_unit_test(code_that_was_made_is_passed_over_for_the_users),
+		cmocka_unit_test(tables_end_stacks_with_the_users_outermost_frame),
 		cmocka_unit_test(ops_are_read_from_names),
 		cmocka_unit_test(the_setting_says_what_is_the_users),
 	};

@@ -21,6 +21,10 @@
 
 /* The note of an answer. */
 static const char *said = "";
+/* The frames of its stack, and how many of them lead to the user's outermost. */
+static char *frames[] = { "inner", "ou\"ter", "main", "__libc_start_main", "_start" };
+static size_t frame_count = 2;
+static uint32_t users;
 
 static char *write_table(option_set form, size_t width, const char *name, size_t rows,
 			 uint64_t lost, char **ret_notes)
@@ -35,7 +39,7 @@ static char *write_table(option_set form, size_t width, const char *name, size_t
 	Tracesmith__V1__Stack stack = TRACESMITH__V1__STACK__INIT;
 	Tracesmith__V1__Loss loss = TRACESMITH__V1__LOSS__INIT, *loss_list = &loss;
 	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
-	char *frames[] = { "inner", "ou\"ter" }, *text = NULL;
+	char *text = NULL;
 	size_t size, notes_size;
 	struct table table;
 
@@ -54,8 +58,9 @@ static char *write_table(option_set form, size_t width, const char *name, size_t
 	value[0].text = (char *)name;
 	value[1].value_case = V(INTEGER);
 	value[1].integer = 1536;
-	stack.n_frame = 2;
+	stack.n_frame = frame_count;
 	stack.frame = frames;
+	stack.users = users;
 	value[3].value_case = V(STACK);
 	value[3].stack = &stack;
 	loss.reason = "ring-full";
@@ -139,6 +144,35 @@ static void test_text_is_aligned_with_units_and_stacks_below(void **state)
 	       "");
 	expect(0, 0, "a", 0, 9, "no rows\n\nlost: 9 events (ring-full); see 'tsctl query loss'\n",
 	       "tsctl: showing the first 0 rows: raise --limit\n");
+}
+
+static void expect_stack(option_set form, size_t count, uint32_t of_user, const char *expected)
+{
+	char *notes = NULL, *text;
+
+	frame_count = count;
+	users = of_user;
+	text = write_table(form, 0, "a", 1, 0, &notes);
+	frame_count = 2;
+	users = 0;
+	if (!strstr(text, expected))
+		fail_msg("%s", text);
+	free(text);
+	free(notes);
+}
+
+static void test_stacks_end_with_the_users_outermost_frame(void **state)
+{
+	const char *all = "      ou\"ter\n      main\n      __libc_start_main\n      _start\n\n";
+
+	expect_stack(0, 5, 3, "      ou\"ter\n      main\n      and 2 more\n\n");
+	expect_stack(0, 5, 4, all); /* one line for one frame would save nothing */
+	expect_stack(0, 5, 5, all);
+	expect_stack(0, 5, 0, all); /* none is the user's, or the daemon is older */
+	expect_stack(0, 5, UINT32_MAX, all);
+	expect_stack(OPTION(WIDE), 5, 3, all);
+	expect_stack(OPTION(JSON), 5, 3, "\"main\",\"__libc_start_main\",\"_start\"]");
+	expect_stack(OPTION(CSV), 5, 3, ";main;__libc_start_main;_start");
 }
 
 static void test_text_fits_the_terminal_without_control_characters(void **state)
@@ -456,6 +490,7 @@ int main(void)
 		cmocka_unit_test(test_json_strings_are_always_valid),
 		cmocka_unit_test(test_csv_quotes_what_needs_it),
 		cmocka_unit_test(test_text_is_aligned_with_units_and_stacks_below),
+		cmocka_unit_test(test_stacks_end_with_the_users_outermost_frame),
 		cmocka_unit_test(test_text_fits_the_terminal_without_control_characters),
 		cmocka_unit_test(test_names_stay_readable_on_a_narrow_terminal),
 		cmocka_unit_test(test_a_column_that_says_nothing_is_left_out),

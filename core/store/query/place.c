@@ -171,6 +171,17 @@ static void find(struct place *place, int64_t stack, enum query_by by, char text
 		op_name_text(&op, NO_OP, text, TEXT_MAX);
 }
 
+/* _start is linked into each program. */
+int place_is_users(struct place *place, const struct frame *frame, bool *ret)
+{
+	int r = place->patterns ? 0 : read_patterns(place);
+
+	if (r == 0)
+		*ret = (is_users(place, frame) || is_from_text(frame)) &&
+		       !(frame->function && strcmp(frame->function, "_start") == 0);
+	return r;
+}
+
 static int prepare(struct place *place)
 {
 	int r = place->patterns ? 0 : read_patterns(place);

@@ -9,11 +9,19 @@
 #define TS_QUERY_PLACE_H
 
 #include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/model/frame.h"
 
 struct place;
 
 /* Registers both functions, which must not be called after it is freed. */
 int place_new(sqlite3 *db, struct place **ret);
 struct place *place_free(struct place *place);
+
+/* Whether a frame is the user's or may be: what lies further out than the outermost such frame is
+ * the start of a program, an interpreter or a thread. */
+int place_is_users(struct place *place, const struct frame *frame, bool *ret);
 
 #endif

@@ -95,6 +95,34 @@ static int read_frames(struct answer *answer, Tracesmith__V1__Stack *stack)
 	return step == SQLITE_DONE || step == SQLITE_ROW ? 0 : answer_fail_sqlite(answer);
 }
 
+static const char *known(const char *text)
+{
+	return *text ? text : NULL;
+}
+
+static int find_users(struct answer *answer, Tracesmith__V1__Stack *stack)
+{
+	bool users = false;
+	size_t n = stack->n_detail;
+	int r = 0;
+
+	for (; r == 0 && n > 0; n--) {
+		const Frame *from = stack->detail[n - 1];
+		const struct frame frame = {
+			.kind = (uint8_t)from->kind,
+			.function = known(from->function),
+			.module = known(from->module),
+			.file = known(from->file),
+		};
+
+		r = place_is_users(answer->place, &frame, &users);
+		if (users)
+			break;
+	}
+	stack->users = (uint32_t)n;
+	return r;
+}
+
 /* Of a file that an older version recorded nothing is known. */
 static int read_end(struct answer *answer, Tracesmith__V1__Stack *stack)
 {
@@ -146,6 +174,8 @@ int answer_stack(struct answer *answer, int64_t id, Tracesmith__V1__Stack **ret)
 	sql_bind(answer->end, id);
 	r = read_end(answer, stack);
 	sqlite3_reset(answer->end);
+	if (r == 0)
+		r = find_users(answer, stack);
 	if (r == 0)
 		*ret = stack;
 	return r;
