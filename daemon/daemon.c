@@ -352,8 +352,6 @@ static int daemon_init(struct daemon *daemon)
 
 static int daemon_start(struct daemon *daemon)
 {
-	static const struct pythons_callbacks pythons = { daemon_python_found,
-							  daemon_python_named };
 	struct store_resume resume;
 	int r;
 
@@ -387,9 +385,6 @@ static int daemon_start(struct daemon *daemon)
 	if (r < 0)
 		return r;
 	r = symbolizer_new(&daemon->loop, daemon_stack_named, daemon, &daemon->symbolizer);
-	if (r < 0)
-		return r;
-	r = pythons_new(&daemon->loop, &pythons, daemon, &daemon->pythons);
 	if (r < 0)
 		return r;
 	r = daemon_start_helpers(daemon);
@@ -507,8 +502,7 @@ static void daemon_close_parts(struct daemon *daemon)
 		core_flush(daemon->core, uv_hrtime());
 	users_close(TAKE(daemon->users));
 	/* What it answers goes to the symbolizer. */
-	if (daemon->pythons)
-		pythons_close(TAKE(daemon->pythons), daemon_part_closed);
+	daemon->pythons = pythons_free(daemon->pythons);
 	/* The symbolizer finishes its queue, and its answers go to the store. */
 	if (daemon->symbolizer)
 		symbolizer_close(daemon->symbolizer, daemon_part_closed);

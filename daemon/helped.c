@@ -11,11 +11,12 @@
 #include "daemon/maps/look.h"
 #include "daemon/proc/owner.h"
 #include "daemon/proc/procfs.h"
+#include "daemon/python/pythons_helper.h"
 #include "daemon/symbol/lines_helper.h"
 
 /* A query waits for an answer this long, and no longer for who hangs. */
 #define VISIBLE_NS (50 * NS_PER_MS)
-enum { KIND_LOOK, KIND_DESCRIBE, KIND_LINES, KIND_ATTACH, KINDS };
+enum { KIND_LOOK, KIND_DESCRIBE, KIND_LINES, KIND_ATTACH, KIND_PYTHON, KINDS };
 
 static int look_say(void *data, char *message, size_t size, const int *fd, uint32_t fds)
 {
@@ -48,10 +49,12 @@ static const struct helper_kind kinds[KINDS] = {
 			  .per_user = LIMIT_HELPERS_PER_UID,
 			  .once = true,
 			  .undoes = true },
+	[KIND_PYTHON] = { .run = pythons_help, .per_user = 1, .keeps = true },
 };
 
 static_assert(MAPS_LOOK_MESSAGE <= HELPER_MESSAGE && MAPS_LOOK_FILES <= SPAWN_FDS,
 	      "what looks makes fits");
+static_assert(sizeof(struct pythons_order) <= HELPER_MESSAGE, "so do frames");
 
 void daemon_name_helpers(void)
 {
@@ -60,15 +63,20 @@ void daemon_name_helpers(void)
 
 int daemon_start_helpers(struct daemon *daemon)
 {
+	static const struct pythons_callbacks pythons = { daemon_python_found,
+							  daemon_python_named };
 	int r;
 
 	list_init(&daemon->describing);
 	list_init(&daemon->unresolved);
 	r = helpers_new(&daemon->loop, fcntl(daemon->zygote, F_DUPFD_CLOEXEC, 3), ROLE_HELPER,
 			&daemon->helpers);
+	if (r == 0)
+		r = lines_new(daemon->helpers, KIND_LINES, daemon_stack_lined, daemon,
+			      &daemon->lines);
 	return r < 0 ? r
-		     : lines_new(daemon->helpers, KIND_LINES, daemon_stack_lined, daemon,
-				 &daemon->lines);
+		     : pythons_new(daemon->helpers, KIND_PYTHON, &pythons, daemon,
+				   &daemon->pythons);
 }
 
 void daemon_configure_maps(struct daemon *daemon, struct maps_config *config)

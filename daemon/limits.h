@@ -177,8 +177,8 @@
 #define LIMIT_PYTHON_LINES (1 << 20)
 /* Bytes of names and lines that are kept for the next time. */
 #define LIMIT_PYTHON_CODES (8 << 20)
-/* Processes whose names and lines are kept; stacks that wait for names, 6 KiB each, and how long
- * they do; and how often a process is looked at for a Python, within 25 s. */
+/* Processes of a user whose names and lines are kept; stacks that wait for names and looks, 6 KiB
+ * each, and how long they do; and how often a process is looked at for a Python, within 25 s. */
 #define LIMIT_PYTHONS	     32
 #define LIMIT_PYTHON_JOBS    1024
 #define LIMIT_PYTHON_NAME_MS 1000

@@ -106,8 +106,8 @@ int daemon_resolve(struct daemon *daemon, const struct core_process *process,
 		add_job(daemon, job);
 		return 0;
 	}
-	if (pythons_ask(daemon->pythons, process->pid, &stack->frame[TS_STACK_FRAMES_MAX],
-			stack->python_count, job) == 0)
+	if (pythons_ask(daemon->pythons, process->pid, process->user,
+			&stack->frame[TS_STACK_FRAMES_MAX], stack->python_count, job) == 0)
 		return 0;
 	daemon->stacks_unnamed++;
 	add_job(daemon, job);

@@ -14,6 +14,7 @@
 
 #define CHECK_MS	50
 #define IDLE_MS		2000
+#define KEEP_MS		10000
 #define MESSAGES_A_TURN 16
 
 struct helper_share {
@@ -31,6 +32,8 @@ struct helper {
 	struct helper_task *task;   /* NULL: it waits for one, or was killed */
 	struct helper_share *share; /* of its task, also after it was killed */
 	uint64_t idle_ms;
+	uint32_t kind, uid; /* of what it keeps */
+	bool keeps;
 	bool killed;
 	bool undoes; /* it is told to end instead */
 };
@@ -260,14 +263,21 @@ static int helper_new(struct helpers *helpers, struct helper **ret)
 	return 0;
 }
 
-static struct helper *helper_idle(struct helpers *helpers)
+/* The one that keeps something for this share, or one that keeps nothing. Any one will do where
+ * there is no room for a new one. */
+static struct helper *helper_idle(struct helpers *helpers, const struct helper_share *share)
 {
-	struct helper *helper;
+	struct helper *helper, *best = NULL;
 
-	list_for_each(helper, &helpers->helpers, link)
-		if (!helper->task && !helper->killed)
+	list_for_each(helper, &helpers->helpers, link) {
+		if (helper->task || helper->killed)
+			continue;
+		if (helper->keeps && helper->kind == share->kind && helper->uid == share->uid)
 			return helper;
-	return NULL;
+		if (!helper->keeps || (!best && helpers->count >= LIMIT_HELPERS))
+			best = helper;
+	}
+	return best;
 }
 
 static int helper_give(struct helper *helper, struct helper_task *task)
@@ -290,6 +300,11 @@ static int helper_give(struct helper *helper, struct helper_task *task)
 	helper->task = task;
 	helper->share = task->share;
 	helper->undoes = helper_kind(task->kind)->undoes;
+	if (helper_kind(task->kind)->keeps) {
+		helper->keeps = true;
+		helper->kind = task->kind;
+		helper->uid = task->uid;
+	}
 	while (task->fds)
 		close(task->fd[--task->fds]);
 	free(TAKE(task->fd));
@@ -333,7 +348,7 @@ static void helpers_advance(struct helpers *helpers)
 	struct helper_share *share;
 
 	while ((share = share_next(helpers))) {
-		struct helper *helper = helper_idle(helpers);
+		struct helper *helper = helper_idle(helpers, share);
 
 		if (!helper && helpers->count >= LIMIT_HELPERS)
 			break;
@@ -375,7 +390,7 @@ static bool helpers_check(struct helpers *helpers, uint64_t now_ms)
 			task = helper->task;
 			helper_kill(helper);
 		} else if (!helper->task && !helper->killed &&
-			   helper->idle_ms + IDLE_MS <= now_ms) {
+			   helper->idle_ms + (helper->keeps ? KEEP_MS : IDLE_MS) <= now_ms) {
 			helper_drop(helper);
 			return true;
 		}

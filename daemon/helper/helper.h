@@ -24,6 +24,9 @@ struct helper_kind {
 	int (*run)(int socket, const void *request, size_t size, const int *fd, uint32_t fds);
 	uint32_t per_user; /* at one time, for the processes of one user */
 	bool once;	   /* the helper ends with its task */
+	/* The helper keeps something for the next tasks of this kind and user: they go to it if it
+	 * has none, and others to other helpers, if there is room. */
+	bool keeps;
 	/* It is not killed, also not with the daemon, but the end of its socket tells that nobody
 	 * wants the answer any more; then it undoes what it did. Only with `once`. */
 	bool undoes;

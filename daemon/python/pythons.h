@@ -1,17 +1,18 @@
 /* pythons.h: the Python of processes that use the driver. Says where the BPF programs find its
  * frames, and names the frames that they have found.
  *
- * A thread of its own reads the processes' memory: what it reads may take as long as its process
- * likes, so nobody waits for it longer than LIMIT_PYTHON_NAME_MS.
+ * A helper of each user reads the memory of his processes. That may take as long as a process
+ * likes: the helper is killed after LIMIT_PYTHON_NAME_MS, and the process then left alone for a
+ * while.
  */
 #ifndef TS_PYTHONS_H
 #define TS_PYTHONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uv.h>
 
 #include "bpf/probe.h"
+#include "daemon/helper/helper.h"
 
 struct pythons;
 
@@ -30,10 +31,11 @@ struct pythons_callbacks {
 		      struct pythons_name *name, uint32_t count);
 };
 
-int pythons_new(uv_loop_t *loop, const struct pythons_callbacks *callbacks, void *data,
-		struct pythons **ret);
-/* All stacks that wait are answered at once, without names. The thread ends when it can. */
-void pythons_close(struct pythons *pythons, void (*closed)(void *data));
+/* `kind` is the one that runs pythons_help(). */
+int pythons_new(struct helpers *helpers, uint32_t kind, const struct pythons_callbacks *callbacks,
+		void *data, struct pythons **ret);
+/* All stacks that wait are answered at once, without names. NULL is fine; returns NULL. */
+struct pythons *pythons_free(struct pythons *pythons);
 
 /* Whether a process runs Python; it is looked at again now and then, in case it starts later. This
  * and the next do nothing for NULL. */
@@ -41,11 +43,11 @@ void pythons_look(struct pythons *pythons, uint32_t pid, uint64_t now_ns);
 /* It has ended, or runs another program. */
 void pythons_forget(struct pythons *pythons, uint32_t pid);
 
-/* The answers come in the order of the questions, each before the thread's next look. -EAGAIN: too
- * many are waiting. */
-int pythons_ask(struct pythons *pythons, uint32_t pid, const void *frames, uint32_t count,
-		void *stack);
-/* How many were asked since the start, and how many are answered. */
+/* The answers for the processes of one user come in the order of the questions, each before that of
+ * his next look. -EAGAIN: too many of his are waiting, or the process was late a moment ago. */
+int pythons_ask(struct pythons *pythons, uint32_t pid, uint32_t user, const void *frames,
+		uint32_t count, void *stack);
+/* How many were asked since the start, and before which of them all are answered. */
 uint64_t pythons_asked(const struct pythons *pythons);
 uint64_t pythons_answered(const struct pythons *pythons);
 

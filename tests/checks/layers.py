@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "daemon/helper": ["core"],
     "daemon/maps": ["core", "daemon/broker/event.h", "daemon/helper", "daemon/library", "daemon/proc", "proto"],
     "daemon/elf": ["core"],
-    "daemon/python": ["core", "daemon/elf", "daemon/maps", "daemon/proc", "bpf/probe.h", "proto"],
+    "daemon/python": ["core", "daemon/elf", "daemon/helper", "daemon/maps", "daemon/proc", "bpf/probe.h", "proto"],
     "daemon/symbol": ["core", "daemon/elf", "daemon/helper", "daemon/maps", "proto"],
     "daemon/unwind": ["core", "daemon/elf", "daemon/maps", "bpf/probe.h", "bpf/rule.h", "proto"],
     "daemon/intake": ["core", "proto"],

@@ -99,6 +99,11 @@ class Held(tracesmith.Case):
         for attach in hanging:
             self.assertEqual(attach.wait(20), 1)
 
+    def test_the_daemon_ends_meanwhile(self):
+        held = self.hold(tracesmith.library(), hello=False)
+        self.assertEqual(self.daemon.stop(), 0)
+        self.release(held)
+
 
 class Killed(tracesmith.Case):
     """The daemon is killed in the middle of attaching."""

@@ -23,7 +23,7 @@
 #define LONG_MS	    60000
 #define PER_USER    2
 
-enum { ANSWER, HANG, END, MANY, UNDO, KINDS };
+enum { ANSWER, HANG, END, MANY, UNDO, KEEP, KINDS };
 
 struct world {
 	uv_loop_t loop;
@@ -79,6 +79,7 @@ static const struct helper_kind kinds[KINDS] = {
 	[HANG] = { .run = run_hang, .per_user = PER_USER },
 	[END] = { .run = run_end, .per_user = PER_USER, .once = true },
 	[MANY] = { .run = run_many, .per_user = PER_USER, .once = true },
+	[KEEP] = { .run = run_echo, .per_user = 1, .keeps = true },
 	[UNDO] = { .run = run_undo, .per_user = 1, .once = true, .undoes = true },
 };
 static const struct spawn_role roles[] = { { "ts-test", helper_run } };
@@ -238,6 +239,29 @@ static void one_helper_serves_many_tasks(void **state)
 	assert_int_equal(first.result, second.result);
 }
 
+static int who_does(struct world *world, uint32_t kind, uint32_t uid)
+{
+	struct question question;
+
+	assert_int_equal(ask(world, &question, kind, uid, LONG_MS), 0);
+	WAIT_UNTIL(world, question.done);
+	return question.result;
+}
+
+static void what_is_kept_is_for_one_kind_and_user(void **state)
+{
+	struct world *world = *state;
+	int first = who_does(world, KEEP, 1), second = who_does(world, KEEP, 2);
+	int other = who_does(world, ANSWER, 1);
+
+	assert_int_not_equal(first, second);
+	assert_int_not_equal(other, first);
+	assert_int_not_equal(other, second);
+	assert_int_equal(who_does(world, KEEP, 1), first);
+	assert_int_equal(who_does(world, KEEP, 2), second);
+	assert_int_equal(who_does(world, ANSWER, 2), other);
+}
+
 static void a_helper_that_hangs_is_killed_and_replaced(void **state)
 {
 	struct world *world = *state;
@@ -376,6 +400,7 @@ int main(void)
 		STORY(an_answer_comes_with_its_descriptors),
 		STORY(an_answer_may_be_long),
 		STORY(one_helper_serves_many_tasks),
+		STORY(what_is_kept_is_for_one_kind_and_user),
 		STORY(one_that_undoes_is_told_and_not_killed),
 		STORY(a_helper_that_hangs_is_killed_and_replaced),
 		STORY(a_helper_that_ends_fails_its_task_only),

@@ -1,36 +1,36 @@
 /* test_pythons: who asks for the names of Python's frames gets an answer, in order, also when a
- * process's memory does not answer. The readers of processes are doubles. */
+ * process's memory does not answer. The readers of processes and the helpers are doubles. */
 #include <errno.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/base/time.h"
 #include "daemon/limits.h"
+#include "daemon/proc/owner.h"
 #include "daemon/proc/procfs.h"
 #include "daemon/python/place.h"
 #include "daemon/python/python.h"
 #include "daemon/python/pythons.h"
+#include "daemon/python/pythons_helper.h"
 
+#define USER	   1000
 #define PID	   4242
-#define SILENT_PID 4243 /* its memory does not answer until it is let go */
+#define SILENT_PID 4243 /* its memory does not always answer */
 #define PLACE	   0x310
 
-/* What the doubles share with the test; `lock` guards it. */
+/* What the doubles share with the test. */
 static struct world {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool silent;
+	bool late;   /* the helper is killed at its deadline */
+	bool broken; /* it says what no helper says */
 	uint32_t opened, closed;
 	int error; /* of python_open() */
-} world = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+} world;
 
 struct python {
 	uint32_t pid;
@@ -38,16 +38,9 @@ struct python {
 
 int python_open(uint32_t pid, struct python **ret, uint32_t *ret_version)
 {
-	int error;
-
-	pthread_mutex_lock(&world.lock);
-	while (pid == SILENT_PID && world.silent)
-		pthread_cond_wait(&world.changed, &world.lock);
-	error = world.error;
-	world.opened += !error;
-	pthread_mutex_unlock(&world.lock);
-	if (error)
-		return error;
+	if (world.error)
+		return world.error;
+	world.opened++;
 	*ret = calloc(1, sizeof(**ret));
 	assert_non_null(*ret);
 	(*ret)->pid = pid;
@@ -57,9 +50,7 @@ int python_open(uint32_t pid, struct python **ret, uint32_t *ret_version)
 
 struct python *python_free(struct python *python)
 {
-	pthread_mutex_lock(&world.lock);
 	world.closed += python != NULL;
-	pthread_mutex_unlock(&world.lock);
 	free(python);
 	return NULL;
 }
@@ -85,6 +76,11 @@ int procfs_started_ticks(uint32_t pid, uint64_t *ret)
 	return 0;
 }
 
+uint32_t owner_of_process(uint32_t pid)
+{
+	return USER;
+}
+
 /* Frames are named by their code; those of 1 are hidden, those of 2 gone. */
 int python_name(struct python *python, const struct ts_python_frame *frame,
 		struct python_frame *ret)
@@ -98,8 +94,64 @@ int python_name(struct python *python, const struct ts_python_frame *frame,
 	return 0;
 }
 
+/* The helper: tasks wait until the test has it do them. */
+static struct helper_task *task[LIMIT_PYTHON_JOBS + 1];
+static struct pythons_order order[LIMIT_PYTHON_JOBS + 1];
+static size_t order_size[LIMIT_PYTHON_JOBS + 1];
+static uint32_t tasks, doing;
+
+int helpers_ask(struct helpers *helpers, struct helper_task *asked, const void *request,
+		size_t size, const int *fd, uint32_t fds)
+{
+	assert_true(size <= sizeof(order[0]));
+	memcpy(&order[tasks], request, size);
+	order_size[tasks] = size;
+	task[tasks++] = asked;
+	return 0;
+}
+
+void helpers_cancel(struct helpers *helpers, struct helper_task *cancelled)
+{
+	for (uint32_t i = doing; i < tasks; i++)
+		if (task[i] == cancelled)
+			task[i] = NULL;
+}
+
+int helper_say(int socket, const void *data, size_t size, const int *fd, uint32_t fds)
+{
+	char *copy = malloc(size);
+
+	assert_non_null(copy);
+	memcpy(copy, data, size);
+	if (world.broken)
+		memset(copy, 0x55, size);
+	/* Every end of it: the reader stays inside of it, also where it is cut. */
+	for (size_t cut = 0; world.broken && cut < size; cut++) {
+		char *part = malloc(cut + 1);
+
+		assert_non_null(part);
+		memcpy(part, data, cut);
+		task[doing]->message(task[doing], part, cut, NULL, 0);
+		free(part);
+	}
+	task[doing]->message(task[doing], copy, size, NULL, 0);
+	free(copy);
+	return 0;
+}
+
+static void help(void)
+{
+	for (; doing < tasks; doing++) {
+		int r = -ETIMEDOUT;
+
+		if (!world.late)
+			r = pythons_help(-1, &order[doing], order_size[doing], NULL, 0);
+		task[doing]->done(task[doing], r);
+	}
+	tasks = doing = 0;
+}
+
 static struct office {
-	uv_loop_t loop;
 	struct pythons *pythons;
 	uint32_t found, answers;
 	struct probe_python place;
@@ -138,61 +190,44 @@ static int prepare(void **state)
 	static const struct pythons_callbacks callbacks = { on_found, on_named };
 
 	memset(&office, 0, sizeof(office));
-	world.silent = false;
-	world.error = 0;
-	world.opened = world.closed = 0;
-	return uv_loop_init(&office.loop) ||
-	       pythons_new(&office.loop, &callbacks, &office, &office.pythons);
-}
-
-static void let_go(void)
-{
-	pthread_mutex_lock(&world.lock);
-	world.silent = false;
-	pthread_cond_broadcast(&world.changed);
-	pthread_mutex_unlock(&world.lock);
-}
-
-static void close_all(void)
-{
-	pythons_close(office.pythons, NULL);
-	office.pythons = NULL;
-	let_go();
-	uv_run(&office.loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&office.loop), 0);
-	assert_int_equal(world.opened, world.closed);
+	world = (struct world){ 0 };
+	tasks = doing = 0;
+	return pythons_new(NULL, 0, &callbacks, &office, &office.pythons);
 }
 
 static int finish(void **state)
 {
-	if (office.pythons)
-		close_all();
+	office.pythons = pythons_free(office.pythons);
 	return 0;
 }
 
-static void run_until(const uint32_t *number, uint32_t least)
-{
-	while (*number < least)
-		uv_run(&office.loop, UV_RUN_ONCE);
-}
-
-static void ask(uint32_t pid, uint64_t stack, uint64_t first, uint32_t count)
+static int try(uint32_t pid, uint64_t stack, uint64_t first, uint32_t count)
 {
 	struct ts_python_frame frame[4] = { 0 };
 
 	for (uint32_t i = 0; i < count; i++)
 		frame[i].code = first + i;
-	assert_int_equal(pythons_ask(office.pythons, pid, frame, count, (void *)(uintptr_t)stack),
-			 0);
+	return pythons_ask(office.pythons, pid, USER, frame, count, (void *)(uintptr_t)stack);
+}
+
+static void ask(uint32_t pid, uint64_t stack, uint64_t first, uint32_t count)
+{
+	assert_int_equal(try(pid, stack, first, count), 0);
 }
 
 static void answers_come_in_order_with_names(void **state)
 {
 	struct pythons_stats stats;
+	uint32_t opened;
 
+	pythons_look(office.pythons, PID, 1);
+	help();
+	assert_int_equal(office.found, 1);
+	opened = world.opened;
 	ask(PID, 1, 1, 3);
 	ask(PID, 2, 10, 1);
-	run_until(&office.answers, 2);
+	assert_int_equal(pythons_answered(office.pythons), 0);
+	help();
 	assert_int_equal((uintptr_t)office.answer[0].stack, 1);
 	assert_int_equal(office.answer[0].count, 3);
 	assert_true(office.answer[0].name[0].hidden);
@@ -205,77 +240,123 @@ static void answers_come_in_order_with_names(void **state)
 	pythons_stats(office.pythons, &stats);
 	assert_int_equal(stats.named, 3);
 	assert_int_equal(stats.gone, 1);
-	assert_int_equal(pythons_asked(office.pythons), pythons_answered(office.pythons));
-	/* One process is opened once, and again when it was forgotten. */
-	assert_int_equal(world.opened, 1);
-	pythons_look(office.pythons, PID, 1);
-	run_until(&office.found, 1);
+	assert_int_equal(pythons_asked(office.pythons), 2);
+	assert_int_equal(pythons_answered(office.pythons), 2);
+	/* It was opened for the look, and is again for another program. */
+	assert_int_equal(world.opened, opened);
 	pythons_forget(office.pythons, PID);
+	pythons_look(office.pythons, PID, 1);
+	help();
+	assert_int_equal(world.opened, opened + 1);
 	ask(PID, 3, 10, 1);
-	run_until(&office.answers, 3);
-	assert_int_equal(world.opened, 3);
-	assert_int_equal(world.closed, 2);
+	help();
+	assert_int_equal(office.answers, 3);
+	assert_int_equal(world.opened, opened + 1);
+}
+
+static void of_an_unknown_process_nothing_is_kept(void **state)
+{
+	uint32_t opened = world.opened;
+
+	ask(PID, 1, 10, 1);
+	ask(PID, 2, 10, 1);
+	help();
+	assert_int_equal(office.answers, 2);
+	assert_string_equal(office.answer[1].function[0], "f");
+	assert_int_equal(world.opened, opened + 2);
 }
 
 static void who_cannot_be_opened_gets_no_names(void **state)
 {
 	world.error = -ENOENT;
-	ask(PID, 1, 10, 2);
-	run_until(&office.answers, 1);
+	ask(PID + 1, 1, 10, 2);
+	help();
 	assert_int_equal(office.answer[0].count, 2);
 	assert_null(office.answer[0].name[0].function);
 	assert_false(office.answer[0].name[0].hidden);
 }
 
-static void memory_that_does_not_answer_holds_up_nobody_for_ever(void **state)
+static void memory_that_does_not_answer_is_left_alone(void **state)
 {
 	struct pythons_stats stats;
 
-	world.silent = true;
+	pythons_look(office.pythons, SILENT_PID, 1);
+	pythons_look(office.pythons, PID, 1);
+	help();
+	world.late = true;
 	ask(SILENT_PID, 1, 10, 1);
 	ask(PID, 2, 10, 1);
-	run_until(&office.answers, 2);
+	help();
+	assert_int_equal(office.answers, 2);
 	assert_int_equal((uintptr_t)office.answer[0].stack, 1);
 	assert_null(office.answer[0].name[0].function);
-	assert_int_equal((uintptr_t)office.answer[1].stack, 2);
-	/* The late names are thrown away, and the next ones come again. */
-	let_go();
-	ask(PID, 3, 10, 1);
-	run_until(&office.answers, 3);
-	assert_int_equal((uintptr_t)office.answer[2].stack, 3);
-	assert_string_equal(office.answer[2].function[0], "f");
 	pythons_stats(office.pythons, &stats);
 	assert_int_equal(stats.late, 2);
-	assert_int_equal(office.answers, 3);
+	assert_int_equal(stats.gone, 0);
+	world.late = false;
+	assert_int_equal(try(SILENT_PID, 3, 10, 1), -EAGAIN);
+	/* Another program may behave. */
+	pythons_forget(office.pythons, SILENT_PID);
+	ask(SILENT_PID, 3, 10, 1);
+	help();
+	assert_string_equal(office.answer[2].function[0], "f");
+}
+
+static void who_only_waits_is_not_left_alone(void **state)
+{
+	pythons_look(office.pythons, SILENT_PID, 1);
+	pythons_look(office.pythons, PID, 1);
+	help();
+	ask(SILENT_PID, 1, 10, 1);
+	ask(PID, 2, 10, 1);
+	/* As the helpers do: those that wait behind it are late first. */
+	task[1]->done(task[1], -ETIMEDOUT);
+	assert_int_equal(pythons_answered(office.pythons), 0);
+	task[0]->done(task[0], -ETIMEDOUT);
+	tasks = 0;
+	assert_int_equal(pythons_answered(office.pythons), 2);
+	assert_int_equal(try(SILENT_PID, 3, 10, 1), -EAGAIN);
+	ask(PID, 3, 10, 1);
+	help();
+	assert_string_equal(office.answer[2].function[0], "f");
+}
+
+static void a_broken_helper_breaks_nothing(void **state)
+{
+	world.broken = true;
+	ask(PID, 1, 1, 4);
+	help();
+	assert_int_equal(office.answers, 1);
+	pythons_look(office.pythons, PID, 1);
+	help();
 }
 
 static void closing_answers_what_waits_at_once(void **state)
 {
-	world.silent = true;
 	ask(SILENT_PID, 1, 10, 1);
+	pythons_look(office.pythons, PID, 1);
 	ask(PID, 2, 10, 1);
-	pythons_close(office.pythons, NULL);
+	office.pythons = pythons_free(office.pythons);
 	assert_int_equal(office.answers, 2);
-	let_go();
-	office.pythons = NULL;
-	uv_run(&office.loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&office.loop), 0);
-	assert_int_equal(office.answers, 2);
-	assert_int_equal(world.opened, world.closed);
+	for (uint32_t i = 0; i < tasks; i++)
+		assert_null(task[i]);
 }
 
-static void no_more_wait_than_there_is_room_for(void **state)
+static void no_more_wait_than_a_user_has_room_for(void **state)
 {
 	const struct ts_python_frame frame[TS_STACK_PYTHON_MAX + 1] = { 0 };
 
-	assert_int_equal(pythons_ask(office.pythons, PID, frame, TS_STACK_PYTHON_MAX + 1, &office),
-			 -EAGAIN);
-	world.silent = true;
-	pythons_look(office.pythons, SILENT_PID, 1);
-	for (uint32_t i = 1; i < LIMIT_PYTHON_JOBS; i++)
+	assert_int_equal(
+		pythons_ask(office.pythons, PID, USER, frame, TS_STACK_PYTHON_MAX + 1, &office),
+		-EAGAIN);
+	for (uint32_t i = 0; i < LIMIT_PYTHON_JOBS; i++)
 		pythons_look(office.pythons, SILENT_PID + i, 1);
-	assert_int_equal(pythons_ask(office.pythons, PID, frame, 1, &office), -EAGAIN);
-	assert_int_equal(office.answers, 0);
+	assert_int_equal(tasks, LIMIT_PYTHON_JOBS / 2);
+	assert_int_equal(try(PID, 1, 10, 1), -EAGAIN);
+	/* Somebody else has some left. */
+	assert_int_equal(pythons_ask(office.pythons, PID, USER + 1, frame, 1, &office), 0);
+	office.pythons = pythons_free(office.pythons);
+	assert_int_equal(office.answers, 1);
 }
 
 static void a_process_is_looked_at_again_now_and_then(void **state)
@@ -286,10 +367,8 @@ static void a_process_is_looked_at_again_now_and_then(void **state)
 	for (uint32_t i = 0; i < 2 * LIMIT_PYTHON_LOOKS; i++) {
 		pythons_look(office.pythons, PID, now_ns);
 		pythons_look(office.pythons, PID, now_ns + 1);
-		/* Behind the look. */
-		ask(PID, 1, 10, 1);
-		run_until(&office.answers, 1);
-		office.answers = 0;
+		assert_int_equal(tasks, i < LIMIT_PYTHON_LOOKS);
+		help();
 		if (i == LIMIT_PYTHON_LOOKS - 2)
 			world.error = 0;
 		now_ns += 100 * NS_PER_S;
@@ -302,10 +381,11 @@ static void a_process_is_looked_at_again_now_and_then(void **state)
 	world.error = -EOPNOTSUPP;
 	pythons_forget(office.pythons, PID);
 	pythons_look(office.pythons, PID, now_ns);
-	ask(PID, 1, 10, 1);
-	run_until(&office.answers, 1);
+	assert_int_equal(tasks, 1);
+	help();
 	world.error = 0;
 	pythons_look(office.pythons, PID, now_ns + 100 * NS_PER_S);
+	assert_int_equal(tasks, 0);
 	assert_int_equal(office.found, 1);
 }
 
@@ -315,13 +395,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(answers_come_in_order_with_names),
+		TEST(of_an_unknown_process_nothing_is_kept),
 		TEST(who_cannot_be_opened_gets_no_names),
-		TEST(memory_that_does_not_answer_holds_up_nobody_for_ever),
+		TEST(memory_that_does_not_answer_is_left_alone),
+		TEST(who_only_waits_is_not_left_alone),
+		TEST(a_broken_helper_breaks_nothing),
 		TEST(closing_answers_what_waits_at_once),
-		TEST(no_more_wait_than_there_is_room_for),
+		TEST(no_more_wait_than_a_user_has_room_for),
 		TEST(a_process_is_looked_at_again_now_and_then),
 	};
 
-	alarm(60);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
