@@ -45,6 +45,9 @@ static const struct wording {
 					      "--pid" },
 	[REASON(TOO_SLOW_SQL)] = { .text = "The query took too long: read less, for example with "
 					   "bounds on start_ns" },
+	[REASON(SQL_OWN)] = { .text = "tracesmithd's settings show you only your own processes, "
+				      "which SQL cannot be held to: use 'tsctl query', or "
+				      "'tsctl record' and then 'tsctl sql --file'" },
 	[REASON(UNREADABLE)] = { .text = "The database cannot be read[: {1}]",
 				 .recording = "The recording cannot be read[: {1}]" },
 	[REASON(NO_MEMORY)] = { .text = "tracesmithd does not have enough memory for this request",

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/limits.h"
 #include "core/store/chunk_data.h"
 #include "core/store/op_table.h"
 #include "core/store/page_sum.h"
 #include "core/store/path_table.h"
+#include "core/store/row.h"
 #include "core/store/sql.h"
 #include "core/store/stack_table.h"
 #include "core/store/store.h"
@@ -19,6 +21,9 @@
 #define CACHE	   "PRAGMA cache_size = -8192"
 /* The last setting applies to everyone who shares the cache: same as in writer.c and schema.c. */
 #define SHARED "PRAGMA cache_spill = 0; PRAGMA synchronous = NORMAL; PRAGMA read_uncommitted = 1"
+#define OF_PROCESS(id)                                                                             \
+	"EXISTS (SELECT 1 FROM main.process AS p WHERE p.id = " id                                 \
+	" AND coalesce(p.owner, p.uid) = %u)"
 #define STATE_VIEW                                                                                 \
 	"CREATE TEMP VIEW state AS SELECT boot, process, pid, device, stream, detail AS state,"    \
 	" start_ns, end_ns, duration_ns FROM op WHERE kind = 'state'"
@@ -71,6 +76,55 @@ int reader_make(sqlite3 *db, uint64_t now_ns, uint32_t plan_ops)
 	if (r == 0)
 		r = sql_exec(db, STATE_VIEW);
 	return r < 0 ? r : harden(db);
+}
+
+static bool has_column(const struct row_table *table, const char *name)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (strcmp(table->column[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Which rows of a table are of processes of a user. NULL: it has nothing of any process, or only
+ * names. */
+static const char *own_rows(const struct row_table *table)
+{
+	if (strcmp(table->name, "process") == 0)
+		return OF_PROCESS("t.id");
+	if (strcmp(table->name, "loss") == 0)
+		return "t.process = 0 OR " OF_PROCESS("t.process");
+	if (strcmp(table->name, "frame") == 0)
+		return "EXISTS (SELECT 1 FROM main.stack AS s WHERE s.id = t.stack"
+		       " AND " OF_PROCESS("s.process") ")";
+	return has_column(table, "process") ? OF_PROCESS("t.process") : NULL;
+}
+
+static int add_view(sqlite3 *db, const char *table, const char *rows, uint32_t owner)
+{
+	char *where = sqlite3_mprintf(rows, owner);
+	char *sql = where ? sqlite3_mprintf("CREATE TEMP VIEW %s AS SELECT * FROM main.%s AS t"
+					    " WHERE %s",
+					    table, table, where)
+			  : NULL;
+	int r = sql ? sql_exec(db, sql) : -ENOMEM;
+
+	sqlite3_free(where);
+	sqlite3_free(sql);
+	return r;
+}
+
+int reader_show_own(sqlite3 *db, uint32_t owner)
+{
+	int r = sql_exec(db, "PRAGMA query_only = 0");
+
+	for (size_t i = 0; r == 0 && i < row_table_count; i++) {
+		const char *rows = own_rows(&row_tables[i]);
+
+		if (rows)
+			r = add_view(db, row_tables[i].name, rows, owner);
+	}
+	return r < 0 ? r : sql_exec(db, "PRAGMA query_only = 1");
 }
 
 void reader_reset(sqlite3 *db)

@@ -15,6 +15,7 @@
 
 enum fn { FN_LAUNCH = 1, FN_ALLOC, FN_FREE, FN_HTOD, FN_SYNC };
 
+static uint32_t fixture_owner; /* who asks, and sees only his own; 0: one who sees all */
 /* The clock of the tests, far enough from the boot for every window. */
 static uint64_t fixture_now_ns = 100000 * SECOND_NS + 345678901;
 
@@ -83,6 +84,8 @@ static inline void run_request(const struct fixture *fixture, Tracesmith__V1__Re
 		.database = fixture->path,
 		.boot_id = BOOT,
 		.now_ns = fixture_now_ns,
+		.own = fixture_owner,
+		.owner = fixture_owner,
 		.send = take_reply,
 		.cancelled = is_cancelled,
 		.data = answer,

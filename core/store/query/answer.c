@@ -77,7 +77,7 @@ static int open_database(struct answer *answer)
 		r = job->held ? store_reader_open_held(job->database, job->now_ns, &answer->db)
 			      : store_reader_open(job->database, job->now_ns, &answer->db);
 	} while (is_passing(r, &tries));
-	return r;
+	return r < 0 || !job->own ? r : reader_show_own(answer->db, job->owner);
 }
 
 /* Where nothing can be opened later, the rest is read from the snapshot of the first look. */

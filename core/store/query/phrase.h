@@ -72,6 +72,11 @@
 		") GROUP BY process" \
 	") c ON c.process = p.id"
 
+/* Of names: one of a process that the asker sees. Kernels have sums, ranges have not. */
+#define NAME_SHOWN \
+	"(:owner IS NULL OR id IN (SELECT name FROM work UNION SELECT name FROM device)" \
+	" OR text IN (SELECT name FROM op WHERE kind = 'range'))"
+
 /* Where hot calls were watched in windows: by window (those that start in a second are one), how
  * much it stands for, and until when what was counted is its; and that in all. */
 #define WINDOWS \

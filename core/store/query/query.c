@@ -116,6 +116,7 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":by", true, request->by);
 	answer_bind(stmt, ":suspended", true, answer->job->suspended_ns);
 	answer_bind(stmt, ":after", true, request->after_given_case ? request->after : INT64_MIN);
+	answer_bind(stmt, ":owner", answer->job->own, answer->job->owner);
 	answer_bind(stmt, ":limit", true, limit + 1); /* to know whether there are more */
 }
 

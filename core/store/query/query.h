@@ -27,6 +27,8 @@ struct query_job {
 	int64_t suspended_ns;
 	/* How much older than the request the data is; 0: it has all. */
 	uint64_t older_ns;
+	bool own; /* nothing but what is of processes of `owner` */
+	uint32_t owner;
 	const char *watched; /* the only processes that the daemon traces; NULL: all */
 	/* Sends a reply; waits while the reader is slow. -ECANCELED: nobody wants it any more. */
 	int (*send)(void *data, const Tracesmith__V1__Reply *reply);

@@ -21,6 +21,7 @@
 #include "core/store/chunk_data.h"
 #include "core/store/condense.h"
 #include "core/store/query/answer.h"
+#include "core/store/query/phrase.h"
 #include "core/store/row_sql.h"
 #include "core/store/sql.h"
 
@@ -58,8 +59,9 @@ static const struct {
 	  "FROM %s WHERE process IN " MINE " AND (:told = 0 OR :last OR created_ns >= :settled"
 	  " OR destroyed_ns >= :settled OR id IN " NEW("stream") ")" },
 	/* What a process uses was told since it was seen (core/model/name.h). */
-	{ "name", "FROM %s WHERE boot = :boot AND told_ns >"
-		  " CASE WHEN :told > 0 THEN :told ELSE coalesce((SELECT min(first_ns) - 1"
+	{ "name", "FROM %s WHERE boot = :boot AND " NAME_SHOWN " AND told_ns >"
+		  " CASE WHEN :owner IS NOT NULL THEN -1 WHEN :told > 0 THEN :told"
+		  " ELSE coalesce((SELECT min(first_ns) - 1"
 		  " FROM process WHERE id IN " MINE "), 0x7fffffffffffffff) END" },
 	{ "stack", "FROM %s WHERE process IN " MINE " AND batch > :batch" },
 	{ "frame", "FROM stack s CROSS JOIN %s f ON f.stack = s.id WHERE s.process IN " MINE
@@ -216,10 +218,29 @@ static void set_window(struct record *record)
 	choose_seconds(record);
 }
 
+/* A view has no index to name. */
+static int prepare_own(struct answer *answer, const char *sql, sqlite3_stmt **ret)
+{
+	static const char indexed[] = " INDEXED BY ";
+	_cleanup_(freep) char *text = strdup(sql);
+	char *at = text;
+
+	if (!text)
+		return -ENOMEM;
+	while ((at = strstr(at, indexed))) {
+		size_t size = strlen(indexed);
+
+		size += strcspn(at + size, " ");
+		memset(at, ' ', size);
+	}
+	return answer_prepare(answer, text, ret);
+}
+
 static int prepare(const struct record *record, const char *sql, sqlite3_stmt **ret)
 {
 	const struct answer_window *window = &record->answer->window;
-	int r = answer_prepare(record->answer, sql, ret);
+	int r = record->answer->job->own ? prepare_own(record->answer, sql, ret)
+					 : answer_prepare(record->answer, sql, ret);
 
 	if (r < 0)
 		return r;
@@ -237,6 +258,7 @@ static int prepare(const struct record *record, const char *sql, sqlite3_stmt **
 	answer_bind(*ret, ":second_from", true, record->second_from);
 	answer_bind(*ret, ":second_to", true, record->second_to);
 	answer_bind_text(*ret, ":pids", record->pids);
+	answer_bind(*ret, ":owner", record->answer->job->own, record->answer->job->owner);
 	return 0;
 }
 

@@ -41,6 +41,9 @@ static const struct meaning meanings[] = {
 	[REASON(LONG_ROW)] = { CODE(LIMIT), "A row is too long to be sent" },
 	[REASON(READ_ONLY)] = { CODE(DENIED), "Only reading is allowed: {1}" },
 	[REASON(BAD_SQL)] = { CODE(BAD_REQUEST), "The statement failed: {1}" },
+	[REASON(SQL_OWN)] = { CODE(DENIED), "tracesmithd's settings show you only your own "
+					    "processes, which SQL cannot be held to: use the "
+					    "queries" },
 	[REASON(NO_SELECT)] = { CODE(DENIED), "Only reading is allowed: start with SELECT" },
 	[REASON(NO_STATEMENT)] = { CODE(BAD_REQUEST), "The text has no statement" },
 	[REASON(ONE_STATEMENT)] = { CODE(BAD_REQUEST), "Only one statement at a time" },
@@ -81,6 +84,7 @@ static const struct meaning meanings[] = {
 					   "[ on stream {4}] in the window" },
 	[REASON(OLDER)] = { 0, "This answer is {1} s old: what happened since then has not been "
 			       "read yet" },
+	[REASON(OWN_ONLY)] = { 0, "tracesmithd's settings show you only your own processes" },
 	[REASON(HIDDEN)] = { 0, "tracesmithd's settings hide all processes except those of {1}" },
 
 	[REASON(PROTOCOL)] = { CODE(BAD_REQUEST), "tracesmithd {1} uses another protocol" },

@@ -46,6 +46,11 @@ const struct query *query_at(size_t number)
 	return NULL;
 }
 
+const struct query *query_at_all(size_t number)
+{
+	return number < ARRAY_SIZE(queries) ? &queries[number] : NULL;
+}
+
 const struct query *query_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(queries); i++)

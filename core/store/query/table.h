@@ -84,6 +84,8 @@ struct query {
 
 /* Of those that lists have. NULL: there are not so many. */
 const struct query *query_at(size_t number);
+/* Of all, those for programs too. */
+const struct query *query_at_all(size_t number);
 const struct query *query_find(const char *name);
 /* The name that may have been meant, or NULL. */
 const char *query_near(const char *name);

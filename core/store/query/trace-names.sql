@@ -7,6 +7,6 @@
 --   text text
 SELECT id, text
 FROM name
-WHERE id > :after
+WHERE id > :after AND @NAME_SHOWN@
 ORDER BY id
 LIMIT :limit

@@ -217,6 +217,12 @@ int answer_explain(struct answer *answer, const struct query *query,
 /* No answer has what the daemon does not trace. */
 int answer_remark_hidden(struct answer *answer)
 {
+	if (answer->job->own) {
+		int r = remarks_add(&answer->remarks, REASON(OWN_ONLY), NULL);
+
+		if (r < 0)
+			return r;
+	}
 	if (!answer->job->watched || answer->window.pid)
 		return 0;
 	return remarks_add(&answer->remarks, REASON(HIDDEN), answer->job->watched, NULL);
