@@ -56,6 +56,7 @@ int daemon_start_api(struct daemon *daemon)
 		.fd = notify_listen_fd("control"),
 		.path = daemon->config->control_socket,
 		.group = daemon->config->control_group,
+		.own = daemon->config->others,
 		.database = daemon->database,
 		.boot_id = daemon->boot_id,
 		.zygote = daemon->zygote,

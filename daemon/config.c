@@ -43,6 +43,7 @@ static const struct choice ways[] = {
 };
 
 static const struct choice unwinds[] = { { "frame-pointers", 0 }, { "eh-frame", 1 }, { NULL, 0 } };
+static const struct choice others[] = { { "all", 0 }, { "own", 1 }, { NULL, 0 } };
 static const struct choice answers[] = { { "no", 0 }, { "yes", 1 }, { NULL, 0 } };
 static const struct choice lights[] = { { "never", LIGHT_NEVER },
 					{ "request", LIGHT_ON_REQUEST },
@@ -77,6 +78,10 @@ static const struct setting settings[] = {
 	  "Database directory." },
 	{ "daemon", "log_level", CHOICE, AT(log_level), "info", 0, 0, levels,
 	  "How much to log: error, warning, info or debug." },
+
+	{ "access", "others", CHOICE, AT(others), "all", 0, 0, others,
+	  "Whose processes a member of the group sees who is not root: those of all users (all),\n"
+	  "# or his own (own)." },
 
 	{ "probe", "libraries", FILES, AT(libraries), NULL, 0, 0, NULL,
 	  "File names of driver libraries; shell patterns separated by spaces." },

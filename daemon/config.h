@@ -23,7 +23,8 @@ struct config {
 
 	char *libraries; /* patterns, separated by spaces, like the next */
 	char *standing;
-	uint64_t way; /* enum probe_way */
+	uint64_t others; /* 1: members see only their own processes */
+	uint64_t way;	 /* enum probe_way */
 	uint64_t ring_bytes;
 	uint64_t stack_depth;
 	uint64_t unwind; /* 0: by frame pointers, 1: by rules */

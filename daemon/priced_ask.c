@@ -193,5 +193,6 @@ void daemon_report_price(struct daemon *daemon, struct status_builder *builder)
 			    "possible: the kernel has links to single processes");
 	else
 		status_text(builder, "price", "windows", true, "%s", no_windows);
-	price_each(daemon->price, report_process, builder);
+	if (status_names_all(builder))
+		price_each(daemon->price, report_process, builder);
 }

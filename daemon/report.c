@@ -126,7 +126,7 @@ static void report_left_out(struct daemon *daemon, struct status_builder *builde
 	char name[32];
 
 	flood_stats(daemon->flood, &flood);
-	for (uint32_t i = 0; i < count && i < REPORT_OUT; i++) {
+	for (uint32_t i = 0; status_names_all(builder) && i < count && i < REPORT_OUT; i++) {
 		snprintf(name, sizeof(name), "process %u", out[i].pid);
 		status_text(builder, "probes", name, true,
 			    "hit probes %.0f times a second, about %.0f %% of a CPU%s: its %s are "
@@ -170,6 +170,14 @@ static void report_ring(const struct probe_stats *probe, struct status_builder *
 		      units_bytes(text, probe->ring_bytes));
 }
 
+/* Where a file is may say whose it is. */
+static const char *path_for(const struct status_builder *builder, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && !status_names_all(builder) ? slash + 1 : path;
+}
+
 static void report_slow(const struct library_copy *library, struct status_builder *builder)
 {
 	const char *name;
@@ -178,27 +186,28 @@ static void report_slow(const struct library_copy *library, struct status_builde
 	     i++)
 		status_text(builder, "probes", "slow", true,
 			    "%s of %s is single-stepped: about 10 us per call instead of 0.7", name,
-			    library->path);
+			    path_for(builder, library->path));
 }
 
 static void report_library(const struct library_copy *library, struct status_builder *builder)
 {
+	const char *path = path_for(builder, library->path);
 	const char *use = library->mapped ? "in use" : "not in use (standing)";
 	struct probe_library_stats stats;
 
 	if (library->busy) /* shown when it has its probes, or cannot have them */
 		return;
 	if (library->error == -ENOENT || library->error == -EBADMSG) {
-		status_text(builder, "libraries", library->path, false, "not a driver library");
+		status_text(builder, "libraries", path, false, "not a driver library");
 		return;
 	}
 	if (!library->probes) {
-		status_text(builder, "libraries", library->path, true, "no probes: %s",
+		status_text(builder, "libraries", path, true, "no probes: %s",
 			    strerror(-library->error));
 		return;
 	}
 	probe_library_stats(library->probes, &stats);
-	status_number(builder, "libraries", library->path, stats.failed, stats.functions,
+	status_number(builder, "libraries", path, stats.failed, stats.functions,
 		      "%u functions, %u with return probe, %u single-step%s, %s", stats.functions,
 		      stats.returns, stats.single_steps, stats.failed ? ", some failed" : "", use);
 	report_slow(library, builder);
@@ -210,7 +219,12 @@ static void report_refused(struct daemon *daemon, struct status_builder *builder
 	struct maps_stats maps;
 
 	maps_stats(daemon->maps, &maps);
-	if (maps.refused)
+	if (maps.refused && !status_names_all(builder))
+		status_number(builder, "libraries", "refused", true, (int64_t)maps.refused,
+			      "%lu copies have no probes: their user's processes map as many as "
+			      "one user may",
+			      maps.refused);
+	else if (maps.refused)
 		status_number(builder, "libraries", "refused", true, (int64_t)maps.refused,
 			      "%lu copies have no probes: their user's processes map as many as "
 			      "one user may. Last '%s' of process %u, user %u",
@@ -371,7 +385,8 @@ static void report_exact(struct daemon *daemon, struct status_builder *builder)
 			      units_nanoseconds(text, exact.longest_stop_ns));
 	status_text(builder, "exact", "library", access(daemon->library, R_OK) < 0, "%s",
 		    daemon->library);
-	exact_failed(daemon->exact, report_failed, builder);
+	if (status_names_all(builder))
+		exact_failed(daemon->exact, report_failed, builder);
 }
 
 static void report_store(struct daemon *daemon, struct status_builder *builder)

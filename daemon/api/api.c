@@ -203,6 +203,7 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 	api->stall_ms = config->stall_ms ? config->stall_ms : LIMIT_CLIENT_STALL_MS;
 	api->beat_ms = config->beat_ms ? config->beat_ms : LIMIT_LIVE_BEAT_MS;
 	api->rule = peer_rule_of(config->group);
+	api->own = config->own;
 	api->callbacks = *callbacks;
 	api->data = data;
 	api->places.total = LIMIT_CLIENTS;

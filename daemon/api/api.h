@@ -24,6 +24,7 @@ struct api_config {
 	int fd;		   /* listening socket handed over by systemd, taken over; -1: none */
 	const char *path;  /* otherwise a socket is created here */
 	const char *group; /* whose members may connect, in addition to root; NULL: nobody else */
+	bool own;	   /* they see only their own processes */
 	const char *database; /* path, for readers */
 	const char *boot_id;
 	/* What starts the processes that answer (daemon/helper/spawn.h), -1: threads answer all;
@@ -165,5 +166,8 @@ void status_text(struct status_builder *builder, const char *section, const char
 void status_number(struct status_builder *builder, const char *section, const char *name,
 		   bool warning, int64_t number, const char *format, ...)
 	__attribute__((format(printf, 6, 7)));
+
+/* Whether the lines may name processes and files of all users. */
+bool status_names_all(const struct status_builder *builder);
 
 #endif

@@ -177,6 +177,8 @@ static int put_order(struct run *run)
 		.now_ns = query->now_ns,
 		.suspended_ns = query->suspended_ns,
 		.older_ns = query->older_ns,
+		.own = query->own,
+		.owner = query->owner,
 	};
 	_cleanup_(closep) int theirs = -1;
 	int pair[2];

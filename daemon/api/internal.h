@@ -3,6 +3,7 @@
 #ifndef TS_API_INTERNAL_H
 #define TS_API_INTERNAL_H
 
+#include <unistd.h>
 #include <uv.h>
 
 #include "core/base/list.h"
@@ -49,6 +50,7 @@ struct api {
 	int64_t wall_offset_ns;
 	unsigned int half_ms, stall_ms, read_ms, beat_ms;
 	struct peer_rule rule;
+	bool own; /* its members see only their own processes */
 	struct api_callbacks callbacks;
 	void *data;
 	struct list clients; /* oldest first */
@@ -64,6 +66,12 @@ struct api {
 	uint64_t refused;
 	void (*closed)(void *data); /* set: closing */
 };
+
+/* Whether it sees only the processes of its user. */
+static inline bool client_sees_own(const struct client *client)
+{
+	return client->api->own && client->uid != 0 && client->uid != geteuid();
+}
 
 /* client.c */
 int client_accept(struct api *api, uv_stream_t *listener);

@@ -38,6 +38,7 @@ struct job {
 	char watched[QUERY_WATCHED]; /* the only traced processes, "": all */
 	uint32_t writes;
 	bool running, done;
+	bool own;     /* sees only his own processes */
 	bool quick;   /* answered by the daemon itself, and never waits for its reader */
 	bool held;    /* asks what is held in memory */
 	bool stalled; /* cancelled, since others wait and its client does not read */
@@ -298,6 +299,8 @@ static void on_work(uv_work_t *work)
 		.now_ns = uv_hrtime(),
 		.suspended_ns = suspended_ns(),
 		.older_ns = job->older_ns,
+		.own = job->own,
+		.owner = job->uid,
 		.watched = job->watched[0] ? job->watched : NULL,
 		.send = on_send,
 		.cancelled = on_cancelled,
@@ -514,6 +517,7 @@ int job_add(struct client *client, Tracesmith__V1__Request *request)
 	job->api = api;
 	job->client = client;
 	job->uid = client->uid;
+	job->own = client_sees_own(client);
 	job->asked_ns = job->waits_ns = uv_hrtime();
 	job->request = request;
 	job->quick = query_is_quick(request);

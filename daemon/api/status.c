@@ -78,3 +78,8 @@ void status_number(struct status_builder *builder, const char *section, const ch
 	item->number = number;
 	item->is_number = true;
 }
+
+bool status_names_all(const struct status_builder *builder)
+{
+	return !builder->own;
+}

@@ -10,6 +10,7 @@
 struct status_builder {
 	Tracesmith__V1__StatusReply__Item **item;
 	size_t count, room;
+	bool own;    /* for one who is told nothing of the processes of others */
 	bool failed; /* no memory: the reply would be wrong */
 };
 

@@ -14,20 +14,48 @@ struct subscription {
 	bool in_step; /* it got the last message */
 };
 
+/* A reply with those of its processes that this user answers for; what devices do in all is no
+ * secret. False: no memory. */
+static bool keep_own(Tracesmith__V1__LiveReply *reply, uid_t uid)
+{
+	Tracesmith__V1__LiveReply__Process **own =
+		malloc((reply->n_process + 1) * sizeof(*reply->process));
+	size_t count = 0;
+
+	if (!own)
+		return false;
+	for (size_t i = 0; i < reply->n_process; i++)
+		if (reply->process[i]->owner == uid)
+			own[count++] = reply->process[i];
+	reply->process = own;
+	reply->n_process = count;
+	return true;
+}
+
 static void subscription_send(struct subscription *subscription, const struct api_live *live)
 {
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+	struct client *client = subscription->client;
+	Tracesmith__V1__LiveReply body;
+	bool own = client_sees_own(client);
 	bool whole = !subscription->in_step || live->changed->left_out;
 
-	if (subscription->client->queued_bytes > LIMIT_LIVE_QUEUE) {
+	if (client->queued_bytes > LIMIT_LIVE_QUEUE) {
 		subscription->in_step = false;
 		return;
 	}
 	subscription->in_step = true;
 	reply.id = subscription->id;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_LIVE;
-	reply.live = (Tracesmith__V1__LiveReply *)(whole ? live->whole : live->changed);
-	client_reply(subscription->client, &reply); /* which may close the client */
+	body = whole ? *live->whole : *live->changed;
+	if (own && !keep_own(&body, client->uid)) {
+		subscription->in_step = false;
+		return;
+	}
+	reply.live = &body;
+	client_reply(client, &reply); /* which may close the client */
+	if (own)
+		free(body.process);
 }
 
 static void beat(struct api *api)

@@ -126,6 +126,7 @@ static Process *process_take(struct live *live, struct live_process *process, ui
 	ret->id = process->row.id;
 	ret->pid = process->row.pid;
 	ret->uid = process->row.uid;
+	ret->owner = process->row.user;
 	ret->comm = process->row.comm;
 	ret->container = process->container;
 	ret->tier = (char *)tier_of(process);

@@ -154,6 +154,8 @@ void query_helper_run(int socket)
 	job.now_ns = order.now_ns;
 	job.suspended_ns = order.suspended_ns;
 	job.older_ns = order.older_ns;
+	job.own = order.own;
+	job.owner = order.owner;
 	if (order.watched[0])
 		job.watched = order.watched;
 	request = read_request();

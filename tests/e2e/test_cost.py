@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 import tracesmith
@@ -218,8 +219,8 @@ class Auto(Cost):
         self.assertEqual(self.tier(process.pid), "probe")
 
 
-class OtherUsers(tracesmith.Case):
-    """Whoever may use the daemon sees what everybody pays, and changes it for their own processes."""
+class MemberCase(tracesmith.Case):
+    """With a member of the group who is not root."""
     settings = "[daemon]\ncontrol_group = nogroup\n"
     budget = "1%"
 
@@ -228,6 +229,10 @@ class OtherUsers(tracesmith.Case):
         command = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups",
                    os.path.join(tracesmith.BUILD, "tsctl"), "--socket", self.daemon.socket, *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+class OtherUsers(MemberCase):
+    """Whoever may use the daemon sees what everybody pays, and changes it for their own processes."""
 
     def test_the_owner_and_root_may(self):
         own = workload("steps", "--seconds", SECONDS, user="nobody", group="nogroup", extra_groups=[])
@@ -245,6 +250,47 @@ class OtherUsers(tracesmith.Case):
         said = self.ctl("record", "-o", "/dev/null", "--pid", others.pid, "--duration", "2s")
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertEqual(said.stderr.count("as far as the budget allows"), 1, said.stderr)
+
+
+class OwnOnly(MemberCase):
+    """Where the settings say so, a member of the group is told nothing of the processes of others."""
+    settings = "[daemon]\ncontrol_group = nogroup\n[access]\nothers = own\n"
+
+    def told(self, *arguments):
+        said = self.ctl(*arguments)
+        self.assertEqual(said.returncode, 0, (arguments, said.stderr))
+        return said.stdout + said.stderr
+
+    def test_what_a_member_is_told(self):
+        own = workload("steps", "--seconds", 600, "--calls", 20, "--pause", 2000000, user="nobody", group="nogroup",
+                       extra_groups=[])
+        self.addCleanup(self.end, own)
+        others = workload("rate", "--rate", 500, "--seconds", 600)
+        self.addCleanup(self.end, others)
+        for process in own, others:
+            wait_for("its price", lambda: self.daemon.query("cost", "--pid", process.pid))
+        pid = others.pid  # which may be a count of something else, too
+        foreign = re.compile(rf"""^ *{pid} |[Pp]rocess {pid}\b|"pid": ?{pid}\b|"pids":"[^"]*\b{pid}\b|"rate"|workload/rate""",
+                             re.MULTILINE)
+        self.assertRegex(self.daemon.ctl("ps").out, foreign)
+        queries = [row["name"] for row in self.daemon.query("list")]
+        with tempfile.TemporaryDirectory() as directory:
+            os.chmod(directory, 0o777)
+            file, trace = os.path.join(directory, "own.sbt"), os.path.join(directory, "own.json")
+            self.told("record", "-o", file, "--all", "--since", "1h")
+            self.told("export", "--chrome", "-o", trace)
+            with open(trace, encoding="utf-8") as text:
+                answers = {"export": text.read(), "record": self.told("sql", "--json", "--file", file, "SELECT * FROM process")}
+        answers |= {verb: self.told(*verb.split()) for verb in ("ps", "top --json --once", "cost")}
+        for name, text in answers.items():
+            self.assertIn(str(own.pid), text, name)
+        answers["status"] = self.told("status")
+        answers |= {name: self.told("query", name, "--json") for name in queries}
+        for name, text in answers.items():
+            self.assertNotRegex(text, foreign, name)
+        self.assertIn(f"Process {others.pid} has not used CUDA", self.ctl("cost", others.pid).stderr)
+        self.assertRegex(self.ctl("sql", "SELECT * FROM main.process").stderr, "^tsctl: .*only your own processes.*'tsctl query'.*\n$")
+        self.assertEqual(self.ctl("budget", own.pid, "5%").returncode, 0)
 
 
 class Calibration(tracesmith.Case):
