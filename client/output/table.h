@@ -68,6 +68,9 @@ int table_end(struct table *table, const Tracesmith__V1__Done *done);
 /* The losses, or that there were none, after an empty line. */
 void table_losses(FILE *out, const Tracesmith__V1__Done *done);
 
+/* table_text.c: the value as people read it, to be freed; NULL: no memory. */
+char *table_cell(const struct table *table, const Tracesmith__V1__Value *value,
+		 Tracesmith__V1__Columns__Type type);
 /* table_text.c: frees the waiting rows. */
 struct table_text *table_text_free(struct table_text *text);
 

@@ -110,8 +110,8 @@ static const char *format_integer(const struct table *table, int64_t value,
 	}
 }
 
-static char *format_cell(const struct table *table, const Tracesmith__V1__Value *value,
-			 Tracesmith__V1__Columns__Type type)
+char *table_cell(const struct table *table, const Tracesmith__V1__Value *value,
+		 Tracesmith__V1__Columns__Type type)
 {
 	char buffer[UNITS_TEXT_SIZE];
 
@@ -209,7 +209,7 @@ static int format_row(const struct table *table, const Tracesmith__V1__Row *row,
 		if (row->value[i]->value_case == TRACESMITH__V1__VALUE__VALUE_STACK)
 			r = format_stack(table, row->value[i]->stack, &out->stack);
 		else if (table->column[i].type != TRACESMITH__V1__COLUMNS__TYPE__STACK)
-			out->cell[i] = format_cell(table, row->value[i], table->column[i].type);
+			out->cell[i] = table_cell(table, row->value[i], table->column[i].type);
 		if (r < 0 || (!out->cell[i] &&
 			      table->column[i].type != TRACESMITH__V1__COLUMNS__TYPE__STACK))
 			return -ENOMEM;

@@ -108,7 +108,7 @@ static int say_predicted(struct replay *replay)
 	return r < 0 ? fail("run the changed recording", r) : 0;
 }
 
-static int run(struct replay *replay)
+static int compute(struct replay *replay)
 {
 	const struct options *options = replay->options;
 	int r = plan_load(options, &replay->trace, &replay->plan);
@@ -126,6 +126,14 @@ static int run(struct replay *replay)
 					 replay->begin_ns, replay->plan);
 	if (r == 0)
 		r = say_predicted(replay);
+	return r;
+}
+
+static int run(struct replay *replay)
+{
+	const struct options *options = replay->options;
+	int r = compute(replay);
+
 	if (r == 0 && options->output)
 		r = replay_write(options, &replay->changes, replay->plan, replay->result.times);
 	replay->report.output = options->output;
@@ -147,4 +155,21 @@ int replay_whatif(const struct options *options)
 		return EXIT_USAGE;
 	}
 	return r < 0 || run(&replay) < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+int replay_predict_graph(const struct options *options, struct replay_gain *ret)
+{
+	struct options own = *options;
+	_cleanup_(replay_release) struct replay replay = { .options = &own };
+	int r;
+
+	own.given |= OPTION(GRAPH);
+	own.graph = NULL;
+	r = whatif_options_parse(&own, &replay.changes);
+	if (r == 0)
+		r = compute(&replay);
+	if (r == 0)
+		*ret = (struct replay_gain){ replay.report.makespan_ns[0],
+					     replay.report.makespan_ns[1] };
+	return r;
 }

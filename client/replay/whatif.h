@@ -2,10 +2,19 @@
 #ifndef TS_CLIENT_REPLAY_WHATIF_H
 #define TS_CLIENT_REPLAY_WHATIF_H
 
+#include <stdint.h>
+
 #include "client/base/options.h"
 
 /* Emulates options->file or the daemon's data; options->output gets the result as a recording.
  * Returns an exit status. */
 int replay_whatif(const struct options *options);
+
+struct replay_gain {
+	uint64_t recorded_ns, predicted_ns; /* from the first operation to the end of the last */
+};
+
+/* What --graph would say of all of it. 0, or a negative errno; the error is printed. */
+int replay_predict_graph(const struct options *options, struct replay_gain *ret);
 
 #endif

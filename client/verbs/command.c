@@ -133,6 +133,14 @@ const struct command command_table[] = {
 	  "Example: tsctl export --perfetto --since 30s -o trace.perfetto\n"
 	  "Example: tsctl export run.sbt --svg -o flame.svg\n",
 	  cmd_export },
+	{ "report", "[PID|F.sbt]", "write what happened, with pictures, to one file",
+	  OPTIONS_WINDOW | OPTION(PID) | OPTION(FILE) | OPTION(MARKDOWN) | OPTION(OUTPUT), 0, 1,
+	  "For a ticket or a mail: what stands out, streams and memory over time, a flame graph,\n"
+	  "and the tables behind them, as one HTML file that needs nothing else; --md as text.\n"
+	  "Without a recording, it covers the daemon's last 10 seconds; --since takes more.\n"
+	  "Example: tsctl report 4711 --since 1m -o report.html\n"
+	  "Example: tsctl report run.sbt --md -o report.md\n",
+	  cmd_report },
 	{ "diff", "A.sbt... [--] B.sbt...", "compare recordings and rank what got slower",
 	  OPTIONS_TABLE | OPTION(LIMIT) | OPTION(FAIL_OVER), 2, 2 * DIFF_RUNS_MAX,
 	  "Give several runs of each side to see how certain a change is: A's before the '--',\n"

@@ -1,10 +1,13 @@
 """A recording answers everything that the daemon answers, and the same; a damaged one says so."""
+import base64
 import datetime
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+import xml.etree.ElementTree
 
 import tracesmith
 from tracesmith import BUILD, wait_for
@@ -84,6 +87,31 @@ class File(tracesmith.Case):
         self.queries()
         self.statements()
         self.exports()
+        self.reports()
+
+    def reports(self):
+        """Of a recording, as HTML whose pictures are XML, and as Markdown; and of what the daemon has."""
+        page, text = (os.path.join(self.directory, name) for name in ("report.html", "report.md"))
+        for output, options in ((page, ()), (text, ("--md",))):
+            result = self.daemon.ctl("report", self.file, "-o", output, *options)
+            self.assertEqual((result.code, result.out, result.err), (0, "", ""))
+            with open(output, encoding="utf-8") as file:
+                report = file.read()
+            for part in ("What stands out", "waited for the device", "Kernels", "reduce(float const", "Failed calls"):
+                self.assertIn(part.replace("_", "\\_") if options else part, report)
+            if options:
+                self.assertNotIn("<", report.replace("<br>", ""))
+                continue
+            self.assertNotIn("<script", report)
+            self.assertNotRegex(report, r'(src|href)="(?!data:)')
+            pictures = re.findall(r"<svg.*?</svg>", report, re.DOTALL)
+            self.assertEqual([xml.etree.ElementTree.fromstring(each).get("aria-label") for each in pictures],
+                             ["Streams over time", "Memory over time"])
+            flame = xml.etree.ElementTree.fromstring(base64.b64decode(re.search(r'base64,([^"]*)"', report).group(1)))
+            self.assertTrue(flame.tag.endswith("svg"))
+        result = self.daemon.ctl("report", "--since", "1h", "--md", "-o", "-")
+        self.assertEqual((result.code, result.err), (0, ""))
+        self.assertIn("What each device did", result.out)
 
     def test_what_is_held_at_the_end(self):
         process = self.workload("leak")

@@ -44,7 +44,9 @@ class Sentences(Case):
                 (["view", "--kernel", "a{1,255}{1,255}{1,255}"], "expands to more than 1000"),
                 (["replay", "--kernel", ".{0,32767}"], "expands to more than 1000"), (["view", "--kernel", "(a*)*\\1"], "back references"),
                 (["replay", "--emulate", "--scale", "kernel=a{1,255}{1,255}:2", "x.sbt"], "expands to more than 1000"),
-                (["ps", "--json", "--csv"], "exclude each other"), (["export", "--perfetto"], "-o FILE")):
+                (["ps", "--json", "--csv"], "exclude each other"), (["export", "--perfetto"], "-o FILE"),
+                (["report", "4711"], "Missing output file"), (["report", "0", "-o", "-"], "not a process ID"),
+                (["report", "7", "--pid", "8", "-o", "-"], "Give one process")):
             self.refused(self.daemon.ctl(*arguments), 2, word)
 
     def test_queries_that_make_no_sense(self):
@@ -81,6 +83,7 @@ class Sentences(Case):
             for query in ("apis", "leaks", "memory", "states"):
                 self.refused(self.daemon.ctl("query", query, "--pid", pid), 1, f"Process {pid} has not used CUDA")
         self.refused(self.daemon.ctl("export", "--perfetto", "--pid", "999999", "-o", "/dev/null"), 1, "999999")
+        self.refused(self.daemon.ctl("report", "999999", "-o", "/dev/null"), 1, "999999")
 
     def test_sql_that_may_not(self):
         for text, word in (("DELETE FROM process", "Only reading is allowed"), ("DROP TABLE process", "Only reading is allowed"),

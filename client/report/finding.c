@@ -1,0 +1,227 @@
+/* Finding: each looks at one answer, and says at most one sentence with the command that shows
+ * more. What is rare or short enough not to matter is no finding. */
+#include "client/report/finding.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
+#include "core/base/units.h"
+
+#define TEXT_BYTES    1024
+#define SHARE_WHOLE   1000000
+#define WAIT_SHARE    50 /* of the window: waits of less are not worth a sentence */
+#define TINY_NS	      10000
+#define GAIN_PPM      20000
+#define LEAK_AT_LEAST 8 /* allocations, none of them freed */
+
+struct finding {
+	char text[TEXT_BYTES];
+	char command[TEXT_BYTES];
+};
+
+static const struct report_answer *answer_of(const struct finding_facts *facts, enum section_id id)
+{
+	return &facts->answer[id];
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct finding *finding, const char *format,
+						      ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(finding->text, sizeof(finding->text), format, ap);
+	va_end(ap);
+}
+
+static void show(struct finding *finding, const struct finding_facts *facts, const char *query)
+{
+	snprintf(finding->command, sizeof(finding->command), "tsctl query %s %s", query,
+		 facts->where);
+}
+
+/* " in train (train.py:12)", or nothing. */
+static const char *place(char text[TEXT_BYTES], const struct report_answer *answer, size_t row)
+{
+	const char *where = answer_cell(answer, row, "where");
+
+	snprintf(text, TEXT_BYTES, "%s%s", *where ? ", in " : "", where);
+	return text;
+}
+
+static void find_no_times(const struct finding_facts *facts, struct finding *finding)
+{
+	if (answer_of(facts, SECTION_KERNELS)->rows || !answer_of(facts, SECTION_LAUNCHES)->rows)
+		return;
+	say(finding, "Nobody recorded when kernels ran: there are calls, and no GPU times. They "
+		     "need the exact tier.");
+	snprintf(finding->command, sizeof(finding->command), "tsctl attach PID");
+}
+
+/* The row of a device with the largest share but running. */
+static void find_idle(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *idle = answer_of(facts, SECTION_IDLE);
+	size_t most = idle->rows, running = idle->rows;
+
+	for (size_t i = 0; i < idle->rows; i++) {
+		if (strcmp(answer_cell(idle, i, "state"), "running") == 0)
+			continue;
+		if (most == idle->rows ||
+		    answer_number(idle, i, "total_ns") > answer_number(idle, most, "total_ns"))
+			most = i;
+	}
+	for (size_t i = 0; most < idle->rows && i < idle->rows; i++)
+		if (strcmp(answer_cell(idle, i, "state"), "running") == 0 &&
+		    answer_number(idle, i, "pid") == answer_number(idle, most, "pid") &&
+		    answer_number(idle, i, "device") == answer_number(idle, most, "device"))
+			running = i;
+	if (most == idle->rows || answer_number(idle, most, "share") < SHARE_WHOLE / 10)
+		return;
+	say(finding,
+	    "Device %" PRId64 " ran kernels of %s (%" PRId64 ") for %s of the time. Most of the "
+	    "rest is '%s', %s: %s.",
+	    answer_number(idle, most, "device"), answer_cell(idle, most, "comm"),
+	    answer_number(idle, most, "pid"),
+	    running < idle->rows ? answer_cell(idle, running, "share") : "0 %",
+	    answer_cell(idle, most, "state"), answer_cell(idle, most, "share"),
+	    answer_cell(idle, most, "text"));
+	show(finding, facts, "idle");
+}
+
+static void find_waits(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *syncs = answer_of(facts, SECTION_SYNCS);
+	char where[TEXT_BYTES];
+
+	if (syncs->rows == 0 ||
+	    answer_number(syncs, 0, "total_ns") < (int64_t)(facts->window_ns / WAIT_SHARE))
+		return;
+	say(finding, "%s (%" PRId64 ") waited for the device for %s in %" PRId64 " calls of %s%s.",
+	    answer_cell(syncs, 0, "comm"), answer_number(syncs, 0, "pid"),
+	    answer_cell(syncs, 0, "total_ns"), answer_number(syncs, 0, "calls"),
+	    answer_cell(syncs, 0, "fn"), place(where, syncs, 0));
+	show(finding, facts, "syncs");
+}
+
+/* Copies whose call returns when they are done. */
+static void find_copies(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *apis = answer_of(facts, SECTION_APIS);
+
+	for (size_t i = 0; i < apis->rows; i++) {
+		if (strcmp(answer_cell(apis, i, "kind"), "copy") != 0 ||
+		    answer_number(apis, i, "total_ns") < (int64_t)(facts->window_ns / WAIT_SHARE))
+			continue;
+		say(finding,
+		    "%" PRId64 " blocking copies (%s) held threads up for %s. From page-locked "
+		    "memory, cuMemcpyHtoDAsync and its kin return at once.",
+		    answer_number(apis, i, "calls"), answer_cell(apis, i, "fn"),
+		    answer_cell(apis, i, "total_ns"));
+		show(finding, facts, "transfers");
+		return;
+	}
+}
+
+static void find_tiny(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *kernels = answer_of(facts, SECTION_KERNELS);
+	uint64_t before = facts->recorded_ns, after = facts->predicted_ns;
+	int64_t count = 0, total_ns = 0;
+	char mean[UNITS_TEXT_SIZE], gain[64] = "";
+
+	for (size_t i = 0; i < kernels->rows; i++) {
+		count += answer_number(kernels, i, "count");
+		total_ns += answer_number(kernels, i, "total_ns");
+	}
+	if (count < FINDING_TINY_COUNT || total_ns / count >= TINY_NS)
+		return;
+	if (before && after < before && (before - after) * SHARE_WHOLE / before >= GAIN_PPM)
+		snprintf(gain, sizeof(gain), "%.1f %% less time",
+			 100.0 * (double)(before - after) / (double)before);
+	say(finding,
+	    "%" PRId64 " kernels took %s on average: launching them costs more than running them. "
+	    "As CUDA graphs, the emulator predicts %s.",
+	    count, units_nanoseconds(mean, total_ns / count),
+	    *gain ? gain : "no gain worth mentioning");
+	snprintf(finding->command, sizeof(finding->command), "tsctl replay --graph %s",
+		 facts->replay);
+}
+
+static void find_leak(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *leaks = answer_of(facts, SECTION_LEAKS);
+	char where[TEXT_BYTES];
+
+	for (size_t i = 0; i < leaks->rows; i++) {
+		if (answer_number(leaks, i, "frees") > 0 ||
+		    answer_number(leaks, i, "allocations") < LEAK_AT_LEAST)
+			continue;
+		say(finding,
+		    "%s (%" PRId64 ") holds %s in %" PRId64 " allocations older than a minute%s. "
+		    "It made %" PRId64 " there and freed none: is that a leak?",
+		    answer_cell(leaks, i, "comm"), answer_number(leaks, i, "pid"),
+		    answer_cell(leaks, i, "bytes"), answer_number(leaks, i, "count"),
+		    place(where, leaks, i), answer_number(leaks, i, "allocations"));
+		show(finding, facts, "leaks");
+		return;
+	}
+}
+
+static void find_errors(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *errors = answer_of(facts, SECTION_ERRORS);
+	char where[TEXT_BYTES];
+
+	if (errors->rows == 0)
+		return;
+	say(finding, "%" PRId64 " calls of %s in %s (%" PRId64 ") failed with %s%s.",
+	    answer_number(errors, 0, "calls"), answer_cell(errors, 0, "fn"),
+	    answer_cell(errors, 0, "comm"), answer_number(errors, 0, "pid"),
+	    answer_cell(errors, 0, "name"), place(where, errors, 0));
+	show(finding, facts, "errors");
+}
+
+static void find_price(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *cost = answer_of(facts, SECTION_COST);
+
+	for (size_t i = 0; i < cost->rows; i++) {
+		if (!answer_number(cost, i, "budget") ||
+		    answer_number(cost, i, "cost") <= answer_number(cost, i, "budget"))
+			continue;
+		say(finding,
+		    "Tracing %s (%" PRId64 ") costs it %s of its speed, more than its budget of "
+		    "%s.",
+		    answer_cell(cost, i, "comm"), answer_number(cost, i, "pid"),
+		    answer_cell(cost, i, "cost"), answer_cell(cost, i, "budget"));
+		snprintf(finding->command, sizeof(finding->command), "tsctl cost %" PRId64,
+			 answer_number(cost, i, "pid"));
+		return;
+	}
+}
+
+static void (*const finds[])(const struct finding_facts *facts, struct finding *finding) = {
+	find_no_times, find_idle, find_waits,  find_copies,
+	find_tiny,     find_leak, find_errors, find_price,
+};
+
+void findings_write(const struct finding_facts *facts, const struct page_form *form, FILE *out)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(finds); i++) {
+		struct finding finding = { "", "" };
+
+		finds[i](facts, &finding);
+		if (!*finding.text)
+			continue;
+		form->finding(out, finding.text, *finding.command ? finding.command : NULL);
+		count++;
+	}
+	if (count == 0)
+		form->text(out, "Nothing stands out.");
+}

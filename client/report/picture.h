@@ -1,0 +1,36 @@
+/* picture.h: what the streams did and what memory was live, over the time of a report, as SVG.
+ *
+ * Ops come in any order. It grows with streams and devices, up to a bound each, never with ops. */
+#ifndef TS_CLIENT_REPORT_PICTURE_H
+#define TS_CLIENT_REPORT_PICTURE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "client/trace/meta.h"
+#include "core/model/op.h"
+
+#define PICTURE_COLUMNS 900
+
+struct picture_lane;
+struct picture_curve;
+
+struct picture {
+	const struct meta *meta;
+	uint64_t from_ns, to_ns;
+	struct map lane, curve; /* by process and stream; by process and device */
+	struct picture_lane *first_lane;
+	struct picture_curve *first_curve;
+	uint32_t lanes, curves;
+	uint64_t left_out; /* ops of streams and devices beyond the bounds */
+};
+
+void picture_init(struct picture *picture, const struct meta *meta, uint64_t from_ns,
+		  uint64_t to_ns);
+int picture_op(struct picture *picture, const struct op *op);
+/* An <svg> element each. 0: there is nothing to draw, and nothing is written; 1: it is. */
+int picture_lanes(const struct picture *picture, FILE *out);
+int picture_memory(const struct picture *picture, FILE *out);
+void picture_done(struct picture *picture);
+
+#endif
