@@ -116,7 +116,7 @@ int table_end(struct table *table, const Tracesmith__V1__Done *done)
 	if (!table->column)
 		return -EPROTO;
 	r = table->writer->end(table, done);
-	if (r == 0 && done->truncated) {
+	if (r == 0 && done->truncated && table->notes) {
 		fflush(table->out);
 		fprintf(table->notes, "tsctl: showing the first %" PRIu64 " rows: raise --limit\n",
 			table->rows);

@@ -30,7 +30,7 @@ struct table_pick {
 };
 
 struct table {
-	FILE *out, *notes; /* remarks besides the table go to the notes */
+	FILE *out, *notes; /* remarks besides the table go to the notes; NULL: nowhere */
 	const char *query;
 	int64_t wall_offset_ns;
 	size_t width; /* of the terminal; 0: no terminal */

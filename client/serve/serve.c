@@ -1,6 +1,6 @@
-/* Serve: answers requests for /metrics, one after another, from the daemon's answers of that
- * moment. Who does not know the token is told nothing. A daemon that is away is said to be, until
- * it is back. */
+/* Serve: answers requests for the page and what it shows, and for /metrics, from the daemon's
+ * answers of that moment. Who does not know the token is told nothing. A daemon that is away is
+ * said to be, until it is back. */
 #include "client/serve/serve.h"
 
 #include <errno.h>
@@ -16,7 +16,10 @@
 #include "client/serve/collect.h"
 #include "client/serve/http.h"
 #include "client/serve/listen.h"
+#include "client/serve/page.h"
+#include "client/serve/relay.h"
 #include "client/serve/token.h"
+#include "client/serve/web.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 
@@ -26,10 +29,11 @@
 #define CONNECTION_IDLE_S 10u
 #define PATIENCE_MS	  5000 /* Prometheus waits for 10 s */
 #define TLS_BYTES	  (1 << 20)
+#define PAGE_PATH	  "/t/" /* TOKEN/ */
 
 struct server {
 	const struct http *http;
-	struct options options;
+	struct source source;
 	struct listening listening;
 	char token[TOKEN_MAX + 1];
 	char *tls, *key; /* PEM: all of it, and where the key begins */
@@ -38,25 +42,6 @@ struct server {
 	struct series *series;
 	struct part_names parts;
 };
-
-/* What is sent. */
-struct answer {
-	unsigned int status;
-	const char *type;
-	char *text; /* owned until it is sent */
-	size_t size;
-};
-
-static void say(struct answer *answer, unsigned int status, const char *sentence)
-{
-	char *text = NULL;
-
-	*answer = (struct answer){ .status = status, .type = "text/plain; charset=utf-8" };
-	if (asprintf(&text, "%s\n", sentence) < 0)
-		return;
-	answer->text = text;
-	answer->size = strlen(text);
-}
 
 static const char *header(const struct server *server, struct MHD_Connection *connection,
 			  const char *name)
@@ -68,7 +53,7 @@ static const char *header(const struct server *server, struct MHD_Connection *co
 }
 
 /* Under the lock. 0: the text is whole. */
-static int render(struct server *server, bool classic, struct answer *answer)
+static int render(struct server *server, bool classic, struct web_answer *answer)
 {
 	struct openmetrics_daemon daemon;
 	const struct openmetrics metrics = {
@@ -78,7 +63,7 @@ static int render(struct server *server, bool classic, struct answer *answer)
 		.classic = classic,
 	};
 	FILE *out;
-	int r = collect(&server->options, server->series, &server->parts, &daemon);
+	int r = collect(&server->source.options, server->series, &server->parts, &daemon);
 
 	if (r < 0)
 		return r;
@@ -96,14 +81,18 @@ static int render(struct server *server, bool classic, struct answer *answer)
 }
 
 static void answer_metrics(struct server *server, struct MHD_Connection *connection,
-			   struct answer *answer)
+			   struct web_answer *answer)
 {
 	bool classic =
 		!strstr(header(server, connection, "Accept"), "application/openmetrics-text");
 	char why[COMPLAINT_BYTES] = "";
 	int r;
 
-	*answer = (struct answer){
+	if (server->source.options.file) {
+		web_say(answer, MHD_HTTP_NOT_FOUND, "A recording has no metrics");
+		return;
+	}
+	*answer = (struct web_answer){
 		.status = MHD_HTTP_OK,
 		.type = classic ? OPENMETRICS_CLASSIC : OPENMETRICS_TYPE,
 	};
@@ -113,22 +102,25 @@ static void answer_metrics(struct server *server, struct MHD_Connection *connect
 	pthread_mutex_unlock(&server->lock);
 	complain_into(NULL);
 	if (r < 0)
-		say(answer, MHD_HTTP_SERVICE_UNAVAILABLE, why);
+		web_say(answer, MHD_HTTP_SERVICE_UNAVAILABLE, why);
 }
 
-static void answer_root(struct server *server, struct MHD_Connection *connection,
-			struct answer *answer)
+/* To the page, whose files then have the token in their path: a cookie would also be sent to the
+ * servers on other ports of this host. */
+static void answer_root(const struct server *server, struct web_answer *answer)
 {
-	say(answer, MHD_HTTP_OK, "TraceSmith: see /metrics");
+	web_say(answer, MHD_HTTP_SEE_OTHER, "TraceSmith");
+	snprintf(answer->location, sizeof(answer->location), PAGE_PATH "%s/", server->token);
 }
 
-static const struct {
+/* The first one whose path is the start of the asked one. */
+static const struct route {
 	const char *path;
-	void (*answer)(struct server *server, struct MHD_Connection *connection,
-		       struct answer *answer);
+	void (*answer)(const struct web_request *request, struct web_answer *answer);
 } routes[] = {
-	{ "/", answer_root },
-	{ "/metrics", answer_metrics },
+	{ "query/", relay_query },
+	{ "clock", relay_clock },
+	{ "", page_file },
 };
 
 static bool knows_token(const struct server *server, struct MHD_Connection *connection)
@@ -146,38 +138,71 @@ static bool knows_token(const struct server *server, struct MHD_Connection *conn
 	return token_is(server->token, given);
 }
 
-static void route(struct server *server, struct MHD_Connection *connection, const char *path,
-		  const char *method, struct answer *answer)
+/* Behind /t/TOKEN/, or NULL. */
+static const char *behind_token(const struct server *server, const char *path)
 {
+	char given[TOKEN_MAX + 1];
+	size_t size;
+
+	if (strncmp(path, PAGE_PATH, strlen(PAGE_PATH)) != 0)
+		return NULL;
+	path += strlen(PAGE_PATH);
+	size = strcspn(path, "/");
+	if (path[size] != '/' || size > TOKEN_MAX)
+		return NULL;
+	snprintf(given, sizeof(given), "%.*s", (int)size, path);
+	return token_is(server->token, given) ? path + size + 1 : NULL;
+}
+
+static void answer_page(struct server *server, struct MHD_Connection *connection, const char *path,
+			struct web_answer *answer)
+{
+	struct web_request request = {
+		.http = server->http,
+		.connection = connection,
+		.source = &server->source,
+	};
+	const struct route *route = routes;
+	size_t size;
+
+	while (strncmp(path, route->path, strlen(route->path)) != 0)
+		route++;
+	size = strlen(route->path);
+	request.rest = path + size;
+	route->answer(&request, answer);
+}
+
+static void find_answer(struct server *server, struct MHD_Connection *connection, const char *path,
+			const char *method, struct web_answer *answer)
+{
+	const char *of_page = behind_token(server, path);
+
 	/* With a certificate it is the browser that looks whether we are who it asked for. */
-	if (!server->tls && !listen_is_local_name(header(server, connection, "Host"))) {
-		say(answer, MHD_HTTP_FORBIDDEN, "Forbidden");
-		return;
-	}
-	if (!knows_token(server, connection)) {
-		say(answer, MHD_HTTP_UNAUTHORIZED, "Unauthorized");
-		return;
-	}
-	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
-		say(answer, MHD_HTTP_METHOD_NOT_ALLOWED, "There is only GET");
-		return;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
-		if (strcmp(path, routes[i].path) == 0) {
-			routes[i].answer(server, connection, answer);
-			return;
-		}
-	}
-	say(answer, MHD_HTTP_NOT_FOUND, "There is nothing here: see /metrics");
+	if (!server->tls && !listen_is_local_name(header(server, connection, "Host")))
+		web_say(answer, MHD_HTTP_FORBIDDEN, "Forbidden");
+	else if (!of_page && !knows_token(server, connection))
+		web_say(answer, MHD_HTTP_UNAUTHORIZED, "Unauthorized");
+	else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+		web_say(answer, MHD_HTTP_METHOD_NOT_ALLOWED, "There is only GET");
+	else if (of_page)
+		answer_page(server, connection, of_page, answer);
+	else if (strcmp(path, "/metrics") == 0)
+		answer_metrics(server, connection, answer);
+	else if (strcmp(path, "/") == 0)
+		answer_root(server, answer);
+	else
+		web_say(answer, MHD_HTTP_NOT_FOUND, "There is nothing here: see / and /metrics");
 }
 
 static enum MHD_Result send_answer(const struct server *server, struct MHD_Connection *connection,
-				   const struct answer *answer)
+				   const struct web_answer *answer)
 {
 	/* The token is in the address: no other site is to see that. */
 	static const char *const headers[][2] = {
 		{ "Cache-Control", "no-store" },
-		{ "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'" },
+		{ "Content-Security-Policy",
+		  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+		  "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'" },
 		{ "Referrer-Policy", "no-referrer" },
 		{ "X-Content-Type-Options", "nosniff" },
 	};
@@ -185,8 +210,12 @@ static enum MHD_Result send_answer(const struct server *server, struct MHD_Conne
 	struct MHD_Response *response;
 	enum MHD_Result r;
 
-	response = http->MHD_create_response_from_buffer(answer->size, answer->text,
-							 MHD_RESPMEM_MUST_FREE);
+	response = http->MHD_create_response_from_buffer(
+		answer->text	? answer->size
+		: answer->fixed ? answer->size
+				: 0,
+		answer->text ? answer->text : (char *)answer->fixed,
+		answer->text ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
 	if (!response) {
 		free(answer->text);
 		return MHD_NO;
@@ -196,6 +225,8 @@ static enum MHD_Result send_answer(const struct server *server, struct MHD_Conne
 		http->MHD_add_response_header(response, headers[i][0], headers[i][1]);
 	if (answer->status == MHD_HTTP_UNAUTHORIZED)
 		http->MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+	if (*answer->location)
+		http->MHD_add_response_header(response, "Location", answer->location);
 	r = http->MHD_queue_response(connection, answer->status, response);
 	http->MHD_destroy_response(response);
 	return r;
@@ -206,9 +237,9 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 				  const char *method, const char *version, const char *upload,
 				  size_t *upload_size, void **own)
 {
-	struct answer answer;
+	struct web_answer answer;
 
-	route(data, connection, path, method, &answer);
+	find_answer(data, connection, path, method, &answer);
 	return send_answer(data, connection, &answer);
 }
 
@@ -266,7 +297,7 @@ static struct MHD_Daemon *start(struct server *server)
 /* Everything that can be refused is, before anybody can connect. */
 static int prepare(struct server *server)
 {
-	const struct options *options = &server->options;
+	const struct options *options = &server->source.options;
 	int r;
 
 	server->http = http_load();
@@ -293,6 +324,18 @@ static int prepare(struct server *server)
 	return -ENOMEM;
 }
 
+/* A token in a file is for who may read that. */
+static void announce(const struct server *server)
+{
+	static const char *const paths[] = { "/", "/metrics" };
+	size_t count = server->source.options.file ? 1 : ARRAY_SIZE(paths);
+	bool known = server->source.options.token;
+
+	for (size_t i = 0; i < count; i++)
+		printf("http%s://%s%s%s%s\n", server->tls ? "s" : "", server->listening.name,
+		       paths[i], known ? "" : "?token=", known ? "" : server->token);
+}
+
 static int run(struct server *server)
 {
 	struct MHD_Daemon *daemon;
@@ -309,8 +352,7 @@ static int run(struct server *server)
 		return complain("Cannot start the server%s",
 				server->tls ? ": does the key belong to the certificate?" : "");
 	server->listening.fd = -1; /* it closes that */
-	printf("http%s://%s/metrics%s%s\n", server->tls ? "s" : "", server->listening.name,
-	       server->options.token ? "" : "?token=", server->options.token ? "" : server->token);
+	announce(server);
 	fflush(stdout);
 	sigwait(&signals, &number);
 	server->http->MHD_stop_daemon(daemon);
@@ -324,8 +366,8 @@ int serve(const struct options *options)
 
 	if (!server)
 		return complain("Not enough memory");
-	server->options = *options;
-	server->options.patience_ms = PATIENCE_MS;
+	source_init(&server->source, options);
+	server->source.options.patience_ms = PATIENCE_MS;
 	server->listening.fd = -1;
 	pthread_mutex_init(&server->lock, NULL);
 	r = prepare(server) < 0 ? EXIT_FAILED : run(server);
@@ -335,5 +377,6 @@ int serve(const struct options *options)
 		explicit_bzero(server->tls, TLS_BYTES);
 	free(server->tls);
 	pthread_mutex_destroy(&server->lock);
+	source_done(&server->source);
 	return r;
 }

@@ -1,9 +1,13 @@
-/* tsctl serve: an HTTP server for what the daemon knows. */
+/* tsctl serve: an HTTP server for what the daemon, or a recording, knows. */
 #include "client/serve/serve.h"
 
+#include "client/base/argument.h"
+#include "client/base/complain.h"
 #include "client/verbs/command.h"
 
-int cmd_serve(const struct options *options, int count, char **argument)
+int cmd_serve(const struct options *given, int count, char **argument)
 {
-	return serve(options);
+	struct options options = *given;
+
+	return argument_file(&options, count, argument) < 0 ? EXIT_USAGE : serve(&options);
 }

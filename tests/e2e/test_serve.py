@@ -1,5 +1,6 @@
 """tsctl serve: its counters are those of the daemon, appear once and never fall, whoever comes and goes; Prometheus
-reads them; who does not know the token, or asks for anything else, is told nothing."""
+reads them; the page shows what the daemon's queries say; who does not know the token, or asks for anything else, is told
+nothing."""
 import http.client
 import json
 import os
@@ -10,8 +11,10 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import unittest
 import urllib.parse
 
+import browser
 import tracesmith
 from tracesmith import BUILD, run, wait_for, workload
 
@@ -28,13 +31,17 @@ class Web:
     """A `tsctl serve` with its address."""
 
     def __init__(self, daemon, *arguments):
-        environment = dict(os.environ, TRACESMITH_SOCKET=daemon.socket)
+        environment = dict(os.environ, TRACESMITH_SOCKET=daemon.socket if daemon else "/nonexistent")
         self.process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "serve", "--listen", "127.0.0.1:0", *arguments],
                                         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.line = self.process.stdout.readline().strip()
+        self.line = self.process.stdout.readline().strip()  # the page's; that of /metrics follows
         url = urllib.parse.urlsplit(self.line)
         self.port, self.query = url.port, url.query
         self.token = urllib.parse.parse_qs(url.query).get("token", [""])[0]
+
+    def page(self, path="", **arguments):
+        """What the page gets, with its files' address."""
+        return self.get(f"/t/{self.token}/{path}" + ("?" + urllib.parse.urlencode(arguments) if arguments else ""), {})
 
     def get(self, path=None, headers=OPENMETRICS, method="GET"):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=tracesmith.DEADLINE)
@@ -69,6 +76,88 @@ def samples(text):
 def total(found, name, *labels):
     return sum(value for key, value in found.items()
                if key.split("{")[0] == name and all(label in key for label in labels))
+
+
+class Page(unittest.TestCase):
+    """The page of a recording, for which no daemon is needed."""
+
+    def web(self, name="exact.sbt"):
+        self.path = os.path.join(tracesmith.SOURCE, "tests/data", name)
+        web = Web(None, self.path)
+        self.addCleanup(web.process.communicate)
+        self.addCleanup(web.process.terminate)
+        self.assertTrue(web.port, web.line)
+        return web
+
+    def answer(self, web, path, **arguments):
+        answer = web.page(path, **arguments)
+        self.assertEqual((answer.status, answer.headers["Content-Type"]), (200, "application/json"), answer.text)
+        self.assertLessEqual(len(answer.text), 200000)
+        return json.loads(answer.text)
+
+    def test_files_lead_nowhere_else(self):
+        web = self.web()
+        to_page = web.get(f"/?{web.query}", {})
+        self.assertEqual((to_page.status, to_page.headers["Location"]), (303, f"/t/{web.token}/"))
+        size = 0
+        for name, kind in (("", "text/html"), ("style.css", "text/css"), ("main.js", "text/javascript")):
+            answer = web.page(name)
+            self.assertEqual((answer.status, answer.headers["Content-Type"].split(";")[0]), (200, kind), name)
+            self.assertIn("default-src 'none'; script-src 'self'", answer.headers["Content-Security-Policy"])
+            self.assertEqual((answer.headers["Referrer-Policy"], answer.headers["X-Content-Type-Options"]), ("no-referrer", "nosniff"))
+            with open(os.path.join(tracesmith.SOURCE, "client/web", name or "index.html")) as file:
+                self.assertEqual(answer.text, file.read(), name)
+        names = os.listdir(os.path.join(tracesmith.SOURCE, "client/web"))
+        for name in names:
+            text = web.page(name).text
+            self.assertIsNone(re.search(r"(https?:)?//\w+\.\w", text), f"{name} names another host")
+            size += len(text)
+        self.assertLess(size, 150000)
+        for path in ("../main.js", "..%2f..%2fetc/passwd", "/etc/passwd", "main.js/", "nothing", "query", "metrics"):
+            self.assertEqual(web.page(path).status, 404, path)
+        self.assertEqual(web.get(f"/t/{web.token}/", {}, method="POST").status, 405)
+        self.assertEqual(web.get().status, 404, "a recording has no metrics")
+
+    def test_queries_are_those_of_tsctl(self):
+        web = self.web()
+        for name, arguments, options in (("kernels", {"limit": 3}, ("--limit", "3")), ("idle", {"device": 1}, ("--device", "1")),
+                                         ("syncs", {"pid": 5508, "by": 3}, ("--pid", "5508", "--by", "line")),
+                                         ("kernels", {"name": "tick|scale", "sort": "-count"}, ("--name", "tick|scale", "--sort=-count"))):
+            told = subprocess.run([os.path.join(BUILD, "tsctl"), "query", name, "--file", self.path, "--json", *options],
+                                  capture_output=True, text=True, check=True)
+            answer = self.answer(web, f"query/{name}", **arguments)
+            self.assertTrue(answer["rows"], name)
+            self.assertEqual(answer, json.loads(told.stdout), name)
+        for path, arguments, status, why in (
+                ("query/nothing", {}, 404, "query list"), ("query/", {}, 404, ""), ("query/kernels", {"limit": "x"}, 400, "'limit' must be"),
+                ("query/kernels", {"pid": -1}, 400, "'pid' must be"), ("query/kernels", {"pid": 1 << 40}, 400, "'pid' must be"),
+                ("query/kernels", {"since": "now"}, 400, "'since' must be"), ("query/kernels", {"min_age_ns": 5}, 400, ""),
+                ("query/<script>", {}, 404, "")):
+            answer = web.page(path, **arguments)
+            self.assertEqual((answer.status, answer.headers["Content-Type"]), (status, "application/json"), (path, answer.text))
+            self.assertIn(why, json.loads(answer.text)["error"])
+        clock = self.answer(web, "clock")
+        self.assertEqual(clock["file"], self.path)
+        since = clock["now_ns"] - 1
+        self.assertEqual(self.answer(web, "query/states", since=since, until=since)["rows"], [])
+
+    def test_in_a_browser(self):
+        if not browser.WANTED:
+            self.skipTest("set TS_BROWSER=1 (with chromium installed) to open the page in a browser")
+        web, chromium = self.web(), browser.Browser()
+        self.addCleanup(chromium.close)
+        chromium.open(web.line)
+        self.assertNotIn("token", chromium.js("location.search"))
+        shown = chromium.js("document.body.innerText")
+        for text in ("Why devices idle", "Simulated GPU 0", "tick_ns1", "cuStreamSynchronize", "stack-sampled"):
+            self.assertIn(text, shown)
+        self.assertTrue(chromium.js("document.querySelector('#trouble').hidden"))
+        light = chromium.js("getComputedStyle(document.body).backgroundColor")
+        chromium.js("document.querySelector('#theme').click()")
+        self.assertNotEqual(chromium.js("getComputedStyle(document.body).backgroundColor"), light)
+        self.assertEqual(chromium.complaints(), [])
+        for url in chromium.asked():
+            self.assertTrue(url == "about:blank" or url.startswith(("data:", f"http://127.0.0.1:{web.port}/")), url)
 
 
 class Serve(tracesmith.Case):
@@ -143,7 +232,9 @@ class Serve(tracesmith.Case):
     def test_nobody_else_is_told_anything_and_a_daemon_may_go_and_come(self):
         web = self.web()
         wrong = "0" * len(web.token)
-        for path in ("/metrics", "/", "/nothing", "/metrics?token=", f"/metrics?token={wrong}", f"/?token={web.token}0"):
+        for path in ("/metrics", "/", "/nothing", "/metrics?token=", f"/metrics?token={wrong}", f"/?token={web.token}0",
+                     "/main.js", "/t/", "/t//", f"/t/{wrong}/", f"/t/{web.token}", f"/t/{web.token}0/main.js",
+                     f"/t/{wrong}/query/ps", f"/t/{'x' * 5000}/", f"/t/x/{web.token}/"):
             answer = web.get(path)
             self.assertEqual((answer.status, answer.text), (401, "Unauthorized\n"), path)
         self.assertEqual(web.get("/metrics", {"Authorization": f"Bearer {wrong}"}).status, 401)
@@ -176,8 +267,13 @@ class Serve(tracesmith.Case):
         answer = web.get()
         self.assertEqual(answer.status, 503)
         self.assertIn("No daemon listens on", answer.text)
+        answer = web.page("query/ps")
+        self.assertEqual(answer.status, 503)
+        self.assertIn("No daemon listens on", json.loads(answer.text)["error"])
+        self.assertEqual(web.page().status, 200, "the page itself is there")
         self.daemon.start()
         self.assertEqual(web.get().status, 200)
+        self.assertEqual(json.loads(web.page("query/ps", limit=5).text)["query"], "ps")
         web.process.terminate()
         self.assertEqual(web.process.wait(tracesmith.DEADLINE), 0)
         self.assertEqual(web.process.stderr.read(), "")
