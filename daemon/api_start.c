@@ -49,7 +49,7 @@ int daemon_start_api(struct daemon *daemon)
 		.stack = daemon_stack,
 		.live = daemon_live,
 		.live_end = daemon_live_end,
-		.is_held = daemon_is_held,
+		.held_since = daemon_held_since,
 		.held_lock = daemon_held_lock,
 	};
 	struct api_config config = {

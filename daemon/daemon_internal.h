@@ -254,10 +254,10 @@ void daemon_watch_store(struct daemon *daemon, uint64_t now_ns);
 /* Writes what is left, as far as the disk accepts it. */
 void daemon_stop_store(struct daemon *daemon);
 /* For the api: whether data is held in memory. */
-bool daemon_is_held(void *data);
+uint64_t daemon_held_since(void *data);
 void daemon_held_lock(void *data, bool locked);
 /* visibility.c: as the api's callback */
-enum api_visible daemon_make_visible(void *data, uint64_t time_ns, uint64_t *ret_read_to_ns);
+enum api_visible daemon_make_visible(void *data, uint64_t time_ns, uint64_t *ret_up_to_ns);
 
 /* priced.c: what the probes cost, and what their windows missed, goes to the store. */
 int daemon_start_price(struct daemon *daemon);

@@ -66,11 +66,11 @@ void daemon_stop_store(struct daemon *daemon)
 		daemon_watch_store(daemon, uv_hrtime());
 }
 
-bool daemon_is_held(void *data)
+uint64_t daemon_held_since(void *data)
 {
 	struct daemon *daemon = data;
 
-	return store_is_held(daemon->store);
+	return store_held_since(daemon->store);
 }
 
 void daemon_held_lock(void *data, bool locked)

@@ -32,13 +32,14 @@ static bool is_lined(struct daemon *daemon, uint64_t now)
 }
 
 static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time_ns,
-			      uint64_t *ret_read_to_ns)
+			      uint64_t *ret_up_to_ns)
 {
 	uint64_t reached_ns = daemon_reach(daemon, now);
 	struct core_stats core;
 
 	if (reached_ns < time_ns) {
-		*ret_read_to_ns = reached_ns;
+		if (reached_ns < *ret_up_to_ns)
+			*ret_up_to_ns = reached_ns;
 		return API_READING;
 	}
 	core_stats(daemon->core, &core);
@@ -52,19 +53,21 @@ static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time
 	return API_WAITING;
 }
 
-enum api_visible daemon_make_visible(void *data, uint64_t time_ns, uint64_t *ret_read_to_ns)
+enum api_visible daemon_make_visible(void *data, uint64_t time_ns, uint64_t *ret_up_to_ns)
 {
 	struct daemon *daemon = data;
 	uint64_t now = uv_hrtime();
 	struct store_stats store;
 
+	store_stats(daemon->store, &store);
+	*ret_up_to_ns = store.written_ns;
 	if (daemon->visible_ns < time_ns && now - daemon->visible_ns < PERIOD_NS)
 		return API_WAITING;
 	if (daemon->visible_ns < time_ns &&
-	    hurry(daemon, now, time_ns, ret_read_to_ns) == API_READING)
+	    hurry(daemon, now, time_ns, ret_up_to_ns) == API_READING)
 		return API_READING;
 	if (daemon->visible_ns < time_ns)
 		return API_WAITING;
-	store_stats(daemon->store, &store);
+	store_stats(daemon->store, &store); /* after the commit */
 	return store.queued_batches ? API_WAITING : API_VISIBLE;
 }

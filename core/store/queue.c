@@ -254,6 +254,7 @@ bool queue_take(struct queue *queue, struct queue_turn *ret)
 	queue->due = false;
 	queue->working = more;
 	batch_split(&queue->handed, TURN_BLOCKS_MAX, &ret->batch);
+	ret->whole = batch_empty(&queue->handed) && !queue->held;
 	ret->drops = queue->untold;
 	ret->now_ns = queue->now_ns;
 	ret->pending_ns = queue->pending_ns;

@@ -16,6 +16,7 @@ struct queue_turn {
 	struct batch batch;
 	struct drops drops;	     /* since the last successful turn */
 	uint64_t now_ns, pending_ns; /* as of the last commit */
+	bool whole;		     /* with it, all of that commit has had its turn */
 };
 
 int queue_new(struct queue **ret);

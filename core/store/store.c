@@ -43,6 +43,15 @@ int64_t store_boot(const struct store *store)
 	return writer_boot(store->writer);
 }
 
+/* Nothing is older than the first turn. */
+static void note_written(struct store *store, const struct queue_turn *turn, int error)
+{
+	pthread_mutex_lock(&store->lock);
+	if (!store->stats.written_ns || (error == 0 && !store->held && turn->whole))
+		store->stats.written_ns = turn->now_ns;
+	pthread_mutex_unlock(&store->lock);
+}
+
 static void note(struct store *store, const struct packer_stats *sum, int error)
 {
 	uint64_t bytes = writer_bytes(store->writer);
@@ -75,6 +84,7 @@ static void *run(void *data)
 		pthread_rwlock_wrlock(&store->written);
 		r = writer_write(store->writer, &turn, &sum);
 		note(store, &sum, r);
+		note_written(store, &turn, r);
 		queue_finish(store->queue, &turn, r);
 		pthread_rwlock_unlock(&store->written);
 		while (more) {
@@ -195,14 +205,14 @@ void store_stats(struct store *store, struct store_stats *ret)
 	ret->queued_batches = waiting;
 }
 
-bool store_is_held(struct store *store)
+uint64_t store_held_since(struct store *store)
 {
-	bool held;
+	uint64_t since_ns;
 
 	pthread_mutex_lock(&store->lock);
-	held = store->held;
+	since_ns = store->held ? store->stats.written_ns : 0;
 	pthread_mutex_unlock(&store->lock);
-	return held;
+	return since_ns;
 }
 
 void store_held_lock(struct store *store)

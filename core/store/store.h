@@ -96,13 +96,15 @@ struct store_stats {
 	uint64_t ops_written, ops_dropped, rows_dropped, chunks, chunk_bytes;
 	uint64_t database_bytes; /* with its WAL */
 	uint64_t queued_batches; /* 0: everything committed is in the database */
+	uint64_t written_ns;	 /* everything committed until then is on the disk */
 	int last_error;		 /* negative errno: new data is held in memory; 0: it is written */
 	uint64_t ops_held;	 /* in memory only, since the disk cannot be written */
 };
 void store_stats(struct store *store, struct store_stats *ret);
 
-/* Committed data is held in memory, since the disk cannot be written. On any thread. */
-bool store_is_held(struct store *store);
+/* Since when committed data is held in memory, since the disk cannot be written; 0: it is written.
+ * On any thread. */
+uint64_t store_held_since(struct store *store);
 /* Nothing is written in between. For readers of what is held, which see unfinished transactions;
  * not for long, and one lock per thread. */
 void store_held_lock(struct store *store);

@@ -107,17 +107,18 @@ struct api_callbacks {
 	 * until the next call of these two. And nobody does any more. NULL: refused. */
 	bool (*live)(void *data, struct api_live *ret);
 	void (*live_end)(void *data);
-	/* As store_is_held, and its lock. Called on any thread. NULL: never. */
-	bool (*is_held)(void *data);
+	/* As store_held_since, and its lock. Called on any thread. NULL: never. */
+	uint64_t (*held_since)(void *data);
 	void (*held_lock)(void *data, bool locked);
 	/* Names the only processes that are traced. False: all are. Called on the loop. NULL:
 	 * always all. */
 	bool (*watched)(void *data, char *out, size_t size);
 	/* Whether everything that had come by then is visible to queries; hurries it there. Called
 	 * on the loop, every few milliseconds until it is or time is over: LIMIT_QUERY_READ_MS for
-	 * reading, then LIMIT_QUERY_WAIT_MS. NULL: it always is. API_READING: up to when all is
-	 * read, which is before `time_ns`. */
-	enum api_visible (*make_visible)(void *data, uint64_t time_ns, uint64_t *ret_read_to_ns);
+	 * reading, then LIMIT_QUERY_WAIT_MS; LIMIT_QUICK_WAIT_MS in all for what is quick. NULL: it
+	 * always is. Otherwise also up to when everything is; for API_READING, is read, which is
+	 * before `time_ns`. */
+	enum api_visible (*make_visible)(void *data, uint64_t time_ns, uint64_t *ret_up_to_ns);
 };
 
 /* Enlarges the thread pool to fit its queries (UV_THREADPOOL_SIZE, if unset), so call it before

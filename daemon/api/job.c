@@ -34,7 +34,7 @@ struct job {
 	uv_work_t work;
 	uint64_t asked_ns;
 	uint64_t waits_ns;	     /* since then, for more than its data to be read */
-	uint64_t older_ns;	     /* how far behind the reading was when it was last asked */
+	uint64_t older_ns;	     /* how old its data was when it was last asked */
 	char watched[QUERY_WATCHED]; /* the only traced processes, "": all */
 	uint32_t writes;
 	bool running, done;
@@ -150,16 +150,21 @@ static void lock_held(struct job *job, bool locked)
 		job->api->callbacks.held_lock(job->api->data, locked);
 }
 
-/* Once it is locked, holding neither starts nor ends. */
-static void lock_if_held(struct job *job)
+static uint64_t held_since(const struct job *job)
 {
 	const struct api_callbacks *call = &job->api->callbacks;
 
-	job->held = call->is_held && call->is_held(job->api->data);
+	return call->held_since ? call->held_since(job->api->data) : 0;
+}
+
+/* Once it is locked, holding neither starts nor ends. */
+static void lock_if_held(struct job *job)
+{
+	job->held = held_since(job);
 	if (!job->held)
 		return;
 	lock_held(job, true);
-	if (call->is_held(job->api->data))
+	if (held_since(job))
 		return;
 	lock_held(job, false);
 	job->held = false;
@@ -288,6 +293,23 @@ static void run_apart(struct job *job, const struct query_job *query)
 	job->why = child_run(&child, job->text);
 }
 
+/* A user's statement runs in no thread of ours: what is held, which is in our memory, is hidden from
+ * it. */
+static bool is_apart(const struct job *job)
+{
+	return job->api->zygote >= 0 &&
+	       job->request->body_case == TRACESMITH__V1__REQUEST__BODY_SQL;
+}
+
+static void tell_held(const struct job *job, struct query_job *query)
+{
+	uint64_t since_ns = held_since(job);
+	uint64_t older_ns = since_ns && since_ns < query->now_ns ? query->now_ns - since_ns : 0;
+
+	if (older_ns > query->older_ns)
+		query->older_ns = older_ns;
+}
+
 static void on_work(uv_work_t *work)
 {
 	struct job *job = work->data;
@@ -307,7 +329,10 @@ static void on_work(uv_work_t *work)
 		.data = job,
 	};
 
-	lock_if_held(job);
+	if (is_apart(job))
+		tell_held(job, &query);
+	else
+		lock_if_held(job);
 	query.held = job->held;
 	if (api->zygote >= 0 && !job->quick && !job->held)
 		run_apart(job, &query);
@@ -412,20 +437,26 @@ static void on_recheck(uv_timer_t *timer)
 /* The requested data may still be on its way to the database. */
 static bool is_visible(struct job *job)
 {
-	const uint64_t wait_ns = LIMIT_QUERY_WAIT_MS * NS_PER_MS;
+	const uint64_t wait_ns =
+		(job->quick ? LIMIT_QUICK_WAIT_MS : LIMIT_QUERY_WAIT_MS) * NS_PER_MS;
 	struct api *api = job->api;
-	const uint64_t read_ns = api->read_ms * (uint64_t)NS_PER_MS;
-	uint64_t now_ns = uv_hrtime(), read_to_ns = 0;
+	const uint64_t read_ns = job->quick ? 0 : api->read_ms * (uint64_t)NS_PER_MS;
+	uint64_t now_ns = uv_hrtime(), up_to_ns = 0;
 	enum api_visible visible;
 
-	if (!api->callbacks.make_visible || now_ns - job->waits_ns >= wait_ns)
+	if (!api->callbacks.make_visible)
 		return true;
-	visible = api->callbacks.make_visible(api->data, job->asked_ns, &read_to_ns);
-	job->older_ns = visible == API_READING ? job->asked_ns - read_to_ns : 0;
+	visible = api->callbacks.make_visible(api->data, job->asked_ns, &up_to_ns);
+	job->older_ns = 0;
+	if ((visible == API_READING || (visible == API_WAITING && job->quick)) &&
+	    up_to_ns < job->asked_ns)
+		job->older_ns = job->asked_ns - up_to_ns;
 	if (visible == API_VISIBLE)
 		return true;
 	if (visible == API_READING && now_ns - job->asked_ns < read_ns)
 		job->waits_ns = now_ns;
+	if (now_ns - job->waits_ns >= wait_ns)
+		return true;
 	if (!uv_is_active((uv_handle_t *)&api->recheck))
 		uv_timer_start(&api->recheck, on_recheck, RECHECK_MS, 0);
 	return false;

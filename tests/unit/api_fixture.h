@@ -41,6 +41,8 @@ struct server {
 	atomic_uint invisible;	/* and then to wait */
 	char live_text[200000]; /* in each message of a subscription */
 	atomic_uint live_count, live_ends;
+	atomic_uint held_s; /* so long the store has held, 0: it does not */
+	atomic_uint locked; /* so often it was kept from going on */
 };
 
 struct peer {
@@ -104,17 +106,33 @@ static inline void on_live_end(void *data)
 }
 
 static inline enum api_visible on_make_visible(void *data, uint64_t time_ns,
-					       uint64_t *ret_read_to_ns)
+					       uint64_t *ret_up_to_ns)
 {
 	struct server *server = data;
 
 	assert_in_range(time_ns, 1, uv_hrtime());
+	*ret_up_to_ns = time_ns - 2500000000; /* 2.5 s */
 	if (server->unread) {
 		server->unread--;
-		*ret_read_to_ns = time_ns - 2500000000; /* 2.5 s */
 		return API_READING;
 	}
 	return server->invisible == 0 || server->invisible-- == 0 ? API_VISIBLE : API_WAITING;
+}
+
+static inline uint64_t on_held_since(void *data)
+{
+	struct server *server = data;
+	uint64_t held_s = server->held_s;
+
+	return held_s ? uv_hrtime() - held_s * 1000000000 + 500000000 : 0;
+}
+
+static inline void on_held_lock(void *data, bool locked)
+{
+	struct server *server = data;
+
+	if (locked)
+		server->locked++;
 }
 
 static inline void on_act(uv_async_t *act)
@@ -171,6 +189,8 @@ static inline int server_start(struct server *server)
 		.live = on_live,
 		.live_end = on_live_end,
 		.make_visible = on_make_visible,
+		.held_since = on_held_since,
+		.held_lock = on_held_lock,
 	};
 	int r;
 

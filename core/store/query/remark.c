@@ -82,8 +82,8 @@ static const struct meaning meanings[] = {
 				 "[ in the last {5}]" },
 	[REASON(NOTHING_IN_WINDOW)] = { 0, "{1}[ in process {2}][ on device {3}]"
 					   "[ on stream {4}] in the window" },
-	[REASON(OLDER)] = { 0, "This answer is {1} s old: what happened since then has not been "
-			       "read yet" },
+	[REASON(OLDER)] = { 0, "This answer is {1} s old: what happened since then is not in it "
+			       "yet" },
 	[REASON(OWN_ONLY)] = { 0, "tracesmithd's settings show you only your own processes" },
 	[REASON(HIDDEN)] = { 0, "tracesmithd's settings hide all processes except those of {1}" },
 
