@@ -38,8 +38,8 @@
  * just ended, and a commit. */
 #define LIMIT_QUERY_READ_MS 10000
 #define LIMIT_QUERY_WAIT_MS 300
-/* In all for a quick one, whose answer is to be there within 100 ms. */
-#define LIMIT_QUICK_WAIT_MS 60
+/* In all for `ps` and `query list`, whose answers are to be there within 100 ms. */
+#define LIMIT_PROMPT_WAIT_MS 60
 
 /* Events taken from one source per iteration of the loop, so that no source starves the others. */
 #define LIMIT_EVENTS_PER_TURN 4096

@@ -40,6 +40,7 @@ struct job {
 	bool running, done;
 	bool own;     /* sees only his own processes */
 	bool quick;   /* answered by the daemon itself, and never waits for its reader */
+	bool prompt;  /* of these, what does not wait for its data either */
 	bool held;    /* asks what is held in memory */
 	bool stalled; /* cancelled, since others wait and its client does not read */
 
@@ -438,9 +439,9 @@ static void on_recheck(uv_timer_t *timer)
 static bool is_visible(struct job *job)
 {
 	const uint64_t wait_ns =
-		(job->quick ? LIMIT_QUICK_WAIT_MS : LIMIT_QUERY_WAIT_MS) * NS_PER_MS;
+		(job->prompt ? LIMIT_PROMPT_WAIT_MS : LIMIT_QUERY_WAIT_MS) * NS_PER_MS;
 	struct api *api = job->api;
-	const uint64_t read_ns = job->quick ? 0 : api->read_ms * (uint64_t)NS_PER_MS;
+	const uint64_t read_ns = job->prompt ? 0 : api->read_ms * (uint64_t)NS_PER_MS;
 	uint64_t now_ns = uv_hrtime(), up_to_ns = 0;
 	enum api_visible visible;
 
@@ -448,7 +449,7 @@ static bool is_visible(struct job *job)
 		return true;
 	visible = api->callbacks.make_visible(api->data, job->asked_ns, &up_to_ns);
 	job->older_ns = 0;
-	if ((visible == API_READING || (visible == API_WAITING && job->quick)) &&
+	if ((visible == API_READING || (visible == API_WAITING && job->prompt)) &&
 	    up_to_ns < job->asked_ns)
 		job->older_ns = job->asked_ns - up_to_ns;
 	if (visible == API_VISIBLE)
@@ -552,6 +553,7 @@ int job_add(struct client *client, Tracesmith__V1__Request *request)
 	job->asked_ns = job->waits_ns = uv_hrtime();
 	job->request = request;
 	job->quick = query_is_quick(request);
+	job->prompt = query_is_prompt(request);
 	job->pidfd = -1;
 	job->work.data = job;
 	list_append(&client->jobs, &job->client_link);

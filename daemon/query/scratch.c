@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,15 +246,21 @@ static int open_nameless(const char *directory)
 	return fd;
 }
 
+/* What needs nothing put aside is answered all the same. */
+static bool is_full(int error)
+{
+	return error == -ENOSPC || error == -EDQUOT || error == -EROFS;
+}
+
 int scratch_open(const char *directory, uint64_t bytes)
 {
 	static sqlite3_vfs vfs;
 
 	scratch.fd = open_nameless(directory);
-	if (scratch.fd < 0)
+	if (scratch.fd < 0 && !is_full(scratch.fd))
 		return scratch.fd;
-	scratch.bound = (uint32_t)(bytes / BLOCK_BYTES);
-	scratch.spare = calloc(scratch.bound, sizeof(*scratch.spare));
+	scratch.bound = scratch.fd < 0 ? 0 : (uint32_t)(bytes / BLOCK_BYTES);
+	scratch.spare = calloc(scratch.bound + 1, sizeof(*scratch.spare));
 	scratch.system = sqlite3_vfs_find(NULL);
 	if (!scratch.spare || !scratch.system)
 		return -ENOMEM;

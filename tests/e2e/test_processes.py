@@ -82,7 +82,8 @@ class Processes(tracesmith.Case):
         row = wait_for("the process", lambda: [row for row in self.daemon.query("processes") if row["pid"] == process.pid])[0]
         self.assertEqual((row["comm"], row["state"], row["user"]), ("leak", "running", "root"))
         self.assertIn("--steps 3", row["command"])
-        self.assertIn(process.pid, [row["pid"] for row in json.loads(self.daemon.ctl("ps", "--json").out)["rows"]])
+        wait_for("it in ps", lambda: process.pid in [
+            row["pid"] for row in json.loads(self.daemon.ctl("ps", "--json").out)["rows"]])
         process.communicate("\n")
 
     def test_streams_and_states(self):

@@ -95,6 +95,16 @@ class Daemon:
 
     def answer(self, name, *arguments):
         """The whole JSON object of a query; no rows where the process is not known (yet)."""
+        if name == "ps":
+            # It waits for nothing for long, so on a busy machine it may be of a second ago.
+            return wait_for("ps as of now", lambda: self._answer_of_now(name, *arguments))
+        return self._answer(name, *arguments)
+
+    def _answer_of_now(self, *arguments):
+        answer = self._answer(*arguments)
+        return None if "s old: what happened" in answer.get("note", "") else answer
+
+    def _answer(self, name, *arguments):
         result = self.ctl("query", name, "--json", *arguments)
         if result.code == 1 and "has not used CUDA" in result.err:
             return {"query": name, "rows": [], "loss": {}}

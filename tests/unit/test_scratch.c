@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -44,15 +45,20 @@ static int sort(int rows, int64_t *ret_last)
 	return run(sql, ret_last);
 }
 
-static int setup(void **state)
+static void open_database(void)
 {
-	assert_non_null(mkdtemp(directory));
-	assert_int_equal(scratch_open(directory, BYTES), 0);
 	assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
 	/* So little memory that all of it goes to the file. */
 	assert_int_equal(sqlite3_exec(db, "PRAGMA cache_size = -200; PRAGMA temp_store = FILE",
 				      NULL, NULL, NULL),
 			 SQLITE_OK);
+}
+
+static int setup(void **state)
+{
+	assert_non_null(mkdtemp(directory));
+	assert_int_equal(scratch_open(directory, BYTES), 0);
+	open_database();
 	return 0;
 }
 
@@ -124,6 +130,22 @@ static void temporary_tables_are_in_it_too(void **state)
 	assert_int_equal(run("DROP TABLE t", &sum), SQLITE_DONE);
 }
 
+/* As where the disk is full to the last file, or has become read-only. */
+static void without_room_for_the_file_small_answers_remain(void **state)
+{
+	int64_t last = 0;
+
+	if (geteuid() != 0 || mount("none", directory, "tmpfs", MS_RDONLY, NULL) < 0)
+		skip();
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	assert_int_equal(sqlite3_vfs_unregister(sqlite3_vfs_find(NULL)), SQLITE_OK);
+	assert_int_equal(scratch_open(directory, BYTES), 0);
+	open_database();
+	assert_int_equal(sort(10, &last), SQLITE_DONE);
+	assert_int_equal(sort(8000, &last), SQLITE_FULL);
+	assert_int_equal(umount(directory), 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -132,6 +154,7 @@ int main(void)
 		cmocka_unit_test(tables_for_the_moment_keep_what_is_in_them),
 		cmocka_unit_test(several_at_once_share_the_bound),
 		cmocka_unit_test(temporary_tables_are_in_it_too),
+		cmocka_unit_test(without_room_for_the_file_small_answers_remain), /* the last */
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -188,12 +188,14 @@ static void what_comes_while_the_disk_is_full_is_known_and_written_later(void **
 	struct fixture *f = *state;
 	struct core_process process = { .id = 7, .pid = 4711 };
 	struct store_process_detail detail = { .command = "a program" };
-	uint64_t offered = 0, now_ns = 1000 * SECOND_NS;
+	uint64_t offered = 0, now_ns = 1000 * SECOND_NS, since_ns;
 	struct store_stats stats;
 
 	mount_small(f, "size=8m");
 	assert_int_equal(fixture_open(f), 0);
 	fill_until_full(f, &now_ns, &offered);
+	since_ns = store_held_since(f->store);
+	assert_in_range(since_ns, 1000 * SECOND_NS, now_ns - 1); /* what is on the disk is */
 	store_add(f->store, &process);
 	fixture_commit(f, now_ns += SECOND_NS);
 	store_add_process_detail(f->store, process.id, &detail);
@@ -203,6 +205,7 @@ static void what_comes_while_the_disk_is_full_is_known_and_written_later(void **
 	stats = fixture_commit(f, now_ns);
 	offered += 1000;
 	assert_int_equal(stats.last_error, -ENOSPC);
+	assert_int_equal(store_held_since(f->store), since_ns);
 	assert_true(stats.ops_held > 1000 && stats.ops_dropped == 0);
 	assert_int_equal(stats.ops_written + stats.ops_held, offered);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), stats.ops_written);
@@ -214,6 +217,7 @@ static void what_comes_while_the_disk_is_full_is_known_and_written_later(void **
 	assert_int_equal(mount("small", f->directory, "tmpfs", MS_REMOUNT, "size=256m"), 0);
 	stats = commit_until_written(f, &now_ns);
 	assert_int_equal(store_held_since(f->store), 0);
+	assert_int_equal(stats.written_ns, now_ns);
 	assert_int_equal(stats.ops_written, offered);
 	assert_int_equal(stats.ops_held + stats.ops_dropped + stats.rows_dropped, 0);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM op"), offered);

@@ -223,6 +223,15 @@ bool query_is_quick(const Tracesmith__V1__Request *request)
 	return !query || ((query->flags & QUERY_IS_QUICK) && !asked->since_ns && !asked->until_ns);
 }
 
+bool query_is_prompt(const Tracesmith__V1__Request *request)
+{
+	const struct query *query = NULL;
+
+	if (request->body_case == TRACESMITH__V1__REQUEST__BODY_QUERY)
+		query = query_find(request->query->name);
+	return query_is_quick(request) && !(query && query->flags & QUERY_IS_INTERNAL);
+}
+
 static int remark_older(struct answer *answer)
 {
 	uint64_t older_ns = answer->job->older_ns;

@@ -48,5 +48,8 @@ void query_run(const struct query_job *job);
 /* Answered in milliseconds, in little memory, from what is about now: what a user looks at first
  * when a host is busy. */
 bool query_is_quick(const Tracesmith__V1__Request *request);
+/* Of these, what a user looks at, which is better a second old than late. A program's next steps
+ * may need all that came before it asked. */
+bool query_is_prompt(const Tracesmith__V1__Request *request);
 
 #endif
