@@ -294,8 +294,7 @@ static void run_apart(struct job *job, const struct query_job *query)
 	job->why = child_run(&child, job->text);
 }
 
-/* A user's statement runs in no thread of ours: what is held, which is in our memory, is hidden from
- * it. */
+/* A user's statement runs in no thread of ours, so what is held is hidden from it. */
 static bool is_apart(const struct job *job)
 {
 	return job->api->zygote >= 0 &&

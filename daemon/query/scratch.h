@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /* Opens the file in a directory and makes it SQLite's place for temporary files, for as long as
- * the process runs. SQLITE_FULL where all of them would be more than `bytes`, or there is no room for the
- * file itself. */
+ * the process runs. SQLITE_FULL where all of them would be more than `bytes`, or where the file
+ * itself finds no room. */
 int scratch_open(const char *directory, uint64_t bytes);
 
 #endif

@@ -41,8 +41,8 @@ struct server {
 	atomic_uint invisible;	/* and then to wait */
 	char live_text[200000]; /* in each message of a subscription */
 	atomic_uint live_count, live_ends;
-	atomic_uint held_s; /* so long the store has held, 0: it does not */
-	atomic_uint locked; /* so often it was kept from going on */
+	atomic_uint held_s; /* for this long the store has held data, 0: it does not */
+	atomic_uint locked; /* how often it was kept from going on */
 };
 
 struct peer {
@@ -105,8 +105,7 @@ static inline void on_live_end(void *data)
 	server->live_ends++;
 }
 
-static inline enum api_visible on_make_visible(void *data, uint64_t time_ns,
-					       uint64_t *ret_up_to_ns)
+static inline enum api_visible on_make_visible(void *data, uint64_t time_ns, uint64_t *ret_up_to_ns)
 {
 	struct server *server = data;
 
