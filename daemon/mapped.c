@@ -27,6 +27,7 @@ static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_
 		.inode = file->inode,
 		.path = file->path,
 		.fd = file->fd,
+		.user = file->user,
 	};
 	struct daemon *daemon = data;
 
@@ -39,9 +40,10 @@ static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_
 
 static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 {
+	static struct log_users limit;
 	struct daemon *daemon = data;
 
-	if (daemon->libraries && file->fd < 0)
+	if (daemon->libraries && file->fd < 0 && log_allowed_user(&limit, file->user, file->inode))
 		log_warning("Process %u maps '%s', which cannot be opened: not tracing it", pid,
 			    file->path);
 	daemon_on_library_shared(data, file, pid);
@@ -50,12 +52,12 @@ static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 static void daemon_on_library_refused(void *data, struct maps_file *file, uint32_t pid,
 				      uint32_t user)
 {
-	static struct log_limit limit;
+	static struct log_users limit;
 	struct daemon *daemon = data;
 
 	daemon->refused_copy = (struct refused_copy){ .pid = pid, .user = user };
 	snprintf(daemon->refused_copy.path, sizeof(daemon->refused_copy.path), "%s", file->path);
-	if (log_allowed(&limit, 1))
+	if (log_allowed_user(&limit, user, 0))
 		log_warning("Process %u maps '%s', but processes of user %u map as many driver "
 			    "libraries as one user may: not tracing it",
 			    pid, file->path, user);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/array.h"
+
 static enum log_level log_level = LOG_LEVEL_INFO;
 
 void log_set_level(enum log_level level)
@@ -39,14 +41,68 @@ int log_write(enum log_level level, int error, const char *format, ...)
 	return error;
 }
 
-int log_allowed(struct log_limit *limit, unsigned int burst)
+static long log_second(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	if (now.tv_sec != limit->second) {
-		limit->second = now.tv_sec;
+	return now.tv_sec;
+}
+
+int log_allowed(struct log_limit *limit, unsigned int burst)
+{
+	long second = log_second();
+
+	if (second != limit->second) {
+		limit->second = second;
 		limit->count = 0;
 	}
 	return limit->count++ < burst;
+}
+
+/* The user's, or the one that has been idle for longest. NULL: all are other users' in this minute.
+ */
+static struct log_user *log_user(struct log_users *users, unsigned int uid, long minute)
+{
+	struct log_user *idlest = users->user;
+
+	for (int i = 0; i < LOG_USERS; i++) {
+		struct log_user *user = &users->user[i];
+
+		if (user->minute && user->uid == uid)
+			return user;
+		if (user->minute < idlest->minute)
+			idlest = user;
+	}
+	if (idlest->minute == minute)
+		return NULL;
+	*idlest = (struct log_user){ .uid = uid };
+	return idlest;
+}
+
+static int log_is_known(const struct log_user *user, unsigned long about)
+{
+	for (unsigned int i = 0; about && i < ARRAY_SIZE(user->about); i++)
+		if (user->about[i] == about)
+			return 1;
+	return 0;
+}
+
+int log_allowed_user(struct log_users *users, unsigned int uid, unsigned long about)
+{
+	long minute = log_second() / 60 + 1;
+	struct log_user *user = log_user(users, uid, minute);
+
+	if (!user || log_is_known(user, about))
+		return 0;
+	if (user->minute != minute)
+		user->count = 0;
+	user->minute = minute;
+	if (user->count++ == LOG_USER_BURST)
+		log_info("Leaving out further messages about files of user %u for a minute", uid);
+	if (user->count > LOG_USER_BURST)
+		return 0;
+	if (about)
+		user->about[user->next_about++ % ARRAY_SIZE(user->about)] = about;
+	return 1;
 }

@@ -45,7 +45,7 @@ int maps_library_add_mapper(struct maps *maps, struct maps_file *file, uint32_t 
 			maps->callbacks.library_shared(maps->data, file, pid);
 		return 0;
 	}
-	user = owner_of_process(pid);
+	user = file->user = owner_of_process(pid);
 	if (!quota_take(&maps->slots, user, 1))
 		return library_refuse(maps, file, pid, user);
 	maps->library[maps->library_count++] =

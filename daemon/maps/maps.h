@@ -29,6 +29,7 @@ struct maps_file {
 	uint32_t references;
 	uint32_t mappers; /* processes that map it now; counted for libraries only */
 	bool library;	  /* matches a pattern */
+	uint32_t user;	  /* of a library: whose process was the first to map it */
 	char *path;	  /* as its process sees it */
 	void *data;	  /* the user's, for libraries */
 };

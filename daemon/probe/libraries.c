@@ -201,11 +201,17 @@ static struct library_copy *libraries_find(struct libraries *libraries, uint64_t
 	return NULL;
 }
 
+/* Anybody can map files with such a name, as often as he likes. */
 static void library_log(const struct library_copy *library)
 {
+	bool other = library->error == -ENOENT || library->error == -EBADMSG;
+	static struct log_users limit;
 	struct probe_library_stats stats;
 
-	if (library->error == -ENOENT || library->error == -EBADMSG) {
+	if (!log_allowed_user(&limit, library->user,
+			      other ? library->inode ^ library->device << 40 : 0))
+		return;
+	if (other) {
 		log_info("'%s' is not a driver library, ignoring it", library->path);
 		return;
 	}
@@ -310,6 +316,7 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 	library->libraries = libraries;
 	library->device = file->device;
 	library->inode = file->inode;
+	library->user = file->user;
 	library->fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
 	library->path = strdup(file->path);
 	if (library_init_links(library) < 0 || library->fd < 0 || !library->path)

@@ -35,6 +35,7 @@ struct library_copy {
 	uint64_t device, inode;
 	char *path;
 	int fd;
+	uint32_t user;
 	bool standing;
 	bool mapped;
 	uint64_t attached_ns;
@@ -83,6 +84,7 @@ struct libraries_file {
 	uint64_t device, inode;
 	const char *path;
 	int fd;
+	uint32_t user; /* whose it is */
 };
 
 struct libraries_found {

@@ -11,6 +11,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/heap.h"
 #include "core/base/list.h"
+#include "core/base/log.h"
 #include "core/base/map.h"
 #include "core/base/pool.h"
 #include "core/base/sums.h"
@@ -254,6 +255,31 @@ static void vector_refuses_what_overflows(void **state)
 	assert_int_equal(room, 0);
 }
 
+/* How many of 1000 messages of a user are written. A minute may end meanwhile. */
+static int count_allowed(struct log_users *users, unsigned int uid, unsigned long about)
+{
+	int count = 0;
+
+	for (int i = 0; i < 1000; i++)
+		count += log_allowed_user(users, uid, about);
+	return count;
+}
+
+static void log_of_one_user_leaves_room_for_anothers(void **state)
+{
+	struct log_users users = { 0 };
+	int others = 0;
+
+	assert_in_range(count_allowed(&users, 1000, 0), LOG_USER_BURST, 2 * LOG_USER_BURST);
+	assert_in_range(count_allowed(&users, 0, 0), LOG_USER_BURST, 2 * LOG_USER_BURST);
+	assert_int_equal(count_allowed(&users, 1001, 7), 1);
+	assert_int_equal(count_allowed(&users, 1001, 8), 1);
+	assert_int_equal(count_allowed(&users, 1001, 7), 0);
+	for (unsigned int uid = 2000; uid < 4000; uid++)
+		others += log_allowed_user(&users, uid, 1);
+	assert_in_range(others, 1, 2 * LOG_USERS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -268,6 +294,7 @@ int main(void)
 		cmocka_unit_test(vector_refuses_what_overflows),
 		cmocka_unit_test(list_survives_the_removal_of_the_current_item),
 		cmocka_unit_test(list_takes_over_another),
+		cmocka_unit_test(log_of_one_user_leaves_room_for_anothers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
