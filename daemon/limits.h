@@ -17,11 +17,13 @@
 #define LIMIT_EVENTS  524288
 /* Live allocations, of all processes: 128 bytes each, so 256 MiB at most. */
 #define LIMIT_ALLOCATIONS 2097152
-/* Rows of one second's rollup; beyond it calls are counted without stack and stream. */
+/* Rows of one second's rollup; beyond it calls are counted without stack and stream, in as many
+ * rows again. */
 #define LIMIT_ROLLUPS 32768
 
 /* Ops that wait for a synchronization to bound them or, in the exact tier, for their record, which
- * comes within a second: two seconds of the fastest possible launches. 320 bytes each. */
+ * comes within a second: two seconds of the fastest possible launches. 320 bytes each. At the limit
+ * whoever has most loses the oldest. */
 #define LIMIT_PENDING 524288
 /* Exact records and calls that wait for their other half, and correlation ids that are kept for
  * further records, of all processes; one has at most half of it. 200 bytes each. */

@@ -35,8 +35,8 @@ struct log_limit {
 int log_allowed(struct log_limit *limit, unsigned int burst);
 
 /* The same for messages that a user's processes can trigger: LOG_USER_BURST a minute for each user,
- * and none about the same thing as one of the latest (`about`, 0: always another). When it begins
- * to leave out messages of a user, it says so. */
+ * and none about the same thing as one of the latest (`about`, 0: always another). When it
+ * starts to leave out messages of a user, it says so. */
 #define LOG_USERS      32
 #define LOG_USER_BURST 8
 struct log_users {

@@ -85,6 +85,10 @@ static void core_share_out(struct core *core)
 		[CORE_SHARE_NAMES] = config->max_names * NAMES_FACTOR,
 		[CORE_SHARE_CALLS] = config->max_rollups,
 		[CORE_SHARE_WORK] = config->max_rollups,
+		[CORE_SHARE_PLAIN_CALLS] = config->max_rollups,
+		[CORE_SHARE_PLAIN_WORK] = config->max_rollups,
+		[CORE_SHARE_RANGES] = RANGES_TOTAL,
+		[CORE_SHARE_PENDING] = config->max_pending,
 		[CORE_SHARE_WAITING] = config->max_waiting,
 		[CORE_SHARE_EDGES] = config->max_edges,
 	};
@@ -110,11 +114,7 @@ int core_new(const struct core_config *config, struct core **ret)
 	core_share_out(core);
 	list_init(&core->processes);
 	list_init(&core->states);
-	list_init(&core->pendings);
-	list_init(&core->awaited);
-	list_init(&core->covered);
-	list_init(&core->graphs);
-	list_init(&core->answered);
+	list_init(&core->timelines);
 	list_init(&core->exacts);
 	list_init(&core->changed_allocations);
 	list_init(&core->changed_accounts);

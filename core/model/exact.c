@@ -515,7 +515,7 @@ void exact_free(struct core *core, struct process *process)
 	caller_free_all(exact);
 	name_free_all(core, exact);
 	map_clear(&exact->ticket_by_correlation);
-	range_free_all(exact);
+	range_free_all(core, exact);
 	free(exact->fingerprint);
 	free(exact);
 }

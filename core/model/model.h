@@ -33,7 +33,11 @@ enum core_share {
 	CORE_SHARE_NAMES,
 	CORE_SHARE_CALLS, /* rows of rollups, until the checkpoint */
 	CORE_SHARE_WORK,
+	CORE_SHARE_PLAIN_CALLS, /* without stack and stream */
+	CORE_SHARE_PLAIN_WORK,
+	CORE_SHARE_RANGES,
 	/* Taken away again from whoever has most. */
+	CORE_SHARE_PENDING,
 	CORE_SHARE_WAITING,
 	CORE_SHARE_EDGES,
 	CORE_SHARES
@@ -70,7 +74,7 @@ struct core {
 	struct map gpu_event_by_handle;
 	struct pool gpu_event_pool;
 
-	struct list pendings, awaited, covered, graphs, answered; /* struct pending */
+	struct list timelines; /* of processes with pending work */
 	struct pool pending_pool;
 
 	struct map allocation_by_address;

@@ -43,6 +43,7 @@ static void process_init(const struct core *core, struct process *process,
 	list_init(&process->capturing);
 	list_init(&process->mappings);
 	list_init(&process->mempools);
+	timeline_init(&process->timeline);
 	context_init(core, &process->unknown, 0);
 	list_append(&process->contexts, &process->unknown.link);
 }

@@ -5,6 +5,7 @@
 #include "core/base/list.h"
 #include "core/model/context.h"
 #include "core/model/loss.h"
+#include "core/model/timeline.h"
 
 struct call;
 
@@ -25,6 +26,7 @@ struct process {
 	struct list capturing;	/* struct stream */
 	struct list mappings;	/* struct allocation: mappings */
 	struct list mempools;	/* struct mempool */
+	struct timeline timeline;
 	uint32_t mempool_count;
 	struct loss loss;
 	uint64_t init_ns;    /* when it first initialized the driver, 0: not seen */

@@ -9,9 +9,6 @@
 #include "core/model/name.h"
 #include "core/model/track.h"
 
-/* Open ranges of one process; beyond it the oldest is cut. */
-#define RANGES_MAX 4096
-
 struct range {
 	struct list link; /* in exact's, oldest first */
 	uint32_t number;
@@ -52,6 +49,7 @@ static void range_end(struct core *core, struct exact *exact, struct range *rang
 	op->end_ns = time_ns > op->start_ns ? time_ns : op->start_ns;
 	op->flags = flags;
 	core_emit(core, op);
+	quota_give(&core->share[CORE_SHARE_RANGES], exact->process->row.user, 1);
 	map_remove(&exact->range_by_number, range_key(range->number));
 	list_remove(&range->link);
 	free(range);
@@ -65,14 +63,31 @@ void range_end_all(struct core *core, struct exact *exact, uint64_t time_ns)
 		range_end(core, exact, range, time_ns, 0);
 }
 
-void range_free_all(struct exact *exact)
+void range_free_all(struct core *core, struct exact *exact)
 {
 	struct range *range;
 
+	quota_give(&core->share[CORE_SHARE_RANGES], exact->process->row.user,
+		   exact->range_by_number.count);
 	list_for_each(range, &exact->ranges, link)
 		free(range);
 	list_init(&exact->ranges);
 	map_clear(&exact->range_by_number);
+}
+
+/* The oldest of the process is cut where it, or its user, has as many as may be. */
+static bool range_make_room(struct core *core, struct exact *exact, uint64_t time_ns)
+{
+	struct quota *share = &core->share[CORE_SHARE_RANGES];
+	uint32_t user = exact->process->row.user;
+
+	if (exact->range_by_number.count >= RANGES_MAX || !quota_left(share, user)) {
+		loss_count(core, exact->process, LOSS_LIMIT);
+		if (list_empty(&exact->ranges))
+			return false;
+		range_end(core, exact, list_first(&exact->ranges, struct range, link), time_ns, 0);
+	}
+	return quota_take(share, user, 1);
 }
 
 static int range_begin(struct core *core, struct exact *exact, const struct ts_event *event)
@@ -83,13 +98,11 @@ static int range_begin(struct core *core, struct exact *exact, const struct ts_e
 	/* Its end was lost. */
 	if (range)
 		range_end(core, exact, range, event->start_ns, 0);
-	if (exact->range_by_number.count >= RANGES_MAX) {
-		loss_count(core, exact->process, LOSS_LIMIT);
-		range_end(core, exact, list_first(&exact->ranges, struct range, link),
-			  event->start_ns, 0);
-	}
+	if (!range_make_room(core, exact, event->start_ns))
+		return INGEST_LIMIT;
 	range = malloc(sizeof(*range));
 	if (!range || map_put(&exact->range_by_number, range_key(number), range) < 0) {
+		quota_give(&core->share[CORE_SHARE_RANGES], exact->process->row.user, 1);
 		free(range);
 		loss_count(core, exact->process, LOSS_LIMIT);
 		return INGEST_LIMIT;

@@ -10,11 +10,15 @@ struct core;
 struct exact;
 struct process;
 
+/* Open ranges of one process, and of all: 220 bytes each. One user has half of them at most. */
+#define RANGES_MAX   4096
+#define RANGES_TOTAL (16 * RANGES_MAX)
+
 /* Open ranges end then. */
 void range_end_all(struct core *core, struct exact *exact, uint64_t time_ns);
 
 /* Frees the memory, without reporting. */
-void range_free_all(struct exact *exact);
+void range_free_all(struct core *core, struct exact *exact);
 
 /* Handlers of records, see core.c. */
 int range_take(struct core *core, struct process *process, const struct ts_event *event);

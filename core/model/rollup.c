@@ -24,10 +24,9 @@ static void *rollup_row(struct core *core, struct sums *sums, enum core_share sh
 	if (row)
 		return row;
 	process = process_by_id(core, process_id);
-	if (quota_take(&core->share[share], process ? process->row.user : 0, 1))
-		return sums_get(sums, key, UINT32_MAX);
-	loss_count(core, process, LOSS_LIMIT);
-	return NULL;
+	if (!quota_take(&core->share[share], process ? process->row.user : 0, 1))
+		return NULL;
+	return sums_get(sums, key, UINT32_MAX);
 }
 
 static struct core_rollup *rollup_call_row(struct core *core, struct core_rollup *key)
@@ -37,9 +36,10 @@ static struct core_rollup *rollup_call_row(struct core *core, struct core_rollup
 
 	if (row)
 		return row;
+	loss_count(core, process_by_id(core, key->process), LOSS_LIMIT);
 	key->stack_id = 0;
 	key->stream = 0;
-	return sums_get(&core->calls, key, core->config.max_rollups * 2ull);
+	return rollup_row(core, &core->calls, CORE_SHARE_PLAIN_CALLS, key, key->process);
 }
 
 static void rollup_time(struct core_rollup *row, uint64_t ns)
@@ -112,10 +112,11 @@ static struct core_work *rollup_work_row(struct core *core, struct core_work *ke
 
 	if (row)
 		return row;
+	loss_count(core, process_by_id(core, key->process), LOSS_LIMIT);
 	key->stack_id = 0;
 	key->stream = 0;
 	key->graph = 0;
-	return sums_get(&core->work, key, core->config.max_rollups * 2ull);
+	return rollup_row(core, &core->work, CORE_SHARE_PLAIN_WORK, key, key->process);
 }
 
 static uint8_t rollup_work_kind(const struct op *op)
@@ -163,8 +164,8 @@ void rollup_checkpoint(struct core *core)
 		core_tell(core, (const struct core_rollup *)sums_row(&core->calls, i));
 	sums_empty(&core->work);
 	sums_empty(&core->calls);
-	quota_release(&core->share[CORE_SHARE_WORK]);
-	quota_release(&core->share[CORE_SHARE_CALLS]);
+	for (int share = CORE_SHARE_CALLS; share <= CORE_SHARE_PLAIN_WORK; share++)
+		quota_release(&core->share[share]);
 }
 
 void rollup_release(struct core *core)

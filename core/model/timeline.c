@@ -1,6 +1,6 @@
 /* Timeline: work is pending from its submission until a synchronization that covers it returns; the
  * device ran it in between. Work that gets no such bound in time leaves without one and is counted.
- * Pending work is in its stream's list, by start, and in one of these, by arrival:
+ * Pending work is in its stream's list, by start, and in one of its process's, by arrival:
  *
  * - pendings, or awaited if the exact tier is to answer it: not covered yet;
  * - answered: with exact times, it waits briefly to be covered, to report when that was seen;
@@ -13,6 +13,7 @@
 #include "core/model/timeline.h"
 
 #include "core/base/array.h"
+#include "core/base/invariant.h"
 #include "core/base/time.h"
 #include "core/model/call.h"
 #include "core/model/correlate.h"
@@ -27,6 +28,9 @@
 #define TIMELINE_GRAPH_NS   NS_PER_S
 /* How long an answer waits to be covered. */
 #define TIMELINE_ANSWERED_NS 250000000ull
+
+/* How many others make room for at once: finding out whose takes a look at each process. */
+#define TIMELINE_ROOM 64
 
 /* Streams that a synchronization reaches, directly or through others. */
 struct cover {
@@ -56,8 +60,40 @@ static struct pending *pending_first(const struct stream *stream)
 	return list_first(&stream->pending, struct pending, in_stream);
 }
 
+void timeline_init(struct timeline *timeline)
+{
+	list_init(&timeline->link);
+	list_init(&timeline->pendings);
+	list_init(&timeline->awaited);
+	list_init(&timeline->covered);
+	list_init(&timeline->graphs);
+	list_init(&timeline->answered);
+}
+
+static bool timeline_hold(struct core *core, struct process *process)
+{
+	struct timeline *timeline = &process->timeline;
+
+	if (quota_charge(&core->share[CORE_SHARE_PENDING], process->row.user, 1) < 0)
+		return false;
+	if (!timeline->held++)
+		list_append(&core->timelines, &timeline->link);
+	return true;
+}
+
+static void timeline_drop(struct core *core, struct process *process)
+{
+	struct timeline *timeline = &process->timeline;
+
+	assert_invariant(timeline->held > 0);
+	quota_give(&core->share[CORE_SHARE_PENDING], process->row.user, 1);
+	if (!--timeline->held)
+		list_remove(&timeline->link);
+}
+
 static void pending_free(struct core *core, struct pending *pending)
 {
+	timeline_drop(core, pending->process);
 	list_remove(&pending->link);
 	list_remove(&pending->in_stream);
 	list_remove(&pending->waiter);
@@ -108,8 +144,11 @@ static void pending_leave(struct core *core, struct pending *pending)
 
 static void pending_over(struct core *core, struct pending *pending)
 {
+	struct timeline *timeline = &pending->process->timeline;
+
 	pending->since_ns = core->now_ns;
-	pending_move(pending, pending->await & AWAIT_NODES ? &core->graphs : &core->covered);
+	pending_move(pending,
+		     pending->await & AWAIT_NODES ? &timeline->graphs : &timeline->covered);
 }
 
 /* It is in no stream any more. */
@@ -202,10 +241,10 @@ void timeline_expire(struct core *core, struct pending *pending, uint64_t time_n
 }
 
 /* The lists, in the order in which they make room. */
-static struct pending *timeline_first(const struct core *core)
+static struct pending *timeline_first(const struct timeline *timeline)
 {
-	const struct list *lists[] = { &core->answered, &core->graphs, &core->covered,
-				       &core->pendings, &core->awaited };
+	const struct list *lists[] = { &timeline->answered, &timeline->graphs, &timeline->covered,
+				       &timeline->pendings, &timeline->awaited };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		if (!list_empty(lists[i]))
@@ -213,11 +252,35 @@ static struct pending *timeline_first(const struct core *core)
 	return NULL;
 }
 
-/* This can free destroyed streams, so it comes before any look at other streams. */
+/* Of the user who has most, the process that has most. */
+static struct timeline *timeline_biggest(const struct core *core, uint32_t user)
+{
+	struct timeline *timeline, *biggest = NULL;
+
+	list_for_each(timeline, &core->timelines, link)
+		if (list_item(timeline, struct process, timeline)->row.user == user &&
+		    (!biggest || timeline->held > biggest->held))
+			biggest = timeline;
+	return biggest;
+}
+
+/* At the limit the user who has most loses the oldest: of this process, if it is his. This can free
+ * destroyed streams, so it comes before any look at other streams. */
 static void timeline_make_room(struct call *call)
 {
-	if (call->core->pending_pool.used >= call->core->config.max_pending)
-		timeline_expire(call->core, timeline_first(call->core), call->op->start_ns);
+	struct timeline *payer = &call->process->timeline;
+	struct core *core = call->core;
+	uint32_t user, leaving = 1;
+
+	if (core->pending_pool.used < core->config.max_pending ||
+	    !quota_biggest(&core->share[CORE_SHARE_PENDING], &user))
+		return;
+	if (user != call->process->row.user || !payer->held) {
+		payer = timeline_biggest(core, user);
+		leaving = TIMELINE_ROOM;
+	}
+	while (payer && payer->held && leaving--)
+		timeline_expire(core, timeline_first(payer), call->op->start_ns);
 }
 
 static void pending_sort_in(struct stream *stream, struct pending *pending)
@@ -237,6 +300,10 @@ static struct pending *pending_add(struct call *call)
 	struct core *core = call->core;
 	struct pending *pending = pool_get(&core->pending_pool);
 
+	if (pending && !timeline_hold(core, call->process)) {
+		pool_put(&core->pending_pool, pending);
+		pending = NULL;
+	}
 	if (!pending) {
 		loss_count(core, call->process, LOSS_LIMIT);
 		return NULL;
@@ -247,7 +314,7 @@ static struct pending *pending_add(struct call *call)
 		.start_ns = call->op->start_ns,
 	};
 	list_init(&pending->awaiting);
-	list_append(&core->pendings, &pending->link);
+	list_append(&call->process->timeline.pendings, &pending->link);
 	list_init(&pending->waiter);
 	pending_sort_in(call->stream, pending);
 	return pending;
@@ -411,6 +478,8 @@ void timeline_drop_stream(struct core *core, struct stream *stream, uint64_t tim
 
 void timeline_answered(struct core *core, struct pending *pending)
 {
+	struct timeline *timeline = &pending->process->timeline;
+
 	if (pending->failed) {
 		timeline_expire(core, pending, core->now_ns);
 		return;
@@ -423,7 +492,8 @@ void timeline_answered(struct core *core, struct pending *pending)
 		return;
 	}
 	pending->since_ns = core->now_ns;
-	pending_move(pending, pending->op.flags & OP_EXACT ? &core->answered : &core->pendings);
+	pending_move(pending,
+		     pending->op.flags & OP_EXACT ? &timeline->answered : &timeline->pendings);
 }
 
 void timeline_began(struct core *core, struct pending *pending, uint64_t time_ns)
@@ -452,13 +522,13 @@ void timeline_give_up(struct core *core, struct pending *pending)
 	if (!pending->stream)
 		pending_leave(core, pending);
 	else
-		pending_move(pending, &core->pendings);
+		pending_move(pending, &pending->process->timeline.pendings);
 }
 
 void timeline_await(struct core *core, struct pending *pending)
 {
 	list_append(&pending->process->exact->awaiting, &pending->awaiting);
-	pending_move(pending, &core->awaited);
+	pending_move(pending, &pending->process->timeline.awaited);
 }
 
 /* A list is in order of these times, so the first entry decides. */
@@ -475,26 +545,29 @@ static void timeline_expire_list(struct core *core, struct list *list, uint64_t 
 void timeline_tick(struct core *core, uint64_t now_ns)
 {
 	uint64_t wait_ns = core->config.bounds_wait_ns;
+	uint64_t await_ns = wait_ns > TIMELINE_AWAIT_NS ? wait_ns : TIMELINE_AWAIT_NS;
+	struct timeline *timeline;
 
-	timeline_expire_list(core, &core->pendings, wait_ns, now_ns);
-	timeline_expire_list(core, &core->awaited,
-			     wait_ns > TIMELINE_AWAIT_NS ? wait_ns : TIMELINE_AWAIT_NS, now_ns);
-	timeline_expire_list(core, &core->covered, TIMELINE_COVERED_NS, now_ns);
-	timeline_expire_list(core, &core->graphs, TIMELINE_GRAPH_NS, now_ns);
-	timeline_expire_list(core, &core->answered, TIMELINE_ANSWERED_NS, now_ns);
+	list_for_each(timeline, &core->timelines, link) {
+		timeline_expire_list(core, &timeline->pendings, wait_ns, now_ns);
+		timeline_expire_list(core, &timeline->awaited, await_ns, now_ns);
+		timeline_expire_list(core, &timeline->covered, TIMELINE_COVERED_NS, now_ns);
+		timeline_expire_list(core, &timeline->graphs, TIMELINE_GRAPH_NS, now_ns);
+		timeline_expire_list(core, &timeline->answered, TIMELINE_ANSWERED_NS, now_ns);
+	}
 }
 
 void timeline_flush(struct core *core, uint64_t now_ns)
 {
-	struct pending *first;
+	struct timeline *timeline;
 
-	while ((first = timeline_first(core)))
-		timeline_expire(core, first, now_ns);
+	while ((timeline = list_first(&core->timelines, struct timeline, link)))
+		timeline_expire(core, timeline_first(timeline), now_ns);
 }
 
-uint64_t timeline_oldest_ns(const struct core *core)
+static uint64_t timeline_oldest_of(const struct timeline *timeline)
 {
-	const struct list *lists[] = { &core->covered, &core->pendings };
+	const struct list *lists[] = { &timeline->covered, &timeline->pendings };
 	uint64_t oldest_ns = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
@@ -502,6 +575,20 @@ uint64_t timeline_oldest_ns(const struct core *core)
 
 		if (first && (!oldest_ns || first->start_ns < oldest_ns))
 			oldest_ns = first->start_ns;
+	}
+	return oldest_ns;
+}
+
+uint64_t timeline_oldest_ns(const struct core *core)
+{
+	const struct timeline *timeline;
+	uint64_t oldest_ns = 0;
+
+	list_for_each(timeline, &core->timelines, link) {
+		uint64_t first_ns = timeline_oldest_of(timeline);
+
+		if (first_ns && (!oldest_ns || first_ns < oldest_ns))
+			oldest_ns = first_ns;
 	}
 	return oldest_ns;
 }

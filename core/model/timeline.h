@@ -25,14 +25,14 @@ enum await {
 
 /* Work on a stream, or a mark: from here on the stream waits for another one. */
 struct pending {
-	struct list link;      /* in one of core's lists, see timeline.c */
+	struct list link;      /* in one of its process's lists, see timeline.c */
 	struct list in_stream; /* by start, until it is covered */
 	struct list waiter;    /* a mark: in the stream that is waited for */
 	struct stream *stream; /* NULL: covered */
 	struct stream *source; /* a mark: the stream that is waited for; of work NULL */
 	uint64_t start_ns;
-	/* Of work: */
 	struct process *process;
+	/* Of work: */
 	uint64_t seq;	       /* its number in its stream: its start */
 	uint64_t covered_ns;   /* when a synchronization that covers it returned, 0: not yet */
 	uint64_t over_ns;      /* when later work of its stream started, 0: not yet */
@@ -50,6 +50,15 @@ struct pending {
 		uint64_t upto_ns; /* a mark: what started on the source up to then */
 	};
 };
+
+/* What is pending of one process. */
+struct timeline {
+	struct list link;					  /* in core's, while anything is */
+	struct list pendings, awaited, covered, graphs, answered; /* struct pending */
+	uint32_t held;						  /* in all of them */
+};
+
+void timeline_init(struct timeline *timeline);
 
 void timeline_submit(struct call *call);
 void timeline_submit_wait(struct call *call);

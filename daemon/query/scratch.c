@@ -260,6 +260,7 @@ int scratch_open(const char *directory, uint64_t bytes)
 	if (scratch.fd < 0 && !is_full(scratch.fd))
 		return scratch.fd;
 	scratch.bound = scratch.fd < 0 ? 0 : (uint32_t)(bytes / BLOCK_BYTES);
+	free(scratch.spare); /* a test opens another one */
 	scratch.spare = calloc(scratch.bound + 1, sizeof(*scratch.spare));
 	scratch.system = sqlite3_vfs_find(NULL);
 	if (!scratch.spare || !scratch.system)

@@ -61,6 +61,15 @@ static inline void begin_exact(void)
 	assert_int_equal(collect(TS_COLLECT_STARTED, clock_ns, TS_RECORDS_DEFAULT), INGEST_OK);
 }
 
+static inline int range(enum ts_range_part part, uint32_t number, uint64_t time_ns)
+{
+	struct ts_event event = library_event(TS_EVENT_RANGE, time_ns, 0);
+
+	event.range.part = part;
+	event.range.number = number;
+	return tell(&event);
+}
+
 static inline int call_failed(uint32_t correlation, enum fn fn, uint64_t start_ns, uint64_t end_ns,
 			      int32_t result)
 {

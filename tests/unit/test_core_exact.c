@@ -163,15 +163,6 @@ static void exact_tells_a_device_when_it_changes(void **state)
 	assert_int_equal(tell(&event), INGEST_BAD);
 }
 
-static int range(enum ts_range_part part, uint32_t number, uint64_t time_ns)
-{
-	struct ts_event event = library_event(TS_EVENT_RANGE, time_ns, 0);
-
-	event.range.part = part;
-	event.range.number = number;
-	return tell(&event);
-}
-
 static void exact_pairs_ranges_by_their_number(void **state)
 {
 	begin_exact();

@@ -2,6 +2,7 @@
  * is counted as his own. */
 #include "core/model/model.h" /* before the fixture's `core` */
 
+#include "core/model/range.h"
 #include "exact_fixture.h"
 
 #define GREEDY 1001 /* its process, and those after it */
@@ -153,6 +154,77 @@ static void exact_records_of_one_user_leave_room_for_anothers(void **state)
 	assert_int_equal(op_at(1010 * MS)->flags, OP_EXACT | OP_RETURNED);
 }
 
+/* Work of one user that nobody waits for: another's waits are still its bounds. */
+static void pending_work_of_one_user_leaves_room_for_anothers(void **state)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		start(GREEDY + i, GREEDY, 0);
+		for (uint64_t k = 0; k < 300; k++)
+			launch(10 + k, 0x100 + i);
+	}
+	start(HONEST, HONEST, 0);
+	for (uint64_t k = 0; k < 100; k++)
+		launch(2000 + k, 0x300);
+	on_stream(FN_STREAM_SYNC, 3000, 4000, 0x300);
+	for (uint64_t k = 0; k < 100; k++)
+		assert_int_equal(op_at(2000 + k)->gpu_end_ns, 4000);
+	assert_int_equal(losses_of(HONEST), 0);
+	assert_in_range(lost(LOSS_UNBOUND), 600 - 256 + 100, 600);
+}
+
+static void open_ranges_of_one_user_leave_room_for_anothers(void **state)
+{
+	for (pid = 300; pid < 300 + RANGES_TOTAL / 2 / RANGES_MAX; pid++) {
+		begin_exact();
+		for (uint32_t i = 1; i <= RANGES_MAX; i++)
+			assert_int_equal(range(TS_RANGE_BEGIN, i, 1000 * MS + i), INGEST_OK);
+	}
+	begin_exact();
+	assert_int_equal(range(TS_RANGE_BEGIN, 1, 1001 * MS), INGEST_LIMIT);
+	pid = 200;
+	fixture_uid = 7;
+	begin_exact();
+	fixture_uid = 0;
+	for (uint32_t i = 1; i <= 100; i++)
+		assert_int_equal(range(TS_RANGE_BEGIN, i, 1010 * MS + i), INGEST_OK);
+	for (uint32_t i = 1; i <= 100; i++)
+		range(TS_RANGE_END, i, 1020 * MS);
+	assert_int_equal(seen.ops, 100);
+	assert_int_equal(losses_of(200), 0);
+	/* Who has some loses the oldest, and is told so. */
+	pid = 300;
+	assert_int_equal(range(TS_RANGE_BEGIN, RANGES_MAX + 1, 1030 * MS), INGEST_LIMIT);
+	assert_int_equal(seen.ops, 101);
+	assert_int_equal(op_at(1000 * MS + 1)->flags, 0);
+	pid = 100;
+}
+
+/* Whose rows differ also without their stacks. */
+static void plain_rows_of_one_user_leave_room_for_anothers(void **state)
+{
+	uint64_t calls = 0;
+
+	start(GREEDY, GREEDY, 0);
+	for (int i = 0; i < 2000; i++) {
+		struct ts_event event = call_event(FN_CTX_SYNC, 10, 20);
+
+		event.result = 1 + i;
+		give(&event);
+	}
+	start(HONEST, HONEST, 0);
+	for (uint64_t i = 0; i < 300; i++) {
+		struct ts_event event = call_event(FN_CTX_SYNC, 10, 20);
+
+		event.stack_id = 10001 + i;
+		give(&event);
+	}
+	assert_true(losses_of(HONEST) > 0);
+	for (size_t i = 0; i < seen.rollups; i++)
+		if (seen.rollup[i].process == core_process_by_pid(core, HONEST)->id)
+			calls += seen.rollup[i].calls;
+	assert_int_equal(calls, 300);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
@@ -162,6 +234,9 @@ int main(void)
 		TEST(nothing_is_held_after_the_end),
 		TEST(rows_of_one_users_stacks_leave_room_for_anothers),
 		TEST(exact_records_of_one_user_leave_room_for_anothers),
+		TEST(pending_work_of_one_user_leaves_room_for_anothers),
+		TEST(open_ranges_of_one_user_leave_room_for_anothers),
+		TEST(plain_rows_of_one_user_leave_room_for_anothers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
