@@ -19,6 +19,7 @@
 #define SENT_SLOTS   16
 #define WINDOW_WORDS 1024
 #define WALKED_WORDS 256
+#define KNOWN_SLOTS  1024
 #define SEEN_WORDS   64
 #define PYTHON_WORDS 512
 
@@ -52,7 +53,7 @@ struct walked {
 	__u64 pc, sp, bp;
 	__u32 generation; /* as the thread's, 0: there is none */
 	__u32 by_bp;	  /* bp mattered */
-	__u64 count, end; /* of the words; where the highest one ends */
+	__u64 count, end; /* of the words; where it ended, which is above them */
 	struct {
 		__u64 at, value;
 	} word[WALKED_WORDS];
@@ -90,6 +91,8 @@ struct thread {
 	struct pt_regs inside;		/* of the call that the library reports */
 	struct unwinding unwinding;
 	struct walked walked;
+	__u64 known_rules; /* the seed of those that are known */
+	__u64 known[KNOWN_SLOTS];
 	__u64 window_at;	    /* address of `window` in the process */
 	__u64 window_hole;	    /* where nothing could be read once */
 	__u64 window[WINDOW_WORDS]; /* a cached piece of its stack */

@@ -104,7 +104,7 @@ struct probe_settings {
 	__u32 workers;	    /* 1: watch the kernel's workers */
 	__u32 unwind;	    /* 1: by rules, 0: by frame pointers */
 	__u32 rule_mask;    /* of the sets that are used */
-	__u32 check_walks;  /* 1: walk again where the last walk holds, and count what differs */
+	__u32 check_walks;  /* 1: walk again by the filed rules alone, and count what differs */
 	__u32 rule_epoch;   /* how often the rules of all processes have become void */
 	__u32 python_depth; /* maximum number of frames of Python, 0: none are looked for */
 	__u32 pid[PROBE_FILTER_MAX];
@@ -273,7 +273,7 @@ struct probe_worker {
 #define PROBE_FIGURES(X)                                                                           \
 	X(unread_stacks, "reads of a stack failed")                                                \
 	X(stacks_held, "stacks were as the thread's last one")                                     \
-	X(stacks_wrong, "of these were not, in a test that looks")
+	X(stacks_wrong, "stacks were others by the filed rules, in a test that looks")
 
 struct probe_counters {
 #define X(name, text) __u64 name;

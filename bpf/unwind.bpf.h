@@ -8,9 +8,10 @@
 #ifndef TS_UNWIND_BPF_H
 #define TS_UNWIND_BPF_H
 
-#include "bpf/walked.bpf.h"
+#include "bpf/known.bpf.h"
 
 #define UNWIND_SECOND 1000000000
+#define UNWIND_ADAPT  16 /* walks */
 
 static __always_inline bool unwind_find(__u64 key, __u64 *ret)
 {
@@ -58,7 +59,7 @@ static __always_inline int unwind_follow(struct thread *thread, struct rule rule
 	__u64 bp = unwinding->bp, cfa, at;
 
 	if (!by_sp || rule.rbp_kind == RULE_RBP_AT_RBP)
-		walked_by_bp(thread);
+		walked_by_bp(thread, bp);
 	cfa = (by_sp ? unwinding->sp : bp) + 8 * (__s64)rule.cfa;
 	if (rule.kind >= RULE_AT_RSP) {
 		at = cfa;
@@ -149,6 +150,7 @@ __noinline int unwind_step(struct thread *thread)
 {
 	struct unwinding *unwinding;
 	__u64 packed, count;
+	struct rule rule;
 
 	if (!thread)
 		return TS_END_BAD;
@@ -164,7 +166,10 @@ __noinline int unwind_step(struct thread *thread)
 	unwinding->id = probe_hash_frame(unwinding->id, unwinding->pc);
 	if (!unwind_rule(unwinding, &packed)) /* what is missing beyond the depth is not wanted */
 		return count + 1 < settings.stack_depth ? TS_END_MISSED : TS_END_DEPTH;
-	return unwind_by_rule(thread, rule_unpack(packed));
+	rule = rule_unpack(packed);
+	if (unwinding->returned)
+		known_add(thread, unwinding->pc, rule);
+	return unwind_by_rule(thread, rule);
 }
 
 /* Nothing of the main thread's frames is above what the kernel has put on the stack; and a thread's
@@ -177,8 +182,18 @@ static __always_inline __u64 unwind_top(void)
 	return (__u32)ids == ids >> 32 ? task->mm->start_stack : task->thread.fsbase;
 }
 
+/* The next walk is to need one read: more than enough costs less than another one. */
+static __always_inline void unwind_adapt(struct unwinding *unwinding, __u64 span)
+{
+	if (span >= sizeof(((struct thread *)0)->window))
+		return;
+	if (span < unwinding->span)
+		span = unwinding->span - (unwinding->span - span) / UNWIND_ADAPT;
+	unwinding->span = span;
+}
+
 /* Returns 1 if a rule is missing; the frames and their id are in the thread. */
-__noinline int unwind_walk(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
+__noinline int unwind_walk(struct thread *thread, __u64 pc, __u64 sp, __u64 bp, bool known)
 {
 	struct unwinding *unwinding;
 	int end = 0;
@@ -201,10 +216,12 @@ __noinline int unwind_walk(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 	unwinding->sp = sp + 8;
 	unwinding->returned = 1;
 	unwinding->id = probe_hash_frame(thread->seed, pc);
-	for (int i = 0; i < TS_STACK_FRAMES_MAX && !end; i++)
-		end = unwind_step(thread);
-	if (unwinding->sp - sp < sizeof(thread->window))
-		unwinding->span = unwinding->sp - sp;
+	for (int i = 0; i < TS_STACK_FRAMES_MAX && !end; i++) {
+		end = known ? known_walk(thread) : 0;
+		if (!end)
+			end = unwind_step(thread);
+	}
+	unwind_adapt(unwinding, unwinding->sp - sp);
 	if (unwinding->sure_count) {
 		unwind_take_back(thread);
 		if (end != TS_END_MISSED)
@@ -225,13 +242,17 @@ __noinline int unwind_stack(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 	if (!thread)
 		return 0;
 	thread->unwinding.words = 0;
-	if (!walked_holds(thread, pc, sp, bp))
-		return unwind_walk(thread, pc, sp, bp);
-	COUNT(stacks_held);
+	known_renew(thread);
+	if (walked_holds(thread, pc, sp, bp)) {
+		COUNT(stacks_held);
+		missed = 0;
+	} else {
+		missed = unwind_walk(thread, pc, sp, bp, true);
+	}
 	if (!settings.check_walks)
-		return 0;
+		return missed;
 	id = thread->unwinding.id;
-	missed = unwind_walk(thread, pc, sp, bp);
+	missed |= unwind_walk(thread, pc, sp, bp, false);
 	if (!missed && thread->unwinding.id != id)
 		COUNT(stacks_wrong);
 	return missed;

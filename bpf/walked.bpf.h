@@ -22,7 +22,6 @@ static __always_inline void walked_begin(struct thread *thread, __u64 pc, __u64 
 	walked->bp = bp;
 	walked->by_bp = 0;
 	walked->count = 0;
-	walked->end = 0;
 	walked->generation = 0;
 	thread->unwinding.bp_at = WALKED_REGISTER;
 }
@@ -33,8 +32,6 @@ static __always_inline void walked_by_word(struct thread *thread, __u64 at, __u6
 	__u64 n = walked->count;
 
 	walked->count = n + 1;
-	if (at >= walked->end)
-		walked->end = at + sizeof(value);
 	asm volatile("" : "+r"(n));
 	if (n >= WALKED_WORDS)
 		return;
@@ -43,7 +40,7 @@ static __always_inline void walked_by_word(struct thread *thread, __u64 at, __u6
 }
 
 /* A frame is found with RBP. Most values of it are none of a frame, and change. */
-static __always_inline void walked_by_bp(struct thread *thread)
+static __always_inline void walked_by_bp(struct thread *thread, __u64 bp)
 {
 	struct unwinding *unwinding = &thread->unwinding;
 	__u64 at = unwinding->bp_at;
@@ -51,7 +48,7 @@ static __always_inline void walked_by_bp(struct thread *thread)
 	if (at == WALKED_REGISTER)
 		thread->walked.by_bp = 1;
 	else if (at)
-		walked_by_word(thread, at, unwinding->bp);
+		walked_by_word(thread, at, bp);
 	unwinding->bp_at = 0;
 }
 
@@ -60,8 +57,10 @@ static __always_inline void walked_end(struct thread *thread)
 	struct walked *walked = &thread->walked;
 
 	if (walked->count <= WALKED_WORDS &&
-	    (thread->end == TS_END_COMPLETE || thread->end == TS_END_DEPTH))
+	    (thread->end == TS_END_COMPLETE || thread->end == TS_END_DEPTH)) {
+		walked->end = thread->unwinding.sp;
 		walked->generation = thread->generation;
+	}
 }
 
 /* Global, so that it is verified once and not for each word. */

@@ -85,4 +85,5 @@ def main():
     sys.stdin.readline()
 
 
-main()
+if __name__ == "__main__":
+    main()
