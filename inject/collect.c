@@ -222,12 +222,14 @@ bool collect_end(uint64_t limit_ns)
 
 	if (!cupti)
 		return true;
+	drain_hurry(true);
 	switch_kinds(0);
 	collect.off_ns = clock_ns(CLOCK_MONOTONIC);
 	cupti->disable(CUPTI_KIND_CONTEXT);
 	if (collect.whole_graphs)
 		cupti->disable(CUPTI_KIND_GRAPH_TRACE);
 	collect.whole_graphs = false;
+	drain_hurry(false);
 	back = drain_wait(false, limit_ns - limit_ns / FORCED_SHARE) ||
 	       drain_wait(true, limit_ns / FORCED_SHARE);
 	queue_end();

@@ -19,6 +19,7 @@
 
 #define WAIT_NS	       20000000 /* wait for room in the ring, per buffer */
 #define WAIT_STEP_NS   200000
+#define FLUSH_NS       500000000 /* a flush of ours may take this long before nobody waits */
 #define WORKER_BUFFERS 4 /* a thread without a driver call after this many buffers is CUPTI's */
 #define BACK_STEP_NS   NS_PER_MS
 #define CALLERS	       256
@@ -26,6 +27,8 @@
 static struct {
 	const struct cupti *cupti;
 	uint32_t flushing_tid; /* inside drain_flush */
+	bool hurried;
+	uint64_t flushing_since_ns; /* likewise, else 0 */
 	uint32_t worker_tid, worker_buffers;
 	uint32_t caller[CALLERS]; /* threads of the program, by their CALLs */
 	uint64_t records, work, calls, own_ns, refused;
@@ -60,6 +63,16 @@ static bool is_idle_thread(uint32_t tid)
 	return __atomic_add_fetch(&drain.worker_buffers, 1, __ATOMIC_RELAXED) > WORKER_BUFFERS;
 }
 
+/* Our thread needs CUPTI's lock, which CUPTI's worker has while it hands over buffers: where
+ * records come faster than the daemon takes them, there is always another one. */
+static bool thread_is_held_up(void)
+{
+	uint64_t since_ns = __atomic_load_n(&drain.flushing_since_ns, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&drain.hurried, __ATOMIC_RELAXED) ||
+	       (since_ns && clock_ns(CLOCK_MONOTONIC) - since_ns > FLUSH_NS);
+}
+
 static int put_if_room(const struct ts_event *event)
 {
 	return link_is_crowded() ? -ENOSPC : link_put(event, sizeof(*event));
@@ -69,7 +82,7 @@ static void put(const struct ts_event *event, struct turn *turn)
 {
 	int r = put_if_room(event);
 
-	while (r == -ENOSPC && turn->waited_ns < turn->may_wait_ns) {
+	while (r == -ENOSPC && turn->waited_ns < turn->may_wait_ns && !thread_is_held_up()) {
 		link_wake();
 		sleep_ns(WAIT_STEP_NS);
 		turn->waited_ns += WAIT_STEP_NS;
@@ -247,9 +260,16 @@ void drain_flush(bool forced)
 	if (!cupti)
 		return;
 	__atomic_store_n(&drain.flushing_tid, thread_id(), __ATOMIC_RELAXED);
+	__atomic_store_n(&drain.flushing_since_ns, start_ns, __ATOMIC_RELAXED);
 	cupti->flush_all(forced ? CUPTI_FLUSH_FORCED : 0);
+	__atomic_store_n(&drain.flushing_since_ns, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&drain.flushing_tid, 0, __ATOMIC_RELAXED);
 	drain_spent(clock_ns(CLOCK_MONOTONIC) - start_ns);
+}
+
+void drain_hurry(bool hurried)
+{
+	__atomic_store_n(&drain.hurried, hurried, __ATOMIC_RELAXED);
 }
 
 bool drain_wait(bool forced, uint64_t limit_ns)

@@ -14,6 +14,9 @@ cupti_complete_fn drain_complete;
 void drain_use(const struct cupti *cupti);
 /* From our thread, or one that waits for us: makes CUPTI hand over what is finished, or all. */
 void drain_flush(bool forced);
+/* Our thread is about to change what CUPTI records: nobody waits for room in the ring until then.
+ */
+void drain_hurry(bool hurried);
 /* Waits at most this long until CUPTI has returned all buffers, flushing. */
 bool drain_wait(bool forced, uint64_t limit_ns);
 

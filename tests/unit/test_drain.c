@@ -2,6 +2,7 @@
 #include "cupti_fixture.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -35,22 +36,6 @@ static int fake_dropped(void *context, uint32_t stream, size_t *ret)
 	return CUPTI_OK;
 }
 
-static uint8_t *filling;
-
-static int fake_flush(uint32_t flag)
-{
-	flushes++;
-	forced += flag == CUPTI_FLUSH_FORCED;
-	if (filling)
-		drain_complete(NULL, 0, filling, 0, SET_BYTES);
-	filling = NULL;
-	return CUPTI_OK;
-}
-
-static const struct cupti fake = { .next_record = fake_next,
-				   .dropped = fake_dropped,
-				   .flush_all = fake_flush };
-
 static size_t fill(uint8_t *buffer, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -63,6 +48,55 @@ static size_t fill(uint8_t *buffer, unsigned count)
 	}
 	return count * SET_BYTES;
 }
+
+static uint8_t *filling;
+
+/* CUPTI's worker, which hands over buffers while a flush waits for its lock. */
+static void *worker_main(void *data)
+{
+	unsigned *woken_by_last = data;
+
+	for (int i = 0; i < 6; i++) {
+		uint8_t *buffer = NULL;
+		size_t size, records;
+		unsigned before = woken;
+
+		drain_request(&buffer, &size, &records);
+		drain_complete(NULL, 0, buffer, size, fill(buffer, 1));
+		*woken_by_last = woken - before;
+	}
+	return NULL;
+}
+
+static uint64_t held_up_ns; /* how long a flush waits before the worker comes */
+static unsigned woken_by_last;
+
+static void hold_up(void)
+{
+	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + held_up_ns;
+	pthread_t worker;
+
+	while (clock_ns(CLOCK_MONOTONIC) < until_ns)
+		sched_yield();
+	assert_int_equal(pthread_create(&worker, NULL, worker_main, &woken_by_last), 0);
+	assert_int_equal(pthread_join(worker, NULL), 0);
+}
+
+static int fake_flush(uint32_t flag)
+{
+	flushes++;
+	if (held_up_ns)
+		hold_up();
+	forced += flag == CUPTI_FLUSH_FORCED;
+	if (filling)
+		drain_complete(NULL, 0, filling, 0, SET_BYTES);
+	filling = NULL;
+	return CUPTI_OK;
+}
+
+static const struct cupti fake = { .next_record = fake_next,
+				   .dropped = fake_dropped,
+				   .flush_all = fake_flush };
 
 static uint8_t *take(size_t *ret_size)
 {
@@ -250,6 +284,25 @@ static void full_ring_is_not_waited_for_without_end(void **state)
 	assert_int_equal(put_lost[TS_LOST_RING], 1);
 }
 
+/* Once it has taken long the worker loses records rather than wait, so that it can go on. */
+static void flush_that_is_held_up_gets_its_turn(void **state)
+{
+	put_refuses = -1;
+	held_up_ns = 1;
+	drain_flush(false);
+	assert_true(woken_by_last > 10);
+	held_up_ns = 600000000;
+	drain_flush(false);
+	assert_int_equal(woken_by_last, 1);
+	held_up_ns = 1;
+	drain_hurry(true);
+	drain_flush(false);
+	assert_int_equal(woken_by_last, 1);
+	drain_hurry(false);
+	held_up_ns = 0;
+	assert_int_equal(put_lost[TS_LOST_RING], 18);
+}
+
 static void waiting_for_buffers_flushes_until_they_are_back(void **state)
 {
 	size_t size;
@@ -387,6 +440,7 @@ int main(void)
 		cmocka_unit_test_setup(full_ring_is_waited_for_in_a_flush_of_ours, setup),
 		cmocka_unit_test_setup(last_room_is_left_to_those_who_cannot_wait, setup),
 		cmocka_unit_test_setup(full_ring_is_not_waited_for_without_end, setup),
+		cmocka_unit_test_setup(flush_that_is_held_up_gets_its_turn, setup),
 		cmocka_unit_test_setup(waiting_for_buffers_flushes_until_they_are_back, setup),
 		cmocka_unit_test_setup(buffers_have_a_cap, setup),
 		cmocka_unit_test_setup(older_cupti_is_never_refused, setup),
