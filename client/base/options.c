@@ -298,6 +298,9 @@ static int read_to(struct options *options, const char *text)
 
 static int read_duration(struct options *options, const char *text)
 {
+	options->until_eof = strcmp(text, "eof") == 0;
+	if (options->until_eof)
+		return 0;
 	return units_parse_duration(text, &options->duration_ns);
 }
 

@@ -47,7 +47,8 @@
 	EXPORT_FORMATS(X)                                                                          \
 	X(FILE, "file", 'f', "FILE", "read this recording (.sbt) instead of asking the daemon")    \
 	X(ALL, "all", 'a', NULL, "all processes")                                                  \
-	X(DURATION, "duration", 'd', "DURATION", "record for this long")                           \
+	X(DURATION, "duration", 'd', "DURATION",                                                   \
+	  "record for this long, or with 'eof' until standard input ends")                         \
 	X(FROM, "from", 0, "TIME", "start at this time into the recording, e.g. 1.5s")             \
 	X(TO, "to", 0, "TIME", "end at this time into the recording")                              \
 	X(KERNEL, "kernel", 'k', "REGEX", "only operations whose name matches")                    \
@@ -147,7 +148,8 @@ struct options {
 	struct option_list scale, drop;
 	uint64_t from_ns, to_ns, duration_ns, launch_latency_ns;
 	uint64_t streams, devices;
-	int after; /* number of arguments after "--", -1 without "--" */
+	bool until_eof; /* instead of duration_ns */
+	int after;	/* number of arguments after "--", -1 without "--" */
 	uint32_t fail_over_ppm, tolerance_ppm;
 	double speed; /* 0: as fast as possible */
 	double copy_bandwidth;

@@ -2,6 +2,7 @@
 #include "client/file/serve.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -264,6 +265,26 @@ static int server_open(const char *path, void **ret_server, int *ret_fd)
 	}
 	*ret_fd = fd[1];
 	*ret_server = TAKE(server);
+	return 0;
+}
+
+int file_serve_socket(const char *path, int fd)
+{
+	_cleanup_(server_freep) struct file_server *server = NULL;
+	int type, r;
+	socklen_t size = sizeof(type);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_STREAM)
+		return -ENOTSOCK;
+	r = server_new(path, &server);
+	if (r < 0)
+		return r;
+	server->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (server->fd < 0) {
+		complain("Cannot read '%s': %s", path, strerror(errno));
+		return -errno;
+	}
+	serve(server);
 	return 0;
 }
 

@@ -7,4 +7,8 @@
 
 extern const struct link_files file_serve;
 
+/* Answers the client at the other end of a connected socket until it has closed it. -ENOTSOCK, or
+ * the error that was printed. */
+int file_serve_socket(const char *path, int fd);
+
 #endif

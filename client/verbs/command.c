@@ -97,7 +97,8 @@ const struct command command_table[] = {
 		  OPTION(OUTPUT),
 	  0, ARGUMENTS_FOREIGN,
 	  "With --since, record the past up to now. Otherwise, or with --duration as well, record\n"
-	  "live until that time is over, the process or program ends, or you press Ctrl-C.\n"
+	  "live until that time is over, the process or program ends, or you press Ctrl-C; with\n"
+	  "--duration eof, until a program that starts tsctl closes a pipe to it, or ends.\n"
 	  "The file is written in place, and its old contents are replaced when the first\n"
 	  "operation arrives. If there are no operations, no file is written and tsctl exits\n"
 	  "with 1.\n"
@@ -187,6 +188,12 @@ const struct command command_table[] = {
 	  "Example: tsctl serve --token /etc/tracesmith/web-token --listen 127.0.0.1:9700\n"
 	  "Example: tsctl serve --listen 0.0.0.0 --tls /etc/ssl/private/gpu1.pem\n",
 	  cmd_serve },
+	{ "answer", "F.sbt", "answer another program's requests about a recording", 0, 1, 1,
+	  "Standard input is a connected stream socket, whose other end asks as it would ask the\n"
+	  "daemon: control.proto has the messages. Ends when the other end is closed. Thus\n"
+	  "tracesmith.open() reads a recording in Python.\n"
+	  "Example: socat UNIX-LISTEN:/tmp/run.sock EXEC:'tsctl answer run.sbt'\n",
+	  cmd_answer },
 	{ "version", "", "show the versions of tsctl and the daemon", 0, 0, 0,
 	  "Example: tsctl version\n", cmd_version },
 	{ "help", "[COMMAND]", "show this help, or that of a command", 0, 0, 1,

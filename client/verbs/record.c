@@ -3,6 +3,7 @@
  * waits a while for reports of what had started by then. */
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ struct job {
 	struct record_program program;
 	struct record_lift lift;
 	bool live, ended; /* ended: all recorded processes have */
+	bool until_eof;	  /* and it has not come yet */
 	bool progress;
 	uint64_t begin_ns, end_ns; /* end_ns 0: not yet known */
 	uint64_t shown_ns, shown_ops;
@@ -75,6 +77,8 @@ static int check(const struct options *options, int count)
 			 "holds");
 	else if (count > 0 && (options->given & OPTION(SINCE)))
 		complain("A program that tsctl starts has no past: leave out --since");
+	else if (count > 0 && options->until_eof)
+		complain("Standard input belongs to the program: leave out --duration eof");
 	else if (count > 0 && strcmp(options->output, "-") == 0)
 		complain("Standard output belongs to the program: give -o FILE.sbt");
 	else
@@ -94,7 +98,8 @@ static int choose_window(struct job *job)
 	job->begin_ns = now_ns;
 	if (until)
 		job->end_ns = link_time(recording->link, &options->until);
-	if (options->given & OPTION(DURATION))
+	job->until_eof = options->until_eof;
+	if ((options->given & OPTION(DURATION)) && !job->until_eof)
 		job->end_ns = now_ns + options->duration_ns;
 	job->live = job->argument || (options->given & OPTION(DURATION)) || !since ||
 		    job->end_ns > now_ns;
@@ -201,6 +206,28 @@ static bool is_away(int error)
 	return error == -ECONNREFUSED || error == -ECONNRESET;
 }
 
+/* Whoever started us has closed our input, or has ended. */
+static bool has_input_ended(void)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+	char rest[256];
+	ssize_t n;
+
+	if (poll(&input, 1, 0) <= 0)
+		return false;
+	n = read(STDIN_FILENO, rest, sizeof(rest));
+	return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+static bool is_stopped(struct job *job)
+{
+	if (job->until_eof && has_input_ended()) {
+		job->until_eof = false;
+		stops++;
+	}
+	return stops;
+}
+
 /* The daemon itself reports what it misses meanwhile as a gap. */
 static int reconnect(struct job *job)
 {
@@ -208,7 +235,7 @@ static int reconnect(struct job *job)
 	int r = -ECONNREFUSED;
 
 	complain("Waiting up to %d s for it to come back", (int)(RECONNECT_NS / NS_PER_S));
-	while (is_away(r) && away_ns < RECONNECT_NS && !stops) {
+	while (is_away(r) && away_ns < RECONNECT_NS && !is_stopped(job)) {
 		wait_ns(SLICE_NS);
 		r = recording_open_again(job->options, &job->recording);
 		away_ns = recording_now(&job->recording) - lost_ns;
@@ -246,7 +273,7 @@ static int look(struct job *job, bool last)
 	return r;
 }
 
-static bool is_over(const struct job *job)
+static bool is_over(struct job *job)
 {
 	const struct recording *recording = &job->recording;
 
@@ -254,7 +281,7 @@ static bool is_over(const struct job *job)
 		return true;
 	if (job->argument)
 		return job->program.ended;
-	return stops || (!recording->all && job->ended);
+	return is_stopped(job) || (!recording->all && job->ended);
 }
 
 /* A program with many threads takes longer to look at, so we look less often. */
