@@ -15,11 +15,7 @@
 #define REASON(name) TRACESMITH__V1__REMARK__REASON__##name
 #define ARGUMENTS    9
 
-/* Patterns of sentence.h; no `recording`: the same there. */
-static const struct wording {
-	const char *text, *recording;
-	int options_from; /* arguments from this one on are names of fields; 0: none are */
-} wordings[] = {
+static const struct wording wordings[] = {
 	[REASON(NO_QUERY)] = { .text = "Unknown query '{1}': 'tsctl query list' lists all" },
 	[REASON(NO_QUERY_NEAR)] = { .text = "Unknown query '{1}', did you mean '{2}'? 'tsctl query "
 					    "list' lists all" },
@@ -179,7 +175,11 @@ static char *word_options(const Tracesmith__V1__Remark *remark, const char *patt
 	return text;
 }
 
-/* NULL: none is better than the remark's own. */
+const struct wording *wording_find(size_t reason)
+{
+	return reason < ARRAY_SIZE(wordings) && wordings[reason].text ? &wordings[reason] : NULL;
+}
+
 static const struct wording *find(const Tracesmith__V1__Remark *remark)
 {
 	const size_t reason = remark->reason;
@@ -187,7 +187,7 @@ static const struct wording *find(const Tracesmith__V1__Remark *remark)
 	if ((reason == REASON(NO_QUERY) || reason == REASON(NO_QUERY_NEAR)) &&
 	    remark->n_argument > 0 && query_find(remark->argument[0]))
 		return &other_version;
-	return reason < ARRAY_SIZE(wordings) && wordings[reason].text ? &wordings[reason] : NULL;
+	return wording_find(reason);
 }
 
 static char *word(const Tracesmith__V1__Remark *remark, bool recording)

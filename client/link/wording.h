@@ -3,8 +3,18 @@
 #define TS_CLIENT_WORDING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "proto/control.pb-c.h"
+
+/* Patterns of sentence.h. */
+struct wording {
+	const char *text, *recording; /* no `recording`: the same there */
+	int options_from; /* arguments from this one on are names of fields; 0: none are */
+};
+
+/* NULL: none is better than the remark's own text. */
+const struct wording *wording_find(size_t reason);
 
 /* Puts tsctl's words in place of the message of an error, or the note of an answer, that has
  * remarks. -ENOMEM: it is as it was. */

@@ -63,6 +63,7 @@ MAY_INCLUDE = {
     "client/reissue": ["client/trace", "client/link", "client/output", "client/base", "core", "proto"],
     "client/serve": ["client/link", "client/output", "client/base", "core", "proto"],
     "client/top": ["client/link", "client/output", "client/base", "core", "proto"],
+    "client/python": ["client/link/wording.h", "proto"],
     "client/verbs": ["client", "core", "proto"],
 }
 # Whose own files (main.c, daemon.c) see all that lies in them.

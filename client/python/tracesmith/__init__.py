@@ -1,0 +1,39 @@
+"""TraceSmith in Python: what the GPU processes of this host do.
+
+    import tracesmith
+    ts = tracesmith.connect()
+    for row in ts.query("kernels", since="10s"):
+        print(row["name"], row["total_ns"])
+
+Sizes are bytes, times nanoseconds of CLOCK_MONOTONIC. Whatever goes wrong is a tracesmith.Error.
+"""
+from __future__ import annotations
+
+import os
+from typing import Optional, Union
+
+from ._answer import Answer, Column, Frame, Loss, Row, Stack
+from ._attach import Attachment, Detached
+from ._client import Client, Item
+from ._errors import (BadRequest, Cancelled, ConnectionLost, Denied, Error, Limited, NoCuda, NoDaemon, NotFound,
+                      Unavailable, Warning)
+from ._live import Live, Subscription
+from ._record import Record
+from ._recording import Recording
+from ._words import SOCKET, SOCKET_VARIABLE, VERSION
+
+__version__ = VERSION
+__all__ = ["Answer", "Attachment", "BadRequest", "Cancelled", "Client", "Column", "ConnectionLost", "Denied",
+           "Detached", "Error", "Frame", "Item", "Limited", "Live", "Loss", "NoCuda", "NoDaemon", "NotFound", "Record",
+           "Recording", "Row", "Stack", "Subscription", "Unavailable", "connect"]
+
+
+def connect(socket: Optional[str] = None) -> Client:
+    """A client of the daemon on this socket: by default the one that TRACESMITH_SOCKET names, or the usual one."""
+    return Client(os.fsdecode(socket or os.environ.get(SOCKET_VARIABLE) or SOCKET))
+
+
+def open(path: Union[str, "os.PathLike[str]"], *, tsctl: Optional[str] = None) -> Recording:  # pylint: disable=redefined-builtin
+    """A recording (.sbt), which answers the same queries. tsctl reads it: the one in the PATH, unless it is named here
+    or by TRACESMITH_TSCTL."""
+    return Recording(path, tsctl)
