@@ -6,9 +6,9 @@ set(generated ${CMAKE_CURRENT_BINARY_DIR}/debian)
 set(CPACK_PACKAGE_NAME tracesmith)
 set(CPACK_PACKAGE_VENDOR TraceSmith)
 set(CPACK_PACKAGE_CONTACT "TraceSmith maintainers <maintainers@users.noreply.tracesmith.example>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "see what every GPU process on a host does")
-set(CPACK_PACKAGE_DESCRIPTION
-"tracesmithd traces every CUDA process on a host through eBPF, with no change
+set(CPACK_COMPONENT_UNSPECIFIED_DESCRIPTION
+"see what every GPU process on a host does
+tracesmithd traces every CUDA process on a host through eBPF, with no change
 to the process: calls, memory, leaks with the code that allocated, and
 timelines of streams. tsctl queries the daemon, records exact GPU times of
 chosen processes, and compares and replays recordings.")
@@ -26,15 +26,19 @@ else()
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
   set(CPACK_DEBIAN_PACKAGE_SECTION utils)
   set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
-  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-  set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd")
-  set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libmicrohttpd12") # tsctl serve loads it
+  set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+  # One package of all that has no component.
+  set(CPACK_DEB_COMPONENT_INSTALL ON)
+  set(CPACK_COMPONENTS_ALL Unspecified)
+  set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_NAME tracesmith)
+  set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_DEPENDS "systemd")
+  set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_SUGGESTS "libmicrohttpd12, python3-tracesmith") # tsctl serve loads the first
   foreach(script postinst prerm postrm)
-    list(APPEND CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${debian}/${script})
+    list(APPEND CPACK_DEBIAN_UNSPECIFIED_PACKAGE_CONTROL_EXTRA ${debian}/${script})
   endforeach()
   file(WRITE ${generated}/conffiles "/etc/tracesmith/tracesmithd.conf\n")
-  list(APPEND CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${generated}/conffiles)
-  set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+  list(APPEND CPACK_DEBIAN_UNSPECIFIED_PACKAGE_CONTROL_EXTRA ${generated}/conffiles)
 
   find_package(PkgConfig)
   if(PKG_CONFIG_FOUND)
@@ -50,6 +54,24 @@ else()
     DEPENDS ${generated}/changelog)
   add_custom_target(ts_changelog ALL DEPENDS ${generated}/changelog.gz)
   install(FILES ${generated}/changelog.gz DESTINATION ${doc_dir})
+
+  if(TARGET ts_python)
+    list(APPEND CPACK_COMPONENTS_ALL python)
+    set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-tracesmith)
+    set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+    set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+    set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
+    set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.8), python3-protobuf (>= 3.20)")
+    set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "tracesmith, python3-pandas")
+    set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${debian}/python/postinst ${debian}/python/prerm)
+    set(CPACK_COMPONENT_PYTHON_DESCRIPTION
+"Python client of the GPU tracer TraceSmith
+The package tracesmith asks tracesmithd what the GPU processes of this host do,
+and reads recordings: queries with their losses, SQL, live subscriptions,
+attaching and recording, from scripts and notebooks.")
+    install(FILES ${generated}/changelog.gz ${debian}/copyright
+      DESTINATION share/doc/python3-tracesmith COMPONENT python)
+  endif()
 endif()
 install(FILES ${debian}/copyright ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
   DESTINATION ${doc_dir})

@@ -3,7 +3,10 @@
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 
 import tracesmith
@@ -96,10 +99,11 @@ class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         run("cpack", "-B", f"{BUILD}/package", cwd=BUILD)
-        cls.deb = run("sh", "-c", f"ls -t {BUILD}/package/*.deb | head -n 1").strip()
+        cls.deb, cls.python = (run("sh", "-c", f"ls -t {BUILD}/package/{name}_*.deb | head -n 1").strip()
+                               for name in ("tracesmith", "python3-tracesmith"))
 
     def test_lintian_finds_nothing(self):
-        found = subprocess.run(["lintian", "--allow-root", "--fail-on=error,warning", self.deb],
+        found = subprocess.run(["lintian", "--allow-root", "--fail-on=error,warning", self.deb, self.python],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                check=False)
         self.assertEqual(found.returncode, 0, found.stdout)
@@ -119,6 +123,27 @@ class Package(unittest.TestCase):
                      "/usr/share/zsh/vendor-completions/_tsctl",
                      "/usr/share/fish/vendor_completions.d/tsctl.fish"}
         self.assertEqual(expected - has, set(), "missing in the package")
+
+    def test_python_package_and_wheel_can_be_imported(self):
+        """By a Python that sees nothing else of ours, with what they declare."""
+        wheel, = Path(BUILD, "python").glob("*.whl")
+        with tempfile.TemporaryDirectory() as root:
+            run("dpkg-deb", "-x", self.python, root)
+            unpacked = f"{root}/usr/lib/python3/dist-packages"
+            for path in (unpacked, str(wheel)):
+                said = subprocess.run(
+                    [sys.executable, "-B", "-c", "import importlib.metadata, tracesmith\n"
+                     "assert importlib.metadata.version('tracesmith') == tracesmith.__version__\n"
+                     "print(tracesmith.__file__)"], cwd="/", env={"PYTHONPATH": path},
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
+                self.assertTrue(said.startswith(path), said)
+            with zipfile.ZipFile(wheel) as files:
+                self.assertIsNone(files.testzip())
+                listed = {line.split(",")[0] for line in files.read(
+                    next(name for name in files.namelist() if name.endswith("/RECORD"))).decode().splitlines()}
+                self.assertEqual(listed, set(files.namelist()))
+                self.assertIn("tracesmith/py.typed", listed)
+        self.assertIn("python3-protobuf", run("dpkg-deb", "-f", self.python, "Depends"))
 
     def test_clean_machine_install_use_upgrade_remove_purge(self):
         with Container(debian()) as box:
