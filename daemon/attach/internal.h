@@ -118,7 +118,7 @@ struct attach_target {
 
 int attach_target_open(pid_t pid, struct attach_target *ret, struct remarks *why);
 void attach_target_close(struct attach_target *target);
-/* All `size` bytes or -EIO. */
+/* All `size` bytes; else -EIO, or why writing failed. */
 int attach_target_read(const struct attach_target *target, uint64_t address, void *data,
 		       size_t size);
 int attach_target_write(const struct attach_target *target, uint64_t address, const void *data,

@@ -46,6 +46,23 @@ static int state_syscall(struct attach_state *state, const char *name, long numb
 				     : "");
 }
 
+static int state_write(const struct attach_state *state, uint64_t address, const void *data,
+		       size_t size)
+{
+	int r = attach_target_write(&state->target, address, data, size);
+
+	if (r == 0)
+		return 0;
+	if (r == -ESRCH || attach_ended(state->pid))
+		return attach_state_ended(state);
+	return ATTACH_FAILED(state->why, -EIO, "Cannot write to the memory of process %d: %s%s",
+			     state->pid, strerror(-r),
+			     r == -EPERM || r == -ENOSYS
+				     ? " (tracesmithd's seccomp filter or the security policy "
+				       "forbids it)"
+				     : "");
+}
+
 static int state_map(struct attach_state *state, size_t size, int protection, uint64_t *ret)
 {
 	const uint64_t argument[6] = {
@@ -79,11 +96,12 @@ static int step_memfd(struct attach_state *state)
 	const uint64_t flags[] = { MFD_CLOEXEC | MFD_NOEXEC_SEAL, MFD_CLOEXEC | MFD_ALLOW_SEALING };
 	uint64_t scratch = state->remote.scratch;
 	int64_t fd = -1;
-	int r = 0;
+	int r;
 
-	if (attach_target_write(&state->target, scratch + SCRATCH_NAME, ATTACH_MEMFD_NAME,
-				sizeof(ATTACH_MEMFD_NAME)))
-		return attach_state_ended(state);
+	r = state_write(state, scratch + SCRATCH_NAME, ATTACH_MEMFD_NAME,
+			sizeof(ATTACH_MEMFD_NAME));
+	if (r < 0)
+		return r;
 	for (int i = 0; fd < 0 && i < 2; i++) /* before Linux 6.3 there is only the second way */
 		r = state_syscall(state, "memfd_create", SYS_memfd_create,
 				  (const uint64_t[6]){ scratch + SCRATCH_NAME, flags[i] }, &fd);
@@ -192,8 +210,9 @@ static int step_dlopen(struct attach_state *state)
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", state->memfd);
-	if (attach_target_write(&state->target, name, path, sizeof(path)))
-		return attach_state_ended(state);
+	r = state_write(state, name, path, sizeof(path));
+	if (r < 0)
+		return r;
 	r = state_call(state, "dlopen", state->target.dlopen, name, state->target.dlopen_flags,
 		       &state->handle);
 	if (r < 0)
@@ -214,8 +233,9 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 	uint64_t address = state->remote.scratch + SCRATCH_ATTACH, result;
 	int r;
 
-	if (attach_target_write(&state->target, address, &attach, sizeof(attach)))
-		return attach_state_ended(state);
+	r = state_write(state, address, &attach, sizeof(attach));
+	if (r < 0)
+		return r;
 	attach_remote_hurry(&state->remote, false);
 	r = state_call(state, TS_INJECT_ATTACH_ENTRY, state->entry, address, 0, &result);
 	state->late = false; /* how far it got is unknown */

@@ -61,7 +61,11 @@ int attach_target_write(const struct attach_target *target, uint64_t address, co
 	struct iovec from = { .iov_base = (void *)data, .iov_len = size };
 	struct iovec to = { .iov_base = (void *)address, .iov_len = size };
 
-	return process_vm_writev(target->pid, &from, 1, &to, 1, 0) == (ssize_t)size ? 0 : -EIO;
+	ssize_t n = process_vm_writev(target->pid, &from, 1, &to, 1, 0);
+
+	if (n < 0)
+		return -errno;
+	return n == (ssize_t)size ? 0 : -EIO;
 }
 
 static void target_read_text(const struct attach_target *target, uint64_t address, char *ret,

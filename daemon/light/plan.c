@@ -206,9 +206,11 @@ int light_plan_make(const struct light_request *request, struct light_plan *ret,
 	head->hook = request->told.hook;
 	snprintf(path, sizeof(path), "/proc/%d/mem", request->pid);
 	ret->mem = open(path, O_RDWR | O_CLOEXEC);
+	if (ret->mem < 0 && (errno == EACCES || errno == EPERM))
+		r = ATTACH_WHY(why, -EPERM, TRACE_REFUSED, REMARK_NUMBER(request->pid));
 	/* Its memory is held now: a later process with the same pid cannot be mistaken for it. */
-	if (ret->mem < 0 || procfs_started_ticks((uint32_t)request->pid, &ticks) < 0 ||
-	    ticks != request->started_ticks)
+	else if (ret->mem < 0 || procfs_started_ticks((uint32_t)request->pid, &ticks) < 0 ||
+		 ticks != request->started_ticks)
 		r = ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(request->pid));
 	else
 		r = plan_find(finding, why);

@@ -2,6 +2,7 @@
 #include <elf.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -166,17 +167,22 @@ static void filter_nothing(void)
 	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-static void filter_memfd(void)
+static void forbid(uint32_t number)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = { ARRAY_SIZE(code), code };
 
 	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void filter_memfd(void)
+{
+	forbid(SYS_memfd_create);
 }
 
 static void same_residue(struct victim *victim, const struct residue *before)
@@ -205,6 +211,42 @@ static void a_system_call_that_is_forbidden_rolls_back(void **state)
 	struct residue before = residue_of(victim.pid);
 
 	refuses(&victim, true, -EIO, "memfd_create");
+	same_residue(&victim, &before);
+	assert_int_equal(victim_end(&victim), 0);
+}
+
+struct attempt {
+	const struct attach_request *request;
+	struct remarks *why;
+	int r;
+};
+
+static void *attempt_without_writing(void *data)
+{
+	struct attempt *attempt = data;
+	struct attach_result result;
+
+	forbid(SYS_process_vm_writev);
+	attempt->r = attach_run(attempt->request, &result, attempt->why);
+	return NULL;
+}
+
+/* It has not ended, as was said before. */
+static void a_process_that_we_may_not_write_to_rolls_back(void **state)
+{
+	struct victim victim = victim_start("read", NULL);
+	struct attach_request request = { .pid = victim.pid, .library = fixture_library() };
+	struct residue before = residue_of(victim.pid);
+	struct remarks why = { 0 };
+	struct attempt attempt = { &request, &why, 0 };
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, attempt_without_writing, &attempt), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(attempt.r, -EIO);
+	assert_non_null(strstr(remarks_text(&why), "Cannot write to the memory of process"));
+	assert_non_null(strstr(remarks_text(&why), "Operation not permitted"));
+	remarks_clear(&why);
 	same_residue(&victim, &before);
 	assert_int_equal(victim_end(&victim), 0);
 }
@@ -345,6 +387,7 @@ int main(void)
 		cmocka_unit_test(a_traced_or_stopped_program_is_refused),
 		cmocka_unit_test(a_seccomp_filter_is_refused_unless_asked_for),
 		cmocka_unit_test(a_system_call_that_is_forbidden_rolls_back),
+		cmocka_unit_test(a_process_that_we_may_not_write_to_rolls_back),
 		cmocka_unit_test(a_library_that_fails_is_taken_out),
 		cmocka_unit_test(a_call_that_hangs_is_taken_back),
 		cmocka_unit_test(a_call_that_crashes_is_taken_back),
