@@ -170,6 +170,19 @@ static int daemon_lock(struct daemon *daemon)
 	return 0;
 }
 
+/* It was written by a former version. */
+static void daemon_tell_sums(struct daemon *daemon)
+{
+	struct store_stats stats;
+
+	store_stats(daemon->store, &stats);
+	if (!stats.summed)
+		log_warning("'%s' has no checksums, so damage to it may go unnoticed: it is larger "
+			    "than 2 GiB, or there was no room to write it anew; move it away to "
+			    "start with a new one",
+			    daemon->database);
+}
+
 static int daemon_start_store(struct daemon *daemon)
 {
 	struct store_config config = {
@@ -191,7 +204,10 @@ static int daemon_start_store(struct daemon *daemon)
 	if (r == -EBADMSG)
 		return log_error_errno(r, "'%s' is damaged: move it away to start with a new one",
 				       daemon->database);
-	return r < 0 ? log_error_errno(r, "Cannot open the database '%s'", daemon->database) : 0;
+	if (r < 0)
+		return log_error_errno(r, "Cannot open the database '%s'", daemon->database);
+	daemon_tell_sums(daemon);
+	return 0;
 }
 
 static int daemon_start_core(struct daemon *daemon, struct store_resume *resume)

@@ -291,6 +291,13 @@ int page_sum_reserve(sqlite3 *db)
 	return reserve(db, &bytes);
 }
 
+void page_sum_unreserve(sqlite3 *db)
+{
+	int bytes = 0;
+
+	reserve(db, &bytes);
+}
+
 int page_sum_is_reserved(sqlite3 *db)
 {
 	int bytes = -1, r = reserve(db, &bytes);

@@ -18,6 +18,8 @@
 const char *page_sum_vfs(void);
 /* Reserves the room in a file without tables, or in one that a VACUUM follows. */
 int page_sum_reserve(sqlite3 *db);
+/* It was not followed by one. */
+void page_sum_unreserve(sqlite3 *db);
 /* 1: each page has room for its checksum. */
 int page_sum_is_reserved(sqlite3 *db);
 /* Whether this connection takes damaged pages as they are; a change of such a page makes its

@@ -262,6 +262,8 @@ static int sum_pages(sqlite3 *db)
 	r = page_sum_reserve(db);
 	if (r == 0)
 		r = sql_exec(db, "VACUUM");
+	if (r < 0)
+		page_sum_unreserve(db);
 	return r == -EBADMSG || r == -ENOMEM ? r : 0;
 }
 

@@ -150,6 +150,7 @@ int store_open(const struct store_config *config, struct store **ret)
 	if (r < 0)
 		return r;
 	store->stats.database_bytes = writer_bytes(store->writer);
+	store->stats.summed = writer_is_summed(store->writer);
 	r = start(store);
 	if (r < 0)
 		return r;

@@ -95,6 +95,7 @@ struct store_stats {
 	/* Since the start. Ops offered = written + dropped + held + those that wait. */
 	uint64_t ops_written, ops_dropped, rows_dropped, chunks, chunk_bytes;
 	uint64_t database_bytes; /* with its WAL */
+	bool summed;		 /* its pages have checksums */
 	uint64_t queued_batches; /* 0: everything committed is in the database */
 	uint64_t written_ns;	 /* everything committed until then is on the disk */
 	int last_error;		 /* negative errno: new data is held in memory; 0: it is written */

@@ -326,6 +326,11 @@ static uint64_t log_bytes(const struct writer *writer)
 	return stat(writer->log_path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+bool writer_is_summed(const struct writer *writer)
+{
+	return page_sum_is_reserved(writer->db) > 0;
+}
+
 uint64_t writer_bytes(struct writer *writer)
 {
 	int64_t pages = 0;

@@ -30,5 +30,7 @@ int64_t writer_boot(const struct writer *writer); /* row of this boot; never cha
 
 /* Size of the database with its log. */
 uint64_t writer_bytes(struct writer *writer);
+/* Whether pages have checksums. */
+bool writer_is_summed(const struct writer *writer);
 
 #endif

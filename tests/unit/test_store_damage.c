@@ -1,16 +1,20 @@
 /* Checksums of the store: whatever bit of the database flips, an answer is the right one, or tells
  * the loss, or is an error that says so. */
+#include <endian.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "core/limits.h"
 #include "core/store/page_sum.h"
 #include "core/store/schema.h"
 #include "tests/unit/query_fixture.h"
 
-#define OPS	    40000
-#define PROCESSES   8
-#define FLIPS	    160
-#define ANSWERS_MAX 16
+#define OPS	      40000
+#define PROCESSES     8
+#define FLIPS	      160
+#define ANSWERS_MAX   16
+
+#define PAGE_COUNT_AT 28 /* in SQLite's header */
 
 /* Chunks of ops, sums, names and stacks: a few hundred pages. */
 static void fill(struct store *store)
@@ -219,6 +223,7 @@ static void a_damaged_page_stops_no_retention(void **state)
 static void a_former_database_gets_its_checksums(void **state)
 {
 	struct fixture *f = *state;
+	struct store_stats stats;
 	sqlite3 *old;
 
 	assert_int_equal(sqlite3_open(f->path, &old), SQLITE_OK);
@@ -232,12 +237,35 @@ static void a_former_database_gets_its_checksums(void **state)
 			 SQLITE_OK);
 	sqlite3_close(old);
 	assert_int_equal(fixture_open(f), 0);
+	store_stats(f->store, &stats);
+	assert_true(stats.summed);
 	f->store = store_free(f->store);
 	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM name"), 100);
 	assert_int_equal(sqlite3_open_v2(f->path, &old, SQLITE_OPEN_READONLY, page_sum_vfs()),
 			 SQLITE_OK);
 	assert_int_equal(page_sum_is_reserved(old), 1);
 	sqlite3_close(old);
+}
+
+/* A former one of more than 2 GiB, most of which is a hole. */
+static void a_large_former_database_stays_without_and_says_so(void **state)
+{
+	const uint32_t pages = LIMIT_STORE_REWRITTEN_PAGES + 1, told = htobe32(pages);
+	struct fixture *f = *state;
+	struct store_stats stats;
+	sqlite3 *old;
+	int fd;
+
+	assert_int_equal(sqlite3_open(f->path, &old), SQLITE_OK);
+	assert_int_equal(schema_make_version(old, 10), 0);
+	sqlite3_close(old);
+	fd = open(f->path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, &told, sizeof(told), PAGE_COUNT_AT), sizeof(told));
+	assert_int_equal(ftruncate(fd, (off_t)pages * 4096), 0);
+	close(fd);
+	assert_int_equal(fixture_open(f), 0);
+	store_stats(f->store, &stats);
+	assert_false(stats.summed);
 }
 
 int main(void)
@@ -251,6 +279,8 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(a_former_database_gets_its_checksums, fixture_setup,
 						fixture_teardown),
+		cmocka_unit_test_setup_teardown(a_large_former_database_stays_without_and_says_so,
+						fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
