@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,9 @@ import tracesmith
 from tracesmith import wait_for
 
 PYTHON = "/usr/bin/python3"
+# What steers a terminal or turns text around.
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+EVIL = b"\x1b[2J\xc2\x9b\xe2\x80\xae"
 PARKED = os.path.join(tracesmith.SOURCE, "tests", "unit", "python_parked.py")
 WAYS = os.path.join(tracesmith.SOURCE, "tests", "e2e", "ways.py")
 SOME = "import time\ndef known_place():\n    time.sleep(1000)\nknown_place()\n"
@@ -72,6 +76,13 @@ fcntl.ioctl(fd, 0xc020aa00, bytearray(struct.pack("QQQQ", page, 4096, 1, 0)))
 print("hangs", flush=True)
 ctypes.PyDLL(None).pause()
 """
+PYTHON_EVIL = r"""
+import time
+evil = "\x1b[2J\x9b\u202e"
+exec(compile("def waits(local=evil):\n    time.sleep(1000)\n", evil, "exec"))
+waits.__code__ = waits.__code__.replace(co_name=evil, co_qualname=evil)
+waits()
+"""
 
 
 class Stack(tracesmith.Case):
@@ -123,8 +134,8 @@ class Stack(tracesmith.Case):
     def test_stacks(self):
         """One daemon for all of it."""
         for step in (self.equal_to_python, self.without_python, self.with_cuda, self.watched, self.native,
-                     self.native_in_a_container, self.native_and_python, self.refusals, self.ends_meanwhile,
-                     self.does_not_answer):
+                     self.native_in_a_container, self.evil_names, self.native_and_python, self.refusals,
+                     self.ends_meanwhile, self.does_not_answer):
             with self.subTest(step.__name__):
                 step()
 
@@ -260,6 +271,24 @@ class Stack(tracesmith.Case):
                 shutil.copy(library, root + library)
             pid = self.stands("unshare", "--pid", "--fork", "--kill-child", "--mount", "chroot", root, "/inside")
             self.check_stands(pid, "inside")
+
+    def evil_names(self):
+        """Of a program, its threads and its functions, native and in Python."""
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(os.fsencode(directory), EVIL)
+            program = Path(tracesmith.BUILD, "tests", "e2e", "e2e_stands").read_bytes()
+            evil = program.replace(b"\0sleeps_called\0", b"\0" + EVIL.ljust(12, b"_") + b"\xff\0")
+            self.assertNotEqual(evil, program)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o700), "wb") as file:
+                file.write(evil)
+            pids = [self.stands(path), self.python("-c", PYTHON_EVIL).pid]
+            shown = ["?[2J??___? (\ufffd[2J\ufffd\ufffd)\n", "[2J\ufffd\ufffd (\ufffd[2J\ufffd\ufffd:2)\n"]
+            for pid, frame in zip(pids, shown):
+                def text():
+                    return self.daemon.ctl("stack", pid, "--native", "--locals").out
+
+                out = wait_for("its frames", lambda: frame in (out := text()) and out)
+                self.assertIsNone(OBEYED.search(out), repr(out))
 
     def native_and_python(self):
         """Native frames stand between those of Python where Python was called from C, and only there."""
