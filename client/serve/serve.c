@@ -16,8 +16,10 @@
 #include "client/serve/collect.h"
 #include "client/serve/http.h"
 #include "client/serve/listen.h"
+#include "client/serve/moment.h"
 #include "client/serve/page.h"
 #include "client/serve/relay.h"
+#include "client/serve/timeline.h"
 #include "client/serve/token.h"
 #include "client/serve/web.h"
 #include "core/base/array.h"
@@ -113,14 +115,13 @@ static void answer_root(const struct server *server, struct web_answer *answer)
 	snprintf(answer->location, sizeof(answer->location), PAGE_PATH "%s/", server->token);
 }
 
-/* The first one whose path is the start of the asked one. */
+/* The first one that has the path; with a slash at its end, it has all below. */
 static const struct route {
 	const char *path;
 	void (*answer)(const struct web_request *request, struct web_answer *answer);
 } routes[] = {
-	{ "query/", relay_query },
-	{ "clock", relay_clock },
-	{ "", page_file },
+	{ "query/", relay_query }, { "timeline", timeline_lanes }, { "extent", timeline_extent },
+	{ "op", moment_op },	   { "clock", relay_clock },	   { "", page_file },
 };
 
 static bool knows_token(const struct server *server, struct MHD_Connection *connection)
@@ -154,6 +155,15 @@ static const char *behind_token(const struct server *server, const char *path)
 	return token_is(server->token, given) ? path + size + 1 : NULL;
 }
 
+static bool has_path(const struct route *route, const char *path)
+{
+	size_t size = strlen(route->path);
+
+	if (size && route->path[size - 1] != '/')
+		return strcmp(path, route->path) == 0;
+	return strncmp(path, route->path, size) == 0;
+}
+
 static void answer_page(struct server *server, struct MHD_Connection *connection, const char *path,
 			struct web_answer *answer)
 {
@@ -165,7 +175,7 @@ static void answer_page(struct server *server, struct MHD_Connection *connection
 	const struct route *route = routes;
 	size_t size;
 
-	while (strncmp(path, route->path, strlen(route->path)) != 0)
+	while (!has_path(route, path))
 		route++;
 	size = strlen(route->path);
 	request.rest = path + size;

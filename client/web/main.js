@@ -2,8 +2,9 @@
 import { get, query } from './api.js';
 import { element } from './dom.js';
 import { overview } from './overview.js';
+import { timeline } from './timeline.js';
 
-const VIEWS = { overview };
+const VIEWS = { overview, timeline };
 const WINDOWS = [['10 s', 10], ['1 min', 60], ['5 min', 300], ['1 h', 3600], ['all', 0]];
 const REFRESH_MS = 2000;
 
@@ -68,6 +69,7 @@ function open() {
   opened = VIEWS[name] ?? overview;
   for (const link of byId('views').children)
     link.toggleAttribute('aria-current', VIEWS[link.hash.slice(1)] === opened);
+  root.classList.toggle('full', Boolean(opened.full));
   opened.open(page, root);
   refresh();
 }

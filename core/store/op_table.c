@@ -178,6 +178,15 @@ static const struct pushdown {
 	TIMES(COLUMN_start_ns),
 	TIMES(COLUMN_end_ns),
 #undef TIMES
+/* A chunk ends with its last time of any kind, but starts with its first call. */
+#define ENDS(column)                                                                               \
+	{ column, SQLITE_INDEX_CONSTRAINT_GT, false, 10, " AND c.last_ns>?%d" },                   \
+	{                                                                                          \
+		column, SQLITE_INDEX_CONSTRAINT_GE, false, 10, " AND c.last_ns>=?%d"               \
+	}
+	ENDS(COLUMN_gpu_start_ns),
+	ENDS(COLUMN_gpu_end_ns),
+#undef ENDS
 };
 
 static int op_connect(sqlite3 *db, void *data, int count, const char *const *argument,

@@ -74,8 +74,12 @@ class Browser:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, text=key if kind == "keyDown" else "")
 
+    def move(self, x, y):
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
     def click(self, x, y):
-        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+        self.move(x, y)
+        for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def picture(self, path):

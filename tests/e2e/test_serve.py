@@ -141,6 +141,66 @@ class Page(unittest.TestCase):
         since = clock["now_ns"] - 1
         self.assertEqual(self.answer(web, "query/states", since=since, until=since)["rows"], [])
 
+    SPAN = ("start", "length", "name", "count", "value")
+
+    def lanes(self, answer, what):
+        """By id and device, the lanes of one kind, with the operations of each as dictionaries."""
+        found = {}
+        for lane in answer["lanes"]:
+            if lane["what"] == what:
+                numbers = lane["spans"]
+                spans = [dict(zip(self.SPAN, numbers[i:i + 5])) for i in range(0, len(numbers), 5)]
+                for span in spans:
+                    span["name"] = answer["names"][span["name"]]
+                found[lane["id"], lane["device"]] = spans
+        return found
+
+    def test_timeline_has_what_happened(self):
+        web = self.web()
+        extent = self.answer(web, "extent")
+        since, until = extent["since"], extent["until"] + 1
+
+        def sql(text):
+            told = subprocess.run([os.path.join(BUILD, "tsctl"), "sql", "--file", self.path, "--json", text],
+                                  capture_output=True, text=True, check=True)
+            return json.loads(told.stdout)["rows"]
+
+        work = sql("SELECT stream, device, gpu_start_ns AS start, gpu_end_ns AS ended, name FROM op WHERE gpu_end_ns > 0")
+        calls = sql("SELECT tid, count(*) AS n FROM op WHERE (end_ns > 0 OR kind = 'launch') AND tid > 0 AND flags & 256 = 0"
+                    " AND kind NOT IN ('range', 'overhead') GROUP BY tid")
+        for columns in (1, 7, 300, 4096):
+            answer = self.answer(web, "timeline", since=since, until=until, columns=columns)
+            self.assertFalse(answer["cut"] or answer["coarse"])
+            unit, shown = answer["unit_ns"], self.lanes(answer, "work")
+            self.assertEqual(sum(span["count"] for spans in shown.values() for span in spans), len(work))
+            for op in work:  # something covers each, to a column
+                at, to = (op["start"] - since) / unit, (op["ended"] - since) / unit
+                self.assertTrue(any(span["start"] <= at + 9 and to <= span["start"] + span["length"] + 9
+                                    for span in shown[op["stream"], op["device"]]), (columns, op))
+            self.assertEqual({tid: sum(span["count"] for span in spans) for (tid, _), spans in self.lanes(answer, "calls").items()},
+                             {row["tid"]: row["n"] for row in calls})
+            self.assertEqual(answer["processes"], {"1": [5508, "exact"]})
+            self.assertEqual([loss[0] for loss in answer["losses"]], ["stack-sampled"])
+        # From near, each is itself.
+        op = next(op for op in work if op["name"] == "scale")
+        answer = self.answer(web, "timeline", since=op["start"] - 20, until=op["ended"] + 20, columns=400, pid=5508)
+        span = next(span for span in self.lanes(answer, "work")[op["stream"], op["device"]] if span["name"] == ["kernel", "scale"])
+        self.assertEqual(span["count"], 1)
+        self.assertAlmostEqual(span["start"] * answer["unit_ns"], 20, delta=answer["unit_ns"] + 1)
+        self.assertAlmostEqual(span["length"] * answer["unit_ns"], op["ended"] - op["start"], delta=2 * answer["unit_ns"] + 1)
+        self.assertEqual(self.answer(web, "timeline", since=since, until=until, pid=1)["lanes"], [])
+        found = self.answer(web, "op", what="work", process=1, id=op["stream"], at=(op["start"] + op["ended"]) // 2)
+        self.assertEqual((found["name"], found["fn"], found["gpu_start_ns"], found["gpu_ns"]),
+                         ("scale", "cuLaunchKernel", op["start"], op["ended"] - op["start"]))
+        by_call = self.answer(web, "op", what="calls", process=1, id=found["tid"], at=found["start_ns"], within=100)
+        self.assertEqual((by_call["gpu_start_ns"], by_call["frames"]), (op["start"], found["frames"]))
+        for path, arguments, status in (
+                ("timeline", {"since": 5, "until": 5}, 400), ("timeline", {"columns": 0}, 400), ("timeline", {"columns": 5000}, 400),
+                ("timeline", {"pid": "1;DROP"}, 400), ("timeline", {"since": 1 << 70}, 400), ("op", {"what": "x", "at": 1}, 400),
+                ("op", {"what": "work", "process": 1, "id": 1, "at": 5}, 404), ("op", {"what": "work", "id": "1)", "at": 5}, 400)):
+            answer = web.page(path, **arguments)
+            self.assertEqual((answer.status, "error" in json.loads(answer.text)), (status, True), (path, arguments, answer.text))
+
     def test_in_a_browser(self):
         if not browser.WANTED:
             self.skipTest("set TS_BROWSER=1 (with chromium installed) to open the page in a browser")
@@ -155,9 +215,35 @@ class Page(unittest.TestCase):
         light = chromium.js("getComputedStyle(document.body).backgroundColor")
         chromium.js("document.querySelector('#theme').click()")
         self.assertNotEqual(chromium.js("getComputedStyle(document.body).backgroundColor"), light)
+        chromium.js("location.hash = '#timeline'")
+        chromium.wait("document.querySelector('#lanes').dataset.answers > 0")
+        self.assertGreater(self.colours(chromium), 3, "nothing is drawn")
+        before = chromium.js("document.querySelector('main').innerText")
+        for _ in range(12):
+            chromium.key("w")
+        chromium.wait(f"document.querySelector('main').innerText !== {json.dumps(before)}")
+        chromium.key("f")
+        chromium.wait(f"document.querySelector('main').innerText === {json.dumps(before)}")
+        for y in range(100, 800, 6):  # cuInit takes nearly all of the time
+            chromium.move(400, y)
+            if chromium.js("document.querySelector('#lanes').title").startswith("cuInit"):
+                chromium.click(400, y)
+                break
+        self.assertEqual(chromium.wait("document.querySelector('#details h2').innerText"), "cuInit")
         self.assertEqual(chromium.complaints(), [])
         for url in chromium.asked():
             self.assertTrue(url == "about:blank" or url.startswith(("data:", f"http://127.0.0.1:{web.port}/")), url)
+
+
+    def colours(self, chromium):
+        """How many there are in the middle of the canvas."""
+        return chromium.js("""(() => {
+            const canvas = document.querySelector('#lanes'), picture = canvas.getContext('2d');
+            const data = picture.getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
+            for (let i = 0; i < data.length; i += 4)
+                seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+            return seen.size;
+        })()""")
 
 
 class Serve(tracesmith.Case):
@@ -208,6 +294,9 @@ class Serve(tracesmith.Case):
         self.assertEqual(total(found, "tracesmith_process_info", own, 'tier="exact"'), 1)
         memory = sum(row["live_bytes"] for row in self.daemon.query("memory", "--pid", process.pid))
         self.assertEqual(total(found, "tracesmith_memory_live_bytes", own), memory)
+        whats = wait_for("the timeline", lambda: {lane["what"] for lane in json.loads(
+            web.page("timeline", since=-60000000000, pid=process.pid).text)["lanes"]})
+        self.assertTrue({"work", "calls", "states"} <= whats, whats)
         classic = web.get(headers={"Accept": "text/plain"})
         self.assertIn("version=0.0.4", classic.headers["Content-Type"])
         if ask:
