@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import socket
+import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -11,6 +13,7 @@ import unittest
 import warnings
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from unittest import mock
 
 import tracesmith as e2e
 from tracesmith import BUILD, SOURCE, run, wait_for, workload
@@ -22,6 +25,8 @@ if not (PACKAGE / "tracesmith").exists():
 del sys.modules["tracesmith"]
 sys.path.insert(0, str(PACKAGE))
 import tracesmith  # noqa: E402
+from tracesmith import control_pb2 as control  # noqa: E402
+from tracesmith._connection import Connection  # noqa: E402
 
 TSCTL = os.path.join(BUILD, "tsctl")
 NOBODY = 65534
@@ -191,6 +196,9 @@ class Daemon(Case):
         for thread in threads:
             thread.join()
         self.assertEqual(sorted(said), list(answers))
+        with mock.patch.object(tracesmith.Answer, "add", side_effect=KeyboardInterrupt):
+            self.assertRaises(KeyboardInterrupt, ts.sql, "SELECT 1")
+        self.assertEqual(ts.sql("SELECT 9 AS i")[0]["i"], 9, "the rest of the answer before")
         with in_child(lambda: str(ts.sql("SELECT 7 AS i")[0]["i"])) as answer:
             self.assertEqual(ts.sql("SELECT 8 AS i")[0]["i"], 8)
         self.assertEqual(answer(), "7")
@@ -265,6 +273,10 @@ class Files(Refusals):
                 self.assertIn("is not in this recording",
                               self.refused(tracesmith.NotFound, recording.query, "apis", pid=1))
         self.assertIn("truncated", str(said[0].message))
+        refused = subprocess.run([TSCTL, "answer", cut.name], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                 check=False)
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertIn("not a connected socket", refused.stderr)
 
     def test_another_server(self):
         for words in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\4\0\0\0\xff\xff\xff\xff", b"\2\0\0\0\x08\1", b"\9"):
@@ -282,6 +294,32 @@ class Files(Refusals):
                 thread.start()
                 self.refused(tracesmith.ConnectionLost, tracesmith.connect, path)
                 thread.join()
+
+    def test_messages_of_a_subscription_add_up(self):
+        """Those who are left out have done nothing, those who are gone are no more."""
+        theirs, ours = socket.socketpair()
+        live = control.LiveReply
+        busy = live.Process(id=1, pid=7, calls=live.Calls(count=4), lost=5, live_bytes=6,
+                            use=[live.Use(device=0, states=live.States(running_ns=3))])
+        messages = [live(time_ns=1, whole=True, process=[busy, live.Process(id=2, pid=8)],
+                         device=[live.Device(device=0, calls=live.Calls(count=4))]),
+                    live(time_ns=2, process=[live.Process(id=3, pid=9)], gone=[2]), live(time_ns=3, whole=True)]
+        replies = [control.Reply(id=1, hello=control.HelloReply(protocol=1)),
+                   *(control.Reply(id=2, live=message) for message in messages)]
+        with theirs:
+            for reply in replies:
+                data = reply.SerializeToString()
+                theirs.sendall(struct.pack("<I", len(data)) + data)
+            subscription = tracesmith.Subscription(Connection(ours, False, lambda: None))
+            first, second, third = (next(subscription) for _ in messages)
+        self.assertEqual([process["calls"]["count"] for process in first.processes], [4, 0])
+        self.assertEqual([process["pid"] for process in second.processes], [7, 9])
+        rests, device = second.processes[0], second.devices[0]
+        self.assertEqual((rests["calls"]["count"], rests["lost"], rests["live_bytes"]), (0, 0, 6))
+        self.assertEqual((rests["use"][0]["states"]["running_ns"], device["calls"]["count"]), (0, 0))
+        self.assertEqual((third.time_ns, third.processes, third.devices), (3, [], []))
+        self.refused(tracesmith.ConnectionLost, next, subscription)
+        self.assertEqual(list(subscription), [])
 
     def test_sources_are_those_of_python_3_8(self):
         for path in (PACKAGE / "tracesmith").glob("*.py"):

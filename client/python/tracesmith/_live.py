@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, NamedTuple
 
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from . import control_pb2 as control
@@ -30,12 +29,12 @@ def _thing(message: Message) -> Thing:
     said: Thing = {}
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)
-        if field.type != FieldDescriptor.TYPE_MESSAGE:
-            said[field.name] = value
-        elif field.label == FieldDescriptor.LABEL_REPEATED:
+        if isinstance(value, Message):
+            said[field.name] = _thing(value)
+        elif field.message_type:  # repeated
             said[field.name] = [_thing(part) for part in value]
         else:
-            said[field.name] = _thing(value)
+            said[field.name] = value
     return said
 
 
