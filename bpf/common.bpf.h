@@ -70,6 +70,25 @@ struct python_walk {
 	__u64 code[PROBE_PYTHON_CHECK];
 };
 
+/* What the thread's last call was to PyTorch's autograd. */
+enum autograd_role {
+	AUTOGRAD_NONE,
+	AUTOGRAD_FORWARD,   /* the first launch since the node `next` - 1 was made */
+	AUTOGRAD_BACKWARD,  /* of a node whose launch in the forward pass was sampled */
+	AUTOGRAD_PASSED_BY, /* of one whose launch was not */
+};
+
+struct autograd {
+	__u64 block;   /* the library's variables of this thread, 0: not found yet */
+	__u64 next;    /* the number that the thread's next node gets, as of its last call */
+	__u64 number;  /* that, as of the call before */
+	__u64 forward; /* stack of the forward pass, 0: not known */
+	__u64 stack;   /* of this call */
+	__u32 role;    /* enum autograd_role */
+	__u16 known;   /* `next` has been read */
+	__u16 tries;
+};
+
 struct thread {
 	__u64 seed;		     /* stack ids; the seed is the process's */
 	struct sampler sampler[2];   /* samplers for work and for waits */
@@ -102,6 +121,7 @@ struct thread {
 	__u8 end, linked; /* of the stack, as in struct ts_stack */
 	__u32 python_count;
 	struct probe_python python; /* size 0: the process has none */
+	struct autograd autograd;
 	struct python_walk python_walk;
 	struct ts_python_frame python_frame[TS_STACK_PYTHON_MAX];
 };

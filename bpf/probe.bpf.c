@@ -173,6 +173,7 @@ int inside(struct pt_regs *ctx)
 		return 0;
 	}
 	began = bpf_ktime_get_ns();
+	thread->autograd.role = AUTOGRAD_NONE;
 	stack_id = stack_take(regs, thread, false, &stack_flags);
 	walk_add(thread, false, began);
 	if (!stack_id) {

@@ -107,6 +107,7 @@ struct probe_settings {
 	__u32 check_walks;  /* 1: walk again by the filed rules alone, and count what differs */
 	__u32 rule_epoch;   /* how often the rules of all processes have become void */
 	__u32 python_depth; /* maximum number of frames of Python, 0: none are looked for */
+	__u32 autograd; /* 1: join stacks of PyTorch's backward pass to those of the forward one */
 	__u32 pid[PROBE_FILTER_MAX];
 	__u32 uid[PROBE_FILTER_MAX];
 	__u64 cgroup[PROBE_FILTER_MAX];
@@ -193,6 +194,15 @@ static inline __u64 probe_stack_id(__u64 seed, const void *frames, __u32 count, 
 	return probe_hash_end(hash, end);
 }
 
+/* Where PyTorch has which node of its autograd a thread makes or runs: in thread-local variables.
+ */
+struct probe_autograd {
+	__u32 module; /* number of the library's block in the thread's vector (glibc), 0: none */
+	__u32 next;   /* bytes, in the block: the number that the next node gets */
+	__u32 node;   /* likewise: the node that is run now */
+	__u32 number; /* bytes, in a node: its number */
+};
+
 /* Where the Python of a process has the frames of a thread. In words, unless it says bytes. */
 struct probe_python {
 	__u64 started_ticks; /* of the process, as in /proc */
@@ -207,6 +217,7 @@ struct probe_python {
 	__u8 index;	       /* 1: the position is an int */
 	__u8 tags;	       /* bits of where the code is that are none of the address */
 	__u8 reserved;
+	struct probe_autograd autograd;
 };
 #define PROBE_PYTHON_DIRECT ~0u
 

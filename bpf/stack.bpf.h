@@ -3,6 +3,7 @@
 #ifndef TS_STACK_BPF_H
 #define TS_STACK_BPF_H
 
+#include "bpf/autograd.bpf.h"
 #include "bpf/common.bpf.h"
 #include "bpf/python.bpf.h"
 #include "bpf/unwind.bpf.h"
@@ -176,12 +177,15 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 	if (!id)
 		return 0;
 	id = python_id(thread, id);
-	if (thread->sent[id % SENT_SLOTS] == id)
-		return id;
-	if (!bpf_map_lookup_elem(&stacks_sent, &id) && stack_send(thread, id, keep))
+	if (thread->sent[id % SENT_SLOTS] != id && !bpf_map_lookup_elem(&stacks_sent, &id) &&
+	    stack_send(thread, id, keep))
 		return 0;
 	thread->sent[id % SENT_SLOTS] = id;
-	return id;
+	if (thread->autograd.role == AUTOGRAD_NONE)
+		return id;
+	thread->autograd.stack = id;
+	autograd_join(thread);
+	return thread->autograd.stack;
 }
 
 /* Every call of a thread is equally likely to be sampled. Taking the first call after a fixed time
@@ -241,13 +245,14 @@ static __always_inline bool stack_wanted(struct pt_regs *ctx, struct thread *thr
 {
 	bool wait = desc->flags & PROBE_WAIT;
 
-	if (desc->flags & PROBE_STACK)
-		return true;
-	if (!(desc->flags & PROBE_SAMPLE) || thread->choice == PROBE_CHOICE_NONE)
+	if (!(desc->flags & PROBE_STACK) &&
+	    (!(desc->flags & PROBE_SAMPLE) || thread->choice == PROBE_CHOICE_NONE))
 		return false;
-	if (thread->choice == PROBE_CHOICE_ALL)
+	autograd_look(thread);
+	if (desc->flags & PROBE_STACK || thread->choice == PROBE_CHOICE_ALL ||
+	    thread->autograd.role == AUTOGRAD_BACKWARD)
 		return true;
-	if (sampler_due(&thread->sampler[wait], now))
+	if (thread->autograd.role != AUTOGRAD_PASSED_BY && sampler_due(&thread->sampler[wait], now))
 		return true;
 	return !wait && work_is_new(ctx, thread, fn, desc->kernel_arg, now);
 }

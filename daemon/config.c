@@ -101,6 +101,8 @@ static const struct setting settings[] = {
 	  "Whether stacks have the functions and lines of Python programs." },
 	{ "probe", "python_depth", COUNT, AT(python_depth), "64", 1, TS_STACK_PYTHON_MAX, NULL,
 	  "Maximum number of Python's frames per call stack." },
+	{ "probe", "backward", CHOICE, AT(backward), "yes", 0, 0, answers,
+	  "Whether calls of PyTorch's backward pass have the stack of their forward pass, too." },
 	{ "probe", "launch_stacks", COUNT, AT(launch_stacks_per_s), "20", 0, 1000000000, NULL,
 	  "Stacks sampled per thread and second, of launches, copies, sets and waits." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
@@ -412,6 +414,7 @@ int config_probe(const struct config *config, struct probe_config *ret)
 		.stack_depth = (uint32_t)config->stack_depth,
 		.unwind = config->unwind,
 		.python_depth = config->python ? (uint32_t)config->python_depth : 0,
+		.backward = config->backward,
 		.samples_per_s = (uint32_t)config->launch_stacks_per_s,
 		.events_per_s = config->events_per_s,
 	};

@@ -30,6 +30,8 @@ struct config {
 	uint64_t unwind; /* 0: by frame pointers, 1: by rules */
 	uint64_t python; /* 1: stacks have frames of Python */
 	uint64_t python_depth;
+	uint64_t backward; /* 1: join stacks of PyTorch's backward pass to those of the forward one
+			    */
 	uint64_t launch_stacks_per_s;
 	uint64_t events_per_s;
 	uint64_t budget_ppm;

@@ -46,7 +46,8 @@
 	X(17, LOST)	/* a number of the library's records are missing */                        \
 	X(18, COLLECT)	/* recording started, paused, resumed, changed or ended */                 \
 	X(19, COST)	/* what recording cost the process recently */                             \
-	X(20, NAME)	/* a text, sent once; struct ts_name */
+	X(20, NAME)	/* a text, sent once; struct ts_name */                                    \
+	X(21, BACKWARD) /* stack_id stands for two stacks from now on */
 
 enum ts_event_kind {
 #define X(number, name) TS_EVENT_##name = number,
@@ -275,6 +276,11 @@ struct ts_cost {
 	__u64 buffer_bytes; /* in them */
 };
 
+/* Of a launch in PyTorch's backward pass, and of the one in the forward pass that it belongs to. */
+struct ts_backward {
+	__u64 stack, forward;
+};
+
 struct ts_event {
 	__u16 kind;  /* enum ts_event_kind */
 	__u16 fn;    /* API: row of the function table, or 0; CALL: CUPTI's number */
@@ -301,6 +307,7 @@ struct ts_event {
 		struct ts_lost lost;
 		struct ts_collect collect;
 		struct ts_cost cost;
+		struct ts_backward backward;
 		__u64 payload[10];
 	};
 };

@@ -32,6 +32,20 @@ enum record_times {
 	TIMES_WORK, /* none, one or in the wrong order: then the device's are unusable */
 };
 
+static int core_take_backward(struct core *core, struct process *process,
+			      const struct ts_event *event)
+{
+	const struct core_backward backward = {
+		.id = event->stack_id,
+		.process = process->row.id,
+		.stack_id = event->backward.stack,
+		.forward_id = event->backward.forward,
+	};
+
+	core_tell(core, &backward);
+	return INGEST_OK;
+}
+
 /* `process` is NULL only for a record that announces one. */
 static const struct record_kind {
 	int (*take)(struct core *core, struct process *process, const struct ts_event *event);
@@ -60,6 +74,7 @@ static const struct record_kind {
 	[TS_EVENT_LOST] = { exact_lost, TIMES_OPEN, LIBRARY_ONLY },
 	[TS_EVENT_COLLECT] = { exact_collect, TIMES_CALL, LIBRARY_ONLY },
 	[TS_EVENT_COST] = { exact_cost, TIMES_SPAN, LIBRARY_ONLY },
+	[TS_EVENT_BACKWARD] = { core_take_backward, KERNEL_ONLY },
 };
 
 #define RECORD_KINDS ARRAY_SIZE(record_table)

@@ -319,6 +319,14 @@ struct core_stack {
 	const struct ts_stack *stack;
 };
 
+/* In PyTorch's backward pass, launches have the stack of both: of their own, and behind that of the
+ * launch in the forward pass that they belong to. */
+struct core_backward {
+	uint64_t id; /* of both */
+	uint32_t process;
+	uint64_t stack_id, forward_id;
+};
+
 /* A text behind an id that ops, devices or work name, handed over before the first of them.
  * Ids are hashes of the text, the same in every process and after a restart. */
 struct core_name {
@@ -335,6 +343,7 @@ struct core_name {
 	X(PROCESS, process) /* new, announced again, runs another program, or has ended */         \
 	X(STREAM, stream)   /* new or changed */                                                   \
 	X(STACK, stack)                                                                            \
+	X(BACKWARD, backward)                                                                      \
 	X(ALLOCATION, allocation) /* live or gone */                                               \
 	X(MEMORY, memory)                                                                          \
 	X(ROLLUP, rollup)                                                                          \

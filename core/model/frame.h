@@ -13,13 +13,16 @@
 #define FRAME_KINDS(X)                                                                             \
 	X(0, NATIVE, "native")                                                                     \
 	X(1, PYTHON, "python")                                                                     \
-	X(2, GPU, "gpu")
+	X(2, GPU, "gpu")                                                                           \
+	X(3, BACKWARD, "backward") /* no frame: inside are those of PyTorch's backward pass */
 
 enum frame_kind {
 #define X(number, identifier, name) FRAME_##identifier = (number),
 	FRAME_KINDS(X)
 #undef X
 };
+
+#define FRAME_BACKWARD_NAME "[backward]"
 
 /* NULL and 0 are unknown. */
 struct frame {

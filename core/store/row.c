@@ -169,6 +169,13 @@ static const struct row_column stack_columns[] = {
 	FIELD_AS(record_stack, linked, REPLACE, linked, "INTEGER NOT NULL DEFAULT 0", 0),
 };
 
+static const struct row_column backward_columns[] = {
+	FIELD(core_backward, id, KEY),
+	FIELD_AS(core_backward, process, REPLACE, process, "INTEGER NOT NULL", 0),
+	FIELD_AS(core_backward, stack_id, REPLACE, stack, "INTEGER NOT NULL", 0),
+	FIELD_AS(core_backward, forward_id, REPLACE, forward, "INTEGER NOT NULL", 0),
+};
+
 static const struct row_column frame_columns[] = {
 	FIELD(row_frame, stack, KEY),
 	FIELD(row_frame, depth, KEY),
@@ -374,6 +381,11 @@ const struct row_table row_tables[] = {
 	  .indexes = "CREATE INDEX name_told ON name(boot, told_ns);" },
 	{ COLUMNS(stack), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_PROCESS,
 	  ROWS(STACK, record_stack), .indexes = "CREATE INDEX stack_process ON stack(process);" },
+	{ COLUMNS(backward), .recorded = ROW_RECORDED_NEVER, .kept = ROW_KEPT_PROCESS,
+	  ROWS(BACKWARD, core_backward),
+	  .indexes = "CREATE INDEX backward_process ON backward(process);"
+		     "CREATE INDEX backward_stack ON backward(stack);"
+		     "CREATE INDEX backward_forward ON backward(forward);" },
 	{ COLUMNS(frame), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_OWN },
 	{ COLUMNS(loss), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_OWN,
 	  ROWS(LOSS, core_loss) },

@@ -173,6 +173,13 @@ static const char *const steps[] = {
 
 	/* 12: pages with checksums, which a former version would leave wrong. */
 	"",
+
+	/* 13: stacks of PyTorch's backward pass, with those of the forward one. */
+	"CREATE TABLE backward(id INTEGER PRIMARY KEY, process INTEGER NOT NULL,"
+	" stack INTEGER NOT NULL, forward INTEGER NOT NULL);"
+	"CREATE INDEX backward_process ON backward(process);"
+	"CREATE INDEX backward_stack ON backward(stack);"
+	"CREATE INDEX backward_forward ON backward(forward);",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

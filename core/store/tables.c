@@ -10,6 +10,7 @@
 #include "core/base/demangle.h"
 #include "core/base/time.h"
 #include "core/limits.h"
+#include "core/store/backward.h"
 #include "core/store/row_sql.h"
 #include "core/store/sql.h"
 #include "core/store/total.h"
@@ -69,6 +70,7 @@ struct tables {
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
 	struct table of[CORE_ROW_COUNT], frame;
 	struct totals *totals;
+	struct backward *backward;
 };
 
 static void raise_next(uint64_t *next, uint64_t id)
@@ -253,7 +255,15 @@ static int write_stack(struct tables *t, const void *data)
 
 		r = write_row(t, &t->frame, &row);
 	}
-	return r;
+	return r < 0 ? r : backward_write(t->backward, s->id, t->given.batch);
+}
+
+static int write_backward(struct tables *t, const void *data)
+{
+	const struct core_backward *b = data;
+	int r = write_of(t, CORE_ROW_BACKWARD, b);
+
+	return r < 0 ? r : backward_write(t->backward, b->id, t->given.batch);
 }
 
 /* Of those that take more than their row. */
@@ -261,7 +271,7 @@ static int (*const writers[RECORD_TYPE_COUNT])(struct tables *t, const void *dat
 	[CORE_ROW_PROCESS] = write_process, [RECORD_DETAIL] = write_detail,
 	[CORE_ROW_STREAM] = write_stream,   [CORE_ROW_ALLOCATION] = write_allocation,
 	[CORE_ROW_STACK] = write_stack,	    [CORE_ROW_NAME] = write_name,
-	[CORE_ROW_COLLECT] = write_collect,
+	[CORE_ROW_COLLECT] = write_collect, [CORE_ROW_BACKWARD] = write_backward,
 };
 
 static int prepare(sqlite3 *db, const struct row_table *row, struct table *ret)
@@ -299,6 +309,8 @@ int tables_new(sqlite3 *db, int64_t boot, struct tables **ret)
 	r = prepare_all(tables, db);
 	if (r == 0)
 		r = totals_new(db, &tables->totals);
+	if (r == 0)
+		r = backward_new(db, &tables->backward);
 	if (r < 0)
 		return r;
 	*ret = TAKE(tables);
@@ -314,6 +326,7 @@ struct tables *tables_free(struct tables *tables)
 		finalize(&tables->of[i]);
 	finalize(&tables->frame);
 	totals_free(tables->totals);
+	backward_free(tables->backward);
 	free(tables);
 	return NULL;
 }

@@ -169,6 +169,7 @@ void probe_configure(struct probe *probe, const struct probe_config *config)
 	settings->rule_mask = probe_rule_mask(probe);
 	settings->check_walks = getenv("TRACESMITH_CHECK_WALKS") != NULL; /* in tests */
 	settings->python_depth = config->python_depth;
+	settings->autograd = config->backward;
 	settings->sample_ns = config->samples_per_s ? NS_PER_S / config->samples_per_s : ~0ull;
 	settings->events_per_s = config->events_per_s;
 	settings->wake_bytes = (uint32_t)(probe->config.ring_bytes / 4);

@@ -24,6 +24,7 @@ struct probe_config {
 	uint32_t stack_depth;
 	bool unwind;	       /* by rules, not by frame pointers */
 	uint32_t python_depth; /* 0: no frames of Python */
+	bool backward; /* join stacks of PyTorch's backward pass to those of the forward one */
 	uint32_t samples_per_s;
 	uint64_t events_per_s;
 	uint32_t pid_count, uid_count, cgroup_count;

@@ -21,7 +21,7 @@ struct search {
 	uint32_t mappings;
 };
 
-static int find_bias(const struct elf *elf, const struct maps_record *record, uint64_t *ret)
+int find_bias(const struct elf *elf, const struct maps_record *record, uint64_t *ret)
 {
 	for (unsigned int i = 0; i < elf->header.e_phnum; i++) {
 		const Elf64_Phdr *segment = &elf->segment[i];

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "daemon/elf/elf.h"
+#include "daemon/maps/record.h"
 #include "daemon/python/layout.h"
 #include "daemon/python/peek.h"
 
@@ -18,5 +20,7 @@ struct find {
  * none. -EAGAIN: it has not started, or has ended. -EOPNOTSUPP: of a version that is not supported
  * (ret->version, 0: before 3.9). -ENOTUNIQ: it has no GIL. Else as layout_find and peek_bytes. */
 int find_python(uint32_t pid, struct peek *peek, struct find *ret);
+/* What is added to a file's addresses where it is mapped. -ENOENT: the mapping is none of code. */
+int find_bias(const struct elf *elf, const struct maps_record *record, uint64_t *ret);
 
 #endif

@@ -10,6 +10,7 @@
 #include "daemon/helper/helper.h"
 #include "daemon/limits.h"
 #include "daemon/proc/procfs.h"
+#include "daemon/python/autograd.h"
 #include "daemon/python/place.h"
 #include "daemon/python/python.h"
 
@@ -81,6 +82,8 @@ static int look(int socket, const struct pythons_order *order)
 		r = python_open(order->pid, &python, &version);
 	if (r == 0)
 		r = place_find(python_found(python), &peek, &place);
+	if (r == 0)
+		autograd_find(order->pid, &peek, &place.autograd);
 	if (r == 0)
 		r = procfs_started_ticks(order->pid, &after);
 	if (r == 0 && after != before)

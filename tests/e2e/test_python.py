@@ -8,7 +8,9 @@ import tracesmith
 from tracesmith import BUILD, library, wait_for
 
 FAKE = os.path.join(BUILD, "tests/e2e/python_fake")
-CALLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_calls.py")
+TORCH = os.path.join(BUILD, "tests/e2e/libtorch_cpu.so")
+CALLS, TRAIN = (os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+                for name in ("python_calls.py", "torch_calls.py"))
 VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
 LOOP = "_PyEval_EvalFrameDefault"
 
@@ -25,7 +27,7 @@ def pythons():
 
 
 class Python(tracesmith.Case):
-    settings = "[probe]\nunwind = eh-frame\nstack_depth = 127\npython = yes\npython_depth = 128"
+    settings = "[probe]\nunwind = eh-frame\nstack_depth = 127\npython = yes\npython_depth = 128\nlaunch_stacks = 400"
 
     def status(self, section, name):
         return next((row["number"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
@@ -98,6 +100,33 @@ class Python(tracesmith.Case):
                 rows = stacks[int(size)]
                 self.assertEqual([row["symbol"] for row in rows if row["kind"] == 1], wanted[name])
                 self.assertIn("main", [row["symbol"] for row in rows])
+
+    def places(self, pid, width, limit=20):
+        """Where the last launches of a width are made, of those with a stack."""
+        return [row["place"] for row in self.daemon.sql(
+            f"SELECT stack_where(stack) AS place FROM op WHERE pid = {pid} AND kind = 'launch' AND grid_x = {width}"
+            f" AND stack <> 0 ORDER BY start_ns DESC LIMIT {limit}")]
+
+    def test_the_backward_pass_has_the_lines_of_the_forward_pass(self):
+        process = self.start("/usr/bin/python3", "-B", TRAIN, TORCH)
+        lines = {int(width): line for width, line in json.loads(process.stdout.readline()).items()}
+        places = {1: f"first (torch_calls.py:{lines[1]})", 2: f"second (torch_calls.py:{lines[2]})"}
+        # Those of a node's launches are sampled whose call's was, but for the first of all.
+        for width, place in places.items():
+            wait_for(f"launches of {place}", lambda: self.places(process.pid, 1000 + width) == 20 * [f"{place} [backward]"])
+        by_line = {row["where"] for row in self.daemon.query("launches", "--pid", process.pid, "--by", "line")}
+        by_op = {row["where"] for row in self.daemon.query("launches", "--pid", process.pid, "--by", "op")}
+        self.go_on(process)
+        self.assertEqual(process.wait(20), 0)
+        process.stdin.close()
+        process.stdout.close()
+        no_line = {"[no user frame]"}
+        for width, allowed in ((1001, {f"{places[1]} [backward]"}), (1002, {f"{places[2]} [backward]"}), (1010, set()),
+                               (1, {places[1]}), (2, {places[2]})):
+            self.assertLessEqual(set(self.places(process.pid, width, 10000)), allowed | no_line)
+        self.assertTrue(self.places(process.pid, 1010))
+        self.assertIn(f"{TRAIN}:{lines[1]} [backward]", by_line)
+        self.assertIn("MmBackward0", by_op)
 
 
 if __name__ == "__main__":

@@ -216,7 +216,8 @@ static struct seen {
 	struct core_busy busy[SEEN_MAX];
 	struct core_device device[SEEN_MAX];
 	struct core_collect collect[SEEN_MAX];
-	size_t ops, states, processes, streams, allocations, memories, rollups, losses, stacks;
+	size_t ops, states, processes, streams, allocations, memories, rollups, losses, stacks,
+		backwards;
 	struct core_pool pool[SEEN_MAX];
 	size_t works, busies, devices, collects, names, pools;
 } seen;
@@ -256,6 +257,9 @@ static void see_row(void *data, enum core_row type, const void *row)
 		SEE_ROW(POOL, seen.pool, seen.pools, pool)
 	case CORE_ROW_STACK:
 		seen.stacks++;
+		break;
+	case CORE_ROW_BACKWARD:
+		seen.backwards++;
 		break;
 	case CORE_ROW_NAME:
 		seen.names++;

@@ -1,6 +1,6 @@
 /* Place: which frame of a stack is the user's, and rows grouped by its line, function or module, or
  * by the op of PyTorch. */
-#include "core/store/query/op_name.h"
+#include "core/store/op_name.h"
 #include "tests/unit/query_fixture.h"
 
 #define PID   4000000
@@ -243,11 +243,14 @@ static void code_that_was_made_is_passed_over_for_the_users(void **state)
 	ADD(101, 1, triton);
 	ADD(102, 1, text);
 	fixture_commit(fixture, fixture_now_ns);
-	run_sql_text(*state, "SELECT stack_where(id) AS w FROM stack WHERE id >= 100 ORDER BY id",
+	run_sql_text(*state,
+		     "SELECT stack_where(id) AS w FROM stack WHERE id >= 100 UNION ALL"
+		     " SELECT stack_key(100, 6)",
 		     0, 0, &answer);
 	assert_non_null(strstr(answer.text, "{\"w\":\"call (c4fbn.py:93)\"},\n"
 					    "{\"w\":\"add (add.py:20)\"},\n"
-					    "{\"w\":\"f (<string>:2)\"}"));
+					    "{\"w\":\"f (<string>:2)\"},\n"
+					    "{\"w\":\"call (c4fbn.py:93)\"}"));
 	answer_text_done(&answer);
 }
 
@@ -305,6 +308,81 @@ static void tables_end_stacks_with_the_users_outermost_frame(void **state)
 	answer_text_done(&answer);
 }
 
+/* The parts of a stack of the backward pass may be stored before it and after. */
+static void the_backward_pass_is_where_its_forward_pass_was(void **state)
+{
+	const struct frame engine[] = { DRIVER,
+					RUNTIME,
+					MM,
+					NODE,
+					FRAME(6, 6, TORCH "lib/libtorch_cpu.so",
+					      "torch::autograd::Engine::evaluate_function(x)"),
+					PYTHON("main", "/home/ann/train.py", 91) };
+	const struct frame own[] = { DRIVER, PYTHON("backward", "/home/ann/op.py", 4), NODE };
+	const struct frame other[] = {
+		DRIVER, FRAME(9, 9, TORCH "lib/libtorch_cpu.so", "at::_ops::add_Tensor::call(x)"),
+		PYTHON("mask", "/home/ann/net.py", 50)
+	};
+	const struct core_backward joined[] = {
+		{ .id = 400, .process = 1, .stack_id = 300, .forward_id = STACK_FORWARD },
+		{ .id = 401, .process = 1, .stack_id = 301, .forward_id = STACK_FORWARD },
+		{ .id = 402, .process = 1, .stack_id = 300, .forward_id = 302 },
+		{ .id = 403, .process = 1, .stack_id = 300, .forward_id = 999 },
+	};
+	struct fixture *fixture = *state;
+	struct store *store = fixture->store;
+	struct answer_text answer = { 0 };
+
+	store_add(store, &joined[0]);
+	ADD(300, 1, engine);
+	ADD(301, 1, own);
+	ADD(302, 1, other);
+	for (size_t i = 1; i < ARRAY_SIZE(joined); i++)
+		store_add(store, &joined[i]);
+	ADD(300, 1, engine); /* as if lines had been found */
+	fixture_commit(fixture, fixture_now_ns);
+	run_sql_text(*state,
+		     "SELECT id AS i, stack_where(id) AS w, stack_key(id, 3) AS l,"
+		     " stack_key(id, 6) AS o, (SELECT count(*) FROM frame WHERE stack = stack.id)"
+		     " AS n FROM stack WHERE id >= 400 ORDER BY id",
+		     0, 0, &answer);
+	assert_non_null(strstr(
+		answer.text,
+		"{\"i\":400,\"w\":\"forward (net.py:31) [backward]\","
+		"\"l\":\"/home/ann/net.py:31 [backward]\",\"o\":\"AddmmBackward0: mm\",\"n\":12},\n"
+		"{\"i\":401,\"w\":\"backward (op.py:4)\",\"l\":\"/home/ann/op.py:4\","
+		"\"o\":\"AddmmBackward0\",\"n\":10},\n"
+		"{\"i\":402,\"w\":\"main (train.py:91)\",\"l\":\"/home/ann/train.py:91\","
+		"\"o\":\"AddmmBackward0: mm\",\"n\":6}\n]"));
+	answer_text_done(&answer);
+}
+
+static void nodes_have_the_names_of_ops(void **state)
+{
+	static const struct {
+		const char *function, *node;
+		bool makes;
+	} cases[] = {
+		{ "at::_ops::mm::call(x)", "MmBackward0", true },
+		{ "at::_ops::sum_dim_IntList::redispatch(x)", "SumBackward1", true },
+		{ "at::_ops::add__Tensor::call(x)", "AddBackward0", true },
+		{ "at::_ops::_log_softmax::call(x)", "LogSoftmaxBackward0", true },
+		{ "at::_ops::nll_loss_forward::call(x)", "NllLossBackward0", true },
+		{ "at::_ops::max_pool2d_with_indices::call(x)", "MaxPool2DWithIndicesBackward0",
+		  true },
+		{ "at::_ops::tanh::call(x)", "TBackward0", false },
+		{ "at::_ops::t::call(x)", "TanhBackward0", false },
+		{ "at::_ops::addmm::call(x)", "MmBackward0", false },
+		{ "main", "MmBackward0", false },
+		{ "main", "CopySlices", true },
+		{ "main", "PyNode", true },
+		{ "main", "", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(op_name_makes(cases[i].function, cases[i].node), cases[i].makes);
+}
+
 static void ops_are_read_from_names(void **state)
 {
 	static const struct {
@@ -350,6 +428,8 @@ int main(void)
 		cmocka_unit_test(sql_can_ask_as_well),
 		cmocka_unit_test(code_that_was_made_is_passed_over_for_the_users),
 		cmocka_unit_test(tables_end_stacks_with_the_users_outermost_frame),
+		cmocka_unit_test(the_backward_pass_is_where_its_forward_pass_was),
+		cmocka_unit_test(nodes_have_the_names_of_ops),
 		cmocka_unit_test(ops_are_read_from_names),
 		cmocka_unit_test(the_setting_says_what_is_the_users),
 	};

@@ -16,13 +16,14 @@
 #include "core/base/map.h"
 #include "core/limits.h"
 #include "core/model/frame.h"
-#include "core/store/query/op_name.h"
+#include "core/store/op_name.h"
 #include "core/store/query/table.h"
 #include "core/store/sql.h"
 
 #define PATTERNS_MAX 256
 #define NO_PLACE     "[no user frame]"
 #define NO_OP	     "[no op]"
+#define BACKWARD     " " FRAME_BACKWARD_NAME /* the frame is of the forward pass */
 #define TEXT_MAX     (2 * LIMIT_SYMBOL_NAME)
 
 struct place {
@@ -148,27 +149,68 @@ static bool is_from_text(const struct frame *frame)
 	return frame->kind == FRAME_PYTHON && frame->file && strcmp(frame->file, "<string>") == 0;
 }
 
-/* The user's frame, or without one the first that may be his. */
-static void find(struct place *place, int64_t stack, enum query_by by, char text[TEXT_MAX])
+static void add_backward(bool backward, char text[TEXT_MAX])
+{
+	size_t length = strlen(text);
+
+	if (backward)
+		snprintf(text + length, TEXT_MAX - length, BACKWARD);
+}
+
+/* Code that torch.compile() has written, but not what launches a kernel. */
+static bool is_compiled(const struct frame *frame)
+{
+	return frame->kind == FRAME_PYTHON && frame->file &&
+	       glob_find("/torchinductor_*.py", frame->file) &&
+	       !glob_find("/torchinductor_*/triton/", frame->file);
+}
+
+/* Of what torch.compile() has written it is the line. */
+static void find_op(struct place *place, char text[TEXT_MAX])
 {
 	struct op_name op = { .name = "" };
-	bool found = false, maybe = false;
+	bool found = false;
 
-	name_place(NULL, by, text);
-	sql_bind(place->frames, stack);
 	while (!found && sqlite3_step(place->frames) == SQLITE_ROW) {
 		struct frame frame = frame_of(place->frames);
 
-		if (by == QUERY_BY_IS_OP)
-			found = frame.function && op_name_add(&op, frame.function);
-		else if ((found = is_users(place, &frame)) || (!maybe && is_from_text(&frame))) {
+		if (!op.name[0] && is_compiled(&frame)) {
+			name_place(&frame, QUERY_BY_IS_STACK, text);
+			snprintf(op.name, sizeof(op.name), "%s", text);
+		}
+		found = frame.kind == FRAME_BACKWARD ||
+			(frame.function && op_name_add(&op, frame.function));
+	}
+	op_name_text(&op, NO_OP, text, TEXT_MAX);
+}
+
+/* The user's frame, or without one the first that may be his. */
+static void find_users(struct place *place, enum query_by by, char text[TEXT_MAX])
+{
+	bool found = false, maybe = false, backward = false;
+
+	name_place(NULL, by, text);
+	while (!found && sqlite3_step(place->frames) == SQLITE_ROW) {
+		struct frame frame = frame_of(place->frames);
+
+		if (frame.kind == FRAME_BACKWARD) {
+			backward = true;
+		} else if ((found = is_users(place, &frame)) || (!maybe && is_from_text(&frame))) {
 			name_place(&frame, by, text);
+			add_backward(backward, text);
 			maybe = true;
 		}
 	}
-	sqlite3_reset(place->frames);
+}
+
+static void find(struct place *place, int64_t stack, enum query_by by, char text[TEXT_MAX])
+{
+	sql_bind(place->frames, stack);
 	if (by == QUERY_BY_IS_OP)
-		op_name_text(&op, NO_OP, text, TEXT_MAX);
+		find_op(place, text);
+	else
+		find_users(place, by, text);
+	sqlite3_reset(place->frames);
 }
 
 /* _start is linked into each program. */

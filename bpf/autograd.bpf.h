@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* autograd.bpf.h: joins what PyTorch's backward pass launches to the stack of the forward pass that
+ * it belongs to.
+ *
+ * A call of the forward pass makes its node before it launches anything, and the node gets the
+ * thread's next number. So the first launch after that belongs to the node; later ones may be of
+ * calls that have none. If that launch is sampled, its stack is kept under the number, and so is
+ * that the nodes without a launch before it were passed by; if a node of these is run, its launches
+ * are sampled, and no others: then all of them are as likely as those of the forward pass.
+ */
+#ifndef TS_AUTOGRAD_BPF_H
+#define TS_AUTOGRAD_BPF_H
+
+#include "bpf/common.bpf.h"
+
+#define AUTOGRAD_NODES	   16384
+#define AUTOGRAD_NO_NUMBER ~0ull      /* of nodes that no call has made */
+#define AUTOGRAD_PASSED	   8	      /* nodes without a launch that are remembered at once */
+#define AUTOGRAD_SAME_NS   1000000000 /* two threads with the same numbers at a time */
+#define AUTOGRAD_TRIES	   64 /* calls until a thread without variables is looked at again */
+
+struct autograd_key {
+	__u64 seed; /* of the process */
+	__u64 number;
+};
+
+/* Under AUTOGRAD_NO_NUMBER: the first one of the process whose fate was decided. */
+struct autograd_made {
+	__u64 stack; /* 0: not known */
+	__u64 time_ns;
+	__u32 tid;
+	__u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, AUTOGRAD_NODES);
+	__type(key, struct autograd_key);
+	__type(value, struct autograd_made);
+} nodes SEC(".maps");
+
+/* The library's thread-local variables; 0: the thread has none yet (glibc: the vector has the
+ * number of its blocks before it, and -1 for one that is not there). */
+static __always_inline __u64 autograd_block(struct thread *thread)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+	__u64 base = BPF_CORE_READ(task, thread.fsbase), vector = 0, blocks = 0, block = 0;
+	__u64 module = thread->python.autograd.module;
+
+	if (thread->autograd.block || thread->autograd.tries++ % AUTOGRAD_TRIES)
+		return thread->autograd.block;
+	if (bpf_probe_read_user(&vector, sizeof(vector), (void *)(base + 8)) ||
+	    bpf_probe_read_user(&blocks, sizeof(blocks), (void *)(vector - 16)) ||
+	    module > blocks ||
+	    bpf_probe_read_user(&block, sizeof(block), (void *)(vector + 16 * module)) ||
+	    block == ~0ull)
+		return 0;
+	thread->autograd.block = block;
+	return block;
+}
+
+static __always_inline void autograd_look_back(struct thread *thread, __u64 node)
+{
+	struct autograd_key key = { .seed = thread->seed };
+	struct autograd *autograd = &thread->autograd;
+	const struct autograd_made *made, *first;
+
+	if (bpf_probe_read_user(&key.number, sizeof(key.number),
+				(void *)(node + thread->python.autograd.number)) ||
+	    key.number == AUTOGRAD_NO_NUMBER)
+		return;
+	made = bpf_map_lookup_elem(&nodes, &key);
+	if (made) {
+		autograd->forward = made->stack;
+		autograd->role = AUTOGRAD_BACKWARD;
+		return;
+	}
+	autograd->number = key.number;
+	key.number = AUTOGRAD_NO_NUMBER;
+	first = bpf_map_lookup_elem(&nodes, &key);
+	if (first && autograd->number >= first->stack)
+		autograd->role = AUTOGRAD_PASSED_BY;
+}
+
+static __always_inline void autograd_look_forward(struct thread *thread, __u64 next)
+{
+	struct autograd_key key = { .seed = thread->seed, .number = AUTOGRAD_NO_NUMBER };
+	struct autograd *autograd = &thread->autograd;
+	struct autograd_made first = { .stack = next };
+
+	if (next == autograd->next)
+		return;
+	autograd->number = autograd->next;
+	autograd->next = next;
+	if (!autograd->known) {
+		autograd->known = 1;
+		bpf_map_update_elem(&nodes, &key, &first, BPF_NOEXIST);
+		return;
+	}
+	if (next > autograd->number)
+		autograd->role = AUTOGRAD_FORWARD;
+}
+
+/* At each call that submits work: what it is to the node that its thread makes or runs. */
+__noinline int autograd_look(struct thread *thread)
+{
+	__u64 block, node = 0, next = 0;
+
+	if (!thread)
+		return 0;
+	thread->autograd.role = AUTOGRAD_NONE;
+	if (!thread->python.autograd.module || !settings.autograd)
+		return 0;
+	block = autograd_block(thread);
+	if (!block || bpf_probe_read_user(&node, sizeof(node),
+					  (void *)(block + thread->python.autograd.node)))
+		return 0;
+	if (node)
+		autograd_look_back(thread, node);
+	else if (!bpf_probe_read_user(&next, sizeof(next),
+				      (void *)(block + thread->python.autograd.next)))
+		autograd_look_forward(thread, next);
+	return 0;
+}
+
+/* Global, like others here, so that it is verified once. */
+__noinline int autograd_keep(__u64 seed, __u64 number, __u64 stack)
+{
+	struct autograd_key key = { .seed = seed, .number = number };
+	struct autograd_made made = {
+		.stack = stack,
+		.time_ns = bpf_ktime_get_ns(),
+		.tid = (__u32)bpf_get_current_pid_tgid(),
+	};
+	const struct autograd_made *other = bpf_map_lookup_elem(&nodes, &key);
+
+	/* Each thread counts for itself, and a node does not say whose it is. */
+	if (other && other->tid != made.tid && made.time_ns - other->time_ns < AUTOGRAD_SAME_NS)
+		made.stack = 0;
+	return bpf_map_update_elem(&nodes, &key, &made, BPF_ANY);
+}
+
+static __always_inline int autograd_send(__u64 id, __u64 stack, __u64 forward)
+{
+	__u64 ids = bpf_get_current_pid_tgid(), wake;
+	struct ts_event *ev;
+	__u8 one = 1;
+
+	if (!ring_has_room(false, &wake))
+		return -1;
+	ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
+	if (!ev)
+		return -1;
+	__builtin_memset(ev, 0, sizeof(*ev));
+	ev->kind = TS_EVENT_BACKWARD;
+	ev->cpu = bpf_get_smp_processor_id();
+	ev->tgid = ids >> 32;
+	ev->tid = (__u32)ids;
+	ev->start_ns = bpf_ktime_get_ns();
+	ev->stack_id = id;
+	ev->backward.stack = stack;
+	ev->backward.forward = forward;
+	bpf_ringbuf_submit(ev, wake);
+	bpf_map_update_elem(&stacks_sent, &id, &one, BPF_ANY);
+	return 0;
+}
+
+/* With the stack that was just taken: the id of both, in the backward pass. */
+__noinline int autograd_join(struct thread *thread)
+{
+	struct autograd *autograd;
+	__u64 id, number;
+
+	if (!thread)
+		return 0;
+	autograd = &thread->autograd;
+	if (autograd->role == AUTOGRAD_FORWARD) {
+		autograd_keep(thread->seed, autograd->next - 1, autograd->stack);
+		number = autograd->next - 1;
+		for (int i = 0; i < AUTOGRAD_PASSED && number > autograd->number; i++)
+			autograd_keep(thread->seed, --number, 0);
+	} else if (autograd->role == AUTOGRAD_BACKWARD && autograd->forward) {
+		id = probe_hash_frame(autograd->stack, autograd->forward);
+		if (!id)
+			return 0;
+		if (thread->sent[id % SENT_SLOTS] != id &&
+		    !bpf_map_lookup_elem(&stacks_sent, &id) &&
+		    autograd_send(id, autograd->stack, autograd->forward))
+			return 0;
+		thread->sent[id % SENT_SLOTS] = id;
+		autograd->stack = id;
+	}
+	return 0;
+}
+
+#endif
