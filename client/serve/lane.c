@@ -63,7 +63,7 @@ static int add_name(struct lanes *lanes, struct map_key key, const char *kind, c
 static int find_name(struct lanes *lanes, const char *kind, const char *text, uint32_t *ret)
 {
 	const char *shown = text ? text : kind;
-	struct map_key of_kind = map_key_of(kind, strlen(kind), 0);
+	struct map_key of_kind = map_key_of(kind, strlen(kind), (uintptr_t)lanes);
 	struct map_key key = map_key_of(shown, strlen(shown), of_kind.a);
 	uintptr_t at = (uintptr_t)map_get(&lanes->named, key);
 	int r;

@@ -14,6 +14,7 @@
 
 #include "client/base/complain.h"
 #include "client/serve/collect.h"
+#include "client/serve/flame.h"
 #include "client/serve/http.h"
 #include "client/serve/listen.h"
 #include "client/serve/moment.h"
@@ -121,7 +122,8 @@ static const struct route {
 	void (*answer)(const struct web_request *request, struct web_answer *answer);
 } routes[] = {
 	{ "query/", relay_query }, { "timeline", timeline_lanes }, { "extent", timeline_extent },
-	{ "op", moment_op },	   { "clock", relay_clock },	   { "", page_file },
+	{ "op", moment_op },	   { "flame", flame_graph },	   { "clock", relay_clock },
+	{ "", page_file },
 };
 
 static bool knows_token(const struct server *server, struct MHD_Connection *connection)

@@ -1,10 +1,11 @@
 // The page: which view is open, for which process and window, and when it is asked for again.
 import { get, query } from './api.js';
 import { element } from './dom.js';
+import { flame } from './flame.js';
 import { overview } from './overview.js';
 import { timeline } from './timeline.js';
 
-const VIEWS = { overview, timeline };
+const VIEWS = { overview, timeline, flame };
 const WINDOWS = [['10 s', 10], ['1 min', 60], ['5 min', 300], ['1 h', 3600], ['all', 0]];
 const REFRESH_MS = 2000;
 
@@ -19,6 +20,7 @@ const page = {
   window() {
     return page.seconds ? { since: -page.seconds * 1e9 } : { since: 1 };
   },
+  refresh: () => refresh(),
   choose(pid) {
     page.pid = String(pid);
     listProcesses().then(refresh);

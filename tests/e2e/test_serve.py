@@ -201,6 +201,28 @@ class Page(unittest.TestCase):
             answer = web.page(path, **arguments)
             self.assertEqual((answer.status, "error" in json.loads(answer.text)), (status, True), (path, arguments, answer.text))
 
+    def test_flame_graph_adds_up_along_stacks(self):
+        web = self.web()
+        for of, name, column, leaf, options in (("gpu", "kernels", "total_ns", "name", ("--by-stack",)), ("waits", "syncs", "total_ns", "fn", ()),
+                                                ("launches", "launches", "calls", "fn", ())):
+            told = subprocess.run([os.path.join(BUILD, "tsctl"), "query", name, "--file", self.path, "--json", "--limit", "0", *options],
+                                  capture_output=True, text=True, check=True)
+            wanted = {}
+            for row in json.loads(told.stdout)["rows"]:
+                path = (f"{row['pid']} {row['comm']}", *reversed(row["stack"] or ["(no stack)"]), row[leaf])
+                for depth in range(1, len(path) + 1 if row[column] else 0):
+                    prefix = tuple(text[:120] for text in path[:depth])
+                    wanted[prefix] = wanted.get(prefix, 0) + row[column]
+            answer, found, path = self.answer(web, "flame", of=of), {}, []
+            for i in range(0, len(answer["nodes"]), 3):
+                depth, place, value = answer["nodes"][i:i + 3]
+                path = [*path[:depth], answer["names"][place]]
+                found[tuple(path)] = value
+            self.assertTrue(wanted)
+            self.assertEqual(found, wanted, of)
+            self.assertEqual(answer["total"], sum(value for path, value in wanted.items() if len(path) == 1))
+        self.assertEqual(web.page("flame", of="x").status, 400)
+
     def test_in_a_browser(self):
         if not browser.WANTED:
             self.skipTest("set TS_BROWSER=1 (with chromium installed) to open the page in a browser")
@@ -230,20 +252,26 @@ class Page(unittest.TestCase):
                 chromium.click(400, y)
                 break
         self.assertEqual(chromium.wait("document.querySelector('#details h2').innerText"), "cuInit")
+        chromium.js("location.hash = '#flame'")
+        chromium.wait("document.querySelector('#flame').dataset.painted > 0")
+        self.assertGreater(self.colours(chromium, "#flame"), 3, "nothing is drawn")
+        chromium.move(400, 110)
+        self.assertIn("of all", chromium.wait("document.querySelector('#said').innerText"))
         self.assertEqual(chromium.complaints(), [])
         for url in chromium.asked():
             self.assertTrue(url == "about:blank" or url.startswith(("data:", f"http://127.0.0.1:{web.port}/")), url)
 
 
-    def colours(self, chromium):
-        """How many there are in the middle of the canvas."""
-        return chromium.js("""(() => {
-            const canvas = document.querySelector('#lanes'), picture = canvas.getContext('2d');
+    def colours(self, chromium, canvas="#lanes"):
+        """How many there are on a canvas."""
+        return chromium.js(f"(canvas => {{{self.COUNT}}})(document.querySelector('{canvas}'))")
+
+    COUNT = """
+            const picture = canvas.getContext('2d');
             const data = picture.getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
             for (let i = 0; i < data.length; i += 4)
                 seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
-            return seen.size;
-        })()""")
+            return seen.size;"""
 
 
 class Serve(tracesmith.Case):
