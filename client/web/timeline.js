@@ -124,7 +124,7 @@ function marks() {
   const times = [];
   for (let i = Math.ceil((shown.since - zero) / step); zero + i * step < shown.until; i++)
     times.push(i * step);
-  return { zero, times };
+  return { zero, times, label: (after) => step < 1e9 ? `+${duration(Math.round(after))}` : time(zero + after).slice(0, 8) };
 }
 
 function paintGrid(draw, { zero, times }) {
@@ -138,16 +138,16 @@ function paintGrid(draw, { zero, times }) {
   draw.stroke();
 }
 
-function paintRuler(draw, { zero, times }) {
+function paintRuler(draw, { zero, times, label }) {
   draw.fillStyle = legend.panel;
   draw.fillRect(0, 0, canvas.clientWidth, RULER);
   draw.fillStyle = legend.dim;
   for (const after of times)
-    draw.fillText(`+${duration(Math.round(after))}`, toX(zero + after) + 3, 14);
+    draw.fillText(label(after), toX(zero + after) + 3, 14);
   draw.fillStyle = legend.panel;
   draw.fillRect(0, 0, GUTTER, RULER);
   draw.fillStyle = legend.dim;
-  draw.fillText(`${time(zero)} · shows ${duration(Math.round(shown.until - shown.since))}`, 6, 14);
+  draw.fillText(`${time(times.length > 1 && times[1] - times[0] >= 1e9 ? shown.since : zero)} · shows ${duration(Math.round(shown.until - shown.since))}`, 6, 14);
 }
 
 // Where something is missing, and what: hatched over all lanes.

@@ -84,10 +84,14 @@ class Page(unittest.TestCase):
     def web(self, name="exact.sbt"):
         self.path = os.path.join(tracesmith.SOURCE, "tests/data", name)
         web = Web(None, self.path)
-        self.addCleanup(web.process.communicate)
-        self.addCleanup(web.process.terminate)
+        self.addCleanup(self.end, web)
         self.assertTrue(web.port, web.line)
         return web
+
+    def end(self, web):
+        web.process.terminate()
+        self.assertEqual(web.process.communicate(timeout=tracesmith.DEADLINE)[1], "")
+        self.assertEqual(web.process.returncode, 0)
 
     def answer(self, web, path, **arguments):
         answer = web.page(path, **arguments)
