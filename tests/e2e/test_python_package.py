@@ -3,6 +3,7 @@ import ast
 import contextlib
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -226,6 +227,8 @@ class Daemon(Case):
             self.assertNotIn("overhead", attached.records)
             with ts.record(path, pid=program.pid, tsctl=TSCTL) as record:
                 kernels = wait_for("kernels", lambda: ts.query("kernels", pid=program.pid).rows)
+                program.send_signal(signal.SIGSTOP)  # while a busy host reports more and more, it waits up to 30 s
+            program.send_signal(signal.SIGCONT)
             processes = next(now.processes for now in live if now.processes)
             self.assertIn(program.pid, [process["pid"] for process in processes])
         self.assertTrue(attached.detached.unloaded)
