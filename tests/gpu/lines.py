@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The line of Python behind each kernel of a PyTorch loop (train.py), in both tiers: of 100 steps, every kernel's stack must
-reach a line of the program (forward, optimizer) or a node of autograd (backward, which runs in a thread without Python);
-`leaks` must name the line that keeps a tensor. Prints how stacks ended, and what each line and op cost.
+reach a line of the program (forward, optimizer) or a node of autograd (backward, which runs in a thread without Python), and
+nodes are to have the line of the forward pass that made them; `leaks` must name the line that keeps a tensor. Prints how stacks ended, and what each line and op cost.
 
 Usage: tests/gpu/lines.py [BUILD] (build/release), as root, with PyTorch; a minute. PROGRAM: another command.
 """
@@ -22,7 +22,7 @@ SOURCE = os.path.basename(PROGRAM[1])
 NODES = ("Backward", "AccumulateGrad", "autograd::Engine")
 ENOUGH = 1.0
 SHOWN = 5
-PYTHON = 1
+PYTHON, BACKWARD = 1, 3
 
 
 def kernels_between(daemon, pid, since, until):
@@ -37,9 +37,12 @@ def frames_of(daemon, stack):
 
 def reached(frames):
     """What the stack says to its reader."""
+    mark = ""
     for frame in frames:
+        if frame["kind"] == BACKWARD:
+            mark = " [backward]"
         if frame["kind"] == PYTHON and os.path.basename(frame["source"] or "") == SOURCE:
-            return f"{SOURCE}:{frame['line']}"
+            return f"{SOURCE}:{frame['line']}{mark}"
     for frame in frames:
         if frame["kind"] != PYTHON and frame["symbol"] and any(node in frame["symbol"] for node in NODES):
             return "autograd"
@@ -74,6 +77,7 @@ def examine(tier, daemon, program):
             print(f"    {frame['symbol']} {frame['source'] or ''}")
     lost = sum(row["count"] for row, _ in without)
     check(f"{tier}: every kernel has its line or its node", kernels and (kernels - lost) / kernels >= ENOUGH, f"{lost} have not")
+    check(f"{tier}: nodes have lines of the forward pass", any(line.endswith("[backward]") for line in by_line))
     return by_line
 
 
