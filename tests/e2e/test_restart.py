@@ -1,4 +1,5 @@
 """The daemon is killed at any moment: the database is whole, the next one resumes, the gap is reported."""
+import contextlib
 import json
 import os
 import random
@@ -6,12 +7,15 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import tempfile
+import threading
 import time
 import unittest
 
 import tracesmith
 from tracesmith import run, wait_for, workload
 
+KILLS = int(os.environ.get("TS_KILLS", 6))  # tests/soak/kills has more
 BPFTOOL = shutil.which("bpftool", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
@@ -78,16 +82,40 @@ class Restart(unittest.TestCase):
         wait_for("its end", lambda: self.daemon.ended(process.pid))
         self.assertEqual(self.daemon.query("leaks", "--pid", process.pid, "--min-age", "0s"), [])
 
+    def start_until_killed(self):
+        """At any moment, also before it answers."""
+        timer = threading.Timer(random.uniform(0, 1.2), lambda: self.daemon.process and self.daemon.process.kill())
+        timer.start()
+        try:
+            self.daemon.start()
+        except AssertionError:
+            self.assertEqual(self.daemon.process.poll(), -signal.SIGKILL, self.daemon.log())
+        timer.join()
+        self.daemon.kill()
+
+    def committed_calls(self):
+        """What a dead daemon left, in a copy: the next daemon is the first one that opens the log."""
+        with tempfile.TemporaryDirectory() as directory:
+            copy = os.path.join(directory, "copy.db")
+            for end in "", "-wal":
+                if os.path.exists(self.daemon.database + end):
+                    shutil.copy(self.daemon.database + end, copy + end)
+            self.assertEqual(integrity(copy), "ok")
+            with contextlib.closing(sqlite3.connect(copy)) as db:
+                if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'rollup'").fetchone():
+                    return 0
+                return db.execute("SELECT coalesce(sum(calls), 0) FROM rollup").fetchone()[0]
+
     def test_killed_at_random_moments_under_load(self):
-        rate = workload("rate", "--kind", "mixed", "--rate", "20000", "--seconds", "60")
+        rate = workload("rate", "--kind", "mixed", "--rate", "20000", "--seconds", 60 + 3 * KILLS)
         self.addCleanup(lambda: (rate.kill(), rate.communicate()))
         calls = 0
-        for _ in range(6):
-            self.daemon.start()
-            time.sleep(random.uniform(0.05, 0.8))
-            self.daemon.kill()
-            self.assertEqual(integrity(self.daemon.database), "ok")
+        for _ in range(KILLS):
+            self.start_until_killed()
+            before, calls = calls, self.committed_calls()
+            self.assertGreaterEqual(calls, before)
         self.daemon.start()
+        self.assertNotIn("damaged", self.daemon.answer("loss")["loss"])
         wait_for("calls to be seen again", lambda: self.daemon.known(rate.pid))
         calls = sum(row["calls"] for row in self.daemon.query("apis", "--pid", rate.pid))
         wait_for("more calls", lambda: sum(row["calls"] for row in self.daemon.query("apis", "--pid", rate.pid)) > calls)

@@ -11,7 +11,7 @@
 #include "daemon/limits.h"
 #include "tests/unit/store_fixture.h"
 
-#define KILLS 20
+#define KILLS 20 /* tests/soak/kills has more */
 
 /* What a child does until it is killed: batch n has ops with correlation n, and one rollup call.
  * After each commit it says in the pipe how many ops it knows to be in the database. */
@@ -77,16 +77,18 @@ static uint64_t run_and_kill(struct fixture *f, uint64_t batch, unsigned int aft
 
 static void a_kill_at_any_moment_loses_nothing_committed(void **state)
 {
+	const char *wanted = getenv("TS_KILLS");
+	const unsigned int kills = wanted ? (unsigned int)atoi(wanted) : KILLS;
 	struct fixture *f = *state;
 	uint64_t known = 0, seed = 7;
 
 	/* Until something was committed, which takes longer on a busy machine. */
-	for (unsigned int i = 0; i < KILLS || !known; i++) {
+	for (unsigned int i = 0; i < kills || !known; i++) {
 		unsigned int after_ms = 5 + (unsigned int)(fixture_random(&seed) % 150);
 		int64_t ops;
 
-		assert_true(i < 20 * KILLS);
-		known += run_and_kill(f, (uint64_t)i * 10000, after_ms * (1 + i / KILLS));
+		assert_true(i < 20 * kills);
+		known += run_and_kill(f, (uint64_t)i * 10000, after_ms * (1 + i / kills));
 		assert_int_equal(fixture_open(f), 0);
 		assert_int_equal(fixture_ask(f, "SELECT integrity_check = 'ok'"
 						" FROM pragma_integrity_check"),
