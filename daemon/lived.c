@@ -42,11 +42,13 @@ static void on_told(void *data, uint32_t pid, const struct price_told *told)
 /* A few at a time: this is the loop. */
 static void look_up(struct live *live)
 {
-	struct procfs_process found;
+	char container[PROCFS_CONTAINER_SIZE];
 	uint32_t pid;
 
-	for (int i = 0; i < LIMIT_LIVE_LOOKS && (pid = live_unknown(live)); i++)
-		live_describe(live, pid, procfs_read(pid, &found) == 0 ? found.container : "");
+	for (int i = 0; i < LIMIT_LIVE_LOOKS && (pid = live_unknown(live)); i++) {
+		procfs_container(pid, container);
+		live_describe(live, pid, container);
+	}
 }
 
 bool daemon_live(void *data, struct api_live *ret)

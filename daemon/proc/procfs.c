@@ -139,7 +139,7 @@ static void procfs_cgroup(uint32_t pid, struct procfs_process *process)
 	snprintf(process->cgroup, sizeof(process->cgroup), "%.*s", PROCFS_CGROUP_SIZE - 1, path);
 }
 
-static void procfs_container(struct procfs_process *process)
+static void procfs_find_container(struct procfs_process *process)
 {
 	size_t digits = 0;
 
@@ -150,6 +150,15 @@ static void procfs_container(struct procfs_process *process)
 	}
 }
 
+void procfs_container(uint32_t pid, char ret[PROCFS_CONTAINER_SIZE])
+{
+	struct procfs_process process = { 0 };
+
+	procfs_cgroup(pid, &process);
+	procfs_find_container(&process);
+	memcpy(ret, process.container, PROCFS_CONTAINER_SIZE);
+}
+
 int procfs_read(uint32_t pid, struct procfs_process *ret)
 {
 	struct procfs_process process = { 0 };
@@ -157,7 +166,7 @@ int procfs_read(uint32_t pid, struct procfs_process *ret)
 
 	procfs_command(pid, &process);
 	procfs_cgroup(pid, &process);
-	procfs_container(&process);
+	procfs_find_container(&process);
 	/* Last: if the pid is still the same process now, so it was before. */
 	r = procfs_started_ticks(pid, &process.started_ticks);
 	if (r < 0)

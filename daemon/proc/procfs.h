@@ -19,8 +19,11 @@ struct procfs_process {
 	char container[PROCFS_CONTAINER_SIZE]; /* 64 hexadecimal digits in the cgroup path */
 };
 
-/* -ESRCH: there is none, or it has ended. */
+/* -ESRCH: there is none, or it has ended. The command line lies in the process's memory, so this
+ * may take as long as the process likes: in a helper only. */
 int procfs_read(uint32_t pid, struct procfs_process *ret);
+/* Its container, "": none. Nobody waits for that. */
+void procfs_container(uint32_t pid, char ret[PROCFS_CONTAINER_SIZE]);
 /* A command line as /proc and the kernel have it, of `size` bytes, becomes one line of text. There
  * is room for one byte more. */
 void procfs_join(char *command, size_t size);

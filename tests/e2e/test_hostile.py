@@ -74,6 +74,7 @@ class Held(tracesmith.Case):
         self.ctl_soon("status")
         other, expected = tracesmith.run("counts")
         self.ctl_soon("ps")
+        self.ctl_soon("top", "--once")
         self.daemon.wait_ended(other.pid)
         apis = self.daemon.apis(other.pid)
         want = by_row(expected)
