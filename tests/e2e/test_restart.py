@@ -82,8 +82,7 @@ class Restart(unittest.TestCase):
         wait_for("its end", lambda: self.daemon.ended(process.pid))
         self.assertEqual(self.daemon.query("leaks", "--pid", process.pid, "--min-age", "0s"), [])
 
-    def start_until_killed(self):
-        """At any moment, also before it answers."""
+    def kill_while_starting(self):
         timer = threading.Timer(random.uniform(0, 1.2), lambda: self.daemon.process and self.daemon.process.kill())
         timer.start()
         try:
@@ -94,7 +93,7 @@ class Restart(unittest.TestCase):
         self.daemon.kill()
 
     def committed_calls(self):
-        """What a dead daemon left, in a copy: the next daemon is the first one that opens the log."""
+        """Of each second, from what a dead daemon left; in a copy: the next daemon is the first one that opens the log."""
         with tempfile.TemporaryDirectory() as directory:
             copy = os.path.join(directory, "copy.db")
             for end in "", "-wal":
@@ -103,17 +102,28 @@ class Restart(unittest.TestCase):
             self.assertEqual(integrity(copy), "ok")
             with contextlib.closing(sqlite3.connect(copy)) as db:
                 if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'rollup'").fetchone():
-                    return 0
-                return db.execute("SELECT coalesce(sum(calls), 0) FROM rollup").fetchone()[0]
+                    return {}
+                return dict(db.execute("SELECT second, sum(calls) FROM rollup GROUP BY second"))
 
     def test_killed_at_random_moments_under_load(self):
         rate = workload("rate", "--kind", "mixed", "--rate", "20000", "--seconds", 60 + 3 * KILLS)
         self.addCleanup(lambda: (rate.kill(), rate.communicate()))
-        calls = 0
-        for _ in range(KILLS):
-            self.start_until_killed()
+        self.daemon.start()
+        wait_for("calls", lambda: self.daemon.apis(rate.pid))
+        self.daemon.kill()
+        calls = self.committed_calls()
+        self.assertTrue(calls)
+        for i in range(KILLS - 1):
+            if i % 3 == 2:
+                self.kill_while_starting()
+            else:
+                self.daemon.start()
+                time.sleep(random.uniform(0.05, 0.8))
+                self.daemon.kill()
             before, calls = calls, self.committed_calls()
-            self.assertGreaterEqual(calls, before)
+            for second in before:
+                if second > max(before) - 60:  # older ones become minutes
+                    self.assertGreaterEqual(calls.get(second, 0), before[second], f"calls of second {second} are gone")
         self.daemon.start()
         self.assertNotIn("damaged", self.daemon.answer("loss")["loss"])
         wait_for("calls to be seen again", lambda: self.daemon.known(rate.pid))
