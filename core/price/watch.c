@@ -429,6 +429,7 @@ static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
 	watch->rate = (double)watch->hits * NS_PER_S / (double)passed_ns;
 	watch->since_ns = now_ns;
 	watch->hits = 0;
+	watch->on_ns = watch->all_ns = 0;
 	if (watch->cheap_ns > now_ns && watch->rate < RATE_CHANGE * watch->cheap_rate)
 		return;
 	if (watch->config.budget > 0 &&
@@ -503,6 +504,7 @@ static void watch_pass(struct watch *watch, uint64_t now_ns, bool open)
 	double passed_ns = watch->ticked_ns ? (double)(now_ns - watch->ticked_ns) : 0;
 
 	watch->ticked_ns = now_ns;
+	watch->opened = open;
 	watch->all_ns += passed_ns;
 	if (open) {
 		watch->on_ns += passed_ns;
@@ -562,7 +564,8 @@ struct watch_price watch_price(const struct watch *watch)
 	struct interval interval;
 	double switches;
 
-	if (watch->phase != WATCH_WHOLE && watch->all_ns > 0)
+	/* That it is to be watched whole does not mean that its links are there. */
+	if ((watch->phase != WATCH_WHOLE || !watch->opened) && watch->all_ns > 0)
 		price.share = watch->on_ns / watch->all_ns;
 	if (watch_measured(watch, &interval)) {
 		price.basis = WATCH_MEASURED;

@@ -54,6 +54,7 @@ struct watch_cycle {
 struct watch {
 	struct watch_config config;
 	enum watch_phase phase;
+	bool opened;	    /* the links were open at the last tick */
 	bool after;	    /* what the window is compared with comes after it */
 	uint64_t seed;	    /* of its random times */
 	uint64_t since_ns;  /* start of the phase, 0: the links are not yet as it wants them */

@@ -31,6 +31,7 @@ struct program {
 	double drift;	/* slow waves of the machine's speed */
 	bool silent;	/* no cold calls */
 	uint32_t cold;	/* hits of a step that are always watched, and cost as much */
+	bool stuck;	/* the kernel is busy: no link is made or taken off */
 	bool exact;	/* CUPTI comes and goes, and costs this much whenever it does */
 	uint64_t switch_cost_ns;
 
@@ -96,7 +97,8 @@ static void program_tick(struct program *program)
 		program->now_ns += program->switch_cost_ns;
 		program->paid_ns += program->switch_cost_ns;
 	}
-	if (program->open != program->wanted && program->tick_ns >= program->switch_ns)
+	if (program->open != program->wanted && !program->stuck &&
+	    program->tick_ns >= program->switch_ns)
 		program->open = program->wanted;
 	program->tick_ns = program_next_tick(program);
 }
@@ -425,6 +427,25 @@ static void without_a_budget_any_longer_it_is_watched_at_once(void **state)
 }
 
 /* A budget that is back is kept by what was measured before. */
+static void what_is_not_watched_yet_is_not_told_as_watched(void **state)
+{
+	struct watch_config none = { .budget = 0, .hit_ns = HIT_NS };
+	struct program program = launch_bound;
+
+	program_start(&program, BUDGET, 3);
+	program_run(&program, MINUTES(2));
+	while (program.watch.phase != WATCH_GAP)
+		program_run(&program, TICK_NS);
+	program.stuck = true;
+	watch_configure(&program.watch, &none);
+	program_run(&program, MINUTES(1));
+	assert_int_equal(program.watch.phase, WATCH_WHOLE);
+	assert_true(watch_price(&program.watch).share < 0.1);
+	program.stuck = false;
+	program_run(&program, MINUTES(1));
+	assert_true(watch_price(&program.watch).share == 1);
+}
+
 static void a_budget_that_comes_back_is_kept_at_once(void **state)
 {
 	struct watch_config none = { .budget = 0, .hit_ns = HIT_NS };
@@ -522,6 +543,7 @@ int main(void)
 		cmocka_unit_test(slow_steps_are_measured_too),
 		cmocka_unit_test(what_becomes_expensive_is_measured_again),
 		cmocka_unit_test(without_a_budget_any_longer_it_is_watched_at_once),
+		cmocka_unit_test(what_is_not_watched_yet_is_not_told_as_watched),
 		cmocka_unit_test(a_budget_that_comes_back_is_kept_at_once),
 		cmocka_unit_test(a_larger_budget_does_not_wait_for_the_end_of_a_gap),
 		cmocka_unit_test(on_request_it_is_measured_afresh),
