@@ -25,9 +25,33 @@ static const struct {
 	{ TS_RECORD_SYNCS, "tsctl attach --records -syncs", 0, 3000 },
 };
 
+static double without_cold(const struct cost_part *part, int64_t price)
+{
+	return (double)(price - part->cold) / COST_PPM;
+}
+
+static bool has_windows(const struct cost_part *part)
+{
+	return part->watched > 0 && part->watched < (int64_t)COST_PPM;
+}
+
+/* What the exact tier pays for the start and the end of a window, as a part of its length: what is
+ * left of the price of its windows. Probes come and go almost for nothing. */
+static double price_of_switches(const struct cost_part *part)
+{
+	double watched = (double)part->watched / COST_PPM, left;
+
+	if (!cost_part_is(part, "exact") || !has_windows(part))
+		return 0;
+	left = share_of_price(without_cold(part, part->cost.middle)) / watched -
+	       share_of_price(without_cold(part, part->whole.middle));
+	return left > 0 ? left : 0;
+}
+
 static int64_t price_within(const struct cost_part *part, int64_t whole, double watched)
 {
-	double price = share_price((double)(whole - part->cold) / COST_PPM, 0, watched);
+	double switches = watched < 1 ? price_of_switches(part) : 0;
+	double price = share_price(without_cold(part, whole), switches, watched);
 
 	return (int64_t)(price * COST_PPM) + part->cold;
 }
@@ -51,7 +75,7 @@ static bool foresee_budget(const struct cost_part *part, int64_t budget, struct 
 
 	if (!fits_whole(part, budget))
 		watched = share_within((double)(budget - part->cold) / COST_PPM, judged / COST_PPM,
-				       0);
+				       price_of_switches(part));
 	reached = watched >= WATCHED_MIN;
 	watched = reached ? watched : WATCHED_MIN;
 	*ret = (struct foreseen){
@@ -84,8 +108,8 @@ static size_t foresee_budgets(const struct cost *cost, const struct cost_part *p
 		snprintf(ret[count++].setting, sizeof(ret->setting), "default");
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
-		/* What it costs the exact tier to start and end windows is not known here. */
-		if (budgets[i] == cost->budget || (budgets[i] && exact) ||
+		/* Of an exact tier without windows nobody knows what they would cost it. */
+		if (budgets[i] == cost->budget || (budgets[i] && exact && !has_windows(part)) ||
 		    (budgets[i] == 0 && part->watched >= (int64_t)COST_PPM))
 			continue;
 		/* Nothing would change, or it is in the list by its name. */

@@ -8,6 +8,7 @@
 
 #include "client/cost/cost.h"
 #include "core/base/time.h"
+#include "core/price/share.h"
 #include "core/price/walks.h"
 #include "proto/event.h"
 
@@ -151,6 +152,30 @@ static void the_exact_tier_has_kinds_of_records_and_a_budget(void **state)
 			 80000 - 24000 + 48);
 }
 
+/* CUPTI comes and goes with each window: a fifth of it here. */
+static void windows_of_the_exact_tier_cost_their_begin_and_end_too(void **state)
+{
+	struct cost cost = probes();
+	struct cost_part *part = &cost.part[0];
+	double whole = share_of_price(0.09), budget = share_of_price(0.008);
+	const struct foreseen *then;
+
+	strcpy(part->name, "exact");
+	part->cost.middle = 2000 + (int64_t)(share_price(0.09, 0.2, 0.1) * 1e6);
+	part->watched = 100000;
+	part->whole = (struct cost_share){ 92000, 92000, 92000, true };
+	then = foresee(&cost, "1%");
+	assert_non_null(then);
+	assert_in_range(then->then.middle, 9990, 10000);
+	assert_float_equal((double)then->watched / 1e6, budget / (whole + 0.2), 1e-4);
+	/* Watched whole there are none. */
+	assert_in_range(foresee(&cost, "none")->then.middle, 91999, 92000);
+	/* Without windows so far nobody knows. */
+	part->watched = 1000000;
+	cost.budget = 0;
+	assert_null(foresee(&cost, "1%"));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -159,6 +184,7 @@ int main(void)
 		cmocka_unit_test(the_budget_of_the_settings_is_offered_by_its_name),
 		cmocka_unit_test(nobody_saves_more_than_he_pays),
 		cmocka_unit_test(the_exact_tier_has_kinds_of_records_and_a_budget),
+		cmocka_unit_test(windows_of_the_exact_tier_cost_their_begin_and_end_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
