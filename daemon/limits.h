@@ -46,13 +46,20 @@
 /* Events taken from one source per iteration of the loop, so that no source starves the others. */
 #define LIMIT_EVENTS_PER_TURN 4096
 
+/* How often inputs are read while records come: each time costs some 50 us. Where few come, rarely;
+ * their source says at once when more do. */
+#define LIMIT_INTAKE_LOOK_MS 10
+#define LIMIT_INTAKE_CALM_MS 40
+
 /* A record is stamped, and then it is in its ring: within this time, or it comes as late and is
  * counted. Everything that goes in order of time is this much older at least. */
 #define LIMIT_INTAKE_SLACK_NS 1000000ull
-/* How long a record waits for an input that does not get on. What the probes see stays in their
- * ring meanwhile, which has room for 60 ms at a million calls a second; a library's start or end
- * waits until the probes' ring, were it full, has been read. */
-#define LIMIT_INTAKE_PROBES_HOLD_NS    20000000ull
+/* How long a record waits for an input that does not get on: a thread that lost its processor while
+ * it wrote into its ring may take that long to get one. What the probes see stays in their ring
+ * meanwhile, which has room for 100 ms at 600,000 calls a second (thrice as long where the daemon
+ * is late, or a library floods its ring so that it has to be); a library's start or end waits until
+ * the probes' ring, were it full, has been read. */
+#define LIMIT_INTAKE_PROBES_HOLD_NS    100000000ull
 #define LIMIT_INTAKE_LIBRARIES_HOLD_NS 500000000ull
 
 /* Processes that carry the library, and their connections: three descriptors and a ring each. One

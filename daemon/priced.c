@@ -13,6 +13,13 @@ static int32_t ppm(double share)
 	return value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : (int32_t)value;
 }
 
+static void on_catch_up(void *data)
+{
+	struct daemon *daemon = data;
+
+	turn_look(&daemon->turn);
+}
+
 static void on_tier(void *data, uint32_t pid, struct price_tier *ret)
 {
 	struct daemon *daemon = data;
@@ -162,6 +169,7 @@ static void on_calibrated(void *data)
 int daemon_start_price(struct daemon *daemon)
 {
 	struct price_callbacks callbacks = {
+		.catch_up = on_catch_up,
 		.tier = on_tier,
 		.window = on_window,
 		.cycle = on_cycle,

@@ -167,6 +167,7 @@ void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved)
 	struct light_sampler *sampler;
 	struct link_batch batch;
 	struct ts_event *event;
+	uint64_t now_ns;
 	__u64 *payload;
 	uint32_t tid;
 	int r;
@@ -181,6 +182,9 @@ void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved)
 		report_with_stack(call, saved);
 		return;
 	}
+	/* Not after its slot is claimed: who lost his processor in between would have a time later
+	 * than that of the others' slots behind it. */
+	now_ns = clock_ns(CLOCK_MONOTONIC);
 	r = link_begin(&batch, 1);
 	if (r == -ENOSPC)
 		link_lost(TS_LOST_RING, 1);
@@ -199,8 +203,8 @@ void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved)
 	event->result = 0;
 	event->ns_tid = tid;
 	read_args(call, saved, event);
-	event->start_ns = clock_ns(CLOCK_MONOTONIC);
+	event->start_ns = now_ns;
 	if (call->sampled)
-		light_sampler_passed(sampler, gate->sample_ns, event->start_ns);
+		light_sampler_passed(sampler, gate->sample_ns, now_ns);
 	link_done(&batch);
 }

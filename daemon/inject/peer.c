@@ -197,6 +197,7 @@ static enum intake_state peer_look_last(struct peer *peer, uint64_t now_ns, uint
 enum intake_state peer_look(struct peer *peer, uint64_t now_ns, uint32_t budget)
 {
 	uint32_t slots = peer->ring.reader.ring.mask + 1, taken;
+	uint64_t waiting = ts_ring_waiting(&peer->ring.reader);
 
 	if (intake_lane_holds(&peer->lane))
 		return INTAKE_AWAKE;
@@ -204,8 +205,9 @@ enum intake_state peer_look(struct peer *peer, uint64_t now_ns, uint32_t budget)
 		return peer_look_last(peer, now_ns, budget);
 	taken = inject_ring_read(&peer->ring, budget < slots ? budget : slots, peer_take, peer);
 	peer_tell_lost(peer, 0);
-	/* Once around: what was there when the turn started is read, whatever has come since. */
-	if (taken < budget || taken >= slots)
+	/* What was there when the turn started is read, whatever has come since; a slot that is
+	 * claimed and not yet published hides those behind it. */
+	if (taken >= waiting)
 		intake_lane_done(&peer->lane);
 	if (!taken)
 		return peer_wait(peer);

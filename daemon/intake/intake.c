@@ -11,6 +11,7 @@
 #include "daemon/limits.h"
 
 #define ROUNDS_MAX 16 /* of a turn: one for each record that held up a lane */
+#define GETS_ON	   2  /* turns without a record of a lane that gets on */
 
 struct input {
 	intake_drain *drain; /* or NULL */
@@ -26,7 +27,7 @@ struct intake {
 	struct intake_config config;
 	struct input input[INTAKE_INPUTS_MAX];
 	uint32_t inputs;
-	uint64_t now_ns, slack_ns;
+	uint64_t now_ns, slack_ns, turn;
 	uint32_t reading;     /* the input that is read */
 	bool turning, let_go; /* the latter: a lane that this round has passed may be read on */
 	struct intake_stats stats;
@@ -178,14 +179,45 @@ static void lane_let_go(struct intake_lane *lane)
 	intake_give(lane, lane->record, size);
 }
 
+/* How the other inputs stand that have not come to that time. */
+enum others {
+	OTHERS_HOLD, /* their records only wait for their turn, however late the daemon is */
+	OTHERS_GET_ON,
+	OTHERS_STAND,
+};
+
+static enum others intake_others(const struct intake *intake, uint32_t input, uint64_t time_ns)
+{
+	enum others found = OTHERS_HOLD;
+	const struct intake_lane *lane;
+
+	for (uint32_t k = 0; k < intake->inputs; k++) {
+		if (k == input)
+			continue;
+		list_for_each(lane, &intake->input[k].lanes, link) {
+			if (lane->size || lane_before_ns(intake, lane) > time_ns)
+				continue;
+			if (lane->put_turn + GETS_ON < intake->turn)
+				return OTHERS_STAND;
+			found = OTHERS_GET_ON;
+		}
+	}
+	return found;
+}
+
 /* It has waited long enough, in the ring or held; `time_ns` may be anything. */
 static bool lane_is_due(const struct intake_lane *lane, uint64_t time_ns)
 {
 	const struct intake *intake = lane->intake;
-	uint64_t since_ns = lane->size && lane->held_ns < time_ns ? lane->held_ns : time_ns;
-
-	return intake->now_ns > since_ns &&
-	       intake->now_ns - since_ns >= intake->input[lane->input].hold_ns;
+	uint64_t since_ns = lane->size && lane->held_ns < time_ns ? lane->held_ns : time_ns,
+		 hold_ns;
+	enum others others;
+	hold_ns = intake->input[lane->input].hold_ns;
+	if (intake->now_ns < since_ns || intake->now_ns - since_ns < hold_ns)
+		return false;
+	others = intake_others(intake, lane->input, time_ns);
+	return others == OTHERS_STAND ||
+	       (others == OTHERS_GET_ON && intake->now_ns - since_ns >= INTAKE_HOLDS * hold_ns);
 }
 
 static bool lane_goes_before(const struct intake_lane *a, const struct intake_lane *b)
@@ -246,6 +278,7 @@ bool intake_put(struct intake_lane *lane, uint64_t time_ns, const void *record, 
 {
 	struct intake *intake = lane->intake;
 
+	lane->put_turn = intake->turn;
 	if (time_ns > lane->last_ns)
 		lane->last_ns = time_ns;
 	if (time_ns && intake_is_past(intake, lane->input, lane->last_ns))
@@ -332,6 +365,7 @@ static enum intake_state intake_rounds(struct intake *intake, uint64_t now_ns, i
 
 	intake->turning = true;
 	intake->now_ns = now_ns;
+	intake->turn++;
 	for (int i = 0; i < least || (intake->let_go && i < ROUNDS_MAX); i++) {
 		enum intake_state state = intake_round(intake, budget);
 
@@ -341,7 +375,7 @@ static enum intake_state intake_rounds(struct intake *intake, uint64_t now_ns, i
 	intake->turning = false;
 	if (intake->let_go)
 		return INTAKE_MORE;
-	return most == INTAKE_ASLEEP && intake->stats.holding ? INTAKE_AWAKE : most;
+	return most < INTAKE_AWAKE && intake->stats.holding ? INTAKE_AWAKE : most;
 }
 
 enum intake_state intake_turn(struct intake *intake, uint64_t now_ns)

@@ -13,7 +13,8 @@
  * was stamped and is not in its ring yet. At the same time the input of the first row goes first.
  * - A lane holds one record at most. From then on it is not read: the rest stays in its ring, whose
  *   size is the bound, and which counts what finds no room.
- * - No record waits longer than its input's `hold_ns` for one that does not get on. What leaves
+ * - No record waits longer than its input's `hold_ns` for one that does not get on, nor
+ * INTAKE_HOLDS times as long for one that does, as where the daemon is late itself. What leaves
  * then is counted as `unordered`; a record that comes when a later one of another input has left,
  * as `late`. Neither is lost.
  *
@@ -38,6 +39,7 @@ struct intake;
 /* How an input was found, the most urgent last. */
 enum intake_state {
 	INTAKE_ASLEEP, /* empty: it wakes us (intake_wake) when something comes */
+	INTAKE_CALM,   /* the same where much comes; otherwise to be read again before long */
 	INTAKE_AWAKE,  /* to be read again in some milliseconds */
 	INTAKE_MORE,   /* to be read again now */
 };
@@ -65,10 +67,11 @@ struct intake_lane {
 	struct list link;
 	struct intake *intake;
 	uint32_t input;
-	uint64_t last_ns; /* of the last record put */
-	uint64_t done_ns; /* what was handed over before is put */
-	uint64_t held_ns; /* the turn in which it was held */
-	size_t size;	  /* of the record held, or 0 */
+	uint64_t last_ns;  /* of the last record put */
+	uint64_t done_ns;  /* what was handed over before is put */
+	uint64_t held_ns;  /* the turn in which it was held */
+	uint64_t put_turn; /* the last one with a record */
+	size_t size;	   /* of the record held, or 0 */
 	uint8_t *record;
 	size_t room;
 	bool straight; /* waits for nobody */
@@ -82,6 +85,7 @@ struct intake_stats {
 };
 
 #define INTAKE_INPUTS_MAX 8
+#define INTAKE_HOLDS	  3
 
 struct intake_config {
 	const struct intake_input *input;

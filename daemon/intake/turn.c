@@ -3,10 +3,7 @@
 #include "daemon/intake/turn.h"
 
 #include "core/base/cleanup.h"
-
-#define LOOK_MS 10
-
-static void turn_look(struct turn *turn);
+#include "daemon/limits.h"
 
 static void on_turn(uv_timer_t *timer)
 {
@@ -18,7 +15,7 @@ static void on_more(uv_idle_t *more)
 	turn_look(more->data);
 }
 
-static void turn_look(struct turn *turn)
+void turn_look(struct turn *turn)
 {
 	enum intake_state state;
 
@@ -26,10 +23,12 @@ static void turn_look(struct turn *turn)
 	state = intake_turn(turn->intake, uv_hrtime());
 	if (state == INTAKE_MORE)
 		uv_idle_start(&turn->more, on_more);
-	if (state != INTAKE_AWAKE)
+	if (state == INTAKE_AWAKE)
+		uv_timer_start(&turn->timer, on_turn, LIMIT_INTAKE_LOOK_MS, 0);
+	else if (state == INTAKE_CALM)
+		uv_timer_start(&turn->timer, on_turn, LIMIT_INTAKE_CALM_MS, 0);
+	else
 		uv_timer_stop(&turn->timer);
-	else if (!uv_is_active((uv_handle_t *)&turn->timer))
-		uv_timer_start(&turn->timer, on_turn, LOOK_MS, LOOK_MS);
 }
 
 static void on_wake(void *data)

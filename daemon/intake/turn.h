@@ -16,6 +16,8 @@ struct turn {
 /* Makes the intake. */
 int turn_init(struct turn *turn, uv_loop_t *loop, const struct intake_input *input,
 	      uint32_t inputs);
+/* Reads the inputs now, and then as they say; from the loop, not from within a turn. */
+void turn_look(struct turn *turn);
 /* Frees it, after all that has lanes in it; takes a zeroed turn, too. */
 void turn_close(struct turn *turn);
 

@@ -370,12 +370,26 @@ static uint64_t priced_wait_ms(const struct priced *priced, uint64_t now_ns)
 	return ms < TICK_WINDOWS_MS ? TICK_WINDOWS_MS : ms > TICK_GAP_MS ? TICK_GAP_MS : ms;
 }
 
+static bool price_has_turns(const struct price *price)
+{
+	const struct priced *priced;
+
+	list_for_each(priced, &price->processes, link)
+		if (!watch_rests_until(&priced->watch))
+			return true;
+	return false;
+}
+
 static void price_on_tick(uv_timer_t *timer)
 {
-	uint64_t now_ns = uv_hrtime(), wait_ms = TICK_WHOLE_MS, ms;
+	uint64_t wait_ms = TICK_WHOLE_MS, now_ns, ms;
 	struct price *price = timer->data;
 	struct priced *priced;
 
+	/* What was made in a turn belongs to it. */
+	if (price_has_turns(price))
+		price->callbacks.catch_up(price->data);
+	now_ns = uv_hrtime();
 	list_for_each(priced, &price->processes, link) {
 		price_tick_process(price, priced, now_ns);
 		ms = priced_wait_ms(priced, now_ns);

@@ -46,6 +46,8 @@ struct price_told {
 };
 
 struct price_callbacks {
+	/* Has price_event() called for all that has come. */
+	void (*catch_up)(void *data);
 	void (*tier)(void *data, uint32_t pid, struct price_tier *ret);
 	/* Has it record the process from now on, or not after `at_ns`; repeated until it is so. */
 	void (*window)(void *data, uint32_t pid, bool open, uint64_t at_ns);

@@ -26,8 +26,10 @@ struct probe {
 	/* Of this turn: records that it may still take, and when it started. */
 	uint32_t budget;
 	uint64_t now_ns;
-	uint64_t heard_ns; /* the last turn with a record */
-	uint64_t idle_ns;  /* since then the programs wake us, 0: they do not */
+	uint64_t heard_ns;		  /* the last turn with a record */
+	uint64_t looked_ns, looked_bytes; /* when the ring was last empty, and `bytes` then */
+	uint64_t busy_ns;		  /* when much came for the last time */
+	uint64_t idle_ns;		  /* since then the programs wake us, 0: they do not */
 	uint64_t records, bytes;
 	bool waiting;	   /* a stack is being unwound: what follows it stays in the ring */
 	uint32_t mappings; /* how often rules became void */

@@ -107,6 +107,20 @@ static void probe_readable(uv_poll_t *poll, int status, int events)
 	intake_wake(probe->intake);
 }
 
+/* Less comes than would fill an eighth of the ring until a calm input is read again; should that
+ * change, the programs wake us when a quarter is full. */
+static bool probe_is_calm(struct probe *probe)
+{
+	uint64_t passed_ns = probe->now_ns - probe->looked_ns;
+	uint64_t bytes = probe->bytes - probe->looked_bytes;
+
+	if (bytes * LIMIT_INTAKE_CALM_MS * NS_PER_MS > probe->config.ring_bytes / 8 * passed_ns)
+		probe->busy_ns = probe->now_ns;
+	probe->looked_ns = probe->now_ns;
+	probe->looked_bytes = probe->bytes;
+	return probe->now_ns - probe->busy_ns >= QUIET_NS;
+}
+
 /* The ring is empty. */
 static enum intake_state probe_rest(struct probe *probe)
 {
@@ -114,7 +128,7 @@ static enum intake_state probe_rest(struct probe *probe)
 	if (!uv_is_active((uv_handle_t *)&probe->readable))
 		uv_poll_start(&probe->readable, UV_READABLE, probe_readable);
 	if (probe->now_ns < probe->heard_ns + QUIET_NS)
-		return INTAKE_AWAKE;
+		return probe_is_calm(probe) ? INTAKE_CALM : INTAKE_AWAKE;
 	if (!probe->idle_ns) {
 		probe->idle_ns = probe->now_ns;
 		probe->bss->settings.reader_idle = 1;

@@ -251,6 +251,30 @@ static void a_process_has_ended_though_a_child_of_it_holds_the_socket(void **sta
 		kill(server->last.result, SIGKILL);
 }
 
+/* Its thread may have lost its processor; what others saw later does not go before. */
+static void what_is_behind_a_slot_in_the_making_is_not_read_yet(void **state)
+{
+	struct server *server = *state;
+	struct library library = library_start(server);
+	const struct ts_event event = { .kind = TS_EVENT_KERNEL };
+	uint64_t at = 0, before_ns;
+	struct peer *peer;
+
+	assert_int_equal(ts_ring_begin(&library.ring, 1, &at), 0);
+	library_put(&library, 1);
+	peer = inject_find(server->inject, server->pid);
+	before_ns = uv_hrtime();
+	turn_look(&server->turn);
+	assert_true(peer->lane.done_ns < before_ns);
+	memcpy(ts_ring_slot(&library.ring, at), &event, sizeof(event));
+	ts_ring_publish(&library.ring, at, 0);
+	turn_look(&server->turn);
+	assert_true(peer->lane.done_ns > before_ns);
+	assert_int_equal(server->records, 2);
+	assert_true(server->in_order);
+	library_close(&library);
+}
+
 static void a_slot_that_never_comes_is_passed_over_in_a_running_process(void **state)
 {
 	struct server *server = *state;
@@ -506,6 +530,7 @@ int main(void)
 		TEST(who_says_nothing_is_hung_up_on),
 		TEST(what_a_killed_process_left_in_its_ring_is_read),
 		TEST(a_process_has_ended_though_a_child_of_it_holds_the_socket),
+		TEST(what_is_behind_a_slot_in_the_making_is_not_read_yet),
 		TEST(a_slot_that_never_comes_is_passed_over_in_a_running_process),
 		TEST(what_found_no_room_is_told_once_and_no_nonsense_is),
 		TEST(there_are_so_many_processes_of_one_user_and_no_more),

@@ -364,6 +364,24 @@ static void nobody_waits_longer_than_the_bound(void **state)
 	assert_int_equal(stats_of(world).late, 1);
 }
 
+/* A daemon that did not run for long finds old records in all rings. */
+static void old_records_of_all_inputs_leave_in_order(void **state)
+{
+	struct world *world = *state;
+	uint64_t start_ns = world->now_ns;
+
+	open_ring(world, 0, 0);
+	open_ring(world, 1, 0);
+	turn(world, start_ns);
+	for (uint32_t i = 0; i < 100; i++)
+		publish(world, i % 2, 0, world->now_ns += 10);
+	for (int i = 0; i < 500 && left(world); i++)
+		turn(world, start_ns + 2 * HOLD_NS);
+	assert_int_equal(left(world), 0);
+	assert_int_equal(world->disorder, 0);
+	assert_int_equal(stats_of(world).unordered, 0);
+}
+
 static void a_time_that_has_not_come_is_no_reason_to_wait_for_ever(void **state)
 {
 	struct world *world = *state;
@@ -447,6 +465,7 @@ int main(void)
 		TEST(a_time_is_reached_a_turn_at_a_time),
 		TEST(who_is_alone_waits_for_nobody),
 		TEST(nobody_waits_longer_than_the_bound),
+		TEST(old_records_of_all_inputs_leave_in_order),
 		TEST(a_time_that_has_not_come_is_no_reason_to_wait_for_ever),
 		TEST(a_lane_that_holds_is_not_read),
 		TEST(an_end_has_passed_when_the_others_have_come_to_it),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "daemon/intake/turn.h"
+#include "daemon/limits.h"
 
 #define DRAINS_MAX 50000000u /* seconds of them */
 
@@ -96,6 +97,24 @@ static void who_is_awake_is_looked_at_again_and_who_sleeps_is_not(void **state)
 	end(&world);
 }
 
+static void who_is_calm_is_looked_at_rarely_until_it_is_not(void **state)
+{
+	const enum intake_state states[] = { INTAKE_CALM, INTAKE_AWAKE, INTAKE_CALM };
+	const uint64_t ms[] = { LIMIT_INTAKE_CALM_MS, LIMIT_INTAKE_LOOK_MS, LIMIT_INTAKE_CALM_MS };
+	struct world world;
+
+	begin(&world, INTAKE_CALM);
+	for (int i = 0; i < 3; i++) {
+		uint64_t before = world.drains;
+
+		world.state = states[i];
+		while (world.drains < before + 2)
+			uv_run(&world.loop, UV_RUN_ONCE);
+		assert_int_equal(uv_timer_get_due_in(&world.turn.timer), ms[i]);
+	}
+	end(&world);
+}
+
 static void a_wake_during_a_turn_is_kept(void **state)
 {
 	struct world world;
@@ -113,6 +132,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(more_records_hold_no_timer_up),
 		cmocka_unit_test(who_is_awake_is_looked_at_again_and_who_sleeps_is_not),
+		cmocka_unit_test(who_is_calm_is_looked_at_rarely_until_it_is_not),
 		cmocka_unit_test(a_wake_during_a_turn_is_kept),
 	};
 
