@@ -52,15 +52,21 @@ int attach_why_text(struct remarks *why, int error, Tracesmith__V1__Remark__Reas
 	return attach_why(why, error, reason, text, NULL);
 }
 
-/* Whether the stopped thread still runs the checked program: its memory cannot be read any more
- * after an exec. */
+/* The memory of the checked program cannot be read any more after an exec. */
+static bool state_is_replaced(const struct attach_state *state)
+{
+	uint16_t instruction;
+
+	return attach_target_read(&state->target, state->target.syscall, &instruction,
+				  sizeof(instruction));
+}
+
+/* Whether the stopped thread still runs the checked program. */
 static int state_confirm(const struct attach_state *state)
 {
 	const struct attach_request *request = state->request;
-	uint16_t instruction;
 
-	if (attach_target_read(&state->target, state->target.syscall, &instruction,
-			       sizeof(instruction)))
+	if (state_is_replaced(state))
 		return ATTACH_WHY(state->why, -ESRCH, PROGRAM_CHANGED, REMARK_NUMBER(state->pid));
 	return request && request->limited
 		       ? attach_check_owner(state->pid, request->uid, state->why)
@@ -101,17 +107,20 @@ static int state_take(struct attach_state *state, int pidfd, int number, int *re
 {
 	_cleanup_(closep) int fd = (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
 	struct stat here, there;
+	int error = errno;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", state->pid, state->remote.tid,
 		 number);
+	if (fd < 0 && state_is_replaced(state))
+		return ATTACH_WHY(state->why, -ESRCH, PROGRAM_CHANGED, REMARK_NUMBER(state->pid));
 	/* And we must not write to a pipe, for example, that somebody put there: it could block. */
 	if (fd < 0 || (number == state->memfd && fcntl(fd, F_GET_SEALS) < 0) ||
 	    fstat(fd, &here) < 0 || stat(path, &there) < 0 || here.st_ino != there.st_ino ||
 	    here.st_dev != there.st_dev)
 		return ATTACH_FAILED(state->why, -EIO,
 				     "Cannot take over a descriptor of process %d: %s", state->pid,
-				     fd < 0 ? strerror(errno) : "its threads do not share them");
+				     fd < 0 ? strerror(error) : "its threads do not share them");
 	*ret = TAKE_FD(fd);
 	return 0;
 }
