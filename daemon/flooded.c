@@ -34,7 +34,12 @@ static bool is_before_init(struct daemon *daemon, uint32_t pid)
 
 void daemon_missed(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns, bool first)
 {
+	const struct daemon *daemon = data;
+
 	if (group == PROBE_HOT && pid && is_before_init(data, pid))
+		return;
+	/* Its probes come back before the library ends to report. */
+	if (group == PROBE_HOT && daemon->exact && exact_inside_since(daemon->exact, pid, start_ns))
 		return;
 	daemon_miss(data, pid, group == PROBE_HOT ? LOSS_WINDOWS : LOSS_GAP, start_ns, uv_hrtime(),
 		    first);

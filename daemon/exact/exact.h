@@ -91,6 +91,10 @@ void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns);
 /* Whether the library reports that call, which a probe has seen too. NULL: no. */
 bool exact_covers(struct exact *exact, const struct ts_event *event);
 
+/* Whether the library has reported the hot calls of a process since then, whatever its probes saw.
+ */
+bool exact_inside_since(const struct exact *exact, uint32_t pid, uint64_t since_ns);
+
 /* Of all sessions. */
 void exact_set_inside(struct exact *exact, bool inside, bool never);
 /* Another mean time between two sampled stacks. */

@@ -457,6 +457,16 @@ bool exact_covers(struct exact *exact, const struct ts_event *event)
 	       span_has(&session->light.before, event->start_ns);
 }
 
+bool exact_inside_since(const struct exact *exact, uint32_t pid, uint64_t since_ns)
+{
+	const struct session *session = session_find(exact, pid);
+	uint64_t from_ns = 0;
+
+	if (session && (session->light.stage == LIGHT_ON || session->light.stage == LIGHT_ENDING))
+		from_ns = __atomic_load_n(&session->light.span.from_ns, __ATOMIC_ACQUIRE);
+	return from_ns && from_ns <= since_ns;
+}
+
 /* Our number of a thread that knows only its own: in another PID namespace both differ. */
 static uint32_t thread_look(const struct session *session, uint32_t theirs)
 {

@@ -82,15 +82,12 @@ def breakpoint_at(pid, name):
 
 def without_room(directory):
     """A driver with a function that no jump can be placed in."""
-    path = os.path.join(directory, "libcuda.so.1")
     with open(tracesmith.library(), "rb") as file:
         content = bytearray(file.read())
     offset = symbol_offset(tracesmith.library(), "cuEventElapsedTime")
     assert content[offset:offset + 4] == b"\x55\x48\x89\xe5"
     content[offset + 1:offset + 6] = b"\xe8\0\0\0\0"
-    with open(path, "wb") as file:
-        file.write(content)
-    return path
+    return tracesmith.write_library(directory, content)
 
 
 class Uprobe:

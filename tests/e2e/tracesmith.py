@@ -188,6 +188,16 @@ def library(copy="lib"):
     return os.path.join(FAKE, copy, "libcuda.so.1")
 
 
+def write_library(directory, content):
+    """Another driver there, of the file name that the daemon looks for."""
+    name, path = os.path.basename(os.path.realpath(library())), os.path.join(directory, "libcuda.so.1")
+    with open(os.path.join(directory, name), "wb") as file:
+        file.write(content)
+    if not os.path.exists(path):
+        os.symlink(name, path)
+    return path
+
+
 def workload_path(name):
     return os.path.join(FAKE, "workload", name)
 
