@@ -56,9 +56,9 @@
 #define LIMIT_INTAKE_SLACK_NS 1000000ull
 /* How long a record waits for an input that does not get on: a thread that lost its processor while
  * it wrote into its ring may take that long to get one. What the probes see stays in their ring
- * meanwhile, which has room for 100 ms at 600,000 calls a second (thrice as long where the daemon
- * is late, or a library floods its ring so that it has to be); a library's start or end waits until
- * the probes' ring, were it full, has been read. */
+ * meanwhile, which has room for 100 ms at 600,000 calls a second, and three times as long while the
+ * daemon itself is late; a library's start or end waits until the probes' ring, were it full, has
+ * been read. */
 #define LIMIT_INTAKE_PROBES_HOLD_NS    100000000ull
 #define LIMIT_INTAKE_LIBRARIES_HOLD_NS 500000000ull
 

@@ -251,7 +251,7 @@ static void a_process_has_ended_though_a_child_of_it_holds_the_socket(void **sta
 		kill(server->last.result, SIGKILL);
 }
 
-/* Its thread may have lost its processor; what others saw later does not go before. */
+/* Its thread may have lost its processor; what others saw later does not overtake it. */
 static void what_is_behind_a_slot_in_the_making_is_not_read_yet(void **state)
 {
 	struct server *server = *state;
