@@ -21,10 +21,9 @@
 --   stack       stack
 WITH live AS (
 	SELECT process, stack_key(stack, :by) AS stack, fn, kind, device, sum(bytes) AS bytes,
-		count(*) AS count, min(start_ns) AS oldest
-	FROM allocation
-	WHERE start_ns <= :now - :min_age
-	AND process IN (SELECT p.id FROM process p
+		sum(count) AS count, min(oldest_ns) AS oldest
+	FROM live_sum(:boot, :pid, :now - :min_age)
+	WHERE process IN (SELECT p.id FROM process p
 	WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@)
 	AND kind IN (SELECT id FROM memory_kind WHERE counts)
 	AND (:device IS NULL OR device = :device)

@@ -30,9 +30,9 @@ WITH held AS (
 	FROM memory FULL JOIN held USING (process, device, kind)
 	WHERE :by <> 1
 	UNION ALL
-	SELECT process, device, kind, sum(bytes), count(*), NULL, NULL,
+	SELECT process, device, kind, sum(bytes), sum(count), NULL, NULL,
 		stack
-	FROM allocation
+	FROM live_sum(:boot, :pid, :now)
 	WHERE :by = 1 AND process IN (SELECT p.id FROM process p
 	WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@)
 	GROUP BY process, device, kind, stack
