@@ -208,8 +208,15 @@ class Light(tracesmith.Case):
         for process in processes:
             self.assertIn("ready", process.stdout.readline())
         plain = self.counts(processes[0])
-        self.assertEqual(self.counts(processes[1], light=True), plain)
-        self.assertEqual(self.counts(processes[2], light=True, stacks="all"), plain)
+        self.assert_same(self.counts(processes[1], light=True), plain)
+        self.assert_same(self.counts(processes[2], light=True, stacks="all"), plain)
+
+    def assert_same(self, rows, plain):
+        """States follow from the order of events, which the daemon cannot keep on a machine that is too busy, and says so."""
+        status = json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+        if next(row["number"] for row in status if row["name"] == "unordered_events"):
+            rows, plain = ([row for row in each if row["kind"] != "state"] for each in (rows, plain))
+        self.assertEqual(rows, plain)
 
     def stacks(self, pid, since=0):
         """Of its launches since then: {frames: calls}, without a stack under None."""
