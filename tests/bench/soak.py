@@ -4,7 +4,7 @@
 
 One program calls the driver without a pause (launches, allocations, frees), others come and go, and
 a user asks for `ps` and `leaks` each second. After the first five minutes a line is fitted to the
-memory of the daemon and of the processes that it keeps, in means of 10 s, since neighbouring seconds
+memory of the daemon and of the processes that it keeps, in means of 30 s, since neighbouring seconds
 are alike; its slope is printed with the interval of 95 %.
 """
 import contextlib
@@ -16,7 +16,7 @@ import time
 import bench
 
 WARM_S = 300
-BLOCK_S = 10
+BLOCK_S = 30
 SHOWN_S = 60
 
 
