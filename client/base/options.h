@@ -83,6 +83,7 @@
 	X(TOKEN, "token", 0, "FILE", "the secret that clients must know, instead of a random one") \
 	X(TLS, "tls", 0, "FILE", "certificate, its chain and its key, as PEM")                     \
 	X(ONCE, "once", 0, NULL, "print what it shows once, and end")                              \
+	X(FOLLOW, "follow", 0, NULL, "draw it again every second, until Ctrl-C")                   \
 	X(MARKDOWN, "md", 0, NULL, "write Markdown, without pictures")                             \
 	X(OUTPUT, "output", 'o', "FILE", "write to FILE, or to standard output with '-'")
 

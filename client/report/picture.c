@@ -191,14 +191,22 @@ static void write_label(FILE *out, double x, double y, const char *text)
 	fputs("</text>\n", out);
 }
 
-static void write_begin(FILE *out, const char *title, double height)
+static void write_begin(const struct picture *picture, FILE *out, const char *title, double height)
 {
 	fprintf(out,
-		"<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"%s\">\n"
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" role=\"img\" "
+		"aria-label=\"%s\">\n",
+		LEFT + PICTURE_COLUMNS, height, title);
+	if (picture->style)
+		fprintf(out,
+			"<style>%s</style><rect class=\"paper\" width=\"100%%\" "
+			"height=\"100%%\"/>\n",
+			picture->style);
+	fprintf(out,
 		"<defs><pattern id=\"hatch-%c\" width=\"6\" height=\"6\" "
 		"patternUnits=\"userSpaceOnUse\">"
 		"<path class=\"hatch\" d=\"M0 6L6 0\"/></pattern></defs>\n",
-		LEFT + PICTURE_COLUMNS, height, title, title[0]);
+		title[0]);
 }
 
 /* Reasons that leave something out; the others only say less of what is there. */
@@ -329,7 +337,7 @@ int picture_lanes(const struct picture *picture, FILE *out)
 	qsort(sorted, count, sizeof(*sorted), compare_lanes);
 	shown = count < LANES_SHOWN ? count : LANES_SHOWN;
 	height = shown * (LANE_HEIGHT + LANE_GAP);
-	write_begin(out, "Streams over time", height + AXIS);
+	write_begin(picture, out, "Streams over time", height + AXIS);
 	write_axis(picture, out, height);
 	for (uint32_t i = 0; i < shown; i++)
 		write_lane(picture, sorted[i], out, i * (LANE_HEIGHT + LANE_GAP));
@@ -400,7 +408,7 @@ int picture_memory(const struct picture *picture, FILE *out)
 	qsort(sorted, count, sizeof(*sorted), compare_curves);
 	shown = count < CURVES_SHOWN ? count : CURVES_SHOWN;
 	most = sorted[0]->peak ? sorted[0]->peak : 1;
-	write_begin(out, "Memory over time", GRAPH + AXIS + shown * KEY + 4);
+	write_begin(picture, out, "Memory over time", GRAPH + AXIS + shown * KEY + 4);
 	write_axis(picture, out, GRAPH);
 	fprintf(out, "<text class=\"faint\" x=\"%d\" y=\"12\" text-anchor=\"end\">%s</text>\n",
 		LEFT - 8, units_bytes(text, (int64_t)most));

@@ -17,6 +17,7 @@ struct picture_curve;
 
 struct picture {
 	const struct meta *meta;
+	const char *style; /* of a picture that stands alone; NULL: its page has it */
 	uint64_t from_ns, to_ns;
 	struct map lane, curve; /* by process and stream; by process and device */
 	struct picture_lane *first_lane;

@@ -45,6 +45,7 @@ int cmd_graph(const struct options *options, int count, char **argument);
 int cmd_view(const struct options *options, int count, char **argument);
 int cmd_record(const struct options *options, int count, char **argument);
 int cmd_export(const struct options *options, int count, char **argument);
+int cmd_plot(const struct options *options, int count, char **argument);
 int cmd_report(const struct options *options, int count, char **argument);
 int cmd_diff(const struct options *options, int count, char **argument);
 int cmd_replay(const struct options *options, int count, char **argument);

@@ -137,7 +137,7 @@ _tsctl()
 	elif [ "$verb" = query ]; then
 		mapfile -t COMPREPLY < <(compgen -W "list $("$tsctl" query list --csv 2>/dev/null |
 			sed -n '2,$s/,.*//p')" -- "$word")
-	elif [[ $verb = @(info|view|export|report|diff|graph|replay|answer) ]]; then
+	elif [[ $verb = @(info|view|export|report|plot|diff|graph|replay|answer) ]]; then
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -f -X '!*.sbt' -- "$word")
 	elif [ "$verb" = help ]; then

@@ -98,9 +98,9 @@ complete -c tsctl -n 'contains -- (__tsctl_verb) ps query' -l user -x -a '(__fis
 complete -c tsctl -n 'contains -- (__tsctl_verb) ps query' -l sort -x -a '(__tsctl_columns)'
 complete -c tsctl -n 'contains -- (__tsctl_verb) ps query' -l name -x
 complete -c tsctl -n '__tsctl_verb_is replay' -l speed -x -a '0.1 1 10 max'
-complete -c tsctl -n 'contains -- (__tsctl_verb) export report record graph replay' -s o -l output -r -F
-complete -c tsctl -n 'contains -- (__tsctl_verb) query sql export report view graph replay' -s f -l file -r -F
-complete -c tsctl -n 'contains -- (__tsctl_verb) info view export report diff graph replay answer' -a '(__fish_complete_suffix .sbt)'
+complete -c tsctl -n 'contains -- (__tsctl_verb) export report plot record graph replay' -s o -l output -r -F
+complete -c tsctl -n 'contains -- (__tsctl_verb) query sql export report plot view graph replay' -s f -l file -r -F
+complete -c tsctl -n 'contains -- (__tsctl_verb) info view export report plot diff graph replay answer' -a '(__fish_complete_suffix .sbt)'
 for name in since until min-age duration timeout from to launch-latency for
 	complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs' -l $name -x -a '500ms 1s 10s 1m 10m 1h'
 end

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import xml.etree.ElementTree
@@ -109,9 +110,24 @@ class File(tracesmith.Case):
                              ["Streams over time", "Memory over time"])
             flame = xml.etree.ElementTree.fromstring(base64.b64decode(re.search(r'base64,([^"]*)"', report).group(1)))
             self.assertTrue(flame.tag.endswith("svg"))
+        self.plots()
         result = self.daemon.ctl("report", "--since", "1h", "--md", "-o", "-")
         self.assertEqual((result.code, result.err), (0, ""))
         self.assertIn("What each device did", result.out)
+
+    def plots(self):
+        picture = os.path.join(self.directory, "picture.svg")
+        for name, title in (("busy", "Streams over time"), ("memory", "Memory over time")):
+            result = self.daemon.ctl("plot", name, self.file, "-o", "-")
+            self.assertEqual(result.code, 0, result.err)
+            self.assertEqual(xml.etree.ElementTree.fromstring(result.out).get("aria-label"), title)
+        with subprocess.Popen([os.path.join(BUILD, "tsctl"), "plot", "memory", "--follow", "--since", "1h", "-o", picture],
+                              env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)) as process:
+            for _ in range(2):
+                wait_for("the picture", lambda: os.path.exists(picture))
+                os.remove(picture)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
 
     def test_what_is_held_at_the_end(self):
         process = self.workload("leak")

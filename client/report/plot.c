@@ -1,0 +1,133 @@
+/* Plot: draws what a report draws, once, or again every second. */
+#include "client/report/plot.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/base/argument.h"
+#include "client/base/complain.h"
+#include "client/output/loss.h"
+#include "client/output/outfile.h"
+#include "client/report/picture.h"
+#include "client/report/report_text.h"
+#include "client/trace/trace.h"
+#include "core/base/array.h"
+
+static const struct plot {
+	const char *name;
+	int (*draw)(const struct picture *picture, FILE *out);
+	const char *nothing; /* why there is nothing to draw */
+} plots[] = {
+	{ "busy", picture_lanes, "No stream was used in this time: see --since" },
+	{ "memory", picture_memory, "No memory was allocated or freed in this time: see --since" },
+};
+
+static volatile sig_atomic_t stops;
+
+static void on_stop(int number)
+{
+	stops++;
+}
+
+static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = picture_op(data, &op[i]);
+	if (r < 0)
+		complain("Cannot draw: %s", strerror(-r));
+	return r;
+}
+
+static int save(const struct options *options, const struct plot *plot,
+		const struct picture *picture)
+{
+	_cleanup_(outfile_freep) struct outfile *file = NULL;
+	_cleanup_(freep) char *text = NULL;
+	struct out_sink sink;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	int r = out ? plot->draw(picture, out) : -ENOMEM;
+
+	if (out && fclose(out) != 0)
+		r = -ENOMEM;
+	if (r == 0) {
+		complain("%s", plot->nothing);
+		return -ENODATA;
+	}
+	if (r > 0 && outfile_open(options->output, &file) < 0)
+		return -EIO;
+	if (r > 0) {
+		sink = outfile_sink(file);
+		r = sink.write(sink.data, text, size);
+	}
+	if (r == 0)
+		r = outfile_commit(file);
+	if (r < 0)
+		complain("Cannot write '%s': %s", options->output, strerror(-r));
+	return r;
+}
+
+/* A recording starts at its first operation, a window at --since. */
+static int draw(const struct options *options, const struct plot *plot)
+{
+	_cleanup_(trace_done) struct trace trace = { 0 };
+	_cleanup_(picture_done) struct picture picture = { 0 };
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *end = NULL;
+	int r = trace_open(options, &trace);
+
+	if (r < 0)
+		return r;
+	picture_init(&picture, trace.meta, options->file ? trace.begin_ns : trace.since_ns,
+		     trace.end_ns);
+	picture.style = report_css;
+	r = trace_read(&trace, take_ops, &picture, &end);
+	if (r < 0)
+		return r;
+	if (!(options->given & OPTION(FOLLOW)))
+		loss_complain(end->done);
+	return save(options, plot, &picture);
+}
+
+/* What there is nothing of yet may come. */
+static int follow(const struct options *options, const struct plot *plot)
+{
+	const struct sigaction action = { .sa_handler = on_stop };
+	int r;
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	do {
+		r = draw(options, plot);
+		if (!stops)
+			sleep(1);
+	} while (!stops && (r == 0 || r == -ENODATA));
+	return stops ? 0 : r;
+}
+
+static const struct plot *find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(plots); i++)
+		if (strcmp(name, plots[i].name) == 0)
+			return &plots[i];
+	return NULL;
+}
+
+int plot_run(const struct options *options, const char *what)
+{
+	const struct plot *plot = find(what);
+	struct options own = *options;
+	int r;
+
+	if (!plot) {
+		complain("Unknown picture '%s': give busy or memory", what);
+		return EXIT_USAGE;
+	}
+	argument_window(&own);
+	r = own.given & OPTION(FOLLOW) ? follow(&own, plot) : draw(&own, plot);
+	return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
