@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import time
 import unittest
@@ -150,7 +151,8 @@ class Help(Case):
             self.assertEqual(self.daemon.ctl("record", "-o", f"{name}.sbt", "--all", "--since", "1h", cwd=self.daemon.directory).code, 0)
         for verb in self.verbs():
             result = self.daemon.ctl(verb, "--help")
-            examples = re.findall(r"^Example: tsctl (.*)$", result.out, re.MULTILINE)
+            examples = re.findall(r"^Example: .*'tsctl (.*)'$" if verb == "answer" else
+                                  r"^Example: tsctl (.*)$", result.out, re.MULTILINE)
             self.assertEqual(result.code, 0)
             self.assertTrue(examples, verb)
             for example in examples:
@@ -163,6 +165,9 @@ class Help(Case):
     def example(self, verb, arguments):
         if verb == "serve":
             self.served(arguments)
+            return
+        if verb == "answer":
+            self.answered(arguments)
             return
         if arguments == ["top"]:
             screen = Screen(80, 24, TRACESMITH_SOCKET=self.daemon.socket)
@@ -179,6 +184,13 @@ class Help(Case):
         if "--json" in arguments and verb == "query":
             self.assertTrue(json.loads(result.out)["rows"])
 
+    def answered(self, arguments):
+        """Until the other end is closed."""
+        ours, theirs = socket.socketpair()
+        with theirs, subprocess.Popen([os.path.join(BUILD, "tsctl"), *arguments], stdin=theirs, cwd=self.daemon.directory) as process:
+            ours.close()
+            self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
+
     def served(self, arguments):
         """It serves until it is told to end; at a port of its own, with files that are there."""
         files = {"/etc/tracesmith/web-token": os.path.join(self.daemon.directory, "token"),
@@ -186,12 +198,14 @@ class Help(Case):
         given = [files.get(word, word) for word in arguments]
         if "--tls" in given:
             tracesmith.certificate(self.daemon.directory, "gpu1")
-        with subprocess.Popen([os.path.join(BUILD, "tsctl"), *given, "--listen", "127.0.0.1:0"], text=True,
+        with subprocess.Popen([os.path.join(BUILD, "tsctl"), *given, "--listen", "127.0.0.1:0"], text=True, cwd=self.daemon.directory,
                               env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as process:
-            self.assertIn("/metrics", process.stdout.readline())
+            said = process.stdout.readline()
             process.terminate()
             self.assertEqual((process.wait(tracesmith.DEADLINE), process.stderr.read()), (0, ""))
+            self.assertTrue(said.startswith("http"))
+            self.assertEqual("/metrics" in process.stdout.read(), "run.sbt" not in arguments)
 
     def test_every_query_works(self):
         listed = self.daemon.query("list")
