@@ -197,7 +197,7 @@ static enum others intake_others(const struct intake *intake, uint32_t input, ui
 		list_for_each(lane, &intake->input[k].lanes, link) {
 			if (lane->size || lane_before_ns(intake, lane) > time_ns)
 				continue;
-			if (lane->put_turn + GETS_ON < intake->turn)
+			if (!lane->stalled && lane->put_turn + GETS_ON < intake->turn)
 				return OTHERS_STAND;
 			found = OTHERS_GET_ON;
 		}
@@ -320,6 +320,22 @@ void intake_lane_done(struct intake_lane *lane)
 		lane->done_ns = lane->intake->now_ns;
 }
 
+void intake_lane_stall(struct intake_lane *lane, bool stalled)
+{
+	lane->stalled = stalled;
+}
+
+static bool intake_is_stalled(const struct intake *intake)
+{
+	const struct intake_lane *lane;
+
+	for (uint32_t i = 0; i < intake->inputs; i++)
+		list_for_each(lane, &intake->input[i].lanes, link)
+			if (lane->stalled)
+				return true;
+	return false;
+}
+
 void intake_lane_straight(struct intake_lane *lane)
 {
 	lane->straight = true;
@@ -411,7 +427,7 @@ uint64_t intake_reach(struct intake *intake, uint64_t now_ns)
 		state = intake_empty(intake, now_ns);
 	if (state != INTAKE_ASLEEP)
 		intake_wake(intake);
-	if (state != INTAKE_MORE && !intake->stats.holding)
+	if (state != INTAKE_MORE && !intake->stats.holding && !intake_is_stalled(intake))
 		return now_ns;
 	for (uint32_t i = 0; i < intake->inputs; i++)
 		if (intake->input[i].before_ns < reached_ns)

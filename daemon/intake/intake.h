@@ -75,6 +75,7 @@ struct intake_lane {
 	uint8_t *record;
 	size_t room;
 	bool straight; /* waits for nobody */
+	bool stalled;  /* see intake_lane_stall() */
 };
 
 struct intake_stats {
@@ -112,6 +113,9 @@ void intake_lane_close(struct intake_lane *lane);
 bool intake_put(struct intake_lane *lane, uint64_t time_ns, const void *record, size_t size);
 /* In a drain: all that was handed over before this turn is put. */
 void intake_lane_done(struct intake_lane *lane);
+/* There are records that its input may not read yet, which is bounded: nothing is taken to be read
+ * up to now, and the others wait as for a lane that gets on. */
+void intake_lane_stall(struct intake_lane *lane, bool stalled);
 /* From here on its records are given as they come, as at the end of the daemon. */
 void intake_lane_straight(struct intake_lane *lane);
 /* Whether all other inputs have come to that time: what happened before it is given. */

@@ -90,6 +90,7 @@ static int probe_record(void *data, void *record, size_t size)
 	probe->bytes += size;
 	if (((const struct probe_miss *)record)->kind == PROBE_MISS) {
 		probe->waiting = probe->callbacks.miss(probe->data, record, size);
+		intake_lane_stall(&probe->lane, probe->waiting);
 		return probe->waiting ? -EAGAIN : 0;
 	}
 	time_ns = record_time_ns(record);
@@ -255,6 +256,7 @@ void probe_go_on(struct probe *probe)
 	if (!probe->waiting)
 		return;
 	probe->waiting = false;
+	intake_lane_stall(&probe->lane, false);
 	intake_wake(probe->intake);
 }
 

@@ -382,6 +382,34 @@ static void old_records_of_all_inputs_leave_in_order(void **state)
 	assert_int_equal(stats_of(world).unordered, 0);
 }
 
+/* As while a stack is unwound, before which nothing of its ring may be taken. */
+static void what_may_not_be_read_yet_is_waited_for(void **state)
+{
+	struct world *world = *state;
+	uint64_t start_ns = world->now_ns;
+
+	open_ring(world, 0, 0);
+	open_ring(world, 1, 0);
+	turn(world, start_ns);
+	world->stopped = 1;
+	intake_lane_stall(&world->ring[0][0].lane, true);
+	publish(world, 0, 0, start_ns + 10);
+	assert_true(intake_reach(world->intake, start_ns + 1000) < start_ns + 10);
+	publish(world, 1, 0, start_ns + 20);
+	for (uint64_t i = 0; i < 10; i++)
+		turn(world, start_ns + HOLD_NS + HOLD_NS / 10 * i);
+	assert_int_equal(world->ring[1][0].given, 0);
+	intake_lane_stall(&world->ring[0][0].lane, false);
+	world->stopped = 0;
+	for (int i = 0; i < 100 && left(world); i++)
+		turn(world, start_ns + 2 * HOLD_NS);
+	assert_int_equal(left(world), 0);
+	assert_int_equal(world->disorder, 0);
+	assert_int_equal(stats_of(world).unordered, 0);
+	assert_int_equal(intake_reach(world->intake, start_ns + 3 * HOLD_NS),
+			 start_ns + 3 * HOLD_NS);
+}
+
 static void a_time_that_has_not_come_is_no_reason_to_wait_for_ever(void **state)
 {
 	struct world *world = *state;
@@ -466,6 +494,7 @@ int main(void)
 		TEST(who_is_alone_waits_for_nobody),
 		TEST(nobody_waits_longer_than_the_bound),
 		TEST(old_records_of_all_inputs_leave_in_order),
+		TEST(what_may_not_be_read_yet_is_waited_for),
 		TEST(a_time_that_has_not_come_is_no_reason_to_wait_for_ever),
 		TEST(a_lane_that_holds_is_not_read),
 		TEST(an_end_has_passed_when_the_others_have_come_to_it),
