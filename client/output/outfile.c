@@ -204,3 +204,18 @@ uint64_t outfile_size(const struct outfile *file)
 {
 	return file->size;
 }
+
+int outfile_save(const char *path, const void *bytes, size_t size)
+{
+	_cleanup_(outfile_freep) struct outfile *file = NULL;
+	int r = outfile_open(path, &file);
+
+	if (r < 0)
+		return r;
+	r = write_all(file, bytes, size);
+	if (r == 0)
+		r = outfile_commit(file);
+	if (r < 0)
+		complain("Cannot write '%s': %s", path, strerror(-r));
+	return r;
+}

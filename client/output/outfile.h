@@ -22,6 +22,9 @@ int outfile_open(const char *path, struct outfile **ret);
 int outfile_commit(struct outfile *file);
 struct outfile *outfile_free(struct outfile *file); /* drops what was not committed */
 
+/* All of a file at once. A negative errno: it is printed. */
+int outfile_save(const char *path, const void *bytes, size_t size);
+
 struct out_sink outfile_sink(struct outfile *file);
 int outfile_error(const struct outfile *file); /* the first write error, or 0 */
 uint64_t outfile_size(const struct outfile *file);

@@ -145,3 +145,12 @@ const char *answer_cell(const struct report_answer *answer, size_t row, const ch
 
 	return i < answer->columns ? answer->row[row].cell[i] : "";
 }
+
+int64_t answer_sum(const struct report_answer *answer, const char *column)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < answer->rows; i++)
+		sum += answer_number(answer, i, column);
+	return sum;
+}

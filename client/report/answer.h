@@ -31,8 +31,10 @@ int report_ask(struct link *link, const struct options *options, const char *que
 	       uint32_t by, struct report_answer *ret);
 void report_answer_done(struct report_answer *answer);
 
-/* The value of a column in a row; 0 or "" if it is unknown or there is no such column. */
+/* A value by its row and column: 0 or "" if either does not exist, or the value is unknown. */
 int64_t answer_number(const struct report_answer *answer, size_t row, const char *column);
 const char *answer_cell(const struct report_answer *answer, size_t row, const char *column);
+/* Of all rows. */
+int64_t answer_sum(const struct report_answer *answer, const char *column);
 
 #endif

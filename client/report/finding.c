@@ -1,5 +1,5 @@
 /* Finding: each looks at one answer, and says at most one sentence with the command that shows
- * more. What is rare or short enough not to matter is no finding. */
+ * more. Rare and short things are left out. */
 #include "client/report/finding.h"
 
 #include <inttypes.h>
@@ -130,13 +130,9 @@ static void find_tiny(const struct finding_facts *facts, struct finding *finding
 {
 	const struct report_answer *kernels = answer_of(facts, SECTION_KERNELS);
 	uint64_t before = facts->recorded_ns, after = facts->predicted_ns;
-	int64_t count = 0, total_ns = 0;
+	int64_t count = answer_sum(kernels, "count"), total_ns = answer_sum(kernels, "total_ns");
 	char mean[UNITS_TEXT_SIZE], gain[64] = "";
 
-	for (size_t i = 0; i < kernels->rows; i++) {
-		count += answer_number(kernels, i, "count");
-		total_ns += answer_number(kernels, i, "total_ns");
-	}
 	if (count < FINDING_TINY_COUNT || total_ns / count >= TINY_NS)
 		return;
 	if (before && after < before && (before - after) * SHARE_WHOLE / before >= GAIN_PPM)

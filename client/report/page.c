@@ -3,7 +3,7 @@
 
 #include "proto/control.pb-c.h"
 
-int page_is_number(const struct report_answer *answer, size_t column)
+bool page_is_number(const struct report_answer *answer, size_t column)
 {
 	return answer->type[column] != TRACESMITH__V1__COLUMNS__TYPE__TEXT &&
 	       answer->type[column] != TRACESMITH__V1__COLUMNS__TYPE__STACK;

@@ -2,6 +2,7 @@
 #ifndef TS_CLIENT_REPORT_PAGE_H
 #define TS_CLIENT_REPORT_PAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -26,6 +27,6 @@ struct page_form {
 extern const struct page_form page_html, page_markdown;
 
 /* Whether numbers of the column are aligned to the right. */
-int page_is_number(const struct report_answer *answer, size_t column);
+bool page_is_number(const struct report_answer *answer, size_t column);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/base/complain.h"
 #include "client/report/markup.h"
 #include "client/trace/show.h"
 #include "core/base/array.h"
@@ -43,7 +44,7 @@ struct picture_lane {
 struct picture_curve {
 	struct picture_curve *next;
 	struct op op; /* an example, for its name */
-	uint64_t peak, first_ns;
+	uint64_t peak;
 	uint64_t live[PICTURE_COLUMNS], last_ns[PICTURE_COLUMNS]; /* peak, and time of the last */
 	uint64_t last[PICTURE_COLUMNS];
 	bool seen[PICTURE_COLUMNS];
@@ -57,6 +58,12 @@ void picture_init(struct picture *picture, const struct meta *meta, uint64_t fro
 		.from_ns = from_ns,
 		.to_ns = to_ns > from_ns ? to_ns : from_ns + 1,
 	};
+}
+
+void picture_init_trace(struct picture *picture, const struct trace *trace, bool recording)
+{
+	picture_init(picture, trace->meta, recording ? trace->begin_ns : trace->since_ns,
+		     trace->end_ns);
 }
 
 static double column_of(const struct picture *picture, uint64_t ns)
@@ -175,6 +182,17 @@ int picture_op(struct picture *picture, const struct op *op)
 			     op->kind == OP_COPY || op->kind == OP_SET ? BUSY_COPY : BUSY_KERNEL,
 			     op->gpu_start_ns, op->gpu_end_ns);
 	return r == 0 && show_has_memory(op) ? add_memory(picture, op) : r;
+}
+
+int picture_ops(struct picture *picture, const struct op *op, size_t count)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = picture_op(picture, &op[i]);
+	if (r < 0)
+		complain("Cannot draw the pictures: %s", strerror(-r));
+	return r;
 }
 
 /* Cut to what fits. */

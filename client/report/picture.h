@@ -7,8 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "client/trace/meta.h"
-#include "core/model/op.h"
+#include "client/trace/trace.h"
 
 #define PICTURE_COLUMNS 900
 
@@ -28,7 +27,11 @@ struct picture {
 
 void picture_init(struct picture *picture, const struct meta *meta, uint64_t from_ns,
 		  uint64_t to_ns);
+/* For all of a trace: a recording starts at its first operation, a window at --since. */
+void picture_init_trace(struct picture *picture, const struct trace *trace, bool recording);
 int picture_op(struct picture *picture, const struct op *op);
+/* Several of them; the error is printed. */
+int picture_ops(struct picture *picture, const struct op *op, size_t count);
 /* An <svg> element each. 0: there is nothing to draw, and nothing is written; 1: it is. */
 int picture_lanes(const struct picture *picture, FILE *out);
 int picture_memory(const struct picture *picture, FILE *out);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/base/argument.h"
@@ -13,7 +12,6 @@
 #include "client/output/outfile.h"
 #include "client/report/picture.h"
 #include "client/report/report_text.h"
-#include "client/trace/trace.h"
 #include "core/base/array.h"
 
 static const struct plot {
@@ -34,45 +32,25 @@ static void on_stop(int number)
 
 static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = picture_op(data, &op[i]);
-	if (r < 0)
-		complain("Cannot draw: %s", strerror(-r));
-	return r;
+	return picture_ops(data, op, count);
 }
 
 static int save(const struct options *options, const struct plot *plot,
 		const struct picture *picture)
 {
-	_cleanup_(outfile_freep) struct outfile *file = NULL;
 	_cleanup_(freep) char *text = NULL;
-	struct out_sink sink;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 	int r = out ? plot->draw(picture, out) : -ENOMEM;
 
 	if (out && fclose(out) != 0)
 		r = -ENOMEM;
-	if (r == 0) {
-		complain("%s", plot->nothing);
-		return -ENODATA;
-	}
-	if (r > 0 && outfile_open(options->output, &file) < 0)
-		return -EIO;
-	if (r > 0) {
-		sink = outfile_sink(file);
-		r = sink.write(sink.data, text, size);
-	}
-	if (r == 0)
-		r = outfile_commit(file);
-	if (r < 0)
-		complain("Cannot write '%s': %s", options->output, strerror(-r));
-	return r;
+	if (r > 0)
+		return outfile_save(options->output, text, size);
+	complain("%s", r == 0 ? plot->nothing : "Not enough memory");
+	return r == 0 ? -ENODATA : r;
 }
 
-/* A recording starts at its first operation, a window at --since. */
 static int draw(const struct options *options, const struct plot *plot)
 {
 	_cleanup_(trace_done) struct trace trace = { 0 };
@@ -82,8 +60,7 @@ static int draw(const struct options *options, const struct plot *plot)
 
 	if (r < 0)
 		return r;
-	picture_init(&picture, trace.meta, options->file ? trace.begin_ns : trace.since_ns,
-		     trace.end_ns);
+	picture_init_trace(&picture, &trace, options->file);
 	picture.style = report_css;
 	r = trace_read(&trace, take_ops, &picture, &end);
 	if (r < 0)
@@ -93,7 +70,7 @@ static int draw(const struct options *options, const struct plot *plot)
 	return save(options, plot, &picture);
 }
 
-/* What there is nothing of yet may come. */
+/* Without data, it waits for some. */
 static int follow(const struct options *options, const struct plot *plot)
 {
 	const struct sigaction action = { .sa_handler = on_stop };

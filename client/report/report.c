@@ -59,7 +59,7 @@ static int ask_all(struct report *report)
 		if (options.file && !section->recorded)
 			continue;
 		if (!section->windowed)
-			options.given &= ~(OPTIONS_WINDOW);
+			options.given &= ~OPTIONS_WINDOW;
 		r = report_ask(link, &options, section->query, section->limit, section->by,
 			       &report->answer[i]);
 	}
@@ -76,27 +76,24 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 	struct report *report = data;
 	int r = export_ops(report->flame, op, count);
 
-	for (size_t i = 0; i < count && r == 0; i++) {
-		report->exact += show_has_work(&op[i]);
-		r = picture_op(&report->picture, &op[i]);
-	}
-	if (r < 0)
+	if (r < 0) {
 		complain("Cannot draw the pictures: %s", strerror(-r));
-	return r;
+		return r;
+	}
+	for (size_t i = 0; i < count; i++)
+		report->exact += show_has_work(&op[i]);
+	return picture_ops(&report->picture, op, count);
 }
 
-/* A recording starts at its first operation, a window at --since. */
 static int draw(struct report *report)
 {
 	struct trace *trace = &report->trace;
 	struct out_sink sink = { .write = write_svg };
-	uint64_t from_ns;
 	int r = trace_open(&report->options, trace);
 
 	if (r < 0)
 		return r;
-	from_ns = report->options.file ? trace->begin_ns : trace->since_ns;
-	picture_init(&report->picture, trace->meta, from_ns, trace->end_ns);
+	picture_init_trace(&report->picture, trace, report->options.file);
 	report->svg_file = open_memstream(&report->svg, &report->svg_size);
 	sink.data = report->svg_file;
 	r = report->svg_file ? export_new(&export_svg, trace->meta, &sink, &report->flame)
@@ -113,13 +110,10 @@ static int draw(struct report *report)
 static void predict(struct report *report)
 {
 	const struct report_answer *kernels = &report->answer[SECTION_KERNELS];
-	int64_t count = 0;
 
-	for (size_t i = 0; i < kernels->rows; i++)
-		count += answer_number(kernels, i, "count");
-	if (count < FINDING_TINY_COUNT || report->trace.op_count > OPS_EMULATED)
-		return;
-	replay_predict_graph(&report->options, &report->gain);
+	if (answer_sum(kernels, "count") >= FINDING_TINY_COUNT &&
+	    report->trace.op_count <= OPS_EMULATED)
+		replay_predict_graph(&report->options, &report->gain);
 }
 
 /* The columns of a section that say anything in its rows. */
@@ -260,25 +254,19 @@ static int write_all(const struct report *report)
 
 static int save(struct report *report, const char *output)
 {
-	_cleanup_(outfile_freep) struct outfile *file = NULL;
 	_cleanup_(freep) char *text = NULL;
-	struct out_sink sink;
 	size_t size = 0;
-	int r;
+	int r = -ENOMEM;
 
 	report->out = open_memstream(&text, &size);
-	if (!report->out)
-		return -ENOMEM;
-	r = write_all(report);
-	if (fclose(report->out) != 0 && r == 0)
+	if (report->out)
+		r = write_all(report);
+	if (report->out && fclose(report->out) != 0 && r == 0)
 		r = -ENOMEM;
-	if (r < 0)
-		return r;
-	if (outfile_open(output, &file) < 0)
-		return -EIO;
-	sink = outfile_sink(file);
-	r = sink.write(sink.data, text, size);
-	return r < 0 ? r : outfile_commit(file);
+	if (r == 0)
+		return outfile_save(output, text, size);
+	complain("Cannot write the report: %s", strerror(-r));
+	return r;
 }
 
 int report_run(const struct options *options, bool markdown)
@@ -287,14 +275,10 @@ int report_run(const struct options *options, bool markdown)
 		.options = *options,
 		.form = markdown ? &page_markdown : &page_html,
 	};
-	int r;
 
 	argument_window(&report.options);
 	if (ask_all(&report) < 0 || draw(&report) < 0)
 		return EXIT_FAILED;
 	predict(&report);
-	r = save(&report, options->output);
-	if (r == -EIO)
-		return EXIT_FAILED;
-	return r < 0 ? complain("Cannot write '%s': %s", options->output, strerror(-r)) : EXIT_DONE;
+	return save(&report, options->output) < 0 ? EXIT_FAILED : EXIT_DONE;
 }

@@ -20,7 +20,7 @@
 #define NODES_MAX   400000
 #define NAME_BYTES  120
 #define TEXT_MAX    (WEB_BYTES_MAX - 1000)
-#define SMALLEST    20000 /* of the whole; less is no pixel wide */
+#define SMALLEST    20000 /* of the whole: narrower than a pixel */
 #define BY_STACK    1
 #define NAME_UNUSED UINT32_MAX
 

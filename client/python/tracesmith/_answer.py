@@ -70,7 +70,7 @@ def _value(value: control.Value, handle: bool) -> Any:
 
 class Answer(SequenceBase):  # type: ignore[type-arg]
     """The rows of a query: a sequence of dicts. What is missing from them is in `loss`, by reason, and in `losses`;
-    `note` has remarks, for example why there are no rows; `truncated`: there are more rows than the limit."""
+    `note` explains the answer, for example why it has no rows; `truncated` is set if the limit cut rows off."""
 
     def __init__(self, query: str, wall_offset_ns: int) -> None:
         self.query = query

@@ -59,7 +59,7 @@ class Cancelled(Error):
 
 
 class Warning(UserWarning):  # pylint: disable=redefined-builtin
-    """What there is to know about a recording, or about a process that was attached to."""
+    """Notes on a recording, or on a process when tracing attaches to it."""
 
 
 _CLASSES: Dict[int, Type[Error]] = {

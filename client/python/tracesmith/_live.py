@@ -20,7 +20,7 @@ class Live(NamedTuple):
     span_ns: int
     devices: List[Thing]
     processes: List[Thing]
-    #: processes that there was no room for
+    #: processes left out for lack of room
     left_out: int
     losses: List[Loss]
 
