@@ -75,7 +75,7 @@ struct intake_lane {
 	uint8_t *record;
 	size_t room;
 	bool straight; /* waits for nobody */
-	bool stalled;  /* see intake_lane_stall() */
+	bool stalled;  /* intake_lane_stall(); for others to read only */
 };
 
 struct intake_stats {

@@ -31,7 +31,6 @@ struct probe {
 	uint64_t busy_ns;		  /* when much came for the last time */
 	uint64_t idle_ns;		  /* since then the programs wake us, 0: they do not */
 	uint64_t records, bytes;
-	bool waiting;	   /* a stack is being unwound: what follows it stays in the ring */
 	uint32_t mappings; /* how often rules became void */
 };
 

@@ -89,9 +89,8 @@ static int probe_record(void *data, void *record, size_t size)
 	probe->records++;
 	probe->bytes += size;
 	if (((const struct probe_miss *)record)->kind == PROBE_MISS) {
-		probe->waiting = probe->callbacks.miss(probe->data, record, size);
-		intake_lane_stall(&probe->lane, probe->waiting);
-		return probe->waiting ? -EAGAIN : 0;
+		intake_lane_stall(&probe->lane, probe->callbacks.miss(probe->data, record, size));
+		return probe->lane.stalled ? -EAGAIN : 0;
 	}
 	time_ns = record_time_ns(record);
 	if (!intake_put(&probe->lane, time_ns, record, size) || time_ns > probe->now_ns)
@@ -143,7 +142,7 @@ static enum intake_state probe_on_turn(void *data, uint64_t now_ns, uint32_t bud
 	uint64_t before = probe->records;
 	int r;
 
-	if (intake_lane_holds(&probe->lane) || probe->waiting)
+	if (intake_lane_holds(&probe->lane) || probe->lane.stalled)
 		return INTAKE_AWAKE;
 	if (probe->callbacks.turn)
 		probe->callbacks.turn(probe->data);
@@ -253,9 +252,8 @@ bool probe_add_stack(struct probe *probe, uint64_t id)
 
 void probe_go_on(struct probe *probe)
 {
-	if (!probe->waiting)
+	if (!probe->lane.stalled)
 		return;
-	probe->waiting = false;
 	intake_lane_stall(&probe->lane, false);
 	intake_wake(probe->intake);
 }
