@@ -18,8 +18,13 @@ def finish(process):
     return json.loads(out.splitlines()[-1])
 
 
+# What comes while the daemon does not get to run has room.
+ROOM = "[probe]\nring_size = 64MiB"
+
+
 class Price(tracesmith.Case):
     budget = "0.5%"
+    settings = ROOM
 
     def cost(self, pid):
         rows = of_probes(self.daemon.query("cost", "--pid", pid)) if self.daemon.known(pid) else []
@@ -44,7 +49,8 @@ class Price(tracesmith.Case):
         self.assertGreater(row["plus_minus"], 0)
         self.assertLess(abs(row["calls"] - truth["launches"]), max(3 * row["plus_minus"], 0.05 * truth["launches"]),
                         f"{row} of {truth}")
-        self.assertEqual(set(answer["loss"]), {"windows"})
+        self.assertIn("windows", answer["loss"])
+        self.assertLessEqual(set(answer["loss"]), {"windows", "stack-cut"})
         self.assertEqual(self.daemon.apis(process.pid)["cuStreamSynchronize"]["calls"], truth["steps"])
         self.assertIsNone(self.daemon.apis(process.pid)["cuStreamSynchronize"]["plus_minus"])
 
@@ -107,6 +113,8 @@ class Known(tracesmith.Case):
 
 
 class Whole(tracesmith.Case):
+    settings = ROOM
+
     def test_without_a_budget_nothing_is_missed(self):
         process, said = run("steps", "--seconds", 3)
         self.daemon.wait_ended(process.pid)

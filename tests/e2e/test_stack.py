@@ -118,6 +118,11 @@ class Stack(tracesmith.Case):
         self.assertEqual((result.code, result.err), (0, ""))
         return json.loads(result.out)
 
+    @staticmethod
+    def at_rest(threads):
+        """They sleep where they are going to stay; one that is read while it wakes is told to be moving."""
+        return all(thread["state"] == "sleeping" and not thread["moving"] for thread in threads)
+
     def refuse(self, code, sentence, *arguments):
         result = self.daemon.ctl("stack", *arguments)
         self.assertEqual((result.code, result.out), (code, ""))
@@ -151,7 +156,8 @@ class Stack(tracesmith.Case):
         def settled():
             stack = self.stack(process.pid)
             main = stack["threads"][0]
-            return main["call"] == "clock_nanosleep" and main["frames"][0]["function"] == "main" and stack
+            return main["call"] == "clock_nanosleep" and main["frames"][0]["function"] == "main" and \
+                self.at_rest(stack["threads"]) and stack
 
         stack = wait_for("it to park", settled)
         self.assertEqual(stack["python"], platform.python_version())
@@ -240,9 +246,10 @@ class Stack(tracesmith.Case):
     def check_stands(self, pid, file):
         def settled():
             stack = self.stack(pid, "--native")
-            return stack["threads"][0]["state"] == "sleeping" and stack
+            rest = [thread for thread in stack["threads"] if thread["name"] in (file[:15], "deep")]
+            return len(rest) == 2 and self.at_rest(rest) and not any(t["moving"] for t in stack["threads"]) and stack
 
-        stack = wait_for("its first thread to sleep", settled)
+        stack = wait_for("its threads to be where they stay", settled)
         self.assertIsNone(stack["no_native"])
         threads = {thread["name"]: thread for thread in stack["threads"]}
         self.assertEqual(len(threads), 4)
@@ -306,7 +313,8 @@ class Stack(tracesmith.Case):
                 stack = self.stack(process.pid, "--native")
                 functions = [[f["function"] for f in t["frames"] if not f["native"]] for t in stack["threads"]]
                 return functions and functions[0][:1] == ["waits"] and len(functions) == 2 and \
-                    "computes" in functions[1] and not stack["threads"][1]["moving"] and stack
+                    "computes" in functions[1] and not stack["threads"][1]["moving"] and \
+                    self.at_rest(stack["threads"][:1]) and stack
 
             stack = wait_for(f"{python} to wait", settled)
             frames = stack["threads"][0]["frames"]
@@ -336,7 +344,7 @@ class Stack(tracesmith.Case):
         def settled():
             thread = self.stack(process.pid, "--native")["threads"][0]
             return [f["function"] for f in thread["frames"] if not f["native"]][:1] == ["leaf"] and \
-                thread["state"] == "sleeping" and thread
+                self.at_rest([thread]) and thread
 
         thread = wait_for(f"{python} to sleep", settled)
         self.assertFalse(thread["moving"] or thread["cut"] or thread["broken"] or thread["native_end"])

@@ -23,7 +23,7 @@
 
 #define SLOTS	    64
 #define WRITERS	    4
-#define DEADLINE_MS 20000
+#define DEADLINE_MS 60000
 #define PER_WRITER  1000000
 
 struct fixture {
@@ -189,12 +189,13 @@ static void names_take_slots_in_a_row_also_across_the_end(void **state)
 struct writer {
 	struct ts_ring ring;
 	uint32_t number;
+	int done; /* atomic */
 	pthread_t thread;
 };
 
 static void *write_all(void *data)
 {
-	const struct writer *writer = data;
+	struct writer *writer = data;
 
 	for (uint64_t i = 0; i < PER_WRITER; i++) {
 		/* Now and then a name, of a number of slots that changes. */
@@ -204,7 +205,16 @@ static void *write_all(void *data)
 		while (put_event(&writer->ring, writer->number, i) < 0)
 			sched_yield();
 	}
+	__atomic_store_n(&writer->done, 1, __ATOMIC_RELEASE);
 	return NULL;
+}
+
+static bool writers_done(const struct writer writer[WRITERS])
+{
+	for (int i = 0; i < WRITERS; i++)
+		if (!__atomic_load_n(&writer[i].done, __ATOMIC_ACQUIRE))
+			return false;
+	return true;
 }
 
 static void start_writers(struct writer writer[WRITERS], const struct ts_ring *ring)
@@ -251,14 +261,22 @@ static void a_reader_that_skips_too_soon_loses_records_and_tears_none(void **sta
 {
 	struct fixture *f = fixture_new(128);
 	struct writer writer[WRITERS];
-	uint64_t next[WRITERS] = { 0 }, events = 0, skipped = 0, lost = 0, idle = 0;
+	uint64_t next[WRITERS] = { 0 }, events = 0, skipped = 0, lost = 0;
+	bool done = false;
 
 	start_writers(writer, &f->ring);
-	while (idle < 100000) {
+	for (bool more = true; more || !done;) {
 		const struct ts_event *event = (const struct ts_event *)f->record;
-		size_t size = ts_ring_get(&f->reader, f->record);
-		uint64_t now = size ? 0 : ts_ring_skip(&f->reader);
+		size_t size;
+		uint64_t now;
 
+		if (!more) { /* what they wrote before they were done is looked for once more */
+			done = writers_done(writer);
+			sched_yield();
+		}
+		size = ts_ring_get(&f->reader, f->record);
+		now = size ? 0 : ts_ring_skip(&f->reader);
+		more = size || now;
 		skipped += now;
 		ts_ring_release(&f->reader);
 		if (size && event->kind == TS_EVENT_NAME) {
@@ -271,13 +289,6 @@ static void a_reader_that_skips_too_soon_loses_records_and_tears_none(void **sta
 			next[event->tid] = event->start_ns + 1;
 			events++;
 		}
-		idle = size || now ||
-				       next[0] + next[1] + next[2] + next[3] <
-					       (uint64_t)WRITERS * (PER_WRITER - 1000)
-			       ? 0
-			       : idle + 1;
-		if (idle)
-			sched_yield();
 	}
 	for (int i = 0; i < WRITERS; i++)
 		pthread_join(writer[i].thread, NULL);
@@ -434,22 +445,23 @@ static void no_record_comes_while_the_reader_sleeps_without_waking_it(void **sta
 	struct fixture *f = *state;
 	struct waker waker = { f->ring, eventfd(0, EFD_CLOEXEC) };
 	struct pollfd wait = { .fd = waker.wake_fd, .events = POLLIN };
-	uint64_t taken = 0, sleeps = 0, count;
+	uint64_t taken = 0, count;
+	bool asleep = ts_ring_sleep(&f->reader);
 	pthread_t thread;
 
+	assert_true(asleep); /* so that there is one sleep at least, however fast the other is */
 	assert_int_equal(pthread_create(&thread, NULL, write_and_wake, &waker), 0);
 	while (taken < PER_WRITER / 10) {
+		if (asleep) {
+			assert_int_equal(poll(&wait, 1, DEADLINE_MS), 1);
+			assert_int_equal(read(waker.wake_fd, &count, sizeof(count)), sizeof(count));
+		}
 		while (ts_ring_get(&f->reader, f->record))
 			taken++;
 		ts_ring_release(&f->reader);
-		if (taken == PER_WRITER / 10 || !ts_ring_sleep(&f->reader))
-			continue;
-		sleeps++;
-		assert_int_equal(poll(&wait, 1, DEADLINE_MS), 1);
-		assert_int_equal(read(waker.wake_fd, &count, sizeof(count)), sizeof(count));
+		asleep = taken < PER_WRITER / 10 && ts_ring_sleep(&f->reader);
 	}
 	pthread_join(thread, NULL);
-	assert_true(sleeps > 0);
 	close(waker.wake_fd);
 }
 
