@@ -53,20 +53,3 @@ int rows_query(struct link *link, const char *name, uint64_t limit, rows_fn *row
 	query.limit = limit;
 	return rows_ask(link, &query, row, data);
 }
-
-int rows_sql(struct link *link, const char *text, uint64_t limit, uint64_t timeout_ns, rows_fn *row,
-	     void *data)
-{
-	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	struct asked asked = { .row = row, .data = data };
-	int r;
-
-	sql.text = (char *)text;
-	sql.limit = limit;
-	sql.timeout_ns = timeout_ns;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &sql;
-	r = link_converse(link, &request, take, &asked, NULL);
-	return r < 0 ? r : asked.truncated;
-}

@@ -14,10 +14,6 @@ int rows_ask(struct link *link, Tracesmith__V1__QueryRequest *query, rows_fn *ro
 /* The same without other options. */
 int rows_query(struct link *link, const char *name, uint64_t limit, rows_fn *row, void *data);
 
-/* The same for a statement; `timeout_ns` 0: the daemon's. */
-int rows_sql(struct link *link, const char *text, uint64_t limit, uint64_t timeout_ns, rows_fn *row,
-	     void *data);
-
 /* The value: 0 if it is not a number, NULL if it is not text. */
 int64_t rows_integer(const Tracesmith__V1__Value *value);
 const char *rows_text(const Tracesmith__V1__Value *value);

@@ -27,8 +27,10 @@ static const struct {
 	{                                                                                          \
 #field, offsetof(Tracesmith__V1__QueryRequest, field), wide, max                   \
 	}
-	FIELD(pid, false, INT32_MAX), FIELD(stream, false, UINT32_MAX),	  FIELD(by, false, BY_MAX),
-	FIELD(limit, true, 1000000),  FIELD(min_age_ns, true, INT64_MAX),
+	FIELD(pid, false, INT32_MAX),	    FIELD(stream, false, UINT32_MAX),
+	FIELD(by, false, BY_MAX),	    FIELD(limit, true, 1000000),
+	FIELD(min_age_ns, true, INT64_MAX), FIELD(step_ns, true, INT64_MAX / 4),
+	FIELD(process, false, UINT32_MAX),  FIELD(tid, false, INT32_MAX),
 #undef FIELD
 };
 

@@ -17,7 +17,6 @@
 #include "client/serve/flame.h"
 #include "client/serve/http.h"
 #include "client/serve/listen.h"
-#include "client/serve/moment.h"
 #include "client/serve/page.h"
 #include "client/serve/relay.h"
 #include "client/serve/timeline.h"
@@ -122,8 +121,7 @@ static const struct route {
 	void (*answer)(const struct web_request *request, struct web_answer *answer);
 } routes[] = {
 	{ "query/", relay_query }, { "timeline", timeline_lanes }, { "extent", timeline_extent },
-	{ "op", moment_op },	   { "flame", flame_graph },	   { "clock", relay_clock },
-	{ "", page_file },
+	{ "flame", flame_graph },  { "clock", relay_clock },	   { "", page_file },
 };
 
 static bool knows_token(const struct server *server, struct MHD_Connection *connection)

@@ -14,7 +14,7 @@ const HELP = 'W S: zoom · A D: pan · drag: pan · Shift+drag: sum up · Ctrl+w
 
 let page = null, canvas, details, found, note, legend = {};
 let shown = null; // the window on the screen
-let answer = null, rows = [], scroll = 0, selected = null, range = null, search = '', grip = null;
+let answer = null, answers = 0, rows = [], scroll = 0, selected = null, range = null, search = '', grip = null;
 let asking = null, timer = 0, painting = false, follow = true, mouse = null;
 
 function colours() {
@@ -221,6 +221,7 @@ function paint() {
   paintRuler(draw, ruler);
   paintArrow(draw);
   canvas.dataset.painted = Number(canvas.dataset.painted ?? 0) + 1;
+  canvas.dataset.answers = answers; // that have been drawn
 }
 
 function repaint() {
@@ -246,7 +247,7 @@ async function ask() {
     if (got.losses.length)
       said.push(`missing: ${[...new Set(got.losses.map(([reason]) => reason))].join(', ')}`);
     note.textContent = said.join(' · ');
-    canvas.dataset.answers = Number(canvas.dataset.answers ?? 0) + 1;
+    answers++;
     repaint();
   } catch (error) {
     if (!mine.signal.aborted)
@@ -307,7 +308,7 @@ function describe(op) {
     [label, form ? form(op[key]) : text(op[key])]);
   details.replaceChildren(element('h2', {}, text(op.name ?? op.fn ?? op.detail)), table(rows, [['', (row) => row[0]], ['', (row) => row[1], 'text']]),
     op.bounds ? element('p', { class: 'note' }, 'It ran somewhere in this time: the probe tier knows no more.') : '',
-    stack(op.frames, 48) ?? element('p', { class: 'dim' }, 'No stack was taken.'));
+    stack(op.stack, 48) ?? element('p', { class: 'dim' }, 'No stack was taken.'));
 }
 
 async function select(span) {
@@ -323,9 +324,12 @@ async function select(span) {
   }
   const { what, process, id } = span.lane;
   try {
-    const op = await get('op', { what, process, id, at: Math.round((span.start + span.end) / 2), within: Math.ceil(span.end - span.start) });
+    const { rows: [op] } = await query(`page-op-${what}`, { process, [what === 'work' ? 'stream' : 'tid']: id,
+      since: Math.round((span.start + span.end) / 2), step_ns: Math.ceil(span.end - span.start) });
     if (selected !== span)
       return;
+    if (!op)
+      throw new Error('It is no longer there.');
     span.op = op;
     describe(op);
     if (span.count > 1)
@@ -419,6 +423,7 @@ export const timeline = {
   open(opened, root) {
     page = opened;
     shown = answer = selected = range = null;
+    answers = 0;
     rows = [];
     follow = true;
     canvas = element('canvas', { id: 'lanes', tabindex: 0, onpointerdown: onDown, onpointermove: onMove, onpointerup: onUp, onwheel: onWheel, onpointerleave: () => { mouse = null; },

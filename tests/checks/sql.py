@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""The client writes no SQL: it asks the store's queries by name. The page's timeline does, as a user of `tsctl sql` would:
-its groups are as wide as a column of the screen, which no field of a query says yet."""
+"""The client writes no SQL: it asks the store's queries by name."""
 
 import re
 
@@ -11,9 +10,7 @@ EXAMPLE = re.compile(r"tsctl sql ['\\\"]+SELECT")
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 SQL = re.compile(r"\b(SELECT\b.|INSERT (OR|INTO)|DELETE FROM|UPDATE \w+ SET|CREATE (TABLE|INDEX|VIEW)|PRAGMA \w)")
 
-TIMELINE = {"client/serve/timeline.c", "client/serve/moment.c"}
-
-names = [n for n in tree.files(".c", ".h") if n.startswith("client/") and n not in TIMELINE]
+names = [n for n in tree.files(".c", ".h") if n.startswith("client/")]
 findings = []
 for name in names:
     for number, line in enumerate((tree.ROOT / name).read_text().splitlines(), 1):

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import test_serve
 import tracesmith
 from tracesmith import wait_for, workload
 
@@ -263,8 +264,8 @@ class OwnOnly(MemberCase):
         return said.stdout + said.stderr
 
     def test_what_a_member_is_told(self):
-        own = workload("steps", "--seconds", 600, "--calls", 20, "--pause", 2000000, user="nobody", group="nogroup",
-                       extra_groups=[])
+        member = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+        own = workload("steps", "--seconds", 600, "--calls", 20, "--pause", 2000000, **member)
         self.addCleanup(self.end, own)
         others = workload("rate", "--rate", 500, "--seconds", 600)
         self.addCleanup(self.end, others)
@@ -292,6 +293,11 @@ class OwnOnly(MemberCase):
         self.assertIn(f"Process {others.pid} has not used CUDA", self.ctl("cost", others.pid).stderr)
         self.assertRegex(self.ctl("sql", "SELECT * FROM main.process").stderr, "^tsctl: .*only your own processes.*'tsctl query'.*\n$")
         self.assertEqual(self.ctl("budget", own.pid, "5%").returncode, 0)
+        web = test_serve.Web(self.daemon, **member)
+        self.addCleanup(self.end, web.process)
+        seen = wait_for("his lanes", lambda: (answer := json.loads(web.page("timeline", since=1).text)).get("lanes") and answer)
+        self.assertEqual(list(seen["processes"].values()), [[own.pid, "steps"]])
+        self.assertIn("calls", {lane["what"] for lane in seen["lanes"]})
 
 
 class Calibration(tracesmith.Case):

@@ -30,10 +30,10 @@ class Answer:
 class Web:
     """A `tsctl serve` with its address."""
 
-    def __init__(self, daemon, *arguments):
+    def __init__(self, daemon, *arguments, **who):
         environment = dict(os.environ, TRACESMITH_SOCKET=daemon.socket if daemon else "/nonexistent")
         self.process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "serve", "--listen", "127.0.0.1:0", *arguments],
-                                        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **who)
         self.line = self.process.stdout.readline().strip()  # the page's; that of /metrics follows
         url = urllib.parse.urlsplit(self.line)
         self.port, self.query = url.port, url.query
@@ -159,6 +159,11 @@ class Page(unittest.TestCase):
                 found[lane["id"], lane["device"]] = spans
         return found
 
+    def op(self, web, what, **arguments):
+        """What is shown of the operation that a lane has at a moment."""
+        rows = self.answer(web, f"query/page-op-{what}", process=1, **arguments)["rows"]
+        return rows[0] if rows else None
+
     def test_timeline_has_what_happened(self):
         web = self.web()
         extent = self.answer(web, "extent")
@@ -192,16 +197,16 @@ class Page(unittest.TestCase):
         self.assertEqual(span["count"], 1)
         self.assertAlmostEqual(span["start"] * answer["unit_ns"], 20, delta=answer["unit_ns"] + 1)
         self.assertAlmostEqual(span["length"] * answer["unit_ns"], op["ended"] - op["start"], delta=2 * answer["unit_ns"] + 1)
-        self.assertEqual(self.answer(web, "timeline", since=since, until=until, pid=1)["lanes"], [])
-        found = self.answer(web, "op", what="work", process=1, id=op["stream"], at=(op["start"] + op["ended"]) // 2)
+        found = self.op(web, "work", stream=op["stream"], since=(op["start"] + op["ended"]) // 2)
         self.assertEqual((found["name"], found["fn"], found["gpu_start_ns"], found["gpu_ns"]),
                          ("scale", "cuLaunchKernel", op["start"], op["ended"] - op["start"]))
-        by_call = self.answer(web, "op", what="calls", process=1, id=found["tid"], at=found["start_ns"], within=100)
-        self.assertEqual((by_call["gpu_start_ns"], by_call["frames"]), (op["start"], found["frames"]))
+        by_call = self.op(web, "calls", tid=found["tid"], since=found["start_ns"], step_ns=100)
+        self.assertEqual((by_call["gpu_start_ns"], by_call["stack"]), (op["start"], found["stack"]))
+        self.assertIsNone(self.op(web, "work", stream=op["stream"], since=5))
         for path, arguments, status in (
                 ("timeline", {"since": 5, "until": 5}, 400), ("timeline", {"columns": 0}, 400), ("timeline", {"columns": 5000}, 400),
-                ("timeline", {"pid": "1;DROP"}, 400), ("timeline", {"since": 1 << 70}, 400), ("op", {"what": "x", "at": 1}, 400),
-                ("op", {"what": "work", "process": 1, "id": 1, "at": 5}, 404), ("op", {"what": "work", "id": "1)", "at": 5}, 400)):
+                ("timeline", {"pid": "1;DROP"}, 400), ("timeline", {"pid": 1}, 404), ("timeline", {"since": 1 << 70}, 400),
+                ("query/page-op-work", {"stream": "1)"}, 400), ("query/page-op-work", {"tid": 5}, 400)):
             answer = web.page(path, **arguments)
             self.assertEqual((answer.status, "error" in json.loads(answer.text)), (status, True), (path, arguments, answer.text))
 

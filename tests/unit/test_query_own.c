@@ -176,6 +176,8 @@ static void put(void **state, const struct query *query, uint32_t by, struct ans
 		request.since_ns = 1;
 	if (query->options & QUERY_MIN_AGE)
 		request.min_age_ns = 1;
+	if (query->options & QUERY_STEP)
+		request.step_ns = fixture_now_ns;
 	run_named(*state, &request, answer);
 }
 

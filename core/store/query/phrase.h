@@ -33,10 +33,44 @@
 /* The same, of this boot only. */
 #define OF_BOOT \
 	"process IN (SELECT p.id FROM process p WHERE p.boot = :boot AND " ASKED ")"
+/* Of processes p, those that lived in the window. Some of what they did is told later. */
+#define IN_LIFE \
+	"(p.boot = :boot AND p.first_ns <= :until + 10000000000" \
+	" AND (" RUNNING " OR p.exit_ns >= :since - 10000000000) AND " ASKED ")"
+/* Of op, so that only the chunks of such processes are looked for. */
+#define OF_WINDOW \
+	"process IN (SELECT p.id FROM process p WHERE " IN_LIFE ")"
+#define OF_PROCESS \
+	"process IN (SELECT p.id FROM process p WHERE p.boot = :boot" \
+	" AND (:process IS NULL OR p.id = :process))"
 /* Of tables that have sums by the second or minute. */
 #define IN_WINDOW \
 	"boot = :boot AND second BETWEEN :first AND :until / 1000000000" \
 	" AND " OF_ASKED
+
+/* What the page's lanes are made of. A part of a graph has the call of all of it. */
+#define IS_WORK_OP "kind IN ('launch', 'kernel', 'copy', 'set')"
+#define IS_CALL_OP \
+	"kind IN ('launch', 'alloc', 'free', 'copy', 'set', 'sync', 'event', 'stream', 'graph'," \
+	" 'context', 'module', 'init', 'memory') AND flags & " OP_IS_NODE " = 0"
+#define OP_IS_NODE "256"
+_Static_assert(OP_NODE == 256, "OP_IS_NODE is its number");
+/* What it says of one operation. */
+#define OP_SHOWN \
+	"name, kind, fn, detail, pid, tid, stream, nullif(device, -1), start_ns, duration_ns," \
+	" gpu_start_ns, gpu_end_ns - gpu_start_ns," \
+	" iif(exact AND gpu_start_ns >= start_ns, gpu_start_ns - start_ns, NULL)," \
+	" seen_ns, bounds, result, nullif(bytes, 0)," \
+	" iif(grid_x, printf('%d × %d × %d', grid_x, grid_y, grid_z), NULL)," \
+	" iif(block_x, printf('%d × %d × %d', block_x, block_y, block_z), NULL)," \
+	" nullif(shared_bytes + static_bytes, 0), nullif(registers, 0), stack"
+/* Of sums by the second, and of older ones by the minute: the column of the page's picture, and the
+ * time that the rows of a group are about. */
+#define PLACE_OF_SECOND "max(second * 1000000000 - :since, 0) / :step"
+#define SECONDS \
+	"min(second) * 1000000000 AS start," \
+	" max(second + iif(second % 60 = 0 AND second < :now / 1000000000 - 240, 60, 1))" \
+	" * 1000000000 AS until"
 
 /* Of rollups, to be grouped. CUDA_ERROR_NOT_READY (600) is an answer, not an error. */
 #define ERRORS   "sum(CASE WHEN result IN (0, 600) THEN 0 ELSE calls END) AS errors"

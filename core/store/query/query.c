@@ -46,6 +46,9 @@ static int check_options(struct answer *answer, const struct query *query,
 		  "by" },
 		{ answer_given(request->match), QUERY_NAME, "name" },
 		{ request->after_given_case, QUERY_AFTER, "after" },
+		{ request->step_ns, QUERY_STEP, "step" },
+		{ request->process, QUERY_PROCESS, "process" },
+		{ request->tid, QUERY_TID, "tid" },
 	};
 	uint32_t options = query->options | (query->search ? QUERY_NAME : 0);
 	char text[QUERY_OPTIONS_TEXT_MAX];
@@ -114,6 +117,9 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":min_age", true,
 		    request->min_age_ns ? request->min_age_ns : QUERY_MIN_AGE_NS);
 	answer_bind(stmt, ":by", true, request->by);
+	answer_bind(stmt, ":step", true, request->step_ns ? request->step_ns : 1);
+	answer_bind(stmt, ":process", request->process, request->process);
+	answer_bind(stmt, ":tid", request->tid, request->tid);
 	answer_bind(stmt, ":suspended", true, answer->job->suspended_ns);
 	answer_bind(stmt, ":after", true, request->after_given_case ? request->after : INT64_MIN);
 	answer_bind(stmt, ":owner", answer->job->own, answer->job->owner);

@@ -79,7 +79,8 @@ void query_options_text(const struct query *query, char *out)
 		{ QUERY_MIN_AGE, "min_age" },	  { QUERY_STREAM, "stream" },
 		{ QUERY_DEVICE, "device" },	  { QUERY_BY_STACK, "by_stack" },
 		{ QUERY_BY_STREAM, "by_stream" }, { QUERY_BY_PLACE, "by" },
-		{ QUERY_AFTER, "after" },
+		{ QUERY_AFTER, "after" },	  { QUERY_STEP, "step" },
+		{ QUERY_PROCESS, "process" },	  { QUERY_TID, "tid" },
 	};
 
 	snprintf(out, QUERY_OPTIONS_TEXT_MAX, "limit sort%s", query->search ? " name" : "");

@@ -19,6 +19,9 @@ enum query_option {
 	QUERY_NAME = 1 << 7,  /* where it has a column to search */
 	QUERY_AFTER = 1 << 8, /* for answers in pages */
 	QUERY_BY_PLACE = 1 << 9,
+	QUERY_STEP = 1 << 10,
+	QUERY_PROCESS = 1 << 11, /* one row of `process` */
+	QUERY_TID = 1 << 12,
 };
 
 enum query_flag {
@@ -66,8 +69,9 @@ struct query_column {
 /* A file NAME.sql of this folder. Parameters of the SQL: :boot (id of the boot row), :now, :since
  * and :until (in nanoseconds, never NULL), :first (second from which rollups count), :pid, :user,
  * :stream and :device (NULL: all), :min_age, :by (enum query_by), :suspended (how long the host
- * slept), :after (the last id of the previous page, never NULL). A STACK column is a stack id; 0
- * and NULL are none. */
+ * slept), :after (the last id of the previous page, never NULL), :step (the width of a column of a
+ * picture, in nanoseconds, never 0), :process and :tid (NULL: not given). A STACK column is a stack
+ * id; 0 and NULL are none. */
 struct query {
 	const char *name, *text;
 	const struct query_column *column; /* ends with a column without name */
