@@ -14,14 +14,9 @@
 
 #define MAP_SIZE_MIN 16
 
-/* One multiplication to 128 bits, folded, as in wyhash (Wang Yi): whoever makes keys knows neither
- * factor. */
 static size_t map_home(const struct map *map, struct map_key key)
 {
-	uint64_t other = (map->seed << 32 | map->seed >> 32) ^ 0xa0761d6478bd642f;
-	unsigned __int128 product = (unsigned __int128)(key.a ^ map->seed) * (key.b ^ other);
-
-	return (uint64_t)(product ^ product >> 64) & (map->size - 1);
+	return map_key_hash(key, map->seed) & (map->size - 1);
 }
 
 /* The slot of the key, or the free one where it belongs. */

@@ -24,6 +24,16 @@ struct map {
 	uint64_t seed;
 };
 
+/* One multiplication to 128 bits, folded, as in wyhash (Wang Yi): whoever makes keys knows neither
+ * factor. */
+static inline uint64_t map_key_hash(struct map_key key, uint64_t seed)
+{
+	uint64_t other = (seed << 32 | seed >> 32) ^ 0xa0761d6478bd642f;
+	unsigned __int128 product = (unsigned __int128)(key.a ^ seed) * (key.b ^ other);
+
+	return (uint64_t)(product ^ product >> 64);
+}
+
 void *map_get(const struct map *map, struct map_key key);
 /* The key for bytes of any size: a hash of them, which no two happen to share. What others could
  * craft gets a seed that they do not know, or is compared. */

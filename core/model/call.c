@@ -175,7 +175,7 @@ static void call_place(struct call *call, const struct effect_row *effect)
 	if (effect->in_pool && op->handle)
 		op->device = mempool_device(call->process, op->handle);
 	if (call_is_memory(op))
-		op->device = memory_device(op->detail, op->device);
+		op->device = account_device(op->detail, op->device);
 }
 
 /* Threads waiting for a device are a reason for it to be idle. */
@@ -234,7 +234,7 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 		 (!op.result || effect->even_failed))
 		effect->apply(&call);
 	if (call_is_memory(&op))
-		op.live_bytes = memory_live_bytes(process, op.device, op.detail);
+		op.live_bytes = account_live_bytes(&process->accounts, op.device, op.detail);
 	if (call_is_sampled(&op) && !op.stack_id && !(op.flags & OP_STACK_LOST))
 		loss_count(core, process, LOSS_STACK_SAMPLED);
 	if (exact_is_swept(process))

@@ -131,13 +131,10 @@ int core_new(const struct core_config *config, struct core **ret)
 	list_init(&core->states);
 	list_init(&core->timelines);
 	list_init(&core->exacts);
-	list_init(&core->changed_allocations);
-	list_init(&core->changed_accounts);
-	list_init(&core->superseded);
 	core->thread_pool = POOL_OF(struct thread);
 	core->gpu_event_pool = POOL_OF(struct gpu_event);
 	core->pending_pool = POOL_OF(struct pending);
-	core->allocation_pool = POOL_OF(struct allocation);
+	memory_init(core);
 	core->ticket_pool = POOL_OF(struct ticket);
 	core->answer_pool = POOL_OF(struct answer);
 	rollup_init(core);

@@ -6,8 +6,11 @@ static void look_process(const struct process *process, core_row_fn *row, void *
 	const struct account *account;
 
 	row(data, CORE_ROW_PROCESS, &process->row);
-	list_for_each(account, &process->accounts, link)
-		row(data, CORE_ROW_MEMORY, &account->row);
+	list_for_each(account, &process->accounts, link) {
+		const struct core_memory sums = memory_sums_of(account);
+
+		row(data, CORE_ROW_MEMORY, &sums);
+	}
 	if (process->exact)
 		exact_look(process->exact, row, data);
 }

@@ -6,8 +6,8 @@
 
 static bool mapping_is_in(const struct allocation *mapping, uint64_t address, uint64_t end)
 {
-	return mapping->row.address >= address && mapping->row.address < end &&
-	       mapping->row.bytes <= end - mapping->row.address;
+	return mapping->address >= address && mapping->address < end &&
+	       mapping->bytes <= end - mapping->address;
 }
 
 /* Usually its start is looked up. */
@@ -19,7 +19,7 @@ static struct allocation *mapping_at(const struct call *call, uint64_t address)
 	if (mapping)
 		return mapping;
 	list_for_each(mapping, &call->process->mappings, in_context)
-		if (address - mapping->row.address < mapping->row.bytes)
+		if (address - mapping->address < mapping->bytes)
 			return mapping;
 	return NULL;
 }
@@ -31,17 +31,19 @@ static void mapping_end(struct call *call, struct allocation *mapping)
 {
 	struct core *core = call->core;
 	struct allocation *physical = mapping->physical;
+	struct core_allocation row;
 	struct op *op = call->op;
 
 	memory_end(core, mapping);
-	if (--physical->mappings || physical->row.handles)
+	if (--physical->mappings || physical->handles)
 		return;
-	op->detail = physical->row.kind;
-	op->device = physical->row.device;
-	op->handle = physical->row.address;
-	rollup_add_freed(core, &physical->row, op->start_ns);
+	op->detail = physical->account->kind;
+	op->device = physical->account->device;
+	op->handle = physical->address;
+	row = memory_row_of(physical);
+	rollup_add_freed(core, &row, op->start_ns);
 	memory_end(core, physical);
-	op->live_bytes = memory_live_bytes(call->process, op->device, op->detail);
+	op->live_bytes = account_live_bytes(&call->process->accounts, op->device, op->detail);
 }
 
 void mapping_map(struct call *call)
@@ -58,24 +60,20 @@ void mapping_map(struct call *call)
 	if (!physical || !row.address || !row.bytes)
 		return;
 	/* It is mapped as a whole, which gives the size of an imported one. */
-	if (!physical->row.bytes)
+	if (!physical->bytes)
 		memory_resize(call->core, physical, row.bytes);
-	op->device = row.device = physical->row.device;
+	op->device = row.device = physical->account->device;
 	row.kind = MEMORY_MAPPED;
 	row.context = 0;
-	row.physical = physical->row.id;
-	mapping = memory_make(call, &row);
-	if (!mapping)
-		return;
-	mapping->physical = physical;
-	physical->mappings++;
+	if (memory_make(call, &row, physical))
+		physical->mappings++;
 }
 
 /* One created after the call started is not meant. */
 static bool mapping_is_meant(const struct call *call, const struct allocation *mapping,
 			     uint64_t address, uint64_t end)
 {
-	return mapping_is_in(mapping, address, end) && mapping->row.end_ns <= call->op->start_ns;
+	return mapping_is_in(mapping, address, end) && mapping->end_ns <= call->op->start_ns;
 }
 
 void mapping_unmap(struct call *call)
@@ -88,7 +86,7 @@ void mapping_unmap(struct call *call)
 		return;
 	while ((mapping = memory_find(call->core, op->process, MEMORY_MAPPED, at)) &&
 	       mapping_is_meant(call, mapping, at, end)) {
-		at += mapping->row.bytes;
+		at += mapping->bytes;
 		mapping_end(call, mapping);
 	}
 	if (at == end)

@@ -15,25 +15,20 @@
 #include <stdlib.h>
 
 #include "core/base/invariant.h"
+#include "core/base/vector.h"
 #include "core/model/call.h"
 
 /* How late a free may be, and how many may be late at one time. */
 #define SUPERSEDED_WAIT_NS 5000000000ull
 #define SUPERSEDED_MAX	   4096
+/* A larger list of what has changed is given back when it is told. */
+#define CHANGED_SPARED 16384
 
-static const struct {
-	uint8_t space;
-	bool counts;
-} memory_kind[MEMORY_KIND_MAX + 1] = {
-#define X(number, name, text, space_number, counted) [number] = { space_number, counted },
+static const uint8_t memory_space[MEMORY_KIND_MAX + 1] = {
+#define X(number, name, text, space, counted) [number] = space,
 	MEMORY_KINDS(X)
 #undef X
 };
-
-static bool memory_is_host(uint8_t kind)
-{
-	return kind == MEMORY_HOST || kind == MEMORY_REGISTERED;
-}
 
 /* Memory in a pool, or behind a handle, outlives the context that was current. */
 static bool memory_is_of_context(const struct op *op)
@@ -44,122 +39,169 @@ static bool memory_is_of_context(const struct op *op)
 
 static struct map_key memory_key(uint32_t process, uint8_t kind, uint64_t address)
 {
-	return (struct map_key){ address, (uint64_t)process << 8 | memory_kind[kind].space };
+	return (struct map_key){ address, (uint64_t)process << 8 | memory_space[kind] };
 }
 
-int16_t memory_device(uint8_t kind, int16_t device)
+static struct map_key memory_key_of(const struct set_node *node)
 {
-	return memory_is_host(kind) ? DEVICE_UNKNOWN : device;
+	const struct allocation *allocation = list_item(node, struct allocation, node);
+	const struct account *account = allocation->account;
+
+	return memory_key(account->process, account->kind, allocation->address);
 }
 
-static void account_touch(struct core *core, struct account *account)
+static struct allocation *memory_get(const struct core *core, struct map_key key)
 {
-	if (!list_linked(&account->changed))
-		list_append(&core->changed_accounts, &account->changed);
+	struct set_node *node = set_get(&core->allocation_by_address, key);
+
+	return node ? list_item(node, struct allocation, node) : NULL;
 }
 
-static struct account *account_get(struct process *process, int16_t device, uint8_t kind)
+struct core_allocation memory_row_of(const struct allocation *allocation)
 {
-	struct account *account;
+	const struct account *account = allocation->account;
+	bool mapped = account->kind == MEMORY_MAPPED;
 
-	list_for_each(account, &process->accounts, link)
-		if (account->row.device == device && account->row.kind == kind)
-			return account;
-	account = calloc(1, sizeof(*account));
-	if (!account)
-		return NULL;
-	account->row.process = process->row.id;
-	account->row.device = device;
-	account->row.kind = kind;
-	list_init(&account->changed);
-	list_append(&process->accounts, &account->link);
-	return account;
+	return (struct core_allocation){
+		.id = allocation->id,
+		.address = allocation->address,
+		.bytes = allocation->bytes,
+		.start_ns = allocation->start_ns,
+		.end_ns = allocation->end_ns,
+		.stack_id = allocation->stack_id,
+		.context = mapped ? 0 : allocation->context,
+		.process = account->process,
+		.tid = allocation->tid,
+		.handles = allocation->handles,
+		/* What it showed may be gone, too. */
+		.physical = mapped && !allocation->gone ? allocation->physical->id : 0,
+		.fn = allocation->fn,
+		.kind = account->kind,
+		.gone = allocation->gone,
+		.device = account->device,
+	};
 }
 
-uint64_t memory_live_bytes(const struct process *process, int16_t device, uint8_t kind)
+struct core_memory memory_sums_of(const struct account *account)
 {
-	bool host = memory_is_host(kind);
-	struct account *account;
-	uint64_t bytes = 0;
-
-	list_for_each(account, &process->accounts, link)
-		if (account->row.device == device && memory_kind[account->row.kind].counts &&
-		    memory_is_host(account->row.kind) == host)
-			bytes += account->row.live_bytes;
-	return bytes;
+	return (struct core_memory){
+		.process = account->process,
+		.device = account->device,
+		.kind = account->kind,
+		.live_bytes = account->live_bytes,
+		.live_count = account->live_count,
+		.peak_bytes = account->peak_bytes,
+	};
 }
 
-static void memory_credit(struct core *core, struct allocation *allocation)
+static struct account *memory_account(struct process *process, int16_t device, uint8_t kind)
 {
-	struct core_memory *row = &allocation->account->row;
-
-	row->live_bytes += allocation->row.bytes;
-	row->live_count++;
-	if (row->live_bytes > row->peak_bytes)
-		row->peak_bytes = row->live_bytes;
-	account_touch(core, allocation->account);
-}
-
-static void memory_debit(struct core *core, struct allocation *allocation)
-{
-	struct core_memory *row = &allocation->account->row;
-
-	assert_invariant(row->live_count > 0 && row->live_bytes >= allocation->row.bytes);
-	row->live_bytes -= allocation->row.bytes;
-	row->live_count--;
-	account_touch(core, allocation->account);
+	return account_get(&process->accounts, process->row.id, process->row.user, device, kind);
 }
 
 static void memory_put(struct core *core, struct allocation *allocation)
 {
-	quota_give(&core->share[CORE_SHARE_ALLOCATIONS], allocation->user, 1);
+	quota_give(&core->share[CORE_SHARE_ALLOCATIONS], allocation->account->user, 1);
+	account_leave(allocation->account);
 	pool_put(&core->allocation_pool, allocation);
 }
 
-static struct allocation *memory_new(struct core *core, uint32_t user)
+static struct allocation *memory_new(struct core *core, struct account *account)
 {
+	struct quota *share = &core->share[CORE_SHARE_ALLOCATIONS];
 	struct allocation *allocation;
 
-	if (!quota_take(&core->share[CORE_SHARE_ALLOCATIONS], user, 1))
+	if (!quota_take(share, account->user, 1))
 		return NULL;
 	allocation = pool_get(&core->allocation_pool);
-	if (allocation)
-		*allocation = (struct allocation){ .user = user };
-	else
-		quota_give(&core->share[CORE_SHARE_ALLOCATIONS], user, 1);
+	if (!allocation) {
+		quota_give(share, account->user, 1);
+		return NULL;
+	}
+	*allocation = (struct allocation){ .account = account };
+	account->allocations++;
 	return allocation;
+}
+
+static void memory_fill(struct allocation *allocation, const struct core_allocation *row)
+{
+	allocation->id = row->id;
+	allocation->address = row->address;
+	allocation->bytes = row->bytes;
+	allocation->start_ns = row->start_ns;
+	allocation->end_ns = row->end_ns;
+	allocation->stack_id = row->stack_id;
+	allocation->context = row->kind == MEMORY_MAPPED ? 0 : row->context;
+	allocation->tid = row->tid;
+	allocation->handles = row->handles;
+	allocation->fn = row->fn;
 }
 
 /* NULL: a limit was reached. The address is free. */
 static struct allocation *memory_add(struct core *core, struct process *process,
 				     struct context *context, const struct core_allocation *row)
 {
-	struct map_key key = memory_key(row->process, row->kind, row->address);
-	struct account *account = account_get(process, row->device, row->kind);
-	struct allocation *allocation = account ? memory_new(core, process->row.user) : NULL;
+	struct account *account = memory_account(process, row->device, row->kind);
+	struct allocation *allocation = account ? memory_new(core, account) : NULL;
 
 	if (!allocation)
 		return NULL;
-	allocation->row = *row;
-	allocation->account = account;
-	if (row->handles && map_put(&core->allocation_by_address, key, allocation) < 0) {
+	memory_fill(allocation, row);
+	if (row->handles && set_add(&core->allocation_by_address, &allocation->node) < 0) {
 		memory_put(core, allocation);
 		return NULL;
 	}
 	list_append(row->kind == MEMORY_MAPPED ? &process->mappings : &context->allocations,
 		    &allocation->in_context);
-	list_init(&allocation->changed);
-	memory_credit(core, allocation);
+	account_credit(allocation->account, allocation->bytes, &core->changed_accounts);
 	return allocation;
 }
 
 struct allocation *memory_find(const struct core *core, uint32_t process, uint8_t kind,
 			       uint64_t address)
 {
-	return map_get(&core->allocation_by_address, memory_key(process, kind, address));
+	return memory_get(core, memory_key(process, kind, address));
 }
 
-struct allocation *memory_make(struct call *call, const struct core_allocation *row)
+static void memory_tell(struct core *core, struct allocation *allocation)
+{
+	const struct core_allocation row = memory_row_of(allocation);
+
+	core_tell(core, &row);
+	allocation->told = true;
+	if (allocation->gone)
+		memory_put(core, allocation);
+}
+
+/* Without memory to remember it, it is told at once. */
+void memory_changed(struct core *core, struct allocation *allocation)
+{
+	if (allocation->changed)
+		return;
+	if (VECTOR_ROOM(core->changed_allocation, core->changed_room, core->changed_count + 1u) <
+	    0) {
+		memory_tell(core, allocation);
+		return;
+	}
+	core->changed_allocation[core->changed_count++] = allocation;
+	allocation->changed = core->changed_count;
+}
+
+/* The last one takes its place. */
+static void memory_unchanged(struct core *core, struct allocation *allocation)
+{
+	struct allocation *last;
+
+	if (!allocation->changed)
+		return;
+	last = core->changed_allocation[--core->changed_count];
+	core->changed_allocation[allocation->changed - 1] = last;
+	last->changed = allocation->changed;
+	allocation->changed = 0;
+}
+
+struct allocation *memory_make(struct call *call, const struct core_allocation *row,
+			       struct allocation *physical)
 {
 	struct context *context = row->context ? call->context : &call->process->unknown;
 	struct allocation *allocation = memory_add(call->core, call->process, context, row);
@@ -168,60 +210,54 @@ struct allocation *memory_make(struct call *call, const struct core_allocation *
 		loss_count(call->core, call->process, LOSS_LIMIT);
 		return NULL;
 	}
+	if (physical)
+		allocation->physical = physical;
 	call->core->next_allocation++;
-	list_append(&call->core->changed_allocations, &allocation->changed);
+	memory_changed(call->core, allocation);
 	return allocation;
-}
-
-void memory_changed(struct core *core, struct allocation *allocation)
-{
-	if (!list_linked(&allocation->changed))
-		list_append(&core->changed_allocations, &allocation->changed);
 }
 
 void memory_resize(struct core *core, struct allocation *allocation, uint64_t bytes)
 {
-	memory_debit(core, allocation);
-	allocation->row.bytes = bytes;
-	memory_credit(core, allocation);
+	account_debit(allocation->account, allocation->bytes, &core->changed_accounts);
+	allocation->bytes = bytes;
+	account_credit(allocation->account, allocation->bytes, &core->changed_accounts);
 	memory_changed(core, allocation);
 }
 
 /* What only mappings keep is not found: its handle may be another one's by now. */
 static void memory_hide(struct core *core, struct allocation *allocation)
 {
-	const struct core_allocation *row = &allocation->row;
-	struct map_key key = memory_key(row->process, row->kind, row->address);
-
-	if (map_get(&core->allocation_by_address, key) == allocation)
-		map_remove(&core->allocation_by_address, key);
+	set_remove(&core->allocation_by_address, &allocation->node);
 }
 
 /* Unreported ones are forgotten at once. */
 void memory_end(struct core *core, struct allocation *allocation)
 {
 	memory_hide(core, allocation);
-	memory_debit(core, allocation);
+	account_debit(allocation->account, allocation->bytes, &core->changed_accounts);
 	list_remove(&allocation->in_context);
 	if (allocation->told) {
-		allocation->row.gone = true;
+		allocation->gone = true;
 		memory_changed(core, allocation);
 		return;
 	}
-	list_remove(&allocation->changed);
+	memory_unchanged(core, allocation);
 	memory_put(core, allocation);
 }
 
 /* The program has no reference to it any more. Whether that ended it. */
 static bool memory_abandon(struct core *core, struct allocation *allocation, uint64_t time_ns)
 {
-	allocation->row.handles = 0;
+	const struct core_allocation row = memory_row_of(allocation);
+
 	if (allocation->mappings) {
 		memory_hide(core, allocation);
+		allocation->handles = 0;
 		memory_changed(core, allocation);
 		return false;
 	}
-	rollup_add_freed(core, &allocation->row, time_ns);
+	rollup_add_freed(core, &row, time_ns);
 	memory_end(core, allocation);
 	return true;
 }
@@ -260,7 +296,7 @@ static void memory_supersede(struct call *call, struct allocation *old, struct m
 	struct superseded *superseded = superseded_get(call->core, key);
 
 	if (superseded) {
-		superseded->row = old->row;
+		superseded->row = memory_row_of(old);
 		superseded->before_ns = call_end_ns(call);
 		superseded->expires_ns = call->core->now_ns + SUPERSEDED_WAIT_NS;
 		superseded->frees++;
@@ -274,18 +310,19 @@ static void memory_supersede(struct call *call, struct allocation *old, struct m
 void memory_retain(struct call *call, struct allocation *allocation, uint64_t handle)
 {
 	struct core *core = call->core;
-	struct map_key key = memory_key(allocation->row.process, allocation->row.kind, handle);
-	struct allocation *other = map_get(&core->allocation_by_address, key);
+	struct map_key key =
+		memory_key(allocation->account->process, allocation->account->kind, handle);
+	struct allocation *other = memory_get(core, key);
 
 	if (other != allocation) {
 		if (other)
 			memory_supersede(call, other, key);
 		memory_hide(core, allocation);
-		if (map_put(&core->allocation_by_address, key, allocation) < 0)
+		allocation->address = handle;
+		if (set_add(&core->allocation_by_address, &allocation->node) < 0)
 			return;
-		allocation->row.address = handle;
 	}
-	allocation->row.handles++;
+	allocation->handles++;
 	memory_changed(core, allocation);
 }
 
@@ -321,10 +358,10 @@ static void memory_take(struct call *call)
 		return;
 	}
 	key = memory_key(row.process, row.kind, row.address);
-	allocation = map_get(&call->core->allocation_by_address, key);
+	allocation = memory_get(call->core, key);
 	if (allocation)
 		memory_supersede(call, allocation, key);
-	memory_make(call, &row);
+	memory_make(call, &row, NULL);
 }
 
 void memory_alloc(struct call *call)
@@ -340,11 +377,11 @@ void memory_import(struct call *call)
 	struct allocation *allocation =
 		memory_find(call->core, op->process, op->detail, op->address);
 
-	if (!allocation || allocation->row.kind != op->detail) {
+	if (!allocation || allocation->account->kind != op->detail) {
 		memory_take(call);
 		return;
 	}
-	allocation->row.handles++;
+	allocation->handles++;
 	memory_changed(call->core, allocation);
 }
 
@@ -359,13 +396,13 @@ static void memory_describe(struct op *op, const struct core_allocation *row, bo
 
 static bool memory_is_last(const struct allocation *allocation)
 {
-	return allocation->row.handles == 1 && !allocation->mappings;
+	return allocation->handles == 1 && !allocation->mappings;
 }
 
 static void memory_drop(struct core *core, struct allocation *allocation, uint64_t time_ns)
 {
-	if (allocation->row.handles > 1) {
-		allocation->row.handles--;
+	if (allocation->handles > 1) {
+		allocation->handles--;
 		memory_changed(core, allocation);
 		return;
 	}
@@ -377,13 +414,15 @@ void memory_free(struct call *call)
 	struct core *core = call->core;
 	struct op *op = call->op;
 	struct map_key key = memory_key(op->process, op->detail, op->address);
-	struct allocation *allocation = map_get(&core->allocation_by_address, key);
+	struct allocation *allocation = memory_get(core, key);
 	struct superseded *superseded;
 
 	if (!op->address)
 		return;
-	if (allocation && op->start_ns >= allocation->row.end_ns) {
-		memory_describe(op, &allocation->row, memory_is_last(allocation));
+	if (allocation && op->start_ns >= allocation->end_ns) {
+		const struct core_allocation row = memory_row_of(allocation);
+
+		memory_describe(op, &row, memory_is_last(allocation));
 		memory_drop(core, allocation, op->start_ns);
 		return;
 	}
@@ -406,7 +445,7 @@ static struct allocation *memory_physical(const struct process *process, uint64_
 	for (struct list *node = all->prev; node != all; node = node->prev) {
 		struct allocation *allocation = list_item(node, struct allocation, in_context);
 
-		if (allocation->row.id == id)
+		if (allocation->id == id)
 			return allocation;
 	}
 	return NULL;
@@ -434,9 +473,10 @@ int memory_restore(struct core *core, struct process *process, const struct core
 	if (!allocation)
 		return -ENOSPC;
 	allocation->told = true;
-	allocation->physical = physical;
-	if (physical)
+	if (physical) {
+		allocation->physical = physical;
 		physical->mappings++;
+	}
 	if (row->id >= core->next_allocation)
 		core->next_allocation = row->id + 1;
 	return 0;
@@ -448,12 +488,12 @@ int memory_restore_peak(struct core *core, struct process *process, const struct
 
 	if (!row->kind || row->kind > MEMORY_KIND_MAX)
 		return -EINVAL;
-	account = account_get(process, row->device, row->kind);
+	account = memory_account(process, row->device, row->kind);
 	if (!account)
 		return -ENOMEM;
-	if (row->peak_bytes > account->row.peak_bytes)
-		account->row.peak_bytes = row->peak_bytes;
-	account_touch(core, account);
+	if (row->peak_bytes > account->peak_bytes)
+		account->peak_bytes = row->peak_bytes;
+	account_touch(account, &core->changed_accounts);
 	return 0;
 }
 
@@ -462,7 +502,9 @@ void memory_end_context(struct core *core, struct context *context, uint64_t tim
 	struct allocation *allocation;
 
 	list_for_each(allocation, &context->allocations, in_context) {
-		rollup_add_freed(core, &allocation->row, time_ns);
+		const struct core_allocation row = memory_row_of(allocation);
+
+		rollup_add_freed(core, &row, time_ns);
 		memory_end(core, allocation);
 	}
 }
@@ -488,10 +530,12 @@ void memory_tick(struct core *core, uint64_t now_ns)
 		superseded_forget(core, superseded);
 }
 
-static void account_tell(struct core *core, struct account *account)
+static void memory_tell_account(struct core *core, struct account *account)
 {
+	const struct core_memory row = memory_sums_of(account);
+
 	list_remove(&account->changed);
-	core_tell(core, &account->row);
+	core_tell(core, &row);
 }
 
 void memory_tell_accounts(struct core *core, struct process *process)
@@ -500,32 +544,51 @@ void memory_tell_accounts(struct core *core, struct process *process)
 
 	list_for_each(account, &process->accounts, link)
 		if (list_linked(&account->changed))
-			account_tell(core, account);
+			memory_tell_account(core, account);
+}
+
+static void memory_tell_all(struct core *core)
+{
+	for (uint32_t i = 0; i < core->changed_count; i++) {
+		core->changed_allocation[i]->changed = 0;
+		memory_tell(core, core->changed_allocation[i]);
+	}
+	core->changed_count = 0;
+	if (core->changed_room <= CHANGED_SPARED)
+		return;
+	free(core->changed_allocation);
+	core->changed_allocation = NULL;
+	core->changed_room = 0;
 }
 
 void memory_checkpoint(struct core *core)
 {
-	struct allocation *allocation;
 	struct account *account;
 
-	list_for_each(allocation, &core->changed_allocations, changed) {
-		list_remove(&allocation->changed);
-		core_tell(core, &allocation->row);
-		allocation->told = true;
-		if (allocation->row.gone)
-			memory_put(core, allocation);
-	}
+	memory_tell_all(core);
 	list_for_each(account, &core->changed_accounts, changed)
-		account_tell(core, account);
+		memory_tell_account(core, account);
 }
 
 void memory_release_all(struct core *core)
 {
 	struct superseded *superseded;
 
+	for (uint32_t i = 0; i < core->changed_count; i++)
+		if (core->changed_allocation[i]->gone)
+			account_leave(core->changed_allocation[i]->account);
+	free(core->changed_allocation);
 	list_for_each(superseded, &core->superseded, link)
 		superseded_forget(core, superseded);
 	pool_clear(&core->allocation_pool);
-	map_clear(&core->allocation_by_address);
+	set_clear(&core->allocation_by_address);
 	map_clear(&core->superseded_by_address);
+}
+
+void memory_init(struct core *core)
+{
+	core->allocation_by_address.key = memory_key_of;
+	core->allocation_pool = POOL_OF(struct allocation);
+	list_init(&core->changed_accounts);
+	list_init(&core->superseded);
 }

@@ -4,29 +4,29 @@
 
 #include "core/base/list.h"
 #include "core/base/map.h"
+#include "core/base/set.h"
+#include "core/model/account.h"
 #include "core/model/core.h"
 
 struct call;
 struct context;
 struct process;
 
-/* The sums of one kind of memory of one process on one device. */
-struct account {
-	struct core_memory row;
-	struct list link;    /* in the process */
-	struct list changed; /* in core's changed accounts, until the checkpoint */
-};
-
+/* There may be millions, so what all of an account have in common is there. */
 struct allocation {
-	struct core_allocation row;
-	struct account *account;
+	struct set_node node;	/* by its address, while it has handles */
 	struct list in_context; /* a mapping: in the process */
-	struct list
-		changed;   /* in core's changed allocations: created or gone and not yet reported */
+	struct account *account;
+	uint64_t id, address, bytes, start_ns, end_ns, stack_id;
+	union {
+		uint64_t context;
+		struct allocation *physical; /* of a mapping: what it shows */
+	};
+	uint32_t tid, handles;
 	uint32_t mappings; /* of it, while which it lives */
-	uint32_t user;
-	struct allocation *physical; /* of a mapping: what it shows */
-	bool told;
+	uint32_t changed;  /* its place in core's changed allocations and 1, 0: nothing to report */
+	uint16_t fn;
+	bool told, gone;
 };
 
 /* An allocation whose address was allocated again before its free was reported. */
@@ -39,20 +39,21 @@ struct superseded {
 	uint32_t frees; /* still to come */
 };
 
-/* The device that memory of a kind counts for: none for host memory. */
-int16_t memory_device(uint8_t kind, int16_t device);
-/* What the process holds there, of the host or of the device depending on the kind. */
-uint64_t memory_live_bytes(const struct process *process, int16_t device, uint8_t kind);
-
 void memory_alloc(struct call *call);
 void memory_import(struct call *call);
 void memory_free(struct call *call);
 
+void memory_init(struct core *core);
+
 /* NULL: none. */
 struct allocation *memory_find(const struct core *core, uint32_t process, uint8_t kind,
 			       uint64_t address);
-/* Reported with the next number. NULL: a limit was reached, and is counted. */
-struct allocation *memory_make(struct call *call, const struct core_allocation *row);
+/* Reported with the next number; `physical`: what a mapping shows, else NULL. NULL: a limit was
+ * reached, and is counted. */
+struct allocation *memory_make(struct call *call, const struct core_allocation *row,
+			       struct allocation *physical);
+struct core_allocation memory_row_of(const struct allocation *allocation);
+struct core_memory memory_sums_of(const struct account *account);
 /* What its row says has changed. */
 void memory_changed(struct core *core, struct allocation *allocation);
 /* Its size becomes known only now. */

@@ -7,6 +7,7 @@
 #include "core/base/map.h"
 #include "core/base/pool.h"
 #include "core/base/quota.h"
+#include "core/base/set.h"
 #include "core/base/sums.h"
 #include "core/model/context.h"
 #include "core/model/core.h"
@@ -77,8 +78,10 @@ struct core {
 	struct list timelines; /* of processes with pending work */
 	struct pool pending_pool;
 
-	struct map allocation_by_address;
-	struct list changed_allocations, changed_accounts;
+	struct set allocation_by_address;
+	struct allocation **changed_allocation; /* created or gone, and not yet reported */
+	uint32_t changed_count, changed_room;
+	struct list changed_accounts;
 	struct pool allocation_pool;
 	uint64_t next_allocation;
 	struct map superseded_by_address;

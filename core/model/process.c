@@ -232,15 +232,13 @@ static void process_free_context(struct process *process, struct context *contex
 void process_free(struct core *core, struct process *process)
 {
 	struct context *context;
-	struct account *account;
 	struct device *device;
 
 	exact_free(core, process);
 	mempool_forget_all(process);
 	list_for_each(context, &process->contexts, link)
 		process_free_context(process, context);
-	list_for_each(account, &process->accounts, link)
-		free(account);
+	account_free_all(&process->accounts);
 	list_for_each(device, &process->devices, link) {
 		free(device->busy);
 		free(device);

@@ -14,6 +14,7 @@
 #include "core/base/log.h"
 #include "core/base/map.h"
 #include "core/base/pool.h"
+#include "core/base/set.h"
 #include "core/base/sums.h"
 #include "core/base/vector.h"
 
@@ -255,6 +256,43 @@ static void vector_refuses_what_overflows(void **state)
 	assert_int_equal(room, 0);
 }
 
+struct thing {
+	struct set_node node;
+	uint64_t key;
+};
+
+static struct map_key thing_key(const struct set_node *node)
+{
+	return (struct map_key){ ((const struct thing *)node)->key, 7 };
+}
+
+static void set_finds_what_is_left_after_removals(void **state)
+{
+	struct set set = { .key = thing_key };
+	static struct thing thing[5000];
+	size_t grown;
+
+	assert_null(set_get(&set, (struct map_key){ 1, 7 }));
+	for (uint64_t i = 0; i < 5000; i++) {
+		thing[i].key = i * i;
+		assert_int_equal(set_add(&set, &thing[i].node), 0);
+	}
+	grown = set.size;
+	for (uint64_t i = 0; i < 5000; i += 2)
+		assert_true(set_remove(&set, &thing[i].node));
+	assert_false(set_remove(&set, &thing[0].node));
+	assert_int_equal(set.count, 2500);
+	for (uint64_t i = 0; i < 5000; i++)
+		assert_ptr_equal(set_get(&set, (struct map_key){ i * i, 7 }),
+				 i % 2 ? &thing[i].node : NULL);
+	assert_null(set_get(&set, (struct map_key){ 1, 8 }));
+	for (uint64_t i = 1; i < 5000; i += 2)
+		assert_true(set_remove(&set, &thing[i].node));
+	assert_int_equal(set.count, 0);
+	assert_true(set.size < grown / 8);
+	set_clear(&set);
+}
+
 /* How many of 1000 messages of a user are written. A minute may end meanwhile. */
 static int count_allowed(struct log_users *users, unsigned int uid, unsigned long about)
 {
@@ -286,6 +324,7 @@ int main(void)
 		cmocka_unit_test(map_finds_what_is_left_after_removals),
 		cmocka_unit_test(map_replaces_the_value_of_a_key),
 		cmocka_unit_test(emptied_map_takes_new_keys_and_returns_memory),
+		cmocka_unit_test(set_finds_what_is_left_after_removals),
 		cmocka_unit_test(key_stands_for_bytes_of_any_size),
 		cmocka_unit_test(sums_add_up_by_key_until_emptied),
 		cmocka_unit_test(pool_reuses_and_gives_back),

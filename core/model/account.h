@@ -1,0 +1,42 @@
+/* account.h: what the allocations of one process on one device, of one kind, have in common, and
+ * their sums. Pure: it knows nothing of the model. */
+#ifndef TS_CORE_ACCOUNT_H
+#define TS_CORE_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/list.h"
+
+/* An account is its process's until that ends; then it goes with the last allocation that has not
+ * been reported as gone. */
+struct account {
+	struct list link;    /* in the process */
+	struct list changed; /* in a list of those to report */
+	uint64_t live_bytes, live_count, peak_bytes;
+	uint32_t process;     /* id */
+	uint32_t user;	      /* who answers for it */
+	uint32_t allocations; /* also those that are gone and not yet reported */
+	int16_t device;
+	uint8_t kind; /* enum memory_kind */
+	bool orphan;  /* its process has ended */
+};
+
+/* The device that memory of a kind counts for: none for host memory. */
+int16_t account_device(uint8_t kind, int16_t device);
+/* That of a process, made when it is first asked for. NULL: no memory. */
+struct account *account_get(struct list *accounts, uint32_t process, uint32_t user, int16_t device,
+			    uint8_t kind);
+/* What the process holds there, of the host or of the device depending on the kind. */
+uint64_t account_live_bytes(const struct list *accounts, int16_t device, uint8_t kind);
+/* Puts it into the list of those that have changed. */
+void account_touch(struct account *account, struct list *changed);
+/* An allocation is live, or is no longer. */
+void account_credit(struct account *account, uint64_t bytes, struct list *changed);
+void account_debit(struct account *account, uint64_t bytes, struct list *changed);
+/* One of its allocations is forgotten. */
+void account_leave(struct account *account);
+/* Those of a process that is freed. */
+void account_free_all(struct list *accounts);
+
+#endif
