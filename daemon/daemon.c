@@ -252,6 +252,9 @@ static void daemon_resume_process(void *data, const struct core_process *process
 	if (procfs_started_ticks(process->pid, &ticks) == 0 && ticks == process->started_ticks) {
 		if (core_restore_process(daemon->core, process) == 0)
 			store_resume_state(daemon->store, process->id, daemon->core);
+		/* Now, as it may end before it is found by a look at all processes. */
+		if (maps_follow(daemon->maps, process->pid) == -ESRCH)
+			core_process_gone(daemon->core, process->pid, uv_hrtime());
 		if (collected)
 			core_restore_collect(daemon->core, process->id, loss.start_ns);
 		return;
