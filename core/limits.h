@@ -14,8 +14,8 @@
 /* Pages held in memory while the disk cannot be written: hours of sums, and millions of ops, which
  * are dropped first. */
 #define LIMIT_STORE_HELD_BYTES (96 << 20)
-/* Names of kernels and ranges in the database, usually 200 bytes and at most 5 KiB. PyTorch has ten
- * thousand kernels, of which a program uses a few hundred. */
+/* Names of kernels and ranges in the database, by the user who told them, usually 200 bytes and at
+ * most 5 KiB. PyTorch has ten thousand kernels, of which a program uses a few hundred. */
 #define LIMIT_STORE_NAMES 65536
 /* One of these names in readable form: nested templates have long names, which differ at their
  * ends. */

@@ -44,9 +44,10 @@ enum core_share {
 	CORE_SHARES
 };
 
-/* A name that was reported recently. */
+/* A name that was reported recently, of a process of this user. */
 struct told_name {
 	uint64_t id, time_ns;
+	uint32_t user;
 };
 
 struct core {

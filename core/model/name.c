@@ -1,6 +1,6 @@
 /* Name: the id of a text is a hash of it, the same in every process, so that equal names add up. A
- * text is reported when it comes, unless another process's copy was reported since this one is
- * recorded: a store may forget names that are older than all recordings. */
+ * text is reported when it comes, unless another process of the user reported a copy since this one
+ * is recorded: a store may forget names that are older than all recordings, and for each user. */
 #include "core/model/name.h"
 
 #include "core/model/model.h"
@@ -40,6 +40,7 @@ int name_take(struct core *core, struct process *process, uint32_t number, const
 	struct exact *exact = exact_get(core, process);
 	uint64_t id = name_id(text, length);
 	struct told_name *told = &core->told_name[id % TOLD_NAMES];
+	uint32_t user = process->row.user;
 	bool room;
 
 	if (!exact)
@@ -49,9 +50,10 @@ int name_take(struct core *core, struct process *process, uint32_t number, const
 		loss_count(core, process, LOSS_LIMIT);
 		return INGEST_LIMIT;
 	}
-	if (told->id == id && exact->row.since_ns && told->time_ns >= exact->row.since_ns)
+	if (told->id == id && told->user == user && exact->row.since_ns &&
+	    told->time_ns >= exact->row.since_ns)
 		return INGEST_OK;
-	*told = (struct told_name){ id, core->now_ns };
+	*told = (struct told_name){ id, core->now_ns, user };
 	core_tell(core, &(struct core_name){ id, text, length, process->row.id });
 	return INGEST_OK;
 }

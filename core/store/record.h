@@ -37,7 +37,8 @@ struct record_stack {
 
 struct record_name {
 	uint64_t id;
-	char text[]; /* ends with a NUL */
+	uint32_t process, user; /* who handed it over */
+	char text[];		/* ends with a NUL */
 };
 
 #endif

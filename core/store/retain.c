@@ -36,6 +36,7 @@ enum {
 	LOSSES,
 	STREAMS,
 	NAMES,
+	TELLERS,
 	ENDED,
 	FRAMES,
 	PROCESS,
@@ -44,6 +45,11 @@ enum {
 };
 
 #define TABLES_MAX 32
+
+/* Names may be used as long as what told them since is recorded. */
+#define FORGOTTEN                                                                                  \
+	" min(?2, coalesce((SELECT min(since_ns) FROM collect WHERE boot=?1), " NEVER "))"         \
+	" LIMIT " NAMES_PER_TURN ")"
 
 /* ?1 is the boot or process, ?2 the horizon. */
 static const char *const statement_text[] = {
@@ -65,9 +71,10 @@ static const char *const statement_text[] = {
 		    " JOIN process p ON p.id=s.process WHERE p.boot=?1 AND s.destroyed_ns < ?2"
 		    " AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.stream=s.id)"
 		    " AND s.id < (SELECT max(id) FROM stream) LIMIT " STREAMS_PER_TURN ")",
-	[NAMES] = "DELETE FROM name WHERE id IN (SELECT id FROM name WHERE boot=?1 AND told_ns <"
-		  " min(?2, coalesce((SELECT min(since_ns) FROM collect WHERE boot=?1), " NEVER "))"
-		  " LIMIT " NAMES_PER_TURN ")",
+	[NAMES] = "DELETE FROM name WHERE id IN (SELECT id FROM name WHERE boot=?1 AND told_ns "
+		  "<" FORGOTTEN,
+	[TELLERS] = "DELETE FROM teller WHERE (user, name) IN (SELECT user, name FROM teller"
+		    " WHERE boot=?1 AND told_ns <" FORGOTTEN,
 	[ENDED] = "SELECT id FROM process WHERE boot=?1 AND exit_ns < ?2"
 		  " AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.process=process.id)"
 		  " AND id < (SELECT max(id) FROM process) LIMIT " PROCESSES_PER_TURN,
@@ -254,7 +261,7 @@ static int delete_before(struct retain *retain, int64_t boot, const struct horiz
 	r = sql_run(retain->stmt[CHUNKS]);
 	if (r == 0)
 		r = run_each(&retain->seconds, boot, horizon->ns);
-	for (int i = LOSSES; r == 0 && i <= NAMES; i++)
+	for (int i = LOSSES; r == 0 && i <= TELLERS; i++)
 		r = run(retain->stmt[i], boot, horizon->ns);
 	r = r < 0 ? r : delete_processes(retain, boot, horizon->ns);
 	return r < 0 ? r : run(retain->stmt[BOOT], boot, 0);

@@ -161,6 +161,14 @@ static const struct row_column name_columns[] = {
 	OWN(told_ns, "INTEGER NOT NULL"),
 };
 
+static const struct row_column teller_columns[] = {
+	OWN_KEY(user),
+	OWN_KEY(name),
+	OWN(process, "INTEGER NOT NULL"),
+	OWN(boot, "INTEGER NOT NULL"),
+	OWN(told_ns, "INTEGER NOT NULL"),
+};
+
 static const struct row_column stack_columns[] = {
 	FIELD(record_stack, id, KEY),
 	FIELD_AS(record_stack, process, REPLACE, process, "INTEGER NOT NULL", 0),
@@ -379,6 +387,9 @@ const struct row_table row_tables[] = {
 	  ROWS(STREAM, core_stream), .indexes = "CREATE INDEX stream_process ON stream(process);" },
 	{ COLUMNS(name), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_OWN,
 	  .indexes = "CREATE INDEX name_told ON name(boot, told_ns);" },
+	{ COLUMNS(teller), .recorded = ROW_RECORDED_NEVER, .kept = ROW_KEPT_OWN,
+	  .indexes = "CREATE INDEX teller_name ON teller(name);"
+		     "CREATE INDEX teller_told ON teller(boot, told_ns);" },
 	{ COLUMNS(stack), .recorded = ROW_RECORDED_OWN, .kept = ROW_KEPT_PROCESS,
 	  ROWS(STACK, record_stack), .indexes = "CREATE INDEX stack_process ON stack(process);" },
 	{ COLUMNS(backward), .recorded = ROW_RECORDED_NEVER, .kept = ROW_KEPT_PROCESS,

@@ -180,6 +180,13 @@ static const char *const steps[] = {
 	"CREATE INDEX backward_process ON backward(process);"
 	"CREATE INDEX backward_stack ON backward(stack);"
 	"CREATE INDEX backward_forward ON backward(forward);",
+
+	/* 14: whose share a name counts to. Those of a former version are nobody's. */
+	"CREATE TABLE teller(user INTEGER, name INTEGER, process INTEGER NOT NULL,"
+	" boot INTEGER NOT NULL, told_ns INTEGER NOT NULL, PRIMARY KEY(user, name)) WITHOUT ROWID;"
+	"CREATE INDEX teller_name ON teller(name);"
+	"CREATE INDEX teller_told ON teller(boot, told_ns);"
+	"INSERT INTO teller SELECT 0, id, 0, boot, told_ns FROM name;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

@@ -258,6 +258,8 @@ static void add_name(struct store *store, const struct core_name *name)
 	if (!record)
 		return;
 	record->id = name->id;
+	record->process = name->process;
+	record->user = whose_of(&store->whose, name->process);
 	memcpy(record->text, name->text, size);
 }
 

@@ -18,8 +18,8 @@
 #define TEXT_OF(number) #number
 #define TEXT(number)	TEXT_OF(number)
 
-/* How many names are dropped at a time, since finding them means reading all of work; if there were
- * none the next search is not before this time. */
+/* How many names are dropped at a time, since finding them means reading all of work; if a user had
+ * none to drop the next search for him is not before this time. */
 #define EVICT_NAMES    4096
 #define EVICT_AGAIN_NS (10 * NS_PER_S)
 
@@ -34,11 +34,17 @@
 		  " user=coalesce(?3,user), cgroup=coalesce(?4,cgroup), "                          \
 		  "container=coalesce(?5,container) WHERE id=?1")                                  \
 	X(NAME_TOLD, "UPDATE name SET boot=?2, told_ns=?3 WHERE id=?1")                            \
-	X(NAME, "INSERT INTO name(id, boot, told_ns, text, symbol) SELECT ?1,?2,?3,?4,?5"          \
-		" WHERE (SELECT count(*) FROM name) < " TEXT(LIMIT_STORE_NAMES))                   \
-	X(NAME_EVICT, "DELETE FROM name WHERE id IN (SELECT id FROM name WHERE id NOT IN"          \
-		      " (SELECT name FROM work) AND id NOT IN (SELECT name FROM device)"           \
-		      " ORDER BY boot, told_ns, rowid LIMIT " TEXT(EVICT_NAMES) ")")               \
+	X(NAME, "INSERT INTO name(id, boot, told_ns, text, symbol) VALUES(?1,?2,?3,?4,?5)")        \
+	X(TELLER_AGAIN, "UPDATE teller SET process=?3, boot=?4, told_ns=?5"                        \
+			" WHERE user=?1 AND name=?2")                                              \
+	X(TELLER, "INSERT INTO teller(user, name, process, boot, told_ns) SELECT ?1,?2,?3,?4,?5"   \
+		  " WHERE (SELECT count(*) FROM teller) < " TEXT(LIMIT_STORE_NAMES))               \
+	X(TELLER_MOST, "SELECT user, max(process), count(*) FROM teller GROUP BY user"             \
+		       " ORDER BY count(*) DESC, user=?1 DESC LIMIT 1")                            \
+	X(TELLER_EVICT, "DELETE FROM teller WHERE user=?1 AND name IN (SELECT name FROM teller"    \
+			" WHERE user=?1 AND (?2 OR name NOT IN (SELECT name FROM work"             \
+			" UNION ALL SELECT name FROM device)) ORDER BY boot, told_ns LIMIT ?3)")   \
+	X(NAME_EVICT, "DELETE FROM name WHERE id NOT IN (SELECT name FROM teller)")                \
 	X(STACK_FRAMES, "DELETE FROM frame WHERE stack=?")                                         \
 	X(TIME, "UPDATE boot SET last_ns=?2, next_process=max(next_process,?3),"                   \
 		" next_stream=max(next_stream,?4), next_allocation=max(next_allocation,?5),"       \
@@ -66,6 +72,7 @@ struct table {
 struct tables {
 	struct row_given given;
 	uint64_t now_ns, pending_ns, evict_ns;
+	uint32_t evict_user;
 	uint64_t next_process, next_stream, next_allocation;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
 	struct table of[CORE_ROW_COUNT], frame;
@@ -158,45 +165,90 @@ static int write_allocation(struct tables *t, const void *data)
 	return write_of(t, CORE_ROW_ALLOCATION, a);
 }
 
-static int lose_names(struct tables *t, int count)
+static int changes(struct tables *t, enum statement number)
+{
+	return sqlite3_changes(sqlite3_db_handle(t->stmt[number]));
+}
+
+static int lose_names(struct tables *t, uint32_t process, int count)
 {
 	struct core_loss loss = { .start_ns = t->now_ns,
 				  .end_ns = t->now_ns,
+				  .process = process,
 				  .reason = LOSS_LIMIT,
 				  .count = (uint64_t)count };
 
 	return count ? write_of(t, CORE_ROW_LOSS, &loss) : 0;
 }
 
-/* Names come from anybody, and some programs give every range a new one. If there are too many, the
- * oldest that no kernel has are dropped, and counted. 0: none can be now. */
-static int evict_names(struct tables *t)
+/* Who told most, his latest process, and how many names. */
+static int find_most(struct tables *t, uint32_t teller, int64_t ret[static 3])
 {
+	sqlite3_stmt *stmt = t->stmt[STATEMENT_TELLER_MOST];
+	int code;
+
+	sql_bind(stmt, teller);
+	code = sqlite3_step(stmt);
+	for (int i = 0; code == SQLITE_ROW && i < 3; i++)
+		ret[i] = sqlite3_column_int64(stmt, i);
+	sqlite3_reset(stmt);
+	return code == SQLITE_ROW ? 0 : sql_error(sqlite3_db_handle(stmt));
+}
+
+/* Names come from anybody, and some programs give every range a new one. If there are too many,
+ * whoever told most loses his oldest, which are counted: those that no kernel has, and for another
+ * user's sake, if he has no such, those of kernels. 0: none can be dropped now. */
+static int evict_names(struct tables *t, uint32_t teller)
+{
+	int64_t most[3], user, process, count;
+	bool kernels = false;
 	int r, evicted;
 
-	if (t->now_ns < t->evict_ns)
+	if (t->now_ns < t->evict_ns && teller == t->evict_user)
 		return 0;
-	r = sql_run(t->stmt[STATEMENT_NAME_EVICT]);
+	r = find_most(t, teller, most);
 	if (r < 0)
 		return r;
-	evicted = sqlite3_changes(sqlite3_db_handle(t->stmt[STATEMENT_NAME_EVICT]));
-	if (!evicted)
+	user = most[0], process = most[1], count = most[2] / 2 + 1;
+	do {
+		sql_bind(t->stmt[STATEMENT_TELLER_EVICT], user, kernels,
+			 count < EVICT_NAMES ? count : EVICT_NAMES);
+		r = sql_run(t->stmt[STATEMENT_TELLER_EVICT]);
+		if (r < 0)
+			return r;
+		evicted = changes(t, STATEMENT_TELLER_EVICT);
+		kernels = !kernels;
+	} while (!evicted && kernels && user != teller);
+	if (!evicted) {
 		t->evict_ns = t->now_ns + EVICT_AGAIN_NS;
-	r = lose_names(t, evicted);
+		t->evict_user = teller;
+		return 0;
+	}
+	r = sql_run(t->stmt[STATEMENT_NAME_EVICT]);
+	if (r == 0)
+		r = lose_names(t, (uint32_t)process, changes(t, STATEMENT_NAME_EVICT));
 	return r < 0 ? r : evicted;
 }
 
-/* 1: added, 0: there are too many. */
-static int insert_name(struct tables *t, const struct record_name *n, const char *text)
+static int run_for_teller(struct tables *t, enum statement number, const struct record_name *n)
 {
-	sqlite3_stmt *stmt = t->stmt[STATEMENT_NAME];
-	int r;
+	sql_bind(t->stmt[number], n->user, (int64_t)n->id, n->process, t->given.boot,
+		 (int64_t)t->now_ns);
+	return sql_run(t->stmt[number]) < 0 ? sql_error(sqlite3_db_handle(t->stmt[number]))
+					    : changes(t, number);
+}
 
-	sql_bind(stmt, (int64_t)n->id, t->given.boot, (int64_t)t->now_ns);
-	sql_bind_text(stmt, 4, text);
-	sql_bind_text(stmt, 5, n->text);
-	r = sql_run(stmt);
-	return r < 0 ? r : sqlite3_changes(sqlite3_db_handle(stmt));
+/* 1: his user has it, 0: there are too many. */
+static int write_teller(struct tables *t, const struct record_name *n)
+{
+	int r = run_for_teller(t, STATEMENT_TELLER_AGAIN, n);
+
+	if (r == 0)
+		r = run_for_teller(t, STATEMENT_TELLER, n);
+	if (r)
+		return r;
+	r = evict_names(t, n->user);
+	return r > 0 ? run_for_teller(t, STATEMENT_TELLER, n) : r;
 }
 
 /* A symbol always means the same, and demangling is expensive: once is enough. */
@@ -204,22 +256,22 @@ static int write_name(struct tables *t, const void *data)
 {
 	const struct record_name *n = data;
 	_cleanup_(freep) char *text = NULL;
-	int r;
+	sqlite3_stmt *stmt = t->stmt[STATEMENT_NAME];
+	int r = write_teller(t, n);
 
+	if (r <= 0)
+		return r < 0 ? r : lose_names(t, n->process, 1);
 	sql_bind(t->stmt[STATEMENT_NAME_TOLD], (int64_t)n->id, t->given.boot, (int64_t)t->now_ns);
 	r = sql_run(t->stmt[STATEMENT_NAME_TOLD]);
-	if (r < 0 || sqlite3_changes(sqlite3_db_handle(t->stmt[STATEMENT_NAME_TOLD])))
+	if (r < 0 || changes(t, STATEMENT_NAME_TOLD))
 		return r;
 	text = strncmp(n->text, "_Z", 2) == 0 ? demangle_long(n->text) : strdup(n->text);
 	if (!text)
 		return -ENOMEM;
-	r = insert_name(t, n, text);
-	if (r)
-		return r < 0 ? r : 0;
-	r = evict_names(t);
-	if (r > 0)
-		r = insert_name(t, n, text);
-	return r ? (r < 0 ? r : 0) : lose_names(t, 1);
+	sql_bind(stmt, (int64_t)n->id, t->given.boot, (int64_t)t->now_ns);
+	sql_bind_text(stmt, 4, text);
+	sql_bind_text(stmt, 5, n->text);
+	return sql_run(stmt);
 }
 
 /* Even if it was reported late, a recording ended with its process. */

@@ -382,7 +382,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		"DROP TABLE name; DROP TABLE work; DROP TABLE busy; DROP TABLE device;"
 		"DROP TABLE collect; DROP TABLE collect_state;"
 		"DROP TABLE pool; DROP TABLE pool_kind; DROP TABLE frame_kind; DROP TABLE setting; "
-		"DROP TABLE watch; DROP TABLE total; DROP TABLE backward; "
+		"DROP TABLE watch; DROP TABLE total; DROP TABLE backward; DROP TABLE teller; "
 		"DROP TABLE price;"
 		"ALTER TABLE function DROP COLUMN hot;"
 		"ALTER TABLE frame DROP COLUMN kind; ALTER TABLE frame DROP COLUMN source;"

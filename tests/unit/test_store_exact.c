@@ -238,14 +238,21 @@ static void names_are_demangled_and_valid_and_bounded(void **state)
 			 1);
 }
 
-static void add_numbered_names(struct fixture *f, uint64_t first, uint64_t last)
+static void add_names_of(struct fixture *f, uint32_t process, uint64_t first, uint64_t last)
 {
+	struct core_name name = { .process = process };
 	char text[32];
 
-	for (uint64_t i = first; i <= last; i++) {
-		snprintf(text, sizeof(text), "name %d", (int)i);
-		store_add_name(f->store, i, text, strlen(text));
+	for (name.id = first; name.id <= last; name.id++) {
+		name.length = (size_t)snprintf(text, sizeof(text), "name %d", (int)name.id);
+		name.text = text;
+		store_add(f->store, &name);
 	}
+}
+
+static void add_numbered_names(struct fixture *f, uint64_t first, uint64_t last)
+{
+	add_names_of(f, 0, first, last);
 }
 
 #define LIMITED                                                                                    \
@@ -287,6 +294,60 @@ static void names_of_kernels_beyond_the_limit_are_counted(void **state)
 	fixture_commit(f, 7 * SECOND_NS);
 	assert_int_equal(fixture_ask(f, "SELECT max(id) FROM name"), LIMIT_STORE_NAMES);
 	assert_int_equal(fixture_ask(f, LIMITED), 5);
+}
+
+#define LIMITED_OF                                                                                 \
+	"SELECT coalesce(sum(count), 0) FROM loss JOIN loss_reason r ON r.id = reason"             \
+	" WHERE r.name = 'limit' AND process = "
+
+static void add_two_users(struct fixture *f)
+{
+	store_add(f->store, &(struct core_process){ .id = 4, .pid = 40, .user = 1000 });
+	store_add(f->store, &(struct core_process){ .id = 5, .pid = 50, .user = 1001 });
+}
+
+static void a_user_who_fills_the_names_loses_his_own(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_two_users(f);
+	/* One that both told, and one that is only the other's, are older than all else. */
+	add_names_of(f, 4, 1, 1);
+	add_names_of(f, 5, 1, 2);
+	fixture_commit(f, 6 * SECOND_NS);
+	add_names_of(f, 4, 3, LIMIT_STORE_NAMES + 5);
+	fixture_commit(f, 7 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM name WHERE id IN (1, 2)"), 2);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM teller WHERE user = 1001"), 2);
+	assert_int_equal(
+		fixture_ask(f, "SELECT count(*) FROM teller WHERE user = 1000 AND name < 3"), 0);
+	assert_int_equal(fixture_ask(f, "SELECT min(id) FROM name WHERE id > 2"), 3 + 4095);
+	assert_int_equal(fixture_ask(f, LIMITED_OF "4"), 4095);
+	assert_int_equal(fixture_ask(f, LIMITED), 4095);
+}
+
+static void names_of_his_kernels_make_room_for_another_user(void **state)
+{
+	struct fixture *f = *state;
+	struct core_work row = work;
+
+	assert_int_equal(fixture_open(f), 0);
+	add_two_users(f);
+	add_names_of(f, 4, 1, LIMIT_STORE_NAMES);
+	for (row.name = 1; row.name <= LIMIT_STORE_NAMES + 1; row.name++)
+		store_add(f->store, &row);
+	fixture_commit(f, 6 * SECOND_NS);
+	/* Not for his own, which he is told. */
+	add_names_of(f, 4, LIMIT_STORE_NAMES + 1, LIMIT_STORE_NAMES + 1);
+	fixture_commit(f, 7 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, LIMITED_OF "4"), 1);
+	add_names_of(f, 5, LIMIT_STORE_NAMES + 1, LIMIT_STORE_NAMES + 2);
+	fixture_commit(f, 8 * SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT max(id) FROM name"), LIMIT_STORE_NAMES + 2);
+	assert_int_equal(fixture_ask(f, "SELECT min(id) FROM name"), 1 + 4096);
+	assert_int_equal(fixture_ask(f, LIMITED_OF "4"), 1 + 4096);
+	assert_int_equal(fixture_ask(f, LIMITED_OF "5"), 0);
 }
 
 static void a_collection_ends_with_stop_or_process(void **state)
@@ -423,6 +484,8 @@ int main(void)
 		TEST(names_are_demangled_and_valid_and_bounded),
 		TEST(the_oldest_names_make_room_but_not_those_of_kernels),
 		TEST(names_of_kernels_beyond_the_limit_are_counted),
+		TEST(a_user_who_fills_the_names_loses_his_own),
+		TEST(names_of_his_kernels_make_room_for_another_user),
 		TEST(a_collection_ends_with_stop_or_process),
 		TEST(a_restart_keeps_all_and_closes_what_was_open),
 		TEST(what_is_older_than_the_limit_goes),
