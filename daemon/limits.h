@@ -36,8 +36,8 @@
 #define LIMIT_EDGES 4194304
 
 /* How long a query waits for earlier data: until the rings are read that far, which takes a second
- * for a large one that is full, and then until it is stored: the last records of a program that has
- * just ended, and a commit. */
+ * for a large one that is full, and a commit is written, for which a disk may take as long; and in
+ * between, for the last records of a program that has just ended, and for names of stacks. */
 #define LIMIT_QUERY_READ_MS 10000
 #define LIMIT_QUERY_WAIT_MS 300
 /* In all for `ps` and `query list`, whose answers are to be there within 100 ms. */

@@ -69,5 +69,5 @@ enum api_visible daemon_make_visible(void *data, uint64_t time_ns, uint64_t *ret
 	if (daemon->visible_ns < time_ns)
 		return API_WAITING;
 	store_stats(daemon->store, &store); /* after the commit */
-	return store.queued_batches ? API_WAITING : API_VISIBLE;
+	return store.queued_batches ? API_WRITING : API_VISIBLE;
 }

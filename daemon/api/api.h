@@ -78,6 +78,7 @@ enum api_visible {
 	API_VISIBLE,
 	API_READING, /* some of it is still in the rings */
 	API_WAITING, /* it has been read */
+	API_WRITING, /* it is on its way to the database */
 };
 
 /* What a StackRequest asks for. */
@@ -115,9 +116,9 @@ struct api_callbacks {
 	bool (*watched)(void *data, char *out, size_t size);
 	/* Whether everything that had come by then is visible to queries; hurries it there. Called
 	 * on the loop, every few milliseconds until it is or time is over: LIMIT_QUERY_READ_MS for
-	 * reading, then LIMIT_QUERY_WAIT_MS; LIMIT_PROMPT_WAIT_MS in all for query_is_prompt().
-	 * NULL: it always is. Otherwise also up to when everything is; for API_READING, is read,
-	 * which is before `time_ns`. */
+	 * reading and writing, LIMIT_QUERY_WAIT_MS for what comes in between;
+	 * LIMIT_PROMPT_WAIT_MS in all for query_is_prompt(). NULL: it always is. Otherwise also up
+	 * to when everything is; for API_READING, is read, which is before `time_ns`. */
 	enum api_visible (*make_visible)(void *data, uint64_t time_ns, uint64_t *ret_up_to_ns);
 };
 

@@ -448,12 +448,11 @@ static bool is_visible(struct job *job)
 		return true;
 	visible = api->callbacks.make_visible(api->data, job->asked_ns, &up_to_ns);
 	job->older_ns = 0;
-	if ((visible == API_READING || (visible == API_WAITING && job->prompt)) &&
-	    up_to_ns < job->asked_ns)
-		job->older_ns = job->asked_ns - up_to_ns;
 	if (visible == API_VISIBLE)
 		return true;
-	if (visible == API_READING && now_ns - job->asked_ns < read_ns)
+	/* Another commit may have been written since it was asked, without all of this. */
+	job->older_ns = up_to_ns < job->asked_ns ? job->asked_ns - up_to_ns : 1;
+	if (visible != API_WAITING && now_ns - job->asked_ns < read_ns)
 		job->waits_ns = now_ns;
 	if (now_ns - job->waits_ns >= wait_ns)
 		return true;

@@ -95,14 +95,14 @@ class Daemon:
 
     def answer(self, name, *arguments):
         """The whole JSON object of a query; no rows where the process is not known (yet)."""
-        if name == "ps":
-            # It waits for nothing for long, so on a busy machine it may be of a second ago.
-            return wait_for("ps as of now", lambda: self._answer_of_now(name, *arguments))
-        return self._answer(name, *arguments)
+        return self._of_now(lambda: self._answer(name, *arguments))
 
-    def _answer_of_now(self, *arguments):
-        answer = self._answer(*arguments)
-        return None if "s old: what happened" in answer.get("note", "") else answer
+    def _of_now(self, ask):
+        """What the daemon answers once it has everything that came before: on a busy machine it may be of a second ago, and says so."""
+        def answer():
+            told = ask()
+            return None if "s old: what happened" in told.get("note", "") else told
+        return wait_for("an answer as of now", answer)
 
     def _answer(self, name, *arguments):
         result = self.ctl("query", name, "--json", *arguments)
@@ -116,10 +116,12 @@ class Daemon:
         return self.answer(name, *arguments)["rows"]
 
     def sql(self, text):
-        result = self.ctl("sql", "--json", text)
-        if result.code:
-            raise AssertionError(f"sql {text}: exit {result.code}: {result.err}")
-        return json.loads(result.out)["rows"]
+        def ask():
+            result = self.ctl("sql", "--json", text)
+            if result.code:
+                raise AssertionError(f"sql {text}: exit {result.code}: {result.err}")
+            return json.loads(result.out)
+        return self._of_now(ask)["rows"]
 
     def apis(self, pid):
         """Calls of a process by function."""

@@ -38,7 +38,9 @@ struct server {
 	struct api_attach attach; /* the last one */
 	struct api_target detach;
 	atomic_uint unread;	/* so often a query is told that its data is being read, */
-	atomic_uint invisible;	/* and then to wait */
+	atomic_uint invisible;	/* and then to wait, */
+	atomic_uint unwritten;	/* and that it is being written; */
+	atomic_bool later;	/* a later commit has been written, without all of it */
 	char live_text[200000]; /* in each message of a subscription */
 	atomic_uint live_count, live_ends;
 	atomic_uint held_s; /* for this long the store has held data, 0: it does not */
@@ -110,12 +112,20 @@ static inline enum api_visible on_make_visible(void *data, uint64_t time_ns, uin
 	struct server *server = data;
 
 	assert_in_range(time_ns, 1, uv_hrtime());
-	*ret_up_to_ns = time_ns - 2500000000; /* 2.5 s */
+	*ret_up_to_ns = server->later ? time_ns + 1000000 : time_ns - 2500000000; /* 2.5 s */
 	if (server->unread) {
 		server->unread--;
 		return API_READING;
 	}
-	return server->invisible == 0 || server->invisible-- == 0 ? API_VISIBLE : API_WAITING;
+	if (server->invisible) {
+		server->invisible--;
+		return API_WAITING;
+	}
+	if (server->unwritten) {
+		server->unwritten--;
+		return API_WRITING;
+	}
+	return API_VISIBLE;
 }
 
 static inline uint64_t on_held_since(void *data)

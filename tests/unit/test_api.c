@@ -221,38 +221,14 @@ static void test_query_waits_for_what_came_before_it(void **state)
 	send_sql(&peer, ++id, "SELECT 1", 0);
 	assert_int_equal(count_rows(&peer, id), 1);
 	assert_true(uv_hrtime() - begin_ns >= limit_ns);
-	/* As long as data is read, the limit is another. */
+	/* As long as data is read or written, the limit is another. */
 	server->invisible = 0;
-	server->unread = 2 * LIMIT_QUERY_WAIT_MS / 5;
+	server->unread = server->unwritten = 2 * LIMIT_QUERY_WAIT_MS / 5;
 	send_sql(&peer, ++id, "SELECT 1", 0);
 	assert_int_equal(count_rows(&peer, id), 1);
 	assert_int_equal(server->unread, 0);
+	assert_int_equal(server->unwritten, 0);
 	peer_done(&peer);
-}
-
-/* What has come faster than it can be read is not waited for. */
-static void test_an_answer_says_how_old_it_is(void **state)
-{
-	struct server *server = *state;
-	Tracesmith__V1__Reply *reply = NULL;
-	struct peer peer;
-
-	server->config.read_ms = 20;
-	assert_int_equal(server_start(server), 0);
-	peer = peer_connect(server);
-	server->unread = UINT_MAX;
-	send_sql(&peer, 1, "SELECT 1", 0);
-	do {
-		reply_done(reply);
-		reply = peer_read(&peer);
-		assert_non_null(reply);
-	} while (reply->body_case != TRACESMITH__V1__REPLY__BODY_DONE);
-	assert_int_equal(reply->done->n_remark, 1);
-	assert_int_equal(reply->done->remark[0]->reason, TRACESMITH__V1__REMARK__REASON__OLDER);
-	assert_string_equal(reply->done->remark[0]->argument[0], "3");
-	reply_done(reply);
-	peer_done(&peer);
-	server_stop(server);
 }
 
 static void test_requests_of_one_client_are_bounded(void **state)
@@ -418,7 +394,6 @@ int main(void)
 		WITH_SERVER(test_query_of_a_client_that_left_stops),
 		WITH_SERVER(test_cancelled_query_says_so),
 		WITH_SERVER(test_query_waits_for_what_came_before_it),
-		WITH_STORE(test_an_answer_says_how_old_it_is),
 		WITH_SERVER(test_requests_of_one_client_are_bounded),
 		WITH_SERVER(test_only_root_and_the_group_may),
 		WITH_STORE(test_socket_is_for_the_group_and_goes_with_the_daemon),

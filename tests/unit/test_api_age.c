@@ -82,6 +82,31 @@ static void send_list(struct peer *peer, uint64_t id)
 	peer_send(peer, &request);
 }
 
+/* Whatever keeps what came before it: it is not waited for any longer, and that is told. */
+static void an_answer_says_how_old_it_is(void **state)
+{
+	struct server *server = *state;
+	atomic_uint *const reasons[] = { &server->unread, &server->invisible, &server->unwritten };
+	struct peer peer;
+
+	server->config.read_ms = 20;
+	assert_int_equal(server_start(server), 0);
+	peer = peer_connect(server);
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		*reasons[i] = UINT_MAX;
+		server->later = i > 0;
+		send_sql(&peer, i + 1, "SELECT 1", 0);
+		expect_age(&peer, server->later ? "1" : "3");
+		*reasons[i] = 0;
+	}
+	server->later = false;
+	server->invisible = UINT_MAX;
+	send_sql(&peer, 9, "SELECT 1", 0);
+	expect_age(&peer, "3");
+	peer_done(&peer);
+	server_stop(server);
+}
+
 /* Others would wait for ever, since it takes that long to read. */
 static void a_quick_answer_waits_for_no_reading_and_no_writing(void **state)
 {
@@ -139,6 +164,8 @@ static void sql_runs_in_a_process_while_data_is_held(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(an_answer_says_how_old_it_is, setup_store,
+						teardown_store),
 		cmocka_unit_test_setup_teardown(a_quick_answer_waits_for_no_reading_and_no_writing,
 						setup_store, teardown_store),
 		cmocka_unit_test_setup_teardown(sql_runs_in_a_process_while_data_is_held,
