@@ -17,9 +17,10 @@
 EXPORT int InitializeInjection(void);
 EXPORT int tracesmith_attach(const struct ts_attach *attach);
 
-/* Whoever started a program with us wants its first kernel too; without a daemon, or with a slow
- * one, the program continues. cuInit itself takes longer than CUPTI's 20 ms. */
-#define SETTLE_MS 250
+/* Whoever started a program with us wants its first kernel too. Without a daemon the program
+ * continues at once, with one that does not answer after this time. cuInit itself takes longer than
+ * CUPTI's 20 ms. */
+#define SETTLE_MS 2000
 
 static bool debug;
 

@@ -24,7 +24,7 @@ void settle_wait(unsigned int ms)
 
 	while (!__atomic_load_n(&settled, __ATOMIC_ACQUIRE) &&
 	       (now_ns = clock_ns(CLOCK_MONOTONIC)) < until_ns) {
-		struct timespec timeout = { .tv_nsec = (long)(until_ns - now_ns) };
+		struct timespec timeout = timespec_of(until_ns - now_ns);
 
 		syscall(SYS_futex, &settled, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
 	}

@@ -4,7 +4,7 @@
 
 /* It has succeeded or failed, once and for all. */
 void settle_done(void);
-/* Waits for that, at most this long: less than a second. */
+/* Waits for that, at most this long. */
 void settle_wait(unsigned int ms);
 
 #endif

@@ -16,6 +16,9 @@
 #endif
 #define QUIET_MS 200 /* after this long without a record the ring sleeps */
 #define STUCK_MS 500 /* after this long a slot that is not published is skipped */
+/* From one look to the next no more counts as that: if we got no processor meanwhile, its writer may
+ * not have had one either. */
+#define STUCK_LOOK_MS 50
 
 static void peer_handle_closed(uv_handle_t *handle)
 {
@@ -135,9 +138,21 @@ static bool peer_skip(struct peer *peer)
 	uint64_t skipped = ts_ring_skip(&peer->ring.reader);
 
 	ts_ring_release(&peer->ring.reader);
-	peer->stuck_since_ms = 0;
+	peer->stuck_seen_ms = 0;
 	peer_tell_lost(peer, skipped);
 	return skipped > 0;
+}
+
+/* A slot is claimed and not published: whether that has been so for too long. */
+static bool peer_stuck(struct peer *peer, uint64_t now_ms)
+{
+	uint64_t since_ms = peer->stuck_seen_ms ? now_ms - peer->stuck_seen_ms : 0;
+
+	if (!peer->stuck_seen_ms)
+		peer->stuck_ms = 0;
+	peer->stuck_ms += since_ms < STUCK_LOOK_MS ? since_ms : STUCK_LOOK_MS;
+	peer->stuck_seen_ms = now_ms;
+	return peer->stuck_ms >= STUCK_MS;
 }
 
 /* There was no record. */
@@ -146,12 +161,10 @@ static enum intake_state peer_wait(struct peer *peer)
 	uint64_t now_ms = uv_now(peer->inject->loop);
 
 	if (!ts_ring_waiting(&peer->ring.reader)) {
-		peer->stuck_since_ms = 0;
+		peer->stuck_seen_ms = 0;
 		if (now_ms - peer->quiet_since_ms >= QUIET_MS)
 			return peer_sleep(peer);
-	} else if (!peer->stuck_since_ms) {
-		peer->stuck_since_ms = now_ms;
-	} else if (now_ms - peer->stuck_since_ms >= STUCK_MS) {
+	} else if (peer_stuck(peer, now_ms)) {
 		peer_skip(peer);
 	}
 	return INTAKE_AWAKE;
@@ -212,7 +225,7 @@ enum intake_state peer_look(struct peer *peer, uint64_t now_ns, uint32_t budget)
 	if (!taken)
 		return peer_wait(peer);
 	peer->quiet_since_ms = uv_now(peer->inject->loop);
-	peer->stuck_since_ms = 0;
+	peer->stuck_seen_ms = 0;
 	return taken >= budget ? INTAKE_MORE : INTAKE_AWAKE;
 }
 

@@ -1,9 +1,9 @@
 """Bad clients of the control socket: the daemon is patient with them as far as it harms nobody else."""
+import concurrent.futures
 import json
 import os
 import socket
 import struct
-import time
 
 import tracesmith
 from foreign import ENDLESS, Client, control
@@ -25,10 +25,8 @@ class Clients(tracesmith.Case):
         return [row["number"] for row in rows if row["name"] == name][0]
 
     def assert_served(self):
-        """Others are, and soon."""
-        begin = time.monotonic()
+        """Others are."""
         self.assertEqual(self.daemon.ctl("query", "processes").code, 0)
-        self.assertLess(time.monotonic() - begin, tracesmith.DEADLINE)
 
     def assert_refused(self, client):
         """The daemon says what it has to say and hangs up."""
@@ -74,12 +72,17 @@ class Clients(tracesmith.Case):
         made, stored = self.connect(), self.connect()
         made.send(id=1, sql=control.SqlRequest(text=ENDLESS + "SELECT i, hex(zeroblob(40)) FROM n", limit=800000))
         stored.send(id=1, sql=control.SqlRequest(text="SELECT * FROM op", limit=1000000))
-        for _ in range(10):
+        wait_for("both to run", lambda: self.status("queries") == 2)
+        for _ in range(3):
             self.assert_served()
             self.assertEqual(self.daemon.sql("SELECT 1 AS one"), [{"one": 1}])
+        self.assertEqual(self.status("queries"), 2, "the others were served because these had ended")
         self.assertLess(self.status("memory_bytes") - before, 40 << 20, "the rows wait for their reader")
-        self.assertEqual(sum(len(reply.rows.row) for reply in made.replies()), 800000)
-        self.assertGreaterEqual(sum(len(reply.rows.row) for reply in stored.replies()), ops)
+        # Both at once: who reads nothing for half a minute counts as gone.
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            made, stored = threads.map(lambda client: sum(len(reply.rows.row) for reply in client.replies()), (made, stored))
+        self.assertEqual(made, 800000)
+        self.assertGreaterEqual(stored, ops)
 
     def test_a_client_that_leaves_takes_its_query_with_it(self):
         client = self.connect()
@@ -92,9 +95,8 @@ class Clients(tracesmith.Case):
         idle, busy = self.connect(), self.connect()
         busy.send(id=1, sql=control.SqlRequest(text=ENDLESS + "SELECT count(*) FROM n"))
         wait_for("the query to run", lambda: self.status("queries") == 1)
-        begin = time.monotonic()
         self.assertEqual(self.daemon.stop(), 0)
-        self.assertLess(time.monotonic() - begin, tracesmith.DEADLINE)
+        self.assertNotIn("without waiting any longer", self.daemon.log())
         self.assertIsNone(idle.reply())
         self.assertFalse(os.path.exists(self.daemon.socket))
 

@@ -78,7 +78,7 @@ class Counts(tracesmith.Case):
     def test_both_copies_at_once(self):
         first, second = workload("counts", "--rounds", 3), workload("counts", "--rounds", 3, copy="lib2")
         for process in (first, second):
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=120)
             self.check(process, [tracesmith.json.loads(line) for line in out.splitlines() if line.startswith("{")])
 
 
@@ -102,6 +102,7 @@ class StartedBefore(tracesmith.Case):
         """The library is known to nobody: the daemon finds it because a process maps it."""
         before = workload("rate", "--count", 5, "--hold")
         try:
+            self.assertIn("ready", before.stdout.readline())
             daemon = tracesmith.Daemon(standing=())
             try:
                 daemon.start()

@@ -21,7 +21,7 @@ class Compare(tracesmith.Case):
         environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket, FAKE_CUDA_TIME_SCALE=str(scale),
                            LD_LIBRARY_PATH=os.path.dirname(library()))
         return tracesmith.Result(subprocess.run([os.path.join(BUILD, "tsctl"), *map(str, arguments)], text=True,
-                                                env=environment, capture_output=True, timeout=60))
+                                                env=environment, capture_output=True, timeout=120))
 
     def record(self, name, workload, *arguments, scale=1):
         path = os.path.join(self.directory, name + ".sbt")
@@ -162,9 +162,10 @@ class Compare(tracesmith.Case):
         self.assertEqual(report["streams_in_order"], report["streams"])
         self.assertEqual(report["streams"], 6)
         self.assertLess(report["p99_ppm"], 10000)
-        # How late threads wake up on a busy machine is not a part of it.
-        self.assertGreater(report["replayed_ns"], 0.3 * report["recorded_ns"])
-        self.assertLess(report["replayed_ns"], 2 * report["recorded_ns"])
+        # Not at once: each stream has as much to do as it had. How late threads wake up on a busy machine is no part of it.
+        streams = self.json("sql", "--file", recording, "SELECT sum(gpu_end_ns - gpu_start_ns) AS ns FROM op WHERE exact"
+                            " AND kind IN ('launch', 'kernel', 'copy', 'set') GROUP BY stream")["rows"]
+        self.assertGreater(report["replayed_ns"], 0.9 * max(row["ns"] for row in streams))
 
         part = self.json("replay", "--on-gpu", recording, "--kernel", "gemm")
         self.assertEqual(part["unknown"], 0)

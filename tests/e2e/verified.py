@@ -22,8 +22,12 @@ def programs(pid):
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         pids = [pid, *file.read().split()]
     for place in (f"/proc/{pid}/fdinfo" for pid in pids):
-        for fd in os.listdir(place):
-            with contextlib.suppress(FileNotFoundError), open(f"{place}/{fd}") as file:
+        fds = []
+        # Helpers come and go.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            fds = os.listdir(place)
+        for fd in fds:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"{place}/{fd}") as file:
                 found.update(int(line.split()[1]) for line in file if line.startswith("prog_id:"))
     return found
 

@@ -275,6 +275,29 @@ static void what_is_behind_a_slot_in_the_making_is_not_read_yet(void **state)
 	library_close(&library);
 }
 
+/* Nor is it given up because nobody looked for long: its thread may have stood still, too. */
+static void a_daemon_that_did_not_run_gives_up_no_slot(void **state)
+{
+	struct server *server = *state;
+	struct library library = library_start(server);
+	const struct ts_event event = { .kind = TS_EVENT_KERNEL };
+	uint64_t at = 0;
+
+	assert_int_equal(ts_ring_begin(&library.ring, 1, &at), 0);
+	turn_look(&server->turn);
+	usleep(600000);
+	for (int i = 0; i < 2; i++) {
+		uv_update_time(server->inject->loop);
+		turn_look(&server->turn);
+	}
+	assert_int_equal(server->stuck, 0);
+	memcpy(ts_ring_slot(&library.ring, at), &event, sizeof(event));
+	ts_ring_publish(&library.ring, at, 0);
+	turn_look(&server->turn);
+	assert_int_equal(server->records, 1);
+	library_close(&library);
+}
+
 static void a_slot_that_never_comes_is_passed_over_in_a_running_process(void **state)
 {
 	struct server *server = *state;
@@ -531,6 +554,7 @@ int main(void)
 		TEST(what_a_killed_process_left_in_its_ring_is_read),
 		TEST(a_process_has_ended_though_a_child_of_it_holds_the_socket),
 		TEST(what_is_behind_a_slot_in_the_making_is_not_read_yet),
+		TEST(a_daemon_that_did_not_run_gives_up_no_slot),
 		TEST(a_slot_that_never_comes_is_passed_over_in_a_running_process),
 		TEST(what_found_no_room_is_told_once_and_no_nonsense_is),
 		TEST(there_are_so_many_processes_of_one_user_and_no_more),
