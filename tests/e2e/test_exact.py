@@ -114,6 +114,17 @@ class Exact(tracesmith.Case):
         told = [json.loads(line) for line in out.splitlines() if '"kernels"' in line][0]
         self.assert_as_told(process.pid, told)
 
+    def test_run_while_the_daemon_does_not_get_to_run(self):
+        """Its first kernels wait for the daemon, for a while."""
+        process = self.start("exact")
+        wait_for("the program", lambda: os.readlink(f"/proc/{process.pid}/exe") == tracesmith.workload_path("exact"))
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        self.daemon.process.send_signal(signal.SIGCONT)
+        out, _ = process.communicate()
+        told = [json.loads(line) for line in out.splitlines() if '"kernels"' in line][0]
+        self.assert_as_told(process.pid, told)
+
     def test_an_answer_right_after_the_end_is_whole(self):
         for _ in range(8):
             process = self.start("exact")
