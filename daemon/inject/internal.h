@@ -33,7 +33,8 @@ struct peer {
 	struct inject_ring ring;
 	struct intake_lane lane;
 	uint64_t quiet_since_ms;
-	uint64_t stuck_seen_ms, stuck_ms; /* a slot in the making was seen last, 0: none; so long */
+	uint64_t stuck_seen_ms, stuck_ms; /* the last look at a slot in the making, 0: none; since
+					   * when, in time that counts */
 	uint64_t end;			  /* ENDED: nothing from this position on is read */
 	uint64_t ended_ns; /* ENDED: when the ring was read up to there, 0: not yet */
 };

@@ -16,8 +16,8 @@
 #endif
 #define QUIET_MS 200 /* after this long without a record the ring sleeps */
 #define STUCK_MS 500 /* after this long a slot that is not published is skipped */
-/* From one look to the next no more counts as that: if we got no processor meanwhile, its writer may
- * not have had one either. */
+/* From one look to the next no more counts as that: if we got no processor meanwhile, its writer
+ * may not have had one either. */
 #define STUCK_LOOK_MS 50
 
 static void peer_handle_closed(uv_handle_t *handle)

@@ -275,7 +275,7 @@ static void what_is_behind_a_slot_in_the_making_is_not_read_yet(void **state)
 	library_close(&library);
 }
 
-/* Nor is it given up because nobody looked for long: its thread may have stood still, too. */
+/* It is not given up because nobody looked for a while: its thread may have stood still, too. */
 static void a_daemon_that_did_not_run_gives_up_no_slot(void **state)
 {
 	struct server *server = *state;
