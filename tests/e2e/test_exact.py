@@ -202,10 +202,6 @@ class Exact(tracesmith.Case):
         process.communicate("\n")
         self.assertEqual(process.returncode, 0)
 
-    def uses_cuda(self, pid):
-        with open(f"/proc/{pid}/maps") as file:
-            return "libcuda" in file.read()
-
     def ours(self, pid):
         with open(f"/proc/{pid}/maps") as file:
             return [line for line in file if "tracesmith" in line]
