@@ -32,6 +32,9 @@ THREADS = "select tid from thread where tid > 0"
 
 
 class Export(tracesmith.Case):
+    # All calls have room, so that it does not matter how soon the daemon gets a processor.
+    settings = "[probe]\nring_size = 64MiB\n"
+
     def setUp(self):
         super().setUp()
         folder = tempfile.TemporaryDirectory()
@@ -41,6 +44,7 @@ class Export(tracesmith.Case):
     def ended(self, name, *arguments):
         process, _ = run(name, *arguments)
         self.daemon.wait_ended(process.pid)
+        self.daemon.sql("SELECT 1")  # comes after the last of its ops
         return process.pid
 
     def export(self, kind, *arguments):
@@ -142,7 +146,7 @@ class Export(tracesmith.Case):
         ours, theirs = pty.openpty()
         environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
         subprocess.run([os.path.join(BUILD, "tsctl"), "export", "--chrome", "-o", self.path], env=environment,
-                       stdout=subprocess.DEVNULL, stderr=theirs, timeout=60, check=True)
+                       stdout=subprocess.DEVNULL, stderr=theirs, timeout=120, check=True)
         os.close(theirs)
         shown = os.read(ours, 65536).decode()
         os.close(ours)
@@ -166,7 +170,7 @@ class Export(tracesmith.Case):
         for form, code in (("--perfetto", 2), ("--pprof", 2), ("--chrome", 0)):
             ours, theirs = pty.openpty()
             command = [os.path.join(BUILD, "tsctl"), "export", form, "-o", "-", "--pid", str(pid), "--since", "1us"]
-            result = subprocess.run(command, env=environment, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=60)
+            result = subprocess.run(command, env=environment, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=120)
             os.close(theirs)
             os.close(ours)
             self.assertEqual(result.returncode, code, result.stderr)
