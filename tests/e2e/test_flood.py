@@ -10,8 +10,8 @@ from tracesmith import wait_for, workload
 
 BURST = 100
 NOBODY = 65534
-# On an emulated machine a flood is a trickle.
-LIMIT = os.environ.get("TS_TRAP_LIMIT", "50%")
+# On an emulated machine, or beside other busy programs, a flood is a trickle.
+LIMIT = os.environ.get("TS_TRAP_LIMIT", "20%")
 
 
 def say(process):
@@ -47,8 +47,8 @@ class Case(tracesmith.Case):
         return {int(name.split()[1]): row["value"] for name, row in self.items("probes").items()
                 if name.startswith("process ")}
 
-    def calls(self, pid, function):
-        return self.daemon.apis(pid)[function]["calls"]
+    def calls(self, pid, function="cuLaunchKernel"):
+        return self.daemon.apis(pid).get(function, {"calls": 0})["calls"]
 
     def comes_back(self, process, function):
         """Its calls are seen again, each once."""
@@ -67,20 +67,23 @@ class Case(tracesmith.Case):
 class Flood(Case):
     def start_calm(self):
         """One that changes from the links for all processes to links of its own, and later back."""
-        calm = self.start("steps", "--seconds", 600, "--calls", 1, "--pause", 1000000)
+        calm = self.start("steps", "--seconds", 3600, "--calls", 1, "--pause", 1000000)
         wait_for("the calm one", lambda: self.daemon.known(calm.pid))
         return calm
 
     def check_calm(self, calm):
-        """All of its calls were counted, each once."""
+        """All of its calls were counted, each once, but for those that found the ring full of the flood's."""
         calm.terminate()
         said, _ = calm.communicate(timeout=120)
         said = json.loads(said)
         self.daemon.wait_ended(calm.pid)
-        self.assertEqual({name: self.calls(calm.pid, name) for name in ("cuLaunchKernel", "cuStreamSynchronize")},
-                         {"cuLaunchKernel": said["launches"], "cuStreamSynchronize": said["steps"]})
-        # A flood may come faster than the disk takes its ops, which belongs to the whole host.
-        self.assert_nothing_lost(self.daemon.answer("apis", "--pid", calm.pid), ("store",))
+        answer = self.daemon.answer("apis", "--pid", calm.pid)
+        missed = [said[what] - self.calls(calm.pid, name)
+                  for name, what in (("cuLaunchKernel", "launches"), ("cuStreamSynchronize", "steps"))]
+        self.assertGreaterEqual(min(missed), 0, missed)
+        self.assertLessEqual(sum(missed), answer["loss"].get("ring-full", 0), missed)
+        # A flood may come faster than the daemon or the disk takes its calls, which belongs to the whole host.
+        self.assert_nothing_lost(answer, ("store", "ring-full"))
 
     def check_flood(self, kind, function, reason):
         calm = self.start_calm()
@@ -143,11 +146,8 @@ class Links(Case):
     """While somebody is left out, each process has a link of its own, which the kernel ties to its first
     thread and to its memory."""
 
-    def calls(self, pid, function="cuLaunchKernel"):
-        return self.daemon.apis(pid)[function]["calls"] if function in self.daemon.apis(pid) else 0
-
     def told(self, pid):
-        return "windows" in self.daemon.answer("apis", "--pid", pid)["loss"]
+        return not {"windows", "ring-full"}.isdisjoint(self.daemon.answer("apis", "--pid", pid)["loss"])
 
     def seen(self, process):
         """In the end each call of its bursts is seen; none ever twice, and what is missed before is told."""
@@ -225,7 +225,7 @@ class OneLinkForAll(Case):
         super().setUp()
 
     def test_a_flood_of_launches(self):
-        calm = self.start("steps", "--seconds", 1000, "--calls", 1, "--pause", 1000000)
+        calm = self.start("steps", "--seconds", 3600, "--calls", 1, "--pause", 1000000)
         wait_for("the calm one", lambda: self.daemon.known(calm.pid))
         process = self.flood("launch")
         wait_for("the flood to be noticed", lambda: self.out().get(process.pid))
