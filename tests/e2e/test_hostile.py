@@ -53,7 +53,7 @@ class Held(tracesmith.Case):
         return process
 
     def release(self, process):
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0)
 
     def attach(self, pid):
@@ -86,11 +86,12 @@ class Held(tracesmith.Case):
         self.assertIn("counts", row[0]["command"])
         wait_for("a word about it", lambda: "lets nobody look into its memory" in self.daemon.log())
         # More than two attachments of one user at a time.
-        running = tracesmith.workload("loop", "--seconds", 60, "--pace-ms", 1, stderr=subprocess.DEVNULL)
+        running = tracesmith.workload("loop", "--seconds", 600, "--pace-ms", 1, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, running)
         wait_for("it to use CUDA", lambda: self.daemon.known(running.pid))
         self.ctl_soon("attach", running.pid)
-        self.assertEqual({attach.poll() for attach in hanging}, {None})
+        # Those hang as before, even if who asked for them was told so meanwhile.
+        self.assertLessEqual({attach.poll() for attach in hanging}, {None, 1})
         self.ctl_soon("detach", running.pid)
         # Its page is code, and who closes its file waits.
         held.append(self.hold(options=["--silent"]))
@@ -98,7 +99,7 @@ class Held(tracesmith.Case):
         for process in held:
             self.release(process)
         for attach in hanging:
-            self.assertEqual(attach.wait(20), 1)
+            self.assertEqual(attach.wait(tracesmith.DEADLINE), 1)
 
     def test_the_daemon_ends_meanwhile(self):
         held = self.hold(tracesmith.library(), hello=False)
@@ -110,7 +111,7 @@ class Killed(tracesmith.Case):
     """The daemon is killed in the middle of attaching."""
 
     def start(self):
-        process = tracesmith.workload("loop", "--seconds", 60, "--pace-ms", 1, stderr=subprocess.DEVNULL,
+        process = tracesmith.workload("loop", "--seconds", 600, "--pace-ms", 1, stderr=subprocess.DEVNULL,
                                       environment={"TRACESMITH_SOCKET": self.daemon.socket})
         self.addCleanup(self.end, process)
         wait_for("it to use CUDA", lambda: self.daemon.known(process.pid))
