@@ -115,7 +115,7 @@ static int read_since(void *data, sqlite3_stmt *stmt)
 }
 
 /* A second of `busy` is reported when nothing that comes can change it, after all earlier ones. It
- * is a few seconds behind. */
+ * is a few seconds behind. That in which a daemon stopped is there up to then. */
 int store_resume_collect(struct store *store, uint32_t process, uint64_t *ret_since_ns)
 {
 	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
@@ -124,9 +124,12 @@ int store_resume_collect(struct store *store, uint32_t process, uint64_t *ret_si
 
 	if (r == 0)
 		r = for_each(db,
-			     "SELECT min(t.last_ns, coalesce((SELECT max(second) + 1 FROM busy"
-			     " WHERE boot = t.id AND second >= t.last_ns / 1000000000 - 60"
-			     " AND process = c.process) * 1000000000, t.last_ns))"
+			     "SELECT min(t.last_ns, coalesce((SELECT b.second * 1000000000"
+			     " + min(min(b.ns, 1000000000)) FROM (SELECT second, sum(ns) AS ns"
+			     " FROM busy WHERE boot = t.id AND process = c.process"
+			     " AND second >= t.last_ns / 1000000000 - 60"
+			     " GROUP BY second, device) b"
+			     " GROUP BY b.second ORDER BY b.second DESC LIMIT 1), t.last_ns))"
 			     " FROM collect c JOIN boot t ON t.id = c.boot"
 			     " WHERE c.process = ?1 AND c.state <> " COLLECT_STOPPED,
 			     process, read_since, &since_ns);

@@ -80,6 +80,33 @@ static void busy_times_of_a_second_add_up(void **state)
 			 400);
 }
 
+/* A daemon that stops stores what it has of the last second. */
+static void what_the_next_daemon_lacks_starts_within_a_second(void **state)
+{
+	struct fixture *f = *state;
+	const struct core_collect collect = { .process = 4, .state = TS_COLLECT_STARTED };
+	struct core_busy busy = { .process = 4, .state = OP_STATE_RUNNING };
+	uint64_t since_ns = 0;
+
+	assert_int_equal(fixture_open(f), 0);
+	store_add(f->store, &collect);
+	for (busy.device = 0; busy.device < 2; busy.device++) {
+		busy.ns = SECOND_NS;
+		for (busy.second = 5; busy.second < 8; busy.second++)
+			store_add(f->store, &busy);
+	}
+	fixture_commit(f, 10 * SECOND_NS);
+	assert_int_equal(store_resume_collect(f->store, 4, &since_ns), 1);
+	assert_int_equal(since_ns, 8 * SECOND_NS);
+	for (busy.device = 0; busy.device < 2; busy.device++) {
+		busy.ns = SECOND_NS / (2 + (uint64_t)busy.device);
+		store_add(f->store, &busy);
+	}
+	fixture_commit(f, 10 * SECOND_NS + 1);
+	assert_int_equal(store_resume_collect(f->store, 4, &since_ns), 1);
+	assert_int_equal(since_ns, 8 * SECOND_NS + SECOND_NS / 3);
+}
+
 static void add_state(struct store *store, uint16_t flags, uint8_t state, uint64_t ns)
 {
 	store_add_op(store, &(struct op){ .start_ns = 5 * SECOND_NS,
@@ -477,6 +504,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(work_that_is_alike_adds_up),
 		TEST(busy_times_of_a_second_add_up),
+		TEST(what_the_next_daemon_lacks_starts_within_a_second),
 		TEST(exact_states_that_ops_tell_of_are_left_out_where_short),
 		TEST(a_gap_that_stays_open_is_one_row),
 		TEST(a_pool_is_one_row_until_it_is_gone),
