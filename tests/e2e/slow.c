@@ -43,8 +43,10 @@ static void be_slow(int fd, size_t size, off_t offset)
 	if (!read && is_named(fd, "slow-to-read") &&
 	    !__atomic_fetch_add(&read, 1, __ATOMIC_RELAXED))
 		sleep(SLOW_S);
-	if (!offset && size == sizeof(Elf64_Ehdr) && is_named(fd, "libcuda"))
+	if (!offset && size == sizeof(Elf64_Ehdr) && is_named(fd, "libcuda")) {
+		dprintf(STDERR_FILENO, "A disk is slow to read a libcuda\n");
 		sleep(SLOW_S);
+	}
 }
 
 #define SLOW_PREAD(name, parameters, arguments)                                                    \

@@ -36,12 +36,12 @@ class Exact(tracesmith.Case):
         wait_for("collection to begin", lambda: self.tier(pid) == "exact")
 
     def attach(self, pid, *options):
-        result = self.daemon.ctl("attach", pid, "--json", *options)
+        result = self.daemon.ctl_again("attach", pid, "--json", *options)
         self.assertEqual(result.code, 0, result.err + self.daemon.log())
         return json.loads(result.out)
 
     def detach(self, pid):
-        result = self.daemon.ctl("detach", pid, "--json")
+        result = self.daemon.ctl_again("detach", pid, "--json")
         self.assertEqual(result.code, 0, result.err + self.daemon.log())
         return json.loads(result.out)
 

@@ -45,7 +45,7 @@ class ExactBudget(tracesmith.Case):
         return process
 
     def do(self, verb, *arguments):
-        result = self.daemon.ctl(verb, *arguments, "--json")
+        result = self.daemon.ctl_again(verb, *arguments, "--json")
         self.assertEqual(result.code, 0, result.err)
         return json.loads(result.out)
 

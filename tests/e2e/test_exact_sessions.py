@@ -65,9 +65,9 @@ class Sessions(tracesmith.Case):
         return json.loads(result.out) if result.code == 0 else result.err
 
     def do(self, verb, *arguments):
-        told = self.ask(verb, *arguments)
-        self.assertIsInstance(told, dict, told)
-        return told
+        result = self.daemon.ctl_again(verb, *arguments, "--json")
+        self.assertEqual(result.code, 0, result.err)
+        return json.loads(result.out)
 
     def tier(self, pid):
         return next((row["tier"] for row in self.daemon.query("ps") if row["pid"] == pid), None)

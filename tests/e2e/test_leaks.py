@@ -26,12 +26,13 @@ class Leaks(tracesmith.Case):
         pid = process.pid
         wait_for("all calls", lambda: self.daemon.apis(pid).get("cuStreamDestroy_v2", {}).get("calls") == 2)
         rows = self.leaks(pid, "--min-age", "0s")
-        self.assertEqual(len(rows), 1, rows)
-        row = rows[0]
-        self.assertEqual((row["bytes"], row["count"]), (want["bytes"], want["count"]))
-        self.assertEqual((row["allocations"], row["frees"]), (want["count"], 0))
-        self.assertEqual(row["fn"], "cuMemAlloc_v2")
-        self.assertEqual(row["stack"][0].split("+")[0], want["leak"], "the innermost frame")
+        self.assertEqual([sum(row[of] for row in rows) for of in ("bytes", "count", "allocations", "frees")],
+                         [want["bytes"], want["count"], want["count"], 0])
+        for row in rows:
+            self.assertEqual(row["fn"], "cuMemAlloc_v2")
+            self.assertEqual(row["stack"][0].split("+")[0], want["leak"], "the innermost frame")
+        # Others are those for which nobody had the time to walk to the end.
+        row, = [row for row in rows if row["stack_end"] == "complete"]
         names = [frame.split("+")[0] for frame in row["stack"]]
         self.assertIn("train_step", names)
         self.assertIn("main", names)
@@ -63,7 +64,7 @@ class OtherNamespace(tracesmith.Case):
     def test_target_in_its_own_mount_and_pid_namespace(self):
         """Its copy of the library has a path that exists for it alone, and it is gone when asked for."""
         script = ('mount -t tmpfs none /mnt && mkdir /mnt/gpu && cp "$1" /mnt/gpu/ && cp "$2" /mnt/job && '
-                  'LD_LIBRARY_PATH=/mnt/gpu exec /mnt/job --seconds 60 --leak-every 5 --pace-ms 5')
+                  'LD_LIBRARY_PATH=/mnt/gpu exec /mnt/job --seconds 600 --leak-every 5 --pace-ms 5')
         process = subprocess.Popen(
             ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "job", tracesmith.library(),
              tracesmith.workload_path("leak")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,

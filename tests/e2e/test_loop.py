@@ -14,9 +14,9 @@ import tracesmith
 from tracesmith import wait_for, workload
 
 SLOW = os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_slow.so")
-# Any of the delays in the loop makes a turn of two seconds. Beside other busy programs a turn may take some
-# hundred milliseconds because the thread does not get a processor; what it computes itself stays below this.
-LONGEST_US, LONGEST_CPU_US = 1000000, 20000
+# Any of the delays in the loop makes a turn of two seconds. On a busy machine a turn may take nearly as long
+# because the thread does not get a processor; what it computes itself stays below this.
+LONGEST_US, LONGEST_CPU_US = 1900000, 100000
 FOREVER_S = 600
 
 
@@ -111,8 +111,7 @@ class Loop(tracesmith.Case):
         self.start_slow()
         process = workload("rate", "--count", 5, "--hold")
         try:
-            copy = os.path.realpath(tracesmith.library())
-            wait_for("the library", lambda: copy in self.daemon.ctl("status").out)
+            wait_for("the library to be read", lambda: "slow to read a libcuda" in self.daemon.log())
             self.assertEqual(self.daemon.stop(), 0, self.daemon.log())
         finally:
             process.kill()

@@ -93,6 +93,13 @@ class Daemon:
         return Result(subprocess.run([os.path.join(BUILD, "tsctl"), *map(str, arguments)], env=environment,
                                      capture_output=True, text=True, timeout=120, **options))
 
+    def ctl_again(self, *arguments):
+        """For what needs a good moment of another process: on a busy machine none may come for seconds, and it says so."""
+        def result():
+            result = self.ctl(*arguments)
+            return None if result.code and result.err.rstrip().endswith("; try again") else result
+        return wait_for(f"a good moment to {arguments[0]}", result)
+
     def answer(self, name, *arguments):
         """The whole JSON object of a query; no rows where the process is not known (yet)."""
         return self._of_now(lambda: self._answer(name, *arguments))
