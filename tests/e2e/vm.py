@@ -120,7 +120,7 @@ def run_machine(vmlinuz, image, version, seconds, options):
     return console.decode(errors="replace").replace("\r", "")
 
 
-def boot(suite, command, seconds=240, options=""):
+def boot(suite, command, seconds=400, options=""):
     """Runs a shell command as root under a suite's kernel, which gets more options: (exit status, output). A
     kernel that patches its own code while it boots can meet the emulator's copy of the old code and panic, before
     anything of ours runs: then the machine is started again."""
