@@ -59,7 +59,7 @@ class Exact(tracesmith.Case):
     def loss(self, pid, allowed=()):
         answer = self.daemon.answer("loss", "--pid", pid)
         return {reason: n for reason, n in answer["loss"].items()
-                if reason not in ("mapping", "stack-sampled", "gap", "unbound", *allowed)}
+                if reason not in ("mapping", "stack-cut", "stack-sampled", "gap", "unbound", *allowed)}
 
     def assert_as_told(self, pid, told, allowed=()):
         self.wait_records(pid, sum(told["kernels"].values()) + sum(told["copies"].values()) + told["sets"])
