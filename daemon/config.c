@@ -128,7 +128,7 @@ static const struct setting settings[] = {
 	{ "exact", "budget", SHARE, AT(exact_budget_ppm), "none", 0, 999999, NULL,
 	  "How much of its speed recording may take of a process that is attached or run without\n"
 	  "# --budget: one that would pay more is recorded in windows; none records everything." },
-	{ "exact", "ring_records", COUNT, AT(exact_slots), "32768", TS_RING_SLOTS_MIN,
+	{ "exact", "ring_records", COUNT, AT(exact_slots), "65536", TS_RING_SLOTS_MIN,
 	  TS_RING_SLOTS_MAX, NULL,
 	  "Size of each process's ring, in records of 128 bytes; a power of two." },
 
