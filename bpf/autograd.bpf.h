@@ -4,9 +4,10 @@
  *
  * A call of the forward pass makes its node before it launches anything, and the node gets the
  * thread's next number. So the first launch after that belongs to the node; later ones may be of
- * calls that have none. If that launch is sampled, its stack is kept under the number, and so is
- * that the nodes without a launch before it were passed by; if a node of these is run, its launches
- * are sampled, and no others: then all of them are as likely as those of the forward pass.
+ * calls that have none. If that launch is sampled, its stack is kept under the number, and under
+ * those of the nodes without a launch before it, as that of one that passed them by: they were made
+ * before it. If a node of these is run, its launches are sampled, and no others: then all of them
+ * are as likely as those of the forward pass.
  */
 #ifndef TS_AUTOGRAD_BPF_H
 #define TS_AUTOGRAD_BPF_H
@@ -29,7 +30,7 @@ struct autograd_made {
 	__u64 stack; /* 0: not known */
 	__u64 time_ns;
 	__u32 tid;
-	__u32 reserved;
+	__u32 passed; /* 1: by a launch after that of the node's call, if there was one */
 };
 
 struct {
@@ -72,6 +73,7 @@ static __always_inline void autograd_look_back(struct thread *thread, __u64 node
 	made = bpf_map_lookup_elem(&nodes, &key);
 	if (made) {
 		autograd->forward = made->stack;
+		autograd->passed = made->passed;
 		autograd->role = AUTOGRAD_BACKWARD;
 		return;
 	}
@@ -124,13 +126,14 @@ __noinline int autograd_look(struct thread *thread)
 }
 
 /* Global, like others here, so that it is verified once. */
-__noinline int autograd_keep(__u64 seed, __u64 number, __u64 stack)
+__noinline int autograd_keep(__u64 seed, __u64 number, __u64 stack, __u32 passed)
 {
 	struct autograd_key key = { .seed = seed, .number = number };
 	struct autograd_made made = {
 		.stack = stack,
 		.time_ns = bpf_ktime_get_ns(),
 		.tid = (__u32)bpf_get_current_pid_tgid(),
+		.passed = passed,
 	};
 	const struct autograd_made *other = bpf_map_lookup_elem(&nodes, &key);
 
@@ -140,7 +143,7 @@ __noinline int autograd_keep(__u64 seed, __u64 number, __u64 stack)
 	return bpf_map_update_elem(&nodes, &key, &made, BPF_ANY);
 }
 
-static __always_inline int autograd_send(__u64 id, __u64 stack, __u64 forward)
+static __always_inline int autograd_send(__u64 id, const struct autograd *autograd)
 {
 	__u64 ids = bpf_get_current_pid_tgid(), wake;
 	struct ts_event *ev;
@@ -158,8 +161,9 @@ static __always_inline int autograd_send(__u64 id, __u64 stack, __u64 forward)
 	ev->tid = (__u32)ids;
 	ev->start_ns = bpf_ktime_get_ns();
 	ev->stack_id = id;
-	ev->backward.stack = stack;
-	ev->backward.forward = forward;
+	ev->backward.stack = autograd->stack;
+	ev->backward.forward = autograd->forward;
+	ev->backward.passed = autograd->passed;
 	bpf_ringbuf_submit(ev, wake);
 	bpf_map_update_elem(&stacks_sent, &id, &one, BPF_ANY);
 	return 0;
@@ -175,17 +179,16 @@ __noinline int autograd_join(struct thread *thread)
 		return 0;
 	autograd = &thread->autograd;
 	if (autograd->role == AUTOGRAD_FORWARD) {
-		autograd_keep(thread->seed, autograd->next - 1, autograd->stack);
+		autograd_keep(thread->seed, autograd->next - 1, autograd->stack, 0);
 		number = autograd->next - 1;
 		for (int i = 0; i < AUTOGRAD_PASSED && number > autograd->number; i++)
-			autograd_keep(thread->seed, --number, 0);
+			autograd_keep(thread->seed, --number, autograd->stack, 1);
 	} else if (autograd->role == AUTOGRAD_BACKWARD && autograd->forward) {
-		id = probe_hash_frame(autograd->stack, autograd->forward);
+		id = probe_hash_frame(autograd->stack, autograd->forward + autograd->passed);
 		if (!id)
 			return 0;
 		if (thread->sent[id % SENT_SLOTS] != id &&
-		    !bpf_map_lookup_elem(&stacks_sent, &id) &&
-		    autograd_send(id, autograd->stack, autograd->forward))
+		    !bpf_map_lookup_elem(&stacks_sent, &id) && autograd_send(id, autograd))
 			return 0;
 		thread->sent[id % SENT_SLOTS] = id;
 		autograd->stack = id;

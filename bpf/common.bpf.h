@@ -85,8 +85,10 @@ struct autograd {
 	__u64 forward; /* stack of the forward pass, 0: not known */
 	__u64 stack;   /* of this call */
 	__u32 role;    /* enum autograd_role */
+	__u32 passed;  /* 1: the node was made before the launch that has `forward` */
 	__u16 known;   /* `next` has been read */
 	__u16 tries;
+	__u32 reserved;
 };
 
 struct thread {

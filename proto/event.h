@@ -276,9 +276,11 @@ struct ts_cost {
 	__u64 buffer_bytes; /* in them */
 };
 
-/* Of a launch in PyTorch's backward pass, and of the one in the forward pass that it belongs to. */
+/* Of a launch in PyTorch's backward pass, and of the one in the forward pass that it belongs to, or
+ * of the next one after its node was made. */
 struct ts_backward {
 	__u64 stack, forward;
+	__u64 passed; /* 1: the next one */
 };
 
 struct ts_event {

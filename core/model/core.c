@@ -40,6 +40,7 @@ static int core_take_backward(struct core *core, struct process *process,
 		.process = process->row.id,
 		.stack_id = event->backward.stack,
 		.forward_id = event->backward.forward,
+		.passed = event->backward.passed != 0,
 	};
 
 	core_tell(core, &backward);

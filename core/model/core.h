@@ -325,6 +325,7 @@ struct core_backward {
 	uint64_t id; /* of both */
 	uint32_t process;
 	uint64_t stack_id, forward_id;
+	uint8_t passed; /* 1: it belongs to a call before that launch, which launched nothing */
 };
 
 /* A text behind an id that ops, devices or work name, handed over before the first of them.

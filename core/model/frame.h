@@ -22,7 +22,9 @@ enum frame_kind {
 #undef X
 };
 
-#define FRAME_BACKWARD_NAME "[backward]"
+/* The second is of a node that was made before the launch behind it. */
+#define FRAME_BACKWARD_NAME   "[backward]"
+#define FRAME_BACKWARD_BEFORE "[backward, before]"
 
 /* NULL and 0 are unknown. */
 struct frame {

@@ -18,11 +18,12 @@
 #define ENGINE "torch::autograd::Engine::evaluate_function("
 
 #define STATEMENTS(X)                                                                              \
-	X(FIND, "SELECT id, stack, forward FROM backward WHERE id=?1 OR stack=?1 OR forward=?1")   \
+	X(FIND, "SELECT id, stack, forward, passed FROM backward"                                  \
+		" WHERE id=?1 OR stack=?1 OR forward=?1")                                          \
 	X(SYMBOLS, "SELECT symbol FROM frame WHERE stack=?1 ORDER BY depth")                       \
 	X(STACK, "INSERT OR REPLACE INTO stack(id, process, batch, ended, linked)"                 \
-		 " SELECT ?1, s.process, ?4, iif(?5, f.ended, s.ended), s.linked OR (?5 AND"       \
-		 " f.linked) FROM stack s JOIN stack f ON f.id=?3 WHERE s.id=?2")                  \
+		 " SELECT ?1, s.process, ?4, f.ended, s.linked OR f.linked"                        \
+		 " FROM stack s JOIN stack f ON f.id=?3 WHERE s.id=?2")                            \
 	X(FORGET, "DELETE FROM frame WHERE stack=?1")                                              \
 	X(COPY, "INSERT INTO frame(stack, depth, address, file, offset, symbol, kind, source,"     \
 		" line, inlined) SELECT ?1, depth+?3, address, file, offset, symbol, kind,"        \
@@ -52,7 +53,8 @@ struct part {
 	int64_t frames; /* 0: it is not stored yet */
 	int64_t called; /* of these, those that the node has called */
 	struct op_name op;
-	bool makes; /* of the forward pass: an op is in it that makes such nodes */
+	bool makes;  /* of the forward pass: an op is in it that makes such nodes */
+	bool passed; /* likewise: the node was made before */
 };
 
 struct backward *backward_free(struct backward *backward)
@@ -107,11 +109,12 @@ static void read_part(struct backward *backward, struct part *part, const char *
 		part->called = part->frames;
 }
 
-/* Another call that made no node may have been taken for the one that did: then the stack is that
- * of the backward pass alone. Frame 0 of the other is the function that was called there. */
+/* The call that made the node may have launched nothing: then the other launch came after it, which
+ * the mark says. Frame 0 of the other is the function that was called there. */
 static int make(struct backward *backward, int64_t id, struct part *own, struct part *forward,
 		int64_t batch)
 {
+	const char *mark;
 	int r;
 
 	read_part(backward, own, NULL);
@@ -120,13 +123,13 @@ static int make(struct backward *backward, int64_t id, struct part *own, struct 
 		return 0;
 	r = run(backward, FORGET, id);
 	if (r == 0)
-		r = run(backward, STACK, id, own->stack, forward->stack, batch, forward->makes);
-	if (r == 0 && !forward->makes)
-		return run(backward, COPY, id, own->stack, 0, 0, FRAMES_MAX);
+		r = run(backward, STACK, id, own->stack, forward->stack, batch);
 	if (r == 0)
 		r = run(backward, COPY, id, own->stack, 0, 0, own->called);
 	if (r == 0) {
-		sql_bind_text(backward->stmt[STATEMENT_MARK], 4, FRAME_BACKWARD_NAME);
+		mark = forward->passed || !forward->makes ? FRAME_BACKWARD_BEFORE
+							  : FRAME_BACKWARD_NAME;
+		sql_bind_text(backward->stmt[STATEMENT_MARK], 4, mark);
 		r = run(backward, MARK, id, own->called, FRAME_BACKWARD);
 	}
 	return r < 0 ? r
@@ -142,7 +145,8 @@ int backward_write(struct backward *backward, uint64_t id, int64_t batch)
 	sql_bind(found, (int64_t)id);
 	while (r == 0 && (step = sqlite3_step(found)) == SQLITE_ROW) {
 		struct part own = { .stack = sqlite3_column_int64(found, 1) };
-		struct part forward = { .stack = sqlite3_column_int64(found, 2) };
+		struct part forward = { .stack = sqlite3_column_int64(found, 2),
+					.passed = sqlite3_column_int(found, 3) };
 
 		r = make(backward, sqlite3_column_int64(found, 0), &own, &forward, batch);
 	}

@@ -182,6 +182,7 @@ static const struct row_column backward_columns[] = {
 	FIELD_AS(core_backward, process, REPLACE, process, "INTEGER NOT NULL", 0),
 	FIELD_AS(core_backward, stack_id, REPLACE, stack, "INTEGER NOT NULL", 0),
 	FIELD_AS(core_backward, forward_id, REPLACE, forward, "INTEGER NOT NULL", 0),
+	FIELD_AS(core_backward, passed, REPLACE, passed, "INTEGER NOT NULL DEFAULT 0", 0),
 };
 
 static const struct row_column frame_columns[] = {

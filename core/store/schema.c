@@ -187,6 +187,9 @@ static const char *const steps[] = {
 	"CREATE INDEX teller_name ON teller(name);"
 	"CREATE INDEX teller_told ON teller(boot, told_ns);"
 	"INSERT INTO teller SELECT 0, id, 0, boot, told_ns FROM name;",
+
+	/* 15: nodes that were made before a launch of the forward pass. */
+	"ALTER TABLE backward ADD COLUMN passed INTEGER NOT NULL DEFAULT 0;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

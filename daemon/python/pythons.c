@@ -129,8 +129,11 @@ static void take_look(struct pythons *pythons, struct known *known, const struct
 {
 	known->busy = false;
 	if (result == 0 && job->found) {
-		known->next_ns = 0;
-		pythons->stats.found++;
+		/* PyTorch without Python: that may come yet. */
+		if (job->place.size) {
+			known->next_ns = 0;
+			pythons->stats.found++;
+		}
 		pythons->callbacks.found(pythons->data, job->pid, &job->place);
 	} else if (no_frames(result)) {
 		known->next_ns = 0;

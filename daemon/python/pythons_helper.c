@@ -84,6 +84,8 @@ static int look(int socket, const struct pythons_order *order)
 		r = place_find(python_found(python), &peek, &place);
 	if (r == 0)
 		autograd_find(order->pid, &peek, &place.autograd);
+	else if (r == -ENOENT) /* a program in another language may use PyTorch, too */
+		r = autograd_find(order->pid, &peek, &place.autograd);
 	if (r == 0)
 		r = procfs_started_ticks(order->pid, &after);
 	if (r == 0 && after != before)
@@ -92,7 +94,8 @@ static int look(int socket, const struct pythons_order *order)
 		return r;
 	place.started_ticks = before;
 	forget(order->pid);
-	opened_put(order, TAKE(python));
+	if (python)
+		opened_put(order, TAKE(python));
 	return helper_say(socket, &place, sizeof(place), NULL, 0);
 }
 

@@ -18,7 +18,7 @@ PYTHON = "/usr/bin/python3"
 SHIM = os.path.join(BUILD, "tests/bench/libtorch_shim.so")
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_lines.py")
 SETTINGS = "unwind = eh-frame\nstack_depth = 127\npython_depth = 128"
-MARK = " [backward]"
+MARK, BEFORE = " [backward]", " [backward, before]"
 SIZE_STEP = 512
 
 
@@ -53,7 +53,9 @@ def main():
     for name, made, first, end in rows:
         for size in range(first + 1, end + 1):
             place = places.get(size)
-            if not place or not place.endswith(MARK):
+            if place and place.endswith(BEFORE):
+                outcome = f"before, {'' if f'({made})' in place else 'not '}on the line"
+            elif not place or not place.endswith(MARK):
                 outcome = "without" if not place or place.startswith("[") else f"own {place}"
             else:
                 outcome = "right" if f"({made})" in place else f"WRONG {place}"
@@ -62,7 +64,7 @@ def main():
     for (name, made), outcomes in sorted(nodes.items(), key=lambda item: str(item[0])):
         print(f"{name:45} {made or '-':20} {dict(outcomes)}")
         for outcome, count in outcomes.items():
-            total[outcome.split()[0]] += count
+            total[outcome if outcome.startswith("before") else outcome.split()[0]] += count
     print(dict(total))
     sys.exit(total["WRONG"] > 0 or not total["right"])
 

@@ -9,6 +9,7 @@ from tracesmith import BUILD, library, wait_for
 
 FAKE = os.path.join(BUILD, "tests/e2e/python_fake")
 TORCH = os.path.join(BUILD, "tests/e2e/libtorch_cpu.so")
+PROGRAM = os.path.join(BUILD, "tests/e2e/torch_program")
 CALLS, TRAIN = (os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
                 for name in ("python_calls.py", "torch_calls.py"))
 VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
@@ -111,9 +112,11 @@ class Python(tracesmith.Case):
         process = self.start("/usr/bin/python3", "-B", TRAIN, TORCH)
         lines = {int(width): line for width, line in json.loads(process.stdout.readline()).items()}
         places = {1: f"first (torch_calls.py:{lines[1]})", 2: f"second (torch_calls.py:{lines[2]})"}
+        view = f"forward (torch_calls.py:{lines[3]}) [backward, before]"
+        other_view = f"{places[2]} [backward, before]"
         # Those of a node's launches are sampled whose call's was, but for the first of all.
-        for width, place in places.items():
-            wait_for(f"launches of {place}", lambda: self.places(process.pid, 1000 + width) == 20 * [f"{place} [backward]"])
+        for width, place in ((1, f"{places[1]} [backward]"), (2, f"{places[2]} [backward]"), (10, view), (11, other_view)):
+            wait_for(f"launches of {place}", lambda: self.places(process.pid, 1000 + width) == 20 * [place])
         by_line = {row["where"] for row in self.daemon.query("launches", "--pid", process.pid, "--by", "line")}
         by_op = {row["where"] for row in self.daemon.query("launches", "--pid", process.pid, "--by", "op")}
         self.go_on(process)
@@ -121,12 +124,26 @@ class Python(tracesmith.Case):
         process.stdin.close()
         process.stdout.close()
         no_line = {"[no user frame]"}
-        for width, allowed in ((1001, {f"{places[1]} [backward]"}), (1002, {f"{places[2]} [backward]"}), (1010, set()),
-                               (1, {places[1]}), (2, {places[2]})):
-            self.assertLessEqual(set(self.places(process.pid, width, 10000)), allowed | no_line)
-        self.assertTrue(self.places(process.pid, 1010))
+        for width, place in ((1001, f"{places[1]} [backward]"), (1002, f"{places[2]} [backward]"), (1010, view),
+                             (1011, other_view), (1, places[1]), (2, places[2])):
+            self.assertLessEqual(set(self.places(process.pid, width, 10000)), {place} | no_line)
         self.assertIn(f"{TRAIN}:{lines[1]} [backward]", by_line)
         self.assertIn("MmBackward0", by_op)
+
+    def test_the_backward_pass_of_a_program_without_python(self):
+        process = subprocess.Popen([PROGRAM, TORCH, library()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.go_on(process)
+
+        def functions(width):
+            return [(place.split(" ", 1)[0], place[place.index("["):]) for place in self.places(process.pid, 1000 + width)]
+        for width, place in ((1, ("user_first", "[backward]")), (2, ("user_second", "[backward]")),
+                             (10, ("user_forward", "[backward, before]")), (11, ("user_second", "[backward, before]"))):
+            wait_for(f"launches of {place}", lambda: functions(width) == 20 * [place])
+        self.go_on(process)
+        self.assertEqual(process.wait(20), 0)
+        process.stdin.close()
+        process.stdout.close()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ def second():
 def forward():
     first()
     torch.torch_call(10, 0)  # a view: its node has a number, but nothing is launched
-    torch.torch_launch(3)  # nothing that has a node
+    torch.torch_launch(3); lines[3] = here()  # nothing that has a node
+    torch.torch_call(11, 0)  # a view right before another node
     second()
 
 

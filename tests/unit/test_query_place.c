@@ -327,7 +327,12 @@ static void the_backward_pass_is_where_its_forward_pass_was(void **state)
 		{ .id = 400, .process = 1, .stack_id = 300, .forward_id = STACK_FORWARD },
 		{ .id = 401, .process = 1, .stack_id = 301, .forward_id = STACK_FORWARD },
 		{ .id = 402, .process = 1, .stack_id = 300, .forward_id = 302 },
-		{ .id = 403, .process = 1, .stack_id = 300, .forward_id = 999 },
+		{ .id = 403,
+		  .process = 1,
+		  .stack_id = 300,
+		  .forward_id = STACK_FORWARD,
+		  .passed = 1 },
+		{ .id = 404, .process = 1, .stack_id = 300, .forward_id = 999 },
 	};
 	struct fixture *fixture = *state;
 	struct store *store = fixture->store;
@@ -352,8 +357,12 @@ static void the_backward_pass_is_where_its_forward_pass_was(void **state)
 		"\"l\":\"/home/ann/net.py:31 [backward]\",\"o\":\"AddmmBackward0: mm\",\"n\":12},\n"
 		"{\"i\":401,\"w\":\"backward (op.py:4)\",\"l\":\"/home/ann/op.py:4\","
 		"\"o\":\"AddmmBackward0\",\"n\":10},\n"
-		"{\"i\":402,\"w\":\"main (train.py:91)\",\"l\":\"/home/ann/train.py:91\","
-		"\"o\":\"AddmmBackward0: mm\",\"n\":6}\n]"));
+		"{\"i\":402,\"w\":\"mask (net.py:50) [backward, before]\","
+		"\"l\":\"/home/ann/net.py:50 [backward, before]\",\"o\":\"AddmmBackward0: "
+		"mm\",\"n\":8},\n"
+		"{\"i\":403,\"w\":\"forward (net.py:31) [backward, before]\","
+		"\"l\":\"/home/ann/net.py:31 [backward, before]\",\"o\":\"AddmmBackward0: "
+		"mm\",\"n\":12}\n]"));
 	answer_text_done(&answer);
 }
 

@@ -23,8 +23,8 @@
 #define PATTERNS_MAX 256
 #define NO_PLACE     "[no user frame]"
 #define NO_OP	     "[no op]"
-#define BACKWARD     " " FRAME_BACKWARD_NAME /* the frame is of the forward pass */
 #define TEXT_MAX     (2 * LIMIT_SYMBOL_NAME)
+#define MARK_MAX     32 /* of FRAME_BACKWARD_NAME and the other one */
 
 struct place {
 	sqlite3 *db;
@@ -149,12 +149,13 @@ static bool is_from_text(const struct frame *frame)
 	return frame->kind == FRAME_PYTHON && frame->file && strcmp(frame->file, "<string>") == 0;
 }
 
-static void add_backward(bool backward, char text[TEXT_MAX])
+/* The frame is of the forward pass. */
+static void add_backward(const char *mark, char text[TEXT_MAX])
 {
 	size_t length = strlen(text);
 
-	if (backward)
-		snprintf(text + length, TEXT_MAX - length, BACKWARD);
+	if (mark[0])
+		snprintf(text + length, TEXT_MAX - length, " %s", mark);
 }
 
 /* Code that torch.compile() has written, but not what launches a kernel. */
@@ -187,17 +188,18 @@ static void find_op(struct place *place, char text[TEXT_MAX])
 /* The user's frame, or without one the first that may be his. */
 static void find_users(struct place *place, enum query_by by, char text[TEXT_MAX])
 {
-	bool found = false, maybe = false, backward = false;
+	bool found = false, maybe = false;
+	char mark[MARK_MAX] = "";
 
 	name_place(NULL, by, text);
 	while (!found && sqlite3_step(place->frames) == SQLITE_ROW) {
 		struct frame frame = frame_of(place->frames);
 
 		if (frame.kind == FRAME_BACKWARD) {
-			backward = true;
+			snprintf(mark, sizeof(mark), "%s", frame.function);
 		} else if ((found = is_users(place, &frame)) || (!maybe && is_from_text(&frame))) {
 			name_place(&frame, by, text);
-			add_backward(backward, text);
+			add_backward(mark, text);
 			maybe = true;
 		}
 	}
