@@ -1,4 +1,5 @@
-/* Build_id: of the first note of this type in a segment. */
+/* Build_id: of the first note of this type in a segment; in a section if there are no segments, as
+ * in a file of debug information that others share. */
 #include "daemon/elf/build_id.h"
 
 #include <string.h>
@@ -28,18 +29,28 @@ static size_t note_build_id(const uint8_t *note, size_t size, uint8_t ret[ELF_BU
 	return 0;
 }
 
-size_t elf_build_id(const struct elf *elf, uint8_t ret[ELF_BUILD_ID_MAX])
+static size_t read_notes(const struct elf *elf, uint64_t offset, uint64_t size,
+			 uint8_t ret[ELF_BUILD_ID_MAX])
 {
 	uint8_t note[NOTES_MAX];
+
+	return size <= sizeof(note) && elf_read(elf, offset, note, size) == 0
+		       ? note_build_id(note, size, ret)
+		       : 0;
+}
+
+size_t elf_build_id(const struct elf *elf, uint8_t ret[ELF_BUILD_ID_MAX])
+{
+	unsigned int sections = elf->header.e_phnum ? 0 : elf->header.e_shnum;
 	size_t size = 0;
-	unsigned int i;
 
-	for (i = 0; i < elf->header.e_phnum && size == 0; i++) {
-		const Elf64_Phdr *segment = &elf->segment[i];
-
-		if (segment->p_type == PT_NOTE && segment->p_filesz <= sizeof(note) &&
-		    elf_read(elf, segment->p_offset, note, segment->p_filesz) == 0)
-			size = note_build_id(note, segment->p_filesz, ret);
-	}
+	for (unsigned int i = 0; i < elf->header.e_phnum && size == 0; i++)
+		if (elf->segment[i].p_type == PT_NOTE)
+			size = read_notes(elf, elf->segment[i].p_offset, elf->segment[i].p_filesz,
+					  ret);
+	for (unsigned int i = 0; i < sections && size == 0; i++)
+		if (elf->section[i].sh_type == SHT_NOTE)
+			size = read_notes(elf, elf->section[i].sh_offset, elf->section[i].sh_size,
+					  ret);
 	return size;
 }

@@ -25,54 +25,85 @@ struct wanted {
 	uint8_t id[ELF_BUILD_ID_MAX];
 	size_t id_size;
 	char link[LINK_MAX];	  /* "" without one */
+	bool is_path;		  /* else it is the name of a file */
 	char directory[PATH_MAX]; /* of the file, as its process sees it */
 };
 
-/* The section's name is at most as long as this one, which nothing else has. */
-static void read_link(const struct elf *elf, char link[LINK_MAX])
+/* The start of the section of that name, which has `name_size` bytes with its NUL, with a NUL
+ * behind it. Its size; 0: there is none. */
+static size_t read_section(const struct elf *elf, const char *name, size_t name_size,
+			   char ret[LINK_MAX])
 {
-	static const char name[] = ".gnu_debuglink";
 	const Elf64_Shdr *names;
-	char text[sizeof(name)];
+	char text[32];
 
-	link[0] = '\0';
 	if (!elf->section || elf->header.e_shstrndx >= elf->header.e_shnum)
-		return;
+		return 0;
 	names = &elf->section[elf->header.e_shstrndx];
 	for (unsigned int i = 0; i < elf->header.e_shnum; i++) {
 		const Elf64_Shdr *section = &elf->section[i];
 		size_t size = section->sh_size < LINK_MAX ? section->sh_size : LINK_MAX - 1;
 
 		if (section->sh_name >= names->sh_size ||
-		    elf_read(elf, names->sh_offset + section->sh_name, text, sizeof(text)) < 0 ||
-		    memcmp(text, name, sizeof(name)) != 0)
+		    elf_read(elf, names->sh_offset + section->sh_name, text, name_size) < 0 ||
+		    memcmp(text, name, name_size) != 0)
 			continue;
-		if (elf_read(elf, section->sh_offset, link, size) < 0)
+		if (elf_read(elf, section->sh_offset, ret, size) < 0)
 			size = 0;
-		link[size] = '\0';
-		if (strchr(link, '/'))
-			link[0] = '\0';
-		return;
+		ret[size] = '\0';
+		return size;
 	}
+	return 0;
+}
+#define READ_SECTION(elf, name, ret) read_section(elf, name, sizeof(name), ret)
+
+/* False: the file has no such name. */
+static bool set_directory(struct wanted *wanted, const char *path)
+{
+	char *slash;
+
+	snprintf(wanted->directory, sizeof(wanted->directory), "%s", path);
+	slash = strrchr(wanted->directory, '/');
+	if (slash)
+		*slash = '\0';
+	return slash;
 }
 
 static int want(int fd, const char *path, struct wanted *ret)
 {
 	_cleanup_(elf_close) struct elf elf = { .section = NULL };
 	int r = elf_open(&elf, fd);
-	char *slash;
 
 	if (r < 0)
 		return r;
+	*ret = (struct wanted){ .is_path = false };
 	ret->id_size = elf_build_id(&elf, ret->id);
-	read_link(&elf, ret->link);
-	snprintf(ret->directory, sizeof(ret->directory), "%s", path);
-	slash = strrchr(ret->directory, '/');
-	if (slash)
-		*slash = '\0';
-	else
+	if (READ_SECTION(&elf, ".gnu_debuglink", ret->link) && strchr(ret->link, '/'))
+		ret->link[0] = '\0';
+	if (!set_directory(ret, path))
 		ret->link[0] = '\0';
 	return ret->id_size < 2 ? -ENOENT : 0;
+}
+
+/* The name ends with a NUL, and the build id follows. */
+static int want_common(int fd, const char *path, struct wanted *ret)
+{
+	_cleanup_(elf_close) struct elf elf = { .section = NULL };
+	char text[LINK_MAX];
+	size_t size, name;
+	int r = elf_open(&elf, fd);
+
+	if (r < 0)
+		return r;
+	*ret = (struct wanted){ .is_path = true };
+	size = READ_SECTION(&elf, ".gnu_debugaltlink", text);
+	name = strnlen(text, size) + 1;
+	if (name < 2 || size < name + 2 || size - name > sizeof(ret->id))
+		return -ENOENT;
+	memcpy(ret->link, text, name);
+	ret->id_size = size - name;
+	memcpy(ret->id, text + name, ret->id_size);
+	return set_directory(ret, path) || text[0] == '/' ? 0 : -ENOENT;
 }
 
 static bool is_it(const struct wanted *wanted, int fd)
@@ -95,48 +126,80 @@ static int open_in(int root, const struct wanted *wanted, const char *path)
 	return fd >= 0 && is_it(wanted, fd) ? TAKE_FD(fd) : -ENOENT;
 }
 
-static int open_by_link(int root, const struct wanted *wanted)
+static int take_path(int root, const struct wanted *wanted, const char *path,
+		     char ret_path[DEBUG_FILE_PATH_MAX])
+{
+	int fd = open_in(root, wanted, path);
+
+	if (fd >= 0)
+		snprintf(ret_path, DEBUG_FILE_PATH_MAX, "%s", path);
+	return fd;
+}
+
+static int open_by_link(int root, const struct wanted *wanted, char ret_path[DEBUG_FILE_PATH_MAX])
 {
 	static const struct {
 		const char *before, *after;
 	} places[] = { { "", "" }, { "", "/.debug" }, { DEBUG_DIRECTORY, "" } };
-	char path[PATH_MAX + 2 * LINK_MAX];
+	char path[DEBUG_FILE_PATH_MAX];
 	int fd = -ENOENT;
 
+	if (wanted->is_path) {
+		snprintf(path, sizeof(path), "%s/%s",
+			 wanted->link[0] == '/' ? "" : wanted->directory, wanted->link);
+		return take_path(root, wanted, path, ret_path);
+	}
 	for (size_t i = 0; wanted->link[0] && fd < 0 && i < ARRAY_SIZE(places); i++) {
 		snprintf(path, sizeof(path), "%s%s%s/%s", places[i].before, wanted->directory,
 			 places[i].after, wanted->link);
-		fd = open_in(root, wanted, path);
+		fd = take_path(root, wanted, path, ret_path);
 	}
 	return fd;
 }
 
-static int open_by_id(int root, const struct wanted *wanted)
+static int open_by_id(int root, const struct wanted *wanted, char ret_path[DEBUG_FILE_PATH_MAX])
 {
-	char path[PATH_MAX], hex[2 * ELF_BUILD_ID_MAX + 1] = "";
+	char path[DEBUG_FILE_PATH_MAX], hex[2 * ELF_BUILD_ID_MAX + 1] = "";
 
 	for (size_t i = 0; i < wanted->id_size; i++)
 		snprintf(hex + 2 * i, 3, "%02x", wanted->id[i]);
 	snprintf(path, sizeof(path), DEBUG_DIRECTORY "/.build-id/%.2s/%s.debug", hex, hex + 2);
-	return open_in(root, wanted, path);
+	return take_path(root, wanted, path, ret_path);
 }
 
-int debug_file_open(int fd, uint32_t pid, const char *path)
+static int open_wanted(uint32_t pid, const struct wanted *wanted,
+		       char ret_path[DEBUG_FILE_PATH_MAX])
 {
-	struct wanted wanted;
 	char root_path[32];
-	int r = want(fd, path, &wanted), found = -ENOENT;
+	int found = -ENOENT;
 
 	snprintf(root_path, sizeof(root_path), "/proc/%u/root", pid);
-	for (int ours = 0; r == 0 && found < 0 && ours < 2; ours++) {
+	for (int ours = 0; found < 0 && ours < 2; ours++) {
 		_cleanup_(closep) int root =
 			open(ours ? "/" : root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 		if (root < 0)
 			continue;
-		found = open_by_id(root, &wanted);
+		found = open_by_id(root, wanted, ret_path);
 		if (found < 0)
-			found = open_by_link(root, &wanted);
+			found = open_by_link(root, wanted, ret_path);
 	}
-	return r < 0 ? r : found;
+	return found;
+}
+
+int debug_file_open(int fd, uint32_t pid, const char *path, char ret_path[DEBUG_FILE_PATH_MAX])
+{
+	struct wanted wanted;
+	int r = want(fd, path, &wanted);
+
+	return r < 0 ? r : open_wanted(pid, &wanted, ret_path);
+}
+
+int debug_file_open_common(int fd, uint32_t pid, const char *path)
+{
+	struct wanted wanted;
+	char found[DEBUG_FILE_PATH_MAX];
+	int r = want_common(fd, path, &wanted);
+
+	return r < 0 ? r : open_wanted(pid, &wanted, found);
 }

@@ -14,8 +14,8 @@
 #include "core/base/demangle.h"
 
 struct dwarf {
-	Elf *elf;
-	Dwarf *data;
+	Elf *elf, *common_elf;
+	Dwarf *data, *common;
 };
 
 struct dwarf *dwarf_free(struct dwarf *dwarf)
@@ -23,25 +23,35 @@ struct dwarf *dwarf_free(struct dwarf *dwarf)
 	if (!dwarf)
 		return NULL;
 	dwarf_end(dwarf->data);
+	dwarf_end(dwarf->common);
 	elf_end(dwarf->elf);
+	elf_end(dwarf->common_elf);
 	free(dwarf);
 	return NULL;
 }
 
-int dwarf_open(int fd, struct dwarf **ret)
+static Dwarf *read_file(int fd, Elf **ret_elf)
+{
+	*ret_elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	return *ret_elf ? dwarf_begin_elf(*ret_elf, DWARF_C_READ, NULL) : NULL;
+}
+
+int dwarf_open(int fd, int common_fd, struct dwarf **ret)
 {
 	struct dwarf *dwarf = calloc(1, sizeof(*dwarf));
 
 	if (!dwarf)
 		return -ENOMEM;
 	elf_version(EV_CURRENT);
-	dwarf->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	if (dwarf->elf)
-		dwarf->data = dwarf_begin_elf(dwarf->elf, DWARF_C_READ, NULL);
+	dwarf->data = read_file(fd, &dwarf->elf);
 	if (!dwarf->data) {
 		dwarf_free(dwarf);
 		return -ENOENT;
 	}
+	if (common_fd >= 0)
+		dwarf->common = read_file(common_fd, &dwarf->common_elf);
+	if (dwarf->common)
+		dwarf_setalt(dwarf->data, dwarf->common);
 	*ret = dwarf;
 	return 0;
 }
@@ -50,11 +60,10 @@ int dwarf_open(int fd, struct dwarf **ret)
 static bool find_unit(struct dwarf *dwarf, uint64_t address, Dwarf_Die *ret)
 {
 	Dwarf_CU *unit = NULL;
-	Dwarf_Die split;
 
 	if (dwarf_addrdie(dwarf->data, address, ret))
 		return true;
-	while (dwarf_get_units(dwarf->data, unit, &unit, NULL, NULL, ret, &split) == 0)
+	while (dwarf_get_units(dwarf->data, unit, &unit, NULL, NULL, ret, NULL) == 0)
 		if (dwarf_haspc(ret, address) > 0)
 			return true;
 	return false;

@@ -23,8 +23,10 @@ struct dwarf_place {
 
 struct dwarf;
 
-/* -ENOENT: it has no debug information. */
-int dwarf_open(int fd, struct dwarf **ret);
+/* `common_fd`: of what dwz moved out of the file; -1: nothing. -ENOENT: it has no debug
+ * information.
+ */
+int dwarf_open(int fd, int common_fd, struct dwarf **ret);
 struct dwarf *dwarf_free(struct dwarf *dwarf);
 /* Those at the address as the file counts, the innermost first: each but the last is compiled into
  * the next. Returns how many; 0: unknown. */

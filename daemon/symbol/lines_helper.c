@@ -62,23 +62,29 @@ static int say_places(int socket, uint32_t index, const struct dwarf_place *plac
 	return helper_say(socket, &answer, offsetof(struct lines_answer, text) + used, NULL, 0);
 }
 
-/* The debug information of the file itself comes first. */
-static int open_any(int fd, int debug_fd, struct dwarf **ret)
-{
-	int r = dwarf_open(fd, ret);
+/* -1: there is none. */
+struct files {
+	int own, debug;
+	int own_common, debug_common; /* with what dwz moved out of either */
+};
 
-	return r < 0 && debug_fd >= 0 ? dwarf_open(debug_fd, ret) : r;
+/* The debug information of the file itself comes first. */
+static int open_any(const struct files *files, struct dwarf **ret)
+{
+	int r = dwarf_open(files->own, files->own_common, ret);
+
+	return r < 0 && files->debug >= 0 ? dwarf_open(files->debug, files->debug_common, ret) : r;
 }
 
-static int look(int socket, int fd, int debug_fd, const struct lines_order *order)
+static int look(int socket, const struct files *files, const struct lines_order *order)
 {
 	static struct dwarf_place place[DWARF_DEPTH_MAX];
 	_cleanup_(dwarf_freep) struct dwarf *dwarf = NULL;
 	_cleanup_(elf_close) struct elf elf = { .section = NULL };
-	int r = elf_open(&elf, fd);
+	int r = elf_open(&elf, files->own);
 
 	if (r == 0)
-		r = open_any(fd, debug_fd, &dwarf);
+		r = open_any(files, &dwarf);
 	for (uint32_t i = 0; r == 0 && i < order->count; i++) {
 		uint64_t address;
 		uint32_t count = elf_address(&elf, order->offset[i], &address) < 0
@@ -98,10 +104,19 @@ static bool is_small(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= LIMIT_LINES_FILE;
 }
 
+static int open_common(int fd, const struct lines_order *order, const char *path)
+{
+	int common = debug_file_open_common(fd, order->pid, path);
+
+	return common >= 0 && is_small(common) ? common : -1;
+}
+
 int lines_look(int socket, const void *request, size_t size, const int *fd, uint32_t fds)
 {
 	static struct lines_order order;
-	int debug_fd, r;
+	struct files files = { .debug_common = -1 };
+	char debug_path[DEBUG_FILE_PATH_MAX];
+	int r;
 
 	if (size != sizeof(order) || fds != 1)
 		return -EBADMSG;
@@ -109,11 +124,15 @@ int lines_look(int socket, const void *request, size_t size, const int *fd, uint
 	order.path[LINES_PATH_MAX - 1] = '\0';
 	if (order.count > LINES_OFFSETS_MAX)
 		return -EBADMSG;
-	if (!is_small(fd[0]))
+	files.own = fd[0];
+	if (!is_small(files.own))
 		return -EFBIG;
-	debug_fd = debug_file_open(fd[0], order.pid, order.path);
-	if (debug_fd >= 0 && !is_small(debug_fd))
+	files.debug = debug_file_open(files.own, order.pid, order.path, debug_path);
+	if (files.debug >= 0 && !is_small(files.debug))
 		return -EFBIG;
+	files.own_common = open_common(files.own, &order, order.path);
+	if (files.debug >= 0)
+		files.debug_common = open_common(files.debug, &order, debug_path);
 	r = confine();
-	return r < 0 ? r : look(socket, fd[0], debug_fd, &order);
+	return r < 0 ? r : look(socket, &files, &order);
 }

@@ -82,7 +82,8 @@ static void hear(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	_cleanup_(closep) int fd = -1, debug = -1;
+	_cleanup_(closep) int fd = -1, debug = -1, common = -1;
+	char path[DEBUG_FILE_PATH_MAX];
 
 	if (size < 2)
 		return 0;
@@ -91,7 +92,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	fd = memfd_create("fuzz", MFD_CLOEXEC);
-	if (fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)size - 1)
-		debug = debug_file_open(fd, (uint32_t)getpid(), "/nowhere/libfile.so");
+	if (fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)size - 1) {
+		debug = debug_file_open(fd, (uint32_t)getpid(), "/nowhere/libfile.so", path);
+		common = debug_file_open_common(fd, (uint32_t)getpid(), "/nowhere/libfile.so");
+	}
 	return 0;
 }
