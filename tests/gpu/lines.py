@@ -40,7 +40,7 @@ def reached(frames):
     mark = ""
     for frame in frames:
         if frame["kind"] == BACKWARD:
-            mark = " [backward]"
+            mark = f" {frame['symbol']}"
         if frame["kind"] == PYTHON and os.path.basename(frame["source"] or "") == SOURCE:
             return f"{SOURCE}:{frame['line']}{mark}"
     for frame in frames:
