@@ -14,6 +14,7 @@
 #include "daemon/limits.h"
 #include "daemon/proc/owner.h"
 #include "daemon/proc/procfs.h"
+#include "daemon/python/autograd.h"
 #include "daemon/python/place.h"
 #include "daemon/python/python.h"
 #include "daemon/python/pythons.h"
@@ -29,7 +30,8 @@ static struct world {
 	bool late;   /* the helper is killed at its deadline */
 	bool broken; /* it says what no helper says */
 	uint32_t opened, closed;
-	int error; /* of python_open() */
+	int error;  /* of python_open() */
+	bool torch; /* the process has it */
 } world;
 
 struct python {
@@ -66,7 +68,15 @@ void python_renew(struct python *python)
 
 int place_find(const struct find *find, struct peek *peek, struct probe_python *ret)
 {
-	*ret = (struct probe_python){ .state = PLACE };
+	*ret = (struct probe_python){ .state = PLACE, .size = 1 };
+	return 0;
+}
+
+int autograd_find(uint32_t pid, struct peek *peek, struct probe_autograd *ret)
+{
+	if (!world.torch)
+		return -ENOENT;
+	ret->module = 1;
 	return 0;
 }
 
@@ -389,6 +399,25 @@ static void a_process_is_looked_at_again_now_and_then(void **state)
 	assert_int_equal(office.found, 1);
 }
 
+static void a_program_without_python_may_have_pytorch(void **state)
+{
+	world.error = -ENOENT;
+	world.torch = true;
+	pythons_look(office.pythons, PID, NS_PER_S);
+	help();
+	assert_int_equal(office.found, 1);
+	assert_int_equal(office.place.autograd.module, 1);
+	assert_int_equal(office.place.size, 0);
+	/* Python may come later. */
+	world.error = 0;
+	pythons_look(office.pythons, PID, 100 * NS_PER_S);
+	help();
+	assert_int_equal(office.found, 2);
+	assert_int_equal(office.place.state, PLACE);
+	pythons_look(office.pythons, PID, 200 * NS_PER_S);
+	assert_int_equal(tasks, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, prepare, finish)
 
 int main(void)
@@ -403,6 +432,7 @@ int main(void)
 		TEST(closing_answers_what_waits_at_once),
 		TEST(no_more_wait_than_a_user_has_room_for),
 		TEST(a_process_is_looked_at_again_now_and_then),
+		TEST(a_program_without_python_may_have_pytorch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
