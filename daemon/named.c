@@ -170,8 +170,8 @@ static void add_frame(struct stack *stack, const struct symbol_frame *named)
 
 static void store_stack(struct daemon *daemon, const struct symbol_job *job)
 {
-	bool loop[TS_STACK_FRAMES_MAX] = { 0 }, uneven;
-	uint8_t mark[TS_STACK_PYTHON_MAX];
+	uint8_t loop[TS_STACK_FRAMES_MAX] = { 0 }, mark[TS_STACK_PYTHON_MAX];
+	bool uneven;
 	struct merged merged[TS_STACK_FRAMES_MAX + TS_STACK_PYTHON_MAX];
 	struct merge_stack parts = { .loop = loop,
 				     .mark = mark,
@@ -187,7 +187,7 @@ static void store_stack(struct daemon *daemon, const struct symbol_job *job)
 		if (named->kind == FRAME_PYTHON)
 			mark[parts.python_count++] = named->mark;
 		else
-			loop[parts.native_count++] = named->name && merge_is_loop(named->name);
+			loop[parts.native_count++] = merge_loop(named->name);
 	}
 	count = merge(&parts, merged, &uneven);
 	stack.count = 0;

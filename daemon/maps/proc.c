@@ -60,7 +60,7 @@ int maps_proc_mappings(uint32_t pid, int (*call)(void *data, const struct maps_r
 		if (r != 0)
 			return r;
 	}
-	return 0;
+	return ferror(file) ? -EIO : 0;
 }
 
 int maps_proc_processes(void (*call)(void *data, uint32_t pid), void *data)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define LOOP "_PyEval_EvalFrameDefault"
+#define PART "_TAIL_CALL_"
 
 uint8_t merge_mark(const struct layout *layout, uint8_t entry, uint8_t owner)
 {
@@ -20,10 +21,23 @@ uint8_t merge_mark(const struct layout *layout, uint8_t entry, uint8_t owner)
 	return 0;
 }
 
-bool merge_is_loop(const char *function)
+uint8_t merge_loop(const char *function)
 {
+	if (!function)
+		return MERGE_NO_LOOP;
+	if (strncmp(function, PART, strlen(PART)) == 0)
+		return MERGE_LOOP_PART;
 	return strncmp(function, LOOP, strlen(LOOP)) == 0 &&
-	       (function[strlen(LOOP)] == '\0' || function[strlen(LOOP)] == '.');
+			       (function[strlen(LOOP)] == '\0' || function[strlen(LOOP)] == '.')
+		       ? MERGE_LOOP
+		       : MERGE_NO_LOOP;
+}
+
+/* Of the loop that is the next frame outwards. */
+static bool is_part(const struct merge_stack *stack, size_t i)
+{
+	return stack->loop[i] == MERGE_LOOP_PART && i + 1 < stack->native_count &&
+	       stack->loop[i + 1] == MERGE_LOOP;
 }
 
 /* What the outermost loop runs may lack its end. */
@@ -41,7 +55,7 @@ static size_t count_loops(const struct merge_stack *stack)
 	size_t loops = 0;
 
 	for (size_t i = 0; i < stack->native_count; i++)
-		loops += stack->loop[i];
+		loops += stack->loop[i] == MERGE_LOOP;
 	return loops;
 }
 
@@ -92,15 +106,15 @@ size_t merge(const struct merge_stack *stack, struct merged *ret, bool *ret_unev
 	if (!stack->at_once)
 		put_groups(&output, &surplus);
 	for (size_t i = 0; i < stack->native_count; i++) {
-		bool taken = false;
+		bool loop = stack->loop[i] == MERGE_LOOP, taken = false;
 
-		if (stack->loop[i])
+		if (loop)
 			put_groups(&output, &surplus);
-		if (stack->loop[i] && empty)
+		if (loop && empty)
 			empty--;
-		else if (stack->loop[i])
+		else if (loop)
 			taken = put_group(&output);
-		if (!taken)
+		if (!taken && !is_part(stack, i))
 			put(&output, false, i);
 	}
 	while (output.next < stack->python_count)

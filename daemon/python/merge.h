@@ -19,9 +19,16 @@ enum merge_mark {
 	MERGE_HIDDEN = 2, /* Python does not show it */
 };
 
+/* Of a native frame. */
+enum merge_loop {
+	MERGE_NO_LOOP,
+	MERGE_LOOP,
+	MERGE_LOOP_PART, /* an instruction, as a function that the loop calls; shown with it */
+};
+
 /* Both innermost first. "Whole": no frames are missing at the outer end. */
 struct merge_stack {
-	const bool *loop; /* by native frame: whether it is the interpreter's loop */
+	const uint8_t *loop; /* by native frame: enum merge_loop */
 	size_t native_count;
 	const uint8_t *mark; /* by frame of Python: of enum merge_mark */
 	size_t python_count;
@@ -39,8 +46,10 @@ struct merged {
 
 /* The marks of a frame by its bytes, as layout.frame has them. */
 uint8_t merge_mark(const struct layout *layout, uint8_t entry, uint8_t owner);
-/* What makes a name one of the interpreter's loop: the compiler may have split it. */
-bool merge_is_loop(const char *function);
+/* What makes a name one of the interpreter's loop: the compiler may have split it, and since 3.14
+ * it may be built of tail calls from one instruction to the next. Of enum merge_loop; NULL is no
+ * name. */
+uint8_t merge_loop(const char *function);
 
 /* `ret` has room for all frames of both; returns how many there are. Loops without frames of Python
  * stay as native frames. *ret_uneven: there are not as many loops as were entered, as if the two

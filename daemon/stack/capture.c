@@ -16,7 +16,7 @@ struct parts {
 	size_t python_room, frame_room;
 	uint8_t *mark;
 	size_t mark_room, count;
-	bool *loop;
+	uint8_t *loop; /* enum merge_loop */
 	size_t loop_room;
 	struct merged *merged;
 	size_t merged_room;
@@ -73,15 +73,10 @@ static int gather_python(struct parts *parts, const struct python_snapshot *snap
 	return r;
 }
 
-static bool is_loop(const struct native_frame *frame)
-{
-	return frame->function && merge_is_loop(frame->function);
-}
-
 /* Where the next loop outwards is, from `end` on. */
 static size_t next_loop(const struct native_frame *frame, size_t end)
 {
-	while (end > 0 && !is_loop(&frame[end - 1]))
+	while (end > 0 && merge_loop(frame[end - 1].function) != MERGE_LOOP)
 		end--;
 	return end;
 }
@@ -119,7 +114,7 @@ static int join(struct parts *parts, struct captured *captured)
 	    VECTOR_ROOM(parts->frame, parts->frame_room, stack.native_count + parts->count + 1) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < stack.native_count; i++)
-		parts->loop[i] = is_loop(&native->frame[i]);
+		parts->loop[i] = merge_loop(native->frame[i].function);
 	stack.loop = parts->loop;
 	stack.mark = parts->mark;
 	captured->count = merge(&stack, parts->merged, &uneven);

@@ -53,10 +53,11 @@ static inline void parked_take(struct parked *parked, char *line)
 	}
 }
 
-/* Starts it and waits until it has said everything. False: it could not. */
+/* Starts it and waits until it has said everything. False: it ended before, and says why. */
 static inline bool parked_start(struct parked *parked, const char *python, const char *how)
 {
 	char *line = NULL;
+	bool whole = false;
 	size_t room = 0;
 	int fd[2];
 
@@ -72,10 +73,13 @@ static inline bool parked_start(struct parked *parked, const char *python, const
 	}
 	close(fd[1]);
 	parked->out = fdopen(fd[0], "r");
-	while (getline(&line, &room, parked->out) > 0 && strcmp(line, "end\n") != 0)
-		parked_take(parked, line);
+	while (!whole && getline(&line, &room, parked->out) > 0) {
+		whole = strcmp(line, "end\n") == 0;
+		if (!whole)
+			parked_take(parked, line);
+	}
 	free(line);
-	return parked->pid != 0;
+	return whole && parked->pid != 0;
 }
 
 static inline void parked_stop(struct parked *parked)

@@ -11,15 +11,18 @@
 
 #define FRAMES_MAX 32
 
-/* Native: "l" a loop, "n" another. Python: "f" a frame, "e" one that a loop was entered with, "s"
- * one of 3.12's own, "h" a hidden one. Merged: native frames as capital letters. */
-static size_t set(const char *native, const char *python, struct merge_stack *stack, bool *loop,
+/* Native: "l" a loop, "t" an instruction of one, "n" another. Python: "f" a frame, "e" one that a
+ * loop was entered with, "s" one of 3.12's own, "h" a hidden one. Merged: native frames as capital
+ * letters. */
+static size_t set(const char *native, const char *python, struct merge_stack *stack, uint8_t *loop,
 		  uint8_t *mark)
 {
 	stack->native_count = strlen(native);
 	stack->python_count = strlen(python);
 	for (size_t i = 0; i < stack->native_count; i++)
-		loop[i] = native[i] == 'l';
+		loop[i] = native[i] == 'l'   ? MERGE_LOOP
+			  : native[i] == 't' ? MERGE_LOOP_PART
+					     : MERGE_NO_LOOP;
 	for (size_t i = 0; i < stack->python_count; i++)
 		mark[i] = (uint8_t)((strchr("es", python[i]) ? MERGE_ENTRY : 0) |
 				    (strchr("sh", python[i]) ? MERGE_HIDDEN : 0));
@@ -33,8 +36,8 @@ static void check_all(const char *native, const char *python, const char *expect
 {
 	struct merged merged[FRAMES_MAX];
 	char text[FRAMES_MAX + 1] = "";
-	bool loop[FRAMES_MAX], found_uneven;
-	uint8_t mark[FRAMES_MAX];
+	uint8_t loop[FRAMES_MAX], mark[FRAMES_MAX];
+	bool found_uneven;
 	size_t next[2] = { 0 }, count;
 
 	assert_true(set(native, python, &stack, loop, mark) <= FRAMES_MAX);
@@ -74,6 +77,14 @@ static void each_loop_takes_the_frames_up_to_its_entry(void **state)
 	check("lnn", "e", "eNN");
 	check("nnn", "", "NNN");
 	check("", "", "");
+}
+
+static void instructions_that_are_functions_belong_to_their_loop(void **state)
+{
+	check("ntlntlnn", "ffsfs", "NffNfNN");
+	check("tlnn", "fs", "fNN");
+	check("ntnln", "fs", "NTNfN"); /* one of no loop */
+	check("nt", "", "NT");
 }
 
 static void what_python_hides_is_not_shown(void **state)
@@ -130,17 +141,19 @@ static void marks_of_each_version(void **state)
 
 static void names_of_the_loop(void **state)
 {
-	assert_true(merge_is_loop("_PyEval_EvalFrameDefault"));
-	assert_true(merge_is_loop("_PyEval_EvalFrameDefault.cold"));
-	assert_true(merge_is_loop("_PyEval_EvalFrameDefault.constprop.0"));
-	assert_false(merge_is_loop("_PyEval_EvalFrameDefaults"));
-	assert_false(merge_is_loop("_PyEval_EvalFrame"));
+	assert_int_equal(merge_loop("_PyEval_EvalFrameDefault"), MERGE_LOOP);
+	assert_int_equal(merge_loop("_PyEval_EvalFrameDefault.cold"), MERGE_LOOP);
+	assert_int_equal(merge_loop("_PyEval_EvalFrameDefault.constprop.0"), MERGE_LOOP);
+	assert_int_equal(merge_loop("_PyEval_EvalFrameDefaults"), MERGE_NO_LOOP);
+	assert_int_equal(merge_loop("_PyEval_EvalFrame"), MERGE_NO_LOOP);
+	assert_int_equal(merge_loop("_TAIL_CALL_CALL_PY_EXACT_ARGS"), MERGE_LOOP_PART);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_loop_takes_the_frames_up_to_its_entry),
+		cmocka_unit_test(instructions_that_are_functions_belong_to_their_loop),
 		cmocka_unit_test(what_python_hides_is_not_shown),
 		cmocka_unit_test(a_loop_without_frames_stays),
 		cmocka_unit_test(a_call_that_was_not_there_yet),

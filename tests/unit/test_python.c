@@ -13,7 +13,8 @@
 #include "daemon/python/python.h"
 #include "tests/unit/python_fixture.h"
 
-#define DEADLINE_NS (20 * NS_PER_S)
+#define DEADLINE_NS (60 * NS_PER_S)
+#define PAUSE_US    1000 /* it may need the processor that we look from */
 #define TEXT_ROOM   4096
 
 static void frame_text(const struct python_frame *frame, char *text, size_t size)
@@ -55,8 +56,11 @@ static struct python *open_parked(const struct parked *parked)
 {
 	struct python *python = NULL;
 	uint32_t version;
+	int r = python_open((uint32_t)parked->pid, &python, &version);
 
-	assert_int_equal(python_open((uint32_t)parked->pid, &python, &version), 0);
+	if (r < 0)
+		fail_msg("process %d: %s; it %s", parked->pid, strerror(-r),
+			 waitpid(parked->child, NULL, WNOHANG) == 0 ? "runs" : "has ended");
 	return python;
 }
 
@@ -84,6 +88,7 @@ static void wait_until_parked(struct python *python, const struct parked *parked
 		frame = first && first->count ? &snapshot.frame[first->first] : NULL;
 		parks = frame && strcmp(frame->code->function, "main") == 0;
 		python_snapshot_clear(&snapshot);
+		usleep(PAUSE_US);
 	}
 	assert_true(parks);
 }
@@ -195,12 +200,30 @@ static bool is_told_apart(const struct python_snapshot *snapshot)
 	return true;
 }
 
+static void tell(const struct python_snapshot *snapshot, char *text, size_t size)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < snapshot->stack_count && used < size; i++) {
+		const struct python_stack *stack = &snapshot->stack[i];
+		const struct python_frame *first =
+			stack->count ? &snapshot->frame[stack->first] : NULL;
+
+		used += (size_t)snprintf(
+			text + used, size - used, " %u in %d: %zu%s%s%s frames, %s:%d;", stack->tid,
+			(int)stack->interpreter, stack->count, stack->moving ? " moving" : "",
+			stack->broken ? " broken" : "", stack->cut ? " cut" : "",
+			first ? first->code->function : "", first ? first->line : 0);
+	}
+}
+
 static void check_subinterpreter(const char *executable, const char *version)
 {
 	uint64_t end_ns = clock_ns(CLOCK_MONOTONIC) + DEADLINE_NS;
 	struct python_snapshot snapshot;
 	struct python *python;
 	struct parked parked;
+	char last[1024] = "";
 	bool done = false;
 
 	assert_true(parked_start(&parked, executable, "subinterpreter"));
@@ -208,9 +231,13 @@ static void check_subinterpreter(const char *executable, const char *version)
 	while (!done && clock_ns(CLOCK_MONOTONIC) < end_ns) {
 		take(python, &parked, &snapshot);
 		done = is_told_apart(&snapshot);
+		if (!done)
+			tell(&snapshot, last, sizeof(last));
 		python_snapshot_clear(&snapshot);
+		usleep(PAUSE_US);
 	}
-	assert_true(done);
+	if (!done)
+		fail_msg("Python %s, last seen:%s", version, last);
 	python_free(python);
 	parked_stop(&parked);
 }
