@@ -169,6 +169,8 @@ static int greet(const struct web_request *request, struct link *link, FILE *out
 	json_string(out, hello->boot_id);
 	fputs(",\"file\":", out);
 	json_string(out, request->source->options.file ? request->source->options.file : "");
+	fputs(",\"other\":", out);
+	json_string(out, request->other ? request->other : "");
 	fputs("}\n", out);
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include "client/serve/flame.h"
 #include "client/serve/http.h"
 #include "client/serve/listen.h"
+#include "client/serve/memory.h"
 #include "client/serve/page.h"
 #include "client/serve/relay.h"
 #include "client/serve/timeline.h"
@@ -35,7 +36,7 @@
 
 struct server {
 	const struct http *http;
-	struct source source;
+	struct source source, other; /* a second recording, or without a file */
 	struct listening listening;
 	char token[TOKEN_MAX + 1];
 	char *tls, *key; /* PEM: all of it, and where the key begins */
@@ -121,7 +122,8 @@ static const struct route {
 	void (*answer)(const struct web_request *request, struct web_answer *answer);
 } routes[] = {
 	{ "query/", relay_query }, { "timeline", timeline_lanes }, { "extent", timeline_extent },
-	{ "flame", flame_graph },  { "clock", relay_clock },	   { "", page_file },
+	{ "flame", flame_graph },  { "memory", memory_layers },	   { "clock", relay_clock },
+	{ "", page_file },
 };
 
 static bool knows_token(const struct server *server, struct MHD_Connection *connection)
@@ -173,12 +175,17 @@ static void answer_page(struct server *server, struct MHD_Connection *connection
 		.source = &server->source,
 	};
 	const struct route *route = routes;
+	const char *recording;
 	size_t size;
 
 	while (!has_path(route, path))
 		route++;
 	size = strlen(route->path);
 	request.rest = path + size;
+	request.other = server->other.options.file;
+	recording = web_argument(&request, "recording");
+	if (request.other && recording && strcmp(recording, "2") == 0)
+		request.source = &server->other;
 	route->answer(&request, answer);
 }
 
@@ -369,7 +376,7 @@ static int run(struct server *server)
 	return EXIT_DONE;
 }
 
-int serve(const struct options *options)
+int serve(const struct options *options, const char *other)
 {
 	_cleanup_(freep) struct server *server = calloc(1, sizeof(*server));
 	int r;
@@ -378,6 +385,8 @@ int serve(const struct options *options)
 		return complain("Not enough memory");
 	source_init(&server->source, options);
 	server->source.options.patience_ms = PATIENCE_MS;
+	source_init(&server->other, options);
+	server->other.options.file = other;
 	server->listening.fd = -1;
 	pthread_mutex_init(&server->lock, NULL);
 	r = prepare(server) < 0 ? EXIT_FAILED : run(server);
@@ -388,5 +397,6 @@ int serve(const struct options *options)
 	free(server->tls);
 	pthread_mutex_destroy(&server->lock);
 	source_done(&server->source);
+	source_done(&server->other);
 	return r;
 }

@@ -4,7 +4,8 @@
 
 #include "client/base/options.h"
 
-/* Until SIGINT or SIGTERM. Returns an exit_status. */
-int serve(const struct options *options);
+/* Until SIGINT or SIGTERM. `other`: a recording to compare options->file with, or NULL. Returns an
+ * exit_status. */
+int serve(const struct options *options, const char *other);
 
 #endif

@@ -12,7 +12,8 @@ struct web_request {
 	const struct http *http;
 	struct MHD_Connection *connection;
 	struct source *source;
-	const char *rest; /* of the path, behind that of the route */
+	const char *other; /* a second recording, which `recording=2` asks for; NULL: none */
+	const char *rest;  /* of the path, behind that of the route */
 };
 
 /* What is sent. */

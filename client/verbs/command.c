@@ -183,15 +183,18 @@ const struct command command_table[] = {
 	  "Example: tsctl replay run.sbt --json --stream 3 | head\n"
 	  "Example: tsctl replay --since 1m --kernel gemm --speed max\n",
 	  cmd_replay },
-	{ "serve", "[F.sbt]", "serve a page for the browser, and metrics to Prometheus, over HTTP",
-	  OPTION(LISTEN) | OPTION(TOKEN) | OPTION(TLS), 0, 1,
+	{ "serve", "[F.sbt [NEW.sbt]]",
+	  "serve a page for the browser, and metrics to Prometheus, over HTTP",
+	  OPTION(LISTEN) | OPTION(TOKEN) | OPTION(TLS), 0, 2,
 	  "Prints the addresses, with the token that clients must know: in the address, or as\n"
 	  "'Authorization: Bearer TOKEN'. --token keeps it in a file, which is made if it is not\n"
 	  "there. It listens on 127.0.0.1:9640; on an address that other hosts can reach, it\n"
 	  "needs --tls. The page shows the daemon or, without one, a recording, which has no\n"
-	  "metrics.\n"
+	  "metrics; of two recordings, the flame graph shows what the second one has more or\n"
+	  "less of.\n"
 	  "Example: tsctl serve\n"
 	  "Example: tsctl serve run.sbt --listen 127.0.0.1:0\n"
+	  "Example: tsctl serve before.sbt after.sbt\n"
 	  "Example: tsctl serve --token /etc/tracesmith/web-token --listen 127.0.0.1:9700\n"
 	  "Example: tsctl serve --listen 0.0.0.0 --tls /etc/ssl/private/gpu1.pem\n",
 	  cmd_serve },

@@ -2,10 +2,11 @@
 import { get, query } from './api.js';
 import { element } from './dom.js';
 import { flame } from './flame.js';
+import { memory } from './memory.js';
 import { overview } from './overview.js';
 import { timeline } from './timeline.js';
 
-const VIEWS = { overview, timeline, flame };
+const VIEWS = { overview, timeline, memory, flame };
 const WINDOWS = [['10 s', 10], ['1 min', 60], ['5 min', 300], ['1 h', 3600], ['all', 0]];
 const REFRESH_MS = 2000;
 
@@ -17,6 +18,7 @@ const page = {
   pid: '',
   seconds: 60,
   clock: null, // the server's
+  marked: [], // times, on the timeline
   window() {
     return page.seconds ? { since: -page.seconds * 1e9 } : { since: 1 };
   },

@@ -391,9 +391,11 @@ function onMove(event) {
 function onUp(event) {
   const held = grip;
   grip = null;
-  if (held?.sums && held.moved)
+  if (held?.sums && held.moved) {
+    page.marked = [...page.marked.slice(-1), range];
     sumUp(range);
-  else if (held && !held.moved && answer)
+  }
+  if (held && !held.moved && answer)
     select(spanAt(event.offsetX, event.offsetY));
 }
 

@@ -81,9 +81,9 @@ def total(found, name, *labels):
 class Page(unittest.TestCase):
     """The page of a recording, for which no daemon is needed."""
 
-    def web(self, name="exact.sbt"):
-        self.path = os.path.join(tracesmith.SOURCE, "tests/data", name)
-        web = Web(None, self.path)
+    def web(self, *names):
+        paths = [os.path.join(tracesmith.SOURCE, "tests/data", name) for name in names or ("exact.sbt",)]
+        self.path, web = paths[0], Web(None, *paths)
         self.addCleanup(self.end, web)
         self.assertTrue(web.port, web.line)
         return web
@@ -210,6 +210,36 @@ class Page(unittest.TestCase):
             answer = web.page(path, **arguments)
             self.assertEqual((answer.status, "error" in json.loads(answer.text)), (status, True), (path, arguments, answer.text))
 
+    def test_memory_is_what_allocations_and_frees_left(self):
+        web = self.web()
+        told = subprocess.run([os.path.join(BUILD, "tsctl"), "sql", "--file", self.path, "--json",
+                               "SELECT kind, coalesce(end_ns, start_ns) AS done, start_ns, bytes, address, stack FROM op"
+                               " WHERE kind IN ('alloc', 'free') AND detail = 'device' ORDER BY start_ns"],
+                              capture_output=True, text=True, check=True)
+        events, path = [], {}
+        for op in json.loads(told.stdout)["rows"]:
+            if op["kind"] == "alloc":
+                path[op["address"]] = op["stack"]
+            sign, at = (1, op["done"]) if op["kind"] == "alloc" else (-1, op["start_ns"])
+            events.append((at, path[op["address"]], sign * op["bytes"], sign))
+        events.sort()
+        extent = self.answer(web, "extent")
+        for by in ("path", "process"):
+            for at in (extent["since"], *(event[0] + 1 for event in events)):
+                wanted = {}
+                for _, stack, size, number in (event for event in events if event[0] < at):
+                    key = str(stack if by == "path" else 0)
+                    held, n = wanted.get(key, (0, 0))
+                    wanted[key] = (held + size, n + number)
+                answer = self.answer(web, "memory", since=at, until=at + 1, columns=1, by=by)
+                self.assertEqual({layer["path"]: (layer["bytes"][0], layer["count"]) for layer in answer["layers"]},
+                                 {key: held for key, held in wanted.items() if held[0]}, (by, at))
+        most = max(sum(event[2] for event in events[:i]) for i in range(len(events)))
+        answer = self.answer(web, "memory", since=extent["since"], until=extent["until"], columns=7)
+        self.assertEqual((answer["most"], max(map(sum, zip(*(layer["bytes"] for layer in answer["layers"]))))), (most, most))
+        for arguments in ({"since": 5, "until": 5}, {"columns": 0}, {"columns": 401}, {"by": "x"}):
+            self.assertEqual(web.page("memory", **arguments).status, 400, arguments)
+
     def test_flame_graph_adds_up_along_stacks(self):
         web = self.web()
         for of, name, column, leaf, options in (("gpu", "kernels", "total_ns", "name", ("--by-stack",)), ("waits", "syncs", "total_ns", "fn", ()),
@@ -232,10 +262,20 @@ class Page(unittest.TestCase):
             self.assertEqual(answer["total"], sum(value for path, value in wanted.items() if len(path) == 1))
         self.assertEqual(web.page("flame", of="x").status, 400)
 
+    def test_a_second_recording_is_asked_beside_the_first(self):
+        web = self.web("exact.sbt", "nvtx.sbt")
+        first, second = (self.answer(web, "query/ranges", **which) for which in ({}, {"recording": 2}))
+        self.assertEqual(first["rows"], [])
+        self.assertTrue(second["rows"])
+        self.assertTrue(self.answer(web, "clock")["other"].endswith("nvtx.sbt"))
+        self.assertNotEqual(self.answer(web, "flame", of="launches"), self.answer(web, "flame", of="launches", recording=2))
+        alone = self.web()
+        self.assertEqual(self.answer(alone, "query/ranges", recording=2)["rows"], [])
+
     def test_in_a_browser(self):
         if not browser.WANTED:
             self.skipTest("set TS_BROWSER=1 (with chromium installed) to open the page in a browser")
-        web, chromium = self.web(), browser.Browser()
+        web, chromium = self.web("exact.sbt", "nvtx.sbt"), browser.Browser()
         self.addCleanup(chromium.close)
         chromium.open(web.line)
         self.assertNotIn("token", chromium.js("location.search"))
@@ -261,11 +301,23 @@ class Page(unittest.TestCase):
                 chromium.click(400, y)
                 break
         self.assertEqual(chromium.wait("document.querySelector('#details h2').innerText"), "cuInit")
+        chromium.js("location.hash = '#memory'")
+        chromium.wait("document.querySelector('#held').dataset.painted > 0")
+        chromium.click(1100, 300)  # nothing is held any more
+        self.assertEqual(chromium.wait("document.querySelector('#details h2').innerText.startsWith('At ')"), True)
+        column = chromium.js(f"(canvas => {{{self.FILLED}}})(document.querySelector('#held'))")
+        self.assertGreaterEqual(column, 0, "nothing is drawn")
+        chromium.click(column + 1, 300)
+        chromium.wait("document.querySelector('#details').innerText.includes('64 KiB · work')")
         chromium.js("location.hash = '#flame'")
         chromium.wait("document.querySelector('#flame').dataset.painted > 0")
         self.assertGreater(self.colours(chromium, "#flame"), 3, "nothing is drawn")
+        self.assertIn("→", chromium.wait("document.querySelector('#said').innerText"))
+        chromium.js("document.querySelector('#against').value = document.querySelector('#against option').value;"
+                    "document.querySelector('#against').dispatchEvent(new Event('change'))")
+        chromium.wait("!document.querySelector('#said').innerText.includes('→')")
         chromium.move(400, 110)
-        self.assertIn("of all", chromium.wait("document.querySelector('#said').innerText"))
+        chromium.wait("document.querySelector('#said').innerText.includes('of all')")
         self.assertEqual(chromium.complaints(), [])
         for url in chromium.asked():
             self.assertTrue(url == "about:blank" or url.startswith(("data:", f"http://127.0.0.1:{web.port}/")), url)
@@ -275,6 +327,14 @@ class Page(unittest.TestCase):
         """How many there are on a canvas."""
         return chromium.js(f"(canvas => {{{self.COUNT}}})(document.querySelector('{canvas}'))")
 
+    # The first column of a canvas with a colour.
+    FILLED = """
+            const { data, width } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            for (let x = 82; x < width; x++)
+                for (let i = 4 * x; i < data.length; i += 4 * width)
+                    if (data[i + 3] === 255 && Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 30)
+                        return x;
+            return -1;"""
     COUNT = """
             const picture = canvas.getContext('2d');
             const data = picture.getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
@@ -302,6 +362,12 @@ class Serve(tracesmith.Case):
         line = next(line for line in process.stdout if line.startswith("{") and "kernels" in line)
         return process, json.loads(line)
 
+    def holders(self, web, process):
+        """Who holds memory now."""
+        answer = json.loads(web.page("memory", pid=process.pid, since=-1000000, columns=1).text)
+        return [(layer["bytes"][0], layer["count"], any("leaky_cache_insert" in frame for frame in layer.get("stack", [])))
+                for layer in answer.get("layers", [])]
+
     def test_counters_are_right_and_never_fall(self):
         odd, _ = run("odd", "--launches", "5")  # whose calls fail; it is over when we come
         self.daemon.wait_ended(odd.pid)
@@ -314,6 +380,8 @@ class Serve(tracesmith.Case):
             rounds.append(samples(web.get().text))
             return rounds[-1]
 
+        leak = workload("leak")
+        self.addCleanup(self.end, leak)
         process, told = self.exact()
         own = f'pid="{process.pid}"'
         kernels = sum(told["kernels"].values())
@@ -334,6 +402,7 @@ class Serve(tracesmith.Case):
         whats = wait_for("the timeline", lambda: {lane["what"] for lane in json.loads(
             web.page("timeline", since=-60000000000, pid=process.pid).text)["lanes"]})
         self.assertTrue({"work", "calls", "states"} <= whats, whats)
+        wait_for("what it leaked, of one code path", lambda: self.holders(web, leak) == [(20 * 12345, 20, True)])
         classic = web.get(headers={"Accept": "text/plain"})
         self.assertIn("version=0.0.4", classic.headers["Content-Type"])
         if ask:
@@ -342,8 +411,10 @@ class Serve(tracesmith.Case):
         short = workload("rate", "--kind", "launch", "--count", "500")
         short.communicate()
         process.communicate("\n")
-        for pid in (short.pid, process.pid):
+        leak.communicate("\n")
+        for pid in (short.pid, process.pid, leak.pid):
             self.daemon.wait_ended(pid)
+        wait_for("nobody to hold it", lambda: self.holders(web, leak) == [])
         wait_for("the calls of the short one", lambda: total(look(), "tracesmith_launches_total") >= launches + 500)
         found = rounds[-1]
         self.assertEqual(total(found, "tracesmith_launches_total"),

@@ -86,12 +86,15 @@ _Static_assert(OP_NODE == 256, "OP_IS_NODE is its number");
 #define MEDIAN   AT_RANK("(count + 1) / 2")
 #define P99      AT_RANK("(count * 99 + 99) / 100")
 
+/* Kinds of memory. */
+#define DEVICE_MEMORY "'device', 'managed', 'pool', 'physical'"
+
 /* Peaks of different kinds need not be simultaneous: their sum is an upper bound. */
 #define JOIN_MEMORY \
 	" LEFT JOIN (" \
 		"SELECT m.process, sum(live_bytes) AS live_bytes, sum(peak_bytes) AS peak_bytes" \
 		" FROM memory m JOIN memory_kind k ON k.id = m.kind" \
-		" WHERE k.name IN ('device', 'managed', 'pool', 'physical')" \
+		" WHERE k.name IN (" DEVICE_MEMORY ")" \
 		" GROUP BY m.process" \
 	") m ON m.process = p.id"
 
