@@ -509,7 +509,7 @@ static int refuse(const struct option_form *form, const char *text)
 	return -EINVAL;
 }
 
-static int take(struct options *options, int number, const char *text)
+int options_take(struct options *options, int number, const char *text)
 {
 	int r = readers[number] ? readers[number](options, text) : read_text(options, number, text);
 
@@ -569,7 +569,7 @@ int options_parse(struct options *options, option_set allowed, const char *verb,
 				 verb ? verb : "", verb ? " " : "");
 			return -EINVAL;
 		}
-		r = take(options, number_of(found), optarg);
+		r = options_take(options, number_of(found), optarg);
 		if (r < 0)
 			return r;
 	}

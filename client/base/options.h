@@ -174,6 +174,8 @@ struct options {
  * stops at the first of them. -EINVAL: the error was printed. */
 int options_parse(struct options *options, option_set allowed, const char *verb, bool foreign,
 		  int argc, char **argv);
+/* One option, enum option_number. The text must stay. Likewise. */
+int options_take(struct options *options, int number, const char *text);
 /* A duration, "now", or local time: 2024-05-31, 2024-05-31T13:00 or 2024-05-31T13:00:05.25. */
 int moment_parse(const char *text, struct moment *ret);
 /* Names of TS_RECORDS, "all" and "default", separated by commas; "-name" removes one. A list that

@@ -157,6 +157,16 @@ int replay_whatif(const struct options *options)
 	return r < 0 || run(&replay) < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
+int replay_predict(const struct options *options, replay_predicted_fn *call, void *data)
+{
+	_cleanup_(replay_release) struct replay replay = { .options = options };
+	int r = whatif_options_parse(options, &replay.changes);
+
+	if (r == 0)
+		r = compute(&replay);
+	return r < 0 ? r : call(data, &replay.report, replay.plan, replay.result.times);
+}
+
 int replay_predict_graph(const struct options *options, struct replay_gain *ret)
 {
 	struct options own = *options;

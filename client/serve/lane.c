@@ -68,7 +68,7 @@ static int find_name(struct lanes *lanes, const char *kind, const char *text, ui
 	uintptr_t at = (uintptr_t)map_get(&lanes->named, key);
 	int r;
 
-	if (!at && lanes->names >= NAMES_MAX && shown != kind)
+	if (!at && lanes->names >= NAMES_MAX / (1 + lanes->beside) && shown != kind)
 		return find_name(lanes, kind, NULL, ret);
 	if (!at) {
 		r = add_name(lanes, key, kind, shown);
@@ -211,10 +211,12 @@ static int by_ops(const void *a, const void *b)
 
 static void leave_out(struct lanes *lanes)
 {
-	if (lanes->count <= LANES_MAX)
+	uint32_t most = LANES_MAX / (1 + lanes->beside);
+
+	if (lanes->count <= most)
 		return;
 	qsort(lanes->lane, lanes->count, sizeof(*lanes->lane), by_ops);
-	while (lanes->count > LANES_MAX) {
+	while (lanes->count > most) {
 		free(lanes->lane[--lanes->count].span);
 		lanes->left_out++;
 	}
@@ -259,7 +261,7 @@ void lanes_fit(struct lanes *lanes)
 		spans = 0;
 		for (uint32_t i = 0; i < lanes->count; i++)
 			spans += lanes->lane[i].count;
-		if (spans <= SPANS_MAX)
+		if (spans <= SPANS_MAX / (1 + lanes->beside))
 			return;
 		for (uint32_t i = 0; i < lanes->count; i++)
 			coarsen(&lanes->lane[i], width);

@@ -45,6 +45,7 @@ struct lanes {
 	uint32_t names, names_room;
 	struct map named; /* from both texts to the place in `name`, plus 1 */
 	uint32_t left_out;
+	uint32_t beside; /* other pictures of the same size in the answer */
 };
 
 /* One group of a statement: the operations that start in a column, and the longest of them. */

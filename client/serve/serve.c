@@ -19,6 +19,7 @@
 #include "client/serve/listen.h"
 #include "client/serve/memory.h"
 #include "client/serve/page.h"
+#include "client/serve/predict.h"
 #include "client/serve/relay.h"
 #include "client/serve/timeline.h"
 #include "client/serve/token.h"
@@ -121,9 +122,10 @@ static const struct route {
 	const char *path;
 	void (*answer)(const struct web_request *request, struct web_answer *answer);
 } routes[] = {
-	{ "query/", relay_query }, { "timeline", timeline_lanes }, { "extent", timeline_extent },
-	{ "flame", flame_graph },  { "memory", memory_layers },	   { "clock", relay_clock },
-	{ "", page_file },
+	{ "query/", relay_query },     { "timeline", timeline_lanes },
+	{ "extent", timeline_extent }, { "flame", flame_graph },
+	{ "memory", memory_layers },   { "whatif", predict_lanes },
+	{ "clock", relay_clock },      { "", page_file },
 };
 
 static bool knows_token(const struct server *server, struct MHD_Connection *connection)

@@ -2,6 +2,7 @@
 import { query } from './api.js';
 import { element, section, stack, table } from './dom.js';
 import { bytes, count, duration, share, text } from './format.js';
+import { whatif } from './whatif.js';
 
 const LEAK_AGE_NS = 60e9;
 
@@ -97,7 +98,7 @@ export const overview = {
   name: 'Overview',
   live: true,
   open(page, root) {
-    root.replaceChildren(element('div', { class: 'grid' }));
+    root.replaceChildren(element('div', { class: 'grid' }), whatif(page));
   },
   // A panel that is refused says why; that nobody answers at all is the page's to say.
   async refresh(page, root, signal) {

@@ -1,6 +1,7 @@
 /* Bench_replay: workload W1 (w1.h) played at full speed: by the core alone, in chunks like those of
  * the store, and by `tsctl replay` from an .sbt file, from start to end of the program. Prints a
- * table; each figure is the median of several rounds. */
+ * table; each figure is the median of several rounds. `bench_replay FILE OPS` only makes a
+ * recording of so many operations. */
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 #define CORE_OPS   1000000
 #define FILE_OPS   100000
 #define GROUPS	   (W1_STREAMS * 32)
-#define CHUNKS_MAX 1024
+#define CHUNKS_MAX 4096
 #define PATH	   "/tmp/tracesmith-bench-replay.sbt"
 
 extern char **environ;
@@ -159,12 +160,12 @@ static void add_rows(struct sbt_writer *writer, struct sbt_rows *rows)
 		    1);
 }
 
-static void make_file(void)
+static void make_file(const char *path)
 {
 	struct sbt_writer *writer = NULL;
 	struct sbt_codec *codec = NULL;
 	struct sbt_rows *rows = NULL;
-	FILE *file = fopen(PATH, "w");
+	FILE *file = fopen(path, "w");
 	const void *data;
 	size_t size;
 
@@ -228,9 +229,15 @@ static void show(const char *what, double ops, double s, double cpu_s)
 	       (double)changes / s);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	double round[ROUNDS], cpu[ROUNDS];
+
+	if (argc == 3) {
+		make_chunks(strtoul(argv[2], NULL, 10));
+		make_file(argv[1]);
+		return 0;
+	}
 
 	printf("%-36s %8s %8s %12s %12s\n", "W1", "ms", "CPU ms", "ops/s", "changes/s");
 	make_chunks(CORE_OPS);
@@ -243,7 +250,7 @@ int main(void)
 	show("core, 1,000,000 ops", CORE_OPS, median(round), median(cpu));
 	make_chunks(FILE_OPS);
 	play_core();
-	make_file();
+	make_file(PATH);
 	for (int i = 0; i < ROUNDS; i++)
 		round[i] = run_tsctl("--json", &cpu[i]);
 	show("tsctl replay --json, 100,000 ops", FILE_OPS, median(round), median(cpu));

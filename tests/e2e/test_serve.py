@@ -262,6 +262,29 @@ class Page(unittest.TestCase):
             self.assertEqual(answer["total"], sum(value for path, value in wanted.items() if len(path) == 1))
         self.assertEqual(web.page("flame", of="x").status, 400)
 
+    def test_predictions_are_those_of_replay(self):
+        web = self.web()
+        for options, arguments in (({"scale": "host:0.5"}, ("--scale", "host:0.5")), ({"no-sync": "on", "streams": "1"}, ("--no-sync", "--streams", "1")),
+                                   ({"drop": "kernel", "launch-latency": "0"}, ("--drop", "kernel", "--launch-latency", "0"))):
+            told = json.loads(subprocess.run([os.path.join(BUILD, "tsctl"), "replay", self.path, "--json", *arguments],
+                                             capture_output=True, text=True, check=True).stdout)
+            answer = self.answer(web, "whatif", since=1, **options)
+            self.assertEqual((answer["recorded_ns"], answer["predicted_ns"]), (told["recorded"]["makespan_ns"], told["predicted"]["makespan_ns"]))
+            self.assertEqual(answer["changes"], [[change["option"], change["changed"]] for change in told["changes"]])
+            self.assertEqual(answer["busy_ns"], [told[side]["busy_ns"] for side in ("recorded", "predicted")])
+        # All work is on both sides, in its streams, which a change may have made fewer.
+        answer = self.answer(web, "whatif", since=1, streams=1)
+        ops = [sum(lane["ops"] for lane in answer[side]["lanes"]) for side in ("recorded", "predicted")]
+        rows = json.loads(subprocess.run([os.path.join(BUILD, "tsctl"), "sql", "--file", self.path, "--json",
+                                          "SELECT stream, count(*) AS n FROM op WHERE exact AND gpu_end_ns > 0 GROUP BY stream"],
+                                         capture_output=True, text=True, check=True).stdout)["rows"]
+        self.assertEqual({lane["id"]: lane["ops"] for lane in answer["recorded"]["lanes"]}, {row["stream"]: row["n"] for row in rows})
+        self.assertEqual(ops[1], ops[0])
+        self.assertLess(len(answer["predicted"]["lanes"]), len(answer["recorded"]["lanes"]))
+        for arguments, status in (({"scale": "kernel"}, 400), ({"streams": "x"}, 400), ({"columns": 0}, 400), ({"pid": 1}, 404),
+                                  ({"scale": "kernel=nothing:2"}, 404)):
+            self.assertEqual(web.page("whatif", since=1, **arguments).status, status, arguments)
+
     def test_a_second_recording_is_asked_beside_the_first(self):
         web = self.web("exact.sbt", "nvtx.sbt")
         first, second = (self.answer(web, "query/ranges", **which) for which in ({}, {"recording": 2}))
@@ -283,6 +306,9 @@ class Page(unittest.TestCase):
         for text in ("Why devices idle", "Simulated GPU 0", "tick_ns1", "cuStreamSynchronize", "stack-sampled"):
             self.assertIn(text, shown)
         self.assertTrue(chromium.js("document.querySelector('#trouble').hidden"))
+        chromium.js("document.querySelector('#whatif-scale').value = 'host:0.1'; document.querySelector('.whatif button').click()")
+        chromium.wait("document.querySelector('#predicted').innerText.includes('times as fast')")
+        self.assertGreater(self.colours(chromium, "#whatif"), 3, "nothing is drawn")
         light = chromium.js("getComputedStyle(document.body).backgroundColor")
         chromium.js("document.querySelector('#theme').click()")
         self.assertNotEqual(chromium.js("getComputedStyle(document.body).backgroundColor"), light)
@@ -363,10 +389,11 @@ class Serve(tracesmith.Case):
         return process, json.loads(line)
 
     def holders(self, web, process):
-        """Who holds memory now."""
-        answer = json.loads(web.page("memory", pid=process.pid, since=-1000000, columns=1).text)
-        return [(layer["bytes"][0], layer["count"], any("leaky_cache_insert" in frame for frame in layer.get("stack", [])))
-                for layer in answer.get("layers", [])]
+        """What is held now: bytes, allocations, and whether that is where the leak is. A stack that could not be walked to its
+        end is a code path of its own."""
+        layers = json.loads(web.page("memory", pid=process.pid, since=-1000000, columns=1).text).get("layers", [])
+        return (sum(layer["bytes"][0] for layer in layers), sum(layer["count"] for layer in layers),
+                any("leaky_cache_insert" in frame for layer in layers for frame in layer.get("stack", [])))
 
     def test_counters_are_right_and_never_fall(self):
         odd, _ = run("odd", "--launches", "5")  # whose calls fail; it is over when we come
@@ -380,8 +407,6 @@ class Serve(tracesmith.Case):
             rounds.append(samples(web.get().text))
             return rounds[-1]
 
-        leak = workload("leak")
-        self.addCleanup(self.end, leak)
         process, told = self.exact()
         own = f'pid="{process.pid}"'
         kernels = sum(told["kernels"].values())
@@ -402,7 +427,6 @@ class Serve(tracesmith.Case):
         whats = wait_for("the timeline", lambda: {lane["what"] for lane in json.loads(
             web.page("timeline", since=-60000000000, pid=process.pid).text)["lanes"]})
         self.assertTrue({"work", "calls", "states"} <= whats, whats)
-        wait_for("what it leaked, of one code path", lambda: self.holders(web, leak) == [(20 * 12345, 20, True)])
         classic = web.get(headers={"Accept": "text/plain"})
         self.assertIn("version=0.0.4", classic.headers["Content-Type"])
         if ask:
@@ -411,10 +435,8 @@ class Serve(tracesmith.Case):
         short = workload("rate", "--kind", "launch", "--count", "500")
         short.communicate()
         process.communicate("\n")
-        leak.communicate("\n")
-        for pid in (short.pid, process.pid, leak.pid):
+        for pid in (short.pid, process.pid):
             self.daemon.wait_ended(pid)
-        wait_for("nobody to hold it", lambda: self.holders(web, leak) == [])
         wait_for("the calls of the short one", lambda: total(look(), "tracesmith_launches_total") >= launches + 500)
         found = rounds[-1]
         self.assertEqual(total(found, "tracesmith_launches_total"),
@@ -425,6 +447,11 @@ class Serve(tracesmith.Case):
             for name, value in one.items():
                 if re.match(r"\w+_(total|count|sum|bucket)\b", name):
                     self.assertLessEqual(value, next_one[name], name)
+        leak = workload("leak")
+        self.addCleanup(self.end, leak)
+        wait_for("what it leaked", lambda: self.holders(web, leak) == (20 * 12345, 20, True))
+        leak.communicate("\n")
+        wait_for("nobody to hold it", lambda: self.holders(web, leak) == (0, 0, False))
 
     def test_nobody_else_is_told_anything_and_a_daemon_may_go_and_come(self):
         web = self.web()
