@@ -170,12 +170,17 @@ static int state_transfer(struct attach_state *state, int library, int *ret_sock
 	return 0;
 }
 
-/* Nobody would have the library's records. */
-static int state_wanted(const struct attach_state *state, const struct attach_request *request)
+bool attach_is_wanted(const int *leash)
 {
 	char byte;
 
-	if (!request->leash || recv(*request->leash, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+	return !leash || recv(*leash, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+}
+
+/* Nobody would have the library's records. */
+static int state_wanted(const struct attach_state *state, const struct attach_request *request)
+{
+	if (attach_is_wanted(request->leash))
 		return 0;
 	return ATTACH_FAILED(state->why, -ECANCELED, "Process %d is not attached to any more",
 			     state->pid);

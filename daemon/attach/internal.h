@@ -35,6 +35,8 @@ int attach_why_text(struct remarks *why, int error, Tracesmith__V1__Remark__Reas
 #define ATTACH_UNSUPPORTED(why, ...)                                                               \
 	attach_why_text(why, -ENOEXEC, REASON(UNSUPPORTED), __VA_ARGS__)
 uint64_t attach_now_ns(void);
+/* Whether the other end of the leash is open still. */
+bool attach_is_wanted(const int *leash);
 
 /* proc.c */
 struct attach_status {

@@ -21,23 +21,28 @@ enum light_stage {
 
 #define LIGHT_THREADS 64
 
-/* A call that a probe saw between the two times is reported by the library as well. */
-struct light_span {
-	uint64_t from_ns, until_ns; /* atomic; 0: not yet */
+/* Times that a helper writes: memory that it shares with us. A call that a probe saw between them
+ * is reported by the library as well. */
+struct span {
+	struct light_span *times; /* NULL: none */
+	int fd;
 };
 
 /* Of a session of light mode. */
 struct light_session {
 	enum light_stage stage;
-	struct light_span span;	      /* the job writes it while the process is stopped */
-	struct light_span before;     /* the one before this, of which calls may still come */
+	struct span span;
+	struct span before;	      /* the one before this, of which calls may still come */
 	uint64_t ending_ns, quiet_ns; /* quiet: told to take no stacks, as it took too many */
 	bool stays;		      /* it ends, but the session goes on */
 	bool asked;		      /* to offer it again, and has not answered */
 	bool refused;		      /* it cannot be done: it is not asked again */
+	bool unsure;		      /* nobody says how the last change went */
 	bool foreign;		      /* it numbers its threads otherwise than we do */
 	struct probe_stub *stub;      /* NULL: calls get no stacks from inside */
-	int stub_error;
+	int stub_fd, stub_error;      /* its file, until the probe is made */
+	bool linking;		      /* which is being done */
+	uint64_t stub_offset;
 	uint32_t stacks; /* enum ts_stacks, that the library takes */
 	struct light_thread {
 		uint32_t theirs, ours;
@@ -70,10 +75,11 @@ struct session {
 	uint32_t pid;
 	enum session_stage stage;
 	enum session_job job;
-	bool running;  /* the job; otherwise it waits for its turn */
-	bool ended;    /* to be freed when the job is done */
-	bool attached; /* by us, so we unload it again */
-	bool unasked;  /* by us for its price: nobody waits for the answer */
+	bool running;	 /* the job; otherwise it waits for its turn */
+	uint32_t undone; /* parts of it: the helper's, and the probe on the stub */
+	bool ended;	 /* to be freed when the job is done */
+	bool attached;	 /* by us, so we unload it again */
+	bool unasked;	 /* by us for its price: nobody waits for the answer */
 	bool connected;
 	bool unloadable; /* the library says so */
 	bool gone;	 /* and that it has given everything back */
@@ -92,8 +98,8 @@ struct session {
 	uv_timer_t timer;
 
 	/* For the job: */
-	uv_work_t work;		 /* light mode */
-	struct helper_task task; /* the others */
+	uv_work_t work;		 /* the probe on the stub */
+	struct helper_task task; /* the rest */
 	struct attach_request request;
 	struct attach_result result;
 	struct light_session light;
@@ -112,8 +118,8 @@ struct exact {
 	struct map by_pid; /* of those that have not ended */
 	struct exact_stats stats;
 	bool closing;
-	uint32_t jobs; /* in progress */
-	uint32_t open; /* sessions whose timer is not closed yet, and the inject part */
+	uint32_t links; /* being made */
+	uint32_t open;	/* sessions whose timer is not closed yet, and the inject part */
 	void (*closed)(void *data);
 };
 
@@ -153,10 +159,12 @@ void light_on_told(void *data, uint32_t pid, const struct ts_light *told);
 void light_on_stacks(void *data, uint32_t pid, uint32_t stacks);
 /* Its turn has come, after another job. */
 void light_go(struct session *session);
-/* What the job does: on a thread of the pool. */
-int light_job_put(struct session *session);
+/* Puts the probe on the stub: on a thread of the pool. */
+void light_link(struct session *session);
 /* Nothing goes through the stub any more, or it does not matter. */
 void light_unlink(struct session *session);
+/* Its helper is gone, or too late, and has not said how it went. */
+void light_withdraw(struct session *session);
 void light_job_done(struct session *session, enum session_job job);
 /* False: it has to end light mode first, and leaves then. */
 bool light_may_leave(struct session *session);
@@ -164,6 +172,20 @@ bool light_may_leave(struct session *session);
 void light_over(struct session *session);
 /* A call from its ring, as the model may have it. False: it may not. */
 bool light_admit(struct session *session, const struct ts_event *event, struct ts_event *ret);
+
+/* span.c; all of it is nothing for a span that is none */
+int span_new(struct span *ret);
+void span_release(struct span *span);
+bool span_has(const struct span *span, uint64_t time_ns);
+/* 0: not yet. */
+uint64_t span_begin(const struct span *span);
+bool span_is_over(const struct span *span);
+void span_end(const struct span *span, uint64_t time_ns);
+/* A new try, or the end of one. False: the change is being made, or was. */
+void span_open(const struct span *span, bool take);
+bool span_withdraw(const struct span *span, bool take);
+/* In a helper, of the descriptor; NULL: it is none. */
+struct light_span *span_map(int fd);
 
 /* exact.c */
 void session_failed(struct session *session, const char *text);
@@ -174,9 +196,11 @@ void exact_job(struct session *session, enum session_job job);
 bool exact_job_cancel(struct session *session);
 
 /* task.c */
-/* Begins; the end is told by exact_job_done(). */
+/* Begins; the end is told by exact_job_part_done(). */
 int exact_task(struct session *session);
-void exact_job_done(struct session *session);
+void exact_job_part_done(struct session *session);
+/* The stub was found: the probe on it is another part of the job. */
+void exact_job_link(struct session *session);
 
 /* The library says hello within milliseconds of its start. CUPTI's set-up takes 10 to 50 ms, but a
  * program that has not called cuInit() yet may take its time. */

@@ -1,6 +1,6 @@
-/* Job: the ptrace work: by helpers (task.c), or for light mode on threads of the pool. A job has
- * its session until it is done, so the session outlives it; what the connection did in the meantime
- * is looked at then. */
+/* Job: what looks into the process is done by helpers (task.c), what asks the broker for a
+ * probe on threads of the pool. A job has its session until it is done, so the session outlives it;
+ * what the connection did in the meantime is looked at then. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,19 +9,12 @@
 #include "core/base/log.h"
 #include "daemon/exact/internal.h"
 
-/* The pool's threads serve queries as well. */
-#define JOBS_MAX    2
+#define LINKS_MAX   2
 #define UNLOADS_MAX 3
 
-static void job_run(uv_work_t *work)
+static void link_run(uv_work_t *work)
 {
-	struct session *session = work->data;
-
-	if (session->job == JOB_PUT)
-		session->error = light_job_put(session);
-	else
-		session->error =
-			light_take(&session->light.request, &session->light.result, &session->why);
+	light_link(work->data);
 }
 
 static void session_unloaded(struct session *session)
@@ -104,7 +97,7 @@ static void session_injected(struct session *session)
 
 static void exact_next_job(struct exact *exact);
 
-void exact_job_done(struct session *session)
+static void exact_job_done(struct session *session)
 {
 	struct exact *exact = session->exact;
 	enum session_job job = session->job;
@@ -115,60 +108,81 @@ void exact_job_done(struct session *session)
 		session_end(session);
 	else if (job == JOB_ATTACH)
 		session_injected(session);
-	else if (job == JOB_PUT || job == JOB_TAKE)
-		light_job_done(session, job);
-	else
+	else if (job == JOB_UNLOAD)
 		session_unloaded(session);
+	else
+		light_job_done(session, job);
 	if (!exact->closing)
 		exact_next_job(exact);
 }
 
-static bool job_is_pooled(const struct session *session)
+void exact_job_part_done(struct session *session)
 {
-	return session->job == JOB_PUT || session->job == JOB_TAKE;
+	if (--session->undone == 0)
+		exact_job_done(session);
 }
 
-static void pool_done(uv_work_t *work, int status)
+static void exact_next_link(struct exact *exact);
+
+static void link_done(uv_work_t *work, int status)
 {
 	struct session *session = work->data;
-
-	session->exact->jobs--;
-	exact_job_done(session);
-}
-
-/* The pool runs a few jobs at a time, in the order in which the sessions started. */
-static void job_begin(struct session *session)
-{
 	struct exact *exact = session->exact;
 
-	session->running = true;
-	if (!job_is_pooled(session)) {
-		if (exact_task(session) < 0)
-			exact_job_done(session);
-		return;
+	exact->links--;
+	session->light.linking = false;
+	exact_job_part_done(session);
+	exact_next_link(exact);
+}
+
+/* A few at a time: the pool's threads serve queries as well. */
+static void exact_next_link(struct exact *exact)
+{
+	struct session *session;
+
+	list_for_each(session, &exact->sessions, link) {
+		if (exact->links >= LINKS_MAX)
+			return;
+		if (session->light.stub_fd < 0 || session->light.linking)
+			continue;
+		session->light.linking = true;
+		exact->links++;
+		/* It fails only without a function to run. */
+		uv_queue_work(exact->loop, &session->work, link_run, link_done);
 	}
-	exact->jobs++;
-	/* It fails only without a function to run. */
-	uv_queue_work(exact->loop, &session->work, job_run, pool_done);
+}
+
+void exact_job_link(struct session *session)
+{
+	session->undone++;
+	exact_next_link(session->exact);
 }
 
 static void exact_next_job(struct exact *exact)
 {
 	struct session *session;
 
-	list_for_each(session, &exact->sessions, link)
-		if (session->job != JOB_NONE && !session->running &&
-		    (!job_is_pooled(session) || exact->jobs < JOBS_MAX))
-			job_begin(session);
+	list_for_each(session, &exact->sessions, link) {
+		if (session->job == JOB_NONE || session->running)
+			continue;
+		session->running = true;
+		session->undone = 1;
+		if (exact_task(session) < 0)
+			exact_job_part_done(session);
+	}
 }
 
 bool exact_job_cancel(struct session *session)
 {
-	if (!session->running || job_is_pooled(session))
+	struct helper_task *task = &session->task;
+
+	if (!session->running)
 		return false;
-	helpers_cancel(session->exact->parts.helpers, &session->task);
-	session->running = false;
-	return true;
+	if (task->share)
+		session->undone--;
+	helpers_cancel(session->exact->parts.helpers, task);
+	session->running = session->undone;
+	return !session->running;
 }
 
 void exact_job(struct session *session, enum session_job job)

@@ -47,8 +47,16 @@ static void light_start_job(struct session *session, enum session_job job)
 	light->request.started_ticks = session->request.started_ticks;
 	light->request.limited = session->request.limited;
 	light->request.uid = session->request.uid;
-	light->request.mark = job == JOB_PUT ? &light->span.from_ns : &light->span.until_ns;
+	light->unsure = false;
+	span_open(&light->span, job == JOB_TAKE);
 	exact_job(session, job);
+}
+
+void light_withdraw(struct session *session)
+{
+	struct light_session *light = &session->light;
+
+	light->unsure = !span_withdraw(&light->span, session->job == JOB_TAKE);
 }
 
 void light_unlink(struct session *session)
@@ -61,35 +69,18 @@ void light_unlink(struct session *session)
 void light_go(struct session *session)
 {
 	light_unlink(session);
+	session->light.stub_error = 0;
 	light_start_job(session, JOB_PUT);
 }
 
-/* Without the probe on its stub, the library reports all calls without a stack. */
-static int light_make_stub(struct session *session)
-{
-	struct light_session *light = &session->light;
-	_cleanup_(closep) int fd = -1;
-	uint64_t offset;
-	int r = light_stub_open(&light->request, &fd, &offset);
-
-	if (r < 0)
-		return r;
-	return probe_stub_new(session->exact->parts.probe, fd, offset, session->pid, &light->stub);
-}
-
-int light_job_put(struct session *session)
+void light_link(struct session *session)
 {
 	struct light_session *light = &session->light;
 
-	light->stub_error = 0;
-	if (session->settings.stacks != TS_STACKS_NONE)
-		light->stub_error = light_make_stub(session);
-	/* Where the probes would see them, stacks are worth more than speed. */
-	if (light->stub_error < 0 && session->settings.light == TS_LIGHT_BESIDE)
-		return ATTACH_FAILED(&session->why, light->stub_error,
-				     "the probe that takes their stacks cannot be put on (%s)",
-				     strerror(-light->stub_error));
-	return light_put(&light->request, &light->result, &session->why);
+	light->stub_error = probe_stub_new(session->exact->parts.probe, light->stub_fd,
+					   light->stub_offset, session->pid, &light->stub);
+	closep(&light->stub_fd);
+	light->stub_fd = -1;
 }
 
 static void light_tell_stacks(struct session *session, uint32_t stacks)
@@ -168,18 +159,28 @@ bool exact_flooded(struct exact *exact, uint32_t pid, bool first)
 	return true;
 }
 
+/* In the exact tier, where the probes would see them, stacks are worth more than speed. */
 static void light_note_stub(struct session *session)
 {
-	int error = session->light.stub_error;
+	struct light_session *light = &session->light;
+	const char *why = strerror(-light->stub_error);
 
-	if (error == -EOPNOTSUPP)
+	if (light->stub_error == 0)
+		return;
+	light->refused = session->settings.light == TS_LIGHT_BESIDE;
+	if (light->refused)
+		session_note(session,
+			     "Frequent calls stay with the kernel's probes, which cost more: the "
+			     "probe that takes their stacks cannot be put on (%s)",
+			     why);
+	else if (light->stub_error == -EOPNOTSUPP)
 		session_note(session, "Frequent calls get no stacks: this kernel has no probes for "
 				      "single processes");
-	else if (error < 0)
+	else
 		session_note(session,
 			     "Frequent calls get no stacks: the probe that takes them "
 			     "cannot be attached (%s)",
-			     strerror(-error));
+			     why);
 }
 
 /* Windows of a budget open and close the probes. */
@@ -226,6 +227,19 @@ static void light_failed(struct session *session, const char *why)
 		session_answer_attach(session);
 }
 
+static int light_new_span(struct light_session *light)
+{
+	struct span span;
+	int r = span_new(&span);
+
+	if (r < 0)
+		return r;
+	span_release(&light->before);
+	light->before = light->span;
+	light->span = span;
+	return 0;
+}
+
 /* An earlier daemon led them there, and the settings have changed since. */
 static void light_clear(struct session *session, const struct ts_light *told)
 {
@@ -233,8 +247,9 @@ static void light_clear(struct session *session, const struct ts_light *told)
 
 	if (!told->in_place || light->stage != LIGHT_NONE || session->job != JOB_NONE)
 		return;
+	if (light_new_span(light) < 0)
+		return;
 	light->request.told = *told;
-	light->span = (struct light_span){ 0 };
 	light->stage = LIGHT_ENDED;
 	light->stays = true;
 	session->exact->lights++;
@@ -274,13 +289,15 @@ void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
 		return;
 	}
 	light = &session->light;
+	if (light_new_span(light) < 0) {
+		light_failed(session, "tracesmithd has no memory or descriptor for it");
+		return;
+	}
 	light->foreign =
 		attach_status_read((pid_t)pid, 0, &status) < 0 || (uint32_t)status.ns_tid != pid;
 	exact->lights += light->stage == LIGHT_NONE;
 	light->stage = LIGHT_WANTED;
 	light->request.told = *told;
-	light->before = light->span;
-	light->span = (struct light_span){ 0 };
 	light->quiet_ns = 0;
 	if (session->job == JOB_NONE)
 		light_go(session);
@@ -295,12 +312,18 @@ static void light_decide(struct session *session)
 		light_rechoose(session);
 }
 
+/* Its process has not ended meanwhile. */
 static void light_put_done(struct session *session)
 {
 	struct light_session *light = &session->light;
 
-	if (light->stage != LIGHT_WANTED)
-		return; /* its process has ended */
+	if (session->error < 0 && light->unsure) {
+		light->stage = LIGHT_ENDING;
+		light->stays = true;
+		light_start_job(session, JOB_TAKE);
+		light_failed(session, remarks_text(&session->why) ?: "");
+		return;
+	}
 	if (session->error < 0) {
 		light_over(session);
 		light_unlink(session);
@@ -325,9 +348,10 @@ static void light_take_done(struct session *session)
 {
 	struct light_session *light = &session->light;
 
+	if (light->unsure)
+		span_end(&light->span, uv_hrtime());
 	/* As it was: nothing was changed. */
-	if (session->error < 0 && session->error != -ESRCH &&
-	    !__atomic_load_n(&light->span.until_ns, __ATOMIC_ACQUIRE)) {
+	if (session->error < 0 && session->error != -ESRCH && !span_is_over(&light->span)) {
 		if (light->stage == LIGHT_ENDING) {
 			light->stage = LIGHT_ON;
 			light_tell(session, true);
@@ -346,10 +370,10 @@ static void light_take_done(struct session *session)
 
 void light_job_done(struct session *session, enum session_job job)
 {
-	if (job == JOB_PUT)
-		light_put_done(session);
-	else
+	if (job == JOB_TAKE)
 		light_take_done(session);
+	else if (session->light.stage == LIGHT_WANTED)
+		light_put_done(session);
 	if (!session->connected && session->job == JOB_NONE && !session->ended)
 		session_end(session);
 }
@@ -416,14 +440,6 @@ void light_rechoose(struct session *session)
 	}
 }
 
-static bool span_has(const struct light_span *span, uint64_t time_ns)
-{
-	uint64_t from_ns = __atomic_load_n(&span->from_ns, __ATOMIC_ACQUIRE);
-	uint64_t until_ns = __atomic_load_n(&span->until_ns, __ATOMIC_ACQUIRE);
-
-	return from_ns && time_ns >= from_ns && (!until_ns || time_ns < until_ns);
-}
-
 /* What a probe saw of a thread has both of its numbers, also when it has ended before the calls
  * that it has reported itself are read. */
 static void light_learn(struct session *session, const struct ts_event *event)
@@ -463,7 +479,7 @@ bool exact_inside_since(const struct exact *exact, uint32_t pid, uint64_t since_
 	uint64_t from_ns = 0;
 
 	if (session && (session->light.stage == LIGHT_ON || session->light.stage == LIGHT_ENDING))
-		from_ns = __atomic_load_n(&session->light.span.from_ns, __ATOMIC_ACQUIRE);
+		from_ns = span_begin(&session->light.span);
 	return from_ns && from_ns <= since_ns;
 }
 

@@ -30,7 +30,7 @@ struct session *session_new(struct exact *exact, uint32_t pid)
 	}
 	session->exact = exact;
 	session->pid = pid;
-	session->result.socket = -1;
+	session->result.socket = session->light.stub_fd = -1;
 	procfs_started_ticks(pid, &session->request.started_ticks);
 	uv_timer_init(exact->loop, &session->timer);
 	session->timer.data = session->work.data = session;
@@ -71,6 +71,9 @@ void session_end(struct session *session)
 	if (session->running && !(session->exact->closing && exact_job_cancel(session)))
 		return;
 	light_unlink(session);
+	span_release(&session->light.span);
+	span_release(&session->light.before);
+	closep(&session->light.stub_fd);
 	closep(&session->result.socket);
 	list_remove(&session->link);
 	uv_close((uv_handle_t *)&session->timer, session_closed);

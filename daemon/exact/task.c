@@ -1,6 +1,6 @@
-/* Task: an attachment, or its end, as a helper does it: each in a process of its own, which can be
- * left alone with a process that hangs. If the daemon ends meanwhile, or waits no longer, the
- * helper undoes what it has done; nobody kills it. */
+/* Task: an attachment, or its end, or a change of light mode, as a helper does it: each in a
+ * process of its own, which can be left alone with a process that hangs. If the daemon ends
+ * meanwhile, or waits no longer, the helper undoes what it has done; nobody kills it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "daemon/attach/internal.h"
 #include "daemon/exact/internal.h"
 #include "daemon/limits.h"
 #include "daemon/proc/owner.h"
@@ -16,16 +17,22 @@
 #define PATH_SIZE 4096
 
 struct ask {
+	enum session_job job;
 	struct attach_request request;
+	struct light_request light; /* its span is the descriptor that comes with it */
 	uint64_t handle;
-	bool unload;
+	bool stacks; /* the stub is wanted */
 	char library[PATH_SIZE];
 };
 
-/* The answer. Its descriptor is the socket of the result. */
+/* The answer. Its descriptor is the socket of the result. JOB_PUT may have one before it, with the
+ * file of the stub. */
 struct said {
+	bool stub;
 	int32_t error;
 	struct attach_result result;
+	struct light_result light;
+	uint64_t stub_offset;
 	uint32_t reason, arguments;
 	char text[TEXT_MAX]; /* the arguments, each with its NUL */
 };
@@ -77,6 +84,31 @@ static int attach(struct ask *ask, int socket, struct attach_result *ret, struct
 	return attach_run(&ask->request, ret, why);
 }
 
+/* The probe on it is made while the process is being changed. */
+static void find_stub(const struct ask *ask, int socket)
+{
+	struct said said = { .stub = true };
+	_cleanup_(closep) int fd = -1;
+
+	said.error = light_stub_open(&ask->light, &fd, &said.stub_offset);
+	helper_say(socket, &said, sizeof(said), &fd, fd >= 0);
+}
+
+static int lead(struct ask *ask, int socket, const int *fd, uint32_t fds, struct said *said,
+		struct remarks *why)
+{
+	ask->light.leash = &socket;
+	ask->light.span = fds ? span_map(fd[0]) : NULL;
+	if (!ask->light.span)
+		return ATTACH_FAILED(why, -ENOMEM, "No memory to change process %d",
+				     ask->light.pid);
+	if (ask->job == JOB_TAKE)
+		return light_take(&ask->light, &said->light, why);
+	if (ask->stacks)
+		find_stub(ask, socket);
+	return light_put(&ask->light, &said->light, why);
+}
+
 int exact_helper_run(int socket, const void *request, size_t size, const int *fd, uint32_t fds)
 {
 	_cleanup_(remarks_clear) struct remarks why = { 0 };
@@ -87,15 +119,40 @@ int exact_helper_run(int socket, const void *request, size_t size, const int *fd
 	if (size != sizeof(ask))
 		return -EBADMSG;
 	memcpy(&ask, request, sizeof(ask));
-	if (ask.unload)
+	if (ask.job == JOB_ATTACH)
+		said.error = attach(&ask, socket, &said.result, &why);
+	else if (ask.job == JOB_UNLOAD)
 		said.error =
 			attach_unload(ask.request.pid, ask.request.started_ticks, ask.handle, &why);
 	else
-		said.error = attach(&ask, socket, &said.result, &why);
+		said.error = lead(&ask, socket, fd, fds, &said, &why);
 	put_remark(&said, &why);
 	r = helper_say(socket, &said, sizeof(said), &said.result.socket, said.result.socket >= 0);
 	closep(&said.result.socket);
 	return r;
+}
+
+static void take_stub(struct session *session, const struct said *said, int fd)
+{
+	struct light_session *light = &session->light;
+
+	light->stub_error = said->error;
+	light->stub_offset = said->stub_offset;
+	if (fd < 0)
+		return;
+	light->stub_fd = fd;
+	exact_job_link(session);
+}
+
+static void take_found(struct session *session, const struct said *said, int fd)
+{
+	if (session->job == JOB_ATTACH) {
+		closep(&session->result.socket);
+		session->result = said->result;
+		session->result.socket = fd;
+	} else {
+		session->light.result = said->light;
+	}
 }
 
 static void on_said(struct helper_task *task, const void *data, size_t size, int *fd, uint32_t fds)
@@ -106,13 +163,14 @@ static void on_said(struct helper_task *task, const void *data, size_t size, int
 	if (size != sizeof(said))
 		return;
 	memcpy(&said, data, sizeof(said));
+	if (said.stub && session->light.stub_fd < 0) {
+		take_stub(session, &said, fds ? TAKE_FD(fd[0]) : -1);
+		return;
+	}
 	session->error = said.error;
 	take_remark(&said, &session->why);
-	if (session->job != JOB_ATTACH || said.error < 0)
-		return;
-	closep(&session->result.socket);
-	session->result = said.result;
-	session->result.socket = fds ? TAKE_FD(fd[0]) : -1;
+	if (said.error == 0)
+		take_found(session, &said, fds ? TAKE_FD(fd[0]) : -1);
 }
 
 static void __attribute__((format(printf, 2, 3)))
@@ -143,8 +201,13 @@ static void task_failed(struct session *session, int error)
 		       "process %u again later",
 		       session->pid);
 	else
-		failed(session, "The helper that was attaching to process %u failed: %s",
-		       session->pid, strerror(-error));
+		failed(session, "The helper that was to change process %u failed: %s", session->pid,
+		       strerror(-error));
+}
+
+static bool job_leads(const struct session *session)
+{
+	return session->job == JOB_PUT || session->job == JOB_TAKE;
 }
 
 static void on_task_done(struct helper_task *task, int result)
@@ -153,15 +216,19 @@ static void on_task_done(struct helper_task *task, int result)
 
 	if (result < 0)
 		task_failed(session, result);
-	exact_job_done(session);
+	if (result < 0 && job_leads(session))
+		light_withdraw(session);
+	exact_job_part_done(session);
 }
 
 int exact_task(struct session *session)
 {
 	const struct exact_parts *parts = &session->exact->parts;
-	struct ask ask = { .request = session->request,
-			   .handle = session->result.handle,
-			   .unload = session->job == JOB_UNLOAD };
+	struct ask ask = { .job = session->job,
+			   .request = session->request,
+			   .light = session->light.request,
+			   .stacks = session->settings.stacks != TS_STACKS_NONE,
+			   .handle = session->result.handle };
 	int r;
 
 	ask.request.pid = (pid_t)session->pid; /* who connected by itself has no request */
@@ -173,7 +240,8 @@ int exact_task(struct session *session)
 					      .message = on_said,
 					      .done = on_task_done };
 	session->error = -EIO;
-	r = helpers_ask(parts->helpers, &session->task, &ask, sizeof(ask), NULL, 0);
+	r = helpers_ask(parts->helpers, &session->task, &ask, sizeof(ask), &session->light.span.fd,
+			job_leads(session));
 	if (r < 0)
 		task_failed(session, r);
 	return r;

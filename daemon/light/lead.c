@@ -31,7 +31,9 @@ struct job {
 	struct remarks *why;
 	struct light_plan plan;
 	bool take;
-	bool restored; /* what is left to do is to leave the region */
+	bool restored;	/* what is left to do is to leave the region */
+	uint64_t *mark; /* of the span, NULL: it is only to clear what an earlier daemon left */
+	uint32_t *change;
 	int r;
 	uint64_t word[STACK_WINDOW / sizeof(uint64_t)];
 };
@@ -177,6 +179,27 @@ static void move_on(const struct light_plan *plan, struct freeze *freeze)
 	}
 }
 
+/* Whoever asked for it may have given up, and goes by what is decided here. */
+static int job_begin(const struct job *job)
+{
+	uint32_t open = LIGHT_OPEN;
+
+	if (attach_is_wanted(job->request->leash) &&
+	    (!job->mark || __atomic_compare_exchange_n(job->change, &open, LIGHT_BEGUN, false,
+						       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)))
+		return 0;
+	return ATTACH_FAILED(job->why, -ECANCELED, "Nobody waits for process %d any more",
+			     job->plan.pid);
+}
+
+/* Nothing has changed after all. */
+static int job_failed(const struct job *job, int error)
+{
+	if (job->mark)
+		__atomic_store_n(job->change, LIGHT_OPEN, __ATOMIC_RELEASE);
+	return error;
+}
+
 /* 0: done; -EAGAIN: somebody is in the region still. */
 static int take_out(struct job *job, struct freeze *freeze)
 {
@@ -184,11 +207,15 @@ static int take_out(struct job *job, struct freeze *freeze)
 
 	if (!job->restored) {
 		bool led = plan_count(plan, LOOK_LED) > 0;
+		int r = job_begin(job);
 
+		if (r < 0)
+			return r;
 		if (!restore(plan))
-			return ATTACH_FAILED(job->why, -EIO,
-					     "The code of process %d cannot be written to",
-					     plan->pid);
+			return job_failed(job, ATTACH_FAILED(job->why, -EIO,
+							     "The code of process %d cannot be "
+							     "written to",
+							     plan->pid));
 		if (led)
 			move_on(plan, freeze);
 	}
@@ -210,16 +237,20 @@ static int put_in(struct job *job, struct freeze *freeze)
 	for (size_t i = 0; i < freeze->count; i++)
 		if (stack_is_in_way(job, freeze->thread[i].regs.rsp))
 			return -EAGAIN;
+	r = job_begin(job);
+	if (r < 0)
+		return r;
 	r = put_in_place(job);
-	if (r == 0)
-		move_in(&job->plan, freeze);
-	return r;
+	if (r < 0)
+		return job_failed(job, r);
+	move_in(&job->plan, freeze);
+	return 0;
 }
 
 static void job_mark(struct job *job)
 {
-	job->result->time_ns = attach_now_ns();
-	__atomic_store_n(job->request->mark, job->result->time_ns, __ATOMIC_RELEASE);
+	if (job->mark)
+		__atomic_store_n(job->mark, attach_now_ns(), __ATOMIC_RELEASE);
 }
 
 /* Everybody stands. */
@@ -292,6 +323,7 @@ static void *job_thread(void *data)
 {
 	struct job *job = data;
 	struct light_plan *plan = &job->plan;
+	struct light_span *span = job->request->span;
 	bool put = !job->take;
 	size_t led;
 
@@ -302,16 +334,23 @@ static void *job_thread(void *data)
 	job->result->functions = (uint32_t)plan->sites;
 	/* An earlier daemon did it, or died over it. */
 	led = plan_count(plan, LOOK_LED);
+	job->mark = put ? &span->from_ns : &span->until_ns;
+	job->change = put ? &span->put : &span->take;
 	if (put && led == plan->sites) {
-		job_mark(job);
+		job->r = job_begin(job);
+		if (job->r == 0)
+			job_mark(job);
 		return NULL;
 	}
 	job->take = !put || led || job->request->told.in_place;
-	if (job->take)
+	if (job->take) {
+		job->mark = put ? NULL : job->mark;
 		job->r = job_run(job);
+	}
 	if (!put || job->r < 0)
 		return NULL;
 	job->take = job->restored = false;
+	job->mark = &span->from_ns;
 	job->r = job_run(job);
 	return NULL;
 }

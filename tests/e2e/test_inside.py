@@ -115,6 +115,7 @@ class Inside(test_exact.Exact):
             test_light.without_room(directory)
             path = directory + ":" + os.path.dirname(tracesmith.library())
             process = self.hold(run=False, LD_LIBRARY_PATH=path)
+            wait_for("probes on its copy", lambda: directory in self.daemon.ctl("status").out)
             told = self.attach(process.pid)
             self.assertEqual(told["light_functions"], 0)
             self.assertRegex(str(told["notes"]), "Frequent calls stay with the kernel's probes.*cuEventElapsedTime")
