@@ -8,6 +8,7 @@
 #include "core/base/time.h"
 #include "daemon/attach/attach.h"
 #include "daemon/exact/exact.h"
+#include "daemon/exact/threads.h"
 #include "daemon/helper/helper.h"
 #include "daemon/light/light.h"
 
@@ -18,8 +19,6 @@ enum light_stage {
 	LIGHT_ENDING, /* the probes are put on again before they are led away */
 	LIGHT_ENDED,  /* they are away; calls from before may still come */
 };
-
-#define LIGHT_THREADS 64
 
 /* Times that a helper writes: memory that it shares with us. A call that a probe saw between them
  * is reported by the library as well. */
@@ -44,9 +43,7 @@ struct light_session {
 	bool linking;		      /* which is being done */
 	uint64_t stub_offset;
 	uint32_t stacks; /* enum ts_stacks, that the library takes */
-	struct light_thread {
-		uint32_t theirs, ours;
-	} thread[LIGHT_THREADS];
+	struct threads threads;
 	struct light_request request;
 	struct light_result result;
 };

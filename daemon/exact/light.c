@@ -444,10 +444,8 @@ void light_rechoose(struct session *session)
  * that it has reported itself are read. */
 static void light_learn(struct session *session, const struct ts_event *event)
 {
-	struct light_thread *thread = &session->light.thread[event->ns_tid % LIGHT_THREADS];
-
-	if (session->light.foreign && event->ns_tid)
-		*thread = (struct light_thread){ event->ns_tid, event->tid };
+	if (session->light.foreign)
+		threads_learn(&session->light.threads, event->ns_tid, event->tid);
 }
 
 bool exact_covers(struct exact *exact, const struct ts_event *event)
@@ -483,36 +481,6 @@ bool exact_inside_since(const struct exact *exact, uint32_t pid, uint64_t since_
 	return from_ns && from_ns <= since_ns;
 }
 
-/* Our number of a thread that knows only its own: in another PID namespace both differ. */
-static uint32_t thread_look(const struct session *session, uint32_t theirs)
-{
-	_cleanup_(freep) pid_t *tid = NULL;
-	struct attach_status status;
-	size_t count;
-
-	if (attach_threads_read((pid_t)session->pid, &tid, &count) < 0)
-		return theirs;
-	for (size_t i = 0; i < count; i++)
-		if (attach_status_read((pid_t)session->pid, tid[i], &status) == 0 &&
-		    (uint32_t)status.ns_tid == theirs)
-			return (uint32_t)tid[i];
-	return theirs;
-}
-
-static uint32_t light_thread(struct session *session, uint32_t theirs)
-{
-	struct light_session *light = &session->light;
-	uint32_t n = theirs % LIGHT_THREADS;
-
-	if (!light->foreign)
-		return theirs;
-	if (light->thread[n].theirs != theirs) {
-		light->thread[n].theirs = theirs;
-		light->thread[n].ours = thread_look(session, theirs);
-	}
-	return light->thread[n].ours;
-}
-
 bool light_admit(struct session *session, const struct ts_event *event, struct ts_event *ret)
 {
 	uint64_t now_ns = uv_hrtime();
@@ -521,6 +489,9 @@ bool light_admit(struct session *session, const struct ts_event *event, struct t
 	    event->start_ns > now_ns || now_ns - event->start_ns > AGE_MAX_NS)
 		return false;
 	*ret = *event;
-	ret->tid = light_thread(session, event->ns_tid);
+	ret->tid = event->ns_tid;
+	if (session->light.foreign)
+		ret->tid =
+			threads_find(&session->light.threads, session->pid, event->ns_tid, now_ns);
 	return true;
 }

@@ -53,6 +53,7 @@ static void session_closed(uv_handle_t *timer)
 	struct exact *exact = session->exact;
 
 	remarks_clear(&session->why);
+	threads_clear(&session->light.threads);
 	free(session);
 	exact_part_closed(exact);
 }
