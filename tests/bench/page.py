@@ -26,7 +26,7 @@ FRAMES = """
     new Promise((done) => {
         const times = [], canvas = document.querySelector('#lanes');
         let last = null, left = %d;
-        const key = (name) => document.dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true }));
+        const key = (name) => canvas.dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true }));
         const step = (now) => {
             if (last !== null)
                 times.push(now - last);
@@ -92,7 +92,7 @@ def measure(path):
             show(f"{name}: frames a second", 1e3 * len(times) / sum(times), "")
         with open(f"/proc/{web.process.pid}/status", encoding="ascii") as status:
             show("tsctl serve, memory", int(next(line for line in status if line.startswith("VmRSS")).split()[1]) / 1024, "MiB")
-        assert chromium.complaints() == [], chromium.complaints()
+        assert chromium.complaints() == [], chromium.complaints()[0]
     finally:
         chromium.close()
         web.process.terminate()
