@@ -344,10 +344,28 @@ class Page(unittest.TestCase):
         chromium.wait("!document.querySelector('#said').innerText.includes('→')")
         chromium.move(400, 110)
         chromium.wait("document.querySelector('#said').innerText.includes('of all')")
+        self.assert_names_are_text(chromium)
         self.assertEqual(chromium.complaints(), [])
         for url in chromium.asked():
             self.assertTrue(url == "about:blank" or url.startswith(("data:", f"http://127.0.0.1:{web.port}/")), url)
 
+
+    def assert_names_are_text(self, chromium):
+        """In every view, where programs and functions have markup for a name."""
+        chromium.js("""
+            const real = fetch;
+            window.fetch = async (...asked) => {
+                const answer = await real(...asked), text = await answer.text();
+                const evil = text.replace(/"(exact|work|nvtx|tick_ns1)"/g, '"<script>$1</script><img src=x onerror=document.title=1>"');
+                return new Response(evil, { status: answer.status, headers: answer.headers });
+            };""")
+        for view, shown in (("overview", "main"), ("timeline", "#process"), ("memory", "#details"), ("flame", "#process")):
+            rounds = chromium.js("document.documentElement.dataset.rounds")
+            chromium.js(f"location.hash = '#{view}'")
+            chromium.wait(f"document.documentElement.dataset.rounds > {rounds}")
+            if shown != "#process":
+                chromium.wait(f"document.querySelector('{shown}').textContent.includes('<script>')")
+            self.assertEqual(chromium.js("document.querySelectorAll('body script, body img').length"), 0, view)
 
     def colours(self, chromium, canvas="#lanes"):
         """How many there are on a canvas."""
