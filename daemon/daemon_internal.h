@@ -31,7 +31,8 @@
 /* Of the processes that the zygote forks. */
 enum daemon_role { ROLE_QUERY, ROLE_HELPER };
 
-#define DAEMON_GAPS 64
+#define DAEMON_GAPS    64
+#define DAEMON_REFUSED 16 /* users whose refused copies are shown */
 
 /* A period in which a process had a library without probes, or without those of hot functions. */
 struct gap {
@@ -41,9 +42,10 @@ struct gap {
 	uint64_t start_ns, end_ns;
 };
 
-/* A copy of a driver library without probes. */
-struct refused_copy {
-	uint32_t pid, user;
+/* Copies of driver libraries of a user that got no probes. */
+struct refused_copies {
+	uint32_t user, pid; /* and process of the last one */
+	uint64_t count;	    /* 0: a free place */
 	char path[256];
 };
 
@@ -113,8 +115,8 @@ struct daemon {
 	struct exact *exact;
 	struct stacks *stacks;
 	struct api *api;
-	struct live *live;		  /* NULL: nobody subscribes */
-	struct refused_copy refused_copy; /* the last one */
+	struct live *live; /* NULL: nobody subscribes */
+	struct refused_copies refused[DAEMON_REFUSED];
 
 	/* For processes that the model does not know yet; the oldest is overwritten. */
 	struct gap gap[DAEMON_GAPS];

@@ -49,14 +49,41 @@ static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 	daemon_on_library_shared(data, file, pid);
 }
 
+/* The user's row, a free one, or that of the user with the fewest. */
+static struct refused_copies *refused_of(struct daemon *daemon, uint32_t user)
+{
+	struct refused_copies *of = daemon->refused;
+
+	for (int i = 0; i < DAEMON_REFUSED; i++) {
+		if (daemon->refused[i].count && daemon->refused[i].user == user)
+			return &daemon->refused[i];
+		if (daemon->refused[i].count < of->count)
+			of = &daemon->refused[i];
+	}
+	*of = (struct refused_copies){ .user = user };
+	return of;
+}
+
 static void daemon_on_library_refused(void *data, struct maps_file *file, uint32_t pid,
 				      uint32_t user)
 {
 	static struct log_users limit;
 	struct daemon *daemon = data;
+	struct refused_copies *refused = refused_of(daemon, user);
+	const struct core_process *process = core_process_by_pid(daemon->core, pid);
+	uint64_t now_ns = uv_hrtime();
+	struct core_loss loss = {
+		.start_ns = now_ns,
+		.end_ns = now_ns,
+		.process = process ? process->id : 0,
+		.reason = LOSS_LIMIT,
+		.count = 1,
+	};
 
-	daemon->refused_copy = (struct refused_copy){ .pid = pid, .user = user };
-	snprintf(daemon->refused_copy.path, sizeof(daemon->refused_copy.path), "%s", file->path);
+	refused->count++;
+	refused->pid = pid;
+	snprintf(refused->path, sizeof(refused->path), "%s", file->path);
+	core_lose(daemon->core, &loss);
 	if (log_allowed_user(&limit, user, 0))
 		log_warning("Process %u maps '%s', but processes of user %u map as many driver "
 			    "libraries as one user may: not tracing it",

@@ -215,20 +215,22 @@ static void report_library(const struct library_copy *library, struct status_bui
 
 static void report_refused(struct daemon *daemon, struct status_builder *builder)
 {
-	const struct refused_copy *last = &daemon->refused_copy;
 	struct maps_stats maps;
 
 	maps_stats(daemon->maps, &maps);
-	if (maps.refused && !status_names_all(builder))
+	if (maps.refused)
 		status_number(builder, "libraries", "refused", true, (int64_t)maps.refused,
 			      "%lu copies have no probes: their user's processes map as many as "
 			      "one user may",
 			      maps.refused);
-	else if (maps.refused)
-		status_number(builder, "libraries", "refused", true, (int64_t)maps.refused,
-			      "%lu copies have no probes: their user's processes map as many as "
-			      "one user may. Last '%s' of process %u, user %u",
-			      maps.refused, last->path, last->pid, last->user);
+	for (int i = 0; i < DAEMON_REFUSED; i++) {
+		const struct refused_copies *of = &daemon->refused[i];
+
+		if (of->count && status_names_user(builder, of->user))
+			status_text(builder, "libraries", "refused_to", true,
+				    "user %u: %lu copies, the last '%s' of process %u", of->user,
+				    of->count, of->path, of->pid);
+	}
 }
 
 static void report_cpus(const struct probe_stats *probe, const struct probe_counters *cpu,

@@ -171,5 +171,7 @@ void status_number(struct status_builder *builder, const char *section, const ch
 
 /* Whether the lines may name processes and files of all users. */
 bool status_names_all(const struct status_builder *builder);
+/* It may tell what this user's processes do. */
+bool status_names_user(const struct status_builder *builder, uint32_t user);
 
 #endif

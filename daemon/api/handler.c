@@ -48,7 +48,7 @@ static void handle_status(struct client *client, const Tracesmith__V1__Request *
 {
 	Tracesmith__V1__StatusReply status = TRACESMITH__V1__STATUS_REPLY__INIT;
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
-	struct status_builder builder = { .own = client_sees_own(client) };
+	struct status_builder builder = { .user = client->uid, .own = client_sees_own(client) };
 	struct api *api = client->api;
 
 	api->callbacks.status(api->data, &builder);

@@ -83,3 +83,8 @@ bool status_names_all(const struct status_builder *builder)
 {
 	return !builder->own;
 }
+
+bool status_names_user(const struct status_builder *builder, uint32_t user)
+{
+	return !builder->own || builder->user == user;
+}

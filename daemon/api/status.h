@@ -10,8 +10,9 @@
 struct status_builder {
 	Tracesmith__V1__StatusReply__Item **item;
 	size_t count, room;
-	bool own;    /* for one who is told nothing of the processes of others */
-	bool failed; /* no memory: the reply would be wrong */
+	uint32_t user; /* whom it is for */
+	bool own;      /* who is told nothing of the processes of others */
+	bool failed;   /* no memory: the reply would be wrong */
 };
 
 void status_done(struct status_builder *builder);

@@ -26,7 +26,6 @@ static struct maps_library *library_find(struct maps *maps, const struct maps_fi
 
 static int library_refuse(struct maps *maps, struct maps_file *file, uint32_t pid, uint32_t user)
 {
-	maps->limited++;
 	maps->refused++;
 	if (maps->callbacks.library_refused)
 		maps->callbacks.library_refused(maps->data, file, pid, user);

@@ -113,8 +113,8 @@ struct maps_stats {
 	bool live; /* perf events work; otherwise /proc is read periodically */
 	uint64_t records, lost;
 	uint64_t late;	  /* processes that could not be looked into in time */
-	uint64_t limited; /* processes, mappings, files and libraries left out by a limit */
-	uint64_t refused; /* of them, libraries */
+	uint64_t limited; /* processes, mappings and files left out by a limit */
+	uint64_t refused; /* libraries */
 	uint32_t processes, mappings, files, libraries;
 };
 void maps_stats(const struct maps *maps, struct maps_stats *ret);
