@@ -120,6 +120,16 @@ bool quota_biggest(const struct quota *quota, uint32_t *ret_uid)
 	return biggest;
 }
 
+uint32_t quota_payer(const struct quota *quota, uint32_t uid)
+{
+	uint32_t biggest = uid;
+
+	if (quota_biggest(quota, &biggest) &&
+	    quota_held(quota, biggest) < quota_held(quota, uid) + 2)
+		return uid;
+	return biggest;
+}
+
 void quota_release(struct quota *quota)
 {
 	free(quota->user);

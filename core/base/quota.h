@@ -38,6 +38,10 @@ void quota_give(struct quota *quota, uint32_t uid, uint64_t amount);
 uint64_t quota_held(const struct quota *quota, uint32_t uid);
 /* How much more he may take now. */
 uint64_t quota_left(const struct quota *quota, uint32_t uid);
+/* Who makes room for a user who can take no more, where his share is too little for all users to
+ * have one: whoever holds most, and two more than he; else himself. quota_charge() then takes it.
+ */
+uint32_t quota_payer(const struct quota *quota, uint32_t uid);
 /* Who holds most: false if nobody holds anything. */
 bool quota_biggest(const struct quota *quota, uint32_t *ret_uid);
 void quota_release(struct quota *quota);

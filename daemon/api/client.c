@@ -276,7 +276,6 @@ void client_sweep(struct client *client, uint64_t now_ms)
 			      "The message was cut off");
 }
 
-/* A user with many idle connections loses the oldest, so that the next command works. */
 static struct client *oldest_idle(struct api *api, uid_t uid)
 {
 	struct client *client;
@@ -288,12 +287,33 @@ static struct client *oldest_idle(struct api *api, uid_t uid)
 	return NULL;
 }
 
+/* If there is no place, whoever has most loses his oldest idle connection, and without one the user
+ * himself, so that the next command works. */
+static bool has_place(struct client *client)
+{
+	struct quota *places = &client->api->places;
+
+	while (!quota_take(places, client->uid, 1)) {
+		uid_t payer = quota_payer(places, client->uid);
+		struct client *idle = oldest_idle(client->api, payer);
+
+		if (!idle && payer != client->uid)
+			idle = oldest_idle(client->api, payer = client->uid);
+		client_refuse(idle ? idle : client, TRACESMITH__V1__ERROR__CODE__LIMIT,
+			      "This user has too many connections: close some and try again");
+		if (!idle)
+			return false;
+		if (payer != client->uid)
+			return quota_charge(places, client->uid, 1) == 0;
+	}
+	return true;
+}
+
 static void admit(struct client *client)
 {
 	static struct log_limit limit;
 	struct api *api = client->api;
 	struct ucred peer = { .uid = -1 };
-	struct client *idle;
 	uv_os_fd_t fd = -1;
 	int r;
 
@@ -309,14 +329,7 @@ static void admit(struct client *client)
 				  api->group, NULL);
 		return;
 	}
-	while (!quota_take(&api->places, client->uid, 1)) {
-		idle = oldest_idle(api, client->uid);
-		client_refuse(idle ? idle : client, TRACESMITH__V1__ERROR__CODE__LIMIT,
-			      "This user has too many connections: close some and try again");
-		if (!idle)
-			return;
-	}
-	client->admitted = 1;
+	client->admitted = has_place(client);
 }
 
 int client_accept(struct api *api, uv_stream_t *listener)

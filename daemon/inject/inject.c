@@ -152,17 +152,23 @@ static struct peer *inject_any_silent(struct inject *inject, uint32_t user)
 	return any;
 }
 
-/* Who has all the places that he may have now, loses connections that have said nothing: a library
- * says hello at once, so those who only keep places do not keep it out. */
+/* If there is no place, whoever has most loses a connection that has said nothing, and without one
+ * the user himself: a library says hello at once, so those who only keep places do not keep it out,
+ * not even if they are many users. */
 static bool inject_has_place(struct inject *inject, uint32_t user)
 {
 	while (!quota_take(&inject->places, user, 1)) {
-		struct peer *silent = inject_any_silent(inject, user);
+		uint32_t payer = quota_payer(&inject->places, user);
+		struct peer *silent = inject_any_silent(inject, payer);
 
 		inject->stats.refused++;
+		if (!silent && payer != user)
+			silent = inject_any_silent(inject, payer = user);
 		if (!silent)
 			return false;
 		peer_end(silent);
+		if (payer != user)
+			return quota_charge(&inject->places, user, 1) == 0;
 	}
 	return true;
 }

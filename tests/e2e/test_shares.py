@@ -1,9 +1,11 @@
 """Users who take all they can get of what the daemon has: another one's programs are counted and recorded completely."""
+import grp
 import json
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 
 import tracesmith
 from test_counts import by_row
@@ -12,6 +14,7 @@ from tracesmith import BUILD, DRIVER, run, wait_for
 GREEDY = (54321, 54322, 54323, 54324)
 COPIES = 64  # the daemon's limit
 PLACES = 1024
+GROUP = "games"
 
 # Maps each file as code, and keeps so many connections to the socket that say nothing.
 GUEST = """
@@ -32,7 +35,38 @@ while not select.select([sys.stdin], [], [], 0.05)[0]:
 """
 
 
+# As many users, who each keep so many connections to each socket, and come again at once when one is closed.
+STORM = """
+import itertools, os, select, socket, sys
+group, users, count, sockets = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+os.setgroups([group])
+os.setegid(group)
+kept, waits = {}, select.epoll()
+def connect(uid, path):
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET if "inject" in path else socket.SOCK_STREAM)
+    os.seteuid(uid)
+    one.connect(path)
+    os.seteuid(0)
+    kept[one.fileno()] = one, uid, path
+    waits.register(one, select.EPOLLIN | select.EPOLLHUP)
+for uid, path, _ in itertools.product(range(60001, 60001 + users), sockets, range(count)):
+    connect(uid, path)
+print("ready", flush=True)
+again = 0
+while True:
+    for number, _ in waits.poll():
+        one, uid, path = kept.pop(number)
+        one.close()
+        connect(uid, path)
+        again += 1
+        if again == 1000:
+            print("again", flush=True)
+"""
+
+
 class Shares(tracesmith.Case):
+    settings = f"[daemon]\ncontrol_group = {GROUP}\n"
+
     def guest(self, uid, count, files=()):
         process = subprocess.Popen(
             ["/usr/bin/python3", "-c", GUEST, os.path.join(self.daemon.directory, "inject.sock"), str(count), *files],
@@ -82,6 +116,24 @@ class Shares(tracesmith.Case):
         wait_for("all kernels", lambda: self.daemon.sql(count)[0]["n"] >= sum(told["kernels"].values()))
         self.assertEqual(self.daemon.sql(count)[0]["n"], sum(told["kernels"].values()))
 
+    def test_storm_of_many_users(self):
+        os.chmod(self.daemon.directory, 0o755)
+        storm = subprocess.Popen(
+            ["/usr/bin/python3", "-c", STORM, str(grp.getgrnam(GROUP).gr_gid), "40", "15",
+             *(os.path.join(self.daemon.directory, name) for name in ("control.sock", "inject.sock"))],
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, storm)
+        self.assertEqual(storm.stdout.readline(), "ready\n")
+        self.assertEqual(storm.stdout.readline(), "again\n", "connections are closed, and come again")
+        took = []
+        for _ in range(20):
+            began = time.monotonic()
+            result = self.daemon.ctl("query", "ps")
+            took.append(time.monotonic() - began)
+            self.assertEqual(result.code, 0, result.err)
+        print(f"ps in the storm: median {sorted(took)[10] * 1e3:.0f} ms, longest {max(took) * 1e3:.0f} ms")
+        self.check_exact({"LD_LIBRARY_PATH": os.path.dirname(tracesmith.library()), "FAKE_CUDA_TIME_SCALE": "0"})
+
     def test_what_others_fill_is_there_for_an_honest_user(self):
         os.chmod(self.daemon.directory, 0o755)  # inject.sock is open to all
         files = self.copies(COPIES)
@@ -104,6 +156,10 @@ class Shares(tracesmith.Case):
         self.check_counts(environment)
         self.check_exact(environment)
         self.assertGreaterEqual(self.refused(), COPIES // 2)
+        refused = self.refused()
+        self.assertRegex(self.daemon.ctl("status").out, rf"refused_to .*user {GREEDY[0]}: \d+ copies, the last ")
+        lost = self.daemon.sql("SELECT sum(count) AS n FROM loss JOIN loss_reason r ON r.id = reason WHERE r.name = 'limit'")
+        self.assertGreaterEqual(lost[0]["n"], refused)
         self.assertIn("as one user may: not tracing it", self.daemon.log())
 
 

@@ -98,6 +98,31 @@ static void silent_connections_keep_nobody_out(void **state)
 	assert_int_equal(server->inject->places.used, 0);
 }
 
+static void many_users_together_keep_nobody_out(void **state)
+{
+	struct server *server = *state;
+	struct library silent[4][8];
+	uint32_t slots;
+	pid_t child;
+
+	if (geteuid())
+		skip();
+	server->config.max_processes = 16;
+	server->config.hello_ms = 60000;
+	restart(server);
+	for (uid_t i = 0; i < 4; i++)
+		connect_silently(server, GREEDY + i, silent[i], 8);
+	server_wait(server, held(server, GREEDY + 3) > 0);
+	assert_int_equal(quota_left(&server->inject->places, HONEST), 0);
+	child = recorded_start(server, HONEST, &slots);
+	assert_int_equal(slots, SLOTS);
+	assert_true(server->inject->places.used <= 16);
+	for (int i = 0; i < 4 * 8; i++)
+		library_close(&silent[i / 8][i % 8]);
+	child_end(child);
+	server_wait(server, server->inject->places.used == 0);
+}
+
 static void rings_get_smaller_before_they_are_refused(void **state)
 {
 	const uint32_t slots[] = { 8192, 4096, 4096 };
@@ -146,6 +171,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, server_setup, server_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(silent_connections_keep_nobody_out),
+		TEST(many_users_together_keep_nobody_out),
 		TEST(rings_get_smaller_before_they_are_refused),
 		TEST(one_users_rings_leave_memory_for_anothers),
 	};

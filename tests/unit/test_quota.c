@@ -86,6 +86,24 @@ static void what_is_given_back_can_be_taken_by_others(void **state)
 	quota_release(&quota);
 }
 
+static void whoever_has_most_makes_room(void **state)
+{
+	struct quota quota = { .total = TOTAL };
+	uint32_t user = 1;
+
+	assert_int_equal(quota_payer(&quota, 7), 7);
+	while (quota_left(&quota, user))
+		take_all(&quota, user++);
+	assert_int_equal(quota_payer(&quota, user), 1);
+	assert_int_equal(quota_payer(&quota, 1), 1);
+	/* One who has as much, or but one less, would only swap with him. */
+	assert_int_equal(quota_charge(&quota, 2, TOTAL / 2 - quota_held(&quota, 2) - 1), 0);
+	assert_int_equal(quota_payer(&quota, 2), 2);
+	quota_give(&quota, 2, 1);
+	assert_int_equal(quota_payer(&quota, 2), 1);
+	quota_release(&quota);
+}
+
 static void what_can_be_taken_away_has_no_limit(void **state)
 {
 	struct quota quota = { .total = TOTAL };
@@ -140,6 +158,7 @@ int main(void)
 		cmocka_unit_test(greedy_users_leave_room_for_the_next),
 		cmocka_unit_test(greedy_users_who_take_turns_leave_room_too),
 		cmocka_unit_test(what_is_given_back_can_be_taken_by_others),
+		cmocka_unit_test(whoever_has_most_makes_room),
 		cmocka_unit_test(what_can_be_taken_away_has_no_limit),
 		cmocka_unit_test(sums_stay_right),
 	};
