@@ -16,6 +16,7 @@ import tracesmith
 from tracesmith import run, wait_for, workload
 
 KILLS = int(os.environ.get("TS_KILLS", 6))  # tests/soak/kills has more
+KILLS_S = float(os.environ.get("TS_KILLS_S", "inf"))
 BPFTOOL = shutil.which("bpftool", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
@@ -106,15 +107,19 @@ class Restart(unittest.TestCase):
                 return dict(db.execute("SELECT second, sum(calls) FROM rollup GROUP BY second"))
 
     def test_killed_at_random_moments_under_load(self):
-        rate = workload("rate", "--kind", "mixed", "--rate", "20000", "--seconds", 60 + 3 * KILLS)
+        end = time.monotonic() + KILLS_S
+        rate = workload("rate", "--kind", "mixed", "--rate", "20000", "--seconds", 60 + 30 * KILLS)
         self.addCleanup(lambda: (rate.kill(), rate.communicate()))
         self.daemon.start()
         wait_for("calls", lambda: self.daemon.apis(rate.pid))
         self.daemon.kill()
         calls = self.committed_calls()
         self.assertTrue(calls)
-        for i in range(KILLS - 1):
-            if i % 3 == 2:
+        for i in range(1, KILLS):
+            if time.monotonic() > end:
+                print(f"{i} of {KILLS} kills, as the time is over")
+                break
+            if i % 3 == 0:
                 self.kill_while_starting()
             else:
                 self.daemon.start()
