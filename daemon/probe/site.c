@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/elf/elf.h"
 #include "daemon/limits.h"
@@ -16,15 +17,33 @@
 #define PROLOGUE_SIZE 16
 #define SYMBOL_SIZE   128
 
-static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+/* What a probe goes behind: instructions without effect. The first would be single-stepped. On
+ * Linux 6.18 the second becomes a call into a page that the child of a fork does not have: its
+ * first call of the function kills it. */
+static const struct {
+	uint8_t code[5], size;
+} passed[] = {
+	{ { 0xf3, 0x0f, 0x1e, 0xfa }, 4 },	 /* endbr64 */
+	{ { 0x0f, 0x1f, 0x44, 0x00, 0x00 }, 5 }, /* a nop */
+};
+
+static size_t skipped(const uint8_t *code, size_t size)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(passed); i++)
+		if (size > passed[i].size && !memcmp(code, passed[i].code, passed[i].size))
+			return passed[i].size;
+	return 0;
+}
 
 enum site_cost site_cost(const uint8_t *code, size_t size, uint64_t *skip)
 {
+	size_t n;
+
 	*skip = 0;
-	if (size >= sizeof(endbr64) + 1 && !memcmp(code, endbr64, sizeof(endbr64))) {
-		*skip = sizeof(endbr64);
-		code += sizeof(endbr64);
-		size -= sizeof(endbr64);
+	while ((n = skipped(code, size))) {
+		*skip += n;
+		code += n;
+		size -= n;
 	}
 	if (size < 2)
 		return SITE_SINGLE_STEP;

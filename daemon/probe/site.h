@@ -9,7 +9,7 @@
 
 /* How the kernel handles the instruction under the probe. Figures: docs/measurements.md. */
 enum site_cost {
-	SITE_NOP,	  /* a nop; a 5-byte one becomes a call on kernels that can */
+	SITE_NOP,	  /* a nop, but of those that are passed */
 	SITE_EMULATED,	  /* push, jump or call: emulated in the trap */
 	SITE_SINGLE_STEP, /* anything else: executed out of line, ten times as slow */
 };
@@ -26,7 +26,8 @@ struct site {
  * -EBADMSG: not an ELF file, or a broken one. */
 int site_find(int fd, const struct library_row *row, struct site **ret, size_t *ret_count);
 
-/* For the instruction at `code`. `skip` gets the size of an endbr64 before it. */
+/* For the instruction at `code`. `skip` gets the size of what is passed before it: an
+ * endbr64, a nop of five bytes. */
 enum site_cost site_cost(const uint8_t *code, size_t size, uint64_t *skip);
 
 #endif
