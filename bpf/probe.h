@@ -58,6 +58,7 @@ enum probe_flag {
 	PROBE_KEEP = 1 << 3,	/* a lost call would make the model wrong: never rate-limited */
 	PROBE_SPILLED = 1 << 4, /* needs arguments beyond the sixth: read them from the stack */
 	PROBE_WAIT = 1 << 5,	/* sampled separately from work submission */
+	PROBE_ALWAYS = 1 << 6,	/* not only in windows, though one that is lost does no harm */
 };
 
 struct probe_desc {

@@ -179,7 +179,13 @@ struct ts_device {
 };
 
 /* RANGE: start_ns is the time. A range is identified by its number, the same in BEGIN and END. */
-enum ts_range_part { TS_RANGE_BEGIN = 1, TS_RANGE_END, TS_RANGE_MARK };
+enum ts_range_part {
+	TS_RANGE_BEGIN = 1,
+	TS_RANGE_END,
+	TS_RANGE_MARK,
+	TS_RANGE_CUT, /* its thread has ended inside; of the range library alone */
+};
+#define TS_RANGE_NAME_SIZE 72 /* bytes of a name of the range library, the rest of it NUL */
 struct ts_range {
 	__u32 part;
 	__u32 number;

@@ -55,6 +55,39 @@ else()
   add_custom_target(ts_changelog ALL DEPENDS ${generated}/changelog.gz)
   install(FILES ${generated}/changelog.gz DESTINATION ${doc_dir})
 
+  # ts_library(component package depends description): a package of one library. With SHLIBDEPS cpack would add scripts that
+  # call ldconfig, which the trigger is for.
+  macro(ts_library component package depends description)
+    string(TOUPPER ${component} upper)
+    list(APPEND CPACK_COMPONENTS_ALL ${component})
+    set(CPACK_DEBIAN_${upper}_PACKAGE_NAME lib${package}1)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION libs)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_SHLIBDEPS OFF)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "${depends}")
+    set(CPACK_COMPONENT_${upper}_DESCRIPTION "${description}")
+    file(WRITE ${generated}/${component}/shlibs "lib${package} 1 lib${package}1\n")
+    file(WRITE ${generated}/${component}/triggers "activate-noawait ldconfig\n")
+    set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA
+      ${generated}/${component}/shlibs ${generated}/${component}/triggers)
+    install(FILES ${generated}/changelog.gz ${debian}/copyright
+      DESTINATION share/doc/lib${package}1 COMPONENT ${component})
+    string(APPEND libraries "lib${package}1 (= ${PROJECT_VERSION}), ")
+  endmacro()
+  ts_library(range tracesmith-range "libc6 (>= 2.18)"
+"marks spans of a program for the GPU tracer TraceSmith
+Its functions do nothing but carry a probe of tracesmithd, which shows the
+spans on timelines and in queries.")
+  list(APPEND CPACK_COMPONENTS_ALL dev)
+  set(CPACK_DEBIAN_DEV_PACKAGE_NAME libtracesmith-dev)
+  set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+  set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
+  string(REGEX REPLACE ", $" "" CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${libraries}")
+  set(CPACK_COMPONENT_DEV_DESCRIPTION
+"headers of TraceSmith's libraries
+What programs need that mark spans of theirs for the GPU tracer TraceSmith.")
+  install(FILES ${generated}/changelog.gz ${debian}/copyright
+    DESTINATION share/doc/libtracesmith-dev COMPONENT dev)
+
   if(TARGET ts_python)
     list(APPEND CPACK_COMPONENTS_ALL python)
     set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-tracesmith)
@@ -62,6 +95,7 @@ else()
     set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
     set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
     set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.8), python3-protobuf (>= 3.20)")
+    set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS libtracesmith-range1)
     set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "tracesmith, python3-pandas")
     set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${debian}/python/postinst ${debian}/python/prerm)
     set(CPACK_COMPONENT_PYTHON_DESCRIPTION

@@ -8,6 +8,7 @@
 #include "core/model/correlate.h"
 #include "core/model/mapping.h"
 #include "core/model/mempool.h"
+#include "core/model/range.h"
 
 /* Kinds of place that a call can name: 0 is none, beyond this number they are the host's. */
 #define PLACE_DEVICE 1
@@ -220,6 +221,8 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 		call_learn(&call, function);
 		return INGEST_OK;
 	}
+	if (function->kind == OP_RANGE)
+		return range_called(core, process, event, function->detail);
 	effect = &effect_table[function->effect];
 	call_fill(&op, event, function);
 	call_place(&call, effect);

@@ -360,6 +360,7 @@ void core_flush(struct core *core, uint64_t now_ns)
 	core_see_time(core, now_ns);
 	process_tick(core, UINT64_MAX);
 	exact_flush(core, now_ns);
+	range_flush(core, now_ns);
 	timeline_flush(core, now_ns);
 	state_flush(core, now_ns);
 	core_checkpoint(core, now_ns);

@@ -328,6 +328,10 @@ struct core_backward {
 	uint8_t passed; /* 1: it belongs to a call before that launch, which launched nothing */
 };
 
+/* A name that is used without being recorded (collect) is told again after this time at most, so a
+ * store keeps names that much longer than what has them. */
+#define CORE_NAME_AGAIN_NS 60000000000ull
+
 /* A text behind an id that ops, devices or work name, handed over before the first of them.
  * Ids are hashes of the text, the same in every process and after a restart. */
 struct core_name {

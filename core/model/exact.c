@@ -61,7 +61,7 @@ struct exact *exact_get(struct core *core, struct process *process)
 	list_init(&exact->callers);
 	list_init(&exact->tracks);
 	list_init(&exact->contexts);
-	list_init(&exact->ranges);
+	ranges_init(&exact->ranges);
 	list_init(&exact->sweep.lanes);
 	correlate_init(exact);
 	process->exact = exact;
@@ -170,7 +170,7 @@ static void exact_turn_off(struct core *core, struct exact *exact, uint64_t time
 	exact->on = false;
 	exact->off_ns = time_ns;
 	exact_change(core, exact, until_ns);
-	range_end_all(core, exact, time_ns);
+	range_end_all(core, &exact->ranges, exact->process, time_ns);
 	if (exact->ended_ns) /* its calls came before that */
 		exact_settle(core, exact, exact->ended_ns);
 }
@@ -432,7 +432,7 @@ void exact_end(struct core *core, struct process *process, uint64_t time_ns)
 	gap_close(core, exact, LOSS_DISCONNECTED, &exact->away, time_ns);
 	exact_stop(core, exact, time_ns);
 	exact_settle(core, exact, time_ns);
-	range_end_all(core, exact, time_ns);
+	range_end_all(core, &exact->ranges, exact->process, time_ns);
 	exact_tell_all(core, exact);
 	exact_free(core, process);
 }
@@ -492,7 +492,7 @@ void exact_flush(struct core *core, uint64_t now_ns)
 	list_for_each(exact, &core->exacts, link) {
 		exact->on = false;
 		exact_settle(core, exact, now_ns);
-		range_end_all(core, exact, now_ns);
+		range_end_all(core, &exact->ranges, exact->process, now_ns);
 		if (exact->ended_ns)
 			process_end(core, exact->process, exact->ended_ns, exact->exit_code);
 	}
@@ -515,7 +515,7 @@ void exact_free(struct core *core, struct process *process)
 	caller_free_all(exact);
 	name_free_all(core, exact);
 	map_clear(&exact->ticket_by_correlation);
-	range_free_all(core, exact);
+	range_free_all(core, &exact->ranges, process);
 	free(exact->fingerprint);
 	free(exact);
 }

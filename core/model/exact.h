@@ -5,6 +5,7 @@
 #include "core/base/list.h"
 #include "core/base/map.h"
 #include "core/model/core.h"
+#include "core/model/range.h"
 #include "core/model/sweep.h"
 
 struct caller;
@@ -64,8 +65,7 @@ struct exact {
 	struct list tracks, contexts;
 	uint32_t numbered; /* streams created for them */
 
-	struct map range_by_number; /* range.c */
-	struct list ranges;
+	struct ranges ranges;
 
 	struct sweep sweep;
 };

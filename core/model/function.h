@@ -26,7 +26,7 @@
 	X(13, STATE, "state")	    /* a period in which a stream or device was in one state */    \
 	X(14, MEMORY, "memory")	    /* mapping, pools, prefetch: holds no bytes on its own */      \
 	X(15, KERNEL, "kernel")	    /* a kernel run by a graph launch, or without a known call */  \
-	X(16, RANGE, "range")	    /* NVTX: of a thread, or a mark */                             \
+	X(16, RANGE, "range")	    /* of a thread, or a mark */                                   \
 	X(17, OVERHEAD, "overhead") /* time that CUPTI itself took */
 
 enum op_kind {
@@ -121,7 +121,8 @@ struct function {
 	const char *name; /* symbol in the driver library */
 	uint8_t kind;	  /* enum op_kind */
 	uint8_t effect;	  /* enum effect */
-	uint8_t detail;	  /* enum memory_kind, enum copy_kind, or the bytes of a set's element */
+	uint8_t detail;	  /* enum memory_kind, enum copy_kind, the bytes of a set's element, or of
+			     a range enum ts_range_part */
 	bool graph;	  /* for OP_LAUNCH: a graph, so many works at once */
 	bool hot;	  /* called all the time, and watched in windows if that is too expensive */
 	uint8_t sizes;	  /* which of bytes, height and depth the call gives */

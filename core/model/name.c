@@ -28,10 +28,10 @@ static uint64_t name_id(const char *text, size_t length)
 	return id ? id : 1;
 }
 
-static bool name_has_room(struct core *core, const struct exact *exact)
+static bool name_has_room(struct core *core, const struct process *process, const struct map *names)
 {
-	return exact->name_by_id.count < core->config.max_names &&
-	       quota_take(&core->share[CORE_SHARE_NAMES], exact->process->row.user, 1);
+	return names->count < core->config.max_names &&
+	       quota_take(&core->share[CORE_SHARE_NAMES], process->row.user, 1);
 }
 
 int name_take(struct core *core, struct process *process, uint32_t number, const char *text,
@@ -45,7 +45,7 @@ int name_take(struct core *core, struct process *process, uint32_t number, const
 
 	if (!exact)
 		return INGEST_LIMIT;
-	room = name_find(exact, number) || name_has_room(core, exact);
+	room = name_find(exact, number) || name_has_room(core, process, &exact->name_by_id);
 	if (!room || map_put(&exact->name_by_id, name_key(number), (void *)(uintptr_t)id) < 0) {
 		loss_count(core, process, LOSS_LIMIT);
 		return INGEST_LIMIT;
@@ -56,6 +56,36 @@ int name_take(struct core *core, struct process *process, uint32_t number, const
 	*told = (struct told_name){ id, core->now_ns, user };
 	core_tell(core, &(struct core_name){ id, text, length, process->row.id });
 	return INGEST_OK;
+}
+
+/* Of the model's clock, which may stand at 0. */
+static bool name_is_fresh(const struct core *core, const void *told)
+{
+	return told && core->now_ns < (uintptr_t)told - 1 + CORE_NAME_AGAIN_NS;
+}
+
+uint64_t name_tell(struct core *core, struct process *process, struct map *told, const char *text,
+		   size_t length)
+{
+	uint64_t id = name_id(text, length);
+	struct map_key key = { id, 0 };
+	void *then = map_get(told, key);
+
+	if (name_is_fresh(core, then))
+		return id;
+	if ((!then && !name_has_room(core, process, told)) ||
+	    map_put(told, key, (void *)(uintptr_t)(core->now_ns + 1)) < 0) {
+		loss_count(core, process, LOSS_LIMIT);
+		return 0;
+	}
+	core_tell(core, &(struct core_name){ id, text, length, process->row.id });
+	return id;
+}
+
+void name_forget_all(struct core *core, const struct process *process, struct map *told)
+{
+	quota_give(&core->share[CORE_SHARE_NAMES], process->row.user, told->count);
+	map_clear(told);
 }
 
 void name_free_all(struct core *core, struct exact *exact)

@@ -10,6 +10,7 @@
 #include "core/model/call.h"
 #include "core/model/gpu_pool.h"
 #include "core/model/mempool.h"
+#include "core/model/name.h"
 
 /* How long the EXIT of a process that is gone is awaited: a ring is read up to an unfinished
  * processor, whose task may have to wait for its turn. */
@@ -43,6 +44,7 @@ static void process_init(const struct core *core, struct process *process,
 	list_init(&process->capturing);
 	list_init(&process->mappings);
 	list_init(&process->mempools);
+	ranges_init(&process->ranges);
 	timeline_init(&process->timeline);
 	context_init(core, &process->unknown, 0);
 	list_append(&process->contexts, &process->unknown.link);
@@ -76,6 +78,8 @@ static void process_empty(struct core *core, struct process *process, uint64_t t
 	struct device *device;
 
 	exact_end(core, process, time_ns);
+	range_end_all(core, &process->ranges, process, time_ns);
+	name_forget_all(core, process, &process->range_names);
 	list_for_each(context, &process->contexts, link)
 		context_end_streams(core, context, time_ns);
 	list_for_each(device, &process->devices, link)
@@ -235,6 +239,8 @@ void process_free(struct core *core, struct process *process)
 	struct device *device;
 
 	exact_free(core, process);
+	range_free_all(core, &process->ranges, process);
+	name_forget_all(core, process, &process->range_names);
 	mempool_forget_all(process);
 	list_for_each(context, &process->contexts, link)
 		process_free_context(process, context);

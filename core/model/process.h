@@ -5,6 +5,7 @@
 #include "core/base/list.h"
 #include "core/model/context.h"
 #include "core/model/loss.h"
+#include "core/model/range.h"
 #include "core/model/timeline.h"
 
 struct call;
@@ -26,6 +27,8 @@ struct process {
 	struct list capturing;	/* struct stream */
 	struct list mappings;	/* struct allocation: mappings */
 	struct list mempools;	/* struct mempool */
+	struct ranges ranges;	/* of the range library */
+	struct map range_names; /* ids, and when each was last told */
 	struct timeline timeline;
 	uint32_t mempool_count;
 	struct loss loss;

@@ -4,21 +4,37 @@
 
 #include <stdint.h>
 
+#include "core/base/list.h"
+#include "core/base/map.h"
 #include "proto/event.h"
 
 struct core;
-struct exact;
 struct process;
 
-/* Open ranges of one process, and of all: 220 bytes each. One user has half of them at most. */
+/* Open ranges of one process, and of all: some 300 bytes each. One user has half of them at most.
+ * Those of CUPTI and those of the range library have a bound each. */
 #define RANGES_MAX   4096
 #define RANGES_TOTAL (16 * RANGES_MAX)
 
+/* The open ranges of one source. */
+struct ranges {
+	struct map by_number;
+	struct list list; /* struct range, oldest first */
+};
+
+void ranges_init(struct ranges *ranges);
 /* Open ranges end then. */
-void range_end_all(struct core *core, struct exact *exact, uint64_t time_ns);
+void range_end_all(struct core *core, struct ranges *ranges, struct process *process,
+		   uint64_t time_ns);
+/* Those of the range library, of all processes. */
+void range_flush(struct core *core, uint64_t time_ns);
 
 /* Frees the memory, without reporting. */
-void range_free_all(struct core *core, struct exact *exact);
+void range_free_all(struct core *core, struct ranges *ranges, const struct process *process);
+
+/* A call of the range library: `part` is enum ts_range_part. */
+int range_called(struct core *core, struct process *process, const struct ts_event *event,
+		 uint8_t part);
 
 /* Handlers of records, see core.c. */
 int range_take(struct core *core, struct process *process, const struct ts_event *event);

@@ -2,8 +2,9 @@
  * by whole chunks, sums of seconds, losses, processes with nothing left and everything known about
  * them (row.c says which tables are which). The horizon is at the age limit or, while the file is
  * too big, after the oldest chunks and sums; but before all others the user pays whose chunks take
- * most (shares.h). A name goes when it was last reported before the
- * horizon and before all recordings that are still known: nothing that is left can have it. The
+ * most (shares.h). A name goes when it was last reported a
+ * minute (CORE_NAME_AGAIN_NS) before the horizon, and before all recordings that are still known:
+ * nothing that is left can have it. The
  * rows with the highest ids stay, so that ids are never reused. */
 #include "core/store/retain.h"
 
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/core.h"
 #include "core/store/row.h"
 #include "core/store/shares.h"
 #include "core/store/sql.h"
@@ -28,6 +30,8 @@
 #define CHUNK_BYTES (256 << 10)
 
 #define NEVER	    "0x7fffffffffffffff"
+#define AGAIN_NS    "60000000000"
+_Static_assert(CORE_NAME_AGAIN_NS == 60000000000, "it is the same");
 
 enum {
 	CUTOFF,
@@ -46,9 +50,10 @@ enum {
 
 #define TABLES_MAX 32
 
-/* Names may be used as long as what told them since is recorded. */
+/* Names may be used as long as what told them since is recorded, or for a while. */
 #define FORGOTTEN                                                                                  \
-	" min(?2, coalesce((SELECT min(since_ns) FROM collect WHERE boot=?1), " NEVER "))"         \
+	" min(?2 - " AGAIN_NS                                                                      \
+	", coalesce((SELECT min(since_ns) FROM collect WHERE boot=?1), " NEVER "))"                \
 	" LIMIT " NAMES_PER_TURN ")"
 
 /* ?1 is the boot or process, ?2 the horizon. */

@@ -10,7 +10,7 @@
 
 #include "core/base/array.h"
 
-static const struct library_row *const rows[] = { &library_cuda };
+static const struct library_row *const rows[] = { &library_cuda, &library_range };
 
 const struct library_row *library_get(size_t n)
 {
@@ -113,7 +113,7 @@ static uint8_t size_count(const struct library_function *function)
 
 bool library_is_hot(const struct library_function *function)
 {
-	return !(function->flags & (PROBE_RETURN | PROBE_KEEP));
+	return !(function->flags & (PROBE_RETURN | PROBE_KEEP | PROBE_ALWAYS));
 }
 
 struct function_table library_functions(void)

@@ -35,7 +35,7 @@ struct library_row {
 	size_t count;
 };
 
-extern const struct library_row library_cuda;
+extern const struct library_row library_cuda, library_range;
 
 /* The n-th row, NULL after the last. */
 const struct library_row *library_get(size_t n);

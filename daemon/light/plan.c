@@ -38,7 +38,7 @@ static int on_mapping(void *data, const struct maps_record *record)
 	if (!record->inode && record->start <= code && record->end >= code + TS_LIGHT_CODE_BYTES)
 		finding->region = true;
 	row = record->inode ? library_of(record->path) : NULL;
-	if (!row)
+	if (row != &library_cuda)
 		return 0;
 	if (finding->row && (finding->device != record->device || finding->inode != record->inode))
 		finding->several = true;

@@ -99,11 +99,13 @@ class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         run("cpack", "-B", f"{BUILD}/package", cwd=BUILD)
-        cls.deb, cls.python = (run("sh", "-c", f"ls -t {BUILD}/package/{name}_*.deb | head -n 1").strip()
-                               for name in ("tracesmith", "python3-tracesmith"))
+        cls.deb, cls.python, *cls.libraries = (
+            run("sh", "-c", f"ls -t {BUILD}/package/{name}_*.deb | head -n 1").strip()
+            for name in ("tracesmith", "python3-tracesmith", "libtracesmith-range1", "libtracesmith-dev"))
 
     def test_lintian_finds_nothing(self):
-        found = subprocess.run(["lintian", "--allow-root", "--fail-on=error,warning", self.deb, self.python],
+        found = subprocess.run(["lintian", "--allow-root", "--fail-on=error,warning", self.deb, self.python,
+                                *self.libraries],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                check=False)
         self.assertEqual(found.returncode, 0, found.stdout)

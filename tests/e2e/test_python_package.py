@@ -29,6 +29,53 @@ import tracesmith  # noqa: E402
 from tracesmith import control_pb2 as control  # noqa: E402
 from tracesmith._connection import Connection  # noqa: E402
 
+LIBRARY = "libtracesmith-range.so.1"
+# What marks spans in all ways that there are.
+RANGES = """
+import asyncio, json, os, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+import tracesmith
+print("loaded", flush=True)
+sys.stdin.readline()
+with tracesmith.range("step"):
+    with tracesmith.range("inner <b>\\x1b[31m"):
+        time.sleep(0.001)
+@tracesmith.range("plain")
+def plain(x):
+    return x and plain(x - 1)
+assert plain(4) == 0 and plain.__name__ == "plain"
+@tracesmith.range("iterated")
+def iterated():
+    yield from (1, 2)
+    return 3
+assert list(iterated()) == [1, 2]
+@tracesmith.range("awaited")
+async def awaited():
+    await asyncio.sleep(0)
+    return 4
+assert asyncio.run(awaited()) == 4
+with tracesmith.range("x" * 100):
+    pass
+again = tracesmith.range("again")
+with again, again, again:
+    pass
+thread = threading.Thread(target=tracesmith.range("in a thread").__enter__)
+thread.start()
+thread.join()
+over = tracesmith.range("over a fork").__enter__()
+fork = os.fork()
+if not fork:
+    over.__exit__()
+    with tracesmith.range("in the child"):
+        pass
+    os._exit(0)
+_, status = os.waitpid(fork, 0)
+over.__exit__()
+tracesmith._range._end(10 ** 6)
+tracesmith.range("left open").__enter__()
+print(json.dumps({"fork": fork, "status": status}), flush=True)
+os._exit(0)
+"""
 TSCTL = os.path.join(BUILD, "tsctl")
 NOBODY = 65534
 
@@ -110,6 +157,8 @@ class Case(e2e.Case, Refusals):
 
 
 class Daemon(Case):
+    libraries = "libtracesmith-range.so*"
+
     def connect(self):
         client = tracesmith.connect(self.daemon.socket)
         self.addCleanup(client.close)
@@ -122,6 +171,7 @@ class Daemon(Case):
         self.same_answers(ts, program.pid)
         self.errors(ts, program.pid)
         self.threads_and_forks(ts)
+        self.ranges(ts)
         self.permission()
         self.process(ts)
         self.restart(ts)
@@ -203,6 +253,43 @@ class Daemon(Case):
         with in_child(lambda: str(ts.sql("SELECT 7 AS i")[0]["i"])) as answer:
             self.assertEqual(ts.sql("SELECT 8 AS i")[0]["i"], 8)
         self.assertEqual(answer(), "7")
+
+    def ranges(self, ts):
+        """Once probes are on the library, which no process has mapped before."""
+        child = subprocess.Popen([sys.executable, "-c", RANGES, PACKAGE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 text=True)
+        self.addCleanup(child.kill)
+        self.assertEqual(child.stdout.readline(), "loaded\n")
+        library = os.path.realpath(PACKAGE / "tracesmith" / LIBRARY)
+        wait_for("the probes", lambda: f"functions of '{library}'" in self.daemon.log())
+        out, _ = child.communicate("go\n", timeout=60)
+        self.assertEqual(child.returncode, 0, out)
+        told = json.loads(out)
+        self.assertEqual(told.pop("status"), 0)  # of the fork
+        rows = ts.sql(f"SELECT p.pid, tid, name, end_ns - start_ns AS ns, flags & 1 AS ended FROM op JOIN process p"
+                      f" ON p.id = op.process WHERE kind = 'range' AND p.pid IN ({child.pid}, {told['fork']})")
+        seen = {}
+        for row in rows:
+            seen.setdefault(row["name"], []).append(row)
+        count = {name: len(rows) for name, rows in seen.items()}
+        long = "x" * (72 - 3) + "\N{HORIZONTAL ELLIPSIS}"
+        self.assertEqual(count, {"step": 1, "inner <b>\x1b[31m": 1, "plain": 5, "iterated": 1, "awaited": 1, long: 1,
+                                 "in a thread": 1, "over a fork": 1, "in the child": 1, "left open": 1, "again": 3})
+        self.assertGreaterEqual(seen["step"][0]["ns"], seen["inner <b>\x1b[31m"][0]["ns"])
+        self.assertEqual({name for name, rows in seen.items() if not rows[0]["ended"]}, {"in a thread", "left open"})
+        self.assertNotEqual(seen["in a thread"][0]["tid"], child.pid)
+        self.assertEqual([row["pid"] for row in seen["in the child"]], [told["fork"]])
+        summed = {row["name"]: row["count"] for row in ts.query("ranges", pid=child.pid)}
+        self.assertEqual(summed, {name: n for name, n in count.items() if name != "in the child"})
+        # The end that had no begin, and nothing else.
+        before = {row["pid"]: row["count"] for row in ts.query("loss") if row["reason"] == "before"}
+        self.assertEqual((before[child.pid], told["fork"] in before), (1, False))
+        path = os.path.join(self.daemon.directory, "trace.json")
+        trace = self.daemon.ctl("export", "--chrome", "-o", path, "--since", "1h")
+        self.assertEqual(trace.code, 0, trace.err)
+        with open(path) as file:
+            named = {event.get("name") for event in json.load(file)["traceEvents"]}
+        self.assertLessEqual(set(count), named)
 
     def permission(self):
         """Who may not open the socket is told what to do."""

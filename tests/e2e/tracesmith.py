@@ -56,7 +56,7 @@ class Daemon:
     """A tracesmithd of our own, with its socket and database in a directory of its own. Most tests count
     exactly what programs that do nothing else call, so it has no budget and no bound unless asked for."""
 
-    def __init__(self, settings="", directory=None, standing=("lib",), budget="none", trap_limit="none"):
+    def __init__(self, settings="", directory=None, standing=("lib",), budget="none", trap_limit="none", libraries=""):
         self.directory = directory or tempfile.mkdtemp(prefix="tracesmith-test-")
         self.socket = os.path.join(self.directory, "control.sock")
         self.database = os.path.join(self.directory, "tracesmith.db")
@@ -67,7 +67,7 @@ class Daemon:
             file.write(f"[probe]\nlight = {LIGHT}\n{settings}\n[probe]\nbudget = {budget}\n"
                        f"trap_limit = {trap_limit}\nstanding = {copies}\n")
             if DRIVER:
-                file.write(f"libraries = {DRIVER}\n")
+                file.write(f"libraries = {DRIVER} {libraries}\n")
         self.process = None
 
     def start(self, prefix=()):
@@ -229,12 +229,14 @@ def run(name, *arguments, **options):
 class Case(unittest.TestCase):
     """A test with a daemon that is stopped, cleanly, at its end."""
     settings = ""
+    libraries = ""  # beside the driver
     standing = ("lib",)
     budget = "none"
     trap_limit = "none"
 
     def setUp(self):
-        self.daemon = Daemon(self.settings, standing=self.standing, budget=self.budget, trap_limit=self.trap_limit)
+        self.daemon = Daemon(self.settings, standing=self.standing, budget=self.budget, trap_limit=self.trap_limit,
+                             libraries=self.libraries)
         self.addCleanup(self._close)
         self.launch()
 

@@ -60,6 +60,9 @@ enum fn {
 	FN_IMPORT_CLOSE,
 	FN_EVENT_CREATE,
 	FN_CTX_KNOWN,
+	FN_RANGE_BEGIN,
+	FN_RANGE_END,
+	FN_RANGE_CUT,
 	FN_COUNT,
 };
 
@@ -67,6 +70,9 @@ enum fn {
 #define ACTIVITY(number) .activity = { number, 100 + (number) }
 
 static const struct function fixture_functions[FN_COUNT] = {
+	[FN_RANGE_BEGIN] = { .name = "range_begin", .kind = OP_RANGE, .detail = TS_RANGE_BEGIN },
+	[FN_RANGE_END] = { .name = "range_end", .kind = OP_RANGE, .detail = TS_RANGE_END },
+	[FN_RANGE_CUT] = { .name = "range_cut", .kind = OP_RANGE, .detail = TS_RANGE_CUT },
 	[FN_LAUNCH] = { .name = "launch", .kind = OP_LAUNCH, .effect = EFFECT_SUBMIT, ACTIVITY(1) },
 	[FN_LAUNCH_EX] = { .name = "launch_ex",
 			   .kind = OP_LAUNCH,
@@ -220,6 +226,7 @@ static struct seen {
 		backwards;
 	struct core_pool pool[SEEN_MAX];
 	size_t works, busies, devices, collects, names, pools;
+	struct core_name name; /* the last one; its text is gone */
 } seen;
 
 #define SEE(array, count, value)                                                                   \
@@ -263,6 +270,7 @@ static void see_row(void *data, enum core_row type, const void *row)
 		break;
 	case CORE_ROW_NAME:
 		seen.names++;
+		seen.name = *(const struct core_name *)row;
 		break;
 	/* Of the daemon, not of the model. */
 	case CORE_ROW_WATCH:

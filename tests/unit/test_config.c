@@ -48,7 +48,7 @@ static void defaults_are_good(void **state)
 
 	assert_int_equal(config_probe(config, &probe), 0);
 	assert_int_equal(config->ring_bytes, 8 << 20);
-	assert_string_equal(config->libraries, "libcuda.so*");
+	assert_string_equal(config->libraries, "libcuda.so* libtracesmith-range.so*");
 	assert_int_equal(probe.samples_per_s, 20);
 }
 

@@ -20,6 +20,17 @@ static void a_copy_is_known_by_its_name(void **state)
 	assert_null(library_of(""));
 }
 
+/* They are not to go with the windows of a process's budget. */
+static void ranges_are_always_watched_and_may_be_lost(void **state)
+{
+	assert_ptr_equal(library_of("/a/libtracesmith-range.so.1"), &library_range);
+	assert_null(library_range.devices);
+	for (size_t i = 0; i < library_range.count; i++) {
+		assert_false(library_is_hot(&library_range.function[i]));
+		assert_false(library_range.function[i].flags & (PROBE_KEEP | PROBE_RETURN));
+	}
+}
+
 static void any_of_the_patterns_may_match(void **state)
 {
 	assert_true(library_matches("/a/libnccl.so.2", "libcuda.so*, libnccl.so*\tlibc10*"));
@@ -76,6 +87,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_copy_is_known_by_its_name),
+		cmocka_unit_test(ranges_are_always_watched_and_may_be_lost),
 		cmocka_unit_test(any_of_the_patterns_may_match),
 		cmocka_unit_test(names_and_patterns_of_any_length_are_safe),
 		cmocka_unit_test(the_defaults_name_the_files_of_every_row),

@@ -18,6 +18,7 @@ from ._client import Client, Item
 from ._errors import (BadRequest, Cancelled, ConnectionLost, Denied, Error, Limited, NoCuda, NoDaemon, NotFound,
                       Unavailable, Warning)
 from ._live import Live, Subscription
+from ._range import range  # pylint: disable=redefined-builtin
 from ._record import Record
 from ._recording import Recording
 from ._words import SOCKET, SOCKET_VARIABLE, VERSION
@@ -25,7 +26,7 @@ from ._words import SOCKET, SOCKET_VARIABLE, VERSION
 __version__ = VERSION
 __all__ = ["Answer", "Attachment", "BadRequest", "Cancelled", "Client", "Column", "ConnectionLost", "Denied",
            "Detached", "Error", "Frame", "Item", "Limited", "Live", "Loss", "NoCuda", "NoDaemon", "NotFound", "Record",
-           "Recording", "Row", "Stack", "Subscription", "Unavailable", "connect"]
+           "Recording", "Row", "Stack", "Subscription", "Unavailable", "connect", "range"]
 
 
 def connect(socket: Optional[str] = None) -> Client:

@@ -1,11 +1,11 @@
--- NVTX ranges and marks by name
+-- ranges that programs mark, and marks, by name
 --
 -- options: pid window
 -- window: 3600 s
 -- limit: 100
 -- about: times
 -- records: ranges
--- nothing: No NVTX range was seen
+-- nothing: No range was seen
 -- search: name
 -- columns:
 --   pid      id
