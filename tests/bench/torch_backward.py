@@ -54,7 +54,7 @@ def main():
         for size in range(first + 1, end + 1):
             place = places.get(size)
             if place and place.endswith(BEFORE):
-                outcome = f"before, {'' if f'({made})' in place else 'not '}on the line"
+                outcome = 'before, on the line' if f'({made})' in place else f'before {place}'
             elif not place or not place.endswith(MARK):
                 outcome = "without" if not place or place.startswith("[") else f"own {place}"
             else:
@@ -64,7 +64,7 @@ def main():
     for (name, made), outcomes in sorted(nodes.items(), key=lambda item: str(item[0])):
         print(f"{name:45} {made or '-':20} {dict(outcomes)}")
         for outcome, count in outcomes.items():
-            total[outcome if outcome.startswith("before") else outcome.split()[0]] += count
+            total[outcome.split()[0].strip(",")] += count
     print(dict(total))
     sys.exit(total["WRONG"] > 0 or not total["right"])
 
