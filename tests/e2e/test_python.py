@@ -3,6 +3,7 @@ import glob
 import json
 import os
 import subprocess
+import tempfile
 
 import tracesmith
 from tracesmith import BUILD, library, wait_for
@@ -56,10 +57,11 @@ class Python(tracesmith.Case):
             found.setdefault(row["bytes"], []).append(row)
         return found
 
-    def finish(self, process, count):
+    def finish(self, process, count, pid=None):
         """The stacks, when it has all."""
-        wait_for("its stacks", lambda: len(self.stacks(process.pid)) == count)
-        stacks = self.stacks(process.pid)
+        pid = pid or process.pid
+        wait_for("its stacks", lambda: len(self.stacks(pid)) == count)
+        stacks = self.stacks(pid)
         self.go_on(process)
         self.assertEqual(process.wait(20), 0)
         process.stdin.close()
@@ -85,6 +87,24 @@ class Python(tracesmith.Case):
             stacks = self.finish(process, len(truths))
             for truth in truths:
                 with self.subTest(version, size=truth["size"], place=truth["stack"][1][0]):
+                    self.check(stacks[truth["size"]], truth)
+
+    def test_a_virtual_environment_in_a_container(self):
+        """Another root, and another PID namespace."""
+        root = tempfile.mkdtemp()
+        self.addCleanup(os.rmdir, root)  # never with what is in it
+        with tempfile.TemporaryDirectory() as venv:
+            subprocess.run([list(pythons().values())[-1], "-m", "venv", "--without-pip", venv], check=True)
+            process = self.start("unshare", "--pid", "--fork", "--kill-child", "--mount", "sh", "-ec",
+                                 f'mount --rbind / {root}; exec chroot {root} "$@"', "sh",
+                                 os.path.join(venv, "bin/python"), "-B", CALLS)
+            truths = [json.loads(line) for line in iter(process.stdout.readline, "end\n")]
+            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+                pid = int(file.read())
+            stacks = self.finish(process, len(truths), pid)
+            self.assertGreaterEqual(len(truths), 30)
+            for truth in truths:
+                with self.subTest(size=truth["size"], place=truth["stack"][1][0]):
                     self.check(stacks[truth["size"]], truth)
 
     def test_what_is_no_interpreter_gets_few_frames(self):
