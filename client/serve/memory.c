@@ -86,12 +86,24 @@ static int ask(struct memory *memory, const char *name, rows_fn *row, void *data
 	return rows_ask(memory->link, &query, row, data);
 }
 
+static int take_size(void *data, const Tracesmith__V1__Row *row)
+{
+	int64_t *ret = data;
+
+	*ret = row->n_value ? rows_integer(row->value[0]) : 0;
+	return 0;
+}
+
 /* Whole steps, of which the last may reach beyond the window. */
 static int read_events(struct memory *memory)
 {
 	uint64_t columns = (uint64_t)memory->columns;
-	int r = ask(memory, "page-held", take_event, &memory->held);
+	int64_t size = 0;
+	int r = ask(memory, "page-held-size", take_size, &size);
 
+	if (r >= 0)
+		r = size > HELD_EVENTS_MAX ? -E2BIG
+					   : ask(memory, "page-held", take_event, &memory->held);
 	if (r == -E2BIG || r > 0) {
 		complain("There are more than %d allocations and frees: choose a process",
 			 HELD_EVENTS_MAX);

@@ -4,9 +4,10 @@ import { element, stack, table } from './dom.js';
 import { bytes, count, duration, share, text } from './format.js';
 
 const GUTTER = 80, FOOT = 22, COLUMNS = 400;
+const REFRESH_MS = 10000; // all allocations and frees are read for it
 const BY = [['path', 'by code path'], ['process', 'by process']];
 
-let page = null, by = BY[0][0], canvas, details, said, answer = null, layers = [], chosen = null, mouse = null, asking = null;
+let page = null, by = BY[0][0], canvas, details, said, answer = null, layers = [], chosen = null, mouse = null, asking = null, asked = '', told = 0;
 
 function name(layer, got) {
   const [pid, comm] = got.processes[layer.process] ?? ['?', ''];
@@ -125,7 +126,12 @@ async function load(signal) {
   let { since } = page.window();
   if (!page.seconds)
     since = (await get('extent', { pid: page.pid }, signal)).since || 1;
+  const key = `${by} ${page.pid} ${page.seconds}`;
+  if (answer && key === asked && Date.now() - told < REFRESH_MS)
+    return;
   answer = await get('memory', { since, columns: COLUMNS, by, pid: page.pid }, signal);
+  asked = key;
+  told = Date.now();
   layers = named(answer);
   say();
   paint();
