@@ -6,6 +6,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "core/base/patience.h"
 #include "core/base/time.h"
 #include "daemon/daemon_internal.h"
 
@@ -166,7 +167,7 @@ static bool miss_wait(struct daemon *daemon, const struct probe_miss *miss, size
 	memcpy(daemon->waiting.miss, miss, size);
 	daemon->waiting.size = size;
 	daemon->waiting.pid = miss->tgid;
-	uv_timer_start(&daemon->waiting.timer, on_waited, MISS_MS, 0);
+	uv_timer_start(&daemon->waiting.timer, on_waited, patience_ms(MISS_MS), 0);
 	return true;
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/list.h"
 #include "core/base/log.h"
 #include "core/base/map.h"
+#include "core/base/patience.h"
 #include "core/base/quota.h"
 #include "core/base/time.h"
 #include "daemon/limits.h"
@@ -231,11 +232,12 @@ static struct job *job_new(struct pythons *pythons, uint32_t pid, uint32_t user)
 		return NULL;
 	job->pythons = pythons;
 	job->pid = pid;
-	job->task = (struct helper_task){ .kind = pythons->kind,
-					  .uid = user,
-					  .deadline_ms = LIMIT_PYTHON_NAME_MS,
-					  .message = on_message,
-					  .done = on_done };
+	job->task =
+		(struct helper_task){ .kind = pythons->kind,
+				      .uid = user,
+				      .deadline_ms = (uint32_t)patience_ms(LIMIT_PYTHON_NAME_MS),
+				      .message = on_message,
+				      .done = on_done };
 	list_append(&pythons->jobs, &job->link);
 	return TAKE(job);
 }

@@ -1,6 +1,7 @@
 /* share: what was used is forgotten at the rate that is allowed. */
 #include "daemon/unwind/share.h"
 
+#include "core/base/patience.h"
 #include "core/base/time.h"
 #include "daemon/limits.h"
 
@@ -22,9 +23,9 @@ static struct share_part *part_of(struct share *share, uint32_t pid)
 bool share_left(struct share *share, uint32_t pid, uint64_t now_ns)
 {
 	return part_used_ns(part_of(share, pid), now_ns, LIMIT_UNWIND_OWN_MS_PER_S) <
-		       LIMIT_UNWIND_OWN_MS * NS_PER_MS &&
+		       patience_ms(LIMIT_UNWIND_OWN_MS) * NS_PER_MS &&
 	       part_used_ns(&share->all, now_ns, LIMIT_UNWIND_ALL_MS_PER_S) <
-		       LIMIT_UNWIND_ALL_MS * NS_PER_MS;
+		       patience_ms(LIMIT_UNWIND_ALL_MS) * NS_PER_MS;
 }
 
 void share_take(struct share *share, uint32_t pid, uint64_t now_ns, uint64_t used_ns)

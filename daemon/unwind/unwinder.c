@@ -12,6 +12,7 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "core/base/patience.h"
 #include "core/base/time.h"
 #include "daemon/unwind/rules.h"
 #include "daemon/unwind/share.h"
@@ -276,7 +277,7 @@ int unwinder_take(struct unwinder *unwinder, const void *record, size_t size, bo
 		return r;
 	avoid_hung(unwinder, job);
 	unwinder->asked_ns = uv_hrtime();
-	uv_timer_start(&unwinder->deadline, on_deadline, LIMIT_UNWIND_WAIT_MS, 0);
+	uv_timer_start(&unwinder->deadline, on_deadline, patience_ms(LIMIT_UNWIND_WAIT_MS), 0);
 	worker_start(unwinder->worker);
 	return 0;
 }

@@ -31,6 +31,9 @@ def pythons():
 class Python(tracesmith.Case):
     settings = "[probe]\nunwind = eh-frame\nstack_depth = 127\npython = yes\npython_depth = 128\nlaunch_stacks = 400"
 
+    def launch(self):
+        self.daemon.start(prefix=["env", "TRACESMITH_PATIENCE=20"])  # a stack that is not found in time is cut
+
     def status(self, section, name):
         return next((row["number"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
                      if (row["section"], row["name"]) == (section, name)), None)
@@ -63,7 +66,7 @@ class Python(tracesmith.Case):
         wait_for("its stacks", lambda: len(self.stacks(pid)) == count)
         stacks = self.stacks(pid)
         self.go_on(process)
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
         process.stdin.close()
         process.stdout.close()
         return stacks
@@ -140,7 +143,7 @@ class Python(tracesmith.Case):
         by_line = {row["where"] for row in self.daemon.query("launches", "--pid", process.pid, "--by", "line")}
         by_op = {row["where"] for row in self.daemon.query("launches", "--pid", process.pid, "--by", "op")}
         self.go_on(process)
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
         process.stdin.close()
         process.stdout.close()
         no_line = {"[no user frame]"}

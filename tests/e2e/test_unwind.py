@@ -49,7 +49,7 @@ def truth(directory, name):
 class Case(tracesmith.Case):
     settings = "[probe]\nunwind = eh-frame\nstack_depth = 127\npython = no"
 
-    environment = {}
+    environment = {"TRACESMITH_PATIENCE": "20"}  # a stack that is not found in time is cut
 
     def launch(self):
         self.daemon.start(prefix=["env", *(f"{name}={value}" for name, value in self.environment.items())])
@@ -98,7 +98,7 @@ class Case(tracesmith.Case):
 
     def finish(self, process):
         process.stdin.close()
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
         process.stdout.close()
 
     def lost(self, pid):
@@ -132,16 +132,19 @@ class Case(tracesmith.Case):
             self.assertGreater(whole, len(rounds[0]) / 2)
         return process.pid
 
-    def check_python(self):
+    def python_names(self):
+        """The names of the frames of both stacks of the Python program."""
         process = self.start("/usr/bin/python3", "-c", PYTHON % library())
         self.round(process, 0)
         self.finish(process)
-        for size in (4096, 8192):
-            _, names = self.frames(process.pid, size)
+        return [self.frames(process.pid, size)[1] for size in (4096, 8192)]
+
+    def check_python(self):
+        found = self.python_names()
+        for names in found:
             self.assertGreater(names.count("_PyEval_EvalFrameDefault"), 1)
             self.assertEqual(names[0], "cuMemAlloc_v2")
-            if size == 4096:
-                self.assertEqual(names[-1], "_start")
+        self.assertEqual(found[0][-1], "_start")
 
 
 class Unwind(Case):
@@ -166,6 +169,14 @@ class Unwind(Case):
             whole += len(frames) == len(truths[name])
         self.assertGreater(whole, 0)
 
+
+class Flood(Case):
+    environment = {}
+
+    def python_is_whole(self):
+        """Once the flood is forgotten, of which all programs together have a share."""
+        return self.python_names()[0][-1] == "_start"
+
     def test_code_compiled_all_the_time_does_not_send_stacks_for_ever(self):
         before = self.unwound()
         count = 4000
@@ -178,13 +189,12 @@ class Unwind(Case):
         self.assertLess(asked, count / 2)
         self.assertEqual(lost["stack-cut"], ends["missed"])
         self.assertNotIn("ring-full", lost)
-        self.check_python()
-
+        wait_for("whole stacks of others", self.python_is_whole)
 
 
 class FewRules(Case):
     """With rules for 32 addresses nearly each stack must be asked for: right, only slower."""
-    environment = {"TRACESMITH_RULE_SETS": "16"}
+    environment = {**Case.environment, "TRACESMITH_RULE_SETS": "16"}
 
     def test_stacks_are_whole(self):
         self.check_traps(2, learned=False)
@@ -193,7 +203,7 @@ class FewRules(Case):
 class Held(Case):
     """A thread's last walk stands for the next one where that would be the same: here each is walked nevertheless."""
     settings = "[probe]\nlaunch_stacks = 1000000000\nrate_limit = 1000"
-    environment = {"TRACESMITH_CHECK_WALKS": "1"}
+    environment = {**Case.environment, "TRACESMITH_CHECK_WALKS": "1"}
 
     def figures(self):
         """Stacks that were held, wrongly held ones, and failed reads."""
@@ -233,7 +243,7 @@ class Held(Case):
 
 
 class Late(Case):
-    environment = {"LD_PRELOAD": SLOW}
+    environment = {"LD_PRELOAD": SLOW, "TRACESMITH_PATIENCE": "4"}  # less than the file takes
 
     def again(self, process):
         process.stdin.write("\n")
@@ -250,8 +260,9 @@ class Late(Case):
             count = len([*iter(process.stdout.readline, "end\n")])
             self.check_python()
             wait_for("its calls", lambda: sum(self.ends(process.pid).values()) == count)
-            self.assertEqual(self.ends(process.pid).get("missed"), count)
-            self.assertEqual(self.lost(process.pid)["stack-cut"], count)
+            missed = self.ends(process.pid).get("missed", 0)
+            self.assertGreater(missed, 0)
+            self.assertEqual(self.lost(process.pid)["stack-cut"], missed)
             wait_for("its stacks to be whole", lambda: "complete" in self.again(process))
             self.finish(process)
 
