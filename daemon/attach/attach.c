@@ -25,7 +25,7 @@
 #define LATE_TRIES	 4
 #define PATIENCE_MS	 3000
 #define PATIENCE_UNDO_MS 10000 /* leftovers are unwelcome */
-#define THREADS_END_MS	 2000
+#define THREADS_END_MS	 5000
 #define LIBRARY_MAX	 (64 << 20)
 #define SENTENCE_SIZE	 512
 
