@@ -16,7 +16,7 @@
 #include "proto/frame.h"
 #include "tests/unit/store_fixture.h"
 
-#define DEADLINE_S 20
+#define DEADLINE_S 60
 #define GROUP	   "daemon" /* gid 1 on every Debian */
 #define ENDLESS	   "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 

@@ -23,7 +23,7 @@
 #include "daemon/attach/attach.h"
 #include "tests/unit/attach_library.h"
 
-#define DEADLINE_MS 20000
+#define DEADLINE_MS 60000
 
 struct victim {
 	pid_t pid;

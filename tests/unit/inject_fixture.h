@@ -24,10 +24,11 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "daemon/inject/internal.h"
 #include "daemon/intake/turn.h"
 
-#define DEADLINE_MS 20000
+#define DEADLINE_MS 60000
 #define SLOTS	    1024
 
 struct server {
@@ -46,6 +47,7 @@ struct server {
 	uint64_t hellos, states, gone, unheard, records, no_room, stuck, lights;
 	uint32_t stacks; /* that a library says it takes */
 	uint64_t records_at_gone;
+	uint64_t told[8]; /* losses by reason, as libraries tell them */
 	struct ts_event last;
 	bool in_order, closed;
 };
@@ -84,6 +86,8 @@ static inline void on_record(void *data, uint32_t pid, const void *record, size_
 	if (event->start_ns != server->records)
 		server->in_order = false;
 	server->records++;
+	if (event->kind == TS_EVENT_LOST && event->lost.reason < ARRAY_SIZE(server->told))
+		server->told[event->lost.reason] += event->lost.count;
 	memcpy(&server->last, record, sizeof(server->last));
 }
 

@@ -24,7 +24,7 @@
 
 #define LIBRARY_PAGES 3
 #define GRACE_MS      50
-#define DEADLINE_MS   10000
+#define DEADLINE_MS   60000
 #define RING_REFUSED  (3 * 4096) /* not a power of two */
 
 /* Of this run alone: others of it may be under way. */

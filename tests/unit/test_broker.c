@@ -25,7 +25,7 @@
 #include "daemon/broker/broker.h"
 #include "daemon/library/library.h"
 
-#define DEADLINE_MS 20000
+#define DEADLINE_MS 60000
 #define RING_BYTES  (1 << 20)
 
 #define SITES	    3

@@ -19,8 +19,8 @@
 #include "daemon/helper/helper.h"
 #include "daemon/helper/spawn.h"
 
-#define DEADLINE_MS 20000
-#define LONG_MS	    60000
+#define DEADLINE_MS 60000
+#define LONG_MS	    600000
 #define PER_USER    2
 
 enum { ANSWER, HANG, END, MANY, UNDO, KEEP, KINDS };

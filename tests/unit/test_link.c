@@ -221,27 +221,26 @@ static void what_is_finished_at_exit_is_handed_over_once(void **state)
 	server_wait(server, server->gone == 1);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(WEXITSTATUS(status), 3);
-	assert_int_equal(server->records, 2);
-	assert_int_equal(server->last.kind, TS_EVENT_LOST);
-	assert_int_equal(server->last.lost.count, 3);
+	assert_int_equal(server->records, 2); /* with the loss, which a tick may have told first */
+	assert_int_equal(server->told[TS_LOST_UNKNOWN], 3);
 }
 
 static void losses_are_told_by_reason_as_soon_as_there_is_a_daemon(void **state)
 {
 	struct server *server = *state;
 	struct loaded loaded = load();
+	uint64_t told;
 
 	loaded.its.lost(TS_LOST_CUPTI, 2);
 	initialize(server, &loaded);
 	loaded.its.lost(TS_LOST_CUPTI, 40);
-	server_wait(server, server->records > 0);
-	assert_int_equal(server->last.kind, TS_EVENT_LOST);
-	assert_int_equal(server->last.lost.reason, TS_LOST_CUPTI);
-	assert_int_equal(server->last.lost.count, 42);
+	server_wait(server, server->told[TS_LOST_CUPTI] == 42);
+	told = server->records; /* one record, or two with a tick in between */
+	assert_in_range(told, 1, 2);
 	loaded.its.lost(TS_LOST_RING, 6);
 	assert_int_equal(put(&loaded, 1), 0);
-	server_wait(server, server->no_room == 6);
-	assert_int_equal(server->records, 2);
+	server_wait(server, server->no_room == 6 && server->records > told);
+	assert_int_equal(server->records, told + 1);
 	detach(server);
 	unload(&loaded);
 }

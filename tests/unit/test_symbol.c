@@ -23,7 +23,7 @@
 #include "daemon/symbol/names.h"
 #include "daemon/symbol/symbol.h"
 
-#define DEADLINE_MS 10000
+#define DEADLINE_MS 60000
 
 static char directory[] = "/tmp/test_symbol.XXXXXX";
 
