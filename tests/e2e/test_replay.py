@@ -31,7 +31,7 @@ class Replay(tracesmith.Case):
                            FAKE_CUDA_TIME_SCALE="1", TRACESMITH_SOCKET=self.daemon.socket)
         process = subprocess.Popen([*command, tracesmith.workload_path(name), *map(str, arguments)], env=environment,
                                    stdout=subprocess.PIPE, text=True)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=120)
         self.daemon.wait_ended(process.pid)
         known = {row["name"] for row in self.daemon.sql("SELECT name FROM function")}
         rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
@@ -186,11 +186,11 @@ class Replay(tracesmith.Case):
             self.assertEqual(self.played("--speed", speed, *arguments[1:]), changes)
             self.assertGreaterEqual(time.monotonic() - begin, span_s / speed)
         self.check_lines_come_when_they_are_due(arguments, changes)
-        self.check_lanes(arguments)
+        self.check_lanes(arguments, span_s)
 
     def check_lines_come_when_they_are_due(self, arguments, changes):
         environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
-        begin, speed = time.monotonic(), 0.2
+        begin, speed, few = time.monotonic(), 0.05, len(changes) // 12
         process = subprocess.Popen([os.path.join(BUILD, "tsctl"), *map(str, arguments), "--json", "--speed", str(speed)],
                                    env=environment, stdout=subprocess.PIPE, text=True)
         late = []
@@ -198,38 +198,39 @@ class Replay(tracesmith.Case):
             row = json.loads(line)
             if "time_ns" in row:
                 late.append(time.monotonic() - (row["time_ns"] - changes[0]["time_ns"]) / 1e9 / speed)
-            if len(late) == len(changes) // 3:
+            if len(late) == few:
                 process.send_signal(signal.SIGINT)
         process.stdout.close()
-        self.assertEqual(process.wait(10), 0, "Ctrl-C is an end like another")
-        self.assertGreaterEqual(len(late), len(changes) // 3)
+        self.assertEqual(process.wait(tracesmith.DEADLINE), 0, "Ctrl-C is an end like another")
+        self.assertGreaterEqual(len(late), few)
         self.assertLess(len(late), len(changes))
         self.assertGreaterEqual(min(late), begin, "a line came before its time")
 
-    def check_lanes(self, arguments):
+    def check_lanes(self, arguments, span_s):
         """On a terminal: a line for each stream, drawn again and again, until 'q'."""
         environment = dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)
         master, slave = pty.openpty()
-        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), *map(str, arguments), "--speed", "0.2"],
+        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), *map(str, arguments), "--speed", "0.02"],
                                    env=environment, stdin=slave, stdout=slave)
         os.close(slave)
-        shown = self.read_terminal(master, lambda shown: shown.count(b"\033[3A") == 10)
-        self.assertEqual(process.wait(10), 0)
-        self.assertIn(b" at 0.2x ", shown)
+        begin = time.monotonic()
+        shown = self.read_terminal(master, lambda shown: shown.count(b"\033[3A") >= 10)
+        self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
+        self.assertIn(b" at 0.02x ", shown)
         self.assertIn(b"GPU 0 stream ", shown)
-        self.assertLess(shown.count(b"\033[3A"), 14)
+        self.assertLess(time.monotonic() - begin, span_s / 0.02, "'q' did not end it")
 
     def read_terminal(self, master, enough=lambda shown: False):
-        """All that is shown until the program ends; it is told to while there is enough."""
-        shown, end = b"", time.monotonic() + tracesmith.DEADLINE
+        """All that is shown until the program ends; it is told to once there is enough."""
+        shown, told, end = b"", False, time.monotonic() + tracesmith.DEADLINE
         while time.monotonic() < end:
             if select.select([master], [], [], 0.1)[0]:
                 try:
                     shown += os.read(master, 65536)
                 except OSError:
                     break
-            if enough(shown):
-                os.write(master, b"q")
+            if not told and enough(shown):
+                told = os.write(master, b"q") > 0
         os.close(master)
         return shown
 
@@ -245,7 +246,7 @@ class Replay(tracesmith.Case):
         said = process.stderr.read().decode()
         process.stderr.close()
         shown = re.sub(r"\033\[[0-9]*([A-Za-z])", lambda code: "\f" if code[1] == "A" else "", shown.decode())
-        return process.wait(10), re.split(r"[\r\n\f]+", shown), said
+        return process.wait(tracesmith.DEADLINE), re.split(r"[\r\n\f]+", shown), said
 
     def test_lanes_fit_the_terminal(self):
         path = os.path.join(self.daemon.directory, "lanes.sbt")
@@ -279,7 +280,7 @@ class Replay(tracesmith.Case):
         self.assertLess(times[-1], length + 1)
 
     def test_long_replays_are_stopped(self):
-        pid = self.program("rate", "--rate", 40000, "--seconds", 1, exact=True)
+        pid = self.program("rate", "--rate", 40000, "--count", 40000, exact=True)
         wait_for("ops", lambda: self.ops(pid) > 20000)
         client = Client(self.daemon.socket)
         client.send(id=1, replay=control.ReplayRequest(pid=pid))
