@@ -33,7 +33,7 @@ class WhatIf(tracesmith.Case):
                            TRACESMITH_SOCKET=self.daemon.socket)
         done = subprocess.run([os.path.join(BUILD, "tsctl"), "record", "-o", self.path(name), "--",
                                workload_path(program[0]), *program[1:]],
-                              env=environment, capture_output=True, text=True, timeout=60, check=False)
+                              env=environment, capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def replay(self, name, *options, code=0):
@@ -91,15 +91,25 @@ class WhatIf(tracesmith.Case):
             for state in ("running", "copying"):
                 self.assertAlmostEqual(idle[0][state], idle[1][state], delta=idle[0][state] * 0.05 + 1000)
 
-    def assert_told(self, told, truth):
-        self.assertAlmostEqual(self.span(told), self.span(truth), delta=self.span(truth) * 0.1)
+    def held_up(self, name):
+        """How long the host kept the program from submitting, which is otherwise a matter of microseconds: it moves what
+        the device does, and no two runs are held up alike."""
+        rows = self.rows(name, "SELECT fn, start_ns, coalesce(end_ns, start_ns) AS end_ns FROM op WHERE fn LIKE 'cuLaunch%' OR"
+                         " fn LIKE 'cuMemcpy%' OR fn LIKE '%Synchronize%' ORDER BY start_ns")
+        times = [row["end_ns"] - row["start_ns"] for row in rows if "Synchronize" not in row["fn"]]
+        times += [after["start_ns"] - before["end_ns"] for before, after in zip(rows, rows[1:])]
+        return sum(time for time in times if time > 2_000_000)
+
+    def assert_told(self, told, truth, was):
+        self.assertAlmostEqual(self.span(told), self.span(truth),
+                               delta=self.span(truth) * 0.1 + self.held_up(truth) + self.held_up(was))
 
     def test_other_streams_are_predicted(self):
         self.record("one", "pipeline", scale=SLOW)
         self.record("three", "pipeline", "--streams", "3", scale=SLOW)
-        self.assertLess(self.span("three"), self.span("one") * 0.5)
+        self.assertLess(self.span("three") - self.held_up("three"), self.span("one") * 0.5)
         said = self.replay("one", "--streams", "3", "-o", self.path("told"))
-        self.assert_told("told", "three")
+        self.assert_told("told", "three", "one")
         self.assertEqual(said["confidence"], 0.95)
         # The whole of it: how sure that is depends on how steady the host was, so no more than the order here.
         self.assertLess(1, said["speedup"])
@@ -108,7 +118,7 @@ class WhatIf(tracesmith.Case):
         streams = "SELECT count(DISTINCT stream) AS n FROM op JOIN stream s ON s.id = stream WHERE exact"
         self.assertEqual(self.rows("told", streams)[0]["n"], 3)
         self.replay("three", "--streams", "1", "-o", self.path("told"))
-        self.assert_told("told", "one")
+        self.assert_told("told", "one", "three")
         self.check_result("one")
         self.check_refusals("one")
 
@@ -136,10 +146,10 @@ class WhatIf(tracesmith.Case):
     def test_fewer_waits_are_predicted(self):
         self.record("waits", "pipeline", "--streams", "2", "--sync", scale=SLOW)
         self.record("flows", "pipeline", "--streams", "2", scale=SLOW)
-        self.assertLess(self.span("flows"), self.span("waits") * 0.7)
+        self.assertLess(self.span("flows") - self.held_up("flows"), self.span("waits") * 0.7)
         said = self.replay("waits", "--no-sync", "-o", self.path("told"))
         self.assertGreaterEqual(said["changes"][0]["changed"], 39)
-        self.assert_told("told", "flows")
+        self.assert_told("told", "flows", "waits")
 
 
 if __name__ == "__main__":
