@@ -20,7 +20,7 @@ class Client:
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(path)
-        self.socket.settimeout(60)
+        self.socket.settimeout(120)
 
     def send(self, **request):
         data = control.Request(**request).SerializeToString()
