@@ -2,7 +2,9 @@
 graphs are of the graph that was launched, a process without an exit code has none."""
 import json
 import os
+import signal
 import subprocess
+import threading
 
 import tracesmith
 from tracesmith import BUILD, wait_for
@@ -18,7 +20,7 @@ class Odd(tracesmith.Case):
             command = [os.path.join(BUILD, "tsctl"), "run", "--", *command]
         environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, self.daemon.log())
         self.daemon.wait_ended(process.pid)
         return process.pid, [json.loads(line) for line in out.splitlines()]
@@ -64,6 +66,9 @@ class Odd(tracesmith.Case):
     OPS = "SELECT fn, kind, graph, correlation FROM op WHERE pid = {pid} AND kind IN ('kernel', 'launch')"
 
     def test_exact_tier(self):
+        # From the first kernel on, also with a daemon that stands still for a while.
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        threading.Timer(0.6, lambda: self.daemon.process.send_signal(signal.SIGCONT)).start()
         pid, (told,) = self.odd(exact=True)
         wait_for("the kernels", lambda: self.daemon.sql(f"SELECT count(*) AS n FROM op WHERE pid = {pid} AND kind = 'kernel'")[0]["n"]
                  == told["launches"] * (told["inner"] + told["outer"]))
@@ -79,7 +84,7 @@ class Odd(tracesmith.Case):
         path = os.path.join(self.daemon.directory, "odd.sbt")
         environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
         result = subprocess.run([os.path.join(BUILD, "tsctl"), "record", "-o", path, "--", tracesmith.workload_path("odd")],
-                                capture_output=True, text=True, env=environment, timeout=60)
+                                capture_output=True, text=True, env=environment, timeout=120)
         self.assertEqual(result.returncode, 0, result.stderr)
         result = self.daemon.ctl("sql", "--file", path, "--json", self.OPS.replace("pid = {pid} AND ", ""))
         self.assertEqual(result.code, 0, result.err)
@@ -110,13 +115,16 @@ class Odd(tracesmith.Case):
     def test_wide_texts_of_nvtx(self):
         environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
         result = subprocess.run([os.path.join(BUILD, "tsctl"), "run", "--", tracesmith.workload_path("nvtx"), "--wide", "--ranges", "1",
-                                 "--threads", "1"], capture_output=True, text=True, env=environment, timeout=60)
+                                 "--threads", "1"], capture_output=True, text=True, env=environment, timeout=120)
         self.assertEqual(result.returncode, 0, result.stderr)
         rows = wait_for("the ranges", lambda: self.daemon.sql("SELECT name, start_ns, end_ns FROM op WHERE kind = 'range' AND name = 'outer'"))
-        inside = self.daemon.sql(f"SELECT name, domain FROM (SELECT o.name, d.text AS domain, start_ns, end_ns FROM op o LEFT JOIN name d"
-                                 f" ON d.id = o.handle WHERE kind = 'range') WHERE start_ns >= {rows[0]['start_ns']}"
-                                 f" AND end_ns <= {rows[0]['end_ns']} AND name <> 'outer' ORDER BY start_ns")
-        self.assertEqual([(row["name"], row["domain"]) for row in inside],
+
+        def inside():
+            return self.daemon.sql(f"SELECT name, domain FROM (SELECT o.name, d.text AS domain, start_ns, end_ns FROM op o LEFT JOIN name d"
+                                   f" ON d.id = o.handle WHERE kind = 'range') WHERE start_ns >= {rows[0]['start_ns']}"
+                                   f" AND end_ns <= {rows[0]['end_ns']} AND name <> 'outer' ORDER BY start_ns")
+        wait_for("those in it", lambda: len(inside()) >= 6)
+        self.assertEqual([(row["name"], row["domain"]) for row in inside()],
                          [("größe 中 😀", None), ("ex é", None), ("in é", "Domäne"), ("known é", "Domäne"), ("started é", None),
                           ("mark é", None)])
         self.assertNotIn("before", self.daemon.answer("ranges")["loss"])
