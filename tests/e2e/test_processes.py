@@ -79,7 +79,8 @@ class Processes(tracesmith.Case):
 
     def test_description_of_a_running_process(self):
         process = workload("leak", "--steps", 3)
-        row = wait_for("the process", lambda: [row for row in self.daemon.query("processes") if row["pid"] == process.pid])[0]
+        row = wait_for("the process and what others say of it", lambda: [
+            row for row in self.daemon.query("processes") if row["pid"] == process.pid and row["user"] and row["command"]])[0]
         self.assertEqual((row["comm"], row["state"], row["user"]), ("leak", "running", "root"))
         self.assertIn("--steps 3", row["command"])
         wait_for("it in ps", lambda: process.pid in [
@@ -147,7 +148,7 @@ class FilterByCgroup(unittest.TestCase):
 
 class FilterByReload(tracesmith.Case):
     def test_pids_from_now_on_and_a_gap_for_what_was_before(self):
-        process = workload("rate", "--rate", "1000", "--seconds", "60")
+        process = workload("rate", "--rate", "1000", "--seconds", "600")
         self.addCleanup(lambda: (process.kill(), process.communicate()))
         wait_for("the process", lambda: self.daemon.known(process.pid))
         with open(self.daemon.config, "a") as file:
