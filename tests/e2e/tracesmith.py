@@ -91,7 +91,7 @@ class Daemon:
     def ctl(self, *arguments, **options):
         environment = dict(os.environ, TRACESMITH_SOCKET=self.socket)
         return Result(subprocess.run([os.path.join(BUILD, "tsctl"), *map(str, arguments)], env=environment,
-                                     capture_output=True, text=True, timeout=120, **options))
+                                     capture_output=True, text=True, timeout=300, **options))
 
     def ctl_again(self, *arguments):
         """For what needs a good moment of another process: on a busy machine none may come for seconds, and it says so."""
