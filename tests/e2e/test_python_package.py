@@ -306,14 +306,15 @@ class Daemon(Case):
     def process(self, ts):
         """Attached, watched and recorded, and then read."""
         path = os.path.join(self.daemon.directory, "run.sbt")
-        program = workload("loop", "--seconds", "60", "--pace-ms", "1")
+        program = workload("loop", "--seconds", "600", "--pace-ms", "1")
         self.addCleanup(self.end, program)
         wait_for("the process", lambda: self.daemon.known(program.pid))
-        with ts.attach(program.pid, records="-overhead", wait="5s") as attached, ts.subscribe() as live:
+        with ts.attach(program.pid, records="-overhead", wait="60s") as attached, ts.subscribe() as live:
             self.assertIn("kernels", attached.records)
             self.assertNotIn("overhead", attached.records)
             with ts.record(path, pid=program.pid, tsctl=TSCTL) as record:
-                kernels = wait_for("kernels", lambda: ts.query("kernels", pid=program.pid).rows)
+                before = self.counts(ts, program.pid)
+                kernels = wait_for("each kernel once more", lambda: self.more(self.counts(ts, program.pid), before))
                 program.send_signal(signal.SIGSTOP)  # while a busy host reports more and more, it waits up to 30 s
             program.send_signal(signal.SIGCONT)
             processes = next(now.processes for now in live if now.processes)
@@ -328,8 +329,16 @@ class Daemon(Case):
         self.assertFalse(os.path.exists(path + "2"))
         with record.open() as recording:
             self.assert_all_same(recording, "--file", path)
-            self.assertLessEqual({row["name"] for row in kernels},
-                                 {row["name"] for row in recording.query("kernels", pid=program.pid)})
+            self.assertLessEqual(set(kernels), {row["name"] for row in recording.query("kernels", pid=program.pid)})
+
+    @staticmethod
+    def counts(ts, pid):
+        """How often each of its kernels has run."""
+        return {row["name"]: row["count"] for row in ts.query("kernels", pid=pid, since="1h")}
+
+    @staticmethod
+    def more(now, before):
+        return now if all(count > before.get(name, 0) for name, count in now.items()) else None
 
     def restart(self, ts):
         """A client outlives the daemon; what was under way says so."""
