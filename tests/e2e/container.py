@@ -15,7 +15,7 @@ from pathlib import Path
 from tracesmith import BUILD, FAKE, skip
 
 CACHE = Path(os.environ.get("TS_CACHE", os.path.join(BUILD, "cache")))
-BOOT_SECONDS_MAX = 200
+BOOT_SECONDS_MAX = 500
 # What the kernel lets the container do beside systemd-nspawn's defaults: load and attach BPF, and
 # take over a descriptor of another process.
 CAPABILITIES = "CAP_BPF,CAP_PERFMON,CAP_CHECKPOINT_RESTORE"
@@ -25,22 +25,22 @@ SYSTEM_CALLS = "bpf perf_event_open pidfd_getfd"
 PRELUDE = """set -eux
 trap '[ $? = 0 ] || journalctl -b --no-pager -u "tracesmith*" | tail -n 40' EXIT
 fails() { if "$@"; then return 1; fi; } # as !, which "set -e" would not look at
-wait_for() { timeout 20 bash -c "until $*; do sleep 0.1; done"; }
+wait_for() { timeout 60 bash -c "until $*; do sleep 0.1; done"; }
 """
 
 # The daemon sees every call of a process of another user, and finds a copy of the library that only
 # that user may read. (Not whose calls: the container has its own process numbers, BPF the host's.)
 TRACE = """
 leak() {
-	setpriv --reuid nobody --regid nogroup --clear-groups env LD_LIBRARY_PATH=$1 \\
+	exec setpriv --reuid nobody --regid nogroup --clear-groups env LD_LIBRARY_PATH=$1 \\
 		/opt/fake/leak --seconds $2
 }
-leak /usr/lib/x86_64-linux-gnu 0 >/test/told
+(leak /usr/lib/x86_64-linux-gnu 0) >/test/told
 calls=$(sed -nE 's/.*"cuMemAlloc_v2","calls":([0-9]+).*/\\1/p' /test/told)
 wait_for "tsctl query apis --csv | grep ^cuMemAlloc_v2,alloc,$calls,"
-leak /opt/fake 3 >/dev/null &
+leak /opt/fake 600 >/dev/null &
 wait_for "tsctl status | grep -F /opt/fake/libcuda.so.1"
-wait $!
+kill $!
 """
 
 # What a unit prints is collected outside, so that it survives whatever the script does.
@@ -49,7 +49,7 @@ After={target}
 [Service]
 Type=oneshot
 ExecStart=/bin/bash -c "bash /test/script >/test/output 2>&1; echo $$? >/test/status"
-TimeoutStartSec=120
+TimeoutStartSec=450
 ExecStopPost=systemctl poweroff --force --no-wall
 """
 TARGET = """[Unit]
