@@ -11,7 +11,7 @@ from tracesmith import wait_for, workload
 BURST = 100
 NOBODY = 65534
 # On an emulated machine, or beside other busy programs, a flood is a trickle.
-LIMIT = os.environ.get("TS_TRAP_LIMIT", "20%")
+LIMIT = os.environ.get("TS_TRAP_LIMIT", "10%")
 
 
 def say(process):
