@@ -171,14 +171,20 @@ class Light(tracesmith.Case):
         self.assertEqual(process.returncode, 0)
         return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
-    def check_launches(self, process):
-        """Each was seen once, or found no room in a ring (that of a library has some for a second) and is told."""
+    def launches_of(self, process):
+        """How many it made, how many were seen, and how many found no room (the ring of a library has some for a second)."""
         said = self.finish(process)
         self.daemon.wait_ended(process.pid)
         answer = self.daemon.answer("apis", "--pid", process.pid)
         self.assert_nothing_lost(answer, ("ring-full",))
         seen = next(row["calls"] for row in answer["rows"] if row["fn"] == "cuLaunchKernel")
-        self.assertEqual(seen + answer["loss"].get("ring-full", 0), said[-1]["calls"])
+        return said[-1]["calls"], seen, answer["loss"].get("ring-full", 0)
+
+    def check_launches(self, process):
+        """Each was seen once, or is told. While it changes, a launch may find no room in one ring, and some in the other."""
+        made, seen, lost = self.launches_of(process)
+        self.assertLessEqual(seen, made)
+        self.assertLessEqual(made - seen, lost)
 
     def counts(self, process, light=False, stacks="none"):
         """What was seen of `counts`, which must be what it says, with all that is the same in two runs of it."""
@@ -265,7 +271,8 @@ class Light(tracesmith.Case):
         for _ in range(3):
             self.attach(process.pid)
             self.detach(process.pid)
-        self.check_launches(process)
+        made, seen, lost = self.launches_of(process)
+        self.assertEqual(made, seen + lost)
 
     def test_the_code_is_what_it_was(self):
         process = self.busy("--rate", 10000)
