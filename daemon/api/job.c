@@ -450,8 +450,9 @@ static bool is_visible(struct job *job)
 	job->older_ns = 0;
 	if (visible == API_VISIBLE)
 		return true;
-	/* Another commit may have been written since it was asked, without all of this. */
-	job->older_ns = up_to_ns < job->asked_ns ? job->asked_ns - up_to_ns : 1;
+	/* Another commit may have been written since it was asked, without all of this; a prompt
+	 * answer needs no more. */
+	job->older_ns = up_to_ns < job->asked_ns ? job->asked_ns - up_to_ns : !job->prompt;
 	if (visible != API_WAITING && now_ns - job->asked_ns < read_ns)
 		job->waits_ns = now_ns;
 	if (now_ns - job->waits_ns >= wait_ns)

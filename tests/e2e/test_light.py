@@ -142,11 +142,16 @@ class Light(tracesmith.Case):
     def attach(self, pid, *options):
         told = self.do("attach", pid, "--light", *options)
         self.assertGreater(told["light_functions"], 50)
-        self.assertEqual(self.tier(pid), "light")
+        self.wait_tier(pid, "light")
 
     def detach(self, pid):
         self.assertTrue(self.do("detach", pid)["unloaded"])
-        self.assertEqual(self.tier(pid), "probe")
+        self.wait_tier(pid, "probe")
+
+    def wait_tier(self, pid, tier):
+        """Beside a program that calls as fast as it can, `ps` may always be of a moment ago."""
+        wait_for(f"tier {tier}", lambda: any(
+            row["pid"] == pid and row["tier"] == tier for row in json.loads(self.daemon.ctl("ps", "--json").out)["rows"]))
 
     def tier(self, pid):
         return next((row["tier"] for row in self.daemon.query("ps") if row["pid"] == pid), None)
