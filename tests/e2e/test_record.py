@@ -1,4 +1,5 @@
 """tsctl record: what is in the file is what is in the store, each op once, however it comes and ends."""
+import datetime
 import json
 import os
 import pty
@@ -36,6 +37,11 @@ class Record(tracesmith.Case):
         self.assertEqual(result.code, 0, result.err)
         return json.loads(result.out)["rows"]
 
+    @staticmethod
+    def besides(err):
+        """What is said but for what a host that is busy with other things may lose."""
+        return re.sub("tsctl: lost: [0-9]+ (gap|mapping|stack)s?\\b.*\n", "", err)
+
     def fact(self, key, file=None):
         rows = self.rows(f"SELECT value FROM recording WHERE key = '{key}'", file or self.file)
         return rows[0]["value"] if rows else None
@@ -53,17 +59,16 @@ class Record(tracesmith.Case):
             self.assertEqual(self.rows(SUMS.format(where), file or self.file), self.rows(SUMS.format(where)))
 
     def settle(self, pid):
-        """Waits until a process has ended, what it left on a stream is bounded, and what it was last doing is
-        told, which a busy daemon does later: nothing more has come for three times `bounds_wait`."""
+        """Waits until a process has ended, what it left on a stream is bounded, and the daemon has told the store all
+        that it knew of it."""
         self.daemon.wait_ended(pid)
-        seen = [None, 0.0]
 
-        def nothing_comes():
-            content = self.rows(CONTENT.format(f"= {pid}"))
-            if content != seen[0]:
-                seen[:] = content, time.monotonic()
-            return content and time.monotonic() - seen[1] > 1.5
-        wait_for("the last ops", nothing_comes)
+        def is_told():
+            model = {row["name"]: row["number"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+                     if row["section"] == "model"}
+            return model["processes"] == model["pending_ops"] == 0
+        wait_for("the last ops", is_told)
+        self.assertTrue(self.rows(CONTENT.format(f"= {pid}")))
 
     def start(self, *arguments, **options):
         """tsctl record in the background, once it records."""
@@ -71,14 +76,14 @@ class Record(tracesmith.Case):
         process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "record", "-o", self.file, *map(str, arguments)],
                                    env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, **options)
-        self.addCleanup(lambda: (process.poll() is None and process.kill(), process.communicate(timeout=20)))
+        self.addCleanup(lambda: (process.poll() is None and process.kill(), process.communicate(timeout=tracesmith.DEADLINE)))
         wait_for("the recording to begin", lambda: process.poll() is not None
                  or os.path.exists(self.file) and os.path.getsize(self.file) > 0)
         return process
 
     def end(self, process, number=signal.SIGINT):
         process.send_signal(number)
-        out, err = process.communicate(timeout=40)
+        out, err = process.communicate(timeout=2 * tracesmith.DEADLINE)
         return process.returncode, err
 
     def test_past(self):
@@ -87,8 +92,7 @@ class Record(tracesmith.Case):
         for whom in (["--all"], ["--pid", process.pid]):
             result = self.daemon.ctl("record", "-o", self.file, "--since", "1h", *whom)
             self.assertEqual((result.code, result.out), (0, ""))
-            # A host that is busy with other things may leave gaps.
-            self.assertEqual(re.sub("tsctl: lost: [0-9]+ gaps? .*\n", "", result.err), "")
+            self.assertEqual(self.besides(result.err), "")
             self.assert_same(process.pid)
             self.assertEqual(self.fact("complete"), 1)
         for name in ("apis", "memory", "transfers", "syncs", "streams", "states"):
@@ -100,18 +104,17 @@ class Record(tracesmith.Case):
         process, _ = run("exact", "--rounds", "50")
         self.settle(process.pid)
         whole = self.rows(f"SELECT start_ns FROM op WHERE pid = {process.pid} ORDER BY start_ns")
-        now = self.rows("SELECT now_ns() AS now")[0]["now"]
-        middle = whole[len(whole) // 2]["start_ns"]
-        self.daemon.ctl("record", "-o", self.file, "--all", "--since", f"{(now - middle) / 1e9 + 0.2:.3f}s",
-                        "--until", "0.1s")
+        middle = whole[len(whole) // 2]["start_ns"] + time.time_ns() - time.monotonic_ns()
+        middle = f"{datetime.datetime.utcfromtimestamp(middle // 10**9).isoformat()}.{middle % 10**9:09}Z"
+        self.daemon.ctl("record", "-o", self.file, "--all", "--since", middle, "--until", "0.1s")
         since, until = self.fact("since_ns"), self.fact("until_ns")
         part = (f"SELECT count(*) AS n FROM op WHERE pid = {process.pid} AND start_ns < {until} AND"
-                f" max(start_ns, coalesce(end_ns, 0), coalesce(gpu_end_ns, 0)) >= {since}")
+                f" max(start_ns, coalesce(end_ns, 0), iif(exact, coalesce(gpu_end_ns, 0), 0)) >= {since}")  # others have bounds
         self.assertGreater(self.rows(part)[0]["n"], 0)
         self.assertEqual(self.rows("SELECT count(*) AS n FROM op", self.file), self.rows(part))
 
     def test_program(self):
-        other = workload("rate", "--rate", "500", "--seconds", "30")
+        other = workload("rate", "--rate", "500", "--seconds", "600")
         self.addCleanup(lambda: (other.kill(), other.communicate()))
         wait_for("the other program", lambda: self.daemon.known(other.pid))
         script = f"{workload_path('exact')} --rounds 20 > /dev/null; sh -c '{workload_path('short')} & wait; sleep 0.3'; exit 7"
@@ -165,9 +168,8 @@ class Record(tracesmith.Case):
         result = self.daemon.ctl("record", "-o", self.file, "--duration", "1s", "--", "sh", "-c",
                                  f"LD_LIBRARY_PATH={os.path.dirname(library())} {workload_path('rate')} --rate 1000 --seconds 4; exit 5")
         self.assertEqual(result.code, 5, result.err)
-        until, since = (self.rows(f"SELECT value FROM recording WHERE key = '{key}'", self.file)[0]["value"]
-                        for key in ("until_ns", "since_ns"))
-        self.assertLess(until - since, 3_500_000_000, "not before the end of the program")
+        end = self.daemon.sql("SELECT exit_ns FROM process WHERE comm = 'rate' AND exit_ns > 0")[0]["exit_ns"]
+        self.assertLess(self.fact("until_ns"), end, "not before the end of the program")
 
     def test_program_gets_our_signals(self):
         script = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); print('ready', flush=True); signal.pause()"
@@ -181,7 +183,7 @@ class Record(tracesmith.Case):
         process, _ = run("exact", "--rounds", "20")
         self.daemon.wait_ended(process.pid)
         code, err = self.end(recorder)
-        self.assertEqual((code, err), (0, ""))
+        self.assertEqual((code, self.besides(err)), (0, ""))
         self.assert_same(process.pid)
         self.assertEqual(self.fact("complete"), 1)
         self.assertEqual(self.fact("file_state"), "whole")
@@ -190,12 +192,19 @@ class Record(tracesmith.Case):
         before, _ = run("short")
         self.daemon.wait_ended(before.pid)
         recorder = self.start("--all", "--since", "1m", "--duration", "1s")
-        after, _ = run("short")
-        out, err = recorder.communicate(timeout=20)
+        after = []
+        while recorder.poll() is None and len(after) < 3:
+            after.append(run("short")[0].pid)
+        out, err = recorder.communicate(timeout=tracesmith.DEADLINE)
         self.assertEqual(recorder.returncode, 0, err)
         self.assert_same(before.pid)
-        self.assert_same(after.pid)
-        self.assertAlmostEqual((self.fact("until_ns") - self.fact("since_ns")) / 1e9, 61, delta=1)
+        for pid in after:
+            self.daemon.wait_ended(pid)
+        until = self.fact("until_ns")
+        for row in self.rows("SELECT pid, exit_ns FROM process"):
+            if row["pid"] in after and row["exit_ns"] < until:
+                self.assert_same(row["pid"])
+        self.assertGreaterEqual((until - self.fact("since_ns")) / 1e9, 61)
 
     def test_process_that_ends(self):
         process = workload("rate", "--rate", "1000", "--seconds", "2", "--hold")
@@ -204,7 +213,7 @@ class Record(tracesmith.Case):
         wait_for("the process", lambda: self.daemon.known(process.pid))
         recorder = self.start("--pid", process.pid, "--since", "1m", "--duration", "1h")
         process.communicate("\n")
-        out, err = recorder.communicate(timeout=20)
+        out, err = recorder.communicate(timeout=tracesmith.DEADLINE)
         self.assertEqual(recorder.returncode, 0, err)
         self.assertIn(f"Process {process.pid} has ended", err)
         self.assert_same(process.pid)
@@ -240,7 +249,7 @@ class Record(tracesmith.Case):
         self.assertEqual(self.fact("complete"), 0)
 
     def test_killed_recorder_leaves_what_it_had(self):
-        process = workload("rate", "--kind", "mixed", "--rate", "3000", "--seconds", "30",
+        process = workload("rate", "--kind", "mixed", "--rate", "3000", "--seconds", "600",
                            environment={"CUDA_INJECTION64_PATH": os.path.join(BUILD, "libtracesmith.so"),
                                         "TRACESMITH_INJECT_SOCKET": os.path.join(self.daemon.directory, "inject.sock")})
         self.addCleanup(lambda: (process.kill(), process.communicate()))
