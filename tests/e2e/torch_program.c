@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define STEP __attribute__((noinline, noclone))
+#define STEP __attribute__((noinline))
 #define KEPT __asm__ volatile("" ::: "memory") /* the call before it is no jump */
 
 STEP void user_first(void);
