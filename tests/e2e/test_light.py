@@ -181,7 +181,8 @@ class Light(tracesmith.Case):
         said = self.finish(process)
         self.daemon.wait_ended(process.pid)
         answer = self.daemon.answer("apis", "--pid", process.pid)
-        self.assert_nothing_lost(answer, ("ring-full",))
+        # A disk that is behind costs ops, and no calls.
+        self.assert_nothing_lost(answer, ("ring-full", "store"))
         seen = next(row["calls"] for row in answer["rows"] if row["fn"] == "cuLaunchKernel")
         return said[-1]["calls"], seen, answer["loss"].get("ring-full", 0)
 
