@@ -4,11 +4,13 @@ since two runs differ by more than what is measured.
 
 Logs and traces go to $OUT, or a temporary directory.
 """
+import importlib.util
 import json
 import os
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -48,8 +50,27 @@ def wait_for(what, condition, seconds=20):
         time.sleep(0.05)
 
 
+def run(main):
+    """Runs main() of a script that needs PyTorch, or another program in its place; ends with a line that tells how it went."""
+    name, began = os.path.basename(sys.argv[0]), time.monotonic()
+    if "PROGRAM" not in os.environ and not importlib.util.find_spec("torch"):
+        print(f"{name}: not run: no PyTorch")
+        sys.exit(77)
+    try:
+        main()
+    except SystemExit as error:
+        failures.append(str(error))
+    for daemon in Daemon.running:
+        daemon.kill()
+    print(f"{name}: {'FAILED: ' + ', '.join(failures) if failures else 'all checks passed'}; {time.monotonic() - began:.0f} s; "
+          f"logs in {OUT}", flush=True)
+    os._exit(bool(failures))  # a thread may still read what a program prints
+
+
 class Daemon:
     """Without a budget, unless the settings name one: the scripts compare exact counts."""
+
+    running = []
 
     def __init__(self, programs, settings=""):
         self.programs = programs
@@ -63,6 +84,7 @@ class Daemon:
         self.process = subprocess.Popen(
             [os.path.join(programs, "tracesmithd"), "--config", config, "--socket", self.socket, "--state-dir",
              self.directory], stdout=self.log, stderr=self.log)
+        Daemon.running.append(self.process)
         wait_for("the daemon", lambda: self.process.poll() is None and self.ctl("status")[0] == 0)
 
     def command(self, *arguments):
@@ -91,9 +113,14 @@ class Daemon:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
+        Daemon.running.remove(self.process)
 
 
 def compile_cuda(name, *options):
+    """PROGRAMS: a folder that has them already."""
+    made = os.path.join(os.environ.get("PROGRAMS", ""), name)
+    if "PROGRAMS" in os.environ and os.access(made, os.X_OK):
+        return made
     out = os.path.join(tempfile.gettempdir(), f"{name}-{os.getpid()}" + "".join(options).replace(" ", ""))
     subprocess.run(["nvcc", "-arch=native", "-o", out, os.path.join(HERE, name + ".cu"), *options], check=True)
     return out
