@@ -96,23 +96,28 @@ class States:
         code, _, err = self.daemon.ctl("record", "-o", path, "--since", "10m", "--pid", process.pid)
         check(f"{name}: recorded", code == 0, err.strip()[-200:])
 
-    def record_probe(self, name, command, said):
+    def record_probe(self, name, command, said, seconds):
         """The daemon saw it all; the recording is made afterwards."""
         path = os.path.join(OUT, "probe.sbt")
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         process.stdin.write(said)
         process.stdin.flush()
-        process.wait()
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            process.wait()
         self.record_past(f"{name}, probe tier", process, path)
         return path
 
-    def both(self, name, *command, said=b""):
-        """What is known of the exact one."""
+    def both(self, name, *command, said=b"", seconds=None):
+        """What is known of the exact one. A program that does not end by itself is ended after so many seconds."""
         for path in ("exact.sbt", "probe.sbt"):
             if os.path.exists(os.path.join(OUT, path)):
                 os.unlink(os.path.join(OUT, path))
-        exact = self.threads.submit(self.record_exact, name, command, said)
-        probe = self.threads.submit(self.record_probe, name, command, said)
+        limit = ("timeout", str(seconds)) if seconds else ()
+        exact = self.threads.submit(self.record_exact, name, (*limit, *command), said)
+        probe = self.threads.submit(self.record_probe, name, command, said, seconds)
         told = self.show(f"{name}, exact tier", exact.result())
         self.show(f"{name}, probe tier", probe.result())
         return told
@@ -151,10 +156,10 @@ class States:
             self.both(f"steps {variant}", self.program("steps"), variant, "50", *shape)
 
     def leak(self):
-        self.both("leak", "timeout", "-s", "INT", "2", self.program("leak"))
+        self.both("leak", self.program("leak"), seconds=2)
 
     def empty(self):
-        self.both("empty", "timeout", "0.7", self.program("empty"))
+        self.both("empty", self.program("empty"), seconds=0.7)
 
     def train(self):
         if not importlib.util.find_spec("torch"):
