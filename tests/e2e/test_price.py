@@ -105,7 +105,7 @@ class Known(tracesmith.Case):
         self.assertLessEqual(told["low"], told["cost"])
         self.assertLessEqual(told["cost"], told["high"])
         # The interval holds it nine times of ten, three of them (nearly) always.
-        sure = (told["high"] - told["low"]) / 1e6 / (told["watched"] / 1e6)
+        sure = (told["whole_high"] - told["whole_low"]) / 1e6
         self.assertLess(abs(told["whole"] / 1e6 - truth["price"]), max(1.5 * sure, 0.15 * truth["price"]), f"{told} of {truth}")
         self.assertGreater(truth["price"], 0.1)
 
