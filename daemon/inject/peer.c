@@ -212,6 +212,7 @@ enum intake_state peer_look(struct peer *peer, uint64_t now_ns, uint32_t budget)
 	uint32_t slots = peer->ring.reader.ring.mask + 1, taken;
 	uint64_t waiting = ts_ring_waiting(&peer->ring.reader);
 
+	intake_lane_roomy(&peer->lane, waiting < slots / 4);
 	if (intake_lane_holds(&peer->lane))
 		return INTAKE_AWAKE;
 	if (peer->stage == PEER_ENDED)

@@ -205,19 +205,30 @@ static enum others intake_others(const struct intake *intake, uint32_t input, ui
 	return found;
 }
 
+/* Where there is room, what is stuck is waited for: a thread that lost its processor while it wrote
+ * may take long to get one, on a host with many. */
+static uint64_t lane_hold_ns(const struct intake_lane *lane, enum others others)
+{
+	uint64_t hold_ns = lane->intake->input[lane->input].hold_ns;
+
+	if (others == OTHERS_GET_ON)
+		hold_ns *= INTAKE_HOLDS;
+	return lane->roomy && hold_ns < LIMIT_INTAKE_ROOMY_HOLD_NS ? LIMIT_INTAKE_ROOMY_HOLD_NS
+								   : hold_ns;
+}
+
 /* It has waited long enough, in the ring or held; `time_ns` may be anything. */
 static bool lane_is_due(const struct intake_lane *lane, uint64_t time_ns)
 {
 	const struct intake *intake = lane->intake;
-	uint64_t since_ns = lane->size && lane->held_ns < time_ns ? lane->held_ns : time_ns,
-		 hold_ns;
+	uint64_t since_ns = lane->size && lane->held_ns < time_ns ? lane->held_ns : time_ns;
 	enum others others;
-	hold_ns = intake->input[lane->input].hold_ns;
-	if (intake->now_ns < since_ns || intake->now_ns - since_ns < hold_ns)
+
+	if (intake->now_ns < since_ns ||
+	    intake->now_ns - since_ns < intake->input[lane->input].hold_ns)
 		return false;
 	others = intake_others(intake, lane->input, time_ns);
-	return others == OTHERS_STAND ||
-	       (others == OTHERS_GET_ON && intake->now_ns - since_ns >= INTAKE_HOLDS * hold_ns);
+	return others != OTHERS_HOLD && intake->now_ns - since_ns >= lane_hold_ns(lane, others);
 }
 
 static bool lane_goes_before(const struct intake_lane *a, const struct intake_lane *b)
@@ -323,6 +334,11 @@ void intake_lane_done(struct intake_lane *lane)
 void intake_lane_stall(struct intake_lane *lane, bool stalled)
 {
 	lane->stalled = stalled;
+}
+
+void intake_lane_roomy(struct intake_lane *lane, bool roomy)
+{
+	lane->roomy = roomy;
 }
 
 static bool intake_is_stalled(const struct intake *intake)

@@ -48,7 +48,7 @@ enum intake_state {
  */
 struct intake_input {
 	const char *name;
-	uint64_t hold_ns; /* its records wait no longer than this */
+	uint64_t hold_ns; /* its records wait no longer than this, if their ring has little room */
 };
 
 /* The daemon's table. */
@@ -76,6 +76,7 @@ struct intake_lane {
 	size_t room;
 	bool straight; /* waits for nobody */
 	bool stalled;  /* intake_lane_stall(); for others to read only */
+	bool roomy;    /* intake_lane_roomy() */
 };
 
 struct intake_stats {
@@ -116,6 +117,8 @@ void intake_lane_done(struct intake_lane *lane);
 /* There are records that its input may not read yet, which is bounded: nothing is taken to be read
  * up to now, and the others wait as for a lane that gets on. */
 void intake_lane_stall(struct intake_lane *lane, bool stalled);
+/* Its ring has much room, so that its records can wait for a lane that does not get on. */
+void intake_lane_roomy(struct intake_lane *lane, bool roomy);
 /* From here on its records are given as they come, as at the end of the daemon. */
 void intake_lane_straight(struct intake_lane *lane);
 /* Whether all other inputs have come to that time: what happened before it is given. */

@@ -20,7 +20,7 @@
 
 #define PATIENCE_NS    (3 * NS_PER_S)
 #define STOP_NS	       (2 * NS_PER_MS)
-#define STOP_LATER_NS  (20 * NS_PER_MS) /* the last third of our patience: the host is busy */
+#define STOP_LATER_NS  (20 * NS_PER_MS) /* after a third of our patience: the host is busy */
 #define PAUSE_FIRST_NS (200 * NS_PER_US)
 #define PAUSE_MAX_NS   (10 * NS_PER_MS)
 #define STACK_WINDOW   (16 << 10) /* of each thread's stack is searched for ways back */
@@ -299,7 +299,7 @@ static int job_run(struct job *job)
 	int r;
 
 	do {
-		bool late = passed_ns > (uint64_t)PATIENCE_NS / 3 * 2;
+		bool late = passed_ns > (uint64_t)PATIENCE_NS / 3;
 
 		r = job_try(job, late ? STOP_LATER_NS : STOP_NS);
 		if (r != -EAGAIN)

@@ -19,6 +19,8 @@ struct probe {
 	int map[BROKER_MAPS];
 	struct probe_bpf__bss *bss; /* shared with the programs */
 	struct ring_buffer *ring;
+	/* The kernel's positions in it, or NULL. */
+	const uint64_t *read_to, *written_to;
 	struct intake *intake;
 	struct intake_lane lane;
 	uv_poll_t readable; /* off from a wake-up until the ring is empty, or it would go on */

@@ -41,11 +41,14 @@ __attribute__((format(printf, 2, 0))) static int probe_print(enum libbpf_print_l
 	return n;
 }
 
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 static size_t bss_size(void)
 {
-	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	return (sizeof(struct probe_bpf__bss) + page - 1) / page * page;
+	return (sizeof(struct probe_bpf__bss) + page_size() - 1) / page_size() * page_size();
 }
 
 static int probe_check_kernel(void)
@@ -136,12 +139,21 @@ static enum intake_state probe_rest(struct probe *probe)
 	return probe->now_ns < probe->idle_ns + IDLE_NS ? INTAKE_AWAKE : INTAKE_ASLEEP;
 }
 
+static bool probe_is_roomy(const struct probe *probe)
+{
+	return probe->written_to &&
+	       __atomic_load_n(probe->written_to, __ATOMIC_RELAXED) -
+			       __atomic_load_n(probe->read_to, __ATOMIC_RELAXED) <
+		       probe->config.ring_bytes / 4;
+}
+
 static enum intake_state probe_on_turn(void *data, uint64_t now_ns, uint32_t budget)
 {
 	struct probe *probe = data;
 	uint64_t before = probe->records;
 	int r;
 
+	intake_lane_roomy(&probe->lane, probe_is_roomy(probe));
 	if (intake_lane_holds(&probe->lane) || probe->lane.stalled)
 		return INTAKE_AWAKE;
 	if (probe->callbacks.turn)
@@ -268,6 +280,10 @@ struct probe *probe_free(struct probe *probe)
 	if (!probe)
 		return NULL;
 	ring_buffer__free(probe->ring);
+	if (probe->written_to) {
+		munmap((void *)probe->read_to, page_size());
+		munmap((void *)probe->written_to, page_size());
+	}
 	if (probe->bss)
 		munmap(probe->bss, bss_size());
 	for (size_t i = 0; i < BROKER_MAPS; i++)
@@ -276,6 +292,25 @@ struct probe *probe_free(struct probe *probe)
 	return NULL;
 }
 CLEANUP_DEFINE(struct probe, probe_free)
+
+/* Of the ring's two first pages: libbpf 1.1 has them, and tells nobody. Without them it counts as
+ * crowded. */
+static void probe_map_positions(struct probe *probe)
+{
+	int fd = probe->map[BROKER_EVENTS];
+	void *read_to = mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fd, 0);
+	void *written_to = mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fd, (off_t)page_size());
+
+	if (read_to != MAP_FAILED && written_to != MAP_FAILED) {
+		probe->read_to = read_to;
+		probe->written_to = written_to;
+		return;
+	}
+	if (read_to != MAP_FAILED)
+		munmap(read_to, page_size());
+	if (written_to != MAP_FAILED)
+		munmap(written_to, page_size());
+}
 
 /* What the programs and we share. */
 static int probe_map_settings(struct probe *probe)
@@ -302,6 +337,7 @@ static int probe_load(struct probe *probe)
 	if (r < 0)
 		return log_error_errno(r, "Failed to share the settings with BPF");
 	probe_configure(probe, &probe->config);
+	probe_map_positions(probe);
 	probe->ring = ring_buffer__new(probe->map[BROKER_EVENTS], probe_record, probe, NULL);
 	return probe->ring ? 0 : log_error_errno(-errno, "Failed to read the ring of BPF");
 }

@@ -364,6 +364,47 @@ static void nobody_waits_longer_than_the_bound(void **state)
 	assert_int_equal(stats_of(world).late, 1);
 }
 
+/* A writer lost its processor: with room in their ring, the records of others wait until it goes
+ * on, and leave in order; with little room, or for ever, they do not. */
+static void what_is_stuck_is_waited_for_where_there_is_room(void **state)
+{
+	struct world *world = *state;
+	uint64_t start_ns = world->now_ns;
+
+	open_ring(world, 0, 0);
+	open_ring(world, 1, 0);
+	world->stopped = 1;
+	publish(world, 1, 0, start_ns + 10);
+	intake_lane_roomy(&world->ring[1][0].lane, true);
+	for (uint64_t ms = 0; ms < LIMIT_INTAKE_ROOMY_HOLD_NS; ms += HOLD_NS / 2)
+		turn(world, start_ns + ms);
+	assert_int_equal(left(world), 1);
+	world->stopped = 0;
+	publish(world, 0, 0, start_ns + 5);
+	for (int i = 0; i < 50 && left(world); i++)
+		turn(world, world->now_ns + 1);
+	assert_int_equal(left(world), 0);
+	assert_int_equal(world->disorder, 0);
+	assert_int_equal(stats_of(world).unordered, 0);
+
+	world->stopped = 1;
+	start_ns = world->now_ns;
+	publish(world, 1, 0, start_ns + 10);
+	for (int i = 0; i < 4; i++)
+		turn(world, start_ns + HOLD_NS + i);
+	assert_int_equal(left(world), 1);
+	intake_lane_roomy(&world->ring[1][0].lane, false);
+	turn(world, start_ns + 2 * HOLD_NS);
+	assert_int_equal(left(world), 0);
+
+	intake_lane_roomy(&world->ring[1][0].lane, true);
+	publish(world, 1, 0, world->now_ns);
+	for (int i = 0; i < 4; i++)
+		turn(world, world->now_ns);
+	turn(world, world->now_ns + LIMIT_INTAKE_ROOMY_HOLD_NS + 1);
+	assert_int_equal(left(world), 0);
+}
+
 /* A daemon that did not run for long finds old records in all rings. */
 static void old_records_of_all_inputs_leave_in_order(void **state)
 {
@@ -493,6 +534,7 @@ int main(void)
 		TEST(a_time_is_reached_a_turn_at_a_time),
 		TEST(who_is_alone_waits_for_nobody),
 		TEST(nobody_waits_longer_than_the_bound),
+		TEST(what_is_stuck_is_waited_for_where_there_is_room),
 		TEST(old_records_of_all_inputs_leave_in_order),
 		TEST(what_may_not_be_read_yet_is_waited_for),
 		TEST(a_time_that_has_not_come_is_no_reason_to_wait_for_ever),
