@@ -5,8 +5,8 @@
 
 #include "daemon/limits.h"
 
-#define GREEDY 54321
-#define HONEST 54322
+#define GREEDY 54321 /* and the next ones */
+#define HONEST 54400
 
 static void become(uid_t uid)
 {
@@ -113,7 +113,6 @@ static void many_users_together_keep_nobody_out(void **state)
 	for (uid_t i = 0; i < 4; i++)
 		connect_silently(server, GREEDY + i, silent[i], 8);
 	server_wait(server, held(server, GREEDY + 3) > 0);
-	assert_int_equal(quota_left(&server->inject->places, HONEST), 0);
 	child = recorded_start(server, HONEST, &slots);
 	assert_int_equal(slots, SLOTS);
 	assert_true(server->inject->places.used <= 16);
