@@ -130,6 +130,23 @@ uint32_t quota_payer(const struct quota *quota, uint32_t uid)
 	return biggest;
 }
 
+bool quota_claim(struct quota *quota, uint32_t uid, bool (*give_up)(void *data, uint32_t uid),
+		 void *data)
+{
+	while (!quota_take(quota, uid, 1)) {
+		uint32_t payer = quota_payer(quota, uid);
+		bool given = give_up(data, payer);
+
+		if (!given && payer != uid)
+			given = give_up(data, payer = uid);
+		if (!given)
+			return false;
+		if (payer != uid)
+			return quota_charge(quota, uid, 1) == 0;
+	}
+	return true;
+}
+
 void quota_release(struct quota *quota)
 {
 	free(quota->user);

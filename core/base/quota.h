@@ -38,10 +38,14 @@ void quota_give(struct quota *quota, uint32_t uid, uint64_t amount);
 uint64_t quota_held(const struct quota *quota, uint32_t uid);
 /* How much more he may take now. */
 uint64_t quota_left(const struct quota *quota, uint32_t uid);
-/* Who makes room for a user who can take no more, where his share is too little for all users to
- * have one: whoever holds most, and two more than he; else himself. quota_charge() then takes it.
- */
+/* Who makes room for a user who can take no more, as his share is too small for each user to have
+ * one: the user who holds most, if that is at least two more; otherwise the user himself. */
 uint32_t quota_payer(const struct quota *quota, uint32_t uid);
+/* Takes one, for which the payer may have to give one up, or else the user himself: `give_up` has
+ * that done with quota_give(), and returns false if he has none that can go. False: there is none.
+ */
+bool quota_claim(struct quota *quota, uint32_t uid, bool (*give_up)(void *data, uint32_t uid),
+		 void *data);
 /* Who holds most: false if nobody holds anything. */
 bool quota_biggest(const struct quota *quota, uint32_t *ret_uid);
 void quota_release(struct quota *quota);

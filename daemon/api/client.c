@@ -287,26 +287,29 @@ static struct client *oldest_idle(struct api *api, uid_t uid)
 	return NULL;
 }
 
-/* If there is no place, whoever has most loses his oldest idle connection, and without one the user
- * himself, so that the next command works. */
+static void refuse_place(struct client *client)
+{
+	client_refuse(client, TRACESMITH__V1__ERROR__CODE__LIMIT,
+		      "This user has too many connections: close some and try again");
+}
+
+static bool give_up_idle(void *data, uint32_t uid)
+{
+	struct client *idle = oldest_idle(data, uid);
+
+	if (idle)
+		refuse_place(idle);
+	return idle;
+}
+
+/* If there is no place, whoever has most loses the oldest idle connection, and without one the user
+ * who wants it, so that the next command works. */
 static bool has_place(struct client *client)
 {
-	struct quota *places = &client->api->places;
-
-	while (!quota_take(places, client->uid, 1)) {
-		uid_t payer = quota_payer(places, client->uid);
-		struct client *idle = oldest_idle(client->api, payer);
-
-		if (!idle && payer != client->uid)
-			idle = oldest_idle(client->api, payer = client->uid);
-		client_refuse(idle ? idle : client, TRACESMITH__V1__ERROR__CODE__LIMIT,
-			      "This user has too many connections: close some and try again");
-		if (!idle)
-			return false;
-		if (payer != client->uid)
-			return quota_charge(places, client->uid, 1) == 0;
-	}
-	return true;
+	if (quota_claim(&client->api->places, client->uid, give_up_idle, client->api))
+		return true;
+	refuse_place(client);
+	return false;
 }
 
 static void admit(struct client *client)

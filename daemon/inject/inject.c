@@ -152,25 +152,27 @@ static struct peer *inject_any_silent(struct inject *inject, uint32_t user)
 	return any;
 }
 
+static bool inject_give_up(void *data, uint32_t user)
+{
+	struct inject *inject = data;
+	struct peer *silent = inject_any_silent(inject, user);
+
+	if (!silent)
+		return false;
+	inject->stats.refused++;
+	peer_end(silent);
+	return true;
+}
+
 /* If there is no place, whoever has most loses a connection that has said nothing, and without one
  * the user himself: a library says hello at once, so those who only keep places do not keep it out,
  * not even if they are many users. */
 static bool inject_has_place(struct inject *inject, uint32_t user)
 {
-	while (!quota_take(&inject->places, user, 1)) {
-		uint32_t payer = quota_payer(&inject->places, user);
-		struct peer *silent = inject_any_silent(inject, payer);
-
-		inject->stats.refused++;
-		if (!silent && payer != user)
-			silent = inject_any_silent(inject, payer = user);
-		if (!silent)
-			return false;
-		peer_end(silent);
-		if (payer != user)
-			return quota_charge(&inject->places, user, 1) == 0;
-	}
-	return true;
+	if (quota_claim(&inject->places, user, inject_give_up, inject))
+		return true;
+	inject->stats.refused++;
+	return false;
 }
 
 static int inject_take(struct inject *inject, int fd, const uint32_t *pid)
