@@ -292,10 +292,8 @@ static int read_query(const struct web_request *request, struct link *link, stru
 	int64_t pid = 0;
 	int r = web_number(request, "pid", &pid);
 
-	if (r == 0 && flame->kind->windowed && web_argument(request, "since"))
-		r = web_time(request, "since", now_ns, &query.since_ns);
-	if (r == 0 && flame->kind->windowed && web_argument(request, "until"))
-		r = web_time(request, "until", now_ns, &query.until_ns);
+	if (r == 0 && flame->kind->windowed)
+		r = web_period(request, now_ns, &query.since_ns, &query.until_ns);
 	if (r < 0)
 		return r;
 	query.name = (char *)flame->kind->query;

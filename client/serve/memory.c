@@ -41,9 +41,7 @@ static int read_window(const struct web_request *request, struct memory *memory)
 	memory->since_ns = 1;
 	memory->until_ns = now_ns;
 	memory->held.by_process = by && strcmp(by, "process") == 0;
-	r = web_time(request, "since", now_ns, &memory->since_ns);
-	if (r == 0)
-		r = web_time(request, "until", now_ns, &memory->until_ns);
+	r = web_period(request, now_ns, &memory->since_ns, &memory->until_ns);
 	if (r == 0)
 		r = web_number(request, "columns", &memory->columns);
 	if (r == 0)

@@ -60,9 +60,7 @@ static int read_request(const struct web_request *request, struct link *link,
 	predict->since_ns = hello->now_ns > 10000000000 ? hello->now_ns - 10000000000 : 1;
 	predict->until_ns = hello->now_ns;
 	predict->columns = COLUMNS_DEFAULT;
-	r = web_time(request, "since", hello->now_ns, &predict->since_ns);
-	if (r == 0)
-		r = web_time(request, "until", hello->now_ns, &predict->until_ns);
+	r = web_period(request, hello->now_ns, &predict->since_ns, &predict->until_ns);
 	if (r == 0)
 		r = web_number(request, "pid", &pid);
 	if (r == 0)

@@ -71,10 +71,8 @@ static int take_arguments(const struct web_request *request, uint64_t now_ns,
 
 	if (r == 0)
 		r = web_number(request, "device", &device);
-	if (r == 0 && web_argument(request, "since"))
-		r = web_time(request, "since", now_ns, &query->since_ns);
-	if (r == 0 && web_argument(request, "until"))
-		r = web_time(request, "until", now_ns, &query->until_ns);
+	if (r == 0)
+		r = web_period(request, now_ns, &query->since_ns, &query->until_ns);
 	if (device >= 0 && device <= INT16_MAX) {
 		query->device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE;
 		query->device = (uint32_t)device;

@@ -212,9 +212,7 @@ static int read_window(const struct web_request *request, struct link *link, str
 
 	*window = (struct window){ .until_ns = now_ns, .columns = COLUMNS_DEFAULT };
 	window->since_ns = now_ns > 10000000000 ? now_ns - 10000000000 : 1;
-	r = web_time(request, "since", now_ns, &window->since_ns);
-	if (r == 0)
-		r = web_time(request, "until", now_ns, &window->until_ns);
+	r = web_period(request, now_ns, &window->since_ns, &window->until_ns);
 	if (r == 0)
 		r = web_number(request, "columns", &window->columns);
 	if (r == 0)

@@ -34,17 +34,27 @@ int web_number(const struct web_request *request, const char *name, int64_t *ret
 	return 0;
 }
 
-int web_time(const struct web_request *request, const char *name, uint64_t now_ns, uint64_t *ret)
+/* In nanoseconds of the daemon's clock; below 0, before `now_ns`. */
+static int web_time(const struct web_request *request, const char *name, uint64_t now_ns,
+		    uint64_t *ret)
 {
-	int64_t value = (int64_t)*ret;
+	int64_t value;
 	int r = web_number(request, name, &value);
 
-	if (r < 0)
+	if (r < 0 || !web_argument(request, name))
 		return r;
 	if (value < 0 && __builtin_add_overflow(value, (int64_t)now_ns, &value))
 		value = 1;
 	*ret = value > 0 ? (uint64_t)value : 1;
 	return 0;
+}
+
+int web_period(const struct web_request *request, uint64_t now_ns, uint64_t *ret_since_ns,
+	       uint64_t *ret_until_ns)
+{
+	int r = web_time(request, "since", now_ns, ret_since_ns);
+
+	return r < 0 ? r : web_time(request, "until", now_ns, ret_until_ns);
 }
 
 void web_say(struct web_answer *answer, unsigned int status, const char *sentence)

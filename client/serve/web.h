@@ -35,8 +35,9 @@ struct web_answer {
 const char *web_argument(const struct web_request *request, const char *name);
 /* The same as an integer; `ret` stays as it is if it is not given. Complains. */
 int web_number(const struct web_request *request, const char *name, int64_t *ret);
-/* A time in nanoseconds of the daemon's clock; below 0, before `now_ns`. Likewise. */
-int web_time(const struct web_request *request, const char *name, uint64_t now_ns, uint64_t *ret);
+/* ?since= and ?until= in nanoseconds of the daemon's clock; below 0, before `now_ns`. Likewise. */
+int web_period(const struct web_request *request, uint64_t now_ns, uint64_t *ret_since_ns,
+	       uint64_t *ret_until_ns);
 
 /* One sentence as text. */
 void web_say(struct web_answer *answer, unsigned int status, const char *sentence);
