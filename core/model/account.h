@@ -31,7 +31,7 @@ struct account *account_get(struct list *accounts, uint32_t process, uint32_t us
 uint64_t account_live_bytes(const struct list *accounts, int16_t device, uint8_t kind);
 /* Puts it into the list of those that have changed. */
 void account_touch(struct account *account, struct list *changed);
-/* An allocation is live, or is no longer. */
+/* Adds an allocation to the live ones, or takes it off. */
 void account_credit(struct account *account, uint64_t bytes, struct list *changed);
 void account_debit(struct account *account, uint64_t bytes, struct list *changed);
 /* One of its allocations is forgotten. */

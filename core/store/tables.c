@@ -18,8 +18,8 @@
 #define TEXT_OF(number) #number
 #define TEXT(number)	TEXT_OF(number)
 
-/* How many names are dropped at a time, since finding them means reading all of work; if a user had
- * none to drop the next search for him is not before this time. */
+/* How many names are dropped at a time, since finding them means reading all of work. A user who
+ * had none to drop is not searched again for this long. */
 #define EVICT_NAMES    4096
 #define EVICT_AGAIN_NS (10 * NS_PER_S)
 
@@ -181,7 +181,7 @@ static int lose_names(struct tables *t, uint32_t process, int count)
 	return count ? write_of(t, CORE_ROW_LOSS, &loss) : 0;
 }
 
-/* Who told most, his latest process, and how many names. */
+/* The user with the most names, the last process that reported one, and how many there are. */
 static int find_most(struct tables *t, uint32_t teller, int64_t ret[static 3])
 {
 	sqlite3_stmt *stmt = t->stmt[STATEMENT_TELLER_MOST];
@@ -195,9 +195,9 @@ static int find_most(struct tables *t, uint32_t teller, int64_t ret[static 3])
 	return code == SQLITE_ROW ? 0 : sql_error(sqlite3_db_handle(stmt));
 }
 
-/* Names come from anybody, and some programs give every range a new one. If there are too many,
- * whoever told most loses his oldest, which are counted: those that no kernel has, and for another
- * user's sake, if he has no such, those of kernels. 0: none can be dropped now. */
+/* Names come from anybody, and some programs give every range a new one. If there are too many, the
+ * user with the most loses the oldest, which is counted: names that no kernel has; if there are
+ * none and another user needs the room, those of kernels, too. 0: none can be dropped now. */
 static int evict_names(struct tables *t, uint32_t teller)
 {
 	int64_t most[3], user, process, count;
