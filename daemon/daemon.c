@@ -125,7 +125,6 @@ static void daemon_on_tick(uv_timer_t *timer)
 	if (!list_empty(&daemon->gone))
 		daemon_reach(daemon, uv_hrtime());
 	daemon_checkpoint(daemon, uv_hrtime());
-	stacks_tick(daemon->stacks, uv_hrtime());
 	if (++daemon->quiet_ticks % QUIET_TICKS)
 		return;
 	uv_timer_set_repeat(timer, QUIET_TICK_MS);
@@ -400,13 +399,13 @@ static int daemon_start(struct daemon *daemon)
 	r = users_new(&daemon->loop, daemon_user_named, daemon, &daemon->users);
 	if (r < 0)
 		return r;
-	r = daemon_start_stacks(daemon);
-	if (r < 0)
-		return r;
 	r = symbolizer_new(&daemon->loop, daemon_stack_named, daemon, &daemon->symbolizer);
 	if (r < 0)
 		return r;
 	r = daemon_start_helpers(daemon);
+	if (r < 0)
+		return r;
+	r = daemon_start_stacks(daemon);
 	if (r < 0)
 		return r;
 	r = daemon_start_maps(daemon);

@@ -178,6 +178,7 @@ int daemon_start_helpers(struct daemon *daemon);
 void daemon_stop_helpers(struct daemon *daemon, void (*closed)(void *data));
 void daemon_configure_maps(struct daemon *daemon, struct maps_config *config);
 uint32_t daemon_attach_kind(void);
+uint32_t daemon_stack_kind(void);
 /* Its command line, and what else its /proc says. */
 void daemon_describe(struct daemon *daemon, const struct core_process *process);
 /* When the mappings of its process are known. False: too many wait. */

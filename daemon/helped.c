@@ -12,11 +12,12 @@
 #include "daemon/proc/owner.h"
 #include "daemon/proc/procfs.h"
 #include "daemon/python/pythons_helper.h"
+#include "daemon/stack/helper.h"
 #include "daemon/symbol/lines_helper.h"
 
 /* A query waits for an answer this long, and no longer for who hangs. */
 #define VISIBLE_NS (50 * NS_PER_MS)
-enum { KIND_LOOK, KIND_DESCRIBE, KIND_LINES, KIND_ATTACH, KIND_PYTHON, KINDS };
+enum { KIND_LOOK, KIND_DESCRIBE, KIND_LINES, KIND_ATTACH, KIND_PYTHON, KIND_STACK, KINDS };
 
 static int look_say(void *data, char *message, size_t size, const int *fd, uint32_t fds)
 {
@@ -50,6 +51,7 @@ static const struct helper_kind kinds[KINDS] = {
 			  .once = true,
 			  .undoes = true },
 	[KIND_PYTHON] = { .run = pythons_help, .per_user = 1, .keeps = true },
+	[KIND_STACK] = { .run = stack_help, .per_user = LIMIT_HELPERS_PER_UID, .keeps = true },
 };
 
 static_assert(MAPS_LOOK_MESSAGE <= HELPER_MESSAGE && MAPS_LOOK_FILES <= SPAWN_FDS,
@@ -88,6 +90,11 @@ void daemon_configure_maps(struct daemon *daemon, struct maps_config *config)
 uint32_t daemon_attach_kind(void)
 {
 	return KIND_ATTACH;
+}
+
+uint32_t daemon_stack_kind(void)
+{
+	return KIND_STACK;
 }
 
 /* A process that is being described. */

@@ -3,19 +3,11 @@
 #include "daemon/daemon_internal.h"
 #include "daemon/library/library.h"
 
-static int daemon_open_call(void *data, uint32_t tid, struct stack_call *ret)
+static int daemon_open_map(void *data, struct probe_open_place *ret)
 {
-	const struct function_table table = library_functions();
-	struct daemon *daemon = data;
-	struct probe_open open;
-	int r = probe_open_call(daemon->probe, tid, &open);
+	const struct daemon *daemon = data;
 
-	if (r < 0)
-		return r;
-	if (open.fn >= table.count || !table.row[open.fn].name)
-		return -ENOENT;
-	*ret = (struct stack_call){ table.row[open.fn].name, open.start_ns, open.sp };
-	return 0;
+	return probe_open_map(daemon->probe, ret);
 }
 
 static size_t daemon_open_work(void *data, uint32_t pid, struct stack_work *ret, size_t max)
@@ -44,7 +36,9 @@ int daemon_start_stacks(struct daemon *daemon)
 {
 	const struct stacks_config config = {
 		.broker = daemon->broker,
-		.call = daemon_open_call,
+		.open = daemon_open_map,
+		.helpers = daemon->helpers,
+		.kind = daemon_stack_kind(),
 		.work = daemon_open_work,
 		.data = daemon,
 	};

@@ -152,7 +152,8 @@ struct api_detach_result {
 
 void api_attach_done(struct api_ticket *ticket, const struct api_attach_result *result);
 void api_detach_done(struct api_ticket *ticket, const struct api_detach_result *result);
-void api_stack_done(struct api_ticket *ticket, Tracesmith__V1__StackReply *stack);
+/* With a StackReply, packed, behind its length as protobuf writes it. */
+void api_stack_done(struct api_ticket *ticket, void *stack, size_t size);
 /* The arguments are texts, with a NULL behind them. */
 void api_ticket_fail(struct api_ticket *ticket, Tracesmith__V1__Remark__Reason reason, ...)
 	__attribute__((sentinel));

@@ -157,12 +157,17 @@ void api_detach_done(struct api_ticket *ticket, const struct api_detach_result *
 	answer(ticket, &reply);
 }
 
-void api_stack_done(struct api_ticket *ticket, Tracesmith__V1__StackReply *stack)
+void api_stack_done(struct api_ticket *ticket, void *stack, size_t size)
 {
 	Tracesmith__V1__Reply reply = TRACESMITH__V1__REPLY__INIT;
+	ProtobufCMessageUnknownField field = { .tag = TRACESMITH__V1__REPLY__BODY_STACK,
+					       .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+					       .len = size,
+					       .data = stack };
 
-	reply.body_case = TRACESMITH__V1__REPLY__BODY_STACK;
-	reply.stack = stack;
+	/* It goes on as it is: to unpack it for that would take the loop's time. */
+	reply.base.unknown_fields = &field;
+	reply.base.n_unknown_fields = 1;
 	answer(ticket, &reply);
 }
 

@@ -251,11 +251,30 @@ int broker_stub(struct broker *broker, int file, uint64_t offset, uint32_t pid)
 	return ask_for_one(broker, &request, file);
 }
 
-int broker_sample(struct broker *broker, uint32_t tid)
+int broker_sampler(struct broker *broker)
+{
+	const struct broker_request request = { .kind = BROKER_SAMPLER };
+	_cleanup_(closep) int ours = -1, theirs = -1;
+	int r = pair_up(&ours, &theirs);
+
+	if (r == 0)
+		r = ask_for(broker, &request, theirs, NULL, NULL, 0);
+	return r < 0 ? r : TAKE_FD(ours);
+}
+
+int broker_sample(int sampler, uint32_t tid)
 {
 	const struct broker_request request = { .kind = BROKER_SAMPLE, .pid = tid };
+	int fd = -1, r;
+	struct reply reply = { .fd = &fd, .room = 1 };
+	ssize_t n = spawn_send(sampler, &request, sizeof(request), NULL, 0);
 
-	return ask_for_one(broker, &request, -1);
+	r = n < 0 ? (int)n : reply_read(sampler, &reply);
+	if (r == 0 && reply.count != 1)
+		r = -EPROTO;
+	if (r < 0)
+		reply_close(&reply);
+	return r < 0 ? r : fd;
 }
 
 int broker_mapped(struct broker *broker, uint32_t cpu)

@@ -27,10 +27,11 @@
 #include "daemon/library/library.h"
 #include "proto/light.h"
 
-#define NAME	  "ts-broker"
-#define PATH_SIZE 32
-#define OWN_PATH  "/proc/self/exe"
-#define KNOWN_MAX 256 /* several times as many as the daemon has copies of libraries */
+#define NAME	     "ts-broker"
+#define PATH_SIZE    32
+#define OWN_PATH     "/proc/self/exe"
+#define SAMPLERS_MAX 32	 /* as many helpers read stacks, and some that do not end */
+#define KNOWN_MAX    256 /* several times as many as the daemon has copies of libraries */
 
 /* A file that had a library's name. It may lose it: of one that is bound into a container nobody
  * can tell the name any more when the container is gone, and others may have it still. */
@@ -49,11 +50,13 @@ struct server {
 	/* Under the lock until it is loaded, and then the same for ever: */
 	bool loaded;
 	struct object object;
+	uint32_t samplers; /* under the lock */
 };
 
 struct channel {
 	struct server *server;
 	int socket;
+	bool samples; /* and nothing else */
 	struct broker_message message;
 	struct broker_answer answer;
 	uint32_t count; /* descriptors to hand over */
@@ -355,15 +358,36 @@ static int do_sample(struct channel *channel, int file)
 	return hand_over_one(channel, event_sample(channel->message.request.pid));
 }
 
+static int start_channel(struct server *server, int socket, bool samples);
+
+static int do_sampler(struct channel *channel, int file)
+{
+	struct server *server = channel->server;
+	_cleanup_(closep) int socket = fcntl(file, F_DUPFD_CLOEXEC, 3);
+	int r = -EBUSY;
+
+	if (socket < 0)
+		return -errno;
+	pthread_mutex_lock(&server->lock);
+	if (server->samplers < SAMPLERS_MAX)
+		r = start_channel(server, socket, true);
+	server->samplers += r == 0;
+	pthread_mutex_unlock(&server->lock);
+	if (r == 0)
+		TAKE_FD(socket);
+	return r;
+}
+
 static int do_mapped(struct channel *channel, int file)
 {
 	return hand_over_one(channel, event_mapped((uint32_t)channel->message.request.value));
 }
 
 static int (*const doing[BROKER_KINDS])(struct channel *channel, int file) = {
-	[BROKER_LOAD] = do_load,     [BROKER_LINK] = do_link, [BROKER_CALIBRATE] = do_calibrate,
-	[BROKER_STUB] = do_stub,     [BROKER_LOOK] = do_look, [BROKER_SAMPLE] = do_sample,
-	[BROKER_MAPPED] = do_mapped,
+	[BROKER_LOAD] = do_load,	   [BROKER_LINK] = do_link,
+	[BROKER_CALIBRATE] = do_calibrate, [BROKER_STUB] = do_stub,
+	[BROKER_LOOK] = do_look,	   [BROKER_SAMPLE] = do_sample,
+	[BROKER_MAPPED] = do_mapped,	   [BROKER_SAMPLER] = do_sampler,
 };
 
 static void close_all(int *fd, uint32_t count)
@@ -396,6 +420,8 @@ static int serve(struct channel *channel, size_t size, int *file, uint32_t files
 	channel->count = 0;
 	if (broker_check(&channel->message, size, files) < 0)
 		r = refuse("no request");
+	else if (channel->samples && channel->message.request.kind != BROKER_SAMPLE)
+		r = refuse("more than samples by a channel for them");
 	else
 		r = doing[channel->message.request.kind](channel, files ? file[0] : -1);
 	channel->answer.result = r;
@@ -422,12 +448,19 @@ static void *channel_main(void *data)
 		if (n < 0 && n != -EMSGSIZE)
 			break;
 	} while (n != 0 && serve(channel, n < 0 ? 0 : (size_t)n, file, files) == 0);
+	if (!channel->samples)
+		return NULL;
+	pthread_mutex_lock(&channel->server->lock);
+	channel->server->samplers--;
+	pthread_mutex_unlock(&channel->server->lock);
+	close(channel->socket);
+	free(channel);
 	return NULL;
 }
 
-static int start_channel(struct server *server, int socket)
+static int start_channel(struct server *server, int socket, bool samples)
 {
-	struct channel *channel = calloc(1, sizeof(*channel));
+	_cleanup_(freep) struct channel *channel = calloc(1, sizeof(*channel));
 	pthread_t thread;
 	int r;
 
@@ -435,8 +468,12 @@ static int start_channel(struct server *server, int socket)
 		return -ENOMEM;
 	channel->server = server;
 	channel->socket = socket;
+	channel->samples = samples;
 	r = thread_start(&thread, channel_main, channel);
-	return r < 0 ? r : -pthread_detach(thread);
+	if (r < 0)
+		return r;
+	TAKE(channel);
+	return -pthread_detach(thread);
 }
 
 _Noreturn void broker_run(const struct broker_config *config, const struct broker_ends *ends)
@@ -453,7 +490,7 @@ _Noreturn void broker_run(const struct broker_config *config, const struct broke
 	if (rights_broker() < 0)
 		_exit(EXIT_FAILURE);
 	for (uint32_t i = 0; i < ends->channels; i++)
-		if (start_channel(&server, ends->channel[i]) < 0)
+		if (start_channel(&server, ends->channel[i], false) < 0)
 			_exit(EXIT_FAILURE);
 	/* Nothing is ever sent: this is its end. */
 	while (read(ends->life, &byte, 1) > 0)

@@ -51,10 +51,14 @@ int broker_link(struct broker *broker, int file, const struct broker_request *re
 /* Each of these: a descriptor. */
 int broker_calibrate(struct broker *broker, uint32_t pid);
 int broker_stub(struct broker *broker, int file, uint64_t offset, uint32_t pid);
-int broker_sample(struct broker *broker, uint32_t tid);
 int broker_mapped(struct broker *broker, uint32_t cpu);
 /* The iterator's link and the map of who wants what. */
 int broker_look(struct broker *broker, int ret[2]);
+/* A channel for a helper, which may wait for a process without end, and its broker's thread with
+ * it. -EBUSY: there are too many. */
+int broker_sampler(struct broker *broker);
+/* By such a channel, which one thread has. A descriptor. */
+int broker_sample(int sampler, uint32_t tid);
 
 /* Of the broker's own process; for broker_start(). */
 struct broker_ends {

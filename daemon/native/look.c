@@ -4,46 +4,54 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/broker/broker.h"
 
 struct look {
-	struct broker *broker;
-	int link, wanted; /* map of who reads what */
+	int fd[LOOK_FDS];
 };
 
-int look_new(struct broker *broker, struct look **ret)
+enum { LINK, WANTED /* map of who reads what */, SAMPLER };
+
+int look_ask(struct broker *broker, int ret[LOOK_FDS])
+{
+	int r = broker_look(broker, ret);
+
+	if (r < 0)
+		return r;
+	ret[SAMPLER] = broker_sampler(broker);
+	if (ret[SAMPLER] >= 0)
+		return 0;
+	close(ret[LINK]);
+	close(ret[WANTED]);
+	return ret[SAMPLER];
+}
+
+int look_new(const int fd[LOOK_FDS], struct look **ret)
 {
 	struct look *look = calloc(1, sizeof(*look));
-	int fd[2], r;
 
 	if (!look)
 		return -ENOMEM;
-	r = broker_look(broker, fd);
-	if (r < 0) {
-		free(look);
-		return r;
-	}
-	*look = (struct look){ broker, fd[0], fd[1] };
+	memcpy(look->fd, fd, sizeof(look->fd));
 	*ret = look;
 	return 0;
 }
 
 struct look *look_free(struct look *look)
 {
-	if (!look)
-		return NULL;
-	close(look->link);
-	close(look->wanted);
+	for (size_t i = 0; look && i < LOOK_FDS; i++)
+		closep(&look->fd[i]);
 	free(look);
 	return NULL;
 }
 
-struct broker *look_broker(const struct look *look)
+int look_sampler(const struct look *look)
 {
-	return look->broker;
+	return look->fd[SAMPLER];
 }
 
 /* A read may end anywhere, also within a thread. */
@@ -70,12 +78,12 @@ int look_at(const struct look *look, uint32_t pid, struct task_registers *ret, s
 	_cleanup_(closep) int fd = -1;
 	int r;
 
-	fd = bpf_iter_create(look->link);
+	fd = bpf_iter_create(look->fd[LINK]);
 	if (fd < 0)
 		return -errno;
-	if (bpf_map_update_elem(look->wanted, &reader, &pid, BPF_ANY) < 0)
+	if (bpf_map_update_elem(look->fd[WANTED], &reader, &pid, BPF_ANY) < 0)
 		return -errno;
 	r = read_all(fd, ret, max, ret_count);
-	bpf_map_delete_elem(look->wanted, &reader);
+	bpf_map_delete_elem(look->fd[WANTED], &reader);
 	return r;
 }

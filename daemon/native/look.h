@@ -15,10 +15,15 @@
 struct broker;
 struct look;
 
-/* Needs a BPF program, which the kernel has had all parts for since 5.15. A negative errno: it does
- * not have it. */
-int look_new(struct broker *broker, struct look **ret);
-struct broker *look_broker(const struct look *look);
+#define LOOK_FDS 3
+
+/* The descriptors that it is made of. Needs a BPF program, which the kernel has had all parts for
+ * since 5.15. A negative errno: it does not have it. */
+int look_ask(struct broker *broker, int ret[LOOK_FDS]);
+/* Takes them over, if it succeeds. */
+int look_new(const int fd[LOOK_FDS], struct look **ret);
+/* For sample.h. */
+int look_sampler(const struct look *look);
 struct look *look_free(struct look *look);
 /* Of all threads of a process, the first `max`, in the order of their ids as the kernel counts. On
  * any thread, several at one time. -ESRCH: there are none. */

@@ -120,7 +120,7 @@ static void take_sample(struct native *native, uint32_t tid, struct copy *copy)
 	uint8_t *stack = native->bytes + native->used;
 
 	if (room_for(native, SAMPLE_STACK_MAX) < SAMPLE_STACK_MAX ||
-	    sample_thread(look_broker(native->look), tid, stack, &copy->at, &copy->size) < 0)
+	    sample_thread(look_sampler(native->look), tid, stack, &copy->at, &copy->size) < 0)
 		return;
 	copy->stack = stack;
 	native->used += SAMPLE_STACK_MAX;

@@ -73,7 +73,7 @@ static int read_sample(const struct ring *ring, uint8_t *stack, struct walk_regi
 	return 0;
 }
 
-int sample_thread(struct broker *broker, uint32_t tid, uint8_t stack[SAMPLE_STACK_MAX],
+int sample_thread(int sampler, uint32_t tid, uint8_t stack[SAMPLE_STACK_MAX],
 		  struct walk_registers *ret, size_t *ret_size)
 {
 	_cleanup_(closep) int fd = -1;
@@ -81,7 +81,7 @@ int sample_thread(struct broker *broker, uint32_t tid, uint8_t stack[SAMPLE_STAC
 	struct pollfd ready;
 	int r;
 
-	fd = broker_sample(broker, tid);
+	fd = broker_sample(sampler, tid);
 	if (fd < 0)
 		return fd;
 	r = map_ring(fd, &ring);

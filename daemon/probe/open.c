@@ -23,10 +23,19 @@ static int open_thread(uint32_t tid)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-int probe_open_call(struct probe *probe, uint32_t tid, struct probe_open *ret)
+int probe_open_map(const struct probe *probe, struct probe_open_place *ret)
 {
 	const struct broker_programs *told = &probe->programs;
-	_cleanup_(freep) uint8_t *thread = malloc(told->thread_size);
+
+	*ret = (struct probe_open_place){ told->thread_size, told->thread_depth, told->thread_call,
+					  told->thread_sp };
+	return probe->map[BROKER_THREADS];
+}
+
+int probe_open_call(int map, const struct probe_open_place *place, uint32_t tid,
+		    struct probe_open *ret)
+{
+	_cleanup_(freep) uint8_t *thread = malloc(place->size);
 	_cleanup_(closep) int fd = open_thread(tid);
 	struct ts_event call;
 	uint64_t sp;
@@ -34,14 +43,14 @@ int probe_open_call(struct probe *probe, uint32_t tid, struct probe_open *ret)
 
 	if (!thread)
 		return -ENOMEM;
-	if (fd < 0 || bpf_map_lookup_elem(probe->map[BROKER_THREADS], &fd, thread) < 0)
+	if (fd < 0 || bpf_map_lookup_elem(map, &fd, thread) < 0)
 		return -ENOENT;
-	memcpy(&depth, thread + told->thread_depth, sizeof(depth));
+	memcpy(&depth, thread + place->depth, sizeof(depth));
 	if (!depth || depth > PROBE_DEPTH_MAX)
 		return -ENOENT;
 	/* The outermost is the program's, the others are the driver's own. */
-	memcpy(&call, thread + told->thread_call, sizeof(call));
-	memcpy(&sp, thread + told->thread_sp, sizeof(sp));
+	memcpy(&call, thread + place->call, sizeof(call));
+	memcpy(&sp, thread + place->sp, sizeof(sp));
 	*ret = (struct probe_open){ .fn = call.fn, .start_ns = call.start_ns, .sp = sp };
 	return 0;
 }

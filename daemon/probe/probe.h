@@ -153,9 +153,16 @@ struct probe_open {
 	uint64_t sp; /* stack pointer at its entry: there lies its return address */
 };
 
+/* Where a thread's storage has it: a map, and places in bytes. */
+struct probe_open_place {
+	uint32_t size, depth, call, sp;
+};
+/* The map stays the probe's. */
+int probe_open_map(const struct probe *probe, struct probe_open_place *ret);
 /* That of a thread, the outermost: whether it is still in it only the thread's stack can tell.
- * -ENOENT: none that is known. On any thread. */
-int probe_open_call(struct probe *probe, uint32_t tid, struct probe_open *ret);
+ * -ENOENT: none that is known. In any process of ours that has the map. */
+int probe_open_call(int map, const struct probe_open_place *place, uint32_t tid,
+		    struct probe_open *ret);
 
 /* How long work waits for the kernel's workers is watched. False: this kernel does not tell. */
 bool probe_watch_workers(struct probe *probe, bool on);

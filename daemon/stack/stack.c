@@ -1,47 +1,41 @@
-/* Stack: a request is a job: a thread that reads, which nothing can end, and a timer. Whichever
- * comes first answers the ticket; the job ends with its thread. */
+/* Stack: a request is a job, which a helper does. Its answer goes to the client as it comes, with
+ * what the loop knows behind it. */
 #include "daemon/stack/stack.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/quota.h"
-#include "core/store/thread.h"
-#include "daemon/api/target.h"
+#include "core/base/vector.h"
+#include "daemon/helper/helper.h"
 #include "daemon/limits.h"
-#include "daemon/maps/proc.h"
+#include "daemon/proc/owner.h"
+#include "daemon/stack/helper.h"
 #include "daemon/stack/message.h"
-#include "daemon/stack/reader.h"
 
-#define MS_PER_S 1000
+#define MS_PER_S    1000
+#define VARINT_SIZE 10
 
 struct stacks {
 	uv_loop_t *loop;
-	pthread_mutex_t lock; /* of the next two */
-	struct look *look;    /* NULL: not asked for yet, or there is none */
-	int no_look;	      /* why */
 	struct stacks_config config;
 	struct quota running; /* of the askers */
-	struct readers readers;
 };
 
 struct job {
 	struct stacks *stacks;
-	struct api_ticket *ticket; /* NULL: answered */
-	struct api_target target;
-	struct api_stack wanted;
-	struct reader *reader; /* the thread's, as what follows below */
-	uv_async_t ended;      /* its thread */
-	uv_timer_t late;
-	int handles;
-
-	/* The thread's, until it has ended. */
-	int result;
-	struct stack_message message;
-	struct remarks why; /* there is no answer */
+	struct api_ticket *ticket;
+	struct helper_task task;
+	uv_work_t work;
+	struct stack_order order;
+	int fd[STACK_ORDER_FDS]; /* [0] is the probe's */
+	int no_look;
+	/* The answer, behind room for its length. */
+	uint8_t *packed;
+	size_t size, room;
+	struct remarks why;
 };
 
 int stacks_new(uv_loop_t *loop, const struct stacks_config *config, struct stacks **ret)
@@ -53,7 +47,6 @@ int stacks_new(uv_loop_t *loop, const struct stacks_config *config, struct stack
 	stacks->loop = loop;
 	stacks->config = *config;
 	stacks->running.total = LIMIT_STACK_READERS;
-	pthread_mutex_init(&stacks->lock, NULL);
 	*ret = stacks;
 	return 0;
 }
@@ -62,252 +55,148 @@ struct stacks *stacks_free(struct stacks *stacks)
 {
 	if (!stacks)
 		return NULL;
-	readers_tick(&stacks->readers, UINT64_MAX);
 	quota_release(&stacks->running);
-	look_free(stacks->look);
-	pthread_mutex_destroy(&stacks->lock);
 	free(stacks);
 	return NULL;
 }
 
-static const char *no_python(int error, uint32_t version)
+static void job_free(struct job *job)
 {
-	switch (error) {
-	case -EOPNOTSUPP:
-		return version ? "This version of Python is not supported: 3.9 to 3.14 are"
-			       : "This Python is older than 3.9, the first that is supported";
-	case -ENOTUNIQ:
-		return "This Python is built without the GIL (free-threaded), which is not "
-		       "supported";
-	case -EAGAIN:
-		return "Its Python has not started yet, or has ended";
-	case -ENOENT:
-		return "There is no Python in it";
-	case -ENOMEM:
-		return "tracesmithd has no memory for its Python";
-	default:
-		return "What should be its Python cannot be read";
-	}
-}
-
-static int refuse(struct job *job, Tracesmith__V1__Remark__Reason reason, const char *second)
-{
-	remarks_add(&job->why, reason, REMARK_NUMBER(job->target.pid), second, NULL);
-	return -EINVAL;
-}
-
-static int check_kind(struct job *job)
-{
-	uint32_t pid = job->target.pid, process = pid;
-	char name[TASK_NAME_SIZE];
-
-	switch (task_kind(pid, &process, name)) {
-	case TASK_PROCESS:
-		return 0;
-	case TASK_THREAD:
-		return refuse(job, REASON(THREAD_ID), REMARK_NUMBER(process));
-	case TASK_ZOMBIE:
-		return refuse(job, REASON(ZOMBIE), name);
-	case TASK_KERNEL:
-		return refuse(job, REASON(KERNEL_THREAD), NULL);
-	default:
-		return refuse(job, REASON(PROCESS_ENDED), NULL);
-	}
-}
-
-/* That what was read is of the process that was asked for, and still its user's to see. */
-static int check_again(struct job *job)
-{
-	Tracesmith__V1__Remark__Reason why;
-	uint64_t ticks;
-	int r = target_check(job->target.pid, job->target.uid, &ticks, &why);
-
-	if (r == -EACCES)
-		return refuse(job, REASON(PRIVILEGES_CHANGED), NULL);
-	if (r < 0 || ticks != job->target.started_ticks)
-		return refuse(job, REASON(PROCESS_ENDED), NULL);
-	return 0;
-}
-
-void stacks_tick(struct stacks *stacks, uint64_t now_ns)
-{
-	readers_tick(&stacks->readers, now_ns);
-}
-
-struct range {
-	uint64_t start, end;
-};
-
-static int on_mapping(void *data, const struct maps_record *record)
-{
-	if (strncmp(record->path, "[uprobes", strlen("[uprobes")) != 0)
-		return 0;
-	*(struct range *)data = (struct range){ record->start, record->end };
-	return 1;
-}
-
-/* While a probed call is in progress, its return address is that of the kernel's trampoline. After
- * it, other calls have written over it, or it lies below the top of the stack. */
-static bool is_in(const struct task *task, const struct stack_call *call, struct peek *peek,
-		  const struct range *trampoline)
-{
-	uint64_t back;
-
-	return (!task->sp || task->sp < call->sp) && peek_word(peek, call->sp, &back) == 0 &&
-	       back >= trampoline->start && back < trampoline->end;
-}
-
-static void add_driver_calls(struct job *job, struct tasks *tasks)
-{
-	const struct stacks *stacks = job->stacks;
-	struct range trampoline = { 0 };
-	struct stack_call call;
-	struct peek peek;
-
-	maps_proc_mappings(job->target.pid, on_mapping, &trampoline);
-	peek_open(&peek, job->target.pid);
-	for (size_t i = 0; trampoline.end && i < tasks->count; i++) {
-		struct task *task = &tasks->task[i];
-
-		if (stacks->config.call(stacks->config.data, task->tid, &call) < 0 ||
-		    !is_in(task, &call, &peek, &trampoline))
-			continue;
-		task->driver_call = call.name;
-		task->driver_ns = uv_hrtime() - call.start_ns;
-	}
-}
-
-/* Loaded at the first request for native frames: few daemons get one. */
-static int get_look(struct stacks *stacks, const struct look **ret)
-{
-	int r = 0;
-
-	pthread_mutex_lock(&stacks->lock);
-	if (!stacks->look && stacks->no_look == 0)
-		stacks->no_look = look_new(stacks->config.broker, &stacks->look);
-	r = stacks->no_look;
-	*ret = stacks->look;
-	pthread_mutex_unlock(&stacks->lock);
-	return r;
-}
-
-static const char *open_native(struct job *job)
-{
-	const struct look *look;
-	int r = job->reader->native ? 0 : get_look(job->stacks, &look);
-
-	if (r < 0)
-		return "This kernel does not tell tracesmithd the registers of threads: Linux "
-		       "5.15 or newer with BTF does";
-	if (!job->reader->native)
-		r = native_new(job->target.pid, look, &job->reader->native);
-	return r < 0 ? "tracesmithd has no memory for its native frames" : "";
-}
-
-static const char *open_python(struct reader *reader)
-{
-	uint32_t version = 0;
-	int r = reader->python ? 0 : python_open(reader->pid, &reader->python, &version);
-
-	return r < 0 ? no_python(r, version) : "";
-}
-
-static int job_read(struct job *job)
-{
-	_cleanup_(tasks_clear) struct tasks tasks = { 0 };
-	struct message_source source = { .no_native = "" };
-	struct reader *reader = job->reader;
-	int r;
-
-	r = check_kind(job);
-	if (r < 0)
-		return r;
-	r = reader_check(reader);
-	if (r == 0)
-		r = tasks_read(job->target.pid, &tasks);
-	if (r < 0)
-		return refuse(job, REASON(PROCESS_ENDED), NULL);
-	add_driver_calls(job, &tasks);
-	source.no_python = open_python(reader);
-	source.python = reader->python;
-	if (job->wanted.native) {
-		source.no_native = open_native(job);
-		source.native = reader->native;
-	}
-	r = message_fill(&job->message, &tasks, &source);
-	if (source.native)
-		native_rest(source.native);
-	if (r < 0)
-		return refuse(job, r == -ENOMEM ? REASON(NO_MEMORY) : REASON(PROCESS_ENDED), NULL);
-	return check_again(job);
-}
-
-static void *job_main(void *data)
-{
-	struct job *job = data;
-
-	job->result = job_read(job);
-	uv_async_send(&job->ended);
-	return NULL;
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-	struct job *job = handle->data;
-
-	if (--job->handles > 0)
-		return;
-	quota_give(&job->stacks->running, job->target.uid, 1);
-	reader_free(job->reader);
-	message_clear(&job->message);
+	for (size_t i = 1; i < STACK_ORDER_FDS; i++)
+		closep(&job->fd[i]);
+	quota_give(&job->stacks->running, job->order.target.uid, 1);
 	remarks_clear(&job->why);
+	free(job->packed);
 	free(job);
 }
 
-/* At the moment of the answer, a little after the threads were read. */
-static void add_work(struct job *job)
+static int job_add(struct job *job, const void *data, size_t size)
+{
+	if (job->size + size > LIMIT_STACK_BYTES ||
+	    VECTOR_ROOM(job->packed, job->room, job->size + size) < 0)
+		return -ENOMEM;
+	memcpy(job->packed + job->size, data, size);
+	job->size += size;
+	return 0;
+}
+
+static void take_why(struct job *job, const void *data, size_t size)
+{
+	struct stack_why why;
+
+	if (size != sizeof(why) || job->why.count)
+		return;
+	memcpy(&why, data, size);
+	why.second[sizeof(why.second) - 1] = '\0';
+	remarks_add(&job->why, (Tracesmith__V1__Remark__Reason)why.reason,
+		    REMARK_NUMBER(job->order.target.pid), why.second[0] ? why.second : NULL, NULL);
+}
+
+static void fail(struct job *job, Tracesmith__V1__Remark__Reason reason, const char *second)
+{
+	remarks_clear(&job->why);
+	remarks_add(&job->why, reason, REMARK_NUMBER(job->order.target.pid), second, NULL);
+}
+
+static void on_message(struct helper_task *task, const void *data, size_t size, int *fd,
+		       uint32_t fds)
+{
+	struct job *job = list_item(task, struct job, task);
+	const uint8_t *bytes = data;
+	uint32_t what;
+
+	if (size < sizeof(what))
+		return;
+	memcpy(&what, bytes, sizeof(what));
+	bytes += sizeof(what);
+	size -= sizeof(what);
+	if (what == STACK_SAID_WHY)
+		take_why(job, bytes, size);
+	else if (what == STACK_SAID_PART && job_add(job, bytes, size) < 0)
+		fail(job, REASON(NO_MEMORY), NULL);
+}
+
+/* At the moment of the answer, a little after the threads were read. Packed messages behind each
+ * other are one. */
+static int add_work(struct job *job)
 {
 	const struct stacks_config *config = &job->stacks->config;
 	struct stack_work work[LIMIT_STACK_STREAMS];
-	size_t count = config->work(config->data, job->target.pid, work, LIMIT_STACK_STREAMS);
+	size_t count = config->work(config->data, job->order.target.pid, work, LIMIT_STACK_STREAMS);
+	_cleanup_(message_clear) struct stack_message message = {
+		.reply = TRACESMITH__V1__STACK_REPLY__INIT
+	};
+	_cleanup_(freep) uint8_t *packed = NULL;
+	int r = message_add_work(&message, work, count, uv_hrtime());
 
-	if (message_add_work(&job->message, work, count, uv_hrtime()) < 0)
-		job->result = refuse(job, REASON(NO_MEMORY), NULL);
+	if (r < 0)
+		return r;
+	packed = malloc(tracesmith__v1__stack_reply__get_packed_size(&message.reply) + 1);
+	if (!packed)
+		return -ENOMEM;
+	return job_add(job, packed, tracesmith__v1__stack_reply__pack(&message.reply, packed));
 }
 
-static void on_ended(uv_async_t *ended)
+/* The length goes right before the first byte; where it starts. */
+static size_t put_length(struct job *job)
 {
-	struct job *job = ended->data;
-	struct api_ticket *ticket = TAKE(job->ticket);
+	size_t size = job->size - VARINT_SIZE, length = 1, at;
 
-	if (job->result == 0)
-		readers_put(&job->stacks->readers, TAKE(job->reader), uv_hrtime());
-	if (ticket && job->result == 0)
-		add_work(job);
-	if (ticket && job->result < 0)
-		api_ticket_fail_for(ticket, &job->why);
-	else if (ticket)
-		api_stack_done(ticket, &job->message.reply);
-	uv_close((uv_handle_t *)&job->ended, on_closed);
-	uv_close((uv_handle_t *)&job->late, on_closed);
+	for (size_t rest = size >> 7; rest; rest >>= 7)
+		length++;
+	at = VARINT_SIZE - length;
+	for (size_t i = 0; i < length; i++, size >>= 7)
+		job->packed[at + i] = (uint8_t)((size & 127) | (i + 1 < length ? 128 : 0));
+	return at;
 }
 
-static void on_late(uv_timer_t *late)
+static void on_done(struct helper_task *task, int result)
 {
-	struct job *job = late->data;
+	struct job *job = list_item(task, struct job, task);
+	size_t at;
 
-	api_ticket_fail(TAKE(job->ticket), REASON(STACK_SLOW), REMARK_NUMBER(job->target.pid),
-			REMARK_NUMBER(LIMIT_STACK_S), NULL);
+	if (result == -ETIMEDOUT)
+		fail(job, REASON(STACK_SLOW), REMARK_NUMBER(LIMIT_STACK_S));
+	else if (!job->why.count && (result < 0 || add_work(job) < 0))
+		fail(job, REASON(NO_MEMORY), NULL);
+	if (job->why.count) {
+		api_ticket_fail_for(TAKE(job->ticket), &job->why);
+	} else {
+		at = put_length(job);
+		api_stack_done(TAKE(job->ticket), job->packed + at, job->size - at);
+	}
+	job_free(job);
 }
 
-static int job_start(struct job *job)
+static void job_ask(struct job *job)
 {
-	pthread_t thread;
-	int r = thread_start(&thread, job_main, job);
+	const uint32_t fds = job->order.wanted.native && job->no_look == 0 ? STACK_ORDER_FDS : 1;
+	const struct stacks_config *config = &job->stacks->config;
+	int r;
 
+	job->task = (struct helper_task){ .kind = config->kind,
+					  .uid = owner_of_process(job->order.target.pid),
+					  .deadline_ms = LIMIT_STACK_S * MS_PER_S,
+					  .message = on_message,
+					  .done = on_done };
+	r = helpers_ask(config->helpers, &job->task, &job->order, sizeof(job->order), job->fd, fds);
 	if (r == 0)
-		pthread_detach(thread);
-	return r;
+		return;
+	api_ticket_fail(TAKE(job->ticket), r == -EBUSY ? REASON(STACKS_BUSY) : REASON(NO_MEMORY),
+			NULL);
+	job_free(job);
+}
+
+static void look_run(uv_work_t *work)
+{
+	struct job *job = work->data;
+
+	job->no_look = look_ask(job->stacks->config.broker, job->fd + 1);
+}
+
+static void look_done(uv_work_t *work, int status)
+{
+	job_ask(work->data);
 }
 
 void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct api_target *target,
@@ -320,27 +209,21 @@ void stacks_read(struct stacks *stacks, struct api_ticket *ticket, const struct 
 		return;
 	}
 	job = calloc(1, sizeof(*job));
-	if (job)
-		job->reader = readers_take(&stacks->readers, target->pid);
-	if (!job || !job->reader || uv_async_init(stacks->loop, &job->ended, on_ended) < 0) {
+	if (!job || VECTOR_ROOM(job->packed, job->room, VARINT_SIZE) < 0) {
 		api_ticket_fail(ticket, REASON(NO_MEMORY), NULL);
 		quota_give(&stacks->running, target->uid, 1);
-		if (job)
-			reader_free(job->reader);
 		free(job);
 		return;
 	}
 	job->stacks = stacks;
 	job->ticket = ticket;
-	job->target = *target;
-	job->wanted = *wanted;
-	job->message.locals = wanted->locals;
-	job->ended.data = job->late.data = job;
-	job->handles = 2;
-	uv_timer_init(stacks->loop, &job->late);
-	uv_timer_start(&job->late, on_late, LIMIT_STACK_S * MS_PER_S, 0);
-	if (job_start(job) < 0) {
-		job->result = refuse(job, REASON(NO_MEMORY), NULL);
-		on_ended(&job->ended);
-	}
+	job->order.target = *target;
+	job->order.wanted = *wanted;
+	job->size = VARINT_SIZE;
+	job->work.data = job;
+	memset(job->fd, -1, sizeof(job->fd));
+	job->fd[0] = stacks->config.open(stacks->config.data, &job->order.open);
+	/* The broker is not asked on the loop. */
+	if (!wanted->native || uv_queue_work(stacks->loop, &job->work, look_run, look_done) < 0)
+		job_ask(job);
 }

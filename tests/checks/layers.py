@@ -44,7 +44,7 @@ MAY_INCLUDE = {
     "daemon/live": ["core", "proto"],
     "daemon/light": ["core", "daemon/attach", "daemon/library", "daemon/maps", "daemon/proc", "daemon/probe/site.h", "bpf/probe.h", "proto"],
     "daemon/native": ["core", "daemon/broker", "daemon/maps", "daemon/symbol/names.h", "daemon/unwind", "bpf/rule.h", "bpf/task.h", "proto"],
-    "daemon/stack": ["core", "daemon/api", "daemon/maps", "daemon/native", "daemon/proc", "daemon/python", "daemon/unwind/walk.h", "proto"],
+    "daemon/stack": ["core", "daemon/api", "daemon/helper", "daemon/library", "daemon/maps", "daemon/native", "daemon/probe/probe.h", "daemon/proc", "daemon/python", "daemon/unwind/walk.h", "proto"],
     "daemon/exact": ["core", "daemon/api", "daemon/attach", "daemon/helper", "daemon/light", "daemon/inject", "daemon/proc", "daemon/intake",
                      "daemon/probe", "proto"],
     "client/base": ["core", "proto"],

@@ -402,11 +402,10 @@ class Stack(tracesmith.Case):
         late = [text for text in said if "cannot be read: its memory or its files have not answered for 3 s" in text]
         busy = [text for text in said if "Too many processes are being read at once" in text]
         self.assertEqual((len(late), len(busy)), (8, 4), said)
-        self.refuse(1, "Too many processes are being read at once", os.getpid())
-        self.end(process)
-        wait_for("the places to be free", lambda: self.daemon.ctl("stack", os.getpid()).code == 0)
+        # Who waited for it in vain was killed, and others have the places while it still hangs.
         self.assertEqual(self.stack(os.getpid())["comm"], Path("/proc/self/comm").read_text().strip())
         self.assertEqual(self.daemon.ctl("status").code, 0)
+        self.end(process)
 
 
 if __name__ == "__main__":
