@@ -56,11 +56,11 @@ class Held(tracesmith.Case):
         process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0)
 
-    def attach(self, pid):
-        attach = subprocess.Popen([os.path.join(tracesmith.BUILD, "tsctl"), "attach", str(pid)], stderr=subprocess.PIPE,
-                                  env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket))
-        self.addCleanup(self.end, attach)
-        return attach
+    def begin(self, *arguments):
+        client = subprocess.Popen([os.path.join(tracesmith.BUILD, "tsctl"), *map(str, arguments)], stderr=subprocess.PIPE, text=True,
+                                  stdout=subprocess.DEVNULL, env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket))
+        self.addCleanup(self.end, client)
+        return client
 
     def ctl_soon(self, *arguments):
         result = self.daemon.ctl(*arguments)
@@ -70,7 +70,7 @@ class Held(tracesmith.Case):
     def test_nobody_waits_for_it(self):
         driver = [self.hold(tracesmith.library(), hello=False) for _ in range(3)]
         held = [self.hold(), self.hold(), *driver]
-        hanging = [self.attach(process.pid) for process in driver]
+        hanging = [self.begin("attach", process.pid) for process in driver]
         self.ctl_soon("status")
         other, expected = tracesmith.run("counts")
         self.ctl_soon("ps")
@@ -85,6 +85,7 @@ class Held(tracesmith.Case):
         row = self.daemon.sql(f"SELECT command FROM process WHERE pid = {other.pid}")
         self.assertIn("counts", row[0]["command"])
         wait_for("a word about it", lambda: "lets nobody look into its memory" in self.daemon.log())
+        looking = self.begin("stack", held[0].pid, "--native")
         # More than two attachments of one user at a time.
         running = tracesmith.workload("loop", "--seconds", 600, "--pace-ms", 1, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, running)
@@ -93,6 +94,9 @@ class Held(tracesmith.Case):
         # Those hang as before, even if who asked for them was told so meanwhile.
         self.assertLessEqual({attach.poll() for attach in hanging}, {None, 1})
         self.ctl_soon("detach", running.pid)
+        self.ctl_soon("stack", running.pid, "--native")
+        self.assertEqual(looking.wait(tracesmith.DEADLINE), 1)
+        self.assertIn("its memory or its files have not answered", looking.stderr.read())
         # Its page is code, and who closes its file waits.
         held.append(self.hold(options=["--silent"]))
         wait_for("a word about the file", lambda: "is on a file system that a user serves" in self.daemon.log())

@@ -23,12 +23,14 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/broker/broker.h"
+#include "daemon/helper/spawn.h"
 #include "daemon/library/library.h"
 
-#define DEADLINE_MS 60000
-#define RING_BYTES  (1 << 20)
+#define DEADLINE_MS   60000
+#define RING_BYTES    (1 << 20)
 
-#define SITES	    3
+#define SITES	      3
+#define SAMPLERS_MOST 256
 
 struct sites {
 	struct broker_request request;
@@ -334,6 +336,52 @@ static void test_programs_go_where_they_belong(void **state)
 	end(broker);
 }
 
+/* A helper has the channel: what others may ask for, it may not. */
+static void test_a_sampler_only_samples(void **state)
+{
+	struct broker *broker = begin();
+	const struct broker_request mapped = { .kind = BROKER_MAPPED };
+	struct broker_answer answer = { 0 };
+	int sampler = broker_sampler(broker), fd[SPAWN_FDS];
+	uint32_t fds;
+
+	assert_true(sampler >= 0);
+	fd[0] = broker_sample(sampler, (uint32_t)getpid());
+	if (fd[0] >= 0)
+		close(fd[0]);
+	else /* a host without perf events */
+		assert_int_not_equal(fd[0], -EPERM);
+	assert_int_equal(spawn_send(sampler, &mapped, sizeof(mapped), NULL, 0), sizeof(mapped));
+	assert_int_equal(spawn_receive(sampler, &answer, sizeof(answer), 0, fd, &fds),
+			 sizeof(answer));
+	assert_int_equal(answer.result, -EPERM);
+	assert_int_equal(fds, 0);
+	close(sampler);
+	end(broker);
+}
+
+/* The broker keeps a thread for each, and no more than it has room for. */
+static void test_samplers_are_bounded(void **state)
+{
+	struct broker *broker = begin();
+	int sampler[SAMPLERS_MOST], r = 0;
+	uint32_t count = 0;
+
+	for (; r >= 0 && count < SAMPLERS_MOST; count += r >= 0)
+		r = sampler[count] = broker_sampler(broker);
+	assert_int_equal(r, -EBUSY);
+	while (count)
+		close(sampler[--count]);
+	/* Those have ended, once their threads have seen it. */
+	for (uint32_t i = 0; i < DEADLINE_MS && r == -EBUSY; i++) {
+		r = broker_sampler(broker);
+		poll(NULL, 0, r == -EBUSY);
+	}
+	assert_true(r >= 0);
+	close(r);
+	end(broker);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -341,6 +389,8 @@ int main(void)
 		cmocka_unit_test(test_rings_have_a_size),
 		cmocka_unit_test(test_nothing_comes_before_the_programs),
 		cmocka_unit_test(test_its_end_is_noticed),
+		cmocka_unit_test(test_a_sampler_only_samples),
+		cmocka_unit_test(test_samplers_are_bounded),
 		cmocka_unit_test(test_programs_go_where_they_belong),
 	};
 
