@@ -214,8 +214,8 @@
 /* How often threads are read that change meanwhile. */
 #define LIMIT_NATIVE_ROUNDS 8
 
-/* Processes whose stacks are being read at one time, each by a helper, in shares by the user who asks
- * (core/base/quota.h); how long the asker waits for one whose memory or files do not answer;
+/* Processes whose stacks are being read at one time, each by a helper, in shares by the user who
+ * asks (core/base/quota.h); how long the asker waits for one whose memory or files do not answer;
  * threads of one; and bytes of an answer, whose message is smaller than that. */
 #define LIMIT_STACK_READERS 16
 #define LIMIT_STACK_S	    3

@@ -4,8 +4,8 @@
  *
  * With --silent it holds nothing: the file is mapped executable, and closing it is not answered.
  *
- * Usage: hold [--silent] DIRECTORY INJECT-SOCKET|- [FILE [COUNT]]. First it maps FILE, COUNT times.
- * Prints "held" when it holds the lock and, with a socket, has said hello. */
+ * Usage: hold [--silent] DIRECTORY INJECT-SOCKET|- [FILE [COUNT]]. First it maps FILE, or its first
+ * page COUNT times. Prints "held" when it holds the lock and, with a socket, has said hello. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -142,10 +142,11 @@ static int writer_waits(void)
 static void map_many(const char *path, long count)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const size_t size = count > 1 ? PAGE : (size_t)lseek(fd, 0, SEEK_END);
 
 	/* Neighbours that are not one mapping. */
 	for (long i = 0; i < count; i++)
-		if (mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+		if (mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
 			fail("mmap");
 	close(fd);
 }
