@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.environ.get("OUT") or tempfile.mkdtemp(prefix="tracesmith-gpu-")
@@ -58,8 +59,10 @@ def run(main):
         sys.exit(77)
     try:
         main()
-    except SystemExit as error:
-        failures.append(str(error))
+    except (SystemExit, Exception) as error:  # a thread that reads what a program prints must not hold us
+        if not isinstance(error, SystemExit):
+            traceback.print_exc()
+        failures.append(str(error) or type(error).__name__)
     for daemon in Daemon.running:
         daemon.kill()
     print(f"{name}: {'FAILED: ' + ', '.join(failures) if failures else 'all checks passed'}; {time.monotonic() - began:.0f} s; "

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """Light mode on a real driver: how its hot functions begin, and whether a jump has room there; that calls are counted as
-the kernel's probes count them; that the code is in the end what it was; and what it costs, in turns within one
-running process.
+the kernel's probes count them; that the code is in the end what it was; and what it costs beside them and an empty probe, in
+turns within one running process.
 
-Usage: tests/gpu/light.py [BUILD] (build/release), as root, with PyTorch; about 25 s and 9 s for each of ROUNDS (5). The
+Usage: tests/gpu/light.py [BUILD] (build/release), as root, with PyTorch; about 25 s and 13 s for each of ROUNDS (5). The
 last line is the verdict.
 """
 import json
 import os
 import statistics
-import struct
 import sys
 import time
 
 import gpu
+from empty_probe import EmptyProbe, hot_functions, mapped_code
 from gpu import HERE, OUT, Program, check, wait_for
 
 BUILD = gpu.build(sys.argv)
@@ -22,40 +22,9 @@ COUNT_S = 4
 STEPS_MIN = 20
 
 
-def mapped_code(pid):
-    """The driver's executable mapping: (path, start, end, offset)."""
-    with open(f"/proc/{pid}/maps") as maps:
-        for line in maps:
-            fields = line.split(maxsplit=5)
-            if len(fields) > 5 and "x" in fields[1] and os.path.basename(fields[5].strip()).startswith("libcuda.so"):
-                start, end = (int(each, 16) for each in fields[0].split("-"))
-                return fields[5].strip(), start, end, int(fields[2], 16)
-    raise SystemExit("no libcuda is mapped")
-
-
-def symbols(path):
-    """Names and offsets in the file of its dynamic functions."""
-    with open(path, "rb") as file:
-        data = file.read()
-    sections, = struct.unpack_from("<Q", data, 40)
-    size, count = struct.unpack_from("<HH", data, 58)
-    headers = [struct.unpack_from("<IIQQQQIIQQ", data, sections + n * size) for n in range(count)]
-    table = next(header for header in headers if header[1] == 11)
-    names = headers[table[6]][4]
-    for at in range(table[4], table[4] + table[5], 24):
-        name, info, _, _, value, _ = struct.unpack_from("<IBBHQQ", data, at)
-        if info & 15 == 2 and value:
-            section = next(h for h in headers if h[3] <= value < h[3] + h[5] and h[1] == 1)
-            text = data[names + name:data.index(b"\0", names + name)].decode()
-            offset = value - section[3] + section[4]
-            yield text, offset, data[offset:offset + 24]
-
-
-def show_prologues(daemon, path):
-    hot = {row["name"] for row in daemon.sql("SELECT name FROM function WHERE hot")}
-    for name, offset, code in sorted(symbols(path)):
-        if name.removesuffix("_ptsz").removesuffix("_ptds") in hot:
-            print(f"  {name:40} {offset:#10x} {code.hex(' ')}")
+def show_prologues(functions):
+    for name, offset, code in functions:
+        print(f"  {name:40} {offset:#10x} {code.hex(' ')}")
 
 
 def code_differs(pid):
@@ -80,6 +49,7 @@ def launches_a_step(daemon, program):
 class Turns:
     def __init__(self, program):
         self.program, self.daemon, self.stops = program, None, []
+        self.functions = self.empty = None
 
     def start(self):
         self.daemon = gpu.Daemon(BUILD)
@@ -87,6 +57,12 @@ class Turns:
 
     def stop(self):
         self.daemon.stop()
+
+    def probe(self):
+        self.empty = EmptyProbe(self.program.pid, *self.functions)
+
+    def unprobe(self):
+        self.empty.close()
 
     def attach(self):
         self.start()
@@ -110,7 +86,8 @@ def main():
     turns.start()
     path = mapped_code(program.pid)[0]
     print(path)
-    show_prologues(turns.daemon, path)
+    turns.functions = path, hot_functions(turns.daemon, path)
+    show_prologues(turns.functions[1])
     by_probes = launches_a_step(turns.daemon, program)
     code, out, err = turns.daemon.ctl("attach", program.pid, "--light")
     print(out + err, flush=True)
@@ -125,8 +102,10 @@ def main():
     check("the code is as it was", not code_differs(program.pid))
     with open(f"/proc/{program.pid}/maps") as maps:
         check("nothing of ours is mapped", "tracesmith" not in maps.read())
-    found = gpu.compare("a step", "ms", program, {"probes": (turns.start, turns.stop), "light": (turns.attach, turns.detach)})
-    print(f"light costs {found['light'] - 1:+.2%}, probes {found['probes'] - 1:+.2%}; {by_probes:.0f} launches a step; longest stops "
+    found = gpu.compare("a step", "ms", program, {"probes": (turns.start, turns.stop), "empty probe": (turns.probe, turns.unprobe),
+                                                  "light": (turns.attach, turns.detach)})
+    print(f"light costs {found['light'] - 1:+.2%}, probes {found['probes'] - 1:+.2%}, an empty probe instead "
+          f"{found['empty probe'] - 1:+.2%}; {by_probes:.0f} launches a step; longest stops "
           f"{statistics.median(turns.stops) / 1e6:.2f} ms (median), {max(turns.stops) / 1e6:.2f} ms (worst)")
     check("the program ended well", program.stop() == 0)
 

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """What TraceSmith costs a program, true and told: in many short turns within one running process, each held
-against the turns just before and just after it in which the process has no probes and no library in it. That is
+against turns next to it in which the process has no probes and no library in it. That is
 the daemon's own doing: a process that runs into probes more often than `trap_limit` allows is left out of them.
 
 Programs: train (PyTorch, bound by launches), large (bound by the GPU), graph (CUDA graphs), empty (empty kernels
-back to back), threads (the same from 8 threads). States: within the default budget, watched whole, recorded
+back to back), threads (the same from 8 threads). States: within the default budget, watched whole, with an empty
+probe on each frequent function instead of ours, recorded
 in light mode, exactly, and exactly with the stack of each launch, and both of these also with `light = exact` (inside,
-inside_all: the probes of launches are not in the process); then for longer exactly with --budget 3%, and without TraceSmith
-torch.profiler with CUDA. `told` is what `tsctl cost` said, of the last round. In graph CUPTI stays, switched off, after
-the first exact turn, also in the turns without anything.
+inside_all: the probes of launches are not in the process); then once for longer, PyTorch only, exactly with --budget 3%,
+and without TraceSmith torch.profiler with CUDA. `events`: how many of the probes a second reached the daemon; `told`:
+what `tsctl cost` said of the last turn, and what it foretold for whole and exact. In graph CUPTI stays, switched
+off, after the first exact turn, also in the turns without anything.
 
-Usage: tests/gpu/price.py [BUILD] [PROGRAM…] (build/release; all), as root, with nvcc and PyTorch. ROUNDS (8),
-TURN_S (0.6), LONG_S (12, of a turn with --budget 3%; 0: none),
-STATES (those of the program).
+Usage: tests/gpu/price.py [BUILD] [PROGRAM…] (build/release; all), as root, with nvcc and PyTorch. ROUNDS (8), TURN_S (0.5),
+LONG_S (10, of the turn with --budget 3%; 0: none), LIMIT_S (0: none): all programs together take no longer, with fewer
+rounds if that is too little; STATES (those of the program). The last line is the verdict.
 """
 import json
 import os
@@ -23,64 +25,77 @@ import sys
 import time
 
 import gpu
-from gpu import HERE, OUT, Program, check, compile_cuda
+from empty_probe import EmptyProbe, hot_functions, mapped_code
+from gpu import HERE, OUT, Program, check, compile_cuda, wait_for
 
 BUILD = gpu.build(sys.argv)
 ROUNDS = int(os.environ.get("ROUNDS", "8"))
-TURN_S = float(os.environ.get("TURN_S", "0.6"))
-LONG_S = float(os.environ.get("LONG_S", "12"))
-LONG_ROUNDS = 3
-SETTLE_S = 0.2  # after a switch
+TURN_S = float(os.environ.get("TURN_S", "0.5"))
+LONG_S = float(os.environ.get("LONG_S", "10"))
+LIMIT_S = float(os.environ.get("LIMIT_S", "0")) or float("inf")
+TRAIN = os.environ.get("PROGRAM", "").split() or ["python3", os.path.join(HERE, "train.py"), "900"]
+LONG_SETTLE_S, LAST_S, PROFILE_S = 20, 8, 14  # of --budget 3%, of the last price, of torch.profiler
+SETTLE_S = 0.15  # after a switch
 IN_S = 1.5  # until it is in windows again, whose price is known
-OUT_S = 1.5  # until a process is left out: that is looked at once a second
 LOW, HIGH = 1 / 8, 7 / 8  # quantiles of rounds
 SETTINGS = "[probe]\nbudget = 1%\ntrap_limit = {}\nlight = {}\n"
 ATTACH = {"light": ("--light",), "stacks": ("--stacks", "all"), "inside_all": ("--stacks", "all"), "3%": ("--budget", "3%")}
 INSIDE = ("light", "inside", "inside_all")
 TRIES = 20
-PROGRAMS = {
-    "train": ("PyTorch step", "ms", "default whole light exact inside stacks inside_all", True),
-    "large": ("PyTorch step bound by the GPU", "ms", "default whole light exact inside", True),
-    "graph": ("PyTorch step as a CUDA graph", "ms", "default whole light exact inside", True),
-    "empty": ("empty kernels back to back", "ns a launch", "default whole light exact inside", False),
-    "threads": ("empty kernels from 8 threads", "ns a launch", "default whole light exact inside", False),
+PROGRAMS = {  # title, unit, states, whether it is PyTorch, share of LIMIT_S
+    "train": ("PyTorch step", "ms", "default whole empty-probe light exact inside stacks", True, 28),
+    "large": ("PyTorch step bound by the GPU", "ms", "default whole light exact", True, 24),
+    "graph": ("PyTorch step as a CUDA graph", "ms", "default whole light exact", True, 22),
+    "empty": ("empty kernels back to back", "ns a launch", "default whole empty-probe light exact", False, 14),
+    "threads": ("empty kernels from 8 threads", "ns a launch", "default whole empty-probe light exact", False, 14),
 }
 
 
 class Turns:
-    """The program's pace in turns, each between two turns without anything."""
+    """The program's pace in turns: up to two between two without anything."""
 
-    def __init__(self, program):
-        self.program = program
-        self.off = []
+    def __init__(self, program, events=lambda: 0):
+        self.program, self.events = program, events
+        self.off, self.seen = [], []
 
     def mean(self, since, until):
         if self.program.process.poll() is not None:
             raise SystemExit(f"the program has ended with {self.program.process.returncode}; logs in {OUT}")
-        return statistics.mean(value for at, value in self.program.samples if since <= at < until)
+        values = [value for at, value in self.program.samples if since <= at < until]
+        return statistics.mean(values) if values else float("nan")
 
     def turn(self, seconds):
         since = time.monotonic()
         time.sleep(seconds)
         return self.mean(since, time.monotonic())
 
-    def between(self, on, off, seconds=TURN_S):
-        """`on` and `off` switch, and return when that is done."""
+    def between(self, switches, off):
+        """Pairs of what switches a state on and for how many seconds; `off` switches all off. They return when that is
+        done. The nearer turn without anything counts more."""
         if not self.off:
             off()
             self.off.append(self.turn(TURN_S))
-        on()
-        pace = self.turn(seconds)
+        paces = []
+        self.seen = []
+        for on, seconds in switches:
+            on()
+            before = self.events()
+            paces.append(self.turn(seconds))
+            self.seen.append((self.events() - before) / seconds)
         off()
         self.off.append(self.turn(TURN_S))
-        return 2 * pace / (self.off[-2] + self.off[-1]) - 1
+        before, after = self.off[-2:]
+        steps = len(paces) + 1
+        return [pace / (before + (after - before) * n / steps) - 1 for n, pace in enumerate(paces, 1)]
 
 
 class Tracer:
     def __init__(self, pid):
         self.pid = pid
         self.daemon = gpu.Daemon(BUILD, SETTINGS.format("none", "request"))
-        self.attached = False
+        self.attached, self.probe = False, None
+        path = mapped_code(pid)[0]
+        self.code = path, hot_functions(self.daemon, path)
 
     def configure(self, limit, light="request"):
         with open(os.path.join(self.daemon.directory, "conf"), "w") as file:
@@ -92,13 +107,33 @@ class Tracer:
         if code:
             check(" ".join(map(str, arguments)), False, out + err)
 
-    def off(self):
+    def status(self):
+        code, out, _ = self.daemon.ctl("status", "--json")
+        return {(row["section"], row["name"]): row["value"] for row in json.loads(out)["rows"]} if code == 0 else {}
+
+    def events(self):
+        return int(self.status()["probes", "events"].split()[0])
+
+    def has_probes(self):
+        """None: some."""
+        said = self.status().get(("probes", f"process {self.pid}"))
+        return True if said is None else None if "launches" in said or "allocations" in said else False
+
+    def clear(self):
+        if self.probe:
+            self.probe.close()
+            self.probe = None
         if self.attached:
             self.say("detach", self.pid)
         self.attached = False
-        self.say("budget", self.pid, "default")
+
+    def off(self):
+        """Watched whole, it runs into both kinds of probes, and so is left out of both."""
+        self.clear()
+        self.say("budget", self.pid, "none")
         self.configure("0.0001%")
-        time.sleep(OUT_S)
+        wait_for("the process to be left out", lambda: self.has_probes() is False)
+        time.sleep(SETTLE_S)
 
     def attach(self, state):
         """Settings are reread a moment after they were asked for."""
@@ -114,10 +149,16 @@ class Tracer:
         check(f"attached to as wanted: {state}", False, out + err)
 
     def on(self, state):
+        if state == "empty-probe":
+            self.off()
+            self.probe = EmptyProbe(self.pid, *self.code)
+            time.sleep(SETTLE_S)
+            return
+        self.clear()
         self.configure("none", "exact" if state.startswith("inside") else "request")
-        if state in ("default", "whole"):
-            self.say("budget", self.pid, "none" if state == "whole" else "default")
-        else:
+        wait_for("the process to be watched again", self.has_probes)
+        self.say("budget", self.pid, "default" if state in ("default", "3%") else "none")
+        if state not in ("default", "whole"):
             self.attach(state)
         time.sleep(IN_S if state == "default" else SETTLE_S)
 
@@ -146,74 +187,107 @@ def told(cost):
     return f"told {percent(cost['cost'])} ({percent(cost['low'])} to {percent(cost['high'])}) %: {parts}"
 
 
+def told_whole(cost, part):
+    """What it would be if all of it were watched, as those windows tell."""
+    for each in cost["parts"] if cost else []:
+        if each["part"] == part:
+            return f"told {percent(each['whole'])} ({percent(each['whole_low'])} to {percent(each['whole_high'])}) %"
+    return "told nothing"
+
+
 def quantile(values, share):
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def show(state, found, said=""):
+def show(state, found, events, said=""):
     if found:
-        print(f"  {state:10} {statistics.median(found):+8.2%} ({quantile(found, LOW):+.2%} to {quantile(found, HIGH):+.2%})"
-              f"  mean {statistics.mean(found):+.2%}, {len(found)} turns   {said}", flush=True)
+        print(f"  {state:11} {statistics.median(found):+8.2%} ({quantile(found, LOW):+.2%} to {quantile(found, HIGH):+.2%})"
+              f"  mean {statistics.mean(found):+.2%}, {len(found)} turns, {events:.0f} events   {said}", flush=True)
 
 
-def profile(turns, program):
+def profile(program, until):
     def switch(line):
         program.say(line)
-        gpu.wait_for("torch.profiler", lambda: program.comments and program.comments[-1] == line)
+        wait_for("torch.profiler", lambda: program.comments and program.comments[-1] == line)
         time.sleep(SETTLE_S)
 
-    turns.off = []
-    return [turns.between(lambda: switch("profile cuda"), lambda: switch("profile off")) for _ in range(ROUNDS)]
+    turns, found = Turns(program), []
+    while len(found) < ROUNDS and time.monotonic() < until:
+        found += turns.between([(lambda: switch("profile cuda"), TURN_S)], lambda: switch("profile off"))
+    return found
 
 
-def price(name, program):
-    title, unit, states, pytorch = PROGRAMS[name]
-    found, said = {}, {}
-    turns = Turns(program)
-    time.sleep(1)
-    tracer = Tracer(program.pid)
-    tracer.settle()
-    states = os.environ.get("STATES", states).split()
+def measure(turns, tracer, states, until):
+    """By state: the ratios of its turns, and events a second in them."""
+    found, events = {}, {}
     for _ in range(ROUNDS):
-        for state in random.sample(states, len(states)):
-            ratio = turns.between(lambda: tracer.on(state), tracer.off)
-            found.setdefault(state, []).append(ratio)
-    if LONG_S:
-        for _ in range(LONG_ROUNDS):
-            def on():
-                tracer.on("3%")
-                tracer.settle(6, 20)
-            found.setdefault("exact 3%", []).append(turns.between(on, tracer.off, LONG_S))
-            said["exact 3%"] = ""
-    tracer.configure("none")
-    time.sleep(OUT_S)
-    for state in ("whole", "default"):
-        tracer.on(state)
-        tracer.settle(8, 12)
-        said[state] = told(tracer.cost())
+        order = random.sample(states, len(states))
+        while order:
+            pair, order = order[:2], order[2:]
+            if time.monotonic() > until:
+                return found, events
+            ratios = turns.between([(lambda state=state: tracer.on(state), TURN_S * (2 if state == "default" else 1))
+                                    for state in pair], tracer.off)
+            for state, ratio, seen in zip(pair, ratios, turns.seen):
+                found.setdefault(state, []).append(ratio)
+                events.setdefault(state, []).append(seen)
+    return found, events
+
+
+def price(name, program, until):
+    title, unit, states, pytorch, _ = PROGRAMS[name]
+    said = {}
+    profiled = pytorch and name != "large"
+    tracer = Tracer(program.pid)
+    turns = Turns(program, tracer.events)
+    tracer.settle(6, 15)
+    last = until - LAST_S - (PROFILE_S if profiled else 0)
+    long = pytorch and LONG_S
+    found, events = measure(turns, tracer, os.environ.get("STATES", states).split(), last - bool(long) * (LONG_SETTLE_S + LONG_S))
+    if long:
+        def on():
+            tracer.on("3%")
+            tracer.settle(6, LONG_SETTLE_S)
+
+        def off():
+            cost = tracer.cost()
+            said["exact 3%"], said["exact"] = told(cost), told_whole(cost, "exact")
+            tracer.off()
+        found["exact 3%"], events["exact 3%"] = turns.between([(on, LONG_S)], off), turns.seen
+    tracer.on("default")
+    tracer.settle(6, LAST_S - 3)
+    cost = tracer.cost()
+    said["default"], said["whole"] = told(cost), told_whole(cost, "probes")
     tracer.daemon.stop()
     off = statistics.median(turns.off)
-    if pytorch and name != "large":
-        found["profiler"] = profile(turns, program)
-    print(f"\n{title}: off {off:.4f} {unit}")
+    if profiled:
+        found["profiler"] = profile(program, until)
+    print(f"\n{title}: off {off:.4f} {unit} ({quantile(turns.off, LOW):.4f} to {quantile(turns.off, HIGH):.4f})")
     for state, ratios in found.items():
-        show(state, ratios, said.get(state, ""))
+        show(state, ratios, statistics.median(events.get(state, [0])), said.get(state, ""))
     check(f"{title}: the program ended well", program.stop() == 0)
 
 
 def main():
     print(gpu.machine())
-    for name in sys.argv[2:] or PROGRAMS:
+    names, end = sys.argv[2:] or list(PROGRAMS), time.monotonic() + LIMIT_S
+    left = {name: PROGRAMS[name][-1] for name in names}
+    for name in names:
         begin = time.monotonic()
+        until = begin + (end - begin) * left[name] / sum(left.values())
+        del left[name]
         if name in ("empty", "threads"):
             program = Program(compile_cuda("empty", "-std=c++17"), "900", "8" if name == "threads" else "1")
         else:
-            program = Program("python3", os.path.join(HERE, "train.py"), "900", *([] if name == "train" else [f"--{name}"]))
-        price(name, program)
+            program = Program(*TRAIN, *([] if name == "train" else [f"--{name}"]))
+        try:
+            price(name, program, until)
+        except (SystemExit, Exception) as error:
+            check(name, False, f"{type(error).__name__}: {error}")
+            for process in (*gpu.Daemon.running, program.process):
+                process.kill()
         print(f"  {time.monotonic() - begin:.0f} s", flush=True)
-    print(f"\n{len(gpu.failures)} failed; logs in {OUT}")
-    return 1 if gpu.failures else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    gpu.run(main)
