@@ -105,8 +105,7 @@ struct thread {
 	__u32 hits[PROBE_GROUPS];			/* not yet added to the process's */
 	__u32 walks[PROBE_WALKS], walk_ns[PROBE_WALKS]; /* likewise */
 	__u64 hits_ns;					/* when that was last done */
-	__u8 entered[PROBE_GROUPS][PROBE_COPIES_MAX];	/* epoch of the last call that counted */
-	__u8 returned[PROBE_COPIES_MAX];
+	__u64 entered, returned;			/* cookies of the last runs */
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
 	struct pt_regs inside;		/* of the call that the library reports */

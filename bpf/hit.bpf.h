@@ -2,27 +2,23 @@
 /* hit.bpf.h: which hits of a probe count, and how many each process has had.
  *
  * While links for all processes and links for single ones change places, a function has both, and
- * each hit runs a program for either. It counts once: the kernel runs the newer link first, so that
- * one counts from the moment that its epoch begins; the older one still counts the hit that was
- * under way, which the newer one has let pass, and none after the newer one has counted in the same
- * thread.
+ * each hit runs a program for either. The first one counts it. The kernel runs those of newer links
+ * first, so a run for the same function, but for an older link than the run before it in the
+ * thread, is of the same hit; any other is of a new one. It does not depend on when links change: a
+ * thread may stop between two programs for as long as it takes to attach a link or to remove one.
  */
 #ifndef TS_HIT_BPF_H
 #define TS_HIT_BPF_H
 
 #include "bpf/common.bpf.h"
 
-static __always_inline bool hit_counts(__u64 cookie, __u8 (*last)[PROBE_COPIES_MAX])
+static __always_inline bool hit_counts(__u64 cookie, __u64 *last)
 {
-	__u32 copy = PROBE_COPY_OF(cookie);
-	__u8 epoch = PROBE_EPOCH_OF(cookie);
-	__u8 current = settings.epoch[PROBE_GROUP_OF(cookie)][copy];
+	__u64 before = *last;
 
-	if (epoch == current) {
-		(*last)[copy] = epoch;
-		return true;
-	}
-	return (__u8)(epoch + 1) == current && (*last)[copy] != current;
+	*last = cookie;
+	return PROBE_COOKIE_PLACE(before) != PROBE_COOKIE_PLACE(cookie) ||
+	       !probe_epoch_is_newer(PROBE_EPOCH_OF(before), PROBE_EPOCH_OF(cookie));
 }
 
 /* Seldom: the map is shared by all threads, and finding the process in it takes its time. */

@@ -110,7 +110,7 @@ int enter(struct pt_regs *ctx)
 	__u16 stack_flags = 0;
 
 	thread = desc ? thread_get() : NULL;
-	if (!thread || !hit_counts(cookie, &thread->entered[PROBE_GROUP_OF(cookie)]))
+	if (!thread || !hit_counts(cookie, &thread->entered))
 		return 0;
 	now = bpf_ktime_get_ns();
 	hit_add(thread, PROBE_GROUP_OF(cookie), now);

@@ -26,14 +26,27 @@
 enum probe_group { PROBE_COLD, PROBE_HOT, PROBE_GROUPS };
 
 /* Above these: the group, which copy of a library the probe is on, and the epoch of its link. Links
- * for all processes and links for single ones take turns; each exchange starts an epoch. */
-#define PROBE_COOKIE_GROUP(group) ((__u64)(group) << 32)
-#define PROBE_COOKIE_COPY(n)	  ((__u64)(n) << 34)
-#define PROBE_COOKIE_EPOCH(n)	  ((__u64)(n) << 40)
-#define PROBE_GROUP_OF(cookie)	  ((cookie) >> 32 & (PROBE_GROUPS - 1))
-#define PROBE_COPY_OF(cookie)	  ((cookie) >> 34 & (PROBE_COPIES_MAX - 1))
-#define PROBE_EPOCH_OF(cookie)	  ((__u8)((cookie) >> 40))
-#define PROBE_COPIES_MAX	  64
+ * for all processes and links for single ones take turns; each turn has the next epoch. */
+#define PROBE_COOKIE_GROUP(group)  ((__u64)(group) << 32)
+#define PROBE_COOKIE_COPY(n)	   ((__u64)(n) << 34)
+#define PROBE_COOKIE_EPOCH(n)	   ((__u64)(n) << 40)
+#define PROBE_GROUP_OF(cookie)	   ((cookie) >> 32 & (PROBE_GROUPS - 1))
+#define PROBE_COPY_OF(cookie)	   ((cookie) >> 34 & (PROBE_COPIES_MAX - 1))
+#define PROBE_EPOCH_OF(cookie)	   ((__u32)((cookie) >> 40))
+#define PROBE_COOKIE_PLACE(cookie) ((cookie) << 24) /* without the epoch */
+#define PROBE_COPIES_MAX	   64
+#define PROBE_EPOCH_MAX		   0xffffff
+
+/* They wrap around, after years. */
+static inline __u32 probe_epoch_after(__u32 epoch)
+{
+	return (epoch + 1) & PROBE_EPOCH_MAX;
+}
+
+static inline __u8 probe_epoch_is_newer(__u32 epoch, __u32 than)
+{
+	return (__s32)((epoch - than) << 8) > 0;
+}
 
 enum probe_from {
 	PROBE_END = 0,
@@ -112,7 +125,6 @@ struct probe_settings {
 	__u32 pid[PROBE_FILTER_MAX];
 	__u32 uid[PROBE_FILTER_MAX];
 	__u64 cgroup[PROBE_FILTER_MAX];
-	__u8 epoch[PROBE_GROUPS][PROBE_COPIES_MAX]; /* whose links count */
 };
 
 /* Why a stack was walked: by the settings, or because its function always has one. */

@@ -182,8 +182,8 @@ static __noinline int thread_find_python(struct thread *thread)
 }
 
 /* Decides once per thread and filter generation whether the process is watched, and announces the
- * process before its first event. Two threads may both announce it, which is harmless; an event
- * before the announcement would not be. */
+ * process before its first event; 0: it could not. Two threads may both announce it, which is
+ * harmless; an event before the announcement would not be. */
 static __noinline int thread_decide(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -191,6 +191,8 @@ static __noinline int thread_decide(struct thread *thread)
 	struct process known = {};
 	struct process *process;
 	bool announce = tgid != settings.calibrated;
+	/* Read once: what changes meanwhile is decided at the next hit. */
+	__u32 generation = *(volatile __u32 *)&settings.generation;
 	__u32 *choice, *epoch;
 
 	if (!thread)
@@ -198,8 +200,8 @@ static __noinline int thread_decide(struct thread *thread)
 	process = bpf_map_lookup_elem(&processes, &tgid);
 	if (process)
 		known = *process;
-	if (known.generation != settings.generation) {
-		known.generation = settings.generation;
+	if (known.generation != generation) {
+		known.generation = generation;
 		known.seed = process_seed(task);
 		known.watched = !announce || process_wanted(tgid, (__u32)bpf_get_current_uid_gid());
 		announce &= known.watched;
@@ -219,8 +221,8 @@ static __noinline int thread_decide(struct thread *thread)
 	thread->seed = epoch ? probe_hash_frame(known.seed, *epoch) : known.seed;
 	thread->watched = known.watched;
 	thread->own = task_is_ours(task);
-	thread->generation = known.generation;
-	return 0;
+	thread->generation = generation;
+	return 1;
 }
 
 static __always_inline struct thread *thread_get(void)
@@ -237,8 +239,7 @@ static __always_inline bool thread_is_watched(struct thread *thread)
 {
 	if (thread->generation != settings.generation) {
 		thread_find_python(thread);
-		thread_decide(thread);
-		if (thread->generation != settings.generation) {
+		if (!thread_decide(thread)) {
 			COUNT(dropped);
 			return false;
 		}

@@ -183,7 +183,7 @@ static bool group_has(const struct channel *channel, const struct library_functi
 static uint64_t cookie_of(const struct broker_request *request, const struct broker_site *site)
 {
 	return PROBE_COOKIE(site->function, site->flags) | PROBE_COOKIE_GROUP(request->group) |
-	       PROBE_COOKIE_COPY(request->copy) | PROBE_COOKIE_EPOCH(request->epoch);
+	       PROBE_COOKIE_COPY(request->copy) | PROBE_COOKIE_EPOCH(request->value);
 }
 
 /* The sites of the group, as far as they want this. */

@@ -64,6 +64,8 @@ int broker_check(const void *data, size_t size, uint32_t files)
 		return -EBADMSG;
 	if (request.kind == BROKER_LOAD && !is_ring(request.value))
 		return -EBADMSG;
+	if (request.kind == BROKER_LINK && request.value > PROBE_EPOCH_MAX)
+		return -EBADMSG;
 	if (request.kind == BROKER_MAPPED && request.value >= BROKER_CPUS_MAX)
 		return -EBADMSG;
 	if (request.kind == BROKER_STUB && request.value > LLONG_MAX)

@@ -47,10 +47,11 @@ struct broker_site {
 
 struct broker_request {
 	uint32_t kind;
-	uint32_t pid;	/* process; of SAMPLE a thread; 0: all processes */
-	uint64_t value; /* LOAD: bytes of the ring; STUB: offset in the file; MAPPED: CPU */
-	uint8_t way;
-	uint8_t group, copy, epoch;
+	uint32_t pid; /* process; of SAMPLE a thread; 0: all processes */
+	/* LOAD: bytes of the ring; LINK: epoch; STUB: offset in the file; MAPPED: CPU */
+	uint64_t value;
+	uint8_t way, group;
+	uint16_t copy;
 	uint32_t sites; /* that follow, ascending by offset */
 };
 

@@ -34,9 +34,7 @@ struct probe {
 	uint64_t idle_ns;		  /* since then the programs wake us, 0: they do not */
 	uint64_t records, bytes;
 	uint32_t mappings; /* how often rules became void */
+	uint32_t epoch[PROBE_GROUPS][PROBE_COPIES_MAX];
 };
-
-/* The number of its links that count. */
-uint8_t *probe_epoch_of(struct probe *probe, enum probe_group group, uint32_t copy);
 
 #endif

@@ -53,8 +53,8 @@ static int link_new(const struct probe_library *library, int fd, const struct pr
 	const struct broker_request request = {
 		.pid = to->pid,
 		.group = (uint8_t)to->group,
-		.copy = (uint8_t)library->copy,
-		.epoch = to->epoch,
+		.copy = (uint16_t)library->copy,
+		.value = to->epoch,
 		.sites = (uint32_t)library->count,
 	};
 	struct broker_links links;
@@ -179,9 +179,9 @@ int probe_attach(struct probe *probe, int fd, const char *path, uint32_t copy,
 	return 0;
 }
 
-uint8_t probe_epoch(const struct probe_library *library, enum probe_group group)
+uint32_t probe_epoch(const struct probe_library *library, enum probe_group group)
 {
-	return *probe_epoch_of(library->probe, group, library->copy);
+	return library->probe->epoch[group][library->copy];
 }
 
 struct probe_link *probe_take_wide(struct probe_library *library, enum probe_group group)
@@ -191,9 +191,9 @@ struct probe_link *probe_take_wide(struct probe_library *library, enum probe_gro
 
 void probe_next_epoch(struct probe_library *library, enum probe_group group)
 {
-	uint8_t *epoch = probe_epoch_of(library->probe, group, library->copy);
+	uint32_t *epoch = &library->probe->epoch[group][library->copy];
 
-	__atomic_store_n(epoch, (uint8_t)(*epoch + 1), __ATOMIC_RELEASE);
+	*epoch = probe_epoch_after(*epoch);
 }
 
 void probe_library_stats(const struct probe_library *library, struct probe_library_stats *ret)

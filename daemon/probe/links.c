@@ -291,7 +291,7 @@ static bool member_needs_link(const struct links *links, const struct member *me
 }
 
 /* For each member that should have one. NULL: no memory. */
-static struct links_work *links_plan(const struct links *links, uint8_t epoch)
+static struct links_work *links_plan(const struct links *links, uint32_t epoch)
 {
 	uint64_t now_ns = uv_hrtime();
 	struct links_work *work;
@@ -313,7 +313,7 @@ static struct links_work *links_plan(const struct links *links, uint8_t epoch)
 	return work;
 }
 
-static void links_order_wide(struct links *links, uint8_t epoch)
+static void links_order_wide(struct links *links, uint32_t epoch)
 {
 	struct links_work *work = calloc(1, sizeof(*work) + sizeof(work->order[0]));
 
@@ -357,7 +357,7 @@ static void links_reconcile_wide(struct links *links)
 
 static void links_reconcile_single(struct links *links)
 {
-	uint8_t epoch = probe_epoch(links->library, links->group);
+	uint32_t epoch = probe_epoch(links->library, links->group);
 	struct links_work *work;
 	struct member *member;
 
@@ -365,7 +365,7 @@ static void links_reconcile_single(struct links *links)
 		list_for_each(member, &links->members, link)
 			if (!member_is_open(member))
 				member_close(links, member);
-	work = links_plan(links, links->single ? epoch : (uint8_t)(epoch + 1));
+	work = links_plan(links, links->single ? epoch : probe_epoch_after(epoch));
 	/* To change over, it goes through the pool even if nobody is to be watched. */
 	if (work && (work->count || !links->single))
 		links_queue(links, work);
@@ -560,5 +560,5 @@ void links_tick(struct links *links, uint64_t now_ns)
 	if (now_ns - links->whole_ns < (uint64_t)WHOLE_AGAIN_NS || owned_is_closing(links->closing))
 		return;
 	links->whole_ns = 0;
-	links_order_wide(links, (uint8_t)(probe_epoch(links->library, links->group) + 1));
+	links_order_wide(links, probe_epoch_after(probe_epoch(links->library, links->group)));
 }

@@ -270,11 +270,6 @@ void probe_go_on(struct probe *probe)
 	intake_wake(probe->intake);
 }
 
-uint8_t *probe_epoch_of(struct probe *probe, enum probe_group group, uint32_t copy)
-{
-	return &probe->bss->settings.epoch[group][copy];
-}
-
 struct probe *probe_free(struct probe *probe)
 {
 	if (!probe)

@@ -85,7 +85,7 @@ struct probe_link;
 struct probe_link_for {
 	enum probe_group group;
 	uint32_t pid;
-	uint8_t epoch;
+	uint32_t epoch;
 };
 
 /* The same file is behind `fd`. Takes some 10 ms, and freeing it 40, more on a busy host: not for
@@ -94,8 +94,8 @@ int probe_link_new(const struct probe_library *library, int fd, const struct pro
 		   struct probe_link **ret);
 struct probe_link *probe_link_free(struct probe_link *link);
 
-/* Links of this epoch count, and those of the next from probe_next_epoch() on. */
-uint8_t probe_epoch(const struct probe_library *library, enum probe_group group);
+/* While a process has links of two epochs, either sees its calls, and each counts once. */
+uint32_t probe_epoch(const struct probe_library *library, enum probe_group group);
 void probe_next_epoch(struct probe_library *library, enum probe_group group);
 /* The link for all processes, which the library else frees with itself; NULL: taken. */
 struct probe_link *probe_take_wide(struct probe_library *library, enum probe_group group);

@@ -52,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(request->pid <= INT_MAX && request->copy < PROBE_COPIES_MAX);
 	must(request->sites <= BROKER_SITES_MAX &&
 	     (request->kind == BROKER_LINK) == !!request->sites);
+	must(request->kind != BROKER_LINK || request->value <= PROBE_EPOCH_MAX);
 	must(request->kind != BROKER_LOAD || request->value <= BROKER_RING_MOST);
 	for (uint32_t i = 0; i < request->sites; i++) {
 		must(message.site[i].offset > before && library_function(message.site[i].function));

@@ -42,7 +42,12 @@ static struct sites good_link(void)
 	const uint16_t function = library_cuda.function[0].number;
 
 	return (struct sites){
-		.request = { .kind = BROKER_LINK, .pid = 7, .group = 1, .copy = 63, .sites = 3 },
+		.request = { .kind = BROKER_LINK,
+			     .pid = 7,
+			     .group = 1,
+			     .copy = 63,
+			     .value = PROBE_EPOCH_MAX,
+			     .sites = 3 },
 		.site = { { 16, function, 0, 0 },
 			  { 32, function, TS_EVENT_PER_THREAD, 0 },
 			  { 48, function, 0, 0 } },
@@ -76,6 +81,7 @@ static void test_requests_are_checked(void **state)
 	BROKEN(message.request.pid = 1u << 31, 1);
 	BROKEN(message.request.group = PROBE_GROUPS, 1);
 	BROKEN(message.request.copy = PROBE_COPIES_MAX, 1);
+	BROKEN(message.request.value++, 1);
 	BROKEN(message.request.way = PROBE_WAYS, 1);
 	BROKEN(message.request.sites = 0, 1);
 	BROKEN(message.request.sites = 4, 1);
@@ -92,6 +98,18 @@ static void test_requests_are_checked(void **state)
 	assert_int_equal(broker_check(&good, sizeof(good) - 1, 1), -EBADMSG);
 	assert_int_equal(broker_check(&good, sizeof(good.request) - 1, 1), -EBADMSG);
 	assert_int_equal(broker_check("", 0, 0), -EBADMSG);
+}
+
+static void test_epochs_wrap_around(void **state)
+{
+	assert_true(probe_epoch_is_newer(1, 0));
+	assert_false(probe_epoch_is_newer(0, 1));
+	assert_false(probe_epoch_is_newer(7, 7));
+	assert_int_equal(probe_epoch_after(PROBE_EPOCH_MAX), 0);
+	assert_true(probe_epoch_is_newer(0, PROBE_EPOCH_MAX));
+	assert_false(probe_epoch_is_newer(PROBE_EPOCH_MAX, 0));
+	assert_int_equal(PROBE_EPOCH_OF(PROBE_COOKIE(1, 2) | PROBE_COOKIE_EPOCH(PROBE_EPOCH_MAX)),
+			 PROBE_EPOCH_MAX);
 }
 
 static void test_rings_have_a_size(void **state)
@@ -386,6 +404,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_requests_are_checked),
+		cmocka_unit_test(test_epochs_wrap_around),
 		cmocka_unit_test(test_rings_have_a_size),
 		cmocka_unit_test(test_nothing_comes_before_the_programs),
 		cmocka_unit_test(test_its_end_is_noticed),
