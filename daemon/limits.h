@@ -260,6 +260,7 @@
 #define LIMIT_VIEWERS	     128
 #define LIMIT_LIVE_PROCESSES 512
 #define LIMIT_LIVE_DEVICES   128
+#define LIMIT_LIVE_STREAMS   16 /* of a process */
 #define LIMIT_LIVE_QUEUE     (256 << 10)
 #define LIMIT_LIVE_BEAT_MS   1000
 /* Processes of which it is looked up in one message in which container they run: three small files

@@ -25,6 +25,13 @@ static void on_doing(void *data, const struct core_doing *doing)
 	live_doing(daemon->live, doing, uv_hrtime());
 }
 
+static void on_stream(void *data, const struct core_doing *doing)
+{
+	struct daemon *daemon = data;
+
+	live_stream(daemon->live, doing);
+}
+
 static void on_told(void *data, uint32_t pid, const struct price_told *told)
 {
 	struct daemon *daemon = data;
@@ -60,6 +67,7 @@ bool daemon_live(void *data, struct api_live *ret)
 	if (!live_begin(daemon, now_ns))
 		return false;
 	core_look_devices(daemon->core, on_doing, daemon);
+	core_look_streams(daemon->core, now_ns, on_stream, daemon);
 	if (daemon->price)
 		price_each(daemon->price, on_told, daemon);
 	look_up(daemon->live);

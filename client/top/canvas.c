@@ -94,17 +94,21 @@ void canvas_fill(struct canvas *canvas, int row, uint8_t style)
 		canvas->cell[row * canvas->width + i].style = style;
 }
 
+void canvas_level(struct canvas *canvas, int row, int column, uint8_t style, double share)
+{
+	int level = (int)(share * (SPARKS - 1) + 0.5);
+
+	put(canvas, row, column, SPARK_FIRST + (uint32_t)(level < SPARKS ? level : SPARKS - 1),
+	    style);
+}
+
 void canvas_spark(struct canvas *canvas, int row, int column, int width, uint8_t style,
 		  const double *value, int count)
 {
 	for (int i = 0; i < width; i++) {
 		int from = count - width + i;
-		int level;
 
-		if (from < 0 || value[from] < 0)
-			continue;
-		level = (int)(value[from] * (SPARKS - 1) + 0.5);
-		level = level < SPARKS ? level : SPARKS - 1;
-		put(canvas, row, column + i, SPARK_FIRST + (uint32_t)level, style);
+		if (from >= 0 && value[from] >= 0)
+			canvas_level(canvas, row, column + i, style, value[from]);
 	}
 }

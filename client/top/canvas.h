@@ -35,6 +35,8 @@ int canvas_text(struct canvas *canvas, int row, int column, int width, uint8_t s
 void canvas_right(struct canvas *canvas, int row, int column, int width, uint8_t style,
 		  const char *text);
 void canvas_fill(struct canvas *canvas, int row, uint8_t style);
+/* A share from 0 to 1, as a bar in one cell. */
+void canvas_level(struct canvas *canvas, int row, int column, uint8_t style, double share);
 /* Shares from 0 to 1, the latest at the right; negative: nothing. */
 void canvas_spark(struct canvas *canvas, int row, int column, int width, uint8_t style,
 		  const double *value, int count);

@@ -9,11 +9,15 @@
 #include "core/base/units.h"
 
 #define PERCENT 100.0
-#define LINE	512
+#define LINE	    512
+#define LANE_LABEL  26 /* columns before a lane */
+#define LANES_SHOWN 128
+#define DEPTH_SHOWN 3 /* of a tree; what is deeper stands there, too */
 
 const char *const top_pane_names[TOP_PANES] = {
 	[TOP_PANE_NONE] = "",	      [TOP_PANE_KERNELS] = "kernels", [TOP_PANE_PATHS] = "launches",
 	[TOP_PANE_MEMORY] = "memory", [TOP_PANE_WAITS] = "waits",
+	[TOP_PANE_STREAMS] = "streams",
 };
 
 char *layout_share(char text[LAYOUT_TEXT], const struct top_share *share)
@@ -49,7 +53,10 @@ static void draw_user(char text[LAYOUT_TEXT], const struct top_process *p)
 
 static void draw_comm(char text[LAYOUT_TEXT], const struct top_process *p)
 {
-	snprintf(text, LAYOUT_TEXT, "%.40s", p->comm);
+	int depth = p->depth < DEPTH_SHOWN ? (int)p->depth : DEPTH_SHOWN;
+
+	snprintf(text, LAYOUT_TEXT, "%*s%s%.40s", depth > 1 ? 2 * (depth - 1) : 0, "",
+		 depth ? "`- " : "", p->comm);
 }
 
 static void draw_tier(char text[LAYOUT_TEXT], const struct top_process *p)
@@ -154,6 +161,21 @@ static uint32_t fitting(int width)
 		}
 	}
 	return shown;
+}
+
+int layout_sort_at(const struct canvas *canvas, int column)
+{
+	uint32_t shown = fitting(canvas->width);
+	int at = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+		if (!(shown & 1u << i))
+			continue;
+		at += columns[i].width + 1;
+		if (column < at || i + 1 == ARRAY_SIZE(columns))
+			return columns[i].sort;
+	}
+	return -1;
 }
 
 static void draw_head(struct canvas *canvas, int row, const struct top_view *view)
@@ -263,17 +285,21 @@ static void draw_title(struct canvas *canvas, const struct top_state *state,
 
 static const char *const help[] = {
 	"Up Down PgUp PgDn   choose a process          Enter  what it does; again: less",
-	"1 2 3 4             kernels, launches, memory, waits of the chosen process",
+	"1 2 3 4 5           kernels, launches, memory, waits, streams of the chosen process",
+	"J K                 next and previous line of these",
 	"s or < >            sort by the next column   r      turn the order round",
+	"t or F5             processes below their parents",
 	"/ or F4             only processes that match; Esc: all",
 	"a d                 attach to it for exact GPU times, or detach; asks first",
 	"w                   write its last 30 s to a file (.sbt)",
 	"? h                 this help                 q      quit",
+	"mouse               click a process, a column or a view; wheel",
 	"",
 	"BUSY  share of the time in which its kernels ran; <: at most, as without exact times",
 	"WAITS time that its threads wait for the device; 100% is one thread all the time",
 	"GROWS what it holds at least grows with every 10 s, by so much a minute",
 	"~     estimated: frequent calls are watched in windows",
+	"streams: a column a second; a bar: it ran, p: work had not started, w: it waited",
 };
 
 static void draw_lines(struct canvas *canvas, int row, int rows, const char *const *line,
@@ -283,15 +309,91 @@ static void draw_lines(struct canvas *canvas, int row, int rows, const char *con
 		canvas_text(canvas, row + i, 0, canvas->width, CANVAS_PLAIN, line[i]);
 }
 
-static void draw_pane(struct canvas *canvas, int row, int rows, struct top_view *view)
+/* A bar for how long it ran, of the probe tier at most; else why it did not, for most of the time. */
+static void draw_column(struct canvas *canvas, int row, int at, const struct top_lane *lane,
+			const struct lane_column *column)
+{
+	const uint8_t bar = lane->bounds ? column->pending : column->running;
+
+	if (bar >= LANES_WHOLE / 16 || (bar && bar >= column->pending && bar >= column->waiting))
+		canvas_level(canvas, row, at, lane->bounds ? CANVAS_WARN : CANVAS_GOOD,
+			     (double)bar / LANES_WHOLE);
+	else if (column->pending || column->waiting)
+		canvas_text(canvas, row, at, 1, CANVAS_DIM,
+			    column->waiting > column->pending ? "w" : "p");
+}
+
+static void draw_lane(struct canvas *canvas, int row, const struct top_lane *lane)
+{
+	const struct lane_column *last = &lane->column[LANES_HISTORY - 1];
+	const uint8_t bar = lane->bounds ? last->pending : last->running;
+	const struct top_share share = { true, lane->bounds, (double)bar / LANES_WHOLE };
+	int width = canvas->width - LANE_LABEL;
+	char text[LAYOUT_TEXT], line[LINE];
+
+	snprintf(line, sizeof(line), "GPU %d stream %u", lane->device, lane->stream);
+	canvas_text(canvas, row, 0, LANE_LABEL - 9, CANVAS_PLAIN, line);
+	canvas_right(canvas, row, LANE_LABEL - 8, 7, CANVAS_PLAIN, layout_share(text, &share));
+	for (int i = 0; i < width && i < LANES_HISTORY; i++)
+		draw_column(canvas, row, canvas->width - 1 - i, lane,
+			    &lane->column[LANES_HISTORY - 1 - i]);
+}
+
+static void draw_lanes(struct canvas *canvas, int row, int rows, const struct top_state *state,
+		       struct top_view *view)
+{
+	const struct top_process *process = layout_selected(state, view);
+	const struct top_lane *lane[LANES_SHOWN];
+	size_t count = process ? lanes_of(&state->lanes, process->id, lane, LANES_SHOWN) : 0;
+	size_t shown = count < LANES_SHOWN ? count : LANES_SHOWN;
+	size_t more = count - shown + (process ? process->streams_left_out : 0);
+	char line[LINE];
+
+	if (shown && view->pane_first >= shown)
+		view->pane_first = shown - 1;
+	if (!shown)
+		canvas_text(canvas, row, 0, canvas->width, CANVAS_DIM,
+			    "No stream of it has done anything in the last minutes");
+	for (size_t i = view->pane_first; i < shown; i++) {
+		if (rows-- == 1 && shown - i + more > 1) { /* the last line says what is missing */
+			more += shown - i;
+			break;
+		}
+		if (rows < 0)
+			return;
+		draw_lane(canvas, row++, lane[i]);
+	}
+	if (!more)
+		return;
+	snprintf(line, sizeof(line), "and %zu more", more);
+	canvas_text(canvas, row, 0, canvas->width, CANVAS_DIM, line);
+}
+
+static const char pane_titles[] = " 1 kernels  2 launches  3 memory  4 waits  5 streams  ";
+
+enum top_pane layout_pane_at(int column)
+{
+	enum top_pane pane = TOP_PANE_NONE;
+
+	for (int i = 0; i <= column && pane_titles[i]; i++)
+		if (pane_titles[i] >= '1' && pane_titles[i] <= '9')
+			pane = (enum top_pane)(pane_titles[i] - '0');
+	return pane;
+}
+
+static void draw_pane(struct canvas *canvas, int row, int rows, const struct top_state *state,
+		      struct top_view *view)
 {
 	const char *text = view->pane_text;
 	char line[LINE];
 
-	snprintf(line, sizeof(line), " 1 kernels  2 launches  3 memory  4 waits   [%s]",
-		 top_pane_names[view->pane]);
+	snprintf(line, sizeof(line), "%s[%s]", pane_titles, top_pane_names[view->pane]);
 	canvas_text(canvas, row, 0, canvas->width, CANVAS_PLAIN, line);
 	canvas_fill(canvas, row, CANVAS_REVERSE);
+	if (view->pane == TOP_PANE_STREAMS) {
+		draw_lanes(canvas, row + 1, rows - 1, state, view);
+		return;
+	}
 	if (!text) {
 		canvas_text(canvas, row + 1, 0, canvas->width, CANVAS_DIM, "asking ...");
 		return;
@@ -399,6 +501,7 @@ void layout_draw(struct canvas *canvas, const struct top_state *state, struct to
 	int row = 1, bottom = canvas->height - 1, pane = 0;
 	int devices = (int)state->devices;
 
+	view->head_row = view->pane_row = 0;
 	draw_title(canvas, state, view);
 	if (view->trouble && row < bottom)
 		canvas_text(canvas, row++, 0, canvas->width, CANVAS_BAD, view->trouble);
@@ -413,9 +516,11 @@ void layout_draw(struct canvas *canvas, const struct top_state *state, struct to
 		draw_device(canvas, row++, &state->device[i]);
 	if (view->pane && bottom - row >= 6)
 		pane = (bottom - row) / 2;
-	if (bottom - pane > row)
+	view->head_row = bottom - pane > row ? row : 0;
+	view->pane_row = pane ? bottom - pane : 0;
+	if (view->head_row)
 		draw_list(canvas, row, bottom - pane - row, state, view);
 	if (pane)
-		draw_pane(canvas, bottom - pane, pane, view);
+		draw_pane(canvas, bottom - pane, pane, state, view);
 	draw_foot(canvas, view);
 }

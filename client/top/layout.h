@@ -14,6 +14,7 @@ enum top_pane {
 	TOP_PANE_PATHS,
 	TOP_PANE_MEMORY,
 	TOP_PANE_WAITS,
+	TOP_PANE_STREAMS, /* drawn from the state; the others are text */
 	TOP_PANES
 };
 extern const char *const top_pane_names[TOP_PANES];
@@ -21,13 +22,15 @@ extern const char *const top_pane_names[TOP_PANES];
 /* What the user has chosen to see. */
 struct top_view {
 	enum top_sort sort;
-	bool reverse;
+	bool reverse, tree;
 	uint32_t selected; /* id of the process, 0: the first */
 	size_t first;	   /* row of the list at the top */
 	char filter[TOP_TEXT];
 	enum top_pane pane;
 	const char *pane_text; /* lines, or NULL: it is awaited */
 	size_t pane_first;     /* line at the top */
+	/* Where layout_draw() has put them; 0: nowhere. */
+	int head_row, pane_row;
 	bool help;
 	const char *message; /* in place of the keys, or NULL: a question, or what came of it */
 	const char *trouble; /* why nothing new comes, or NULL */
@@ -39,6 +42,10 @@ void layout_draw(struct canvas *canvas, const struct top_state *state, struct to
 /* The selected process as the view has it, or NULL. */
 const struct top_process *layout_selected(const struct top_state *state,
 					  const struct top_view *view);
+/* What the head of the list has there, or -1: an enum top_sort. */
+int layout_sort_at(const struct canvas *canvas, int column);
+/* Which pane the line above them names there. */
+enum top_pane layout_pane_at(int column);
 /* Moves the selection by so many of the rows that match the filter. */
 void layout_move(const struct top_state *state, struct top_view *view, int by);
 

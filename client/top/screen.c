@@ -143,7 +143,7 @@ static void look(struct screen *s, uint64_t now_ns)
 	bool memory = s->view.pane == TOP_PANE_MEMORY;
 	bool other;
 
-	if (!process || !s->view.pane || !s->link)
+	if (!process || !query[s->view.pane] || !s->link)
 		return;
 	other = process->pid != s->pane_pid || s->view.pane != s->pane_kind;
 	if (!other && (s->looking.pid || now_ns - s->pane_ns < (uint64_t)PANE_NS))
@@ -265,20 +265,47 @@ static void show_pane(struct screen *s, enum top_pane pane)
 	s->pane_pid = 0;
 }
 
-static void click(struct screen *s, int row)
+static void scroll_pane(struct screen *s, int by)
 {
-	int head = 1 + (s->view.trouble != NULL);
-
-	while (head < s->canvas.height &&
-	       !(s->canvas.cell[head * s->canvas.width].style & CANVAS_REVERSE))
-		head++;
-	if (row <= head)
-		return;
-	s->view.selected = 0;
-	layout_move(&s->state, &s->view, (int)s->view.first + row - head - 1);
+	if (by > 0 || s->view.pane_first > 0)
+		s->view.pane_first += (size_t)by;
 }
 
-static void press_move(struct screen *s, int key, int row)
+static void sort_by(struct screen *s, int sort)
+{
+	if (sort < 0)
+		return;
+	if (s->view.sort == (enum top_sort)sort)
+		s->view.reverse = !s->view.reverse;
+	s->view.sort = (enum top_sort)sort;
+	say(s, "Sorted by %s", top_sort_names[sort]);
+}
+
+static void click(struct screen *s, int row, int column)
+{
+	const struct top_view *view = &s->view;
+
+	if (view->pane_row && row >= view->pane_row) {
+		if (row == view->pane_row && layout_pane_at(column))
+			show_pane(s, layout_pane_at(column));
+	} else if (view->head_row && row == view->head_row) {
+		sort_by(s, layout_sort_at(&s->canvas, column));
+	} else if (view->head_row && row > view->head_row) {
+		s->view.selected = 0;
+		layout_move(&s->state, &s->view, (int)view->first + row - view->head_row - 1);
+	}
+}
+
+/* Over the pane it moves its lines, else the choice. */
+static void wheel(struct screen *s, int row, int by)
+{
+	if (s->view.pane_row && row >= s->view.pane_row)
+		scroll_pane(s, by);
+	else
+		layout_move(&s->state, &s->view, by);
+}
+
+static void press_move(struct screen *s, int key, int row, int column)
 {
 	switch (key) {
 	case KEYS_UP:
@@ -302,7 +329,19 @@ static void press_move(struct screen *s, int key, int row)
 		layout_move(&s->state, &s->view, (int)s->state.processes);
 		break;
 	case KEYS_CLICK:
-		click(s, row);
+		click(s, row, column);
+		break;
+	case KEYS_WHEEL_UP:
+		wheel(s, row, -1);
+		break;
+	case KEYS_WHEEL_DOWN:
+		wheel(s, row, 1);
+		break;
+	case 'K':
+		scroll_pane(s, -1);
+		break;
+	case 'J':
+		scroll_pane(s, 1);
 		break;
 	default:
 		break;
@@ -337,6 +376,10 @@ static void press_do(struct screen *s, int key)
 	case '<':
 		sort_next(s, -1);
 		break;
+	case 't':
+	case KEYS_TREE:
+		s->view.tree = !s->view.tree;
+		break;
 	case 'r':
 		s->view.reverse = !s->view.reverse;
 		break;
@@ -347,6 +390,7 @@ static void press_do(struct screen *s, int key)
 	case '2':
 	case '3':
 	case '4':
+	case '5':
 		show_pane(s, (enum top_pane)(key - '0'));
 		break;
 	case 'a':
@@ -363,7 +407,7 @@ static void press_do(struct screen *s, int key)
 	}
 }
 
-static void press(struct screen *s, int key, int row)
+static void press(struct screen *s, int key, int row, int column)
 {
 	s->stale = true;
 	if (key == KEYS_RESIZE)
@@ -374,7 +418,7 @@ static void press(struct screen *s, int key, int row)
 		answer(s, key);
 	} else {
 		s->view.message = NULL;
-		press_move(s, key, row);
+		press_move(s, key, row, column);
 		press_do(s, key);
 	}
 }
@@ -402,6 +446,8 @@ static void draw(struct screen *s, uint64_t now_ns)
 	if (canvas_size(&s->canvas, width, height) < 0)
 		return;
 	top_order(&s->state, s->view.sort, s->view.reverse);
+	if (s->view.tree)
+		top_tree(&s->state); /* without memory, it is a list */
 	layout_draw(&s->canvas, &s->state, &s->view);
 	terminal_show(&s->canvas);
 }
@@ -424,13 +470,13 @@ static void run(struct screen *s)
 {
 	while (!s->quit && !ended) {
 		uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-		int key, row = 0;
+		int key, row = 0, column = 0;
 
 		link_daemon(s, now_ns);
 		read_daemon(s, now_ns);
 		read_jobs(s);
-		while ((key = terminal_key(&row)) != KEYS_NONE)
-			press(s, key, row);
+		while ((key = terminal_key(&row, &column)) != KEYS_NONE)
+			press(s, key, row, column);
 		look(s, now_ns);
 		draw(s, now_ns);
 		if (!s->quit)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/time.h"
 #include "core/base/utf8.h"
 #include "core/base/vector.h"
@@ -110,6 +111,7 @@ static void process_said(struct top_process *process, const Said *said, uint64_t
 {
 	process->quiet = false;
 	process->pid = said->pid;
+	process->ppid = said->ppid;
 	process->uid = said->uid;
 	set_text(process->comm, said->comm);
 	set_text(process->container, said->container);
@@ -119,6 +121,7 @@ static void process_said(struct top_process *process, const Said *said, uint64_t
 	process->growth_bytes = said->growth_bytes;
 	process->lost += said->lost;
 	process->priced = said->priced;
+	process->streams_left_out = said->streams_left_out;
 	process->cost = said->cost_ppm / PPM;
 	process->budget = said->budget_ppm / PPM;
 	process->watched = said->watched_ppm / PPM;
@@ -312,6 +315,8 @@ int top_apply(struct top_state *state, const Live *live, top_user_fn *user)
 	r = processes_apply(state, live, user);
 	if (r == 0)
 		r = devices_apply(state, live);
+	if (r == 0)
+		r = lanes_apply(&state->lanes, live);
 	if (r < 0)
 		return r;
 	state->replies++;
@@ -332,6 +337,7 @@ void top_forget(struct top_state *state)
 		state->device[i].busy = (struct top_share){ 0 };
 		state->device[i].state = NULL;
 	}
+	lanes_clear(&state->lanes);
 	state->replies = 0;
 }
 
@@ -377,8 +383,63 @@ void top_order(struct top_state *state, enum top_sort sort, bool reverse)
 {
 	int by = 2 * (int)sort + reverse;
 
+	for (size_t i = 0; i < state->processes; i++)
+		state->process[i].depth = 0;
 	if (state->processes)
 		qsort_r(state->process, state->processes, sizeof(*state->process), compare, &by);
+}
+
+#define NO_PARENT SIZE_MAX
+
+struct tree {
+	const struct top_process *from;
+	struct top_process *to;
+	size_t count, placed;
+	size_t *parent; /* of each, where it is in `from` */
+	bool *is_placed;
+};
+
+static size_t parent_of(const struct tree *tree, uint32_t ppid)
+{
+	for (size_t i = 0; i < tree->count && ppid; i++)
+		if (tree->from[i].pid == ppid)
+			return i;
+	return NO_PARENT;
+}
+
+/* One with all below it. Pids are used again and may form a ring: nobody is placed twice. */
+static void place(struct tree *tree, size_t which, uint32_t depth)
+{
+	if (tree->is_placed[which])
+		return;
+	tree->is_placed[which] = true;
+	tree->to[tree->placed] = tree->from[which];
+	tree->to[tree->placed++].depth = depth;
+	for (size_t i = 0; i < tree->count; i++)
+		if (tree->parent[i] == which)
+			place(tree, i, depth + 1);
+}
+
+int top_tree(struct top_state *state)
+{
+	_cleanup_(freep) struct top_process *to = calloc(state->processes + 1, sizeof(*to));
+	_cleanup_(freep) size_t *parent = calloc(state->processes + 1, sizeof(*parent));
+	_cleanup_(freep) bool *is_placed = calloc(state->processes + 1, sizeof(*is_placed));
+	struct tree tree = { state->process, to, state->processes, 0, parent, is_placed };
+
+	if (!to || !parent || !is_placed)
+		return -ENOMEM;
+	for (size_t i = 0; i < tree.count; i++)
+		parent[i] = parent_of(&tree, tree.from[i].ppid);
+	for (size_t i = 0; i < tree.count; i++)
+		if (parent[i] == NO_PARENT)
+			place(&tree, i, 0);
+	for (size_t i = 0; i < tree.count; i++)
+		place(&tree, i, 0);
+	free(state->process);
+	state->process = TAKE(to);
+	state->process_room = state->processes + 1;
+	return 0;
 }
 
 bool top_matches(const struct top_process *process, const char *text)

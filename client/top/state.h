@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base/map.h"
+#include "client/top/lanes.h"
 #include "proto/control.pb-c.h"
 
-#define TOP_HISTORY 240 /* of the busy share, seconds */
+#define TOP_HISTORY LANES_HISTORY /* of the busy share, seconds */
 #define TOP_TEXT    64
 #define TOP_USES    16 /* devices of a process that are looked at */
 
@@ -41,7 +41,8 @@ struct top_use {
 };
 
 struct top_process {
-	uint32_t id, pid, uid;
+	uint32_t id, pid, ppid, uid;
+	uint32_t depth; /* in the tree */
 	char user[TOP_TEXT], comm[TOP_TEXT], container[TOP_TEXT + 1], tier[TOP_TEXT];
 	struct top_share busy; /* of all its devices */
 	uint32_t busy_age;
@@ -54,6 +55,7 @@ struct top_process {
 	bool windows;		      /* rates are of part of the time */
 	struct top_use use[TOP_USES];
 	size_t uses;
+	uint32_t streams_left_out;
 	bool quiet; /* the last reply had nothing new of it */
 };
 
@@ -75,6 +77,7 @@ struct top_state {
 	size_t devices, device_room;
 	struct top_process *process; /* in the order of the last top_order() */
 	size_t processes, process_room;
+	struct top_lanes lanes;
 	uint64_t replies;
 	uint64_t span_ns; /* of the last one; 0: the first, which has no rates */
 	uint32_t left_out;
@@ -89,6 +92,8 @@ int top_apply(struct top_state *state, const Tracesmith__V1__LiveReply *live, to
 void top_forget(struct top_state *state);
 void top_clear(struct top_state *state);
 void top_order(struct top_state *state, enum top_sort sort, bool reverse);
+/* After that: each behind its parent, as far as that uses CUDA, too. -ENOMEM: as it was. */
+int top_tree(struct top_state *state);
 /* The text is in the name, user, container, tier or pid; "" is in all. */
 bool top_matches(const struct top_process *process, const char *text);
 

@@ -66,7 +66,7 @@ int terminal_open(void)
 	nodelay(stdscr, TRUE);
 	keypad(stdscr, TRUE);
 	curs_set(0);
-	mousemask(BUTTON1_PRESSED | BUTTON1_CLICKED, NULL);
+	mousemask(BUTTON1_PRESSED | BUTTON1_CLICKED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	mouseinterval(0);
 	start_colors();
 	return 0;
@@ -125,7 +125,7 @@ void terminal_show(const struct canvas *canvas)
 	refresh();
 }
 
-static int special(int key, int *ret_row)
+static int special(int key, int *ret_row, int *ret_column)
 {
 	MEVENT mouse;
 
@@ -152,19 +152,24 @@ static int special(int key, int *ret_row)
 		return KEYS_HELP;
 	case KEY_F(4):
 		return KEYS_FILTER;
+	case KEY_F(5):
+		return KEYS_TREE;
 	case KEY_F(10):
 		return KEYS_QUIT;
 	case KEY_MOUSE:
 		if (getmouse(&mouse) != OK)
 			return KEYS_RESIZE;
 		*ret_row = mouse.y;
-		return KEYS_CLICK;
+		*ret_column = mouse.x;
+		return mouse.bstate & BUTTON4_PRESSED	? KEYS_WHEEL_UP
+		       : mouse.bstate & BUTTON5_PRESSED ? KEYS_WHEEL_DOWN
+							: KEYS_CLICK;
 	default:
 		return KEYS_RESIZE; /* draws again, and that is all */
 	}
 }
 
-int terminal_key(int *ret_row)
+int terminal_key(int *ret_row, int *ret_column)
 {
 	wint_t key;
 	int kind = get_wch(&key);
@@ -172,6 +177,6 @@ int terminal_key(int *ret_row)
 	if (kind == ERR)
 		return KEYS_NONE;
 	if (kind == KEY_CODE_YES)
-		return special((int)key, ret_row);
+		return special((int)key, ret_row, ret_column);
 	return key == 127 ? KEYS_BACKSPACE : key == '\r' ? KEYS_ENTER : (int)key;
 }

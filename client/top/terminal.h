@@ -18,7 +18,10 @@ enum terminal_key {
 	KEYS_FILTER,
 	KEYS_HELP,
 	KEYS_QUIT,
+	KEYS_TREE,
 	KEYS_CLICK,
+	KEYS_WHEEL_UP,
+	KEYS_WHEEL_DOWN,
 };
 #define KEYS_ENTER     '\n'
 #define KEYS_ESCAPE    27
@@ -29,6 +32,7 @@ int terminal_open(void);
 void terminal_close(void);
 void terminal_size(int *ret_width, int *ret_height);
 void terminal_show(const struct canvas *canvas);
-int terminal_key(int *ret_row);
+/* `ret_row` and `ret_column`: where the mouse is, of a click and of the wheel. */
+int terminal_key(int *ret_row, int *ret_column);
 
 #endif

@@ -467,16 +467,21 @@ void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns);
 typedef void core_row_fn(void *data, enum core_row type, const void *row);
 void core_look(const struct core *core, core_row_fn *row, void *data);
 
-/* What a device is doing for a process, since when. */
+/* What a device is doing for a process, or a stream of it, since when. */
 struct core_doing {
 	uint32_t process;
+	uint32_t stream; /* 0: the device */
 	int16_t device;
 	uint8_t state; /* enum op_state */
 	bool exact;    /* known from records, which the rows of core_busy add up */
 	uint64_t since_ns;
+	uint64_t until_ns; /* of a stream: up to where this is known */
 };
 void core_look_devices(const struct core *core,
 		       void (*device)(void *data, const struct core_doing *doing), void *data);
+/* Streams that are not idle. */
+void core_look_streams(const struct core *core, uint64_t now_ns,
+		       void (*stream)(void *data, const struct core_doing *doing), void *data);
 
 struct core_stats {
 	uint64_t events, ops, bad, stray, limited;

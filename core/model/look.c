@@ -44,3 +44,24 @@ void core_look_devices(const struct core *core,
 		}
 	}
 }
+
+void core_look_streams(const struct core *core, uint64_t now_ns,
+		       void (*stream)(void *data, const struct core_doing *doing), void *data)
+{
+	const struct state *state;
+
+	list_for_each(state, &core->states, link) {
+		const struct core_doing doing = {
+			.process = state->process,
+			.stream = state->stream,
+			.device = state->device,
+			.state = state->now,
+			.exact = state->settled_ns,
+			.since_ns = state->since_ns,
+			.until_ns = state->settled_ns ? *state->settled_ns : now_ns,
+		};
+
+		if (state->stream && state->now != OP_STATE_IDLE)
+			stream(data, &doing);
+	}
+}

@@ -26,7 +26,7 @@ struct live_use {
 struct live_process {
 	struct list link;
 	struct core_process row;
-	struct list uses;
+	struct list uses, streams;
 	Tracesmith__V1__LiveReply__Calls calls;
 	Tracesmith__V1__LiveReply__Calls taken; /* as the last message has them */
 	uint64_t lost, weight;
@@ -48,7 +48,7 @@ struct live {
 	bool on;
 	uint64_t taken_ns;
 	struct list processes;
-	struct map process_by_id;
+	struct map process_by_id, stream_by_id;
 	uint32_t *gone; /* ids, since the last message */
 	size_t gone_count, gone_room;
 	uint64_t lost[LOSS_REASON_MAX + 1];
@@ -57,5 +57,11 @@ struct live {
 
 struct live_process *live_process(const struct live *live, uint32_t id);
 uint64_t live_bytes(const struct live_use *use);
+
+/* stream.c */
+int streams_take(struct live *live, const struct live_process *process,
+		 Tracesmith__V1__LiveReply__Process *ret);
+void streams_start_again(struct live *live, struct live_process *process);
+void streams_free(struct live *live, struct live_process *process);
 
 #endif

@@ -30,6 +30,7 @@ static void process_free(struct live *live, struct live_process *process)
 {
 	struct live_use *use;
 
+	streams_free(live, process);
 	map_remove(&live->process_by_id, key_of(process->row.id));
 	list_remove(&process->link);
 	list_for_each(use, &process->uses, link)
@@ -45,6 +46,7 @@ void live_stop(struct live *live)
 	list_for_each(process, &live->processes, link)
 		process_free(live, process);
 	map_clear(&live->process_by_id);
+	map_clear(&live->stream_by_id);
 	arena_clear(&live->arena);
 	free(live->gone);
 	live->gone = NULL;
@@ -122,6 +124,7 @@ static void on_process(struct live *live, const struct core_process *row)
 		if (!process)
 			return;
 		list_init(&process->uses);
+		list_init(&process->streams);
 		process->calls =
 			(Tracesmith__V1__LiveReply__Calls)TRACESMITH__V1__LIVE_REPLY__CALLS__INIT;
 		if (map_put(&live->process_by_id, key_of(row->id), process) < 0) {
@@ -276,12 +279,32 @@ static void use_mark(struct live *live, struct live_use *use, uint8_t state, uin
 	use->marked_ns = until_ns;
 }
 
+static void stream_op(struct live *live, const struct op *op)
+{
+	const struct core_doing doing = {
+		.process = op->process,
+		.stream = op->stream,
+		.device = op->device,
+		.state = op->detail,
+		.exact = op->flags & OP_EXACT,
+		.since_ns = op->start_ns,
+		.until_ns = op->end_ns,
+	};
+
+	if (op->detail != OP_STATE_IDLE)
+		live_stream(live, &doing);
+}
+
 void live_op(struct live *live, const struct op *op)
 {
 	struct live_process *process;
 	struct live_use *use;
 
-	if (!live->on || op->kind != OP_STATE || op->stream || op->flags & OP_EXACT)
+	if (!live->on || op->kind != OP_STATE)
+		return;
+	if (op->stream)
+		stream_op(live, op);
+	if (op->stream || op->flags & OP_EXACT)
 		return;
 	process = live_process(live, op->process);
 	use = process ? use_get(process, op->device) : NULL;

@@ -29,8 +29,10 @@ bool live_is_on(const struct live *live);
 core_row_fn live_row; /* of a live */
 void live_op(struct live *live, const struct op *op);
 
-/* Before each message: what a device does for a process, and what watching costs one. */
+/* Before each message: what a device does for a process, what a stream does that is not idle, and
+ * what watching a process costs it. */
 void live_doing(struct live *live, const struct core_doing *doing, uint64_t now_ns);
+void live_stream(struct live *live, const struct core_doing *doing);
 struct live_price {
 	int32_t cost_ppm;
 	uint32_t budget_ppm; /* 0: none */

@@ -125,6 +125,7 @@ static Process *process_take(struct live *live, struct live_process *process, ui
 	*ret = (Process)TRACESMITH__V1__LIVE_REPLY__PROCESS__INIT;
 	ret->id = process->row.id;
 	ret->pid = process->row.pid;
+	ret->ppid = process->row.ppid;
 	ret->uid = process->row.uid;
 	ret->owner = process->row.user;
 	ret->comm = process->row.comm;
@@ -137,7 +138,7 @@ static Process *process_take(struct live *live, struct live_process *process, ui
 	ret->budget_ppm = process->budget_ppm;
 	ret->watched_ppm = process->watched_ppm;
 	process->taken = process->calls;
-	if (uses_take(live, process, ret) < 0)
+	if (uses_take(live, process, ret) < 0 || streams_take(live, process, ret) < 0)
 		return NULL;
 	ret->growth_bytes = growth_of(process, ret->live_bytes, now_ns);
 	return ret;
@@ -226,12 +227,13 @@ static uint64_t weight_of(const struct live_process *process)
 	return (process->calls.count << 32) + (bytes >> 20);
 }
 
-static void start_again(struct live_process *process)
+static void start_again(struct live *live, struct live_process *process)
 {
 	struct live_use *use;
 
 	process->calls = (Calls)TRACESMITH__V1__LIVE_REPLY__CALLS__INIT;
 	process->lost = 0;
+	streams_start_again(live, process);
 	list_for_each(use, &process->uses, link) {
 		memset(use->ns, 0, sizeof(use->ns));
 		use->calls = process->calls;
@@ -335,7 +337,7 @@ static int processes_take(struct live *live, uint64_t now_ns, Reply *whole, Repl
 			if (has_changed(all[i], one))
 				changed->process[changed->n_process++] = one;
 		}
-		start_again(all[i]);
+		start_again(live, all[i]);
 	}
 	whole->left_out = (uint32_t)(count - whole->n_process);
 	qsort(whole->device, whole->n_device, sizeof(*whole->device), by_device);

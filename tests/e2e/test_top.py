@@ -46,6 +46,15 @@ class Top(Case):
         screen.wait(str(process.pid))
         screen.type("2")
         screen.wait(r"\[launches\](?s:.*)cuLaunchKernel")
+        screen.type("5")
+        screen.wait(r"(?s)\[streams\].*GPU 0 stream \d+ +<\d+\.\d% .*[▁-█]")
+        screen.type("t")
+        screen.wait(rf"{process.pid} .*probe .*loop")
+        self.click(screen, "MEMORY")
+        screen.wait("Sorted by memory")
+        self.click(screen, "4 waits")
+        screen.wait(r"\[waits\](?s:.*)cu\w+Synchronize")
+        self.click(screen, "5 streams", button=65)  # the wheel moves lines, and chooses nothing
         screen.type("a")
         screen.wait(rf"Attach to process {process.pid} \(loop\)\? y/n")
         screen.type("n")
@@ -54,6 +63,12 @@ class Top(Case):
         self.replace_the_daemon(screen, process)
         screen.type("q")
         self.assertEqual(screen.wait_end(), 0)
+
+    def click(self, screen, text, button=0):
+        """With the mouse, as xterm reports it."""
+        row, line = next((row, line) for row, line in enumerate(screen.text().split("\n")) if text in line)
+        at = f"{button};{line.index(text) + 1};{row + 1}"
+        screen.type(f"\x1b[<{at}M" + (f"\x1b[<{at}m" if button == 0 else ""))
 
     def replace_the_daemon(self, screen, process):
         self.daemon.stop()

@@ -1,4 +1,5 @@
 /* Top: what replies become on a screen, of any size and whatever other programs are called. */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -227,6 +228,154 @@ static void every_size_has_what_fits(void **unused)
 	top_clear(&state);
 }
 
+/* A reply in which the stream 7 of the first process did that. */
+static void stream_said(struct top_state *state, Tracesmith__V1__LiveReply__Stream *stream,
+			uint64_t running_ns, uint64_t pending_ns)
+{
+	struct said said;
+
+	say(&said, 1);
+	*stream = (Tracesmith__V1__LiveReply__Stream)TRACESMITH__V1__LIVE_REPLY__STREAM__INIT;
+	stream->id = 7;
+	stream->running_ns = running_ns;
+	stream->pending_ns = pending_ns;
+	said.process[0].stream = &stream;
+	said.process[0].n_stream = running_ns + pending_ns > 0;
+	assert_int_equal(top_apply(state, &said.live, name_user), 0);
+}
+
+static void streams_are_lanes_that_move(void **unused)
+{
+	struct top_state state = { 0 };
+	struct top_view view = { .pane = TOP_PANE_STREAMS };
+	Tracesmith__V1__LiveReply__Stream stream;
+	const struct top_lane *lane;
+
+	assert_shows(&state, &view, 80, 24, "No stream", true);
+	stream_said(&state, &stream, SECOND / 2, 0);
+	stream_said(&state, &stream, 0, 0);
+	assert_int_equal(lanes_of(&state.lanes, 1, &lane, 1), 1);
+	assert_int_equal(lane->column[LANES_HISTORY - 2].running, 128);
+	assert_int_equal(lane->column[LANES_HISTORY - 1].running, 0);
+	/* What is told late was before: it goes where there is room. */
+	stream_said(&state, &stream, 2 * SECOND, SECOND / 4);
+	assert_int_equal(lane->column[LANES_HISTORY - 1].running, LANES_WHOLE);
+	assert_int_equal(lane->column[LANES_HISTORY - 2].running, LANES_WHOLE);
+	assert_int_equal(lane->column[LANES_HISTORY - 3].running, 128);
+	assert_int_equal(lane->column[LANES_HISTORY - 3].pending, 64);
+	assert_shows(&state, &view, 80, 24, "GPU 0 stream 7", true);
+	assert_shows(&state, &view, 80, 24, "\u2585\u2588\u2588\n", true);
+	stream_said(&state, &stream, 0, SECOND);
+	assert_shows(&state, &view, 80, 24, "\u2585\u2588\u2588p\n", true);
+	assert_int_equal(lanes_of(&state.lanes, 2, &lane, 1), 0);
+	for (int i = 0; i < LANES_HISTORY; i++)
+		stream_said(&state, &stream, 0, 0);
+	assert_int_equal(lanes_of(&state.lanes, 1, &lane, 1), 0);
+	top_clear(&state);
+}
+
+/* More than there is room for, and counts that no program can have. */
+static void lanes_of_many_streams_are_bounded(void **unused)
+{
+	enum { STREAMS = LANES_MAX + 100 };
+	static Tracesmith__V1__LiveReply__Stream stream[STREAMS], *streams[STREAMS];
+	struct top_state state = { 0 };
+	struct top_view view = { .pane = TOP_PANE_STREAMS };
+	const struct top_lane *lane[3];
+	struct said said;
+
+	say(&said, 1);
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		stream[i] = (Tracesmith__V1__LiveReply__Stream)
+			TRACESMITH__V1__LIVE_REPLY__STREAM__INIT;
+		stream[i].id = STREAMS - i;
+		stream[i].device = INT32_MIN;
+		stream[i].running_ns = stream[i].pending_ns = stream[i].waiting_ns = UINT64_MAX;
+		stream[i].bounds = i % 2;
+		streams[i] = &stream[i];
+	}
+	said.process[0].stream = streams;
+	said.process[0].n_stream = STREAMS;
+	said.process[0].streams_left_out = UINT32_MAX;
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	assert_int_equal(lanes_of(&state.lanes, 1, lane, 3), LANES_MAX);
+	assert_true(lane[0]->stream < lane[1]->stream && lane[1]->stream < lane[2]->stream);
+	assert_int_equal(lane[0]->column[0].running, LANES_WHOLE);
+	assert_int_equal(lane[0]->column[0].pending, 0);
+	for (int height = 1; height < 40; height++)
+		for (int width = 1; width < 80; width += 7)
+			free(screen(&state, &view, width, height));
+	assert_shows(&state, &view, 80, 24, "and 4294971", true);
+	view.pane_first = SIZE_MAX;
+	free(screen(&state, &view, 80, 24));
+	assert_int_equal(view.pane_first, 127);
+	top_clear(&state);
+}
+
+static void a_tree_has_children_below_their_parents(void **unused)
+{
+	static const uint32_t parents[] = { 0, 100, 7, 101, 106, 100, 104 }, depths[] = { 0, 1, 2,
+											  1, 0, 0,
+											  1 },
+			      order[] = { 100, 101, 103, 105, 102, 104, 106 };
+	struct top_state state = { 0 };
+	struct top_view view = { 0 };
+	struct said said;
+
+	say(&said, 7);
+	for (int i = 0; i < 7; i++)
+		said.process[i].ppid = parents[i]; /* 104 and 106 are a ring */
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	top_order(&state, TOP_BY_PID, false);
+	assert_int_equal(top_tree(&state), 0);
+	assert_int_equal(state.processes, 7);
+	for (int i = 0; i < 7; i++) {
+		assert_int_equal(state.process[i].pid, order[i]);
+		assert_int_equal(state.process[i].depth, depths[i]);
+	}
+	assert_shows(&state, &view, 80, 24, " `- train", true);
+	assert_shows(&state, &view, 80, 24, "   `- train", true);
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	top_order(&state, TOP_BY_PID, true);
+	assert_int_equal(state.process[0].pid, 106);
+	assert_shows(&state, &view, 80, 24, "`-", false);
+	top_clear(&state);
+}
+
+static void a_click_finds_what_is_there(void **unused)
+{
+	struct top_state state = { 0 };
+	struct top_view view = { .pane = TOP_PANE_STREAMS };
+	struct canvas canvas = { 0 };
+	struct said said;
+
+	say(&said, 3);
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	assert_int_equal(canvas_size(&canvas, 80, 24), 0);
+	layout_draw(&canvas, &state, &view);
+	assert_int_equal(view.head_row, 2); /* below a device */
+	assert_in_range(view.pane_row, 7, 20);
+	for (int i = 0; i + 4 < 80; i++) {
+		const struct canvas_cell *cell = &canvas.cell[view.head_row * 80 + i];
+
+		if (cell[0].code == 'B' && cell[1].code == 'U' && cell[2].code == 'S')
+			assert_int_equal(layout_sort_at(&canvas, i), TOP_BY_BUSY);
+		if (cell[0].code == 'C' && cell[1].code == 'O' && cell[2].code == 'M')
+			assert_int_equal(layout_sort_at(&canvas, i), TOP_BY_COMM);
+		cell = &canvas.cell[view.pane_row * 80 + i];
+		if (cell[0].code == '5')
+			assert_int_equal(layout_pane_at(i), TOP_PANE_STREAMS);
+	}
+	assert_int_equal(layout_pane_at(0), TOP_PANE_NONE);
+	assert_int_equal(layout_pane_at(1), TOP_PANE_KERNELS);
+	assert_int_equal(layout_pane_at(INT_MAX - 1), TOP_PANE_STREAMS);
+	view.help = true;
+	layout_draw(&canvas, &state, &view);
+	assert_int_equal(view.head_row + view.pane_row, 0);
+	canvas_done(&canvas);
+	top_clear(&state);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -235,6 +384,10 @@ int main(void)
 		cmocka_unit_test(processes_come_rest_and_go),
 		cmocka_unit_test(names_of_others_steer_nothing),
 		cmocka_unit_test(every_size_has_what_fits),
+		cmocka_unit_test(streams_are_lanes_that_move),
+		cmocka_unit_test(lanes_of_many_streams_are_bounded),
+		cmocka_unit_test(a_tree_has_children_below_their_parents),
+		cmocka_unit_test(a_click_finds_what_is_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

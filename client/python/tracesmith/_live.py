@@ -49,6 +49,7 @@ def _rest(thing: Thing) -> Thing:
         rested["states"] = dict(_NO_STATES)
     if "use" in thing:
         rested["use"] = [dict(use, states=dict(_NO_STATES)) for use in thing["use"]]
+        rested["stream"], rested["streams_left_out"] = [], 0
         rested["lost"] = 0
     return rested
 
