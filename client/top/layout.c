@@ -8,16 +8,16 @@
 #include "core/base/array.h"
 #include "core/base/units.h"
 
-#define PERCENT 100.0
+#define PERCENT	    100.0
 #define LINE	    512
 #define LANE_LABEL  26 /* columns before a lane */
 #define LANES_SHOWN 128
 #define DEPTH_SHOWN 3 /* of a tree; what is deeper stands there, too */
 
 const char *const top_pane_names[TOP_PANES] = {
-	[TOP_PANE_NONE] = "",	      [TOP_PANE_KERNELS] = "kernels", [TOP_PANE_PATHS] = "launches",
-	[TOP_PANE_MEMORY] = "memory", [TOP_PANE_WAITS] = "waits",
-	[TOP_PANE_STREAMS] = "streams",
+	[TOP_PANE_NONE] = "",	       [TOP_PANE_KERNELS] = "kernels",
+	[TOP_PANE_PATHS] = "launches", [TOP_PANE_MEMORY] = "memory",
+	[TOP_PANE_WAITS] = "waits",    [TOP_PANE_STREAMS] = "streams",
 };
 
 char *layout_share(char text[LAYOUT_TEXT], const struct top_share *share)
@@ -309,7 +309,8 @@ static void draw_lines(struct canvas *canvas, int row, int rows, const char *con
 		canvas_text(canvas, row + i, 0, canvas->width, CANVAS_PLAIN, line[i]);
 }
 
-/* A bar for how long it ran, of the probe tier at most; else why it did not, for most of the time. */
+/* A bar for how long it ran, of the probe tier at most; else why it did not, for most of the time.
+ */
 static void draw_column(struct canvas *canvas, int row, int at, const struct top_lane *lane,
 			const struct lane_column *column)
 {

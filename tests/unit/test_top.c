@@ -286,8 +286,8 @@ static void lanes_of_many_streams_are_bounded(void **unused)
 
 	say(&said, 1);
 	for (uint32_t i = 0; i < STREAMS; i++) {
-		stream[i] = (Tracesmith__V1__LiveReply__Stream)
-			TRACESMITH__V1__LIVE_REPLY__STREAM__INIT;
+		stream[i] =
+			(Tracesmith__V1__LiveReply__Stream)TRACESMITH__V1__LIVE_REPLY__STREAM__INIT;
 		stream[i].id = STREAMS - i;
 		stream[i].device = INT32_MIN;
 		stream[i].running_ns = stream[i].pending_ns = stream[i].waiting_ns = UINT64_MAX;
@@ -314,9 +314,8 @@ static void lanes_of_many_streams_are_bounded(void **unused)
 
 static void a_tree_has_children_below_their_parents(void **unused)
 {
-	static const uint32_t parents[] = { 0, 100, 7, 101, 106, 100, 104 }, depths[] = { 0, 1, 2,
-											  1, 0, 0,
-											  1 },
+	static const uint32_t parents[] = { 0, 100, 7, 101, 106, 100, 104 },
+			      depths[] = { 0, 1, 2, 1, 0, 0, 1 },
 			      order[] = { 100, 101, 103, 105, 102, 104, 106 };
 	struct top_state state = { 0 };
 	struct top_view view = { 0 };
