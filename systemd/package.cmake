@@ -77,6 +77,11 @@ else()
 "marks spans of a program for the GPU tracer TraceSmith
 Its functions do nothing but carry a probe of tracesmithd, which shows the
 spans on timelines and in queries.")
+  ts_library(client tracesmith-client "libc6 (>= 2.34), libprotobuf-c1 (>= 1.0.1)"
+"asks the GPU tracer TraceSmith what GPU processes do
+Connects to tracesmithd or opens a recording, and gives the answers of queries
+as rows of typed cells, with what is missing from them.")
+  set(CPACK_DEBIAN_CLIENT_PACKAGE_SUGGESTS tracesmith) # its tsctl reads recordings
   list(APPEND CPACK_COMPONENTS_ALL dev)
   set(CPACK_DEBIAN_DEV_PACKAGE_NAME libtracesmith-dev)
   set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
@@ -84,7 +89,8 @@ spans on timelines and in queries.")
   string(REGEX REPLACE ", $" "" CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${libraries}")
   set(CPACK_COMPONENT_DEV_DESCRIPTION
 "headers of TraceSmith's libraries
-What programs need that mark spans of theirs for the GPU tracer TraceSmith.")
+What programs need that mark spans of theirs for the GPU tracer TraceSmith, or
+ask its daemon.")
   install(FILES ${generated}/changelog.gz ${debian}/copyright
     DESTINATION share/doc/libtracesmith-dev COMPONENT dev)
 

@@ -1,25 +1,19 @@
-/* Link: a blocking connection to the daemon, or to the file server that stands in for it. Prints
- * the error that ends it, once. */
+/* Link: a connection to the daemon, or to the file server that stands in for it, with the words of
+ * tsctl. Prints the error that ends it, once. */
 #include "client/link/link.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "client/base/complain.h"
 #include "client/link/wording.h"
-#include "proto/frame.h"
 #include "proto/paths.h"
 
 struct link {
-	int fd;
+	struct connection connection;
 	const struct link_files *files;
 	void *file; /* the file server, NULL: the daemon */
-	uint64_t last_id;
-	struct ts_frame_reader reader;
-	struct link_hello hello;
 };
 
 struct link *link_free(struct link *link)
@@ -28,20 +22,14 @@ struct link *link_free(struct link *link)
 		return NULL;
 	if (link->file)
 		link->files->close(link->file);
-	closep(&link->fd);
-	ts_frame_reader_done(&link->reader);
+	connection_close(&link->connection);
 	free(link);
 	return NULL;
 }
 
-const struct link_hello *link_hello(const struct link *link)
+const struct connection_hello *link_hello(const struct link *link)
 {
-	return &link->hello;
-}
-
-void reply_free(Tracesmith__V1__Reply *reply)
-{
-	tracesmith__v1__reply__free_unpacked(reply, NULL);
+	return &link->connection.hello;
 }
 
 static int explain_connect(int error, const char *path)
@@ -59,95 +47,17 @@ static int explain_connect(int error, const char *path)
 	return error;
 }
 
-int link_connect(const char *path, int type)
+/* What it failed for, if it did. */
+static int said(const struct link *link, int r)
 {
-	_cleanup_(closep) int fd = -1;
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(address.sun_path, path, strlen(path));
-	fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-		return -errno;
-	return TAKE_FD(fd);
-}
-
-static int connect_to(const char *path, uint64_t patience_ms, int *ret_fd)
-{
-	const struct timeval patience = { .tv_sec = (time_t)(patience_ms / 1000),
-					  .tv_usec = (suseconds_t)(patience_ms % 1000 * 1000) };
-	int fd = link_connect(path, SOCK_STREAM);
-
-	if (fd < 0)
-		return explain_connect(fd, path);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	*ret_fd = fd;
-	return 0;
-}
-
-static int write_all(int fd, const uint8_t *data, size_t size)
-{
-	ssize_t n;
-
-	for (size_t done = 0; done < size; done += n) {
-		n = send(fd, data + done, size - done, MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
-			n = 0;
-		if (n < 0)
-			return -errno;
-	}
-	return 0;
+	if (r < 0)
+		complain("%s", link->connection.message);
+	return r;
 }
 
 int link_send(struct link *link, Tracesmith__V1__Request *request)
 {
-	_cleanup_(freep) uint8_t *data = NULL;
-	size_t size;
-	int r;
-
-	request->id = ++link->last_id;
-	r = ts_frame_pack(&request->base, TS_FRAME_REQUEST_MAX, &data, &size);
-	if (r == 0)
-		r = write_all(link->fd, data, size);
-	/* The daemon may have refused us and closed the connection; then link_next() reports its
-	 * reason. */
-	if (r == -EPIPE || r == -ECONNRESET)
-		return 0;
-	if (r == -EMSGSIZE)
-		complain("The request is too long");
-	else if (r < 0)
-		complain("Cannot send the request: %s", strerror(-r));
-	return r;
-}
-
-/* 1: a message; 0: the daemon has closed the connection. -EAGAIN: there is none yet (flags). */
-static int receive(struct link *link, int flags, Tracesmith__V1__Reply **ret)
-{
-	const uint8_t *data;
-	size_t size;
-	ssize_t n;
-	void *room;
-	int r;
-
-	while ((r = ts_frame_reader_next(&link->reader, &data, &size)) == 0) {
-		room = ts_frame_reader_room(&link->reader, &size);
-		if (!room)
-			return -ENOMEM;
-		n = recv(link->fd, room, size, flags);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno != ECONNRESET)
-			return -errno;
-		if (n <= 0)
-			return 0;
-		ts_frame_reader_fill(&link->reader, n);
-	}
-	if (r < 0)
-		return r;
-	*ret = tracesmith__v1__reply__unpack(NULL, size, data);
-	return *ret ? 1 : -EBADMSG;
+	return said(link, connection_send(&link->connection, request));
 }
 
 static int explain_error(const Tracesmith__V1__Error *error)
@@ -168,33 +78,14 @@ static int explain_error(const Tracesmith__V1__Error *error)
 int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-	int r;
+	int r = said(link, connection_next(&link->connection, &reply));
 
-	do {
-		reply_free(reply);
-		reply = NULL;
-		r = receive(link, 0, &reply);
-		if (r == 0) {
-			complain("The daemon closed the connection in the middle of its answer");
-			return -ECONNRESET;
-		}
-		if (r == -EAGAIN) {
-			complain("The daemon does not answer");
-			return r;
-		}
-		if (r < 0) {
-			complain("Cannot read the daemon's answer: %s", strerror(-r));
-			return r;
-		}
-	} while (reply->id != link->last_id && reply->id != 0);
-	r = wording_apply(reply, link->file);
-	if (r < 0) {
-		complain("Not enough memory");
+	if (r < 0)
 		return r;
+	if (wording_apply(reply, link->file) < 0) {
+		complain("Not enough memory");
+		return -ENOMEM;
 	}
-	r = reply->body_case == TRACESMITH__V1__REPLY__BODY_COLUMNS ||
-	    reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS ||
-	    reply->body_case == TRACESMITH__V1__REPLY__BODY_CHUNK;
 	*ret = TAKE(reply);
 	return r;
 }
@@ -213,27 +104,22 @@ int link_next(struct link *link, Tracesmith__V1__Reply **ret)
 
 int link_fd(const struct link *link)
 {
-	return link->fd;
+	return link->connection.fd;
 }
 
 int link_poll(struct link *link, Tracesmith__V1__Reply **ret)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-	int r = receive(link, MSG_DONTWAIT, &reply);
+	int r = said(link, connection_poll(&link->connection, &reply));
 
-	if (r == -EAGAIN)
-		return 0;
-	if (r == 0)
-		r = -ECONNRESET;
-	if (r < 0)
-		complain("The daemon has ended, or closed the connection");
-	else if (wording_apply(reply, false) < 0)
-		r = -ENOMEM;
-	else if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
+	if (r != 1)
+		return r;
+	if (wording_apply(reply, false) < 0)
+		return -ENOMEM;
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
 		return explain_error(reply->error);
-	if (r == 1)
-		*ret = TAKE(reply);
-	return r;
+	*ret = TAKE(reply);
+	return 1;
 }
 
 int link_converse(struct link *link, Tracesmith__V1__Request *request, link_reply_fn *take,
@@ -258,48 +144,40 @@ int link_converse(struct link *link, Tracesmith__V1__Request *request, link_repl
 	return 0;
 }
 
-static int greet(struct link *link)
+static int greet(struct link *link, int fd, uint64_t patience_ms)
 {
-	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-	Tracesmith__V1__HelloRequest hello = TRACESMITH__V1__HELLO_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int r;
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *refused = NULL;
+	int r = said(link, connection_open(&link->connection, fd, patience_ms, &refused));
 
-	hello.protocol = TS_PROTOCOL;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_HELLO;
-	request.hello = &hello;
-	r = link_send(link, &request);
-	if (r == 0)
-		r = link_next(link, &reply);
-	if (r < 0)
+	if (r != 1)
 		return r;
-	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_HELLO) {
-		complain("The server on this socket is not tracesmithd");
-		return -EPROTO;
+	if (wording_apply(refused, link->file) < 0) {
+		complain("Not enough memory");
+		return -ENOMEM;
 	}
-	snprintf(link->hello.version, sizeof(link->hello.version), "%s", reply->hello->version);
-	snprintf(link->hello.boot_id, sizeof(link->hello.boot_id), "%s", reply->hello->boot_id);
-	link->hello.now_ns = reply->hello->now_ns;
-	link->hello.wall_offset_ns = reply->hello->wall_offset_ns;
-	return 0;
+	return explain_error(refused->error);
 }
 
 int link_open(const struct options *options, struct link **ret)
 {
 	_cleanup_(link_freep) struct link *link = calloc(1, sizeof(*link));
-	int r;
+	int fd, r = 0;
 
 	if (!link) {
 		complain("Not enough memory");
 		return -ENOMEM;
 	}
-	link->reader.max = TS_FRAME_REPLY_MAX;
 	link->files = options->files;
-	link->fd = -1;
-	r = options->file ? options->files->open(options->file, &link->file, &link->fd)
-			  : connect_to(options->socket, options->patience_ms, &link->fd);
+	link->connection.fd = -1;
+	if (options->file) {
+		r = options->files->open(options->file, &link->file, &fd);
+	} else {
+		fd = connection_dial(options->socket, SOCK_STREAM);
+		if (fd < 0)
+			r = explain_connect(fd, options->socket);
+	}
 	if (r == 0)
-		r = greet(link);
+		r = greet(link, fd, options->file ? 0 : options->patience_ms);
 	if (r < 0)
 		return r;
 	*ret = TAKE(link);
@@ -308,8 +186,8 @@ int link_open(const struct options *options, struct link **ret)
 
 uint64_t link_time(const struct link *link, const struct moment *moment)
 {
-	int64_t ns = moment->ago ? (int64_t)link->hello.now_ns - moment->ns
-				 : moment->ns - link->hello.wall_offset_ns;
+	int64_t ns = moment->ago ? (int64_t)link->connection.hello.now_ns - moment->ns
+				 : moment->ns - link->connection.hello.wall_offset_ns;
 
 	return ns > 0 ? ns : 1;
 }

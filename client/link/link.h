@@ -9,21 +9,9 @@
 #include <stdint.h>
 
 #include "client/base/options.h"
-#include "core/base/cleanup.h"
-#include "proto/control.pb-c.h"
+#include "client/library/connection.h"
 
 struct link;
-
-/* A socket of the type that is connected to the path, or a negative errno. Prints nothing. */
-int link_connect(const char *path, int type);
-
-/* The daemon's hello, from when the link was opened. */
-struct link_hello {
-	char version[64];
-	char boot_id[64];
-	uint64_t now_ns;	/* CLOCK_MONOTONIC of the daemon; the end of a recording */
-	int64_t wall_offset_ns; /* add to a time to get CLOCK_REALTIME */
-};
 
 /* Answers for a recording in the daemon's place. */
 struct link_files {
@@ -37,7 +25,7 @@ struct link_files {
  * hello. */
 int link_open(const struct options *options, struct link **ret);
 struct link *link_free(struct link *link);
-const struct link_hello *link_hello(const struct link *link);
+const struct connection_hello *link_hello(const struct link *link);
 
 /* Sends a request; its id is filled in. */
 int link_send(struct link *link, Tracesmith__V1__Request *request);
@@ -62,12 +50,9 @@ typedef int link_reply_fn(void *data, const Tracesmith__V1__Reply *reply);
 int link_converse(struct link *link, Tracesmith__V1__Request *request, link_reply_fn *take,
 		  void *data, Tracesmith__V1__Reply **ret_end);
 
-void reply_free(Tracesmith__V1__Reply *reply);
-
 /* A moment on the daemon's CLOCK_MONOTONIC, never 0; times before its boot are 1. */
 uint64_t link_time(const struct link *link, const struct moment *moment);
 
 CLEANUP_DEFINE(struct link, link_free)
-CLEANUP_DEFINE(Tracesmith__V1__Reply, reply_free)
 
 #endif

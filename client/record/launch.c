@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "client/base/complain.h"
-#include "client/link/link.h"
+#include "client/library/connection.h"
 #include "core/base/beside.h"
 #include "core/base/cleanup.h"
 #include "proto/event.h"
@@ -61,7 +61,7 @@ static int find_socket(const struct options *options, char ret[PATH_MAX])
 
 static void warn_of_silence(const char *path, const char *program)
 {
-	_cleanup_(closep) int r = link_connect(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
+	_cleanup_(closep) int r = connection_dial(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
 
 	if (r == -ENOENT || r == -ECONNREFUSED)
 		complain("No daemon listens on %s: %s runs, and is recorded as soon as one does "

@@ -16,7 +16,7 @@
 struct recording {
 	struct record_file *file;
 	struct link *link;
-	const struct link_hello *hello;
+	const struct connection_hello *hello;
 	int64_t clock_offset_ns;     /* from our CLOCK_MONOTONIC to the daemon's */
 	uint64_t since_ns, until_ns; /* of the window; until_ns 0: open */
 	const char *command;	     /* of a started program, or NULL */

@@ -52,7 +52,7 @@ static int take_whatifs(const struct web_request *request, struct options *optio
 static int read_request(const struct web_request *request, struct link *link,
 			struct predict *predict)
 {
-	const struct link_hello *hello = link_hello(link);
+	const struct connection_hello *hello = link_hello(link);
 	struct options *options = &predict->options;
 	int64_t pid = 0;
 	int r;

@@ -158,7 +158,7 @@ static int converse(const struct web_request *request, struct link *link, FILE *
 
 static int greet(const struct web_request *request, struct link *link, FILE *out)
 {
-	const struct link_hello *hello = link_hello(link);
+	const struct connection_hello *hello = link_hello(link);
 
 	fprintf(out, "{\"now_ns\":%" PRIu64 ",\"wall_offset_ns\":%" PRId64 ",\"version\":",
 		hello->now_ns, hello->wall_offset_ns);

@@ -14,7 +14,7 @@ import tree
 
 BUILD = Path(os.environ["TS_BUILD"])
 COMPLETION = tree.ROOT / "docs/completion"
-PAGES = ["tsctl.1", "tracesmithd.8", "tracesmithd.conf.5"]
+PAGES = ["tsctl.1", "tracesmithd.8", "tracesmithd.conf.5", "libtracesmith-client.3"]
 ENVIRONMENT = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8",
                "TRACESMITH_SOCKET": "/nonexistent", "TERM": "dumb"}
 
@@ -82,6 +82,15 @@ class ManPages(unittest.TestCase):
         listed = re.findall(r"^ +(?:-., )?--([a-z-]+)", output("tracesmithd", "--help"),
                             re.MULTILINE)
         self.assertEqual(page_options("tracesmithd.8"), set(listed))
+
+    def test_every_function_of_the_library(self):
+        exported = re.findall(r"^\t\t(tracesmith_\w+);", (tree.ROOT / "client/library/client.map").read_text(), re.MULTILINE)
+        declared = re.findall(r"^\w[^;{}()]*?\b(tracesmith_\w+)\(", (tree.ROOT / "client/library/client.h").read_text(),
+                              re.MULTILINE)
+        page = re.findall(r"^\.Fo (tracesmith_\w+)", (BUILD / "docs/libtracesmith-client.3").read_text(), re.MULTILINE)
+        self.assertGreater(len(exported), 20)
+        self.assertEqual(sorted(exported), sorted(declared))
+        self.assertEqual(sorted(exported), sorted(page))
 
     def test_every_query(self):
         self.assertIn("leaks", queries())

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """What an attacker of a program that reads hostile bytes has to get past is in the programs that the
-build directory ($TS_BUILD) has, and in the library that lives in others."""
+build directory ($TS_BUILD) has, and in the libraries that live in others."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import tree
 
 BUILD = os.environ["TS_BUILD"]
 PROGRAMS = ("tracesmithd", "tsctl")
-LIBRARY = "libtracesmith.so"
+LIBRARIES = ("libtracesmith.so", "libtracesmith-client.so")
 
 
 def readelf(name, *options):
@@ -32,5 +32,5 @@ def missing(name):
         yield "is not fortified (_FORTIFY_SOURCE)"
 
 
-names = (*PROGRAMS, LIBRARY)
+names = (*PROGRAMS, *LIBRARIES)
 tree.finish("hardening", len(names), [f"{name} {what}" for name in names for what in missing(name)])

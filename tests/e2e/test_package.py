@@ -101,7 +101,8 @@ class Package(unittest.TestCase):
         run("cpack", "-B", f"{BUILD}/package", cwd=BUILD)
         cls.deb, cls.python, *cls.libraries = (
             run("sh", "-c", f"ls -t {BUILD}/package/{name}_*.deb | head -n 1").strip()
-            for name in ("tracesmith", "python3-tracesmith", "libtracesmith-range1", "libtracesmith-dev"))
+            for name in ("tracesmith", "python3-tracesmith", "libtracesmith-range1", "libtracesmith-client1",
+                         "libtracesmith-dev"))
 
     def test_lintian_finds_nothing(self):
         found = subprocess.run(["lintian", "--allow-root", "--fail-on=error,warning", self.deb, self.python,

@@ -1,0 +1,55 @@
+/* connection.h: requests and replies on one socket of the daemon, or of what stands in for it. What
+ * fails says why in `message`, as a sentence in no program's words. */
+#ifndef TS_CLIENT_CONNECTION_H
+#define TS_CLIENT_CONNECTION_H
+
+#include <stdint.h>
+
+#include "core/base/cleanup.h"
+#include "proto/control.pb-c.h"
+#include "proto/frame.h"
+
+#define CONNECTION_MESSAGE_BYTES 512
+
+/* The daemon's hello, from when the connection was made. */
+struct connection_hello {
+	char version[64];
+	char boot_id[64];
+	uint64_t now_ns;	/* CLOCK_MONOTONIC of the daemon; the end of a recording */
+	int64_t wall_offset_ns; /* add to a time to get CLOCK_REALTIME */
+};
+
+struct connection {
+	int fd; /* -1: none */
+	uint64_t last_id;
+	struct ts_frame_reader reader;
+	struct connection_hello hello;
+	char message[CONNECTION_MESSAGE_BYTES];
+};
+
+/* A socket of the type that is connected to the path, or a negative errno. */
+int connection_dial(const char *path, int type);
+
+/* Takes a connected socket, also if it fails, and says hello. `patience_ms`: until a daemon that
+ * says nothing is given up; 0: never. 1: refused, for which *ret has a body of `error`. */
+int connection_open(struct connection *connection, int fd, uint64_t patience_ms,
+		    Tracesmith__V1__Reply **ret);
+void connection_patience(struct connection *connection, uint64_t patience_ms);
+/* Of one that was opened, or of none. The message stays. */
+void connection_close(struct connection *connection);
+
+/* Sends a request; its id is filled in. 0 also if the other side has closed the connection: then
+ * the next reply has its reason. */
+int connection_send(struct connection *connection, Tracesmith__V1__Request *request);
+
+/* The next reply to the last request. 1: there are more; 0: it is the last one (done, error, or the
+ * single one); negative: nothing more can be read from this connection. -EAGAIN: the other side was
+ * silent for too long. */
+int connection_next(struct connection *connection, Tracesmith__V1__Reply **ret);
+/* The same without waiting. 1: a reply; 0: none is complete yet. */
+int connection_poll(struct connection *connection, Tracesmith__V1__Reply **ret);
+
+void reply_free(Tracesmith__V1__Reply *reply);
+CLEANUP_DEFINE(Tracesmith__V1__Reply, reply_free)
+
+#endif
