@@ -3,11 +3,11 @@
  * it belongs to.
  *
  * A call of the forward pass makes its node before it launches anything, and the node gets the
- * thread's next number. So the first launch after that belongs to the node; later ones may be of
- * calls that have none. If that launch is sampled, its stack is kept under the number, and under
- * those of the nodes without a launch before it, as that of one that passed them by: they were made
- * before it. If a node of these is run, its launches are sampled, and no others: then all of them
- * are as likely as those of the forward pass.
+ * thread's next number, and that of the thread. So the first launch after that belongs to the node;
+ * later ones may be of calls that have none. If that launch is sampled, its stack is kept under
+ * both numbers, and under those of the nodes without a launch before it, as that of one that passed
+ * them by: they were made before it. If a node of these is run, its launches are sampled, and no
+ * others: then all of them are as likely as those of the forward pass.
  */
 #ifndef TS_AUTOGRAD_BPF_H
 #define TS_AUTOGRAD_BPF_H
@@ -15,22 +15,19 @@
 #include "bpf/common.bpf.h"
 
 #define AUTOGRAD_NODES	   16384
-#define AUTOGRAD_NO_NUMBER ~0ull      /* of nodes that no call has made */
-#define AUTOGRAD_PASSED	   8	      /* nodes without a launch that are remembered at once */
-#define AUTOGRAD_SAME_NS   1000000000 /* two threads with the same numbers at a time */
-#define AUTOGRAD_TRIES	   64 /* calls until a thread without variables is looked at again */
+#define AUTOGRAD_NO_NUMBER ~0ull /* of nodes that no call has made */
+#define AUTOGRAD_PASSED	   8	 /* nodes without a launch that are remembered at once */
+#define AUTOGRAD_TRIES	   64	 /* calls until a thread without variables is looked at again */
 
 struct autograd_key {
 	__u64 seed; /* of the process */
-	__u64 number;
+	__u64 thread, number;
 };
 
-/* Under AUTOGRAD_NO_NUMBER: the first one of the process whose fate was decided. */
+/* Under AUTOGRAD_NO_NUMBER: the first one of the thread whose fate was decided. */
 struct autograd_made {
-	__u64 stack; /* 0: not known */
-	__u64 time_ns;
-	__u32 tid;
-	__u32 passed; /* 1: by a launch after that of the node's call, if there was one */
+	__u64 stack;
+	__u64 passed; /* 1: by a launch after that of the node's call, if there was one */
 };
 
 struct {
@@ -65,11 +62,14 @@ static __always_inline void autograd_look_back(struct thread *thread, __u64 node
 	struct autograd_key key = { .seed = thread->seed };
 	struct autograd *autograd = &thread->autograd;
 	const struct autograd_made *made, *first;
+	__u64 word[PROBE_NODE_WORDS];
 
-	if (bpf_probe_read_user(&key.number, sizeof(key.number),
+	if (bpf_probe_read_user(word, sizeof(word),
 				(void *)(node + thread->python.autograd.number)) ||
-	    key.number == AUTOGRAD_NO_NUMBER)
+	    word[PROBE_NODE_NUMBER] == AUTOGRAD_NO_NUMBER)
 		return;
+	key.thread = word[PROBE_NODE_THREAD];
+	key.number = word[PROBE_NODE_NUMBER];
 	made = bpf_map_lookup_elem(&nodes, &key);
 	if (made) {
 		autograd->forward = made->stack;
@@ -84,7 +84,7 @@ static __always_inline void autograd_look_back(struct thread *thread, __u64 node
 		autograd->role = AUTOGRAD_PASSED_BY;
 }
 
-static __always_inline void autograd_look_forward(struct thread *thread, __u64 next)
+static __always_inline void autograd_look_forward(struct thread *thread, __u64 block, __u64 next)
 {
 	struct autograd_key key = { .seed = thread->seed, .number = AUTOGRAD_NO_NUMBER };
 	struct autograd *autograd = &thread->autograd;
@@ -92,6 +92,13 @@ static __always_inline void autograd_look_forward(struct thread *thread, __u64 n
 
 	if (next == autograd->next)
 		return;
+	/* It has its number since its first node. */
+	if (!autograd->thread &&
+	    (bpf_probe_read_user(&autograd->thread, sizeof(autograd->thread),
+				 (void *)(block + thread->python.autograd.thread)) ||
+	     !autograd->thread))
+		return;
+	key.thread = autograd->thread;
 	autograd->number = autograd->next;
 	autograd->next = next;
 	if (!autograd->known) {
@@ -121,25 +128,16 @@ __noinline int autograd_look(struct thread *thread)
 		autograd_look_back(thread, node);
 	else if (!bpf_probe_read_user(&next, sizeof(next),
 				      (void *)(block + thread->python.autograd.next)))
-		autograd_look_forward(thread, next);
+		autograd_look_forward(thread, block, next);
 	return 0;
 }
 
 /* Global, like others here, so that it is verified once. */
-__noinline int autograd_keep(__u64 seed, __u64 number, __u64 stack, __u32 passed)
+__noinline int autograd_keep(__u64 seed, __u64 thread, __u64 number, __u64 stack, __u64 passed)
 {
-	struct autograd_key key = { .seed = seed, .number = number };
-	struct autograd_made made = {
-		.stack = stack,
-		.time_ns = bpf_ktime_get_ns(),
-		.tid = (__u32)bpf_get_current_pid_tgid(),
-		.passed = passed,
-	};
-	const struct autograd_made *other = bpf_map_lookup_elem(&nodes, &key);
+	struct autograd_key key = { .seed = seed, .thread = thread, .number = number };
+	struct autograd_made made = { .stack = stack, .passed = passed };
 
-	/* Each thread counts for itself, and a node does not say whose it is. */
-	if (other && other->tid != made.tid && made.time_ns - other->time_ns < AUTOGRAD_SAME_NS)
-		made.stack = 0;
 	return bpf_map_update_elem(&nodes, &key, &made, BPF_ANY);
 }
 
@@ -179,11 +177,11 @@ __noinline int autograd_join(struct thread *thread)
 		return 0;
 	autograd = &thread->autograd;
 	if (autograd->role == AUTOGRAD_FORWARD) {
-		autograd_keep(thread->seed, autograd->next - 1, autograd->stack, 0);
 		number = autograd->next - 1;
+		autograd_keep(thread->seed, autograd->thread, number, autograd->stack, 0);
 		for (int i = 0; i < AUTOGRAD_PASSED && number > autograd->number; i++)
-			autograd_keep(thread->seed, --number, autograd->stack, 1);
-	} else if (autograd->role == AUTOGRAD_BACKWARD && autograd->forward) {
+			autograd_keep(thread->seed, autograd->thread, --number, autograd->stack, 1);
+	} else if (autograd->role == AUTOGRAD_BACKWARD) {
 		id = probe_hash_frame(autograd->stack, autograd->forward + autograd->passed);
 		if (!id)
 			return 0;

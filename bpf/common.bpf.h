@@ -80,9 +80,10 @@ enum autograd_role {
 
 struct autograd {
 	__u64 block;   /* the library's variables of this thread, 0: not found yet */
+	__u64 thread;  /* its number of this thread, 0: not read yet */
 	__u64 next;    /* the number that the thread's next node gets, as of its last call */
 	__u64 number;  /* that, as of the call before */
-	__u64 forward; /* stack of the forward pass, 0: not known */
+	__u64 forward; /* stack of the forward pass */
 	__u64 stack;   /* of this call */
 	__u32 role;    /* enum autograd_role */
 	__u32 passed;  /* 1: the node was made before the launch that has `forward` */

@@ -213,8 +213,11 @@ struct probe_autograd {
 	__u32 module; /* number of the library's block in the thread's vector (glibc), 0: none */
 	__u32 next;   /* bytes, in the block: the number that the next node gets */
 	__u32 node;   /* likewise: the node that is run now */
-	__u32 number; /* bytes, in a node: its number */
+	__u32 thread; /* likewise: the number of the thread, 0 until it has made a node */
+	__u32 number; /* bytes, in a node: what is looked at of it */
 };
+/* In words: a node's number, and that of the thread that has made it, which counts its nodes. */
+enum { PROBE_NODE_NUMBER = 0, PROBE_NODE_THREAD = 3, PROBE_NODE_WORDS };
 
 /* Where the Python of a process has the frames of a thread. In words, unless it says bytes. */
 struct probe_python {

@@ -174,7 +174,8 @@ static __noinline int thread_find_python(struct thread *thread)
 	if (!thread)
 		return 0;
 	thread->python.size = thread->python.autograd.module = 0;
-	thread->autograd.block = thread->autograd.tries = 0;
+	thread->autograd.block = thread->autograd.thread = 0;
+	thread->autograd.known = thread->autograd.tries = 0;
 	/* Else it is of another process, which has ended. */
 	if (python && python->started_ticks == started_ns / TICK_NS)
 		thread->python = *python;

@@ -23,13 +23,15 @@
 #define CALL_AT_SIZE 6
 #define LEA_SIZE     7
 
-/* Of a class that is derived from std::enable_shared_from_this, the number is behind its pointers;
+/* Where what is looked at of a node begins; the rest is behind it in all versions since 1.7.
+ * Of a class that is derived from std::enable_shared_from_this, the number is behind its pointers;
  * later versions count references in the node itself. */
 #define SHARED_NODE    "_ZTISt23enable_shared_from_thisIN5torch8autograd4NodeEE"
 #define SHARED_NUMBER  24
 #define COUNTED_NUMBER 16
 
 #define NEXT_NUMBER    "_ZN2at15sequence_number4peekEv"
+#define THREAD_NUMBER  "_ZN2at14RecordFunction15currentThreadIdEv"
 static const char *const node_functions[] = {
 	"_ZN5torch8autograd16get_current_nodeEv",
 	"_ZN5torch8autograd4Node13assign_parentEv",
@@ -235,13 +237,15 @@ static int find_node(const struct library *library, uint32_t *ret_module, uint32
 static int look_at(const struct library *library, struct probe_autograd *ret)
 {
 	struct probe_autograd found = { 0 };
-	uint32_t module;
+	uint32_t of_node, of_thread;
 	Elf64_Sym symbol;
 	int r = find_variable(library, NEXT_NUMBER, &found.module, &found.next);
 
 	if (r == 0)
-		r = find_node(library, &module, &found.node);
-	if (r == 0 && (!found.module || module != found.module))
+		r = find_variable(library, THREAD_NUMBER, &of_thread, &found.thread);
+	if (r == 0)
+		r = find_node(library, &of_node, &found.node);
+	if (r == 0 && (!found.module || of_thread != found.module || of_node != found.module))
 		r = -ENOENT;
 	if (r < 0)
 		return r;

@@ -1,9 +1,9 @@
 /* autograd.h: where PyTorch keeps which node of its autograd a thread makes or runs.
  *
  * A node is a function of the backward pass. It is made when the forward pass calls the function
- * that it belongs to, and has the next number of that thread then. The numbers, and which node a
- * thread runs, are thread-local variables of libtorch_cpu, whose places are read out of the code of
- * two functions that return them.
+ * that it belongs to, and has the next number of that thread then. The numbers of nodes and
+ * threads, and which node a thread runs, are thread-local variables of libtorch_cpu, whose places
+ * are read out of the code of three functions that return them.
  */
 #ifndef TS_PYTHON_AUTOGRAD_H
 #define TS_PYTHON_AUTOGRAD_H

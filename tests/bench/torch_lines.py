@@ -1,6 +1,7 @@
-"""What torch_backward.py runs under torch_shim.c: a network is trained on the CPU. PyTorch's anomaly mode keeps with each
-node of its autograd where it was made, and a hook behind each node says which allocations were its own. Arguments: the
-shim, the driver, where the stacks go, steps."""
+"""What torch_backward.py runs under torch_shim.c: a network is trained on the CPU, and beside it, by a thread whose nodes
+have the same numbers, another one. PyTorch's anomaly mode keeps with each node of its autograd where it was made, and a hook
+behind each node says which allocations were its own. Arguments: the shim, the driver, where the stacks go, steps."""
+import concurrent.futures
 import ctypes
 import json
 import os
@@ -52,6 +53,13 @@ def loss_of(net, x):
     return loss.mean()
 
 
+def loss_beside(weight, x):
+    y = x
+    for _ in range(15):
+        y = torch.sigmoid(y @ weight)
+    return y.sum()
+
+
 def made_at(node):
     """The innermost line of ours that made a node."""
     for text in reversed(node.metadata.get("traceback_", [])):
@@ -91,7 +99,9 @@ def run_backward(shim, loss):
 def main():
     shim, driver, path, steps = *sys.argv[1:4], int(sys.argv[4])
     torch.set_num_threads(1)
-    net = Net()
+    net, weight = Net(), torch.randn(WIDTH, WIDTH, requires_grad=True)
+    beside = concurrent.futures.ThreadPoolExecutor(1)
+    beside.submit(lambda: loss_beside(weight, torch.randn(4, WIDTH)).backward()).result()
     loss_of(net, torch.randn(4, WIDTH)).backward()
     shim = ctypes.PyDLL(shim)
     assert shim.torch_shim_begin(driver.encode(), path.encode()) == 0
@@ -100,7 +110,9 @@ def main():
     for _ in range(steps):
         with torch.autograd.detect_anomaly(check_nan=False):
             loss = loss_of(net, torch.randn(4, WIDTH))
+            other = beside.submit(loss_beside, weight, torch.randn(4, WIDTH)).result()
         run_backward(shim, loss)
+        beside.submit(run_backward, shim, other).result()
         net.zero_grad()
     print(json.dumps({"made": shim.torch_shim_end(), "rows": rows}), flush=True)
     sys.stdin.readline()

@@ -137,8 +137,10 @@ class Python(tracesmith.Case):
         places = {1: f"first (torch_calls.py:{lines[1]})", 2: f"second (torch_calls.py:{lines[2]})"}
         view = f"forward (torch_calls.py:{lines[3]}) [backward, before]"
         other_view = f"{places[2]} [backward, before]"
+        beside = f"other (torch_calls.py:{lines[21]})"
         # Those of a node's launches are sampled whose call's was, but for the first of all.
-        for width, place in ((1, f"{places[1]} [backward]"), (2, f"{places[2]} [backward]"), (10, view), (11, other_view)):
+        for width, place in ((1, f"{places[1]} [backward]"), (2, f"{places[2]} [backward]"), (10, view), (11, other_view),
+                             *((width, f"{beside} [backward]") for width in range(21, 25))):
             wait_for(f"launches of {place}", lambda: self.places(process.pid, 1000 + width) == 20 * [place])
         by_line = {row["where"] for row in self.daemon.query("launches", "--pid", process.pid, "--by", "line")}
         by_op = {row["where"] for row in self.daemon.query("launches", "--pid", process.pid, "--by", "op")}
@@ -148,7 +150,8 @@ class Python(tracesmith.Case):
         process.stdout.close()
         no_line = {"[no user frame]"}
         for width, place in ((1001, f"{places[1]} [backward]"), (1002, f"{places[2]} [backward]"), (1010, view),
-                             (1011, other_view), (1, places[1]), (2, places[2])):
+                             (1011, other_view), (1, places[1]), (2, places[2]),
+                             *((1000 + width, f"{beside} [backward]") for width in range(21, 25))):
             self.assertLessEqual(set(self.places(process.pid, width, 10000)), {place} | no_line)
         self.assertIn(f"{TRAIN}:{lines[1]} [backward]", by_line)
         self.assertIn("MmBackward0", by_op)

@@ -1,5 +1,5 @@
 /* What test_python takes for PyTorch: nodes of an autograd, with numbers that each thread counts
- * for itself, and a thread that runs them backwards. Each launch has a width that tells it apart:
+ * for itself, and a thread that runs those of all backwards. Each launch has a width that tells it apart:
  * that of a call's node is the call's and TORCH_BACKWARD. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 struct node {
 	const void *table, *itself, *counts;
-	uint64_t number;
+	uint64_t number, depth, has_parent, thread;
 	unsigned width; /* 0: it launches nothing */
 };
 
@@ -26,6 +26,7 @@ struct pointer {
 
 /* PyTorch's library exports them, too. */
 EXPORT uint64_t next_number(void) __asm__("_ZN2at15sequence_number4peekEv");
+EXPORT uint64_t thread_number(void) __asm__("_ZN2at14RecordFunction15currentThreadIdEv");
 EXPORT struct pointer current_node(void) __asm__("_ZN5torch8autograd16get_current_nodeEv");
 VISIBLE int shared_node __asm__("_ZTISt23enable_shared_from_thisIN5torch8autograd4NodeEE");
 EXPORT void call_mm(unsigned width) __asm__("_ZN2at4_ops2mm4callEj");
@@ -40,17 +41,29 @@ EXPORT void torch_backward(void);
 int shared_node;
 static __thread uint64_t count;
 static __thread struct pointer current;
+static __thread uint64_t number;
+static uint64_t numbers;
 static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
 		     void *, void **, void **);
 static void *context;
 static int (*set_context)(void *);
-static struct node made[NODES];
-static unsigned nodes;
+static __thread struct node made[NODES];
+static __thread unsigned nodes;
+static struct node *todo; /* of the thread that has `turn` */
+static unsigned todo_count;
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t begin, end;
 
 uint64_t next_number(void)
 {
 	return count;
+}
+
+uint64_t thread_number(void)
+{
+	if (!number)
+		number = __atomic_add_fetch(&numbers, 1, __ATOMIC_RELAXED);
+	return number;
 }
 
 struct pointer current_node(void)
@@ -60,6 +73,10 @@ struct pointer current_node(void)
 
 void torch_launch(unsigned width)
 {
+	static __thread int ready;
+
+	if (!ready++)
+		set_context(context);
 	launch(NULL, width, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
 	KEPT;
 }
@@ -86,11 +103,10 @@ void evaluate(struct node *node)
 static void *engine(void *unused)
 {
 	(void)unused;
-	set_context(context);
 	for (;;) {
 		pthread_barrier_wait(&begin);
-		while (nodes > 0)
-			evaluate(&made[--nodes]);
+		while (todo_count > 0)
+			evaluate(&todo[--todo_count]);
 		pthread_barrier_wait(&end);
 	}
 	return NULL;
@@ -116,13 +132,20 @@ void torch_call(unsigned width, unsigned launches)
 {
 	if (nodes == NODES)
 		abort();
-	made[nodes++] = (struct node){ .number = count++, .width = BACKWARD + width };
+	made[nodes++] = (struct node){
+		.number = count++, .thread = thread_number(), .width = BACKWARD + width
+	};
 	while (launches--)
 		call_mm(width);
 }
 
 void torch_backward(void)
 {
+	pthread_mutex_lock(&turn);
+	todo = made;
+	todo_count = nodes;
 	pthread_barrier_wait(&begin);
 	pthread_barrier_wait(&end);
+	pthread_mutex_unlock(&turn);
+	nodes = 0;
 }
