@@ -17,6 +17,7 @@
 #include "core/base/cleanup.h"
 #include "daemon/library/library.h"
 #include "daemon/maps/proc.h"
+#include "daemon/proc/procfs.h"
 
 #define SENT  64 /* files remembered as sent */
 #define ALIGN 8
@@ -69,13 +70,13 @@ struct maps_looked *maps_looked_next(char *message, size_t size, size_t *at)
 }
 
 /* O_PATH opens nothing: the file may be a device, or anything else a process could map. */
-static int path_open_mapped(const struct maps_record *record)
+static int path_open_mapped(uint32_t tid, const struct maps_record *record)
 {
 	char path[64];
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64,
-		 record->pid, record->start, record->end);
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, tid,
+		 record->start, record->end);
 	fd = open(path, O_PATH | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
@@ -106,11 +107,11 @@ static bool is_mapped_file(int fd, const struct maps_record *record, struct stat
 
 static int path_open(const struct maps_record *record, uint32_t ppid, struct stat *st)
 {
-	const uint32_t roots[] = { record->pid, ppid, 0 };
+	const uint32_t roots[] = { procfs_living_thread(record->pid), ppid, 0 };
 	size_t i;
 	int fd;
 
-	fd = path_open_mapped(record);
+	fd = path_open_mapped(roots[0], record);
 	if (is_mapped_file(fd, record, st))
 		return fd;
 	closep(&fd);

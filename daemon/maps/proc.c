@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 
 #include "core/base/cleanup.h"
+#include "daemon/proc/procfs.h"
 
 static void fclosep(FILE **file)
 {
@@ -48,7 +49,7 @@ int maps_proc_mappings(uint32_t pid, int (*call)(void *data, const struct maps_r
 	char name[32];
 	int r;
 
-	snprintf(name, sizeof(name), "/proc/%" PRIu32 "/maps", pid);
+	snprintf(name, sizeof(name), "/proc/%" PRIu32 "/maps", procfs_living_thread(pid));
 	file = fopen(name, "re");
 	if (!file)
 		return errno == ENOENT ? -ESRCH : -errno;

@@ -96,7 +96,7 @@ static size_t room_for(const struct native *native, size_t wanted)
 }
 
 /* Up to the end of the mapping, which is the stack's: a read ends where nothing is mapped. */
-static void copy_stack(struct native *native, struct copy *copy)
+static void copy_stack(struct native *native, uint32_t tid, struct copy *copy)
 {
 	size_t room = room_for(native, LIMIT_NATIVE_STACK);
 	struct iovec here = { native->bytes + native->used, room };
@@ -105,7 +105,7 @@ static void copy_stack(struct native *native, struct copy *copy)
 
 	if (copy->at.sp > UINT64_MAX - room)
 		return;
-	n = process_vm_readv((pid_t)native->pid, &here, 1, &there, 1, 0);
+	n = process_vm_readv((pid_t)tid, &here, 1, &there, 1, 0);
 	if (n <= 0)
 		return;
 	copy->stack = here.iov_base;
@@ -140,7 +140,7 @@ static void read_thread(struct native *native, const struct task_registers *seen
 	thread->found.sampled = copy->stack;
 	if (!seen->on_cpu && !copy->stack) {
 		copy->at = (struct walk_registers){ seen->pc, seen->sp, seen->bp };
-		copy_stack(native, copy);
+		copy_stack(native, seen->tid, copy);
 	}
 	thread->found.changed = !copy->stack;
 }

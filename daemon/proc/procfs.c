@@ -3,6 +3,7 @@
 #include "daemon/proc/procfs.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -58,6 +59,25 @@ bool procfs_has_first_thread(uint32_t pid)
 	char state = procfs_state(pid);
 
 	return state && state != 'Z' && state != 'X';
+}
+
+uint32_t procfs_living_thread(uint32_t pid)
+{
+	_cleanup_(closedirp) DIR *tasks = NULL;
+	struct dirent *entry;
+	char path[32];
+
+	if (procfs_has_first_thread(pid))
+		return pid;
+	snprintf(path, sizeof(path), "/proc/%u/task", pid);
+	tasks = opendir(path);
+	while (tasks && (entry = readdir(tasks))) {
+		uint32_t tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+
+		if (tid && procfs_has_first_thread(tid))
+			return tid;
+	}
+	return pid;
 }
 
 #define FIELD_STATE   3

@@ -35,6 +35,9 @@ char procfs_state(uint32_t pid);
 /* Its first thread may end before the others: then the kernel finds no memory of the process, and
  * makes a link to it that sees nothing. */
 bool procfs_has_first_thread(uint32_t pid);
+/* Another thread of it then, under whose number /proc and system calls have its memory, its files
+ * and its root; else the first one. */
+uint32_t procfs_living_thread(uint32_t pid);
 int procfs_started_ticks(uint32_t pid, uint64_t *ret);
 /* What tells apart the programs that processes run one after the other, also of one process. */
 struct procfs_program {

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "daemon/limits.h"
+#include "daemon/proc/procfs.h"
 
 static int read_process(void *data, uint64_t address, void *to, size_t size)
 {
@@ -20,7 +21,8 @@ static int read_process(void *data, uint64_t address, void *to, size_t size)
 
 void peek_open(struct peek *ret, uint32_t pid)
 {
-	*ret = (struct peek){ .read = read_process, .data = (void *)(uintptr_t)pid };
+	*ret = (struct peek){ .read = read_process,
+			      .data = (void *)(uintptr_t)procfs_living_thread(pid) };
 	peek_renew(ret);
 }
 

@@ -198,6 +198,22 @@ static int read_once(const struct capture *capture, struct batch *batch)
 	return r;
 }
 
+static int fill_batch(const struct capture *capture, const struct tasks *tasks, size_t *next,
+		      size_t most, struct batch *batch)
+{
+	int r = 0;
+
+	for (batch->count = 0; r == 0 && batch->count < most && *next < tasks->count; ++*next) {
+		const struct captured nothing = { .task = &tasks->task[*next] };
+
+		if (nothing.task->ended)
+			r = capture->each(capture->data, &nothing);
+		else
+			batch->task[batch->count++] = nothing.task;
+	}
+	return r;
+}
+
 int capture_threads(const struct capture *capture, const struct tasks *tasks, bool *ret_cut)
 {
 	_cleanup_(batch_clear) struct batch batch = { 0 };
@@ -210,8 +226,7 @@ int capture_threads(const struct capture *capture, const struct tasks *tasks, bo
 	if (!batch.task || !batch.tid || !batch.ns_tid)
 		return -ENOMEM;
 	for (size_t next = 0; r == 0 && next < tasks->count;) {
-		for (batch.count = 0; batch.count < most && next < tasks->count; next++)
-			batch.task[batch.count++] = &tasks->task[next];
+		r = fill_batch(capture, tasks, &next, most, &batch);
 		for (batch.round = 1; r == 0 && batch.count; batch.round++)
 			r = read_once(capture, &batch);
 	}

@@ -111,6 +111,7 @@ static int read_task(uint32_t pid, uint32_t tid, struct task *ret)
 	*ret = (struct task){ .tid = tid, .ns_tid = read_ns_tid(pid, tid) };
 	state = split_stat(text, ret->name);
 	ret->state = state ? state_of(*state) : NO_STATE;
+	ret->ended = state && (*state == 'Z' || *state == 'X');
 	read_call(pid, ret);
 	read_waits(pid, ret);
 	return 0;
@@ -200,7 +201,6 @@ int task_kind(uint32_t pid, uint32_t *ret_process, char ret_name[TASK_NAME_SIZE]
 	char text[TEXT_SIZE];
 	const char *rest;
 	unsigned int flags = 0;
-	char state = 0;
 
 	if (procfs_file(pid, "status", text, sizeof(text)) < 0)
 		return -ESRCH;
@@ -209,11 +209,11 @@ int task_kind(uint32_t pid, uint32_t *ret_process, char ret_name[TASK_NAME_SIZE]
 		return -ESRCH;
 	rest = split_stat(text, ret_name);
 	/* state, parent, group, session, terminal, its group, flags */
-	if (!rest || sscanf(rest, "%c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+	if (!rest || sscanf(rest, "%*c %*d %*d %*d %*d %*d %u", &flags) != 1)
 		return -ESRCH;
 	if (flags & PF_KTHREAD)
 		return TASK_KERNEL;
 	if (*ret_process != pid)
 		return TASK_THREAD;
-	return state == 'Z' || state == 'X' ? TASK_ZOMBIE : TASK_PROCESS;
+	return procfs_has_first_thread(procfs_living_thread(pid)) ? TASK_PROCESS : TASK_ZOMBIE;
 }

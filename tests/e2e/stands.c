@@ -1,5 +1,6 @@
 /* stands.c: threads in known functions, for test_stack: one sleeps, one computes, one sleeps deep
- * down its stack, and one sleeps for moments. Prints "ready" when all are there. */
+ * down its stack, and one sleeps for moments. Prints "ready" when all are there. With an argument,
+ * the first thread, which sleeps, ends then instead. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -82,7 +83,7 @@ static void *run_moments(void *data)
 	return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_t thread;
 
@@ -93,6 +94,8 @@ int main(void)
 		usleep(1000);
 	puts("ready");
 	fflush(stdout);
+	if (argc > 1)
+		pthread_exit(NULL);
 	sleeps_called();
 	return 0;
 }

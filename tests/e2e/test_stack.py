@@ -243,17 +243,18 @@ class Stack(tracesmith.Case):
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return int(children[0]) if children else pid
 
-    def check_stands(self, pid, file):
+    def check_stands(self, pid, file, first="sleeping"):
         def settled():
             stack = self.stack(pid, "--native")
             rest = [thread for thread in stack["threads"] if thread["name"] in (file[:15], "deep")]
-            return len(rest) == 2 and self.at_rest(rest) and not any(t["moving"] for t in stack["threads"]) and stack
+            return len(rest) == 2 and rest[0]["state"] == first and self.at_rest(rest[first == "ended":]) \
+                and not any(t["moving"] for t in stack["threads"]) and stack
 
         stack = wait_for("its threads to be where they stay", settled)
         self.assertIsNone(stack["no_native"])
         threads = {thread["name"]: thread for thread in stack["threads"]}
         self.assertEqual(len(threads), 4)
-        for name, expected in ((file[:15], ["sleeps_here", "sleeps_called", "main"]),
+        for name, expected in ((file[:15], ["sleeps_here", "sleeps_called", "main"] if first == "sleeping" else []),
                                ("computes", ["computes_here", "computes_called", "run_computes"]),
                                ("deep", ["sleeps_here", *["deep_below"] * 901, "run_deep"]),
                                ("moments", ["moments", "run_moments"])):
@@ -270,6 +271,7 @@ class Stack(tracesmith.Case):
         for file in ("e2e_stands", "e2e_stands_static"):
             path = os.path.join(tracesmith.BUILD, "tests", "e2e", file)
             self.check_stands(self.stands(path), file)
+        self.check_stands(self.stands(path, "its first thread ends"), file, "ended")
         text = self.ask(self.stands(path), "--native").out
         self.assertIn(f"    sleeps_here ({file})\n    sleeps_called ({file})\n    main ({file})\n", text)
         self.assertIn("\n    computes_here (", text)

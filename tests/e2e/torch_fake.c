@@ -1,6 +1,6 @@
 /* What test_python takes for PyTorch: nodes of an autograd, with numbers that each thread counts
- * for itself, and a thread that runs those of all backwards. Each launch has a width that tells it apart:
- * that of a call's node is the call's and TORCH_BACKWARD. */
+ * for itself, and a thread that runs those of all backwards. Each launch has a width that tells it
+ * apart: that of a call's node is the call's and TORCH_BACKWARD. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -132,9 +132,9 @@ void torch_call(unsigned width, unsigned launches)
 {
 	if (nodes == NODES)
 		abort();
-	made[nodes++] = (struct node){
-		.number = count++, .thread = thread_number(), .width = BACKWARD + width
-	};
+	made[nodes++] = (struct node){ .number = count++,
+				       .thread = thread_number(),
+				       .width = BACKWARD + width };
 	while (launches--)
 		call_mm(width);
 }
