@@ -13,9 +13,9 @@ struct task {
 	uint32_t tid, ns_tid;	   /* here, and as its own PID namespace counts */
 	char name[TASK_NAME_SIZE]; /* any bytes: the thread chooses them */
 	const char *state;
-	bool ended; /* a first thread, before the others: it has no stack any more */
-	const char *call;	    /* system call, "" if none or unknown */
-	char number[24];	    /* of one without a name, which `call` then is */
+	bool ended;	  /* a first thread, before the others: it has no stack any more */
+	const char *call; /* system call, "" if none or unknown */
+	char number[24];  /* of one without a name, which `call` then is */
 	char waits[TASK_WAIT_SIZE]; /* function of the kernel, or "" */
 	uint64_t sp;		    /* 0: it runs */
 	const char *driver_call;    /* "": none that was seen */

@@ -261,7 +261,7 @@ class Stack(tracesmith.Case):
             thread = threads[name]
             own = [frame for frame in thread["frames"] if frame["file"] and frame["file"].endswith("/" + file)]
             names = [frame["function"] for frame in own]
-            at = names.index(expected[0]) if expected[0] in names else 0
+            at = next((i for i, function in enumerate(names) if function in expected[:1]), 0)
             self.assertEqual(names[at:at + len(expected)], expected, f"{name}: {thread}")
             self.assertFalse(thread["moving"], thread)
             self.assertIsNone(thread["native_end"], thread)

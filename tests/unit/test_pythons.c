@@ -86,6 +86,11 @@ int procfs_started_ticks(uint32_t pid, uint64_t *ret)
 	return 0;
 }
 
+uint32_t procfs_living_thread(uint32_t pid)
+{
+	return pid;
+}
+
 uint32_t owner_of_process(uint32_t pid)
 {
 	return USER;
