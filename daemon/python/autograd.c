@@ -237,7 +237,7 @@ static int find_node(const struct library *library, uint32_t *ret_module, uint32
 static int look_at(const struct library *library, struct probe_autograd *ret)
 {
 	struct probe_autograd found = { 0 };
-	uint32_t of_node, of_thread;
+	uint32_t of_node = 0, of_thread = 0;
 	Elf64_Sym symbol;
 	int r = find_variable(library, NEXT_NUMBER, &found.module, &found.next);
 

@@ -28,6 +28,14 @@ def pythons():
     return found
 
 
+def interpreters():
+    """What runs a program: each Python, and a server that has one in a plugin."""
+    found = {version: (executable, "-B") for version, executable in pythons().items()}
+    # Its output goes where its log goes.
+    found["uwsgi"] = ("sh", "-c", 'exec uwsgi --plugin python3 --honour-stdin --pyrun "$0" --pyargv "$1" 2>&1')
+    return found
+
+
 class Python(tracesmith.Case):
     settings = "[probe]\nunwind = eh-frame\nstack_depth = 127\npython = yes\npython_depth = 128\nlaunch_stacks = 400"
 
@@ -42,7 +50,8 @@ class Python(tracesmith.Case):
         found = self.status("python", "processes")
         process = subprocess.Popen([executable, *arguments, library()], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True)
-        self.assertEqual(process.stdout.readline(), "ready\n")
+        while (line := process.stdout.readline()) != "ready\n":
+            self.assertTrue(line, "it ended")
         wait_for("its Python", lambda: self.status("python", "processes") == found + 1)
         self.go_on(process)
         return process
@@ -83,8 +92,8 @@ class Python(tracesmith.Case):
             self.assertNotIn(LOOP, names)
 
     def test_stacks_have_the_lines_of_python(self):
-        for version, executable in pythons().items():
-            process = self.start(executable, "-B", CALLS)
+        for version, command in interpreters().items():
+            process = self.start(*command, CALLS)
             truths = [json.loads(line) for line in iter(process.stdout.readline, "end\n")]
             self.assertGreaterEqual(len(truths), 30)
             stacks = self.finish(process, len(truths))
