@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "client/base/complain.h"
-#include "client/link/rows.h"
 #include "client/output/json.h"
 #include "client/replay/report.h"
 #include "client/replay/whatif.h"
+#include "client/serve/extent.h"
 #include "client/serve/lane.h"
 #include "client/trace/show.h"
 #include "core/base/cleanup.h"
@@ -80,33 +80,6 @@ static int read_request(const struct web_request *request, struct link *link,
 	options->since.ns = (int64_t)predict->since_ns + hello->wall_offset_ns;
 	options->until.ns = (int64_t)predict->until_ns + hello->wall_offset_ns;
 	return take_whatifs(request, options);
-}
-
-static int take_ops(void *data, const Tracesmith__V1__Row *row)
-{
-	int64_t *ret = data;
-
-	*ret = row->n_value ? rows_integer(row->value[0]) : 0;
-	return 0;
-}
-
-static int check_size(struct link *link, const struct predict *predict)
-{
-	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
-	int64_t ops = 0;
-	int r;
-
-	query.name = (char *)"page-extent";
-	query.pid = (uint32_t)predict->options.pid;
-	query.since_ns = predict->since_ns;
-	query.until_ns = predict->until_ns;
-	r = rows_ask(link, &query, take_ops, &ops);
-	if (r < 0 || ops <= OPS_MAX)
-		return r < 0 ? r : 0;
-	complain("These are %" PRId64 " operations; the page predicts up to %d: choose a process "
-		 "or a shorter window, or use 'tsctl replay'",
-		 ops, OPS_MAX);
-	return -E2BIG;
 }
 
 /* One side of the picture. */
@@ -298,7 +271,8 @@ static int write_predict(const struct web_request *request, struct link *link, F
 	int r = read_request(request, link, &predict);
 
 	if (r == 0)
-		r = check_size(link, &predict);
+		r = extent_check(link, (int64_t)predict.options.pid, predict.since_ns,
+				 predict.until_ns, OPS_MAX);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&one);

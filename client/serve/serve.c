@@ -23,6 +23,7 @@
 #include "client/serve/relay.h"
 #include "client/serve/timeline.h"
 #include "client/serve/token.h"
+#include "client/serve/waits.h"
 #include "client/serve/web.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
@@ -122,10 +123,9 @@ static const struct route {
 	const char *path;
 	void (*answer)(const struct web_request *request, struct web_answer *answer);
 } routes[] = {
-	{ "query/", relay_query },     { "timeline", timeline_lanes },
-	{ "extent", timeline_extent }, { "flame", flame_graph },
-	{ "memory", memory_layers },   { "whatif", predict_lanes },
-	{ "clock", relay_clock },      { "", page_file },
+	{ "query/", relay_query }, { "timeline", timeline_lanes }, { "extent", timeline_extent },
+	{ "flame", flame_graph },  { "memory", memory_layers },	   { "whatif", predict_lanes },
+	{ "waits", waits_arrows }, { "clock", relay_clock },	   { "", page_file },
 };
 
 static bool knows_token(const struct server *server, struct MHD_Connection *connection)

@@ -33,7 +33,8 @@ int source_take(struct source *source, struct link **ret)
 /* What was refused leaves a link as it was; anything else may have left replies in it. */
 void source_give(struct source *source, struct link *link, int result)
 {
-	bool whole = result >= 0 || result == -EINVAL || result == -ENOENT || result == -EREMOTEIO;
+	bool whole = result >= 0 || result == -EINVAL || result == -ENOENT ||
+		     result == -EREMOTEIO || result == -E2BIG;
 
 	if (!source->options.file) {
 		link_free(link);

@@ -136,8 +136,14 @@ static int plan_load_end(struct plan_load *load, struct plan **ret)
 
 int plan_load(const struct options *options, struct trace *ret_trace, struct plan **ret)
 {
+	return plan_load_on(NULL, options, ret_trace, ret);
+}
+
+int plan_load_on(struct link *link, const struct options *options, struct trace *ret_trace,
+		 struct plan **ret)
+{
 	_cleanup_(plan_load_freep) struct plan_load *load = NULL;
-	int r = trace_open(options, ret_trace);
+	int r = trace_open_on(link, options, ret_trace);
 
 	if (r == 0)
 		r = plan_load_new(ret_trace, &load);

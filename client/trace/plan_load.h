@@ -12,6 +12,9 @@
  * trace stays open, since its metadata has what the ops refer to. Errors are printed; the caller
  * must call trace_done() in any case. */
 int plan_load(const struct options *options, struct trace *ret_trace, struct plan **ret);
+/* The same on a link that stays the caller's. */
+int plan_load_on(struct link *link, const struct options *options, struct trace *ret_trace,
+		 struct plan **ret);
 /* The same from ops in memory (an emulation's), which refer to an open trace. */
 int plan_load_ops(struct trace *trace, struct op *op, size_t count, struct plan **ret);
 

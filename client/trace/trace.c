@@ -97,16 +97,21 @@ static int narrow(struct trace *trace, const struct options *options)
 
 int trace_open(const struct options *options, struct trace *ret)
 {
+	return trace_open_on(NULL, options, ret);
+}
+
+int trace_open_on(struct link *link, const struct options *options, struct trace *ret)
+{
 	struct trace *trace = ret;
 	int r;
 
-	*trace = (struct trace){ .pid = (uint32_t)options->pid };
+	*trace = (struct trace){ .pid = (uint32_t)options->pid, .link = link, .lent = link };
 	trace->op = calloc(SBT_OPS_MAX, sizeof(*trace->op));
 	if (!trace->op || sbt_codec_new(&trace->codec) < 0) {
 		complain("Not enough memory");
 		return -ENOMEM;
 	}
-	r = link_open(options, &trace->link);
+	r = link ? 0 : link_open(options, &trace->link);
 	if (r < 0)
 		return r;
 	trace->since_ns =
@@ -127,7 +132,8 @@ void trace_done(struct trace *trace)
 {
 	meta_free(trace->meta);
 	sbt_codec_free(trace->codec);
-	link_free(trace->link);
+	if (!trace->lent)
+		link_free(trace->link);
 	free(trace->op);
 	*trace = (struct trace){ 0 };
 }

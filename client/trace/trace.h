@@ -15,6 +15,7 @@
 
 struct trace {
 	struct link *link;
+	bool lent; /* the link is not ours */
 	struct meta *meta;
 	struct sbt_codec *codec;
 	struct op *op;	   /* SBT_OPS_MAX */
@@ -33,6 +34,8 @@ struct trace {
 /* Connects (to options->file, if given), and loads the metadata of the window, which --since and
  * --until, and --from and --to determine. */
 int trace_open(const struct options *options, struct trace *ret);
+/* The same on a link that stays the caller's. */
+int trace_open_on(struct link *link, const struct options *options, struct trace *ret);
 void trace_done(struct trace *trace);
 
 /* Ops of one process, stream and kind, only those of the window. Chunks come in order of first_ns,

@@ -166,21 +166,46 @@ function paintLosses(draw) {
   draw.globalAlpha = 1;
 }
 
-// From the call to its work.
-function paintArrow(draw) {
-  const op = selected?.op;
-  const call = op && rows.find(({ lane }) => lane?.what === 'calls' && lane.id === op.tid);
-  const work = op && rows.find(({ lane }) => lane?.what === 'work' && lane.id === op.stream);
-  if (!call || !work || !op.gpu_start_ns)
-    return;
-  const from = { x: toX(op.start_ns), y: call.y - scroll + call.height / 2 };
-  const to = { x: toX(op.gpu_start_ns), y: work.y - scroll + work.height / 2 };
-  draw.strokeStyle = draw.fillStyle = legend.mark;
+// Of an operation, at a time; null: its lane is not shown.
+function place({ what, id, process }, ns) {
+  const row = rows.find(({ lane }) => lane?.what === what && lane.id === id && lane.process === process);
+  return row ? { x: toX(ns), y: row.y - scroll + row.height / 2 } : null;
+}
+
+function paintArrow(draw, from, to, colour) {
+  if (!from || !to)
+    return 0;
+  draw.strokeStyle = draw.fillStyle = colour;
   draw.beginPath();
   draw.moveTo(from.x, from.y);
   draw.bezierCurveTo(from.x + 30, from.y, to.x - 30, to.y, to.x, to.y);
   draw.stroke();
   draw.fillRect(to.x - 3, to.y - 3, 6, 6);
+  return 1;
+}
+
+// A call that waits goes on when it ends, work when it starts.
+const goesOn = (item) => item.what === 'calls' ? item.end : item.start;
+
+// From the call to its work, from what the selected one waited for, and to what waited for it.
+function paintArrows(draw) {
+  const { op, waits, process } = selected ?? {};
+  let painted = 0;
+  if (op) {
+    draw.save();
+    draw.beginPath();
+    draw.rect(GUTTER, RULER, width(), canvas.clientHeight);
+    draw.clip();
+    if (op.gpu_start_ns)
+      painted += paintArrow(draw, place({ what: 'calls', id: op.tid, process }, op.start_ns),
+        place({ what: 'work', id: op.stream, process }, op.gpu_start_ns), legend.mark);
+    for (const item of waits?.before ?? [])
+      painted += paintArrow(draw, place(item, item.end), place(waits.own, goesOn(waits.own)), legend.waiting);
+    for (const item of waits?.after ?? [])
+      painted += paintArrow(draw, place(waits.own, waits.own.end), place(item, goesOn(item)), legend.syncing);
+    draw.restore();
+  }
+  canvas.dataset.arrows = painted;
 }
 
 function paint() {
@@ -219,7 +244,7 @@ function paint() {
     draw.globalAlpha = 1;
   }
   paintRuler(draw, ruler);
-  paintArrow(draw);
+  paintArrows(draw);
   canvas.dataset.painted = Number(canvas.dataset.painted ?? 0) + 1;
   canvas.dataset.answers = answers; // that have been drawn
 }
@@ -293,7 +318,7 @@ function spanAt(x, y) {
     const start = answer.since + spans[i] * answer.unit_ns, end = start + spans[i + 1] * answer.unit_ns;
     const off = Math.max(toX(start) - x, x - toX(end), 0);
     if (off < 4 && (!best || off <= best.off))
-      best = { off, start, end, lane: row.lane, name: answer.names[spans[i + 2]][1], kind: answer.names[spans[i + 2]][0], count: spans[i + 3] };
+      best = { off, start, end, lane: row.lane, process: row.lane.process, name: answer.names[spans[i + 2]][1], kind: answer.names[spans[i + 2]][0], count: spans[i + 3] };
   }
   return best;
 }
@@ -309,6 +334,38 @@ function describe(op) {
   details.replaceChildren(element('h2', {}, text(op.name ?? op.fn ?? op.detail)), table(rows, [['', (row) => row[0]], ['', (row) => row[1], 'text']]),
     op.bounds ? element('p', { class: 'note' }, 'It ran somewhere in this time: the probe tier knows no more.') : '',
     stack(op.stack, 48) ?? element('p', { class: 'dim' }, 'No stack was taken.'));
+}
+
+const WHY = { stream: 'before it on its stream', event: 'an event', 'default stream': 'the default stream', engine: 'a full engine', graph: 'in its graph',
+  wait: 'a thread waited', 'full queue': 'a full queue' };
+
+function list(title, items, left) {
+  if (!items.length)
+    return '';
+  const all = table(items, [['', (item) => text(item.name), 'text'], ['', (item) => WHY[item.why] ?? item.why], ['took', (item) => duration(item.end - item.start), 'number']]);
+  return element('div', {}, element('h3', {}, title), all, left ? element('p', { class: 'note' }, `and ${count(left)} more`) : '');
+}
+
+// In what the screen shows or, if that is too much, around the operation.
+async function askWaits(span, { what, process, id }) {
+  const { op } = span, work = what === 'work';
+  const start = work ? op.gpu_start_ns : op.start_ns, end = Math.max(work ? start + op.gpu_ns : 0, op.start_ns + (op.call_ns ?? 0));
+  const asked = { what, id, pid: op.pid, at: start }, around = Math.max(5 * (end - op.start_ns), 1e6);
+  let waits = null;
+  for (const room of [Math.max(shown.until - shown.since, around), around]) {
+    const since = Math.max(1, Math.floor(op.start_ns - room)), until = Math.ceil(end + room);
+    waits = await get('waits', { ...asked, since, until }).catch((error) => ({ error }));
+    if (!waits.error)
+      break;
+  }
+  if (selected !== span)
+    return;
+  if (waits.error) {
+    details.append(element('p', { class: 'note' }, `What it waited for is not shown: ${waits.error.message}`));
+    return;
+  }
+  span.waits = { ...waits, own: { what, id, process, start, end: work ? start + op.gpu_ns : end } };
+  details.append(list('It waited for', waits.before, waits.before_left_out), list('Waited for it', waits.after, waits.after_left_out));
 }
 
 async function select(span) {
@@ -334,6 +391,8 @@ async function select(span) {
     describe(op);
     if (span.count > 1)
       details.append(element('p', { class: 'note' }, `${count(span.count)} operations lie here: zoom in to see each.`));
+    if ((what === 'work' && op.gpu_start_ns && !op.bounds) || what === 'calls')
+      await askWaits(span, { what, process, id });
   } catch (error) {
     details.replaceChildren(element('p', { class: 'bad' }, error.message));
   }

@@ -62,7 +62,7 @@ MAY_INCLUDE = {
     "client/replay": ["client/record", "client/export", "client/trace", "client/link", "client/output", "client/base",
                       "core", "proto"],
     "client/reissue": ["client/trace", "client/link", "client/output", "client/base", "core", "proto"],
-    "client/serve": ["client/replay", "client/trace", "client/link", "client/output", "client/base", "core", "proto"],
+    "client/serve": ["client/graph", "client/replay", "client/trace", "client/link", "client/output", "client/base", "core", "proto"],
     "client/top": ["client/link", "client/output", "client/base", "core", "proto"],
     "client/python": ["client/link/wording.h", "proto"],
     "client/verbs": ["client", "core", "proto"],

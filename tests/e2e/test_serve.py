@@ -262,6 +262,52 @@ class Page(unittest.TestCase):
             self.assertEqual(answer["total"], sum(value for path, value in wanted.items() if len(path) == 1))
         self.assertEqual(web.page("flame", of="x").status, 400)
 
+    def beside(self, edges, item, forward):
+        """The next operations behind the marks on the way."""
+        found, seen, going = set(), {item}, [item]
+        while going:
+            here = going.pop()
+            for edge in edges:
+                near, far = (edge["from"], edge["to"]) if forward else (edge["to"], edge["from"])
+                if near != here or far in seen or edge["why"] in ("thread", "submit"):
+                    continue
+                seen.add(far)
+                if self.items[far].get("kind") == "mark" and far[0] == "w":
+                    going.append(far)
+                else:
+                    found.add(far)
+        return found
+
+    def test_waits_are_those_of_the_graph(self):
+        web = self.web()
+        graph = json.loads(subprocess.run([os.path.join(BUILD, "tsctl"), "graph", self.path, "--json"], capture_output=True,
+                                          text=True, check=True).stdout)
+        self.items = {f"{kind[0]}{item[kind]}": item for kind in ("call", "work") for item in graph[kind + "s"]}
+        lane = {**{("w", each["stream"]): each["id"] for each in graph["streams"]},
+                **{("c", each["thread"]): each["tid"] for each in graph["threads"]}}
+
+        def said(key):
+            item, start = self.items[key], graph["begin_ns"]
+            return ({"w": "work", "c": "calls"}[key[0]], lane[key[0], item["stream" if key[0] == "w" else "thread"]],
+                    start + item["start_ns"], start + item["end_ns"], item["name"])
+
+        extent, whys = self.answer(web, "extent"), set()
+        keys = [key for key, item in self.items.items() if item.get("kind") != "mark" and item["start_ns"] < item["end_ns"]]
+        waiting = {edge[end] for edge in graph["edges"] if edge["why"] in ("event", "wait") for end in ("from", "to")} & set(keys)
+        for key in {*keys[::9], *waiting}:
+            what, of, start, *_ = said(key)
+            answer = self.answer(web, "waits", pid=5508, what=what, id=of, at=start, since=extent["since"], until=extent["until"] + 1)
+            for side in ("before", "after"):
+                wanted = {said(each) for each in self.beside(graph["edges"], key, side == "after")}
+                self.assertEqual({tuple(item[name] for name in ("what", "id", "start", "end", "name")) for item in answer[side]},
+                                 wanted, (key, side))
+                whys |= {item["why"] for item in answer[side]}
+        self.assertLessEqual({"stream", "event", "wait"}, whys)
+        for arguments, status in (({"what": "x"}, 400), ({"pid": 0}, 400), ({"id": -5}, 400), ({"id": 99999}, 404), ({"at": "x"}, 400),
+                                  ({"pid": 1}, 404), ({"since": 5, "until": 5}, 400)):
+            asked = {"pid": 5508, "what": "work", "id": 1, "at": extent["since"], "since": extent["since"], **arguments}
+            self.assertEqual(web.page("waits", **asked).status, status, arguments)
+
     def test_predictions_are_those_of_replay(self):
         web = self.web()
         for options, arguments in (({"scale": "host:0.5"}, ("--scale", "host:0.5")), ({"no-sync": "on", "streams": "1"}, ("--no-sync", "--streams", "1")),
@@ -327,6 +373,7 @@ class Page(unittest.TestCase):
                 chromium.click(400, y)
                 break
         self.assertEqual(chromium.wait("document.querySelector('#details h2').innerText"), "cuInit")
+        self.assert_arrows(web, chromium)
         chromium.js("location.hash = '#memory'")
         chromium.wait("document.querySelector('#held').dataset.painted > 0")
         chromium.click(1100, 300)  # nothing is held any more
@@ -344,11 +391,91 @@ class Page(unittest.TestCase):
         chromium.wait("!document.querySelector('#said').innerText.includes('→')")
         chromium.move(400, 110)
         chromium.wait("document.querySelector('#said').innerText.includes('of all')")
+        self.assert_compared(chromium)
         self.assert_names_are_text(chromium)
         self.assertEqual(chromium.complaints(), [])
         for url in chromium.asked():
             self.assertTrue(url == "about:blank" or url.startswith(("data:", f"http://127.0.0.1:{web.port}/")), url)
 
+
+    def assert_arrows(self, web, chromium):
+        """From what a thread waited for, when one looks at its wait from near."""
+        extent = self.answer(web, "extent")
+        told = subprocess.run([os.path.join(BUILD, "tsctl"), "sql", "--file", self.path, "--json", "SELECT start_ns, end_ns FROM op"
+                               " WHERE fn = 'cuStreamSynchronize' ORDER BY start_ns LIMIT 1"], capture_output=True, text=True, check=True)
+        sync = json.loads(told.stdout)["rows"][0]
+        part = ((sync["start_ns"] + sync["end_ns"]) / 2 - extent["since"]) / (extent["until"] - extent["since"])
+        box = chromium.js("(({ left, top, width }) => ({ left, top, width }))(document.querySelector('#lanes').getBoundingClientRect())")
+        x = box["left"] + 190 + part * (box["width"] - 190)
+        answers = chromium.js("document.querySelector('#lanes').dataset.answers")
+        chromium.move(x, 300)
+        for _ in range(35):  # 1.25 times each
+            chromium.key("w")
+        chromium.wait(f"document.querySelector('#lanes').dataset.answers > {answers}")
+
+        def hit():
+            for y in range(100, 800, 12):
+                chromium.move(x, y)
+                if chromium.js("document.querySelector('#lanes').title").startswith("cuStreamSynchronize"):
+                    chromium.click(x, y)
+                    return True
+            return False
+        wait_for("the call", hit)
+        chromium.wait("document.querySelector('#details').innerText.includes('It waited for')")
+        self.assertIn("memcpy DtoH", chromium.js("document.querySelector('#details').innerText"))
+        chromium.wait("document.querySelector('#lanes').dataset.arrows > 0")
+
+    def assert_compared(self, chromium):
+        """A flame graph with the one of the time before, and those of two times that were marked: the older one first."""
+        chromium.js("location.hash = '#timeline'")
+        chromium.wait("document.querySelector('#lanes').dataset.answers > 0")
+        for x in (400, 900):
+            chromium.js("document.querySelector('#details').replaceChildren()")
+            chromium.drag(x, x + 300, 300)
+            chromium.wait("document.querySelector('#details h2').innerText.includes('to the second')")
+        chromium.js("""
+            window.unstubbed = fetch;
+            window.windows = [];
+            const older = { total: 100, names: ['7 program', 'same', 'gone'], nodes: [0, 0, 100, 1, 1, 60, 1, 2, 40] };
+            const newer = { total: 150, names: ['8 program', 'same', 'new'], nodes: [0, 0, 150, 1, 1, 20, 1, 2, 130] };
+            window.fetch = async (url, options) => {
+                if (!String(url).includes('/flame?'))
+                    return unstubbed(url, options);
+                const asked = new URL(url).searchParams, since = Number(asked.get('since')), until = Number(asked.get('until'));
+                windows.push([since, until]);
+                const first = since === -2e10 || (since > 0 && windows.length % 2);
+                return new Response(JSON.stringify({ ...(first ? older : newer), cut: false, note: '' }), { headers: { 'Content-Type': 'application/json' } });
+            };
+            document.querySelector('#window').value = 10;
+            document.querySelector('#window').dispatchEvent(new Event('change'));
+            location.hash = '#flame';""")
+        for against in ("before", "marked"):
+            # What the window's change has asked for may still come.
+            choice = {"before": "same time before", "marked": "was marked"}[against]
+            chromium.wait(f"[...document.querySelectorAll('#against option')].some((option) => option.text.includes('{choice}'))")
+            chromium.js(f"""
+                windows.length = 0;
+                document.querySelector('#against').selectedIndex = [...document.querySelectorAll('#against option')].findIndex((option) => option.text.includes('{choice}'));
+                document.querySelector('#against').dispatchEvent(new Event('change'));""")
+            chromium.wait("document.querySelector('#said').innerText.startsWith('100 ns → 150 ns (+50')")
+            first, second = chromium.js("windows.slice(0, 2)")
+            if against == "before":
+                self.assertEqual((first, second), ([-2e10, -1e10], [-1e10, 0]))
+            else:
+                self.assertLess(first[0], first[1])
+                self.assertLess(first[1], second[0])
+            box = chromium.js("(({ left, top, width }) => ({ left, top, width }))(document.querySelector('#flame').getBoundingClientRect())")
+            for part, wanted in ((40, "same: 60 ns → 20 ns (−66"), (100, "gone: 40 ns → 0 ns (gone)"), (200, "new: 0 ns → 130 ns (new)")):
+                chromium.move(box["left"] + box["width"] * part / 250, box["top"] + 45)
+                chromium.wait(f"document.querySelector('#said').innerText.startsWith('{wanted}')")
+            red, blue = chromium.js(f"""(canvas => {{
+                const copy = new OffscreenCanvas(canvas.width, 54).getContext('2d', {{ willReadFrequently: true }});
+                copy.drawImage(canvas, 0, 0);
+                return [200, 100].map((part) => [...copy.getImageData(Math.round({box["width"]} * part / 250), 37, 1, 1).data]);
+            }})(document.querySelector('#flame'))""")
+            self.assertGreater(red[0], red[2] + 50)
+            self.assertGreater(blue[2], blue[0] + 50)
+        chromium.js("window.fetch = unstubbed")
 
     def assert_names_are_text(self, chromium):
         """In every view, where programs and functions have markup for a name."""
