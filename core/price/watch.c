@@ -30,7 +30,7 @@
 
 void watch_init(struct watch *watch, const struct watch_config *config, uint64_t seed)
 {
-	*watch = (struct watch){ .config = *config, .seed = seed | 1, .share = 1 };
+	*watch = (struct watch){ .config = *config, .seed = seed | 1, .share = 1, .had = 1 };
 }
 
 /* G. Marsaglia: Xorshift RNGs, 2003. */
@@ -96,6 +96,11 @@ void watch_cold_hits(struct watch *watch, uint32_t hits)
 	watch->cold_hits += hits;
 }
 
+void watch_had(struct watch *watch, double share)
+{
+	watch->had = share;
+}
+
 void watch_cold(struct watch *watch, uint64_t time_ns)
 {
 	struct pace *pace = watch_pace(watch);
@@ -113,7 +118,7 @@ static uint64_t watch_turn_ns(const struct watch *watch)
 
 static double watch_estimate(const struct watch *watch)
 {
-	return watch->rate * (double)watch->config.hit_ns / NS_PER_S;
+	return watch->rate * (double)watch->config.hit_ns / NS_PER_S / watch->had;
 }
 
 static void watch_add_pair(struct watch *watch, double ratio)
@@ -186,10 +191,11 @@ static double watch_cold_share(const struct watch *watch)
 {
 	double hit_ns = (double)watch->config.cold_hit_ns;
 
+	if (!(hit_ns > 0) && watch->pairs >= PAIRS_MIN)
+		return watch->cold_rate * watch_hit_price_ns(watch) / NS_PER_S;
 	if (!(hit_ns > 0))
-		hit_ns = watch->pairs < PAIRS_MIN ? (double)watch->config.hit_ns
-						  : watch_hit_price_ns(watch);
-	return watch->cold_rate * hit_ns / NS_PER_S;
+		hit_ns = (double)watch->config.hit_ns;
+	return watch->cold_rate * hit_ns / NS_PER_S / watch->had;
 }
 
 /* What they leave of the budget. */

@@ -76,6 +76,7 @@ struct watch {
 	double rate;	    /* hits per second while watched, lately */
 	uint64_t cold_hits; /* in the current second */
 	uint64_t cold_ns;   /* when that began */
+	double had;	    /* share of the time in which it did not wait for a processor */
 	double cold_rate;   /* hits per second, lately */
 	double share;	    /* of the time that windows are to have */
 	double known_rate;  /* at which the last window was judged, */
@@ -107,6 +108,8 @@ bool watch_is_paceless(const struct watch *watch);
 void watch_hit(struct watch *watch);
 /* Hot calls that were made then, but got lost. */
 void watch_lost_hits(struct watch *watch, uint64_t hits);
+/* It makes its calls in this share of the time, at most 1: in the rest it waits for a processor. */
+void watch_had(struct watch *watch, double share);
 /* A call that is always seen, of a thread that also makes hot ones; in the order of time. */
 void watch_cold(struct watch *watch, uint64_t time_ns);
 /* What calls that are always seen hit, of all threads: one probe each, or two. */

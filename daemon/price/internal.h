@@ -4,12 +4,11 @@
 
 #include "core/base/list.h"
 #include "core/base/map.h"
+#include "core/price/callers.h"
 #include "core/price/tally.h"
 #include "core/price/walks.h"
 #include "daemon/library/library.h"
 #include "daemon/price/price.h"
-
-#define PRICE_THREADS 16 /* that make hot calls, of one process; the latest */
 
 struct priced {
 	struct list link;
@@ -23,7 +22,7 @@ struct priced {
 	double kept;	 /* and the library itself keeps this budget, 0: none */
 	struct tally tally;
 	struct walks walks;
-	uint32_t tid[PRICE_THREADS], next_tid;
+	struct callers callers;
 	uint64_t received, lost, counted; /* hot calls; the last, when they were last counted */
 	uint64_t reported_ns;		  /* when this was last looked at */
 	struct price_told reported, reported_walks;

@@ -1,11 +1,14 @@
 /* Price: a watch for each process that makes hot calls. What opens first in a window closes last:
  * so each record of the exact tier has its call. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/array.h"
 #include "core/base/time.h"
 #include "daemon/price/internal.h"
+#include "daemon/proc/procfs.h"
 
 #define TICK_WINDOWS_MS 25  /* while a process is watched in windows */
 #define TICK_GAP_MS	250 /* between two windows */
@@ -18,7 +21,8 @@
 #define CLOSE_AHEAD_NS (20 * NS_PER_MS) /* for the library to hear of it in time */
 #define CLOSING_NS     (2 * NS_PER_MS)	/* that it then needs to stop recording */
 #define LATELY_NS      (2 * NS_PER_S)
-#define LOST_SURELY    100 /* calls */
+#define LOOK_NS	       (900 * NS_PER_MS) /* at its callers: at each tick of TICK_WHOLE_MS */
+#define LOST_SURELY    100		 /* calls */
 
 static void price_run(struct price *price, uint64_t ms);
 
@@ -90,14 +94,6 @@ static void price_remove(struct price *price, struct priced *priced)
 	free(priced);
 }
 
-static bool priced_has_thread(const struct priced *priced, uint32_t tid)
-{
-	for (size_t i = 0; i < PRICE_THREADS; i++)
-		if (priced->tid[i] == tid)
-			return true;
-	return false;
-}
-
 static bool price_hot(struct price *price, const struct ts_event *event)
 {
 	struct priced *priced = price_find(price, event->tgid);
@@ -109,8 +105,7 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 	priced->received++;
 	if (!tally_hit(&priced->tally, event->start_ns))
 		return false;
-	if (!priced_has_thread(priced, event->tid))
-		priced->tid[priced->next_tid++ % PRICE_THREADS] = event->tid;
+	callers_call(&priced->callers, event->tid);
 	priced->hot_ns = event->start_ns;
 	watch_hit(&priced->watch);
 	return true;
@@ -141,7 +136,7 @@ static void price_cold(struct price *price, const struct ts_event *event)
 	if (!priced)
 		return;
 	watch_cold_hits(&priced->watch, event->flags & TS_EVENT_RETURNED ? 2 : 1);
-	if (priced_has_thread(priced, event->tid))
+	if (callers_have(&priced->callers, event->tid))
 		watch_cold(&priced->watch, event->start_ns);
 }
 
@@ -324,6 +319,27 @@ static void price_offer(struct price *price, struct priced *priced)
 	price->callbacks.windows(price->data, priced->pid);
 }
 
+/* Of a thread, by the kernel's scheduler. */
+static bool thread_times(void *data, uint32_t tid, uint64_t *ret_ran_ns, uint64_t *ret_waited_ns)
+{
+	const struct priced *priced = data;
+	char name[32], text[64];
+
+	snprintf(name, sizeof(name), "task/%u/schedstat", tid);
+	return procfs_file(priced->pid, name, text, sizeof(text)) > 0 &&
+	       sscanf(text, "%" SCNu64 " %" SCNu64, ret_ran_ns, ret_waited_ns) == 2;
+}
+
+static void priced_look_at_callers(struct priced *priced, uint64_t now_ns)
+{
+	double share = 0;
+
+	if (now_ns >= priced->callers.since_ns + (uint64_t)LOOK_NS)
+		share = callers_turn(&priced->callers, now_ns, thread_times, priced);
+	if (share > 0)
+		watch_had(&priced->watch, share);
+}
+
 static void price_tick_process(struct price *price, struct priced *priced, uint64_t now_ns)
 {
 	struct price_tier tier;
@@ -331,6 +347,7 @@ static void price_tick_process(struct price *price, struct priced *priced, uint6
 
 	price->callbacks.tier(price->data, priced->pid, &tier);
 	price_apply(price, priced, &tier, now_ns);
+	priced_look_at_callers(priced, now_ns);
 	open = priced_is_open(price, priced, &tier);
 	whole = priced->watch.phase == WATCH_WHOLE && priced->watch.since_ns;
 	if (watch_tick(&priced->watch, now_ns, open))

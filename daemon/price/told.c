@@ -44,9 +44,9 @@ static void price_report_walks(struct price *price, struct priced *priced, uint6
 	walks = walks_price(&priced->walks);
 	told.hit_ns = walks.each_ns;
 	told.price = (struct watch_price){
-		.whole = walks.cost,
-		.now = walks.cost,
-		.cold = walks.always,
+		.whole = walks.cost / priced->watch.had,
+		.now = walks.cost / priced->watch.had,
+		.cold = walks.always / priced->watch.had,
 		.share = 1,
 		.rate = walks.rate,
 	};

@@ -142,6 +142,22 @@ class Cost(tracesmith.Case):
         self.assertFalse(row["measured"])
         self.assertRegex(self.daemon.ctl("cost", process.pid).out, r"estimated from \d+ calls/s at [0-9.]+ .s\n")
 
+    def test_who_waits_for_a_processor_pays_more(self):
+        """Of the time that it has one, the same hits take more."""
+        def times_the_estimate():
+            part = self.probes(process.pid)
+            return part["cost"] * 1000 / (part["calls_per_s"] * part["hit_ns"]) if part["calls_per_s"] else 0
+        process = self.start("--work", 100000)
+        self.daemon.ctl("budget", process.pid, "none")
+        one = {min(os.sched_getaffinity(0))}
+        for _ in range(2):
+            busy = subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=lambda: os.sched_setaffinity(0, one))
+            self.addCleanup(self.end, busy)
+        for thread in os.listdir(f"/proc/{process.pid}/task"):
+            os.sched_setaffinity(int(thread), one)
+        wait_for("its price", lambda: times_the_estimate() > 2)
+        self.assertFalse(self.probes(process.pid)["measured"])
+
     def test_bad_input_gets_a_sentence(self):
         process = self.start()
         for share in ("0", "0%", "100%", "101%", "5", "abc", "", "5%%", "nan%"):

@@ -307,6 +307,23 @@ static void a_cheap_program_is_never_interrupted(void **state)
 	assert_true(watch_price(&program.watch).now > 0.003);
 }
 
+/* The same hits are a larger part of the time that is left to it. */
+static void who_waits_for_a_processor_pays_more(void **state)
+{
+	struct program program = launch_bound;
+	struct watch_price price;
+
+	program.calls = 5;
+	program_start(&program, BUDGET, 3);
+	program_run(&program, MINUTES(1));
+	price = watch_price(&program.watch);
+	watch_had(&program.watch, 0.25);
+	assert_true(fabs(watch_price(&program.watch).now - 4 * price.now) < 1e-9);
+	assert_int_equal(program.watch.phase, WATCH_WHOLE);
+	program_run(&program, MINUTES(1));
+	assert_int_equal(watch_price(&program.watch).basis, WATCH_MEASURED);
+}
+
 static void without_a_budget_nothing_is_interrupted(void **state)
 {
 	struct program program = launch_bound;
@@ -536,6 +553,7 @@ int main(void)
 		cmocka_unit_test(the_interval_has_the_true_price_as_often_as_it_says),
 		cmocka_unit_test(a_program_that_waits_for_the_gpu_is_watched_whole),
 		cmocka_unit_test(a_cheap_program_is_never_interrupted),
+		cmocka_unit_test(who_waits_for_a_processor_pays_more),
 		cmocka_unit_test(without_a_budget_nothing_is_interrupted),
 		cmocka_unit_test(without_cold_calls_the_estimate_holds),
 		cmocka_unit_test(windows_do_not_go_in_step_with_the_program),
