@@ -91,6 +91,12 @@ class ManPages(unittest.TestCase):
         self.assertGreater(len(exported), 20)
         self.assertEqual(sorted(exported), sorted(declared))
         self.assertEqual(sorted(exported), sorted(page))
+        bound = re.findall(r"pub fn (tracesmith_\w+)", (tree.ROOT / "client/rust/src/ffi.rs").read_text())
+        self.assertEqual(sorted(exported), sorted(bound))
+
+    def test_the_crate_has_the_version(self):
+        manifest = (tree.ROOT / "client/rust/Cargo.toml").read_text()
+        self.assertIn(f'\nversion = "{output(tree.ROOT / "scripts/version").strip()}"\n', manifest)
 
     def test_every_query(self):
         self.assertIn("leaks", queries())

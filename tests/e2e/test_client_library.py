@@ -1,6 +1,7 @@
 """Programs that link libtracesmith-client get tsctl's answers, and one sentence when there is none."""
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -71,6 +72,7 @@ class Daemon(e2e.Case, Refusals):
         self.refusals(ended.pid)
         self.process()
         self.permission()
+        self.rust(ended.pid)
 
     def same_answers(self, pid):
         def same(step, *arguments):
@@ -140,6 +142,32 @@ class Daemon(e2e.Case, Refusals):
                                env=environment, capture_output=True, text=True, check=True)
         self.assertIn('"error":%d' % DENIED, ended.stdout)
         self.assertIn("usermod -aG tracesmith", ended.stdout)
+
+
+    def rust(self, pid):
+        """The crate's own test, and its example."""
+        if not shutil.which("cargo"):
+            print("skipped: the Rust crate, for there is no cargo")
+            return
+        crate = os.path.join(folder.name, "rust")
+        shutil.copytree(Path(SOURCE, "client/rust"), crate, ignore=shutil.ignore_patterns("target", "Cargo.lock"))
+        there = {**environment, "TRACESMITH_SOCKET": self.daemon.socket}
+        for words in ("test", "--test", "daemon"), ("build", "--example", "query"):
+            made = subprocess.run(["cargo", words[0], "--offline", "--quiet", *words[1:]], cwd=crate, env=there,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+            self.assertEqual(made.returncode, 0, made.stdout)
+            self.assertNotIn("warning", made.stdout)
+
+        def example(*words, **options):
+            return subprocess.run([f"{crate}/target/debug/examples/query", *map(str, words)], env={**there, **options},
+                                  capture_output=True, text=True, check=False)
+
+        head, *rows = example("apis", pid).stdout.splitlines()
+        self.assertIn("cuMemAlloc_v2", {row.split("\t")[head.split("\t").index("fn")] for row in rows})
+        self.assertEqual(len(example("processes", RECORDING).stdout.splitlines()), 2)
+        refused = example("apis", TRACESMITH_SOCKET="/nonexistent")
+        self.assertEqual((refused.returncode, refused.stdout), (1, ""))
+        self.assertTrue(refused.stderr.startswith("query: No daemon listens on /nonexistent"), refused.stderr)
 
 
 class Files(Refusals):
