@@ -11,6 +11,7 @@
 #include "client/output/loss.h"
 #include "client/output/outfile.h"
 #include "client/report/picture.h"
+#include "client/report/raster.h"
 #include "client/report/report_text.h"
 #include "core/base/array.h"
 
@@ -45,6 +46,13 @@ static int save(const struct options *options, const struct plot *plot,
 
 	if (out && fclose(out) != 0)
 		r = -ENOMEM;
+	if (r > 0 && raster_is_wanted(options->output)) {
+		_cleanup_(freep) char *png = NULL;
+		size_t png_size = 0;
+
+		r = raster_png(text, &png, &png_size);
+		return r < 0 ? r : outfile_save(options->output, png, png_size);
+	}
 	if (r > 0)
 		return outfile_save(options->output, text, size);
 	complain("%s", r == 0 ? plot->nothing : "Not enough memory");
@@ -104,6 +112,8 @@ int plot_run(const struct options *options, const char *what)
 		complain("Unknown picture '%s': give busy or memory", what);
 		return EXIT_USAGE;
 	}
+	if (raster_is_wanted(own.output) && raster_check() < 0)
+		return EXIT_FAILED; /* before anything is read */
 	argument_window(&own);
 	r = own.given & OPTION(FOLLOW) ? follow(&own, plot) : draw(&own, plot);
 	return r < 0 ? EXIT_FAILED : EXIT_DONE;

@@ -144,10 +144,11 @@ const struct command command_table[] = {
 	  cmd_report },
 	{ "plot", "busy|memory [F.sbt]", "draw streams or memory over time",
 	  OPTIONS_WINDOW | OPTION(PID) | OPTION(FILE) | OPTION(FOLLOW) | OPTION(OUTPUT), 1, 2,
-	  "As SVG: when each stream was busy, or the live bytes of each process and device.\n"
+	  "As SVG, or PNG if the file's name ends in .png (librsvg2-2 draws it): when each stream\n"
+	  "was busy, or the live bytes of each process and device.\n"
 	  "Without a recording, it covers the daemon's last 10 seconds; --since takes more.\n"
 	  "Example: tsctl plot busy --since 30s -o busy.svg\n"
-	  "Example: tsctl plot memory run.sbt -o memory.svg\n",
+	  "Example: tsctl plot memory run.sbt -o memory.png\n",
 	  cmd_plot },
 	{ "diff", "A.sbt... [--] B.sbt...", "compare recordings and rank what got slower",
 	  OPTIONS_TABLE | OPTION(LIMIT) | OPTION(FAIL_OVER), 2, 2 * DIFF_RUNS_MAX,

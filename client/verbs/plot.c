@@ -1,4 +1,4 @@
-/* tsctl plot: one picture, as SVG. */
+/* tsctl plot: one picture, as SVG or PNG. */
 #include "client/report/plot.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ int cmd_plot(const struct options *given, int count, char **argument)
 	if (argument_file(&options, count - 1, argument + 1) < 0)
 		return EXIT_USAGE;
 	if (!options.output) {
-		complain("Missing output file: give -o FILE.svg, or '-' for standard output");
+		complain("Missing output file: give -o FILE.svg or FILE.png, or '-' for standard "
+			 "output");
 		return EXIT_USAGE;
 	}
 	if (options.given & OPTION(FOLLOW) && (options.file || strcmp(options.output, "-") == 0)) {

@@ -1,5 +1,6 @@
 """A recording answers everything that the daemon answers, and the same; a damaged one says so."""
 import base64
+import ctypes
 import datetime
 import json
 import os
@@ -7,8 +8,10 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import xml.etree.ElementTree
+import zlib
 
 import tracesmith
 from tracesmith import BUILD, wait_for
@@ -121,6 +124,7 @@ class File(tracesmith.Case):
             result = self.daemon.ctl("plot", name, self.file, "-o", "-")
             self.assertEqual(result.code, 0, result.err)
             self.assertEqual(xml.etree.ElementTree.fromstring(result.out).get("aria-label"), title)
+            self.png(name)
         with subprocess.Popen([os.path.join(BUILD, "tsctl"), "plot", "memory", "--follow", "--since", "1h", "-o", picture],
                               env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)) as process:
             for _ in range(2):
@@ -128,6 +132,34 @@ class File(tracesmith.Case):
                 os.remove(picture)
             process.send_signal(signal.SIGINT)
             self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
+
+    def png(self, name):
+        """Where librsvg is installed it is one with something on it; where it cannot be loaded, that is said."""
+        path = os.path.join(self.directory, f"{name}.png")
+        broken = os.path.join(self.directory, "librsvg-2.so.2")
+        with open(broken, "w") as file:
+            file.write("no library")
+        result = subprocess.run([os.path.join(BUILD, "tsctl"), "plot", name, self.file, "-o", path], capture_output=True, text=True,
+                                env=dict(os.environ, LD_LIBRARY_PATH=self.directory))
+        self.assertEqual((result.returncode, result.stderr.count("\n"), os.path.exists(path)), (1, 1, False), result.stderr)
+        self.assertIn("apt install librsvg2-2), or give -o FILE.svg", result.stderr)
+        try:
+            ctypes.CDLL("librsvg-2.so.2")
+        except OSError:
+            print("skipped: librsvg2-2 is not installed", file=sys.stderr)
+            return
+        result = self.daemon.ctl("plot", name, self.file, "-o", path)
+        self.assertEqual((result.code, result.err), (0, ""))
+        with open(path, "rb") as file:
+            data = file.read()
+        self.assertEqual(data[:16], b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+        self.assertEqual(int.from_bytes(data[16:20], "big"), 2 * 1180)
+        at, pixels = 8, b""
+        while at < len(data):
+            size = int.from_bytes(data[at:at + 4], "big")
+            pixels += data[at + 8:at + 8 + size] if data[at + 4:at + 8] == b"IDAT" else b""
+            at += size + 12
+        self.assertGreater(len(set(zlib.decompress(pixels))), 20, "it is blank")
 
     def test_what_is_held_at_the_end(self):
         process = self.workload("leak")

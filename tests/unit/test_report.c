@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -12,6 +13,7 @@
 #include "client/report/markup.h"
 #include "client/report/page.h"
 #include "client/report/picture.h"
+#include "client/report/raster.h"
 #include "client/report/section.h"
 #include "core/base/array.h"
 
@@ -231,6 +233,25 @@ static void short_kernels_are_a_finding_with_the_gain(void **state)
 	assert_non_null(strstr(text, "no gain worth mentioning"));
 }
 
+/* librsvg knows no variables. */
+static void colours_of_a_picture_stand_for_themselves(void **state)
+{
+	size_t size = 0;
+	char *plain =
+		raster_plain("<style>:root { --ink: #111; --line: red; } @media (dark) { :root { "
+			     "--ink: #eee } } .a { fill: var(--ink) } .b { stroke:var(--line); "
+			     "fill: var(--none) }</style> var(--ink",
+			     &size);
+
+	assert_non_null(plain);
+	assert_int_equal(size, strlen(plain));
+	assert_non_null(strstr(plain, ".a { fill: #111 } .b { stroke:red; fill:  }</style> #111"));
+	free(plain);
+	assert_true(raster_is_wanted("a.png") && raster_is_wanted("/tmp/.x.png"));
+	assert_false(raster_is_wanted(".png") || raster_is_wanted("png") ||
+		     raster_is_wanted("a.png.svg") || raster_is_wanted("-"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +260,7 @@ int main(void)
 		cmocka_unit_test(memory_stays_until_it_changes),
 		cmocka_unit_test(what_stands_out_is_said_with_its_command),
 		cmocka_unit_test(short_kernels_are_a_finding_with_the_gain),
+		cmocka_unit_test(colours_of_a_picture_stand_for_themselves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
