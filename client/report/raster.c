@@ -49,8 +49,10 @@ bool raster_is_wanted(const char *path)
 
 int raster_check(void)
 {
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	static void *library; /* it stays */
 
+	if (!library)
+		library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		complain("A PNG needs " LIBRARY " (on Debian, apt install " PACKAGE
 			 "), or give -o FILE.svg: %s",
