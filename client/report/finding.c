@@ -200,9 +200,14 @@ static void find_price(const struct finding_facts *facts, struct finding *findin
 	}
 }
 
-static void (*const finds[])(const struct finding_facts *facts, struct finding *finding) = {
-	find_no_times, find_idle, find_waits,  find_copies,
-	find_tiny,     find_leak, find_errors, find_price,
+static const struct {
+	void (*find)(const struct finding_facts *facts, struct finding *finding);
+	enum section_id section; /* that it looks at, whose losses are its own */
+} finds[] = {
+	{ find_no_times, SECTION_KERNELS }, { find_idle, SECTION_IDLE },
+	{ find_waits, SECTION_SYNCS },	    { find_copies, SECTION_APIS },
+	{ find_tiny, SECTION_KERNELS },	    { find_leak, SECTION_LEAKS },
+	{ find_errors, SECTION_ERRORS },    { find_price, SECTION_COST },
 };
 
 void findings_write(const struct finding_facts *facts, const struct page_form *form, FILE *out)
@@ -212,10 +217,13 @@ void findings_write(const struct finding_facts *facts, const struct page_form *f
 	for (size_t i = 0; i < ARRAY_SIZE(finds); i++) {
 		struct finding finding = { "", "" };
 
-		finds[i](facts, &finding);
+		const char *loss = answer_of(facts, finds[i].section)->loss;
+
+		finds[i].find(facts, &finding);
 		if (!*finding.text)
 			continue;
-		form->finding(out, finding.text, *finding.command ? finding.command : NULL);
+		form->finding(out, finding.text, *finding.command ? finding.command : NULL,
+			      loss && *loss ? loss : NULL);
 		count++;
 	}
 	if (count == 0)

@@ -12,8 +12,8 @@ struct page_form {
 	void (*begin)(FILE *out, const char *title, const char *about);
 	void (*heading)(FILE *out, const char *text);
 	void (*text)(FILE *out, const char *text);
-	/* A sentence, and the command that shows more; NULL: none. */
-	void (*finding)(FILE *out, const char *text, const char *command);
+	/* A sentence, the command that shows more, and what is missing from that; NULL: none. */
+	void (*finding)(FILE *out, const char *text, const char *command, const char *loss);
 	/* The listed columns (their numbers) of an answer with rows. */
 	void (*table)(FILE *out, const struct report_answer *answer, const size_t *column,
 		      size_t count);

@@ -40,7 +40,7 @@ static void write_text(FILE *out, const char *text)
 	fputs("</p>\n", out);
 }
 
-static void finding(FILE *out, const char *text, const char *command)
+static void finding(FILE *out, const char *text, const char *command, const char *loss)
 {
 	fputs("<div class=\"finding\"><p>", out);
 	markup_text(out, text);
@@ -49,6 +49,11 @@ static void finding(FILE *out, const char *text, const char *command)
 		fputs("<code>", out);
 		markup_text(out, command);
 		fputs("</code>", out);
+	}
+	if (loss) {
+		fputs("<p class=\"faint\">", out);
+		markup_text(out, loss);
+		fputs("</p>", out);
 	}
 	fputs("</div>\n", out);
 }

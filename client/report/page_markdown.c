@@ -25,13 +25,18 @@ static void write_text(FILE *out, const char *text)
 	line(out, "", text);
 }
 
-static void finding(FILE *out, const char *text, const char *command)
+static void finding(FILE *out, const char *text, const char *command, const char *loss)
 {
 	fputs("- ", out);
 	markup_cell(out, text);
 	if (command) {
 		fputs(" ", out);
 		markup_code(out, command);
+	}
+	if (loss) {
+		fputs(" (", out);
+		markup_cell(out, loss);
+		fputs(")", out);
 	}
 	fputc('\n', out);
 }

@@ -149,7 +149,7 @@ class File(tracesmith.Case):
             print("skipped: librsvg2-2 is not installed", file=sys.stderr)
             return
         result = self.daemon.ctl("plot", name, self.file, "-o", path)
-        self.assertEqual((result.code, result.err), (0, ""))
+        self.assertEqual(result.code, 0, result.err)
         with open(path, "rb") as file:
             data = file.read()
         self.assertEqual(data[:16], b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")

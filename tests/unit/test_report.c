@@ -202,6 +202,12 @@ static void what_stands_out_is_said_with_its_command(void **state)
 	assert_non_null(strstr(text, "&lt;b&gt; (42) holds 9 MiB in 8 allocations"));
 	assert_non_null(strstr(text, "in keep (a.py:3)"));
 	assert_non_null(strstr(text, "<code>tsctl query leaks --pid 42</code>"));
+	assert_null(strstr(text, "lost:"));
+	answer[SECTION_LEAKS].loss = "lost: 3 <i> (full)";
+	find(&facts, &page_html);
+	assert_non_null(strstr(text, "<p class=\"faint\">lost: 3 &lt;i&gt; (full)</p></div>"));
+	find(&facts, &page_markdown);
+	assert_non_null(strstr(text, "lost: 3 &lt;i&gt; (full)"));
 	row.number[5] = 1; /* one was freed */
 	find(&facts, &page_html);
 	assert_null(strstr(text, "leak"));
