@@ -173,7 +173,10 @@ int inside(struct pt_regs *ctx)
 		return 0;
 	}
 	began = bpf_ktime_get_ns();
+	/* Of a sample it is not known what the calls before this one belong to. */
 	thread->autograd.role = AUTOGRAD_NONE;
+	if (thread->choice == PROBE_CHOICE_ALL)
+		autograd_look(thread);
 	stack_id = stack_take(regs, thread, false, &stack_flags);
 	walk_add(thread, false, began);
 	if (!stack_id) {

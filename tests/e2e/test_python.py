@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 
 import tracesmith
 from tracesmith import BUILD, library, wait_for
@@ -134,11 +135,11 @@ class Python(tracesmith.Case):
                 self.assertEqual([row["symbol"] for row in rows if row["kind"] == 1], wanted[name])
                 self.assertIn("main", [row["symbol"] for row in rows])
 
-    def places(self, pid, width, limit=20):
+    def places(self, pid, width, limit=20, since=0):
         """Where the last launches of a width are made, of those with a stack."""
         return [row["place"] for row in self.daemon.sql(
             f"SELECT stack_where(stack) AS place FROM op WHERE pid = {pid} AND kind = 'launch' AND grid_x = {width}"
-            f" AND stack <> 0 ORDER BY start_ns DESC LIMIT {limit}")]
+            f" AND stack <> 0 AND start_ns > {since} ORDER BY start_ns DESC LIMIT {limit}")]
 
     def test_the_backward_pass_has_the_lines_of_the_forward_pass(self):
         process = self.start("/usr/bin/python3", "-B", TRAIN, TORCH)
@@ -170,11 +171,20 @@ class Python(tracesmith.Case):
         self.assertEqual(process.stdout.readline(), "ready\n")
         self.go_on(process)
 
-        def functions(width):
-            return [(place.split(" ", 1)[0], place[place.index("["):]) for place in self.places(process.pid, 1000 + width)]
-        for width, place in ((1, ("user_first", "[backward]")), (2, ("user_second", "[backward]")),
-                             (10, ("user_forward", "[backward, before]")), (11, ("user_second", "[backward, before]"))):
-            wait_for(f"launches of {place}", lambda: functions(width) == 20 * [place])
+        def functions(width, since):
+            return [(place.split(" ", 1)[0], place[place.index("["):])
+                    for place in self.places(process.pid, 1000 + width, since=since)]
+
+        def check(since=0):
+            for width, place in ((1, ("user_first", "[backward]")), (2, ("user_second", "[backward]")),
+                                 (10, ("user_forward", "[backward, before]")), (11, ("user_second", "[backward, before]"))):
+                wait_for(f"launches of {place}", lambda: functions(width, since) == 20 * [place])
+        check()
+        attached = self.daemon.ctl("attach", process.pid, "--light", "--stacks", "all")
+        self.assertEqual(attached.code, 0, attached.err)
+        wait_for("light mode", lambda: [row["tier"] for row in json.loads(self.daemon.ctl("ps", "--json").out)["rows"]
+                                        if row["pid"] == process.pid] == ["light"])
+        check(time.monotonic_ns())
         self.go_on(process)
         self.assertEqual(process.wait(20), 0)
         process.stdin.close()
