@@ -73,8 +73,52 @@ struct signal_struct {
 	atomic_t live;
 };
 
+typedef struct {
+	long counter;
+} atomic_long_t;
+
+struct rw_semaphore {
+	atomic_long_t count, owner;
+};
+
 struct mm_struct {
 	unsigned long start_stack, arg_start, arg_end;
+	struct rw_semaphore mmap_lock;
+	struct task_struct *owner;
+};
+
+struct rb_node {
+	unsigned long __rb_parent_color;
+	struct rb_node *rb_right, *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct rb_root_cached {
+	struct rb_root rb_root;
+};
+
+struct address_space {
+	struct rb_root_cached i_mmap;
+};
+
+struct inode {
+	struct address_space *i_mapping;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct vm_area_struct {
+	struct mm_struct *vm_mm;
+	unsigned long vm_flags;
+	struct file *vm_file;
+	struct {
+		struct rb_node rb;
+	} shared;
 };
 
 struct thread_struct {
@@ -116,6 +160,7 @@ struct seq_file;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	__u64 seq_num;
 };
 
 struct bpf_iter__task {

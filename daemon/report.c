@@ -201,6 +201,12 @@ static void report_library(const struct library_copy *library, struct status_bui
 		status_text(builder, "libraries", path, false, "not a driver library");
 		return;
 	}
+	if (!library->probes && library->error == -EBUSY) {
+		status_text(builder, "libraries", path, true,
+			    "no probes yet: process %u keeps the lock of its memory",
+			    library->keeper);
+		return;
+	}
 	if (!library->probes) {
 		status_text(builder, "libraries", path, true, "no probes: %s",
 			    strerror(-library->error));

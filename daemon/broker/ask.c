@@ -284,9 +284,19 @@ int broker_mapped(struct broker *broker, uint32_t cpu)
 	return ask_for_one(broker, &request, -1);
 }
 
-int broker_look(struct broker *broker, int ret[2])
+static int ask_for_iterator(struct broker *broker, uint8_t kind, int ret[2])
 {
-	const struct broker_request request = { .kind = BROKER_LOOK };
+	const struct broker_request request = { .kind = kind };
 
 	return ask_for(broker, &request, -1, NULL, ret, 2);
+}
+
+int broker_look(struct broker *broker, int ret[2])
+{
+	return ask_for_iterator(broker, BROKER_LOOK, ret);
+}
+
+int broker_held(struct broker *broker, int ret[2])
+{
+	return ask_for_iterator(broker, BROKER_HELD, ret);
 }

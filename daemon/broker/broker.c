@@ -341,9 +341,9 @@ static int do_stub(struct channel *channel, int file)
 	return make_one(channel, object, OBJECT_INSIDE, file, channel->message.request.value, 0);
 }
 
-static int do_look(struct channel *channel, int file)
+static int hand_over_iterator(struct channel *channel, int (*load)(int ret[2]))
 {
-	int fd[2], r = object_look(fd);
+	int fd[2], r = load(fd);
 
 	malloc_trim(0);
 	if (r < 0)
@@ -351,6 +351,16 @@ static int do_look(struct channel *channel, int file)
 	hand_over(channel, fd[0]);
 	hand_over(channel, fd[1]);
 	return 0;
+}
+
+static int do_look(struct channel *channel, int file)
+{
+	return hand_over_iterator(channel, object_look);
+}
+
+static int do_held(struct channel *channel, int file)
+{
+	return hand_over_iterator(channel, object_held);
 }
 
 static int do_sample(struct channel *channel, int file)
@@ -388,6 +398,7 @@ static int (*const doing[BROKER_KINDS])(struct channel *channel, int file) = {
 	[BROKER_CALIBRATE] = do_calibrate, [BROKER_STUB] = do_stub,
 	[BROKER_LOOK] = do_look,	   [BROKER_SAMPLE] = do_sample,
 	[BROKER_MAPPED] = do_mapped,	   [BROKER_SAMPLER] = do_sampler,
+	[BROKER_HELD] = do_held,
 };
 
 static void close_all(int *fd, uint32_t count)

@@ -54,6 +54,8 @@ int broker_stub(struct broker *broker, int file, uint64_t offset, uint32_t pid);
 int broker_mapped(struct broker *broker, uint32_t cpu);
 /* The iterator's link and the map of who wants what. */
 int broker_look(struct broker *broker, int ret[2]);
+/* The same of who holds the lock of his memory. */
+int broker_held(struct broker *broker, int ret[2]);
 /* A channel for a helper, which may wait for a process without end, and its broker's thread with
  * it. -EBUSY: there are too many. */
 int broker_sampler(struct broker *broker);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "bpf/held.skel.h"
 #include "bpf/probe.skel.h"
 #include "bpf/task.skel.h"
 #include "core/base/array.h"
@@ -22,6 +23,7 @@
 #define BITS		  8
 
 CLEANUP_DEFINE(struct probe_bpf, probe_bpf__destroy)
+CLEANUP_DEFINE(struct held_bpf, held_bpf__destroy)
 CLEANUP_DEFINE(struct task_bpf, task_bpf__destroy)
 
 static int open_bpf(bool multi, uint64_t ring_bytes, uint64_t secret, struct probe_bpf **ret)
@@ -211,21 +213,31 @@ int object_load(enum probe_way way, uint64_t ring_bytes, struct object *ret)
 	return r;
 }
 
-int object_look(int ret[2])
+static int make_iterator(const struct bpf_program *program, const struct bpf_map *map, int ret[2])
 {
-	_cleanup_(task_bpf__destroyp) struct task_bpf *bpf = task_bpf__open_and_load();
-	int link, r;
+	int link = bpf_link_create(bpf_program__fd(program), 0, BPF_TRACE_ITER, NULL), r;
 
-	if (!bpf)
-		return -errno;
-	link = bpf_link_create(bpf_program__fd(bpf->progs.task_registers), 0, BPF_TRACE_ITER, NULL);
 	if (link < 0)
 		return link;
-	r = keep(bpf_map__fd(bpf->maps.wanted), &ret[1]);
+	r = keep(bpf_map__fd(map), &ret[1]);
 	if (r < 0) {
 		close(link);
 		return r;
 	}
 	ret[0] = link;
 	return 0;
+}
+
+int object_look(int ret[2])
+{
+	_cleanup_(task_bpf__destroyp) struct task_bpf *bpf = task_bpf__open_and_load();
+
+	return bpf ? make_iterator(bpf->progs.task_registers, bpf->maps.wanted, ret) : -errno;
+}
+
+int object_held(int ret[2])
+{
+	_cleanup_(held_bpf__destroyp) struct held_bpf *bpf = held_bpf__open_and_load();
+
+	return bpf ? make_iterator(bpf->progs.held, bpf->maps.looks, ret) : -errno;
 }

@@ -23,5 +23,7 @@ struct object {
 int object_load(enum probe_way way, uint64_t ring_bytes, struct object *ret);
 /* The task iterator: its link, and the map of who wants to read what. */
 int object_look(int ret[2]);
+/* The one of who holds the lock of his memory: the same. */
+int object_held(int ret[2]);
 
 #endif

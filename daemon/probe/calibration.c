@@ -30,13 +30,15 @@ int probe_calibrate(struct probe *probe, uint32_t pid, struct probe_calibration 
 	return 0;
 }
 
-static void calibration_take_off(struct removal *removal)
+/* Nobody else maps our program. */
+static bool calibration_take_off(struct removal *removal)
 {
 	struct probe_calibration *calibration =
 		list_item(removal, struct probe_calibration, removal);
 
 	closep(&calibration->link);
 	free(calibration);
+	return true;
 }
 
 void probe_calibration_end(struct probe_calibration *calibration, struct remover *remover)

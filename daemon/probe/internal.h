@@ -15,6 +15,7 @@ struct probe {
 	struct probe_callbacks callbacks;
 	void *data;
 	struct broker *broker;
+	struct held *held;
 	struct broker_programs programs;
 	int map[BROKER_MAPS];
 	struct probe_bpf__bss *bss; /* shared with the programs */

@@ -4,10 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -18,7 +16,8 @@
 #include "daemon/limits.h"
 #include "daemon/probe/remover.h"
 
-#define SOON_MS 25
+#define SOON_MS	 25
+#define RETRY_NS NS_PER_S
 
 struct libraries {
 	uv_loop_t *loop;
@@ -124,17 +123,28 @@ static void on_links_missed(struct links *links, uint32_t pid, uint64_t since_ns
 		callbacks->missed(callbacks->data, pid, links->group, since_ns, first);
 }
 
+/* Somebody keeps the lock of his memory: held.h. */
+static bool library_is_put_off(const struct library_copy *library)
+{
+	return library->error == -EBUSY && !library->probes;
+}
+
 static uint64_t libraries_wait_ns(const struct libraries *libraries, uint64_t now_ns)
 {
 	uint64_t wait_ns = UINT64_MAX, ns;
 
-	for (uint32_t i = 0; i < libraries->count; i++)
+	for (uint32_t i = 0; i < libraries->count; i++) {
+		if (library_is_put_off(libraries->library[i]) && wait_ns > (uint64_t)RETRY_NS)
+			wait_ns = RETRY_NS;
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
 			ns = links_wait_ns(&libraries->library[i]->links[group], now_ns);
 			wait_ns = ns < wait_ns ? ns : wait_ns;
 		}
+	}
 	return wait_ns;
 }
+
+static void library_attach(struct libraries *libraries, struct library_copy *library);
 
 static void on_tick(uv_timer_t *timer)
 {
@@ -142,9 +152,14 @@ static void on_tick(uv_timer_t *timer)
 	uint64_t now_ns = uv_hrtime(), wait_ns;
 
 	libraries->ticking = true;
-	for (uint32_t i = 0; i < libraries->count; i++)
+	for (uint32_t i = 0; i < libraries->count; i++) {
+		struct library_copy *library = libraries->library[i];
+
+		if (library_is_put_off(library) && !library->busy && now_ns >= library->retry_ns)
+			library_attach(libraries, library);
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
-			links_tick(&libraries->library[i]->links[group], now_ns);
+			links_tick(&library->links[group], now_ns);
+	}
 	libraries->ticking = false;
 	wait_ns = libraries_wait_ns(libraries, now_ns);
 	if (wait_ns < UINT64_MAX)
@@ -152,15 +167,19 @@ static void on_tick(uv_timer_t *timer)
 }
 
 /* Looks soon: who stirs may do so for each of many processes. */
-static void on_links_stirred(struct links *links)
+static void libraries_stir(struct libraries *libraries)
 {
-	struct libraries *libraries = library_of_links(links)->libraries;
 	uv_timer_t *timer = &libraries->timer;
 
 	if (libraries->ticking || libraries->closing)
 		return;
 	if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > SOON_MS)
 		uv_timer_start(timer, on_tick, SOON_MS, 0);
+}
+
+static void on_links_stirred(struct links *links)
+{
+	libraries_stir(library_of_links(links)->libraries);
 }
 
 static const struct links_callbacks links_callbacks = {
@@ -201,13 +220,29 @@ static struct library_copy *libraries_find(struct libraries *libraries, uint64_t
 	return NULL;
 }
 
+static void library_log_keeper(struct library_copy *library)
+{
+	static struct log_users limit;
+
+	if (!library->told && log_allowed_user(&limit, library->user, 0))
+		log_warning("Process %u maps '%s' and keeps the lock of its memory: probes on it "
+			    "now could let no process of this host fork. They come when it has "
+			    "let go, or ended",
+			    library->keeper, library->path);
+	library->told = true;
+}
+
 /* Anybody can map files with such a name, as often as he likes. */
-static void library_log(const struct library_copy *library)
+static void library_log(struct library_copy *library)
 {
 	bool other = library->error == -ENOENT || library->error == -EBADMSG;
 	static struct log_users limit;
 	struct probe_library_stats stats;
 
+	if (library_is_put_off(library)) {
+		library_log_keeper(library);
+		return;
+	}
 	if (!log_allowed_user(&limit, library->user,
 			      other ? library->inode ^ library->device << 40 : 0))
 		return;
@@ -231,6 +266,8 @@ static void library_tell_gaps(struct library_copy *library)
 	const struct libraries_callbacks *callbacks = &library->libraries->callbacks;
 	uint64_t now_ns = uv_hrtime();
 
+	if (library_is_put_off(library))
+		return;
 	for (uint32_t i = 0; i < library->waiters && library->probes; i++)
 		callbacks->gap(callbacks->data, library->waiter[i].pid, library->waiter[i].since_ns,
 			       now_ns);
@@ -242,7 +279,7 @@ static void on_attach(uv_work_t *work)
 	struct library_copy *library = work->data;
 
 	library->error = probe_attach(library->libraries->probe, library->fd, library->path,
-				      library->number, &library->fresh);
+				      library->number, &library->fresh, &library->keeper);
 }
 
 static void on_attached(uv_work_t *work, int status)
@@ -254,6 +291,9 @@ static void on_attached(uv_work_t *work, int status)
 	if (!library->libraries->closing) {
 		library_log(library);
 		library_tell_gaps(library);
+		library->retry_ns = uv_hrtime() + (uint64_t)RETRY_NS;
+		if (library_is_put_off(library))
+			libraries_stir(library->libraries);
 	}
 	for (enum probe_group group = 0; library->probes && group < PROBE_GROUPS; group++)
 		links_start(&library->links[group], library->probes);
@@ -334,51 +374,6 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 	return 0;
 }
 
-static void found_add(struct libraries_found *found, const char *path)
-{
-	_cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct libraries_file *file = &found->file[found->count];
-	struct stat st;
-
-	if (found->count == LIMIT_LIBRARIES || fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return;
-	file->path = strdup(path);
-	if (!file->path)
-		return;
-	file->device = st.st_dev;
-	file->inode = st.st_ino;
-	file->fd = TAKE_FD(fd);
-	found->count++;
-}
-
-void libraries_find_standing(const char *patterns, struct libraries_found *ret)
-{
-	_cleanup_(freep) char *text = strdup(patterns);
-	char *state = NULL;
-
-	ret->count = 0;
-	for (char *word = text ? strtok_r(text, " ,\t", &state) : NULL; word;
-	     word = strtok_r(NULL, " ,\t", &state)) {
-		glob_t found;
-
-		if (glob(word, 0, NULL, &found))
-			continue;
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			found_add(ret, found.gl_pathv[i]);
-		globfree(&found);
-	}
-}
-
-void libraries_found_clear(struct libraries_found *found)
-{
-	while (found->count) {
-		struct libraries_file *file = &found->file[--found->count];
-
-		closep(&file->fd);
-		free((char *)file->path);
-	}
-}
-
 void libraries_add_standing(struct libraries *libraries, const struct libraries_found *found)
 {
 	for (uint32_t i = 0; i < found->count && !libraries->closing; i++) {
@@ -439,7 +434,7 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_
 	if (library) {
 		library->mapped = true;
 		library_try_again(library, file);
-		if (library->busy)
+		if (library->busy || library_is_put_off(library))
 			library_wait(library, pid, now_ns);
 		return library_add_process(library, pid, forked_ns);
 	}

@@ -42,7 +42,10 @@ struct library_copy {
 	uint32_t number; /* that its probes carry */
 	struct links links[PROBE_GROUPS];
 	struct probe_library *probes; /* NULL: could not be attached, or is being attached to */
-	int error;		      /* why not, negative errno */
+	int error;		      /* why not, negative errno; after -EBUSY it is tried again */
+	uint32_t keeper;	      /* then, who was in the way, if it is known */
+	bool told;		      /* of that */
+	uint64_t retry_ns;
 	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does it. It
 	 * has `fd`, `path`, `fresh` and `error` to itself meanwhile. */
 	bool busy;

@@ -9,16 +9,19 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "daemon/probe/held.h"
 #include "daemon/probe/internal.h"
 #include "daemon/probe/site.h"
 
 struct probe_link {
+	struct held_file *file;
 	size_t count;
 	int *fd;
 };
 
 struct probe_library {
 	struct probe *probe;
+	struct held_file *file;
 	struct site *site;
 	struct broker_site *asked; /* the same, for the broker */
 	size_t count;
@@ -41,10 +44,16 @@ struct probe_link *probe_link_free(struct probe_link *link)
 	while (link->count)
 		close(link->fd[--link->count]);
 	free(link->fd);
+	held_file_unref(link->file);
 	free(link);
 	return NULL;
 }
 CLEANUP_DEFINE(struct probe_link, probe_link_free)
+
+bool probe_link_is_held(const struct probe_link *link)
+{
+	return link && held_file_is(link->file);
+}
 
 static int link_new(const struct probe_library *library, int fd, const struct probe_link_for *to,
 		    uint32_t *ret_failed, struct probe_link **ret)
@@ -62,9 +71,12 @@ static int link_new(const struct probe_library *library, int fd, const struct pr
 
 	if (!link)
 		return -ENOMEM;
+	if (held_file_is(library->file))
+		return -EBUSY;
 	r = broker_link(library->probe->broker, fd, &request, library->asked, &links);
 	if (r < 0)
 		return r;
+	link->file = held_file_ref(library->file);
 	link->fd = links.fd;
 	link->count = links.count;
 	*ret_failed = links.failed;
@@ -97,6 +109,7 @@ struct probe_library *probe_detach(struct probe_library *library)
 		return NULL;
 	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
 		probe_link_free(library->link[group]);
+	held_file_unref(library->file);
 	free(library->site);
 	free(library->asked);
 	free(library);
@@ -157,7 +170,7 @@ static int library_link_all(struct probe_library *library, int fd)
 }
 
 int probe_attach(struct probe *probe, int fd, const char *path, uint32_t copy,
-		 struct probe_library **ret)
+		 struct probe_library **ret, uint32_t *ret_keeper)
 {
 	_cleanup_(probe_detachp) struct probe_library *library = calloc(1, sizeof(*library));
 	int r;
@@ -166,13 +179,17 @@ int probe_attach(struct probe *probe, int fd, const char *path, uint32_t copy,
 		return -ENOMEM;
 	library->probe = probe;
 	library->copy = copy % PROBE_COPIES_MAX;
-	r = library_find_sites(library, fd, path);
+	r = held_file_new(probe->held, fd, &library->file);
+	if (r == 0)
+		r = library_find_sites(library, fd, path);
 	if (r == 0)
 		r = library_prepare(library);
 	if (r < 0)
 		return r;
 	library_count(library);
 	r = library_link_all(library, fd);
+	if (r == -EBUSY)
+		*ret_keeper = held_file_pid(library->file);
 	if (r < 0)
 		return r;
 	*ret = TAKE(library);

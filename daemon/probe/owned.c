@@ -21,13 +21,16 @@ struct owned_link *owned_unref(struct owned_link *owned)
 	return NULL;
 }
 
-static void owned_take_off(struct removal *removal)
+static bool owned_take_off(struct removal *removal)
 {
 	struct owned_link *owned = list_item(removal, struct owned_link, removal);
 
+	if (probe_link_is_held(owned->link))
+		return false;
 	owned->link = probe_link_free(owned->link);
 	atomic_store(&owned->closed, true);
 	owned_unref(owned);
+	return true;
 }
 
 struct owned_link *owned_close(struct remover *remover, struct owned_link *owned)

@@ -21,6 +21,7 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "daemon/limits.h"
+#include "daemon/probe/held.h"
 #include "daemon/probe/internal.h"
 
 #define QUIET_NS	 200000000ull /* this long without a record, and we sleep */
@@ -283,6 +284,7 @@ struct probe *probe_free(struct probe *probe)
 		munmap(probe->bss, bss_size());
 	for (size_t i = 0; i < BROKER_MAPS; i++)
 		closep(&probe->map[i]);
+	held_free(probe->held);
 	free(probe);
 	return NULL;
 }
@@ -361,6 +363,7 @@ int probe_new(uv_loop_t *loop, struct intake *intake, struct broker *broker,
 	r = probe_load(probe);
 	if (r < 0)
 		return r;
+	probe->held = held_new(broker);
 	r = uv_poll_init(loop, &probe->readable, ring_buffer__epoll_fd(probe->ring));
 	if (r < 0)
 		return r;

@@ -75,9 +75,10 @@ bool probe_add_stack(struct probe *probe, uint64_t id);
 void probe_go_on(struct probe *probe);
 
 /* Puts probes on the library behind `fd`, copy number `copy` of below PROBE_COPIES_MAX. -ENOENT: it
- * has none of the functions. */
+ * has none of the functions; -EBUSY: as below, because of the process `ret_keeper`, if it is known.
+ */
 int probe_attach(struct probe *probe, int fd, const char *path, uint32_t copy,
-		 struct probe_library **ret);
+		 struct probe_library **ret, uint32_t *ret_keeper);
 struct probe_library *probe_detach(struct probe_library *library);
 
 /* Probes on one group of a library's functions, for one process or for all (pid 0). */
@@ -89,10 +90,13 @@ struct probe_link_for {
 };
 
 /* The same file is behind `fd`. Takes some 10 ms, and freeing it 40, more on a busy host: not for
- * the loop. -EOPNOTSUPP: this kernel has no links to one process; -ESRCH: no such process. */
+ * the loop. -EOPNOTSUPP: this kernel has no links to one process; -ESRCH: no such process; -EBUSY:
+ * not while somebody keeps his memory's lock (held.h). */
 int probe_link_new(const struct probe_library *library, int fd, const struct probe_link_for *to,
 		   struct probe_link **ret);
 struct probe_link *probe_link_free(struct probe_link *link);
+/* Whether somebody must not be disturbed by freeing it now (held.h). Not for the loop, either. */
+bool probe_link_is_held(const struct probe_link *link);
 
 /* While a process has links of two epochs, either sees its calls, and each counts once. */
 uint32_t probe_epoch(const struct probe_library *library, enum probe_group group);

@@ -2,14 +2,15 @@
 #include "daemon/probe/remover.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <uv.h>
 
+#include "core/base/time.h"
 #include "core/store/thread.h"
 
 /* They wait for the same moments of the kernel, each for one link. */
-#define THREADS 4
+#define THREADS	 4
+#define AGAIN_NS (50 * NS_PER_MS)
 
 struct remover {
 	pthread_t thread[THREADS];
@@ -33,12 +34,18 @@ static void remover_destroy(struct remover *remover)
 static void remover_do_first(struct remover *remover)
 {
 	struct removal *removal = list_first(&remover->queue, struct removal, link);
+	bool done;
 
 	list_remove(&removal->link);
 	uv_mutex_unlock(&remover->lock);
-	removal->take_off(removal);
+	done = removal->take_off(removal);
 	uv_mutex_lock(&remover->lock);
-	remover->waiting--;
+	if (done) {
+		remover->waiting--;
+		return;
+	}
+	list_append(&remover->queue, &removal->link);
+	uv_cond_timedwait(&remover->moved, &remover->lock, AGAIN_NS);
 }
 
 static void *thread_main(void *data)
@@ -81,7 +88,7 @@ int remover_new(struct remover **ret)
 }
 
 void remover_add(struct remover *remover, struct removal *removal,
-		 void (*take_off)(struct removal *removal))
+		 bool (*take_off)(struct removal *removal))
 {
 	removal->take_off = take_off;
 	uv_mutex_lock(&remover->lock);

@@ -4,6 +4,7 @@
 #ifndef TS_REMOVER_H
 #define TS_REMOVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/list.h"
@@ -13,14 +14,14 @@ struct remover;
 /* Part of what is to be taken off, so that asking for it needs no memory. */
 struct removal {
 	struct list link;
-	void (*take_off)(struct removal *removal);
+	bool (*take_off)(struct removal *removal);
 };
 
 int remover_new(struct remover **ret);
-/* Calls `take_off` in a thread, first come, first served; it may free the removal. Any thread may
- * ask. */
+/* Calls `take_off` in a thread, first come, first served; it may free the removal. False: not now;
+ * it is called again when the others had their turn. Any thread may ask. */
 void remover_add(struct remover *remover, struct removal *removal,
-		 void (*take_off)(struct removal *removal));
+		 bool (*take_off)(struct removal *removal));
 /* How many are not off yet. */
 uint32_t remover_waiting(struct remover *remover);
 /* Waits for the threads. -ETIMEDOUT: they go on, and keep what they need; the kernel takes the rest

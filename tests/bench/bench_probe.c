@@ -121,6 +121,7 @@ static int measure(struct turn *turn, struct probe *probe, struct probe_config *
 {
 	double off[ROUNDS], on[ROUNDS], base, probed;
 	struct probe_library *library;
+	uint32_t keeper;
 	uint64_t now_ns;
 
 	config->samples_per_s = row->stacks_per_s;
@@ -129,7 +130,7 @@ static int measure(struct turn *turn, struct probe *probe, struct probe_config *
 	probe_configure(probe, config);
 	for (int i = 0; i < ROUNDS; i++) {
 		off[i] = loop(row, row->depth);
-		if (probe_attach(probe, fd, "driver", 0, &library) < 0)
+		if (probe_attach(probe, fd, "driver", 0, &library, &keeper) < 0)
 			return -1;
 		received = 0;
 		on[i] = loop(row, row->depth);

@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -109,6 +110,45 @@ class Held(tracesmith.Case):
     def test_the_daemon_ends_meanwhile(self):
         held = self.hold(tracesmith.library(), hello=False)
         self.assertEqual(self.daemon.stop(), 0)
+        self.release(held)
+
+
+class Mapped(Held):
+    """Such a process maps a copy of the driver. The kernel lets nobody fork while it waits for one to put probes on it or
+    take them off; a name that no other daemon looks for keeps theirs away."""
+    libraries = "libcuda.so.held"
+    settings = "" if tracesmith.DRIVER else f"[probe]\nlibraries = {libraries}\n"
+    standing = ()
+    test_nobody_waits_for_it = test_the_daemon_ends_meanwhile = None
+
+    def start(self, directory):
+        process = tracesmith.workload("loop", "--seconds", 600, "--pace-ms", 1, copy=directory, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def fork():
+        pid = os.fork()
+        if not pid:
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+    def test_probes_wait_for_it(self):
+        directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        self.addCleanup(shutil.rmtree, directory)
+        path = shutil.copy(tracesmith.library(), os.path.join(directory, self.libraries))
+        os.symlink(path, os.path.join(directory, "libcuda.so.1"))
+        held = self.hold(path, hello=False)
+        process = self.start(directory)
+        wait_for("a word about it", lambda: f"Process {held.pid} maps '{path}'" in self.daemon.log())
+        self.assertIn(f"no probes yet: process {held.pid} keeps the lock", self.ctl_soon("status").out)
+        self.fork()
+        self.release(held)
+        wait_for("probes", lambda: self.daemon.known(process.pid))
+        held = self.hold(path, hello=False)
+        self.end(process)
+        self.daemon.wait_ended(process.pid)
+        self.fork()
         self.release(held)
 
 
