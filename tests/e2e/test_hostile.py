@@ -116,7 +116,7 @@ class Held(tracesmith.Case):
 class Mapped(Held):
     """Such a process maps a copy of the driver. The kernel lets nobody fork while it waits for one to put probes on it or
     take them off; a name that no other daemon looks for keeps theirs away."""
-    libraries = "libcuda.so.held"
+    libraries = "libheld.so.1"
     settings = "" if tracesmith.DRIVER else f"[probe]\nlibraries = {libraries}\n"
     standing = ()
     test_nobody_waits_for_it = test_the_daemon_ends_meanwhile = None
@@ -144,7 +144,7 @@ class Mapped(Held):
         self.assertIn(f"no probes yet: process {held.pid} keeps the lock", self.ctl_soon("status").out)
         self.fork()
         self.release(held)
-        wait_for("probes", lambda: self.daemon.known(process.pid))
+        wait_for("all probes", lambda: f"functions of '{path}'" in self.daemon.log() and self.daemon.known(process.pid))
         held = self.hold(path, hello=False)
         self.end(process)
         self.daemon.wait_ended(process.pid)
