@@ -2,7 +2,7 @@
  *
  * For that the kernel takes the memory lock of each process that maps the file, one after another,
  * and lets no process of the host fork until it has got them all. A process can keep its lock for
- * as long as it likes, or as a file system lets it wait. So nobody begins while one does. One that
+ * as long as it likes, or as a file system lets it wait. So nobody starts while one does. One that
  * takes the lock in the very moment can still hold up all others.
  */
 #ifndef TS_HELD_H

@@ -4,8 +4,9 @@
  *
  * With --silent it holds nothing: the file is mapped executable, and closing it is not answered.
  *
- * Usage: hold [--silent] DIRECTORY INJECT-SOCKET|- [FILE [COUNT]]. First it maps FILE, or its first
- * page COUNT times. Prints "held" when it holds the lock and, with a socket, has said hello. */
+ * Usage: hold [--silent] DIRECTORY INJECT-SOCKET|- [FILE [COUNT]]. First it maps the first page of
+ * FILE, COUNT times, or with 0 all of it. Prints "held" when it holds the lock and, with a socket,
+ * has said hello. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -142,10 +143,10 @@ static int writer_waits(void)
 static void map_many(const char *path, long count)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	const size_t size = count > 1 ? PAGE : (size_t)lseek(fd, 0, SEEK_END);
+	const size_t size = count ? PAGE : (size_t)lseek(fd, 0, SEEK_END);
 
 	/* Neighbours that are not one mapping. */
-	for (long i = 0; i < count; i++)
+	for (long i = 0; i < count || i == 0; i++)
 		if (mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
 			fail("mmap");
 	close(fd);
