@@ -102,7 +102,7 @@ ask its daemon.")
     set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
     set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.8), python3-protobuf (>= 3.20)")
     set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS libtracesmith-range1)
-    set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "tracesmith, python3-pandas")
+    set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "tracesmith, python3-pandas, python3-matplotlib")
     set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${debian}/python/postinst ${debian}/python/prerm)
     set(CPACK_COMPONENT_PYTHON_DESCRIPTION
 "Python client of the GPU tracer TraceSmith

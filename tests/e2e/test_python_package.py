@@ -1,6 +1,7 @@
 """The Python package gives the same answers as tsctl, and says the same when it has none."""
 import ast
 import contextlib
+import io
 import json
 import os
 import signal
@@ -26,7 +27,7 @@ if not (PACKAGE / "tracesmith").exists():
 del sys.modules["tracesmith"]
 sys.path.insert(0, str(PACKAGE))
 import tracesmith  # noqa: E402
-from tracesmith import control_pb2 as control  # noqa: E402
+from tracesmith import _plot as plot, control_pb2 as control  # noqa: E402
 from tracesmith._connection import Connection  # noqa: E402
 
 LIBRARY = "libtracesmith-range.so.1"
@@ -197,6 +198,7 @@ class Daemon(Case):
         self.assertGreater(status["memory_bytes"].number, 0)
         self.assertRegex(ts.version, r"^[0-9]+\.")
         self.assertEqual(ts.version, tracesmith.__version__)
+        self.assertTrue(plot.memory(ts, pid, plot.window_of(ts, pid, "1h", None))[0])
         self.shown(ts)
 
     def shown(self, ts):
@@ -376,6 +378,52 @@ class Files(Refusals):
                                  check=False)
         self.assertEqual((refused.returncode, refused.stdout), (2, ""))
         self.assertIn("not a connected socket", refused.stderr)
+
+    def test_pictures(self):
+        """Drawn with matplotlib where it is; what they show is computed without it."""
+        sums = ("SELECT process, CASE WHEN detail IN ('host', 'registered') THEN 'host' ELSE 'device ' || device END AS place,"
+                " max(live_bytes) AS peak FROM op WHERE kind IN ('alloc', 'free') GROUP BY 1, 2")
+        with tracesmith.open(Path(SOURCE, "tests/data/exact.sbt"), tsctl=TSCTL) as recording:
+            window = plot.window_of(recording, None, None, None)
+            for divided in window._replace(step_ns=window.until_ns - window.since_ns), window:
+                curves, _ = plot.memory(recording, None, divided)
+                self.assertEqual(sorted((curve.label.split(", ")[1], curve.peak_bytes) for curve in curves),
+                                 sorted((row["place"], row["peak"]) for row in recording.sql(sums)))
+                self.assertEqual({curve.bytes[-1] for curve in curves}, {0}, "all was freed")
+            lanes, _ = plot.lanes(recording, None, window)
+            copies = recording.sql("SELECT DISTINCT stream FROM op WHERE kind IN ('copy', 'set') AND gpu_end_ns > 0")
+            self.assertLessEqual({f"stream {row['stream']}" for row in copies}, {lane.label.split(", ")[2] for lane in lanes})
+            for bar in (bar for lane in lanes for bar in lane.bars):
+                self.assertLessEqual(window.since_ns, bar.start_ns)
+                self.assertLessEqual(bar.start_ns, bar.end_ns)
+                self.assertLessEqual(bar.end_ns, window.until_ns)
+            self.refused(tracesmith.BadRequest, plot.window_of, recording, None, "3 apples", None)
+            self.drawn(recording)
+
+    def drawn(self, recording):
+        try:
+            import matplotlib
+        except ImportError:
+            print("skipped: drawing, for there is no matplotlib (apt install python3-matplotlib)")
+            with self.assertRaisesRegex(ImportError, "matplotlib is not installed"):
+                recording.plot_memory()
+            return
+        matplotlib.use("Agg")
+        memory, lanes = recording.plot_memory(), recording.plot_lanes()
+        self.assertEqual(len(memory.get_lines()), 3)
+        self.assertIn("stream 1", " ".join(label.get_text() for label in lanes.get_yticklabels()))
+        for axes in memory, lanes:
+            self.assertRegex(axes.get_xlabel(), "^seconds since 20")
+            axes.figure.savefig(io.BytesIO())
+        self.assertIs(recording.plot_lanes(axes=memory), memory)
+        for draw in recording.plot_memory, recording.plot_lanes:
+            self.assertIn("see since=", self.refused(tracesmith.NotFound, draw, since="now"))
+            with mock.patch.dict(sys.modules, matplotlib=None), self.assertRaisesRegex(ImportError, "not installed"):
+                draw()
+
+    def test_columns_of_a_curve_hold_what_was_left(self):
+        self.assertEqual(plot._columns([(1, 5, 2), (3, 2, 0), (9, 7, 7)], 5), (1, [5, 2, 2, 7]))
+        self.assertEqual(plot._label("a$b\nc" + "x" * 90), "a\\$b?c" + "x" * 34 + "\N{HORIZONTAL ELLIPSIS}")
 
     def test_another_server(self):
         for words in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\4\0\0\0\xff\xff\xff\xff", b"\2\0\0\0\x08\1", b"\9"):

@@ -4,13 +4,17 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Union
 
+from . import _plot
 from . import control_pb2 as control
 from ._answer import Answer
 from ._connection import Connection
 from ._errors import BadRequest, wording
 from ._moment import Duration, Moment, duration_ns, moment_ns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _BY = ("stack", "stream", "line", "function", "module", "op")  # QueryRequest.by, from 1 on
 _IDLE_MAX = 4  # connections
@@ -21,6 +25,10 @@ def number(value: Any, name: str, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise BadRequest(f"{name}= needs a number from 0 to {most} (got {value!r})")
     return value
+
+
+def _pid(pid: Optional[int]) -> Optional[int]:
+    return None if pid is None else number(pid, "pid", PID_MAX)
 
 
 def _text(value: Any, name: str) -> str:
@@ -156,6 +164,18 @@ class Asker:
         if timeout is not None:
             request.timeout_ns = duration_ns(timeout, "timeout")
         return self._answer("sql", lambda _: {"sql": request})
+
+    def plot_memory(self, *, pid: Optional[int] = None, since: Optional[Moment] = None, until: Optional[Moment] = None,
+                    axes: Optional["Axes"] = None) -> "Axes":
+        """Draws the memory that processes held on each device, with matplotlib. Without a window: of a daemon the last
+        minute, all of a recording. What is missing stands above."""
+        return _plot.draw_memory(self, _pid(pid), since, until, axes)
+
+    def plot_lanes(self, *, pid: Optional[int] = None, since: Optional[Moment] = None, until: Optional[Moment] = None,
+                   axes: Optional["Axes"] = None) -> "Axes":
+        """Draws when streams ran kernels (blue), copies and sets (orange), and the bounds between which the probe tier
+        knows that something ran (gray). Where many share a column, it is the paler, the less of its time was used."""
+        return _plot.draw_lanes(self, _pid(pid), since, until, axes)
 
     @property
     def version(self) -> str:

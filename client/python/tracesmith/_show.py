@@ -64,6 +64,11 @@ def _remarks(answer: "Answer", most: int) -> List[str]:
     return remarks
 
 
+def remarks(answer: "Answer") -> List[str]:
+    """What is missing from all of its rows."""
+    return _remarks(answer, len(answer))
+
+
 def _is_number(kind: str) -> bool:
     return kind not in ("text", "stack")
 
