@@ -424,6 +424,11 @@ class Page(unittest.TestCase):
         chromium.wait("document.querySelector('#details').innerText.includes('It waited for')")
         self.assertIn("memcpy DtoH", chromium.js("document.querySelector('#details').innerText"))
         chromium.wait("document.querySelector('#lanes').dataset.arrows > 0")
+        chromium.js("""
+            window.unsearched = document.querySelector('#lanes').toDataURL();
+            document.querySelector('#search').value = 'memcpy';
+            document.querySelector('#search').dispatchEvent(new Event('input'));""")
+        chromium.wait("document.querySelector('#lanes').toDataURL() !== unsearched")
 
     def assert_compared(self, chromium):
         """A flame graph with the one of the time before, and those of two times that were marked: the older one first."""

@@ -52,6 +52,46 @@ static void state_is_pending_from_the_call_to_the_synchronization(void **state)
 	       { OP_STATE_PENDING, 70, 90 }, { OP_STATE_IDLE, 90, 95 });
 }
 
+struct looked {
+	struct core_doing doing[4];
+	size_t count;
+};
+
+static void take_stream(void *data, const struct core_doing *doing)
+{
+	struct looked *looked = data;
+
+	assert_true(looked->count < ARRAY_SIZE(looked->doing));
+	looked->doing[looked->count++] = *doing;
+}
+
+/* Those of streams alone, and of no idle one. */
+static void state_that_lasts_can_be_looked_at(void **state)
+{
+	struct looked looked = { .count = 0 };
+
+	announce();
+	launch(10, S1);
+	on_event(FN_EVENT_RECORD, 20, 0, E1, S1);
+	on_event(FN_STREAM_WAIT, 30, 0, E1, S2);
+	core_look_streams(core, 70, take_stream, &looked);
+	assert_int_equal(looked.count, 2);
+	for (size_t i = 0; i < looked.count; i++) {
+		const struct core_doing *doing = &looked.doing[i];
+
+		assert_in_range(doing->stream, 1, 2);
+		assert_int_equal(doing->state,
+				 doing->stream == 1 ? OP_STATE_PENDING : OP_STATE_WAITING);
+		assert_int_equal(doing->since_ns, doing->stream == 1 ? 10 : 30);
+		assert_int_equal(doing->until_ns, 70);
+		assert_false(doing->exact);
+	}
+	on_stream(FN_STREAM_SYNC, 80, 90, S1);
+	looked.count = 0;
+	core_look_streams(core, 100, take_stream, &looked);
+	assert_int_equal(looked.count, 0);
+}
+
 static void state_of_a_device_is_the_union_of_its_streams(void **state)
 {
 	announce();
@@ -172,6 +212,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORY(state_is_pending_from_the_call_to_the_synchronization),
+		STORY(state_that_lasts_can_be_looked_at),
 		STORY(state_of_a_device_is_the_union_of_its_streams),
 		STORY(state_waits_until_the_event_is_known_to_be_over),
 		STORY(state_waits_on_while_another_record_is_reached),
