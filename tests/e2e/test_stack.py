@@ -268,7 +268,7 @@ class Stack(tracesmith.Case):
             self.assertTrue(all(frame["native"] for frame in thread["frames"]))
 
     def native(self):
-        for file in ("e2e_stands", "e2e_stands_static"):
+        for file in ("e2e_stands_static_pie", "e2e_stands_static", "e2e_stands"):
             path = os.path.join(tracesmith.BUILD, "tests", "e2e", file)
             self.check_stands(self.stands(path), file)
         self.check_stands(self.stands(path, "its first thread ends"), file, "ended")
