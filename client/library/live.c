@@ -168,6 +168,8 @@ EXPORT int tracesmith_next(struct tracesmith *ts)
 		return TRACESMITH_BAD_REQUEST;
 	if (!ts->live)
 		return session_fail(ts, TRACESMITH_BAD_REQUEST, "The connection is not subscribed");
+	if (session_foreign(ts))
+		return TRACESMITH_BAD_REQUEST;
 	r = session_next(ts, &reply);
 	if (r < 0)
 		return r;

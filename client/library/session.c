@@ -110,6 +110,15 @@ int session_open(struct tracesmith *ts, int fd)
 	return session_refused(ts, refused->error);
 }
 
+bool session_foreign(struct tracesmith *ts)
+{
+	if (is_own(ts))
+		return false;
+	session_fail(ts, TRACESMITH_BAD_REQUEST,
+		     "The connection is that of the parent: connect again");
+	return true;
+}
+
 int session_send(struct tracesmith *ts, Tracesmith__V1__Request *request)
 {
 	int r;
@@ -117,9 +126,8 @@ int session_send(struct tracesmith *ts, Tracesmith__V1__Request *request)
 	ts->message[0] = '\0';
 	if (ts->connection.fd < 0)
 		return session_fail(ts, TRACESMITH_BAD_REQUEST, "There is no connection");
-	if (!is_own(ts))
-		return session_fail(ts, TRACESMITH_BAD_REQUEST,
-				    "The connection is that of the parent: connect again");
+	if (session_foreign(ts))
+		return TRACESMITH_BAD_REQUEST;
 	if (ts->live)
 		return session_fail(ts, TRACESMITH_BAD_REQUEST,
 				    "The connection is subscribed: ask on another one");

@@ -34,7 +34,9 @@ void session_close(struct tracesmith *ts);
 /* Takes the socket, also if it fails. */
 int session_open(struct tracesmith *ts, int fd);
 
-/* Of every request, and forgets the message. */
+/* True in the child of a fork: the connection is its parent's, and the message says so. */
+bool session_foreign(struct tracesmith *ts);
+/* Sends a request; what the last one failed for is forgotten. */
 int session_send(struct tracesmith *ts, Tracesmith__V1__Request *request);
 /* The next reply, which is no error. */
 int session_next(struct tracesmith *ts, Tracesmith__V1__Reply **ret);
