@@ -41,11 +41,14 @@ static bool is_watched(void *data, uint32_t pid)
 	       libraries_hot_state(daemon->libraries, pid) == HOT_IS_OPEN;
 }
 
-static void on_call(void *data, const struct ts_event *call)
+static void on_priced(void *data, const struct ts_event *event)
 {
 	struct daemon *daemon = data;
 
-	price_inside(daemon->price, call);
+	if (event->kind == TS_EVENT_COST)
+		price_nodes(daemon->price, event->tgid, event->cost.nodes);
+	else
+		price_inside(daemon->price, event);
 }
 
 /* Ours is next to the program, or where it was installed. */
@@ -89,7 +92,7 @@ int daemon_start_exact(struct daemon *daemon)
 		.recording = on_recording,
 		.light = on_light,
 		.is_watched = is_watched,
-		.call = on_call,
+		.priced = on_priced,
 		.functions = library_functions(),
 		.data = daemon,
 	};

@@ -136,6 +136,9 @@ static uint32_t window_end(uint64_t now_ns, uint32_t recorded)
 		most_ns += untold_ns;
 	}
 	event.cost.busy_ns += drained.own_ns;
+	/* Whoever launches the graphs waits for them in the end. */
+	most_ns += drained.nodes * TS_NODE_NS;
+	event.cost.nodes = drained.nodes;
 	event.cost.records = drained.records;
 	event.cost.busiest_ppm = (uint32_t)(most_ns * MILLION / (now_ns - budget.window_ns));
 	event.cost.buffers = buffers.out;

@@ -31,7 +31,7 @@ static struct {
 	uint64_t flushing_since_ns; /* likewise, else 0 */
 	uint32_t worker_tid, worker_buffers;
 	uint32_t caller[CALLERS]; /* threads of the program, by their CALLs */
-	uint64_t records, work, calls, own_ns, refused;
+	uint64_t records, work, nodes, calls, own_ns, refused;
 } drain;
 
 static bool graphs;
@@ -46,7 +46,7 @@ static void sleep_ns(uint64_t ns)
 /* Time that moving a buffer to the ring has used and may still use. */
 struct turn {
 	uint64_t may_wait_ns, waited_ns;
-	uint64_t lost, unknown, records, work, calls;
+	uint64_t lost, unknown, records, work, nodes, calls;
 	struct stamp stamp;
 };
 
@@ -146,8 +146,8 @@ static void drain_record(const uint8_t *record, size_t size, struct turn *turn)
 		}
 		if (event.kind == TS_EVENT_OVERHEAD)
 			charge_overhead(&event);
-		turn->work += event.kind >= TS_EVENT_KERNEL && event.kind <= TS_EVENT_SET &&
-			      !event.work.graph;
+		if (event.kind >= TS_EVENT_KERNEL && event.kind <= TS_EVENT_SET)
+			*(event.work.graph ? &turn->nodes : &turn->work) += 1;
 		if (event.kind == TS_EVENT_CALL)
 			note_call(&event, turn);
 		if (event.kind >= TS_EVENT_KERNEL && event.kind <= TS_EVENT_GRAPH &&
@@ -236,6 +236,7 @@ void drain_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size
 	link_wake();
 	__atomic_fetch_add(&drain.records, turn.records, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&drain.work, turn.work, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&drain.nodes, turn.nodes, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&drain.calls, turn.calls, __ATOMIC_RELAXED);
 	spent_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
 	spent_ns -= turn.waited_ns < spent_ns ? turn.waited_ns : spent_ns;
@@ -297,6 +298,7 @@ void drain_stats(struct drain_stats *ret)
 {
 	ret->records = __atomic_exchange_n(&drain.records, 0, __ATOMIC_RELAXED);
 	ret->work = __atomic_exchange_n(&drain.work, 0, __ATOMIC_RELAXED);
+	ret->nodes = __atomic_exchange_n(&drain.nodes, 0, __ATOMIC_RELAXED);
 	ret->calls = __atomic_exchange_n(&drain.calls, 0, __ATOMIC_RELAXED);
 	ret->own_ns = __atomic_exchange_n(&drain.own_ns, 0, __ATOMIC_RELAXED);
 }

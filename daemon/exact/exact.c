@@ -107,7 +107,11 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 		origin.calls = true;
 		record = event = &call;
 		size = sizeof(call);
-		exact->parts.call(exact->parts.data, event);
+		exact->parts.priced(exact->parts.data, event);
+	} else if (session && size >= sizeof(*event) && event->kind == TS_EVENT_COST) {
+		call = *event;
+		call.tgid = pid;
+		exact->parts.priced(exact->parts.data, &call);
 	}
 	core_ingest(exact->parts.core, &origin, record, size);
 	exact->parts.stir(exact->parts.data);

@@ -46,8 +46,8 @@ struct exact_parts {
 	 * calls itself (light mode); and whether they are in it again. */
 	void (*light)(void *data, uint32_t pid, bool light);
 	bool (*is_watched)(void *data, uint32_t pid);
-	/* The library reports a hot call. */
-	void (*call)(void *data, const struct ts_event *call);
+	/* The library reports a hot call, or what records cost. */
+	void (*priced)(void *data, const struct ts_event *event);
 	struct function_table functions;
 	void *data;
 };

@@ -24,6 +24,8 @@ struct priced {
 	struct walks walks;
 	struct callers callers;
 	uint64_t received, lost, counted; /* hot calls; the last, when they were last counted */
+	uint64_t noded;			  /* `received`, when nodes were last told */
+	double node_ns;			  /* what those of graphs cost, by hot call, lately */
 	uint64_t reported_ns;		  /* when this was last looked at */
 	struct price_told reported, reported_walks;
 	struct given_budget {

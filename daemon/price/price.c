@@ -2,6 +2,7 @@
  * so each record of the exact tier has its call. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +17,9 @@
 #define REPORT_NS	NS_PER_S
 #define EXACT_HIT_NS                                                                               \
 	8000 /* of a call in the exact tier with its probes, and what follows from it */
-#define INSIDE_HIT_NS  100		/* of a call that our library reports */
+#define INSIDE_HIT_NS  100 /* of a call that our library reports */
+#define NODE_STEP_NS   1000
+#define NODES_LATELY   0.25
 #define EXACT_TURN_NS  NS_PER_S		/* CUPTI comes and goes in some 50 ms */
 #define CLOSE_AHEAD_NS (20 * NS_PER_MS) /* for the library to hear of it in time */
 #define CLOSING_NS     (2 * NS_PER_MS)	/* that it then needs to stop recording */
@@ -226,16 +229,42 @@ static void priced_expire(struct priced *priced, uint64_t now_ns)
 			priced->given[i] = (struct given_budget){ 0 };
 }
 
+void price_nodes(struct price *price, uint32_t pid, uint64_t nodes)
+{
+	struct priced *priced = price_find(price, pid);
+	uint64_t calls;
+
+	if (!priced)
+		return;
+	calls = priced->received - priced->noded;
+	priced->noded = priced->received;
+	if (nodes && !calls)
+		calls = 1;
+	/* A budget leaves them out part of the time. */
+	if (calls)
+		priced->node_ns += (fmin((double)nodes * TS_NODE_NS / (double)calls, NS_PER_S) -
+				    priced->node_ns) *
+				   NODES_LATELY;
+}
+
+/* In steps, or the price would be another one at each tick. */
+static uint64_t priced_nodes_ns(const struct priced *priced)
+{
+	return (uint64_t)(priced->node_ns / NODE_STEP_NS) * NODE_STEP_NS;
+}
+
 /* What a call costs, with all that follows from it. */
-static uint64_t price_hit_ns(const struct price *price, const struct price_tier *tier)
+static uint64_t price_hit_ns(const struct price *price, const struct priced *priced,
+			     const struct price_tier *tier)
 {
 	bool exact = tier->recording || tier->windows;
+	uint64_t nodes_ns = exact ? priced_nodes_ns(priced) : 0;
 
 	if (!tier->inside)
-		return exact ? EXACT_HIT_NS : price->config.hit_ns;
+		return exact ? EXACT_HIT_NS + nodes_ns : price->config.hit_ns;
 	if (exact && EXACT_HIT_NS > price->config.hit_ns + INSIDE_HIT_NS)
-		return EXACT_HIT_NS - price->config.hit_ns; /* without the probe */
-	return INSIDE_HIT_NS;
+		return EXACT_HIT_NS - price->config.hit_ns + nodes_ns; /* without the probe */
+	return INSIDE_HIT_NS + nodes_ns;
 }
 
 static void price_apply(struct price *price, struct priced *priced, const struct price_tier *tier,
@@ -256,7 +285,7 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 		};
 	if (tier->inside && !tier->recording)
 		config.cold_hit_ns = price->config.hit_ns;
-	config.hit_ns = price_hit_ns(price, tier);
+	config.hit_ns = price_hit_ns(price, priced, tier);
 	priced->inside = tier->inside;
 	priced->offered |= tier->inside;
 	priced->kept = tier->budget;

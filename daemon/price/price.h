@@ -74,6 +74,10 @@ bool price_event(struct price *price, const struct ts_event *event);
 /* The same of a hot call that our library in the process has reported. */
 void price_inside(struct price *price, const struct ts_event *event);
 
+/* The exact tier recorded this many parts of graphs since the last time. Their price belongs to the
+ * calls that launch them. */
+void price_nodes(struct price *price, uint32_t pid, uint64_t nodes);
+
 /* In its turn among the events: the exact tier records the process from `since_ns` on, or has
  * ended. */
 void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_ns);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "core/base/clock.h"
+#include "inject/budget.h"
 #include "inject/buffer.h"
 #include "inject/drain.h"
 #include "inject/launcher.h"
@@ -246,6 +247,30 @@ static void full_ring_loses_on_threads_that_made_calls(void **state)
 	assert_int_equal(put_lost[TS_LOST_RING], 1);
 }
 
+/* Nobody calls for them, but whoever launches their graph waits for them. */
+static void records_of_graphs_have_a_price(void **state)
+{
+	const uint64_t second_ns = 1000000000;
+	size_t size;
+	uint8_t *buffer = take(&size);
+	const struct ts_cost *cost;
+
+	budget_set(second_ns, 0, TS_RECORDS_DEFAULT);
+	put_reset();
+	fill(buffer, 3);
+	for (int i = 0; i < 2; i++)
+		((struct cupti_set *)(buffer + i * SET_BYTES))->graph = 1;
+	drain_complete(NULL, 0, buffer, size, 3 * SET_BYTES);
+	budget_tick(2 * second_ns);
+	cost = &put[3].event.cost;
+	assert_int_equal(put[3].event.kind, TS_EVENT_COST);
+	assert_int_equal(cost->records, 3);
+	assert_int_equal(cost->nodes, 2);
+	assert_in_range(cost->busiest_ppm, 2 * TS_NODE_NS / 1000, UINT32_MAX);
+	budget_tick(3 * second_ns);
+	assert_int_equal(put[4].event.cost.nodes, 0);
+}
+
 static void full_ring_is_waited_for_in_a_flush_of_ours(void **state)
 {
 	size_t size;
@@ -440,6 +465,7 @@ int main(void)
 		cmocka_unit_test_setup(what_cupti_dropped_is_counted, setup),
 		cmocka_unit_test_setup(full_ring_loses_on_the_threads_of_the_program, setup),
 		cmocka_unit_test_setup(full_ring_loses_on_threads_that_made_calls, setup),
+		cmocka_unit_test_setup(records_of_graphs_have_a_price, setup),
 		cmocka_unit_test_setup(full_ring_is_waited_for_in_a_flush_of_ours, setup),
 		cmocka_unit_test_setup(last_room_is_left_to_those_who_cannot_wait, setup),
 		cmocka_unit_test_setup(full_ring_is_not_waited_for_without_end, setup),
