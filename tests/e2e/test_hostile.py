@@ -121,6 +121,10 @@ class Mapped(Held):
     standing = ()
     test_nobody_waits_for_it = test_the_daemon_ends_meanwhile = None
 
+    def launch(self):
+        """Later: probes would come before the lock is taken, or in that very moment."""
+        open(self.daemon.log_path, "w").close()
+
     def start(self, directory):
         process = tracesmith.workload("loop", "--seconds", 600, "--pace-ms", 1, copy=directory, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, process)
@@ -140,6 +144,7 @@ class Mapped(Held):
         os.symlink(path, os.path.join(directory, "libcuda.so.1"))
         held = self.hold(path, 0, hello=False)
         process = self.start(directory)
+        self.daemon.start()
         wait_for("a word about it", lambda: f"Process {held.pid} maps '{path}'" in self.daemon.log())
         self.assertIn(f"no probes yet: process {held.pid} keeps the lock", self.ctl_soon("status").out)
         self.fork()
