@@ -258,9 +258,9 @@ class Sessions(tracesmith.Case):
         told = self.ask("detach", process.pid)
         self.assertIn("stopped", told)
         process.send_signal(signal.SIGCONT)
-        answers = []
+        answers = [told]
         wait_for("it to be let go", lambda: answers.append(self.ask("detach", process.pid)) or "not attached" in answers[-1])
-        self.assertEqual(self.residue(process.pid)[2], [], answers)
+        self.assertEqual(self.residue(process.pid)[2], [], f"{answers} {self.daemon.log()}")
         self.finish(process)
 
     def test_liar_connects_while_attached(self):
