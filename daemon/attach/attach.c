@@ -380,6 +380,22 @@ static int wait_threads_end(pid_t pid, struct remarks *why)
 	return 0;
 }
 
+/* It leaves soon, but not before it gets a processor. */
+static int wait_outside(const struct attach_state *state, struct remarks *why)
+{
+	uint64_t end = attach_now_ns() + PATIENCE_MS * NS_PER_MS;
+
+	while (state_inside(state)) {
+		if (attach_now_ns() > end)
+			return ATTACH_FAILED(why, -EAGAIN,
+					     "A thread of process %d is inside the library: it "
+					     "stays loaded",
+					     state->pid);
+		nanosleep(&(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
+	}
+	return 0;
+}
+
 static int work_unload(struct attach_work *work)
 {
 	struct attach_state state;
@@ -398,10 +414,8 @@ static int work_unload(struct attach_work *work)
 				  "The library in process %d was not loaded by attaching: it stays "
 				  "loaded but inactive",
 				  work->pid);
-	if (r == 0 && state_inside(&state))
-		r = ATTACH_FAILED(work->why, -EAGAIN,
-				  "A thread of process %d is inside the library: it stays loaded",
-				  work->pid);
+	if (r == 0)
+		r = wait_outside(&state, work->why);
 	if (r == 0)
 		r = state_step(&state, true, PATIENCE_MS, attach_step_unload, NULL);
 	if (r == 0 && still_mapped(work->pid, state.entry))

@@ -28,6 +28,9 @@ static void session_unloaded(struct session *session)
 	}
 	if (session->error < 0)
 		session_note(session, "%s", remarks_text(&session->why) ?: "");
+	/* Who asked has been told that it takes longer. */
+	if (session->error < 0 && !ended && !session->detach)
+		log_warning("Detached from process %u, but: %s", session->pid, session->note);
 	session_answer_detach(session, ended || session->error == 0);
 	/* A library may have connected in the meantime, on its own. */
 	if (!session->connected)
