@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/time.h"
@@ -87,8 +86,6 @@ static int state_step(struct attach_state *state, bool loads, unsigned int patie
 		state->late = false;
 		attach_remote_hurry(&state->remote, true);
 		r = state_confirm(state);
-		if (r == 0)
-			r = attach_step_mark(state);
 		if (r == 0)
 			r = step(state, data);
 		end = attach_remote_release(&state->remote);
@@ -236,8 +233,6 @@ static int state_open(struct attach_state *state, pid_t pid, uint64_t started_ti
 		return attach_state_ended(state);
 	state->remote.target = &state->target;
 	state->remote.xstate = malloc(ATTACH_XSTATE_MAX);
-	state->mark.helper = getpid();
-	procfs_started_ticks((uint32_t)state->mark.helper, &state->mark.helper_ticks);
 	return state->remote.xstate ? 0 : -ENOMEM;
 }
 
@@ -434,35 +429,6 @@ int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, struct rem
 				    .started_ticks = started_ticks,
 				    .handle = handle,
 				    .why = why };
-
-	remarks_clear(why);
-	return work_run(&work);
-}
-
-static int work_tidy(struct attach_work *work)
-{
-	struct attach_state state;
-	int r;
-
-	r = state_open(&state, work->pid, work->started_ticks, work->why);
-	if (r == 0)
-		r = attach_residue_find(&state);
-	if (r > 0) {
-		r = attach_residue_wait(&state);
-		if (r == 0)
-			r = state_step(&state, state.unload, PATIENCE_UNDO_MS, attach_step_clean,
-				       NULL);
-		r = r < 0 ? r : 1;
-	}
-	state_close(&state);
-	return r == -EBUSY ? 0 : r;
-}
-
-int attach_tidy(pid_t pid, uint64_t started_ticks, struct remarks *why)
-{
-	struct attach_work work = {
-		.run = work_tidy, .pid = pid, .started_ticks = started_ticks, .why = why
-	};
 
 	remarks_clear(why);
 	return work_run(&work);

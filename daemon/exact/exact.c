@@ -262,8 +262,7 @@ static void session_refuse(const struct session *session, struct api_ticket *tic
 {
 	const char *pid = REMARK_NUMBER(session->pid);
 
-	if (session->stage == SESSION_LEAVING || session->job == JOB_UNLOAD ||
-	    session->job == JOB_TIDY || session->detach)
+	if (session->stage == SESSION_LEAVING || session->job == JOB_UNLOAD || session->detach)
 		api_ticket_fail(ticket, REASON(BEING_DETACHED), pid, NULL);
 	else if (session->attach || session->job == JOB_ATTACH)
 		api_ticket_fail(ticket, REASON(BEING_ATTACHED), pid, NULL);
@@ -317,14 +316,6 @@ void exact_lighten(struct exact *exact, uint32_t pid, uint64_t started_ticks, ui
 		.uid = uid,
 	};
 	exact_job(session, JOB_ATTACH);
-}
-
-void exact_tidy(struct exact *exact, uint32_t pid)
-{
-	struct session *session = session_find(exact, pid) ? NULL : session_new(exact, pid);
-
-	if (session)
-		exact_job(session, JOB_TIDY);
 }
 
 void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct api_target *target)

@@ -70,9 +70,6 @@ void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct a
 /* Attaches to the process in light mode, by itself, if its owner could. */
 void exact_lighten(struct exact *exact, uint32_t pid, uint64_t started_ticks, uint32_t uid);
 
-/* Removes what a daemon that was killed has left in the process, if nobody attaches to it. */
-void exact_tidy(struct exact *exact, uint32_t pid);
-
 /* The process has ended, or runs another program. */
 void exact_over(struct exact *exact, uint32_t pid);
 

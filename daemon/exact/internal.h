@@ -64,7 +64,6 @@ enum session_job {
 	JOB_UNLOAD, /* unload it */
 	JOB_PUT,    /* light mode: lead hot functions to it */
 	JOB_TAKE,   /* and away again */
-	JOB_TIDY,   /* remove what a daemon that was killed has left */
 };
 
 struct session {

@@ -98,26 +98,6 @@ static void session_injected(struct session *session)
 	}
 }
 
-/* Its library may have connected meanwhile. */
-static void session_tidied(struct session *session)
-{
-	if (session->error > 0)
-		log_info("Process %u is as it was: an earlier tracesmithd was killed while it "
-			 "attached to it",
-			 session->pid);
-	else if (session->error < 0 && session->error != -ESRCH)
-		log_warning("What an earlier tracesmithd left in process %u stays there: %s",
-			    session->pid, remarks_text(&session->why) ?: "");
-	remarks_clear(&session->why);
-	session->error = 0;
-	if (!session->connected)
-		session_end(session);
-	else if (session->detach)
-		session_leave(session);
-	else
-		session_met(session);
-}
-
 static void exact_next_job(struct exact *exact);
 
 static void exact_job_done(struct session *session)
@@ -133,8 +113,6 @@ static void exact_job_done(struct session *session)
 		session_injected(session);
 	else if (job == JOB_UNLOAD)
 		session_unloaded(session);
-	else if (job == JOB_TIDY)
-		session_tidied(session);
 	else
 		light_job_done(session, job);
 	if (!exact->closing)

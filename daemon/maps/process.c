@@ -279,8 +279,6 @@ void maps_process_take(struct maps_image *image, uint64_t start, uint64_t end, u
 	maps_image_map(image, start, end, offset, file ? maps_files_share(file) : NULL);
 	if (file && runs)
 		process_add_if_library(process, file);
-	if (!file && runs && process->maps->callbacks.memory)
-		process->maps->callbacks.memory(process->maps->data, process->pid, start);
 	maps_files_put(file);
 }
 
