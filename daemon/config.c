@@ -61,7 +61,7 @@ struct setting {
 	const char *value; /* default */
 	uint64_t min, max; /* of numbers */
 	const struct choice *choice;
-	const char *text;
+	const char *text; /* in lines */
 };
 
 #define AT(field) offsetof(struct config, field)
@@ -81,13 +81,13 @@ static const struct setting settings[] = {
 
 	{ "access", "others", CHOICE, AT(others), "all", 0, 0, others,
 	  "Whose processes a member of the group sees who is not root: those of all users (all),\n"
-	  "# or his own (own)." },
+	  "or his own (own)." },
 
 	{ "probe", "libraries", FILES, AT(libraries), NULL, 0, 0, NULL,
 	  "File names of driver libraries; shell patterns separated by spaces." },
 	{ "probe", "standing", PLACES, AT(standing), NULL, 0, 0, NULL,
 	  "Driver libraries that keep their probes while no process maps them, so that the first\n"
-	  "# call of a new process is traced; shell patterns separated by spaces." },
+	  "call of a new process is traced; shell patterns separated by spaces." },
 	{ "probe", "attach", CHOICE, AT(way), "auto", 0, 0, ways,
 	  "How to attach probes: multi (Linux 6.6 or newer), perf or auto." },
 	{ "probe", "ring_size", SIZE, AT(ring_bytes), "8MiB", 65536, 1 << 30, NULL,
@@ -96,7 +96,7 @@ static const struct setting settings[] = {
 	  "Maximum number of frames per call stack." },
 	{ "probe", "unwind", CHOICE, AT(unwind), "eh-frame", 0, 0, unwinds,
 	  "How callers are found: by the call frame information that libraries carry (eh-frame),\n"
-	  "# or by frame-pointers only, which much code is built without." },
+	  "or by frame-pointers only, which much code is built without." },
 	{ "probe", "python", CHOICE, AT(python), "yes", 0, 0, answers,
 	  "Whether stacks have the functions and lines of Python programs." },
 	{ "probe", "python_depth", COUNT, AT(python_depth), "64", 1, TS_STACK_PYTHON_MAX, NULL,
@@ -110,24 +110,24 @@ static const struct setting settings[] = {
 
 	{ "probe", "budget", SHARE, AT(budget_ppm), "1%", 0, 999999, NULL,
 	  "How much slower the probes may make a process: frequent calls of one that would pay\n"
-	  "# more are watched in windows and estimated; none means no limit." },
+	  "more are watched in windows and estimated; none means no limit." },
 
 	{ "probe", "trap_limit", SHARE, AT(trap_limit_ppm), "50%", 0, 1000000, NULL,
 	  "How much of one CPU a process may spend in probes: beyond that it is left out for some\n"
-	  "# time, so that no program can slow the host down through them; none means no limit." },
+	  "time, so that no program can slow the host down through them; none means no limit." },
 
 	{ "probe", "light", CHOICE, AT(light), "request", 0, 0, lights,
 	  "Which processes report frequent calls from inside: none (never), those that were\n"
-	  "# asked to with 'tsctl attach --light' or 'tsctl run --light' (request), also those of\n"
-	  "# the exact tier without a budget (exact), or also those that their budget would have\n"
-	  "# watched in windows (auto): the daemon then attaches to them by itself." },
+	  "asked to with 'tsctl attach --light' or 'tsctl run --light' (request), also those of\n"
+	  "the exact tier without a budget (exact), or also those that their budget would have\n"
+	  "watched in windows (auto): the daemon then attaches to them by itself." },
 
 	{ "exact", "attach_library", TEXT, AT(attach_library), "", 0, 0, NULL,
 	  "Library that 'tsctl attach' loads into a process; if empty, the one installed with the\n"
-	  "# daemon." },
+	  "daemon." },
 	{ "exact", "budget", SHARE, AT(exact_budget_ppm), "none", 0, 999999, NULL,
 	  "How much of its speed recording may take of a process that is attached or run without\n"
-	  "# --budget: one that would pay more is recorded in windows; none records everything." },
+	  "--budget: one that would pay more is recorded in windows; none records everything." },
 	{ "exact", "ring_records", COUNT, AT(exact_slots), "65536", TS_RING_SLOTS_MIN,
 	  TS_RING_SLOTS_MAX, NULL,
 	  "Size of each process's ring, in records of 128 bytes; a power of two." },
@@ -145,8 +145,8 @@ static const struct setting settings[] = {
 	  "Maximum size of the database; 0 means no limit." },
 	{ "store", "library_code", TEXT, AT(library_code), FRAME_LIBRARY_CODE, 0, 0, NULL,
 	  "Code that is not the user's own, which column 'where' passes over: parts of the paths\n"
-	  "# of mapped and Python files, with * and ?, separated by spaces. The last one found in\n"
-	  "# a path counts; ! makes it an exception." },
+	  "of mapped and Python files, with * and ?, separated by spaces. The last one found in\n"
+	  "a path counts; ! makes it an exception." },
 	{ "store", "bounds_wait", DURATION, AT(bounds_wait_ns), "2s", 0, 60000000000, NULL,
 	  "How long to wait for a synchronization that shows when an operation ended." },
 };
@@ -275,6 +275,18 @@ static const char *const examples[] = {
 	[CHOICE] = "",
 };
 
+static void setting_refuse(const struct reading *reading, const struct setting *setting,
+			   const char *value, int error)
+{
+	_cleanup_(freep) char *text = strdup(setting->text);
+
+	for (char *end = text; end && (end = strchr(end, '\n'));)
+		*end = ' ';
+	log_error("%s: '%s' is %s for '%s' in [%s]: %s%s", reading->path, value,
+		  error == -ERANGE ? "out of range" : "invalid", setting->key, setting->section,
+		  text ?: "", error == -ERANGE ? "" : examples[setting->type]);
+}
+
 static int config_line(void *data, const char *section, const char *key, const char *value)
 {
 	struct reading *reading = data;
@@ -298,9 +310,7 @@ static int config_line(void *data, const char *section, const char *key, const c
 	}
 	r = setting_put(reading->config, setting, value);
 	if (r < 0) {
-		log_error("%s: '%s' is %s for '%s' in [%s]: %s%s", reading->path, value,
-			  r == -ERANGE ? "out of range" : "invalid", key, section, setting->text,
-			  r == -ERANGE ? "" : examples[setting->type]);
+		setting_refuse(reading, setting, value, r);
 		reading->faults++;
 	}
 	return 1;
@@ -433,6 +443,17 @@ int config_probe(const struct config *config, struct probe_config *ret)
 	return 0;
 }
 
+static void print_comment(FILE *file, const char *text)
+{
+	fputs("# ", file);
+	for (; *text; text++) {
+		fputc(*text, file);
+		if (*text == '\n')
+			fputs("# ", file);
+	}
+	fputc('\n', file);
+}
+
 void config_print(FILE *file)
 {
 	const char *section = "";
@@ -444,6 +465,7 @@ void config_print(FILE *file)
 		if (strcmp(section, setting->section))
 			fprintf(file, "%s[%s]\n", i ? "\n" : "", setting->section);
 		section = setting->section;
-		fprintf(file, "# %s\n#%s = %s\n", setting->text, setting->key, value ?: "");
+		print_comment(file, setting->text);
+		fprintf(file, "#%s = %s\n", setting->key, value ?: "");
 	}
 }

@@ -266,8 +266,11 @@ class DaemonRefuses(unittest.TestCase):
         self.assertIn("ring_size", result.err)
         self.assertEqual(program("tracesmithd", "--config", "/nonexistent.conf").code, 78)
 
-    def test_names_of_what_is_not_there(self):
-        for text, said in (("[daemon]\ncontrol_group = nosuch\n", "unknown group 'nosuch'"),
+    def test_settings_that_cannot_be(self):
+        for text, said in (("[probe]\nbudget = 0%\n", "'0%' is out of range for 'budget' in [probe]"),
+                           ("[exact]\nbudget = 100%\n", "'100%' is out of range"),
+                           ("[probe]\nbudget = -3%\n", "'-3%' is invalid"),
+                           ("[daemon]\ncontrol_group = nosuch\n", "unknown group 'nosuch'"),
                            ("[filter]\ncgroups = /tmp\n", "'/tmp' is not a cgroup"),
                            ("[filter]\ncgroups = no/such\n", "'no/such' is not a cgroup"),
                            ("[filter]\nuids = nobody nosuch\n", "unknown user 'nosuch'")):
