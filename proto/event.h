@@ -109,6 +109,9 @@ struct ts_process {
 	__u32 reserved;
 };
 
+/* CUPTI's kind of host memory that is not page-locked. */
+#define TS_MEMORY_PAGEABLE 1
+
 /* Work of the device. Times are the device's, both 0 if CUPTI gave none; numbers of device, context
  * and stream are CUPTI's own. */
 struct ts_work {

@@ -51,6 +51,7 @@ const struct show_mark show_marks[] = {
 	{ "captured", OP_CAPTURED, false },	{ "unread", OP_UNREAD, false },
 	{ "stack_lost", OP_STACK_LOST, false }, { "unknown_address", OP_UNKNOWN, false },
 	{ "no_call", OP_NO_CALL, true },	{ "untimed", OP_UNTIMED, false },
+	{ "pageable", OP_PAGEABLE, true },
 };
 const size_t show_mark_count = ARRAY_SIZE(show_marks);
 

@@ -90,6 +90,8 @@ static void answer_describe(const struct exact *exact, struct op *op, const stru
 	} else if (event->kind == TS_EVENT_COPY) {
 		op->detail = answer_copy_kind(work->copy_kind);
 		op->bytes = answer_bytes(work->bytes);
+		if (work->from == TS_MEMORY_PAGEABLE || work->to == TS_MEMORY_PAGEABLE)
+			op->flags |= OP_PAGEABLE;
 	} else if (event->kind == TS_EVENT_SET) {
 		op->bytes = answer_bytes(work->bytes);
 		op->source = work->value;

@@ -36,6 +36,7 @@ enum op_flag {
 	OP_NODE = 1 << 8,	/* one of several that a call submitted */
 	OP_NO_CALL = 1 << 9,	/* its call is unknown */
 	OP_UNTIMED = 1 << 10,	/* the device's record of it has no usable times */
+	OP_PAGEABLE = 1 << 11,	/* a copy from or to pageable host memory, as its record says */
 };
 
 /* number, identifier, name, place in `tsctl query idle`, what it means of a device. Numbers are

@@ -340,6 +340,31 @@ static void exact_waits_for_calls_of_before_less_is_recorded(void **state)
 	assert_int_equal(lost(LOSS_NO_CALL) + lost(LOSS_NO_RECORD), 0);
 }
 
+static void copy_of_kinds(uint32_t correlation, uint64_t start_ns, uint32_t from, uint32_t to)
+{
+	struct ts_event copy = work_event(TS_EVENT_COPY, correlation, start_ns, start_ns + MS, N1);
+
+	copy.work.from = from;
+	copy.work.to = to;
+	tell(&copy);
+}
+
+static void exact_tells_copies_of_pageable_memory(void **state)
+{
+	enum { PINNED = 2, DEVICE };
+
+	begin_exact();
+	on_stream(FN_COPY, 1010 * MS, 0, S1);
+	call_record(5, FN_COPY, 1011 * MS, 1012 * MS);
+	copy_of_kinds(5, 1013 * MS, TS_MEMORY_PAGEABLE, DEVICE);
+	copy_of_kinds(6, 1020 * MS, DEVICE, TS_MEMORY_PAGEABLE); /* without a call */
+	copy_of_kinds(7, 1030 * MS, PINNED, DEVICE);
+	pass_until(5000 * MS);
+	assert_int_equal(op_that_ran_at(1013 * MS)->flags, OP_EXACT | OP_RETURNED | OP_PAGEABLE);
+	assert_int_equal(op_that_ran_at(1020 * MS)->flags, OP_EXACT | OP_NO_CALL | OP_PAGEABLE);
+	assert_int_equal(op_that_ran_at(1030 * MS)->flags, OP_EXACT | OP_NO_CALL);
+}
+
 static void exact_does_not_change_its_mind_all_the_time(void **state)
 {
 	begin_exact();
@@ -442,6 +467,7 @@ int main(void)
 		STORY(exact_waits_for_calls_of_before_the_end),
 		STORY(exact_waits_for_calls_until_the_process_ends),
 		STORY(exact_waits_for_calls_of_before_less_is_recorded),
+		STORY(exact_tells_copies_of_pageable_memory),
 		STORY(exact_does_not_change_its_mind_all_the_time),
 		STORY(exact_believes_no_nonsense),
 		STORY(exact_leaves_streams_to_others),

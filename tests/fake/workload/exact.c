@@ -1,6 +1,6 @@
 /* Exact: a known number of kernels of each name, copies of each kind, sets and graph launches, on
  * several threads, streams and devices. The last lines say how many of each the GPU was given.
- *   exact --threads T --rounds N --nodes K */
+ *   exact --threads T --rounds N --nodes K [--pageable] */
 #include "workload.h"
 
 #include <pthread.h>
@@ -13,13 +13,14 @@
 
 static struct {
 	uint64_t threads, rounds, nodes;
-	bool hold;
+	bool pageable, hold;
 } settings = { .threads = 3, .rounds = 10, .nodes = 4 };
 
 static const struct option_row options[] = {
 	{ "threads", "threads, spread over the devices (3)", OPTION_NUMBER, &settings.threads },
 	{ "rounds", "rounds of each thread (10)", OPTION_NUMBER, &settings.rounds },
 	{ "nodes", "kernels of the graph (4)", OPTION_NUMBER, &settings.nodes },
+	{ "pageable", "copy from and to pageable memory", OPTION_FLAG, &settings.pageable },
 	{ "hold", "wait for a newline before the calls and after them", OPTION_FLAG,
 	  &settings.hold },
 };
@@ -158,7 +159,12 @@ static void worker_setup(struct worker *w)
 	TRY(cuEventCreate, (&w->moved, CU_EVENT_DISABLE_TIMING));
 	TRY(cuMemAlloc_v2, (&w->a, BYTES_MAX));
 	TRY(cuMemAlloc_v2, (&w->b, BYTES_MAX));
-	TRY(cuMemHostAlloc, (&w->host, BYTES_MAX, 0));
+	if (settings.pageable)
+		w->host = malloc(BYTES_MAX);
+	else
+		TRY(cuMemHostAlloc, (&w->host, BYTES_MAX, 0));
+	if (!w->host)
+		abort();
 	memset(w->host, 1, BYTES_MAX);
 }
 
@@ -171,7 +177,10 @@ static void worker_finish(struct worker *w)
 	TRY(cuStreamDestroy_v2, (w->second));
 	TRY(cuMemFree_v2, (w->a));
 	TRY(cuMemFree_v2, (w->b));
-	TRY(cuMemFreeHost, (w->host));
+	if (settings.pageable)
+		free(w->host);
+	else
+		TRY(cuMemFreeHost, (w->host));
 	if (w->there)
 		TRY(cuMemFree_v2, (w->there));
 }
