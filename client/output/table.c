@@ -43,6 +43,7 @@ static const struct table_pick picks[] = {
 	{ "leaks", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
 	{ "syncs", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
 	{ "errors", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
+	{ "pageable", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
 	{ "transfers", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
 };
 

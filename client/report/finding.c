@@ -126,6 +126,36 @@ static void find_copies(const struct finding_facts *facts, struct finding *findi
 	}
 }
 
+static const char *known(const char *time)
+{
+	return *time ? time : "an unknown time";
+}
+
+/* The driver copies such memory through a buffer of its own, and calls wait for that. */
+static void find_pageable(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *pageable = answer_of(facts, SECTION_PAGEABLE);
+	const int64_t least_ns = (int64_t)(facts->window_ns / WAIT_SHARE);
+	char where[TEXT_BYTES];
+
+	for (size_t i = 0; i < pageable->rows; i++) {
+		if (answer_number(pageable, i, "total_ns") < least_ns &&
+		    answer_number(pageable, i, "call_ns") < least_ns)
+			continue;
+		say(finding,
+		    "%s (%" PRId64 ") made %" PRId64 " copies (%s, %s) from or to pageable "
+		    "memory%s: %s on the device, %s in the calls. Page-locked memory is copied "
+		    "faster, and beside kernels.",
+		    answer_cell(pageable, i, "comm"), answer_number(pageable, i, "pid"),
+		    answer_number(pageable, i, "count"), answer_cell(pageable, i, "kind"),
+		    answer_cell(pageable, i, "bytes"), place(where, pageable, i),
+		    known(answer_cell(pageable, i, "total_ns")),
+		    known(answer_cell(pageable, i, "call_ns")));
+		show(finding, facts, "pageable");
+		return;
+	}
+}
+
 static void find_tiny(const struct finding_facts *facts, struct finding *finding)
 {
 	const struct report_answer *kernels = answer_of(facts, SECTION_KERNELS);
@@ -204,10 +234,11 @@ static const struct {
 	void (*find)(const struct finding_facts *facts, struct finding *finding);
 	enum section_id section; /* that it looks at, whose losses are its own */
 } finds[] = {
-	{ find_no_times, SECTION_KERNELS }, { find_idle, SECTION_IDLE },
-	{ find_waits, SECTION_SYNCS },	    { find_copies, SECTION_APIS },
-	{ find_tiny, SECTION_KERNELS },	    { find_leak, SECTION_LEAKS },
-	{ find_errors, SECTION_ERRORS },    { find_price, SECTION_COST },
+	{ find_no_times, SECTION_KERNELS },  { find_idle, SECTION_IDLE },
+	{ find_waits, SECTION_SYNCS },	     { find_copies, SECTION_APIS },
+	{ find_pageable, SECTION_PAGEABLE }, { find_tiny, SECTION_KERNELS },
+	{ find_leak, SECTION_LEAKS },	     { find_errors, SECTION_ERRORS },
+	{ find_price, SECTION_COST },
 };
 
 void findings_write(const struct finding_facts *facts, const struct page_form *form, FILE *out)

@@ -84,6 +84,13 @@ class Exact(tracesmith.Case):
                          0, "work ran before it was launched")
         self.assertEqual(self.loss(pid, allowed), {})
 
+    def pageable(self, pid):
+        """Bytes copied from and to pageable memory, by direction."""
+        copied = {}
+        for row in self.daemon.query("pageable", "--pid", pid):
+            copied[row["kind"]] = copied.get(row["kind"], 0) + row["bytes"]
+        return copied
+
     def hold(self, *arguments, **options):
         """The workload `exact`, waiting."""
         process = self.start("exact", "--hold", *arguments, **options)
@@ -104,6 +111,7 @@ class Exact(tracesmith.Case):
         told = self.go(process)
         self.wait_records(process.pid, sum(told["kernels"].values()))
         self.assert_as_told(process.pid, told)
+        self.assertEqual(self.pageable(process.pid), {})
         self.assertEqual(self.tier(process.pid), "exact")
         out, _ = process.communicate("\n")
         self.assertEqual(process.returncode, 0, out)
@@ -165,8 +173,10 @@ class Exact(tracesmith.Case):
         self.assertEqual(process.returncode, 0, out)
 
     def test_layout_of_cuda_12(self):
-        process = self.hold(LD_PRELOAD=os.path.join(tracesmith.FAKE, "lib12", "libcupti.so.12"))
-        self.assert_as_told(process.pid, self.go(process))
+        process = self.hold("--pageable", LD_PRELOAD=os.path.join(tracesmith.FAKE, "lib12", "libcupti.so.12"))
+        told = self.go(process)
+        self.assert_as_told(process.pid, told)
+        self.assertEqual(self.pageable(process.pid), {COPY[kind]: told["copy_bytes"][kind] for kind in ("htod", "dtoh")})
         version = self.daemon.sql("SELECT cupti_version FROM collect c JOIN process p ON p.id = c.process"
                                   f" WHERE p.pid = {process.pid}")[0]["cupti_version"]
         self.assertEqual(version, 20)

@@ -62,8 +62,8 @@ class File(tracesmith.Case):
 
     def past(self):
         """Programs of both tiers that have ended, and all of their ops stored."""
-        for name, exact in (("leak", False), ("exact", True), ("nvtx", True), ("streams", False), ("counts", False)):
-            process = self.workload(name, exact=exact)
+        for name, exact, *arguments in (("leak", False), ("exact", True, "--pageable"), ("nvtx", True), ("streams", False), ("counts", False)):
+            process = self.workload(name, *arguments, exact=exact)
             process.communicate()
             self.daemon.wait_ended(process.pid)
         wait_for("the last ops", lambda: self.daemon.sql("SELECT max(start_ns) < now_ns() - 3000000000 AS old FROM op")[0]["old"])
@@ -101,7 +101,7 @@ class File(tracesmith.Case):
             self.assertEqual((result.code, result.out, result.err), (0, "", ""))
             with open(output, encoding="utf-8") as file:
                 report = file.read()
-            for part in ("What stands out", "waited for the device", "Kernels", "reduce(float const", "Failed calls"):
+            for part in ("What stands out", "waited for the device", "Kernels", "reduce(float const", "Copies of pageable memory", "Failed calls"):
                 self.assertIn(part.replace("_", "\\_") if options else part, report)
             if options:
                 self.assertNotIn("<", report.replace("<br>", ""))

@@ -58,6 +58,11 @@ def compare_counts(title, daemon, pid, lines):
                      " AND kind IN ('launch', 'copy', 'set', 'kernel')")[0]
     check(f"{title}: all joined", row["n"] > 0 and not row["alone"], row)
     check(f"{title}: nothing runs before it was launched", not row["early"], row)
+    # exact.cu copies 4096 bytes a time from and to memory of malloc().
+    pageable = {}
+    for row in daemon.query("pageable", "--pid", pid)["rows"]:
+        pageable[row["kind"]] = pageable.get(row["kind"], 0) + row["bytes"]
+    check(f"{title}: copies of pageable memory", pageable == {"HtoD": 16 * 4096, "DtoH": 17 * 4096}, pageable)
     # A copy that the host waits for lies within its call, if host and device have one clock.
     row = daemon.sql(f"SELECT min(gpu_start_ns - start_ns) AS before, min(end_ns - gpu_end_ns) AS after {ops}"
                      " AND fn IN ('cuMemcpyHtoD_v2', 'cuMemcpyDtoH_v2')")[0]

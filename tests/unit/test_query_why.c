@@ -70,7 +70,7 @@ static void expect_note(void **state, Tracesmith__V1__QueryRequest query, const 
 static void test_the_probe_tier_knows_nothing_of_the_device(void **state)
 {
 	static const char *const names[] = { "kernels", "idle",	 "overlap", "graphs",
-					     "ranges",	"pools", "devices" };
+					     "ranges",	"pools", "devices", "pageable" };
 	const char *note = "Process 4000000 is in the probe tier, which does not see this";
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)

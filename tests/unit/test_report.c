@@ -213,6 +213,40 @@ static void what_stands_out_is_said_with_its_command(void **state)
 	assert_null(strstr(text, "leak"));
 }
 
+static void copies_of_pageable_memory_are_a_finding(void **state)
+{
+	static const struct value pageable[] = {
+		{ "pid", "42", 42 },
+		{ "comm", "train", 0 },
+		{ "kind", "HtoD", 0 },
+		{ "count", "300", 300 },
+		{ "total_ns", "1 ms", 1 * MS },
+		{ "bytes", "9 MiB", 9 << 20 },
+		{ "call_ns", "20 ms", 20 * MS },
+		{ "where", "load (a.py:3)", 0 },
+	};
+	static struct answer_row row;
+	static struct report_answer answer[SECTION_COUNT];
+	struct finding_facts facts = {
+		.answer = answer,
+		.where = "--file 'a.sbt'",
+		.replay = "'a.sbt'",
+		.window_ns = 1000 * MS,
+	};
+
+	put_row(&answer[SECTION_PAGEABLE], &row, pageable, ARRAY_SIZE(pageable));
+	answer[SECTION_PAGEABLE].loss = "lost: 3 (full)";
+	find(&facts, &page_markdown);
+	assert_non_null(strstr(text, "train (42) made 300 copies (HtoD, 9 MiB) from or to pageable "
+				     "memory, in load (a.py:3): 1 ms on the device, 20 ms in the "
+				     "calls."));
+	assert_non_null(strstr(text, "`tsctl query pageable --file 'a.sbt'`"));
+	assert_non_null(strstr(text, "lost: 3 (full)"));
+	facts.window_ns = 1001 * MS; /* less than a fiftieth of it */
+	find(&facts, &page_markdown);
+	assert_string_equal(text, "Nothing stands out.\n\n");
+}
+
 static void short_kernels_are_a_finding_with_the_gain(void **state)
 {
 	static const struct value kernels[] = {
@@ -265,6 +299,7 @@ int main(void)
 		cmocka_unit_test(lanes_have_each_stream_when_it_was_busy),
 		cmocka_unit_test(memory_stays_until_it_changes),
 		cmocka_unit_test(what_stands_out_is_said_with_its_command),
+		cmocka_unit_test(copies_of_pageable_memory_are_a_finding),
 		cmocka_unit_test(short_kernels_are_a_finding_with_the_gain),
 		cmocka_unit_test(colours_of_a_picture_stand_for_themselves),
 	};

@@ -18,6 +18,7 @@ set(listed
   kernels
   idle
   overlap
+  pageable
   graphs
   ranges
   critical-path

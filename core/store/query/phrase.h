@@ -55,6 +55,8 @@
 	" 'context', 'module', 'init', 'memory') AND flags & " OP_IS_NODE " = 0"
 #define OP_IS_NODE "256"
 _Static_assert(OP_NODE == 256, "OP_IS_NODE is its number");
+#define OP_IS_PAGEABLE "2048"
+_Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 /* What it says of one operation. */
 #define OP_SHOWN \
 	"name, kind, fn, detail, pid, tid, stream, nullif(device, -1), start_ns, duration_ns," \
