@@ -62,7 +62,7 @@ class Case(tracesmith.Case):
         """Lets it go through all; the size of each allocation by name, when all of them are known."""
         sizes = {}
         for line in iter(process.stdout.readline, "end\n"):
-            name, size = line.split()
+            name, size = line.split()[:2]
             sizes[name] = int(size)
             before += 1
         wait_for("its stacks", lambda: self.daemon.sql(
@@ -95,6 +95,14 @@ class Case(tracesmith.Case):
                                " op.stack LEFT JOIN stack_end e ON e.id = s.ended"
                                f" WHERE op.pid = {pid} AND op.kind = 'alloc' GROUP BY 1")
         return {row["end"]: row["n"] for row in rows}
+
+    def end_of(self, pid, size):
+        """How the stack of an allocation ends, once the allocation is known; 'none' if it has none."""
+        rows = wait_for("an allocation", lambda: self.daemon.sql(
+            "SELECT coalesce(e.name, 'none') AS end FROM op LEFT JOIN stack s ON s.id = op.stack LEFT JOIN stack_end e"
+            f" ON e.id = s.ended WHERE op.pid = {pid} AND op.kind = 'alloc' AND op.bytes = {size}"
+            " AND (coalesce(op.stack, 0) = 0 OR op.stack IN (SELECT stack FROM frame))"))
+        return rows[0]["end"]
 
     def finish(self, process):
         process.stdin.close()
@@ -179,6 +187,28 @@ class Unwind(Case):
             whole += len(frames) == len(truths[name])
         self.assertGreater(whole, 0)
 
+    def test_children_have_no_frame_of_another_program(self):
+        """After fork and vfork, in threads too, and exec, each with a library where its parent has had another."""
+        ends, addresses, whole = {}, set(), 0
+        with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-") as directory:
+            process = self.start("setarch", "-R", TARGET, directory, library(), "children")
+            for line in iter(process.stdout.readline, "end\n"):
+                name, size, pid = line.split()
+                end, frames, wanted = self.end_of(pid, size), self.frames(pid, size)[0][2:], truth(directory, name)
+                addresses.add(wanted[0])
+                self.assertEqual(frames, wanted if end == "complete" else wanted[:len(frames)], f"{name} of {pid}, {end}")
+                ends.setdefault(name, []).append(end)
+                # Walked by the daemon first, then by the programs.
+                whole = whole + 1 if end == "complete" else 0
+                self.assertLess(len(ends[name]), 100, ends)
+                process.stdin.write("\n" if whole == 2 else "a")
+                process.stdin.flush()
+                whole %= 2
+            self.finish(process)
+        self.assertEqual(len(addresses), 1, "the libraries are not at the same address")
+        self.assertEqual(set(ends), {"before", "parent", *(prefix + name for prefix in ("", "thread-") for name in
+                                                           ("fork", "fork-reload", "vfork", "executed"))})
+
 
 class Flood(Case):
     environment = {}
@@ -200,6 +230,49 @@ class Flood(Case):
         self.assertEqual(lost["stack-cut"], ends["missed"])
         self.assertNotIn("ring-full", lost)
         wait_for("whole stacks of others", self.python_is_whole)
+
+    def stacks(self, pid):
+        """The frames of each stack that its allocations have."""
+        stacks = {}
+        for row in self.daemon.sql("SELECT stack, frame.address FROM frame WHERE NOT inlined AND stack IN (SELECT stack FROM"
+                                   f" op WHERE pid = {pid} AND kind = 'alloc') ORDER BY stack, depth"):
+            stacks[row["stack"]] = stacks.get(row["stack"], ()) + (row["address"],)
+        return stacks.values()
+
+    def test_a_stack_that_is_written_over_while_it_is_read_does_harm_to_no_other(self):
+        """It has what is written there; below, and above a true address, it is right. No call is missed."""
+        count, made, others = 1000, 0, 0
+        with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-") as directory:
+            other = self.start(TARGET, directory, library())
+            process = self.start(TARGET, directory, library(), "scribble", str(count))
+
+            def other_is_whole():
+                nonlocal others
+                sizes, others = self.round(other, others)
+                return self.end_of(other.pid, sizes["plain"]) == "complete"
+
+            def many_are_long():
+                nonlocal made
+                if made:
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+                self.assertEqual(process.stdout.readline(), "end\n")
+                made += count
+                wait_for("its calls", lambda: sum(self.ends(process.pid).values()) == made)
+                return len({frames[3] for frames in self.stacks(process.pid) if len(frames) > 3}) > 10
+
+            wait_for("a whole stack of the other", other_is_whole)
+            self.finish(other)
+            wait_for("stacks with what is written", many_are_long)
+            lost, stacks = self.lost(process.pid), self.stacks(process.pid)
+            self.finish(process)
+            wanted = truth(directory, "scribble")
+        self.assertLessEqual(set(lost), {"stack-cut"})
+        below = max(stacks, key=len)[:3]
+        for frames in stacks:
+            self.assertEqual(frames[:3], below[:len(frames)])
+            if frames[3:4] == wanted[:1]:
+                self.assertEqual(frames[3:], wanted[:len(frames) - 3])
 
 
 class FewRules(Case):

@@ -1,20 +1,26 @@
-/* unwind_target DIRECTORY [DRIVER [reload COUNT|flood COUNT]]: a program of traps for who unwinds
- * it; it dumps its stack in each. With a driver it allocates memory there, too, prints how much,
- * which is different each time, and goes through the traps again for each line that it reads.
- * reload: only loads other libraries at the same address, and keeps the last one; flood: only
- * compiles new code. */
+/* unwind_target DIRECTORY [DRIVER [reload COUNT|flood COUNT|scribble COUNT|children]]: a program of
+ * traps for who unwinds it; it dumps its stack in each. With a driver it allocates memory there,
+ * too, prints how much, which is different each time, and the process that did, and goes through
+ * the traps again for each line that it reads. reload: only loads other libraries at the same
+ * address, and keeps the last one; flood: only compiles new code; scribble: only calls while a
+ * return address below is written over; children: only they call, each until it reads a line, once
+ * more for each 'a'. */
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "tests/unit/unwind_dump.h"
 
@@ -22,17 +28,19 @@
 #define KEPT	   __asm__ volatile("" ::: "memory") /* the call before it is no jump */
 #define STACK_SIZE 65536
 
-static const char *directory, *name;
+static const char *directory, *driver_path, *self, *name;
+static size_t size;	     /* of the last allocation */
 static uint64_t interrupted; /* the stack below a handler with one of its own */
 static volatile int failed;
 
+static int (*init)(unsigned int flags);
+static int (*create)(void **context, unsigned int flags, int device);
 static int (*allocate)(uint64_t *address, size_t size);
 static int (*set_current)(void *context);
 static void *context;
 
 static NOINLINE void dump(void)
 {
-	static size_t size;
 	uint64_t address;
 
 	failed |= unwind_dump(directory, name, interrupted);
@@ -41,20 +49,26 @@ static NOINLINE void dump(void)
 	size += 4096;
 	set_current(context); /* of this thread */
 	failed |= allocate(&address, size);
-	printf("%s %zu\n", name, size);
+	printf("%s %zu %d\n", name, size, (int)getpid());
 	KEPT;
 }
 
 static void open_driver(const char *path)
 {
 	void *driver = dlopen(path, RTLD_NOW);
-	int (*init)(unsigned int) = driver ? dlsym(driver, "cuInit") : NULL;
-	int (*create)(void **, unsigned int, int) = driver ? dlsym(driver, "cuCtxCreate_v2") : NULL;
 
+	init = driver ? dlsym(driver, "cuInit") : NULL;
+	create = driver ? dlsym(driver, "cuCtxCreate_v2") : NULL;
 	set_current = driver ? dlsym(driver, "cuCtxSetCurrent") : NULL;
 	allocate = driver ? dlsym(driver, "cuMemAlloc_v2") : NULL;
-	failed |=
-		!init || !create || !allocate || !set_current || init(0) || create(&context, 0, 0);
+	driver_path = path;
+	failed |= !init || !create || !allocate || !set_current;
+}
+
+/* Once in a family: a child of who has done so cannot. */
+static void use_driver(void)
+{
+	failed |= init(0) || create(&context, 0, 0);
 }
 
 static NOINLINE void plain(void)
@@ -305,6 +319,163 @@ static NOINLINE void flood(int count)
 	}
 }
 
+/* Where the library that was loaded last was. */
+static void replace(const char *library)
+{
+	static void *loaded;
+
+	if (loaded)
+		dlclose(loaded);
+	loaded = dlopen(library, RTLD_NOW);
+	kept = loaded ? dlsym(loaded, "call_back") : NULL;
+	if (!kept)
+		_exit(1);
+}
+
+static NOINLINE void call_until_seen(const char *which)
+{
+	char answer;
+
+	do {
+		name = which;
+		kept(dump);
+		fflush(stdout);
+	} while (read(STDIN_FILENO, &answer, 1) == 1 && answer == 'a');
+}
+
+static void await(pid_t pid)
+{
+	int status;
+
+	failed |= waitpid(pid, &status, 0) != pid || status;
+}
+
+static NOINLINE void forks(const char *which, const char *then)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		use_driver();
+		call_until_seen(which);
+		replace("libunwind_reload_4000.so");
+		call_until_seen(then);
+		_exit(failed);
+	}
+	await(pid);
+}
+
+/* The child is on its parent's stack, which waits, and then another program with its id. */
+static NOINLINE void vforks(const char *which, const char *then)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		call_until_seen(which);
+		execl(self, self, directory, driver_path, "executed", then, (char *)NULL);
+		_exit(127);
+	}
+	await(pid);
+	call_until_seen("parent");
+}
+
+static NOINLINE void executed(const char *which)
+{
+	size = 1 << 24; /* none of those that the process has had */
+	replace("libunwind_reload_4000.so");
+	use_driver();
+	call_until_seen(which);
+}
+
+static void *forks_in_thread(void *data)
+{
+	forks("thread-fork", "thread-fork-reload");
+	return NULL;
+}
+
+static void *vforks_in_thread(void *data)
+{
+	set_current(context);
+	vforks("thread-vfork", "thread-executed");
+	return NULL;
+}
+
+static void in_thread(void *(*function)(void *data))
+{
+	pthread_t id;
+
+	if (pthread_create(&id, NULL, function, NULL) == 0)
+		pthread_join(id, NULL);
+	else
+		failed = 1;
+}
+
+static void children(void)
+{
+	replace("libunwind_reload_1000.so");
+	forks("fork", "fork-reload");
+	in_thread(forks_in_thread);
+	use_driver();
+	call_until_seen("before");
+	vforks("vfork", "executed");
+	in_thread(vforks_in_thread);
+}
+
+static atomic_bool stop;
+static uintptr_t true_return;
+
+/* The true address, none, nothing's, the kernel's, data's, and all sorts of code's. */
+static uintptr_t doubtful_return(uint32_t i)
+{
+	const uintptr_t addresses[] = {
+		true_return,
+		0,
+		1,
+		UINTPTR_MAX,
+		(uintptr_t)&stop,
+		(uintptr_t)plain + i % 64,
+		(uintptr_t)qsort + i * 2654435761u % 65536,
+	};
+
+	return addresses[i % (sizeof(addresses) / sizeof(addresses[0]))];
+}
+
+static void *scribble(void *data)
+{
+	volatile uintptr_t *frame = data;
+
+	for (uint32_t i = 0; !stop; i++) {
+		frame[0] = doubtful_return(i / 7);
+		frame[1] = doubtful_return(i);
+	}
+	return NULL;
+}
+
+/* Its return address, and what it has saved of its caller's, are right again before it returns. */
+static NOINLINE void scribbles(int count)
+{
+	volatile uintptr_t *frame = __builtin_frame_address(0);
+	const uintptr_t saved = frame[0];
+	pthread_t id;
+
+	true_return = frame[1];
+	stop = false;
+	set_current(context);
+	if (pthread_create(&id, NULL, scribble, (void *)frame) != 0) {
+		failed = 1;
+		return;
+	}
+	for (int i = 0; i < count; i++) {
+		frame[1] = doubtful_return((uint32_t)i);
+		allocate_once();
+	}
+	stop = true;
+	pthread_join(id, NULL);
+	frame[0] = saved;
+	frame[1] = true_return;
+	failed |= unwind_dump(directory, "scribble", 0);
+	KEPT;
+}
+
 static NOINLINE void traps(int n)
 {
 	int numbers[] = { 3, 1, 2 };
@@ -327,25 +498,46 @@ static NOINLINE void traps(int n)
 	call_unknown();
 }
 
+static void go_through(int argc, char **argv)
+{
+	const char *what = argc > 3 ? argv[3] : "";
+	int count = argc > 4 ? atoi(argv[4]) : 0;
+
+	if (!strcmp(what, "reload"))
+		reloads(count);
+	else if (!strcmp(what, "flood"))
+		flood(count);
+	else if (!strcmp(what, "scribble"))
+		scribbles(count);
+	else if (!strcmp(what, "children"))
+		children();
+	else
+		traps(argc);
+}
+
 int main(int argc, char **argv)
 {
 	stack_t stack = { .ss_sp = malloc(STACK_SIZE), .ss_size = STACK_SIZE };
 
 	if (argc < 2)
 		return 2;
+	self = argv[0];
 	directory = argv[1];
 	if (argc > 2)
 		open_driver(argv[2]);
 	if (failed)
 		return failed;
+	if (argc > 4 && !strcmp(argv[3], "executed")) {
+		executed(argv[4]);
+		return failed;
+	}
+	if (argc > 2 && (argc == 3 || strcmp(argv[3], "children") != 0))
+		use_driver();
+	if (failed)
+		return failed;
 	sigaltstack(&stack, NULL);
 	do {
-		if (argc > 4 && !strcmp(argv[3], "reload"))
-			reloads(atoi(argv[4]));
-		else if (argc > 4)
-			flood(atoi(argv[4]));
-		else
-			traps(argc);
+		go_through(argc, argv);
 		printf("end\n");
 		fflush(stdout);
 	} while (argc > 2 && getchar() == '\n');
