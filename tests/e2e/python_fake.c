@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #define EXPORT	    __attribute__((visibility("default")))
 #define WORDS	    512
@@ -92,6 +93,37 @@ static void make(void)
 	pthread_setspecific(key, thread);
 }
 
+/* There, as a device's memory is, and not for other processes: the kernel's page of clocks. */
+static void *device_memory(void)
+{
+	FILE *file = fopen("/proc/self/maps", "r");
+	struct timespec now;
+	void *start = NULL;
+	char line[512];
+
+	while (file && !start && fgets(line, sizeof(line), file))
+		if (strstr(line, "[vvar]"))
+			sscanf(line, "%p", &start);
+	if (!file || !start)
+		exit(1);
+	fclose(file);
+	clock_gettime(CLOCK_MONOTONIC, &now); /* reads it */
+	return start;
+}
+
+static void call_without_code(void)
+{
+	void *closed = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	put_frame(frame[1], (const void *)0xdead000, frame[0]);
+	call("nowhere", frame[1]);
+	put_frame(frame[1], closed, frame[0]);
+	put_frame(frame[2], code[0], frame[1]);
+	call("closed", frame[2]);
+	put_frame(frame[1], device_memory(), frame[0]);
+	call("device", frame[1]);
+}
+
 static void call_all(void)
 {
 	uint64_t *shim = frame[FRAMES - 1];
@@ -110,8 +142,7 @@ static void call_all(void)
 	call("no-code", frame[1]);
 	put_frame(frame[1], code[3], frame[0]);
 	call("no-name", frame[1]);
-	put_frame(frame[1], (const void *)0xdead000, frame[0]);
-	call("nowhere", frame[1]);
+	call_without_code();
 	put_frame(frame[1], code[0], (const char *)frame[0] + 1);
 	call("crooked", frame[1]);
 	put_frame(frame[1], code[0], (const void *)0xffffffff81000000);

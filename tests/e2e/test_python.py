@@ -127,6 +127,7 @@ class Python(tracesmith.Case):
         good, unknown = "good", "<unknown>"
         wanted = {"good": [good], "endless": 128 * [good], "many": 128 * [good], "wide": [512 * "x" + "…", good],
                   "no-code": [unknown, good], "no-name": [unknown, good], "nowhere": [], "crooked": [good],
+                  "closed": [good], "device": [unknown, good],
                   "kernel": [good], "at-the-end": [good], "shims": [], "crooked-first": [], "no-cframe": []}
         self.assertEqual(set(wanted), set(sizes))
         for name, size in sizes.items():
