@@ -1,7 +1,7 @@
 """Every probed function is counted exactly, with its errors, in each of several situations."""
 import tracesmith
 from tracesmith import run, wait_for, workload
-from verified import verified
+from verified import load_ms, verified
 
 # Instructions of a program that the kernel looks at: it refuses one at a million, and its versions differ.
 VERIFIED_MAX = 400_000
@@ -68,6 +68,7 @@ class Counts(tracesmith.Case):
         self.check(*run("counts"))
         # Here and on other kernels (test_kernels).
         taken = verified(self.daemon.process.pid)
+        print(f"loaded within {load_ms(self.daemon.process.pid):.0f} ms, instructions: {taken}")
         self.assertLessEqual({"enter", "leave", "inside", "process_exec"}, set(taken))
         self.assertGreater(taken["enter"], 10_000)
         self.assertLessEqual(max(taken.values()), VERIFIED_MAX, taken)

@@ -1,11 +1,11 @@
-"""verified.py: how many instructions the kernel's verifier went through for the programs of a process."""
+"""verified.py: how many instructions the kernel's verifier went through for the programs of a process, and how long it took."""
 import contextlib
 import ctypes
 import os
 import struct
 
 SYS_BPF, GET_FD_BY_ID, GET_INFO_BY_FD = 321, 13, 15
-INFO_SIZE, NAME, VERIFIED = 256, 64, 216  # of struct bpf_prog_info, since Linux 5.16
+INFO_SIZE, LOADED, NAME, VERIFIED = 256, 40, 64, 216  # of struct bpf_prog_info; the last one since Linux 5.16
 
 
 def bpf(command, attributes):
@@ -32,13 +32,21 @@ def programs(pid):
     return found
 
 
-def verified(pid):
-    """Instructions by program."""
-    found = {}
+def infos(pid):
     for program in programs(pid):
         fd = bpf(GET_FD_BY_ID, struct.pack("I", program))
         info = ctypes.create_string_buffer(INFO_SIZE)
         bpf(GET_INFO_BY_FD, struct.pack("IIQ", fd, INFO_SIZE, ctypes.addressof(info)))
         os.close(fd)
-        found[info.raw[NAME:NAME + 16].split(b"\0")[0].decode()] = struct.unpack_from("I", info, VERIFIED)[0]
-    return found
+        yield info
+
+
+def verified(pid):
+    """Instructions by program."""
+    return {info.raw[NAME:NAME + 16].split(b"\0")[0].decode(): struct.unpack_from("I", info, VERIFIED)[0] for info in infos(pid)}
+
+
+def load_ms(pid):
+    """From the first program's load to the last one's, which is a small one."""
+    began = [struct.unpack_from("Q", info, LOADED)[0] for info in infos(pid)]
+    return (max(began) - min(began)) / 1e6
