@@ -3,6 +3,9 @@
 against turns next to it in which the process has no probes and no library in it. That is
 the daemon's own doing: a process that runs into probes more often than `trap_limit` allows is left out of them.
 
+Each turn of `default` starts with a price that is not known, for which a third of the calls is watched; `settled` is
+one longer turn in which it is known: what share of the calls is then watched, `events` say better than its pace.
+
 Programs: train (PyTorch, bound by launches), large (bound by the GPU), graph (CUDA graphs), empty (empty kernels
 back to back), threads (the same from 8 threads). States: within the default budget, watched whole, with an empty
 probe on each frequent function instead of ours, recorded
@@ -13,7 +16,7 @@ what `tsctl cost` said of the last turn, and what it foretold for whole and exac
 off, after the first exact turn, also in the turns without anything.
 
 Usage: tests/gpu/price.py [BUILD] [PROGRAM…] (build/release; all), as root, with nvcc and PyTorch. ROUNDS (8), TURN_S (0.5),
-LONG_S (10, of the turn with --budget 3%; 0: none), LIMIT_S (0: none): all programs together take no longer, with fewer
+LONG_S (10, of the turns settled and with --budget 3%; 0: none), LIMIT_S (0: none): all programs together take no longer, with fewer
 rounds if that is too little; STATES (those of the program). The last line is the verdict.
 """
 import json
@@ -243,7 +246,8 @@ def price(name, program, until):
     tracer.settle(6, 15)
     last = until - LAST_S - (PROFILE_S if profiled else 0)
     long = pytorch and LONG_S
-    found, events = measure(turns, tracer, os.environ.get("STATES", states).split(), last - bool(long) * (LONG_SETTLE_S + LONG_S))
+    longs = (bool(LONG_S) + bool(long)) * (LONG_SETTLE_S + LONG_S)
+    found, events = measure(turns, tracer, os.environ.get("STATES", states).split(), last - longs)
     if long:
         def on():
             tracer.on("3%")
@@ -254,10 +258,20 @@ def price(name, program, until):
             said["exact 3%"], said["exact"] = told(cost), told_whole(cost, "exact")
             tracer.off()
         found["exact 3%"], events["exact 3%"] = turns.between([(on, LONG_S)], off), turns.seen
-    tracer.on("default")
-    tracer.settle(6, LAST_S - 3)
-    cost = tracer.cost()
-    said["default"], said["whole"] = told(cost), told_whole(cost, "probes")
+
+    def settle():
+        tracer.on("default")
+        tracer.settle(6, LONG_SETTLE_S if LONG_S else LAST_S - 3)
+
+    def told_settled():
+        cost = tracer.cost()
+        said["settled" if LONG_S else "default"], said["whole"] = told(cost), told_whole(cost, "probes")
+        tracer.off()
+    if LONG_S:
+        found["settled"], events["settled"] = turns.between([(settle, LONG_S)], told_settled), turns.seen
+    else:
+        settle()
+        told_settled()
     tracer.daemon.stop()
     off = statistics.median(turns.off)
     if profiled:
