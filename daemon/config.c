@@ -280,7 +280,7 @@ static void setting_refuse(const struct reading *reading, const struct setting *
 {
 	_cleanup_(freep) char *text = strdup(setting->text);
 
-	for (char *end = text; end && (end = strchr(end, '\n'));)
+	for (char *end = text ? strchr(text, '\n') : NULL; end; end = strchr(end, '\n'))
 		*end = ' ';
 	log_error("%s: '%s' is %s for '%s' in [%s]: %s%s", reading->path, value,
 		  error == -ERANGE ? "out of range" : "invalid", setting->key, setting->section,
