@@ -81,6 +81,13 @@ static int find_name(struct flame *flame, const char *text, uint32_t *ret)
 	return 0;
 }
 
+/* Numbers of a recording may be anything. */
+static void add_to(struct node *node, uint64_t value)
+{
+	if (__builtin_add_overflow(node->value, value, &node->value))
+		node->value = UINT64_MAX;
+}
+
 static int find_child(struct flame *flame, uint32_t parent, const char *text, uint64_t value,
 		      uint32_t *ret)
 {
@@ -103,7 +110,7 @@ static int find_child(struct flame *flame, uint32_t parent, const char *text, ui
 		flame->node[at] = (struct node){ .name = name, .next = flame->node[parent].child };
 		flame->node[parent].child = at;
 	}
-	flame->node[at].value += value;
+	add_to(&flame->node[at], value);
 	*ret = at;
 	return 0;
 }
@@ -146,7 +153,7 @@ static int add_row(struct flame *flame, const Tracesmith__V1__Row *row)
 
 	if (sum <= 0)
 		return 0;
-	flame->node[0].value += (uint64_t)sum;
+	add_to(&flame->node[0], (uint64_t)sum);
 	snprintf(process, sizeof(process), "%" PRId64 " %s", cell_number(row, flame->pid),
 		 comm ? comm : "");
 	r = find_child(flame, at, process, (uint64_t)sum, &at);
@@ -270,8 +277,11 @@ static int write_tree(struct flame *flame, FILE *out)
 			return 0;
 		}
 		least *= 2;
-	} while (r == 0 && least <= flame->node[0].value);
-	return r < 0 ? r : -E2BIG;
+	} while (r == 0 && least && least <= flame->node[0].value);
+	if (r < 0)
+		return r;
+	complain("The answer is too long: ask for less of it");
+	return -E2BIG;
 }
 
 static void flame_done(struct flame *flame)

@@ -12,9 +12,12 @@
 #include "client/output/json.h"
 #include "client/serve/held.h"
 #include "core/base/cleanup.h"
+#include "core/base/utf8.h"
 
 #define COLUMNS_DEFAULT 200
-#define FRAMES_MAX	24
+#define FRAMES_MAX	16
+#define FRAME_BYTES	160
+#define ELLIPSIS	"\xe2\x80\xa6"
 #define EVENT_SIZE	5
 
 struct memory {
@@ -62,10 +65,13 @@ static int read_window(const struct web_request *request, struct memory *memory)
 static int take_event(void *data, const Tracesmith__V1__Row *row)
 {
 	struct held_event event;
+	int64_t at_ns;
 
 	if (row->n_value != EVENT_SIZE)
 		return -EPROTO;
-	event.at_ns = (uint64_t)rows_integer(row->value[0]);
+	at_ns = rows_integer(row->value[0]);
+	/* In order, of numbers with a sign: a recording may claim any. */
+	event.at_ns = at_ns > 0 ? (uint64_t)at_ns : 0;
 	event.process = (uint32_t)rows_integer(row->value[1]);
 	event.path = rows_integer(row->value[2]);
 	event.bytes = rows_integer(row->value[3]);
@@ -144,6 +150,23 @@ static int list_process(void *data, const Tracesmith__V1__Row *row)
 	return 0;
 }
 
+/* Cut between characters: names of C++ may have thousands. */
+static void write_frame(FILE *out, const char *frame)
+{
+	char text[3 * FRAME_BYTES + sizeof(ELLIPSIS)];
+	size_t size = strnlen(frame, FRAME_BYTES + 1), length;
+	bool cut = size > FRAME_BYTES;
+
+	if (cut)
+		size = FRAME_BYTES;
+	while (cut && size > 0 && ((unsigned char)frame[size] & 0xc0) == 0x80)
+		size--;
+	length = utf8_visible(text, frame, size);
+	if (cut)
+		memcpy(text + length, ELLIPSIS, sizeof(ELLIPSIS));
+	json_string(out, text);
+}
+
 static int list_stack(void *data, const Tracesmith__V1__Row *row)
 {
 	struct listing *listing = data;
@@ -155,12 +178,12 @@ static int list_stack(void *data, const Tracesmith__V1__Row *row)
 			? row->value[1]->stack
 			: NULL;
 	fputs(",\"where\":", listing->out);
-	json_string(listing->out, rows_text(row->value[0]) ? rows_text(row->value[0]) : "");
+	write_frame(listing->out, rows_text(row->value[0]) ? rows_text(row->value[0]) : "");
 	fputs(",\"stack\":[", listing->out);
 	for (size_t i = 0; stack && i < stack->n_frame && i < FRAMES_MAX; i++) {
 		if (i)
 			fputc(',', listing->out);
-		json_string(listing->out, stack->frame[i]);
+		write_frame(listing->out, stack->frame[i]);
 	}
 	fputc(']', listing->out);
 	return 0;

@@ -20,6 +20,7 @@
 #define OPS_MAX		400000 /* that are read for an answer */
 #define LOSSES_MAX	200
 #define WINDOW_MAX_NS	(INT64_C(366) * 24 * 3600 * 1000000000)
+#define EXTENT_MAX_NS	(WINDOW_MAX_NS / 2) /* the page asks for what lies beside it, too */
 
 struct window {
 	uint64_t since_ns, until_ns;
@@ -191,7 +192,7 @@ static int write_losses(struct link *link, struct listing *listing)
 	fputs(",\n\"losses\":[", listing->out);
 	listing->count = 0;
 	r = ask(link, "trace-losses", listing->window, 0, LOSSES_MAX, list_loss, listing);
-	fputc(']', listing->out);
+	fprintf(listing->out, "],\"more_losses\":%s", r > 0 ? "true" : "false");
 	return r;
 }
 
@@ -223,7 +224,8 @@ static int read_window(const struct web_request *request, struct link *link, str
 	    window->since_ns < window->until_ns &&
 	    window->until_ns - window->since_ns <= WINDOW_MAX_NS)
 		return 0;
-	complain("A timeline has 1 to %d columns and ends after its start", COLUMNS_MAX);
+	complain("A timeline has 1 to %d columns and ends after its start, at most a year later",
+		 COLUMNS_MAX);
 	return -EINVAL;
 }
 
@@ -262,19 +264,39 @@ static int write_timeline(const struct web_request *request, struct link *link, 
 	return r < 0 ? r : 0;
 }
 
+/* A recording may claim any time: what lies before all, after its end, or half a year before that,
+ * is beyond the picture. */
+static bool cut_extent(struct extent *extent, int64_t now_ns)
+{
+	const struct extent whole = *extent;
+
+	if (extent->first_ns < 1)
+		extent->first_ns = 1;
+	if (extent->last_ns / 2 - extent->first_ns / 2 > EXTENT_MAX_NS / 2) {
+		extent->last_ns = extent->last_ns < now_ns ? extent->last_ns : now_ns;
+		if (extent->first_ns < extent->last_ns - EXTENT_MAX_NS)
+			extent->first_ns = extent->last_ns - EXTENT_MAX_NS;
+	}
+	return whole.ops &&
+	       (whole.first_ns != extent->first_ns || whole.last_ns != extent->last_ns);
+}
+
 /* Of what the store has. */
 static int write_extent(const struct web_request *request, struct link *link, FILE *out)
 {
 	struct window window = { 0 };
 	struct extent extent = { 0 };
 	int r = read_pid(request, &window);
+	bool cut;
 
 	if (r == 0)
 		r = ask(link, "page-extent", &window, 0, 1, take_extent, &extent);
-	if (r >= 0)
-		fprintf(out, "{\"since\":%" PRId64 ",\"until\":%" PRId64 "}\n", extent.first_ns,
-			extent.last_ns);
-	return r < 0 ? r : 0;
+	if (r < 0)
+		return r;
+	cut = cut_extent(&extent, (int64_t)link_hello(link)->now_ns);
+	fprintf(out, "{\"since\":%" PRId64 ",\"until\":%" PRId64 ",\"cut\":%s}\n", extent.first_ns,
+		extent.last_ns, cut ? "true" : "false");
+	return 0;
 }
 
 void timeline_extent(const struct web_request *request, struct web_answer *answer)

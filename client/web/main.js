@@ -43,7 +43,8 @@ async function listProcesses() {
   if (page.pid && !rows.has(page.pid))
     rows.set(page.pid, page.pid);
   select.replaceChildren(element('option', { value: '' }, 'all'),
-    ...[...rows].map(([pid, name]) => element('option', { value: pid, selected: pid === page.pid }, name)));
+    ...[...rows].map(([pid, name]) => element('option', { value: pid, selected: pid === page.pid }, name)),
+    answer.truncated ? element('option', { disabled: true }, 'and more') : '');
 }
 
 async function refresh() {

@@ -7,7 +7,7 @@ import { bytes, count, duration, share, text } from './format.js';
 const GUTTER = 190, RULER = 22, SPAN = 5; // SPAN: numbers of one in the answer
 const HEIGHTS = { states: 10, work: 18, ranges: 15, calls: 15, memory: 42, head: 20 };
 const ORDER = ['states', 'work', 'ranges', 'calls', 'memory'];
-const ASK_MS = 60, LEAST_NS = 50, FACTOR = 1.25, STEP = 0.1;
+const ASK_MS = 60, LEAST_NS = 50, MOST_NS = 183 * 86400e9, LAST_NS = 2 ** 62, FACTOR = 1.25, STEP = 0.1, HATCH = 8;
 const NAMED = ['running', 'copying', 'pending', 'waiting', 'syncing', 'idle'];
 const OF_KIND = { copy: 'copying', set: 'copying', sync: 'syncing', launch: 'pending', event: 'waiting' };
 const HELP = 'W S: zoom · A D: pan · drag: pan · Shift+drag: sum up · Ctrl+wheel: zoom · click: details · F: all';
@@ -15,7 +15,7 @@ const HELP = 'W S: zoom · A D: pan · drag: pan · Shift+drag: sum up · Ctrl+w
 let page = null, canvas, details, found, note, legend = {};
 let shown = null; // the window on the screen
 let answer = null, answers = 0, rows = [], scroll = 0, selected = null, range = null, search = '', grip = null;
-let asking = null, timer = 0, painting = false, follow = true, mouse = null;
+let asking = null, timer = 0, painting = false, follow = true, mouse = null, beyond = false;
 
 function colours() {
   const style = getComputedStyle(document.documentElement);
@@ -34,7 +34,7 @@ function colour([kind, name]) {
   return `hsl(${hash / 10} ${kind === 'kernel' ? 48 : 22}% ${legend.dark ? 58 : 52}%)`;
 }
 
-const width = () => canvas.clientWidth - GUTTER;
+const width = () => Math.max(canvas.clientWidth - GUTTER, 1);
 const toX = (ns) => GUTTER + (ns - shown.since) / (shown.until - shown.since) * width();
 const toTime = (x) => shown.since + (x - GUTTER) / width() * (shown.until - shown.since);
 
@@ -154,15 +154,18 @@ function paintRuler(draw, { zero, times, label }) {
 function paintLosses(draw) {
   draw.strokeStyle = legend.bad;
   draw.globalAlpha = 0.25;
+  draw.beginPath();
+  const hatched = new Set(); // however many lie there
   for (const [, from, to] of answer.losses) {
     const x = Math.max(toX(answer.since + from), GUTTER), end = Math.min(toX(answer.since + to), canvas.clientWidth);
-    for (let at = x; at < end; at += 8) {
-      draw.beginPath();
-      draw.moveTo(at, RULER);
-      draw.lineTo(Math.min(at + 6, end), RULER + 6);
-      draw.stroke();
-    }
+    for (let at = GUTTER + Math.floor((x - GUTTER) / HATCH) * HATCH; at < end; at += HATCH)
+      hatched.add(at);
   }
+  for (const at of hatched) {
+    draw.moveTo(at, RULER);
+    draw.lineTo(at + 6, RULER + 6);
+  }
+  draw.stroke();
   draw.globalAlpha = 1;
 }
 
@@ -267,10 +270,14 @@ async function ask() {
     const said = [`${count(got.ops)} operations`];
     if (got.coarse)
       said.push('too many to draw: states by the second; zoom in for each');
-    if (got.left_out || got.cut)
+    if (got.left_out)
       said.push(`${count(got.left_out)} lanes are left out: choose a process, or zoom in`);
+    if (got.cut)
+      said.push('not all operations are drawn: choose a process, or zoom in');
+    if (beyond)
+      said.push('operations with impossible times, or from more than half a year before the end, are not shown');
     if (got.losses.length)
-      said.push(`missing: ${[...new Set(got.losses.map(([reason]) => reason))].join(', ')}`);
+      said.push(`missing: ${[...new Set(got.losses.map(([reason]) => reason))].join(', ')}${got.more_losses ? ' and more' : ''}`);
     note.textContent = said.join(' · ');
     answers++;
     repaint();
@@ -281,7 +288,8 @@ async function ask() {
 }
 
 function show(since, until, soon = ASK_MS) {
-  const middle = (since + until) / 2, half = Math.max(until - since, LEAST_NS) / 2;
+  const half = Math.min(Math.max(until - since, LEAST_NS), MOST_NS) / 2;
+  const middle = Math.min(Math.max((since + until) / 2, half), LAST_NS - half);
   shown = { since: middle - half, until: middle + half };
   clearTimeout(timer);
   timer = setTimeout(ask, soon);
@@ -302,9 +310,11 @@ function pan(part) {
 
 async function whole() {
   const now = page.clock?.now_ns ?? 0;
+  beyond = false;
   if (page.seconds)
     return { since: now - page.seconds * 1e9, until: now };
   const extent = await get('extent', { pid: page.pid });
+  beyond = extent.cut;
   return extent.until > extent.since ? extent : { since: now - 60e9, until: now };
 }
 

@@ -62,6 +62,9 @@ function tell() {
   if (changes.length)
     words.push(`Changed: ${changes.map(([option, number]) => `${option} (${count(number)})`).join(', ')}.`);
   words.push(`Without changes the emulator is ${share(1e6 * Math.abs(off) / Math.max(before, 1))} off.`);
+  const left = Math.max(shown.recorded.left_out, shown.predicted.left_out);
+  if (left)
+    words.push(`${count(left)} streams are left out.`);
   if (untimed)
     words.push(`${count(untimed)} operations have no exact times and count for nothing: record with the exact tier.`);
   said.textContent = words.join(' ');

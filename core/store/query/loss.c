@@ -52,6 +52,8 @@ static const uint32_t about_of[LOSS_REASON_MAX + 1] = {
 	[LOSS_DAMAGED] = ABOUT_ALL,
 };
 
+/* A sum of integers that is too large would be an error, and each answer would be that one: those
+ * of a recording may be anything. */
 #define TOTALS_SQL                                                                                 \
 	"WITH scope AS MATERIALIZED ("                                                             \
 	"SELECT id, " STARTED " AS first_ns, CASE WHEN NOT " RUNNING                               \
@@ -60,10 +62,10 @@ static const uint32_t about_of[LOSS_REASON_MAX + 1] = {
 	" WHERE boot = :boot AND " ASKED                                                           \
 	" AND (:pids IS NULL OR pid IN (SELECT value FROM json_each(:pids)))"                      \
 	" AND (NOT :running OR " RUNNING ")"                                                       \
-	") SELECT r.name, sum(l.count), r.text, l.reason,"                                         \
-	" sum(max(min(l.end_ns, :until) - max(l.start_ns, :since, CASE WHEN l.process = 0"         \
+	") SELECT r.name, CAST(total(l.count) AS INTEGER), r.text, l.reason,"                      \
+	" CAST(total(max(min(l.end_ns, :until) - max(l.start_ns, :since, CASE WHEN l.process = 0"  \
 	" AND (coalesce(:pid, :pids, :user) IS NOT NULL OR :running)"                              \
-	" THEN (SELECT min(first_ns) FROM scope) ELSE 0 END), 0))"                                 \
+	" THEN (SELECT min(first_ns) FROM scope) ELSE 0 END), 0)) AS INTEGER)"                     \
 	" FROM loss l JOIN loss_reason r ON r.id = l.reason"                                       \
 	" WHERE l.boot = :boot AND l.end_ns >= :since AND l.start_ns <= :until"                    \
 	" AND (l.reason > :known OR :reasons >> l.reason & 1)"                                     \

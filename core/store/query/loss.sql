@@ -11,7 +11,7 @@
 --   first_ns time
 --   last_ns  time
 --   text     text
-SELECT r.name, p.pid, sum(l.count), min(l.start_ns), max(l.end_ns), r.text
+SELECT r.name, p.pid, CAST(total(l.count) AS INTEGER), min(l.start_ns), max(l.end_ns), r.text
 FROM loss l
 JOIN loss_reason r ON r.id = l.reason
 LEFT JOIN process p ON p.id = l.process

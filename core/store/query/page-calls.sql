@@ -19,7 +19,7 @@
 --   name       text
 --   bounds     integer
 SELECT process, tid, -1, (max(start_ns, :since) - :since) / :step AS place, count(*),
-	sum(min(end_ns, :until) - max(start_ns, :since)), max(end_ns - start_ns),
+	CAST(total(min(end_ns, :until) - max(start_ns, :since)) AS INTEGER), max(end_ns - start_ns),
 	start_ns, end_ns, kind, fn, 0
 FROM op
 WHERE @OF_WINDOW@ AND @IS_CALL_OP@ AND end_ns >= :since AND start_ns < :until AND tid > 0

@@ -28,11 +28,13 @@ WITH living AS MATERIALIZED (
 	FROM event
 	WINDOW alike AS (PARTITION BY process, detail, address ORDER BY at, adds)
 ), total AS (
-	SELECT process, path, sum(bytes) AS bytes, sum(count) AS count
+	SELECT process, path, CAST(total(bytes) AS INTEGER) AS bytes,
+		sum(count) AS count
 	FROM change
 	GROUP BY process, path
 ), held AS (
-	SELECT process, coalesce(stack, 0) AS path, sum(bytes) AS bytes, sum(count) AS count
+	SELECT process, coalesce(stack, 0) AS path, CAST(total(bytes) AS INTEGER) AS bytes,
+		sum(count) AS count
 	FROM live_sum(:boot, :pid, :now)
 	WHERE process IN (SELECT id FROM living WHERE runs)
 	AND kind IN (SELECT id FROM memory_kind WHERE name IN (@DEVICE_MEMORY@))

@@ -19,7 +19,7 @@
 --   name       text
 --   bounds     integer
 SELECT process, 0, device, (max(start_ns, :since) - :since) / :step, count(*),
-	sum(min(end_ns, :until) - max(start_ns, :since)), max(end_ns - start_ns),
+	CAST(total(min(end_ns, :until) - max(start_ns, :since)) AS INTEGER), max(end_ns - start_ns),
 	start_ns, end_ns, kind, detail, 0
 FROM op
 WHERE @OF_WINDOW@ AND kind = 'state' AND stream = 0 AND end_ns >= :since AND start_ns < :until

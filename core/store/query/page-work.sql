@@ -19,7 +19,7 @@
 --   name       text
 --   bounds     integer
 SELECT process, stream, device, (max(gpu_start_ns, :since) - :since) / :step, count(*),
-	sum(min(gpu_end_ns, :until) - max(gpu_start_ns, :since)), max(gpu_end_ns - gpu_start_ns),
+	CAST(total(min(gpu_end_ns, :until) - max(gpu_start_ns, :since)) AS INTEGER), max(gpu_end_ns - gpu_start_ns),
 	gpu_start_ns, gpu_end_ns, iif(kind = 'launch' AND exact, 'kernel', kind),
 	coalesce(name, detail, fn), sum(bounds)
 FROM op
