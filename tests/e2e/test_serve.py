@@ -1,6 +1,7 @@
 """tsctl serve: its counters are those of the daemon, appear once and never fall, whoever comes and goes; Prometheus
 reads them; the page shows what the daemon's queries say; who does not know the token, or asks for anything else, is told
 nothing."""
+import concurrent.futures
 import http.client
 import json
 import os
@@ -341,6 +342,66 @@ class Page(unittest.TestCase):
         alone = self.web()
         self.assertEqual(self.answer(alone, "query/ranges", recording=2)["rows"], [])
 
+    def wild(self):
+        """A recording with a hundred thousand streams, impossible times, and markup for names."""
+        directory = tempfile.mkdtemp(prefix="tracesmith-wild-")
+        self.addCleanup(shutil.rmtree, directory)
+        path = os.path.join(directory, "wild.sbt")
+        subprocess.run([os.path.join(BUILD, "tests/tools/wild_sbt"), path], check=True)
+        return path
+
+    def test_a_wild_recording_is_cut_and_says_so(self):
+        web = self.web(self.wild())
+        extent = self.answer(web, "extent")
+        self.assertTrue(extent["cut"])
+        self.assertTrue(0 < extent["since"] < extent["until"] < 1 << 62, extent)
+        year = 366 * 24 * 3600 * 10**9
+        for since, until in ((extent["until"] - 10**9, extent["until"]), (1, year)):
+            answer = self.answer(web, "timeline", since=since, until=until, columns=4096)
+            self.assertGreater(answer["ops"], 100000)
+            self.assertGreater(answer["left_out"], 199000, "streams and threads")
+            self.assertTrue(answer["more_losses"])
+            for lane in answer["lanes"]:
+                self.assertEqual((len(lane["spans"]) % 5, min(lane["spans"]) >= 0), (0, True), lane)
+                for i in range(0, len(lane["spans"]), 5):
+                    self.assertLessEqual(lane["spans"][i] + lane["spans"][i + 1], 8 * 4096 + 1, lane)
+        self.assertTrue(self.answer(web, "query/processes", since=1, limit=200)["truncated"])
+        self.assertTrue(self.answer(web, "memory", since=extent["since"], columns=400, by="process")["layers"])
+        layers = self.answer(web, "memory", since=extent["since"], columns=400, by="path")["layers"]
+        self.assertTrue(any(frame.endswith("vv…") for layer in layers for frame in layer["stack"]))
+        for of in ("gpu", "launches", "memory", "leaks", "waits"):
+            self.answer(web, "flame", of=of, since=1)
+        self.assert_nobody_waits_for_others(web)
+        if browser.WANTED:
+            self.assert_every_view(web)
+
+    VIEWERS = 50
+
+    def assert_nobody_waits_for_others(self, web):
+        """Half of the viewers stop: they read nothing of an answer, or send half a request."""
+        paths = ["timeline.js", "query/kernels?limit=1000&since=1", "query/loss?since=1", "extent"]
+        wanted, deaf = [web.page(path).text for path in paths], self.VIEWERS
+        self.assertGreater(len(wanted[1]), 150000, "what nobody reads must not fit into the socket")
+        request = f"GET /t/{web.token}/{paths[1]} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        for i in range(2 * deaf):  # two connections each that are deaf, and two that say no more
+            peer = socket.socket()
+            self.addCleanup(peer.close)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+            peer.connect(("127.0.0.1", web.port))
+            peer.sendall(request if i < deaf else request[:-9])
+        wait_for("all to be stuck", lambda: self.unread(web) >= deaf)
+        with concurrent.futures.ThreadPoolExecutor(self.VIEWERS // 2) as pool:
+            for answers in pool.map(lambda _: [web.page(path) for path in paths], range(self.VIEWERS // 2)):
+                self.assertEqual([answer.status for answer in answers], [200] * len(paths))
+                self.assertEqual([answer.text for answer in answers], wanted)
+
+    def unread(self, web):
+        """On how many connections the server has sent what nobody reads, of those too that it has given up by now."""
+        with open("/proc/net/tcp") as file:
+            rows = [line.split() for line in file][1:]
+        return sum(row[1].endswith(f":{web.port:04X}") and int(row[4].split(":")[0], 16) > 0 for row in rows)
+
     def test_in_a_browser(self):
         if not browser.WANTED:
             self.skipTest("set TS_BROWSER=1 (with chromium installed) to open the page in a browser")
@@ -394,9 +455,47 @@ class Page(unittest.TestCase):
         self.assert_compared(chromium)
         self.assert_names_are_text(chromium)
         self.assertEqual(chromium.complaints(), [])
+        self.assert_asked(chromium, web)
+
+    def assert_every_view(self, web):
+        """Each shows something, says what it leaves out, takes no name for markup, and stays small enough to move in."""
+        chromium = browser.Browser()
+        self.addCleanup(chromium.close)
+        chromium.open(web.line)
+        self.assert_text(chromium)
+        chromium.wait("document.querySelector('#process').textContent.includes('<script>')")
+        self.assertIn("and more", chromium.js("document.querySelector('#process').textContent"))
+        chromium.js("document.querySelector('.whatif button').click()")
+        chromium.wait("document.querySelector('#predicted').innerText.includes('streams are left out')")
+        chromium.js("location.hash = '#timeline'")
+        chromium.wait("document.querySelector('#lanes').dataset.answers > 0")
+        said = chromium.js("document.querySelector('main').innerText")
+        for part in ("lanes are left out", "operations with impossible times", "and more"):
+            self.assertIn(part, said)
+        self.assertGreater(self.colours(chromium), 3, "nothing is drawn")
+        for key, times in (("s", 200), ("a", 300), ("d", 900), ("f", 1), ("w", 20)):  # out of all bounds, and back
+            answers = chromium.js("document.querySelector('#lanes').dataset.answers")
+            chromium.js(f"for (let i = 0; i < {times}; i++) document.querySelector('#lanes').dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}', bubbles: true }}))")
+            chromium.wait(f"document.querySelector('#lanes').dataset.answers > {answers}")
+        self.assertIn("operations", chromium.js("document.querySelector('main').innerText"))
+        self.assert_text(chromium)
+        for view, canvas in (("memory", "held"), ("flame", "flame")):
+            chromium.js(f"location.hash = '#{view}'")
+            chromium.wait(f"document.querySelector('#{canvas}').dataset.painted > 0")
+            self.assertGreater(self.colours(chromium, f"#{canvas}"), 3, "nothing is drawn")
+            self.assert_text(chromium)
+        self.assertEqual(chromium.complaints(), [])
+        self.assert_asked(chromium, web)
+
+    def assert_text(self, chromium):
+        self.assertEqual(chromium.js("document.querySelectorAll('body script, body img, body svg, body b').length"), 0)
+        self.assertEqual(chromium.js("document.title"), "TraceSmith")
+        self.assertLess(chromium.js("document.querySelectorAll('*').length"), 5000)
+        self.assertTrue(chromium.js("document.querySelector('#trouble').hidden"), chromium.js("document.querySelector('#trouble').textContent"))
+
+    def assert_asked(self, chromium, web):
         for url in chromium.asked():
             self.assertTrue(url == "about:blank" or url.startswith(("data:", f"http://127.0.0.1:{web.port}/")), url)
-
 
     def assert_arrows(self, web, chromium):
         """From what a thread waited for, when one looks at its wait from near."""
