@@ -3,18 +3,28 @@
 #define TS_CUPTI_FIXTURE_H
 
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "inject/internal.h"
 
 #define PUT_MAX 1024
+
+/* A thread is joined a moment before the kernel has done with it. */
+static inline void wait_until_gone(uint32_t tid)
+{
+	while (syscall(SYS_tgkill, getpid(), tid, 0) == 0)
+		sched_yield();
+}
 
 static struct put {
 	size_t size;

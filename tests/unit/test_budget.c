@@ -147,6 +147,7 @@ static void threads_are_told_apart_and_forgotten_when_gone(void **state)
 	pthread_join(thread, NULL);
 	assert_ptr_not_equal(gone, launcher);
 	tid = gone->tid;
+	wait_until_gone(tid);
 	launcher_charge(gone, 3);
 	launcher_charge(launcher, 5);
 	assert_int_equal(launcher_costs(&most_ns), 8);

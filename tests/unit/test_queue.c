@@ -169,6 +169,7 @@ static void thread_that_ends_is_forgotten_after_its_calls_are_taken(void **state
 
 	assert_int_equal(pthread_create(&thread, NULL, call_and_end, &tid), 0);
 	pthread_join(thread, NULL);
+	wait_until_gone(tid);
 	for (int i = 0; i < 3; i++)
 		launcher_costs(&most_ns);
 	assert_non_null(launcher_find(tid));
