@@ -28,7 +28,7 @@ bool drain_saw_graphs(void);
 struct drain_stats {
 	uint64_t records;
 	uint64_t work;	 /* kernels, copies and sets among them that are not part of a graph */
-	uint64_t nodes;	 /* the same, that are */
+	uint64_t nodes;	 /* those that are */
 	uint64_t calls;	 /* CALLs that were CUPTI's records */
 	uint64_t own_ns; /* on threads that nobody waits for */
 };

@@ -47,7 +47,7 @@ enum tracesmith_error {
 	TRACESMITH_NO_MEMORY = -2,	 /* of this process */
 	TRACESMITH_NO_DAEMON = -3,	 /* none listens on the socket */
 	TRACESMITH_DENIED = -4,		 /* the user may not do this */
-	TRACESMITH_CONNECTION_LOST = -5, /* it ended, also if it is no daemon: connect again */
+	TRACESMITH_CONNECTION_LOST = -5, /* or the peer is not tracesmithd: connect again */
 	TRACESMITH_TIMED_OUT = -6,	 /* likewise: nothing came for as long as was set */
 	TRACESMITH_BAD_REQUEST = -7,	 /* it cannot be answered as it is */
 	TRACESMITH_NOT_FOUND = -8,	 /* no such query, process, user or file */
@@ -165,7 +165,7 @@ size_t tracesmith_answer_rows(const struct tracesmith_answer *answer);
 size_t tracesmith_answer_columns(const struct tracesmith_answer *answer);
 /* The limit has cut off rows. */
 int tracesmith_answer_truncated(const struct tracesmith_answer *answer);
-/* What there is to know of the answer, for example why it has no rows, or "". */
+/* A remark on the answer, for example why it has no rows; "" if there is none. */
 const char *tracesmith_answer_note(const struct tracesmith_answer *answer);
 
 /* How to show the numbers of a column. */
@@ -216,7 +216,7 @@ struct tracesmith_loss {
 	uint64_t count;
 	uint64_t time_ns; /* of losses that are periods */
 };
-/* NULL: there are no more. */
+/* NULL after the last one. */
 const struct tracesmith_loss *tracesmith_answer_loss(const struct tracesmith_answer *answer,
 						     size_t index);
 

@@ -233,7 +233,7 @@ EXPORT int tracesmith_live(struct tracesmith *ts, enum tracesmith_live what,
 		r = uses(&ts->live->processes, ret);
 		break;
 	default:
-		return session_fail(ts, TRACESMITH_BAD_REQUEST, "There is no such table");
+		return session_fail(ts, TRACESMITH_BAD_REQUEST, "Unknown table");
 	}
 	return r < 0 ? session_no_memory(ts) : 0;
 }

@@ -38,7 +38,7 @@ EXPORT void tracesmith_set_timeout(struct tracesmith *ts, uint64_t timeout_ns)
 
 EXPORT const char *tracesmith_message(const struct tracesmith *ts)
 {
-	return ts ? ts->message : "There is no object";
+	return ts ? ts->message : "The object is NULL";
 }
 
 EXPORT const char *tracesmith_version(const struct tracesmith *ts)
@@ -134,7 +134,7 @@ static uint64_t moment(const struct tracesmith *ts, int64_t ns)
 	return now_ns > -(uint64_t)ns ? now_ns - -(uint64_t)ns : 1;
 }
 
-/* A struct of the caller, who may be of another version. What he has and we do not must be 0. */
+/* Copies a struct of the caller, which may be of another version: what is beyond ours must be 0. */
 static int take_struct(struct tracesmith *ts, void *to, size_t size, const void *from)
 {
 	size_t given;

@@ -29,7 +29,7 @@ int session_lost(struct tracesmith *ts, int error);
 /* The error of a reply. */
 int session_refused(struct tracesmith *ts, const Tracesmith__V1__Error *error);
 
-/* Ends what there is, and forgets the message. */
+/* Closes the connection or the recording, and clears the message. */
 void session_close(struct tracesmith *ts);
 /* Takes the socket, also if it fails. */
 int session_open(struct tracesmith *ts, int fd);

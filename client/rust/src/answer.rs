@@ -200,7 +200,7 @@ impl Answer {
             .collect()
     }
 
-    /// What there is to know of the answer, for example why it has no rows.
+    /// A remark on the answer, for example why it has no rows.
     pub fn note(&self) -> Cow<'_, str> {
         unsafe { lossy(ffi::tracesmith_answer_note(self.answer)) }
     }
