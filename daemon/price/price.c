@@ -257,14 +257,13 @@ static uint64_t priced_nodes_ns(const struct priced *priced)
 static uint64_t price_hit_ns(const struct price *price, const struct priced *priced,
 			     const struct price_tier *tier)
 {
-	bool exact = tier->recording || tier->windows;
-	uint64_t nodes_ns = exact ? priced_nodes_ns(priced) : 0;
+	uint64_t probe_ns = price->config.hit_ns, hit_ns = EXACT_HIT_NS;
 
-	if (!tier->inside)
-		return exact ? EXACT_HIT_NS + nodes_ns : price->config.hit_ns;
-	if (exact && EXACT_HIT_NS > price->config.hit_ns + INSIDE_HIT_NS)
-		return EXACT_HIT_NS - price->config.hit_ns + nodes_ns; /* without the probe */
-	return INSIDE_HIT_NS + nodes_ns;
+	if (!tier->recording && !tier->windows)
+		return tier->inside ? INSIDE_HIT_NS : probe_ns;
+	if (tier->inside)
+		hit_ns = hit_ns > probe_ns + INSIDE_HIT_NS ? hit_ns - probe_ns : INSIDE_HIT_NS;
+	return hit_ns + priced_nodes_ns(priced);
 }
 
 static void price_apply(struct price *price, struct priced *priced, const struct price_tier *tier,
