@@ -99,6 +99,12 @@ static __always_inline __u32 thread_depth(struct thread *thread, __u64 sp)
 	return depth;
 }
 
+/* Frameworks report memory of the host, too. */
+static __always_inline bool call_is_meant(struct pt_regs *ctx, const struct probe_desc *desc)
+{
+	return !desc->device_type || (__u8)PT_REGS_PARM5(ctx) == desc->device_type;
+}
+
 SEC("uprobe")
 int enter(struct pt_regs *ctx)
 {
@@ -114,7 +120,7 @@ int enter(struct pt_regs *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	hit_add(thread, PROBE_GROUP_OF(cookie), now);
-	if (!thread_is_watched(thread))
+	if (!call_is_meant(ctx, desc) || !thread_is_watched(thread))
 		return 0;
 	if (stack_wanted(ctx, thread, desc, fn, now)) {
 		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP, &stack_flags);

@@ -78,8 +78,9 @@ struct probe_desc {
 	__u16 flags;
 	__u8 slot_count;
 	__u8 out_count;
-	__u8 kernel_arg; /* 1 + the argument with the handle of the kernel or graph; 0: none */
-	__u8 reserved[3];
+	__u8 kernel_arg;  /* 1 + the argument with the handle of the kernel or graph; 0: none */
+	__u8 device_type; /* only calls with this in the low byte of the fifth argument; 0: all */
+	__u8 reserved[2];
 	struct probe_slot slot[PROBE_SLOTS_MAX];
 	struct probe_slot out[PROBE_OUTS_MAX]; /* read through argument `arg` at the return */
 };

@@ -81,8 +81,8 @@ static __always_inline bool python_add(struct thread *thread, __u64 code, __u64 
 	return true;
 }
 
-/* Adds a frame, and goes to its caller. False: there is none, or it cannot be read. Global, so that
- * it is verified once and not for each frame. */
+/* Adds a frame, and goes to its caller. False: there is none, or it cannot be read, and `at` stays.
+ * Global, so that it is verified once and not for each frame. */
 __noinline int python_step(struct thread *thread)
 {
 	const struct probe_python *python;
@@ -111,10 +111,12 @@ __noinline int python_step(struct thread *thread)
 		python_add_entry(thread);
 		return 1;
 	}
-	return python_add(thread, code,
-			  walk->window[(index + python->position) & (PYTHON_WORDS - 1)],
-			  python->marks == PROBE_PYTHON_ALL ||
-				  (python->marks == PROBE_PYTHON_ENTERED && mark));
+	if (python_add(thread, code, walk->window[(index + python->position) & (PYTHON_WORDS - 1)],
+		       python->marks == PROBE_PYTHON_ALL ||
+			       (python->marks == PROBE_PYTHON_ENTERED && mark)))
+		return 1;
+	walk->at = at;
+	return 0;
 }
 
 /* The innermost frame of the thread. In some versions a variable of the interpreter's loop points

@@ -103,6 +103,9 @@ static const struct setting settings[] = {
 	  "Maximum number of Python's frames per call stack." },
 	{ "probe", "backward", CHOICE, AT(backward), "yes", 0, 0, answers,
 	  "Whether calls of PyTorch's backward pass have the stack of their forward pass, too." },
+	{ "probe", "tensors", CHOICE, AT(tensors), "no", 0, 0, answers,
+	  "Whether the blocks of PyTorch's allocator are followed, with a stack each. It costs\n"
+	  "two probes a tensor, whatever the budget." },
 	{ "probe", "launch_stacks", COUNT, AT(launch_stacks_per_s), "20", 0, 1000000000, NULL,
 	  "Stacks sampled per thread and second, of launches, copies, sets and waits." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
@@ -316,6 +319,19 @@ static int config_line(void *data, const char *section, const char *key, const c
 	return 1;
 }
 
+static int config_add_library(struct config *config, const char *files)
+{
+	char *all;
+
+	if (strstr(config->libraries, files))
+		return 0;
+	if (asprintf(&all, "%s %s", config->libraries, files) < 0)
+		return -ENOMEM;
+	free(config->libraries);
+	config->libraries = all;
+	return 0;
+}
+
 int config_read(struct config *config, const char *path, bool may_miss)
 {
 	struct reading reading = { config, path, 0 };
@@ -336,7 +352,9 @@ int config_read(struct config *config, const char *path, bool may_miss)
 		log_error("%s: ring_size must be a power of two, such as 8MiB", path);
 		reading.faults++;
 	}
-	return reading.faults ? -EINVAL : 0;
+	if (reading.faults)
+		return -EINVAL;
+	return config->tensors ? config_add_library(config, library_torch.files) : 0;
 }
 
 /* Calls `put` for each word. Returns their number, or -EINVAL; `put` logs what is wrong. */

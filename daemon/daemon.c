@@ -195,14 +195,23 @@ static int daemon_start_store(struct daemon *daemon)
 	};
 	int r = store_open(&config, &daemon->store);
 
+	if (r == -EBADMSG && store_set_aside(daemon->database) == 0) {
+		log_warning("'%s' is damaged in a part that nothing works without: it is kept as "
+			    "'%s.damaged', and a new one is made",
+			    daemon->database, daemon->database);
+		r = store_open(&config, &daemon->store);
+	}
 	if (r == -EPROTO)
 		return log_error_errno(r,
 				       "'%s' was written by a newer version: use that version, or "
 				       "another state_dir",
 				       daemon->database);
 	if (r == -EBADMSG)
-		return log_error_errno(r, "'%s' is damaged: move it away to start with a new one",
-				       daemon->database);
+		return log_error_errno(
+			r,
+			"'%s' is not a database of tracesmithd, or no longer: move it "
+			"away to start with a new one",
+			daemon->database);
 	if (r < 0)
 		return log_error_errno(r, "Cannot open the database '%s'", daemon->database);
 	daemon_tell_sums(daemon);
@@ -224,6 +233,7 @@ static int daemon_start_core(struct daemon *daemon, struct store_resume *resume)
 		.max_pending = LIMIT_PENDING,
 		.max_rollups = LIMIT_ROLLUPS,
 		.max_allocations = LIMIT_ALLOCATIONS,
+		.max_growths = LIMIT_GROWTHS,
 		.max_waiting = LIMIT_WAITING,
 		.max_names = LIMIT_NAMES,
 		.max_edges = LIMIT_EDGES,

@@ -86,6 +86,7 @@ int daemon_start_exact(struct daemon *daemon)
 		.intake = daemon->turn.intake,
 		.probe = daemon->probe,
 		.remover = libraries_remover(daemon->libraries),
+		.linker = libraries_linker(daemon->libraries),
 		.helpers = daemon->helpers,
 		.attach_kind = daemon_attach_kind(),
 		.stir = on_record,

@@ -17,6 +17,9 @@
 #define LIMIT_EVENTS  524288
 /* Live allocations, of all processes: 128 bytes each, so 256 MiB at most. */
 #define LIMIT_ALLOCATIONS 2097152
+/* Stacks whose blocks are followed for a verdict: half a kilobyte each, and up to 3 KiB more, with
+ * what happens in how many parts of their life. PyTorch allocates from some hundreds. */
+#define LIMIT_GROWTHS 8192
 /* Rows of one second's rollup; beyond it calls are counted without stack and stream, in as many
  * rows again. */
 #define LIMIT_ROLLUPS 32768
@@ -230,8 +233,10 @@
 /* Streams of a process of which it is told what they have to do. */
 #define LIMIT_STACK_STREAMS 256
 
-/* Clients of control.sock at one time, of whom one user has half at most; requests per client. */
+/* Clients of control.sock at one time, of whom one user has half at most, and with many users each
+ * as many as LENT while there are any; requests per client. */
 #define LIMIT_CLIENTS	      512
+#define LIMIT_CLIENTS_LENT    4
 #define LIMIT_CLIENT_REQUESTS 16
 /* Bytes of replies that wait for a slow reader before its query waits too. */
 #define LIMIT_CLIENT_QUEUE (1 << 20)

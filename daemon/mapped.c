@@ -7,6 +7,7 @@
 
 #include "core/base/log.h"
 #include "core/base/time.h"
+#include "daemon/attach/attach.h"
 #include "daemon/limits.h"
 
 #define MAPS_RING (128 << 10)
@@ -176,6 +177,15 @@ static int open_events(void *data, int cpu)
 	return broker_mapped(daemon->broker, (uint32_t)cpu);
 }
 
+/* Our own, of an attachment: nobody does one, unless it has a session. */
+static void daemon_on_memory(void *data, uint32_t pid, uint64_t start)
+{
+	struct daemon *daemon = data;
+
+	if (daemon->exact && start == ATTACH_PLACE)
+		exact_tidy(daemon->exact, pid);
+}
+
 int daemon_start_maps(struct daemon *daemon)
 {
 	struct maps_config config = {
@@ -194,6 +204,7 @@ int daemon_start_maps(struct daemon *daemon)
 		.process_executed = daemon_on_process_executed,
 		.process_gone = daemon_on_process_gone,
 		.replaced = daemon_on_replaced,
+		.memory = daemon_on_memory,
 		.settled = daemon_on_settled,
 	};
 	int r;

@@ -26,14 +26,6 @@ static bool has_windows(struct daemon *daemon)
 	return stats.single;
 }
 
-/* By a signal or a debugger. */
-static bool is_stopped(uint32_t pid)
-{
-	char state = procfs_state(pid);
-
-	return state == 'T' || state == 't';
-}
-
 /* Its parent has not collected its exit status yet. */
 static bool has_ended(uint32_t pid)
 {
@@ -95,6 +87,8 @@ static Tracesmith__V1__Remark__Reason measure_reason(int error)
 	switch (error) {
 	case -EOPNOTSUPP:
 		return REASON(NO_WINDOWS);
+	case -EAGAIN:
+		return REASON(PAUSED_PROCESS);
 	case -EBUSY:
 		return REASON(NOT_IN_WINDOWS);
 	case -ENXIO:
@@ -115,9 +109,6 @@ int daemon_measure(void *data, const struct api_target *target, bool start,
 
 	if (!is_known(daemon, target, ret_why))
 		return -ESRCH;
-	*ret_why = REASON(PAUSED_PROCESS);
-	if (is_stopped(target->pid))
-		return -EAGAIN;
 	r = price_measure(daemon->price, target->pid, start, &measuring);
 	if (r < 0) {
 		*ret_why = measure_reason(r);

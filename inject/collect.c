@@ -215,6 +215,11 @@ uint32_t collect_records(void)
 	return collect.records;
 }
 
+bool collect_has_whole_graphs(void)
+{
+	return collect.whole_graphs;
+}
+
 bool collect_end(uint64_t limit_ns)
 {
 	const struct cupti *cupti = collect.cupti;

@@ -19,6 +19,8 @@ int collect_begin(const struct cupti *cupti, uint32_t records, bool whole_graphs
 void collect_change(uint32_t records);
 /* What is recorded now; 0: nothing. */
 uint32_t collect_records(void);
+/* Whether a graph is one record: once that is switched off, it cannot be switched on again. */
+bool collect_has_whole_graphs(void);
 /* Whether the next flush must be a forced one; asking resets it. */
 bool collect_is_stale(void);
 /* Switches off and takes in what is left. True: CUPTI holds none of our buffers. */

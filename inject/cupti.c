@@ -4,7 +4,6 @@
  * CUPTI we make room on that user's thread (step_aside). The lock of yield.c separates the two; no
  * CUPTI callback ever takes it.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -41,7 +40,7 @@
 #define CLOSE_AHEAD_NS	 (100 * NS_PER_MS) /* a window is closed no later than this */
 #define HELPER_STACK	 (256 << 10)
 
-/* OUT: CUPTI is taken out until the next window. */
+/* OUT: CUPTI is taken out, or switched off, until the next window. */
 enum state { NONE, WAITING, COLLECTING, PAUSED, OUT, FAILED };
 
 static struct {
@@ -125,13 +124,26 @@ static bool can_leave(void)
 	       call_is_subscribed() && !drain_saw_graphs() && !yield_is_used();
 }
 
+/* With the lock held. What CUPTI costs while it is switched off is paid by each call, and graphs
+ * save calls. */
+static bool can_rest(void)
+{
+	return drain_saw_graphs() && !collect_has_whole_graphs() && !self.stays &&
+	       call_is_subscribed() && !yield_is_used();
+}
+
+static bool can_pause(void)
+{
+	return can_leave() || can_rest();
+}
+
 static void tell(uint32_t state)
 {
 	const struct ts_collect collect = {
 		.state = state,
 		.left_out = state == TS_COLLECT_CHANGED ? self.left_out : 0,
 		.budget_ppm = self.settings.budget_ppm,
-		.windows = can_leave(),
+		.windows = can_pause(),
 	};
 
 	collect_tell(&collect, clock_ns(CLOCK_MONOTONIC), 0);
@@ -154,7 +166,7 @@ static void keep_budget(void)
 {
 	self.left_out = 0;
 	budget_set(clock_ns(CLOCK_MONOTONIC),
-		   self.windowed && can_leave() ? 0 : self.settings.budget_ppm,
+		   self.windowed && can_pause() ? 0 : self.settings.budget_ppm,
 		   self.settings.records);
 }
 
@@ -263,21 +275,10 @@ static bool find(void)
 	return false;
 }
 
-/* Whether the driver loaded us: then cuInit is in progress or over, and CUPTI can be switched on at
- * once. A process that we were injected into may never initialize the driver. */
-static bool is_driver_injected(void)
-{
-	const char *path = getenv("CUDA_INJECTION64_PATH");
-	Dl_info info;
-
-	return path && dladdr((const void *)cupti_start, &info) && info.dli_fname &&
-	       !strcmp(info.dli_fname, path);
-}
-
 /* The program's first kernels come soon after its cuInit, so poll quickly for a while. */
 static bool wait_for_driver(void)
 {
-	enum driver_state enough = is_driver_injected() ? DRIVER_STARTING : DRIVER_READY, driver;
+	enum driver_state enough = driver_loaded_us() ? DRIVER_STARTING : DRIVER_READY, driver;
 	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + POLL_LIMIT_NS;
 
 	while ((driver = driver_look()) < enough) {
@@ -455,14 +456,16 @@ static bool take_out(char *why, size_t size)
 static void window_close(void)
 {
 	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC);
+	bool rests = can_rest(), out;
 	char why[TS_HELLO_TEXT];
 
 	collect_end(STOP_NS);
-	self.stays = !take_out(why, sizeof(why));
-	if (self.stays)
-		call_unsubscribe(&self.cupti);
-	else
+	out = !rests && take_out(why, sizeof(why));
+	self.stays = !rests && !out;
+	if (out)
 		self.touched = false;
+	else
+		call_unsubscribe(&self.cupti);
 	yield_give();
 	self.state = OUT;
 	tell_end(TS_COLLECT_CLOSED, since_ns, collect_off_ns());
@@ -501,7 +504,7 @@ void cupti_window(const struct ts_window *window)
 	self.windowed = true;
 	if (self.state == OUT && window->open) {
 		window_open();
-	} else if (self.state == COLLECTING && !window->open && can_leave()) {
+	} else if (self.state == COLLECTING && !window->open && can_pause()) {
 		window_close();
 	} else if (self.state == COLLECTING && (first || !window->open)) {
 		keep_budget();

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
@@ -79,6 +80,15 @@ enum driver_state driver_look(void)
 	if (!driver_open() || !driver.count)
 		return DRIVER_ABSENT;
 	return driver.count(&count) == NOT_INITIALIZED ? DRIVER_STARTING : DRIVER_READY;
+}
+
+bool driver_loaded_us(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	Dl_info info;
+
+	return path && dladdr((const void *)driver_loaded_us, &info) && info.dli_fname &&
+	       !strcmp(info.dli_fname, path);
 }
 
 int driver_version(void)

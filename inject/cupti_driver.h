@@ -18,6 +18,9 @@ enum driver_state {
 bool driver_is_known(char *path, size_t size);
 /* Checks again. Never initializes the driver: that is up to the program. */
 enum driver_state driver_look(void);
+/* Whether the driver loaded this library: then cuInit is in progress or over, and CUPTI can be
+ * switched on at once. A process that we were injected into may never initialize the driver. */
+bool driver_loaded_us(void);
 /* As cuDriverGetVersion returns it; 0: unknown. */
 int driver_version(void);
 /* Whether a primary context exists on any device. */

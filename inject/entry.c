@@ -15,7 +15,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT int InitializeInjection(void);
-EXPORT int tracesmith_attach(const struct ts_attach *attach);
+EXPORT int tracesmith_attach(struct ts_attach *attach);
 
 /* Whoever started a program with us wants its first kernel too. Without a daemon the program
  * continues at once, with one that does not answer after this time. cuInit itself takes longer than
@@ -77,7 +77,7 @@ int InitializeInjection(void)
 	return 1;
 }
 
-int tracesmith_attach(const struct ts_attach *attach)
+int tracesmith_attach(struct ts_attach *attach)
 {
 	int saved = errno, r;
 
@@ -85,6 +85,8 @@ int tracesmith_attach(const struct ts_attach *attach)
 		return -EINVAL;
 	__atomic_store_n(&debug, getenv(TS_ENV_DEBUG) != NULL, __ATOMIC_RELAXED);
 	r = link_start(TS_HELLO_ATTACH, attach->socket, &attach->wanted);
+	if (r == 0)
+		attach->socket = -1;
 	errno = saved;
 	return r;
 }

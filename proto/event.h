@@ -271,13 +271,13 @@ struct ts_collect {
 	__u32 cupti_version; /* as CUPTI counts: 130001 is CUPTI of CUDA 13.0.1 */
 	__u32 driver_version;
 	__u32 budget_ppm; /* share of its speed; 0: no limit */
-	__u32 windows;	  /* 1: CUPTI can be taken out between windows */
+	__u32 windows;	  /* 1: CUPTI can be out, or off, between windows */
 	__u32 beside;	  /* 1: another user keeps CUPTI's subscription, so calls cost more */
 };
 
 /* COST: for the time from start_ns to end_ns. */
 /* What the GPU takes for the record of a part of a graph, which the next part waits for: 0.4 to
- * 0.7 us on an H200. */
+ * 0.9 us on an H200. */
 #define TS_NODE_NS 500
 
 struct ts_cost {

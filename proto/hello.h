@@ -108,7 +108,7 @@ struct ts_window {
 /* What the injector passes to the library's entry point, in the process's own memory. */
 struct ts_attach {
 	uint32_t size;	/* of this struct */
-	int32_t socket; /* connected to the daemon; owned by the library from now on */
+	int32_t socket; /* connected to the daemon; the library sets it to -1 when it takes it */
 	struct ts_settings wanted;
 };
 
@@ -116,6 +116,6 @@ struct ts_attach {
  * calls the second, which returns 0 or a negative errno (-EALREADY: it is connected), and then the
  * socket remains the caller's. Both return at once, after starting a thread. */
 #define TS_INJECT_ENTRY	       "InitializeInjection"
-#define TS_INJECT_ATTACH_ENTRY "tracesmith_attach" /* int (const struct ts_attach *) */
+#define TS_INJECT_ATTACH_ENTRY "tracesmith_attach" /* int (struct ts_attach *) */
 
 #endif

@@ -27,7 +27,7 @@
 	  "start of the window: 10s, 5m or 2h ago, or 2024-05-31T13:00:00")                        \
 	X(UNTIL, "until", 0, "WHEN", "end of the window, in the same form")                        \
 	X(LIMIT, "limit", 'n', "N", "show at most N rows (0: the default)")                        \
-	X(MIN_AGE, "min-age", 0, "DURATION", "only allocations at least this old")                 \
+	X(MIN_AGE, "min-age", 0, "DURATION", "all allocations at least this old")                  \
 	X(STREAM, "stream", 0, "ID", "only this stream (ID as in 'tsctl query streams')")          \
 	X(DEVICE, "device", 0, "N", "only this device")                                            \
 	X(BY_STACK, "by-stack", 0, NULL, "one row per call stack")                                 \
@@ -46,7 +46,7 @@
 	X(TIMEOUT, "timeout", 0, "DURATION", "give up after this time")                            \
 	EXPORT_FORMATS(X)                                                                          \
 	X(FILE, "file", 'f', "FILE", "read this recording (.sbt) instead of asking the daemon")    \
-	X(ALL, "all", 'a', NULL, "all processes")                                                  \
+	X(ALL, "all", 'a', NULL, "all processes; of leaks: all that is old")                       \
 	X(DURATION, "duration", 'd', "DURATION",                                                   \
 	  "record for this long, or with 'eof' until standard input ends")                         \
 	X(FROM, "from", 0, "TIME", "start at this time into the recording, e.g. 1.5s")             \

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/base/complain.h"
-#include "client/link/rows.h"
+#include "client/link/link.h"
 
 /* Columns of the query. */
 #define FIELDS(X)                                                                                  \
@@ -47,7 +47,8 @@ static const char *const field_names[] = {
 
 struct asked {
 	struct cost *cost;
-	int column[FIELD_COUNT]; /* -1: this daemon does not have it */
+	const struct tracesmith_answer *answer;
+	size_t column[FIELD_COUNT]; /* none of it: this daemon does not have it */
 };
 
 void cost_done(struct cost *cost)
@@ -75,52 +76,47 @@ const struct cost_part *cost_budgeted(const struct cost *cost)
 	return exact ? exact : cost_find(cost, "probes");
 }
 
-static int take_columns(struct asked *asked, const Tracesmith__V1__Columns *columns)
+static void find_columns(struct asked *asked)
 {
+	const size_t count = tracesmith_answer_columns(asked->answer);
+
 	for (int f = 0; f < FIELD_COUNT; f++) {
-		asked->column[f] = -1;
-		for (size_t i = 0; i < columns->n_column; i++)
-			if (strcmp(columns->column[i]->name, field_names[f]) == 0)
-				asked->column[f] = (int)i;
+		asked->column[f] = count;
+		for (size_t i = 0; i < count; i++)
+			if (strcmp(tracesmith_answer_column(asked->answer, i, NULL),
+				   field_names[f]) == 0)
+				asked->column[f] = i;
 	}
-	return asked->column[FIELD_PART] < 0 ? -EPROTO : 0;
 }
 
-static const Tracesmith__V1__Value *value_of(const struct asked *asked,
-					     const Tracesmith__V1__Row *row, enum field field)
+static struct tracesmith_cell cell_of(const struct asked *asked, size_t row, enum field field)
 {
-	int column = asked->column[field];
+	struct tracesmith_cell cell;
 
-	return column >= 0 && (size_t)column < row->n_value ? row->value[column] : NULL;
+	tracesmith_answer_cell(asked->answer, row, asked->column[field], &cell);
+	return cell;
 }
 
-static int64_t number_of(const struct asked *asked, const Tracesmith__V1__Row *row,
-			 enum field field)
+static int64_t number_of(const struct asked *asked, size_t row, enum field field)
 {
-	const Tracesmith__V1__Value *value = value_of(asked, row, field);
-
-	return value ? rows_integer(value) : 0;
+	return cell_of(asked, row, field).integer;
 }
 
-static void text_of(const struct asked *asked, const Tracesmith__V1__Row *row, enum field field,
-		    char text[COST_TEXT])
+static void text_of(const struct asked *asked, size_t row, enum field field, char text[COST_TEXT])
 {
-	const Tracesmith__V1__Value *value = value_of(asked, row, field);
-	const char *found = value ? rows_text(value) : NULL;
+	const char *found = cell_of(asked, row, field).text;
 
 	snprintf(text, COST_TEXT, "%s", found ? found : "");
 }
 
-static struct cost_share share_of(const struct asked *asked, const Tracesmith__V1__Row *row,
-				  enum field middle, enum field low, enum field high)
+static struct cost_share share_of(const struct asked *asked, size_t row, enum field middle,
+				  enum field low, enum field high)
 {
-	const Tracesmith__V1__Value *value = value_of(asked, row, low);
-
 	return (struct cost_share){
 		.middle = number_of(asked, row, middle),
 		.low = number_of(asked, row, low),
 		.high = number_of(asked, row, high),
-		.measured = value && value->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER,
+		.measured = cell_of(asked, row, low).type == TRACESMITH_INTEGER,
 	};
 }
 
@@ -133,7 +129,7 @@ static void add_up(struct cost *cost, const struct cost_part *part)
 	cost->sum.high += part->cost.high;
 }
 
-static void take_row(const struct asked *asked, const Tracesmith__V1__Row *row)
+static void take_row(const struct asked *asked, size_t row)
 {
 	struct cost *cost = asked->cost;
 	struct cost_part *part = &cost->part[cost->count];
@@ -162,37 +158,13 @@ static void take_row(const struct asked *asked, const Tracesmith__V1__Row *row)
 	cost->until_ns = number_of(asked, row, FIELD_UNTIL);
 }
 
-static int take(void *data, const Tracesmith__V1__Reply *reply)
-{
-	struct asked *asked = data;
-
-	switch (reply->body_case) {
-	case TRACESMITH__V1__REPLY__BODY_COLUMNS:
-		return take_columns(asked, reply->columns);
-	case TRACESMITH__V1__REPLY__BODY_ROWS:
-		for (size_t i = 0; i < reply->rows->n_row; i++)
-			take_row(asked, reply->rows->row[i]);
-		return 0;
-	case TRACESMITH__V1__REPLY__BODY_DONE:
-		if (reply->done->note && *reply->done->note)
-			asked->cost->note = strdup(reply->done->note);
-		return 0;
-	default:
-		return -EPROTO;
-	}
-}
-
 /* The budget of the settings, where a process may have another. */
 static void ask_setting(struct link *link, struct cost *cost)
 {
 	Tracesmith__V1__StatusRequest status = TRACESMITH__V1__STATUS_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_STATUS;
-	request.status = &status;
-	if (link_send(link, &request) < 0 || link_next(link, &reply) < 0 ||
-	    reply->body_case != TRACESMITH__V1__REPLY__BODY_STATUS)
+	if (link_single(link, &status.base, TRACESMITH__V1__REPLY__BODY_STATUS, &reply) < 0)
 		return;
 	for (size_t i = 0; i < reply->status->n_item; i++) {
 		const Tracesmith__V1__StatusReply__Item *item = reply->status->item[i];
@@ -206,19 +178,27 @@ static void ask_setting(struct link *link, struct cost *cost)
 
 int cost_ask(struct link *link, struct cost *cost)
 {
-	struct asked asked = { .cost = cost };
+	_cleanup_(answer_freep) struct tracesmith_answer *answer = NULL;
 	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
+	struct asked asked = { .cost = cost };
 	int r;
 
 	query.name = "cost";
 	query.pid = cost->pid;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	request.query = &query;
-	r = link_converse(link, &request, take, &asked, NULL);
-	if (r == -EPROTO)
+	r = link_answer(link, &query.base, &answer);
+	if (r < 0)
+		return r;
+	asked.answer = answer;
+	find_columns(&asked);
+	if (asked.column[FIELD_PART] == tracesmith_answer_columns(answer)) {
 		complain("Unexpected answer from the daemon");
-	if (r >= 0 && cost->count)
+		return -EPROTO;
+	}
+	for (size_t row = 0; row < tracesmith_answer_rows(answer); row++)
+		take_row(&asked, row);
+	if (*tracesmith_answer_note(answer))
+		cost->note = strdup(tracesmith_answer_note(answer));
+	if (cost->count)
 		ask_setting(link, cost);
-	return r;
+	return 0;
 }

@@ -5,11 +5,11 @@
 #include "client/cost/cost.h"
 #include "core/base/array.h"
 #include "core/base/time.h"
+#include "core/price/hit.h"
 #include "core/price/share.h"
 #include "proto/event.h"
 
 #define WATCHED_MIN 0.01  /* below it windows come about as seldom as they may */
-#define LIGHT_NS    100	  /* of a call that light mode reports */
 #define SAMPLED	    20	  /* stacks a second and thread, by default */
 #define ALL	    0.9	  /* of the calls: more than a sample of them */
 #define OFFERED	    30000 /* a budget of the exact tier, where there is none */
@@ -165,13 +165,13 @@ static size_t foresee_stacks(const struct cost *cost, const struct cost_part *pa
 /* The library then reports all hot calls itself. */
 static size_t foresee_light(const struct cost_part *part, struct foreseen *ret)
 {
-	double light = (double)part->calls_per_s * LIGHT_NS * COST_PPM / NS_PER_S;
+	double light = (double)part->calls_per_s * HIT_INSIDE_NS * COST_PPM / NS_PER_S;
 	struct foreseen foreseen = {
 		.kind = FORESEEN_LIGHT,
 		.setting = "tsctl attach --light",
 		.rate = part->calls_per_s,
-		.each_low_ns = LIGHT_NS,
-		.each_high_ns = LIGHT_NS,
+		.each_low_ns = HIT_INSIDE_NS,
+		.each_high_ns = HIT_INSIDE_NS,
 	};
 
 	if (cost_part_is(part, "exact") || !part->calls_per_s ||
@@ -182,6 +182,15 @@ static size_t foresee_light(const struct cost_part *part, struct foreseen *ret)
 	return 1;
 }
 
+/* What the records of graphs' parts take for a call, by the estimate: with those of kernels they
+ * go, too. */
+static int64_t parts_ns(const struct cost_part *part)
+{
+	int64_t rest_ns = part->hit_ns - HIT_EXACT_NS;
+
+	return cost_part_is(part, "exact") && rest_ns > 0 ? rest_ns : 0;
+}
+
 static size_t foresee_records(const struct cost *cost, const struct cost_part *part,
 			      struct foreseen *ret)
 {
@@ -189,15 +198,17 @@ static size_t foresee_records(const struct cost *cost, const struct cost_part *p
 	size_t count = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		double each_ns = (double)(kinds[i].low_ns + kinds[i].high_ns) / 2;
+		int64_t more_ns = kinds[i].record == TS_RECORD_KERNELS ? parts_ns(part) : 0;
+		int64_t low_ns = kinds[i].low_ns + more_ns, high_ns = kinds[i].high_ns + more_ns;
+		double each_ns = (double)(low_ns + high_ns) / 2;
 
 		if (!(part->records & kinds[i].record))
 			continue;
 		ret[count] = (struct foreseen){
 			.kind = FORESEEN_RECORDS,
 			.rate = (int64_t)rate,
-			.each_low_ns = kinds[i].low_ns,
-			.each_high_ns = kinds[i].high_ns,
+			.each_low_ns = low_ns,
+			.each_high_ns = high_ns,
 		};
 		snprintf(ret[count].setting, sizeof(ret->setting), "%s", kinds[i].setting);
 		count += foresee_saving(part, rate * each_ns * COST_PPM / NS_PER_S, &ret[count]);

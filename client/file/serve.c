@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,6 +22,9 @@
 #include "proto/control.pb-c.h"
 #include "proto/frame.h"
 
+/* How long nothing is asked until memory is given back. */
+#define REST_MS 1000
+
 struct file_server {
 	char *path;
 	struct file *file;
@@ -27,6 +32,7 @@ struct file_server {
 	int fd;
 	pthread_t thread;
 	bool started;
+	bool rests; /* since nothing was asked */
 	atomic_bool stopped;
 };
 
@@ -157,6 +163,17 @@ static void answer(struct file_server *server, const Tracesmith__V1__Request *re
 	}
 }
 
+static void wait_for_request(struct file_server *server)
+{
+	struct pollfd ready = { .fd = server->fd, .events = POLLIN };
+
+	if (server->rests || poll(&ready, 1, REST_MS) != 0)
+		return;
+	file_rest(server->file);
+	malloc_trim(0);
+	server->rests = true;
+}
+
 /* 1: a request; 0: the client has closed its end. */
 static int receive(struct file_server *server, Tracesmith__V1__Request **ret)
 {
@@ -170,6 +187,7 @@ static int receive(struct file_server *server, Tracesmith__V1__Request **ret)
 		room = ts_frame_reader_room(&server->reader, &size);
 		if (!room)
 			return -ENOMEM;
+		wait_for_request(server);
 		n = recv(server->fd, room, size, 0);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -190,6 +208,7 @@ static void *serve(void *data)
 
 	while (receive(server, &request) > 0) {
 		answer(server, request);
+		server->rests = false;
 		tracesmith__v1__request__free_unpacked(request, NULL);
 	}
 	shutdown(server->fd, SHUT_RDWR);

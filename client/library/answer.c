@@ -140,6 +140,19 @@ EXPORT const char *tracesmith_answer_column(const struct tracesmith_answer *answ
 	return found->name;
 }
 
+const Tracesmith__V1__Value *answer_value(const struct tracesmith_answer *answer, size_t row,
+					  size_t column)
+{
+	if (row >= tracesmith_answer_rows(answer) || column >= tracesmith_answer_columns(answer))
+		return NULL;
+	return answer->row[row]->value[column];
+}
+
+const Tracesmith__V1__Done *answer_end(const struct tracesmith_answer *answer)
+{
+	return answer->done;
+}
+
 static void fill(struct tracesmith_cell *cell, const Tracesmith__V1__Value *value)
 {
 	switch (value->value_case) {
@@ -177,9 +190,11 @@ EXPORT enum tracesmith_type tracesmith_answer_cell(const struct tracesmith_answe
 						   size_t row, size_t column,
 						   struct tracesmith_cell *ret)
 {
+	const Tracesmith__V1__Value *value = answer_value(answer, row, column);
+
 	*ret = (struct tracesmith_cell){ .type = TRACESMITH_NULL };
-	if (row < tracesmith_answer_rows(answer) && column < tracesmith_answer_columns(answer))
-		fill(ret, answer->row[row]->value[column]);
+	if (value)
+		fill(ret, value);
 	return ret->type;
 }
 

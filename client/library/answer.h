@@ -17,6 +17,12 @@ struct tracesmith_answer *answer_new(void);
  * does not fit to the others; -E2BIG: ANSWER_BYTES_MAX; -ENOMEM. */
 int answer_take(struct tracesmith_answer *answer, Tracesmith__V1__Reply *reply);
 
+/* The value as received; tsctl formats it itself. NULL: no such row or column, or the answer has
+ * not ended. */
+const Tracesmith__V1__Value *answer_value(const struct tracesmith_answer *answer, size_t row,
+					  size_t column);
+const Tracesmith__V1__Done *answer_end(const struct tracesmith_answer *answer);
+
 /* A table of messages, whose fields are its columns: also those of messages in them that are not
  * repeated. `key`: a column before the others, with the number of each row; NULL: none. */
 struct answer_key {

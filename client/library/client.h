@@ -48,7 +48,7 @@ enum tracesmith_error {
 	TRACESMITH_NO_DAEMON = -3,	 /* none listens on the socket */
 	TRACESMITH_DENIED = -4,		 /* the user may not do this */
 	TRACESMITH_CONNECTION_LOST = -5, /* or the peer is not tracesmithd: connect again */
-	TRACESMITH_TIMED_OUT = -6,	 /* likewise: nothing came for as long as was set */
+	TRACESMITH_TIMED_OUT = -6,	 /* likewise: the call took longer than was set */
 	TRACESMITH_BAD_REQUEST = -7,	 /* it cannot be answered as it is */
 	TRACESMITH_NOT_FOUND = -8,	 /* no such query, process, user or file */
 	TRACESMITH_LIMIT = -9,		 /* it takes too long, or is too much */
@@ -65,8 +65,8 @@ struct tracesmith *tracesmith_new(void);
 /* Closes it. */
 void tracesmith_free(struct tracesmith *ts);
 
-/* How long the other side may say nothing until a call gives up; 0, the default: for ever. For what
- * is called after it. */
+/* How long a call may take, however much the other side says meanwhile; 0, the default: for as long
+ * as it takes. For what is called after it. */
 void tracesmith_set_timeout(struct tracesmith *ts, uint64_t timeout_ns);
 
 /* Connects to the daemon's control socket. NULL: to the one that the environment variable
@@ -134,6 +134,27 @@ struct tracesmith_attach {
 	uint32_t budget_ppm; /* share of its speed that it may pay; UINT32_MAX: no limit */
 	uint32_t light;	     /* not 0: only calls, counted from inside */
 	uint32_t seccomp;    /* not 0: even if a seccomp filter may kill it */
+	uint32_t records;    /* enum tracesmith_records, as bits */
+	uint32_t stacks;     /* enum tracesmith_stacks: of launches */
+};
+
+/* What is recorded; the answer's column `records` has it, too. */
+enum tracesmith_records {
+	TRACESMITH_RECORD_KERNELS = 0x01,
+	TRACESMITH_RECORD_COPIES = 0x02, /* and sets */
+	TRACESMITH_RECORD_CALLS = 0x04,	 /* that submit work: without them it has no call */
+	TRACESMITH_RECORD_MEMORY = 0x08, /* allocations, frees and pools */
+	TRACESMITH_RECORD_SYNCS = 0x10,
+	TRACESMITH_RECORD_NVTX = 0x20,
+	TRACESMITH_RECORD_OVERHEAD = 0x40, /* CUPTI's own */
+	TRACESMITH_RECORD_NODES = 0x80,	   /* each part of a graph; otherwise whole graphs */
+	TRACESMITH_RECORDS_USUAL = 0xef,   /* all but syncs, which are seen without it */
+};
+
+enum tracesmith_stacks {
+	TRACESMITH_STACKS_NONE = 1,
+	TRACESMITH_STACKS_SAMPLED = 2,
+	TRACESMITH_STACKS_ALL = 3,
 };
 
 /* Returns when it is recorded. The answers have one row: how long the process was paused, and more;

@@ -11,6 +11,8 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include "core/base/clock.h"
+
 void reply_free(Tracesmith__V1__Reply *reply)
 {
 	tracesmith__v1__reply__free_unpacked(reply, NULL);
@@ -27,7 +29,17 @@ __attribute__((format(printf, 3, 4))) static int fail(struct connection *c, int 
 	return error;
 }
 
-int connection_dial(const char *path, int type)
+static void set_patience(int fd, uint64_t ns)
+{
+	const struct timeval patience = { .tv_sec = (time_t)(ns / NS_PER_S),
+					  .tv_usec = (suseconds_t)((ns % NS_PER_S + NS_PER_US - 1) /
+								   NS_PER_US) };
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+}
+
+int connection_dial(const char *path, int type, uint64_t patience_ns)
 {
 	_cleanup_(closep) int fd = -1;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -36,20 +48,43 @@ int connection_dial(const char *path, int type)
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, strlen(path));
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+	if (fd < 0)
+		return -errno;
+	if (patience_ns)
+		set_patience(fd, patience_ns);
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
 	return TAKE_FD(fd);
 }
 
-void connection_patience(struct connection *c, uint64_t patience_ms)
+void connection_init(struct connection *c, int fd)
 {
-	const struct timeval patience = { .tv_sec = (time_t)(patience_ms / 1000),
-					  .tv_usec = (suseconds_t)(patience_ms % 1000 * 1000) };
+	*c = (struct connection){ .fd = fd, .reader.max = TS_FRAME_REPLY_MAX };
+}
 
-	if (c->fd < 0)
-		return;
-	setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+void connection_patience(struct connection *c, uint64_t patience_ns)
+{
+	set_patience(c->fd, patience_ns);
+}
+
+void connection_until(struct connection *c, uint64_t until_ns)
+{
+	c->until_ns = until_ns;
+	if (!until_ns)
+		set_patience(c->fd, 0);
+}
+
+/* Before each wait for the other side. -EAGAIN: its time is over. */
+static int allow(const struct connection *c)
+{
+	const uint64_t now_ns = c->until_ns ? clock_ns(CLOCK_MONOTONIC) : 0;
+
+	if (!c->until_ns)
+		return 0;
+	if (now_ns >= c->until_ns)
+		return -EAGAIN;
+	set_patience(c->fd, c->until_ns - now_ns);
+	return 0;
 }
 
 void connection_close(struct connection *c)
@@ -59,12 +94,14 @@ void connection_close(struct connection *c)
 	ts_frame_reader_done(&c->reader);
 }
 
-static int write_all(int fd, const uint8_t *data, size_t size)
+static int write_all(const struct connection *c, const uint8_t *data, size_t size)
 {
 	ssize_t n;
 
 	for (size_t done = 0; done < size; done += n) {
-		n = send(fd, data + done, size - done, MSG_NOSIGNAL);
+		if (allow(c) < 0)
+			return -EAGAIN;
+		n = send(c->fd, data + done, size - done, MSG_NOSIGNAL);
 		if (n < 0 && errno == EINTR)
 			n = 0;
 		if (n < 0)
@@ -73,20 +110,35 @@ static int write_all(int fd, const uint8_t *data, size_t size)
 	return 0;
 }
 
-int connection_send(struct connection *c, Tracesmith__V1__Request *request)
+/* No two kinds of request have a body of the same type. The bodies are one union of pointers. */
+static void put_body(Tracesmith__V1__Request *request, const ProtobufCMessage *body)
 {
+	const ProtobufCMessageDescriptor *kinds = request->base.descriptor;
+
+	for (unsigned i = 0; i < kinds->n_fields; i++)
+		if (kinds->fields[i].descriptor == body->descriptor)
+			request->body_case = kinds->fields[i].id;
+	request->query = (Tracesmith__V1__QueryRequest *)body;
+}
+
+int connection_send(struct connection *c, const ProtobufCMessage *body)
+{
+	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	_cleanup_(freep) uint8_t *data = NULL;
 	size_t size;
 	int r;
 
-	request->id = ++c->last_id;
-	r = ts_frame_pack(&request->base, TS_FRAME_REQUEST_MAX, &data, &size);
+	put_body(&request, body);
+	request.id = ++c->last_id;
+	r = ts_frame_pack(&request.base, TS_FRAME_REQUEST_MAX, &data, &size);
 	if (r == 0)
-		r = write_all(c->fd, data, size);
+		r = write_all(c, data, size);
 	if (r == -EPIPE || r == -ECONNRESET)
 		return 0;
 	if (r == -EMSGSIZE)
 		return fail(c, r, "The request is too long");
+	if (r == -EAGAIN)
+		return fail(c, r, "The daemon does not answer in time");
 	return r < 0 ? fail(c, r, "Cannot send the request: %s", strerror(-r)) : 0;
 }
 
@@ -103,6 +155,8 @@ static int receive(struct connection *c, int flags, Tracesmith__V1__Reply **ret)
 		room = ts_frame_reader_room(&c->reader, &size);
 		if (!room)
 			return -ENOMEM;
+		if (!(flags & MSG_DONTWAIT) && allow(c) < 0)
+			return -EAGAIN;
 		n = recv(c->fd, room, size, flags);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -131,7 +185,7 @@ int connection_next(struct connection *c, Tracesmith__V1__Reply **ret)
 			return fail(c, -ECONNRESET,
 				    "The daemon closed the connection in the middle of its answer");
 		if (r == -EAGAIN)
-			return fail(c, r, "The daemon does not answer");
+			return fail(c, r, "The daemon does not answer in time");
 		if (r < 0)
 			return fail(c, r, "Cannot read the daemon's answer: %s", strerror(-r));
 	} while (reply->id != c->last_id && reply->id != 0);
@@ -161,19 +215,14 @@ static int met(struct connection *c, const Tracesmith__V1__HelloReply *hello)
 	return 0;
 }
 
-int connection_open(struct connection *c, int fd, uint64_t patience_ms, Tracesmith__V1__Reply **ret)
+int connection_greet(struct connection *c, Tracesmith__V1__Reply **ret)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 	Tracesmith__V1__HelloRequest hello = TRACESMITH__V1__HELLO_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int r;
 
-	*c = (struct connection){ .fd = fd, .reader.max = TS_FRAME_REPLY_MAX };
-	connection_patience(c, patience_ms);
 	hello.protocol = TS_PROTOCOL;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_HELLO;
-	request.hello = &hello;
-	r = connection_send(c, &request);
+	r = connection_send(c, &hello.base);
 	if (r == 0)
 		r = connection_next(c, &reply);
 	if (r < 0)

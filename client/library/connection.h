@@ -22,25 +22,31 @@ struct connection_hello {
 struct connection {
 	int fd; /* -1: none */
 	uint64_t last_id;
+	uint64_t until_ns; /* see connection_until() */
 	struct ts_frame_reader reader;
 	struct connection_hello hello;
 	char message[CONNECTION_MESSAGE_BYTES];
 };
 
-/* A socket of the type that is connected to the path, or a negative errno. */
-int connection_dial(const char *path, int type);
+/* A socket of the type that is connected to the path, or a negative errno. -EAGAIN: nobody has
+ * accepted it for as long as the patience; 0: for ever. */
+int connection_dial(const char *path, int type, uint64_t patience_ns);
 
-/* Takes a connected socket, also if it fails, and says hello. `patience_ms`: until a daemon that
- * says nothing is given up; 0: never. 1: refused, for which *ret has a body of `error`. */
-int connection_open(struct connection *connection, int fd, uint64_t patience_ms,
-		    Tracesmith__V1__Reply **ret);
-void connection_patience(struct connection *connection, uint64_t patience_ms);
+/* Takes a connected socket. */
+void connection_init(struct connection *connection, int fd);
+/* How long a daemon may say nothing; 0: for ever. */
+void connection_patience(struct connection *connection, uint64_t patience_ns);
+/* Instead: until which time, of CLOCK_MONOTONIC, it may say something, however often it does; 0:
+ * for ever. */
+void connection_until(struct connection *connection, uint64_t until_ns);
+/* Says hello. 1: refused, for which *ret has a body of `error`. */
+int connection_greet(struct connection *connection, Tracesmith__V1__Reply **ret);
 /* Of one that was opened, or of none. The message stays. */
 void connection_close(struct connection *connection);
 
-/* Sends a request; its id is filled in. 0 also if the other side has closed the connection: then
- * the next reply has its reason. */
-int connection_send(struct connection *connection, Tracesmith__V1__Request *request);
+/* Sends a request with this body: its type is what is asked for. 0 also if the other side has
+ * closed the connection: then the next reply has its reason. */
+int connection_send(struct connection *connection, const ProtobufCMessage *body);
 
 /* The next reply to the last request. 1: there are more; 0: it is the last one (done, error, or the
  * single one); negative: nothing more can be read from this connection. -EAGAIN: the other side was

@@ -145,14 +145,11 @@ static int apply(struct live *live, Tracesmith__V1__LiveReply *reply)
 EXPORT int tracesmith_subscribe(struct tracesmith *ts)
 {
 	Tracesmith__V1__SubscribeRequest subscribe = TRACESMITH__V1__SUBSCRIBE_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int r;
 
 	if (!ts)
 		return TRACESMITH_BAD_REQUEST;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SUBSCRIBE;
-	request.subscribe = &subscribe;
-	r = session_send(ts, &request);
+	r = session_send(ts, &subscribe.base);
 	if (r < 0)
 		return r;
 	ts->live = calloc(1, sizeof(*ts->live));
@@ -170,6 +167,7 @@ EXPORT int tracesmith_next(struct tracesmith *ts)
 		return session_fail(ts, TRACESMITH_BAD_REQUEST, "The connection is not subscribed");
 	if (session_foreign(ts))
 		return TRACESMITH_BAD_REQUEST;
+	connection_until(&ts->connection, session_until(ts));
 	r = session_next(ts, &reply);
 	if (r < 0)
 		return r;

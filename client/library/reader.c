@@ -82,11 +82,13 @@ EXPORT int tracesmith_open(struct tracesmith *ts, const char *path, const char *
 {
 	const char *program = tsctl ? tsctl : getenv(PROGRAM_ENV);
 	_cleanup_(closep) int theirs = -1;
+	uint64_t until_ns;
 	int fd[2], r;
 
 	if (!ts)
 		return TRACESMITH_BAD_REQUEST;
 	session_close(ts);
+	until_ns = session_until(ts);
 	if (!path)
 		return session_fail(ts, TRACESMITH_BAD_REQUEST, "A recording needs a path");
 	if (!program || !*program)
@@ -106,5 +108,5 @@ EXPORT int tracesmith_open(struct tracesmith *ts, const char *path, const char *
 	}
 	closep(&theirs);
 	theirs = -1;
-	return session_open(ts, fd[0]);
+	return session_open(ts, fd[0], until_ns);
 }

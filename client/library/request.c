@@ -9,6 +9,8 @@
 
 #include "client/library/session.h"
 #include "core/base/clock.h"
+#include "proto/event.h"
+#include "proto/hello.h"
 #include "proto/paths.h"
 
 EXPORT struct tracesmith *tracesmith_new(void)
@@ -78,6 +80,9 @@ static int no_connection(struct tracesmith *ts, int error, const char *path)
 				    "No daemon listens on %s: start it with 'systemctl start "
 				    "tracesmithd', or name its socket (" TS_ENV_SOCKET ")",
 				    path);
+	if (error == -EAGAIN)
+		return session_fail(ts, TRACESMITH_TIMED_OUT,
+				    "The daemon on %s does not answer in time", path);
 	return session_fail(ts, TRACESMITH_NO_DAEMON, "Cannot connect to %s: %s", path,
 			    strerror(-error));
 }
@@ -85,24 +90,25 @@ static int no_connection(struct tracesmith *ts, int error, const char *path)
 EXPORT int tracesmith_connect(struct tracesmith *ts, const char *socket)
 {
 	const char *path = socket ? socket : getenv(TS_ENV_SOCKET);
+	uint64_t until_ns;
 	int fd;
 
 	if (!ts)
 		return TRACESMITH_BAD_REQUEST;
 	session_close(ts);
+	until_ns = session_until(ts);
 	if (!path || !*path)
 		path = TS_PATH_CONTROL_SOCKET;
-	fd = connection_dial(path, SOCK_STREAM);
-	return fd < 0 ? no_connection(ts, fd, path) : session_open(ts, fd);
+	fd = connection_dial(path, SOCK_STREAM, ts->timeout_ns);
+	return fd < 0 ? no_connection(ts, fd, path) : session_open(ts, fd, until_ns);
 }
 
 /* A table, from `columns` to `done`. */
-static int ask(struct tracesmith *ts, Tracesmith__V1__Request *request,
-	       struct tracesmith_answer **ret)
+static int ask(struct tracesmith *ts, const ProtobufCMessage *body, struct tracesmith_answer **ret)
 {
 	_cleanup_(answer_freep) struct tracesmith_answer *answer = answer_new();
 	Tracesmith__V1__Reply *reply;
-	int r = answer ? session_send(ts, request) : session_no_memory(ts);
+	int r = answer ? session_send(ts, body) : session_no_memory(ts);
 
 	if (r < 0)
 		return r;
@@ -158,7 +164,6 @@ EXPORT int tracesmith_query(struct tracesmith *ts, const struct tracesmith_query
 			    struct tracesmith_answer **ret)
 {
 	Tracesmith__V1__QueryRequest wanted = TRACESMITH__V1__QUERY_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	struct tracesmith_query q;
 
 	if (!ts)
@@ -185,25 +190,20 @@ EXPORT int tracesmith_query(struct tracesmith *ts, const struct tracesmith_query
 		wanted.device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE;
 		wanted.device = q.device;
 	}
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	request.query = &wanted;
-	return ask(ts, &request, ret);
+	return ask(ts, &wanted.base, ret);
 }
 
 EXPORT int tracesmith_sql(struct tracesmith *ts, const char *statement, uint64_t limit,
 			  uint64_t timeout_ns, struct tracesmith_answer **ret)
 {
 	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	if (!ts)
 		return TRACESMITH_BAD_REQUEST;
 	sql.text = (char *)(statement ? statement : "");
 	sql.limit = limit;
 	sql.timeout_ns = timeout_ns;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &sql;
-	return ask(ts, &request, ret);
+	return ask(ts, &sql.base, ret);
 }
 
 /* The messages as a table, for who wants one. */
@@ -220,25 +220,33 @@ EXPORT int tracesmith_status(struct tracesmith *ts, struct tracesmith_answer **r
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 	Tracesmith__V1__StatusRequest status = TRACESMITH__V1__STATUS_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int r;
 
 	if (!ts)
 		return TRACESMITH_BAD_REQUEST;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_STATUS;
-	request.status = &status;
-	r = session_single(ts, &request, TRACESMITH__V1__REPLY__BODY_STATUS, &reply);
+	r = session_single(ts, &status.base, TRACESMITH__V1__REPLY__BODY_STATUS, &reply);
 	return r < 0 ? r
 		     : as_table(ts, &tracesmith__v1__status_reply__item__descriptor,
 				reply->status->item, reply->status->n_item, ret);
 }
+
+/* The header for others repeats numbers of the protocol. */
+#define TRACESMITH_RECORD_RANGES TRACESMITH_RECORD_NVTX
+#define X(bit, id, name)                                                                           \
+	_Static_assert((int)TRACESMITH_RECORD_##id == (int)TS_RECORD_##id, "the same record");
+TS_RECORDS(X)
+#undef X
+_Static_assert((int)TRACESMITH_RECORDS_USUAL == (int)TS_RECORDS_DEFAULT, "the same records");
+_Static_assert((int)TRACESMITH_STACKS_NONE == (int)TS_STACKS_NONE &&
+		       (int)TRACESMITH_STACKS_SAMPLED == (int)TS_STACKS_SAMPLED &&
+		       (int)TRACESMITH_STACKS_ALL == (int)TS_STACKS_ALL,
+	       "the same stacks");
 
 EXPORT int tracesmith_attach(struct tracesmith *ts, const struct tracesmith_attach *attach,
 			     struct tracesmith_answer **ret)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 	Tracesmith__V1__AttachRequest wanted = TRACESMITH__V1__ATTACH_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	struct tracesmith_attach a;
 	int r;
 
@@ -250,9 +258,9 @@ EXPORT int tracesmith_attach(struct tracesmith *ts, const struct tracesmith_atta
 	wanted.budget_ppm = a.budget_ppm;
 	wanted.light = a.light != 0;
 	wanted.seccomp = a.seccomp != 0;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_ATTACH;
-	request.attach = &wanted;
-	r = session_single(ts, &request, TRACESMITH__V1__REPLY__BODY_ATTACH, &reply);
+	wanted.records = a.records;
+	wanted.stacks = a.stacks;
+	r = session_single(ts, &wanted.base, TRACESMITH__V1__REPLY__BODY_ATTACH, &reply);
 	return r < 0 ? r
 		     : as_table(ts, &tracesmith__v1__attach_reply__descriptor, &reply->attach, 1,
 				ret);
@@ -262,15 +270,12 @@ EXPORT int tracesmith_detach(struct tracesmith *ts, uint32_t pid, struct tracesm
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 	Tracesmith__V1__DetachRequest detach = TRACESMITH__V1__DETACH_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int r;
 
 	if (!ts)
 		return TRACESMITH_BAD_REQUEST;
 	detach.pid = pid;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_DETACH;
-	request.detach = &detach;
-	r = session_single(ts, &request, TRACESMITH__V1__REPLY__BODY_DETACH, &reply);
+	r = session_single(ts, &detach.base, TRACESMITH__V1__REPLY__BODY_DETACH, &reply);
 	return r < 0 ? r
 		     : as_table(ts, &tracesmith__v1__detach_reply__descriptor, &reply->detach, 1,
 				ret);

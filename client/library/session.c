@@ -12,7 +12,6 @@
 
 #include "core/base/array.h"
 #include "core/base/clock.h"
-#include "core/base/time.h"
 #include "core/base/utf8.h"
 
 int session_fail(struct tracesmith *ts, enum tracesmith_error error, const char *format, ...)
@@ -93,15 +92,25 @@ int session_refused(struct tracesmith *ts, const Tracesmith__V1__Error *error)
 		error->message[0] ? error->message : "The daemon refused");
 }
 
-int session_open(struct tracesmith *ts, int fd)
+uint64_t session_until(const struct tracesmith *ts)
+{
+	const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (!ts->timeout_ns || ts->timeout_ns > UINT64_MAX - now_ns)
+		return 0;
+	return now_ns + ts->timeout_ns;
+}
+
+int session_open(struct tracesmith *ts, int fd, uint64_t until_ns)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *refused = NULL;
 	int r;
 
 	ts->owner = getpid();
 	ts->met_ns = clock_ns(CLOCK_MONOTONIC);
-	r = connection_open(&ts->connection, fd, (ts->timeout_ns + NS_PER_MS - 1) / NS_PER_MS,
-			    &refused);
+	connection_init(&ts->connection, fd);
+	connection_until(&ts->connection, until_ns);
+	r = connection_greet(&ts->connection, &refused);
 	if (r < 0)
 		return session_lost(ts, r);
 	if (r == 0)
@@ -119,7 +128,7 @@ bool session_foreign(struct tracesmith *ts)
 	return true;
 }
 
-int session_send(struct tracesmith *ts, Tracesmith__V1__Request *request)
+int session_send(struct tracesmith *ts, const ProtobufCMessage *body)
 {
 	int r;
 
@@ -131,8 +140,8 @@ int session_send(struct tracesmith *ts, Tracesmith__V1__Request *request)
 	if (ts->live)
 		return session_fail(ts, TRACESMITH_BAD_REQUEST,
 				    "The connection is subscribed: ask on another one");
-	connection_patience(&ts->connection, (ts->timeout_ns + NS_PER_MS - 1) / NS_PER_MS);
-	r = connection_send(&ts->connection, request);
+	connection_until(&ts->connection, session_until(ts));
+	r = connection_send(&ts->connection, body);
 	if (r == -EMSGSIZE)
 		return session_fail(ts, TRACESMITH_BAD_REQUEST, "%s", ts->connection.message);
 	return r < 0 ? session_lost(ts, r) : 0;
@@ -156,17 +165,17 @@ int session_next(struct tracesmith *ts, Tracesmith__V1__Reply **ret)
 	return 0;
 }
 
-int session_single(struct tracesmith *ts, Tracesmith__V1__Request *request,
-		   Tracesmith__V1__Reply__BodyCase body, Tracesmith__V1__Reply **ret)
+int session_single(struct tracesmith *ts, const ProtobufCMessage *body,
+		   Tracesmith__V1__Reply__BodyCase wanted, Tracesmith__V1__Reply **ret)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
-	int r = session_send(ts, request);
+	int r = session_send(ts, body);
 
 	if (r == 0)
 		r = session_next(ts, &reply);
 	if (r < 0)
 		return r;
-	if (reply->body_case != body)
+	if (reply->body_case != wanted)
 		return session_lost(ts, -EPROTO);
 	*ret = TAKE(reply);
 	return 0;

@@ -31,18 +31,21 @@ int session_refused(struct tracesmith *ts, const Tracesmith__V1__Error *error);
 
 /* Closes the connection or the recording, and clears the message. */
 void session_close(struct tracesmith *ts);
-/* Takes the socket, also if it fails. */
-int session_open(struct tracesmith *ts, int fd);
+/* Takes the socket, also if it fails. `until_ns` is session_until() of when the call started. */
+int session_open(struct tracesmith *ts, int fd, uint64_t until_ns);
+
+/* When a call that starts now gives up, of CLOCK_MONOTONIC; 0: never. */
+uint64_t session_until(const struct tracesmith *ts);
 
 /* True in the child of a fork: the connection is its parent's, and the message says so. */
 bool session_foreign(struct tracesmith *ts);
-/* Sends a request; what the last one failed for is forgotten. */
-int session_send(struct tracesmith *ts, Tracesmith__V1__Request *request);
+/* Sends a request; what the last one failed for is forgotten. The call starts here. */
+int session_send(struct tracesmith *ts, const ProtobufCMessage *body);
 /* The next reply, which is no error. */
 int session_next(struct tracesmith *ts, Tracesmith__V1__Reply **ret);
 /* One request with one reply, of that kind. */
-int session_single(struct tracesmith *ts, Tracesmith__V1__Request *request,
-		   Tracesmith__V1__Reply__BodyCase body, Tracesmith__V1__Reply **ret);
+int session_single(struct tracesmith *ts, const ProtobufCMessage *body,
+		   Tracesmith__V1__Reply__BodyCase wanted, Tracesmith__V1__Reply **ret);
 
 /* Waits for the end of tsctl, and passes on what it has printed last. `now`: ends it. */
 void reader_end(struct tracesmith *ts, bool now);

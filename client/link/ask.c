@@ -9,6 +9,7 @@
 #include "client/link/wording.h"
 #include "client/output/table.h"
 #include "core/base/array.h"
+#include "core/base/time.h"
 
 /* QueryRequest.by, from 1 on. */
 static const char *const bys[] = { "stack", "stream", "line", "function", "module", "op" };
@@ -62,26 +63,26 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 	return r;
 }
 
-static int ask_link(struct link *link, const struct options *options,
-		    Tracesmith__V1__Request *request, const char *query)
+static int ask_link(struct link *link, const struct options *options, const ProtobufCMessage *body,
+		    const char *query)
 {
 	struct table table;
 	int r;
 
 	table_init(&table, options, query, link_hello(link)->wall_offset_ns);
-	table.whole = request->body_case == TRACESMITH__V1__REQUEST__BODY_LIST;
-	r = link_converse(link, request, take, &table, NULL);
+	table.whole = body->descriptor == &tracesmith__v1__list_request__descriptor;
+	r = link_converse(link, body, take, &table, NULL);
 	table_done(&table);
 	return r;
 }
 
-int ask(const struct options *options, Tracesmith__V1__Request *request, const char *query)
+int ask(const struct options *options, const ProtobufCMessage *body, const char *query)
 {
 	_cleanup_(link_freep) struct link *link = NULL;
 
 	if (link_open(options, &link) < 0)
 		return EXIT_FAILED;
-	return ask_link(link, options, request, query) < 0 ? EXIT_FAILED : EXIT_DONE;
+	return ask_link(link, options, body, query) < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 /* The exit status for an error. -ENOENT: the process is unknown if --pid was given, else the query.
@@ -111,12 +112,14 @@ static const char *by_given(const struct options *options)
 						    : options->by;
 }
 
+/* What is old, if nothing else is said. */
+#define MIN_AGE_OF_ALL_NS (60 * NS_PER_S)
+
 int ask_query(const struct options *options, const char *name)
 {
 	uint32_t by = by_given(options) ? by_of(by_given(options)) : 0;
 	_cleanup_(link_freep) struct link *link = NULL;
 	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	if (by_given(options) && !by)
 		return EXIT_USAGE;
@@ -134,6 +137,8 @@ int ask_query(const struct options *options, const char *name)
 		query.sort = (char *)options->sort;
 	if (options->given & OPTION(MIN_AGE))
 		query.min_age_ns = options->min_age_ns ? options->min_age_ns : 1;
+	else if (options->given & OPTION(ALL))
+		query.min_age_ns = MIN_AGE_OF_ALL_NS;
 	if (options->given & OPTION(SINCE))
 		query.since_ns = link_time(link, &options->since);
 	if (options->given & OPTION(UNTIL))
@@ -143,7 +148,5 @@ int ask_query(const struct options *options, const char *name)
 		query.device_given_case = TRACESMITH__V1__QUERY_REQUEST__DEVICE_GIVEN_DEVICE;
 		query.device = (uint32_t)options->device;
 	}
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	request.query = &query;
-	return query_status(options, ask_link(link, options, &request, name));
+	return query_status(options, ask_link(link, options, &query.base, name));
 }

@@ -6,7 +6,7 @@
 #include "proto/control.pb-c.h"
 
 /* Returns an exit_status. `query` is the name of the answer. */
-int ask(const struct options *options, Tracesmith__V1__Request *request, const char *query);
+int ask(const struct options *options, const ProtobufCMessage *body, const char *query);
 /* The same for one of the daemon's queries, with the given options. */
 int ask_query(const struct options *options, const char *name);
 

@@ -8,6 +8,7 @@
 
 #include "client/base/complain.h"
 #include "client/link/wording.h"
+#include "core/base/time.h"
 #include "proto/paths.h"
 
 struct link {
@@ -55,9 +56,9 @@ static int said(const struct link *link, int r)
 	return r;
 }
 
-int link_send(struct link *link, Tracesmith__V1__Request *request)
+int link_send(struct link *link, const ProtobufCMessage *body)
 {
-	return said(link, connection_send(&link->connection, request));
+	return said(link, connection_send(&link->connection, body));
 }
 
 static int explain_error(const Tracesmith__V1__Error *error)
@@ -102,6 +103,24 @@ int link_next(struct link *link, Tracesmith__V1__Reply **ret)
 	return r;
 }
 
+int link_single(struct link *link, const ProtobufCMessage *body,
+		Tracesmith__V1__Reply__BodyCase wanted, Tracesmith__V1__Reply **ret)
+{
+	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+	int r = link_send(link, body);
+
+	if (r == 0)
+		r = link_next(link, &reply);
+	if (r < 0)
+		return r;
+	if (reply->body_case != wanted) {
+		complain("Unexpected answer from the daemon");
+		return -EPROTO;
+	}
+	*ret = TAKE(reply);
+	return 0;
+}
+
 int link_fd(const struct link *link)
 {
 	return link->connection.fd;
@@ -122,10 +141,10 @@ int link_poll(struct link *link, Tracesmith__V1__Reply **ret)
 	return 1;
 }
 
-int link_converse(struct link *link, Tracesmith__V1__Request *request, link_reply_fn *take,
-		  void *data, Tracesmith__V1__Reply **ret_end)
+int link_converse(struct link *link, const ProtobufCMessage *body, link_reply_fn *take, void *data,
+		  Tracesmith__V1__Reply **ret_end)
 {
-	int more, r = link_send(link, request);
+	int more, r = link_send(link, body);
 
 	if (r < 0)
 		return r;
@@ -144,11 +163,34 @@ int link_converse(struct link *link, Tracesmith__V1__Request *request, link_repl
 	return 0;
 }
 
+int link_answer(struct link *link, const ProtobufCMessage *body, struct tracesmith_answer **ret)
+{
+	_cleanup_(answer_freep) struct tracesmith_answer *answer = answer_new();
+	Tracesmith__V1__Reply *reply;
+	int r = answer ? link_send(link, body) : -ENOMEM;
+
+	while (r == 0) {
+		r = link_next(link, &reply);
+		if (r < 0)
+			return r;
+		r = answer_take(answer, reply);
+	}
+	if (r < 0) {
+		complain("Cannot interpret the daemon's answer: %s", strerror(-r));
+		return r;
+	}
+	*ret = TAKE(answer);
+	return 0;
+}
+
 static int greet(struct link *link, int fd, uint64_t patience_ms)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *refused = NULL;
-	int r = said(link, connection_open(&link->connection, fd, patience_ms, &refused));
+	int r;
 
+	connection_init(&link->connection, fd);
+	connection_patience(&link->connection, patience_ms * NS_PER_MS);
+	r = said(link, connection_greet(&link->connection, &refused));
 	if (r != 1)
 		return r;
 	if (wording_apply(refused, link->file) < 0) {
@@ -172,7 +214,8 @@ int link_open(const struct options *options, struct link **ret)
 	if (options->file) {
 		r = options->files->open(options->file, &link->file, &fd);
 	} else {
-		fd = connection_dial(options->socket, SOCK_STREAM);
+		fd = connection_dial(options->socket, SOCK_STREAM,
+				     options->patience_ms * NS_PER_MS);
 		if (fd < 0)
 			r = explain_connect(fd, options->socket);
 	}

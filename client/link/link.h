@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "client/base/options.h"
-#include "client/library/connection.h"
+#include "client/library/answer.h"
 
 struct link;
 
@@ -27,14 +27,17 @@ int link_open(const struct options *options, struct link **ret);
 struct link *link_free(struct link *link);
 const struct connection_hello *link_hello(const struct link *link);
 
-/* Sends a request; its id is filled in. */
-int link_send(struct link *link, Tracesmith__V1__Request *request);
+/* Sends a request with this body. */
+int link_send(struct link *link, const ProtobufCMessage *body);
 
 /* The next reply, to be freed with reply_free(). 1: a reply; 0: the last one, whose body is `done`
  * (or the single answer to hello or status); negative: the connection is lost, or the daemon
  * refused (the error was printed; -EINVAL: invalid request, -ENOENT: not found). */
 int link_next(struct link *link, Tracesmith__V1__Reply **ret);
-/* The same, but leaves it to the caller to print a reply whose body is `error`. */
+/* One request, and its only reply, which has a body of that kind. */
+int link_single(struct link *link, const ProtobufCMessage *body,
+		Tracesmith__V1__Reply__BodyCase wanted, Tracesmith__V1__Reply **ret);
+/* link_next(), but it leaves it to the caller to print a reply whose body is `error`. */
 int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret);
 
 /* For poll(): when it is readable, link_poll() may have something. 1: a reply; 0: none is complete
@@ -47,8 +50,12 @@ typedef int link_reply_fn(void *data, const Tracesmith__V1__Reply *reply);
 
 /* Sends a request and passes each reply to `take`, including the last, which is also `ret_end`.
  * Either may be NULL. */
-int link_converse(struct link *link, Tracesmith__V1__Request *request, link_reply_fn *take,
-		  void *data, Tracesmith__V1__Reply **ret_end);
+int link_converse(struct link *link, const ProtobufCMessage *body, link_reply_fn *take, void *data,
+		  Tracesmith__V1__Reply **ret_end);
+
+/* The whole answer to a query, with tsctl's words. Of what does not fit in memory, use
+ * link_converse(). */
+int link_answer(struct link *link, const ProtobufCMessage *body, struct tracesmith_answer **ret);
 
 /* A moment on the daemon's CLOCK_MONOTONIC, never 0; times before its boot are 1. */
 uint64_t link_time(const struct link *link, const struct moment *moment);

@@ -35,13 +35,10 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 
 int rows_ask(struct link *link, Tracesmith__V1__QueryRequest *query, rows_fn *row, void *data)
 {
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	struct asked asked = { .row = row, .data = data };
 	int r;
 
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	request.query = query;
-	r = link_converse(link, &request, take, &asked, NULL);
+	r = link_converse(link, &query->base, take, &asked, NULL);
 	return r < 0 ? r : asked.truncated;
 }
 

@@ -57,6 +57,12 @@ static const struct wording wordings[] = {
 	[REASON(QUERY_ENDED)] = { .text = "The process that answered the query {1}: try again" },
 	[REASON(QUERY_UNREAD)] = { .text = "Nothing of the answer was read for {1} s while other "
 					   "queries waited: try again, and keep reading" },
+	[REASON(LARGE_SUM)] = { .text = "A sum of impossibly large values does not fit into 64 "
+					"bits: leave them out with --pid, --since and --until",
+				.recording =
+					"The recording has impossibly large values, whose sum "
+					"does not fit into 64 bits: leave them out with --pid, "
+					"--since and --until" },
 	[REASON(BOUND)] = { .text = "{1}: narrow it with --since and --until" },
 	[REASON(BUSY_WINDOW)] = { .text = "Too many operations are under way at one time: narrow "
 					  "it with --since or --pid" },
@@ -85,6 +91,9 @@ static const struct wording wordings[] = {
 					    "this: start it with 'tsctl run'" },
 	[REASON(NOT_RECORDED)] = { .text = "These records were not collected[ from process {2}]: "
 					   "{1}; see --records and --budget" },
+	[REASON(NONE_GROWS)] = { .text = "Nothing[ in process {2}] leaks or grows; live "
+					 "allocations: "
+					 "{1}, see --all" },
 	[REASON(ALL_YOUNG)] = { .text = "No live allocation[ of process {3}] is at least {1} old; "
 					"younger ones: {2}; see --min-age" },
 

@@ -61,7 +61,7 @@ static int find_socket(const struct options *options, char ret[PATH_MAX])
 
 static void warn_of_silence(const char *path, const char *program)
 {
-	_cleanup_(closep) int r = connection_dial(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
+	_cleanup_(closep) int r = connection_dial(path, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
 
 	if (r == -ENOENT || r == -ECONNREFUSED)
 		complain("No daemon listens on %s: %s runs, and is recorded as soon as one does "

@@ -10,16 +10,13 @@ static int lift_one(struct record_lift *lift, struct link *link, uint32_t pid)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 	Tracesmith__V1__BudgetRequest budget = TRACESMITH__V1__BUDGET_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int r;
 
 	budget.pid = pid;
 	budget.budget_ppm = lift->budget_ppm;
 	budget.for_ns = HOLDS_NS;
 	budget.recording = true;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_BUDGET;
-	request.budget = &budget;
-	r = link_send(link, &request);
+	r = link_send(link, &budget.base);
 	if (r == 0)
 		r = link_next_or_error(link, &reply);
 	if (r < 0 || reply->body_case != TRACESMITH__V1__REPLY__BODY_ERROR ||

@@ -220,16 +220,13 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 static int converse(struct recording *recording, struct link *link,
 		    Tracesmith__V1__RecordRequest *body)
 {
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	struct asking asking = { recording, link, body->cursor };
 	Tracesmith__V1__Reply *end = NULL;
 	int r;
 
 	body->since_ns = recording->since_ns;
 	body->until_ns = recording->until_ns;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_RECORD;
-	request.record = body;
-	r = link_converse(link, &request, take, &asking, &end);
+	r = link_converse(link, &body->base, take, &asking, &end);
 	if (r == 0)
 		take_done(recording, end);
 	return r;

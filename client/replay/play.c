@@ -74,16 +74,13 @@ static int load_first(struct play *play)
 static int load_losses(struct play *play, Tracesmith__V1__Reply **ret)
 {
 	Tracesmith__V1__QueryRequest body = TRACESMITH__V1__QUERY_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	body.name = (char *)"apis";
 	body.limit = 1;
 	body.pid = play->trace.pid;
 	body.since_ns = play->since_ns ? play->since_ns : 1;
 	body.until_ns = play->until_ns < INT64_MAX ? play->until_ns : 0;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	request.query = &body;
-	return link_converse(play->trace.link, &request, NULL, NULL, ret);
+	return link_converse(play->trace.link, &body.base, NULL, NULL, ret);
 }
 
 static uint32_t pid_of(struct play *play, uint32_t process)

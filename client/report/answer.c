@@ -8,59 +8,66 @@
 #include "client/base/complain.h"
 #include "client/output/loss.h"
 #include "client/output/table.h"
-#include "core/base/vector.h"
-
-/* For the units of cells. */
-struct taking {
-	struct report_answer *answer;
-	struct table table;
-};
 
 static const char *keep(struct report_answer *answer, const char *text)
 {
 	return arena_text(&answer->arena, text, strlen(text));
 }
 
-static int take_columns(struct report_answer *answer, const Tracesmith__V1__Columns *columns)
+static int keep_columns(struct report_answer *ret, const struct tracesmith_answer *answer)
 {
-	if (answer->columns || columns->n_column > ANSWER_COLUMNS_MAX)
+	const size_t count = tracesmith_answer_columns(answer);
+
+	if (count > ANSWER_COLUMNS_MAX)
 		return -EPROTO;
-	for (size_t i = 0; i < columns->n_column; i++) {
-		answer->type[i] = (uint8_t)columns->column[i]->type;
-		answer->column[i] = keep(answer, columns->column[i]->name);
-		if (!answer->column[i])
+	for (; ret->columns < count; ret->columns++) {
+		enum tracesmith_unit unit;
+		const char *name = tracesmith_answer_column(answer, ret->columns, &unit);
+
+		ret->type[ret->columns] = (uint8_t)unit;
+		ret->column[ret->columns] = keep(ret, name);
+		if (!ret->column[ret->columns])
 			return -ENOMEM;
-		answer->columns++;
 	}
 	return 0;
 }
 
-static int take_row(struct taking *taking, const Tracesmith__V1__Row *row)
+static int keep_row(struct report_answer *ret, const struct tracesmith_answer *answer,
+		    const struct table *table)
 {
-	struct report_answer *answer = taking->answer;
-	struct answer_row *kept;
+	struct answer_row *row = &ret->row[ret->rows];
 
-	if (row->n_value != answer->columns)
-		return -EPROTO;
-	if (VECTOR_ROOM(answer->row, answer->room, answer->rows + 1) < 0)
+	for (size_t i = 0; i < ret->columns; i++) {
+		const Tracesmith__V1__Value *value = answer_value(answer, ret->rows, i);
+		_cleanup_(freep) char *text = table_cell(table, value, ret->type[i]);
+		struct tracesmith_cell cell;
+
+		tracesmith_answer_cell(answer, ret->rows, i, &cell);
+		row->known[i] = cell.type != TRACESMITH_NULL;
+		row->number[i] = cell.integer;
+		row->cell[i] = text ? keep(ret, text) : NULL;
+		if (!row->cell[i])
+			return -ENOMEM;
+	}
+	ret->rows++;
+	return 0;
+}
+
+static int keep_rows(struct report_answer *ret, const struct tracesmith_answer *answer,
+		     const struct table *table)
+{
+	const size_t count = tracesmith_answer_rows(answer);
+	int r = 0;
+
+	ret->row = calloc(count + 1, sizeof(*ret->row));
+	if (!ret->row)
 		return -ENOMEM;
-	kept = &answer->row[answer->rows++];
-	for (size_t i = 0; i < row->n_value; i++) {
-		const Tracesmith__V1__Value *value = row->value[i];
-		_cleanup_(freep) char *cell = table_cell(&taking->table, value, answer->type[i]);
-
-		kept->known[i] = value->value_case != TRACESMITH__V1__VALUE__VALUE__NOT_SET;
-		kept->number[i] = value->value_case == TRACESMITH__V1__VALUE__VALUE_INTEGER
-					  ? value->integer
-					  : 0;
-		kept->cell[i] = cell ? keep(answer, cell) : NULL;
-		if (!kept->cell[i])
-			return -ENOMEM;
-	}
-	return 0;
+	while (r == 0 && ret->rows < count)
+		r = keep_row(ret, answer, table);
+	return r;
 }
 
-static int take_end(struct report_answer *answer, const Tracesmith__V1__Done *done)
+static int keep_end(struct report_answer *answer, const Tracesmith__V1__Done *done)
 {
 	_cleanup_(freep) char *text = NULL;
 	size_t size = 0;
@@ -77,32 +84,16 @@ static int take_end(struct report_answer *answer, const Tracesmith__V1__Done *do
 	return answer->loss && answer->note ? 0 : -ENOMEM;
 }
 
-static int take(void *data, const Tracesmith__V1__Reply *reply)
-{
-	struct taking *taking = data;
-	int r = 0;
-
-	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_COLUMNS)
-		r = take_columns(taking->answer, reply->columns);
-	else if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE)
-		r = take_end(taking->answer, reply->done);
-	else if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
-		for (size_t i = 0; r == 0 && i < reply->rows->n_row; i++)
-			r = take_row(taking, reply->rows->row[i]);
-	if (r < 0)
-		complain("Cannot interpret the daemon's answer: %s", strerror(-r));
-	return r;
-}
-
 int report_ask(struct link *link, const struct options *options, const char *query, uint64_t limit,
 	       uint32_t by, struct report_answer *ret)
 {
 	Tracesmith__V1__QueryRequest what = TRACESMITH__V1__QUERY_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	struct taking taking = { .answer = ret };
+	_cleanup_(answer_freep) struct tracesmith_answer *answer = NULL;
+	struct table table;
+	int r;
 
 	*ret = (struct report_answer){ .note = "", .loss = "" };
-	table_init(&taking.table, options, query, link_hello(link)->wall_offset_ns);
+	table_init(&table, options, query, link_hello(link)->wall_offset_ns);
 	what.name = (char *)query;
 	what.pid = (uint32_t)options->pid;
 	what.limit = limit;
@@ -111,9 +102,17 @@ int report_ask(struct link *link, const struct options *options, const char *que
 		what.since_ns = link_time(link, &options->since);
 	if (options->given & OPTION(UNTIL))
 		what.until_ns = link_time(link, &options->until);
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	request.query = &what;
-	return link_converse(link, &request, take, &taking, NULL);
+	r = link_answer(link, &what.base, &answer);
+	if (r < 0)
+		return r;
+	r = keep_columns(ret, answer);
+	if (r == 0)
+		r = keep_rows(ret, answer, &table);
+	if (r == 0)
+		r = keep_end(ret, answer_end(answer));
+	if (r < 0)
+		complain("Cannot interpret the daemon's answer: %s", strerror(-r));
+	return r;
 }
 
 void report_answer_done(struct report_answer *answer)

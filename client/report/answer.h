@@ -19,7 +19,7 @@ struct answer_row {
 struct report_answer {
 	const char *column[ANSWER_COLUMNS_MAX];
 	uint8_t type[ANSWER_COLUMNS_MAX]; /* Tracesmith__V1__Columns__Type */
-	size_t columns, rows, room;
+	size_t columns, rows;
 	struct answer_row *row;
 	const char *note, *loss; /* "": none */
 	struct arena arena;

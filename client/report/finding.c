@@ -10,12 +10,11 @@
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
 
-#define TEXT_BYTES    1024
-#define SHARE_WHOLE   1000000
-#define WAIT_SHARE    50 /* of the window: waits of less are not worth a sentence */
-#define TINY_NS	      10000
-#define GAIN_PPM      20000
-#define LEAK_AT_LEAST 8 /* allocations, none of them freed */
+#define TEXT_BYTES  1024
+#define SHARE_WHOLE 1000000
+#define WAIT_SHARE  50 /* of the window: waits of less are not worth a sentence */
+#define TINY_NS	    10000
+#define GAIN_PPM    20000
 
 struct finding {
 	char text[TEXT_BYTES];
@@ -177,24 +176,29 @@ static void find_tiny(const struct finding_facts *facts, struct finding *finding
 		 facts->replay);
 }
 
-static void find_leak(const struct finding_facts *facts, struct finding *finding)
+static bool find_grown(const struct finding_facts *facts, struct finding *finding,
+		       const char *verdict, const char *does)
 {
 	const struct report_answer *leaks = answer_of(facts, SECTION_LEAKS);
 	char where[TEXT_BYTES];
 
 	for (size_t i = 0; i < leaks->rows; i++) {
-		if (answer_number(leaks, i, "frees") > 0 ||
-		    answer_number(leaks, i, "allocations") < LEAK_AT_LEAST)
+		if (strcmp(answer_cell(leaks, i, "verdict"), verdict))
 			continue;
-		say(finding,
-		    "%s (%" PRId64 ") holds %s in %" PRId64 " allocations older than a minute%s. "
-		    "It made %" PRId64 " there and freed none: is that a leak?",
-		    answer_cell(leaks, i, "comm"), answer_number(leaks, i, "pid"),
+		say(finding, "%s (%" PRId64 ") %s: %s in %" PRId64 " allocations%s. Why: %s.",
+		    answer_cell(leaks, i, "comm"), answer_number(leaks, i, "pid"), does,
 		    answer_cell(leaks, i, "bytes"), answer_number(leaks, i, "count"),
-		    place(where, leaks, i), answer_number(leaks, i, "allocations"));
+		    place(where, leaks, i), answer_cell(leaks, i, "why"));
 		show(finding, facts, "leaks");
-		return;
+		return true;
 	}
+	return false;
+}
+
+static void find_leak(const struct finding_facts *facts, struct finding *finding)
+{
+	if (!find_grown(facts, finding, "leak", "leaks memory"))
+		find_grown(facts, finding, "growing", "holds more and more memory");
 }
 
 static void find_errors(const struct finding_facts *facts, struct finding *finding)

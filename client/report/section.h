@@ -28,8 +28,8 @@
 	  "fn kind calls plus_minus errors total_ns mean_ns max_ns bytes")                         \
 	X(MEMORY, "Memory", "memory", 20, 0, false, true,                                          \
 	  "pid comm device kind live_bytes live_count peak_bytes reserved_bytes")                  \
-	X(LEAKS, "Old allocations", "leaks", 10, 0, false, true,                                   \
-	  "pid comm kind fn device bytes count oldest_ns allocations frees where")                 \
+	X(LEAKS, "Leaks and growth", "leaks", 10, 0, false, true,                                  \
+	  "pid comm verdict kind fn device bytes count bytes_per_hour full_ns where why")          \
 	X(ERRORS, "Failed calls", "errors", 10, 0, true, true,                                     \
 	  "pid comm fn code name calls where")                                                     \
 	X(COST, "What tracing costs", "cost", 10, 0, true, false,                                  \

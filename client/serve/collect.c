@@ -121,7 +121,13 @@ static int put_kernels(const struct round *round, const struct total *total)
 
 static int put_delays(const struct round *round, const struct total *total)
 {
-	return put(round, total, FAMILY_OF_DELAY, false, total->ns);
+	return put(round, total, FAMILY_OF_DELAY_TIME, false, total->ns);
+}
+
+static int put_starts(const struct round *round, const struct total *total)
+{
+	return add(round, total->process,
+		   cell_of(total, FAMILY_OF_DELAYS, total->part, total->count));
 }
 
 static int put_device_copies(const struct round *round, const struct total *total)
@@ -157,6 +163,7 @@ static const struct {
 	{ "kernels", put_kernels }, { "delays", put_delays },
 	{ "states", put_states },   { "device-copies", put_device_copies },
 	{ "losses", put_losses },   { "missed", put_missed },
+	{ "starts", put_starts },
 };
 
 static int take_total(void *data, const Tracesmith__V1__Row *row)
@@ -212,6 +219,17 @@ static int take_memory(void *data, const Tracesmith__V1__Row *row)
 	return r;
 }
 
+static int take_leaks(void *data, const Tracesmith__V1__Row *row)
+{
+	struct total total = { 0 };
+
+	if (row->n_value != 3)
+		return -EPROTO;
+	total.process = (uint32_t)rows_integer(row->value[0]);
+	total.device = (int32_t)rows_integer(row->value[1]);
+	return put(data, &total, FAMILY_OF_LEAKS, false, (uint64_t)rows_integer(row->value[2]));
+}
+
 static int take_price(void *data, const Tracesmith__V1__Row *row)
 {
 	static const uint32_t of[] = { FAMILY_OF_PRICE, FAMILY_OF_PRICE_HIGH, FAMILY_OF_BUDGET,
@@ -236,9 +254,8 @@ static const struct {
 	const char *query;
 	rows_fn *take;
 } queries[] = {
-	{ "metrics-processes", take_process },
-	{ "metrics-totals", take_total },
-	{ "metrics-memory", take_memory },
+	{ "metrics-processes", take_process }, { "metrics-totals", take_total },
+	{ "metrics-memory", take_memory },     { "metrics-leaks", take_leaks },
 	{ "metrics-prices", take_price },
 };
 
@@ -246,7 +263,6 @@ static int ask_status(struct link *link, struct openmetrics_daemon *daemon)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 	Tracesmith__V1__StatusRequest status = TRACESMITH__V1__STATUS_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	const struct {
 		const char *name;
 		uint64_t *value;
@@ -257,14 +273,10 @@ static int ask_status(struct link *link, struct openmetrics_daemon *daemon)
 	};
 	int r;
 
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_STATUS;
-	request.status = &status;
-	r = link_send(link, &request);
-	if (r == 0)
-		r = link_next(link, &reply);
+	r = link_single(link, &status.base, TRACESMITH__V1__REPLY__BODY_STATUS, &reply);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; reply->status && i < reply->status->n_item; i++)
+	for (size_t i = 0; i < reply->status->n_item; i++)
 		for (size_t k = 0; k < ARRAY_SIZE(wanted); k++)
 			if (strcmp(reply->status->item[i]->name, wanted[k].name) == 0)
 				*wanted[k].value = (uint64_t)reply->status->item[i]->number;

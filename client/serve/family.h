@@ -29,8 +29,9 @@ enum family_unit { FAMILY_COUNT, FAMILY_BYTES, FAMILY_NS, FAMILY_PPM };
 	X(STATE, COUNTER, NS, "state", "state", "Time of a device in each state (exact tier)")     \
 	X(KERNELS, HISTOGRAM, NS, "kernel", "", "Duration of kernels (exact tier)")                \
 	X(KERNEL_TIME, SUM, NS, "kernel", "", "")                                                  \
-	X(DELAY, COUNTER, NS, "launch_delay", "",                                                  \
-	  "Time from launch calls to the start of their kernels (exact tier)")                     \
+	X(DELAYS, HISTOGRAM, NS, "launch_delay", "",                                               \
+	  "Time from launch calls to the start of their kernels and graphs (exact tier)")          \
+	X(DELAY_TIME, SUM, NS, "launch_delay", "", "")                                             \
 	X(DEVICE_COPY, COUNTER, NS, "device_copy", "direction",                                    \
 	  "Time that a device copied memory (exact tier)")                                         \
 	X(LOST, COUNTER, COUNT, "lost", "reason", "What is missing from the other metrics")        \
@@ -39,6 +40,7 @@ enum family_unit { FAMILY_COUNT, FAMILY_BYTES, FAMILY_NS, FAMILY_PPM };
 	X(LIVE, GAUGE, BYTES, "memory_live", "kind", "Memory that is allocated now")               \
 	X(LIVE_COUNT, GAUGE, COUNT, "memory_allocations", "kind", "Live allocations")              \
 	X(PEAK, GAUGE, BYTES, "memory_peak", "kind", "The most that was allocated at a time")      \
+	X(LEAKS, GAUGE, COUNT, "leaks_suspected", "", "Stacks with the verdict that they leak")    \
 	X(POOL, GAUGE, BYTES, "pool_reserved", "",                                                 \
 	  "Device memory that memory pools hold (exact tier)")                                     \
 	X(POOL_USED, GAUGE, BYTES, "pool_used", "", "The part of it that is allocated")            \

@@ -298,7 +298,6 @@ static int read_query(const struct web_request *request, struct link *link, stru
 {
 	uint64_t now_ns = link_hello(link)->now_ns;
 	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
-	Tracesmith__V1__Request message = TRACESMITH__V1__REQUEST__INIT;
 	int64_t pid = 0;
 	int r = web_number(request, "pid", &pid);
 
@@ -310,9 +309,7 @@ static int read_query(const struct web_request *request, struct link *link, stru
 	query.pid = pid > 0 && pid <= INT32_MAX ? (uint32_t)pid : 0;
 	query.limit = ROWS_MAX;
 	query.by = flame->kind->by_stack ? BY_STACK : 0;
-	message.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	message.query = &query;
-	return link_converse(link, &message, take, flame, NULL);
+	return link_converse(link, &query.base, take, flame, NULL);
 }
 
 static int write_flame(const struct web_request *request, struct link *link, FILE *out)

@@ -11,10 +11,11 @@
 
 #define PREFIX "tracesmith_"
 
-/* Powers of two of nanoseconds at which buckets end: 1 us to 17 s. */
-#define EDGE_FIRST 10
-#define EDGE_LAST  34
-#define EDGE_STEP  2
+/* Powers of two of nanoseconds at which buckets end: 1 us to 17 s, and 4 us to 1 s. */
+#define EDGE_STEP 2
+static const struct {
+	int first, last;
+} edges[FAMILY_NUMBERS] = { [FAMILY_OF_KERNELS] = { 10, 34 }, [FAMILY_OF_DELAYS] = { 12, 30 } };
 
 #define X(identifier, of_type, of_unit, of_name, of_part, of_help)                                 \
 	[FAMILY_OF_##                                                                              \
@@ -131,22 +132,24 @@ static bool is_same_but_part(const struct series_cell *a, const struct series_ce
 	return a->family == b->family && a->owner == b->owner && a->device == b->device;
 }
 
+/* It stands behind it, in the family that follows. */
 static uint64_t time_of(const struct openmetrics *metrics, const struct series_cell *of)
 {
+	const struct series_cell *cell, *end;
 	struct series_cell key = *of;
-	const struct series_cell *cell;
 	uint32_t count;
 
 	key.family++;
-	cell = series_cells(metrics->series, &count);
-	for (uint32_t i = 0; i < count; i++)
-		if (is_same_but_part(&cell[i], &key))
-			return cell[i].value;
+	end = series_cells(metrics->series, &count);
+	end += count;
+	for (cell = of; cell < end && cell->family <= key.family; cell++)
+		if (is_same_but_part(cell, &key))
+			return cell->value;
 	return 0;
 }
 
-/* One for all cells of an owner and device, which are kernels by the power of two of their
- * duration. Returns how many cells it took. */
+/* One for all cells of an owner and device, each of which counts durations of at least a power of
+ * two. Returns how many cells it took. */
 static uint32_t write_histogram(FILE *out, const struct openmetrics *metrics,
 				const struct series_cell *cell, uint32_t count)
 {
@@ -156,7 +159,8 @@ static uint32_t write_histogram(FILE *out, const struct openmetrics *metrics,
 
 	for (; cells < count && is_same_but_part(cell, &cell[cells]); cells++)
 		all += cell[cells].value;
-	for (int power = EDGE_FIRST; power <= EDGE_LAST; power += EDGE_STEP) {
+	for (int power = edges[cell->family].first; power <= edges[cell->family].last;
+	     power += EDGE_STEP) {
 		for (; taken < cells && cell[taken].part < power; taken++)
 			below += cell[taken].value;
 		snprintf(edge, sizeof(edge), "%.10g", (double)(UINT64_C(1) << power) / NS_PER_S);

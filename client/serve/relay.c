@@ -135,7 +135,6 @@ static int converse(const struct web_request *request, struct link *link, FILE *
 {
 	const struct options form = { .given = OPTION(JSON) };
 	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
-	Tracesmith__V1__Request message = TRACESMITH__V1__REQUEST__INIT;
 	struct relay relay = { .cut = false };
 	int r;
 
@@ -144,12 +143,10 @@ static int converse(const struct web_request *request, struct link *link, FILE *
 	r = take_arguments(request, link_hello(link)->now_ns, &query);
 	if (r < 0)
 		return r;
-	message.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	message.query = &query;
 	table_init(&relay.table, &form, request->rest, link_hello(link)->wall_offset_ns);
 	relay.table.out = out;
 	relay.table.notes = NULL;
-	r = link_converse(link, &message, put, &relay, NULL);
+	r = link_converse(link, &query.base, put, &relay, NULL);
 	table_done(&relay.table);
 	if (r == -EPROTO)
 		complain("tracesmithd is of another version: restart it if it was upgraded");

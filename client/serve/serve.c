@@ -5,8 +5,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,8 @@
 #define CONNECTION_BYTES  (32u << 10) /* of a request line and its headers */
 #define CONNECTION_STACK  (256u << 10)
 #define CONNECTION_IDLE_S 10u
+#define REST_S		  2    /* without requests, until memory is given back */
+#define ARENAS		  2    /* of malloc; each keeps what it once needed */
 #define PATIENCE_MS	  5000 /* Prometheus waits for 10 s */
 #define TLS_BYTES	  (1 << 20)
 #define PAGE_PATH	  "/t/" /* TOKEN/ */
@@ -40,6 +44,7 @@ struct server {
 	const struct http *http;
 	struct source source, other; /* a second recording, or without a file */
 	struct listening listening;
+	atomic_uint answers;
 	char token[TOKEN_MAX + 1];
 	char *tls, *key; /* PEM: all of it, and where the key begins */
 	pthread_mutex_t lock;
@@ -256,10 +261,12 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 				  const char *method, const char *version, const char *upload,
 				  size_t *upload_size, void **own)
 {
+	struct server *server = data;
 	struct web_answer answer;
 
-	find_answer(data, connection, path, method, &answer);
-	return send_answer(data, connection, &answer);
+	find_answer(server, connection, path, method, &answer);
+	atomic_fetch_add(&server->answers, 1);
+	return send_answer(server, connection, &answer);
 }
 
 static int load_tls(struct server *server, const char *path)
@@ -355,17 +362,32 @@ static void announce(const struct server *server)
 		       paths[i], known ? "" : "?token=", known ? "" : server->token);
 }
 
+static void wait_for_end(struct server *server, const sigset_t *signals)
+{
+	const struct timespec rest = { .tv_sec = REST_S };
+	unsigned int answers, rested = 0, last = 0;
+
+	while (sigtimedwait(signals, NULL, &rest) < 0) {
+		answers = atomic_load(&server->answers);
+		if (answers == last && answers != rested) {
+			malloc_trim(0);
+			rested = answers;
+		}
+		last = answers;
+	}
+}
+
 static int run(struct server *server)
 {
 	struct MHD_Daemon *daemon;
 	sigset_t signals;
-	int number;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before the first thread */
 	signal(SIGPIPE, SIG_IGN);
+	mallopt(M_ARENA_MAX, ARENAS);
 	daemon = start(server);
 	if (!daemon)
 		return complain("Cannot start the server%s",
@@ -373,7 +395,7 @@ static int run(struct server *server)
 	server->listening.fd = -1; /* it closes that */
 	announce(server);
 	fflush(stdout);
-	sigwait(&signals, &number);
+	wait_for_end(server, &signals);
 	server->http->MHD_stop_daemon(daemon);
 	return EXIT_DONE;
 }

@@ -41,14 +41,11 @@ static bool is_complete(const struct top_state *state)
 static int ask_state(const struct options *options, struct top_state *state)
 {
 	Tracesmith__V1__SubscribeRequest subscribe = TRACESMITH__V1__SUBSCRIBE_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	_cleanup_(link_freep) struct link *link = NULL;
 	int r = link_open(options, &link);
 
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SUBSCRIBE;
-	request.subscribe = &subscribe;
 	if (r == 0)
-		r = link_send(link, &request);
+		r = link_send(link, &subscribe.base);
 	while (r == 0 && !is_complete(state)) {
 		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 

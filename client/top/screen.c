@@ -81,15 +81,12 @@ static void unlink_daemon(struct screen *s)
 static void link_daemon(struct screen *s, uint64_t now_ns)
 {
 	Tracesmith__V1__SubscribeRequest subscribe = TRACESMITH__V1__SUBSCRIBE_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	if (s->link || (s->tried_ns && now_ns - s->tried_ns < (uint64_t)RETRY_NS))
 		return;
 	s->tried_ns = now_ns;
 	s->stale = true;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SUBSCRIBE;
-	request.subscribe = &subscribe;
-	if (link_open(s->options, &s->link) < 0 || link_send(s->link, &request) < 0) {
+	if (link_open(s->options, &s->link) < 0 || link_send(s->link, &subscribe.base) < 0) {
 		s->link = link_free(s->link);
 		return;
 	}

@@ -187,13 +187,10 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 int trace_read(struct trace *trace, trace_fn *call, void *data, Tracesmith__V1__Reply **ret_end)
 {
 	Tracesmith__V1__ExportRequest body = TRACESMITH__V1__EXPORT_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	struct reading reading = { trace, call, data };
 
 	body.pid = trace->pid;
 	body.since_ns = trace->since_ns;
 	body.until_ns = trace->until_ns;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_EXPORT;
-	request.export = &body;
-	return link_converse(trace->link, &request, take, &reading, ret_end);
+	return link_converse(trace->link, &body.base, take, &reading, ret_end);
 }

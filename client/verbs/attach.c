@@ -23,7 +23,6 @@ static int ask_once(struct link *link, const struct options *options, uint32_t p
 		    Tracesmith__V1__Reply **ret)
 {
 	Tracesmith__V1__AttachRequest attach = TRACESMITH__V1__ATTACH_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	int r;
 
 	attach.pid = pid;
@@ -32,9 +31,7 @@ static int ask_once(struct link *link, const struct options *options, uint32_t p
 	attach.budget_ppm = options->budget_ppm;
 	attach.light = (options->given & OPTION(LIGHT)) != 0;
 	attach.seccomp = (options->given & OPTION(SECCOMP)) != 0;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_ATTACH;
-	request.attach = &attach;
-	r = link_send(link, &request);
+	r = link_send(link, &attach.base);
 	return r < 0 ? r : link_next_or_error(link, ret);
 }
 

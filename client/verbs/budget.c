@@ -30,18 +30,6 @@ static int read_share(const char *text, Tracesmith__V1__BudgetRequest *ret)
 	return -EINVAL;
 }
 
-static int ask_budget(struct link *link, Tracesmith__V1__BudgetRequest *budget,
-		      Tracesmith__V1__Reply **ret)
-{
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int r;
-
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_BUDGET;
-	request.budget = budget;
-	r = link_send(link, &request);
-	return r < 0 ? r : link_next(link, ret);
-}
-
 static const char *share_text(char text[UNITS_TEXT_SIZE], uint32_t ppm)
 {
 	if (ppm)
@@ -90,10 +78,9 @@ int cmd_budget(const struct options *options, int count, char **argument)
 		return EXIT_USAGE;
 	}
 	budget.for_ns = options->for_ns;
-	if (link_open(options, &link) < 0 || ask_budget(link, &budget, &reply) < 0)
+	if (link_open(options, &link) < 0 ||
+	    link_single(link, &budget.base, TRACESMITH__V1__REPLY__BODY_BUDGET, &reply) < 0)
 		return EXIT_FAILED;
-	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_BUDGET)
-		return complain("Unexpected answer from the daemon");
 	if (options->given & OPTION(JSON))
 		write_json(budget.pid, reply->budget);
 	else

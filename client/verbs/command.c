@@ -79,10 +79,12 @@ const struct command command_table[] = {
 	  cmd_stack },
 	{ "query", "NAME", "run a query ('tsctl query list' lists them)",
 	  OPTIONS_TABLE | OPTION(WIDE) | OPTIONS_WINDOW | OPTION(PID) | OPTIONS_ROWS |
-		  OPTION(MIN_AGE) | OPTION(STREAM) | OPTION(DEVICE) | OPTIONS_BY | OPTION(FILE),
+		  OPTION(MIN_AGE) | OPTION(ALL) | OPTION(STREAM) | OPTION(DEVICE) | OPTIONS_BY |
+		  OPTION(FILE),
 	  1, 1,
 	  "'tsctl query list' lists the queries and the options that each takes.\n"
-	  "Example: tsctl query leaks --pid 4711 --min-age 5m\n"
+	  "Example: tsctl query leaks --pid 4711\n"
+	  "Example: tsctl query leaks --all --min-age 5m\n"
 	  "Example: tsctl query apis --since 10s --json\n"
 	  "Example: tsctl query kernels --by-stack --pid 4711\n"
 	  "Example: tsctl query kernels --name 'gemm|conv' --sort count --user alice\n"

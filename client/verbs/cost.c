@@ -19,15 +19,10 @@
 static int ask_measure(struct link *link, uint32_t pid, bool start, Tracesmith__V1__Reply **ret)
 {
 	Tracesmith__V1__MeasureRequest measure = TRACESMITH__V1__MEASURE_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int r;
 
 	measure.pid = pid;
 	measure.start = start;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_MEASURE;
-	request.measure = &measure;
-	r = link_send(link, &request);
-	return r < 0 ? r : link_next(link, ret);
+	return link_single(link, &measure.base, TRACESMITH__V1__REPLY__BODY_MEASURE, ret);
 }
 
 static int measure(struct link *link, uint32_t pid)
@@ -42,10 +37,6 @@ static int measure(struct link *link, uint32_t pid)
 		if (!start)
 			nanosleep(&pause, NULL);
 		r = ask_measure(link, pid, start, &reply);
-		if (r >= 0 && reply->body_case != TRACESMITH__V1__REPLY__BODY_MEASURE) {
-			complain("Unexpected answer from the daemon");
-			r = -EPROTO;
-		}
 		if (r < 0)
 			break;
 		busy = reply->measure->busy;

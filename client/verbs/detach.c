@@ -11,14 +11,9 @@
 static int ask_detach(struct link *link, uint32_t pid, Tracesmith__V1__Reply **ret)
 {
 	Tracesmith__V1__DetachRequest detach = TRACESMITH__V1__DETACH_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int r;
 
 	detach.pid = pid;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_DETACH;
-	request.detach = &detach;
-	r = link_send(link, &request);
-	return r < 0 ? r : link_next(link, ret);
+	return link_single(link, &detach.base, TRACESMITH__V1__REPLY__BODY_DETACH, ret);
 }
 
 static void write_text(uint32_t pid, const Tracesmith__V1__DetachReply *detach)
@@ -57,8 +52,6 @@ int cmd_detach(const struct options *options, int count, char **argument)
 		return EXIT_USAGE;
 	if (link_open(options, &link) < 0 || ask_detach(link, pid, &reply) < 0)
 		return EXIT_FAILED;
-	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_DETACH)
-		return complain("Unexpected answer from the daemon");
 	if (options->given & OPTION(JSON))
 		write_json(pid, reply->detach);
 	else

@@ -142,13 +142,10 @@ static int verify(struct link *link)
 static int load(struct info *info, struct link *link)
 {
 	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	query.name = (char *)"info-contents";
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	request.query = &query;
 	info->wall_offset_ns = link_hello(link)->wall_offset_ns;
-	return link_converse(link, &request, take, info, NULL);
+	return link_converse(link, &query.base, take, info, NULL);
 }
 
 int cmd_info(const struct options *given, int count, char **argument)

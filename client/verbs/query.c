@@ -7,11 +7,8 @@
 int cmd_query(const struct options *options, int count, char **argument)
 {
 	Tracesmith__V1__ListRequest list = TRACESMITH__V1__LIST_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	if (strcmp(argument[0], "list") != 0)
 		return ask_query(options, argument[0]);
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_LIST;
-	request.list = &list;
-	return ask(options, &request, "list");
+	return ask(options, &list.base, "list");
 }

@@ -7,7 +7,6 @@
 int cmd_sql(const struct options *options, int count, char **argument)
 {
 	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	if (!argument[0][strspn(argument[0], " \t\r\n;")]) {
 		complain("Missing statement: tsctl sql 'SELECT ...'");
@@ -16,7 +15,5 @@ int cmd_sql(const struct options *options, int count, char **argument)
 	sql.text = argument[0];
 	sql.limit = options->limit;
 	sql.timeout_ns = options->timeout_ns;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &sql;
-	return ask(options, &request, "sql");
+	return ask(options, &sql.base, "sql");
 }

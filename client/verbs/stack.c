@@ -25,16 +25,11 @@ static int ask_stack(const struct options *options, struct link *link, uint32_t 
 		     Tracesmith__V1__Reply **ret)
 {
 	Tracesmith__V1__StackRequest stack = TRACESMITH__V1__STACK_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int r;
 
 	stack.pid = pid;
 	stack.locals = (options->given & OPTION(LOCALS)) != 0;
 	stack.native = (options->given & OPTION(NATIVE)) != 0;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_STACK;
-	request.stack = &stack;
-	r = link_send(link, &request);
-	return r < 0 ? r : link_next(link, ret);
+	return link_single(link, &stack.base, TRACESMITH__V1__REPLY__BODY_STACK, ret);
 }
 
 static const char *text_of(const Stack *stack, uint32_t place)
@@ -280,8 +275,6 @@ static int show_once(const struct options *options, struct link *link, uint32_t 
 
 	if (ask_stack(options, link, pid, &reply) < 0)
 		return EXIT_FAILED;
-	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_STACK)
-		return complain("Unexpected answer from the daemon");
 	if ((options->given & OPTION(WATCH)) && isatty(STDOUT_FILENO))
 		fputs(CLEAR, stdout);
 	if (options->given & OPTION(JSON))

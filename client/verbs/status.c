@@ -19,14 +19,9 @@
 
 static int ask_status(struct link *link, Tracesmith__V1__Reply **ret)
 {
-	Tracesmith__V1__StatusRequest status = TRACESMITH__V1__STATUS_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-	int r;
+	const Tracesmith__V1__StatusRequest status = TRACESMITH__V1__STATUS_REQUEST__INIT;
 
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_STATUS;
-	request.status = &status;
-	r = link_send(link, &request);
-	return r < 0 ? r : link_next(link, ret);
+	return link_single(link, &status.base, TRACESMITH__V1__REPLY__BODY_STATUS, ret);
 }
 
 /* What is wrong and can be fixed. Other warnings are counts since the daemon started (recent losses
@@ -124,8 +119,7 @@ static int run_check(const struct options *options)
 		complain("--check prints one line: leave out --json and --csv");
 		return EXIT_USAGE;
 	}
-	if (link_open(options, &link) == 0 && ask_status(link, &reply) >= 0 &&
-	    reply->body_case == TRACESMITH__V1__REPLY__BODY_STATUS)
+	if (link_open(options, &link) == 0 && ask_status(link, &reply) == 0)
 		status = check(link, reply->status);
 	if (status == EXIT_UNREACHED)
 		puts("CRITICAL: tracesmithd does not answer");
@@ -142,8 +136,6 @@ int cmd_status(const struct options *options, int count, char **argument)
 		return run_check(options);
 	if (link_open(options, &link) < 0 || ask_status(link, &reply) < 0)
 		return EXIT_FAILED;
-	if (reply->body_case != TRACESMITH__V1__REPLY__BODY_STATUS)
-		return complain("Unexpected answer from the daemon");
 	r = items_write(options, "status", reply->status);
 	return r < 0 ? complain("Cannot write the status: %s", strerror(-r)) : EXIT_DONE;
 }

@@ -4,7 +4,6 @@ import { element, section, stack, table } from './dom.js';
 import { bytes, count, duration, share, text } from './format.js';
 import { whatif } from './whatif.js';
 
-const LEAK_AGE_NS = 60e9;
 
 // Each panel: title, query, its options besides window and process, whether it takes a window, what to draw.
 const PANELS = [
@@ -39,7 +38,7 @@ const PANELS = [
     ['pid', (row) => text(row.pid), 'number'],
     ['call', (row) => text(row.fn), 'text'],
     ['where', (row) => text(row.where), 'text']])],
-  ['Leaks', 'leaks', { limit: 6, min_age_ns: LEAK_AGE_NS }, false, drawLeaks],
+  ['Leaks', 'leaks', { limit: 6 }, false, drawLeaks],
   ['What is missing', 'loss', { limit: 20 }, true, (answer) => table(answer.rows, [
     ['count', (row) => count(row.count), 'number'],
     ['pid', (row) => text(row.pid), 'number'],
@@ -74,7 +73,7 @@ function drawIdle(answer) {
 
 function drawLeaks(answer) {
   return element('div', {}, ...answer.rows.flatMap((row) => [
-    element('div', {}, `${bytes(row.bytes)} in ${count(row.count)}, the oldest ${duration(row.oldest_ns)} old: ` +
+    element('div', { title: row.why }, `${row.verdict}: ${bytes(row.bytes)} in ${count(row.count)}, the oldest ${duration(row.oldest_ns)} old: ` +
       `${text(row.fn)}, pid ${row.pid} (${text(row.comm)})`),
     stack(row.stack, 8)]));
 }

@@ -130,10 +130,18 @@ uint32_t quota_payer(const struct quota *quota, uint32_t uid)
 	return biggest;
 }
 
+/* Where there are many users, leaving as much free for each of them would keep most of it from
+ * all. */
+static bool quota_lend(struct quota *quota, uint32_t uid)
+{
+	return quota->used < quota->total && quota_held(quota, uid) < quota->lent &&
+	       quota_charge(quota, uid, 1) == 0;
+}
+
 bool quota_claim(struct quota *quota, uint32_t uid, bool (*give_up)(void *data, uint32_t uid),
 		 void *data)
 {
-	while (!quota_take(quota, uid, 1)) {
+	while (!quota_take(quota, uid, 1) && !quota_lend(quota, uid)) {
 		uint32_t payer = quota_payer(quota, uid);
 		bool given = give_up(data, payer);
 
@@ -151,5 +159,5 @@ void quota_release(struct quota *quota)
 {
 	free(quota->user);
 	map_clear(&quota->rows);
-	*quota = (struct quota){ .total = quota->total };
+	*quota = (struct quota){ .total = quota->total, .lent = quota->lent };
 }

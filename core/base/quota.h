@@ -18,9 +18,10 @@ struct quota_user {
 	uint64_t held; /* not 0 */
 };
 
-/* Zeroed except `total`: nobody holds anything. */
+/* Zeroed except `total` and `lent`: nobody holds anything. */
 struct quota {
 	uint64_t total, used;
+	uint64_t lent; /* how many quota_claim() gives each user while any are free */
 	struct quota_user *user;
 	uint32_t users, room;
 	uint32_t last;	 /* the row of the latest call, if there are rows */

@@ -6,7 +6,9 @@
 #include "core/base/invariant.h"
 #include "core/model/op.h"
 
-static const bool account_counts[MEMORY_KIND_MAX + 1] = {
+#define COUNTS 1 /* and does not lie inside memory that does */
+
+static const uint8_t account_counts[MEMORY_KIND_MAX + 1] = {
 #define X(number, name, text, space, counted) [number] = counted,
 	MEMORY_KINDS(X)
 #undef X
@@ -22,7 +24,7 @@ int16_t account_device(uint8_t kind, int16_t device)
 	return account_is_host(kind) ? DEVICE_UNKNOWN : device;
 }
 
-struct account *account_get(struct list *accounts, uint32_t process, uint32_t user, int16_t device,
+struct account *account_get(struct list *accounts, struct growing *growing, int16_t device,
 			    uint8_t kind)
 {
 	struct account *account;
@@ -33,8 +35,9 @@ struct account *account_get(struct list *accounts, uint32_t process, uint32_t us
 	account = calloc(1, sizeof(*account));
 	if (!account)
 		return NULL;
-	account->process = process;
-	account->user = user;
+	account->process = growing->process;
+	account->user = growing->user;
+	account->growing = account_counts[kind] ? growing : NULL;
 	account->device = device;
 	account->kind = kind;
 	list_init(&account->changed);
@@ -49,7 +52,7 @@ uint64_t account_live_bytes(const struct list *accounts, int16_t device, uint8_t
 	uint64_t bytes = 0;
 
 	list_for_each(account, accounts, link)
-		if (account->device == device && account_counts[account->kind] &&
+		if (account->device == device && account_counts[account->kind] == COUNTS &&
 		    account_is_host(account->kind) == host)
 			bytes += account->live_bytes;
 	return bytes;
@@ -78,6 +81,41 @@ void account_debit(struct account *account, uint64_t bytes, struct list *changed
 	account_touch(account, changed);
 }
 
+static struct growth_place account_place(const struct account_block *block)
+{
+	return (struct growth_place){
+		.stack_id = block->stack_id,
+		.fn = block->fn,
+		.device = block->account->device,
+		.kind = block->account->kind,
+	};
+}
+
+void account_born(struct growths *growths, struct account_block block)
+{
+	const struct growth_place place = account_place(&block);
+
+	if (block.account->growing)
+		growths_born(growths, block.account->growing, &place, block.start_ns, block.bytes);
+}
+
+void account_found(struct growths *growths, struct account_block block)
+{
+	const struct growth_place place = account_place(&block);
+
+	if (block.account->growing)
+		growths_found(growths, block.account->growing, &place, block.bytes);
+}
+
+void account_gone(struct growths *growths, struct account_block block, uint64_t now_ns)
+{
+	const struct growth_place place = account_place(&block);
+
+	if (block.account->growing)
+		growths_gone(growths, block.account->growing, &place, block.start_ns, now_ns,
+			     block.bytes);
+}
+
 void account_leave(struct account *account)
 {
 	if (--account->allocations == 0 && account->orphan)
@@ -92,6 +130,7 @@ void account_free_all(struct list *accounts)
 		list_remove(&account->link);
 		list_remove(&account->changed);
 		account->orphan = true;
+		account->growing = NULL;
 		account->allocations -= (uint32_t)account->live_count; /* go with the pool */
 		if (!account->allocations)
 			free(account);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/base/list.h"
+#include "core/leak/growth.h"
 
 /* An account is its process's until that ends; then it goes with the last allocation that has not
  * been reported as gone. */
@@ -14,18 +15,26 @@ struct account {
 	struct list link;    /* in the process */
 	struct list changed; /* in a list of those to report */
 	uint64_t live_bytes, live_count, peak_bytes;
-	uint32_t process;     /* id */
-	uint32_t user;	      /* who answers for it */
-	uint32_t allocations; /* also those that are gone and not yet reported */
+	struct growing *growing; /* of the process; NULL: its blocks are no leaks */
+	uint32_t process;	 /* id */
+	uint32_t user;		 /* who answers for it */
+	uint32_t allocations;	 /* also those that are gone and not yet reported */
 	int16_t device;
 	uint8_t kind; /* enum memory_kind */
 	bool orphan;  /* its process has ended */
 };
 
+/* A block, for the history of its stack. */
+struct account_block {
+	const struct account *account;
+	uint64_t bytes, start_ns, stack_id;
+	uint16_t fn;
+};
+
 /* The device that memory of a kind counts for: none for host memory. */
 int16_t account_device(uint8_t kind, int16_t device);
 /* That of a process, made when it is first asked for. NULL: no memory. */
-struct account *account_get(struct list *accounts, uint32_t process, uint32_t user, int16_t device,
+struct account *account_get(struct list *accounts, struct growing *growing, int16_t device,
 			    uint8_t kind);
 /* What the process holds there, of the host or of the device depending on the kind. */
 uint64_t account_live_bytes(const struct list *accounts, int16_t device, uint8_t kind);
@@ -34,6 +43,9 @@ void account_touch(struct account *account, struct list *changed);
 /* Adds an allocation to the live ones, or takes it off. */
 void account_credit(struct account *account, uint64_t bytes, struct list *changed);
 void account_debit(struct account *account, uint64_t bytes, struct list *changed);
+void account_born(struct growths *growths, struct account_block block);
+void account_found(struct growths *growths, struct account_block block);
+void account_gone(struct growths *growths, struct account_block block, uint64_t now_ns);
 /* One of its allocations is forgotten. */
 void account_leave(struct account *account);
 /* Those of a process that is freed. */

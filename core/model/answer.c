@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/bytes.h"
 #include "core/model/correlate.h"
 #include "core/model/model.h"
 #include "core/model/name.h"
@@ -56,11 +57,6 @@ static uint8_t answer_copy_kind(uint32_t number)
 	return number < sizeof(kind) ? kind[number] : COPY_UNKNOWN;
 }
 
-static uint64_t answer_bytes(uint64_t bytes)
-{
-	return bytes < INT64_MAX ? bytes : INT64_MAX;
-}
-
 /* What all records of a kind say, whatever op they are in. */
 static void answer_describe(const struct exact *exact, struct op *op, const struct ts_event *event)
 {
@@ -89,11 +85,11 @@ static void answer_describe(const struct exact *exact, struct op *op, const stru
 		op->registers = work->registers;
 	} else if (event->kind == TS_EVENT_COPY) {
 		op->detail = answer_copy_kind(work->copy_kind);
-		op->bytes = answer_bytes(work->bytes);
+		op->bytes = bytes_bounded(work->bytes);
 		if (work->from == TS_MEMORY_PAGEABLE || work->to == TS_MEMORY_PAGEABLE)
 			op->flags |= OP_PAGEABLE;
 	} else if (event->kind == TS_EVENT_SET) {
-		op->bytes = answer_bytes(work->bytes);
+		op->bytes = bytes_bounded(work->bytes);
 		op->source = work->value;
 	}
 }
@@ -233,8 +229,8 @@ static void answer_node(struct core *core, struct exact *exact, struct ticket *t
 	answer_emit(core, exact, &op, event, op.stream == call->stream ? call->seq : 0, swept);
 }
 
-void answer_take(struct core *core, struct exact *exact, struct ticket *ticket,
-		 const struct ts_event *event, bool swept)
+void answer_ticket(struct core *core, struct exact *exact, struct ticket *ticket,
+		   const struct ts_event *event, bool swept)
 {
 	if (answer_fills(core, ticket->pending, event)) {
 		answer_fill(core, exact, ticket->pending, event, swept);

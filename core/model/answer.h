@@ -13,8 +13,8 @@ struct ticket;
 /* Whether the same record came before, recently; it is remembered from now on. */
 bool answer_is_duplicate(struct exact *exact, const struct ts_event *event);
 /* For a known call: fills its op, or makes an op for a part of it. `swept`: see below. */
-void answer_take(struct core *core, struct exact *exact, struct ticket *ticket,
-		 const struct ts_event *event, bool swept);
+void answer_ticket(struct core *core, struct exact *exact, struct ticket *ticket,
+		   const struct ts_event *event, bool swept);
 /* For an unknown call. */
 void answer_stray(struct core *core, struct exact *exact, const struct ts_event *event, bool swept);
 /* Reports states of the stream before the call is known, if the stream is known. */

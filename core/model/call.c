@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/bytes.h"
 #include "core/model/correlate.h"
 #include "core/model/mapping.h"
 #include "core/model/mempool.h"
@@ -65,6 +66,7 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_POOL_KNOWN] = { .apply = mempool_known, .names_place = true },
 	[EFFECT_POOL_DESTROY] = { .apply = mempool_destroy },
 	[EFFECT_EVENT_CREATE] = { .apply = gpu_event_create },
+	[EFFECT_TENSOR] = { .apply = mempool_tensor },
 };
 
 #define EFFECT_COUNT ARRAY_SIZE(effect_table)
@@ -96,7 +98,7 @@ static uint64_t call_bytes(const struct ts_api *api, const struct function *func
 		    __builtin_mul_overflow(bytes, api->depth, &bytes))
 			return INT64_MAX;
 	}
-	return bytes < INT64_MAX ? bytes : INT64_MAX;
+	return bytes_bounded(bytes);
 }
 
 static uint16_t call_flags(const struct ts_event *event)
@@ -223,6 +225,7 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 	}
 	if (function->kind == OP_RANGE)
 		return range_called(core, process, event, function->detail);
+	process->growing.calls++;
 	effect = &effect_table[function->effect];
 	call_fill(&op, event, function);
 	call_place(&call, effect);
@@ -255,7 +258,7 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 static bool effect_is_memory(uint8_t effect)
 {
 	return effect == EFFECT_ALLOC || effect == EFFECT_ALLOC_ON || effect == EFFECT_IMPORT ||
-	       effect == EFFECT_FREE;
+	       effect == EFFECT_FREE || effect == EFFECT_TENSOR;
 }
 
 bool call_does_nothing(const struct op *op, const struct function *function)

@@ -11,6 +11,7 @@
 #include "core/model/call.h"
 #include "core/model/correlate.h"
 #include "core/model/gpu_pool.h"
+#include "core/model/mempool.h"
 #include "core/model/name.h"
 #include "core/model/range.h"
 #include "core/model/track.h"
@@ -104,6 +105,7 @@ static void core_share_out(struct core *core)
 		[CORE_SHARE_PLAIN_CALLS] = config->max_rollups,
 		[CORE_SHARE_PLAIN_WORK] = config->max_rollups,
 		[CORE_SHARE_RANGES] = RANGES_TOTAL,
+		[CORE_SHARE_GROWTHS] = config->max_growths,
 		[CORE_SHARE_PENDING] = config->max_pending,
 		[CORE_SHARE_WAITING] = config->max_waiting,
 		[CORE_SHARE_EDGES] = config->max_edges,
@@ -136,6 +138,7 @@ int core_new(const struct core_config *config, struct core **ret)
 	core->gpu_event_pool = POOL_OF(struct gpu_event);
 	core->pending_pool = POOL_OF(struct pending);
 	memory_init(core);
+	growths_init(&core->growths, &core->share[CORE_SHARE_GROWTHS]);
 	core->ticket_pool = POOL_OF(struct ticket);
 	core->answer_pool = POOL_OF(struct answer);
 	rollup_init(core);
@@ -152,6 +155,7 @@ struct core *core_free(struct core *core)
 	list_for_each(process, &core->processes, link)
 		process_free(core, process);
 	memory_release_all(core);
+	growths_release(&core->growths);
 	rollup_release(core);
 	for (int i = 0; i < CORE_SHARES; i++)
 		quota_release(&core->share[i]);
@@ -345,12 +349,45 @@ void core_tick(struct core *core, uint64_t now_ns)
 	memory_tick(core, now_ns);
 }
 
+static void core_tell_growths(struct core *core, uint64_t now_ns)
+{
+	struct verdict verdict;
+	struct growth *growth;
+
+	growths_turn(&core->growths);
+	while ((growth = growths_next(&core->growths, now_ns, &verdict)))
+		core_tell(core,
+			  &(struct core_growth){
+				  .process = growth->of->process,
+				  .device = growth->place.device,
+				  .kind = growth->place.kind,
+				  .fn = growth->place.fn,
+				  .stack_id = growth->place.stack_id,
+				  .verdict = verdict.kind,
+				  .confidence = verdict.confidence,
+				  .since_ns = growth->history.sure_ns,
+				  .ready_ns = verdict.needs_ns ? now_ns + verdict.needs_ns : 0,
+				  .told_ns = now_ns,
+				  .birth_ns = growth->history.last_birth_ns,
+				  .allocations = growth->history.allocations,
+				  .frees = growth->history.frees,
+				  .usual_ns = verdict.usual_ns,
+				  .kept = verdict.kept,
+				  .kept_bytes = verdict.kept_bytes,
+				  .grows_ns = verdict.since_ns,
+				  .bytes_per_hour = (uint64_t)verdict.bytes_per_hour,
+				  .laplace_ppm = (int64_t)(verdict.laplace * 1e6),
+			  });
+}
+
 void core_checkpoint(struct core *core, uint64_t now_ns)
 {
 	core_see_time(core, now_ns);
 	exact_checkpoint(core, now_ns);
 	state_checkpoint(core, now_ns);
 	memory_checkpoint(core);
+	mempool_checkpoint(core);
+	core_tell_growths(core, now_ns);
 	rollup_checkpoint(core);
 	loss_checkpoint(core);
 }
@@ -366,8 +403,21 @@ void core_flush(struct core *core, uint64_t now_ns)
 	core_checkpoint(core, now_ns);
 }
 
+/* What was not seen of a process, or of all. Allocations and frees that were not seen one by one
+ * are few: events of them have room of their own in the ring. */
+static void core_miss(struct core *core, const struct core_loss *loss)
+{
+	struct process *process;
+
+	list_for_each(process, &core->processes, link)
+		if (!loss->process || process->row.id == loss->process)
+			growing_missed(&process->growing, loss->start_ns, loss->end_ns);
+}
+
 void core_lose(struct core *core, const struct core_loss *loss)
 {
+	if (loss->reason == LOSS_GAP || loss->reason == LOSS_LEFT_OUT)
+		core_miss(core, loss);
 	core_tell(core, loss);
 }
 

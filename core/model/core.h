@@ -78,6 +78,27 @@ struct core_memory {
 	uint64_t live_bytes, live_count, peak_bytes;
 };
 
+/* What becomes of the memory that a stack allocates: a verdict (core/leak/verdict.h) and its
+ * reasons.
+ */
+struct core_growth {
+	uint64_t stack_id;
+	uint32_t process;
+	uint16_t fn;
+	uint8_t kind; /* enum memory_kind */
+	int16_t device;
+	uint8_t verdict;	    /* enum verdict_kind */
+	uint8_t confidence;	    /* percent */
+	uint64_t since_ns;	    /* watched without a gap */
+	uint64_t ready_ns;	    /* when there will be a verdict, 0: there is one */
+	uint64_t told_ns, birth_ns; /* of the verdict, and of the last allocation before it */
+	uint64_t allocations, frees;
+	uint64_t usual_ns;		     /* most that is freed is younger */
+	uint64_t kept, kept_bytes, grows_ns; /* blocks that grew older, and the first one's birth */
+	uint64_t bytes_per_hour;
+	int64_t laplace_ppm;
+};
+
 /* Sums over the calls of one second that differ only in time and size. Rows with `freed` count
  * freed memory, under the stack and function that allocated it. */
 struct core_rollup {
@@ -96,6 +117,8 @@ struct core_rollup {
 	uint64_t bytes; /* moved or allocated; not counting failed or captured calls */
 };
 
+#define WORK_DELAYS 11 /* see work_delay() below */
+
 /* What a device did in one second, added up over work that differs only in time; only OP_EXACT ops.
  * Durations are counted in buckets, each at most 1/16 wide (work_bucket below), so that percentiles
  * can be computed without the ops. */
@@ -112,6 +135,8 @@ struct core_work {
 	int16_t device;
 	uint64_t count, total_ns, min_ns, max_ns, bytes;
 	uint64_t delay_ns; /* total, from the start of the calls to the start on the device */
+	/* How many of these took how long; only for totals, so not stored. */
+	uint32_t delays[WORK_DELAYS];
 };
 
 /* A graph was recorded as a whole; or it lasted from the first to the last of its parts, which have
@@ -180,13 +205,14 @@ struct core_price {
 };
 
 /* A pool that memory is allocated from. */
-enum core_pool_kind { CORE_POOL_OWN = 1, CORE_POOL_IMPORTED = 2 };
+/* ALLOCATOR: of a framework, which keeps what it got from the driver. */
+enum core_pool_kind { CORE_POOL_OWN = 1, CORE_POOL_IMPORTED = 2, CORE_POOL_ALLOCATOR = 3 };
 struct core_pool {
 	uint32_t process;
 	int16_t device;
 	uint8_t kind;
 	bool gone;		  /* destroyed: its row is to be deleted */
-	uint64_t address;	  /* CUPTI's: practically a number */
+	uint64_t address;	  /* CUPTI's: practically a number; an allocator's: 1 + device */
 	uint64_t bytes;		  /* held from the device; 0: unknown, for an imported one */
 	uint64_t used_bytes;	  /* of it allocated */
 	uint64_t threshold_bytes; /* free memory above this is returned at a synchronization */
@@ -280,7 +306,7 @@ struct core_collect {
 	X(30, BEHIND, MISSING, QUIET, "op", "behind",                                              \
 	  "ops and seconds of sums deleted before they were recorded")                             \
 	X(31, DAMAGED, MISSING, QUIET, "op", "damaged",                                            \
-	  "ops in damaged parts of the database or of a recording")                                \
+	  "ops, and pages of sums, in damaged parts of the database or of a recording")            \
 	X(32, STORE_ROWS, MISSING, ALARM, "row", "store-rows",                                     \
 	  "rows of sums and processes dropped because the disk was behind or full")                \
 	X(33, DISCONNECTED, PERIOD, QUIET, "time", "disconnected",                                 \
@@ -343,7 +369,7 @@ struct core_name {
 
 /* What a sink gets besides ops: each row is a struct core_<name>. core/store/row.c describes how it
  * is stored. At a checkpoint: device, pool, collect (if only the cost has changed), work, busy,
- * rollup, memory, allocation, loss. */
+ * rollup, memory, growth, allocation, loss. */
 #define CORE_ROWS(X)                                                                               \
 	X(PROCESS, process) /* new, announced again, runs another program, or has ended */         \
 	X(STREAM, stream)   /* new or changed */                                                   \
@@ -351,6 +377,7 @@ struct core_name {
 	X(BACKWARD, backward)                                                                      \
 	X(ALLOCATION, allocation) /* live or gone */                                               \
 	X(MEMORY, memory)                                                                          \
+	X(GROWTH, growth) /* changed */                                                            \
 	X(ROLLUP, rollup)                                                                          \
 	X(LOSS, loss)                                                                              \
 	X(NAME, name)                                                                              \
@@ -395,6 +422,7 @@ struct core_config {
 	uint32_t max_names;   /* of one process */
 	uint32_t max_edges;   /* starts and ends waiting to be applied to the state machines */
 	uint64_t max_allocations;
+	uint32_t max_growths; /* stacks with a verdict; 0: none */
 };
 
 /* Who handed a record in, according to the kernel. */
@@ -511,6 +539,21 @@ static inline uint64_t work_bucket_ns(uint16_t bucket)
 	unsigned int power = bucket / 16;
 
 	return power < 2 ? bucket : (uint64_t)(bucket % 16 + 16) << (power - 1);
+}
+
+/* The bucket of a delay: below 4 us, then up to four times as much each, from 1 s on the last. */
+static inline unsigned int work_delay(uint64_t ns)
+{
+	const unsigned int bucket = ns >> 12 ? (63 - (unsigned int)__builtin_clzll(ns)) / 2 - 5 : 0;
+
+	return bucket < WORK_DELAYS ? bucket : WORK_DELAYS - 1;
+}
+
+/* The power of two of nanoseconds that a delay in it has at least; 0: it may have less than 4 us.
+ */
+static inline unsigned int work_delay_power(unsigned int bucket)
+{
+	return bucket ? 10 + 2 * bucket : 0;
 }
 
 #endif

@@ -178,7 +178,7 @@ static void ticket_take_answers(struct core *core, struct exact *exact, struct t
 	struct answer *answer;
 
 	while ((answer = list_first(&ticket->answers, struct answer, link))) {
-		answer_take(core, exact, ticket, &answer->event, answer->swept);
+		answer_ticket(core, exact, ticket, &answer->event, answer->swept);
 		answer_free(core, exact, answer);
 	}
 }
@@ -466,7 +466,7 @@ int correlate_work(struct core *core, struct process *process, const struct ts_e
 	}
 	ticket = ticket_find(exact, event->work.correlation);
 	if (ticket && ticket->joined)
-		answer_take(core, exact, ticket, event, false);
+		answer_ticket(core, exact, ticket, event, false);
 	else if (!correlate_wait(core, exact, ticket, event))
 		answer_stray(core, exact, event, false);
 	return INGEST_OK;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/bytes.h"
 #include "core/base/invariant.h"
 #include "core/base/time.h"
 #include "core/model/caller.h"
@@ -307,7 +308,7 @@ int exact_device(struct core *core, struct process *process, const struct ts_eve
 	row.process = process->row.id;
 	row.ordinal = context_device(from->device);
 	memcpy(row.uuid, from->uuid, sizeof(row.uuid));
-	row.memory_bytes = from->memory_bytes < INT64_MAX ? from->memory_bytes : INT64_MAX;
+	row.memory_bytes = bytes_bounded(from->memory_bytes);
 	row.name = name_find(exact, from->name);
 	row.multiprocessors = from->multiprocessors;
 	row.clock_khz = from->clock_khz;

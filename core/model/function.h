@@ -75,11 +75,16 @@ enum effect {
 	EFFECT_POOL_KNOWN,	/* the memory pool `handle` is in the place that the call names */
 	EFFECT_POOL_DESTROY,	/* the memory pool `handle` is gone; allocations from it stay */
 	EFFECT_EVENT_CREATE,	/* event `handle` is new, of the thread's current context */
+	/* A framework's allocator gives out `bytes` at `address`, or takes them back if negative;
+	 * it then has given out `source` bytes in all and holds `handle`, on the device in the
+	 * second byte of `device`. */
+	EFFECT_TENSOR,
 };
 
 /* number, identifier, name. Numbers are stored. An address has one meaning per space: device,
  * managed, pool and host memory share the unified address space (0), physical handles and address
- * reservations have their own. `counts`: the bytes count as held. */
+ * reservations have their own. `counts`: the bytes count as held (1), or lie inside such memory
+ * (2). */
 #define MEMORY_KINDS(X)                                                                            \
 	X(1, DEVICE, "device", 0, 1)                                                               \
 	X(2, MANAGED, "managed", 0, 1)                                                             \
@@ -92,13 +97,14 @@ enum effect {
 	 * \ handle. */                                                                            \
 	X(8, IMPORTED, "imported", 0, 0)                                                           \
 	X(9, IMPORTED_PHYSICAL, "imported-physical", 2, 0)                                         \
-	X(10, MAPPED, "mapped", 4, 0) /* address space mapped to physical memory */
+	X(10, MAPPED, "mapped", 4, 0) /* address space mapped to physical memory */                \
+	X(11, TENSOR, "tensor", 5, 2) /* a block of a framework's allocator */
 
 enum memory_kind {
 #define X(number, name, text, space, counts) MEMORY_##name = number,
 	MEMORY_KINDS(X)
 #undef X
-		MEMORY_KIND_MAX = 10,
+		MEMORY_KIND_MAX = 11,
 };
 
 /* number, identifier, name. Numbers are stored. */

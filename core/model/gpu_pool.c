@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "core/base/bytes.h"
 #include "core/model/model.h"
 
 /* Of one process, those not long gone included. */
@@ -47,11 +48,6 @@ static struct gpu_pool *gpu_pool_get(struct core *core, struct exact *exact, uin
 	return pool;
 }
 
-static uint64_t gpu_pool_bytes(uint64_t bytes)
-{
-	return bytes < INT64_MAX ? bytes : INT64_MAX;
-}
-
 static void gpu_pool_raise(uint64_t *peak, uint64_t bytes)
 {
 	if (bytes > *peak)
@@ -63,8 +59,8 @@ static void gpu_pool_update(struct gpu_pool *pool, const struct ts_event *event)
 {
 	const struct ts_memory *memory = &event->memory;
 	struct core_pool *row = &pool->row;
-	uint64_t bytes = gpu_pool_bytes(memory->pool_bytes);
-	uint64_t used_bytes = gpu_pool_bytes(memory->pool_used_bytes);
+	uint64_t bytes = bytes_bounded(memory->pool_bytes);
+	uint64_t used_bytes = bytes_bounded(memory->pool_used_bytes);
 
 	gpu_pool_raise(&row->peak_bytes, bytes);
 	gpu_pool_raise(&row->peak_used_bytes, used_bytes);
@@ -78,7 +74,7 @@ static void gpu_pool_update(struct gpu_pool *pool, const struct ts_event *event)
 	if (bytes || row->kind == CORE_POOL_OWN)
 		row->bytes = bytes;
 	row->used_bytes = used_bytes;
-	row->threshold_bytes = gpu_pool_bytes(memory->pool_threshold_bytes);
+	row->threshold_bytes = bytes_bounded(memory->pool_threshold_bytes);
 }
 
 /* Another one may get its address. */

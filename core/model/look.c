@@ -1,6 +1,18 @@
 /* Look: tells what the model holds now, and changes nothing of it. */
 #include "core/model/model.h"
 
+struct core_memory memory_sums_of(const struct account *account)
+{
+	return (struct core_memory){
+		.process = account->process,
+		.device = account->device,
+		.kind = account->kind,
+		.live_bytes = account->live_bytes,
+		.live_count = account->live_count,
+		.peak_bytes = account->peak_bytes,
+	};
+}
+
 static void look_process(const struct process *process, core_row_fn *row, void *data)
 {
 	const struct account *account;

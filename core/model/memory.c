@@ -16,6 +16,7 @@
 
 #include "core/base/invariant.h"
 #include "core/base/vector.h"
+#include "core/model/allocator.h"
 #include "core/model/call.h"
 
 /* How late a free may be, and how many may be late at one time. */
@@ -82,21 +83,9 @@ struct core_allocation memory_row_of(const struct allocation *allocation)
 	};
 }
 
-struct core_memory memory_sums_of(const struct account *account)
-{
-	return (struct core_memory){
-		.process = account->process,
-		.device = account->device,
-		.kind = account->kind,
-		.live_bytes = account->live_bytes,
-		.live_count = account->live_count,
-		.peak_bytes = account->peak_bytes,
-	};
-}
-
 static struct account *memory_account(struct process *process, int16_t device, uint8_t kind)
 {
-	return account_get(&process->accounts, process->row.id, process->row.user, device, kind);
+	return account_get(&process->accounts, &process->growing, device, kind);
 }
 
 static void memory_put(struct core *core, struct allocation *allocation)
@@ -213,6 +202,7 @@ struct allocation *memory_make(struct call *call, const struct core_allocation *
 	if (physical)
 		allocation->physical = physical;
 	call->core->next_allocation++;
+	account_born(&call->core->growths, memory_block(allocation));
 	memory_changed(call->core, allocation);
 	return allocation;
 }
@@ -236,6 +226,7 @@ void memory_end(struct core *core, struct allocation *allocation)
 {
 	memory_hide(core, allocation);
 	account_debit(allocation->account, allocation->bytes, &core->changed_accounts);
+	account_gone(&core->growths, memory_block(allocation), core->now_ns);
 	list_remove(&allocation->in_context);
 	if (allocation->told) {
 		allocation->gone = true;
@@ -434,7 +425,9 @@ void memory_free(struct call *call)
 		return;
 	}
 	op->flags |= OP_UNKNOWN;
-	loss_count(core, call->process, LOSS_UNKNOWN_FREE);
+	/* How much of a framework's memory is unknown follows from what its allocator reports. */
+	if (op->detail != MEMORY_TENSOR)
+		loss_count(core, call->process, LOSS_UNKNOWN_FREE);
 }
 
 /* Usually what is mapped was created just before. */
@@ -473,6 +466,7 @@ int memory_restore(struct core *core, struct process *process, const struct core
 	if (!allocation)
 		return -ENOSPC;
 	allocation->told = true;
+	account_found(&core->growths, memory_block(allocation));
 	if (physical) {
 		allocation->physical = physical;
 		physical->mappings++;
@@ -549,12 +543,22 @@ void memory_tell_accounts(struct core *core, struct process *process)
 
 static void memory_tell_all(struct core *core)
 {
+	uint32_t waiting = 0;
+
 	for (uint32_t i = 0; i < core->changed_count; i++) {
-		core->changed_allocation[i]->changed = 0;
-		memory_tell(core, core->changed_allocation[i]);
+		struct allocation *allocation = core->changed_allocation[i];
+		bool waits = !allocation->told &&
+			     allocator_may_wait(allocation->account->kind,
+						core->now_ns - allocation->start_ns);
+
+		allocation->changed = waits ? waiting + 1 : 0;
+		if (waits)
+			core->changed_allocation[waiting++] = allocation;
+		else
+			memory_tell(core, allocation);
 	}
-	core->changed_count = 0;
-	if (core->changed_room <= CHANGED_SPARED)
+	core->changed_count = waiting;
+	if (waiting || core->changed_room <= CHANGED_SPARED)
 		return;
 	free(core->changed_allocation);
 	core->changed_allocation = NULL;
@@ -590,5 +594,6 @@ void memory_init(struct core *core)
 	core->allocation_by_address.key = memory_key_of;
 	core->allocation_pool = POOL_OF(struct allocation);
 	list_init(&core->changed_accounts);
+	list_init(&core->changed_allocators);
 	list_init(&core->superseded);
 }

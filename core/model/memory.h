@@ -39,6 +39,13 @@ struct superseded {
 	uint32_t frees; /* still to come */
 };
 
+/* What its account's history has of it. */
+static inline struct account_block memory_block(const struct allocation *allocation)
+{
+	return (struct account_block){ allocation->account, allocation->bytes, allocation->start_ns,
+				       allocation->stack_id, allocation->fn };
+}
+
 void memory_alloc(struct call *call);
 void memory_import(struct call *call);
 void memory_free(struct call *call);

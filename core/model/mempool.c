@@ -1,10 +1,15 @@
 /* Mempool: which device each memory pool of a process is on, so that allocations from it are
  * counted there, whichever device is current. A pool is known from the call that created it or
- * returned its handle until it is destroyed. */
+ * returned its handle until it is destroyed.
+ *
+ * A framework's allocator is a pool as well. It reports each block that it gives out or takes back:
+ * an allocation in a space of its own, as it lies inside driver memory and is never added to it. */
 #include "core/model/mempool.h"
 
 #include <stdlib.h>
 
+#include "core/base/bytes.h"
+#include "core/model/allocator.h"
 #include "core/model/call.h"
 
 /* Programs have a default one for each device, and a few of their own. */
@@ -76,4 +81,64 @@ void mempool_forget_all(struct process *process)
 
 	list_for_each(pool, &process->mempools, link)
 		mempool_free(process, pool);
+}
+
+#define DEVICE_SHIFT 8 /* of the number, above the type */
+
+void mempool_tensor(struct call *call)
+{
+	uint64_t size = call->event->api.bytes;
+	bool freed = (int64_t)size < 0;
+	struct op *op = call->op;
+	struct allocator *allocator;
+
+	op->kind = freed ? OP_FREE : OP_ALLOC;
+	op->bytes = freed ? bytes_bounded(-size) : size;
+	op->device = context_device((uint8_t)(call->event->api.device >> DEVICE_SHIFT));
+	allocator = allocator_get(&call->process->allocators, call->process->row.id, op->device);
+	if (allocator && allocator_told(allocator, op->start_ns, op->source, op->handle) &&
+	    !list_linked(&allocator->changed))
+		list_append(&call->core->changed_allocators, &allocator->changed);
+	if (freed)
+		memory_free(call);
+	else
+		memory_alloc(call);
+}
+
+static void mempool_tell(struct core *core, struct allocator *allocator)
+{
+	const struct core_pool row = {
+		.process = allocator->process,
+		.device = allocator->device,
+		.kind = CORE_POOL_ALLOCATOR,
+		.address = (uint64_t)(allocator->device + 1),
+		.bytes = allocator->bytes,
+		.used_bytes = allocator->used_bytes,
+		.peak_bytes = allocator->peak_bytes,
+		.peak_used_bytes = allocator->peak_used_bytes,
+		.told_ns = allocator->told_ns,
+	};
+
+	list_remove(&allocator->changed);
+	core_tell(core, &row);
+}
+
+void mempool_checkpoint(struct core *core)
+{
+	struct allocator *allocator;
+
+	list_for_each(allocator, &core->changed_allocators, changed)
+		mempool_tell(core, allocator);
+}
+
+void mempool_forget_allocators(struct core *core, struct process *process)
+{
+	struct allocator *allocator;
+
+	list_for_each(allocator, &process->allocators, link) {
+		allocator->bytes = allocator->used_bytes = 0;
+		if (core)
+			mempool_tell(core, allocator);
+		allocator_free(allocator);
+	}
 }

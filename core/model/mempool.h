@@ -7,6 +7,7 @@
 #include "core/base/list.h"
 
 struct call;
+struct core;
 struct process;
 
 struct mempool {
@@ -21,5 +22,11 @@ int16_t mempool_device(const struct process *process, uint64_t handle);
 void mempool_known(struct call *call);
 void mempool_destroy(struct call *call);
 void mempool_forget_all(struct process *process);
+
+/* The allocator of a framework reports a block. */
+void mempool_tensor(struct call *call);
+void mempool_checkpoint(struct core *core);
+/* The process, or its address space, is gone. Without a core nothing is reported. */
+void mempool_forget_allocators(struct core *core, struct process *process);
 
 #endif

@@ -37,6 +37,7 @@ enum core_share {
 	CORE_SHARE_PLAIN_CALLS, /* without stack and stream */
 	CORE_SHARE_PLAIN_WORK,
 	CORE_SHARE_RANGES,
+	CORE_SHARE_GROWTHS,
 	/* Taken away again from whoever has most. */
 	CORE_SHARE_PENDING,
 	CORE_SHARE_WAITING,
@@ -83,10 +84,13 @@ struct core {
 	struct allocation **changed_allocation; /* created or gone, and not yet reported */
 	uint32_t changed_count, changed_room;
 	struct list changed_accounts;
+	struct list changed_allocators; /* mempool.c */
 	struct pool allocation_pool;
 	uint64_t next_allocation;
 	struct map superseded_by_address;
 	struct list superseded;
+
+	struct growths growths;
 
 	struct sums calls, work; /* rollup.c */
 

@@ -40,10 +40,12 @@ static void process_init(const struct core *core, struct process *process,
 	list_init(&process->threads);
 	list_init(&process->gpu_events);
 	list_init(&process->accounts);
+	growing_init(&process->growing, process->row.id, process->row.user);
 	list_init(&process->devices);
 	list_init(&process->capturing);
 	list_init(&process->mappings);
 	list_init(&process->mempools);
+	list_init(&process->allocators);
 	ranges_init(&process->ranges);
 	timeline_init(&process->timeline);
 	context_init(core, &process->unknown, 0);
@@ -84,10 +86,12 @@ static void process_empty(struct core *core, struct process *process, uint64_t t
 		context_end_streams(core, context, time_ns);
 	list_for_each(device, &process->devices, link)
 		state_set(core, &device->state, STATE_NONE, time_ns);
+	growths_forget(&core->growths, &process->growing);
 	memory_end_process(core, process);
 	thread_forget_all(core, process);
 	gpu_event_forget_all(core, process);
 	mempool_forget_all(process);
+	mempool_forget_allocators(core, process);
 	process->init_ns = process->used_ns = 0;
 	process->events_told = process->event_missed = false;
 	memset(process->retains, 0, sizeof(process->retains));
@@ -242,8 +246,10 @@ void process_free(struct core *core, struct process *process)
 	range_free_all(core, &process->ranges, process);
 	name_forget_all(core, process, &process->range_names);
 	mempool_forget_all(process);
+	mempool_forget_allocators(NULL, process);
 	list_for_each(context, &process->contexts, link)
 		process_free_context(process, context);
+	growths_forget(&core->growths, &process->growing);
 	account_free_all(&process->accounts);
 	list_for_each(device, &process->devices, link) {
 		free(device->busy);

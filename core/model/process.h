@@ -3,6 +3,7 @@
 #define TS_CORE_PROCESS_H
 
 #include "core/base/list.h"
+#include "core/leak/growth.h"
 #include "core/model/context.h"
 #include "core/model/loss.h"
 #include "core/model/range.h"
@@ -23,10 +24,12 @@ struct process {
 	bool events_told;	/* the creation of events is seen */
 	bool event_missed;	/* but one of them could not be kept */
 	struct list accounts;	/* struct account */
+	struct growing growing;
 	struct list devices;	/* struct device */
 	struct list capturing;	/* struct stream */
 	struct list mappings;	/* struct allocation: mappings */
 	struct list mempools;	/* struct mempool */
+	struct list allocators; /* struct allocator */
 	struct ranges ranges;	/* of the range library */
 	struct map range_names; /* ids, and when each was last told */
 	struct timeline timeline;

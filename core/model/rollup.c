@@ -52,10 +52,10 @@ static void rollup_time(struct core_rollup *row, uint64_t ns)
 }
 
 /* Bytes that a call only requested were neither moved nor allocated. Allocations and frees that did
- * not return do not say what they did. */
+ * not return do not say what they did; what a framework reports has happened. */
 static uint64_t rollup_bytes(const struct op *op)
 {
-	bool memory = op->kind == OP_ALLOC || op->kind == OP_FREE;
+	bool memory = (op->kind == OP_ALLOC || op->kind == OP_FREE) && op->detail != MEMORY_TENSOR;
 
 	if (op->result || op->flags & OP_CAPTURED || (memory && !(op->flags & OP_RETURNED)))
 		return 0;
@@ -128,7 +128,7 @@ static uint8_t rollup_work_kind(const struct op *op)
 
 void rollup_add_work(struct core *core, const struct op *op)
 {
-	uint64_t ns = op->gpu_end_ns - op->gpu_start_ns;
+	uint64_t ns = op->gpu_end_ns - op->gpu_start_ns, delay_ns = 0;
 	bool own = !(op->flags & (OP_NODE | OP_NO_CALL));
 	struct core_work key, *row;
 
@@ -152,8 +152,12 @@ void rollup_add_work(struct core *core, const struct op *op)
 		row->max_ns = ns;
 	row->total_ns += ns;
 	row->bytes += op->bytes;
-	if (own && op->gpu_start_ns > op->start_ns)
-		row->delay_ns += op->gpu_start_ns - op->start_ns;
+	if (!own)
+		return;
+	if (op->gpu_start_ns > op->start_ns)
+		delay_ns = op->gpu_start_ns - op->start_ns;
+	row->delay_ns += delay_ns;
+	row->delays[work_delay(delay_ns)]++;
 }
 
 void rollup_checkpoint(struct core *core)

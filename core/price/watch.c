@@ -7,18 +7,16 @@
 #include "core/base/time.h"
 #include "core/price/share.h"
 
-/* A turn is as long as the calls need that a pace takes, within bounds: a kernel needs some 50 ms
- * to put probes in or take them out, and who waits longer than 8 s for its calls has no pace. */
-#define TURN_MIN_NS (250 * NS_PER_MS)
+/* Who waits longer than this for the calls that a pace takes has none. */
 #define TURN_MAX_NS (8 * NS_PER_S)
 #define TURN_CALLS  16
 #define PACE_CALLS  8
 
 /* What a long gap misses is told meanwhile, by the window before it. */
 #define TELL_NS	     (10 * NS_PER_S)
-#define CYCLE_MAX_NS (120 * NS_PER_S) /* a window comes at least this often */
-#define PAIRS_MIN    6		      /* to judge by */
-#define PACELESS_MAX 3
+#define FIRST_SHARE  0.05	     /* of the time at least, until there is a price, */
+#define TURNS_SHARE  0.5	     /* and if one turn follows the other */
+#define REPAY_MAX_NS (60 * NS_PER_S) /* for more than the budget has */
 #define CONFIDENCE   0.9
 /* An estimate may be short by its half; a price changes with the rate of calls, and with time. */
 #define NEAR	      0.5
@@ -31,6 +29,17 @@
 void watch_init(struct watch *watch, const struct watch_config *config, uint64_t seed)
 {
 	*watch = (struct watch){ .config = *config, .seed = seed | 1, .share = 1, .had = 1 };
+}
+
+void watch_init_after(struct watch *watch, const struct watch_config *config,
+		      const struct watch *before)
+{
+	double rate = before->rate, had = before->had;
+
+	watch_init(watch, config, before->seed);
+	watch->rate = rate;
+	watch->had = had;
+	watch->foretold = rate > 0;
 }
 
 /* G. Marsaglia: Xorshift RNGs, 2003. */
@@ -81,9 +90,9 @@ static void watch_enter(struct watch *watch, enum watch_phase phase)
 		*pace = (struct pace){ 0 };
 }
 
-void watch_hit(struct watch *watch)
+bool watch_hit(struct watch *watch)
 {
-	watch->hits++;
+	return ++watch->hits == watch->due_hits;
 }
 
 void watch_lost_hits(struct watch *watch, uint64_t hits)
@@ -111,16 +120,6 @@ void watch_cold(struct watch *watch, uint64_t time_ns)
 		watch->switch_calls++;
 }
 
-static uint64_t watch_turn_ns(const struct watch *watch)
-{
-	return watch->config.turn_ns ? watch->config.turn_ns : (uint64_t)TURN_MIN_NS;
-}
-
-static double watch_estimate(const struct watch *watch)
-{
-	return watch->rate * (double)watch->config.hit_ns / NS_PER_S / watch->had;
-}
-
 static void watch_add_pair(struct watch *watch, double ratio)
 {
 	size_t count =
@@ -132,76 +131,6 @@ static void watch_add_pair(struct watch *watch, double ratio)
 	watch->middle.low = expm1(interval.low);
 	watch->middle.ratio = expm1(interval.ratio);
 	watch->middle.high = expm1(interval.high);
-}
-
-/* By how much the process falls behind in a cycle, for the switches. */
-static double watch_switch_ns(const struct watch *watch)
-{
-	if (!watch->config.switch_costs || !(watch->lost_cycles > 0))
-		return 0;
-	return fmax(watch->lost_ns, 0) / watch->lost_cycles;
-}
-
-/* Which part of a window's length that is. */
-static double watch_switch_part(const struct watch *watch)
-{
-	return watch->window_ns ? watch_switch_ns(watch) / (double)watch->window_ns : 0;
-}
-
-static bool watch_measured(const struct watch *watch, struct interval *ret)
-{
-	if (watch->pairs < PAIRS_MIN)
-		return false;
-	*ret = watch->middle;
-	return true;
-}
-
-/* The price to keep the budget by: on the safe side of what was measured. */
-static double watch_judged(const struct watch *watch)
-{
-	struct interval interval;
-
-	if (watch_measured(watch, &interval))
-		return fmax((fmax(interval.ratio, 0) + interval.high) / 2, 0);
-	return watch_estimate(watch);
-}
-
-/* What a hit takes of the time, so that the calls of a window were made in the rest of it. */
-static double watch_hit_price_ns(const struct watch *watch)
-{
-	double price = watch->middle.ratio;
-
-	if (!(price > 0) || !(watch->windows_hits > 0))
-		return 0;
-	return price / (1 + price) * watch->windows_ns / watch->windows_hits;
-}
-
-/* Unwatched, it makes more calls by its price. How far that may be off, as a share of them. */
-static double watch_unsure(const struct watch *watch)
-{
-	const struct interval *middle = &watch->middle;
-
-	if (!(watch->windows_hits > 0))
-		return 0;
-	return (middle->high - middle->low) / 2 / (1 + fmax(middle->ratio, 0));
-}
-
-/* What calls that are always seen cost: a share of the time. */
-static double watch_cold_share(const struct watch *watch)
-{
-	double hit_ns = (double)watch->config.cold_hit_ns;
-
-	if (!(hit_ns > 0) && watch->pairs >= PAIRS_MIN)
-		return watch->cold_rate * watch_hit_price_ns(watch) / NS_PER_S;
-	if (!(hit_ns > 0))
-		hit_ns = (double)watch->config.hit_ns;
-	return watch->cold_rate * hit_ns / NS_PER_S / watch->had;
-}
-
-/* What they leave of the budget. */
-static double watch_budget(const struct watch *watch)
-{
-	return fmax(watch->config.budget - watch_cold_share(watch), 0);
 }
 
 static void watch_end_window(struct watch *watch, uint64_t now_ns)
@@ -257,11 +186,6 @@ bool watch_take_cycle(struct watch *watch, struct watch_cycle *ret)
 	return ret->end_ns;
 }
 
-static double share_min(const struct watch *watch)
-{
-	return (double)(watch->window_ns ? watch->window_ns : watch_turn_ns(watch)) / CYCLE_MAX_NS;
-}
-
 /* A window costs from the first probe that is put in to the last one that is taken out. */
 static void watch_plan_gap(struct watch *watch)
 {
@@ -274,12 +198,10 @@ static void watch_plan_gap(struct watch *watch)
 /* On a noisy host that takes more turns. */
 static bool watch_is_cheap(const struct watch *watch)
 {
-	struct interval interval;
-
 	if (!(watch->config.budget > 0))
 		return true;
-	if (watch_measured(watch, &interval))
-		return interval.high <= watch_budget(watch);
+	if (watch->pairs >= WATCH_PAIRS_MIN)
+		return watch->middle.high <= watch_budget(watch);
 	return watch_estimate(watch) <= watch_budget(watch);
 }
 
@@ -301,8 +223,35 @@ static void watch_judge(struct watch *watch, uint64_t now_ns)
 		return;
 	}
 	share = share_within(watch_budget(watch), watch_judged(watch), watch_switch_part(watch));
-	watch->share = fmax(share, share_min(watch));
+	watch->share = fmax(share, watch_share_min(watch));
 	watch_plan_gap(watch);
+}
+
+/* Of a measurement. Where windows cost something by themselves the budget holds already, as far as
+ * turns come often enough, unless somebody waits for the price. */
+static void watch_plan_turn(struct watch *watch)
+{
+	double share =
+		share_within(watch_budget(watch), watch_judged(watch), watch_switch_part(watch));
+
+	if (watch->asked || !watch->config.switch_ns) {
+		watch->share = TURNS_SHARE;
+		watch->length_ns = (uint64_t)((double)watch_turn_ns(watch) * watch_random(watch));
+		return;
+	}
+	watch->share = fmin(fmax(share, FIRST_SHARE), TURNS_SHARE);
+	watch_plan_gap(watch);
+}
+
+/* How long it takes until what the turns spent is within the budget. */
+static uint64_t watch_repay_ns(const struct watch *watch, uint64_t now_ns)
+{
+	double passed_ns = (double)(now_ns - watch->began_ns);
+	double repay_ns = (double)watch->spent_ns / watch->share - passed_ns;
+
+	if (watch->asked || !(watch->config.budget > 0))
+		return 0;
+	return (uint64_t)fmin(fmax(repay_ns, 0), REPAY_MAX_NS);
 }
 
 /* While links change the process is slower by nobody knows what: by as much as it falls behind. */
@@ -314,23 +263,13 @@ static void watch_note_switches(struct watch *watch, double off_ns)
 	watch->lost_cycles = KEPT * watch->lost_cycles + 1;
 }
 
-bool watch_is_paceless(const struct watch *watch)
-{
-	return watch->paceless >= PACELESS_MAX;
-}
-
-bool watch_is_measuring(const struct watch *watch)
-{
-	return watch->phase != WATCH_WHOLE && watch->pairs < watch->wanted &&
-	       !watch_is_paceless(watch);
-}
-
 /* The share of the time is that of the plan from now on, no longer that of the measurement. */
-static void watch_forget_turns(struct watch *watch)
+static void watch_forget_turns(struct watch *watch, uint64_t now_ns)
 {
 	if (watch->planned || watch->phase == WATCH_WHOLE)
 		return;
 	watch->planned = true;
+	watch->length_ns += watch_repay_ns(watch, now_ns);
 	watch->on_ns = fmax((double)watch->open_ns, (double)watch->window_ns);
 	watch->all_ns = watch->on_ns / watch->share;
 }
@@ -357,15 +296,27 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 	watch->after = watch_random(watch) < 0.5;
 	watch_enter(watch, WATCH_GAP);
 	if (watch_is_measuring(watch)) {
-		watch->share = 0.5;
-		watch->length_ns = (uint64_t)((double)watch_turn_ns(watch) * watch_random(watch));
+		watch_plan_turn(watch);
 	} else {
 		watch->known_rate = watch->rate;
 		watch->known_ns = now_ns;
 		watch_judge(watch, now_ns);
-		watch_forget_turns(watch);
+		watch_forget_turns(watch, now_ns);
 	}
 	watch->open_ns = 0;
+}
+
+/* How many of this second are too many, whatever comes in the rest of it: of a process of which
+ * nothing is known yet. */
+static void watch_set_due(struct watch *watch)
+{
+	double hit = (double)watch->config.hit_ns / NS_PER_S / watch->had;
+	double most = fmax(NEAR * watch->config.budget - watch_cold_share(watch),
+			   WORTH * watch->config.budget);
+
+	watch->due_hits = 0;
+	if (watch->config.budget > 0 && hit > 0 && watch->cheap_ns <= watch->ticked_ns)
+		watch->due_hits = (uint64_t)(most / hit) + 1;
 }
 
 /* A change holds now, not at the end of a long gap. */
@@ -373,6 +324,7 @@ void watch_configure(struct watch *watch, const struct watch_config *config)
 {
 	watch->config = *config;
 	watch->cheap_ns = 0;
+	watch_set_due(watch);
 	if (watch->phase == WATCH_WHOLE)
 		return;
 	if (!(config->budget > 0)) {
@@ -385,16 +337,21 @@ void watch_configure(struct watch *watch, const struct watch_config *config)
 	}
 }
 
-static void watch_measure_from(struct watch *watch, uint32_t pairs)
+/* `open_ns`: the time before that belongs to its first cycle. */
+static void watch_measure_from(struct watch *watch, uint32_t pairs, uint64_t open_ns)
 {
 	watch->wanted = pairs;
+	watch->asked = pairs == WATCH_MEASURE_PAIRS;
 	watch->planned = false;
 	watch->turned_ns = 0;
 	watch->pairs = watch->paceless = 0;
 	watch->middle = (struct interval){ 0 };
 	watch->window_ns = watch->off_ns = 0;
 	watch->on_ns = watch->all_ns = watch->windows_ns = watch->windows_hits = 0;
-	watch->lost_ns = watch->lost_cycles = 0;
+	watch->open_ns = watch->spent_ns = open_ns;
+	watch->began_ns = watch->ticked_ns - open_ns;
+	watch->lost_ns = (double)watch->config.switch_ns;
+	watch->lost_cycles = 1;
 	watch->switch_ns = watch->switch_calls = 0;
 	watch->last_ns = watch->ticked_ns;
 	watch->share = 0.5;
@@ -423,29 +380,46 @@ void watch_measure(struct watch *watch)
 {
 	if (watch->phase != WATCH_WHOLE)
 		watch_end(watch, watch->ticked_ns);
-	watch_measure_from(watch, WATCH_MEASURE_PAIRS);
+	watch_measure_from(watch, WATCH_MEASURE_PAIRS, 0);
+}
+
+/* Watched whole, that many hits a second cost too much. */
+static bool watch_is_dear(const struct watch *watch, double rate)
+{
+	double hits = rate * (double)watch->config.hit_ns / NS_PER_S / watch->had;
+	double budget = watch->config.budget;
+
+	return budget > 0 && hits > WORTH * budget &&
+	       hits + watch_cold_share(watch) > NEAR * budget;
+}
+
+static bool watch_is_due(const struct watch *watch)
+{
+	return watch->foretold || (watch->due_hits && watch->hits >= watch->due_hits);
 }
 
 static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
 {
 	uint64_t passed_ns = now_ns - watch->since_ns;
+	uint64_t enough_ns = watch_is_due(watch) ? (uint64_t)WATCH_TURN_MIN_NS : (uint64_t)NS_PER_S;
 
-	if (passed_ns < (uint64_t)NS_PER_S)
+	if (passed_ns < enough_ns && !watch->foretold)
 		return;
-	watch->rate = (double)watch->hits * NS_PER_S / (double)passed_ns;
+	if (!watch->foretold)
+		watch->rate = (double)watch->hits * NS_PER_S / (double)passed_ns;
+	watch->foretold = false;
 	watch->since_ns = now_ns;
 	watch->hits = 0;
 	watch->on_ns = watch->all_ns = 0;
+	watch_set_due(watch);
 	if (watch->cheap_ns > now_ns && watch->rate < RATE_CHANGE * watch->cheap_rate)
 		return;
-	if (watch->config.budget > 0 &&
-	    watch_estimate(watch) + watch_cold_share(watch) > NEAR * watch->config.budget &&
-	    watch_estimate(watch) > WORTH * watch->config.budget) {
-		if (watch_is_known(watch, now_ns))
-			watch_resume(watch, now_ns);
-		else
-			watch_measure_from(watch, PAIRS_MIN);
-	}
+	if (!watch_is_dear(watch, watch->rate))
+		return;
+	if (watch_is_known(watch, now_ns))
+		watch_resume(watch, now_ns);
+	else
+		watch_measure_from(watch, WATCH_PAIRS_MIN, passed_ns);
 }
 
 /* A turn that is compared needs its calls. */
@@ -515,6 +489,7 @@ static void watch_pass(struct watch *watch, uint64_t now_ns, bool open)
 	if (open) {
 		watch->on_ns += passed_ns;
 		watch->open_ns += (uint64_t)passed_ns;
+		watch->spent_ns += (uint64_t)passed_ns;
 	}
 	if (!watch->since_ns)
 		watch->switch_ns += (uint64_t)passed_ns;
@@ -536,6 +511,7 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
 	if (!watch->since_ns) {
 		watch->since_ns = now_ns;
 		watch->hits = 0;
+		watch_set_due(watch);
 		/* From the end of the last cycle to now nothing was watched. */
 		if (watch->phase == WATCH_WHOLE && watch->last_ns)
 			watch_note_cycle(watch, now_ns, false);
@@ -552,45 +528,10 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
 
 uint64_t watch_rests_until(const struct watch *watch)
 {
+	if (watch->phase == WATCH_WHOLE && watch_is_due(watch) && watch->since_ns)
+		return watch->foretold ? 0 : watch->since_ns + (uint64_t)WATCH_TURN_MIN_NS;
 	if (watch->phase == WATCH_WHOLE)
 		return UINT64_MAX;
 	return watch->phase == WATCH_GAP && watch->since_ns ? watch->since_ns + watch->length_ns
 							    : 0;
-}
-
-struct watch_price watch_price(const struct watch *watch)
-{
-	struct watch_price price = {
-		.share = 1,
-		.pairs = watch->pairs,
-		.turned_ns = watch->turned_ns,
-		.rate = watch->rate,
-		.cold_rate = watch->cold_rate,
-	};
-	struct interval interval;
-	double switches;
-
-	/* That it is to be watched whole does not mean that its links are there. */
-	if ((watch->phase != WATCH_WHOLE || !watch->opened) && watch->all_ns > 0)
-		price.share = watch->on_ns / watch->all_ns;
-	if (watch_measured(watch, &interval)) {
-		price.basis = WATCH_MEASURED;
-		price.whole = interval.ratio;
-		price.whole_low = interval.low;
-		price.whole_high = interval.high;
-	} else {
-		price.whole = price.whole_low = price.whole_high = watch_estimate(watch);
-	}
-	price.cold = watch_cold_share(watch);
-	switches = watch->phase == WATCH_WHOLE ? 0 : watch_switch_part(watch);
-	price.now = share_price(price.whole, switches, price.share) + price.cold;
-	price.now_low = share_price(price.whole_low, switches, price.share) + price.cold;
-	price.now_high = share_price(price.whole_high, switches, price.share) + price.cold;
-	price.over = watch->config.budget > 0 &&
-		     share_price(price.whole, switches, share_min(watch)) + price.cold >
-			     watch->config.budget;
-	price.whole += price.cold;
-	price.whole_low += price.cold;
-	price.whole_high += price.cold;
-	return price;
 }

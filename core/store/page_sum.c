@@ -3,7 +3,12 @@
  *
  * In SQLite's cache and in the log the sum's bytes are 0: the log has checksums of its own, and a
  * program without this VFS that moves pages from our log to the file leaves 0 there, which means
- * "not summed". A page that such a program has changed itself looks damaged. */
+ * "not summed". A page that such a program has changed itself looks damaged, and so does one that
+ * is all 0, as a disk that has lost it gives it.
+ *
+ * A damaged page is left out where the page above it is read, be it from the file or from the log:
+ * there is no other way to have SQLite pass by it. Its error is not one of reading, which would end
+ * the transaction. */
 #include "core/store/page_sum.h"
 
 #include <endian.h>
@@ -12,24 +17,42 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/store/page_tree.h"
 #include "core/store/sql.h"
 
-#define PAGE_BYTES 4096 /* SQLite's default; files with others are not summed */
-#define SUMMED	   (PAGE_BYTES - PAGE_SUM_BYTES)
+/* PAGE_BYTES is SQLite's default; files with others are not summed. */
+#define SUMMED (PAGE_BYTES - PAGE_SUM_BYTES)
 
 /* In the first page: see "The Database Header" of SQLite's file format. */
 #define PAGE_SIZE_AT 16
 #define RESERVED_AT  20
+
+/* One page in this many, from the second on, says where the others belong: see "Pointer Map". */
+#define MAP_EVERY (SUMMED / 5 + 1)
+
+/* The log: a head, and frames of a head and a page. */
+#define LOG_HEAD   32
+#define FRAME_HEAD 24
+
+#define LOST_MAX   256 /* damaged pages that one connection passes by */
 
 struct belief {
 	bool on;
 	uint64_t count; /* of pages, before */
 };
 
+struct looked {
+	uint32_t number;
+	bool damaged;
+};
+
 struct file {
 	sqlite3_file base;
+	struct file *database; /* of a log */
 	bool summed, believes;
 	uint64_t believed;
+	uint32_t lost[LOST_MAX]; /* the damaged pages, the first `skipped` of which are left out */
+	uint32_t lost_count, skipped;
 	sqlite3_file real[];
 };
 
@@ -72,18 +95,74 @@ static bool hides_sums(uint8_t *page)
 	return right;
 }
 
+static bool is_empty(const uint8_t *page)
+{
+	return !page[0] && !memcmp(page, page + 1, PAGE_BYTES - 1);
+}
+
+static bool is_damaged(const uint8_t *page, sqlite3_int64 offset)
+{
+	return sum_in(page) ? sum_in(page) != sum_of(page, offset) : is_empty(page);
+}
+
+static uint32_t find_lost(const struct file *file, uint32_t number)
+{
+	uint32_t i = 0;
+
+	while (i < file->lost_count && file->lost[i] != number)
+		i++;
+	return i;
+}
+
+/* False: it is known. */
+static bool note_lost(struct file *file, uint32_t number)
+{
+	if (find_lost(file, number) < file->lost_count)
+		return false;
+	if (file->lost_count < LOST_MAX)
+		file->lost[file->lost_count++] = number;
+	return true;
+}
+
+/* It is written anew. */
+static void note_whole(struct file *file, uint32_t number)
+{
+	uint32_t at = find_lost(file, number);
+
+	if (at == file->lost_count)
+		return;
+	memmove(&file->lost[at], &file->lost[at + 1],
+		(file->lost_count - at - 1) * sizeof(*file->lost));
+	file->lost_count--;
+	file->skipped -= at < file->skipped;
+}
+
+/* What was found damaged is taken out of the page above it. */
+static void leave_out(const struct file *file, uint8_t *page, uint32_t number)
+{
+	if (number > 1 && (number - 2) % MAP_EVERY == 0)
+		return;
+	for (uint32_t i = 0; i < file->skipped; i++)
+		page_tree_drop(page, number == 1, file->lost[i]);
+}
+
 static int check(struct file *file, uint8_t *page, sqlite3_int64 offset)
 {
+	uint32_t number = (uint32_t)(offset / PAGE_BYTES) + 1;
+
 	if (offset == 0)
 		file->summed = has_room(page) || hides_sums(page);
 	if (!file->summed)
 		return SQLITE_OK;
-	if (sum_in(page) && sum_in(page) != sum_of(page, offset)) {
+	if (is_damaged(page, offset)) {
+		bool found = note_lost(file, number);
+
 		if (!file->believes)
-			return SQLITE_IOERR_DATA;
-		file->believed++;
+			return SQLITE_CORRUPT;
+		file->believed += found;
 	}
 	memset(page + SUMMED, 0, PAGE_SUM_BYTES);
+	leave_out(file, page, number);
 	return SQLITE_OK;
 }
 
@@ -122,14 +201,46 @@ static int on_write(sqlite3_file *base, const void *from, int size, sqlite3_int6
 		file->summed = has_room(from);
 	if (!file->summed)
 		return file->real->pMethods->xWrite(file->real, from, size, offset);
+	note_whole(file, (uint32_t)(offset / PAGE_BYTES) + 1);
 	memcpy(page, from, SUMMED);
 	sum = htole64(sum_of(page, offset));
 	memcpy(page + SUMMED, &sum, sizeof(sum));
 	return file->real->pMethods->xWrite(file->real, page, size, offset);
 }
 
+static uint32_t load_be32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* The frame's head tells which page it has. */
+static int on_log_read(sqlite3_file *base, void *to, int size, sqlite3_int64 offset)
+{
+	struct file *file = (struct file *)base;
+	sqlite3_int64 frame = offset - LOG_HEAD - FRAME_HEAD;
+	int code = file->real->pMethods->xRead(file->real, to, size, offset);
+	uint8_t number[4];
+
+	if (code != SQLITE_OK || !file->database->skipped || size != PAGE_BYTES || frame < 0 ||
+	    frame % (FRAME_HEAD + PAGE_BYTES))
+		return code;
+	code = file->real->pMethods->xRead(file->real, number, sizeof(number), offset - FRAME_HEAD);
+	if (code == SQLITE_OK)
+		leave_out(file->database, to, load_be32(number));
+	return code;
+}
+
+static int on_log_write(sqlite3_file *base, const void *from, int size, sqlite3_int64 offset)
+{
+	struct file *file = (struct file *)base;
+
+	return file->real->pMethods->xWrite(file->real, from, size, offset);
+}
+
 /* The rest is the system's. No xFetch: mapped pages would not pass here. */
-#define BELIEVE			0x54534442 /* a file control of ours: struct belief */
+#define BELIEVE			0x54534442 /* file controls of ours: struct belief, */
+#define SKIP			0x54534443 /* a number of pages, */
+#define LOOK			0x54534444 /* and struct looked */
 #define REAL(base, method, ...) real_of(base)->pMethods->method(real_of(base), ##__VA_ARGS__)
 
 static int on_close(sqlite3_file *base)
@@ -167,17 +278,45 @@ static int on_is_locked(sqlite3_file *base, int *ret)
 	return REAL(base, xCheckReservedLock, ret);
 }
 
-static int on_control(sqlite3_file *base, int what, void *argument)
+static void believe(struct file *file, struct belief *belief)
 {
-	struct file *file = (struct file *)base;
-	struct belief *belief = argument;
-
-	if (what != BELIEVE)
-		return REAL(base, xFileControl, what, argument);
 	belief->count = file->believed;
 	file->believed = 0;
 	file->believes = belief->on;
-	return SQLITE_OK;
+}
+
+static void skip(struct file *file, uint32_t *ret_more)
+{
+	*ret_more = file->lost_count - file->skipped;
+	file->skipped = file->lost_count;
+}
+
+static void look_at(struct file *file, struct looked *looked)
+{
+	sqlite3_int64 offset = (sqlite3_int64)(looked->number - 1) * PAGE_BYTES;
+	uint8_t page[PAGE_BYTES];
+	int code = file->real->pMethods->xRead(file->real, page, sizeof(page), offset);
+
+	looked->damaged = file->summed && (code != SQLITE_OK || is_damaged(page, offset));
+}
+
+static int on_control(sqlite3_file *base, int what, void *argument)
+{
+	struct file *file = (struct file *)base;
+
+	switch (what) {
+	case BELIEVE:
+		believe(file, argument);
+		return SQLITE_OK;
+	case SKIP:
+		skip(file, argument);
+		return SQLITE_OK;
+	case LOOK:
+		look_at(file, argument);
+		return SQLITE_OK;
+	default:
+		return REAL(base, xFileControl, what, argument);
+	}
 }
 
 static int on_sector(sqlite3_file *base)
@@ -210,20 +349,22 @@ static int on_unmap(sqlite3_file *base, int remove)
 	return REAL(base, xShmUnmap, remove);
 }
 
+#define METHODS                                                                                    \
+	.iVersion = 2, .xClose = on_close, .xTruncate = on_truncate, .xSync = on_sync,             \
+	.xFileSize = on_size, .xLock = on_lock, .xUnlock = on_unlock,                              \
+	.xCheckReservedLock = on_is_locked, .xFileControl = on_control, .xSectorSize = on_sector,  \
+	.xDeviceCharacteristics = on_device
+
+static const sqlite3_io_methods log_methods = {
+	METHODS,
+	.xRead = on_log_read,
+	.xWrite = on_log_write,
+};
+
 static const sqlite3_io_methods methods = {
-	.iVersion = 2,
-	.xClose = on_close,
+	METHODS,
 	.xRead = on_read,
 	.xWrite = on_write,
-	.xTruncate = on_truncate,
-	.xSync = on_sync,
-	.xFileSize = on_size,
-	.xLock = on_lock,
-	.xUnlock = on_unlock,
-	.xCheckReservedLock = on_is_locked,
-	.xFileControl = on_control,
-	.xSectorSize = on_sector,
-	.xDeviceCharacteristics = on_device,
 	.xShmMap = on_map,
 	.xShmLock = on_map_lock,
 	.xShmBarrier = on_map_barrier,
@@ -234,7 +375,7 @@ static sqlite3_vfs vfs;
 static size_t real_size;
 static int registered;
 
-/* Logs, journals and temporary files are the system's own. */
+/* The file of a database and its log. Journals and temporary files are the system's own. */
 static int on_open(sqlite3_vfs *self, const char *name, sqlite3_file *base, int flags,
 		   int *ret_flags)
 {
@@ -244,14 +385,15 @@ static int on_open(sqlite3_vfs *self, const char *name, sqlite3_file *base, int 
 
 	if (!real || (size_t)real->szOsFile > real_size)
 		return SQLITE_CANTOPEN;
-	if (!(flags & SQLITE_OPEN_MAIN_DB))
+	if (!(flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL)))
 		return real->xOpen(real, name, base, flags, ret_flags);
-	file->base.pMethods = NULL;
-	file->summed = file->believes = false;
-	file->believed = 0;
+	memset(file, 0, sizeof(*file));
 	code = real->xOpen(real, name, file->real, flags, ret_flags);
-	if (code == SQLITE_OK)
-		file->base.pMethods = &methods;
+	if (code != SQLITE_OK)
+		return code;
+	if (flags & SQLITE_OPEN_WAL)
+		file->database = (struct file *)sqlite3_database_file_object(name);
+	file->base.pMethods = flags & SQLITE_OPEN_WAL ? &log_methods : &methods;
 	return code;
 }
 
@@ -311,4 +453,20 @@ uint64_t page_sum_believe(sqlite3 *db, bool believe)
 
 	sqlite3_file_control(db, "main", BELIEVE, &belief);
 	return belief.count;
+}
+
+uint32_t page_sum_skip(sqlite3 *db)
+{
+	uint32_t more = 0;
+
+	sqlite3_file_control(db, "main", SKIP, &more);
+	return more;
+}
+
+bool page_sum_is_damaged(sqlite3 *db, uint32_t number)
+{
+	struct looked looked = { .number = number };
+
+	sqlite3_file_control(db, "main", LOOK, &looked);
+	return looked.damaged;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/store/page_sum.h"
 #include "core/store/sql.h"
 #include "core/store/store_private.h"
 #include "proto/event.h"
@@ -11,19 +12,38 @@
 #define COLLECT_STOPPED "5"
 _Static_assert(TS_COLLECT_STOPPED == 5, "COLLECT_STOPPED is its number");
 
-/* Calls `row` for every row of a statement, with ?1 bound. */
-static int for_each(sqlite3 *db, const char *text, int64_t parameter,
-		    int (*row)(void *data, sqlite3_stmt *stmt), void *data)
+/* Calls `row` for every row of a statement from the one number *next on, with ?1 bound. */
+static int for_each_next(sqlite3 *db, const char *text, int64_t parameter,
+			 int (*row)(void *data, sqlite3_stmt *stmt), void *data, uint64_t *next)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
 	int r = sql_prepare(db, text, &stmt), code = SQLITE_DONE;
+	uint64_t number = 0;
 
 	if (r < 0)
 		return r;
 	sql_bind(stmt, parameter);
-	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW)
+	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+		if (number++ < *next)
+			continue;
+		*next = number;
 		r = row(data, stmt);
+	}
 	return r == 0 && code != SQLITE_DONE ? sql_error(db) : r;
+}
+
+/* Of all rows but those on damaged pages: nobody writes here meanwhile. */
+static int for_each(sqlite3 *db, const char *text, int64_t parameter,
+		    int (*row)(void *data, sqlite3_stmt *stmt), void *data)
+{
+	uint64_t next = 0;
+	int r;
+
+	do {
+		sqlite3_db_release_memory(db);
+		r = for_each_next(db, text, parameter, row, data, &next);
+	} while (r == -EBADMSG && page_sum_skip(db));
+	return r;
 }
 
 /* A copy of a text column. */

@@ -338,9 +338,12 @@ int retain_turn(struct retain *retain, uint64_t now_ns, uint64_t log_bytes)
 {
 	struct horizon limit = { .ns = (int64_t)(now_ns - retain->keep_ns),
 				 .chunks = CHUNKS_PER_TURN };
-	int r = retain->keep_bytes ? shrink_turn(retain, now_ns, (int64_t)log_bytes) : 0;
+	int r = retain->keep_bytes ? shrink_turn(retain, now_ns, (int64_t)log_bytes) : 0, more;
 
-	if (r || !retain->keep_ns)
+	/* The last page of the file may be one that was left out as damaged: that it cannot shrink
+	 * is no reason to keep what is old. */
+	if ((r && r != -EBADMSG) || !retain->keep_ns)
 		return r;
-	return delete_turn(retain, CUTOFF, &limit);
+	more = delete_turn(retain, CUTOFF, &limit);
+	return more ? more : r;
 }

@@ -335,6 +335,28 @@ static const struct row_column memory_columns[] = {
 	FIELD(core_memory, live_count, REPLACE), FIELD(core_memory, peak_bytes, REPLACE),
 };
 
+static const struct row_column growth_columns[] = {
+	FIELD(core_growth, process, KEY),
+	FIELD_AS(core_growth, stack_id, KEY, stack, "INTEGER", 0),
+	FIELD(core_growth, fn, KEY),
+	FIELD(core_growth, kind, KEY),
+	FIELD(core_growth, device, KEY),
+	FIELD(core_growth, verdict, REPLACE),
+	FIELD(core_growth, confidence, REPLACE),
+	FIELD(core_growth, since_ns, REPLACE),
+	FIELD_AS(core_growth, ready_ns, REPLACE, ready_ns, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD(core_growth, told_ns, REPLACE),
+	FIELD(core_growth, birth_ns, REPLACE),
+	FIELD(core_growth, allocations, REPLACE),
+	FIELD(core_growth, frees, REPLACE),
+	FIELD(core_growth, usual_ns, REPLACE),
+	FIELD(core_growth, kept, REPLACE),
+	FIELD(core_growth, kept_bytes, REPLACE),
+	FIELD_AS(core_growth, grows_ns, REPLACE, grows_ns, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD(core_growth, bytes_per_hour, REPLACE),
+	FIELD(core_growth, laplace_ppm, REPLACE),
+};
+
 static const struct row_column pool_columns[] = {
 	FIELD(core_pool, process, KEY),
 	FIELD(core_pool, address, KEY),
@@ -420,6 +442,8 @@ const struct row_table row_tables[] = {
 	  .indexes = "CREATE INDEX allocation_process ON allocation(process);" },
 	{ COLUMNS(memory), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
 	  ROWS(MEMORY, core_memory) },
+	{ COLUMNS(growth), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
+	  ROWS(GROWTH, core_growth) },
 	{ COLUMNS(pool), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
 	  ROWS(POOL, core_pool), .gone = offsetof(struct core_pool, gone) },
 	{ COLUMNS(chunk), .recorded = ROW_RECORDED_NEVER, .kept = ROW_KEPT_OWN,

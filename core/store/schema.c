@@ -3,9 +3,12 @@
  * steps together make what row.c describes: a test compares. */
 #include "core/store/schema.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "core/base/array.h"
 #include "core/limits.h"
@@ -16,6 +19,11 @@
 #include "core/store/sql.h"
 
 #define APPLICATION_ID 0x54534442 /* "TSDB" */
+
+/* See "The Database Header" of SQLite's file format. */
+#define HEAD_TEXT      "SQLite format 3"
+#define HEAD_SIZE      100
+#define APPLICATION_AT 68
 
 static const char *const steps[] = {
 	"CREATE TABLE boot(id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE,"
@@ -190,6 +198,14 @@ static const char *const steps[] = {
 
 	/* 15: nodes that were made before a launch of the forward pass. */
 	"ALTER TABLE backward ADD COLUMN passed INTEGER NOT NULL DEFAULT 0;",
+
+	/* 16: what becomes of the memory of each stack. */
+	"CREATE TABLE growth(process INTEGER, stack INTEGER, fn INTEGER, kind INTEGER,"
+	" device INTEGER, verdict INTEGER, confidence INTEGER, since_ns INTEGER, ready_ns INTEGER,"
+	" told_ns INTEGER, birth_ns INTEGER, allocations INTEGER, frees INTEGER, usual_ns INTEGER,"
+	" kept INTEGER, kept_bytes INTEGER, grows_ns INTEGER, bytes_per_hour INTEGER,"
+	" laplace_ppm INTEGER,"
+	" PRIMARY KEY(process, stack, fn, kind, device)) WITHOUT ROWID;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))
@@ -292,21 +308,11 @@ static int make_file(const char *path)
 	return fd < 0 && errno != EEXIST ? -errno : 0;
 }
 
-int schema_open(const char *path, sqlite3 **ret)
+static int prepare(sqlite3 *db)
 {
-	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
 	int64_t version;
-	int r = make_file(path);
+	int r = check(db, &version);
 
-	if (r < 0)
-		return r;
-	if (sqlite3_open_v2(path, &db,
-			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-				    SQLITE_OPEN_SHAREDCACHE,
-			    page_sum_vfs()) != SQLITE_OK)
-		return db ? sql_error(db) : -ENOMEM;
-	sqlite3_busy_timeout(db, 5000);
-	r = check(db, &version);
 	if (r < 0)
 		return r;
 	/* auto_vacuum and checksums must come before the first table. */
@@ -317,8 +323,35 @@ int schema_open(const char *path, sqlite3 **ret)
 				 "PRAGMA synchronous = NORMAL");
 	if (r == 0)
 		r = upgrade(db, version);
-	if (r == 0)
-		r = sum_pages(db);
+	return r < 0 ? r : sum_pages(db);
+}
+
+bool schema_is_ours(const char *path)
+{
+	_cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint8_t head[HEAD_SIZE];
+	uint32_t id;
+
+	if (fd < 0 || pread(fd, head, sizeof(head), 0) != sizeof(head))
+		return false;
+	memcpy(&id, head + APPLICATION_AT, sizeof(id));
+	return memcmp(head, HEAD_TEXT, sizeof(HEAD_TEXT)) == 0 && be32toh(id) == APPLICATION_ID;
+}
+
+int schema_open(const char *path, sqlite3 **ret)
+{
+	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
+	int r = make_file(path);
+
+	if (r < 0)
+		return r;
+	if (sqlite3_open_v2(path, &db,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+				    SQLITE_OPEN_SHAREDCACHE,
+			    page_sum_vfs()) != SQLITE_OK)
+		return db ? sql_error(db) : -ENOMEM;
+	sqlite3_busy_timeout(db, 5000);
+	r = prepare(db);
 	if (r < 0)
 		return r;
 	*ret = TAKE(db);
@@ -385,6 +418,7 @@ static const struct name frame_kinds[] = {
 static const struct name pool_kinds[] = {
 	{ CORE_POOL_OWN, 0, "own", NULL },
 	{ CORE_POOL_IMPORTED, 0, "imported", NULL },
+	{ CORE_POOL_ALLOCATOR, 0, "allocator", NULL },
 };
 
 static const struct {

@@ -4,12 +4,15 @@
 #define TS_SCHEMA_H
 
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/store/store.h"
 
 /* Opens the file for writing and updates its tables. Errors like store_open. */
 int schema_open(const char *path, sqlite3 **ret);
+/* Whether the head of the file says that it is a database of ours. */
+bool schema_is_ours(const char *path);
 /* Creates the tables in an empty database of any kind. */
 int schema_make(sqlite3 *db);
 /* The same as a former version had them, for tests; -EINVAL: there was no such version. */

@@ -21,8 +21,6 @@ int sql_error(sqlite3 *db)
 {
 	int code = sqlite3_errcode(db), system = sqlite3_system_errno(db);
 
-	if (sqlite3_extended_errcode(db) == SQLITE_IOERR_DATA)
-		return -EBADMSG;
 	if (sqlite3_extended_errcode(db) == SQLITE_READONLY_RECOVERY)
 		return -EAGAIN;
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)

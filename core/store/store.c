@@ -3,13 +3,17 @@
 #include "core/store/store.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/store/queue.h"
 #include "core/store/record.h"
 #include "core/store/row.h"
+#include "core/store/schema.h"
 #include "core/store/sql.h"
 #include "core/store/store_private.h"
 #include "core/store/thread.h"
@@ -156,6 +160,28 @@ int store_open(const struct store_config *config, struct store **ret)
 		return r;
 	*ret = TAKE(store);
 	return 0;
+}
+
+static int move(const char *path, const char *suffix)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+
+	if (snprintf(from, sizeof(from), "%s%s", path, suffix) >= (int)sizeof(from) ||
+	    snprintf(to, sizeof(to), "%s.damaged%s", path, suffix) >= (int)sizeof(to))
+		return -ENAMETOOLONG;
+	if (rename(from, to) == 0)
+		return 0;
+	/* A log of another one must not be taken for its. */
+	return errno == ENOENT && (unlink(to) == 0 || errno == ENOENT) ? 0 : -errno;
+}
+
+int store_set_aside(const char *path)
+{
+	int r = schema_is_ours(path) ? move(path, "-wal") : -EBADMSG;
+
+	if (r == 0)
+		r = move(path, "-shm");
+	return r < 0 ? r : move(path, "");
 }
 
 void store_stop(struct store *store)

@@ -31,8 +31,11 @@ struct store_config {
 };
 
 /* Opens or creates the database and starts the writer. A newer schema is refused (-EPROTO), an
- * older one is updated; a damaged file (-EBADMSG) is left as it is. */
+ * older one is updated; a file that is too damaged, or no database (-EBADMSG), is left as it is. */
 int store_open(const struct store_config *config, struct store **ret);
+/* Renames a database of ours that cannot be opened, and its log, to PATH.damaged; the one that was
+ * put there before is gone then. -EBADMSG: it is not ours. */
+int store_set_aside(const char *path);
 /* Commits what is left and waits for the writer, whose last figures store_stats then has. */
 void store_stop(struct store *store);
 /* Stops and closes. */

@@ -132,6 +132,28 @@ static int power_of(uint64_t ns)
 	return ns ? 63 - __builtin_clzll(ns) : 0;
 }
 
+/* From the start of a call to that of its kernel or graph. */
+static int add_delays(struct totals *totals, const struct core_work *work)
+{
+	struct row_total total = {
+		.process = work->process,
+		.device = work->device,
+		.what = TOTAL_DELAYS,
+		.count = work->count,
+		.ns = work->delay_ns,
+	};
+	int r = add(totals, &total);
+
+	total.what = TOTAL_STARTS;
+	total.ns = 0;
+	for (unsigned int i = 0; r == 0 && i < WORK_DELAYS; i++) {
+		total.part = (int32_t)work_delay_power(i);
+		total.count = work->delays[i];
+		r = total.count ? add(totals, &total) : 0;
+	}
+	return r;
+}
+
 static int add_work(struct totals *totals, const struct core_work *work)
 {
 	struct row_total total = {
@@ -147,16 +169,14 @@ static int add_work(struct totals *totals, const struct core_work *work)
 
 	if (work->kind == OP_COPY)
 		return add(totals, &total);
+	if (work->kind == OP_GRAPH)
+		return add_delays(totals, work);
 	if (work->kind != OP_KERNEL)
 		return 0;
 	total.what = TOTAL_KERNELS;
 	total.part = power_of(work_bucket_ns(work->bucket));
 	r = add(totals, &total);
-	total.what = TOTAL_DELAYS;
-	total.part = 0;
-	total.ns = work->delay_ns;
-	total.bytes = 0;
-	return r < 0 ? r : add(totals, &total);
+	return r < 0 ? r : add_delays(totals, work);
 }
 
 static int add_busy(struct totals *totals, const struct core_busy *busy)

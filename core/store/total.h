@@ -19,11 +19,12 @@
 	X(3, ERRORS, "errors")	 /* CUresult */                                                    \
 	X(4, COPIES, "copies")	 /* enum copy_kind */                                              \
 	X(5, KERNELS, "kernels") /* they took at least 2^part ns each. Exact tier, as: */          \
-	X(6, DELAYS, "delays")	 /* 0; from the start of a call to that of its kernel */           \
+	X(6, DELAYS, "delays")	 /* 0; from the start of a call to that of its kernel or graph */  \
 	X(7, DEVICE_COPIES, "device-copies") /* enum copy_kind; as the device did them */          \
 	X(8, STATES, "states")		     /* enum op_state */                                   \
 	X(9, LOSSES, "losses")		     /* enum loss_reason */                                \
-	X(10, MISSED, "missed")		     /* enum price_part; estimated */
+	X(10, MISSED, "missed")		     /* enum price_part; estimated */                      \
+	X(11, STARTS, "starts")		     /* as for kernels, of the delays */
 
 enum total_what {
 #define X(number, identifier, name) TOTAL_##identifier = number,

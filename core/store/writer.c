@@ -12,6 +12,7 @@
 #include "core/store/condense.h"
 #include "core/store/merge.h"
 #include "core/store/page_sum.h"
+#include "core/store/repair.h"
 #include "core/store/retain.h"
 #include "core/store/schema.h"
 #include "core/store/sql.h"
@@ -44,12 +45,43 @@ struct writer {
 
 CLEANUP_DEFINE(struct writer, writer_close)
 
-static int open_database(struct writer *writer, const struct store_config *config)
+/* Whether the damaged pages that were met can be left out from now on. */
+static bool leave_out(struct writer *writer)
 {
-	int r = schema_open(config->path, &writer->db);
+	uint32_t pages = page_sum_skip(writer->db);
 
-	if (r == 0)
-		r = schema_write_names(writer->db, &config->functions);
+	writer->damaged_pages += pages;
+	sqlite3_db_release_memory(writer->db);
+	return pages > 0;
+}
+
+/* A damaged page must not stop the writer for good: what is on it is lost. One that cannot be left
+ * out, as it belongs to a long value or is the first of its table, is taken as it is. */
+static int past_damage(struct writer *writer, int (*run)(struct writer *writer, void *data),
+		       void *data)
+{
+	int r;
+
+	do {
+		r = run(writer, data);
+	} while (r == -EBADMSG && leave_out(writer));
+	if (r != -EBADMSG)
+		return r;
+	page_sum_believe(writer->db, true);
+	r = run(writer, data);
+	writer->damaged_pages += page_sum_believe(writer->db, false);
+	return r;
+}
+
+static int begin_boot(struct writer *writer, void *data)
+{
+	const struct store_config *config = data;
+	int r;
+
+	if (!sqlite3_get_autocommit(writer->db))
+		sql_exec(writer->db, "ROLLBACK");
+	r = schema_write_names(writer->db, &config->functions);
+
 	if (r == 0 && config->library_code)
 		r = schema_write_setting(writer->db, FRAME_SETTING, config->library_code);
 	if (r == 0)
@@ -92,7 +124,12 @@ int writer_open(const struct store_config *config, struct writer **ret)
 	if (!writer || asprintf(&writer->log_path, "%s-wal", config->path) < 0)
 		return -ENOMEM;
 	writer->keep_bytes = config->keep_bytes;
-	r = open_database(writer, config);
+	r = schema_open(config->path, &writer->db);
+	if (r < 0)
+		return r;
+	r = repair_first_pages(writer->db, &writer->damaged_pages);
+	if (r == 0)
+		r = past_damage(writer, begin_boot, (void *)config);
 	if (r == 0)
 		r = open_parts(writer, config);
 	if (r < 0)
@@ -232,15 +269,16 @@ static int write_through(struct writer *writer, const struct queue_turn *turn,
 	return r;
 }
 
-/* A damaged page must not stop the writer for good. */
-static void believe(struct writer *writer)
-{
-	page_sum_believe(writer->db, true);
-}
+struct through {
+	const struct queue_turn *turn;
+	struct packer_stats *stats;
+};
 
-static void doubt(struct writer *writer)
+static int run_through(struct writer *writer, void *data)
 {
-	writer->damaged_pages += page_sum_believe(writer->db, false);
+	const struct through *through = data;
+
+	return write_through(writer, through->turn, through->stats);
 }
 
 /* All or nothing, in the held transaction. */
@@ -299,12 +337,7 @@ int writer_write(struct writer *writer, const struct queue_turn *turn, struct pa
 	/* A held transaction stays held, whatever its last commit failed with. */
 	if (r < 0)
 		return write_held(writer, turn, r, stats);
-	r = write_through(writer, turn, stats);
-	if (r == -EBADMSG) {
-		believe(writer);
-		r = write_through(writer, turn, stats);
-		doubt(writer);
-	}
+	r = past_damage(writer, run_through, &(struct through){ turn, stats });
 	return r < 0 && !is_passing(r) ? write_held(writer, turn, r, stats) : r;
 }
 
@@ -392,6 +425,18 @@ static const struct {
 	[JOB_RETAIN] = { retain_job, 2000000000, false },
 };
 
+struct due {
+	int job;
+	uint64_t now_ns;
+};
+
+static int run_job(struct writer *writer, void *data)
+{
+	const struct due *due = data;
+
+	return jobs[due->job].run(writer, due->now_ns);
+}
+
 int writer_upkeep(struct writer *writer, uint64_t now_ns)
 {
 	int more = 0;
@@ -401,12 +446,7 @@ int writer_upkeep(struct writer *writer, uint64_t now_ns)
 
 		if (now_ns < writer->due_ns[i] || (hold_error(writer->hold) && !jobs[i].held))
 			continue;
-		r = jobs[i].run(writer, now_ns);
-		if (r == -EBADMSG) {
-			believe(writer);
-			r = jobs[i].run(writer, now_ns);
-			doubt(writer);
-		}
+		r = past_damage(writer, run_job, &(struct due){ i, now_ns });
 		if (r > 0)
 			more = 1;
 		else

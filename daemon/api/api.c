@@ -19,7 +19,7 @@
 
 #define BACKLOG	       128
 #define SWEEP_MS       1000
-#define POOL_FOR_OTHER 5 /* two attachments, probes of a library, a name of a user, settings */
+#define POOL_FOR_OTHER 5 /* two driver libraries, the calibration, a name of a user, settings */
 
 static struct api *api_free(struct api *api)
 {
@@ -207,6 +207,7 @@ int api_new(uv_loop_t *loop, const struct api_config *config, const struct api_c
 	api->callbacks = *callbacks;
 	api->data = data;
 	api->places.total = LIMIT_CLIENTS;
+	api->places.lent = LIMIT_CLIENTS_LENT;
 	api->ticket_share.total = LIMIT_TICKETS;
 	list_init(&api->clients);
 	list_init(&api->waiting);

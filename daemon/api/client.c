@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
@@ -276,13 +277,24 @@ void client_sweep(struct client *client, uint64_t now_ms)
 			      "The message was cut off");
 }
 
+/* It has asked for something, which has not been read yet: clients do at once. */
+static bool has_asked(const struct client *client)
+{
+	uv_os_fd_t fd;
+	char byte;
+
+	return uv_fileno((const uv_handle_t *)&client->pipe, &fd) == 0 &&
+	       recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static struct client *oldest_idle(struct api *api, uid_t uid)
 {
 	struct client *client;
 
 	list_for_each(client, &api->clients, link)
 		if (client->uid == uid && client->job_count == 0 && client->ticket_count == 0 &&
-		    client->subscription_count == 0 && client->queued_bytes == 0 && !client->ending)
+		    client->subscription_count == 0 && client->queued_bytes == 0 &&
+		    !client->ending && !has_asked(client))
 			return client;
 	return NULL;
 }

@@ -15,8 +15,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/clock.h"
 #include "core/base/time.h"
 #include "core/store/thread.h"
 #include "daemon/attach/internal.h"
@@ -26,6 +28,8 @@
 #define PATIENCE_MS	 3000
 #define PATIENCE_UNDO_MS 10000 /* leftovers are unwelcome */
 #define THREADS_END_MS	 5000
+#define TIDY_NS		 (10 * NS_PER_S)
+#define TIDY_WAIT_NS	 (20 * NS_PER_MS) /* then twice as long, and so on */
 #define LIBRARY_MAX	 (64 << 20)
 #define SENTENCE_SIZE	 512
 
@@ -86,8 +90,10 @@ static int state_step(struct attach_state *state, bool loads, unsigned int patie
 		state->late = false;
 		attach_remote_hurry(&state->remote, true);
 		r = state_confirm(state);
-		if (r == 0)
+		if (r == 0) {
+			attach_step_mark(state);
 			r = step(state, data);
+		}
 		end = attach_remote_release(&state->remote);
 		state->lost |= state->remote.stuck;
 		state->stops++;
@@ -233,6 +239,8 @@ static int state_open(struct attach_state *state, pid_t pid, uint64_t started_ti
 		return attach_state_ended(state);
 	state->remote.target = &state->target;
 	state->remote.xstate = malloc(ATTACH_XSTATE_MAX);
+	state->mark.helper = getpid();
+	procfs_started_ticks((uint32_t)state->mark.helper, &state->mark.helper_ticks);
 	return state->remote.xstate ? 0 : -ENOMEM;
 }
 
@@ -429,6 +437,54 @@ int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, struct rem
 				    .started_ticks = started_ticks,
 				    .handle = handle,
 				    .why = why };
+
+	remarks_clear(why);
+	return work_run(&work);
+}
+
+static int tidy(const struct attach_work *work)
+{
+	struct attach_state state;
+	int r;
+
+	r = state_open(&state, work->pid, work->started_ticks, work->why);
+	if (r == 0)
+		r = attach_residue_find(&state);
+	/* Its thread may just be closing what was found, and the program opens something there. */
+	if (r > 0)
+		r = attach_residue_wait(&state) ?: attach_residue_find(&state);
+	if (r > 0) {
+		r = state_step(&state, state.unload, PATIENCE_UNDO_MS, attach_step_clean, NULL);
+		r = r < 0 ? r : 1;
+	}
+	state_close(&state);
+	return r;
+}
+
+/* Who made it may be about to end, and still hold a thread; and on a busy host a thread may not get
+ * on in time. What is half removed is found again, as its page goes last. */
+static int work_tidy(struct attach_work *work)
+{
+	uint64_t end = attach_now_ns() + (uint64_t)TIDY_NS, wait_ns = TIDY_WAIT_NS;
+	int r;
+
+	for (;; wait_ns += wait_ns) {
+		struct timespec wait = timespec_of(wait_ns);
+
+		remarks_clear(work->why);
+		r = tidy(work);
+		if (r >= 0 || r == -ESRCH || attach_now_ns() + wait_ns > end)
+			break;
+		nanosleep(&wait, NULL);
+	}
+	return r == -EBUSY ? 0 : r;
+}
+
+int attach_tidy(pid_t pid, uint64_t started_ticks, struct remarks *why)
+{
+	struct attach_work work = {
+		.run = work_tidy, .pid = pid, .started_ticks = started_ticks, .why = why
+	};
 
 	remarks_clear(why);
 	return work_run(&work);

@@ -48,4 +48,10 @@ int attach_run(const struct attach_request *request, struct attach_result *ret,
  * unloadable, and its connection has ended. */
 int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, struct remarks *why);
 
+/* Where executable memory without a file is ours: left behind, if nobody attaches. */
+#define ATTACH_PLACE 0x545300000000ull
+/* Removes what was left in a process because the daemon and its helper were killed while they
+ * attached. 1: removed; 0: there was nothing, or who made it lives. */
+int attach_tidy(pid_t pid, uint64_t started_ticks, struct remarks *why);
+
 #endif

@@ -2,7 +2,8 @@
  *
  * attach.c has the sequence, step.c its steps, check.c the refusals, proc.c reads /proc, target.c
  * knows the layout of the process, thread.c chooses a thread of it, freeze.c stops all of them,
- * remote.c makes that thread do something for us, and frame.c is its way back if we die.
+ * remote.c makes that thread do something for us, frame.c is its way back if we die, and residue.c
+ * removes what is left then.
  */
 #ifndef TS_ATTACH_INTERNAL_H
 #define TS_ATTACH_INTERNAL_H
@@ -17,9 +18,10 @@
 
 #include "daemon/attach/attach.h"
 
-#define ATTACH_MEMFD_NAME   "tracesmith"
+#define ATTACH_MEMFD_NAME   "tracesmith-library"
 #define ATTACH_THREAD_NAME  "tracesmith"
 #define ATTACH_SCRATCH_SIZE (256 << 10)
+#define ATTACH_CODE_SIZE    4096
 #define ATTACH_XSTATE_MAX   (32 << 10)
 
 /* Puts it in the place of what was there, and returns `error`. */
@@ -192,6 +194,14 @@ void attach_thread_again(struct user_regs_struct *regs);
 /* Whether it is in a call that could end half done, or cannot be stopped now. */
 bool attach_thread_half_done(pid_t pid, pid_t tid);
 
+/* Stands in the scratch memory, for whoever finds that. */
+struct attach_mark {
+	uint64_t magic;
+	uint64_t helper_ticks; /* when the helper started */
+	int32_t helper, tid;   /* the thread that runs on this memory, or was the last one */
+	uint64_t loads;	       /* it was to load the library */
+};
+
 /* What the process has because of us, and the outcome. */
 struct attach_state {
 	struct attach_target target;
@@ -206,6 +216,7 @@ struct attach_state {
 	bool unload; /* the library is there, but did not start */
 	bool lost;   /* a thread could not be stopped where it was: it still needs our memory */
 	const struct attach_request *request; /* NULL: none */
+	struct attach_mark mark;
 };
 
 /* step.c; each is a step for attach.c to do in one stop. Negative errno with a sentence. */
@@ -214,5 +225,26 @@ int attach_step_prepare(struct attach_state *state, const void *load); /* bool: 
 int attach_step_load(struct attach_state *state, const void *wanted);  /* struct ts_settings */
 int attach_step_clean(struct attach_state *state, const void *none);
 int attach_step_unload(struct attach_state *state, const void *none);
+/* Says whose the scratch memory is, where it can be written. */
+void attach_step_mark(struct attach_state *state);
+/* What stands in scratch memory at that place; zero is what does not yet. */
+struct attach_scratch {
+	struct attach_mark mark;
+	struct ts_attach given; /* to the library, which has set its socket to -1 if it took it */
+	int sockets[2];
+};
+int attach_step_read(const struct attach_state *state, uint64_t scratch,
+		     struct attach_scratch *ret);
+
+/* residue.c */
+/* Where both of our mappings are unless the program has something there: by that a later daemon
+ * knows them. The page of code is the first to come and the last to go. */
+#define ATTACH_CODE_AT	  ATTACH_PLACE
+#define ATTACH_SCRATCH_AT (ATTACH_PLACE + (64 << 10))
+/* Fills in what a helper that was killed has left. 1: something; 0: nothing; -EBUSY: who made it
+ * lives. */
+int attach_residue_find(struct attach_state *state);
+/* Until its thread does not run on it any more. */
+int attach_residue_wait(struct attach_state *state);
 
 #endif

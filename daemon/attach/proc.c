@@ -21,7 +21,7 @@
 #define TEXT_SIZE     4096
 #define PF_KTHREAD    0x00200000
 #define LIBRARY_NAME  "libtracesmith.so"
-#define MEMFD_MAPPING "memfd:" ATTACH_MEMFD_NAME
+#define MEMFD_MAPPING "memfd:tracesmith" /* former versions have no more in the name */
 
 /* Of a thread of the process, or with 0 of itself. */
 static ssize_t task_file(pid_t pid, pid_t tid, const char *name, char *text, size_t size)

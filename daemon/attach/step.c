@@ -1,5 +1,6 @@
 /* attach_step: what a stopped thread does in each step. A step stops at the first failure; struct
  * attach_state says what the process has by then. */
+#include <assert.h>
 #include <errno.h>
 #include <linux/memfd.h>
 #include <stdio.h>
@@ -16,12 +17,15 @@
 #define MFD_NOEXEC_SEAL 0x8u
 #endif
 
-#define CODE_SIZE  4096
 #define ERROR_TEXT 160
+#define MARK_MAGIC 0x6b72616d68746d73ull /* a mark of ours */
 /* Layout of the scratch memory, below the stack that grows down from its end. */
 #define SCRATCH_NAME	0
 #define SCRATCH_SOCKETS 64
 #define SCRATCH_ATTACH	128
+#define SCRATCH_MARK	2048
+
+static_assert(SCRATCH_ATTACH + sizeof(struct ts_attach) <= SCRATCH_MARK, "both have room");
 
 int attach_state_ended(const struct attach_state *state)
 {
@@ -63,14 +67,24 @@ static int state_write(const struct attach_state *state, uint64_t address, const
 				     : "");
 }
 
-static int state_map(struct attach_state *state, size_t size, int protection, uint64_t *ret)
+/* At that place, or anywhere if it is taken. */
+static int state_map(struct attach_state *state, uint64_t place, size_t size, int protection,
+		     uint64_t *ret)
 {
-	const uint64_t argument[6] = {
-		0, size, (uint64_t)protection, MAP_PRIVATE | MAP_ANONYMOUS, -1ull, 0
-	};
-	int64_t address;
-	int r = state_syscall(state, "mmap", SYS_mmap, argument, &address);
+	uint64_t argument[6] = { place,
+				 size,
+				 (uint64_t)protection,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+				 -1ull,
+				 0 };
+	int64_t address = 0;
+	int r = attach_remote_syscall(&state->remote, SYS_mmap, argument, &address);
 
+	if (r < 0 || address < 0) {
+		argument[0] = 0;
+		argument[3] = MAP_PRIVATE | MAP_ANONYMOUS;
+		r = state_syscall(state, "mmap", SYS_mmap, argument, &address);
+	}
 	if (r == 0)
 		*ret = (uint64_t)address;
 	return r;
@@ -78,17 +92,46 @@ static int state_map(struct attach_state *state, size_t size, int protection, ui
 
 static int step_memory(struct attach_state *state)
 {
-	int r = state_map(state, ATTACH_SCRATCH_SIZE, PROT_READ | PROT_WRITE,
-			  &state->remote.scratch);
+	int r = state_map(state, ATTACH_CODE_AT, ATTACH_CODE_SIZE, PROT_READ | PROT_EXEC,
+			  &state->remote.code);
 
 	if (r == 0)
-		r = state_map(state, CODE_SIZE, PROT_READ | PROT_EXEC, &state->remote.code);
+		r = state_map(state, ATTACH_SCRATCH_AT, ATTACH_SCRATCH_SIZE, PROT_READ | PROT_WRITE,
+			      &state->remote.scratch);
 	if (r < 0)
 		return r;
+	attach_step_mark(state);
 	r = attach_remote_code(&state->remote);
 	return r < 0 ? ATTACH_FAILED(state->why, -EIO, "Cannot write to the memory of process %d",
 				     state->pid)
 		     : 0;
+}
+
+void attach_step_mark(struct attach_state *state)
+{
+	if (!state->remote.scratch)
+		return;
+	state->mark.magic = MARK_MAGIC;
+	state->mark.tid = state->remote.tid;
+	attach_target_write(&state->target, state->remote.scratch + SCRATCH_MARK, &state->mark,
+			    sizeof(state->mark));
+}
+
+int attach_step_read(const struct attach_state *state, uint64_t scratch, struct attach_scratch *ret)
+{
+	const struct attach_target *target = &state->target;
+	struct attach_scratch found;
+
+	if (attach_target_read(target, scratch + SCRATCH_MARK, &found.mark, sizeof(found.mark)) ||
+	    attach_target_read(target, scratch + SCRATCH_ATTACH, &found.given,
+			       sizeof(found.given)) ||
+	    attach_target_read(target, scratch + SCRATCH_SOCKETS, found.sockets,
+			       sizeof(found.sockets)))
+		return -EIO;
+	if (found.mark.magic != MARK_MAGIC)
+		found.mark = (struct attach_mark){ 0 };
+	*ret = found;
+	return 0;
 }
 
 static int step_memfd(struct attach_state *state)
@@ -151,14 +194,16 @@ int attach_step_clean(struct attach_state *state, const void *data)
 			r = attach_remote_syscall(remote, SYS_close,
 						  (const uint64_t[6]){ (uint64_t)fds[i] }, &result);
 	state->memfd = state->sockets[0] = state->sockets[1] = -1;
-	if (r == 0 && remote->code)
-		r = attach_remote_syscall(remote, SYS_munmap,
-					  (const uint64_t[6]){ remote->code, CODE_SIZE }, &result);
 	if (r == 0 && remote->scratch)
 		r = attach_remote_syscall(
 			remote, SYS_munmap,
 			(const uint64_t[6]){ remote->scratch, ATTACH_SCRATCH_SIZE }, &result);
-	remote->code = remote->scratch = 0;
+	remote->scratch = 0;
+	if (r == 0 && remote->code)
+		r = attach_remote_syscall(remote, SYS_munmap,
+					  (const uint64_t[6]){ remote->code, ATTACH_CODE_SIZE },
+					  &result);
+	remote->code = 0;
 	return r;
 }
 
@@ -213,6 +258,8 @@ static int step_dlopen(struct attach_state *state)
 	r = state_write(state, name, path, sizeof(path));
 	if (r < 0)
 		return r;
+	state->mark.loads = true;
+	attach_step_mark(state);
 	r = state_call(state, "dlopen", state->target.dlopen, name, state->target.dlopen_flags,
 		       &state->handle);
 	if (r < 0)

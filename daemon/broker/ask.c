@@ -1,5 +1,5 @@
 /* Ask: the daemon's side of the broker. Each thread that asks has a channel for as long as it takes
- * to be answered; there are as many as the broker has threads. */
+ * to be answered; there are as many as the broker has threads. The first ones are for links. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,13 +11,13 @@
 #include "daemon/broker/broker.h"
 #include "daemon/helper/spawn.h"
 
-#define CHANNELS 4
+#define CHANNELS (BROKER_LINKERS + BROKER_OTHERS)
 
 struct broker {
 	int life, channel[CHANNELS];
 	pthread_mutex_t lock;
 	/* Under the lock: */
-	pthread_cond_t freed;
+	pthread_cond_t freed; /* any of them */
 	bool busy[CHANNELS];
 };
 
@@ -102,26 +102,35 @@ int broker_start(const struct broker_config *config, struct broker **ret)
 	return 0;
 }
 
-static uint32_t take_channel(struct broker *broker)
+/* One from `first` on, before `end`. */
+static uint32_t take_channel(struct broker *broker, uint32_t first, uint32_t end)
 {
-	uint32_t i = 0;
+	uint32_t i = first;
 
 	pthread_mutex_lock(&broker->lock);
 	while (broker->busy[i])
-		if (++i == CHANNELS) {
+		if (++i == end) {
 			pthread_cond_wait(&broker->freed, &broker->lock);
-			i = 0;
+			i = first;
 		}
 	broker->busy[i] = true;
 	pthread_mutex_unlock(&broker->lock);
 	return i;
 }
 
+static uint32_t channel_for(struct broker *broker, uint32_t kind)
+{
+	bool link = kind == BROKER_LINK || kind == BROKER_STUB || kind == BROKER_CALIBRATE;
+
+	return link ? take_channel(broker, 0, BROKER_LINKERS)
+		    : take_channel(broker, BROKER_LINKERS, CHANNELS);
+}
+
 static void give_channel(struct broker *broker, uint32_t i)
 {
 	pthread_mutex_lock(&broker->lock);
 	broker->busy[i] = false;
-	pthread_cond_signal(&broker->freed);
+	pthread_cond_broadcast(&broker->freed);
 	pthread_mutex_unlock(&broker->lock);
 }
 
@@ -152,10 +161,10 @@ static int reply_read(int socket, struct reply *reply)
 }
 
 /* `file` < 0: none. The descriptors that come are the caller's only if this succeeds. */
-static int ask(struct broker *broker, const void *request, size_t size, int file,
+static int ask(struct broker *broker, const struct broker_request *request, size_t size, int file,
 	       struct reply *reply)
 {
-	uint32_t channel = take_channel(broker);
+	uint32_t channel = channel_for(broker, request->kind);
 	int socket = broker->channel[channel], r;
 	ssize_t n = spawn_send(socket, request, size, &file, file < 0 ? 0 : 1);
 
@@ -222,7 +231,8 @@ int broker_link(struct broker *broker, int file, const struct broker_request *re
 	message->request = *request;
 	message->request.kind = BROKER_LINK;
 	memcpy(message->site, site, request->sites * sizeof(*site));
-	r = ask(broker, message, sizeof(*request) + request->sites * sizeof(*site), file, &reply);
+	r = ask(broker, &message->request, sizeof(*request) + request->sites * sizeof(*site), file,
+		&reply);
 	if (r < 0)
 		return r;
 	fitting = realloc(fd, (reply.count + 1) * sizeof(*fd));

@@ -32,6 +32,10 @@ int broker_life(const struct broker *broker);
 struct broker *broker_free(struct broker *broker);
 CLEANUP_DEFINE(struct broker, broker_free)
 
+/* Requests for links at a time: they may wait long for the kernel, and hold up only one another. */
+#define BROKER_LINKERS 4
+#define BROKER_OTHERS  2 /* and all other requests */
+
 /* On any thread but the loop's, which may ask only while nothing runs yet. -EPIPE: it has ended;
  * -EPERM: it refuses. */
 

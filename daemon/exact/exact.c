@@ -277,12 +277,13 @@ static void session_refuse(const struct session *session, struct api_ticket *tic
 void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct api_attach *request)
 {
 	struct session *session = session_find(exact, request->target.pid);
+	bool waits = session && session->job == JOB_TIDY && !session->connected && !session->attach;
 
-	if (session) {
+	if (session && !waits) {
 		session_refuse(session, ticket);
 		return;
 	}
-	session = session_new(exact, request->target.pid);
+	session = session ?: session_new(exact, request->target.pid);
 	if (!session) {
 		api_ticket_fail(ticket, REASON(NO_MEMORY), NULL);
 		return;
@@ -297,7 +298,8 @@ void exact_attach(struct exact *exact, struct api_ticket *ticket, const struct a
 		.limited = request->target.uid != 0,
 		.uid = request->target.uid,
 	};
-	exact_job(session, JOB_ATTACH);
+	if (!waits)
+		exact_job(session, JOB_ATTACH);
 }
 
 void exact_lighten(struct exact *exact, uint32_t pid, uint64_t started_ticks, uint32_t uid)
@@ -316,6 +318,14 @@ void exact_lighten(struct exact *exact, uint32_t pid, uint64_t started_ticks, ui
 		.uid = uid,
 	};
 	exact_job(session, JOB_ATTACH);
+}
+
+void exact_tidy(struct exact *exact, uint32_t pid)
+{
+	struct session *session = session_find(exact, pid) ? NULL : session_new(exact, pid);
+
+	if (session)
+		exact_job(session, JOB_TIDY);
 }
 
 void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct api_target *target)

@@ -1,8 +1,8 @@
 /* exact.h: the exact tier: which processes carry the library, and how it is loaded and unloaded.
  *
  * A process comes in on its own (`tsctl run`: its library connects) or on request (attach). Its
- * records go to the model as they come. Runs on the loop; what blocks, the ptrace work, runs on the
- * uv pool.
+ * records go to the model as they come. Runs on the loop; what blocks runs elsewhere:
+ * the ptrace work in helpers, probes on its stub on the linker.
  */
 #ifndef TS_EXACT_H
 #define TS_EXACT_H
@@ -17,6 +17,7 @@
 #include "daemon/probe/probe.h"
 
 struct exact;
+struct linker;
 struct remover;
 
 struct exact_config {
@@ -37,6 +38,7 @@ struct exact_parts {
 	struct intake *intake;
 	struct probe *probe;
 	struct remover *remover;
+	struct linker *linker;
 	struct helpers *helpers;
 	uint32_t attach_kind;	  /* of their tasks: exact_helper_run() */
 	void (*stir)(void *data); /* a record has come */
@@ -69,6 +71,9 @@ void exact_detach(struct exact *exact, struct api_ticket *ticket, const struct a
 
 /* Attaches to the process in light mode, by itself, if its owner could. */
 void exact_lighten(struct exact *exact, uint32_t pid, uint64_t started_ticks, uint32_t uid);
+
+/* Removes what a daemon that was killed has left in the process, if nobody attaches to it. */
+void exact_tidy(struct exact *exact, uint32_t pid);
 
 /* The process has ended, or runs another program. */
 void exact_over(struct exact *exact, uint32_t pid);

@@ -11,6 +11,7 @@
 #include "daemon/exact/threads.h"
 #include "daemon/helper/helper.h"
 #include "daemon/light/light.h"
+#include "daemon/probe/linker.h"
 
 enum light_stage {
 	LIGHT_NONE,
@@ -40,7 +41,6 @@ struct light_session {
 	bool foreign;		      /* it numbers its threads otherwise than we do */
 	struct probe_stub *stub;      /* NULL: calls get no stacks from inside */
 	int stub_fd, stub_error;      /* its file, until the probe is made */
-	bool linking;		      /* which is being done */
 	uint64_t stub_offset;
 	uint32_t stacks; /* enum ts_stacks, that the library takes */
 	struct threads threads;
@@ -56,7 +56,8 @@ enum session_stage {
 	SESSION_LEAVING, /* was asked to detach */
 };
 
-/* What a helper, or a thread of the pool, is to do for it, whatever its connection does meanwhile.
+/* What a helper, or a thread of the linker, is to do for it, whatever its connection does
+ * meanwhile.
  */
 enum session_job {
 	JOB_NONE,
@@ -64,6 +65,7 @@ enum session_job {
 	JOB_UNLOAD, /* unload it */
 	JOB_PUT,    /* light mode: lead hot functions to it */
 	JOB_TAKE,   /* and away again */
+	JOB_TIDY,   /* remove what a daemon that was killed has left */
 };
 
 struct session {
@@ -95,7 +97,7 @@ struct session {
 	uv_timer_t timer;
 
 	/* For the job: */
-	uv_work_t work;		 /* the probe on the stub */
+	struct linking linking;	 /* the probe on the stub */
 	struct helper_task task; /* the rest */
 	struct attach_request request;
 	struct attach_result result;
@@ -115,8 +117,7 @@ struct exact {
 	struct map by_pid; /* of those that have not ended */
 	struct exact_stats stats;
 	bool closing;
-	uint32_t links; /* being made */
-	uint32_t open;	/* sessions whose timer is not closed yet, and the inject part */
+	uint32_t open; /* sessions whose timer is not closed yet, and the inject part */
 	void (*closed)(void *data);
 };
 
@@ -156,7 +157,7 @@ void light_on_told(void *data, uint32_t pid, const struct ts_light *told);
 void light_on_stacks(void *data, uint32_t pid, uint32_t stacks);
 /* Its turn has come, after another job. */
 void light_go(struct session *session);
-/* Puts the probe on the stub: on a thread of the pool. */
+/* Puts the probe on the stub: on a thread of the linker. */
 void light_link(struct session *session);
 /* Nothing goes through the stub any more, or it does not matter. */
 void light_unlink(struct session *session);

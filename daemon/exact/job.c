@@ -1,6 +1,6 @@
 /* Job: what looks into the process is done by helpers (task.c), what asks the broker for a
- * probe on threads of the pool. A job has its session until it is done, so the session outlives it;
- * what the connection did in the meantime is looked at then. */
+ * probe on threads of the linker. A job has its session until it is done, so the session outlives
+ * it; what the connection did in the meantime is looked at then. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,12 +9,11 @@
 #include "core/base/log.h"
 #include "daemon/exact/internal.h"
 
-#define LINKS_MAX   2
 #define UNLOADS_MAX 3
 
-static void link_run(uv_work_t *work)
+static void link_run(struct linking *linking)
 {
-	light_link(work->data);
+	light_link(list_item(linking, struct session, linking));
 }
 
 static void session_unloaded(struct session *session)
@@ -98,6 +97,28 @@ static void session_injected(struct session *session)
 	}
 }
 
+/* Its library may have connected meanwhile. */
+static void session_tidied(struct session *session)
+{
+	if (session->error > 0)
+		log_info("Process %u is as it was: an earlier tracesmithd was killed while it "
+			 "attached to it",
+			 session->pid);
+	else if (session->error < 0 && session->error != -ESRCH)
+		log_warning("What an earlier tracesmithd left in process %u stays there: %s",
+			    session->pid, remarks_text(&session->why) ?: "");
+	remarks_clear(&session->why);
+	session->error = 0;
+	if (session->attach && !session->connected)
+		exact_job(session, JOB_ATTACH);
+	else if (!session->connected)
+		session_end(session);
+	else if (session->detach)
+		session_leave(session);
+	else
+		session_met(session);
+}
+
 static void exact_next_job(struct exact *exact);
 
 static void exact_job_done(struct session *session)
@@ -113,6 +134,8 @@ static void exact_job_done(struct session *session)
 		session_injected(session);
 	else if (job == JOB_UNLOAD)
 		session_unloaded(session);
+	else if (job == JOB_TIDY)
+		session_tidied(session);
 	else
 		light_job_done(session, job);
 	if (!exact->closing)
@@ -125,40 +148,19 @@ void exact_job_part_done(struct session *session)
 		exact_job_done(session);
 }
 
-static void exact_next_link(struct exact *exact);
-
-static void link_done(uv_work_t *work, int status)
+static void link_done(struct linking *linking)
 {
-	struct session *session = work->data;
-	struct exact *exact = session->exact;
-
-	exact->links--;
-	session->light.linking = false;
-	exact_job_part_done(session);
-	exact_next_link(exact);
-}
-
-/* A few at a time: the pool's threads serve queries as well. */
-static void exact_next_link(struct exact *exact)
-{
-	struct session *session;
-
-	list_for_each(session, &exact->sessions, link) {
-		if (exact->links >= LINKS_MAX)
-			return;
-		if (session->light.stub_fd < 0 || session->light.linking)
-			continue;
-		session->light.linking = true;
-		exact->links++;
-		/* It fails only without a function to run. */
-		uv_queue_work(exact->loop, &session->work, link_run, link_done);
-	}
+	exact_job_part_done(list_item(linking, struct session, linking));
 }
 
 void exact_job_link(struct session *session)
 {
+	struct linker *linker = session->exact->parts.linker;
+
 	session->undone++;
-	exact_next_link(session->exact);
+	session->light.stub_error = linker_add(linker, &session->linking, link_run, link_done);
+	if (session->light.stub_error < 0)
+		exact_job_part_done(session);
 }
 
 static void exact_next_job(struct exact *exact)

@@ -33,7 +33,7 @@ struct session *session_new(struct exact *exact, uint32_t pid)
 	session->result.socket = session->light.stub_fd = -1;
 	procfs_started_ticks(pid, &session->request.started_ticks);
 	uv_timer_init(exact->loop, &session->timer);
-	session->timer.data = session->work.data = session;
+	session->timer.data = session;
 	list_append(&exact->sessions, &session->link);
 	exact->open++;
 	return session;

@@ -124,6 +124,8 @@ int exact_helper_run(int socket, const void *request, size_t size, const int *fd
 	else if (ask.job == JOB_UNLOAD)
 		said.error =
 			attach_unload(ask.request.pid, ask.request.started_ticks, ask.handle, &why);
+	else if (ask.job == JOB_TIDY)
+		said.error = attach_tidy(ask.request.pid, ask.request.started_ticks, &why);
 	else
 		said.error = lead(&ask, socket, fd, fds, &said, &why);
 	put_remark(&said, &why);

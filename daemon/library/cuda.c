@@ -335,6 +335,13 @@ static const struct library_function cuda_function[] = {
 	ROW(186, "cuLibraryLoadFromFile", MODULE, NONE, 0, RETURN,
 	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle))),
 	ROW(187, "cuLibraryUnload", MODULE, NONE, 0, RETURN, IN(ARG(0, handle))),
+	/* Here code is loaded that was not when its module or library was (lazy loading). */
+	ROW(188, "cuModuleGetFunction", MODULE, NONE, 0, RETURN,
+	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle))),
+	ROW(189, "cuLibraryGetKernel", MODULE, NONE, 0, RETURN,
+	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle))),
+	ROW(190, "cuKernelGetFunction", MODULE, NONE, 0, RETURN,
+	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle))),
 
 	/* Initialization. */
 	ROW(200, "cuInit", INIT, INIT, 0, RETURN | KEEP, IN(ARG32(0, flags))),

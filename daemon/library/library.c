@@ -10,7 +10,7 @@
 
 #include "core/base/array.h"
 
-static const struct library_row *const rows[] = { &library_cuda, &library_range };
+static const struct library_row *const rows[] = { &library_cuda, &library_range, &library_torch };
 
 const struct library_row *library_get(size_t n)
 {
@@ -36,7 +36,8 @@ static char *join(const char *(*text)(const struct library_row *row))
 	if (!out)
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		fprintf(out, "%s%s", i ? " " : "", text(rows[i]));
+		if (!rows[i]->by_choice)
+			fprintf(out, "%s%s", i ? " " : "", text(rows[i]));
 	if (fclose(out) == 0)
 		return all;
 	free(all);
@@ -164,6 +165,7 @@ void library_probe_desc(const struct library_function *function, struct probe_de
 	ret->flags = function->flags;
 	ret->slot_count = copy_slots(ret->slot, function->slot, PROBE_SLOTS_MAX);
 	ret->kernel_arg = kernel_arg(function);
+	ret->device_type = function->device_type;
 	ret->out_count = copy_slots(ret->out, function->out, PROBE_OUTS_MAX);
 }
 

@@ -22,6 +22,7 @@ struct library_function {
 	uint16_t flags;		/* enum probe_flag */
 	const char *per_thread; /* suffix of the form for per-thread default streams */
 	const char *alias[LIBRARY_ALIASES_MAX]; /* other symbols, same signature and meaning */
+	uint8_t device_type;			/* as in struct probe_desc */
 	struct probe_slot slot[PROBE_SLOTS_MAX];
 	struct probe_slot out[PROBE_OUTS_MAX];
 };
@@ -31,11 +32,12 @@ struct library_row {
 	const char *files;   /* patterns of file names, separated by spaces */
 	const char *places;  /* patterns of paths where it is usually found, the same way */
 	const char *devices; /* pattern of device files, one for each device; NULL: drives none */
+	bool by_choice;	     /* not among the defaults of the settings */
 	const struct library_function *function;
 	size_t count;
 };
 
-extern const struct library_row library_cuda, library_range;
+extern const struct library_row library_cuda, library_range, library_torch;
 
 /* The n-th row, NULL after the last. */
 const struct library_row *library_get(size_t n);
@@ -45,7 +47,7 @@ const struct library_row *library_of(const char *path);
 /* The function of that number, NULL: there is none. */
 const struct library_function *library_function(uint32_t number);
 
-/* `files` and `places` of all rows, to be freed; NULL: no memory. */
+/* `files` and `places` of all rows but those by choice, to be freed; NULL: no memory. */
 char *library_files(void);
 char *library_places(void);
 

@@ -21,7 +21,7 @@ struct maps_ask {
 	bool recalled;		  /* the process is gone, and its last records were looked for */
 
 	/* The question under way. */
-	bool refreshes;
+	bool refreshes, whole;
 	struct maps_file *seen[LIMIT_LIBRARIES_PER_PROCESS]; /* compared only */
 	uint32_t seen_count;
 	char *asked; /* its records */
@@ -68,6 +68,17 @@ static void ask_tell_silent(const struct maps_ask *ask, const char *path)
 			path, ask->image->process->pid);
 }
 
+/* What came later is known to whoever made it. */
+static void ask_tell_memory(const struct maps_ask *ask, const struct maps_looked *looked)
+{
+	const struct maps_process *process = ask->image->process;
+	const struct maps *maps = ask->maps;
+
+	if (ask->whole && !looked->file && process->watch && process->image == ask->image &&
+	    maps->callbacks.memory)
+		maps->callbacks.memory(maps->data, process->pid, looked->start);
+}
+
 static void on_message(struct helper_task *task, const void *data, size_t size, int *fd,
 		       uint32_t fds)
 {
@@ -90,6 +101,7 @@ static void on_message(struct helper_task *task, const void *data, size_t size, 
 		maps_process_take(ask->image, looked->start, looked->end, looked->offset, file);
 		if (ask->refreshes)
 			ask_saw(ask, looked);
+		ask_tell_memory(ask, looked);
 	}
 	maps_grace_begin(maps);
 }
@@ -169,6 +181,7 @@ static void ask_turn(struct maps_ask *ask)
 	ask->room = room;
 	ask->size = 0;
 	ask->refreshes = ask->refresh;
+	ask->whole = ask->pid && !ask->refresh;
 	ask->seen_count = 0;
 	ask->refresh = false;
 	ask->pid = 0;

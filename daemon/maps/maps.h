@@ -65,6 +65,8 @@ struct maps_callbacks {
 	/* A followed process maps an executable file, or memory, where another one was; may be
 	 * NULL. */
 	void (*replaced)(void *data, const struct maps_replaced *replaced);
+	/* At the first look it has executable memory there without a file; may be NULL. */
+	void (*memory)(void *data, uint32_t pid, uint64_t start);
 	/* What maps_resolve() and maps_spans() had to wait for is there; may be NULL. */
 	void (*settled)(void *data, uint32_t pid);
 	/* A process that maps a library has ended; for those whose EXIT never reached the model. */

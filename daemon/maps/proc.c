@@ -39,20 +39,14 @@ static bool parse_line(char *line, struct maps_record *ret)
 	return path > 0;
 }
 
-int maps_proc_mappings(uint32_t pid, int (*call)(void *data, const struct maps_record *record),
-		       void *data)
+int maps_proc_read(FILE *file, uint32_t pid,
+		   int (*call)(void *data, const struct maps_record *record), void *data)
 {
-	_cleanup_(fclosep) FILE *file = NULL;
 	_cleanup_(freep) char *line = NULL;
 	struct maps_record record;
 	size_t size = 0;
-	char name[32];
 	int r;
 
-	snprintf(name, sizeof(name), "/proc/%" PRIu32 "/maps", procfs_living_thread(pid));
-	file = fopen(name, "re");
-	if (!file)
-		return errno == ENOENT ? -ESRCH : -errno;
 	while (getline(&line, &size, file) > 0) {
 		if (!parse_line(line, &record))
 			continue;
@@ -62,6 +56,19 @@ int maps_proc_mappings(uint32_t pid, int (*call)(void *data, const struct maps_r
 			return r;
 	}
 	return ferror(file) ? -EIO : 0;
+}
+
+int maps_proc_mappings(uint32_t pid, int (*call)(void *data, const struct maps_record *record),
+		       void *data)
+{
+	_cleanup_(fclosep) FILE *file = NULL;
+	char name[32];
+
+	snprintf(name, sizeof(name), "/proc/%" PRIu32 "/maps", procfs_living_thread(pid));
+	file = fopen(name, "re");
+	if (!file)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return maps_proc_read(file, pid, call, data);
 }
 
 int maps_proc_processes(void (*call)(void *data, uint32_t pid), void *data)

@@ -5,6 +5,7 @@
 #include "core/base/list.h"
 #include "core/base/map.h"
 #include "core/price/callers.h"
+#include "core/price/halt.h"
 #include "core/price/tally.h"
 #include "core/price/walks.h"
 #include "daemon/library/library.h"
@@ -23,9 +24,10 @@ struct priced {
 	struct tally tally;
 	struct walks walks;
 	struct callers callers;
+	struct halt halt;
 	uint64_t received, lost, counted; /* hot calls; the last, when they were last counted */
 	uint64_t noded;			  /* `received`, when nodes were last told */
-	double node_ns;			  /* what those of graphs cost, by hot call, lately */
+	double nodes, node_calls;	  /* parts of graphs recorded lately, and hot calls made */
 	uint64_t reported_ns;		  /* when this was last looked at */
 	struct price_told reported, reported_walks;
 	struct given_budget {
@@ -50,6 +52,11 @@ struct price {
 };
 
 /* price.c */
+struct priced *price_find(struct price *price, uint32_t pid);
+void price_run(struct price *price, uint64_t ms);
+void price_take_cycle(struct price *price, struct priced *priced);
+/* What the exact tier recorded outside of cycles. */
+void price_take_whole(struct price *price, struct priced *priced, bool recorded, uint64_t now_ns);
 /* The budget that somebody gave it, NULL: nobody did. A recording leaves that of the exact tier,
  * which somebody asked for. */
 const struct given_budget *priced_given(const struct priced *priced);

@@ -8,6 +8,7 @@
 
 #include "core/base/array.h"
 #include "core/base/time.h"
+#include "core/price/hit.h"
 #include "daemon/price/internal.h"
 #include "daemon/proc/procfs.h"
 
@@ -15,19 +16,14 @@
 #define TICK_GAP_MS	250 /* between two windows */
 #define TICK_WHOLE_MS	1000
 #define REPORT_NS	NS_PER_S
-#define EXACT_HIT_NS                                                                               \
-	8000 /* of a call in the exact tier with its probes, and what follows from it */
-#define INSIDE_HIT_NS  100 /* of a call that our library reports */
-#define NODE_STEP_NS   1000
-#define NODES_LATELY   0.25
-#define EXACT_TURN_NS  NS_PER_S		/* CUPTI comes and goes in some 50 ms */
-#define CLOSE_AHEAD_NS (20 * NS_PER_MS) /* for the library to hear of it in time */
-#define CLOSING_NS     (2 * NS_PER_MS)	/* that it then needs to stop recording */
-#define LATELY_NS      (2 * NS_PER_S)
-#define LOOK_NS	       (900 * NS_PER_MS) /* at its callers: at each tick of TICK_WHOLE_MS */
-#define LOST_SURELY    100		 /* calls */
-
-static void price_run(struct price *price, uint64_t ms);
+#define NODE_STEP_NS	1000
+#define NODES_KEPT	0.75 /* of the past */
+#define EXACT_TURN_NS	NS_PER_S
+#define EXACT_SWITCH_NS (50 * NS_PER_MS)  /* for CUPTI to come and go */
+#define CLOSE_AHEAD_NS	(20 * NS_PER_MS)  /* for the library to hear of it in time */
+#define CLOSING_NS	(2 * NS_PER_MS)	  /* that it then needs to stop recording */
+#define LOOK_NS		(900 * NS_PER_MS) /* at its callers: at each tick of TICK_WHOLE_MS */
+#define LOST_SURELY	100		  /* calls */
 
 static struct watch_config price_watch_config(const struct price *price)
 {
@@ -37,7 +33,7 @@ static struct watch_config price_watch_config(const struct price *price)
 	};
 }
 
-static struct priced *price_find(struct price *price, uint32_t pid)
+struct priced *price_find(struct price *price, uint32_t pid)
 {
 	if (!price->last || price->last->pid != pid)
 		price->last = map_get(&price->by_pid, (struct map_key){ pid, 0 });
@@ -69,7 +65,7 @@ static enum price_part priced_part(const struct priced *priced)
 	return priced->exact ? PRICE_EXACT : PRICE_PROBES;
 }
 
-static void price_take_cycle(struct price *price, struct priced *priced)
+void price_take_cycle(struct price *price, struct priced *priced)
 {
 	struct watch_cycle cycle;
 
@@ -79,9 +75,7 @@ static void price_take_cycle(struct price *price, struct priced *priced)
 	price->callbacks.cycle(price->data, priced->pid, priced_part(priced), &cycle);
 }
 
-/* What the exact tier recorded outside of cycles. */
-static void price_take_whole(struct price *price, struct priced *priced, bool recorded,
-			     uint64_t now_ns)
+void price_take_whole(struct price *price, struct priced *priced, bool recorded, uint64_t now_ns)
 {
 	uint64_t hits = tally_take(&priced->tally, now_ns);
 
@@ -110,7 +104,8 @@ static bool price_hot(struct price *price, const struct ts_event *event)
 		return false;
 	callers_call(&priced->callers, event->tid);
 	priced->hot_ns = event->start_ns;
-	watch_hit(&priced->watch);
+	if (watch_hit(&priced->watch))
+		price_run(price, 0);
 	return true;
 }
 
@@ -212,6 +207,7 @@ static void price_restart(struct price *price, struct priced *priced, const stru
 		.part = priced_told_part(priced),
 		.price = { .basis = WATCH_MEASURED },
 	};
+	struct watch before;
 
 	watch_end(&priced->watch, now_ns);
 	price_take_cycle(price, priced);
@@ -219,7 +215,8 @@ static void price_restart(struct price *price, struct priced *priced, const stru
 	priced->exact = tier->windows;
 	priced->recorded = tier->recording && !tier->windows;
 	priced->reported_ns = 0;
-	watch_init(&priced->watch, &priced->watch.config, priced->watch.seed);
+	before = priced->watch;
+	watch_init_after(&priced->watch, &before.config, &before);
 }
 
 static void priced_expire(struct priced *priced, uint64_t now_ns)
@@ -229,6 +226,7 @@ static void priced_expire(struct priced *priced, uint64_t now_ns)
 			priced->given[i] = (struct given_budget){ 0 };
 }
 
+/* The records of a call may come after its time, and a budget leaves them out part of the time. */
 void price_nodes(struct price *price, uint32_t pid, uint64_t nodes)
 {
 	struct priced *priced = price_find(price, pid);
@@ -238,31 +236,30 @@ void price_nodes(struct price *price, uint32_t pid, uint64_t nodes)
 		return;
 	calls = priced->received - priced->noded;
 	priced->noded = priced->received;
-	if (nodes && !calls)
-		calls = 1;
-	/* A budget leaves them out part of the time. */
-	if (calls)
-		priced->node_ns += (fmin((double)nodes * TS_NODE_NS / (double)calls, NS_PER_S) -
-				    priced->node_ns) *
-				   NODES_LATELY;
+	if (!nodes && !calls)
+		return;
+	priced->nodes = NODES_KEPT * priced->nodes + (double)nodes;
+	priced->node_calls = NODES_KEPT * priced->node_calls + (double)calls;
 }
 
 /* In steps, or the price would be another one at each tick. */
 static uint64_t priced_nodes_ns(const struct priced *priced)
 {
-	return (uint64_t)(priced->node_ns / NODE_STEP_NS) * NODE_STEP_NS;
+	double nodes_ns = priced->nodes * TS_NODE_NS / fmax(priced->node_calls, 1);
+
+	return (uint64_t)(fmin(nodes_ns, NS_PER_S) / NODE_STEP_NS) * NODE_STEP_NS;
 }
 
 /* What a call costs, with all that follows from it. */
 static uint64_t price_hit_ns(const struct price *price, const struct priced *priced,
 			     const struct price_tier *tier)
 {
-	uint64_t probe_ns = price->config.hit_ns, hit_ns = EXACT_HIT_NS;
+	uint64_t probe_ns = price->config.hit_ns, hit_ns = HIT_EXACT_NS;
 
 	if (!tier->recording && !tier->windows)
-		return tier->inside ? INSIDE_HIT_NS : probe_ns;
+		return tier->inside ? HIT_INSIDE_NS : probe_ns;
 	if (tier->inside)
-		hit_ns = hit_ns > probe_ns + INSIDE_HIT_NS ? hit_ns - probe_ns : INSIDE_HIT_NS;
+		hit_ns = hit_ns > probe_ns + HIT_INSIDE_NS ? hit_ns - probe_ns : HIT_INSIDE_NS;
 	return hit_ns + priced_nodes_ns(priced);
 }
 
@@ -280,7 +277,7 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 			.budget = priced->exact ? tier->budget : 0,
 			.cold_hit_ns = price->config.hit_ns,
 			.turn_ns = EXACT_TURN_NS,
-			.switch_costs = true,
+			.switch_ns = EXACT_SWITCH_NS,
 		};
 	if (tier->inside && !tier->recording)
 		config.cold_hit_ns = price->config.hit_ns;
@@ -402,6 +399,9 @@ void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_
 		price_take_whole(price, priced, !on, since_ns);
 	if (priced->exact && on && watch_is_open(&priced->watch))
 		tally_open(&priced->tally, since_ns);
+	/* Its budget holds from now on. */
+	if (on)
+		price_run(price, 0);
 }
 
 /* How long it may wait for its next tick. Wake-ups are most of what windows cost the daemon. */
@@ -444,7 +444,7 @@ static void price_on_tick(uv_timer_t *timer)
 		price_run(price, wait_ms);
 }
 
-static void price_run(struct price *price, uint64_t ms)
+void price_run(struct price *price, uint64_t ms)
 {
 	uv_timer_start(&price->timer, price_on_tick, ms, 0);
 }
@@ -517,58 +517,4 @@ void price_reset_budget(struct price *price, uint32_t pid, enum price_giver give
 		return;
 	priced->given[giver] = (struct given_budget){ 0 };
 	price_tick_process(price, priced, uv_hrtime());
-}
-
-/* Why a measurement of it would come to nothing, a negative errno. */
-static int price_check(struct price *price, const struct priced *priced)
-{
-	struct price_tier tier;
-
-	if (!price->config.windows)
-		return -EOPNOTSUPP;
-	if (!priced || (!(priced->watch.rate > 0) && priced->hot_ns + LATELY_NS < uv_hrtime()))
-		return -ESRCH;
-	price->callbacks.tier(price->data, priced->pid, &tier);
-	if (tier.exact && !tier.windows)
-		return -EBUSY;
-	return libraries_has(price->libraries, priced->pid) ? 0 : -ENXIO;
-}
-
-static bool priced_is_measured(const struct priced *priced)
-{
-	return watch_price(&priced->watch).basis == WATCH_MEASURED;
-}
-
-/* By a change of its budget. */
-static bool priced_is_interrupted(const struct priced *priced)
-{
-	return !watch_is_measuring(&priced->watch) && !priced_is_measured(priced) &&
-	       !watch_is_paceless(&priced->watch);
-}
-
-int price_measure(struct price *price, uint32_t pid, bool start, struct price_measuring *ret)
-{
-	struct priced *priced = price_find(price, pid);
-	int r = price_check(price, priced);
-
-	if (r < 0)
-		return r;
-	if (start || priced_is_interrupted(priced)) {
-		if (priced->watch.phase == WATCH_WHOLE)
-			price_take_whole(price, priced, priced->exact, priced->watch.ticked_ns);
-		watch_measure(&priced->watch);
-		price_take_cycle(price, priced);
-		price_run(price, TICK_WINDOWS_MS);
-	}
-	ret->busy = watch_is_measuring(&priced->watch);
-	ret->turns = priced->watch.pairs;
-	ret->wanted = priced->watch.wanted;
-	if (!ret->busy && !priced_is_measured(priced))
-		return -ENODATA;
-	/* The row says so before the answer does. */
-	if (!ret->busy) {
-		priced->reported_ns = 0;
-		price_report(price, priced, uv_hrtime());
-	}
-	return 0;
 }

@@ -103,8 +103,8 @@ struct price_measuring {
 };
 /* How its measurement stands. `start`: starts one.
  * -EOPNOTSUPP: the kernel has no links to single processes; -EBUSY: it is watched whole, whatever
- * that costs; -ESRCH: it has made no hot call lately; -ENXIO: its library is not known; -ENODATA:
- * it makes too few cold calls to have a pace. */
+ * that costs; -EAGAIN: it is stopped; -ESRCH: it has made no hot call lately; -ENXIO: its library
+ * is not known; -ENODATA: it makes too few cold calls to have a pace. */
 int price_measure(struct price *price, uint32_t pid, bool start, struct price_measuring *ret);
 
 /* Calls `each` for the processes that make hot calls. */

@@ -1,5 +1,5 @@
 /* Libraries: which copies of the driver library have probes, and why. Probes are put on by threads
- * of the pool, and taken off by the remover: the loop waits for neither. */
+ * of the linker, and taken off by the remover: the loop waits for neither. */
 #include "daemon/probe/libraries.h"
 
 #include <errno.h>
@@ -11,9 +11,10 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "core/base/map.h"
 #include "core/base/time.h"
-#include "core/base/vector.h"
 #include "daemon/limits.h"
+#include "daemon/probe/linker.h"
 #include "daemon/probe/remover.h"
 
 #define SOON_MS	 25
@@ -25,14 +26,14 @@ struct libraries {
 	bool ticking;
 	struct probe *probe;
 	bool may_single;
+	struct linker *linker;
 	struct remover *remover;       /* of the links of whole copies */
 	struct remover *links_remover; /* of other links */
 	struct libraries_callbacks callbacks;
 	bool going, closing;
 	uint32_t count;
 	struct library_copy *library[LIMIT_LIBRARIES];
-	uint32_t *held; /* processes */
-	size_t held_count, held_room;
+	struct map held; /* processes, by pid */
 };
 
 static struct library_copy *library_free(struct library_copy *library)
@@ -61,8 +62,11 @@ int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_c
 	r = remover_new(&libraries->remover);
 	if (r == 0)
 		r = remover_new(&libraries->links_remover);
+	if (r == 0)
+		r = linker_new(loop, &libraries->linker);
 	if (r < 0) {
 		remover_free(libraries->remover, 0);
+		remover_free(libraries->links_remover, 0);
 		free(libraries);
 		return r;
 	}
@@ -194,6 +198,7 @@ void libraries_close(struct libraries *libraries)
 	uv_close((uv_handle_t *)&libraries->timer, NULL);
 	while (libraries->count)
 		library_drop(libraries->library[--libraries->count]);
+	linker_close(libraries->linker);
 }
 
 int libraries_free(struct libraries *libraries, uint64_t wait_ns)
@@ -205,7 +210,8 @@ int libraries_free(struct libraries *libraries, uint64_t wait_ns)
 	r = remover_free(libraries->remover, wait_ns);
 	if (remover_free(libraries->links_remover, r ? 0 : wait_ns) < 0)
 		r = -ETIMEDOUT;
-	free(libraries->held);
+	linker_free(libraries->linker);
+	map_clear(&libraries->held);
 	free(libraries);
 	return r;
 }
@@ -274,19 +280,28 @@ static void library_tell_gaps(struct library_copy *library)
 	library->waiters = 0;
 }
 
-static void on_attach(uv_work_t *work)
+static void on_read(uv_work_t *work)
 {
 	struct library_copy *library = work->data;
 
-	library->error = probe_attach(library->libraries->probe, library->fd, library->path,
-				      library->number, &library->fresh, &library->keeper);
+	library->error = probe_read(library->libraries->probe, library->fd, library->path,
+				    library->number, &library->fresh);
 }
 
-static void on_attached(uv_work_t *work, int status)
+static void on_put_on(struct linking *linking)
 {
-	struct library_copy *library = work->data;
+	struct library_copy *library = list_item(linking, struct library_copy, linking);
+
+	library->error = probe_put_on(library->fresh, library->fd, &library->keeper);
+}
+
+static void on_attached(struct linking *linking)
+{
+	struct library_copy *library = list_item(linking, struct library_copy, linking);
 
 	library->busy = false;
+	if (library->error < 0)
+		library->fresh = probe_detach(library->fresh);
 	library->probes = TAKE(library->fresh);
 	if (!library->libraries->closing) {
 		library_log(library);
@@ -300,25 +315,35 @@ static void on_attached(uv_work_t *work, int status)
 	library_free_dropped(library);
 }
 
+static void on_read_done(uv_work_t *work, int status)
+{
+	struct library_copy *library = work->data;
+	struct linker *linker = library->libraries->linker;
+
+	if (library->error == 0)
+		library->error = linker_add(linker, &library->linking, on_put_on, on_attached);
+	if (library->error < 0)
+		on_attached(&library->linking);
+}
+
 static void library_attach(struct libraries *libraries, struct library_copy *library)
 {
 	library->work.data = library;
-	if (libraries->going &&
-	    uv_queue_work(libraries->loop, &library->work, on_attach, on_attached) == 0) {
-		library->busy = true;
+	library->busy = libraries->going &&
+			uv_queue_work(libraries->loop, &library->work, on_read, on_read_done) == 0;
+	if (library->busy)
 		return;
-	}
-	on_attach(&library->work);
-	on_attached(&library->work, 0);
+	on_read(&library->work);
+	if (library->error == 0)
+		on_put_on(&library->linking);
+	on_attached(&library->linking);
 }
 
 /* Beyond the bound the last one stands for all others. */
 static void library_wait(struct library_copy *library, uint32_t pid, uint64_t now_ns)
 {
-	struct library_waiter *last = &library->waiter[LIBRARY_WAITERS - 1];
-
 	if (library->waiters == LIBRARY_WAITERS)
-		last->pid = 0;
+		library->waiter[LIBRARY_WAITERS - 1].pid = 0;
 	else
 		library->waiter[library->waiters++] = (struct library_waiter){ pid, now_ns };
 }
@@ -339,7 +364,7 @@ static int library_init_links(struct library_copy *library)
 	int r = 0;
 
 	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
-		if (links_init(&library->links[group], libraries->loop, libraries->links_remover,
+		if (links_init(&library->links[group], libraries->linker, libraries->links_remover,
 			       group, libraries->may_single, library->fd, &links_callbacks) < 0)
 			r = -ENOMEM;
 	return r;
@@ -388,12 +413,7 @@ void libraries_add_standing(struct libraries *libraries, const struct libraries_
 /* Where nobody can be left out alone, all are watched. */
 static bool libraries_holds(const struct libraries *libraries, uint32_t pid)
 {
-	if (!libraries->may_single)
-		return false;
-	for (size_t i = 0; i < libraries->held_count; i++)
-		if (libraries->held[i] == pid)
-			return true;
-	return false;
+	return libraries->may_single && map_get(&libraries->held, (struct map_key){ pid, 0 });
 }
 
 /* A child of a fork seldom calls the driver, which was its parent's, and mostly becomes another
@@ -485,24 +505,15 @@ void libraries_process_executed(struct libraries *libraries, uint32_t pid)
 
 int libraries_hold(struct libraries *libraries, uint32_t pid, bool hold)
 {
-	bool held = libraries_holds(libraries, pid);
-	size_t kept = 0;
+	const struct map_key key = { pid, 0 };
 
-	if (!libraries->may_single)
+	if (!libraries->may_single || hold == libraries_holds(libraries, pid))
 		return 0;
-	if (hold && !held) {
-		if (VECTOR_ROOM(libraries->held, libraries->held_room, libraries->held_count + 1))
-			return -ENOMEM;
-		libraries->held[libraries->held_count++] = pid;
-		libraries_watch(libraries, pid, HOT_CLOSED);
-	}
-	if (!hold && held) {
-		for (size_t i = 0; i < libraries->held_count; i++)
-			if (libraries->held[i] != pid)
-				libraries->held[kept++] = libraries->held[i];
-		libraries->held_count = kept;
-		libraries_watch(libraries, pid, HOT_WHOLE);
-	}
+	if (hold && map_put(&libraries->held, key, libraries) < 0)
+		return -ENOMEM;
+	if (!hold)
+		map_remove(&libraries->held, key);
+	libraries_watch(libraries, pid, hold ? HOT_CLOSED : HOT_WHOLE);
 	return 0;
 }
 
@@ -576,6 +587,11 @@ void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t i
 struct remover *libraries_remover(const struct libraries *libraries)
 {
 	return libraries->links_remover;
+}
+
+struct linker *libraries_linker(const struct libraries *libraries)
+{
+	return libraries->linker;
 }
 
 const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/limits.h"
+#include "daemon/probe/linker.h"
 #include "daemon/probe/links.h"
 #include "daemon/probe/probe.h"
 
@@ -46,13 +47,15 @@ struct library_copy {
 	uint32_t keeper;	      /* then, who was in the way, if it is known */
 	bool told;		      /* of that */
 	uint64_t retry_ns;
-	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does it. It
-	 * has `fd`, `path`, `fresh` and `error` to itself meanwhile. */
+	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does that;
+	 * then the linker makes the links. They have `fd`, `path`, `fresh` and `error` to
+	 * themselves meanwhile. */
 	bool busy;
 	bool dropped; /* to be freed when it is not busy any more */
 	struct libraries *libraries;
 	struct probe_library *fresh;
 	uv_work_t work;
+	struct linking linking;
 	/* Who maps it and waits for the probes. */
 	uint32_t waiters;
 	struct library_waiter {
@@ -126,8 +129,9 @@ enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t p
 /* No process maps any copy, and each will be seen from its first call on. */
 bool libraries_at_rest(const struct libraries *libraries);
 
-/* What takes single probes off. */
+/* What takes single probes off, and what puts them on. */
 struct remover *libraries_remover(const struct libraries *libraries);
+struct linker *libraries_linker(const struct libraries *libraries);
 
 /* The n-th, NULL after the last. */
 const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n);

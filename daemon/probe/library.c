@@ -169,8 +169,8 @@ static int library_link_all(struct probe_library *library, int fd)
 	return library->probe->programs.way == PROBE_WAY_PERF && good ? 0 : error;
 }
 
-int probe_attach(struct probe *probe, int fd, const char *path, uint32_t copy,
-		 struct probe_library **ret, uint32_t *ret_keeper)
+int probe_read(struct probe *probe, int fd, const char *path, uint32_t copy,
+	       struct probe_library **ret)
 {
 	_cleanup_(probe_detachp) struct probe_library *library = calloc(1, sizeof(*library));
 	int r;
@@ -187,13 +187,17 @@ int probe_attach(struct probe *probe, int fd, const char *path, uint32_t copy,
 	if (r < 0)
 		return r;
 	library_count(library);
-	r = library_link_all(library, fd);
-	if (r == -EBUSY)
-		*ret_keeper = held_file_pid(library->file);
-	if (r < 0)
-		return r;
 	*ret = TAKE(library);
 	return 0;
+}
+
+int probe_put_on(struct probe_library *library, int fd, uint32_t *ret_keeper)
+{
+	int r = library_link_all(library, fd);
+
+	if (r == -EBUSY)
+		*ret_keeper = held_file_pid(library->file);
+	return r;
 }
 
 uint32_t probe_epoch(const struct probe_library *library, enum probe_group group)

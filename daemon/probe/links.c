@@ -8,6 +8,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "core/base/time.h"
+#include "daemon/probe/linker.h"
 #include "daemon/probe/owned.h"
 #include "daemon/proc/procfs.h"
 
@@ -39,7 +40,7 @@ struct links_order {
 };
 
 struct links_work {
-	uv_work_t work;
+	struct linking linking;
 	struct links *links;
 	uint32_t count;
 	struct links_order order[];
@@ -87,12 +88,12 @@ static void member_free(struct links *links, struct member *member)
 	free(member);
 }
 
-int links_init(struct links *links, uv_loop_t *loop, struct remover *remover,
+int links_init(struct links *links, struct linker *linker, struct remover *remover,
 	       enum probe_group group, bool may_single, int fd,
 	       const struct links_callbacks *callbacks)
 {
 	*links = (struct links){
-		.loop = loop,
+		.linker = linker,
 		.remover = remover,
 		.group = group,
 		.may_single = may_single,
@@ -123,9 +124,9 @@ void links_start(struct links *links, struct probe_library *library)
 	links_reconcile(links);
 }
 
-static void on_link(uv_work_t *req)
+static void on_link(struct linking *linking)
 {
-	struct links_work *work = req->data;
+	struct links_work *work = list_item(linking, struct links_work, linking);
 
 	for (uint32_t i = 0; i < work->count; i++) {
 		struct links_order *order = &work->order[i];
@@ -239,9 +240,9 @@ static void links_made(struct links *links, struct links_order *order)
 	}
 }
 
-static void on_linked(uv_work_t *req, int status)
+static void on_linked(struct linking *linking)
 {
-	_cleanup_(freep) struct links_work *work = req->data;
+	_cleanup_(freep) struct links_work *work = list_item(linking, struct links_work, linking);
 	struct links *links = work->links;
 	bool for_all = work->count && !work->order[0].to.pid;
 	struct member *member;
@@ -275,9 +276,8 @@ static void links_queue(struct links *links, struct links_work *work)
 			return;
 		}
 	}
-	work->work.data = work;
 	work->links = links;
-	links->busy = uv_queue_work(links->loop, &work->work, on_link, on_linked) == 0;
+	links->busy = linker_add(links->linker, &work->linking, on_link, on_linked) == 0;
 	if (!links->busy)
 		work_free(work);
 }
@@ -366,7 +366,7 @@ static void links_reconcile_single(struct links *links)
 			if (!member_is_open(member))
 				member_close(links, member);
 	work = links_plan(links, links->single ? epoch : probe_epoch_after(epoch));
-	/* To change over, it goes through the pool even if nobody is to be watched. */
+	/* To change over, it goes through the linker even if nobody is to be watched. */
 	if (work && (work->count || !links->single))
 		links_queue(links, work);
 	else

@@ -9,19 +9,19 @@
  * On a kernel without links to single processes nobody can be left out alone: while anybody is,
  * nobody is watched.
  *
- * Links are made by the pool and closed by the remover; all else is on the loop.
+ * Links are made by the linker and closed by the remover; all else is on the loop.
  */
 #ifndef TS_LINKS_H
 #define TS_LINKS_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uv.h>
 
 #include "core/base/list.h"
 #include "core/base/map.h"
 #include "daemon/probe/probe.h"
 
+struct linker;
 struct owned_link;
 struct remover;
 
@@ -33,7 +33,7 @@ enum links_state {
 
 struct links;
 struct links_callbacks {
-	void (*idle)(struct links *links); /* the pool is done with it */
+	void (*idle)(struct links *links); /* the linker is done with it */
 	/* The calls of a process (0: of all) were not seen since then, though they should have
 	 * been; `first`: it has not been told yet. */
 	void (*missed)(struct links *links, uint32_t pid, uint64_t since_ns, bool first);
@@ -42,7 +42,7 @@ struct links_callbacks {
 };
 
 struct links {
-	uv_loop_t *loop;
+	struct linker *linker;
 	struct remover *remover;
 	enum probe_group group;
 	bool may_single;	       /* the kernel has links to single processes */
@@ -53,7 +53,7 @@ struct links {
 	struct owned_link *wide;    /* the link for all processes, NULL: none */
 	struct owned_link *closing; /* the last one, until it is off */
 	bool single;		    /* a link for each process */
-	bool busy;		    /* the pool makes links */
+	bool busy;		    /* the linker makes links */
 	uint64_t off_ns;	    /* nobody is watched since then, 0: not so */
 	uint64_t retry_ns;	    /* to get back from that, not before */
 	uint64_t looked_ns;	    /* when all that have a link had a first thread */
@@ -62,7 +62,7 @@ struct links {
 };
 
 /* -ENOMEM */
-int links_init(struct links *links, uv_loop_t *loop, struct remover *remover,
+int links_init(struct links *links, struct linker *linker, struct remover *remover,
 	       enum probe_group group, bool may_single, int fd,
 	       const struct links_callbacks *callbacks);
 /* The library has its probes now. */

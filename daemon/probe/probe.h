@@ -74,11 +74,13 @@ void probe_forget_rules(struct probe *probe, uint32_t pid);
 bool probe_add_stack(struct probe *probe, uint64_t id);
 void probe_go_on(struct probe *probe);
 
-/* Puts probes on the library behind `fd`, copy number `copy` of below PROBE_COPIES_MAX. -ENOENT: it
- * has none of the functions; -EBUSY: as below, because of the process `ret_keeper`, if it is known.
+/* Finds the functions in the library behind `fd`, copy number `copy` of below PROBE_COPIES_MAX.
+ * -ENOENT: it has none. */
+int probe_read(struct probe *probe, int fd, const char *path, uint32_t copy,
+	       struct probe_library **ret);
+/* Puts probes on them, once. -EBUSY: as below, because of the process `ret_keeper`, if it is known.
  */
-int probe_attach(struct probe *probe, int fd, const char *path, uint32_t copy,
-		 struct probe_library **ret, uint32_t *ret_keeper);
+int probe_put_on(struct probe_library *library, int fd, uint32_t *ret_keeper);
 struct probe_library *probe_detach(struct probe_library *library);
 
 /* Probes on one group of a library's functions, for one process or for all (pid 0). */

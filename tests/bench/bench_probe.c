@@ -130,7 +130,8 @@ static int measure(struct turn *turn, struct probe *probe, struct probe_config *
 	probe_configure(probe, config);
 	for (int i = 0; i < ROUNDS; i++) {
 		off[i] = loop(row, row->depth);
-		if (probe_attach(probe, fd, "driver", 0, &library, &keeper) < 0)
+		if (probe_read(probe, fd, "driver", 0, &library) < 0 ||
+		    probe_put_on(library, fd, &keeper) < 0)
 			return -1;
 		received = 0;
 		on[i] = loop(row, row->depth);

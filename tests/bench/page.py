@@ -21,6 +21,7 @@ import test_serve  # noqa: E402
 
 OPS = 10_000_000
 ROUNDS = 5
+REST_S = 8  # more than it takes to give memory back
 # Frames while something is done in each: their times, in milliseconds.
 FRAMES = """
     new Promise((done) => {
@@ -50,6 +51,11 @@ def recording(directory):
     subprocess.run([BUILD / "tsctl", "replay", plain, "--emulate", "-o", path], check=True, stdout=subprocess.DEVNULL)
     os.unlink(plain)
     return path
+
+
+def held_mib(web):
+    with open(f"/proc/{web.process.pid}/status", encoding="ascii") as status:
+        return int(next(line for line in status if line.startswith("VmRSS")).split()[1]) / 1024
 
 
 def ready(web):
@@ -90,9 +96,11 @@ def measure(path):
             show(f"{name}: frames, middle", middle(times), "ms")
             show(f"{name}: frames, 99 %", sorted(times)[int(0.99 * len(times))], "ms")
             show(f"{name}: frames a second", 1e3 * len(times) / sum(times), "")
-        with open(f"/proc/{web.process.pid}/status", encoding="ascii") as status:
-            show("tsctl serve, memory", int(next(line for line in status if line.startswith("VmRSS")).split()[1]) / 1024, "MiB")
+        show("tsctl serve, memory", held_mib(web), "MiB")
         assert chromium.complaints() == [], chromium.complaints()[0]
+        chromium.js("location = 'about:blank'")
+        time.sleep(REST_S)
+        show("tsctl serve, memory once nobody asks", held_mib(web), "MiB")
     finally:
         chromium.close()
         web.process.terminate()

@@ -16,8 +16,9 @@ from tracesmith import BUILD, wait_for
 PYTHON = "/usr/bin/python3"
 SHIM = os.path.join(BUILD, "tests/bench/libtorch_shim.so")
 TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_train.py")
-SETTINGS = "unwind = eh-frame\nstack_depth = 127\npython_depth = 128"
+SETTINGS = "unwind = eh-frame\nstack_depth = 127\npython_depth = 128\nbackward = no"  # joined stacks are two
 ENOUGH = 0.999
+SIZE_STEP = 512  # as in torch_shim.c
 
 Sample = collections.namedtuple("Sample", "native python loops_before gil")
 
@@ -101,7 +102,8 @@ def run(gpu, steps, threads):
             f"SELECT count(*) AS n FROM op WHERE pid = {process.pid} AND kind = 'alloc'")[0]["n"] >= made, 60)
         found, ends, frames = read_stacks(daemon, process.pid)
         process.communicate("\n")
-        status = {key: number for key, number in daemon.status().items() if key[0] in ("python", "unwinding")}
+        status = {key: number for key, number in daemon.status().items()
+                  if key[0] in ("python", "unwinding") or key[1] == "stacks_cut"}
         return read_truth(truth_path), found, ends, frames, status
 
 
@@ -121,12 +123,13 @@ def main():
         truth, found, ends, frames, status = run(gpu, steps, threads)
     finally:
         gpu.close()
-    wrong = collections.Counter()
+    wrong, last = collections.Counter(), 0
     for size, sample in truth.items():
         rows, stack = frames.get(found.get(size), []), found.get(size)
         end = ends.get(stack, "missing")
         reason = compare(sample, rows) if end == "complete" else end
         wrong[reason] += 1
+        last = max(last, size // SIZE_STEP if reason else 0)
         if reason and wrong[reason] <= 2:
             show(reason, sample, rows)
     right, native, python = wrong.pop(None, 0), [], []
@@ -134,8 +137,8 @@ def main():
         native.append(len(sample.native) + sum(sample.loops_before))
         python.append(len(sample.python))
     print(f"{len(truth)} samples in {threads} threads, {len(set(found.values()))} stacks; complete and equal {right}"
-          f" ({100 * right / len(truth):.3f} %), not {dict(wrong)}; without the GIL"
-          f" {sum(not sample.gil for sample in truth.values())}; median frames: native {statistics.median(native):.0f},"
+          f" ({100 * right / len(truth):.3f} %), not {dict(wrong)}, the last is sample {last}; without the"
+          f" GIL {sum(not sample.gil for sample in truth.values())}; median frames: native {statistics.median(native):.0f},"
           f" Python {statistics.median(python):.0f} ({sum(count == 0 for count in python)} without)")
     print(", ".join(f"{section} {name} {number}" for (section, name), number in status.items()))
     sys.exit(right < ENOUGH * len(truth))

@@ -16,7 +16,8 @@ MAY_INCLUDE = {
     "inject": ["proto", "core/base/array.h", "core/base/clock.h", "core/base/time.h"],
     "core": ["proto"],
     "core/base": [],
-    "core/model": ["core/base", "proto"],
+    "core/leak": ["core/base"],
+    "core/model": ["core/base", "core/leak", "proto"],
     "core/sbt": ["core/base", "core/model", "proto"],
     "core/plan": ["core/base", "core/model", "proto"],
     "core/replay": ["core/base", "core/model", "core/plan", "proto"],
@@ -78,7 +79,7 @@ MAY_NOT_USE = {
     "proto": ["uv.h", "sqlite3.h", "bpf/", "pthread.h"],
     "core": ["uv.h", "bpf/", "sys/socket.h"],
     "core/base": PURE,
-    **{f"core/{part}": [*PURE, "time.h", "core/base/clock.h"] for part in ("model", "sbt", "plan", "price", "replay")},
+    **{f"core/{part}": [*PURE, "time.h", "core/base/clock.h"] for part in ("leak", "model", "sbt", "plan", "price", "replay")},
     "inject": ["uv.h", "sqlite3.h", "bpf/", "protobuf-c/"],
     "client": ["uv.h", "bpf/"],
 }

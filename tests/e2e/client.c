@@ -117,6 +117,27 @@ static int query(struct tracesmith *ts, char *step, struct tracesmith_answer **r
 	return tracesmith_query(ts, &query, ret);
 }
 
+static int attach(struct tracesmith *ts, char *step, struct tracesmith_answer **ret)
+{
+	struct tracesmith_attach attach = { .size = sizeof(attach) };
+
+	attach.pid = (uint32_t)atoi(strtok(step, " "));
+	for (char *word; (word = strtok(NULL, " "));) {
+		char *value = strchr(word, '=');
+
+		*value++ = '\0';
+		if (strcmp(word, "records") == 0)
+			attach.records = (uint32_t)strtoul(value, NULL, 0);
+		else if (strcmp(word, "stacks") == 0)
+			attach.stacks = (uint32_t)strtoul(value, NULL, 0);
+		else if (strcmp(word, "size") == 0)
+			attach.size = (size_t)atoi(value);
+		else
+			abort();
+	}
+	return tracesmith_attach(ts, &attach, ret);
+}
+
 /* Follows until the process is there. */
 static int follow(struct tracesmith *ts, int pid)
 {
@@ -152,7 +173,6 @@ static int follow(struct tracesmith *ts, int pid)
 
 static int step(struct tracesmith *ts, char *verb)
 {
-	struct tracesmith_attach attach = { .size = sizeof(attach) };
 	struct tracesmith_answer *answer = NULL;
 	char *rest = strchr(verb, ' ');
 	int r = 0;
@@ -169,7 +189,6 @@ static int step(struct tracesmith *ts, char *verb)
 		return follow(ts, atoi(rest));
 	if (strcmp(verb, "fork") == 0 && fork() != 0)
 		return 0;
-	attach.pid = rest ? (uint32_t)atoi(rest) : 0;
 	if (strcmp(verb, "query") == 0)
 		r = query(ts, rest, &answer);
 	else if (strcmp(verb, "sql") == 0)
@@ -177,9 +196,9 @@ static int step(struct tracesmith *ts, char *verb)
 	else if (strcmp(verb, "status") == 0 || strcmp(verb, "fork") == 0)
 		r = tracesmith_status(ts, &answer);
 	else if (strcmp(verb, "attach") == 0)
-		r = tracesmith_attach(ts, &attach, &answer);
+		r = attach(ts, rest, &answer);
 	else if (strcmp(verb, "detach") == 0)
-		r = tracesmith_detach(ts, attach.pid, &answer);
+		r = tracesmith_detach(ts, (uint32_t)atoi(rest), &answer);
 	else
 		abort();
 	if (r == 0)

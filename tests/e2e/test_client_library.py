@@ -1,6 +1,8 @@
 """Programs that link libtracesmith-client get tsctl's answers, and one sentence when there is none."""
+import contextlib
 import json
 import os
+import select
 import shutil
 import socket
 import struct
@@ -70,9 +72,8 @@ class Daemon(e2e.Case, Refusals):
         self.connect = f"connect {self.daemon.socket}"
         self.same_answers(ended.pid)
         self.refusals(ended.pid)
-        self.process()
         self.permission()
-        self.rust(ended.pid)
+        self.process(ended.pid)
 
     def same_answers(self, pid):
         def same(step, *arguments):
@@ -119,12 +120,15 @@ class Daemon(e2e.Case, Refusals):
                 self.assertEqual(after["rows"], [{"one": 1}])
         self.refused(BAD_REQUEST, "There is no connection", "status")
 
-    def process(self):
+    def process(self, ended):
         looping = workload("loop", "--seconds", "600", "--pace-ms", "1")
         self.addCleanup(self.end, looping)
         wait_for("the process", lambda: self.daemon.known(looping.pid))
-        attached, processes, devices, uses, refused = steps(self.connect, f"attach {looping.pid}", f"follow {looping.pid}")
-        self.assertGreater(attached["rows"][0]["ready_ns"], 0)
+        attached, processes, devices, uses, refused = steps(
+            self.connect, f"attach {looping.pid} records=0x8d stacks=3", f"follow {looping.pid}")
+        row, = attached["rows"]
+        self.assertGreater(row["ready_ns"], 0)
+        self.assertEqual((row["records"], row["stacks"]), (0x8d, 3))
         shown, = (row for row in processes["rows"] if row["pid"] == looping.pid)
         self.assertEqual(shown["comm"], "loop")
         self.assertIn("calls.launches", shown)
@@ -133,6 +137,10 @@ class Daemon(e2e.Case, Refusals):
         self.assertEqual((refused["error"], "is subscribed" in refused["message"]), (BAD_REQUEST, True))
         detached, = steps(self.connect, f"detach {looping.pid}")
         self.assertEqual(detached["rows"][0]["unloaded"], 1)
+        self.refused(BAD_REQUEST, "does not know these records", self.connect, f"attach {looping.pid} stacks=9")
+        usual, detached = steps(self.connect, f"attach {looping.pid} size=24", f"detach {looping.pid}")
+        self.assertEqual((usual["rows"][0]["records"], usual["rows"][0]["stacks"]), (0xef, 2))
+        self.rust(ended, looping.pid)
         self.end(looping)
 
     def permission(self):
@@ -143,15 +151,14 @@ class Daemon(e2e.Case, Refusals):
         self.assertIn('"error":%d' % DENIED, ended.stdout)
         self.assertIn("usermod -aG tracesmith", ended.stdout)
 
-
-    def rust(self, pid):
+    def rust(self, pid, running):
         """The crate's own test, and its example."""
         if subprocess.run("cargo --version && rustc --version", shell=True, capture_output=True, check=False).returncode:
             print("skipped: the Rust crate, for there is no cargo (apt install cargo)")
             return
         crate = os.path.join(folder.name, "rust")
         shutil.copytree(Path(SOURCE, "client/rust"), crate, ignore=shutil.ignore_patterns("target", "Cargo.lock"))
-        there = {**environment, "TRACESMITH_SOCKET": self.daemon.socket}
+        there = {**environment, "TRACESMITH_SOCKET": self.daemon.socket, "TRACESMITH_PID": str(running)}
         for words in ("test", "--test", "daemon"), ("build", "--example", "query"):
             made = subprocess.run(["cargo", words[0], "--offline", "--quiet", *words[1:]], cwd=crate, env=there,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -193,8 +200,8 @@ class Servers(Refusals):
     def frame(message):
         return struct.pack("<I", len(message)) + message
 
-    def serve(self, *answers):
-        """A server that sends each of these once it is asked, and then waits for the client to go."""
+    def serve(self, *answers, drop=b""):
+        """A server that sends each of these once it is asked, then `drop` again and again, and waits for the client to go."""
         directory = tempfile.TemporaryDirectory()
         server = socket.socket(socket.AF_UNIX)
         path = os.path.join(directory.name, "socket")
@@ -206,7 +213,10 @@ class Servers(Refusals):
                 for words in answers:
                     client.recv(1 << 16)
                     client.sendall(words)
-                if answers:
+                with contextlib.suppress(ConnectionError):
+                    while drop and (not select.select([client], [], [], 0.001)[0] or client.recv(1 << 16)):
+                        client.sendall(drop)
+                if answers and not drop:
                     client.shutdown(socket.SHUT_WR)
                 while client.recv(1 << 16):
                     pass
@@ -245,6 +255,15 @@ class Servers(Refusals):
 
     def test_silence(self):
         self.refused(TIMED_OUT, "does not answer", "timeout 1000000", self.serve())
+
+    def test_drops(self):
+        """However often there is a byte, or an answer to something else, the call ends."""
+        hello = self.frame(b"\x08\1\x1a\2\x08\1")
+        for start, drop in (struct.pack("<I", 60000), b"\1"), (b"", self.frame(b"\x08\x07\x1a\0")):
+            with self.subTest(drop=drop):
+                self.refused(TIMED_OUT, "does not answer in time", "timeout 20000000", self.serve(start, drop=drop))
+                self.refused(TIMED_OUT, "does not answer in time", self.serve(hello + start, drop=drop), "timeout 20000000",
+                             "status")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from tracesmith import wait_for, workload
 
 SECONDS = 60
 MILLION = 1000000
-PTRACE_SEIZE = 0x4206
+PTRACE_CONT, PTRACE_SEIZE, PTRACE_INTERRUPT = 7, 0x4206, 0x4207
 
 
 def read(path):
@@ -23,6 +23,11 @@ def read(path):
         return path.read_text()
     except OSError:  # it has ended
         return ""
+
+
+def state(pid):
+    """Of its first thread."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 class Cost(tracesmith.Case):
@@ -180,7 +185,7 @@ class Cost(tracesmith.Case):
     def test_what_cannot_be_measured_says_why(self):
         process = self.start()
         process.send_signal(signal.SIGSTOP)
-        wait_for("it to stop", lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        wait_for("it to stop", lambda: state(process.pid) == "T")
         self.refuse(1, "is stopped, so it has no pace", "cost", process.pid, "--now")
         process.send_signal(signal.SIGCONT)
         process.kill()
@@ -200,10 +205,15 @@ class Cost(tracesmith.Case):
         return asker
 
     def test_what_happens_meanwhile_is_told(self):
-        """A tracer, such as a debugger, is in nobody's way; who is stopped or ends is told at once."""
+        """A tracer, such as a debugger, is in nobody's way until he keeps the process; who is stopped or ends is told at once."""
         process = self.start("--calls", 20)
         libc = ctypes.CDLL(None, use_errno=True)
         self.assertEqual(libc.ptrace(PTRACE_SEIZE, process.pid, None, None), 0)
+        self.assertEqual(libc.ptrace(PTRACE_INTERRUPT, process.pid, None, None), 0)
+        wait_for("it to stop", lambda: state(process.pid) == "t")
+        self.refuse(1, "is stopped, so it has no pace", "cost", process.pid, "--now")
+        self.assertEqual(os.waitpid(process.pid, 0)[0], process.pid)
+        self.assertEqual(libc.ptrace(PTRACE_CONT, process.pid, None, None), 0)
         asker = self.measure(process.pid)
         process.kill()
         out, err = asker.communicate(timeout=tracesmith.DEADLINE)

@@ -140,6 +140,7 @@ class ExactBudget(tracesmith.Case):
         """Detached or ended, in a window and between two; one forks and loads libraries all the time."""
         detached = [(self.start_loop(), self.wait_gap), (self.start_loop("--stress"), self.wait_window)]
         killed = [(self.start_loop(), self.wait_gap), (self.start_loop(), self.wait_window)]
+        graphs = self.start_loop("--graphs")
         for process, wait in detached:
             wait(process)
             self.assertTrue(self.do("detach", process.pid)["unloaded"])
@@ -151,6 +152,20 @@ class ExactBudget(tracesmith.Case):
             process.wait()
             self.daemon.wait_ended(process.pid)
             self.assertNotIn(process.pid, [row["pid"] for row in self.daemon.query("ps")])
+        self.assert_graphs(graphs)
+
+    def assert_graphs(self, process):
+        """CUPTI stays then, and is switched off between windows."""
+        self.wait_gap(process)
+        self.wait_window(process)
+        told = self.do("detach", process.pid)
+        self.assertFalse(told["unloaded"])
+        self.assertIn("CUDA graph", str(told["notes"]))
+        graphs = self.daemon.answer("graphs", "--pid", process.pid)
+        self.assertGreater(sum(row["kernels"] or 0 for row in graphs["rows"]), 0, graphs)
+        self.assertIn("exact-windows", graphs["loss"])
+        self.assertNotIn("budget", graphs["loss"])
+        self.finish(process)
 
     def test_a_daemon_that_comes_back(self):
         process = self.start_loop()

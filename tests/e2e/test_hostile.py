@@ -3,6 +3,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -156,8 +157,13 @@ class Mapped(Held):
         self.release(held)
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
 class Killed(tracesmith.Case):
-    """The daemon is killed in the middle of attaching."""
+    """The daemon is killed in the middle of attaching, alone or with the helper that would undo it."""
 
     def start(self):
         process = tracesmith.workload("loop", "--seconds", 600, "--pace-ms", 1, stderr=subprocess.DEVNULL,
@@ -166,11 +172,14 @@ class Killed(tracesmith.Case):
         wait_for("it to use CUDA", lambda: self.daemon.known(process.pid))
         return process
 
-    def kill_while_attaching(self, pid, moment):
+    def kill_while_attaching(self, pid, moment, all_of_it):
         command = [os.path.join(tracesmith.BUILD, "tsctl"), "attach", str(pid)]
         attach = subprocess.Popen(command, env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket),
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        family = children(self.daemon.process.pid)
         moment(attach)
+        for helper in sum(map(children, family), []) if all_of_it else ():
+            os.kill(helper, signal.SIGKILL)
         self.daemon.kill()
         attach.wait()
 
@@ -183,7 +192,7 @@ class Killed(tracesmith.Case):
 
     def test_nothing_is_left_behind(self):
         def halfway(attach):
-            while attach.poll() is None and "/memfd:tracesmith (deleted)" not in descriptors(process.pid):
+            while attach.poll() is None and "/memfd:tracesmith-library (deleted)" not in descriptors(process.pid):
                 pass
 
         def sometime(attach):
@@ -192,11 +201,11 @@ class Killed(tracesmith.Case):
         for i in range(KILLS):
             process = self.start()
             before = descriptors(process.pid)
-            self.kill_while_attaching(process.pid, sometime if i else halfway)
+            self.kill_while_attaching(process.pid, halfway if i < 2 else sometime, all_of_it=i % 2)
+            self.daemon.start()  # which removes what nobody else does
             wait_for("all to be undone", lambda: self.is_as_found(process.pid, before))
             self.assertIsNone(process.poll(), "the program has ended")
             self.end(process)
-            self.daemon.start()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import unittest
 
 import tracesmith
 from tracesmith import wait_for, workload
@@ -51,11 +52,104 @@ class Leaks(tracesmith.Case):
         self.assertEqual(sum(row["live_bytes"] for row in self.daemon.query("memory", "--pid", process.pid)), 0)
         process.communicate("\n")
 
+    def test_young_process_is_told_what_its_verdict_needs(self):
+        """Without an age, what holds memory has a verdict, or is told when there will be one."""
+        process = workload("leak")
+        read_until(process, "leak")
+        row, = wait_for("the leak's row", lambda: [row for row in self.leaks(process.pid)
+                                                   if row["stack"] and row["stack"][0].startswith("leaky")])
+        self.assertEqual(row["verdict"], "not yet")
+        self.assertRegex(row["why"], r"^watched for .*, needs .* s more$")
+        process.communicate("\n")
+
+    @unittest.skipUnless(os.environ.get("TS_LEAK_SECONDS"), "TS_LEAK_SECONDS=70: as long as a verdict takes, by hand")
+    def test_verdicts_on_a_leak_and_on_the_same_program_without_it(self):
+        seconds = float(os.environ["TS_LEAK_SECONDS"])
+        steps = ("--pace-ms", 10, "--steps", int(seconds * 100))
+        leaking, clean = workload("leak", *steps), workload("leak", "--clean", *steps)
+        for process in (leaking, clean):
+            self.addCleanup(self.end, process)
+        row, = wait_for("a verdict", lambda: [row for row in self.leaks(leaking.pid) if row["verdict"] == "leak"],
+                        seconds=seconds)
+        self.assertTrue(row["stack"][0].startswith("leaky_cache_insert"))
+        self.assertAlmostEqual(row["bytes_per_hour"] / (3600 * 10 * 12345), 1, delta=0.2)
+        self.assertEqual([row for row in self.leaks(clean.pid) if row["verdict"] in ("leak", "growing")], [])
+        recording = os.path.join(self.daemon.directory, "leaks.sbt")
+        self.daemon.ctl("record", "-o", recording, "--pid", leaking.pid, "--since", "5s")
+        again, = [row for row in self.daemon.query("leaks", "--file", recording) if row["verdict"] == "leak"]
+        self.assertEqual(again["stack"], row["stack"])
+
     def test_leak_is_visible_once_it_is_old_enough(self):
         process = workload("leak", "--steps", 11)
         want = read_until(process, "leak")
         wait_for("the leak", lambda: sum(row["count"] for row in self.leaks(process.pid, "--min-age", "1s")) == want["count"])
         process.communicate("\n")
+
+
+class Tensors(tracesmith.Case):
+    """Blocks of PyTorch's allocator, simulated: they lie inside what it got from the driver."""
+    settings = "tensors = yes"
+
+    def start(self, *arguments):
+        process = workload("tensors", *arguments)
+        self.addCleanup(self.end, process)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def go_on(self, process):
+        """What the allocator says after a number of random steps."""
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())
+
+    def memory(self, pid):
+        return {row["kind"]: row for row in self.daemon.query("memory", "--pid", pid)}
+
+    def wait_known(self, pid, want):
+        """Its sums, and those of the driver's memory that it holds, to the byte."""
+        def known():
+            memory = self.memory(pid)
+            tensor = memory.get("tensor", {})
+            return (tensor.get("live_bytes"), tensor.get("reserved_bytes")) == (want["allocated"], want["reserved"]) and memory
+        memory = wait_for(f"the sums {want}", known)
+        self.assertEqual(memory["tensor"]["cached_bytes"], want["reserved"] - want["allocated"])
+        self.assertEqual(memory["device"]["live_bytes"], want["reserved"], "driver memory is the segments, and nothing else")
+        return memory["tensor"]
+
+    def test_sums_are_the_allocators_and_a_kept_tensor_is_found(self):
+        process = self.start("--steps", 2000)
+        wait_for("its probes", lambda: "/libc10.so" in self.daemon.log())
+        for _ in range(5):
+            want = self.go_on(process)
+            tensor = self.wait_known(process.pid, want)
+            self.assertEqual((tensor["live_count"], tensor["unknown_bytes"]), (want["live"], 0))
+        wait_for("the kept ones, rounded as the allocator gives them out", lambda: want["kept"] * 12800 == sum(
+            row["bytes"] for row in self.daemon.query("leaks", "--all", "--pid", process.pid, "--min-age", "0s")
+            if row["kind"] == "tensor" and any("keep_tensor" in frame for frame in row["stack"] or ())))
+        self.assertEqual(self.daemon.sql(f"SELECT count(*) AS n FROM op WHERE pid = {process.pid} AND detail = 'tensor' AND bytes = 4097"),
+                         [{"n": 0}], "memory of the host is left out")
+        pool, = self.daemon.query("pools", "--pid", process.pid)
+        self.assertEqual((pool["kind"], pool["used_bytes"], pool["reserved_bytes"]), ("allocator", want["allocated"], want["reserved"]))
+        process.communicate()
+        self.daemon.wait_ended(process.pid)
+        self.assertEqual(self.memory(process.pid)["tensor"]["live_bytes"], 0)
+
+    def test_blocks_from_before_are_told_as_unknown(self):
+        self.daemon.stop()
+        process = self.start("--steps", 500)
+        before = self.go_on(process)
+        self.daemon.start()
+        wait_for("probes", lambda: self.go_on(process) and "tensor" in self.memory(process.pid))
+        want = self.go_on(process)
+        def known():
+            tensor = self.memory(process.pid)["tensor"]
+            return tensor["live_bytes"] == want["allocated"] and tensor
+        tensor = wait_for("the sums", known)
+        blocks = self.daemon.sql(f"SELECT live_bytes FROM memory m JOIN process p ON p.id = m.process JOIN memory_kind k"
+                                 f" ON k.id = m.kind WHERE p.pid = {process.pid} AND k.name = 'tensor'")
+        self.assertGreaterEqual(tensor["unknown_bytes"], before["kept"] * 12800)
+        self.assertEqual(blocks[0]["live_bytes"] + tensor["unknown_bytes"], want["allocated"])
+        self.assertLess(tensor["live_count"], want["live"])
 
 
 class OtherNamespace(tracesmith.Case):

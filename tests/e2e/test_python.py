@@ -127,7 +127,7 @@ class Python(tracesmith.Case):
         good, unknown = "good", "<unknown>"
         wanted = {"good": [good], "endless": 128 * [good], "many": 128 * [good], "wide": [512 * "x" + "…", good],
                   "no-code": [unknown, good], "no-name": [unknown, good], "nowhere": [], "crooked": [good],
-                  "closed": [good], "device": [unknown, good],
+                  "closed": [good], "closed-last": [good], "device": [unknown, good],
                   "kernel": [good], "at-the-end": [good], "shims": [], "crooked-first": [], "no-cframe": []}
         self.assertEqual(set(wanted), set(sizes))
         for name, size in sizes.items():
@@ -135,6 +135,9 @@ class Python(tracesmith.Case):
                 rows = stacks[int(size)]
                 self.assertEqual([row["symbol"] for row in rows if row["kind"] == 1], wanted[name])
                 self.assertIn("main", [row["symbol"] for row in rows])
+        # Where the outer end is missing, frames belong to the innermost loop.
+        self.assertEqual([row["symbol"] for row in stacks[int(sizes["closed-last"])]][1:5],
+                         ["call", good, LOOP, "call_without_code"])
 
     def places(self, pid, width, limit=20, since=0):
         """Where the last launches of a width are made, of those with a stack."""

@@ -1,9 +1,11 @@
 """What the two programs say and with which exit status: one sentence for what cannot be done, and help that is true."""
+import contextlib
 import json
 import os
 import re
 import shlex
 import socket
+import sqlite3
 import subprocess
 import time
 import unittest
@@ -310,6 +312,42 @@ class DaemonRefuses(unittest.TestCase):
         self.assertEqual(result.code, 1)
         self.assertIn(daemon.database, result.err)
         self.assertEqual(os.path.getsize(daemon.database), 100000, "it is left as it is")
+
+    def damage(self, daemon, find):
+        """A page that a statement finds."""
+        with contextlib.closing(sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True)) as database:
+            page, = database.execute(find).fetchone()
+        with open(daemon.database, "r+b") as file:
+            file.seek((page - 1) * 4096 + 8)
+            file.write(b"\xff" * 64)
+
+    def test_database_of_ours_that_is_damaged(self):
+        daemon = tracesmith.Daemon()
+        self.addCleanup(daemon.close)
+        daemon.start()
+        process, _ = tracesmith.run("counts")
+        daemon.wait_ended(process.pid)
+        calls = sum(row["calls"] for row in daemon.query("apis"))
+        daemon.stop()
+        # One page of sums loses only itself, in each process that answers.
+        self.damage(daemon, "SELECT pageno FROM dbstat WHERE name = 'rollup' AND pagetype = 'leaf' AND path <> '/'")
+        daemon.start()
+        answer = daemon.answer("apis")
+        self.assertGreaterEqual(answer["loss"].get("damaged", 0), 1)
+        self.assertTrue(0 < sum(row["calls"] for row in answer["rows"]) < calls)
+        self.assertGreater(daemon.sql("SELECT count(*) AS n FROM rollup")[0]["n"], 100)
+        daemon.stop()
+        # The first one is that of all.
+        self.damage(daemon, "SELECT rootpage FROM sqlite_schema WHERE name = 'rollup'")
+        daemon.start()
+        wait_for("the damage to be told", lambda: "damaged" in daemon.answer("apis")["loss"])
+        self.assertEqual(daemon.query("apis"), [])
+        daemon.stop()
+        self.damage(daemon, "SELECT rootpage FROM sqlite_schema WHERE name = 'boot'")
+        daemon.start()
+        self.assertEqual(daemon.log().count("and a new one is made"), 1)
+        self.assertTrue(os.path.exists(daemon.database + ".damaged"))
+        self.assertEqual(daemon.answer("apis")["loss"], {})
 
 
 if __name__ == "__main__":

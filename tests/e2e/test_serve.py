@@ -669,6 +669,12 @@ class Serve(tracesmith.Case):
         row = {row["name"]: row["total_ns"] for row in self.daemon.query("kernels", "--pid", process.pid, "--limit", 0)}
         self.assertAlmostEqual(total(found, "tracesmith_kernel_seconds_sum", own), sum(row.values()) / 1e9, 6)
         self.assertEqual(total(found, "tracesmith_kernel_seconds_bucket", own, 'le="+Inf"'), kernels)
+        start, = self.daemon.sql("SELECT count(*) AS count, sum(gpu_start_ns - start_ns) AS ns, "
+                                      "sum(gpu_start_ns - start_ns < 4194304) AS soon FROM op "
+                                      f"WHERE pid = {process.pid} AND kind = 'launch' AND gpu_start_ns > 0")
+        self.assertEqual([total(found, "tracesmith_launch_delay_seconds_bucket", own, f'le="{edge}"') for edge in ("0.004194304", "+Inf")],
+                         [start["soon"], start["count"]])
+        self.assertAlmostEqual(total(found, "tracesmith_launch_delay_seconds_sum", own), start["ns"] / 1e9, 6)
         wait_for("states", lambda: total(look(), "tracesmith_state_seconds_total", own, 'state="running"') > 0)
         self.assertGreater(total(rounds[-1], "tracesmith_busy_seconds_total", own), 0)
         self.assertEqual(total(found, "tracesmith_process_info", own, 'tier="exact"'), 1)

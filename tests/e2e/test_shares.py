@@ -8,6 +8,7 @@ import tempfile
 import time
 
 import tracesmith
+from foreign import Client, control
 from test_counts import by_row
 from tracesmith import BUILD, DRIVER, run, wait_for
 
@@ -15,6 +16,9 @@ GREEDY = (54321, 54322, 54323, 54324)
 COPIES = 64  # the daemon's limit
 PLACES = 1024
 GROUP = "games"
+# tests/soak/storm asks more often, and has a limit.
+ASKS, USERS, EACH = (int(os.environ.get(f"TS_STORM_{name}", usual)) for name, usual in (("ASKS", 100), ("USERS", 40), ("EACH", 15)))
+LATE_MS = float(os.environ.get("TS_STORM_LATE_MS", "inf"))
 
 # Maps each file as code, and keeps so many connections to the socket that say nothing.
 GUEST = """
@@ -116,22 +120,30 @@ class Shares(tracesmith.Case):
         wait_for("all kernels", lambda: self.daemon.sql(count)[0]["n"] >= sum(told["kernels"].values()))
         self.assertEqual(self.daemon.sql(count)[0]["n"], sum(told["kernels"].values()))
 
+    def ask_ps(self):
+        """The seconds that it takes an honest client, which comes for this, to have its answer."""
+        began = time.monotonic()
+        client = Client(self.daemon.socket)
+        replies = client.ask(id=1, query=control.QueryRequest(name="ps"))
+        took = time.monotonic() - began
+        client.socket.close()
+        self.assertEqual(replies[-1].WhichOneof("body"), "done", replies[-1])
+        return took
+
     def test_storm_of_many_users(self):
         os.chmod(self.daemon.directory, 0o755)
         storm = subprocess.Popen(
-            ["/usr/bin/python3", "-c", STORM, str(grp.getgrnam(GROUP).gr_gid), "40", "15",
+            ["/usr/bin/python3", "-c", STORM, str(grp.getgrnam(GROUP).gr_gid), str(USERS), str(EACH),
              *(os.path.join(self.daemon.directory, name) for name in ("control.sock", "inject.sock"))],
             stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.end, storm)
         self.assertEqual(storm.stdout.readline(), "ready\n")
         self.assertEqual(storm.stdout.readline(), "again\n", "connections are closed, and come again")
-        took = []
-        for _ in range(20):
-            began = time.monotonic()
-            result = self.daemon.ctl("query", "ps")
-            took.append(time.monotonic() - began)
-            self.assertEqual(result.code, 0, result.err)
-        print(f"ps in the storm: median {sorted(took)[10] * 1e3:.0f} ms, longest {max(took) * 1e3:.0f} ms")
+        self.assertEqual(self.daemon.ctl("query", "ps").code, 0)
+        took = sorted(self.ask_ps() for _ in range(ASKS))
+        median, late = took[ASKS // 2] * 1e3, took[ASKS * 99 // 100] * 1e3
+        print(f"{ASKS} times ps in the storm: median {median:.1f} ms, 99th percentile {late:.1f} ms, longest {took[-1] * 1e3:.1f} ms")
+        self.assertLess(late, LATE_MS)
         self.check_exact({"LD_LIBRARY_PATH": os.path.dirname(tracesmith.library()), "FAKE_CUDA_TIME_SCALE": "0"})
 
     def test_what_others_fill_is_there_for_an_honest_user(self):
@@ -141,7 +153,7 @@ class Shares(tracesmith.Case):
             self.guest(GREEDY[0], 0, files[i:i + 8])
         for uid in GREEDY:
             self.guest(uid, PLACES // len(GREEDY) + 10)
-        wait_for("copies to be refused", self.refused)
+        wait_for("copies to be refused", lambda: self.refused() >= COPIES // 2)
         directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
         self.addCleanup(shutil.rmtree, directory)
         shutil.copy(os.path.realpath(tracesmith.library()), directory)

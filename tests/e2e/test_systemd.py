@@ -183,7 +183,7 @@ begin=$(cut -d. -f1 /proc/uptime)
 fails systemctl start tracesmithd.service
 wait_for "test \\$(systemctl show -P NRestarts tracesmithd.service) -gt 1"
 test $(($(cut -d. -f1 /proc/uptime) - begin)) -ge 8
-journal | grep "is damaged"
+journal | grep "is not a database of tracesmithd"
 test "$(systemctl is-active tracesmith-control.socket)" = active
 rm $database
 mv /test/aside/* /var/lib/tracesmith

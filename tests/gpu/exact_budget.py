@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the exact tier costs a program within a budget, told and true: one running process, without a daemon and
-attached with --budget in turns. CUPTI is taken out of it and comes back for each window, some fifty times in all,
-and the program must end well.
+attached with --budget in turns. CUPTI is taken out of it and comes back for each window, with graphs it is switched off and on
+again, and the program must end well.
 
 Usage: tests/gpu/exact_budget.py [BUILD] [train|graph|large ...] (build/release; train graph), as root, with PyTorch.
 """
@@ -39,7 +39,7 @@ def told(daemon, pid):
     return rows[0] if rows else None
 
 
-def within(program, budget, settle_s, measure_s):
+def within(program, budget, settle_s, measure_s, graphs):
     """The pace with that budget, what was reported, and how many windows there were."""
     daemon = gpu.Daemon(BUILD, "[probe]\nbudget = 1%\n")
     code, out, err = daemon.ctl("attach", program.pid, "--budget", budget)
@@ -53,7 +53,7 @@ def within(program, budget, settle_s, measure_s):
     kernels = sorted(daemon.query("kernels")["rows"], key=lambda row: -row["total_ns"])[:3]
     loss = daemon.query("kernels")["loss"]
     code, out, err = daemon.ctl("detach", program.pid)
-    check("detached, and unloaded", code == 0 and "stays" not in out + err, out + err)
+    check("detached, and unloaded unless it has graphs", code == 0 and ("stays" in out + err) == graphs, out + err)
     daemon.stop()
     print(f"  loss {loss}; windows {windows}")
     for kernel in kernels:
@@ -61,12 +61,12 @@ def within(program, budget, settle_s, measure_s):
     return during, row, windows["n"] or 0
 
 
-def measure(title, program):
+def measure(title, program, graphs):
     time.sleep(1)
     before, windows = span(OFF_S), 0
     print(f"\n{title}: off {mean(program, *before):.4f} ms")
     for budget, settle_s, measure_s in PHASES:
-        found = within(program, budget, settle_s, measure_s)
+        found = within(program, budget, settle_s, measure_s, graphs)
         if not found or program.process.poll() is not None:
             break
         during, row, count = found
@@ -78,7 +78,7 @@ def measure(title, program):
                f"{row['turns']} turns, watched {percent(row['share_ppm'])}, whole {percent(row['whole_ppm'])}" if row else "told nothing"
         print(f"--budget {budget:4} {mean(program, *during) / off - 1:+.2%} (off {off:.4f} ms, {count} windows)   {said}", flush=True)
         before = after
-    check(f"{title}: windows", windows >= 15, str(windows))
+    check(f"{title}: windows", windows >= 8, str(windows))
     check(f"{title}: the program ended well", program.stop() == 0)
 
 
@@ -86,7 +86,7 @@ def main():
     print(gpu.machine())
     for what in sys.argv[2:] or ("train", "graph"):
         options = [] if what == "train" else [f"--{what}"]
-        measure(f"PyTorch step, {what}", Program("python3", os.path.join(HERE, "train.py"), "900", *options))
+        measure(f"PyTorch step, {what}", Program("python3", os.path.join(HERE, "train.py"), "900", *options), what == "graph")
     print(f"\n{len(gpu.failures)} failed; logs in {OUT}")
     return 1 if gpu.failures else 0
 

@@ -63,6 +63,8 @@ def compare_counts(title, daemon, pid, lines):
     for row in daemon.query("pageable", "--pid", pid)["rows"]:
         pageable[row["kind"]] = pageable.get(row["kind"], 0) + row["bytes"]
     check(f"{title}: copies of pageable memory", pageable == {"HtoD": 16 * 4096, "DtoH": 17 * 4096}, pageable)
+    code, report, err = daemon.ctl("report", pid, "--since", "1h", "--md", "-o", "-")
+    check(f"{title}: the report has them", code == 0 and "Copies of pageable memory" in report, err.strip())
     # A copy that the host waits for lies within its call, if host and device have one clock.
     row = daemon.sql(f"SELECT min(gpu_start_ns - start_ns) AS before, min(end_ns - gpu_end_ns) AS after {ops}"
                      " AND fn IN ('cuMemcpyHtoD_v2', 'cuMemcpyDtoH_v2')")[0]

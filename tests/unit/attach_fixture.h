@@ -34,6 +34,7 @@ struct victim {
 /* What a process has, counted. */
 struct residue {
 	int threads, descriptors, mappings, ours;
+	int placed; /* at the place of ours, without a name */
 };
 
 static uint64_t fixture_now_ms(void)
@@ -155,7 +156,7 @@ static int count_entries(pid_t pid, const char *folder)
 
 static struct residue residue_of(pid_t pid)
 {
-	struct residue residue = { count_entries(pid, "task"), count_entries(pid, "fd"), 0, 0 };
+	struct residue residue = { count_entries(pid, "task"), count_entries(pid, "fd"), 0, 0, 0 };
 	char path[64], line[512];
 	FILE *file;
 
@@ -164,6 +165,7 @@ static struct residue residue_of(pid_t pid)
 	while (file && fgets(line, sizeof(line), file)) {
 		residue.mappings++;
 		residue.ours += strstr(line, "tracesmith") != NULL;
+		residue.placed += strtoull(line, NULL, 16) >> 24 == ATTACH_PLACE >> 24;
 	}
 	if (file)
 		fclose(file);

@@ -12,7 +12,7 @@
 #include "proto/hello.h"
 #include "tests/unit/attach_library.h"
 
-int tracesmith_attach(const struct ts_attach *attach);
+int tracesmith_attach(struct ts_attach *attach);
 
 static int *volatile nowhere;
 static bool running;
@@ -50,7 +50,7 @@ static bool is_traced(void)
 	return tracer != 0;
 }
 
-__attribute__((visibility("default"))) int tracesmith_attach(const struct ts_attach *attach)
+__attribute__((visibility("default"))) int tracesmith_attach(struct ts_attach *attach)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
@@ -78,5 +78,7 @@ __attribute__((visibility("default"))) int tracesmith_attach(const struct ts_att
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	r = pthread_create(&thread, &attributes, thread_main, (void *)(intptr_t)attach->socket);
 	pthread_attr_destroy(&attributes);
+	if (r == 0)
+		attach->socket = -1;
 	return -r;
 }

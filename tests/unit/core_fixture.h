@@ -63,6 +63,7 @@ enum fn {
 	FN_RANGE_BEGIN,
 	FN_RANGE_END,
 	FN_RANGE_CUT,
+	FN_TENSOR,
 	FN_COUNT,
 };
 
@@ -70,6 +71,10 @@ enum fn {
 #define ACTIVITY(number) .activity = { number, 100 + (number) }
 
 static const struct function fixture_functions[FN_COUNT] = {
+	[FN_TENSOR] = { .name = "tensor",
+			.kind = OP_ALLOC,
+			.effect = EFFECT_TENSOR,
+			.detail = MEMORY_TENSOR },
 	[FN_RANGE_BEGIN] = { .name = "range_begin", .kind = OP_RANGE, .detail = TS_RANGE_BEGIN },
 	[FN_RANGE_END] = { .name = "range_end", .kind = OP_RANGE, .detail = TS_RANGE_END },
 	[FN_RANGE_CUT] = { .name = "range_cut", .kind = OP_RANGE, .detail = TS_RANGE_CUT },
@@ -225,7 +230,8 @@ static struct seen {
 	size_t ops, states, processes, streams, allocations, memories, rollups, losses, stacks,
 		backwards;
 	struct core_pool pool[SEEN_MAX];
-	size_t works, busies, devices, collects, names, pools;
+	size_t works, busies, devices, collects, names, pools, growths;
+	struct core_growth growth[SEEN_MAX];
 	struct core_name name; /* the last one; its text is gone */
 } seen;
 
@@ -262,6 +268,7 @@ static void see_row(void *data, enum core_row type, const void *row)
 		SEE_ROW(DEVICE, seen.device, seen.devices, device)
 		SEE_ROW(COLLECT, seen.collect, seen.collects, collect)
 		SEE_ROW(POOL, seen.pool, seen.pools, pool)
+		SEE_ROW(GROWTH, seen.growth, seen.growths, growth)
 	case CORE_ROW_STACK:
 		seen.stacks++;
 		break;

@@ -214,7 +214,7 @@ static inline int open_saying(const char *path, const char *said, struct link **
 }
 
 /* The answer as JSON, or the error. */
-static inline char *ask_link(struct link *link, Tracesmith__V1__Request *request, const char *name)
+static inline char *ask_link(struct link *link, const ProtobufCMessage *body, const char *name)
 {
 	struct options options = { .given = OPTION(JSON) };
 	FILE *notes = fopen("/dev/null", "w");
@@ -226,7 +226,7 @@ static inline char *ask_link(struct link *link, Tracesmith__V1__Request *request
 	table_init(&table, &options, name, 0);
 	table.out = open_memstream(&text, &size);
 	table.notes = notes;
-	assert_int_equal(link_send(link, request), 0);
+	assert_int_equal(link_send(link, body), 0);
 	do {
 		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 
@@ -251,21 +251,14 @@ static inline char *ask_link(struct link *link, Tracesmith__V1__Request *request
 static inline char *ask_sql(struct link *link, const char *statement)
 {
 	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	sql.text = (char *)statement;
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &sql;
-	return ask_link(link, &request, "sql");
+	return ask_link(link, &sql.base, "sql");
 }
 
 static inline char *ask_query_of(struct link *link, Tracesmith__V1__QueryRequest *query)
 {
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
-
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_QUERY;
-	request.query = query;
-	return ask_link(link, &request, query->name);
+	return ask_link(link, &query->base, query->name);
 }
 
 static inline void expect_sql(struct link *link, const char *statement, const char *part)

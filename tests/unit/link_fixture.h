@@ -13,7 +13,7 @@
 struct loaded {
 	void *handle;
 	int (*initialize)(void);
-	int (*attach)(const struct ts_attach *attach);
+	int (*attach)(struct ts_attach *attach);
 	struct inject_double its;
 };
 
@@ -25,8 +25,7 @@ static inline struct loaded load(void)
 	if (!loaded.handle)
 		fail_msg("%s", dlerror());
 	loaded.initialize = (int (*)(void))dlsym(loaded.handle, TS_INJECT_ENTRY);
-	loaded.attach =
-		(int (*)(const struct ts_attach *))dlsym(loaded.handle, TS_INJECT_ATTACH_ENTRY);
+	loaded.attach = (int (*)(struct ts_attach *))dlsym(loaded.handle, TS_INJECT_ATTACH_ENTRY);
 	its = (const struct inject_double *(*)(void))dlsym(loaded.handle, "inject_double");
 	assert_true(loaded.initialize && loaded.attach && its);
 	loaded.its = *its();

@@ -1,5 +1,6 @@
 /* Attaching: running programs, which must not notice. */
 
+#include <inttypes.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -12,6 +13,7 @@
 #define WAITS_CYCLES_MS 150 /* in a call of 400 ms, or later on a busy machine */
 #define SAMPLES		20
 #define SAMPLE_US	2000
+#define KILLS		80
 
 /* What is there at the least: a busy program has more for moments. */
 static struct residue settled_residue_of(pid_t pid)
@@ -254,7 +256,7 @@ static void a_second_attach_is_refused_and_a_parked_library_started_again(void *
 }
 
 /* Its tracer is killed while it is inside the call, which only ends after that: it finds its way
- * back alone. */
+ * back alone, and nobody takes the memory away before. */
 static void a_program_survives_the_death_of_the_daemon(void **state)
 {
 	static const char *const modes[][2] = { { "vectors", "alone" }, { "read", NULL } };
@@ -262,30 +264,85 @@ static void a_program_survives_the_death_of_the_daemon(void **state)
 	for (int i = 0; i < 8; i++) {
 		struct victim victim = victim_start(modes[i % 2][0], modes[i % 2][1]);
 		pid_t daemon = attach_elsewhere(&victim, ENTRY_OUTLIVES);
+		struct remarks why = { 0 };
 		int status;
 
 		victim_waits(&victim, SYS_clock_nanosleep);
 		kill(daemon, SIGKILL);
 		waitpid(daemon, &status, 0);
 		assert_true(WIFSIGNALED(status)); /* it had not finished */
+		assert_int_equal(attach_tidy(victim.pid, 0, &why), 1);
 		assert_int_equal(victim_end(&victim), 0);
 	}
+}
+
+/* The thread that worked for the daemon is the program's again: it has its signals. */
+static void victim_is_back(const struct victim *victim)
+{
+	uint64_t end = fixture_now_ms() + DEADLINE_MS, blocked = ~0ull;
+	char path[64], line[256];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", victim->pid);
+	while (blocked && fixture_now_ms() < end) {
+		FILE *file = fopen(path, "re");
+
+		while (file && fgets(line, sizeof(line), file))
+			sscanf(line, "SigBlk: %" SCNx64, &blocked);
+		if (file)
+			fclose(file);
+		fixture_rest();
+	}
+	assert_int_equal(blocked, 0);
+}
+
+/* What the next daemon does with it. The library, if it has started, stays for its own connection,
+ * and goes when that ends. Returns whether there was something. */
+static bool next_daemon_tidies(const struct victim *victim, struct residue before)
+{
+	_cleanup_(remarks_clear) struct remarks why = { 0 };
+	uint64_t end = fixture_now_ms() + DEADLINE_MS;
+	struct residue now;
+	int r;
+
+	victim_is_back(victim);
+	r = attach_tidy(victim->pid, 0, &why);
+	if (r < 0)
+		fail_msg("tidy: %s", remarks_text(&why));
+	do {
+		fixture_rest();
+		now = residue_of(victim->pid);
+	} while ((now.descriptors > before.descriptors || now.threads > before.threads) &&
+		 fixture_now_ms() < end);
+	assert_int_equal(now.threads, before.threads);
+	assert_int_equal(now.descriptors, before.descriptors);
+	assert_int_equal(attach_tidy(victim->pid, 0, &why), 0);
+	if (now.ours)
+		assert_int_equal(attach_unload(victim->pid, 0, 0, &why), 0);
+	now = residue_of(victim->pid);
+	assert_int_equal(now.ours, 0);
+	assert_int_equal(now.placed, 0);
+	return r > 0;
 }
 
 /* Wherever it is: each stop has its moments. */
 static void a_program_survives_the_death_of_the_daemon_at_any_moment(void **state)
 {
 	static const char *const modes[][2] = { { "vectors", "alone" }, { "read", NULL } };
+	const char *kills = getenv("TS_KILLS"); /* tests/soak/kills has more */
+	int tidied = 0, count = kills ? atoi(kills) : KILLS;
 
-	for (int i = 0; i < 80; i++) {
+	for (int i = 0; i < count; i++) {
 		struct victim victim = victim_start(modes[i % 2][0], modes[i % 2][1]);
+		struct residue before = residue_of(victim.pid);
 		pid_t daemon = attach_elsewhere(&victim, ENTRY_STARTS);
 
-		usleep((useconds_t)(300 + i * 37));
+		usleep((useconds_t)(300 + i % KILLS * 37));
 		kill(daemon, SIGKILL);
 		waitpid(daemon, NULL, 0);
+		tidied += next_daemon_tidies(&victim, before);
 		assert_int_equal(victim_end(&victim), 0);
 	}
+	print_message("%d of %d had to be tidied\n", tidied, count);
 }
 
 static void a_program_killed_in_the_middle_is_told_and_not_kept(void **state)

@@ -1,18 +1,22 @@
 /* test_broker: what the broker does when it is asked for what the daemon never would: nothing. And
  * what it does if asked properly. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -31,6 +35,8 @@
 
 #define SITES	      3
 #define SAMPLERS_MOST 256
+#define FIRST_TASK    3 /* after ".", ".." and the main thread's */
+#define HELD_MAX      (BROKER_LINKERS + 4)
 
 struct sites {
 	struct broker_request request;
@@ -400,6 +406,88 @@ static void test_samplers_are_bounded(void **state)
 	end(broker);
 }
 
+struct asker {
+	pthread_t thread;
+	struct broker *broker;
+	atomic_bool answered;
+};
+
+static void *ask_for_stub(void *data)
+{
+	struct asker *asker = data;
+
+	broker_stub(asker->broker, STDIN_FILENO, 0, 1);
+	asker->answered = true;
+	return NULL;
+}
+
+static void ask_for_another(struct broker *broker)
+{
+	int fd = broker_mapped(broker, 0);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Those of its threads that have the first channels: all but the main one and those that were
+ * started last. A sanitizer may have one, too. How many, or 0: not allowed. */
+static uint32_t hold_linkers(pid_t broker, pid_t held[HELD_MAX])
+{
+	struct dirent **entry;
+	uint32_t held_count = 0;
+	char path[32];
+	int count;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)broker);
+	count = scandir(path, &entry, NULL, versionsort);
+	assert_in_range(count - FIRST_TASK - BROKER_OTHERS, BROKER_LINKERS, HELD_MAX);
+	for (int i = FIRST_TASK; i < count - BROKER_OTHERS; i++)
+		held[held_count++] = atoi(entry[i]->d_name);
+	while (count)
+		free(entry[--count]);
+	free(entry);
+	for (uint32_t i = 0; i < held_count; i++)
+		if (ptrace(PTRACE_SEIZE, held[i], NULL, NULL) < 0 ||
+		    ptrace(PTRACE_INTERRUPT, held[i], NULL, NULL) < 0 ||
+		    waitpid(held[i], NULL, __WALL) != held[i])
+			return 0;
+	return held_count;
+}
+
+/* The kernel may take long for them. */
+static void test_who_asks_for_links_holds_up_nobody_else(void **state)
+{
+	struct asker asker[2 * BROKER_LINKERS] = { 0 };
+	struct broker *broker = begin();
+	pid_t held[HELD_MAX];
+	uint32_t held_count;
+
+	/* Once this is answered, all of them have been started. */
+	ask_for_another(broker);
+	held_count = hold_linkers(child_pid(), held);
+	if (!held_count) {
+		end(broker);
+		skip();
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(asker); i++) {
+		asker[i].broker = broker;
+		assert_int_equal(pthread_create(&asker[i].thread, NULL, ask_for_stub, &asker[i]),
+				 0);
+	}
+	/* With a channel each, some of them would be answered. */
+	for (int i = 0; i < 100; i++) {
+		ask_for_another(broker);
+		poll(NULL, 0, 1);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(asker); i++)
+		assert_false(asker[i].answered);
+	for (size_t i = 0; i < held_count; i++)
+		assert_int_equal(ptrace(PTRACE_DETACH, held[i], NULL, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(asker); i++)
+		pthread_join(asker[i].thread, NULL);
+	end(broker);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -410,6 +498,7 @@ int main(void)
 		cmocka_unit_test(test_its_end_is_noticed),
 		cmocka_unit_test(test_a_sampler_only_samples),
 		cmocka_unit_test(test_samplers_are_bounded),
+		cmocka_unit_test(test_who_asks_for_links_holds_up_nobody_else),
 		cmocka_unit_test(test_programs_go_where_they_belong),
 	};
 

@@ -76,6 +76,7 @@ static void graph_counts_each_launch_of_a_graph_once(void **state)
 		assert_int_equal(work[i]->min_ns, 5 * MS);
 		assert_int_equal(work[i]->max_ns, 5 * MS);
 		assert_int_equal(work[i]->delay_ns, 10 * MS * work[i]->count);
+		assert_int_equal(work[i]->delays[work_delay(10 * MS)], work[i]->count);
 		count += work[i]->count;
 		total_ns += work[i]->total_ns;
 	}

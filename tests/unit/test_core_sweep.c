@@ -555,6 +555,9 @@ static void work_adds_up_by_name_and_length(void **state)
 	assert_int_equal(seen.work[0].total_ns, 15 * MS);
 	assert_int_equal(seen.work[0].bucket, work_bucket(5 * MS));
 	assert_int_equal(seen.work[0].delay_ns, (19 + 28 + 37) * MS);
+	assert_int_equal(seen.work[0].delays[work_delay(19 * MS)], 3); /* 16.8 ms to 67 ms */
+	assert_int_equal(seen.work[0].delays[work_delay(16 * MS)], 0);
+	assert_int_equal(work_delay(19 * MS), work_delay(28 * MS));
 	assert_true(seen.work[0].name != 0);
 	assert_int_equal(op_at(1011 * MS)->name, seen.work[0].name);
 	assert_int_equal(op_at(1011 * MS)->registers, 32);

@@ -8,6 +8,7 @@
 
 #include "client/cost/cost.h"
 #include "core/base/time.h"
+#include "core/price/hit.h"
 #include "core/price/share.h"
 #include "core/price/walks.h"
 #include "proto/event.h"
@@ -127,6 +128,7 @@ static void the_exact_tier_has_kinds_of_records_and_a_budget(void **state)
 {
 	struct cost cost = probes();
 	struct cost_part *part = &cost.part[0];
+	const struct foreseen *then;
 
 	strcpy(part->name, "exact");
 	cost.budget = 0;
@@ -140,6 +142,15 @@ static void the_exact_tier_has_kinds_of_records_and_a_budget(void **state)
 	assert_int_equal(foresee(&cost, "tsctl attach --stacks none")->then.middle, 80000 - 40);
 	assert_int_equal(foresee(&cost, "tsctl attach --budget 3%")->then.middle, 30000);
 	/* 10,000 a second at 0.8 to 1.8 us. */
+	assert_int_equal(foresee(&cost, "tsctl attach --records -kernels")->then.middle,
+			 80000 - 13000);
+	/* Some of them launch graphs: 1.5 us a call for records of their parts. */
+	part->hit_ns = HIT_EXACT_NS + 1500;
+	then = foresee(&cost, "tsctl attach --records -kernels");
+	assert_int_equal(then->then.middle, 80000 - 28000);
+	assert_int_equal(then->each_low_ns, 2300);
+	assert_int_equal(then->each_high_ns, 3300);
+	part->hit_ns = HIT_EXACT_NS - 1500; /* with calls reported from inside */
 	assert_int_equal(foresee(&cost, "tsctl attach --records -kernels")->then.middle,
 			 80000 - 13000);
 	part->records |= TS_RECORD_SYNCS;

@@ -1,5 +1,6 @@
 /* File: a recording gives the answers of the store that it came from, and says what it is. */
 #include "core/base/array.h"
+#include "core/store/file/file.h"
 #include "tests/unit/file_fixture.h"
 
 #define PROCESSES  4
@@ -267,6 +268,51 @@ static void test_sql_sees_the_same_ops_and_tables(void **state)
 	}
 }
 
+static void no_remark(void *data, const struct file_remark *of)
+{
+	fail();
+}
+
+static int cache_bytes(sqlite3 *db)
+{
+	int bytes, most;
+
+	assert_int_equal(sqlite3_db_status(db, SQLITE_DBSTATUS_CACHE_USED, &bytes, &most, 0), 0);
+	return bytes;
+}
+
+/* In memory, and then out of it. */
+static void test_a_database_that_rests_has_all_it_had(void **state)
+{
+	static const char all[] = "SELECT sum(calls * second % 1009) + (SELECT count(*) FROM frame)"
+				  " + (SELECT sum(count * 31) FROM loss) FROM rollup";
+	_cleanup_(file_freep) struct file *file = NULL;
+	const struct file_config config = { .remark = no_remark };
+	int64_t before, after;
+	struct made made;
+	int bytes;
+	sqlite3 *db;
+
+	made_of_store(&made, *state, fixture_now_ns, true);
+	assert_int_equal(file_open(made.path, &config, &file), 0);
+	db = file_reader(file);
+	assert_int_equal(sql_query_integer(db, all, &before), 0);
+	assert_true(before > 0);
+	bytes = cache_bytes(db);
+	file_rest(file);
+	assert_true(cache_bytes(db) > bytes / 2); /* there need be no file */
+	sqlite3_set_authorizer(db, NULL, NULL);
+	assert_int_equal(sql_exec(db, "PRAGMA cache_size = 60; PRAGMA query_only = 0;"
+				      "CREATE TABLE more AS SELECT * FROM rollup"),
+			 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(sql_query_integer(db, all, &after), 0);
+		assert_int_equal(before, after);
+		file_rest(file);
+		assert_true(cache_bytes(db) < bytes / 4);
+	}
+}
+
 /* The chunks of an answer, one after the other. */
 struct chunks {
 	size_t count, size;
@@ -295,11 +341,11 @@ static bool never(void *data)
 	return false;
 }
 
-static void export_link(struct link *link, Tracesmith__V1__Request *request, struct chunks *chunks)
+static void export_link(struct link *link, const ProtobufCMessage *body, struct chunks *chunks)
 {
 	int more;
 
-	assert_int_equal(link_send(link, request), 0);
+	assert_int_equal(link_send(link, body), 0);
 	do {
 		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 
@@ -334,7 +380,7 @@ static void test_exports_are_the_same_bytes_in_the_same_order(void **state)
 		body.until_ns = now_ns - 60 * SECOND_NS;
 		job.data = &store;
 		query_run(&job);
-		export_link(link, &request, &file);
+		export_link(link, &body.base, &file);
 		assert_true(store.count > 10);
 		assert_memory_equal(&store, &file, sizeof(store));
 	}
@@ -429,13 +475,10 @@ static void test_what_needs_the_daemon_is_refused(void **state)
 {
 	_cleanup_(link_freep) struct link *link = record(*state, fixture_now_ns);
 	Tracesmith__V1__StatusRequest status = TRACESMITH__V1__STATUS_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_STATUS;
-	request.status = &status;
 	said_begin();
-	assert_int_equal(link_send(link, &request), 0);
+	assert_int_equal(link_send(link, &status.base), 0);
 	assert_true(link_next(link, &reply) < 0);
 	assert_string_equal(said_end(), "tsctl: A recording cannot answer this: ask the daemon, "
 					"without --file\n");
@@ -455,13 +498,10 @@ static void test_a_link_closes_while_an_answer_is_under_way(void **state)
 {
 	struct link *link = record(*state, fixture_now_ns);
 	Tracesmith__V1__SqlRequest sql = TRACESMITH__V1__SQL_REQUEST__INIT;
-	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 
 	sql.text = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 		   " SELECT count(*) FROM n";
-	request.body_case = TRACESMITH__V1__REQUEST__BODY_SQL;
-	request.sql = &sql;
-	assert_int_equal(link_send(link, &request), 0);
+	assert_int_equal(link_send(link, &sql.base), 0);
 	link_free(link);
 }
 
@@ -470,6 +510,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_query_answers_as_the_store_does),
 		cmocka_unit_test(test_sql_sees_the_same_ops_and_tables),
+		cmocka_unit_test(test_a_database_that_rests_has_all_it_had),
 		cmocka_unit_test(test_exports_are_the_same_bytes_in_the_same_order),
 		cmocka_unit_test(test_chunks_are_found_by_their_indices),
 		cmocka_unit_test(test_now_is_the_end_of_the_recording),

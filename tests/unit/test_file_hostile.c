@@ -430,6 +430,56 @@ static void test_values_may_be_anything(void **state)
 	}
 }
 
+#define expect_query(link, query, part)                                                            \
+	do {                                                                                       \
+		Tracesmith__V1__QueryRequest request_ = QUERY(.name = (char *)(query));            \
+		_cleanup_(freep) char *text_ = ask_query_of(link, &request_);                      \
+                                                                                                   \
+		if (!strstr(text_, part))                                                          \
+			fail_msg("'%s' is not in the answer to %s: %s", part, query, text_);       \
+	} while (0)
+
+/* Two rows, each as large as a number can be. */
+static void test_sums_that_are_too_large_are_said(void **state)
+{
+	static const char *const said = "The recording has impossibly large values";
+	_cleanup_(link_freep) struct link *link = NULL;
+	_cleanup_(sqlite3_closep) sqlite3 *db = NULL;
+	struct fixture *fixture = *state;
+	struct made made;
+
+	assert_int_equal(store_reader_open(fixture->path, 0, &db), 0);
+	made_begin(&made, fixture);
+	made_fact(&made, "boot_id", TEXT(BOOT));
+	made_fact(&made, "until_ns", INTEGER(fixture_now_ns));
+	for (size_t i = 0; i < ARRAY_SIZE(made_tables); i++)
+		if (strcmp(made_tables[i], "rollup") && strcmp(made_tables[i], "work"))
+			made_table(&made, db, made_tables[i]);
+	for (int i = 0; i < 2; i++) {
+		made_row(&made, "rollup",
+			 NAMES("boot", "second", "process", "kind", "fn", "calls", "detail",
+			       "device", "stream", "result", "stack", "freed"),
+			 INTEGER(1), INTEGER(fixture_second()), INTEGER(1), INTEGER(OP_LAUNCH),
+			 INTEGER(FN_LAUNCH), INTEGER(INT64_MAX), INTEGER(0), INTEGER(0), INTEGER(i),
+			 INTEGER(0), INTEGER(0), INTEGER(0));
+		made_row(&made, "work",
+			 NAMES("boot", "second", "process", "device", "stream", "kind", "detail",
+			       "name", "graph", "stack", "bucket", "count", "total_ns", "min_ns",
+			       "max_ns", "bytes", "delay_ns"),
+			 INTEGER(1), INTEGER(fixture_second()), INTEGER(1), INTEGER(0), INTEGER(i),
+			 INTEGER(OP_KERNEL), INTEGER(0), INTEGER(1), INTEGER(0), INTEGER(0),
+			 INTEGER(50 + i), INTEGER(INT64_MAX), INTEGER(INT64_MAX), INTEGER(1),
+			 INTEGER(1), INTEGER(0), INTEGER(0));
+	}
+	made_end(&made, true);
+	assert_int_equal(try_open(made.path, &link), 0);
+	expect_query(link, "processes", said);
+	expect_query(link, "kernels", said);
+	/* Who wrote the sum is told what SQLite says of it. */
+	expect_sql(link, "SELECT sum(calls) FROM rollup", "The statement failed: integer overflow");
+	expect_sql(link, "SELECT count(*) AS n FROM rollup", "\"n\":2}");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -443,6 +493,7 @@ int main(void)
 		cmocka_unit_test(test_a_pipe_is_not_waited_for),
 		cmocka_unit_test(test_unknown_tables_and_columns_are_left_out_and_said),
 		cmocka_unit_test(test_rows_that_make_no_sense_are_said),
+		cmocka_unit_test(test_sums_that_are_too_large_are_said),
 		cmocka_unit_test(test_values_may_be_anything),
 	};
 

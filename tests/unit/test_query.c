@@ -166,9 +166,11 @@ static void test_leaks_are_old_live_allocations_by_stack(void **state)
 {
 	expect(state, QUERY(.name = "leaks"),
 	       "{\"query\":\"leaks\",\"rows\":[\n"
-	       "{\"pid\":4000000,\"comm\":\"job1\",\"kind\":\"device\",\"fn\":\"cuMemAlloc_v2\","
-	       "\"device\":0,\"bytes\":2500,\"count\":2,\"oldest_ns\":X,\"allocations\":5,"
-	       "\"frees\":2," WHERE_LEAK LEAK_FRAMES "}\n"
+	       "{\"pid\":4000000,\"comm\":\"job1\",\"verdict\":\"not yet\",\"kind\":\"device\","
+	       "\"fn\":\"cuMemAlloc_v2\",\"device\":0,\"bytes\":2500,\"count\":2,"
+	       "\"bytes_per_hour\":null,\"full_ns\":null,\"oldest_ns\":X,\"allocations\":5,"
+	       "\"frees\":2,\"confidence\":null,\"laplace\":null," WHERE_LEAK
+	       "\"why\":\"its blocks were not followed one by one\"," LEAK_FRAMES "}\n"
 	       "]," LOSS);
 }
 
@@ -239,16 +241,20 @@ static void test_memory_is_by_device_and_kind(void **state)
 	       "{\"query\":\"memory\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,\"peak_bytes\":4000,"
-	       "\"reserved_bytes\":null,\"stack\":null},\n"
+	       "\"reserved_bytes\":null,\"cached_bytes\":null,"
+	       "\"unknown_bytes\":null,\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"host\",\"live_bytes\":64,\"live_count\":1,\"peak_bytes\":64,"
-	       "\"reserved_bytes\":null,\"stack\":null},\n"
+	       "\"reserved_bytes\":null,\"cached_bytes\":null,"
+	       "\"unknown_bytes\":null,\"stack\":null},\n"
 	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
 	       "\"kind\":\"managed\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":128,"
-	       "\"reserved_bytes\":null,\"stack\":null},\n"
+	       "\"reserved_bytes\":null,\"cached_bytes\":null,"
+	       "\"unknown_bytes\":null,\"stack\":null},\n"
 	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
 	       "\"kind\":\"pool\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":0,"
-	       "\"reserved_bytes\":96,\"stack\":null}\n"
+	       "\"reserved_bytes\":96,\"cached_bytes\":48,"
+	       "\"unknown_bytes\":null,\"stack\":null}\n"
 	       "]," LOSS);
 }
 
@@ -259,10 +265,12 @@ static void test_memory_by_stack_is_what_is_live(void **state)
 	       "{\"query\":\"memory\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"reserved\",\"live_bytes\":1073741824,\"live_count\":1,"
-	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"stack\":null},\n"
+	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"cached_bytes\":null,"
+	       "\"unknown_bytes\":null,\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,"
-	       "\"peak_bytes\":null,\"reserved_bytes\":null," LEAK_FRAMES "}\n"
+	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"cached_bytes\":null,"
+	       "\"unknown_bytes\":null," LEAK_FRAMES "}\n"
 	       "]," LOSS);
 }
 
@@ -483,8 +491,8 @@ static void test_list_names_every_query(void **state)
 	assert_int_equal(answer.rows, 22);
 	assert_non_null(strstr(answer.text, "\"loss\":{}}"));
 	assert_non_null(strstr(answer.text,
-			       "{\"name\":\"leaks\",\"text\":\"live allocations older "
-			       "than a minimum age (60 s) by stack\","
+			       "{\"name\":\"leaks\",\"text\":\"what leaks or grows, by "
+			       "stack; with --all or --min-age all that is old\","
 			       "\"options\":\"limit sort name pid user min_age device by\"}"));
 	answer_text_done(&answer);
 }

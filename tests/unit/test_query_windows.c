@@ -187,7 +187,7 @@ static void add_second(struct store *store, uint64_t second, const struct second
 static void program_run(uint32_t id, struct store *store)
 {
 	const struct watch_config config = {
-		.budget = BUDGET, .hit_ns = 8000, .turn_ns = SECOND_NS, .switch_costs = true
+		.budget = BUDGET, .hit_ns = 8000, .turn_ns = SECOND_NS, .switch_ns = SECOND_NS / 20
 	};
 
 	memset(&program, 0, sizeof(program));

@@ -104,6 +104,51 @@ static void whoever_has_most_makes_room(void **state)
 	quota_release(&quota);
 }
 
+static bool keep(void *data, uint32_t user)
+{
+	return false;
+}
+
+static bool give_up(void *data, uint32_t user)
+{
+	struct quota *quota = data;
+	bool has = quota_held(quota, user);
+
+	quota_give(quota, user, has);
+	return has;
+}
+
+/* While many others keep one each, one who comes gets a few; when all is taken, it goes round. */
+static void many_users_have_a_few_each(void **state)
+{
+	struct quota quota = { .total = TOTAL, .lent = 4 };
+	const uint32_t users = TOTAL * 2 / 5;
+
+	for (uint32_t user = 1; user <= users; user++)
+		assert_true(quota_claim(&quota, user, keep, &quota));
+	assert_false(quota_take(&quota, 1, 1));
+	for (uint32_t i = 0; i < quota.lent; i++)
+		assert_true(quota_claim(&quota, 0, keep, &quota));
+	assert_false(quota_claim(&quota, 0, keep, &quota));
+	for (uint32_t user = 1; quota.used < TOTAL; user = user % users + 1)
+		assert_true(quota_claim(&quota, user, keep, &quota));
+	assert_false(quota_claim(&quota, TOTAL, keep, &quota));
+	assert_true(quota_claim(&quota, TOTAL, give_up, &quota));
+	assert_int_equal(quota.used, TOTAL);
+	quota_release(&quota);
+}
+
+/* Otherwise only shares count. */
+static void none_are_lent_unless_it_says_so(void **state)
+{
+	struct quota quota = { .total = 4 };
+
+	assert_true(quota_claim(&quota, 1, keep, &quota));
+	assert_true(quota_claim(&quota, 1, keep, &quota));
+	assert_false(quota_claim(&quota, 1, keep, &quota));
+	quota_release(&quota);
+}
+
 static void what_can_be_taken_away_has_no_limit(void **state)
 {
 	struct quota quota = { .total = TOTAL };
@@ -159,6 +204,8 @@ int main(void)
 		cmocka_unit_test(greedy_users_who_take_turns_leave_room_too),
 		cmocka_unit_test(what_is_given_back_can_be_taken_by_others),
 		cmocka_unit_test(whoever_has_most_makes_room),
+		cmocka_unit_test(many_users_have_a_few_each),
+		cmocka_unit_test(none_are_lent_unless_it_says_so),
 		cmocka_unit_test(what_can_be_taken_away_has_no_limit),
 		cmocka_unit_test(sums_stay_right),
 	};

@@ -182,8 +182,8 @@ static void what_stands_out_is_said_with_its_command(void **state)
 		{ "comm", "<b>", 0 },
 		{ "bytes", "9 MiB", 9 },
 		{ "count", "8", 8 },
-		{ "allocations", "8", 8 },
-		{ "frees", "0", 0 },
+		{ "verdict", "leak", 0 },
+		{ "why", "8 blocks live", 0 },
 		{ "where", "keep (a.py:3)", 0 },
 	};
 	static struct answer_row row;
@@ -199,7 +199,7 @@ static void what_stands_out_is_said_with_its_command(void **state)
 	assert_string_equal(text, "Nothing stands out.\n\n");
 	put_row(&answer[SECTION_LEAKS], &row, leak, ARRAY_SIZE(leak));
 	find(&facts, &page_html);
-	assert_non_null(strstr(text, "&lt;b&gt; (42) holds 9 MiB in 8 allocations"));
+	assert_non_null(strstr(text, "&lt;b&gt; (42) leaks memory: 9 MiB in 8 allocations"));
 	assert_non_null(strstr(text, "in keep (a.py:3)"));
 	assert_non_null(strstr(text, "<code>tsctl query leaks --pid 42</code>"));
 	assert_null(strstr(text, "lost:"));
@@ -208,7 +208,7 @@ static void what_stands_out_is_said_with_its_command(void **state)
 	assert_non_null(strstr(text, "<p class=\"faint\">lost: 3 &lt;i&gt; (full)</p></div>"));
 	find(&facts, &page_markdown);
 	assert_non_null(strstr(text, "lost: 3 &lt;i&gt; (full)"));
-	row.number[5] = 1; /* one was freed */
+	row.cell[4] = "held";
 	find(&facts, &page_html);
 	assert_null(strstr(text, "leak"));
 }

@@ -12,6 +12,7 @@
 #include "client/serve/listen.h"
 #include "client/serve/openmetrics.h"
 #include "client/serve/token.h"
+#include "core/model/core.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define PROCESSES 1000
@@ -244,6 +245,15 @@ static void samples_are_text(void **state)
 		"tracesmith_kernel_seconds_bucket" OWNER ",device=\"0\",le=\"+Inf\"} 9\n",
 		"tracesmith_kernel_seconds_count" OWNER ",device=\"0\"} 9\n",
 		"tracesmith_kernel_seconds_sum" OWNER ",device=\"0\"} 40.000000001\n",
+		"# TYPE tracesmith_launch_delay_seconds histogram\n",
+		"tracesmith_launch_delay_seconds_bucket" OWNER
+		",device=\"0\",le=\"4.096e-06\"} 5\n",
+		"tracesmith_launch_delay_seconds_bucket" OWNER
+		",device=\"0\",le=\"1.6384e-05\"} 7\n",
+		"tracesmith_launch_delay_seconds_bucket" OWNER
+		",device=\"0\",le=\"1.073741824\"} 7\n",
+		"tracesmith_launch_delay_seconds_count" OWNER ",device=\"0\"} 8\n",
+		"tracesmith_launch_delay_seconds_sum" OWNER ",device=\"0\"} 18.000000000\n",
 		"tracesmith_price_ratio" OWNER ",part=\"probes\"} 0.012345\n",
 		"# TYPE tracesmith_process info\ntracesmith_process_info" OWNER "} 1\n",
 		"tracesmith_daemon_cpu_seconds_total 1.500000000\n",
@@ -266,6 +276,11 @@ static void samples_are_text(void **state)
 	add(series, FAMILY_OF_KERNELS, 0, 11, 1);
 	add(series, FAMILY_OF_KERNELS, 0, 35, 1);
 	add(series, FAMILY_OF_KERNEL_TIME, 0, 0, 40 * SECOND_NS + 1);
+	add(series, FAMILY_OF_DELAYS, 0, (int32_t)work_delay_power(work_delay(4095)), 5);
+	add(series, FAMILY_OF_DELAYS, 0, (int32_t)work_delay_power(work_delay(4096)), 1);
+	add(series, FAMILY_OF_DELAYS, 0, (int32_t)work_delay_power(work_delay(16383)), 1);
+	add(series, FAMILY_OF_DELAYS, 0, (int32_t)work_delay_power(work_delay(UINT64_MAX)), 1);
+	add(series, FAMILY_OF_DELAY_TIME, 0, 0, 18 * SECOND_NS);
 	add(series, FAMILY_OF_PRICE, SERIES_NONE, part_number(parts, "probes"), 12345);
 	assert_int_equal(series_end(series, 1), 0);
 	text = text_of(series, parts, false);
@@ -277,6 +292,56 @@ static void samples_are_text(void **state)
 	assert_non_null(strstr(text, "# TYPE tracesmith_launches_total counter\n"));
 	assert_null(strstr(text, "# UNIT"));
 	assert_null(strstr(text, "# EOF"));
+	free(text);
+	series_free(series);
+	free(parts);
+}
+
+/* A family's cells: with as many parts as a busy process has, and all buckets of a histogram. */
+static void add_all(struct series *series, struct part_names *parts, uint32_t process,
+		    struct series_cell cell)
+{
+	static const char *const names[] = { "launch",	"copy",	   "alloc", "free",
+					     "waiting", "pending", "event", "running" };
+	static const int32_t most[FAMILY_NUMBERS] = {
+		[FAMILY_OF_CALLS] = 8, [FAMILY_OF_STATE] = 4,  [FAMILY_OF_ERRORS] = 1,
+		[FAMILY_OF_LOST] = 1,  [FAMILY_OF_MISSED] = 1,
+	};
+	const struct family *family = &families[cell.family];
+	const bool histogram = family->type == FAMILY_HISTOGRAM;
+	const int32_t some = most[cell.family] ? most[cell.family] : 2;
+	const int32_t count = histogram ? 35 : *family->part ? some : 1;
+
+	for (int32_t i = 0; i < count; i++) {
+		cell.part = histogram ? i : *family->part ? part_number(parts, names[i]) : 0;
+		assert_int_equal(series_add(series, process, &cell, family->type == FAMILY_GAUGE),
+				 0);
+	}
+}
+
+static void a_hundred_processes_fit_in_an_answer(void **state)
+{
+	struct part_names *parts = calloc(1, sizeof(*parts));
+	struct series_cell cell = { .value = 123456789 };
+	struct series *series = series_new();
+	char *text;
+
+	series_begin(series);
+	for (uint32_t process = 1; process <= SERIES_OWNERS; process++)
+		series_add_process(series, &(struct series_process){ .id = process,
+								     .pid = 4000000 + process,
+								     .running = true,
+								     .comm = "python3 train.p",
+								     .container = "0123456789ab",
+								     .user = "researcher",
+								     .tier = "exact" });
+	for (uint32_t process = 1; process <= SERIES_OWNERS; process++)
+		for (cell.family = 0; cell.family < FAMILY_NUMBERS; cell.family++)
+			add_all(series, parts, process, cell);
+	assert_int_equal(series_end(series, 1), 0);
+	text = text_of(series, parts, false);
+
+	assert_in_range(strlen(text), 500 << 10, 1 << 20);
 	free(text);
 	series_free(series);
 	free(parts);
@@ -333,6 +398,7 @@ int main(void)
 		cmocka_unit_test(a_new_process_takes_over_the_name_of_its_pid),
 		cmocka_unit_test(a_database_that_was_replaced_starts_anew),
 		cmocka_unit_test(samples_are_text),
+		cmocka_unit_test(a_hundred_processes_fit_in_an_answer),
 		cmocka_unit_test(there_are_only_so_many_parts),
 		cmocka_unit_test(only_our_own_names_are_local),
 		cmocka_unit_test(only_the_whole_token_is_the_token),

@@ -60,7 +60,7 @@ static int setup(void **state)
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_HELLO;
 	reply.hello = &hello;
 	say(other, &reply);
-	assert_int_equal(session_open(other->ts, fd[0]), 0);
+	assert_int_equal(session_open(other->ts, fd[0], 0), 0);
 	assert_string_equal(tracesmith_version(other->ts), "7.8");
 	assert_true(tracesmith_now_ns(other->ts) >= 100);
 	other->id = 2;
@@ -247,6 +247,53 @@ static void nothing_is_taken_for_an_object(void **state)
 	assert_null(answer);
 }
 
+static Tracesmith__V1__Request__BodyCase heard(struct other *other, struct ts_frame_reader *reader)
+{
+	Tracesmith__V1__Request *request;
+	Tracesmith__V1__Request__BodyCase kind;
+	const uint8_t *data;
+	size_t size, room;
+	ssize_t n;
+	void *to;
+
+	while (ts_frame_reader_next(reader, &data, &size) == 0) {
+		to = ts_frame_reader_room(reader, &room);
+		n = recv(other->fd, to, room, 0);
+		assert_true(n > 0);
+		ts_frame_reader_fill(reader, (size_t)n);
+	}
+	request = tracesmith__v1__request__unpack(NULL, size, data);
+	assert_non_null(request);
+	kind = request->body_case;
+	tracesmith__v1__request__free_unpacked(request, NULL);
+	return kind;
+}
+
+static void a_request_is_what_its_body_is(void **state)
+{
+	const ProtobufCMessageDescriptor *kinds = &tracesmith__v1__request__descriptor;
+	struct ts_frame_reader reader = { .max = TS_FRAME_REQUEST_MAX };
+	struct other *other = *state;
+	union {
+		ProtobufCMessage base;
+		char room[512];
+	} body;
+
+	assert_int_equal(heard(other, &reader), TRACESMITH__V1__REQUEST__BODY_HELLO);
+	for (unsigned i = 0; i < kinds->n_fields; i++) {
+		const ProtobufCFieldDescriptor *kind = &kinds->fields[i];
+		const ProtobufCMessageDescriptor *of = kind->descriptor;
+
+		if (kind->type != PROTOBUF_C_TYPE_MESSAGE)
+			continue;
+		assert_true(of->sizeof_message <= sizeof(body));
+		protobuf_c_message_init(of, &body);
+		assert_int_equal(connection_send(&other->ts->connection, &body.base), 0);
+		assert_int_equal(heard(other, &reader), kind->id);
+	}
+	ts_frame_reader_done(&reader);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +303,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_reply_ends_a_subscription, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_child_leaves_its_parents_connection_alone, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_request_is_what_its_body_is, setup, teardown),
 		cmocka_unit_test(nothing_is_taken_for_an_object),
 	};
 

@@ -173,7 +173,10 @@ static void totals_outlive_their_seconds(void **state)
 {
 	struct fixture *f = *state;
 	struct core_rollup rollup = { .process = 4, .kind = OP_ALLOC, .device = 1, .calls = 2 };
-	struct core_work work = { .process = 4, .kind = OP_KERNEL, .bucket = work_bucket(1500) };
+	struct core_work work = { .process = 4,
+				  .kind = OP_KERNEL,
+				  .bucket = work_bucket(1500),
+				  .delays = { [2] = 1, [WORK_DELAYS - 1] = 1 } };
 
 	assert_int_equal(fixture_open(f), 0);
 	store_add(f->store, &(struct core_process){ .id = 4, .pid = 7 });
@@ -194,10 +197,10 @@ static void totals_outlive_their_seconds(void **state)
 	rollup.device = INT16_MAX;
 	store_add(f->store, &rollup);
 	fixture_commit(f, 5 * SECOND_NS);
-	assert_int_equal(fixture_ask(f,
-				     "SELECT group_concat(what || ' ' || device || ' ' || part"
-				     " || ' ' || count) = '1 -1 2 2,1 1 2 10,2 -1 2 2,2 1 2 4,"
-				     "3 -1 2 2,3 -1 999 4,5 0 10 6,6 0 0 6,10 -1 1 40' FROM total"),
+	assert_int_equal(fixture_ask(f, "SELECT group_concat(what || ' ' || device || ' ' || part"
+					" || ' ' || count) = '1 -1 2 2,1 1 2 10,2 -1 2 2,2 1 2 4,"
+					"3 -1 2 2,3 -1 999 4,5 0 10 6,6 0 0 6,10 -1 1 40,11 0 14 "
+					"3,11 0 30 3' FROM total"),
 			 1);
 }
 
@@ -383,7 +386,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		"DROP TABLE collect; DROP TABLE collect_state;"
 		"DROP TABLE pool; DROP TABLE pool_kind; DROP TABLE frame_kind; DROP TABLE setting; "
 		"DROP TABLE watch; DROP TABLE total; DROP TABLE backward; DROP TABLE teller; "
-		"DROP TABLE price;"
+		"DROP TABLE price; DROP TABLE growth;"
 		"ALTER TABLE function DROP COLUMN hot;"
 		"ALTER TABLE frame DROP COLUMN kind; ALTER TABLE frame DROP COLUMN source;"
 		"ALTER TABLE frame DROP COLUMN line; ALTER TABLE frame DROP COLUMN inlined;"

@@ -37,6 +37,8 @@ pub struct Attach {
     pub budget_ppm: u32,
     pub light: u32,
     pub seccomp: u32,
+    pub records: u32,
+    pub stacks: u32,
 }
 
 #[repr(C)]

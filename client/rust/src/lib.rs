@@ -212,6 +212,98 @@ impl Query {
     }
 }
 
+/// What can be recorded of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    Kernels = 0x01,
+    /// And sets.
+    Copies = 0x02,
+    /// The driver calls that submit work: without them it has no call.
+    Calls = 0x04,
+    /// Allocations, frees and pools.
+    Memory = 0x08,
+    Syncs = 0x10,
+    Nvtx = 0x20,
+    /// CUPTI's own.
+    Overhead = 0x40,
+    /// Each part of a graph; otherwise whole graphs.
+    Nodes = 0x80,
+}
+
+const RECORDS_USUAL: u32 = 0xef;
+
+/// Which launches have call stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stacks {
+    None = 1,
+    Sampled = 2,
+    All = 3,
+}
+
+/// How to record a running process exactly. What is not set is as the daemon's settings have it.
+#[derive(Clone, Debug)]
+pub struct Attach {
+    pid: u32,
+    records: Option<u32>,
+    stacks: u32,
+    budget_ppm: u32,
+    light: bool,
+    seccomp: bool,
+}
+
+impl Attach {
+    pub fn new(pid: u32) -> Attach {
+        Attach { pid, records: None, stacks: 0, budget_ppm: 0, light: false, seccomp: false }
+    }
+
+    /// Only these.
+    pub fn records(mut self, records: impl IntoIterator<Item = Record>) -> Attach {
+        self.records = Some(records.into_iter().fold(0, |all, record| all | record as u32));
+        self
+    }
+
+    /// Also these; without `records()`: beside the usual ones.
+    pub fn with(mut self, record: Record) -> Attach {
+        self.records = Some(self.records.unwrap_or(RECORDS_USUAL) | record as u32);
+        self
+    }
+
+    /// Not these.
+    pub fn without(mut self, record: Record) -> Attach {
+        self.records = Some(self.records.unwrap_or(RECORDS_USUAL) & !(record as u32));
+        self
+    }
+
+    pub fn stacks(mut self, stacks: Stacks) -> Attach {
+        self.stacks = stacks as u32;
+        self
+    }
+
+    /// The share of its speed that it may pay, below 1: 0.03.
+    pub fn budget(mut self, share: f64) -> Attach {
+        self.budget_ppm = (share * 1e6).round().clamp(1.0, f64::from(u32::MAX - 1)) as u32;
+        self
+    }
+
+    /// It may pay whatever recording costs.
+    pub fn no_budget(mut self) -> Attach {
+        self.budget_ppm = u32::MAX;
+        self
+    }
+
+    /// Only calls, counted from inside.
+    pub fn light(mut self) -> Attach {
+        self.light = true;
+        self
+    }
+
+    /// Even if a seccomp filter may kill it.
+    pub fn seccomp(mut self) -> Attach {
+        self.seccomp = true;
+        self
+    }
+}
+
 /// A connection to the daemon, or an open recording. Requests take it as mutable: there is one at a time.
 pub struct Client {
     ts: *mut ffi::Tracesmith,
@@ -270,7 +362,7 @@ impl Client {
         Ok(client)
     }
 
-    /// `timeout`: how long the daemon may be silent until a call gives up.
+    /// `timeout`: how long a call may take until it gives up.
     pub fn connect_to(socket: impl AsRef<Path>, timeout: Option<Duration>) -> Result<Client> {
         let client = Client::new()?;
         let path = c_string(socket.as_ref().as_os_str().as_bytes())?;
@@ -342,9 +434,20 @@ impl Client {
     }
 
     /// Records a running process exactly, until it ends or detach(). One row: how long it was paused, and more.
-    pub fn attach(&mut self, pid: u32) -> Result<Answer> {
-        let size = std::mem::size_of::<ffi::Attach>();
-        let wanted = ffi::Attach { size, pid, budget_ppm: 0, light: 0, seccomp: 0 };
+    pub fn attach(&mut self, attach: &Attach) -> Result<Answer> {
+        if attach.records == Some(0) {
+            let message = "There is nothing left to record".to_string();
+            return Err(Error { kind: ErrorKind::BadRequest, message });
+        }
+        let wanted = ffi::Attach {
+            size: std::mem::size_of::<ffi::Attach>(),
+            pid: attach.pid,
+            budget_ppm: attach.budget_ppm,
+            light: attach.light.into(),
+            seccomp: attach.seccomp.into(),
+            records: attach.records.unwrap_or(0),
+            stacks: attach.stacks,
+        };
         self.ask(|ts, ret| unsafe { ffi::tracesmith_attach(ts, &wanted, ret) })
     }
 

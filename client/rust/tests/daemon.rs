@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::thread;
 use std::time::Duration;
 
-use tracesmith::{By, Cell, Client, ErrorKind, Query, Unit};
+use tracesmith::{Attach, By, Cell, Client, ErrorKind, Query, Record, Stacks, Unit};
 
 #[test]
 fn cells_have_their_types() {
@@ -30,11 +30,10 @@ fn queries_take_their_options() {
     let stacks = client.query(&Query::new("launches").since(Duration::from_secs(3600))).unwrap();
     assert!(stacks.rows().any(|row| matches!(row.get("stack"), Cell::Stack(frames) if !frames.is_empty())));
     assert!(!client.query(&Query::new("launches").by(By::Function)).unwrap().is_empty());
-    let now_ns = client.now_ns();
-    let never = client.query(&Query::new("apis").window_ns(now_ns + 1, now_ns + 2)).unwrap();
+    let never = client.query(&Query::new("apis").window_ns(1, 2)).unwrap();
     assert!(never.is_empty() && !never.note().is_empty());
     assert!(client.status().unwrap().rows().any(|row| row.get("name").text() == Some("memory_bytes")));
-    assert!(client.wall_offset_ns() > 0 && !client.version().is_empty());
+    assert!(client.now_ns() > 0 && client.wall_offset_ns() > 0 && !client.version().is_empty());
 }
 
 #[test]
@@ -49,9 +48,32 @@ fn errors_say_why() {
     assert_eq!(unknown.kind, ErrorKind::NotFound);
     assert!(unknown.message.contains("did you mean 'kernels'"), "{}", unknown);
     assert_eq!(client.sql("SELEC 1").unwrap_err().kind, ErrorKind::BadRequest);
-    assert_eq!(client.attach(std::process::id()).unwrap_err().kind, ErrorKind::NoCuda);
+    let own = Attach::new(std::process::id());
+    assert_eq!(client.attach(&own).unwrap_err().kind, ErrorKind::NoCuda);
+    assert_eq!(client.attach(&own.clone().records([])).unwrap_err().kind, ErrorKind::BadRequest);
+    assert_eq!(client.attach(&own.budget(1.0)).unwrap_err().kind, ErrorKind::BadRequest);
     assert!(client.detach(std::process::id()).is_err());
     assert_eq!(client.sql("SELECT 1").unwrap().len(), 1);
+}
+
+/// The process that TRACESMITH_PID names uses CUDA, and is not attached.
+#[test]
+fn a_process_is_recorded_as_asked() {
+    let pid = std::env::var("TRACESMITH_PID").unwrap().parse().unwrap();
+    let mut client = Client::connect().unwrap();
+    let attach = Attach::new(pid).with(Record::Syncs).without(Record::Memory).stacks(Stacks::All).budget(0.05);
+    let recorded = client.attach(&attach).unwrap();
+    let row = recorded.rows().next().unwrap();
+    assert_eq!(row.get("records"), Cell::Integer(0xf7));
+    assert_eq!(row.get("stacks"), Cell::Integer(3));
+    assert_eq!(row.get("budget_ppm"), Cell::Integer(50_000));
+    assert_eq!(client.detach(pid).unwrap().len(), 1);
+    let copies = Attach::new(pid).records([Record::Copies, Record::Calls]).stacks(Stacks::None).no_budget();
+    let recorded = client.attach(&copies).unwrap();
+    let row = recorded.rows().next().unwrap();
+    assert_eq!((row.get("records"), row.get("stacks")), (Cell::Integer(0x06), Cell::Integer(1)));
+    assert_eq!(row.get("budget_ppm"), Cell::Integer(0));
+    client.detach(pid).unwrap();
 }
 
 #[test]

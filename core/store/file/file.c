@@ -19,7 +19,7 @@
 /* A database without a name is in memory, and beyond the cache in a private file. A small file
  * cannot claim more than 4 GiB. */
 #define PREPARE                                                                                    \
-	"PRAGMA page_size = 4096; PRAGMA max_page_count = 1048576; PRAGMA cache_size = -32768;"    \
+	"PRAGMA page_size = 4096; PRAGMA max_page_count = 1048576; PRAGMA cache_size = -16384;"    \
 	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF"
 
 struct file {
@@ -244,6 +244,17 @@ int file_open(const char *path, const struct file_config *config, struct file **
 		return r;
 	*ret = TAKE(file);
 	return 0;
+}
+
+/* A database that fits in the cache has no file yet, and might not get one: there need be no place
+ * for it. */
+void file_rest(struct file *file)
+{
+	int spilled = 0, most;
+
+	sqlite3_db_status(file->db, SQLITE_DBSTATUS_CACHE_SPILL, &spilled, &most, 0);
+	if (spilled && sqlite3_db_cacheflush(file->db) == SQLITE_OK)
+		sqlite3_db_release_memory(file->db);
 }
 
 /* A reader has no write access, and a statement may have restricted it further. */

@@ -32,6 +32,9 @@ sqlite3 *file_reader(const struct file *file);
 /* If a file lacks its end, counts its missing sums from its operations when a statement needs them:
  * once, since that may take long. -E2BIG: too many operations overlap. */
 int file_count(struct file *file, const char *sql, bool (*cancelled)(void *data), void *data);
+/* Gives back memory that is of use only to the next statement, which reads from the database's file
+ * instead. */
+void file_rest(struct file *file);
 /* Turns damage that statements have found into losses, and remarks where it is. */
 int file_note_losses(struct file *file);
 

@@ -13,6 +13,7 @@
 #include "core/base/clock.h"
 #include "core/base/utf8.h"
 #include "core/limits.h"
+#include "core/store/page_sum.h"
 #include "core/store/reader.h"
 #include "core/store/sql.h"
 #include "core/store/store.h"
@@ -47,12 +48,18 @@ static int watch(struct answer *answer)
 static int find_boot(struct answer *answer)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
-	int r = sql_prepare(answer->db, "SELECT id FROM boot WHERE boot_id = ?", &stmt);
+	int r = sql_prepare(answer->db, "SELECT id FROM boot NOT INDEXED WHERE boot_id = ?", &stmt);
 
 	if (r < 0)
 		return r;
 	sql_bind_text(stmt, 1, answer->job->boot_id);
 	return sql_integer(stmt, &answer->boot);
+}
+
+/* The connection is not this answer's alone. */
+static bool is_shared(const struct answer *answer)
+{
+	return answer->job->reader || answer->job->held;
 }
 
 /* A reader that cannot write to the index of the log cannot tell a commit that is just being
@@ -80,12 +87,13 @@ static int open_database(struct answer *answer)
 	return r < 0 || !job->own ? r : reader_show_own(answer->db, job->owner);
 }
 
-/* Where nothing can be opened later, the rest is read from the snapshot of the first look. */
+/* What is read is one snapshot, that of the first look: where nothing can be opened later, and so
+ * that a second try says the same. */
 static int begin(struct answer *answer)
 {
 	int tries = PASSING_TRIES, r = 0;
 
-	if (answer->job->opened)
+	if (!is_shared(answer))
 		r = sql_exec(answer->db, "BEGIN");
 	if (r == 0)
 		do {
@@ -123,17 +131,24 @@ int answer_open(struct answer *answer, const struct query_job *job)
 	return r < 0 ? r : begin(answer);
 }
 
-void answer_close(struct answer *answer)
+static void forget(struct answer *answer)
 {
 	sqlite3_finalize(answer->frames);
 	sqlite3_finalize(answer->end);
+	answer->frames = answer->end = NULL;
 	place_free(answer->place);
+	answer->place = NULL;
+	arena_clear(&answer->arena);
+	remarks_clear(&answer->remarks);
+}
+
+void answer_close(struct answer *answer)
+{
+	forget(answer);
 	if (answer->job->reader)
 		reader_reset(answer->job->reader);
 	else
 		sqlite3_close(answer->db);
-	arena_clear(&answer->arena);
-	remarks_clear(&answer->remarks);
 	free(answer->batch);
 	*answer = (struct answer){ 0 };
 }
@@ -143,11 +158,34 @@ int answer_send(struct answer *answer, Tracesmith__V1__Reply *reply)
 	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
 	int r;
 
+	if (answer->replies++ < answer->sent)
+		return 0;
+	answer->sent++;
 	reply->id = answer->job->request->id;
 	r = answer->job->send(answer->job->data, reply);
 	if (answer->deadline_ns)
 		answer->deadline_ns += clock_ns(CLOCK_MONOTONIC) - begin_ns;
 	return r;
+}
+
+/* Whether damaged pages were met that could be left out. */
+static bool met_damage(struct answer *answer)
+{
+	uint32_t pages = is_shared(answer) ? 0 : page_sum_skip(answer->db);
+
+	answer->damaged_pages += pages;
+	return pages > 0;
+}
+
+bool answer_again(struct answer *answer, int error)
+{
+	if (error != -ESTALE && (error != -EBADMSG || !met_damage(answer)))
+		return false;
+	forget(answer);
+	reader_reset(answer->db);
+	sqlite3_db_release_memory(answer->db);
+	answer->replies = answer->batch_rows = answer->rows = 0;
+	return watch(answer) == 0 && place_new(answer->db, &answer->place) == 0;
 }
 
 /* The reason of the error comes first, what was remarked before follows. */
@@ -167,6 +205,7 @@ static int send_error(struct answer *answer, struct remarks *remarks)
 	error.n_remark = remarks->count;
 	reply.body_case = TRACESMITH__V1__REPLY__BODY_ERROR;
 	reply.error = &error;
+	answer->replies = answer->sent; /* it ends here, even if it did not get as far again */
 	r = answer_send(answer, &reply);
 	return r < 0 ? r : -ECANCELED;
 }
@@ -189,6 +228,8 @@ static const char *const damaged = "a page that this answer needs is damaged; ot
 
 int answer_fail_sqlite(struct answer *answer)
 {
+	if (met_damage(answer))
+		return -ESTALE;
 	switch (sqlite3_errcode(answer->db) & 0xff) {
 	case SQLITE_INTERRUPT:
 		if (answer->job->cancelled(answer->job->data))
@@ -207,6 +248,10 @@ int answer_fail_sqlite(struct answer *answer)
 					   REMARK_NUMBER(answer->job->scratch_mib), NULL);
 		return answer_fail(answer, REASON(BOUND), sqlite3_errmsg(answer->db), NULL);
 	case SQLITE_ERROR:
+		/* Not the user's own sum, of which SQLite's words are as good. */
+		if (answer->job->request->body_case != TRACESMITH__V1__REQUEST__BODY_SQL &&
+		    strcmp(sqlite3_errmsg(answer->db), "integer overflow") == 0)
+			return answer_fail(answer, REASON(LARGE_SUM), NULL);
 		return answer_fail(answer, REASON(BAD_SQL), sqlite3_errmsg(answer->db), NULL);
 	default:
 		return answer_fail(answer, REASON(UNREADABLE),

@@ -1,7 +1,8 @@
 /* answer.h: builds the replies of one request.
  *
  * Functions that return an int: 0; -ECANCELED: nobody wants the answer any more, or its error was
- * already sent; another negative errno: failed, nothing was sent yet.
+ * already sent; -ESTALE: it must begin again; another negative errno: failed, no error was sent
+ * yet.
  */
 #ifndef TS_QUERY_ANSWER_H
 #define TS_QUERY_ANSWER_H
@@ -44,7 +45,9 @@ struct answer {
 	Tracesmith__V1__Row **batch;
 	size_t batch_rows;
 	uint64_t rows;
-	const char *match; /* what the column `match_column` must have in it; NULL: nothing */
+	uint64_t replies, sent; /* made since the answer began, sent since it first began */
+	uint32_t damaged_pages; /* left out */
+	const char *match;	/* what the column `match_column` must have in it; NULL: nothing */
 	int match_column;
 	uint64_t passed_over; /* rows without it */
 };
@@ -58,6 +61,11 @@ static inline bool answer_given(const char *text)
 /* Opens the connection and learns the boot. */
 int answer_open(struct answer *answer, const struct query_job *job);
 void answer_close(struct answer *answer);
+
+/* Whether a request that failed with `error` is to be run again: without damaged pages that it has
+ * met. It gives the same replies up to there, as it sees the same snapshot: those that were sent
+ * are not sent again. */
+bool answer_again(struct answer *answer, int error);
 
 /* Sends an error, with what was remarked so far, and returns -ECANCELED. The arguments are texts,
  * with a NULL behind them. */

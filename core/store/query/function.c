@@ -4,6 +4,7 @@
 
 #include "core/base/array.h"
 #include "core/store/query/answer.h"
+#include "core/store/query/growth.h"
 
 /* The driver's result codes (CUresult of cuda.h). Numbers are the driver's interface and never
  * change. */
@@ -134,6 +135,7 @@ int function_register(sqlite3 *db)
 		{ "window_error", 6, window_error },
 		{ "both", 2, both },
 		{ "root", 1, root },
+		{ "growth_why", 10, growth_why },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(functions); i++)

@@ -75,7 +75,8 @@ static const uint32_t about_of[LOSS_REASON_MAX + 1] = {
 	" AND (last_ns IS NULL OR last_ns >= l.start_ns)))"                                        \
 	" GROUP BY l.reason"
 
-static const char *const damaged_text = "ops in damaged parts of the database or of a recording";
+static const char *const damaged_text = "ops, and pages of sums, in damaged parts of the database "
+					"or of a recording";
 
 struct reason {
 	const char *name;
@@ -166,10 +167,9 @@ static int add_damaged(struct answer *answer, Tracesmith__V1__Done *done)
 {
 	int64_t ops;
 	int r = sql_query_integer(answer->db, "SELECT damaged_ops()", &ops);
+	uint64_t count = r < 0 ? 0 : (uint64_t)ops + answer->damaged_pages;
 
-	if (r < 0 || !ops)
-		return r;
-	return add(answer, done, "damaged", (uint64_t)ops, damaged_text, 0);
+	return count ? add(answer, done, "damaged", count, damaged_text, 0) : r;
 }
 
 int answer_loss(struct answer *answer, Tracesmith__V1__Done *done)

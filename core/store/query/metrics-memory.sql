@@ -20,6 +20,7 @@ SELECT o.process, o.device, NULL, NULL, NULL, NULL, sum(o.bytes), sum(o.used_byt
 FROM pool o
 JOIN process p ON p.id = o.process
 WHERE p.boot = :boot AND @RUNNING@
+AND o.kind <> (SELECT id FROM pool_kind WHERE name = 'allocator')
 GROUP BY o.process, o.device
 ORDER BY 1, 2, 3
 LIMIT :limit

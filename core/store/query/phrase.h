@@ -2,6 +2,7 @@
 #ifndef TS_QUERY_PHRASE_H
 #define TS_QUERY_PHRASE_H
 
+#include "core/leak/verdict.h"
 #include "core/model/core.h"
 #include "core/model/op.h"
 #include "core/store/total.h"
@@ -224,6 +225,12 @@ _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
 #define TIER \
 	"CASE WHEN x.process IS NULL AND p.light THEN 'light' WHEN x.process IS NULL THEN 'probe'" \
 	" WHEN x.state = " COLLECT_PAUSED " THEN 'paused' ELSE 'exact' END"
+
+/* Of a row g of `growth`. */
+#define VERDICT_TEXT(number, identifier, name, text) " WHEN " #number " THEN '" name "'"
+#define VERDICT "CASE g.verdict" VERDICTS(VERDICT_TEXT) " END"
+#define VERDICT_IS_LEAK "6"
+_Static_assert(VERDICT_LEAK == 6, "VERDICT_IS_LEAK is its number");
 
 /* Of a row of `price`: no other part has taken its place. */
 #define PRICE_HOLDS "(turns > 0 OR NOT measured)"

@@ -19,7 +19,7 @@
 --   peak_bytes      bytes
 --   peak_used_bytes bytes
 --   told_ns         time
-SELECT p.pid, p.comm, @STATE@, nullif(m.device, -1), m.address, k.name,
+SELECT p.pid, p.comm, @STATE@, nullif(m.device, -1), iif(k.name = 'allocator', NULL, m.address), k.name,
 	m.bytes, m.used_bytes, share(m.used_bytes, m.bytes),
 	m.threshold_bytes, m.peak_bytes, m.peak_used_bytes, m.told_ns
 FROM pool m

@@ -116,6 +116,7 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":device", request->device_given_case, request->device);
 	answer_bind(stmt, ":min_age", true,
 		    request->min_age_ns ? request->min_age_ns : QUERY_MIN_AGE_NS);
+	answer_bind(stmt, ":all", true, request->min_age_ns != 0);
 	answer_bind(stmt, ":by", true, request->by);
 	answer_bind(stmt, ":step", true, request->step_ns ? request->step_ns : 1);
 	answer_bind(stmt, ":process", request->process, request->process);
@@ -254,9 +255,11 @@ void query_run(const struct query_job *job)
 	int r = answer_open(&answer, job);
 
 	if (r == 0)
-		r = remark_older(&answer);
-	if (r == 0)
-		r = dispatch(&answer, job->request);
+		do {
+			r = remark_older(&answer);
+			if (r == 0)
+				r = dispatch(&answer, job->request);
+		} while (r < 0 && answer_again(&answer, r));
 	if (r == -ENOMEM)
 		answer_fail_memory(&answer);
 	else if (r < 0 && r != -ECANCELED)

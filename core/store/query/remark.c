@@ -37,6 +37,9 @@ static const struct meaning meanings[] = {
 	[REASON(TOO_SLOW_PID)] = { CODE(LIMIT), "The query took too long" },
 	[REASON(TOO_SLOW_WINDOW)] = { CODE(LIMIT), "The query took too long" },
 	[REASON(TOO_SLOW_SQL)] = { CODE(LIMIT), "The query took too long" },
+	[REASON(LARGE_SUM)] = { CODE(INTERNAL),
+				"A sum of impossibly large values does not fit into "
+				"64 bits" },
 	[REASON(LONG_VALUE)] = { CODE(LIMIT), "A value or the statement is too long" },
 	[REASON(LONG_ROW)] = { CODE(LIMIT), "A row is too long to be sent" },
 	[REASON(READ_ONLY)] = { CODE(DENIED), "Only reading is allowed: {1}" },
@@ -78,6 +81,8 @@ static const struct meaning meanings[] = {
 	[REASON(NOT_RECORDED)] = { 0, "These records were not collected[ from process {2}]: {1}" },
 	[REASON(ALL_YOUNG)] = { 0, "No live allocation[ of process {3}] is at least {1} old; "
 				   "younger ones: {2}" },
+	[REASON(NONE_GROWS)] = { 0,
+				 "Nothing[ in process {2}] leaks or grows; live allocations: {1}" },
 	[REASON(NOTHING)] = { 0, "{1}[ in process {2}][ on device {3}][ on stream {4}]"
 				 "[ in the last {5}]" },
 	[REASON(NOTHING_IN_WINDOW)] = { 0, "{1}[ in process {2}][ on device {3}]"

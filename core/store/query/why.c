@@ -29,7 +29,8 @@
 	" coalesce(min(first_ns), 0)," \
 	" (SELECT count(*) FROM allocation WHERE process IN (SELECT id FROM s WHERE runs)" \
 	" AND kind IN (SELECT id FROM memory_kind WHERE counts)" \
-	" AND (:device IS NULL OR device = :device))" \
+	" AND (:device IS NULL OR device = :device))," \
+	" EXISTS (SELECT 1 FROM growth WHERE process IN (SELECT id FROM s WHERE runs))" \
 	" FROM s"
 /* clang-format on */
 
@@ -43,14 +44,16 @@ struct why {
 	int64_t exact, recorded, paused; /* in the window */
 	int64_t ever_exact;
 	int64_t first_ns, live;
+	int64_t judged; /* what becomes of memory is known */
 };
 
 static int look(struct why *why)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
 	const struct answer_window *window = &why->answer->window;
-	int64_t *const fact[] = { &why->lived,	&why->runs,	  &why->exact,	  &why->recorded,
-				  &why->paused, &why->ever_exact, &why->first_ns, &why->live };
+	int64_t *const fact[] = { &why->lived,	  &why->runs,	&why->exact,
+				  &why->recorded, &why->paused, &why->ever_exact,
+				  &why->first_ns, &why->live,	&why->judged };
 	int r = answer_prepare(why->answer, FACTS_SQL, &stmt);
 
 	if (r < 0)
@@ -162,6 +165,8 @@ static int say_young(const struct why *why)
 
 	if (!(why->query->options & QUERY_MIN_AGE) || !why->live)
 		return 0;
+	if (!why->request->min_age_ns && why->judged)
+		return SAY(why, NONE_GROWS, REMARK_NUMBER(why->live), why->pid);
 	return SAY(why, ALL_YOUNG, brief(age, ns), REMARK_NUMBER(why->live), why->pid);
 }
 

@@ -1,0 +1,322 @@
+/* History: slots in the order of their numbers, each number once. The blocks alive in all slots and
+ * those in doubt are together live_count. */
+#include "core/leak/history.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/invariant.h"
+
+#define FIRST_SHIFT                                                                                \
+	20 /* slots of 1 ms at first: a program that does all in a second has a shape              \
+	    */
+#define FIRST_ROOM 4
+#define MS_SHIFT   20
+/* A gap is short up to this fraction of the time. */
+#define GAP_PART 8
+
+uint64_t history_age_ns(unsigned int age)
+{
+	uint64_t power = 1ull << (MS_SHIFT + age / 2);
+
+	if (age == 0)
+		return 0;
+	return age > 1 && age % 2 ? power + power / 2 : power;
+}
+
+/* 0: below 1 ms; then 1 to 2 ms, 2 to 3, 3 to 4, 4 to 6, 6 to 8, … */
+static unsigned int age_of(uint64_t ns)
+{
+	uint64_t ms = ns >> MS_SHIFT;
+	unsigned int power, age;
+
+	if (ms < 2)
+		return ms > 0;
+	power = 63 - (unsigned int)__builtin_clzll(ms);
+	age = 2 * power + (ms >> (power - 1) & 1);
+	return age < HISTORY_AGES ? age : HISTORY_AGES - 1;
+}
+
+static uint32_t add_u32(uint32_t a, uint32_t b)
+{
+	return a + b < a ? UINT32_MAX : a + b;
+}
+
+/* The slot of a number, or where it would be. */
+static unsigned int slot_place(const struct history *history, uint32_t number)
+{
+	unsigned int low = 0, high = history->count;
+
+	while (low < high) {
+		unsigned int middle = (low + high) / 2;
+
+		if (history->slot[middle].number < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void slot_join(struct history_slot *slot, const struct history_slot *next)
+{
+	slot->born = add_u32(slot->born, next->born);
+	slot->freed = add_u32(slot->freed, next->freed);
+	slot->alive = add_u32(slot->alive, next->alive);
+	slot->alive_bytes += next->alive_bytes;
+	if (next->low_bytes < slot->low_bytes)
+		slot->low_bytes = next->low_bytes;
+	if (next->high_bytes > slot->high_bytes)
+		slot->high_bytes = next->high_bytes;
+	slot->activity = next->activity;
+}
+
+static void double_width(struct history *history)
+{
+	unsigned int kept = 0;
+
+	history->shift++;
+	for (unsigned int i = 0; i < history->count; i++) {
+		struct history_slot slot = history->slot[i];
+
+		slot.number >>= 1;
+		if (kept && history->slot[kept - 1].number == slot.number)
+			slot_join(&history->slot[kept - 1], &slot);
+		else
+			history->slot[kept++] = slot;
+	}
+	history->count = (uint8_t)kept;
+}
+
+static int slot_room(struct history *history)
+{
+	unsigned int room = history->room ? 2u * history->room : FIRST_ROOM;
+	struct history_slot *slot;
+
+	if (history->count < history->room)
+		return 0;
+	slot = realloc(history->slot, room * sizeof(*slot));
+	if (!slot)
+		return -ENOMEM;
+	history->slot = slot;
+	history->room = (uint8_t)room;
+	return 0;
+}
+
+static uint32_t slot_number(const struct history *history, uint64_t ns)
+{
+	return (uint32_t)((ns - history->first_ns) >> history->shift);
+}
+
+/* That of a time, made if need be. NULL: no memory. Bounded by number, so that a history that has
+ * a few slots far apart is not finer than one that has many. */
+static struct history_slot *slot_at(struct history *history, uint64_t ns)
+{
+	unsigned int place;
+	uint32_t number;
+
+	while ((ns - history->first_ns) >> history->shift >= HISTORY_SLOTS)
+		double_width(history);
+	number = slot_number(history, ns);
+	place = slot_place(history, number);
+	if (place < history->count && history->slot[place].number == number)
+		return &history->slot[place];
+	if (slot_room(history) < 0)
+		return NULL;
+	memmove(&history->slot[place + 1], &history->slot[place],
+		(history->count - place) * sizeof(*history->slot));
+	history->count++;
+	history->slot[place] = (struct history_slot){
+		.number = number,
+		.low_bytes = history->live_bytes,
+		.high_bytes = history->live_bytes,
+		.activity = place ? history->slot[place - 1].activity : history->sure_activity,
+	};
+	return &history->slot[place];
+}
+
+/* What the process does beside allocating here: here, a warm-up would be steady by definition. */
+static uint64_t other_activity(const struct history *history, uint64_t activity)
+{
+	uint64_t own = history->allocations + history->frees;
+
+	return activity > own ? activity - own : 0;
+}
+
+static void slot_level(const struct history *history, struct history_slot *slot, uint64_t activity)
+{
+	if (history->live_bytes < slot->low_bytes)
+		slot->low_bytes = history->live_bytes;
+	if (history->live_bytes > slot->high_bytes)
+		slot->high_bytes = history->live_bytes;
+	activity = other_activity(history, activity);
+	if (activity > slot->activity)
+		slot->activity = activity;
+}
+
+void history_watch(struct history *history, uint64_t now_ns, uint64_t activity)
+{
+	if (history->first_ns)
+		return;
+	history->first_ns = history->sure_ns = now_ns ? now_ns : 1;
+	history->last_ns = history->last_birth_ns = history->first_ns;
+	history->sure_activity = activity;
+	history->shift = FIRST_SHIFT;
+}
+
+static void history_event(struct history *history, uint64_t now_ns, uint64_t activity)
+{
+	if (now_ns > history->last_ns)
+		history->last_ns = now_ns;
+	if (activity > history->last_activity)
+		history->last_activity = activity;
+}
+
+static void history_credit(struct history *history, uint64_t bytes)
+{
+	history->allocations++;
+	history->live_bytes += bytes;
+	history->live_count++;
+	if (history->live_bytes > history->peak_bytes)
+		history->peak_bytes = history->live_bytes;
+}
+
+void history_found(struct history *history, uint64_t bytes)
+{
+	history_credit(history, bytes);
+}
+
+int history_allocated(struct history *history, uint64_t now_ns, uint64_t bytes, uint64_t activity)
+{
+	struct history_slot *slot;
+
+	history_watch(history, now_ns, activity);
+	slot = now_ns >= history->sure_ns ? slot_at(history, now_ns) : NULL;
+	history_event(history, now_ns, activity);
+	history_credit(history, bytes);
+	if (now_ns > history->last_birth_ns)
+		history->last_birth_ns = now_ns;
+	if (!slot)
+		return now_ns >= history->sure_ns ? -ENOMEM : 0;
+	slot->born = add_u32(slot->born, 1);
+	slot->alive = add_u32(slot->alive, 1);
+	slot->alive_bytes += bytes;
+	slot_level(history, slot, activity);
+	return 0;
+}
+
+/* Blocks in doubt are in no slot, nor are those for whose slot there was no memory. */
+static void forget_alive(struct history *history, uint64_t born_ns, uint64_t bytes)
+{
+	struct history_slot *slot;
+	unsigned int place;
+
+	if (born_ns < history->sure_ns)
+		return;
+	place = slot_place(history, slot_number(history, born_ns));
+	if (place == history->count)
+		return;
+	slot = &history->slot[place];
+	if (slot->number != slot_number(history, born_ns) || !slot->alive)
+		return;
+	slot->alive--;
+	slot->alive_bytes -= bytes < slot->alive_bytes ? bytes : slot->alive_bytes;
+}
+
+void history_freed(struct history *history, uint64_t born_ns, uint64_t now_ns, uint64_t bytes,
+		   uint64_t activity)
+{
+	struct history_slot *slot;
+	unsigned int age;
+
+	assert_invariant(history->live_count > 0);
+	if (!history->live_count)
+		return;
+	if (bytes > history->live_bytes)
+		bytes = history->live_bytes;
+	history_watch(history, now_ns, activity);
+	if (now_ns < history->last_ns)
+		now_ns = history->last_ns;
+	age = age_of(now_ns > born_ns ? now_ns - born_ns : 0);
+	slot = now_ns >= history->first_ns ? slot_at(history, now_ns) : NULL;
+	forget_alive(history, born_ns, bytes);
+	history->live_bytes -= bytes;
+	history->live_count--;
+	history->frees++;
+	history->age[age] = add_u32(history->age[age], 1);
+	history->last_free_ns = now_ns;
+	history_event(history, now_ns, activity);
+	if (!slot)
+		return;
+	slot->freed = add_u32(slot->freed, 1);
+	slot_level(history, slot, activity);
+}
+
+/* The age that blocks reach here before they are freed, but for one in a hundred. 0: too few were
+ * freed to tell. */
+static uint64_t usual_age_ns(const struct history *history)
+{
+	uint64_t above = 0;
+
+	if (history->frees < 16)
+		return 0;
+	for (unsigned int age = HISTORY_AGES; age-- > 0;) {
+		above += history->age[age];
+		if (above * 100 > history->frees)
+			return history_age_ns(age + 1);
+	}
+	return 0;
+}
+
+/* As many of its blocks as were born in a time are in doubt, if all were born evenly. */
+static void slot_doubt(const struct history *history, struct history_slot *slot, uint64_t from_ns,
+		       uint64_t until_ns)
+{
+	uint64_t start_ns = history_slot_ns(history, slot->number);
+	uint64_t end_ns = history_slot_ns(history, slot->number + 1);
+	double doubt;
+
+	if (end_ns > until_ns)
+		end_ns = until_ns;
+	if (from_ns < start_ns)
+		from_ns = start_ns;
+	if (end_ns <= from_ns)
+		return;
+	doubt = ceil((double)slot->born * (double)(end_ns - from_ns) / (double)(end_ns - start_ns));
+	if (doubt >= slot->alive) {
+		slot->alive = 0;
+		slot->alive_bytes = 0;
+		return;
+	}
+	slot->alive_bytes -= (uint64_t)((double)slot->alive_bytes * doubt / slot->alive);
+	slot->alive -= (uint32_t)doubt;
+}
+
+/* Blocks that are older than what is usually freed would not have been freed in that time either.
+ * If much of the time was missed, all may have been. */
+void history_missed(struct history *history, uint64_t since_ns, uint64_t until_ns,
+		    uint64_t activity)
+{
+	uint64_t twice_ns = 2 * usual_age_ns(history), from_ns = since_ns;
+
+	if (!history->first_ns || until_ns < history->first_ns)
+		return;
+	history->missed_ns += until_ns - since_ns;
+	from_ns = since_ns > twice_ns ? since_ns - twice_ns : 0;
+	for (unsigned int i = 0; i < history->count; i++)
+		slot_doubt(history, &history->slot[i], from_ns, since_ns);
+	if (from_ns > history->sure_ns &&
+	    history->missed_ns * GAP_PART <= until_ns - history->sure_ns)
+		return;
+	history->missed_ns = 0;
+	history->sure_ns = until_ns + 1;
+	history->sure_activity = other_activity(history, activity);
+}
+
+void history_clear(struct history *history)
+{
+	free(history->slot);
+	memset(history, 0, sizeof(*history));
+}

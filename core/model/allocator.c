@@ -1,0 +1,46 @@
+/* Allocator: its sums are its own, so they are right where blocks are unknown: those from before
+ * the process was watched, or whose report was lost. */
+#include "core/model/allocator.h"
+
+#include <stdlib.h>
+
+#include "core/base/bytes.h"
+
+struct allocator *allocator_get(struct list *allocators, uint32_t process, int16_t device)
+{
+	struct allocator *allocator;
+
+	list_for_each(allocator, allocators, link)
+		if (allocator->device == device)
+			return allocator;
+	allocator = calloc(1, sizeof(*allocator));
+	if (!allocator)
+		return NULL;
+	allocator->process = process;
+	allocator->device = device;
+	list_init(&allocator->changed);
+	list_append(allocators, &allocator->link);
+	return allocator;
+}
+
+bool allocator_told(struct allocator *allocator, uint64_t time_ns, uint64_t used_bytes,
+		    uint64_t bytes)
+{
+	if (time_ns < allocator->told_ns)
+		return false;
+	allocator->told_ns = time_ns;
+	allocator->used_bytes = bytes_bounded(used_bytes);
+	allocator->bytes = bytes_bounded(bytes);
+	if (allocator->used_bytes > allocator->peak_used_bytes)
+		allocator->peak_used_bytes = allocator->used_bytes;
+	if (allocator->bytes > allocator->peak_bytes)
+		allocator->peak_bytes = allocator->bytes;
+	return true;
+}
+
+void allocator_free(struct allocator *allocator)
+{
+	list_remove(&allocator->changed);
+	list_remove(&allocator->link);
+	free(allocator);
+}

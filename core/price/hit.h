@@ -1,0 +1,10 @@
+/* hit.h: what estimates take for a call, where that is not measured on the host at start. */
+#ifndef TS_PRICE_HIT_H
+#define TS_PRICE_HIT_H
+
+/* In the exact tier, with its probes and what follows from it; parts of a graph come on top. */
+#define HIT_EXACT_NS 8000
+/* One that our library reports. */
+#define HIT_INSIDE_NS 100
+
+#endif

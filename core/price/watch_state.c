@@ -1,0 +1,155 @@
+/* Watch state: what follows from it. Nothing here changes it. */
+#include "core/price/watch_state.h"
+
+#include <math.h>
+
+#include "core/price/share.h"
+
+#define PAIRS_SOME   3 /* to doubt an estimate that says less */
+#define PACELESS_MAX 3
+#define CYCLE_MAX_NS (120 * NS_PER_S) /* a window comes at least this often */
+
+bool watch_is_paceless(const struct watch *watch)
+{
+	return watch->paceless >= PACELESS_MAX;
+}
+
+bool watch_is_measuring(const struct watch *watch)
+{
+	return watch->phase != WATCH_WHOLE && watch->pairs < watch->wanted &&
+	       !watch_is_paceless(watch);
+}
+
+double watch_estimate(const struct watch *watch)
+{
+	return watch->rate * (double)watch->config.hit_ns / NS_PER_S / watch->had;
+}
+
+double watch_switch_ns(const struct watch *watch)
+{
+	if (!watch->config.switch_ns || !(watch->lost_cycles > 0))
+		return 0;
+	return fmax(watch->lost_ns, 0) / watch->lost_cycles;
+}
+
+double watch_switch_part(const struct watch *watch)
+{
+	return watch->window_ns ? watch_switch_ns(watch) / (double)watch->window_ns : 0;
+}
+
+static bool watch_is_measured(const struct watch *watch)
+{
+	return watch->pairs >= WATCH_PAIRS_MIN;
+}
+
+double watch_judged(const struct watch *watch)
+{
+	const struct interval *middle = &watch->middle;
+
+	if (watch_is_measured(watch))
+		return fmax((fmax(middle->ratio, 0) + middle->high) / 2, 0);
+	if (watch->pairs >= PAIRS_SOME)
+		return fmax(watch_estimate(watch), middle->ratio);
+	return watch_estimate(watch);
+}
+
+/* If all that were true by this ratio. */
+static double hit_price_ns(const struct watch *watch, double ratio)
+{
+	if (!(ratio > 0) || !(watch->windows_hits > 0))
+		return 0;
+	return ratio / (1 + ratio) * watch->windows_ns / watch->windows_hits;
+}
+
+double watch_hit_price_ns(const struct watch *watch)
+{
+	return hit_price_ns(watch, watch->middle.ratio);
+}
+
+double watch_unsure(const struct watch *watch)
+{
+	const struct interval *middle = &watch->middle;
+
+	if (!(watch->windows_hits > 0))
+		return 0;
+	return (middle->high - middle->low) / 2 / (1 + fmax(middle->ratio, 0));
+}
+
+/* A few hot calls tell little of what one costs: the estimate holds where it is within that. */
+static struct interval watch_cold(const struct watch *watch)
+{
+	const struct interval *middle = &watch->middle;
+	uint64_t hit_ns =
+		watch->config.cold_hit_ns ? watch->config.cold_hit_ns : watch->config.hit_ns;
+	double share = watch->cold_rate / NS_PER_S;
+	double estimate = (double)hit_ns / watch->had, low = estimate, high = estimate;
+
+	if (!watch->config.cold_hit_ns && watch_is_measured(watch)) {
+		low = hit_price_ns(watch, middle->low);
+		high = hit_price_ns(watch, middle->high);
+	}
+	return (struct interval){ .ratio = share * fmin(fmax(estimate, low), high),
+				  .low = share * low,
+				  .high = share * high };
+}
+
+double watch_cold_share(const struct watch *watch)
+{
+	return watch_cold(watch).ratio;
+}
+
+double watch_budget(const struct watch *watch)
+{
+	return fmax(watch->config.budget - watch_cold_share(watch), 0);
+}
+
+/* While a price is needed that nobody waits for, short ones: the budget has more of them. */
+uint64_t watch_turn_ns(const struct watch *watch)
+{
+	bool first = watch_is_measuring(watch) && !watch->asked;
+
+	return watch->config.turn_ns && !first ? watch->config.turn_ns
+					       : (uint64_t)WATCH_TURN_MIN_NS;
+}
+
+double watch_share_min(const struct watch *watch)
+{
+	return (double)(watch->window_ns ? watch->window_ns : watch_turn_ns(watch)) / CYCLE_MAX_NS;
+}
+
+struct watch_price watch_price(const struct watch *watch)
+{
+	struct watch_price price = {
+		.share = 1,
+		.pairs = watch->pairs,
+		.turned_ns = watch->turned_ns,
+		.rate = watch->rate,
+		.cold_rate = watch->cold_rate,
+	};
+	struct interval cold = watch_cold(watch);
+	double switches;
+
+	/* That it is to be watched whole does not mean that its links are there. */
+	if ((watch->phase != WATCH_WHOLE || !watch->opened) && watch->all_ns > 0)
+		price.share = watch->on_ns / watch->all_ns;
+	if (watch_is_measured(watch)) {
+		price.basis = WATCH_MEASURED;
+		price.whole = watch->middle.ratio;
+		price.whole_low = watch->middle.low;
+		price.whole_high = watch->middle.high;
+	} else {
+		price.whole = price.whole_low = price.whole_high = watch_estimate(watch);
+	}
+	price.cold = cold.ratio;
+	switches = watch->phase == WATCH_WHOLE ? 0 : watch_switch_part(watch);
+	price.now = share_price(price.whole, switches, price.share) + price.cold;
+	price.now_low = share_price(price.whole_low, switches, price.share) + cold.low;
+	price.now_high = share_price(price.whole_high, switches, price.share) + cold.high;
+	price.over = watch->config.budget > 0 &&
+		     share_price(price.whole, switches, watch_share_min(watch)) + price.cold >
+			     watch->config.budget;
+	price.whole += price.cold;
+	price.whole_low += cold.low;
+	price.whole_high += cold.high;
+	return price;
+}

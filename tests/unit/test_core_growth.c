@@ -1,0 +1,179 @@
+/* test_core_growth: the model follows what becomes of each stack's memory, and tells verdicts. */
+#include "core_fixture.h"
+
+#include "core/base/time.h"
+#include "core/leak/verdict.h"
+
+#define SECONDS 70
+
+static uint64_t address = 0x10000;
+
+static uint64_t allocate(uint64_t ns, uint64_t stack_id)
+{
+	struct ts_event event = call_event(FN_ALLOC, ns, ns + 10);
+
+	address += 4096;
+	event.api.address = address;
+	event.api.bytes = 4096;
+	event.stack_id = stack_id;
+	assert_int_equal(give(&event), INGEST_OK);
+	return address;
+}
+
+static int growth_begin_with(uint32_t stacks, uint64_t allocations)
+{
+	struct core_config config = fixture_config();
+
+	config.max_growths = stacks;
+	config.max_allocations = allocations;
+	return fixture_begin_with(&config);
+}
+
+static int growth_begin(void **state)
+{
+	return growth_begin_with(64, 4096);
+}
+
+/* The last row of a stack. */
+static const struct core_growth *growth_of(uint64_t stack_id)
+{
+	for (size_t i = seen.growths; i-- > 0;)
+		if (seen.growth[i].stack_id == stack_id)
+			return &seen.growth[i];
+	fail();
+	return NULL;
+}
+
+/* Two blocks at one stack, of which another thread frees the first, and one at another. */
+static void run(uint64_t from_s, uint64_t seconds)
+{
+	for (uint64_t ns = (1000 + from_s) * NS_PER_S; seconds--; ns += NS_PER_S) {
+		uint64_t freed = allocate(ns, 7);
+
+		allocate(ns + 1000, 8);
+		tid = 102;
+		on_memory(FN_FREE, ns + 2000, ns + 2010, freed, 0);
+		tid = 100;
+		core_checkpoint(core, ns + NS_PER_S / 2);
+	}
+}
+
+static void leak_is_told_by_stack(void **state)
+{
+	announce();
+	run(0, SECONDS);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_LEAK);
+	assert_int_not_equal(growth_of(7)->verdict, VERDICT_LEAK);
+	assert_int_equal(growth_of(8)->fn, FN_ALLOC);
+	assert_int_equal(growth_of(8)->process, 1);
+	assert_int_equal(growth_of(8)->frees, 0);
+	assert_true(growth_of(8)->kept > 50);
+	assert_in_range(growth_of(8)->bytes_per_hour, 3500 * 4096, 3700 * 4096);
+	assert_int_equal(growth_of(8)->since_ns, 1000 * NS_PER_S + 1000);
+}
+
+/* Of the other verdicts one is told when it is another one, or something has happened. */
+static void nothing_new_is_not_told(void **state)
+{
+	uint64_t ns = 1000 * NS_PER_S;
+	size_t told;
+
+	announce();
+	allocate(ns, 8);
+	core_checkpoint(core, ns + 100);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_YOUNG);
+	assert_in_range(growth_of(8)->ready_ns, ns + VERDICT_WATCH_NS,
+			ns + VERDICT_WATCH_NS + NS_PER_S);
+	told = seen.growths;
+	for (int i = 0; i < 50; i++)
+		core_checkpoint(core, ns += NS_PER_S);
+	assert_int_equal(seen.growths, told);
+	for (int i = 0; i < 10; i++)
+		core_checkpoint(core, ns += NS_PER_S);
+	assert_int_equal(seen.growths, told + 1);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_HELD);
+	assert_int_equal(growth_of(8)->ready_ns, 0);
+}
+
+static void gap_starts_the_watch_anew(void **state)
+{
+	struct core_loss loss = {
+		.start_ns = (1000 + SECONDS) * NS_PER_S,
+		.end_ns = (1100 + SECONDS) * NS_PER_S,
+		.reason = LOSS_GAP,
+		.count = 1,
+	};
+
+	announce();
+	run(0, SECONDS);
+	core_lose(core, &loss);
+	run(SECONDS + 110, 20);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_YOUNG);
+	assert_true(growth_of(8)->since_ns > loss.end_ns);
+}
+
+/* Whose frees were before a restart is unknown: what was found proves nothing. */
+static void restored_blocks_are_no_leak(void **state)
+{
+	const struct core_process process = { .id = 1, .pid = 100, .started_ticks = 1 };
+	uint64_t ns = 1000 * NS_PER_S;
+
+	assert_int_equal(core_restore_process(core, &process), 0);
+	for (uint64_t i = 1; i < 100; i++)
+		assert_int_equal(core_restore_allocation(core,
+							 &(struct core_allocation){
+								 .id = i,
+								 .address = i << 20,
+								 .bytes = 4096,
+								 .start_ns = i * NS_PER_S,
+								 .end_ns = i * NS_PER_S + 1,
+								 .stack_id = 8,
+								 .process = 1,
+								 .handles = 1,
+								 .fn = FN_ALLOC,
+								 .kind = MEMORY_DEVICE,
+							 }),
+				 0);
+	core_checkpoint(core, ns);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_YOUNG);
+	assert_int_equal(growth_of(8)->since_ns, ns);
+	core_checkpoint(core, ns + 100 * NS_PER_S);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_HELD);
+}
+
+/* A process with more stacks than there is room for gives up those that hold nothing. */
+static void stacks_are_bounded(void **state)
+{
+	uint64_t ns = 1000 * NS_PER_S;
+
+	core = core_free(core);
+	assert_int_equal(growth_begin_with(16, 4096), 0);
+	announce();
+	for (uint64_t stack = 1; stack < 100; stack++, ns += 100) {
+		uint64_t freed = allocate(ns, stack);
+
+		on_memory(FN_FREE, ns + 20, ns + 30, freed, 0);
+	}
+	core_checkpoint(core, ns);
+	assert_int_equal(seen.growths, 8);
+	for (uint64_t stack = 200; stack < 300; stack++, ns += 100)
+		allocate(ns, stack);
+	core_checkpoint(core, ns);
+	assert_int_equal(seen.growths, 8 + 8);
+	assert_int_equal(lost(LOSS_LIMIT), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(leak_is_told_by_stack, growth_begin, fixture_end),
+		cmocka_unit_test_setup_teardown(nothing_new_is_not_told, growth_begin, fixture_end),
+		cmocka_unit_test_setup_teardown(gap_starts_the_watch_anew, growth_begin,
+						fixture_end),
+		cmocka_unit_test_setup_teardown(restored_blocks_are_no_leak, growth_begin,
+						fixture_end),
+		cmocka_unit_test_setup_teardown(stacks_are_bounded, fixture_begin, fixture_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* Blocks of a framework's allocator: what it says, what is known of it, and what is not. */
+#include "core_fixture.h"
+
+#define A	 0xa000
+#define B	 0xb000
+#define SECOND	 1000000000ull
+#define CUDA	 1
+#define GARBAGE	 0xdead0000 /* above the two bytes of a device */
+#define REPORTED 3000000
+
+static void report(uint64_t at, uint64_t address, int64_t bytes, uint64_t used, uint64_t held,
+		   uint32_t device)
+{
+	struct ts_event event = call_event(FN_TENSOR, at, 0);
+
+	event.flags = 0;
+	event.end_ns = 0;
+	event.api.address = address;
+	event.api.bytes = (uint64_t)bytes;
+	event.api.source = used;
+	event.api.handle = held;
+	event.api.device = GARBAGE | device << 8 | CUDA;
+	assert_int_equal(give(&event), INGEST_OK);
+}
+
+static const struct core_pool *told(uint64_t at, int16_t device)
+{
+	core_checkpoint(core, at);
+	for (size_t i = seen.pools; i-- > 0;)
+		if (seen.pool[i].device == device)
+			return &seen.pool[i];
+	fail();
+	return NULL;
+}
+
+static const struct core_memory *known(uint64_t at, int16_t device, uint8_t kind)
+{
+	core_checkpoint(core, at);
+	for (size_t i = seen.memories; i-- > 0;)
+		if (seen.memory[i].device == device && seen.memory[i].kind == kind)
+			return &seen.memory[i];
+	return NULL;
+}
+
+static void blocks_lie_inside_driver_memory_and_are_not_added_to_it(void **state)
+{
+	announce();
+	on_memory(FN_ALLOC, 10, 20, A, 4096);
+	report(30, A, 1024, 1024, 4096, 0);
+	report(40, A + 1024, 512, 1536, 4096, 0);
+	assert_int_equal(last_op(FN_TENSOR)->kind, OP_ALLOC);
+	assert_int_equal(known(50, DEVICE_UNKNOWN, MEMORY_DEVICE)->live_bytes, 4096);
+	assert_int_equal(known(50, 0, MEMORY_TENSOR)->live_bytes, 1536);
+	report(60, A, -1024, 512, 4096, 0);
+	assert_int_equal(last_op(FN_TENSOR)->kind, OP_FREE);
+	assert_int_equal(last_op(FN_TENSOR)->bytes, 1024);
+	assert_int_equal(known(70, 0, MEMORY_TENSOR)->live_bytes, 512);
+	on_memory(FN_FREE, 80, 90, A, 0);
+	assert_int_equal(last_op(FN_FREE)->bytes, 4096);
+	assert_int_equal(known(95, 0, MEMORY_TENSOR)->live_bytes, 512);
+}
+
+static void sums_are_the_allocators_own(void **state)
+{
+	const struct core_pool *row;
+
+	announce();
+	report(10, A, 512, REPORTED + 512, 2 * REPORTED, 0);
+	report(20, B, 1024, 1024, 4096, 1);
+	report(30, B, -1024, 0, 4096, 1);
+	row = told(40, 0);
+	assert_int_equal(row->kind, CORE_POOL_ALLOCATOR);
+	assert_int_equal(row->used_bytes, REPORTED + 512);
+	assert_int_equal(row->bytes, 2 * REPORTED);
+	assert_int_equal(known(50, 0, MEMORY_TENSOR)->live_bytes, 512);
+	row = told(60, 1);
+	assert_int_equal(row->used_bytes, 0);
+	assert_int_equal(row->peak_used_bytes, 1024);
+	assert_int_not_equal(row->address, told(60, 0)->address);
+}
+
+/* What was taken before anybody looked is no loss: the difference of the sums says it. */
+static void an_unknown_block_that_is_freed_is_no_loss(void **state)
+{
+	announce();
+	report(10, A, -2048, 0, 4096, 0);
+	assert_true(last_op(FN_TENSOR)->flags & OP_UNKNOWN);
+	core_checkpoint(core, 20);
+	assert_int_equal(lost(LOSS_UNKNOWN_FREE), 0);
+	assert_int_equal(told(20, 0)->used_bytes, 0);
+}
+
+/* A library with the symbol may call it with anything. */
+static void hostile_sizes_never_make_sums_wrong(void **state)
+{
+	static const int64_t sizes[] = { -4096, INT64_MIN, -1 };
+
+	announce();
+	for (size_t i = 0; i < 3; i++) {
+		report(10 + 10 * i, A, 1024, UINT64_MAX, UINT64_MAX, 0);
+		assert_int_equal(known(11 + 10 * i, 0, MEMORY_TENSOR)->live_bytes, 1024);
+		report(15 + 10 * i, A, sizes[i], 0, 0, 0);
+		assert_int_equal(known(16 + 10 * i, 0, MEMORY_TENSOR)->live_bytes, 0);
+		assert_int_equal(last_op(FN_TENSOR)->bytes, 1024);
+	}
+	assert_int_equal(told(60, 0)->peak_bytes, INT64_MAX);
+	report(70, A, 0, 0, 0, 0);
+	report(80, A, INT64_MAX, 0, 0, 255);
+	report(90, A, INT64_MAX, 0, 0, 255);
+	assert_int_equal(known(95, DEVICE_UNKNOWN, MEMORY_TENSOR)->live_bytes, INT64_MAX);
+}
+
+static void only_what_lives_for_a_second_gets_a_row(void **state)
+{
+	announce();
+	report(10, A, 512, 512, 4096, 0);
+	core_checkpoint(core, SECOND / 2);
+	assert_int_equal(seen.allocations, 0);
+	report(SECOND, B, 512, 1024, 4096, 0);
+	core_checkpoint(core, SECOND + 20);
+	assert_int_equal(seen.allocations, 1);
+	assert_int_equal(seen.allocation[0].address, A);
+	report(SECOND + 30, B, -512, 512, 4096, 0);
+	report(SECOND + 40, A, -512, 0, 4096, 0);
+	core_checkpoint(core, 3 * SECOND);
+	assert_int_equal(seen.allocations, 2);
+	assert_true(seen.allocation[1].gone);
+	assert_int_equal(seen.allocation[1].address, A);
+}
+
+static void a_process_takes_its_tensors_with_it(void **state)
+{
+	struct ts_event event = process_event(TS_EVENT_EXEC, 3 * SECOND, 50000000);
+
+	announce();
+	report(10, A, 512, 512, 4096, 0);
+	report(20, B, 512, 1024, 4096, 0);
+	core_checkpoint(core, 2 * SECOND);
+	assert_int_equal(give(&event), INGEST_OK);
+	assert_int_equal(stats().allocations, 0);
+	assert_int_equal(told(3 * SECOND + 1, 0)->bytes, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORY(blocks_lie_inside_driver_memory_and_are_not_added_to_it),
+		STORY(sums_are_the_allocators_own),
+		STORY(an_unknown_block_that_is_freed_is_no_loss),
+		STORY(hostile_sizes_never_make_sums_wrong),
+		STORY(only_what_lives_for_a_second_gets_a_row),
+		STORY(a_process_takes_its_tensors_with_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

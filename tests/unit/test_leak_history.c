@@ -1,0 +1,155 @@
+/* test_leak_history: what a history keeps of blocks, however long it gets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "core/base/time.h"
+#include "core/leak/verdict.h"
+
+#define START_NS (1000 * NS_PER_S)
+
+static uint64_t alive(const struct history *history)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < history->count; i++)
+		sum += history->slot[i].alive;
+	return sum;
+}
+
+static void a_block_that_is_allocated_once_takes_one_slot(void **state)
+{
+	struct history history = { 0 };
+
+	(void)state;
+	history_allocated(&history, START_NS, 4096, 1);
+	assert_int_equal(history.count, 1);
+	assert_int_equal(history.live_bytes, 4096);
+	history_freed(&history, START_NS, START_NS + 5 * NS_PER_S, 4096, 2);
+	assert_int_equal(history.live_bytes, 0);
+	assert_int_equal(history.peak_bytes, 4096);
+	assert_int_equal(alive(&history), 0);
+	history_clear(&history);
+}
+
+/* From milliseconds to a month: the slots get wider, and lose nothing. */
+static void slots_stay_few_and_add_up(void **state)
+{
+	struct history history = { 0 };
+	uint64_t ns = START_NS, born_ns[3000];
+
+	(void)state;
+	for (uint64_t i = 0; i < 3000; i++) {
+		born_ns[i] = ns;
+		history_allocated(&history, ns, 100 + i, i);
+		ns += 1000000 + ns / 500;
+		assert_true(history.count <= HISTORY_SLOTS);
+		assert_int_equal(alive(&history), history.live_count);
+	}
+	for (uint64_t i = 1; i < 3000; i += 3)
+		history_freed(&history, born_ns[i], ns, 100 + i, 3000 + i);
+	assert_int_equal(alive(&history), 2000);
+	assert_int_equal(history.live_count, 2000);
+	for (unsigned int i = 1; i < history.count; i++)
+		assert_true(history.slot[i - 1].number < history.slot[i].number);
+	for (uint64_t i = 0; i < 3000; i++)
+		if (i % 3 != 1)
+			history_freed(&history, born_ns[i], ns, 100 + i, 6000 + i);
+	assert_int_equal(alive(&history), 0);
+	assert_int_equal(history.live_bytes, 0);
+	for (unsigned int i = 0; i < history.count; i++)
+		assert_int_equal(history.slot[i].alive_bytes, 0);
+	history_clear(&history);
+}
+
+static void ages_are_counted_up_to_weeks(void **state)
+{
+	struct history history = { 0 };
+
+	(void)state;
+	for (unsigned int age = 1; age < HISTORY_AGES; age++) {
+		uint64_t now_ns = START_NS + history_age_ns(age);
+
+		assert_true(history_age_ns(age) > history_age_ns(age - 1));
+		history_allocated(&history, START_NS, 1, 0);
+		history_freed(&history, START_NS, now_ns, 1, 0);
+		assert_int_equal(history.age[age], 1);
+	}
+	assert_true(history_age_ns(HISTORY_AGES - 1) > 14 * 86400 * NS_PER_S);
+	history_clear(&history);
+}
+
+/* What was freed meanwhile looks as if it lived. */
+static void a_long_gap_puts_all_in_doubt(void **state)
+{
+	struct history history = { 0 };
+	uint64_t ns = START_NS;
+
+	(void)state;
+	for (int i = 0; i < 200; i++, ns += NS_PER_S)
+		history_allocated(&history, ns, 1000, (uint64_t)i);
+	assert_int_equal(verdict_of(&history, ns, 200).kind, VERDICT_LEAK);
+	history_missed(&history, ns, ns + 100 * NS_PER_S, 200);
+	ns += 100 * NS_PER_S;
+	assert_int_equal(verdict_of(&history, ns + NS_PER_S, 300).kind, VERDICT_YOUNG);
+	assert_int_equal(verdict_of(&history, ns + NS_PER_S, 300).needs_ns,
+			 VERDICT_WATCH_NS - NS_PER_S + 1);
+	assert_int_equal(history.live_count, 200);
+	history_clear(&history);
+}
+
+/* Blocks of which most are freed within a second: those of the last two are in doubt. */
+static void a_short_gap_puts_young_blocks_in_doubt(void **state)
+{
+	struct history history = { 0 };
+	uint64_t ns = START_NS, before;
+
+	(void)state;
+	for (uint64_t i = 0; i < 10000; i++, ns += NS_PER_S / 10) {
+		history_allocated(&history, ns, 1000, 2 * i);
+		if (i % 20)
+			history_freed(&history, ns, ns + NS_PER_S / 20, 1000, 2 * i + 1);
+	}
+	before = alive(&history);
+	history_missed(&history, ns, ns + NS_PER_S, 20000);
+	assert_true(alive(&history) < before);
+	assert_true(alive(&history) + 20 > before);
+	assert_int_equal(verdict_of(&history, ns + NS_PER_S, 30000).kind, VERDICT_LEAK);
+	history_clear(&history);
+}
+
+/* Those of before a daemon's restart count as live, and prove nothing. */
+static void blocks_that_were_found_prove_nothing(void **state)
+{
+	struct history history = { 0 };
+	struct verdict verdict;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		history_found(&history, 1000);
+	history_watch(&history, START_NS, 0);
+	verdict = verdict_of(&history, START_NS + 10 * NS_PER_S, 10);
+	assert_int_equal(verdict.kind, VERDICT_YOUNG);
+	verdict = verdict_of(&history, START_NS + 1000 * NS_PER_S, 100000);
+	assert_int_equal(verdict.kind, VERDICT_HELD);
+	assert_int_equal(history.live_bytes, 1000000);
+	history_freed(&history, START_NS - NS_PER_S, START_NS + 2000 * NS_PER_S, 1000, 100001);
+	assert_int_equal(history.live_count, 999);
+	history_clear(&history);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_block_that_is_allocated_once_takes_one_slot),
+		cmocka_unit_test(slots_stay_few_and_add_up),
+		cmocka_unit_test(ages_are_counted_up_to_weeks),
+		cmocka_unit_test(a_long_gap_puts_all_in_doubt),
+		cmocka_unit_test(a_short_gap_puts_young_blocks_in_doubt),
+		cmocka_unit_test(blocks_that_were_found_prove_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
