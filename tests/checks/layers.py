@@ -17,7 +17,8 @@ MAY_INCLUDE = {
     "core": ["proto"],
     "core/base": [],
     "core/leak": ["core/base"],
-    "core/model": ["core/base", "core/leak", "proto"],
+    "core/memory": ["core/base"],
+    "core/model": ["core/base", "core/leak", "core/memory", "proto"],
     "core/sbt": ["core/base", "core/model", "proto"],
     "core/plan": ["core/base", "core/model", "proto"],
     "core/replay": ["core/base", "core/model", "core/plan", "proto"],
@@ -79,7 +80,7 @@ MAY_NOT_USE = {
     "proto": ["uv.h", "sqlite3.h", "bpf/", "pthread.h"],
     "core": ["uv.h", "bpf/", "sys/socket.h"],
     "core/base": PURE,
-    **{f"core/{part}": [*PURE, "time.h", "core/base/clock.h"] for part in ("leak", "model", "sbt", "plan", "price", "replay")},
+    **{f"core/{part}": [*PURE, "time.h", "core/base/clock.h"] for part in ("leak", "memory", "model", "sbt", "plan", "price", "replay")},
     "inject": ["uv.h", "sqlite3.h", "bpf/", "protobuf-c/"],
     "client": ["uv.h", "bpf/"],
 }
