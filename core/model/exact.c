@@ -139,18 +139,39 @@ static void exact_settle(struct core *core, struct exact *exact, uint64_t time_n
 	sweep_end(core, exact, until_ns, time_ns);
 }
 
-/* Where states were already reported, the exact ones continue from now. */
+static uint64_t later_ns(uint64_t a_ns, uint64_t b_ns)
+{
+	return a_ns > b_ns ? a_ns : b_ns;
+}
+
+static uint64_t stream_latest_ns(const struct stream *stream)
+{
+	const struct pending *last = list_last(&stream->pending, struct pending, in_stream);
+
+	return later_ns(stream->state.since_ns, last ? last->start_ns : 0);
+}
+
+/* Where states were already reported, the exact ones continue from what was seen last: a call may
+ * come after the news that its record will. */
 static uint64_t exact_begin_ns(const struct core *core, const struct exact *exact, uint64_t time_ns)
 {
-	if (!list_empty(&exact->process->devices) || time_ns > core->now_ns ||
-	    time_ns + EXACT_BEGIN_NS < core->now_ns)
+	const struct context *context;
+	const struct device *device;
+	const struct stream *stream;
+
+	if (time_ns > core->now_ns || time_ns + EXACT_BEGIN_NS < core->now_ns)
 		return core->now_ns;
+	list_for_each(device, &exact->process->devices, link)
+		time_ns = later_ns(time_ns, device->state.since_ns);
+	list_for_each(context, &exact->process->contexts, link)
+		list_for_each(stream, &context->streams, in_context)
+			time_ns = later_ns(time_ns, stream_latest_ns(stream));
 	return time_ns;
 }
 
 static void exact_turn_on(struct core *core, struct exact *exact, uint64_t time_ns)
 {
-	exact_settle(core, exact, core->now_ns);
+	exact_settle(core, exact, time_ns < core->now_ns ? time_ns : core->now_ns);
 	exact->former = (struct exact_former){ time_ns, core->now_ns, 0 };
 	gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
 	exact->on = true;

@@ -1,34 +1,5 @@
 /* Exact states of streams and devices, and what checkpoints report. */
-#include "core/base/array.h"
-#include "exact_fixture.h"
-
-struct expected {
-	uint8_t state;
-	uint64_t start_ms, end_ms;
-};
-
-/* The exact intervals of one stream (by id; 0: of the device), in order; pieces are put together.
- */
-static void expect(uint32_t stream, int16_t device, const struct expected *expected, size_t count)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < seen.states; i++) {
-		const struct op *op = &seen.state[i];
-
-		if (op->stream != stream || !(op->flags & OP_EXACT) ||
-		    (!stream && op->device != device))
-			continue;
-		if (n && expected[n - 1].state == op->detail &&
-		    expected[n - 1].end_ms * MS > op->start_ns)
-			continue;
-		assert_true(n < count);
-		assert_int_equal(op->detail, expected[n].state);
-		assert_int_equal(op->start_ns, expected[n].start_ms * MS);
-		n++;
-	}
-	assert_int_equal(n, count);
-}
+#include "sweep_fixture.h"
 
 /* They are adjacent, and all of a device make up the time that its busy rows have. */
 static void check_wall_time(int16_t device, uint64_t start_ns, uint64_t end_ns)
@@ -51,46 +22,6 @@ static void check_wall_time(int16_t device, uint64_t start_ns, uint64_t end_ns)
 		sum_ns += seen.busy[i].ns;
 	}
 	assert_int_equal(sum_ns, end_ns - start_ns);
-}
-
-#define EXPECT(stream, ...)                                                                        \
-	do {                                                                                       \
-		const struct expected list[] = { __VA_ARGS__ };                                    \
-		expect(stream, DEVICE_UNKNOWN, list, ARRAY_SIZE(list));                            \
-	} while (0)
-
-static struct ts_event work_on(uint16_t kind, uint32_t correlation, uint64_t start_ms,
-			       uint64_t end_ms, uint32_t stream)
-{
-	struct ts_event event = work_event(kind, correlation, start_ms * MS, end_ms * MS, stream);
-
-	event.work.device = UINT32_MAX;
-	return event;
-}
-
-static void run(enum fn fn, uint32_t correlation, uint64_t stream, uint64_t call_ms,
-		uint64_t start_ms, uint64_t end_ms)
-{
-	uint32_t number = stream == S1 ? N1 : N2;
-	struct ts_event event = work_on(fn == FN_COPY ? TS_EVENT_COPY : TS_EVENT_KERNEL,
-					correlation, start_ms, end_ms, number);
-
-	on_stream(fn, call_ms * MS, 0, stream);
-	call_record(correlation, fn, call_ms * MS + 1, call_ms * MS + 2);
-	tell(&event);
-}
-
-static void sweep_begins_when_collection_did(void **state)
-{
-	announce();
-	clock_ns = 1030 * MS;
-	core_tick(core, clock_ns);
-	collect(TS_COLLECT_STARTED, 1015 * MS, TS_RECORDS_DEFAULT);
-	run(FN_LAUNCH, 1, S1, 1020, 1024, 1028);
-	pass_until(2000 * MS);
-	core_flush(core, 2000 * MS);
-	EXPECT(1, { OP_STATE_PENDING, 1020, 1024 }, { OP_STATE_RUNNING, 1024, 1028 },
-	       { OP_STATE_IDLE, 1028, 2000 });
 }
 
 static void sweep_tells_pending_running_and_idle(void **state)
@@ -566,7 +497,6 @@ static void work_adds_up_by_name_and_length(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STORY(sweep_begins_when_collection_did),
 		STORY(sweep_tells_pending_running_and_idle),
 		STORY(sweep_believes_the_record_and_not_the_wait),
 		STORY(sweep_does_not_mind_the_order_of_records),
