@@ -12,7 +12,10 @@
 	X(FOLDED, "folded", 0, NULL, "write folded stacks with GPU microseconds (exact tier)",     \
 	  folded)                                                                                  \
 	X(SVG, "svg", 0, NULL, "write a flame graph of GPU time as SVG (exact tier)", svg)         \
-	X(PPROF, "pprof", 0, NULL, "write a pprof profile of GPU time by stack (exact tier)", pprof)
+	X(PPROF, "pprof", 0, NULL, "write a pprof profile of GPU time by stack (exact tier)",      \
+	  pprof)                                                                                   \
+	X(MEMORY_VIZ, "memory-viz", 0, NULL,                                                       \
+	  "write tensors as PyTorch's memory viewer reads them", memory_viz)
 
 /* identifier, long name, letter or 0, argument name (in brackets: optional) or NULL, text */
 #define OPTIONS(X)                                                                                 \

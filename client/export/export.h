@@ -30,9 +30,10 @@ struct export_format {
 	/* After the end: a note for the reader of the file, or "". NULL: no note. */
 	void (*note)(const struct exporter *exporter, char note[EXPORT_NOTE_BYTES]);
 	void (*clear)(struct exporter *exporter); /* NULL: there is nothing to free */
-	bool sorted;  /* ops of one call come as their slices start, outer before inner */
-	bool gzipped; /* the output is compressed */
-	bool exact;   /* shows only ops with exact times */
+	bool sorted;	  /* ops of one call come as their slices start, outer before inner */
+	bool gzipped;	  /* the output is compressed */
+	bool exact;	  /* shows only ops with exact times */
+	bool allocations; /* shows only those, and what is live at the end: meta.held */
 };
 
 /* Those of options.h, and CSV, which is also an output form of tables. */

@@ -10,6 +10,7 @@
 
 #include "core/base/map.h"
 #include "core/base/utf8.h"
+#include "core/base/vector.h"
 
 /* Zeroed. */
 static void *meta_get(struct meta *meta, size_t size)
@@ -32,6 +33,7 @@ struct meta *meta_free(struct meta *meta)
 	map_clear(&meta->frame);
 	map_clear(&meta->name);
 	free(meta->function);
+	free(meta->held);
 	free(meta);
 	return NULL;
 }
@@ -201,6 +203,26 @@ int meta_add_loss(struct meta *meta, const struct meta_loss *loss, const char *n
 	else
 		meta->loss = copy;
 	meta->loss_last = copy;
+	return 0;
+}
+
+int meta_add_held(struct meta *meta, const struct meta_held *held)
+{
+	if (VECTOR_ROOM(meta->held, meta->held_room, meta->held_count + 1) < 0)
+		return -ENOMEM;
+	meta->held[meta->held_count++] = *held;
+	return 0;
+}
+
+int meta_add_allocator(struct meta *meta, const struct meta_allocator *allocator)
+{
+	struct meta_allocator *copy = meta_get(meta, sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *allocator;
+	copy->next = meta->allocator;
+	meta->allocator = copy;
 	return 0;
 }
 

@@ -69,6 +69,23 @@ struct meta_loss {
 	const struct meta_text *name;
 };
 
+/* An allocation that is live. */
+struct meta_held {
+	uint64_t address, bytes, stack_id;
+	uint64_t at_ns; /* when it was made */
+	uint32_t process;
+	int16_t device;
+	uint8_t kind; /* enum memory_kind */
+};
+
+/* What a framework's allocator last said of itself. */
+struct meta_allocator {
+	const struct meta_allocator *next;
+	uint64_t bytes, used_bytes;
+	uint32_t process;
+	int16_t device;
+};
+
 /* Texts for things without a name of their own. */
 #define META_FIXED(X)                                                                              \
 	X(SET, "memset")                                                                           \
@@ -112,6 +129,10 @@ struct meta {
 	const struct meta_text **function; /* by number; NULL: none */
 	uint32_t function_count;
 	uint32_t text_count, frame_count, stack_count;
+	/* Of formats that ask for them. */
+	struct meta_held *held;
+	size_t held_count, held_room;
+	const struct meta_allocator *allocator; /* the last one told */
 	struct arena arena;
 };
 
@@ -126,6 +147,9 @@ int meta_add_device(struct meta *meta, uint32_t process, int16_t ordinal, const 
 int meta_add_name(struct meta *meta, uint64_t id, const char *text);
 int meta_add_function(struct meta *meta, uint16_t fn, const char *name);
 int meta_add_loss(struct meta *meta, const struct meta_loss *loss, const char *name);
+
+int meta_add_held(struct meta *meta, const struct meta_held *held);
+int meta_add_allocator(struct meta *meta, const struct meta_allocator *allocator);
 
 /* A frame without a function or a module is named by what is known. */
 const struct meta_frame *meta_frame(struct meta *meta, const struct frame *source);

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "core/base/array.h"
 
 #define PAGE_ROWS 200000
+#define HELD_MAX  2097152 /* as many as the daemon follows */
 
 static_assert(PAGE_ROWS > FRAMES_MAX, "a page has a whole stack");
 
@@ -35,6 +37,7 @@ struct load {
 	const struct part *part; /* the last one */
 	int64_t last;		 /* id of the last whole thing, after which the next page starts */
 	int64_t stack;		 /* of the last frame */
+	uint64_t left_out;	 /* allocations, as there were too many */
 	uint32_t frame_count;
 	const struct meta_frame *frame[FRAMES_MAX];
 };
@@ -136,6 +139,37 @@ static int take_frame(struct load *load, Tracesmith__V1__Value *const *value)
 	return load->frame_count < FRAMES_MAX ? 0 : end_stack(load);
 }
 
+static int take_held(struct load *load, Tracesmith__V1__Value *const *value)
+{
+	const struct meta_held held = {
+		.process = (uint32_t)rows_integer(value[1]),
+		.device = (int16_t)rows_integer(value[2]),
+		.kind = (uint8_t)rows_integer(value[3]),
+		.address = rows_integer(value[4]),
+		.bytes = rows_integer(value[5]),
+		.at_ns = rows_integer(value[6]),
+		.stack_id = rows_integer(value[7]),
+	};
+
+	load->last = rows_integer(value[0]);
+	if (load->meta->held_count < HELD_MAX)
+		return meta_add_held(load->meta, &held);
+	load->left_out++;
+	return 0;
+}
+
+static int take_allocator(struct load *load, Tracesmith__V1__Value *const *value)
+{
+	const struct meta_allocator allocator = {
+		.process = (uint32_t)rows_integer(value[0]),
+		.device = (int16_t)rows_integer(value[1]),
+		.bytes = rows_integer(value[2]),
+		.used_bytes = rows_integer(value[3]),
+	};
+
+	return meta_add_allocator(load->meta, &allocator);
+}
+
 static int take_row(void *data, const Tracesmith__V1__Row *row)
 {
 	struct load *load = data;
@@ -197,6 +231,23 @@ static int load_all(struct load *load)
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
 		r = load_part(load, &parts[i]);
+	return r;
+}
+
+int meta_load_held(struct link *link, uint32_t pid, struct meta *meta)
+{
+	static const struct part parts[] = {
+		{ "trace-held", 8, take_held, .of_process = true, .in_pages = true },
+		{ "trace-allocators", 4, take_allocator, .of_process = true },
+	};
+	struct load load = { .link = link, .pid = pid, .meta = meta };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
+		r = load_part(&load, &parts[i]);
+	if (load.left_out > 0)
+		complain("%" PRIu64 " allocations are left out, as there are too many",
+			 load.left_out);
 	return r;
 }
 

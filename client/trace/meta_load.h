@@ -10,4 +10,7 @@
 int meta_load(struct link *link, uint32_t pid, uint64_t since_ns, uint64_t until_ns,
 	      struct meta **ret);
 
+/* Adds what is live now, or at the end of the recording, and what allocators say of themselves. */
+int meta_load_held(struct link *link, uint32_t pid, struct meta *meta);
+
 #endif

@@ -9,6 +9,7 @@
 #include "client/export/export.h"
 #include "client/output/loss.h"
 #include "client/output/outfile.h"
+#include "client/trace/meta_load.h"
 #include "client/trace/show.h"
 #include "client/trace/trace.h"
 #include "client/verbs/command.h"
@@ -169,11 +170,37 @@ static int show_inexact(const struct job *job)
 	return -ENODATA;
 }
 
+/* A format may know better why. */
 static int explain(const struct job *job, int error)
 {
-	if (outfile_error(job->file) == 0)
+	char note[EXPORT_NOTE_BYTES] = "";
+
+	if (outfile_error(job->file) != 0)
+		return error;
+	if (job->export)
+		export_note(job->export, note);
+	if (*note)
+		complain("%s", note);
+	else
 		complain("Cannot write the trace: %s", strerror(-error));
 	return error;
+}
+
+static bool is_of_allocations(const void *data, const struct sbt_info *info)
+{
+	(void)data;
+	return info->kind == OP_ALLOC || info->kind == OP_FREE;
+}
+
+static int open_trace(struct job *job, const struct options *options)
+{
+	struct trace *trace = &job->trace;
+	int r = trace_open(options, trace);
+
+	if (r < 0 || !job->format->allocations)
+		return r;
+	trace->want = is_of_allocations;
+	return meta_load_held(trace->link, trace->pid, trace->meta);
 }
 
 static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
@@ -223,7 +250,7 @@ static void job_done(struct job *job)
 /* A terminal may take binary data for commands. */
 static int check_output(const struct options *options)
 {
-	if (!(options->given & (OPTION(PERFETTO) | OPTION(PPROF))) ||
+	if (!(options->given & (OPTION(PERFETTO) | OPTION(PPROF) | OPTION(MEMORY_VIZ))) ||
 	    strcmp(options->output, "-") != 0 || !isatty(STDOUT_FILENO))
 		return 0;
 	complain("This format is binary: give -o FILE, or redirect it to a file or a pipe");
@@ -243,10 +270,14 @@ int cmd_export(const struct options *given, int count, char **argument)
 		complain("Give one of the formats that 'tsctl export --help' lists, and -o FILE");
 		return EXIT_USAGE;
 	}
+	if (job.format->allocations && options->given & OPTION(UNTIL)) {
+		complain("What is live is known at the end alone: leave out --until");
+		return EXIT_USAGE;
+	}
 	if (outfile_spare(options->output, options->file) < 0 || check_output(options) < 0)
 		return EXIT_USAGE;
 	job.narrowed = argument_window(&copy);
-	if (trace_open(options, &job.trace) < 0)
+	if (open_trace(&job, options) < 0)
 		return EXIT_FAILED;
 	if (outfile_open(options->output, &job.file) < 0)
 		return EXIT_FAILED;

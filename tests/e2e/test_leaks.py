@@ -1,12 +1,18 @@
 """A planted leak is found by function, bytes and count, and nothing else is reported."""
 import json
 import os
+import runpy
 import signal
 import subprocess
+import sys
+import tempfile
 import unittest
 
 import tracesmith
 from tracesmith import wait_for, workload
+
+sys.path.insert(0, os.path.join(tracesmith.SOURCE, "tests", "tools"))
+import memory_viz
 
 
 def read_until(process, key):
@@ -150,6 +156,72 @@ class Tensors(tracesmith.Case):
         self.assertGreaterEqual(tensor["unknown_bytes"], before["kept"] * 12800)
         self.assertEqual(blocks[0]["live_bytes"] + tensor["unknown_bytes"], want["allocated"])
         self.assertLess(tensor["live_count"], want["live"])
+
+
+    def snapshot(self, *arguments):
+        path = os.path.join(self.folder.name, "snapshot.pickle")
+        result = self.daemon.ctl("export", "--memory-viz", "-o", path, *map(str, arguments))
+        self.assertEqual(result.code, 0, result.err)
+        return memory_viz.Snapshot(path), result.err
+
+    def test_snapshot_for_pytorchs_viewer(self):
+        """Blocks tile their segments, sums are the allocator's, and each event fits going back in time."""
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        process = self.start("--steps", 2000)
+        wait_for("its probes", lambda: "/libc10.so" in self.daemon.log())
+        for _ in range(3):
+            want = self.go_on(process)
+        self.wait_known(process.pid, want)
+        def whole():
+            seen, said = self.snapshot("--pid", process.pid, "--since", "1h")
+            return (seen.reserved(), seen.live_bytes(), len(seen.live())) == (want["reserved"], want["allocated"], want["live"]) and (seen, said)
+        seen, said = wait_for(f"the sums {want}", whole)
+        self.assertEqual((seen.about["pid"], seen.about["unknown_bytes"], seen.about["left_out"]), (process.pid, 0, 0))
+        self.assertNotIn("left out", said)
+        events = self.daemon.sql(f"SELECT kind, detail, count(*) AS n FROM op WHERE pid = {process.pid} AND coalesce(result, 0) = 0"
+                                 " AND kind IN ('alloc', 'free') AND detail IN ('tensor', 'device') GROUP BY 1, 2")
+        actions = [event["action"] for event in seen.traces[0]]
+        self.assertEqual({(row["kind"], row["detail"]): row["n"] for row in events},
+                         {("alloc", "tensor"): actions.count("alloc"), ("free", "tensor"): actions.count("free_completed"),
+                          ("alloc", "device"): actions.count("segment_alloc"), ("free", "device"): actions.count("segment_free")})
+        kept = [block for block in seen.live() if any(frame["name"] == "keep_tensor" for frame in block["frames"])]
+        self.assertEqual(sum(block["size"] for block in kept), want["kept"] * 12800)
+        self.assertTrue(all(any("libc10" in frame["filename"] for frame in segment["frames"]) for segment in seen.segments))
+        self.check_by_torch(seen)
+        wait_for("rows of all blocks, which take a second", lambda: self.daemon.sql(
+            f"SELECT total(a.bytes) AS n FROM allocation a JOIN process p ON p.id = a.process JOIN memory_kind k ON k.id = a.kind"
+            f" WHERE p.pid = {process.pid} AND k.name = 'tensor'")[0]["n"] == want["allocated"])
+        part, _ = self.snapshot("--pid", process.pid, "--since", "1us")
+        self.assertEqual((part.live_bytes(), part.reserved(), part.traces), (want["allocated"], want["reserved"], [[]]))
+        path = os.path.join(self.folder.name, "run.sbt")
+        self.assertEqual(self.daemon.ctl("record", "--since", "1h", "-o", path, "--pid", str(process.pid)).code, 0)
+        again, _ = self.snapshot("--file", path)
+        self.assertEqual((again.live_bytes(), again.reserved(), len(again.traces[0])),
+                         (want["allocated"], want["reserved"], len(seen.traces[0])))
+
+    def check_by_torch(self, seen):
+        """By the code that PyTorch ships, where it is there."""
+        path = "/usr/lib/python3/dist-packages/torch/cuda/_memory_viz.py"
+        if not os.path.exists(path):
+            return
+        theirs = runpy.run_path(path)
+        stats = theirs["stats"](seen.segments)
+        self.assertEqual((stats["segments"], stats["total_size"].value, stats["active_allocated"].value),
+                         (len(seen.segments), seen.reserved(), seen.live_bytes()))
+        self.assertIn("active_allocated", theirs["memory"](seen.segments, format_flamegraph=lambda lines: lines))
+
+    def test_snapshot_where_there_is_nothing_to_show(self):
+        result = self.daemon.ctl("export", "--memory-viz", "-o", "/dev/null", "--since", "1h")
+        self.assertEqual(result.code, 1)
+        self.assertIn("tensors = yes", result.err)
+        processes = [self.start("--steps", 50) for _ in range(2)]
+        wait_for("probes on both", lambda: all(self.go_on(p) and "tensor" in self.memory(p.pid) for p in processes))
+        def several():
+            result = self.daemon.ctl("export", "--memory-viz", "-o", "/dev/null", "--since", "1h")
+            return result.code == 1 and "--pid" in result.err
+        wait_for("a sentence on --pid", several)
+        self.assertEqual(self.daemon.ctl("export", "--memory-viz", "-o", "/dev/null", "--until", "1s").code, 2)
 
 
 class OtherNamespace(tracesmith.Case):

@@ -179,9 +179,10 @@ static void an_error_of_the_sink_ends_the_export(void **state)
 static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 {
 	_cleanup_(meta_freep) struct meta *meta = one_process();
-	static const struct export_format *const formats[] = { &export_perfetto, &export_chrome,
-							       &export_folded,	 &export_svg,
-							       &export_csv,	 &export_pprof };
+	static const struct export_format *const formats[] = { &export_perfetto,  &export_chrome,
+							       &export_folded,	  &export_svg,
+							       &export_csv,	  &export_pprof,
+							       &export_memory_viz };
 	const struct meta_frame *frame[TS_STACK_FRAMES_MAX];
 	char text[8192];
 	struct op op = allocation;
@@ -212,14 +213,22 @@ static void hostile_metadata_fits_in_the_room_that_is_asked_for(void **state)
 	op.flags = UINT16_MAX & ~(OP_NODE | OP_NO_CALL);
 	op.gpu_start_ns = 1;
 	op.gpu_end_ns = UINT64_MAX - 1;
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
 		size_t size = 0;
 		struct out_sink sink = { discard, &size };
 		struct export_run *x = NULL;
 
 		assert_int_equal(export_new(formats[i], meta, &sink, &x), 0);
-		for (int round = 0; round < 3000; round++)
+		if (formats[i]->allocations) {
+			op.kind = OP_ALLOC;
+			op.detail = MEMORY_TENSOR;
+			op.result = 0;
+			op.bytes = 1;
+		}
+		for (int round = 0; round < 3000; round++) {
+			op.address = formats[i]->allocations ? (uint64_t)round : UINT64_MAX;
 			assert_int_equal(export_ops(x, &op, 1), 0);
+		}
 		assert_int_equal(export_end(x), 0);
 		export_free(x);
 		assert_true(size > (formats[i] == &export_pprof ? 100 : 100000)); /* compressed */
