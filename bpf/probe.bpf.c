@@ -21,7 +21,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define REGISTER_ARGS 6
 #define SPILLED_ARGS  3	 /* as many as cuLaunchKernel needs */
-#define ARGS_SIZE     16 /* both, rounded up so that an index can be masked */
+#define ARGS_SIZE     16 /* both and PROBE_ARG_SELF, so that an index can be masked */
 
 static __always_inline void slot_put(struct ts_event *ev, __u32 to, __u32 width, __u64 value)
 {
@@ -40,6 +40,7 @@ static __always_inline void call_read_args(struct pt_regs *ctx, const struct pro
 				  PT_REGS_PARM4(ctx), PT_REGS_PARM5(ctx), ctx->r9 };
 	__u32 unread = 0;
 
+	args[PROBE_ARG_SELF] = PT_REGS_IP(ctx);
 	/* The return address lies below them. */
 	if (desc->flags & PROBE_SPILLED)
 		unread |= !!bpf_probe_read_user(&args[REGISTER_ARGS], SPILLED_ARGS * sizeof(__u64),

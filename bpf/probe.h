@@ -50,9 +50,12 @@ static inline __u8 probe_epoch_is_newer(__u32 epoch, __u32 than)
 
 enum probe_from {
 	PROBE_END = 0,
-	PROBE_ARG,   /* argument `arg`, counted from 0 */
+	PROBE_ARG,   /* argument `arg`, counted from 0; or PROBE_ARG_SELF */
 	PROBE_FIELD, /* `offset` bytes into what argument `arg` points to */
 };
+
+/* Not an argument: the address of the function itself. */
+#define PROBE_ARG_SELF 15
 
 /* One value: `width` bytes (4 or 8) go to byte `to` of struct ts_api. */
 struct probe_slot {

@@ -6,16 +6,30 @@
 
 #include "core/base/bytes.h"
 
-struct allocator *allocator_get(struct list *allocators, uint32_t process, int16_t device)
+struct allocator *allocator_find(const struct list *allocators, int16_t device, uint64_t copy)
 {
 	struct allocator *allocator;
 
 	list_for_each(allocator, allocators, link)
-		if (allocator->device == device)
+		if (allocator->device == device &&
+		    (allocator->copy == copy || allocator->number == ALLOCATOR_COPIES_MAX - 1))
 			return allocator;
+	return NULL;
+}
+
+struct allocator *allocator_get(struct list *allocators, uint32_t process, int16_t device,
+				uint64_t copy)
+{
+	struct allocator *allocator = allocator_find(allocators, device, copy), *other;
+
+	if (allocator)
+		return allocator;
 	allocator = calloc(1, sizeof(*allocator));
 	if (!allocator)
 		return NULL;
+	list_for_each(other, allocators, link)
+		allocator->number += other->device == device;
+	allocator->copy = copy;
 	allocator->process = process;
 	allocator->device = device;
 	list_init(&allocator->changed);

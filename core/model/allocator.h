@@ -9,11 +9,14 @@
 #include "core/base/list.h"
 #include "core/model/function.h"
 
-/* Of one process on one device. */
+/* Of one process on one device. A process may have several copies of the framework's library, each
+ * with sums of its own. */
 struct allocator {
 	struct list link;    /* in the process */
 	struct list changed; /* in a list of those to report */
+	uint64_t copy;	     /* where the reporting function of the library is */
 	uint32_t process;
+	uint32_t number; /* among those of the process on the device */
 	int16_t device;
 	uint64_t bytes, used_bytes; /* held, and given out of it */
 	uint64_t peak_bytes, peak_used_bytes;
@@ -23,8 +26,14 @@ struct allocator {
 /* Most blocks are gone at once, and a step may make thousands: who lives this long is reported. */
 #define ALLOCATOR_SETTLED_NS 1000000000ull
 
+/* Copies in a process. Those beyond share the last one's sums. */
+#define ALLOCATOR_COPIES_MAX 8
+
+/* NULL: nothing is known of it. */
+struct allocator *allocator_find(const struct list *allocators, int16_t device, uint64_t copy);
 /* NULL: no memory. */
-struct allocator *allocator_get(struct list *allocators, uint32_t process, int16_t device);
+struct allocator *allocator_get(struct list *allocators, uint32_t process, int16_t device,
+				uint64_t copy);
 /* What it said then; a later word stands. */
 bool allocator_told(struct allocator *allocator, uint64_t time_ns, uint64_t used_bytes,
 		    uint64_t bytes);

@@ -212,7 +212,8 @@ struct core_pool {
 	int16_t device;
 	uint8_t kind;
 	bool gone;		  /* destroyed: its row is to be deleted */
-	uint64_t address;	  /* CUPTI's: practically a number; an allocator's: 1 + device */
+	uint64_t address;	  /* CUPTI's: practically a number; an allocator's: 1 + device, and
+				   2^16 times the number of the library's copy */
 	uint64_t bytes;		  /* held from the device; 0: unknown, for an imported one */
 	uint64_t used_bytes;	  /* of it allocated */
 	uint64_t threshold_bytes; /* free memory above this is returned at a synchronization */

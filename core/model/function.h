@@ -77,7 +77,7 @@ enum effect {
 	EFFECT_EVENT_CREATE,	/* event `handle` is new, of the thread's current context */
 	/* A framework's allocator gives out `bytes` at `address`, or takes them back if negative;
 	 * it then has given out `source` bytes in all and holds `handle`, on the device in the
-	 * second byte of `device`. */
+	 * second byte of `device`; `flags` tells copies of its library apart. */
 	EFFECT_TENSOR,
 };
 

@@ -87,7 +87,7 @@ void mempool_forget_all(struct process *process)
 
 void mempool_tensor(struct call *call)
 {
-	uint64_t size = call->event->api.bytes;
+	uint64_t size = call->event->api.bytes, copy = call->event->api.flags;
 	bool freed = (int64_t)size < 0;
 	struct op *op = call->op;
 	struct allocator *allocator;
@@ -95,7 +95,10 @@ void mempool_tensor(struct call *call)
 	op->kind = freed ? OP_FREE : OP_ALLOC;
 	op->bytes = freed ? bytes_bounded(-size) : size;
 	op->device = context_device((uint8_t)(call->event->api.device >> DEVICE_SHIFT));
-	allocator = allocator_get(&call->process->allocators, call->process->row.id, op->device);
+	/* The child of a fork that gives back what is its parent's has nothing of its own. */
+	allocator = freed ? allocator_find(&call->process->allocators, op->device, copy)
+			  : allocator_get(&call->process->allocators, call->process->row.id,
+					  op->device, copy);
 	if (allocator && allocator_told(allocator, op->start_ns, op->source, op->handle) &&
 	    !list_linked(&allocator->changed))
 		list_append(&call->core->changed_allocators, &allocator->changed);
@@ -111,7 +114,7 @@ static void mempool_tell(struct core *core, struct allocator *allocator)
 		.process = allocator->process,
 		.device = allocator->device,
 		.kind = CORE_POOL_ALLOCATOR,
-		.address = (uint64_t)(allocator->device + 1),
+		.address = (uint64_t)(allocator->device + 1) | (uint64_t)allocator->number << 16,
 		.bytes = allocator->bytes,
 		.used_bytes = allocator->used_bytes,
 		.peak_bytes = allocator->peak_bytes,

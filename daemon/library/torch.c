@@ -27,7 +27,8 @@ static const struct library_function torch_function[] = {
 		    { PROBE_ARG, 1, 8, TO(bytes), 0 },
 		    { PROBE_ARG, 2, 8, TO(source), 0 },
 		    { PROBE_ARG, 3, 8, TO(handle), 0 },
-		    { PROBE_ARG, DEVICE_ARG - 1, 4, TO(device), 0 } } },
+		    { PROBE_ARG, DEVICE_ARG - 1, 4, TO(device), 0 },
+		    { PROBE_ARG, PROBE_ARG_SELF, 8, TO(flags), 0 } } },
 };
 
 const struct library_row library_torch = {

@@ -2,6 +2,7 @@
 import json
 import os
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,9 +103,9 @@ class Tensors(tracesmith.Case):
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
-    def go_on(self, process):
+    def go_on(self, process, how=""):
         """What the allocator says after a number of random steps."""
-        process.stdin.write("\n")
+        process.stdin.write(f"{how}\n")
         process.stdin.flush()
         return json.loads(process.stdout.readline())
 
@@ -123,7 +124,7 @@ class Tensors(tracesmith.Case):
         return memory["tensor"]
 
     def test_sums_are_the_allocators_and_a_kept_tensor_is_found(self):
-        process = self.start("--steps", 2000)
+        process = self.start("--steps", 20000)
         wait_for("its probes", lambda: "/libc10.so" in self.daemon.log())
         for _ in range(5):
             want = self.go_on(process)
@@ -139,6 +140,42 @@ class Tensors(tracesmith.Case):
         process.communicate()
         self.daemon.wait_ended(process.pid)
         self.assertEqual(self.memory(process.pid)["tensor"]["live_bytes"], 0)
+
+    def test_threads_that_race(self):
+        process = self.start("--steps", 3000, "--threads", 6)
+        wait_for("its probes", lambda: "/libc10.so" in self.daemon.log())
+        for _ in range(4):
+            want = self.go_on(process)
+            tensor = self.wait_known(process.pid, want)
+            self.assertEqual((tensor["live_count"], tensor["unknown_bytes"]), (want["live"], 0))
+
+    def test_child_of_a_fork_holds_nothing(self):
+        process = self.start("--steps", 300)
+        wait_for("its probes", lambda: "/libc10.so" in self.daemon.log())
+        self.go_on(process)
+        want = self.go_on(process, "fork")
+        tensor = self.wait_known(process.pid, want)
+        self.assertEqual((tensor["live_count"], tensor["unknown_bytes"]), (want["live"], 0))
+        child, = wait_for("the child's frees", lambda: self.daemon.sql(
+            "SELECT o.process, count(*) AS n FROM op o JOIN process p ON p.id = o.process"
+            f" WHERE p.ppid = {process.pid} AND o.kind = 'free' AND o.detail = 'tensor' GROUP BY 1"))
+        self.assertGreater(child["n"], 10)
+        self.assertEqual(self.daemon.sql(f"SELECT * FROM pool WHERE process = {child['process']}"), [])
+        self.assertNotIn("unknown-free", [row["reason"] for row in self.daemon.query("loss")])
+
+    def test_two_copies_of_the_library(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        second = shutil.copy(os.path.join(tracesmith.FAKE, "lib10", "libc10.so"), folder.name)
+        process = self.start("--steps", 500, "--second", second)
+        wait_for("probes on both", lambda: second in self.daemon.log() and "lib10/libc10.so" in self.daemon.log())
+        for _ in range(3):
+            want = self.go_on(process)
+            tensor = self.wait_known(process.pid, want)
+            self.assertEqual((tensor["live_count"], tensor["unknown_bytes"]), (want["live"], 0))
+        pools = self.daemon.query("pools", "--pid", process.pid)
+        self.assertEqual([pool["kind"] for pool in pools], ["allocator"] * 2)
+        self.assertEqual(sorted(pool["used_bytes"] for pool in pools), [3 * 512, want["allocated"] - 3 * 512])
 
     def test_blocks_from_before_are_told_as_unknown(self):
         self.daemon.stop()

@@ -1,4 +1,5 @@
 /* Blocks of a framework's allocator: what it says, what is known of it, and what is not. */
+#include "core/model/allocator.h"
 #include "core_fixture.h"
 
 #define A	 0xa000
@@ -7,6 +8,8 @@
 #define CUDA	 1
 #define GARBAGE	 0xdead0000 /* above the two bytes of a device */
 #define REPORTED 3000000
+
+static uint64_t copy; /* of the library */
 
 static void report(uint64_t at, uint64_t address, int64_t bytes, uint64_t used, uint64_t held,
 		   uint32_t device)
@@ -20,6 +23,7 @@ static void report(uint64_t at, uint64_t address, int64_t bytes, uint64_t used, 
 	event.api.source = used;
 	event.api.handle = held;
 	event.api.device = GARBAGE | device << 8 | CUDA;
+	event.api.flags = copy;
 	assert_int_equal(give(&event), INGEST_OK);
 }
 
@@ -87,7 +91,45 @@ static void an_unknown_block_that_is_freed_is_no_loss(void **state)
 	assert_true(last_op(FN_TENSOR)->flags & OP_UNKNOWN);
 	core_checkpoint(core, 20);
 	assert_int_equal(lost(LOSS_UNKNOWN_FREE), 0);
-	assert_int_equal(told(20, 0)->used_bytes, 0);
+	report(30, B, 512, 512, 4096, 0);
+	report(40, A, -2048, 0, 4096, 0);
+	assert_int_equal(told(50, 0)->used_bytes, 0);
+}
+
+/* The child of a fork has its parent's blocks and sums, and may free them. */
+static void who_only_frees_holds_nothing(void **state)
+{
+	announce();
+	report(10, A, 512, 512, 4096, 0);
+	pid = tid = 101;
+	announce();
+	report(20, A, -512, 0, 4096, 0);
+	pid = tid = 100;
+	core_checkpoint(core, 30);
+	assert_int_equal(seen.pools, 1);
+	assert_int_equal(told(30, 0)->used_bytes, 512);
+	assert_int_equal(known(30, 0, MEMORY_TENSOR)->live_bytes, 512);
+}
+
+static void copies_of_the_library_have_sums_of_their_own(void **state)
+{
+	announce();
+	report(10, A, 512, 512, 4096, 0);
+	copy = 0x7000;
+	report(20, B, 1024, 1024, 8192, 0);
+	copy = 0;
+	report(30, A, -512, 0, 4096, 0);
+	core_checkpoint(core, 40);
+	assert_int_equal(seen.pools, 2);
+	assert_int_not_equal(seen.pool[0].address, seen.pool[1].address);
+	assert_int_equal(seen.pool[0].used_bytes + seen.pool[1].used_bytes, 1024);
+	assert_int_equal(seen.pool[0].bytes + seen.pool[1].bytes, 12288);
+	for (copy = 1; copy < 20; copy++)
+		report(40 + copy, 16 * A + 1024 * copy, 512, 512 * copy, 4096, 0);
+	copy = 0;
+	core_checkpoint(core, 100);
+	assert_int_equal(seen.pools, 2 + ALLOCATOR_COPIES_MAX - 2);
+	assert_int_equal(known(100, 0, MEMORY_TENSOR)->live_count, 20);
 }
 
 /* A library with the symbol may call it with anything. */
@@ -147,6 +189,8 @@ int main(void)
 		STORY(blocks_lie_inside_driver_memory_and_are_not_added_to_it),
 		STORY(sums_are_the_allocators_own),
 		STORY(an_unknown_block_that_is_freed_is_no_loss),
+		STORY(who_only_frees_holds_nothing),
+		STORY(copies_of_the_library_have_sums_of_their_own),
 		STORY(hostile_sizes_never_make_sums_wrong),
 		STORY(only_what_lives_for_a_second_gets_a_row),
 		STORY(a_process_takes_its_tensors_with_it),

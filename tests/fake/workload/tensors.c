@@ -1,34 +1,48 @@
 /* Tensors: blocks of the simulated libc10, taken and given back at random, with reports of host
  * memory among them; a few are kept by keep_tensor(). Says after each line of its input what is
- * allocated, and goes on; ends with its input. */
+ * allocated, and goes on; ends with its input. Before a line that starts with an f, a child frees
+ * what it has of the first thread's blocks. */
 #include "workload.h"
 
 #include "allocator.h"
 
-#define SLOTS 64
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SLOTS	    64
+#define THREADS_MAX 16
 
 static struct {
-	uint64_t steps, seed, kept_bytes;
-} settings = { .steps = 1000, .seed = 1, .kept_bytes = 12345 };
+	uint64_t steps, seed, kept_bytes, threads;
+	const char *second;
+} settings = { .steps = 1000, .seed = 1, .kept_bytes = 12345, .threads = 1 };
 
 static const struct option_row options[] = {
 	{ "steps", "blocks taken or given back, each time (1000)", OPTION_NUMBER, &settings.steps },
 	{ "seed", "of what is taken when (1)", OPTION_NUMBER, &settings.seed },
 	{ "kept-bytes", "size of a block that is kept (12345)", OPTION_NUMBER,
 	  &settings.kept_bytes },
+	{ "threads", "that do so at the same time (1)", OPTION_NUMBER, &settings.threads },
+	{ "second", "another copy of the library, of which one block is kept each time",
+	  OPTION_TEXT, &settings.second },
 };
 
 /* The exported function, called as a DataLoader's memory is told. */
 void report_host(void *address, int64_t bytes, size_t allocated, size_t reserved,
 		 uint16_t device) __asm__("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
 
-static void *slot[SLOTS];
-static uint64_t kept, live;
+static _Thread_local void *slot[SLOTS];
+static _Thread_local uint64_t seed;
+static _Atomic uint64_t live;
+static uint64_t kept, held_by_second;
 
 static uint64_t draw(void)
 {
-	settings.seed = settings.seed * 6364136223846793005u + 1442695040888963407u;
-	return settings.seed >> 33;
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return seed >> 33;
 }
 
 static NOINLINE void keep_tensor(void)
@@ -59,6 +73,77 @@ static NOINLINE void train_step(void)
 	report_host(&slot[n], 4097, 1, 1, 0);
 }
 
+/* Each thread has blocks of its own, which it keeps from turn to turn. */
+static pthread_barrier_t turn, rest;
+
+static void take_turn(void)
+{
+	for (uint64_t i = 0; i < settings.steps; i++)
+		train_step();
+}
+
+static void *work(void *which)
+{
+	seed = settings.seed + (uintptr_t)which;
+	for (;;) {
+		pthread_barrier_wait(&turn);
+		take_turn();
+		pthread_barrier_wait(&rest);
+	}
+	return NULL;
+}
+
+static void start_threads(void)
+{
+	pthread_t thread;
+
+	if (settings.threads < 1 || settings.threads > THREADS_MAX ||
+	    pthread_barrier_init(&turn, NULL, (unsigned)settings.threads) != 0 ||
+	    pthread_barrier_init(&rest, NULL, (unsigned)settings.threads) != 0)
+		abort();
+	seed = settings.seed;
+	for (uintptr_t i = 1; i < settings.threads; i++)
+		if (pthread_create(&thread, NULL, work, (void *)i) != 0)
+			abort();
+}
+
+/* A child gives back what is its parent's. */
+static void fork_and_free(void)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		for (int i = 0; i < SLOTS; i++)
+			if (slot[i])
+				c10_free(slot[i]);
+		_exit(0);
+	}
+	if (child < 0 || waitpid(child, NULL, 0) != child)
+		abort();
+}
+
+/* Its calls stay in itself. */
+static void *(*second_malloc)(size_t bytes);
+static size_t (*second_reserved)(void);
+
+static void open_second(void)
+{
+	void *library = dlopen(settings.second, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+
+	if (!library)
+		abort();
+	*(void **)&second_malloc = dlsym(library, "c10_malloc");
+	*(void **)&second_reserved = dlsym(library, "c10_reserved");
+	if (!second_malloc || (void *)second_malloc == (void *)c10_malloc)
+		abort();
+}
+
+static void keep_in_second(void)
+{
+	if (second_malloc(512))
+		held_by_second++;
+}
+
 int main(int argc, char **argv)
 {
 	CUcontext context;
@@ -67,15 +152,27 @@ int main(int argc, char **argv)
 	workload_options(argc, argv, options, ARRAY_SIZE(options));
 	TRY(cuInit, (0));
 	TRY(cuCtxCreate_v2, (&context, 0, 0));
+	if (settings.second)
+		open_second();
+	start_threads();
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin)) {
-		for (uint64_t i = 0; i < settings.steps; i++)
-			train_step();
+		if (*line == 'f')
+			fork_and_free();
+		if (settings.threads > 1)
+			pthread_barrier_wait(&turn);
+		take_turn();
+		if (settings.threads > 1)
+			pthread_barrier_wait(&rest);
 		keep_tensor();
 		keep_tensor();
+		if (settings.second)
+			keep_in_second();
 		printf("{\"allocated\": %zu, \"reserved\": %zu, \"live\": %llu, \"kept\": %llu}\n",
-		       c10_allocated(), c10_reserved(), (unsigned long long)(live + kept),
+		       c10_allocated() + 512 * held_by_second,
+		       c10_reserved() + (settings.second ? second_reserved() : 0),
+		       (unsigned long long)(live + kept + held_by_second),
 		       (unsigned long long)kept);
 		fflush(stdout);
 	}
