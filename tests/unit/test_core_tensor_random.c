@@ -25,7 +25,7 @@ static struct reference {
 	bool there[SEGMENTS];
 	struct block {
 		uint32_t segment, first, count;
-		bool lost; /* nobody was told of it */
+		bool lost; /* its report was */
 	} block[LIVE_MAX], later[LIVE_MAX];
 	size_t live, kept_back, known;
 	uint64_t used, held, known_bytes;
