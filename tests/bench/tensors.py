@@ -1,0 +1,60 @@
+"""Tensors: what a report of PyTorch's allocator costs, in turns within one process: without us, with the probe and a report of
+host memory (the trap and the decision to leave it out), and with a block of a GPU (an event and a stack of 20 frames too).
+
+The pace is that of a busy program, so that the ring does not overflow: a block each 25 us.
+"""
+import os
+import subprocess
+import sys
+import time
+
+import bench
+import tracesmith
+
+ROUNDS = int(os.environ.get("ROUNDS", "7"))
+TIMES, TURNS = 400, 40
+DEPTH = os.environ.get("DEPTH", "20")
+
+
+class Program:
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [os.path.join(tracesmith.BUILD, "tests", "bench", "tensor_calls"), DEPTH], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, env=dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library())))
+        self.process.stdout.readline()
+
+    def measure(self, device):
+        found = []
+        for _ in range(TURNS):
+            self.process.stdin.write(f"{device} {TIMES}\n")
+            self.process.stdin.flush()
+            found.append(float(self.process.stdout.readline()))
+            time.sleep(2 * TIMES * 12.5e-6)
+        return bench.median(found)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def main():
+    program, daemon = Program(), tracesmith.Daemon("[probe]\ntensors = yes\n")
+    found = {"off": [], "trap alone": [], "GPU block": []}
+    for _ in range(ROUNDS):
+        found["off"].append(program.measure(1))
+        daemon.start()
+        tracesmith.wait_for("probes", lambda: "/libc10.so" in daemon.log())
+        program.measure(1)
+        found["trap alone"].append(program.measure(0))
+        found["GPU block"].append(program.measure(1))
+        lost = daemon.query("loss")
+        daemon.stop()
+    program.close()
+    daemon.close()
+    print(f"{os.cpu_count()} CPUs, {os.uname().release}; ns a report, median (lowest, highest) of {ROUNDS} rounds; lost: {lost}")
+    for name, values in found.items():
+        print(f"{name:12} {bench.median(values):8.1f} ({min(values):.1f}, {max(values):.1f})")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
