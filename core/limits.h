@@ -44,5 +44,8 @@
 /* Ops of one process in a plan, half a kilobyte each while it exists: 100 MB in each concurrent
  * query. A reader of recordings has a limit of its own. */
 #define LIMIT_PLAN_OPS 200000
+/* Allocations, frees, copies and sets of one process that are looked at for waste: 72 bytes each
+ * while that lasts, and up to 110 for host memory that is copied. */
+#define LIMIT_WASTE_OPS 524288
 
 #endif

@@ -49,7 +49,8 @@
 	X(TIMEOUT, "timeout", 0, "DURATION", "give up after this time")                            \
 	EXPORT_FORMATS(X)                                                                          \
 	X(FILE, "file", 'f', "FILE", "read this recording (.sbt) instead of asking the daemon")    \
-	X(ALL, "all", 'a', NULL, "all processes; of leaks: all that is old")                       \
+	X(ALL, "all", 'a', NULL,                                                                   \
+	  "all processes; of leaks: all that is old; of waste: also possible")                     \
 	X(DURATION, "duration", 'd', "DURATION",                                                   \
 	  "record for this long, or with 'eof' until standard input ends")                         \
 	X(FROM, "from", 0, "TIME", "start at this time into the recording, e.g. 1.5s")             \

@@ -112,9 +112,6 @@ static const char *by_given(const struct options *options)
 						    : options->by;
 }
 
-/* What is old, if nothing else is said. */
-#define MIN_AGE_OF_ALL_NS (60 * NS_PER_S)
-
 int ask_query(const struct options *options, const char *name)
 {
 	uint32_t by = by_given(options) ? by_of(by_given(options)) : 0;
@@ -137,8 +134,7 @@ int ask_query(const struct options *options, const char *name)
 		query.sort = (char *)options->sort;
 	if (options->given & OPTION(MIN_AGE))
 		query.min_age_ns = options->min_age_ns ? options->min_age_ns : 1;
-	else if (options->given & OPTION(ALL))
-		query.min_age_ns = MIN_AGE_OF_ALL_NS;
+	query.all = (options->given & OPTION(ALL)) != 0;
 	if (options->given & OPTION(SINCE))
 		query.since_ns = link_time(link, &options->since);
 	if (options->given & OPTION(UNTIL))

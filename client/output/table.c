@@ -44,6 +44,8 @@ static const struct table_pick picks[] = {
 	{ "syncs", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
 	{ "errors", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
 	{ "pageable", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
+	{ "waste", (const char *const[]){ NULL },
+	  (const char *const[]){ "lost_ns", "held_ns", "where", NULL } },
 	{ "transfers", (const char *const[]){ NULL }, (const char *const[]){ "where", NULL } },
 };
 

@@ -155,6 +155,45 @@ static void find_pageable(const struct finding_facts *facts, struct finding *fin
 	}
 }
 
+#define HELD_BYTES (1 << 20)
+
+/* Time in calls, or memory that lay idle for as long; copies of pageable memory have a finding of
+ * their own. */
+static bool waste_is_much(const struct finding_facts *facts, const struct report_answer *waste,
+			  size_t row)
+{
+	const int64_t least_ns = (int64_t)(facts->window_ns / WAIT_SHARE);
+
+	return strcmp(answer_cell(waste, row, "pattern"), "pageable copy") != 0 &&
+	       (answer_number(waste, row, "lost_ns") >= least_ns ||
+		(answer_number(waste, row, "held_ns") >= least_ns &&
+		 answer_number(waste, row, "bytes") >= HELD_BYTES));
+}
+
+static void find_waste(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *waste = answer_of(facts, SECTION_WASTE);
+	char where[TEXT_BYTES];
+
+	for (size_t i = 0; i < waste->rows; i++) {
+		const bool held = answer_number(waste, i, "held_ns") > 0;
+
+		if (!waste_is_much(facts, waste, i))
+			continue;
+		say(finding,
+		    "%s (%" PRId64 "): %" PRId64 " times '%s' (%s, %s)%s, which %s %s, and is %s. "
+		    "Advice: %s.",
+		    answer_cell(waste, i, "comm"), answer_number(waste, i, "pid"),
+		    answer_number(waste, i, "count"), answer_cell(waste, i, "pattern"),
+		    answer_cell(waste, i, "fn"), answer_cell(waste, i, "bytes"),
+		    place(where, waste, i), held ? "held memory for" : "took",
+		    answer_cell(waste, i, held ? "held_ns" : "lost_ns"),
+		    answer_cell(waste, i, "certainty"), answer_cell(waste, i, "advice"));
+		show(finding, facts, "waste");
+		return;
+	}
+}
+
 static void find_tiny(const struct finding_facts *facts, struct finding *finding)
 {
 	const struct report_answer *kernels = answer_of(facts, SECTION_KERNELS);
@@ -240,9 +279,9 @@ static const struct {
 } finds[] = {
 	{ find_no_times, SECTION_KERNELS },  { find_idle, SECTION_IDLE },
 	{ find_waits, SECTION_SYNCS },	     { find_copies, SECTION_APIS },
-	{ find_pageable, SECTION_PAGEABLE }, { find_tiny, SECTION_KERNELS },
-	{ find_leak, SECTION_LEAKS },	     { find_errors, SECTION_ERRORS },
-	{ find_price, SECTION_COST },
+	{ find_pageable, SECTION_PAGEABLE }, { find_waste, SECTION_WASTE },
+	{ find_tiny, SECTION_KERNELS },	     { find_leak, SECTION_LEAKS },
+	{ find_errors, SECTION_ERRORS },     { find_price, SECTION_COST },
 };
 
 void findings_write(const struct finding_facts *facts, const struct page_form *form, FILE *out)

@@ -24,6 +24,8 @@
 	  "pid comm device kernels_ns copies_ns both_ns hidden mean_kernels max_kernels")          \
 	X(PAGEABLE, "Copies of pageable memory", "pageable", 10, 3, true, true,                    \
 	  "pid comm kind count total_ns bytes bytes_per_s call_ns where")                          \
+	X(WASTE, "What could have been saved", "waste", 10, 3, true, true,                         \
+	  "pid comm pattern certainty kind fn device count bytes lost_ns held_ns where advice")    \
 	X(APIS, "Driver calls", "apis", 15, 0, true, true,                                         \
 	  "fn kind calls plus_minus errors total_ns mean_ns max_ns bytes")                         \
 	X(MEMORY, "Memory", "memory", 20, 0, false, true,                                          \

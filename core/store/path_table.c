@@ -114,5 +114,5 @@ static const struct table_function function = {
 
 int path_table_register(sqlite3 *db, uint32_t plan_ops)
 {
-	return table_function_register(db, &function, plan_ops);
+	return table_function_register(db, &function, plan_ops, NULL);
 }

@@ -15,6 +15,7 @@
 #include "core/store/sql.h"
 #include "core/store/stack_table.h"
 #include "core/store/store.h"
+#include "core/store/waste_table.h"
 #include "core/store/work_table.h"
 
 /* Memory limit of a statement, so that a query cannot crash the daemon. */
@@ -74,6 +75,8 @@ int reader_make(sqlite3 *db, uint64_t now_ns, uint32_t plan_ops)
 		r = stack_table_register(db);
 	if (r == 0)
 		r = path_table_register(db, plan_ops);
+	if (r == 0)
+		r = waste_table_register(db);
 	if (r == 0)
 		r = add_now(db, now_ns);
 	if (r == 0)

@@ -164,5 +164,5 @@ static const struct table_function function = {
 
 int stack_table_register(sqlite3 *db)
 {
-	return table_function_register(db, &function, 0);
+	return table_function_register(db, &function, 0, NULL);
 }

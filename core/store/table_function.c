@@ -11,6 +11,7 @@
 struct registered {
 	const struct table_function *function;
 	uint32_t bound;
+	void *data;
 };
 
 static const struct table_function *function_of(const struct table_function_cursor *cursor)
@@ -34,6 +35,7 @@ static int table_connect(sqlite3 *db, void *data, int count, const char *const *
 	table->db = db;
 	table->function = registered->function;
 	table->bound = registered->bound;
+	table->data = registered->data;
 	*ret = &table->base;
 	return SQLITE_OK;
 }
@@ -158,13 +160,14 @@ void table_function_say(struct table_function_table *table, char *text)
 	table->base.zErrMsg = text;
 }
 
-int table_function_register(sqlite3 *db, const struct table_function *function, uint32_t bound)
+int table_function_register(sqlite3 *db, const struct table_function *function, uint32_t bound,
+			    void *data)
 {
 	struct registered *registered = malloc(sizeof(*registered));
 
 	if (!registered)
 		return -ENOMEM;
-	*registered = (struct registered){ function, bound };
+	*registered = (struct registered){ function, bound, data };
 	/* SQLite frees it, also if this fails. */
 	return sqlite3_create_module_v2(db, function->name, &module, registered, free) == SQLITE_OK
 		       ? 0

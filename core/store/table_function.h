@@ -35,12 +35,14 @@ struct table_function_table {
 	sqlite3 *db;
 	const struct table_function *function;
 	uint32_t bound; /* as given to table_function_register() */
+	void *data;	/* likewise */
 };
 
 /* Why a statement fails; `text` is from sqlite3_mprintf(). */
 void table_function_say(struct table_function_table *table, char *text);
 
-/* `function` lives as long as the database. */
-int table_function_register(sqlite3 *db, const struct table_function *function, uint32_t bound);
+/* `function` and `data` live as long as the database. */
+int table_function_register(sqlite3 *db, const struct table_function *function, uint32_t bound,
+			    void *data);
 
 #endif

@@ -150,5 +150,5 @@ static const struct table_function function = {
 
 int work_table_register(sqlite3 *db)
 {
-	return table_function_register(db, &function, 0);
+	return table_function_register(db, &function, 0, NULL);
 }

@@ -22,6 +22,7 @@ MAY_INCLUDE = {
     "core/sbt": ["core/base", "core/model", "proto"],
     "core/plan": ["core/base", "core/model", "proto"],
     "core/replay": ["core/base", "core/model", "core/plan", "proto"],
+    "core/waste": ["core/base", "core/model/op.h", "core/model/function.h"],
     "core/price": ["core/base", "core/model/core.h"],
     "core/store": ["core", "proto"],
     "core/store/file": ["core"],

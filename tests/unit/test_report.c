@@ -247,6 +247,41 @@ static void copies_of_pageable_memory_are_a_finding(void **state)
 	assert_string_equal(text, "Nothing stands out.\n\n");
 }
 
+static void waste_is_a_finding_if_it_is_much(void **state)
+{
+	static const struct value waste[] = {
+		{ "pid", "42", 42 },
+		{ "comm", "train", 0 },
+		{ "pattern", "allocated again", 0 },
+		{ "certainty", "certain", 0 },
+		{ "fn", "cuMemAlloc_v2", 0 },
+		{ "count", "300", 300 },
+		{ "bytes", "9 MiB", 9 << 20 },
+		{ "lost_ns", "20 ms", 20 * MS },
+		{ "where", "load (a.py:3)", 0 },
+		{ "advice", "keep it", 0 },
+	};
+	static struct answer_row row;
+	static struct report_answer answer[SECTION_COUNT];
+	struct finding_facts facts = {
+		.answer = answer,
+		.where = "--file 'a.sbt'",
+		.replay = "'a.sbt'",
+		.window_ns = 1000 * MS,
+	};
+
+	put_row(&answer[SECTION_WASTE], &row, waste, ARRAY_SIZE(waste));
+	find(&facts, &page_markdown);
+	assert_non_null(strstr(text,
+			       "train (42): 300 times 'allocated again' (cuMemAlloc\\_v2, 9 MiB), "
+			       "in load (a.py:3), which took 20 ms, and is certain. Advice: "
+			       "keep it."));
+	assert_non_null(strstr(text, "`tsctl query waste --file 'a.sbt'`"));
+	facts.window_ns = 1001 * MS; /* less than a fiftieth of it */
+	find(&facts, &page_markdown);
+	assert_string_equal(text, "Nothing stands out.\n\n");
+}
+
 static void short_kernels_are_a_finding_with_the_gain(void **state)
 {
 	static const struct value kernels[] = {
@@ -300,6 +335,7 @@ int main(void)
 		cmocka_unit_test(memory_stays_until_it_changes),
 		cmocka_unit_test(what_stands_out_is_said_with_its_command),
 		cmocka_unit_test(copies_of_pageable_memory_are_a_finding),
+		cmocka_unit_test(waste_is_a_finding_if_it_is_much),
 		cmocka_unit_test(short_kernels_are_a_finding_with_the_gain),
 		cmocka_unit_test(colours_of_a_picture_stand_for_themselves),
 	};

@@ -113,7 +113,7 @@ class Asker:
               name: Optional[str] = None, since: Optional[Moment] = None, until: Optional[Moment] = None,
               limit: Optional[int] = None, sort: Optional[str] = None, by: Optional[str] = None,
               min_age: Optional[Duration] = None, stream: Optional[int] = None,
-              device: Optional[int] = None, after: Optional[int] = None) -> Answer:
+              device: Optional[int] = None, after: Optional[int] = None, all: bool = False) -> Answer:
         """Runs one of the queries that queries() lists. The arguments are the options of 'tsctl query'; which of them
         a query takes is in its row there."""
         request = control.QueryRequest(name=_text(query, "query"))
@@ -137,6 +137,7 @@ class Asker:
             request.stream = number(stream, "stream", 2 ** 32 - 1)
         if device is not None:
             request.device = number(device, "device", 2 ** 32 - 1)
+        request.all = bool(all)
         if after is not None:
             request.after = number(after, "after", 2 ** 63 - 1)
 

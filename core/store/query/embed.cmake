@@ -19,6 +19,7 @@ set(listed
   idle
   overlap
   pageable
+  waste
   graphs
   ranges
   critical-path

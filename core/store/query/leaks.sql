@@ -1,6 +1,6 @@
 -- what leaks or grows, by stack; with --all or --min-age all that is old
 --
--- options: pid device min-age by-place
+-- options: pid device min-age by-place all
 -- limit: 100
 -- about: memory stacks
 -- flags: running

@@ -84,6 +84,9 @@ struct reason {
 	bool timed;	  /* its total time says more than their number */
 };
 
+static const char *const left_out_text = "allocations, frees, copies and sets of the window that "
+					 "were too many to look at";
+
 #define LOSSES_MAX (LOSS_REASON_MAX + 4) /* an answer may add some of its own */
 
 /* Of a name, which may be of a newer version. */
@@ -172,6 +175,15 @@ static int add_damaged(struct answer *answer, Tracesmith__V1__Done *done)
 	return count ? add(answer, done, "damaged", count, damaged_text, 0) : r;
 }
 
+/* Read, so that no other answer of the connection tells it again. */
+static int add_left_out(struct answer *answer, Tracesmith__V1__Done *done)
+{
+	int64_t ops;
+	int r = sql_query_integer(answer->db, "SELECT waste_left_out()", &ops);
+
+	return r == 0 && ops > 0 ? add(answer, done, "limit", (uint64_t)ops, left_out_text, 0) : r;
+}
+
 int answer_loss(struct answer *answer, Tracesmith__V1__Done *done)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
@@ -187,5 +199,7 @@ int answer_loss(struct answer *answer, Tracesmith__V1__Done *done)
 			(uint64_t)sqlite3_column_int64(stmt, 4));
 	if (r == 0 && step != SQLITE_DONE && step != SQLITE_ROW)
 		return answer_fail_sqlite(answer);
-	return r < 0 ? r : add_damaged(answer, done);
+	if (r == 0)
+		r = add_damaged(answer, done);
+	return r < 0 ? r : add_left_out(answer, done);
 }

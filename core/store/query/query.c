@@ -49,6 +49,7 @@ static int check_options(struct answer *answer, const struct query *query,
 		{ request->step_ns, QUERY_STEP, "step" },
 		{ request->process, QUERY_PROCESS, "process" },
 		{ request->tid, QUERY_TID, "tid" },
+		{ request->all, QUERY_ALL, "all" },
 	};
 	uint32_t options = query->options | (query->search ? QUERY_NAME : 0);
 	char text[QUERY_OPTIONS_TEXT_MAX];
@@ -116,7 +117,7 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":device", request->device_given_case, request->device);
 	answer_bind(stmt, ":min_age", true,
 		    request->min_age_ns ? request->min_age_ns : QUERY_MIN_AGE_NS);
-	answer_bind(stmt, ":all", true, request->min_age_ns != 0);
+	answer_bind(stmt, ":all", true, request->all || request->min_age_ns != 0);
 	answer_bind(stmt, ":by", true, request->by);
 	answer_bind(stmt, ":step", true, request->step_ns ? request->step_ns : 1);
 	answer_bind(stmt, ":process", request->process, request->process);

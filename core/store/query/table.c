@@ -75,12 +75,19 @@ void query_options_text(const struct query *query, char *out)
 		uint32_t option;
 		const char *text;
 	} texts[] = {
-		{ QUERY_PID, "pid user" },	  { QUERY_WINDOW, "since until" },
-		{ QUERY_MIN_AGE, "min_age" },	  { QUERY_STREAM, "stream" },
-		{ QUERY_DEVICE, "device" },	  { QUERY_BY_STACK, "by_stack" },
-		{ QUERY_BY_STREAM, "by_stream" }, { QUERY_BY_PLACE, "by" },
-		{ QUERY_AFTER, "after" },	  { QUERY_STEP, "step" },
-		{ QUERY_PROCESS, "process" },	  { QUERY_TID, "tid" },
+		{ QUERY_PID, "pid user" },
+		{ QUERY_WINDOW, "since until" },
+		{ QUERY_MIN_AGE, "min_age" },
+		{ QUERY_STREAM, "stream" },
+		{ QUERY_DEVICE, "device" },
+		{ QUERY_BY_STACK, "by_stack" },
+		{ QUERY_BY_STREAM, "by_stream" },
+		{ QUERY_BY_PLACE, "by" },
+		{ QUERY_AFTER, "after" },
+		{ QUERY_STEP, "step" },
+		{ QUERY_PROCESS, "process" },
+		{ QUERY_TID, "tid" },
+		{ QUERY_ALL, "all" },
 	};
 
 	snprintf(out, QUERY_OPTIONS_TEXT_MAX, "limit sort%s", query->search ? " name" : "");

@@ -22,6 +22,7 @@ enum query_option {
 	QUERY_STEP = 1 << 10,
 	QUERY_PROCESS = 1 << 11, /* one row of `process` */
 	QUERY_TID = 1 << 12,
+	QUERY_ALL = 1 << 13,
 };
 
 enum query_flag {
@@ -68,8 +69,8 @@ struct query_column {
 
 /* A file NAME.sql of this folder. Parameters of the SQL: :boot (id of the boot row), :now, :since
  * and :until (in nanoseconds, never NULL), :first (second from which rollups count), :pid, :user,
- * :stream and :device (NULL: all), :min_age, :all (1: a minimum age was
- * given), :by (enum query_by), :suspended (how long the host
+ * :stream and :device (NULL: all), :min_age, :all (1: also what is of
+ * little interest, or a minimum age was given), :by (enum query_by), :suspended (how long the host
  * slept), :after (the last id of the previous page, never NULL), :step (the width of a column of a
  * picture, in nanoseconds, never 0), :process and :tid (NULL: not given). A STACK column is a stack
  * id; 0 and NULL are none. */

@@ -165,7 +165,7 @@ static int say_young(const struct why *why)
 
 	if (!(why->query->options & QUERY_MIN_AGE) || !why->live)
 		return 0;
-	if (!why->request->min_age_ns && why->judged)
+	if (!why->request->min_age_ns && !why->request->all && why->judged)
 		return SAY(why, NONE_GROWS, REMARK_NUMBER(why->live), why->pid);
 	return SAY(why, ALL_YOUNG, brief(age, ns), REMARK_NUMBER(why->live), why->pid);
 }
