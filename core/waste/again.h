@@ -17,7 +17,7 @@ struct again_key {
 struct again {
 	struct again_key key;
 	uint64_t live, most;
-	uint64_t rounds; /* that began with an allocation after a free */
+	uint64_t rounds; /* each starts with an allocation after a free */
 	uint64_t count;	 /* allocations that what was freed before could have served */
 	uint64_t first_ns, last_ns;
 	uint64_t alloc_ns, free_ns, frees;

@@ -6,7 +6,7 @@
 
 #include "core/base/bytes.h"
 #include "core/model/op.h"
-#include "core/waste/waste.h"
+#include "core/waste/pattern.h"
 
 struct event {
 	uint64_t start_ns, end_ns, done_ns;

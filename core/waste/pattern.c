@@ -1,5 +1,5 @@
 /* Pattern: the names of patterns and certainties. */
-#include "core/waste/waste.h"
+#include "core/waste/pattern.h"
 
 const char *waste_pattern_name(uint8_t pattern)
 {

@@ -84,12 +84,12 @@ static int setup(void **state)
 	return 0;
 }
 
-static void expect_rows(void **state, Tracesmith__V1__QueryRequest *query, size_t rows,
+static void expect_rows(void **state, Tracesmith__V1__QueryRequest query, size_t rows,
 			const char *const *part)
 {
 	struct answer_text answer = { 0 };
 
-	run_named(*state, query, &answer);
+	run_named(*state, &query, &answer);
 	if (answer.rows != rows)
 		fail_msg("%s", answer.text);
 	for (; *part; part++)
