@@ -41,6 +41,8 @@
 /* Rows of sums that a query over exact times makes in memory, of 72 bytes plus at most 72 to find
  * them. */
 #define LIMIT_QUERY_SUMS 524288
+/* Devices of one process that a query tells apart. */
+#define LIMIT_QUERY_DEVICES 256
 /* Ops of one process in a plan, half a kilobyte each while it exists: 100 MB in each concurrent
  * query. A reader of recordings has a limit of its own. */
 #define LIMIT_PLAN_OPS 200000

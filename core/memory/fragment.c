@@ -89,7 +89,7 @@ static void walk_segment_end(struct walk *walk, uint64_t end)
 	walk_piece(walk, end);
 	if (walk->empty)
 		walk->sum->empty_bytes += walk->sum->free_bytes - before;
-	if (walk->free > 0)
+	else if (walk->free > 0)
 		walk->one_piece += walk->chunk / walk->free;
 }
 
@@ -200,8 +200,8 @@ void fragment_measure(const struct fragment_pool *pool, struct fragment *ret)
 	else
 		walk_segments(&walk);
 	ret->segment_bytes = ret->used_bytes + ret->free_bytes;
-	if (ret->free_bytes) {
-		double index = 1 - walk.one_piece / (double)ret->free_bytes;
+	if (ret->free_bytes > ret->empty_bytes) {
+		double index = 1 - walk.one_piece / (double)(ret->free_bytes - ret->empty_bytes);
 
 		ret->index_ppm = index > 0 ? (uint32_t)(index * 1e6 + 0.5) : 0;
 	}
@@ -211,37 +211,84 @@ static int compare_address(const void *a, const void *b)
 {
 	const struct fragment_span *x = a, *y = b;
 
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+	return (x->address > y->address) - (x->address < y->address);
 }
 
+#define DIGIT_BITS 11
+#define DIGITS	   (1u << DIGIT_BITS)
+#define FEW	   512 /* spans, which qsort() has in order sooner */
+
+static unsigned int digit_of(const struct fragment_span *span, unsigned int shift)
+{
+	return (span->address >> shift) % DIGITS;
+}
+
+/* By one digit; spans with the same one stay in order. */
+static void sort_by_digit(const struct fragment_span *from, struct fragment_span *to, size_t count,
+			  unsigned int shift)
+{
+	size_t place[DIGITS] = { 0 }, sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		place[digit_of(&from[i], shift)]++;
+	for (size_t i = 0; i < DIGITS; i++) {
+		size_t next = sum + place[i];
+
+		place[i] = sum;
+		sum = next;
+	}
+	for (size_t i = 0; i < count; i++)
+		to[place[digit_of(&from[i], shift)]++] = from[i];
+}
+
+/* By the bits in which addresses differ: those of blocks have few, as they are near each other, and
+ * aligned. */
 void fragment_sort(struct fragment_span *span, size_t count)
 {
-	if (count)
-		qsort(span, count, sizeof(*span), compare_address);
+	struct fragment_span *other = count > FEW ? malloc(count * sizeof(*span)) : NULL;
+	struct fragment_span *from = span, *to = other;
+	uint64_t differ = 0;
+
+	if (!other) {
+		if (count)
+			qsort(span, count, sizeof(*span), compare_address);
+		return;
+	}
+	for (size_t i = 1; i < count; i++)
+		differ |= span[i].address ^ span[0].address;
+	for (unsigned int shift = differ ? (unsigned int)__builtin_ctzll(differ) : 64;
+	     shift < 64 && differ >> shift; shift += DIGIT_BITS) {
+		struct fragment_span *sorted = to;
+
+		sort_by_digit(from, to, count, shift);
+		to = from;
+		from = sorted;
+	}
+	if (from != span)
+		memcpy(span, from, count * sizeof(*span));
+	free(other);
 }
 
-static int compare_bytes(const void *a, const void *b)
+static int compare_size(const void *a, const void *b)
 {
-	const struct fragment_span *x = a, *y = b;
+	const struct fragment_size *x = a, *y = b;
 
 	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-uint64_t fragment_typical(struct fragment_span *block, size_t count)
+uint64_t fragment_typical(struct fragment_size *size, size_t count)
 {
 	double all = 0, sum = 0;
 
 	if (!count)
 		return 0;
-	qsort(block, count, sizeof(*block), compare_bytes);
+	qsort(size, count, sizeof(*size), compare_size);
 	for (size_t i = 0; i < count; i++)
-		all += (double)block[i].bytes;
+		all += (double)size[i].sum_bytes;
 	for (size_t i = 0; i < count; i++) {
-		sum += (double)block[i].bytes;
+		sum += (double)size[i].sum_bytes;
 		if (sum >= all / 2)
-			return block[i].bytes;
+			return size[i].bytes;
 	}
 	return 0;
 }

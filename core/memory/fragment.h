@@ -12,7 +12,7 @@
  *
  * 0: each segment has its free memory in one piece, or none; it approaches 1 for a checkerboard.
  * Segments are not compared with each other, as no allocator can join two: several that are packed
- * have an index of 0.
+ * have an index of 0. Empty ones are left out: they can be given back as a whole.
  */
 #ifndef TS_MEMORY_FRAGMENT_H
 #define TS_MEMORY_FRAGMENT_H
@@ -70,9 +70,14 @@ struct fragment_pool {
 void fragment_sort(struct fragment_span *span, size_t count);
 void fragment_measure(const struct fragment_pool *pool, struct fragment *ret);
 
+/* Blocks of one size, and how much they are in all. */
+struct fragment_size {
+	uint64_t bytes, sum_bytes;
+};
+
 /* The size such that half of the bytes are in blocks of this size or larger; 0 of none. Changes
  * their order. */
-uint64_t fragment_typical(struct fragment_span *block, size_t count);
+uint64_t fragment_typical(struct fragment_size *size, size_t count);
 
 /* The class of a size other than 0. */
 static inline unsigned int fragment_class_of(uint64_t bytes)

@@ -7,6 +7,7 @@
 
 #include "core/limits.h"
 #include "core/store/chunk_data.h"
+#include "core/store/fragment_table.h"
 #include "core/store/live_table.h"
 #include "core/store/op_table.h"
 #include "core/store/page_sum.h"
@@ -71,6 +72,8 @@ int reader_make(sqlite3 *db, uint64_t now_ns, uint32_t plan_ops)
 		r = work_table_register(db);
 	if (r == 0)
 		r = live_table_register(db);
+	if (r == 0)
+		r = fragment_table_register(db);
 	if (r == 0)
 		r = stack_table_register(db);
 	if (r == 0)

@@ -260,6 +260,57 @@ class Tensors(tracesmith.Case):
         wait_for("a sentence on --pid", several)
         self.assertEqual(self.daemon.ctl("export", "--memory-viz", "-o", "/dev/null", "--until", "1s").code, 2)
 
+    def wait_pools(self, pid, want):
+        """What lies free in the segments, as the allocator itself counts it."""
+        def known():
+            rows = {row["pool"]: row for row in self.daemon.query("fragmentation", "--pid", pid) if row["kind"] == "tensor"}
+            for pool in ("small", "large"):
+                says, row = want[pool], rows.get(pool)
+                if not says["segments"] and not row:
+                    continue
+                if not row or [row[name] for name in ("reserved_bytes", "free_bytes", "pieces", "largest_bytes")] != \
+                        [says[name] for name in ("held", "free", "pieces", "largest")] or abs(row["index"] - says["index"] * 1e6) > 1:
+                    return None
+            return rows
+        return wait_for(f"its free memory {want}", known)
+
+    def test_free_memory_is_found_where_the_allocator_has_it(self):
+        process = self.start("--steps", 1000, "--board", 512)
+        wait_for("its probes", lambda: "/libc10.so" in self.daemon.log())
+        for _ in range(4):
+            want = self.go_on(process)
+            rows = self.wait_pools(process.pid, want)
+            self.assertNotIn("unknown", rows)
+            self.assertGreater(rows["small"]["index"], 900000, "a checkerboard")
+        device, = [row for row in self.daemon.query("fragmentation", "--pid", process.pid) if row["kind"] == "device"]
+        self.assertEqual((device["index"], device["free_bytes"], device["reserved_bytes"]), (0, 0, want["reserved"]),
+                         "to the driver the segments are packed")
+        by_stack = [row for row in self.daemon.query("fragmentation", "--pid", process.pid, "--by-stack") if row["pool"] == "small"]
+        self.assertTrue(any("lay_board" in frame for frame in by_stack[0]["stack"]), by_stack)
+        self.assertEqual(sum(row["splits"] for row in by_stack), rows["small"]["splits"])
+        sizes = self.daemon.query("fragmentation-sizes", "--pid", process.pid)
+        for pool in ("small", "large"):
+            self.assertEqual(sum(row["free_bytes"] for row in sizes if row["pool"] == pool), want[pool]["free"])
+            self.assertEqual(sum(row["pieces"] for row in sizes if row["pool"] == pool), want[pool]["pieces"])
+        process.communicate()
+        self.daemon.wait_ended(process.pid)
+        self.assertEqual(self.daemon.query("fragmentation", "--pid", process.pid), [])
+
+    def test_segments_from_before_are_told_as_unknown(self):
+        self.daemon.stop()
+        process = self.start("--steps", 500)
+        self.go_on(process)
+        self.daemon.start()
+        wait_for("probes", lambda: self.go_on(process) and "tensor" in self.memory(process.pid))
+        want = self.go_on(process)
+        def known():
+            rows = [row for row in self.daemon.query("fragmentation", "--pid", process.pid) if row["kind"] == "tensor"]
+            return sum(row["reserved_bytes"] for row in rows) == want["reserved"] and \
+                sum(row["used_bytes"] for row in rows) == want["allocated"] and {row["pool"]: row for row in rows}
+        rows = wait_for("the sums", known)
+        self.assertGreater(rows["unknown"]["reserved_bytes"], 0)
+        self.assertEqual((rows["unknown"]["index"], rows["unknown"]["free_bytes"]), (None, None))
+
 
 class OtherNamespace(tracesmith.Case):
     standing = ()

@@ -72,7 +72,7 @@ static bool names(const char *sql, const char *table)
 bool file_sums_named(const char *sql)
 {
 	static const char *const tables[] = { "rollup", "work",	      "work_sum", "busy",
-					      "memory", "allocation", "live_sum" };
+					      "memory", "allocation", "live_sum", "fragment" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		if (names(sql, tables[i]))

@@ -9,6 +9,8 @@ set(listed
   launches
   memory
   leaks
+  fragmentation
+  fragmentation-sizes
   transfers
   syncs
   streams

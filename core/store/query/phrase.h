@@ -3,6 +3,7 @@
 #define TS_QUERY_PHRASE_H
 
 #include "core/leak/verdict.h"
+#include "core/memory/pools.h"
 #include "core/model/core.h"
 #include "core/model/op.h"
 #include "core/store/total.h"
@@ -231,6 +232,13 @@ _Static_assert(TS_COLLECT_PAUSED == 2, "COLLECT_PAUSED is its number");
 #define VERDICT "CASE g.verdict" VERDICTS(VERDICT_TEXT) " END"
 #define VERDICT_IS_LEAK "6"
 _Static_assert(VERDICT_LEAK == 6, "VERDICT_IS_LEAK is its number");
+
+/* Of a row that has a pool of memory. */
+#define MEMORY_POOL_TEXT(number, identifier, name) " WHEN " #number " THEN '" name "'"
+#define MEMORY_POOL	"CASE pool" MEMORY_POOLS(MEMORY_POOL_TEXT) " END"
+#define POOL_IS_DRIVER	"1"
+#define POOL_IS_UNKNOWN "5"
+_Static_assert(MEMORY_POOL_DRIVER == 1 && MEMORY_POOL_UNKNOWN == 5, "the numbers above");
 
 /* Of a row of `price`: no other part has taken its place. */
 #define PRICE_HOLDS "(turns > 0 OR NOT measured)"

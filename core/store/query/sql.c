@@ -53,7 +53,8 @@ static int prepare(struct answer *answer, const char *text, sqlite3_stmt **ret)
 	if (sqlite3_exec(answer->db,
 			 "SELECT 1 FROM op LIMIT 0;"
 			 "SELECT 1 FROM critical_path(0, 0, 0, 0) LIMIT 0;"
-			 "SELECT 1 FROM waste(0, 0, 0, 0) LIMIT 0",
+			 "SELECT 1 FROM waste(0, 0, 0, 0) LIMIT 0;"
+			 "SELECT 1 FROM fragment(0, 0, 0, 0) LIMIT 0",
 			 NULL, NULL, NULL) != SQLITE_OK)
 		return answer_fail_sqlite(answer);
 	sqlite3_limit(answer->db, SQLITE_LIMIT_LENGTH, LIMIT_QUERY_VALUE);

@@ -235,3 +235,63 @@ EXPORT size_t c10_reserved(void)
 {
 	return reserved;
 }
+
+static void add_piece(struct c10_free *ret, size_t bytes, double *squares)
+{
+	ret->pieces += bytes > 0;
+	ret->bytes += bytes;
+	ret->largest = bytes > ret->largest ? bytes : ret->largest;
+	*squares += (double)bytes * (double)bytes;
+}
+
+static size_t segment_bytes(const struct block *block)
+{
+	size_t bytes = 0;
+
+	for (; block; block = block->after)
+		bytes += block->bytes;
+	return bytes;
+}
+
+/* Adds the share of its free bytes that are in one piece; returns those. */
+static size_t segment_measure(const struct block *block, struct c10_free *ret, double *one_piece)
+{
+	size_t piece = 0, before = ret->bytes, free_bytes;
+	bool taken = false;
+	double squares = 0;
+
+	for (; block; block = block->after) {
+		ret->held += block->bytes;
+		taken |= block->taken;
+		if (!block->taken) {
+			piece += block->bytes;
+			continue;
+		}
+		add_piece(ret, piece, &squares);
+		piece = 0;
+	}
+	add_piece(ret, piece, &squares);
+	free_bytes = ret->bytes - before;
+	if (!taken || !free_bytes)
+		return 0;
+	*one_piece += squares / (double)free_bytes;
+	return free_bytes;
+}
+
+EXPORT void c10_measure(int small, struct c10_free *ret)
+{
+	double one_piece = 0;
+	size_t bytes = 0;
+
+	*ret = (struct c10_free){ 0 };
+	pthread_mutex_lock(&lock);
+	for (const struct block *block = blocks; block; block = block->next) {
+		if (block->before || (segment_bytes(block) == SMALL_SEGMENT) != (small != 0))
+			continue;
+		ret->segments++;
+		bytes += segment_measure(block, ret, &one_piece);
+	}
+	pthread_mutex_unlock(&lock);
+	if (bytes)
+		ret->index = 1 - one_piece / (double)bytes;
+}

@@ -15,4 +15,12 @@ void c10_empty_cache(void);
 size_t c10_allocated(void);
 size_t c10_reserved(void);
 
+/* What lies free between the blocks that are taken, of segments of small blocks or of others. */
+struct c10_free {
+	size_t segments, held, bytes, pieces, largest;
+	double index; /* docs/queries.md */
+};
+
+void c10_measure(int small, struct c10_free *ret);
+
 #endif

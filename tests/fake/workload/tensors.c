@@ -4,6 +4,8 @@
  * what it has of the first thread's blocks. */
 #include "workload.h"
 
+#include <stdlib.h>
+
 #include "allocator.h"
 
 #include <dlfcn.h>
@@ -14,9 +16,10 @@
 
 #define SLOTS	    64
 #define THREADS_MAX 16
+#define BOARD_BYTES 65536
 
 static struct {
-	uint64_t steps, seed, kept_bytes, threads;
+	uint64_t steps, seed, kept_bytes, threads, board;
 	const char *second;
 } settings = { .steps = 1000, .seed = 1, .kept_bytes = 12345, .threads = 1 };
 
@@ -28,6 +31,8 @@ static const struct option_row options[] = {
 	{ "threads", "that do so at the same time (1)", OPTION_NUMBER, &settings.threads },
 	{ "second", "another copy of the library, of which one block is kept each time",
 	  OPTION_TEXT, &settings.second },
+	{ "board", "blocks of 64 KiB taken first, of which every other is given back (0)",
+	  OPTION_NUMBER, &settings.board },
 };
 
 /* The exported function, called as a DataLoader's memory is told. */
@@ -144,6 +149,30 @@ static void keep_in_second(void)
 		held_by_second++;
 }
 
+static NOINLINE void lay_board(void)
+{
+	void **block = calloc(settings.board + 1, sizeof(*block));
+
+	for (uint64_t i = 0; block && i < settings.board; i++)
+		block[i] = c10_malloc(BOARD_BYTES);
+	for (uint64_t i = 0; block && i < settings.board; i++)
+		if (i % 2)
+			c10_free(block[i]);
+	live += (settings.board + 1) / 2;
+	free(block);
+}
+
+static void say_free(const char *name, int small)
+{
+	struct c10_free free_memory;
+
+	c10_measure(small, &free_memory);
+	printf(", \"%s\": {\"segments\": %zu, \"held\": %zu, \"free\": %zu, \"pieces\": %zu, "
+	       "\"largest\": %zu, \"index\": %.9f}",
+	       name, free_memory.segments, free_memory.held, free_memory.bytes, free_memory.pieces,
+	       free_memory.largest, free_memory.index);
+}
+
 int main(int argc, char **argv)
 {
 	CUcontext context;
@@ -158,6 +187,8 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin)) {
+		if (!kept)
+			lay_board();
 		if (*line == 'f')
 			fork_and_free();
 		if (settings.threads > 1)
@@ -169,11 +200,14 @@ int main(int argc, char **argv)
 		keep_tensor();
 		if (settings.second)
 			keep_in_second();
-		printf("{\"allocated\": %zu, \"reserved\": %zu, \"live\": %llu, \"kept\": %llu}\n",
+		printf("{\"allocated\": %zu, \"reserved\": %zu, \"live\": %llu, \"kept\": %llu",
 		       c10_allocated() + 512 * held_by_second,
 		       c10_reserved() + (settings.second ? second_reserved() : 0),
 		       (unsigned long long)(live + kept + held_by_second),
 		       (unsigned long long)kept);
+		say_free("small", 1);
+		say_free("large", 0);
+		puts("}");
 		fflush(stdout);
 	}
 	return 0;
