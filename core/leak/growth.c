@@ -13,6 +13,9 @@
 #define AGAIN_OF_LIFE  32
 #define AGAIN_LEAST_NS NS_PER_S
 #define AGAIN_MOST_NS  (60 * NS_PER_S)
+/* A few ranges are no iterations, and after a pause of so many there are none any more. */
+#define STEPS_LEAST 8
+#define STEPS_OVER  64
 /* How many of the least recently used are looked at for one that can go. */
 #define SPARED_LOOKS 16
 
@@ -131,12 +134,23 @@ void growths_born(struct growths *growths, struct growing *growing,
 }
 
 void growths_found(struct growths *growths, struct growing *growing,
-		   const struct growth_place *place, uint64_t bytes)
+		   const struct growth_place *place, uint64_t born_ns, uint64_t bytes)
 {
 	struct growth *growth = growth_get(growths, growing, place);
 
 	if (growth)
-		history_found(&growth->history, bytes);
+		history_found(&growth->history, born_ns, bytes);
+}
+
+int growths_resume(struct growths *growths, struct growing *growing,
+		   const struct growth_place *place, const struct history_past *past)
+{
+	struct growth *growth = growth_get(growths, growing, place);
+	int r = growth ? history_resume(&growth->history, past) : -ENOSPC;
+
+	if (r == 0 && past->activity > growing->calls)
+		growing->calls = past->activity;
+	return r;
 }
 
 /* Its history may be younger than the block, if there was no room for one when that was born. */
@@ -161,6 +175,28 @@ void growing_missed(struct growing *growing, uint64_t since_ns, uint64_t until_n
 	growing->missed_ns = until_ns;
 	list_for_each(growth, &growing->growths, link)
 		history_missed(&growth->history, since_ns, until_ns, growing->calls);
+}
+
+void growing_step(struct growing *growing, uint64_t now_ns)
+{
+	if (!growing->steps++)
+		growing->step_first_ns = now_ns;
+	if (now_ns > growing->step_last_ns)
+		growing->step_last_ns = now_ns;
+}
+
+double growing_step_ns(const struct growing *growing, uint64_t now_ns)
+{
+	double ns;
+
+	if (growing->steps < STEPS_LEAST)
+		return 0;
+	ns = (double)(growing->step_last_ns - growing->step_first_ns) /
+	     (double)(growing->steps - 1);
+	return now_ns > growing->step_last_ns &&
+			       (double)(now_ns - growing->step_last_ns) > STEPS_OVER * ns
+		       ? 0
+		       : ns;
 }
 
 void growths_turn(struct growths *growths)

@@ -18,6 +18,8 @@ struct growing {
 	uint64_t calls;	     /* its activity */
 	uint64_t missed_ns;  /* up to when what was missed is known */
 	uint32_t process, user;
+	/* Iterations, where the program marks them. */
+	uint64_t steps, step_first_ns, step_last_ns;
 };
 
 struct growth_place {
@@ -56,12 +58,21 @@ void growths_born(struct growths *growths, struct growing *growing,
 		  const struct growth_place *place, uint64_t now_ns, uint64_t bytes);
 /* It was there before the process was watched. */
 void growths_found(struct growths *growths, struct growing *growing,
-		   const struct growth_place *place, uint64_t bytes);
+		   const struct growth_place *place, uint64_t born_ns, uint64_t bytes);
+/* What a former daemon knew of it, before its blocks are found. -EINVAL: this cannot be; -ENOSPC:
+ * there is no room; -ENOMEM. */
+int growths_resume(struct growths *growths, struct growing *growing,
+		   const struct growth_place *place, const struct history_past *past);
 void growths_gone(struct growths *growths, struct growing *growing,
 		  const struct growth_place *place, uint64_t born_ns, uint64_t now_ns,
 		  uint64_t bytes);
 /* Its allocations and frees of this time were not seen. */
 void growing_missed(struct growing *growing, uint64_t since_ns, uint64_t until_ns);
+
+/* An iteration has ended. */
+void growing_step(struct growing *growing, uint64_t now_ns);
+/* How long one takes on average; 0: there are none, or no more. */
+double growing_step_ns(const struct growing *growing, uint64_t now_ns);
 
 /* From time to time: */
 void growths_turn(struct growths *growths);

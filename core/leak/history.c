@@ -183,9 +183,142 @@ static void history_credit(struct history *history, uint64_t bytes)
 		history->peak_bytes = history->live_bytes;
 }
 
-void history_found(struct history *history, uint64_t bytes)
+/* Of the time that was resumed, only the end is known. */
+static uint64_t past_activity(const struct history *history, uint64_t ns)
 {
+	uint64_t life_ns = history->last_ns - history->first_ns;
+
+	if (ns >= history->last_ns || !life_ns)
+		return history->last_activity;
+	return (uint64_t)((double)history->last_activity * (double)(ns - history->first_ns) /
+			  (double)life_ns);
+}
+
+static struct history_slot *past_slot(struct history *history, uint64_t ns)
+{
+	struct history_slot *slot = slot_at(history, ns);
+
+	if (slot)
+		slot->activity = past_activity(history, history_slot_ns(history, slot->number + 1));
+	return slot;
+}
+
+/* How much lived when is unknown: flat, it does not look as if it had risen. */
+void history_found(struct history *history, uint64_t born_ns, uint64_t bytes)
+{
+	struct history_slot *slot;
+
 	history_credit(history, bytes);
+	if (!history->first_ns || born_ns < history->sure_ns)
+		return;
+	slot = past_slot(history, born_ns);
+	if (!slot)
+		return;
+	slot->born = add_u32(slot->born, 1);
+	slot->alive = add_u32(slot->alive, 1);
+	slot->alive_bytes += bytes;
+	for (unsigned int i = 0; i < history->count; i++)
+		history->slot[i].low_bytes = history->slot[i].high_bytes = history->live_bytes;
+}
+
+/* A digit of a count: none for 0, then five to two powers of two. */
+#define DIGIT_NONE    '!'
+#define DIGITS_OF_TWO 2.5
+#define DIGITS_MAX    81 /* of 2^32 */
+
+void history_ages(const struct history *history, char text[HISTORY_AGES + 1])
+{
+	unsigned int count = 0;
+
+	memset(text, 0, HISTORY_AGES + 1);
+	for (unsigned int age = 0; age < HISTORY_AGES; age++) {
+		long digit =
+			history->age[age] ? 1 + lround(DIGITS_OF_TWO * log2(history->age[age])) : 0;
+
+		text[age] = (char)(DIGIT_NONE + digit);
+		if (digit)
+			count = age + 1;
+	}
+	text[count] = 0;
+}
+
+/* Their sum is as given; what rounding leaves is of the age that is seen most. */
+static int ages_read(struct history *history, const char *text, uint64_t frees)
+{
+	size_t count = strnlen(text, HISTORY_AGES + 1);
+	double number[HISTORY_AGES] = { 0 }, sum = 0;
+	uint64_t rest = frees;
+	unsigned int most = 0;
+
+	if (count > HISTORY_AGES)
+		return -EINVAL;
+	for (unsigned int age = 0; age < count; age++) {
+		int digit = text[age] - DIGIT_NONE;
+
+		if (digit < 0 || digit > DIGITS_MAX)
+			return -EINVAL;
+		number[age] = digit ? exp2((digit - 1) / DIGITS_OF_TWO) : 0;
+		sum += number[age];
+		if (number[age] > number[most])
+			most = age;
+	}
+	if (frees && sum <= 0)
+		return -EINVAL;
+	for (unsigned int age = 0; frees && age < count; age++) {
+		double part = floor(number[age] / sum * (double)frees);
+
+		history->age[age] = (uint32_t)fmin(part, UINT32_MAX);
+		rest -= history->age[age] < rest ? history->age[age] : rest;
+	}
+	history->age[most] = add_u32(history->age[most], (uint32_t)fmin((double)rest, UINT32_MAX));
+	return 0;
+}
+
+/* Blocks that are gone came evenly, as far as anybody knows. */
+static int past_spread(struct history *history)
+{
+	uint32_t slots;
+
+	while ((history->last_ns - history->first_ns) >> history->shift >= HISTORY_SLOTS)
+		history->shift++;
+	slots = slot_number(history, history->last_ns) + 1;
+	for (uint32_t i = 0; history->frees && i < slots; i++) {
+		struct history_slot *slot = past_slot(history, history_slot_ns(history, i));
+		double share = (double)history->frees / slots;
+		double born = floor(share * (i + 1)) - floor(share * i);
+
+		if (!slot)
+			return -ENOMEM;
+		slot->born = slot->freed = (uint32_t)fmin(born, UINT32_MAX);
+	}
+	return 0;
+}
+
+int history_resume(struct history *history, const struct history_past *past)
+{
+	int r;
+
+	if (history->first_ns || history->live_count || !past->since_ns || !past->ages ||
+	    past->told_ns < past->since_ns || past->told_ns > INT64_MAX)
+		return -EINVAL;
+	r = ages_read(history, past->ages, past->frees);
+	if (r < 0)
+		return r;
+	history_watch(history, past->since_ns, 0);
+	if (past->last_ns > past->since_ns)
+		history->last_ns = past->last_ns < past->told_ns ? past->last_ns : past->told_ns;
+	if (past->birth_ns > past->since_ns)
+		history->last_birth_ns =
+			past->birth_ns < history->last_ns ? past->birth_ns : history->last_ns;
+	history->allocations = past->allocations;
+	history->frees = past->frees;
+	history->last_activity = other_activity(history, past->activity);
+	history->allocations = past->frees; /* the others are found */
+	history->last_free_ns = past->frees ? history->last_ns : 0;
+	history->peak_bytes = past->peak_bytes;
+	r = past_spread(history);
+	history->last_activity = past->activity;
+	return r;
 }
 
 int history_allocated(struct history *history, uint64_t now_ns, uint64_t bytes, uint64_t activity)

@@ -49,8 +49,9 @@ struct history {
 /* `activity` counts what the process does, of whatever kind: in a process that does nothing, the
  * time says nothing. -ENOMEM: the block is counted, but is in no slot. */
 int history_allocated(struct history *history, uint64_t now_ns, uint64_t bytes, uint64_t activity);
-/* A block that was there before the history starts. */
-void history_found(struct history *history, uint64_t bytes);
+/* A block that was there already. If the history was resumed, it is known since when; else it is in
+ * doubt. */
+void history_found(struct history *history, uint64_t born_ns, uint64_t bytes);
 /* It starts now, unless it has. */
 void history_watch(struct history *history, uint64_t now_ns, uint64_t activity);
 void history_freed(struct history *history, uint64_t born_ns, uint64_t now_ns, uint64_t bytes,
@@ -58,6 +59,19 @@ void history_freed(struct history *history, uint64_t born_ns, uint64_t now_ns, u
 /* What happened in this time was not seen: blocks that may have been freed in it are in doubt. */
 void history_missed(struct history *history, uint64_t since_ns, uint64_t until_ns,
 		    uint64_t activity);
+/* What is left of a history whose daemon has ended, besides the blocks that live still. */
+struct history_past {
+	uint64_t since_ns;	    /* its sure_ns */
+	uint64_t told_ns, birth_ns; /* of what follows, and of the last block before it */
+	uint64_t last_ns;	    /* the last event before it */
+	uint64_t allocations, frees, peak_bytes, activity;
+	const char *ages; /* as history_ages() */
+};
+
+/* Frees by age as a text, each within 15 %. */
+void history_ages(const struct history *history, char text[HISTORY_AGES + 1]);
+/* Of an empty one, before its blocks are found. -EINVAL: this cannot be; -ENOMEM. */
+int history_resume(struct history *history, const struct history_past *past);
 /* Gives its memory back. */
 void history_clear(struct history *history);
 

@@ -104,7 +104,7 @@ void account_found(struct growths *growths, struct account_block block)
 	const struct growth_place place = account_place(&block);
 
 	if (block.account->growing)
-		growths_found(growths, block.account->growing, &place, block.bytes);
+		growths_found(growths, block.account->growing, &place, block.start_ns, block.bytes);
 }
 
 void account_gone(struct growths *growths, struct account_block block, uint64_t now_ns)

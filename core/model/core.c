@@ -4,10 +4,12 @@
 #include "core/model/core.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/time.h"
 #include "core/model/call.h"
 #include "core/model/correlate.h"
 #include "core/model/gpu_pool.h"
@@ -21,6 +23,8 @@
 #define TIME_AHEAD_NS 3600000000000ull
 /* The model's clock goes with the daemon's ticks, if with nothing else. */
 #define CALL_AHEAD_NS 10000000000ull
+
+#define PER_STEP_MAX  9e18 /* bytes: they fit into 63 bits */
 
 /* Names of all processes: so many times those of one. */
 #define NAMES_FACTOR 16ull
@@ -349,35 +353,50 @@ void core_tick(struct core *core, uint64_t now_ns)
 	memory_tick(core, now_ns);
 }
 
+_Static_assert(CORE_AGES == HISTORY_AGES + 1, "it has room for all ages");
+
+static uint64_t core_per_step(const struct growing *growing, double per_hour, uint64_t now_ns)
+{
+	return (uint64_t)fmin(per_hour / (3600.0 * NS_PER_S) * growing_step_ns(growing, now_ns),
+			      PER_STEP_MAX);
+}
+
 static void core_tell_growths(struct core *core, uint64_t now_ns)
 {
 	struct verdict verdict;
 	struct growth *growth;
 
 	growths_turn(&core->growths);
-	while ((growth = growths_next(&core->growths, now_ns, &verdict)))
-		core_tell(core,
-			  &(struct core_growth){
-				  .process = growth->of->process,
-				  .device = growth->place.device,
-				  .kind = growth->place.kind,
-				  .fn = growth->place.fn,
-				  .stack_id = growth->place.stack_id,
-				  .verdict = verdict.kind,
-				  .confidence = verdict.confidence,
-				  .since_ns = growth->history.sure_ns,
-				  .ready_ns = verdict.needs_ns ? now_ns + verdict.needs_ns : 0,
-				  .told_ns = now_ns,
-				  .birth_ns = growth->history.last_birth_ns,
-				  .allocations = growth->history.allocations,
-				  .frees = growth->history.frees,
-				  .usual_ns = verdict.usual_ns,
-				  .kept = verdict.kept,
-				  .kept_bytes = verdict.kept_bytes,
-				  .grows_ns = verdict.since_ns,
-				  .bytes_per_hour = (uint64_t)verdict.bytes_per_hour,
-				  .laplace_ppm = (int64_t)(verdict.laplace * 1e6),
-			  });
+	while ((growth = growths_next(&core->growths, now_ns, &verdict))) {
+		struct core_growth row = {
+			.process = growth->of->process,
+			.device = growth->place.device,
+			.kind = growth->place.kind,
+			.fn = growth->place.fn,
+			.stack_id = growth->place.stack_id,
+			.verdict = verdict.kind,
+			.confidence = verdict.confidence,
+			.since_ns = growth->history.sure_ns,
+			.ready_ns = verdict.needs_ns ? now_ns + verdict.needs_ns : 0,
+			.told_ns = now_ns,
+			.birth_ns = growth->history.last_birth_ns,
+			.allocations = growth->history.allocations,
+			.frees = growth->history.frees,
+			.usual_ns = verdict.usual_ns,
+			.kept = verdict.kept,
+			.kept_bytes = verdict.kept_bytes,
+			.grows_ns = verdict.since_ns,
+			.bytes_per_hour = (uint64_t)verdict.bytes_per_hour,
+			.bytes_per_step = core_per_step(growth->of, verdict.bytes_per_hour, now_ns),
+			.laplace_ppm = (int64_t)(verdict.laplace * 1e6),
+			.peak_bytes = growth->history.peak_bytes,
+			.last_ns = growth->history.last_ns,
+			.calls = growth->of->calls,
+		};
+
+		history_ages(&growth->history, row.ages);
+		core_tell(core, &row);
+	}
 }
 
 void core_checkpoint(struct core *core, uint64_t now_ns)
@@ -448,6 +467,32 @@ int core_restore_allocation(struct core *core, const struct core_allocation *row
 	struct process *process = process_by_id(core, row->process);
 
 	return process ? memory_restore(core, process, row) : -ENOENT;
+}
+
+int core_restore_growth(struct core *core, const struct core_growth *row)
+{
+	struct process *process = process_by_id(core, row->process);
+	const struct growth_place place = {
+		.stack_id = row->stack_id,
+		.fn = row->fn,
+		.device = row->device,
+		.kind = row->kind,
+	};
+	const struct history_past past = {
+		.since_ns = row->since_ns,
+		.told_ns = row->told_ns,
+		.birth_ns = row->birth_ns,
+		.allocations = row->allocations,
+		.frees = row->frees,
+		.last_ns = row->last_ns,
+		.peak_bytes = row->peak_bytes,
+		.activity = row->calls,
+		.ages = row->ages,
+	};
+
+	if (!process)
+		return -ENOENT;
+	return growths_resume(&core->growths, &process->growing, &place, &past);
 }
 
 int core_restore_peak(struct core *core, const struct core_memory *row)

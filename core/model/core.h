@@ -78,6 +78,7 @@ struct core_memory {
 	uint64_t live_bytes, live_count, peak_bytes;
 };
 
+#define CORE_AGES 65
 /* What becomes of the memory that a stack allocates: a verdict (core/leak/verdict.h) and its
  * reasons.
  */
@@ -96,7 +97,13 @@ struct core_growth {
 	uint64_t usual_ns;		     /* most that is freed is younger */
 	uint64_t kept, kept_bytes, grows_ns; /* blocks that grew older, and the first one's birth */
 	uint64_t bytes_per_hour;
+	uint64_t bytes_per_step; /* 0: unknown */
 	int64_t laplace_ppm;
+	/* For the next daemon: */
+	uint64_t peak_bytes;
+	uint64_t last_ns;     /* of the last allocation or free */
+	uint64_t calls;	      /* of the process */
+	char ages[CORE_AGES]; /* frees by age, see core/leak/history.h */
 };
 
 /* Sums over the calls of one second that differ only in time and size. Rows with `freed` count
@@ -468,6 +475,8 @@ void core_lose(struct core *core, const struct core_loss *loss);
 int core_restore_process(struct core *core, const struct core_process *process);
 int core_restore_stream(struct core *core, const struct core_stream *stream);
 int core_restore_allocation(struct core *core, const struct core_allocation *allocation);
+/* Before the allocations of the process. */
+int core_restore_growth(struct core *core, const struct core_growth *growth);
 int core_restore_peak(struct core *core, const struct core_memory *memory);
 
 /* The process that runs under a host pid now, or NULL. Valid until the next call into core. */

@@ -15,6 +15,7 @@ struct range {
 	struct list link; /* in its ranges' list */
 	uint64_t number;
 	struct op op;
+	bool outermost; /* of its thread */
 	size_t length;
 	char text[]; /* of the range library: the name, which is told again at the end */
 };
@@ -49,6 +50,20 @@ void ranges_init(struct ranges *ranges)
 	list_init(&ranges->list);
 }
 
+/* How many of the latest are looked at for one of the same thread. */
+#define LATEST 64
+
+static bool range_is_outermost(const struct ranges *ranges, uint32_t tid)
+{
+	unsigned int looks = LATEST;
+
+	for (const struct list *node = ranges->list.prev; node != &ranges->list && looks--;
+	     node = node->prev)
+		if (list_item(node, struct range, link)->op.tid == tid)
+			return false;
+	return true;
+}
+
 /* `flags`: OP_RETURNED, or 0 where the range was cut. */
 static void range_end(struct core *core, struct ranges *ranges, struct process *process,
 		      struct range *range, uint64_t time_ns, uint16_t flags)
@@ -61,6 +76,8 @@ static void range_end(struct core *core, struct ranges *ranges, struct process *
 		op->name =
 			name_tell(core, process, &process->range_names, range->text, range->length);
 	core_emit(core, op);
+	if (range->outermost && flags)
+		growing_step(&process->growing, op->end_ns);
 	quota_give(&core->share[CORE_SHARE_RANGES], process->row.user, 1);
 	map_remove(&ranges->by_number, range_key(range->number));
 	list_remove(&range->link);
@@ -132,6 +149,7 @@ static int range_begin(struct core *core, struct ranges *ranges, struct process 
 	}
 	*range = *from;
 	memcpy(range->text, text, from->length);
+	range->outermost = range_is_outermost(ranges, range->op.tid);
 	list_append(&ranges->list, &range->link);
 	return INGEST_OK;
 }

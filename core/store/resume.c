@@ -196,6 +196,30 @@ static int read_allocation(void *data, sqlite3_stmt *stmt)
 				       });
 }
 
+/* One that cannot be is left out: its blocks are in doubt, then. */
+static int read_growth(void *data, sqlite3_stmt *stmt)
+{
+	struct core_growth growth = {
+		.process = (uint32_t)sqlite3_column_int64(stmt, 0),
+		.stack_id = (uint64_t)sqlite3_column_int64(stmt, 1),
+		.fn = (uint16_t)sqlite3_column_int(stmt, 2),
+		.kind = (uint8_t)sqlite3_column_int(stmt, 3),
+		.device = (int16_t)sqlite3_column_int(stmt, 4),
+		.since_ns = (uint64_t)sqlite3_column_int64(stmt, 5),
+		.told_ns = (uint64_t)sqlite3_column_int64(stmt, 6),
+		.birth_ns = (uint64_t)sqlite3_column_int64(stmt, 7),
+		.allocations = (uint64_t)sqlite3_column_int64(stmt, 8),
+		.frees = (uint64_t)sqlite3_column_int64(stmt, 9),
+		.peak_bytes = (uint64_t)sqlite3_column_int64(stmt, 10),
+		.last_ns = (uint64_t)sqlite3_column_int64(stmt, 11),
+		.calls = (uint64_t)sqlite3_column_int64(stmt, 12),
+	};
+
+	copy_text(stmt, 13, growth.ages, sizeof(growth.ages) - 1);
+	(void)core_restore_growth(data, &growth);
+	return 0;
+}
+
 static int read_memory(void *data, sqlite3_stmt *stmt)
 {
 	return core_restore_peak(data,
@@ -217,6 +241,9 @@ static const struct {
 	  " number FROM stream"
 	  " WHERE process=?1 AND destroyed_ns IS NULL ORDER BY id",
 	  read_stream },
+	{ "SELECT process, stack, fn, kind, device, since_ns, told_ns, birth_ns, allocations,"
+	  " frees, peak_bytes, last_ns, calls, ages FROM growth WHERE process=?1 ORDER BY told_ns",
+	  read_growth },
 	{ "SELECT id, process, address, bytes, start_ns, end_ns, stack, context, tid, fn, kind,"
 	  " device, handles, physical FROM allocation WHERE process=?1 ORDER BY id",
 	  read_allocation },

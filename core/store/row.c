@@ -355,6 +355,12 @@ static const struct row_column growth_columns[] = {
 	FIELD_AS(core_growth, grows_ns, REPLACE, grows_ns, "INTEGER", ROW_ZERO_IS_NULL),
 	FIELD(core_growth, bytes_per_hour, REPLACE),
 	FIELD(core_growth, laplace_ppm, REPLACE),
+	FIELD_AS(core_growth, bytes_per_step, REPLACE, bytes_per_step, "INTEGER NOT NULL DEFAULT 0",
+		 0),
+	FIELD_AS(core_growth, peak_bytes, REPLACE, peak_bytes, "INTEGER NOT NULL DEFAULT 0", 0),
+	FIELD_AS(core_growth, last_ns, REPLACE, last_ns, "INTEGER NOT NULL DEFAULT 0", 0),
+	FIELD_AS(core_growth, calls, REPLACE, calls, "INTEGER NOT NULL DEFAULT 0", 0),
+	FIELD_AS(core_growth, ages, REPLACE, ages, "TEXT NOT NULL DEFAULT ''", 0),
 };
 
 static const struct row_column pool_columns[] = {

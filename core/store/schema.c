@@ -206,6 +206,13 @@ static const char *const steps[] = {
 	" kept INTEGER, kept_bytes INTEGER, grows_ns INTEGER, bytes_per_hour INTEGER,"
 	" laplace_ppm INTEGER,"
 	" PRIMARY KEY(process, stack, fn, kind, device)) WITHOUT ROWID;",
+
+	/* 17: what the next daemon needs to go on judging. */
+	"ALTER TABLE growth ADD COLUMN bytes_per_step INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE growth ADD COLUMN peak_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE growth ADD COLUMN last_ns INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE growth ADD COLUMN calls INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE growth ADD COLUMN ages TEXT NOT NULL DEFAULT '';",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

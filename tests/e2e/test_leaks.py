@@ -85,6 +85,14 @@ class Leaks(tracesmith.Case):
         self.daemon.ctl("record", "-o", recording, "--pid", leaking.pid, "--since", "5s")
         again, = [row for row in self.daemon.query("leaks", "--file", recording) if row["verdict"] == "leak"]
         self.assertEqual(again["stack"], row["stack"])
+        # The next daemon goes on from what this one knew.
+        watched = f"SELECT g.since_ns, g.told_ns, g.verdict FROM growth g JOIN process p ON p.id = g.process WHERE p.pid = {leaking.pid} AND g.bytes_per_hour > 0"
+        before, = self.daemon.sql(watched)
+        self.daemon.stop()
+        self.daemon.start()
+        after = wait_for("a new verdict", lambda: [now for now in self.daemon.sql(watched) if now["told_ns"] > before["told_ns"]])
+        self.assertEqual([(now["since_ns"], now["verdict"]) for now in after], [(before["since_ns"], before["verdict"])])
+        self.assertEqual([row for row in self.leaks(clean.pid) if row["verdict"] in ("leak", "growing")], [])
 
     def test_leak_is_visible_once_it_is_old_enough(self):
         process = workload("leak", "--steps", 11)

@@ -50,6 +50,11 @@ struct site {
 		bool seen;
 	} * kept;
 	uint32_t kept_count, kept_room;
+	struct block {
+		uint64_t born_ns;
+		uint32_t bytes;
+	} * forgotten; /* that were seen */
+	uint32_t forgotten_count, forgotten_room;
 	uint32_t slot[KEYS_MAX]; /* of a cache: 1 + place in kept; 0: none */
 };
 
@@ -63,6 +68,7 @@ struct program {
 	unsigned int sites;
 	double gap_every_s, gap_s;	 /* 0: none */
 	double idle_from_s, slower_at_s; /* 0: never */
+	double restart_at_s;		 /* of the daemon; 0: never */
 	double daily;			 /* how much the hour of the day matters */
 	/* as it goes */
 	uint64_t start_ns, now_ns, activity;
@@ -220,9 +226,18 @@ static double life_of(struct program *p, const struct site *site)
 
 static void leak(struct program *p, struct site *site)
 {
+	uint32_t bytes = size_of(p, site);
+
 	if (!site->first_leak_ns)
 		site->first_leak_ns = p->now_ns;
-	born(p, site, size_of(p, site));
+	if (!born(p, site, bytes))
+		return;
+	if (site->forgotten_count == site->forgotten_room) {
+		site->forgotten_room = site->forgotten_room ? 2 * site->forgotten_room : 64;
+		site->forgotten =
+			realloc(site->forgotten, site->forgotten_room * sizeof(*site->forgotten));
+	}
+	site->forgotten[site->forgotten_count++] = (struct block){ p->now_ns, bytes };
 }
 
 static void step_cache(struct program *p, struct site *site, bool evicts)
@@ -413,6 +428,53 @@ static void see(struct program *p)
 	}
 }
 
+/* What lives is found again, and what the last daemon said of it is read. */
+static void restart_site(struct program *p, struct site *site)
+{
+	struct history *history = &site->history;
+	char ages[HISTORY_AGES + 1];
+	const struct history_past past = {
+		.since_ns = history->sure_ns,
+		.told_ns = p->now_ns,
+		.last_ns = history->last_ns,
+		.birth_ns = history->last_birth_ns,
+		.allocations = history->allocations,
+		.frees = history->frees,
+		.peak_bytes = history->peak_bytes,
+		.activity = p->activity,
+		.ages = ages,
+	};
+	uint64_t count = history->live_count, bytes = history->live_bytes;
+
+	if (!history->first_ns)
+		return;
+	history_ages(history, ages);
+	history_clear(history);
+	if (history_resume(history, &past) < 0)
+		abort();
+	for (uint32_t i = 0; i < site->kept_count; i++)
+		if (site->kept[i].seen)
+			history_found(history, site->kept[i].born_ns, site->kept[i].bytes);
+	for (uint32_t i = 0; i < p->due_count; i++)
+		if (p->due[i].seen && &p->site[p->due[i].site] == site)
+			history_found(history, p->due[i].born_ns, p->due[i].bytes);
+	for (uint32_t i = 0; i < site->forgotten_count; i++)
+		history_found(history, site->forgotten[i].born_ns, site->forgotten[i].bytes);
+	/* What was freed in a gap is live for the daemon. */
+	if (p->gap_every_s <= 0 && (history->live_count != count || history->live_bytes != bytes))
+		abort();
+	history_missed(history, p->now_ns, p->now_ns + NS_PER_S / 10, p->activity);
+}
+
+static void restart(struct program *p)
+{
+	if (p->restart_at_s <= 0 || age_s(p) < p->restart_at_s)
+		return;
+	p->restart_at_s = 0;
+	for (unsigned int i = 0; i < p->sites; i++)
+		restart_site(p, &p->site[i]);
+}
+
 /* Judged every second at first, then every hundredth of its life. */
 static void program_run(struct program *p)
 {
@@ -449,6 +511,7 @@ static void program_run(struct program *p)
 		p->now_ns = step_end_ns;
 		if (p->now_ns < next_ns)
 			continue;
+		restart(p);
 		judge(p);
 		next_ns = p->now_ns + (uint64_t)fmax(1e9, age_s(p) * 1e7);
 	}
@@ -460,6 +523,7 @@ static void program_free(struct program *p)
 	for (unsigned int i = 0; i < p->sites; i++) {
 		history_clear(&p->site[i].history);
 		free(p->site[i].kept);
+		free(p->site[i].forgotten);
 	}
 	free(p->site);
 	free(p->due);

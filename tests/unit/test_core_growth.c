@@ -141,6 +141,82 @@ static void restored_blocks_are_no_leak(void **state)
 	assert_int_equal(growth_of(8)->verdict, VERDICT_HELD);
 }
 
+static void mark(uint16_t fn, uint64_t ns, uint64_t number)
+{
+	struct ts_event event = call_event(fn, ns, 0);
+
+	event.api.handle = number;
+	assert_int_equal(give(&event), INGEST_OK);
+}
+
+/* Two steps a second are marked, each with a part. */
+static void rate_is_told_by_step(void **state)
+{
+	announce();
+	for (uint64_t second = 0; second < SECONDS; second++) {
+		uint64_t ns = (1000 + second) * NS_PER_S;
+
+		for (uint64_t half = 0; half < 2; half++, ns += NS_PER_S / 2) {
+			mark(FN_RANGE_BEGIN, ns, 1);
+			mark(FN_RANGE_BEGIN, ns + 10, 2);
+			if (!half)
+				allocate(ns + 20, 8);
+			mark(FN_RANGE_END, ns + 50, 2);
+			mark(FN_RANGE_END, ns + 60, 1);
+			core_checkpoint(core, ns + 100);
+		}
+	}
+	assert_int_equal(growth_of(8)->verdict, VERDICT_LEAK);
+	assert_in_range(growth_of(8)->bytes_per_step, 1950, 2150);
+	core_checkpoint(core, (1000 + 3 * SECONDS) * NS_PER_S);
+	allocate((1001 + 3 * SECONDS) * NS_PER_S, 8);
+	core_checkpoint(core, (1010 + 3 * SECONDS) * NS_PER_S);
+	assert_int_equal(growth_of(8)->bytes_per_step, 0);
+}
+
+/* A leak is one for the next daemon as well. */
+static void verdicts_survive_a_restart(void **state)
+{
+	const struct core_process process = { .id = 1, .pid = 100, .started_ticks = 1 };
+	struct core_loss gap = { .start_ns = (1000 + SECONDS) * NS_PER_S,
+				 .end_ns = (1001 + SECONDS) * NS_PER_S,
+				 .reason = LOSS_GAP,
+				 .count = 1 };
+	struct core_growth growth;
+
+	announce();
+	run(0, SECONDS);
+	growth = *growth_of(8);
+	assert_int_equal(growth.verdict, VERDICT_LEAK);
+	core = core_free(core);
+	assert_int_equal(growth_begin(state), 0);
+	assert_int_equal(core_restore_growth(core, &growth), -ENOENT);
+	assert_int_equal(core_restore_process(core, &process), 0);
+	assert_int_equal(core_restore_growth(core, &growth), 0);
+	for (uint64_t i = 0; i < SECONDS; i++)
+		assert_int_equal(
+			core_restore_allocation(core,
+						&(struct core_allocation){
+							.id = i + 1,
+							.address = (i + 1) << 20,
+							.bytes = 4096,
+							.start_ns = (1000 + i) * NS_PER_S + 1000,
+							.end_ns = (1000 + i) * NS_PER_S + 1010,
+							.stack_id = 8,
+							.process = 1,
+							.handles = 1,
+							.fn = FN_ALLOC,
+							.kind = MEMORY_DEVICE,
+							.device = growth.device,
+						}),
+			0);
+	core_lose(core, &gap);
+	core_checkpoint(core, (1002 + SECONDS) * NS_PER_S);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_LEAK);
+	assert_int_equal(growth_of(8)->since_ns, 1000 * NS_PER_S + 1000);
+	assert_in_range(growth_of(8)->bytes_per_hour, 3400 * 4096, 3800 * 4096);
+}
+
 /* A process with more stacks than there is room for gives up those that hold nothing. */
 static void stacks_are_bounded(void **state)
 {
@@ -171,6 +247,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gap_starts_the_watch_anew, growth_begin,
 						fixture_end),
 		cmocka_unit_test_setup_teardown(restored_blocks_are_no_leak, growth_begin,
+						fixture_end),
+		cmocka_unit_test_setup_teardown(rate_is_told_by_step, growth_begin, fixture_end),
+		cmocka_unit_test_setup_teardown(verdicts_survive_a_restart, growth_begin,
 						fixture_end),
 		cmocka_unit_test_setup_teardown(stacks_are_bounded, fixture_begin, fixture_end),
 	};

@@ -1,4 +1,5 @@
 /* test_leak_history: what a history keeps of blocks, however long it gets. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,7 +129,7 @@ static void blocks_that_were_found_prove_nothing(void **state)
 
 	(void)state;
 	for (int i = 0; i < 1000; i++)
-		history_found(&history, 1000);
+		history_found(&history, START_NS - NS_PER_S, 1000);
 	history_watch(&history, START_NS, 0);
 	verdict = verdict_of(&history, START_NS + 10 * NS_PER_S, 10);
 	assert_int_equal(verdict.kind, VERDICT_YOUNG);
@@ -140,10 +141,100 @@ static void blocks_that_were_found_prove_nothing(void **state)
 	history_clear(&history);
 }
 
+static void a_history_is_resumed_from_its_text_and_its_blocks(void **state)
+{
+	struct history history = { 0 }, again = { 0 };
+	char ages[HISTORY_AGES + 1], twice[HISTORY_AGES + 1];
+	uint64_t ns = START_NS, sum = 0;
+	struct history_past past;
+
+	(void)state;
+	for (uint64_t i = 0; i < 20000; i++, ns += 10000000) {
+		history_allocated(&history, ns, 100, i);
+		if (i % 50)
+			history_freed(&history, ns, ns + (i % 7) * 3000000, 100, i);
+	}
+	history_ages(&history, ages);
+	past = (struct history_past){ .since_ns = START_NS,
+				      .told_ns = ns,
+				      .last_ns = ns - 10000000,
+				      .birth_ns = ns - 10000000,
+				      .allocations = history.allocations,
+				      .frees = history.frees,
+				      .peak_bytes = history.peak_bytes,
+				      .activity = 100000,
+				      .ages = ages };
+	assert_int_equal(history_resume(&again, &past), 0);
+	for (uint64_t i = 0; i < 20000; i += 50)
+		history_found(&again, START_NS + i * 10000000, 100);
+	assert_int_equal(again.allocations, history.allocations);
+	assert_int_equal(again.frees, history.frees);
+	assert_int_equal(again.live_bytes, history.live_bytes);
+	assert_int_equal(alive(&again), alive(&history));
+	for (unsigned int age = 0; age < HISTORY_AGES; age++) {
+		sum += again.age[age];
+		assert_in_range(again.age[age], history.age[age] * 3 / 4, history.age[age] * 5 / 4);
+	}
+	assert_int_equal(sum, history.frees);
+	history_ages(&again, twice);
+	assert_int_equal(verdict_of(&again, ns, 100000).kind,
+			 verdict_of(&history, ns, 100000).kind);
+	history_clear(&history);
+	history_clear(&again);
+}
+
+/* A database may have been edited. */
+static void what_cannot_be_is_not_resumed(void **state)
+{
+	static const struct history_past bad[] = {
+		{ .since_ns = 0, .told_ns = 5, .ages = "" },
+		{ .since_ns = 6, .told_ns = 5, .last_ns = 6, .ages = "" },
+		{ .since_ns = 5, .told_ns = UINT64_MAX, .last_ns = 9, .ages = "" },
+		{ .since_ns = 5, .told_ns = 9, .last_ns = 9, .frees = 1, .ages = "" },
+		{ .since_ns = 5, .told_ns = 9, .last_ns = 9, .frees = 1, .ages = "!!!" },
+		{ .since_ns = 5, .told_ns = 9, .last_ns = 9, .frees = 1, .ages = "!\x7f" },
+		{ .since_ns = 5, .told_ns = 9, .last_ns = 9, .frees = 1, .ages = "\xff" },
+		{ .since_ns = 5,
+		  .told_ns = 9,
+		  .last_ns = 9,
+		  .ages = "!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!" },
+		{ .since_ns = 5, .told_ns = 9, .last_ns = 9 },
+	};
+	static const struct history_past odd = { .since_ns = 1,
+						 .told_ns = INT64_MAX,
+						 .last_ns = INT64_MAX,
+						 .birth_ns = UINT64_MAX,
+						 .allocations = UINT64_MAX,
+						 .frees = UINT64_MAX,
+						 .peak_bytes = UINT64_MAX,
+						 .activity = UINT64_MAX,
+						 .ages = "rrr" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct history history = { 0 };
+
+		assert_int_equal(history_resume(&history, &bad[i]), -EINVAL);
+		assert_int_equal(history.first_ns, 0);
+		history_clear(&history);
+	}
+	for (uint64_t born_ns = 1; born_ns; born_ns *= 2) {
+		struct history history = { 0 };
+
+		assert_int_equal(history_resume(&history, &odd), 0);
+		history_found(&history, born_ns, UINT64_MAX / 2);
+		(void)verdict_of(&history, START_NS, UINT64_MAX);
+		assert_true(history.count <= HISTORY_SLOTS);
+		history_clear(&history);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_block_that_is_allocated_once_takes_one_slot),
+		cmocka_unit_test(a_history_is_resumed_from_its_text_and_its_blocks),
+		cmocka_unit_test(what_cannot_be_is_not_resumed),
 		cmocka_unit_test(slots_stay_few_and_add_up),
 		cmocka_unit_test(ages_are_counted_up_to_weeks),
 		cmocka_unit_test(a_long_gap_puts_all_in_doubt),

@@ -10,7 +10,8 @@
 #include "core/base/array.h"
 #include "leak_fixture.h"
 
-static bool slow; /* rhythms longer than what a verdict waits for */
+static bool restarts; /* of the daemon, one in each program's life */
+static bool slow;     /* rhythms longer than what a verdict waits for */
 
 static struct site *add(struct program *p, struct site site)
 {
@@ -408,6 +409,8 @@ static void run_one(unsigned int family, unsigned int seed, struct score *score)
 
 	fixture_next(&p.random);
 	families[family].make(&p);
+	if (restarts)
+		p.restart_at_s = p.hours * 3600 * (0.1 + 0.08 * ((seed * 7 + family * 3) % 11));
 	program_run(&p);
 	score->programs++;
 	for (unsigned int i = 0; i < p.sites; i++)
@@ -486,6 +489,23 @@ static void and_in_programs_kept_for_testing(void **state)
 	assert_true(score.late * 10 <= score.right);
 }
 
+/* In the middle of a life, verdicts go on from what is stored. */
+static void a_restart_of_the_daemon_changes_no_verdict(void **state)
+{
+	struct score score = { 0 };
+
+	(void)state;
+	restarts = true;
+	run_seeds(1, 6, is_any, &score);
+	restarts = false;
+	print("restarted", &score);
+	assert_true(f1(&score) >= 0.95);
+	assert_int_equal(score.wrong, 0);
+	if (!getenv("TS_LEAK_SEEDS"))
+		assert_int_equal(score.accused, 0);
+	assert_true(score.late * 10 <= score.right);
+}
+
 /* Caches that take ten minutes to fill, sessions of two hours: for a while they look like leaks. */
 static void what_is_slower_than_a_verdict_is_right_in_the_end(void **state)
 {
@@ -504,6 +524,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(leaks_are_told_from_what_grows_and_stops),
 		cmocka_unit_test(and_in_programs_kept_for_testing),
+		cmocka_unit_test(a_restart_of_the_daemon_changes_no_verdict),
 		cmocka_unit_test(what_is_slower_than_a_verdict_is_right_in_the_end),
 	};
 

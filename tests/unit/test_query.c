@@ -168,7 +168,8 @@ static void test_leaks_are_old_live_allocations_by_stack(void **state)
 	       "{\"query\":\"leaks\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"verdict\":\"not yet\",\"kind\":\"device\","
 	       "\"fn\":\"cuMemAlloc_v2\",\"device\":0,\"bytes\":2500,\"count\":2,"
-	       "\"bytes_per_hour\":null,\"full_ns\":null,\"oldest_ns\":X,\"allocations\":5,"
+	       "\"bytes_per_hour\":null,\"bytes_per_step\":null,\"full_ns\":null,\"oldest_ns\":X,"
+	       "\"allocations\":5,"
 	       "\"frees\":2,\"confidence\":null,\"laplace\":null," WHERE_LEAK
 	       "\"why\":\"its blocks were not followed one by one\"," LEAK_FRAMES "}\n"
 	       "]," LOSS);

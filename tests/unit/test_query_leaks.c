@@ -47,6 +47,7 @@ static int setup(void **state)
 					 .usual_ns = 2 * SECOND_NS,
 					 .grows_ns = fixture_now_ns - 80 * SECOND_NS,
 					 .bytes_per_hour = 3000,
+					 .bytes_per_step = 12,
 					 .laplace_ppm = -2500000 });
 	add_growth(store, 2, 90, 700,
 		   (struct core_growth){ .verdict = VERDICT_GROWING,
@@ -91,7 +92,8 @@ static void leaks_come_first_and_what_rests_does_not_come(void **state)
 {
 	static const char *const text[] = {
 		"\"verdict\":\"leak\"",
-		"\"bytes\":100,\"count\":1,\"bytes_per_hour\":3000,\"full_ns\":7200000000000,",
+		"\"bytes\":100,\"count\":1,\"bytes_per_hour\":3000,\"bytes_per_step\":12,\"full_"
+		"ns\":7200000000000,",
 		"\"confidence\":980000,\"laplace\":-2500000,",
 		"\"why\":\"50 blocks (5.00 KiB) of the last 1.33 min outlived the 2.00 s "
 		"after which others are freed, and more keep coming\"",

@@ -16,6 +16,7 @@
 --   bytes          bytes
 --   count          integer
 --   bytes_per_hour bytes
+--   bytes_per_step bytes
 --   full_ns        nanoseconds
 --   oldest_ns      nanoseconds
 --   allocations    integer
@@ -29,7 +30,7 @@ WITH asked AS MATERIALIZED (
 	SELECT p.id FROM process p WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@
 ), grown AS MATERIALIZED (
 	SELECT process, stack_key(stack, :by) AS stack, fn, kind, device, max(verdict) AS verdict,
-		confidence, sum(bytes_per_hour) AS per_hour,
+		confidence, sum(bytes_per_hour) AS per_hour, sum(bytes_per_step) AS per_step,
 		growth_why(verdict, :now - since_ns, ready_ns - :now, sum(kept), sum(kept_bytes),
 			usual_ns, :now - grows_ns, :now - birth_ns, allocations, frees) AS why,
 		laplace_ppm AS laplace
@@ -64,6 +65,7 @@ WITH asked AS MATERIALIZED (
 ) SELECT p.pid, p.comm, coalesce(@VERDICT@, 'not yet'), k.name,
 	coalesce(f.name, 'function ' || live.fn),
 	nullif(live.device, -1), live.bytes, live.count, nullif(g.per_hour, 0),
+	nullif(g.per_step, 0),
 	CASE WHEN g.per_hour > 0 AND k.name IN (@DEVICE_MEMORY@)
 		THEN CAST(max(room.bytes, 0) * 3600e9 / g.per_hour AS INTEGER) END,
 	:now - live.oldest,
