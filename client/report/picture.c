@@ -19,10 +19,8 @@
 #define LANES_SHOWN  24	  /* the busiest */
 #define CURVES_MAX   256
 #define CURVES_SHOWN 6
-#define LEFT	     280 /* of the columns: for names */
 #define LANE_HEIGHT  16
 #define LANE_GAP     4
-#define AXIS	     26
 #define GRAPH	     180 /* height of the curves */
 #define KEY	     18	 /* height of a line of their legend */
 #define LABEL_CHARS  42
@@ -66,7 +64,7 @@ void picture_init_trace(struct picture *picture, const struct trace *trace, bool
 		     trace->end_ns);
 }
 
-static double column_of(const struct picture *picture, uint64_t ns)
+double picture_column(const struct picture *picture, uint64_t ns)
 {
 	double span = (double)(picture->to_ns - picture->from_ns);
 	double at = ns > picture->from_ns ? (double)(ns - picture->from_ns) : 0;
@@ -117,7 +115,7 @@ static int add_busy(struct picture *picture, const struct op *op, enum busy kind
 		return 0;
 	lane = lane_of(picture, op);
 	if (lane)
-		fill(lane, kind, column_of(picture, from_ns), column_of(picture, to_ns));
+		fill(lane, kind, picture_column(picture, from_ns), picture_column(picture, to_ns));
 	else
 		picture->left_out++;
 	return lane || picture->lanes == LANES_MAX ? 0 : -ENOMEM;
@@ -156,7 +154,7 @@ static int add_memory(struct picture *picture, const struct op *op)
 		picture->left_out++;
 		return picture->curves == CURVES_MAX ? 0 : -ENOMEM;
 	}
-	i = (size_t)column_of(picture, ns);
+	i = (size_t)picture_column(picture, ns);
 	if (op->live_bytes > curve->live[i])
 		curve->live[i] = op->live_bytes;
 	if (op->live_bytes > curve->peak)
@@ -195,8 +193,7 @@ int picture_ops(struct picture *picture, const struct op *op, size_t count)
 	return r;
 }
 
-/* Cut to what fits. */
-static void write_label(FILE *out, double x, double y, const char *text)
+void picture_write_label(FILE *out, double x, double y, const char *text)
 {
 	char label[LABEL_CHARS + 4];
 	size_t cut = strlen(text) > LABEL_CHARS ? LABEL_CHARS : strlen(text);
@@ -209,12 +206,12 @@ static void write_label(FILE *out, double x, double y, const char *text)
 	fputs("</text>\n", out);
 }
 
-static void write_begin(const struct picture *picture, FILE *out, const char *title, double height)
+void picture_write_begin(const struct picture *picture, FILE *out, const char *title, double height)
 {
 	fprintf(out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" role=\"img\" "
 		"aria-label=\"%s\">\n",
-		LEFT + PICTURE_COLUMNS, height, title);
+		PICTURE_LEFT + PICTURE_COLUMNS, height, title);
 	if (picture->style)
 		fprintf(out,
 			"<style>%s</style><rect class=\"paper\" width=\"100%%\" "
@@ -243,29 +240,30 @@ static bool is_left_out(uint32_t reason)
 }
 
 /* The times in which something was not seen. */
-static void write_losses(const struct picture *picture, FILE *out, const char *title, double height)
+void picture_write_losses(const struct picture *picture, FILE *out, const char *title,
+			  double height)
 {
 	for (const struct meta_loss *loss = picture->meta->loss; loss; loss = loss->next) {
-		double from = column_of(picture, loss->start_ns);
-		double to = column_of(picture, loss->end_ns);
+		double from = picture_column(picture, loss->start_ns);
+		double to = picture_column(picture, loss->end_ns);
 
 		if (to - from < 1 || !is_left_out(loss->reason))
 			continue;
 		fprintf(out,
 			"<rect x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%.0f\" "
 			"fill=\"url(#hatch-%c)\"><title>",
-			LEFT + from, to - from, height, title[0]);
+			PICTURE_LEFT + from, to - from, height, title[0]);
 		markup_text(out, loss->name ? loss->name->text : "lost");
 		fputs("</title></rect>\n", out);
 	}
 }
 
-static void write_axis(const struct picture *picture, FILE *out, double y)
+void picture_write_axis(const struct picture *picture, FILE *out, double y)
 {
 	char text[UNITS_TEXT_SIZE];
 
 	for (int i = 0; i <= TICKS; i++) {
-		double x = LEFT + (double)PICTURE_COLUMNS * i / TICKS;
+		double x = PICTURE_LEFT + (double)PICTURE_COLUMNS * i / TICKS;
 		uint64_t ns = (picture->to_ns - picture->from_ns) / TICKS * (uint64_t)i;
 
 		fprintf(out, "<path class=\"tick\" d=\"M%.1f 0V%.0f\"/>", x, y);
@@ -317,7 +315,7 @@ static void write_busy(const struct picture_lane *lane, enum busy kind, FILE *ou
 			fprintf(out,
 				"<rect class=\"%s\" x=\"%zu\" y=\"%.0f\" width=\"%zu\" "
 				"height=\"%d\" opacity=\"%.2f\"/>\n",
-				busy_class[kind], LEFT + i, y, end - i, LANE_HEIGHT,
+				busy_class[kind], PICTURE_LEFT + i, y, end - i, LANE_HEIGHT,
 				0.3 + 0.7 * shade / SHADES);
 	}
 }
@@ -332,9 +330,9 @@ static void write_lane(const struct picture *picture, const struct picture_lane 
 	snprintf(label, sizeof(label), "%.16s %" PRIu32 " · GPU %d · %s",
 		 process ? process->name->text : "?", process ? process->pid : 0, lane->device,
 		 stream);
-	write_label(out, 0, y + 12, label);
+	picture_write_label(out, 0, y + 12, label);
 	fprintf(out, "<rect class=\"lane\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\"/>\n",
-		LEFT, y, PICTURE_COLUMNS, LANE_HEIGHT);
+		PICTURE_LEFT, y, PICTURE_COLUMNS, LANE_HEIGHT);
 	for (int kind = BUSY_KINDS - 1; kind >= 0; kind--)
 		write_busy(lane, (enum busy)kind, out, y);
 }
@@ -355,11 +353,11 @@ int picture_lanes(const struct picture *picture, FILE *out)
 	qsort(sorted, count, sizeof(*sorted), compare_lanes);
 	shown = count < LANES_SHOWN ? count : LANES_SHOWN;
 	height = shown * (LANE_HEIGHT + LANE_GAP);
-	write_begin(picture, out, "Streams over time", height + AXIS);
-	write_axis(picture, out, height);
+	picture_write_begin(picture, out, "Streams over time", height + PICTURE_AXIS);
+	picture_write_axis(picture, out, height);
 	for (uint32_t i = 0; i < shown; i++)
 		write_lane(picture, sorted[i], out, i * (LANE_HEIGHT + LANE_GAP));
-	write_losses(picture, out, "Streams", height);
+	picture_write_losses(picture, out, "Streams", height);
 	fputs("</svg>\n", out);
 	return 1;
 }
@@ -384,8 +382,9 @@ static void write_curve(const struct picture_curve *curve, FILE *out, int number
 
 		if (!curve->seen[i] && *move == 'M')
 			continue;
-		fprintf(out, "%s%zu %.1fH%zu", move, LEFT + i,
-			GRAPH - 4 - (double)shown * (GRAPH - 10) / (double)most, LEFT + i + 1);
+		fprintf(out, "%s%zu %.1fH%zu", move, PICTURE_LEFT + i,
+			GRAPH - 4 - (double)shown * (GRAPH - 10) / (double)most,
+			PICTURE_LEFT + i + 1);
 		move = "L";
 		if (curve->seen[i])
 			live = curve->last[i];
@@ -404,7 +403,7 @@ static void write_key(const struct picture *picture, const struct picture_curve 
 		 process ? process->name->text : "?", process ? process->pid : 0, name,
 		 units_bytes(peak, (int64_t)curve->peak));
 	fprintf(out, "<path class=\"curve curve%d\" d=\"M%d %.0fh24\"/><text x=\"%d\" y=\"%.0f\">",
-		number, LEFT, y - 4, LEFT + 32, y);
+		number, PICTURE_LEFT, y - 4, PICTURE_LEFT + 32, y);
 	markup_text(out, label);
 	fputs("</text>\n", out);
 }
@@ -426,17 +425,19 @@ int picture_memory(const struct picture *picture, FILE *out)
 	qsort(sorted, count, sizeof(*sorted), compare_curves);
 	shown = count < CURVES_SHOWN ? count : CURVES_SHOWN;
 	most = sorted[0]->peak ? sorted[0]->peak : 1;
-	write_begin(picture, out, "Memory over time", GRAPH + AXIS + shown * KEY + 4);
-	write_axis(picture, out, GRAPH);
+	picture_write_begin(picture, out, "Memory over time",
+			    GRAPH + PICTURE_AXIS + shown * KEY + 4);
+	picture_write_axis(picture, out, GRAPH);
 	fprintf(out, "<text class=\"faint\" x=\"%d\" y=\"12\" text-anchor=\"end\">%s</text>\n",
-		LEFT - 8, units_bytes(text, (int64_t)most));
+		PICTURE_LEFT - 8, units_bytes(text, (int64_t)most));
 	fprintf(out, "<text class=\"faint\" x=\"%d\" y=\"%d\" text-anchor=\"end\">0</text>\n",
-		LEFT - 8, GRAPH);
+		PICTURE_LEFT - 8, GRAPH);
 	for (uint32_t i = 0; i < shown; i++) {
 		write_curve(sorted[i], out, (int)i, most);
-		write_key(picture, sorted[i], out, (int)i, GRAPH + AXIS + (i + 1) * KEY - 2);
+		write_key(picture, sorted[i], out, (int)i,
+			  GRAPH + PICTURE_AXIS + (i + 1) * KEY - 2);
 	}
-	write_losses(picture, out, "Memory", GRAPH);
+	picture_write_losses(picture, out, "Memory", GRAPH);
 	fputs("</svg>\n", out);
 	return 1;
 }

@@ -10,6 +10,8 @@
 #include "client/trace/trace.h"
 
 #define PICTURE_COLUMNS 900
+#define PICTURE_LEFT	280 /* of the columns: for names */
+#define PICTURE_AXIS	26  /* height of the times below them */
 
 struct picture_lane;
 struct picture_curve;
@@ -36,5 +38,16 @@ int picture_ops(struct picture *picture, const struct op *op, size_t count);
 int picture_lanes(const struct picture *picture, FILE *out);
 int picture_memory(const struct picture *picture, FILE *out);
 void picture_done(struct picture *picture);
+
+/* Of any picture over this time: where a time is, what it starts with, times below it, and where
+ * something was not seen. The first letters of titles on one page differ. */
+double picture_column(const struct picture *picture, uint64_t ns);
+void picture_write_begin(const struct picture *picture, FILE *out, const char *title,
+			 double height);
+/* Cut to what fits into PICTURE_LEFT. */
+void picture_write_label(FILE *out, double x, double y, const char *text);
+void picture_write_axis(const struct picture *picture, FILE *out, double y);
+void picture_write_losses(const struct picture *picture, FILE *out, const char *title,
+			  double height);
 
 #endif

@@ -10,18 +10,21 @@
 #include "client/base/complain.h"
 #include "client/output/loss.h"
 #include "client/output/outfile.h"
+#include "client/report/memory_map.h"
 #include "client/report/picture.h"
 #include "client/report/raster.h"
 #include "client/report/report_text.h"
+#include "client/trace/meta_load.h"
 #include "core/base/array.h"
 
 static const struct plot {
 	const char *name;
-	int (*draw)(const struct picture *picture, FILE *out);
-	const char *nothing; /* why there is nothing to draw */
+	int (*draw)(const struct picture *picture, FILE *out); /* NULL: a map of memory */
+	const char *nothing;				       /* why there is nothing to draw */
 } plots[] = {
 	{ "busy", picture_lanes, "No stream was used in this time: see --since" },
 	{ "memory", picture_memory, "No memory was allocated or freed in this time: see --since" },
+	{ "memory-map", NULL, "No memory was held in this time: see --since" },
 };
 
 static volatile sig_atomic_t stops;
@@ -36,13 +39,20 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 	return picture_ops(data, op, count);
 }
 
-static int save(const struct options *options, const struct plot *plot,
-		const struct picture *picture)
+static int map_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
+{
+	return memory_map_ops(data, op, count);
+}
+
+static int save(const struct options *options, const struct plot *plot, struct memory_map *map)
 {
 	_cleanup_(freep) char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
-	int r = out ? plot->draw(picture, out) : -ENOMEM;
+	int r = -ENOMEM;
+
+	if (out)
+		r = plot->draw ? plot->draw(&map->picture, out) : memory_map_draw(map, out);
 
 	if (out && fclose(out) != 0)
 		r = -ENOMEM;
@@ -62,20 +72,25 @@ static int save(const struct options *options, const struct plot *plot,
 static int draw(const struct options *options, const struct plot *plot)
 {
 	_cleanup_(trace_done) struct trace trace = { 0 };
-	_cleanup_(picture_done) struct picture picture = { 0 };
+	_cleanup_(memory_map_done) struct memory_map map = { 0 };
+	struct picture *picture = &map.picture;
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *end = NULL;
 	int r = trace_open(options, &trace);
 
 	if (r < 0)
 		return r;
-	picture_init_trace(&picture, &trace, options->file);
-	picture.style = report_css;
-	r = trace_read(&trace, take_ops, &picture, &end);
+	picture_init_trace(picture, &trace, options->file);
+	picture->style = report_css;
+	if (!plot->draw)
+		r = meta_load_held(trace.link, trace.pid, trace.meta);
+	if (r == 0)
+		r = plot->draw ? trace_read(&trace, take_ops, picture, &end)
+			       : trace_read(&trace, map_ops, &map, &end);
 	if (r < 0)
 		return r;
 	if (!(options->given & OPTION(FOLLOW)))
 		loss_complain(end->done);
-	return save(options, plot, &picture);
+	return save(options, plot, &map);
 }
 
 /* Without data, it waits for some. */
@@ -109,7 +124,7 @@ int plot_run(const struct options *options, const char *what)
 	int r;
 
 	if (!plot) {
-		complain("Unknown picture '%s': give busy or memory", what);
+		complain("Unknown picture '%s': give busy, memory or memory-map", what);
 		return EXIT_USAGE;
 	}
 	if (raster_is_wanted(own.output) && raster_check() < 0)

@@ -4,7 +4,7 @@
 
 #include "client/base/options.h"
 
-/* `what`: "busy" or "memory"; to options->output. Returns an exit_status. */
+/* `what`: "busy", "memory" or "memory-map"; to options->output. Returns an exit_status. */
 int plot_run(const struct options *options, const char *what);
 
 #endif

@@ -144,10 +144,12 @@ const struct command command_table[] = {
 	  "Example: tsctl report 4711 --since 1m -o report.html\n"
 	  "Example: tsctl report run.sbt --md -o report.md\n",
 	  cmd_report },
-	{ "plot", "busy|memory [F.sbt]", "draw streams or memory over time",
+	{ "plot", "busy|memory|memory-map [F.sbt]", "draw streams or memory over time",
 	  OPTIONS_WINDOW | OPTION(PID) | OPTION(FILE) | OPTION(FOLLOW) | OPTION(OUTPUT), 1, 2,
 	  "As SVG, or PNG if the file's name ends in .png (librsvg2-2 draws it): when each stream\n"
-	  "was busy, or the live bytes of each process and device.\n"
+	  "was busy; the live bytes of each process and device; or which addresses each block "
+	  "had,\n"
+	  "in the color of its stack, with the segments around it, and allocations that failed.\n"
 	  "Without a recording, it covers the daemon's last 10 seconds; --since takes more.\n"
 	  "Example: tsctl plot busy --since 30s -o busy.svg\n"
 	  "Example: tsctl plot memory run.sbt -o memory.png\n",

@@ -49,7 +49,7 @@ class Sentences(Case):
                 (["replay", "--emulate", "--scale", "kernel=a{1,255}{1,255}:2", "x.sbt"], "expands to more than 1000"),
                 (["ps", "--json", "--csv"], "exclude each other"), (["export", "--perfetto"], "-o FILE"),
                 (["report", "4711"], "Missing output file"), (["report", "0", "-o", "-"], "not a process ID"),
-                (["plot", "idle", "-o", "-"], "give busy or memory"), (["plot", "busy"], "Missing output file"),
+                (["plot", "idle", "-o", "-"], "give busy, memory or memory-map"), (["plot", "busy"], "Missing output file"),
                 (["plot", "busy", "--follow", "-o", "-"], "--follow"),
                 (["report", "7", "--pid", "8", "-o", "-"], "Give one process")):
             self.refused(self.daemon.ctl(*arguments), 2, word)
