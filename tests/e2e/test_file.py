@@ -170,6 +170,8 @@ class File(tracesmith.Case):
         for name in ("ps", "processes", "memory", "streams", "devices"):
             self.assert_same("query", name)
         self.assertTrue(self.assert_same("query", "leaks", "--min-age", "1ns", without=["oldest_ns", "why"]))
+        self.assertTrue(self.assert_same("query", "fragmentation", without=["oldest_ns", "typical_bytes", "unusable"]))
+        self.assertTrue(self.assert_same("query", "fragmentation-sizes"))
         self.assertTrue(self.assert_same("sql", "SELECT * FROM allocation ORDER BY id"))
 
     def queries(self):
@@ -198,7 +200,7 @@ class File(tracesmith.Case):
         named = [row["fn"] for row in self.assert_same("query", "apis", "--name", "Launch|Memc*y", *windows[0])]
         self.assertTrue(named and all("Launch" in name or "Memcpy" in name for name in named))
         empty = [name for name, rows in some.items() if not rows]
-        self.assertEqual(empty, ["ps", "leaks", "pools", "cost"], "asked of nothing")
+        self.assertEqual(empty, ["ps", "leaks", "fragmentation", "fragmentation-sizes", "pools", "cost"], "asked of nothing")
 
     def rows(self, statement):
         result = self.daemon.ctl("sql", "--json", "--file", self.file, statement)
