@@ -401,7 +401,7 @@ static __always_inline __u64 unwind_miss(struct thread *thread)
 {
 	__u64 id;
 
-	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > ring_bytes / 2 ||
+	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3 ||
 	    !unwind_may_ask(bpf_ktime_get_ns()))
 		return 0;
 	id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32() | 1;

@@ -19,6 +19,7 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
+#include "core/store/thread.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/library/library.h"
 #include "daemon/limits.h"
@@ -473,6 +474,9 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 
 int daemon_run(struct daemon *daemon)
 {
+	/* It would wait for a CPU each time that it is woken, up to 20 ms on a busy host: a thread
+	 * launches thousands of kernels in that time, whose stacks and events fill the ring. */
+	thread_hurry();
 	libraries_go(daemon->libraries);
 	notify_send("READY=1");
 	log_info("Tracing this host; try 'tsctl --socket %s status'",

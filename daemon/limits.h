@@ -158,6 +158,9 @@
  * until their file answers, each with another file system. */
 #define LIMIT_UNWIND_WAIT_MS 200
 #define LIMIT_UNWIND_HUNG    8
+/* Bytes of what waits so, in memory, for the ring would soon be full: as much as a process that
+ * starts sends in 60 ms. */
+#define LIMIT_PROBE_BACKLOG (32 << 20)
 /* How long the ring may wait for the stacks of one process, at once and then in each second; and
  * for those of all. */
 #define LIMIT_UNWIND_OWN_MS	  1000

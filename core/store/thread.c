@@ -1,7 +1,11 @@
-/* Thread: starts those that no signal interrupts. */
+/* Thread: starts those that no signal interrupts. What is "nice" belongs to a thread, not to its
+ * process, whatever POSIX says. */
 #include "core/store/thread.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static int start(pthread_t *ret, const pthread_attr_t *attributes, void *(*run)(void *data),
 		 void *data)
@@ -33,4 +37,12 @@ int thread_start_sized(pthread_t *ret, size_t stack_bytes, void *(*run)(void *da
 		r = start(ret, &attributes, run, data);
 	pthread_attr_destroy(&attributes);
 	return r;
+}
+
+void thread_hurry(void)
+{
+	const struct sched_param param = { .sched_priority = 0 };
+
+	if (sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &param) == 0)
+		setpriority(PRIO_PROCESS, (id_t)gettid(), THREAD_HURRY_NICE);
 }

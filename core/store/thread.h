@@ -1,4 +1,4 @@
-/* thread.h: starts the threads of both programs. */
+/* thread.h: starts the threads of both programs, and says which go first. */
 #ifndef TS_THREAD_H
 #define TS_THREAD_H
 
@@ -9,5 +9,9 @@
 int thread_start(pthread_t *ret, void *(*run)(void *data), void *data);
 /* The same, with a stack of this size. */
 int thread_start_sized(pthread_t *ret, size_t stack_bytes, void *(*run)(void *data), void *data);
+/* Where all CPUs are busy, this thread is to get one soon; those that it starts are not. Needs
+ * CAP_SYS_NICE or a limit that allows it (RLIMIT_NICE), and does nothing without. */
+#define THREAD_HURRY_NICE (-10)
+void thread_hurry(void);
 
 #endif

@@ -187,15 +187,34 @@ static void ask_turn(struct maps_ask *ask)
 	ask->pid = 0;
 }
 
+/* Memory without a file is known: that of uprobes comes with the first call of a probed function,
+ * when stacks wait for the answer. */
+static void ask_take_memory(struct maps_ask *ask)
+{
+	struct maps_looked *looked;
+	size_t at = 0;
+
+	while ((looked = maps_looked_next(ask->records, ask->size, &at)))
+		if (looked->inode)
+			return;
+	at = 0;
+	while ((looked = maps_looked_next(ask->records, ask->size, &at)))
+		maps_process_take(ask->image, looked->start, looked->end, looked->offset, NULL);
+	ask->size = 0;
+}
+
 /* Asks what there is to ask. May free it, and the image. */
 static void ask_next(struct maps_ask *ask)
 {
 	_Alignas(struct maps_look) static char message[MAPS_LOOK_MESSAGE];
 	struct maps_look *look = (struct maps_look *)message;
 	struct maps *maps = ask->maps;
-	size_t size = sizeof(*look) + ask->size;
+	size_t size;
 	int r;
 
+	if (!ask->pid)
+		ask_take_memory(ask);
+	size = sizeof(*look) + ask->size;
 	if (!ask->pid && !ask->size) {
 		ask_settle(ask);
 		return;

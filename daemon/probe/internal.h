@@ -3,6 +3,7 @@
 #define TS_PROBE_INTERNAL_H
 
 #include "daemon/broker/broker.h"
+#include "daemon/probe/backlog.h"
 #include "daemon/probe/probe.h"
 
 /* It needs the types of the former. */
@@ -24,7 +25,10 @@ struct probe {
 	const uint64_t *read_to, *written_to;
 	struct intake *intake;
 	struct intake_lane lane;
-	uv_poll_t readable; /* off from a wake-up until the ring is empty, or it would go on */
+	struct backlog backlog;
+	uint64_t unkept;    /* records that found no memory there */
+	int wakes_fd;	    /* readable once after a wake-up, whatever is in the ring */
+	uv_poll_t readable; /* that */
 	void (*closed)(void *data);
 	/* Of this turn: records that it may still take, and when it started. */
 	uint32_t budget;

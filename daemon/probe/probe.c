@@ -1,8 +1,9 @@
 /* Probe: the BPF programs while the daemon runs, and the ring that they fill.
  *
- * The ring is an input of the intake, read in its turns. While events come the programs wake
- * nobody; when none came for a while they are told to wake us at the next one. So a busy host pays
- * no wake-ups and an idle one no turns.
+ * The ring is an input of the intake, read in its turns. While events come the programs wake us for
+ * a stack that they cannot walk and for a ring that fills up, and for nothing else; when none came
+ * for a while they are told to wake us at the next one. So a busy host pays few wake-ups and an
+ * idle one no turns.
  */
 #include "daemon/probe/probe.h"
 
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -84,29 +86,59 @@ static void probe_give(void *data, const void *record, size_t size)
 	probe->callbacks.record(probe->data, record, size);
 }
 
-/* Not 0: enough for this turn. */
-static int probe_record(void *data, void *record, size_t size)
+/* Not 0: enough for this turn. After a miss the lane may be stalled. */
+static int probe_take(struct probe *probe, const void *record, size_t size)
 {
-	struct probe *probe = data;
 	uint64_t time_ns;
 
-	probe->records++;
-	probe->bytes += size;
 	if (((const struct probe_miss *)record)->kind == PROBE_MISS) {
 		intake_lane_stall(&probe->lane, probe->callbacks.miss(probe->data, record, size));
-		return probe->lane.stalled ? -EAGAIN : 0;
+		return 0;
 	}
 	time_ns = record_time_ns(record);
 	if (!intake_put(&probe->lane, time_ns, record, size) || time_ns > probe->now_ns)
 		return -ECANCELED;
-	return --probe->budget ? 0 : -EAGAIN;
+	return probe->budget && --probe->budget ? 0 : -EAGAIN;
+}
+
+/* Behind a stack that is being unwound, or that waits for the mappings of its process, come many of
+ * the same process that will be: they would fill the ring. */
+static int probe_record(void *data, void *record, size_t size)
+{
+	struct probe *probe = data;
+	int r;
+
+	probe->records++;
+	probe->bytes += size;
+	if (probe->lane.stalled || !backlog_is_empty(&probe->backlog)) {
+		if (backlog_put(&probe->backlog, record, size) < 0)
+			probe->unkept++;
+		return backlog_is_full(&probe->backlog) ? -EAGAIN : 0;
+	}
+	r = probe_take(probe, record, size);
+	return probe->lane.stalled ? 0 : r;
+}
+
+/* As far as it may be read. */
+static int probe_take_backlog(struct probe *probe)
+{
+	const void *record;
+	size_t size;
+	int r = 0;
+
+	while (r == 0 && !probe->lane.stalled && (record = backlog_first(&probe->backlog, &size))) {
+		r = probe_take(probe, record, size);
+		backlog_drop_first(&probe->backlog);
+	}
+	return r;
 }
 
 static void probe_readable(uv_poll_t *poll, int status, int events)
 {
 	struct probe *probe = poll->data;
+	struct epoll_event event;
 
-	uv_poll_stop(poll);
+	epoll_wait(probe->wakes_fd, &event, 1, 0); /* or it stays readable */
 	probe->heard_ns = uv_hrtime();
 	intake_wake(probe->intake);
 }
@@ -129,8 +161,6 @@ static bool probe_is_calm(struct probe *probe)
 static enum intake_state probe_rest(struct probe *probe)
 {
 	intake_lane_done(&probe->lane);
-	if (!uv_is_active((uv_handle_t *)&probe->readable))
-		uv_poll_start(&probe->readable, UV_READABLE, probe_readable);
 	if (probe->now_ns < probe->heard_ns + QUIET_NS)
 		return probe_is_calm(probe) ? INTAKE_CALM : INTAKE_AWAKE;
 	if (!probe->idle_ns) {
@@ -155,18 +185,22 @@ static enum intake_state probe_on_turn(void *data, uint64_t now_ns, uint32_t bud
 	int r;
 
 	intake_lane_roomy(&probe->lane, probe_is_roomy(probe));
-	if (intake_lane_holds(&probe->lane) || probe->lane.stalled)
+	if (intake_lane_holds(&probe->lane))
 		return INTAKE_AWAKE;
 	if (probe->callbacks.turn)
 		probe->callbacks.turn(probe->data);
 	probe->now_ns = now_ns;
 	probe->budget = budget;
-	r = ring_buffer__consume(probe->ring);
+	r = probe_take_backlog(probe);
+	if (r != -ECANCELED && !backlog_is_full(&probe->backlog))
+		r = ring_buffer__consume(probe->ring);
 	if (probe->records != before) {
 		probe->heard_ns = now_ns;
 		probe->idle_ns = 0;
 	}
-	if (r == -EAGAIN)
+	if (intake_lane_holds(&probe->lane) || probe->lane.stalled)
+		return INTAKE_AWAKE;
+	if (r == -EAGAIN || !backlog_is_empty(&probe->backlog))
 		return INTAKE_MORE;
 	return r < 0 ? INTAKE_AWAKE : probe_rest(probe);
 }
@@ -275,6 +309,8 @@ struct probe *probe_free(struct probe *probe)
 {
 	if (!probe)
 		return NULL;
+	backlog_clear(&probe->backlog);
+	closep(&probe->wakes_fd);
 	ring_buffer__free(probe->ring);
 	if (probe->written_to) {
 		munmap((void *)probe->read_to, page_size());
@@ -339,6 +375,18 @@ static int probe_load(struct probe *probe)
 	return probe->ring ? 0 : log_error_errno(-errno, "Failed to read the ring of BPF");
 }
 
+/* For wake-ups only: as long as events come, the ring is hardly ever empty. */
+static int probe_listen(struct probe *probe)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+
+	probe->wakes_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (probe->wakes_fd < 0 ||
+	    epoll_ctl(probe->wakes_fd, EPOLL_CTL_ADD, probe->map[BROKER_EVENTS], &event) < 0)
+		return log_error_errno(-errno, "Failed to be woken by the ring of BPF");
+	return 0;
+}
+
 int probe_new(uv_loop_t *loop, struct intake *intake, struct broker *broker,
 	      const struct probe_config *config, const struct probe_callbacks *callbacks,
 	      void *data, struct probe **ret)
@@ -353,6 +401,8 @@ int probe_new(uv_loop_t *loop, struct intake *intake, struct broker *broker,
 	probe->data = data;
 	probe->intake = intake;
 	memset(probe->map, -1, sizeof(probe->map));
+	probe->wakes_fd = -1;
+	backlog_init(&probe->backlog, LIMIT_PROBE_BACKLOG);
 	probe->broker = broker;
 	probe->lane.give = probe_give;
 	probe->lane.data = probe;
@@ -364,9 +414,13 @@ int probe_new(uv_loop_t *loop, struct intake *intake, struct broker *broker,
 	if (r < 0)
 		return r;
 	probe->held = held_new(broker);
-	r = uv_poll_init(loop, &probe->readable, ring_buffer__epoll_fd(probe->ring));
+	r = probe_listen(probe);
 	if (r < 0)
 		return r;
+	r = uv_poll_init(loop, &probe->readable, probe->wakes_fd);
+	if (r < 0)
+		return r;
+	uv_poll_start(&probe->readable, UV_READABLE, probe_readable);
 	probe->readable.data = probe;
 	intake_lane_open(&probe->lane, intake, INTAKE_PROBES, uv_hrtime());
 	intake_attach(intake, INTAKE_PROBES, probe_on_turn, probe);
@@ -421,5 +475,6 @@ void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_coun
 				per_cpu[i] = cpu[i];
 		}
 	}
+	stats.total.dropped += probe->unkept;
 	*ret = stats;
 }

@@ -86,7 +86,7 @@ static void on_answered(struct unwinder *unwinder)
 	uint64_t now_ns = uv_hrtime();
 
 	uv_timer_stop(&unwinder->deadline);
-	share_take(&unwinder->share, job->unwound.tgid, now_ns, now_ns - unwinder->asked_ns);
+	share_take(&unwinder->share, job->unwound.tgid, now_ns, job->took_ns);
 	unwinder->asked_ns = 0;
 	take_rules(unwinder, job);
 	if (!unwinder->closing)

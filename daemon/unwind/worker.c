@@ -194,6 +194,7 @@ static void unwind(struct worker *worker)
 	};
 	const struct walk_registers at = { miss->pc, miss->sp, miss->bp };
 	struct unwound *unwound = &job->unwound;
+	uint64_t began_ns = uv_hrtime();
 	uint32_t known = miss->frame_count - 1u; /* the last one is where the walk goes on */
 	struct walk walked;
 
@@ -205,6 +206,7 @@ static void unwind(struct worker *worker)
 	unwound->end = walked.end;
 	unwound->linked = walked.linked;
 	unwound_end(unwound, miss->seed);
+	job->took_ns = uv_hrtime() - began_ns;
 	__atomic_store_n(&worker->device, 0, __ATOMIC_RELAXED);
 }
 
@@ -217,6 +219,7 @@ static void *run(void *data)
 {
 	struct worker *worker = data;
 
+	thread_hurry(); /* as the loop, which waits for it */
 	pthread_mutex_lock(&worker->lock);
 	for (;;) {
 		while (worker->state != BUSY && !worker->ending)

@@ -32,6 +32,7 @@ struct worker_job {
 	/* The answer. */
 	struct worker_rule learned[TS_STACK_FRAMES_MAX];
 	uint32_t learned_count;
+	uint64_t took_ns; /* from when it was woken: until then it only waited for a CPU */
 	struct unwound unwound;
 };
 
