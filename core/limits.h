@@ -17,6 +17,8 @@
 /* Names of kernels and ranges in the database, by the user who told them, usually 200 bytes and at
  * most 5 KiB. PyTorch has ten thousand kernels, of which a program uses a few hundred. */
 #define LIMIT_STORE_NAMES 65536
+/* Autopsies (core/model/oom.h) in the database, 25 KiB each at most. */
+#define LIMIT_STORE_OOMS 256
 /* One of these names in readable form: nested templates have long names, which differ at their
  * ends. */
 #define LIMIT_STORE_NAME 4096

@@ -247,6 +247,7 @@ static int daemon_start_core(struct daemon *daemon, struct store_resume *resume)
 	daemon->next_process = resume->next_process;
 	config.next_stream = resume->next_stream;
 	config.next_allocation = resume->next_allocation;
+	config.next_oom = resume->next_oom;
 	return core_new(&config, &daemon->core);
 }
 

@@ -252,6 +252,9 @@ void daemon_python_named(void *data, void *stack, const struct ts_python_frame *
 void daemon_stack_named(void *data, struct symbol_job *job);
 void daemon_stack_lined(void *data, const struct symbol_job *job);
 
+/* starved.c: a process got no memory. */
+void daemon_tell_oom(struct daemon *daemon, const struct core_oom *oom);
+
 /* disk.c: logs when the store cannot write, and when it can again. */
 void daemon_watch_store(struct daemon *daemon, uint64_t now_ns);
 /* Writes what is left, as far as the disk accepts it. */

@@ -163,6 +163,8 @@ static void sink_row(void *data, enum core_row type, const void *row)
 		daemon_name_stack(data, walked->process, walked->stack);
 	else
 		store_add_row(daemon->store, type, row);
+	if (type == CORE_ROW_OOM)
+		daemon_tell_oom(daemon, row);
 	if (daemon->live)
 		live_row(daemon->live, type, row);
 }

@@ -63,8 +63,8 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 	return r;
 }
 
-static int ask_link(struct link *link, const struct options *options, const ProtobufCMessage *body,
-		    const char *query)
+int ask_link(struct link *link, const struct options *options, const ProtobufCMessage *body,
+	     const char *query)
 {
 	struct table table;
 	int r;

@@ -90,6 +90,13 @@ const struct command command_table[] = {
 	  "Example: tsctl query kernels --name 'gemm|conv' --sort count --user alice\n"
 	  "Example: tsctl query kernels --file run.sbt\n",
 	  cmd_query },
+	{ "oom", "[show N]", "show what ran out of memory, and who held what then",
+	  OPTIONS_TABLE | OPTION(WIDE) | OPTION(FILE), 0, 2,
+	  "Without 'show', list what failed, as 'tsctl query oom' does; N is a number of that "
+	  "list.\n"
+	  "Example: tsctl oom\n"
+	  "Example: tsctl oom show 3\n",
+	  cmd_oom },
 	{ "sql", "STATEMENT", "run a read-only SQL statement on the daemon's tables",
 	  OPTIONS_TABLE | OPTION(WIDE) | OPTION(LIMIT) | OPTION(TIMEOUT) | OPTION(FILE), 1, 1,
 	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns IS NULL\"\n", cmd_sql },

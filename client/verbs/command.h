@@ -36,6 +36,7 @@ int cmd_run(const struct options *options, int count, char **argument);
 int cmd_attach(const struct options *options, int count, char **argument);
 int cmd_detach(const struct options *options, int count, char **argument);
 int cmd_query(const struct options *options, int count, char **argument);
+int cmd_oom(const struct options *options, int count, char **argument);
 int cmd_cost(const struct options *options, int count, char **argument);
 int cmd_budget(const struct options *options, int count, char **argument);
 int cmd_stack(const struct options *options, int count, char **argument);

@@ -99,7 +99,9 @@ int log_allowed_user(struct log_users *users, unsigned int uid, unsigned long ab
 		user->count = 0;
 	user->minute = minute;
 	if (user->count++ == LOG_USER_BURST)
-		log_info("Leaving out further messages about files of user %u for a minute", uid);
+		log_info("Leaving out further messages about files and processes of user %u for a "
+			 "minute",
+			 uid);
 	if (user->count > LOG_USER_BURST)
 		return 0;
 	if (about)

@@ -16,6 +16,8 @@
 #define MS_SHIFT   20
 /* A gap is short up to this fraction of the time. */
 #define GAP_PART 8
+/* What was allocated since then is recent. */
+#define RECENT_NS 60000000000ull
 
 uint64_t history_age_ns(unsigned int age)
 {
@@ -446,6 +448,29 @@ void history_missed(struct history *history, uint64_t since_ns, uint64_t until_n
 	history->missed_ns = 0;
 	history->sure_ns = until_ns + 1;
 	history->sure_activity = other_activity(history, activity);
+}
+
+uint64_t history_recent_bytes(const struct history *history, uint64_t now_ns)
+{
+	const uint64_t width_ns = 1ull << history->shift;
+	const uint64_t since_ns = now_ns > RECENT_NS ? now_ns - RECENT_NS : 0;
+	uint64_t bytes = 0;
+
+	for (unsigned int i = history->count; i-- > 0;) {
+		const struct history_slot *slot = &history->slot[i];
+		uint64_t start_ns = history_slot_ns(history, slot->number);
+		uint64_t end_ns = start_ns + width_ns < now_ns ? start_ns + width_ns : now_ns;
+
+		if (end_ns <= since_ns)
+			break;
+		if (start_ns >= since_ns)
+			bytes += slot->alive_bytes;
+		else
+			bytes +=
+				(uint64_t)((double)slot->alive_bytes * (double)(end_ns - since_ns) /
+					   (double)(end_ns - start_ns));
+	}
+	return bytes < history->live_bytes ? bytes : history->live_bytes;
 }
 
 void history_clear(struct history *history)

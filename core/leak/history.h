@@ -72,6 +72,8 @@ struct history_past {
 void history_ages(const struct history *history, char text[HISTORY_AGES + 1]);
 /* Of an empty one, before its blocks are found. -EINVAL: this cannot be; -ENOMEM. */
 int history_resume(struct history *history, const struct history_past *past);
+/* Of what is live, how much was allocated in the last minute: where slots are wide, estimated. */
+uint64_t history_recent_bytes(const struct history *history, uint64_t now_ns);
 /* Gives its memory back. */
 void history_clear(struct history *history);
 

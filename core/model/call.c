@@ -67,6 +67,8 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_POOL_DESTROY] = { .apply = mempool_destroy },
 	[EFFECT_EVENT_CREATE] = { .apply = gpu_event_create },
 	[EFFECT_TENSOR] = { .apply = mempool_tensor },
+	[EFFECT_OOM] = { .apply = oom_reported },
+	[EFFECT_ROOM] = { .apply = oom_room },
 };
 
 #define EFFECT_COUNT ARRAY_SIZE(effect_table)
@@ -239,6 +241,7 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 	else if (effect->apply && !(event->flags & TS_EVENT_UNFINISHED) &&
 		 (!op.result || effect->even_failed))
 		effect->apply(&call);
+	oom_look(&call);
 	if (call_is_memory(&op))
 		op.live_bytes = account_live_bytes(&process->accounts, op.device, op.detail);
 	if (call_is_sampled(&op) && !op.stack_id && !(op.flags & OP_STACK_LOST))

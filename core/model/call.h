@@ -28,8 +28,21 @@ static inline uint32_t call_ns_tid(const struct ts_event *event)
 	return event->ns_tid ? event->ns_tid : event->tid;
 }
 
+/* Of a report by a framework: the device's number, above its type. */
+static inline int16_t call_framework_device(const struct ts_event *event)
+{
+	return context_device((uint8_t)(event->api.device >> 8));
+}
+
 /* A copy or set of zero bytes: no work for the device. */
 bool call_does_nothing(const struct op *op, const struct function *function);
+
+/* oom.c: looks at the result of a call, whatever it is. */
+void oom_look(struct call *call);
+/* A framework reports that it has no memory to give out. */
+void oom_reported(struct call *call);
+/* The driver says how much is free. */
+void oom_room(struct call *call);
 
 /* Whether every row of the function table is valid. */
 bool call_table_ok(const struct function_table *table);

@@ -110,6 +110,7 @@ static void core_share_out(struct core *core)
 		[CORE_SHARE_PLAIN_WORK] = config->max_rollups,
 		[CORE_SHARE_RANGES] = RANGES_TOTAL,
 		[CORE_SHARE_GROWTHS] = config->max_growths,
+		[CORE_SHARE_OOMS] = OOM_RECENT,
 		[CORE_SHARE_PENDING] = config->max_pending,
 		[CORE_SHARE_WAITING] = config->max_waiting,
 		[CORE_SHARE_EDGES] = config->max_edges,
@@ -132,12 +133,14 @@ int core_new(const struct core_config *config, struct core **ret)
 	core->next_process = config->next_process ? config->next_process : 1;
 	core->next_stream = config->next_stream ? config->next_stream : 1;
 	core->next_allocation = config->next_allocation ? config->next_allocation : 1;
+	core->next_oom = config->next_oom ? config->next_oom : 1;
 	core->next_capture = 1;
 	core_share_out(core);
 	list_init(&core->processes);
 	list_init(&core->states);
 	list_init(&core->timelines);
 	list_init(&core->exacts);
+	list_init(&core->ooms);
 	core->thread_pool = POOL_OF(struct thread);
 	core->gpu_event_pool = POOL_OF(struct gpu_event);
 	core->pending_pool = POOL_OF(struct pending);
@@ -160,6 +163,7 @@ struct core *core_free(struct core *core)
 		process_free(core, process);
 	memory_release_all(core);
 	growths_release(&core->growths);
+	oom_release_all(core);
 	rollup_release(core);
 	for (int i = 0; i < CORE_SHARES; i++)
 		quota_release(&core->share[i]);
@@ -406,6 +410,7 @@ void core_checkpoint(struct core *core, uint64_t now_ns)
 	state_checkpoint(core, now_ns);
 	memory_checkpoint(core);
 	mempool_checkpoint(core);
+	oom_checkpoint(core);
 	core_tell_growths(core, now_ns);
 	rollup_checkpoint(core);
 	loss_checkpoint(core);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "core/model/function.h"
+#include "core/model/oom_row.h"
 #include "core/model/op.h"
 #include "proto/event.h"
 
@@ -395,7 +396,10 @@ struct core_name {
 	X(COLLECT, collect) /* new or changed */                                                   \
 	X(POOL, pool)	    /* changed or gone */                                                  \
 	X(WATCH, watch)                                                                            \
-	X(PRICE, price) /* changed */
+	X(PRICE, price) /* changed */                                                              \
+	X(OOM, oom)	/* changed */                                                              \
+	X(OOM_MEMORY, oom_memory)                                                                  \
+	X(OOM_STACK, oom_stack)
 
 enum core_row {
 #define X(identifier, name) CORE_ROW_##identifier,
@@ -422,6 +426,7 @@ struct core_config {
 	void *data;
 	uint32_t next_process, next_stream; /* first ids to use, 0 counts as 1 */
 	uint64_t next_allocation;
+	uint32_t next_oom;
 	bool one_device;	 /* the host has one: it is the device of every context */
 	uint64_t bounds_wait_ns; /* how long an op waits for a synchronization that bounds it */
 	/* Limits on what other processes can make the model hold; none may be 0. */

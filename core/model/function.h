@@ -79,6 +79,10 @@ enum effect {
 	 * it then has given out `source` bytes in all and holds `handle`, on the device in the
 	 * second byte of `device`; `flags` tells copies of its library apart. */
 	EFFECT_TENSOR,
+	/* It has none to give out: it was asked for `bytes`, and has given out and holds the same.
+	 * `detail`: the device's type, in the first byte of `device`. */
+	EFFECT_OOM,
+	EFFECT_ROOM, /* `address` of `handle` bytes of the context's device are free */
 };
 
 /* number, identifier, name. Numbers are stored. An address has one meaning per space: device,
@@ -127,8 +131,8 @@ struct function {
 	const char *name; /* symbol in the driver library */
 	uint8_t kind;	  /* enum op_kind */
 	uint8_t effect;	  /* enum effect */
-	uint8_t detail;	  /* enum memory_kind, enum copy_kind, the bytes of a set's element, or of
-			     a range enum ts_range_part */
+	uint8_t detail;	  /* enum memory_kind, enum copy_kind, the bytes of a set's element, of a
+			     range enum ts_range_part, or a type of device */
 	bool graph;	  /* for OP_LAUNCH: a graph, so many works at once */
 	bool hot;	  /* called all the time, and watched in windows if that is too expensive */
 	uint8_t sizes;	  /* which of bytes, height and depth the call gives */

@@ -83,8 +83,6 @@ void mempool_forget_all(struct process *process)
 		mempool_free(process, pool);
 }
 
-#define DEVICE_SHIFT 8 /* of the number, above the type */
-
 void mempool_tensor(struct call *call)
 {
 	uint64_t size = call->event->api.bytes, copy = call->event->api.flags;
@@ -94,7 +92,7 @@ void mempool_tensor(struct call *call)
 
 	op->kind = freed ? OP_FREE : OP_ALLOC;
 	op->bytes = freed ? bytes_bounded(-size) : size;
-	op->device = context_device((uint8_t)(call->event->api.device >> DEVICE_SHIFT));
+	op->device = call_framework_device(call->event);
 	/* The child of a fork that gives back what is its parent's has nothing of its own. */
 	allocator = freed ? allocator_find(&call->process->allocators, op->device, copy)
 			  : allocator_get(&call->process->allocators, call->process->row.id,

@@ -38,6 +38,7 @@ enum core_share {
 	CORE_SHARE_PLAIN_WORK,
 	CORE_SHARE_RANGES,
 	CORE_SHARE_GROWTHS,
+	CORE_SHARE_OOMS, /* in a minute */
 	/* Taken away again from whoever has most. */
 	CORE_SHARE_PENDING,
 	CORE_SHARE_WAITING,
@@ -92,6 +93,9 @@ struct core {
 
 	struct growths growths;
 
+	struct list ooms;
+	uint32_t next_oom;
+
 	struct sums calls, work; /* rollup.c */
 
 	struct list exacts;
@@ -100,6 +104,11 @@ struct core {
 	uint32_t edges;	  /* in all sweeps */
 	struct told_name told_name[TOLD_NAMES];
 };
+
+/* oom.c */
+#define OOM_RECENT 128 /* autopsies of a minute, by all users together */
+void oom_checkpoint(struct core *core);
+void oom_release_all(struct core *core);
 
 static inline void core_emit(struct core *core, const struct op *op)
 {

@@ -6,6 +6,7 @@
 #include "core/leak/growth.h"
 #include "core/model/context.h"
 #include "core/model/loss.h"
+#include "core/model/oom_row.h"
 #include "core/model/range.h"
 #include "core/model/timeline.h"
 
@@ -30,6 +31,7 @@ struct process {
 	struct list mappings;	/* struct allocation: mappings */
 	struct list mempools;	/* struct mempool */
 	struct list allocators; /* struct allocator */
+	struct oom_room room;
 	struct ranges ranges;	/* of the range library */
 	struct map range_names; /* ids, and when each was last told */
 	struct timeline timeline;

@@ -65,6 +65,7 @@ static int read_next(void *data, sqlite3_stmt *stmt)
 	resume->next_allocation = (uint64_t)sqlite3_column_int64(stmt, 2);
 	resume->last_ns = (uint64_t)sqlite3_column_int64(stmt, 3);
 	resume->pending_ns = (uint64_t)sqlite3_column_int64(stmt, 4);
+	resume->next_oom = (uint32_t)sqlite3_column_int64(stmt, 5);
 	return 0;
 }
 
@@ -78,7 +79,8 @@ int store_resume(struct store *store, struct store_resume *ret)
 	return for_each(db,
 			"SELECT max(next_process), max(next_stream), max(next_allocation),"
 			" (SELECT last_ns FROM boot WHERE id=?1), (SELECT min(last_ns,"
-			" coalesce(nullif(oldest_pending_ns, 0), last_ns)) FROM boot WHERE id=?1)"
+			" coalesce(nullif(oldest_pending_ns, 0), last_ns)) FROM boot WHERE id=?1),"
+			" max(next_oom)"
 			" FROM boot",
 			store_boot(store), read_next, ret);
 }

@@ -107,6 +107,7 @@ static const struct row_column boot_columns[] = {
 	OWN(next_allocation, "INTEGER NOT NULL DEFAULT 1"),
 	OWN(next_batch, "INTEGER NOT NULL DEFAULT 1"),
 	GIVEN(oldest_pending_ns, "INTEGER NOT NULL DEFAULT 0", OWN, REPLACE, ROW_UNRECORDED),
+	GIVEN(next_oom, "INTEGER NOT NULL DEFAULT 1", OWN, REPLACE, ROW_UNRECORDED),
 };
 
 static const struct row_column process_columns[] = {
@@ -363,6 +364,62 @@ static const struct row_column growth_columns[] = {
 	FIELD_AS(core_growth, ages, REPLACE, ages, "TEXT NOT NULL DEFAULT ''", 0),
 };
 
+static const struct row_column oom_columns[] = {
+	FIELD(core_oom, id, KEY),
+	FIELD_AS(core_oom, process, REPLACE, process, "INTEGER NOT NULL", 0),
+	FIELD(core_oom, tid, REPLACE),
+	FIELD(core_oom, device, REPLACE),
+	FIELD(core_oom, fn, REPLACE),
+	FIELD(core_oom, kind, REPLACE),
+	FIELD_AS(core_oom, stack_id, REPLACE, stack, "INTEGER", 0),
+	FIELD(core_oom, time_ns, REPLACE),
+	FIELD(core_oom, last_ns, REPLACE),
+	FIELD(core_oom, failures, REPLACE),
+	FIELD(core_oom, reports, REPLACE),
+	FIELD(core_oom, skipped, REPLACE),
+	FIELD_AS(core_oom, reported_ns, REPLACE, reported_ns, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD_AS(core_oom, recovered_ns, REPLACE, recovered_ns, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD_AS(core_oom, bytes, REPLACE, bytes, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD_AS(core_oom, wanted_bytes, REPLACE, wanted_bytes, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD(core_oom, held_bytes, REPLACE),
+	FIELD(core_oom, live_bytes, REPLACE),
+	FIELD(core_oom, reserved_bytes, REPLACE),
+	FIELD(core_oom, pieces, REPLACE),
+	FIELD(core_oom, pieces_bytes, REPLACE),
+	FIELD(core_oom, piece_bytes, REPLACE),
+	FIELD(core_oom, fragment_ppm, REPLACE),
+	FIELD_AS(core_oom, room_ns, REPLACE, room_ns, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD(core_oom, free_bytes, REPLACE),
+	FIELD(core_oom, total_bytes, REPLACE),
+	FIELD(core_oom, take, REPLACE),
+	FIELD(core_oom, left_out, REPLACE),
+	FIELD(core_oom, processes_left_out, REPLACE),
+};
+
+static const struct row_column oom_memory_columns[] = {
+	FIELD(core_oom_memory, oom, KEY),
+	FIELD(core_oom_memory, process, KEY),
+	FIELD(core_oom_memory, kind, KEY),
+	FIELD(core_oom_memory, take, REPLACE),
+	FIELD(core_oom_memory, bytes, REPLACE),
+	FIELD(core_oom_memory, count, REPLACE),
+	FIELD(core_oom_memory, recent_bytes, REPLACE),
+	FIELD(core_oom_memory, reserved_bytes, REPLACE),
+};
+
+static const struct row_column oom_stack_columns[] = {
+	FIELD(core_oom_stack, oom, KEY),
+	FIELD(core_oom_stack, rank, KEY),
+	FIELD(core_oom_stack, take, REPLACE),
+	FIELD_AS(core_oom_stack, process, REPLACE, process, "INTEGER NOT NULL", 0),
+	FIELD(core_oom_stack, kind, REPLACE),
+	FIELD(core_oom_stack, fn, REPLACE),
+	FIELD_AS(core_oom_stack, stack_id, REPLACE, stack, "INTEGER", 0),
+	FIELD(core_oom_stack, bytes, REPLACE),
+	FIELD(core_oom_stack, count, REPLACE),
+	FIELD(core_oom_stack, recent_bytes, REPLACE),
+};
+
 static const struct row_column pool_columns[] = {
 	FIELD(core_pool, process, KEY),
 	FIELD(core_pool, address, KEY),
@@ -450,6 +507,14 @@ const struct row_table row_tables[] = {
 	  ROWS(MEMORY, core_memory) },
 	{ COLUMNS(growth), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
 	  ROWS(GROWTH, core_growth) },
+	{ COLUMNS(oom), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
+	  ROWS(OOM, core_oom), .indexes = "CREATE INDEX oom_process ON oom(process);" },
+	{ COLUMNS(oom_memory), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
+	  ROWS(OOM_MEMORY, core_oom_memory),
+	  .indexes = "CREATE INDEX oom_memory_process ON oom_memory(process);" },
+	{ COLUMNS(oom_stack), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
+	  ROWS(OOM_STACK, core_oom_stack),
+	  .indexes = "CREATE INDEX oom_stack_process ON oom_stack(process);" },
 	{ COLUMNS(pool), .recorded = ROW_RECORDED_LAST, .kept = ROW_KEPT_PROCESS,
 	  ROWS(POOL, core_pool), .gone = offsetof(struct core_pool, gone) },
 	{ COLUMNS(chunk), .recorded = ROW_RECORDED_NEVER, .kept = ROW_KEPT_OWN,

@@ -213,6 +213,26 @@ static const char *const steps[] = {
 	"ALTER TABLE growth ADD COLUMN last_ns INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE growth ADD COLUMN calls INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE growth ADD COLUMN ages TEXT NOT NULL DEFAULT '';",
+
+	/* 18: allocations that failed for lack of memory, and who held what then. */
+	"ALTER TABLE boot ADD COLUMN next_oom INTEGER NOT NULL DEFAULT 1;"
+	"CREATE TABLE oom(id INTEGER PRIMARY KEY, process INTEGER NOT NULL, tid INTEGER,"
+	" device INTEGER, fn INTEGER, kind INTEGER, stack INTEGER, time_ns INTEGER,"
+	" last_ns INTEGER, failures INTEGER, reports INTEGER, skipped INTEGER,"
+	" reported_ns INTEGER, recovered_ns INTEGER, bytes INTEGER, wanted_bytes INTEGER,"
+	" held_bytes INTEGER, live_bytes INTEGER, reserved_bytes INTEGER, pieces INTEGER,"
+	" pieces_bytes INTEGER, piece_bytes INTEGER, fragment_ppm INTEGER, room_ns INTEGER,"
+	" free_bytes INTEGER, total_bytes INTEGER, take INTEGER, left_out INTEGER,"
+	" processes_left_out INTEGER);"
+	"CREATE INDEX oom_process ON oom(process);"
+	"CREATE TABLE oom_memory(oom INTEGER, process INTEGER, kind INTEGER, take INTEGER,"
+	" bytes INTEGER, count INTEGER, recent_bytes INTEGER, reserved_bytes INTEGER,"
+	" PRIMARY KEY(oom, process, kind)) WITHOUT ROWID;"
+	"CREATE INDEX oom_memory_process ON oom_memory(process);"
+	"CREATE TABLE oom_stack(oom INTEGER, rank INTEGER, take INTEGER,"
+	" process INTEGER NOT NULL, kind INTEGER, fn INTEGER, stack INTEGER, bytes INTEGER,"
+	" count INTEGER, recent_bytes INTEGER, PRIMARY KEY(oom, rank)) WITHOUT ROWID;"
+	"CREATE INDEX oom_stack_process ON oom_stack(process);",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

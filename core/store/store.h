@@ -45,6 +45,7 @@ struct store *store_free(struct store *store);
 struct store_resume {
 	uint32_t next_process, next_stream;
 	uint64_t next_allocation;
+	uint32_t next_oom;
 	uint64_t last_ns;    /* last commit of this boot, 0: none */
 	uint64_t pending_ns; /* from then on it may lack ops: last_ns or before */
 };

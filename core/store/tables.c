@@ -46,9 +46,21 @@
 			" UNION ALL SELECT name FROM device)) ORDER BY boot, told_ns LIMIT ?3)")   \
 	X(NAME_EVICT, "DELETE FROM name WHERE id NOT IN (SELECT name FROM teller)")                \
 	X(STACK_FRAMES, "DELETE FROM frame WHERE stack=?")                                         \
+	X(OOM_EVICT,                                                                               \
+	  "DELETE FROM oom WHERE (SELECT count(*) FROM oom) > " TEXT(                              \
+		  LIMIT_STORE_OOMS) " AND id=(SELECT o.id FROM oom o JOIN process p ON "           \
+				    "p.id=o.process"                                               \
+				    " WHERE o.id<>?1 AND coalesce(p.owner, p.uid)=(SELECT"         \
+				    " coalesce(q.owner, q.uid) FROM oom JOIN process q ON "        \
+				    "q.id=oom.process"                                             \
+				    " GROUP BY 1 ORDER BY count(*) DESC LIMIT 1)"                  \
+				    " ORDER BY o.recovered_ns IS NULL OR o.reports, o.id LIMIT "   \
+				    "1)")                                                          \
+	X(OOM_MEMORY, "DELETE FROM oom_memory WHERE oom<?1 AND oom NOT IN (SELECT id FROM oom)")   \
+	X(OOM_STACKS, "DELETE FROM oom_stack WHERE oom<?1 AND oom NOT IN (SELECT id FROM oom)")    \
 	X(TIME, "UPDATE boot SET last_ns=?2, next_process=max(next_process,?3),"                   \
 		" next_stream=max(next_stream,?4), next_allocation=max(next_allocation,?5),"       \
-		" next_batch=?6, oldest_pending_ns=?7 WHERE id=?1")
+		" next_batch=?6, oldest_pending_ns=?7, next_oom=max(next_oom,?8) WHERE id=?1")
 
 enum statement {
 #define X(name, text) STATEMENT_##name,
@@ -73,7 +85,7 @@ struct tables {
 	struct row_given given;
 	uint64_t now_ns, pending_ns, evict_ns;
 	uint32_t evict_user;
-	uint64_t next_process, next_stream, next_allocation;
+	uint64_t next_process, next_stream, next_allocation, next_oom;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
 	struct table of[CORE_ROW_COUNT], frame;
 	struct totals *totals;
@@ -168,6 +180,21 @@ static int write_allocation(struct tables *t, const void *data)
 static int changes(struct tables *t, enum statement number)
 {
 	return sqlite3_changes(sqlite3_db_handle(t->stmt[number]));
+}
+
+/* If there are too many autopsies, the user with the most loses one: the oldest of those whose
+ * program got its memory in the end, or else the oldest. */
+static int write_oom(struct tables *t, const void *data)
+{
+	const struct core_oom *o = data;
+	int r = write_of(t, CORE_ROW_OOM, o);
+
+	raise_next(&t->next_oom, o->id);
+	r = r < 0 ? r : run_for(t, STATEMENT_OOM_EVICT, o->id);
+	if (r < 0 || !changes(t, STATEMENT_OOM_EVICT))
+		return r;
+	r = run_for(t, STATEMENT_OOM_MEMORY, o->id);
+	return r < 0 ? r : run_for(t, STATEMENT_OOM_STACKS, o->id);
 }
 
 static int lose_names(struct tables *t, uint32_t process, int count)
@@ -324,6 +351,7 @@ static int (*const writers[RECORD_TYPE_COUNT])(struct tables *t, const void *dat
 	[CORE_ROW_STREAM] = write_stream,   [CORE_ROW_ALLOCATION] = write_allocation,
 	[CORE_ROW_STACK] = write_stack,	    [CORE_ROW_NAME] = write_name,
 	[CORE_ROW_COLLECT] = write_collect, [CORE_ROW_BACKWARD] = write_backward,
+	[CORE_ROW_OOM] = write_oom,
 };
 
 static int prepare(sqlite3 *db, const struct row_table *row, struct table *ret)
@@ -411,6 +439,6 @@ int tables_write_time(struct tables *tables)
 	sql_bind(tables->stmt[STATEMENT_TIME], tables->given.boot, (int64_t)tables->now_ns,
 		 (int64_t)tables->next_process, (int64_t)tables->next_stream,
 		 (int64_t)tables->next_allocation, tables->given.batch + 1,
-		 (int64_t)tables->pending_ns);
+		 (int64_t)tables->pending_ns, (int64_t)tables->next_oom);
 	return sql_run(tables->stmt[STATEMENT_TIME]);
 }

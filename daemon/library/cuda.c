@@ -130,6 +130,9 @@ static const struct library_function cuda_function[] = {
 	    IN(ARG(0, handle), ARG32(1, device)), OUT(AT(0, handle))),
 	ROW(49, "cuDeviceGetMemPool", MEMORY, POOL_KNOWN, 0, RETURN | KEEP,
 	    IN(ARG(0, handle), ARG32(1, device)), OUT(AT(0, handle))),
+	/* Asked by who has failed to get memory: what is free, and what there is. */
+	ROW(37, "cuMemGetInfo_v2", MEMORY, ROOM, 0, RETURN, IN(ARG(0, address), ARG(1, handle)),
+	    OUT(AT(0, address), AT(1, handle))),
 
 	/* Copies. The return of synchronous ones is probed for their time. */
 	ROW(50, "cuMemcpy", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN | SAMPLE,

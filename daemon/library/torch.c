@@ -4,7 +4,8 @@
  * Other arguments make another symbol, so the names say that these are the known ones: the block,
  * its size (negative: taken back), what is allocated and what is reserved after that, and the
  * device: its type in the low byte, its number in the next. It is called with the allocator's lock
- * held, so the reports of a device are in order.
+ * held, so the reports of a device are in order. Another one gets to know that there was no memory,
+ * after the allocator has given back what it could: what was asked for, and the same sums.
  */
 #include "core/base/array.h"
 #include "daemon/library/library.h"
@@ -29,6 +30,18 @@ static const struct library_function torch_function[] = {
 		    { PROBE_ARG, 3, 8, TO(handle), 0 },
 		    { PROBE_ARG, DEVICE_ARG - 1, 4, TO(device), 0 },
 		    { PROBE_ARG, PROBE_ARG_SELF, 8, TO(flags), 0 } } },
+	{ .number = 319,
+	  .model.name = "c10::reportOutOfMemoryToProfiler",
+	  .model.kind = OP_MEMORY,
+	  .model.effect = EFFECT_OOM,
+	  .model.detail = CUDA, /* of other devices there are few, and the model leaves them out */
+	  .flags = PROBE_STACK | PROBE_ALWAYS,
+	  .alias = { "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+		     "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE" },
+	  .slot = { { PROBE_ARG, 0, 8, TO(bytes), 0 },
+		    { PROBE_ARG, 1, 8, TO(source), 0 },
+		    { PROBE_ARG, 2, 8, TO(handle), 0 },
+		    { PROBE_ARG, DEVICE_ARG - 2, 4, TO(device), 0 } } },
 };
 
 const struct library_row library_torch = {

@@ -134,6 +134,9 @@ _tsctl()
 		mapfile -t COMPREPLY < <(compgen -W "0.5% 1% 2% 5% none default" -- "$word")
 	elif [[ $verb = @(attach|detach|cost|budget|stack) ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_pids "$tsctl")" -- "$word")
+	elif [ "$verb" = oom ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$([ "$previous" = show ] &&
+			"$tsctl" oom --csv 2>/dev/null | sed -n '2,$s/,.*//p' || echo show)" -- "$word")
 	elif [ "$verb" = query ]; then
 		mapfile -t COMPREPLY < <(compgen -W "list $("$tsctl" query list --csv 2>/dev/null |
 			sed -n '2,$s/,.*//p')" -- "$word")

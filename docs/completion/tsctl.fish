@@ -81,6 +81,7 @@ complete -c tsctl -f
 complete -c tsctl -n 'not __tsctl_verb' -a '(__tsctl_verbs)'
 complete -c tsctl -n '__tsctl_verb_is help' -a '(__tsctl_verbs)'
 complete -c tsctl -n '__tsctl_verb_is query' -a '(__tsctl_queries)'
+complete -c tsctl -n '__tsctl_verb_is oom' -a 'show'
 complete -c tsctl -n '__tsctl_verb_is attach' -a '(__tsctl_pids)'
 complete -c tsctl -n '__tsctl_verb_is detach' -a '(__tsctl_pids)'
 complete -c tsctl -n '__tsctl_verb_is cost' -a '(__tsctl_pids)'

@@ -64,6 +64,8 @@ enum fn {
 	FN_RANGE_END,
 	FN_RANGE_CUT,
 	FN_TENSOR,
+	FN_OOM,
+	FN_ROOM,
 	FN_COUNT,
 };
 
@@ -75,6 +77,8 @@ static const struct function fixture_functions[FN_COUNT] = {
 			.kind = OP_ALLOC,
 			.effect = EFFECT_TENSOR,
 			.detail = MEMORY_TENSOR },
+	[FN_OOM] = { .name = "oom", .kind = OP_MEMORY, .effect = EFFECT_OOM, .detail = 1 },
+	[FN_ROOM] = { .name = "room", .kind = OP_MEMORY, .effect = EFFECT_ROOM },
 	[FN_RANGE_BEGIN] = { .name = "range_begin", .kind = OP_RANGE, .detail = TS_RANGE_BEGIN },
 	[FN_RANGE_END] = { .name = "range_end", .kind = OP_RANGE, .detail = TS_RANGE_END },
 	[FN_RANGE_CUT] = { .name = "range_cut", .kind = OP_RANGE, .detail = TS_RANGE_CUT },
@@ -230,7 +234,11 @@ static struct seen {
 	size_t ops, states, processes, streams, allocations, memories, rollups, losses, stacks,
 		backwards;
 	struct core_pool pool[SEEN_MAX];
-	size_t works, busies, devices, collects, names, pools, growths;
+	size_t works, busies, devices, collects, names, pools, growths, ooms, oom_memories,
+		oom_stacks;
+	struct core_oom oom[SEEN_MAX];
+	struct core_oom_memory oom_memory[SEEN_MAX];
+	struct core_oom_stack oom_stack[SEEN_MAX];
 	struct core_growth growth[SEEN_MAX];
 	struct core_name name; /* the last one; its text is gone */
 } seen;
@@ -269,6 +277,9 @@ static void see_row(void *data, enum core_row type, const void *row)
 		SEE_ROW(COLLECT, seen.collect, seen.collects, collect)
 		SEE_ROW(POOL, seen.pool, seen.pools, pool)
 		SEE_ROW(GROWTH, seen.growth, seen.growths, growth)
+		SEE_ROW(OOM, seen.oom, seen.ooms, oom)
+		SEE_ROW(OOM_MEMORY, seen.oom_memory, seen.oom_memories, oom_memory)
+		SEE_ROW(OOM_STACK, seen.oom_stack, seen.oom_stacks, oom_stack)
 	case CORE_ROW_STACK:
 		seen.stacks++;
 		break;

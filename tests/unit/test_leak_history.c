@@ -229,6 +229,29 @@ static void what_cannot_be_is_not_resumed(void **state)
 	}
 }
 
+/* Of what lives, in narrow slots and in wide ones, of which a part is recent. */
+static void what_was_allocated_lately_is_recent(void **state)
+{
+	struct history history = { 0 };
+	uint64_t ns = START_NS, recent;
+
+	(void)state;
+	assert_int_equal(history_recent_bytes(&history, ns), 0);
+	history_allocated(&history, ns, 1000, 1);
+	assert_int_equal(history_recent_bytes(&history, ns + NS_PER_S), 1000);
+	assert_int_equal(history_recent_bytes(&history, ns + 100 * NS_PER_S), 0);
+	history_allocated(&history, ns + 90 * NS_PER_S, 70, 2);
+	history_allocated(&history, ns + 91 * NS_PER_S, 7, 3);
+	history_freed(&history, ns + 90 * NS_PER_S, ns + 92 * NS_PER_S, 70, 4);
+	assert_int_equal(history_recent_bytes(&history, ns + 100 * NS_PER_S), 7);
+	history_clear(&history);
+	for (uint64_t i = 0; i < 36000; i++)
+		history_allocated(&history, ns += NS_PER_S, 10, i);
+	recent = history_recent_bytes(&history, ns);
+	assert_in_range(recent, 450, 750);
+	history_clear(&history);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +263,7 @@ int main(void)
 		cmocka_unit_test(a_long_gap_puts_all_in_doubt),
 		cmocka_unit_test(a_short_gap_puts_young_blocks_in_doubt),
 		cmocka_unit_test(blocks_that_were_found_prove_nothing),
+		cmocka_unit_test(what_was_allocated_lately_is_recent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

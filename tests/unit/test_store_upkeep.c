@@ -2,6 +2,7 @@
  * much goes. */
 #include <sys/stat.h>
 
+#include "core/limits.h"
 #include "tests/unit/store_fixture.h"
 
 /* Commits until a statement gives what is wanted. */
@@ -240,6 +241,36 @@ static void one_users_ops_do_not_push_out_anothers(void **state)
 			 now_ns / SECOND_NS - 3);
 }
 
+/* Of the user with the most: those that came to nothing, then the oldest, with all their parts. */
+static void one_users_autopsies_do_not_push_out_anothers(void **state)
+{
+	struct fixture *f = *state;
+	const uint32_t count = LIMIT_STORE_OOMS + 50;
+
+	assert_int_equal(fixture_open(f), 0);
+	store_add(f->store, &(struct core_process){ .id = 1, .pid = 5, .uid = 7, .user = 7 });
+	store_add(f->store, &(struct core_process){ .id = 2, .pid = 6, .uid = 8, .user = 8 });
+	for (uint32_t i = 1; i <= count; i++) {
+		uint32_t process = i <= 3 ? 1 : 2;
+
+		store_add(f->store,
+			  &(struct core_oom_memory){ .oom = i, .process = process, .kind = 1 });
+		store_add(f->store, &(struct core_oom_memory){ .oom = i, .process = 1, .kind = 2 });
+		store_add(f->store, &(struct core_oom_stack){ .oom = i, .process = process });
+		store_add(f->store, &(struct core_oom){ .id = i,
+							.process = process,
+							.recovered_ns = i % 10 == 0 ? i : 0 });
+	}
+	fixture_commit(f, SECOND_NS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM oom"), LIMIT_STORE_OOMS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM oom WHERE process = 1"), 3);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM oom WHERE recovered_ns"), 0);
+	assert_int_equal(fixture_ask(f, "SELECT max(id) FROM oom"), count);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM oom_memory"), 2 * LIMIT_STORE_OOMS);
+	assert_int_equal(fixture_ask(f, "SELECT count(*) FROM oom_stack"), LIMIT_STORE_OOMS);
+	assert_int_equal(fixture_ask(f, "SELECT next_oom FROM boot"), count + 1);
+}
+
 static void a_smaller_limit_shrinks_the_file(void **state)
 {
 	struct fixture *f = *state;
@@ -319,6 +350,7 @@ static void a_long_reader_keeps_the_log_only_while_it_reads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(one_users_autopsies_do_not_push_out_anothers),
 		TEST(small_chunks_become_few_with_the_same_ops),
 		TEST(sixteen_of_a_size_are_merged_at_once),
 		TEST(what_came_lately_is_left_alone),

@@ -11,6 +11,7 @@ set(listed
   leaks
   fragmentation
   fragmentation-sizes
+  oom
   transfers
   syncs
   streams

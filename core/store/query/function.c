@@ -5,6 +5,7 @@
 #include "core/base/array.h"
 #include "core/store/query/answer.h"
 #include "core/store/query/growth.h"
+#include "core/store/query/oom.h"
 
 /* The driver's result codes (CUresult of cuda.h). Numbers are the driver's interface and never
  * change. */
@@ -136,6 +137,7 @@ int function_register(sqlite3 *db)
 		{ "both", 2, both },
 		{ "root", 1, root },
 		{ "growth_why", 10, growth_why },
+		{ "oom_why", 10, oom_why },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(functions); i++)

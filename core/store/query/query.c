@@ -50,6 +50,7 @@ static int check_options(struct answer *answer, const struct query *query,
 		{ request->process, QUERY_PROCESS, "process" },
 		{ request->tid, QUERY_TID, "tid" },
 		{ request->all, QUERY_ALL, "all" },
+		{ request->number, QUERY_NUMBER, "number" },
 	};
 	uint32_t options = query->options | (query->search ? QUERY_NAME : 0);
 	char text[QUERY_OPTIONS_TEXT_MAX];
@@ -122,6 +123,7 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 	answer_bind(stmt, ":step", true, request->step_ns ? request->step_ns : 1);
 	answer_bind(stmt, ":process", request->process, request->process);
 	answer_bind(stmt, ":tid", request->tid, request->tid);
+	answer_bind(stmt, ":number", request->number, request->number);
 	answer_bind(stmt, ":suspended", true, answer->job->suspended_ns);
 	answer_bind(stmt, ":after", true, request->after_given_case ? request->after : INT64_MIN);
 	answer_bind(stmt, ":owner", answer->job->own, answer->job->owner);

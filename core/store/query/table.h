@@ -23,6 +23,7 @@ enum query_option {
 	QUERY_PROCESS = 1 << 11, /* one row of `process` */
 	QUERY_TID = 1 << 12,
 	QUERY_ALL = 1 << 13,
+	QUERY_NUMBER = 1 << 14, /* one row of what it lists */
 };
 
 enum query_flag {
@@ -72,8 +73,8 @@ struct query_column {
  * :stream and :device (NULL: all), :min_age, :all (1: also what is of
  * little interest, or a minimum age was given), :by (enum query_by), :suspended (how long the host
  * slept), :after (the last id of the previous page, never NULL), :step (the width of a column of a
- * picture, in nanoseconds, never 0), :process and :tid (NULL: not given). A STACK column is a stack
- * id; 0 and NULL are none. */
+ * picture, in nanoseconds, never 0), :process, :tid and :number (NULL: not given). A STACK column
+ * is a stack id; 0 and NULL are none. */
 struct query {
 	const char *name, *text;
 	const struct query_column *column; /* ends with a column without name */

@@ -31,6 +31,8 @@ struct block {
 
 #define REPORT "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
 void report(void *address, int64_t bytes, size_t now, size_t held, uint16_t device) __asm__(REPORT);
+#define REPORT_OOM "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
+void report_oom(int64_t bytes, size_t now, size_t held, uint16_t device) __asm__(REPORT_OOM);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *blocks;
@@ -47,6 +49,13 @@ EXPORT void report(void *address, int64_t bytes, size_t now, size_t held, uint16
 	if (a_profiler_runs())
 		abort();
 	(void)address, (void)bytes, (void)now, (void)held, (void)device;
+}
+
+EXPORT void report_oom(int64_t bytes, size_t now, size_t held, uint16_t device)
+{
+	if (a_profiler_runs())
+		abort();
+	(void)bytes, (void)now, (void)held, (void)device;
 }
 
 static size_t round_up(size_t bytes, size_t to)
@@ -158,6 +167,15 @@ static struct block *segment_new(size_t bytes)
 	return block_new((uintptr_t)address, size);
 }
 
+/* As the real one does before it throws. */
+static void tell_oom(size_t bytes)
+{
+	size_t left, total;
+
+	cuMemGetInfo_v2(&left, &total);
+	report_oom((int64_t)bytes, allocated, reserved, CUDA_DEVICE);
+}
+
 EXPORT void *c10_malloc(size_t bytes)
 {
 	size_t size = round_up(bytes, ROUND);
@@ -172,6 +190,8 @@ EXPORT void *c10_malloc(size_t bytes)
 		allocated += block->bytes;
 		address = (void *)block->address;
 		report(address, (int64_t)block->bytes, allocated, reserved, CUDA_DEVICE);
+	} else {
+		tell_oom(size);
 	}
 	pthread_mutex_unlock(&lock);
 	return address;
