@@ -106,6 +106,12 @@ static __always_inline bool call_is_meant(struct pt_regs *ctx, const struct prob
 	return !desc->device_type || (__u8)PT_REGS_PARM5(ctx) == desc->device_type;
 }
 
+/* Whose memory it is says the stack that took it. */
+static __always_inline bool call_gives_back(struct pt_regs *ctx, const struct probe_desc *desc)
+{
+	return desc->device_type && (__s64)PT_REGS_PARM2(ctx) < 0;
+}
+
 SEC("uprobe")
 int enter(struct pt_regs *ctx)
 {
@@ -123,7 +129,7 @@ int enter(struct pt_regs *ctx)
 	hit_add(thread, PROBE_GROUP_OF(cookie), now);
 	if (!call_is_meant(ctx, desc) || !thread_is_watched(thread))
 		return 0;
-	if (stack_wanted(ctx, thread, desc, fn, now)) {
+	if (!call_gives_back(ctx, desc) && stack_wanted(ctx, thread, desc, fn, now)) {
 		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP, &stack_flags);
 		walk_add(thread, desc->flags & PROBE_STACK, now);
 		if (!stack_id) {
