@@ -8,6 +8,7 @@
 #include "bpf/hit.bpf.h"
 #include "bpf/process.bpf.h"
 #include "bpf/stack.bpf.h"
+#include "bpf/tensor.bpf.h"
 #include "bpf/worker.bpf.h"
 
 _Static_assert(sizeof(struct ts_registers) == sizeof(struct pt_regs) &&
@@ -129,6 +130,10 @@ int enter(struct pt_regs *ctx)
 	hit_add(thread, PROBE_GROUP_OF(cookie), now);
 	if (!call_is_meant(ctx, desc) || !thread_is_watched(thread))
 		return 0;
+	if (desc->device_type && tensor_is_small(ctx)) {
+		tensor_add_up(ctx, now);
+		return 0;
+	}
 	if (!call_gives_back(ctx, desc) && stack_wanted(ctx, thread, desc, fn, now)) {
 		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP, &stack_flags);
 		walk_add(thread, desc->flags & PROBE_STACK, now);

@@ -125,10 +125,24 @@ struct probe_settings {
 	__u32 check_walks;  /* 1: walk again by the filed rules alone, and count what differs */
 	__u32 rule_epoch;   /* how often the rules of all processes have become void */
 	__u32 python_depth; /* maximum number of frames of Python, 0: none are looked for */
+	__u64 tensor_bytes; /* smaller blocks of a framework's allocator are only added up */
 	__u32 autograd; /* 1: join stacks of PyTorch's backward pass to those of the forward one */
 	__u32 pid[PROBE_FILTER_MAX];
 	__u32 uid[PROBE_FILTER_MAX];
 	__u64 cgroup[PROBE_FILTER_MAX];
+};
+
+/* Whose allocator says what, of those blocks that are no events. */
+struct probe_sums_key {
+	__u64 copy; /* of its library: the address of the function that it calls */
+	__u32 tgid;
+	__u32 device;
+};
+
+struct probe_sums {
+	__u64 used_bytes, bytes; /* given out, and held for that */
+	__u64 peak_used_bytes, peak_bytes;
+	__u64 told_ns;
 };
 
 /* Why a stack was walked: by the settings, or because its function always has one. */
@@ -141,6 +155,7 @@ struct probe_hits {
 	__u64 hits[PROBE_GROUPS];
 	__u64 walks[PROBE_WALKS], walk_ns[PROBE_WALKS];
 };
+#define PROBE_SUMS_MAX	 4096	  /* allocators: of a process, on a device */
 #define PROBE_HITS_MAX	 8192	  /* processes */
 #define PROBE_HITS_BATCH 64	  /* that a thread adds up, */
 #define PROBE_HITS_NS	 10000000 /* and for how long at most */

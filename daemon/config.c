@@ -106,6 +106,9 @@ static const struct setting settings[] = {
 	{ "probe", "tensors", CHOICE, AT(tensors), "no", 0, 0, answers,
 	  "Whether the blocks of PyTorch's allocator are followed, with a stack each. It costs\n"
 	  "two probes a tensor, whatever the budget." },
+	{ "probe", "tensor_size", SIZE, AT(tensor_bytes), "0B", 0, 1ull << 40, NULL,
+	  "Smaller blocks of PyTorch's allocator have no stack and are in its sums only, at half\n"
+	  "of the price; takes effect when the daemon starts." },
 	{ "probe", "launch_stacks", COUNT, AT(launch_stacks_per_s), "20", 0, 1000000000, NULL,
 	  "Stacks sampled per thread and second, of launches, copies, sets and waits." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
@@ -443,6 +446,7 @@ int config_probe(const struct config *config, struct probe_config *ret)
 		.unwind = config->unwind,
 		.python_depth = config->python ? (uint32_t)config->python_depth : 0,
 		.backward = config->backward,
+		.tensor_bytes = config->tensor_bytes,
 		.samples_per_s = (uint32_t)config->launch_stacks_per_s,
 		.events_per_s = config->events_per_s,
 	};

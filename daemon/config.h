@@ -33,6 +33,7 @@ struct config {
 	uint64_t backward; /* 1: join stacks of PyTorch's backward pass to those of the forward one
 			    */
 	uint64_t tensors;  /* 1: its library is among `libraries` */
+	uint64_t tensor_bytes; /* smaller blocks are only added up */
 	uint64_t launch_stacks_per_s;
 	uint64_t events_per_s;
 	uint64_t budget_ppm;

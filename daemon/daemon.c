@@ -111,6 +111,7 @@ void daemon_checkpoint(struct daemon *daemon, uint64_t now)
 	struct core_stats stats;
 
 	core_tick(daemon->core, now);
+	daemon_read_sums(daemon);
 	daemon_count_losses(daemon, now);
 	core_checkpoint(daemon->core, now);
 	core_stats(daemon->core, &stats);

@@ -287,6 +287,9 @@ void daemon_configure_exact(struct daemon *daemon);
 void daemon_missed(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns, bool first);
 bool daemon_is_out(void *data, uint32_t pid, enum probe_group group);
 
+/* sums.c: what frameworks' allocators say without events */
+void daemon_read_sums(struct daemon *daemon);
+
 /* report.c: as the api's callbacks */
 bool daemon_watched(void *data, char *out, size_t size);
 void daemon_report(void *data, struct status_builder *builder);

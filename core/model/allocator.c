@@ -37,6 +37,21 @@ struct allocator *allocator_get(struct list *allocators, uint32_t process, int16
 	return allocator;
 }
 
+static bool lift(uint64_t *peak, uint64_t bytes)
+{
+	if (bytes_bounded(bytes) <= *peak)
+		return false;
+	*peak = bytes_bounded(bytes);
+	return true;
+}
+
+bool allocator_peaked(struct allocator *allocator, uint64_t used_bytes, uint64_t bytes)
+{
+	bool higher = lift(&allocator->peak_used_bytes, used_bytes);
+
+	return lift(&allocator->peak_bytes, bytes) || higher;
+}
+
 bool allocator_told(struct allocator *allocator, uint64_t time_ns, uint64_t used_bytes,
 		    uint64_t bytes)
 {
@@ -45,10 +60,7 @@ bool allocator_told(struct allocator *allocator, uint64_t time_ns, uint64_t used
 	allocator->told_ns = time_ns;
 	allocator->used_bytes = bytes_bounded(used_bytes);
 	allocator->bytes = bytes_bounded(bytes);
-	if (allocator->used_bytes > allocator->peak_used_bytes)
-		allocator->peak_used_bytes = allocator->used_bytes;
-	if (allocator->bytes > allocator->peak_bytes)
-		allocator->peak_bytes = allocator->bytes;
+	allocator_peaked(allocator, used_bytes, bytes);
 	return true;
 }
 

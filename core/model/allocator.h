@@ -37,6 +37,8 @@ struct allocator *allocator_get(struct list *allocators, uint32_t process, int16
 /* What it said then; a later word stands. */
 bool allocator_told(struct allocator *allocator, uint64_t time_ns, uint64_t used_bytes,
 		    uint64_t bytes);
+/* How high it was in the meantime. True: higher than ever. */
+bool allocator_peaked(struct allocator *allocator, uint64_t used_bytes, uint64_t bytes);
 void allocator_free(struct allocator *allocator);
 
 /* A block of this age need not be reported yet. */

@@ -537,6 +537,11 @@ void core_process_gone(struct core *core, uint32_t pid, uint64_t now_ns)
 		process_gone(core, process, now_ns);
 }
 
+bool core_allocator_told(struct core *core, const struct core_sums *sums)
+{
+	return mempool_told(core, sums);
+}
+
 void core_set_light(struct core *core, uint32_t pid, bool light)
 {
 	struct process *process = process_by_pid(core, pid);

@@ -492,6 +492,17 @@ const struct core_process *core_process_by_id(const struct core *core, uint32_t 
  * `since_ns`. What is missing until recording resumes is a loss. */
 int core_restore_collect(struct core *core, uint32_t process, uint64_t since_ns);
 
+/* What a framework's allocator said last of itself, of blocks that are no events. */
+struct core_sums {
+	uint32_t pid;
+	int16_t device;
+	uint64_t copy; /* of its library */
+	uint64_t bytes, used_bytes, peak_bytes, peak_used_bytes;
+	uint64_t told_ns;
+};
+/* False: there is no such process. */
+bool core_allocator_told(struct core *core, const struct core_sums *sums);
+
 /* Whether hot calls of the process are reported by our library in it. */
 void core_set_light(struct core *core, uint32_t pid, bool light);
 /* Whether any call of it, before which no hot call can succeed, has been seen to succeed. */

@@ -106,6 +106,29 @@ void mempool_tensor(struct call *call)
 		memory_alloc(call);
 }
 
+bool mempool_told(struct core *core, const struct core_sums *sums)
+{
+	struct process *process = process_by_pid(core, sums->pid);
+	struct allocator *allocator;
+	bool changed;
+
+	if (!process)
+		return false;
+	/* Of the program that ran there before. */
+	if (sums->told_ns < process->emptied_ns || sums->told_ns < process->row.first_ns)
+		return true;
+	allocator = allocator_get(&process->allocators, process->row.id,
+				  context_device(sums->device), sums->copy);
+	if (!allocator)
+		return true;
+	changed = allocator_peaked(allocator, sums->peak_used_bytes, sums->peak_bytes);
+	changed |= sums->told_ns != allocator->told_ns &&
+		   allocator_told(allocator, sums->told_ns, sums->used_bytes, sums->bytes);
+	if (changed && !list_linked(&allocator->changed))
+		list_append(&core->changed_allocators, &allocator->changed);
+	return true;
+}
+
 static void mempool_tell(struct core *core, struct allocator *allocator)
 {
 	const struct core_pool row = {

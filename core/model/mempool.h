@@ -2,6 +2,7 @@
 #ifndef TS_CORE_MEMPOOL_H
 #define TS_CORE_MEMPOOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/list.h"
@@ -25,6 +26,9 @@ void mempool_forget_all(struct process *process);
 
 /* The allocator of a framework reports a block. */
 void mempool_tensor(struct call *call);
+/* What one says of itself between two blocks that are followed. False: no such process. */
+struct core_sums;
+bool mempool_told(struct core *core, const struct core_sums *sums);
 void mempool_checkpoint(struct core *core);
 /* The process, or its address space, is gone. Without a core nothing is reported. */
 void mempool_forget_allocators(struct core *core, struct process *process);

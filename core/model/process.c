@@ -171,8 +171,10 @@ int process_executed(struct core *core, struct process *process, const struct ts
 {
 	if (process && process->exact)
 		gpu_pool_forget_all(core, process->exact);
-	if (process)
+	if (process) {
 		process_empty(core, process, event->start_ns);
+		process->emptied_ns = event->start_ns;
+	}
 	return process_announced(core, process, event);
 }
 

@@ -32,6 +32,7 @@ struct process {
 	struct list mempools;	/* struct mempool */
 	struct list allocators; /* struct allocator */
 	struct oom_room room;
+	uint64_t emptied_ns;	/* the latest start of another program in it */
 	struct ranges ranges;	/* of the range library */
 	struct map range_names; /* ids, and when each was last told */
 	struct timeline timeline;

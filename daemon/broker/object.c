@@ -176,6 +176,7 @@ static int keep_all(const struct probe_bpf *bpf, struct object *object)
 		{ bpf_map__fd(bpf->maps.pythons), &object->map[BROKER_PYTHONS] },
 		{ bpf_map__fd(bpf->maps.stacks_sent), &object->map[BROKER_STACKS_SENT] },
 		{ bpf_map__fd(bpf->maps.hits), &object->map[BROKER_HITS] },
+		{ bpf_map__fd(bpf->maps.sums), &object->map[BROKER_SUMS] },
 		{ bpf_map__fd(bpf->maps.counters), &object->map[BROKER_COUNTERS] },
 		{ bpf_map__fd(bpf->maps.threads), &object->map[BROKER_THREADS] },
 		{ bpf_map__fd(bpf->maps.bss), &object->map[BROKER_BSS] },

@@ -1,5 +1,5 @@
-/* Hits: what the programs count beside events: how often each process runs into probes, and how
- * long work waits for the kernel's workers. */
+/* Hits: what the programs count beside events: how often each process runs into probes, what
+ * its allocators hold, and how long work waits for the kernel's workers. */
 #include "daemon/probe/internal.h"
 
 #include <bpf/bpf.h>
@@ -24,6 +24,34 @@ int probe_read_hits(struct probe *probe,
 			return -errno;
 		for (uint32_t i = 0; i < count; i++)
 			each(data, pid[i], &hits[i]);
+		first = false;
+	} while (r == 0);
+	return 0;
+}
+
+/* A process that has ended is known no more, so its sums go. */
+int probe_read_sums(struct probe *probe,
+		    bool (*each)(void *data, const struct probe_sums_key *key,
+				 const struct probe_sums *sums),
+		    void *data)
+{
+	int map = probe->map[BROKER_SUMS], r;
+	struct probe_sums_key key[BATCH];
+	struct probe_sums sums[BATCH];
+	uint32_t at = 0;
+	bool first = true;
+
+	if (probe->config.tensor_bytes == 0)
+		return 0;
+	do {
+		uint32_t count = BATCH;
+
+		r = bpf_map_lookup_batch(map, first ? NULL : &at, &at, key, sums, &count, NULL);
+		if (r < 0 && errno != ENOENT)
+			return -errno;
+		for (uint32_t i = 0; i < count; i++)
+			if (!each(data, &key[i], &sums[i]))
+				bpf_map_delete_elem(map, &key[i]);
 		first = false;
 	} while (r == 0);
 	return 0;

@@ -231,6 +231,8 @@ void probe_configure(struct probe *probe, const struct probe_config *config)
 	settings->check_walks = getenv("TRACESMITH_CHECK_WALKS") != NULL; /* in tests */
 	settings->python_depth = config->python_depth;
 	settings->autograd = config->backward;
+	/* That of the start: a block is followed to its end. */
+	settings->tensor_bytes = probe->config.tensor_bytes;
 	settings->sample_ns = config->samples_per_s ? NS_PER_S / config->samples_per_s : ~0ull;
 	settings->events_per_s = config->events_per_s;
 	settings->wake_bytes = (uint32_t)(probe->config.ring_bytes / 4);

@@ -25,6 +25,7 @@ struct probe_config {
 	bool unwind;	       /* by rules, not by frame pointers */
 	uint32_t python_depth; /* 0: no frames of Python */
 	bool backward; /* join stacks of PyTorch's backward pass to those of the forward one */
+	uint64_t tensor_bytes; /* smaller blocks of a framework are only added up */
 	uint32_t samples_per_s;
 	uint64_t events_per_s;
 	uint32_t pid_count, uid_count, cgroup_count;
@@ -171,6 +172,12 @@ int probe_open_call(int map, const struct probe_open_place *place, uint32_t tid,
 		    struct probe_open *ret);
 
 /* How long work waits for the kernel's workers is watched. False: this kernel does not tell. */
+/* What allocators said since the last time, of blocks that are no events. `each` says whether there
+ * is such a process. */
+int probe_read_sums(struct probe *probe,
+		    bool (*each)(void *data, const struct probe_sums_key *key,
+				 const struct probe_sums *sums),
+		    void *data);
 bool probe_watch_workers(struct probe *probe, bool on);
 /* Of each CPU for whose worker work has waited since the last call: the longest wait, and the hits
  * on that CPU meanwhile. */

@@ -1,5 +1,6 @@
 """Tensors: what a report of PyTorch's allocator costs, in turns within one process: without us, with the probe and a report of
-host memory (the trap and the decision to leave it out), and with a block of a GPU (an event and a stack of 20 frames too).
+host memory (the trap and the decision to leave it out), with a block below `tensor_size` (the sums, too), and with one that is
+followed (an event, and where it is given out a stack of 20 frames).
 
 The pace is that of a busy program, so that the ring does not overflow: a block each 25 us.
 """
@@ -37,21 +38,29 @@ class Program:
         self.process.wait()
 
 
+def with_daemon(program, daemon, found, states):
+    daemon.start()
+    path = os.path.join(tracesmith.FAKE, "lib10", "libc10.so")
+    tracesmith.wait_for("probes", lambda: f"'{path}'" in daemon.log())
+    program.measure(1)
+    for name, device in states.items():
+        found[name].append(program.measure(device))
+    daemon.stop()
+
+
 def main():
-    program, daemon = Program(), tracesmith.Daemon("[probe]\ntensors = yes\n")
-    found = {"off": [], "trap alone": [], "GPU block": []}
+    program = Program()
+    daemons = [tracesmith.Daemon(f"[probe]\ntensors = yes\ntensor_size = {size}\n") for size in ("0B", "1MiB")]
+    states = ({"trap alone": 0, "GPU block": 1}, {"small block": 1})
+    found = {"off": [], "trap alone": [], "small block": [], "GPU block": []}
     for _ in range(ROUNDS):
         found["off"].append(program.measure(1))
-        daemon.start()
-        tracesmith.wait_for("probes", lambda: "/libc10.so" in daemon.log())
-        program.measure(1)
-        found["trap alone"].append(program.measure(0))
-        found["GPU block"].append(program.measure(1))
-        lost = daemon.query("loss")
-        daemon.stop()
+        for daemon, measured in zip(daemons, states):
+            with_daemon(program, daemon, found, measured)
     program.close()
-    daemon.close()
-    print(f"{os.cpu_count()} CPUs, {os.uname().release}; ns a report, median (lowest, highest) of {ROUNDS} rounds; lost: {lost}")
+    for daemon in daemons:
+        daemon.close()
+    print(f"{os.cpu_count()} CPUs, {os.uname().release}; ns a report, median (lowest, highest) of {ROUNDS} rounds")
     for name, values in found.items():
         print(f"{name:12} {bench.median(values):8.1f} ({min(values):.1f}, {max(values):.1f})")
 

@@ -186,7 +186,7 @@ def before(build):
 
 def price(build):
     """Of one running program, with the daemon and without, in turn."""
-    program, took = Program(), {"no": [], "yes": []}
+    program, took = Program(), {"no": [], "yes": [], "yes\ntensor_size = 1MiB": [], "yes\ntensor_size = 1TiB": []}
     program.do("train", 200)
     for _ in range(PRICE_ROUNDS):
         for tensors in took:
@@ -195,8 +195,8 @@ def price(build):
             took[tensors].append(program.do("train", 300)["took"] / 300)
             daemon.stop()
     middle = {tensors: sorted(times)[len(times) // 2] * 1e3 for tensors, times in took.items()}
-    print(f"\nms a step without tensors {middle['no']:.3f}, with {middle['yes']:.3f}:"
-          f" {100 * (middle['yes'] / middle['no'] - 1):+.1f} %; all {took}")
+    for tensors, ms in middle.items():
+        print(f"tensors = {tensors!r}: {ms:.3f} ms a step, {100 * (ms / middle['no'] - 1):+.1f} %; all {took[tensors]}")
     check("the program ended well", program.stop() == 0)
 
 

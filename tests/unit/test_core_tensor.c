@@ -152,6 +152,44 @@ static void hostile_sizes_never_make_sums_wrong(void **state)
 	assert_int_equal(known(95, DEVICE_UNKNOWN, MEMORY_TENSOR)->live_bytes, INT64_MAX);
 }
 
+/* Blocks that are no events: only what the allocator says is known. */
+static void sums_come_without_blocks(void **state)
+{
+	struct core_sums sums = { .pid = 100,
+				  .bytes = 8192,
+				  .used_bytes = 1024,
+				  .peak_bytes = 16384,
+				  .peak_used_bytes = 9000,
+				  .told_ns = 20 };
+	struct ts_event event = process_event(TS_EVENT_EXEC, SECOND, 50000000);
+
+	assert_false(core_allocator_told(core, &sums));
+	announce();
+	report(10, A, 4096, 4096, 8192, 0);
+	assert_true(core_allocator_told(core, &sums));
+	assert_int_equal(told(30, 0)->used_bytes, 1024);
+	assert_int_equal(seen.pool[seen.pools - 1].bytes, 8192);
+	assert_int_equal(seen.pool[seen.pools - 1].peak_used_bytes, 9000);
+	assert_int_equal(seen.pool[seen.pools - 1].peak_bytes, 16384);
+	assert_int_equal(known(30, 0, MEMORY_TENSOR)->live_bytes, 4096);
+	core_checkpoint(core, 40);
+	seen.pools = 0;
+	assert_true(core_allocator_told(core, &sums)); /* again the same */
+	sums.told_ns = 5;
+	sums.used_bytes = 1;
+	assert_true(core_allocator_told(core, &sums)); /* older than what is known */
+	core_checkpoint(core, 50);
+	assert_int_equal(seen.pools, 0);
+	assert_int_equal(give(&event), INGEST_OK);
+	core_checkpoint(core, SECOND + 1);
+	assert_int_equal(told(SECOND + 1, 0)->bytes, 0);
+	seen.pools = 0;
+	sums.told_ns = SECOND - 1; /* of the program before */
+	assert_true(core_allocator_told(core, &sums));
+	core_checkpoint(core, SECOND + 2);
+	assert_int_equal(seen.pools, 0);
+}
+
 static void only_what_lives_for_a_second_gets_a_row(void **state)
 {
 	announce();
@@ -192,6 +230,7 @@ int main(void)
 		STORY(who_only_frees_holds_nothing),
 		STORY(copies_of_the_library_have_sums_of_their_own),
 		STORY(hostile_sizes_never_make_sums_wrong),
+		STORY(sums_come_without_blocks),
 		STORY(only_what_lives_for_a_second_gets_a_row),
 		STORY(a_process_takes_its_tensors_with_it),
 	};

@@ -80,6 +80,7 @@ static NOINLINE void train_step(void)
 
 /* Each thread has blocks of its own, which it keeps from turn to turn. */
 static pthread_barrier_t turn, rest;
+static CUcontext context;
 
 static void take_turn(void)
 {
@@ -90,6 +91,7 @@ static void take_turn(void)
 static void *work(void *which)
 {
 	seed = settings.seed + (uintptr_t)which;
+	TRY(cuCtxSetCurrent, (context));
 	for (;;) {
 		pthread_barrier_wait(&turn);
 		take_turn();
@@ -175,7 +177,6 @@ static void say_free(const char *name, int small)
 
 int main(int argc, char **argv)
 {
-	CUcontext context;
 	char line[16];
 
 	workload_options(argc, argv, options, ARRAY_SIZE(options));
