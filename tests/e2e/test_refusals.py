@@ -142,6 +142,12 @@ class Help(Case):
         steps = workload("steps", "--seconds", "600", "--calls", "20", "--pause", "2000000")  # has a pace to measure
         self.addCleanup(lambda: (steps.kill(), steps.communicate()))
         wait_for("the third", lambda: self.daemon.known(steps.pid))
+        greedy = workload("oom", environment={"FAKE_CUDA_MEMORY_MIB": "16"})
+        self.addCleanup(greedy.communicate)
+        for mib in (32, 64, 128):  # more than the device has
+            greedy.stdin.write(f"take {mib << 20}\n")
+        greedy.stdin.flush()
+        wait_for("the third failure", lambda: len(self.daemon.query("oom")) == 3)
         pids = {"record": busy.pid, "cost": steps.pid}
         with open(os.path.join(self.daemon.directory, "train.py"), "w") as file:
             file.write("import os, subprocess\n"  # of `tsctl run` and `record`

@@ -41,7 +41,11 @@ static void tensors_are_those_of_a_gpu_and_may_be_lost(void **state)
 	assert_null(library_of("/a/torch/lib/libc10_cuda.so"));
 	for (size_t i = 0; i < library_torch.count; i++) {
 		library_probe_desc(&library_torch.function[i], &desc);
-		assert_int_equal(desc.device_type, 1);
+		/* There are few reports of no memory: the model tells their devices apart. */
+		if (library_torch.function[i].model.effect == EFFECT_OOM)
+			assert_int_equal(library_torch.function[i].model.detail, 1);
+		else
+			assert_int_equal(desc.device_type, 1);
 		assert_false(library_is_hot(&library_torch.function[i]));
 		assert_false(desc.flags & (PROBE_KEEP | PROBE_RETURN));
 	}
