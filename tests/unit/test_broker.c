@@ -19,6 +19,7 @@
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -429,8 +430,28 @@ static void ask_for_another(struct broker *broker)
 		close(fd);
 }
 
+/* Its main thread starts all others, and then reads until the daemon ends. */
+static void wait_started(pid_t broker)
+{
+	long number = -1;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)broker);
+	for (uint32_t i = 0; i < DEADLINE_MS && number != SYS_read; i++) {
+		FILE *file = fopen(path, "re");
+
+		assert_non_null(file);
+		if (fscanf(file, "%ld", &number) != 1) /* "running" */
+			number = -1;
+		fclose(file);
+		poll(NULL, 0, number != SYS_read);
+	}
+	assert_int_equal(number, SYS_read);
+}
+
 /* Those of its threads that have the first channels: all but the main one and those that were
- * started last. A sanitizer may have one, too. How many, or 0: not allowed. */
+ * started last. A sanitizer may have one, too. The kernel lists them as they were started; their
+ * numbers may have begun anew in between. How many, or 0: not allowed. */
 static uint32_t hold_linkers(pid_t broker, pid_t held[HELD_MAX])
 {
 	struct dirent **entry;
@@ -439,7 +460,7 @@ static uint32_t hold_linkers(pid_t broker, pid_t held[HELD_MAX])
 	int count;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)broker);
-	count = scandir(path, &entry, NULL, versionsort);
+	count = scandir(path, &entry, NULL, NULL);
 	assert_in_range(count - FIRST_TASK - BROKER_OTHERS, BROKER_LINKERS, HELD_MAX);
 	for (int i = FIRST_TASK; i < count - BROKER_OTHERS; i++)
 		held[held_count++] = atoi(entry[i]->d_name);
@@ -462,8 +483,7 @@ static void test_who_asks_for_links_holds_up_nobody_else(void **state)
 	pid_t held[HELD_MAX];
 	uint32_t held_count;
 
-	/* Once this is answered, all of them have been started. */
-	ask_for_another(broker);
+	wait_started(child_pid());
 	held_count = hold_linkers(child_pid(), held);
 	if (!held_count) {
 		end(broker);
