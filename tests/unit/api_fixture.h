@@ -43,6 +43,8 @@ struct server {
 	atomic_bool later;	/* a later commit has been written, without all of it */
 	char live_text[200000]; /* in each message of a subscription */
 	atomic_uint live_count, live_ends;
+	/* No more messages than this; 0: no end. */
+	atomic_uint live_most;
 	atomic_uint held_s; /* for this long the store has held data, 0: it does not */
 	atomic_uint locked; /* how often it was kept from going on */
 };
@@ -89,6 +91,8 @@ static inline bool on_live(void *data, struct api_live *ret)
 	static Tracesmith__V1__LiveReply whole, changed;
 	struct server *server = data;
 
+	if (server->live_most && server->live_count >= server->live_most)
+		return false;
 	process = (Tracesmith__V1__LiveReply__Process)TRACESMITH__V1__LIVE_REPLY__PROCESS__INIT;
 	process.comm = server->live_text;
 	whole = changed = (Tracesmith__V1__LiveReply)TRACESMITH__V1__LIVE_REPLY__INIT;

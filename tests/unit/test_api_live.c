@@ -81,25 +81,30 @@ static void the_first_message_is_whole_and_then_come_changes(void **state)
 	peer_done(&peer);
 }
 
-/* Who does not read misses messages, and gets a whole one when he reads again; nobody else does. */
+/* Who does not read misses messages, and gets a whole one when he reads again; nobody else does.
+ * Each message waits for the honest one to have read the one before, however slow he is. */
 static void who_does_not_read_misses_some(void **state)
 {
 	struct peer idle = peer_connect(*state), honest = peer_connect(*state);
 	struct server *server = *state;
 	uint64_t number, last = 0, queued = 0;
 	bool whole = false, missed = false;
+	Tracesmith__V1__Reply *reply;
 
+	server->live_most = 1;
 	subscribe(&idle, 1);
 	next(&idle, 1, &whole);
 	subscribe(&honest, 1);
-	next(&honest, 1, &whole);
-	assert_true(whole);
-	for (int i = 0; i < 30; i++) {
-		number = next(&honest, 1, &whole);
-		assert_true(!last || number == last + 1);
-		assert_false(whole);
-		last = number;
+	subscribe(&honest, 2); /* refused once the first one has been granted */
+	reply = peer_read(&honest);
+	assert_int_equal(reply->error->code, TRACESMITH__V1__ERROR__CODE__LIMIT);
+	reply_done(reply);
+	for (uint64_t i = 2; i < 33; i++) {
+		server->live_most = i;
+		assert_int_equal(next(&honest, 1, &whole), i);
+		assert_true(whole == (i == 2));
 	}
+	server->live_most = 0;
 	for (last = 0; !missed; last = number, queued++) {
 		number = next(&idle, 1, &whole);
 		missed = last && number != last + 1;
