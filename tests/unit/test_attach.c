@@ -267,6 +267,8 @@ static void a_program_survives_the_death_of_the_daemon(void **state)
 		struct remarks why = { 0 };
 		int status;
 
+		while (!residue_of(victim.pid).placed) /* until then it sleeps for itself */
+			fixture_rest();
 		victim_waits(&victim, SYS_clock_nanosleep);
 		kill(daemon, SIGKILL);
 		waitpid(daemon, &status, 0);
