@@ -451,7 +451,7 @@ static void wait_started(pid_t broker)
 
 /* Those of its threads that have the first channels: all but the main one and those that were
  * started last. A sanitizer may have one, too. The kernel lists them as they were started; their
- * numbers may have begun anew in between. How many, or 0: not allowed. */
+ * numbers may have started over in between. How many, or 0: not allowed. */
 static uint32_t hold_linkers(pid_t broker, pid_t held[HELD_MAX])
 {
 	struct dirent **entry;
